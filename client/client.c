@@ -1,0 +1,532 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * client/client.c - the connection: attach, look up tasks, detach
+ *
+ * WHAT IT IS
+ *   fk_open() says HELLO, gets WELCOME with three segments, maps and checks them. From then on the
+ *   socket carries nothing; it only tells the two sides of each other's end.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   fk_open() and fk_close(): any thread, on different clients at the same time too. The rest: any
+ *   number of threads on one client.
+ *
+ * INVARIANTS
+ *   I1. What was read from a segment's head is checked against the segment's size once, here, and
+ *       kept in private memory.
+ *   I2. A task in the list never changes and stays until fk_close(); new ones are put in front.
+ *   I3. In a child after fork() the page `alive` reads 0 (MADV_WIPEONFORK), so every call sees that
+ *       it is not its client; the child's copy of the socket is closed, so that the daemon sees the
+ *       parent's end.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   The daemon before its WELCOME: end of file, or the receive timeout. After it: client_gone().
+ */
+#include "client/client.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/util.h"
+#include "shm/layout.h"
+#include "shm/proto.h"
+
+#define CLIENT_SPIN_NS	  20000u
+#define CLIENT_TIMEOUT_S  10 /* for the daemon's answer */
+#define CLIENT_ALIVE_SIZE 4096
+
+/* Newer than the oldest C library's headers that this compiles with. */
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+/* All clients of the process, for the child of a fork. */
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t list_once = PTHREAD_ONCE_INIT;
+static fk_client *list;
+
+static void fork_prepare(void)
+{
+	pthread_mutex_lock(&list_lock);
+}
+
+static void fork_parent(void)
+{
+	pthread_mutex_unlock(&list_lock);
+}
+
+static void fork_child(void)
+{
+	for (fk_client *c = list; c; c = c->list_next)
+		c->fd = safe_close(c->fd);
+	list = NULL;
+	pthread_mutex_unlock(&list_lock);
+}
+
+static void list_init(void)
+{
+	(void)pthread_atfork(fork_prepare, fork_parent, fork_child);
+}
+
+static void list_add(fk_client *client)
+{
+	pthread_once(&list_once, list_init);
+	pthread_mutex_lock(&list_lock);
+	client->list_next = list;
+	list = client;
+	pthread_mutex_unlock(&list_lock);
+}
+
+static void list_remove(fk_client *client)
+{
+	pthread_mutex_lock(&list_lock);
+	for (fk_client **p = &list; *p; p = &(*p)->list_next) {
+		if (*p == client) {
+			*p = client->list_next;
+			break;
+		}
+	}
+	pthread_mutex_unlock(&list_lock);
+}
+
+/* Frees what a client has so far. */
+static fk_client *client_free(fk_client *client)
+{
+	struct fk_client_task *task;
+
+	if (!client)
+		return NULL;
+	task = atomic_load_explicit(&client->tasks, memory_order_relaxed);
+	while (task) {
+		struct fk_client_task *next = task->next;
+
+		free(task);
+		task = next;
+	}
+	pthread_mutex_destroy(&client->tasks_lock);
+	heap_fini(&client->heap);
+	segment_unmap((void *)(uintptr_t)client->board, client->board_size);
+	segment_unmap(client->tenant, client->tenant_size);
+	segment_unmap(client->segment, client->segment_size);
+	if (client->alive)
+		(void)munmap((void *)(uintptr_t)client->alive, CLIENT_ALIVE_SIZE);
+	free(client->slots);
+	(void)safe_close(client->fd);
+	free(client);
+	return NULL;
+}
+
+DEFINE_CLEANUP(fk_client *, client_free);
+
+static const char *socket_path(const char *socket)
+{
+	if (socket)
+		return socket;
+	socket = secure_getenv("FORKD_SOCKET");
+	return socket && *socket ? socket : FK_SOCKET_PATH;
+}
+
+static int open_socket(const char *path, int *ret_fd)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	struct timeval timeout = { .tv_sec = CLIENT_TIMEOUT_S };
+	_cleanup_close_ int fd = -1;
+	size_t length = strlen(path);
+	int err;
+
+	if (!length)
+		return error_open(-EINVAL, "the path of forkd's socket is empty");
+	if (length >= sizeof(address.sun_path))
+		return error_open(
+			-ENAMETOOLONG,
+			"the path of forkd's socket has %zu bytes, %zu are possible: %.60s...",
+			length, sizeof(address.sun_path) - 1, path);
+	memcpy(address.sun_path, path, length);
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (fd < 0) {
+		err = -errno;
+		return error_open(err, "no socket: %s", strerrordesc_np(-err));
+	}
+	/* For connect() as well, where the daemon does not accept. */
+	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
+	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0) {
+		err = -errno;
+		switch (-err) {
+		case ENOENT:
+		case ECONNREFUSED:
+			return error_open(err,
+					  "no forkd listens on %s: start it with `systemctl start "
+					  "forkd`, or use `forkctl session -- COMMAND`",
+					  path);
+		case EACCES:
+		case EPERM:
+			return error_open(-EACCES,
+					  "not allowed to connect to %s: its permissions, or those "
+					  "of its folder, exclude this user (socket-mode in "
+					  "forkd.conf)",
+					  path);
+		case EPROTOTYPE:
+			return error_open(-EPROTO, "what listens on %s is not forkd", path);
+		case EAGAIN:
+			return error_open(-ETIMEDOUT, "forkd on %s accepts no connection in %d s",
+					  path, CLIENT_TIMEOUT_S);
+		default:
+			return error_open(err, "cannot connect to %s: %s", path,
+					  strerrordesc_np(-err));
+		}
+	}
+	*ret_fd = steal_fd(&fd);
+	return 0;
+}
+
+/* HELLO and its answer. fds: three, the caller's then. */
+static int attach(int fd, const char *path, const struct fk_open_options *options,
+		  struct proto_welcome *ret_welcome, int *fds)
+{
+	struct proto_hello hello = {
+		.head = { PROTO_MAGIC, PROTO_HELLO },
+		.version = PROTO_VERSION,
+		.n_jobs = options->n_jobs,
+		.heap_size = options->heap_size,
+		.layout_hash = LAYOUT_HASH,
+	};
+	int received[PROTO_MAX_FDS];
+	union proto_message message;
+	uint32_t n_fds = 0;
+	int err = proto_send(fd, &hello, sizeof(hello), NULL, 0);
+	int size;
+
+	/* Whoever is refused at once may find the pipe broken and the reason in it. */
+	if (err && err != -EPIPE)
+		return error_open(err, "cannot write to %s: %s", path, strerrordesc_np(-err));
+	size = proto_recv(fd, &message, received, &n_fds, 0);
+	if (size == -EAGAIN)
+		return error_open(-ETIMEDOUT, "forkd on %s does not answer", path);
+	if (size == -EBADMSG)
+		return error_open(-EBADMSG, "what listens on %s is not forkd", path);
+	if (size < 0)
+		return error_open(size, "cannot read from %s: %s", path, strerrordesc_np(-size));
+	if (size == 0)
+		return error_open(-ECONNRESET, "forkd on %s closed the connection at once", path);
+
+	if (message.head.type == PROTO_WELCOME && n_fds == 3 &&
+	    size >= (int)sizeof(message.welcome)) {
+		*ret_welcome = message.welcome;
+		memcpy(fds, received, 3 * sizeof(int));
+		return 0;
+	}
+	while (n_fds)
+		(void)close(received[--n_fds]);
+	if (message.head.type == PROTO_ERROR && size >= (int)sizeof(message.error)) {
+		message.error.text[sizeof(message.error.text) - 1] = '\0';
+		err = message.error.code < 0 && message.error.code >= -4095 ? message.error.code
+									    : -EACCES;
+		return error_open(err, "%s", message.error.text);
+	}
+	return error_open(-EPROTO, "what listens on %s answers in a way that is not forkd's", path);
+}
+
+/* I1. Returns 0 or -EBADMSG. */
+static int check_segments(fk_client *client)
+{
+	const struct client_segment *segment = client->segment;
+	const struct board *board = client->board;
+	uint64_t heap_offset = segment->heap_offset;
+	uint64_t heap_size = segment->heap_size;
+
+	if (client->board_size < sizeof(*board) || client->segment_size < sizeof(*segment) ||
+	    client->tenant_size < sizeof(*client->tenant))
+		return -EBADMSG;
+	client->n_workers = board->manager.n_workers;
+	client->n_jobs = segment->n_jobs;
+	client->id = segment->client;
+	client->generation = segment->generation;
+	if (!client->n_workers || client->n_workers > LIMIT_WORKERS ||
+	    client->tenant->n_rings < client->n_workers ||
+	    client->tenant_size < tenant_segment_size(client->n_workers))
+		return -EBADMSG;
+	if (!client->n_jobs || client->n_jobs > LIMIT_JOBS || client->id >= LIMIT_CLIENTS ||
+	    segment->jobs_offset % CACHE_LINE || segment->jobs_offset > client->segment_size ||
+	    client->n_jobs * sizeof(struct job) > client->segment_size - segment->jobs_offset)
+		return -EBADMSG;
+	if (heap_offset % HEAP_ALIGN || heap_offset > client->segment_size ||
+	    heap_size > client->segment_size - heap_offset)
+		return -EBADMSG;
+	client->jobs = (struct job *)((char *)client->segment + segment->jobs_offset);
+	return heap_init(&client->heap, (char *)client->segment + heap_offset, heap_size);
+}
+
+static int map_segments(fk_client *client, const struct proto_welcome *welcome, const int *fds)
+{
+	void *base;
+	int err;
+
+	err = segment_map(fds[0], SEGMENT_BOARD, 0, welcome->epoch, &base, &client->board_size);
+	if (err)
+		return err;
+	client->board = base;
+	err = segment_map(fds[1], SEGMENT_TENANT, 1, welcome->epoch, &base, &client->tenant_size);
+	if (err)
+		return err;
+	client->tenant = base;
+	err = segment_map(fds[2], SEGMENT_CLIENT, 1, welcome->epoch, &base, &client->segment_size);
+	if (err)
+		return err;
+	client->segment = base;
+	err = check_segments(client);
+	if (err)
+		return err;
+	/* What the hot path touches: its page faults are taken now. Only a matter of speed. */
+	(void)madvise(client->segment, (size_t)(client->heap.base - (char *)client->segment),
+		      MADV_POPULATE_WRITE);
+	(void)madvise(client->tenant, client->tenant_size, MADV_POPULATE_WRITE);
+	return 0;
+}
+
+/* CPUs that this process may use. */
+static int cpus(void)
+{
+	cpu_set_t set;
+
+	if (sched_getaffinity(0, sizeof(set), &set) < 0)
+		return 2;
+	return CPU_COUNT(&set);
+}
+
+static int init_private(fk_client *client)
+{
+	uint32_t generation = (uint32_t)(clock_ns() ^ (uint64_t)getpid() << 12);
+	_Atomic uint32_t *alive;
+
+	alive = mmap(NULL, CLIENT_ALIVE_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		     -1, 0);
+	if (alive == MAP_FAILED)
+		return -ENOMEM;
+	client->alive = alive;
+	if (madvise(alive, CLIENT_ALIVE_SIZE, MADV_WIPEONFORK) < 0)
+		return -errno;
+	atomic_store_explicit(alive, 1, memory_order_relaxed);
+
+	client->slots = calloc(client->n_jobs, sizeof(*client->slots));
+	if (!client->slots)
+		return -ENOMEM;
+	/* The rows of the ledger may remember the last client that had this place: not the same
+	 * generation again. */
+	generation = generation * 2654435761u >> 8;
+	for (uint32_t i = client->n_jobs; i-- > 0;) {
+		atomic_init(&client->slots[i].generation, generation ? generation : 1);
+		slots_give(client, i);
+	}
+	atomic_init(&client->random, generation);
+	client->spin_max = cpus() > 1 ? CLIENT_SPIN_NS : 0;
+	atomic_init(&client->spin, client->spin_max);
+	return 0;
+}
+
+int fk_open(const char *socket, const struct fk_open_options *options, fk_client **ret_client)
+{
+	static const struct fk_open_options defaults;
+	const char *path = socket_path(socket);
+	_cleanup_(client_freep) fk_client *client = NULL;
+	struct proto_welcome welcome = { 0 };
+	int fds[3] = { -1, -1, -1 };
+	int err;
+
+	if (!options)
+		options = &defaults;
+	client = aligned_alloc(CACHE_LINE, align_up(sizeof(*client), CACHE_LINE));
+	if (!client)
+		return error_open(-ENOMEM, "out of memory");
+	memset(client, 0, sizeof(*client));
+	client->fd = -1;
+	pthread_mutex_init(&client->tasks_lock, NULL);
+
+	err = open_socket(path, &client->fd);
+	if (err)
+		return err;
+	err = attach(client->fd, path, options, &welcome, fds);
+	if (err)
+		return err;
+	err = map_segments(client, &welcome, fds);
+	for (int i = 0; i < 3; i++)
+		(void)safe_close(fds[i]);
+	if (err == -EPROTO || err == -EBADMSG || err == -ESTALE)
+		return error_open(-EPROTO,
+				  "forkd on %s and this library are of different versions: use the "
+				  "libforkclient that came with it",
+				  path);
+	if (!err)
+		err = init_private(client);
+	if (err)
+		return error_open(err, "cannot map what forkd on %s shares: %s", path,
+				  strerrordesc_np(-err));
+	list_add(client);
+	*ret_client = steal_ptr(client);
+	return 0;
+}
+
+int fk_close(fk_client *client)
+{
+	int err;
+
+	if (!client)
+		return 0;
+	err = client_check(client);
+	if (err)
+		return err;
+	list_remove(client);
+	client_free(client);
+	return 0;
+}
+
+int client_gone(struct fk_client *client)
+{
+	char byte;
+	ssize_t n;
+
+	/* Relaxed: never goes back. */
+	if (atomic_load_explicit(&client->gone, memory_order_relaxed))
+		return 1;
+	do {
+		n = recv(client->fd, &byte, sizeof(byte), MSG_PEEK | MSG_DONTWAIT);
+	} while (n < 0 && errno == EINTR);
+	if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)))
+		return 0;
+	atomic_store_explicit(&client->gone, 1, memory_order_relaxed);
+	return 1;
+}
+
+int client_gone_sometimes(struct fk_client *client)
+{
+	uint32_t looks;
+
+	if (atomic_load_explicit(&client->gone, memory_order_relaxed))
+		return 1;
+	/* Relaxed, and load and store apart: it only spreads the system calls. */
+	looks = atomic_load_explicit(&client->looks, memory_order_relaxed) + 1;
+	atomic_store_explicit(&client->looks, looks, memory_order_relaxed);
+	return looks % CLIENT_LOOKS == 0 && client_gone(client);
+}
+
+/* A task of the list that is still there, or NULL. */
+static const fk_task *known_task(fk_client *client, const char *name)
+{
+	/* ORDER tasks/add [C3]: acquire, so that the task is seen whole. Pairs with the release in
+	 * add_task(). */
+	const struct fk_client_task *task =
+		atomic_load_explicit(&client->tasks, memory_order_acquire);
+
+	for (; task; task = task->next) {
+		const struct board_task *entry = &client->board->tasks[task->index];
+
+		/* Relaxed: it may go at any time after this. */
+		if (!strcmp(task->name, name) &&
+		    !(atomic_load_explicit(&entry->flags, memory_order_relaxed) & TASK_GONE))
+			return task;
+	}
+	return NULL;
+}
+
+static int add_task(fk_client *client, const char *name, const fk_task **ret_task)
+{
+	const struct board_task *entry;
+	_cleanup_free_ struct fk_client_task *task = NULL;
+	int index = board_find_task(client->board, name);
+	int err;
+
+	if (index < 0)
+		return index;
+	entry = &client->board->tasks[index];
+	task = calloc(1, sizeof(*task));
+	if (!task)
+		return -ENOMEM;
+	task->index = (uint32_t)index;
+	task->hash = entry->hash;
+	memcpy(task->name, entry->name, sizeof(entry->name));
+	memcpy(task->text, entry->signature, sizeof(entry->signature));
+	err = signature_parse(task->text, &task->signature, NULL);
+	if (err)
+		return -EPROTO;
+	task->next = atomic_load_explicit(&client->tasks, memory_order_relaxed);
+	/* ORDER tasks/add [C3]: release, the task is whole. Pairs with known_task(). */
+	atomic_store_explicit(&client->tasks, task, memory_order_release);
+	*ret_task = steal_ptr(task);
+	return 0;
+}
+
+int fk_task_find(fk_client *client, const char *name, const fk_task **ret_task)
+{
+	const fk_task *task;
+	int err = client_check(client);
+
+	if (err)
+		return err;
+	task = known_task(client, name);
+	if (!task) {
+		pthread_mutex_lock(&client->tasks_lock);
+		/* Somebody else may have added it. */
+		task = known_task(client, name);
+		err = task ? 0 : add_task(client, name, &task);
+		pthread_mutex_unlock(&client->tasks_lock);
+	}
+	if (!err)
+		*ret_task = task;
+	return err;
+}
+
+const char *fk_task_name(const fk_task *task)
+{
+	return task->name;
+}
+
+const char *fk_task_signature(const fk_task *task)
+{
+	return task->text;
+}
+
+size_t fk_task_args_size(const fk_task *task)
+{
+	return task->signature.args_size;
+}
+
+size_t fk_task_result_size(const fk_task *task)
+{
+	return task->signature.results_size;
+}
+
+int fk_alloc(fk_client *client, size_t size, void **ret_data)
+{
+	int err = client_check(client);
+
+	return err ? err : heap_alloc(&client->heap, size, ret_data);
+}
+
+int fk_free(fk_client *client, void *data)
+{
+	int err = client_check(client);
+
+	if (err || !data)
+		return err;
+	return heap_free(&client->heap, data);
+}
+
+int fk_buffer_ref(fk_client *client, struct fk_buffer buffer, struct fk_ref *ret_ref)
+{
+	int err = client_check(client);
+
+	if (err)
+		return err;
+	if (!heap_contains(&client->heap, buffer.data, buffer.size))
+		return -EFAULT;
+	ret_ref->offset = (uint64_t)((char *)buffer.data - client->heap.base);
+	ret_ref->size = buffer.size;
+	return 0;
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * client/error.c - texts of errors and outcomes, and the last error of fk_open()
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   Any; the text of fk_open_error() is the thread's own.
+ */
+#include "client/client.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/util.h"
+
+static _Thread_local char open_error[256] = "no error";
+
+int error_open(int err, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	(void)vsnprintf(open_error, sizeof(open_error), format, args);
+	va_end(args);
+	return err;
+}
+
+const char *fk_open_error(void)
+{
+	return open_error;
+}
+
+/* Where the C library's text says too little about what it means here. */
+static const struct {
+	int err;
+	const char *text;
+} error_texts[] = {
+	{ 0, "success" },
+	{ EPERM, "this client belongs to the parent process: open another after fork()" },
+	{ ENOENT, "no such task, or no forkd listens there" },
+	{ EAGAIN, "the job table or every ring is full: release or wait for jobs first" },
+	{ EBUSY, "the job has not ended yet" },
+	{ EINPROGRESS, "the job has not ended yet" },
+	{ EINVAL, "an argument does not fit the task's signature or the call" },
+	{ EFAULT, "the buffer does not lie within the client's heap" },
+	{ ENOMEM, "out of memory, or the client's heap is full" },
+	{ ESTALE, "no such job: it was released already" },
+	{ ETIMEDOUT, "the time is over and the job has not ended" },
+	{ ECONNRESET, "the connection to forkd is lost: open a new one" },
+	{ ECONNREFUSED, "no forkd listens there" },
+	{ EACCES, "not allowed to use this forkd" },
+	{ EPROTO, "forkd is of another version than this library" },
+	{ EBADMSG, "what answers there is not forkd" },
+	{ ECANCELED, "the job was cancelled" },
+	{ ETIME, "the job's deadline has passed" },
+	{ ENOTRECOVERABLE, "the task crashed" },
+	{ EOWNERDEAD, "the job was lost when another task crashed the pool" },
+	{ EREMOTEIO, "the task failed with a code of its own" },
+	{ EUSERS, "forkd has as many clients as it may have" },
+};
+
+const char *fk_strerror(int err)
+{
+	const char *text;
+
+	/* INT_MIN has no positive counterpart. */
+	if (err < 0 && err >= -4095)
+		err = -err;
+	for (size_t i = 0; i < ARRAY_SIZE(error_texts); i++) {
+		if (error_texts[i].err == err)
+			return error_texts[i].text;
+	}
+	text = strerrordesc_np(err);
+	return text ? text : "unknown error";
+}
+
+const char *fk_outcome_name(int outcome)
+{
+	static const char *const names[] = {
+		[JOB_IDLE] = "?",	   [JOB_PENDING] = "PENDING",	  [JOB_DONE] = "DONE",
+		[JOB_FAILED] = "FAILED",   [JOB_CANCELLED] = "CANCELLED", [JOB_EXPIRED] = "EXPIRED",
+		[JOB_CRASHED] = "CRASHED", [JOB_LOST] = "LOST",
+	};
+
+	return outcome >= 0 && (size_t)outcome < ARRAY_SIZE(names) ? names[outcome] : "?";
+}
+
+int error_of_outcome(uint32_t outcome, int32_t code)
+{
+	switch (outcome) {
+	case JOB_DONE:
+		return 0;
+	case JOB_FAILED:
+		return code < 0 && code >= -4095 ? code : -EREMOTEIO;
+	case JOB_CANCELLED:
+		return -ECANCELED;
+	case JOB_EXPIRED:
+		return -ETIME;
+	case JOB_CRASHED:
+		return -ENOTRECOVERABLE;
+	case JOB_LOST:
+		return -EOWNERDEAD;
+	default:
+		return -EINPROGRESS;
+	}
+}

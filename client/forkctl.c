@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * client/forkctl.c - forkctl: the common options and the table of commands
+ *
+ * WHAT IT IS
+ *   To see and use a running forkd. Each command stands in a file of its own.
+ */
+#include "client/forkctl.h"
+
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/util.h"
+
+struct command {
+	const char *name;
+	const char *arguments;
+	const char *help;
+	int (*run)(const char *socket, int argc, char *argv[]);
+};
+
+static const struct command commands[] = {
+	{ "status", "", "the daemon, its pool, its workers and who is connected", forkctl_status },
+	{ "stat", "", "counters, per worker and client", forkctl_stat },
+	{ "tasks", "", "what can be called: names, arguments -> results, help", forkctl_tasks },
+	{ "call", "[-n N] [-t] [-o FILE] MODULE:TASK [ARG...]",
+	  "run a task and print its results; @FILE for a buffer", forkctl_call },
+	{ "session", "[FORKD-OPTION...] -- COMMAND [ARG...]",
+	  "run a command with a forkd of its own", forkctl_session },
+};
+
+int forkctl_fail(int code, const char *format, ...)
+{
+	va_list args;
+
+	(void)fflush(stdout);
+	(void)fputs("forkctl: ", stderr);
+	va_start(args, format);
+	(void)vfprintf(stderr, format, args);
+	va_end(args);
+	(void)fputc('\n', stderr);
+	return code;
+}
+
+int forkctl_open(const char *socket, uint32_t n_jobs, uint64_t heap_size, fk_client **ret_client)
+{
+	struct fk_open_options options = { .n_jobs = n_jobs, .heap_size = heap_size };
+
+	if (fk_open(socket, &options, ret_client))
+		return forkctl_fail(FORKCTL_NO_DAEMON, "%s", fk_open_error());
+	return 0;
+}
+
+int forkctl_no_arguments(int argc, char *argv[])
+{
+	if (argc > 1)
+		return forkctl_fail(FORKCTL_USAGE, "%s takes no arguments, not %s", argv[0],
+				    argv[1]);
+	return 0;
+}
+
+const char *forkctl_time(struct forkctl_text *text, uint64_t ns)
+{
+	double t = (double)ns;
+
+	if (ns < 1000)
+		(void)snprintf(text->text, sizeof(text->text), "%u ns", (unsigned int)ns);
+	else if (ns < 1000000)
+		(void)snprintf(text->text, sizeof(text->text), "%.2f us", t / 1e3);
+	else if (ns < 1000000000)
+		(void)snprintf(text->text, sizeof(text->text), "%.2f ms", t / 1e6);
+	else
+		(void)snprintf(text->text, sizeof(text->text), "%.2f s", t / 1e9);
+	return text->text;
+}
+
+const char *forkctl_name(struct forkctl_text *text, const char *name, size_t size)
+{
+	size_t i;
+
+	for (i = 0; i < min(size, sizeof(text->text) - 1) && name[i]; i++) {
+		unsigned char c = (unsigned char)name[i];
+
+		text->text[i] = c < 32 || c == 127 ? '?' : (char)c;
+	}
+	text->text[i] = '\0';
+	return text->text;
+}
+
+const char *forkctl_task(const struct board *board, uint32_t task)
+{
+	/* ORDER board/tasks [B1]: acquire, so that the entry is complete (board.h, I2). */
+	uint32_t n = atomic_load_explicit(&board->n_tasks, memory_order_acquire);
+
+	return task < min(n, LIMIT_TASKS) ? board->tasks[task].name : "-";
+}
+
+static void print_help(void)
+{
+	printf("forkctl [--socket PATH] COMMAND [ARG...]\n\n"
+	       "To see and use forkd, the machine's one pool of workers.\n\n"
+	       "Commands:\n");
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		printf("  %s%s%s\n      %s\n", commands[i].name, *commands[i].arguments ? " " : "",
+		       commands[i].arguments, commands[i].help);
+	printf("\nOptions:\n"
+	       "  --socket PATH   where forkd listens; else $FORKD_SOCKET, else %s\n"
+	       "  --help          print this\n"
+	       "  --version       print the version\n\n"
+	       "Exit status: 0 fine, 1 a job failed, 2 wrong usage, 3 no connection to forkd.\n",
+	       FK_SOCKET_PATH);
+}
+
+int main(int argc, char *argv[])
+{
+	static const struct option options[] = {
+		{ "socket", required_argument, NULL, 's' },
+		{ "help", no_argument, NULL, 'h' },
+		{ "version", no_argument, NULL, 'V' },
+		{ NULL, 0, NULL, 0 },
+	};
+	const char *socket = NULL;
+	int c;
+
+	/* The + ends it at the command, whose own options follow. */
+	while ((c = getopt_long(argc, argv, "+hV", options, NULL)) != -1) {
+		switch (c) {
+		case 's':
+			socket = optarg;
+			break;
+		case 'h':
+			print_help();
+			return FORKCTL_OK;
+		case 'V':
+			printf("forkctl %s\n", PACKAGE_VERSION);
+			return FORKCTL_OK;
+		default:
+			return FORKCTL_USAGE;
+		}
+	}
+	if (optind == argc)
+		return forkctl_fail(FORKCTL_USAGE, "which command? `forkctl --help` lists them");
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+		int status;
+
+		if (!streq(commands[i].name, argv[optind]))
+			continue;
+		if (optind + 1 < argc && streq(argv[optind + 1], "--help")) {
+			printf("forkctl [--socket PATH] %s %s\n    %s\n", commands[i].name,
+			       commands[i].arguments, commands[i].help);
+			return FORKCTL_OK;
+		}
+		status = commands[i].run(socket, argc - optind, argv + optind);
+		if (fflush(stdout) != 0 || ferror(stdout))
+			return forkctl_fail(FORKCTL_FAILED, "cannot write to standard output");
+		return status;
+	}
+	return forkctl_fail(FORKCTL_USAGE, "there is no command %s: `forkctl --help` lists them",
+			    argv[optind]);
+}

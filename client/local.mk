@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: MIT
+# libclientcore: the client's code, linked as it is into forkctl and the tests.
+# libforkclient: the same as the installed shared library, with only fk_* exported.
+
+noinst_LTLIBRARIES += libclientcore.la
+libclientcore_la_SOURCES = \
+	client/client.c \
+	client/client.h \
+	client/error.c \
+	client/heap.c \
+	client/heap.h \
+	client/pack.c \
+	client/submit.c \
+	client/wait.c
+
+CLIENT_LIBS = libclientcore.la libshm.la
+
+lib_LTLIBRARIES += libforkclient.la
+libforkclient_la_SOURCES =
+libforkclient_la_LIBADD = $(CLIENT_LIBS)
+libforkclient_la_LDFLAGS = -version-info 0:0:0 $(COMMON_LDFLAGS) \
+	-Wl,--version-script=$(srcdir)/client/libforkclient.map
+EXTRA_libforkclient_la_DEPENDENCIES = client/libforkclient.map
+EXTRA_DIST += client/libforkclient.map
+
+forkdinclude_HEADERS += client/forkd/client.h
+pkgconfig_DATA += client/forkd-client.pc
+
+bin_PROGRAMS += forkctl
+forkctl_SOURCES = \
+	client/forkctl.c \
+	client/forkctl.h \
+	client/forkctl_call.c \
+	client/forkctl_session.c \
+	client/forkctl_stat.c \
+	client/forkctl_status.c \
+	client/forkctl_tasks.c
+forkctl_CPPFLAGS = $(AM_CPPFLAGS) -DFK_SBINDIR='"$(sbindir)"'
+forkctl_LDADD = $(CLIENT_LIBS)

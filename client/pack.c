@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * client/pack.c - arguments by a signature: values in, packed bytes out
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   The submitting thread, before it has a record. Touches nothing shared but the heap.
+ *
+ * INVARIANTS
+ *   I1. All strings of one job stand in one block of the heap, each with a NUL behind it that its
+ *       size does not count. On failure no block is left.
+ */
+#include "client/client.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* All strings with their NULs. Returns 0, -EINVAL (NULL), -ENOMEM (more than there can be). */
+static int strings_size(const struct heap *heap, const struct signature *signature,
+			const union fk_value *values, size_t *ret_size)
+{
+	size_t size = 0;
+
+	for (uint32_t i = 0; i < signature->n_args; i++) {
+		if (signature->args[i].type != SIGNATURE_STR)
+			continue;
+		if (!values[i].str)
+			return -EINVAL;
+		size += strlen(values[i].str) + 1;
+		if (size > heap->size)
+			return -ENOMEM;
+	}
+	*ret_size = size;
+	return 0;
+}
+
+static void put_ref(const struct heap *heap, uint8_t *to, const void *data, size_t size)
+{
+	struct job_ref ref = {
+		.offset = (uint64_t)((const char *)data - heap->base),
+		.size = size,
+	};
+
+	memcpy(to, &ref, sizeof(ref));
+}
+
+int pack_values(struct heap *heap, const struct signature *signature, const union fk_value *values,
+		size_t n, uint8_t *args, void **ret_strings)
+{
+	void *strings = NULL;
+	size_t size;
+	char *next;
+	int err;
+
+	if (n != signature->n_args)
+		return -EINVAL;
+	for (uint32_t i = 0; i < n; i++) {
+		uint8_t type = signature->args[i].type;
+
+		if ((type == SIGNATURE_BUF || type == SIGNATURE_IOBUF) &&
+		    !heap_contains(heap, values[i].buf.data, values[i].buf.size))
+			return -EFAULT;
+	}
+	err = strings_size(heap, signature, values, &size);
+	if (err)
+		return err;
+	if (size) {
+		err = heap_alloc(heap, size, &strings);
+		if (err)
+			return err;
+	}
+	next = strings;
+	for (uint32_t i = 0; i < n; i++) {
+		const struct signature_item *item = &signature->args[i];
+		uint8_t *to = args + item->offset;
+
+		switch ((enum signature_type)item->type) {
+		case SIGNATURE_I64:
+			memcpy(to, &values[i].i64, sizeof(values[i].i64));
+			break;
+		case SIGNATURE_F64:
+			memcpy(to, &values[i].f64, sizeof(values[i].f64));
+			break;
+		case SIGNATURE_STR:
+			size = strlen(values[i].str);
+			memcpy(next, values[i].str, size + 1);
+			put_ref(heap, to, next, size);
+			next += size + 1;
+			break;
+		case SIGNATURE_BUF:
+		case SIGNATURE_IOBUF:
+			put_ref(heap, to, values[i].buf.data, values[i].buf.size);
+			break;
+		}
+	}
+	*ret_strings = strings;
+	return 0;
+}
+
+void pack_take(const struct signature *signature, union fk_value *values, va_list args)
+{
+	for (uint32_t i = 0; i < signature->n_args; i++) {
+		switch ((enum signature_type)signature->args[i].type) {
+		case SIGNATURE_I64:
+			values[i].i64 = va_arg(args, int64_t);
+			break;
+		case SIGNATURE_F64:
+			values[i].f64 = va_arg(args, double);
+			break;
+		case SIGNATURE_STR:
+			values[i].str = va_arg(args, const char *);
+			break;
+		case SIGNATURE_BUF:
+		case SIGNATURE_IOBUF:
+			values[i].buf = va_arg(args, struct fk_buffer);
+			break;
+		}
+	}
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * client/wait.c - waiting for a job, and what became of it
+ *
+ * WHAT IT IS
+ *   A wait looks, spins for up to 20 us (less while that was in vain lately, not at all with one
+ *   CPU), then announces itself in the state word and sleeps on it.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   Any number of threads, on one job too.
+ *
+ * INVARIANTS
+ *   I1. The waiter bit is set by a CAS that fails once there is an outcome, and the outcome is
+ *       exchanged in, so one of the two sees the other (J1 in shm/job.h).
+ *   I2. No sleep is longer than CLIENT_TICK_NS; after each the socket is looked at.
+ *   I3. Spinning learns: a wait that slept although its job ended within the longest spin sets the
+ *       spin to its longest, one that spun in vain halves it.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   Pool: the manager gives every job its outcome and wakes. Daemon: the tick finds the socket
+ *   closed; the outcome is looked at once more, because it may have been the daemon's last act.
+ */
+#include "client/client.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/util.h"
+#include "shm/futex.h"
+
+#define WAIT_SPIN_MIN	500u /* ns: a spin never gets shorter, or it would never learn */
+#define WAIT_SPIN_BATCH 16   /* looks between two looks at the clock */
+
+static int is_pending(struct job *job)
+{
+	return job_outcome(job) == JOB_PENDING;
+}
+
+/* True if the job ended while spinning. */
+static int wait_spin(struct job *job, uint64_t end_ns)
+{
+	do {
+		for (int i = 0; i < WAIT_SPIN_BATCH; i++) {
+			if (!is_pending(job))
+				return 1;
+			fence_pause();
+		}
+	} while (clock_ns() < end_ns);
+	return 0;
+}
+
+int wait_job(struct fk_client *client, fk_job handle, uint64_t timeout_ns)
+{
+	struct job *job = client_job(client, handle);
+	uint64_t start;
+	uint64_t deadline;
+	uint32_t spin;
+	int err = 0;
+
+	if (!is_pending(job))
+		return 0;
+	if (!timeout_ns)
+		return fk_poll(client, handle) == -ECONNRESET ? -ECONNRESET : -ETIMEDOUT;
+	start = clock_ns();
+	deadline = timeout_ns > UINT64_MAX - start ? UINT64_MAX : start + timeout_ns;
+
+	/* Relaxed: a hint. */
+	spin = atomic_load_explicit(&client->spin, memory_order_relaxed);
+	if (spin) {
+		if (wait_spin(job, min(start + spin, deadline)))
+			return 0;
+		/* In vain so far (I3). */
+		atomic_store_explicit(&client->spin, max(spin / 2, WAIT_SPIN_MIN),
+				      memory_order_relaxed);
+	}
+	for (;;) {
+		uint32_t value;
+		uint64_t now;
+
+		if (unlikely(!client_slot(client, handle)))
+			return -ESTALE;
+		value = job_announce_waiter(job);
+		if (!value)
+			break;
+		now = clock_ns();
+		if (now >= deadline) {
+			err = -ETIMEDOUT;
+			break;
+		}
+		if (futex_wait(&job->state, value, min(now + CLIENT_TICK_NS, deadline)) !=
+		    -ETIMEDOUT)
+			continue;
+		if (client_gone(client)) {
+			err = -ECONNRESET;
+			break;
+		}
+	}
+	/* The acquire of the outcome, also for who saw it change in job_announce_waiter(). */
+	if (!is_pending(job))
+		err = 0;
+	if (!err && spin && clock_ns() - start < client->spin_max)
+		atomic_store_explicit(&client->spin, client->spin_max, memory_order_relaxed);
+	return err;
+}
+
+int fk_wait(fk_client *client, fk_job job, uint64_t timeout_ns)
+{
+	int err = client_check(client);
+
+	if (err)
+		return err;
+	if (!client_slot(client, job))
+		return -ESTALE;
+	return wait_job(client, job, timeout_ns);
+}
+
+int fk_poll(fk_client *client, fk_job job)
+{
+	int err = client_check(client);
+
+	if (err)
+		return err;
+	if (!client_slot(client, job))
+		return -ESTALE;
+	if (!is_pending(client_job(client, job)))
+		return 1;
+	if (client_gone_sometimes(client))
+		return is_pending(client_job(client, job)) ? -ECONNRESET : 1;
+	return 0;
+}
+
+int fk_outcome(fk_client *client, fk_job handle, int *ret_code, int *ret_signo)
+{
+	struct job *job;
+	uint32_t outcome;
+	int err = client_check(client);
+
+	if (err)
+		return err;
+	if (!client_slot(client, handle))
+		return -ESTALE;
+	job = client_job(client, handle);
+	outcome = job_outcome(job);
+	/* Relaxed: they were written before the outcome. */
+	if (ret_code)
+		*ret_code = outcome == JOB_FAILED
+				  ? atomic_load_explicit(&job->code, memory_order_relaxed)
+				  : 0;
+	if (ret_signo)
+		*ret_signo = outcome == JOB_CRASHED
+				   ? (int)atomic_load_explicit(&job->signo, memory_order_relaxed)
+				   : 0;
+	return (int)outcome;
+}
+
+int fk_result(fk_client *client, fk_job handle, void *result, size_t size)
+{
+	struct client_slot *slot;
+	struct job *job;
+	uint32_t outcome;
+	int err = client_check(client);
+
+	if (err)
+		return err;
+	slot = client_slot(client, handle);
+	if (!slot)
+		return -ESTALE;
+	job = client_job(client, handle);
+	outcome = job_outcome(job);
+	/* Relaxed: written before the outcome. */
+	err = error_of_outcome(outcome, atomic_load_explicit(&job->code, memory_order_relaxed));
+	if (err)
+		return err;
+	if (size < slot->result_size)
+		return -EINVAL;
+	if (slot->result_size)
+		memcpy(result, job->result, slot->result_size);
+	return 0;
+}
+
+int fk_timings(fk_client *client, fk_job handle, struct fk_timings *ret_timings)
+{
+	struct client_slot *slot;
+	struct job *job;
+	uint64_t started;
+	uint64_t ended;
+	int err = client_check(client);
+
+	if (err)
+		return err;
+	slot = client_slot(client, handle);
+	if (!slot)
+		return -ESTALE;
+	job = client_job(client, handle);
+	if (is_pending(job))
+		return -EINPROGRESS;
+	/* Relaxed: written before the outcome. One that never started has neither. */
+	started = atomic_load_explicit(&job->started_ns, memory_order_relaxed);
+	ended = atomic_load_explicit(&job->ended_ns, memory_order_relaxed);
+	*ret_timings = (struct fk_timings){
+		.wait_ns = started > slot->submitted_ns ? started - slot->submitted_ns : 0,
+		.run_ns = started >= slot->submitted_ns && ended > started ? ended - started : 0,
+	};
+	return 0;
+}

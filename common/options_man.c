@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Built and run by make, never installed: prints the items of the manual's list of options, from
+ * the table. `options-man` for forkd.conf(5), `options-man --flags` for forkd(8).
+ */
+#include <stdio.h>
+
+#include "common/options.h"
+#include "common/util.h"
+
+int main(int argc, char *argv[])
+{
+	options_print_man(stdout, argc > 1 && streq(argv[1], "--flags"));
+	return ferror(stdout) || fflush(stdout) != 0;
+}

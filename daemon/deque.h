@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon/deque.h - split work-stealing deque: continuations of a worker, and its queued root jobs
+ *
+ * WHAT IT IS
+ *   Chase-Lev's deque (SPAA 2005) with a split, as in Acar, Charguéraud and Rainey's private deques
+ *   (PPoPP 2013) and van Dijk and van de Pol's Lace (2014). Entries [0, floor) of the array that
+ *are not stolen yet are public, [floor, bottom) belong to the owner alone, who pushes and pops
+ *there with plain stores. floor and bottom live with the owner; this file holds the public part.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   deque_publish(), deque_reclaim(), deque_reset(): the owner. deque_steal(), deque_size(): any
+ *   thread of the pool.
+ *
+ * THE WORD
+ *   One 64-bit word { top:40, n:24 }: the index of the oldest public entry, and how many are
+ *   public. Thieves take k of them by a CAS to { top + k, n - k }, the owner publishes k by adding
+ *   k, and takes all that are left back by exchanging { top + n, 0 } in. (With a top of its own, as
+ *   in Chase-Lev, a CAS from t to t + k can take an entry that the owner has popped in between.)
+ *   An index i stands at array position i - shift. shift changes only while n is 0.
+ *
+ *	array    0        stolen        |   public   |    private    |
+ *	         ^ deque_reset()        top-shift    floor           bottom
+ *	                                             = top+n-shift
+ *
+ * INVARIANTS
+ *   I1. split = top + n is changed by the owner alone, who keeps a copy; floor = split - shift.
+ *   I2. Neither top nor split ever goes down, and while top stays, n only grows. So the word never
+ *       has the same value twice (before 2^40 entries were published): a CAS that succeeds proves
+ *       that nothing was stolen or taken back since the word was read.
+ *   I3. A position below floor is not written. With I2: the entries that a thief read between its
+ *       load of the word and its successful CAS are the ones that were published.
+ *   I4. shift is stored while n is 0, before the publication that makes n positive; so who reads
+ *       n > 0 (acquire) reads the shift that belongs to it, or a later one, and then its CAS fails,
+ *       as a later one is stored only after an exchange that changed the word.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   A worker dies with the whole pool; nobody reads a deque after that.
+ *
+ * Compiles with C11 alone: tests/model/deque.c runs this file.
+ */
+#ifndef DAEMON_DEQUE_H
+#define DAEMON_DEQUE_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include <forkd/task.h>
+
+#define DEQUE_N_BITS 24
+#define DEQUE_N_MASK ((UINT64_C(1) << DEQUE_N_BITS) - 1)
+
+struct deque {
+	/* owner and thieves write */
+	_Alignas(64) _Atomic uint64_t word;
+	/* the owner writes, thieves read */
+	_Alignas(64) _Atomic uint64_t shift;
+	struct fk_entry *entries;
+	uint64_t capacity; /* entries; constant */
+	/* the owner's copy of top + n */
+	uint64_t split;
+};
+
+/* Owner, before any thief knows of it. entries: room for capacity entries, below 2^24. */
+static inline void deque_init(struct deque *deque, struct fk_entry *entries, uint64_t capacity)
+{
+	atomic_store_explicit(&deque->word, 0, memory_order_relaxed);
+	atomic_store_explicit(&deque->shift, 0, memory_order_relaxed);
+	deque->entries = entries;
+	deque->capacity = capacity;
+	deque->split = 0;
+}
+
+/* Entries that are public right now: a hint for everybody but the owner. */
+static inline uint64_t deque_size(struct deque *deque)
+{
+	return atomic_load_explicit(&deque->word, memory_order_relaxed) & DEQUE_N_MASK;
+}
+
+/* Owner: makes the k oldest private entries public; the caller's floor goes up by k. */
+static inline void deque_publish(struct deque *deque, uint64_t k)
+{
+	deque->split += k;
+	/* ORDER publish/steal [D1]: release, so that a thief that sees n sees the entries, the
+	 * frames behind them, and shift. Pairs with the load in deque_steal(). Proof: I3, I4. */
+	atomic_fetch_add_explicit(&deque->word, k, memory_order_release);
+}
+
+/*
+ * Owner: takes back all public entries that were not stolen.
+ * Returns how many; the caller's floor goes down by it.
+ */
+static inline uint64_t deque_reclaim(struct deque *deque)
+{
+	/* ORDER steal/reclaim [D2]: acquire, so that thieves have read the entries they took before
+	 * the owner overwrites them. Pairs with the CAS in deque_steal(). Release for D1: a thief
+	 * that sees a later publication goes on seeing this one's shift. */
+	uint64_t old = atomic_exchange_explicit(&deque->word, deque->split << DEQUE_N_BITS,
+						memory_order_acq_rel);
+	uint64_t n = old & DEQUE_N_MASK;
+
+	if (n) {
+		uint64_t shift = atomic_load_explicit(&deque->shift, memory_order_relaxed);
+
+		atomic_store_explicit(&deque->shift, shift + n, memory_order_relaxed);
+	}
+	return n;
+}
+
+/* Owner: with the public part empty (deque_reclaim() said so), starts again at position 0. */
+static inline void deque_reset(struct deque *deque)
+{
+	atomic_store_explicit(&deque->shift, deque->split, memory_order_relaxed);
+}
+
+enum deque_status {
+	DEQUE_STOLEN,
+	DEQUE_EMPTY,
+	DEQUE_RACE, /* somebody else was faster */
+};
+
+/*
+ * Anybody: takes the oldest entries, half of what is public but at most max.
+ * Sets ret_words[0 .. *ret_n) in the order they were pushed.
+ */
+static inline enum deque_status deque_steal(struct deque *deque, uint64_t *ret_words, uint64_t max,
+					    uint64_t *ret_n)
+{
+	/* ORDER publish/steal [D1]: acquire, pairs with deque_publish(). */
+	uint64_t word = atomic_load_explicit(&deque->word, memory_order_acquire);
+	uint64_t n = word & DEQUE_N_MASK;
+	uint64_t top = word >> DEQUE_N_BITS;
+
+	if (!n)
+		return DEQUE_EMPTY;
+	uint64_t k = (n + 1) / 2 < max ? (n + 1) / 2 : max;
+	uint64_t position = top - atomic_load_explicit(&deque->shift, memory_order_relaxed);
+
+	/* A shift of another time (I4): the CAS would fail. */
+	if (position >= deque->capacity || k > deque->capacity - position)
+		return DEQUE_RACE;
+	for (uint64_t i = 0; i < k; i++)
+		ret_words[i] = atomic_load_explicit(&deque->entries[position + i].word,
+						    memory_order_relaxed);
+	uint64_t left = ((top + k) << DEQUE_N_BITS) | (n - k);
+
+	/* ORDER steal/reclaim [D2]: release, the reads above come before; pairs with
+	 * deque_reclaim(). Acquire is with the load already. */
+	if (!atomic_compare_exchange_strong_explicit(&deque->word, &word, left,
+						     memory_order_release, memory_order_relaxed))
+		return DEQUE_RACE;
+	*ret_n = k;
+	return DEQUE_STOLEN;
+}
+
+#endif

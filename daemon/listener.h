@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* daemon/listener.h - the socket that clients connect to */
+#ifndef DAEMON_LISTENER_H
+#define DAEMON_LISTENER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <sys/types.h>
+
+struct listener {
+	int fd;
+	bool inherited;	  /* from systemd: not ours to unlink */
+	const char *path; /* borrowed; NULL if inherited */
+	dev_t dev;	  /* of our own socket file */
+	ino_t ino;
+};
+
+#define LISTENER_INIT                                                                              \
+	{                                                                                          \
+		.fd = -1                                                                           \
+	}
+
+/*
+ * Takes the socket that systemd passed, or makes one at path.
+ * path: borrowed for as long as the listener lives. mode: permissions of the socket file.
+ * error: gets one line that says what to do, on failure.
+ * Returns 0 or a negative errno; EADDRINUSE if another forkd listens there.
+ */
+int listener_open(struct listener *ret_listener, const char *path, uint32_t mode, char *error,
+		  size_t error_size);
+
+/* Closes the socket, and unlinks its file if it still is the one that was made. */
+void listener_close(struct listener *listener);
+
+#endif

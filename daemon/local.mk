@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: MIT
+# libmanager and libpool: the two halves of forkd, everything but main.c, so that tests can link
+# them. The pool's way of a fork has no stack protector, like the modules.
+
+noinst_LTLIBRARIES += libmanager.la libpool.la libtopology.la
+
+libmanager_la_SOURCES = \
+	daemon/listener.c \
+	daemon/listener.h \
+	daemon/loop.c \
+	daemon/loop.h \
+	daemon/manager.c \
+	daemon/manager.h \
+	daemon/notify.c \
+	daemon/notify.h \
+	daemon/poolproc.c \
+	daemon/poolproc.h \
+	daemon/recover.c \
+	daemon/recover.h \
+	daemon/session.c \
+	daemon/session.h
+libmanager_la_CFLAGS = $(AM_CFLAGS) $(LIBURING_CFLAGS) $(LIBSYSTEMD_CFLAGS) $(HWLOC_CFLAGS)
+
+libpool_la_SOURCES = \
+	daemon/deque.h \
+	daemon/intake.c \
+	daemon/intake.h \
+	daemon/module.c \
+	daemon/module.h \
+	daemon/pool.c \
+	daemon/pool.h \
+	daemon/root.c \
+	daemon/root.h \
+	daemon/stack.c \
+	daemon/stack.h \
+	daemon/strand.c \
+	daemon/strand.h \
+	daemon/worker.c \
+	daemon/worker.h
+libpool_la_CFLAGS = -O3 $(COMMON_CFLAGS) -fno-stack-protector $(HWLOC_CFLAGS)
+
+# Both processes look at the machine through the same unit.
+libtopology_la_SOURCES = \
+	daemon/topology.c \
+	daemon/topology.h
+libtopology_la_CFLAGS = $(AM_CFLAGS) $(HWLOC_CFLAGS)
+
+sbin_PROGRAMS += forkd
+forkd_SOURCES = daemon/main.c
+forkd_LDFLAGS = $(COMMON_LDFLAGS) $(PIE_LDFLAGS) $(FK_RT_LDFLAGS)
+forkd_LDADD = $(DAEMON_LIBS)
+
+MANAGER_LIBS = libmanager.la $(LIBURING_LIBS) $(LIBSYSTEMD_LIBS)
+POOL_LIBS = libpool.la $(HWLOC_LIBS) -ldl
+DAEMON_LIBS = $(MANAGER_LIBS) $(POOL_LIBS) libtopology.la $(OPTIONS_LIBS) libshm.la libcommon.la
+
+# The modules are built in a folder of their own, daemon/modules/.libs, which a forkd that runs
+# from the build tree takes as its module-dir.
+module_LTLIBRARIES += \
+	daemon/modules/fib.la \
+	daemon/modules/integrate.la \
+	daemon/modules/nqueens.la \
+	daemon/modules/sort.la \
+	daemon/modules/uts.la
+
+daemon_modules_fib_la_SOURCES = daemon/modules/fib.c
+daemon_modules_fib_la_CFLAGS = $(MODULE_CFLAGS)
+daemon_modules_fib_la_LDFLAGS = $(MODULE_LDFLAGS)
+
+daemon_modules_integrate_la_SOURCES = daemon/modules/integrate.c
+daemon_modules_integrate_la_CFLAGS = $(MODULE_CFLAGS)
+daemon_modules_integrate_la_LDFLAGS = $(MODULE_LDFLAGS)
+daemon_modules_integrate_la_LIBADD = -lm
+
+daemon_modules_nqueens_la_SOURCES = daemon/modules/nqueens.c
+daemon_modules_nqueens_la_CFLAGS = $(MODULE_CFLAGS)
+daemon_modules_nqueens_la_LDFLAGS = $(MODULE_LDFLAGS)
+
+daemon_modules_sort_la_SOURCES = daemon/modules/sort.c
+daemon_modules_sort_la_CFLAGS = $(MODULE_CFLAGS)
+daemon_modules_sort_la_LDFLAGS = $(MODULE_LDFLAGS)
+
+daemon_modules_uts_la_SOURCES = daemon/modules/uts.c daemon/modules/uts_tree.c daemon/modules/uts_tree.h
+daemon_modules_uts_la_CFLAGS = $(MODULE_CFLAGS) $(NETTLE_CFLAGS)
+daemon_modules_uts_la_LDFLAGS = $(MODULE_LDFLAGS)
+daemon_modules_uts_la_LIBADD = $(NETTLE_LIBS) -lm
+
+# An installed module is its .so alone.
+install-data-hook:
+	rm -f $(patsubst %,'$(DESTDIR)$(moduledir)/%',$(notdir $(module_LTLIBRARIES)))
+uninstall-hook:
+	rm -f $(patsubst %,'$(DESTDIR)$(moduledir)/%',$(notdir $(module_LTLIBRARIES:.la=.so)))
+
+forkdinclude_HEADERS += daemon/forkd/task.h
+
+pkgconfig_DATA += daemon/forkd-module.pc

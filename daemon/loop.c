@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon/loop.c - the manager's event loop: one io_uring
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   The manager's only thread.
+ *
+ * WHAT IT IS
+ *   The kernel is told the address of a struct loop_op, which belongs to the loop, never that of
+ *   its owner's source. So a source can go at any time: the operation is cut off from it and
+ *   cancelled, and is freed when its last completion has come.
+ *
+ *	owner's source  <-->  loop_op  <--  the kernel (user_data)
+ *
+ * INVARIANTS
+ *   I1. source->op && source->op->source == source, or source->op is NULL.
+ *   I2. An operation is freed once: at its last completion (no IORING_CQE_F_MORE), or in
+ *       loop_fini() after the ring is gone.
+ *   I3. loop_forget() hands the cancellation to the kernel at once, so that a socket closed after
+ *       it is really closed: a pending operation would hold on to it.
+ *   I4. A source that waits for nothing costs nothing: an idle loop is never woken.
+ *
+ * Only opcodes of kernel 6.1.
+ */
+#include "daemon/loop.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/util.h"
+
+#define LOOP_ENTRIES 128
+
+enum loop_kind {
+	LOOP_POLL,
+	LOOP_TIMER,
+	LOOP_ACCEPT,
+};
+
+struct loop_op {
+	struct loop_source *source; /* NULL once forgotten */
+	struct loop_op *next;
+	struct loop_op **link; /* what points to us in the list of all */
+	enum loop_kind kind;
+	struct __kernel_timespec timeout;
+};
+
+int loop_init(struct loop *loop)
+{
+	*loop = (struct loop){ 0 };
+	return io_uring_queue_init(LOOP_ENTRIES, &loop->ring, 0);
+}
+
+static void loop_op_free(struct loop_op *op)
+{
+	*op->link = op->next;
+	if (op->next)
+		op->next->link = op->link;
+	free(op);
+}
+
+void loop_fini(struct loop *loop)
+{
+	io_uring_queue_exit(&loop->ring);
+	while (loop->ops) {
+		if (loop->ops->source)
+			loop->ops->source->op = NULL;
+		loop_op_free(loop->ops);
+	}
+}
+
+/* A free submission entry: where there is none, the kernel gets those that are filled in. */
+static struct io_uring_sqe *loop_sqe(struct loop *loop)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&loop->ring);
+
+	if (!sqe) {
+		(void)io_uring_submit(&loop->ring);
+		sqe = io_uring_get_sqe(&loop->ring);
+	}
+	return sqe;
+}
+
+static int loop_arm(struct loop *loop, struct loop_source *source, enum loop_kind kind,
+		    struct io_uring_sqe **ret_sqe, struct loop_op **ret_op)
+{
+	struct io_uring_sqe *sqe;
+	struct loop_op *op;
+
+	if (source->op)
+		return -EBUSY;
+	op = calloc(1, sizeof(*op));
+	if (!op)
+		return -ENOMEM;
+	sqe = loop_sqe(loop);
+	if (!sqe) {
+		free(op);
+		return -ENOMEM;
+	}
+	op->kind = kind;
+	op->source = source;
+	op->next = loop->ops;
+	op->link = &loop->ops;
+	if (op->next)
+		op->next->link = &op->next;
+	loop->ops = op;
+	source->op = op;
+	*ret_sqe = sqe;
+	*ret_op = op;
+	return 0;
+}
+
+int loop_poll(struct loop *loop, struct loop_source *source, int fd, uint32_t events)
+{
+	struct io_uring_sqe *sqe;
+	struct loop_op *op;
+	int r;
+
+	r = loop_arm(loop, source, LOOP_POLL, &sqe, &op);
+	if (r < 0)
+		return r;
+	io_uring_prep_poll_add(sqe, fd, events);
+	io_uring_sqe_set_data(sqe, op);
+	return 0;
+}
+
+int loop_timer(struct loop *loop, struct loop_source *source, uint64_t ns)
+{
+	struct io_uring_sqe *sqe;
+	struct loop_op *op;
+	int r;
+
+	r = loop_arm(loop, source, LOOP_TIMER, &sqe, &op);
+	if (r < 0)
+		return r;
+	op->timeout.tv_sec = (int64_t)(ns / NSEC_PER_SEC);
+	op->timeout.tv_nsec = (int64_t)(ns % NSEC_PER_SEC);
+	io_uring_prep_timeout(sqe, &op->timeout, 0, 0);
+	io_uring_sqe_set_data(sqe, op);
+	return 0;
+}
+
+int loop_accept(struct loop *loop, struct loop_source *source, int fd)
+{
+	struct io_uring_sqe *sqe;
+	struct loop_op *op;
+	int r;
+
+	r = loop_arm(loop, source, LOOP_ACCEPT, &sqe, &op);
+	if (r < 0)
+		return r;
+	io_uring_prep_multishot_accept(sqe, fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	io_uring_sqe_set_data(sqe, op);
+	return 0;
+}
+
+void loop_forget(struct loop *loop, struct loop_source *source)
+{
+	struct loop_op *op = source->op;
+	struct io_uring_sqe *sqe;
+
+	if (!op)
+		return;
+	source->op = NULL;
+	op->source = NULL;
+	sqe = loop_sqe(loop);
+	if (!sqe)
+		return; /* its completion finds no source, and frees it */
+	io_uring_prep_cancel(sqe, op, 0);
+	io_uring_sqe_set_data(sqe, NULL);
+	(void)io_uring_submit(&loop->ring);
+}
+
+static void loop_complete(struct loop_op *op, int result, bool more)
+{
+	struct loop_source *source = op->source;
+
+	if (!more) {
+		if (source)
+			source->op = NULL;
+		if (op->kind == LOOP_TIMER && result == -ETIME)
+			result = 0;
+	}
+	if (!source && op->kind == LOOP_ACCEPT && result >= 0)
+		(void)close(result);
+	if (!more)
+		loop_op_free(op);
+	if (source)
+		source->call(source, result);
+}
+
+int loop_run(struct loop *loop)
+{
+	while (!loop->stopped) {
+		struct io_uring_cqe *cqe;
+		int r = io_uring_submit_and_wait(&loop->ring, 1);
+
+		if (r < 0 && r != -EINTR && r != -EBUSY && r != -EAGAIN)
+			return r;
+		while (!loop->stopped && io_uring_peek_cqe(&loop->ring, &cqe) == 0) {
+			struct loop_op *op = io_uring_cqe_get_data(cqe);
+			int result = cqe->res;
+			bool more = cqe->flags & IORING_CQE_F_MORE;
+
+			io_uring_cqe_seen(&loop->ring, cqe);
+			if (op)
+				loop_complete(op, result, more);
+		}
+	}
+	return 0;
+}
+
+void loop_stop(struct loop *loop)
+{
+	loop->stopped = true;
+}

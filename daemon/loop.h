@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/* daemon/loop.h - the manager's event loop: one io_uring */
+#ifndef DAEMON_LOOP_H
+#define DAEMON_LOOP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <liburing.h>
+
+struct loop_op;
+
+struct loop {
+	struct io_uring ring;
+	struct loop_op *ops; /* all that the kernel still knows */
+	bool stopped;
+};
+
+/*
+ * One thing that is waited for; lives inside its owner. Zeroed, with call set, it waits for
+ * nothing. What result means stands at the function that armed it.
+ */
+struct loop_source {
+	void (*call)(struct loop_source *source, int result);
+	struct loop_op *op;
+};
+
+/* Returns 0 or a negative errno: EPERM or ENOSYS where io_uring is switched off. */
+int loop_init(struct loop *loop);
+/* Sources that still wait are forgotten. */
+void loop_fini(struct loop *loop);
+
+/*
+ * Each waits once, but for loop_accept(), which goes on; source must not be waiting. To wait again,
+ * call again from source->call(). -ENOMEM, -EBUSY.
+ *
+ * loop_poll: until fd has one of events (POLLIN, ...). result: the events, or a negative errno.
+ * loop_timer: for ns nanoseconds. result: 0.
+ * loop_accept: result is a connection's descriptor (close-on-exec, non-blocking), the callee's, or
+ * a negative errno after which the source waits no more.
+ */
+int loop_poll(struct loop *loop, struct loop_source *source, int fd, uint32_t events);
+int loop_timer(struct loop *loop, struct loop_source *source, uint64_t ns);
+int loop_accept(struct loop *loop, struct loop_source *source, int fd);
+
+/* Waits for it no more; the source may be freed, its descriptor closed. Fine if it did not wait. */
+void loop_forget(struct loop *loop, struct loop_source *source);
+
+/* Calls sources until loop_stop(). Returns 0 or a negative errno. */
+int loop_run(struct loop *loop);
+void loop_stop(struct loop *loop);
+
+#endif

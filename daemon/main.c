@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon/main.c - forkd: the manager, or with --pool the pool that the manager starts
+ *
+ * Exit codes, as --help prints them:
+ *	0  stopped as asked; --help, --version, --check-config
+ *	1  what should not happen: please report it
+ *	2  command line or forkd.conf
+ *	3  cannot listen on the socket
+ *	4  the pool failed to start, or died again and again
+ *	5  the system denies something: memory, descriptors, io_uring
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "common/options.h"
+#include "daemon/manager.h"
+#include "daemon/pool.h"
+
+#define MAIN_CHANNEL 3
+
+/* Without all three, the first descriptors that are opened would take their places. */
+static int main_std_streams(void)
+{
+	int fd;
+
+	do {
+		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	} while (fd >= 0 && fd <= STDERR_FILENO && fcntl(fd, F_SETFD, 0) == 0);
+	if (fd < 0)
+		return -errno;
+	(void)close(fd);
+	return 0;
+}
+
+static void main_help(void)
+{
+	options_print_help(stdout);
+	fputs("\nExit codes:\n"
+	      "  0  stopped as asked\n"
+	      "  1  what should not happen: please report it\n"
+	      "  2  command line or forkd.conf\n"
+	      "  3  cannot listen on the socket\n"
+	      "  4  the pool failed to start, or died again and again\n"
+	      "  5  the system denies something: memory, descriptors, io_uring\n",
+	      stdout);
+}
+
+static int main_pool(const struct options *options)
+{
+	log_set_name("forkd-pool");
+	(void)prctl(PR_SET_NAME, "forkd-pool");
+	if (fcntl(MAIN_CHANNEL, F_SETFD, FD_CLOEXEC) < 0) {
+		log_error("--pool is for forkd itself: start forkd without it");
+		return MANAGER_EXIT_USAGE;
+	}
+	return pool_run(options, MAIN_CHANNEL);
+}
+
+int main(int argc, char *argv[])
+{
+	struct options_error error;
+	enum options_action action;
+	struct options options;
+	int code = MANAGER_EXIT_OK;
+
+	if (main_std_streams() < 0)
+		return MANAGER_EXIT_SYSTEM;
+	(void)signal(SIGPIPE, SIG_IGN);
+	(void)signal(SIGCHLD, SIG_DFL); /* inherited SIG_IGN would reap the pool */
+	if (options_parse(&options, argc, argv, &action, &error) < 0) {
+		log_error("%s", error.text);
+		return MANAGER_EXIT_USAGE;
+	}
+	log_set_level((enum log_level)options_log_level(&options));
+	switch (action) {
+	case OPTIONS_HELP:
+		main_help();
+		break;
+	case OPTIONS_VERSION:
+		(void)printf("forkd %s\n", PACKAGE_VERSION);
+		break;
+	case OPTIONS_CHECK:
+		options_print(&options, stdout);
+		break;
+	case OPTIONS_POOL:
+		code = main_pool(&options);
+		break;
+	case OPTIONS_CONFIG:
+	case OPTIONS_RUN:
+		code = manager_run(&options);
+		break;
+	}
+	options_fini(&options);
+	if (fflush(stdout) != 0 && code == MANAGER_EXIT_OK)
+		code = MANAGER_EXIT_SYSTEM;
+	return code;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon/module.h - modules: shared objects with tasks in them
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   modules_load(): the pool's main thread, before workers start. The rest: any.
+ */
+#ifndef DAEMON_MODULE_H
+#define DAEMON_MODULE_H
+
+#include <stdint.h>
+
+#include <forkd/task.h>
+
+#include "shm/board.h"
+#include "shm/signature.h"
+
+struct module_task {
+	const struct fk_export *export;
+	struct signature signature;
+	uint64_t hash;
+};
+
+struct modules {
+	uint32_t n_tasks;
+	struct module_task tasks[LIMIT_TASKS];
+};
+
+/*
+ * Loads every NAME.so of a folder and enters its tasks on the board. A module that cannot be loaded
+ * is logged, one line that says what to do, and left out.
+ * Returns the number of modules, or a negative errno for the folder (EPERM: it is not safe).
+ */
+int modules_load(struct modules *modules, struct board *board, const char *folder);
+
+/*
+ * Enters the tasks of a module on the board. Returns 0, or the first error with one line for it in
+ * ret_error; the other tasks are entered all the same.
+ */
+int modules_add(struct modules *modules, struct board *board, const struct fk_module *module,
+		char *ret_error, uint64_t size);
+
+/*
+ * Opens and loads one file, for good. Sets *ret_module and *ret_fd, which has to stay open, or
+ * ret_error (of size bytes) to one line. Returns 0 or a negative errno.
+ */
+int module_open(const char *path, const struct fk_module **ret_module, int *ret_fd, char *ret_error,
+		uint64_t size);
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * modules/nqueens.c - in how many ways n queens stand on a board of n x n in peace
+ *
+ * WHAT IT IS
+ *   A fork for every column of the next row that no queen threatens; the board, 16 bytes, is
+ *   copied into each. The test is that of the Barcelona OpenMP Tasks Suite: every pair of queens
+ *   again at each step, so that a task costs what it costs in the others that run this benchmark.
+ */
+#include <errno.h>
+
+#include <forkd/task.h>
+
+#define NQUEENS_MAX 16
+
+struct board {
+	int8_t column[NQUEENS_MAX]; /* of the queen in each row */
+};
+
+/* Does no queen of the first rows threaten another? */
+static inline bool at_peace(const struct board *board, int32_t rows)
+{
+	for (int32_t i = 0; i < rows; i++) {
+		int32_t p = board->column[i];
+
+		for (int32_t j = i + 1; j < rows; j++) {
+			int32_t q = board->column[j];
+
+			if (q == p || q == p - (j - i) || q == p + (j - i))
+				return false;
+		}
+	}
+	return true;
+}
+
+static inline struct board with_queen(struct board board, int32_t row, int32_t column)
+{
+	board.column[row] = (int8_t)column;
+	return board;
+}
+
+FK_TASK(int64_t, place, (int32_t, n, int32_t, row, struct board, board), int64_t part[NQUEENS_MAX];
+	int32_t column; int32_t parts;)
+{
+	if (row == n)
+		FK_LEAF(1);
+}
+FK_BODY(place)
+{
+	int64_t sum;
+
+	self->parts = 0;
+	for (self->column = 0; self->column < self->n; self->column++) {
+		struct board next = with_queen(self->board, self->row, self->column);
+
+		/* next does not outlive the fork's beginning: its arguments come from self again. */
+		if (at_peace(&next, self->row + 1))
+			FK_FORK(part[self->parts++], place, self->n, self->row + 1,
+				with_queen(self->board, self->row, self->column));
+	}
+	FK_JOIN();
+	sum = 0;
+	for (int32_t i = 0; i < self->parts; i++)
+		sum += self->part[i];
+	FK_RETURN(sum);
+}
+FK_END(place)
+
+FK_TASK(int64_t, nqueens, (int64_t, n), int64_t sum;)
+{
+	if (n < 0 || n > NQUEENS_MAX)
+		FK_LEAF_FAIL(-ERANGE);
+}
+FK_BODY(nqueens)
+{
+	FK_CALL(sum, place, (int32_t)self->n, 0, (struct board){ { 0 } });
+	FK_RETURN(self->sum);
+}
+FK_END(nqueens)
+
+FK_EXPORT(nqueens, "n:i64 -> i64", 0, "In how many ways n queens (0 to 16) stand in peace")
+FK_MODULE(nqueens, "The queens on the chessboard")

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * modules/uts.c - walks a tree of the Unbalanced Tree Search benchmark
+ *
+ * WHAT IT IS
+ *   A task for every node; the trees are in uts_tree.c. What a fork leaves behind in the frame is
+ *   bounded: a node with more than FANOUT children forks slices of them, which are tasks of the
+ *   same kind on the same node, so that the frame of the 17844 nested nodes of T3L is no larger
+ *   than those need, and the 2000 children of a root can all run side by side.
+ *
+ * INVARIANTS
+ *   I1. A walk over a range counts the subtrees of the node's children in it, and the node itself
+ *       if the range begins at 0. So a node is counted by the one walk over a range that begins at
+ *       0 and is not divided further.
+ */
+#include <errno.h>
+
+#include <forkd/task.h>
+
+#include "modules/uts_tree.h"
+
+#define FANOUT 8
+
+/* A node, and some of its children. */
+struct range {
+	struct uts_node node;
+	int32_t first;
+	int32_t count; /* 0 for a leaf, and for it only */
+};
+
+/* How many children each fork of a walk over count children gets. */
+static inline int32_t step(int32_t count)
+{
+	if (count <= FANOUT)
+		return 1;
+	if (count <= FANOUT * FANOUT)
+		return FANOUT;
+	return (count + FANOUT - 1) / FANOUT;
+}
+
+/* What the fork that begins at the child first + done walks over. */
+static inline struct range part_of(const struct uts_tree *tree, const struct range *range,
+				   int32_t done)
+{
+	int32_t size = step(range->count);
+	struct range part;
+
+	if (range->count <= FANOUT) {
+		uts_child(&range->node, range->first + done, &part.node);
+		part.first = 0;
+		part.count = uts_children(tree, &part.node);
+		return part;
+	}
+	part.node = range->node;
+	part.first = range->first + done;
+	part.count = size < range->count - done ? size : range->count - done;
+	return part;
+}
+
+FK_TASK(struct uts_count, walk, (const struct uts_tree *, tree, struct range, range),
+	struct uts_count part[FANOUT];
+	int32_t done; int32_t parts;)
+{
+	if (!range.count)
+		FK_LEAF(1, 1, range.node.depth);
+}
+FK_BODY(walk)
+{
+	struct uts_count sum;
+
+	self->parts = 0;
+	for (self->done = 0; self->done < self->range.count; self->done += step(self->range.count))
+		FK_FORK(part[self->parts++], walk, self->tree,
+			part_of(self->tree, &self->range, self->done));
+	FK_JOIN();
+	sum = (struct uts_count){ 0, 0, self->range.node.depth };
+	if (!self->range.first && self->range.count <= FANOUT)
+		sum.nodes = 1;
+	for (int32_t i = 0; i < self->parts; i++)
+		uts_count_add(&sum, &self->part[i]);
+	FK_RETURN(sum.nodes, sum.leaves, sum.depth);
+}
+FK_END(walk)
+
+struct result {
+	int64_t nodes;
+	int64_t depth;
+	int64_t leaves;
+};
+
+FK_TASK(struct result, uts, (struct fk_buf, name), struct uts_count sum;)
+{
+	if (!uts_tree_find(name.data))
+		FK_LEAF_FAIL(-ENOENT);
+}
+FK_BODY(uts)
+{
+	const struct uts_tree *tree = uts_tree_find(self->name.data);
+	struct range root = { .first = 0 };
+
+	uts_root(tree, &root.node);
+	root.count = uts_children(tree, &root.node);
+	FK_CALL(sum, walk, tree, root);
+	FK_RETURN(self->sum.nodes, self->sum.depth, self->sum.leaves);
+}
+FK_END(uts)
+
+FK_EXPORT(uts, "tree:str -> nodes:i64, depth:i64, leaves:i64", 0,
+	  "Walks a sample tree: T1, T1L, T1XXL, T3, T3L or T3XXL")
+FK_MODULE(uts, "Unbalanced Tree Search")

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon/poolproc.c - the pool's process as the manager sees it
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   The manager's only thread.
+ *
+ *	DOWN --start()--> STARTING --PROTO_POOL_READY--> READY
+ *	  ^                  |                             |
+ *	  +---- reaped ------+-----------------------------+
+ *
+ * INVARIANTS
+ *   I1. The pool gets descriptors 0, 1, 2 and, as 3, its channel; nothing else, and an environment
+ *       without what belongs to the service manager.
+ *   I2. Messages arrive in the order of poolproc_send(), or the pool dies. None blocks the manager:
+ *       what the pool does not read waits here.
+ *   I3. died() is called once for each start that worked, after everything that the pool had sent
+ *       was read and its process was reaped.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   The pool: see died(). A pool that closes its channel, or sends what it may not, is killed. The
+ *   manager: the kernel kills the pool (PR_SET_PDEATHSIG).
+ */
+#include "daemon/poolproc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/util.h"
+
+#define POOLPROC_CHANNEL  3
+#define POOLPROC_START_NS (30 * NSEC_PER_SEC) /* from start to READY, at most */
+
+struct poolproc_message {
+	struct poolproc_message *next;
+	struct proto_pool message;
+	int fd;
+};
+
+static void poolproc_on_process(struct loop_source *source, int result);
+static void poolproc_on_incoming(struct loop_source *source, int result);
+static void poolproc_on_outgoing(struct loop_source *source, int result);
+static void poolproc_on_limit(struct loop_source *source, int result);
+
+static void poolproc_free_argv(char **argv)
+{
+	for (char **a = argv; a && *a; a++)
+		free(*a);
+	free(argv);
+}
+
+/* The options as arguments: "name = value" becomes "--name=value". */
+static char **poolproc_argv(const struct options *options)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t size = 0, lines = 0, n = 0;
+	char *save = NULL;
+	char **argv;
+	FILE *f = open_memstream(&text, &size);
+
+	if (!f)
+		return NULL;
+	options_print(options, f);
+	if (fclose(f) != 0)
+		return NULL;
+	for (size_t i = 0; i < size; i++)
+		lines += text[i] == '\n';
+	argv = calloc(lines + 3, sizeof(*argv));
+	if (!argv)
+		return NULL;
+	argv[n++] = strdup("forkd");
+	argv[n++] = strdup("--pool");
+	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		char *equals = strstr(line, " =");
+
+		if (!equals)
+			continue; /* the section's title */
+		*equals = '\0';
+		equals += 2;
+		if (asprintf(&argv[n], "--%s=%s", line, equals + strspn(equals, " ")) < 0)
+			argv[n] = NULL;
+		if (!argv[n++])
+			break;
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (!argv[i]) {
+			poolproc_free_argv(argv);
+			return NULL;
+		}
+	}
+	return argv;
+}
+
+int poolproc_init(struct poolproc *pool, struct loop *loop, const struct options *options,
+		  const struct poolproc_events *events)
+{
+	*pool = (struct poolproc){
+		.loop = loop,
+		.events = events,
+		.pidfd = -1,
+		.channel = -1,
+		.process = { .call = poolproc_on_process },
+		.incoming = { .call = poolproc_on_incoming },
+		.outgoing = { .call = poolproc_on_outgoing },
+		.limit = { .call = poolproc_on_limit },
+	};
+	pool->last = &pool->first;
+	pool->argv = poolproc_argv(options);
+	return pool->argv ? 0 : -ENOMEM;
+}
+
+/* Everything but the process itself. */
+static void poolproc_close(struct poolproc *pool)
+{
+	loop_forget(pool->loop, &pool->process);
+	loop_forget(pool->loop, &pool->incoming);
+	loop_forget(pool->loop, &pool->outgoing);
+	loop_forget(pool->loop, &pool->limit);
+	pool->channel = safe_close(pool->channel);
+	pool->pidfd = safe_close(pool->pidfd);
+	while (pool->first) {
+		struct poolproc_message *m = pool->first;
+
+		pool->first = m->next;
+		free(m);
+	}
+	pool->last = &pool->first;
+	pool->state = POOLPROC_DOWN;
+}
+
+void poolproc_fini(struct poolproc *pool)
+{
+	if (pool->state != POOLPROC_DOWN) {
+		poolproc_kill(pool);
+		while (waitpid(pool->pid, NULL, 0) < 0 && errno == EINTR)
+			;
+	}
+	poolproc_close(pool);
+	poolproc_free_argv(pool->argv);
+	pool->argv = NULL;
+}
+
+/* In the child: async-signal-safe as far as it goes, there was one thread before. */
+static void __attribute__((noreturn)) poolproc_exec(const struct poolproc *pool, int channel)
+{
+	sigset_t none;
+
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	(void)unsetenv("NOTIFY_SOCKET");
+	(void)unsetenv("WATCHDOG_USEC");
+	(void)unsetenv("WATCHDOG_PID");
+	if (channel == POOLPROC_CHANNEL ? fcntl(channel, F_SETFD, 0) < 0
+					: dup2(channel, POOLPROC_CHANNEL) < 0)
+		_exit(127);
+	if (close_range(POOLPROC_CHANNEL + 1, ~0u, 0) < 0)
+		_exit(127);
+	/* The link works after an update has replaced the file, too: manager and pool are always
+	 * of one version. */
+	(void)execv("/proc/self/exe", pool->argv);
+	_exit(127);
+}
+
+int poolproc_start(struct poolproc *pool, int board_fd, int arena_fd)
+{
+	struct proto_pool start = { .head = { PROTO_MAGIC, PROTO_POOL_START } };
+	int fds[2] = { board_fd, arena_fd };
+	_cleanup_close_ int theirs = -1;
+	int pair[2];
+	int r;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return -errno;
+	pool->channel = pair[0];
+	theirs = pair[1];
+	/* It waits in the channel until the pool reads it. */
+	r = proto_send(pool->channel, &start, sizeof(start), fds, 2);
+	if (r < 0)
+		goto fail;
+	pool->pid = fork();
+	if (pool->pid == 0)
+		poolproc_exec(pool, theirs);
+	if (pool->pid < 0) {
+		r = -errno;
+		goto fail;
+	}
+	pool->state = POOLPROC_STARTING;
+	pool->stopped = false;
+	pool->failed_text[0] = '\0';
+	pool->pidfd = pidfd_open(pool->pid, 0);
+	r = pool->pidfd < 0 ? -errno : 0;
+	if (r == 0)
+		r = loop_poll(pool->loop, &pool->process, pool->pidfd, POLLIN);
+	if (r == 0)
+		r = loop_poll(pool->loop, &pool->incoming, pool->channel, POLLIN);
+	if (r == 0)
+		r = loop_timer(pool->loop, &pool->limit, POOLPROC_START_NS);
+	if (r == 0)
+		return 0;
+	poolproc_kill(pool);
+	while (waitpid(pool->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+fail:
+	poolproc_close(pool);
+	return r;
+}
+
+void poolproc_kill(struct poolproc *pool)
+{
+	if (pool->state != POOLPROC_DOWN)
+		(void)kill(pool->pid, SIGKILL); /* not reaped yet, so the pid is its own */
+}
+
+static int poolproc_push(struct poolproc *pool, const struct proto_pool *message, int fd)
+{
+	int r = proto_send(pool->channel, message, sizeof(*message), &fd, fd >= 0);
+
+	/* ETOOMANYREFS: more descriptors on their way than the kernel allows. */
+	return r == -ETOOMANYREFS || r == -ENOBUFS ? -EAGAIN : r;
+}
+
+static void poolproc_wait_outgoing(struct poolproc *pool)
+{
+	if (!pool->outgoing.op &&
+	    loop_poll(pool->loop, &pool->outgoing, pool->channel, POLLOUT) < 0)
+		poolproc_kill(pool);
+}
+
+void poolproc_send(struct poolproc *pool, const struct proto_pool *message, int fd)
+{
+	struct poolproc_message *m;
+	int r = -EAGAIN;
+
+	if (pool->state != POOLPROC_READY)
+		return;
+	if (!pool->first)
+		r = poolproc_push(pool, message, fd);
+	if (r != -EAGAIN)
+		return; /* sent; or the pool is dying, which the pidfd tells */
+	m = malloc(sizeof(*m));
+	if (!m) {
+		/* A pool that missed a message is of no use; the next is told everything. */
+		log_error("out of memory for a message to the pool: it is restarted");
+		poolproc_kill(pool);
+		return;
+	}
+	*m = (struct poolproc_message){ .message = *message, .fd = fd };
+	*pool->last = m;
+	pool->last = &m->next;
+	poolproc_wait_outgoing(pool);
+}
+
+static void poolproc_on_outgoing(struct loop_source *source, int result)
+{
+	struct poolproc *pool = container_of(source, struct poolproc, outgoing);
+
+	(void)result;
+	while (pool->first) {
+		struct poolproc_message *m = pool->first;
+
+		if (poolproc_push(pool, &m->message, m->fd) == -EAGAIN) {
+			poolproc_wait_outgoing(pool);
+			return;
+		}
+		pool->first = m->next;
+		if (!pool->first)
+			pool->last = &pool->first;
+		free(m);
+	}
+}
+
+static bool poolproc_take(struct poolproc *pool, struct proto_pool *message)
+{
+	message->text[sizeof(message->text) - 1] = '\0';
+	switch (message->head.type) {
+	case PROTO_POOL_READY:
+		if (pool->state != POOLPROC_STARTING)
+			return false;
+		pool->state = POOLPROC_READY;
+		pool->ready_ns = clock_ns();
+		loop_forget(pool->loop, &pool->limit);
+		pool->events->ready(pool);
+		return true;
+	case PROTO_POOL_ATTACHED:
+		pool->events->attached(pool, message->client, message->client_generation,
+				       message->text);
+		return true;
+	case PROTO_POOL_RELEASED:
+		pool->events->released(pool, message->client, message->client_generation);
+		return true;
+	case PROTO_POOL_STOPPED:
+		pool->stopped = true;
+		return true;
+	case PROTO_POOL_FAILED:
+		memcpy(pool->failed_text, message->text, sizeof(pool->failed_text));
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Reads all that is there. Returns 1 if there may be more later, 0 if the channel has ended. */
+static int poolproc_read(struct poolproc *pool)
+{
+	for (;;) {
+		union proto_message message;
+		int fds[PROTO_MAX_FDS];
+		uint32_t n_fds = 0;
+		int r = proto_recv(pool->channel, &message, fds, &n_fds, MSG_DONTWAIT);
+
+		while (r > 0 && n_fds)
+			(void)safe_close(fds[--n_fds]);
+		if (r == -EAGAIN)
+			return 1;
+		if (r <= 0)
+			return 0;
+		if (r != (int)sizeof(message.pool) || !poolproc_take(pool, &message.pool))
+			return 0;
+	}
+}
+
+static void poolproc_on_incoming(struct loop_source *source, int result)
+{
+	struct poolproc *pool = container_of(source, struct poolproc, incoming);
+
+	(void)result;
+	/* Whatever else is wrong with the channel: without it the pool is of no use. A pool that
+	 * has said why it ends, or that it is done, is left to exit by itself. */
+	if (poolproc_read(pool) &&
+	    loop_poll(pool->loop, &pool->incoming, pool->channel, POLLIN) == 0)
+		return;
+	if (!pool->stopped && !pool->failed_text[0])
+		poolproc_kill(pool);
+}
+
+static void poolproc_on_limit(struct loop_source *source, int result)
+{
+	struct poolproc *pool = container_of(source, struct poolproc, limit);
+
+	(void)result;
+	(void)snprintf(pool->failed_text, sizeof(pool->failed_text),
+		       "it was not ready after %llu s",
+		       (unsigned long long)(POOLPROC_START_NS / NSEC_PER_SEC));
+	poolproc_kill(pool);
+}
+
+static void poolproc_on_process(struct loop_source *source, int result)
+{
+	struct poolproc *pool = container_of(source, struct poolproc, process);
+	struct poolproc_end end = { .pid = pool->pid };
+	siginfo_t info = { 0 };
+
+	(void)result;
+	(void)poolproc_read(pool);
+	while (waitid(P_PIDFD, (id_t)pool->pidfd, &info, WEXITED) < 0 && errno == EINTR)
+		;
+	if (info.si_code == CLD_EXITED)
+		end.status = info.si_status;
+	else
+		end.signo = (uint32_t)info.si_status;
+	end.was_ready = pool->state == POOLPROC_READY;
+	end.stopped = pool->stopped;
+	end.lived_ns = end.was_ready ? clock_ns() - pool->ready_ns : 0;
+	memcpy(end.failed_text, pool->failed_text, sizeof(end.failed_text));
+	poolproc_close(pool);
+	pool->events->died(pool, &end);
+}

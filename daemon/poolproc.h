@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/* daemon/poolproc.h - the pool's process as the manager sees it */
+#ifndef DAEMON_POOLPROC_H
+#define DAEMON_POOLPROC_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <sys/types.h>
+
+#include "common/options.h"
+#include "daemon/loop.h"
+#include "shm/proto.h"
+
+enum poolproc_state {
+	POOLPROC_DOWN,	   /* there is no process */
+	POOLPROC_STARTING, /* until PROTO_POOL_READY */
+	POOLPROC_READY,
+};
+
+/* How a pool ended. */
+struct poolproc_end {
+	pid_t pid;
+	uint32_t signo; /* that ended it, 0 if it exited */
+	int status;	/* of its exit */
+	bool was_ready;
+	bool stopped;	       /* it had said PROTO_POOL_STOPPED */
+	uint64_t lived_ns;     /* since it was ready */
+	char failed_text[224]; /* of PROTO_POOL_FAILED, else empty */
+};
+
+struct poolproc;
+
+/* What the manager is told. None is called from within a poolproc function of the manager's. */
+struct poolproc_events {
+	void (*ready)(struct poolproc *pool);
+	/* text: empty, or why the client cannot be served */
+	void (*attached)(struct poolproc *pool, uint32_t client, uint32_t generation,
+			 const char *text);
+	void (*released)(struct poolproc *pool, uint32_t client, uint32_t generation);
+	void (*died)(struct poolproc *pool, const struct poolproc_end *end);
+};
+
+struct poolproc_message;
+
+struct poolproc {
+	struct loop *loop;
+	const struct poolproc_events *events;
+	char **argv;
+	enum poolproc_state state;
+	pid_t pid;
+	int pidfd;
+	int channel;
+	bool stopped;
+	uint64_t ready_ns;
+	char failed_text[224];
+	struct loop_source process;
+	struct loop_source incoming;
+	struct loop_source outgoing;
+	struct loop_source limit;
+	struct poolproc_message *first; /* waiting to be sent */
+	struct poolproc_message **last;
+};
+
+/* Returns 0 or -ENOMEM. After it, poolproc_fini() may be called. */
+int poolproc_init(struct poolproc *pool, struct loop *loop, const struct options *options,
+		  const struct poolproc_events *events);
+/* Kills and reaps the process, if there is one. */
+void poolproc_fini(struct poolproc *pool);
+
+/*
+ * Starts the process and sends it PROTO_POOL_START; it must be DOWN.
+ * board_fd, arena_fd: borrowed. Returns 0 or a negative errno.
+ */
+int poolproc_start(struct poolproc *pool, int board_fd, int arena_fd);
+
+/*
+ * Sends a message, in order with all others, at once or when the pool reads. Dropped unless READY.
+ * fd: goes with it, -1 for none; borrowed until the pool has died or answered.
+ */
+void poolproc_send(struct poolproc *pool, const struct proto_pool *message, int fd);
+
+void poolproc_kill(struct poolproc *pool);
+
+#endif

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon/recover.c - what becomes of the jobs of a pool that has died
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   The manager, after it has reaped the pool and before it starts the next.
+ *
+ * THE TABLE
+ *	row		blamed		idempotent	not idempotent
+ *	FREE		-		-		-
+ *	QUEUED		-		stays		stays
+ *	RUNNING		CRASHED		QUEUED *	LOST
+ *	FINISHING	the row's own outcome, in each case
+ *
+ *   * Where nobody can be blamed (kill -9, out of memory) a job that was put back once before for
+ *     the same reason is LOST: it may be the culprit, and would take down every pool to come.
+ *
+ * WHO IS BLAMED
+ *   The pool's fault handler leaves its worker's number; what that worker was running stands in
+ *   its ledger_worker. If that is not a RUNNING row, then the rows that this worker started are.
+ *   Without a handler's word (SIGKILL) there is no blame.
+ *
+ * INVARIANTS
+ *   I1. Each generation gets one outcome: a record is written only while it is pending and of the
+ *       row's generation, by a compare-and-swap, and a row is FREE only after that.
+ *   I2. No index and no count is taken from shared memory: the arena is written by a process that
+ *       may have gone wild before it died, records by clients. Garbage costs the jobs concerned.
+ *   I3. It can be run again from the start, if the manager itself dies in it.
+ */
+#include "daemon/recover.h"
+
+#include <limits.h>
+#include <signal.h>
+
+#include "common/util.h"
+#include "shm/futex.h"
+
+/* Relaxed throughout: the pool is dead, and its end has been waited for, which orders its stores
+ * before these loads; the next pool is started after these stores. */
+/* ORDER ledger/row [L2]: relaxed: the pool is dead, and waitpid() has ordered all of its stores
+ * before this. Pairs with root_row(). */
+#define recover_load(p)	    atomic_load_explicit((p), memory_order_relaxed)
+#define recover_store(p, v) atomic_store_explicit((p), (v), memory_order_relaxed)
+
+bool recover_finish(struct job *job, uint32_t generation, uint32_t outcome, int32_t code,
+		    uint32_t signo)
+{
+	uint32_t state = recover_load(&job->state);
+
+	for (;;) {
+		uint32_t old = state >> JOB_GEN_SHIFT & JOB_GEN_MASK;
+
+		if ((state & JOB_OUTCOME_MASK) != JOB_PENDING)
+			return false;
+		if (generation != UINT32_MAX && old != (generation & JOB_GEN_MASK))
+			return false;
+		recover_store(&job->code, code);
+		recover_store(&job->signo, signo);
+		/* ORDER job/outcome [J1]: release, so that who sees the outcome sees code and
+		 * signo. Pairs with the acquire in job_outcome(). A compare-and-swap, where the
+		 * pool exchanges: the record may be of a later generation by now. */
+		if (atomic_compare_exchange_weak_explicit(
+			    &job->state, &state, job_state(old, outcome), memory_order_release,
+			    memory_order_relaxed))
+			break;
+	}
+	if (state & JOB_WAITER)
+		(void)futex_wake(&job->state, INT_MAX);
+	return true;
+}
+
+struct recover_blame {
+	uint32_t worker; /* UINT32_MAX: nobody */
+	uint32_t row;	 /* UINT32_MAX: every running row of that worker */
+};
+
+static _Atomic uint64_t *recover_rows(struct arena *arena)
+{
+	return (_Atomic uint64_t *)(void *)((char *)arena + arena_rows_offset());
+}
+
+static struct recover_blame recover_whom(struct arena *arena, const struct recover_limits *limits,
+					 recover_records *records, void *context)
+{
+	struct recover_blame blame = { .worker = UINT32_MAX, .row = UINT32_MAX };
+	uint32_t worker = recover_load(&arena->fault.worker);
+	uint32_t row, n;
+
+	if (worker == 0 || worker > limits->n_workers)
+		return blame;
+	blame.worker = worker - 1;
+	row = recover_load(&arena->workers[blame.worker].job);
+	if (row / limits->max_jobs >= limits->max_clients)
+		return blame;
+	if (!records(context, row / limits->max_jobs, &n) || row % limits->max_jobs >= n)
+		return blame;
+	if (ledger_unpack(recover_load(&recover_rows(arena)[row])).state == LEDGER_RUNNING)
+		blame.row = row;
+	return blame;
+}
+
+static bool recover_is_blamed(const struct recover_blame *blame, uint32_t index,
+			      const struct ledger_row *row)
+{
+	if (blame->worker == UINT32_MAX)
+		return false;
+	return blame->row != UINT32_MAX ? blame->row == index : blame->worker == row->worker;
+}
+
+static void recover_row(struct arena *arena, const struct recover_limits *limits,
+			const struct recover_blame *blame, uint32_t client, uint32_t index,
+			struct job *job, struct recover_report *report)
+{
+	_Atomic uint64_t *word = &recover_rows(arena)[client * limits->max_jobs + index];
+	struct ledger_row row = ledger_unpack(recover_load(word));
+	uint32_t outcome = JOB_LOST;
+	uint32_t signo = 0;
+
+	switch (row.state) {
+	case LEDGER_FREE:
+		return;
+	case LEDGER_QUEUED:
+		report->queued++;
+		return;
+	case LEDGER_RUNNING:
+		if (recover_is_blamed(blame, client * limits->max_jobs + index, &row)) {
+			outcome = JOB_CRASHED;
+			signo = report->signo;
+			if (!report->blamed) {
+				report->blamed = true;
+				report->client = client;
+				report->job = index;
+			}
+			report->crashed++;
+			break;
+		}
+		if (row.flags & LEDGER_FLAG_IDEMPOTENT &&
+		    (blame->worker != UINT32_MAX || !(row.flags & LEDGER_FLAG_REQUEUED))) {
+			if (blame->worker == UINT32_MAX)
+				row.flags |= LEDGER_FLAG_REQUEUED;
+			row.state = LEDGER_QUEUED;
+			recover_store(word, ledger_pack(row));
+			report->requeued++;
+			return;
+		}
+		report->lost++;
+		break;
+	case LEDGER_FINISHING:
+		if (row.outcome >= JOB_DONE && row.outcome <= JOB_LOST)
+			outcome = row.outcome;
+		report->finished++;
+		break;
+	default: /* garbage */
+		report->lost++;
+		break;
+	}
+	/* A finished job's code and signo stand in the record already. */
+	if (row.state == LEDGER_FINISHING)
+		(void)recover_finish(job, row.generation, outcome, recover_load(&job->code),
+				     recover_load(&job->signo));
+	else
+		(void)recover_finish(job, row.generation, outcome, 0, signo);
+	row.state = LEDGER_FREE;
+	row.outcome = 0;
+	row.flags = 0;
+	recover_store(word, ledger_pack(row));
+}
+
+void recover_run(struct arena *arena, const struct recover_limits *limits, uint32_t signo,
+		 recover_records *records, void *context, struct recover_report *ret_report)
+{
+	struct recover_blame blame = recover_whom(arena, limits, records, context);
+	struct recover_report report = { .worker = blame.worker,
+					 .signo = signo,
+					 .task = UINT32_MAX };
+
+	if (blame.worker != UINT32_MAX) {
+		uint32_t said = recover_load(&arena->fault.signo);
+
+		if (said > 0 && said < (uint32_t)NSIG)
+			report.signo = said;
+		report.address = recover_load(&arena->fault.address);
+		report.task = recover_load(&arena->workers[blame.worker].task);
+	}
+	for (uint32_t client = 0; client < limits->max_clients; client++) {
+		uint32_t n;
+		struct job *jobs = records(context, client, &n);
+
+		if (!jobs)
+			continue;
+		for (uint32_t i = 0; i < min(n, limits->max_jobs); i++)
+			recover_row(arena, limits, &blame, client, i, &jobs[i], &report);
+	}
+	for (uint32_t worker = 0; worker < limits->n_workers; worker++) {
+		recover_store(&arena->workers[worker].job, UINT32_MAX);
+		recover_store(&arena->workers[worker].task, UINT32_MAX);
+		for (uint32_t tenant = 0; tenant < limits->n_tenants; tenant++)
+			recover_store(&arena->rings[tenant][worker].consumer, 0);
+	}
+	recover_store(&arena->fault.worker, 0);
+	recover_store(&arena->fault.signo, 0);
+	recover_store(&arena->fault.address, 0);
+	*ret_report = report;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/* daemon/recover.h - what becomes of the jobs of a pool that has died */
+#ifndef DAEMON_RECOVER_H
+#define DAEMON_RECOVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "shm/job.h"
+#include "shm/ledger.h"
+
+/* The manager's own numbers; nothing in the arena is asked for a bound. */
+struct recover_limits {
+	uint32_t n_workers;
+	uint32_t max_clients;
+	uint32_t max_jobs;
+	uint32_t n_tenants; /* slots that were ever used */
+};
+
+/* The job records of a client slot, or NULL if nobody has it. *ret_n: how many there are. */
+typedef struct job *recover_records(void *context, uint32_t client, uint32_t *ret_n);
+
+struct recover_report {
+	uint32_t crashed;  /* got JOB_CRASHED */
+	uint32_t lost;	   /* got JOB_LOST */
+	uint32_t requeued; /* will run again */
+	uint32_t finished; /* had their outcome already, now it is in the record */
+	uint32_t queued;   /* had not started */
+	bool blamed;	   /* client and job say which row */
+	uint32_t client;   /* slot */
+	uint32_t job;	   /* index in the client's table */
+	uint32_t task;	   /* on the board; UINT32_MAX if not known */
+	uint32_t worker;   /* that faulted, UINT32_MAX if none did */
+	uint32_t signo;
+	uint64_t address;
+};
+
+/*
+ * Gives every job that the dead pool left RUNNING or FINISHING its outcome, or back to the queue,
+ * and makes the arena's front ready for the next pool. No pool may be alive.
+ * signo: the signal that ended the process, 0 if it exited.
+ */
+void recover_run(struct arena *arena, const struct recover_limits *limits, uint32_t signo,
+		 recover_records *records, void *context, struct recover_report *ret_report);
+
+/*
+ * Puts an outcome into a record that is still pending, and wakes its waiter.
+ * generation: UINT32_MAX for whichever is pending. code, signo: see struct job.
+ * Returns true if it was pending.
+ */
+bool recover_finish(struct job *job, uint32_t generation, uint32_t outcome, int32_t code,
+		    uint32_t signo);
+
+#endif

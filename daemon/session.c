@@ -1,0 +1,693 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon/session.c - clients' connections, their segments, and the tenants they belong to
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   The manager's only thread.
+ *
+ *	accept --> GREETING --HELLO--> OPEN (WELCOME once the pool knows it) --ends--> GONE
+ *--POOL_RELEASED--> slot free |  error, 5 s, end
+ *	               +--> refused, freed
+ *
+ * INVARIANTS
+ *   I1. A slot belongs to one session from OPEN until the pool has released it; its next client
+ *       has the next generation. So the pool never sees two clients in one slot.
+ *   I2. The pool is told of a tenant before its first client, of a client before its end. When it
+ *       is not READY it is told nothing; session_tell_pool() makes up for that, in the same order.
+ *   I3. Who a client is comes from SO_PEERCRED. What it asks for is checked before anything is
+ *       made for it, and everything that is made is counted against memory-max. Afterwards it has
+ *       nothing to say: any further message ends the connection.
+ *   I4. Numbers about a client's segment are kept here; the segment is never asked.
+ *   I5. A connection belongs to the process that made it: it ends with that process, even if a
+ *       child holds on to the socket.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   A client at any moment: its socket ends, or its pidfd. It may have published a job and not
+ *   marked it, or not woken anybody: so all summary bits of its tenant are set and the dispatcher
+ *   is woken (tenant.h, wake.h).
+ */
+#include "daemon/session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/util.h"
+#include "daemon/recover.h"
+#include "shm/futex.h"
+#include "shm/layout.h"
+#include "shm/proto.h"
+#include "shm/wake.h"
+
+/* Newer than the headers of Debian 12; a kernel before 6.5 answers ENOPROTOOPT. */
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
+
+#define SESSION_GREETING_NS  (5 * NSEC_PER_SEC) /* from connecting to HELLO, at most */
+#define SESSION_MAX_GREETING 256u		/* connections without a HELLO at a time */
+#define SESSION_DEFAULT_JOBS 256u
+#define SESSION_DEFAULT_HEAP (UINT64_C(1) << 20)
+#define SESSION_SLOT_NONE    UINT32_MAX
+
+enum session_state {
+	SESSION_GREETING,
+	SESSION_OPEN,
+	SESSION_GONE,
+};
+
+struct session {
+	struct session_table *table;
+	enum session_state state;
+	int fd;
+	int pidfd; /* -1 where there is none */
+	uint32_t pid;
+	uint32_t uid;
+	struct loop_source socket_source;
+	struct loop_source pidfd_source;
+	struct loop_source timer_source;
+	/* GREETING */
+	struct session *next;
+	struct session **link;
+	/* OPEN, GONE */
+	uint32_t slot;
+	uint32_t generation;
+	uint32_t tenant;
+	uint32_t n_jobs;
+	bool welcomed;
+	int segment_fd;
+	struct client_segment *segment;
+	uint64_t segment_size;
+};
+
+/* ------------------------------------------------------------------------ what the pool is told */
+
+static struct proto_pool session_message(uint32_t type, uint32_t tenant, uint32_t uid)
+{
+	return (struct proto_pool){
+		.head = { PROTO_MAGIC, type },
+		.tenant = tenant,
+		.uid = uid,
+	};
+}
+
+static void session_tell_tenant(struct session_table *table, uint32_t tenant)
+{
+	struct proto_pool m =
+		session_message(PROTO_POOL_TENANT, tenant, table->tenants[tenant].uid);
+
+	poolproc_send(table->pool, &m, table->tenants[tenant].fd);
+}
+
+static void session_tell_client(struct session *s, uint32_t type)
+{
+	struct proto_pool m = session_message(type, s->tenant, s->uid);
+
+	m.client = s->slot;
+	m.client_generation = s->generation;
+	m.pid = s->pid;
+	poolproc_send(s->table->pool, &m, type == PROTO_POOL_CLIENT ? s->segment_fd : -1);
+}
+
+/* As if every ring of the tenant had just been written to. */
+static void session_mark_tenant(struct session_table *table, uint32_t tenant)
+{
+	for (uint32_t ring = 0; ring < table->n_workers; ring++)
+		tenant_mark(table->tenants[tenant].segment, ring);
+	wake_published();
+	/* Relaxed: the fence stands above. Not only woken: a dispatcher that is about to sleep on
+	 * the old value finds another. The state bits stay as they are. */
+	(void)atomic_fetch_add_explicit(&table->board->dispatcher, WAKE_SEQ, memory_order_relaxed);
+	(void)futex_wake(&table->board->dispatcher, 1);
+}
+
+void session_tell_pool(struct session_table *table)
+{
+	for (uint32_t i = 0; i < table->n_tenants; i++)
+		session_tell_tenant(table, i);
+	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++) {
+		if (!table->slots[i])
+			continue;
+		session_tell_client(table->slots[i], PROTO_POOL_CLIENT);
+		if (table->slots[i]->state == SESSION_GONE)
+			session_tell_client(table->slots[i], PROTO_POOL_GONE);
+	}
+	/* A consumer may have died between clearing a bit and its last look. */
+	for (uint32_t i = 0; i < table->n_tenants; i++)
+		session_mark_tenant(table, i);
+}
+
+/* ------------------------------------------------------------------------ the end of a session */
+
+static void session_disconnect(struct session *s)
+{
+	struct loop *loop = s->table->loop;
+
+	loop_forget(loop, &s->socket_source);
+	loop_forget(loop, &s->pidfd_source);
+	loop_forget(loop, &s->timer_source);
+	s->fd = safe_close(s->fd);
+	s->pidfd = safe_close(s->pidfd);
+}
+
+static void session_leave_greeting(struct session *s)
+{
+	if (!s->link)
+		return;
+	*s->link = s->next;
+	if (s->next)
+		s->next->link = s->link;
+	s->link = NULL;
+	s->table->n_greeting--;
+}
+
+static void session_free(struct session *s)
+{
+	struct session_table *table = s->table;
+
+	session_leave_greeting(s);
+	session_disconnect(s);
+	segment_unmap(s->segment, s->segment_size);
+	table->memory -= s->segment_size;
+	(void)safe_close(s->segment_fd);
+	free(s);
+}
+
+/* Answers with an error, and ends the session, which has no slot yet. */
+static void session_refuse(struct session *s, int code, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static void session_refuse(struct session *s, int code, const char *format, ...)
+{
+	struct proto_error error = { .head = { PROTO_MAGIC, PROTO_ERROR }, .code = code };
+	va_list ap;
+
+	va_start(ap, format);
+	(void)vsnprintf(error.text, sizeof(error.text), format, ap);
+	va_end(ap);
+	log_info("client pid %u, uid %u refused: %s", s->pid, s->uid, error.text);
+	(void)proto_send(s->fd, &error, sizeof(error), NULL, 0);
+	/* Relaxed: a statistic, and this is its only writer. */
+	(void)atomic_fetch_add_explicit(&s->table->board->manager.refused, 1, memory_order_relaxed);
+	session_free(s);
+}
+
+static void session_count(struct session_table *table)
+{
+	struct board_manager *m = &table->board->manager;
+
+	/* Relaxed: for display. */
+	atomic_store_explicit(&m->clients, table->n_open, memory_order_relaxed);
+	atomic_store_explicit(&m->tenants, table->n_tenants, memory_order_relaxed);
+	table->changed(table);
+}
+
+/* The connection of an open session has ended. */
+static void session_gone(struct session *s)
+{
+	s->state = SESSION_GONE;
+	session_disconnect(s);
+	s->table->n_open--;
+	session_mark_tenant(s->table, s->tenant);
+	session_tell_client(s, PROTO_POOL_GONE);
+	log_debug("client %u (pid %u) is gone", s->slot, s->pid);
+	session_count(s->table);
+}
+
+bool session_released(struct session_table *table, uint32_t client, uint32_t generation)
+{
+	struct session *s = client < LIMIT_CLIENTS ? table->slots[client] : NULL;
+
+	if (!s || s->state != SESSION_GONE || s->generation != generation)
+		return false;
+	table->slots[client] = NULL;
+	/* Relaxed: for display. */
+	atomic_store_explicit(&table->board->clients[client].pid, 0, memory_order_relaxed);
+	session_free(s);
+	return true;
+}
+
+/* ------------------------------------------------------------------------ attaching */
+
+/* Index of the uid's tenant, made if there is none. Negative errno. */
+static int session_tenant(struct session_table *table, uint32_t uid)
+{
+	uint64_t size = tenant_segment_size(table->n_workers);
+	uint32_t index = table->n_tenants;
+	struct session_tenant *t;
+	void *base;
+	int fd, r;
+
+	for (uint32_t i = 0; i < table->n_tenants; i++)
+		if (table->tenants[i].uid == uid)
+			return (int)i;
+	if (index == LIMIT_TENANTS)
+		return -EUSERS;
+	if (size > table->options->memory_max - table->memory)
+		return -ENOBUFS;
+	fd = segment_create("forkd-tenant", SEGMENT_TENANT, size, table->epoch, 1, 0600);
+	if (fd < 0)
+		return fd;
+	r = segment_map(fd, SEGMENT_TENANT, 1, table->epoch, &base, NULL);
+	if (r < 0) {
+		(void)safe_close(fd);
+		return r;
+	}
+	t = &table->tenants[index];
+	*t = (struct session_tenant){ .uid = uid, .fd = fd, .segment = base, .size = size };
+	t->segment->tenant = index;
+	t->segment->uid = uid;
+	t->segment->n_rings = table->n_workers;
+	table->memory += size;
+	table->n_tenants++;
+	session_tell_tenant(table, index);
+	return (int)index;
+}
+
+static uint32_t session_free_slot(const struct session_table *table)
+{
+	for (uint32_t i = 0; i < table->options->max_clients; i++)
+		if (!table->slots[i])
+			return i;
+	return SESSION_SLOT_NONE;
+}
+
+/* Makes the client's segment. The numbers have been checked. */
+static int session_segment(struct session *s, uint32_t n_jobs, uint64_t heap_size)
+{
+	struct session_table *table = s->table;
+	uint64_t heap_offset = client_segment_heap_offset(n_jobs);
+	uint64_t size = heap_offset + heap_size;
+	const _Atomic uint64_t *rows;
+	struct job *jobs;
+	void *base;
+	int fd, r;
+
+	if (size > table->options->memory_max - table->memory)
+		return -ENOBUFS;
+	fd = segment_create("forkd-client", SEGMENT_CLIENT, size, table->epoch, 1, 0600);
+	if (fd < 0)
+		return fd;
+	r = segment_map(fd, SEGMENT_CLIENT, 1, table->epoch, &base, NULL);
+	if (r < 0) {
+		(void)safe_close(fd);
+		return r;
+	}
+	s->segment_fd = fd;
+	s->segment = base;
+	s->segment_size = size;
+	s->n_jobs = n_jobs;
+	table->memory += size;
+
+	s->segment->client = s->slot;
+	s->segment->generation = s->generation;
+	s->segment->tenant = s->tenant;
+	s->segment->n_jobs = n_jobs;
+	s->segment->jobs_offset = sizeof(struct client_segment);
+	s->segment->heap_offset = heap_offset;
+	s->segment->heap_size = heap_size;
+	/* Generations go on where the slot's last client ended: the ledger takes none twice.
+	 * Relaxed: the pool has released the slot, and the client does not have the segment yet. */
+	jobs = (struct job *)(void *)((char *)base + sizeof(struct client_segment));
+	rows = arena_rows(table->arena) + (size_t)s->slot * table->options->max_jobs;
+	for (uint32_t i = 0; i < n_jobs; i++) {
+		uint64_t word = atomic_load_explicit(&rows[i], memory_order_relaxed);
+		uint32_t generation = ledger_unpack(word).generation;
+
+		if (!generation)
+			continue;
+		atomic_store_explicit(&jobs[i].generation, generation, memory_order_relaxed);
+		atomic_store_explicit(&jobs[i].state, job_state(generation, JOB_IDLE),
+				      memory_order_relaxed);
+	}
+	return 0;
+}
+
+/* The client's row on the board; pid last. Relaxed: for display. */
+static void session_show(const struct session *s)
+{
+	struct board_client *c = &s->table->board->clients[s->slot];
+	char path[sizeof("/proc/4294967295/comm")];
+	char comm[sizeof(c->comm)] = "";
+	_cleanup_close_ int fd = -1;
+	ssize_t n = 0;
+
+	(void)snprintf(path, sizeof(path), "/proc/%u/comm", s->pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0)
+		n = read(fd, comm, sizeof(comm) - 1);
+	comm[n > 0 ? n : 0] = '\0';
+	comm[strcspn(comm, "\n")] = '\0';
+	memcpy(c->comm, comm, sizeof(c->comm));
+	atomic_store_explicit(&c->jobs, 0, memory_order_relaxed);
+	atomic_store_explicit(&c->failed, 0, memory_order_relaxed);
+	atomic_store_explicit(&c->run_ns, 0, memory_order_relaxed);
+	atomic_store_explicit(&c->wait_ns, 0, memory_order_relaxed);
+	atomic_store_explicit(&c->refused, 0, memory_order_relaxed);
+	atomic_store_explicit(&c->uid, s->uid, memory_order_relaxed);
+	atomic_store_explicit(&c->generation, s->generation, memory_order_relaxed);
+	atomic_store_explicit(&c->tenant, s->tenant, memory_order_relaxed);
+	atomic_store_explicit(&c->connected_ns, clock_ns(), memory_order_relaxed);
+	atomic_store_explicit(&c->pid, s->pid, memory_order_relaxed);
+}
+
+/* Gives a client's pending jobs this outcome. Returns how many. */
+static uint32_t session_finish_one(struct session *s, uint32_t outcome)
+{
+	uint32_t n_jobs, n = 0;
+	struct job *jobs = session_records(s->table, s->slot, &n_jobs);
+
+	for (uint32_t i = 0; jobs && i < n_jobs; i++)
+		n += recover_finish(&jobs[i], UINT32_MAX, outcome, 0, 0);
+	return n;
+}
+
+static void session_welcome(struct session *s)
+{
+	struct session_table *table = s->table;
+	struct proto_welcome welcome = {
+		.head = { PROTO_MAGIC, PROTO_WELCOME },
+		.client = s->slot,
+		.tenant = s->tenant,
+		.epoch = table->epoch,
+		.client_generation = s->generation,
+	};
+	int fds[3] = { table->board_fd, table->tenants[s->tenant].fd, s->segment_fd };
+	int r = proto_send(s->fd, &welcome, sizeof(welcome), fds, 3);
+
+	s->welcomed = true;
+	if (r < 0)
+		session_gone(s);
+}
+
+void session_attached(struct session_table *table, uint32_t client, uint32_t generation,
+		      const char *text)
+{
+	struct session *s = client < LIMIT_CLIENTS ? table->slots[client] : NULL;
+	struct proto_error error = { .head = { PROTO_MAGIC, PROTO_ERROR }, .code = -EIO };
+	uint32_t n;
+
+	if (!s || s->state != SESSION_OPEN || s->generation != generation)
+		return;
+	if (!*text) {
+		if (!s->welcomed)
+			session_welcome(s);
+		return;
+	}
+	log_warning("client %u (pid %u, uid %u) is disconnected: the pool cannot serve it: %s",
+		    s->slot, s->pid, s->uid, text);
+	(void)snprintf(error.text, sizeof(error.text),
+		       "forkd's pool cannot serve this connection: %.120s: connect again", text);
+	(void)proto_send(s->fd, &error, sizeof(error), NULL, 0);
+	if (!s->welcomed) {
+		/* Neither the pool nor the client ever had the segment: nothing to wait for. */
+		s->state = SESSION_GONE;
+		table->n_open--;
+		(void)session_released(table, client, generation);
+		session_count(table);
+		return;
+	}
+	n = session_finish_one(s, JOB_LOST);
+	(void)atomic_fetch_add_explicit(&table->board->manager.manager_fails, n,
+					memory_order_relaxed);
+	session_gone(s);
+}
+
+/* Refuses what cannot be had, with a text that says what to do. */
+static void session_refuse_memory(struct session *s, int r)
+{
+	const struct options *o = s->table->options;
+
+	if (r == -EUSERS)
+		session_refuse(s, r, "forkd serves %u users at a time, and has them: restart it",
+			       LIMIT_TENANTS);
+	else if (r == -ENOBUFS)
+		session_refuse(s, -ENOMEM,
+			       "the connections together have reached memory-max (%" PRIu64
+			       " bytes): ask for less, close some, or raise it in forkd.conf",
+			       o->memory_max);
+	else
+		session_refuse(s, r, "forkd cannot make your shared memory: %s: try again later",
+			       strerror(-r));
+}
+
+static void session_attach(struct session *s, uint32_t n_jobs, uint64_t heap_size)
+{
+	struct session_table *table = s->table;
+	uint32_t slot = session_free_slot(table);
+	int r;
+
+	if (slot == SESSION_SLOT_NONE) {
+		session_refuse(s, -EUSERS,
+			       "forkd has max-clients (%u) connections: close some, or raise it in "
+			       "forkd.conf",
+			       table->options->max_clients);
+		return;
+	}
+	r = session_tenant(table, s->uid);
+	if (r < 0) {
+		session_refuse_memory(s, r);
+		return;
+	}
+	s->tenant = (uint32_t)r;
+	s->slot = slot;
+	s->generation = table->generations[slot] & ((1u << RING_GEN_BITS) - 1);
+	r = session_segment(s, n_jobs, heap_size);
+	if (r < 0) {
+		session_refuse_memory(s, r);
+		return;
+	}
+	session_leave_greeting(s);
+	table->generations[slot]++;
+	table->slots[slot] = s;
+	table->n_open++;
+	s->state = SESSION_OPEN;
+	session_show(s);
+	(void)atomic_fetch_add_explicit(&table->board->manager.accepted, 1, memory_order_relaxed);
+	session_tell_client(s, PROTO_POOL_CLIENT);
+	log_debug("client %u: pid %u, uid %u", s->slot, s->pid, s->uid);
+	session_count(table);
+	loop_forget(table->loop, &s->timer_source);
+	r = loop_poll(table->loop, &s->socket_source, s->fd, POLLIN);
+	if (r == 0 && s->pidfd >= 0)
+		r = loop_poll(table->loop, &s->pidfd_source, s->pidfd, POLLIN);
+	if (r < 0)
+		session_gone(s);
+}
+
+static void session_hello(struct session *s, const struct proto_hello *hello)
+{
+	const struct options *o = s->table->options;
+	uint32_t n_jobs = hello->n_jobs;
+	uint64_t heap = hello->heap_size;
+
+	if (s->table->stopping) {
+		session_refuse(s, -ESHUTDOWN, "forkd is stopping: try again when it runs");
+		return;
+	}
+	if (hello->version != PROTO_VERSION) {
+		session_refuse(s, -EPROTO,
+			       "this program speaks version %u of the protocol, forkd %s speaks "
+			       "version %u: use the libforkclient that came with this forkd",
+			       hello->version, PACKAGE_VERSION, PROTO_VERSION);
+		return;
+	}
+	if (hello->layout_hash != LAYOUT_HASH) {
+		session_refuse(s, -EPROTO,
+			       "this program's libforkclient was built from another release than "
+			       "forkd %s: use the one that came with this forkd",
+			       PACKAGE_VERSION);
+		return;
+	}
+	if (n_jobs == 0)
+		n_jobs = min(SESSION_DEFAULT_JOBS, o->max_jobs);
+	if (heap == 0)
+		heap = min(SESSION_DEFAULT_HEAP, o->heap_max);
+	if (n_jobs > o->max_jobs) {
+		session_refuse(s, -E2BIG,
+			       "%u jobs at a time are too many: ask for at most max-jobs (%u), or "
+			       "raise it in forkd.conf",
+			       n_jobs, o->max_jobs);
+		return;
+	}
+	if (heap > o->heap_max) {
+		session_refuse(s, -E2BIG,
+			       "a heap of %" PRIu64 " bytes is too large: ask for at most heap-max "
+			       "(%" PRIu64 "), or raise it in forkd.conf",
+			       heap, o->heap_max);
+		return;
+	}
+	session_attach(s, n_jobs, align_up(heap, 4096));
+}
+
+/* ------------------------------------------------------------------------ events */
+
+static void session_end(struct session *s)
+{
+	if (s->state == SESSION_OPEN)
+		session_gone(s);
+	else
+		session_free(s);
+}
+
+static void session_on_socket(struct loop_source *source, int result)
+{
+	struct session *s = container_of(source, struct session, socket_source);
+	union proto_message message;
+	int fds[PROTO_MAX_FDS];
+	uint32_t n_fds = 0;
+	int r = proto_recv(s->fd, &message, fds, &n_fds, MSG_DONTWAIT);
+
+	(void)result;
+	while (r > 0 && n_fds)
+		(void)safe_close(fds[--n_fds]);
+	if (r == -EAGAIN) {
+		if (loop_poll(s->table->loop, &s->socket_source, s->fd, POLLIN) < 0)
+			session_end(s);
+	} else if (s->state == SESSION_OPEN || r == 0 || (r < 0 && r != -EBADMSG)) {
+		session_end(s);
+	} else if (r != (int)sizeof(message.hello) || message.head.type != PROTO_HELLO) {
+		session_refuse(s, -EBADMSG,
+			       "this is no HELLO of forkd's protocol (versions %u to %u): use the "
+			       "libforkclient that came with this forkd",
+			       PROTO_VERSION, PROTO_VERSION);
+	} else {
+		session_hello(s, &message.hello);
+	}
+}
+
+static void session_on_pidfd(struct loop_source *source, int result)
+{
+	(void)result;
+	session_end(container_of(source, struct session, pidfd_source));
+}
+
+static void session_on_timer(struct loop_source *source, int result)
+{
+	struct session *s = container_of(source, struct session, timer_source);
+
+	(void)result;
+	session_refuse(s, -ETIMEDOUT, "no HELLO within %llu s of connecting: connect again",
+		       (unsigned long long)(SESSION_GREETING_NS / NSEC_PER_SEC));
+}
+
+/* The process behind a connection. Before SO_PEERPIDFD the number could in theory be another's by
+ * now; then the right one is dead, and the wrong one's end ends a connection that is over. */
+static int session_pidfd(int fd, uint32_t pid)
+{
+	socklen_t size = sizeof(int);
+	int pidfd = -1;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &size) == 0)
+		return pidfd;
+	return pid ? pidfd_open((pid_t)pid, 0) : -1;
+}
+
+void session_accept(struct session_table *table, int fd)
+{
+	struct ucred peer;
+	socklen_t size = sizeof(peer);
+	struct session *s;
+
+	if (table->n_greeting >= SESSION_MAX_GREETING ||
+	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0) {
+		(void)safe_close(fd);
+		return;
+	}
+	s = calloc(1, sizeof(*s));
+	if (!s) {
+		(void)safe_close(fd);
+		return;
+	}
+	s->table = table;
+	s->state = SESSION_GREETING;
+	s->fd = fd;
+	s->uid = peer.uid;
+	/* 0: of a pid namespace that cannot be seen from here; on the board 0 marks a free slot. */
+	s->pidfd = session_pidfd(fd, (uint32_t)peer.pid);
+	s->pid = peer.pid > 0 ? (uint32_t)peer.pid : UINT32_MAX;
+	s->segment_fd = -1;
+	s->slot = SESSION_SLOT_NONE;
+	s->socket_source.call = session_on_socket;
+	s->pidfd_source.call = session_on_pidfd;
+	s->timer_source.call = session_on_timer;
+	s->next = table->greeting;
+	s->link = &table->greeting;
+	if (s->next)
+		s->next->link = &s->next;
+	table->greeting = s;
+	table->n_greeting++;
+	if (loop_poll(table->loop, &s->socket_source, fd, POLLIN) < 0 ||
+	    loop_timer(table->loop, &s->timer_source, SESSION_GREETING_NS) < 0)
+		session_free(s);
+}
+
+/* ------------------------------------------------------------------------ all of them */
+
+struct job *session_records(void *context, uint32_t client, uint32_t *ret_n)
+{
+	const struct session_table *table = context;
+	const struct session *s = client < LIMIT_CLIENTS ? table->slots[client] : NULL;
+
+	if (!s)
+		return NULL;
+	*ret_n = s->n_jobs;
+	return (struct job *)(void *)((char *)s->segment + sizeof(struct client_segment));
+}
+
+bool session_identity(const struct session_table *table, uint32_t client, uint32_t *ret_pid,
+		      uint32_t *ret_uid)
+{
+	const struct session *s = client < LIMIT_CLIENTS ? table->slots[client] : NULL;
+
+	if (!s)
+		return false;
+	*ret_pid = s->pid;
+	*ret_uid = s->uid;
+	return true;
+}
+
+uint64_t session_finish_all(struct session_table *table, uint32_t outcome)
+{
+	uint64_t n = 0;
+
+	for (uint32_t client = 0; client < LIMIT_CLIENTS; client++)
+		if (table->slots[client])
+			n += session_finish_one(table->slots[client], outcome);
+	return n;
+}
+
+void session_stop(struct session_table *table)
+{
+	table->stopping = true;
+	while (table->greeting)
+		session_refuse(table->greeting, -ESHUTDOWN,
+			       "forkd is stopping: try again when it runs");
+}
+
+void session_fini(struct session_table *table)
+{
+	while (table->greeting)
+		session_free(table->greeting);
+	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++) {
+		if (table->slots[i])
+			session_free(table->slots[i]);
+		table->slots[i] = NULL;
+	}
+	for (uint32_t i = 0; i < table->n_tenants; i++) {
+		segment_unmap(table->tenants[i].segment, table->tenants[i].size);
+		(void)safe_close(table->tenants[i].fd);
+	}
+	table->n_tenants = 0;
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/* daemon/session.h - clients' connections, their segments, and the tenants they belong to */
+#ifndef DAEMON_SESSION_H
+#define DAEMON_SESSION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/options.h"
+#include "daemon/loop.h"
+#include "daemon/poolproc.h"
+#include "shm/board.h"
+#include "shm/job.h"
+#include "shm/ledger.h"
+#include "shm/limits.h"
+#include "shm/tenant.h"
+
+struct session;
+
+struct session_tenant {
+	uint32_t uid;
+	int fd;
+	struct tenant_segment *segment;
+	uint64_t size;
+};
+
+struct session_table {
+	struct loop *loop;
+	const struct options *options;
+	struct poolproc *pool;
+	struct board *board;
+	struct arena *arena;
+	int board_fd; /* read-only, for clients; borrowed */
+	uint64_t epoch;
+	uint32_t n_workers;
+	bool stopping;
+	/* called when the number of connections has changed */
+	void (*changed)(struct session_table *table);
+
+	uint64_t memory;	  /* bytes of all tenants' and clients' segments */
+	uint32_t n_open;	  /* with a slot and a connection */
+	uint32_t n_greeting;	  /* that have not said HELLO yet */
+	uint32_t n_tenants;	  /* slots in use; they are kept for good */
+	struct session *greeting; /* list of these */
+	struct session_tenant tenants[LIMIT_TENANTS];
+	struct session *slots[LIMIT_CLIENTS];
+	uint32_t generations[LIMIT_CLIENTS]; /* of the slot's next client */
+};
+
+/* Takes over a connection that was just accepted. */
+void session_accept(struct session_table *table, int fd);
+
+/* Tells the pool, which has just become ready, of all tenants and clients. */
+void session_tell_pool(struct session_table *table);
+
+/* The pool has mapped a client's segment; or text says why it cannot, which ends the client. */
+void session_attached(struct session_table *table, uint32_t client, uint32_t generation,
+		      const char *text);
+
+/* The pool has let go of a client: its slot is free again. False if it may not say that. */
+bool session_released(struct session_table *table, uint32_t client, uint32_t generation);
+
+/* A slot's job records and how many, or NULL: a recover_records; context is the table. */
+struct job *session_records(void *context, uint32_t client, uint32_t *ret_n);
+
+/* Who has a slot: false if nobody. */
+bool session_identity(const struct session_table *table, uint32_t client, uint32_t *ret_pid,
+		      uint32_t *ret_uid);
+
+/* Gives every job that is still pending this outcome. Returns how many. */
+uint64_t session_finish_all(struct session_table *table, uint32_t outcome);
+
+/* Refuses those that have not said HELLO yet; new ones are refused as long as table->stopping. */
+void session_stop(struct session_table *table);
+
+/* Closes everything. */
+void session_fini(struct session_table *table);
+
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* daemon/strand.h - running strands: the worker loop and the slow paths of tasks */
+#ifndef DAEMON_STRAND_H
+#define DAEMON_STRAND_H
+
+#include "daemon/worker.h"
+
+/* Runs strands until the pool stops. */
+void strand_loop(struct worker *worker);
+
+/* Owner, in the loop: the newest entry of its own deque, to be resumed, or NULL. */
+struct fk_frame *strand_pop_own(struct worker *worker);
+
+/* Owner, in the loop: the newest frame that force_steals took off its deque, or NULL. */
+struct fk_frame *strand_pop_forced(struct worker *worker);
+
+/* Makes a stolen frame (or one set aside) ready to be resumed by this worker. */
+void strand_adopt(struct worker *worker, struct fk_frame *frame);
+
+/* Sees to it that the worker has an empty stack to run on. False if the arena is full. */
+bool strand_own_stack(struct worker *worker, struct fk_frame *parent);
+
+#endif

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon/worker.h - a pinned thread of the pool: what it owns, how it finds work, how it sleeps
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   pool.c starts workers; strand.c (the slow paths of tasks) and intake.c run on them.
+ */
+#ifndef DAEMON_WORKER_H
+#define DAEMON_WORKER_H
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/util.h"
+#include "daemon/deque.h"
+#include "daemon/stack.h"
+#include "shm/board.h"
+#include "shm/ledger.h"
+
+struct pool;
+
+#define WORKER_PUBLIC	  8u  /* D: entries a request makes public */
+#define WORKER_ROOTS	  64u /* queued jobs that a worker holds at most */
+#define WORKER_NO_JOB	  UINT32_MAX
+#define WORKER_STACK	  (2u << 20) /* bytes of a worker's C stack */
+#define WORKER_STACK_NEST (1u << 20) /* of these, for nested activations */
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define WORKER_LIBC_JUMP 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define WORKER_LIBC_JUMP 1
+#endif
+#endif
+#if !defined(__x86_64__)
+#define WORKER_LIBC_JUMP 1
+#endif
+
+struct worker {
+	/* the owner writes; limit is lowered by anybody */
+	_Alignas(64) struct fk_worker fk;
+	/* see deque.h */
+	struct deque frames;
+	struct deque roots;
+	/* anybody writes: a job waits, set the current one aside; goes with fk.limit */
+	_Alignas(64) _Atomic uint32_t summoned;
+	/* the owner's */
+	_Alignas(64) struct pool *pool;
+	struct fk_stack *stack; /* the one it runs on, NULL after it gave it to a frame */
+	struct fk_stack *top;	/* that one's top stacklet */
+	struct fk_frame *next;	/* to be run next by the loop */
+	struct stack_cache cache;
+	struct fk_frame **forced; /* force_steals: what was taken off the own deque */
+	uint64_t n_forced;
+	uint64_t max_forced;
+	uint32_t index;
+	uint32_t job;	   /* row of the job it runs, WORKER_NO_JOB for none */
+	bool root_first;   /* a frame was set aside for a root */
+	bool publish;	   /* make entries public at the next fork */
+	bool duty;	   /* wake a thief at the next fork */
+	uint64_t random;   /* xorshift64 */
+	uint64_t ask_wait; /* ns to wait between requests to a victim */
+	uint64_t stolen_at;
+	struct board_worker *board;
+	struct board_counters *counters;
+	struct ledger_worker *ledger;
+	pthread_t thread;
+#ifdef WORKER_LIBC_JUMP
+	jmp_buf jump;
+#else
+	void *jump[5];
+#endif
+};
+
+static inline struct worker *worker_of(struct fk_worker *w)
+{
+	return container_of(w, struct worker, fk);
+}
+
+/* A counter of one's own: a plain store to one's own cache line. */
+#define COUNT_ADD(worker, name, x)                                                                 \
+	atomic_store_explicit(                                                                     \
+		&(worker)->counters->name,                                                         \
+		atomic_load_explicit(&(worker)->counters->name, memory_order_relaxed) + (x),       \
+		memory_order_relaxed)
+#define COUNT(worker, name) COUNT_ADD(worker, name, 1)
+
+/* The limit that asks for nothing: the end of the deque; none while every fork is to be stolen. */
+uintptr_t worker_limit(struct worker *worker);
+
+/* Raises a worker's attention: it comes to fk_rt_attend() at its next fork. Any thread. */
+static inline void worker_ask(struct worker *worker)
+{
+	/* ORDER attend [A1]: release, what was written before (summoned) is seen by the owner that
+	 * takes the request by the exchange in worker_take_request(). */
+	atomic_store_explicit(&worker->fk.limit, 0, memory_order_release);
+}
+
+/* Owner: takes the request, before it acts on it, so that a later one is not lost. */
+static inline void worker_take_request(struct worker *worker)
+{
+	/* ORDER attend [A1]: acquire, pairs with worker_ask(). */
+	atomic_exchange_explicit(&worker->fk.limit, worker_limit(worker), memory_order_acquire);
+}
+
+/* Prepares a worker's memory. entries: for the two deques. Returns 0 or a negative errno. */
+void worker_init(struct worker *worker, struct pool *pool, uint32_t index,
+		 struct fk_entry *frame_entries, uint64_t n_frame_entries,
+		 struct fk_entry *root_entries);
+
+/* The life of a worker's thread: looks for work and runs it until the pool stops. */
+void *worker_main(void *worker);
+
+/* The worker that the calling thread is, NULL on other threads. */
+struct worker *worker_self(void);
+
+/* Marks which job the worker runs, here and in the ledger, for blame. */
+void worker_set_job(struct worker *worker, uint32_t job);
+
+/* What worker_find() found. */
+enum worker_found {
+	WORKER_FRAME, /* worker->next is to be resumed */
+	WORKER_ROOT,  /* a queued job is to be started */
+	WORKER_STOP,  /* the pool stops */
+};
+
+/* Blocks until there is something to run. */
+enum worker_found worker_find(struct worker *worker, uint32_t *ret_row);
+
+/* True if a queued job waits, in a ring or in a root deque. */
+bool worker_jobs_pending(struct pool *pool);
+
+/* Wakes a sleeping worker if there is one. Returns true if one was woken. */
+bool worker_wake_one(struct pool *pool, struct worker *self);
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * shm/board.c - the counters as a table, and the search for a task
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   Anybody who maps the board, any thread. Nothing is written here.
+ *
+ * INVARIANTS
+ *   I1. The rows stand in the order of counters.def, and readers of older versions go by it.
+ *   I2. No loop goes past the board's limits, whatever the counts on it say.
+ */
+#include "shm/board.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "common/util.h"
+
+const struct counter_row board_counter_rows[] = {
+#define COUNTER(name, unit, help) { #name, unit, help, offsetof(struct board_counters, name) },
+#include "shm/counters.def"
+#undef COUNTER
+};
+
+const uint32_t board_n_counters = ARRAY_SIZE(board_counter_rows);
+
+uint64_t board_counter(const struct board *board, uint32_t worker, const struct counter_row *row)
+{
+	const char *base = (const char *)&board->counters[worker];
+
+	/* Relaxed: a statistic. */
+	return atomic_load_explicit((const _Atomic uint64_t *)(const void *)(base + row->offset),
+				    memory_order_relaxed);
+}
+
+int board_find_task(const struct board *board, const char *name)
+{
+	/* ORDER board/tasks [B1]: acquire, so that a counted entry is complete. Pairs with the
+	 * release of n_tasks by the pool (board.h, I2). */
+	uint32_t n = atomic_load_explicit(&board->n_tasks, memory_order_acquire);
+
+	for (uint32_t i = 0; i < min(n, LIMIT_TASKS); i++) {
+		const struct board_task *task = &board->tasks[i];
+
+		if (strncmp(task->name, name, sizeof(task->name)) != 0)
+			continue;
+		/* Relaxed: a task may go at any time after this anyway; the pool looks again. */
+		if (atomic_load_explicit(&task->flags, memory_order_relaxed) & TASK_GONE)
+			continue;
+		return (int)i;
+	}
+	return -ENOENT;
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * shm/board.h - what everybody may see: the daemon's state, the workers', the tasks, the counters
+ *
+ * WHO WRITES, WHO READS
+ *   One per daemon. The manager and the pool write, each under its own title below; every client
+ *   maps it read-only, through a descriptor that cannot be opened again for writing.
+ *
+ * INVARIANTS
+ *   I1. Every field has one writer. Fields that change while others read them are atomic.
+ *   I2. A task's entry is complete before n_tasks counts it (release), and never changes after;
+ *       a task of a module that is gone keeps its entry, marked TASK_GONE.
+ *   I3. Counters only grow, while the pool's generation stays the same.
+ */
+#ifndef SHM_BOARD_H
+#define SHM_BOARD_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "shm/limits.h"
+#include "shm/segment.h"
+
+/* The daemon's state. */
+#define BOARD_STARTING 0u
+#define BOARD_RUNNING  1u
+#define BOARD_STOPPING 2u
+#define BOARD_STOPPED  3u
+
+/* Flags of a task. */
+#define TASK_GONE	      1u
+#define TASK_CHANGING_BUFFERS 2u /* runs on the client's own memory, no copy */
+
+struct board_manager {
+	_Atomic uint32_t state; /* BOARD_* */
+	uint32_t pid;
+	_Atomic uint32_t pool_pid; /* 0 while there is none */
+	_Atomic uint32_t pool_generation;
+	uint32_t n_workers;
+	uint32_t max_jobs;    /* records per client at most */
+	uint32_t max_clients; /* connections at most */
+	uint32_t scheduler;   /* 0 lazy, 1 busy */
+	uint64_t heap_max;    /* bytes of one client's heap at most */
+	uint64_t started_ns;  /* CLOCK_MONOTONIC */
+	_Atomic uint32_t clients;
+	_Atomic uint32_t tenants;
+	_Atomic uint64_t accepted;	/* connections so far */
+	_Atomic uint64_t refused;	/* connections refused so far */
+	_Atomic uint64_t manager_fails; /* jobs that the manager gave their outcome */
+	_Atomic uint64_t crashes; /* of the pool, so far; the newest is at (crashes - 1) % 16 */
+	char version[32];
+};
+
+struct board_worker {
+	_Atomic uint32_t wake; /* wake.h */
+	_Atomic uint32_t cpu;  /* os index it is pinned to, UINT32_MAX if not pinned */
+	_Atomic uint32_t node; /* os index of its NUMA node */
+	_Atomic uint32_t tid;
+	_Atomic uint32_t client; /* whose job it runs, UINT32_MAX for none */
+	_Atomic uint32_t task;	 /* root task of that job */
+	_Atomic uint64_t job_started_ns;
+	uint8_t reserved[32];
+};
+
+_Static_assert(sizeof(struct board_worker) == 64, "a worker's line");
+
+struct board_task {
+	char name[64];	    /* MODULE:TASK */
+	char signature[96]; /* typed, see signature.h */
+	char help[80];
+	uint64_t hash; /* of name and signature: signature_hash() */
+	_Atomic uint32_t flags;
+	uint32_t reserved;
+};
+
+_Static_assert(sizeof(struct board_task) == 256, "four lines a task");
+
+struct board_client {
+	/* the manager writes; pid 0 marks a free slot */
+	_Atomic uint32_t pid;
+	_Atomic uint32_t uid;
+	_Atomic uint32_t generation;
+	_Atomic uint32_t tenant;
+	_Atomic uint64_t connected_ns;
+	char comm[16];
+	uint8_t reserved0[24];
+	/* the pool's workers write, by fetch-add */
+	_Alignas(64) _Atomic uint64_t jobs; /* that got an outcome */
+	_Atomic uint64_t failed;	    /* of these, not JOB_DONE */
+	_Atomic uint64_t run_ns;	    /* from start to end, summed */
+	_Atomic uint64_t wait_ns;	    /* from drained to started, summed */
+	_Atomic uint64_t refused;	    /* records that did not pass the checks */
+	uint8_t reserved1[24];
+};
+
+_Static_assert(sizeof(struct board_client) == 128, "two lines a client");
+
+struct board_crash {
+	uint64_t time_ns; /* CLOCK_REALTIME */
+	uint64_t address; /* that faulted, 0 if not known */
+	uint32_t pid;	  /* of the pool */
+	uint32_t signo;
+	uint32_t client_pid; /* whose job is blamed, 0 if none was running */
+	uint32_t uid;
+	uint32_t job;
+	uint32_t worker;
+	uint32_t lost;	   /* others that were running and got JOB_LOST */
+	uint32_t requeued; /* others that were running and will run again */
+	char task[64];
+	uint8_t reserved[16];
+};
+
+_Static_assert(sizeof(struct board_crash) == 128, "two lines a crash");
+
+/* A worker's counters: counters.def. Its own cache lines, plain stores by the owner. */
+struct board_counters {
+#define COUNTER(name, unit, help) _Atomic uint64_t name;
+#include "shm/counters.def"
+#undef COUNTER
+} __attribute__((aligned(64)));
+
+struct board {
+	struct segment head;
+	/* the manager writes */
+	_Alignas(64) struct board_manager manager;
+	/* the pool's dispatcher writes */
+	_Alignas(64) _Atomic uint32_t dispatcher; /* wake.h */
+	/* the pool writes */
+	_Alignas(64) _Atomic uint32_t n_tasks;
+	_Atomic uint32_t tasks_generation; /* goes up with each change of the table */
+	/* each worker writes its own */
+	_Alignas(64) struct board_worker workers[LIMIT_WORKERS];
+	struct board_counters counters[LIMIT_WORKERS];
+	/* the pool writes */
+	struct board_task tasks[LIMIT_TASKS];
+	/* see board_client */
+	struct board_client clients[LIMIT_CLIENTS];
+	/* the manager writes */
+	struct board_crash crashes[LIMIT_CRASHES];
+};
+
+/* One row of counters.def. */
+struct counter_row {
+	const char *name;
+	const char *unit;
+	const char *help;
+	uint32_t offset; /* bytes into struct board_counters */
+};
+
+extern const struct counter_row board_counter_rows[];
+extern const uint32_t board_n_counters;
+
+/* The value of a counter of one worker. */
+uint64_t board_counter(const struct board *board, uint32_t worker, const struct counter_row *row);
+
+/* The index of a task by its MODULE:TASK name, or -ENOENT. */
+int board_find_task(const struct board *board, const char *name);
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * shm/fence.h - the one place where standalone fences and spin hints live
+ *
+ * ThreadSanitizer does not model standalone fences. Under it a full fence is a read-modify-write of
+ * one shared word, which orders at least as much as the fence does.
+ */
+#ifndef SHM_FENCE_H
+#define SHM_FENCE_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define FENCE_TSAN 1
+#endif
+#endif
+#if defined(__SANITIZE_THREAD__)
+#define FENCE_TSAN 1
+#endif
+
+/* Orders everything before it against everything after it, stores against later loads included. */
+static inline void fence_full(void)
+{
+#ifdef FENCE_TSAN
+	static _Atomic uint32_t word;
+
+	atomic_fetch_add_explicit(&word, 1, memory_order_seq_cst);
+#else
+	atomic_thread_fence(memory_order_seq_cst);
+#endif
+}
+
+/* Orders this thread against signal handlers on it; costs no instruction. */
+static inline void fence_signal(void)
+{
+	atomic_signal_fence(memory_order_seq_cst);
+}
+
+/* Tells the CPU that this is a spin loop. */
+static inline void fence_pause(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("isb");
+#endif
+}
+
+#endif

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/* shm/futex.h - shared futexes, the only waiting there is over shared memory */
+#ifndef SHM_FUTEX_H
+#define SHM_FUTEX_H
+
+#include <stdint.h>
+
+/*
+ * Sleeps as long as *word is value, until woken or until the absolute CLOCK_MONOTONIC time
+ * deadline_ns (0: for ever).
+ * Returns 0 if woken, or -EAGAIN (the value was another), -EINTR, -ETIMEDOUT.
+ */
+int futex_wait(const _Atomic uint32_t *word, uint32_t value, uint64_t deadline_ns);
+
+/* Wakes up to n sleepers. Works on a read-only mapping. Returns how many, or a negative errno. */
+int futex_wake(const _Atomic uint32_t *word, int n);
+
+#endif

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * shm/job.h - the client segment: a table of job records and a heap
+ *
+ * WHO WRITES, WHO READS
+ *   One segment per connection, mapped by that client, the pool and the manager. Everything in it
+ *   can be changed by the client at any time: the pool loads each value once, checks it, and uses
+ *   the copy. Arguments are copied before the task runs.
+ *
+ * THE STATE WORD
+ *   { generation:24, waiter:1, outcome:7 }. The client writes generation and JOB_PENDING before it
+ *   submits, and sets the waiter bit by a CAS before it sleeps on the word. The pool exchanges the
+ *   final state in and wakes if the bit was set. A futex word.
+ *
+ * INVARIANTS
+ *   I1. Each generation of a record gets exactly one outcome, through job_finish() in the pool or,
+ *       after the pool's death, in the manager; the ledger decides who, never the record.
+ *   I2. The client submits a record again only after it saw an outcome, with generation + 1.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   Client: the manager tells the pool; its jobs are cancelled, its segment is unmapped when the
+ *   last has ended. Pool: see shm/ledger.h. Daemon: the client sees its socket closed, and every
+ *   wait wakes up to look at it now and then.
+ */
+#ifndef SHM_JOB_H
+#define SHM_JOB_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "shm/fence.h"
+#include "shm/limits.h"
+#include "shm/segment.h"
+
+/* Outcomes: the low bits of the state word. */
+#define JOB_IDLE      0u
+#define JOB_PENDING   1u
+#define JOB_DONE      2u
+#define JOB_FAILED    3u /* code says why: a negative errno, or the task's own positive number */
+#define JOB_CANCELLED 4u
+#define JOB_EXPIRED   5u
+#define JOB_CRASHED   6u /* signo says how */
+#define JOB_LOST      7u
+
+#define JOB_OUTCOME_MASK 0x7fu
+#define JOB_WAITER	 0x80u
+#define JOB_GEN_SHIFT	 8
+#define JOB_GEN_MASK	 0xffffffu
+
+/* Flags that a client may set. */
+#define JOB_IDEMPOTENT 1u /* may be run again if the pool dies under it */
+#define JOB_FLAGS      1u /* all of them */
+
+/* A reference into the client's heap, as it stands among the arguments. */
+struct job_ref {
+	uint64_t offset; /* bytes from the start of the heap */
+	uint64_t size;	 /* bytes */
+};
+
+struct job {
+	/* line 0: the client writes, the pool reads */
+	_Alignas(64) _Atomic uint32_t task; /* index on the board */
+	_Atomic uint32_t flags;		    /* JOB_* */
+	_Atomic uint32_t generation;	    /* of this submission, 24 bits */
+	_Atomic uint32_t next;		    /* the chain's next job + 1, 0 at its end */
+	_Atomic uint64_t deadline_ns;	    /* CLOCK_MONOTONIC, 0 for none */
+	_Atomic uint32_t weight;	    /* 0 for the default */
+	_Atomic uint32_t args_size;	    /* bytes of args in use */
+	_Atomic uint64_t task_hash;	    /* of the name and signature the client meant */
+	uint8_t reserved0[24];
+	/* lines 1 to 3: the client writes, the pool copies */
+	uint8_t args[LIMIT_ARGS];
+	/* line 4: the pool writes, the client reads; the waiter bit of state is the client's */
+	_Alignas(64) _Atomic uint32_t state;
+	_Atomic int32_t code;
+	_Atomic uint32_t signo;
+	_Atomic uint32_t worker;     /* that finished it */
+	_Atomic uint64_t drained_ns; /* CLOCK_MONOTONIC: taken off the ring */
+	_Atomic uint64_t started_ns;
+	_Atomic uint64_t ended_ns;
+	uint8_t reserved1[24];
+	/* line 5: the pool writes, the client reads once state says JOB_DONE */
+	uint8_t result[LIMIT_RESULT];
+};
+
+_Static_assert(sizeof(struct job) == 384, "a job record is six cache lines");
+_Static_assert(offsetof(struct job, args) == 64, "args open a cache line");
+_Static_assert(offsetof(struct job, state) == 256, "the pool's fields open a cache line");
+_Static_assert(offsetof(struct job, result) == 320, "the result opens a cache line");
+
+/* The client segment: this head, the table, the heap. */
+struct client_segment {
+	struct segment head;
+	/* the manager writes once */
+	uint32_t client;      /* its slot */
+	uint32_t generation;  /* of the slot */
+	uint32_t tenant;      /* slot of its uid */
+	uint32_t n_jobs;      /* records in the table */
+	uint64_t jobs_offset; /* bytes from the start of the segment */
+	uint64_t heap_offset; /* bytes from the start of the segment */
+	uint64_t heap_size;   /* bytes */
+	uint8_t reserved[24];
+};
+
+_Static_assert(sizeof(struct client_segment) == 128, "two cache lines");
+
+/* Bytes of a client segment with n_jobs records and a heap of heap_size bytes (page multiples). */
+static inline uint64_t client_segment_heap_offset(uint32_t n_jobs)
+{
+	uint64_t end = sizeof(struct client_segment) + (uint64_t)n_jobs * sizeof(struct job);
+
+	return (end + 4095) & ~UINT64_C(4095);
+}
+
+static inline uint32_t job_state(uint32_t generation, uint32_t outcome)
+{
+	return (generation & JOB_GEN_MASK) << JOB_GEN_SHIFT | outcome;
+}
+
+/*
+ * Puts the one outcome of a job into its record; the result, code and signo have been written.
+ * Returns true if somebody waits on the word, who is then to be woken by a futex wake.
+ */
+static inline int job_finish(struct job *job, uint32_t generation, uint32_t outcome)
+{
+	/* ORDER job/outcome [J1]: release, so that who sees the outcome sees result and code;
+	 * acquire is not needed, nothing of the client's is read after it. Pairs with the acquire
+	 * in job_outcome(). The exchange takes the waiter bit in the same step (I1 of the wait:
+	 * either the client's CAS comes first and the bit is seen here, or it fails and sees us). */
+	uint32_t old = atomic_exchange_explicit(&job->state, job_state(generation, outcome),
+						memory_order_release);
+
+	return (old & JOB_WAITER) != 0;
+}
+
+/* The outcome of this generation so far: JOB_PENDING or a final one. */
+static inline uint32_t job_outcome(struct job *job)
+{
+	/* ORDER job/outcome [J1]: acquire, pairs with the exchange in job_finish(). */
+	return atomic_load_explicit(&job->state, memory_order_acquire) & JOB_OUTCOME_MASK;
+}
+
+/*
+ * Announces a waiter. Returns the value to sleep on, or 0 if the job is not pending any more.
+ */
+static inline uint32_t job_announce_waiter(struct job *job)
+{
+	uint32_t state = atomic_load_explicit(&job->state, memory_order_relaxed);
+
+	while ((state & JOB_OUTCOME_MASK) == JOB_PENDING) {
+		if (state & JOB_WAITER)
+			return state;
+		if (atomic_compare_exchange_weak_explicit(&job->state, &state, state | JOB_WAITER,
+							  memory_order_relaxed,
+							  memory_order_relaxed))
+			return state | JOB_WAITER;
+	}
+	return 0;
+}
+
+#endif

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * shm/ledger.h - the front of the arena: what the manager believes after a crash of the pool
+ *
+ * WHO WRITES, WHO READS
+ *   The pool writes, the manager reads after the pool's death and then writes until it starts the
+ *   next one. No client ever maps it.
+ *
+ * THE ROWS
+ *   One row per job record of each client slot, at client * max_jobs + job. A row is one word
+ *   { generation:24, state:4, outcome:4, flags:8, worker:8, spare:16 }, so that it changes in one
+ *   step.
+ *	FREE       no such job is accepted; generation is that of the last one that was
+ *	QUEUED     taken off a ring, not started
+ *	RUNNING    worker has started it
+ *	FINISHING  outcome is decided; the record is about to get it
+ *
+ * INVARIANTS
+ *   I1. A row is QUEUED before the head moves past the job's slot, so that a job is always in its
+ *       ring or in the ledger. In both with the same generation: it was drained.
+ *   I2. A row is FREE again only after its outcome stands in the record.
+ *   I3. A generation is accepted once: a record that comes with the row's generation, or while the
+ *       row is QUEUED or RUNNING, was submitted twice and is refused. A new generation may take a
+ *       row that is FINISHING: an honest client submits again only after it saw the outcome, and
+ *       then the old generation needs the row no more.
+ *   I4. head of a ring only grows; the slots below it were consumed.
+ */
+#ifndef SHM_LEDGER_H
+#define SHM_LEDGER_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "shm/limits.h"
+#include "shm/segment.h"
+
+#define LEDGER_FREE	 0u
+#define LEDGER_QUEUED	 1u
+#define LEDGER_RUNNING	 2u
+#define LEDGER_FINISHING 3u
+
+#define LEDGER_FLAG_IDEMPOTENT 1u
+#define LEDGER_FLAG_REQUEUED   2u /* the manager's: a pool died under it, and nobody knows why */
+
+struct ledger_row {
+	uint32_t generation; /* 24 bits */
+	uint32_t state;	     /* LEDGER_* */
+	uint32_t outcome;    /* JOB_*, once FINISHING */
+	uint32_t flags;	     /* LEDGER_FLAG_* */
+	uint32_t worker;     /* that runs it */
+};
+
+static inline uint64_t ledger_pack(struct ledger_row row)
+{
+	return (uint64_t)(row.generation & 0xffffffu) | (uint64_t)(row.state & 15u) << 24 |
+	       (uint64_t)(row.outcome & 15u) << 28 | (uint64_t)(row.flags & 255u) << 32 |
+	       (uint64_t)(row.worker & 255u) << 40;
+}
+
+static inline struct ledger_row ledger_unpack(uint64_t word)
+{
+	return (struct ledger_row){
+		.generation = (uint32_t)word & 0xffffffu,
+		.state = (uint32_t)(word >> 24) & 15u,
+		.outcome = (uint32_t)(word >> 28) & 15u,
+		.flags = (uint32_t)(word >> 32) & 255u,
+		.worker = (uint32_t)(word >> 40) & 255u,
+	};
+}
+
+/* The consumer's side of a ring. */
+struct ledger_ring {
+	_Alignas(64) _Atomic uint64_t head;
+	_Atomic uint32_t consumer; /* worker + 1 that holds the consumer role, 0 for none */
+	uint8_t reserved[52];
+};
+
+_Static_assert(sizeof(struct ledger_ring) == 64, "a line a ring");
+
+/* What a worker was doing, for blame. */
+struct ledger_worker {
+	_Alignas(64) _Atomic uint32_t job; /* row of the job it runs, UINT32_MAX for none */
+	_Atomic uint32_t task;		   /* root task of that job, on the board */
+	_Atomic uint32_t frame_task_name;  /* unused yet */
+	uint8_t reserved[52];
+};
+
+struct ledger_fault {
+	_Alignas(64) _Atomic uint32_t worker; /* worker + 1 that got a fatal signal, 0 for none */
+	_Atomic uint32_t signo;
+	_Atomic uint64_t address;
+	uint8_t reserved[48];
+};
+
+/* The arena: this front, the rows, and behind them what only the pool understands. */
+struct arena {
+	struct segment head;
+	/* the manager writes once */
+	uint32_t n_workers;
+	uint32_t max_clients;
+	uint32_t max_jobs; /* rows per client */
+	uint32_t reserved0;
+	uint64_t rows_offset;	 /* bytes */
+	uint64_t workers_offset; /* bytes: the pool's own part, page aligned */
+	uint8_t reserved1[32];
+	/* the pool's fault handler writes */
+	struct ledger_fault fault;
+	/* each worker writes its own */
+	struct ledger_worker workers[LIMIT_WORKERS];
+	/* the holder of a ring's consumer role writes */
+	struct ledger_ring rings[LIMIT_TENANTS][LIMIT_WORKERS];
+};
+
+static inline uint64_t arena_rows_offset(void)
+{
+	return (sizeof(struct arena) + 4095) & ~UINT64_C(4095);
+}
+
+static inline uint64_t arena_workers_offset(uint32_t max_clients, uint32_t max_jobs)
+{
+	uint64_t end = arena_rows_offset() + (uint64_t)max_clients * max_jobs * sizeof(uint64_t);
+
+	/* 2 MiB, so that the pool's part can use large pages. */
+	return (end + 0x1fffff) & ~UINT64_C(0x1fffff);
+}
+
+static inline _Atomic uint64_t *arena_rows(struct arena *arena)
+{
+	return (_Atomic uint64_t *)((char *)arena + arena->rows_offset);
+}
+
+#endif

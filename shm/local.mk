@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: MIT
+# The contract: every structure that two processes share. Linked into everything.
+
+noinst_LTLIBRARIES += libshm.la
+libshm_la_SOURCES = \
+	shm/board.c \
+	shm/board.h \
+	shm/counters.def \
+	shm/fence.h \
+	shm/futex.c \
+	shm/futex.h \
+	shm/job.h \
+	shm/layout.h \
+	shm/ledger.h \
+	shm/limits.h \
+	shm/proto.c \
+	shm/proto.h \
+	shm/ref.h \
+	shm/ring.h \
+	shm/segment.c \
+	shm/segment.h \
+	shm/signature.c \
+	shm/signature.h \
+	shm/tenant.h \
+	shm/wake.h

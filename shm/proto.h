@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * shm/proto.h - the messages on the two kinds of sockets: client - manager and manager - pool
+ *
+ * SOCK_SEQPACKET, one message a packet, fixed size, host byte order (both ends are on one machine).
+ * Who a client is comes from the kernel (SO_PEERCRED), never from a message.
+ */
+#ifndef SHM_PROTO_H
+#define SHM_PROTO_H
+
+#include <stdint.h>
+
+#define PROTO_VERSION 1u
+#define PROTO_MAGIC   0x646b7266u /* "frkd" */
+
+/* Client to manager. */
+#define PROTO_HELLO 1u
+/* Manager to client. */
+#define PROTO_WELCOME 2u /* with three descriptors: board (read-only), tenant, client */
+#define PROTO_ERROR   3u
+
+/* Manager to pool. */
+#define PROTO_POOL_START  16u /* with two descriptors: board (writable), arena */
+#define PROTO_POOL_TENANT 17u /* with one: the tenant segment */
+#define PROTO_POOL_CLIENT 18u /* with one: the client segment */
+#define PROTO_POOL_GONE	  19u /* a client's connection has ended: cancel, then release */
+#define PROTO_POOL_STOP	  20u /* run what is queued, then exit */
+/* Pool to manager. */
+#define PROTO_POOL_READY    32u
+#define PROTO_POOL_RELEASED 33u /* the client's last job has ended, its segment is unmapped */
+#define PROTO_POOL_STOPPED  34u
+#define PROTO_POOL_FAILED   35u /* could not start; text says why */
+#define PROTO_POOL_ATTACHED 36u /* the client's segment is mapped, or text says why it is not */
+
+struct proto_head {
+	uint32_t magic;
+	uint32_t type; /* PROTO_* */
+};
+
+struct proto_hello {
+	struct proto_head head;
+	uint32_t version;
+	uint32_t n_jobs;      /* records wanted, 0 for the default (256) */
+	uint64_t heap_size;   /* bytes wanted, 0 for the default (1 MiB) */
+	uint64_t layout_hash; /* LAYOUT_HASH of the client */
+};
+
+struct proto_welcome {
+	struct proto_head head;
+	uint32_t client; /* slot */
+	uint32_t tenant; /* slot */
+	uint64_t epoch;
+	uint32_t client_generation;
+	uint32_t reserved;
+};
+
+struct proto_error {
+	struct proto_head head;
+	int32_t code; /* negative errno */
+	uint32_t reserved;
+	char text[240]; /* one line that says what to do */
+};
+
+struct proto_pool {
+	struct proto_head head;
+	uint32_t tenant;
+	uint32_t client;
+	uint32_t client_generation;
+	uint32_t uid;
+	uint32_t pid;
+	uint32_t reserved;
+	char text[224];
+};
+
+/* The largest message of all. */
+union proto_message {
+	struct proto_head head;
+	struct proto_hello hello;
+	struct proto_welcome welcome;
+	struct proto_error error;
+	struct proto_pool pool;
+};
+
+#define PROTO_MAX_FDS 4
+
+/*
+ * Sends one message with its descriptors (borrowed), without blocking.
+ * Returns 0 or a negative errno (EAGAIN: the peer does not read).
+ */
+int proto_send(int fd, const void *message, uint32_t size, const int *fds, uint32_t n_fds);
+
+/*
+ * Receives one message. flags: MSG_DONTWAIT or 0. The descriptors are the caller's then
+ * (close-on-exec); *ret_n_fds says how many there are.
+ * Returns its size in bytes, 0 at the end of the connection, or a negative errno (EBADMSG: a
+ * message that was cut, or too many descriptors; they are closed).
+ */
+int proto_recv(int fd, union proto_message *ret_message, int *ret_fds, uint32_t *ret_n_fds,
+	       int flags);
+
+#endif

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * shm/ring.h - bounded MPSC ring of jobs, one per worker and tenant
+ *
+ * WHO WRITES, WHO READS
+ *   Producers: the clients of one uid, from any thread; slots and tail are theirs and nothing in
+ *   them is believed. Consumer: one worker of the pool at a time, the holder of the consumer flag;
+ *   the head lives in the arena, where no client can reach it.
+ *
+ * THE SLOT
+ *   One 64-bit word { lap:32, full:1, payload:31 }. The word is the publication: a producer's one
+ *   CAS claims and publishes at once, so there is no moment in between at which it could die.
+ *	FREE(lap)          lap << 32            waits for the producer of this lap
+ *	FULL(lap, payload) lap << 32 | 1 << 31 | payload
+ *   Position p belongs to slot p % RING_SLOTS and lap p / RING_SLOTS.
+ *
+ * INVARIANTS
+ *   I1. A slot goes FREE(l) -> FULL(l, x) by a producer's CAS, FULL(l, x) -> FREE(l + 1) by the
+ *       consumer; laps only grow. A producer that was stopped for long can hit its slot only in the
+ *       lap it read: 2^32 laps, or 2^42 jobs, later the word would be the same again.
+ *   I2. The tail is a hint: whoever finds its slot taken helps it forward. Every position below
+ *       the tail that the honest have seen was claimed; a false hint is corrected by the laps
+ *found. I3. Jobs of one producer that go through one ring are consumed in the order of their CASes.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   Producer before its CAS: nothing has happened. After it: the job is submitted, the tail lags
+ *   by one and is helped. Consumer (the pool): the row in the ledger is written before the head
+ *   moves and the slot is freed, so that the next pool finds the job in exactly one place, or in
+ *   both with equal generations, which it sees.
+ *
+ * Compiles with C11 alone: tests/model/ring.c runs this file.
+ */
+#ifndef SHM_RING_H
+#define SHM_RING_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#ifndef RING_SLOTS
+#define RING_SLOTS 1024u
+#endif
+
+#define RING_FULL_BIT UINT64_C(0x80000000)
+#define RING_PAYLOAD  UINT64_C(0x7fffffff)
+
+struct ring {
+	/* clients write, clients read */
+	_Alignas(64) _Atomic uint64_t tail;
+	/* clients and pool write, both read */
+	_Alignas(64) _Atomic uint64_t slots[RING_SLOTS];
+};
+
+enum ring_status {
+	RING_OK,      /* pushed; or a job is there */
+	RING_FULL,    /* no room */
+	RING_EMPTY,   /* nothing there */
+	RING_GARBAGE, /* no honest producer wrote this; the slot was reset */
+};
+
+/* The payload: { client's generation:5, client:10, job:16 }. */
+#define RING_JOB_BITS	 16u
+#define RING_CLIENT_BITS 10u
+#define RING_GEN_BITS	 5u
+
+static inline uint32_t ring_payload(uint32_t client, uint32_t client_gen, uint32_t job)
+{
+	return (client_gen & 31u) << 26 | (client & 1023u) << 16 | (job & 0xffffu);
+}
+
+static inline uint32_t ring_payload_job(uint32_t payload)
+{
+	return payload & 0xffffu;
+}
+
+static inline uint32_t ring_payload_client(uint32_t payload)
+{
+	return payload >> 16 & 1023u;
+}
+
+static inline uint32_t ring_payload_gen(uint32_t payload)
+{
+	return payload >> 26 & 31u;
+}
+
+/*
+ * Publishes a payload. Any thread of any client. Lock-free.
+ * Returns RING_OK or RING_FULL. Sets *ret_position (for tests and statistics) on RING_OK.
+ */
+static inline enum ring_status ring_push(struct ring *ring, uint32_t payload,
+					 uint64_t *ret_position)
+{
+	uint64_t p = atomic_load_explicit(&ring->tail, memory_order_relaxed);
+
+	for (uint32_t tries = 0; tries < 4 * RING_SLOTS; tries++) {
+		_Atomic uint64_t *slot = &ring->slots[p % RING_SLOTS];
+		uint64_t lap = (p / RING_SLOTS) & UINT32_MAX;
+		uint64_t word = atomic_load_explicit(slot, memory_order_relaxed);
+		uint64_t word_lap = word >> 32;
+
+		if (word_lap == lap && !(word & RING_FULL_BIT)) {
+			uint64_t full = lap << 32 | RING_FULL_BIT | (payload & RING_PAYLOAD);
+
+			/* ORDER ring/publish [R1]: release, so that who sees the word sees the job
+			 * record behind it. Pairs with the acquire in ring_peek().
+			 * ORDER ring/consume [R2]: nothing on this side: what a producer that finds
+			 * the slot free writes next is the slot itself. Pairs with ring_consume(). */
+			if (atomic_compare_exchange_strong_explicit(slot, &word, full,
+								    memory_order_release,
+								    memory_order_relaxed)) {
+				uint64_t old = p;
+
+				atomic_compare_exchange_strong_explicit(&ring->tail, &old, p + 1,
+									memory_order_relaxed,
+									memory_order_relaxed);
+				*ret_position = p;
+				return RING_OK;
+			}
+			continue;
+		}
+		uint64_t hint = p;
+		uint64_t next = p + 1;
+
+		if ((uint32_t)(word_lap - lap) >> 31) {
+			/* A lap behind us. Honest: the consumer has not been here yet. */
+			if (word_lap == ((lap - 1) & UINT32_MAX) && word & RING_FULL_BIT)
+				return RING_FULL;
+			/* Free for an earlier lap: the hint was false; the slot knows better. */
+			next = word_lap * RING_SLOTS + p % RING_SLOTS;
+		}
+		/* Else this position was claimed, in this lap, and the tail lags: help it. */
+		if (atomic_compare_exchange_strong_explicit(
+			    &ring->tail, &hint, next, memory_order_relaxed, memory_order_relaxed))
+			p = next;
+		else
+			p = hint;
+	}
+	return RING_FULL;
+}
+
+/*
+ * Looks at the slot of position head. Holder of the consumer flag only.
+ * Returns RING_OK and the payload, RING_EMPTY, or RING_GARBAGE after resetting the slot.
+ */
+static inline enum ring_status ring_peek(struct ring *ring, uint64_t head, uint32_t *ret_payload)
+{
+	_Atomic uint64_t *slot = &ring->slots[head % RING_SLOTS];
+	uint64_t lap = (head / RING_SLOTS) & UINT32_MAX;
+	/* ORDER ring/publish [R1]: acquire, pairs with the CAS in ring_push(). */
+	uint64_t word = atomic_load_explicit(slot, memory_order_acquire);
+
+	if (word == lap << 32)
+		return RING_EMPTY;
+	if (word >> 32 == lap && word & RING_FULL_BIT) {
+		*ret_payload = (uint32_t)(word & RING_PAYLOAD);
+		return RING_OK;
+	}
+	atomic_compare_exchange_strong_explicit(slot, &word, lap << 32, memory_order_relaxed,
+						memory_order_relaxed);
+	return RING_GARBAGE;
+}
+
+/* Frees the slot of position head for the next lap, after what it held is in the ledger. */
+static inline void ring_consume(struct ring *ring, uint64_t head)
+{
+	uint64_t next = (head / RING_SLOTS + 1) & UINT32_MAX;
+
+	/* ORDER ring/consume [R2]: release: the reads of the slot's job come before a producer that
+	 * finds the slot free. Pairs with the CAS in ring_push(), by the dependency on its result;
+	 * relaxed there, because what a producer then writes is the slot itself. */
+	atomic_store_explicit(&ring->slots[head % RING_SLOTS], next << 32, memory_order_release);
+}
+
+#endif

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * shm/segment.c - creating, sealing, checking and mapping the shared segments
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   segment_create() and segment_reopen_readonly(): the manager. The rest: everybody, any thread;
+ *   there is no state here.
+ *
+ * INVARIANTS
+ *   I1. A descriptor leaves segment_create() sealed, so its size is what the head says, for ever.
+ *   I2. segment_map() reads the head through the descriptor, before it maps anything: a file that
+ *       is not a whole segment is never touched through memory, where a missing page would be a
+ *       SIGBUS.
+ *   I3. segment_map() believes nothing beyond the head. Clients can write the head of their own
+ *       segments as well, so the daemon keeps its own copy of whatever it needs from it.
+ */
+#include "shm/segment.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "shm/layout.h"
+
+/* Newer than the headers of Debian 12; a kernel before 6.3 answers EINVAL. */
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+
+#define SEGMENT_SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
+
+static int segment_memfd(const char *name)
+{
+	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+
+	if (fd < 0 && errno == EINVAL)
+		fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	return fd < 0 ? -errno : fd;
+}
+
+static int segment_allocate(int fd, uint64_t size)
+{
+	int r;
+
+	do {
+		r = fallocate(fd, 0, 0, (off_t)size);
+	} while (r < 0 && errno == EINTR);
+	return r < 0 ? -errno : 0;
+}
+
+int segment_create(const char *name, uint32_t kind, uint64_t size, uint64_t epoch, int preallocate,
+		   uint32_t mode)
+{
+	struct segment head = {
+		.magic = SEGMENT_MAGIC,
+		.kind = kind,
+		.version = PROTO_VERSION,
+		.layout_hash = LAYOUT_HASH,
+		.size = size,
+		.epoch = epoch,
+	};
+	_cleanup_close_ int fd = -1;
+	ssize_t n;
+	int r;
+
+	if (size < sizeof(head) || size > INT64_MAX)
+		return -EINVAL;
+	fd = segment_memfd(name);
+	if (fd < 0)
+		return fd;
+	if (ftruncate(fd, (off_t)size) < 0)
+		return -errno;
+	if (preallocate) {
+		r = segment_allocate(fd, size);
+		if (r < 0)
+			return r;
+	}
+	n = pwrite(fd, &head, sizeof(head), 0);
+	if (n != (ssize_t)sizeof(head))
+		return n < 0 ? -errno : -ENOSPC;
+	if (fchmod(fd, mode) < 0)
+		return -errno;
+	if (fcntl(fd, F_ADD_SEALS, SEGMENT_SEALS | F_SEAL_SEAL) < 0)
+		return -errno;
+	return steal_fd(&fd);
+}
+
+int segment_reopen_readonly(int fd)
+{
+	char path[sizeof("/proc/self/fd/") + 3 * sizeof(int)];
+	int readonly;
+
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	readonly = open(path, O_RDONLY | O_CLOEXEC);
+	return readonly < 0 ? -errno : readonly;
+}
+
+static int segment_check(int fd, uint32_t kind, uint64_t epoch, uint64_t *ret_size)
+{
+	struct segment head;
+	struct stat st;
+	int seals;
+
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	seals = fcntl(fd, F_GET_SEALS);
+	if (!S_ISREG(st.st_mode) || seals < 0 || (seals & SEGMENT_SEALS) != SEGMENT_SEALS)
+		return -EBADMSG;
+	if (pread(fd, &head, sizeof(head), 0) != (ssize_t)sizeof(head))
+		return -EBADMSG;
+	if (head.magic != SEGMENT_MAGIC || head.kind != kind)
+		return -EBADMSG;
+	if (head.version != PROTO_VERSION || head.layout_hash != LAYOUT_HASH)
+		return -EPROTO;
+	if (head.size != (uint64_t)st.st_size)
+		return -EBADMSG;
+	if (epoch && head.epoch != epoch)
+		return -ESTALE;
+	*ret_size = head.size;
+	return 0;
+}
+
+int segment_map(int fd, uint32_t kind, int writable, uint64_t epoch, void **ret_base,
+		uint64_t *ret_size)
+{
+	uint64_t size = 0;
+	void *base;
+	int r;
+
+	r = segment_check(fd, kind, epoch, &size);
+	if (r < 0)
+		return r;
+	base = mmap(NULL, size, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, 0);
+	if (base == MAP_FAILED)
+		return -errno;
+	*ret_base = base;
+	if (ret_size)
+		*ret_size = size;
+	return 0;
+}
+
+void segment_unmap(void *base, uint64_t size)
+{
+	if (base)
+		(void)munmap(base, size);
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * shm/segment.h - the head of every shared segment, and how a segment is mapped
+ *
+ * WHO WRITES, WHO READS
+ *   The daemon's manager creates every segment and writes its head once, before anybody else has
+ *   the descriptor. Everybody who maps it checks the head first.
+ *
+ * INVARIANTS
+ *   I1. A segment's size never changes (F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_SEAL).
+ *   I2. Nothing in a segment is a pointer, an enum, a bool or a pthread object.
+ *   I3. size is checked against the file's own size before anything beyond the head is touched.
+ */
+#ifndef SHM_SEGMENT_H
+#define SHM_SEGMENT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define SEGMENT_MAGIC 0x3130646b726f66ull /* "forkd01" */
+
+/* What a segment holds. */
+#define SEGMENT_BOARD  1u
+#define SEGMENT_TENANT 2u
+#define SEGMENT_CLIENT 3u
+#define SEGMENT_ARENA  4u
+
+struct segment {
+	uint64_t magic;
+	uint32_t kind;	      /* SEGMENT_* */
+	uint32_t version;     /* PROTO_VERSION of the daemon */
+	uint64_t layout_hash; /* LAYOUT_HASH of the daemon */
+	uint64_t size;	      /* bytes, of the whole segment */
+	uint64_t epoch;	      /* of the daemon: a number drawn when it started */
+	uint8_t reserved[24];
+};
+
+_Static_assert(sizeof(struct segment) == 64, "a segment's head is one cache line");
+
+/*
+ * Creates a sealed memfd of size bytes with its head filled in.
+ * name: for /proc. kind: SEGMENT_*. preallocate: allocate all pages now (what clients can touch).
+ * mode: the file's mode, 0600 or 0400; what a descriptor opened through /proc may do.
+ * Returns the descriptor, or a negative errno (ENOMEM, ENOSPC, EMFILE, EINVAL).
+ */
+int segment_create(const char *name, uint32_t kind, uint64_t size, uint64_t epoch, int preallocate,
+		   uint32_t mode);
+
+/*
+ * Opens the same segment again, read-only, for handing it to clients.
+ * Returns a descriptor or a negative errno.
+ */
+int segment_reopen_readonly(int fd);
+
+/*
+ * Maps a segment after checking its head.
+ * fd: borrowed. kind: what it must be. writable: map it for writing too. epoch: what it must carry,
+ * 0 for any. Sets *ret_size to its size in bytes if not NULL.
+ * Returns 0, or a negative errno: EBADMSG not a forkd segment or another kind, EPROTO another
+ * layout or version, ESTALE another epoch, ENOMEM, EACCES.
+ */
+int segment_map(int fd, uint32_t kind, int writable, uint64_t epoch, void **ret_base,
+		uint64_t *ret_size);
+
+/* Unmaps what segment_map() mapped. NULL is fine. */
+void segment_unmap(void *base, uint64_t size);
+
+#endif

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * shm/wake.h - sleep and wake between clients and workers, over the read-only board
+ *
+ * WHO WRITES, WHO READS
+ *   Each worker writes its own wake word on the board, and the dispatcher its own; clients read
+ *   them and can futex-wake on them, which works on a read-only mapping. So there is no doorbell
+ *   that a client could break.
+ *
+ * THE WORD
+ *   { sequence:30, state:2 }. The sequence goes up each time the state changes to SLEEPING, so that
+ *   a wake meant for an earlier sleep is told from one for this.
+ *	BUSY      runs a strand; looks at no ring until it comes to a fork with attention raised
+ *	LOOKING   a thief: will look at every ring before it sleeps
+ *	SLEEPING  waits on the word; whoever wakes it changes nothing, the worker does
+ *
+ * THE PROTOCOL, AND WHY NO JOB IS FORGOTTEN
+ *   Publisher (client):  publish P;  full fence;  read the words:
+ *	a SLEEPING one: FUTEX_WAKE on that value until one was woken or the value changed;
+ *	else a LOOKING one: nothing;  else (all BUSY): raise and wake the dispatcher.
+ *   Worker going to sleep:  store SLEEPING;  full fence;  look at all rings;  FUTEX_WAIT.
+ *   Worker that found work: store BUSY;  full fence;  look whether any ring has something; if so,
+ *	do for it what the publisher would (wake a sleeper, else the dispatcher).
+ *
+ *   W1. The publisher reads SLEEPING from worker i. Either i still sleeps on that value and is
+ *	woken, or the value has changed, so i is awake after the publication's fence: W2 or W3.
+ *   W2. It reads LOOKING. The worker's next store to its word (SLEEPING or BUSY) is not visible
+ *	to that read, so of the two full fences the publisher's comes first, and the look at the
+ *	rings that follows the worker's fence sees P. It takes P, or, having become BUSY with
+ *	something else, passes the duty on.
+ *   W3. It reads BUSY from all. The dispatcher is woken and raises attention until the rings are
+ *	empty; a worker serves it at its next fork, or on ending its strand becomes LOOKING.
+ *   W4. Passing on ends: each pass is made by a worker that turned BUSY, and there are finitely
+ *	many; the last one finds all BUSY and goes to the dispatcher.
+ *   The dispatcher sleeps in the same way, on its own word.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   A client between publish and wake: the manager, on its death, has all summaries set and the
+ *   dispatcher woken. The pool: the manager wakes every word after it has failed what ran.
+ *
+ * Compiles with C11 alone: tests/model/wake.c runs this file.
+ */
+#ifndef SHM_WAKE_H
+#define SHM_WAKE_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "shm/fence.h"
+
+#define WAKE_BUSY     0u
+#define WAKE_LOOKING  1u
+#define WAKE_SLEEPING 2u
+#define WAKE_STATE    3u
+#define WAKE_SEQ      4u /* one step of the sequence */
+
+/* The owner's own state changes. Owner only; relaxed, the fences below order them. */
+static inline void wake_store(_Atomic uint32_t *word, uint32_t state)
+{
+	uint32_t old = atomic_load_explicit(word, memory_order_relaxed);
+
+	atomic_store_explicit(word, (old & ~WAKE_STATE) | state, memory_order_relaxed);
+}
+
+/*
+ * Owner: announces that it will sleep. After it, look at everything once more, then FUTEX_WAIT on
+ * the returned value, or wake_store() another state.
+ */
+static inline uint32_t wake_prepare(_Atomic uint32_t *word)
+{
+	uint32_t old = atomic_load_explicit(word, memory_order_relaxed);
+	uint32_t sleeping = ((old & ~WAKE_STATE) + WAKE_SEQ) | WAKE_SLEEPING;
+
+	atomic_store_explicit(word, sleeping, memory_order_relaxed);
+	/* ORDER wake/sleep [W]: full, between the store of SLEEPING and the look at the rings.
+	 * Pairs with wake_published(). */
+	fence_full();
+	return sleeping;
+}
+
+/* Owner: announces that it runs something. After it, look whether any ring has work left. */
+static inline void wake_busy(_Atomic uint32_t *word)
+{
+	wake_store(word, WAKE_BUSY);
+	/* ORDER wake/busy [W]: full, between the store of BUSY and the look at the rings. Pairs
+	 * with wake_published(). */
+	fence_full();
+}
+
+/* Publisher: stands between the publication and the reading of any word. */
+static inline void wake_published(void)
+{
+	/* ORDER wake/sleep [W]: full, between the publication and the look at the words; W1, W2.
+	 * ORDER wake/busy [W]: the same fence; W2, W3. */
+	fence_full();
+}
+
+static inline uint32_t wake_load(const _Atomic uint32_t *word)
+{
+	return atomic_load_explicit(word, memory_order_relaxed);
+}
+
+static inline uint32_t wake_state(uint32_t value)
+{
+	return value & WAKE_STATE;
+}
+
+#endif

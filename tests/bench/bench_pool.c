@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tests/bench/bench_pool.c - a private forkd of this build tree for one benchmark program
+ *
+ * WHAT IT IS
+ *   Starts forkd with fork and exec, its socket in a temporary directory, and waits for READY=1 on
+ *   a notification socket of its own. Reads what the board and /proc say about the pool.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   One thread of bench_forkd; the sampler is a thread of its own.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   This program, by exit(): bench_pool_stop() runs from atexit(). By a signal: the manager has
+ *   asked for SIGKILL on its parent's death, and the pool for the same on the manager's. The
+ *   daemon: it does not get ready, or a wait ends with -ECONNRESET; both end the program.
+ */
+#include "bench_pool.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/client.h"
+#include "shm/board.h"
+
+#define READY_TIMEOUT_MS 10000
+#define SAMPLE_NS	 20000000
+
+static struct bench_pool *running;
+static pid_t owner;
+
+static struct {
+	pthread_t thread;
+	fk_client *client;
+	_Atomic int stop;
+	int64_t peak_kib;
+} sampler;
+
+void bench_die(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	fputs("bench_forkd: ", stderr);
+	vfprintf(stderr, format, args);
+	fputc('\n', stderr);
+	va_end(args);
+	exit(1);
+}
+
+static void stop_at_exit(void)
+{
+	if (running && owner == getpid())
+		bench_pool_stop(running);
+}
+
+/* The build tree: this program is tests/bench/bench_forkd in it. */
+static void build_tree(char *ret, size_t size)
+{
+	ssize_t n = readlink("/proc/self/exe", ret, size - 1);
+
+	if (n < 0)
+		bench_die("cannot read /proc/self/exe: %s", strerror(errno));
+	ret[n] = '\0';
+	for (int up = 0; up < 3; up++) {
+		char *slash = strrchr(ret, '/');
+
+		if (!slash)
+			bench_die("not in a build tree");
+		*slash = '\0';
+	}
+}
+
+static void exec_forkd(const struct bench_pool *pool, const char *modules, int workers,
+		       pid_t parent)
+{
+	const char *bin = getenv("FORKD_BIN");
+	char tree[2048];
+	char forkd[4096];
+	char folder[4096];
+	char n[16];
+
+	build_tree(tree, sizeof(tree));
+	snprintf(forkd, sizeof(forkd), "%s/forkd", tree);
+	snprintf(folder, sizeof(folder), "%s/%s", tree, modules);
+	snprintf(n, sizeof(n), "%d", workers);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1);
+	setenv("NOTIFY_SOCKET", pool->notify, 1);
+	unsetenv("LISTEN_FDS");
+	unsetenv("LISTEN_PID");
+	unsetenv("WATCHDOG_USEC");
+	execl(bin ? bin : forkd, "forkd", "--config=/dev/null", "--socket", pool->socket,
+	      "--module-dir", folder, "--workers", n, "--heap-max", "16G", "--memory-max", "17G",
+	      "--max-jobs", "4096", "--log-level", "error", NULL);
+	fprintf(stderr, "cannot start %s: %s\n", bin ? bin : forkd, strerror(errno));
+	_exit(127);
+}
+
+/* Waits for READY=1, or for the manager's end. */
+static int await_ready(int fd, pid_t manager)
+{
+	char text[256];
+
+	for (int waited = 0; waited < READY_TIMEOUT_MS; waited += 100) {
+		struct pollfd poller = { .fd = fd, .events = POLLIN };
+
+		if (poll(&poller, 1, 100) > 0) {
+			ssize_t size = recv(fd, text, sizeof(text) - 1, MSG_DONTWAIT);
+
+			text[size > 0 ? size : 0] = '\0';
+			if (strstr(text, "READY=1"))
+				return 0;
+		}
+		if (waitpid(manager, NULL, WNOHANG) == manager)
+			return -ECHILD;
+	}
+	return -ETIMEDOUT;
+}
+
+void bench_pool_start(struct bench_pool *pool, const char *modules, int workers)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	pid_t parent = getpid();
+	int fd;
+	int r;
+
+	memset(pool, 0, sizeof(*pool));
+	strcpy(pool->folder, "/tmp/forkd-bench-XXXXXX");
+	if (!mkdtemp(pool->folder))
+		bench_die("cannot make a folder in /tmp: %s", strerror(errno));
+	snprintf(pool->socket, sizeof(pool->socket), "%s/forkd.sock", pool->folder);
+	snprintf(pool->notify, sizeof(pool->notify), "%s/notify", pool->folder);
+	running = pool;
+	if (!owner)
+		atexit(stop_at_exit);
+	owner = parent;
+
+	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	strcpy(address.sun_path, pool->notify);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
+		bench_die("cannot listen on %s: %s", pool->notify, strerror(errno));
+	pool->manager = fork();
+	if (pool->manager < 0) {
+		pool->manager = 0;
+		bench_die("cannot fork: %s", strerror(errno));
+	}
+	if (!pool->manager)
+		exec_forkd(pool, modules, workers, parent);
+	r = await_ready(fd, pool->manager);
+	close(fd);
+	if (r == -ECHILD)
+		pool->manager = 0;
+	if (r < 0)
+		bench_die("forkd did not get ready: %s", strerror(-r));
+}
+
+void bench_pool_stop(struct bench_pool *pool)
+{
+	if (pool->manager) {
+		kill(pool->manager, SIGTERM);
+		for (int i = 0; i < 1000 && waitpid(pool->manager, NULL, WNOHANG) == 0; i++) {
+			struct timespec ts = { .tv_nsec = 10000000 };
+
+			if (i == 999)
+				kill(pool->manager, SIGKILL);
+			nanosleep(&ts, NULL);
+		}
+		pool->manager = 0;
+	}
+	if (pool->folder[0]) {
+		unlink(pool->notify);
+		unlink(pool->socket);
+		rmdir(pool->folder);
+		pool->folder[0] = '\0';
+	}
+	running = NULL;
+}
+
+fk_client *bench_pool_open(const struct bench_pool *pool, uint32_t n_jobs, uint64_t heap_size)
+{
+	struct fk_open_options options = { .n_jobs = n_jobs, .heap_size = heap_size };
+	fk_client *client;
+
+	if (fk_open(pool->socket, &options, &client) < 0)
+		bench_die("%s", fk_open_error());
+	return client;
+}
+
+const fk_task *bench_pool_task(fk_client *client, const char *name)
+{
+	const fk_task *task;
+	int r = fk_task_find(client, name, &task);
+
+	if (r < 0)
+		bench_die("%s: %s", name, fk_strerror(r));
+	return task;
+}
+
+void bench_pool_call(fk_client *client, const fk_task *task, const union fk_value *values, size_t n,
+		     void *result, size_t size)
+{
+	fk_job job;
+	int r = fk_submit_values(client, task, values, n, 0, &job);
+
+	if (r == 0)
+		r = fk_wait(client, job, FK_FOREVER);
+	if (r == 0)
+		r = fk_result(client, job, result, size);
+	if (r == 0)
+		r = fk_release(client, job);
+	if (r < 0)
+		bench_die("%s: %s", fk_task_name(task), fk_strerror(r));
+}
+
+uint64_t bench_pool_counter(fk_client *client, const char *name)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < board_n_counters; i++) {
+		if (strcmp(board_counter_rows[i].name, name))
+			continue;
+		for (uint32_t w = 0; w < client->n_workers; w++)
+			sum += board_counter(client->board, w, &board_counter_rows[i]);
+		return sum;
+	}
+	bench_die("there is no counter %s", name);
+}
+
+int64_t bench_pool_pss(fk_client *client)
+{
+	char path[64];
+	char line[256];
+	long long kib = -1;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%u/smaps_rollup",
+		 atomic_load_explicit(&client->board->manager.pool_pid, memory_order_relaxed));
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "Pss: %lld", &kib) == 1)
+			break;
+	if (f)
+		fclose(f);
+	return kib;
+}
+
+static void sample(void)
+{
+	int64_t now = bench_pool_pss(sampler.client);
+
+	if (now > sampler.peak_kib)
+		sampler.peak_kib = now;
+}
+
+static void *sample_loop(void *arg)
+{
+	struct timespec ts = { .tv_nsec = SAMPLE_NS };
+
+	(void)arg;
+	/* Relaxed: joined after it. */
+	while (!atomic_load_explicit(&sampler.stop, memory_order_relaxed)) {
+		sample();
+		nanosleep(&ts, NULL);
+	}
+	return NULL;
+}
+
+void bench_pool_sample_start(fk_client *client)
+{
+	sampler.client = client;
+	sampler.peak_kib = -1;
+	atomic_store_explicit(&sampler.stop, 0, memory_order_relaxed);
+	if (pthread_create(&sampler.thread, NULL, sample_loop, NULL))
+		bench_die("cannot start a thread");
+}
+
+int64_t bench_pool_sample_stop(void)
+{
+	atomic_store_explicit(&sampler.stop, 1, memory_order_relaxed);
+	pthread_join(sampler.thread, NULL);
+	sample();
+	return sampler.peak_kib;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/* tests/bench/bench_pool.h - a private forkd of this build tree for one benchmark program */
+#pragma once
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <forkd/client.h>
+
+/* Which folder of the build tree the daemon loads its modules from. */
+#define BENCH_MODULES_SHIPPED "daemon/modules/.libs"	    /* fib, integrate, nqueens, sort, uts */
+#define BENCH_MODULES_TEST    "tests/modules/.libs"	    /* flat, null, deep */
+#define BENCH_MODULES_COUNTED "tests/modules/counted/.libs" /* fib and flat that count forks */
+
+struct bench_pool {
+	char folder[64]; /* its temporary directory; empty: there is none */
+	char socket[96];
+	char notify[96];
+	pid_t manager; /* 0: not running */
+};
+
+/*
+ * Starts forkd with so many workers and waits until it says that it is ready. The forkd of this
+ * build tree is found from /proc/self/exe; $FORKD_BIN is another one. Ends the program with status
+ * 1 and a line on stderr if it cannot. Whatever way this program ends, the daemon ends with it.
+ */
+void bench_pool_start(struct bench_pool *pool, const char *modules, int workers);
+
+/* Stops the daemon, waits until manager and pool are gone, removes the folder. Twice is fine. */
+void bench_pool_stop(struct bench_pool *pool);
+
+/* Connects; n_jobs and heap_size as in struct fk_open_options. Ends the program on failure. */
+fk_client *bench_pool_open(const struct bench_pool *pool, uint32_t n_jobs, uint64_t heap_size);
+
+/* Finds a task or ends the program. */
+const fk_task *bench_pool_task(fk_client *client, const char *name);
+
+/*
+ * Submits, waits, copies the result (size bytes) and releases. Ends the program with what became
+ * of the job if it was not DONE.
+ */
+void bench_pool_call(fk_client *client, const fk_task *task, const union fk_value *values, size_t n,
+		     void *result, size_t size);
+
+/* The sum over all workers of a counter of shm/counters.def, by its name. */
+uint64_t bench_pool_counter(fk_client *client, const char *name);
+
+/* PSS of the pool process now, in KiB; -1 if it cannot be read. */
+int64_t bench_pool_pss(fk_client *client);
+
+/* Samples the PSS of the pool every 20 ms on a thread of its own, until stopped. */
+void bench_pool_sample_start(fk_client *client);
+/* Stops it; returns the largest, the last look included. */
+int64_t bench_pool_sample_stop(void);
+
+/* Ends the program with status 1 and this line, after stopping the daemon. */
+void bench_die(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));

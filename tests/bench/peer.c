@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: MIT */
+#include "peer.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "work.h"
+
+/*
+ * What it is
+ *   main() of every benchmark program:
+ *
+ *       peer_x BENCH ARG... [--threads P] [--repeat R]
+ *
+ *       fib N | flat N [ROUNDS] | integrate N EPS | nqueens N | uts TREE | sort N
+ *
+ *   For each of the R runs one line of JSON on stdout:
+ *
+ *       {"peer": "onetbb", "bench": "fib", "args": ["30"], "threads": 2, "run": 0,
+ *        "result": 832040, "seconds": 0.1, "tasks": 2692537, "peak_rss_kib": 9000}
+ *
+ *   `tasks` is the number of tasks of the algorithm (work.h), not of what the library made of
+ *   it. Exit status 0; 1 if a result was wrong (it is compared with the known one, or with the
+ *   closed form); 2 for a wrong command line.
+ *
+ * What is timed
+ *   One call of the benchmark, on arrays that have been written once. Before the first run
+ *   fib(16) is run untimed: it starts the library's threads.
+ *
+ * Memory
+ *   Looking at a process's memory costs it time. A peer with `watch` gets one run more for that,
+ *   after the timed ones, and what came of it stands in every run's line.
+ *
+ * On which thread
+ *   The runs are on one thread of their own with a large stack, because most libraries nest
+ *   foreign tasks on the stack of a thread that waits.
+ */
+
+struct run {
+	const struct peer *peer;
+	const char *bench;
+	char **args; /* NULL at the end */
+	int threads;
+	int repeat;
+	int status; /* exit status */
+};
+
+struct outcome {
+	char result[64];
+	const char *wrong; /* NULL: the result is right */
+	char extra[96];	   /* more members of the JSON object */
+	double seconds;
+	int64_t tasks;
+};
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Not getrusage(): that one starts with what the parent had at exec. */
+static long peak_rss_kib(void)
+{
+	FILE *f = fopen("/proc/self/status", "re");
+	char line[256];
+	long kib = -1;
+
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "VmHWM: %ld", &kib) == 1)
+			break;
+	if (f)
+		fclose(f);
+	return kib;
+}
+
+/* Memory whose pages are there. */
+static void *touched(const struct peer *peer, size_t bytes)
+{
+	void *mem = peer->alloc ? peer->alloc(bytes) : malloc(bytes);
+
+	if (!mem) {
+		fprintf(stderr, "out of memory: %zu bytes\n", bytes);
+		exit(1);
+	}
+	memset(mem, 0xa5, bytes);
+	return mem;
+}
+
+static void untouched(const struct peer *peer, void *mem)
+{
+	if (peer->release)
+		peer->release(mem);
+	else
+		free(mem);
+}
+
+static int parse_int(const char *arg, int64_t low, int64_t high, int64_t *ret)
+{
+	char *end;
+	long long value;
+
+	errno = 0;
+	value = strtoll(arg ? arg : "", &end, 10);
+	if (!arg || end == arg || *end || errno || value < low || value > high) {
+		fprintf(stderr, "'%s' is not a number from %lld to %lld\n", arg ? arg : "",
+			(long long)low, (long long)high);
+		return -EINVAL;
+	}
+	*ret = value;
+	return 0;
+}
+
+static int parse_real(const char *arg, double *ret)
+{
+	char *end;
+	double value = strtod(arg ? arg : "", &end);
+
+	if (!arg || end == arg || *end || !(value > 0)) {
+		fprintf(stderr, "'%s' is not a number greater than 0\n", arg ? arg : "");
+		return -EINVAL;
+	}
+	*ret = value;
+	return 0;
+}
+
+static int run_fib(struct run *run, struct outcome *out)
+{
+	double start;
+	int64_t result;
+	int64_t n;
+	int r;
+
+	r = parse_int(run->args[0], 0, 60, &n);
+	if (r < 0)
+		return r;
+	start = now();
+	result = run->peer->fib(n);
+	out->seconds = now() - start;
+	out->tasks = work_fib_tasks(n);
+	snprintf(out->result, sizeof(out->result), "%lld", (long long)result);
+	if (result != work_fib(n))
+		out->wrong = "not the closed form";
+	return 0;
+}
+
+static int run_flat(struct run *run, struct outcome *out)
+{
+	int64_t rounds = 0;
+	uint64_t expected = 0;
+	uint64_t sum = 0;
+	uint32_t *slots;
+	double start;
+	int64_t n;
+	int r;
+
+	r = parse_int(run->args[0], 1, 1000000000, &n);
+	if (r < 0)
+		return r;
+	if (run->args[1]) {
+		r = parse_int(run->args[1], 0, 1000000, &rounds);
+		if (r < 0)
+			return r;
+	}
+	slots = touched(run->peer, (size_t)n * sizeof(*slots));
+	start = now();
+	run->peer->flat(slots, n, rounds);
+	out->seconds = now() - start;
+	for (int64_t i = 0; i < n; i++) {
+		sum += slots[i];
+		expected += work_leaf(i, rounds);
+	}
+	untouched(run->peer, slots);
+	out->tasks = n + 1;
+	snprintf(out->result, sizeof(out->result), "%llu", (unsigned long long)sum);
+	if (sum != expected)
+		out->wrong = "not the sum of all leaves";
+	return 0;
+}
+
+static int run_integrate(struct run *run, struct outcome *out)
+{
+	double result;
+	double start;
+	double exact;
+	double eps;
+	double n;
+	int r;
+
+	r = parse_real(run->args[0], &n);
+	if (r < 0)
+		return r;
+	r = parse_real(run->args[1], &eps);
+	if (r < 0)
+		return r;
+	start = now();
+	result = run->peer->integrate(n, eps);
+	out->seconds = now() - start;
+	out->tasks = work_integrate_tasks(work_strip_whole(n), eps);
+	exact = work_integrate_exact(n);
+	snprintf(out->result, sizeof(out->result), "%.17g", result);
+	/* Every strip may be off by eps, and each sum by a rounding. */
+	if (!(fabs(result - exact) <= eps * (double)out->tasks + 1e-9 * exact))
+		out->wrong = "not the integral";
+	return 0;
+}
+
+static int run_nqueens(struct run *run, struct outcome *out)
+{
+	static const int64_t known[WORK_BOARD_MAX + 1] = {
+		1,   1,	  0,	0,     2,     10,     4,       40,	 92,
+		352, 724, 2680, 14200, 73712, 365596, 2279184, 14772512,
+	};
+	struct work_board board = { { 0 } };
+	int64_t result;
+	double start;
+	int64_t n;
+	int r;
+
+	r = parse_int(run->args[0], 1, WORK_BOARD_MAX, &n);
+	if (r < 0)
+		return r;
+	start = now();
+	result = run->peer->nqueens((int32_t)n);
+	out->seconds = now() - start;
+	out->tasks = work_nqueens_tasks((int32_t)n, 0, board);
+	snprintf(out->result, sizeof(out->result), "%lld", (long long)result);
+	if (result != known[n])
+		out->wrong = "not the known number of solutions";
+	return 0;
+}
+
+static int run_uts(struct run *run, struct outcome *out)
+{
+	const struct uts_tree *tree = run->args[0] ? uts_tree_find(run->args[0]) : NULL;
+	struct uts_count count;
+	double start;
+
+	if (!tree) {
+		fputs("uts needs one of the trees", stderr);
+		for (unsigned int i = 0; (tree = uts_tree_at(i)); i++)
+			fprintf(stderr, " %s", tree->name);
+		fputs("\n", stderr);
+		return -EINVAL;
+	}
+	start = now();
+	count = run->peer->uts(tree);
+	out->seconds = now() - start;
+	out->tasks = tree->known.nodes;
+	snprintf(out->result, sizeof(out->result), "%lld", (long long)count.nodes);
+	snprintf(out->extra, sizeof(out->extra), ", \"depth\": %lld, \"leaves\": %lld",
+		 (long long)count.depth, (long long)count.leaves);
+	if (count.nodes != tree->known.nodes)
+		out->wrong = "not the published number of nodes";
+	else if (tree->known.depth >= 0 && count.depth != tree->known.depth)
+		out->wrong = "not the published depth";
+	else if (tree->known.leaves >= 0 && count.leaves != tree->known.leaves)
+		out->wrong = "not the published number of leaves";
+	return 0;
+}
+
+static int run_sort(struct run *run, struct outcome *out)
+{
+	uint64_t expected = 0;
+	uint64_t hash = 0;
+	uint64_t sum = 0;
+	double start;
+	int64_t *tmp;
+	int64_t *a;
+	int64_t n;
+	int r;
+
+	r = parse_int(run->args[0], 1, 1000000000, &n);
+	if (r < 0)
+		return r;
+	a = touched(run->peer, (size_t)n * sizeof(*a));
+	tmp = touched(run->peer, (size_t)n * sizeof(*tmp));
+	for (int64_t i = 0; i < n; i++) {
+		a[i] = work_sort_input(i);
+		expected += (uint64_t)a[i] * 0x9e3779b97f4a7c15 ^ (uint64_t)a[i] >> 32;
+	}
+	start = now();
+	run->peer->sort(a, tmp, n);
+	out->seconds = now() - start;
+	for (int64_t i = 0; i < n; i++) {
+		sum += (uint64_t)a[i] * 0x9e3779b97f4a7c15 ^ (uint64_t)a[i] >> 32;
+		hash = (hash ^ (uint64_t)a[i]) * 0x9e3779b97f4a7c15;
+		if (i && a[i - 1] > a[i])
+			out->wrong = "not in order";
+	}
+	if (sum != expected)
+		out->wrong = "not the same numbers any more";
+	untouched(run->peer, tmp);
+	untouched(run->peer, a);
+	out->tasks = work_sort_tasks(n);
+	snprintf(out->result, sizeof(out->result), "%llu", (unsigned long long)(hash >> 1));
+	return 0;
+}
+
+static const struct {
+	const char *name;
+	int args_min;
+	int args_max;
+	int (*run)(struct run *run, struct outcome *out);
+} benches[] = {
+	{ "fib", 1, 1, run_fib },
+	{ "flat", 1, 2, run_flat },
+	{ "integrate", 2, 2, run_integrate },
+	{ "nqueens", 1, 1, run_nqueens },
+	{ "uts", 1, 1, run_uts },
+	{ "sort", 1, 1, run_sort },
+};
+
+static void print(const struct run *run, int nth, const struct outcome *out, const char *watched)
+{
+	printf("{\"peer\": \"%s\", \"bench\": \"%s\", \"args\": [", run->peer->name, run->bench);
+	for (int i = 0; run->args[i]; i++)
+		printf("%s\"%s\"", i ? ", " : "", run->args[i]);
+	printf("], \"threads\": %d, \"run\": %d, \"result\": %s, \"seconds\": %.9f, "
+	       "\"tasks\": %lld, \"peak_rss_kib\": %ld%s%s}\n",
+	       run->threads, nth, out->result, out->seconds, (long long)out->tasks, peak_rss_kib(),
+	       out->extra, watched);
+	fflush(stdout);
+}
+
+/* Bytes of the arrays that a benchmark will ask for, all of them together. */
+static size_t array_bytes(const struct run *run)
+{
+	int64_t n = run->args[0] ? strtoll(run->args[0], NULL, 10) : 0;
+
+	if (n <= 0)
+		return 0;
+	if (!strcmp(run->bench, "flat"))
+		return (size_t)n * sizeof(uint32_t);
+	return !strcmp(run->bench, "sort") ? 2 * (size_t)n * sizeof(int64_t) : 0;
+}
+
+/* All runs of one benchmark. Returns the exit status. */
+static int runs(struct run *run, int (*bench)(struct run *run, struct outcome *out))
+{
+	int n = run->repeat + !!run->peer->watch;
+	struct outcome *outs = calloc((size_t)n, sizeof(*outs));
+	char watched[256] = "";
+	int status = 2;
+
+	if (!outs) {
+		fputs("out of memory\n", stderr);
+		return 1;
+	}
+	for (int i = 0; i < n; i++) {
+		struct outcome *out = &outs[i];
+
+		if (i == run->repeat)
+			run->peer->watch(true, watched, sizeof(watched));
+		if (bench(run, out) < 0)
+			goto end;
+		if (i == run->repeat)
+			run->peer->watch(false, watched, sizeof(watched));
+		if (out->wrong) {
+			fprintf(stderr, "%s %s: the result %s is wrong: %s\n", run->peer->name,
+				run->bench, out->result, out->wrong);
+			status = 1;
+			goto end;
+		}
+	}
+	for (int i = 0; i < run->repeat; i++)
+		print(run, i, &outs[i], watched);
+	status = 0;
+end:
+	free(outs);
+	return status;
+}
+
+static void *runner(void *arg)
+{
+	struct run *run = arg;
+	size_t bench = 0;
+	int args = 0;
+
+	run->status = 2;
+	while (bench < sizeof(benches) / sizeof(benches[0]) &&
+	       strcmp(benches[bench].name, run->bench))
+		bench++;
+	while (run->args[args])
+		args++;
+	if (bench == sizeof(benches) / sizeof(benches[0]) || args < benches[bench].args_min ||
+	    args > benches[bench].args_max) {
+		fprintf(stderr, "no such benchmark, or not its arguments: %s\n", run->bench);
+		return NULL;
+	}
+	if (run->peer->prepare)
+		run->peer->prepare(run->bench, array_bytes(run));
+	if (run->peer->start)
+		run->peer->start(run->threads);
+	run->peer->fib(16);
+	run->status = runs(run, benches[bench].run);
+	if (run->peer->stop)
+		run->peer->stop();
+	return NULL;
+}
+
+int peer_main(const struct peer *peer, int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "threads", required_argument, NULL, 't' },
+		{ "repeat", required_argument, NULL, 'r' },
+		{ NULL, 0, NULL, 0 },
+	};
+	struct run run = { .peer = peer, .threads = 1, .repeat = 1 };
+	pthread_attr_t attr;
+	pthread_t thread;
+	int64_t value;
+	int c;
+	int r;
+
+	while ((c = getopt_long(argc, argv, "", options, NULL)) >= 0) {
+		if (c == '?' || parse_int(optarg, 1, 4096, &value) < 0)
+			return 2;
+		if (c == 't')
+			run.threads = (int)value;
+		else
+			run.repeat = (int)value;
+	}
+	if (optind >= argc) {
+		fprintf(stderr, "usage: %s BENCH ARG... [--threads P] [--repeat R]\n", argv[0]);
+		return 2;
+	}
+	run.bench = argv[optind];
+	run.args = argv + optind + 1;
+	pthread_attr_init(&attr);
+	r = pthread_attr_setstacksize(&attr, (size_t)PEER_STACK_MIB << 20);
+	if (!r)
+		r = pthread_create(&thread, &attr, runner, &run);
+	pthread_attr_destroy(&attr);
+	if (r) {
+		fprintf(stderr, "cannot start a thread: %s\n", strerror(r));
+		return 1;
+	}
+	pthread_join(thread, NULL);
+	return run.status;
+}

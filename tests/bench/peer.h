@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "modules/uts_tree.h"
+
+/*
+ * What the programs of `make bench` have in common. See peer.c.
+ */
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One fork-join library: its name and each benchmark of work.h written for it. */
+struct peer {
+	const char *name;
+	void (*start)(int threads); /* once, before the first run; may be NULL */
+	int64_t (*fib)(int64_t n);
+	void (*flat)(uint32_t *out, int64_t n, int64_t rounds);
+	double (*integrate)(double n, double eps);
+	int64_t (*nqueens)(int32_t n);
+	struct uts_count (*uts)(const struct uts_tree *tree);
+	void (*sort)(int64_t *a, int64_t *tmp, int64_t n); /* the result is in a */
+
+	/* What only a peer whose tasks run in another process needs; all NULL for the others. */
+	void (*prepare)(const char *bench, size_t bytes); /* arrays of so many bytes will come */
+	void *(*alloc)(size_t bytes);			  /* memory for an array */
+	void (*release)(void *mem);
+	/* Called around one run more, which is not timed: writes more members of the JSON object. */
+	void (*watch)(bool begin, char *ret, size_t size);
+	void (*stop)(void);
+};
+
+/* Stack of each thread that runs tasks, in MiB: T3L is 17844 calls deep, waits nest deeper. */
+#define PEER_STACK_MIB 512
+
+/* The whole of main(): options, runs, checks, one line of JSON per run. Exit status. */
+int peer_main(const struct peer *peer, int argc, char **argv);
+
+#ifdef __cplusplus
+}
+#endif

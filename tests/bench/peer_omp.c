@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+#include <alloca.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "peer.h"
+#include "work.h"
+
+/*
+ * The benchmarks with OpenMP tasks, as a user writes them: one parallel region per run, one task
+ * per FORK, no if() or final() clause. Built with gcc (libgomp) and with clang (libomp);
+ * PEER_NAME comes from the command line. With one thread libomp runs each task where it is
+ * created, which makes its T_1 better than the cost of its tasks.
+ */
+
+static int omp_threads;
+
+static int64_t fib(int64_t n)
+{
+	int64_t x;
+	int64_t y;
+
+	if (n < 2)
+		return n;
+#pragma omp task shared(x) firstprivate(n)
+	x = fib(n - 1);
+	y = fib(n - 2);
+#pragma omp taskwait
+	return x + y;
+}
+
+static int64_t fib_root(int64_t n)
+{
+	int64_t result = 0;
+
+#pragma omp parallel num_threads(omp_threads)
+#pragma omp single
+	result = fib(n);
+	return result;
+}
+
+static void flat(uint32_t *out, int64_t n, int64_t rounds)
+{
+	for (int64_t i = 0; i < n; i++) {
+#pragma omp task firstprivate(out, i, rounds)
+		out[i] = work_leaf(i, rounds);
+	}
+#pragma omp taskwait
+}
+
+static void flat_root(uint32_t *out, int64_t n, int64_t rounds)
+{
+#pragma omp parallel num_threads(omp_threads)
+#pragma omp single
+	flat(out, n, rounds);
+}
+
+static double integrate(struct work_strip strip, double eps)
+{
+	struct work_strip left;
+	struct work_strip right;
+	double x;
+	double y;
+
+	if (work_strip_halve(&strip, eps, &left, &right))
+		return left.area + right.area;
+#pragma omp task shared(x) firstprivate(left, eps)
+	x = integrate(left, eps);
+	y = integrate(right, eps);
+#pragma omp taskwait
+	return x + y;
+}
+
+static double integrate_root(double n, double eps)
+{
+	double result = 0;
+
+#pragma omp parallel num_threads(omp_threads)
+#pragma omp single
+	result = integrate(work_strip_whole(n), eps);
+	return result;
+}
+
+static int64_t nqueens(int32_t n, int32_t row, struct work_board board)
+{
+	int64_t part[WORK_BOARD_MAX];
+	int64_t sum = 0;
+
+	if (row == n)
+		return 1;
+	for (int32_t i = 0; i < n; i++) {
+		part[i] = 0;
+		board.column[row] = (int8_t)i;
+		if (work_board_ok(&board, row + 1)) {
+#pragma omp task shared(part) firstprivate(n, row, board, i)
+			part[i] = nqueens(n, row + 1, board);
+		}
+	}
+#pragma omp taskwait
+	for (int32_t i = 0; i < n; i++)
+		sum += part[i];
+	return sum;
+}
+
+static int64_t nqueens_root(int32_t n)
+{
+	struct work_board board = { { 0 } };
+	int64_t result = 0;
+
+#pragma omp parallel num_threads(omp_threads)
+#pragma omp single
+	result = nqueens(n, 0, board);
+	return result;
+}
+
+struct uts_kid {
+	struct uts_node node;
+	struct uts_count count;
+};
+
+static struct uts_count uts(const struct uts_tree *tree, const struct uts_node *node)
+{
+	int32_t children = uts_children(tree, node);
+	struct uts_count sum = { 1, 0, node->depth };
+	struct uts_kid *kids;
+
+	if (!children)
+		return uts_count_leaf(node);
+	kids = (struct uts_kid *)alloca((size_t)children * sizeof(*kids));
+	for (int32_t i = 0; i < children; i++) {
+		struct uts_kid *kid = &kids[i];
+
+		uts_child(node, i, &kid->node);
+#pragma omp task firstprivate(tree, kid)
+		kid->count = uts(tree, &kid->node);
+	}
+#pragma omp taskwait
+	for (int32_t i = 0; i < children; i++)
+		uts_count_add(&sum, &kids[i].count);
+	return sum;
+}
+
+static struct uts_count uts_tree_root(const struct uts_tree *tree)
+{
+	struct uts_count result = { 0, 0, 0 };
+	struct uts_node root;
+
+	uts_root(tree, &root);
+#pragma omp parallel num_threads(omp_threads)
+#pragma omp single
+	result = uts(tree, &root);
+	return result;
+}
+
+static void merge(const int64_t *a, int64_t na, const int64_t *b, int64_t nb, int64_t *out)
+{
+	int64_t k = (na + nb) / 2;
+	int64_t i;
+
+	if (na + nb <= WORK_MERGE_CUTOFF) {
+		work_merge(a, na, b, nb, out);
+		return;
+	}
+	i = work_merge_split(a, na, b, nb, k);
+#pragma omp task firstprivate(a, b, i, k, out)
+	merge(a, i, b, k - i, out);
+	merge(a + i, na - i, b + k - i, nb - k + i, out + k);
+#pragma omp taskwait
+}
+
+static void sort(int64_t *a, int64_t *tmp, int64_t n, bool to_tmp)
+{
+	int64_t *from = to_tmp ? a : tmp;
+	int64_t *to = to_tmp ? tmp : a;
+	int64_t half = n / 2;
+
+	if (n <= WORK_SORT_CUTOFF) {
+		work_sort_leaf(a, tmp, n, to_tmp);
+		return;
+	}
+#pragma omp task firstprivate(a, tmp, half, to_tmp)
+	sort(a, tmp, half, !to_tmp);
+	sort(a + half, tmp + half, n - half, !to_tmp);
+#pragma omp taskwait
+	merge(from, half, from + half, n - half, to);
+}
+
+static void sort_root(int64_t *a, int64_t *tmp, int64_t n)
+{
+#pragma omp parallel num_threads(omp_threads)
+#pragma omp single
+	sort(a, tmp, n, false);
+}
+
+static void start(int threads)
+{
+	omp_threads = threads;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct peer peer = {
+		.name = PEER_NAME,
+		.start = start,
+		.fib = fib_root,
+		.flat = flat_root,
+		.integrate = integrate_root,
+		.nqueens = nqueens_root,
+		.uts = uts_tree_root,
+		.sort = sort_root,
+	};
+	char stack[16];
+
+	/* The stack of OpenMP's threads is read from the environment, before main(). */
+	if (!getenv("OMP_STACKSIZE")) {
+		snprintf(stack, sizeof(stack), "%dM", PEER_STACK_MIB);
+		if (!setenv("OMP_STACKSIZE", stack, 1))
+			execv("/proc/self/exe", argv);
+		perror("cannot set OMP_STACKSIZE");
+		return 1;
+	}
+	return peer_main(&peer, argc, argv);
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+#include "peer.h"
+#include "work.h"
+
+/*
+ * The benchmarks without any fork: the baselines T_s. This file is built three times:
+ *
+ *   serial           what -O3 makes of it, with the recursion unrolled by inlining;
+ *   serial-noinline  the same with -fno-inline, so that a task is not merged with its children;
+ *   serial-call      also with -fno-optimize-sibling-calls, so that every task is one call: in
+ *                    the second build gcc and clang still turn the second call of fib() into a
+ *                    loop with an accumulator, and half of the tasks are never called.
+ *
+ * PEER_NAME comes from the command line, as this is all that differs. No attribute (noinline,
+ * noipa) stands here, for they would forbid in the first build what it is there to show.
+ */
+
+static int64_t fib(int64_t n)
+{
+	int64_t x;
+	int64_t y;
+
+	if (n < 2)
+		return n;
+	x = fib(n - 1);
+	y = fib(n - 2);
+	return x + y;
+}
+
+static void flat(uint32_t *out, int64_t n, int64_t rounds)
+{
+	for (int64_t i = 0; i < n; i++)
+		out[i] = work_leaf(i, rounds);
+}
+
+static double integrate(struct work_strip strip, double eps)
+{
+	struct work_strip left;
+	struct work_strip right;
+	double x;
+	double y;
+
+	if (work_strip_halve(&strip, eps, &left, &right))
+		return left.area + right.area;
+	x = integrate(left, eps);
+	y = integrate(right, eps);
+	return x + y;
+}
+
+static double integrate_root(double n, double eps)
+{
+	return integrate(work_strip_whole(n), eps);
+}
+
+static int64_t nqueens(int32_t n, int32_t row, struct work_board board)
+{
+	int64_t sum = 0;
+
+	if (row == n)
+		return 1;
+	for (int32_t i = 0; i < n; i++) {
+		board.column[row] = (int8_t)i;
+		if (work_board_ok(&board, row + 1))
+			sum += nqueens(n, row + 1, board);
+	}
+	return sum;
+}
+
+static int64_t nqueens_root(int32_t n)
+{
+	struct work_board board = { { 0 } };
+
+	return nqueens(n, 0, board);
+}
+
+static struct uts_count uts(const struct uts_tree *tree, const struct uts_node *node)
+{
+	int32_t children = uts_children(tree, node);
+	struct uts_count sum = { 1, 0, node->depth };
+
+	if (!children)
+		return uts_count_leaf(node);
+	for (int32_t i = 0; i < children; i++) {
+		struct uts_node child;
+		struct uts_count part;
+
+		uts_child(node, i, &child);
+		part = uts(tree, &child);
+		uts_count_add(&sum, &part);
+	}
+	return sum;
+}
+
+static struct uts_count uts_tree_root(const struct uts_tree *tree)
+{
+	struct uts_node root;
+
+	uts_root(tree, &root);
+	return uts(tree, &root);
+}
+
+static void merge(const int64_t *a, int64_t na, const int64_t *b, int64_t nb, int64_t *out)
+{
+	int64_t k = (na + nb) / 2;
+	int64_t i;
+
+	if (na + nb <= WORK_MERGE_CUTOFF) {
+		work_merge(a, na, b, nb, out);
+		return;
+	}
+	i = work_merge_split(a, na, b, nb, k);
+	merge(a, i, b, k - i, out);
+	merge(a + i, na - i, b + k - i, nb - k + i, out + k);
+}
+
+static void sort(int64_t *a, int64_t *tmp, int64_t n, bool to_tmp)
+{
+	int64_t *from = to_tmp ? a : tmp;
+	int64_t *to = to_tmp ? tmp : a;
+	int64_t half = n / 2;
+
+	if (n <= WORK_SORT_CUTOFF) {
+		work_sort_leaf(a, tmp, n, to_tmp);
+		return;
+	}
+	sort(a, tmp, half, !to_tmp);
+	sort(a + half, tmp + half, n - half, !to_tmp);
+	merge(from, half, from + half, n - half, to);
+}
+
+static void sort_root(int64_t *a, int64_t *tmp, int64_t n)
+{
+	sort(a, tmp, n, false);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct peer peer = {
+		.name = PEER_NAME,
+		.fib = fib,
+		.flat = flat,
+		.integrate = integrate_root,
+		.nqueens = nqueens_root,
+		.uts = uts_tree_root,
+		.sort = sort_root,
+	};
+
+	return peer_main(&peer, argc, argv);
+}

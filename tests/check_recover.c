@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * recover: the whole table of daemon/recover.c on an arena made by hand, one record for each cell.
+ */
+#include "daemon/recover.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/util.h"
+#include "tests/check_unit.h"
+
+#define CLIENTS 3u
+#define JOBS	16u
+#define GEN	7u
+
+static struct arena *arena;
+static struct job *records[CLIENTS]; /* client 1 is nobody's */
+
+static struct job *find(void *context, uint32_t client, uint32_t *ret_n)
+{
+	(void)context;
+	if (client >= CLIENTS || !records[client])
+		return NULL;
+	*ret_n = JOBS - 4; /* fewer than max_jobs */
+	return records[client];
+}
+
+static const struct recover_limits limits = {
+	.n_workers = 4, .max_clients = CLIENTS, .max_jobs = JOBS, .n_tenants = 2
+};
+
+static _Atomic uint64_t *row(uint32_t client, uint32_t job)
+{
+	return (_Atomic uint64_t *)(void *)((char *)arena + arena_rows_offset()) + client * JOBS +
+	       job;
+}
+
+static void setup(void)
+{
+	size_t size = arena_workers_offset(CLIENTS, JOBS);
+
+	arena = aligned_alloc(64, size);
+	memset(arena, 0, size);
+	arena->rows_offset = UINT64_MAX / 2; /* must not be asked */
+	arena->max_jobs = arena->max_clients = arena->n_workers = UINT32_MAX;
+	for (uint32_t w = 0; w < 4; w++)
+		arena->workers[w].job = UINT32_MAX;
+	for (uint32_t c = 0; c < CLIENTS; c += 2) {
+		records[c] = aligned_alloc(64, JOBS * sizeof(struct job));
+		memset(records[c], 0, JOBS * sizeof(struct job));
+		for (uint32_t i = 0; i < JOBS; i++)
+			records[c][i].state = job_state(GEN, JOB_PENDING);
+	}
+}
+
+static void put(uint32_t client, uint32_t job, uint32_t state, uint32_t flags, uint32_t worker,
+		uint32_t outcome)
+{
+	*row(client, job) = ledger_pack((struct ledger_row){ .generation = GEN,
+							     .state = state,
+							     .flags = flags,
+							     .worker = worker,
+							     .outcome = outcome });
+}
+
+static struct recover_report run(uint32_t signo)
+{
+	struct recover_report report;
+
+	recover_run(arena, &limits, signo, find, NULL, &report);
+	return report;
+}
+
+/* What stands in the record, and what in the row. */
+static void is(uint32_t client, uint32_t job, uint32_t outcome, uint32_t state)
+{
+	struct ledger_row r = ledger_unpack(*row(client, job));
+
+	ck_assert_uint_eq(records[client][job].state, job_state(GEN, outcome));
+	ck_assert_uint_eq(r.state, state);
+	ck_assert_uint_eq(r.generation, GEN);
+}
+
+START_TEST(each_cell_of_the_table)
+{
+	struct recover_report report;
+
+	setup();
+	/* state x idempotent, none of them blamed; worker 2 faults, running job 10 */
+	put(0, 0, LEDGER_FREE, 0, 0, 0);
+	put(0, 1, LEDGER_FREE, LEDGER_FLAG_IDEMPOTENT, 0, 0);
+	put(0, 2, LEDGER_QUEUED, 0, 0, 0);
+	put(0, 3, LEDGER_QUEUED, LEDGER_FLAG_IDEMPOTENT, 0, 0);
+	put(0, 4, LEDGER_RUNNING, 0, 1, 0);
+	put(0, 5, LEDGER_RUNNING, LEDGER_FLAG_IDEMPOTENT, 1, 0);
+	put(0, 6, LEDGER_FINISHING, 0, 1, JOB_FAILED);
+	put(0, 7, LEDGER_FINISHING, LEDGER_FLAG_IDEMPOTENT, 1, JOB_DONE);
+	/* set aside on the worker that faulted: not what it was running */
+	put(0, 8, LEDGER_RUNNING, 0, 2, 0);
+	put(0, 9, LEDGER_FINISHING, 0, 2, JOB_EXPIRED);
+	put(0, 10, LEDGER_RUNNING, LEDGER_FLAG_IDEMPOTENT, 2, 0);
+	arena->fault.worker = 2 + 1;
+	arena->fault.signo = SIGBUS;
+	arena->fault.address = 0x1234;
+	arena->workers[2].job = 10;
+	arena->workers[2].task = 5;
+	records[0][6].code = -77;
+	arena->rings[1][3].consumer = 2;
+
+	report = run(SIGSEGV);
+	is(0, 0, JOB_PENDING, LEDGER_FREE);
+	is(0, 1, JOB_PENDING, LEDGER_FREE);
+	is(0, 2, JOB_PENDING, LEDGER_QUEUED);
+	is(0, 3, JOB_PENDING, LEDGER_QUEUED);
+	is(0, 4, JOB_LOST, LEDGER_FREE);
+	is(0, 5, JOB_PENDING, LEDGER_QUEUED);
+	is(0, 6, JOB_FAILED, LEDGER_FREE);
+	ck_assert_int_eq(records[0][6].code, -77);
+	is(0, 7, JOB_DONE, LEDGER_FREE);
+	is(0, 8, JOB_LOST, LEDGER_FREE);
+	is(0, 9, JOB_EXPIRED, LEDGER_FREE);
+	is(0, 10, JOB_CRASHED, LEDGER_FREE); /* idempotent or not */
+	ck_assert_uint_eq(records[0][10].signo, SIGBUS);
+	ck_assert_uint_eq(records[0][4].signo, 0);
+
+	ck_assert_uint_eq(report.crashed, 1);
+	ck_assert_uint_eq(report.lost, 2);
+	ck_assert_uint_eq(report.requeued, 1);
+	ck_assert_uint_eq(report.finished, 3);
+	ck_assert_uint_eq(report.queued, 2);
+	ck_assert(report.blamed);
+	ck_assert_uint_eq(report.client, 0);
+	ck_assert_uint_eq(report.job, 10);
+	ck_assert_uint_eq(report.task, 5);
+	ck_assert_uint_eq(report.worker, 2);
+	ck_assert_uint_eq(report.signo, SIGBUS);
+	ck_assert_uint_eq(report.address, 0x1234);
+
+	/* The front is ready for the next pool. */
+	ck_assert_uint_eq(arena->fault.worker, 0);
+	ck_assert_uint_eq(arena->workers[2].job, UINT32_MAX);
+	ck_assert_uint_eq(arena->rings[1][3].consumer, 0);
+}
+END_TEST
+
+START_TEST(an_outcome_comes_exactly_once)
+{
+	struct recover_report report;
+
+	setup();
+	put(0, 0, LEDGER_RUNNING, 0, 1, 0);
+	put(0, 1, LEDGER_FINISHING, 0, 1, JOB_DONE);
+	put(0, 2, LEDGER_FINISHING, 0, 1, JOB_DONE);
+	put(0, 3, LEDGER_RUNNING, 0, 1, 0);
+	/* 1: the pool wrote the record and died before the row; 2: and the client has submitted
+	 * the next generation; 3: garbage of a client's */
+	records[0][1].state = job_state(GEN, JOB_DONE);
+	records[0][1].code = 5;
+	records[0][2].state = job_state(GEN + 1, JOB_PENDING);
+	records[0][3].state = 0xffffffff;
+	report = run(SIGKILL);
+	is(0, 0, JOB_LOST, LEDGER_FREE);
+	ck_assert_uint_eq(records[0][1].state, job_state(GEN, JOB_DONE));
+	ck_assert_int_eq(records[0][1].code, 5);
+	ck_assert_uint_eq(records[0][2].state, job_state(GEN + 1, JOB_PENDING));
+	ck_assert_uint_eq(records[0][3].state, 0xffffffff);
+	ck_assert_uint_eq(report.lost, 2);
+
+	/* Once more changes nothing. */
+	records[0][0].state = job_state(GEN + 1, JOB_PENDING);
+	report = run(SIGKILL);
+	ck_assert_uint_eq(records[0][0].state, job_state(GEN + 1, JOB_PENDING));
+	ck_assert_uint_eq(report.lost + report.finished + report.crashed, 0);
+}
+END_TEST
+
+START_TEST(without_blame_an_idempotent_job_runs_again_once)
+{
+	struct recover_report report;
+
+	setup();
+	put(2, 0, LEDGER_RUNNING, LEDGER_FLAG_IDEMPOTENT, 1, 0);
+	put(2, 1, LEDGER_RUNNING, 0, 0, 0);
+	report = run(SIGKILL);
+	ck_assert(!report.blamed);
+	ck_assert_uint_eq(report.crashed, 0);
+	is(2, 0, JOB_PENDING, LEDGER_QUEUED);
+	is(2, 1, JOB_LOST, LEDGER_FREE);
+
+	put(2, 0, LEDGER_RUNNING, ledger_unpack(*row(2, 0)).flags, 1, 0);
+	(void)run(SIGKILL);
+	is(2, 0, JOB_LOST, LEDGER_FREE);
+}
+END_TEST
+
+START_TEST(with_blame_for_another_it_runs_again_as_often_as_needed)
+{
+	setup();
+	for (uint32_t i = 0; i < 3; i++) {
+		put(2, 0, LEDGER_RUNNING, ledger_unpack(*row(2, 0)).flags | LEDGER_FLAG_IDEMPOTENT,
+		    1, 0);
+		arena->fault.worker = 1;
+		(void)run(SIGSEGV);
+		is(2, 0, JOB_PENDING, LEDGER_QUEUED);
+	}
+}
+END_TEST
+
+START_TEST(a_worker_that_names_no_job_is_blamed_for_those_it_started)
+{
+	struct recover_report report;
+
+	setup();
+	put(2, 3, LEDGER_RUNNING, 0, 0, 0);
+	put(2, 4, LEDGER_RUNNING, 0, 1, 0);
+	arena->fault.worker = 1;
+	arena->workers[0].job = 0xdeadbeef;
+	report = run(SIGSEGV);
+	is(2, 3, JOB_CRASHED, LEDGER_FREE);
+	ck_assert_uint_eq(records[2][3].signo, SIGSEGV);
+	is(2, 4, JOB_LOST, LEDGER_FREE);
+	ck_assert_uint_eq(report.client, 2);
+	ck_assert_uint_eq(report.job, 3);
+}
+END_TEST
+
+START_TEST(garbage_in_the_arena_goes_nowhere)
+{
+	struct recover_report report;
+
+	setup();
+	arena->fault.worker = 200; /* more than there are */
+	arena->fault.signo = 4096;
+	put(0, 0, 9, 0, 77, 0);
+	put(0, 1, LEDGER_FINISHING, 0, 0, 15);
+	put(0, JOBS - 1, LEDGER_RUNNING, 0, 0, 0); /* behind the client's table */
+	put(1, 0, LEDGER_RUNNING, 0, 0, 0);	   /* nobody's */
+	report = run(SIGABRT);
+	ck_assert(!report.blamed);
+	ck_assert_uint_eq(report.signo, SIGABRT);
+	is(0, 0, JOB_LOST, LEDGER_FREE);
+	is(0, 1, JOB_LOST, LEDGER_FREE);
+	ck_assert_uint_eq(records[0][JOBS - 1].state, job_state(GEN, JOB_PENDING));
+
+	arena->fault.worker = 2;
+	arena->workers[1].job = 1 * JOBS; /* a client that is not there */
+	(void)run(SIGSEGV);
+}
+END_TEST
+
+CHECK_MAIN("recover", each_cell_of_the_table, an_outcome_comes_exactly_once,
+	   without_blame_an_idempotent_job_runs_again_once,
+	   with_blame_for_another_it_runs_again_as_often_as_needed,
+	   a_worker_that_names_no_job_is_blamed_for_those_it_started,
+	   garbage_in_the_arena_goes_nowhere)

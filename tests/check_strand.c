@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The table of all cases on top of daemon/strand.c, row by row, each told by its counters.
+ */
+#include <check.h>
+#include <sched.h>
+
+#include "daemon/strand.h"
+#include "shm/wake.h"
+#include "tests/check_unit.h"
+#include "tests/rig.h"
+
+static struct rig rig;
+static _Atomic uint64_t gate;
+
+FK_TASK(int64_t, fib, (int64_t, n), int64_t x; int64_t y;)
+{
+	if (n < 2)
+		FK_LEAF(n);
+}
+FK_BODY(fib)
+{
+	FK_FORK(x, fib, self->n - 1);
+	FK_CALL(y, fib, self->n - 2);
+	FK_JOIN();
+	FK_RETURN(self->x + self->y);
+}
+FK_END(fib)
+
+/* Depth through calls, and through forks. */
+FK_TASK(int64_t, called, (int64_t, n), int64_t x;)
+{
+	if (n == 0)
+		FK_LEAF(0);
+}
+FK_BODY(called)
+{
+	FK_CALL(x, called, self->n - 1);
+	FK_RETURN(self->x + 1);
+}
+FK_END(called)
+
+FK_TASK(int64_t, forked, (int64_t, n), int64_t x;)
+{
+	if (n == 0)
+		FK_LEAF(0);
+}
+FK_BODY(forked)
+{
+	FK_FORK(x, forked, self->n - 1);
+	FK_JOIN();
+	FK_RETURN(self->x + 1);
+}
+FK_END(forked)
+
+/* A child that asks its own worker for attention before it returns. */
+FK_TASK(int64_t, asking, (int64_t, n))
+{
+	worker_ask(worker_self());
+	FK_LEAF(n);
+}
+FK_NO_BODY(asking)
+FK_END(asking)
+
+FK_TASK(int64_t, askers, (int64_t, n), int64_t x; int64_t sum; int64_t i;)
+{
+}
+FK_BODY(askers)
+{
+	self->sum = 0;
+	for (self->i = 0; self->i < self->n; self->i++) {
+		FK_FORK(x, asking, 1);
+		FK_JOIN();
+		self->sum += self->x;
+	}
+	FK_RETURN(self->sum);
+}
+FK_END(askers)
+
+/* A child that does not end before its parent waits at the join. */
+FK_TASK(int64_t, gated, (int64_t, n))
+{
+	while (rig_counter(&rig, joins_waited) == atomic_load(&gate)) {
+		for (uint32_t i = 0; i < rig.pool->n_workers; i++)
+			worker_ask(&rig.pool->workers[i]);
+		sched_yield();
+	}
+	FK_LEAF(n);
+}
+FK_NO_BODY(gated)
+FK_END(gated)
+
+FK_TASK(int64_t, waiter, (int64_t, n), int64_t x; int64_t y;)
+{
+}
+FK_BODY(waiter)
+{
+	/* The first fork makes the limit known, so that the second is published. */
+	FK_FORK(y, asking, 1);
+	FK_FORK(x, gated, self->n);
+	FK_JOIN();
+	FK_RETURN(self->x + self->y);
+}
+FK_END(waiter)
+
+/* Forks until told to stop: a job that floods its worker. */
+static _Atomic uint32_t stop_giant;
+
+FK_TASK(int64_t, leaf, (int64_t, n))
+{
+	FK_LEAF(n);
+}
+FK_NO_BODY(leaf)
+FK_END(leaf)
+
+FK_TASK(int64_t, giant, (int64_t, n), int64_t x; int64_t i;)
+{
+}
+FK_BODY(giant)
+{
+	for (self->i = 0; !atomic_load(&stop_giant); self->i++) {
+		FK_FORK(x, leaf, self->i);
+		FK_JOIN();
+	}
+	FK_RETURN(self->n);
+}
+FK_END(giant)
+
+FK_TASK(int64_t, failing, (int64_t, n), int64_t x; int64_t y;)
+{
+	if (n == 3)
+		FK_LEAF_FAIL(77);
+	if (n < 2)
+		FK_LEAF(n);
+}
+FK_BODY(failing)
+{
+	FK_FORK(x, failing, self->n - 1);
+	FK_FORK(y, failing, self->n - 2);
+	FK_JOIN();
+	if (self->n == 100)
+		FK_FAIL(78);
+	FK_RETURN(self->x + self->y);
+}
+FK_END(failing)
+
+FK_EXPORT(fib, "n:i64 -> i64", 0, "forks")
+FK_EXPORT(called, "n:i64 -> i64", 0, "depth by calls")
+FK_EXPORT(forked, "n:i64 -> i64", 0, "depth by forks")
+FK_EXPORT(askers, "n:i64 -> i64", 0, "children that raise attention")
+FK_EXPORT(waiter, "n:i64 -> i64", 0, "waits at its join")
+FK_EXPORT(giant, "n:i64 -> i64", 0, "forks until stopped")
+FK_EXPORT(failing, "n:i64 -> i64", 0, "fails")
+FK_MODULE(t, "test tasks")
+
+START_TEST(nested_children_touch_nothing_but_the_fast_path) /* rows 1, 2, 12 */
+{
+	rig_start(&rig, 1, &fk_module, false);
+	ck_assert_int_eq(rig_call(&rig, "t:fib", 20), 6765);
+	ck_assert_uint_eq(rig_counter(&rig, lost), 0);
+	ck_assert_uint_eq(rig_counter(&rig, taken_back), 0);
+	ck_assert_uint_eq(rig_counter(&rig, unnested), 0);
+	ck_assert_uint_eq(rig_counter(&rig, strands), 1);
+	rig_stop(&rig);
+}
+END_TEST
+
+START_TEST(resumed_parents_of_called_children_go_on) /* rows 6, 10, 11 */
+{
+	rig_start(&rig, 1, &fk_module, false);
+	ck_assert_int_eq(rig_call(&rig, "t:called", 200000), 200000);
+	ck_assert_uint_gt(rig_counter(&rig, unnested), 0);
+	ck_assert_uint_eq(rig_counter(&rig, lost), 0);
+	rig_stop(&rig);
+}
+END_TEST
+
+START_TEST(resumed_parents_of_forked_children_are_popped) /* rows 7, 13 */
+{
+	rig_start(&rig, 1, &fk_module, false);
+	ck_assert_int_eq(rig_call(&rig, "t:forked", 200000), 200000);
+	ck_assert_uint_gt(rig_counter(&rig, unnested), 0);
+	ck_assert_uint_eq(rig_counter(&rig, lost), 0);
+	ck_assert_uint_eq(rig_counter(&rig, taken_back), 0);
+	rig_stop(&rig);
+}
+END_TEST
+
+START_TEST(published_parents_are_taken_back) /* rows 3, 4, 8 */
+{
+	rig_start(&rig, 1, &fk_module, false);
+	ck_assert_int_eq(rig_call(&rig, "t:askers", 1000), 1000);
+	ck_assert_uint_ge(rig_counter(&rig, taken_back), 998);
+	ck_assert_uint_eq(rig_counter(&rig, published), rig_counter(&rig, taken_back));
+	ck_assert_uint_eq(rig_counter(&rig, lost), 0);
+	rig_stop(&rig);
+}
+END_TEST
+
+START_TEST(stolen_parents_join_when_all_have_ended) /* rows 5, 9, 14 */
+{
+	rig_start(&rig, 1, &fk_module, true);
+	ck_assert_int_eq(rig_call(&rig, "t:fib", 15), 610);
+	/* fib(15) has 986 inner nodes, and each fork was stolen. */
+	ck_assert_uint_eq(rig_counter(&rig, steals), 986);
+	ck_assert_uint_eq(rig_counter(&rig, lost), 986);
+	ck_assert_uint_eq(rig_counter(&rig, joins_waited), 0);
+	ck_assert_uint_eq(rig_counter(&rig, joins_last), 0);
+	rig_stop(&rig);
+}
+END_TEST
+
+START_TEST(last_child_resumes_the_parent_that_waits) /* rows 5, 15 */
+{
+	rig_start(&rig, 2, &fk_module, false);
+	for (int i = 0; i < 50; i++) {
+		uint64_t waited = rig_counter(&rig, joins_waited);
+		uint64_t last = rig_counter(&rig, joins_last);
+
+		atomic_store(&gate, waited);
+		ck_assert_int_eq(rig_call(&rig, "t:waiter", 7), 8);
+		ck_assert_uint_eq(rig_counter(&rig, joins_waited), waited + 1);
+		ck_assert_uint_eq(rig_counter(&rig, joins_last), last + 1);
+	}
+	rig_stop(&rig);
+}
+END_TEST
+
+START_TEST(waiting_job_goes_first_and_the_giant_goes_on) /* moved */
+{
+	int64_t n = 5;
+
+	for (uint32_t workers = 1; workers <= 2; workers++) {
+		atomic_store(&stop_giant, 0);
+		rig_start(&rig, workers, &fk_module, false);
+		/* As many giants as workers. */
+		for (uint32_t i = 0; i < workers; i++)
+			rig_submit(&rig, 10 + i, "t:giant", &n, sizeof(n));
+		while (rig_counter(&rig, roots) < workers)
+			sched_yield();
+		for (int i = 0; i < 20; i++)
+			ck_assert_int_eq(rig_call(&rig, "t:fib", 10), 55);
+		ck_assert_uint_gt(rig_counter(&rig, moved), 0);
+		ck_assert_uint_eq(rig_counter(&rig, jobs_done), 20);
+		atomic_store(&stop_giant, 1);
+		for (uint32_t i = 0; i < workers; i++)
+			ck_assert_uint_eq(rig_wait(&rig, 10 + i), JOB_DONE);
+		rig_stop(&rig);
+	}
+}
+END_TEST
+
+START_TEST(first_error_code_is_the_jobs)
+{
+	int64_t n = 12;
+
+	for (int forced = 0; forced < 2; forced++) {
+		rig_start(&rig, 2, &fk_module, forced);
+		rig_submit(&rig, 0, "t:failing", &n, sizeof(n));
+		ck_assert_uint_eq(rig_wait(&rig, 0), JOB_FAILED);
+		ck_assert_int_eq(atomic_load(&rig.jobs[0].code), 77);
+		rig_stop(&rig);
+	}
+}
+END_TEST
+
+START_TEST(results_are_right_on_more_workers_than_cores)
+{
+	for (uint32_t workers = 2; workers <= 8; workers *= 2) {
+		rig_start(&rig, workers, &fk_module, false);
+		for (int i = 0; i < 30; i++) {
+			ck_assert_int_eq(rig_call(&rig, "t:fib", 22), 17711);
+			ck_assert_int_eq(rig_call(&rig, "t:forked", 3000), 3000);
+			ck_assert_int_eq(rig_call(&rig, "t:called", 3000), 3000);
+		}
+		rig_stop(&rig);
+	}
+}
+END_TEST
+
+START_TEST(stolen_everywhere_on_four_workers_is_right)
+{
+	rig_start(&rig, 4, &fk_module, true);
+	for (int i = 0; i < 5; i++) {
+		ck_assert_int_eq(rig_call(&rig, "t:fib", 14), 377);
+		ck_assert_int_eq(rig_call(&rig, "t:forked", 500), 500);
+	}
+	rig_stop(&rig);
+}
+END_TEST
+
+START_TEST(many_jobs_at_once_have_one_outcome_each)
+{
+	rig_start(&rig, 3, &fk_module, false);
+	for (int round = 0; round < 20; round++) {
+		int64_t n = 12;
+
+		for (uint32_t i = 0; i < RIG_JOBS; i++)
+			rig_submit(&rig, i, "t:fib", &n, sizeof(n));
+		for (uint32_t i = 0; i < RIG_JOBS; i++) {
+			ck_assert_uint_eq(rig_wait(&rig, i), JOB_DONE);
+			ck_assert_int_eq(*(int64_t *)rig.jobs[i].result, 144);
+		}
+	}
+	ck_assert_uint_eq(rig_counter(&rig, jobs_done), 20 * RIG_JOBS);
+	ck_assert_uint_eq(rig_counter(&rig, refused), 0);
+	rig_stop(&rig);
+}
+END_TEST
+
+CHECK_MAIN("strand", nested_children_touch_nothing_but_the_fast_path,
+	   resumed_parents_of_called_children_go_on, resumed_parents_of_forked_children_are_popped,
+	   published_parents_are_taken_back, stolen_parents_join_when_all_have_ended,
+	   last_child_resumes_the_parent_that_waits, waiting_job_goes_first_and_the_giant_goes_on,
+	   first_error_code_is_the_jobs, results_are_right_on_more_workers_than_cores,
+	   stolen_everywhere_on_four_workers_is_right, many_jobs_at_once_have_one_outcome_each)

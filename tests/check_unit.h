@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What every check_<unit>.c shares: a main() from a list of tests.
+ *
+ *	START_TEST(steal_loses_to_owner_on_the_last_item) { ... } END_TEST
+ *
+ *	CHECK_MAIN("deque", steal_loses_to_owner_on_the_last_item, ...)
+ *
+ * A test that is not in the list is a warning of the compiler (defined but not used). Each test
+ * runs in a process of its own, as long as CK_FORK=no does not say otherwise; its time limit is
+ * CHECK_TIMEOUT seconds (30 if the file defines nothing else), times CK_TIMEOUT_MULTIPLIER.
+ */
+#pragma once
+
+#include <check.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#ifndef CHECK_TIMEOUT
+#define CHECK_TIMEOUT 30
+#endif
+
+static inline int check_unit_main(const char *unit, const TTest *const *tests, size_t n)
+{
+	Suite *suite = suite_create(unit);
+	TCase *tcase = tcase_create(unit);
+	SRunner *runner;
+	int failed;
+
+	tcase_set_timeout(tcase, CHECK_TIMEOUT);
+	for (size_t i = 0; i < n; i++)
+		tcase_add_test(tcase, tests[i]);
+	suite_add_tcase(suite, tcase);
+	runner = srunner_create(suite);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+#define CHECK_MAIN(unit, ...)                                                                      \
+	int main(void)                                                                             \
+	{                                                                                          \
+		const TTest *const tests[] = { __VA_ARGS__ };                                      \
+                                                                                                   \
+		return check_unit_main(unit, tests, sizeof(tests) / sizeof(tests[0]));             \
+	}

@@ -1,0 +1,543 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tests/daemon.c - a real private forkd for scenario tests
+ *
+ * WHAT IT IS
+ *   forkd as a service manager starts it: a socket for its messages, everything else in a folder of
+ *   its own below /tmp, which nobody else can write to.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   A test program, in the process of one test. That process becomes the reaper of whatever its
+ *   children leave behind, so that a pool that outlives its manager is seen.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   A test that fails takes its daemon with it (PR_SET_PDEATHSIG), and the pool goes with the
+ *   manager. The folder stays, for who wants to read the log.
+ */
+#include "tests/daemon.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "client/client.h"
+#include "common/cleanup.h"
+#include "common/util.h"
+
+#define DAEMON_OPTIONS	16u
+#define DAEMON_SEGMENTS 4096u
+
+bool daemon_sanitized(void)
+{
+#ifdef FK_SANITIZE
+	return true;
+#else
+	return false;
+#endif
+}
+
+static const char *daemon_builddir(void)
+{
+	const char *folder = getenv("top_builddir");
+
+	return folder ? folder : ".";
+}
+
+/* ------------------------------------------------------------------------ files */
+
+static void daemon_copy(const char *from, const char *to)
+{
+	_cleanup_close_ int in = open(from, O_RDONLY | O_CLOEXEC);
+	_cleanup_close_ int out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0755);
+	char data[65536];
+	ssize_t n;
+
+	ck_assert_msg(in >= 0, "%s: %s", from, strerror(errno));
+	ck_assert_msg(out >= 0, "%s: %s", to, strerror(errno));
+	while ((n = read(in, data, sizeof(data))) > 0)
+		ck_assert_int_eq(write(out, data, (size_t)n), n);
+	ck_assert_int_eq(n, 0);
+}
+
+void daemon_add_module(struct daemon *d, const char *path, const char *name)
+{
+	char from[4096], to[256];
+
+	(void)snprintf(from, sizeof(from), "%s/%s", daemon_builddir(), path);
+	(void)snprintf(to, sizeof(to), "%s/%s", d->modules, name);
+	daemon_copy(from, to);
+}
+
+static void daemon_add_all(struct daemon *d, const char *folder)
+{
+	_cleanup_closedir_ DIR *dir = NULL;
+	char path[4096];
+	struct dirent *e;
+
+	(void)snprintf(path, sizeof(path), "%s/%s", daemon_builddir(), folder);
+	dir = opendir(path);
+	ck_assert_msg(dir != NULL, "%s: %s", path, strerror(errno));
+	while ((e = readdir(dir))) {
+		size_t n = strlen(e->d_name);
+
+		if (n < 4 || !streq(e->d_name + n - 3, ".so") ||
+		    !strncmp(e->d_name, "broken_", 7))
+			continue;
+		(void)snprintf(path, sizeof(path), "%s/%s", folder, e->d_name);
+		daemon_add_module(d, path, e->d_name);
+	}
+}
+
+void daemon_prepare(struct daemon *d)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+
+	memset(d, 0, sizeof(*d));
+	ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+	(void)snprintf(d->folder, sizeof(d->folder), "/tmp/forkd-test-XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(d->folder));
+	/* Another uid may come as far as the socket. */
+	ck_assert_int_eq(chmod(d->folder, 0711), 0);
+	(void)snprintf(d->socket, sizeof(d->socket), "%s/socket", d->folder);
+	(void)snprintf(d->modules, sizeof(d->modules), "%s/modules", d->folder);
+	(void)snprintf(d->log, sizeof(d->log), "%s/log", d->folder);
+	ck_assert_int_eq(mkdir(d->modules, 0755), 0);
+	daemon_add_all(d, "daemon/modules/.libs");
+	daemon_add_all(d, "tests/modules/.libs");
+
+	(void)snprintf(address.sun_path, sizeof(address.sun_path), "%s/notify", d->folder);
+	d->notify_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	ck_assert_int_ge(d->notify_fd, 0);
+	ck_assert_int_eq(bind(d->notify_fd, (struct sockaddr *)&address, sizeof(address)), 0);
+}
+
+/* ------------------------------------------------------------------------ start */
+
+static _Noreturn void daemon_exec(struct daemon *d, const char *const *options)
+{
+	char forkd[4096], notify[128], socket[128], modules[128];
+	const char *argv[DAEMON_OPTIONS + 4];
+	uint32_t n = 0;
+	int fd = open(d->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	(void)snprintf(forkd, sizeof(forkd), "%s/forkd", daemon_builddir());
+	(void)snprintf(notify, sizeof(notify), "%s/notify", d->folder);
+	(void)snprintf(socket, sizeof(socket), "--socket=%s", d->socket);
+	(void)snprintf(modules, sizeof(modules), "--module-dir=%s", d->modules);
+	argv[n++] = forkd;
+	argv[n++] = socket;
+	argv[n++] = modules;
+	while (*options && n < DAEMON_OPTIONS + 3)
+		argv[n++] = *options++;
+	argv[n] = NULL;
+	(void)setenv("NOTIFY_SOCKET", notify, 1);
+	(void)dup2(fd, STDOUT_FILENO);
+	(void)dup2(fd, STDERR_FILENO);
+	(void)execv(forkd, (char *const *)(uintptr_t)argv);
+	_exit(127);
+}
+
+/* Waits until READY=1 was said, or the process has ended. */
+static bool daemon_is_ready(struct daemon *d)
+{
+	uint64_t end = clock_ns() + DAEMON_PATIENCE * NSEC_PER_SEC;
+	siginfo_t info = { 0 };
+
+	while (clock_ns() < end) {
+		struct pollfd p = { .fd = d->notify_fd, .events = POLLIN };
+		char text[1024];
+		ssize_t n;
+
+		if (poll(&p, 1, 10) > 0) {
+			n = recv(d->notify_fd, text, sizeof(text) - 1, 0);
+			text[n > 0 ? n : 0] = '\0';
+			if (strstr(text, "READY=1"))
+				return true;
+		} else if (waitid(P_PID, (id_t)d->manager, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+			   info.si_pid) {
+			return false;
+		}
+	}
+	ck_abort_msg("forkd is not ready; its log is %s", d->log);
+	return false;
+}
+
+int daemon_try(struct daemon *d, const char *const *options)
+{
+	if (!d->folder[0])
+		daemon_prepare(d);
+	d->manager = fork();
+	ck_assert_int_ge(d->manager, 0);
+	if (d->manager == 0)
+		daemon_exec(d, options);
+	if (!daemon_is_ready(d))
+		return daemon_reap(d->manager);
+	d->watcher = daemon_open(d);
+	d->board = d->watcher->board;
+	(void)daemon_pool(d);
+	return -1;
+}
+
+void daemon_start(struct daemon *d, ...)
+{
+	const char *options[DAEMON_OPTIONS + 1];
+	uint32_t n = 0;
+	va_list ap;
+	int status;
+
+	va_start(ap, d);
+	do {
+		ck_assert_uint_lt(n, DAEMON_OPTIONS);
+		options[n] = va_arg(ap, const char *);
+	} while (options[n++]);
+	va_end(ap);
+	status = daemon_try(d, options);
+	ck_assert_msg(status == -1, "forkd ended with %d; its log is %s", status, d->log);
+}
+
+fk_client *daemon_open(struct daemon *d)
+{
+	fk_client *client = NULL;
+	int err = fk_open(d->socket, NULL, &client);
+
+	ck_assert_msg(err == 0, "%s: %s", fk_open_error(), fk_strerror(err));
+	return client;
+}
+
+pid_t daemon_pool(struct daemon *d)
+{
+	pid_t pid;
+
+	DAEMON_AWAIT((pid = (pid_t)atomic_load(&d->board->manager.pool_pid)) != 0);
+	for (uint32_t i = 0; i < d->n_pools; i++)
+		if (d->pools[i] == pid)
+			return pid;
+	if (d->n_pools < DAEMON_POOLS)
+		d->pools[d->n_pools++] = pid;
+	return pid;
+}
+
+uint64_t daemon_counter(struct daemon *d, const char *name)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < board_n_counters; i++) {
+		if (!streq(board_counter_rows[i].name, name))
+			continue;
+		for (uint32_t w = 0; w < d->board->manager.n_workers; w++)
+			sum += board_counter(d->board, w, &board_counter_rows[i]);
+		return sum;
+	}
+	ck_abort_msg("there is no counter %s", name);
+	return 0;
+}
+
+bool daemon_logged(struct daemon *d, const char *text, const char *and)
+{
+	_cleanup_fclose_ FILE *f = fopen(d->log, "re");
+	_cleanup_free_ char *line = NULL;
+	size_t size = 0;
+
+	while (f && getline(&line, &size, f) >= 0)
+		if (strstr(line, text) && strstr(line, and))
+			return true;
+	return false;
+}
+
+/* ------------------------------------------------------------------------ the end */
+
+struct daemon_segments {
+	uint32_t n;
+	struct {
+		dev_t dev;
+		ino_t ino;
+	} files[DAEMON_SEGMENTS];
+};
+
+/* Every memfd that the manager has open. */
+static void daemon_note_segments(pid_t manager, struct daemon_segments *ret)
+{
+	_cleanup_closedir_ DIR *dir = NULL;
+	char path[64], target[256];
+	struct dirent *e;
+	struct stat st;
+	ssize_t n;
+
+	ret->n = 0;
+	(void)snprintf(path, sizeof(path), "/proc/%d/fd", (int)manager);
+	dir = opendir(path);
+	while (dir && (e = readdir(dir))) {
+		n = readlinkat(dirfd(dir), e->d_name, target, sizeof(target) - 1);
+		target[n > 0 ? n : 0] = '\0';
+		if (strncmp(target, "/memfd:forkd-", 13) ||
+		    fstatat(dirfd(dir), e->d_name, &st, 0) < 0 || ret->n == DAEMON_SEGMENTS)
+			continue;
+		ret->files[ret->n].dev = st.st_dev;
+		ret->files[ret->n++].ino = st.st_ino;
+	}
+}
+
+static bool daemon_is_segment(const struct daemon_segments *segments, dev_t dev, ino_t ino)
+{
+	for (uint32_t i = 0; i < segments->n; i++)
+		if (segments->files[i].dev == dev && segments->files[i].ino == ino)
+			return true;
+	return false;
+}
+
+/* A process has one of the segments open or mapped. Not there any more: no. */
+static bool daemon_has_segment(const char *pid, const struct daemon_segments *segments)
+{
+	_cleanup_fclose_ FILE *maps = NULL;
+	_cleanup_closedir_ DIR *dir = NULL;
+	_cleanup_free_ char *line = NULL;
+	size_t size = 0;
+	char path[300];
+	struct dirent *e;
+	struct stat st;
+
+	(void)snprintf(path, sizeof(path), "/proc/%s/maps", pid);
+	maps = fopen(path, "re");
+	while (maps && getline(&line, &size, maps) >= 0) {
+		unsigned int major, minor;
+		uint64_t ino;
+
+		if (strstr(line, "/memfd:forkd-") &&
+		    sscanf(line, "%*s %*s %*s %x:%x %" SCNu64, &major, &minor, &ino) == 3 &&
+		    daemon_is_segment(segments, (dev_t)major << 8 | minor, (ino_t)ino))
+			return true;
+	}
+	(void)snprintf(path, sizeof(path), "/proc/%s/fd", pid);
+	dir = opendir(path);
+	while (dir && (e = readdir(dir)))
+		if (e->d_name[0] != '.' && fstatat(dirfd(dir), e->d_name, &st, 0) == 0 &&
+		    daemon_is_segment(segments, st.st_dev, st.st_ino))
+			return true;
+	return false;
+}
+
+/* A forkd that serves this folder: it stands on the command line of manager and pool. */
+static bool daemon_is_of(const char *pid, const char *folder)
+{
+	char path[300], text[4096];
+	_cleanup_close_ int fd = -1;
+	ssize_t n = 0;
+
+	(void)snprintf(path, sizeof(path), "/proc/%s/cmdline", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0)
+		n = read(fd, text, sizeof(text));
+	return n > 0 && memmem(text, (size_t)n, folder, strlen(folder)) != NULL;
+}
+
+/* The pid of a process that has something of the daemon's, 0 for none. */
+static pid_t daemon_left(struct daemon *d, const struct daemon_segments *segments)
+{
+	_cleanup_closedir_ DIR *dir = opendir("/proc");
+	struct dirent *e;
+
+	while (dir && (e = readdir(dir)))
+		if (isdigit((unsigned char)e->d_name[0]) &&
+		    (daemon_is_of(e->d_name, d->folder) || daemon_has_segment(e->d_name, segments)))
+			return (pid_t)atoi(e->d_name);
+	return 0;
+}
+
+static void daemon_remove(const char *path)
+{
+	_cleanup_closedir_ DIR *dir = opendir(path);
+	struct dirent *e;
+
+	while (dir && (e = readdir(dir))) {
+		if (streq(e->d_name, ".") || streq(e->d_name, ".."))
+			continue;
+		if (unlinkat(dirfd(dir), e->d_name, 0) < 0) {
+			char below[512];
+
+			(void)snprintf(below, sizeof(below), "%s/%s", path, e->d_name);
+			daemon_remove(below);
+		}
+	}
+	(void)rmdir(path);
+}
+
+/* Ends a daemon; signo 0 for none. */
+static int daemon_end(struct daemon *d, int signo)
+{
+	struct daemon_segments *segments = malloc(sizeof(*segments));
+	pid_t left;
+	int status;
+
+	ck_assert_ptr_nonnull(segments);
+	daemon_note_segments(d->manager, segments);
+	if (d->watcher)
+		(void)fk_close(d->watcher);
+	d->watcher = NULL;
+	d->board = NULL;
+	if (signo)
+		ck_assert_int_eq(kill(d->manager, signo), 0);
+	status = daemon_reap(d->manager);
+	/* A pool whose manager was killed is this process's to reap. */
+	for (uint32_t i = 0; i < d->n_pools; i++)
+		(void)waitpid(d->pools[i], NULL, 0);
+	if (signo == SIGKILL)
+		(void)unlink(d->socket);
+	ck_assert_msg(access(d->socket, F_OK) < 0, "the socket %s is left", d->socket);
+	left = daemon_left(d, segments);
+	ck_assert_msg(left == 0, "process %d is left, or holds a segment", (int)left);
+	ck_assert_msg(!daemon_logged(d, "Sanitizer", "") && !daemon_logged(d, "runtime error", ""),
+		      "a sanitizer has something to say in %s", d->log);
+	ck_assert_msg(!daemon_logged(d, "Assertion", ""), "an assertion failed, see %s", d->log);
+	free(segments);
+	(void)close(d->notify_fd);
+	daemon_remove(d->folder);
+	return status;
+}
+
+int daemon_stop(struct daemon *d)
+{
+	return daemon_end(d, SIGTERM);
+}
+
+void daemon_kill(struct daemon *d)
+{
+	ck_assert_int_eq(daemon_end(d, SIGKILL), 256 + SIGKILL);
+}
+
+int daemon_wait(struct daemon *d)
+{
+	return daemon_end(d, 0);
+}
+
+/* ------------------------------------------------------------------------ other processes */
+
+int daemon_reap(pid_t pid)
+{
+	int status;
+
+	while (waitpid(pid, &status, 0) < 0)
+		ck_assert_int_eq(errno, EINTR);
+	return WIFSIGNALED(status) ? 256 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+pid_t daemon_spawn(struct daemon *d, const char *output, const char *const *argv)
+{
+	char program[4096], path[256];
+	pid_t pid;
+	int fd;
+
+	(void)snprintf(path, sizeof(path), "%s/%s", d->folder, output);
+	(void)snprintf(program, sizeof(program), "%s%s%s",
+		       argv[0][0] == '/' ? "" : daemon_builddir(), argv[0][0] == '/' ? "" : "/",
+		       argv[0]);
+	(void)fflush(NULL);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (pid)
+		return pid;
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	(void)dup2(fd, STDOUT_FILENO);
+	(void)dup2(fd, STDERR_FILENO);
+	(void)setenv("FORKD_SOCKET", d->socket, 1);
+	(void)execv(program, (char *const *)(uintptr_t)argv);
+	_exit(127);
+}
+
+static void daemon_read(struct daemon *d, const char *output, char *text, size_t size)
+{
+	char path[256];
+	_cleanup_close_ int fd = -1;
+	ssize_t n;
+
+	(void)snprintf(path, sizeof(path), "%s/%s", d->folder, output);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	ck_assert_int_ge(fd, 0);
+	n = read(fd, text, size - 1);
+	text[n > 0 ? n : 0] = '\0';
+}
+
+int daemon_run(struct daemon *d, char *text, size_t size, const char *const *argv)
+{
+	int status = daemon_reap(daemon_spawn(d, "output", argv));
+
+	daemon_read(d, "output", text, size);
+	return status;
+}
+
+int daemon_ctl(struct daemon *d, char *text, size_t size, ...)
+{
+	const char *argv[DAEMON_OPTIONS] = { "forkctl" };
+	uint32_t n = 1;
+	va_list ap;
+
+	va_start(ap, size);
+	do {
+		ck_assert_uint_lt(n, DAEMON_OPTIONS);
+		argv[n] = va_arg(ap, const char *);
+	} while (argv[n++]);
+	va_end(ap);
+	return daemon_run(d, text, size, argv);
+}
+
+static int64_t daemon_number(const char *path, const char *name)
+{
+	_cleanup_fclose_ FILE *f = fopen(path, "re");
+	_cleanup_free_ char *line = NULL;
+	size_t size = 0, n = strlen(name);
+
+	while (f && getline(&line, &size, f) >= 0)
+		if (!strncmp(line, name, n) && line[n] == ':')
+			return strtoll(line + n + 1, NULL, 10);
+	return -1;
+}
+
+int64_t daemon_proc_status(pid_t pid, const char *name)
+{
+	char path[64];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	return daemon_number(path, name);
+}
+
+int64_t daemon_pss(pid_t pid)
+{
+	char path[64];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/smaps_rollup", (int)pid);
+	return daemon_number(path, "Pss");
+}
+
+uint64_t daemon_switches(pid_t pid)
+{
+	_cleanup_closedir_ DIR *dir = NULL;
+	uint64_t sum = 0;
+	char path[512];
+	struct dirent *e;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	dir = opendir(path);
+	ck_assert_ptr_nonnull(dir);
+	while ((e = readdir(dir))) {
+		if (e->d_name[0] == '.')
+			continue;
+		(void)snprintf(path, sizeof(path), "/proc/%d/task/%s/status", (int)pid, e->d_name);
+		sum += (uint64_t)daemon_number(path, "voluntary_ctxt_switches");
+		sum += (uint64_t)daemon_number(path, "nonvoluntary_ctxt_switches");
+	}
+	return sum;
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tests/daemon.h - a real private forkd for scenario tests
+ *
+ * Every function fails the running test (libcheck) if it cannot do what it says, but for those
+ * that say what they return. Waiting is for messages, process ends and counters; where a counter is
+ * waited for, DAEMON_AWAIT looks at it until it is there or DAEMON_PATIENCE seconds are over.
+ */
+#pragma once
+
+#include <check.h>
+#include <forkd/client.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/clock.h"
+#include "shm/board.h"
+
+#define DAEMON_PATIENCE 60u /* seconds */
+#define DAEMON_POOLS	64u
+
+/* Looks until the condition holds; the looks are a millisecond apart. */
+#define DAEMON_AWAIT(condition)                                                                    \
+	do {                                                                                       \
+		uint64_t await_end = clock_ns() + DAEMON_PATIENCE * NSEC_PER_SEC;                  \
+                                                                                                   \
+		while (!(condition)) {                                                             \
+			ck_assert_msg(clock_ns() < await_end, "in vain: %s", #condition);          \
+			(void)poll(NULL, 0, 1);                                                    \
+		}                                                                                  \
+	} while (0)
+
+struct daemon {
+	pid_t manager;
+	char folder[64]; /* everything of this daemon is in it, and goes with it */
+	char socket[96];
+	char modules[96];
+	char log[96];
+	fk_client *watcher; /* a client that only looks at the board */
+	const struct board *board;
+	int notify_fd;
+	uint32_t n_pools;
+	pid_t pools[DAEMON_POOLS]; /* that were seen by daemon_pool() */
+};
+
+/*
+ * Makes the folder of a daemon, with a module folder in it that has every shipped module and those
+ * of the tests that are not broken. daemon_start() does it; a test that has changes to make to it
+ * calls it before.
+ */
+void daemon_prepare(struct daemon *d);
+
+/* Copies a file of the build tree into the module folder, under this name. */
+void daemon_add_module(struct daemon *d, const char *path, const char *name);
+
+/*
+ * Starts forkd with these options, NULL at the end ("--workers=2", ...), and waits until it says
+ * READY=1. Socket, module folder and log stand in the daemon's folder.
+ */
+void daemon_start(struct daemon *d, ...) __attribute__((sentinel));
+
+/* The same, but returns its exit status if it ends before it is ready, and -1 if it runs. */
+int daemon_try(struct daemon *d, const char *const *options);
+
+/* The running pool's pid; waits for one. */
+pid_t daemon_pool(struct daemon *d);
+
+/* A new connection. */
+fk_client *daemon_open(struct daemon *d);
+
+/* The sum of a counter of counters.def over all workers. name: such as jobs_done. */
+uint64_t daemon_counter(struct daemon *d, const char *name);
+
+/* True if a line of its log holds both texts. */
+bool daemon_logged(struct daemon *d, const char *text, const char *and);
+
+/*
+ * Sends SIGTERM, waits for its end and its folder's removal, checks that nothing is left: no
+ * process, no socket, no segment mapped or open anywhere. Returns the exit status.
+ */
+int daemon_stop(struct daemon *d);
+
+/* Kills the manager with SIGKILL and waits until its pool is gone as well; checks as above. */
+void daemon_kill(struct daemon *d);
+
+/* What `daemon_stop` does without the signal: for one that was told already. */
+int daemon_wait(struct daemon *d);
+
+/*
+ * Starts a program with FORKD_SOCKET set, its output and errors into a file of the daemon's folder.
+ * argv[0]: a path below the build tree or an absolute one.
+ */
+pid_t daemon_spawn(struct daemon *d, const char *output, const char *const *argv);
+
+/* Waits for a child's end. Returns its status, or 256 + its signal. */
+int daemon_reap(pid_t pid);
+
+/* Runs a program as daemon_spawn() does. Sets text to its output. Returns as daemon_reap(). */
+int daemon_run(struct daemon *d, char *text, size_t size, const char *const *argv);
+
+/* The same for `forkctl ARG...`, NULL at the end. */
+int daemon_ctl(struct daemon *d, char *text, size_t size, ...) __attribute__((sentinel));
+
+/* A number of /proc/PID/status, such as VmHWM (kB); -1 if the process is not there. */
+int64_t daemon_proc_status(pid_t pid, const char *name);
+
+/* Memory of a process in kB: what stands as "Pss" in its smaps_rollup. */
+int64_t daemon_pss(pid_t pid);
+
+/* Of all threads of a process together: voluntary and involuntary context switches. */
+uint64_t daemon_switches(pid_t pid);
+
+/* Built with a sanitizer: numbers about memory mean nothing. */
+bool daemon_sanitized(void);

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: MIT
+# A test program tests/check_<unit>.c needs one line in UNIT_TESTS: its source is found by its
+# name, and it is linked with all the convenience libraries. More sources, other libraries:
+# tests_check_<unit>_SOURCES, tests_check_<unit>_LDADD.
+
+LDADD = $(DAEMON_LIBS) $(CLIENT_LIBS) libcommon.la $(CHECK_LIBS)
+
+UNIT_TESTS = \
+	tests/check_client \
+	tests/check_deque \
+	tests/check_heap \
+	tests/check_job \
+	tests/check_layout \
+	tests/check_ledger \
+	tests/check_log \
+	tests/check_options \
+	tests/check_pack \
+	tests/check_recover \
+	tests/check_ref \
+	tests/check_ring \
+	tests/check_segment \
+	tests/check_signature \
+	tests/check_stack \
+	tests/check_strand \
+	tests/check_task_api \
+	tests/check_topology \
+	tests/check_wake
+
+SCENARIOS = \
+	tests/check_service
+
+SCRIPT_TESTS = \
+	tests/check-orders \
+	tests/check-style
+
+# The part of TESTS that the tsan tier runs: what has its threads in one process.
+TSAN_TESTS = \
+	tests/check_client \
+	tests/check_deque \
+	tests/check_heap \
+	tests/check_job \
+	tests/check_log \
+	tests/check_options \
+	tests/check_ring \
+	tests/check_stack \
+	tests/check_strand \
+	tests/check_wake
+
+check_PROGRAMS += $(UNIT_TESTS) $(SCENARIOS)
+dist_check_SCRIPTS += $(SCRIPT_TESTS)
+if TSAN
+TESTS += $(TSAN_TESTS)
+else
+TESTS += $(UNIT_TESTS) $(SCENARIOS) $(SCRIPT_TESTS)
+endif
+
+# No test hangs for ever: after TEST_TIME seconds it is killed and has failed. In a debugger:
+# make check LOG_COMPILER= TESTS=...
+TEST_TIME = 600
+LOG_COMPILER = timeout
+AM_LOG_FLAGS = --kill-after=10 $(TEST_TIME)
+
+# What a test may use: where things are, and the multiplier of libcheck's time limits.
+AM_TESTS_ENVIRONMENT = \
+	top_srcdir='$(abs_top_srcdir)'; export top_srcdir; \
+	top_builddir='$(abs_top_builddir)'; export top_builddir; \
+	CC='$(CC)'; export CC; \
+	CLANG_FORMAT='$(CLANG_FORMAT)'; export CLANG_FORMAT; \
+	ASAN_OPTIONS="detect_stack_use_after_return=0:$${ASAN_OPTIONS}"; export ASAN_OPTIONS; \
+	UBSAN_OPTIONS="print_stacktrace=1:$${UBSAN_OPTIONS}"; export UBSAN_OPTIONS; \
+	TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1:$${TSAN_OPTIONS}"; \
+	export TSAN_OPTIONS; \
+	CK_TIMEOUT_MULTIPLIER="$${CK_TIMEOUT_MULTIPLIER:-1}"; export CK_TIMEOUT_MULTIPLIER;
+
+tests_check_layout_SOURCES = \
+	tests/check_layout.c \
+	tests/check_layout.h \
+	tests/check_layout_ring.c \
+	tests/check_layout_same.c
+
+# A whole pool inside a test's own process.
+tests_check_strand_SOURCES = tests/check_strand.c tests/rig.c tests/rig.h
+
+noinst_HEADERS = tests/check_unit.h
+
+# The long ones, never part of check. Whoever has something for one adds a phony target to its
+# list.
+BENCH_TARGETS =
+SOAK_TARGETS =
+FUZZ_TARGETS =
+MODEL_TARGETS =
+
+include tests/modules/local.mk
+include tests/bench/local.mk
+include tests/model/local.mk
+
+bench: all $(BENCH_TARGETS)
+soak: all $(SOAK_TARGETS)
+fuzz: all $(FUZZ_TARGETS)
+model: all $(MODEL_TARGETS)
+.PHONY: bench soak fuzz model $(BENCH_TARGETS) $(SOAK_TARGETS) $(FUZZ_TARGETS) $(MODEL_TARGETS)
+
+# Put every C file into the form that tests/check-style asks for.
+format:
+	cd $(srcdir) && find common shm client daemon tests contrib -name '*.[ch]' -type f \
+		-exec $(CLANG_FORMAT) -i {} +
+.PHONY: format

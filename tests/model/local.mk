@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: MIT
+# The closed programs around the lock-free headers, and their mutants. The script builds them
+# itself, with $(CC), in a folder of its own.
+
+SCRIPT_TESTS += tests/model/run
+
+EXTRA_DIST += \
+	tests/model/job.c \
+	tests/model/model.h \
+	tests/model/ring.c \
+	tests/model/run.h \
+	tests/model/summary.c \
+	tests/model/wake.c
+
+model-local:
+	top_srcdir='$(abs_top_srcdir)' CC='$(CC)' $(srcdir)/tests/model/run --long
+
+MODEL_TARGETS += model-local

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tests/model/wake.c - no published job is forgotten (shm/wake.h, W1 to W3)
+ *
+ * THE PROGRAM
+ *   One client publishes one job and does what a publisher does. Worker A looks for work and goes
+ *   to sleep; worker B finds other work and becomes busy. Three instances in turn: A with B busy
+ *   all along, B with A busy all along, both.
+ *
+ * WHAT MUST BE TRUE
+ *   In the end the job was taken, or a sleeper woken who will look again, or the dispatcher told.
+ *
+ * MUTANTS
+ *   MUTANT_DROP=FUNCTION  that function of wake.h loses its fence
+ *   MUTANT_LOOK           A sleeps without having looked again
+ *   MUTANT_DUTY           B does not look at the ring once it is busy
+ *   MUTANT_WAKE           the publisher tries to wake once, whether or not the sleeper is there yet
+ */
+#include <stdatomic.h>
+
+#include "tests/model/model.h"
+
+#include "shm/fence.h"
+
+#ifdef MUTANT_DROP
+#define MODEL_NAME_(name) #name
+#define MODEL_NAME(name)  MODEL_NAME_(name)
+/* The three functions have names of different lengths. */
+#define fence_full()                                                                               \
+	do {                                                                                       \
+		if (sizeof(__func__) != sizeof(MODEL_NAME(MUTANT_DROP)))                           \
+			(fence_full)();                                                            \
+	} while (0)
+#endif
+
+#include "shm/wake.h"
+
+#undef fence_full
+
+#define MODEL_THREADS 3
+
+#define NOTHING	  0u
+#define PUBLISHED 1u
+#define TAKEN	  2u
+
+struct model {
+	_Alignas(64) _Atomic uint32_t a;
+	_Alignas(64) _Atomic uint32_t b;
+	_Alignas(64) _Atomic uint32_t job;
+	_Alignas(64) _Atomic uint32_t dispatcher;
+	struct model_futex futex; /* of A */
+	int a_runs;
+	int b_runs;
+};
+
+static void model_init(struct model *m, uint32_t instance)
+{
+	m->a_runs = instance % 3 != 1;
+	m->b_runs = instance % 3 != 0;
+	atomic_store_explicit(&m->a, m->a_runs ? WAKE_LOOKING : WAKE_BUSY, memory_order_relaxed);
+	atomic_store_explicit(&m->b, m->b_runs ? WAKE_LOOKING : WAKE_BUSY, memory_order_relaxed);
+	atomic_store_explicit(&m->job, NOTHING, memory_order_relaxed);
+	atomic_store_explicit(&m->dispatcher, 0, memory_order_relaxed);
+	model_futex_init(&m->futex);
+}
+
+/* What a publisher does after its fence, and who passes the duty on. */
+static void tell(struct model *m)
+{
+	uint32_t a = wake_load(&m->a);
+	uint32_t b = wake_load(&m->b);
+
+	if (wake_state(a) == WAKE_SLEEPING) {
+		while (wake_load(&m->a) == a) {
+			if (model_wake(&m->futex))
+				break;
+#ifdef MUTANT_WAKE
+			break;
+#endif
+		}
+		return;
+	}
+	if (wake_state(a) == WAKE_LOOKING || wake_state(b) == WAKE_LOOKING)
+		return;
+	atomic_store_explicit(&m->dispatcher, 1, memory_order_relaxed);
+}
+
+static int take(struct model *m)
+{
+	uint32_t job = atomic_load_explicit(&m->job, memory_order_relaxed);
+
+	if (job != PUBLISHED)
+		return 0;
+	return atomic_compare_exchange_strong_explicit(&m->job, &job, TAKEN, memory_order_relaxed,
+						       memory_order_relaxed);
+}
+
+static void client(struct model *m)
+{
+	atomic_store_explicit(&m->job, PUBLISHED, memory_order_relaxed);
+	wake_published();
+	tell(m);
+}
+
+static void worker_a(struct model *m)
+{
+	uint32_t sleeping;
+
+	if (take(m)) {
+		wake_busy(&m->a);
+		return;
+	}
+#ifdef MUTANT_LOOK
+	model_stumble();
+#endif
+	sleeping = wake_prepare(&m->a);
+#ifndef MUTANT_LOOK
+	if (take(m)) {
+		wake_busy(&m->a);
+		return;
+	}
+#endif
+#ifdef MUTANT_WAKE
+	model_stumble();
+#endif
+	model_wait(&m->futex, &m->a, sleeping, 1);
+}
+
+static void worker_b(struct model *m)
+{
+	wake_busy(&m->b);
+#ifndef MUTANT_DUTY
+	if (atomic_load_explicit(&m->job, memory_order_relaxed) == PUBLISHED)
+		tell(m);
+#endif
+}
+
+static void model_thread(struct model *m, uint32_t thread)
+{
+	if (thread == 0)
+		client(m);
+	if (thread == 1 && m->a_runs)
+		worker_a(m);
+	if (thread == 2 && m->b_runs)
+		worker_b(m);
+}
+
+static void model_check(struct model *m)
+{
+	model_assert(atomic_load_explicit(&m->job, memory_order_relaxed) == TAKEN ||
+			     m->futex.woken ||
+			     atomic_load_explicit(&m->dispatcher, memory_order_relaxed),
+		     "a published job is taken, or somebody was told");
+}
+
+#include "tests/model/run.h"

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/* tests/modules/bytes.c - tasks on buffers that are copied in and out, and on strings */
+#include <forkd/task.h>
+
+#define BYTES_LEAF 4096
+
+static int64_t bytes_sum(const struct fk_buf *data)
+{
+	const unsigned char *bytes = data->data;
+	int64_t sum = 0;
+
+	for (uint64_t i = 0; i < data->size; i++)
+		sum += bytes[i];
+	return sum;
+}
+
+/* Half of it forked, as long as it is large. */
+FK_TASK(fk_void, flip, (unsigned char *, data, int64_t, n), )
+{
+	if (n <= BYTES_LEAF) {
+		for (int64_t i = 0; i < n; i++)
+			data[i] ^= 0xff;
+		FK_LEAF();
+	}
+}
+FK_BODY(flip)
+{
+	FK_FORK_VOID(flip, self->data, self->n / 2);
+	FK_CALL_VOID(flip, self->data + self->n / 2, self->n - self->n / 2);
+	FK_JOIN();
+	FK_RETURN();
+}
+FK_END(flip)
+
+FK_TASK(int64_t, invert, (struct fk_buf, data), int64_t sum;)
+FK_NO_LEAF(invert)
+{
+	self->sum = bytes_sum(&self->data);
+	FK_CALL_VOID(flip, self->data.data, (int64_t)self->data.size);
+	FK_RETURN(self->sum);
+}
+FK_END(invert)
+
+/* The buffer is changed, and then the job fails: the client must not see the change. */
+FK_TASK(int64_t, spoil, (struct fk_buf, data), )
+{
+	unsigned char *bytes = data.data;
+
+	for (uint64_t i = 0; i < data.size; i++)
+		bytes[i] = 0;
+	FK_LEAF_FAIL(77);
+}
+FK_BODY(spoil)
+{
+	FK_RETURN(0);
+}
+FK_END(spoil)
+
+FK_TASK(int64_t, sum, (struct fk_buf, data), )
+{
+	FK_LEAF(bytes_sum(&data));
+}
+FK_BODY(sum)
+{
+	FK_RETURN(0);
+}
+FK_END(sum)
+
+FK_TASK(int64_t, text, (struct fk_buf, text, int64_t, times), )
+{
+	FK_LEAF(bytes_sum(&text) * times);
+}
+FK_BODY(text)
+{
+	FK_RETURN(0);
+}
+FK_END(text)
+
+FK_EXPORT(invert, "data:iobuf -> i64", 0, "Inverts each byte; the sum of what they were")
+FK_EXPORT(spoil, "data:iobuf -> i64", 0, "Clears each byte, then fails with code 77")
+FK_EXPORT(sum, "data:buf -> i64", 0, "The sum of all bytes")
+FK_EXPORT(text, "text:str, times:i64 -> i64", 0, "The sum of all bytes of a text, so many times")
+FK_MODULE(bytes, "Buffers and strings")

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/* tests/modules/crash.c - tasks that misbehave, each in its own way */
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <forkd/task.h>
+
+static int64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+/* Where nothing is; volatile, so that the compiler does not know. */
+static volatile uintptr_t nowhere = 8;
+
+FK_TASK(fk_void, segv, (), )
+FK_NO_LEAF(segv)
+{
+	*(volatile int *)nowhere = 1;
+	FK_RETURN();
+}
+FK_END(segv)
+
+FK_TASK(fk_void, abort, (), )
+{
+	abort();
+}
+FK_BODY(abort)
+{
+	FK_RETURN();
+}
+FK_END(abort)
+
+FK_TASK(fk_void, exit, (), )
+{
+	_exit(3);
+}
+FK_BODY(exit)
+{
+	FK_RETURN();
+}
+FK_END(exit)
+
+/* Busy without ever coming to a fork. */
+FK_TASK(int64_t, hang, (int64_t, ms), )
+{
+	int64_t end = now_ns() + ms * 1000000;
+	int64_t looks = 0;
+
+	while (now_ns() < end)
+		looks++;
+	FK_LEAF(looks);
+}
+FK_BODY(hang)
+{
+	FK_RETURN(0);
+}
+FK_END(hang)
+
+FK_TASK(int64_t, tick, (int64_t, i), )
+{
+	FK_LEAF(i & 1);
+}
+FK_BODY(tick)
+{
+	FK_RETURN(0);
+}
+FK_END(tick)
+
+#define SPIN_BATCH 64
+
+/* Busy, and at a fork all the time. */
+FK_TASK(int64_t, spin, (int64_t, ms), int64_t end; int64_t forks; int64_t part[SPIN_BATCH];
+	int32_t i;)
+FK_NO_LEAF(spin)
+{
+	self->end = now_ns() + self->ms * 1000000;
+	self->forks = 0;
+	while (now_ns() < self->end) {
+		for (self->i = 0; self->i < SPIN_BATCH; self->i++)
+			FK_FORK(part[self->i], tick, self->i);
+		FK_JOIN();
+		self->forks += SPIN_BATCH;
+	}
+	FK_RETURN(self->forks);
+}
+FK_END(spin)
+
+FK_EXPORT(segv, "-> ", 0, "Writes where nothing is")
+FK_EXPORT(abort, "-> ", 0, "Calls abort()")
+FK_EXPORT(exit, "-> ", 0, "Ends the process with status 3")
+FK_EXPORT(hang, "ms:i64 -> i64", 0,
+	  "Busy for so long in one leaf; how often it looked at the clock")
+FK_EXPORT(spin, "ms:i64 -> i64", 0, "Busy for so long with forks; how many there were")
+FK_MODULE(crash, "Tasks that misbehave")

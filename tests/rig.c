@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/rig.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "shm/futex.h"
+#include "shm/segment.h"
+#include "shm/wake.h"
+
+#define RIG_EPOCH 42u
+#define RIG_HEAP  (1u << 20)
+#define RIG_ARENA (UINT64_C(4) << 30)
+
+static void *rig_worker(void *arg)
+{
+	return worker_main(arg);
+}
+
+static void *rig_dispatcher(void *arg)
+{
+	struct pool *pool = arg;
+	_Atomic uint32_t *word = &pool->board->dispatcher;
+	uint32_t next = 0;
+
+	while (atomic_load(&pool->stop) != POOL_ENDING) {
+		uint32_t value = wake_prepare(word);
+		bool soon = pool_dispatch(pool, &next);
+
+		futex_wait(word, value, clock_ns() + (soon ? 200 : 5000) * NSEC_PER_USEC);
+		wake_store(word, WAKE_LOOKING);
+	}
+	return NULL;
+}
+
+static void *rig_map(int fd, uint32_t kind)
+{
+	void *base = NULL;
+
+	ck_assert_int_eq(segment_map(fd, kind, 1, RIG_EPOCH, &base, NULL), 0);
+	return base;
+}
+
+void rig_start(struct rig *rig, uint32_t workers, const struct fk_module *module, bool force_steals)
+{
+	uint64_t heap_offset = client_segment_heap_offset(RIG_JOBS);
+	struct pool *pool;
+	char error[256] = "";
+	pthread_attr_t attr;
+
+	memset(rig, 0, sizeof(*rig));
+	ck_assert_int_eq(options_init(&rig->options), 0);
+	ck_assert_int_eq(posix_memalign((void **)&pool, 64, sizeof(*pool)), 0);
+	memset(pool, 0, sizeof(*pool));
+	rig->pool = pool;
+	pool->options = &rig->options;
+	pool->channel = -1;
+	pool->n_workers = workers;
+	pool->force_steals = force_steals;
+	pthread_mutex_init(&pool->channel_lock, NULL);
+	pthread_mutex_init(&pool->intake.lock, NULL);
+
+	rig->board_fd =
+		segment_create("board", SEGMENT_BOARD, sizeof(struct board), RIG_EPOCH, 0, 0600);
+	pool->arena_size = arena_workers_offset(4, RIG_JOBS) + RIG_ARENA;
+	rig->arena_fd =
+		segment_create("arena", SEGMENT_ARENA, pool->arena_size, RIG_EPOCH, 0, 0600);
+	ck_assert_int_ge(rig->board_fd, 0);
+	ck_assert_int_ge(rig->arena_fd, 0);
+	pool->board = rig_map(rig->board_fd, SEGMENT_BOARD);
+	pool->board_size = sizeof(struct board);
+	pool->board->manager.n_workers = workers;
+	pool->arena = rig_map(rig->arena_fd, SEGMENT_ARENA);
+	pool->arena->n_workers = workers;
+	pool->arena->max_clients = 4;
+	pool->arena->max_jobs = RIG_JOBS;
+	pool->arena->rows_offset = arena_rows_offset();
+	pool->arena->workers_offset = arena_workers_offset(4, RIG_JOBS);
+	pool->roots = calloc(4 * RIG_JOBS, sizeof(*pool->roots));
+	ck_assert_ptr_nonnull(pool->roots);
+	ck_assert_int_eq(pool_lay_out(pool, rig->arena_fd), 0);
+	ck_assert_int_eq(modules_add(&pool->modules, pool->board, module, error, sizeof(error)), 0);
+	ck_assert_str_eq(error, "");
+
+	rig->tenant_fd = segment_create("tenant", SEGMENT_TENANT, tenant_segment_size(workers),
+					RIG_EPOCH, 0, 0600);
+	rig->client_fd = segment_create("client", SEGMENT_CLIENT, heap_offset + RIG_HEAP, RIG_EPOCH,
+					0, 0600);
+	rig->tenant = rig_map(rig->tenant_fd, SEGMENT_TENANT);
+	rig->client = rig_map(rig->client_fd, SEGMENT_CLIENT);
+	rig->client->n_jobs = RIG_JOBS;
+	rig->client->heap_size = RIG_HEAP;
+	rig->jobs = (struct job *)(rig->client + 1);
+	rig->heap = (char *)rig->client + heap_offset;
+	ck_assert_int_eq(intake_add_tenant(pool, 0, 0, rig->tenant_fd), 0);
+	ck_assert_int_eq(intake_add_client(pool, 0, 1, 0, 0, 1, rig->client_fd), 0);
+
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, WORKER_STACK);
+	for (uint32_t i = 0; i < workers; i++)
+		ck_assert_int_eq(pthread_create(&pool->workers[i].thread, &attr, rig_worker,
+						&pool->workers[i]),
+				 0);
+	ck_assert_int_eq(pthread_create(&rig->dispatcher, NULL, rig_dispatcher, pool), 0);
+	pthread_attr_destroy(&attr);
+	/* All have looked around once, and none is busy. */
+	while (atomic_load(&pool->census) >> 32)
+		sched_yield();
+}
+
+void rig_stop(struct rig *rig)
+{
+	struct pool *pool = rig->pool;
+
+	pool_stop_workers(pool);
+	for (uint32_t i = 0; i < pool->n_workers; i++)
+		pthread_join(pool->workers[i].thread, NULL);
+	pthread_join(rig->dispatcher, NULL);
+	for (uint32_t i = 0; i < pool->n_workers; i++)
+		free(pool->workers[i].forced);
+	segment_unmap(pool->intake.tenants[0].segment, pool->intake.tenants[0].size);
+	segment_unmap(pool->intake.clients[0].segment, pool->intake.clients[0].segment_size);
+	free(pool->intake.clients[0].tails);
+	segment_unmap(rig->tenant, tenant_segment_size(pool->n_workers));
+	segment_unmap(rig->client, client_segment_heap_offset(RIG_JOBS) + RIG_HEAP);
+	segment_unmap(pool->board, pool->board_size);
+	segment_unmap(pool->arena, pool->arena_size);
+	close(rig->board_fd);
+	close(rig->arena_fd);
+	close(rig->tenant_fd);
+	close(rig->client_fd);
+	free(pool->roots);
+	free(pool->intake.requeued);
+	stack_arena_fini(&pool->stacks);
+	free(pool);
+	options_fini(&rig->options);
+}
+
+void rig_submit(struct rig *rig, uint32_t index, const char *task, const void *args, uint32_t size)
+{
+	struct pool *pool = rig->pool;
+	struct job *job = &rig->jobs[index];
+	int t = board_find_task(pool->board, task);
+	uint64_t position;
+	uint32_t ring = index % pool->n_workers;
+
+	ck_assert_int_ge(t, 0);
+	ck_assert_uint_le(size, LIMIT_ARGS);
+	rig->generation[index]++;
+	atomic_store(&job->task, (uint32_t)t);
+	atomic_store(&job->task_hash, pool->board->tasks[t].hash);
+	atomic_store(&job->generation, rig->generation[index]);
+	atomic_store(&job->args_size, size);
+	if (size)
+		memcpy(job->args, args, size);
+	atomic_store(&job->state, job_state(rig->generation[index], JOB_PENDING));
+	while (ring_push(&rig->tenant->rings[ring], ring_payload(0, 1, index), &position) !=
+	       RING_OK)
+		sched_yield();
+	tenant_mark(rig->tenant, ring);
+	wake_published();
+	if (!worker_wake_one(pool, NULL))
+		pool_wake_dispatcher(pool);
+}
+
+uint32_t rig_wait(struct rig *rig, uint32_t index)
+{
+	struct job *job = &rig->jobs[index];
+	uint32_t value;
+
+	while ((value = job_announce_waiter(job)))
+		futex_wait(&job->state, value, 0);
+	return job_outcome(job);
+}
+
+int64_t rig_call(struct rig *rig, const char *task, int64_t arg)
+{
+	int64_t result;
+
+	rig_submit(rig, 0, task, &arg, sizeof(arg));
+	ck_assert_uint_eq(rig_wait(rig, 0), JOB_DONE);
+	memcpy(&result, rig->jobs[0].result, sizeof(result));
+	return result;
+}
