@@ -72,6 +72,8 @@ struct fk_client {
 	_Atomic uint32_t gone;		    /* the daemon is; never cleared */
 	_Alignas(64) _Atomic uint32_t room; /* futex word: goes up when a record came free */
 	_Atomic uint32_t room_waiters;
+	/* hints of who submits: { pool's generation:32, word of a worker when it was woken:32 } */
+	_Alignas(64) _Atomic uint64_t woken[LIMIT_WORKERS];
 };
 
 /* 0, or -EPERM in a child. Costs one load. */
@@ -122,16 +124,18 @@ uint64_t submit_length(struct ring *ring);
 
 /*
  * submit.c: the publisher's part of shm/wake.h, after wake_published(), for a job in this ring.
+ * woken: a word for each worker, 0 at first, that remembers what was woken already; or NULL.
  * Returns the worker that was found awake or was woken, or n_workers if the dispatcher has it now.
  */
-uint32_t submit_wake(const struct board *board, uint32_t n_workers, uint32_t ring);
+uint32_t submit_wake(const struct board *board, uint32_t n_workers, uint32_t ring,
+		     _Atomic uint64_t *woken);
 
 /*
  * submit.c: publishes a payload in the ring that suits best, or in the next that has room.
  * Returns the ring, or -EAGAIN if all are full.
  */
 int submit_publish(const struct board *board, struct tenant_segment *tenant, uint32_t n_workers,
-		   uint32_t last, uint32_t random, uint32_t payload);
+		   uint32_t last, uint32_t random, uint32_t payload, _Atomic uint64_t *woken);
 
 /* wait.c: waits for one job as fk_wait() does, with the checks done. */
 int wait_job(struct fk_client *client, fk_job job, uint64_t timeout_ns);

@@ -20,7 +20,8 @@
  *   I3. Between the publication and the reading of any worker's word stands wake_published().
  *       Words that were read before it, for the choice, are not used after it.
  *   I4. submit_wake() returns only after it saw a word that is LOOKING, woke a sleeper, saw the
- *       word of a sleeper change, or has done the same with the dispatcher: W1 to W3 of wake.h.
+ *       word of a sleeper change or knew this sleep to be woken already, or has done the same with
+ *       the dispatcher: W1 to W3 of wake.h.
  *
  * THE ONE LIMIT TO I4
  *   A worker that has stored SLEEPING and sleeps not yet makes FUTEX_WAKE find nobody. It is tried
@@ -138,12 +139,31 @@ uint32_t submit_pick(const struct board *board, struct tenant_segment *tenant, u
 	return submit_length(&tenant->rings[b]) < submit_length(&tenant->rings[a]) ? b : a;
 }
 
-/* True if a sleeper was woken or its word is not the value any more; false: the limit above. */
-static int wake_word(const _Atomic uint32_t *word, uint32_t value)
+/*
+ * Wakes who sleeps with this value. woken: where the value that was last woken stands, with the
+ * pool's generation; NULL: nowhere. A worker that was woken from this very sleep and has not come
+ * to change its word yet is as good as one that looks: the change comes after the read of the word,
+ * and a look at all rings after the change (W2). So a burst of jobs makes one system call, not one
+ * each until the worker runs. True if a sleeper was woken or its word is not the value any more;
+ * false: the limit above.
+ */
+static int wake_word(const struct board *board, const _Atomic uint32_t *word, uint32_t value,
+		     _Atomic uint64_t *woken)
 {
+	/* Relaxed: a sleep is known by its number, and a new pool may count from the start. */
+	uint64_t sleep =
+		(uint64_t)atomic_load_explicit(&board->manager.pool_generation, memory_order_relaxed)
+			<< 32 |
+		value;
+
+	if (woken && atomic_load_explicit(woken, memory_order_relaxed) == sleep)
+		return 1;
 	for (uint32_t i = 0; i < SUBMIT_WAKES; i++) {
-		if (futex_wake(word, 1) > 0)
+		if (futex_wake(word, 1) > 0) {
+			if (woken)
+				atomic_store_explicit(woken, sleep, memory_order_relaxed);
 			return 1;
+		}
 		if (wake_load(word) != value)
 			return 1;
 		if (i < SUBMIT_BUSY_WAKES)
@@ -154,7 +174,8 @@ static int wake_word(const _Atomic uint32_t *word, uint32_t value)
 	return 0;
 }
 
-uint32_t submit_wake(const struct board *board, uint32_t n_workers, uint32_t ring)
+uint32_t submit_wake(const struct board *board, uint32_t n_workers, uint32_t ring,
+		     _Atomic uint64_t *woken)
 {
 	uint32_t sleeper = n_workers;
 	uint32_t value = 0;
@@ -164,7 +185,8 @@ uint32_t submit_wake(const struct board *board, uint32_t n_workers, uint32_t rin
 	value = wake_load(&board->workers[w].wake);
 	if (wake_state(value) == WAKE_LOOKING)
 		return w;
-	if (wake_state(value) == WAKE_SLEEPING && wake_word(&board->workers[w].wake, value))
+	if (wake_state(value) == WAKE_SLEEPING &&
+	    wake_word(board, &board->workers[w].wake, value, woken ? &woken[w] : NULL))
 		return w;
 
 	/* It is BUSY: somebody else who will look, or who can be woken. */
@@ -181,18 +203,19 @@ uint32_t submit_wake(const struct board *board, uint32_t n_workers, uint32_t rin
 			value = other;
 		}
 	}
-	if (sleeper < n_workers && wake_word(&board->workers[sleeper].wake, value))
+	if (sleeper < n_workers &&
+	    wake_word(board, &board->workers[sleeper].wake, value, woken ? &woken[sleeper] : NULL))
 		return sleeper;
 
 	/* All BUSY. A dispatcher that is awake looks once more before it sleeps. */
 	value = wake_load(&board->dispatcher);
 	if (wake_state(value) == WAKE_SLEEPING)
-		(void)wake_word(&board->dispatcher, value);
+		(void)wake_word(board, &board->dispatcher, value, NULL);
 	return n_workers;
 }
 
 int submit_publish(const struct board *board, struct tenant_segment *tenant, uint32_t n_workers,
-		   uint32_t last, uint32_t random, uint32_t payload)
+		   uint32_t last, uint32_t random, uint32_t payload, _Atomic uint64_t *woken)
 {
 	uint32_t ring = submit_pick(board, tenant, n_workers, last, random);
 
@@ -202,7 +225,7 @@ int submit_publish(const struct board *board, struct tenant_segment *tenant, uin
 		if (ring_push(&tenant->rings[ring], payload, &position) == RING_OK) {
 			tenant_mark(tenant, ring);
 			wake_published();
-			(void)submit_wake(board, n_workers, ring);
+			(void)submit_wake(board, n_workers, ring, woken);
 			return (int)ring;
 		}
 		if (++ring == n_workers)
@@ -317,9 +340,10 @@ static int submit(struct fk_client *client, const fk_task *task, const void *arg
 		random = random * 1664525u + 1013904223u;
 		atomic_store_explicit(&client->random, random, memory_order_relaxed);
 		random ^= random >> 15;
-		ring = submit_publish(
-			client->board, client->tenant, client->n_workers, last, random,
-			ring_payload(client->id, client->generation, (uint32_t)index));
+		ring = submit_publish(client->board, client->tenant, client->n_workers, last,
+				      random,
+				      ring_payload(client->id, client->generation, (uint32_t)index),
+				      client->woken);
 		if (likely(ring >= 0)) {
 			if ((uint32_t)ring != last)
 				atomic_store_explicit(&client->last, (uint32_t)ring,

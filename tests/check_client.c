@@ -164,7 +164,7 @@ static void run(uint32_t payload)
 	memcpy(numbers, job->args, sizeof(numbers));
 	memcpy(&ref, job->args, sizeof(ref));
 	ck_assert(job->task_hash == fake.board->tasks[job->task].hash);
-	switch (job->task) {
+	switch (atomic_load(&job->task)) {
 	case 0:
 		numbers[0] += numbers[1];
 		memcpy(job->result, numbers, 8);
@@ -238,7 +238,7 @@ static void *work(void *number)
 			wake_busy(word);
 			ring = take(NULL);
 			if (ring >= 0)
-				(void)submit_wake(fake.board, fake.n_workers, (uint32_t)ring);
+				(void)submit_wake(fake.board, fake.n_workers, (uint32_t)ring, NULL);
 			run(payload);
 			continue;
 		}
@@ -460,7 +460,7 @@ START_TEST(a_busy_workers_job_wakes_a_sleeper_and_nobody_else)
 	s.word = &fake.board->workers[2].wake;
 	/* Not asleep yet or already: submit_wake() has to find it in either case. */
 	pthread_create(&s.thread, NULL, sleep_on_word, &s);
-	while (submit_wake(fake.board, 3, 0) == 3)
+	while (submit_wake(fake.board, 3, 0, NULL) == 3)
 		;
 	pthread_join(s.thread, NULL);
 	ck_assert_int_eq(s.result, 0);
@@ -475,7 +475,7 @@ START_TEST(a_job_in_a_sleepers_ring_wakes_it)
 	s.word = &fake.board->workers[1].wake;
 	pthread_create(&s.thread, NULL, sleep_on_word, &s);
 	/* If it cannot be woken after thousands of tries, the one that looks has the duty. */
-	while (submit_wake(fake.board, 2, 1) != 1)
+	while (submit_wake(fake.board, 2, 1, NULL) != 1)
 		;
 	pthread_join(s.thread, NULL);
 	ck_assert_int_eq(s.result, 0);
@@ -492,7 +492,7 @@ START_TEST(with_all_busy_the_dispatcher_is_woken)
 	s.word = &fake.board->dispatcher;
 	pthread_create(&s.thread, NULL, sleep_on_word, &s);
 	do {
-		ck_assert_uint_eq(submit_wake(fake.board, 3, 1), 3);
+		ck_assert_uint_eq(submit_wake(fake.board, 3, 1, NULL), 3);
 		tries++;
 	} while (pthread_tryjoin_np(s.thread, NULL) != 0);
 	ck_assert_int_eq(s.result, 0);
@@ -504,12 +504,12 @@ START_TEST(who_looks_needs_no_wake)
 {
 	set_words((uint32_t[]){ WAKE_BUSY, WAKE_SLEEPING, WAKE_LOOKING }, 3);
 	/* Nobody sleeps on the word of worker 1, so a wake of it would not come back quickly. */
-	ck_assert_uint_eq(submit_wake(fake.board, 3, 0), 2);
-	ck_assert_uint_eq(submit_wake(fake.board, 3, 2), 2);
+	ck_assert_uint_eq(submit_wake(fake.board, 3, 0, NULL), 2);
+	ck_assert_uint_eq(submit_wake(fake.board, 3, 2, NULL), 2);
 	atomic_store(&fake.board->dispatcher, WAKE_LOOKING);
 	atomic_store(&fake.board->workers[1].wake, WAKE_BUSY);
 	atomic_store(&fake.board->workers[2].wake, WAKE_BUSY);
-	ck_assert_uint_eq(submit_wake(fake.board, 3, 0), 3);
+	ck_assert_uint_eq(submit_wake(fake.board, 3, 0, NULL), 3);
 }
 END_TEST
 
@@ -518,7 +518,32 @@ START_TEST(a_sleeper_that_never_sleeps_passes_the_duty_on)
 	/* A pool that died: its words say SLEEPING for ever, and nobody is there to be woken. */
 	set_words((uint32_t[]){ WAKE_SLEEPING, WAKE_SLEEPING }, 2);
 	atomic_store(&fake.board->dispatcher, WAKE_SLEEPING);
-	ck_assert_uint_eq(submit_wake(fake.board, 2, 0), 2);
+	ck_assert_uint_eq(submit_wake(fake.board, 2, 0, NULL), 2);
+}
+END_TEST
+
+START_TEST(a_sleep_is_woken_once_and_the_next_pools_again)
+{
+	_Atomic uint64_t woken[1] = { 0 };
+	struct sleeper s = { .result = 1 };
+
+	set_words((uint32_t[]){ WAKE_SLEEPING }, 1);
+	atomic_store(&fake.board->dispatcher, WAKE_LOOKING);
+	s.word = &fake.board->workers[0].wake;
+	pthread_create(&s.thread, NULL, sleep_on_word, &s);
+	while (submit_wake(fake.board, 1, 0, woken) != 0)
+		;
+	pthread_join(s.thread, NULL);
+	ck_assert_int_eq(s.result, 0);
+	/* The word still says SLEEPING, as if the worker had not run yet: on its way. */
+	ck_assert_uint_eq(submit_wake(fake.board, 1, 0, woken), 0);
+	/* The same number in another pool is another sleep, which nobody woke. */
+	atomic_store(&fake.board->manager.pool_generation, 1);
+	ck_assert_uint_eq(submit_wake(fake.board, 1, 0, woken), 1);
+	/* And so is the next number. */
+	atomic_store(&fake.board->manager.pool_generation, 0);
+	atomic_fetch_add(s.word, WAKE_SEQ);
+	ck_assert_uint_eq(submit_wake(fake.board, 1, 0, woken), 1);
 }
 END_TEST
 
@@ -526,10 +551,10 @@ START_TEST(a_full_ring_gives_way_to_the_next_until_all_are_full)
 {
 	set_words((uint32_t[]){ WAKE_LOOKING, WAKE_LOOKING }, 2);
 	for (uint32_t i = 0; i < RING_SLOTS; i++)
-		ck_assert_int_eq(submit_publish(fake.board, fake.tenant, 2, 0, 0, i), 0);
+		ck_assert_int_eq(submit_publish(fake.board, fake.tenant, 2, 0, 0, i, NULL), 0);
 	for (uint32_t i = 0; i < RING_SLOTS; i++)
-		ck_assert_int_eq(submit_publish(fake.board, fake.tenant, 2, 0, 0, i), 1);
-	ck_assert_int_eq(submit_publish(fake.board, fake.tenant, 2, 0, 0, 0), -EAGAIN);
+		ck_assert_int_eq(submit_publish(fake.board, fake.tenant, 2, 0, 0, i, NULL), 1);
+	ck_assert_int_eq(submit_publish(fake.board, fake.tenant, 2, 0, 0, 0, NULL), -EAGAIN);
 	ck_assert_uint_eq(atomic_load(&fake.tenant->summary[0]), 3);
 }
 END_TEST
@@ -1079,6 +1104,7 @@ CHECK_MAIN("client", the_last_worker_is_chosen_while_it_looks, a_sleeper_is_chos
 	   a_busy_workers_job_wakes_a_sleeper_and_nobody_else, a_job_in_a_sleepers_ring_wakes_it,
 	   with_all_busy_the_dispatcher_is_woken, who_looks_needs_no_wake,
 	   a_sleeper_that_never_sleeps_passes_the_duty_on,
+	   a_sleep_is_woken_once_and_the_next_pools_again,
 	   a_full_ring_gives_way_to_the_next_until_all_are_full,
 	   submitting_makes_no_system_call_where_a_worker_is_awake, a_call_gives_the_result,
 	   every_outcome_has_its_error, what_does_not_fit_the_signature_is_refused,

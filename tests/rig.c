@@ -89,14 +89,17 @@ void rig_start(struct rig *rig, uint32_t workers, const struct fk_module *module
 					RIG_EPOCH, 0, 0600);
 	rig->client_fd = segment_create("client", SEGMENT_CLIENT, heap_offset + RIG_HEAP, RIG_EPOCH,
 					0, 0600);
-	rig->tenant = rig_map(rig->tenant_fd, SEGMENT_TENANT);
 	rig->client = rig_map(rig->client_fd, SEGMENT_CLIENT);
 	rig->client->n_jobs = RIG_JOBS;
 	rig->client->heap_size = RIG_HEAP;
-	rig->jobs = (struct job *)(rig->client + 1);
-	rig->heap = (char *)rig->client + heap_offset;
+	segment_unmap(rig->client, heap_offset + RIG_HEAP);
 	ck_assert_int_eq(intake_add_tenant(pool, 0, 0, rig->tenant_fd), 0);
 	ck_assert_int_eq(intake_add_client(pool, 0, 1, 0, 0, 1, rig->client_fd), 0);
+	/* The pool's own mappings: ThreadSanitizer knows addresses, not memory. */
+	rig->tenant = pool->intake.tenants[0].segment;
+	rig->client = pool->intake.clients[0].segment;
+	rig->jobs = pool->intake.clients[0].jobs;
+	rig->heap = pool->intake.clients[0].heap;
 
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, WORKER_STACK);
@@ -124,8 +127,6 @@ void rig_stop(struct rig *rig)
 	segment_unmap(pool->intake.tenants[0].segment, pool->intake.tenants[0].size);
 	segment_unmap(pool->intake.clients[0].segment, pool->intake.clients[0].segment_size);
 	free(pool->intake.clients[0].tails);
-	segment_unmap(rig->tenant, tenant_segment_size(pool->n_workers));
-	segment_unmap(rig->client, client_segment_heap_offset(RIG_JOBS) + RIG_HEAP);
 	segment_unmap(pool->board, pool->board_size);
 	segment_unmap(pool->arena, pool->arena_size);
 	close(rig->board_fd);

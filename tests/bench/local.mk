@@ -20,6 +20,7 @@ BENCH_H = \
 BENCH_COMMON = tests/bench/peer.o tests/bench/uts_tree.o
 
 BENCH_BUILT = \
+	tests/bench/bench_forkd \
 	tests/bench/control_pingpong \
 	tests/bench/peer_serial \
 	tests/bench/peer_serial_noinline \
@@ -35,6 +36,39 @@ if HAVE_LIBGOMP
 BENCH_BUILT += tests/bench/peer_libgomp
 endif
 
+# forkd's side is a client like any other, in the tree's own flags: it only submits. The daemon it
+# starts is the one of this build, so is every module; counted/ has some of them once more, with
+# forks counted.
+EXTRA_PROGRAMS += tests/bench/bench_forkd
+tests_bench_bench_forkd_SOURCES = \
+	daemon/modules/uts_tree.c \
+	daemon/modules/uts_tree.h \
+	tests/bench/bench_forkd.c \
+	tests/bench/bench_pool.c \
+	tests/bench/bench_pool.h \
+	tests/bench/peer.c \
+	tests/bench/peer.h \
+	tests/bench/work.h
+tests_bench_bench_forkd_CFLAGS = $(AM_CFLAGS) $(NETTLE_CFLAGS)
+tests_bench_bench_forkd_LDADD = $(CLIENT_LIBS) $(NETTLE_LIBS) -lm
+
+EXTRA_LTLIBRARIES += tests/modules/counted/fib.la tests/modules/counted/flat.la
+tests_modules_counted_fib_la_SOURCES = daemon/modules/fib.c
+tests_modules_counted_fib_la_CPPFLAGS = $(AM_CPPFLAGS) -DFK_COUNT_FORKS
+tests_modules_counted_fib_la_CFLAGS = $(MODULE_CFLAGS)
+tests_modules_counted_fib_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+tests_modules_counted_flat_la_SOURCES = tests/modules/flat.c
+tests_modules_counted_flat_la_CPPFLAGS = $(AM_CPPFLAGS) -DFK_COUNT_FORKS
+tests_modules_counted_flat_la_CFLAGS = $(MODULE_CFLAGS)
+tests_modules_counted_flat_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+
+BENCH_MODULES = \
+	tests/modules/deep.la \
+	tests/modules/flat.la \
+	tests/modules/null.la \
+	tests/modules/counted/fib.la \
+	tests/modules/counted/flat.la
+
 dist_noinst_SCRIPTS += tests/bench/bench
 EXTRA_DIST += \
 	$(BENCH_H) \
@@ -44,7 +78,7 @@ EXTRA_DIST += \
 	tests/bench/peer_omp.c \
 	tests/bench/peer_serial.c \
 	tests/bench/peer_tbb.cc
-CLEANFILES += $(BENCH_COMMON) $(BENCH_BUILT) bench.json
+CLEANFILES += $(BENCH_COMMON) $(BENCH_BUILT) $(EXTRA_LTLIBRARIES) bench.json bench.txt
 
 BENCH_DIR = @mkdir -p tests/bench
 
@@ -87,7 +121,7 @@ tests/bench/peer_libgomp: tests/bench/peer_omp.c $(BENCH_H) $(BENCH_COMMON)
 		-DPEER_NAME='"libgomp"' \
 		-o $@ $(top_srcdir)/tests/bench/peer_omp.c $(BENCH_COMMON) $(BENCH_LIBS)
 
-bench-programs: $(BENCH_BUILT)
+bench-programs: $(BENCH_BUILT) $(BENCH_MODULES)
 
 bench-run: all bench-programs
 	$(PYTHON3) $(top_srcdir)/tests/bench/bench --dir tests/bench --json bench.json $(BENCH_FLAGS)

@@ -59,7 +59,8 @@ FK_BODY(flat)
 }
 FK_END(flat)
 
-FK_TASK(fk_void, fill, (struct fk_buf, out, int64_t, rounds), uint32_t *slots; int64_t n; int64_t i;)
+FK_TASK(fk_void, fill, (struct fk_buf, out, int64_t, rounds), uint32_t *slots; int64_t n;
+	int64_t i;)
 {
 	if (out.size < sizeof(uint32_t))
 		FK_LEAF();
