@@ -303,7 +303,6 @@ static int cpus(void)
 
 static int init_private(fk_client *client)
 {
-	uint32_t generation = (uint32_t)(clock_ns() ^ (uint64_t)getpid() << 12);
 	_Atomic uint32_t *alive;
 
 	alive = mmap(NULL, CLIENT_ALIVE_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
@@ -318,14 +317,17 @@ static int init_private(fk_client *client)
 	client->slots = calloc(client->n_jobs, sizeof(*client->slots));
 	if (!client->slots)
 		return -ENOMEM;
-	/* The rows of the ledger may remember the last client that had this place: not the same
-	 * generation again. */
-	generation = generation * 2654435761u >> 8;
+	/* The ledger remembers the generations of the client that had this place before; the manager
+	 * left the last of each in the record. */
 	for (uint32_t i = client->n_jobs; i-- > 0;) {
-		atomic_init(&client->slots[i].generation, generation ? generation : 1);
+		uint32_t last = atomic_load_explicit(&client->jobs[i].state, memory_order_relaxed) >>
+				JOB_GEN_SHIFT;
+		uint32_t next = (last + 1) & JOB_GEN_MASK;
+
+		atomic_init(&client->slots[i].generation, next ? next : 1);
 		slots_give(client, i);
 	}
-	atomic_init(&client->random, generation);
+	atomic_init(&client->random, (uint32_t)clock_ns() ^ (uint32_t)getpid() << 12);
 	client->spin_max = cpus() > 1 ? CLIENT_SPIN_NS : 0;
 	atomic_init(&client->spin, client->spin_max);
 	return 0;

@@ -185,6 +185,7 @@ static void exec_forkd(const struct session *s, pid_t parent, int n_options, cha
 	static char config_option[] = "--config=/dev/null";
 	static char socket_option[] = "--socket";
 	static char modules_option[] = "--module-dir";
+	static char level_option[] = "--log-level=warning";
 	_cleanup_free_ char **argv = calloc((size_t)n_options + SESSION_ARGS + 1, sizeof(*argv));
 	int own_config = 0;
 	int n = 0;
@@ -198,6 +199,8 @@ static void exec_forkd(const struct session *s, pid_t parent, int n_options, cha
 			      (!options[i][8] || options[i][8] == '=');
 	if (!own_config)
 		argv[n++] = config_option;
+	/* The terminal is the command's; the user's own --log-level comes behind, and wins. */
+	argv[n++] = level_option;
 	argv[n++] = socket_option;
 	argv[n++] = (char *)(uintptr_t)s->socket;
 	if (s->modules[0]) {

@@ -159,7 +159,7 @@ static int wake_word(const struct board *board, const _Atomic uint32_t *word, ui
 	if (woken && atomic_load_explicit(woken, memory_order_relaxed) == sleep)
 		return 1;
 	for (uint32_t i = 0; i < SUBMIT_WAKES; i++) {
-		if (futex_wake(word, 1) > 0) {
+		if (futex_wake(word, INT32_MAX) > 0) {
 			if (woken)
 				atomic_store_explicit(woken, sleep, memory_order_relaxed);
 			return 1;

@@ -890,6 +890,14 @@ void options_print_man(FILE *out, int flags)
 	}
 }
 
+void options_print_sample(FILE *out)
+{
+	fputs("# forkd.conf(5): every option of forkd, at its default.\n\n[forkd]\n", out);
+	for (size_t i = 0; i < OPTION_ROWS; i++)
+		fprintf(out, "\n# %s\n# %s = %s\n", option_rows[i].help, option_rows[i].name,
+			option_rows[i].def);
+}
+
 int options_log_level(const struct options *o)
 {
 	return LOG_LEVEL_ERROR + (int)o->log_level;

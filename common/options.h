@@ -82,6 +82,8 @@ void options_print(const struct options *o, FILE *out);
 void options_print_help(FILE *out);
 /* The list of options as mdoc(7) items; with @flags those of the command line alone as well. */
 void options_print_man(FILE *out, int flags);
+/* A forkd.conf with every option at its default, commented out. */
+void options_print_sample(FILE *out);
 
 /* The option log-level as log_set_level() takes it. */
 int options_log_level(const struct options *o);

@@ -277,37 +277,34 @@ static bool intake_accept(struct worker *w, uint32_t tenant, uint32_t payload, u
 	uint32_t slot = (uint32_t)(client - pool->intake.clients);
 	uint32_t row = slot * pool->arena->max_jobs + index;
 	_Atomic uint64_t *word = &arena_rows(pool->arena)[row];
-	struct ledger_row old = ledger_unpack(atomic_load_explicit(word, memory_order_relaxed));
+	uint64_t expected = atomic_load_explicit(word, memory_order_relaxed);
 	uint32_t generation =
 		atomic_load_explicit(&job->generation, memory_order_relaxed) & JOB_GEN_MASK;
 	uint32_t flags = atomic_load_explicit(&job->flags, memory_order_relaxed);
-
-	/* A row that is FINISHING for another generation: the client has seen that outcome, while
-	 * the worker that gave it has not come to freeing the row yet. */
-	bool free = old.state == LEDGER_FREE || old.state == LEDGER_FINISHING;
-
-	if (!free || old.generation == generation) {
-		/* Submitted twice (ledger.h, I3). */
-		atomic_fetch_add_explicit(&pool->board->clients[slot].refused, 1,
-					  memory_order_relaxed);
-		COUNT(w, refused);
-		intake_put(pool, client);
-		return false;
-	}
 	struct ledger_row row_new = {
 		.generation = generation,
 		.state = LEDGER_QUEUED,
 		.flags = flags & JOB_IDEMPOTENT ? LEDGER_FLAG_IDEMPOTENT : 0,
 	};
-	uint64_t expected = ledger_pack(old);
 
-	/* Two rings may hold the same record at once: one of the two words loses here. */
-	if (!atomic_compare_exchange_strong_explicit(word, &expected, ledger_pack(row_new),
-						     memory_order_relaxed, memory_order_relaxed)) {
-		COUNT(w, refused);
-		intake_put(pool, client);
-		return false;
-	}
+	/* Once more if the row was freed at the same moment (root_row_free()). Two rings may hold
+	 * the same record at once: the one of the two words that comes second finds it QUEUED. */
+	do {
+		struct ledger_row old = ledger_unpack(expected);
+		/* A row that is FINISHING for another generation: the client has seen that outcome,
+		 * while the worker that gave it has not come to freeing the row yet. */
+		bool free = old.state == LEDGER_FREE || old.state == LEDGER_FINISHING;
+
+		if (!free || old.generation == generation) {
+			/* Submitted twice (ledger.h, I3). */
+			atomic_fetch_add_explicit(&pool->board->clients[slot].refused, 1,
+						  memory_order_relaxed);
+			COUNT(w, refused);
+			intake_put(pool, client);
+			return false;
+		}
+	} while (!atomic_compare_exchange_weak_explicit(
+		word, &expected, ledger_pack(row_new), memory_order_relaxed, memory_order_relaxed));
 	atomic_store_explicit(&job->drained_ns, now, memory_order_relaxed);
 	*ret_row = row;
 	return true;

@@ -25,6 +25,7 @@ libpool_la_SOURCES = \
 	daemon/deque.h \
 	daemon/intake.c \
 	daemon/intake.h \
+	daemon/join.h \
 	daemon/module.c \
 	daemon/module.h \
 	daemon/pool.c \

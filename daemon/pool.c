@@ -59,7 +59,7 @@ bool pool_wake_word(_Atomic uint32_t *word, uint32_t value)
 	/* wake.h: until one was woken or the value changed. The sleeper may be on its way into the
 	 * futex, on this very CPU. */
 	while (wake_load(word) == value) {
-		if (futex_wake(word, 1) > 0)
+		if (futex_wake(word, INT32_MAX) > 0)
 			return true;
 		sched_yield();
 	}

@@ -43,12 +43,6 @@
  *
  *   Each row has a counter or a pair of them (lost, taken_back, joins_last, joins_waited, unnested,
  *   moved), and tests/check_strand.c drives each.
- *
- * THE SPLIT COUNTER (Nowa, Schmaus et al. 2021; libfork)
- *   steals is counted by whoever resumes the stolen P, joins starts at 0 and is counted down by
- *   each child that ends after the paths have parted. At the join P adds steals: the sum is 0 for
- *   exactly one of them, P or the last child, because before P adds it is negative, and after it
- *   each child lowers it by one to 0 at last. That one owns P.
  */
 #include "daemon/strand.h"
 
@@ -56,6 +50,7 @@
 #include <stdlib.h>
 
 #include "common/log.h"
+#include "daemon/join.h"
 #include "daemon/pool.h"
 #include "daemon/root.h"
 
@@ -145,9 +140,7 @@ static struct fk_frame *strand_child_ended(struct worker *w, struct fk_frame *pa
 	strand_reset_deque(w);
 	if (w->fk.sp == (char *)(parent + 1))
 		strand_give_stack(w, parent);
-	/* ORDER join/count [N1]: release, the child's result and the stack come before the count;
-	 * acquire, the last one sees those of all others. Pairs with itself and fk_rt_join(). */
-	if (atomic_fetch_sub_explicit(&parent->joins, 1, memory_order_acq_rel) != 1)
+	if (!join_child(&parent->joins))
 		return NULL;
 	COUNT(w, joins_last);
 	parent->steals = 0;
@@ -304,13 +297,9 @@ bool fk_rt_pop(struct fk_worker *fk, struct fk_entry *b, struct fk_frame *frame,
 bool fk_rt_join(struct fk_worker *fk, struct fk_frame *frame)
 {
 	struct worker *w = worker_of(fk);
-	int32_t steals = (int32_t)frame->steals;
 
 	assert(w->fk.sp != (char *)(frame + 1)); /* O3 */
-	/* ORDER join/count [N1]: acquire, the results and the stack of children that ended;
-	 * release, so that the last child sees the frame as this strand leaves it. Pairs with
-	 * strand_child_ended(). */
-	if (atomic_fetch_add_explicit(&frame->joins, steals, memory_order_acq_rel) + steals != 0) {
+	if (!join_parent(&frame->joins, frame->steals)) {
 		/* The frame may run elsewhere by now. */
 		COUNT(w, joins_waited);
 		return false;

@@ -21,14 +21,16 @@
 #define DAEMON_PATIENCE 60u /* seconds */
 #define DAEMON_POOLS	64u
 
-/* Looks until the condition holds; the looks are a millisecond apart. */
-#define DAEMON_AWAIT(condition)                                                                    \
+/* Looks until the condition holds; the looks are a millisecond apart, or not at all. */
+#define DAEMON_AWAIT(condition)	     DAEMON_AWAIT_(condition, 1)
+#define DAEMON_AWAIT_BUSY(condition) DAEMON_AWAIT_(condition, 0)
+#define DAEMON_AWAIT_(condition, ms)                                                               \
 	do {                                                                                       \
 		uint64_t await_end = clock_ns() + DAEMON_PATIENCE * NSEC_PER_SEC;                  \
                                                                                                    \
 		while (!(condition)) {                                                             \
 			ck_assert_msg(clock_ns() < await_end, "in vain: %s", #condition);          \
-			(void)poll(NULL, 0, 1);                                                    \
+			(void)poll(NULL, 0, ms);                                                   \
 		}                                                                                  \
 	} while (0)
 

@@ -51,6 +51,8 @@
 #define HEAP_SLACK	 (1u << 20)
 #define SOAK_TENTHS	 10
 #define SOAK_GROWTH_KIB	 1024
+#define SOAK_LEAVES	 20000
+#define SOAK_ROUNDS	 1000
 #define CLIENTS_MAX	 64
 
 static struct bench_pool pool;
@@ -377,28 +379,37 @@ static int memory(struct args *args)
 
 /*
  * Jobs until there were so many steals, PSS after each tenth. The first tenth is the measure: what
- * a steal leaves behind would show as growth after it.
+ * a steal leaves behind would show as growth after it. A flat loop of leaves that last about as
+ * long as a steal gives most of them; trees add those that end in a join by another worker.
  */
 static int soak(struct args *args)
 {
 	uint64_t target = (uint64_t)number(args->words[0], SOAK_TENTHS, INT64_C(100000000000));
+	union fk_value flat_args[2] = { { .i64 = SOAK_LEAVES }, { .i64 = SOAK_ROUNDS } };
 	uint64_t began;
 	uint64_t jobs = 0;
 	int64_t kib[SOAK_TENTHS];
 	int64_t most = 0;
+	int64_t expected = 0;
 
+	for (int64_t i = 0; i < SOAK_LEAVES; i++)
+		expected += work_leaf(i, SOAK_ROUNDS);
+	modules = BENCH_MODULES_COUNTED;
 	start(args->threads);
 	began = now_ns();
 	for (int tenth = 0; tenth < SOAK_TENTHS; tenth++) {
 		while (bench_pool_counter(client, "steals") <
 		       target / SOAK_TENTHS * (uint64_t)(tenth + 1)) {
-			int64_t n = 20 + (int64_t)(jobs % 8);
+			int64_t sum;
 
-			if (fib(n) != work_fib(n))
-				bench_die("fib %lld is wrong", (long long)n);
-			/* Few nodes at once and leaves that take their time: strands are short. */
-			if (jobs++ % 64 == 0 && nqueens(8) != 92)
-				bench_die("nqueens 8 is wrong");
+			bench_pool_call(client, bench_pool_task(client, "flat:rounds"), flat_args,
+					2, &sum, sizeof(sum));
+			if (sum != expected)
+				bench_die("flat:rounds: %lld is wrong", (long long)sum);
+			for (int64_t n = 16; n < 24; n++)
+				if (call_i64("fib:fib", n) != work_fib(n))
+					bench_die("fib:fib %lld is wrong", (long long)n);
+			jobs += 9;
 		}
 		kib[tenth] = bench_pool_pss(client);
 		if (kib[tenth] > most)

@@ -123,8 +123,11 @@ tests/bench/peer_libgomp: tests/bench/peer_omp.c $(BENCH_H) $(BENCH_COMMON)
 
 bench-programs: $(BENCH_BUILT) $(BENCH_MODULES)
 
-bench-run: all bench-programs
-	$(PYTHON3) $(top_srcdir)/tests/bench/bench --dir tests/bench --json bench.json $(BENCH_FLAGS)
+# A second make, or two of them would build the libraries at the same time under -j.
+bench-run: all
+	$(MAKE) $(AM_MAKEFLAGS) bench-programs
+	$(PYTHON3) $(top_srcdir)/tests/bench/bench --dir tests/bench --json bench.json \
+		--text bench.txt $(BENCH_FLAGS)
 
 BENCH_TARGETS += bench-run
 .PHONY: bench-programs bench-run

@@ -5,7 +5,9 @@
 SCRIPT_TESTS += tests/model/run
 
 EXTRA_DIST += \
+	tests/model/deque.c \
 	tests/model/job.c \
+	tests/model/join.c \
 	tests/model/model.h \
 	tests/model/ring.c \
 	tests/model/run.h \

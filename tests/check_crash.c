@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * crash: tasks that kill the pool, and pools that are killed: each job gets exactly one outcome,
+ * and the next pool goes on
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/client.h"
+#include "common/util.h"
+#include "tests/daemon.h"
+#define CHECK_TIMEOUT 120
+#include "tests/check_unit.h"
+
+#define QUEUED 40
+
+static struct daemon d;
+static fk_client *c;
+
+static void setup(const char *workers)
+{
+	memset(&d, 0, sizeof(d));
+	daemon_start(&d, workers, NULL);
+	c = daemon_open(&d);
+}
+
+static void teardown(void)
+{
+	int64_t n = 0;
+
+	/* Whatever has happened: the handle is as good as ever. */
+	ck_assert_int_eq(fk_call(c, "fib:fib", &n, INT64_C(20)), 0);
+	ck_assert_int_eq(n, 6765);
+	ck_assert_int_eq(fk_close(c), 0);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+
+static fk_job submit(const char *name, unsigned int flags, int64_t a, int64_t b)
+{
+	const union fk_value values[2] = { { .i64 = a }, { .i64 = b } };
+	const fk_task *task;
+	fk_job job = 0;
+
+	ck_assert_int_eq(fk_task_find(c, name, &task), 0);
+	ck_assert_int_eq(fk_submit_values(c, task, values, fk_task_args_size(task) / 8, flags, &job),
+			 0);
+	return job;
+}
+
+static int outcome(fk_job job, int *ret_signo)
+{
+	ck_assert_int_eq(fk_wait(c, job, DAEMON_PATIENCE * NSEC_PER_SEC), 0);
+	return fk_outcome(c, job, NULL, ret_signo);
+}
+
+static void see_sum(fk_job job, int64_t sum)
+{
+	int64_t n = 0;
+
+	ck_assert_int_eq(outcome(job, NULL), FK_DONE);
+	ck_assert_int_eq(fk_result(c, job, &n, sizeof(n)), 0);
+	ck_assert_int_eq(n, sum);
+}
+
+static void wait_for_pool_after(pid_t old)
+{
+	uint64_t start = clock_ns();
+	int64_t n = 0;
+
+	DAEMON_AWAIT((pid_t)atomic_load(&d.board->manager.pool_pid) != old && daemon_pool(&d));
+	ck_assert_int_eq(fk_call(c, "null:add", &n, INT64_C(1), INT64_C(2)), 0);
+	ck_assert_int_eq(n, 3);
+	printf("the next pool's first answer after %" PRIu64 " us\n",
+	       (clock_ns() - start) / NSEC_PER_USEC);
+	ck_assert_uint_lt(clock_ns() - start, (daemon_sanitized() ? 20 : 1) * NSEC_PER_SEC);
+}
+
+/* What stands on the board about the newest crash. */
+static const struct board_crash *newest_crash(uint64_t count)
+{
+	DAEMON_AWAIT(atomic_load(&d.board->manager.crashes) >= count);
+	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), count);
+	return &d.board->crashes[(count - 1) % LIMIT_CRASHES];
+}
+
+/*
+ * Three workers: one runs a job that may not run twice, one runs a job that may; the third gets the
+ * job that crashes, with others queued behind it.
+ */
+static void crash_among_others(const char *task, int signo, int wanted)
+{
+	fk_job bad, once, twice, queued[QUEUED];
+	const struct board_crash *crash;
+	char text[64];
+	pid_t pool;
+	int got = -1;
+
+	setup("--workers=3");
+	pool = daemon_pool(&d);
+	once = submit("crash:hang", 0, 60000, 0);
+	twice = submit("crash:hang", FK_IDEMPOTENT, 1500, 0);
+	DAEMON_AWAIT(daemon_counter(&d, "roots") == 2);
+	bad = submit(task, 0, 0, 0);
+	for (int i = 0; i < QUEUED; i++)
+		queued[i] = submit("null:add", FK_IDEMPOTENT, i, 1000);
+
+	ck_assert_int_eq(outcome(bad, &got), wanted);
+	ck_assert_int_eq(got, signo);
+	ck_assert_int_eq(outcome(once, NULL), FK_LOST);
+	wait_for_pool_after(pool);
+	for (int i = 0; i < QUEUED; i++)
+		see_sum(queued[i], i + 1000);
+	ck_assert_int_eq(outcome(twice, NULL), FK_DONE);
+
+	crash = newest_crash(1);
+	ck_assert_uint_eq(crash->pid, (uint32_t)pool);
+	ck_assert_uint_eq(crash->requeued, 1);
+	if (wanted == FK_CRASHED) {
+		ck_assert_uint_eq(crash->signo, (uint32_t)signo);
+		ck_assert_str_eq(crash->task, task);
+		ck_assert_uint_eq(crash->client_pid, (uint32_t)getpid());
+		ck_assert_uint_eq(crash->lost, 1);
+		(void)snprintf(text, sizeof(text), "died of signal %d", signo);
+		ck_assert(daemon_logged(&d, text, task));
+		(void)snprintf(text, sizeof(text), "job %u of client", (unsigned int)(bad & 0xffff));
+		ck_assert(daemon_logged(&d, text, task));
+	} else {
+		ck_assert_uint_eq(crash->lost, 2);
+	}
+	/* Exactly one: they are what they were. */
+	ck_assert_int_eq(outcome(bad, NULL), wanted);
+	ck_assert_int_eq(outcome(once, NULL), FK_LOST);
+	ck_assert_int_eq(fk_release(c, bad), 0);
+	ck_assert_int_eq(fk_release(c, once), 0);
+	ck_assert_int_eq(fk_release(c, twice), 0);
+	for (int i = 0; i < QUEUED; i++)
+		ck_assert_int_eq(fk_release(c, queued[i]), 0);
+	teardown();
+}
+
+START_TEST(a_task_that_writes_where_nothing_is_is_CRASHED_and_the_others_get_what_they_deserve)
+{
+	crash_among_others("crash:segv", SIGSEGV, FK_CRASHED);
+}
+END_TEST
+
+START_TEST(a_task_that_aborts_is_CRASHED_and_the_others_get_what_they_deserve)
+{
+	crash_among_others("crash:abort", SIGABRT, FK_CRASHED);
+}
+END_TEST
+
+START_TEST(a_task_that_ends_the_process_leaves_every_running_job_LOST_or_run_again)
+{
+	crash_among_others("crash:exit", 0, FK_LOST);
+	/* The folder with the log is gone; that the pool's end was logged is seen below. */
+}
+END_TEST
+
+START_TEST(a_killed_pool_loses_what_ran_and_runs_the_rest_again)
+{
+	fk_job once, twice, queued[QUEUED];
+	pid_t pool;
+
+	setup("--workers=2");
+	pool = daemon_pool(&d);
+	once = submit("crash:hang", 0, 60000, 0);
+	twice = submit("crash:hang", FK_IDEMPOTENT, 2000, 0);
+	DAEMON_AWAIT(daemon_counter(&d, "roots") == 2);
+	/* Both workers are in a leaf: these wait in the rings. */
+	for (int i = 0; i < QUEUED; i++)
+		queued[i] = submit("null:add", 0, i, 1000);
+	ck_assert_int_eq(kill(pool, SIGKILL), 0);
+	ck_assert_int_eq(outcome(once, NULL), FK_LOST);
+	wait_for_pool_after(pool);
+	for (int i = 0; i < QUEUED; i++)
+		see_sum(queued[i], i + 1000);
+	ck_assert_int_eq(outcome(twice, NULL), FK_DONE);
+	ck_assert_uint_eq(newest_crash(1)->signo, SIGKILL);
+	ck_assert_uint_eq(newest_crash(1)->lost, 1);
+	ck_assert_uint_eq(newest_crash(1)->requeued, 1);
+	ck_assert(daemon_logged(&d, "died of signal 9", "no job can be blamed"));
+	teardown();
+}
+END_TEST
+
+START_TEST(an_idle_pool_that_is_killed_comes_back_with_its_clients)
+{
+	pid_t pool;
+
+	setup("--workers=2");
+	pool = daemon_pool(&d);
+	ck_assert_int_eq(kill(pool, SIGKILL), 0);
+	wait_for_pool_after(pool);
+	teardown();
+}
+END_TEST
+
+START_TEST(a_pool_that_crashes_deep_in_stolen_work_blames_the_right_job)
+{
+	fk_job giant, bad;
+	int signo = 0;
+	pid_t pool;
+
+	setup("--workers=2");
+	pool = daemon_pool(&d);
+	giant = submit("fib:fib", 0, daemon_sanitized() ? 38 : 44, 0);
+	DAEMON_AWAIT(daemon_counter(&d, "steals") > 0);
+	bad = submit("crash:segv", 0, 0, 0);
+	ck_assert_int_eq(outcome(bad, &signo), FK_CRASHED);
+	ck_assert_int_eq(signo, SIGSEGV);
+	ck_assert_int_eq(outcome(giant, NULL), FK_LOST);
+	wait_for_pool_after(pool);
+	ck_assert_str_eq(newest_crash(1)->task, "crash:segv");
+	ck_assert_uint_eq(newest_crash(1)->lost, 1);
+	teardown();
+}
+END_TEST
+
+START_TEST(a_task_that_crashes_again_and_again_takes_nobody_with_it)
+{
+	setup("--workers=2");
+	for (int k = 0; k < 12; k++) {
+		pid_t pool = daemon_pool(&d);
+		fk_job bad = submit("crash:segv", 0, 0, 0);
+		fk_job good = submit("null:add", FK_IDEMPOTENT, k, 1);
+
+		ck_assert_int_eq(outcome(bad, NULL), FK_CRASHED);
+		see_sum(good, k + 1);
+		ck_assert_int_eq(fk_release(c, bad), 0);
+		ck_assert_int_eq(fk_release(c, good), 0);
+		DAEMON_AWAIT((pid_t)atomic_load(&d.board->manager.pool_pid) != pool &&
+			     daemon_pool(&d));
+	}
+	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 12);
+	teardown();
+}
+END_TEST
+
+START_TEST(another_client_that_waits_is_told_at_once_and_its_handle_stays_good)
+{
+	fk_client *other;
+	const fk_task *task;
+	fk_job job;
+	int64_t ms = 60000, n = 0;
+	int code = -1, signo = -1;
+
+	setup("--workers=2");
+	other = daemon_open(&d);
+	ck_assert_int_eq(fk_task_find(other, "crash:hang", &task), 0);
+	ck_assert_int_eq(fk_submit(other, task, &ms, sizeof(ms), 0, &job), 0);
+	DAEMON_AWAIT(daemon_counter(&d, "roots") == 1);
+	(void)submit("crash:abort", 0, 0, 0);
+	ck_assert_int_eq(fk_wait(other, job, FK_FOREVER), 0);
+	ck_assert_int_eq(fk_outcome(other, job, &code, &signo), FK_LOST);
+	ck_assert_int_eq(code, 0);
+	ck_assert_int_eq(signo, 0);
+	ck_assert_int_eq(fk_result(other, job, &n, sizeof(n)), -EOWNERDEAD);
+	ck_assert_int_eq(fk_release(other, job), 0);
+	ck_assert_int_eq(fk_call(other, "null:add", &n, INT64_C(20), INT64_C(22)), 0);
+	ck_assert_int_eq(n, 42);
+	ck_assert_int_eq(fk_close(other), 0);
+	teardown();
+}
+END_TEST
+
+CHECK_MAIN("crash", a_task_that_writes_where_nothing_is_is_CRASHED_and_the_others_get_what_they_deserve,
+	   a_task_that_aborts_is_CRASHED_and_the_others_get_what_they_deserve,
+	   a_task_that_ends_the_process_leaves_every_running_job_LOST_or_run_again,
+	   a_killed_pool_loses_what_ran_and_runs_the_rest_again,
+	   an_idle_pool_that_is_killed_comes_back_with_its_clients,
+	   a_pool_that_crashes_deep_in_stolen_work_blames_the_right_job,
+	   a_task_that_crashes_again_and_again_takes_nobody_with_it,
+	   another_client_that_waits_is_told_at_once_and_its_handle_stays_good)

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * kill: clients that are killed at any instruction, a daemon that is told to stop, and one that is
+ * killed
+ *
+ * With SOAK=1 in the environment the first test kills 1,000 clients, else 200.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "client/client.h"
+#include "common/util.h"
+#include "tests/daemon.h"
+#define CHECK_TIMEOUT 550
+#include "tests/check_unit.h"
+
+/* Between the test and its client processes. */
+struct shared {
+	_Atomic uint64_t good;	    /* results that the survivor found right */
+	_Atomic uint64_t submitted; /* by the victim */
+	_Atomic uint32_t stop;
+};
+
+static struct shared *shared;
+static struct daemon d;
+
+static void setup(void)
+{
+	memset(&d, 0, sizeof(d));
+	shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ck_assert_ptr_ne(shared, MAP_FAILED);
+}
+
+static pid_t start(void (*run)(void))
+{
+	pid_t pid;
+
+	(void)fflush(NULL);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (pid)
+		return pid;
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	run();
+	_exit(0);
+}
+
+/* Submits and checks until it is told to stop; ends with 1 if anything is wrong. */
+static void survivor(void)
+{
+	fk_client *c = NULL;
+	int64_t n = 0;
+
+	if (fk_open(d.socket, NULL, &c) < 0)
+		_exit(2);
+	for (int64_t i = 0; !atomic_load(&shared->stop); i++) {
+		int64_t wanted = i % 16 ? i + 7 : 610;
+		int r = i % 16 ? fk_call(c, "null:add", &n, i, INT64_C(7)) :
+				 fk_call(c, "fib:fib", &n, INT64_C(15));
+
+		if (r < 0 || n != wanted) {
+			(void)fprintf(stderr, "survivor: %s, %" PRId64 " for %" PRId64 "\n",
+				      fk_strerror(r), n, wanted);
+			_exit(1);
+		}
+		atomic_fetch_add(&shared->good, 1);
+	}
+	(void)fk_close(c);
+}
+
+/* Submits as fast as it can, waits for nothing but room, until it is killed. */
+static void victim(void)
+{
+	fk_client *c = NULL;
+	const fk_task *add, *fib, *text;
+	fk_job jobs[200];
+
+	while (fk_open(d.socket, NULL, &c) < 0)
+		(void)poll(NULL, 0, 1); /* the last victim's slot comes free in a moment */
+	if (fk_task_find(c, "null:add", &add) < 0 || fk_task_find(c, "fib:fib", &fib) < 0 ||
+	    fk_task_find(c, "bytes:text", &text) < 0)
+		_exit(2);
+	for (uint32_t i = 0;; i++) {
+		uint32_t k = i % ARRAY_SIZE(jobs);
+		int r;
+
+		if (i >= ARRAY_SIZE(jobs) &&
+		    (fk_wait(c, jobs[k], FK_FOREVER) < 0 || fk_release(c, jobs[k]) < 0))
+			_exit(3);
+		if (i % 8 == 0)
+			r = fk_submitv(c, fib, FK_WAIT_ROOM, &jobs[k], INT64_C(12));
+		else if (i % 8 == 1)
+			r = fk_submitv(c, text, FK_WAIT_ROOM, &jobs[k], "some text", INT64_C(2));
+		else
+			r = fk_submitv(c, add, FK_WAIT_ROOM, &jobs[k], INT64_C(1), INT64_C(2));
+		if (r < 0)
+			_exit(4);
+		atomic_fetch_add(&shared->submitted, 1);
+	}
+}
+
+START_TEST(a_client_killed_while_it_submits_never_stops_another_one)
+{
+	int rounds = getenv("SOAK") ? 1000 : 200;
+	int64_t manager = 0, pool = 0;
+	pid_t other;
+
+	setup();
+	/* The watcher, the survivor, and slots for the victims to come back to. */
+	daemon_start(&d, "--workers=2", "--max-clients=4", NULL);
+	other = start(survivor);
+	DAEMON_AWAIT(atomic_load(&shared->good) > 0);
+	for (int i = 0; i < rounds; i++) {
+		uint64_t seen, until;
+		pid_t pid;
+
+		atomic_store(&shared->submitted, 0);
+		pid = start(victim);
+		/* Another place each time: so many jobs, and a bit. */
+		until = (uint64_t)(i * 37 % 500);
+		DAEMON_AWAIT_BUSY(atomic_load(&shared->submitted) > until);
+		ck_assert_int_eq(kill(pid, SIGKILL), 0);
+		ck_assert_int_eq(daemon_reap(pid), 256 + SIGKILL);
+		seen = atomic_load(&shared->good);
+		DAEMON_AWAIT(atomic_load(&shared->good) > seen + 1);
+		if (i == rounds / 4) {
+			manager = daemon_pss(d.manager);
+			pool = daemon_pss(daemon_pool(&d));
+		}
+	}
+	/* Their jobs, their slots and their memory are given back. */
+	DAEMON_AWAIT(atomic_load(&d.board->clients[2].pid) == 0 &&
+		     atomic_load(&d.board->clients[3].pid) == 0);
+	ck_assert_uint_ge(atomic_load(&d.board->manager.accepted), (uint64_t)rounds + 2);
+	printf("%d clients killed, %" PRIu64 " right results beside them; PSS of the manager %" PRId64
+	       " -> %" PRId64 " kB, of the pool %" PRId64 " -> %" PRId64 " kB\n",
+	       rounds, atomic_load(&shared->good), manager, daemon_pss(d.manager), pool,
+	       daemon_pss(daemon_pool(&d)));
+	if (!daemon_sanitized()) {
+		ck_assert_int_lt(daemon_pss(d.manager), manager + 1024);
+		ck_assert_int_lt(daemon_pss(daemon_pool(&d)), pool + 2048);
+	}
+	ck_assert_uint_eq(daemon_counter(&d, "garbage"), 0);
+	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 0);
+	atomic_store(&shared->stop, 1);
+	ck_assert_int_eq(daemon_reap(other), 0);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+END_TEST
+
+/* A client that waits for a long leaf, and says how that went by its exit status. */
+static int64_t leaf_ms;
+
+static void waiter(void)
+{
+	fk_client *c = NULL;
+	const fk_task *task;
+	fk_job job;
+	int r;
+
+	if (fk_open(d.socket, NULL, &c) < 0 || fk_task_find(c, "crash:hang", &task) < 0 ||
+	    fk_submit(c, task, &leaf_ms, sizeof(leaf_ms), 0, &job) < 0)
+		_exit(100);
+	r = fk_wait(c, job, FK_FOREVER);
+	if (r < 0)
+		_exit(r == -ECONNRESET ? 50 : 101);
+	_exit(fk_outcome(c, job, NULL, NULL));
+}
+
+START_TEST(a_daemon_that_is_told_to_stop_lets_running_and_queued_jobs_finish)
+{
+	pid_t pids[6];
+
+	setup();
+	daemon_start(&d, "--workers=2", "--stop-timeout=60s", NULL);
+	leaf_ms = 300;
+	for (size_t i = 0; i < ARRAY_SIZE(pids); i++)
+		pids[i] = start(waiter);
+	/* Two run, four wait. */
+	DAEMON_AWAIT(atomic_load(&d.board->manager.clients) == 1 + ARRAY_SIZE(pids));
+	DAEMON_AWAIT(daemon_counter(&d, "roots") >= 2);
+	ck_assert_int_eq(kill(d.manager, SIGTERM), 0);
+	ck_assert_int_eq(daemon_wait(&d), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(pids); i++) {
+		int status = daemon_reap(pids[i]);
+
+		/* Who had submitted by then is served. Who had not is told. */
+		ck_assert_msg(status == FK_DONE || status == FK_CANCELLED || status == 50,
+			      "client %zu: %d", i, status);
+		ck_assert(i > 0 || status == FK_DONE);
+	}
+}
+END_TEST
+
+START_TEST(what_runs_past_the_deadline_of_a_stop_is_cancelled_and_its_client_returns)
+{
+	pid_t a, b;
+
+	setup();
+	daemon_start(&d, "--workers=1", "--stop-timeout=300ms", NULL);
+	leaf_ms = 120000;
+	a = start(waiter);
+	DAEMON_AWAIT(daemon_counter(&d, "roots") == 1);
+	b = start(waiter);
+	DAEMON_AWAIT(atomic_load(&d.board->manager.clients) == 3);
+	ck_assert_int_eq(kill(d.manager, SIGTERM), 0);
+	ck_assert_int_eq(daemon_wait(&d), 0);
+	ck_assert_int_eq(daemon_reap(a), FK_CANCELLED);
+	/* Queued; or it came too late, and found the daemon gone. */
+	a = daemon_reap(b);
+	ck_assert_msg(a == FK_CANCELLED || a == 50, "%d", (int)a);
+}
+END_TEST
+
+START_TEST(clients_that_wait_for_a_killed_daemon_return_with_an_error)
+{
+	pid_t pids[3];
+	uint64_t start_ns;
+
+	setup();
+	daemon_start(&d, "--workers=2", NULL);
+	leaf_ms = 120000;
+	for (size_t i = 0; i < ARRAY_SIZE(pids); i++)
+		pids[i] = start(waiter);
+	DAEMON_AWAIT(daemon_counter(&d, "roots") == 2);
+	DAEMON_AWAIT(atomic_load(&d.board->manager.clients) == 1 + ARRAY_SIZE(pids));
+	start_ns = clock_ns();
+	/* The segments stay as long as a client has them: first the clients' ends are seen. */
+	ck_assert_int_eq(kill(d.manager, SIGKILL), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(pids); i++)
+		ck_assert_int_eq(daemon_reap(pids[i]), 50);
+	printf("told after %" PRIu64 " ms\n", (clock_ns() - start_ns) / NSEC_PER_MSEC);
+	ck_assert_uint_lt(clock_ns() - start_ns, (daemon_sanitized() ? 5 : 1) * NSEC_PER_SEC);
+	daemon_kill(&d);
+}
+END_TEST
+
+START_TEST(a_client_of_a_killed_daemon_submits_in_vain_and_can_be_closed)
+{
+	fk_client *c;
+	const fk_task *task;
+	int64_t args[2] = { 1, 2 };
+	int r = 0;
+
+	setup();
+	daemon_start(&d, "--workers=1", NULL);
+	c = daemon_open(&d);
+	ck_assert_int_eq(fk_task_find(c, "null:add", &task), 0);
+	ck_assert_int_eq(kill(d.manager, SIGKILL), 0);
+	/* The pool may run a few more before it is gone, and then nobody does. */
+	while (r == 0) {
+		fk_job job;
+
+		r = fk_submit(c, task, args, sizeof(args), FK_WAIT_ROOM, &job);
+		if (r == 0)
+			r = fk_wait(c, job, FK_FOREVER);
+		if (r == 0)
+			ck_assert_int_eq(fk_release(c, job), 0);
+	}
+	ck_assert_int_eq(r, -ECONNRESET);
+	ck_assert_int_eq(fk_close(c), 0);
+	daemon_kill(&d);
+}
+END_TEST
+
+CHECK_MAIN("kill", a_client_killed_while_it_submits_never_stops_another_one,
+	   a_daemon_that_is_told_to_stop_lets_running_and_queued_jobs_finish,
+	   what_runs_past_the_deadline_of_a_stop_is_cancelled_and_its_client_returns,
+	   clients_that_wait_for_a_killed_daemon_return_with_an_error,
+	   a_client_of_a_killed_daemon_submits_in_vain_and_can_be_closed)
