@@ -317,11 +317,12 @@ static int init_private(fk_client *client)
 	client->slots = calloc(client->n_jobs, sizeof(*client->slots));
 	if (!client->slots)
 		return -ENOMEM;
-	/* The ledger remembers the generations of the client that had this place before; the manager
-	 * left the last of each in the record. */
+	/* The ledger remembers the generations of the client that had this place before; the
+	 * manager left the last of each in the record. */
 	for (uint32_t i = client->n_jobs; i-- > 0;) {
-		uint32_t last = atomic_load_explicit(&client->jobs[i].state, memory_order_relaxed) >>
-				JOB_GEN_SHIFT;
+		uint32_t last =
+			atomic_load_explicit(&client->jobs[i].state, memory_order_relaxed) >>
+			JOB_GEN_SHIFT;
 		uint32_t next = (last + 1) & JOB_GEN_MASK;
 
 		atomic_init(&client->slots[i].generation, next ? next : 1);

@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/util.h"
 
@@ -33,14 +34,15 @@ static const struct command commands[] = {
 
 int forkctl_fail(int code, const char *format, ...)
 {
+	char text[1024];
 	va_list args;
 
 	(void)fflush(stdout);
-	(void)fputs("forkctl: ", stderr);
 	va_start(args, format);
-	(void)vfprintf(stderr, format, args);
+	(void)vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	(void)fputc('\n', stderr);
+	/* In one piece: a forkd of ours may write to the same terminal. */
+	(void)dprintf(STDERR_FILENO, "forkctl: %s\n", text);
 	return code;
 }
 
@@ -124,6 +126,7 @@ int main(int argc, char *argv[])
 	const char *socket = NULL;
 	int c;
 
+	opterr = 0;
 	/* The + ends it at the command, whose own options follow. */
 	while ((c = getopt_long(argc, argv, "+hV", options, NULL)) != -1) {
 		switch (c) {
@@ -137,7 +140,10 @@ int main(int argc, char *argv[])
 			printf("forkctl %s\n", PACKAGE_VERSION);
 			return FORKCTL_OK;
 		default:
-			return FORKCTL_USAGE;
+			return forkctl_fail(FORKCTL_USAGE,
+					    "%s is no option, or lacks its value: `forkctl --help` "
+					    "lists them",
+					    argv[optind - 1]);
 		}
 	}
 	if (optind == argc)

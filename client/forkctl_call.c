@@ -339,16 +339,22 @@ static int report_outcome(const struct call *call, fk_job job)
 	int code;
 	int signo;
 	int outcome = fk_outcome(call->client, job, &code, &signo);
+	const char *help = "";
+	int task = board_find_task(call->client->board, call->name);
+
+	if (task >= 0)
+		help = call->client->board->tasks[task].help;
 
 	if (outcome == FK_CRASHED)
 		return forkctl_fail(FORKCTL_FAILED, "%s: CRASHED by signal %d (%s)", call->name,
 				    signo, sigabbrev_np(signo) ? sigabbrev_np(signo) : "?");
 	if (outcome == FK_FAILED && code < 0)
-		return forkctl_fail(FORKCTL_FAILED, "%s: FAILED: %s", call->name,
-				    strerrordesc_np(-code) ? strerrordesc_np(-code) : "?");
+		return forkctl_fail(FORKCTL_FAILED, "%s: FAILED: %s (%s: %s)", call->name,
+				    strerrordesc_np(-code) ? strerrordesc_np(-code) : "?",
+				    fk_task_signature(call->task), help);
 	if (outcome == FK_FAILED)
-		return forkctl_fail(FORKCTL_FAILED, "%s: FAILED with code %d of its own",
-				    call->name, code);
+		return forkctl_fail(FORKCTL_FAILED, "%s: FAILED with code %d of its own (%s: %s)",
+				    call->name, code, fk_task_signature(call->task), help);
 	return forkctl_fail(FORKCTL_FAILED, "%s: %s", call->name, fk_outcome_name(outcome));
 }
 

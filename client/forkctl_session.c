@@ -19,8 +19,9 @@
  *   I2. Whatever way this process ends, forkd gets SIGTERM (PR_SET_PDEATHSIG).
  *
  * WHAT HAPPENS IF A PEER DIES HERE
- *   forkd before READY: its exit code is told, exit code 3. forkd later: one line, the command goes
- *   on and finds its connection closed. This process by SIGKILL: I2; only the folder stays.
+ *   forkd before READY: exit code 3; it says why itself, or else we do. forkd later: one line, the
+ *   command goes on and finds its connection closed. This process by SIGKILL: I2; only the folder
+ *   stays.
  */
 #include "client/forkctl.h"
 
@@ -341,6 +342,9 @@ static int wait_for_ready(struct session *s)
 
 		if (signo)
 			return 128 + signo;
+		/* Having failed, it has said why. */
+		if (!s->daemon && WIFEXITED(s->daemon_status) && WEXITSTATUS(s->daemon_status))
+			return FORKCTL_NO_DAEMON;
 		if (!s->daemon)
 			return forkctl_fail(FORKCTL_NO_DAEMON,
 					    "%s ended before it was ready, with code %d", s->forkd,

@@ -20,7 +20,7 @@ contrib_demo_sorter_LDADD = libforkclient.la
 
 # What makes forkd a service: the units with the paths of this installation, and a forkd.conf with
 # every option at its default, commented out. An existing forkd.conf is never touched.
-EXTRA_DIST += contrib/systemd/forkd.service.in contrib/systemd/forkd.socket
+EXTRA_DIST += README.md contrib/systemd/forkd.service.in contrib/systemd/forkd.socket
 SERVICE_FILES = contrib/systemd/forkd.service contrib/forkd.conf
 CLEANFILES += $(SERVICE_FILES)
 noinst_DATA = $(SERVICE_FILES)

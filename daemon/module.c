@@ -175,10 +175,8 @@ int modules_load(struct modules *modules, struct board *board, const char *folde
 	atomic_store_explicit(&board->n_tasks, 0, memory_order_relaxed);
 	if (stat(folder, &st) < 0)
 		return -errno;
-	if (module_unsafe(&st)) {
-		log_error("module folder %s %s", folder, module_unsafe(&st));
+	if (module_unsafe(&st))
 		return -EPERM;
-	}
 	n = scandir(folder, &names, module_filter, alphasort);
 	if (n < 0)
 		return -errno;
@@ -197,6 +195,8 @@ int modules_load(struct modules *modules, struct board *board, const char *folde
 		free(names[i]);
 	}
 	free(names);
+	if (!loaded)
+		log_warning("no module in %s: there is nothing to call", folder);
 	atomic_fetch_add_explicit(&board->tasks_generation, 1, memory_order_relaxed);
 	return loaded;
 }

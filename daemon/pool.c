@@ -56,14 +56,15 @@ struct pool_thread {
 
 bool pool_wake_word(_Atomic uint32_t *word, uint32_t value)
 {
-	/* wake.h: until one was woken or the value changed. The sleeper may be on its way into the
-	 * futex, on this very CPU. */
-	while (wake_load(word) == value) {
-		if (futex_wake(word, INT32_MAX) > 0)
-			return true;
-		sched_yield();
-	}
-	return false;
+	uint32_t looking = (value & ~WAKE_STATE) | WAKE_LOOKING;
+
+	/* The sleeper's own change, made for it (W5): if it is on its way into the futex it does
+	 * not go in, and nobody wakes it twice because it has not come to run yet. */
+	if (!atomic_compare_exchange_strong_explicit(word, &value, looking, memory_order_relaxed,
+						     memory_order_relaxed))
+		return false;
+	futex_wake(word, INT32_MAX);
+	return true;
 }
 
 void pool_wake_dispatcher(struct pool *pool)
@@ -181,6 +182,8 @@ static void *pool_dispatcher(void *arg)
 		if (atomic_load(&pool->stop) == POOL_DRAINING && !worker_jobs_pending(pool) &&
 		    !(atomic_load(&pool->census) >> 32) && !worker_jobs_pending(pool)) {
 			pool_stop_workers(pool);
+			/* Who finds SLEEPING wakes until somebody woke: leave nothing to wake. */
+			wake_store(word, WAKE_LOOKING);
 			return NULL;
 		}
 		futex_wait(word, value, soon ? clock_ns() + DISPATCHER_TICK : 0);
@@ -393,8 +396,8 @@ static int pool_fail(struct pool *pool, const char *what, int r)
 	char text[200];
 
 	snprintf(text, sizeof(text), "%.120s: %.60s", what, strerror(-r));
+	/* The manager logs it. */
 	pool_send(pool, PROTO_POOL_FAILED, 0, 0, text);
-	log_error("the pool cannot start: %s", text);
 	return EXIT_FAILURE;
 }
 
@@ -435,7 +438,9 @@ int pool_run(const struct options *options, int channel)
 		return pool_fail(pool, error, r);
 	r = modules_load(&pool->modules, pool->board, options->module_dir);
 	if (r < 0) {
-		snprintf(error, sizeof(error), "module folder %.200s", options->module_dir);
+		snprintf(error, sizeof(error),
+			 "module-dir %.60s (to be root's or forkd's own, and go-w)",
+			 options->module_dir);
 		return pool_fail(pool, error, r);
 	}
 	the_pool = pool;

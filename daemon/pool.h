@@ -72,7 +72,7 @@ int pool_lay_out(struct pool *pool, int arena_fd);
 void pool_send(struct pool *pool, uint32_t type, uint32_t client, uint32_t generation,
 	       const char *text);
 
-/* Wakes whoever sleeps on this wake word with this SLEEPING value, or sees it change. */
+/* Wakes the sleeper of this wake word, which had this SLEEPING value; false: it is another now. */
 bool pool_wake_word(_Atomic uint32_t *word, uint32_t value);
 
 #endif

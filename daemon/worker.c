@@ -17,6 +17,7 @@
  *			queued, it is done at once.
  *	sleep -> look   whoever woke it, or its own timeout.
  *	busy -> look    keeps it.
+ *	busy -> busy    with the next queued job: the same duty as look -> busy.
  *   L2. No queued job is forgotten: wake.h. After turning busy, the one that leaves nobody looking
  *	looks at rings and root deques, and wakes a sleeper or the dispatcher if there is something.
  *
@@ -110,6 +111,8 @@ bool worker_wake_one(struct pool *pool, struct worker *waker)
 		_Atomic uint32_t *word = &pool->workers[(start + i) % pool->n_workers].board->wake;
 		uint32_t value = wake_load(word);
 
+		if (wake_state(value) == WAKE_LOOKING)
+			return true;
 		if (wake_state(value) == WAKE_SLEEPING && pool_wake_word(word, value)) {
 			if (waker)
 				COUNT(waker, wakes);
@@ -140,6 +143,15 @@ static bool worker_work_pending(struct pool *pool)
 	return false;
 }
 
+/* Nobody looks, and some sleep: whoever goes on being busy wakes one at its first fork. */
+static void worker_take_duty(struct worker *w, uint64_t census)
+{
+	if (census_looking(census) > 0 || census_busy(census) >= w->pool->n_workers)
+		return;
+	w->duty = true;
+	worker_ask(w);
+}
+
 /* look -> busy: L1, L2. */
 static void worker_turn_busy(struct worker *w)
 {
@@ -154,19 +166,11 @@ static void worker_turn_busy(struct worker *w)
 		 CENSUS_BUSY - CENSUS_LOOKING;
 	if (census_looking(census) > 0)
 		return;
-	bool sleepers = census_busy(census) < pool->n_workers;
-
 	/* This one's batch may hold more; others' duty is seen to by those who look. */
-	if (worker_jobs_pending(pool)) {
-		if (sleepers && worker_wake_one(pool, w))
-			return;
+	if (!worker_jobs_pending(pool))
+		worker_take_duty(w, census);
+	else if (!worker_wake_one(pool, w))
 		pool_wake_dispatcher(pool);
-		return;
-	}
-	if (sleepers) {
-		w->duty = true;
-		worker_ask(w);
-	}
 }
 
 /* busy -> look. */
@@ -274,6 +278,26 @@ static bool worker_look(struct worker *w, bool ask, enum worker_found *ret_found
 	return false;
 }
 
+/*
+ * The next queued job, for a worker that stays busy. Who published it saw to it that somebody is
+ * awake, but jobs on their way from ring to root deque are seen by nobody, so if there are others
+ * in the batch a sleeper is woken.
+ */
+static bool worker_next_root(struct worker *w, uint32_t *ret_row)
+{
+	struct pool *pool = w->pool;
+
+	if (!worker_take_root(w, w, ret_row)) {
+		if (!intake_pending(pool) || !intake_drain(w) || !worker_take_root(w, w, ret_row))
+			return false;
+		if (deque_size(&w->roots))
+			worker_wake_one(pool, w);
+	}
+	worker_take_duty(w, atomic_load_explicit(&pool->census, memory_order_relaxed));
+	w->stolen_at = 0;
+	return true;
+}
+
 /* Sleeps, or naps if L1 wants somebody to look. Returns after something may have changed. */
 static void worker_sleep(struct worker *w)
 {
@@ -340,6 +364,8 @@ enum worker_found worker_find(struct worker *w, uint32_t *ret_row)
 		return WORKER_FRAME;
 	}
 	worker_set_job(w, WORKER_NO_JOB);
+	if (strand_own_stack(w, NULL) && worker_next_root(w, ret_row))
+		return WORKER_ROOT;
 	worker_turn_looking(w);
 	since = asked = clock_ns();
 	worker_learn(w, since);

@@ -132,7 +132,8 @@ enum worker_found worker_find(struct worker *worker, uint32_t *ret_row);
 /* True if a queued job waits, in a ring or in a root deque. */
 bool worker_jobs_pending(struct pool *pool);
 
-/* Wakes a sleeping worker if there is one. Returns true if one was woken. */
+/* Sees to it that a worker looks: wakes a sleeping one unless one looks already. False: all are
+ * busy. */
 bool worker_wake_one(struct pool *pool, struct worker *self);
 
 #endif

@@ -14,11 +14,11 @@ CLEANFILES += $(MADE_MANS) $(MADE_MANS:=.rows)
 
 # What stands in the place of the line @ROWS@.
 FOLD = fold -s -w 78 | $(SED) 's/ *$$//'
-man/forkd.8.rows: common/options-man$(EXEEXT)
+man/forkd.8.rows: common/options-man$(EXEEXT) $(srcdir)/man/local.mk
 	$(AM_V_at)$(MKDIR_P) man && common/options-man$(EXEEXT) --flags | $(FOLD) >$@
-man/forkd.conf.5.rows: common/options-man$(EXEEXT)
+man/forkd.conf.5.rows: common/options-man$(EXEEXT) $(srcdir)/man/local.mk
 	$(AM_V_at)$(MKDIR_P) man && common/options-man$(EXEEXT) | $(FOLD) >$@
-man/forkd-counters.7.rows: man/counters-man$(EXEEXT)
+man/forkd-counters.7.rows: man/counters-man$(EXEEXT) $(srcdir)/man/local.mk
 	$(AM_V_at)$(MKDIR_P) man && man/counters-man$(EXEEXT) | $(FOLD) >$@
 
 $(MADE_MANS): %: %.rows $(srcdir)/man/local.mk

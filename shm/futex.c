@@ -11,8 +11,8 @@
 
 int futex_wait(const _Atomic uint32_t *word, uint32_t value, uint64_t deadline_ns)
 {
-	struct timespec ts = {.tv_sec = (time_t)(deadline_ns / 1000000000u),
-			      .tv_nsec = (long)(deadline_ns % 1000000000u)};
+	struct timespec ts = { .tv_sec = (time_t)(deadline_ns / 1000000000u),
+			       .tv_nsec = (long)(deadline_ns % 1000000000u) };
 
 	/* WAIT_BITSET takes an absolute time, WAIT a relative one. */
 	if (syscall(SYS_futex, word, FUTEX_WAIT_BITSET, value, deadline_ns ? &ts : NULL, NULL,

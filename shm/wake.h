@@ -32,6 +32,12 @@
  *	empty; a worker serves it at its next fork, or on ending its strand becomes LOOKING.
  *   W4. Passing on ends: each pass is made by a worker that turned BUSY, and there are finitely
  *	many; the last one finds all BUSY and goes to the dispatcher.
+ *   W5. A waker inside the pool, which can write the word, changes SLEEPING to LOOKING by a CAS and
+ *	then wakes. A worker that has announced its sleep and not entered the futex finds the value
+ *	changed; one that is in it is woken. Until it runs, its word says LOOKING, and that is true
+ *	for W2: its next store to the word comes before its next look.
+ *   W6. A client that woke a worker from a sleep may take that same word, seen again, for LOOKING:
+ *	the worker has left the futex and not come to change its word yet.
  *   The dispatcher sleeps in the same way, on its own word.
  *
  * WHAT HAPPENS IF A PEER DIES HERE

@@ -46,8 +46,8 @@ static fk_job submit(const char *name, unsigned int flags, int64_t a, int64_t b)
 	fk_job job = 0;
 
 	ck_assert_int_eq(fk_task_find(c, name, &task), 0);
-	ck_assert_int_eq(fk_submit_values(c, task, values, fk_task_args_size(task) / 8, flags, &job),
-			 0);
+	ck_assert_int_eq(
+		fk_submit_values(c, task, values, fk_task_args_size(task) / 8, flags, &job), 0);
 	return job;
 }
 
@@ -126,7 +126,8 @@ static void crash_among_others(const char *task, int signo, int wanted)
 		ck_assert_uint_eq(crash->lost, 1);
 		(void)snprintf(text, sizeof(text), "died of signal %d", signo);
 		ck_assert(daemon_logged(&d, text, task));
-		(void)snprintf(text, sizeof(text), "job %u of client", (unsigned int)(bad & 0xffff));
+		(void)snprintf(text, sizeof(text), "job %u of client",
+			       (unsigned int)(bad & 0xffff));
 		ck_assert(daemon_logged(&d, text, task));
 	} else {
 		ck_assert_uint_eq(crash->lost, 2);
@@ -268,7 +269,8 @@ START_TEST(another_client_that_waits_is_told_at_once_and_its_handle_stays_good)
 }
 END_TEST
 
-CHECK_MAIN("crash", a_task_that_writes_where_nothing_is_is_CRASHED_and_the_others_get_what_they_deserve,
+CHECK_MAIN("crash",
+	   a_task_that_writes_where_nothing_is_is_CRASHED_and_the_others_get_what_they_deserve,
 	   a_task_that_aborts_is_CRASHED_and_the_others_get_what_they_deserve,
 	   a_task_that_ends_the_process_leaves_every_running_job_LOST_or_run_again,
 	   a_killed_pool_loses_what_ran_and_runs_the_rest_again,

@@ -62,8 +62,8 @@ static void survivor(void)
 		_exit(2);
 	for (int64_t i = 0; !atomic_load(&shared->stop); i++) {
 		int64_t wanted = i % 16 ? i + 7 : 610;
-		int r = i % 16 ? fk_call(c, "null:add", &n, i, INT64_C(7)) :
-				 fk_call(c, "fib:fib", &n, INT64_C(15));
+		int r = i % 16 ? fk_call(c, "null:add", &n, i, INT64_C(7))
+			       : fk_call(c, "fib:fib", &n, INT64_C(15));
 
 		if (r < 0 || n != wanted) {
 			(void)fprintf(stderr, "survivor: %s, %" PRId64 " for %" PRId64 "\n",
@@ -139,8 +139,9 @@ START_TEST(a_client_killed_while_it_submits_never_stops_another_one)
 	DAEMON_AWAIT(atomic_load(&d.board->clients[2].pid) == 0 &&
 		     atomic_load(&d.board->clients[3].pid) == 0);
 	ck_assert_uint_ge(atomic_load(&d.board->manager.accepted), (uint64_t)rounds + 2);
-	printf("%d clients killed, %" PRIu64 " right results beside them; PSS of the manager %" PRId64
-	       " -> %" PRId64 " kB, of the pool %" PRId64 " -> %" PRId64 " kB\n",
+	printf("%d clients killed, %" PRIu64
+	       " right results beside them; PSS of the manager %" PRId64 " -> %" PRId64
+	       " kB, of the pool %" PRId64 " -> %" PRId64 " kB\n",
 	       rounds, atomic_load(&shared->good), manager, daemon_pss(d.manager), pool,
 	       daemon_pss(daemon_pool(&d)));
 	if (!daemon_sanitized()) {

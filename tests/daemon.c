@@ -93,8 +93,7 @@ static void daemon_add_all(struct daemon *d, const char *folder)
 	while ((e = readdir(dir))) {
 		size_t n = strlen(e->d_name);
 
-		if (n < 4 || !streq(e->d_name + n - 3, ".so") ||
-		    !strncmp(e->d_name, "broken_", 7))
+		if (n < 4 || !streq(e->d_name + n - 3, ".so") || !strncmp(e->d_name, "broken_", 7))
 			continue;
 		(void)snprintf(path, sizeof(path), "%s/%s", folder, e->d_name);
 		daemon_add_module(d, path, e->d_name);
@@ -167,7 +166,8 @@ static bool daemon_is_ready(struct daemon *d)
 			text[n > 0 ? n : 0] = '\0';
 			if (strstr(text, "READY=1"))
 				return true;
-		} else if (waitid(P_PID, (id_t)d->manager, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+		} else if (waitid(P_PID, (id_t)d->manager, &info, WEXITED | WNOHANG | WNOWAIT) ==
+				   0 &&
 			   info.si_pid) {
 			return false;
 		}

@@ -30,6 +30,8 @@ SCENARIOS = \
 	tests/check_service
 
 SCRIPT_TESTS = \
+	tests/check-docs \
+	tests/check-readme \
 	tests/check-orders \
 	tests/check-style
 
@@ -65,6 +67,7 @@ AM_TESTS_ENVIRONMENT = \
 	top_srcdir='$(abs_top_srcdir)'; export top_srcdir; \
 	top_builddir='$(abs_top_builddir)'; export top_builddir; \
 	CC='$(CC)'; export CC; \
+	FK_README_CFLAGS='$(SANITIZER_CFLAGS)'; export FK_README_CFLAGS; \
 	CLANG_FORMAT='$(CLANG_FORMAT)'; export CLANG_FORMAT; \
 	ASAN_OPTIONS="detect_stack_use_after_return=0:$${ASAN_OPTIONS}"; export ASAN_OPTIONS; \
 	UBSAN_OPTIONS="print_stacktrace=1:$${UBSAN_OPTIONS}"; export UBSAN_OPTIONS; \

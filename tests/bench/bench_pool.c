@@ -165,7 +165,8 @@ void bench_pool_start(struct bench_pool *pool, const char *modules, int workers)
 	if (r == -ECHILD)
 		pool->manager = 0;
 	if (r < 0)
-		bench_die("forkd did not get ready: %s", strerror(-r));
+		bench_die("forkd did not get ready: %s",
+			  r == -ECHILD ? "it has ended" : strerror(-r));
 }
 
 void bench_pool_stop(struct bench_pool *pool)

@@ -42,6 +42,9 @@
 #include "daemon/join.h"
 
 #undef memory_order_acq_rel
+/* run.h's own steps are whole. */
+#undef atomic_fetch_add_explicit
+#define atomic_fetch_add_explicit(object, n, order) atomic_fetch_add(object, n)
 
 #define MODEL_THREADS 3
 
