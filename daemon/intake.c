@@ -10,6 +10,25 @@
 #include "daemon/worker.h"
 #include "shm/proto.h"
 
+void intake_init(struct pool *pool)
+{
+	pthread_mutex_init(&pool->intake.lock, NULL);
+}
+
+void intake_fini(struct pool *pool)
+{
+	struct intake *in = &pool->intake;
+
+	for (uint32_t i = 0; i < LIMIT_TENANTS; i++)
+		segment_unmap(in->tenants[i].segment, in->tenants[i].size);
+	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++) {
+		segment_unmap(in->clients[i].segment, in->clients[i].segment_size);
+		free(in->clients[i].tails);
+	}
+	free(in->requeued);
+	pthread_mutex_destroy(&in->lock);
+}
+
 int intake_add_tenant(struct pool *pool, uint32_t slot, uint32_t uid, int fd)
 {
 	struct intake_tenant *tenant;

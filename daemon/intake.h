@@ -73,6 +73,10 @@ struct intake {
 	_Atomic uint32_t has_requeued;
 };
 
+/* Before any other call, and after all threads have ended. */
+void intake_init(struct pool *pool);
+void intake_fini(struct pool *pool);
+
 /* Maps a tenant's or client's segment (fd borrowed). Returns 0 or a negative errno. */
 int intake_add_tenant(struct pool *pool, uint32_t tenant, uint32_t uid, int fd);
 int intake_add_client(struct pool *pool, uint32_t client, uint32_t generation, uint32_t tenant,

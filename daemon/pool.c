@@ -391,6 +391,21 @@ static bool pool_serve(struct pool *pool)
 	}
 }
 
+/* After all threads have ended. Modules stay loaded. */
+static void pool_free(struct pool *pool)
+{
+	the_pool = NULL;
+	intake_fini(pool);
+	for (uint32_t i = 0; i < pool->n_workers; i++)
+		free(pool->workers[i].forced);
+	stack_arena_fini(&pool->stacks);
+	segment_unmap(pool->arena, pool->arena_size);
+	segment_unmap(pool->board, pool->board_size);
+	free(pool->roots);
+	pthread_mutex_destroy(&pool->channel_lock);
+	free(pool);
+}
+
 static int pool_fail(struct pool *pool, const char *what, int r)
 {
 	char text[200];
@@ -426,7 +441,7 @@ int pool_run(const struct options *options, int channel)
 	pool->options = options;
 	pool->channel = channel;
 	pthread_mutex_init(&pool->channel_lock, NULL);
-	pthread_mutex_init(&pool->intake.lock, NULL);
+	intake_init(pool);
 	r = pool_map(pool, fds);
 	if (r < 0)
 		return pool_fail(pool, "cannot map the arena", r);
@@ -456,5 +471,8 @@ int pool_run(const struct options *options, int channel)
 	for (uint32_t i = 0; i < pool->n_workers; i++)
 		pthread_join(pool->workers[i].thread, NULL);
 	pool_send(pool, PROTO_POOL_STOPPED, 0, 0, "");
+	free(threads);
+	topology_free(topology);
+	pool_free(pool);
 	return EXIT_SUCCESS;
 }

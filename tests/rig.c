@@ -61,7 +61,7 @@ void rig_start(struct rig *rig, uint32_t workers, const struct fk_module *module
 	pool->n_workers = workers;
 	pool->force_steals = force_steals;
 	pthread_mutex_init(&pool->channel_lock, NULL);
-	pthread_mutex_init(&pool->intake.lock, NULL);
+	intake_init(pool);
 
 	rig->board_fd =
 		segment_create("board", SEGMENT_BOARD, sizeof(struct board), RIG_EPOCH, 0, 0600);
@@ -124,9 +124,7 @@ void rig_stop(struct rig *rig)
 	pthread_join(rig->dispatcher, NULL);
 	for (uint32_t i = 0; i < pool->n_workers; i++)
 		free(pool->workers[i].forced);
-	segment_unmap(pool->intake.tenants[0].segment, pool->intake.tenants[0].size);
-	segment_unmap(pool->intake.clients[0].segment, pool->intake.clients[0].segment_size);
-	free(pool->intake.clients[0].tails);
+	intake_fini(pool);
 	segment_unmap(pool->board, pool->board_size);
 	segment_unmap(pool->arena, pool->arena_size);
 	close(rig->board_fd);
@@ -134,7 +132,6 @@ void rig_stop(struct rig *rig)
 	close(rig->tenant_fd);
 	close(rig->client_fd);
 	free(pool->roots);
-	free(pool->intake.requeued);
 	stack_arena_fini(&pool->stacks);
 	free(pool);
 	options_fini(&rig->options);
