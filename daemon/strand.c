@@ -48,6 +48,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/log.h"
 #include "daemon/join.h"
@@ -254,10 +255,10 @@ static void strand_force(struct worker *w)
 /* Overwrites the C stack below the loop, where dropped activations were. */
 static __attribute__((noinline)) void strand_scribble(void)
 {
-	volatile unsigned char dead[16 << 10];
+	unsigned char dead[16 << 10];
 
-	for (size_t i = 0; i < sizeof(dead); i++)
-		dead[i] = 0xa5;
+	memset(dead, 0xa5, sizeof(dead));
+	__asm__ volatile("" : : "r"(dead) : "memory");
 }
 
 struct fk_frame *strand_pop_forced(struct worker *w)

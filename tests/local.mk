@@ -13,6 +13,7 @@ UNIT_TESTS = \
 	tests/check_layout \
 	tests/check_ledger \
 	tests/check_log \
+	tests/check_modules \
 	tests/check_options \
 	tests/check_pack \
 	tests/check_recover \
@@ -82,6 +83,7 @@ tests_check_layout_SOURCES = \
 	tests/check_layout_same.c
 
 # A whole pool inside a test's own process.
+tests_check_modules_SOURCES = tests/check_modules.c tests/rig.c tests/rig.h
 tests_check_strand_SOURCES = tests/check_strand.c tests/rig.c tests/rig.h
 
 noinst_HEADERS = tests/check_unit.h
