@@ -49,8 +49,8 @@ static void print_counters(const struct board *board)
 
 static void print_clients(const struct board *board)
 {
-	printf("\n%-8s %-16s %10s %10s %10s %12s %12s\n", "CLIENT", "COMMAND", "JOBS", "FAILED",
-	       "REFUSED", "RUN", "WAIT");
+	printf("\n%-8s %-16s %10s %10s %10s %12s %12s %s\n", "CLIENT", "COMMAND", "JOBS", "FAILED",
+	       "REFUSED", "RUN", "WAIT", "STATE");
 	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++) {
 		const struct board_client *c = &board->clients[i];
 		struct forkctl_text name;
@@ -60,10 +60,12 @@ static void print_clients(const struct board *board)
 
 		if (!pid)
 			continue;
-		printf("%-8" PRIu32 " %-16s %10" PRIu64 " %10" PRIu64 " %10" PRIu64 " %12s %12s\n",
+		printf("%-8" PRIu32 " %-16s %10" PRIu64 " %10" PRIu64 " %10" PRIu64
+		       " %12s %12s %s\n",
 		       pid, forkctl_name(&name, c->comm, sizeof(c->comm)), LOAD(c->jobs),
 		       LOAD(c->failed), LOAD(c->refused), forkctl_time(&run, LOAD(c->run_ns)),
-		       forkctl_time(&wait, LOAD(c->wait_ns)));
+		       forkctl_time(&wait, LOAD(c->wait_ns)),
+		       LOAD(c->left_ns) ? "left" : "connected");
 	}
 }
 

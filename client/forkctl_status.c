@@ -107,7 +107,7 @@ static void print_clients(const struct board *board)
 		struct forkctl_text time;
 		uint32_t pid = LOAD(c->pid);
 
-		if (!pid)
+		if (!pid || LOAD(c->left_ns))
 			continue;
 		printf("%-8" PRIu32 " %6" PRIu32 " %-16s %10" PRIu64 " %10" PRIu64 " %s\n", pid,
 		       LOAD(c->uid), forkctl_name(&name, c->comm, sizeof(c->comm)), LOAD(c->jobs),

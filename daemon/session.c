@@ -218,6 +218,9 @@ static void session_gone(struct session *s)
 {
 	s->state = SESSION_GONE;
 	session_disconnect(s);
+	/* Relaxed: for display. */
+	atomic_store_explicit(&s->table->board->clients[s->slot].left_ns, clock_ns(),
+			      memory_order_relaxed);
 	s->table->n_open--;
 	session_mark_tenant(s->table, s->tenant);
 	session_tell_client(s, PROTO_POOL_GONE);
@@ -232,8 +235,7 @@ bool session_released(struct session_table *table, uint32_t client, uint32_t gen
 	if (!s || s->state != SESSION_GONE || s->generation != generation)
 		return false;
 	table->slots[client] = NULL;
-	/* Relaxed: for display. */
-	atomic_store_explicit(&table->board->clients[client].pid, 0, memory_order_relaxed);
+	table->freed[client] = ++table->n_freed;
 	session_free(s);
 	return true;
 }
@@ -275,12 +277,16 @@ static int session_tenant(struct session_table *table, uint32_t uid)
 	return (int)index;
 }
 
+/* The slot that has been free the longest: what the board tells of those that left stays there. */
 static uint32_t session_free_slot(const struct session_table *table)
 {
+	uint32_t slot = SESSION_SLOT_NONE;
+
 	for (uint32_t i = 0; i < table->options->max_clients; i++)
-		if (!table->slots[i])
-			return i;
-	return SESSION_SLOT_NONE;
+		if (!table->slots[i] &&
+		    (slot == SESSION_SLOT_NONE || table->freed[i] < table->freed[slot]))
+			slot = i;
+	return slot;
 }
 
 /* Makes the client's segment. The numbers have been checked. */
@@ -359,6 +365,7 @@ static void session_show(const struct session *s)
 	atomic_store_explicit(&c->generation, s->generation, memory_order_relaxed);
 	atomic_store_explicit(&c->tenant, s->tenant, memory_order_relaxed);
 	atomic_store_explicit(&c->connected_ns, clock_ns(), memory_order_relaxed);
+	atomic_store_explicit(&c->left_ns, 0, memory_order_relaxed);
 	atomic_store_explicit(&c->pid, s->pid, memory_order_relaxed);
 }
 

@@ -45,6 +45,8 @@ struct session_table {
 	struct session_tenant tenants[LIMIT_TENANTS];
 	struct session *slots[LIMIT_CLIENTS];
 	uint32_t generations[LIMIT_CLIENTS]; /* of the slot's next client */
+	uint64_t freed[LIMIT_CLIENTS];	     /* when the slot became free, counted in n_freed */
+	uint64_t n_freed;
 };
 
 /* Takes over a connection that was just accepted. */

@@ -76,14 +76,16 @@ struct board_task {
 _Static_assert(sizeof(struct board_task) == 256, "four lines a task");
 
 struct board_client {
-	/* the manager writes; pid 0 marks a free slot */
+	/* the manager writes; pid 0: nobody had this slot yet. A client that has left keeps its row
+	 * until the slot is given to another, the one that left first going first. */
 	_Atomic uint32_t pid;
 	_Atomic uint32_t uid;
 	_Atomic uint32_t generation;
 	_Atomic uint32_t tenant;
-	_Atomic uint64_t connected_ns;
+	_Atomic uint64_t connected_ns; /* CLOCK_MONOTONIC */
+	_Atomic uint64_t left_ns;      /* CLOCK_MONOTONIC, 0 while it is connected */
 	char comm[16];
-	uint8_t reserved0[24];
+	uint8_t reserved0[16];
 	/* the pool's workers write, by fetch-add */
 	_Alignas(64) _Atomic uint64_t jobs; /* that got an outcome */
 	_Atomic uint64_t failed;	    /* of these, not JOB_DONE */
