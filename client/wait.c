@@ -28,6 +28,7 @@
 #include "common/clock.h"
 #include "common/util.h"
 #include "shm/futex.h"
+#include "shm/wake.h"
 
 #define WAIT_SPIN_MIN	500u /* ns: a spin never gets shorter, or it would never learn */
 #define WAIT_SPIN_BATCH 16   /* looks between two looks at the clock */
@@ -95,6 +96,10 @@ int wait_job(struct fk_client *client, fk_job handle, uint64_t timeout_ns)
 			err = -ECONNRESET;
 			break;
 		}
+		/* A wake may have gone to somebody else who waits on a worker's word (wake.h, W7). */
+		wake_published();
+		(void)submit_wake(client->board, client->n_workers,
+				  atomic_load_explicit(&client->last, memory_order_relaxed), NULL);
 	}
 	/* The acquire of the outcome, also for who saw it change in job_announce_waiter(). */
 	if (!is_pending(job))

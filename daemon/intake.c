@@ -40,7 +40,7 @@ int intake_add_tenant(struct pool *pool, uint32_t slot, uint32_t uid, int fd)
 	if (slot >= LIMIT_TENANTS)
 		return -EINVAL;
 	tenant = &pool->intake.tenants[slot];
-	r = segment_map(fd, SEGMENT_TENANT, 1, pool->board->head.epoch, &base, &size);
+	r = segment_map(fd, SEGMENT_ANY, 1, 0, &base, &size);
 	if (r < 0)
 		return r;
 	if (size < tenant_segment_size(pool->n_workers)) {
@@ -107,10 +107,9 @@ static int intake_requeue(struct pool *pool, uint32_t client, uint32_t n_jobs)
 }
 
 int intake_add_client(struct pool *pool, uint32_t slot, uint32_t generation, uint32_t tenant,
-		      uint32_t uid, uint32_t pid, int fd)
+		      uint32_t uid, uint32_t pid, uint32_t n_jobs, int fd)
 {
 	struct intake_client *client;
-	struct client_segment *segment;
 	void *base;
 	uint64_t size;
 	int r;
@@ -120,18 +119,15 @@ int intake_add_client(struct pool *pool, uint32_t slot, uint32_t generation, uin
 	client = &pool->intake.clients[slot];
 	if (atomic_load_explicit(&client->state, memory_order_relaxed) != CLIENT_NONE)
 		return -EBUSY;
-	r = segment_map(fd, SEGMENT_CLIENT, 1, pool->board->head.epoch, &base, &size);
+	r = segment_map(fd, SEGMENT_ANY, 1, 0, &base, &size);
 	if (r < 0)
 		return r;
-	segment = base;
-	/* Loaded once: the client can write them. */
-	uint32_t n_jobs = *(volatile uint32_t *)&segment->n_jobs;
-	uint64_t heap_size = *(volatile uint64_t *)&segment->heap_size;
+	/* The numbers are the manager's: the client can write those in the segment. */
 	uint64_t heap_offset = client_segment_heap_offset(n_jobs);
+	uint64_t heap_size = size > heap_offset ? size - heap_offset : 0;
 
 	client->tails = calloc(pool->n_workers, sizeof(*client->tails));
-	if (!client->tails || n_jobs > pool->arena->max_jobs || heap_offset > size ||
-	    heap_size > size - heap_offset) {
+	if (!client->tails || n_jobs > pool->arena->max_jobs || heap_offset > size) {
 		r = client->tails ? -EBADMSG : -ENOMEM;
 		free(client->tails);
 		client->tails = NULL;
@@ -146,7 +142,7 @@ int intake_add_client(struct pool *pool, uint32_t slot, uint32_t generation, uin
 	client->jobs = (struct job *)((char *)base + sizeof(struct client_segment));
 	client->heap = (char *)base + heap_offset;
 	client->heap_size = heap_size;
-	client->segment = segment;
+	client->segment = base;
 	client->segment_size = size;
 	/* ORDER client/live [K1]: release, who sees LIVE sees the fields. Pairs with
 	 * intake_get(). */
@@ -196,7 +192,7 @@ void intake_gone(struct pool *pool, uint32_t slot, uint32_t generation)
 	if (state != CLIENT_LIVE)
 		return;
 	tenant = intake_segment(pool, client->tenant);
-	for (uint32_t i = 0; i < pool->n_workers; i++)
+	for (uint32_t i = 0; tenant && i < pool->n_workers; i++)
 		client->tails[i] =
 			atomic_load_explicit(&tenant->rings[i].tail, memory_order_relaxed);
 	/* ORDER client/active [K2]: seq_cst, see intake_get(). */
@@ -209,7 +205,7 @@ static bool intake_passed(struct pool *pool, struct intake_client *client)
 {
 	struct tenant_segment *tenant = intake_segment(pool, client->tenant);
 
-	for (uint32_t i = 0; i < pool->n_workers; i++) {
+	for (uint32_t i = 0; tenant && i < pool->n_workers; i++) {
 		struct ledger_ring *ring = &pool->arena->rings[client->tenant][i];
 		/* ORDER ledger/head [L1]: acquire, pairs with intake_drain_ring(): what stood
 		 * below the head has been counted in active. */
@@ -260,9 +256,14 @@ bool intake_pending(struct pool *pool)
 	for (uint32_t i = 0; i < n; i++) {
 		struct tenant_segment *tenant = intake_segment(pool, i);
 
-		for (uint32_t k = 0; tenant && k < words; k++)
-			if (atomic_load_explicit(&tenant->summary[k], memory_order_relaxed))
+		for (uint32_t k = 0; tenant && k < words; k++) {
+			uint32_t rings = min(pool->n_workers - 64 * k, 64u);
+
+			/* Clients can set bits that belong to no ring. */
+			if (atomic_load_explicit(&tenant->summary[k], memory_order_relaxed) &
+			    UINT64_MAX >> (64 - rings))
 				return true;
+		}
 	}
 	return false;
 }
@@ -335,7 +336,7 @@ static void intake_drain_ring(struct worker *w, uint32_t tenant_slot, struct ten
 {
 	struct ledger_ring *side = &w->pool->arena->rings[tenant_slot][index];
 	struct ring *ring = &tenant->rings[index];
-	uint32_t nobody = 0, payload, row, before = *n;
+	uint32_t nobody = 0, payload, row, before = *n, seen = 0;
 	uint64_t head, now = 0;
 
 	/* ORDER ring/consumer [R3]: acquire, the head as the last holder left it. Pairs with the
@@ -345,7 +346,8 @@ static void intake_drain_ring(struct worker *w, uint32_t tenant_slot, struct ten
 		return;
 	tenant_clear(tenant, index);
 	head = atomic_load_explicit(&side->head, memory_order_relaxed);
-	while (*n < WORKER_ROOTS) {
+	/* Refused words count too: somebody may write them faster than they are read. */
+	for (; *n < WORKER_ROOTS && seen < RING_SLOTS; seen++) {
 		enum ring_status status = ring_peek(ring, head, &payload);
 
 		if (status == RING_EMPTY)
@@ -363,7 +365,7 @@ static void intake_drain_ring(struct worker *w, uint32_t tenant_slot, struct ten
 		atomic_store_explicit(&side->head, ++head, memory_order_release);
 		ring_consume(ring, head - 1);
 	}
-	if (*n == WORKER_ROOTS)
+	if (*n == WORKER_ROOTS || seen == RING_SLOTS)
 		tenant_mark(tenant, index);
 	COUNT_ADD(w, drained, *n - before);
 	if (index != w->index)
@@ -396,13 +398,17 @@ uint32_t intake_drain(struct worker *w)
 		return 0;
 	deque_reclaim(&w->roots);
 	deque_reset(&w->roots);
+	/* Each time another tenant and another ring come first: none starves behind a full one. */
+	uint32_t turn = w->index + w->drains++;
+
 	intake_drain_requeued(w, &n);
 	for (uint32_t t = 0; t < tenants && n < WORKER_ROOTS; t++) {
-		uint32_t slot = (w->index + t) % tenants;
+		uint32_t slot = (turn + t) % tenants;
 		struct tenant_segment *tenant = intake_segment(pool, slot);
 
 		for (uint32_t i = 0; tenant && i < pool->n_workers && n < WORKER_ROOTS; i++) {
-			uint32_t ring = (w->index + i) % pool->n_workers;
+			/* Every other time one's own ring comes first. */
+			uint32_t ring = ((turn & 1 ? turn / 2 : w->index) + i) % pool->n_workers;
 			uint64_t summary = atomic_load_explicit(&tenant->summary[ring / 64],
 								memory_order_relaxed);
 

@@ -80,7 +80,7 @@ void intake_fini(struct pool *pool);
 /* Maps a tenant's or client's segment (fd borrowed). Returns 0 or a negative errno. */
 int intake_add_tenant(struct pool *pool, uint32_t tenant, uint32_t uid, int fd);
 int intake_add_client(struct pool *pool, uint32_t client, uint32_t generation, uint32_t tenant,
-		      uint32_t uid, uint32_t pid, int fd);
+		      uint32_t uid, uint32_t pid, uint32_t n_jobs, int fd);
 
 /* The client's connection is gone. It is released when its last job has ended. */
 void intake_gone(struct pool *pool, uint32_t client, uint32_t generation);

@@ -135,9 +135,11 @@ static int module_add(struct modules *modules, struct board *board, const struct
 	task->export = export;
 	task->hash = entry->hash;
 	modules->n_tasks++;
-	/* ORDER board/tasks [B1]: release, the entry is whole before it is counted. Pairs with
+	/* After a restart of the pool the entries are there already, and clients go on using them.
+	 * ORDER board/tasks [B1]: release, the entry is whole before it is counted. Pairs with
 	 * board_find_task(). */
-	atomic_store_explicit(&board->n_tasks, modules->n_tasks, memory_order_release);
+	if (atomic_load_explicit(&board->n_tasks, memory_order_relaxed) < modules->n_tasks)
+		atomic_store_explicit(&board->n_tasks, modules->n_tasks, memory_order_release);
 	return 0;
 }
 
@@ -172,7 +174,6 @@ int modules_load(struct modules *modules, struct board *board, const char *folde
 	int n, loaded = 0;
 
 	modules->n_tasks = 0;
-	atomic_store_explicit(&board->n_tasks, 0, memory_order_relaxed);
 	if (stat(folder, &st) < 0)
 		return -errno;
 	if (module_unsafe(&st))
@@ -197,6 +198,8 @@ int modules_load(struct modules *modules, struct board *board, const char *folde
 	free(names);
 	if (!loaded)
 		log_warning("no module in %s: there is nothing to call", folder);
+	/* ORDER board/tasks [B1]: release; fewer than before if a module is gone. */
+	atomic_store_explicit(&board->n_tasks, modules->n_tasks, memory_order_release);
 	atomic_fetch_add_explicit(&board->tasks_generation, 1, memory_order_relaxed);
 	return loaded;
 }

@@ -194,10 +194,10 @@ static void *pool_dispatcher(void *arg)
 static void pool_blame(int signo, uint64_t address)
 {
 	struct worker *w = worker_self();
-	struct ledger_fault *fault = &the_pool->arena->fault;
+	struct ledger_fault *fault = w ? &w->pool->arena->fault : NULL;
 	uint32_t nobody = 0;
 
-	if (!w || !atomic_compare_exchange_strong(&fault->worker, &nobody, w->index + 1))
+	if (!fault || !atomic_compare_exchange_strong(&fault->worker, &nobody, w->index + 1))
 		return;
 	atomic_store(&fault->signo, (uint32_t)signo);
 	atomic_store(&fault->address, address);
@@ -361,11 +361,13 @@ static bool pool_serve(struct pool *pool)
 			if (r < 0)
 				log_error("tenant %u cannot be mapped: %s", m.pool.tenant,
 					  strerror(-r));
+			pool_wake_dispatcher(pool);
 			break;
 		case PROTO_POOL_CLIENT:
 			r = n_fds == 1
 				  ? intake_add_client(pool, m.pool.client, m.pool.client_generation,
-						      m.pool.tenant, m.pool.uid, m.pool.pid, fds[0])
+						      m.pool.tenant, m.pool.uid, m.pool.pid,
+						      m.pool.n_jobs, fds[0])
 				  : -EBADMSG;
 			if (r < 0) {
 				why = strerror(-r);

@@ -40,6 +40,7 @@
 /* ORDER ledger/row [L2]: relaxed: the pool is dead, and waitpid() has ordered all of its stores
  * before this. Pairs with root_row(). */
 #define recover_load(p)	    atomic_load_explicit((p), memory_order_relaxed)
+#define RECOVER_TRIES	    10000u
 #define recover_store(p, v) atomic_store_explicit((p), (v), memory_order_relaxed)
 
 bool recover_finish(struct job *job, uint32_t generation, uint32_t outcome, int32_t code,
@@ -47,10 +48,11 @@ bool recover_finish(struct job *job, uint32_t generation, uint32_t outcome, int3
 {
 	uint32_t state = recover_load(&job->state);
 
-	for (;;) {
+	/* A client that hammers the word can make the step fail, but not hold the manager up. */
+	for (uint32_t tries = 0;; tries++) {
 		uint32_t old = state >> JOB_GEN_SHIFT & JOB_GEN_MASK;
 
-		if ((state & JOB_OUTCOME_MASK) != JOB_PENDING)
+		if ((state & JOB_OUTCOME_MASK) != JOB_PENDING || tries == RECOVER_TRIES)
 			return false;
 		if (generation != UINT32_MAX && old != (generation & JOB_GEN_MASK))
 			return false;

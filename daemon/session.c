@@ -117,6 +117,7 @@ static void session_tell_client(struct session *s, uint32_t type)
 	m.client = s->slot;
 	m.client_generation = s->generation;
 	m.pid = s->pid;
+	m.n_jobs = s->n_jobs;
 	poolproc_send(s->table->pool, &m, type == PROTO_POOL_CLIENT ? s->segment_fd : -1);
 }
 
@@ -129,20 +130,21 @@ static void session_mark_tenant(struct session_table *table, uint32_t tenant)
 	/* Relaxed: the fence stands above. Not only woken: a dispatcher that is about to sleep on
 	 * the old value finds another. The state bits stay as they are. */
 	(void)atomic_fetch_add_explicit(&table->board->dispatcher, WAKE_SEQ, memory_order_relaxed);
-	(void)futex_wake(&table->board->dispatcher, 1);
+	(void)futex_wake(&table->board->dispatcher, INT32_MAX);
 }
 
 void session_tell_pool(struct session_table *table)
 {
+	/* Clients first: a ring that the pool knows is drained, and a word of a client that it does
+	 * not know is garbage. */
+	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++)
+		if (table->slots[i])
+			session_tell_client(table->slots[i], PROTO_POOL_CLIENT);
 	for (uint32_t i = 0; i < table->n_tenants; i++)
 		session_tell_tenant(table, i);
-	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++) {
-		if (!table->slots[i])
-			continue;
-		session_tell_client(table->slots[i], PROTO_POOL_CLIENT);
-		if (table->slots[i]->state == SESSION_GONE)
+	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++)
+		if (table->slots[i] && table->slots[i]->state == SESSION_GONE)
 			session_tell_client(table->slots[i], PROTO_POOL_GONE);
-	}
 	/* A consumer may have died between clearing a bit and its last look. */
 	for (uint32_t i = 0; i < table->n_tenants; i++)
 		session_mark_tenant(table, i);
@@ -295,7 +297,7 @@ static int session_segment(struct session *s, uint32_t n_jobs, uint64_t heap_siz
 	struct session_table *table = s->table;
 	uint64_t heap_offset = client_segment_heap_offset(n_jobs);
 	uint64_t size = heap_offset + heap_size;
-	const _Atomic uint64_t *rows;
+	_Atomic uint64_t *rows;
 	struct job *jobs;
 	void *base;
 	int fd, r;
@@ -327,6 +329,17 @@ static int session_segment(struct session *s, uint32_t n_jobs, uint64_t heap_siz
 	 * Relaxed: the pool has released the slot, and the client does not have the segment yet. */
 	jobs = (struct job *)(void *)((char *)base + sizeof(struct client_segment));
 	rows = arena_rows(table->arena) + (size_t)s->slot * table->options->max_jobs;
+	/* Nobody has the slot: whatever an attach that failed has left there is void. */
+	for (uint32_t i = 0; i < table->options->max_jobs; i++) {
+		struct ledger_row row =
+			ledger_unpack(atomic_load_explicit(&rows[i], memory_order_relaxed));
+
+		if (row.state != LEDGER_FREE)
+			atomic_store_explicit(
+				&rows[i],
+				ledger_pack((struct ledger_row){ .generation = row.generation }),
+				memory_order_relaxed);
+	}
 	for (uint32_t i = 0; i < n_jobs; i++) {
 		uint64_t word = atomic_load_explicit(&rows[i], memory_order_relaxed);
 		uint32_t generation = ledger_unpack(word).generation;

@@ -217,7 +217,8 @@ bool fk_rt_attend(struct fk_worker *fk, struct fk_frame *frame, uint32_t site)
 		w->duty = false;
 		worker_wake_one(w->pool, w);
 	}
-	if (pool_take_summons(w)) {
+	/* What goes first needs a place above the frame that is set aside. */
+	if (w->fk.bottom + 1 < w->frames.entries + w->frames.capacity && pool_take_summons(w)) {
 		COUNT(w, moved);
 		frame->site = site | FK_PARTED | FK_MOVED;
 		if (w->fk.sp == (char *)(frame + 1)) {

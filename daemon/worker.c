@@ -84,7 +84,8 @@ void worker_init(struct worker *w, struct pool *pool, uint32_t index,
 
 uintptr_t worker_limit(struct worker *w)
 {
-	return w->pool->force_steals ? 0 : (uintptr_t)(w->frames.entries + w->frames.capacity);
+	/* A fork at the last place asks, and is called instead (fk_rt_publish()). */
+	return w->pool->force_steals ? 0 : (uintptr_t)(w->frames.entries + w->frames.capacity - 1);
 }
 
 void worker_set_job(struct worker *w, uint32_t job)
@@ -293,7 +294,9 @@ static bool worker_next_root(struct worker *w, uint32_t *ret_row)
 		if (deque_size(&w->roots))
 			worker_wake_one(pool, w);
 	}
-	worker_take_duty(w, atomic_load_explicit(&pool->census, memory_order_relaxed));
+	/* ORDER census [C1]: acquire, pairs with worker_sleep(): who is not counted any more is
+	 * seen SLEEPING. */
+	worker_take_duty(w, atomic_load_explicit(&pool->census, memory_order_acquire));
 	w->stolen_at = 0;
 	return true;
 }
@@ -310,6 +313,9 @@ static void worker_sleep(struct worker *w)
 		sched_yield();
 		return;
 	}
+	/* The word first: who sees the census without this worker sees it SLEEPING, and wakes it. */
+	uint32_t value = wake_prepare(&w->board->wake);
+
 	while (census_looking(census) > 1 || !census_busy(census)) {
 		/* ORDER census [C1]: acq_rel, pairs with itself. */
 		if (atomic_compare_exchange_weak_explicit(
@@ -319,8 +325,6 @@ static void worker_sleep(struct worker *w)
 			break;
 		}
 	}
-	uint32_t value = wake_prepare(&w->board->wake);
-
 	if (!worker_work_pending(pool) && atomic_load(&pool->stop) != POOL_ENDING) {
 		if (!nap)
 			COUNT(w, sleeps);

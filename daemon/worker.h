@@ -56,6 +56,7 @@ struct worker {
 	uint64_t n_forced;
 	uint64_t max_forced;
 	uint32_t index;
+	uint32_t drains;   /* of the rings, so far */
 	uint32_t job;	   /* row of the job it runs, WORKER_NO_JOB for none */
 	bool root_first;   /* a frame was set aside for a root */
 	bool publish;	   /* make entries public at the next fork */

@@ -68,7 +68,7 @@ struct proto_pool {
 	uint32_t client_generation;
 	uint32_t uid;
 	uint32_t pid;
-	uint32_t reserved;
+	uint32_t n_jobs; /* records in the client's table */
 	char text[224];
 };
 

@@ -24,6 +24,7 @@
 #define SEGMENT_TENANT 2u
 #define SEGMENT_CLIENT 3u
 #define SEGMENT_ARENA  4u
+#define SEGMENT_ANY    0u /* segment_map(): who sent it is trusted, its head is not looked at */
 
 struct segment {
 	uint64_t magic;

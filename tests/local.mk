@@ -28,6 +28,9 @@ UNIT_TESTS = \
 	tests/check_wake
 
 SCENARIOS = \
+	tests/check_crash \
+	tests/check_kill \
+	tests/check_scenario \
 	tests/check_service
 
 SCRIPT_TESTS = \
@@ -75,6 +78,12 @@ AM_TESTS_ENVIRONMENT = \
 	TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1:$${TSAN_OPTIONS}"; \
 	export TSAN_OPTIONS; \
 	CK_TIMEOUT_MULTIPLIER="$${CK_TIMEOUT_MULTIPLIER:-1}"; export CK_TIMEOUT_MULTIPLIER;
+
+# Those with a real forkd: tests/daemon.h.
+DAEMON_SOURCES = tests/daemon.c tests/daemon.h
+tests_check_crash_SOURCES = tests/check_crash.c $(DAEMON_SOURCES)
+tests_check_kill_SOURCES = tests/check_kill.c $(DAEMON_SOURCES)
+tests_check_scenario_SOURCES = tests/check_scenario.c $(DAEMON_SOURCES)
 
 tests_check_layout_SOURCES = \
 	tests/check_layout.c \

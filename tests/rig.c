@@ -94,7 +94,7 @@ void rig_start(struct rig *rig, uint32_t workers, const struct fk_module *module
 	rig->client->heap_size = RIG_HEAP;
 	segment_unmap(rig->client, heap_offset + RIG_HEAP);
 	ck_assert_int_eq(intake_add_tenant(pool, 0, 0, rig->tenant_fd), 0);
-	ck_assert_int_eq(intake_add_client(pool, 0, 1, 0, 0, 1, rig->client_fd), 0);
+	ck_assert_int_eq(intake_add_client(pool, 0, 1, 0, 0, 1, RIG_JOBS, rig->client_fd), 0);
 	/* The pool's own mappings: ThreadSanitizer knows addresses, not memory. */
 	rig->tenant = pool->intake.tenants[0].segment;
 	rig->client = pool->intake.clients[0].segment;
