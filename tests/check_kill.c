@@ -227,6 +227,7 @@ START_TEST(clients_that_wait_for_a_killed_daemon_return_with_an_error)
 {
 	pid_t pids[3];
 	uint64_t start_ns;
+	uint32_t told = 0;
 
 	setup();
 	daemon_start(&d, "--workers=2", NULL);
@@ -238,8 +239,14 @@ START_TEST(clients_that_wait_for_a_killed_daemon_return_with_an_error)
 	start_ns = clock_ns();
 	/* The segments stay as long as a client has them: first the clients' ends are seen. */
 	ck_assert_int_eq(kill(d.manager, SIGKILL), 0);
-	for (size_t i = 0; i < ARRAY_SIZE(pids); i++)
-		ck_assert_int_eq(daemon_reap(pids[i]), 50);
+	for (size_t i = 0; i < ARRAY_SIZE(pids); i++) {
+		int status = daemon_reap(pids[i]);
+
+		/* The two whose jobs ran waited; the third may not have had its WELCOME yet. */
+		ck_assert_msg(status == 50 || status == 100, "client %zu: %d", i, status);
+		told += status == 50;
+	}
+	ck_assert_uint_ge(told, 2);
 	printf("told after %" PRIu64 " ms\n", (clock_ns() - start_ns) / NSEC_PER_MSEC);
 	ck_assert_uint_lt(clock_ns() - start_ns, (daemon_sanitized() ? 5 : 1) * NSEC_PER_SEC);
 	daemon_kill(&d);
