@@ -737,13 +737,6 @@ int options_check(const struct options *o, struct options_error *ret_error)
 			  o->heap_max, o->memory_max);
 		return -EINVAL;
 	}
-	if (o->stack_max > o->arena_max) {
-		error_set(ret_error,
-			  "options: stack-max (%" PRIu64 " bytes) must not be more than "
-			  "arena-max (%" PRIu64 " bytes)",
-			  o->stack_max, o->arena_max);
-		return -EINVAL;
-	}
 	if (cpus > option_find("workers")->max && o->workers == 0) {
 		error_set(ret_error,
 			  "options: cpus: %u CPUs are more than the %" PRIu64

@@ -78,9 +78,7 @@ START_TEST(defaults_are_those_of_the_table)
 	ck_assert_uint_eq(o.heap_max, UINT64_C(64) << 20);
 	ck_assert_uint_eq(o.memory_max, UINT64_C(1) << 30);
 	ck_assert_uint_eq(o.arena_max, UINT64_C(4) << 30);
-	ck_assert_uint_eq(o.stack_max, UINT64_C(2) << 30);
 	ck_assert_uint_eq(o.stop_timeout, 5000 * MS);
-	ck_assert_uint_eq(o.hang_timeout, 0);
 	ck_assert_uint_eq(o.spin, 50000);
 	ck_assert_int_eq(options_log_level(&o), LOG_LEVEL_NOTICE);
 	ck_assert_int_eq(options_check(&o, &error), 0);
@@ -397,9 +395,6 @@ START_TEST(options_that_contradict_each_other_are_refused)
 			 -EINVAL);
 	ck_assert_error("heap-max");
 	ck_assert_error("memory-max");
-	ck_assert_int_eq(PARSE(&action, (char *)"--config=/dev/null", (char *)"--stack-max=5G"),
-			 -EINVAL);
-	ck_assert_error("arena-max");
 	ck_assert_int_eq(PARSE(&action, (char *)"--config=/dev/null", (char *)"--cpus=0-2000"),
 			 -EINVAL);
 	ck_assert_error("cpus");

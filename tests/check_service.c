@@ -294,7 +294,6 @@ static pid_t start(int listen_fd, const char *const *extra)
 	argv[n++] = (char *)(uintptr_t) "--config=/dev/null";
 	argv[n++] = (char *)(uintptr_t) "--workers=2";
 	argv[n++] = (char *)(uintptr_t) "--arena-max=64M";
-	argv[n++] = (char *)(uintptr_t) "--stack-max=64M";
 	argv[n++] = socket_option;
 	while (extra && *extra)
 		argv[n++] = (char *)(uintptr_t)*extra++;
