@@ -398,7 +398,7 @@ static void pool_free(struct pool *pool)
 {
 	the_pool = NULL;
 	intake_fini(pool);
-	for (uint32_t i = 0; i < pool->n_workers; i++)
+	for (uint32_t i = 0; pool->workers && i < pool->n_workers; i++)
 		free(pool->workers[i].forced);
 	stack_arena_fini(&pool->stacks);
 	segment_unmap(pool->arena, pool->arena_size);
@@ -418,16 +418,40 @@ static int pool_fail(struct pool *pool, const char *what, int r)
 	return EXIT_FAILURE;
 }
 
+/* All that can fail before there are threads. Returns 0, or an exit status after saying why. */
+static int pool_prepare(struct pool *pool, const int *fds, struct topology **ret_topology)
+{
+	const struct options *options = pool->options;
+	char error[256];
+	int r = pool_map(pool, fds);
+
+	if (r < 0)
+		return pool_fail(pool, "cannot map the arena", r);
+	r = pool_lay_out(pool, fds[1]);
+	if (r < 0)
+		return pool_fail(pool, "arena-max is too small for so many workers", r);
+	r = topology_new(NULL, pool->n_workers, options->cpus, error, sizeof(error), ret_topology);
+	if (r < 0)
+		return pool_fail(pool, error, r);
+	r = modules_load(&pool->modules, pool->board, options->module_dir);
+	if (r < 0) {
+		snprintf(error, sizeof(error),
+			 "module-dir %.60s (to be root's or forkd's own, and go-w)",
+			 options->module_dir);
+		return pool_fail(pool, error, r);
+	}
+	return 0;
+}
+
 int pool_run(const struct options *options, int channel)
 {
 	struct pool *pool = NULL;
-	struct pool_thread *threads;
-	struct topology *topology;
+	struct pool_thread *threads = NULL;
+	struct topology *topology = NULL;
 	pthread_t dispatcher;
 	union proto_message m;
 	int fds[PROTO_MAX_FDS], r;
 	uint32_t n_fds = 0;
-	char error[256];
 
 	log_set_name("forkd-pool");
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -444,28 +468,18 @@ int pool_run(const struct options *options, int channel)
 	pool->channel = channel;
 	pthread_mutex_init(&pool->channel_lock, NULL);
 	intake_init(pool);
-	r = pool_map(pool, fds);
-	if (r < 0)
-		return pool_fail(pool, "cannot map the arena", r);
-	r = pool_lay_out(pool, fds[1]);
-	if (r < 0)
-		return pool_fail(pool, "arena-max is too small for so many workers", r);
-	r = topology_new(NULL, pool->n_workers, options->cpus, error, sizeof(error), &topology);
-	if (r < 0)
-		return pool_fail(pool, error, r);
-	r = modules_load(&pool->modules, pool->board, options->module_dir);
-	if (r < 0) {
-		snprintf(error, sizeof(error),
-			 "module-dir %.60s (to be root's or forkd's own, and go-w)",
-			 options->module_dir);
-		return pool_fail(pool, error, r);
+	r = pool_prepare(pool, fds, &topology);
+	if (r) {
+		topology_free(topology);
+		pool_free(pool);
+		return r;
 	}
 	the_pool = pool;
 	pool_catch_faults();
 	threads = calloc(pool->n_workers, sizeof(*threads));
 	r = threads ? pool_start_threads(pool, topology, threads, &dispatcher) : -ENOMEM;
 	if (r < 0)
-		return pool_fail(pool, "cannot start a thread", r);
+		_exit(pool_fail(pool, "cannot start a thread", r)); /* some run already */
 	pool_send(pool, PROTO_POOL_READY, 0, 0, "");
 	if (!pool_serve(pool))
 		_exit(EXIT_FAILURE); /* nobody is left to give outcomes to */

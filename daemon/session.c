@@ -244,6 +244,17 @@ bool session_released(struct session_table *table, uint32_t client, uint32_t gen
 
 /* ------------------------------------------------------------------------ attaching */
 
+/* Writes what clients read once when they attach. Each time: one of that uid may have spoilt it. */
+static void session_head_tenant(struct session_table *table, uint32_t index)
+{
+	struct session_tenant *t = &table->tenants[index];
+
+	t->segment->head = t->head;
+	t->segment->tenant = index;
+	t->segment->uid = t->uid;
+	t->segment->n_rings = table->n_workers;
+}
+
 /* Index of the uid's tenant, made if there is none. Negative errno. */
 static int session_tenant(struct session_table *table, uint32_t uid)
 {
@@ -254,8 +265,10 @@ static int session_tenant(struct session_table *table, uint32_t uid)
 	int fd, r;
 
 	for (uint32_t i = 0; i < table->n_tenants; i++)
-		if (table->tenants[i].uid == uid)
+		if (table->tenants[i].uid == uid) {
+			session_head_tenant(table, i);
 			return (int)i;
+		}
 	if (index == LIMIT_TENANTS)
 		return -EUSERS;
 	if (size > table->options->memory_max - table->memory)
@@ -270,9 +283,8 @@ static int session_tenant(struct session_table *table, uint32_t uid)
 	}
 	t = &table->tenants[index];
 	*t = (struct session_tenant){ .uid = uid, .fd = fd, .segment = base, .size = size };
-	t->segment->tenant = index;
-	t->segment->uid = uid;
-	t->segment->n_rings = table->n_workers;
+	t->head = t->segment->head;
+	session_head_tenant(table, index);
 	table->memory += size;
 	table->n_tenants++;
 	session_tell_tenant(table, index);

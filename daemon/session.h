@@ -20,6 +20,7 @@ struct session;
 struct session_tenant {
 	uint32_t uid;
 	int fd;
+	struct segment head; /* of the segment, as it was made */
 	struct tenant_segment *segment;
 	uint64_t size;
 };

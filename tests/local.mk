@@ -29,11 +29,14 @@ UNIT_TESTS = \
 
 SCENARIOS = \
 	tests/check_crash \
+	tests/check_hostile \
 	tests/check_kill \
+	tests/check_promises \
 	tests/check_scenario \
 	tests/check_service
 
 SCRIPT_TESTS = \
+	tests/check-badinput \
 	tests/check-docs \
 	tests/check-readme \
 	tests/check-orders \
@@ -82,7 +85,9 @@ AM_TESTS_ENVIRONMENT = \
 # Those with a real forkd: tests/daemon.h.
 DAEMON_SOURCES = tests/daemon.c tests/daemon.h
 tests_check_crash_SOURCES = tests/check_crash.c $(DAEMON_SOURCES)
+tests_check_hostile_SOURCES = tests/check_hostile.c $(DAEMON_SOURCES)
 tests_check_kill_SOURCES = tests/check_kill.c $(DAEMON_SOURCES)
+tests_check_promises_SOURCES = tests/check_promises.c $(DAEMON_SOURCES)
 tests_check_scenario_SOURCES = tests/check_scenario.c $(DAEMON_SOURCES)
 
 tests_check_layout_SOURCES = \
@@ -107,6 +112,15 @@ MODEL_TARGETS =
 include tests/modules/local.mk
 include tests/bench/local.mk
 include tests/model/local.mk
+
+# The scenarios that do more of the same if there is time.
+SOAK_TESTS = tests/check_kill tests/check_promises
+
+soak-local:
+	SOAK=1 CK_TIMEOUT_MULTIPLIER=4 $(MAKE) $(AM_MAKEFLAGS) check TEST_TIME=7200 \
+		TESTS='$(SOAK_TESTS)'
+
+SOAK_TARGETS += soak-local
 
 bench: all $(BENCH_TARGETS)
 soak: all $(SOAK_TARGETS)

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * promises: what forkd says of itself, seen from outside
+ *
+ * Small jobs get through whatever the workers are at; nobody wakes up for nothing; recursion is as
+ * deep as memory goes; the trees of UTS have the nodes that their authors found.
+ *
+ * Times are printed and never asserted. With SOAK=1 in the environment the idle pool is watched for
+ * 30 s instead of 3, and the large tree T3L is walked as well.
+ */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "common/util.h"
+#include "shm/wake.h"
+#include "tests/daemon.h"
+#define CHECK_TIMEOUT 300
+#include "tests/check_unit.h"
+
+#define SMALL_JOBS 20
+#define GIANTS_MAX 8u
+
+/* Between the test and the clients with the giants. */
+struct shared {
+	_Atomic uint32_t asked;	  /* the test: how many have not ended? */
+	_Atomic uint32_t told;	  /* clients that have added theirs to pending */
+	_Atomic uint32_t pending; /* giants without an outcome */
+};
+
+static struct shared *shared;
+static struct daemon d;
+
+static void setup(void)
+{
+	memset(&d, 0, sizeof(d));
+	shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ck_assert_ptr_ne(shared, MAP_FAILED);
+}
+
+static void start(uint32_t n_workers)
+{
+	char workers[32];
+
+	setup();
+	(void)snprintf(workers, sizeof(workers), "--workers=%" PRIu32, n_workers);
+	daemon_start(&d, workers, NULL);
+}
+
+/* ------------------------------------------------------------------------ small beside giant */
+
+/* Jobs of so many ms; says how many of them are pending when it is asked, then waits for all. */
+static void giants(const char *name, uint32_t n, int64_t ms)
+{
+	fk_client *c = NULL;
+	const fk_task *task;
+	fk_job jobs[GIANTS_MAX];
+	uint32_t pending = 0;
+
+	if (fk_open(d.socket, NULL, &c) < 0 || fk_task_find(c, name, &task) < 0)
+		_exit(2);
+	for (uint32_t i = 0; i < n; i++)
+		if (fk_submitv(c, task, 0, &jobs[i], ms) < 0)
+			_exit(3);
+	while (!atomic_load(&shared->asked))
+		(void)poll(NULL, 0, 1);
+	for (uint32_t i = 0; i < n; i++)
+		pending += fk_outcome(c, jobs[i], NULL, NULL) == FK_PENDING;
+	atomic_fetch_add(&shared->pending, pending);
+	atomic_fetch_add(&shared->told, 1);
+	for (uint32_t i = 0; i < n; i++) {
+		int64_t count = 0;
+
+		if (fk_wait(c, jobs[i], FK_FOREVER) < 0 ||
+		    fk_result(c, jobs[i], &count, sizeof(count)) < 0 || count <= 0)
+			_exit(4);
+	}
+	if (fk_close(c) < 0)
+		_exit(5);
+}
+
+static pid_t start_giants(const char *name, uint32_t n)
+{
+	uint64_t roots = daemon_counter(&d, "roots");
+	pid_t pid;
+
+	ck_assert_uint_le(n, GIANTS_MAX);
+	(void)fflush(NULL);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (pid == 0) {
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+		giants(name, n, daemon_sanitized() ? 15000 : 3000);
+		_exit(0);
+	}
+	DAEMON_AWAIT(daemon_counter(&d, "roots") == roots + n);
+	return pid;
+}
+
+/* The small jobs of another client, all of which end before any of the giants does. */
+static void small_jobs_beside(const char *what, const pid_t *pids, uint32_t n_pids,
+			      uint32_t n_giants)
+{
+	fk_client *c = daemon_open(&d);
+	uint64_t done = daemon_counter(&d, "jobs_done"), worst = 0;
+
+	for (int i = 0; i < SMALL_JOBS; i++) {
+		uint64_t start_ns = clock_ns(), ns;
+		int64_t n = 0;
+
+		ck_assert_int_eq(fk_call(c, "fib:fib", &n, INT64_C(10)), 0);
+		ns = clock_ns() - start_ns;
+		ck_assert_int_eq(n, 55);
+		if (ns > worst)
+			worst = ns;
+	}
+	DAEMON_AWAIT(daemon_counter(&d, "jobs_done") >= done + SMALL_JOBS);
+	/* What is pending when it is looked at later was pending all the time. */
+	atomic_store(&shared->asked, 1);
+	DAEMON_AWAIT(atomic_load(&shared->told) == n_pids);
+	printf("beside %s, %" PRIu32 " workers: worst round trip %" PRIu64 " us\n", what,
+	       d.board->manager.n_workers, worst / NSEC_PER_USEC);
+	ck_assert_uint_eq(atomic_load(&shared->pending), n_giants);
+	ck_assert_int_eq(fk_close(c), 0);
+	for (uint32_t i = 0; i < n_pids; i++)
+		ck_assert_int_eq(daemon_reap(pids[i]), 0);
+}
+
+static void beside_forking_giants(uint32_t n_workers)
+{
+	pid_t pid;
+
+	start(n_workers);
+	pid = start_giants("crash:spin", n_workers);
+	small_jobs_beside("giants that fork", &pid, 1, n_workers);
+	ck_assert_uint_gt(daemon_counter(&d, "moved"), 0);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+
+START_TEST(small_jobs_end_while_the_only_worker_is_deep_in_a_giant)
+{
+	beside_forking_giants(1);
+}
+END_TEST
+
+START_TEST(small_jobs_end_while_both_workers_are_deep_in_giants)
+{
+	beside_forking_giants(2);
+}
+END_TEST
+
+static void beside_long_leaves(uint32_t n_workers)
+{
+	pid_t pid;
+
+	start(n_workers);
+	pid = start_giants("crash:hang", n_workers - 1);
+	small_jobs_beside("long leaves", &pid, 1, n_workers - 1);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+
+START_TEST(small_jobs_end_while_one_of_two_workers_is_in_a_long_leaf)
+{
+	beside_long_leaves(2);
+}
+END_TEST
+
+START_TEST(small_jobs_end_while_three_of_four_workers_are_in_a_long_leaf)
+{
+	beside_long_leaves(4);
+}
+END_TEST
+
+START_TEST(small_jobs_end_while_one_worker_is_in_a_long_leaf_and_the_other_in_a_giant)
+{
+	pid_t pids[2];
+
+	start(2);
+	pids[0] = start_giants("crash:hang", 1);
+	pids[1] = start_giants("crash:spin", 1);
+	small_jobs_beside("a long leaf and a giant that forks", pids, 2, 2);
+	ck_assert_uint_gt(daemon_counter(&d, "moved"), 0);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ nothing to do */
+
+static bool all_sleep(void)
+{
+	for (uint32_t i = 0; i < d.board->manager.n_workers; i++)
+		if ((atomic_load(&d.board->workers[i].wake) & WAKE_STATE) != WAKE_SLEEPING)
+			return false;
+	return true;
+}
+
+static uint64_t switches(void)
+{
+	return daemon_switches(daemon_pool(&d)) + daemon_switches(d.manager);
+}
+
+/*
+ * A thread that says it sleeps has still to come to the kernel. And after a change the manager
+ * tells its service manager so, a second later at most, once.
+ */
+static bool has_settled(void)
+{
+	uint64_t before = switches();
+
+	(void)poll(NULL, 0, 1500);
+	return all_sleep() && switches() == before;
+}
+
+START_TEST(an_idle_pool_and_its_manager_do_not_wake_up)
+{
+	int seconds = getenv("SOAK") ? 30 : 3;
+	uint64_t before;
+	fk_client *c;
+	int64_t n = 0;
+
+	start(2);
+	c = daemon_open(&d);
+	ck_assert_int_eq(fk_call(c, "fib:fib", &n, INT64_C(25)), 0);
+	ck_assert_int_eq(n, 75025);
+	DAEMON_AWAIT(all_sleep());
+	DAEMON_AWAIT(has_settled());
+	before = switches();
+	/* Not a wait for something: this is the time in which nothing may happen. */
+	(void)poll(NULL, 0, seconds * 1000);
+	ck_assert_uint_eq(switches() - before, 0);
+	ck_assert(all_sleep());
+	/* And it was asleep, not dead: a job counts as switches. */
+	ck_assert_int_eq(fk_call(c, "fib:fib", &n, INT64_C(25)), 0);
+	ck_assert_int_eq(n, 75025);
+	DAEMON_AWAIT(switches() > before);
+	ck_assert_int_eq(fk_close(c), 0);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ deep */
+
+static void as_deep_as(const char *task, int64_t levels)
+{
+	fk_client *c;
+	int64_t n = 0, kb;
+
+	if (daemon_sanitized())
+		levels = 100000;
+	start(2);
+	c = daemon_open(&d);
+	ck_assert_int_eq(fk_call(c, task, &n, levels), 0);
+	ck_assert_int_eq(n, levels);
+	kb = daemon_proc_status(daemon_pool(&d), "VmHWM");
+	printf("%s %" PRId64 ": the pool had at most %" PRId64 " MB\n", task, levels, kb / 1024);
+	ck_assert_int_gt(kb, 0);
+	ck_assert_int_lt(kb, INT64_C(2) * 1024 * 1024);
+	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 0);
+	ck_assert_int_eq(fk_close(c), 0);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+
+START_TEST(ten_million_calls_within_each_other_fit_into_two_gigabytes)
+{
+	as_deep_as("deep:deep", 10000000);
+}
+END_TEST
+
+START_TEST(a_million_forks_within_each_other_fit_into_two_gigabytes)
+{
+	as_deep_as("deep:forked", 1000000);
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ trees */
+
+struct uts_result {
+	int64_t nodes;
+	int64_t depth;
+	int64_t leaves;
+};
+
+static void walk(fk_client *c, const char *tree, const struct uts_result *wanted)
+{
+	struct uts_result found = { 0 };
+	uint64_t start_ns = clock_ns();
+
+	ck_assert_int_eq(fk_call(c, "uts:uts", &found, tree), 0);
+	printf("%s on %" PRIu32 " workers: %" PRId64 " nodes in %" PRIu64 " ms\n", tree,
+	       d.board->manager.n_workers, found.nodes, (clock_ns() - start_ns) / NSEC_PER_MSEC);
+	ck_assert_int_eq(found.nodes, wanted->nodes);
+	ck_assert_int_eq(found.depth, wanted->depth);
+	ck_assert_int_eq(found.leaves, wanted->leaves);
+}
+
+static void walk_trees(uint32_t n_workers)
+{
+	static const struct uts_result t3 = { 4112897, 1572, 3599034 };
+	static const struct uts_result t3l = { 111345631, 17844, 89076904 };
+	fk_client *c;
+
+	start(n_workers);
+	c = daemon_open(&d);
+	walk(c, "T3", &t3);
+	if (getenv("SOAK"))
+		walk(c, "T3L", &t3l);
+	ck_assert_int_eq(fk_close(c), 0);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+
+START_TEST(one_worker_counts_every_node_of_a_deep_unbalanced_tree)
+{
+	if (!daemon_sanitized())
+		walk_trees(1);
+}
+END_TEST
+
+START_TEST(two_workers_count_every_node_of_a_deep_unbalanced_tree)
+{
+	walk_trees(2);
+}
+END_TEST
+
+START_TEST(eight_workers_count_every_node_of_a_deep_unbalanced_tree)
+{
+	if (!daemon_sanitized())
+		walk_trees(8);
+}
+END_TEST
+
+CHECK_MAIN("promises", small_jobs_end_while_the_only_worker_is_deep_in_a_giant,
+	   small_jobs_end_while_both_workers_are_deep_in_giants,
+	   small_jobs_end_while_one_of_two_workers_is_in_a_long_leaf,
+	   small_jobs_end_while_three_of_four_workers_are_in_a_long_leaf,
+	   small_jobs_end_while_one_worker_is_in_a_long_leaf_and_the_other_in_a_giant,
+	   an_idle_pool_and_its_manager_do_not_wake_up,
+	   ten_million_calls_within_each_other_fit_into_two_gigabytes,
+	   a_million_forks_within_each_other_fit_into_two_gigabytes,
+	   one_worker_counts_every_node_of_a_deep_unbalanced_tree,
+	   two_workers_count_every_node_of_a_deep_unbalanced_tree,
+	   eight_workers_count_every_node_of_a_deep_unbalanced_tree)
