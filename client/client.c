@@ -111,6 +111,8 @@ static fk_client *client_free(fk_client *client)
 		task = next;
 	}
 	pthread_mutex_destroy(&client->tasks_lock);
+	pthread_mutex_destroy(&client->room_lock);
+	pthread_mutex_destroy(&client->group_lock);
 	heap_fini(&client->heap);
 	segment_unmap((void *)(uintptr_t)client->board, client->board_size);
 	segment_unmap(client->tenant, client->tenant_size);
@@ -255,12 +257,14 @@ static int check_segments(fk_client *client)
 		return -EBADMSG;
 	if (!client->n_jobs || client->n_jobs > LIMIT_JOBS || client->id >= LIMIT_CLIENTS ||
 	    segment->jobs_offset % CACHE_LINE || segment->jobs_offset > client->segment_size ||
-	    client->n_jobs * sizeof(struct job) > client->segment_size - segment->jobs_offset)
+	    client->n_jobs * sizeof(struct job) + LIMIT_GROUPS * sizeof(struct group) >
+		    client->segment_size - segment->jobs_offset)
 		return -EBADMSG;
 	if (heap_offset % HEAP_ALIGN || heap_offset > client->segment_size ||
 	    heap_size > client->segment_size - heap_offset)
 		return -EBADMSG;
 	client->jobs = (struct job *)((char *)client->segment + segment->jobs_offset);
+	client->groups = client_segment_groups(client->jobs, client->n_jobs);
 	return heap_init(&client->heap, (char *)client->segment + heap_offset, heap_size);
 }
 
@@ -351,6 +355,8 @@ int fk_open(const char *socket, const struct fk_open_options *options, fk_client
 	memset(client, 0, sizeof(*client));
 	client->fd = -1;
 	pthread_mutex_init(&client->tasks_lock, NULL);
+	pthread_mutex_init(&client->room_lock, NULL);
+	pthread_mutex_init(&client->group_lock, NULL);
 
 	err = open_socket(path, &client->fd);
 	if (err)

@@ -12,6 +12,8 @@
 #include <forkd/client.h>
 
 #include "client/heap.h"
+#include "client/publish.h"
+#include "client/slots.h"
 #include "shm/board.h"
 #include "shm/job.h"
 #include "shm/signature.h"
@@ -32,14 +34,33 @@ struct fk_client_task {
 	char text[96 + 1];
 };
 
+/* Of client_slot.options: the record's fields for them are not 0; the number of its group. */
+#define CLIENT_OPTIONS 0x80000000u
+#define CLIENT_GROUP   0xffffu
+
 /* What the library keeps for each record of the job table, where no other process writes. */
 struct client_slot {
 	_Atomic uint32_t next;	     /* the free list's next slot + 1 */
 	_Atomic uint32_t generation; /* of the job that has it, or will have it next; never 0 */
 	/* the job's owner, before the handle exists */
-	uint32_t result_size; /* bytes */
-	void *strings;	      /* block of the heap, or NULL */
+	uint32_t result_size;	  /* bytes */
+	_Atomic uint32_t options; /* CLIENT_OPTIONS | number, or 0 */
+	void *strings;		  /* block of the heap, or NULL */
 	uint64_t submitted_ns;
+};
+
+/* What the library keeps for each group. */
+enum client_group_state {
+	CLIENT_GROUP_FREE,
+	CLIENT_GROUP_USED,
+	CLIENT_GROUP_LIMBO, /* was freed with a count that is not 0 (shm/group.h, I4) */
+};
+
+struct client_group {
+	_Atomic uint32_t generation; /* of the handle that is good, 0 for none */
+	/* under the lock */
+	uint32_t last; /* generation that was given out */
+	enum client_group_state state;
 };
 
 struct fk_client {
@@ -49,6 +70,7 @@ struct fk_client {
 	struct tenant_segment *tenant;
 	struct client_segment *segment;
 	struct job *jobs;
+	struct group *groups;
 	struct client_slot *slots;
 	uint32_t n_workers;
 	uint32_t n_jobs;
@@ -64,8 +86,11 @@ struct fk_client {
 	/* any thread */
 	_Atomic(struct fk_client_task *) tasks; /* grows at its front */
 	pthread_mutex_t tasks_lock;		/* of who adds */
-	_Alignas(64) _Atomic uint64_t free;	/* { tag:32, slot + 1:32 } */
-	_Alignas(64) _Atomic uint32_t last;	/* worker of the last submission, a hint */
+	pthread_mutex_t room_lock;		/* of who waits for several slots */
+	pthread_mutex_t group_lock;		/* of who makes and frees groups */
+	struct client_group group[LIMIT_GROUPS];
+	_Alignas(64) _Atomic uint64_t free; /* { tag:32, slot + 1:32 } */
+	_Alignas(64) _Atomic uint32_t last; /* worker of the last submission, a hint */
 	_Atomic uint32_t random;
 	_Atomic uint32_t spin; /* ns that a wait spins now */
 	_Atomic uint32_t looks;
@@ -111,31 +136,79 @@ static inline struct job *client_job(struct fk_client *client, fk_job job)
 	return &client->jobs[job & 0xffffu];
 }
 
-/* submit.c: the free list. slots_take() returns an index or -EAGAIN. */
-int slots_take(struct fk_client *client);
-void slots_give(struct fk_client *client, uint32_t index);
+/* The free records keep these fields at 0: a submission without options does not write them. */
+static inline void client_clear_options(struct client_slot *slot, struct job *job)
+{
+	/* Relaxed: publishing the record, or giving the slot back, releases them. */
+	atomic_store_explicit(&job->next, 0, memory_order_relaxed);
+	atomic_store_explicit(&job->deadline_ns, 0, memory_order_relaxed);
+	atomic_store_explicit(&job->weight, 0, memory_order_relaxed);
+	atomic_store_explicit(&job->group, 0, memory_order_relaxed);
+	atomic_store_explicit(&job->place, 0, memory_order_relaxed);
+	atomic_store_explicit(&slot->options, 0, memory_order_relaxed);
+}
 
-/* submit.c: whose ring a job should go to; random: any number. */
-uint32_t submit_pick(const struct board *board, struct tenant_segment *tenant, uint32_t n_workers,
-		     uint32_t last, uint32_t random);
-
-/* submit.c: how many jobs a ring holds, never too high, and more than half of the truth. */
-uint64_t submit_length(struct ring *ring);
-
-/*
- * submit.c: the publisher's part of shm/wake.h, after wake_published(), for a job in this ring.
- * woken: a word for each worker, 0 at first, that remembers what was woken already; or NULL.
- * Returns the worker that was found awake or was woken, or n_workers if the dispatcher has it now.
- */
-uint32_t submit_wake(const struct board *board, uint32_t n_workers, uint32_t ring,
-		     _Atomic uint64_t *woken);
+/* submit.c: 0, or -ENOENT if the task's module is gone. */
+int submit_check_task(const struct fk_client *client, const fk_task *task);
 
 /*
- * submit.c: publishes a payload in the ring that suits best, or in the next that has room.
- * Returns the ring, or -EAGAIN if all are full.
+ * submit.c: fills the record of a slot that was taken, but for its arguments and its options, and
+ * makes it PENDING. Returns its handle.
  */
-int submit_publish(const struct board *board, struct tenant_segment *tenant, uint32_t n_workers,
-		   uint32_t last, uint32_t random, uint32_t payload, _Atomic uint64_t *woken);
+static inline fk_job submit_fill(struct fk_client *client, uint32_t index, const fk_task *task,
+				 unsigned int flags, void *strings, uint64_t now_ns)
+{
+	struct client_slot *slot = &client->slots[index];
+	struct job *job = &client->jobs[index];
+	uint32_t generation = atomic_load_explicit(&slot->generation, memory_order_relaxed);
+
+	slot->result_size = task->signature.results_size;
+	slot->strings = strings;
+	slot->submitted_ns = now_ns;
+	/* Relaxed, all of them: ring_push() releases. */
+	atomic_store_explicit(&job->task, task->index, memory_order_relaxed);
+	atomic_store_explicit(&job->flags, flags & FK_IDEMPOTENT ? JOB_IDEMPOTENT : 0,
+			      memory_order_relaxed);
+	atomic_store_explicit(&job->generation, generation, memory_order_relaxed);
+	atomic_store_explicit(&job->args_size, task->signature.args_size, memory_order_relaxed);
+	atomic_store_explicit(&job->task_hash, task->hash, memory_order_relaxed);
+	atomic_store_explicit(&job->state, job_state(generation, JOB_PENDING),
+			      memory_order_relaxed);
+	return (uint64_t)generation << 16 | index;
+}
+
+/*
+ * submit.c: ends a handle whose job may be released. True if its slot is the caller's then, to give
+ * back; false: another release was first.
+ */
+static inline int submit_release(struct fk_client *client, struct client_slot *slot, fk_job job)
+{
+	uint32_t generation = (uint32_t)(job >> 16);
+	uint32_t next = (generation + 1) & JOB_GEN_MASK;
+
+	/* Relaxed: slots_give() publishes the slot. The CAS lets one of two releases win (I1). */
+	if (!atomic_compare_exchange_strong_explicit(&slot->generation, &generation,
+						     next ? next : 1, memory_order_relaxed,
+						     memory_order_relaxed))
+		return 0;
+	if (slot->strings)
+		(void)heap_free(&client->heap, slot->strings);
+	if (atomic_load_explicit(&slot->options, memory_order_relaxed))
+		client_clear_options(slot, client_job(client, job));
+	return 1;
+}
+
+/*
+ * submit.c: takes back what was filled and never published: the generation is used again. The
+ * string block is the caller's.
+ */
+void submit_undo(struct fk_client *client, uint32_t index);
+
+/* group.c: the number of a group (its index + 1), or 0 if there is no such group. */
+uint32_t group_number(struct fk_client *client, fk_group group);
+
+/* group.c: takes n jobs that were counted and not published out of a group again. */
+void group_take_back(struct fk_client *client, uint32_t number, uint32_t n);
 
 /* wait.c: waits for one job as fk_wait() does, with the checks done. */
 int wait_job(struct fk_client *client, fk_job job, uint64_t timeout_ns);

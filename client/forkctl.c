@@ -26,8 +26,18 @@ static const struct command commands[] = {
 	{ "status", "", "the daemon, its pool, its workers and who is connected", forkctl_status },
 	{ "stat", "", "counters, per worker and client", forkctl_stat },
 	{ "tasks", "", "what can be called: names, arguments -> results, help", forkctl_tasks },
-	{ "call", "[-n N] [-t] [-o FILE] MODULE:TASK [ARG...]",
-	  "run a task and print its results; @FILE for a buffer", forkctl_call },
+	{ "call",
+	  "[-n N] [-t] [-o FILE] [--timeout TIME] [--deadline TIME] [--weight N]\n"
+	  "       [--worker K | --node N] MODULE:TASK [ARG...]",
+	  "run a task and print its results; @FILE for a buffer, 20ms or 5s for a TIME",
+	  forkctl_call },
+	{ "set", "NAME VALUE", "change a setting while forkd runs: scheduler, spin", forkctl_set },
+	{ "check",
+	  "[--seeds N] [--seed N] [--workers N] [--timeout TIME]\n"
+	  "       MODULE | MODULE:TASK [ARG...] | FILE.so...",
+	  "run tasks serially, with every fork stolen and at random, and compare", forkctl_check },
+	{ "profile", "[-n N] [--burden TIME] [--timeout TIME] MODULE:TASK [ARG...]",
+	  "work, span and parallelism of a job, and the speedups they bound", forkctl_profile },
 	{ "session", "[FORKD-OPTION...] -- COMMAND [ARG...]",
 	  "run a command with a forkd of its own", forkctl_session },
 };
@@ -111,7 +121,8 @@ static void print_help(void)
 	       "  --socket PATH   where forkd listens; else $FORKD_SOCKET, else %s\n"
 	       "  --help          print this\n"
 	       "  --version       print the version\n\n"
-	       "Exit status: 0 fine, 1 a job failed, 2 wrong usage, 3 no connection to forkd.\n",
+	       "Exit status: 0 fine, 1 a job failed or a setting was refused, 2 wrong usage,\n"
+	       "3 no connection to forkd.\n",
 	       FK_SOCKET_PATH);
 }
 

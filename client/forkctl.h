@@ -23,6 +23,16 @@ int forkctl_stat(const char *socket, int argc, char *argv[]);
 int forkctl_tasks(const char *socket, int argc, char *argv[]);
 int forkctl_call(const char *socket, int argc, char *argv[]);
 int forkctl_session(const char *socket, int argc, char *argv[]);
+int forkctl_set(const char *socket, int argc, char *argv[]);
+int forkctl_check(const char *socket, int argc, char *argv[]);
+int forkctl_profile(const char *socket, int argc, char *argv[]);
+
+/*
+ * Starts a private forkd with these options, and calls run() in a process of its own, with the
+ * forkd's socket. Returns what that returns, or 3 if there was no forkd, or 128 and a signal.
+ */
+int forkctl_with_forkd(int n_options, char *options[],
+		       int (*run)(const char *socket, void *context), void *context);
 
 /* One line to stderr, "forkctl: " in front. Returns code. */
 int forkctl_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -32,6 +42,34 @@ int forkctl_open(const char *socket, uint32_t n_jobs, uint64_t heap_size, fk_cli
 
 /* For commands without options and arguments. Returns 0 or an exit code. */
 int forkctl_no_arguments(int argc, char *argv[]);
+
+/* The contents of a file that an argument names. */
+struct forkctl_file {
+	char *data; /* NULL: the argument names no file */
+	size_t size;
+	int err; /* why it cannot be read */
+};
+
+/* Reads a whole file; "-" is standard input. Returns 0 or a negative errno. */
+int forkctl_read_file(const char *path, struct forkctl_file *ret_file);
+
+/* A whole number, or a number, and nothing behind it. Returns 0 or -EINVAL. */
+int forkctl_parse_i64(const char *text, int64_t *ret);
+int forkctl_parse_f64(const char *text, double *ret);
+
+/* A time with its unit: 20ms, 5s, 2min. Returns 0 or -EINVAL; 0 is none. */
+int forkctl_parse_time(const char *text, uint64_t *ret_ns);
+
+/* Asks forkd to end a job, until it has taken the request. */
+void forkctl_cancel(fk_client *client, fk_job job);
+
+/* From now on SIGINT and SIGTERM cancel the job that forkctl_interruptible() has named, or names
+ * next (0: none), and a second one ends the program. Call it once. */
+void forkctl_catch_interrupts(fk_client *client);
+void forkctl_interruptible(fk_job job);
+
+/* One has come. */
+int forkctl_interrupted(void);
 
 /* Room for forkctl_time(). */
 struct forkctl_text {

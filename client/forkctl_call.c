@@ -7,7 +7,7 @@
  *   arguments only after it. So every argument that begins with @ and names a file is read first;
  *   where the signature then says str, the argument is taken as the text that it is.
  *
- *	forkctl call [-n N] [-t] [-o FILE]... MODULE:TASK ARG...
+ *	forkctl call [-n N] [-t] [-o FILE]... [LIMIT]... MODULE:TASK ARG...
  *
  *   Options may stand behind the task as well; "-5" is a number and "--" ends the options.
  */
@@ -26,21 +26,23 @@
 #include "common/clock.h"
 #include "common/util.h"
 
-struct call_file {
-	char *data; /* NULL: the argument names no file */
-	size_t size;
-	int err; /* why it cannot be read */
-};
-
 struct call {
 	const char *name;
 	char *args[SIGNATURE_MAX_ARGS];
-	struct call_file files[SIGNATURE_MAX_ARGS];
+	struct forkctl_file files[SIGNATURE_MAX_ARGS];
 	uint32_t n_args;
 	const char *outputs[SIGNATURE_MAX_ARGS];
 	uint32_t n_outputs;
 	uint64_t repeat;
 	int timing;
+	/* as they were written, NULL for none */
+	const char *timeout;
+	const char *deadline;
+	const char *weight;
+	const char *worker;
+	const char *node;
+	uint64_t timeout_ns;
+	struct fk_request request;
 	fk_client *client;
 	const fk_task *task;
 	union fk_value values[SIGNATURE_MAX_ARGS];
@@ -56,8 +58,7 @@ static const char *argument(char *text, size_t size, const struct signature *sig
 	return text;
 }
 
-/* Reads a whole file; "-" is standard input. */
-static int read_file(const char *path, struct call_file *ret_file)
+int forkctl_read_file(const char *path, struct forkctl_file *ret_file)
 {
 	_cleanup_close_ int opened = -1;
 	_cleanup_free_ char *data = NULL;
@@ -158,6 +159,66 @@ static int parse_repeat(const char *value, uint64_t *ret_repeat)
 	return errno || *end || end == value || value[0] == '-' || !*ret_repeat;
 }
 
+/* A number of 32 bits, from least on. */
+static int parse_u32(const char *text, uint64_t least, uint32_t *ret)
+{
+	unsigned long long n;
+	char *end;
+
+	errno = 0;
+	n = strtoull(text, &end, 10);
+	if (errno || *end || end == text || text[0] == '-' || n < least || n > UINT32_MAX)
+		return -EINVAL;
+	*ret = (uint32_t)n;
+	return 0;
+}
+
+/* The value of one of the options that go into the request, once it is known what they are. */
+static int parse_limits(struct call *call)
+{
+	struct fk_request *r = &call->request;
+
+	if (call->timeout && forkctl_parse_time(call->timeout, &call->timeout_ns))
+		return forkctl_fail(FORKCTL_USAGE,
+				    "--timeout wants a time such as 500ms, 20s or 5min, not %s",
+				    call->timeout);
+	if (call->deadline && forkctl_parse_time(call->deadline, &r->timeout_ns))
+		return forkctl_fail(FORKCTL_USAGE,
+				    "--deadline wants a time such as 500ms, 20s or 5min, not %s",
+				    call->deadline);
+	if (call->weight && parse_u32(call->weight, 1, &r->weight))
+		return forkctl_fail(FORKCTL_USAGE, "--weight wants a number from 1 on, not %s",
+				    call->weight);
+	if (call->worker && call->node)
+		return forkctl_fail(FORKCTL_USAGE, "--worker and --node cannot both be obeyed");
+	if (call->worker || call->node) {
+		const char *text = call->worker ? call->worker : call->node;
+
+		if (parse_u32(text, 0, &r->place_index))
+			return forkctl_fail(FORKCTL_USAGE, "--%s wants a number, not %s",
+					    call->worker ? "worker" : "node", text);
+		r->place = call->worker ? FK_PLACE_WORKER : FK_PLACE_NODE;
+		r->flags |= FK_STRICT;
+	}
+	return 0;
+}
+
+/* The option that a word is, and where its value goes; NULL: none of those with one. */
+static const char **limit_option(struct call *call, const char *word)
+{
+	if (is_option(word, "--timeout", "--timeout"))
+		return &call->timeout;
+	if (is_option(word, "--deadline", "--deadline"))
+		return &call->deadline;
+	if (is_option(word, "--weight", "--weight"))
+		return &call->weight;
+	if (is_option(word, "--worker", "--worker"))
+		return &call->worker;
+	if (is_option(word, "--node", "--node"))
+		return &call->node;
+	return NULL;
+}
+
 static int parse_command_line(struct call *call, int argc, char *argv[])
 {
 	int options = 1;
@@ -193,10 +254,15 @@ static int parse_command_line(struct call *call, int argc, char *argv[])
 			if (call->n_outputs == SIGNATURE_MAX_ARGS)
 				return forkctl_fail(FORKCTL_USAGE, "too many -o");
 			call->outputs[call->n_outputs++] = value;
+		} else if (limit_option(call, word)) {
+			value = option_value(argc, argv, &i);
+			if (!value)
+				return forkctl_fail(FORKCTL_USAGE, "%s wants a value", word);
+			*limit_option(call, word) = value;
 		} else {
 			return forkctl_fail(FORKCTL_USAGE,
-					    "call has no option %s (-n N, -t, -o FILE); text that "
-					    "begins with - goes behind --",
+					    "call has no option %s (`forkctl call --help` lists "
+					    "them); text that begins with - goes behind --",
 					    word);
 		}
 	}
@@ -206,10 +272,10 @@ static int parse_command_line(struct call *call, int argc, char *argv[])
 	if (!strchr(call->name, ':'))
 		return forkctl_fail(FORKCTL_USAGE, "a task is called MODULE:TASK, not %s",
 				    call->name);
-	return 0;
+	return parse_limits(call);
 }
 
-static int set_i64(const char *text, int64_t *ret)
+int forkctl_parse_i64(const char *text, int64_t *ret)
 {
 	char *end;
 
@@ -218,7 +284,7 @@ static int set_i64(const char *text, int64_t *ret)
 	return errno || *end || end == text ? -EINVAL : 0;
 }
 
-static int set_f64(const char *text, double *ret)
+int forkctl_parse_f64(const char *text, double *ret)
 {
 	char *end;
 
@@ -229,7 +295,7 @@ static int set_f64(const char *text, double *ret)
 static int set_buffer(struct call *call, uint32_t i)
 {
 	const struct signature *signature = &call->task->signature;
-	struct call_file *file = &call->files[i];
+	struct forkctl_file *file = &call->files[i];
 	void *data;
 	char text[64];
 	int err;
@@ -268,7 +334,7 @@ static int set_values(struct call *call)
 
 		switch ((enum signature_type)signature->args[i].type) {
 		case SIGNATURE_I64:
-			err = set_i64(call->args[i], &call->values[i].i64);
+			err = forkctl_parse_i64(call->args[i], &call->values[i].i64);
 			if (err)
 				return forkctl_fail(FORKCTL_USAGE,
 						    "%s: %s must be a whole number of 64 bits, "
@@ -278,7 +344,7 @@ static int set_values(struct call *call)
 						    call->args[i]);
 			break;
 		case SIGNATURE_F64:
-			err = set_f64(call->args[i], &call->values[i].f64);
+			err = forkctl_parse_f64(call->args[i], &call->values[i].f64);
 			if (err)
 				return forkctl_fail(FORKCTL_USAGE,
 						    "%s: %s must be a number, not %s", call->name,
@@ -345,6 +411,14 @@ static int report_outcome(const struct call *call, fk_job job)
 	if (task >= 0)
 		help = call->client->board->tasks[task].help;
 
+	if (outcome == FK_CANCELLED && forkctl_interrupted())
+		return forkctl_fail(FORKCTL_FAILED, "%s: CANCELLED: interrupted", call->name);
+	if (outcome == FK_CANCELLED && call->timeout)
+		return forkctl_fail(FORKCTL_FAILED, "%s: CANCELLED after --timeout=%s", call->name,
+				    call->timeout);
+	if (outcome == FK_EXPIRED && call->deadline)
+		return forkctl_fail(FORKCTL_FAILED, "%s: EXPIRED after --deadline=%s", call->name,
+				    call->deadline);
 	if (outcome == FK_CRASHED)
 		return forkctl_fail(FORKCTL_FAILED, "%s: CRASHED by signal %d (%s)", call->name,
 				    signo, sigabbrev_np(signo) ? sigabbrev_np(signo) : "?");
@@ -371,10 +445,16 @@ static int run_once(struct call *call, uint8_t *ret_result, struct times *ret_ti
 	fk_job job;
 	int err;
 
-	err = fk_submit_values(call->client, call->task, call->values, call->n_args, FK_WAIT_ROOM,
-			       &job);
-	if (!err)
-		err = fk_wait(call->client, job, FK_FOREVER);
+	err = fk_submit_batch(call->client, &call->request, 1, FK_WAIT_ROOM, &job);
+	if (!err) {
+		forkctl_interruptible(job);
+		err = fk_wait(call->client, job, call->timeout ? call->timeout_ns : FK_FOREVER);
+		if (err == -ETIMEDOUT) {
+			forkctl_cancel(call->client, job);
+			err = fk_wait(call->client, job, FK_FOREVER);
+		}
+		forkctl_interruptible(0);
+	}
 	if (err)
 		return forkctl_fail(err == -ECONNRESET ? FORKCTL_NO_DAEMON : FORKCTL_FAILED,
 				    "%s: %s", call->name, fk_strerror(err));
@@ -388,6 +468,9 @@ static int run_once(struct call *call, uint8_t *ret_result, struct times *ret_ti
 	if (err)
 		return forkctl_fail(FORKCTL_FAILED, "%s: %s", call->name, fk_strerror(err));
 	(void)fk_release(call->client, job);
+	/* It was faster; there is no next one. */
+	if (forkctl_interrupted())
+		return forkctl_fail(FORKCTL_FAILED, "%s: interrupted", call->name);
 	return 0;
 }
 
@@ -456,6 +539,31 @@ static int run_all(struct call *call)
 	return FORKCTL_OK;
 }
 
+/* There is such a worker, or node. */
+static int check_place(const struct call *call)
+{
+	const struct board *board = call->client->board;
+	uint32_t n = call->client->n_workers;
+
+	if (call->worker && call->request.place_index >= n)
+		return forkctl_fail(FORKCTL_USAGE,
+				    "--worker=%s: there is no such worker, they are 0 to %" PRIu32
+				    " (`forkctl status`)",
+				    call->worker, n - 1);
+	for (uint32_t i = 0; call->node; i++) {
+		if (i == n)
+			return forkctl_fail(FORKCTL_USAGE,
+					    "--node=%s: no worker is on such a NUMA node "
+					    "(`forkctl status`)",
+					    call->node);
+		/* Relaxed: written once, before this client connected. */
+		if (atomic_load_explicit(&board->workers[i].node, memory_order_relaxed) ==
+		    call->request.place_index)
+			break;
+	}
+	return 0;
+}
+
 static int find_and_run(struct call *call)
 {
 	int err = fk_task_find(call->client, call->name, &call->task);
@@ -467,7 +575,15 @@ static int find_and_run(struct call *call)
 	if (err)
 		return forkctl_fail(FORKCTL_FAILED, "%s: %s", call->name, fk_strerror(err));
 	err = set_values(call);
-	return err ? err : run_all(call);
+	if (!err)
+		err = check_place(call);
+	if (err)
+		return err;
+	call->request.task = call->task;
+	call->request.values = call->values;
+	call->request.size = call->n_args;
+	forkctl_catch_interrupts(call->client);
+	return run_all(call);
 }
 
 int forkctl_call(const char *socket, int argc, char *argv[])
@@ -478,7 +594,7 @@ int forkctl_call(const char *socket, int argc, char *argv[])
 
 	for (uint32_t i = 0; !status && i < call.n_args; i++) {
 		if (call.args[i][0] == '@')
-			call.files[i].err = read_file(call.args[i] + 1, &call.files[i]);
+			call.files[i].err = forkctl_read_file(call.args[i] + 1, &call.files[i]);
 		heap += align_up(call.files[i].size, HEAP_ALIGN) + HEAP_ALIGN +
 			align_up(strlen(call.args[i]) + 1, HEAP_ALIGN);
 	}

@@ -9,6 +9,9 @@
  *
  *	forkctl session [FORKD-OPTION...] -- COMMAND [ARG...]
  *
+ *   forkctl check and profile do the same with a function of theirs in place of the command, in a
+ *   process of its own.
+ *
  * WHO CALLS IT, ON WHICH THREAD
  *   The one thread of forkctl, with every signal that matters blocked and read from a signalfd.
  *
@@ -240,7 +243,14 @@ static int start_forkd(struct session *s, int n_options, char *options[])
 	return 0;
 }
 
-static int start_command(struct session *s, char *argv[])
+/* What the session is for: a program, or a function of ours. */
+struct session_command {
+	char **argv; /* NULL: */
+	int (*run)(const char *socket, void *context);
+	void *context;
+};
+
+static int start_command(struct session *s, const struct session_command *command)
 {
 	s->command = fork();
 	if (s->command < 0) {
@@ -248,10 +258,16 @@ static int start_command(struct session *s, char *argv[])
 		return forkctl_fail(FORKCTL_FAILED, "cannot fork: %s", strerrordesc_np(errno));
 	}
 	if (!s->command) {
+		char **argv = command->argv;
 		int code;
 
 		(void)setenv("FORKD_SOCKET", s->socket, 1);
 		(void)sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
+		if (!argv) {
+			code = command->run(s->socket, command->context);
+			(void)fflush(stdout);
+			_exit(code);
+		}
 		(void)execvp(argv[0], argv);
 		code = errno == ENOENT ? 127 : 126;
 		_exit(forkctl_fail(code, "cannot run %s: %s", argv[0], strerrordesc_np(errno)));
@@ -402,7 +418,10 @@ static void stop_forkd(struct session *s)
 static void clean_up(struct session *s)
 {
 	(void)safe_close(s->notify_fd);
-	(void)safe_close(s->signal_fd);
+	if (s->signal_fd >= 0) {
+		(void)safe_close(s->signal_fd);
+		(void)sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
+	}
 	if (!s->folder[0])
 		return;
 	(void)unlink(s->socket);
@@ -410,11 +429,47 @@ static void clean_up(struct session *s)
 	(void)rmdir(s->folder);
 }
 
-int forkctl_session(const char *socket, int argc, char *argv[])
+static int run_session(int n_options, char *options[], const struct session_command *command)
 {
 	struct session s = { .notify_fd = -1, .signal_fd = -1 };
+	int status = find_forkd(&s);
+
+	if (!status)
+		status = block_signals(&s);
+	if (!status) {
+		status = make_folder(&s);
+		if (status)
+			s.folder[0] = '\0';
+	}
+	if (!status)
+		status = open_notify(&s);
+	if (!status)
+		status = start_forkd(&s, n_options, options);
+	if (!status)
+		status = wait_for_ready(&s);
+	if (!status)
+		status = start_command(&s, command);
+	if (s.command)
+		status = wait_for_command(&s);
+	stop_forkd(&s);
+	clean_up(&s);
+	return status;
+}
+
+int forkctl_with_forkd(int n_options, char *options[],
+		       int (*run)(const char *socket, void *context), void *context)
+{
+	struct session_command command = { .run = run, .context = context };
+
+	/* What is buffered must not be written twice. */
+	(void)fflush(stdout);
+	return run_session(n_options, options, &command);
+}
+
+int forkctl_session(const char *socket, int argc, char *argv[])
+{
+	struct session_command command = { NULL };
 	int dashes = 1;
-	int status;
 
 	if (socket)
 		return forkctl_fail(FORKCTL_USAGE,
@@ -432,25 +487,6 @@ int forkctl_session(const char *socket, int argc, char *argv[])
 					    "session makes a socket of its own: leave --socket "
 					    "out");
 	}
-	status = find_forkd(&s);
-	if (!status)
-		status = block_signals(&s);
-	if (!status) {
-		status = make_folder(&s);
-		if (status)
-			s.folder[0] = '\0';
-	}
-	if (!status)
-		status = open_notify(&s);
-	if (!status)
-		status = start_forkd(&s, dashes - 1, argv + 1);
-	if (!status)
-		status = wait_for_ready(&s);
-	if (!status)
-		status = start_command(&s, argv + dashes + 1);
-	if (s.command)
-		status = wait_for_command(&s);
-	stop_forkd(&s);
-	clean_up(&s);
-	return status;
+	command.argv = argv + dashes + 1;
+	return run_session(dashes - 1, argv + 1, &command);
 }

@@ -61,7 +61,7 @@ static void print_daemon(const struct board *board)
 	if (LOAD(m->pool_pid))
 		printf("pool: pid %" PRIu32 ", %" PRIu32 " workers, %s, generation %" PRIu32
 		       ", %" PRIu64 " crashes\n",
-		       LOAD(m->pool_pid), m->n_workers, m->scheduler ? "busy" : "lazy",
+		       LOAD(m->pool_pid), m->n_workers, LOAD(m->scheduler) ? "busy" : "lazy",
 		       LOAD(m->pool_generation), LOAD(m->crashes));
 	else
 		printf("pool: none at the moment, %" PRIu64 " crashes\n", LOAD(m->crashes));

@@ -4,12 +4,19 @@
 
 noinst_LTLIBRARIES += libclientcore.la
 libclientcore_la_SOURCES = \
+	client/batch.c \
+	client/cancel.c \
 	client/client.c \
 	client/client.h \
 	client/error.c \
+	client/group.c \
 	client/heap.c \
 	client/heap.h \
 	client/pack.c \
+	client/publish.c \
+	client/publish.h \
+	client/slots.c \
+	client/slots.h \
 	client/submit.c \
 	client/wait.c
 
@@ -31,7 +38,15 @@ forkctl_SOURCES = \
 	client/forkctl.c \
 	client/forkctl.h \
 	client/forkctl_call.c \
+	client/forkctl_case.c \
+	client/forkctl_case.h \
+	client/forkctl_check.c \
+	client/forkctl_limits.c \
+	client/forkctl_profile.c \
+	client/forkctl_record.c \
+	client/forkctl_record.h \
 	client/forkctl_session.c \
+	client/forkctl_set.c \
 	client/forkctl_stat.c \
 	client/forkctl_status.c \
 	client/forkctl_tasks.c

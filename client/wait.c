@@ -98,8 +98,8 @@ int wait_job(struct fk_client *client, fk_job handle, uint64_t timeout_ns)
 		}
 		/* A wake may have gone to somebody else who waits on a worker's word (wake.h, W7). */
 		wake_published();
-		(void)submit_wake(client->board, client->n_workers,
-				  atomic_load_explicit(&client->last, memory_order_relaxed), NULL);
+		(void)publish_wake(client->board, client->n_workers,
+				   atomic_load_explicit(&client->last, memory_order_relaxed), NULL);
 	}
 	/* The acquire of the outcome, also for who saw it change in job_announce_waiter(). */
 	if (!is_pending(job))

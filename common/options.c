@@ -19,6 +19,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <pwd.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -39,6 +40,7 @@ enum option_type {
 	OPTION_DURATION,
 	OPTION_ENUM,
 	OPTION_CPULIST,
+	OPTION_WEIGHTS,
 };
 
 struct option_row {
@@ -49,7 +51,7 @@ struct option_row {
 	uint64_t min;
 	uint64_t max;
 	const char *def;
-	const char *help;
+	const char *help; /* NULL: hidden */
 };
 
 struct flag_row {
@@ -62,6 +64,8 @@ struct flag_row {
 static const struct option_row option_rows[] = {
 #define OPTION(type, field, name, unit, min, max, def, help)                                       \
 	{ OPTION_##type, offsetof(struct options, field), name, unit, min, max, def, help },
+#define HIDDEN(type, field, name, unit, min, max, def)                                             \
+	{ OPTION_##type, offsetof(struct options, field), name, unit, min, max, def, NULL },
 #define FLAG(...)
 #include "common/options.def"
 #undef OPTION
@@ -71,6 +75,16 @@ static const struct option_row option_rows[] = {
 static const struct flag_row flag_rows[] = {
 #define OPTION(...)
 #define FLAG(action, name, argument, help) { OPTIONS_##action, name, argument, help },
+#include "common/options.def"
+#undef OPTION
+#undef FLAG
+};
+
+/* Of the options that can be changed while forkd runs. */
+static const size_t runtime_offsets[] = {
+#define OPTION(...)
+#define FLAG(...)
+#define RUNTIME(field) offsetof(struct options, field),
 #include "common/options.def"
 #undef OPTION
 #undef FLAG
@@ -247,6 +261,80 @@ static int parse_cpulist(const char *text, uint64_t max, hwloc_bitmap_t *ret)
 	return 0;
 }
 
+/* A uid, or the name of a user, of this length. */
+static int parse_user(const char *text, size_t len, uint32_t *ret)
+{
+	char name[64];
+	const struct passwd *user;
+	const char *rest;
+	uint64_t uid;
+
+	if (!len || len >= sizeof(name))
+		return -EINVAL;
+	memcpy(name, text, len);
+	name[len] = '\0';
+	if (isdigit((unsigned char)*name)) {
+		int r = parse_digits(name, 10, &uid, &rest);
+
+		/* The largest one means "no user". */
+		if (r < 0 || *rest || uid >= UINT32_MAX)
+			return r < 0 ? r : -EINVAL;
+		*ret = (uint32_t)uid;
+		return 0;
+	}
+	user = getpwnam(name);
+	if (!user)
+		return -ENOENT;
+	*ret = user->pw_uid;
+	return 0;
+}
+
+/* "USER:WEIGHT,...", each user once, weights from @min to @max. The empty list is NULL. */
+static int parse_weights(const char *text, uint64_t min, uint64_t max, struct options_weights **ret)
+{
+	_cleanup_free_ struct options_weights *list = NULL;
+	size_t n = 1;
+
+	if (!*text) {
+		*ret = NULL;
+		return 0;
+	}
+	for (const char *c = text; *c; c++)
+		n += *c == ',';
+	list = calloc(1, sizeof(*list) + n * sizeof(list->users[0]));
+	if (!list)
+		return -ENOMEM;
+	for (const char *p = text;; p++) {
+		struct options_user *user = &list->users[list->n];
+		size_t len = strcspn(p, ":,");
+		uint64_t weight;
+		int r;
+
+		r = parse_user(p, len, &user->uid);
+		if (r < 0)
+			return r;
+		if (p[len] != ':')
+			return -EINVAL;
+		r = parse_digits(p + len + 1, 10, &weight, &p);
+		if (r < 0)
+			return r;
+		if (weight < min || weight > max)
+			return -ERANGE;
+		user->weight = (uint32_t)weight;
+		for (uint32_t i = 0; i < list->n; i++)
+			if (list->users[i].uid == user->uid)
+				return -EINVAL;
+		list->n++;
+		if (!*p)
+			break;
+		if (*p != ',')
+			return -EINVAL;
+	}
+	*ret = list;
+	list = NULL;
+	return 0;
+}
+
 /* ------------------------------------------------------------------------ text from values */
 
 /* The largest unit that divides the value, so that nothing is lost (I2). */
@@ -317,6 +405,14 @@ static void print_value(FILE *out, const struct option_row *row, const struct op
 			fputs(text, out);
 		break;
 	}
+	case OPTION_WEIGHTS: {
+		const struct options_weights *list = *(struct options_weights *const *)field;
+
+		for (uint32_t i = 0; list && i < list->n; i++)
+			fprintf(out, "%s%" PRIu32 ":%" PRIu32, i ? "," : "", list->users[i].uid,
+				list->users[i].weight);
+		break;
+	}
 	}
 }
 
@@ -350,6 +446,12 @@ static void print_allowed(FILE *out, const struct option_row *row)
 		break;
 	case OPTION_CPULIST:
 		fprintf(out, "a list of CPUs such as 0-3,8, up to %" PRIu64, row->max);
+		break;
+	case OPTION_WEIGHTS:
+		fprintf(out,
+			"a list such as 1000:200,alice:50, of users (uid or name, each once) and "
+			"weights from %" PRIu64 " to %" PRIu64,
+			row->min, row->max);
 		break;
 	default:
 		fprintf(out, "%s from ", nouns[row->type]);
@@ -404,7 +506,7 @@ static const char *name_nearest(const char *name, bool flags)
 	for (size_t i = 0; i < ARRAY_SIZE(option_rows); i++) {
 		unsigned int d = name_distance(name, option_rows[i].name);
 
-		if (d < best) {
+		if (option_rows[i].help && d < best) {
 			best = d;
 			nearest = option_rows[i].name;
 		}
@@ -479,6 +581,16 @@ static int option_store(struct options *o, const struct option_row *row, const c
 		*(hwloc_bitmap_t *)field = set;
 		return 0;
 	}
+	case OPTION_WEIGHTS: {
+		struct options_weights *list;
+
+		r = parse_weights(value, row->min, row->max, &list);
+		if (r < 0)
+			return r;
+		free(*(struct options_weights **)field);
+		*(struct options_weights **)field = list;
+		return 0;
+	}
 	case OPTION_ENUM:
 		r = parse_enum(value, row->unit, &number);
 		if (r < 0)
@@ -530,6 +642,44 @@ int options_set(struct options *o, const char *name, const char *value, const ch
 	return r;
 }
 
+static bool option_is_runtime(const struct option_row *row)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(runtime_offsets); i++)
+		if (runtime_offsets[i] == row->offset)
+			return true;
+	return false;
+}
+
+/* The names of those that are, as a list. */
+static void runtime_names(char *ret, size_t size)
+{
+	size_t n = 0;
+
+	*ret = '\0';
+	for (size_t i = 0; i < ARRAY_SIZE(option_rows) && n < size; i++)
+		if (option_is_runtime(&option_rows[i]))
+			n += (size_t)snprintf(ret + n, size - n, "%s%s", n ? ", " : "",
+					      option_rows[i].name);
+}
+
+int options_change(struct options *o, const char *name, const char *value,
+		   struct options_error *ret_error)
+{
+	const struct option_row *row = option_find(name);
+	char names[128];
+
+	if (row && !option_is_runtime(row)) {
+		runtime_names(names, sizeof(names));
+		error_set(
+			ret_error,
+			"set: %s needs a restart: change it in forkd.conf; while forkd runs, only "
+			"these can be set: %s",
+			name, names);
+		return -EPERM;
+	}
+	return options_set(o, name, value, "set", ret_error);
+}
+
 int options_init(struct options *o)
 {
 	*o = (struct options){ 0 };
@@ -555,6 +705,9 @@ void options_fini(struct options *o)
 		} else if (option_rows[i].type == OPTION_CPULIST) {
 			hwloc_bitmap_free(*(hwloc_bitmap_t *)field);
 			*(hwloc_bitmap_t *)field = NULL;
+		} else if (option_rows[i].type == OPTION_WEIGHTS) {
+			free(*(struct options_weights **)field);
+			*(struct options_weights **)field = NULL;
 		}
 	}
 }
@@ -601,6 +754,13 @@ static char *ini_line(char *buffer, int size, void *arg)
 	return buffer;
 }
 
+static bool option_is_hidden(const char *name)
+{
+	const struct option_row *row = option_find(name);
+
+	return row && !row->help;
+}
+
 static int ini_option(void *arg, const char *section, const char *name, const char *value)
 {
 	struct ini_state *s = arg;
@@ -614,7 +774,12 @@ static int ini_option(void *arg, const char *section, const char *name, const ch
 		ini_fail(s, s->line, -ENOENT);
 		return 0;
 	}
-	r = options_set(s->o, name, value ? value : "", where, s->error);
+	if (option_is_hidden(name)) {
+		error_set(s->error, "%s: %s: is for the command line alone", where, name);
+		r = -EPERM;
+	} else {
+		r = options_set(s->o, name, value ? value : "", where, s->error);
+	}
 	if (r < 0)
 		ini_fail(s, s->line, r);
 	return r == 0;
@@ -823,13 +988,49 @@ static const char *row_argument(const struct option_row *row)
 	return row->type == OPTION_DURATION ? "TIME" : row->unit;
 }
 
+/* What is hidden is a number or a word. */
+static bool option_is_default(const struct options *o, const struct option_row *row)
+{
+	struct options made;
+	bool same;
+
+	if (options_init(&made) < 0)
+		return false;
+	same = !memcmp((const char *)o + row->offset, (const char *)&made + row->offset,
+		       row->type == OPTION_DURATION ? sizeof(uint64_t) : sizeof(unsigned int));
+	options_fini(&made);
+	return same;
+}
+
 void options_print(const struct options *o, FILE *out)
 {
 	fputs("[forkd]\n", out);
 	for (size_t i = 0; i < OPTION_ROWS; i++) {
+		if (!option_rows[i].help && option_is_default(o, &option_rows[i]))
+			continue;
 		fprintf(out, "%s = ", option_rows[i].name);
 		print_value(out, &option_rows[i], o);
 		fputc('\n', out);
+	}
+}
+
+void options_each_runtime(const struct options *o,
+			  void (*fn)(void *context, const char *name, const char *value),
+			  void *context)
+{
+	for (size_t i = 0; i < OPTION_ROWS; i++) {
+		_cleanup_free_ char *value = NULL;
+		size_t size;
+		FILE *f;
+
+		if (!option_is_runtime(&option_rows[i]))
+			continue;
+		f = open_memstream(&value, &size);
+		if (!f)
+			continue;
+		print_value(f, &option_rows[i], o);
+		if (fclose(f) == 0)
+			fn(context, option_rows[i].name, value);
 	}
 }
 
@@ -842,6 +1043,8 @@ void options_print_help(FILE *out)
 	for (size_t i = 0; i < OPTION_ROWS; i++) {
 		const struct option_row *row = &option_rows[i];
 
+		if (!row->help)
+			continue;
 		fprintf(out, "  --%s=%s (%s)\n", row->name, row_argument(row),
 			*row->def ? row->def : "empty");
 		print_indented(out, row->help);
@@ -863,6 +1066,8 @@ void options_print_man(FILE *out, int flags)
 	for (size_t i = 0; i < OPTION_ROWS; i++) {
 		const struct option_row *row = &option_rows[i];
 
+		if (!row->help)
+			continue;
 		if (flags)
 			fprintf(out, ".It Fl -%s Ns = Ns Ar %s\n", row->name, row_argument(row));
 		else
@@ -870,6 +1075,9 @@ void options_print_man(FILE *out, int flags)
 		fprintf(out, "%s\nMust be ", row->help);
 		print_allowed(out, row);
 		fprintf(out, ".\nDefault: %s.\n", *row->def ? row->def : "empty");
+		if (option_is_runtime(row))
+			fputs("Can be changed while forkd runs:\n.Cm set\nin\n.Xr forkctl 1 .\n",
+			      out);
 	}
 	for (size_t i = 0; flags && i < FLAG_ROWS; i++) {
 		const struct flag_row *row = &flag_rows[i];
@@ -887,11 +1095,20 @@ void options_print_sample(FILE *out)
 {
 	fputs("# forkd.conf(5): every option of forkd, at its default.\n\n[forkd]\n", out);
 	for (size_t i = 0; i < OPTION_ROWS; i++)
-		fprintf(out, "\n# %s\n# %s = %s\n", option_rows[i].help, option_rows[i].name,
-			option_rows[i].def);
+		if (option_rows[i].help)
+			fprintf(out, "\n# %s\n# %s = %s\n", option_rows[i].help,
+				option_rows[i].name, option_rows[i].def);
 }
 
 int options_log_level(const struct options *o)
 {
 	return LOG_LEVEL_ERROR + (int)o->log_level;
+}
+
+uint32_t options_weight(const struct options *o, uint32_t uid)
+{
+	for (uint32_t i = 0; o->weights && i < o->weights->n; i++)
+		if (o->weights->users[i].uid == uid)
+			return o->weights->users[i].weight;
+	return OPTIONS_WEIGHT;
 }

@@ -4,13 +4,17 @@
  *
  * WHAT IT IS
  *   Chase-Lev's deque (SPAA 2005) with a split, as in Acar, Charguéraud and Rainey's private deques
- *   (PPoPP 2013) and van Dijk and van de Pol's Lace (2014). Entries [0, floor) of the array that
- *are not stolen yet are public, [floor, bottom) belong to the owner alone, who pushes and pops
- *there with plain stores. floor and bottom live with the owner; this file holds the public part.
+ *   (PPoPP 2013) and van Dijk and van de Pol's Lace (2014), and with bulk operations: a batch is
+ *   pushed by one publication, and any share of what is public is stolen by one CAS, by any number
+ *   of thieves (Kataru, Davarnia and Jannesari have the operations for one thief at a time).
+ *   Entries [0, floor) of the array that are not stolen yet are public, [floor, bottom) belong to
+ *   the owner alone, who pushes and pops there with plain stores; both live with the owner, this
+ *   file holds the public part. The array is a range of addresses that gets memory where it was
+ *   used, so it grows without a copy.
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   deque_publish(), deque_reclaim(), deque_reset(): the owner. deque_steal(), deque_size(): any
- *   thread of the pool.
+ *   deque_publish(), deque_push_all(), deque_reclaim(), deque_reset(): the owner. deque_steal(),
+ *   deque_steal_share(), deque_size(): any thread of the pool.
  *
  * THE WORD
  *   One 64-bit word { top:40, n:24 }: the index of the oldest public entry, and how many are
@@ -82,7 +86,8 @@ static inline void deque_publish(struct deque *deque, uint64_t k)
 {
 	deque->split += k;
 	/* ORDER publish/steal [D1]: release, so that a thief that sees n sees the entries, the
-	 * frames behind them, and shift. Pairs with the load in deque_steal(). Proof: I3, I4. */
+	 * frames behind them, and shift. Pairs with the load in
+	 * deque_steal_share(). Proof: I3, I4. */
 	atomic_fetch_add_explicit(&deque->word, k, memory_order_release);
 }
 
@@ -93,8 +98,8 @@ static inline void deque_publish(struct deque *deque, uint64_t k)
 static inline uint64_t deque_reclaim(struct deque *deque)
 {
 	/* ORDER steal/reclaim [D2]: acquire, so that thieves have read the entries they took before
-	 * the owner overwrites them. Pairs with the CAS in deque_steal(). Release for D1: a thief
-	 * that sees a later publication goes on seeing this one's shift. */
+	 * the owner overwrites them. Pairs with the CAS in deque_steal_share(). Release for D1: a
+	 * thief that sees a later publication goes on seeing this one's shift. */
 	uint64_t old = atomic_exchange_explicit(&deque->word, deque->split << DEQUE_N_BITS,
 						memory_order_acq_rel);
 	uint64_t n = old & DEQUE_N_MASK;
@@ -120,28 +125,85 @@ enum deque_status {
 };
 
 /*
- * Anybody: takes the oldest entries, half of what is public but at most max.
- * Sets ret_words[0 .. *ret_n) in the order they were pushed.
+ * Copies n words into entries that no thief can take, or out of entries that one wants to take. The
+ * owner may be overwriting what a thief reads here, if the thief's word is an old one; then its CAS
+ * fails, and what it read is thrown away (I3). So it does not matter in which pieces the words are
+ * copied, and memcpy() may do it many times faster than word by word; as C calls that a race, race
+ * detectors and models get the atomic accesses.
  */
-static inline enum deque_status deque_steal(struct deque *deque, uint64_t *ret_words, uint64_t max,
-					    uint64_t *ret_n)
+#if defined(__SANITIZE_THREAD__) || defined(DEQUE_WORD_BY_WORD)
+#define DEQUE_MEMCPY 0
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define DEQUE_MEMCPY 0
+#else
+#define DEQUE_MEMCPY 1
+#endif
+#else
+#define DEQUE_MEMCPY 1
+#endif
+#define DEQUE_FEW 8 /* words that are copied one by one */
+
+static inline void deque_copy_in(struct fk_entry *entries, const uint64_t *words, uint64_t n)
+{
+	if (DEQUE_MEMCPY && n > DEQUE_FEW) {
+		__builtin_memcpy((void *)entries, words, n * sizeof(*words));
+		return;
+	}
+	for (uint64_t i = 0; i < n; i++)
+		atomic_store_explicit(&entries[i].word, words[i], memory_order_relaxed);
+}
+
+static inline void deque_copy_out(uint64_t *words, struct fk_entry *entries, uint64_t n)
+{
+	if (DEQUE_MEMCPY && n > DEQUE_FEW) {
+		__builtin_memcpy(words, (const void *)entries, n * sizeof(*words));
+		/* Not past the CAS that follows. */
+		atomic_signal_fence(memory_order_seq_cst);
+		return;
+	}
+	for (uint64_t i = 0; i < n; i++)
+		words[i] = atomic_load_explicit(&entries[i].word, memory_order_relaxed);
+}
+
+/* Owner: puts n words behind floor, which is bottom as well, and makes them public at once. The
+ * caller's floor and bottom go up by n. There is room. */
+static inline void deque_push_all(struct deque *deque, struct fk_entry *floor,
+				  const uint64_t *words, uint64_t n)
+{
+	deque_copy_in(floor, words, n);
+	deque_publish(deque, n);
+}
+
+/* Shares of what is public, in 256ths, for deque_steal_share(). */
+#define DEQUE_ONE  0u
+#define DEQUE_HALF 128u
+#define DEQUE_ALL  256u
+
+/*
+ * Anybody: takes the oldest entries with one CAS: this share of what is public, rounded up, at
+ * least one and at most max. Sets ret_words[0 .. *ret_n) in the order they were pushed.
+ */
+static inline enum deque_status deque_steal_share(struct deque *deque, uint32_t share,
+						  uint64_t *ret_words, uint64_t max,
+						  uint64_t *ret_n)
 {
 	/* ORDER publish/steal [D1]: acquire, pairs with deque_publish(). */
 	uint64_t word = atomic_load_explicit(&deque->word, memory_order_acquire);
 	uint64_t n = word & DEQUE_N_MASK;
 	uint64_t top = word >> DEQUE_N_BITS;
+	uint64_t k = (n * share + 255) / 256;
 
 	if (!n)
 		return DEQUE_EMPTY;
-	uint64_t k = (n + 1) / 2 < max ? (n + 1) / 2 : max;
+	k = k ? k : 1;
+	k = k < max ? k : max;
 	uint64_t position = top - atomic_load_explicit(&deque->shift, memory_order_relaxed);
 
 	/* A shift of another time (I4): the CAS would fail. */
 	if (position >= deque->capacity || k > deque->capacity - position)
 		return DEQUE_RACE;
-	for (uint64_t i = 0; i < k; i++)
-		ret_words[i] = atomic_load_explicit(&deque->entries[position + i].word,
-						    memory_order_relaxed);
+	deque_copy_out(ret_words, &deque->entries[position], k);
 	uint64_t left = ((top + k) << DEQUE_N_BITS) | (n - k);
 
 	/* ORDER steal/reclaim [D2]: release, the reads above come before; pairs with
@@ -151,6 +213,13 @@ static inline enum deque_status deque_steal(struct deque *deque, uint64_t *ret_w
 		return DEQUE_RACE;
 	*ret_n = k;
 	return DEQUE_STOLEN;
+}
+
+/* The same with half of what is public. */
+static inline enum deque_status deque_steal(struct deque *deque, uint64_t *ret_words, uint64_t max,
+					    uint64_t *ret_n)
+{
+	return deque_steal_share(deque, DEQUE_HALF, ret_words, max, ret_n);
 }
 
 #endif

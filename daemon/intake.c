@@ -7,26 +7,34 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "daemon/pool.h"
+#include "daemon/verdict.h"
 #include "daemon/worker.h"
 #include "shm/proto.h"
 
-void intake_init(struct pool *pool)
+int intake_init(struct pool *pool)
 {
-	pthread_mutex_init(&pool->intake.lock, NULL);
+	struct fair *fair = &pool->intake.fair;
+	int r = fair_init(fair, pool->board->clients, pool->arena->max_clients,
+			  pool->arena->max_jobs, LIMIT_TENANTS, pool->n_workers);
+
+	for (uint32_t i = 0; r == 0 && i < pool->n_workers; i++)
+		fair_add_account(fair, i, &pool->workers[i].account);
+	return r;
 }
 
 void intake_fini(struct pool *pool)
 {
 	struct intake *in = &pool->intake;
 
-	for (uint32_t i = 0; i < LIMIT_TENANTS; i++)
+	for (uint32_t i = 0; i < LIMIT_TENANTS; i++) {
 		segment_unmap(in->tenants[i].segment, in->tenants[i].size);
+		free(in->tenants[i].chains);
+	}
 	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++) {
 		segment_unmap(in->clients[i].segment, in->clients[i].segment_size);
 		free(in->clients[i].tails);
 	}
-	free(in->requeued);
-	pthread_mutex_destroy(&in->lock);
+	fair_fini(&in->fair);
 }
 
 int intake_add_tenant(struct pool *pool, uint32_t slot, uint32_t uid, int fd)
@@ -47,10 +55,24 @@ int intake_add_tenant(struct pool *pool, uint32_t slot, uint32_t uid, int fd)
 		segment_unmap(base, size);
 		return -EBADMSG;
 	}
+	tenant->chains = calloc(pool->n_workers, sizeof(*tenant->chains));
+	r = tenant->chains
+		  ? fair_add_tenant(&pool->intake.fair, slot, options_weight(pool->options, uid))
+		  : -ENOMEM;
+	if (r < 0) {
+		free(tenant->chains);
+		tenant->chains = NULL;
+		segment_unmap(base, size);
+		return r;
+	}
 	segment = base;
 	tenant->uid = uid;
 	tenant->size = size;
 	tenant->n_rings = pool->n_workers;
+	for (uint32_t i = 0; i < pool->n_workers; i++)
+		ring_take_over(&segment->rings[i],
+			       atomic_load_explicit(&pool->arena->rings[slot][i].head,
+						    memory_order_relaxed));
 	/* ORDER tenant/known [T1]: release, who sees the segment sees the fields; pairs with
 	 * intake_segment(). */
 	atomic_store_explicit(&tenant->segment, segment, memory_order_release);
@@ -72,43 +94,55 @@ static struct tenant_segment *intake_segment(struct pool *pool, uint32_t slot)
 	return atomic_load_explicit(&pool->intake.tenants[slot].segment, memory_order_acquire);
 }
 
-/* Rows that the last pool had queued run again. */
-static int intake_requeue(struct pool *pool, uint32_t client, uint32_t n_jobs)
+/* Rows on their way into the fair queues, linked by next. */
+struct intake_list {
+	uint32_t first;
+	uint32_t last;
+	uint32_t n;
+	uint32_t steps;	 /* taken so far, of INTAKE_STEPS */
+	uint32_t client; /* of the first */
+	bool mixed;	 /* others are of other clients */
+	bool more;	 /* there may be more in the rings */
+};
+
+static void intake_link(struct pool *pool, struct intake_list *list, uint32_t row, uint32_t weight)
 {
-	struct intake *in = &pool->intake;
+	struct fair *fair = &pool->intake.fair;
+	uint32_t client = row / pool->arena->max_jobs;
+
+	fair_prepare(fair, row, weight);
+	if (list->n++) {
+		fair->rows[list->last].next = row + 1;
+		list->mixed |= client != list->client;
+	} else {
+		list->first = row;
+		list->client = client;
+	}
+	list->last = row;
+}
+
+/* Rows that the last pool had queued run again. */
+static void intake_requeue(struct pool *pool, uint32_t client, struct intake_list *ret_list)
+{
+	struct intake_client *c = &pool->intake.clients[client];
 	_Atomic uint64_t *rows = arena_rows(pool->arena);
 	uint32_t first = client * pool->arena->max_jobs;
-	int r = 0;
 
-	pthread_mutex_lock(&in->lock);
-	for (uint32_t i = 0; i < n_jobs && r == 0; i++) {
+	for (uint32_t i = 0; i < c->n_jobs; i++) {
 		uint64_t word = atomic_load_explicit(&rows[first + i], memory_order_relaxed);
 
 		if (ledger_unpack(word).state != LEDGER_QUEUED)
 			continue;
-		if (in->n_requeued == in->max_requeued) {
-			uint32_t more = in->max_requeued ? 2 * in->max_requeued : 64;
-			uint32_t *bigger = realloc(in->requeued, more * sizeof(*bigger));
-
-			if (!bigger) {
-				r = -ENOMEM;
-				break;
-			}
-			in->requeued = bigger;
-			in->max_requeued = more;
-		}
-		atomic_fetch_add_explicit(&in->clients[client].active, 1, memory_order_relaxed);
-		in->requeued[in->n_requeued++] = first + i;
+		atomic_fetch_add_explicit(&c->active, 1, memory_order_relaxed);
+		intake_link(pool, ret_list, first + i,
+			    atomic_load_explicit(&c->jobs[i].weight, memory_order_relaxed));
 	}
-	/* ORDER requeued [Q1]: release, pairs with intake_pending(). */
-	atomic_store_explicit(&in->has_requeued, in->n_requeued, memory_order_release);
-	pthread_mutex_unlock(&in->lock);
-	return r;
 }
 
 int intake_add_client(struct pool *pool, uint32_t slot, uint32_t generation, uint32_t tenant,
 		      uint32_t uid, uint32_t pid, uint32_t n_jobs, int fd)
 {
+	struct intake_list requeued = { 0 };
 	struct intake_client *client;
 	void *base;
 	uint64_t size;
@@ -140,14 +174,32 @@ int intake_add_client(struct pool *pool, uint32_t slot, uint32_t generation, uin
 	client->pid = pid;
 	client->n_jobs = n_jobs;
 	client->jobs = (struct job *)((char *)base + sizeof(struct client_segment));
+	client->groups = client_segment_groups(client->jobs, n_jobs);
 	client->heap = (char *)base + heap_offset;
 	client->heap_size = heap_size;
 	client->segment = base;
 	client->segment_size = size;
+	/* A new pool may hear of the client first, and of its tenant after. */
+	r = fair_add_tenant(&pool->intake.fair, tenant, options_weight(pool->options, uid));
+	if (r < 0) {
+		free(client->tails);
+		client->tails = NULL;
+		client->segment = NULL;
+		segment_unmap(base, size);
+		return r;
+	}
+	fair_add_client(&pool->intake.fair, slot, tenant, pool->options->weight);
+	/* While none of its words can be accepted: what is QUEUED now was so before this pool. */
+	intake_requeue(pool, slot, &requeued);
 	/* ORDER client/live [K1]: release, who sees LIVE sees the fields. Pairs with
 	 * intake_get(). */
 	atomic_store_explicit(&client->state, CLIENT_LIVE, memory_order_release);
-	return intake_requeue(pool, slot, n_jobs);
+	if (requeued.n) {
+		fair_lock(&pool->intake.fair);
+		fair_push(&pool->intake.fair, requeued.first, requeued.n, clock_ns());
+		fair_unlock(&pool->intake.fair);
+	}
+	return 0;
 }
 
 /* Begins one use of a client; NULL if it is not live. Any worker. */
@@ -197,6 +249,17 @@ void intake_gone(struct pool *pool, uint32_t slot, uint32_t generation)
 			atomic_load_explicit(&tenant->rings[i].tail, memory_order_relaxed);
 	/* ORDER client/active [K2]: seq_cst, see intake_get(). */
 	atomic_store_explicit(&client->state, CLIENT_DYING, memory_order_seq_cst);
+	fair_gone(&pool->intake.fair, slot);
+	/* What runs winds down. A row that starts after this sees the state. */
+	for (uint32_t i = 0; i < client->n_jobs; i++) {
+		uint32_t at = slot * pool->arena->max_jobs + i;
+		/* ORDER verdict/cancel [V1]: seq_cst, after the state. Pairs with root_run(). */
+		struct ledger_row row = ledger_unpack(
+			atomic_load_explicit(&arena_rows(pool->arena)[at], memory_order_seq_cst));
+
+		if (row.state == LEDGER_RUNNING)
+			verdict_set(pool, at, row.generation, JOB_CANCELLED);
+	}
 	pool_wake_dispatcher(pool);
 }
 
@@ -245,54 +308,58 @@ bool intake_release(struct pool *pool)
 	return left;
 }
 
-bool intake_pending(struct pool *pool)
+/* Any bit of a tenant's summary that belongs to a ring: clients can set others. */
+static bool intake_tenant_pending(struct pool *pool, uint32_t slot)
 {
-	uint32_t n = intake_tenants(pool);
+	struct tenant_segment *tenant = intake_segment(pool, slot);
 	uint32_t words = (pool->n_workers + 63) / 64;
 
-	/* ORDER requeued [Q1]: acquire, pairs with intake_requeue(). */
-	if (atomic_load_explicit(&pool->intake.has_requeued, memory_order_acquire))
-		return true;
-	for (uint32_t i = 0; i < n; i++) {
-		struct tenant_segment *tenant = intake_segment(pool, i);
+	for (uint32_t k = 0; tenant && k < words; k++) {
+		uint32_t rings = min(pool->n_workers - 64 * k, 64u);
 
-		for (uint32_t k = 0; tenant && k < words; k++) {
-			uint32_t rings = min(pool->n_workers - 64 * k, 64u);
-
-			/* Clients can set bits that belong to no ring. */
-			if (atomic_load_explicit(&tenant->summary[k], memory_order_relaxed) &
-			    UINT64_MAX >> (64 - rings))
-				return true;
-		}
+		if (atomic_load_explicit(&tenant->summary[k], memory_order_relaxed) &
+		    UINT64_MAX >> (64 - rings))
+			return true;
 	}
 	return false;
 }
 
-/* Puts a row on the worker's root deque, still private. There is room. */
-static void intake_push(struct worker *w, uint32_t *n, uint32_t row)
+/* True if a ring may hold words. */
+static bool intake_rings_pending(struct pool *pool)
 {
-	atomic_store_explicit(&w->roots.entries[*n].word, row, memory_order_relaxed);
-	(*n)++;
+	uint32_t n = intake_tenants(pool);
+
+	for (uint32_t i = 0; i < n; i++)
+		if (intake_tenant_pending(pool, i))
+			return true;
+	return false;
 }
 
-/* Accepts one word of a ring: its row is QUEUED after it, or the job is refused. */
-static bool intake_accept(struct worker *w, uint32_t tenant, uint32_t payload, uint64_t now,
-			  uint32_t *ret_row)
+bool intake_pending(struct pool *pool)
+{
+	return fair_queued(&pool->intake.fair) || intake_rings_pending(pool);
+}
+
+bool intake_glance(struct pool *pool, uint32_t *turn)
+{
+	uint32_t n = intake_tenants(pool);
+
+	if (fair_queued(&pool->intake.fair))
+		return true;
+	for (uint32_t i = 0; i < min(n, INTAKE_GLANCE); i++) {
+		*turn = *turn + 1 < n ? *turn + 1 : 0;
+		if (intake_tenant_pending(pool, *turn))
+			return true;
+	}
+	return false;
+}
+
+/* Takes a job off a ring: its row is QUEUED after it, or it is refused. last: the walk's own use of
+ * the client goes with the row. Returns true if the row was accepted. */
+static bool intake_accept(struct worker *w, struct intake_client *client, uint32_t index, bool last,
+			  uint64_t now, struct intake_list *list)
 {
 	struct pool *pool = w->pool;
-	struct intake_client *client = intake_get(pool, ring_payload_client(payload));
-	uint32_t index = ring_payload_job(payload);
-
-	if (!client) {
-		COUNT(w, garbage);
-		return false;
-	}
-	if (client->tenant != tenant || (client->generation & 31u) != ring_payload_gen(payload) ||
-	    index >= client->n_jobs) {
-		intake_put(pool, client);
-		COUNT(w, garbage);
-		return false;
-	}
 	struct job *job = &client->jobs[index];
 	uint32_t slot = (uint32_t)(client - pool->intake.clients);
 	uint32_t row = slot * pool->arena->max_jobs + index;
@@ -320,103 +387,321 @@ static bool intake_accept(struct worker *w, uint32_t tenant, uint32_t payload, u
 			atomic_fetch_add_explicit(&pool->board->clients[slot].refused, 1,
 						  memory_order_relaxed);
 			COUNT(w, refused);
-			intake_put(pool, client);
 			return false;
 		}
 	} while (!atomic_compare_exchange_weak_explicit(
 		word, &expected, ledger_pack(row_new), memory_order_relaxed, memory_order_relaxed));
+	/* For the row; the walk has one use of its own, and needs it until its last record. */
+	if (!last)
+		atomic_fetch_add_explicit(&client->active, 1, memory_order_relaxed);
 	atomic_store_explicit(&job->drained_ns, now, memory_order_relaxed);
-	*ret_row = row;
+	intake_link(pool, list, row, atomic_load_explicit(&job->weight, memory_order_relaxed));
 	return true;
 }
 
-/* Empties one ring into the worker's root deque, as far as there is room. */
+/* Walks the chain of one word, or goes on with it. False: it was not over. */
+static bool intake_walk(struct worker *w, uint32_t tenant, struct intake_chain *chain,
+			uint32_t payload, uint64_t now, struct intake_list *list)
+{
+	struct pool *pool = w->pool;
+	struct intake_client *client = intake_get(pool, ring_payload_client(payload));
+	bool more = false;
+
+	/* Nobody but its writer loses anything by a word that has changed since. */
+	if (!chain->next || chain->payload != payload)
+		*chain = (struct intake_chain){ .payload = payload,
+						.next = ring_payload_job(payload) + 1,
+						.left = client ? client->n_jobs : 0 };
+	if (!client || client->tenant != tenant ||
+	    (client->generation & 31u) != ring_payload_gen(payload)) {
+		COUNT(w, garbage);
+		chain->next = 0;
+	}
+	while (chain->next && !more) {
+		uint32_t index = chain->next - 1;
+
+		if (index >= client->n_jobs || !chain->left) {
+			COUNT(w, garbage);
+			chain->next = 0;
+			break;
+		}
+		/* Before the job can end, and its record be filled anew (job.h, I2). */
+		chain->next = atomic_load_explicit(&client->jobs[index].next, memory_order_relaxed);
+		chain->left--;
+		list->steps++;
+		if (intake_accept(w, client, index, !chain->next, now, list) && !chain->next)
+			client = NULL;
+		more = list->steps >= INTAKE_STEPS;
+	}
+	if (client)
+		intake_put(pool, client);
+	return !chain->next;
+}
+
+/* Takes what is in one ring, as far as this drain may. */
 static void intake_drain_ring(struct worker *w, uint32_t tenant_slot, struct tenant_segment *tenant,
-			      uint32_t index, uint32_t *n)
+			      uint32_t index, struct intake_list *list)
 {
 	struct ledger_ring *side = &w->pool->arena->rings[tenant_slot][index];
+	struct intake_chain *chain = &w->pool->intake.tenants[tenant_slot].chains[index];
 	struct ring *ring = &tenant->rings[index];
-	uint32_t nobody = 0, payload, row, before = *n, seen = 0;
+	uint32_t nobody = 0, payload, steps, before = list->n;
 	uint64_t head, now = 0;
 
-	/* ORDER ring/consumer [R3]: acquire, the head as the last holder left it. Pairs with the
-	 * release below. */
+	/* ORDER ring/consumer [R3]: acquire, the head and the chain as the last holder left them.
+	 * Pairs with the release below. */
 	if (!atomic_compare_exchange_strong_explicit(&side->consumer, &nobody, w->index + 1,
 						     memory_order_acquire, memory_order_relaxed))
 		return;
 	tenant_clear(tenant, index);
 	head = atomic_load_explicit(&side->head, memory_order_relaxed);
-	/* Refused words count too: somebody may write them faster than they are read. */
-	for (; *n < WORKER_ROOTS && seen < RING_SLOTS; seen++) {
+	/* Whatever is found counts: somebody may write words faster than they are read. */
+	while (list->steps < INTAKE_STEPS) {
 		enum ring_status status = ring_peek(ring, head, &payload);
 
-		if (status == RING_EMPTY)
+		if (status == RING_EMPTY && !ring_skip(ring, head))
 			break;
 		if (status == RING_GARBAGE) {
 			COUNT(w, garbage);
-			break;
+			list->steps++;
+			continue;
 		}
 		if (!now)
 			now = clock_ns();
-		if (intake_accept(w, tenant_slot, payload, now, &row))
-			intake_push(w, n, row);
-		/* ORDER ledger/head [L1]: release, the row is QUEUED before the head moves (I1).
+		steps = list->steps;
+		if (status == RING_OK && !intake_walk(w, tenant_slot, chain, payload, now, list)) {
+			/* What was taken may come back and be other jobs, before a pool that knows
+			 * the chain by this word only begins to walk it. */
+			chain->payload = (payload & ~0xffffu) | ((chain->next - 1) & 0xffffu);
+			ring_repoint(ring, head, chain->payload);
+			break;
+		}
+		if (list->steps == steps)
+			list->steps++;
+		/* ORDER ledger/head [L1]: release, the rows are QUEUED before the head moves (I1).
 		 * Pairs with intake_passed(); the manager reads after the pool's death. */
 		atomic_store_explicit(&side->head, ++head, memory_order_release);
-		ring_consume(ring, head - 1);
+		if (status == RING_OK)
+			ring_consume(ring, head - 1);
 	}
-	if (*n == WORKER_ROOTS || seen == RING_SLOTS)
+	if (list->steps >= INTAKE_STEPS) {
+		list->more = true;
 		tenant_mark(tenant, index);
-	COUNT_ADD(w, drained, *n - before);
+	}
+	COUNT_ADD(w, drained, list->n - before);
 	if (index != w->index)
-		COUNT_ADD(w, takeovers, *n - before);
+		COUNT_ADD(w, takeovers, list->n - before);
 	/* ORDER ring/consumer [R3]: release, pairs with the acquire above. */
 	atomic_store_explicit(&side->consumer, 0, memory_order_release);
 }
 
-static void intake_drain_requeued(struct worker *w, uint32_t *n)
-{
-	struct intake *in = &w->pool->intake;
-
-	if (!atomic_load_explicit(&in->has_requeued, memory_order_relaxed))
-		return;
-	pthread_mutex_lock(&in->lock);
-	while (in->n_requeued && *n < WORKER_ROOTS)
-		intake_push(w, n, in->requeued[--in->n_requeued]);
-	atomic_store_explicit(&in->has_requeued, in->n_requeued, memory_order_relaxed);
-	pthread_mutex_unlock(&in->lock);
-}
-
-uint32_t intake_drain(struct worker *w)
+/* Takes what is in the rings. Each time another tenant and another ring come first: none starves
+ * behind a full one. */
+static void intake_drain_rings(struct worker *w, struct intake_list *list)
 {
 	struct pool *pool = w->pool;
 	uint32_t tenants = intake_tenants(pool);
-	uint32_t n = 0;
-
-	/* Entries are written from position 0 on: nothing public may be left there. */
-	if (deque_size(&w->roots))
-		return 0;
-	deque_reclaim(&w->roots);
-	deque_reset(&w->roots);
-	/* Each time another tenant and another ring come first: none starves behind a full one. */
 	uint32_t turn = w->index + w->drains++;
 
-	intake_drain_requeued(w, &n);
-	for (uint32_t t = 0; t < tenants && n < WORKER_ROOTS; t++) {
+	for (uint32_t t = 0; t < tenants && !list->more; t++) {
 		uint32_t slot = (turn + t) % tenants;
 		struct tenant_segment *tenant = intake_segment(pool, slot);
 
-		for (uint32_t i = 0; tenant && i < pool->n_workers && n < WORKER_ROOTS; i++) {
+		for (uint32_t i = 0; tenant && i < pool->n_workers && !list->more; i++) {
 			/* Every other time one's own ring comes first. */
 			uint32_t ring = ((turn & 1 ? turn / 2 : w->index) + i) % pool->n_workers;
 			uint64_t summary = atomic_load_explicit(&tenant->summary[ring / 64],
 								memory_order_relaxed);
 
 			if (summary >> ring % 64 & 1)
-				intake_drain_ring(w, slot, tenant, ring, &n);
+				intake_drain_ring(w, slot, tenant, ring, list);
 		}
 	}
-	if (n)
-		deque_publish(&w->roots, n);
+}
+
+/* Puts rows onto the worker's own root deque, which is empty. */
+static void intake_publish(struct worker *w, const uint64_t *rows, uint64_t n)
+{
+	deque_reclaim(&w->roots);
+	deque_reset(&w->roots);
+	for (uint64_t i = 0; i < n; i++)
+		atomic_store_explicit(&w->roots.entries[i].word, rows[i], memory_order_relaxed);
+	deque_publish(&w->roots, n);
+	worker_mark_roots(w);
+}
+
+/* Lock held: the batch that goes first. */
+static uint32_t intake_pick(struct worker *w, uint64_t *ret_rows, uint64_t now)
+{
+	uint32_t rows[WORKER_ROOTS];
+	uint32_t n = fair_pick(&w->pool->intake.fair, rows, WORKER_ROOTS, now);
+
+	for (uint32_t i = 0; i < n; i++)
+		ret_rows[i] = rows[i];
 	return n;
+}
+
+uint32_t intake_drain(struct worker *w)
+{
+	struct fair *fair = &w->pool->intake.fair;
+	struct intake_list list = { 0 };
+	uint64_t rows[WORKER_ROOTS];
+	uint32_t n = 0;
+
+	/* Entries are written from position 0 on: nothing public may be left there. */
+	if (deque_size(&w->roots))
+		return 0;
+	intake_drain_rings(w, &list);
+	if (list.n && !list.mixed && !list.more && fair_direct(fair, list.client, list.n)) {
+		for (uint32_t row = list.first; n < list.n; row = fair->rows[row].next - 1)
+			rows[n++] = row;
+	} else if (list.n || fair_queued(fair)) {
+		uint64_t now = clock_ns();
+
+		fair_lock(fair);
+		if (list.n)
+			fair_push(fair, list.first, list.n, now);
+		n = intake_pick(w, rows, now);
+		fair_unlock(fair);
+	}
+	if (n)
+		intake_publish(w, rows, n);
+	return n;
+}
+
+/* Takes rows off anybody's root deque. */
+static uint32_t intake_take_back(struct worker *from, uint32_t *ret_rows)
+{
+	uint32_t n = 0;
+
+	while (n < WORKER_ROOTS && deque_size(&from->roots)) {
+		uint64_t rows[WORKER_ROOTS], some;
+		enum deque_status status = deque_steal(&from->roots, rows, WORKER_ROOTS - n, &some);
+
+		if (status == DEQUE_EMPTY)
+			break;
+		for (uint64_t i = 0; status == DEQUE_STOLEN && i < some; i++)
+			ret_rows[n++] = (uint32_t)rows[i];
+	}
+	return n;
+}
+
+bool intake_preempt(struct worker *w)
+{
+	struct pool *pool = w->pool;
+	struct fair *fair = &pool->intake.fair;
+	struct intake_list list = { 0 };
+	uint32_t back[WORKER_ROOTS];
+	uint64_t rows[WORKER_ROOTS];
+	uint32_t n, n_back = intake_take_back(w, back);
+	uint64_t now;
+
+	intake_drain_rings(w, &list);
+	now = clock_ns();
+	fair_lock(fair);
+	fair_return(fair, back, n_back, now);
+	if (list.n)
+		fair_push(fair, list.first, list.n, now);
+	fair_settle(fair, now);
+	n = fair_claims(fair, w->job, now - w->job_since) ? intake_pick(w, rows, now) : 0;
+	fair_unlock(fair);
+	if (n) {
+		w->aside = w->job;
+		intake_publish(w, rows, n);
+	}
+	/* I3: for what this worker does not run. */
+	if (fair_queued(fair) || n > 1)
+		pool_wake_dispatcher(pool);
+	return n;
+}
+
+bool intake_again(struct worker *w)
+{
+	struct fair *fair = &w->pool->intake.fair;
+	uint64_t rows[WORKER_ROOTS], now;
+	uint32_t n = 0;
+
+	if (!fair_queued(fair))
+		return false;
+	now = clock_ns();
+	fair_lock(fair);
+	fair_settle(fair, now);
+	if (fair_claims(fair, w->aside, FAIR_QUANTUM))
+		n = intake_pick(w, rows, now);
+	fair_unlock(fair);
+	if (n)
+		intake_publish(w, rows, n);
+	return n;
+}
+
+bool intake_steal(struct worker *w, struct worker *victim, uint32_t *ret_row)
+{
+	uint64_t rows[WORKER_ROOTS], n;
+	enum deque_status status;
+
+	do
+		status = deque_steal(&victim->roots, rows, WORKER_ROOTS, &n);
+	while (status == DEQUE_RACE);
+	if (status == DEQUE_EMPTY)
+		return false;
+	COUNT_ADD(w, root_steals, n);
+	*ret_row = (uint32_t)rows[0];
+	if (n > 1)
+		intake_publish(w, rows + 1, n - 1);
+	return true;
+}
+
+void intake_recall(struct pool *pool)
+{
+	struct fair *fair = &pool->intake.fair;
+
+	for (uint32_t i = 0; i < pool->n_workers; i++) {
+		struct worker *w = &pool->workers[i];
+		uint64_t roots = atomic_load_explicit(&w->counters->roots, memory_order_relaxed);
+		uint32_t rows[WORKER_ROOTS], n;
+
+		if (roots == pool->intake.roots_seen[i] && deque_size(&w->roots)) {
+			n = intake_take_back(w, rows);
+			fair_lock(fair);
+			fair_return(fair, rows, n, clock_ns());
+			fair_unlock(fair);
+		}
+		pool->intake.roots_seen[i] = roots;
+	}
+}
+
+uint32_t intake_summons(struct pool *pool, uint32_t next)
+{
+	struct fair *fair = &pool->intake.fair;
+	uint32_t found = pool->n_workers;
+	uint64_t now;
+
+	if (intake_rings_pending(pool))
+		return next % pool->n_workers;
+	if (!fair_queued(fair))
+		return found;
+	now = clock_ns();
+	fair_lock(fair);
+	fair_settle(fair, now);
+	for (uint32_t i = 0; i < pool->n_workers && found == pool->n_workers; i++) {
+		uint32_t at = (next + i) % pool->n_workers;
+		uint32_t row = account_row(&pool->workers[at].account);
+
+		if (row != ACCOUNT_NOBODY && fair_claims(fair, row, FAIR_QUANTUM))
+			found = at;
+	}
+	fair_unlock(fair);
+	return found;
+}
+
+void intake_account(struct worker *w, uint32_t row, bool last, uint64_t now)
+{
+	uint32_t left;
+	uint64_t ns = account_close(&w->account, now, &left);
+
+	if (left != ACCOUNT_NOBODY)
+		fair_charge(&w->pool->intake.fair, left, ns, last);
+	w->job_since = now;
+	if (row != ACCOUNT_NOBODY)
+		account_open(&w->account, row, now);
 }

@@ -18,24 +18,42 @@ libmanager_la_SOURCES = \
 	daemon/recover.c \
 	daemon/recover.h \
 	daemon/session.c \
-	daemon/session.h
+	daemon/session.h \
+	daemon/tenants.c \
+	daemon/tenants.h
 libmanager_la_CFLAGS = $(AM_CFLAGS) $(LIBURING_CFLAGS) $(LIBSYSTEMD_CFLAGS) $(HWLOC_CFLAGS)
 
 libpool_la_SOURCES = \
+	daemon/account.h \
+	daemon/deadline.c \
+	daemon/deadline.h \
 	daemon/deque.h \
+	daemon/fair.c \
+	daemon/fair.h \
+	daemon/inbox.c \
+	daemon/inbox.h \
 	daemon/intake.c \
 	daemon/intake.h \
 	daemon/join.h \
+	daemon/lazy.h \
 	daemon/module.c \
 	daemon/module.h \
+	daemon/policy.h \
 	daemon/pool.c \
 	daemon/pool.h \
+	daemon/profile.c \
+	daemon/profile.h \
 	daemon/root.c \
 	daemon/root.h \
+	daemon/shake.c \
+	daemon/shake.h \
+	daemon/spin.h \
 	daemon/stack.c \
 	daemon/stack.h \
 	daemon/strand.c \
 	daemon/strand.h \
+	daemon/verdict.c \
+	daemon/verdict.h \
 	daemon/worker.c \
 	daemon/worker.h
 libpool_la_CFLAGS = -O3 $(COMMON_CFLAGS) -fno-stack-protector $(HWLOC_CFLAGS)
@@ -43,7 +61,9 @@ libpool_la_CFLAGS = -O3 $(COMMON_CFLAGS) -fno-stack-protector $(HWLOC_CFLAGS)
 # Both processes look at the machine through the same unit.
 libtopology_la_SOURCES = \
 	daemon/topology.c \
-	daemon/topology.h
+	daemon/topology.h \
+	daemon/victims.c \
+	daemon/victims.h
 libtopology_la_CFLAGS = $(AM_CFLAGS) $(HWLOC_CFLAGS)
 
 sbin_PROGRAMS += forkd
@@ -58,11 +78,17 @@ DAEMON_LIBS = $(MANAGER_LIBS) $(POOL_LIBS) libtopology.la $(OPTIONS_LIBS) libshm
 # The modules are built in a folder of their own, daemon/modules/.libs, which a forkd that runs
 # from the build tree takes as its module-dir.
 module_LTLIBRARIES += \
+	daemon/modules/array.la \
 	daemon/modules/fib.la \
 	daemon/modules/integrate.la \
 	daemon/modules/nqueens.la \
 	daemon/modules/sort.la \
 	daemon/modules/uts.la
+
+daemon_modules_array_la_SOURCES = daemon/modules/array.c
+daemon_modules_array_la_CFLAGS = $(MODULE_CFLAGS)
+daemon_modules_array_la_LDFLAGS = $(MODULE_LDFLAGS)
+daemon_modules_array_la_LIBADD = -lm
 
 daemon_modules_fib_la_SOURCES = daemon/modules/fib.c
 daemon_modules_fib_la_CFLAGS = $(MODULE_CFLAGS)
@@ -92,6 +118,6 @@ install-data-hook:
 uninstall-hook:
 	rm -f $(patsubst %,'$(DESTDIR)$(moduledir)/%',$(notdir $(module_LTLIBRARIES:.la=.so)))
 
-forkdinclude_HEADERS += daemon/forkd/task.h
+forkdinclude_HEADERS += daemon/forkd/algorithm.h daemon/forkd/task.h
 
 pkgconfig_DATA += daemon/forkd-module.pc

@@ -56,7 +56,7 @@
 #define MANAGER_ACCEPT_NS  (100 * NSEC_PER_MSEC) /* after accept failed */
 
 struct manager {
-	const struct options *options;
+	struct options *options;
 	struct loop loop;
 	struct poolproc pool;
 	struct session_table sessions;
@@ -278,12 +278,65 @@ static void manager_on_restart(struct loop_source *source, int result)
 	manager_start_pool(container_of(source, struct manager, restart_source));
 }
 
+/* ------------------------------------------------------------------------ settings */
+
+static void manager_tell_setting(void *context, const char *name, const char *value)
+{
+	struct manager *m = context;
+	struct proto_pool set = { .head = { PROTO_MAGIC, PROTO_POOL_SET } };
+
+	(void)snprintf(set.text, sizeof(set.text), "%s=%s", name, value);
+	poolproc_send(&m->pool, &set, -1);
+}
+
+/* One of the settings, by its name, as text. */
+struct manager_setting {
+	const char *name;
+	char *text;
+	size_t size;
+};
+
+static void manager_read_setting(void *context, const char *name, const char *value)
+{
+	struct manager_setting *setting = context;
+
+	if (streq(setting->name, name))
+		(void)snprintf(setting->text, setting->size, "%s", value);
+}
+
+static int manager_on_set(struct session_table *table, const char *name, const char *value,
+			  char *ret_old, size_t old_size, char *ret_error, size_t error_size)
+{
+	struct manager *m = container_of(table, struct manager, sessions);
+	struct manager_setting old = { .name = name, .text = ret_old, .size = old_size };
+	struct options_error error;
+	int r;
+
+	options_each_runtime(m->options, manager_read_setting, &old);
+	r = options_change(m->options, name, value, &error);
+	if (r < 0) {
+		(void)snprintf(ret_error, error_size, "%s", error.text);
+		return r;
+	}
+	if (poolproc_set_options(&m->pool, m->options) < 0)
+		log_warning("out of memory: the next pool starts with the old %s", name);
+	/* Relaxed: for display. */
+	atomic_store_explicit(&m->board->manager.scheduler, m->options->scheduler,
+			      memory_order_relaxed);
+	manager_tell_setting(m, name, value);
+	return 0;
+}
+
+/* ------------------------------------------------------------------------ the pool's life */
+
 static void manager_on_ready(struct poolproc *pool)
 {
 	struct manager *m = container_of(pool, struct manager, pool);
 	uint32_t generation =
 		atomic_load_explicit(&m->board->manager.pool_generation, memory_order_relaxed);
 
+	/* What has changed since it was started. */
+	options_each_runtime(m->options, manager_tell_setting, m);
 	session_tell_pool(&m->sessions);
 	if (m->stopping)
 		return;
@@ -422,7 +475,7 @@ static void manager_on_died(struct poolproc *pool, const struct poolproc_end *en
 		.n_workers = m->n_workers,
 		.max_clients = m->options->max_clients,
 		.max_jobs = m->options->max_jobs,
-		.n_tenants = m->sessions.n_tenants,
+		.n_tenants = m->sessions.tenants.n,
 	};
 	struct recover_report report;
 	char task[64];
@@ -531,7 +584,7 @@ static int manager_make_board(struct manager *m)
 	b->n_workers = m->n_workers;
 	b->max_jobs = m->options->max_jobs;
 	b->max_clients = m->options->max_clients;
-	b->scheduler = m->options->scheduler;
+	atomic_store_explicit(&b->scheduler, m->options->scheduler, memory_order_relaxed);
 	b->heap_max = m->options->heap_max;
 	b->started_ns = clock_ns();
 	(void)snprintf(b->version, sizeof(b->version), "%s", PACKAGE_VERSION);
@@ -637,7 +690,13 @@ static int manager_init(struct manager *m)
 		.arena = m->arena,
 		.board_fd = m->board_readonly_fd,
 		.epoch = m->epoch,
-		.n_workers = m->n_workers,
+		.tenants = {
+			.pool = &m->pool,
+			.board = m->board,
+			.epoch = m->epoch,
+			.n_workers = m->n_workers,
+		},
+		.set = manager_on_set,
 		.changed = manager_on_changed,
 	};
 	return 0;
@@ -658,7 +717,7 @@ static void manager_fini(struct manager *m)
 	loop_fini(&m->loop);
 }
 
-int manager_run(const struct options *options)
+int manager_run(struct options *options)
 {
 	/* Some tens of KiB of slots: not on the stack. One manager a process. */
 	static struct manager m;

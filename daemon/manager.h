@@ -15,9 +15,9 @@
 
 /*
  * Runs forkd until SIGTERM or SIGINT. SIGPIPE is to be ignored, SIGCHLD not, descriptors 0 to 2
- * open, and no other thread may run.
+ * open, and no other thread may run. options: changed by forkctl set.
  * Returns the exit code; what went wrong has been logged.
  */
-int manager_run(const struct options *options);
+int manager_run(struct options *options);
 
 #endif

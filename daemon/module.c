@@ -143,14 +143,31 @@ static int module_add(struct modules *modules, struct board *board, const struct
 	return 0;
 }
 
+static int module_by_name(const void *a, const void *b)
+{
+	const struct fk_export *const *x = a, *const *y = b;
+
+	return strcmp((*x)->name, (*y)->name);
+}
+
 int modules_add(struct modules *modules, struct board *board, const struct fk_module *module,
 		char *ret_error, uint64_t size)
 {
+	size_t n = (size_t)(module->exports_end - module->exports);
+	_cleanup_free_ const struct fk_export **exports = calloc(n + 1, sizeof(*exports));
 	char error[512];
 	int r = 0;
 
-	for (const struct fk_export *e = module->exports; e < module->exports_end; e++) {
-		int this = module_add(modules, board, module, e, error, sizeof(error));
+	if (!exports) {
+		snprintf(ret_error, size, "there is no memory for its %zu tasks", n);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < n; i++)
+		exports[i] = module->exports + i;
+	/* Compilers leave them in an order of their own. */
+	qsort(exports, n, sizeof(*exports), module_by_name);
+	for (size_t i = 0; i < n; i++) {
+		int this = module_add(modules, board, module, exports[i], error, sizeof(error));
 
 		if (this < 0 && r == 0) {
 			snprintf(ret_error, size, "%s", error);

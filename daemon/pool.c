@@ -10,10 +10,14 @@
  * THE DISPATCHER
  *   Sleeps on its wake word on the board. A client that finds every worker busy wakes it, as does a
  *   worker that becomes busy and leaves jobs waiting with nobody looking. As long as jobs wait, it
- *   sees to it, every DISPATCHER_TICK, that somebody comes: wakes a sleeper, or summons the next
- *   busy worker: that one sets its continuation aside at its next fork and starts the queued job.
- *   A summons reaches another worker each time, so that one in a long leaf delays nothing.
- *   It also releases dead clients, and ends the pool once all is done after PROTO_POOL_STOP.
+ *   sees to it, every DISPATCHER_TICK, that somebody comes: wakes a sleeper; or summons workers if
+ *   there are words in the rings, which one has to take off, or if they run jobs that have a worse
+ *   claim than a queued one (fair.c). Who is summoned looks at its next fork, and if it is still
+ *   so, sets its continuation aside and starts the queued job. Each time the next POOL_SUMMONS of
+ *   them are summoned, so that one in a long leaf delays nothing. Jobs in the root deque of a
+ *   worker that does not come to them are taken back, and wait among all others for whoever comes
+ *   first. It also releases dead clients, and ends the pool once all is done after
+ *   PROTO_POOL_STOP.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   The manager: the channel ends, and the process exits. The pool: its fault handler leaves the
@@ -33,14 +37,19 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "daemon/profile.h"
+#include "daemon/root.h"
+#include "daemon/shake.h"
 #include "daemon/strand.h"
 #include "daemon/topology.h"
+#include "daemon/victims.h"
 #include "shm/futex.h"
 #include "shm/proto.h"
 #include "shm/segment.h"
 #include "shm/wake.h"
 
 #define DISPATCHER_TICK (200 * NSEC_PER_USEC)
+#define POOL_SUMMONS	2u /* at a time: one of two is not in a long leaf, or off its CPU */
 #define POOL_DEQUE_MAX	(UINT64_C(1) << 22) /* entries */
 #define POOL_SIGSTACK	65536u
 #define POOL_PAGE	UINT64_C(4096)
@@ -50,7 +59,6 @@ static struct pool *the_pool;
 
 struct pool_thread {
 	struct pool *pool;
-	struct topology *topology;
 	uint32_t worker;
 };
 
@@ -72,6 +80,11 @@ void pool_wake_dispatcher(struct pool *pool)
 	uint32_t value;
 
 	wake_published();
+	/* ORDER dispatcher/ticks [M2]: relaxed, after the full fence. Pairs with pool_dispatcher(),
+	 * which takes ticks back before a full fence and its next look: that sees what was done
+	 * before this. So a flood does not wake it for each batch. */
+	if (atomic_load_explicit(&pool->ticks, memory_order_relaxed))
+		return;
 	value = wake_load(&pool->board->dispatcher);
 	if (wake_state(value) == WAKE_SLEEPING)
 		pool_wake_word(&pool->board->dispatcher, value);
@@ -101,26 +114,7 @@ bool pool_take_summons(struct worker *w)
 	/* ORDER summons [M1]: acquire, pairs with pool_summon(). */
 	if (!atomic_exchange_explicit(&w->summoned, 0, memory_order_acquire))
 		return false;
-	if (!deque_size(&w->roots))
-		intake_drain(w);
-	if (deque_size(&w->roots))
-		return true;
-	/* Another worker's batch: half of it comes here. */
-	for (uint32_t i = 0; i < w->pool->n_workers; i++) {
-		uint64_t rows[WORKER_ROOTS], n;
-
-		if (deque_steal(&w->pool->workers[i].roots, rows, WORKER_ROOTS, &n) != DEQUE_STOLEN)
-			continue;
-		deque_reclaim(&w->roots);
-		deque_reset(&w->roots);
-		for (uint64_t k = 0; k < n; k++)
-			atomic_store_explicit(&w->roots.entries[k].word, rows[k],
-					      memory_order_relaxed);
-		deque_publish(&w->roots, n);
-		COUNT_ADD(w, root_steals, n);
-		return true;
-	}
-	return false;
+	return intake_preempt(w);
 }
 
 /* Asks a worker to serve a waiting job at its next fork. */
@@ -131,32 +125,32 @@ static void pool_summon(struct worker *w)
 	worker_ask(w);
 }
 
-static bool pool_anybody_looks(struct pool *pool)
-{
-	for (uint32_t i = 0; i < pool->n_workers; i++)
-		if (wake_state(wake_load(&pool->workers[i].board->wake)) == WAKE_LOOKING)
-			return true;
-	return false;
-}
-
 bool pool_dispatch(struct pool *pool, uint32_t *next)
 {
 	bool waiting = worker_jobs_pending(pool);
 	bool dying = intake_release(pool);
 	uint32_t stop = atomic_load_explicit(&pool->stop, memory_order_relaxed);
 
-	if (waiting && !pool_anybody_looks(pool) && !worker_wake_one(pool, NULL)) {
-		struct worker *w = &pool->workers[(*next)++ % pool->n_workers];
-
+	if (waiting && !worker_wake_one(pool, NULL)) {
 		/* All are busy, or about to look; a summons to one that is not busy does no harm. */
-		pool_summon(w);
+		intake_recall(pool);
+		for (uint32_t n = 0; n < min(pool->n_workers, POOL_SUMMONS); n++) {
+			uint32_t i = intake_summons(pool, *next);
+
+			if (i == pool->n_workers)
+				break;
+			pool_summon(&pool->workers[i]);
+			*next = i + 1;
+		}
 	}
 	return waiting || dying || stop;
 }
 
-void pool_stop_workers(struct pool *pool)
+/* Something has changed that every worker has to see. */
+static void pool_wake_all(struct pool *pool)
 {
-	atomic_store(&pool->stop, POOL_ENDING);
+	/* ORDER pool/settings [P1]: full, the change comes before the look at the words. Pairs with
+	 * worker_rest(). */
 	wake_published();
 	for (uint32_t i = 0; i < pool->n_workers; i++) {
 		_Atomic uint32_t *word = &pool->workers[i].board->wake;
@@ -165,6 +159,72 @@ void pool_stop_workers(struct pool *pool)
 		if (wake_state(value) == WAKE_SLEEPING)
 			pool_wake_word(word, value);
 	}
+}
+
+void pool_stop_workers(struct pool *pool)
+{
+	atomic_store(&pool->stop, POOL_ENDING);
+	pool_wake_all(pool);
+}
+
+int pool_set(struct pool *pool, const char *name, const char *value)
+{
+	struct options_error error;
+	struct options changed;
+	int r = options_init(&changed);
+
+	if (r < 0)
+		return r;
+	r = options_change(&changed, name, value, &error);
+	/* Relaxed: pool_wake_all(). */
+	if (r == 0 && streq(name, "scheduler"))
+		atomic_store_explicit(&pool->scheduler, changed.scheduler, memory_order_relaxed);
+	if (r == 0 && streq(name, "spin"))
+		atomic_store_explicit(&pool->spin, changed.spin, memory_order_relaxed);
+	options_fini(&changed);
+	if (r == 0)
+		pool_wake_all(pool);
+	return r;
+}
+
+struct worker *pool_worker_at(struct pool *pool, uint32_t index)
+{
+	return index < pool->n_workers ? &pool->workers[index] : NULL;
+}
+
+struct worker *pool_worker_on(struct pool *pool, struct worker *near, uint32_t node)
+{
+	struct worker *found = NULL;
+
+	if (topology_place(pool->topology, near->index)->node == node)
+		return near;
+	/* One that is not busy; if all are, the last. */
+	for (uint32_t i = 0; i < pool->n_workers; i++) {
+		struct worker *w = &pool->workers[(near->index + 1 + i) % pool->n_workers];
+
+		if (topology_place(pool->topology, w->index)->node != node)
+			continue;
+		found = w;
+		if (wake_state(wake_load(&w->board->wake)) != WAKE_BUSY)
+			break;
+	}
+	return found;
+}
+
+uint64_t pool_next_tick(struct pool *pool, bool soon)
+{
+	uint64_t deadline = deadlines_check(pool);
+
+	/* One stacklet at a time; a job that waits is looked after in between. */
+	for (uint32_t i = 0; i < pool->n_groups; i++)
+		if (stack_arena_clean(&pool->stacks[i]))
+			soon = true;
+
+	uint64_t tick = soon ? clock_ns() + DISPATCHER_TICK : 0;
+
+	if (!tick || !deadline)
+		return tick | deadline;
+	return min(tick, deadline);
 }
 
 static void *pool_dispatcher(void *arg)
@@ -176,17 +236,23 @@ static void *pool_dispatcher(void *arg)
 	pthread_setname_np(pthread_self(), "forkd-dispatch");
 	prctl(PR_SET_TIMERSLACK, 1000UL);
 	for (;;) {
-		uint32_t value = wake_prepare(word);
-		bool soon = pool_dispatch(pool, &next);
+		bool soon;
 
+		/* ORDER dispatcher/ticks [M2]: relaxed, before the full fence of wake_prepare().
+		 * Pairs with pool_wake_dispatcher(). */
+		atomic_store_explicit(&pool->ticks, false, memory_order_relaxed);
+		uint32_t value = wake_prepare(word);
+
+		soon = pool_dispatch(pool, &next);
 		if (atomic_load(&pool->stop) == POOL_DRAINING && !worker_jobs_pending(pool) &&
-		    !(atomic_load(&pool->census) >> 32) && !worker_jobs_pending(pool)) {
+		    !atomic_load(&pool->lazy.active) && !worker_jobs_pending(pool)) {
 			pool_stop_workers(pool);
 			/* Who finds SLEEPING wakes until somebody woke: leave nothing to wake. */
 			wake_store(word, WAKE_LOOKING);
 			return NULL;
 		}
-		futex_wait(word, value, soon ? clock_ns() + DISPATCHER_TICK : 0);
+		atomic_store_explicit(&pool->ticks, soon, memory_order_relaxed);
+		futex_wait(word, value, pool_next_tick(pool, soon));
 		wake_store(word, WAKE_LOOKING);
 	}
 }
@@ -219,12 +285,12 @@ static void pool_exit_hook(void)
 		pool_blame(0, 0);
 }
 
-static void *pool_worker(void *arg)
+static void *pool_worker_thread(void *arg)
 {
 	struct pool_thread *thread = arg;
 	struct worker *w = &thread->pool->workers[thread->worker];
 	stack_t alt = { .ss_sp = malloc(POOL_SIGSTACK), .ss_size = POOL_SIGSTACK };
-	int r = topology_bind(thread->topology, thread->worker);
+	int r = topology_bind(thread->pool->topology, thread->worker);
 
 	if (r < 0)
 		log_warning("worker %u cannot be pinned: %s", thread->worker, strerror(-r));
@@ -237,36 +303,157 @@ static void *pool_worker(void *arg)
 	return NULL;
 }
 
+int pool_place(struct pool *pool, struct topology *topology)
+{
+	pool->topology = topology;
+	pool->n_groups = topology_n_groups(topology);
+	pool->stacks = calloc(pool->n_groups, sizeof(*pool->stacks));
+	if (!pool->stacks)
+		return -ENOMEM;
+	return topology_victims(topology, &pool->victims);
+}
+
+void pool_unplace(struct pool *pool)
+{
+	for (uint32_t g = 0; pool->stacks && g < pool->n_groups; g++)
+		stack_arena_fini(&pool->stacks[g]);
+	free(pool->stacks);
+	pool->victims = victims_free(pool->victims);
+	topology_free(pool->topology);
+}
+
+/* The stacklets' memory, from at to the arena's end, in equal parts for each group, on its node. */
+static int pool_lay_out_stacks(struct pool *pool, char *at, int arena_fd, int *ret_bound)
+{
+	char *end = (char *)pool->arena + pool->arena_size;
+	uint64_t part = (uint64_t)(end - at) / pool->n_groups & ~(POOL_PAGE - 1);
+	int r;
+
+	for (uint32_t g = 0; g < pool->n_groups; g++, at += part) {
+		char *to = g + 1 < pool->n_groups ? at + part : end;
+
+		r = topology_bind_group_memory(pool->topology, g, at, (uint64_t)(to - at));
+		*ret_bound = min(*ret_bound, r);
+		r = stack_arena_init(&pool->stacks[g], at, to, arena_fd, (char *)pool->arena);
+		if (r < 0)
+			return r;
+	}
+	stack_arena_link(pool->stacks, pool->n_groups);
+	return 0;
+}
+
+/* The census: cells by group, and for each the order of the others by how near they are. */
+static void pool_lay_out_census(struct pool *pool)
+{
+	uint32_t groups[LIMIT_WORKERS];
+	struct lazy *l = &pool->lazy;
+
+	for (uint32_t i = 0; i < pool->n_workers; i++)
+		groups[i] = topology_place(pool->topology, i)->group;
+	lazy_init(l, pool->seats, pool->n_workers, groups, pool->n_groups);
+	for (uint32_t c = 0; c < l->n_cells; c++) {
+		uint32_t from = lazy_member(l, &l->cells[c], 0), n = 0;
+		uint64_t seen = UINT64_C(1) << c;
+		uint8_t order[LAZY_CELLS];
+
+		for (uint32_t i = 0; i + 1 < pool->n_workers; i++) {
+			uint32_t cell = l->seats[victims_order(pool->victims, from)[i]].cell;
+
+			if (seen >> cell & 1)
+				continue;
+			seen |= UINT64_C(1) << cell;
+			order[n++] = (uint8_t)cell;
+		}
+		lazy_set_near(l, c, order);
+	}
+	atomic_store_explicit(&pool->scheduler, pool->options->scheduler, memory_order_relaxed);
+	atomic_store_explicit(&pool->spin, pool->options->spin, memory_order_relaxed);
+}
+
+/*
+ * In whole pages for each worker, so that each can be on its node: first all struct workers, then
+ * what each one's deques hold, then the stacklets. Policies are set before anything is touched.
+ */
 int pool_lay_out(struct pool *pool, int arena_fd)
 {
 	uint64_t offset = arena_workers_offset(pool->arena->max_clients, pool->arena->max_jobs);
 	uint64_t left = pool->arena_size > offset ? pool->arena_size - offset : 0;
 	uint64_t n = pool->n_workers, entries = POOL_DEQUE_MAX;
-	uint64_t fixed = n * (sizeof(struct worker) + WORKER_ROOTS * sizeof(struct fk_entry));
+	uint64_t roots = align_up(WORKER_ROOTS * sizeof(struct fk_entry), POOL_PAGE);
+	uint64_t fixed;
 	char *at = (char *)pool->arena + offset;
+	int bound = 0, r;
 
 	/* The deques get an eighth of the arena at most. */
 	while (entries > 1024 && n * entries * sizeof(struct fk_entry) > left / 8)
 		entries /= 2;
-	fixed = align_up(fixed, POOL_PAGE) + n * entries * sizeof(struct fk_entry);
+	fixed = n * (sizeof(struct worker) + roots + entries * sizeof(struct fk_entry));
 	if (left < fixed + (n * 64 + 64) * STACK_MIN)
 		return -ENOSPC;
 	/* What a former pool left there. */
 	if (fallocate(arena_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
 		      (off_t)left) < 0)
 		return -errno;
+	pool_lay_out_census(pool);
 	pool->workers = (struct worker *)at;
 	at += n * sizeof(struct worker);
-	struct fk_entry *roots = (struct fk_entry *)at;
-
-	at = (char *)align_up((uint64_t)(uintptr_t)(roots + n * WORKER_ROOTS), POOL_PAGE);
 	for (uint32_t i = 0; i < n; i++) {
-		worker_init(&pool->workers[i], pool, i, (struct fk_entry *)at, entries,
-			    roots + (uint64_t)i * WORKER_ROOTS);
-		at += entries * sizeof(struct fk_entry);
+		struct worker *w = &pool->workers[i];
+		uint64_t size = roots + entries * sizeof(struct fk_entry);
+
+		r = topology_bind_memory(pool->topology, i, w, sizeof(*w));
+		bound = min(bound, r);
+		r = topology_bind_memory(pool->topology, i, at, size);
+		bound = min(bound, r);
+		worker_init(w, pool, i, (struct fk_entry *)(at + roots), entries,
+			    (struct fk_entry *)at);
+		w->group = topology_place(pool->topology, i)->group;
+		w->cache.arena = &pool->stacks[w->group];
+		at += size;
 	}
-	return stack_arena_init(&pool->stacks, at, (char *)pool->arena + pool->arena_size, arena_fd,
-				(char *)pool->arena);
+	r = pool_lay_out_stacks(pool, at, arena_fd, &bound);
+	if (bound < 0)
+		log_warning("workers' memory is not bound to their NUMA nodes: %s",
+			    strerror(-bound));
+	return r;
+}
+
+int pool_make_rows(struct pool *pool)
+{
+	uint64_t rows = (uint64_t)pool->arena->max_clients * pool->arena->max_jobs;
+
+	pool->verdicts = calloc(rows, sizeof(*pool->verdicts));
+	pool->cancels = calloc(rows, sizeof(*pool->cancels));
+	pool->stack_bytes = calloc(rows, sizeof(*pool->stack_bytes));
+	deadlines_init(&pool->deadlines);
+	return pool->verdicts && pool->cancels && pool->stack_bytes ? 0 : -ENOMEM;
+}
+
+void pool_free_rows(struct pool *pool)
+{
+	free(pool->verdicts);
+	free(pool->cancels);
+	free(pool->stack_bytes);
+	deadlines_fini(&pool->deadlines);
+}
+
+int pool_set_fork_mode(struct pool *pool)
+{
+	const struct options *options = pool->options;
+	uint32_t mode = options->fork_mode;
+	struct profile_clock clock;
+
+	pool->late_children = mode == OPTIONS_FORK_LATE;
+	pool->force_steals =
+		mode == OPTIONS_FORK_STOLEN || pool->late_children || mode == OPTIONS_FORK_PROFILE;
+	pool->shaken = mode == OPTIONS_FORK_RANDOM ? max(options->fork_seed, 1u) : 0;
+	if (mode != OPTIONS_FORK_PROFILE)
+		return 0;
+	if (pool->n_workers != 1)
+		return -EINVAL;
+	clock = profile_processor_clock();
+	pool->profile = profile_new(clock, profile_measure(clock, options->fork_burden));
+	return pool->profile ? 0 : -ENOMEM;
 }
 
 /* Maps board and arena. */
@@ -292,9 +479,7 @@ static int pool_map(struct pool *pool, const int *fds)
 			atomic_store(&pool->arena->rings[t][i].consumer, 0);
 	memset(&pool->arena->fault, 0, sizeof(pool->arena->fault));
 	memset(pool->board->counters, 0, sizeof(pool->board->counters));
-	pool->roots = calloc((uint64_t)pool->arena->max_clients * pool->arena->max_jobs,
-			     sizeof(*pool->roots));
-	return pool->roots ? 0 : -ENOMEM;
+	return pool_make_rows(pool);
 }
 
 static void pool_catch_faults(void)
@@ -316,8 +501,8 @@ static void pool_catch_faults(void)
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 }
 
-static int pool_start_threads(struct pool *pool, struct topology *topology,
-			      struct pool_thread *threads, pthread_t *ret_dispatcher)
+static int pool_start_threads(struct pool *pool, struct pool_thread *threads,
+			      pthread_t *ret_dispatcher)
 {
 	pthread_attr_t attr;
 	int r;
@@ -326,18 +511,55 @@ static int pool_start_threads(struct pool *pool, struct topology *topology,
 	r = -pthread_attr_setstacksize(&attr, WORKER_STACK);
 	atomic_store(&pool->board->dispatcher, WAKE_LOOKING);
 	for (uint32_t i = 0; i < pool->n_workers && r == 0; i++) {
-		const struct topology_place *place = topology_place(topology, i);
+		const struct topology_place *place = topology_place(pool->topology, i);
 
 		atomic_store(&pool->board->workers[i].cpu, place->cpu);
 		atomic_store(&pool->board->workers[i].node, place->node);
-		threads[i] =
-			(struct pool_thread){ .pool = pool, .topology = topology, .worker = i };
-		r = -pthread_create(&pool->workers[i].thread, &attr, pool_worker, &threads[i]);
+		threads[i] = (struct pool_thread){ .pool = pool, .worker = i };
+		r = -pthread_create(&pool->workers[i].thread, &attr, pool_worker_thread,
+				    &threads[i]);
 	}
 	if (r == 0)
 		r = -pthread_create(ret_dispatcher, NULL, pool_dispatcher, pool);
 	pthread_attr_destroy(&attr);
 	return r;
+}
+
+/* A client wants one of its jobs to end. The channel's thread also adds and ends clients, so the
+ * client stays what it is. */
+static void pool_cancel(struct pool *pool, const struct proto_pool *m)
+{
+	struct intake_client *client;
+
+	if (m->client >= pool->arena->max_clients)
+		return;
+	client = &pool->intake.clients[m->client];
+	if (atomic_load_explicit(&client->state, memory_order_relaxed) == CLIENT_LIVE &&
+	    client->generation == m->client_generation && m->job < client->n_jobs)
+		root_cancel(pool, m->client * pool->arena->max_jobs + m->job, m->job_generation);
+}
+
+/* A new client has the slot: what its last one wanted to cancel and never submitted is void. */
+static void pool_forget_cancels(struct pool *pool, uint32_t client, uint32_t n_jobs)
+{
+	uint64_t first = (uint64_t)client * pool->arena->max_jobs;
+
+	if (client >= pool->arena->max_clients)
+		return;
+	/* Relaxed: no job of the new client is known yet. */
+	for (uint32_t i = 0; i < min(n_jobs, pool->arena->max_jobs); i++)
+		atomic_store_explicit(&pool->cancels[first + i], 0, memory_order_relaxed);
+}
+
+/* text: "name=value". */
+static int pool_set_message(struct pool *pool, char *text)
+{
+	char *value = strchr(text, '=');
+
+	if (!value)
+		return -EBADMSG;
+	*value = '\0';
+	return pool_set(pool, text, value + 1);
 }
 
 /* Serves the channel. Returns true after PROTO_POOL_STOP, false if the manager is gone. */
@@ -364,6 +586,7 @@ static bool pool_serve(struct pool *pool)
 			pool_wake_dispatcher(pool);
 			break;
 		case PROTO_POOL_CLIENT:
+			pool_forget_cancels(pool, m.pool.client, m.pool.n_jobs);
 			r = n_fds == 1
 				  ? intake_add_client(pool, m.pool.client, m.pool.client_generation,
 						      m.pool.tenant, m.pool.uid, m.pool.pid,
@@ -380,6 +603,16 @@ static bool pool_serve(struct pool *pool)
 			break;
 		case PROTO_POOL_GONE:
 			intake_gone(pool, m.pool.client, m.pool.client_generation);
+			break;
+		case PROTO_POOL_CANCEL:
+			pool_cancel(pool, &m.pool);
+			break;
+		case PROTO_POOL_SET:
+			m.pool.text[sizeof(m.pool.text) - 1] = '\0';
+			r = pool_set_message(pool, m.pool.text);
+			if (r < 0)
+				log_error("\"%.100s\" cannot be set: %s", m.pool.text,
+					  strerror(-r));
 			break;
 		case PROTO_POOL_STOP:
 			atomic_store(&pool->stop, POOL_DRAINING);
@@ -399,11 +632,12 @@ static void pool_free(struct pool *pool)
 	the_pool = NULL;
 	intake_fini(pool);
 	for (uint32_t i = 0; pool->workers && i < pool->n_workers; i++)
-		free(pool->workers[i].forced);
-	stack_arena_fini(&pool->stacks);
+		worker_fini(&pool->workers[i]);
+	pool_unplace(pool);
 	segment_unmap(pool->arena, pool->arena_size);
 	segment_unmap(pool->board, pool->board_size);
-	free(pool->roots);
+	pool_free_rows(pool);
+	profile_free(pool->profile);
 	pthread_mutex_destroy(&pool->channel_lock);
 	free(pool);
 }
@@ -419,20 +653,30 @@ static int pool_fail(struct pool *pool, const char *what, int r)
 }
 
 /* All that can fail before there are threads. Returns 0, or an exit status after saying why. */
-static int pool_prepare(struct pool *pool, const int *fds, struct topology **ret_topology)
+static int pool_prepare(struct pool *pool, const int *fds)
 {
 	const struct options *options = pool->options;
+	struct topology *topology;
 	char error[256];
 	int r = pool_map(pool, fds);
 
 	if (r < 0)
 		return pool_fail(pool, "cannot map the arena", r);
+	r = topology_new(NULL, pool->n_workers, options->cpus, error, sizeof(error), &topology);
+	if (r < 0)
+		return pool_fail(pool, error, r);
+	r = pool_place(pool, topology);
+	if (r < 0)
+		return pool_fail(pool, "no memory for the table of victims", r);
+	r = pool_set_fork_mode(pool);
+	if (r < 0)
+		return pool_fail(pool, "fork-mode=profile is for one worker", r);
 	r = pool_lay_out(pool, fds[1]);
 	if (r < 0)
 		return pool_fail(pool, "arena-max is too small for so many workers", r);
-	r = topology_new(NULL, pool->n_workers, options->cpus, error, sizeof(error), ret_topology);
+	r = intake_init(pool);
 	if (r < 0)
-		return pool_fail(pool, error, r);
+		return pool_fail(pool, "no memory for the queues", r);
 	r = modules_load(&pool->modules, pool->board, options->module_dir);
 	if (r < 0) {
 		snprintf(error, sizeof(error),
@@ -447,7 +691,7 @@ int pool_run(const struct options *options, int channel)
 {
 	struct pool *pool = NULL;
 	struct pool_thread *threads = NULL;
-	struct topology *topology = NULL;
+	struct shake *shake = NULL;
 	pthread_t dispatcher;
 	union proto_message m;
 	int fds[PROTO_MAX_FDS], r;
@@ -467,17 +711,18 @@ int pool_run(const struct options *options, int channel)
 	pool->options = options;
 	pool->channel = channel;
 	pthread_mutex_init(&pool->channel_lock, NULL);
-	intake_init(pool);
-	r = pool_prepare(pool, fds, &topology);
+	r = pool_prepare(pool, fds);
 	if (r) {
-		topology_free(topology);
 		pool_free(pool);
 		return r;
 	}
 	the_pool = pool;
 	pool_catch_faults();
+	worker_catch_signal();
 	threads = calloc(pool->n_workers, sizeof(*threads));
-	r = threads ? pool_start_threads(pool, topology, threads, &dispatcher) : -ENOMEM;
+	r = threads ? pool_start_threads(pool, threads, &dispatcher) : -ENOMEM;
+	if (r == 0 && pool->shaken && !(shake = shake_start(pool, pool->shaken)))
+		r = -ENOMEM;
 	if (r < 0)
 		_exit(pool_fail(pool, "cannot start a thread", r)); /* some run already */
 	pool_send(pool, PROTO_POOL_READY, 0, 0, "");
@@ -486,9 +731,9 @@ int pool_run(const struct options *options, int channel)
 	pthread_join(dispatcher, NULL);
 	for (uint32_t i = 0; i < pool->n_workers; i++)
 		pthread_join(pool->workers[i].thread, NULL);
+	shake_stop(shake);
 	pool_send(pool, PROTO_POOL_STOPPED, 0, 0, "");
 	free(threads);
-	topology_free(topology);
 	pool_free(pool);
 	return EXIT_SUCCESS;
 }

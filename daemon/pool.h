@@ -14,13 +14,18 @@
 #include <stdint.h>
 
 #include "common/options.h"
+#include "daemon/deadline.h"
 #include "daemon/intake.h"
+#include "daemon/lazy.h"
 #include "daemon/module.h"
 #include "daemon/worker.h"
 #include "shm/board.h"
 #include "shm/ledger.h"
 
+struct profile;
 struct root;
+struct topology;
+struct victims;
 
 #define POOL_RUNNING  0u
 #define POOL_DRAINING 1u /* runs what is queued */
@@ -34,17 +39,45 @@ struct pool {
 	uint64_t arena_size;
 	uint32_t n_workers;
 	struct worker *workers; /* in the arena */
-	struct stack_arena stacks;
+	struct topology *topology;
+	struct victims *victims;
+	uint32_t n_groups;	    /* NUMA nodes with a worker; worker->group is one */
+	struct stack_arena *stacks; /* one for each group, on its node */
 	struct modules modules;
 	struct intake intake;
-	struct root *_Atomic *roots; /* the running root of each row, NULL for none */
+	_Atomic uint64_t *stack_bytes; /* of each row's job, beyond first stacklets */
+	_Atomic uint64_t *verdicts;    /* of each row, see verdict.h */
+	_Atomic uint32_t *cancels;     /* each row's generation that is cancelled, 0 for none */
+	struct deadlines deadlines;
 	int channel;
 	pthread_mutex_t channel_lock; /* who sends */
-	/* see pool_busy() */
-	_Alignas(64) _Atomic uint64_t census;
-	_Atomic uint32_t stop; /* POOL_* */
-	bool force_steals; /* treat every fork as stolen, and scribble over the C stack: for tests */
+	/* who is busy, looks, sleeps */
+	struct lazy lazy;
+	struct lazy_seat seats[LIMIT_WORKERS];
+	/* a bit for each root deque that may hold jobs: worker_mark_roots() */
+	_Alignas(64) _Atomic uint64_t root_words[LIMIT_WORKERS / 64];
+	_Atomic uint32_t wake_turn; /* the cell to be asked first for a sleeper */
+	_Atomic uint32_t ticks;	    /* the dispatcher found jobs, and will look again by itself */
+	/* the channel's thread writes, rarely */
+	_Alignas(64) _Atomic uint32_t scheduler; /* OPTIONS_SCHEDULER_* */
+	_Atomic uint64_t spin;			 /* ns */
+	_Atomic uint32_t stop;			 /* POOL_* */
+	/* forkctl check and profile, constant once workers run: pool_set_fork_mode() */
+	bool force_steals;	 /* treat every fork as stolen, and scribble over the C stack */
+	bool late_children;	 /* with it: what follows a fork runs before the child */
+	uint32_t shaken;	 /* a seed: forks are published and stolen at random; 0: not */
+	struct profile *profile; /* NULL: none is made */
 };
+
+/* How forks are treated, as the options say; n_workers is set. Returns 0 or a negative errno. */
+int pool_set_fork_mode(struct pool *pool);
+
+/* The C stack is overwritten between strands: a local variable does not survive. Not in a profile,
+ * where it would cost the caches. */
+static inline bool pool_scribbles(const struct pool *pool)
+{
+	return (pool->force_steals && !pool->profile) || pool->shaken;
+}
 
 /*
  * Runs the pool until the manager says stop or is gone.
@@ -56,6 +89,22 @@ int pool_run(const struct options *options, int channel);
 /* Makes all workers leave as soon as they find nothing to do. */
 void pool_stop_workers(struct pool *pool);
 
+/* Relaxed, both: a worker that sleeps on the old value is woken by pool_set(). */
+static inline bool pool_is_lazy(struct pool *pool)
+{
+	return atomic_load_explicit(&pool->scheduler, memory_order_relaxed) ==
+	       OPTIONS_SCHEDULER_LAZY;
+}
+
+static inline uint64_t pool_spin(struct pool *pool)
+{
+	return atomic_load_explicit(&pool->spin, memory_order_relaxed);
+}
+
+/* Changes a setting while workers run: one that common/options.def marks RUNTIME.
+ * Returns 0, or what options_set() returns; -EPERM for one that is not marked. */
+int pool_set(struct pool *pool, const char *name, const char *value);
+
 /* Owner, at a fork: somebody asked that a queued job goes first, and there is one in w->roots. */
 bool pool_take_summons(struct worker *worker);
 
@@ -65,7 +114,28 @@ void pool_wake_dispatcher(struct pool *pool);
 /* One step of the dispatcher. next: whom to summon next. True if it has to come back soon. */
 bool pool_dispatch(struct pool *pool, uint32_t *next);
 
-/* Lays the pool's part of the arena out. arena_fd: its memfd. Returns 0 or a negative errno. */
+/*
+ * Says where the workers are, once n_workers is set and before pool_lay_out(): groups and victims.
+ * topology: of n_workers; the pool's own from now on, on failure too. Returns 0 or -ENOMEM.
+ */
+int pool_place(struct pool *pool, struct topology *topology);
+/* Frees what pool_place() made, and the topology. After the last worker has ended. */
+void pool_unplace(struct pool *pool);
+
+/* The worker of this index; NULL if there is none. */
+struct worker *pool_worker_at(struct pool *pool, uint32_t index);
+/* A worker on the NUMA node of this OS index, near itself if it is there; NULL if there is none. */
+struct worker *pool_worker_on(struct pool *pool, struct worker *near, uint32_t node);
+
+/* What is kept for each row of the ledger. Returns 0 or -ENOMEM. */
+int pool_make_rows(struct pool *pool);
+void pool_free_rows(struct pool *pool);
+
+/* The dispatcher: ends jobs that are late, and says when it has to come back, 0 for not by itself. */
+uint64_t pool_next_tick(struct pool *pool, bool soon);
+
+/* Lays the pool's part of the arena out, each worker's and each group's on its NUMA node.
+ * arena_fd: its memfd. Returns 0 or a negative errno. */
 int pool_lay_out(struct pool *pool, int arena_fd);
 
 /* Tells the manager. Any thread. */

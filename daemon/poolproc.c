@@ -121,6 +121,17 @@ int poolproc_init(struct poolproc *pool, struct loop *loop, const struct options
 	return pool->argv ? 0 : -ENOMEM;
 }
 
+int poolproc_set_options(struct poolproc *pool, const struct options *options)
+{
+	char **argv = poolproc_argv(options);
+
+	if (!argv)
+		return -ENOMEM;
+	poolproc_free_argv(pool->argv);
+	pool->argv = argv;
+	return 0;
+}
+
 /* Everything but the process itself. */
 static void poolproc_close(struct poolproc *pool)
 {

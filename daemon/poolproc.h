@@ -66,6 +66,8 @@ struct poolproc {
 /* Returns 0 or -ENOMEM. After it, poolproc_fini() may be called. */
 int poolproc_init(struct poolproc *pool, struct loop *loop, const struct options *options,
 		  const struct poolproc_events *events);
+/* A setting has changed: the next process gets these options. Returns 0 or -ENOMEM. */
+int poolproc_set_options(struct poolproc *pool, const struct options *options);
 /* Kills and reaps the process, if there is one. */
 void poolproc_fini(struct poolproc *pool);
 
@@ -80,6 +82,12 @@ int poolproc_start(struct poolproc *pool, int board_fd, int arena_fd);
  * fd: goes with it, -1 for none; borrowed until the pool has died or answered.
  */
 void poolproc_send(struct poolproc *pool, const struct proto_pool *message, int fd);
+
+/* True if a message would go to the pool at once, as far as can be known: READY, none waits. */
+static inline bool poolproc_is_free(const struct poolproc *pool)
+{
+	return pool->state == POOLPROC_READY && !pool->first;
+}
 
 void poolproc_kill(struct poolproc *pool);
 

@@ -25,7 +25,10 @@
  *       row's generation, by a compare-and-swap, and a row is FREE only after that.
  *   I2. No index and no count is taken from shared memory: the arena is written by a process that
  *       may have gone wild before it died, records by clients. Garbage costs the jobs concerned.
- *   I3. It can be run again from the start, if the manager itself dies in it.
+ *   I3. A job's group is counted down only with an outcome that is given here. One that was in the
+ *       record already may have been counted by the pool, or not: the client finds that out by
+ *       itself (shm/group.h, I4).
+ *   I4. It can be run again from the start, if the manager itself dies in it.
  */
 #include "daemon/recover.h"
 
@@ -43,9 +46,11 @@
 #define RECOVER_TRIES	    10000u
 #define recover_store(p, v) atomic_store_explicit((p), (v), memory_order_relaxed)
 
-bool recover_finish(struct job *job, uint32_t generation, uint32_t outcome, int32_t code,
-		    uint32_t signo)
+bool recover_finish(struct job *job, struct group *groups, uint32_t generation, uint32_t outcome,
+		    int32_t code, uint32_t signo)
 {
+	/* Before the outcome: after it the client may use the record again. */
+	struct group *group = group_of(groups, recover_load(&job->group));
 	uint32_t state = recover_load(&job->state);
 
 	/* A client that hammers the word can make the step fail, but not hold the manager up. */
@@ -68,6 +73,8 @@ bool recover_finish(struct job *job, uint32_t generation, uint32_t outcome, int3
 	}
 	if (state & JOB_WAITER)
 		(void)futex_wake(&job->state, INT_MAX);
+	if (group && group_done(group, 1))
+		(void)futex_wake(&group->word, INT_MAX);
 	return true;
 }
 
@@ -111,7 +118,7 @@ static bool recover_is_blamed(const struct recover_blame *blame, uint32_t index,
 
 static void recover_row(struct arena *arena, const struct recover_limits *limits,
 			const struct recover_blame *blame, uint32_t client, uint32_t index,
-			struct job *job, struct recover_report *report)
+			struct job *job, struct group *groups, struct recover_report *report)
 {
 	_Atomic uint64_t *word = &recover_rows(arena)[client * limits->max_jobs + index];
 	struct ledger_row row = ledger_unpack(recover_load(word));
@@ -158,10 +165,10 @@ static void recover_row(struct arena *arena, const struct recover_limits *limits
 	}
 	/* A finished job's code and signo stand in the record already. */
 	if (row.state == LEDGER_FINISHING)
-		(void)recover_finish(job, row.generation, outcome, recover_load(&job->code),
+		(void)recover_finish(job, groups, row.generation, outcome, recover_load(&job->code),
 				     recover_load(&job->signo));
 	else
-		(void)recover_finish(job, row.generation, outcome, 0, signo);
+		(void)recover_finish(job, groups, row.generation, outcome, 0, signo);
 	row.state = LEDGER_FREE;
 	row.outcome = 0;
 	row.flags = 0;
@@ -191,7 +198,8 @@ void recover_run(struct arena *arena, const struct recover_limits *limits, uint3
 		if (!jobs)
 			continue;
 		for (uint32_t i = 0; i < min(n, limits->max_jobs); i++)
-			recover_row(arena, limits, &blame, client, i, &jobs[i], &report);
+			recover_row(arena, limits, &blame, client, i, &jobs[i],
+				    client_segment_groups(jobs, n), &report);
 	}
 	for (uint32_t worker = 0; worker < limits->n_workers; worker++) {
 		recover_store(&arena->workers[worker].job, UINT32_MAX);

@@ -44,11 +44,12 @@ void recover_run(struct arena *arena, const struct recover_limits *limits, uint3
 		 recover_records *records, void *context, struct recover_report *ret_report);
 
 /*
- * Puts an outcome into a record that is still pending, and wakes its waiter.
+ * Puts an outcome into a record that is still pending, and wakes its waiter; then counts its group
+ * down, and wakes who waits for that. groups: the client's, client_segment_groups().
  * generation: UINT32_MAX for whichever is pending. code, signo: see struct job.
  * Returns true if it was pending.
  */
-bool recover_finish(struct job *job, uint32_t generation, uint32_t outcome, int32_t code,
-		    uint32_t signo);
+bool recover_finish(struct job *job, struct group *groups, uint32_t generation, uint32_t outcome,
+		    int32_t code, uint32_t signo);
 
 #endif

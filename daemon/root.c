@@ -8,7 +8,7 @@
  *   returns, by C or through fk_rt_finish(), the job gets its outcome.
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   root_run() and the root's resume: workers. root_fail(): workers.
+ *   root_run() and the root's resume: workers. root_cancel(): the channel's thread.
  *
  * INVARIANTS
  *   I1. Every word of the record is loaded once, checked, and used from the copy.
@@ -26,31 +26,35 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "daemon/deadline.h"
 #include "daemon/pool.h"
+#include "daemon/profile.h"
 #include "daemon/strand.h"
+#include "daemon/verdict.h"
 #include "shm/futex.h"
 #include "shm/ref.h"
 
 struct root {
+	struct fk_frame fk;
 	struct pool *pool;
 	struct intake_client *client;
 	struct job *job;
 	uint32_t row;
 	uint32_t generation;
 	uint32_t task;
-	_Atomic int32_t code;
+	uint32_t deadline;    /* its place among the pool's deadlines; under their lock */
+	uint64_t deadline_ns; /* 0: none */
 	uint64_t drained_ns;
 	uint64_t started_ns;
 	/* arguments as the task sees them, and what to copy back and free */
 	struct job_ref refs[SIGNATURE_MAX_ARGS];
 	uint64_t args[LIMIT_ARGS / 8];
 	uint64_t result[LIMIT_RESULT / 8];
-	struct fk_frame fk;
 };
 
 static struct fk_frame *root_resume(struct fk_worker *fk, struct fk_frame *frame);
 
-static const struct fk_task root_task = { "(root)", root_resume, sizeof(struct root) };
+static const struct fk_task root_task = { "(root)", root_resume, NULL, NULL, sizeof(struct root) };
 
 static const struct module_task *root_module_task(struct root *root)
 {
@@ -179,6 +183,20 @@ static void root_row_free(struct root *root)
 						memory_order_relaxed, memory_order_relaxed);
 }
 
+/* Its client has cancelled it. */
+static bool root_is_cancelled(const struct root *root)
+{
+	/* ORDER verdict/cancel [V1]: seq_cst, after verdict_begin(). Pairs with root_cancel(). */
+	return atomic_load_explicit(&root->pool->cancels[root->row], memory_order_seq_cst) ==
+	       root->generation;
+}
+
+/* Its deadline has passed before it was started. */
+static bool root_is_late(const struct root *root)
+{
+	return root->deadline_ns && root->started_ns >= root->deadline_ns;
+}
+
 /* Gives the job its outcome. The root is gone after it. */
 static void root_end(struct worker *w, struct root *root, uint32_t outcome, int32_t code)
 {
@@ -187,14 +205,17 @@ static void root_end(struct worker *w, struct root *root, uint32_t outcome, int3
 	struct job *job = root->job;
 	struct board_client *board = &pool->board->clients[client - pool->intake.clients];
 	uint64_t now = clock_ns();
+	struct group *group;
 
+	intake_account(w, WORKER_NO_JOB, true, now);
 	atomic_store_explicit(&job->code, code, memory_order_relaxed);
 	atomic_store_explicit(&job->signo, 0, memory_order_relaxed);
 	atomic_store_explicit(&job->worker, w->index, memory_order_relaxed);
 	atomic_store_explicit(&job->started_ns, root->started_ns, memory_order_relaxed);
 	atomic_store_explicit(&job->ended_ns, now, memory_order_relaxed);
 	root_row(root, LEDGER_FINISHING, outcome, w->index);
-	atomic_store_explicit(&pool->roots[root->row], NULL, memory_order_relaxed);
+	if (root->deadline_ns)
+		deadline_remove(pool, &root->deadline);
 
 	atomic_fetch_add_explicit(&board->jobs, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&board->run_ns, now - root->started_ns, memory_order_relaxed);
@@ -206,8 +227,14 @@ static void root_end(struct worker *w, struct root *root, uint32_t outcome, int3
 		COUNT(w, jobs_failed);
 		atomic_fetch_add_explicit(&board->failed, 1, memory_order_relaxed);
 	}
+	group = group_of(client_segment_groups(client->jobs, client->n_jobs),
+			 atomic_load_explicit(&job->group, memory_order_relaxed));
+	if (root_is_cancelled(root))
+		atomic_store_explicit(&pool->cancels[root->row], 0, memory_order_relaxed);
 	if (job_finish(job, root->generation, outcome))
 		futex_wake(&job->state, INT32_MAX);
+	if (group && group_done(group, 1))
+		futex_wake(&group->word, INT32_MAX);
 	root_row_free(root);
 	intake_put(pool, client);
 }
@@ -216,23 +243,52 @@ static void root_end(struct worker *w, struct root *root, uint32_t outcome, int3
 static void root_done(struct worker *w, struct root *root)
 {
 	const struct module_task *task = root_module_task(root);
-	int32_t code = atomic_load_explicit(&root->code, memory_order_relaxed);
+	struct verdict verdict = verdict_get(root->pool, root->row);
 
-	root_copy_out(root, code == 0);
-	if (code == 0)
+	if (root->pool->profile)
+		profile_end(root->pool->profile, &root->fk, !verdict.outcome,
+			    &root->pool->board->profile);
+	root_copy_out(root, !verdict.outcome);
+	if (!verdict.outcome)
 		memcpy(root->job->result, root->result, task->signature.results_size);
-	root_end(w, root, code ? JOB_FAILED : JOB_DONE, code);
+	root_end(w, root, verdict.outcome ? verdict.outcome : JOB_DONE, verdict.code);
 	worker_set_job(w, WORKER_NO_JOB);
 }
 
 static struct fk_frame *root_resume(struct fk_worker *fk, struct fk_frame *frame)
 {
-	struct root *root = fk_container(frame, struct root, fk);
+	struct root *root = (struct root *)frame;
 
 	/* It stands at the bottom of the worker's stack, which is empty now. */
 	fk->sp = (char *)root;
 	root_done(worker_of(fk), root);
 	return NULL;
+}
+
+/*
+ * Where the job is to start (shm/job.h, PLACES). Sets *ret_to to the worker that it has to be
+ * handed to, or NULL if it may start here. Returns 0, or -EINVAL if there is no such place.
+ */
+static int root_place(struct worker *w, struct job *job, struct worker **ret_to)
+{
+	uint32_t place = atomic_load_explicit(&job->place, memory_order_relaxed);
+	uint32_t index = place & JOB_PLACE_INDEX_MASK;
+	struct worker *to = w;
+
+	*ret_to = NULL;
+	if (!place)
+		return 0;
+	if (job_place_kind(place) == JOB_PLACE_WORKER)
+		to = pool_worker_at(w->pool, index);
+	else if (job_place_kind(place) == JOB_PLACE_NODE)
+		to = pool_worker_on(w->pool, w, index);
+	else if (place & JOB_PLACE_STRICT || index || job_place_kind(place))
+		to = NULL;
+	if (!to)
+		return -EINVAL;
+	if (to != w && place & JOB_PLACE_STRICT)
+		*ret_to = to;
+	return 0;
 }
 
 void root_run(struct worker *w, uint32_t row)
@@ -241,8 +297,13 @@ void root_run(struct worker *w, uint32_t row)
 	struct intake_client *client = &pool->intake.clients[row / pool->arena->max_jobs];
 	struct root *root = (struct root *)w->fk.sp;
 	const struct module_task *task;
-	int r;
+	struct worker *to;
+	int r = root_place(w, &client->jobs[row % pool->arena->max_jobs], &to);
 
+	if (to) {
+		worker_send(w, to, (struct inbox_item){ .row = row });
+		return;
+	}
 	_Static_assert(sizeof(struct root) + sizeof(struct fk_stack) + 1024 <= STACK_MIN,
 		       "a root and its first frames fit on the first stacklet");
 	memset(root, 0, offsetof(struct root, args));
@@ -259,21 +320,36 @@ void root_run(struct worker *w, uint32_t row)
 		root->drained_ns = root->started_ns;
 	root->fk.task = &root_task;
 	root->fk.slot = 0;
-	root->fk.site = FK_PARTED;
+	fk_set_site(&root->fk, FK_PARTED);
 	root->fk.job = row;
 	root->fk.steals = 0;
 	root->fk.stack = NULL;
+	root->fk.parent = NULL;
+	root->fk.top = (char *)(root + 1);
 	atomic_store_explicit(&root->fk.joins, 0, memory_order_relaxed);
+	intake_account(w, row, false, root->started_ns);
 	worker_set_job(w, row);
 	root_row(root, LEDGER_RUNNING, 0, w->index);
 
-	/* A client that is gone wants no answer any more. */
-	if (atomic_load_explicit(&client->state, memory_order_relaxed) != CLIENT_LIVE) {
+	verdict_begin(pool, row, root->generation);
+	root->deadline = DEADLINE_NONE;
+	root->deadline_ns = atomic_load_explicit(&root->job->deadline_ns, memory_order_relaxed);
+	/* A client that is gone wants no answer any more.
+	 * ORDER verdict/cancel [V1]: seq_cst, after verdict_begin(): intake_gone() stores the state
+	 * before it looks at the rows. */
+	if (atomic_load_explicit(&client->state, memory_order_seq_cst) != CLIENT_LIVE ||
+	    root_is_cancelled(root)) {
 		root_end(w, root, JOB_CANCELLED, 0);
 		worker_set_job(w, WORKER_NO_JOB);
 		return;
 	}
-	r = root_load(root);
+	if (root_is_late(root)) {
+		root_end(w, root, JOB_EXPIRED, 0);
+		worker_set_job(w, WORKER_NO_JOB);
+		return;
+	}
+	if (r == 0)
+		r = root_load(root);
 	if (r < 0) {
 		atomic_fetch_add_explicit(
 			&pool->board->clients[client - pool->intake.clients].refused, 1,
@@ -285,20 +361,34 @@ void root_run(struct worker *w, uint32_t row)
 	}
 	task = root_module_task(root);
 	atomic_store_explicit(&w->ledger->task, root->task, memory_order_relaxed);
-	atomic_store_explicit(&pool->roots[row], root, memory_order_relaxed);
-	task->export->enter(&w->fk, w->fk.bottom, (char *)(root + 1), root->result, root->args);
+	if (root->deadline_ns)
+		deadline_add(pool, row, root->generation, root->deadline_ns, &root->deadline);
+	w->base = &root->fk;
+	w->fk.sp = root->fk.top;
+	w->fk.slot = (uintptr_t)root->result | FK_CALLED;
+	w->fk.child = task->export->task;
+	if (pool->profile)
+		profile_begin(pool->profile, &root->fk);
+	task->export->enter(&w->fk, w->fk.sp, root->result, root->args);
+	w->fk.sp = (char *)root;
 	/* Here the strand was never left: the same worker, the same stack. */
 	root_done(w, root);
 }
 
-void root_fail(struct pool *pool, uint32_t row, int code)
+void root_cancel(struct pool *pool, uint32_t row, uint32_t generation)
 {
-	struct root *root = row == WORKER_NO_JOB
-				  ? NULL
-				  : atomic_load_explicit(&pool->roots[row], memory_order_relaxed);
-	int32_t none = 0;
+	/* Relaxed: best effort. A row that is passed here and is of the generation before has the
+	 * job in a ring still, or will never have it: the mark waits for that generation. */
+	struct ledger_row now = ledger_unpack(
+		atomic_load_explicit(&arena_rows(pool->arena)[row], memory_order_relaxed));
+	bool queued = now.state == LEDGER_QUEUED || now.state == LEDGER_RUNNING;
+	bool later = generation != now.generation &&
+		     ((generation - now.generation) & JOB_GEN_MASK) <= JOB_GEN_MASK / 2;
 
-	if (root)
-		atomic_compare_exchange_strong_explicit(&root->code, &none, code,
-							memory_order_relaxed, memory_order_relaxed);
+	if (!later && !(queued && generation == now.generation))
+		return;
+	/* ORDER verdict/cancel [V1]: seq_cst, before the look at the verdict. Pairs with
+	 * root_run(), which begins the verdict and looks at the mark: one sees the other. */
+	atomic_store_explicit(&pool->cancels[row], generation, memory_order_seq_cst);
+	verdict_set(pool, row, generation, JOB_CANCELLED);
 }

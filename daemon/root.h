@@ -10,7 +10,10 @@ struct pool;
 /* Starts the queued job of this row on the worker, and ends it unless its strand was left. */
 void root_run(struct worker *worker, uint32_t row);
 
-/* The job of this row fails with this code, unless it has failed already. */
-void root_fail(struct pool *pool, uint32_t row, int code);
+/*
+ * The client wants this generation of the row's job to end: CANCELLED, if it has no outcome yet.
+ * One that comes before its job was drained waits for it. The channel's thread.
+ */
+void root_cancel(struct pool *pool, uint32_t row, uint32_t generation);
 
 #endif

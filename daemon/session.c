@@ -1,30 +1,33 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * daemon/session.c - clients' connections, their segments, and the tenants they belong to
+ * daemon/session.c - clients' connections and their segments
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   The manager's only thread.
  *
- *	accept --> GREETING --HELLO--> OPEN (WELCOME once the pool knows it) --ends--> GONE
- *--POOL_RELEASED--> slot free |  error, 5 s, end
- *	               +--> refused, freed
+ *	accept --> GREETING -- HELLO --> OPEN -- ends --> GONE -- POOL_RELEASED --> slot free
+ *	              |                   |
+ *	              |                   +-- the pool knows it: WELCOME
+ *	              +-- error, 5 s, end --> refused, freed
  *
  * INVARIANTS
  *   I1. A slot belongs to one session from OPEN until the pool has released it; its next client
  *       has the next generation. So the pool never sees two clients in one slot.
- *   I2. The pool is told of a tenant before its first client, of a client before its end. When it
- *       is not READY it is told nothing; session_tell_pool() makes up for that, in the same order.
+ *   I2. The pool is told of a tenant before its first client has the rings to write to, of a
+ *       client before its end. When it is not READY it is told nothing; session_tell_pool() makes
+ *       up for that, with the clients first: the rings may have words of theirs.
  *   I3. Who a client is comes from SO_PEERCRED. What it asks for is checked before anything is
- *       made for it, and everything that is made is counted against memory-max. Afterwards it has
- *       nothing to say: any further message ends the connection.
+ *       made for it, and everything that is made is counted against memory-max. Afterwards it can
+ *       only cancel jobs of its own; any other message ends the connection.
  *   I4. Numbers about a client's segment are kept here; the segment is never asked.
  *   I5. A connection belongs to the process that made it: it ends with that process, even if a
  *       child holds on to the socket.
+ *   I6. Of a connection one message is read at a turn of the loop, and none while a cancel of it
+ *       waits for the pool to read, or to be there: a flood of them fills the client's own socket.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   A client at any moment: its socket ends, or its pidfd. It may have published a job and not
- *   marked it, or not woken anybody: so all summary bits of its tenant are set and the dispatcher
- *   is woken (tenant.h, wake.h).
+ *   marked it, or not woken anybody: tenants_mark().
  */
 #include "daemon/session.h"
 
@@ -45,10 +48,8 @@
 #include "common/log.h"
 #include "common/util.h"
 #include "daemon/recover.h"
-#include "shm/futex.h"
 #include "shm/layout.h"
 #include "shm/proto.h"
-#include "shm/wake.h"
 
 /* Newer than the headers of Debian 12; a kernel before 6.5 answers ENOPROTOOPT. */
 #ifndef SO_PEERPIDFD
@@ -60,6 +61,7 @@
 #define SESSION_DEFAULT_JOBS 256u
 #define SESSION_DEFAULT_HEAP (UINT64_C(1) << 20)
 #define SESSION_SLOT_NONE    UINT32_MAX
+#define SESSION_CANCEL_NS    (2 * NSEC_PER_MSEC) /* between two tries to pass a cancel on */
 
 enum session_state {
 	SESSION_GREETING,
@@ -86,6 +88,7 @@ struct session {
 	uint32_t tenant;
 	uint32_t n_jobs;
 	bool welcomed;
+	struct proto_cancel cancel; /* to be passed on */
 	int segment_fd;
 	struct client_segment *segment;
 	uint64_t segment_size;
@@ -93,44 +96,19 @@ struct session {
 
 /* ------------------------------------------------------------------------ what the pool is told */
 
-static struct proto_pool session_message(uint32_t type, uint32_t tenant, uint32_t uid)
-{
-	return (struct proto_pool){
-		.head = { PROTO_MAGIC, type },
-		.tenant = tenant,
-		.uid = uid,
-	};
-}
-
-static void session_tell_tenant(struct session_table *table, uint32_t tenant)
-{
-	struct proto_pool m =
-		session_message(PROTO_POOL_TENANT, tenant, table->tenants[tenant].uid);
-
-	poolproc_send(table->pool, &m, table->tenants[tenant].fd);
-}
-
 static void session_tell_client(struct session *s, uint32_t type)
 {
-	struct proto_pool m = session_message(type, s->tenant, s->uid);
+	struct proto_pool m = {
+		.head = { PROTO_MAGIC, type },
+		.tenant = s->tenant,
+		.uid = s->uid,
+		.client = s->slot,
+		.client_generation = s->generation,
+		.pid = s->pid,
+		.n_jobs = s->n_jobs,
+	};
 
-	m.client = s->slot;
-	m.client_generation = s->generation;
-	m.pid = s->pid;
-	m.n_jobs = s->n_jobs;
 	poolproc_send(s->table->pool, &m, type == PROTO_POOL_CLIENT ? s->segment_fd : -1);
-}
-
-/* As if every ring of the tenant had just been written to. */
-static void session_mark_tenant(struct session_table *table, uint32_t tenant)
-{
-	for (uint32_t ring = 0; ring < table->n_workers; ring++)
-		tenant_mark(table->tenants[tenant].segment, ring);
-	wake_published();
-	/* Relaxed: the fence stands above. Not only woken: a dispatcher that is about to sleep on
-	 * the old value finds another. The state bits stay as they are. */
-	(void)atomic_fetch_add_explicit(&table->board->dispatcher, WAKE_SEQ, memory_order_relaxed);
-	(void)futex_wake(&table->board->dispatcher, INT32_MAX);
 }
 
 void session_tell_pool(struct session_table *table)
@@ -140,14 +118,12 @@ void session_tell_pool(struct session_table *table)
 	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++)
 		if (table->slots[i])
 			session_tell_client(table->slots[i], PROTO_POOL_CLIENT);
-	for (uint32_t i = 0; i < table->n_tenants; i++)
-		session_tell_tenant(table, i);
+	tenants_tell_pool(&table->tenants);
 	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++)
 		if (table->slots[i] && table->slots[i]->state == SESSION_GONE)
 			session_tell_client(table->slots[i], PROTO_POOL_GONE);
 	/* A consumer may have died between clearing a bit and its last look. */
-	for (uint32_t i = 0; i < table->n_tenants; i++)
-		session_mark_tenant(table, i);
+	tenants_mark_all(&table->tenants);
 }
 
 /* ------------------------------------------------------------------------ the end of a session */
@@ -211,7 +187,7 @@ static void session_count(struct session_table *table)
 
 	/* Relaxed: for display. */
 	atomic_store_explicit(&m->clients, table->n_open, memory_order_relaxed);
-	atomic_store_explicit(&m->tenants, table->n_tenants, memory_order_relaxed);
+	atomic_store_explicit(&m->tenants, table->tenants.n, memory_order_relaxed);
 	table->changed(table);
 }
 
@@ -224,7 +200,7 @@ static void session_gone(struct session *s)
 	atomic_store_explicit(&s->table->board->clients[s->slot].left_ns, clock_ns(),
 			      memory_order_relaxed);
 	s->table->n_open--;
-	session_mark_tenant(s->table, s->tenant);
+	tenants_mark(&s->table->tenants, s->tenant);
 	session_tell_client(s, PROTO_POOL_GONE);
 	log_debug("client %u (pid %u) is gone", s->slot, s->pid);
 	session_count(s->table);
@@ -244,51 +220,10 @@ bool session_released(struct session_table *table, uint32_t client, uint32_t gen
 
 /* ------------------------------------------------------------------------ attaching */
 
-/* Writes what clients read once when they attach. Each time: one of that uid may have spoilt it. */
-static void session_head_tenant(struct session_table *table, uint32_t index)
+/* Bytes that may still be made. */
+static uint64_t session_room(const struct session_table *table)
 {
-	struct session_tenant *t = &table->tenants[index];
-
-	t->segment->head = t->head;
-	t->segment->tenant = index;
-	t->segment->uid = t->uid;
-	t->segment->n_rings = table->n_workers;
-}
-
-/* Index of the uid's tenant, made if there is none. Negative errno. */
-static int session_tenant(struct session_table *table, uint32_t uid)
-{
-	uint64_t size = tenant_segment_size(table->n_workers);
-	uint32_t index = table->n_tenants;
-	struct session_tenant *t;
-	void *base;
-	int fd, r;
-
-	for (uint32_t i = 0; i < table->n_tenants; i++)
-		if (table->tenants[i].uid == uid) {
-			session_head_tenant(table, i);
-			return (int)i;
-		}
-	if (index == LIMIT_TENANTS)
-		return -EUSERS;
-	if (size > table->options->memory_max - table->memory)
-		return -ENOBUFS;
-	fd = segment_create("forkd-tenant", SEGMENT_TENANT, size, table->epoch, 1, 0600);
-	if (fd < 0)
-		return fd;
-	r = segment_map(fd, SEGMENT_TENANT, 1, table->epoch, &base, NULL);
-	if (r < 0) {
-		(void)safe_close(fd);
-		return r;
-	}
-	t = &table->tenants[index];
-	*t = (struct session_tenant){ .uid = uid, .fd = fd, .segment = base, .size = size };
-	t->head = t->segment->head;
-	session_head_tenant(table, index);
-	table->memory += size;
-	table->n_tenants++;
-	session_tell_tenant(table, index);
-	return (int)index;
+	return table->options->memory_max - table->memory - table->tenants.memory;
 }
 
 /* The slot that has been free the longest: what the board tells of those that left stays there. */
@@ -314,7 +249,7 @@ static int session_segment(struct session *s, uint32_t n_jobs, uint64_t heap_siz
 	void *base;
 	int fd, r;
 
-	if (size > table->options->memory_max - table->memory)
+	if (size > session_room(table))
 		return -ENOBUFS;
 	fd = segment_create("forkd-client", SEGMENT_CLIENT, size, table->epoch, 1, 0600);
 	if (fd < 0)
@@ -386,6 +321,8 @@ static void session_show(const struct session *s)
 	atomic_store_explicit(&c->run_ns, 0, memory_order_relaxed);
 	atomic_store_explicit(&c->wait_ns, 0, memory_order_relaxed);
 	atomic_store_explicit(&c->refused, 0, memory_order_relaxed);
+	atomic_store_explicit(&c->cpu_ns, 0, memory_order_relaxed);
+	atomic_store_explicit(&c->vtime_ns, 0, memory_order_relaxed);
 	atomic_store_explicit(&c->uid, s->uid, memory_order_relaxed);
 	atomic_store_explicit(&c->generation, s->generation, memory_order_relaxed);
 	atomic_store_explicit(&c->tenant, s->tenant, memory_order_relaxed);
@@ -401,7 +338,8 @@ static uint32_t session_finish_one(struct session *s, uint32_t outcome)
 	struct job *jobs = session_records(s->table, s->slot, &n_jobs);
 
 	for (uint32_t i = 0; jobs && i < n_jobs; i++)
-		n += recover_finish(&jobs[i], UINT32_MAX, outcome, 0, 0);
+		n += recover_finish(&jobs[i], client_segment_groups(jobs, n_jobs), UINT32_MAX,
+				    outcome, 0, 0);
 	return n;
 }
 
@@ -415,7 +353,7 @@ static void session_welcome(struct session *s)
 		.epoch = table->epoch,
 		.client_generation = s->generation,
 	};
-	int fds[3] = { table->board_fd, table->tenants[s->tenant].fd, s->segment_fd };
+	int fds[3] = { table->board_fd, tenants_fd(&table->tenants, s->tenant), s->segment_fd };
 	int r = proto_send(s->fd, &welcome, sizeof(welcome), fds, 3);
 
 	s->welcomed = true;
@@ -487,7 +425,7 @@ static void session_attach(struct session *s, uint32_t n_jobs, uint64_t heap_siz
 			       table->options->max_clients);
 		return;
 	}
-	r = session_tenant(table, s->uid);
+	r = tenants_attach(&table->tenants, s->uid, session_room(table));
 	if (r < 0) {
 		session_refuse_memory(s, r);
 		return;
@@ -563,6 +501,35 @@ static void session_hello(struct session *s, const struct proto_hello *hello)
 	session_attach(s, n_jobs, align_up(heap, 4096));
 }
 
+/* forkctl set: no slot is needed, and the connection ends with the answer. */
+static void session_set(struct session *s, struct proto_set *set)
+{
+	struct proto_set done = { .head = { PROTO_MAGIC, PROTO_SET_DONE } };
+	char error[sizeof(((struct proto_error *)0)->text)] = "";
+	int r;
+
+	set->name[sizeof(set->name) - 1] = '\0';
+	set->value[sizeof(set->value) - 1] = '\0';
+	if (s->uid != 0 && s->uid != geteuid()) {
+		session_refuse(s, -EPERM,
+			       "set: only root and the user that forkd runs as (uid %u) may change "
+			       "settings, this is uid %u: try sudo",
+			       (unsigned int)geteuid(), s->uid);
+		return;
+	}
+	r = s->table->set(s->table, set->name, set->value, done.value, sizeof(done.value), error,
+			  sizeof(error));
+	if (r < 0) {
+		session_refuse(s, r, "%s", error);
+		return;
+	}
+	memcpy(done.name, set->name, sizeof(done.name));
+	log_notice("%s is %s now, was %s: set by pid %u, uid %u", set->name, set->value, done.value,
+		   s->pid, s->uid);
+	(void)proto_send(s->fd, &done, sizeof(done), NULL, 0);
+	session_free(s);
+}
+
 /* ------------------------------------------------------------------------ events */
 
 static void session_end(struct session *s)
@@ -571,6 +538,37 @@ static void session_end(struct session *s)
 		session_gone(s);
 	else
 		session_free(s);
+}
+
+/* Passes the client's cancel on, or tries again later; its next message is read after that. */
+static void session_pass_cancel(struct session *s)
+{
+	struct session_table *table = s->table;
+	struct proto_pool m = {
+		.head = { PROTO_MAGIC, PROTO_POOL_CANCEL },
+		.client = s->slot,
+		.client_generation = s->generation,
+		.job = s->cancel.job,
+		.job_generation = s->cancel.generation,
+	};
+	int r;
+
+	if (poolproc_is_free(table->pool)) {
+		poolproc_send(table->pool, &m, -1);
+		r = loop_poll(table->loop, &s->socket_source, s->fd, POLLIN);
+	} else {
+		r = loop_timer(table->loop, &s->timer_source, SESSION_CANCEL_NS);
+	}
+	if (r < 0)
+		session_end(s);
+}
+
+/* True if it is a cancel of a job that the client has. */
+static bool session_is_cancel(const struct session *s, const union proto_message *message, int size)
+{
+	return s->state == SESSION_OPEN && s->welcomed && size == (int)sizeof(message->cancel) &&
+	       message->head.type == PROTO_CANCEL && message->cancel.job < s->n_jobs &&
+	       message->cancel.generation && message->cancel.generation <= JOB_GEN_MASK;
 }
 
 static void session_on_socket(struct loop_source *source, int result)
@@ -587,8 +585,13 @@ static void session_on_socket(struct loop_source *source, int result)
 	if (r == -EAGAIN) {
 		if (loop_poll(s->table->loop, &s->socket_source, s->fd, POLLIN) < 0)
 			session_end(s);
+	} else if (session_is_cancel(s, &message, r)) {
+		s->cancel = message.cancel;
+		session_pass_cancel(s);
 	} else if (s->state == SESSION_OPEN || r == 0 || (r < 0 && r != -EBADMSG)) {
 		session_end(s);
+	} else if (r == (int)sizeof(message.set) && message.head.type == PROTO_SET) {
+		session_set(s, &message.set);
 	} else if (r != (int)sizeof(message.hello) || message.head.type != PROTO_HELLO) {
 		session_refuse(s, -EBADMSG,
 			       "this is no HELLO of forkd's protocol (versions %u to %u): use the "
@@ -610,6 +613,10 @@ static void session_on_timer(struct loop_source *source, int result)
 	struct session *s = container_of(source, struct session, timer_source);
 
 	(void)result;
+	if (s->state == SESSION_OPEN) {
+		session_pass_cancel(s);
+		return;
+	}
 	session_refuse(s, -ETIMEDOUT, "no HELLO within %llu s of connecting: connect again",
 		       (unsigned long long)(SESSION_GREETING_NS / NSEC_PER_SEC));
 }
@@ -717,9 +724,5 @@ void session_fini(struct session_table *table)
 			session_free(table->slots[i]);
 		table->slots[i] = NULL;
 	}
-	for (uint32_t i = 0; i < table->n_tenants; i++) {
-		segment_unmap(table->tenants[i].segment, table->tenants[i].size);
-		(void)safe_close(table->tenants[i].fd);
-	}
-	table->n_tenants = 0;
+	tenants_fini(&table->tenants);
 }

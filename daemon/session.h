@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* daemon/session.h - clients' connections, their segments, and the tenants they belong to */
+/* daemon/session.h - clients' connections and their segments */
 #ifndef DAEMON_SESSION_H
 #define DAEMON_SESSION_H
 
@@ -9,21 +9,13 @@
 #include "common/options.h"
 #include "daemon/loop.h"
 #include "daemon/poolproc.h"
+#include "daemon/tenants.h"
 #include "shm/board.h"
 #include "shm/job.h"
 #include "shm/ledger.h"
 #include "shm/limits.h"
-#include "shm/tenant.h"
 
 struct session;
-
-struct session_tenant {
-	uint32_t uid;
-	int fd;
-	struct segment head; /* of the segment, as it was made */
-	struct tenant_segment *segment;
-	uint64_t size;
-};
 
 struct session_table {
 	struct loop *loop;
@@ -33,17 +25,19 @@ struct session_table {
 	struct arena *arena;
 	int board_fd; /* read-only, for clients; borrowed */
 	uint64_t epoch;
-	uint32_t n_workers;
+	struct tenants tenants;
 	bool stopping;
+	/* Somebody who may do that wants to change a setting. Returns 0 with the value it had, or a
+	 * negative errno with a line that says why. */
+	int (*set)(struct session_table *table, const char *name, const char *value, char *ret_old,
+		   size_t old_size, char *ret_error, size_t error_size);
 	/* called when the number of connections has changed */
 	void (*changed)(struct session_table *table);
 
-	uint64_t memory;	  /* bytes of all tenants' and clients' segments */
+	uint64_t memory;	  /* bytes of all clients' segments */
 	uint32_t n_open;	  /* with a slot and a connection */
 	uint32_t n_greeting;	  /* that have not said HELLO yet */
-	uint32_t n_tenants;	  /* slots in use; they are kept for good */
 	struct session *greeting; /* list of these */
-	struct session_tenant tenants[LIMIT_TENANTS];
 	struct session *slots[LIMIT_CLIENTS];
 	uint32_t generations[LIMIT_CLIENTS]; /* of the slot's next client */
 	uint64_t freed[LIMIT_CLIENTS];	     /* when the slot became free, counted in n_freed */

@@ -6,14 +6,13 @@
 #include <string.h>
 #include <unistd.h>
 
-_Static_assert(sizeof(struct fk_stack) % 8 == 0, "the stub ends where the first frame starts");
-_Static_assert(offsetof(struct fk_stack, stub) + sizeof(struct fk_frame) == sizeof(struct fk_stack),
-	       "the stub is the last of a stacklet's head");
+_Static_assert(sizeof(struct fk_stack) % 8 == 0, "the first frame is aligned");
 
 int stack_arena_init(struct stack_arena *arena, char *base, char *end, int fd, char *map)
 {
 	memset(arena, 0, sizeof(*arena));
-	arena->next = base;
+	arena->sibling = arena;
+	arena->begin = arena->next = base;
 	arena->end = end;
 	arena->fd = fd;
 	arena->base = map;
@@ -23,6 +22,20 @@ int stack_arena_init(struct stack_arena *arena, char *base, char *end, int fd, c
 void stack_arena_fini(struct stack_arena *arena)
 {
 	pthread_mutex_destroy(&arena->lock);
+}
+
+void stack_arena_link(struct stack_arena *arenas, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		arenas[i].sibling = &arenas[(i + 1) % n];
+}
+
+/* The arena of the ring that a stacklet is from. */
+static struct stack_arena *stack_home(struct stack_arena *arena, struct fk_stack *stacklet)
+{
+	while ((char *)stacklet < arena->begin || (char *)stacklet >= arena->end)
+		arena = arena->sibling;
+	return arena;
 }
 
 static uint32_t stack_class(uint64_t size)
@@ -44,6 +57,43 @@ static void stack_punch(struct stack_arena *arena, struct fk_stack *stacklet)
 		fallocate(arena->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, start, size);
 }
 
+/* One of this size that has its pages still. Under the lock. */
+static struct fk_stack *stack_take_dirty(struct stack_arena *arena, uint32_t class)
+{
+	struct fk_stack *prev = NULL;
+	struct fk_stack *at = atomic_load_explicit(&arena->dirty, memory_order_relaxed);
+
+	for (; at && at->size_log != class + STACK_MIN_LOG; at = at->prev)
+		prev = at;
+	if (!at)
+		return NULL;
+	if (prev)
+		prev->prev = at->prev;
+	else
+		atomic_store_explicit(&arena->dirty, at->prev, memory_order_relaxed);
+	return at;
+}
+
+/* A free stacklet out of an arena, or NULL. */
+static struct fk_stack *stack_take(struct stack_arena *arena, uint32_t class)
+{
+	uint64_t bytes = UINT64_C(1) << (class + STACK_MIN_LOG);
+	struct fk_stack *stacklet;
+
+	pthread_mutex_lock(&arena->lock);
+	stacklet = arena->free[class];
+	if (stacklet) {
+		arena->free[class] = stacklet->prev;
+	} else if ((uint64_t)(arena->end - arena->next) >= bytes) {
+		stacklet = (struct fk_stack *)arena->next;
+		arena->next += bytes;
+	} else {
+		stacklet = stack_take_dirty(arena, class);
+	}
+	pthread_mutex_unlock(&arena->lock);
+	return stacklet;
+}
+
 static struct fk_stack *stacklet_new(struct stack_cache *cache, uint64_t size)
 {
 	uint32_t class = stack_class(size);
@@ -57,50 +107,74 @@ static struct fk_stack *stacklet_new(struct stack_cache *cache, uint64_t size)
 		cache->n[class]--;
 	} else {
 		struct stack_arena *arena = cache->arena;
-		uint64_t bytes = UINT64_C(1) << (class + STACK_MIN_LOG);
 
-		pthread_mutex_lock(&arena->lock);
-		stacklet = arena->free[class];
-		if (stacklet) {
-			arena->free[class] = stacklet->prev;
-		} else if ((uint64_t)(arena->end - arena->next) >= bytes) {
-			stacklet = (struct fk_stack *)arena->next;
-			arena->next += bytes;
-		}
-		pthread_mutex_unlock(&arena->lock);
+		do {
+			stacklet = stack_take(arena, class);
+			arena = arena->sibling;
+		} while (!stacklet && arena != cache->arena);
 		if (!stacklet)
 			return NULL;
 		stacklet->size_log = class + STACK_MIN_LOG;
-		stacklet->end = (char *)stacklet + bytes;
+		stacklet->end = (char *)stacklet + (UINT64_C(1) << stacklet->size_log);
 	}
 	cache->allocated++;
 	cache->bytes += (int64_t)1 << stacklet->size_log;
 	stacklet->prev = NULL;
 	stacklet->spare = NULL;
 	stacklet->top = stacklet;
-	stacklet->stub.task = NULL;
-	stacklet->stub.slot = 0;
 	return stacklet;
+}
+
+static void stack_put(struct stack_arena *arena, struct fk_stack *stacklet)
+{
+	uint32_t class = (uint32_t)stacklet->size_log - STACK_MIN_LOG;
+
+	pthread_mutex_lock(&arena->lock);
+	stacklet->prev = arena->free[class];
+	arena->free[class] = stacklet;
+	pthread_mutex_unlock(&arena->lock);
 }
 
 static void stacklet_free(struct stack_cache *cache, struct fk_stack *stacklet)
 {
 	uint32_t class = (uint32_t)stacklet->size_log - STACK_MIN_LOG;
 	uint64_t bytes = UINT64_C(1) << stacklet->size_log;
+	struct stack_arena *home = stack_home(cache->arena, stacklet);
 
 	cache->bytes -= (int64_t)bytes;
-	if (bytes <= STACK_KEEP_MAX && cache->n[class] < STACK_KEEP) {
+	if (bytes <= STACK_KEEP_MAX && cache->n[class] < STACK_KEEP && home == cache->arena) {
 		stacklet->prev = cache->free[class];
 		cache->free[class] = stacklet;
 		cache->n[class]++;
 		return;
 	}
-	if (bytes > STACK_KEEP_MAX)
-		stack_punch(cache->arena, stacklet);
-	pthread_mutex_lock(&cache->arena->lock);
-	stacklet->prev = cache->arena->free[class];
-	cache->arena->free[class] = stacklet;
-	pthread_mutex_unlock(&cache->arena->lock);
+	if (bytes > STACK_KEEP_MAX) {
+		pthread_mutex_lock(&home->lock);
+		stacklet->prev = atomic_load_explicit(&home->dirty, memory_order_relaxed);
+		atomic_store_explicit(&home->dirty, stacklet, memory_order_relaxed);
+		pthread_mutex_unlock(&home->lock);
+		return;
+	}
+	stack_put(home, stacklet);
+}
+
+bool stack_arena_clean(struct stack_arena *arena)
+{
+	struct fk_stack *stacklet;
+
+	/* Relaxed: a hint; who sees it late comes again. */
+	if (!atomic_load_explicit(&arena->dirty, memory_order_relaxed))
+		return false;
+	pthread_mutex_lock(&arena->lock);
+	stacklet = atomic_load_explicit(&arena->dirty, memory_order_relaxed);
+	if (stacklet)
+		atomic_store_explicit(&arena->dirty, stacklet->prev, memory_order_relaxed);
+	pthread_mutex_unlock(&arena->lock);
+	if (!stacklet)
+		return false;
+	stack_punch(arena, stacklet);
+	stack_put(arena, stacklet);
+	return true;
 }
 
 struct fk_stack *stack_new(struct stack_cache *cache)
@@ -133,11 +207,8 @@ struct fk_stack *stack_push(struct stack_cache *cache, struct fk_stack *top, cha
 		if (!next)
 			return NULL;
 	}
-	struct fk_frame *below = (struct fk_frame *)sp - 1;
-
 	next->prev = top;
 	next->below = sp;
-	next->stub.slot = (uintptr_t)(below->task ? below : (struct fk_frame *)below->slot);
 	top->spare = next;
 	return next;
 }

@@ -12,18 +12,17 @@
  *   Workers. A stack belongs to one worker (worker->stack) or to the frame on its top
  *   (frame->stack) at any time; it is handed over through the join counter's ordering.
  *
- * THE STUB
- *   The first frame on a stacklet has no parent below it. A stub header stands there, with task
- *   NULL, whose slot is the address of the parent's header.
- *
  * INVARIANTS
  *   I1. sp of the worker points into the top stacklet of its stack, or to its first frame's place.
- *   I2. sp - sizeof(struct fk_frame) is the header of the newest frame, or a stub.
- *   I3. An empty stack has one stacklet (and maybe a spare), and sp behind its stub.
+ *   I2. An empty stack has one stacklet (and maybe a spare), and sp at its first place.
  *
  * MEMORY
  *   Stacklets are powers of two from STACK_MIN on, from the arena. Each worker keeps some of each
- *   size; the rest is shared under a lock. Large ones give their pages back when they are freed.
+ *   size; the rest is shared under a lock. Large ones give their pages back some time after they
+ * were freed (stack_arena_clean(), the dispatcher): it takes long, and a job that ends does not
+ * wait for it. There may be several arenas (one for each NUMA node), linked in a ring: a worker
+ * takes from its own, and from the next ones when that is full. A stacklet goes back to the arena
+ * that it is from, and a worker keeps only those of its own arena.
  */
 #ifndef DAEMON_STACK_H
 #define DAEMON_STACK_H
@@ -49,15 +48,17 @@ struct fk_stack {
 	char *below;	      /* sp to go back to when this stacklet goes */
 	struct fk_stack *top; /* base only: the top stacklet, while no worker runs on it */
 	uint64_t size_log;
-	struct fk_frame stub;
 };
 
 /* The memory that all workers' stacklets come from. */
 struct stack_arena {
 	pthread_mutex_t lock;
+	struct stack_arena *sibling; /* the next of the ring; itself if it is alone */
+	char *begin;
 	char *next; /* never used from here on */
 	char *end;
 	struct fk_stack *free[STACK_CLASSES];
+	struct fk_stack *_Atomic dirty; /* free ones whose pages are not given back yet */
 	int fd;	    /* the arena's memfd, to give pages back; -1 if there is none */
 	char *base; /* where fd's byte 0 is mapped */
 };
@@ -74,6 +75,15 @@ struct stack_cache {
 /* Sets the arena up over [base, end). Returns 0 or a negative errno. */
 int stack_arena_init(struct stack_arena *arena, char *base, char *end, int fd, char *map);
 void stack_arena_fini(struct stack_arena *arena);
+
+/* Puts n arenas into one ring, before anybody uses them. */
+void stack_arena_link(struct stack_arena *arenas, uint32_t n);
+
+/*
+ * Gives the pages of freed stacklets back, one at a time. For a thread that may take its time.
+ * Returns true if there was one.
+ */
+bool stack_arena_clean(struct stack_arena *arena);
 
 /* A new empty stack. NULL if the arena is full. */
 struct fk_stack *stack_new(struct stack_cache *cache);
@@ -95,13 +105,5 @@ struct fk_stack *stack_push(struct stack_cache *cache, struct fk_stack *top, cha
 
 /* Takes the (empty) top stacklet off; returns the one below. It stays as that one's spare. */
 struct fk_stack *stack_pop(struct stack_cache *cache, struct fk_stack *top);
-
-/* The header of the parent of the frame that starts at start. */
-static inline struct fk_frame *stack_parent(char *start)
-{
-	struct fk_frame *below = (struct fk_frame *)start - 1;
-
-	return below->task ? below : (struct fk_frame *)below->slot;
-}
 
 #endif

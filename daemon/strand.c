@@ -18,42 +18,62 @@
  *       before that child is counted down, and whoever goes on with the frame takes it over.
  *   O3. steals > 0 of a frame that runs implies that it does not stand on the runner's own stack,
  *       which is empty but for the children of this strand.
+ *   O4. The base is the newest frame of the strand that may be in other hands: the one that the
+ *loop resumed last, the root that it started, or the last that strand_part_chain() pushed. No C
+ *       activation below it goes on. What is known of its child is in worker->fk; the fresh frames
+ *       stand behind worker->fk.sp (forkd/task.h, I1), and are nobody else's.
  *
  * ALL THE CASES, when a child C of P has ended on worker W (E = W's deque has entries)
  *
  *	C ran as         C was    E / reclaim    what happens
  *	---------------- -------- -------------- -------------------------------------------------
- *	1 nested, fresh P forked  not looked at  P goes on in the same C activation
+ *	1 nested, fresh P forked  not parted     P goes on in the same C activation
  *	2 nested, fresh P called  not looked at  P goes on in the same C activation
- *	3 nested, P resumed  forked  private     P goes on in the same C activation
- *	4 nested, P resumed  forked  taken back  the same, after fk_rt_pop()
- *	5 nested, P resumed  forked  lost        fk_rt_pop(): P's stack goes to P if W stands on it;
+ *	3 nested, fresh P forked  parted         fk_rt_returned(): as 7, 8 or 9
+ *	4 nested, P resumed  forked  private     P goes on in the same C activation
+ *	5 nested, P resumed  forked  taken back  the same, after fk_rt_pop()
+ *	6 nested, P resumed  forked  lost        fk_rt_pop(): P's stack goes to P if W stands on it;
  *	                                         joins - 1; the last child takes P over, else none
- *	6 nested, P resumed  called  -           P goes on in the same C activation
  *	7 resumed        forked   private        fk_rt_finish(): P is popped and resumed
  *	8 resumed        forked   taken back     the same
- *	9 resumed        forked   lost           as 5
- *	10 resumed       called   -              fk_rt_finish(): P is resumed
+ *	9 resumed        forked   lost           as 6
+ *	10 resumed or nested called   -          P is resumed, or goes on in the same C activation
  *	11 resumed       of root  -              the root frame is resumed: the job ends
  *	and when P comes to its join
  *	12 fresh         -        -              nothing to do, nothing is compiled
  *	13 resumed       steals 0 -              one branch
  *	14 resumed       steals>0 all have ended fk_rt_join(): takes P's stack over, goes on
- *	15 resumed       steals>0 some have not  fk_rt_join(): the last child resumes P (5 or 9)
+ *	15 resumed       steals>0 some have not  fk_rt_join(): the last child resumes P (6 or 9)
+ *	and when the job of P has failed
+ *	16 P would be resumed, or forks          strand_unwind(): waits for stolen children as 14
+ *and 15 do, gives back what P holds, and ends P as 7 to 11 17 P has private ancestors of the job
+ *the same with the oldest of them at once
  *
  *   Each row has a counter or a pair of them (lost, taken_back, joins_last, joins_waited, unnested,
- *   moved), and tests/check_strand.c drives each.
+ *   exposed, moved, unwound), and tests/check_strand.c drives each.
+ *
+ * EXPOSING WORK UNDER A RUNNING LEAF
+ *   strand_expose() runs in a signal handler on the worker's thread, so it needs no ordering but
+ *   the compiler's: it sees what the interrupted code has stored so far. It acts only while
+ *   `current` names the newest frame; every function of this file that changes the deque or the
+ *   stack is entered with current cleared first (strand_enter()). What it does to the deque is what
+ *   the owner does at attention: it pushes at bottom and moves floor up, and the inlined code reads
+ *   floor after it has stored bottom (fk_pop()). tests/model/expose.c runs the two together.
  */
 #include "daemon/strand.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/log.h"
 #include "daemon/join.h"
+#include "daemon/policy.h"
 #include "daemon/pool.h"
+#include "daemon/profile.h"
 #include "daemon/root.h"
+#include "daemon/verdict.h"
 
 #ifdef WORKER_LIBC_JUMP
 #define STRAND_SET(worker)  _setjmp((worker)->jump)
@@ -63,16 +83,115 @@
 #define STRAND_JUMP(worker) __builtin_longjmp((worker)->jump, 1)
 #endif
 
-/* Fills in what a fresh activation leaves out of its header (task.h, I3). Holder only. */
+/* The runtime goes on from here: the signal handler keeps out. Returns the worker. */
+static struct worker *strand_enter(struct fk_worker *fk)
+{
+	fk_enter(fk, 0);
+	return worker_of(fk);
+}
+
+/* A hook of the profiler (profile.h): a branch, in slow paths only. */
+#define STRAND_PROFILE(worker, hook, ...)                                                          \
+	do {                                                                                       \
+		struct profile *profile_ = (worker)->pool->profile;                                \
+		if (fk_unlikely(profile_))                                                         \
+			profile_##hook(profile_ __VA_OPT__(, ) __VA_ARGS__);                       \
+	} while (0)
+
+/* The limit that asks for nothing, for the stacklet that the worker is on. */
+static void strand_set_limit(struct worker *w, struct fk_stack *stacklet)
+{
+	w->stack_limit = (uintptr_t)stacklet->end - FK_SLACK;
+	/* ORDER attend [A1]: acquire, a request that is put back here has been seen. Pairs with
+	 * worker_ask(). */
+	if (!atomic_exchange_explicit(&w->fk.limit, worker_limit(w), memory_order_acquire))
+		atomic_store_explicit(&w->fk.limit, 0, memory_order_relaxed);
+}
+
+/* Fills the header of a frame in, but for what its parent's part fills in. Holder only. */
 static void strand_part(struct worker *w, struct fk_frame *frame)
 {
-	if (frame->site & FK_PARTED)
-		return;
 	frame->steals = 0;
 	frame->stack = NULL;
+	frame->top = (char *)frame + frame->task->frame_size;
 	frame->job = w->job;
 	atomic_store_explicit(&frame->joins, 0, memory_order_relaxed);
-	frame->site |= FK_PARTED;
+	fk_set_site(frame, (fk_site(frame) & ~FK_DST) | FK_PARTED);
+}
+
+/* Puts a frame that has forked into the deque. False: there is no room. */
+static bool strand_push(struct worker *w, struct fk_frame *frame)
+{
+	struct fk_entry *b = w->fk.bottom;
+
+	if (b == w->fk.end)
+		return false;
+	/* Relaxed: published later, by a release in deque_publish(). */
+	atomic_store_explicit(&b->word, (uintptr_t)frame, memory_order_relaxed);
+	w->fk.bottom = b + 1;
+	return true;
+}
+
+/*
+ * Fills in the header of a fresh frame that is within a fork or call, puts it into the deque if
+ * that is a fork, and fills in what the header of its child has from it. False: it is a fork, there
+ * is no room in the deque, and must is false: nothing was done.
+ */
+static bool strand_part_parent(struct worker *w, struct fk_frame *frame, struct fk_frame *child,
+			       bool must)
+{
+	struct fk_child info;
+	bool pushed;
+
+	frame->task->describe(frame, &info);
+	if (info.forked && !must && w->fk.bottom == w->fk.end)
+		return false;
+	if (fk_site(frame) & FK_DST)
+		info.dst = frame->stack;
+	assert(info.task && info.dst);
+	strand_part(w, frame);
+	/* With the deque full it is as if the child had been called. */
+	pushed = info.forked && strand_push(w, frame);
+	child->task = info.task;
+	child->slot = (uintptr_t)info.dst | (pushed ? 0 : FK_CALLED);
+	child->parent = frame;
+	if (pushed) {
+		/* Its activation only ends in the loop, and a thief may have it soon. */
+		w->base = frame;
+		w->fk.sp = frame->top;
+		w->fk.child = child->task;
+		w->fk.slot = child->slot;
+	}
+	return true;
+}
+
+/*
+ * Does so for the fresh frames between the base and last, without last, whose header gets what its
+ * parent knows. sp: the one that last was called with; last stands there, unless it did not fit.
+ */
+static void strand_part_chain(struct worker *w, struct fk_frame *last, char *sp)
+{
+	struct fk_frame *frame = w->base;
+	struct fk_frame *at = (struct fk_frame *)(void *)w->fk.sp;
+
+	while (frame != last) {
+		struct fk_frame *child = (char *)at == sp ? last : at;
+
+		if (frame == w->base) {
+			child->task = w->fk.child;
+			child->slot = w->fk.slot;
+			child->parent = frame;
+		} else if (!(fk_site(frame) & FK_PARTED)) {
+			strand_part_parent(w, frame, child, true);
+		} else if (child != at) {
+			/* Parted by strand_expose() before the child had its place. */
+			child->task = at->task;
+			child->slot = at->slot;
+			child->parent = at->parent;
+		}
+		frame = child;
+		at = (struct fk_frame *)(void *)((char *)child + child->task->frame_size);
+	}
 }
 
 /* Hands the worker's stack to the frame on its top (O2). */
@@ -92,54 +211,54 @@ static void strand_take_stack(struct worker *w, struct fk_frame *frame)
 	w->stack = frame->stack;
 	w->top = w->stack->top;
 	frame->stack = NULL;
-	w->fk.sp = (char *)(frame + 1);
-	w->fk.stack_limit = w->top->end;
+	w->fk.sp = frame->top;
+	strand_set_limit(w, w->top);
 }
 
-bool strand_own_stack(struct worker *w, struct fk_frame *parent)
+bool strand_own_stack(struct worker *w)
 {
 	if (!w->stack) {
 		w->stack = stack_new(&w->cache);
 		if (!w->stack)
 			return false;
+	} else if (w->top == w->stack && w->fk.sp == stack_first(w->stack)) {
+		return true;
 	}
 	w->top = w->stack;
-	w->stack->stub.slot = (uintptr_t)parent;
 	w->fk.sp = stack_first(w->stack);
-	w->fk.stack_limit = w->stack->end;
+	strand_set_limit(w, w->stack);
 	return true;
 }
 
 void strand_adopt(struct worker *w, struct fk_frame *frame)
 {
-	uint32_t flags = frame->site & (FK_MOVED | FK_STACKED);
+	uint32_t flags = fk_site(frame) & (FK_MOVED | FK_STACKED);
 
 	worker_set_job(w, frame->job);
-	frame->site &= ~flags;
+	fk_set_site(frame, fk_site(frame) & ~flags);
 	if (flags & FK_STACKED) {
 		strand_take_stack(w, frame);
 		return;
 	}
 	if (!(flags & FK_MOVED))
 		frame->steals++;
-	if (!strand_own_stack(w, frame))
+	if (!strand_own_stack(w))
 		abort(); /* who looks for work made sure that there is a stack */
 }
 
 /* The deque is empty, its public part too: starts again at its beginning. */
 static void strand_reset_deque(struct worker *w)
 {
-	w->fk.bottom = w->fk.floor = w->frames.entries;
+	w->fk.bottom = w->fk.floor = w->moved = w->frames.entries;
 	deque_reset(&w->frames);
 }
 
-/* A child of parent has ended, and parent was stolen, with all that was older in the deque.
- * Returns parent if this was the last child. */
+/* A child of parent has ended, and the paths have parted. Returns parent if this was the last
+ * child. */
 static struct fk_frame *strand_child_ended(struct worker *w, struct fk_frame *parent)
 {
 	COUNT(w, lost);
-	strand_reset_deque(w);
-	if (w->fk.sp == (char *)(parent + 1))
+	if (w->fk.sp == parent->top)
 		strand_give_stack(w, parent);
 	if (!join_child(&parent->joins))
 		return NULL;
@@ -159,98 +278,280 @@ static bool strand_reclaim(struct worker *w)
 	return n > 0;
 }
 
+/* The newest entry of the deque, private or taken back; NULL if there is none. */
+static struct fk_frame *strand_newest(struct worker *w)
+{
+	if (w->fk.bottom <= w->fk.floor && !strand_reclaim(w))
+		return NULL;
+	return (struct fk_frame *)(uintptr_t)atomic_load_explicit(&w->fk.bottom[-1].word,
+								  memory_order_relaxed);
+}
+
 struct fk_frame *strand_pop_own(struct worker *w)
 {
-	struct fk_frame *frame;
+	struct fk_frame *newest = strand_newest(w);
 
-	if (w->fk.bottom <= w->fk.floor && !strand_reclaim(w)) {
+	if (!newest) {
 		strand_reset_deque(w);
 		return NULL;
 	}
-	w->fk.bottom--;
-	frame = (struct fk_frame *)(uintptr_t)atomic_load_explicit(&w->fk.bottom->word,
-								   memory_order_relaxed);
-	assert(frame->site & FK_MOVED); /* task.h, I2 */
-	return frame;
+	/* One that was set aside; or, after its child has gone to another worker, stolen by
+	 * oneself. */
+	w->moved = --w->fk.bottom;
+	return newest;
 }
 
 /* Makes the oldest private entries public, up to D of them. */
-static void strand_publish(struct worker *w, struct fk_entry *bottom)
+static void strand_publish(struct worker *w)
 {
-	uint64_t private = (uint64_t)(bottom - w->fk.floor);
+	/* Under a signal, within fk_pop(), floor may be above bottom: on its way to fk_rt_pop(). */
+	uint64_t private = w->fk.bottom > w->fk.floor ? (uint64_t)(w->fk.bottom - w->fk.floor) : 0;
 	uint64_t public = deque_size(&w->frames);
-	uint64_t n = public < WORKER_PUBLIC ? min(WORKER_PUBLIC - public, private) : 0;
+	uint64_t n = policy_publish(public, private, WORKER_PUBLIC);
 
-	w->publish = false;
+	/* A signal between fk_rt_attend() and the push that follows has nothing to publish yet. */
 	if (!n)
 		return;
-	for (uint64_t i = 0; i < n; i++) {
-		uint64_t word = atomic_load_explicit(&w->fk.floor[i].word, memory_order_relaxed);
-
-		strand_part(w, (struct fk_frame *)(uintptr_t)word);
-	}
+	w->publish = false;
 	w->fk.floor += n;
 	deque_publish(&w->frames, n);
 	COUNT_ADD(w, published, n);
 }
 
-void fk_rt_unnest(struct fk_worker *fk, struct fk_entry *b, struct fk_frame *frame, uint32_t site)
+/* Counts stack memory that the job takes. False: it would be more than it may have. */
+static bool strand_charge(struct worker *w, uint64_t bytes)
 {
-	struct worker *w = worker_of(fk);
+	_Atomic uint64_t *used = &w->pool->stack_bytes[w->job];
 
-	frame->site = site;
+	/* Relaxed: a sum. */
+	if (atomic_fetch_add_explicit(used, bytes, memory_order_relaxed) + bytes <=
+	    w->pool->options->stack_max)
+		return true;
+	atomic_fetch_sub_explicit(used, bytes, memory_order_relaxed);
+	return false;
+}
+
+static void strand_refund(struct worker *w, uint64_t bytes)
+{
+	atomic_fetch_sub_explicit(&w->pool->stack_bytes[w->job], bytes, memory_order_relaxed);
+}
+
+/* A new stacklet on top of the worker's, for size bytes. False: the job has failed. */
+static bool strand_push_stacklet(struct worker *w, char *sp, size_t size)
+{
+	struct fk_stack *next = stack_push(&w->cache, w->top, sp, size + FK_SLACK);
+
+	if (!next || !strand_charge(w, UINT64_C(1) << next->size_log)) {
+		verdict_fail(w->pool, w->job, -ENOMEM);
+		return false;
+	}
+	w->top = next;
+	strand_set_limit(w, next);
+	return true;
+}
+
+/* Takes the worker's top stacklet off, which is empty. Returns the sp below it. */
+static char *strand_pop_stacklet(struct worker *w)
+{
+	char *below = w->top->below;
+
+	strand_refund(w, UINT64_C(1) << w->top->size_log);
+	w->top = stack_pop(&w->cache, w->top);
+	strand_set_limit(w, w->top);
+	return below;
+}
+
+/* The frame, which runs, is to go on later, or elsewhere. */
+static void strand_set_aside(struct worker *w, struct fk_frame *frame)
+{
+	COUNT(w, moved);
+	fk_set_site(frame, fk_site(frame) | FK_MOVED);
+	if (w->fk.sp == frame->top) {
+		fk_set_site(frame, fk_site(frame) | FK_STACKED);
+		strand_give_stack(w, frame);
+	}
+}
+
+/* What the worker keeps back of its own, to go on with later. */
+static void strand_keep_back(struct worker *w, struct fk_frame *frame)
+{
+	if (w->n_forced == w->max_forced) {
+		w->max_forced = w->max_forced ? 2 * w->max_forced : 1024;
+		w->forced = reallocarray(w->forced, w->max_forced, sizeof(*w->forced));
+		if (!w->forced)
+			abort();
+	}
+	w->forced[w->n_forced++] = frame;
+}
+
+/* force_steals, and in a pool that is shaken: the worker is its own thief. What it published is
+ * taken off the deque at once, as a thief would, and waits until the child has ended. */
+static void strand_force(struct worker *w)
+{
+	uint64_t word, n;
+
+	while (deque_steal(&w->frames, &word, 1, &n) == DEQUE_STOLEN) {
+		strand_keep_back(w, (struct fk_frame *)(uintptr_t)word);
+		COUNT(w, steals);
+	}
+}
+
+/*
+ * late_children: the worker is its own thief, and quicker than itself. A forked child that has just
+ * got its frame is set aside, as for another worker, and its parent, which strand_force() has kept
+ * back last, goes on first. False: the child runs first, because it was called, another worker has
+ * its parent, or too many wait already.
+ */
+static bool strand_delay(struct worker *w, struct fk_frame *child)
+{
+	if (child->slot & FK_CALLED || !w->n_forced || w->n_late >= WORKER_LATE ||
+	    w->forced[w->n_forced - 1] != child->parent)
+		return false;
+	w->n_late++;
+	strand_set_aside(w, child);
+	w->forced[w->n_forced - 1] = child;
+	strand_keep_back(w, child->parent);
+	return true;
+}
+
+void fk_rt_unnest(struct fk_worker *fk, struct fk_frame *frame, char *sp, uint32_t site)
+{
+	struct worker *w = strand_enter(fk);
+
+	STRAND_PROFILE(w, enter, frame);
+	strand_part_chain(w, frame, sp);
+	fk_set_site(frame, site);
 	strand_part(w, frame);
-	w->fk.bottom = b;
-	w->fk.sp = (char *)(frame + 1);
+	w->fk.sp = frame->top;
 	w->next = frame;
 	COUNT(w, unnested);
+	if (w->pool->late_children && strand_delay(w, frame))
+		w->next = NULL;
+	/* The frame itself attends at its first fork, if it comes to one. */
+	if (!w->pool->force_steals && !atomic_load_explicit(&w->fk.limit, memory_order_relaxed))
+		strand_publish(w);
 	STRAND_JUMP(w);
+}
+
+void strand_expose(struct worker *w)
+{
+	uintptr_t current = w->fk.current;
+	struct fk_frame *frame = (struct fk_frame *)(current & ~FK_IN_CHILD);
+
+	if (!current)
+		return;
+	strand_part_chain(w, frame, NULL);
+	/* The child may be on its way to a frame of its own, which is there then; if there is none,
+	 * the place is free all the same (FK_SLACK). With the deque full, the frame stays fresh. */
+	if (current & FK_IN_CHILD && frame != w->base && !(fk_site(frame) & FK_PARTED))
+		strand_part_parent(
+			w, frame,
+			(struct fk_frame *)(void *)((char *)frame + frame->task->frame_size),
+			false);
+	COUNT(w, exposed);
+	strand_publish(w);
+}
+
+/*
+ * A forked child of parent has ended in the loop, or left its C activation. Its entry is the
+ * newest, or the paths have parted: it was stolen, or the child has gone to another worker. Returns
+ * what to run next.
+ */
+static struct fk_frame *strand_pop_parent(struct worker *w, struct fk_frame *parent)
+{
+	struct fk_frame *newest = strand_newest(w);
+
+	/* Not that of an older child, which has come back from another worker: that one stood on
+	 * parent's stack, or finds parent set aside. */
+	if (newest == parent && !(fk_site(parent) & FK_MOVED) &&
+	    !(parent->steals && w->fk.sp == parent->top)) {
+		w->fk.bottom--;
+		return parent;
+	}
+	if (!newest)
+		strand_reset_deque(w);
+	return strand_child_ended(w, parent);
+}
+
+void *fk_rt_place(struct fk_worker *fk, char *sp, size_t size)
+{
+	struct worker *w = strand_enter(fk);
+	struct fk_frame *parent;
+
+	STRAND_PROFILE(w, stop);
+	if (fk_reach(sp, size) <= w->stack_limit)
+		return sp;
+	if (strand_push_stacklet(w, sp, size))
+		return stack_first(w->top);
+	/* It is as if the child had ended; its parent ends where it would go on. */
+	strand_part_chain(w, &w->nobody, sp);
+	parent = w->nobody.parent;
+	w->fk.sp = sp;
+	w->next = w->nobody.slot & FK_CALLED ? parent : strand_pop_parent(w, parent);
+	STRAND_JUMP(w);
+}
+
+void fk_rt_returned(struct fk_worker *fk, struct fk_frame *frame)
+{
+	struct worker *w = strand_enter(fk);
+
+	w->fk.sp = frame->top;
+	w->next = strand_pop_parent(w, frame);
+	STRAND_JUMP(w);
+}
+
+bool fk_rt_move(struct fk_worker *fk, struct fk_frame *frame, uint32_t site, enum fk_goal goal,
+		uint32_t index)
+{
+	uintptr_t current = fk->current;
+	struct worker *w = strand_enter(fk);
+	struct worker *to = goal == FK_TO_WORKER ? pool_worker_at(w->pool, index)
+						 : pool_worker_on(w->pool, w, index);
+
+	if (!to)
+		verdict_fail(w->pool, w->job, -EINVAL);
+	if (!to || to == w) {
+		fk_enter(fk, current);
+		return true;
+	}
+	fk_set_site(frame, site | FK_PARTED);
+	strand_set_aside(w, frame);
+	worker_send(w, to, (struct inbox_item){ .frame = frame });
+	return false;
 }
 
 bool fk_rt_attend(struct fk_worker *fk, struct fk_frame *frame, uint32_t site)
 {
-	struct worker *w = worker_of(fk);
+	uintptr_t current = fk->current;
+	struct worker *w = strand_enter(fk);
 
+	STRAND_PROFILE(w, stop);
 	worker_take_request(w);
 	COUNT(w, attentions);
 	if (w->duty) {
 		w->duty = false;
 		worker_wake_one(w->pool, w);
 	}
-	/* What goes first needs a place above the frame that is set aside. */
-	if (w->fk.bottom + 1 < w->frames.entries + w->frames.capacity && pool_take_summons(w)) {
-		COUNT(w, moved);
-		frame->site = site | FK_PARTED | FK_MOVED;
-		if (w->fk.sp == (char *)(frame + 1)) {
-			frame->site |= FK_STACKED;
-			strand_give_stack(w, frame);
-		}
-		atomic_store_explicit(&w->fk.bottom->word, (uintptr_t)frame, memory_order_relaxed);
-		w->fk.bottom++;
-		strand_publish(w, w->fk.bottom);
-		w->root_first = true;
+	fk_set_site(frame, site | FK_PARTED);
+	if (verdict_get(w->pool, w->job).outcome) {
+		w->unwind = frame;
+		return false;
+	}
+	/* What goes first needs a place above the frame that is set aside. A profile is of one job
+	 * at a time. */
+	if (!w->pool->profile && w->fk.bottom < w->fk.end &&
+	    (inbox_any(&w->inbox) || pool_take_summons(w))) {
+		strand_set_aside(w, frame);
+		(void)strand_push(w, frame);
+		w->moved = w->fk.bottom;
+		strand_publish(w);
+		w->root_first = deque_size(&w->roots) > 0;
 		return false;
 	}
 	w->publish = true;
+	STRAND_PROFILE(w, go, frame);
+	fk_enter(fk, current);
 	return true;
-}
-
-/* force_steals: the worker is its own thief. What it published is taken off the deque at once, as
- * a thief would, and waits until the child has ended. */
-static void strand_force(struct worker *w)
-{
-	uint64_t word, n;
-
-	while (deque_steal(&w->frames, &word, 1, &n) == DEQUE_STOLEN) {
-		if (w->n_forced == w->max_forced) {
-			w->max_forced = w->max_forced ? 2 * w->max_forced : 1024;
-			w->forced = reallocarray(w->forced, w->max_forced, sizeof(*w->forced));
-			if (!w->forced)
-				abort();
-		}
-		w->forced[w->n_forced++] = (struct fk_frame *)(uintptr_t)word;
-		COUNT(w, steals);
-	}
 }
 
 /* Overwrites the C stack below the loop, where dropped activations were. */
@@ -264,43 +565,56 @@ static __attribute__((noinline)) void strand_scribble(void)
 
 struct fk_frame *strand_pop_forced(struct worker *w)
 {
+	struct fk_frame *frame;
+
 	if (!w->n_forced)
 		return NULL;
-	return w->forced[--w->n_forced];
+	frame = w->forced[--w->n_forced];
+	if (frame->site & FK_MOVED)
+		w->n_late--;
+	return frame;
 }
 
-struct fk_entry *fk_rt_publish(struct fk_worker *fk, struct fk_entry *b, struct fk_frame *frame)
+void fk_rt_publish(struct fk_worker *fk)
 {
-	struct worker *w = worker_of(fk);
+	uintptr_t current = fk->current;
+	struct worker *w = strand_enter(fk);
 
-	(void)frame;
-	/* The last place is kept for a frame that is set aside. */
-	if (b + 2 > w->frames.entries + w->frames.capacity)
-		return b;
+	if (w->pool->profile) {
+		profile_stop(w->pool->profile);
+		profile_fork(w->pool->profile, strand_newest(w));
+	}
 	if (w->publish)
-		strand_publish(w, b + 1);
-	if (w->pool->force_steals)
+		strand_publish(w);
+	if (w->pool->force_steals || (w->pool->shaken && worker_random(w) >> 63))
 		strand_force(w);
-	return b + 1;
+	STRAND_PROFILE(w, go, NULL);
+	fk_enter(fk, current);
 }
 
-bool fk_rt_pop(struct fk_worker *fk, struct fk_entry *b, struct fk_frame *frame,
-	       struct fk_frame **ret_next)
+bool fk_rt_pop(struct fk_worker *fk, struct fk_frame *frame, struct fk_frame **ret_next)
 {
-	struct worker *w = worker_of(fk);
+	uintptr_t current = fk->current;
+	struct worker *w = strand_enter(fk);
 
-	assert(w->fk.floor == b + 1);
-	if (strand_reclaim(w))
+	STRAND_PROFILE(w, stop);
+	STRAND_PROFILE(w, leaf_done);
+	assert(w->fk.floor == w->fk.bottom + 1);
+	if (strand_reclaim(w)) {
+		fk_enter(fk, current);
 		return true;
+	}
+	strand_reset_deque(w);
 	*ret_next = strand_child_ended(w, frame);
 	return false;
 }
 
 bool fk_rt_join(struct fk_worker *fk, struct fk_frame *frame)
 {
-	struct worker *w = worker_of(fk);
+	struct worker *w = strand_enter(fk);
 
-	assert(w->fk.sp != (char *)(frame + 1)); /* O3 */
+	STRAND_PROFILE(w, stop);
+	assert(w->fk.sp != frame->top); /* O3 */
 	if (!join_parent(&frame->joins, frame->steals)) {
 		/* The frame may run elsewhere by now. */
 		COUNT(w, joins_waited);
@@ -308,77 +622,184 @@ bool fk_rt_join(struct fk_worker *fk, struct fk_frame *frame)
 	}
 	frame->steals = 0;
 	strand_take_stack(w, frame);
+	STRAND_PROFILE(w, join, frame);
+	STRAND_PROFILE(w, go, frame);
 	return true;
+}
+
+/* What stands behind an allocation: FK_ALLOC. */
+struct strand_block {
+	char *top;   /* of the frame, before it */
+	void *start; /* what the task got */
+};
+
+static char *strand_frame_end(const struct fk_frame *frame)
+{
+	return (char *)frame + frame->task->frame_size;
+}
+
+/* Gives the newest allocation of the frame on top of the worker's stack back. */
+static void strand_free_block(struct worker *w, struct fk_frame *frame)
+{
+	struct strand_block *block = (struct strand_block *)(void *)frame->top - 1;
+	char *start = block->start;
+
+	frame->top = block->top;
+	w->fk.sp = frame->top;
+	if (start < w->top->end && start == (char *)align_up((uintptr_t)stack_first(w->top), 16) &&
+	    w->top->prev && w->top->below == frame->top)
+		w->fk.sp = strand_pop_stacklet(w);
+}
+
+void *fk_rt_alloc(struct fk_worker *fk, struct fk_frame *frame, size_t size)
+{
+	uintptr_t current = fk->current;
+	struct worker *w = strand_enter(fk);
+	char *start, *end;
+
+	if (w->fk.sp != frame->top || frame->steals) {
+		log_error("task %s: FK_ALLOC where a fork is outstanding; join it first",
+			  frame->task->name);
+		abort();
+	}
+	size = min(size, (size_t)1 << 42); /* there is never so much, and no sum overflows */
+	start = (char *)align_up((uintptr_t)w->fk.sp, 16);
+	end = start + align_up(size, 16) + sizeof(struct strand_block);
+	if (end > w->top->end - FK_SLACK || end < start) {
+		if (!strand_push_stacklet(w, w->fk.sp,
+					  align_up(size, 16) + sizeof(struct strand_block) + 16)) {
+			fk_enter(fk, current);
+			return NULL;
+		}
+		start = (char *)align_up((uintptr_t)stack_first(w->top), 16);
+		end = start + align_up(size, 16) + sizeof(struct strand_block);
+	}
+	((struct strand_block *)(void *)end)[-1] = (struct strand_block){ frame->top, start };
+	frame->top = end;
+	w->fk.sp = end;
+	fk_enter(fk, current);
+	return start;
+}
+
+void fk_rt_free(struct fk_worker *fk, struct fk_frame *frame, void *memory)
+{
+	uintptr_t current = fk->current;
+	struct strand_block *block = (struct strand_block *)(void *)frame->top - 1;
+	struct worker *w;
+
+	if (!memory)
+		return;
+	w = strand_enter(fk);
+	if (w->fk.sp != frame->top || frame->steals || frame->top == strand_frame_end(frame) ||
+	    block->start != memory) {
+		log_error("task %s: FK_FREE of what is not its newest FK_ALLOC, or where a fork is "
+			  "outstanding",
+			  frame->task->name);
+		abort();
+	}
+	strand_free_block(w, frame);
+	fk_enter(fk, current);
+}
+
+/* Takes a frame that has ended off the worker's stack, whose top it is. */
+static void strand_drop(struct worker *w, struct fk_frame *frame)
+{
+	assert(w->fk.sp == frame->top);
+	while (frame->top != strand_frame_end(frame))
+		strand_free_block(w, frame);
+	w->fk.sp = (char *)frame;
+	if (w->fk.sp == stack_first(w->top) && w->top->prev)
+		w->fk.sp = strand_pop_stacklet(w);
 }
 
 struct fk_frame *fk_rt_finish(struct fk_worker *fk, struct fk_frame *frame)
 {
-	struct worker *w = worker_of(fk);
+	struct worker *w = strand_enter(fk);
 	bool called = frame->slot & FK_CALLED;
-	char *start = (char *)(frame + 1) - frame->task->frame_size;
-	struct fk_frame *parent = stack_parent(start);
+	struct fk_frame *parent = frame->parent;
 
+	STRAND_PROFILE(w, stop);
+	STRAND_PROFILE(w, done, frame);
 	if (frame->steals) {
 		log_error("task %s returned with forks that it has not joined", frame->task->name);
 		abort();
 	}
-	assert(w->fk.sp == (char *)(frame + 1));
-	w->fk.sp = start;
-	if (start == stack_first(w->top) && w->top->prev) {
-		w->fk.sp = w->top->below;
-		w->top = stack_pop(&w->cache, w->top);
-		w->fk.stack_limit = w->top->end;
-	}
-	if (called) {
-		strand_part(w, parent);
-		return parent;
-	}
-	if (w->fk.bottom > w->fk.floor || strand_reclaim(w)) {
-		w->fk.bottom--;
-		assert(atomic_load_explicit(&w->fk.bottom->word, memory_order_relaxed) ==
-		       (uintptr_t)parent);
-		strand_part(w, parent);
-		return parent;
-	}
-	return strand_child_ended(w, parent);
+	strand_drop(w, frame);
+	return called ? parent : strand_pop_parent(w, parent);
 }
 
-char *fk_rt_grow(struct fk_worker *fk, char *sp, size_t size)
+/*
+ * The job of frame, on top of the worker's stack, has failed, and nothing on the way needs to be
+ * told: everything down to the oldest private ancestor goes at once. Returns that one, which is in
+ * the deque no more.
+ */
+static struct fk_frame *strand_drop_chain(struct worker *w, struct fk_frame *frame)
 {
-	struct worker *w = worker_of(fk);
-	struct fk_stack *next = stack_push(&w->cache, w->top, sp, size);
+	struct fk_entry *oldest = max(w->fk.floor, w->moved);
+	struct fk_stack *stacklet = w->top;
+	struct fk_frame *parent;
 
-	if (!next) {
-		log_error("the arena is full: a job needs more stack than arena-max leaves it");
-		abort();
-	}
-	w->top = next;
-	w->fk.stack_limit = next->end;
-	return stack_first(next);
+	if (w->fk.unwinds || frame->steals || w->fk.sp != frame->top || oldest >= w->fk.bottom)
+		return frame;
+	parent = (struct fk_frame *)(uintptr_t)atomic_load_explicit(&oldest->word,
+								    memory_order_relaxed);
+	COUNT_ADD(w, unwound, w->fk.bottom - oldest);
+	w->fk.bottom = oldest;
+	/* The parent stands on this stack, or, if it was stolen, on none that is the worker's. */
+	while (stacklet && !(parent->top > (char *)stacklet && parent->top <= stacklet->end))
+		stacklet = stacklet->prev;
+	while (w->top != (stacklet ? stacklet : w->stack))
+		strand_pop_stacklet(w);
+	w->fk.sp = stacklet ? parent->top : stack_first(w->stack);
+	return parent;
 }
 
-void fk_rt_shrink(struct fk_worker *fk)
+/*
+ * The job of a frame that would go on has failed: the frame ends here, at a fork or a join, on this
+ * worker. Returns what to run next.
+ */
+static struct fk_frame *strand_unwind(struct worker *w, struct fk_frame *frame)
 {
-	struct worker *w = worker_of(fk);
-
-	w->top = stack_pop(&w->cache, w->top);
-	w->fk.stack_limit = w->top->end;
+	frame = strand_drop_chain(w, frame);
+	if (!frame->parent)
+		return frame; /* the root gives the job its outcome */
+	if (frame->steals && !fk_rt_join(&w->fk, frame))
+		return NULL; /* the last child comes here again */
+	COUNT(w, unwound);
+	/* Before its body has begun it holds nothing, and its locals are not set. */
+	if (frame->task->unwind && fk_site(frame) & FK_SITE_MASK)
+		frame->task->unwind(frame);
+	return fk_rt_finish(&w->fk, frame);
 }
 
 void fk_rt_fail(struct fk_worker *fk, int code)
 {
 	struct worker *w = worker_of(fk);
 
-	root_fail(w->pool, w->job, code);
+	verdict_fail(w->pool, w->job, code);
+}
+
+void fk_rt_count_fork(struct fk_worker *fk)
+{
+	struct worker *w = worker_of(fk);
+
+	w->forks++;
 }
 
 /* Publishes what the owner keeps in plain fields. */
 static void strand_counters(struct worker *w)
 {
-	atomic_store_explicit(&w->counters->forks, w->fk.forks, memory_order_relaxed);
+	atomic_store_explicit(&w->counters->forks, w->forks, memory_order_relaxed);
 	atomic_store_explicit(&w->counters->stacklets, w->cache.allocated, memory_order_relaxed);
 	atomic_store_explicit(&w->counters->stack_bytes, (uint64_t)w->cache.bytes,
 			      memory_order_relaxed);
+}
+
+/* In a pool that is shaken each strand has a limit of its own. */
+static void strand_shake(struct worker *w)
+{
+	if (w->pool->shaken && w->top)
+		strand_set_limit(w, w->top);
 }
 
 void strand_loop(struct worker *worker)
@@ -388,7 +809,7 @@ void strand_loop(struct worker *worker)
 	(void)STRAND_SET(worker);
 	w = worker_self(); /* registers are gone after a jump */
 	for (;;) {
-		struct fk_frame *frame = w->next;
+		struct fk_frame *frame = w->unwind ? w->unwind : w->next;
 		uint32_t row;
 
 		if (!frame) {
@@ -397,19 +818,31 @@ void strand_loop(struct worker *worker)
 			case WORKER_STOP:
 				return;
 			case WORKER_ROOT:
+				/* What is in the deque waits for a child that has left, or was set
+				 * aside: no ancestor of this one. */
+				w->moved = w->fk.bottom;
 				COUNT(w, strands);
 				COUNT(w, roots);
+				strand_shake(w);
 				root_run(w, row);
 				continue;
 			case WORKER_FRAME:
+				w->moved = w->fk.bottom;
 				frame = w->next;
 				break;
 			}
 		}
 		COUNT(w, strands);
-		w->next = NULL;
-		if (w->pool->force_steals)
+		w->next = w->unwind = NULL;
+		if (pool_scribbles(w->pool))
 			strand_scribble();
+		if (frame->parent && verdict_get(w->pool, w->job).outcome) {
+			w->next = strand_unwind(w, frame);
+			continue;
+		}
+		w->base = frame;
+		strand_shake(w);
+		STRAND_PROFILE(w, go, frame);
 		w->next = frame->task->resume(&w->fk, frame);
 	}
 }

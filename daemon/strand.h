@@ -18,6 +18,10 @@ struct fk_frame *strand_pop_forced(struct worker *worker);
 void strand_adopt(struct worker *worker, struct fk_frame *frame);
 
 /* Sees to it that the worker has an empty stack to run on. False if the arena is full. */
-bool strand_own_stack(struct worker *worker, struct fk_frame *parent);
+bool strand_own_stack(struct worker *worker);
+
+/* In a signal handler on the worker's thread: makes the work public that stands behind the leaf it
+ * runs. */
+void strand_expose(struct worker *worker);
 
 #endif

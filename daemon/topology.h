@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* daemon/topology.h - which CPU each worker is pinned to */
+/* daemon/topology.h - which CPU each worker is pinned to, its group, and who is near to whom */
 #ifndef DAEMON_TOPOLOGY_H
 #define DAEMON_TOPOLOGY_H
 
@@ -8,25 +8,30 @@
 
 struct hwloc_bitmap_s;
 struct topology;
+struct victims;
 
 #define TOPOLOGY_NONE UINT32_MAX
 
 struct topology_place {
-	uint32_t cpu;  /* os index */
-	uint32_t core; /* os index, or that of the CPU where the machine tells no cores */
-	uint32_t node; /* os index of its NUMA node, TOPOLOGY_NONE if there is none */
+	uint32_t cpu;	/* os index */
+	uint32_t core;	/* os index, or that of the CPU where the machine tells no cores */
+	uint32_t node;	/* os index of its NUMA node, TOPOLOGY_NONE if there is none */
+	uint32_t group; /* from 0 on, one for each node that has a worker */
 };
 
 /*
  * Looks at the machine and chooses a CPU for each worker.
- * synthetic: NULL for this machine, else a description such as "numa:2 core:4 pu:2".
- * cpus: the CPUs to use, one worker each, NULL for one worker on each core that this process may
- * use. workers: how many; 0 for as many as that gives; more are wrapped round over the CPUs.
+ * description: NULL for this machine, else one that is not here: hwloc's synthetic form, such as
+ * "numa:2 core:4 pu:2", or "xml:FILE" for a file as lstopo writes it. cpus: the CPUs to use, one
+ * worker each, NULL for one worker on each core that this process may use. workers: how many; 0 for
+ * as many as that gives; more are wrapped round over the CPUs. At most LIMIT_WORKERS on this
+ * machine (as many of the cores are used if there are more), VICTIMS_MAX on one that is described.
  * error: gets one line that says what to do, on failure; may be NULL if error_size is 0.
- * Returns 0, or -EINVAL (no such CPU, or it may not be used; too many workers), -ENOMEM, -EIO
- * (hwloc could not make it out). To be given back to topology_free().
+ * Returns 0, or -EINVAL (no such CPU, or it may not be used; too many workers; not a description),
+ * -ENOENT or another error of opening FILE, -ENOMEM, -EIO (hwloc could not make it out). To be
+ * given back to topology_free().
  */
-int topology_new(const char *synthetic, uint32_t workers, const struct hwloc_bitmap_s *cpus,
+int topology_new(const char *description, uint32_t workers, const struct hwloc_bitmap_s *cpus,
 		 char *error, size_t error_size, struct topology **ret_topology);
 void topology_free(struct topology *topology);
 
@@ -35,10 +40,42 @@ uint32_t topology_n_workers(const struct topology *topology);
 /* Where a worker belongs; worker is wrapped round if it is more than there are. */
 const struct topology_place *topology_place(const struct topology *topology, uint32_t worker);
 
+/* How many groups: NUMA nodes that have a worker; 1 at least. */
+uint32_t topology_n_groups(const struct topology *topology);
+/*
+ * The node that a group's memory comes from (os index): its own, or the nearest one that has memory
+ * where that has none. TOPOLOGY_NONE if there is nothing to choose.
+ */
+uint32_t topology_memory(const struct topology *topology, uint32_t group);
+/* The workers of a group, in ascending order, and how many they are: 1 at least. */
+const uint32_t *topology_members(const struct topology *topology, uint32_t group, uint32_t *ret_n);
+
+/*
+ * How far apart two different workers are: 1 for the nearest there can be, symmetric. In a group:
+ * the levels of the machine up to what both have in common, of which those that bring no further
+ * worker's CPU together do not count, and at least 1. Between groups: beyond every distance in a
+ * group, ordered by the machine's distances between nodes where it tells them, then by levels.
+ */
+uint32_t topology_distance(const struct topology *topology, uint32_t i, uint32_t j);
+
+/* Tables of victims for these workers (victims_new()). Returns 0 or a negative errno. */
+int topology_victims(const struct topology *topology, struct victims **ret_victims);
+
 /*
  * Pins the calling thread to a worker's CPU. Nothing happens on a synthetic topology.
  * Returns 0 or a negative errno.
  */
 int topology_bind(const struct topology *topology, uint32_t worker);
+
+/*
+ * Asks for the pages of [addr, addr + size) to come from the node of a worker, or of a group, from
+ * their first touch on: from the nearest node that has memory, if its own has none, and from
+ * another one if that is full. addr: at a page's beginning. Nothing happens on a topology that is
+ * not this machine's, or that has one node, or where the group has none.
+ * Returns 0 or a negative errno (of mbind(2): -EPERM where a container forbids it).
+ */
+int topology_bind_memory(const struct topology *topology, uint32_t worker, void *addr, size_t size);
+int topology_bind_group_memory(const struct topology *topology, uint32_t group, void *addr,
+			       size_t size);
 
 #endif

@@ -5,33 +5,41 @@
  * WHO CALLS IT, ON WHICH THREAD
  *   Workers; worker_wake_one() any thread of the pool.
  *
- * THE CENSUS, AND THE LAZY INVARIANT
- *   pool->census is one word { busy:32, looking:32 }; all others sleep. Every change is one
- *   read-modify-write, so that the counts that a change was based on are those it changed.
- *   L1. While a worker is busy with work that forks, some worker is looking, or all are busy.
- *	look -> sleep   only while another one looks, or nobody is busy; otherwise it only naps: a
- *			sleep of at most WORKER_NAP, which keeps it counted as looking.
- *	look -> busy    if nobody looks any more and some sleep, it has the duty to wake one. A job
- *			that never forks has nothing to steal, so the duty is done at its first
- *			fork, through the attention that every fork looks at; if more jobs are
- *			queued, it is done at once.
- *	sleep -> look   whoever woke it, or its own timeout.
- *	busy -> look    keeps it.
- *	busy -> busy    with the next queued job: the same duty as look -> busy.
- *   L2. No queued job is forgotten: wake.h. After turning busy, the one that leaves nobody looking
- *	looks at rings and root deques, and wakes a sleeper or the dispatcher if there is something.
+ * WHO IS AWAKE
+ *   lazy.h has the census, the invariant L1 to L6 and the steps; spin.h how long a thief spins.
+ *   This file makes the steps together with the words on the board (wake.h):
+ *	busy -> look	word LOOKING, step
+ *	look -> busy	step, word BUSY and full fence, then the charge: at once, or as duty at the
+ *			first fork, through the attention that every fork looks at
+ *	look -> sleep	word SLEEPING and full fence, step, then what lazy.h, L6 says about jobs; if
+ *			the step is refused it naps for POLICY_NAP, counted as looking
+ *	sleep -> look	who wakes a worker makes the step, then changes its word and wakes it; a
+ *			client wakes it by the word alone, and it makes the step itself
+ *   With the scheduler set to busy nobody sleeps: whoever looks in vain yields, and looks again.
+ *
+ * WHAT IT COSTS (tests/bench/bench_lazy.c)
+ *   To wake somebody: the censuses of the cells up to the one that has somebody, the own one first;
+ *   a step, and the system call. To go to sleep: a step, and a look at the own root deque. Neither
+ *   grows with tenants or workers. The last looker of a cell reads the summary words of all tenants
+ *   too, when it sleeps, naps, or turns busy, because clients can write nowhere else; a search
+ *   reads those of INTAKE_GLANCE tenants at a time.
  *
  * ASKING
  *   A thief that finds a busy victim with nothing public lowers the victim's limit, and the victim
  *   makes up to D entries public at its next fork. Being asked costs the victim its C stack, so a
  *   thief whose stolen strands turn out short waits longer between requests (ask_wait), up to
- *   WORKER_ASK_MAX.
+ *   POLICY_ASK_MAX.
+ *   A victim that is in a long leaf comes to no fork. If it has not answered POLICY_PRESS_MIN after
+ *   it was asked, a thief sends it WORKER_SIGNAL, and the handler makes the work behind the leaf
+ *   public (strand_expose()). While there is none, signals go out at intervals that double up to
+ *   POLICY_PRESS_MAX: that, and the time until a thief looks, is how long work stays hidden.
  */
 #include "daemon/worker.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -39,17 +47,12 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "daemon/policy.h"
 #include "daemon/pool.h"
 #include "daemon/strand.h"
+#include "daemon/victims.h"
 #include "shm/futex.h"
 #include "shm/wake.h"
-
-#define WORKER_NAP	 (100 * NSEC_PER_USEC)
-#define WORKER_ASK_MAX	 (20 * NSEC_PER_USEC)
-#define WORKER_ASK_SHORT (2 * NSEC_PER_USEC)
-
-#define CENSUS_BUSY    (UINT64_C(1) << 32)
-#define CENSUS_LOOKING UINT64_C(1)
 
 static __thread struct worker *self;
 
@@ -69,107 +72,230 @@ void worker_init(struct worker *w, struct pool *pool, uint32_t index,
 	w->pool = pool;
 	w->index = index;
 	w->job = WORKER_NO_JOB;
-	w->cache.arena = &pool->stacks;
-	w->random = UINT64_C(0x9e3779b97f4a7c15) * (index + 1);
+	w->random = UINT64_C(0x9e3779b97f4a7c15) * (index + 1 + (uint64_t)pool->shaken * 256);
 	w->board = &pool->board->workers[index];
 	w->counters = &pool->board->counters[index];
 	w->ledger = &pool->arena->workers[index];
 	w->fk.bottom = w->fk.floor = frame_entries;
+	w->moved = frame_entries;
+	inbox_init(&w->inbox);
+	w->fk.end = frame_entries + n_frame_entries;
+	atomic_store_explicit(&w->press_wait, POLICY_PRESS_MIN, memory_order_relaxed);
+	w->stack_limit = 1; /* nobody asks, and no frame fits: there is no stack yet */
 	atomic_store_explicit(&w->fk.limit, worker_limit(w), memory_order_relaxed);
 	worker_set_job(w, WORKER_NO_JOB);
-	/* A worker starts busy, with nothing: its first look makes it looking. */
+	spin_init(&w->spin);
+	/* A worker starts busy, with nothing, as in lazy_init(): its first look makes it looking. */
 	atomic_store_explicit(&w->board->wake, WAKE_BUSY, memory_order_relaxed);
-	atomic_fetch_add_explicit(&pool->census, CENSUS_BUSY, memory_order_relaxed);
+}
+
+void worker_fini(struct worker *w)
+{
+	free(w->forced);
+	inbox_fini(&w->inbox);
+}
+
+uint64_t worker_random(struct worker *w)
+{
+	/* xorshift64 (Marsaglia, 2003). */
+	w->random ^= w->random << 13;
+	w->random ^= w->random >> 7;
+	w->random ^= w->random << 17;
+	return w->random;
 }
 
 uintptr_t worker_limit(struct worker *w)
 {
-	/* A fork at the last place asks, and is called instead (fk_rt_publish()). */
-	return w->pool->force_steals ? 0 : (uintptr_t)(w->frames.entries + w->frames.capacity - 1);
+	uint64_t random;
+
+	if (w->pool->force_steals)
+		return 0;
+	if (!w->pool->shaken)
+		return w->stack_limit;
+	/* The next frame that gets so far leaves the fast path, or the next fork does. */
+	random = worker_random(w) >> 32;
+	return random % 4 ? min(w->stack_limit, (uintptr_t)w->fk.sp + random / 4 % WORKER_SHAKE)
+			  : 0;
 }
 
 void worker_set_job(struct worker *w, uint32_t job)
 {
+	/* A job that has ended closed the account itself (root.c). */
+	if (account_row(&w->account) != job)
+		intake_account(w, job, false, clock_ns());
 	w->job = job;
 	atomic_store_explicit(&w->ledger->job, job, memory_order_relaxed);
 }
 
-static uint32_t census_looking(uint64_t census)
+static struct lazy_cell *worker_cell(struct worker *w)
 {
-	return (uint32_t)census;
+	return lazy_cell_of(&w->pool->lazy, w->index);
 }
 
-static uint32_t census_busy(uint64_t census)
+/* ------------------------------------------------------------------------ waking */
+
+/* The rest of a wake: the worker was taken out of the census, or naps. */
+static void worker_rouse(struct pool *pool, uint32_t index, struct worker *waker)
 {
-	return (uint32_t)(census >> 32);
+	_Atomic uint32_t *word = &pool->workers[index].board->wake;
+	uint32_t value = wake_load(word);
+
+	if (wake_state(value) != WAKE_SLEEPING || !pool_wake_word(word, value) || !waker)
+		return;
+	COUNT(waker, wakes);
+	if (pool->workers[index].group != waker->group)
+		COUNT(waker, wakes_far);
+}
+
+/* A charge, which ends with the wake of this thief. */
+static void worker_settle(struct worker *w, uint32_t thief)
+{
+	if (thief != LAZY_NOBODY)
+		worker_rouse(w->pool, thief, w);
+	lazy_mark(&w->pool->lazy, LAZY_SETTLED, w->index);
+}
+
+/* Wakes a thief where a cell needs one, the own cell first. */
+static void worker_serve(struct worker *w)
+{
+	worker_settle(w, lazy_pick(&w->pool->lazy, w->index));
+}
+
+/* Was woken, and passes on what it may have been woken for. */
+static void worker_pass(struct worker *w)
+{
+	worker_settle(w, lazy_pass(&w->pool->lazy, w->index));
+}
+
+/* Sees to it that somebody in this cell looks. False: all are busy. After a full fence. */
+static bool worker_wake_in(struct pool *pool, struct lazy_cell *cell, uint32_t place,
+			   struct worker *waker)
+{
+	uint32_t thief;
+
+	if (lazy_spins(cell))
+		return true;
+	thief = lazy_napper(&pool->lazy, cell, place);
+	if (thief == LAZY_NOBODY)
+		thief = lazy_wake(&pool->lazy, cell, place);
+	if (thief == LAZY_NOBODY)
+		return false;
+	worker_rouse(pool, thief, waker);
+	return true;
+}
+
+static bool worker_wake_any(struct pool *pool)
+{
+	struct lazy *l = &pool->lazy;
+	/* Relaxed: only spreads them. */
+	uint32_t turn = atomic_fetch_add_explicit(&pool->wake_turn, 1, memory_order_relaxed);
+
+	for (uint32_t c = 0; c < l->n_cells; c++)
+		if (lazy_spins(&l->cells[c]))
+			return true;
+	for (uint32_t c = 0; c < l->n_cells; c++)
+		if (worker_wake_in(pool, &l->cells[(turn + c) % l->n_cells], 0, NULL))
+			return true;
+	return false;
 }
 
 bool worker_wake_one(struct pool *pool, struct worker *waker)
 {
-	uint32_t start = waker ? waker->index + 1 : 0;
+	struct lazy *l = &pool->lazy;
+	struct lazy_cell *own;
+	bool found;
 
-	for (uint32_t i = 0; i < pool->n_workers; i++) {
-		_Atomic uint32_t *word = &pool->workers[(start + i) % pool->n_workers].board->wake;
-		uint32_t value = wake_load(word);
+	/* ORDER lazy/naps [L6]: full, what there is to do comes before the look at the censuses.
+	 * Pairs with the fences of those who leave. */
+	wake_published();
+	if (!waker)
+		return worker_wake_any(pool);
+	own = worker_cell(waker);
+	found = worker_wake_in(pool, own, l->seats[waker->index].bit, waker);
+	for (uint32_t i = 0; !found && i + 1 < l->n_cells; i++)
+		found = worker_wake_in(pool, &l->cells[own->near[i]], 0, waker);
+	worker_serve(waker);
+	return found;
+}
 
-		if (wake_state(value) == WAKE_LOOKING)
-			return true;
-		if (wake_state(value) == WAKE_SLEEPING && pool_wake_word(word, value)) {
-			if (waker)
-				COUNT(waker, wakes);
-			return true;
-		}
-	}
-	return false;
+void worker_wake(struct pool *pool, uint32_t index, struct worker *waker)
+{
+	/* ORDER lazy/naps [L6]: full, as in worker_wake_one(). */
+	wake_published();
+	if (wake_state(wake_load(&pool->workers[index].board->wake)) != WAKE_SLEEPING)
+		return;
+	(void)lazy_take(&pool->lazy, index);
+	worker_rouse(pool, index, waker);
+}
+
+/* ------------------------------------------------------------------------ jobs that wait */
+
+void worker_mark_roots(struct worker *w)
+{
+	/* ORDER roots/mark [S2]: acq_rel, the jobs are in the deque before the bit, and who clears
+	 * it afterwards sees them. Pairs with worker_clear_roots(). */
+	atomic_fetch_or_explicit(&w->pool->root_words[w->index / 64], UINT64_C(1) << w->index % 64,
+				 memory_order_acq_rel);
+}
+
+/* A root deque looked empty: first the bit, then once more, as in tenant.h. */
+static void worker_clear_roots(struct worker *from)
+{
+	/* ORDER roots/mark [S2]: acq_rel, pairs with worker_mark_roots(). */
+	atomic_fetch_and_explicit(&from->pool->root_words[from->index / 64],
+				  ~(UINT64_C(1) << from->index % 64), memory_order_acq_rel);
+	if (deque_size(&from->roots))
+		worker_mark_roots(from);
+}
+
+static bool worker_roots_pending(struct pool *pool)
+{
+	uint64_t any = 0;
+
+	/* Relaxed: the caller's fence. */
+	for (uint32_t i = 0; i * 64 < pool->n_workers; i++)
+		any |= atomic_load_explicit(&pool->root_words[i], memory_order_relaxed);
+	return any;
 }
 
 bool worker_jobs_pending(struct pool *pool)
 {
-	if (intake_pending(pool))
-		return true;
-	for (uint32_t i = 0; i < pool->n_workers; i++)
-		if (deque_size(&pool->workers[i].roots))
-			return true;
-	return false;
+	return worker_roots_pending(pool) || intake_pending(pool);
 }
 
-/* Any work at all that a thief could take without asking. */
-static bool worker_work_pending(struct pool *pool)
-{
-	if (worker_jobs_pending(pool))
-		return true;
-	for (uint32_t i = 0; i < pool->n_workers; i++)
-		if (deque_size(&pool->workers[i].frames))
-			return true;
-	return false;
-}
+/* ------------------------------------------------------------------------ steps */
 
-/* Nobody looks, and some sleep: whoever goes on being busy wakes one at its first fork. */
-static void worker_take_duty(struct worker *w, uint64_t census)
+/* The charge of who turned busy, or went on to another job. */
+static void worker_charge(struct worker *w)
 {
-	if (census_looking(census) > 0 || census_busy(census) >= w->pool->n_workers)
+	struct lazy *l = &w->pool->lazy;
+
+	switch (lazy_charge(l, w->index)) {
+	case LAZY_FREE:
+		lazy_mark(l, LAZY_SETTLED, w->index);
 		return;
-	w->duty = true;
-	worker_ask(w);
+	case LAZY_NOW:
+		worker_serve(w);
+		return;
+	case LAZY_AT_FORK:
+		w->duty = true;
+		lazy_mark(l, LAZY_DEFERRED, w->index);
+		worker_ask(w);
+		return;
+	}
 }
 
-/* look -> busy: L1, L2. */
+/* look -> busy. */
 static void worker_turn_busy(struct worker *w)
 {
 	struct pool *pool = w->pool;
-	uint64_t census;
 
+	lazy_turn_busy(&pool->lazy, w->index);
+	/* ORDER lazy/active [L4]: the fence in it, between the step and the looks at what the
+	 * others did: pairs with lazy_sleep(). */
 	wake_busy(&w->board->wake);
-	/* ORDER census [C1]: acq_rel, so that a later change sees what earlier ones were made
-	 * after: who leaves nobody looking has seen what the others saw. Pairs with itself. */
-	census = atomic_fetch_add_explicit(&pool->census, CENSUS_BUSY - CENSUS_LOOKING,
-					   memory_order_acq_rel) +
-		 CENSUS_BUSY - CENSUS_LOOKING;
-	if (census_looking(census) > 0)
-		return;
-	/* This one's batch may hold more; others' duty is seen to by those who look. */
-	if (!worker_jobs_pending(pool))
-		worker_take_duty(w, census);
+	if (lazy_spins(worker_cell(w)) || !worker_jobs_pending(pool))
+		worker_charge(w);
 	else if (!worker_wake_one(pool, w))
 		pool_wake_dispatcher(pool);
 }
@@ -182,40 +308,70 @@ static void worker_turn_looking(struct worker *w)
 		w->duty = false;
 		worker_take_request(w);
 	}
-	/* ORDER census [C1]: acq_rel, pairs with itself. */
-	atomic_fetch_add_explicit(&w->pool->census, CENSUS_LOOKING - CENSUS_BUSY,
-				  memory_order_acq_rel);
+	lazy_turn_looking(&w->pool->lazy, w->index);
 }
 
-static uint64_t worker_random(struct worker *w)
+/*
+ * Sleeps, or naps if L1 wants it awake. Returns after something may have changed; false: after a
+ * nap. What it has to look at itself, before: its own root deque, and all jobs if nobody else does.
+ */
+static bool worker_rest(struct worker *w)
 {
-	/* xorshift64 (Marsaglia, 2003). */
-	w->random ^= w->random << 13;
-	w->random ^= w->random >> 7;
-	w->random ^= w->random << 17;
-	return w->random;
+	struct pool *pool = w->pool;
+	struct lazy *l = &pool->lazy;
+	uint32_t value = wake_prepare(&w->board->wake);
+	enum lazy_rest rest = lazy_sleep(l, w->index);
+	bool sleeps = rest == LAZY_SLEEPS;
+	bool jobs;
+
+	if (rest == LAZY_NAPS_CHARGED)
+		worker_pass(w);
+	if (!sleeps)
+		lazy_nap(l, w->index);
+	jobs = deque_size(&w->roots) || inbox_any(&w->inbox) ||
+	       ((!sleeps || !lazy_spins(worker_cell(w))) && worker_jobs_pending(pool));
+	/* ORDER pool/settings [P1]: both after the full fence of wake_prepare(): who changes them
+	 * wakes all that sleep after a full fence. Pairs with pool_wake_all(). */
+	if (!jobs && pool_is_lazy(pool) && atomic_load(&pool->stop) != POOL_ENDING) {
+		if (sleeps)
+			COUNT(w, sleeps);
+		else
+			COUNT(w, naps);
+		futex_wait(&w->board->wake, value, sleeps ? 0 : clock_ns() + POLICY_NAP);
+	}
+	wake_store(&w->board->wake, WAKE_LOOKING);
+	if (!sleeps)
+		lazy_nap_over(l, w->index);
+	else if (!lazy_rouse(l, w->index))
+		worker_pass(w);
+	return sleeps;
 }
 
-/* Takes the oldest job of a root deque; the worker's own or a victim's. */
+/* ------------------------------------------------------------------------ finding work */
+
+/* Takes the oldest job of a root deque: the worker's own, or a victim's, and half of the others
+ * with it, for its own is empty then. */
 static bool worker_take_root(struct worker *w, struct worker *from, uint32_t *ret_row)
 {
+	enum deque_status status;
 	uint64_t row, n;
 
 	if (!deque_size(&from->roots))
 		return false;
-	for (;;) {
-		switch (deque_steal(&from->roots, &row, 1, &n)) {
-		case DEQUE_STOLEN:
-			if (from != w)
-				COUNT(w, root_steals);
-			*ret_row = (uint32_t)row;
-			return true;
-		case DEQUE_EMPTY:
+	if (from != w) {
+		if (!intake_steal(w, from, ret_row))
 			return false;
-		case DEQUE_RACE:
-			break;
-		}
+	} else {
+		do
+			status = deque_steal(&w->roots, &row, 1, &n);
+		while (status == DEQUE_RACE);
+		if (status == DEQUE_EMPTY)
+			return false;
+		*ret_row = (uint32_t)row;
 	}
+	if (!deque_size(&from->roots))
+		worker_clear_roots(from);
+	return true;
 }
 
 /* Takes the oldest continuation of a victim. */
@@ -228,55 +384,125 @@ static bool worker_steal(struct worker *w, struct worker *victim)
 	    deque_steal(&victim->frames, &word, 1, &n) != DEQUE_STOLEN)
 		return false;
 	COUNT(w, steals);
-	if (deque_size(&victim->frames) < WORKER_PUBLIC / 2)
+	switch (victims_level(w->pool->victims, w->index, victim->index)) {
+	case 0:
+		break;
+	case 1:
+		COUNT(w, steals_far);
+		break;
+	default:
+		COUNT(w, steals_farther);
+	}
+	if (policy_ask_more(deque_size(&victim->frames), WORKER_PUBLIC))
 		worker_ask(victim);
 	w->next = (struct fk_frame *)(uintptr_t)word;
 	strand_adopt(w, w->next);
 	return true;
 }
 
-static void worker_ask_victim(struct worker *w, struct worker *victim)
+static void worker_ask_victim(struct worker *w, struct worker *victim, uint64_t now)
 {
+	uint64_t wait = atomic_load_explicit(&victim->press_wait, memory_order_relaxed);
+	uint64_t at = atomic_load_explicit(&victim->press_at, memory_order_relaxed);
+	uint32_t tid = atomic_load_explicit(&victim->board->tid, memory_order_relaxed);
+
 	if (wake_state(wake_load(&victim->board->wake)) != WAKE_BUSY)
 		return;
-	if (!atomic_load_explicit(&victim->fk.limit, memory_order_relaxed))
+	/* Relaxed, all of these: hints; a signal too many or too late does no harm. */
+	if (atomic_load_explicit(&victim->fk.limit, memory_order_relaxed)) {
+		atomic_store_explicit(&victim->press_at, now + wait, memory_order_relaxed);
+		COUNT(w, asks);
+		worker_ask(victim);
 		return;
-	COUNT(w, asks);
-	worker_ask(victim);
+	}
+	if (now < at || !tid ||
+	    !atomic_compare_exchange_strong_explicit(&victim->press_at, &at, now + 2 * wait,
+						     memory_order_relaxed, memory_order_relaxed))
+		return;
+	atomic_store_explicit(&victim->press_wait, min(2 * wait, POLICY_PRESS_MAX),
+			      memory_order_relaxed);
+	COUNT(w, presses);
+	tgkill(getpid(), (pid_t)tid, WORKER_SIGNAL);
 }
 
-/* One look at everything. */
-static bool worker_look(struct worker *w, bool ask, enum worker_found *ret_found, uint32_t *ret_row)
+/* A queued job: one's own, then from the rings, then another worker's. */
+static bool worker_look_for_job(struct worker *w, uint32_t *ret_row)
 {
 	struct pool *pool = w->pool;
-	uint32_t n = pool->n_workers;
 
-	*ret_found = WORKER_ROOT;
 	if (worker_take_root(w, w, ret_row))
 		return true;
-	if (intake_pending(pool) && intake_drain(w) && worker_take_root(w, w, ret_row))
+	if (intake_glance(pool, &w->glance) && intake_drain(w) && worker_take_root(w, w, ret_row))
 		return true;
-	if (n < 2)
-		return false;
-	uint32_t start = (uint32_t)(worker_random(w) >> 32) % n;
+	for (uint32_t i = 0; i * 64 < pool->n_workers; i++) {
+		/* Relaxed: a hint; deque_steal() acquires. */
+		uint64_t bits = atomic_load_explicit(&pool->root_words[i], memory_order_relaxed);
 
-	for (uint32_t i = 0; i < n; i++) {
-		struct worker *victim = &pool->workers[(start + i) % n];
+		for (; bits; bits &= bits - 1) {
+			uint32_t from = 64 * i + (uint32_t)__builtin_ctzll(bits);
 
-		if (victim == w)
-			continue;
-		if (worker_take_root(w, victim, ret_row))
-			return true;
-		if (worker_steal(w, victim)) {
-			*ret_found = WORKER_FRAME;
-			return true;
+			if (worker_take_root(w, &pool->workers[from], ret_row))
+				return true;
+			worker_clear_roots(&pool->workers[from]);
 		}
 	}
-	if (ask)
-		for (uint32_t i = 0; i < n; i++)
-			if (&pool->workers[(start + i) % n] != w)
-				worker_ask_victim(w, &pool->workers[(start + i) % n]);
 	return false;
+}
+
+void worker_send(struct worker *w, struct worker *to, struct inbox_item item)
+{
+	if (inbox_push(&to->inbox, item) < 0)
+		abort(); /* no memory for a pointer */
+	worker_wake(to->pool, to->index, w);
+	worker_ask(to);
+}
+
+/* Takes what was sent to this worker in particular. */
+static bool worker_take_mail(struct worker *w, enum worker_found *ret_found, uint32_t *ret_row)
+{
+	struct inbox_item item;
+
+	if (!inbox_any(&w->inbox) || !strand_own_stack(w) || !inbox_pop(&w->inbox, &item))
+		return false;
+	if (!item.frame) {
+		*ret_found = WORKER_ROOT;
+		*ret_row = item.row;
+		return true;
+	}
+	*ret_found = WORKER_FRAME;
+	w->next = item.frame;
+	strand_adopt(w, item.frame);
+	return true;
+}
+
+/* One look at everything; victims by their table. */
+static bool worker_look(struct worker *w, bool ask, uint64_t now, enum worker_found *ret_found,
+			uint32_t *ret_row)
+{
+	struct pool *pool = w->pool;
+	uint32_t tries = min(pool->n_workers - 1, POLICY_TRIES);
+	struct worker *victims[POLICY_TRIES];
+
+	if (worker_take_mail(w, ret_found, ret_row))
+		return true;
+	/* A running job's turn, if there is something of it to take (fair.c). */
+	bool behind = fair_behind(&pool->intake.fair);
+
+	*ret_found = WORKER_ROOT;
+	if (!behind && worker_look_for_job(w, ret_row))
+		return true;
+	*ret_found = WORKER_FRAME;
+	for (uint32_t i = 0; i < tries; i++) {
+		uint32_t victim = victims_pick(pool->victims, w->index, worker_random(w));
+
+		victims[i] = &pool->workers[victim];
+		if (worker_steal(w, victims[i]))
+			return true;
+	}
+	for (uint32_t i = 0; ask && i < tries; i++)
+		worker_ask_victim(w, victims[i], now);
+	*ret_found = WORKER_ROOT;
+	return behind && worker_look_for_job(w, ret_row);
 }
 
 /*
@@ -291,49 +517,13 @@ static bool worker_next_root(struct worker *w, uint32_t *ret_row)
 	if (!worker_take_root(w, w, ret_row)) {
 		if (!intake_pending(pool) || !intake_drain(w) || !worker_take_root(w, w, ret_row))
 			return false;
-		if (deque_size(&w->roots))
-			worker_wake_one(pool, w);
+		if ((deque_size(&w->roots) || fair_queued(&pool->intake.fair)) &&
+		    !worker_wake_one(pool, w))
+			pool_wake_dispatcher(pool);
 	}
-	/* ORDER census [C1]: acquire, pairs with worker_sleep(): who is not counted any more is
-	 * seen SLEEPING. */
-	worker_take_duty(w, atomic_load_explicit(&pool->census, memory_order_acquire));
+	worker_charge(w);
 	w->stolen_at = 0;
 	return true;
-}
-
-/* Sleeps, or naps if L1 wants somebody to look. Returns after something may have changed. */
-static void worker_sleep(struct worker *w)
-{
-	struct pool *pool = w->pool;
-	bool busy_pool = pool->options->scheduler == OPTIONS_SCHEDULER_BUSY;
-	uint64_t census = atomic_load_explicit(&pool->census, memory_order_relaxed);
-	bool nap = true;
-
-	if (busy_pool) {
-		sched_yield();
-		return;
-	}
-	/* The word first: who sees the census without this worker sees it SLEEPING, and wakes it. */
-	uint32_t value = wake_prepare(&w->board->wake);
-
-	while (census_looking(census) > 1 || !census_busy(census)) {
-		/* ORDER census [C1]: acq_rel, pairs with itself. */
-		if (atomic_compare_exchange_weak_explicit(
-			    &pool->census, &census, census - CENSUS_LOOKING, memory_order_acq_rel,
-			    memory_order_relaxed)) {
-			nap = false;
-			break;
-		}
-	}
-	if (!worker_work_pending(pool) && atomic_load(&pool->stop) != POOL_ENDING) {
-		if (!nap)
-			COUNT(w, sleeps);
-		futex_wait(&w->board->wake, value, nap ? clock_ns() + WORKER_NAP : 0);
-	}
-	wake_store(&w->board->wake, WAKE_LOOKING);
-	if (!nap)
-		/* ORDER census [C1]: acq_rel, pairs with itself. */
-		atomic_fetch_add_explicit(&pool->census, CENSUS_LOOKING, memory_order_acq_rel);
 }
 
 /* Learns from how long the strand before this look was. */
@@ -341,24 +531,36 @@ static void worker_learn(struct worker *w, uint64_t now)
 {
 	if (!w->stolen_at)
 		return;
-	if (now - w->stolen_at < WORKER_ASK_SHORT)
-		w->ask_wait = min(w->ask_wait * 2 + 500, WORKER_ASK_MAX);
-	else
-		w->ask_wait /= 2;
+	w->ask_wait = policy_ask_wait(w->ask_wait, now - w->stolen_at);
 	w->stolen_at = 0;
+}
+
+/* A search has ended, before the worker slept or not. */
+static void worker_learn_spin(struct worker *w, bool slept, uint64_t searched)
+{
+	spin_learn(&w->spin, searched, pool_spin(w->pool));
+	if (slept)
+		COUNT(w, spins_missed);
+	else
+		COUNT(w, spins_rewarded);
 }
 
 enum worker_found worker_find(struct worker *w, uint32_t *ret_row)
 {
 	struct pool *pool = w->pool;
 	enum worker_found found;
-	uint64_t since, asked;
+	uint64_t began, since, asked, limit;
 	uint32_t looks = 0;
+	bool slept = false;
 
+	if (worker_take_mail(w, &found, ret_row))
+		return found;
+	/* All of the batch that a frame was set aside for, and more until it is that one's turn. */
 	if (w->root_first) {
-		w->root_first = false;
-		if (strand_own_stack(w, NULL) && worker_take_root(w, w, ret_row))
+		if (strand_own_stack(w) && (deque_size(&w->roots) || intake_again(w)) &&
+		    worker_take_root(w, w, ret_row))
 			return WORKER_ROOT;
+		w->root_first = false;
 	}
 	w->next = strand_pop_own(w);
 	if (!w->next)
@@ -368,18 +570,21 @@ enum worker_found worker_find(struct worker *w, uint32_t *ret_row)
 		return WORKER_FRAME;
 	}
 	worker_set_job(w, WORKER_NO_JOB);
-	if (strand_own_stack(w, NULL) && worker_next_root(w, ret_row))
+	if ((!fair_behind(&pool->intake.fair) || deque_size(&w->roots)) && strand_own_stack(w) &&
+	    worker_next_root(w, ret_row))
 		return WORKER_ROOT;
 	worker_turn_looking(w);
-	since = asked = clock_ns();
+	began = since = asked = clock_ns();
+	limit = spin_limit(&w->spin, pool_spin(pool));
 	worker_learn(w, since);
 	for (;;) {
 		uint64_t now = clock_ns();
 		bool ask = now - asked >= w->ask_wait;
 
 		/* Who takes work needs a stack to run it on. */
-		if (strand_own_stack(w, NULL) && worker_look(w, ask, &found, ret_row)) {
+		if (strand_own_stack(w) && worker_look(w, ask, now, &found, ret_row)) {
 			worker_turn_busy(w);
+			worker_learn_spin(w, slept, now - began);
 			w->stolen_at = found == WORKER_FRAME ? now : 0;
 			return found;
 		}
@@ -387,16 +592,38 @@ enum worker_found worker_find(struct worker *w, uint32_t *ret_row)
 			return WORKER_STOP;
 		if (ask)
 			asked = now;
-		if (now - since > pool->options->spin) {
-			worker_sleep(w);
-			since = clock_ns();
+		if (now - since <= limit) {
+			if (++looks % 16 == 0)
+				fence_pause();
+		} else if (!pool_is_lazy(pool)) {
+			sched_yield();
+		} else {
+			slept = true;
 			/* A nap is no reason to spin again for long. */
-			if (census_busy(atomic_load_explicit(&pool->census, memory_order_relaxed)))
-				since -= pool->options->spin / 2;
-		} else if (++looks % 16 == 0) {
-			fence_pause();
+			limit = worker_rest(w) ? spin_limit(&w->spin, pool_spin(pool))
+					       : spin_least(pool_spin(pool));
+			since = clock_ns();
 		}
 	}
+}
+
+/* Runs on a worker's thread, between any two instructions of a task or of the runtime. */
+static void worker_pressed(int signo)
+{
+	struct worker *w = worker_self();
+	int saved = errno;
+
+	(void)signo;
+	if (w)
+		strand_expose(w);
+	errno = saved;
+}
+
+void worker_catch_signal(void)
+{
+	struct sigaction action = { .sa_handler = worker_pressed, .sa_flags = SA_RESTART };
+
+	sigaction(WORKER_SIGNAL, &action, NULL);
 }
 
 void *worker_main(void *arg)

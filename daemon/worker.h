@@ -10,20 +10,28 @@
 
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "common/util.h"
+#include "daemon/account.h"
 #include "daemon/deque.h"
+#include "daemon/inbox.h"
+#include "daemon/policy.h"
+#include "daemon/spin.h"
 #include "daemon/stack.h"
 #include "shm/board.h"
 #include "shm/ledger.h"
 
 struct pool;
 
-#define WORKER_PUBLIC	  8u  /* D: entries a request makes public */
-#define WORKER_ROOTS	  64u /* queued jobs that a worker holds at most */
+#define WORKER_PUBLIC	  POLICY_PUBLIC
+#define WORKER_ROOTS	  64u	 /* queued jobs that a worker holds at most */
+#define WORKER_SIGNAL	  SIGURG /* makes a worker expose the work behind a long leaf */
 #define WORKER_NO_JOB	  UINT32_MAX
+#define WORKER_LATE	  1024u /* children that are kept back at most, each with a stack */
+#define WORKER_SHAKE	  1024u /* bytes of frames in a pool that is shaken, until the next look */
 #define WORKER_STACK	  (2u << 20) /* bytes of a worker's C stack */
 #define WORKER_STACK_NEST (1u << 20) /* of these, for nested activations */
 
@@ -39,28 +47,46 @@ struct pool;
 #endif
 
 struct worker {
-	/* the owner writes; limit is lowered by anybody */
-	_Alignas(64) struct fk_worker fk;
+	/* the owner writes; limit is lowered by anybody; a page of its own, on its NUMA node */
+	_Alignas(4096) struct fk_worker fk;
 	/* see deque.h */
 	struct deque frames;
 	struct deque roots;
 	/* anybody writes: a job waits, set the current one aside; goes with fk.limit */
 	_Alignas(64) _Atomic uint32_t summoned;
+	/* anybody writes: when it gets the next signal, CLOCK_MONOTONIC, and how long after that
+	 * the one that follows, ns; see worker.c, ASKING */
+	_Atomic uint64_t press_at;
+	_Atomic uint64_t press_wait;
+	struct account account; /* the job that is charged for its time: account.h */
 	/* the owner's */
 	_Alignas(64) struct pool *pool;
-	struct fk_stack *stack; /* the one it runs on, NULL after it gave it to a frame */
-	struct fk_stack *top;	/* that one's top stacklet */
-	struct fk_frame *next;	/* to be run next by the loop */
+	struct fk_stack *stack;	 /* the one it runs on, NULL after it gave it to a frame */
+	struct fk_stack *top;	 /* that one's top stacklet */
+	struct fk_frame *next;	 /* to be run next by the loop */
+	struct fk_frame *unwind; /* the same, of a job that has failed */
+	struct fk_frame *base;	 /* see strand.c, O4 */
+	struct fk_entry *moved; /* entries below are others' jobs: of frames set aside, and older */
+	struct fk_frame nobody; /* of a child that got no frame */
+	struct inbox inbox;
+	uintptr_t stack_limit; /* of frames on the top stacklet */
+	uint64_t forks;	       /* of modules compiled with FK_COUNT_FORKS */
 	struct stack_cache cache;
 	struct fk_frame **forced; /* force_steals: what was taken off the own deque */
 	uint64_t n_forced;
 	uint64_t max_forced;
+	uint32_t n_late; /* children among them: pool->late_children */
 	uint32_t index;
-	uint32_t drains;   /* of the rings, so far */
-	uint32_t job;	   /* row of the job it runs, WORKER_NO_JOB for none */
-	bool root_first;   /* a frame was set aside for a root */
-	bool publish;	   /* make entries public at the next fork */
-	bool duty;	   /* wake a thief at the next fork */
+	uint32_t group;	    /* its NUMA node, as topology.h counts them */
+	uint32_t drains;    /* of the rings, so far */
+	uint32_t glance;    /* the tenant that a search looks at next */
+	uint32_t job;	    /* row of the job it runs, WORKER_NO_JOB for none */
+	uint64_t job_since; /* ns, CLOCK_MONOTONIC */
+	uint32_t aside;	    /* the job that was set aside last */
+	bool root_first;    /* a frame was set aside for a root */
+	bool publish;	    /* make entries public at the next fork */
+	bool duty;	    /* worker_wake_one() at the next fork: lazy.h, L1 */
+	struct spin spin;
 	uint64_t random;   /* xorshift64 */
 	uint64_t ask_wait; /* ns to wait between requests to a victim */
 	uint64_t stolen_at;
@@ -88,7 +114,8 @@ static inline struct worker *worker_of(struct fk_worker *w)
 		memory_order_relaxed)
 #define COUNT(worker, name) COUNT_ADD(worker, name, 1)
 
-/* The limit that asks for nothing: the end of the deque; none while every fork is to be stolen. */
+/* The limit that asks for nothing: the end of the stacklet; 0 while every fork is to be stolen, and
+ * somewhere before the end, or 0, in a pool that is shaken. Owner. */
 uintptr_t worker_limit(struct worker *worker);
 
 /* Raises a worker's attention: it comes to fk_rt_attend() at its next fork. Any thread. */
@@ -104,12 +131,23 @@ static inline void worker_take_request(struct worker *worker)
 {
 	/* ORDER attend [A1]: acquire, pairs with worker_ask(). */
 	atomic_exchange_explicit(&worker->fk.limit, worker_limit(worker), memory_order_acquire);
+	/* Relaxed: a hint for thieves. */
+	atomic_store_explicit(&worker->press_wait, POLICY_PRESS_MIN, memory_order_relaxed);
 }
+
+/* A number of its own: xorshift64. Owner. */
+uint64_t worker_random(struct worker *worker);
 
 /* Prepares a worker's memory. entries: for the two deques. Returns 0 or a negative errno. */
 void worker_init(struct worker *worker, struct pool *pool, uint32_t index,
 		 struct fk_entry *frame_entries, uint64_t n_frame_entries,
 		 struct fk_entry *root_entries);
+
+/* Frees what the worker has on the heap, after its thread has ended. */
+void worker_fini(struct worker *worker);
+
+/* Installs the handler of WORKER_SIGNAL, for the process. */
+void worker_catch_signal(void);
 
 /* The life of a worker's thread: looks for work and runs it until the pool stops. */
 void *worker_main(void *worker);
@@ -130,11 +168,24 @@ enum worker_found {
 /* Blocks until there is something to run. */
 enum worker_found worker_find(struct worker *worker, uint32_t *ret_row);
 
-/* True if a queued job waits, in a ring or in a root deque. */
+/* True if a queued job waits, in a ring or in a root deque. After a full fence: see wake.h. */
 bool worker_jobs_pending(struct pool *pool);
 
-/* Sees to it that a worker looks: wakes a sleeping one unless one looks already. False: all are
- * busy. */
-bool worker_wake_one(struct pool *pool, struct worker *self);
+/* Hands something to another worker in particular; any thread, worker is NULL if it is none. */
+void worker_send(struct worker *worker, struct worker *to, struct inbox_item item);
+
+/* Jobs were published on the worker's root deque; before worker_wake_one(). Owner. */
+void worker_mark_roots(struct worker *worker);
+
+/*
+ * Sees to it that a worker looks: wakes one that naps or sleeps, the nearest, unless one looks
+ * already. waker: the calling worker, whose charge this settles; NULL on other threads.
+ * False: all are busy.
+ */
+bool worker_wake_one(struct pool *pool, struct worker *waker);
+
+/* Wakes this very worker if it sleeps or naps. What it is to find was published before; it looks at
+ * its own root deque before each sleep. waker: as above. */
+void worker_wake(struct pool *pool, uint32_t index, struct worker *waker);
 
 #endif

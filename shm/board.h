@@ -37,11 +37,11 @@ struct board_manager {
 	_Atomic uint32_t pool_pid; /* 0 while there is none */
 	_Atomic uint32_t pool_generation;
 	uint32_t n_workers;
-	uint32_t max_jobs;    /* records per client at most */
-	uint32_t max_clients; /* connections at most */
-	uint32_t scheduler;   /* 0 lazy, 1 busy */
-	uint64_t heap_max;    /* bytes of one client's heap at most */
-	uint64_t started_ns;  /* CLOCK_MONOTONIC */
+	uint32_t max_jobs;	    /* records per client at most */
+	uint32_t max_clients;	    /* connections at most */
+	_Atomic uint32_t scheduler; /* 0 lazy, 1 busy */
+	uint64_t heap_max;	    /* bytes of one client's heap at most */
+	uint64_t started_ns;	    /* CLOCK_MONOTONIC */
 	_Atomic uint32_t clients;
 	_Atomic uint32_t tenants;
 	_Atomic uint64_t accepted;	/* connections so far */
@@ -92,7 +92,11 @@ struct board_client {
 	_Atomic uint64_t run_ns;	    /* from start to end, summed */
 	_Atomic uint64_t wait_ns;	    /* from drained to started, summed */
 	_Atomic uint64_t refused;	    /* records that did not pass the checks */
-	uint8_t reserved1[24];
+	_Atomic uint64_t cpu_ns;	    /* of all its jobs on all workers, charged so far */
+	/* one worker at a time writes */
+	_Atomic uint64_t vtime_ns; /* cpu_ns by weight: of weight 100 at its own pace; fair.c */
+	_Atomic uint32_t weight;   /* among the connections of its uid */
+	uint8_t reserved1[4];
 };
 
 _Static_assert(sizeof(struct board_client) == 128, "two lines a client");
@@ -121,6 +125,27 @@ struct board_counters {
 #undef COUNTER
 } __attribute__((aligned(64)));
 
+/* Work and span of the last job of a pool that profiles: daemon/profile.c. Times in picoseconds. */
+struct board_profile {
+	_Atomic uint64_t jobs; /* profiled so far */
+	_Atomic uint64_t work_ps;
+	_Atomic uint64_t span_ps;
+	_Atomic uint64_t burdened_ps;	/* span */
+	_Atomic uint64_t forks;		/* of the job */
+	_Atomic uint64_t span_forks;	/* of these, on the span */
+	_Atomic uint64_t frames;	/* tasks that got a frame */
+	_Atomic uint64_t leaves;	/* forked tasks that ended without one */
+	_Atomic uint64_t reads;		/* intervals that were measured */
+	_Atomic uint64_t span_reads;	/* of these, on the span */
+	_Atomic uint64_t read_ps;	/* was subtracted for each */
+	_Atomic uint64_t read_error_ps; /* of that */
+	_Atomic uint64_t fork_ps;	/* was charged for each fork */
+	_Atomic uint64_t burden_ps;	/* and in the burdened span for each steal */
+	uint8_t reserved[16];
+};
+
+_Static_assert(sizeof(struct board_profile) == 128, "two lines");
+
 struct board {
 	struct segment head;
 	/* the manager writes */
@@ -139,6 +164,8 @@ struct board {
 	struct board_client clients[LIMIT_CLIENTS];
 	/* the manager writes */
 	struct board_crash crashes[LIMIT_CRASHES];
+	/* the pool's only worker writes, before the job's outcome */
+	struct board_profile profile;
 };
 
 /* One row of counters.def. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * shm/job.h - the client segment: a table of job records and a heap
+ * shm/job.h - the client segment: a table of job records, a table of groups and a heap
  *
  * WHO WRITES, WHO READS
  *   One segment per connection, mapped by that client, the pool and the manager. Everything in it
@@ -12,10 +12,33 @@
  *   submits, and sets the waiter bit by a CAS before it sleeps on the word. The pool exchanges the
  *   final state in and wakes if the bit was set. A futex word.
  *
+ * CHAINS
+ *   A record may head a chain: next is the index of the chain's next record + 1, 0 at its end. The
+ *   word of its first record in a ring submits them all, by one CAS (I3). Who walks the chain
+ *   counts its steps: there are no more than records in the table. Who takes a part of it only
+ *   lets the word name the first of the rest, before a job of the part can end (ring_repoint()):
+ *   by the time that another pool walks it, the records of the part may be of other chains.
+ *
+ * PLACES
+ *   place says where the root of the job is to start: { strict:1, kind:7, index:24 }.
+ *	JOB_PLACE_NONE    anywhere; index and strict are 0
+ *	JOB_PLACE_WORKER  on worker index of the pool
+ *	JOB_PLACE_NODE    on a worker of the NUMA node with this os index, as the board shows it
+ *   The client has put the job into the ring of that worker, or of one on that node. Without strict
+ *   that is all: whoever comes first may start it. With strict no other worker starts it, however
+ *   long it waits; what it forks is stolen as always. A kind that is none of these, or a worker or
+ *   node that there is not, fails the job with -EINVAL.
+ *
  * INVARIANTS
  *   I1. Each generation of a record gets exactly one outcome, through job_finish() in the pool or,
  *       after the pool's death, in the manager; the ledger decides who, never the record.
- *   I2. The client submits a record again only after it saw an outcome, with generation + 1.
+ *   I2. The client submits a record again only after it saw an outcome, with generation + 1. In a
+ *       chain too each record stands for itself: one that has its outcome may be submitted anew,
+ *       with another next, while others of its chain have not started. So next is read once, when
+ *       the record is taken off the ring, and before anything can give the job its outcome.
+ *   I3. All records of a chain are filled, next included, before the word of the first is
+ *       published. A client that dies before that has submitted none of them.
+ *   I4. The job's outcome comes first, then its group is counted down (group.h).
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   Client: the manager tells the pool; its jobs are cancelled, its segment is unmapped when the
@@ -29,6 +52,7 @@
 #include <stdint.h>
 
 #include "shm/fence.h"
+#include "shm/group.h"
 #include "shm/limits.h"
 #include "shm/segment.h"
 
@@ -51,6 +75,15 @@
 #define JOB_IDEMPOTENT 1u /* may be run again if the pool dies under it */
 #define JOB_FLAGS      1u /* all of them */
 
+/* Where a job is to start: place. */
+#define JOB_PLACE_NONE	     0u
+#define JOB_PLACE_WORKER     1u
+#define JOB_PLACE_NODE	     2u
+#define JOB_PLACE_KIND_SHIFT 24
+#define JOB_PLACE_KIND_MASK  0x7fu
+#define JOB_PLACE_INDEX_MASK 0xffffffu
+#define JOB_PLACE_STRICT     0x80000000u
+
 /* A reference into the client's heap, as it stands among the arguments. */
 struct job_ref {
 	uint64_t offset; /* bytes from the start of the heap */
@@ -67,7 +100,9 @@ struct job {
 	_Atomic uint32_t weight;	    /* 0 for the default */
 	_Atomic uint32_t args_size;	    /* bytes of args in use */
 	_Atomic uint64_t task_hash;	    /* of the name and signature the client meant */
-	uint8_t reserved0[24];
+	_Atomic uint32_t group;		    /* index of its group + 1, 0 for none: group.h */
+	_Atomic uint32_t place;		    /* JOB_PLACE_*, 0 for anywhere */
+	uint8_t reserved0[16];
 	/* lines 1 to 3: the client writes, the pool copies */
 	uint8_t args[LIMIT_ARGS];
 	/* line 4: the pool writes, the client reads; the waiter bit of state is the client's */
@@ -88,7 +123,7 @@ _Static_assert(offsetof(struct job, args) == 64, "args open a cache line");
 _Static_assert(offsetof(struct job, state) == 256, "the pool's fields open a cache line");
 _Static_assert(offsetof(struct job, result) == 320, "the result opens a cache line");
 
-/* The client segment: this head, the table, the heap. */
+/* The client segment: this head, the jobs, the groups, the heap. */
 struct client_segment {
 	struct segment head;
 	/* the manager writes once */
@@ -104,12 +139,41 @@ struct client_segment {
 
 _Static_assert(sizeof(struct client_segment) == 128, "two cache lines");
 
-/* Bytes of a client segment with n_jobs records and a heap of heap_size bytes (page multiples). */
+/* The groups of a client, behind its jobs. jobs: the table, n_jobs records of it. */
+static inline struct group *client_segment_groups(struct job *jobs, uint32_t n_jobs)
+{
+	return (struct group *)(void *)(jobs + n_jobs);
+}
+
+/* Where the heap of a client segment with n_jobs records starts: a multiple of a page, in bytes. */
 static inline uint64_t client_segment_heap_offset(uint32_t n_jobs)
 {
-	uint64_t end = sizeof(struct client_segment) + (uint64_t)n_jobs * sizeof(struct job);
+	uint64_t end = sizeof(struct client_segment) + (uint64_t)n_jobs * sizeof(struct job) +
+		       LIMIT_GROUPS * sizeof(struct group);
 
 	return (end + 4095) & ~UINT64_C(4095);
+}
+
+static inline uint32_t job_place(uint32_t kind, uint32_t index, int strict)
+{
+	return (strict ? JOB_PLACE_STRICT : 0) |
+	       (kind & JOB_PLACE_KIND_MASK) << JOB_PLACE_KIND_SHIFT |
+	       (index & JOB_PLACE_INDEX_MASK);
+}
+
+static inline uint32_t job_place_kind(uint32_t place)
+{
+	return place >> JOB_PLACE_KIND_SHIFT & JOB_PLACE_KIND_MASK;
+}
+
+static inline uint32_t job_place_index(uint32_t place)
+{
+	return place & JOB_PLACE_INDEX_MASK;
+}
+
+static inline int job_place_strict(uint32_t place)
+{
+	return (place & JOB_PLACE_STRICT) != 0;
 }
 
 static inline uint32_t job_state(uint32_t generation, uint32_t outcome)

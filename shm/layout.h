@@ -35,6 +35,9 @@
 #define LAYOUT_15   LAYOUT_MIX(LAYOUT_14, offsetof(struct board, crashes))
 #define LAYOUT_16   LAYOUT_MIX(LAYOUT_15, sizeof(struct board_client))
 #define LAYOUT_17   LAYOUT_MIX(LAYOUT_16, offsetof(struct arena, rings))
-#define LAYOUT_HASH LAYOUT_MIX(LAYOUT_17, sizeof(struct arena))
+#define LAYOUT_18   LAYOUT_MIX(LAYOUT_17, offsetof(struct job, group))
+#define LAYOUT_19   LAYOUT_MIX(LAYOUT_18, sizeof(struct group))
+#define LAYOUT_20   LAYOUT_MIX(LAYOUT_19, LIMIT_GROUPS)
+#define LAYOUT_HASH LAYOUT_MIX(LAYOUT_20, sizeof(struct arena))
 
 #endif

@@ -7,6 +7,7 @@
 #define LIMIT_TENANTS 128u   /* uids at a time */
 #define LIMIT_CLIENTS 1024u  /* connections at a time: the client bits of a ring's word */
 #define LIMIT_JOBS    16384u /* job records of one client */
+#define LIMIT_GROUPS  64u    /* groups of one client */
 #define LIMIT_TASKS   512u   /* exported tasks of all modules */
 #define LIMIT_ARGS    192u   /* bytes of a job's packed arguments */
 #define LIMIT_RESULT  64u    /* bytes of a job's packed result */

@@ -9,6 +9,7 @@ libshm_la_SOURCES = \
 	shm/fence.h \
 	shm/futex.c \
 	shm/futex.h \
+	shm/group.h \
 	shm/job.h \
 	shm/layout.h \
 	shm/ledger.h \

@@ -14,10 +14,14 @@
 #define PROTO_MAGIC   0x646b7266u /* "frkd" */
 
 /* Client to manager. */
-#define PROTO_HELLO 1u
+#define PROTO_HELLO  1u
+#define PROTO_CANCEL 4u /* after WELCOME, as often as one likes; it has no answer */
+#define PROTO_SET    5u /* instead of HELLO: changes a setting; PROTO_SET_DONE or PROTO_ERROR */
 /* Manager to client. */
 #define PROTO_WELCOME 2u /* with three descriptors: board (read-only), tenant, client */
 #define PROTO_ERROR   3u
+
+#define PROTO_SET_DONE 6u /* a proto_set with the name and the value it had; the end */
 
 /* Manager to pool. */
 #define PROTO_POOL_START  16u /* with two descriptors: board (writable), arena */
@@ -25,6 +29,8 @@
 #define PROTO_POOL_CLIENT 18u /* with one: the client segment */
 #define PROTO_POOL_GONE	  19u /* a client's connection has ended: cancel, then release */
 #define PROTO_POOL_STOP	  20u /* run what is queued, then exit */
+#define PROTO_POOL_CANCEL 21u /* one job of a client: job, job_generation */
+#define PROTO_POOL_SET	  22u /* a setting has changed: text is NAME=VALUE */
 /* Pool to manager. */
 #define PROTO_POOL_READY    32u
 #define PROTO_POOL_RELEASED 33u /* the client's last job has ended, its segment is unmapped */
@@ -61,6 +67,20 @@ struct proto_error {
 	char text[240]; /* one line that says what to do */
 };
 
+/* Best effort: a job that has its outcome keeps it, one that is not known is nobody's. */
+struct proto_cancel {
+	struct proto_head head;
+	uint32_t job;	     /* index in the sender's table */
+	uint32_t generation; /* 24 bits: of the submission that is meant */
+};
+
+/* Of root and forkd's own uid only. Both texts end with a zero byte. */
+struct proto_set {
+	struct proto_head head;
+	char name[64]; /* as in forkd.conf */
+	char value[160];
+};
+
 struct proto_pool {
 	struct proto_head head;
 	uint32_t tenant;
@@ -68,7 +88,9 @@ struct proto_pool {
 	uint32_t client_generation;
 	uint32_t uid;
 	uint32_t pid;
-	uint32_t n_jobs; /* records in the client's table */
+	uint32_t n_jobs;	 /* records in the client's table */
+	uint32_t job;		 /* PROTO_POOL_CANCEL: index in that table, below n_jobs */
+	uint32_t job_generation; /* PROTO_POOL_CANCEL */
 	char text[224];
 };
 
@@ -78,6 +100,8 @@ union proto_message {
 	struct proto_hello hello;
 	struct proto_welcome welcome;
 	struct proto_error error;
+	struct proto_cancel cancel;
+	struct proto_set set;
 	struct proto_pool pool;
 };
 

@@ -5,7 +5,9 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "common/util.h"
 #include "tests/check_unit.h"
 
 #define CAPACITY 256u
@@ -217,7 +219,115 @@ START_TEST(items_are_had_exactly_once_by_owner_and_three_thieves)
 }
 END_TEST
 
-CHECK_MAIN("deque", owner_pops_the_newest, thief_sees_nothing_private, thief_takes_the_oldest,
+#define MANY 10000u
+
+static struct fk_entry many_entries[2 * MANY];
+static uint64_t many_words[MANY], many_stolen[MANY];
+
+START_TEST(thief_takes_any_share_at_once)
+{
+	struct deque deque;
+
+	for (uint64_t i = 0; i < MANY; i++)
+		many_words[i] = 7 * i + 1;
+	for (uint32_t percent = 10; percent <= 100; percent += 5) {
+		uint32_t share = percent == 100 ? DEQUE_ALL : percent * 256 / 100;
+		uint64_t expected = (MANY * (uint64_t)share + 255) / 256, n;
+
+		deque_init(&deque, many_entries, ARRAY_SIZE(many_entries));
+		deque_push_all(&deque, many_entries, many_words, MANY);
+		ck_assert_uint_eq(deque_size(&deque), MANY);
+		ck_assert_int_eq(deque_steal_share(&deque, share, many_stolen, MANY, &n),
+				 DEQUE_STOLEN);
+		ck_assert_uint_eq(n, expected);
+		ck_assert_int_eq(memcmp(many_stolen, many_words, n * sizeof(*many_words)), 0);
+		ck_assert_uint_eq(deque_size(&deque), MANY - n);
+		/* The rest, from where it stopped. */
+		if (n < MANY) {
+			uint64_t more;
+
+			ck_assert_int_eq(deque_steal_share(&deque, DEQUE_ALL, many_stolen, MANY,
+							   &more),
+					 DEQUE_STOLEN);
+			ck_assert_uint_eq(more, MANY - n);
+			ck_assert_int_eq(
+				memcmp(many_stolen, many_words + n, more * sizeof(*many_words)), 0);
+		}
+		ck_assert_int_eq(deque_steal_share(&deque, DEQUE_ONE, many_stolen, MANY, &n),
+				 DEQUE_EMPTY);
+	}
+}
+END_TEST
+
+/* Several thieves take shares while the owner pushes batches and takes back: nothing twice. */
+struct bulk {
+	struct deque deque;
+	struct fk_entry entries[4096];
+	_Atomic uint8_t had[1 << 16];
+	_Atomic uint32_t done;
+};
+
+static struct bulk bulk;
+
+static void *bulk_thief(void *arg)
+{
+	uint32_t share = (uint32_t)(uintptr_t)arg;
+	uint64_t words[4096], n;
+
+	while (!atomic_load(&bulk.done) || deque_size(&bulk.deque)) {
+		if (deque_steal_share(&bulk.deque, share, words, ARRAY_SIZE(words), &n) !=
+		    DEQUE_STOLEN) {
+			sched_yield();
+			continue;
+		}
+		for (uint64_t i = 0; i < n; i++)
+			atomic_fetch_add(&bulk.had[words[i]], 1);
+	}
+	return NULL;
+}
+
+START_TEST(batches_and_shares_lose_nothing)
+{
+	static const uint32_t shares[] = { DEQUE_ONE, 26, DEQUE_HALF, 154, DEQUE_ALL };
+	pthread_t thieves[ARRAY_SIZE(shares)];
+	struct fk_entry *floor = bulk.entries;
+	uint64_t next = 0, words[600];
+	uint32_t random = 1;
+
+	deque_init(&bulk.deque, bulk.entries, ARRAY_SIZE(bulk.entries));
+	for (uint32_t i = 0; i < ARRAY_SIZE(shares); i++)
+		ck_assert_int_eq(pthread_create(&thieves[i], NULL, bulk_thief,
+						(void *)(uintptr_t)shares[i]),
+				 0);
+	while (next < ARRAY_SIZE(bulk.had)) {
+		uint64_t n, left;
+
+		random = random * 1664525u + 1013904223u;
+		n = min(random >> 22, ARRAY_SIZE(words) - 1) + 1;
+		n = min(n, ARRAY_SIZE(bulk.had) - next);
+		if (floor + n > bulk.entries + ARRAY_SIZE(bulk.entries) || random & 0x10000) {
+			left = deque_reclaim(&bulk.deque);
+			floor -= left;
+			for (uint64_t i = 0; i < left; i++)
+				atomic_fetch_add(&bulk.had[atomic_load(&floor[i].word)], 1);
+			deque_reset(&bulk.deque);
+			floor = bulk.entries;
+		}
+		for (uint64_t i = 0; i < n; i++)
+			words[i] = next++;
+		deque_push_all(&bulk.deque, floor, words, n);
+		floor += n;
+	}
+	atomic_store(&bulk.done, 1);
+	for (uint32_t i = 0; i < ARRAY_SIZE(shares); i++)
+		pthread_join(thieves[i], NULL);
+	for (uint32_t i = 0; i < ARRAY_SIZE(bulk.had); i++)
+		ck_assert_uint_eq(atomic_load(&bulk.had[i]), 1);
+}
+END_TEST
+
+CHECK_MAIN("deque", thief_takes_any_share_at_once, batches_and_shares_lose_nothing,
+	   owner_pops_the_newest, thief_sees_nothing_private, thief_takes_the_oldest,
 	   bulk_steal_takes_half_in_order, reclaim_returns_what_was_not_stolen,
 	   word_never_has_the_same_value_twice,
 	   items_are_had_exactly_once_by_owner_and_three_thieves)

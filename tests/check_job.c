@@ -114,13 +114,81 @@ START_TEST(every_record_and_the_heap_are_where_they_are_said_to_be)
 		uint64_t heap = client_segment_heap_offset(n);
 
 		ck_assert_uint_eq(heap % 4096, 0);
-		ck_assert_uint_ge(heap, sizeof(struct client_segment) + n * sizeof(struct job));
-		ck_assert_uint_lt(heap,
-				  sizeof(struct client_segment) + n * sizeof(struct job) + 4096);
+		uint64_t end = sizeof(struct client_segment) + n * sizeof(struct job) +
+			       LIMIT_GROUPS * sizeof(struct group);
+
+		ck_assert_uint_ge(heap, end);
+		ck_assert_uint_lt(heap, end + 4096);
 	}
 	ck_assert_uint_gt(client_segment_heap_offset(LIMIT_JOBS), LIMIT_JOBS * sizeof(struct job));
 	ck_assert_uint_eq(sizeof(struct client_segment) % 64, 0);
 	ck_assert_uint_eq(offsetof(struct job, result) % 64, 0);
+	ck_assert_ptr_eq(client_segment_groups(&job, 1), &job + 1);
+}
+END_TEST
+
+START_TEST(a_place_holds_kind_index_and_strictness_apart)
+{
+	ck_assert_uint_eq(job_place(JOB_PLACE_NONE, 0, 0), 0);
+	for (uint32_t kind = 0; kind <= JOB_PLACE_KIND_MASK; kind++) {
+		for (int strict = 0; strict < 2; strict++) {
+			uint32_t place = job_place(kind, kind * 77 + 5, strict);
+
+			ck_assert_uint_eq(job_place_kind(place), kind);
+			ck_assert_uint_eq(job_place_index(place), kind * 77 + 5);
+			ck_assert_int_eq(job_place_strict(place), strict);
+		}
+	}
+	ck_assert_uint_eq(job_place_index(job_place(JOB_PLACE_NODE, UINT32_MAX, 1)),
+			  JOB_PLACE_INDEX_MASK);
+}
+END_TEST
+
+START_TEST(a_group_is_found_by_its_number_and_by_no_other)
+{
+	static struct group groups[LIMIT_GROUPS];
+
+	ck_assert_ptr_null(group_of(groups, 0));
+	for (uint32_t i = 0; i < LIMIT_GROUPS; i++)
+		ck_assert_ptr_eq(group_of(groups, i + 1), &groups[i]);
+	ck_assert_ptr_null(group_of(groups, LIMIT_GROUPS + 1));
+	ck_assert_ptr_null(group_of(groups, UINT32_MAX));
+}
+END_TEST
+
+START_TEST(a_group_counts_and_goes_round)
+{
+	static struct group group;
+	uint32_t word;
+
+	for (uint32_t round = 1; round < 0x20000; round++) {
+		group_add(&group, 2);
+		group_add(&group, 1);
+		word = group_load(&group);
+		ck_assert_uint_eq(group_count(word), 3);
+		ck_assert_uint_eq(group_generation(word), round & 0xffff);
+		ck_assert_int_eq(group_done(&group, 1), 0);
+		ck_assert_uint_eq(group_announce(&group, round & 0xffff),
+				  (word - 1) | GROUP_WAITER);
+		ck_assert_uint_eq(group_announce(&group, (round + 1) & 0xffff), 0);
+		ck_assert_int_eq(group_done(&group, 1), 0);
+		ck_assert_int_ne(group_done(&group, 1), 0);
+		ck_assert_uint_eq(group_count(group_load(&group)), 0);
+		ck_assert_uint_eq(group_announce(&group, round & 0xffff), 0);
+	}
+}
+END_TEST
+
+/* Garbage of a client: one step each, and no more. */
+START_TEST(a_count_below_zero_stays_in_its_word)
+{
+	struct group groups[3] = { 0 };
+
+	ck_assert_int_eq(group_done(&groups[1], 1), 0);
+	ck_assert_uint_eq(atomic_load(&groups[0].word), 0);
+	ck_assert_uint_eq(atomic_load(&groups[2].word), 0);
+	for (uint32_t i = 0; i < 64; i++)
+		ck_assert_uint_eq(groups[1].reserved[i % 60], 0);
 }
 END_TEST
 
@@ -183,4 +251,7 @@ CHECK_MAIN("job", a_new_record_is_idle, the_word_holds_generation_waiter_and_out
 	   the_outcome_overwrites_whatever_the_client_wrote,
 	   a_value_to_sleep_on_is_never_the_one_that_says_there_is_none,
 	   every_record_and_the_heap_are_where_they_are_said_to_be,
+	   a_place_holds_kind_index_and_strictness_apart,
+	   a_group_is_found_by_its_number_and_by_no_other, a_group_counts_and_goes_round,
+	   a_count_below_zero_stays_in_its_word,
 	   waiters_see_the_whole_result_and_none_is_left_asleep)

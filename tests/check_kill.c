@@ -11,8 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "client/client.h"
@@ -34,22 +32,7 @@ static struct daemon d;
 static void setup(void)
 {
 	memset(&d, 0, sizeof(d));
-	shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	ck_assert_ptr_ne(shared, MAP_FAILED);
-}
-
-static pid_t start(void (*run)(void))
-{
-	pid_t pid;
-
-	(void)fflush(NULL);
-	pid = fork();
-	ck_assert_int_ge(pid, 0);
-	if (pid)
-		return pid;
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	run();
-	_exit(0);
+	shared = daemon_share(sizeof(*shared));
 }
 
 /* Submits and checks until it is told to stop; ends with 1 if anything is wrong. */
@@ -116,14 +99,14 @@ START_TEST(a_client_killed_while_it_submits_never_stops_another_one)
 	setup();
 	/* The watcher, the survivor, and slots for the victims to come back to. */
 	daemon_start(&d, "--workers=2", "--max-clients=4", NULL);
-	other = start(survivor);
+	other = daemon_client(survivor, DAEMON_UID);
 	DAEMON_AWAIT(atomic_load(&shared->good) > 0);
 	for (int i = 0; i < rounds; i++) {
 		uint64_t seen, until;
 		pid_t pid;
 
 		atomic_store(&shared->submitted, 0);
-		pid = start(victim);
+		pid = daemon_client(victim, DAEMON_UID);
 		/* Another place each time: so many jobs, and a bit. */
 		until = (uint64_t)(i * 37 % 500);
 		DAEMON_AWAIT_BUSY(atomic_load(&shared->submitted) > until);
@@ -186,7 +169,7 @@ START_TEST(a_daemon_that_is_told_to_stop_lets_running_and_queued_jobs_finish)
 	daemon_start(&d, "--workers=2", "--stop-timeout=60s", NULL);
 	leaf_ms = 300;
 	for (size_t i = 0; i < ARRAY_SIZE(pids); i++)
-		pids[i] = start(waiter);
+		pids[i] = daemon_client(waiter, DAEMON_UID);
 	/* Two run, four wait. */
 	DAEMON_AWAIT(atomic_load(&d.board->manager.clients) == 1 + ARRAY_SIZE(pids));
 	DAEMON_AWAIT(daemon_counter(&d, "roots") >= 2);
@@ -210,9 +193,9 @@ START_TEST(what_runs_past_the_deadline_of_a_stop_is_cancelled_and_its_client_ret
 	setup();
 	daemon_start(&d, "--workers=1", "--stop-timeout=300ms", NULL);
 	leaf_ms = 120000;
-	a = start(waiter);
+	a = daemon_client(waiter, DAEMON_UID);
 	DAEMON_AWAIT(daemon_counter(&d, "roots") == 1);
-	b = start(waiter);
+	b = daemon_client(waiter, DAEMON_UID);
 	DAEMON_AWAIT(atomic_load(&d.board->manager.clients) == 3);
 	ck_assert_int_eq(kill(d.manager, SIGTERM), 0);
 	ck_assert_int_eq(daemon_wait(&d), 0);
@@ -233,7 +216,7 @@ START_TEST(clients_that_wait_for_a_killed_daemon_return_with_an_error)
 	daemon_start(&d, "--workers=2", NULL);
 	leaf_ms = 120000;
 	for (size_t i = 0; i < ARRAY_SIZE(pids); i++)
-		pids[i] = start(waiter);
+		pids[i] = daemon_client(waiter, DAEMON_UID);
 	DAEMON_AWAIT(daemon_counter(&d, "roots") == 2);
 	DAEMON_AWAIT(atomic_load(&d.board->manager.clients) == 1 + ARRAY_SIZE(pids));
 	start_ns = clock_ns();

@@ -55,6 +55,7 @@ START_TEST(no_two_writers_share_a_cache_line)
 	assert_line(struct job, args);
 	assert_line(struct job, state);
 	assert_line(struct job, result);
+	assert_line(struct group, word);
 	assert_line(struct arena, fault);
 	assert_line(struct arena, workers);
 	assert_line(struct arena, rings);
@@ -95,8 +96,9 @@ START_TEST(messages_have_no_holes_that_differ_between_compilers)
 	ck_assert_uint_eq(sizeof(struct proto_hello), 32);
 	ck_assert_uint_eq(sizeof(struct proto_welcome), 32);
 	ck_assert_uint_eq(sizeof(struct proto_error), 256);
-	ck_assert_uint_eq(sizeof(struct proto_pool), 256);
-	ck_assert_uint_eq(sizeof(union proto_message), 256);
+	ck_assert_uint_eq(sizeof(struct proto_pool), 264);
+	ck_assert_uint_eq(sizeof(struct proto_cancel), 16);
+	ck_assert_uint_eq(sizeof(union proto_message), 264);
 }
 END_TEST
 

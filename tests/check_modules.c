@@ -7,6 +7,8 @@
 #define CHECK_TIMEOUT 120
 
 #include <check.h>
+#include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,6 +158,284 @@ START_TEST(sort_is_right_in_every_mode)
 }
 END_TEST
 
+START_TEST(sort_puts_what_is_not_a_number_last)
+{
+	enum { N = 50000, NANS = 500 };
+	struct job_ref ref = { 0, N * sizeof(double) };
+
+	for (size_t m = 0; m < N_MODES; m++) {
+		double *data;
+		int wrong = 0;
+
+		start("sort", m);
+		data = (double *)rig.heap;
+		for (int i = 0; i < N; i++)
+			data[i] = i % (N / NANS) ? i * INT64_C(7919) % N - 0.5 * N : (double)NAN;
+		data[N - 1] = -(double)INFINITY;
+		run("sort:f64", &ref, sizeof(ref));
+		ck_assert(data[0] == -(double)INFINITY);
+		for (int i = 1; i < N; i++)
+			wrong += i < N - NANS ? !(data[i - 1] <= data[i]) : !isnan(data[i]);
+		ck_assert_int_eq(wrong, 0);
+		rig_stop(&rig);
+	}
+}
+END_TEST
+
+/* Writes over what is sorted for as long as it is told to. */
+static _Atomic bool scribbling;
+
+static void *scribble(void *arg)
+{
+	_Atomic int64_t *data = arg;
+
+	for (uint64_t x = 1; atomic_load_explicit(&scribbling, memory_order_relaxed); x++)
+		atomic_store_explicit(&data[x * 40503 % 30000], (int64_t)(x * x),
+				      memory_order_relaxed);
+	return NULL;
+}
+
+START_TEST(sort_of_a_buffer_that_changes_stays_within_it)
+{
+	enum { N = 30000, GUARD = 4096, ROUNDS = 50 };
+	struct job_ref ref = { GUARD, N * sizeof(int64_t) };
+	pthread_t thread;
+	int64_t *data;
+	int wrong = 0;
+
+	start("sort", 1);
+	memset(rig.heap, 0xee, 2 * GUARD + N * sizeof(int64_t));
+	data = (int64_t *)(rig.heap + GUARD);
+	atomic_store(&scribbling, true);
+	ck_assert_int_eq(pthread_create(&thread, NULL, scribble, data), 0);
+	for (int i = 0; i < ROUNDS; i++)
+		run("sort:i64", &ref, sizeof(ref));
+	atomic_store(&scribbling, false);
+	pthread_join(thread, NULL);
+	for (int i = 0; i < GUARD; i++) {
+		wrong += (unsigned char)rig.heap[i] != 0xee;
+		wrong += (unsigned char)rig.heap[GUARD + N * sizeof(int64_t) + (size_t)i] != 0xee;
+	}
+	ck_assert_int_eq(wrong, 0);
+	/* And once it keeps still, it is sorted. */
+	run("sort:i64", &ref, sizeof(ref));
+	for (int i = 1; i < N; i++)
+		wrong += data[i - 1] > data[i];
+	ck_assert_int_eq(wrong, 0);
+	rig_stop(&rig);
+}
+END_TEST
+
+#define ARRAY_N 60000
+
+static const struct job_ref array_ref = { 8, ARRAY_N * sizeof(int64_t) };
+
+static void result(void *ret_result, size_t size)
+{
+	memcpy(ret_result, rig.jobs[0].result, size);
+}
+
+START_TEST(tasks_on_integers_are_right_in_every_mode)
+{
+	static int64_t numbers[ARRAY_N];
+	int64_t min = INT64_MAX, max = INT64_MIN, extremes[2], sum;
+	uint64_t x = 88172645463325252u, right = 0;
+
+	for (int i = 0; i < ARRAY_N; i++) {
+		x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+		numbers[i] = (int64_t)x;
+		right += x;
+		min = numbers[i] < min ? numbers[i] : min;
+		max = numbers[i] > max ? numbers[i] : max;
+	}
+	for (size_t m = 0; m < N_MODES; m++) {
+		int64_t *data;
+		uint64_t prefix = 0;
+		int wrong = 0;
+
+		start("array", m);
+		data = (int64_t *)(rig.heap + array_ref.offset);
+		memcpy(data, numbers, sizeof(numbers));
+		run("array:sum_i64", &array_ref, sizeof(array_ref));
+		result(&sum, sizeof(sum));
+		ck_assert_uint_eq((uint64_t)sum, right);
+		run("array:minmax_i64", &array_ref, sizeof(array_ref));
+		result(extremes, sizeof(extremes));
+		ck_assert_int_eq(extremes[0], min);
+		ck_assert_int_eq(extremes[1], max);
+		run("array:prefix_i64", &array_ref, sizeof(array_ref));
+		result(&sum, sizeof(sum));
+		ck_assert_uint_eq((uint64_t)sum, right);
+		for (int i = 0; i < ARRAY_N; i++) {
+			prefix += (uint64_t)numbers[i];
+			wrong += (uint64_t)data[i] != prefix;
+		}
+		ck_assert_int_eq(wrong, 0);
+		rig_stop(&rig);
+	}
+}
+END_TEST
+
+struct stats {
+	int64_t n;
+	double min, max, mean, sd;
+};
+
+START_TEST(tasks_on_real_numbers_are_right_and_the_same_in_every_mode)
+{
+	struct {
+		struct job_ref ref;
+		double factor;
+	} scale = { array_ref, -2.0 };
+	double first_sum = 0, sum, squares = 0;
+	struct stats first = { 0 }, stats;
+
+	for (size_t m = 0; m < N_MODES; m++) {
+		double *data;
+		int wrong = 0;
+
+		start("array", m);
+		data = (double *)(rig.heap + array_ref.offset);
+		/* 0.1, 1.1, ..., far from 0, in another order. */
+		for (int i = 0; i < ARRAY_N; i++)
+			data[i] = 1e6 + 0.1 + i * INT64_C(7919) % ARRAY_N;
+		run("array:sum_f64", &array_ref, sizeof(array_ref));
+		result(&sum, sizeof(sum));
+		run("array:stats_f64", &array_ref, sizeof(array_ref));
+		result(&stats, sizeof(stats));
+		if (m == 0) {
+			first_sum = sum;
+			first = stats;
+		}
+		ck_assert(memcmp(&sum, &first_sum, sizeof(sum)) == 0);
+		ck_assert(memcmp(&stats, &first, sizeof(stats)) == 0);
+		run("array:scale_f64", &scale, sizeof(scale));
+		for (int i = 0; i < ARRAY_N; i++)
+			wrong += data[i] != -2.0 * (1e6 + 0.1 + i * INT64_C(7919) % ARRAY_N);
+		ck_assert_int_eq(wrong, 0);
+		rig_stop(&rig);
+	}
+	ck_assert_double_eq_tol(first_sum, ARRAY_N * (1e6 + 0.1 + (ARRAY_N - 1) / 2.0), 0.1);
+	ck_assert_int_eq(first.n, ARRAY_N);
+	ck_assert(first.min == 1e6 + 0.1);
+	ck_assert(first.max == 1e6 + 0.1 + (ARRAY_N - 1));
+	ck_assert_double_eq_tol(first.mean, 1e6 + 0.1 + (ARRAY_N - 1) / 2.0, 1e-6);
+	for (int i = 0; i < ARRAY_N; i++)
+		squares += (i - (ARRAY_N - 1) / 2.0) * (i - (ARRAY_N - 1) / 2.0);
+	ck_assert_double_eq_tol(first.sd, sqrt(squares / (ARRAY_N - 1)), 1e-6);
+}
+END_TEST
+
+START_TEST(histogram_counts_each_number_once_in_every_mode)
+{
+	enum { BINS = 10 };
+	struct {
+		struct job_ref data;
+		double low, high;
+		struct job_ref counts;
+	} args = { array_ref, -1.0, 4.0, { 8 + ARRAY_N * 8, BINS * 8 } };
+
+	for (size_t m = 0; m < N_MODES; m++) {
+		int64_t right[BINS] = { 0 }, *counts, outside, left_out = 0;
+		double *data;
+
+		start("array", m);
+		data = (double *)(rig.heap + array_ref.offset);
+		counts = (int64_t *)(rig.heap + args.counts.offset);
+		memset(counts, 0xee, (BINS + 1) * 8);
+		for (int i = 0; i < ARRAY_N; i++) {
+			/* Quarters, so that every bin's ends are met exactly. */
+			data[i] = (double)(i * INT64_C(7919) % 32) / 4 - 2.0;
+			if (i % 100 == 99)
+				data[i] = i % 200 == 99 ? (double)NAN : -(double)INFINITY;
+			if (data[i] >= -1.0 && data[i] < 4.0)
+				right[(int)((data[i] + 1.0) * 2)]++;
+			else
+				left_out++;
+		}
+		run("array:histogram_f64", &args, sizeof(args));
+		result(&outside, sizeof(outside));
+		ck_assert_int_eq(outside, left_out);
+		ck_assert(memcmp(counts, right, sizeof(right)) == 0);
+		ck_assert_int_eq(counts[BINS], (int64_t)0xeeeeeeeeeeeeeeee);
+		rig_stop(&rig);
+	}
+}
+END_TEST
+
+/* More bins than numbers; one bin; a width that is no number. */
+START_TEST(histograms_of_odd_shapes_stay_in_bounds)
+{
+	struct {
+		struct job_ref data;
+		double low, high;
+		struct job_ref counts;
+	} args = { { 8, 3 * 8 }, 0.0, 1.0, { 64, 100000 * 8 } };
+	int64_t *counts, outside, sum = 0;
+	double *data;
+
+	start("array", 1);
+	data = (double *)(rig.heap + 8);
+	counts = (int64_t *)(rig.heap + 64);
+	data[0] = 0.0;
+	data[1] = nextafter(1.0, 0.0);
+	data[2] = 1.0;
+	run("array:histogram_f64", &args, sizeof(args));
+	result(&outside, sizeof(outside));
+	ck_assert_int_eq(outside, 1);
+	ck_assert_int_eq(counts[0], 1);
+	ck_assert_int_eq(counts[99999], 1);
+	for (int i = 0; i < 100000; i++)
+		sum += counts[i];
+	ck_assert_int_eq(sum, 2);
+	args.counts.size = 8;
+	args.low = -1.7e308;
+	args.high = 1.7e308;
+	run("array:histogram_f64", &args, sizeof(args));
+	ck_assert_int_eq(counts[0], 3);
+	args.data.size = 0;
+	run("array:histogram_f64", &args, sizeof(args));
+	ck_assert_int_eq(counts[0], 0);
+	rig_stop(&rig);
+}
+END_TEST
+
+START_TEST(arrays_that_are_none_fail_the_job)
+{
+	static const struct {
+		const char *task;
+		struct job_ref data;
+		double low, high;
+		struct job_ref counts;
+		int code;
+	} cases[] = {
+		{ "array:sum_i64", { 8, 7 }, 0, 0, { 0, 0 }, -EINVAL },
+		{ "array:sum_f64", { 8, 12 }, 0, 0, { 0, 0 }, -EINVAL },
+		{ "array:prefix_i64", { 8, 9 }, 0, 0, { 0, 0 }, -EINVAL },
+		{ "array:minmax_i64", { 8, 0 }, 0, 0, { 0, 0 }, -ENODATA },
+		{ "array:stats_f64", { 8, 0 }, 0, 0, { 0, 0 }, -ENODATA },
+		{ "array:stats_f64", { 8, 4 }, 0, 0, { 0, 0 }, -EINVAL },
+		{ "array:scale_f64", { 8, 15 }, 1, 0, { 0, 0 }, -EINVAL },
+		{ "array:histogram_f64", { 8, 8 }, 1, 1, { 16, 8 }, -EINVAL },
+		{ "array:histogram_f64", { 8, 8 }, 0, (double)NAN, { 16, 8 }, -EINVAL },
+		{ "array:histogram_f64", { 8, 8 }, 0, 1, { 16, 0 }, -EINVAL },
+		{ "array:histogram_f64", { 8, 8 }, 0, 1, { 16, 12 }, -EINVAL },
+	};
+
+	start("array", 1);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint32_t size = !strcmp(cases[i].task, "array:histogram_f64") ? 48
+			      : !strcmp(cases[i].task, "array:scale_f64")     ? 24
+									      : 16;
+
+		rig_submit(&rig, 0, cases[i].task, &cases[i].data, size);
+		ck_assert_uint_eq(rig_wait(&rig, 0), JOB_FAILED);
+		ck_assert_int_eq(atomic_load(&rig.jobs[0].code), cases[i].code);
+	}
+	rig_stop(&rig);
+}
+END_TEST
+
 START_TEST(reference_outside_the_heap_fails_the_job)
 {
 	static const struct job_ref refs[] = {
@@ -176,4 +456,8 @@ END_TEST
 CHECK_MAIN("modules", fib_is_right_in_every_mode, nqueens_is_right_in_every_mode,
 	   integrate_is_right_in_every_mode, uts_counts_t1_in_every_mode,
 	   uts_counts_t3_in_every_mode, unknown_tree_fails_the_job, sort_is_right_in_every_mode,
-	   reference_outside_the_heap_fails_the_job)
+	   sort_puts_what_is_not_a_number_last, sort_of_a_buffer_that_changes_stays_within_it,
+	   tasks_on_integers_are_right_in_every_mode,
+	   tasks_on_real_numbers_are_right_and_the_same_in_every_mode,
+	   histogram_counts_each_number_once_in_every_mode, histograms_of_odd_shapes_stay_in_bounds,
+	   arrays_that_are_none_fail_the_job, reference_outside_the_heap_fails_the_job)

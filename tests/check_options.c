@@ -73,6 +73,8 @@ START_TEST(defaults_are_those_of_the_table)
 	ck_assert_uint_eq(o.workers, 0);
 	ck_assert_ptr_null(o.cpus);
 	ck_assert_uint_eq(o.scheduler, OPTIONS_SCHEDULER_LAZY);
+	ck_assert_uint_eq(o.weight, 100);
+	ck_assert_ptr_null(o.weights);
 	ck_assert_uint_eq(o.max_clients, 256);
 	ck_assert_uint_eq(o.max_jobs, 1024);
 	ck_assert_uint_eq(o.heap_max, UINT64_C(64) << 20);
@@ -132,6 +134,28 @@ START_TEST(cpu_lists_become_bitmaps)
 }
 END_TEST
 
+START_TEST(weights_are_looked_up_by_user)
+{
+	init();
+	ck_assert_uint_eq(options_weight(&o, 1000), 100);
+	ck_assert_int_eq(set("weights", "1000:200,root:50,4294967294:10000"), 0);
+	ck_assert_uint_eq(o.weights->n, 3);
+	ck_assert_uint_eq(options_weight(&o, 0), 50);
+	ck_assert_uint_eq(options_weight(&o, 1000), 200);
+	ck_assert_uint_eq(options_weight(&o, UINT32_MAX - 1), 10000);
+	ck_assert_uint_eq(options_weight(&o, 1001), 100);
+	ck_assert_int_eq(set("weights", "1001:1"), 0);
+	ck_assert_uint_eq(options_weight(&o, 1000), 100);
+	ck_assert_uint_eq(options_weight(&o, 1001), 1);
+	ck_assert_int_eq(set("weights", "1001:0"), -ERANGE);
+	ck_assert_error("weights: bad value \"1001:0\": must be a list such as 1000:200,alice:50");
+	ck_assert_uint_eq(options_weight(&o, 1001), 1);
+	ck_assert_int_eq(set("weights", ""), 0);
+	ck_assert_ptr_null(o.weights);
+	options_fini(&o);
+}
+END_TEST
+
 START_TEST(a_bad_value_is_refused_and_changes_nothing)
 {
 	static const struct {
@@ -179,6 +203,21 @@ START_TEST(a_bad_value_is_refused_and_changes_nothing)
 		{ "cpus", "0x3", -EINVAL },
 		{ "cpus", "8192", -ERANGE },
 		{ "cpus", "0-4294967295", -ERANGE },
+		{ "weight", "0", -ERANGE },
+		{ "weight", "10001", -ERANGE },
+		{ "weights", "1000", -EINVAL },
+		{ "weights", "1000:", -EINVAL },
+		{ "weights", ":5", -EINVAL },
+		{ "weights", "1000:5,", -EINVAL },
+		{ "weights", "1000:5,,1001:5", -EINVAL },
+		{ "weights", "1000:5;1001:5", -EINVAL },
+		{ "weights", "1000:-5", -EINVAL },
+		{ "weights", "1000:5,1000:6", -EINVAL },
+		{ "weights", "root:5,0:6", -EINVAL },
+		{ "weights", "1000:10001", -ERANGE },
+		{ "weights", "4294967295:5", -EINVAL },
+		{ "weights", "18446744073709551616:5", -ERANGE },
+		{ "weights", "nobody-of-that-name:5", -ENOENT },
 	};
 	_cleanup_free_ char *before = NULL;
 
@@ -292,6 +331,7 @@ START_TEST(what_is_printed_reads_back_the_same)
 	ck_assert_int_eq(set("heap-max", "1000001"), 0);
 	ck_assert_int_eq(set("stop-timeout", "1500ms"), 0);
 	ck_assert_int_eq(set("spin", "123ns"), 0);
+	ck_assert_int_eq(set("weights", "1000:200,root:3"), 0);
 	ck_assert_int_eq(set("socket-mode", "0600"), 0);
 	ck_assert_int_eq(set("log-level", "debug"), 0);
 	ck_assert_int_eq(set("module-dir", "/a folder/with blanks"), 0);
@@ -305,6 +345,7 @@ START_TEST(what_is_printed_reads_back_the_same)
 	ck_assert_uint_eq(o.heap_max, 1000001);
 	ck_assert_uint_eq(o.stop_timeout, 1500 * MS);
 	ck_assert_uint_eq(o.spin, 123);
+	ck_assert_uint_eq(options_weight(&o, 0), 3);
 	ck_assert_int_eq(hwloc_bitmap_weight(o.cpus), 4);
 	ck_assert_int_eq(options_log_level(&o), LOG_LEVEL_DEBUG);
 	options_fini(&o);
@@ -405,6 +446,73 @@ START_TEST(options_that_contradict_each_other_are_refused)
 }
 END_TEST
 
+static void note_setting(void *context, const char *name, const char *value)
+{
+	(void)fprintf(context, "%s=%s\n", name, value);
+}
+
+START_TEST(only_some_options_change_at_run_time)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t size;
+	FILE *f;
+
+	ck_assert_int_eq(options_init(&o), 0);
+	ck_assert_int_eq(options_change(&o, "scheduler", "busy", &error), 0);
+	ck_assert_uint_eq(o.scheduler, OPTIONS_SCHEDULER_BUSY);
+	ck_assert_int_eq(options_change(&o, "spin", "7us", &error), 0);
+	ck_assert_uint_eq(o.spin, 7000);
+	ck_assert_int_eq(options_change(&o, "spin", "2s", &error), -ERANGE);
+	ck_assert_error("set: spin");
+	ck_assert_int_eq(options_change(&o, "workers", "3", &error), -EPERM);
+	ck_assert_error("workers needs a restart");
+	ck_assert_error("scheduler, spin");
+	ck_assert_int_eq(options_change(&o, "spim", "3", &error), -ENOENT);
+	ck_assert_error("did you mean \"spin\"?");
+	ck_assert_uint_eq(o.workers, 0);
+	f = open_memstream(&text, &size);
+	ck_assert_ptr_nonnull(f);
+	options_each_runtime(&o, note_setting, f);
+	(void)fclose(f);
+	ck_assert_str_eq(text, "scheduler=busy\nspin=7us\n");
+	options_fini(&o);
+}
+END_TEST
+
+START_TEST(hidden_options_are_of_the_command_line_and_go_to_the_pool)
+{
+	static char no_file[] = "--config=/dev/null", mode[] = "--fork-mode=late";
+	static char burden[] = "--fork-burden=2us";
+	char file[] = "fork-mode = late\n";
+	_cleanup_free_ char *text = NULL;
+	enum options_action action;
+	FILE *f;
+
+	ck_assert_int_eq(PARSE(&action, no_file), 0);
+	ck_assert_uint_eq(o.fork_mode, OPTIONS_FORK_NORMAL);
+	ck_assert_uint_eq(o.fork_seed, 1);
+	text = printed(&o);
+	ck_assert_ptr_null(strstr(text, "fork-"));
+	free(text);
+	options_fini(&o);
+
+	ck_assert_int_eq(PARSE(&action, no_file, mode, burden), 0);
+	ck_assert_uint_eq(o.fork_mode, OPTIONS_FORK_LATE);
+	ck_assert_uint_eq(o.fork_burden, 2000);
+	text = printed(&o);
+	ck_assert_ptr_nonnull(strstr(text, "fork-mode = late\n"));
+	ck_assert_ptr_nonnull(strstr(text, "fork-burden = 2us\n"));
+	ck_assert_ptr_null(strstr(text, "fork-seed"));
+
+	f = fmemopen(file, strlen(file), "r");
+	ck_assert_ptr_nonnull(f);
+	ck_assert_int_eq(options_read(&o, f, "here", &error), -EPERM);
+	(void)fclose(f);
+	ck_assert_error("here:1: fork-mode");
+	options_fini(&o);
+}
+END_TEST
+
 START_TEST(help_and_manual_have_every_option_and_hide_the_pool)
 {
 	static const char *const names[] = {
@@ -435,6 +543,8 @@ START_TEST(help_and_manual_have_every_option_and_hide_the_pool)
 		(void)snprintf(text, sizeof(text), ".It Fl -%s Ns", names[i]);
 		ck_assert_msg(strstr(man, text), "the manual lacks %s", names[i]);
 	}
+	ck_assert_ptr_null(strstr(help, "fork-mode"));
+	ck_assert_ptr_null(strstr(man, "fork-mode"));
 	ck_assert_ptr_nonnull(strstr(help, "--check-config"));
 	ck_assert_ptr_null(strstr(help, "--pool"));
 	ck_assert_ptr_null(strstr(man, "-pool"));
@@ -455,11 +565,12 @@ END_TEST
 
 CHECK_MAIN("options", defaults_are_those_of_the_table, sizes_take_binary_units,
 	   durations_take_units_and_have_one_of_their_own, cpu_lists_become_bitmaps,
-	   a_bad_value_is_refused_and_changes_nothing, an_error_says_what_is_allowed,
-	   an_error_is_one_line_whatever_the_value, an_unknown_name_suggests_the_nearest,
-	   a_file_sets_options_with_and_without_section, an_error_in_a_file_names_its_line,
-	   what_is_printed_reads_back_the_same,
+	   weights_are_looked_up_by_user, a_bad_value_is_refused_and_changes_nothing,
+	   an_error_says_what_is_allowed, an_error_is_one_line_whatever_the_value,
+	   an_unknown_name_suggests_the_nearest, a_file_sets_options_with_and_without_section,
+	   an_error_in_a_file_names_its_line, what_is_printed_reads_back_the_same,
 	   the_command_line_wins_over_the_file_and_the_file_over_defaults,
 	   a_named_file_must_be_there, flags_are_actions, a_bad_command_line_is_refused,
-	   options_that_contradict_each_other_are_refused,
+	   options_that_contradict_each_other_are_refused, only_some_options_change_at_run_time,
+	   hidden_options_are_of_the_command_line_and_go_to_the_pool,
 	   help_and_manual_have_every_option_and_hide_the_pool)

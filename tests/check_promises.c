@@ -13,8 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "common/util.h"
@@ -36,18 +34,12 @@ struct shared {
 static struct shared *shared;
 static struct daemon d;
 
-static void setup(void)
-{
-	memset(&d, 0, sizeof(d));
-	shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	ck_assert_ptr_ne(shared, MAP_FAILED);
-}
-
 static void start(uint32_t n_workers)
 {
 	char workers[32];
 
-	setup();
+	memset(&d, 0, sizeof(d));
+	shared = daemon_share(sizeof(*shared));
 	(void)snprintf(workers, sizeof(workers), "--workers=%" PRIu32, n_workers);
 	daemon_start(&d, workers, NULL);
 }
@@ -90,11 +82,8 @@ static pid_t start_giants(const char *name, uint32_t n)
 	pid_t pid;
 
 	ck_assert_uint_le(n, GIANTS_MAX);
-	(void)fflush(NULL);
-	pid = fork();
-	ck_assert_int_ge(pid, 0);
+	pid = daemon_fork(DAEMON_UID);
 	if (pid == 0) {
-		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 		giants(name, n, daemon_sanitized() ? 15000 : 3000);
 		_exit(0);
 	}

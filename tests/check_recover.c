@@ -176,6 +176,41 @@ START_TEST(an_outcome_comes_exactly_once)
 }
 END_TEST
 
+/* A group goes down with each outcome that is given here, and with no other. */
+START_TEST(groups_are_counted_down)
+{
+	struct group *groups;
+
+	setup();
+	/* Behind the records that there are. */
+	groups = client_segment_groups(records[0], JOBS - 4);
+	memset(groups, 0, 4 * sizeof(*groups));
+	for (uint32_t i = 0; i < 7; i++)
+		records[0][i].group = i == 6 ? LIMIT_GROUPS + 1 : 1 + i / 4;
+	group_add(&groups[0], 4);
+	group_add(&groups[1], 2);
+	put(0, 0, LEDGER_RUNNING, 0, 1, 0);
+	put(0, 1, LEDGER_QUEUED, 0, 1, 0);
+	put(0, 2, LEDGER_FINISHING, 0, 1, JOB_DONE);
+	/* 3: it had its outcome already, and was counted or not */
+	put(0, 3, LEDGER_FINISHING, 0, 1, JOB_DONE);
+	records[0][3].state = job_state(GEN, JOB_DONE);
+	put(0, 4, LEDGER_RUNNING, LEDGER_FLAG_IDEMPOTENT, 1, 0);
+	put(0, 5, LEDGER_RUNNING, 0, 1, 0);
+	put(0, 6, LEDGER_RUNNING, 0, 1, 0);
+	ck_assert_uint_ne(group_announce(&groups[1], 1), 0);
+	(void)run(SIGKILL);
+	ck_assert_uint_eq(group_count(group_load(&groups[0])), 2);
+	ck_assert_uint_eq(group_count(group_load(&groups[1])), 1);
+	ck_assert_uint_eq(group_load(&groups[2]), 0);
+	/* The end of everything. */
+	for (uint32_t i = 0; i < 6; i++)
+		(void)recover_finish(&records[0][i], groups, UINT32_MAX, JOB_CANCELLED, 0, 0);
+	ck_assert_uint_eq(group_count(group_load(&groups[0])), 1);
+	ck_assert_uint_eq(group_count(group_load(&groups[1])), 0);
+}
+END_TEST
+
 START_TEST(without_blame_an_idempotent_job_runs_again_once)
 {
 	struct recover_report report;
@@ -251,7 +286,7 @@ START_TEST(garbage_in_the_arena_goes_nowhere)
 END_TEST
 
 CHECK_MAIN("recover", each_cell_of_the_table, an_outcome_comes_exactly_once,
-	   without_blame_an_idempotent_job_runs_again_once,
+	   groups_are_counted_down, without_blame_an_idempotent_job_runs_again_once,
 	   with_blame_for_another_it_runs_again_as_often_as_needed,
 	   a_worker_that_names_no_job_is_blamed_for_those_it_started,
 	   garbage_in_the_arena_goes_nowhere)

@@ -41,26 +41,15 @@ static uint32_t next_random(uint32_t *state)
 
 /* ------------------------------------------------------------------------ kinds of clients */
 
-static void client_fib(const struct daemon *d)
+/* The same call again and again. */
+static void client_number(const struct daemon *d, const char *task, int64_t arg, int64_t wanted)
 {
 	fk_client *c = open_in_client(d, 0, 0);
 	int64_t n = 0;
 
 	for (int i = 0; i < 5; i++) {
-		CLIENT(fk_call(c, "fib:fib", &n, INT64_C(25)) == 0);
-		CLIENT(n == 75025);
-	}
-	CLIENT(fk_close(c) == 0);
-}
-
-static void client_queens(const struct daemon *d)
-{
-	fk_client *c = open_in_client(d, 0, 0);
-	int64_t n = 0;
-
-	for (int i = 0; i < 5; i++) {
-		CLIENT(fk_call(c, "nqueens:nqueens", &n, INT64_C(9)) == 0);
-		CLIENT(n == 352);
+		CLIENT(fk_call(c, task, &n, arg) == 0);
+		CLIENT(n == wanted);
 	}
 	CLIENT(fk_close(c) == 0);
 }
@@ -165,19 +154,16 @@ enum kind { FIB, QUEENS, SORT, BYTES, MANY };
 
 static pid_t start_client(const struct daemon *d, enum kind kind, int64_t mark, int64_t total)
 {
-	pid_t pid;
+	pid_t pid = daemon_fork(DAEMON_UID);
 
-	(void)fflush(NULL);
-	pid = fork();
-	ck_assert_int_ge(pid, 0);
 	if (pid)
 		return pid;
 	switch (kind) {
 	case FIB:
-		client_fib(d);
+		client_number(d, "fib:fib", 25, 75025);
 		break;
 	case QUEENS:
-		client_queens(d);
+		client_number(d, "nqueens:nqueens", 9, 352);
 		break;
 	case SORT:
 		client_sort(d);
@@ -339,7 +325,7 @@ START_TEST(a_child_may_not_use_its_parents_client_and_the_parent_goes_on)
 	c = daemon_open(&d);
 	ck_assert_int_eq(fk_task_find(c, "null:add", &task), 0);
 	ck_assert_int_eq(fk_submit(c, task, args, sizeof(args), 0, &job), 0);
-	pid = fork();
+	pid = daemon_fork(DAEMON_UID);
 	if (pid == 0) {
 		fk_client *own;
 

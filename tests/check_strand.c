@@ -3,7 +3,10 @@
  * The table of all cases on top of daemon/strand.c, row by row, each told by its counters.
  */
 #include <check.h>
+#include <pthread.h>
 #include <sched.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include "daemon/strand.h"
 #include "shm/wake.h"
@@ -144,6 +147,158 @@ FK_BODY(failing)
 }
 FK_END(failing)
 
+/* Leaves that end only when a thief has gone on with what stands behind them. */
+static _Atomic uint32_t opened;
+
+FK_TASK(int64_t, held, (int64_t, n))
+{
+	while (!atomic_load(&opened))
+		sched_yield();
+	FK_LEAF(n);
+}
+FK_NO_BODY(held)
+FK_END(held)
+
+/* The same in a body. */
+FK_TASK(int64_t, held_body, (int64_t, n))
+FK_NO_LEAF(held_body)
+{
+	while (!atomic_load(&opened))
+		sched_yield();
+	FK_RETURN(self->n);
+}
+FK_END(held_body)
+
+static void open_gate(void)
+{
+	atomic_store(&opened, 1);
+}
+
+/* The leaf is forked by the frame that opens the gate. */
+FK_TASK(int64_t, opener, (int64_t, n), int64_t x[3]; int64_t i;)
+FK_NO_LEAF(opener)
+{
+	self->i = 0;
+	FK_FORK(x[self->i++], held, self->n);
+	open_gate();
+	FK_FORK(x[self->i++], held_body, 1);
+	FK_JOIN();
+	FK_RETURN(self->x[0] + self->x[1] + self->i);
+}
+FK_END(opener)
+
+FK_TASK(int64_t, middle, (int64_t, n), int64_t x; int64_t y;)
+FK_NO_LEAF(middle)
+{
+	FK_CALL(x, held, self->n);
+	FK_CALL(y, held_body, 1);
+	FK_RETURN(self->x + self->y);
+}
+FK_END(middle)
+
+/* The leaf is below it, through a call. */
+FK_TASK(int64_t, opener_above, (int64_t, n), int64_t x; int64_t y;)
+FK_NO_LEAF(opener_above)
+{
+	FK_FORK(x, middle, self->n);
+	open_gate();
+	FK_CALL(y, leaf, 1);
+	FK_JOIN();
+	FK_RETURN(self->x + self->y);
+}
+FK_END(opener_above)
+
+/* A fine-grained one. */
+FK_FINE_TASK(int64_t, fine_opener, (int64_t, n), int64_t x; int64_t y;)
+FK_NO_LEAF(fine_opener)
+{
+	FK_FORK(x, held, self->n);
+	open_gate();
+	FK_FORK(y, leaf, 1);
+	FK_JOIN();
+	FK_RETURN(self->x + self->y);
+}
+FK_END(fine_opener)
+
+/* Many frames deep, and the oldest opens. */
+FK_TASK(int64_t, deep_opener, (int64_t, n, int64_t, first), int64_t x; int64_t y;)
+{
+	if (n == 0) {
+		while (!atomic_load(&opened))
+			sched_yield();
+		FK_LEAF(0);
+	}
+}
+FK_BODY(deep_opener)
+{
+	FK_FORK(x, deep_opener, self->n - 1, 0);
+	if (self->first)
+		open_gate();
+	FK_CALL(y, leaf, 1);
+	FK_JOIN();
+	FK_RETURN(self->x + self->y);
+}
+FK_END(deep_opener)
+
+FK_TASK(int64_t, deep, (int64_t, n), int64_t x;)
+FK_NO_LEAF(deep)
+{
+	FK_CALL(x, deep_opener, self->n, 1);
+	FK_RETURN(self->x);
+}
+FK_END(deep)
+
+/* Ordinary and fine-grained, calls and forks, destinations that move, results of no size. */
+FK_FINE_DECLARE(int64_t, mixed_fine, (int64_t, n), int64_t x; int64_t y;)
+
+FK_TASK(fk_void, mixed_add, (_Atomic int64_t *, sum, int64_t, n))
+{
+	atomic_fetch_add_explicit(sum, n, memory_order_relaxed);
+	FK_LEAF();
+}
+FK_NO_BODY(mixed_add)
+FK_END(mixed_add)
+
+FK_TASK(int64_t, mixed, (int64_t, n), int64_t x[3]; _Atomic int64_t sum; int64_t i;)
+{
+	if (n < 2)
+		FK_LEAF(n);
+}
+FK_BODY(mixed)
+{
+	atomic_init(&self->sum, 0);
+	self->i = 0;
+	FK_FORK(x[self->i++], mixed_fine, self->n - 1);
+	FK_FORK_VOID(mixed_add, &self->sum, 5);
+	FK_CALL(x[self->i++], mixed, self->n - 2);
+	FK_JOIN();
+	FK_FORK_VOID(mixed_add, &self->sum, -3);
+	FK_FORK(x[self->i++], mixed, 1);
+	FK_CALL_VOID(mixed_add, &self->sum, -2);
+	FK_JOIN();
+	FK_RETURN(self->x[0] + self->x[1] + self->x[2] - 1 + atomic_load(&self->sum));
+}
+FK_END(mixed)
+
+FK_DEFINE(int64_t, mixed_fine, (int64_t, n))
+{
+	if (n < 2)
+		FK_LEAF(n);
+}
+FK_BODY(mixed_fine)
+{
+	FK_CALL(x, mixed, self->n - 1);
+	FK_FORK(y, mixed_fine, self->n - 2);
+	FK_JOIN();
+	FK_RETURN(self->x + self->y);
+}
+FK_END(mixed_fine)
+
+FK_EXPORT(mixed, "n:i64 -> i64", 0, "Fibonacci by all means")
+FK_EXPORT(opener, "n:i64 -> i64", 0, "opens behind a leaf")
+FK_EXPORT(opener_above, "n:i64 -> i64", 0, "opens above a called frame")
+FK_EXPORT(fine_opener, "n:i64 -> i64", 0, "opens behind a leaf, fine-grained")
+FK_EXPORT(deep, "n:i64 -> i64", 0, "opens far above a leaf")
 FK_EXPORT(fib, "n:i64 -> i64", 0, "forks")
 FK_EXPORT(called, "n:i64 -> i64", 0, "depth by calls")
 FK_EXPORT(forked, "n:i64 -> i64", 0, "depth by forks")
@@ -250,6 +405,68 @@ START_TEST(waiting_job_goes_first_and_the_giant_goes_on) /* moved */
 }
 END_TEST
 
+/* The continuation is the only thing that ends the leaf, so each of these hangs if it stays hidden.
+ */
+START_TEST(work_behind_a_long_leaf_is_taken) /* row 3 */
+{
+	for (uint32_t workers = 2; workers <= 4; workers += 2) {
+		rig_start(&rig, workers, &fk_module, false);
+		for (int i = 0; i < 30; i++) {
+			atomic_store(&opened, 0);
+			ck_assert_int_eq(rig_call(&rig, "t:opener", 7), 10);
+			atomic_store(&opened, 0);
+			ck_assert_int_eq(rig_call(&rig, "t:opener_above", 7), 9);
+			atomic_store(&opened, 0);
+			ck_assert_int_eq(rig_call(&rig, "t:fine_opener", 7), 8);
+			atomic_store(&opened, 0);
+			ck_assert_int_eq(rig_call(&rig, "t:deep", 50), 50);
+		}
+		ck_assert_uint_gt(rig_counter(&rig, lost), 0);
+		rig_stop(&rig);
+	}
+}
+END_TEST
+
+static _Atomic uint32_t storm;
+
+/* Signals to all workers, as many as go, and now and then a request. */
+static void *send_signals(void *arg)
+{
+	struct pool *pool = rig.pool;
+
+	(void)arg;
+	for (uint32_t i = 0; atomic_load(&storm); i++) {
+		struct worker *w = &pool->workers[i % pool->n_workers];
+
+		tgkill(getpid(), (pid_t)atomic_load(&w->board->tid), WORKER_SIGNAL);
+		if (i % 7 == 0)
+			worker_ask(w);
+	}
+	return NULL;
+}
+
+START_TEST(signals_at_any_moment_do_no_harm)
+{
+	pthread_t thread;
+
+	for (uint32_t workers = 1; workers <= 4; workers++) {
+		rig_start(&rig, workers, &fk_module, false);
+		ck_assert_int_eq(rig_call(&rig, "t:fib", 10), 55);
+		atomic_store(&storm, 1);
+		ck_assert_int_eq(pthread_create(&thread, NULL, send_signals, NULL), 0);
+		do {
+			ck_assert_int_eq(rig_call(&rig, "t:mixed", 21), 10946);
+			ck_assert_int_eq(rig_call(&rig, "t:fib", 18), 2584);
+			ck_assert_int_eq(rig_call(&rig, "t:forked", 3000), 3000);
+			ck_assert_int_eq(rig_call(&rig, "t:called", 3000), 3000);
+		} while (rig_counter(&rig, exposed) < 30);
+		atomic_store(&storm, 0);
+		pthread_join(thread, NULL);
+		rig_stop(&rig);
+	}
+}
+END_TEST
+
 START_TEST(first_error_code_is_the_jobs)
 {
 	int64_t n = 12;
@@ -312,5 +529,6 @@ CHECK_MAIN("strand", nested_children_touch_nothing_but_the_fast_path,
 	   resumed_parents_of_called_children_go_on, resumed_parents_of_forked_children_are_popped,
 	   published_parents_are_taken_back, stolen_parents_join_when_all_have_ended,
 	   last_child_resumes_the_parent_that_waits, waiting_job_goes_first_and_the_giant_goes_on,
+	   work_behind_a_long_leaf_is_taken, signals_at_any_moment_do_no_harm,
 	   first_error_code_is_the_jobs, results_are_right_on_more_workers_than_cores,
 	   stolen_everywhere_on_four_workers_is_right, many_jobs_at_once_have_one_outcome_each)

@@ -26,9 +26,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -192,18 +194,23 @@ int daemon_try(struct daemon *d, const char *const *options)
 	return -1;
 }
 
+/* Appends the strings up to the NULL, and the NULL, to n others. */
+static void daemon_words(const char *words[DAEMON_OPTIONS], uint32_t n, va_list ap)
+{
+	do {
+		ck_assert_uint_lt(n, DAEMON_OPTIONS);
+		words[n] = va_arg(ap, const char *);
+	} while (words[n++]);
+}
+
 void daemon_start(struct daemon *d, ...)
 {
-	const char *options[DAEMON_OPTIONS + 1];
-	uint32_t n = 0;
+	const char *options[DAEMON_OPTIONS];
 	va_list ap;
 	int status;
 
 	va_start(ap, d);
-	do {
-		ck_assert_uint_lt(n, DAEMON_OPTIONS);
-		options[n] = va_arg(ap, const char *);
-	} while (options[n++]);
+	daemon_words(options, 0, ap);
 	va_end(ap);
 	status = daemon_try(d, options);
 	ck_assert_msg(status == -1, "forkd ended with %d; its log is %s", status, d->log);
@@ -434,6 +441,41 @@ int daemon_reap(pid_t pid)
 	return WIFSIGNALED(status) ? 256 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
+void *daemon_share(size_t size)
+{
+	void *shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	ck_assert_ptr_ne(shared, MAP_FAILED);
+	return shared;
+}
+
+pid_t daemon_fork(uint32_t uid)
+{
+	pid_t pid;
+
+	(void)fflush(NULL);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (pid)
+		return pid;
+	if (uid != DAEMON_UID && geteuid() == 0 &&
+	    (syscall(SYS_setgroups, 0, NULL) < 0 || setgid(uid) < 0 || setuid(uid) < 0))
+		_exit(90);
+	/* Now: another uid forgets it. */
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	return 0;
+}
+
+pid_t daemon_client(void (*run)(void), uint32_t uid)
+{
+	pid_t pid = daemon_fork(uid);
+
+	if (pid)
+		return pid;
+	run();
+	_exit(0);
+}
+
 pid_t daemon_spawn(struct daemon *d, const char *output, const char *const *argv)
 {
 	char program[4096], path[256];
@@ -482,14 +524,10 @@ int daemon_run(struct daemon *d, char *text, size_t size, const char *const *arg
 int daemon_ctl(struct daemon *d, char *text, size_t size, ...)
 {
 	const char *argv[DAEMON_OPTIONS] = { "forkctl" };
-	uint32_t n = 1;
 	va_list ap;
 
 	va_start(ap, size);
-	do {
-		ck_assert_uint_lt(n, DAEMON_OPTIONS);
-		argv[n] = va_arg(ap, const char *);
-	} while (argv[n++]);
+	daemon_words(argv, 1, ap);
 	va_end(ap);
 	return daemon_run(d, text, size, argv);
 }

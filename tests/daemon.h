@@ -90,6 +90,19 @@ void daemon_kill(struct daemon *d);
 /* What `daemon_stop` does without the signal: for one that was told already. */
 int daemon_wait(struct daemon *d);
 
+/* Memory of zeros that the test shares with the processes it forks from now on. */
+void *daemon_share(size_t size);
+
+/*
+ * Forks a client process. Returns 0 in it, which dies with the test; and which is another user's
+ * if the test is root's, unless the uid is DAEMON_UID: then it stays who it is.
+ */
+#define DAEMON_UID UINT32_MAX
+pid_t daemon_fork(uint32_t uid);
+
+/* The same for a whole client: run(), and exit status 0 if it comes back. */
+pid_t daemon_client(void (*run)(void), uint32_t uid);
+
 /*
  * Starts a program with FORKD_SOCKET set, its output and errors into a file of the daemon's folder.
  * argv[0]: a path below the build tree or an absolute one.

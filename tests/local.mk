@@ -6,16 +6,28 @@
 LDADD = $(DAEMON_LIBS) $(CLIENT_LIBS) libcommon.la $(CHECK_LIBS)
 
 UNIT_TESTS = \
+	tests/check_alloc \
+	tests/check_batch \
+	tests/check_algorithm \
 	tests/check_client \
+	tests/check_deadline \
 	tests/check_deque \
+	tests/check_fair \
+	tests/check_forkmode \
 	tests/check_heap \
+	tests/check_intake \
 	tests/check_job \
 	tests/check_layout \
+	tests/check_lazy \
 	tests/check_ledger \
 	tests/check_log \
 	tests/check_modules \
 	tests/check_options \
 	tests/check_pack \
+	tests/check_place \
+	tests/check_publish \
+	tests/check_pool \
+	tests/check_profile \
 	tests/check_recover \
 	tests/check_ref \
 	tests/check_ring \
@@ -23,36 +35,57 @@ UNIT_TESTS = \
 	tests/check_signature \
 	tests/check_stack \
 	tests/check_strand \
+	tests/check_strand_full \
 	tests/check_task_api \
 	tests/check_topology \
+	tests/check_unwind \
+	tests/check_victims \
 	tests/check_wake
 
 SCENARIOS = \
+	tests/check_cancel \
 	tests/check_crash \
 	tests/check_hostile \
 	tests/check_kill \
+	tests/check_latency \
 	tests/check_promises \
 	tests/check_scenario \
-	tests/check_service
+	tests/check_service \
+	tests/check_settings \
+	tests/soak_stress
 
 SCRIPT_TESTS = \
 	tests/check-badinput \
+	tests/check-bench \
 	tests/check-docs \
+	tests/check-forkctl-check \
 	tests/check-readme \
 	tests/check-orders \
 	tests/check-style
 
 # The part of TESTS that the tsan tier runs: what has its threads in one process.
 TSAN_TESTS = \
+	tests/check_alloc \
+	tests/check_batch \
+	tests/check_algorithm \
 	tests/check_client \
+	tests/check_deadline \
 	tests/check_deque \
+	tests/check_forkmode \
 	tests/check_heap \
+	tests/check_intake \
 	tests/check_job \
+	tests/check_lazy \
 	tests/check_log \
 	tests/check_options \
+	tests/check_place \
+	tests/check_publish \
+	tests/check_pool \
+	tests/check_profile \
 	tests/check_ring \
 	tests/check_stack \
 	tests/check_strand \
+	tests/check_unwind \
 	tests/check_wake
 
 check_PROGRAMS += $(UNIT_TESTS) $(SCENARIOS)
@@ -84,11 +117,28 @@ AM_TESTS_ENVIRONMENT = \
 
 # Those with a real forkd: tests/daemon.h.
 DAEMON_SOURCES = tests/daemon.c tests/daemon.h
+tests_check_cancel_SOURCES = tests/check_cancel.c $(DAEMON_SOURCES)
 tests_check_crash_SOURCES = tests/check_crash.c $(DAEMON_SOURCES)
 tests_check_hostile_SOURCES = tests/check_hostile.c $(DAEMON_SOURCES)
 tests_check_kill_SOURCES = tests/check_kill.c $(DAEMON_SOURCES)
+tests_check_latency_SOURCES = tests/check_latency.c $(DAEMON_SOURCES)
 tests_check_promises_SOURCES = tests/check_promises.c $(DAEMON_SOURCES)
 tests_check_scenario_SOURCES = tests/check_scenario.c $(DAEMON_SOURCES)
+tests_soak_stress_SOURCES = \
+	tests/soak_jobs.c \
+	tests/soak_jobs.h \
+	tests/soak_stress.c \
+	tests/soak_torment.c \
+	tests/soak_torment.h \
+	$(DAEMON_SOURCES)
+tests_soak_stress_LDADD = $(LDADD) -lm
+tests_check_settings_SOURCES = tests/check_settings.c $(DAEMON_SOURCES)
+
+# Those of the client, with a daemon of threads.
+FAKE_SOURCES = tests/fake.c tests/fake.h
+tests_check_batch_SOURCES = tests/check_batch.c $(FAKE_SOURCES)
+tests_check_client_SOURCES = tests/check_client.c $(FAKE_SOURCES)
+tests_check_publish_SOURCES = tests/check_publish.c $(FAKE_SOURCES)
 
 tests_check_layout_SOURCES = \
 	tests/check_layout.c \
@@ -97,10 +147,40 @@ tests_check_layout_SOURCES = \
 	tests/check_layout_same.c
 
 # A whole pool inside a test's own process.
+tests_check_algorithm_SOURCES = tests/check_algorithm.c tests/rig.c tests/rig.h
+tests_check_forkmode_SOURCES = tests/check_forkmode.c tests/rig.c tests/rig.h
+tests_check_intake_SOURCES = tests/check_intake.c tests/rig.c tests/rig.h
 tests_check_modules_SOURCES = tests/check_modules.c tests/rig.c tests/rig.h
+tests_check_modules_LDADD = $(LDADD) -lm
+tests_check_numa_SOURCES = tests/check_numa.c tests/numa_pages.h tests/rig.c tests/rig.h
+tests_check_profile_SOURCES = tests/check_profile.c tests/rig.c tests/rig.h
+tests_check_pool_SOURCES = tests/check_pool.c tests/rig.c tests/rig.h
+tests_check_lazy_SOURCES = tests/check_lazy.c tests/rig.c tests/rig.h
 tests_check_strand_SOURCES = tests/check_strand.c tests/rig.c tests/rig.h
+tests_check_strand_full_SOURCES = tests/check_strand_full.c tests/rig.c tests/rig.h
+tests_check_unwind_SOURCES = tests/check_unwind.c tests/quiet.h tests/rig.c tests/rig.h
+tests_check_place_SOURCES = tests/check_place.c tests/quiet.h tests/rig.c tests/rig.h
+tests_check_alloc_SOURCES = tests/check_alloc.c tests/quiet.h tests/rig.c tests/rig.h
+tests_check_deadline_SOURCES = tests/check_deadline.c tests/quiet.h tests/rig.c tests/rig.h
 
-noinst_HEADERS = tests/check_unit.h
+tests_check_victims_LDADD = $(LDADD) -lm
+
+# Where the pages of a running pool are, on a machine with several NUMA nodes.
+# They say something on a machine with NUMA nodes only, so `make check` builds them and runs neither:
+# tests/check_numa, and tests/numa_pages PID for a forkd that runs.
+check_PROGRAMS += tests/check_numa tests/numa_pages
+tests_numa_pages_SOURCES = tests/numa_pages.c tests/numa_pages.h
+tests_numa_pages_LDADD =
+
+# Machines that are not here.
+EXTRA_DIST += \
+	tests/topologies/asymmetric.xml \
+	tests/topologies/fast.xml \
+	tests/topologies/memoryless.xml \
+	tests/topologies/restricted.xml \
+	tests/topologies/ring.xml
+
+noinst_HEADERS = tests/check_unit.h tests/compile.h
 
 # The long ones, never part of check. Whoever has something for one adds a phony target to its
 # list.
@@ -112,6 +192,7 @@ MODEL_TARGETS =
 include tests/modules/local.mk
 include tests/bench/local.mk
 include tests/model/local.mk
+include tests/sim/local.mk
 
 # The scenarios that do more of the same if there is time.
 SOAK_TESTS = tests/check_kill tests/check_promises
@@ -120,7 +201,12 @@ soak-local:
 	SOAK=1 CK_TIMEOUT_MULTIPLIER=4 $(MAKE) $(AM_MAKEFLAGS) check TEST_TIME=7200 \
 		TESTS='$(SOAK_TESTS)'
 
-SOAK_TARGETS += soak-local
+# An hour of stress, or SOAK_SECONDS; a few seconds of it are part of check.
+soak-stress:
+	SOAK_SECONDS="$${SOAK_SECONDS:-3600}" $(MAKE) $(AM_MAKEFLAGS) check TEST_TIME=100000 \
+		TESTS=tests/soak_stress
+
+SOAK_TARGETS += soak-local soak-stress
 
 bench: all $(BENCH_TARGETS)
 soak: all $(SOAK_TARGETS)

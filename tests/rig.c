@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "daemon/topology.h"
 #include "shm/futex.h"
 #include "shm/segment.h"
 #include "shm/wake.h"
@@ -14,6 +15,8 @@
 #define RIG_EPOCH 42u
 #define RIG_HEAP  (1u << 20)
 #define RIG_ARENA (UINT64_C(4) << 30)
+
+void (*rig_prepare)(struct pool *pool);
 
 static void *rig_worker(void *arg)
 {
@@ -30,7 +33,10 @@ static void *rig_dispatcher(void *arg)
 		uint32_t value = wake_prepare(word);
 		bool soon = pool_dispatch(pool, &next);
 
-		futex_wait(word, value, clock_ns() + (soon ? 200 : 5000) * NSEC_PER_USEC);
+		uint64_t tick = pool_next_tick(pool, soon);
+		uint64_t at = clock_ns() + 5000 * NSEC_PER_USEC;
+
+		futex_wait(word, value, tick ? min(tick, at) : at);
 		wake_store(word, WAKE_LOOKING);
 	}
 	return NULL;
@@ -46,7 +52,14 @@ static void *rig_map(int fd, uint32_t kind)
 
 void rig_start(struct rig *rig, uint32_t workers, const struct fk_module *module, bool force_steals)
 {
+	rig_start_on(rig, NULL, workers, module, force_steals);
+}
+
+void rig_start_on(struct rig *rig, const char *machine, uint32_t workers,
+		  const struct fk_module *module, bool force_steals)
+{
 	uint64_t heap_offset = client_segment_heap_offset(RIG_JOBS);
+	struct topology *topology = NULL;
 	struct pool *pool;
 	char error[256] = "";
 	pthread_attr_t attr;
@@ -61,7 +74,6 @@ void rig_start(struct rig *rig, uint32_t workers, const struct fk_module *module
 	pool->n_workers = workers;
 	pool->force_steals = force_steals;
 	pthread_mutex_init(&pool->channel_lock, NULL);
-	intake_init(pool);
 
 	rig->board_fd =
 		segment_create("board", SEGMENT_BOARD, sizeof(struct board), RIG_EPOCH, 0, 0600);
@@ -79,9 +91,12 @@ void rig_start(struct rig *rig, uint32_t workers, const struct fk_module *module
 	pool->arena->max_jobs = RIG_JOBS;
 	pool->arena->rows_offset = arena_rows_offset();
 	pool->arena->workers_offset = arena_workers_offset(4, RIG_JOBS);
-	pool->roots = calloc(4 * RIG_JOBS, sizeof(*pool->roots));
-	ck_assert_ptr_nonnull(pool->roots);
+	ck_assert_int_eq(pool_make_rows(pool), 0);
+	ck_assert_int_eq(topology_new(machine, workers, NULL, error, sizeof(error), &topology), 0);
+	ck_assert_int_eq(pool_place(pool, topology), 0);
+	worker_catch_signal();
 	ck_assert_int_eq(pool_lay_out(pool, rig->arena_fd), 0);
+	ck_assert_int_eq(intake_init(pool), 0);
 	ck_assert_int_eq(modules_add(&pool->modules, pool->board, module, error, sizeof(error)), 0);
 	ck_assert_str_eq(error, "");
 
@@ -101,6 +116,8 @@ void rig_start(struct rig *rig, uint32_t workers, const struct fk_module *module
 	rig->jobs = pool->intake.clients[0].jobs;
 	rig->heap = pool->intake.clients[0].heap;
 
+	if (rig_prepare)
+		rig_prepare(pool);
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, WORKER_STACK);
 	for (uint32_t i = 0; i < workers; i++)
@@ -110,7 +127,7 @@ void rig_start(struct rig *rig, uint32_t workers, const struct fk_module *module
 	ck_assert_int_eq(pthread_create(&rig->dispatcher, NULL, rig_dispatcher, pool), 0);
 	pthread_attr_destroy(&attr);
 	/* All have looked around once, and none is busy. */
-	while (atomic_load(&pool->census) >> 32)
+	while (atomic_load(&pool->lazy.active))
 		sched_yield();
 }
 
@@ -123,7 +140,7 @@ void rig_stop(struct rig *rig)
 		pthread_join(pool->workers[i].thread, NULL);
 	pthread_join(rig->dispatcher, NULL);
 	for (uint32_t i = 0; i < pool->n_workers; i++)
-		free(pool->workers[i].forced);
+		worker_fini(&pool->workers[i]);
 	intake_fini(pool);
 	segment_unmap(pool->board, pool->board_size);
 	segment_unmap(pool->arena, pool->arena_size);
@@ -131,8 +148,8 @@ void rig_stop(struct rig *rig)
 	close(rig->arena_fd);
 	close(rig->tenant_fd);
 	close(rig->client_fd);
-	free(pool->roots);
-	stack_arena_fini(&pool->stacks);
+	pool_free_rows(pool);
+	pool_unplace(pool);
 	free(pool);
 	options_fini(&rig->options);
 }

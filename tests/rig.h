@@ -27,10 +27,16 @@ struct rig {
 	uint32_t generation[RIG_JOBS];
 };
 
+/* If set: called by rig_start() before there are threads. */
+extern void (*rig_prepare)(struct pool *pool);
+
 /* Starts a pool of n workers that knows this module. Ends the test on failure. force_steals: every
  * fork is treated as stolen. */
 void rig_start(struct rig *rig, uint32_t workers, const struct fk_module *module,
 	       bool force_steals);
+/* The same on another machine, as topology_new() takes it: its groups, victims and arenas. */
+void rig_start_on(struct rig *rig, const char *machine, uint32_t workers,
+		  const struct fk_module *module, bool force_steals);
 /* Stops the workers and frees everything. */
 void rig_stop(struct rig *rig);
 

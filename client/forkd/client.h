@@ -50,6 +50,9 @@ typedef struct fk_client_task fk_task;
 /* A submitted job, until it is released. Never 0. */
 typedef uint64_t fk_job;
 
+/* A group of jobs that are waited for together, from fk_group_new(). Never 0. */
+typedef uint64_t fk_group;
+
 struct fk_open_options {
 	uint32_t n_jobs;      /* jobs at the same time, 0 for the default (256) */
 	uint32_t reserved0;   /* 0 */
@@ -80,14 +83,35 @@ union fk_value {
 /* Flags of a submission. */
 #define FK_IDEMPOTENT 1u /* may be run a second time if the pool dies under it */
 #define FK_WAIT_ROOM  2u /* with the job table or all rings full: wait instead of -EAGAIN */
+#define FK_STRICT     4u /* of a request with a place: nowhere else, however long it waits */
+
+/* Where a job is to start. What it forks goes wherever there is a worker free. */
+#define FK_PLACE_ANY	0u
+#define FK_PLACE_WORKER 1u /* place_index: a worker of the pool, counted from 0 */
+#define FK_PLACE_NODE	2u /* place_index: a NUMA node, by the system's own number */
+
+/* One job of fk_submit_batch(). What is 0 is the default, so name the fields that you set. */
+struct fk_request {
+	const fk_task *task;
+	const union fk_value *values; /* one per argument, as in fk_submit_values(); or NULL: */
+	const void *args;	      /* packed arguments, as in fk_submit() */
+	size_t size;		      /* bytes at args, or how many values */
+	uint64_t timeout_ns;	      /* from now on; then it ends as FK_EXPIRED. 0: never */
+	fk_group group;		      /* 0: none */
+	uint32_t flags;		      /* FK_IDEMPOTENT, FK_STRICT */
+	uint32_t weight;	      /* its share of CPU time beside other jobs; 0: the usual */
+	uint32_t place;		      /* FK_PLACE_* */
+	uint32_t place_index;	      /* 0 with FK_PLACE_ANY */
+	uint64_t reserved[2];	      /* 0 */
+};
 
 /* How a job has ended. Each job gets exactly one outcome. */
 enum fk_outcome {
 	FK_PENDING = 1,	  /* none yet */
 	FK_DONE = 2,	  /* there is a result */
 	FK_FAILED = 3,	  /* the code says why: a negative errno, or the task's own number */
-	FK_CANCELLED = 4, /* forkd was stopped, or the job was cancelled */
-	FK_EXPIRED = 5,	  /* its deadline passed */
+	FK_CANCELLED = 4, /* by fk_cancel(), or forkd was stopped */
+	FK_EXPIRED = 5,	  /* it was not done at its deadline */
 	FK_CRASHED = 6,	  /* the task got a fatal signal */
 	FK_LOST = 7,	  /* another task crashed the pool while this one was running */
 };
@@ -153,6 +177,7 @@ size_t fk_task_result_size(const fk_task *task);
  *	-EINVAL  size does not fit the signature, or unknown flags
  *	-ENOENT  the task's module is gone
  * With FK_WAIT_ROOM a full table waits for another thread's fk_release().
+ * A deadline, a weight, a place or a group: fk_submit_batch(), with n = 1 as well.
  */
 int fk_submit(fk_client *client, const fk_task *task, const void *args, size_t size,
 	      unsigned int flags, fk_job *ret_job);
@@ -173,6 +198,27 @@ int fk_submit_values(fk_client *client, const fk_task *task, const union fk_valu
 int fk_submitv(fk_client *client, const fk_task *task, unsigned int flags, fk_job *ret_job, ...);
 int fk_vsubmit(fk_client *client, const fk_task *task, unsigned int flags, fk_job *ret_job,
 	       va_list args);
+
+/*
+ * Submits n jobs at once, each with its own options: all of them or, on failure, none. They become
+ * visible to the pool together, by one atomic step, and one worker at most is woken for them.
+ * They go to one worker's queue, which is the first request's place; from there the pool takes each
+ * to its own. Workers share out among them what they find.
+ * flags: 0 or FK_WAIT_ROOM. ret_jobs: room for n handles. n: 0 is fine.
+ * Returns 0, or
+ *	-E2BIG   n is more than the job table has records (struct fk_open_options)
+ *	-EAGAIN  fewer than n records are free (release some), or every ring is full
+ *	-EINVAL  a request's size or number of values does not fit the signature, a string is NULL,
+ *	         there is no such worker or node, FK_STRICT without a place, unknown flags, or what
+ *	         is reserved is not 0
+ *	-ENOENT  a task's module is gone
+ *	-ESTALE  there is no such group
+ *	-EFAULT, -ENOMEM  as fk_submit_values()
+ * With FK_WAIT_ROOM it waits until other threads have released enough; batches that wait take their
+ * turns.
+ */
+int fk_submit_batch(fk_client *client, const struct fk_request *requests, size_t n,
+		    unsigned int flags, fk_job *ret_jobs);
 
 /*
  * Waits until a job has ended: spins for a short time, then sleeps.
@@ -212,6 +258,41 @@ int fk_timings(fk_client *client, fk_job job, struct fk_timings *ret_timings);
  * already).
  */
 int fk_release(fk_client *client, fk_job job);
+
+/*
+ * The same for n jobs. Returns 0, or -EBUSY (one has not ended: none was released), -ESTALE (one
+ * was released already: the others are now).
+ */
+int fk_release_batch(fk_client *client, const fk_job *jobs, size_t n);
+
+/*
+ * Asks forkd to end a job: it ends as FK_CANCELLED, at once if it has not started, else when its
+ * tasks come to their next fork or join. Does not wait for that: fk_wait() does. A job that has
+ * ended keeps its outcome, and one that ends meanwhile may still be FK_DONE; asking twice is fine.
+ * If the pool crashes in this moment, the request may be forgotten.
+ * Returns 0, or -EAGAIN (forkd has many requests of this client to read: try again), -ESTALE.
+ */
+int fk_cancel(fk_client *client, fk_job job);
+
+/*
+ * Makes a group, for jobs that are waited for together: struct fk_request names it. Jobs can be
+ * added at any time, also while others of it run.
+ * Returns 0 or -EAGAIN (64 groups are in use: free some).
+ */
+int fk_group_new(fk_client *client, fk_group *ret_group);
+
+/*
+ * Waits until every job that was submitted with this group has ended, by one sleep for all of them.
+ * timeout_ns: as in fk_wait(). What became of each says fk_outcome().
+ * Returns 0, -ETIMEDOUT, -ESTALE (no such group), -ECONNRESET.
+ */
+int fk_group_wait(fk_client *client, fk_group group, uint64_t timeout_ns);
+
+/*
+ * Gives a group back; its jobs stay, and are released one by one or as a batch. No other thread may
+ * submit with it meanwhile. Returns 0, -EBUSY (a job of it has not ended), -ESTALE.
+ */
+int fk_group_free(fk_client *client, fk_group group);
 
 /*
  * Finds a task, submits a job, waits for its end, copies its result and releases it.

@@ -31,6 +31,9 @@
  *   FK_CALL(member, task, args...)  the child runs first, then what follows
  *   FK_JOIN()                       waits for every child that was forked
  *   FK_RETURN(value)                ends the task; every fork must have been joined
+ *   FK_FAIL(code)                   ends it, and makes its job fail
+ *   FK_ALLOC(member, size)          memory on the worker's stack, until FK_FREE(member) or the end
+ *   FK_GO_TO_WORKER(k)              goes on on another worker; FK_GO_TO_NODE(n): on a NUMA node
  *   FK_FORK_VOID, FK_CALL_VOID      the same for a child of type fk_void
  *
  *   None of these may stand inside a `switch` of the author's own, and no variable with a cleanup
@@ -42,38 +45,64 @@
  * WHO CALLS IT, ON WHICH THREAD
  *   Workers of the pool only, each on its own struct fk_worker.
  *
+ * COARSE AND FINE
+ *   FK_TASK makes an ordinary task: it may run for as long as it likes between two forks, and what
+ *   it has forked is found by thieves all the same. FK_FINE_TASK makes a fine-grained one, for
+ *   tasks of a few instructions: its author promises that neither its first block nor what stands
+ *   between two forks of it takes longer than some microseconds, and gets a fork of about the cost
+ *   of a call. (A broken promise costs parallelism, never a wrong result.)
+ *
  * HOW A TASK IS COMPILED
- *   One body, two clones (the two clones of Cilk-5: Frigo, Leiserson, Randall, PLDI 1998).
+ *   One body, several clones (Cilk-5 has two: Frigo, Leiserson, Randall, PLDI 1998).
  *   NAME__leaf is the first block, inlined where the task is forked or called. NAME__framed is an
  *   ordinary C function that gets its arguments in registers, builds the frame and returns its
  *   result in a register; its body is compiled with the resume label 0, so that no switch is left,
  *   and no join either: as long as this activation lives, nobody stole its continuation.
+ *   NAME__inner is the same for a fine-grained child of a fresh parent, without the checks: small
+ *   bodies are inlined into their parent's there, one level deep.
  *   NAME__resume enters the same body through the switch, from the worker loop, for a continuation
- *   that was stolen or whose C stack had to be dropped.
+ *   that was stolen or whose C stack had to be dropped. NAME__describe jumps to one label of the
+ *   body as well, and tells which child is run there, and where its result goes.
  *
  * THE FAST PATH
- *   A fork stores the parent in the deque and calls the child:
+ *   A fork of a fresh activation is one store and a call:
  *
- *	if (b + 1 > limit) unnest;  deque[b] = self;  x = child(b + 1, ...);
+ *	self->site = SITE;  x = child(sp, ...);  if (self->site & PARTED) leave;
  *
- *   b, the bottom of the deque, and sp, the top of the stacklet, are passed by value from parent to
- *   child like a second stack pointer, so that nothing has to be put back when the child returns.
- *   The entry stays private while the activation lives. A thief that finds nothing public lowers
- *   the limit; the owner, at its next fork, drops the C stack (fk_rt_unnest) and goes on in the
- *   worker loop with the resumed clone, and only then are entries made public. So a fresh clone
- *   whose child has returned was not stolen, and checks nothing: neither after the child nor at the
- *   join. The activations that were dropped go on through the switch when their turn comes, which
- *   costs each of them once what a resume costs.
+ *   That is all that stands in memory of it: the rest of the frame's header is not written, and
+ *   there is no entry in the deque. When somebody asks for attention (by lowering limit, which
+ *   every new frame is compared with), or a stack ends, the worker reconstructs the rest from the
+ *   sites: fk_rt_unnest() walks from the frame that the worker loop resumed last (the base) up to
+ *   the newest one; at each, NAME__describe tells the child's task and thereby the size of the next
+ *   frame. It fills the headers in, puts the forked ones into the deque, drops the C stack and goes
+ *   on in the worker loop with resumed clones. So nothing fresh is ever public, and what is public
+ *   was filled in before.
+ *
+ * WORK NEVER STAYS HIDDEN
+ *   A worker that sits in a long leaf comes to no frame. Thieves that have asked in vain send its
+ *   thread a signal, and the handler (strand_expose()) does the same walk, under the running leaf,
+ *   and makes the oldest entries public. Then it has to know which frame is the newest one, and
+ *   whether a child of it runs: that is `current`, which ordinary tasks keep up to date:
+ *	self       the newest frame is self, which runs code of its own, or fine-grained children
+ *	self | 1   the newest frame is self, and the first block of a child of it runs
+ *	0          not known: the handler does nothing; a fork is near (or the runtime runs)
+ *   The activation finds FK_PARTED in its site when the child returns, and leaves its C stack.
  *
  * INVARIANTS
- *   I1. A frame ends with its struct fk_frame; the header of the parent is just below the first
- *       byte of the frame, or a stub (task == NULL) is there whose slot points to it.
+ *   I1. A frame starts with its struct fk_frame. The frames of fresh activations stand one behind
+ *       the other on one stacklet, the first at sp, each the child of the one before.
  *   I2. The entries of a worker's deque are ancestors of what it runs, oldest first, but for frames
  *       set aside (FK_MOVED), which stand above the ancestors of theirs and below what was run
  *       instead. Thieves take the oldest first: if an entry was stolen, so was everything below it.
- *   I3. steals, joins, job and stack of a header are valid once FK_PARTED is set in its site. Only
- *       fresh activations leave it unset; whoever parts the paths fills the rest in.
- *   I4. Arguments and site are written before the frame can be stolen, never after.
+ *   I3. The header of a frame with FK_PARTED set in its site is filled in, and so are task, slot
+ *       and parent of its child. Of any other frame only site is valid, and stack if the site has
+ *       FK_DST. Fresh activations store sites without FK_PARTED.
+ *   I4. A fresh activation that runs on after a child was never parted while that child ran: after
+ *       every fork it looks, and leaves otherwise. So it has no entry in any deque, needs no join,
+ *       and returns to its parent by a C return.
+ *   I5. Each strict ancestor of the newest frame up to the base is within a fork or call, and its
+ *       site says which: the site is stored before the child starts.
+ *   I6. Arguments and site are written before the frame can be stolen, never after.
  */
 #ifndef FORKD_TASK_H
 #define FORKD_TASK_H
@@ -83,7 +112,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FK_ABI_VERSION 1u
+#define FK_ABI_VERSION 2u
 
 /* The result of a task that has none. */
 typedef struct {
@@ -99,24 +128,54 @@ struct fk_frame;
 struct fk_stack;
 struct fk_worker;
 
+/* Where a task can ask to go on. */
+enum fk_goal {
+	FK_TO_WORKER, /* as forkctl status counts them, from 0 */
+	FK_TO_NODE,   /* a NUMA node, by its OS index, as forkctl status shows it */
+};
+
+/* The child that is run at a site: what NAME__describe tells. */
+struct fk_child {
+	const struct fk_task *task; /* NULL: none is run there */
+	void *dst;   /* where its result goes, if that is a fixed place in the frame */
+	bool forked; /* or called */
+};
+
 /* What the runtime knows of every task, exported or not. */
 struct fk_task {
 	const char *name;
 	/* Runs the frame from its site; returns the frame to run next on this worker, or NULL. */
 	struct fk_frame *(*resume)(struct fk_worker *w, struct fk_frame *frame);
+	/* What is run at the frame's site. */
+	void (*describe)(struct fk_frame *frame, struct fk_child *ret_child);
+	/* Gives back what the frame holds, in place of running on after its job failed; or NULL. */
+	void (*unwind)(struct fk_frame *frame);
 	uint64_t frame_size; /* bytes, header included */
 };
 
-/* The header of a frame, at its end. */
+/* The header of a frame, at its start. */
 struct fk_frame {
-	const struct fk_task *task; /* NULL: a stub, slot is the parent's header */
-	uintptr_t slot;		    /* where the result goes | FK_CALLED */
-	struct fk_stack *stack;	    /* the stack that this frame is the top of, once given up */
-	uint32_t site;		    /* where to go on | FK_PARTED | FK_MOVED */
-	uint32_t steals;	    /* forks of this scope that were stolen; the holder's only */
-	_Atomic int32_t joins;	    /* counted down by children that end after the paths parted */
-	uint32_t job;		    /* the row of the job in the ledger */
+	const struct fk_task *task;
+	uintptr_t slot;		 /* where the result goes | FK_CALLED */
+	struct fk_frame *parent; /* NULL for a root */
+	struct fk_stack *stack;	 /* the stack that this frame is the top of, once given up */
+	char *top; /* where its stack goes on: the end of the frame, or what it has allocated */
+	_Atomic uint32_t site; /* where to go on | FK_PARTED ... */
+	uint32_t steals;       /* forks of this scope that were stolen; the holder's only */
+	_Atomic int32_t joins; /* counted down by children that end after the paths parted */
+	uint32_t job;	       /* the row of the job in the ledger */
 };
+
+/* Relaxed: but for FK_PARTED only the holder looks at it, and that bit stays once it is set. */
+static inline uint32_t fk_site(const struct fk_frame *frame)
+{
+	return atomic_load_explicit(&frame->site, memory_order_relaxed);
+}
+
+static inline void fk_set_site(struct fk_frame *frame, uint32_t site)
+{
+	atomic_store_explicit(&frame->site, site, memory_order_relaxed);
+}
 
 /* An entry of a deque: a frame, or a root job's row. */
 struct fk_entry {
@@ -124,37 +183,50 @@ struct fk_entry {
 };
 
 /*
- * What the inlined code reads and writes of a worker: the first cache line of the runtime's own
- * struct. Written by the owner, but for limit, which anybody may lower to ask for attention.
+ * What the inlined code reads and writes of a worker: the start of the runtime's own struct.
+ * Written by the owner and its signal handler, but for limit, which anybody may lower to 0 to ask
+ * for attention.
  */
 struct fk_worker {
-	_Atomic uintptr_t limit; /* a bottom beyond this makes a fork attend */
-	struct fk_entry *floor;	 /* entries from here on are private */
-	char *stack_limit;	 /* end of the current stacklet */
-	uintptr_t cstack_limit;	 /* below this, children run from the worker loop */
-	uint64_t forks;		 /* forks, of modules compiled with FK_COUNT_FORKS */
-	struct fk_entry *bottom; /* valid in the worker loop only, like sp */
-	char *sp;
-	uint64_t reserved;
+	_Atomic uintptr_t limit;    /* a frame that would end beyond this takes the slow path */
+	uintptr_t cstack_limit;	    /* below this, children run from the worker loop */
+	volatile uintptr_t current; /* see WORK NEVER STAYS HIDDEN */
+	struct fk_entry *volatile floor;  /* entries from here on are private */
+	struct fk_entry *volatile bottom; /* entries up to here */
+	struct fk_entry *end;		  /* there is no room for entries from here on */
+	char *sp;		     /* where the children of the frame that was resumed begin */
+	uintptr_t slot;		     /* of the child of the frame that was resumed */
+	const struct fk_task *child; /* and what it is */
+	uint64_t unwinds;	     /* a frame of a task with an FK_UNWIND block may be alive */
 };
 
-_Static_assert(sizeof(struct fk_frame) == 40, "the header is part of the ABI");
-_Static_assert(sizeof(struct fk_worker) == 64, "the worker is part of the ABI");
+_Static_assert(sizeof(struct fk_frame) == 56, "the header is part of the ABI");
+_Static_assert(sizeof(struct fk_worker) == 80, "the worker is part of the ABI");
 
 #define FK_CALLED    ((uintptr_t)1) /* in slot: called, not forked */
-#define FK_PARTED    0x80000000u    /* in site: steals, joins, job, stack are valid */
+#define FK_IN_CHILD  ((uintptr_t)1) /* in current */
+#define FK_PARTED    0x80000000u    /* in site: the header is valid */
 #define FK_MOVED     0x40000000u    /* in site: set aside, no child outstanding */
 #define FK_STACKED   0x20000000u    /* in site, with FK_MOVED: its stack goes with it */
-#define FK_SITE_MASK 0x1fffffffu
+#define FK_DST	     0x10000000u    /* in site, without FK_PARTED: stack is where the result goes */
+#define FK_SITE_MASK 0x0fffffffu
+
+/*
+ * So many bytes are free behind limit. A frame of FK_SMALL bytes or less may start there, and has
+ * room behind it for a small one of NAME__inner and the header of another; a larger frame has to
+ * end there.
+ */
+#define FK_SLACK 1024u
+#define FK_SMALL 448u
 
 /* A task of a module that clients may call. */
 struct fk_export {
 	const char *name;
 	const char *signature; /* "n:i64, data:buf -> sum:i64" */
 	const char *help;      /* one line */
-	/* Runs the task as the child of a root frame; stores what it returns in result. */
-	void (*enter)(struct fk_worker *w, struct fk_entry *b, char *sp, void *result,
-		      const void *args);
+	/* Runs the task as a called child; stores what it returns in result. */
+	void (*enter)(struct fk_worker *w, char *sp, void *result, const void *args);
+	const struct fk_task *task;
 	uint32_t flags;	      /* FK_EXPORT_* */
 	uint32_t args_size;   /* bytes */
 	uint32_t result_size; /* bytes */
@@ -181,30 +253,38 @@ struct fk_module {
 
 /* The runtime's slow paths, in the pool (daemon/strand.c). Not for authors. */
 
-/* Fresh clone: goes on with the frame in the worker loop, at this site. */
-FK_COLD __attribute__((noreturn)) void fk_rt_unnest(struct fk_worker *w, struct fk_entry *b,
-						    struct fk_frame *frame, uint32_t site);
-/* Resumed clone, at a fork with the limit passed: serves whoever asked for attention. False: the
- * frame was set aside, to go on at this site. */
+/* The place for a frame of size bytes, whose caller's sp is sp: there, or on a new stacklet. */
+FK_COLD void *fk_rt_place(struct fk_worker *w, char *sp, size_t size);
+/* Fresh clone: goes on with the frame, whose caller's sp was sp, in the worker loop, at this site. */
+FK_COLD __attribute__((noreturn)) void fk_rt_unnest(struct fk_worker *w, struct fk_frame *frame,
+						    char *sp, uint32_t site);
+/* Fresh clone: a forked child has returned, its result is stored, and the frame has FK_PARTED. */
+FK_COLD __attribute__((noreturn)) void fk_rt_returned(struct fk_worker *w, struct fk_frame *frame);
+/* Resumed clone, at a fork with the limit lowered: serves whoever asked for attention. False: the
+ * frame was set aside, to go on at this site, or its job has failed. */
 FK_COLD bool fk_rt_attend(struct fk_worker *w, struct fk_frame *frame, uint32_t site);
-/* Resumed clone, after the frame was stored at b: makes entries public if thieves asked. Returns
- * the bottom for the child: b itself if the deque is full, and the child is called, not forked. */
-FK_COLD struct fk_entry *fk_rt_publish(struct fk_worker *w, struct fk_entry *b,
-				       struct fk_frame *frame);
-/* Resumed clone: a child has returned, and the entry at b is not private any more. True: it was
- * taken back. False: it was stolen; *ret_next is what to run next, or NULL. */
-FK_COLD bool fk_rt_pop(struct fk_worker *w, struct fk_entry *b, struct fk_frame *frame,
-		       struct fk_frame **ret_next);
+/* Resumed clone, after the frame was pushed: makes entries public if thieves asked. */
+FK_COLD void fk_rt_publish(struct fk_worker *w);
+/* Resumed clone: a child has returned, and the entry at bottom is not private any more. True: it
+ * was taken back. False: it was stolen; *ret_next is what to run next, or NULL. */
+FK_COLD bool fk_rt_pop(struct fk_worker *w, struct fk_frame *frame, struct fk_frame **ret_next);
 /* Resumed clone: true if all children have ended; otherwise the last of them resumes the frame. */
 FK_COLD bool fk_rt_join(struct fk_worker *w, struct fk_frame *frame);
 /* Resumed clone: the result is stored. Returns what to run next, or NULL. */
 FK_COLD struct fk_frame *fk_rt_finish(struct fk_worker *w, struct fk_frame *frame);
-/* A frame of size bytes does not fit behind sp: the top of a new stacklet that it fits in. */
-FK_COLD char *fk_rt_grow(struct fk_worker *w, char *sp, size_t size);
 /* The job fails with this code (not 0), unless it has failed already. */
 FK_COLD void fk_rt_fail(struct fk_worker *w, int code);
-/* Undoes the last fk_rt_grow() of this stack. */
-FK_COLD void fk_rt_shrink(struct fk_worker *w);
+/* Resumed clone: size bytes behind the frame, or NULL with the job failed. */
+FK_COLD void *fk_rt_alloc(struct fk_worker *w, struct fk_frame *frame, size_t size);
+/* Resumed clone: gives the newest of them back. */
+FK_COLD void fk_rt_free(struct fk_worker *w, struct fk_frame *frame, void *memory);
+/* Resumed clone: sets the frame aside for a worker or NUMA node, to go on at this site. False: it
+ * is on its way there. True: it is there already, or there is no such place, and the job has
+ * failed. */
+FK_COLD bool fk_rt_move(struct fk_worker *w, struct fk_frame *frame, uint32_t site,
+			enum fk_goal goal, uint32_t index);
+/* Counts a fork. */
+FK_COLD void fk_rt_count_fork(struct fk_worker *w);
 
 #if defined(__x86_64__)
 register uintptr_t fk_stack_pointer __asm__("rsp");
@@ -241,6 +321,9 @@ register uintptr_t fk_stack_pointer __asm__("sp");
 #define FK_PASS(F, params)   FK_PASS_(F, FK_STRIP params)
 #define FK_PASS_(F, ...)     FK_EACH(F, __VA_ARGS__)
 
+/* What of a frame must not be beyond limit. */
+#define fk_reach(sp, size) ((uintptr_t)(sp) + ((size) <= FK_SMALL ? 0 : (size)))
+
 /* Sites are switch labels that no type of 64 bits holds, so that a fork inside an author's own
  * switch is an error and not a label of that switch. */
 #define FK_LABEL_BASE  ((unsigned __int128)1 << 64)
@@ -252,83 +335,157 @@ register uintptr_t fk_stack_pointer __asm__("sp");
 #pragma GCC diagnostic error "-Woverflow"
 #endif
 
+/* The clones of a body. */
+#define FK_FRESH    0 /* NAME__framed */
+#define FK_INNER    1 /* NAME__inner */
+#define FK_RESUMED  2
+#define FK_DESCRIBE 3
+#define FK_IS_FRESH (fk_mode == FK_FRESH || fk_mode == FK_INNER)
+
 /*
  * Declares a task that is defined further down, so that others can fork it.
  * ret: its result, of an alignment of at least 2, or fk_void. params: (type, name, type, name ...),
  * eight pairs at most. locals: what else must survive a fork; alignment 8 at most.
  */
-#define FK_DECLARE(ret, NAME, params, ...)                                                         \
+#define FK_DECLARE(ret, NAME, params, ...)	FK_DECLARE_(0, ret, NAME, params, __VA_ARGS__)
+#define FK_FINE_DECLARE(ret, NAME, params, ...) FK_DECLARE_(1, ret, NAME, params, __VA_ARGS__)
+
+#define FK_DECLARE_(fine, ret, NAME, params, ...)                                                  \
 	typedef ret NAME##__ret;                                                                   \
+	enum { NAME##__fine = fine };                                                              \
 	struct NAME##__args {                                                                      \
 		FK_PASS(FK_FIELD, params)                                                          \
 	};                                                                                         \
 	struct NAME##__frame {                                                                     \
+		struct fk_frame fk;                                                                \
 		FK_PASS(FK_FIELD, params)                                                          \
 		__VA_ARGS__                                                                        \
-		struct fk_frame fk;                                                                \
 	};                                                                                         \
 	_Static_assert(_Alignof(struct NAME##__frame) == 8,                                        \
 		       #NAME ": arguments and locals of an alignment above 8 are not supported");  \
 	_Static_assert(sizeof(ret) == 0 || _Alignof(ret) >= 2,                                     \
 		       #NAME ": a result needs an alignment of at least 2 (use int)");             \
+	static const struct fk_task NAME##__task;                                                  \
 	static bool NAME##__leaf(struct fk_worker *fk_w,                                           \
 				 ret *fk_result FK_PASS(FK_PARAM, params));                        \
-	static ret NAME##__framed(struct fk_worker *fk_w, struct fk_entry *fk_b, char *fk_sp,      \
-				  uintptr_t fk_slot FK_PASS(FK_PARAM, params));                    \
-	FK_INLINE ret NAME##__spawn(struct fk_worker *fk_w, struct fk_entry *fk_b, char *fk_sp,    \
-				    uintptr_t fk_slot, struct NAME##__args fk_args)                \
+	static ret NAME##__framed(struct fk_worker *fk_w, char *fk_sp FK_PASS(FK_PARAM, params));  \
+	static inline ret NAME##__inner(struct fk_worker *fk_w,                                    \
+					char *fk_sp FK_PASS(FK_PARAM, params));                    \
+	/* Runs a child: inside tells that its first block runs, after what runs when it is over. */                                                                                                \
+	FK_INLINE ret NAME##__spawn(struct fk_worker *fk_w, char *fk_sp, const int fk_mode,        \
+				    uintptr_t fk_inside, uintptr_t fk_after, bool *ret_leaf,       \
+				    struct NAME##__args fk_args)                                   \
 	{                                                                                          \
 		ret fk_result;                                                                     \
 		(void)fk_args;                                                                     \
-		if (NAME##__leaf(fk_w, &fk_result FK_PASS(FK_ARG, params)))                        \
+		*ret_leaf = false;                                                                 \
+		if (!NAME##__fine)                                                                 \
+			fk_enter(fk_w, fk_inside);                                                 \
+		if (NAME##__leaf(fk_w, &fk_result FK_PASS(FK_ARG, params))) {                      \
+			*ret_leaf = true;                                                          \
+			if (!NAME##__fine)                                                         \
+				fk_enter(fk_w, fk_after);                                          \
 			return fk_result;                                                          \
-		return NAME##__framed(fk_w, fk_b, fk_sp, fk_slot FK_PASS(FK_ARG, params));         \
+		}                                                                                  \
+		if (NAME##__fine && fk_mode == FK_FRESH &&                                         \
+		    sizeof(struct NAME##__frame) <= FK_SMALL)                                      \
+			fk_result = NAME##__inner(fk_w, fk_sp FK_PASS(FK_ARG, params));            \
+		else                                                                               \
+			fk_result = NAME##__framed(fk_w, fk_sp FK_PASS(FK_ARG, params));           \
+		if (fk_after)                                                                      \
+			fk_enter(fk_w, fk_after);                                                  \
+		return fk_result;                                                                  \
 	}
 
 /* Defines a task: the block that follows is what runs before it has a frame. */
 #define FK_TASK(ret, NAME, params, ...)                                                            \
 	FK_DECLARE(ret, NAME, params, __VA_ARGS__)                                                 \
 	FK_DEFINE(ret, NAME, params)
+/* The same for a fine-grained task: see COARSE AND FINE. */
+#define FK_FINE_TASK(ret, NAME, params, ...)                                                       \
+	FK_FINE_DECLARE(ret, NAME, params, __VA_ARGS__)                                            \
+	FK_DEFINE(ret, NAME, params)
 
 /* Defines a task that was declared. */
-#define FK_DEFINE(ret, NAME, params)                                                               \
-	FK_INLINE ret NAME##__body(struct fk_worker *fk_w, struct fk_entry *fk_b, char *fk_sp,     \
-				   struct NAME##__frame *self, const bool fk_fresh,                \
-				   unsigned __int128 fk_label, struct fk_frame **fk_next);         \
+#define FK_DEFINE(ret, NAME, params) FK_DEFINE_(0, NULL, ret, NAME, params)
+/* The same for a task that has an FK_UNWIND block, which stands before it. */
+#define FK_DEFINE_UNWIND(ret, NAME, params) FK_DEFINE_(1, NAME##__unwind, ret, NAME, params)
+
+/*
+ * The block that follows gives back what the frame of a declared task holds (memory, files): it
+ * runs in place of the rest of the body when the job has failed or was cancelled, if the body has
+ * begun: what it looks at is set before the first fork, call or join. It forks nothing.
+ */
+#define FK_UNWIND(NAME)                                                                            \
+	static void NAME##__give_back(struct NAME##__frame *self);                                 \
+	static void NAME##__unwind(struct fk_frame *fk_frame)                                      \
+	{                                                                                          \
+		NAME##__give_back((struct NAME##__frame *)fk_frame);                               \
+	}                                                                                          \
+	static void NAME##__give_back(struct NAME##__frame *self)
+
+#define FK_DEFINE_(unwinds_, unwind_, ret, NAME, params)                                           \
+	FK_INLINE ret NAME##__body(struct fk_worker *fk_w, char *fk_sp,                            \
+				   struct NAME##__frame *self, const int fk_mode,                  \
+				   unsigned __int128 fk_label, struct fk_frame **fk_next,          \
+				   struct fk_child *fk_child);                                     \
 	static struct fk_frame *NAME##__resume(struct fk_worker *fk_w, struct fk_frame *fk_frame)  \
 	{                                                                                          \
-		struct NAME##__frame *self = fk_container(fk_frame, struct NAME##__frame, fk);     \
+		struct NAME##__frame *self = (struct NAME##__frame *)fk_frame;                     \
 		struct fk_frame *fk_next = NULL;                                                   \
-		NAME##__body(fk_w, fk_w->bottom, fk_w->sp, self, false,                            \
-			     FK_LABEL(fk_frame->site &FK_SITE_MASK), &fk_next);                    \
+		if (!NAME##__fine)                                                                 \
+			fk_enter(fk_w, (uintptr_t)self);                                           \
+		NAME##__body(fk_w, fk_w->sp, self, FK_RESUMED,                                     \
+			     FK_LABEL(fk_site(fk_frame) & FK_SITE_MASK), &fk_next, NULL);          \
 		return fk_next;                                                                    \
 	}                                                                                          \
-	static const struct fk_task NAME##__task = { #NAME, NAME##__resume,                        \
-						     sizeof(struct NAME##__frame) };               \
-	/* On a new stacklet, which goes when the task returns. */                                 \
-	static __attribute__((cold, noinline))                                                     \
-	ret NAME##__grown(struct fk_worker *fk_w, struct fk_entry *fk_b, char *fk_sp,              \
-			  uintptr_t fk_slot FK_PASS(FK_PARAM, params))                             \
+	static __attribute__((cold)) void NAME##__describe(struct fk_frame *fk_frame,              \
+							   struct fk_child *ret_child)             \
 	{                                                                                          \
-		fk_sp = fk_rt_grow(fk_w, fk_sp, sizeof(struct NAME##__frame));                     \
-		ret fk_result =                                                                    \
-			NAME##__framed(fk_w, fk_b, fk_sp, fk_slot FK_PASS(FK_LOAD, params));       \
-		fk_rt_shrink(fk_w);                                                                \
-		return fk_result;                                                                  \
+		struct NAME##__frame *self = (struct NAME##__frame *)fk_frame;                     \
+		NAME##__body(NULL, NULL, self, FK_DESCRIBE,                                        \
+			     FK_LABEL(fk_site(fk_frame) & FK_SITE_MASK), NULL, ret_child);         \
+	}                                                                                          \
+	static const struct fk_task NAME##__task = { #NAME, NAME##__resume, NAME##__describe,      \
+						     unwind_, sizeof(struct NAME##__frame) };      \
+	/* No room, or somebody asks, or the C stack is long: builds the frame, and goes on in the \
+	 * worker loop. */                                                                         \
+	static __attribute__((cold, noinline, noreturn)) void NAME##__slow(                        \
+		struct fk_worker *fk_w, char *fk_sp FK_PASS(FK_PARAM, params))                     \
+	{                                                                                          \
+		struct NAME##__frame *self =                                                       \
+			fk_rt_place(fk_w, fk_sp, sizeof(struct NAME##__frame));                    \
+		FK_PASS(FK_STORE, params)                                                          \
+		if (unwinds_)                                                                      \
+			fk_w->unwinds = 1;                                                         \
+		fk_rt_unnest(fk_w, &self->fk, fk_sp, 0);                                           \
 	}                                                                                          \
 	static __attribute__((noinline))                                                           \
-	ret NAME##__framed(struct fk_worker *fk_w, struct fk_entry *fk_b, char *fk_sp,             \
-			   uintptr_t fk_slot FK_PASS(FK_PARAM, params))                            \
+	ret NAME##__framed(struct fk_worker *fk_w, char *fk_sp FK_PASS(FK_PARAM, params))          \
 	{                                                                                          \
 		struct NAME##__frame *self = (struct NAME##__frame *)fk_sp;                        \
-		if (fk_unlikely(fk_opaque((char *)(self + 1)) > fk_w->stack_limit))                \
-			return NAME##__grown(fk_w, fk_b, fk_sp, fk_slot FK_PASS(FK_LOAD, params)); \
-		self->fk.task = &NAME##__task;                                                     \
-		self->fk.slot = fk_slot;                                                           \
+		/* ORDER attend [A1]: relaxed: a hint, taken by the exchange in                    \
+		 * worker_take_request(). */                                                       \
+		if (fk_unlikely(fk_reach(fk_sp, sizeof(struct NAME##__frame)) >                    \
+				atomic_load_explicit(&fk_w->limit, memory_order_relaxed)) ||       \
+		    fk_unlikely(fk_stack_pointer < fk_w->cstack_limit))                            \
+			NAME##__slow(fk_w, fk_sp FK_PASS(FK_LOAD, params));                        \
 		FK_PASS(FK_STORE, params)                                                          \
-		if (fk_unlikely(fk_stack_pointer < fk_w->cstack_limit))                            \
-			fk_rt_unnest(fk_w, fk_b, &self->fk, 0);                                    \
-		return NAME##__body(fk_w, fk_b, (char *)(self + 1), self, true, FK_LABEL(0),       \
+		if (!NAME##__fine)                                                                 \
+			fk_enter(fk_w, (uintptr_t)self);                                           \
+		if (unwinds_)                                                                      \
+			fk_w->unwinds = 1;                                                         \
+		return NAME##__body(fk_w, (char *)(self + 1), self, FK_FRESH, FK_LABEL(0), NULL,   \
+				    NULL);                                                         \
+	}                                                                                          \
+	static inline ret NAME##__inner(struct fk_worker *fk_w,                                    \
+					char *fk_sp FK_PASS(FK_PARAM, params))                     \
+	{                                                                                          \
+		struct NAME##__frame *self = (struct NAME##__frame *)fk_sp;                        \
+		FK_PASS(FK_STORE, params)                                                          \
+		if (unwinds_)                                                                      \
+			fk_w->unwinds = 1;                                                         \
+		return NAME##__body(fk_w, (char *)(self + 1), self, FK_INNER, FK_LABEL(0), NULL,   \
 				    NULL);                                                         \
 	}                                                                                          \
                                                                                                    \
@@ -339,10 +496,12 @@ register uintptr_t fk_stack_pointer __asm__("sp");
 		(void)fk_result;                                                                   \
 		(void)fk_w;
 
-/* In the first block: ends the task with this result (none for fk_void). */
-#define FK_LEAF(...)                                                                               \
+/* In the first block: ends the task with this result: a number, the members of a struct, none for
+ * fk_void. FK_LEAF_VALUE takes the struct itself. */
+#define FK_LEAF(...) FK_LEAF_VALUE(((fk_ret){ __VA_ARGS__ }))
+#define FK_LEAF_VALUE(value)                                                                       \
 	do {                                                                                       \
-		*fk_result = (fk_ret){ __VA_ARGS__ };                                              \
+		*fk_result = (value);                                                              \
 		return true;                                                                       \
 	} while (0)
 
@@ -359,16 +518,18 @@ register uintptr_t fk_stack_pointer __asm__("sp");
 #define FK_BODY(NAME)                                                                              \
 	return false;                                                                              \
 	}                                                                                          \
-	FK_INLINE NAME##__ret NAME##__body(struct fk_worker *fk_w, struct fk_entry *fk_b,          \
-					   char *fk_sp, struct NAME##__frame *self,                \
-					   const bool fk_fresh, unsigned __int128 fk_label,        \
-					   struct fk_frame **fk_next)                              \
+	FK_INLINE NAME##__ret NAME##__body(struct fk_worker *fk_w, char *fk_sp,                    \
+					   struct NAME##__frame *self, const int fk_mode,          \
+					   unsigned __int128 fk_label, struct fk_frame **fk_next,  \
+					   struct fk_child *fk_child)                              \
 	{                                                                                          \
 		typedef NAME##__ret fk_ret __attribute__((unused));                                \
-		(void)fk_b;                                                                        \
+		enum { fk_fine = NAME##__fine };                                                   \
 		(void)fk_sp;                                                                       \
+		(void)fk_child;                                                                    \
 		switch (fk_label) {                                                                \
-		case FK_LABEL(0):
+		case FK_LABEL(0):                                                                  \
+			FK_NOT_DESCRIBED();
 
 /* Ends a task. */
 #define FK_END(NAME)                                                                               \
@@ -388,103 +549,231 @@ register uintptr_t fk_stack_pointer __asm__("sp");
 	{                                                                                          \
 		(void)fk_w;                                                                        \
 		(void)self;                                                                        \
-		(void)fk_fresh;                                                                    \
 		(void)fk_next;                                                                     \
 		__builtin_unreachable();                                                           \
 	}
 
-#define fk_container(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
-
 /* What a clone returns that handed its frame back to the worker loop. */
 #define FK_NOTHING ((fk_ret[1]){})[0]
 
-/* A value whose origin the compiler forgets, so that it keeps no register for it. */
-#define fk_opaque(p)                                                                               \
-	({                                                                                         \
-		__typeof__(p) fk_p = (p);                                                          \
-		__asm__("" : "+r"(fk_p));                                                          \
-		fk_p;                                                                              \
-	})
-
-/* Sites of the fresh clone leave FK_PARTED unset: whoever parts the paths fills the header in. */
-#define FK_SITE(n) ((uint32_t)(n) | (fk_fresh ? 0 : FK_PARTED))
+/* Says what runs from here on, for the signal handler of this thread; nothing moves across. */
+FK_INLINE void fk_enter(struct fk_worker *w, uintptr_t current)
+{
+	atomic_signal_fence(memory_order_seq_cst);
+	w->current = current;
+	atomic_signal_fence(memory_order_seq_cst);
+}
 
 #define FK_FORK(member, task, ...) FK_FORK_(__COUNTER__ + 1, self->member, task, __VA_ARGS__)
 #define FK_CALL(member, task, ...) FK_CALL_(__COUNTER__ + 1, self->member, task, __VA_ARGS__)
 #define FK_FORK_VOID(task, ...)	   FK_FORK_(__COUNTER__ + 1, *(fk_void *)self, task, __VA_ARGS__)
 #define FK_CALL_VOID(task, ...)	   FK_CALL_(__COUNTER__ + 1, *(fk_void *)self, task, __VA_ARGS__)
 
-#define FK_FORK_(n, dst, task_, ...)                                                               \
-	do {                                                                                       \
-	case FK_LABEL(2 * (n)):;                                                                   \
-		/* ORDER attend [A1]: relaxed: a hint, taken by an exchange in strand_attention(). \
-		 */                                                                                \
-		const bool fk_asked = (uintptr_t)(fk_b + 1) >                                      \
-				      atomic_load_explicit(&fk_w->limit, memory_order_relaxed);    \
-		if (fk_unlikely(fk_asked)) {                                                       \
-			if (fk_fresh)                                                              \
-				fk_rt_unnest(fk_w, fk_b, &self->fk, 2 * (n));                      \
-			if (!fk_rt_attend(fk_w, &self->fk, 2 * (n)))                               \
-				return FK_NOTHING;                                                 \
-		}                                                                                  \
-		FK_COUNT_FORK();                                                                   \
-		struct fk_entry *fk_child_b = fk_b + 1;                                            \
-		/* Too few or too many arguments are an error here; nothing is evaluated. */       \
-		(void)sizeof(task_##__leaf(fk_w, (task_##__ret *)0 __VA_OPT__(, ) __VA_ARGS__));   \
-		task_##__ret *const fk_dst = &(dst);                                               \
-		uintptr_t fk_child_slot = (uintptr_t)fk_dst;                                       \
-		struct task_##__args fk_child_args = { __VA_ARGS__ };                              \
-		self->fk.site = FK_SITE(2 * (n) + 1);                                              \
-		atomic_store_explicit(&fk_b->word, (uintptr_t)&self->fk, memory_order_relaxed);    \
-		if (!fk_fresh && fk_asked) {                                                       \
-			fk_child_b = fk_rt_publish(fk_w, fk_b, &self->fk);                         \
-			if (fk_child_b == fk_b)                                                    \
-				fk_child_slot |= FK_CALLED;                                        \
-		}                                                                                  \
-		*fk_dst = task_##__spawn(fk_w, fk_child_b, fk_sp, fk_child_slot, fk_child_args);   \
-		if (!fk_fresh && fk_b < fk_w->floor && !fk_rt_pop(fk_w, fk_b, &self->fk, fk_next)) \
-			return FK_NOTHING;                                                         \
-		__attribute__((fallthrough));                                                      \
-	case FK_LABEL(2 * (n) + 1):;                                                               \
-	} while (0)
-
 /* Counting costs a tenth of a fork, so only a module compiled for it counts. */
 #ifdef FK_COUNT_FORKS
-#define FK_COUNT_FORK() fk_w->forks++
+#define FK_COUNT_FORK() fk_rt_count_fork(fk_w)
 #else
 #define FK_COUNT_FORK() (void)0
 #endif
 
-#define FK_CALL_(n, dst, task_, ...)                                                               \
+/* A description begins at the label of a fork or call that has been made, and ends there. */
+#define FK_NOT_DESCRIBED()                                                                         \
 	do {                                                                                       \
+		if (fk_mode == FK_DESCRIBE)                                                        \
+			__builtin_unreachable();                                                   \
+	} while (0)
+#define FK_DESCRIBED(task_, dst_, forked_)                                                         \
+	do {                                                                                       \
+		if (fk_mode == FK_DESCRIBE) {                                                      \
+			fk_child->task = &task_##__task;                                           \
+			fk_child->forked = (forked_);                                              \
+			/* What is not fixed may have effects, and was kept when it was made. */   \
+			fk_child->dst = FK_IS_FIXED(&(dst_)) ? (void *)&(dst_) : NULL;             \
+			return FK_NOTHING;                                                         \
+		}                                                                                  \
+	} while (0)
+#define FK_IS_FIXED(p) __builtin_constant_p((uintptr_t)(p) - (uintptr_t)self)
+
+/* Stores the site of a child that is about to run, and where its result goes. */
+#define FK_SET_SITE(label, task_, dst_, fixed_, called)                                            \
+	do {                                                                                       \
+		if (fk_mode == FK_RESUMED) {                                                       \
+			/* The site may be another by the time that somebody asks for the child. */                                                                                                \
+			fk_w->slot = (uintptr_t)(dst_) | (called);                                 \
+			fk_w->child = &task_##__task;                                              \
+			fk_set_site(&self->fk, (label) | FK_PARTED);                               \
+		} else if (fixed_) {                                                               \
+			fk_set_site(&self->fk, label);                                             \
+		} else {                                                                           \
+			self->fk.stack = (struct fk_stack *)(void *)(dst_);                        \
+			fk_set_site(&self->fk, (label) | FK_DST);                                  \
+		}                                                                                  \
+	} while (0)
+
+#define FK_SPAWN(task_, args)                                                                      \
+	task_##__spawn(fk_w, fk_sp, fk_mode, (uintptr_t)self | FK_IN_CHILD,                        \
+		       fk_fine ? 0 : (uintptr_t)self, &fk_leaf, args)
+
+#define FK_FORK_(n, dst_, task_, ...)                                                              \
+	do {                                                                                       \
+	case FK_LABEL(2 * (n)):;                                                                   \
+		FK_NOT_DESCRIBED();                                                                \
+		/* ORDER attend [A1]: relaxed: a hint, taken by the exchange in                    \
+		 * worker_take_request(). */                                                       \
+		const bool fk_asked = fk_mode == FK_RESUMED &&                                     \
+				      !atomic_load_explicit(&fk_w->limit, memory_order_relaxed);   \
+		if (fk_unlikely(fk_asked) && !fk_rt_attend(fk_w, &self->fk, 2 * (n)))              \
+			return FK_NOTHING;                                                         \
+		FK_COUNT_FORK();                                                                   \
 		/* Too few or too many arguments are an error here; nothing is evaluated. */       \
 		(void)sizeof(task_##__leaf(fk_w, (task_##__ret *)0 __VA_OPT__(, ) __VA_ARGS__));   \
-		task_##__ret *fk_dst = &(dst);                                                     \
-		self->fk.site = FK_SITE(2 * (n));                                                  \
-		*fk_dst = task_##__spawn(fk_w, fk_b, fk_sp, (uintptr_t)fk_dst | FK_CALLED,         \
-					 (struct task_##__args){ __VA_ARGS__ });                   \
+		task_##__ret *const fk_dst = &(dst_);                                              \
+		struct task_##__args fk_child_args = { __VA_ARGS__ };                              \
+		bool fk_leaf __attribute__((unused));                                              \
+		FK_SET_SITE(2 * (n) + 1, task_, fk_dst, FK_IS_FIXED(&(dst_)), 0);                  \
+		if (fk_mode == FK_RESUMED) {                                                       \
+			const bool fk_pushed = fk_push(fk_w, &self->fk);                           \
+			if (fk_unlikely(fk_asked))                                                 \
+				fk_rt_publish(fk_w);                                               \
+			*fk_dst = FK_SPAWN(task_, fk_child_args);                                  \
+			if (fk_unlikely(fk_pop(fk_w, fk_pushed)) &&                                \
+			    !fk_rt_pop(fk_w, &self->fk, fk_next))                                  \
+				return FK_NOTHING;                                                 \
+		} else {                                                                           \
+			*fk_dst = FK_SPAWN(task_, fk_child_args);                                  \
+			if (!(task_##__fine && fk_leaf) &&                                         \
+			    fk_unlikely(fk_site(&self->fk) & FK_PARTED))                           \
+				fk_rt_returned(fk_w, &self->fk);                                   \
+			/* A child with a frame has looked. */                                     \
+			if (fk_leaf && fk_unlikely(!atomic_load_explicit(&fk_w->limit,             \
+									 memory_order_relaxed)))   \
+				fk_rt_unnest(fk_w, &self->fk, (char *)self, 2 * (n) + 1);          \
+		}                                                                                  \
+		__attribute__((fallthrough));                                                      \
+	case FK_LABEL(2 * (n) + 1):;                                                               \
+		FK_DESCRIBED(task_, dst_, true);                                                   \
+	} while (0)
+
+/* Resumed clone: puts the frame into the deque. False: it is full, and the child is like called. */
+FK_INLINE bool fk_push(struct fk_worker *w, struct fk_frame *frame)
+{
+	struct fk_entry *b = w->bottom;
+
+	if (fk_unlikely(b == w->end)) {
+		w->slot |= FK_CALLED;
+		return false;
+	}
+	/* Relaxed: published later, by a release in deque_publish(). */
+	atomic_store_explicit(&b->word, (uintptr_t)frame, memory_order_relaxed);
+	atomic_signal_fence(memory_order_seq_cst);
+	w->bottom = b + 1;
+	return true;
+}
+
+/* Resumed clone: takes the newest entry off. True: it is not private any more. */
+FK_INLINE bool fk_pop(struct fk_worker *w, bool pushed)
+{
+	struct fk_entry *b;
+
+	if (fk_unlikely(!pushed))
+		return false;
+	b = w->bottom - 1;
+	w->bottom = b;
+	/* The signal handler moves floor up to bottom at most. */
+	atomic_signal_fence(memory_order_seq_cst);
+	return b < w->floor;
+}
+
+#define FK_CALL_(n, dst_, task_, ...)                                                              \
+	do {                                                                                       \
+		FK_NOT_DESCRIBED();                                                                \
+		/* Too few or too many arguments are an error here; nothing is evaluated. */       \
+		(void)sizeof(task_##__leaf(fk_w, (task_##__ret *)0 __VA_OPT__(, ) __VA_ARGS__));   \
+		task_##__ret *const fk_dst = &(dst_);                                              \
+		struct task_##__args fk_child_args = { __VA_ARGS__ };                              \
+		bool fk_leaf __attribute__((unused));                                              \
+		FK_SET_SITE(2 * (n), task_, fk_dst, FK_IS_FIXED(&(dst_)), FK_CALLED);              \
+		*fk_dst = FK_SPAWN(task_, fk_child_args);                                          \
 		__attribute__((fallthrough));                                                      \
 	case FK_LABEL(2 * (n)):;                                                                   \
+		FK_DESCRIBED(task_, dst_, false);                                                  \
 	} while (0)
 
 #define FK_JOIN() FK_JOIN_(__COUNTER__ + 1)
 #define FK_JOIN_(n)                                                                                \
 	do {                                                                                       \
-		if (!fk_fresh && self->fk.steals) {                                                \
-			self->fk.site = FK_SITE(2 * (n));                                          \
+		FK_NOT_DESCRIBED();                                                                \
+		if (fk_mode == FK_RESUMED && self->fk.steals) {                                    \
+			fk_set_site(&self->fk, (2 * (n)) | FK_PARTED);                             \
 			if (!fk_rt_join(fk_w, &self->fk))                                          \
 				return FK_NOTHING;                                                 \
 			fk_sp = fk_w->sp;                                                          \
+			if (!fk_fine)                                                              \
+				fk_enter(fk_w, (uintptr_t)self);                                   \
 		}                                                                                  \
 		__attribute__((fallthrough));                                                      \
 	case FK_LABEL(2 * (n)):;                                                                   \
+		FK_NOT_DESCRIBED();                                                                \
 	} while (0)
 
-#define FK_RETURN(...)                                                                             \
+/*
+ * Temporary memory on the worker's segmented stack: self->member becomes the address of size bytes,
+ * aligned to 16, or NULL if there is no more (the job has failed then: end the task). It lives
+ * until FK_FREE(member), in reverse order of the allocations, or the end of the task, across forks
+ * and joins. Both stand where no fork is outstanding: before the first fork, or after FK_JOIN().
+ */
+#define FK_ALLOC(member, size)                                                                     \
+	FK_IN_LOOP_(__COUNTER__ + 1, self->member = fk_rt_alloc(fk_w, &self->fk, (size)))
+#define FK_FREE(member) FK_IN_LOOP_(__COUNTER__ + 1, fk_rt_free(fk_w, &self->fk, self->member))
+
+/* What only a resumed clone can do: a fresh one leaves its C stack first. */
+#define FK_IN_LOOP_(n, statement)                                                                  \
 	do {                                                                                       \
-		fk_ret fk_value = { __VA_ARGS__ };                                                 \
-		if (fk_fresh)                                                                      \
+		FK_NOT_DESCRIBED();                                                                \
+		if (FK_IS_FRESH)                                                                   \
+			fk_rt_unnest(fk_w, &self->fk, (char *)self, 2 * (n));                      \
+		__attribute__((fallthrough));                                                      \
+	case FK_LABEL(2 * (n)):;                                                                   \
+		FK_NOT_DESCRIBED();                                                                \
+		if (fk_mode == FK_RESUMED) {                                                       \
+			statement;                                                                 \
+			fk_sp = fk_w->sp;                                                          \
+		}                                                                                  \
+	} while (0)
+
+/*
+ * The task goes on on this worker, or on a worker of this NUMA node; its children stay near it. The
+ * job fails with EINVAL if there is none of this number.
+ */
+#define FK_GO_TO_WORKER(index) FK_GO_TO_(__COUNTER__ + 1, FK_TO_WORKER, index)
+#define FK_GO_TO_NODE(index)   FK_GO_TO_(__COUNTER__ + 1, FK_TO_NODE, index)
+#define FK_GO_TO_(n, kind, index)                                                                  \
+	do {                                                                                       \
+		FK_NOT_DESCRIBED();                                                                \
+		if (FK_IS_FRESH)                                                                   \
+			fk_rt_unnest(fk_w, &self->fk, (char *)self, 2 * (n));                      \
+		__attribute__((fallthrough));                                                      \
+	case FK_LABEL(2 * (n)):;                                                                   \
+		FK_NOT_DESCRIBED();                                                                \
+		if (fk_mode == FK_RESUMED &&                                                       \
+		    !fk_rt_move(fk_w, &self->fk, 2 * (n) + 1, kind, index))                        \
+			return FK_NOTHING;                                                         \
+		__attribute__((fallthrough));                                                      \
+	case FK_LABEL(2 * (n) + 1):;                                                               \
+		FK_NOT_DESCRIBED();                                                                \
+	} while (0)
+
+/* Ends the task, as FK_LEAF and FK_LEAF_VALUE do in the first block. */
+#define FK_RETURN(...) FK_RETURN_VALUE(((fk_ret){ __VA_ARGS__ }))
+#define FK_RETURN_VALUE(value)                                                                     \
+	do {                                                                                       \
+		FK_NOT_DESCRIBED();                                                                \
+		fk_ret fk_value = (value);                                                         \
+		if (FK_IS_FRESH) {                                                                 \
+			if (!fk_fine)                                                              \
+				fk_enter(fk_w, 0);                                                 \
 			return fk_value;                                                           \
+		}                                                                                  \
 		*(fk_ret *)(self->fk.slot & ~FK_CALLED) = fk_value;                                \
 		*fk_next = fk_rt_finish(fk_w, &self->fk);                                          \
 		return FK_NOTHING;                                                                 \
@@ -493,13 +782,9 @@ register uintptr_t fk_stack_pointer __asm__("sp");
 /* Like FK_LEAF_FAIL, in the body. Every fork must have been joined. */
 #define FK_FAIL(code)                                                                              \
 	do {                                                                                       \
+		FK_NOT_DESCRIBED();                                                                \
 		fk_rt_fail(fk_w, code);                                                            \
-		fk_ret fk_none = FK_NOTHING;                                                       \
-		if (fk_fresh)                                                                      \
-			return fk_none;                                                            \
-		*(fk_ret *)(self->fk.slot & ~FK_CALLED) = fk_none;                                 \
-		*fk_next = fk_rt_finish(fk_w, &self->fk);                                          \
-		return fk_none;                                                                    \
+		FK_RETURN_VALUE(FK_NOTHING);                                                       \
 	} while (0)
 
 /*
@@ -509,10 +794,10 @@ register uintptr_t fk_stack_pointer __asm__("sp");
  * flags: FK_EXPORT_* or 0. help: one line.
  */
 #define FK_EXPORT(NAME, signature, flags, help)                                                    \
-	static void NAME##__enter(struct fk_worker *w, struct fk_entry *b, char *sp, void *result, \
-				  const void *args)                                                \
+	static void NAME##__enter(struct fk_worker *w, char *sp, void *result, const void *args)   \
 	{                                                                                          \
-		*(NAME##__ret *)result = NAME##__spawn(w, b, sp, (uintptr_t)result | FK_CALLED,    \
+		bool leaf;                                                                         \
+		*(NAME##__ret *)result = NAME##__spawn(w, sp, FK_RESUMED, 0, 0, &leaf,             \
 						       *(const struct NAME##__args *)args);        \
 	}                                                                                          \
 	static const struct fk_export NAME##__export __attribute__((                               \
@@ -520,6 +805,7 @@ register uintptr_t fk_stack_pointer __asm__("sp");
 							      signature,                           \
 							      help,                                \
 							      NAME##__enter,                       \
+							      &NAME##__task,                       \
 							      flags,                               \
 							      sizeof(struct NAME##__args),         \
 							      sizeof(NAME##__ret),                 \

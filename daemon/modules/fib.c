@@ -8,7 +8,7 @@
  */
 #include <forkd/task.h>
 
-FK_TASK(int64_t, fib, (int64_t, n), int64_t x; int64_t y;)
+FK_FINE_TASK(int64_t, fib, (int64_t, n), int64_t x; int64_t y;)
 {
 	if (n < 2)
 		FK_LEAF(n);

@@ -12,7 +12,7 @@
  */
 #include <errno.h>
 
-#include <forkd/task.h>
+#include <forkd/algorithm.h>
 
 /* A piece of the x axis, f at both ends, and the trapezoid between them. */
 struct strip {
@@ -49,7 +49,7 @@ static inline struct strip right_half(struct strip strip)
 	return (struct strip){ x0, y0, strip.x2, strip.y2, trapezoid(x0, y0, strip.x2, strip.y2) };
 }
 
-FK_TASK(double, area, (struct strip, strip, double, eps), double x; double y;)
+FK_FINE_TASK(double, area, (struct strip, strip, double, eps), double x; double y;)
 {
 	double sum = left_half(strip).area + right_half(strip).area;
 	double change = sum - strip.area;
@@ -60,9 +60,8 @@ FK_TASK(double, area, (struct strip, strip, double, eps), double x; double y;)
 FK_BODY(area)
 {
 	/* Cut once more than in the first block: a dozen operations cost less than a larger frame. */
-	FK_FORK(x, area, left_half(self->strip), self->eps);
-	FK_CALL(y, area, right_half(self->strip), self->eps);
-	FK_JOIN();
+	FK_INVOKE((x, area, left_half(self->strip), self->eps),
+		  (y, area, right_half(self->strip), self->eps));
 	FK_RETURN(self->x + self->y);
 }
 FK_END(area)

@@ -39,8 +39,9 @@ static inline struct board with_queen(struct board board, int32_t row, int32_t c
 	return board;
 }
 
-FK_TASK(int64_t, place, (int32_t, n, int32_t, row, struct board, board), int64_t part[NQUEENS_MAX];
-	int32_t column; int32_t parts;)
+FK_FINE_TASK(int64_t, place, (int32_t, n, int32_t, row, struct board, board),
+	     int64_t part[NQUEENS_MAX];
+	     int32_t column; int32_t parts;)
 {
 	if (row == n)
 		FK_LEAF(1);

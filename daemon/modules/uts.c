@@ -57,9 +57,9 @@ static inline struct range part_of(const struct uts_tree *tree, const struct ran
 	return part;
 }
 
-FK_TASK(struct uts_count, walk, (const struct uts_tree *, tree, struct range, range),
-	struct uts_count part[FANOUT];
-	int32_t done; int32_t parts;)
+FK_FINE_TASK(struct uts_count, walk, (const struct uts_tree *, tree, struct range, range),
+	     struct uts_count part[FANOUT];
+	     int32_t done; int32_t parts;)
 {
 	if (!range.count)
 		FK_LEAF(1, 1, range.node.depth);

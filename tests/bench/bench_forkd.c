@@ -7,8 +7,8 @@
  *   modules are loaded from their shared objects, and submits every job through the daemon.
  *
  *	bench_forkd BENCH ARG... [--threads P] [--repeat R]     as every peer: see peer.c
- *	bench_forkd counted fib|flat N [--threads P]            forks counted, beside the closed
- *form bench_forkd job TASK N [--threads P]                    memory of a task i64 -> i64, result N
+ *	bench_forkd counted fib|flat N [--threads P]            forks counted, and as they should be
+ *	bench_forkd job TASK N [--threads P]                    memory of a task i64 -> i64, result N
  *	bench_forkd memory TREE [--threads P]                   the same of a tree of UTS
  *	bench_forkd soak STEALS [--threads P]                   memory over so many steals
  *	bench_forkd pingpong warm|idle [--round-trips N] [--gap-us G] [--threads P]
@@ -41,11 +41,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "bench_pool.h"
+#include "tests/bench/bench_pool.h"
 #include "client/client.h"
-#include "peer.h"
+#include "tests/bench/peer.h"
 #include "shm/wake.h"
-#include "work.h"
+#include "tests/bench/work.h"
 
 #define ROUND_TRIPS_WARM 1000
 #define HEAP_SLACK	 (1u << 20)
@@ -73,7 +73,12 @@ static uint64_t now_ns(void)
 
 static void prepare(const char *bench, size_t bytes)
 {
-	modules = strcmp(bench, "flat") ? BENCH_MODULES_SHIPPED : BENCH_MODULES_TEST;
+	static const char *const shipped[] = { "fib", "integrate", "nqueens", "uts" };
+
+	modules = BENCH_MODULES_TEST;
+	for (size_t i = 0; i < sizeof(shipped) / sizeof(shipped[0]); i++)
+		if (!strcmp(bench, shipped[i]))
+			modules = BENCH_MODULES_SHIPPED;
 	heap_size = bytes + HEAP_SLACK;
 }
 
@@ -102,7 +107,7 @@ static int64_t call_i64(const char *name, int64_t n)
 
 static int64_t fib(int64_t n)
 {
-	/* With flat's modules only the untimed first run comes here: any job will do. */
+	/* With the benchmarks' own modules only the untimed first run comes here: any job will do. */
 	if (strcmp(modules, BENCH_MODULES_SHIPPED))
 		return call_i64("deep:forked", n);
 	return call_i64("fib:fib", n);
@@ -156,10 +161,67 @@ static struct uts_count uts(const struct uts_tree *tree)
 
 static void sort(int64_t *a, int64_t *tmp, int64_t n)
 {
-	union fk_value value = { .buf = buffer_of(a, (size_t)n * sizeof(*a)) };
+	union fk_value values[2] = {
+		{ .buf = buffer_of(a, (size_t)n * sizeof(*a)) },
+		{ .buf = buffer_of(tmp, (size_t)n * sizeof(*tmp)) },
+	};
 
-	(void)tmp; /* the task takes one of its own */
-	bench_pool_call(client, bench_pool_task(client, "sort:i64"), &value, 1, NULL, 0);
+	bench_pool_call(client, bench_pool_task(client, "msort:msort"), values, 2, NULL, 0);
+}
+
+static void matmul(const float *a, const float *b, float *c, int64_t n)
+{
+	size_t bytes = (size_t)(n * n) * sizeof(float);
+	union fk_value values[4] = {
+		{ .buf = buffer_of((void *)(uintptr_t)a, bytes) },
+		{ .buf = buffer_of((void *)(uintptr_t)b, bytes) },
+		{ .buf = buffer_of(c, bytes) },
+		{ .i64 = n },
+	};
+
+	bench_pool_call(client, bench_pool_task(client, "matmul:matmul"), values, 4, NULL, 0);
+}
+
+static int64_t steps(struct kernel_job *job)
+{
+	static const char *const names[] = { "steps:loop", "steps:heat", "steps:bfs" };
+	size_t level = (size_t)job->n * sizeof(*job->level);
+	union fk_value values[4] = { { .i64 = job->n } };
+	int64_t result;
+
+	if (job->kind == KERNEL_LOOP) {
+		values[1].i64 = job->rounds;
+		values[2].i64 = job->heavy;
+	} else if (job->kind == KERNEL_HEAT) {
+		values[0].buf = buffer_of(job->from,
+					  2 * (size_t)job->n * (size_t)job->n * sizeof(*job->from));
+		values[1].i64 = job->n;
+		values[2].i64 = job->steps;
+	} else {
+		values[0].buf = buffer_of((void *)(uintptr_t)job->edges, KERNEL_BFS_DEGREE * level);
+		values[1].buf = buffer_of(job->level, level);
+		values[2].buf = buffer_of(job->frontier, 2 * level);
+	}
+	values[3].i64 = job->fixed;
+	bench_pool_call(client, bench_pool_task(client, names[job->kind]), values, 4, &result,
+			sizeof(result));
+	return result;
+}
+
+/* What the workers did since the last call: of steals only those of the timed runs count. */
+static void note(char *ret, size_t size)
+{
+	static const char *const names[] = { "steals", "steal_attempts", "root_steals" };
+	static uint64_t before[3];
+	size_t n = 0;
+
+	for (size_t i = 0; i < 3 && n < size; i++) {
+		uint64_t now = bench_pool_counter(client, names[i]);
+
+		n += (size_t)snprintf(ret + n, size - n, ", \"%s\": %llu", names[i],
+				      (unsigned long long)(now - before[i]));
+		before[i] = now;
+	}
 }
 
 static void *take(size_t bytes)
@@ -180,8 +242,11 @@ static void watch(bool begin, char *ret, size_t size)
 		bench_pool_sample_start(client);
 		return;
 	}
-	snprintf(ret, size, ", \"pool_pss_idle_kib\": %lld, \"pool_pss_peak_kib\": %lld",
-		 (long long)idle_kib, (long long)bench_pool_sample_stop());
+	snprintf(ret, size,
+		 ", \"pool_pss_idle_kib\": %lld, \"pool_pss_peak_kib\": %lld, "
+		 "\"pool_rss_peak_kib\": %lld",
+		 (long long)idle_kib, (long long)bench_pool_sample_stop(),
+		 (long long)bench_pool_rss_peak(client));
 }
 
 static int as_peer(int argc, char **argv)
@@ -195,9 +260,12 @@ static int as_peer(int argc, char **argv)
 		.nqueens = nqueens,
 		.uts = uts,
 		.sort = sort,
+		.matmul = matmul,
+		.steps = steps,
 		.prepare = prepare,
 		.alloc = take,
 		.release = give,
+		.note = note,
 		.watch = watch,
 		.stop = stop,
 	};

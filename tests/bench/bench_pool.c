@@ -14,7 +14,7 @@
  *   asked for SIGKILL on its parent's death, and the pool for the same on the manager's. The
  *   daemon: it does not get ready, or a wait ends with -ECONNRESET; both end the program.
  */
-#include "bench_pool.h"
+#include "tests/bench/bench_pool.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -27,6 +27,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -140,7 +141,8 @@ void bench_pool_start(struct bench_pool *pool, const char *modules, int workers)
 
 	memset(pool, 0, sizeof(*pool));
 	strcpy(pool->folder, "/tmp/forkd-bench-XXXXXX");
-	if (!mkdtemp(pool->folder))
+	/* Clients of other users pass through it to the socket. */
+	if (!mkdtemp(pool->folder) || chmod(pool->folder, 0711) < 0)
 		bench_die("cannot make a folder in /tmp: %s", strerror(errno));
 	snprintf(pool->socket, sizeof(pool->socket), "%s/forkd.sock", pool->folder);
 	snprintf(pool->notify, sizeof(pool->notify), "%s/notify", pool->folder);
@@ -241,22 +243,34 @@ uint64_t bench_pool_counter(fk_client *client, const char *name)
 	bench_die("there is no counter %s", name);
 }
 
-int64_t bench_pool_pss(fk_client *client)
+/* The number behind a word at the start of a line of /proc/POOL/FILE, or -1. */
+static int64_t proc_kib(fk_client *client, const char *file, const char *word)
 {
 	char path[64];
 	char line[256];
-	long long kib = -1;
+	int64_t kib = -1;
 	FILE *f;
 
-	snprintf(path, sizeof(path), "/proc/%u/smaps_rollup",
-		 atomic_load_explicit(&client->board->manager.pool_pid, memory_order_relaxed));
+	snprintf(path, sizeof(path), "/proc/%u/%s",
+		 atomic_load_explicit(&client->board->manager.pool_pid, memory_order_relaxed),
+		 file);
 	f = fopen(path, "re");
-	while (f && fgets(line, sizeof(line), f))
-		if (sscanf(line, "Pss: %lld", &kib) == 1)
-			break;
+	while (f && kib < 0 && fgets(line, sizeof(line), f))
+		if (!strncmp(line, word, strlen(word)))
+			kib = strtoll(line + strlen(word), NULL, 10);
 	if (f)
 		fclose(f);
 	return kib;
+}
+
+int64_t bench_pool_pss(fk_client *client)
+{
+	return proc_kib(client, "smaps_rollup", "Pss:");
+}
+
+int64_t bench_pool_rss_peak(fk_client *client)
+{
+	return proc_kib(client, "status", "VmHWM:");
 }
 
 static void sample(void)

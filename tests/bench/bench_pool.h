@@ -8,9 +8,9 @@
 #include <forkd/client.h>
 
 /* Which folder of the build tree the daemon loads its modules from. */
-#define BENCH_MODULES_SHIPPED "daemon/modules/.libs"	    /* fib, integrate, nqueens, sort, uts */
-#define BENCH_MODULES_TEST    "tests/modules/.libs"	    /* flat, null, deep */
-#define BENCH_MODULES_COUNTED "tests/modules/counted/.libs" /* fib and flat that count forks */
+#define BENCH_MODULES_SHIPPED "daemon/modules/.libs"	  /* fib, integrate, nqueens, uts ... */
+#define BENCH_MODULES_TEST    "tests/bench/modules/.libs" /* all that do not ship */
+#define BENCH_MODULES_COUNTED "tests/bench/modules/counted/.libs" /* fib, flat that count forks */
 
 struct bench_pool {
 	char folder[64]; /* its temporary directory; empty: there is none */
@@ -47,6 +47,9 @@ uint64_t bench_pool_counter(fk_client *client, const char *name);
 
 /* PSS of the pool process now, in KiB; -1 if it cannot be read. */
 int64_t bench_pool_pss(fk_client *client);
+
+/* The largest resident set that the pool process ever had, in KiB; -1 if it cannot be read. */
+int64_t bench_pool_rss_peak(fk_client *client);
 
 /* Samples the PSS of the pool every 20 ms on a thread of its own, until stopped. */
 void bench_pool_sample_start(fk_client *client);

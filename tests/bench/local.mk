@@ -6,21 +6,36 @@
 #
 #   make bench BENCH_FLAGS=--quick
 
-BENCH_CPPFLAGS = -D_GNU_SOURCE -I$(top_srcdir)/daemon $(NETTLE_CFLAGS)
+BENCH_CPPFLAGS = -D_GNU_SOURCE -I$(top_srcdir) -I$(top_srcdir)/daemon $(NETTLE_CFLAGS)
 BENCH_CFLAGS = -g -O3 -Wall -Wextra -pthread
 BENCH_CC = $(CC) -std=gnu11 $(BENCH_CPPFLAGS) $(BENCH_CFLAGS)
 BENCH_LIBS = $(NETTLE_LIBS) -lm
 BENCH_FLAGS =
 
 BENCH_H = \
+	tests/bench/kernel.h \
 	tests/bench/peer.h \
+	tests/bench/peer_run.h \
 	tests/bench/work.h \
 	daemon/modules/uts_tree.h
 
-BENCH_COMMON = tests/bench/peer.o tests/bench/uts_tree.o
+BENCH_DEQUE_H = \
+	daemon/deque.h \
+	tests/bench/bulk.h \
+	tests/bench/chase_lev.h
+
+BENCH_COMMON = \
+	tests/bench/kernel.o \
+	tests/bench/peer.o \
+	tests/bench/peer_steps.o \
+	tests/bench/uts_tree.o
 
 BENCH_BUILT = \
+	tests/bench/bench_deque \
 	tests/bench/bench_forkd \
+	tests/bench/bench_cancel \
+	tests/bench/bench_jobs \
+	tests/bench/bench_latency \
 	tests/bench/control_pingpong \
 	tests/bench/peer_serial \
 	tests/bench/peer_serial_noinline \
@@ -46,39 +61,144 @@ tests_bench_bench_forkd_SOURCES = \
 	tests/bench/bench_forkd.c \
 	tests/bench/bench_pool.c \
 	tests/bench/bench_pool.h \
+	tests/bench/kernel.c \
+	tests/bench/kernel.h \
 	tests/bench/peer.c \
 	tests/bench/peer.h \
+	tests/bench/peer_run.h \
+	tests/bench/peer_steps.c \
 	tests/bench/work.h
 tests_bench_bench_forkd_CFLAGS = $(AM_CFLAGS) $(NETTLE_CFLAGS)
 tests_bench_bench_forkd_LDADD = $(CLIENT_LIBS) $(NETTLE_LIBS) -lm
 
-EXTRA_LTLIBRARIES += tests/modules/counted/fib.la tests/modules/counted/flat.la
-tests_modules_counted_fib_la_SOURCES = daemon/modules/fib.c
-tests_modules_counted_fib_la_CPPFLAGS = $(AM_CPPFLAGS) -DFK_COUNT_FORKS
-tests_modules_counted_fib_la_CFLAGS = $(MODULE_CFLAGS)
-tests_modules_counted_fib_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
-tests_modules_counted_flat_la_SOURCES = tests/modules/flat.c
-tests_modules_counted_flat_la_CPPFLAGS = $(AM_CPPFLAGS) -DFK_COUNT_FORKS
-tests_modules_counted_flat_la_CFLAGS = $(MODULE_CFLAGS)
-tests_modules_counted_flat_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+EXTRA_PROGRAMS += tests/bench/bench_cancel tests/bench/bench_jobs tests/bench/bench_latency
+tests_bench_bench_cancel_SOURCES = \
+	tests/bench/bench_cancel.c \
+	tests/bench/bench_pool.c \
+	tests/bench/bench_pool.h
+tests_bench_bench_cancel_LDADD = $(CLIENT_LIBS)
+tests_bench_bench_jobs_SOURCES = \
+	tests/bench/bench_jobs.c \
+	tests/bench/bench_pool.c \
+	tests/bench/bench_pool.h \
+	tests/bench/work.h
+tests_bench_bench_jobs_LDADD = $(CLIENT_LIBS)
+tests_bench_bench_latency_SOURCES = \
+	tests/bench/bench_latency.c \
+	tests/bench/bench_pool.c \
+	tests/bench/bench_pool.h \
+	tests/bench/work.h
+tests_bench_bench_latency_LDADD = $(CLIENT_LIBS)
 
+# Of a sleep and a wake, by tenants and workers: the workers' code is compiled in.
+EXTRA_PROGRAMS += tests/bench/bench_lazy
+tests_bench_bench_lazy_SOURCES = \
+	tests/bench/bench_lazy.c \
+	tests/rig.c \
+	tests/rig.h
+tests_bench_bench_lazy_CFLAGS = $(libpool_la_CFLAGS)
+
+bench-lazy: all
+	$(MAKE) $(AM_MAKEFLAGS) tests/bench/bench_lazy$(EXEEXT)
+	tests/bench/bench_lazy$(EXEEXT)
+
+BENCH_TARGETS += bench-lazy
+.PHONY: bench-lazy
+
+# What a fork is made of: fib in a pool inside one process, under callgrind.
+EXTRA_PROGRAMS += tests/bench/forkpath_rig
+tests_bench_forkpath_rig_SOURCES = \
+	tests/bench/forkpath_rig.c \
+	tests/rig.c \
+	tests/rig.h
+
+forkpath: all
+	$(MAKE) $(AM_MAKEFLAGS) tests/bench/forkpath_rig$(EXEEXT)
+	$(PYTHON3) $(top_srcdir)/tests/bench/forkpath --build . --source $(top_srcdir) \
+		--flags '-include config.h $(DEFAULT_INCLUDES) $(AM_CPPFLAGS) $(MODULE_CFLAGS)' \
+		--text forkpath.txt
+.PHONY: forkpath
+
+# Modules of the benchmarks: a folder of their own, as tests/modules has some that are broken on
+# purpose.
 BENCH_MODULES = \
-	tests/modules/deep.la \
-	tests/modules/flat.la \
-	tests/modules/null.la \
-	tests/modules/counted/fib.la \
-	tests/modules/counted/flat.la
+	tests/bench/modules/busy.la \
+	tests/bench/modules/deep.la \
+	tests/bench/modules/flat.la \
+	tests/bench/modules/matmul.la \
+	tests/bench/modules/msort.la \
+	tests/bench/modules/null.la \
+	tests/bench/modules/steps.la \
+	tests/bench/modules/counted/fib.la \
+	tests/bench/modules/counted/flat.la
+EXTRA_LTLIBRARIES += $(BENCH_MODULES)
 
-dist_noinst_SCRIPTS += tests/bench/bench
+tests_bench_modules_busy_la_SOURCES = tests/bench/modules/busy.c
+tests_bench_modules_busy_la_CFLAGS = $(MODULE_CFLAGS)
+tests_bench_modules_busy_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+
+tests_bench_modules_deep_la_SOURCES = tests/modules/deep.c
+tests_bench_modules_deep_la_CFLAGS = $(MODULE_CFLAGS)
+tests_bench_modules_deep_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+
+tests_bench_modules_flat_la_SOURCES = tests/modules/flat.c
+tests_bench_modules_flat_la_CFLAGS = $(MODULE_CFLAGS)
+tests_bench_modules_flat_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+
+tests_bench_modules_matmul_la_SOURCES = tests/bench/modules/matmul.c tests/bench/kernel.c tests/bench/kernel.h
+tests_bench_modules_matmul_la_CFLAGS = $(MODULE_CFLAGS)
+tests_bench_modules_matmul_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+
+tests_bench_modules_msort_la_SOURCES = tests/bench/modules/msort.c
+tests_bench_modules_msort_la_CFLAGS = $(MODULE_CFLAGS)
+tests_bench_modules_msort_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+
+tests_bench_modules_null_la_SOURCES = tests/modules/null.c
+tests_bench_modules_null_la_CFLAGS = $(MODULE_CFLAGS)
+tests_bench_modules_null_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+
+tests_bench_modules_steps_la_SOURCES = tests/bench/modules/steps.c tests/bench/kernel.c tests/bench/kernel.h
+tests_bench_modules_steps_la_CFLAGS = $(MODULE_CFLAGS)
+tests_bench_modules_steps_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+
+tests_bench_modules_counted_fib_la_SOURCES = daemon/modules/fib.c
+tests_bench_modules_counted_fib_la_CPPFLAGS = $(AM_CPPFLAGS) -DFK_COUNT_FORKS
+tests_bench_modules_counted_fib_la_CFLAGS = $(MODULE_CFLAGS)
+tests_bench_modules_counted_fib_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+
+tests_bench_modules_counted_flat_la_SOURCES = tests/modules/flat.c
+tests_bench_modules_counted_flat_la_CPPFLAGS = $(AM_CPPFLAGS) -DFK_COUNT_FORKS
+tests_bench_modules_counted_flat_la_CFLAGS = $(MODULE_CFLAGS)
+tests_bench_modules_counted_flat_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+
+dist_noinst_SCRIPTS += tests/bench/bench tests/bench/forkpath
+BENCH_DRIVER = \
+	tests/bench/driver/__init__.py \
+	tests/bench/driver/alone.py \
+	tests/bench/driver/deques.py \
+	tests/bench/driver/growth.py \
+	tests/bench/driver/latency.py \
+	tests/bench/driver/plot.py \
+	tests/bench/driver/programs.py \
+	tests/bench/driver/suite.py \
+	tests/bench/driver/table.py
 EXTRA_DIST += \
+	$(BENCH_DRIVER) \
 	$(BENCH_H) \
 	daemon/modules/uts_tree.c \
+	tests/bench/bench_deque.c \
+	tests/bench/bulk.h \
+	tests/bench/chase_lev.h \
 	tests/bench/control_pingpong.c \
+	tests/bench/forkpath_serial.c \
+	tests/bench/kernel.c \
 	tests/bench/peer.c \
 	tests/bench/peer_omp.c \
 	tests/bench/peer_serial.c \
+	tests/bench/peer_steps.c \
 	tests/bench/peer_tbb.cc
-CLEANFILES += $(BENCH_COMMON) $(BENCH_BUILT) $(EXTRA_LTLIBRARIES) bench.json bench.txt
+CLEANFILES += $(BENCH_COMMON) $(BENCH_BUILT) $(EXTRA_LTLIBRARIES) $(EXTRA_PROGRAMS) \
+	bench.json bench.txt bench-report/report.html bench-report/*.svg forkpath.txt
 
 BENCH_DIR = @mkdir -p tests/bench
 
@@ -89,6 +209,18 @@ tests/bench/uts_tree.o: daemon/modules/uts_tree.c $(BENCH_H)
 tests/bench/peer.o: tests/bench/peer.c $(BENCH_H)
 	$(BENCH_DIR)
 	$(AM_V_CC)$(BENCH_CC) -c -o $@ $(top_srcdir)/tests/bench/peer.c
+
+tests/bench/peer_steps.o: tests/bench/peer_steps.c $(BENCH_H)
+	$(BENCH_DIR)
+	$(AM_V_CC)$(BENCH_CC) -c -o $@ $(top_srcdir)/tests/bench/peer_steps.c
+
+tests/bench/kernel.o: tests/bench/kernel.c $(BENCH_H)
+	$(BENCH_DIR)
+	$(AM_V_CC)$(BENCH_CC) -c -o $@ $(top_srcdir)/tests/bench/kernel.c
+
+tests/bench/bench_deque: tests/bench/bench_deque.c $(BENCH_DEQUE_H)
+	$(BENCH_DIR)
+	$(AM_V_CCLD)$(BENCH_CC) -o $@ $(top_srcdir)/tests/bench/bench_deque.c
 
 tests/bench/control_pingpong: tests/bench/control_pingpong.c
 	$(BENCH_DIR)
@@ -127,7 +259,7 @@ bench-programs: $(BENCH_BUILT) $(BENCH_MODULES)
 bench-run: all
 	$(MAKE) $(AM_MAKEFLAGS) bench-programs
 	$(PYTHON3) $(top_srcdir)/tests/bench/bench --dir tests/bench --json bench.json \
-		--text bench.txt $(BENCH_FLAGS)
+		--text bench.txt --report bench-report $(BENCH_FLAGS)
 
 BENCH_TARGETS += bench-run
 .PHONY: bench-programs bench-run

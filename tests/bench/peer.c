@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "peer.h"
+#include "tests/bench/peer_run.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "work.h"
+#include "tests/bench/work.h"
 
 /*
  * What it is
@@ -18,7 +18,9 @@
  *
  *       peer_x BENCH ARG... [--threads P] [--repeat R]
  *
- *       fib N | flat N [ROUNDS] | integrate N EPS | nqueens N | uts TREE | sort N
+ *       fib N | flat N [ROUNDS] | integrate N EPS | nqueens N | uts TREE | sort N | matmul N |
+ *       loop N ROUNDS balanced|imbalanced stealing|static | heat N STEPS stealing|static |
+ *       bfs NODES stealing|static
  *
  *   For each of the R runs one line of JSON on stdout:
  *
@@ -42,24 +44,7 @@
  *   foreign tasks on the stack of a thread that waits.
  */
 
-struct run {
-	const struct peer *peer;
-	const char *bench;
-	char **args; /* NULL at the end */
-	int threads;
-	int repeat;
-	int status; /* exit status */
-};
-
-struct outcome {
-	char result[64];
-	const char *wrong; /* NULL: the result is right */
-	char extra[96];	   /* more members of the JSON object */
-	double seconds;
-	int64_t tasks;
-};
-
-static double now(void)
+double peer_now(void)
 {
 	struct timespec t;
 
@@ -82,8 +67,7 @@ static long peak_rss_kib(void)
 	return kib;
 }
 
-/* Memory whose pages are there. */
-static void *touched(const struct peer *peer, size_t bytes)
+void *peer_touched(const struct peer *peer, size_t bytes)
 {
 	void *mem = peer->alloc ? peer->alloc(bytes) : malloc(bytes);
 
@@ -95,7 +79,7 @@ static void *touched(const struct peer *peer, size_t bytes)
 	return mem;
 }
 
-static void untouched(const struct peer *peer, void *mem)
+void peer_untouched(const struct peer *peer, void *mem)
 {
 	if (peer->release)
 		peer->release(mem);
@@ -103,7 +87,7 @@ static void untouched(const struct peer *peer, void *mem)
 		free(mem);
 }
 
-static int parse_int(const char *arg, int64_t low, int64_t high, int64_t *ret)
+int peer_int(const char *arg, int64_t low, int64_t high, int64_t *ret)
 {
 	char *end;
 	long long value;
@@ -139,12 +123,12 @@ static int run_fib(struct run *run, struct outcome *out)
 	int64_t n;
 	int r;
 
-	r = parse_int(run->args[0], 0, 60, &n);
+	r = peer_int(run->args[0], 0, 60, &n);
 	if (r < 0)
 		return r;
-	start = now();
+	start = peer_now();
 	result = run->peer->fib(n);
-	out->seconds = now() - start;
+	out->seconds = peer_now() - start;
 	out->tasks = work_fib_tasks(n);
 	snprintf(out->result, sizeof(out->result), "%lld", (long long)result);
 	if (result != work_fib(n))
@@ -162,23 +146,23 @@ static int run_flat(struct run *run, struct outcome *out)
 	int64_t n;
 	int r;
 
-	r = parse_int(run->args[0], 1, 1000000000, &n);
+	r = peer_int(run->args[0], 1, 1000000000, &n);
 	if (r < 0)
 		return r;
 	if (run->args[1]) {
-		r = parse_int(run->args[1], 0, 1000000, &rounds);
+		r = peer_int(run->args[1], 0, 1000000, &rounds);
 		if (r < 0)
 			return r;
 	}
-	slots = touched(run->peer, (size_t)n * sizeof(*slots));
-	start = now();
+	slots = peer_touched(run->peer, (size_t)n * sizeof(*slots));
+	start = peer_now();
 	run->peer->flat(slots, n, rounds);
-	out->seconds = now() - start;
+	out->seconds = peer_now() - start;
 	for (int64_t i = 0; i < n; i++) {
 		sum += slots[i];
 		expected += work_leaf(i, rounds);
 	}
-	untouched(run->peer, slots);
+	peer_untouched(run->peer, slots);
 	out->tasks = n + 1;
 	snprintf(out->result, sizeof(out->result), "%llu", (unsigned long long)sum);
 	if (sum != expected)
@@ -201,9 +185,9 @@ static int run_integrate(struct run *run, struct outcome *out)
 	r = parse_real(run->args[1], &eps);
 	if (r < 0)
 		return r;
-	start = now();
+	start = peer_now();
 	result = run->peer->integrate(n, eps);
-	out->seconds = now() - start;
+	out->seconds = peer_now() - start;
 	out->tasks = work_integrate_tasks(work_strip_whole(n), eps);
 	exact = work_integrate_exact(n);
 	snprintf(out->result, sizeof(out->result), "%.17g", result);
@@ -225,12 +209,12 @@ static int run_nqueens(struct run *run, struct outcome *out)
 	int64_t n;
 	int r;
 
-	r = parse_int(run->args[0], 1, WORK_BOARD_MAX, &n);
+	r = peer_int(run->args[0], 1, WORK_BOARD_MAX, &n);
 	if (r < 0)
 		return r;
-	start = now();
+	start = peer_now();
 	result = run->peer->nqueens((int32_t)n);
-	out->seconds = now() - start;
+	out->seconds = peer_now() - start;
 	out->tasks = work_nqueens_tasks((int32_t)n, 0, board);
 	snprintf(out->result, sizeof(out->result), "%lld", (long long)result);
 	if (result != known[n])
@@ -251,9 +235,9 @@ static int run_uts(struct run *run, struct outcome *out)
 		fputs("\n", stderr);
 		return -EINVAL;
 	}
-	start = now();
+	start = peer_now();
 	count = run->peer->uts(tree);
-	out->seconds = now() - start;
+	out->seconds = peer_now() - start;
 	out->tasks = tree->known.nodes;
 	snprintf(out->result, sizeof(out->result), "%lld", (long long)count.nodes);
 	snprintf(out->extra, sizeof(out->extra), ", \"depth\": %lld, \"leaves\": %lld",
@@ -278,18 +262,18 @@ static int run_sort(struct run *run, struct outcome *out)
 	int64_t n;
 	int r;
 
-	r = parse_int(run->args[0], 1, 1000000000, &n);
+	r = peer_int(run->args[0], 1, 1000000000, &n);
 	if (r < 0)
 		return r;
-	a = touched(run->peer, (size_t)n * sizeof(*a));
-	tmp = touched(run->peer, (size_t)n * sizeof(*tmp));
+	a = peer_touched(run->peer, (size_t)n * sizeof(*a));
+	tmp = peer_touched(run->peer, (size_t)n * sizeof(*tmp));
 	for (int64_t i = 0; i < n; i++) {
 		a[i] = work_sort_input(i);
 		expected += (uint64_t)a[i] * 0x9e3779b97f4a7c15 ^ (uint64_t)a[i] >> 32;
 	}
-	start = now();
+	start = peer_now();
 	run->peer->sort(a, tmp, n);
-	out->seconds = now() - start;
+	out->seconds = peer_now() - start;
 	for (int64_t i = 0; i < n; i++) {
 		sum += (uint64_t)a[i] * 0x9e3779b97f4a7c15 ^ (uint64_t)a[i] >> 32;
 		hash = (hash ^ (uint64_t)a[i]) * 0x9e3779b97f4a7c15;
@@ -298,8 +282,8 @@ static int run_sort(struct run *run, struct outcome *out)
 	}
 	if (sum != expected)
 		out->wrong = "not the same numbers any more";
-	untouched(run->peer, tmp);
-	untouched(run->peer, a);
+	peer_untouched(run->peer, tmp);
+	peer_untouched(run->peer, a);
 	out->tasks = work_sort_tasks(n);
 	snprintf(out->result, sizeof(out->result), "%llu", (unsigned long long)(hash >> 1));
 	return 0;
@@ -317,6 +301,10 @@ static const struct {
 	{ "nqueens", 1, 1, run_nqueens },
 	{ "uts", 1, 1, run_uts },
 	{ "sort", 1, 1, run_sort },
+	{ "matmul", 1, 1, peer_run_matmul },
+	{ "loop", 4, 4, peer_run_loop },
+	{ "heat", 3, 3, peer_run_heat },
+	{ "bfs", 2, 2, peer_run_bfs },
 };
 
 static void print(const struct run *run, int nth, const struct outcome *out, const char *watched)
@@ -325,9 +313,9 @@ static void print(const struct run *run, int nth, const struct outcome *out, con
 	for (int i = 0; run->args[i]; i++)
 		printf("%s\"%s\"", i ? ", " : "", run->args[i]);
 	printf("], \"threads\": %d, \"run\": %d, \"result\": %s, \"seconds\": %.9f, "
-	       "\"tasks\": %lld, \"peak_rss_kib\": %ld%s%s}\n",
+	       "\"tasks\": %lld, \"peak_rss_kib\": %ld%s%s%s}\n",
 	       run->threads, nth, out->result, out->seconds, (long long)out->tasks, peak_rss_kib(),
-	       out->extra, watched);
+	       out->extra, out->noted, watched);
 	fflush(stdout);
 }
 
@@ -340,7 +328,9 @@ static size_t array_bytes(const struct run *run)
 		return 0;
 	if (!strcmp(run->bench, "flat"))
 		return (size_t)n * sizeof(uint32_t);
-	return !strcmp(run->bench, "sort") ? 2 * (size_t)n * sizeof(int64_t) : 0;
+	if (!strcmp(run->bench, "sort"))
+		return 2 * (size_t)n * sizeof(int64_t);
+	return peer_steps_bytes(run->bench, n);
 }
 
 /* All runs of one benchmark. Returns the exit status. */
@@ -362,6 +352,8 @@ static int runs(struct run *run, int (*bench)(struct run *run, struct outcome *o
 			run->peer->watch(true, watched, sizeof(watched));
 		if (bench(run, out) < 0)
 			goto end;
+		if (run->peer->note)
+			run->peer->note(out->noted, sizeof(out->noted));
 		if (i == run->repeat)
 			run->peer->watch(false, watched, sizeof(watched));
 		if (out->wrong) {
@@ -422,7 +414,7 @@ int peer_main(const struct peer *peer, int argc, char **argv)
 	int r;
 
 	while ((c = getopt_long(argc, argv, "", options, NULL)) >= 0) {
-		if (c == '?' || parse_int(optarg, 1, 4096, &value) < 0)
+		if (c == '?' || peer_int(optarg, 1, 4096, &value) < 0)
 			return 2;
 		if (c == 't')
 			run.threads = (int)value;

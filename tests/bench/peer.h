@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "modules/uts_tree.h"
+#include "tests/bench/kernel.h"
 
 /*
  * What the programs of `make bench` have in common. See peer.c.
@@ -25,12 +26,16 @@ struct peer {
 	int64_t (*nqueens)(int32_t n);
 	struct uts_count (*uts)(const struct uts_tree *tree);
 	void (*sort)(int64_t *a, int64_t *tmp, int64_t n); /* the result is in a */
+	void (*matmul)(const float *a, const float *b, float *c, int64_t n);
+	int64_t (*steps)(struct kernel_job *job); /* see kernel.c; job may be changed */
 
 	/* What only a peer whose tasks run in another process needs; all NULL for the others. */
 	void (*prepare)(const char *bench, size_t bytes); /* arrays of so many bytes will come */
 	void *(*alloc)(size_t bytes);			  /* memory for an array */
 	void (*release)(void *mem);
-	/* Called around one run more, which is not timed: writes more members of the JSON object. */
+	/* Called after each timed run: writes more members of its JSON object. */
+	void (*note)(char *ret, size_t size);
+	/* Called around one run more, which is not timed: the same, for all runs. */
 	void (*watch)(bool begin, char *ret, size_t size);
 	void (*stop)(void);
 };

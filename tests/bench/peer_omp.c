@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "peer.h"
-#include "work.h"
+#include "tests/bench/peer.h"
+#include "tests/bench/work.h"
 
 /*
  * The benchmarks with OpenMP tasks, as a user writes them: one parallel region per run, one task
@@ -193,6 +193,61 @@ static void sort_root(int64_t *a, int64_t *tmp, int64_t n)
 	sort(a, tmp, n, false);
 }
 
+static void matmul(const float *a, const float *b, float *c, int64_t m, int64_t k, int64_t n,
+		   int64_t stride)
+{
+	if (m <= KERNEL_MATMUL_EDGE && k <= KERNEL_MATMUL_EDGE && n <= KERNEL_MATMUL_EDGE) {
+		kernel_matmul(a, b, c, m, k, n, stride);
+	} else if (m >= k && m >= n) {
+#pragma omp task firstprivate(a, b, c, m, k, n, stride)
+		matmul(a, b, c, m / 2, k, n, stride);
+		matmul(a + m / 2 * stride, b, c + m / 2 * stride, m - m / 2, k, n, stride);
+#pragma omp taskwait
+	} else if (n >= k) {
+#pragma omp task firstprivate(a, b, c, m, k, n, stride)
+		matmul(a, b, c, m, k, n / 2, stride);
+		matmul(a, b + n / 2, c + n / 2, m, k, n - n / 2, stride);
+#pragma omp taskwait
+	} else {
+		matmul(a, b, c, m, k / 2, n, stride);
+		matmul(a + k / 2, b + k / 2 * stride, c, m, k - k / 2, n, stride);
+	}
+}
+
+static void matmul_root(const float *a, const float *b, float *c, int64_t n)
+{
+#pragma omp parallel num_threads(omp_threads)
+#pragma omp single
+	matmul(a, b, c, n, n, n, n);
+}
+
+static int64_t split(struct kernel_job *job, int64_t first, int64_t end, int64_t parts)
+{
+	int64_t middle = first + (end - first) / 2;
+	int64_t x;
+	int64_t y;
+
+	if (end - first == 1)
+		return kernel_part(job, first, parts);
+#pragma omp task shared(x) firstprivate(job, first, middle, parts)
+	x = split(job, first, middle, parts);
+	y = split(job, middle, end, parts);
+#pragma omp taskwait
+	return x + y;
+}
+
+static int64_t steps(struct kernel_job *job)
+{
+	int64_t sum = 0;
+
+#pragma omp parallel num_threads(omp_threads)
+#pragma omp single
+	do
+		sum += split(job, 0, kernel_parts(job), kernel_parts(job));
+	while (kernel_next(job));
+	return sum;
+}
+
 static void start(int threads)
 {
 	omp_threads = threads;
@@ -209,6 +264,8 @@ int main(int argc, char **argv)
 		.nqueens = nqueens_root,
 		.uts = uts_tree_root,
 		.sort = sort_root,
+		.matmul = matmul_root,
+		.steps = steps,
 	};
 	char stack[16];
 

@@ -4,8 +4,8 @@
 #include <tbb/task_arena.h>
 #include <tbb/task_group.h>
 
-#include "peer.h"
-#include "work.h"
+#include "tests/bench/peer.h"
+#include "tests/bench/work.h"
 
 /*
  * The benchmarks with oneTBB, as a user writes them: a tbb::task_group in each activation that
@@ -146,6 +146,56 @@ static void sort(int64_t *a, int64_t *tmp, int64_t n, bool to_tmp)
 	merge(from, half, from + half, n - half, to);
 }
 
+static void matmul(const float *a, const float *b, float *c, int64_t m, int64_t k, int64_t n,
+		   int64_t stride)
+{
+	if (m <= KERNEL_MATMUL_EDGE && k <= KERNEL_MATMUL_EDGE && n <= KERNEL_MATMUL_EDGE) {
+		kernel_matmul(a, b, c, m, k, n, stride);
+	} else if (m >= k && m >= n) {
+		tbb::task_group group;
+
+		group.run([=] { matmul(a, b, c, m / 2, k, n, stride); });
+		matmul(a + m / 2 * stride, b, c + m / 2 * stride, m - m / 2, k, n, stride);
+		group.wait();
+	} else if (n >= k) {
+		tbb::task_group group;
+
+		group.run([=] { matmul(a, b, c, m, k, n / 2, stride); });
+		matmul(a, b + n / 2, c + n / 2, m, k, n - n / 2, stride);
+		group.wait();
+	} else {
+		matmul(a, b, c, m, k / 2, n, stride);
+		matmul(a + k / 2, b + k / 2 * stride, c, m, k - k / 2, n, stride);
+	}
+}
+
+static int64_t split(struct kernel_job *job, int64_t first, int64_t end, int64_t parts)
+{
+	int64_t middle = first + (end - first) / 2;
+
+	if (end - first == 1)
+		return kernel_part(job, first, parts);
+
+	tbb::task_group group;
+	int64_t x;
+	int64_t y;
+
+	group.run([&x, job, first, middle, parts] { x = split(job, first, middle, parts); });
+	y = split(job, middle, end, parts);
+	group.wait();
+	return x + y;
+}
+
+static int64_t steps(struct kernel_job *job)
+{
+	int64_t sum = 0;
+
+	do
+		sum += split(job, 0, kernel_parts(job), kernel_parts(job));
+	while (kernel_next(job));
+	return sum;
+}
+
 static int64_t fib_root(int64_t n)
 {
 	return arena->execute([n] { return fib(n); });
@@ -181,6 +231,16 @@ static void sort_root(int64_t *a, int64_t *tmp, int64_t n)
 	arena->execute([=] { sort(a, tmp, n, false); });
 }
 
+static void matmul_root(const float *a, const float *b, float *c, int64_t n)
+{
+	arena->execute([=] { matmul(a, b, c, n, n, n, n); });
+}
+
+static int64_t steps_root(struct kernel_job *job)
+{
+	return arena->execute([job] { return steps(job); });
+}
+
 /* Called once; both controls hold until the program ends. */
 static void start(int threads)
 {
@@ -196,9 +256,9 @@ static void start(int threads)
 int main(int argc, char **argv)
 {
 	static const struct peer peer = {
-		"onetbb",     start,	     fib_root,	flat_root, integrate_root,
-		nqueens_root, uts_tree_root, sort_root, nullptr,   nullptr,
-		nullptr,      nullptr,	     nullptr,
+		"onetbb",      start,	  fib_root,    flat_root,  integrate_root, nqueens_root,
+		uts_tree_root, sort_root, matmul_root, steps_root, nullptr,	   nullptr,
+		nullptr,       nullptr,	  nullptr,     nullptr,
 	};
 
 	return peer_main(&peer, argc, argv);

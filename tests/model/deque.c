@@ -56,6 +56,7 @@
 	})
 #endif
 
+#define DEQUE_WORD_BY_WORD
 #include "daemon/deque.h"
 
 #undef memory_order_acquire

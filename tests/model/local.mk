@@ -5,9 +5,14 @@
 SCRIPT_TESTS += tests/model/run
 
 EXTRA_DIST += \
+	tests/model/account.c \
 	tests/model/deque.c \
+	tests/model/expose.c \
+	tests/model/group.c \
 	tests/model/job.c \
 	tests/model/join.c \
+	tests/model/lazy.c \
+	tests/model/leave.c \
 	tests/model/model.h \
 	tests/model/ring.c \
 	tests/model/run.h \

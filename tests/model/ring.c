@@ -9,7 +9,7 @@
  *
  * WHAT MUST BE TRUE
  *   Exactly what was pushed comes out, with its record, in the order of each producer (I3), and
- *   nothing of it is garbage.
+ *   nothing of it is garbage; the consumer gives no position up.
  *
  * MUTANTS
  *   MUTANT_RELEASE  ring_push() publishes relaxed
@@ -17,6 +17,7 @@
  *   MUTANT_CAS      a slot is claimed by a load and a store
  *   MUTANT_LAP      slots carry no lap
  *   MUTANT_RECORD   the record is written after the push
+ *   MUTANT_SKIP     a position is given up by a load and a store
  */
 #include <stdatomic.h>
 #include <stdint.h>
@@ -104,6 +105,25 @@ static void producer(struct model *m, uint32_t i)
 	}
 }
 
+#ifdef MUTANT_SKIP
+/* ring_skip() with its CAS torn apart: the producer may be there in between. */
+static int skip(struct ring *ring, uint64_t head)
+{
+	_Atomic uint64_t *slot = &ring->slots[head % RING_SLOTS];
+	uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
+
+	model_stumble();
+	if (tail - head - 1 < RING_SLOTS)
+		atomic_store_explicit(slot, (head / RING_SLOTS + 1) << 32, memory_order_relaxed);
+	return 0;
+}
+#else
+static int skip(struct ring *ring, uint64_t head)
+{
+	return ring_skip(ring, head);
+}
+#endif
+
 /* One look; returns whether something was there. */
 static int consume(struct model *m)
 {
@@ -111,8 +131,10 @@ static int consume(struct model *m)
 	enum ring_status status = ring_peek(&m->ring, m->head, &payload);
 
 	model_assert(status != RING_GARBAGE, "honest producers leave no garbage");
-	if (status == RING_EMPTY)
+	if (status == RING_EMPTY) {
+		model_assert(!skip(&m->ring, m->head), "no tail is ahead of what was claimed");
 		return 0;
+	}
 	i = payload >> 16;
 	n = payload & 0xffff;
 	model_assert(i < 2 && n < JOBS, "what comes out was pushed");

@@ -2,7 +2,7 @@
 /* tests/modules/deep.c - recursion as deep as asked for, through calls and through forks */
 #include <forkd/task.h>
 
-FK_TASK(int64_t, deep, (int64_t, n), int64_t below;)
+FK_FINE_TASK(int64_t, deep, (int64_t, n), int64_t below;)
 {
 	if (n <= 0)
 		FK_LEAF(0);
@@ -14,7 +14,7 @@ FK_BODY(deep)
 }
 FK_END(deep)
 
-FK_TASK(int64_t, forked, (int64_t, n), int64_t below;)
+FK_FINE_TASK(int64_t, forked, (int64_t, n), int64_t below;)
 {
 	if (n <= 0)
 		FK_LEAF(0);

@@ -1,36 +1,39 @@
 # SPDX-License-Identifier: MIT
 # Modules for the tests. They are built in tests/modules/.libs, which a forkd that a test starts
-# takes as its module-dir; broken_* must be refused by its loader. -rpath makes libtool build shared
-# objects of what is never installed.
+# takes as its module-dir; those that its loader must refuse, in tests/modules/broken/.libs. -rpath
+# makes libtool build shared objects of what is never installed.
 
 TEST_MODULE_LDFLAGS = $(MODULE_LDFLAGS) -rpath '$(moduledir)'
 
 check_LTLIBRARIES += \
-	tests/modules/broken_abi.la \
-	tests/modules/broken_signature.la \
-	tests/modules/broken_size.la \
-	tests/modules/broken_symbol.la \
+	tests/modules/broken/broken_abi.la \
+	tests/modules/broken/broken_signature.la \
+	tests/modules/broken/broken_size.la \
+	tests/modules/broken/broken_symbol.la \
 	tests/modules/bytes.la \
 	tests/modules/crash.la \
 	tests/modules/deep.la \
 	tests/modules/flat.la \
-	tests/modules/null.la
+	tests/modules/null.la \
+	tests/modules/spin.la \
+	tests/modules/wrong/time.la \
+	tests/modules/wrong/wrong.la
 
-tests_modules_broken_abi_la_SOURCES = tests/modules/broken_abi.c
-tests_modules_broken_abi_la_CFLAGS = $(MODULE_CFLAGS)
-tests_modules_broken_abi_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+tests_modules_broken_broken_abi_la_SOURCES = tests/modules/broken/broken_abi.c
+tests_modules_broken_broken_abi_la_CFLAGS = $(MODULE_CFLAGS)
+tests_modules_broken_broken_abi_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 
-tests_modules_broken_signature_la_SOURCES = tests/modules/broken_signature.c
-tests_modules_broken_signature_la_CFLAGS = $(MODULE_CFLAGS)
-tests_modules_broken_signature_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+tests_modules_broken_broken_signature_la_SOURCES = tests/modules/broken/broken_signature.c
+tests_modules_broken_broken_signature_la_CFLAGS = $(MODULE_CFLAGS)
+tests_modules_broken_broken_signature_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 
-tests_modules_broken_size_la_SOURCES = tests/modules/broken_size.c
-tests_modules_broken_size_la_CFLAGS = $(MODULE_CFLAGS)
-tests_modules_broken_size_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+tests_modules_broken_broken_size_la_SOURCES = tests/modules/broken/broken_size.c
+tests_modules_broken_broken_size_la_CFLAGS = $(MODULE_CFLAGS)
+tests_modules_broken_broken_size_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 
-tests_modules_broken_symbol_la_SOURCES = tests/modules/broken_symbol.c
-tests_modules_broken_symbol_la_CFLAGS = $(MODULE_CFLAGS)
-tests_modules_broken_symbol_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+tests_modules_broken_broken_symbol_la_SOURCES = tests/modules/broken/broken_symbol.c
+tests_modules_broken_broken_symbol_la_CFLAGS = $(MODULE_CFLAGS)
+tests_modules_broken_broken_symbol_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 
 tests_modules_bytes_la_SOURCES = tests/modules/bytes.c
 tests_modules_bytes_la_CFLAGS = $(MODULE_CFLAGS)
@@ -51,3 +54,15 @@ tests_modules_flat_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_null_la_SOURCES = tests/modules/null.c
 tests_modules_null_la_CFLAGS = $(MODULE_CFLAGS)
 tests_modules_null_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+
+tests_modules_spin_la_SOURCES = tests/modules/spin.c
+tests_modules_spin_la_CFLAGS = $(MODULE_CFLAGS)
+tests_modules_spin_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+
+tests_modules_wrong_time_la_SOURCES = tests/modules/wrong/time.c
+tests_modules_wrong_time_la_CFLAGS = $(MODULE_CFLAGS)
+tests_modules_wrong_time_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+
+tests_modules_wrong_wrong_la_SOURCES = tests/modules/wrong/wrong.c
+tests_modules_wrong_wrong_la_CFLAGS = $(MODULE_CFLAGS)
+tests_modules_wrong_wrong_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/modules/broken_size.c - a signature with one argument for a task that takes two */
+/* tests/modules/broken/broken_size.c - a signature with one argument for a task that takes two */
 #include <forkd/task.h>
 
 FK_TASK(int64_t, sum, (int64_t, a, int64_t, b), )

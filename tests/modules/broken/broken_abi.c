@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/modules/broken_abi.c - a module of a later ABI, which must not be looked into any further */
+/* tests/modules/broken/broken_abi.c - of a later ABI: must not be looked into any further */
 #include <forkd/task.h>
 
 extern const struct fk_module fk_module;

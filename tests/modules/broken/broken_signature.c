@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/modules/broken_signature.c - a signature that is none: there is no type i65 */
+/* tests/modules/broken/broken_signature.c - a signature that is none: there is no type i65 */
 #include <forkd/task.h>
 
 FK_TASK(int64_t, same, (int64_t, n), )

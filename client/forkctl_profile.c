@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * client/forkctl_profile.c - forkctl profile: work, span and parallelism of a job
+ *
+ * WHAT IT IS
+ *   Runs a task in two private forkds of one worker: as it is, for the time that it takes then, and
+ *   in the mode of daemon/profile.c, which leaves work and span on the board. Prints what follows
+ *   from them: parallelism, and between which bounds the speedup on P workers is (Brent's bound
+ *with the burdened span below; P, and the parallelism, above).
+ *
+ *	forkctl profile [-n N] [--burden TIME] [--timeout TIME] MODULE:TASK [ARG...]
+ *
+ *   The job runs several times, and each figure is the least of all runs: what else the machine
+ *does only adds to them.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "client/forkctl_case.h"
+#include "common/clock.h"
+#include "common/util.h"
+
+#define PROFILE_TIMES	5u
+#define PROFILE_TIME	(600 * NSEC_PER_SEC)
+#define PROFILE_WORKERS 256u /* the table goes on until this at most */
+
+/* Least of all runs, ns; shared with the processes that run the task. */
+struct profile_figures {
+	uint32_t runs;
+	double plain;
+	double work;
+	double span;
+	double burdened;
+	double work_error;
+	double span_error;
+	double read;
+	double fork;
+	double burden;
+	uint64_t forks;
+	uint64_t span_forks;
+	uint64_t frames;
+	uint64_t leaves;
+	int varies; /* the number of forks */
+};
+
+struct profile_job {
+	const char *task;
+	struct forkctl_case given;
+	uint32_t times;
+	uint64_t time_ns;
+	uint64_t burden_ns;
+	int plain;
+	struct profile_figures *figures;
+};
+
+static int report(const struct profile_job *job, const struct forkctl_outcome *o)
+{
+	if (o->outcome == FK_FAILED && o->code < 0)
+		return forkctl_fail(FORKCTL_FAILED, "%s: FAILED: %s", job->task,
+				    strerrordesc_np(-o->code) ? strerrordesc_np(-o->code) : "?");
+	if (o->outcome == FK_FAILED)
+		return forkctl_fail(FORKCTL_FAILED, "%s: FAILED with code %d of its own", job->task,
+				    o->code);
+	if (o->outcome == FK_PENDING || o->outcome == FK_EXPIRED)
+		return forkctl_fail(FORKCTL_FAILED, "%s: has not ended in time: see --timeout",
+				    job->task);
+	return forkctl_fail(FORKCTL_FAILED, "%s: %s", job->task, fk_outcome_name(o->outcome));
+}
+
+static double least(uint32_t runs, double so_far, double now)
+{
+	return runs ? min(so_far, now) : now;
+}
+
+/* Relaxed, all of it: the job's outcome was seen. */
+#define LOAD(field) atomic_load_explicit(&board->field, memory_order_relaxed)
+
+static void take_figures(struct profile_figures *f, const struct board_profile *board)
+{
+	double read_error = (double)LOAD(read_error_ps) / 1e3;
+	double span = (double)LOAD(span_ps) / 1e3;
+
+	f->varies |= f->runs && f->forks != LOAD(forks);
+	if (!f->runs || span < f->span) {
+		f->span_forks = LOAD(span_forks);
+		f->span_error = read_error * (double)LOAD(span_reads);
+	}
+	f->work = least(f->runs, f->work, (double)LOAD(work_ps) / 1e3);
+	f->span = least(f->runs, f->span, span);
+	f->burdened = least(f->runs, f->burdened, (double)LOAD(burdened_ps) / 1e3);
+	f->burden = least(f->runs, f->burden, (double)LOAD(burden_ps) / 1e3);
+	f->work_error = read_error * (double)LOAD(reads);
+	f->read = (double)LOAD(read_ps) / 1e3;
+	f->fork = (double)LOAD(fork_ps) / 1e3;
+	f->forks = LOAD(forks);
+	f->frames = LOAD(frames);
+	f->leaves = LOAD(leaves);
+	f->runs++;
+}
+
+/* In the process that talks to the forkd. */
+static int run_job(const char *socket, void *context)
+{
+	const struct profile_job *job = context;
+	struct profile_figures *f = job->figures;
+	struct forkctl_call_values call;
+	fk_client *client;
+	int err = forkctl_open(socket, 1, case_heap(&job->given), &client);
+
+	if (err)
+		return err;
+	err = case_open(&job->given, client, job->task, &call);
+	/* The first run warms up what it needs. */
+	for (uint32_t i = 0; !err && i <= job->times; i++) {
+		const struct board_profile *board = &client->board->profile;
+		uint64_t before = LOAD(jobs);
+		struct forkctl_outcome o;
+
+		err = case_run(&job->given, &call, job->time_ns, &o);
+		if (err)
+			err = forkctl_fail(FORKCTL_FAILED, "%s: %s", job->task, fk_strerror(err));
+		else if (o.outcome != FK_DONE)
+			err = report(job, &o);
+		else if (job->plain)
+			f->plain = least(i, f->plain, (double)o.run_ns);
+		else if (LOAD(jobs) == before)
+			err = forkctl_fail(FORKCTL_FAILED, "%s: no memory for its profile",
+					   job->task);
+		else if (i)
+			take_figures(f, board);
+	}
+	(void)fk_close(client);
+	return err;
+}
+
+static int run_session(struct profile_job *job)
+{
+	char mode[32], burden[64];
+	char workers[] = "--workers=1", stop[] = "--stop-timeout=100ms";
+	char memory[] = "--memory-max=4G", heap[] = "--heap-max=2G";
+	char *options[] = { mode, workers, burden, stop, memory, heap };
+
+	(void)snprintf(mode, sizeof(mode), "--fork-mode=%s", job->plain ? "normal" : "profile");
+	(void)snprintf(burden, sizeof(burden), "--fork-burden=%" PRIu64 "ns", job->burden_ns);
+	return forkctl_with_forkd(ARRAY_SIZE(options), options, run_job, job);
+}
+
+/* ------------------------------------------------------------------------ what is printed */
+
+static void print_time(const char *name, double ns, double error, const char *what)
+{
+	struct forkctl_text text[2];
+
+	printf("%-22s %10s", name, forkctl_time(&text[0], (uint64_t)(ns + 0.5)));
+	if (error > 0)
+		printf("  +- %s", forkctl_time(&text[1], (uint64_t)(error + 0.5)));
+	printf("%s%s\n", *what ? "  " : "", what);
+}
+
+static double ratio(double a, double b)
+{
+	return b > 0 ? a / b : 0;
+}
+
+static void print_figures(const struct profile_figures *f)
+{
+	struct forkctl_text text;
+	double parallelism = max(ratio(f->work, f->span), 1.0);
+	char plain[64];
+
+	(void)snprintf(plain, sizeof(plain), "(%s as it runs on one worker)",
+		       forkctl_time(&text, (uint64_t)f->plain));
+	print_time("work T1", f->work, f->work_error, plain);
+	print_time("span Tinf", f->span, f->span_error, "");
+	printf("%-22s %10.2f\n", "parallelism T1/Tinf", parallelism);
+	print_time("burdened span", f->burdened, 0, "");
+	printf("%-22s %10.2f\n", "burdened parallelism", max(ratio(f->work, f->burdened), 0.0));
+	printf("%-22s %10" PRIu64 "  %" PRIu64 " on the span%s\n", "forks", f->forks, f->span_forks,
+	       f->varies ? "; not the same in each run" : "");
+	printf("%-22s %10" PRIu64 "  %" PRIu64 " with a frame, %" PRIu64 " forked without\n",
+	       "tasks", f->frames + f->leaves, f->frames, f->leaves);
+	printf("%-22s %7.2f ns\n", "charged for a fork", f->fork);
+	print_time("burden of a steal", f->burden, 0, "");
+	printf("\n%-10s %s\n", "workers", "speedup");
+	for (uint32_t p = 1; p <= PROFILE_WORKERS; p *= 2) {
+		double low = ratio(f->work, f->work / p + f->burdened);
+
+		printf("%-10" PRIu32 " %.2f to %.2f\n", p, min(low, (double)p),
+		       min((double)p, parallelism));
+		/* One line beyond what more workers could be of use for. */
+		if (p >= 16 && p > 2 * parallelism)
+			break;
+	}
+	if (f->work_error > f->work / 2)
+		printf("\nThe tasks are shorter than a look at the clock (%.1f ns): T1 and Tinf "
+		       "are "
+		       "rough, their ratio less so.\n",
+		       f->read);
+}
+
+/* ------------------------------------------------------------------------ the command line */
+
+static int parse_number(const char *text, uint32_t *ret)
+{
+	int64_t n;
+
+	if (!text || forkctl_parse_i64(text, &n) || n < 1 || n > 1000000)
+		return forkctl_fail(FORKCTL_USAGE, "-n wants a number from 1 to 1000000, not %s",
+				    text ? text : "nothing");
+	*ret = (uint32_t)n;
+	return 0;
+}
+
+static int parse_time(const char *name, const char *text, uint64_t *ret)
+{
+	if (!text || forkctl_parse_time(text, ret) || !*ret)
+		return forkctl_fail(FORKCTL_USAGE, "%s wants a time such as 500ns or 20s, not %s",
+				    name, text ? text : "nothing");
+	return 0;
+}
+
+/* The value of an option: behind "=", or the next word. NULL: there is none. */
+static const char *value_of(int argc, char *argv[], int *i)
+{
+	const char *equals = strchr(argv[*i], '=');
+
+	if (equals)
+		return equals + 1;
+	return *i + 1 < argc ? argv[++*i] : NULL;
+}
+
+static int parse_command_line(struct profile_job *job, int argc, char *argv[])
+{
+	int i;
+
+	for (i = 1; i < argc && argv[i][0] == '-'; i++) {
+		const char *word = argv[i];
+		int err;
+
+		if (streq(word, "--")) {
+			i++;
+			break;
+		}
+		if (streq(word, "-n"))
+			err = parse_number(value_of(argc, argv, &i), &job->times);
+		else if (!strncmp(word, "--burden", 8) && (!word[8] || word[8] == '='))
+			err = parse_time("--burden", value_of(argc, argv, &i), &job->burden_ns);
+		else if (!strncmp(word, "--timeout", 9) && (!word[9] || word[9] == '='))
+			err = parse_time("--timeout", value_of(argc, argv, &i), &job->time_ns);
+		else
+			err = forkctl_fail(FORKCTL_USAGE,
+					   "profile has no option %s (`forkctl profile --help` "
+					   "lists them)",
+					   word);
+		if (err)
+			return err;
+	}
+	if (i >= argc || !strchr(argv[i], ':'))
+		return forkctl_fail(FORKCTL_USAGE, "profile which task? MODULE:TASK, not %s",
+				    i < argc ? argv[i] : "nothing");
+	if (argc - i - 1 > (int)SIGNATURE_MAX_ARGS)
+		return forkctl_fail(FORKCTL_USAGE, "a task has at most %u arguments",
+				    SIGNATURE_MAX_ARGS);
+	job->task = argv[i];
+	return case_load(&job->given, argv + i + 1, (uint32_t)(argc - i - 1));
+}
+
+int forkctl_profile(const char *socket, int argc, char *argv[])
+{
+	struct profile_job job = { .times = PROFILE_TIMES, .time_ns = PROFILE_TIME };
+	int status;
+
+	if (socket)
+		return forkctl_fail(FORKCTL_USAGE,
+				    "profile starts a forkd of its own: leave --socket out");
+	status = parse_command_line(&job, argc, argv);
+	if (!status) {
+		job.figures = mmap(NULL, sizeof(*job.figures), PROT_READ | PROT_WRITE,
+				   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		if (job.figures == MAP_FAILED)
+			return forkctl_fail(FORKCTL_FAILED, "out of memory");
+		job.plain = 1;
+		status = run_session(&job);
+		job.plain = 0;
+		if (!status)
+			status = run_session(&job);
+		if (!status)
+			print_figures(job.figures);
+		(void)munmap(job.figures, sizeof(*job.figures));
+	}
+	case_unload(&job.given);
+	return status;
+}

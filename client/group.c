@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * client/group.c - groups of jobs that are waited for together
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   Any number of threads on one client; freeing a group excludes submitting with it.
+ *
+ * INVARIANTS
+ *   I1. The word in shared memory is shm/group.h's. What a group's handle is good for, and which
+ *       jobs are in it, stands in private memory.
+ *   I2. Whether a job is pending says its record. So a group whose count stays above 0 because a
+ *       pool died at the wrong moment (shm/group.h, I4) has ended all the same: every tick of a wait
+ *       looks at the records, and so does a wait that finds the time over.
+ *   I3. The number of a group that was freed with such a count is in limbo, and is given out again
+ *       only if the count has become 0 meanwhile: it was a worker that had not come to counting.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   Pool: I2. Daemon: the tick finds the socket closed; the records are looked at once more.
+ */
+#include "client/client.h"
+
+#include <errno.h>
+
+#include "common/clock.h"
+#include "common/util.h"
+#include "shm/futex.h"
+#include "shm/wake.h"
+
+#define GROUP_SPIN_BATCH 16 /* looks between two looks at the clock */
+
+uint32_t group_number(struct fk_client *client, fk_group group)
+{
+	uint64_t index = group & 0xffffu;
+
+	if (index >= LIMIT_GROUPS || !(group >> 16))
+		return 0;
+	/* Relaxed: a handle that is good was given out after the generation was set. */
+	if (atomic_load_explicit(&client->group[index].generation, memory_order_relaxed) !=
+	    group >> 16)
+		return 0;
+	return (uint32_t)index + 1;
+}
+
+/* True if a job of the group has no outcome. */
+static int group_has_pending(struct fk_client *client, uint32_t number)
+{
+	for (uint32_t i = 0; i < client->n_jobs; i++) {
+		/* Relaxed: what was submitted before the wait is known to who waits. */
+		uint32_t options =
+			atomic_load_explicit(&client->slots[i].options, memory_order_relaxed);
+
+		if (unlikely((options & CLIENT_GROUP) == number) &&
+		    job_outcome(&client->jobs[i]) == JOB_PENDING)
+			return 1;
+	}
+	return 0;
+}
+
+void group_take_back(struct fk_client *client, uint32_t number, uint32_t n)
+{
+	struct group *group = &client->groups[number - 1];
+
+	if (group_done(group, n))
+		(void)futex_wake(&group->word, INT32_MAX);
+}
+
+int fk_group_new(fk_client *client, fk_group *ret_group)
+{
+	int err = client_check(client);
+
+	if (err)
+		return err;
+	err = -EAGAIN;
+	pthread_mutex_lock(&client->group_lock);
+	for (uint32_t i = 0; i < LIMIT_GROUPS && err; i++) {
+		struct client_group *group = &client->group[i];
+
+		if (group->state == CLIENT_GROUP_USED ||
+		    (group->state == CLIENT_GROUP_LIMBO &&
+		     group_count(group_load(&client->groups[i]))))
+			continue;
+		group->state = CLIENT_GROUP_USED;
+		group->last = group->last + 1 ? group->last + 1 : 1;
+		/* Relaxed: the handle that it is compared with does not exist before. */
+		atomic_store_explicit(&group->generation, group->last, memory_order_relaxed);
+		*ret_group = (uint64_t)group->last << 16 | i;
+		err = 0;
+	}
+	pthread_mutex_unlock(&client->group_lock);
+	return err;
+}
+
+int fk_group_free(fk_client *client, fk_group handle)
+{
+	uint32_t number;
+	int err = client_check(client);
+
+	if (err)
+		return err;
+	pthread_mutex_lock(&client->group_lock);
+	number = group_number(client, handle);
+	if (!number) {
+		err = -ESTALE;
+	} else if (!group_count(group_load(&client->groups[number - 1]))) {
+		client->group[number - 1].state = CLIENT_GROUP_FREE;
+	} else if (!group_has_pending(client, number) || client_gone(client)) {
+		client->group[number - 1].state = CLIENT_GROUP_LIMBO;
+	} else {
+		err = -EBUSY;
+	}
+	/* Relaxed: who uses the handle from now on makes a mistake, and may see it late. */
+	if (!err)
+		atomic_store_explicit(&client->group[number - 1].generation, 0,
+				      memory_order_relaxed);
+	pthread_mutex_unlock(&client->group_lock);
+	return err;
+}
+
+/* True if the count became 0 while spinning. */
+static int group_spin(struct group *group, uint64_t end_ns)
+{
+	do {
+		for (int i = 0; i < GROUP_SPIN_BATCH; i++) {
+			if (!group_count(group_load(group)))
+				return 1;
+			fence_pause();
+		}
+	} while (clock_ns() < end_ns);
+	return 0;
+}
+
+/* Not all have ended, says the count, and there is no time to wait for it (any more). */
+static int group_look(struct fk_client *client, uint32_t number, int gone)
+{
+	if (!group_has_pending(client, number))
+		return 0;
+	return gone ? -ECONNRESET : -ETIMEDOUT;
+}
+
+/* The count is not 0, and of this generation. */
+static int group_sleep(struct fk_client *client, uint32_t number, uint32_t generation,
+		       uint64_t deadline)
+{
+	struct group *group = &client->groups[number - 1];
+
+	for (;;) {
+		uint32_t value = group_announce(group, generation);
+		uint64_t now;
+
+		if (!value)
+			return 0;
+		now = clock_ns();
+		if (now >= deadline)
+			return group_look(client, number, 0);
+		if (futex_wait(&group->word, value, min(now + CLIENT_TICK_NS, deadline)) !=
+		    -ETIMEDOUT)
+			continue;
+		if (client_gone(client))
+			return group_look(client, number, 1);
+		if (!group_has_pending(client, number))
+			return 0;
+		/* A wake may have gone to somebody else who waits on a worker's word (wake.h, W7). */
+		wake_published();
+		(void)publish_wake(client->board, client->n_workers,
+				   atomic_load_explicit(&client->last, memory_order_relaxed), NULL);
+	}
+}
+
+int fk_group_wait(fk_client *client, fk_group handle, uint64_t timeout_ns)
+{
+	uint32_t number, word, spin;
+	uint64_t start, deadline;
+	int err = client_check(client);
+
+	if (err)
+		return err;
+	number = group_number(client, handle);
+	if (!number)
+		return -ESTALE;
+	word = group_load(&client->groups[number - 1]);
+	if (!group_count(word))
+		return 0;
+	if (!timeout_ns) {
+		/* Now and then with a look at the records, and at the socket. */
+		uint32_t looks = atomic_load_explicit(&client->looks, memory_order_relaxed) + 1;
+
+		atomic_store_explicit(&client->looks, looks, memory_order_relaxed);
+		if (looks % CLIENT_LOOKS)
+			return -ETIMEDOUT;
+		return group_look(client, number, client_gone(client));
+	}
+	start = clock_ns();
+	deadline = timeout_ns > UINT64_MAX - start ? UINT64_MAX : start + timeout_ns;
+	/* Relaxed: a hint, that single waits adapt. */
+	spin = atomic_load_explicit(&client->spin, memory_order_relaxed);
+	if (spin && group_spin(&client->groups[number - 1], min(start + spin, deadline)))
+		return 0;
+	return group_sleep(client, number, group_generation(word), deadline);
+}

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * client/publish.c - which ring, into it, and who is woken
+ *
+ * WHAT IT IS
+ *   The last steps of a submission: no lock, no allocation, no system call where a worker is awake.
+ *
+ *	pick a ring -> ring_push -> tenant_mark -> fence -> wake
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   Any number of threads on one client.
+ *
+ * INVARIANTS
+ *   I1. Between the publication and the reading of any worker's word stands wake_published().
+ *       Words that were read before it, for the choice, are not used after it.
+ *   I2. publish_wake() returns only after it saw a word that is LOOKING, woke a sleeper, saw the
+ *       word of a sleeper change or knew this sleep to be woken already, or has done the same with
+ *       the dispatcher: W1 to W3 of wake.h.
+ *   I3. One word in one ring is one publication and one wake, however long the chain behind it: who
+ *       takes the chain finds more than one job, and shares.
+ *
+ * THE ONE LIMIT TO I2
+ *   A worker that has stored SLEEPING and sleeps not yet makes FUTEX_WAKE find nobody. It is tried
+ *   again until the worker sleeps or its word changes; a worker that stays between the two for
+ *   thousands of tries has died with its pool or was stopped. Then its word is treated as BUSY: the
+ *   next worker or the dispatcher gets the duty, and after the pool's death the next pool looks at
+ *   all rings when it starts.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   This client, anywhere: see shm/ring.h, shm/tenant.h, shm/wake.h. Another thread cannot die
+ *   alone. The pool: the words stay as they are, see above.
+ */
+#include "client/publish.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <time.h>
+
+#include "client/client.h"
+#include "common/util.h"
+#include "shm/futex.h"
+#include "shm/wake.h"
+
+#define PUBLISH_PROBES	   8u	  /* words looked at for the choice of a ring */
+#define PUBLISH_WAKES	   4096u  /* tries to wake a worker that is about to sleep */
+#define PUBLISH_BUSY_WAKES 64u	  /* of these without giving up the CPU */
+#define PUBLISH_WAIT_NS	   20000u /* before a full ring is tried again, at first */
+
+uint64_t publish_length(struct ring *ring)
+{
+	uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
+	uint64_t length = 0;
+
+	/* What is full stands in one piece before the tail. Relaxed: an estimate. */
+	for (uint64_t d = 1; d <= RING_SLOTS && d <= tail; d *= 2) {
+		uint64_t p = tail - d;
+		uint64_t word =
+			atomic_load_explicit(&ring->slots[p % RING_SLOTS], memory_order_relaxed);
+
+		if (word >> 32 != ((p / RING_SLOTS) & UINT32_MAX) || !(word & RING_FULL_BIT))
+			break;
+		length = d;
+	}
+	return length;
+}
+
+/* Of two rings the shorter one. */
+static uint32_t publish_shorter(struct tenant_segment *tenant, uint32_t n_workers, uint32_t random)
+{
+	uint32_t a = (random & 0xffff) % n_workers;
+	uint32_t b = (random >> 16) % n_workers;
+
+	return publish_length(&tenant->rings[b]) < publish_length(&tenant->rings[a]) ? b : a;
+}
+
+uint32_t publish_pick(const struct board *board, struct tenant_segment *tenant, uint32_t n_workers,
+		      uint32_t last, uint32_t random)
+{
+	uint32_t sleeper = n_workers;
+	uint32_t w = last < n_workers ? last : 0;
+
+	for (uint32_t i = 0; i < min(n_workers, PUBLISH_PROBES); i++) {
+		uint32_t state = wake_state(wake_load(&board->workers[w].wake));
+
+		if (state == WAKE_LOOKING)
+			return w;
+		if (state == WAKE_SLEEPING && sleeper == n_workers)
+			sleeper = w;
+		if (++w == n_workers)
+			w = 0;
+	}
+	return sleeper < n_workers ? sleeper : publish_shorter(tenant, n_workers, random);
+}
+
+uint32_t publish_pick_node(const struct board *board, struct tenant_segment *tenant,
+			   uint32_t n_workers, uint32_t node, uint32_t random)
+{
+	uint32_t busy[2] = { n_workers, n_workers };
+	uint32_t sleeper = n_workers;
+	uint32_t w = random % n_workers;
+
+	/* All workers: their nodes stand nowhere else. The first two busy ones from a random place
+	 * on are as good as any two. */
+	for (uint32_t i = 0; i < n_workers; i++) {
+		const struct board_worker *worker = &board->workers[w];
+
+		/* Relaxed: written once, before the client connected. */
+		if (atomic_load_explicit(&worker->node, memory_order_relaxed) == node) {
+			uint32_t state = wake_state(wake_load(&worker->wake));
+
+			if (state == WAKE_LOOKING)
+				return w;
+			if (state == WAKE_SLEEPING && sleeper == n_workers)
+				sleeper = w;
+			if (state == WAKE_BUSY && busy[1] == n_workers)
+				busy[busy[0] < n_workers] = w;
+		}
+		if (++w == n_workers)
+			w = 0;
+	}
+	if (sleeper < n_workers || busy[1] == n_workers)
+		return sleeper < n_workers ? sleeper : busy[0];
+	return publish_length(&tenant->rings[busy[1]]) < publish_length(&tenant->rings[busy[0]])
+		     ? busy[1]
+		     : busy[0];
+}
+
+/*
+ * Wakes who sleeps with this value. woken: where the value that was last woken stands, with the
+ * pool's generation; NULL: nowhere. A worker that was woken from this very sleep and has not come
+ * to change its word yet is as good as one that looks: the change comes after the read of the word,
+ * and a look at all rings after the change (W2). So a burst of jobs makes one system call, not one
+ * each until the worker runs. True if a sleeper was woken or its word is not the value any more;
+ * false: the limit above.
+ */
+static int wake_word(const struct board *board, const _Atomic uint32_t *word, uint32_t value,
+		     _Atomic uint64_t *woken)
+{
+	/* Relaxed: a sleep is known by its number, and a new pool may count from the start. */
+	uint64_t sleep =
+		(uint64_t)atomic_load_explicit(&board->manager.pool_generation, memory_order_relaxed)
+			<< 32 |
+		value;
+
+	if (woken && atomic_load_explicit(woken, memory_order_relaxed) == sleep)
+		return 1;
+	for (uint32_t i = 0; i < PUBLISH_WAKES; i++) {
+		if (futex_wake(word, INT32_MAX) > 0) {
+			if (woken)
+				atomic_store_explicit(woken, sleep, memory_order_relaxed);
+			return 1;
+		}
+		if (wake_load(word) != value)
+			return 1;
+		if (i < PUBLISH_BUSY_WAKES)
+			fence_pause();
+		else
+			sched_yield();
+	}
+	return 0;
+}
+
+uint32_t publish_wake(const struct board *board, uint32_t n_workers, uint32_t ring,
+		      _Atomic uint64_t *woken)
+{
+	uint32_t sleeper = n_workers;
+	uint32_t value = 0;
+	uint32_t w = ring;
+
+	/* The ring's own worker: LOOKING or SLEEPING ends it here. */
+	value = wake_load(&board->workers[w].wake);
+	if (wake_state(value) == WAKE_LOOKING)
+		return w;
+	if (wake_state(value) == WAKE_SLEEPING &&
+	    wake_word(board, &board->workers[w].wake, value, woken ? &woken[w] : NULL))
+		return w;
+
+	/* It is BUSY: somebody else who will look, or who can be woken. */
+	for (uint32_t i = 1; i < n_workers; i++) {
+		uint32_t other;
+
+		if (++w == n_workers)
+			w = 0;
+		other = wake_load(&board->workers[w].wake);
+		if (wake_state(other) == WAKE_LOOKING)
+			return w;
+		if (wake_state(other) == WAKE_SLEEPING && sleeper == n_workers) {
+			sleeper = w;
+			value = other;
+		}
+	}
+	if (sleeper < n_workers &&
+	    wake_word(board, &board->workers[sleeper].wake, value, woken ? &woken[sleeper] : NULL))
+		return sleeper;
+
+	/* All BUSY. A dispatcher that is awake looks once more before it sleeps. */
+	value = wake_load(&board->dispatcher);
+	if (wake_state(value) == WAKE_SLEEPING)
+		(void)wake_word(board, &board->dispatcher, value, NULL);
+	return n_workers;
+}
+
+/* Into this ring and no other. False if it is full. */
+static inline __attribute__((always_inline)) int
+publish_push(const struct board *board, struct tenant_segment *tenant, uint32_t n_workers,
+	     uint32_t ring, uint32_t payload, _Atomic uint64_t *woken)
+{
+	uint64_t position;
+
+	if (ring_push(&tenant->rings[ring], payload, &position) != RING_OK)
+		return 0;
+	tenant_mark(tenant, ring);
+	wake_published();
+	(void)publish_wake(board, n_workers, ring, woken);
+	return 1;
+}
+
+int publish(const struct board *board, struct tenant_segment *tenant, uint32_t n_workers,
+	    uint32_t last, uint32_t random, uint32_t payload, _Atomic uint64_t *woken)
+{
+	uint32_t ring = publish_pick(board, tenant, n_workers, last, random);
+
+	for (uint32_t i = 0; i < n_workers; i++) {
+		if (publish_push(board, tenant, n_workers, ring, payload, woken))
+			return (int)ring;
+		if (++ring == n_workers)
+			ring = 0;
+	}
+	return -EAGAIN;
+}
+
+int publish_placed(const struct board *board, struct tenant_segment *tenant, uint32_t n_workers,
+		   uint32_t place, uint32_t random, uint32_t payload, _Atomic uint64_t *woken)
+{
+	uint32_t node = job_place_index(place);
+	uint32_t ring = node;
+
+	if (job_place_kind(place) == JOB_PLACE_NODE)
+		ring = publish_pick_node(board, tenant, n_workers, node, random);
+	if (unlikely(ring >= n_workers))
+		return -EAGAIN; /* the board of a pool that is not there yet */
+	if (publish_push(board, tenant, n_workers, ring, payload, woken))
+		return (int)ring;
+	if (!job_place_strict(place))
+		return publish(board, tenant, n_workers, ring, random, payload, woken);
+	if (job_place_kind(place) != JOB_PLACE_NODE)
+		return -EAGAIN;
+	for (uint32_t w = 0; w < n_workers; w++)
+		if (atomic_load_explicit(&board->workers[w].node, memory_order_relaxed) == node &&
+		    publish_push(board, tenant, n_workers, w, payload, woken))
+			return (int)w;
+	return -EAGAIN;
+}
+
+/* Nobody tells when a ring has room: waits a little longer each time, 1 ms at most. */
+static int publish_wait(struct fk_client *client, uint32_t *wait_ns)
+{
+	struct timespec ts = { .tv_nsec = *wait_ns };
+
+	(void)nanosleep(&ts, NULL);
+	*wait_ns = min(*wait_ns * 2, 1000000u);
+	return client_gone(client) ? -ECONNRESET : 0;
+}
+
+/* Numbers for the choice of a ring. */
+static inline uint32_t publish_random(struct fk_client *client)
+{
+	/* Relaxed, and load and store apart: any numbers will do. */
+	uint32_t random = atomic_load_explicit(&client->random, memory_order_relaxed);
+
+	random = random * 1664525u + 1013904223u;
+	atomic_store_explicit(&client->random, random, memory_order_relaxed);
+	return random ^ random >> 15;
+}
+
+/* What goes to a place, or did not find room where it should have gone. */
+static __attribute__((noinline)) int publish_slowly(struct fk_client *client, uint32_t payload,
+						    uint32_t place, int wait)
+{
+	uint32_t wait_ns = PUBLISH_WAIT_NS;
+	int err;
+
+	for (;;) {
+		uint32_t last = atomic_load_explicit(&client->last, memory_order_relaxed);
+		uint32_t random = publish_random(client);
+		int ring;
+
+		if (place)
+			ring = publish_placed(client->board, client->tenant, client->n_workers,
+					      place, random, payload, client->woken);
+		else
+			ring = publish(client->board, client->tenant, client->n_workers, last,
+				       random, payload, client->woken);
+		if (ring >= 0) {
+			atomic_store_explicit(&client->last, (uint32_t)ring, memory_order_relaxed);
+			return 0;
+		}
+		if (client_gone_sometimes(client))
+			return -ECONNRESET;
+		if (!wait)
+			return -EAGAIN;
+		err = publish_wait(client, &wait_ns);
+		if (err)
+			return err;
+	}
+}
+
+int publish_record(struct fk_client *client, uint32_t index, uint32_t place, int wait)
+{
+	uint32_t payload = ring_payload(client->id, client->generation, index);
+	uint32_t last, ring;
+
+	if (unlikely(place))
+		return publish_slowly(client, payload, place, wait);
+	/* Relaxed: a hint. */
+	last = atomic_load_explicit(&client->last, memory_order_relaxed);
+	ring = publish_pick(client->board, client->tenant, client->n_workers, last,
+			    publish_random(client));
+	if (unlikely(!publish_push(client->board, client->tenant, client->n_workers, ring, payload,
+				   client->woken)))
+		return publish_slowly(client, payload, 0, wait);
+	if (ring != last)
+		atomic_store_explicit(&client->last, ring, memory_order_relaxed);
+	return 0;
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * client/slots.c - the free records of a client's job table
+ *
+ * WHAT IT IS
+ *   A stack, linked through the slots, whose head carries a tag that goes up with each change, so
+ *   that a slot which was taken and given back in between makes a CAS fail (Treiber's stack, IBM RJ
+ *   5118, 1986, with a counted pointer). A chain of n is taken, and given back, by one CAS as well.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   Any number of threads of one process.
+ *
+ * INVARIANTS
+ *   I1. A slot is in the stack or belongs to one job.
+ *   I2. Every `next` is 0 or a slot's index + 1, at any time. So a walk along a stack that others
+ *       change meanwhile stays within the table; it may lead anywhere there, and is given up when
+ *       the CAS on the head fails. If it succeeds nothing had changed: any other take or give would
+ *       have raised the tag.
+ *   I3. Of threads that wait for several slots one at a time collects them (room_lock). So two that
+ *       each hold half of what there is do not wait for each other.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   All of it is private memory; a thread cannot die alone. The daemon: who waits finds out by
+ *   looking at the socket now and then.
+ */
+#include "client/slots.h"
+
+#include <errno.h>
+
+#include "client/client.h"
+#include "common/clock.h"
+#include "common/util.h"
+#include "shm/fence.h"
+#include "shm/futex.h"
+
+int slots_take(struct fk_client *client)
+{
+	/* ORDER slots/give [C1]: acquire, so that next and what the last owner left are seen. Pairs
+	 * with the release in slots_push(). */
+	uint64_t head = atomic_load_explicit(&client->free, memory_order_acquire);
+
+	for (;;) {
+		uint32_t index = (uint32_t)head - 1;
+		uint64_t next;
+
+		if (!(uint32_t)head)
+			return -EAGAIN;
+		/* Relaxed: may be stale, then the tag has changed (I2). */
+		next = atomic_load_explicit(&client->slots[index].next, memory_order_relaxed);
+		next |= ((head >> 32) + 1) << 32;
+		/* ORDER slots/give [C1]: acquire, as above, for the retry. */
+		if (atomic_compare_exchange_weak_explicit(
+			    &client->free, &head, next, memory_order_acquire, memory_order_acquire))
+			return (int)index;
+	}
+}
+
+int slots_take_chain(struct fk_client *client, uint32_t n)
+{
+	/* ORDER slots/give [C1]: acquire, as in slots_take(). The head was last changed by a chain
+	 * of read-modify-writes, so it passes on what every slots_push() released. */
+	uint64_t head = atomic_load_explicit(&client->free, memory_order_acquire);
+
+	for (;;) {
+		uint32_t at = (uint32_t)head; /* + 1 */
+		uint32_t taken = 0;
+		uint64_t now;
+
+		/* Relaxed: may be stale (I2). */
+		for (; taken < n && at; taken++)
+			at = atomic_load_explicit(&client->slots[at - 1].next,
+						  memory_order_relaxed);
+		if (taken == n) {
+			/* ORDER slots/give [C1]: acquire, as above, for the retry. */
+			if (atomic_compare_exchange_weak_explicit(
+				    &client->free, &head, ((head >> 32) + 1) << 32 | at,
+				    memory_order_acquire, memory_order_acquire))
+				return (int)((uint32_t)head - 1);
+			continue;
+		}
+		/* Too few, if this was the stack and not the trace of one that has changed. */
+		now = atomic_load_explicit(&client->free, memory_order_acquire);
+		if (now == head)
+			return -EAGAIN;
+		head = now;
+	}
+}
+
+/* Once for one and once for many: the one is on the hot path. */
+static inline void slots_push(struct fk_client *client, uint32_t first, uint32_t last)
+{
+	uint64_t head = atomic_load_explicit(&client->free, memory_order_relaxed);
+	uint64_t next;
+
+	do {
+		atomic_store_explicit(&client->slots[last].next, (uint32_t)head,
+				      memory_order_relaxed);
+		next = ((head >> 32) + 1) << 32 | (first + 1);
+		/* ORDER slots/give [C1]: release, next and the slots' fields come before. Pairs
+		 * with the acquire in slots_take(). */
+	} while (!atomic_compare_exchange_weak_explicit(
+		&client->free, &head, next, memory_order_release, memory_order_relaxed));
+
+	/* ORDER slots/room [C2]: full, between the slots and the look for waiters. Pairs with
+	 * slots_wait(): either it sees the slots, or it is seen here. */
+	fence_full();
+	if (atomic_load_explicit(&client->room_waiters, memory_order_relaxed)) {
+		/* Relaxed: the kernel orders it against the sleep. */
+		atomic_fetch_add_explicit(&client->room, 1, memory_order_relaxed);
+		(void)futex_wake(&client->room, first == last ? 1 : INT32_MAX);
+	}
+}
+
+void slots_give_chain(struct fk_client *client, uint32_t first, uint32_t last)
+{
+	slots_push(client, first, last);
+}
+
+void slots_give(struct fk_client *client, uint32_t index)
+{
+	slots_push(client, index, index);
+}
+
+int slots_wait(struct fk_client *client)
+{
+	int index;
+
+	/* Relaxed: the fence below orders it. */
+	atomic_fetch_add_explicit(&client->room_waiters, 1, memory_order_relaxed);
+	for (;;) {
+		uint32_t room = atomic_load_explicit(&client->room, memory_order_relaxed);
+
+		/* ORDER slots/room [C2]: full, between the announcement and the look at the stack.
+		 * Pairs with slots_push(). */
+		fence_full();
+		index = slots_take(client);
+		if (index >= 0)
+			break;
+		if (futex_wait(&client->room, room, clock_ns() + CLIENT_TICK_NS) == -ETIMEDOUT &&
+		    client_gone(client)) {
+			index = -ECONNRESET;
+			break;
+		}
+	}
+	atomic_fetch_sub_explicit(&client->room_waiters, 1, memory_order_relaxed);
+	return index;
+}
+
+int slots_wait_chain(struct fk_client *client, uint32_t n)
+{
+	uint32_t first = 0; /* + 1 */
+	uint32_t last = 0;
+	int index = 0;
+
+	pthread_mutex_lock(&client->room_lock);
+	for (uint32_t i = 0; i < n; i++) {
+		index = slots_wait(client);
+		if (index < 0)
+			break;
+		if (!first)
+			last = (uint32_t)index;
+		/* Relaxed: this thread's own. */
+		atomic_store_explicit(&client->slots[index].next, first, memory_order_relaxed);
+		first = (uint32_t)index + 1;
+	}
+	pthread_mutex_unlock(&client->room_lock);
+	if (index >= 0)
+		return (int)(first - 1);
+	if (first)
+		slots_give_chain(client, first - 1, last);
+	return index;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* client/slots.h - the free records of a client's job table */
+#ifndef CLIENT_SLOTS_H
+#define CLIENT_SLOTS_H
+
+#include <stdint.h>
+
+struct fk_client;
+
+/* Takes one. Returns its index, or -EAGAIN. */
+int slots_take(struct fk_client *client);
+
+/*
+ * Takes n of them, all or none, by one compare-and-swap. n: not 0.
+ * Returns the index of the first, from which client->slots[].next leads to the others (index + 1;
+ * what stands in the last is no matter), or -EAGAIN if there are fewer.
+ */
+int slots_take_chain(struct fk_client *client, uint32_t n);
+
+/* The same, but waits for them. Returns also -ECONNRESET. */
+int slots_wait(struct fk_client *client);
+int slots_wait_chain(struct fk_client *client, uint32_t n);
+
+/* Gives one back, and wakes who waits for it. */
+void slots_give(struct fk_client *client, uint32_t index);
+
+/* Gives those from first to last back, linked by next (index + 1) as they were taken. */
+void slots_give_chain(struct fk_client *client, uint32_t first, uint32_t last);
+
+#endif

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon/fair.h - who goes first: weighted virtual time of CPU used, by uid, connection and job
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   Workers and the dispatcher, through intake.c; the channel's thread adds tenants and clients.
+ *   What says "lock held" is called between fair_lock() and fair_unlock(); the rest takes no lock.
+ *   fair.c has the rules and their proofs.
+ */
+#ifndef DAEMON_FAIR_H
+#define DAEMON_FAIR_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/clock.h"
+#include "daemon/account.h"
+#include "shm/board.h"
+
+#define FAIR_WEIGHT	100u   /* what stands for 0 */
+#define FAIR_WEIGHT_MAX 10000u /* a weight is from 1 to this */
+#define FAIR_CLASSES	14u    /* of weights: one for each power of two */
+
+#define FAIR_BATCH	(100 * NSEC_PER_USEC) /* of jobs, for a worker at a time */
+#define FAIR_BATCH_JOBS 64u
+#define FAIR_GUESS	(25 * NSEC_PER_USEC)  /* a job's time, while there is no better one */
+#define FAIR_QUANTUM	(100 * NSEC_PER_USEC) /* what the one that is first may be behind */
+
+/* Virtual time goes by this much for each ns of CPU, divided by the weight. */
+#define FAIR_ONE UINT64_C(10000)
+
+/* A queued or running job. */
+struct fair_row {
+	uint32_t next;		 /* the queue's next row + 1 */
+	_Atomic uint32_t weight; /* 1 to FAIR_WEIGHT_MAX */
+	_Atomic uint64_t used;	 /* ns charged while it runs; any worker adds */
+	_Atomic uint64_t start;	 /* virtual time of its connection's jobs when it came */
+};
+
+/* What tenants and clients have in common: a place in a heap of those that have queued jobs. */
+struct fair_node {
+	uint64_t v;	 /* virtual time used; compared modulo 2^64 */
+	uint64_t turn;	 /* when it was chosen last: among equals the one that waits longer */
+	uint32_t weight; /* 1 to FAIR_WEIGHT_MAX */
+	uint32_t place;	 /* in the heap + 1, 0 if it is not there */
+};
+
+struct fair_heap {
+	struct fair_node **nodes;
+	uint32_t n;
+};
+
+/* Virtual time of those who share something. */
+struct fair_level {
+	uint64_t floor;	 /* where one that becomes active starts; never goes back */
+	uint64_t top;	 /* the largest of those that were active */
+	uint64_t lowest; /* of the active ones, while fair_settle() looks for it */
+	uint32_t n_active;
+	bool found;
+};
+
+struct fair_tenant {
+	struct fair_node node;
+	struct fair_level level; /* of its clients */
+	struct fair_heap heap;	 /* of its clients */
+};
+
+struct fair_client {
+	struct fair_node node;
+	struct fair_tenant *tenant;
+	struct board_client *board; /* jobs and cpu_ns are what workers have charged */
+	/* queues, by class of weight: row + 1 */
+	uint32_t first[FAIR_CLASSES];
+	uint32_t last[FAIR_CLASSES];
+	uint32_t classes; /* that are not empty */
+	uint32_t queued;
+	uint32_t active; /* place in fair->active + 1, 0 if it is not there */
+	uint32_t gone;	 /* in the list of those: the next one + 1; UINT32_MAX at its end; 0 */
+	/* picked + direct - ended jobs have been given to workers and not ended */
+	uint32_t picked;
+	uint32_t ended;
+	_Atomic uint32_t direct; /* given past the queue; any worker adds */
+	_Atomic uint32_t batch;	 /* jobs of it that fit in FAIR_BATCH */
+	uint64_t jobs;		 /* of board->jobs, seen so far */
+	uint64_t cpu_ns;	 /* of board->cpu_ns, seen so far */
+	uint64_t ahead;		 /* ns that v was charged with in advance for jobs not ended */
+	uint64_t weights;	 /* of the queued jobs, summed */
+	uint64_t weights_given;	 /* of those given to workers and not ended, about */
+	uint64_t mean;		 /* ns of a job; 0: none has ended */
+	uint64_t estimate;	 /* ns of its next job: the mean, or a guess; at most FAIR_BATCH */
+	uint64_t step;		 /* by which v goes on for it, the client's and its tenant's */
+	uint64_t tenant_step;
+	uint64_t sample_ns; /* since mean was changed */
+	uint64_t sample_jobs;
+	_Atomic uint64_t now; /* virtual time of its jobs; changed with the lock held */
+};
+
+struct fair {
+	pthread_mutex_t lock;
+	_Atomic uint32_t queued; /* rows in all queues; changed with the lock held */
+	_Atomic uint32_t direct; /* the only active client + 1, or 0 */
+	_Atomic uint32_t behind; /* a running client is further behind than all queued ones */
+	uint32_t max_clients;
+	uint32_t max_jobs;
+	uint32_t max_tenants;
+	uint32_t n_accounts;
+	struct account **accounts; /* of each worker */
+	struct fair_level level;   /* of the tenants */
+	struct fair_heap heap;	   /* of the tenants */
+	struct fair_tenant *tenants;
+	struct fair_client *clients;
+	struct fair_row *rows; /* as the ledger's */
+	struct board_client *board;
+	uint32_t *active; /* clients with jobs queued or given to workers */
+	uint32_t n_active;
+	uint32_t gone; /* clients that are gone and have queued rows: the first + 1, or 0 */
+	uint64_t turns;
+	uint64_t settled_at;
+};
+
+/* clients: of the board. n_accounts: of workers. Returns 0 or -ENOMEM. */
+int fair_init(struct fair *fair, struct board_client *clients, uint32_t max_clients,
+	      uint32_t max_jobs, uint32_t max_tenants, uint32_t n_accounts);
+void fair_fini(struct fair *fair);
+
+/* The account of a worker, before it runs anything. */
+void fair_add_account(struct fair *fair, uint32_t worker, struct account *account);
+
+/* Adds a tenant, or changes its weight, which is clamped. Returns 0 or -ENOMEM. */
+int fair_add_tenant(struct fair *fair, uint32_t tenant, uint32_t weight);
+/* A new connection in this slot, which has no rows. */
+void fair_add_client(struct fair *fair, uint32_t client, uint32_t tenant, uint32_t weight);
+/* Its connection is gone: what it has queued is picked first, to be cancelled. */
+void fair_gone(struct fair *fair, uint32_t client);
+
+/* From a client's number to one that counts: 0 is the default, and it is clamped. */
+uint32_t fair_weight(uint32_t weight);
+
+static inline void fair_lock(struct fair *fair)
+{
+	pthread_mutex_lock(&fair->lock);
+}
+
+static inline void fair_unlock(struct fair *fair)
+{
+	pthread_mutex_unlock(&fair->lock);
+}
+
+/* Rows in all queues. A hint without the lock. */
+static inline uint32_t fair_queued(struct fair *fair)
+{
+	return atomic_load_explicit(&fair->queued, memory_order_relaxed);
+}
+
+/* True if a running client with nothing queued is further behind than all that is queued: what can
+ * be stolen goes before queued jobs. A hint. */
+static inline bool fair_behind(struct fair *fair)
+{
+	return atomic_load_explicit(&fair->behind, memory_order_relaxed);
+}
+
+/* A row that came off a ring; who made it QUEUED calls it before anything else. weight: the
+ * record's. */
+void fair_prepare(struct fair *fair, uint32_t row, uint32_t weight);
+
+/* True if these n new jobs of a client may go past the queues: it is alone, nothing is queued, and
+ * they are no more than a batch. They count as given then. */
+bool fair_direct(struct fair *fair, uint32_t client, uint32_t n);
+
+/* Lock held: queues n rows that are linked by next, row the first. */
+void fair_push(struct fair *fair, uint32_t row, uint32_t n, uint64_t now);
+
+/* Lock held: takes the rows that go first, a batch at most: max, and FAIR_BATCH ns as far as one
+ * knows; but one if there is one. Returns how many. */
+uint32_t fair_pick(struct fair *fair, uint32_t *ret_rows, uint32_t max, uint64_t now);
+
+/* Lock held: rows that were given to a worker and not started go back to the front. */
+void fair_return(struct fair *fair, const uint32_t *rows, uint32_t n, uint64_t now);
+
+/* Lock held: charges what runs now, and brings all virtual times up to date. */
+void fair_settle(struct fair *fair, uint64_t now);
+
+/* Lock held, after fair_settle(): true if a queued job is to go before this running one, which has
+ * had this many ns on its worker. row: of the ledger, or ACCOUNT_NOBODY. */
+bool fair_claims(struct fair *fair, uint32_t row, uint64_t ran_ns);
+
+/* Charges a job with CPU time. last: it has ended with this. */
+void fair_charge(struct fair *fair, uint32_t row, uint64_t ns, bool last);
+
+#endif

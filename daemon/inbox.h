@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon/inbox.h - what was sent to one worker in particular
+ *
+ * WHAT IT IS
+ *   A queue of frames that asked to go on on this worker (FK_GO_TO_WORKER), and of queued jobs that
+ *   are to start there. Nobody else takes anything out of it.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   inbox_push(): any worker. inbox_pop(), inbox_any(): the owner.
+ *
+ * INVARIANTS
+ *   I1. n is changed under the lock, and read without it as a hint.
+ *   I2. Nothing is forgotten: who pushes makes a full fence and wakes the owner if it sleeps, and
+ *       asks it for attention if it is busy; the owner looks once more after it has announced its
+ *       sleep (shm/wake.h, the same argument).
+ */
+#ifndef DAEMON_INBOX_H
+#define DAEMON_INBOX_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What was sent: a frame, or the row of a queued job. */
+struct inbox_item {
+	struct fk_frame *frame; /* NULL: the row */
+	uint32_t row;
+};
+
+struct inbox {
+	pthread_mutex_t lock;
+	struct inbox_item *items; /* a ring */
+	uint32_t first;
+	uint32_t max;
+	_Atomic uint32_t n;
+};
+
+void inbox_init(struct inbox *inbox);
+void inbox_fini(struct inbox *inbox);
+
+/* Returns 0 or -ENOMEM. */
+int inbox_push(struct inbox *inbox, struct inbox_item item);
+
+/* The oldest; false if there is none. */
+bool inbox_pop(struct inbox *inbox, struct inbox_item *ret_item);
+
+static inline bool inbox_any(struct inbox *inbox)
+{
+	return atomic_load_explicit(&inbox->n, memory_order_relaxed) > 0;
+}
+
+#endif

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * modules/array.c - what one does with large arrays of numbers: sums, statistics, prefix sums
+ *
+ * WHAT IT IS
+ *   The algorithms of forkd/algorithm.h on buffers of int64_t and double, in the machine's own
+ *   byte order, worked on where they lie. Floating point results are the same whatever the number
+ *   of workers (algorithm.h, I1).
+ *
+ * INVARIANTS
+ *   I1. The buffers are the client's own memory, and may change at any moment. No index and no end
+ *       of a loop comes from them but one: the bin of a histogram, from a number that is loaded
+ *       once and whose bin is looked at before it is used.
+ *   I2. A histogram's tables take at most as many bytes as its data and its counts together, so
+ *       that a client cannot make a small buffer into a large table.
+ */
+#include <errno.h>
+#include <math.h>
+
+#include <forkd/algorithm.h>
+
+#define HISTOGRAM_PART 8192u /* numbers that are counted into one table */
+
+/* Whole numbers, at an address where numbers may be. */
+static inline bool is_array(struct fk_buf data)
+{
+	return data.size % 8 == 0 && (uintptr_t)data.data % 8 == 0;
+}
+
+/* ---------------------------------------------------------------- sums */
+
+static inline int64_t take_i64(int64_t sum, const int64_t *x)
+{
+	return fk_add_i64(sum, *x);
+}
+
+static inline double take_f64(double sum, const double *x)
+{
+	return sum + *x;
+}
+
+FK_FOLD(fold_i64, int64_t, int64_t, 0, take_i64, fk_add_i64)
+FK_FOLD(fold_f64, double, double, 0.0, take_f64, fk_add_f64)
+FK_SCAN(scan_i64, int64_t, int64_t, 0, take_i64, fk_add_i64)
+
+FK_TASK(int64_t, sum_i64, (struct fk_buf, data), int64_t sum;)
+{
+	if (!is_array(data))
+		FK_LEAF_FAIL(-EINVAL);
+}
+FK_BODY(sum_i64)
+{
+	FK_CALL(sum, fold_i64, self->data.data, self->data.size / 8, 0);
+	FK_RETURN(self->sum);
+}
+FK_END(sum_i64)
+
+FK_TASK(double, sum_f64, (struct fk_buf, data), double sum;)
+{
+	if (!is_array(data))
+		FK_LEAF_FAIL(-EINVAL);
+}
+FK_BODY(sum_f64)
+{
+	FK_CALL(sum, fold_f64, self->data.data, self->data.size / 8, 0);
+	FK_RETURN(self->sum);
+}
+FK_END(sum_f64)
+
+FK_TASK(int64_t, prefix_i64, (struct fk_buf, data), int64_t sum;)
+{
+	if (!is_array(data))
+		FK_LEAF_FAIL(-EINVAL);
+}
+FK_BODY(prefix_i64)
+{
+	FK_CALL(sum, scan_i64, self->data.data, self->data.data, self->data.size / 8, 0);
+	FK_RETURN(self->sum);
+}
+FK_END(prefix_i64)
+
+/* ---------------------------------------------------------------- statistics */
+
+struct extremes {
+	int64_t min;
+	int64_t max;
+};
+
+static inline struct extremes widen(struct extremes seen, const int64_t *x)
+{
+	return (struct extremes){ fk_min_i64(seen.min, *x), fk_max_i64(seen.max, *x) };
+}
+
+static inline struct extremes widest(struct extremes a, struct extremes b)
+{
+	return (struct extremes){ fk_min_i64(a.min, b.min), fk_max_i64(a.max, b.max) };
+}
+
+FK_FOLD(extremes_i64, int64_t, struct extremes, ((struct extremes){ INT64_MAX, INT64_MIN }), widen,
+	widest)
+
+FK_TASK(struct extremes, minmax_i64, (struct fk_buf, data), struct extremes seen;)
+{
+	if (!is_array(data))
+		FK_LEAF_FAIL(-EINVAL);
+	if (!data.size)
+		FK_LEAF_FAIL(-ENODATA);
+}
+FK_BODY(minmax_i64)
+{
+	FK_CALL(seen, extremes_i64, self->data.data, self->data.size / 8, 0);
+	FK_RETURN_VALUE(self->seen);
+}
+FK_END(minmax_i64)
+
+/* Of n numbers; squares: the sum of the squared distances from the mean. */
+struct moments {
+	int64_t n;
+	double mean;
+	double squares;
+	double min;
+	double max;
+};
+
+/* Welford, Note on a method for calculating corrected sums of squares and products, 1962. */
+static inline struct moments observe(struct moments m, const double *number)
+{
+	double x = *number;
+	double delta = x - m.mean;
+
+	m.n++;
+	m.mean += delta / (double)m.n;
+	m.squares += delta * (x - m.mean);
+	m.min = x < m.min ? x : m.min;
+	m.max = x > m.max ? x : m.max;
+	return m;
+}
+
+/* Chan, Golub and LeVeque, Updating formulae and a pairwise algorithm for computing sample
+ * variances, 1979. */
+static inline struct moments pool(struct moments a, struct moments b)
+{
+	double delta = b.mean - a.mean;
+	double n = (double)a.n + (double)b.n;
+
+	if (!a.n || !b.n)
+		return a.n ? a : b;
+	return (struct moments){
+		.n = a.n + b.n,
+		.mean = a.mean + delta * (double)b.n / n,
+		.squares = a.squares + b.squares + delta * delta * (double)a.n * (double)b.n / n,
+		.min = a.min < b.min ? a.min : b.min,
+		.max = a.max > b.max ? a.max : b.max,
+	};
+}
+
+FK_FOLD(moments_f64, double, struct moments,
+	((struct moments){ 0, 0.0, 0.0, (double)INFINITY, -(double)INFINITY }), observe, pool)
+
+struct statistics {
+	int64_t n;
+	double min;
+	double max;
+	double mean;
+	double sd;
+};
+
+FK_TASK(struct statistics, stats_f64, (struct fk_buf, data), struct moments m;)
+{
+	if (!is_array(data))
+		FK_LEAF_FAIL(-EINVAL);
+	if (!data.size)
+		FK_LEAF_FAIL(-ENODATA);
+}
+FK_BODY(stats_f64)
+{
+	/* A step waits for its division. */
+	FK_CALL(m, moments_f64, self->data.data, self->data.size / 8, FK_GRAIN(6));
+	FK_RETURN(self->m.n, self->m.min, self->m.max, self->m.mean,
+		  self->m.n > 1 ? sqrt(self->m.squares / (double)(self->m.n - 1)) : 0.0);
+}
+FK_END(stats_f64)
+
+/* ---------------------------------------------------------------- in place */
+
+static inline void multiply(double *x, double factor)
+{
+	*x *= factor;
+}
+
+FK_FOR_EACH(multiply_f64, double, multiply, double)
+
+FK_TASK(fk_void, scale_f64, (struct fk_buf, data, double, factor), )
+{
+	if (!is_array(data))
+		FK_LEAF_FAIL(-EINVAL);
+}
+FK_BODY(scale_f64)
+{
+	FK_CALL_VOID(multiply_f64, self->data.data, self->data.size / 8, 0, self->factor);
+	FK_RETURN();
+}
+FK_END(scale_f64)
+
+/* ---------------------------------------------------------------- histogram */
+
+/* Each part of the data has a table of its own: its bins, and how many numbers were in none. */
+struct histogram {
+	const double *data;
+	int64_t *tables;
+	int64_t *counts;
+	int64_t n;
+	int64_t parts;
+	int64_t bins;
+	double low;
+	double high;
+};
+
+static void count_part(int64_t part, const struct histogram *h)
+{
+	int64_t size = h->n / h->parts + 1;
+	int64_t end = h->n - part * size < size ? h->n : (part + 1) * size;
+	int64_t *table = h->tables + part * (h->bins + 1);
+	double scale = (double)h->bins / (h->high - h->low);
+
+	for (int64_t i = part * size; i < end; i++) {
+		double x = *(const volatile double *)(h->data + i);
+		int64_t bin = h->bins;
+
+		if (x >= h->low && x < h->high) {
+			double at = (x - h->low) * scale;
+
+			/* Rounding may lead to the upper end; so may infinity, to no number. */
+			bin = at < (double)(h->bins - 1) ? (int64_t)at : h->bins - 1;
+		}
+		table[bin]++;
+	}
+}
+
+static void add_bin(int64_t bin, const struct histogram *h)
+{
+	int64_t sum = 0;
+
+	for (int64_t part = 0; part < h->parts; part++)
+		sum += h->tables[part * (h->bins + 1) + bin];
+	h->counts[bin] = sum;
+}
+
+FK_FOR_RANGE(count_parts, count_part, const struct histogram *)
+FK_FOR_RANGE(add_bins, add_bin, const struct histogram *)
+
+/* Holds the tables, and gives them back whatever happens. */
+FK_DECLARE(int64_t, count_all, (struct histogram, h), )
+FK_UNWIND(count_all)
+{
+	free(self->h.tables);
+}
+FK_DEFINE_UNWIND(int64_t, count_all, (struct histogram, h))
+FK_NO_LEAF(count_all)
+{
+	int64_t outside;
+
+	if (!self->h.tables)
+		FK_FAIL(-ENOMEM);
+	FK_CALL_VOID(count_parts, 0, self->h.parts, 1, &self->h);
+	FK_CALL_VOID(add_bins, 0, self->h.bins, FK_GRAIN(self->h.parts), &self->h);
+	outside = 0;
+	for (int64_t part = 0; part < self->h.parts; part++)
+		outside += self->h.tables[part * (self->h.bins + 1) + self->h.bins];
+	free(self->h.tables);
+	FK_RETURN(outside);
+}
+FK_END(count_all)
+
+static inline struct histogram make_histogram(struct fk_buf data, double low, double high,
+					      struct fk_buf counts)
+{
+	struct histogram h = {
+		.data = data.data,
+		.counts = counts.data,
+		.n = (int64_t)(data.size / 8),
+		.bins = (int64_t)(counts.size / 8),
+		.low = low,
+		.high = high,
+	};
+
+	h.parts = h.n / (HISTOGRAM_PART + h.bins) + 1;
+	h.tables = calloc((size_t)h.parts, (size_t)(h.bins + 1) * 8);
+	return h;
+}
+
+FK_TASK(int64_t, histogram_f64,
+	(struct fk_buf, data, double, low, double, high, struct fk_buf, counts), int64_t outside;)
+{
+	if (!is_array(data) || !is_array(counts) || !counts.size || !(low < high))
+		FK_LEAF_FAIL(-EINVAL);
+}
+FK_BODY(histogram_f64)
+{
+	FK_CALL(outside, count_all,
+		make_histogram(self->data, self->low, self->high, self->counts));
+	FK_RETURN(self->outside);
+}
+FK_END(histogram_f64)
+
+FK_EXPORT(sum_i64, "data:buf -> sum:i64", FK_EXPORT_CHANGING_BUFFERS,
+	  "The sum of 64-bit integers, modulo 2^64")
+FK_EXPORT(sum_f64, "data:buf -> sum:f64", FK_EXPORT_CHANGING_BUFFERS,
+	  "The sum of 64-bit floating point numbers")
+FK_EXPORT(minmax_i64, "data:buf -> min:i64, max:i64", FK_EXPORT_CHANGING_BUFFERS,
+	  "The smallest and the largest of 64-bit integers")
+FK_EXPORT(stats_f64, "data:buf -> n:i64, min:f64, max:f64, mean:f64, sd:f64",
+	  FK_EXPORT_CHANGING_BUFFERS, "Extremes, mean and standard deviation (of a sample)")
+FK_EXPORT(prefix_i64, "data:iobuf -> sum:i64", FK_EXPORT_CHANGING_BUFFERS,
+	  "Each integer becomes the sum of those up to it, modulo 2^64")
+FK_EXPORT(scale_f64, "data:iobuf, factor:f64 -> ", FK_EXPORT_CHANGING_BUFFERS,
+	  "Multiplies each number by a factor")
+FK_EXPORT(histogram_f64, "data:buf, low:f64, high:f64, counts:iobuf -> outside:i64",
+	  FK_EXPORT_CHANGING_BUFFERS,
+	  "Counts numbers in [low, high) into equal bins, one per integer of counts")
+FK_MODULE(array, "Arrays of numbers: sums, statistics, prefix sums, histograms")

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon/spin.h - how long a thief spins before it sleeps
+ *
+ * WHAT IT IS
+ *   Renting or buying: to spin costs its time, to sleep costs a fixed price (a wake takes some
+ *   microseconds, and work waits for them). Who spins for as long as a sleep costs, and then
+ *   sleeps, pays at most twice what the best choice would have cost. Who goes by how its last
+ *   searches went pays less (Karlin, Li, Manasse and Owicki, "Empirical studies of competitive
+ *   spinning for a shared-memory multiprocessor", 1991). Here each worker keeps one number, the
+ *   share of the whole spin that it is ready to pay: doubled when a whole spin would have found
+ *   work, halved when not. A search that slept counts as well, by how long it took altogether;
+ * since that includes the wake, every SPIN_TRY-th search spins for the whole time all the same, or
+ * a share that is small would never learn that it is too small.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   worker.c, each worker for itself; tests/sim.
+ *
+ * INVARIANTS
+ *   I1. A limit is between 1/16 of the whole spin and the whole spin. The whole is the option spin.
+ *
+ * Compiles with C11 alone.
+ */
+#ifndef DAEMON_SPIN_H
+#define DAEMON_SPIN_H
+
+#include <stdint.h>
+
+#define SPIN_WHOLE 16u
+#define SPIN_TRY   16u
+
+struct spin {
+	uint32_t share; /* 1 to SPIN_WHOLE */
+	uint32_t searches;
+};
+
+static inline void spin_init(struct spin *spin)
+{
+	spin->share = SPIN_WHOLE;
+	spin->searches = 0;
+}
+
+/* How long this search spins before its first sleep. whole and the result in ns. */
+static inline uint64_t spin_limit(struct spin *spin, uint64_t whole)
+{
+	if (++spin->searches % SPIN_TRY == 0)
+		return whole;
+	return whole / SPIN_WHOLE * spin->share;
+}
+
+/* The least: after a sleep that brought nothing. */
+static inline uint64_t spin_least(uint64_t whole)
+{
+	return whole / SPIN_WHOLE;
+}
+
+/* A search found work after so many ns, sleep included. */
+static inline void spin_learn(struct spin *spin, uint64_t searched, uint64_t whole)
+{
+	if (searched <= whole)
+		spin->share = spin->share * 2 < SPIN_WHOLE ? spin->share * 2 : SPIN_WHOLE;
+	else
+		spin->share = spin->share > 1 ? spin->share / 2 : 1;
+}
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon/verdict.h - what a running job is to end with, if not with its result
+ *
+ * WHAT IT IS
+ *   One word per row of the ledger, { code:32, generation:24, outcome:8 }. It is begun with the
+ *   generation that starts and no outcome; a task that fails, a cancel, a deadline or the end of
+ *   the client put their outcome in, and the first one wins.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   verdict_begin(): the worker that starts the job. verdict_fail(): workers that run it.
+ *   verdict_set(): any thread; a generation that does not run any more is left alone.
+ *   verdict_get(): workers that run the job, at each frame that they resume and at attention.
+ *
+ * INVARIANTS
+ *   I1. Between two verdict_begin() the outcome changes once, by a CAS from none.
+ *   I2. Who changes it asks all workers for attention afterwards, so each strand of the job sees it
+ *       at its next fork (strand.c, rows 16 and 17). A strand that begins later reads it first.
+ */
+#ifndef DAEMON_VERDICT_H
+#define DAEMON_VERDICT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct pool;
+
+struct verdict {
+	uint32_t outcome; /* JOB_*, or 0: go on */
+	int32_t code;	  /* with JOB_FAILED */
+};
+
+/* The job of this row and generation starts. */
+void verdict_begin(struct pool *pool, uint32_t row, uint32_t generation);
+
+/* The job of this row, which runs here, fails with this code (not 0), unless it has an outcome. */
+void verdict_fail(struct pool *pool, uint32_t row, int32_t code);
+
+/* The job of this row and generation ends with this outcome, if it runs and has none yet. */
+void verdict_set(struct pool *pool, uint32_t row, uint32_t generation, uint32_t outcome);
+
+/* What the job of this row, which runs here, has so far. */
+struct verdict verdict_get(struct pool *pool, uint32_t row);
+
+#endif

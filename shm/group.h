@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * shm/group.h - a counter that a batch of jobs counts down: one futex for all of them
+ *
+ * WHO WRITES, WHO READS
+ *   A table of LIMIT_GROUPS groups in each client segment, between jobs and heap. The client counts
+ *   up before it publishes jobs and waits for zero; whoever gives a job its outcome (a worker, or
+ *   the manager after the pool's death) counts its group down once, after the outcome. The client
+ *   can write anything at any time: the pool makes one fetch-and-subtract with a checked index, and
+ *   at most one futex wake, whatever stands there.
+ *
+ * THE WORD
+ *   { generation:16, waiter:1, count:15 }, a futex word.
+ *	count      jobs that were added and not counted down; the table has LIMIT_JOBS records,
+ *		   and each worker can lag behind by one job, so 15 bits are enough
+ *	waiter     somebody sleeps, or will, until the count is 0
+ *	generation goes up when a count of 0 goes up again, so that a waiter who wakes late knows
+ *		   that what it waited for is over
+ *
+ *	client   0 --group_add(n)--> n ... --group_add(m)--> n + m            one CAS each
+ *	pool     outcome of a job exchanged in, then group_done(): count - 1  one fetch-sub
+ *		   the one that makes it 0 and finds the waiter bit wakes all
+ *	waiter   group_announce(): sets the bit by a CAS while the count is not 0; sleeps on that
+ *		   value; looks again
+ *
+ * INVARIANTS (of an honest client; a hostile one breaks its own waits and nothing else)
+ *   I1. The count is never below the number of published jobs that have no outcome: group_add()
+ *       comes before the publication, group_done() after the outcome. So a count of 0 says that all
+ *       of them have one; and who sees it sees their results: the changes of the word are all
+ *       read-modify-writes, so that the acquire of the zero meets the release of every group_done()
+ *       before it, not only of the last.
+ *   I2. Nobody sleeps through a zero. The waiter bit is put in by a CAS on a word whose count is not
+ *       0, so the step that makes the count 0 comes later and finds it, if no step in between took
+ *       it out; only group_add() does, and only on a count of 0, after that step. Between the CAS
+ *       and the sleep any change of the word makes FUTEX_WAIT return.
+ *   I3. One group_done() for each group_add() of one, but for I4: a job has one outcome (job.h, I1)
+ *       and who gives it counts once. So the count never goes below 0.
+ *   I4. A pool that dies between an outcome and the group_done() after it leaves the count too high
+ *       by one; the manager counts down only for outcomes that it gives itself, because it cannot
+ *       know. So who waits looks at the jobs themselves now and then, when nothing else happens: if
+ *       none of the group's is pending, the group has ended, and its record is not given to another
+ *       group before its count is 0.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   Client, after group_add() and before the publication: its segment goes with it. Pool: I4. A
+ *   thread of the client cannot die alone. Daemon: who waits finds the socket closed.
+ *
+ * Compiles with C11 alone: tests/model/group.c runs this file.
+ */
+#ifndef SHM_GROUP_H
+#define SHM_GROUP_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "shm/limits.h"
+
+#define GROUP_COUNT	0x7fffu
+#define GROUP_WAITER	0x8000u
+#define GROUP_GEN_SHIFT 16
+
+struct group {
+	/* client and pool write, both read */
+	_Alignas(64) _Atomic uint32_t word;
+	uint8_t reserved[60];
+};
+
+_Static_assert(sizeof(struct group) == 64, "a group is a cache line");
+_Static_assert(LIMIT_JOBS + LIMIT_WORKERS <= GROUP_COUNT, "every job can be in one group");
+
+static inline uint32_t group_count(uint32_t word)
+{
+	return word & GROUP_COUNT;
+}
+
+static inline uint32_t group_generation(uint32_t word)
+{
+	return word >> GROUP_GEN_SHIFT;
+}
+
+/* Client: what the group's word says. */
+static inline uint32_t group_load(struct group *group)
+{
+	/* ORDER group/done [G1]: acquire, so that who sees a count of 0 sees the outcomes. Pairs
+	 * with group_done(). */
+	return atomic_load_explicit(&group->word, memory_order_acquire);
+}
+
+/* Client, before n jobs of the group are published. n: not 0; the count stays below 2^15. */
+static inline void group_add(struct group *group, uint32_t n)
+{
+	uint32_t word = atomic_load_explicit(&group->word, memory_order_relaxed);
+	uint32_t next;
+
+	do {
+		next = word + n;
+		if (!group_count(word))
+			next = (group_generation(word) + 1) << GROUP_GEN_SHIFT | n;
+		/* ORDER group/done [G1]: relaxed, and in the chain of read-modify-writes that
+		 * group_load() meets: it passes on what group_done() released (I1). Whoever
+		 * publishes the jobs afterwards releases this step as well. */
+	} while (!atomic_compare_exchange_weak_explicit(
+		&group->word, &word, next, memory_order_relaxed, memory_order_relaxed));
+}
+
+/*
+ * Counts a group down by n jobs that have ended; n is 1 but where a client takes back what it could
+ * not publish. Any process. Never loops. Returns true if all sleepers on the word are to be woken.
+ */
+static inline int group_done(struct group *group, uint32_t n)
+{
+	/* ORDER group/done [G1]: release, the outcome and the result come before. Pairs with the
+	 * acquire in group_load(). */
+	uint32_t old = atomic_fetch_sub_explicit(&group->word, n, memory_order_release);
+
+	return group_count(old) == n && old & GROUP_WAITER;
+}
+
+/*
+ * Client: announces that it waits for the end of this generation. Returns the value to sleep on, or
+ * 0 if there is nothing to wait for: the count is 0, or it is another generation.
+ */
+static inline uint32_t group_announce(struct group *group, uint32_t generation)
+{
+	uint32_t word = group_load(group);
+
+	while (group_count(word) && group_generation(word) == generation) {
+		if (word & GROUP_WAITER)
+			return word;
+		/* ORDER group/done [G1]: acquire, for where it fails, as in group_load(). */
+		if (atomic_compare_exchange_weak_explicit(&group->word, &word, word | GROUP_WAITER,
+							  memory_order_acquire,
+							  memory_order_acquire))
+			return word | GROUP_WAITER;
+	}
+	return 0;
+}
+
+/*
+ * The group that a job says it is in. groups: the client's table. number: the job's group, as it
+ * was loaded, once. NULL for none, and for what is out of range.
+ */
+static inline struct group *group_of(struct group *groups, uint32_t number)
+{
+	return number - 1 < LIMIT_GROUPS ? &groups[number - 1] : (struct group *)0;
+}
+
+#endif

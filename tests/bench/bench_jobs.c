@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tests/bench/bench_jobs.c - many jobs, each put on one worker: with stealing, and without
+ *
+ * WHAT IT IS
+ *   Starts a private forkd and submits batches of jobs, a leaf each, the first half of the batch
+ *for the first half of the workers and so on:
+ *
+ *	bench_jobs [--threads P] [--repeat R] [--jobs N] [--rounds M]
+ *
+ *	balanced     all jobs have M rounds of arithmetic
+ *	imbalanced   the first tenth of them has ten times as many
+ *	stealing     a worker that has nothing takes jobs of others
+ *	strict       it does not (FK_STRICT)
+ *
+ *   One line of JSON for each pair, of the run with the median time:
+ *	{"bench": "jobs", "shape": "balanced", "stealing": true, "threads": 2, "jobs": 4000,
+ *	 "runs": 5, "seconds": 0.1, "root_steals": 12, "steal_attempts": 345}
+ *   Exit status 0; 1 if a result was wrong; 2 for a wrong command line.
+ *
+ * ON WHICH THREAD
+ *   The main thread of one process.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   See bench_pool.c.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "shm/limits.h"
+#include "tests/bench/bench_pool.h"
+#include "tests/bench/work.h"
+
+#define JOBS_MAX   4096u
+#define REPEAT_MAX 1000u
+#define HEAP	   (1u << 20)
+
+struct figure {
+	uint64_t ns;
+	uint64_t root_steals;
+	uint64_t steal_attempts;
+};
+
+static struct bench_pool pool;
+static fk_client *client;
+static int threads = 2;
+static uint32_t repeat = 5;
+static uint32_t n_jobs = 4000;
+static uint32_t rounds = 20000;
+
+static union fk_value values[JOBS_MAX][2];
+static struct fk_request requests[JOBS_MAX];
+static fk_job jobs[JOBS_MAX];
+static struct figure figures[REPEAT_MAX];
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static int64_t rounds_of(uint32_t job, bool balanced)
+{
+	return !balanced && job < n_jobs / 10 ? 10 * (int64_t)rounds : (int64_t)rounds;
+}
+
+static void run(bool balanced, bool stealing, struct figure *ret)
+{
+	const fk_task *task = bench_pool_task(client, "busy:spin");
+	uint64_t root_steals = bench_pool_counter(client, "root_steals");
+	uint64_t attempts = bench_pool_counter(client, "steal_attempts");
+	uint64_t began;
+	fk_group group;
+	int r;
+
+	r = fk_group_new(client, &group);
+	if (r < 0)
+		bench_die("a group: %s", fk_strerror(r));
+	for (uint32_t i = 0; i < n_jobs; i++) {
+		values[i][0].i64 = i;
+		values[i][1].i64 = rounds_of(i, balanced);
+		requests[i] = (struct fk_request){
+			.task = task,
+			.values = values[i],
+			.size = 2,
+			.group = group,
+			.flags = stealing ? 0 : FK_STRICT,
+			.place = FK_PLACE_WORKER,
+			.place_index = (uint32_t)((uint64_t)i * (uint64_t)threads / n_jobs),
+		};
+	}
+	began = now_ns();
+	r = fk_submit_batch(client, requests, n_jobs, FK_WAIT_ROOM, jobs);
+	if (r == 0)
+		r = fk_group_wait(client, group, FK_FOREVER);
+	ret->ns = now_ns() - began;
+	for (uint32_t i = 0; i < n_jobs && r == 0; i++) {
+		int64_t result;
+
+		r = fk_result(client, jobs[i], &result, sizeof(result));
+		if (r == 0 && result != work_leaf(i, rounds_of(i, balanced)))
+			bench_die("busy:spin: the result is wrong");
+	}
+	if (r == 0)
+		r = fk_release_batch(client, jobs, n_jobs);
+	if (r == 0)
+		r = fk_group_free(client, group);
+	if (r < 0)
+		bench_die("busy:spin: %s", fk_strerror(r));
+	ret->root_steals = bench_pool_counter(client, "root_steals") - root_steals;
+	ret->steal_attempts = bench_pool_counter(client, "steal_attempts") - attempts;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct figure *x = a;
+	const struct figure *y = b;
+
+	return (x->ns > y->ns) - (x->ns < y->ns);
+}
+
+static void run_pair(bool balanced, bool stealing)
+{
+	const struct figure *middle = &figures[repeat / 2];
+
+	for (uint32_t i = 0; i < repeat; i++)
+		run(balanced, stealing, &figures[i]);
+	qsort(figures, repeat, sizeof(figures[0]), compare);
+	printf("{\"bench\": \"jobs\", \"shape\": \"%s\", \"stealing\": %s, \"threads\": %d, "
+	       "\"jobs\": %u, \"runs\": %u, \"seconds\": %.9f, \"root_steals\": %llu, "
+	       "\"steal_attempts\": %llu}\n",
+	       balanced ? "balanced" : "imbalanced", stealing ? "true" : "false", threads, n_jobs,
+	       repeat, (double)middle->ns * 1e-9, (unsigned long long)middle->root_steals,
+	       (unsigned long long)middle->steal_attempts);
+	fflush(stdout);
+}
+
+static uint32_t number(const char *arg, uint32_t high)
+{
+	char *end;
+	unsigned long value = strtoul(arg, &end, 10);
+
+	if (end == arg || *end || !value || value > high) {
+		fprintf(stderr, "'%s' is not a number from 1 to %u\n", arg, high);
+		exit(2);
+	}
+	return (uint32_t)value;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "threads", required_argument, NULL, 't' },
+		{ "repeat", required_argument, NULL, 'r' },
+		{ "jobs", required_argument, NULL, 'n' },
+		{ "rounds", required_argument, NULL, 'm' },
+		{ NULL, 0, NULL, 0 },
+	};
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", options, NULL)) >= 0) {
+		if (c == 't')
+			threads = (int)number(optarg, LIMIT_WORKERS);
+		else if (c == 'r')
+			repeat = number(optarg, REPEAT_MAX);
+		else if (c == 'n')
+			n_jobs = number(optarg, JOBS_MAX);
+		else if (c == 'm')
+			rounds = number(optarg, 1000000000);
+		else
+			return 2;
+	}
+	if (optind != argc) {
+		fprintf(stderr, "usage: %s [--threads P] [--repeat R] [--jobs N] [--rounds M]\n",
+			argv[0]);
+		return 2;
+	}
+	bench_pool_start(&pool, BENCH_MODULES_TEST, threads);
+	client = bench_pool_open(&pool, n_jobs, HEAP);
+	for (int balanced = 1; balanced >= 0; balanced--)
+		for (int stealing = 1; stealing >= 0; stealing--)
+			run_pair(balanced, stealing);
+	fk_close(client);
+	bench_pool_stop(&pool);
+	return 0;
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "deque.h"
+
+/*
+ * What it is
+ *   The owner's side of daemon/deque.h as bench_deque uses it: the private part of the array, and
+ *   batches. Everything that depends on how deque.h is called stands here.
+ *
+ * Who calls it, on which thread
+ *   bulk_steal(): anybody. All others: the owner.
+ *
+ * Invariants
+ *   I1. [floor, bottom) is private: written by the owner alone, for no thief that reads there
+ *       succeeds (I3 of deque.h).
+ *   I2. Positions start at 0 again whenever the owner finds its deque empty.
+ */
+
+#define BULK_SIZE (UINT64_C(1) << 22)
+
+struct bulk {
+	struct deque deque;
+	struct fk_entry *floor;
+	struct fk_entry *bottom;
+};
+
+/* entries: BULK_SIZE of them. */
+static inline void bulk_init(struct bulk *bulk, struct fk_entry *entries)
+{
+	deque_init(&bulk->deque, entries, BULK_SIZE);
+	bulk->floor = bulk->bottom = entries;
+}
+
+static inline bool bulk_has_room(const struct bulk *bulk, uint64_t n)
+{
+	return n <= (uint64_t)(bulk->deque.entries + BULK_SIZE - bulk->bottom);
+}
+
+/* A batch onto the private part. False: there is no room. */
+static inline bool bulk_push(struct bulk *bulk, const uint64_t *items, uint64_t n)
+{
+	if (!bulk_has_room(bulk, n))
+		return false;
+	deque_copy_in(bulk->bottom, items, n);
+	bulk->bottom += n;
+	return true;
+}
+
+/* A batch that is public at once; nothing is private. False: there is no room. */
+static inline bool bulk_push_public(struct bulk *bulk, const uint64_t *items, uint64_t n)
+{
+	if (!bulk_has_room(bulk, n))
+		return false;
+	deque_push_all(&bulk->deque, bulk->floor, items, n);
+	bulk->floor += n;
+	bulk->bottom = bulk->floor;
+	return true;
+}
+
+/* Makes the n oldest private entries public. */
+static inline void bulk_publish(struct bulk *bulk, uint64_t n)
+{
+	bulk->floor += n;
+	deque_publish(&bulk->deque, n);
+}
+
+static inline uint64_t bulk_private(const struct bulk *bulk)
+{
+	return (uint64_t)(bulk->bottom - bulk->floor);
+}
+
+/* The newest item. False: empty, the public part too. */
+static inline bool bulk_pop(struct bulk *bulk, uint64_t *ret_item)
+{
+	if (bulk->bottom == bulk->floor) {
+		bulk->floor -= deque_reclaim(&bulk->deque);
+		if (bulk->bottom == bulk->floor) {
+			deque_reset(&bulk->deque);
+			bulk->floor = bulk->bottom = bulk->deque.entries;
+			return false;
+		}
+	}
+	*ret_item = atomic_load_explicit(&(--bulk->bottom)->word, memory_order_relaxed);
+	return true;
+}
+
+/* The oldest items: `percent` of what is public, max at most. Returns how many; 0: none, or
+ * somebody else was faster. */
+static inline uint64_t bulk_steal(struct bulk *bulk, uint64_t percent, uint64_t *ret_items,
+				  uint64_t max)
+{
+	uint32_t share = (uint32_t)((percent * DEQUE_ALL + 99) / 100);
+	uint64_t want = (deque_size(&bulk->deque) * percent + 99) / 100;
+	uint64_t n;
+
+	if (!want || deque_steal_share(&bulk->deque, share, ret_items, want < max ? want : max,
+				       &n) != DEQUE_STOLEN)
+		return 0;
+	return n;
+}

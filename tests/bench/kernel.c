@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/bench/kernel.h"
+
+#include <string.h>
+
+#include "tests/bench/work.h"
+
+/*
+ * What it is
+ *   The leaves of matmul, loop, heat and bfs. Unlike those of work.h they are long, and how well a
+ *   compiler vectorizes them would matter more than what is measured: so they stand in a file of
+ *   their own, which one compiler translates for all programs and for forkd's modules.
+ *
+ * The algorithms (FORK, CALL and JOIN as in work.h)
+ *
+ *   matmul(m, k, n)   c += a * b, divide and conquer over the longest edge (Frigo, Leiserson,
+ *                     Prokop, Ramachandran: "Cache-Oblivious Algorithms", FOCS 1999), as in the
+ *                     suites of Cilk-5 and libfork. All edges up to KERNEL_MATMUL_EDGE:
+ *                     kernel_matmul(). Longest is m or n: FORK one half, CALL the other, JOIN. It
+ *                     is k: CALL the first half, then CALL the second.
+ *
+ *   steps(job)        do split(0, kernel_parts()) while kernel_next().
+ *   split(i, j)       j - i == 1: kernel_part(i). Else FORK the first half, CALL the second, JOIN,
+ *                     the sum of both.
+ *
+ *   loop              n items, the first `heavy` of them ten times as long; a part is one item.
+ *   heat              Jacobi's iteration of the heat equation on a square; a part is a strip of
+ *                     rows, and strips are of unequal height.
+ *   bfs               breadth first, a level in each step; a part is KERNEL_BFS_GRAIN nodes of the
+ *                     frontier.
+ *
+ *   fixed > 0 is the control, "static": as many parts as threads, cut evenly beforehand, so that
+ *   nothing is left to balance. The heavy items of loop stand together and the strips of heat grow,
+ *   which is where such a cut is wrong.
+ *
+ * Who calls it, on which thread
+ *   Any thread; the parts of one step at the same time.
+ *
+ * Invariants
+ *   I1. Parts of one step write to different places, but for bfs: there a node is claimed by a
+ *       compare-and-swap on its level, and space in next by an addition to next_n, so each node
+ *       stands in next once. Both are relaxed: what follows reads them after the join.
+ *   I2. Whatever the arrays of bfs contain, nothing outside of them is touched: nodes out of range
+ *       are passed over, and no more than n are put into next.
+ */
+
+void kernel_matmul(const float *restrict a, const float *restrict b, float *restrict c, int64_t m,
+		   int64_t k, int64_t n, int64_t stride)
+{
+	for (int64_t i = 0; i < m; i++)
+		for (int64_t j = 0; j < k; j++) {
+			float x = a[i * stride + j];
+
+			for (int64_t l = 0; l < n; l++)
+				c[i * stride + l] += x * b[j * stride + l];
+		}
+}
+
+/* Where part number `part` of `parts` begins among n things. */
+static int64_t cut(int64_t n, int64_t part, int64_t parts)
+{
+	return n / parts * part + n % parts * part / parts;
+}
+
+static int64_t loop_part(const struct kernel_job *job, int64_t first, int64_t end)
+{
+	int64_t sum = 0;
+
+	for (int64_t i = first; i < end; i++)
+		sum += work_leaf(i, i < job->heavy ? 10 * job->rounds : job->rounds);
+	return sum;
+}
+
+/* Strip s of S begins at row (s / S)^1.5 of all rows that are not border. */
+static int64_t heat_row(const struct kernel_job *job, int64_t strip)
+{
+	int64_t rows = job->n - 2;
+	int64_t low = 0;
+	int64_t high = rows;
+
+	/* The largest r with r^2 S^3 <= rows^2 s^3: whole numbers only, the same everywhere. */
+	while (low < high) {
+		int64_t r = low + (high - low + 1) / 2;
+
+		if (r * r * (KERNEL_HEAT_STRIPS * KERNEL_HEAT_STRIPS * KERNEL_HEAT_STRIPS) <=
+		    rows * rows * (strip * strip * strip))
+			low = r;
+		else
+			high = r - 1;
+	}
+	return 1 + low;
+}
+
+static int64_t heat_part(const struct kernel_job *job, int64_t first, int64_t end)
+{
+	int64_t from = heat_row(job, first);
+	int64_t to = heat_row(job, end);
+	int64_t n = job->n;
+
+	for (int64_t row = from; row < to; row++) {
+		const double *restrict at = job->from + row * n;
+		double *restrict out = job->to + row * n;
+
+		for (int64_t i = 1; i < n - 1; i++)
+			out[i] = at[i] +
+				 0.1 * (at[i - 1] + at[i + 1] + at[i - n] + at[i + n] - 4 * at[i]);
+	}
+	return (to - from) * (n - 2);
+}
+
+/* Puts n nodes into next, as far as there is room; returns how many. */
+static int64_t bfs_flush(struct kernel_job *job, const int32_t *nodes, int64_t n)
+{
+	int64_t at = __atomic_fetch_add(&job->next_n, n, __ATOMIC_RELAXED);
+
+	if (at > job->n - n)
+		return 0;
+	memcpy(job->next + at, nodes, (size_t)n * sizeof(*nodes));
+	return n;
+}
+
+static int64_t bfs_part(struct kernel_job *job, int64_t first, int64_t end)
+{
+	int32_t found[1024];
+	int64_t total = 0;
+	int64_t n = 0;
+
+	for (int64_t i = first; i < end; i++) {
+		int32_t node = job->frontier[i];
+
+		if (node < 0 || node >= job->n)
+			continue;
+		for (int64_t e = 0; e < KERNEL_BFS_DEGREE; e++) {
+			int32_t to = job->edges[node * (int64_t)KERNEL_BFS_DEGREE + e];
+			int32_t never = -1;
+
+			if (to < 0 || to >= job->n ||
+			    __atomic_load_n(&job->level[to], __ATOMIC_RELAXED) >= 0 ||
+			    !__atomic_compare_exchange_n(&job->level[to], &never, job->depth + 1,
+							 false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+				continue;
+			found[n++] = to;
+			if (n < (int64_t)(sizeof(found) / sizeof(found[0])))
+				continue;
+			total += bfs_flush(job, found, n);
+			n = 0;
+		}
+	}
+	return n ? total + bfs_flush(job, found, n) : total;
+}
+
+/* What is cut: items, strips or nodes of the frontier. */
+static int64_t things(const struct kernel_job *job)
+{
+	if (job->kind == KERNEL_LOOP)
+		return job->n;
+	return job->kind == KERNEL_HEAT ? KERNEL_HEAT_STRIPS : job->frontier_n;
+}
+
+int64_t kernel_parts(const struct kernel_job *job)
+{
+	if (job->fixed > 0)
+		return job->fixed;
+	if (job->kind == KERNEL_BFS)
+		return (job->frontier_n + KERNEL_BFS_GRAIN - 1) / KERNEL_BFS_GRAIN;
+	return things(job);
+}
+
+int64_t kernel_part(struct kernel_job *job, int64_t part, int64_t parts)
+{
+	int64_t first = cut(things(job), part, parts);
+	int64_t end = cut(things(job), part + 1, parts);
+
+	if (job->kind == KERNEL_LOOP)
+		return loop_part(job, first, end);
+	return job->kind == KERNEL_HEAT ? heat_part(job, first, end) : bfs_part(job, first, end);
+}
+
+bool kernel_next(struct kernel_job *job)
+{
+	double *from = job->from;
+	int32_t *frontier = job->frontier;
+
+	if (job->kind == KERNEL_LOOP)
+		return false;
+	if (job->kind == KERNEL_HEAT) {
+		job->from = job->to;
+		job->to = from;
+		return --job->steps > 0;
+	}
+	job->frontier = job->next;
+	job->next = frontier;
+	job->frontier_n = job->next_n < job->n ? job->next_n : job->n;
+	job->next_n = 0;
+	job->depth++;
+	return job->frontier_n > 0;
+}
+
+void kernel_start(struct kernel_job *job)
+{
+	if (job->kind == KERNEL_HEAT) {
+		/* Hot at the top and in one corner, cold elsewhere; the border stays as it is. */
+		memset(job->from, 0, (size_t)(job->n * job->n) * sizeof(*job->from));
+		for (int64_t i = 0; i < job->n; i++)
+			job->from[i] = 100.0;
+		for (int64_t i = 0; i < job->n / 8; i++)
+			job->from[(job->n - 1 - i) * job->n] = 50.0;
+		memcpy(job->to, job->from, (size_t)(job->n * job->n) * sizeof(*job->to));
+	} else if (job->kind == KERNEL_BFS) {
+		memset(job->level, -1, (size_t)job->n * sizeof(*job->level));
+		job->level[0] = 0;
+		job->frontier[0] = 0;
+		job->frontier_n = 1;
+		job->next_n = 0;
+		job->depth = 0;
+	}
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tests/bench/modules/busy.c - tasks of a known length
+ *
+ * WHAT IT IS
+ *   spin is a leaf of so many rounds of arithmetic, each of them a few cycles; tree forks n such
+ *   leaves through a binary tree.
+ */
+#include <errno.h>
+
+#include <forkd/task.h>
+
+#include "tests/bench/work.h"
+
+#define LEAVES_MAX (INT64_C(1) << 40)
+
+FK_TASK(int64_t, spin, (int64_t, i, int64_t, rounds), )
+{
+	FK_LEAF(work_leaf(i, rounds));
+}
+FK_NO_BODY(spin)
+FK_END(spin)
+
+FK_TASK(int64_t, leaves, (int64_t, first, int64_t, n, int64_t, rounds), int64_t x; int64_t y;)
+{
+	if (n == 1)
+		FK_LEAF(work_leaf(first, rounds));
+}
+FK_BODY(leaves)
+{
+	FK_FORK(x, leaves, self->first, self->n / 2, self->rounds);
+	FK_CALL(y, leaves, self->first + self->n / 2, self->n - self->n / 2, self->rounds);
+	FK_JOIN();
+	FK_RETURN(self->x + self->y);
+}
+FK_END(leaves)
+
+FK_TASK(int64_t, tree, (int64_t, n, int64_t, rounds), int64_t sum;)
+{
+	if (n < 1 || n > LEAVES_MAX)
+		FK_LEAF_FAIL(-EINVAL);
+}
+FK_BODY(tree)
+{
+	FK_CALL(sum, leaves, 0, self->n, self->rounds);
+	FK_RETURN(self->sum);
+}
+FK_END(tree)
+
+FK_EXPORT(spin, "i:i64, rounds:i64 -> i64", 0, "A hash of i in so many rounds")
+FK_EXPORT(tree, "n:i64, rounds:i64 -> i64", 0, "The sum of n such hashes, a fork for each")
+FK_MODULE(busy, "Tasks of a known length")

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tests/bench/modules/steps.c - loop, heat and bfs of tests/bench/kernel.c
+ *
+ * WHAT IT IS
+ *   Computations in steps, each of them cut in parts by forks. parts says in how many; 0 leaves it
+ *   to the computation.
+ *
+ * INVARIANTS
+ *   I1. The job is in the root's frame, which stays where it is as long as there are parts.
+ *   I2. Nothing outside the buffers is touched, whatever is in them: I2 of kernel.c.
+ */
+#include <errno.h>
+
+#include <forkd/task.h>
+
+#include "tests/bench/kernel.h"
+
+#define ITEMS_MAX (INT64_C(1) << 31)
+#define EDGE_MAX  (INT64_C(1) << 15)
+
+FK_TASK(int64_t, split, (struct kernel_job *, job, int64_t, first, int64_t, end, int64_t, parts),
+	int64_t x;
+	int64_t y;)
+{
+	if (end - first == 1)
+		FK_LEAF(kernel_part(job, first, parts));
+}
+FK_BODY(split)
+{
+	FK_FORK(x, split, self->job, self->first, self->first + (self->end - self->first) / 2,
+		self->parts);
+	FK_CALL(y, split, self->job, self->first + (self->end - self->first) / 2, self->end,
+		self->parts);
+	FK_JOIN();
+	FK_RETURN(self->x + self->y);
+}
+FK_END(split)
+
+FK_TASK(int64_t, run, (struct kernel_job *, job), int64_t part; int64_t sum;)
+FK_NO_LEAF(run)
+{
+	self->sum = 0;
+	do {
+		FK_CALL(part, split, self->job, 0, kernel_parts(self->job),
+			kernel_parts(self->job));
+		self->sum += self->part;
+	} while (kernel_next(self->job));
+	FK_RETURN(self->sum);
+}
+FK_END(run)
+
+static bool parts_fit(int64_t parts, int64_t most)
+{
+	return parts >= 0 && parts <= most;
+}
+
+FK_TASK(int64_t, loop, (int64_t, n, int64_t, rounds, int64_t, heavy, int64_t, parts),
+	struct kernel_job job;
+	int64_t sum;)
+{
+	if (n < 1 || n > ITEMS_MAX || !parts_fit(parts, n))
+		FK_LEAF_FAIL(-EINVAL);
+}
+FK_BODY(loop)
+{
+	self->job = (struct kernel_job){ .kind = KERNEL_LOOP,
+					 .fixed = self->parts,
+					 .n = self->n,
+					 .rounds = self->rounds,
+					 .heavy = self->heavy };
+	FK_CALL(sum, run, &self->job);
+	FK_RETURN(self->sum);
+}
+FK_END(loop)
+
+/* Both grids stand in one buffer: the one to start from, then the other. */
+FK_TASK(int64_t, heat, (struct fk_buf, grids, int64_t, n, int64_t, steps, int64_t, parts),
+	struct kernel_job job;
+	int64_t sum;)
+{
+	if (n < 3 || n > EDGE_MAX || steps < 1 || !parts_fit(parts, KERNEL_HEAT_STRIPS) ||
+	    grids.size != (uint64_t)(2 * n * n) * sizeof(double) ||
+	    (uintptr_t)grids.data % _Alignof(double))
+		FK_LEAF_FAIL(-EINVAL);
+}
+FK_BODY(heat)
+{
+	self->job = (struct kernel_job){ .kind = KERNEL_HEAT,
+					 .fixed = self->parts,
+					 .n = self->n,
+					 .steps = self->steps,
+					 .from = self->grids.data,
+					 .to = (double *)self->grids.data + self->n * self->n };
+	FK_CALL(sum, run, &self->job);
+	FK_RETURN(self->sum);
+}
+FK_END(heat)
+
+/* queues: room for two frontiers; the first node of the first one is where it starts. */
+FK_TASK(int64_t, bfs,
+	(struct fk_buf, edges, struct fk_buf, level, struct fk_buf, queues, int64_t, parts),
+	struct kernel_job job;
+	int64_t sum;)
+{
+	uint64_t n = level.size / sizeof(int32_t);
+
+	if (n < 1 || n > (uint64_t)ITEMS_MAX || level.size % sizeof(int32_t) ||
+	    !parts_fit(parts, (int64_t)n) || queues.size != 2 * level.size ||
+	    edges.size != level.size * KERNEL_BFS_DEGREE ||
+	    ((uintptr_t)edges.data | (uintptr_t)level.data | (uintptr_t)queues.data) %
+		    _Alignof(int32_t))
+		FK_LEAF_FAIL(-EINVAL);
+}
+FK_BODY(bfs)
+{
+	int64_t n = (int64_t)(self->level.size / sizeof(int32_t));
+
+	self->job = (struct kernel_job){ .kind = KERNEL_BFS,
+					 .fixed = self->parts,
+					 .n = n,
+					 .edges = self->edges.data,
+					 .level = self->level.data,
+					 .frontier = self->queues.data,
+					 .next = (int32_t *)self->queues.data + n,
+					 .frontier_n = 1 };
+	FK_CALL(sum, run, &self->job);
+	FK_RETURN(self->sum);
+}
+FK_END(bfs)
+
+FK_EXPORT(loop, "n:i64, rounds:i64, heavy:i64, parts:i64 -> i64", 0,
+	  "Hashes n numbers, the first so many with ten times the rounds")
+FK_EXPORT(heat, "grids:iobuf, n:i64, steps:i64, parts:i64 -> i64", FK_EXPORT_CHANGING_BUFFERS,
+	  "Heat diffusion on a square of n x n numbers")
+FK_EXPORT(bfs, "edges:buf, level:iobuf, queues:iobuf, parts:i64 -> i64", FK_EXPORT_CHANGING_BUFFERS,
+	  "Levels of the nodes of a graph, seen from the first one")
+FK_MODULE(steps, "Computations in steps: a loop, heat diffusion, breadth-first search")

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+#include "tests/bench/peer.h"
+
+/*
+ * What peer.c and peer_steps.c share: one run of a benchmark, and what came of it.
+ */
+
+struct run {
+	const struct peer *peer;
+	const char *bench;
+	char **args; /* NULL at the end */
+	int threads;
+	int repeat;
+	int status; /* exit status */
+};
+
+struct outcome {
+	char result[64];
+	const char *wrong; /* NULL: the result is right */
+	char extra[96];	   /* more members of the JSON object */
+	char noted[192];   /* the same, from the peer */
+	double seconds;
+	int64_t tasks;
+};
+
+/* Seconds of a clock that nobody sets. */
+double peer_now(void);
+
+/* Memory whose pages are there; ends the program if there is none. */
+void *peer_touched(const struct peer *peer, size_t bytes);
+void peer_untouched(const struct peer *peer, void *mem);
+
+/* A number of the command line. Returns 0, or -EINVAL after a line on stderr. */
+int peer_int(const char *arg, int64_t low, int64_t high, int64_t *ret);
+
+/* Benchmarks with arrays and steps; -EINVAL for wrong arguments. */
+int peer_run_matmul(struct run *run, struct outcome *out);
+int peer_run_loop(struct run *run, struct outcome *out);
+int peer_run_heat(struct run *run, struct outcome *out);
+int peer_run_bfs(struct run *run, struct outcome *out);
+
+/* Bytes of the arrays that one of them asks for, all of them together; 0: it is none of them. */
+size_t peer_steps_bytes(const char *bench, int64_t n);

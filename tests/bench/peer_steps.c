@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/bench/peer_run.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/bench/work.h"
+
+/*
+ * What it is
+ *   The benchmarks of kernel.c, for peer.c: their arrays, what is timed and what is checked.
+ *
+ * What is checked
+ *   matmul: the numbers are small and whole, so every sum is exact in whatever order, and C x must
+ *   be A (B x) for a vector of small numbers (Freivalds 1977). loop and heat are computed once
+ * more, by plain loops; heat must agree in every bit, for each cell is computed in one way. The
+ * levels of bfs are looked at edge by edge.
+ *
+ * What is timed
+ *   The call alone. The arrays are filled again before each run.
+ */
+
+#define HASH UINT64_C(0x9e3779b97f4a7c15)
+
+static uint64_t mix(uint64_t i)
+{
+	return (uint64_t)work_sort_input((int64_t)i);
+}
+
+static uint64_t hash_bytes(const void *data, size_t bytes)
+{
+	const uint64_t *words = data;
+	uint64_t hash = 0;
+
+	for (size_t i = 0; i < bytes / sizeof(*words); i++)
+		hash = (hash ^ words[i]) * HASH;
+	return hash >> 1;
+}
+
+/* matmul ------------------------------------------------------------------------------------ */
+
+static bool product_is_right(const float *a, const float *b, const float *c, int64_t n)
+{
+	double *bx = calloc((size_t)n, sizeof(*bx));
+	bool right = bx != NULL;
+
+	for (int64_t i = 0; right && i < n; i++)
+		for (int64_t j = 0; j < n; j++)
+			bx[i] += (double)b[i * n + j] * (double)(mix((uint64_t)j) & 7);
+	for (int64_t i = 0; right && i < n; i++) {
+		double abx = 0;
+		double cx = 0;
+
+		for (int64_t j = 0; j < n; j++) {
+			abx += (double)a[i * n + j] * bx[j];
+			cx += (double)c[i * n + j] * (double)(mix((uint64_t)j) & 7);
+		}
+		right = abx == cx;
+	}
+	free(bx);
+	return right;
+}
+
+static int64_t matmul_tasks(int64_t m, int64_t k, int64_t n)
+{
+	if (m <= KERNEL_MATMUL_EDGE && k <= KERNEL_MATMUL_EDGE && n <= KERNEL_MATMUL_EDGE)
+		return 1;
+	if (m >= k && m >= n)
+		return 1 + matmul_tasks(m / 2, k, n) + matmul_tasks(m - m / 2, k, n);
+	if (n >= k)
+		return 1 + matmul_tasks(m, k, n / 2) + matmul_tasks(m, k, n - n / 2);
+	return 1 + matmul_tasks(m, k / 2, n) + matmul_tasks(m, k - k / 2, n);
+}
+
+int peer_run_matmul(struct run *run, struct outcome *out)
+{
+	size_t bytes;
+	double start;
+	int64_t n;
+	float *a;
+	float *b;
+	float *c;
+	int r;
+
+	r = peer_int(run->args[0], 1, 16384, &n);
+	if (r < 0)
+		return r;
+	bytes = (size_t)(n * n) * sizeof(float);
+	a = peer_touched(run->peer, bytes);
+	b = peer_touched(run->peer, bytes);
+	c = peer_touched(run->peer, bytes);
+	for (int64_t i = 0; i < n * n; i++) {
+		a[i] = (float)(mix((uint64_t)i) & 3);
+		b[i] = (float)(mix((uint64_t)~i) & 3);
+		c[i] = 0;
+	}
+	start = peer_now();
+	run->peer->matmul(a, b, c, n);
+	out->seconds = peer_now() - start;
+	out->tasks = matmul_tasks(n, n, n);
+	snprintf(out->result, sizeof(out->result), "%llu",
+		 (unsigned long long)hash_bytes(c, bytes));
+	if (!product_is_right(a, b, c, n))
+		out->wrong = "not the product";
+	peer_untouched(run->peer, c);
+	peer_untouched(run->peer, b);
+	peer_untouched(run->peer, a);
+	return 0;
+}
+
+/* loop, heat, bfs --------------------------------------------------------------------------- */
+
+/* How many parts: left to the computation, or one for each thread. */
+static int parse_parts(const struct run *run, const char *arg, int64_t *ret_fixed)
+{
+	if (strcmp(arg, "stealing") && strcmp(arg, "static")) {
+		fprintf(stderr, "'%s' is neither stealing nor static\n", arg);
+		return -EINVAL;
+	}
+	*ret_fixed = strcmp(arg, "stealing") ? run->threads : 0;
+	return 0;
+}
+
+static int64_t loop_plain(const struct kernel_job *job)
+{
+	int64_t sum = 0;
+
+	for (int64_t i = 0; i < job->n; i++)
+		sum += work_leaf(i, i < job->heavy ? 10 * job->rounds : job->rounds);
+	return sum;
+}
+
+/* Both grids as they are after all steps, without strips. */
+static void heat_plain(struct kernel_job job)
+{
+	int64_t n = job.n;
+
+	for (; job.steps > 0; job.steps--) {
+		double *swap = job.from;
+
+		for (int64_t i = n + 1; i < n * n - n - 1; i++) {
+			const double *at = job.from + i;
+
+			if (i % n && i % n != n - 1)
+				job.to[i] =
+					at[0] + 0.1 * (at[-1] + at[1] + at[-n] + at[n] - 4 * at[0]);
+		}
+		job.from = job.to;
+		job.to = swap;
+	}
+}
+
+/* How many tasks a search has as it is cut, from the levels that it found. */
+static int64_t bfs_tasks(const struct kernel_job *job)
+{
+	int64_t *in_level = calloc((size_t)job->n + 1, sizeof(*in_level));
+	struct kernel_job at = *job;
+	int64_t tasks = 1;
+
+	if (!in_level) {
+		fputs("out of memory\n", stderr);
+		exit(1);
+	}
+	for (int64_t i = 0; i < job->n; i++)
+		if (job->level[i] >= 0 && job->level[i] < job->n)
+			in_level[job->level[i]]++;
+	for (int64_t i = 0; in_level[i]; i++) {
+		at.frontier_n = in_level[i];
+		tasks += 2 * kernel_parts(&at) - 1;
+	}
+	free(in_level);
+	return tasks;
+}
+
+/*
+ * Levels are right if no edge leads down by more than one, and each node but the first is led to
+ * by an edge from the level above: both together leave no choice. Returns how many were reached
+ * beside the first, or -1.
+ */
+static int64_t bfs_reached(const struct kernel_job *job)
+{
+	const int32_t *level = job->level;
+	bool *led_to = calloc((size_t)job->n, sizeof(*led_to));
+	bool right = led_to && level[0] == 0;
+	int64_t reached = 0;
+
+	for (int64_t i = 0; right && i < KERNEL_BFS_DEGREE * job->n; i++) {
+		int32_t from = level[i / KERNEL_BFS_DEGREE];
+		int32_t to = level[job->edges[i]];
+
+		if (from < 0)
+			continue;
+		right = to >= 0 && to <= from + 1;
+		if (to == from + 1)
+			led_to[job->edges[i]] = true;
+	}
+	for (int64_t i = 1; right && i < job->n; i++) {
+		right = led_to[i] ? level[i] > 0 : level[i] == -1;
+		reached += led_to[i];
+	}
+	free(led_to);
+	return right ? reached : -1;
+}
+
+int peer_run_loop(struct run *run, struct outcome *out)
+{
+	struct kernel_job job = { .kind = KERNEL_LOOP };
+	const char *shape = run->args[2];
+	int64_t expected;
+	int64_t result;
+	double start;
+
+	if (peer_int(run->args[0], 1, 1000000000, &job.n) < 0 ||
+	    peer_int(run->args[1], 0, 1000000000, &job.rounds) < 0 ||
+	    parse_parts(run, run->args[3], &job.fixed) < 0)
+		return -EINVAL;
+	if (strcmp(shape, "balanced") && strcmp(shape, "imbalanced")) {
+		fprintf(stderr, "'%s' is neither balanced nor imbalanced\n", shape);
+		return -EINVAL;
+	}
+	if (job.fixed > job.n)
+		job.fixed = job.n;
+	job.heavy = strcmp(shape, "balanced") ? job.n / 10 : 0;
+	expected = loop_plain(&job);
+	out->tasks = 2 * kernel_parts(&job);
+	start = peer_now();
+	result = run->peer->steps(&job);
+	out->seconds = peer_now() - start;
+	snprintf(out->result, sizeof(out->result), "%lld", (long long)result);
+	if (result != expected)
+		out->wrong = "not the sum of all items";
+	return 0;
+}
+
+int peer_run_heat(struct run *run, struct outcome *out)
+{
+	struct kernel_job job = { .kind = KERNEL_HEAT };
+	int64_t expected;
+	int64_t result;
+	double *grids;
+	double *mine;
+	double start;
+	size_t bytes;
+	int64_t steps;
+
+	if (peer_int(run->args[0], 3, 32768, &job.n) < 0 ||
+	    peer_int(run->args[1], 1, 1000000000, &job.steps) < 0 ||
+	    parse_parts(run, run->args[2], &job.fixed) < 0)
+		return -EINVAL;
+	if (job.fixed > KERNEL_HEAT_STRIPS)
+		job.fixed = KERNEL_HEAT_STRIPS;
+	steps = job.steps;
+	bytes = (size_t)(job.n * job.n) * sizeof(*grids);
+	grids = peer_touched(run->peer, 2 * bytes);
+	mine = malloc(2 * bytes);
+	if (!mine) {
+		fputs("out of memory\n", stderr);
+		exit(1);
+	}
+	job.from = mine;
+	job.to = mine + job.n * job.n;
+	kernel_start(&job);
+	heat_plain(job);
+	expected = steps * (job.n - 2) * (job.n - 2);
+	out->tasks = 1 + steps * (2 * kernel_parts(&job) - 1);
+	job.from = grids;
+	job.to = grids + job.n * job.n;
+	kernel_start(&job);
+	start = peer_now();
+	result = run->peer->steps(&job);
+	out->seconds = peer_now() - start;
+	/* The last step has written to the other grid than the one before. */
+	snprintf(out->result, sizeof(out->result), "%llu",
+		 (unsigned long long)hash_bytes(grids + steps % 2 * job.n * job.n, bytes));
+	if (result != expected || memcmp(grids, mine, 2 * bytes))
+		out->wrong = "not what it is when computed serially";
+	free(mine);
+	peer_untouched(run->peer, grids);
+	return 0;
+}
+
+int peer_run_bfs(struct run *run, struct outcome *out)
+{
+	struct kernel_job job = { .kind = KERNEL_BFS };
+	uint64_t sum = 0;
+	int32_t *queues;
+	int32_t *edges;
+	int32_t *level;
+	int64_t result;
+	double start;
+	size_t bytes;
+
+	if (peer_int(run->args[0], 2, 100000000, &job.n) < 0 ||
+	    parse_parts(run, run->args[1], &job.fixed) < 0)
+		return -EINVAL;
+	bytes = (size_t)job.n * sizeof(*level);
+	edges = peer_touched(run->peer, KERNEL_BFS_DEGREE * bytes);
+	level = peer_touched(run->peer, bytes);
+	queues = peer_touched(run->peer, 2 * bytes);
+	for (int64_t i = 0; i < KERNEL_BFS_DEGREE * job.n; i++)
+		edges[i] = (int32_t)(mix((uint64_t)i) % (uint64_t)job.n);
+	job.edges = edges;
+	job.level = level;
+	job.frontier = queues;
+	job.next = queues + job.n;
+	kernel_start(&job);
+	start = peer_now();
+	result = run->peer->steps(&job);
+	out->seconds = peer_now() - start;
+	for (int64_t i = 0; i < job.n; i++)
+		sum = (sum ^ (uint32_t)level[i]) * HASH;
+	snprintf(out->result, sizeof(out->result), "%llu", (unsigned long long)(sum >> 1));
+	if (result != bfs_reached(&job))
+		out->wrong = "not the levels of this graph";
+	out->tasks = bfs_tasks(&job);
+	peer_untouched(run->peer, queues);
+	peer_untouched(run->peer, level);
+	peer_untouched(run->peer, edges);
+	return 0;
+}
+
+size_t peer_steps_bytes(const char *bench, int64_t n)
+{
+	if (!strcmp(bench, "matmul"))
+		return 3 * (size_t)(n * n) * sizeof(float);
+	if (!strcmp(bench, "heat"))
+		return 2 * (size_t)(n * n) * sizeof(double);
+	if (!strcmp(bench, "bfs"))
+		return (KERNEL_BFS_DEGREE + 3) * (size_t)n * sizeof(int32_t);
+	return 0;
+}

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * scenario: a small job beside a process that floods the pool, and who gets how much
+ *
+ * Real processes, of one uid and of two. What is asserted is the order in which jobs were started,
+ * and CPU time that was charged to each connection, never how long anything took.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "client/client.h"
+#include "common/util.h"
+#include "daemon/fair.h"
+#include "tests/daemon.h"
+#define CHECK_TIMEOUT 120
+#include "tests/check_unit.h"
+
+#define FLOOD	   4096
+#define FLOOD_US   50
+#define SMALL	   20
+#define SMALL_US   100
+#define NOBODY	   65534u
+#define KEPT	   16000
+#define KEPT_US	   75
+#define SHARE_TIME (400 * NSEC_PER_MSEC) /* CPU time that two have used, until one looks */
+
+/* Between the test and its clients. */
+struct shared {
+	_Atomic uint32_t go;
+	_Atomic uint32_t ready;
+	_Atomic uint32_t stop;
+	_Atomic uint32_t ended;
+	uint64_t started_ns[FLOOD];
+};
+
+static struct shared *shared;
+static struct daemon d;
+
+static void start(const char *workers, const char *weights)
+{
+	memset(&d, 0, sizeof(d));
+	shared = daemon_share(sizeof(*shared));
+	daemon_start(&d, workers, "--max-jobs=16384", weights, NULL);
+	/* For clients of other users. */
+	ck_assert_int_eq(chmod(d.folder, 0755), 0);
+}
+
+/* In a client process: ends it, and says where. */
+#define CLIENT(condition)                                                                          \
+	do {                                                                                       \
+		if (!(condition)) {                                                                \
+			(void)fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);      \
+			_exit(1);                                                                  \
+		}                                                                                  \
+	} while (0)
+
+static fk_client *open_client(const char *task, const fk_task **ret_task)
+{
+	struct fk_open_options options = { .n_jobs = 16384 };
+	fk_client *c = NULL;
+
+	CLIENT(fk_open(d.socket, &options, &c) == 0);
+	CLIENT(fk_task_find(c, task, ret_task) == 0);
+	return c;
+}
+
+/* ------------------------------------------------------------------------ kinds of clients */
+
+/* Thousands of jobs at once; leaves when each was started. */
+static void flood(void)
+{
+	static fk_job jobs[FLOOD];
+	int64_t us = FLOOD_US;
+	const fk_task *task;
+	fk_client *c = open_client("spin:us", &task);
+
+	for (uint32_t i = 0; i < FLOOD; i++)
+		CLIENT(fk_submit(c, task, &us, sizeof(us), FK_WAIT_ROOM, &jobs[i]) == 0);
+	atomic_store(&shared->ready, 1);
+	for (uint32_t i = 0; i < FLOOD; i++) {
+		CLIENT(fk_wait(c, jobs[i], FK_FOREVER) == 0);
+		CLIENT(fk_outcome(c, jobs[i], NULL, NULL) == FK_DONE);
+		shared->started_ns[i] = atomic_load(&client_job(c, jobs[i])->started_ns);
+	}
+	CLIENT(fk_close(c) == 0);
+}
+
+/* One fork-join job of so many leaves. */
+static void giant(void)
+{
+	int64_t args[2] = { 50000, 20 }, n = 0;
+	const fk_task *task;
+	fk_client *c = open_client("spin:tree", &task);
+	fk_job job;
+
+	CLIENT(fk_submit(c, task, args, sizeof(args), 0, &job) == 0);
+	CLIENT(fk_wait(c, job, FK_FOREVER) == 0);
+	atomic_store(&shared->ended, 1);
+	CLIENT(fk_result(c, job, &n, sizeof(n)) == 0);
+	CLIENT(n == args[0]);
+	CLIENT(fk_close(c) == 0);
+}
+
+/* Queues more small jobs than anybody will look at, and leaves when it is told to. */
+static void keep(void)
+{
+	int64_t us = KEPT_US;
+	const fk_task *task;
+	fk_client *c = open_client("spin:us", &task);
+
+	while (!atomic_load(&shared->go))
+		(void)poll(NULL, 0, 1);
+	for (uint32_t i = 0; i < KEPT; i++) {
+		fk_job job;
+
+		CLIENT(fk_submit(c, task, &us, sizeof(us), FK_WAIT_ROOM, &job) == 0);
+	}
+	atomic_fetch_add(&shared->ready, 1);
+	while (!atomic_load(&shared->stop))
+		(void)poll(NULL, 0, 1);
+	/* What is left is cancelled. */
+	CLIENT(fk_close(c) == 0);
+}
+
+static pid_t start_client(void (*what)(void), uint32_t uid)
+{
+	pid_t pid;
+
+	(void)fflush(NULL);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (pid)
+		return pid;
+	CLIENT(uid == getuid() || setuid(uid) == 0);
+	what();
+	_exit(0);
+}
+
+static bool needs_root(void)
+{
+	if (getuid() == 0)
+		return false;
+	printf("skipped: only root can be two users\n");
+	return true;
+}
+
+/* ------------------------------------------------------------------------ small jobs */
+
+struct times {
+	uint64_t drained_ns;
+	uint64_t started_ns;
+};
+
+static struct times run_small(fk_client *c, const fk_task *task)
+{
+	int64_t us = SMALL_US;
+	struct times times;
+	fk_job job;
+
+	ck_assert_int_eq(fk_submit(c, task, &us, sizeof(us), 0, &job), 0);
+	ck_assert_int_eq(fk_wait(c, job, DAEMON_PATIENCE * NSEC_PER_SEC), 0);
+	ck_assert_int_eq(fk_outcome(c, job, NULL, NULL), FK_DONE);
+	times.drained_ns = atomic_load(&client_job(c, job)->drained_ns);
+	times.started_ns = atomic_load(&client_job(c, job)->started_ns);
+	ck_assert_int_eq(fk_release(c, job), 0);
+	return times;
+}
+
+static int by_number(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/*
+ * No small job waits for the flood: those that went before it, after it was taken off the ring, are
+ * the batches that the workers had. A worker that the kernel stops in the middle of choosing lets
+ * the other run on, so a single one may see more of them, but far from all.
+ */
+static void small_beside_flood(uint32_t uid)
+{
+	struct times small[SMALL];
+	uint32_t before[SMALL] = { 0 }, left = 0;
+	const fk_task *task;
+	fk_client *c;
+	pid_t pid;
+
+	start("--workers=2", NULL);
+	c = daemon_open(&d);
+	ck_assert_int_eq(fk_task_find(c, "spin:us", &task), 0);
+	pid = start_client(flood, uid);
+	DAEMON_AWAIT_BUSY(atomic_load(&shared->ready));
+	for (uint32_t i = 0; i < SMALL; i++)
+		small[i] = run_small(c, task);
+	ck_assert_int_eq(daemon_reap(pid), 0);
+	for (uint32_t k = 0; k < FLOOD; k++) {
+		for (uint32_t i = 0; i < SMALL; i++)
+			before[i] += shared->started_ns[k] > small[i].drained_ns &&
+				     shared->started_ns[k] < small[i].started_ns;
+		left += shared->started_ns[k] > small[SMALL - 1].started_ns;
+	}
+	qsort(before, SMALL, sizeof(before[0]), by_number);
+	printf("of %d jobs, %u went before the median small job, %u before the worst; %u after "
+	       "all\n",
+	       FLOOD, before[SMALL / 2], before[SMALL - 1], left);
+	ck_assert_uint_le(before[SMALL / 2], 2 * FAIR_BATCH_JOBS);
+	ck_assert_uint_le(before[SMALL - 1], FLOOD / 4);
+	ck_assert_uint_gt(left, 0);
+	ck_assert_int_eq(fk_close(c), 0);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+
+START_TEST(a_small_job_waits_for_a_batch_of_another_connections_flood)
+{
+	small_beside_flood(getuid());
+}
+END_TEST
+
+START_TEST(a_small_job_waits_for_a_batch_of_another_users_flood)
+{
+	if (needs_root())
+		return;
+	small_beside_flood(NOBODY);
+}
+END_TEST
+
+static void small_beside_giant(const char *workers, uint32_t uid)
+{
+	const fk_task *task;
+	uint64_t moved;
+	fk_client *c;
+	pid_t pid;
+
+	start(workers, NULL);
+	c = daemon_open(&d);
+	ck_assert_int_eq(fk_task_find(c, "spin:us", &task), 0);
+	pid = start_client(giant, uid);
+	DAEMON_AWAIT_BUSY(daemon_counter(&d, "roots") == 1);
+	for (uint32_t i = 0; i < SMALL; i++)
+		(void)run_small(c, task);
+	ck_assert(!atomic_load(&shared->ended));
+	moved = daemon_counter(&d, "moved");
+	/* With one worker there is no other way. */
+	if (streq(workers, "--workers=1"))
+		ck_assert_uint_ge(moved, SMALL);
+	ck_assert_int_eq(daemon_reap(pid), 0);
+	printf("%s: set aside %" PRIu64 " times for %d small jobs\n", workers, moved, SMALL);
+	ck_assert_int_eq(fk_close(c), 0);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+
+START_TEST(a_small_job_goes_before_a_giant_one_on_the_only_worker)
+{
+	small_beside_giant("--workers=1", getuid());
+}
+END_TEST
+
+START_TEST(a_small_job_goes_before_a_giant_one_on_two_workers)
+{
+	small_beside_giant("--workers=2", getuid());
+}
+END_TEST
+
+START_TEST(a_small_job_goes_before_a_giant_one_of_another_user)
+{
+	if (needs_root())
+		return;
+	small_beside_giant("--workers=2", NOBODY);
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ shares */
+
+static const struct board_client *board_row(pid_t pid)
+{
+	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++)
+		if (atomic_load(&d.board->clients[i].pid) == (uint32_t)pid)
+			return &d.board->clients[i];
+	return NULL;
+}
+
+/* CPU time of a against that of b, while both have more to do than they can get done meanwhile. */
+static void assert_share(pid_t a, pid_t b, double low, double high)
+{
+	const struct board_client *row_a = board_row(a), *row_b = board_row(b);
+	uint64_t from_a, from_b, used_a, used_b;
+
+	ck_assert_ptr_nonnull(row_a);
+	ck_assert_ptr_nonnull(row_b);
+	from_a = atomic_load(&row_a->cpu_ns);
+	from_b = atomic_load(&row_b->cpu_ns);
+	DAEMON_AWAIT(atomic_load(&row_a->cpu_ns) + atomic_load(&row_b->cpu_ns) >=
+		     from_a + from_b + SHARE_TIME);
+	used_a = atomic_load(&row_a->cpu_ns) - from_a;
+	used_b = atomic_load(&row_b->cpu_ns) - from_b;
+	printf("CPU time %" PRIu64 " us and %" PRIu64 " us; virtual time %" PRIu64 " and %" PRIu64
+	       "\n",
+	       used_a / NSEC_PER_USEC, used_b / NSEC_PER_USEC, atomic_load(&row_a->vtime_ns),
+	       atomic_load(&row_b->vtime_ns));
+	ck_assert_msg((double)used_a >= low * (double)used_b &&
+			      (double)used_a <= high * (double)used_b,
+		      "%" PRIu64 " against %" PRIu64 " us, not %.2f to %.2f times as much",
+		      used_a / NSEC_PER_USEC, used_b / NSEC_PER_USEC, low, high);
+}
+
+static void giant_beside_flood(const char *workers, double low, double high)
+{
+	pid_t big, small;
+
+	start(workers, NULL);
+	atomic_store(&shared->go, 1);
+	small = start_client(keep, getuid());
+	DAEMON_AWAIT(atomic_load(&shared->ready) == 1);
+	big = start_client(giant, getuid());
+	DAEMON_AWAIT(board_row(big) && atomic_load(&board_row(big)->cpu_ns));
+	assert_share(big, small, low, high);
+	ck_assert(!atomic_load(&shared->ended));
+	atomic_store(&shared->stop, 1);
+	ck_assert_int_eq(daemon_reap(small), 0);
+	ck_assert_int_eq(daemon_reap(big), 0);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+
+START_TEST(a_giant_job_and_a_flood_get_a_fair_share_of_a_worker)
+{
+	giant_beside_flood("--workers=1", 0.4, 2.5);
+}
+END_TEST
+
+/* The giant runs on one worker; the others come to steal from it while it is behind. */
+START_TEST(a_giant_job_and_a_flood_get_a_fair_share_of_four_workers)
+{
+	giant_beside_flood("--workers=4", 0.5, 2.5);
+}
+END_TEST
+
+START_TEST(users_get_what_their_weights_say)
+{
+	pid_t heavy, light;
+
+	if (needs_root())
+		return;
+	start("--workers=2", "--weights=root:400,65534:100");
+	heavy = start_client(keep, 0);
+	light = start_client(keep, NOBODY);
+	atomic_store(&shared->go, 1);
+	DAEMON_AWAIT(atomic_load(&shared->ready) == 2);
+	assert_share(heavy, light, 2.5, 6.5);
+	ck_assert_uint_eq(atomic_load(&board_row(heavy)->weight), 100);
+	atomic_store(&shared->stop, 1);
+	ck_assert_int_eq(daemon_reap(heavy), 0);
+	ck_assert_int_eq(daemon_reap(light), 0);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+END_TEST
+
+/* One connection of one uid against two of another: as much as both together. */
+START_TEST(two_connections_of_a_user_get_no_more_than_one_of_another)
+{
+	pid_t one, two[2];
+
+	if (needs_root())
+		return;
+	start("--workers=2", NULL);
+	one = start_client(keep, 0);
+	two[0] = start_client(keep, NOBODY);
+	two[1] = start_client(keep, NOBODY);
+	atomic_store(&shared->go, 1);
+	DAEMON_AWAIT(atomic_load(&shared->ready) == 3);
+	assert_share(one, two[0], 1.4, 2.8);
+	assert_share(two[0], two[1], 0.6, 1.6);
+	atomic_store(&shared->stop, 1);
+	ck_assert_int_eq(daemon_reap(one), 0);
+	ck_assert_int_eq(daemon_reap(two[0]), 0);
+	ck_assert_int_eq(daemon_reap(two[1]), 0);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+END_TEST
+
+CHECK_MAIN("latency", a_small_job_waits_for_a_batch_of_another_connections_flood,
+	   a_small_job_waits_for_a_batch_of_another_users_flood,
+	   a_small_job_goes_before_a_giant_one_on_the_only_worker,
+	   a_small_job_goes_before_a_giant_one_on_two_workers,
+	   a_small_job_goes_before_a_giant_one_of_another_user,
+	   a_giant_job_and_a_flood_get_a_fair_share_of_a_worker,
+	   a_giant_job_and_a_flood_get_a_fair_share_of_four_workers,
+	   users_get_what_their_weights_say,
+	   two_connections_of_a_user_get_no_more_than_one_of_another)

@@ -1,0 +1,691 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon/lazy.h and daemon/spin.h step by step, and the lazy invariant in every state of recorded
+ * traces of real pools: eight workers in two or four groups, both schedulers, random work.
+ * tests/model/lazy.c has the interleavings.
+ */
+#include <check.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/util.h"
+#include "daemon/lazy.h"
+#include "daemon/spin.h"
+#include "daemon/strand.h"
+#include "shm/wake.h"
+#include "tests/check_unit.h"
+#include "tests/rig.h"
+
+/* ------------------------------------------------------------------------ the census */
+
+static struct lazy census;
+static struct lazy_seat seats[LAZY_MAX];
+
+/* A census in which everybody looks. */
+static void make(uint32_t n, const uint32_t *groups, uint32_t n_groups)
+{
+	memset(&census, 0, sizeof(census));
+	lazy_init(&census, seats, n, groups, n_groups);
+	for (uint32_t i = 0; i < n; i++)
+		lazy_turn_looking(&census, i);
+	ck_assert_uint_eq(atomic_load(&census.active), 0);
+	ck_assert_uint_eq(atomic_load(&census.lonely), 0);
+}
+
+static void all_sleep(void)
+{
+	for (uint32_t i = 0; i < census.n; i++)
+		ck_assert_int_eq(lazy_sleep(&census, i), LAZY_SLEEPS);
+	ck_assert_uint_eq(atomic_load(&census.lonely), UINT64_MAX >> (64 - census.n_cells));
+}
+
+static uint32_t looking(uint32_t cell)
+{
+	return lazy_looking(&census.cells[cell], lazy_load(&census.cells[cell]));
+}
+
+START_TEST(a_group_is_a_cell_and_a_large_one_is_split_evenly)
+{
+	uint32_t groups[200], members[LAZY_CELLS] = { 0 };
+
+	for (uint32_t i = 0; i < 200; i++)
+		groups[i] = i < 112 ? 1 : i % 2 * 2; /* 44, 112 and 44 workers */
+	make(200, groups, 3);
+	ck_assert_uint_eq(census.n_cells, 4);
+	for (uint32_t i = 0; i < 200; i++) {
+		const struct lazy_cell *cell = lazy_cell_of(&census, i);
+
+		ck_assert_uint_eq(cell->group, groups[i]);
+		ck_assert_uint_eq(lazy_member(&census, cell, seats[i].bit), i);
+		members[seats[i].cell]++;
+	}
+	ck_assert_uint_eq(members[0], 44);
+	ck_assert_uint_eq(members[1], 56);
+	ck_assert_uint_eq(members[2], 56);
+	ck_assert_uint_eq(members[3], 44);
+}
+END_TEST
+
+START_TEST(with_more_groups_than_cells_groups_do_not_count)
+{
+	uint32_t groups[256];
+
+	for (uint32_t i = 0; i < 256; i++)
+		groups[i] = i;
+	make(256, groups, 256);
+	ck_assert_uint_eq(census.n_cells, 5);
+	make(64, groups, 64);
+	ck_assert_uint_eq(census.n_cells, 64);
+	make(LAZY_MAX, NULL, 0);
+	ck_assert_uint_eq(census.n_cells, LAZY_CELLS);
+	for (uint32_t c = 0; c < LAZY_CELLS; c++)
+		ck_assert_uint_eq(census.cells[c].n, LAZY_CELL);
+}
+END_TEST
+
+START_TEST(the_last_looker_of_a_cell_stays_awake_while_anybody_is_busy)
+{
+	static const uint32_t groups[] = { 0, 0, 0, 1, 1 };
+
+	make(5, groups, 2);
+	lazy_turn_busy(&census, 0);
+	ck_assert_int_eq(lazy_sleep(&census, 1), LAZY_SLEEPS);
+	ck_assert_int_eq(lazy_sleep(&census, 2), LAZY_NAPS);
+	ck_assert_int_eq(lazy_sleep(&census, 3), LAZY_SLEEPS);
+	ck_assert_int_eq(lazy_sleep(&census, 4), LAZY_NAPS);
+	ck_assert_int_eq(lazy_charge(&census, 0), LAZY_FREE);
+	lazy_turn_looking(&census, 0);
+	ck_assert_int_eq(lazy_sleep(&census, 4), LAZY_SLEEPS);
+	ck_assert_int_eq(lazy_sleep(&census, 2), LAZY_SLEEPS);
+	ck_assert_int_eq(lazy_sleep(&census, 0), LAZY_SLEEPS);
+	ck_assert_uint_eq(atomic_load(&census.lonely), 3);
+}
+END_TEST
+
+START_TEST(who_is_busy_alone_is_charged_for_its_first_fork_and_the_second_at_once)
+{
+	static const uint32_t groups[] = { 0, 0, 1, 1 };
+
+	make(4, groups, 2);
+	all_sleep();
+	ck_assert(lazy_rouse(&census, 0));
+	ck_assert_uint_eq(atomic_load(&census.lonely), 2);
+	lazy_turn_busy(&census, 0);
+	ck_assert_uint_eq(atomic_load(&census.lonely), 3);
+	ck_assert_int_eq(lazy_charge(&census, 0), LAZY_AT_FORK);
+	ck_assert(lazy_rouse(&census, 3));
+	lazy_turn_busy(&census, 3);
+	ck_assert_int_eq(lazy_charge(&census, 3), LAZY_NOW);
+	ck_assert_int_eq(lazy_charge(&census, 0), LAZY_NOW);
+	/* Its own cell first, then the other one, then nobody is needed. */
+	ck_assert_uint_eq(lazy_pick(&census, 3), 2);
+	ck_assert_uint_eq(lazy_pick(&census, 2), 1);
+	ck_assert_uint_eq(lazy_pick(&census, 1), LAZY_NOBODY);
+	ck_assert_int_eq(lazy_charge(&census, 0), LAZY_FREE);
+	ck_assert_uint_eq(atomic_load(&census.active), 2);
+}
+END_TEST
+
+START_TEST(a_charge_that_is_passed_on_wakes_one_in_each_cell)
+{
+	uint32_t groups[64], woken = 0, who = 9;
+
+	for (uint32_t i = 0; i < 64; i++)
+		groups[i] = i / 8;
+	make(64, groups, 8);
+	all_sleep();
+	ck_assert(lazy_rouse(&census, 9));
+	lazy_turn_busy(&census, 9);
+	while ((who = lazy_pick(&census, who)) != LAZY_NOBODY)
+		woken++;
+	ck_assert_uint_eq(woken, 8);
+	for (uint32_t c = 0; c < 8; c++)
+		ck_assert_uint_eq(looking(c), 1);
+	ck_assert_uint_eq(atomic_load(&census.lonely), 0);
+}
+END_TEST
+
+START_TEST(the_nearest_sleeper_and_the_nearest_cell_come_first)
+{
+	static const uint8_t near[] = { 2, 0, 3 };
+	uint32_t groups[16];
+
+	for (uint32_t i = 0; i < 16; i++)
+		groups[i] = i / 4;
+	make(16, groups, 4);
+	lazy_set_near(&census, 1, near);
+	all_sleep();
+	ck_assert_uint_eq(lazy_wake(&census, &census.cells[0], 2), 2);
+	ck_assert_uint_eq(lazy_wake(&census, &census.cells[0], 2), 3);
+	ck_assert_uint_eq(lazy_wake(&census, &census.cells[0], 2), 1);
+	ck_assert_uint_eq(lazy_wake(&census, &census.cells[0], 2), 0);
+	ck_assert_uint_eq(lazy_wake(&census, &census.cells[0], 2), LAZY_NOBODY);
+	ck_assert_uint_eq(lazy_pick(&census, 5), 5); /* it sleeps itself */
+	ck_assert_uint_eq(lazy_pick(&census, 5), 8);
+	ck_assert_uint_eq(lazy_pick(&census, 5), 12);
+	ck_assert_uint_eq(lazy_pick(&census, 5), LAZY_NOBODY);
+}
+END_TEST
+
+START_TEST(a_sleeper_is_had_once)
+{
+	make(3, NULL, 0);
+	all_sleep();
+	ck_assert(lazy_take(&census, 1));
+	ck_assert(!lazy_take(&census, 1));
+	ck_assert(!lazy_rouse(&census, 1));
+	ck_assert_uint_eq(looking(0), 1);
+	ck_assert(lazy_rouse(&census, 2));
+	ck_assert(!lazy_take(&census, 2));
+	ck_assert_uint_eq(looking(0), 2);
+}
+END_TEST
+
+START_TEST(a_nap_is_no_spin)
+{
+	make(2, NULL, 0);
+	ck_assert(lazy_spins(&census.cells[0]));
+	lazy_nap(&census, 1);
+	ck_assert(lazy_spins(&census.cells[0]));
+	ck_assert_uint_eq(lazy_napper(&census, &census.cells[0], 0), 1);
+	lazy_turn_busy(&census, 0);
+	ck_assert(!lazy_spins(&census.cells[0]));
+	lazy_nap_over(&census, 1);
+	ck_assert(lazy_spins(&census.cells[0]));
+	ck_assert_uint_eq(lazy_napper(&census, &census.cells[0], 0), LAZY_NOBODY);
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ the spin */
+
+START_TEST(a_spin_that_is_not_rewarded_gets_short_and_is_tried_again)
+{
+	struct spin spin;
+	uint32_t whole = 0;
+
+	spin_init(&spin);
+	ck_assert_uint_eq(spin_limit(&spin, 1600), 1600);
+	for (uint32_t i = 0; i < 10; i++)
+		spin_learn(&spin, 1601, 1600);
+	ck_assert_uint_eq(spin_limit(&spin, 1600), 100);
+	for (uint32_t i = 0; i < 2 * SPIN_TRY; i++)
+		whole += spin_limit(&spin, 1600) == 1600;
+	ck_assert_uint_eq(whole, 2);
+	for (uint32_t i = 0; i < 4; i++)
+		spin_learn(&spin, 1600, 1600);
+	ck_assert_uint_eq(spin_limit(&spin, 1600), 1600);
+	ck_assert_uint_eq(spin_limit(&spin, 0), 0);
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ traces */
+
+#define WORKERS 8u
+#define EVENTS	(1u << 20)
+
+struct event {
+	uint8_t step;
+	uint8_t worker;
+	uint8_t cell;
+	uint64_t census;
+};
+
+/* What is written down, under the lock that makes it an order. */
+static struct {
+	struct lazy_trace trace;
+	pthread_mutex_t lock;
+	struct event *events;
+	uint32_t n;
+	struct lazy_cell cells[LAZY_CELLS];
+	uint32_t n_cells;
+} record;
+
+static void record_begin(struct lazy_trace *trace)
+{
+	(void)trace;
+	pthread_mutex_lock(&record.lock);
+}
+
+static void record_end(struct lazy_trace *trace, enum lazy_step step, uint32_t worker,
+		       uint32_t cell, uint64_t value)
+{
+	(void)trace;
+	if (step != LAZY_NOTHING && record.n < EVENTS)
+		record.events[record.n++] = (struct event){ .step = (uint8_t)step,
+							    .worker = (uint8_t)worker,
+							    .cell = (uint8_t)cell,
+							    .census = value };
+	pthread_mutex_unlock(&record.lock);
+}
+
+static void record_prepare(struct pool *pool)
+{
+	record.trace = (struct lazy_trace){ .begin = record_begin, .end = record_end };
+	pthread_mutex_init(&record.lock, NULL);
+	record.events = malloc(EVENTS * sizeof(*record.events));
+	ck_assert_ptr_nonnull(record.events);
+	record.n = 0;
+	record.n_cells = pool->lazy.n_cells;
+	for (uint32_t c = 0; c < record.n_cells; c++)
+		record.cells[c].n = pool->lazy.cells[c].n;
+	pool->lazy.trace = &record.trace;
+}
+
+enum role { BUSY, LOOKS, SLEEPS };
+enum charge { NONE, LEAVING, CHARGED, DEFERRED };
+
+struct replay {
+	enum role role[WORKERS];
+	enum charge charge[WORKERS];
+	uint32_t cell[WORKERS];
+};
+
+static const char *replay_step(struct replay *r, const struct event *e)
+{
+	enum role *role = &r->role[e->worker];
+	enum charge *charge = &r->charge[e->worker];
+
+	switch (e->step) {
+	case LAZY_TO_BUSY:
+		if (*role != LOOKS)
+			return "busy only from looking";
+		*role = BUSY;
+		*charge = CHARGED;
+		return NULL;
+	case LAZY_TO_LOOK:
+		if (*role != BUSY)
+			return "from busy to looking";
+		*role = LOOKS;
+		*charge = NONE;
+		return NULL;
+	case LAZY_TO_SLEEP:
+		if (*role != LOOKS)
+			return "asleep only from looking";
+		*role = SLEEPS;
+		*charge = LEAVING;
+		return NULL;
+	case LAZY_ASLEEP:
+		if (*charge == LEAVING)
+			*charge = NONE;
+		return NULL;
+	case LAZY_ROUSED:
+	case LAZY_WOKEN:
+		if (*role != SLEEPS)
+			return "woken only from sleep";
+		*role = LOOKS;
+		*charge = e->step == LAZY_WOKEN ? CHARGED : NONE;
+		return NULL;
+	case LAZY_SETTLED:
+		*charge = NONE;
+		return NULL;
+	case LAZY_DEFERRED:
+		*charge = DEFERRED;
+		return NULL;
+	}
+	return "an unknown step";
+}
+
+/* The invariant L1, in one state; and the census is what the steps came to. */
+static const char *replay_check(const struct replay *r, const struct event *e)
+{
+	uint32_t busy[LAZY_CELLS] = { 0 }, looks[LAZY_CELLS] = { 0 }, sleeps[LAZY_CELLS] = { 0 };
+	uint32_t all_busy = 0, charged = 0, deferred = 0;
+
+	for (uint32_t w = 0; w < WORKERS; w++) {
+		uint32_t c = r->cell[w];
+
+		busy[c] += r->role[w] == BUSY;
+		looks[c] += r->role[w] == LOOKS;
+		sleeps[c] += r->role[w] == SLEEPS;
+		all_busy += r->role[w] == BUSY;
+		charged += r->charge[w] == CHARGED || r->charge[w] == LEAVING;
+		deferred += r->charge[w] == DEFERRED && r->role[w] == BUSY;
+	}
+	if (lazy_busy(e->census) != busy[e->cell] || lazy_asleep(e->census) != sleeps[e->cell])
+		return "the census is what the steps came to";
+	for (uint32_t c = 0; c < record.n_cells; c++)
+		if (sleeps[c] && !looks[c] && all_busy && !charged && !(all_busy == 1 && deferred))
+			return "L1: no cell is in need without a charge";
+	return NULL;
+}
+
+/* Returns what is wrong in a trace, or NULL. */
+static const char *replay(const struct event *events, uint32_t n, const struct replay *start)
+{
+	struct replay r = *start;
+
+	for (uint32_t i = 0; i < n; i++) {
+		const char *wrong;
+
+		wrong = replay_step(&r, &events[i]);
+		if (!wrong)
+			wrong = replay_check(&r, &events[i]);
+		if (wrong)
+			return wrong;
+	}
+	return NULL;
+}
+
+static struct rig rig;
+
+static void replay_start(struct replay *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	for (uint32_t w = 0; w < WORKERS; w++)
+		ret->cell[w] = rig.pool->lazy.seats[w].cell;
+}
+
+FK_TASK(int64_t, fib, (int64_t, n), int64_t x; int64_t y;)
+{
+	if (n < 2)
+		FK_LEAF(n);
+}
+FK_BODY(fib)
+{
+	FK_FORK(x, fib, self->n - 1);
+	FK_CALL(y, fib, self->n - 2);
+	FK_JOIN();
+	FK_RETURN(self->x + self->y);
+}
+FK_END(fib)
+
+/* A job that never forks. */
+FK_TASK(int64_t, alone, (int64_t, n))
+{
+	for (volatile int64_t i = 0; i < 1000 * n; i = i + 1)
+		;
+	FK_LEAF(n);
+}
+FK_NO_BODY(alone)
+FK_END(alone)
+
+/* Forks until told to stop. */
+static _Atomic uint32_t stop_giant;
+
+FK_TASK(int64_t, leaf, (int64_t, n))
+{
+	FK_LEAF(n);
+}
+FK_NO_BODY(leaf)
+FK_END(leaf)
+
+FK_TASK(int64_t, giant, (int64_t, n), int64_t x; int64_t i;)
+{
+}
+FK_BODY(giant)
+{
+	for (self->i = 0; !atomic_load(&stop_giant); self->i++) {
+		FK_FORK(x, leaf, self->i);
+		FK_JOIN();
+	}
+	FK_RETURN(self->n);
+}
+FK_END(giant)
+
+FK_EXPORT(fib, "n:i64 -> i64", 0, "forks")
+FK_EXPORT(alone, "n:i64 -> i64", 0, "never forks")
+FK_EXPORT(giant, "n:i64 -> i64", 0, "forks until stopped")
+FK_MODULE(lazy, "test tasks")
+
+static int64_t serial_fib(int64_t n)
+{
+	return n < 2 ? n : serial_fib(n - 1) + serial_fib(n - 2);
+}
+
+static uint32_t sleepers(void)
+{
+	uint32_t n = 0;
+
+	for (uint32_t c = 0; c < rig.pool->lazy.n_cells; c++)
+		n += lazy_asleep(lazy_load(&rig.pool->lazy.cells[c]));
+	return n;
+}
+
+/* Until the pool has come to rest: everybody sleeps. */
+static void until_all_sleep(void)
+{
+	while (sleepers() < rig.pool->n_workers)
+		sched_yield();
+}
+
+/* Jobs that fork and jobs that do not, one by one and many at a time, with and without pauses. */
+static void random_work(uint32_t rounds, bool pauses)
+{
+	uint32_t random = 12345;
+
+	for (uint32_t round = 0; round < rounds; round++) {
+		uint32_t n = 1 + (random >> 8) % 12;
+
+		for (uint32_t i = 0; i < n; i++) {
+			int64_t arg = 1 + (int64_t)(random >> 16) % 16;
+
+			rig_submit(&rig, i, random >> 28 & 1 ? "lazy:fib" : "lazy:alone", &arg,
+				   sizeof(arg));
+			random = random * 1664525u + 1013904223u;
+		}
+		for (uint32_t i = 0; i < n; i++)
+			ck_assert_uint_eq(rig_wait(&rig, i), JOB_DONE);
+		if (pauses && round % 4 == 0)
+			until_all_sleep();
+		random = random * 1664525u + 1013904223u;
+	}
+}
+
+static void traced(const char *machine, uint32_t n_cells, uint32_t scheduler)
+{
+	struct replay start;
+	const char *wrong;
+	uint32_t sleeps = 0, woken = 0;
+
+	rig_prepare = record_prepare;
+	rig_start_on(&rig, machine, WORKERS, &fk_module, false);
+	ck_assert_uint_eq(rig.pool->lazy.n_cells, n_cells);
+	ck_assert_int_eq(pool_set(rig.pool, "scheduler",
+				  scheduler == OPTIONS_SCHEDULER_BUSY ? "busy" : "lazy"),
+			 0);
+	random_work(200, scheduler == OPTIONS_SCHEDULER_LAZY);
+	ck_assert_int_eq(rig_call(&rig, "lazy:fib", 22), serial_fib(22));
+	replay_start(&start);
+	rig_stop(&rig);
+
+	wrong = replay(record.events, record.n, &start);
+	ck_assert_msg(!wrong, "%s", wrong);
+	for (uint32_t i = 0; i < record.n; i++) {
+		sleeps += record.events[i].step == LAZY_TO_SLEEP;
+		woken += record.events[i].step == LAZY_WOKEN;
+	}
+	printf("%u cells: %u steps, %u sleeps, %u woken\n", n_cells, record.n, sleeps, woken);
+	if (scheduler == OPTIONS_SCHEDULER_LAZY) {
+		ck_assert_uint_gt(sleeps, WORKERS);
+		ck_assert_uint_gt(woken, 0);
+	}
+	free(record.events);
+}
+
+START_TEST(the_invariant_holds_in_two_groups)
+{
+	traced("numa:2 core:4 pu:1", 2, OPTIONS_SCHEDULER_LAZY);
+}
+END_TEST
+
+START_TEST(the_invariant_holds_in_four_groups)
+{
+	traced("numa:4 core:2 pu:1", 4, OPTIONS_SCHEDULER_LAZY);
+}
+END_TEST
+
+START_TEST(the_invariant_holds_with_a_group_for_each_worker)
+{
+	traced("numa:8 core:1 pu:1", 8, OPTIONS_SCHEDULER_LAZY);
+}
+END_TEST
+
+START_TEST(busy_workers_keep_the_invariant_too)
+{
+	traced("numa:2 core:4 pu:1", 2, OPTIONS_SCHEDULER_BUSY);
+	traced("numa:4 core:2 pu:1", 4, OPTIONS_SCHEDULER_BUSY);
+}
+END_TEST
+
+START_TEST(a_trace_that_is_wrong_is_found)
+{
+	/* Two workers of one cell, the others busy all along. */
+	const uint64_t busy = LAZY_BUSY;
+	struct event events[] = {
+		{ LAZY_TO_LOOK, 0, 0, busy },	  { LAZY_TO_LOOK, 1, 0, 0 },
+		{ LAZY_TO_SLEEP, 1, 0, 2 },	  { LAZY_ASLEEP, 1, 0, 2 },
+		{ LAZY_TO_BUSY, 0, 0, busy + 2 }, { LAZY_WOKEN, 1, 0, busy },
+		{ LAZY_SETTLED, 0, 0, busy },	  { LAZY_SETTLED, 1, 0, busy },
+		{ LAZY_TO_BUSY, 1, 0, 2 * busy }, { LAZY_SETTLED, 1, 0, 2 * busy },
+	};
+	struct replay start = { .cell = { 0, 0, 1, 1, 1, 1, 1, 1 } };
+	struct event saved;
+
+	record.n_cells = 2;
+	ck_assert_ptr_null(replay(events, ARRAY_SIZE(events), &start));
+	/* Settled without a wake. */
+	saved = events[5];
+	events[5] = (struct event){ LAZY_SETTLED, 0, 0, busy + 2 };
+	ck_assert_ptr_nonnull(replay(events, 6, &start));
+	events[5] = saved;
+	/* The last looker goes to sleep, and finds nobody active. */
+	events[4] = (struct event){ LAZY_TO_SLEEP, 0, 0, 3 };
+	events[5] = (struct event){ LAZY_ASLEEP, 0, 0, 3 };
+	ck_assert_ptr_nonnull(replay(events, 6, &start));
+	/* A charge that waits for a fork, though others are busy. */
+	events[4] = (struct event){ LAZY_TO_BUSY, 0, 0, busy + 2 };
+	events[5] = (struct event){ LAZY_DEFERRED, 0, 0, busy + 2 };
+	ck_assert_ptr_nonnull(replay(events, 6, &start));
+	/* A step too many in the census. */
+	events[4].census += busy;
+	ck_assert_ptr_nonnull(replay(events, 5, &start));
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ a pool */
+
+START_TEST(an_idle_pool_sleeps_and_no_job_is_forgotten)
+{
+	rig_prepare = NULL;
+	rig_start_on(&rig, "numa:2 core:2 pu:1", 4, &fk_module, false);
+	for (int64_t i = 0; i < 300; i++) {
+		if (i % 3 == 0)
+			until_all_sleep();
+		ck_assert_int_eq(rig_call(&rig, i % 2 ? "lazy:fib" : "lazy:alone", i % 16),
+				 i % 2 ? serial_fib(i % 16) : i % 16);
+	}
+	until_all_sleep();
+	ck_assert_uint_eq(atomic_load(&rig.pool->lazy.active), 0);
+	ck_assert_uint_eq(atomic_load(&rig.pool->lazy.lonely), 3);
+	ck_assert_uint_gt(rig_counter(&rig, sleeps), 4);
+	rig_stop(&rig);
+}
+END_TEST
+
+START_TEST(while_one_worker_forks_each_group_keeps_a_thief)
+{
+	int64_t arg = 1;
+	uint32_t thieves;
+
+	rig_prepare = NULL;
+	rig_start_on(&rig, "numa:4 core:2 pu:1", WORKERS, &fk_module, false);
+	until_all_sleep();
+	atomic_store(&stop_giant, 0);
+	rig_submit(&rig, 0, "lazy:giant", &arg, sizeof(arg));
+	/* All others but one a group are asleep; those nap. */
+	do {
+		sched_yield();
+		thieves = 0;
+		for (uint32_t c = 0; c < 4; c++) {
+			struct lazy_cell *cell = &rig.pool->lazy.cells[c];
+			uint64_t value = lazy_load(cell);
+
+			thieves += lazy_looking(cell, value) + lazy_busy(value) >= 1;
+		}
+	} while (thieves < 4 || rig_counter(&rig, naps) < 20);
+	atomic_store(&stop_giant, 1);
+	ck_assert_uint_eq(rig_wait(&rig, 0), JOB_DONE);
+	ck_assert_uint_gt(rig_counter(&rig, wakes_far), 0);
+	until_all_sleep();
+	rig_stop(&rig);
+}
+END_TEST
+
+START_TEST(a_job_that_never_forks_wakes_nobody)
+{
+	int64_t arg = 10;
+
+	rig_prepare = NULL;
+	rig_start_on(&rig, "numa:2 core:4 pu:1", WORKERS, &fk_module, false);
+	for (uint32_t i = 0; i < 20; i++) {
+		until_all_sleep();
+		rig_submit(&rig, 0, "lazy:alone", &arg, sizeof(arg));
+		ck_assert_uint_eq(rig_wait(&rig, 0), JOB_DONE);
+	}
+	ck_assert_uint_eq(rig_counter(&rig, wakes), 0);
+	rig_stop(&rig);
+}
+END_TEST
+
+static bool nobody_sleeps(void)
+{
+	for (uint32_t i = 0; i < rig.pool->n_workers; i++)
+		if (wake_state(wake_load(&rig.pool->board->workers[i].wake)) == WAKE_SLEEPING)
+			return false;
+	return true;
+}
+
+START_TEST(the_scheduler_is_switched_while_it_runs)
+{
+	rig_prepare = NULL;
+	rig_start_on(&rig, "numa:2 core:2 pu:1", 4, &fk_module, false);
+	for (uint32_t i = 0; i < 5; i++) {
+		uint64_t sleeps;
+
+		until_all_sleep();
+		ck_assert_int_eq(pool_set(rig.pool, "scheduler", "busy"), 0);
+		while (!nobody_sleeps() || sleepers())
+			sched_yield();
+		sleeps = rig_counter(&rig, sleeps);
+		ck_assert_int_eq(rig_call(&rig, "lazy:fib", 15), serial_fib(15));
+		ck_assert_uint_eq(rig_counter(&rig, sleeps), sleeps);
+		ck_assert(nobody_sleeps());
+		ck_assert_int_eq(pool_set(rig.pool, "scheduler", "lazy"), 0);
+	}
+	until_all_sleep();
+	rig_stop(&rig);
+}
+END_TEST
+
+START_TEST(only_what_is_marked_is_set_while_it_runs)
+{
+	rig_prepare = NULL;
+	rig_start_on(&rig, NULL, 2, &fk_module, false);
+	ck_assert_int_eq(pool_set(rig.pool, "spin", "7us"), 0);
+	ck_assert_uint_eq(pool_spin(rig.pool), 7000);
+	ck_assert_int_eq(pool_set(rig.pool, "spin", "2s"), -ERANGE);
+	ck_assert_int_eq(pool_set(rig.pool, "scheduler", "idle"), -EINVAL);
+	ck_assert_int_eq(pool_set(rig.pool, "workers", "3"), -EPERM);
+	ck_assert_int_eq(pool_set(rig.pool, "spinn", "3"), -ENOENT);
+	ck_assert_uint_eq(pool_spin(rig.pool), 7000);
+	ck_assert(pool_is_lazy(rig.pool));
+	rig_stop(&rig);
+}
+END_TEST
+
+CHECK_MAIN("lazy", a_group_is_a_cell_and_a_large_one_is_split_evenly,
+	   with_more_groups_than_cells_groups_do_not_count,
+	   the_last_looker_of_a_cell_stays_awake_while_anybody_is_busy,
+	   who_is_busy_alone_is_charged_for_its_first_fork_and_the_second_at_once,
+	   a_charge_that_is_passed_on_wakes_one_in_each_cell,
+	   the_nearest_sleeper_and_the_nearest_cell_come_first, a_sleeper_is_had_once,
+	   a_nap_is_no_spin, a_spin_that_is_not_rewarded_gets_short_and_is_tried_again,
+	   the_invariant_holds_in_two_groups, the_invariant_holds_in_four_groups,
+	   the_invariant_holds_with_a_group_for_each_worker, busy_workers_keep_the_invariant_too,
+	   a_trace_that_is_wrong_is_found, an_idle_pool_sleeps_and_no_job_is_forgotten,
+	   while_one_worker_forks_each_group_keeps_a_thief, a_job_that_never_forks_wakes_nobody,
+	   the_scheduler_is_switched_while_it_runs, only_what_is_marked_is_set_while_it_runs)

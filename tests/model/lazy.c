@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tests/model/lazy.c - while somebody is active, each cell has a thief (daemon/lazy.h, L1 to L5)
+ *
+ * THE PROGRAM
+ *   Worker Y finds a job and comes to its first fork. Worker S, the last looker of its cell or not,
+ *   goes to sleep, or is asleep already. Worker Z goes to sleep too, or becomes busy with a job
+ * that never forks, or is a client that wakes S. In one cell or two; sixteen instances in turn. Who
+ * is woken and has ended here is charged all the same: its waker passes the charge on for it.
+ *
+ * WHAT MUST BE TRUE
+ *   In the end Y is active, so no cell is in need; who is not asleep in the census does not sleep;
+ *   the words for the machine say what the censuses say.
+ *
+ * MUTANTS
+ *   MUTANT_WAKE	 who is charged takes a sleeper out of the census and does not wake it
+ *   MUTANT_CHARGE	 Y forgets its charge
+ *   MUTANT_PASS	 who is woken does not pass the charge on
+ *   MUTANT_ORDER	 a sleeper is in the census before its word says SLEEPING
+ *   MUTANT_LAST	 the last looker of a cell sleeps though somebody is active
+ *   MUTANT_FENCE	 the sleeper's fence is dropped
+ */
+#include <stdatomic.h>
+
+#include "tests/model/model.h"
+
+#include "shm/fence.h"
+#include "shm/wake.h"
+
+#pragma push_macro("atomic_load_explicit")
+#ifdef MUTANT_LAST
+/* The one word of 32 bits that lazy.h reads is active. */
+#undef atomic_load_explicit
+#define atomic_load_explicit(object, order)                                                        \
+	(sizeof(*(object)) == 4 ? 0 : __atomic_load_n((uint64_t *)(object), __ATOMIC_ACQUIRE))
+#endif
+#ifdef MUTANT_FENCE
+#define fence_full()                                                                               \
+	do {                                                                                       \
+		if (sizeof(__func__) != sizeof("lazy_sleep"))                                      \
+			(fence_full)();                                                            \
+	} while (0)
+#endif
+
+#include "daemon/lazy.h"
+
+#undef fence_full
+#pragma pop_macro("atomic_load_explicit")
+
+#define MODEL_THREADS 3
+
+#define Y 0u
+#define S 1u
+#define Z 2u
+
+/* What Z does. */
+#define SLEEPS	0u
+#define RUNS	1u
+#define CLIENT	2u
+#define NOTHING 3u
+
+struct model {
+	struct lazy lazy;
+	struct lazy_seat seats[3];
+	_Alignas(64) _Atomic uint32_t words[3];
+	struct model_futex futexes[3];
+	uint32_t z_does;
+	int s_sleeps; /* it does so from the start */
+	int ended[3]; /* asleep; each thread its own, and who wakes it */
+};
+
+static void model_init(struct model *m, uint32_t instance)
+{
+	static const uint32_t groups[4][3] = { { 0, 0, 0 }, { 0, 1, 0 }, { 0, 1, 1 }, { 0, 0, 1 } };
+
+	memset(m, 0, sizeof(*m));
+	m->z_does = instance / 4 % 4;
+	m->s_sleeps = m->z_does == NOTHING;
+	lazy_init(&m->lazy, m->seats, 3, groups[instance % 4], instance % 4 ? 2 : 1);
+	for (uint32_t i = 0; i < 3; i++) {
+		model_futex_init(&m->futexes[i]);
+		lazy_turn_looking(&m->lazy, i);
+		wake_store(&m->words[i], WAKE_LOOKING);
+	}
+	/* Those that do nothing sleep. */
+	for (uint32_t i = 1; i < 3; i++) {
+		if (i == S ? !m->s_sleeps : m->z_does != CLIENT && m->z_does != NOTHING)
+			continue;
+		m->ended[i] =
+			model_wait(&m->futexes[i], &m->words[i], wake_prepare(&m->words[i]), i);
+		lazy_sleep(&m->lazy, i);
+	}
+}
+
+/* Who was woken passes on; the one that has ended here, by its waker. */
+static void serve(struct model *m, uint32_t worker)
+{
+	uint32_t picked;
+
+	while ((picked = lazy_pick(&m->lazy, worker)) != LAZY_NOBODY) {
+		uint32_t value = wake_load(&m->words[picked]);
+
+#ifndef MUTANT_WAKE
+		/* pool_wake_word() */
+		if (wake_state(value) == WAKE_SLEEPING &&
+		    atomic_compare_exchange_strong_explicit(
+			    &m->words[picked], &value, (value & ~WAKE_STATE) | WAKE_LOOKING,
+			    memory_order_relaxed, memory_order_relaxed))
+			model_wake(&m->futexes[picked]);
+#else
+		(void)value;
+#endif
+#ifdef MUTANT_PASS
+		return;
+#endif
+		worker = picked;
+	}
+}
+
+static void turn_busy(struct model *m, uint32_t worker, int forks)
+{
+	enum lazy_charge charge;
+
+	lazy_turn_busy(&m->lazy, worker);
+	wake_busy(&m->words[worker]);
+	charge = lazy_charge(&m->lazy, worker);
+#ifdef MUTANT_CHARGE
+	if (worker == Y)
+		return;
+#endif
+	if (charge == LAZY_NOW || (charge == LAZY_AT_FORK && forks))
+		serve(m, worker);
+}
+
+static void go_to_sleep(struct model *m, uint32_t worker)
+{
+	enum lazy_rest rest;
+	uint32_t sleeping;
+
+#ifdef MUTANT_ORDER
+	rest = lazy_sleep(&m->lazy, worker);
+	model_stumble();
+	sleeping = wake_prepare(&m->words[worker]);
+#else
+	sleeping = wake_prepare(&m->words[worker]);
+	rest = lazy_sleep(&m->lazy, worker);
+#endif
+	if (rest == LAZY_SLEEPS) {
+		m->ended[worker] =
+			model_wait(&m->futexes[worker], &m->words[worker], sleeping, worker);
+		if (m->ended[worker])
+			return;
+	}
+	wake_store(&m->words[worker], WAKE_LOOKING);
+	if (rest == LAZY_NAPS_CHARGED || (rest == LAZY_SLEEPS && !lazy_rouse(&m->lazy, worker)))
+		serve(m, worker);
+}
+
+static void model_thread(struct model *m, uint32_t thread)
+{
+	if (thread == Y)
+		turn_busy(m, Y, 1);
+	if (thread == S && !m->s_sleeps)
+		go_to_sleep(m, S);
+	if (thread != Z)
+		return;
+	if (m->z_does == SLEEPS)
+		go_to_sleep(m, Z);
+	if (m->z_does == RUNS)
+		turn_busy(m, Z, 0);
+	if (m->z_does == CLIENT && wake_state(wake_load(&m->words[S])) == WAKE_SLEEPING)
+		model_wake(&m->futexes[S]);
+}
+
+static void model_check(struct model *m)
+{
+	uint64_t lonely = 0;
+	uint32_t active = 0;
+
+	/* Whoever was woken goes on. */
+	for (uint32_t i = 1; i < 3; i++) {
+		struct lazy_cell *cell = lazy_cell_of(&m->lazy, i);
+
+		if (!m->ended[i])
+			continue;
+		model_assert(m->futexes[i].woken || lazy_load(cell) & lazy_bit(&m->lazy, i),
+			     "who was taken out of the census is woken");
+		if (m->futexes[i].woken && lazy_load(cell) & lazy_bit(&m->lazy, i))
+			(void)lazy_rouse(&m->lazy, i);
+	}
+	for (uint32_t c = 0; c < m->lazy.n_cells; c++) {
+		struct lazy_cell *cell = &m->lazy.cells[c];
+
+		model_assert(!lazy_in_need(cell, lazy_load(cell)),
+			     "while somebody is active each cell has a thief, or all are busy");
+		lonely |= (uint64_t)lazy_in_need(cell, lazy_load(cell)) << c;
+		active += lazy_busy(lazy_load(cell)) > 0;
+	}
+	model_assert(atomic_load_explicit(&m->lazy.lonely, memory_order_relaxed) == lonely,
+		     "lonely says what the censuses say");
+	model_assert(atomic_load_explicit(&m->lazy.active, memory_order_relaxed) == active,
+		     "active says what the censuses say");
+}
+
+#include "tests/model/run.h"

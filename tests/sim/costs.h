@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tests/sim/costs.h - the table of costs.def as a struct, in picoseconds
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   Whoever runs a simulation; plain data, nothing is shared.
+ */
+#ifndef TESTS_SIM_COSTS_H
+#define TESTS_SIM_COSTS_H
+
+#include <stdint.h>
+
+#define COSTS_PS_PER_NS 1000u
+
+/* All in picoseconds. */
+struct costs {
+#define COST(name, ns, help) uint64_t name;
+#include "tests/sim/costs.def"
+#undef COST
+};
+
+/* The defaults of costs.def. */
+void costs_init(struct costs *costs);
+
+/* Sets one, in nanoseconds. Returns 0, -ENOENT (no such cost) or -EINVAL (negative or too large). */
+int costs_set(struct costs *costs, const char *name, double ns);
+
+/*
+ * Reads lines of "name value", values in nanoseconds; '#' begins a comment.
+ * Returns 0 or a negative errno; error gets one line that says what and where.
+ */
+int costs_read(struct costs *costs, const char *path, char *error, uint64_t error_size);
+
+#endif

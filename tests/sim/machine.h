@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tests/sim/machine.h - the simulated machine: who is how far from whom, and lines of cache
+ *
+ * WHAT IT IS
+ *   The topology and the tables of victims are forkd's own (daemon/topology.h,
+ *   daemon/victims.h), on an hwloc description instead of this machine. A line knows who wrote
+ *   it last, who has read it since, and until when it is on its way to somebody: whoever comes
+ *   in between waits, so that a word that many workers change costs them what it does on a real
+ *   machine.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   The simulator. A machine is constant; lines belong to one simulation.
+ */
+#ifndef TESTS_SIM_MACHINE_H
+#define TESTS_SIM_MACHINE_H
+
+#include <stdint.h>
+
+#include "daemon/topology.h"
+#include "daemon/victims.h"
+#include "tests/sim/costs.h"
+
+struct machine {
+	uint32_t n_workers;
+	uint32_t n_groups;
+	uint32_t *groups; /* of each worker */
+	struct topology *topology;
+	struct victims *victims;
+	struct costs costs;
+};
+
+struct line {
+	uint64_t free_at; /* ps: on its way until then */
+	uint32_t owner;	  /* who wrote it last */
+	uint32_t reader;  /* who read it last; the owner itself if nobody since */
+	uint32_t version; /* how often it was written */
+};
+
+/*
+ * description: of the machine, as topology_new() takes it. workers: the first so many of its cores,
+ * 0 for all. Returns 0 or a negative errno; error gets one line.
+ */
+int machine_new(const char *description, uint32_t workers, const struct costs *costs, char *error,
+		uint64_t error_size, struct machine **ret_machine);
+struct machine *machine_free(struct machine *machine);
+
+/* What it costs i to get a line from j. */
+static inline uint64_t machine_transfer(const struct machine *m, uint32_t i, uint32_t j)
+{
+	uint32_t level = i == j ? 0 : victims_level(m->victims, i, j);
+
+	if (i == j)
+		return 0;
+	return level == 0 ? m->costs.line_near : level == 1 ? m->costs.line_mid : m->costs.line_far;
+}
+
+/* Worker i reads the line at a time; returns when it has it. */
+static inline uint64_t line_read(const struct machine *m, struct line *line, uint32_t i,
+				 uint64_t now)
+{
+	uint64_t cost;
+
+	if (line->owner == i || line->reader == i)
+		return now;
+	cost = machine_transfer(m, i, line->owner);
+	line->reader = i;
+	return (now > line->free_at ? now : line->free_at) + cost;
+}
+
+/* Worker i writes the line, or changes it atomically; returns when that is done. */
+static inline uint64_t line_write(const struct machine *m, struct line *line, uint32_t i,
+				  uint64_t now)
+{
+	uint64_t from_owner = machine_transfer(m, i, line->owner);
+	uint64_t from_reader = machine_transfer(m, i, line->reader);
+
+	if (from_owner || from_reader) {
+		now = now > line->free_at ? now : line->free_at;
+		now += from_owner > from_reader ? from_owner : from_reader;
+	}
+	now += m->costs.rmw;
+	line->free_at = now;
+	line->owner = line->reader = i;
+	line->version++;
+	return now;
+}
+
+#endif

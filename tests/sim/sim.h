@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tests/sim/sim.h - a discrete-event simulation of forkd's pool running one job
+ *
+ * WHAT IT IS
+ *   Workers with split deques of continuations on a simulated machine (machine.h) run a
+ *   computation (dag.h). What decides is the scheduler's own code: tables of victims
+ *   (daemon/victims.h), who looks, sleeps and is woken (daemon/lazy.h), how long a thief spins
+ *   (daemon/spin.h), how often it asks and how much is made public (daemon/policy.h). Around
+ *   it, strands.c is daemon/strand.c and thieves.c is daemon/worker.c, step by step, with a
+ *   cost for each step.
+ *
+ * TIME
+ *   Integer picoseconds. A worker has one next event; the earliest is run next, and of those at one
+ *   time the one of the lowest index, so a run is determined by its options and seed. What an event
+ *   does, it does to the shared state at once, and its cost is the time until the worker's next
+ *   event; what takes long, a leaf's work or a search, is an event of its own.
+ *
+ * INVARIANTS
+ *   S1. The work done by all workers is T_1 of the computation, to the picosecond.
+ *   S2. At any time each live frame has one holder (O1 of strand.c): a worker, a deque, or its join
+ *       counter.
+ *   S3. Entries of a deque go oldest first; a stolen entry's elders are stolen too (task.h, I2).
+ *   S4. The lazy invariant, after every event (sim_check()).
+ *
+ * WHAT IS NOT IN THE MODEL
+ *   Memory: bandwidth, caches of the computation's own data, first touches. Frequencies, SMT. The
+ *   operating system's other threads. More than one job: rings, intake, fairness, set-aside frames.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   sim_run.c and check_sim.c; a simulation is one thread's, several may run side by side on one
+ *   machine and one dag.
+ */
+#ifndef TESTS_SIM_SIM_H
+#define TESTS_SIM_SIM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tests/sim/dag.h"
+#include "tests/sim/machine.h"
+
+#define SIM_NEVER UINT64_MAX
+
+/* What a test breaks on purpose, to see that it is noticed. */
+enum sim_mutant {
+	SIM_SOUND,
+	SIM_NO_CHARGE, /* who was woken or turns busy wakes nobody */
+	SIM_NO_PRESS,  /* nobody sends signals to who does not answer */
+	SIM_NEWEST,    /* thieves take the newest public entry */
+};
+
+struct sim_options {
+	uint64_t seed;
+	uint64_t spin;	  /* ns a thief looks before it sleeps, as the option of forkd.conf */
+	uint32_t publish; /* D; 0 for forkd's */
+	uint32_t spread;  /* what if: who was woken and found work wakes so many in its cell */
+	bool recall;	  /* what if: a thief looks first at whom it asked last */
+	bool busy;	  /* scheduler = busy: nobody sleeps */
+	bool warm;	  /* the pool was busy a moment ago: cores sleep lightly */
+	bool check;	  /* S2 to S4 after every event: slow */
+	enum sim_mutant mutant;
+};
+
+struct sim_stats {
+	uint64_t t_p;  /* ps, from the submission to the end of the root */
+	uint64_t work; /* ps of the computation, all workers */
+	uint64_t forks;
+	uint64_t attempts, races, steals[VICTIMS_LEVELS];
+	uint64_t asks, presses, exposed, attentions, unnested, published, taken_back;
+	uint64_t lost, joins_last, joins_waited;
+	uint64_t wakes, sleeps, naps;
+	/* integrals over the run, worker-picoseconds */
+	uint64_t busy_ps, looking_ps, sleeping_ps;
+	uint32_t peak_busy;
+	uint64_t half_at, most_at; /* when half and nine tenths were first busy at once; NEVER */
+	uint64_t events;
+	const char *broken; /* the first invariant that did not hold, NULL for none */
+};
+
+/* Runs it. Returns 0 or -ENOMEM. */
+int sim_run(const struct machine *machine, const struct dag *dag, const struct sim_options *options,
+	    struct sim_stats *ret_stats);
+
+#endif
