@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * client/forkctl_check.c - forkctl check: does a task depend on who runs which part of it, and
- *when?
+ * client/forkctl_check.c - forkctl check: does it matter who runs which part of a task, and when?
  *
  * WHAT IT IS
  *   Runs calls of a module's tasks in private forkds, one after the other, and compares what comes
@@ -12,8 +11,8 @@
  *	stolen		every fork is treated as stolen, children first, and the C stack is
  *			overwritten between strands: on one worker and on several
  *	late		the same, but what follows a fork runs before the child
- *	random		more workers than CPUs, asked for attention and signalled at random; once
- *for each seed, each call several times
+ *	random		more workers than CPUs, asked for attention and signalled at random; each
+ *			call several times for each seed
  *
  *	forkctl check [OPTION...] MODULE | MODULE:TASK [ARG...] | FILE.so...
  *

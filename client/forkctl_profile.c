@@ -5,13 +5,14 @@
  * WHAT IT IS
  *   Runs a task in two private forkds of one worker: as it is, for the time that it takes then, and
  *   in the mode of daemon/profile.c, which leaves work and span on the board. Prints what follows
- *   from them: parallelism, and between which bounds the speedup on P workers is (Brent's bound
- *with the burdened span below; P, and the parallelism, above).
+ *   from them: parallelism, and between which bounds the speedup on P workers is (below, Brent's
+ *   bound with the burdened span; above, P and the parallelism).
  *
  *	forkctl profile [-n N] [--burden TIME] [--timeout TIME] MODULE:TASK [ARG...]
  *
- *   The job runs several times, and each figure is the least of all runs: what else the machine
- *does only adds to them.
+ *   The job runs several times, and each interval between two looks at the clock counts with its
+ *   least time, as long as the job is the same each time; then each figure is the least of all
+ *   runs: what else the machine does only adds to them.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -37,6 +38,9 @@ struct profile_figures {
 	double work_error;
 	double span_error;
 	double read;
+	double read_error;
+	uint64_t reads;
+	uint64_t span_reads;
 	double fork;
 	double burden;
 	uint64_t forks;
@@ -80,19 +84,19 @@ static double least(uint32_t runs, double so_far, double now)
 
 static void take_figures(struct profile_figures *f, const struct board_profile *board)
 {
-	double read_error = (double)LOAD(read_error_ps) / 1e3;
 	double span = (double)LOAD(span_ps) / 1e3;
 
 	f->varies |= f->runs && f->forks != LOAD(forks);
 	if (!f->runs || span < f->span) {
 		f->span_forks = LOAD(span_forks);
-		f->span_error = read_error * (double)LOAD(span_reads);
+		f->span_reads = LOAD(span_reads);
 	}
 	f->work = least(f->runs, f->work, (double)LOAD(work_ps) / 1e3);
 	f->span = least(f->runs, f->span, span);
 	f->burdened = least(f->runs, f->burdened, (double)LOAD(burdened_ps) / 1e3);
 	f->burden = least(f->runs, f->burden, (double)LOAD(burden_ps) / 1e3);
-	f->work_error = read_error * (double)LOAD(reads);
+	f->reads = LOAD(reads);
+	f->read_error = (double)LOAD(read_error_ps) / 1e3;
 	f->read = (double)LOAD(read_ps) / 1e3;
 	f->fork = (double)LOAD(fork_ps) / 1e3;
 	f->forks = LOAD(forks);
@@ -107,6 +111,7 @@ static int run_job(const char *socket, void *context)
 	const struct profile_job *job = context;
 	struct profile_figures *f = job->figures;
 	struct forkctl_call_values call;
+	uint32_t times = job->times;
 	fk_client *client;
 	int err = forkctl_open(socket, 1, case_heap(&job->given), &client);
 
@@ -114,7 +119,7 @@ static int run_job(const char *socket, void *context)
 		return err;
 	err = case_open(&job->given, client, job->task, &call);
 	/* The first run warms up what it needs. */
-	for (uint32_t i = 0; !err && i <= job->times; i++) {
+	for (uint32_t i = 0; !err && i <= times; i++) {
 		const struct board_profile *board = &client->board->profile;
 		uint64_t before = LOAD(jobs);
 		struct forkctl_outcome o;
@@ -126,9 +131,11 @@ static int run_job(const char *socket, void *context)
 			err = report(job, &o);
 		else if (job->plain)
 			f->plain = least(i, f->plain, (double)o.run_ns);
-		else if (LOAD(jobs) == before)
+		else if (LOAD(jobs) == before && f->varies++)
 			err = forkctl_fail(FORKCTL_FAILED, "%s: no memory for its profile",
 					   job->task);
+		else if (LOAD(jobs) == before)
+			times++; /* it had other intervals: from now on each job has its own */
 		else if (i)
 			take_figures(f, board);
 	}
@@ -163,6 +170,24 @@ static void print_time(const char *name, double ns, double error, const char *wh
 static double ratio(double a, double b)
 {
 	return b > 0 ? a / b : 0;
+}
+
+/*
+ * What a look at the clock costs among the instructions of this very job shows in the whole, for
+ * its work without the instrument is known: within its error the cost is set right by that. What is
+ * left as error is as much again.
+ */
+static void settle(struct profile_figures *f)
+{
+	double most = f->read_error;
+	double off = f->reads ? (f->work - f->plain) / (double)f->reads : 0;
+
+	off = max(min(off, most), -most);
+	f->work -= off * (double)f->reads;
+	f->span = max(f->span - off * (double)f->span_reads, (double)f->span_forks * f->fork);
+	f->burdened = max(f->burdened - off * (double)f->span_reads, f->span);
+	f->work_error = (off < 0 ? -off : off) * (double)f->reads;
+	f->span_error = (off < 0 ? -off : off) * (double)f->span_reads;
 }
 
 static void print_figures(const struct profile_figures *f)
@@ -287,8 +312,10 @@ int forkctl_profile(const char *socket, int argc, char *argv[])
 		job.plain = 0;
 		if (!status)
 			status = run_session(&job);
-		if (!status)
+		if (!status) {
+			settle(job.figures);
 			print_figures(job.figures);
+		}
 		(void)munmap(job.figures, sizeof(*job.figures));
 	}
 	case_unload(&job.given);

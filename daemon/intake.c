@@ -670,6 +670,17 @@ void intake_recall(struct pool *pool)
 	}
 }
 
+void intake_settle(struct pool *pool)
+{
+	struct fair *fair = &pool->intake.fair;
+
+	if (!fair_queued(fair))
+		return;
+	fair_lock(fair);
+	fair_settle(fair, clock_ns());
+	fair_unlock(fair);
+}
+
 uint32_t intake_summons(struct pool *pool, uint32_t next)
 {
 	struct fair *fair = &pool->intake.fair;

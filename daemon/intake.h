@@ -142,6 +142,9 @@ bool intake_steal(struct worker *worker, struct worker *victim, uint32_t *ret_ro
 /* Takes jobs back from root deques whose worker has started none of them since the last call. */
 void intake_recall(struct pool *pool);
 
+/* The dispatcher, while jobs wait: brings virtual time up to date. */
+void intake_settle(struct pool *pool);
+
 /* Whom to summon, next or later in turn: one that runs a job which a queued one goes before; or
  * next itself, if a ring has to be looked at. n_workers: nobody. */
 uint32_t intake_summons(struct pool *pool, uint32_t next);

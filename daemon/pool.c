@@ -50,6 +50,7 @@
 
 #define DISPATCHER_TICK (200 * NSEC_PER_USEC)
 #define POOL_SUMMONS	2u /* at a time: one of two is not in a long leaf, or off its CPU */
+#define POOL_PATIENCE	2u /* ticks that a job waits for those who look */
 #define POOL_DEQUE_MAX	(UINT64_C(1) << 22) /* entries */
 #define POOL_SIGSTACK	65536u
 #define POOL_PAGE	UINT64_C(4096)
@@ -125,13 +126,32 @@ static void pool_summon(struct worker *w)
 	worker_ask(w);
 }
 
+/* Jobs wait: has none been started for some ticks? */
+static bool pool_waits_long(struct pool *pool)
+{
+	uint64_t started = 0;
+
+	for (uint32_t i = 0; i < pool->n_workers; i++)
+		started += atomic_load_explicit(&pool->workers[i].counters->roots,
+						memory_order_relaxed);
+	if (started != pool->started) {
+		pool->started = started;
+		pool->waited = 0;
+	}
+	return ++pool->waited > POOL_PATIENCE;
+}
+
 bool pool_dispatch(struct pool *pool, uint32_t *next)
 {
 	bool waiting = worker_jobs_pending(pool);
 	bool dying = intake_release(pool);
 	uint32_t stop = atomic_load_explicit(&pool->stop, memory_order_relaxed);
 
-	if (waiting && !worker_wake_one(pool, NULL)) {
+	/* Whether a running job's turn comes first is as old as the last settlement. */
+	if (waiting)
+		intake_settle(pool);
+	/* Somebody who looks may find strands of a running job to steal, again and again. */
+	if (waiting && (!worker_wake_one(pool, NULL) || pool_waits_long(pool))) {
 		/* All are busy, or about to look; a summons to one that is not busy does no harm. */
 		intake_recall(pool);
 		for (uint32_t n = 0; n < min(pool->n_workers, POOL_SUMMONS); n++) {

@@ -45,6 +45,8 @@ struct pool {
 	struct stack_arena *stacks; /* one for each group, on its node */
 	struct modules modules;
 	struct intake intake;
+	uint64_t started;	       /* jobs, when the dispatcher last looked */
+	uint32_t waited;	       /* its ticks since then with jobs waiting */
 	_Atomic uint64_t *stack_bytes; /* of each row's job, beyond first stacklets */
 	_Atomic uint64_t *verdicts;    /* of each row, see verdict.h */
 	_Atomic uint32_t *cancels;     /* each row's generation that is cancelled, 0 for none */

@@ -28,7 +28,7 @@
  *   who has seen the outcome of the only job reads the figures of that job.
  *
  * INVARIANTS
- *   I1. frames[n - 1] is the record of what runs; frame is NULL as long as a forked child runs its
+ *   I1. records[n - 1] is the record of what runs; frame is NULL as long as a forked child runs its
  *       first block. The records of a job stand in the order of its activations: in this mode
  *       children end before their parents go on.
  *   I2. What does not fit (a job that failed, and unwinds; no memory) makes the profile void until
@@ -36,10 +36,16 @@
  *
  * WHAT IS MEASURED
  *   Each interval between profile_go() and profile_stop(), less what an empty one takes
- *   (costs.read, the median of many); it may come out below zero by itself, so that sums are not
- *   biased. The runtime's own time is no part of it; costs.fork stands for it: what a fork costs
- *   that nobody steals, about a call. The number of intervals on a path goes with it, so that
- *   readers can say the error: reads * costs.read_error.
+ *   (costs.read, measured in the same way); it may come out below zero by itself, so that sums
+ *   are not biased. The runtime's own time is no part of it; costs.fork stands for it: what a
+ *   fork costs that nobody steals, about a call. The number of intervals on a path goes with it,
+ *   so that readers can say the error: reads * costs.read_error.
+ *
+ *   A longest path is drawn to whatever disturbs an interval: an interrupt, another process, a page
+ *   that is touched for the first time. So the same job is run several times (costs.repeat), and
+ *   each of its intervals counts with the least time that it has had so far. That takes a job that
+ *   has the same intervals each time. The first one that has another number of them is not
+ *   reported, and from then on each stands for itself.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   The profile is the pool's, and dies with it.
@@ -54,6 +60,8 @@
 #include "common/util.h"
 #include "daemon/deque.h"
 #include "shm/fence.h"
+
+#define PROFILE_LEAST (UINT64_C(1) << 25) /* intervals that are remembered, at most */
 
 #if defined(__x86_64__)
 #include <x86intrin.h>
@@ -87,6 +95,11 @@ struct profile {
 	bool broken;
 	bool running;
 	uint64_t since; /* when it began to run */
+	/* repeat: ticks of each interval, the least so far; UINT32_MAX for more */
+	uint32_t *least;
+	uint64_t n_least;
+	uint64_t max_least;
+	uint64_t expected; /* intervals of the job, 0 before its first end */
 	/* of this job */
 	struct profile_path work;
 	uint64_t frames;
@@ -118,6 +131,7 @@ void profile_free(struct profile *p)
 	if (!p)
 		return;
 	free(p->records);
+	free(p->least);
 	free(p);
 }
 
@@ -150,9 +164,35 @@ static bool profile_is(struct profile *p, const struct fk_frame *frame)
 	return !p->broken;
 }
 
+/* The least time that this interval has had. */
+static uint64_t profile_least(struct profile *p, uint64_t ticks)
+{
+	uint64_t i = p->work.reads;
+	uint32_t kept = (uint32_t)min(ticks, UINT64_C(0xffffffff));
+
+	if (i < p->n_least) {
+		if (kept < p->least[i])
+			p->least[i] = kept;
+		return p->least[i] == UINT32_MAX ? ticks : p->least[i];
+	}
+	if (i == p->max_least && i < PROFILE_LEAST) {
+		uint64_t most = i ? 2 * i : 4096;
+		uint32_t *more = reallocarray(p->least, most, sizeof(*more));
+
+		if (!more)
+			return ticks;
+		p->least = more;
+		p->max_least = most;
+	}
+	if (i < p->max_least)
+		p->least[p->n_least++] = kept;
+	return ticks;
+}
+
 void profile_stop(struct profile *p)
 {
 	struct profile_record *top;
+	uint64_t ticks;
 	double d;
 
 	if (!p->running)
@@ -161,7 +201,10 @@ void profile_stop(struct profile *p)
 	p->running = false;
 	if (p->broken)
 		return;
-	d = (double)(p->ended - p->since) - p->read_cost;
+	ticks = p->ended - p->since;
+	if (p->costs.repeat)
+		ticks = profile_least(p, ticks);
+	d = (double)ticks - p->read_cost;
 	top = profile_top(p);
 	p->work.ticks += d;
 	p->work.reads++;
@@ -270,6 +313,16 @@ void profile_join(struct profile *p, const struct fk_frame *frame)
 	top->burdened_child = 0;
 }
 
+/* A job is done that should be as the ones before. False: it is not. */
+static bool profile_repeats(struct profile *p)
+{
+	bool same = !p->expected || p->expected == p->work.reads;
+
+	p->expected = p->work.reads;
+	p->costs.repeat = same;
+	return same;
+}
+
 static uint64_t profile_ps(struct profile *p, double ticks)
 {
 	return ticks > 0 ? (uint64_t)(ticks * p->clock.ns_per_tick * 1000 + 0.5) : 0;
@@ -302,7 +355,7 @@ void profile_end(struct profile *p, const struct fk_frame *root, bool done,
 		 struct board_profile *ret_board)
 {
 	profile_stop(p);
-	if (profile_is(p, root) && p->n == 1 && done)
+	if (profile_is(p, root) && p->n == 1 && done && (!p->costs.repeat || profile_repeats(p)))
 		profile_publish(p, ret_board);
 	p->broken = true;
 	if (p->costs.adapt && p->waits)
@@ -314,6 +367,7 @@ void profile_end(struct profile *p, const struct fk_frame *root, bool done,
 
 #define PROFILE_BATCHES	 64
 #define PROFILE_BATCH	 256
+#define PROFILE_TIMES	 5
 #define PROFILE_STEALS	 50
 #define PROFILE_STEAL_NS (100 * NSEC_PER_MSEC) /* for all of them, at most */
 #define PROFILE_NO_PEER	 1000.0		       /* ns: with one CPU nobody can answer */
@@ -348,33 +402,36 @@ static int profile_compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* An empty interval, through the hooks themselves. */
-static void profile_measure_read(struct profile_clock clock, struct profile_costs *costs)
+/* ns of an empty interval, through the hooks themselves, in a job of many that is repeated. */
+static double profile_empty(struct profile_clock clock)
 {
-	struct profile *p = profile_new(clock, (struct profile_costs){ 0 });
-	double means[PROFILE_BATCHES];
+	struct profile *p = profile_new(clock, (struct profile_costs){ .repeat = true });
+	double ns = 0;
 
-	for (int b = 0; p && b < PROFILE_BATCHES; b++) {
+	for (int t = 0; p && t < PROFILE_TIMES; t++) {
 		profile_begin(p, NULL);
-		profile_stop(p);
-		if (p->broken)
-			break;
-		p->work.ticks = 0;
 		for (int i = 0; i < PROFILE_BATCH; i++) {
-			profile_go(p, NULL);
 			profile_stop(p);
+			profile_go(p, NULL);
 		}
-		means[b] = p->work.ticks * clock.ns_per_tick / PROFILE_BATCH;
-		if (b == PROFILE_BATCHES - 1) {
-			qsort(means, PROFILE_BATCHES, sizeof(means[0]), profile_compare);
-			costs->read = means[PROFILE_BATCHES / 2];
-			/* Within a task, among other instructions, a reading takes somewhat less or
-			 * more. */
-			costs->read_error = costs->read / 4 + means[PROFILE_BATCHES * 9 / 10] -
-					    means[PROFILE_BATCHES / 10];
-		}
+		profile_stop(p);
+		ns = p->work.ticks * clock.ns_per_tick / (PROFILE_BATCH + 1);
 	}
 	profile_free(p);
+	return ns;
+}
+
+static void profile_measure_read(struct profile_clock clock, struct profile_costs *costs)
+{
+	double ns[PROFILE_BATCHES];
+
+	for (int b = 0; b < PROFILE_BATCHES; b++)
+		ns[b] = profile_empty(clock);
+	qsort(ns, PROFILE_BATCHES, sizeof(ns[0]), profile_compare);
+	costs->read = ns[PROFILE_BATCHES / 2];
+	/* Within a task, among other instructions, a reading takes somewhat less or more. */
+	costs->read_error =
+		costs->read / 4 + ns[PROFILE_BATCHES * 9 / 10] - ns[PROFILE_BATCHES / 10];
 }
 
 static __attribute__((noinline)) uint64_t profile_call(volatile uint64_t *site, uint64_t i)
@@ -475,7 +532,7 @@ static void profile_measure_burden(struct profile_costs *costs)
 
 struct profile_costs profile_measure(struct profile_clock clock, uint64_t burden)
 {
-	struct profile_costs costs = { .burden = (double)burden };
+	struct profile_costs costs = { .burden = (double)burden, .repeat = true };
 
 	profile_measure_read(clock, &costs);
 	profile_measure_fork(&costs);

@@ -28,7 +28,8 @@ struct profile_costs {
 	double read_error; /* of that */
 	double fork;	   /* of a fork that nobody steals */
 	double burden;	   /* of a continuation that is stolen, and of the join that follows */
-	bool adapt; /* the runtime's own way from a child's end to its parent is added to it */
+	bool adapt;  /* the runtime's own way from a child's end to its parent is added to it */
+	bool repeat; /* all jobs are the same one: each interval counts with its least time */
 };
 
 struct profile;

@@ -52,6 +52,16 @@
  *   Each row has a counter or a pair of them (lost, taken_back, joins_last, joins_waited, unnested,
  *   exposed, moved, unwound), and tests/check_strand.c drives each.
  *
+ * MODES THAT CHECK AND MEASURE (pool_set_fork_mode())
+ *   force_steals: limit stays 0; each fork is published, and taken off the deque by its own worker
+ *   (strand_force()), which goes on with it as a thief when the child has ended.
+ *   late_children: the same, and the worker goes on with it at once; a forked child that gets a
+ *   frame is set aside first, as if it had moved (strand_delay()).
+ *   shaken: some forks are treated as with force_steals, by chance; shake.c disturbs besides.
+ *   profile: as force_steals, on one worker; STRAND_PROFILE stands wherever a task's code begins
+ *   or ends (profile.c).
+ *   None does more than thieves, movers and askers do, in another order or more often.
+ *
  * EXPOSING WORK UNDER A RUNNING LEAF
  *   strand_expose() runs in a signal handler on the worker's thread, so it needs no ordering but
  *   the compiler's: it sees what the interrupted code has stored so far. It acts only while
@@ -786,6 +796,17 @@ void fk_rt_count_fork(struct fk_worker *fk)
 	w->forks++;
 }
 
+/* Before a worker looks for something else: who gives pages back may sleep. */
+static void strand_wake_cleaner(struct pool *pool)
+{
+	for (uint32_t i = 0; i < pool->n_groups; i++)
+		/* Relaxed: a hint; what this worker has freed it sees. */
+		if (atomic_load_explicit(&pool->stacks[i].dirty, memory_order_relaxed)) {
+			pool_wake_dispatcher(pool);
+			return;
+		}
+}
+
 /* Publishes what the owner keeps in plain fields. */
 static void strand_counters(struct worker *w)
 {
@@ -814,6 +835,7 @@ void strand_loop(struct worker *worker)
 
 		if (!frame) {
 			strand_counters(w);
+			strand_wake_cleaner(w->pool);
 			switch (worker_find(w, &row)) {
 			case WORKER_STOP:
 				return;

@@ -482,7 +482,7 @@ static int topology_make(const char *description, uint32_t workers,
 	r = topology_load(t, description);
 	if (r < 0 && description)
 		topology_error(error, error_size,
-			       "%.120s: not a machine that hwloc knows (\"numa:2 core:4\" or "
+			       "%s: not a machine that hwloc knows (\"numa:2 core:4\" or "
 			       "\"xml:FILE\" from lstopo): %s",
 			       description, strerror(-r));
 	else if (r < 0)

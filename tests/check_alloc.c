@@ -519,8 +519,9 @@ START_TEST(p_workers_take_p_times_the_memory_of_one)
 		/* One rib at a time, not sixteen. */
 		ck_assert_uint_ge(one, (uint64_t)depth * 72);
 		ck_assert_uint_le(one, (uint64_t)depth * 72 * 5);
-		/* A worker has some small ones as well, of frames that wait. */
-		ck_assert_uint_le(bytes, workers * (one + 65536));
+		/* One worker may have ended without the spare that another has, which is as large
+		 * as all below; and there are small stacks, of frames that wait. */
+		ck_assert_uint_le(bytes, workers * (2 * one + 65536));
 		rig_stop(&rig);
 	}
 }

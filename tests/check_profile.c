@@ -472,6 +472,66 @@ START_TEST(random_trees_cost_what_their_steps_say)
 }
 END_TEST
 
+/* What else a machine does, in some intervals of some jobs. */
+static uint64_t disturbed;
+
+FK_TASK(int64_t, noisy, (int64_t, n), int64_t x; int64_t i;)
+FK_NO_LEAF(noisy)
+{
+	for (self->i = 0; self->i < self->n; self->i++) {
+		tick(mix(disturbed, (uint64_t)self->i) % 3 ? 0 : UINT64_C(5000000000));
+		tick(3);
+		FK_FORK(x, framed, 10 + (int64_t)(mix(disturbed, (uint64_t)-self->i) % 2));
+	}
+	FK_JOIN();
+	FK_RETURN(self->n);
+}
+FK_END(noisy)
+
+FK_EXPORT(noisy, "n:i64 -> i64", 0, "")
+
+static void prepare_repeated(struct pool *pool)
+{
+	struct profile_clock clock = { read_now, 1 };
+	struct profile_costs costs = { .fork = FORK, .burden = BURDEN, .repeat = true };
+
+	pool->profile = profile_new(clock, costs);
+	ck_assert_ptr_nonnull(pool->profile);
+}
+
+START_TEST(each_interval_of_a_repeated_job_counts_with_its_least_time)
+{
+	const uint64_t n = 20;
+
+	rig_prepare = prepare_repeated;
+	rig_start(&rig, 1, &fk_module, true);
+	for (disturbed = 0; disturbed < 40; disturbed++)
+		rig_call(&rig, "profile:noisy", (int64_t)n);
+	CHECK_PROFILE("noisy", (int64_t)n, (3 + FORK + 10) * n, (3 + FORK) * n + 10,
+		      (3 + FORK + BURDEN) * n + 10, n);
+	ck_assert_uint_eq(FIGURE(jobs), 41);
+	stop();
+}
+END_TEST
+
+START_TEST(a_job_that_does_not_repeat_itself_stands_for_itself)
+{
+	int64_t n = 10;
+
+	rig_prepare = prepare_repeated;
+	rig_start(&rig, 1, &fk_module, true);
+	CHECK_PROFILE("flat", n, (1000 + FORK) * 10, 1000 + FORK * 10, 1000 + (FORK + BURDEN) * 10,
+		      10);
+	/* This one was taken for the same until its end. */
+	rig_call(&rig, "profile:balanced", 3);
+	ck_assert_uint_eq(FIGURE(jobs), 1);
+	CHECK_PROFILE("leaf", 17, 17, 17, 17, 0);
+	CHECK_PROFILE("flat", n, (1000 + FORK) * 10, 1000 + FORK * 10, 1000 + (FORK + BURDEN) * 10,
+		      10);
+	stop();
+}
+END_TEST
+
 START_TEST(costs_of_the_machine_are_measured)
 {
 	struct profile_clock clock = profile_processor_clock();
@@ -480,7 +540,7 @@ START_TEST(costs_of_the_machine_are_measured)
 	/* That there are any; how large, is the machine's business. */
 	ck_assert(clock.ns_per_tick > 0);
 	ck_assert(costs.read > 0 && costs.read_error > 0 && costs.fork > 0 && costs.burden > 0);
-	ck_assert(costs.adapt);
+	ck_assert(costs.adapt && costs.repeat);
 	costs = profile_measure(clock, 1234);
 	ck_assert(costs.burden == 1234 && !costs.adapt);
 }
@@ -493,4 +553,6 @@ CHECK_MAIN("profile", a_lone_leaf_is_its_own_span, a_chain_of_calls_has_no_paral
 	   a_balanced_tree_has_the_parallelism_of_its_leaves,
 	   a_called_child_is_a_part_of_its_parents_strand, scopes_behind_one_another_add_up,
 	   a_failed_job_has_no_profile_and_leaves_the_next_one_alone,
-	   random_trees_cost_what_their_steps_say, costs_of_the_machine_are_measured)
+	   random_trees_cost_what_their_steps_say,
+	   each_interval_of_a_repeated_job_counts_with_its_least_time,
+	   a_job_that_does_not_repeat_itself_stands_for_itself, costs_of_the_machine_are_measured)

@@ -15,7 +15,7 @@
 #include "daemon/victims.h"
 #include "tests/check_unit.h"
 
-static char error[256];
+static char error[1024]; /* the name of a file of the tree may be long */
 
 static struct topology *make(const char *synthetic, uint32_t workers, const char *cpus)
 {

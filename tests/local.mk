@@ -96,6 +96,13 @@ else
 TESTS += $(UNIT_TESTS) $(SCENARIOS) $(SCRIPT_TESTS)
 endif
 
+# Those that take long and say nothing new under another compiler or a sanitizer. contrib/check runs
+# the rest there: `make check TESTS="$(make -s short-tests)"`.
+LONG_TESTS = tests/check-bench tests/check_sim tests/model/run tests/soak_stress
+short-tests:
+	@echo $(filter-out $(LONG_TESTS),$(TESTS))
+.PHONY: short-tests
+
 # No test hangs for ever: after TEST_TIME seconds it is killed and has failed. In a debugger:
 # make check LOG_COMPILER= TESTS=...
 TEST_TIME = 600
