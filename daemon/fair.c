@@ -362,7 +362,10 @@ static void fair_settle_client(struct fair *fair, struct fair_client *client)
 	uint64_t jobs = fair_grown(&client->board->jobs, &client->jobs);
 	uint64_t ns = fair_grown(&client->board->cpu_ns, &client->cpu_ns);
 	uint64_t now = atomic_load_explicit(&client->now, memory_order_relaxed);
-	uint64_t weights = client->weights + client->weights_given;
+	/* Those that went past the queues have weights too; none is known, and the usual one is
+	 * taken. */
+	uint64_t weights = client->weights +
+			   max(client->weights_given, (uint64_t)fair_given(client) * FAIR_WEIGHT);
 
 	if (!jobs && !ns)
 		return;

@@ -317,7 +317,7 @@ START_TEST(busy_worker_takes_who_comes)
 			submit(10 + i, "t:until", 3);
 		while (atomic_load(&reached) < workers)
 			sched_yield();
-		for (int i = 0; i < 2; i++)
+		for (int i = 0; i < 5; i++)
 			ck_assert_int_eq(rig_call(&rig, "t:tour", 25), 25 * workers);
 		atomic_store(&opened, 1);
 		for (uint32_t i = 0; i < workers; i++)
