@@ -78,6 +78,16 @@ FK_NO_LEAF(fine_flat)
 }
 FK_END(fine_flat)
 
+/* Calls for ever, and never forks. */
+FK_TASK(int64_t, calls, (int64_t, n), int64_t x;)
+FK_NO_LEAF(calls)
+{
+	atomic_fetch_add(&reached, 1);
+	for (;;)
+		FK_CALL(x, leaf, 0);
+}
+FK_END(calls)
+
 FK_TASK(fk_void, nothing, (int64_t, n), int64_t x;)
 {
 	if (n < 2)
@@ -393,6 +403,7 @@ FK_EXPORT(leaf, "n:i64 -> i64", 0, "ends at once")
 FK_EXPORT(fib, "n:i64 -> i64", 0, "forks")
 FK_EXPORT(flat, "n:i64 -> i64", 0, "forks for ever")
 FK_EXPORT(fine_flat, "n:i64 -> i64", 0, "forks for ever, fine-grained")
+FK_EXPORT(calls, "n:i64 -> i64", 0, "calls for ever")
 FK_EXPORT(heap, "n:i64 -> i64", 0, "forks for ever without a join")
 FK_EXPORT(by_forks, "n:i64 -> i64", 0, "deep by forks")
 FK_EXPORT(by_calls, "n:i64 -> i64", 0, "deep by calls")
@@ -485,6 +496,7 @@ START_TEST(every_shape_is_cancelled)
 			for (int i = 0; i < 5; i++) {
 				cancel_one("t:flat", 0, 1);
 				cancel_one("t:fine_flat", 0, 1);
+				cancel_one("t:calls", 0, 1);
 				cancel_one("t:heap", 0, 1);
 				cancel_one("t:by_forks", 2000, 1);
 				cancel_one("t:by_calls", 2000, 1);

@@ -527,6 +527,7 @@ register uintptr_t fk_stack_pointer __asm__("sp");
 		enum { fk_fine = NAME##__fine };                                                   \
 		(void)fk_sp;                                                                       \
 		(void)fk_child;                                                                    \
+		(void)fk_next;                                                                     \
 		switch (fk_label) {                                                                \
 		case FK_LABEL(0):                                                                  \
 			FK_NOT_DESCRIBED();
@@ -694,6 +695,14 @@ FK_INLINE bool fk_pop(struct fk_worker *w, bool pushed)
 		bool fk_leaf __attribute__((unused));                                              \
 		FK_SET_SITE(2 * (n), task_, fk_dst, FK_IS_FIXED(&(dst_)), FK_CALLED);              \
 		*fk_dst = FK_SPAWN(task_, fk_child_args);                                          \
+		/* A loop of calls is a place to be asked at, too. */                              \
+		const bool fk_asked = !fk_fine && fk_leaf &&                                       \
+				      !atomic_load_explicit(&fk_w->limit, memory_order_relaxed);   \
+		if (fk_unlikely(fk_asked) && FK_IS_FRESH)                                          \
+			fk_rt_unnest(fk_w, &self->fk, (char *)self, 2 * (n));                      \
+		if (fk_unlikely(fk_asked) && fk_mode == FK_RESUMED &&                              \
+		    !fk_rt_attend(fk_w, &self->fk, 2 * (n)))                                       \
+			return FK_NOTHING;                                                         \
 		__attribute__((fallthrough));                                                      \
 	case FK_LABEL(2 * (n)):;                                                                   \
 		FK_DESCRIBED(task_, dst_, false);                                                  \
