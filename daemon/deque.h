@@ -198,7 +198,9 @@ static inline enum deque_status deque_steal_share(struct deque *deque, uint32_t 
 		return DEQUE_EMPTY;
 	k = k ? k : 1;
 	k = k < max ? k : max;
-	uint64_t position = top - atomic_load_explicit(&deque->shift, memory_order_relaxed);
+	/* top has 40 bits of what shift has 64 of. */
+	uint64_t position = (top - atomic_load_explicit(&deque->shift, memory_order_relaxed)) &
+			    (UINT64_MAX >> DEQUE_N_BITS);
 
 	/* A shift of another time (I4): the CAS would fail. */
 	if (position >= deque->capacity || k > deque->capacity - position)

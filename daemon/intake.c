@@ -524,9 +524,7 @@ static void intake_publish(struct worker *w, const uint64_t *rows, uint64_t n)
 {
 	deque_reclaim(&w->roots);
 	deque_reset(&w->roots);
-	for (uint64_t i = 0; i < n; i++)
-		atomic_store_explicit(&w->roots.entries[i].word, rows[i], memory_order_relaxed);
-	deque_publish(&w->roots, n);
+	deque_push_all(&w->roots, w->roots.entries, rows, n);
 	worker_mark_roots(w);
 }
 
@@ -566,6 +564,9 @@ uint32_t intake_drain(struct worker *w)
 	}
 	if (n)
 		intake_publish(w, rows, n);
+	/* What is left in the rings has its bits set again, after somebody may have looked. */
+	if (list.more)
+		pool_wake_dispatcher(w->pool);
 	return n;
 }
 
@@ -610,7 +611,7 @@ bool intake_preempt(struct worker *w)
 		intake_publish(w, rows, n);
 	}
 	/* I3: for what this worker does not run. */
-	if (fair_queued(fair) || n > 1)
+	if (fair_queued(fair) || n > 1 || list.more)
 		pool_wake_dispatcher(pool);
 	return n;
 }

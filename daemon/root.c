@@ -271,10 +271,11 @@ static struct fk_frame *root_resume(struct fk_worker *fk, struct fk_frame *frame
  */
 static int root_place(struct worker *w, struct job *job, struct worker **ret_to)
 {
-	uint32_t place = atomic_load_explicit(&job->place, memory_order_relaxed);
+	uint32_t place = w->placed ? 0 : atomic_load_explicit(&job->place, memory_order_relaxed);
 	uint32_t index = place & JOB_PLACE_INDEX_MASK;
 	struct worker *to = w;
 
+	w->placed = false;
 	*ret_to = NULL;
 	if (!place)
 		return 0;
@@ -363,6 +364,9 @@ void root_run(struct worker *w, uint32_t row)
 	atomic_store_explicit(&w->ledger->task, root->task, memory_order_relaxed);
 	if (root->deadline_ns)
 		deadline_add(pool, row, root->generation, root->deadline_ns, &root->deadline);
+	/* With nothing below there is no frame that would want to be told. */
+	if (w->fk.bottom == w->frames.entries)
+		w->fk.unwinds = 0;
 	w->base = &root->fk;
 	w->fk.sp = root->fk.top;
 	w->fk.slot = (uintptr_t)root->result | FK_CALLED;

@@ -178,8 +178,10 @@ static bool strand_part_parent(struct worker *w, struct fk_frame *frame, struct 
 /*
  * Does so for the fresh frames between the base and last, without last, whose header gets what its
  * parent knows. sp: the one that last was called with; last stands there, unless it did not fit.
+ * False: one has forked, there is no room in the deque, and must is false: it and what is above it
+ * stay as they are.
  */
-static void strand_part_chain(struct worker *w, struct fk_frame *last, char *sp)
+static bool strand_part_chain(struct worker *w, struct fk_frame *last, char *sp, bool must)
 {
 	struct fk_frame *frame = w->base;
 	struct fk_frame *at = (struct fk_frame *)(void *)w->fk.sp;
@@ -192,7 +194,8 @@ static void strand_part_chain(struct worker *w, struct fk_frame *last, char *sp)
 			child->slot = w->fk.slot;
 			child->parent = frame;
 		} else if (!(fk_site(frame) & FK_PARTED)) {
-			strand_part_parent(w, frame, child, true);
+			if (!strand_part_parent(w, frame, child, must))
+				return false;
 		} else if (child != at) {
 			/* Parted by strand_expose() before the child had its place. */
 			child->task = at->task;
@@ -202,6 +205,7 @@ static void strand_part_chain(struct worker *w, struct fk_frame *last, char *sp)
 		frame = child;
 		at = (struct fk_frame *)(void *)((char *)child + child->task->frame_size);
 	}
+	return true;
 }
 
 /* Hands the worker's stack to the frame on its top (O2). */
@@ -429,7 +433,7 @@ void fk_rt_unnest(struct fk_worker *fk, struct fk_frame *frame, char *sp, uint32
 	struct worker *w = strand_enter(fk);
 
 	STRAND_PROFILE(w, enter, frame);
-	strand_part_chain(w, frame, sp);
+	(void)strand_part_chain(w, frame, sp, true);
 	fk_set_site(frame, site);
 	strand_part(w, frame);
 	w->fk.sp = frame->top;
@@ -450,10 +454,11 @@ void strand_expose(struct worker *w)
 
 	if (!current)
 		return;
-	strand_part_chain(w, frame, NULL);
-	/* The child may be on its way to a frame of its own, which is there then; if there is none,
-	 * the place is free all the same (FK_SLACK). With the deque full, the frame stays fresh. */
-	if (current & FK_IN_CHILD && frame != w->base && !(fk_site(frame) & FK_PARTED))
+	/* The C activations live on: with the deque full, a frame that has forked stays fresh. The
+	 * newest one's child may be on its way to a frame of its own, which is there then; if there
+	 * is none, the place is free all the same (FK_SLACK). */
+	if (strand_part_chain(w, frame, NULL, false) && current & FK_IN_CHILD && frame != w->base &&
+	    !(fk_site(frame) & FK_PARTED))
 		strand_part_parent(
 			w, frame,
 			(struct fk_frame *)(void *)((char *)frame + frame->task->frame_size),
@@ -494,7 +499,7 @@ void *fk_rt_place(struct fk_worker *fk, char *sp, size_t size)
 	if (strand_push_stacklet(w, sp, size))
 		return stack_first(w->top);
 	/* It is as if the child had ended; its parent ends where it would go on. */
-	strand_part_chain(w, &w->nobody, sp);
+	(void)strand_part_chain(w, &w->nobody, sp, true);
 	parent = w->nobody.parent;
 	w->fk.sp = sp;
 	w->next = w->nobody.slot & FK_CALLED ? parent : strand_pop_parent(w, parent);

@@ -467,6 +467,7 @@ static bool worker_take_mail(struct worker *w, enum worker_found *ret_found, uin
 	if (!item.frame) {
 		*ret_found = WORKER_ROOT;
 		*ret_row = item.row;
+		w->placed = true;
 		return true;
 	}
 	*ret_found = WORKER_FRAME;

@@ -83,9 +83,10 @@ struct worker {
 	uint32_t job;	    /* row of the job it runs, WORKER_NO_JOB for none */
 	uint64_t job_since; /* ns, CLOCK_MONOTONIC */
 	uint32_t aside;	    /* the job that was set aside last */
-	bool root_first;    /* a frame was set aside for a root */
-	bool publish;	    /* make entries public at the next fork */
-	bool duty;	    /* worker_wake_one() at the next fork: lazy.h, L1 */
+	bool placed;	 /* the root that starts was sent here, whatever its record says by now */
+	bool root_first; /* a frame was set aside for a root */
+	bool publish;	 /* make entries public at the next fork */
+	bool duty;	 /* worker_wake_one() at the next fork: lazy.h, L1 */
 	struct spin spin;
 	uint64_t random;   /* xorshift64 */
 	uint64_t ask_wait; /* ns to wait between requests to a victim */

@@ -326,7 +326,32 @@ START_TEST(batches_and_shares_lose_nothing)
 }
 END_TEST
 
-CHECK_MAIN("deque", thief_takes_any_share_at_once, batches_and_shares_lose_nothing,
+START_TEST(indices_wrap)
+{
+	struct owner o;
+	uint64_t word, n;
+
+	owner_init(&o);
+	/* As after 2^40 - 2 publications. */
+	o.deque.split = (UINT64_C(1) << 40) - 2;
+	atomic_store(&o.deque.word, o.deque.split << DEQUE_N_BITS);
+	deque_reset(&o.deque);
+	for (int round = 0; round < 4; round++) {
+		for (uint64_t i = 1; i <= 3; i++)
+			owner_push(&o, i);
+		owner_publish(&o, 2);
+		ck_assert_int_eq(deque_steal(&o.deque, &word, 1, &n), DEQUE_STOLEN);
+		ck_assert_uint_eq(word, 1);
+		for (uint64_t i = 3; i >= 2; i--) {
+			ck_assert(owner_pop(&o, &word));
+			ck_assert_uint_eq(word, i);
+		}
+		ck_assert(!owner_pop(&o, &word));
+	}
+}
+END_TEST
+
+CHECK_MAIN("deque", indices_wrap, thief_takes_any_share_at_once, batches_and_shares_lose_nothing,
 	   owner_pops_the_newest, thief_sees_nothing_private, thief_takes_the_oldest,
 	   bulk_steal_takes_half_in_order, reclaim_returns_what_was_not_stolen,
 	   word_never_has_the_same_value_twice,

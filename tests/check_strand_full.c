@@ -8,7 +8,10 @@
  */
 #include <check.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <sched.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include "daemon/strand.h"
 #include "tests/check_unit.h"
@@ -155,6 +158,37 @@ START_TEST(stolen_forks_deeper_than_the_deque_are_calls)
 }
 END_TEST
 
+static _Atomic uint32_t storm;
+
+static void *send_signals(void *arg)
+{
+	struct worker *w = arg;
+
+	while (atomic_load(&storm)) {
+		tgkill(getpid(), (pid_t)atomic_load(&w->board->tid), WORKER_SIGNAL);
+		sched_yield();
+	}
+	return NULL;
+}
+
+START_TEST(signals_with_a_full_deque_lose_no_frame)
+{
+	pthread_t thread;
+	int rounds = 0;
+
+	start(false);
+	ck_assert_int_eq(rig_call(&rig, "t:fib", 10), 55);
+	atomic_store(&storm, 1);
+	ck_assert_int_eq(pthread_create(&thread, NULL, send_signals, &rig.pool->workers[0]), 0);
+	do {
+		ck_assert_int_eq(rig_call(&rig, "t:silent", 3 * PLACES), 3 * PLACES);
+	} while (++rounds < 300 || rig_counter(&rig, exposed) < 50);
+	atomic_store(&storm, 0);
+	pthread_join(thread, NULL);
+	stop_and_look(true);
+}
+END_TEST
+
 START_TEST(a_job_that_goes_first_finds_room_above_the_frame_that_was_set_aside)
 {
 	bool served = false, full = false;
@@ -192,7 +226,7 @@ START_TEST(a_job_that_goes_first_finds_room_above_the_frame_that_was_set_aside)
 }
 END_TEST
 
-CHECK_MAIN("strand_full", forks_deeper_than_the_deque_are_calls,
-	   published_forks_deeper_than_the_deque_are_calls,
+CHECK_MAIN("strand_full", signals_with_a_full_deque_lose_no_frame,
+	   forks_deeper_than_the_deque_are_calls, published_forks_deeper_than_the_deque_are_calls,
 	   stolen_forks_deeper_than_the_deque_are_calls,
 	   a_job_that_goes_first_finds_room_above_the_frame_that_was_set_aside)

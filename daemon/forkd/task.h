@@ -116,7 +116,7 @@
 
 /* The result of a task that has none. */
 typedef struct {
-} fk_void;
+} __attribute__((aligned(2))) fk_void;
 
 /* A buffer or a string argument. A string is followed by a NUL byte that size does not count. */
 struct fk_buf {
@@ -589,11 +589,19 @@ FK_INLINE void fk_enter(struct fk_worker *w, uintptr_t current)
 			fk_child->task = &task_##__task;                                           \
 			fk_child->forked = (forked_);                                              \
 			/* What is not fixed may have effects, and was kept when it was made. */   \
-			fk_child->dst = FK_IS_FIXED(&(dst_)) ? (void *)&(dst_) : NULL;             \
+			fk_child->dst = FK_IS_FIXED(dst_) ? (void *)&(dst_) : NULL;                \
 			return FK_NOTHING;                                                         \
 		}                                                                                  \
 	} while (0)
-#define FK_IS_FIXED(p) __builtin_constant_p((uintptr_t)(p) - (uintptr_t)self)
+/* Is this member at a fixed place in the frame? Nothing is evaluated, and nothing is known of what
+ * the frame holds: all clones have to say the same. */
+#define FK_IS_FIXED(dst_)                                                                          \
+	__extension__({                                                                            \
+		__typeof__(self) fk_self = self;                                                   \
+		__typeof__(fk_self) self = fk_self;                                                \
+		__asm__("" : "+r"(self));                                                          \
+		__builtin_constant_p((uintptr_t) & (dst_) - (uintptr_t)self);                      \
+	})
 
 /* Stores the site of a child that is about to run, and where its result goes. */
 #define FK_SET_SITE(label, task_, dst_, fixed_, called)                                            \
@@ -631,7 +639,7 @@ FK_INLINE void fk_enter(struct fk_worker *w, uintptr_t current)
 		task_##__ret *const fk_dst = &(dst_);                                              \
 		struct task_##__args fk_child_args = { __VA_ARGS__ };                              \
 		bool fk_leaf __attribute__((unused));                                              \
-		FK_SET_SITE(2 * (n) + 1, task_, fk_dst, FK_IS_FIXED(&(dst_)), 0);                  \
+		FK_SET_SITE(2 * (n) + 1, task_, fk_dst, FK_IS_FIXED(dst_), 0);                     \
 		if (fk_mode == FK_RESUMED) {                                                       \
 			const bool fk_pushed = fk_push(fk_w, &self->fk);                           \
 			if (fk_unlikely(fk_asked))                                                 \
@@ -693,7 +701,7 @@ FK_INLINE bool fk_pop(struct fk_worker *w, bool pushed)
 		task_##__ret *const fk_dst = &(dst_);                                              \
 		struct task_##__args fk_child_args = { __VA_ARGS__ };                              \
 		bool fk_leaf __attribute__((unused));                                              \
-		FK_SET_SITE(2 * (n), task_, fk_dst, FK_IS_FIXED(&(dst_)), FK_CALLED);              \
+		FK_SET_SITE(2 * (n), task_, fk_dst, FK_IS_FIXED(dst_), FK_CALLED);                 \
 		*fk_dst = FK_SPAWN(task_, fk_child_args);                                          \
 		/* A loop of calls is a place to be asked at, too. */                              \
 		const bool fk_asked = !fk_fine && fk_leaf &&                                       \
