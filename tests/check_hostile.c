@@ -323,11 +323,11 @@ static void attacker(void)
 	const fk_task *task;
 
 	hostile_open();
-	/* Tasks that end soon whatever their arguments are: how deep a job may go is not this
-	 * test's matter, and a record is read while it is being written. */
+	/* Tasks that end soon whatever their arguments are: a record is read while it is being
+	 * written. deep:deep goes as deep as stack-max lets it, and fails alone. */
 	if (fk_task_find(hostile, "bytes:sum", &task) < 0 ||
 	    fk_task_find(hostile, "bytes:text", &task) < 0 ||
-	    fk_task_find(hostile, "null:add", &task) < 0)
+	    fk_task_find(hostile, "deep:deep", &task) < 0)
 		_exit(3);
 	seed += (uint64_t)getpid();
 	for (uint32_t n = 0;; n++) {
@@ -641,7 +641,8 @@ static bool setup(void)
 {
 	memset(&d, 0, sizeof(d));
 	shared = daemon_share(sizeof(*shared));
-	daemon_start(&d, "--workers=2", "--socket-mode=0666", "--stop-timeout=1s", NULL);
+	daemon_start(&d, "--workers=2", "--socket-mode=0666", "--stop-timeout=1s",
+		     "--stack-max=16M", NULL);
 	if (geteuid() != 0)
 		printf("not root: one uid, no honest client beside the hostile one\n");
 	return geteuid() == 0;
