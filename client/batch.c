@@ -21,7 +21,7 @@
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   This client, before the word is in the ring: none of the jobs was submitted, and the table,
- *with what was counted into its groups, goes with the client. After it: all of them were.
+ *   with what was counted into its groups, goes with the client. After it: all of them were.
  */
 #include "client/client.h"
 

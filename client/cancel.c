@@ -11,8 +11,9 @@
  *
  * INVARIANTS
  *   I1. It never blocks. The manager reads a message of each client at a time, so a client that
- *asks faster than that finds its own socket full. I2. The message names the generation. It may
- *arrive when the record has another job: then it is nobody's.
+ *       asks faster than that finds its own socket full.
+ *   I2. The message names the generation. It may arrive when the record has another job: then it
+ *       is nobody's.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   Daemon: -ECONNRESET. Pool: a cancel that it had and the next one has not is forgotten.

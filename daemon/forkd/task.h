@@ -350,51 +350,51 @@ register uintptr_t fk_stack_pointer __asm__("sp");
 #define FK_DECLARE(ret, NAME, params, ...)	FK_DECLARE_(0, ret, NAME, params, __VA_ARGS__)
 #define FK_FINE_DECLARE(ret, NAME, params, ...) FK_DECLARE_(1, ret, NAME, params, __VA_ARGS__)
 
-#define FK_DECLARE_(fine, ret, NAME, params, ...)                                                  \
-	typedef ret NAME##__ret;                                                                   \
-	enum { NAME##__fine = fine };                                                              \
-	struct NAME##__args {                                                                      \
-		FK_PASS(FK_FIELD, params)                                                          \
-	};                                                                                         \
-	struct NAME##__frame {                                                                     \
-		struct fk_frame fk;                                                                \
-		FK_PASS(FK_FIELD, params)                                                          \
-		__VA_ARGS__                                                                        \
-	};                                                                                         \
-	_Static_assert(_Alignof(struct NAME##__frame) == 8,                                        \
-		       #NAME ": arguments and locals of an alignment above 8 are not supported");  \
-	_Static_assert(sizeof(ret) == 0 || _Alignof(ret) >= 2,                                     \
-		       #NAME ": a result needs an alignment of at least 2 (use int)");             \
-	static const struct fk_task NAME##__task;                                                  \
-	static bool NAME##__leaf(struct fk_worker *fk_w,                                           \
-				 ret *fk_result FK_PASS(FK_PARAM, params));                        \
-	static ret NAME##__framed(struct fk_worker *fk_w, char *fk_sp FK_PASS(FK_PARAM, params));  \
-	static inline ret NAME##__inner(struct fk_worker *fk_w,                                    \
-					char *fk_sp FK_PASS(FK_PARAM, params));                    \
-	/* Runs a child: inside tells that its first block runs, after what runs when it is over. */                                                                                                \
-	FK_INLINE ret NAME##__spawn(struct fk_worker *fk_w, char *fk_sp, const int fk_mode,        \
-				    uintptr_t fk_inside, uintptr_t fk_after, bool *ret_leaf,       \
-				    struct NAME##__args fk_args)                                   \
-	{                                                                                          \
-		ret fk_result;                                                                     \
-		(void)fk_args;                                                                     \
-		*ret_leaf = false;                                                                 \
-		if (!NAME##__fine)                                                                 \
-			fk_enter(fk_w, fk_inside);                                                 \
-		if (NAME##__leaf(fk_w, &fk_result FK_PASS(FK_ARG, params))) {                      \
-			*ret_leaf = true;                                                          \
-			if (!NAME##__fine)                                                         \
-				fk_enter(fk_w, fk_after);                                          \
-			return fk_result;                                                          \
-		}                                                                                  \
-		if (NAME##__fine && fk_mode == FK_FRESH &&                                         \
-		    sizeof(struct NAME##__frame) <= FK_SMALL)                                      \
-			fk_result = NAME##__inner(fk_w, fk_sp FK_PASS(FK_ARG, params));            \
-		else                                                                               \
-			fk_result = NAME##__framed(fk_w, fk_sp FK_PASS(FK_ARG, params));           \
-		if (fk_after)                                                                      \
-			fk_enter(fk_w, fk_after);                                                  \
-		return fk_result;                                                                  \
+#define FK_DECLARE_(fine, ret, NAME, params, ...)                                                    \
+	typedef ret NAME##__ret;                                                                     \
+	enum { NAME##__fine = fine };                                                                \
+	struct NAME##__args {                                                                        \
+		FK_PASS(FK_FIELD, params)                                                            \
+	};                                                                                           \
+	struct NAME##__frame {                                                                       \
+		struct fk_frame fk;                                                                  \
+		FK_PASS(FK_FIELD, params)                                                            \
+		__VA_ARGS__                                                                          \
+	};                                                                                           \
+	_Static_assert(_Alignof(struct NAME##__frame) == 8,                                          \
+		       #NAME ": arguments and locals of an alignment above 8 are not supported");    \
+	_Static_assert(sizeof(ret) == 0 || _Alignof(ret) >= 2,                                       \
+		       #NAME ": a result needs an alignment of at least 2 (use int)");               \
+	static const struct fk_task NAME##__task;                                                    \
+	static bool NAME##__leaf(struct fk_worker *fk_w,                                             \
+				 ret *fk_result FK_PASS(FK_PARAM, params));                          \
+	static ret NAME##__framed(struct fk_worker *fk_w, char *fk_sp FK_PASS(FK_PARAM, params));    \
+	static inline ret NAME##__inner(struct fk_worker *fk_w,                                      \
+					char *fk_sp FK_PASS(FK_PARAM, params));                      \
+	/* Runs a child: inside tells that its first block runs, after what runs when it is over. */ \
+	FK_INLINE ret NAME##__spawn(struct fk_worker *fk_w, char *fk_sp, const int fk_mode,          \
+				    uintptr_t fk_inside, uintptr_t fk_after, bool *ret_leaf,         \
+				    struct NAME##__args fk_args)                                     \
+	{                                                                                            \
+		ret fk_result;                                                                       \
+		(void)fk_args;                                                                       \
+		*ret_leaf = false;                                                                   \
+		if (!NAME##__fine)                                                                   \
+			fk_enter(fk_w, fk_inside);                                                   \
+		if (NAME##__leaf(fk_w, &fk_result FK_PASS(FK_ARG, params))) {                        \
+			*ret_leaf = true;                                                            \
+			if (!NAME##__fine)                                                           \
+				fk_enter(fk_w, fk_after);                                            \
+			return fk_result;                                                            \
+		}                                                                                    \
+		if (NAME##__fine && fk_mode == FK_FRESH &&                                           \
+		    sizeof(struct NAME##__frame) <= FK_SMALL)                                        \
+			fk_result = NAME##__inner(fk_w, fk_sp FK_PASS(FK_ARG, params));              \
+		else                                                                                 \
+			fk_result = NAME##__framed(fk_w, fk_sp FK_PASS(FK_ARG, params));             \
+		if (fk_after)                                                                        \
+			fk_enter(fk_w, fk_after);                                                    \
+		return fk_result;                                                                    \
 	}
 
 /* Defines a task: the block that follows is what runs before it has a frame. */
@@ -424,76 +424,76 @@ register uintptr_t fk_stack_pointer __asm__("sp");
 	}                                                                                          \
 	static void NAME##__give_back(struct NAME##__frame *self)
 
-#define FK_DEFINE_(unwinds_, unwind_, ret, NAME, params)                                           \
-	FK_INLINE ret NAME##__body(struct fk_worker *fk_w, char *fk_sp,                            \
-				   struct NAME##__frame *self, const int fk_mode,                  \
-				   unsigned __int128 fk_label, struct fk_frame **fk_next,          \
-				   struct fk_child *fk_child);                                     \
-	static struct fk_frame *NAME##__resume(struct fk_worker *fk_w, struct fk_frame *fk_frame)  \
-	{                                                                                          \
-		struct NAME##__frame *self = (struct NAME##__frame *)fk_frame;                     \
-		struct fk_frame *fk_next = NULL;                                                   \
-		if (!NAME##__fine)                                                                 \
-			fk_enter(fk_w, (uintptr_t)self);                                           \
-		NAME##__body(fk_w, fk_w->sp, self, FK_RESUMED,                                     \
-			     FK_LABEL(fk_site(fk_frame) & FK_SITE_MASK), &fk_next, NULL);          \
-		return fk_next;                                                                    \
-	}                                                                                          \
-	static __attribute__((cold)) void NAME##__describe(struct fk_frame *fk_frame,              \
-							   struct fk_child *ret_child)             \
-	{                                                                                          \
-		struct NAME##__frame *self = (struct NAME##__frame *)fk_frame;                     \
-		NAME##__body(NULL, NULL, self, FK_DESCRIBE,                                        \
-			     FK_LABEL(fk_site(fk_frame) & FK_SITE_MASK), NULL, ret_child);         \
-	}                                                                                          \
-	static const struct fk_task NAME##__task = { #NAME, NAME##__resume, NAME##__describe,      \
-						     unwind_, sizeof(struct NAME##__frame) };      \
+#define FK_DEFINE_(unwinds_, unwind_, ret, NAME, params)                                             \
+	FK_INLINE ret NAME##__body(struct fk_worker *fk_w, char *fk_sp,                              \
+				   struct NAME##__frame *self, const int fk_mode,                    \
+				   unsigned __int128 fk_label, struct fk_frame **fk_next,            \
+				   struct fk_child *fk_child);                                       \
+	static struct fk_frame *NAME##__resume(struct fk_worker *fk_w, struct fk_frame *fk_frame)    \
+	{                                                                                            \
+		struct NAME##__frame *self = (struct NAME##__frame *)fk_frame;                       \
+		struct fk_frame *fk_next = NULL;                                                     \
+		if (!NAME##__fine)                                                                   \
+			fk_enter(fk_w, (uintptr_t)self);                                             \
+		NAME##__body(fk_w, fk_w->sp, self, FK_RESUMED,                                       \
+			     FK_LABEL(fk_site(fk_frame) & FK_SITE_MASK), &fk_next, NULL);            \
+		return fk_next;                                                                      \
+	}                                                                                            \
+	static __attribute__((cold)) void NAME##__describe(struct fk_frame *fk_frame,                \
+							   struct fk_child *ret_child)               \
+	{                                                                                            \
+		struct NAME##__frame *self = (struct NAME##__frame *)fk_frame;                       \
+		NAME##__body(NULL, NULL, self, FK_DESCRIBE,                                          \
+			     FK_LABEL(fk_site(fk_frame) & FK_SITE_MASK), NULL, ret_child);           \
+	}                                                                                            \
+	static const struct fk_task NAME##__task = { #NAME, NAME##__resume, NAME##__describe,        \
+						     unwind_, sizeof(struct NAME##__frame) };        \
 	/* No room, or somebody asks, or the C stack is long: builds the frame, and goes on in the \
-	 * worker loop. */                                                                         \
-	static __attribute__((cold, noinline, noreturn)) void NAME##__slow(                        \
-		struct fk_worker *fk_w, char *fk_sp FK_PASS(FK_PARAM, params))                     \
-	{                                                                                          \
-		struct NAME##__frame *self =                                                       \
-			fk_rt_place(fk_w, fk_sp, sizeof(struct NAME##__frame));                    \
-		FK_PASS(FK_STORE, params)                                                          \
-		if (unwinds_)                                                                      \
-			fk_w->unwinds = 1;                                                         \
-		fk_rt_unnest(fk_w, &self->fk, fk_sp, 0);                                           \
-	}                                                                                          \
-	static __attribute__((noinline))                                                           \
-	ret NAME##__framed(struct fk_worker *fk_w, char *fk_sp FK_PASS(FK_PARAM, params))          \
-	{                                                                                          \
-		struct NAME##__frame *self = (struct NAME##__frame *)fk_sp;                        \
+	 * worker loop. */ \
+	static __attribute__((cold, noinline, noreturn)) void NAME##__slow(                          \
+		struct fk_worker *fk_w, char *fk_sp FK_PASS(FK_PARAM, params))                       \
+	{                                                                                            \
+		struct NAME##__frame *self =                                                         \
+			fk_rt_place(fk_w, fk_sp, sizeof(struct NAME##__frame));                      \
+		FK_PASS(FK_STORE, params)                                                            \
+		if (unwinds_)                                                                        \
+			fk_w->unwinds = 1;                                                           \
+		fk_rt_unnest(fk_w, &self->fk, fk_sp, 0);                                             \
+	}                                                                                            \
+	static __attribute__((noinline))                                                             \
+	ret NAME##__framed(struct fk_worker *fk_w, char *fk_sp FK_PASS(FK_PARAM, params))            \
+	{                                                                                            \
+		struct NAME##__frame *self = (struct NAME##__frame *)fk_sp;                          \
 		/* ORDER attend [A1]: relaxed: a hint, taken by the exchange in                    \
-		 * worker_take_request(). */                                                       \
-		if (fk_unlikely(fk_reach(fk_sp, sizeof(struct NAME##__frame)) >                    \
-				atomic_load_explicit(&fk_w->limit, memory_order_relaxed)) ||       \
-		    fk_unlikely(fk_stack_pointer < fk_w->cstack_limit))                            \
-			NAME##__slow(fk_w, fk_sp FK_PASS(FK_LOAD, params));                        \
-		FK_PASS(FK_STORE, params)                                                          \
-		if (!NAME##__fine)                                                                 \
-			fk_enter(fk_w, (uintptr_t)self);                                           \
-		if (unwinds_)                                                                      \
-			fk_w->unwinds = 1;                                                         \
-		return NAME##__body(fk_w, (char *)(self + 1), self, FK_FRESH, FK_LABEL(0), NULL,   \
-				    NULL);                                                         \
-	}                                                                                          \
-	static inline ret NAME##__inner(struct fk_worker *fk_w,                                    \
-					char *fk_sp FK_PASS(FK_PARAM, params))                     \
-	{                                                                                          \
-		struct NAME##__frame *self = (struct NAME##__frame *)fk_sp;                        \
-		FK_PASS(FK_STORE, params)                                                          \
-		if (unwinds_)                                                                      \
-			fk_w->unwinds = 1;                                                         \
-		return NAME##__body(fk_w, (char *)(self + 1), self, FK_INNER, FK_LABEL(0), NULL,   \
-				    NULL);                                                         \
-	}                                                                                          \
-                                                                                                   \
-	static inline bool NAME##__leaf(struct fk_worker *fk_w,                                    \
-					ret *fk_result FK_PASS(FK_MAYBE, params))                  \
-	{                                                                                          \
-		typedef ret fk_ret __attribute__((unused));                                        \
-		(void)fk_result;                                                                   \
+		 * worker_take_request(). */ \
+		if (fk_unlikely(fk_reach(fk_sp, sizeof(struct NAME##__frame)) >                      \
+				atomic_load_explicit(&fk_w->limit, memory_order_relaxed)) ||         \
+		    fk_unlikely(fk_stack_pointer < fk_w->cstack_limit))                              \
+			NAME##__slow(fk_w, fk_sp FK_PASS(FK_LOAD, params));                          \
+		FK_PASS(FK_STORE, params)                                                            \
+		if (!NAME##__fine)                                                                   \
+			fk_enter(fk_w, (uintptr_t)self);                                             \
+		if (unwinds_)                                                                        \
+			fk_w->unwinds = 1;                                                           \
+		return NAME##__body(fk_w, (char *)(self + 1), self, FK_FRESH, FK_LABEL(0), NULL,     \
+				    NULL);                                                           \
+	}                                                                                            \
+	static inline ret NAME##__inner(struct fk_worker *fk_w,                                      \
+					char *fk_sp FK_PASS(FK_PARAM, params))                       \
+	{                                                                                            \
+		struct NAME##__frame *self = (struct NAME##__frame *)fk_sp;                          \
+		FK_PASS(FK_STORE, params)                                                            \
+		if (unwinds_)                                                                        \
+			fk_w->unwinds = 1;                                                           \
+		return NAME##__body(fk_w, (char *)(self + 1), self, FK_INNER, FK_LABEL(0), NULL,     \
+				    NULL);                                                           \
+	}                                                                                            \
+                                                                                                     \
+	static inline bool NAME##__leaf(struct fk_worker *fk_w,                                      \
+					ret *fk_result FK_PASS(FK_MAYBE, params))                    \
+	{                                                                                            \
+		typedef ret fk_ret __attribute__((unused));                                          \
+		(void)fk_result;                                                                     \
 		(void)fk_w;
 
 /* In the first block: ends the task with this result: a number, the members of a struct, none for
@@ -604,63 +604,63 @@ FK_INLINE void fk_enter(struct fk_worker *w, uintptr_t current)
 	})
 
 /* Stores the site of a child that is about to run, and where its result goes. */
-#define FK_SET_SITE(label, task_, dst_, fixed_, called)                                            \
-	do {                                                                                       \
-		if (fk_mode == FK_RESUMED) {                                                       \
-			/* The site may be another by the time that somebody asks for the child. */                                                                                                \
-			fk_w->slot = (uintptr_t)(dst_) | (called);                                 \
-			fk_w->child = &task_##__task;                                              \
-			fk_set_site(&self->fk, (label) | FK_PARTED);                               \
-		} else if (fixed_) {                                                               \
-			fk_set_site(&self->fk, label);                                             \
-		} else {                                                                           \
-			self->fk.stack = (struct fk_stack *)(void *)(dst_);                        \
-			fk_set_site(&self->fk, (label) | FK_DST);                                  \
-		}                                                                                  \
+#define FK_SET_SITE(label, task_, dst_, fixed_, called)                                             \
+	do {                                                                                        \
+		if (fk_mode == FK_RESUMED) {                                                        \
+			/* The site may be another by the time that somebody asks for the child. */ \
+			fk_w->slot = (uintptr_t)(dst_) | (called);                                  \
+			fk_w->child = &task_##__task;                                               \
+			fk_set_site(&self->fk, (label) | FK_PARTED);                                \
+		} else if (fixed_) {                                                                \
+			fk_set_site(&self->fk, label);                                              \
+		} else {                                                                            \
+			self->fk.stack = (struct fk_stack *)(void *)(dst_);                         \
+			fk_set_site(&self->fk, (label) | FK_DST);                                   \
+		}                                                                                   \
 	} while (0)
 
 #define FK_SPAWN(task_, args)                                                                      \
 	task_##__spawn(fk_w, fk_sp, fk_mode, (uintptr_t)self | FK_IN_CHILD,                        \
 		       fk_fine ? 0 : (uintptr_t)self, &fk_leaf, args)
 
-#define FK_FORK_(n, dst_, task_, ...)                                                              \
-	do {                                                                                       \
-	case FK_LABEL(2 * (n)):;                                                                   \
-		FK_NOT_DESCRIBED();                                                                \
+#define FK_FORK_(n, dst_, task_, ...)                                                                \
+	do {                                                                                         \
+	case FK_LABEL(2 * (n)):;                                                                     \
+		FK_NOT_DESCRIBED();                                                                  \
 		/* ORDER attend [A1]: relaxed: a hint, taken by the exchange in                    \
-		 * worker_take_request(). */                                                       \
-		const bool fk_asked = fk_mode == FK_RESUMED &&                                     \
-				      !atomic_load_explicit(&fk_w->limit, memory_order_relaxed);   \
-		if (fk_unlikely(fk_asked) && !fk_rt_attend(fk_w, &self->fk, 2 * (n)))              \
-			return FK_NOTHING;                                                         \
-		FK_COUNT_FORK();                                                                   \
-		/* Too few or too many arguments are an error here; nothing is evaluated. */       \
-		(void)sizeof(task_##__leaf(fk_w, (task_##__ret *)0 __VA_OPT__(, ) __VA_ARGS__));   \
-		task_##__ret *const fk_dst = &(dst_);                                              \
-		struct task_##__args fk_child_args = { __VA_ARGS__ };                              \
-		bool fk_leaf __attribute__((unused));                                              \
-		FK_SET_SITE(2 * (n) + 1, task_, fk_dst, FK_IS_FIXED(dst_), 0);                     \
-		if (fk_mode == FK_RESUMED) {                                                       \
-			const bool fk_pushed = fk_push(fk_w, &self->fk);                           \
-			if (fk_unlikely(fk_asked))                                                 \
-				fk_rt_publish(fk_w);                                               \
-			*fk_dst = FK_SPAWN(task_, fk_child_args);                                  \
-			if (fk_unlikely(fk_pop(fk_w, fk_pushed)) &&                                \
-			    !fk_rt_pop(fk_w, &self->fk, fk_next))                                  \
-				return FK_NOTHING;                                                 \
-		} else {                                                                           \
-			*fk_dst = FK_SPAWN(task_, fk_child_args);                                  \
-			if (!(task_##__fine && fk_leaf) &&                                         \
-			    fk_unlikely(fk_site(&self->fk) & FK_PARTED))                           \
-				fk_rt_returned(fk_w, &self->fk);                                   \
-			/* A child with a frame has looked. */                                     \
-			if (fk_leaf && fk_unlikely(!atomic_load_explicit(&fk_w->limit,             \
-									 memory_order_relaxed)))   \
-				fk_rt_unnest(fk_w, &self->fk, (char *)self, 2 * (n) + 1);          \
-		}                                                                                  \
-		__attribute__((fallthrough));                                                      \
-	case FK_LABEL(2 * (n) + 1):;                                                               \
-		FK_DESCRIBED(task_, dst_, true);                                                   \
+		 * worker_take_request(). */ \
+		const bool fk_asked = fk_mode == FK_RESUMED &&                                       \
+				      !atomic_load_explicit(&fk_w->limit, memory_order_relaxed);     \
+		if (fk_unlikely(fk_asked) && !fk_rt_attend(fk_w, &self->fk, 2 * (n)))                \
+			return FK_NOTHING;                                                           \
+		FK_COUNT_FORK();                                                                     \
+		/* Too few or too many arguments are an error here; nothing is evaluated. */         \
+		(void)sizeof(task_##__leaf(fk_w, (task_##__ret *)0 __VA_OPT__(, ) __VA_ARGS__));     \
+		task_##__ret *const fk_dst = &(dst_);                                                \
+		struct task_##__args fk_child_args = { __VA_ARGS__ };                                \
+		bool fk_leaf __attribute__((unused));                                                \
+		FK_SET_SITE(2 * (n) + 1, task_, fk_dst, FK_IS_FIXED(dst_), 0);                       \
+		if (fk_mode == FK_RESUMED) {                                                         \
+			const bool fk_pushed = fk_push(fk_w, &self->fk);                             \
+			if (fk_unlikely(fk_asked))                                                   \
+				fk_rt_publish(fk_w);                                                 \
+			*fk_dst = FK_SPAWN(task_, fk_child_args);                                    \
+			if (fk_unlikely(fk_pop(fk_w, fk_pushed)) &&                                  \
+			    !fk_rt_pop(fk_w, &self->fk, fk_next))                                    \
+				return FK_NOTHING;                                                   \
+		} else {                                                                             \
+			*fk_dst = FK_SPAWN(task_, fk_child_args);                                    \
+			if (!(task_##__fine && fk_leaf) &&                                           \
+			    fk_unlikely(fk_site(&self->fk) & FK_PARTED))                             \
+				fk_rt_returned(fk_w, &self->fk);                                     \
+			/* A child with a frame has looked. */                                       \
+			if (fk_leaf && fk_unlikely(!atomic_load_explicit(&fk_w->limit,               \
+									 memory_order_relaxed)))     \
+				fk_rt_unnest(fk_w, &self->fk, (char *)self, 2 * (n) + 1);            \
+		}                                                                                    \
+		__attribute__((fallthrough));                                                        \
+	case FK_LABEL(2 * (n) + 1):;                                                                 \
+		FK_DESCRIBED(task_, dst_, true);                                                     \
 	} while (0)
 
 /* Resumed clone: puts the frame into the deque. False: it is full, and the child is like called. */
