@@ -43,7 +43,8 @@ int fk_cancel(fk_client *client, fk_job job)
 	if (atomic_load_explicit(&client->gone, memory_order_relaxed))
 		return -ECONNRESET;
 	err = proto_send(client->fd, &cancel, sizeof(cancel), NULL, 0);
-	if (err == -EPIPE || err == -ECONNRESET || err == -ENOTCONN)
-		return client_gone(client) ? -ECONNRESET : err;
-	return err == -ENOBUFS ? -EAGAIN : err;
+	if (!err)
+		return 0;
+	/* What a socket says besides is that there is no memory to send with, now. */
+	return err == -EPIPE || client_gone(client) ? -ECONNRESET : -EAGAIN;
 }

@@ -15,8 +15,11 @@
  *       kept in private memory.
  *   I2. A task in the list never changes and stays until fk_close(); new ones are put in front.
  *   I3. In a child after fork() the page `alive` reads 0 (MADV_WIPEONFORK), so every call sees that
- *       it is not its client; the child's copy of the socket is closed, so that the daemon sees the
- *       parent's end.
+ *       it is not its client; the child's copy of the socket is closed, and fk_close() shuts it
+ *       down for all copies there may be, so that the daemon sees the parent's end.
+ *   I4. A task is known by the hash of its name and signature, its index on the board only says
+ *       where to look: a new pool may have loaded other modules, and have other tasks there. Every
+ *       submission compares the hashes here, and the pool compares them again.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   The daemon before its WELCOME: end of file, or the receive timeout. After it: client_gone().
@@ -29,9 +32,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
+#include "client/connect.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/util.h"
@@ -39,7 +42,6 @@
 #include "shm/proto.h"
 
 #define CLIENT_SPIN_NS	  20000u
-#define CLIENT_TIMEOUT_S  10 /* for the daemon's answer */
 #define CLIENT_ALIVE_SIZE 4096
 
 /* Newer than the oldest C library's headers that this compiles with. */
@@ -111,7 +113,6 @@ static fk_client *client_free(fk_client *client)
 		task = next;
 	}
 	pthread_mutex_destroy(&client->tasks_lock);
-	pthread_mutex_destroy(&client->room_lock);
 	pthread_mutex_destroy(&client->group_lock);
 	heap_fini(&client->heap);
 	segment_unmap((void *)(uintptr_t)client->board, client->board_size);
@@ -120,74 +121,16 @@ static fk_client *client_free(fk_client *client)
 	if (client->alive)
 		(void)munmap((void *)(uintptr_t)client->alive, CLIENT_ALIVE_SIZE);
 	free(client->slots);
+	/* Whoever has a copy of the descriptor, a child that was made without the handlers of
+	 * pthread_atfork() or before list_add(): the daemon sees the end (I3). */
+	if (client->fd >= 0)
+		(void)shutdown(client->fd, SHUT_RDWR);
 	(void)safe_close(client->fd);
 	free(client);
 	return NULL;
 }
 
 DEFINE_CLEANUP(fk_client *, client_free);
-
-static const char *socket_path(const char *socket)
-{
-	if (socket)
-		return socket;
-	socket = secure_getenv("FORKD_SOCKET");
-	return socket && *socket ? socket : FK_SOCKET_PATH;
-}
-
-static int open_socket(const char *path, int *ret_fd)
-{
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	struct timeval timeout = { .tv_sec = CLIENT_TIMEOUT_S };
-	_cleanup_close_ int fd = -1;
-	size_t length = strlen(path);
-	int err;
-
-	if (!length)
-		return error_open(-EINVAL, "the path of forkd's socket is empty");
-	if (length >= sizeof(address.sun_path))
-		return error_open(
-			-ENAMETOOLONG,
-			"the path of forkd's socket has %zu bytes, %zu are possible: %.60s...",
-			length, sizeof(address.sun_path) - 1, path);
-	memcpy(address.sun_path, path, length);
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (fd < 0) {
-		err = -errno;
-		return error_open(err, "no socket: %s", strerrordesc_np(-err));
-	}
-	/* For connect() as well, where the daemon does not accept. */
-	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
-	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
-	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0) {
-		err = -errno;
-		switch (-err) {
-		case ENOENT:
-		case ECONNREFUSED:
-			return error_open(err,
-					  "no forkd listens on %s: start it with `systemctl start "
-					  "forkd`, or use `forkctl session -- COMMAND`",
-					  path);
-		case EACCES:
-		case EPERM:
-			return error_open(-EACCES,
-					  "not allowed to connect to %s: its permissions, or those "
-					  "of its folder, exclude this user (socket-mode in "
-					  "forkd.conf)",
-					  path);
-		case EPROTOTYPE:
-			return error_open(-EPROTO, "what listens on %s is not forkd", path);
-		case EAGAIN:
-			return error_open(-ETIMEDOUT, "forkd on %s accepts no connection in %d s",
-					  path, CLIENT_TIMEOUT_S);
-		default:
-			return error_open(err, "cannot connect to %s: %s", path,
-					  strerrordesc_np(-err));
-		}
-	}
-	*ret_fd = steal_fd(&fd);
-	return 0;
-}
 
 /* HELLO and its answer. fds: three, the caller's then. */
 static int attach(int fd, const char *path, const struct fk_open_options *options,
@@ -202,38 +145,18 @@ static int attach(int fd, const char *path, const struct fk_open_options *option
 	};
 	int received[PROTO_MAX_FDS];
 	union proto_message message;
-	uint32_t n_fds = 0;
-	int err = proto_send(fd, &hello, sizeof(hello), NULL, 0);
-	int size;
+	uint32_t n_fds;
+	int size = connect_ask(fd, path, &hello, sizeof(hello), &message, received, &n_fds);
 
-	/* Whoever is refused at once may find the pipe broken and the reason in it. */
-	if (err && err != -EPIPE)
-		return error_open(err, "cannot write to %s: %s", path, strerrordesc_np(-err));
-	size = proto_recv(fd, &message, received, &n_fds, 0);
-	if (size == -EAGAIN)
-		return error_open(-ETIMEDOUT, "forkd on %s does not answer", path);
-	if (size == -EBADMSG)
-		return error_open(-EBADMSG, "what listens on %s is not forkd", path);
-	if (size < 0)
-		return error_open(size, "cannot read from %s: %s", path, strerrordesc_np(-size));
-	if (size == 0)
-		return error_open(-ECONNRESET, "forkd on %s closed the connection at once", path);
-
-	if (message.head.type == PROTO_WELCOME && n_fds == 3 &&
-	    size >= (int)sizeof(message.welcome)) {
+	if (size >= (int)sizeof(message.welcome) && message.head.type == PROTO_WELCOME &&
+	    n_fds == 3) {
 		*ret_welcome = message.welcome;
 		memcpy(fds, received, 3 * sizeof(int));
 		return 0;
 	}
 	while (n_fds)
 		(void)close(received[--n_fds]);
-	if (message.head.type == PROTO_ERROR && size >= (int)sizeof(message.error)) {
-		message.error.text[sizeof(message.error.text) - 1] = '\0';
-		err = message.error.code < 0 && message.error.code >= -4095 ? message.error.code
-									    : -EACCES;
-		return error_open(err, "%s", message.error.text);
-	}
-	return error_open(-EPROTO, "what listens on %s answers in a way that is not forkd's", path);
+	return size < 0 ? size : connect_not_understood(path);
 }
 
 /* I1. Returns 0 or -EBADMSG. */
@@ -241,12 +164,13 @@ static int check_segments(fk_client *client)
 {
 	const struct client_segment *segment = client->segment;
 	const struct board *board = client->board;
-	uint64_t heap_offset = segment->heap_offset;
-	uint64_t heap_size = segment->heap_size;
+	uint64_t heap_offset, heap_size;
 
 	if (client->board_size < sizeof(*board) || client->segment_size < sizeof(*segment) ||
 	    client->tenant_size < sizeof(*client->tenant))
 		return -EBADMSG;
+	heap_offset = segment->heap_offset;
+	heap_size = segment->heap_size;
 	client->n_workers = board->manager.n_workers;
 	client->n_jobs = segment->n_jobs;
 	client->id = segment->client;
@@ -338,10 +262,20 @@ static int init_private(fk_client *client)
 	return 0;
 }
 
+/* True if a field is set that means nothing yet. */
+static int options_reserved(const struct fk_open_options *options)
+{
+	uint64_t all = options->reserved0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(options->reserved); i++)
+		all |= options->reserved[i];
+	return all != 0;
+}
+
 int fk_open(const char *socket, const struct fk_open_options *options, fk_client **ret_client)
 {
 	static const struct fk_open_options defaults;
-	const char *path = socket_path(socket);
+	const char *path = connect_path(socket);
 	_cleanup_(client_freep) fk_client *client = NULL;
 	struct proto_welcome welcome = { 0 };
 	int fds[3] = { -1, -1, -1 };
@@ -349,16 +283,18 @@ int fk_open(const char *socket, const struct fk_open_options *options, fk_client
 
 	if (!options)
 		options = &defaults;
+	if (options_reserved(options))
+		return error_open(-EINVAL, "what is reserved in struct fk_open_options is not 0: "
+					   "name the fields that you set, the others are 0 then");
 	client = aligned_alloc(CACHE_LINE, align_up(sizeof(*client), CACHE_LINE));
 	if (!client)
 		return error_open(-ENOMEM, "out of memory");
 	memset(client, 0, sizeof(*client));
 	client->fd = -1;
 	pthread_mutex_init(&client->tasks_lock, NULL);
-	pthread_mutex_init(&client->room_lock, NULL);
 	pthread_mutex_init(&client->group_lock, NULL);
 
-	err = open_socket(path, &client->fd);
+	err = connect_socket(path, &client->fd);
 	if (err)
 		return err;
 	err = attach(client->fd, path, options, &welcome, fds);
@@ -407,22 +343,37 @@ int client_gone(struct fk_client *client)
 	do {
 		n = recv(client->fd, &byte, sizeof(byte), MSG_PEEK | MSG_DONTWAIT);
 	} while (n < 0 && errno == EINTR);
-	if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)))
+	/* Nothing comes after WELCOME but a dismissal and the end: either is the end. */
+	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 		return 0;
 	atomic_store_explicit(&client->gone, 1, memory_order_relaxed);
 	return 1;
 }
 
+int client_due(struct fk_client *client)
+{
+	uint64_t now = clock_ns();
+
+	/* Relaxed, and load and store apart: if two come at once, both look. */
+	if (now < atomic_load_explicit(&client->looked_ns, memory_order_relaxed) + CLIENT_TICK_NS)
+		return 0;
+	atomic_store_explicit(&client->looked_ns, now, memory_order_relaxed);
+	return 1;
+}
+
+int client_due_sometimes(struct fk_client *client)
+{
+	/* Relaxed, and load and store apart: it only spreads the looks at the clock. */
+	uint32_t looks = atomic_load_explicit(&client->looks, memory_order_relaxed) + 1;
+
+	atomic_store_explicit(&client->looks, looks, memory_order_relaxed);
+	return looks % CLIENT_LOOKS == 0 && client_due(client);
+}
+
 int client_gone_sometimes(struct fk_client *client)
 {
-	uint32_t looks;
-
-	if (atomic_load_explicit(&client->gone, memory_order_relaxed))
-		return 1;
-	/* Relaxed, and load and store apart: it only spreads the system calls. */
-	looks = atomic_load_explicit(&client->looks, memory_order_relaxed) + 1;
-	atomic_store_explicit(&client->looks, looks, memory_order_relaxed);
-	return looks % CLIENT_LOOKS == 0 && client_gone(client);
+	return atomic_load_explicit(&client->gone, memory_order_relaxed) ||
+	       (client_due_sometimes(client) && client_gone(client));
 }
 
 /* A task of the list that is still there, or NULL. */
@@ -433,14 +384,9 @@ static const fk_task *known_task(fk_client *client, const char *name)
 	const struct fk_client_task *task =
 		atomic_load_explicit(&client->tasks, memory_order_acquire);
 
-	for (; task; task = task->next) {
-		const struct board_task *entry = &client->board->tasks[task->index];
-
-		/* Relaxed: it may go at any time after this. */
-		if (!strcmp(task->name, name) &&
-		    !(atomic_load_explicit(&entry->flags, memory_order_relaxed) & TASK_GONE))
+	for (; task; task = task->next)
+		if (!strcmp(task->name, name) && !submit_check_task(client, task))
 			return task;
-	}
 	return NULL;
 }
 
@@ -458,9 +404,12 @@ static int add_task(fk_client *client, const char *name, const fk_task **ret_tas
 	if (!task)
 		return -ENOMEM;
 	task->index = (uint32_t)index;
-	task->hash = entry->hash;
 	memcpy(task->name, entry->name, sizeof(entry->name));
 	memcpy(task->text, entry->signature, sizeof(entry->signature));
+	/* Of what was copied: a new pool with other modules may be writing the entry (I4). */
+	task->hash = signature_hash(task->name, task->text);
+	if (strcmp(task->name, name) != 0 || submit_check_task(client, task))
+		return -ENOENT;
 	err = signature_parse(task->text, &task->signature, NULL);
 	if (err)
 		return -EPROTO;
@@ -533,9 +482,5 @@ int fk_buffer_ref(fk_client *client, struct fk_buffer buffer, struct fk_ref *ret
 
 	if (err)
 		return err;
-	if (!heap_contains(&client->heap, buffer.data, buffer.size))
-		return -EFAULT;
-	ret_ref->offset = (uint64_t)((char *)buffer.data - client->heap.base);
-	ret_ref->size = buffer.size;
-	return 0;
+	return pack_buffer(&client->heap, buffer, ret_ref);
 }

@@ -22,8 +22,11 @@
 /* A waiting thread looks at its socket this often. */
 #define CLIENT_TICK_NS UINT64_C(200000000)
 
-/* Calls that find nothing, between two looks at the socket. */
-#define CLIENT_LOOKS 1024u
+/* Calls that find nothing, between two looks at the clock whether CLIENT_TICK_NS are over. */
+#define CLIENT_LOOKS 32u
+
+/* Of room_waiters: each that waits for several slots counts so much. */
+#define CLIENT_ROOM_CHAIN 0x10000u
 
 struct fk_client_task {
 	struct fk_client_task *next; /* constant once the task is in the list */
@@ -86,7 +89,6 @@ struct fk_client {
 	/* any thread */
 	_Atomic(struct fk_client_task *) tasks; /* grows at its front */
 	pthread_mutex_t tasks_lock;		/* of who adds */
-	pthread_mutex_t room_lock;		/* of who waits for several slots */
 	pthread_mutex_t group_lock;		/* of who makes and frees groups */
 	struct client_group group[LIMIT_GROUPS];
 	_Alignas(64) _Atomic uint64_t free; /* { tag:32, slot + 1:32 } */
@@ -95,8 +97,9 @@ struct fk_client {
 	_Atomic uint32_t spin; /* ns that a wait spins now */
 	_Atomic uint32_t looks;
 	_Atomic uint32_t gone;		    /* the daemon is; never cleared */
+	_Atomic uint64_t looked_ns;	    /* at the socket; 0: never */
 	_Alignas(64) _Atomic uint32_t room; /* futex word: goes up when a record came free */
-	_Atomic uint32_t room_waiters;
+	_Atomic uint32_t room_waiters;	    /* for one 1, for several CLIENT_ROOM_CHAIN */
 	/* hints of who submits: { pool's generation:32, word of a worker when it was woken:32 } */
 	_Alignas(64) _Atomic uint64_t woken[LIMIT_WORKERS];
 };
@@ -111,7 +114,13 @@ static inline int client_check(const struct fk_client *client)
 /* client.c: looks at the socket. True if the daemon is gone. A system call, unless it is known. */
 int client_gone(struct fk_client *client);
 
-/* The same for callers in a loop: makes the system call once in CLIENT_LOOKS. */
+/* For callers that may be in a loop: true once in CLIENT_TICK_NS, for one of them. */
+int client_due(struct fk_client *client);
+
+/* The same, and looks at the clock once in CLIENT_LOOKS calls. */
+int client_due_sometimes(struct fk_client *client);
+
+/* client_gone() for callers in a loop: looks at the socket when client_due_sometimes() says so. */
 int client_gone_sometimes(struct fk_client *client);
 
 /*
@@ -148,7 +157,7 @@ static inline void client_clear_options(struct client_slot *slot, struct job *jo
 	atomic_store_explicit(&slot->options, 0, memory_order_relaxed);
 }
 
-/* submit.c: 0, or -ENOENT if the task's module is gone. */
+/* submit.c: 0, or -ENOENT if the task is gone from where it was found (client.c, I4). */
 int submit_check_task(const struct fk_client *client, const fk_task *task);
 
 /*
@@ -212,6 +221,17 @@ void group_take_back(struct fk_client *client, uint32_t number, uint32_t n);
 
 /* wait.c: waits for one job as fk_wait() does, with the checks done. */
 int wait_job(struct fk_client *client, fk_job job, uint64_t timeout_ns);
+
+/*
+ * wait.c: what who waits does after a sleep that nobody ended, which had begun at slept_ns and may
+ * have been cut short by its timeout: looks at the socket, and does the publisher's part again
+ * (wake.h, W7). Once in CLIENT_TICK_NS, if the waits are shorter than that. True if the daemon is
+ * gone.
+ */
+int wait_look(struct fk_client *client, uint64_t slept_ns, uint64_t deadline);
+
+/* pack.c: a buffer as it stands among the arguments. Returns 0 or -EFAULT (fk_buffer_ref()). */
+int pack_buffer(const struct heap *heap, struct fk_buffer buffer, struct fk_ref *ret_ref);
 
 /*
  * pack.c: packs values by a signature. args: LIMIT_ARGS bytes. Sets *ret_strings to a block that

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/forkctl_option.h"
 #include "common/util.h"
 
 struct command {
@@ -20,26 +21,29 @@ struct command {
 	const char *arguments;
 	const char *help;
 	int (*run)(const char *socket, int argc, char *argv[]);
+	const struct forkctl_option *options; /* or NULL */
 };
 
 static const struct command commands[] = {
-	{ "status", "", "the daemon, its pool, its workers and who is connected", forkctl_status },
-	{ "stat", "", "counters, per worker and client", forkctl_stat },
-	{ "tasks", "", "what can be called: names, arguments -> results, help", forkctl_tasks },
-	{ "call",
-	  "[-n N] [-t] [-o FILE] [--timeout TIME] [--deadline TIME] [--weight N]\n"
-	  "       [--worker K | --node N] MODULE:TASK [ARG...]",
-	  "run a task and print its results; @FILE for a buffer, 20ms or 5s for a TIME",
-	  forkctl_call },
-	{ "set", "NAME VALUE", "change a setting while forkd runs: scheduler, spin", forkctl_set },
-	{ "check",
-	  "[--seeds N] [--seed N] [--workers N] [--timeout TIME]\n"
-	  "       MODULE | MODULE:TASK [ARG...] | FILE.so...",
-	  "run tasks serially, with every fork stolen and at random, and compare", forkctl_check },
-	{ "profile", "[-n N] [--burden TIME] [--timeout TIME] MODULE:TASK [ARG...]",
-	  "work, span and parallelism of a job, and the speedups they bound", forkctl_profile },
+	{ "status", "", "the daemon, its pool, its workers and who is connected", forkctl_status,
+	  NULL },
+	{ "stat", "", "counters, per worker and client", forkctl_stat, NULL },
+	{ "tasks", "", "what can be called: names, arguments -> results, help", forkctl_tasks,
+	  NULL },
+	{ "call", "[OPTION...] MODULE:TASK [ARG...]",
+	  "run a task and print its results; @FILE for a buffer", forkctl_call,
+	  forkctl_call_options },
+	{ "set", "NAME VALUE", "change a setting while forkd runs: scheduler, spin", forkctl_set,
+	  NULL },
+	{ "check", "[OPTION...] MODULE | MODULE:TASK [ARG...] | FILE.so...",
+	  "run tasks serially, with every fork stolen and at random, and compare", forkctl_check,
+	  forkctl_check_options },
+	{ "profile", "[OPTION...] MODULE:TASK [ARG...]",
+	  "work, span and parallelism of a job, and the speedups they bound", forkctl_profile,
+	  forkctl_profile_options },
 	{ "session", "[FORKD-OPTION...] -- COMMAND [ARG...]",
-	  "run a command with a forkd of its own", forkctl_session },
+	  "run a command with a forkd of its own; `forkd --help` has its options", forkctl_session,
+	  NULL },
 };
 
 int forkctl_fail(int code, const char *format, ...)
@@ -111,9 +115,9 @@ const char *forkctl_task(const struct board *board, uint32_t task)
 
 static void print_help(void)
 {
-	printf("forkctl [--socket PATH] COMMAND [ARG...]\n\n"
+	printf("Usage: forkctl [--socket PATH] COMMAND [ARG...]\n"
 	       "To see and use forkd, the machine's one pool of workers.\n\n"
-	       "Commands:\n");
+	       "Commands (`forkctl COMMAND --help` has the options of one):\n");
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
 		printf("  %s%s%s\n      %s\n", commands[i].name, *commands[i].arguments ? " " : "",
 		       commands[i].arguments, commands[i].help);
@@ -121,9 +125,47 @@ static void print_help(void)
 	       "  --socket PATH   where forkd listens; else $FORKD_SOCKET, else %s\n"
 	       "  --help          print this\n"
 	       "  --version       print the version\n\n"
-	       "Exit status: 0 fine, 1 a job failed or a setting was refused, 2 wrong usage,\n"
-	       "3 no connection to forkd.\n",
+	       "Exit status: 0 fine, 1 a job failed, a check found something or a setting was\n"
+	       "refused, 2 wrong usage, 3 no connection to forkd, 128 + n ended by signal n.\n",
 	       FK_SOCKET_PATH);
+}
+
+static void print_command_help(const struct command *command)
+{
+	printf("Usage: forkctl [--socket PATH] %s%s%s\n%s\n", command->name,
+	       *command->arguments ? " " : "", command->arguments, command->help);
+	if (command->options) {
+		printf("\nOptions:\n");
+		forkctl_print_options(command->options, stdout);
+	}
+}
+
+/* Before a --, where words belong to somebody else. */
+static int wants_help(int argc, char *argv[])
+{
+	for (int i = 1; i < argc && !streq(argv[i], "--"); i++)
+		if (streq(argv[i], "--help") || streq(argv[i], "-h"))
+			return 1;
+	return 0;
+}
+
+static int run_command(const char *socket, int argc, char *argv[])
+{
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+		int status = FORKCTL_OK;
+
+		if (!streq(commands[i].name, argv[0]))
+			continue;
+		if (wants_help(argc, argv))
+			print_command_help(&commands[i]);
+		else
+			status = commands[i].run(socket, argc, argv);
+		if (fflush(stdout) != 0 || ferror(stdout))
+			return forkctl_fail(FORKCTL_FAILED, "cannot write to standard output");
+		return status;
+	}
+	return forkctl_fail(FORKCTL_USAGE, "there is no command %s: `forkctl --help` lists them",
+			    argv[0]);
 }
 
 int main(int argc, char *argv[])
@@ -139,7 +181,7 @@ int main(int argc, char *argv[])
 
 	opterr = 0;
 	/* The + ends it at the command, whose own options follow. */
-	while ((c = getopt_long(argc, argv, "+hV", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "+:hV", options, NULL)) != -1) {
 		switch (c) {
 		case 's':
 			socket = optarg;
@@ -150,30 +192,15 @@ int main(int argc, char *argv[])
 		case 'V':
 			printf("forkctl %s\n", PACKAGE_VERSION);
 			return FORKCTL_OK;
+		case ':':
+			return forkctl_fail(FORKCTL_USAGE, "%s lacks its value", argv[optind - 1]);
 		default:
 			return forkctl_fail(FORKCTL_USAGE,
-					    "%s is no option, or lacks its value: `forkctl --help` "
-					    "lists them",
+					    "there is no option %s: `forkctl --help` lists them",
 					    argv[optind - 1]);
 		}
 	}
 	if (optind == argc)
 		return forkctl_fail(FORKCTL_USAGE, "which command? `forkctl --help` lists them");
-	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
-		int status;
-
-		if (!streq(commands[i].name, argv[optind]))
-			continue;
-		if (optind + 1 < argc && streq(argv[optind + 1], "--help")) {
-			printf("forkctl [--socket PATH] %s %s\n    %s\n", commands[i].name,
-			       commands[i].arguments, commands[i].help);
-			return FORKCTL_OK;
-		}
-		status = commands[i].run(socket, argc - optind, argv + optind);
-		if (fflush(stdout) != 0 || ferror(stdout))
-			return forkctl_fail(FORKCTL_FAILED, "cannot write to standard output");
-		return status;
-	}
-	return forkctl_fail(FORKCTL_USAGE, "there is no command %s: `forkctl --help` lists them",
-			    argv[optind]);
+	return run_command(socket, argc - optind, argv + optind);
 }

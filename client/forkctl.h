@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "client/client.h"
+#include "client/forkctl_option.h"
 
 /* Exit codes. */
 #define FORKCTL_OK	   0
@@ -27,6 +28,11 @@ int forkctl_set(const char *socket, int argc, char *argv[]);
 int forkctl_check(const char *socket, int argc, char *argv[]);
 int forkctl_profile(const char *socket, int argc, char *argv[]);
 
+/* The options of those that have some: forkctl_option.h. */
+extern const struct forkctl_option forkctl_call_options[];
+extern const struct forkctl_option forkctl_check_options[];
+extern const struct forkctl_option forkctl_profile_options[];
+
 /*
  * Starts a private forkd with these options, and calls run() in a process of its own, with the
  * forkd's socket. Returns what that returns, or 3 if there was no forkd, or 128 and a signal.
@@ -43,23 +49,6 @@ int forkctl_open(const char *socket, uint32_t n_jobs, uint64_t heap_size, fk_cli
 /* For commands without options and arguments. Returns 0 or an exit code. */
 int forkctl_no_arguments(int argc, char *argv[]);
 
-/* The contents of a file that an argument names. */
-struct forkctl_file {
-	char *data; /* NULL: the argument names no file */
-	size_t size;
-	int err; /* why it cannot be read */
-};
-
-/* Reads a whole file; "-" is standard input. Returns 0 or a negative errno. */
-int forkctl_read_file(const char *path, struct forkctl_file *ret_file);
-
-/* A whole number, or a number, and nothing behind it. Returns 0 or -EINVAL. */
-int forkctl_parse_i64(const char *text, int64_t *ret);
-int forkctl_parse_f64(const char *text, double *ret);
-
-/* A time with its unit: 20ms, 5s, 2min. Returns 0 or -EINVAL; 0 is none. */
-int forkctl_parse_time(const char *text, uint64_t *ret_ns);
-
 /* Asks forkd to end a job, until it has taken the request. */
 void forkctl_cancel(fk_client *client, fk_job job);
 
@@ -71,9 +60,9 @@ void forkctl_interruptible(fk_job job);
 /* One has come. */
 int forkctl_interrupted(void);
 
-/* Room for forkctl_time(). */
+/* Room for forkctl_time(), or for the name of a task. */
 struct forkctl_text {
-	char text[32];
+	char text[80];
 };
 
 /* A time in the unit that suits it: "12.3 us". */

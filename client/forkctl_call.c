@@ -3,13 +3,9 @@
  * client/forkctl_call.c - forkctl call: runs a task with arguments typed by its signature
  *
  * WHAT IT IS
- *   The size of the heap has to be known before the connection exists, and the types of the
- *   arguments only after it. So every argument that begins with @ and names a file is read first;
- *   where the signature then says str, the argument is taken as the text that it is.
+ *   One job at a time, from a command line to printed results, with what its user may want to limit.
  *
- *	forkctl call [-n N] [-t] [-o FILE]... [LIMIT]... MODULE:TASK ARG...
- *
- *   Options may stand behind the task as well; "-5" is a number and "--" ends the options.
+ *	forkctl call [OPTION...] MODULE:TASK ARG...
  */
 #include "client/forkctl.h"
 
@@ -19,86 +15,53 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "client/forkctl_option.h"
+#include "client/forkctl_value.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/util.h"
 
+#define CALL_ANYWHERE	UINT32_MAX
+#define CALL_WEIGHT_MAX 10000u /* forkd takes more for this */
+
 struct call {
 	const char *name;
-	char *args[SIGNATURE_MAX_ARGS];
-	struct forkctl_file files[SIGNATURE_MAX_ARGS];
-	uint32_t n_args;
-	const char *outputs[SIGNATURE_MAX_ARGS];
-	uint32_t n_outputs;
-	uint64_t repeat;
+	struct forkctl_args args;
+	struct forkctl_words outputs;
+	uint32_t repeat;
 	int timing;
-	/* as they were written, NULL for none */
-	const char *timeout;
-	const char *deadline;
-	const char *weight;
-	const char *worker;
-	const char *node;
-	uint64_t timeout_ns;
+	struct forkctl_limit timeout;
+	struct forkctl_limit deadline;
+	uint32_t weight; /* 0: the usual */
+	uint32_t worker; /* CALL_ANYWHERE: any */
+	uint32_t node;
 	struct fk_request request;
 	fk_client *client;
 	const fk_task *task;
 	union fk_value values[SIGNATURE_MAX_ARGS];
 };
 
-/* What one argument is in messages: "argument 2 (eps:f64)". */
-static const char *argument(char *text, size_t size, const struct signature *signature, uint32_t i)
-{
-	const struct signature_item *item = &signature->args[i];
-
-	(void)snprintf(text, size, "argument %" PRIu32 " (%s%s%s)", i + 1, item->name,
-		       item->name[0] ? ":" : "", signature_type_name(item->type));
-	return text;
-}
-
-int forkctl_read_file(const char *path, struct forkctl_file *ret_file)
-{
-	_cleanup_close_ int opened = -1;
-	_cleanup_free_ char *data = NULL;
-	size_t room = 65536;
-	size_t size = 0;
-	struct stat st;
-	int fd = STDIN_FILENO;
-
-	if (!streq(path, "-")) {
-		opened = open(path, O_RDONLY | O_CLOEXEC);
-		if (opened < 0)
-			return -errno;
-		fd = opened;
-	}
-	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0)
-		room = (size_t)st.st_size + 1;
-	for (;;) {
-		ssize_t n;
-
-		if (!data || size == room) {
-			char *more = realloc(data, data ? room * 2 : room);
-
-			if (!more)
-				return -ENOMEM;
-			room = data ? room * 2 : room;
-			data = more;
-		}
-		n = read(fd, data + size, room - size);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		if (n == 0)
-			break;
-		size += (size_t)n;
-	}
-	ret_file->data = steal_ptr(data);
-	ret_file->size = size;
-	return 0;
-}
+const struct forkctl_option forkctl_call_options[] = {
+	{ "-n", "--repeat", "N", "run it so many times, one after the other; 1", FORKCTL_NUMBER,
+	  offsetof(struct call, repeat), 1, UINT32_MAX },
+	{ "-o", "--output", "FILE", "write the iobuf there, - for standard output; one for each",
+	  FORKCTL_LIST, offsetof(struct call, outputs), 0, 0 },
+	{ "-t", "--timing", NULL, "print how long it waited, ran, and took as a whole",
+	  FORKCTL_FLAG, offsetof(struct call, timing), 0, 0 },
+	{ "", "--timeout", "TIME", "cancel it after this time, such as 500ms or 5min; never",
+	  FORKCTL_TIME, offsetof(struct call, timeout), 1, UINT64_MAX },
+	{ "", "--deadline", "TIME", "let forkd end it as EXPIRED after this time; never",
+	  FORKCTL_TIME, offsetof(struct call, deadline), 1, UINT64_MAX },
+	{ "", "--weight", "N", "its share of CPU time beside other jobs; 100", FORKCTL_NUMBER,
+	  offsetof(struct call, weight), 1, CALL_WEIGHT_MAX },
+	{ "", "--worker", "K", "start it on this worker and no other", FORKCTL_NUMBER,
+	  offsetof(struct call, worker), 0, LIMIT_WORKERS - 1 },
+	{ "", "--node", "N", "start it on a worker of this NUMA node and no other", FORKCTL_NUMBER,
+	  offsetof(struct call, node), 0, INT32_MAX },
+	{ 0 },
+};
 
 static int write_file(const char *path, const char *data, size_t size)
 {
@@ -126,249 +89,46 @@ static int write_file(const char *path, const char *data, size_t size)
 	return 0;
 }
 
-/* The value of an option: behind "=", or the next word. NULL: there is none. */
-static const char *option_value(int argc, char *argv[], int *i)
-{
-	char *equals = strchr(argv[*i], '=');
-
-	if (equals && argv[*i][1] == '-')
-		return equals + 1;
-	return *i + 1 < argc ? argv[++*i] : NULL;
-}
-
-static int is_option(const char *word, const char *brief, const char *full)
-{
-	size_t n = strlen(full);
-
-	return streq(word, brief) || (!strncmp(word, full, n) && (!word[n] || word[n] == '='));
-}
-
-/* An argument, not an option: what does not begin with -, a lone -, and negative numbers. */
-static int is_argument(const char *word)
-{
-	return word[0] != '-' || !word[1] || strchr("0123456789.", word[1]) ||
-	       !strncmp(word, "-inf", 4) || !strncmp(word, "-nan", 4);
-}
-
-static int parse_repeat(const char *value, uint64_t *ret_repeat)
-{
-	char *end;
-
-	errno = 0;
-	*ret_repeat = strtoull(value, &end, 10);
-	return errno || *end || end == value || value[0] == '-' || !*ret_repeat;
-}
-
-/* A number of 32 bits, from least on. */
-static int parse_u32(const char *text, uint64_t least, uint32_t *ret)
-{
-	unsigned long long n;
-	char *end;
-
-	errno = 0;
-	n = strtoull(text, &end, 10);
-	if (errno || *end || end == text || text[0] == '-' || n < least || n > UINT32_MAX)
-		return -EINVAL;
-	*ret = (uint32_t)n;
-	return 0;
-}
-
-/* The value of one of the options that go into the request, once it is known what they are. */
-static int parse_limits(struct call *call)
-{
-	struct fk_request *r = &call->request;
-
-	if (call->timeout && forkctl_parse_time(call->timeout, &call->timeout_ns))
-		return forkctl_fail(FORKCTL_USAGE,
-				    "--timeout wants a time such as 500ms, 20s or 5min, not %s",
-				    call->timeout);
-	if (call->deadline && forkctl_parse_time(call->deadline, &r->timeout_ns))
-		return forkctl_fail(FORKCTL_USAGE,
-				    "--deadline wants a time such as 500ms, 20s or 5min, not %s",
-				    call->deadline);
-	if (call->weight && parse_u32(call->weight, 1, &r->weight))
-		return forkctl_fail(FORKCTL_USAGE, "--weight wants a number from 1 on, not %s",
-				    call->weight);
-	if (call->worker && call->node)
-		return forkctl_fail(FORKCTL_USAGE, "--worker and --node cannot both be obeyed");
-	if (call->worker || call->node) {
-		const char *text = call->worker ? call->worker : call->node;
-
-		if (parse_u32(text, 0, &r->place_index))
-			return forkctl_fail(FORKCTL_USAGE, "--%s wants a number, not %s",
-					    call->worker ? "worker" : "node", text);
-		r->place = call->worker ? FK_PLACE_WORKER : FK_PLACE_NODE;
-		r->flags |= FK_STRICT;
-	}
-	return 0;
-}
-
-/* The option that a word is, and where its value goes; NULL: none of those with one. */
-static const char **limit_option(struct call *call, const char *word)
-{
-	if (is_option(word, "--timeout", "--timeout"))
-		return &call->timeout;
-	if (is_option(word, "--deadline", "--deadline"))
-		return &call->deadline;
-	if (is_option(word, "--weight", "--weight"))
-		return &call->weight;
-	if (is_option(word, "--worker", "--worker"))
-		return &call->worker;
-	if (is_option(word, "--node", "--node"))
-		return &call->node;
-	return NULL;
-}
-
 static int parse_command_line(struct call *call, int argc, char *argv[])
 {
-	int options = 1;
+	struct fk_request *r = &call->request;
+	int err = forkctl_options(forkctl_call_options, call, &argc, argv);
 
-	for (int i = 1; i < argc; i++) {
-		const char *word = argv[i];
-		const char *value;
-
-		if (options && streq(word, "--")) {
-			options = 0;
-		} else if (!options || is_argument(word)) {
-			if (!call->name)
-				call->name = word;
-			else if (call->n_args == SIGNATURE_MAX_ARGS)
-				return forkctl_fail(
-					FORKCTL_USAGE,
-					"a task has at most %u arguments, %s is too many",
-					SIGNATURE_MAX_ARGS, word);
-			else
-				call->args[call->n_args++] = argv[i];
-		} else if (is_option(word, "-t", "--timing")) {
-			call->timing = 1;
-		} else if (is_option(word, "-n", "--repeat")) {
-			value = option_value(argc, argv, &i);
-			if (!value || parse_repeat(value, &call->repeat))
-				return forkctl_fail(FORKCTL_USAGE,
-						    "--repeat wants a number from 1 on, not %s",
-						    value ? value : "nothing");
-		} else if (is_option(word, "-o", "--output")) {
-			value = option_value(argc, argv, &i);
-			if (!value)
-				return forkctl_fail(FORKCTL_USAGE, "-o wants a file");
-			if (call->n_outputs == SIGNATURE_MAX_ARGS)
-				return forkctl_fail(FORKCTL_USAGE, "too many -o");
-			call->outputs[call->n_outputs++] = value;
-		} else if (limit_option(call, word)) {
-			value = option_value(argc, argv, &i);
-			if (!value)
-				return forkctl_fail(FORKCTL_USAGE, "%s wants a value", word);
-			*limit_option(call, word) = value;
-		} else {
-			return forkctl_fail(FORKCTL_USAGE,
-					    "call has no option %s (`forkctl call --help` lists "
-					    "them); text that begins with - goes behind --",
-					    word);
-		}
-	}
-	if (!call->name)
+	if (err)
+		return err;
+	if (argc < 2)
 		return forkctl_fail(FORKCTL_USAGE,
 				    "call which task? `forkctl tasks` lists them all");
+	call->name = argv[1];
 	if (!strchr(call->name, ':'))
 		return forkctl_fail(FORKCTL_USAGE, "a task is called MODULE:TASK, not %s",
 				    call->name);
-	return parse_limits(call);
-}
+	if (call->worker != CALL_ANYWHERE && call->node != CALL_ANYWHERE)
+		return forkctl_fail(FORKCTL_USAGE, "--worker and --node cannot both be obeyed");
+	r->timeout_ns = call->deadline.ns;
+	r->weight = call->weight;
+	if (call->worker != CALL_ANYWHERE || call->node != CALL_ANYWHERE) {
+		int to_worker = call->worker != CALL_ANYWHERE;
 
-int forkctl_parse_i64(const char *text, int64_t *ret)
-{
-	char *end;
-
-	errno = 0;
-	*ret = strtoll(text, &end, 0);
-	return errno || *end || end == text ? -EINVAL : 0;
-}
-
-int forkctl_parse_f64(const char *text, double *ret)
-{
-	char *end;
-
-	*ret = strtod(text, &end);
-	return *end || end == text ? -EINVAL : 0;
-}
-
-static int set_buffer(struct call *call, uint32_t i)
-{
-	const struct signature *signature = &call->task->signature;
-	struct forkctl_file *file = &call->files[i];
-	void *data;
-	char text[64];
-	int err;
-
-	argument(text, sizeof(text), signature, i);
-	if (call->args[i][0] != '@')
-		return forkctl_fail(FORKCTL_USAGE, "%s: %s is a buffer: give a file, as @FILE: %s",
-				    call->name, text, call->args[i]);
-	if (file->err)
-		return forkctl_fail(FORKCTL_USAGE, "%s: %s: cannot read %s: %s", call->name, text,
-				    call->args[i] + 1, strerrordesc_np(-file->err));
-	err = fk_alloc(call->client, file->size, &data);
-	if (err)
-		return forkctl_fail(FORKCTL_FAILED, "%s: %s: %s", call->name, text,
-				    fk_strerror(err));
-	if (file->size)
-		memcpy(data, file->data, file->size);
-	call->values[i].buf = (struct fk_buffer){ .data = data, .size = file->size };
-	return 0;
-}
-
-static int set_values(struct call *call)
-{
-	const struct signature *signature = &call->task->signature;
-	uint32_t n_iobufs = 0;
-	char text[64];
-
-	if (call->n_args != signature->n_args)
-		return forkctl_fail(FORKCTL_USAGE,
-				    "%s takes %" PRIu32 " argument%s (%s), not %" PRIu32,
-				    call->name, signature->n_args,
-				    signature->n_args == 1 ? "" : "s",
-				    fk_task_signature(call->task), call->n_args);
-	for (uint32_t i = 0; i < signature->n_args; i++) {
-		int err = 0;
-
-		switch ((enum signature_type)signature->args[i].type) {
-		case SIGNATURE_I64:
-			err = forkctl_parse_i64(call->args[i], &call->values[i].i64);
-			if (err)
-				return forkctl_fail(FORKCTL_USAGE,
-						    "%s: %s must be a whole number of 64 bits, "
-						    "not %s",
-						    call->name,
-						    argument(text, sizeof(text), signature, i),
-						    call->args[i]);
-			break;
-		case SIGNATURE_F64:
-			err = forkctl_parse_f64(call->args[i], &call->values[i].f64);
-			if (err)
-				return forkctl_fail(FORKCTL_USAGE,
-						    "%s: %s must be a number, not %s", call->name,
-						    argument(text, sizeof(text), signature, i),
-						    call->args[i]);
-			break;
-		case SIGNATURE_STR:
-			call->values[i].str = call->args[i];
-			break;
-		case SIGNATURE_IOBUF:
-			n_iobufs++;
-			err = set_buffer(call, i);
-			break;
-		case SIGNATURE_BUF:
-			err = set_buffer(call, i);
-			break;
-		}
-		if (err)
-			return err;
+		r->place = to_worker ? FK_PLACE_WORKER : FK_PLACE_NODE;
+		r->place_index = to_worker ? call->worker : call->node;
+		r->flags |= FK_STRICT;
 	}
-	if (call->n_outputs > n_iobufs)
-		return forkctl_fail(FORKCTL_USAGE, "%s has %" PRIu32 " iobuf for -o, not %" PRIu32,
-				    call->name, n_iobufs, call->n_outputs);
-	return 0;
+	return forkctl_args_init(&call->args, argv + 2, (uint32_t)argc - 2);
+}
+
+/* No more files than there are buffers to write to them. */
+static int check_outputs(const struct call *call)
+{
+	const struct signature *signature = &call->task->signature;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < signature->n_args; i++)
+		n += signature->args[i].type == SIGNATURE_IOBUF;
+	if (call->outputs.n <= n)
+		return 0;
+	return forkctl_fail(FORKCTL_USAGE, "%s has %" PRIu32 " iobuf for -o, not %" PRIu32,
+			    call->name, n, call->outputs.n);
 }
 
 static void print_result(const struct signature *signature, const uint8_t *result)
@@ -413,12 +173,12 @@ static int report_outcome(const struct call *call, fk_job job)
 
 	if (outcome == FK_CANCELLED && forkctl_interrupted())
 		return forkctl_fail(FORKCTL_FAILED, "%s: CANCELLED: interrupted", call->name);
-	if (outcome == FK_CANCELLED && call->timeout)
+	if (outcome == FK_CANCELLED && call->timeout.text)
 		return forkctl_fail(FORKCTL_FAILED, "%s: CANCELLED after --timeout=%s", call->name,
-				    call->timeout);
-	if (outcome == FK_EXPIRED && call->deadline)
+				    call->timeout.text);
+	if (outcome == FK_EXPIRED && call->deadline.text)
 		return forkctl_fail(FORKCTL_FAILED, "%s: EXPIRED after --deadline=%s", call->name,
-				    call->deadline);
+				    call->deadline.text);
 	if (outcome == FK_CRASHED)
 		return forkctl_fail(FORKCTL_FAILED, "%s: CRASHED by signal %d (%s)", call->name,
 				    signo, sigabbrev_np(signo) ? sigabbrev_np(signo) : "?");
@@ -448,7 +208,8 @@ static int run_once(struct call *call, uint8_t *ret_result, struct times *ret_ti
 	err = fk_submit_batch(call->client, &call->request, 1, FK_WAIT_ROOM, &job);
 	if (!err) {
 		forkctl_interruptible(job);
-		err = fk_wait(call->client, job, call->timeout ? call->timeout_ns : FK_FOREVER);
+		err = fk_wait(call->client, job,
+			      call->timeout.text ? call->timeout.ns : FK_FOREVER);
 		if (err == -ETIMEDOUT) {
 			forkctl_cancel(call->client, job);
 			err = fk_wait(call->client, job, FK_FOREVER);
@@ -505,7 +266,7 @@ static void print_times(const char *name, const struct times *times, uint64_t n,
 static int run_all(struct call *call)
 {
 	const struct signature *signature = &call->task->signature;
-	uint64_t kept = min(call->repeat, UINT64_C(1) << 20);
+	uint32_t kept = min(call->repeat, 1u << 20);
 	_cleanup_free_ struct times *times = calloc(kept, sizeof(*times));
 	uint8_t result[LIMIT_RESULT];
 	uint32_t output = 0;
@@ -513,13 +274,13 @@ static int run_all(struct call *call)
 
 	if (!times)
 		return forkctl_fail(FORKCTL_FAILED, "out of memory");
-	for (uint64_t i = 0; i < call->repeat; i++) {
+	for (uint32_t i = 0; i < call->repeat; i++) {
 		err = run_once(call, result, &times[i % kept]);
 		if (err)
 			return err;
 	}
-	for (uint32_t i = 0; i < signature->n_args && output < call->n_outputs; i++) {
-		const char *path = call->outputs[output];
+	for (uint32_t i = 0; i < signature->n_args && output < call->outputs.n; i++) {
+		const char *path = call->outputs.words[output];
 
 		if (signature->args[i].type != SIGNATURE_IOBUF)
 			continue;
@@ -545,20 +306,20 @@ static int check_place(const struct call *call)
 	const struct board *board = call->client->board;
 	uint32_t n = call->client->n_workers;
 
-	if (call->worker && call->request.place_index >= n)
+	if (call->worker != CALL_ANYWHERE && call->worker >= n)
 		return forkctl_fail(FORKCTL_USAGE,
-				    "--worker=%s: there is no such worker, they are 0 to %" PRIu32
-				    " (`forkctl status`)",
+				    "--worker=%" PRIu32 ": there is no such worker, they are 0 to "
+				    "%" PRIu32 " (`forkctl status`)",
 				    call->worker, n - 1);
-	for (uint32_t i = 0; call->node; i++) {
+	for (uint32_t i = 0; call->node != CALL_ANYWHERE; i++) {
 		if (i == n)
 			return forkctl_fail(FORKCTL_USAGE,
-					    "--node=%s: no worker is on such a NUMA node "
+					    "--node=%" PRIu32 ": no worker is on such a NUMA node "
 					    "(`forkctl status`)",
 					    call->node);
 		/* Relaxed: written once, before this client connected. */
 		if (atomic_load_explicit(&board->workers[i].node, memory_order_relaxed) ==
-		    call->request.place_index)
+		    call->node)
 			break;
 	}
 	return 0;
@@ -574,37 +335,31 @@ static int find_and_run(struct call *call)
 				    call->name);
 	if (err)
 		return forkctl_fail(FORKCTL_FAILED, "%s: %s", call->name, fk_strerror(err));
-	err = set_values(call);
+	err = forkctl_values(&call->args, call->client, call->task, call->values);
+	if (!err)
+		err = check_outputs(call);
 	if (!err)
 		err = check_place(call);
 	if (err)
 		return err;
 	call->request.task = call->task;
 	call->request.values = call->values;
-	call->request.size = call->n_args;
+	call->request.size = call->args.n;
 	forkctl_catch_interrupts(call->client);
 	return run_all(call);
 }
 
 int forkctl_call(const char *socket, int argc, char *argv[])
 {
-	struct call call = { .repeat = 1 };
-	uint64_t heap = FORKCTL_HEAP_SMALL;
+	struct call call = { .repeat = 1, .worker = CALL_ANYWHERE, .node = CALL_ANYWHERE };
 	int status = parse_command_line(&call, argc, argv);
 
-	for (uint32_t i = 0; !status && i < call.n_args; i++) {
-		if (call.args[i][0] == '@')
-			call.files[i].err = forkctl_read_file(call.args[i] + 1, &call.files[i]);
-		heap += align_up(call.files[i].size, HEAP_ALIGN) + HEAP_ALIGN +
-			align_up(strlen(call.args[i]) + 1, HEAP_ALIGN);
-	}
 	if (!status)
-		status = forkctl_open(socket, 1, align_up(heap, 4096), &call.client);
+		status = forkctl_open(socket, 1, forkctl_args_heap(&call.args), &call.client);
 	if (!status) {
 		status = find_and_run(&call);
 		(void)fk_close(call.client);
 	}
-	for (uint32_t i = 0; i < call.n_args; i++)
-		free(call.files[i].data);
+	forkctl_args_fini(&call.args);
 	return status;
 }

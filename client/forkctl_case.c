@@ -31,36 +31,12 @@ static const double reals[CASE_LEVELS] = { 0.0, 1.0, 0.5, 2.5, 0.001, 100.0 };
 static const size_t sizes[CASE_LEVELS] = { 0, 8, 24, 1001, 8000, 200000 };
 static const char *const texts[CASE_LEVELS] = { "", "1", "a", "hello", "0", "forkd" };
 
-static uint32_t level_of(const struct forkctl_case *c, uint32_t i)
-{
-	return (c->level + 2 * i) % CASE_LEVELS;
-}
-
-int case_load(struct forkctl_case *c, char *const *args, uint32_t n_args)
-{
-	*c = (struct forkctl_case){ .args = args, .n_args = n_args };
-	for (uint32_t i = 0; i < n_args; i++)
-		if (args[i][0] == '@')
-			c->files[i].err = forkctl_read_file(args[i] + 1, &c->files[i]);
-	return 0;
-}
-
-void case_unload(struct forkctl_case *c)
-{
-	for (uint32_t i = 0; i < SIGNATURE_MAX_ARGS; i++)
-		free(c->files[i].data);
-	memset(c->files, 0, sizeof(c->files));
-}
-
 uint64_t case_heap(const struct forkctl_case *c)
 {
-	uint64_t heap = FORKCTL_HEAP_SMALL;
-
-	for (uint32_t i = 0; !c->generated && i < c->n_args; i++)
-		heap += align_up(c->files[i].size + strlen(c->args[i]) + 1, 4096) + 4096;
-	if (c->generated)
-		heap += SIGNATURE_MAX_ARGS * (sizes[CASE_LEVELS - 1] + 4096);
-	return align_up(heap, 4096);
+	if (!c->generated)
+		return forkctl_args_heap(&c->args);
+	return align_up(FORKCTL_HEAP_SMALL + SIGNATURE_MAX_ARGS * (sizes[CASE_LEVELS - 1] + 4096),
+			4096);
 }
 
 static int is_buffer(enum signature_type type)
@@ -68,52 +44,34 @@ static int is_buffer(enum signature_type type)
 	return type == SIGNATURE_BUF || type == SIGNATURE_IOBUF;
 }
 
-/* The value of one argument; of a buffer, its memory. Returns 0 or an exit code. */
-static int open_value(const struct forkctl_case *c, struct forkctl_call_values *call, uint32_t i)
+/* What the level makes of one argument; of a buffer, its memory. Returns 0 or an exit code. */
+static int generate_value(const struct forkctl_case *c, struct forkctl_call_values *call,
+			  uint32_t i)
 {
 	const struct signature_item *item = &call->task->signature.args[i];
-	const char *type = signature_type_name(item->type);
-	const char *text = c->generated ? "" : c->args[i];
 	union fk_value *value = &call->values[i];
-	int err = 0;
+	uint32_t level = (c->level + 2 * i) % CASE_LEVELS;
+	int err;
 
 	switch ((enum signature_type)item->type) {
 	case SIGNATURE_I64:
-		if (c->generated)
-			value->i64 = numbers[level_of(c, i)];
-		else
-			err = forkctl_parse_i64(text, &value->i64);
+		value->i64 = numbers[level];
 		break;
 	case SIGNATURE_F64:
-		if (c->generated)
-			value->f64 = reals[level_of(c, i)];
-		else
-			err = forkctl_parse_f64(text, &value->f64);
+		value->f64 = reals[level];
 		break;
 	case SIGNATURE_STR:
-		value->str = c->generated ? texts[level_of(c, i)] : text;
+		value->str = texts[level];
 		break;
 	case SIGNATURE_BUF:
 	case SIGNATURE_IOBUF:
-		if (!c->generated && text[0] != '@')
-			return forkctl_fail(FORKCTL_USAGE,
-					    "%s: argument %" PRIu32 " (%s:%s) is a buffer: give a "
-					    "file, as @FILE: %s",
-					    call->task->name, i + 1, item->name, type, text);
-		if (!c->generated && c->files[i].err)
-			return forkctl_fail(FORKCTL_USAGE, "%s: cannot read %s: %s",
-					    call->task->name, text + 1,
-					    strerrordesc_np(-c->files[i].err));
-		value->buf.size = c->generated ? sizes[level_of(c, i)] : c->files[i].size;
+		value->buf.size = sizes[level];
 		err = fk_alloc(call->client, value->buf.size, &value->buf.data);
 		if (err)
 			return forkctl_fail(FORKCTL_FAILED, "%s: %s: %s", call->task->name,
 					    item->name, fk_strerror(err));
-		return 0;
+		break;
 	}
-	if (err)
-		return forkctl_fail(FORKCTL_USAGE, "%s: argument %" PRIu32 " (%s:%s) cannot be %s",
-				    call->task->name, i + 1, item->name, type, text);
 	return 0;
 }
 
@@ -130,18 +88,12 @@ int case_open(const struct forkctl_case *c, fk_client *client, const char *name,
 				    name);
 	if (err)
 		return forkctl_fail(FORKCTL_FAILED, "%s: %s", name, fk_strerror(err));
-	if (!c->generated && c->n_args != call.task->signature.n_args)
-		return forkctl_fail(FORKCTL_USAGE,
-				    "%s takes %" PRIu32 " arguments (%s), not %" PRIu32, name,
-				    call.task->signature.n_args, fk_task_signature(call.task),
-				    c->n_args);
-	for (uint32_t i = 0; i < call.task->signature.n_args; i++) {
-		err = open_value(c, &call, i);
-		if (err) {
-			case_close(&call);
-			return err;
-		}
-	}
+	if (!c->generated)
+		err = forkctl_values(&c->args, client, call.task, call.values);
+	for (uint32_t i = 0; !err && c->generated && i < call.task->signature.n_args; i++)
+		err = generate_value(c, &call, i);
+	if (err)
+		return err;
 	*ret_call = call;
 	return 0;
 }
@@ -179,7 +131,7 @@ static void fill(const struct forkctl_case *c, struct forkctl_call_values *call)
 		if (c->generated)
 			generate(buf->data, buf->size, i);
 		else
-			memcpy(buf->data, c->files[i].data, buf->size);
+			memcpy(buf->data, c->args.files[i].data, buf->size);
 	}
 }
 
@@ -193,6 +145,8 @@ int case_run(const struct forkctl_case *c, struct forkctl_call_values *call, uin
 		.size = call->task->signature.n_args,
 		.timeout_ns = limit_ns,
 	};
+	uint64_t wait =
+		limit_ns > UINT64_MAX - CASE_GRACE_NS ? UINT64_MAX : limit_ns + CASE_GRACE_NS;
 	struct fk_timings timings;
 	fk_job job;
 	int err;
@@ -201,7 +155,7 @@ int case_run(const struct forkctl_case *c, struct forkctl_call_values *call, uin
 	err = fk_submit_batch(call->client, &request, 1, FK_WAIT_ROOM, &job);
 	if (err)
 		return err;
-	err = fk_wait(call->client, job, limit_ns + CASE_GRACE_NS);
+	err = fk_wait(call->client, job, wait);
 	if (err && err != -ETIMEDOUT)
 		return err;
 	if (!err) {
@@ -239,6 +193,6 @@ void case_describe(const struct forkctl_case *c, const struct forkctl_call_value
 		else if (c->generated)
 			n += (size_t)snprintf(ret_text + n, size - n, "%zu bytes", value->buf.size);
 		else
-			n += (size_t)snprintf(ret_text + n, size - n, "%s", c->args[i]);
+			n += (size_t)snprintf(ret_text + n, size - n, "%s", c->args.words[i]);
 	}
 }

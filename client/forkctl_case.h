@@ -11,15 +11,14 @@
 #include <stdint.h>
 
 #include "client/forkctl.h"
+#include "client/forkctl_value.h"
 
 #define CASE_LEVELS 6u /* sets of generated arguments */
 
 /* What the arguments are. */
 struct forkctl_case {
 	/* as they were written; or, with generated set, made for this level */
-	char *const *args;
-	uint32_t n_args;
-	struct forkctl_file files[SIGNATURE_MAX_ARGS];
+	struct forkctl_args args;
 	int generated;
 	uint32_t level;
 };
@@ -39,22 +38,18 @@ struct forkctl_outcome {
 	uint8_t result[LIMIT_RESULT]; /* 0 if there is none */
 };
 
-/* Takes the arguments of a command line; reads the files that they name. args stays in use. Returns
- * 0 or an exit code. */
-int case_load(struct forkctl_case *c, char *const *args, uint32_t n_args);
-void case_unload(struct forkctl_case *c);
-
 /* Bytes of heap that the calls of the case need. */
 uint64_t case_heap(const struct forkctl_case *c);
 
-/* Finds the task and gets memory for its buffers. Says what is wrong. Returns 0 or an exit code. */
+/* Finds the task and gets memory for its buffers. Says what is wrong. Returns 0 or an exit code, and
+ * then the client can only be closed. */
 int case_open(const struct forkctl_case *c, fk_client *client, const char *name,
 	      struct forkctl_call_values *ret_call);
 void case_close(struct forkctl_call_values *call);
 
 /*
  * Makes the call, its buffers filled anew. limit_ns: after this the job expires; it gets some time
- * more to end. Returns 0, or a negative errno if forkd is gone.
+ * more to end. Returns 0, or a negative errno: there was no call, or nobody knows what became of it.
  */
 int case_run(const struct forkctl_case *c, struct forkctl_call_values *call, uint64_t limit_ns,
 	     struct forkctl_outcome *ret_outcome);

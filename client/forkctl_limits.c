@@ -13,18 +13,16 @@
  * INVARIANTS
  *   I1. An interrupt cancels the current job exactly if it comes while there is one, and the next
  *       one otherwise: forkctl_interruptible() stores the job, then looks for an interrupt; the
- * thread stores the interrupt, then looks for a job. One of them sees the other. The lock keeps the
- * job unreleased while it is being cancelled.
+ *       thread stores the interrupt, then looks for a job. One of them sees the other. The lock
+ *       keeps the job unreleased while it is being cancelled.
  */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "client/forkctl.h"
-#include "common/util.h"
 
 static struct {
 	pthread_mutex_t lock;
@@ -32,38 +30,6 @@ static struct {
 	fk_job job; /* 0 for none */
 	int interrupted;
 } limits = { .lock = PTHREAD_MUTEX_INITIALIZER };
-
-int forkctl_parse_time(const char *text, uint64_t *ret_ns)
-{
-	static const struct {
-		const char *name;
-		uint64_t ns;
-	} units[] = {
-		{ "ns", 1 },
-		{ "us", 1000 },
-		{ "ms", 1000000 },
-		{ "s", 1000000000 },
-		{ "min", UINT64_C(60000000000) },
-	};
-	uint64_t n;
-	char *end;
-
-	if (text[0] < '0' || text[0] > '9')
-		return -EINVAL;
-	errno = 0;
-	n = strtoull(text, &end, 10);
-	if (errno || !n)
-		return -EINVAL;
-	for (size_t i = 0; i < ARRAY_SIZE(units); i++) {
-		if (!streq(end, units[i].name))
-			continue;
-		if (n > UINT64_MAX / units[i].ns)
-			return -EINVAL;
-		*ret_ns = n * units[i].ns;
-		return 0;
-	}
-	return -EINVAL;
-}
 
 void forkctl_cancel(fk_client *client, fk_job job)
 {

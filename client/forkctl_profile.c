@@ -8,7 +8,7 @@
  *   from them: parallelism, and between which bounds the speedup on P workers is (below, Brent's
  *   bound with the burdened span; above, P and the parallelism).
  *
- *	forkctl profile [-n N] [--burden TIME] [--timeout TIME] MODULE:TASK [ARG...]
+ *	forkctl profile [OPTION...] MODULE:TASK [ARG...]
  *
  *   The job runs several times, and each interval between two looks at the clock counts with its
  *   least time, as long as the job is the same each time; then each figure is the least of all
@@ -21,6 +21,7 @@
 #include <sys/mman.h>
 
 #include "client/forkctl_case.h"
+#include "client/forkctl_option.h"
 #include "common/clock.h"
 #include "common/util.h"
 
@@ -54,10 +55,20 @@ struct profile_job {
 	const char *task;
 	struct forkctl_case given;
 	uint32_t times;
-	uint64_t time_ns;
-	uint64_t burden_ns;
+	struct forkctl_limit timeout;
+	struct forkctl_limit burden;
 	int plain;
 	struct profile_figures *figures;
+};
+
+const struct forkctl_option forkctl_profile_options[] = {
+	{ "-n", "--repeat", "N", "how often the job runs; 5", FORKCTL_NUMBER,
+	  offsetof(struct profile_job, times), 1, 1000000 },
+	{ "", "--burden", "TIME", "the burden of a steal, in place of the measured one",
+	  FORKCTL_TIME, offsetof(struct profile_job, burden), 1, NSEC_PER_SEC },
+	{ "", "--timeout", "TIME", "how long the job may take; 10min", FORKCTL_TIME,
+	  offsetof(struct profile_job, timeout), 1, UINT64_MAX },
+	{ 0 },
 };
 
 static int report(const struct profile_job *job, const struct forkctl_outcome *o)
@@ -124,7 +135,7 @@ static int run_job(const char *socket, void *context)
 		uint64_t before = LOAD(jobs);
 		struct forkctl_outcome o;
 
-		err = case_run(&job->given, &call, job->time_ns, &o);
+		err = case_run(&job->given, &call, job->timeout.ns, &o);
 		if (err)
 			err = forkctl_fail(FORKCTL_FAILED, "%s: %s", job->task, fk_strerror(err));
 		else if (o.outcome != FK_DONE)
@@ -151,7 +162,7 @@ static int run_session(struct profile_job *job)
 	char *options[] = { mode, workers, burden, stop, memory, heap };
 
 	(void)snprintf(mode, sizeof(mode), "--fork-mode=%s", job->plain ? "normal" : "profile");
-	(void)snprintf(burden, sizeof(burden), "--fork-burden=%" PRIu64 "ns", job->burden_ns);
+	(void)snprintf(burden, sizeof(burden), "--fork-burden=%" PRIu64 "ns", job->burden.ns);
 	return forkctl_with_forkd(ARRAY_SIZE(options), options, run_job, job);
 }
 
@@ -228,96 +239,56 @@ static void print_figures(const struct profile_figures *f)
 
 /* ------------------------------------------------------------------------ the command line */
 
-static int parse_number(const char *text, uint32_t *ret)
-{
-	int64_t n;
-
-	if (!text || forkctl_parse_i64(text, &n) || n < 1 || n > 1000000)
-		return forkctl_fail(FORKCTL_USAGE, "-n wants a number from 1 to 1000000, not %s",
-				    text ? text : "nothing");
-	*ret = (uint32_t)n;
-	return 0;
-}
-
-static int parse_time(const char *name, const char *text, uint64_t *ret)
-{
-	if (!text || forkctl_parse_time(text, ret) || !*ret)
-		return forkctl_fail(FORKCTL_USAGE, "%s wants a time such as 500ns or 20s, not %s",
-				    name, text ? text : "nothing");
-	return 0;
-}
-
-/* The value of an option: behind "=", or the next word. NULL: there is none. */
-static const char *value_of(int argc, char *argv[], int *i)
-{
-	const char *equals = strchr(argv[*i], '=');
-
-	if (equals)
-		return equals + 1;
-	return *i + 1 < argc ? argv[++*i] : NULL;
-}
-
 static int parse_command_line(struct profile_job *job, int argc, char *argv[])
 {
-	int i;
+	int err = forkctl_options(forkctl_profile_options, job, &argc, argv);
 
-	for (i = 1; i < argc && argv[i][0] == '-'; i++) {
-		const char *word = argv[i];
-		int err;
+	if (err)
+		return err;
+	if (argc < 2)
+		return forkctl_fail(FORKCTL_USAGE,
+				    "profile which task? `forkctl session -- forkctl tasks` lists "
+				    "them all");
+	job->task = argv[1];
+	if (!strchr(job->task, ':'))
+		return forkctl_fail(FORKCTL_USAGE, "a task is called MODULE:TASK, not %s",
+				    job->task);
+	return forkctl_args_init(&job->given.args, argv + 2, (uint32_t)argc - 2);
+}
 
-		if (streq(word, "--")) {
-			i++;
-			break;
-		}
-		if (streq(word, "-n"))
-			err = parse_number(value_of(argc, argv, &i), &job->times);
-		else if (!strncmp(word, "--burden", 8) && (!word[8] || word[8] == '='))
-			err = parse_time("--burden", value_of(argc, argv, &i), &job->burden_ns);
-		else if (!strncmp(word, "--timeout", 9) && (!word[9] || word[9] == '='))
-			err = parse_time("--timeout", value_of(argc, argv, &i), &job->time_ns);
-		else
-			err = forkctl_fail(FORKCTL_USAGE,
-					   "profile has no option %s (`forkctl profile --help` "
-					   "lists them)",
-					   word);
-		if (err)
-			return err;
+/* As it is, then in the mode that measures. */
+static int measure(struct profile_job *job)
+{
+	int status;
+
+	job->figures = mmap(NULL, sizeof(*job->figures), PROT_READ | PROT_WRITE,
+			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (job->figures == MAP_FAILED)
+		return forkctl_fail(FORKCTL_FAILED, "out of memory");
+	job->plain = 1;
+	status = run_session(job);
+	job->plain = 0;
+	if (!status)
+		status = run_session(job);
+	if (!status) {
+		settle(job->figures);
+		print_figures(job->figures);
 	}
-	if (i >= argc || !strchr(argv[i], ':'))
-		return forkctl_fail(FORKCTL_USAGE, "profile which task? MODULE:TASK, not %s",
-				    i < argc ? argv[i] : "nothing");
-	if (argc - i - 1 > (int)SIGNATURE_MAX_ARGS)
-		return forkctl_fail(FORKCTL_USAGE, "a task has at most %u arguments",
-				    SIGNATURE_MAX_ARGS);
-	job->task = argv[i];
-	return case_load(&job->given, argv + i + 1, (uint32_t)(argc - i - 1));
+	(void)munmap(job->figures, sizeof(*job->figures));
+	return status;
 }
 
 int forkctl_profile(const char *socket, int argc, char *argv[])
 {
-	struct profile_job job = { .times = PROFILE_TIMES, .time_ns = PROFILE_TIME };
+	struct profile_job job = { .times = PROFILE_TIMES, .timeout.ns = PROFILE_TIME };
 	int status;
 
 	if (socket)
 		return forkctl_fail(FORKCTL_USAGE,
 				    "profile starts a forkd of its own: leave --socket out");
 	status = parse_command_line(&job, argc, argv);
-	if (!status) {
-		job.figures = mmap(NULL, sizeof(*job.figures), PROT_READ | PROT_WRITE,
-				   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-		if (job.figures == MAP_FAILED)
-			return forkctl_fail(FORKCTL_FAILED, "out of memory");
-		job.plain = 1;
-		status = run_session(&job);
-		job.plain = 0;
-		if (!status)
-			status = run_session(&job);
-		if (!status) {
-			settle(job.figures);
-			print_figures(job.figures);
-		}
-		(void)munmap(job.figures, sizeof(*job.figures));
-	}
-	case_unload(&job.given);
+	if (!status)
+		status = measure(&job);
+	forkctl_args_fini(&job.given.args);
 	return status;
 }

@@ -117,13 +117,21 @@ int record_differs(const struct record *a, const struct record *b, char *text, s
 	const char *x = (const char *)(a + 1), *y = (const char *)(b + 1);
 	char is[64], was[64];
 
+	if (memcmp(signature, &b->signature, sizeof(*signature)) != 0 || a->bytes != b->bytes) {
+		(void)snprintf(text, size, "its signature is another: was the module built anew?");
+		return 1;
+	}
 	if (a->outcome.outcome != b->outcome.outcome || a->outcome.code != b->outcome.code ||
 	    a->outcome.signo != b->outcome.signo) {
 		(void)snprintf(text, size, "it %s, serially %s", record_outcome(b, is, sizeof(is)),
 			       record_outcome(a, was, sizeof(was)));
 		return 1;
 	}
-	for (uint32_t i = 0; a->outcome.outcome == FK_DONE && i < signature->n_results; i++) {
+	/* Any other job is given up where it stands: it has no result, and a buffer that it works on
+	 * in place holds what it happened to come to. */
+	if (a->outcome.outcome != FK_DONE)
+		return 0;
+	for (uint32_t i = 0; i < signature->n_results; i++) {
 		const struct signature_item *item = &signature->results[i];
 		const uint8_t *r = a->outcome.result + item->offset;
 		const uint8_t *s = b->outcome.result + item->offset;

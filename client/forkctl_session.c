@@ -460,10 +460,18 @@ int forkctl_with_forkd(int n_options, char *options[],
 		       int (*run)(const char *socket, void *context), void *context)
 {
 	struct session_command command = { .run = run, .context = context };
+	int status;
 
 	/* What is buffered must not be written twice. */
 	(void)fflush(stdout);
-	return run_session(n_options, options, &command);
+	status = run_session(n_options, options, &command);
+	/* Who sent one of the usual signals knows of it. */
+	if (status > 128 && status != 128 + SIGINT && status != 128 + SIGTERM &&
+	    status != 128 + SIGHUP && status != 128 + SIGQUIT)
+		(void)forkctl_fail(status, "ended by signal %d (SIG%s), which should not happen",
+				   status - 128,
+				   sigabbrev_np(status - 128) ? sigabbrev_np(status - 128) : "?");
+	return status;
 }
 
 int forkctl_session(const char *socket, int argc, char *argv[])

@@ -77,8 +77,9 @@ static void print_workers(const struct board *board)
 	       "TASK");
 	for (uint32_t i = 0; i < min(board->manager.n_workers, LIMIT_WORKERS); i++) {
 		const struct board_worker *w = &board->workers[i];
-		uint32_t client = LOAD(w->client);
-		uint64_t started = LOAD(w->job_started_ns);
+		const struct board_running *running = &board->running[i];
+		uint32_t client = LOAD(running->job) / max(board->manager.max_jobs, 1u);
+		uint64_t started = LOAD(running->since_ns);
 		struct forkctl_text cpu;
 		struct forkctl_text node;
 		struct forkctl_text time;
@@ -88,7 +89,7 @@ static void print_workers(const struct board *board)
 		       wake_name(wake_state(wake_load(&w->wake))));
 		if (client < LIMIT_CLIENTS)
 			printf("%-12" PRIu32 " %s, %s\n", LOAD(board->clients[client].pid),
-			       forkctl_task(board, LOAD(w->task)),
+			       forkctl_task(board, LOAD(running->task)),
 			       forkctl_time(&time, clock_ns() - started));
 		else
 			printf("%-12s %s\n", "-", "-");
@@ -97,8 +98,6 @@ static void print_workers(const struct board *board)
 
 static void print_clients(const struct board *board)
 {
-	uint64_t now = clock_ns();
-
 	printf("\n%-8s %6s %-16s %10s %10s %s\n", "CLIENT", "UID", "COMMAND", "JOBS", "FAILED",
 	       "SINCE");
 	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++) {
@@ -106,12 +105,13 @@ static void print_clients(const struct board *board)
 		struct forkctl_text name;
 		struct forkctl_text time;
 		uint32_t pid = LOAD(c->pid);
+		uint64_t since = LOAD(c->connected_ns); /* before the clock is looked at */
 
 		if (!pid || LOAD(c->left_ns))
 			continue;
 		printf("%-8" PRIu32 " %6" PRIu32 " %-16s %10" PRIu64 " %10" PRIu64 " %s\n", pid,
 		       LOAD(c->uid), forkctl_name(&name, c->comm, sizeof(c->comm)), LOAD(c->jobs),
-		       LOAD(c->failed), forkctl_time(&time, now - LOAD(c->connected_ns)));
+		       LOAD(c->failed), forkctl_time(&time, clock_ns() - since));
 	}
 }
 

@@ -9,8 +9,8 @@
  *   I1. The word in shared memory is shm/group.h's. What a group's handle is good for, and which
  *       jobs are in it, stands in private memory.
  *   I2. Whether a job is pending says its record. So a group whose count stays above 0 because a
- *       pool died at the wrong moment (shm/group.h, I4) has ended all the same: every tick of a wait
- *       looks at the records, and so does a wait that finds the time over.
+ *       pool died at the wrong moment (shm/group.h, I4) has ended all the same: a wait looks at the
+ *       records at each tick, and when its time is over; a poll does once in CLIENT_TICK_NS.
  *   I3. The number of a group that was freed with such a count is in limbo, and is given out again
  *       only if the count has become 0 meanwhile: it was a worker that had not come to counting.
  *
@@ -155,14 +155,10 @@ static int group_sleep(struct fk_client *client, uint32_t number, uint32_t gener
 		if (futex_wait(&group->word, value, min(now + CLIENT_TICK_NS, deadline)) !=
 		    -ETIMEDOUT)
 			continue;
-		if (client_gone(client))
+		if (wait_look(client, now, deadline))
 			return group_look(client, number, 1);
 		if (!group_has_pending(client, number))
 			return 0;
-		/* A wake may have gone to somebody else who waits on a worker's word (wake.h, W7). */
-		wake_published();
-		(void)publish_wake(client->board, client->n_workers,
-				   atomic_load_explicit(&client->last, memory_order_relaxed), NULL);
 	}
 }
 
@@ -181,11 +177,11 @@ int fk_group_wait(fk_client *client, fk_group handle, uint64_t timeout_ns)
 	if (!group_count(word))
 		return 0;
 	if (!timeout_ns) {
-		/* Now and then with a look at the records, and at the socket. */
-		uint32_t looks = atomic_load_explicit(&client->looks, memory_order_relaxed) + 1;
+		/* Relaxed: never goes back. */
+		int gone = (int)atomic_load_explicit(&client->gone, memory_order_relaxed);
 
-		atomic_store_explicit(&client->looks, looks, memory_order_relaxed);
-		if (looks % CLIENT_LOOKS)
+		/* Now and then with a look at the records, and at the socket. */
+		if (!gone && !client_due_sometimes(client))
 			return -ETIMEDOUT;
 		return group_look(client, number, client_gone(client));
 	}

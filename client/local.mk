@@ -8,6 +8,8 @@ libclientcore_la_SOURCES = \
 	client/cancel.c \
 	client/client.c \
 	client/client.h \
+	client/connect.c \
+	client/connect.h \
 	client/error.c \
 	client/group.c \
 	client/heap.c \
@@ -41,14 +43,22 @@ forkctl_SOURCES = \
 	client/forkctl_case.c \
 	client/forkctl_case.h \
 	client/forkctl_check.c \
+	client/forkctl_compare.c \
+	client/forkctl_compare.h \
 	client/forkctl_limits.c \
+	client/forkctl_option.c \
+	client/forkctl_option.h \
 	client/forkctl_profile.c \
 	client/forkctl_record.c \
 	client/forkctl_record.h \
+	client/forkctl_run.c \
+	client/forkctl_run.h \
 	client/forkctl_session.c \
 	client/forkctl_set.c \
 	client/forkctl_stat.c \
 	client/forkctl_status.c \
-	client/forkctl_tasks.c
+	client/forkctl_tasks.c \
+	client/forkctl_value.c \
+	client/forkctl_value.h
 forkctl_CPPFLAGS = $(AM_CPPFLAGS) -DFK_SBINDIR='"$(sbindir)"'
-forkctl_LDADD = $(CLIENT_LIBS)
+forkctl_LDADD = $(CLIENT_LIBS) libcommon.la

@@ -6,13 +6,19 @@
  *   The submitting thread, before it has a record. Touches nothing shared but the heap.
  *
  * INVARIANTS
- *   I1. All strings of one job stand in one block of the heap, each with a NUL behind it that its
+ *   I1. All buffers are checked first: they lie within the heap and start where the pool takes them
+ *       (PACK_ALIGN), whose tasks read numbers there.
+ *   I2. All strings of one job stand in one block of the heap, each with a NUL behind it that its
  *       size does not count. On failure no block is left.
  */
 #include "client/client.h"
 
 #include <errno.h>
 #include <string.h>
+
+#define PACK_ALIGN 8u /* bytes: daemon/root.c refuses buffers that start elsewhere */
+
+_Static_assert(sizeof(struct fk_ref) == sizeof(struct job_ref), "one reference, two names");
 
 /* All strings with their NULs. Returns 0, -EINVAL (NULL), -ENOMEM (more than there can be). */
 static int strings_size(const struct heap *heap, const struct signature *signature,
@@ -33,14 +39,20 @@ static int strings_size(const struct heap *heap, const struct signature *signatu
 	return 0;
 }
 
-static void put_ref(const struct heap *heap, uint8_t *to, const void *data, size_t size)
+int pack_buffer(const struct heap *heap, struct fk_buffer buffer, struct fk_ref *ret_ref)
 {
-	struct job_ref ref = {
-		.offset = (uint64_t)((const char *)data - heap->base),
-		.size = size,
-	};
+	uint64_t offset;
 
-	memcpy(to, &ref, sizeof(ref));
+	/* An empty one that is nowhere: any place in the heap will do. */
+	if (!buffer.data && !buffer.size)
+		buffer.data = heap->base;
+	if (!heap_contains(heap, buffer.data, buffer.size))
+		return -EFAULT;
+	offset = (uint64_t)((char *)buffer.data - heap->base);
+	if (offset % PACK_ALIGN)
+		return -EFAULT;
+	*ret_ref = (struct fk_ref){ .offset = offset, .size = buffer.size };
+	return 0;
 }
 
 int pack_values(struct heap *heap, const struct signature *signature, const union fk_value *values,
@@ -55,10 +67,14 @@ int pack_values(struct heap *heap, const struct signature *signature, const unio
 		return -EINVAL;
 	for (uint32_t i = 0; i < n; i++) {
 		uint8_t type = signature->args[i].type;
+		struct fk_ref ref;
 
-		if ((type == SIGNATURE_BUF || type == SIGNATURE_IOBUF) &&
-		    !heap_contains(heap, values[i].buf.data, values[i].buf.size))
-			return -EFAULT;
+		if (type != SIGNATURE_BUF && type != SIGNATURE_IOBUF)
+			continue;
+		err = pack_buffer(heap, values[i].buf, &ref);
+		if (err)
+			return err;
+		memcpy(args + signature->args[i].offset, &ref, sizeof(ref));
 	}
 	err = strings_size(heap, signature, values, &size);
 	if (err)
@@ -72,6 +88,7 @@ int pack_values(struct heap *heap, const struct signature *signature, const unio
 	for (uint32_t i = 0; i < n; i++) {
 		const struct signature_item *item = &signature->args[i];
 		uint8_t *to = args + item->offset;
+		struct fk_ref ref;
 
 		switch ((enum signature_type)item->type) {
 		case SIGNATURE_I64:
@@ -81,15 +98,15 @@ int pack_values(struct heap *heap, const struct signature *signature, const unio
 			memcpy(to, &values[i].f64, sizeof(values[i].f64));
 			break;
 		case SIGNATURE_STR:
-			size = strlen(values[i].str);
-			memcpy(next, values[i].str, size + 1);
-			put_ref(heap, to, next, size);
-			next += size + 1;
+			ref.offset = (uint64_t)(next - heap->base);
+			ref.size = strlen(values[i].str);
+			memcpy(next, values[i].str, ref.size + 1);
+			memcpy(to, &ref, sizeof(ref));
+			next += ref.size + 1;
 			break;
 		case SIGNATURE_BUF:
 		case SIGNATURE_IOBUF:
-			put_ref(heap, to, values[i].buf.data, values[i].buf.size);
-			break;
+			break; /* above */
 		}
 	}
 	*ret_strings = strings;

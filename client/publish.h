@@ -44,6 +44,12 @@ int publish_placed(const struct board *board, struct tenant_segment *tenant, uin
 		   uint32_t place, uint32_t random, uint32_t payload, _Atomic uint64_t *woken);
 
 /*
+ * Before the record is filled: has this CPU fetch the lines that publish_record() will probably
+ * change, each of which another CPU has changed last. Each of its steps would wait for one of them.
+ */
+void publish_prepare(struct fk_client *client);
+
+/*
  * A client's job, or chain of jobs: publishes the record with this index. place: JOB_PLACE_*.
  * wait: with all rings full, until one has room.
  * Returns 0, -EAGAIN (all are full), -ECONNRESET.

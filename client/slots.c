@@ -16,8 +16,11 @@
  *       change meanwhile stays within the table; it may lead anywhere there, and is given up when
  *       the CAS on the head fails. If it succeeds nothing had changed: any other take or give would
  *       have raised the tag.
- *   I3. Of threads that wait for several slots one at a time collects them (room_lock). So two that
- *       each hold half of what there is do not wait for each other.
+ *   I3. Who waits for several slots takes all of them at once or none, and holds nothing while it
+ *       waits, no lock either: nobody waits for a slot that is in the hands of another who waits.
+ *       The price: one that waits for many may be overtaken by those that want fewer.
+ *   I4. A slot that comes free wakes one of those that wait for one; if somebody waits for several
+ *       it wakes all, because the one that is woken may be content with nothing less.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   All of it is private memory; a thread cannot die alone. The daemon: who waits finds out by
@@ -90,6 +93,7 @@ int slots_take_chain(struct fk_client *client, uint32_t n)
 static inline void slots_push(struct fk_client *client, uint32_t first, uint32_t last)
 {
 	uint64_t head = atomic_load_explicit(&client->free, memory_order_relaxed);
+	uint32_t waiters;
 	uint64_t next;
 
 	do {
@@ -104,10 +108,12 @@ static inline void slots_push(struct fk_client *client, uint32_t first, uint32_t
 	/* ORDER slots/room [C2]: full, between the slots and the look for waiters. Pairs with
 	 * slots_wait(): either it sees the slots, or it is seen here. */
 	fence_full();
-	if (atomic_load_explicit(&client->room_waiters, memory_order_relaxed)) {
+	waiters = atomic_load_explicit(&client->room_waiters, memory_order_relaxed);
+	if (waiters) {
 		/* Relaxed: the kernel orders it against the sleep. */
 		atomic_fetch_add_explicit(&client->room, 1, memory_order_relaxed);
-		(void)futex_wake(&client->room, first == last ? 1 : INT32_MAX);
+		(void)futex_wake(&client->room,
+				 first == last && waiters < CLIENT_ROOM_CHAIN ? 1 : INT32_MAX);
 	}
 }
 
@@ -121,52 +127,39 @@ void slots_give(struct fk_client *client, uint32_t index)
 	slots_push(client, index, index);
 }
 
-int slots_wait(struct fk_client *client)
+/* For n slots: by slots_take() if it is one. who: what the waiter counts as in room_waiters. */
+static int slots_wait_for(struct fk_client *client, uint32_t n, uint32_t who)
 {
 	int index;
 
 	/* Relaxed: the fence below orders it. */
-	atomic_fetch_add_explicit(&client->room_waiters, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&client->room_waiters, who, memory_order_relaxed);
 	for (;;) {
 		uint32_t room = atomic_load_explicit(&client->room, memory_order_relaxed);
+		uint64_t now = clock_ns();
 
 		/* ORDER slots/room [C2]: full, between the announcement and the look at the stack.
 		 * Pairs with slots_push(). */
 		fence_full();
-		index = slots_take(client);
+		index = n == 1 ? slots_take(client) : slots_take_chain(client, n);
 		if (index >= 0)
 			break;
-		if (futex_wait(&client->room, room, clock_ns() + CLIENT_TICK_NS) == -ETIMEDOUT &&
+		if (futex_wait(&client->room, room, now + CLIENT_TICK_NS) == -ETIMEDOUT &&
 		    client_gone(client)) {
 			index = -ECONNRESET;
 			break;
 		}
 	}
-	atomic_fetch_sub_explicit(&client->room_waiters, 1, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&client->room_waiters, who, memory_order_relaxed);
 	return index;
+}
+
+int slots_wait(struct fk_client *client)
+{
+	return slots_wait_for(client, 1, 1);
 }
 
 int slots_wait_chain(struct fk_client *client, uint32_t n)
 {
-	uint32_t first = 0; /* + 1 */
-	uint32_t last = 0;
-	int index = 0;
-
-	pthread_mutex_lock(&client->room_lock);
-	for (uint32_t i = 0; i < n; i++) {
-		index = slots_wait(client);
-		if (index < 0)
-			break;
-		if (!first)
-			last = (uint32_t)index;
-		/* Relaxed: this thread's own. */
-		atomic_store_explicit(&client->slots[index].next, first, memory_order_relaxed);
-		first = (uint32_t)index + 1;
-	}
-	pthread_mutex_unlock(&client->room_lock);
-	if (index >= 0)
-		return (int)(first - 1);
-	if (first)
-		slots_give_chain(client, first - 1, last);
-	return index;
+	return slots_wait_for(client, n, n == 1 ? 1 : CLIENT_ROOM_CHAIN);
 }

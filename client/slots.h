@@ -17,7 +17,7 @@ int slots_take(struct fk_client *client);
  */
 int slots_take_chain(struct fk_client *client, uint32_t n);
 
-/* The same, but waits for them. Returns also -ECONNRESET. */
+/* The same, but wait until there are so many, and hold none meanwhile. Return also -ECONNRESET. */
 int slots_wait(struct fk_client *client);
 int slots_wait_chain(struct fk_client *client, uint32_t n);
 

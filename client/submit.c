@@ -32,8 +32,9 @@ int submit_check_task(const struct fk_client *client, const fk_task *task)
 {
 	const struct board_task *entry = &client->board->tasks[task->index];
 
-	/* Relaxed: the pool looks at the hash again. */
-	if (atomic_load_explicit(&entry->flags, memory_order_relaxed) & TASK_GONE)
+	/* Relaxed: it may go at any time after this; the pool looks at the hash again. */
+	if (atomic_load_explicit(&entry->hash, memory_order_relaxed) != task->hash ||
+	    atomic_load_explicit(&entry->flags, memory_order_relaxed) & TASK_GONE)
 		return -ENOENT;
 	return 0;
 }
@@ -79,6 +80,7 @@ static int submit(struct fk_client *client, const fk_task *task, const void *arg
 		if (index < 0)
 			return index;
 	}
+	publish_prepare(client);
 	memcpy(client->jobs[index].args, args, size);
 	handle = submit_fill(client, (uint32_t)index, task, flags, strings, clock_ns());
 	err = publish_record(client, (uint32_t)index, 0, flags & FK_WAIT_ROOM);

@@ -12,7 +12,9 @@
  * INVARIANTS
  *   I1. The waiter bit is set by a CAS that fails once there is an outcome, and the outcome is
  *       exchanged in, so one of the two sees the other (J1 in shm/job.h).
- *   I2. No sleep is longer than CLIENT_TICK_NS; after each the socket is looked at.
+ *   I2. No sleep is longer than CLIENT_TICK_NS; after one that was so long the socket is looked at.
+ *       Shorter ones, and polls, look once in CLIENT_TICK_NS, all threads of the client together: a
+ *       call in a loop makes no system call for it each time.
  *   I3. Spinning learns: a wait that slept although its job ended within the longest spin sets the
  *       spin to its longest, one that spun in vain halves it.
  *
@@ -51,6 +53,30 @@ static int wait_spin(struct job *job, uint64_t end_ns)
 	return 0;
 }
 
+/* 1 if the job has ended, 0 if not, -ECONNRESET. */
+static int wait_poll(struct fk_client *client, struct job *job)
+{
+	if (!is_pending(job))
+		return 1;
+	if (client_gone_sometimes(client))
+		return is_pending(job) ? -ECONNRESET : 1;
+	return 0;
+}
+
+int wait_look(struct fk_client *client, uint64_t slept_ns, uint64_t deadline)
+{
+	/* Relaxed: never goes back. */
+	if (deadline - slept_ns < CLIENT_TICK_NS && !client_due(client))
+		return (int)atomic_load_explicit(&client->gone, memory_order_relaxed);
+	if (client_gone(client))
+		return 1;
+	/* A wake may have gone to somebody else who waits on a worker's word (wake.h, W7). */
+	wake_published();
+	(void)publish_wake(client->board, client->n_workers,
+			   atomic_load_explicit(&client->last, memory_order_relaxed), NULL);
+	return 0;
+}
+
 int wait_job(struct fk_client *client, fk_job handle, uint64_t timeout_ns)
 {
 	struct job *job = client_job(client, handle);
@@ -61,8 +87,10 @@ int wait_job(struct fk_client *client, fk_job handle, uint64_t timeout_ns)
 
 	if (!is_pending(job))
 		return 0;
-	if (!timeout_ns)
-		return fk_poll(client, handle) == -ECONNRESET ? -ECONNRESET : -ETIMEDOUT;
+	if (!timeout_ns) {
+		err = wait_poll(client, job);
+		return err > 0 ? 0 : err ? err : -ETIMEDOUT;
+	}
 	start = clock_ns();
 	deadline = timeout_ns > UINT64_MAX - start ? UINT64_MAX : start + timeout_ns;
 
@@ -92,14 +120,10 @@ int wait_job(struct fk_client *client, fk_job handle, uint64_t timeout_ns)
 		if (futex_wait(&job->state, value, min(now + CLIENT_TICK_NS, deadline)) !=
 		    -ETIMEDOUT)
 			continue;
-		if (client_gone(client)) {
+		if (wait_look(client, now, deadline)) {
 			err = -ECONNRESET;
 			break;
 		}
-		/* A wake may have gone to somebody else who waits on a worker's word (wake.h, W7). */
-		wake_published();
-		(void)publish_wake(client->board, client->n_workers,
-				   atomic_load_explicit(&client->last, memory_order_relaxed), NULL);
 	}
 	/* The acquire of the outcome, also for who saw it change in job_announce_waiter(). */
 	if (!is_pending(job))
@@ -128,11 +152,7 @@ int fk_poll(fk_client *client, fk_job job)
 		return err;
 	if (!client_slot(client, job))
 		return -ESTALE;
-	if (!is_pending(client_job(client, job)))
-		return 1;
-	if (client_gone_sometimes(client))
-		return is_pending(client_job(client, job)) ? -ECONNRESET : 1;
-	return 0;
+	return wait_poll(client, client_job(client, job));
 }
 
 int fk_outcome(fk_client *client, fk_job handle, int *ret_code, int *ret_signo)

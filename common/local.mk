@@ -7,18 +7,32 @@ noinst_LTLIBRARIES += libcommon.la liboptions.la
 libcommon_la_SOURCES = \
 	common/cleanup.h \
 	common/clock.h \
+	common/crash.c \
+	common/crash.h \
 	common/log.c \
 	common/log.h \
+	common/number.c \
+	common/number.h \
 	common/util.h
 
 liboptions_la_SOURCES = \
+	common/option_table.c \
+	common/option_table.h \
+	common/option_value.c \
+	common/option_value.h \
 	common/options.c \
 	common/options.def \
-	common/options.h
+	common/options.h \
+	common/options_args.c \
+	common/options_args.h \
+	common/options_file.c \
+	common/options_file.h \
+	common/options_print.c \
+	common/options_print.h
 liboptions_la_CFLAGS = $(AM_CFLAGS) $(INIH_CFLAGS) $(HWLOC_CFLAGS)
-OPTIONS_LIBS = liboptions.la $(INIH_LIBS) $(HWLOC_LIBS)
+OPTIONS_LIBS = liboptions.la libcommon.la $(INIH_LIBS) $(HWLOC_LIBS)
 
 # Prints the rows of the man page of forkd.conf and forkd, in mdoc.
 noinst_PROGRAMS += common/options-man
 common_options_man_SOURCES = common/options_man.c
-common_options_man_LDADD = $(OPTIONS_LIBS) libcommon.la
+common_options_man_LDADD = $(OPTIONS_LIBS)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/* common/options.h - the options of forkd */
 #pragma once
 
 #include <stdint.h>
-#include <stdio.h>
 
 struct hwloc_bitmap_s;
 
@@ -63,6 +63,10 @@ struct options_error {
 	char text[512];
 };
 
+/* Sets the text; control characters in it become '?'. */
+void options_error_set(struct options_error *error, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
 /* Set every option to its default. -ENOMEM. After it, options_fini() may always be called. */
 int options_init(struct options *o);
 void options_fini(struct options *o);
@@ -81,23 +85,6 @@ int options_set(struct options *o, const char *name, const char *value, const ch
 int options_change(struct options *o, const char *name, const char *value,
 		   struct options_error *ret_error);
 
-/*
- * Read a file in the format of forkd.conf(5); @name is what messages call it. Stops at the first
- * error, with the options before it set. Errors as options_set(), and -EBADMSG for a line that is
- * not "name = value", -EIO when reading fails.
- */
-int options_read(struct options *o, FILE *file, const char *name, struct options_error *ret_error);
-
-/*
- * All of it: defaults, then the file, then the command line, each over the one before, then the
- * rules that concern several options. @o is uninitialised before and to be passed to
- * options_fini() after success; on failure nothing needs to be freed. A missing file is an error
- * only where --config names it. Not thread-safe (getopt).
- * With --help, --version and --pool no file is read.
- */
-int options_parse(struct options *o, int argc, char *argv[], enum options_action *ret_action,
-		  struct options_error *ret_error);
-
 /* The rules that concern several options. -EINVAL. */
 int options_check(const struct options *o, struct options_error *ret_error);
 
@@ -105,14 +92,6 @@ int options_check(const struct options *o, struct options_error *ret_error);
 void options_each_runtime(const struct options *o,
 			  void (*fn)(void *context, const char *name, const char *value),
 			  void *context);
-
-/* Write the options as a forkd.conf that options_read() takes. */
-void options_print(const struct options *o, FILE *out);
-void options_print_help(FILE *out);
-/* The list of options as mdoc(7) items; with @flags those of the command line alone as well. */
-void options_print_man(FILE *out, int flags);
-/* A forkd.conf with every option at its default, commented out. */
-void options_print_sample(FILE *out);
 
 /* The weight of a user among the users: of the option weights, or 100. */
 #define OPTIONS_WEIGHT 100u

@@ -6,7 +6,7 @@
  */
 #include <stdio.h>
 
-#include "common/options.h"
+#include "common/options_print.h"
 #include "common/util.h"
 
 int main(int argc, char *argv[])

@@ -12,8 +12,8 @@
  *   account_row(): any thread of the pool.
  *
  * THE WORD
- *   { row + 1:25, time:39 }, the time in units of 32 ns: it wraps after 4.8 hours, and a strand
- *   that nobody settles for longer is charged that much less. 0: the worker runs no job.
+ *   { row + 1:25, time:39 }, the time in units of 32 ns: it wraps after 4.8 hours. The dispatcher
+ *   settles all accounts every ACCOUNT_TIDE at least. 0: the worker runs no job.
  *
  * INVARIANTS
  *   I1. Each moment between open and close is charged once. The word is replaced by a
@@ -40,6 +40,8 @@
 #define ACCOUNT_TIME_MASK ((UINT64_C(1) << ACCOUNT_TIME_BITS) - 1)
 #define ACCOUNT_UNIT	  5 /* log2 of ns */
 #define ACCOUNT_NOBODY	  UINT32_MAX
+#define ACCOUNT_SKEW	  (UINT64_C(1) << 30) /* units, 34 s: no clock is read so long before (I3) */
+#define ACCOUNT_TIDE	  UINT64_C(3600000000000) /* ns, an hour: nobody is settled less often */
 
 /* Its worker and settlers write. */
 struct account {
@@ -61,7 +63,7 @@ static inline uint64_t account_elapsed(uint64_t word, uint64_t now)
 {
 	uint64_t units = ((now >> ACCOUNT_UNIT) - word) & ACCOUNT_TIME_MASK;
 
-	return units >> (ACCOUNT_TIME_BITS - 1) ? 0 : units << ACCOUNT_UNIT;
+	return units > ACCOUNT_TIME_MASK - ACCOUNT_SKEW ? 0 : units << ACCOUNT_UNIT;
 }
 
 /* The job that the worker runs, or ACCOUNT_NOBODY. */

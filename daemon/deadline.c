@@ -1,79 +1,180 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/deadline.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "common/clock.h"
-#include "common/util.h"
 #include "daemon/pool.h"
-#include "daemon/verdict.h"
+#include "daemon/root.h"
 
-void deadlines_init(struct deadlines *deadlines)
+#define DEADLINE_SOME  64u		     /* jobs that are looked at between two locks */
+#define DEADLINE_AGAIN (200 * NSEC_PER_USEC) /* until one that is in hand is looked at again */
+
+int deadlines_init(struct deadlines *all, uint64_t rows)
 {
-	*deadlines = (struct deadlines){ .n = 0 };
-	pthread_mutex_init(&deadlines->lock, NULL);
+	*all = (struct deadlines){ .n = 0 };
+	pthread_mutex_init(&all->lock, NULL);
+	/* Pages that no job needs are never touched. */
+	all->heap = calloc(rows, sizeof(*all->heap));
+	all->where = calloc(rows, sizeof(*all->where));
+	return all->heap && all->where ? 0 : -ENOMEM;
 }
 
-void deadlines_fini(struct deadlines *deadlines)
+void deadlines_fini(struct deadlines *all)
 {
-	free(deadlines->jobs);
-	pthread_mutex_destroy(&deadlines->lock);
+	free(all->heap);
+	free(all->where);
+	pthread_mutex_destroy(&all->lock);
 }
 
-void deadline_add(struct pool *pool, uint32_t row, uint32_t generation, uint64_t at_ns,
-		  uint32_t *place)
+/* Relaxed: changed with the lock held. Without it a row's own holder looks, and who adds it for
+ * somebody else (deadline_watch()) has it removed by the dispatcher, should it stay. */
+static uint32_t deadline_where(struct deadlines *all, uint32_t row)
+{
+	return atomic_load_explicit(&all->where[row], memory_order_relaxed);
+}
+
+static void deadline_put(struct deadlines *all, uint32_t at, struct deadline job)
+{
+	all->heap[at] = job;
+	atomic_store_explicit(&all->where[job.row], at + 1, memory_order_relaxed);
+}
+
+/* Lock held: puts a job where it belongs, from a place that is free. */
+static void deadline_sift(struct deadlines *all, uint32_t at, struct deadline job)
+{
+	for (; at && job.look_ns < all->heap[(at - 1) / 2].look_ns; at = (at - 1) / 2)
+		deadline_put(all, at, all->heap[(at - 1) / 2]);
+	for (;;) {
+		uint32_t child = 2 * at + 1;
+
+		if (child + 1 < all->n && all->heap[child + 1].look_ns < all->heap[child].look_ns)
+			child++;
+		if (child >= all->n || all->heap[child].look_ns >= job.look_ns)
+			break;
+		deadline_put(all, at, all->heap[child]);
+		at = child;
+	}
+	deadline_put(all, at, job);
+}
+
+/* Lock held. */
+static void deadline_drop(struct deadlines *all, uint32_t row)
+{
+	uint32_t at = deadline_where(all, row) - 1;
+	struct deadline last = all->heap[--all->n];
+
+	atomic_store_explicit(&all->where[row], 0, memory_order_relaxed);
+	if (at != all->n)
+		deadline_sift(all, at, last);
+}
+
+/* Lock held. True if it is the earliest. */
+static bool deadline_set(struct deadlines *all, struct deadline job)
+{
+	uint32_t where = deadline_where(all, job.row);
+
+	deadline_sift(all, where ? where - 1 : all->n++, job);
+	return all->heap[0].row == job.row;
+}
+
+bool deadline_add(struct pool *pool, uint32_t row, uint32_t generation, uint64_t at_ns)
 {
 	struct deadlines *all = &pool->deadlines;
+	bool first;
 
-	*place = DEADLINE_NONE;
 	pthread_mutex_lock(&all->lock);
-	if (all->n == all->max) {
-		uint32_t more = all->max ? 2 * all->max : 16;
-		struct deadline *jobs = reallocarray(all->jobs, more, sizeof(*jobs));
+	first = deadline_set(all, (struct deadline){ at_ns, at_ns, row, generation });
+	pthread_mutex_unlock(&all->lock);
+	return first;
+}
 
-		if (jobs) {
-			all->jobs = jobs;
-			all->max = more;
-		}
-	}
-	if (all->n < all->max) {
-		*place = all->n;
-		all->jobs[all->n++] = (struct deadline){ at_ns, row, generation, place };
-	}
+void deadline_watch(struct pool *pool, uint32_t row, uint32_t generation)
+{
+	struct deadlines *all = &pool->deadlines;
+	struct deadline job = { UINT64_MAX, 0, row, generation };
+	uint32_t where;
+
+	pthread_mutex_lock(&all->lock);
+	where = deadline_where(all, row);
+	if (where && all->heap[where - 1].generation == generation)
+		job.at_ns = all->heap[where - 1].at_ns;
+	(void)deadline_set(all, job);
 	pthread_mutex_unlock(&all->lock);
 	pool_wake_dispatcher(pool);
 }
 
-void deadline_remove(struct pool *pool, uint32_t *place)
+void deadline_remove(struct pool *pool, uint32_t row)
 {
 	struct deadlines *all = &pool->deadlines;
 
+	if (!deadline_where(all, row))
+		return;
 	pthread_mutex_lock(&all->lock);
-	if (*place != DEADLINE_NONE) {
-		struct deadline *last = &all->jobs[--all->n];
+	if (deadline_where(all, row))
+		deadline_drop(all, row);
+	pthread_mutex_unlock(&all->lock);
+}
 
-		*last->place = *place;
-		all->jobs[*place] = *last;
-		*place = DEADLINE_NONE;
+bool deadline_is_over(struct pool *pool, uint32_t row, uint32_t generation, uint64_t now)
+{
+	struct deadlines *all = &pool->deadlines;
+	uint32_t where;
+	bool over;
+
+	if (!deadline_where(all, row))
+		return false;
+	pthread_mutex_lock(&all->lock);
+	where = deadline_where(all, row);
+	over = where && all->heap[where - 1].generation == generation &&
+	       all->heap[where - 1].at_ns <= now;
+	pthread_mutex_unlock(&all->lock);
+	return over;
+}
+
+/* Takes some jobs that are due, and puts them back for the next look. */
+static uint32_t deadlines_due(struct deadlines *all, uint64_t now, struct deadline *ret_jobs)
+{
+	uint32_t n = 0;
+
+	pthread_mutex_lock(&all->lock);
+	for (; n < DEADLINE_SOME && all->n && all->heap[0].look_ns <= now; n++) {
+		ret_jobs[n] = all->heap[0];
+		all->heap[0].look_ns = now + DEADLINE_AGAIN;
+		deadline_sift(all, 0, all->heap[0]);
 	}
+	pthread_mutex_unlock(&all->lock);
+	return n;
+}
+
+/* The job needs no more looks, unless another one has its row by now. */
+static void deadline_forget(struct deadlines *all, const struct deadline *job)
+{
+	uint32_t where;
+
+	pthread_mutex_lock(&all->lock);
+	where = deadline_where(all, job->row);
+	if (where && all->heap[where - 1].generation == job->generation)
+		deadline_drop(all, job->row);
 	pthread_mutex_unlock(&all->lock);
 }
 
 uint64_t deadlines_check(struct pool *pool)
 {
 	struct deadlines *all = &pool->deadlines;
-	uint64_t now = clock_ns(), next = 0;
+	struct deadline jobs[DEADLINE_SOME];
+	uint64_t now = clock_ns(), next;
+	uint32_t n;
 
+	do {
+		n = deadlines_due(all, now, jobs);
+		for (uint32_t i = 0; i < n; i++)
+			if (root_is_over(pool, jobs[i].row, jobs[i].generation))
+				deadline_forget(all, &jobs[i]);
+	} while (n == DEADLINE_SOME);
 	pthread_mutex_lock(&all->lock);
-	for (uint32_t i = 0; i < all->n; i++) {
-		struct deadline *job = &all->jobs[i];
-
-		if (job->at_ns > now) {
-			next = next ? min(next, job->at_ns) : job->at_ns;
-			continue;
-		}
-		verdict_set(pool, job->row, job->generation, JOB_EXPIRED);
-	}
+	next = all->n ? max(all->heap[0].look_ns, UINT64_C(1)) : 0;
 	pthread_mutex_unlock(&all->lock);
 	return next;
 }

@@ -12,6 +12,9 @@
  *   generalized processor sharing (Parekh and Gallager, 1993): it goes by CPU time over the sum of
  *   the weights of all jobs that are there, and a job's end is its start plus the mean job's time
  *   over its weight.
+ *   A job that only one worker may start, or one of a group, waits in a queue of that place. Whoever
+ *   takes a job chooses by the same virtual times between what waits for its own places and what
+ *   anybody may start, so a flood of such jobs goes before nobody.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   See fair.h. fair_charge() is on the way of every job, and costs one fetch-add to the line of
@@ -34,21 +37,24 @@
  *       whichever is the later; the floor is the smallest v of the active ones, or where none is,
  *       the largest that one had; it never goes back. So nobody is ahead of an active one by what
  *       it did not use while it was not there, and nobody pays for what it used while alone: when
- *       another comes, the floor has followed it.
+ *       another comes, the floor has followed it. All v stay within 2^63 of the floor, so that
+ *       they can be compared: those of who is not active are lifted along with it (fair_raise()).
  *   I3. Bounded lag: fair_pick() takes of the one with the smallest v as long as it stays that. Two
  *       that always have something queued differ by the estimates of a batch for each worker, and
  *       by what those jobs were longer than estimated; that is paid for before the next is picked.
- *   I4. In a heap stand the tenants and clients with queued rows, and no others, in the order of
- *       their v when it was last changed; every change sifts.
+ *   I4. In a heap stand the tenants and clients with queued rows that anybody may start, and no
+ *       others, in the order of their v when it was last changed; every change sifts. Those with
+ *       rows for a place are found by looking at all active clients.
  *   I5. rows[] is only linked: each row is in one queue or none, which the ledger guarantees (a row
  *       is accepted while it is FREE or FINISHING, and queued by who accepted it). So there is room
- *       for all there can be, and nothing is allocated.
+ *       for all there can be, and nothing is allocated. in and the links change with the lock held,
+ *       so whoever takes a row out, be it to start it or to end it, is the only one.
  *   I6. Weights are clamped where they come in, so that no division is by 0 and no weight shuts
  *       others out; a job's weight counts among the jobs of its connection only.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
- *   A client: its queued rows are picked first and cancelled. The pool: the ledger has the rows,
- * and virtual time starts anew with the next pool.
+ *   A client: its queued rows are cut out and end (intake_release()). The pool: the ledger has the
+ *   rows, and virtual time starts anew with the next pool.
  */
 #include "daemon/fair.h"
 
@@ -58,10 +64,11 @@
 
 #include "common/util.h"
 
-#define FAIR_GONE_END UINT32_MAX
 /* Accounts are settled no more often than this, and than a tenth of what it costs. */
 #define FAIR_SETTLE	 (20 * NSEC_PER_USEC)
 #define FAIR_SETTLE_EACH 200u
+/* How far a floor goes, until those that are not active follow it: see I2. */
+#define FAIR_LIFT (UINT64_C(1) << 60)
 
 /* a - b, where they wrap. */
 static int64_t fair_ahead(uint64_t a, uint64_t b)
@@ -163,14 +170,16 @@ int fair_init(struct fair *fair, struct board_client *clients, uint32_t max_clie
 	fair->max_tenants = max_tenants;
 	fair->n_accounts = n_accounts;
 	fair->accounts = calloc(n_accounts, sizeof(struct account *));
+	fair->groups = calloc(n_accounts, sizeof(*fair->groups));
 	fair->tenants = calloc(max_tenants, sizeof(*fair->tenants));
 	fair->clients = calloc(max_clients, sizeof(*fair->clients));
 	fair->active = calloc(max_clients, sizeof(*fair->active));
 	fair->heap.nodes = calloc(max_tenants, sizeof(struct fair_node *));
 	/* Pages that no row needs are never touched. */
 	fair->rows = calloc((uint64_t)max_clients * max_jobs, sizeof(*fair->rows));
-	if (!fair->accounts || !fair->tenants || !fair->clients || !fair->active ||
-	    !fair->heap.nodes || !fair->rows)
+	fair->placed = calloc((uint64_t)FAIR_PLACES * max_clients, sizeof(*fair->placed));
+	if (!fair->accounts || !fair->groups || !fair->tenants || !fair->clients || !fair->active ||
+	    !fair->heap.nodes || !fair->rows || !fair->placed)
 		return -ENOMEM;
 	fair->board = clients;
 	return 0;
@@ -181,6 +190,8 @@ void fair_fini(struct fair *fair)
 	for (uint32_t i = 0; fair->tenants && i < fair->max_tenants; i++)
 		free(fair->tenants[i].heap.nodes);
 	free(fair->accounts);
+	free(fair->groups);
+	free(fair->placed);
 	free(fair->tenants);
 	free(fair->clients);
 	free(fair->active);
@@ -189,9 +200,10 @@ void fair_fini(struct fair *fair)
 	pthread_mutex_destroy(&fair->lock);
 }
 
-void fair_add_account(struct fair *fair, uint32_t worker, struct account *account)
+void fair_add_account(struct fair *fair, uint32_t worker, uint32_t group, struct account *account)
 {
 	fair->accounts[worker] = account;
+	fair->groups[worker] = group;
 }
 
 int fair_add_tenant(struct fair *fair, uint32_t slot, uint32_t weight)
@@ -201,8 +213,10 @@ int fair_add_tenant(struct fair *fair, uint32_t slot, uint32_t weight)
 
 	fair_lock(fair);
 	tenant->node.weight = fair_clamp(weight);
-	if (!tenant->heap.nodes)
+	if (!tenant->heap.nodes) {
 		tenant->heap.nodes = calloc(fair->max_clients, sizeof(struct fair_node *));
+		tenant->node.v = fair->level.floor;
+	}
 	if (!tenant->heap.nodes)
 		r = -ENOMEM;
 	fair_unlock(fair);
@@ -225,7 +239,7 @@ static void fair_expect(struct fair_client *client)
 /* The only active client with nothing queued may go past the queues. */
 static void fair_set_direct(struct fair *fair)
 {
-	bool alone = fair->n_active == 1 && !fair_queued(fair);
+	bool alone = fair->n_active == 1 && !fair_queued(fair) && !fair_placed(fair);
 
 	atomic_store_explicit(&fair->direct, alone ? fair->active[0] + 1 : 0, memory_order_relaxed);
 }
@@ -247,17 +261,6 @@ static void fair_deactivate(struct fair *fair, struct fair_client *client)
 		fair->level.floor = fair_later(fair->level.floor, fair->level.top);
 }
 
-/* Takes a client off the list of those that are gone. */
-static void fair_forget(struct fair *fair, struct fair_client *client)
-{
-	uint32_t *link = &fair->gone;
-
-	while (client->gone && *link != (uint32_t)(client - fair->clients) + 1)
-		link = &fair->clients[*link - 1].gone;
-	if (client->gone)
-		*link = client->gone == FAIR_GONE_END && link == &fair->gone ? 0 : client->gone;
-}
-
 void fair_add_client(struct fair *fair, uint32_t slot, uint32_t tenant, uint32_t weight)
 {
 	struct fair_client *client = &fair->clients[slot];
@@ -267,7 +270,6 @@ void fair_add_client(struct fair *fair, uint32_t slot, uint32_t tenant, uint32_t
 	/* Its last one's jobs have all ended, but that may not have been seen yet. */
 	if (client->active)
 		fair_deactivate(fair, client);
-	fair_forget(fair, client);
 	memset(client, 0, sizeof(*client));
 	client->board = board;
 	client->tenant = &fair->tenants[tenant];
@@ -281,18 +283,6 @@ void fair_add_client(struct fair *fair, uint32_t slot, uint32_t tenant, uint32_t
 	fair_unlock(fair);
 }
 
-void fair_gone(struct fair *fair, uint32_t slot)
-{
-	struct fair_client *client = &fair->clients[slot];
-
-	fair_lock(fair);
-	if (!client->gone) {
-		client->gone = fair->gone ? fair->gone : FAIR_GONE_END;
-		fair->gone = slot + 1;
-	}
-	fair_unlock(fair);
-}
-
 /* ------------------------------------------------------------------------------- charging */
 
 void fair_charge(struct fair *fair, uint32_t row, uint64_t ns, bool last)
@@ -303,6 +293,11 @@ void fair_charge(struct fair *fair, uint32_t row, uint64_t ns, bool last)
 	atomic_fetch_add_explicit(&board->cpu_ns, ns, memory_order_relaxed);
 	if (!last)
 		atomic_fetch_add_explicit(&fair->rows[row].used, ns, memory_order_relaxed);
+}
+
+void fair_waste(struct fair *fair, uint32_t tenant, uint64_t ns)
+{
+	atomic_fetch_add_explicit(&fair->tenants[tenant].wasted, ns, memory_order_relaxed);
 }
 
 /* Jobs given to workers and not ended, as far as it was seen. */
@@ -356,6 +351,18 @@ static void fair_learn(struct fair_client *client, uint64_t ns, uint64_t jobs)
 	fair_expect(client);
 }
 
+/* The same of an active tenant, for what was no job. */
+static void fair_settle_waste(struct fair *fair, struct fair_tenant *tenant)
+{
+	/* Relaxed: a sum. */
+	if (!atomic_load_explicit(&tenant->wasted, memory_order_relaxed))
+		return;
+	tenant->node.v +=
+		fair_virtual(atomic_exchange_explicit(&tenant->wasted, 0, memory_order_relaxed),
+			     tenant->node.weight);
+	fair_moved(&fair->heap, &tenant->node);
+}
+
 /* Virtual time of a client and its tenant, from what workers have charged. */
 static void fair_settle_client(struct fair *fair, struct fair_client *client)
 {
@@ -389,11 +396,41 @@ static void fair_lowest(struct fair_level *level, uint64_t v)
 	level->found = true;
 }
 
-static void fair_raise(struct fair_level *level)
+/* One that is not active: it cannot fall so far behind that it would seem to be ahead (I2). */
+static void fair_lift(const struct fair_level *level, struct fair_node *node)
+{
+	node->v = fair_later(node->v, level->floor);
+}
+
+/* Sets the floor; true if all that are not active have to be lifted. */
+static bool fair_raise(struct fair_level *level)
 {
 	if (level->found)
 		level->floor = fair_later(level->floor, level->lowest);
 	level->found = false;
+	if (level->floor - level->lifted < FAIR_LIFT)
+		return false;
+	level->lifted = level->floor;
+	level->top = fair_later(level->top, level->floor);
+	return true;
+}
+
+static void fair_raise_clients(struct fair *fair, struct fair_tenant *tenant)
+{
+	if (!fair_raise(&tenant->level))
+		return;
+	for (uint32_t i = 0; i < fair->max_clients; i++)
+		if (fair->clients[i].tenant == tenant && !fair->clients[i].active)
+			fair_lift(&tenant->level, &fair->clients[i].node);
+}
+
+static void fair_raise_tenants(struct fair *fair)
+{
+	if (!fair_raise(&fair->level))
+		return;
+	for (uint32_t i = 0; i < fair->max_tenants; i++)
+		if (!fair->tenants[i].level.n_active)
+			fair_lift(&fair->level, &fair->tenants[i].node);
 }
 
 /* a is further behind than b by more than a quantum. */
@@ -408,7 +445,7 @@ static bool fair_goes_before(const struct fair *fair, const struct fair_client *
 	const struct fair_node *first = fair->heap.nodes[0];
 	const struct fair_tenant *tenant = container_of(first, struct fair_tenant, node);
 
-	if (client->queued)
+	if (client->queued || client->placed)
 		return false;
 	if (client->tenant != tenant)
 		return !client->tenant->node.place && fair_is_behind(&client->tenant->node, first);
@@ -431,7 +468,8 @@ void fair_settle(struct fair *fair, uint64_t now)
 		struct fair_client *client = &fair->clients[fair->active[i]];
 
 		fair_settle_client(fair, client);
-		if (!client->queued && !fair_given(client))
+		fair_settle_waste(fair, client->tenant);
+		if (!client->queued && !client->placed && !fair_given(client))
 			fair_deactivate(fair, client);
 	}
 	for (uint32_t i = 0; i < fair->n_active; i++) {
@@ -442,14 +480,13 @@ void fair_settle(struct fair *fair, uint64_t now)
 		behind |= fair->heap.n && fair_goes_before(fair, client);
 	}
 	for (uint32_t i = 0; i < fair->n_active; i++)
-		fair_raise(&fair->clients[fair->active[i]].tenant->level);
-	fair_raise(&fair->level);
+		fair_raise_clients(fair, fair->clients[fair->active[i]].tenant);
+	fair_raise_tenants(fair);
 	atomic_store_explicit(&fair->behind, behind, memory_order_relaxed);
 	fair_set_direct(fair);
 }
 
-/* The same, if it was not done just now. */
-static void fair_settle_sometimes(struct fair *fair, uint64_t now)
+void fair_settle_sometimes(struct fair *fair, uint64_t now)
 {
 	uint64_t wait =
 		max(FAIR_SETTLE, (uint64_t)(fair->n_active + fair->n_accounts) * FAIR_SETTLE_EACH);
@@ -469,10 +506,11 @@ static void fair_activate(struct fair *fair, struct fair_client *client)
 	fair_settle_client(fair, client);
 	if (!tenant->level.n_active++) {
 		fair->level.n_active++;
-		tenant->node.v = fair_later(tenant->node.v, fair->level.floor);
+		fair_lift(&fair->level, &tenant->node);
 		fair_moved(&fair->heap, &tenant->node);
 	}
-	client->node.v = fair_later(client->node.v, tenant->level.floor);
+	fair_settle_waste(fair, tenant);
+	fair_lift(&tenant->level, &client->node);
 	fair_moved(&tenant->heap, &client->node);
 	fair->active[fair->n_active++] = (uint32_t)(client - fair->clients);
 	client->active = fair->n_active;
@@ -495,17 +533,77 @@ static uint32_t fair_class(struct fair *fair, uint32_t row)
 	return 31u - (uint32_t)__builtin_clz(fair_row_weight(fair, row));
 }
 
-/* Counts a row of the client that was linked in. */
-static void fair_count(struct fair *fair, struct fair_client *client, uint32_t row, uint32_t class)
+/* The queue that a row is in, or belongs in. */
+static struct fair_queue *fair_queue_of(struct fair *fair, uint32_t row)
 {
-	client->classes |= 1u << class;
+	uint32_t client = row / fair->max_jobs, place = fair->rows[row].place;
+
+	return place <= FAIR_NOWHERE ? &fair->clients[client].queues[fair_class(fair, row)]
+				     : &fair->placed[(uint64_t)place * fair->max_clients + client];
+}
+
+/* Relaxed, all three: hints, and changed with the lock held. */
+static void fair_add(_Atomic uint32_t *counter, uint32_t n)
+{
+	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
+			      memory_order_relaxed);
+}
+
+/* Puts a row of an active client into its queue, at the end or at the front. */
+static void fair_link(struct fair *fair, struct fair_client *client, uint32_t row, bool front)
+{
+	struct fair_queue *queue = fair_queue_of(fair, row);
+	struct fair_row *entry = &fair->rows[row];
+
+	entry->prev = front ? 0 : queue->last;
+	entry->next = front ? queue->first : 0;
+	*(entry->prev ? &fair->rows[entry->prev - 1].next : &queue->first) = row + 1;
+	*(entry->next ? &fair->rows[entry->next - 1].prev : &queue->last) = row + 1;
+	entry->in = 1;
 	client->weights += fair_row_weight(fair, row);
-	atomic_store_explicit(&fair->queued, fair_queued(fair) + 1, memory_order_relaxed);
+	if (entry->place > FAIR_NOWHERE) {
+		client->placed++;
+		fair_add(&fair->waits[entry->place], 1);
+		fair_add(&fair->n_placed, 1);
+		return;
+	}
+	client->classes |= 1u << fair_class(fair, row);
+	fair_add(&fair->queued, 1);
 	if (client->queued++)
 		return;
 	fair_insert(&client->tenant->heap, &client->node);
 	if (!client->tenant->node.place)
 		fair_insert(&fair->heap, &client->tenant->node);
+}
+
+/* Takes a row out of its queue; it counts as given from now on. Its client's v is to be sifted. */
+static void fair_unlink(struct fair *fair, struct fair_client *client, uint32_t row)
+{
+	struct fair_queue *queue = fair_queue_of(fair, row);
+	struct fair_tenant *tenant = client->tenant;
+	struct fair_row *entry = &fair->rows[row];
+
+	*(entry->prev ? &fair->rows[entry->prev - 1].next : &queue->first) = entry->next;
+	*(entry->next ? &fair->rows[entry->next - 1].prev : &queue->last) = entry->prev;
+	entry->in = 0;
+	entry->next = 0;
+	client->weights -= fair_row_weight(fair, row);
+	client->weights_given += fair_row_weight(fair, row);
+	client->picked++;
+	if (entry->place > FAIR_NOWHERE) {
+		client->placed--;
+		fair_add(&fair->waits[entry->place], UINT32_MAX);
+		fair_add(&fair->n_placed, UINT32_MAX);
+		return;
+	}
+	if (!queue->first)
+		client->classes &= ~(1u << fair_class(fair, row));
+	fair_add(&fair->queued, UINT32_MAX);
+	if (--client->queued)
+		return;
+	fair_remove(&tenant->heap, &client->node);
+	if (!tenant->heap.n)
+		fair_remove(&fair->heap, &tenant->node);
 }
 
 static struct fair_client *fair_client_of(struct fair *fair, uint32_t row)
@@ -517,13 +615,14 @@ static struct fair_client *fair_client_of(struct fair *fair, uint32_t row)
 	return client;
 }
 
-void fair_prepare(struct fair *fair, uint32_t index, uint32_t weight)
+void fair_prepare(struct fair *fair, uint32_t index, uint32_t weight, uint32_t place)
 {
 	struct fair_client *client = &fair->clients[index / fair->max_jobs];
 	struct fair_row *row = &fair->rows[index];
 
 	row->next = 0;
-	atomic_store_explicit(&row->weight, fair_weight(weight), memory_order_relaxed);
+	row->place = (uint16_t)place;
+	atomic_store_explicit(&row->weight, (uint16_t)fair_weight(weight), memory_order_relaxed);
 	atomic_store_explicit(&row->start, atomic_load_explicit(&client->now, memory_order_relaxed),
 			      memory_order_relaxed);
 	atomic_store_explicit(&row->used, 0, memory_order_relaxed);
@@ -547,18 +646,12 @@ void fair_push(struct fair *fair, uint32_t row, uint32_t n, uint64_t now)
 	while (n--) {
 		struct fair_client *client = fair_client_of(fair, row);
 		struct fair_row *entry = &fair->rows[row];
-		uint32_t class = fair_class(fair, row), next = entry->next - 1;
+		uint32_t next = entry->next - 1;
 
-		entry->next = 0;
 		atomic_store_explicit(&entry->start,
 				      atomic_load_explicit(&client->now, memory_order_relaxed),
 				      memory_order_relaxed);
-		if (client->classes >> class & 1)
-			fair->rows[client->last[class] - 1].next = row + 1;
-		else
-			client->first[class] = row + 1;
-		client->last[class] = row + 1;
-		fair_count(fair, client, row, class);
+		fair_link(fair, client, row, false);
 		row = next;
 	}
 	fair_set_direct(fair);
@@ -568,18 +661,11 @@ void fair_return(struct fair *fair, const uint32_t *rows, uint32_t n, uint64_t n
 {
 	fair_settle_sometimes(fair, now);
 	while (n--) {
-		uint32_t row = rows[n];
-		struct fair_client *client = fair_client_of(fair, row);
-		struct fair_row *entry = &fair->rows[row];
-		uint32_t class = fair_class(fair, row);
+		struct fair_client *client = fair_client_of(fair, rows[n]);
 
 		fair_unahead(client, 1);
 		client->picked--;
-		entry->next = client->classes >> class & 1 ? client->first[class] : 0;
-		if (!entry->next)
-			client->last[class] = row + 1;
-		client->first[class] = row + 1;
-		fair_count(fair, client, row, class);
+		fair_link(fair, client, rows[n], true);
 		fair_moved(&client->tenant->heap, &client->node);
 		fair_moved(&fair->heap, &client->tenant->node);
 	}
@@ -597,7 +683,7 @@ static uint32_t fair_first_class(struct fair *fair, const struct fair_client *cl
 
 	for (uint32_t left = client->classes; left; left &= left - 1) {
 		uint32_t class = (uint32_t)__builtin_ctz(left);
-		uint32_t row = client->first[class] - 1;
+		uint32_t row = client->queues[class].first - 1;
 		uint64_t end = fair_row_start(fair, row) +
 			       fair_virtual(client->estimate, fair_row_weight(fair, row));
 
@@ -609,111 +695,177 @@ static uint32_t fair_first_class(struct fair *fair, const struct fair_client *cl
 	return best;
 }
 
-/* Takes the client's first row, and charges it in advance if it is not to be cancelled. */
-static uint32_t fair_take(struct fair *fair, struct fair_client *client, bool charge)
+/* Takes a row out of its queue, and charges it in advance. */
+static void fair_take(struct fair *fair, struct fair_client *client, uint32_t row)
 {
 	struct fair_tenant *tenant = client->tenant;
-	uint32_t class = fair_first_class(fair, client);
-	uint32_t row = client->first[class] - 1;
-	struct fair_row *entry = &fair->rows[row];
 
-	client->first[class] = entry->next;
-	if (!entry->next)
-		client->classes &= ~(1u << class);
-	entry->next = 0;
-	client->weights -= fair_row_weight(fair, row);
-	client->weights_given += fair_row_weight(fair, row);
-	client->picked++;
-	client->ahead += charge ? client->estimate : 0;
-	client->node.v += charge ? client->step : 0;
+	fair_unlink(fair, client, row);
+	client->ahead += client->estimate;
+	client->node.v += client->step;
 	client->node.turn = ++fair->turns;
-	tenant->node.v += charge ? client->tenant_step : 0;
+	tenant->node.v += client->tenant_step;
 	tenant->node.turn = fair->turns;
-	atomic_store_explicit(&fair->queued, fair_queued(fair) - 1, memory_order_relaxed);
-	if (--client->queued)
-		fair_sift(&tenant->heap, &client->node);
-	else
-		fair_remove(&tenant->heap, &client->node);
-	if (tenant->heap.n)
-		fair_sift(&fair->heap, &tenant->node);
-	else
-		fair_remove(&fair->heap, &tenant->node);
-	return row;
+	fair_moved(&tenant->heap, &client->node);
+	fair_moved(&fair->heap, &tenant->node);
 }
 
-/* Rows of clients that are gone, which nobody waits for and which cost nothing. */
-static uint32_t fair_pick_gone(struct fair *fair, uint32_t *ret_rows, uint32_t max)
+bool fair_cut(struct fair *fair, uint32_t row)
 {
+	struct fair_client *client = &fair->clients[row / fair->max_jobs];
+
+	if (!fair->rows[row].in)
+		return false;
+	fair_unlink(fair, client, row);
+	return true;
+}
+
+uint32_t fair_cut_client(struct fair *fair, uint32_t slot, uint32_t *ret_rows, uint32_t max)
+{
+	struct fair_client *client = &fair->clients[slot];
 	uint32_t n = 0;
 
-	while (fair->gone) {
-		struct fair_client *client = &fair->clients[fair->gone - 1];
+	while (n < max && client->classes) {
+		uint32_t class = (uint32_t)__builtin_ctz(client->classes);
 
-		while (n < max && client->queued)
-			ret_rows[n++] = fair_take(fair, client, false);
-		if (n == max)
-			break;
-		fair->gone = client->gone == FAIR_GONE_END ? 0 : client->gone;
-		client->gone = 0;
+		ret_rows[n] = client->queues[class].first - 1;
+		fair_unlink(fair, client, ret_rows[n++]);
+	}
+	for (uint32_t place = FAIR_WORKER(0); n < max && client->placed && place < FAIR_PLACES;
+	     place++) {
+		struct fair_queue *queue =
+			&fair->placed[(uint64_t)place * fair->max_clients + slot];
+
+		while (n < max && queue->first) {
+			ret_rows[n] = queue->first - 1;
+			fair_unlink(fair, client, ret_rows[n++]);
+		}
 	}
 	return n;
 }
 
-static struct fair_client *fair_first(const struct fair *fair)
+/* Of two rows of queues, does a go first? Among those of one connection the one that came first. */
+static bool fair_goes_first(struct fair *fair, uint32_t a, uint32_t b)
 {
-	const struct fair_tenant *tenant;
+	const struct fair_client *x = &fair->clients[a / fair->max_jobs];
+	const struct fair_client *y = &fair->clients[b / fair->max_jobs];
 
-	if (!fair->heap.n)
-		return NULL;
-	tenant = container_of(fair->heap.nodes[0], struct fair_tenant, node);
-	return container_of(tenant->heap.nodes[0], struct fair_client, node);
+	if (x->tenant != y->tenant)
+		return fair_before(&x->tenant->node, &y->tenant->node);
+	if (x != y)
+		return fair_before(&x->node, &y->node);
+	return fair_ahead(fair_row_start(fair, a), fair_row_start(fair, b)) < 0;
 }
 
-uint32_t fair_pick(struct fair *fair, uint32_t *ret_rows, uint32_t max, uint64_t now)
+/* The row that goes first of those that wait for a place, or best. */
+static uint32_t fair_first_placed(struct fair *fair, uint32_t place, uint32_t best)
+{
+	const struct fair_queue *queues = &fair->placed[(uint64_t)place * fair->max_clients];
+
+	for (uint32_t i = 0; fair_waits(fair, place) && i < fair->n_active; i++) {
+		uint32_t row = queues[fair->active[i]].first - 1;
+
+		if (row != ACCOUNT_NOBODY &&
+		    (best == ACCOUNT_NOBODY || fair_goes_first(fair, row, best)))
+			best = row;
+	}
+	return best;
+}
+
+/* The row that goes first on this worker; ACCOUNT_NOBODY if there is none. */
+static uint32_t fair_first(struct fair *fair, uint32_t worker)
+{
+	uint32_t best = ACCOUNT_NOBODY;
+
+	if (fair->heap.n) {
+		const struct fair_tenant *tenant =
+			container_of(fair->heap.nodes[0], struct fair_tenant, node);
+		const struct fair_client *client =
+			container_of(tenant->heap.nodes[0], struct fair_client, node);
+
+		best = client->queues[fair_first_class(fair, client)].first - 1;
+	}
+	if (!fair_placed(fair))
+		return best;
+	best = fair_first_placed(fair, FAIR_WORKER(worker), best);
+	return fair_first_placed(fair, FAIR_GROUP(fair->groups[worker]), best);
+}
+
+uint32_t fair_pick(struct fair *fair, uint32_t worker, uint32_t *ret_rows, uint32_t max,
+		   uint64_t now, bool *ret_placed)
 {
 	uint64_t left = FAIR_BATCH;
-	uint32_t n = fair_pick_gone(fair, ret_rows, max);
+	bool placed = false;
+	uint32_t n = 0;
 
 	fair_settle_sometimes(fair, now);
-	while (n < max) {
-		struct fair_client *client = fair_first(fair);
+	while (n < max && !placed) {
+		uint32_t row = fair_first(fair, worker);
+		struct fair_client *client = &fair->clients[row / fair->max_jobs];
 
-		if (!client || (n && client->estimate > left))
+		if (row == ACCOUNT_NOBODY || (n && client->estimate > left))
 			break;
+		placed = fair->rows[row].place > FAIR_NOWHERE;
+		if (placed && n) {
+			placed = false;
+			break;
+		}
 		left -= min(client->estimate, left);
-		ret_rows[n++] = fair_take(fair, client, true);
+		fair_take(fair, client, row);
+		ret_rows[n++] = row;
 	}
+	*ret_placed = placed;
 	fair_set_direct(fair);
 	return n;
 }
 
-bool fair_claims(struct fair *fair, uint32_t index, uint64_t ran_ns)
+/* How far a job is in virtual time: a queued one has used nothing. */
+static uint64_t fair_row_v(struct fair *fair, uint32_t row)
 {
-	struct fair_client *first, *client;
-	int64_t ahead;
+	uint64_t used = atomic_load_explicit(&fair->rows[row].used, memory_order_relaxed);
+
+	return fair_row_start(fair, row) + fair_virtual(used, fair_row_weight(fair, row));
+}
+
+/* How far a job is ahead of another, at the level where they part, and the weight that the other
+ * has there. */
+static int64_t fair_lead(struct fair *fair, uint32_t row, uint32_t other, uint64_t *ret_weight)
+{
+	struct fair_client *a = fair_client_of(fair, row);
+	struct fair_client *b = fair_client_of(fair, other);
+
+	if (a->tenant != b->tenant) {
+		*ret_weight = b->tenant->node.weight;
+		return fair_ahead(a->tenant->node.v, b->tenant->node.v);
+	}
+	if (a != b) {
+		*ret_weight = b->node.weight;
+		return fair_ahead(a->node.v, b->node.v);
+	}
+	*ret_weight = fair_row_weight(fair, other);
+	return fair_ahead(fair_row_v(fair, row), fair_row_v(fair, other));
+}
+
+uint32_t fair_turn(struct fair *fair, uint32_t row, const uint32_t *rows, uint32_t n)
+{
+	uint32_t best = row;
 	uint64_t weight;
 
-	first = fair_first(fair);
-	if (!first || index == ACCOUNT_NOBODY)
-		return first;
-	if (fair->gone)
-		return true;
-	client = &fair->clients[index / fair->max_jobs];
-	if (client->tenant != first->tenant) {
-		ahead = fair_ahead(client->tenant->node.v, first->tenant->node.v);
-		weight = first->tenant->node.weight;
-	} else if (client != first) {
-		ahead = fair_ahead(client->node.v, first->node.v);
-		weight = first->node.weight;
-	} else {
-		uint32_t queued = first->first[fair_first_class(fair, first)] - 1;
-		uint64_t used = atomic_load_explicit(&fair->rows[index].used, memory_order_relaxed);
-		uint64_t v = fair_row_start(fair, index) +
-			     fair_virtual(used, fair_row_weight(fair, index));
+	for (uint32_t i = 0; i < n; i++)
+		if (fair_lead(fair, best, rows[i], &weight) > 0)
+			best = rows[i];
+	return best;
+}
 
-		ahead = fair_ahead(v, fair_row_start(fair, queued));
-		weight = fair_row_weight(fair, queued);
-	}
+bool fair_claims(struct fair *fair, uint32_t worker, uint32_t row, uint64_t ran_ns)
+{
+	uint32_t first = fair_first(fair, worker);
+	uint64_t weight;
+	int64_t ahead;
+
+	if (first == ACCOUNT_NOBODY || row == ACCOUNT_NOBODY)
+		return first != ACCOUNT_NOBODY;
+	ahead = fair_lead(fair, row, first, &weight);
 	/* Among equals the one that waits; but nobody is set aside for nothing, at each fork. */
 	if (ahead < 0)
 		return false;

@@ -18,6 +18,7 @@
 #include "common/clock.h"
 #include "daemon/account.h"
 #include "shm/board.h"
+#include "shm/limits.h"
 
 #define FAIR_WEIGHT	100u   /* what stands for 0 */
 #define FAIR_WEIGHT_MAX 10000u /* a weight is from 1 to this */
@@ -27,14 +28,26 @@
 #define FAIR_BATCH_JOBS 64u
 #define FAIR_GUESS	(25 * NSEC_PER_USEC)  /* a job's time, while there is no better one */
 #define FAIR_QUANTUM	(100 * NSEC_PER_USEC) /* what the one that is first may be behind */
+#define FAIR_TURN	(2 * NSEC_PER_MSEC)   /* jobs that have begun take turns so often */
 
 /* Virtual time goes by this much for each ns of CPU, divided by the weight. */
 #define FAIR_ONE UINT64_C(10000)
 
+/* Where a job may be started: anywhere; where none is, so that it fails wherever it starts; on this
+ * worker; or on any of this group. */
+#define FAIR_ANYWHERE	   0u
+#define FAIR_NOWHERE	   1u
+#define FAIR_WORKER(index) (2u + (index))
+#define FAIR_GROUP(index)  (2u + LIMIT_WORKERS + (index))
+#define FAIR_PLACES	   (2u + 2 * LIMIT_WORKERS)
+
 /* A queued or running job. */
 struct fair_row {
 	uint32_t next;		 /* the queue's next row + 1 */
-	_Atomic uint32_t weight; /* 1 to FAIR_WEIGHT_MAX */
+	uint32_t prev;		 /* the same, before it */
+	_Atomic uint16_t weight; /* 1 to FAIR_WEIGHT_MAX */
+	uint16_t place;		 /* FAIR_* */
+	uint32_t in;		 /* it is in a queue */
 	_Atomic uint64_t used;	 /* ns charged while it runs; any worker adds */
 	_Atomic uint64_t start;	 /* virtual time of its connection's jobs when it came */
 };
@@ -47,6 +60,12 @@ struct fair_node {
 	uint32_t place;	 /* in the heap + 1, 0 if it is not there */
 };
 
+/* Rows, linked by next and prev: the first and the last + 1. */
+struct fair_queue {
+	uint32_t first;
+	uint32_t last;
+};
+
 struct fair_heap {
 	struct fair_node **nodes;
 	uint32_t n;
@@ -56,6 +75,7 @@ struct fair_heap {
 struct fair_level {
 	uint64_t floor;	 /* where one that becomes active starts; never goes back */
 	uint64_t top;	 /* the largest of those that were active */
+	uint64_t lifted; /* the floor when those that are not active were lifted to it */
 	uint64_t lowest; /* of the active ones, while fair_settle() looks for it */
 	uint32_t n_active;
 	bool found;
@@ -65,19 +85,19 @@ struct fair_tenant {
 	struct fair_node node;
 	struct fair_level level; /* of its clients */
 	struct fair_heap heap;	 /* of its clients */
+	/* ns spent on words of its rings that were no jobs; any thread adds */
+	_Atomic uint64_t wasted;
 };
 
 struct fair_client {
 	struct fair_node node;
 	struct fair_tenant *tenant;
-	struct board_client *board; /* jobs and cpu_ns are what workers have charged */
-	/* queues, by class of weight: row + 1 */
-	uint32_t first[FAIR_CLASSES];
-	uint32_t last[FAIR_CLASSES];
-	uint32_t classes; /* that are not empty */
-	uint32_t queued;
+	struct board_client *board;		/* jobs and cpu_ns are what workers have charged */
+	struct fair_queue queues[FAIR_CLASSES]; /* by class of weight */
+	uint32_t classes;			/* that are not empty */
+	uint32_t queued;			/* in them */
+	uint32_t placed; /* queued for a worker or a group, in fair->placed */
 	uint32_t active; /* place in fair->active + 1, 0 if it is not there */
-	uint32_t gone;	 /* in the list of those: the next one + 1; UINT32_MAX at its end; 0 */
 	/* picked + direct - ended jobs have been given to workers and not ended */
 	uint32_t picked;
 	uint32_t ended;
@@ -99,14 +119,18 @@ struct fair_client {
 
 struct fair {
 	pthread_mutex_t lock;
-	_Atomic uint32_t queued; /* rows in all queues; changed with the lock held */
-	_Atomic uint32_t direct; /* the only active client + 1, or 0 */
+	_Atomic uint32_t queued; /* rows that anybody may start; changed with the lock held */
+	_Atomic uint32_t waits[FAIR_PLACES]; /* those for one place only; the same */
+	_Atomic uint32_t n_placed;	     /* of all places */
+	_Atomic uint32_t direct;	     /* the only active client + 1, or 0 */
 	_Atomic uint32_t behind; /* a running client is further behind than all queued ones */
 	uint32_t max_clients;
 	uint32_t max_jobs;
 	uint32_t max_tenants;
 	uint32_t n_accounts;
 	struct account **accounts; /* of each worker */
+	uint32_t *groups;	   /* the same */
+	struct fair_queue *placed; /* by place and client */
 	struct fair_level level;   /* of the tenants */
 	struct fair_heap heap;	   /* of the tenants */
 	struct fair_tenant *tenants;
@@ -115,7 +139,6 @@ struct fair {
 	struct board_client *board;
 	uint32_t *active; /* clients with jobs queued or given to workers */
 	uint32_t n_active;
-	uint32_t gone; /* clients that are gone and have queued rows: the first + 1, or 0 */
 	uint64_t turns;
 	uint64_t settled_at;
 };
@@ -125,15 +148,13 @@ int fair_init(struct fair *fair, struct board_client *clients, uint32_t max_clie
 	      uint32_t max_jobs, uint32_t max_tenants, uint32_t n_accounts);
 void fair_fini(struct fair *fair);
 
-/* The account of a worker, before it runs anything. */
-void fair_add_account(struct fair *fair, uint32_t worker, struct account *account);
+/* A worker's account and group, before it runs anything. */
+void fair_add_account(struct fair *fair, uint32_t worker, uint32_t group, struct account *account);
 
 /* Adds a tenant, or changes its weight, which is clamped. Returns 0 or -ENOMEM. */
 int fair_add_tenant(struct fair *fair, uint32_t tenant, uint32_t weight);
 /* A new connection in this slot, which has no rows. */
 void fair_add_client(struct fair *fair, uint32_t client, uint32_t tenant, uint32_t weight);
-/* Its connection is gone: what it has queued is picked first, to be cancelled. */
-void fair_gone(struct fair *fair, uint32_t client);
 
 /* From a client's number to one that counts: 0 is the default, and it is clamped. */
 uint32_t fair_weight(uint32_t weight);
@@ -148,10 +169,28 @@ static inline void fair_unlock(struct fair *fair)
 	pthread_mutex_unlock(&fair->lock);
 }
 
-/* Rows in all queues. A hint without the lock. */
+/* Rows that wait and that anybody may start. A hint without the lock. */
 static inline uint32_t fair_queued(struct fair *fair)
 {
 	return atomic_load_explicit(&fair->queued, memory_order_relaxed);
+}
+
+/* The place of a job that was admitted and has not ended. */
+static inline uint32_t fair_place(const struct fair *fair, uint32_t row)
+{
+	return fair->rows[row].place;
+}
+
+/* Rows that wait for a place. A hint without the lock. */
+static inline uint32_t fair_placed(struct fair *fair)
+{
+	return atomic_load_explicit(&fair->n_placed, memory_order_relaxed);
+}
+
+/* The same, of this one. */
+static inline uint32_t fair_waits(struct fair *fair, uint32_t place)
+{
+	return atomic_load_explicit(&fair->waits[place], memory_order_relaxed);
 }
 
 /* True if a running client with nothing queued is further behind than all that is queued: what can
@@ -162,29 +201,46 @@ static inline bool fair_behind(struct fair *fair)
 }
 
 /* A row that came off a ring; who made it QUEUED calls it before anything else. weight: the
- * record's. */
-void fair_prepare(struct fair *fair, uint32_t row, uint32_t weight);
+ * record's. place: FAIR_*. */
+void fair_prepare(struct fair *fair, uint32_t row, uint32_t weight, uint32_t place);
 
-/* True if these n new jobs of a client may go past the queues: it is alone, nothing is queued, and
- * they are no more than a batch. They count as given then. */
+/* True if these n new jobs of a client, which may be started anywhere, may go past the queues: it is
+ * alone, nothing is queued, and they are no more than a batch. They count as given then. */
 bool fair_direct(struct fair *fair, uint32_t client, uint32_t n);
+
+/* So many ns were spent on what a tenant had in its rings and was no job. Takes no lock. */
+void fair_waste(struct fair *fair, uint32_t tenant, uint64_t ns);
 
 /* Lock held: queues n rows that are linked by next, row the first. */
 void fair_push(struct fair *fair, uint32_t row, uint32_t n, uint64_t now);
 
-/* Lock held: takes the rows that go first, a batch at most: max, and FAIR_BATCH ns as far as one
- * knows; but one if there is one. Returns how many. */
-uint32_t fair_pick(struct fair *fair, uint32_t *ret_rows, uint32_t max, uint64_t now);
+/* Lock held: takes the rows that go first on this worker, a batch at most: max, and FAIR_BATCH ns as
+ * far as one knows; but one if there is one. Returns how many. *ret_placed: it is one, which no other
+ * worker, or none of another group, may start. */
+uint32_t fair_pick(struct fair *fair, uint32_t worker, uint32_t *ret_rows, uint32_t max,
+		   uint64_t now, bool *ret_placed);
+
+/* Lock held: takes a row out of its queue, to be ended. False: it is in none. */
+bool fair_cut(struct fair *fair, uint32_t row);
+
+/* Lock held: does so for rows of a client, max at most. Returns how many. */
+uint32_t fair_cut_client(struct fair *fair, uint32_t client, uint32_t *ret_rows, uint32_t max);
 
 /* Lock held: rows that were given to a worker and not started go back to the front. */
 void fair_return(struct fair *fair, const uint32_t *rows, uint32_t n, uint64_t now);
 
 /* Lock held: charges what runs now, and brings all virtual times up to date. */
 void fair_settle(struct fair *fair, uint64_t now);
+/* The same, if it was not done just now: so that it takes a small part of all time. */
+void fair_settle_sometimes(struct fair *fair, uint64_t now);
 
 /* Lock held, after fair_settle(): true if a queued job is to go before this running one, which has
- * had this many ns on its worker. row: of the ledger, or ACCOUNT_NOBODY. */
-bool fair_claims(struct fair *fair, uint32_t row, uint64_t ran_ns);
+ * had this many ns on this worker. row: of the ledger, or ACCOUNT_NOBODY. */
+bool fair_claims(struct fair *fair, uint32_t worker, uint32_t row, uint64_t ran_ns);
+
+/* Lock held, after fair_settle(): the job that is furthest behind, of the running one of this row
+ * and of n that were set aside for it. */
+uint32_t fair_turn(struct fair *fair, uint32_t row, const uint32_t *rows, uint32_t n);
 
 /* Charges a job with CPU time. last: it has ended with this. */
 void fair_charge(struct fair *fair, uint32_t row, uint64_t ns, bool last);

@@ -3,8 +3,8 @@
  * daemon/inbox.h - what was sent to one worker in particular
  *
  * WHAT IT IS
- *   A queue of frames that asked to go on on this worker (FK_GO_TO_WORKER), and of queued jobs that
- *   are to start there. Nobody else takes anything out of it.
+ *   A queue of frames that asked to go on on this worker (FK_GO_TO_WORKER). Nobody else takes
+ *   anything out of it.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   inbox_push(): any worker. inbox_pop(), inbox_any(): the owner.
@@ -23,10 +23,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What was sent: a frame, or the row of a queued job. */
 struct inbox_item {
-	struct fk_frame *frame; /* NULL: the row */
-	uint32_t row;
+	struct fk_frame *frame;
 };
 
 struct inbox {

@@ -5,11 +5,15 @@
 #include <stdlib.h>
 
 #include "common/clock.h"
+#include "common/crash.h"
 #include "common/log.h"
 #include "daemon/pool.h"
+#include "daemon/root.h"
+#include "daemon/topology.h"
 #include "daemon/verdict.h"
 #include "daemon/worker.h"
 #include "shm/proto.h"
+#include "shm/wake.h"
 
 int intake_init(struct pool *pool)
 {
@@ -18,7 +22,7 @@ int intake_init(struct pool *pool)
 			  pool->arena->max_jobs, LIMIT_TENANTS, pool->n_workers);
 
 	for (uint32_t i = 0; r == 0 && i < pool->n_workers; i++)
-		fair_add_account(fair, i, &pool->workers[i].account);
+		fair_add_account(fair, i, pool->workers[i].group, &pool->workers[i].account);
 	return r;
 }
 
@@ -37,7 +41,62 @@ void intake_fini(struct pool *pool)
 	fair_fini(&in->fair);
 }
 
-int intake_add_tenant(struct pool *pool, uint32_t slot, uint32_t uid, int fd)
+/*
+ * The word at the head of a ring, before anything that was QUEUED when the last pool died can run
+ * (I4): it goes on along its chain past the jobs that are QUEUED, and stands for the rest or leaves
+ * the ring. Chains that are rings, or lead into each other, end all the same: an honest client has
+ * each of its QUEUED rows in one chain at most, so there are no more steps than such rows.
+ */
+static void intake_settle_ring(struct pool *pool, uint32_t tenant, struct ring *ring,
+			       struct ledger_ring *side)
+{
+	uint64_t head = atomic_load_explicit(&side->head, memory_order_relaxed);
+	struct intake_client *client;
+	uint32_t payload, slot, first, next;
+
+	if (ring_peek(ring, head, &payload) != RING_OK)
+		return;
+	slot = ring_payload_client(payload);
+	client = &pool->intake.clients[slot];
+	if (slot >= pool->arena->max_clients || client->tenant != tenant ||
+	    (client->generation & 31u) != ring_payload_gen(payload))
+		return;
+	first = next = ring_payload_job(payload) + 1;
+	for (; next && next <= client->n_jobs && client->to_settle; client->to_settle--) {
+		struct job *job = &client->jobs[next - 1];
+		uint32_t at = slot * pool->arena->max_jobs + next - 1;
+		struct ledger_row row = ledger_unpack(
+			atomic_load_explicit(&arena_rows(pool->arena)[at], memory_order_relaxed));
+		uint32_t generation = atomic_load_explicit(&job->generation, memory_order_relaxed);
+
+		if (row.state != LEDGER_QUEUED || row.generation != (generation & JOB_GEN_MASK))
+			break;
+		next = atomic_load_explicit(&job->next, memory_order_relaxed);
+	}
+	if (next == first)
+		return;
+	if (next && next <= client->n_jobs) {
+		ring_repoint(ring, head, (payload & ~0xffffu) | (next - 1));
+		return;
+	}
+	/* ORDER ledger/head [L1]: release, as in intake_drain_ring(). */
+	atomic_store_explicit(&side->head, head + 1, memory_order_release);
+	ring_consume(ring, head);
+}
+
+/* Queues what the last pool had QUEUED: the rings are in order, or will never be looked at. */
+static void intake_requeue(struct pool *pool, struct intake_client *client)
+{
+	if (!client->n_requeued)
+		return;
+	fair_lock(&pool->intake.fair);
+	fair_push(&pool->intake.fair, client->requeued, client->n_requeued, clock_ns());
+	fair_unlock(&pool->intake.fair);
+	intake_wake_places(pool, NULL);
+	client->n_requeued = client->to_settle = 0;
+}
+
+static int intake_map_tenant(struct pool *pool, uint32_t slot, uint32_t uid, int fd)
 {
 	struct intake_tenant *tenant;
 	struct tenant_segment *segment;
@@ -68,24 +127,51 @@ int intake_add_tenant(struct pool *pool, uint32_t slot, uint32_t uid, int fd)
 	segment = base;
 	tenant->uid = uid;
 	tenant->size = size;
-	tenant->n_rings = pool->n_workers;
-	for (uint32_t i = 0; i < pool->n_workers; i++)
+	for (uint32_t i = 0; i < pool->n_workers; i++) {
+		struct ledger_ring *side = &pool->arena->rings[slot][i];
+
 		ring_take_over(&segment->rings[i],
-			       atomic_load_explicit(&pool->arena->rings[slot][i].head,
-						    memory_order_relaxed));
+			       atomic_load_explicit(&side->head, memory_order_relaxed));
+		intake_settle_ring(pool, slot, &segment->rings[i], side);
+	}
 	/* ORDER tenant/known [T1]: release, who sees the segment sees the fields; pairs with
 	 * intake_segment(). */
 	atomic_store_explicit(&tenant->segment, segment, memory_order_release);
-	if (atomic_load_explicit(&pool->intake.n_tenants, memory_order_relaxed) <= slot)
-		/* ORDER tenant/known [T1]: release, pairs with intake_tenants(). */
-		atomic_store_explicit(&pool->intake.n_tenants, slot + 1, memory_order_release);
 	return 0;
 }
 
-static uint32_t intake_tenants(struct pool *pool)
+int intake_add_tenant(struct pool *pool, uint32_t slot, uint32_t uid, int fd)
 {
-	/* ORDER tenant/known [T1]: acquire, pairs with intake_add_tenant(). */
-	return atomic_load_explicit(&pool->intake.n_tenants, memory_order_acquire);
+	int r = intake_map_tenant(pool, slot, uid, fd);
+
+	for (uint32_t i = 0; i < pool->arena->max_clients; i++)
+		if (pool->intake.clients[i].tenant == slot)
+			intake_requeue(pool, &pool->intake.clients[i]);
+	return r;
+}
+
+/* The tenants that were ever there and have a client now, or one that is not released yet. */
+static uint64_t intake_tenants(struct pool *pool, uint32_t word)
+{
+	/* ORDER tenant/known [T1]: acquire, pairs with intake_count_client(). */
+	return atomic_load_explicit(&pool->intake.peopled[word], memory_order_acquire);
+}
+
+/* A tenant has one client more or less. The channel's thread and the dispatcher. */
+static void intake_count_client(struct pool *pool, uint32_t slot, int n)
+{
+	_Atomic uint64_t *word = &pool->intake.peopled[slot / 64];
+	uint64_t bit = UINT64_C(1) << slot % 64;
+
+	/* The lock makes count and bit change together. */
+	fair_lock(&pool->intake.fair);
+	pool->intake.tenants[slot].n_clients += (uint32_t)n;
+	/* ORDER tenant/known [T1]: release, pairs with intake_tenants(). */
+	if (pool->intake.tenants[slot].n_clients)
+		atomic_fetch_or_explicit(word, bit, memory_order_release);
+	else
+		atomic_fetch_and_explicit(word, ~bit, memory_order_release);
+	fair_unlock(&pool->intake.fair);
 }
 
 static struct tenant_segment *intake_segment(struct pool *pool, uint32_t slot)
@@ -94,23 +180,47 @@ static struct tenant_segment *intake_segment(struct pool *pool, uint32_t slot)
 	return atomic_load_explicit(&pool->intake.tenants[slot].segment, memory_order_acquire);
 }
 
-/* Rows on their way into the fair queues, linked by next. */
+/* Rows on their way into the fair queues, linked by next, and who takes them off the rings. */
 struct intake_list {
+	struct pool *pool;
+	struct board_counters *counters;
+	uint32_t consumer; /* worker + 1; LIMIT_WORKERS + 1: the dispatcher */
+	uint32_t home;	   /* the ring to begin with, every other time */
+	uint32_t turn;
 	uint32_t first;
 	uint32_t last;
 	uint32_t n;
 	uint32_t steps;	 /* taken so far, of INTAKE_STEPS */
+	uint32_t share;	 /* of these, of one tenant, of INTAKE_SHARE */
 	uint32_t client; /* of the first */
 	bool mixed;	 /* others are of other clients */
+	bool placed;	 /* one may not be started anywhere */
+	bool earlier;	 /* one has the earliest deadline of all */
 	bool more;	 /* there may be more in the rings */
 };
 
-static void intake_link(struct pool *pool, struct intake_list *list, uint32_t row, uint32_t weight)
-{
-	struct fair *fair = &pool->intake.fair;
-	uint32_t client = row / pool->arena->max_jobs;
+/* The dispatcher adds to a worker's counters as well, but seldom. */
+#define INTAKE_COUNT(list, name, x)                                                                \
+	atomic_fetch_add_explicit(&(list)->counters->name, x, memory_order_relaxed)
 
-	fair_prepare(fair, row, weight);
+static bool intake_spent(const struct intake_list *list)
+{
+	return list->steps >= INTAKE_STEPS || list->share >= INTAKE_SHARE;
+}
+
+static void intake_step(struct intake_list *list, uint32_t n)
+{
+	list->steps += n;
+	list->share += n;
+}
+
+static void intake_link(struct intake_list *list, uint32_t row, uint32_t weight, uint32_t place)
+{
+	struct fair *fair = &list->pool->intake.fair;
+	uint32_t client = row / list->pool->arena->max_jobs;
+
+	fair_prepare(fair, row, weight, place);
+	list->placed |= place > FAIR_NOWHERE;
 	if (list->n++) {
 		fair->rows[list->last].next = row + 1;
 		list->mixed |= client != list->client;
@@ -121,28 +231,116 @@ static void intake_link(struct pool *pool, struct intake_list *list, uint32_t ro
 	list->last = row;
 }
 
-/* Rows that the last pool had queued run again. */
-static void intake_requeue(struct pool *pool, uint32_t client, struct intake_list *ret_list)
+/* Where a job may be started, by its record's place (shm/job.h): FAIR_*. */
+static uint32_t intake_place(struct pool *pool, uint32_t place)
 {
-	struct intake_client *c = &pool->intake.clients[client];
+	uint32_t index = job_place_index(place), kind = job_place_kind(place);
+	uint32_t at = FAIR_NOWHERE;
+
+	if (!place)
+		return FAIR_ANYWHERE;
+	if (kind == JOB_PLACE_WORKER && pool_worker_at(pool, index)) {
+		at = FAIR_WORKER(index);
+	} else if (kind == JOB_PLACE_NODE) {
+		struct worker *on = pool_worker_on(pool, pool->workers, index);
+
+		if (on)
+			at = FAIR_GROUP(on->group);
+	}
+	return at == FAIR_NOWHERE || job_place_strict(place) ? at : FAIR_ANYWHERE;
+}
+
+/* A row is QUEUED: it goes into the list. What is to end at a certain time, or at once, the
+ * dispatcher looks after; it comes to it when it is in the queues (I4). */
+static void intake_admit(struct intake_list *list, struct job *job, uint32_t row,
+			 uint32_t generation)
+{
+	struct pool *pool = list->pool;
+	uint64_t deadline = atomic_load_explicit(&job->deadline_ns, memory_order_relaxed);
+	uint32_t place = atomic_load_explicit(&job->place, memory_order_relaxed);
+
+	if (deadline)
+		list->earlier |= deadline_add(pool, row, generation, deadline);
+	if (root_is_cancelled(pool, row, generation))
+		deadline_watch(pool, row, generation);
+	intake_link(list, row, atomic_load_explicit(&job->weight, memory_order_relaxed),
+		    intake_place(pool, place));
+}
+
+/* Somebody of its group is to come for a job; if all are busy, the dispatcher sees to it. */
+static void intake_wake_group(struct pool *pool, uint32_t group, struct worker *waker)
+{
+	uint32_t found = pool->n_workers;
+
+	for (uint32_t i = 0; i < pool->n_workers; i++) {
+		uint32_t state = wake_state(wake_load(&pool->workers[i].board->wake));
+
+		if (pool->workers[i].group != group || state == WAKE_BUSY)
+			continue;
+		found = i;
+		if (state == WAKE_LOOKING)
+			return;
+	}
+	if (found < pool->n_workers)
+		worker_wake(pool, found, waker);
+}
+
+void intake_wake_places(struct pool *pool, struct worker *waker)
+{
+	struct fair *fair = &pool->intake.fair;
+
+	if (!fair_placed(fair))
+		return;
+	wake_published();
+	for (uint32_t i = 0; i < pool->n_workers; i++)
+		if (fair_waits(fair, FAIR_WORKER(i)))
+			worker_wake(pool, i, waker);
+	for (uint32_t group = 0; group < pool->n_groups; group++)
+		if (fair_waits(fair, FAIR_GROUP(group)))
+			intake_wake_group(pool, group, waker);
+}
+
+/* Lock held: queues the rows of a list. */
+static void intake_queue(struct intake_list *list, uint64_t now)
+{
+	if (list->n)
+		fair_push(&list->pool->intake.fair, list->first, list->n, now);
+}
+
+/* After that, without the lock: for those that are to come for other than what the caller takes. */
+static void intake_announce(struct intake_list *list, struct worker *waker)
+{
+	if (list->placed)
+		intake_wake_places(list->pool, waker);
+	/* What is left in the rings has its bits set again, after somebody may have looked. */
+	if (list->placed || list->earlier || list->more)
+		pool_wake_dispatcher(list->pool);
+}
+
+/* Finds the rows that the last pool had QUEUED. */
+static void intake_find_queued(struct pool *pool, uint32_t slot)
+{
+	struct intake_client *c = &pool->intake.clients[slot];
 	_Atomic uint64_t *rows = arena_rows(pool->arena);
-	uint32_t first = client * pool->arena->max_jobs;
+	uint32_t first = slot * pool->arena->max_jobs;
+	struct intake_list list = { .pool = pool };
 
 	for (uint32_t i = 0; i < c->n_jobs; i++) {
-		uint64_t word = atomic_load_explicit(&rows[first + i], memory_order_relaxed);
+		struct ledger_row row =
+			ledger_unpack(atomic_load_explicit(&rows[first + i], memory_order_relaxed));
 
-		if (ledger_unpack(word).state != LEDGER_QUEUED)
+		if (row.state != LEDGER_QUEUED)
 			continue;
 		atomic_fetch_add_explicit(&c->active, 1, memory_order_relaxed);
-		intake_link(pool, ret_list, first + i,
-			    atomic_load_explicit(&c->jobs[i].weight, memory_order_relaxed));
+		intake_admit(&list, &c->jobs[i], first + i, row.generation);
 	}
+	c->requeued = list.first;
+	c->n_requeued = c->to_settle = list.n;
 }
 
 int intake_add_client(struct pool *pool, uint32_t slot, uint32_t generation, uint32_t tenant,
 		      uint32_t uid, uint32_t pid, uint32_t n_jobs, int fd)
 {
-	struct intake_list requeued = { 0 };
 	struct intake_client *client;
 	void *base;
 	uint64_t size;
@@ -190,15 +388,14 @@ int intake_add_client(struct pool *pool, uint32_t slot, uint32_t generation, uin
 	}
 	fair_add_client(&pool->intake.fair, slot, tenant, pool->options->weight);
 	/* While none of its words can be accepted: what is QUEUED now was so before this pool. */
-	intake_requeue(pool, slot, &requeued);
+	intake_find_queued(pool, slot);
 	/* ORDER client/live [K1]: release, who sees LIVE sees the fields. Pairs with
 	 * intake_get(). */
 	atomic_store_explicit(&client->state, CLIENT_LIVE, memory_order_release);
-	if (requeued.n) {
-		fair_lock(&pool->intake.fair);
-		fair_push(&pool->intake.fair, requeued.first, requeued.n, clock_ns());
-		fair_unlock(&pool->intake.fair);
-	}
+	intake_count_client(pool, tenant, 1);
+	/* Else when the tenant comes. */
+	if (intake_segment(pool, tenant))
+		intake_requeue(pool, client);
 	return 0;
 }
 
@@ -249,7 +446,8 @@ void intake_gone(struct pool *pool, uint32_t slot, uint32_t generation)
 			atomic_load_explicit(&tenant->rings[i].tail, memory_order_relaxed);
 	/* ORDER client/active [K2]: seq_cst, see intake_get(). */
 	atomic_store_explicit(&client->state, CLIENT_DYING, memory_order_seq_cst);
-	fair_gone(&pool->intake.fair, slot);
+	/* Relaxed: the dispatcher is woken below. */
+	atomic_fetch_add_explicit(&pool->intake.n_dying, 1, memory_order_relaxed);
 	/* What runs winds down. A row that starts after this sees the state. */
 	for (uint32_t i = 0; i < client->n_jobs; i++) {
 		uint32_t at = slot * pool->arena->max_jobs + i;
@@ -258,7 +456,7 @@ void intake_gone(struct pool *pool, uint32_t slot, uint32_t generation)
 			atomic_load_explicit(&arena_rows(pool->arena)[at], memory_order_seq_cst));
 
 		if (row.state == LEDGER_RUNNING)
-			verdict_set(pool, at, row.generation, JOB_CANCELLED);
+			(void)verdict_set(pool, at, row.generation, JOB_CANCELLED);
 	}
 	pool_wake_dispatcher(pool);
 }
@@ -283,15 +481,31 @@ static bool intake_passed(struct pool *pool, struct intake_client *client)
 	return true;
 }
 
+/* Some of what a dead client has in the queues ends. */
+static void intake_cut(struct pool *pool, uint32_t client)
+{
+	struct fair *fair = &pool->intake.fair;
+	uint32_t rows[INTAKE_CUT], n;
+
+	fair_lock(fair);
+	n = fair_cut_client(fair, client, rows, INTAKE_CUT);
+	fair_unlock(fair);
+	for (uint32_t i = 0; i < n; i++)
+		root_drop(pool, rows[i], JOB_CANCELLED, 0);
+}
+
 bool intake_release(struct pool *pool)
 {
 	bool left = false;
 
+	if (!atomic_load_explicit(&pool->intake.n_dying, memory_order_relaxed))
+		return false;
 	for (uint32_t i = 0; i < pool->arena->max_clients; i++) {
 		struct intake_client *client = &pool->intake.clients[i];
 
 		if (atomic_load_explicit(&client->state, memory_order_relaxed) != CLIENT_DYING)
 			continue;
+		intake_cut(pool, i);
 		/* ORDER client/active [K2]: seq_cst, see intake_get(). */
 		if (atomic_load_explicit(&client->active, memory_order_seq_cst) ||
 		    !intake_passed(pool, client)) {
@@ -302,36 +516,44 @@ bool intake_release(struct pool *pool)
 		free(client->tails);
 		client->tails = NULL;
 		client->segment = NULL;
+		atomic_fetch_sub_explicit(&pool->intake.n_dying, 1, memory_order_relaxed);
+		intake_count_client(pool, client->tenant, -1);
 		atomic_store_explicit(&client->state, CLIENT_NONE, memory_order_release);
 		pool_send(pool, PROTO_POOL_RELEASED, i, client->generation, "");
 	}
 	return left;
 }
 
-/* Any bit of a tenant's summary that belongs to a ring: clients can set others. */
+/* The words of a tenant's summary that stand for rings: clients can set others. */
+static uint64_t intake_summary(struct pool *pool, struct tenant_segment *tenant, uint32_t word)
+{
+	uint32_t rings = min(pool->n_workers - 64 * word, 64u);
+
+	return atomic_load_explicit(&tenant->summary[word], memory_order_relaxed) &
+	       UINT64_MAX >> (64 - rings);
+}
+
+static uint32_t intake_summary_words(struct pool *pool)
+{
+	return (pool->n_workers + 63) / 64;
+}
+
 static bool intake_tenant_pending(struct pool *pool, uint32_t slot)
 {
 	struct tenant_segment *tenant = intake_segment(pool, slot);
-	uint32_t words = (pool->n_workers + 63) / 64;
 
-	for (uint32_t k = 0; tenant && k < words; k++) {
-		uint32_t rings = min(pool->n_workers - 64 * k, 64u);
-
-		if (atomic_load_explicit(&tenant->summary[k], memory_order_relaxed) &
-		    UINT64_MAX >> (64 - rings))
+	for (uint32_t k = 0; tenant && k < intake_summary_words(pool); k++)
+		if (intake_summary(pool, tenant, k))
 			return true;
-	}
 	return false;
 }
 
-/* True if a ring may hold words. */
-static bool intake_rings_pending(struct pool *pool)
+bool intake_rings_pending(struct pool *pool)
 {
-	uint32_t n = intake_tenants(pool);
-
-	for (uint32_t i = 0; i < n; i++)
-		if (intake_tenant_pending(pool, i))
-			return true;
+	for (uint32_t k = 0; k < INTAKE_WORDS; k++)
+		for (uint64_t left = intake_tenants(pool, k); left; left &= left - 1)
+			if (intake_tenant_pending(pool, 64 * k + (uint32_t)__builtin_ctzll(left)))
+				return true;
 	return false;
 }
 
@@ -340,26 +562,81 @@ bool intake_pending(struct pool *pool)
 	return fair_queued(&pool->intake.fair) || intake_rings_pending(pool);
 }
 
-bool intake_glance(struct pool *pool, uint32_t *turn)
+bool intake_mine(struct worker *w)
 {
-	uint32_t n = intake_tenants(pool);
+	struct fair *fair = &w->pool->intake.fair;
 
-	if (fair_queued(&pool->intake.fair))
+	return fair_waits(fair, FAIR_WORKER(w->index)) || fair_waits(fair, FAIR_GROUP(w->group));
+}
+
+/* All tenants that have clients, as of now. */
+static void intake_all_tenants(struct pool *pool, uint64_t ret_bits[INTAKE_WORDS])
+{
+	for (uint32_t k = 0; k < INTAKE_WORDS; k++)
+		ret_bits[k] = intake_tenants(pool, k);
+}
+
+/* The one of them that comes after this one, in turn, and takes it out; LIMIT_TENANTS if there is
+ * none left. */
+static uint32_t intake_next_tenant(uint64_t bits[INTAKE_WORDS], uint32_t slot)
+{
+	uint32_t from = (slot + 1) % LIMIT_TENANTS;
+
+	for (uint32_t i = 0; i <= INTAKE_WORDS; i++) {
+		uint32_t k = (from / 64 + i) % INTAKE_WORDS;
+		uint64_t left = i == 0 ? bits[k] & UINT64_MAX << from % 64 : bits[k];
+
+		if (left) {
+			bits[k] &= ~(left & -left);
+			return 64 * k + (uint32_t)__builtin_ctzll(left);
+		}
+	}
+	return LIMIT_TENANTS;
+}
+
+bool intake_glance(struct worker *w)
+{
+	struct pool *pool = w->pool;
+	uint64_t bits[INTAKE_WORDS];
+
+	if (fair_queued(&pool->intake.fair) || intake_mine(w))
 		return true;
-	for (uint32_t i = 0; i < min(n, INTAKE_GLANCE); i++) {
-		*turn = *turn + 1 < n ? *turn + 1 : 0;
-		if (intake_tenant_pending(pool, *turn))
+	intake_all_tenants(pool, bits);
+	for (uint32_t i = 0; i < INTAKE_GLANCE; i++) {
+		uint32_t slot = intake_next_tenant(bits, w->glance);
+
+		if (slot == LIMIT_TENANTS)
+			return false;
+		w->glance = slot;
+		if (intake_tenant_pending(pool, slot))
 			return true;
 	}
 	return false;
 }
 
+bool intake_is_empty(struct pool *pool)
+{
+	if (intake_rings_pending(pool))
+		return false;
+	for (uint32_t t = 0; t < LIMIT_TENANTS; t++)
+		for (uint32_t i = 0; intake_segment(pool, t) && i < pool->n_workers; i++)
+			/* ORDER ring/consumer [R3]: acquire: who has let go has counted what it
+			 * took. Pairs with intake_drain_ring(). */
+			if (atomic_load_explicit(&pool->arena->rings[t][i].consumer,
+						 memory_order_acquire))
+				return false;
+	for (uint32_t i = 0; i < pool->arena->max_clients; i++)
+		if (atomic_load_explicit(&pool->intake.clients[i].active, memory_order_relaxed))
+			return false;
+	return true;
+}
+
 /* Takes a job off a ring: its row is QUEUED after it, or it is refused. last: the walk's own use of
  * the client goes with the row. Returns true if the row was accepted. */
-static bool intake_accept(struct worker *w, struct intake_client *client, uint32_t index, bool last,
-			  uint64_t now, struct intake_list *list)
+static bool intake_accept(struct intake_list *list, struct intake_client *client, uint32_t index,
+			  bool last, uint64_t now)
 {
-	struct pool *pool = w->pool;
+	struct pool *pool = list->pool;
 	struct job *job = &client->jobs[index];
 	uint32_t slot = (uint32_t)(client - pool->intake.clients);
 	uint32_t row = slot * pool->arena->max_jobs + index;
@@ -374,7 +651,7 @@ static bool intake_accept(struct worker *w, struct intake_client *client, uint32
 		.flags = flags & JOB_IDEMPOTENT ? LEDGER_FLAG_IDEMPOTENT : 0,
 	};
 
-	/* Once more if the row was freed at the same moment (root_row_free()). Two rings may hold
+	/* Once more if the row was freed at the same moment (root_free_row()). Two rings may hold
 	 * the same record at once: the one of the two words that comes second finds it QUEUED. */
 	do {
 		struct ledger_row old = ledger_unpack(expected);
@@ -386,25 +663,26 @@ static bool intake_accept(struct worker *w, struct intake_client *client, uint32
 			/* Submitted twice (ledger.h, I3). */
 			atomic_fetch_add_explicit(&pool->board->clients[slot].refused, 1,
 						  memory_order_relaxed);
-			COUNT(w, refused);
+			INTAKE_COUNT(list, refused, 1);
 			return false;
 		}
+		/* ORDER cancel/accept [V2]: seq_cst, before the look at the mark of a cancel in
+		 * intake_admit(). Pairs with root_cancel(). */
 	} while (!atomic_compare_exchange_weak_explicit(
-		word, &expected, ledger_pack(row_new), memory_order_relaxed, memory_order_relaxed));
+		word, &expected, ledger_pack(row_new), memory_order_seq_cst, memory_order_relaxed));
 	/* For the row; the walk has one use of its own, and needs it until its last record. */
 	if (!last)
 		atomic_fetch_add_explicit(&client->active, 1, memory_order_relaxed);
 	atomic_store_explicit(&job->drained_ns, now, memory_order_relaxed);
-	intake_link(pool, list, row, atomic_load_explicit(&job->weight, memory_order_relaxed));
+	intake_admit(list, job, row, generation);
 	return true;
 }
 
-/* Walks the chain of one word, or goes on with it. False: it was not over. */
-static bool intake_walk(struct worker *w, uint32_t tenant, struct intake_chain *chain,
-			uint32_t payload, uint64_t now, struct intake_list *list)
+/* Walks the chain of one word, or goes on with it. Adds to *accepted. False: it was not over. */
+static bool intake_walk(struct intake_list *list, uint32_t tenant, struct intake_chain *chain,
+			uint32_t payload, uint64_t now, uint32_t *accepted)
 {
-	struct pool *pool = w->pool;
-	struct intake_client *client = intake_get(pool, ring_payload_client(payload));
+	struct intake_client *client = intake_get(list->pool, ring_payload_client(payload));
 	bool more = false;
 
 	/* Nobody but its writer loses anything by a word that has changed since. */
@@ -414,109 +692,149 @@ static bool intake_walk(struct worker *w, uint32_t tenant, struct intake_chain *
 						.left = client ? client->n_jobs : 0 };
 	if (!client || client->tenant != tenant ||
 	    (client->generation & 31u) != ring_payload_gen(payload)) {
-		COUNT(w, garbage);
+		INTAKE_COUNT(list, garbage, 1);
 		chain->next = 0;
 	}
 	while (chain->next && !more) {
 		uint32_t index = chain->next - 1;
 
 		if (index >= client->n_jobs || !chain->left) {
-			COUNT(w, garbage);
+			INTAKE_COUNT(list, garbage, 1);
 			chain->next = 0;
 			break;
 		}
 		/* Before the job can end, and its record be filled anew (job.h, I2). */
 		chain->next = atomic_load_explicit(&client->jobs[index].next, memory_order_relaxed);
 		chain->left--;
-		list->steps++;
-		if (intake_accept(w, client, index, !chain->next, now, list) && !chain->next)
-			client = NULL;
-		more = list->steps >= INTAKE_STEPS;
+		intake_step(list, 1);
+		FK_CRASH("intake-step");
+		if (intake_accept(list, client, index, !chain->next, now)) {
+			++*accepted;
+			if (!chain->next)
+				client = NULL;
+		}
+		FK_CRASH("intake-accepted");
+		more = intake_spent(list);
 	}
 	if (client)
-		intake_put(pool, client);
+		intake_put(list->pool, client);
 	return !chain->next;
 }
 
 /* Takes what is in one ring, as far as this drain may. */
-static void intake_drain_ring(struct worker *w, uint32_t tenant_slot, struct tenant_segment *tenant,
-			      uint32_t index, struct intake_list *list)
+static void intake_drain_ring(struct intake_list *list, uint32_t tenant_slot,
+			      struct tenant_segment *tenant, uint32_t index)
 {
-	struct ledger_ring *side = &w->pool->arena->rings[tenant_slot][index];
-	struct intake_chain *chain = &w->pool->intake.tenants[tenant_slot].chains[index];
+	struct pool *pool = list->pool;
+	struct ledger_ring *side = &pool->arena->rings[tenant_slot][index];
+	struct intake_chain *chain = &pool->intake.tenants[tenant_slot].chains[index];
 	struct ring *ring = &tenant->rings[index];
-	uint32_t nobody = 0, payload, steps, before = list->n;
+	uint32_t nobody = 0, payload, accepted = 0, before = list->steps;
 	uint64_t head, now = 0;
 
 	/* ORDER ring/consumer [R3]: acquire, the head and the chain as the last holder left them.
 	 * Pairs with the release below. */
-	if (!atomic_compare_exchange_strong_explicit(&side->consumer, &nobody, w->index + 1,
+	if (!atomic_compare_exchange_strong_explicit(&side->consumer, &nobody, list->consumer,
 						     memory_order_acquire, memory_order_relaxed))
 		return;
 	tenant_clear(tenant, index);
 	head = atomic_load_explicit(&side->head, memory_order_relaxed);
 	/* Whatever is found counts: somebody may write words faster than they are read. */
-	while (list->steps < INTAKE_STEPS) {
+	while (!intake_spent(list)) {
 		enum ring_status status = ring_peek(ring, head, &payload);
+		uint32_t steps = list->steps;
 
-		if (status == RING_EMPTY && !ring_skip(ring, head))
-			break;
+		if (status == RING_EMPTY) {
+			if (ring_is_astray(ring, head))
+				intake_step(list, INTAKE_MEND);
+			if (!ring_skip(ring, head))
+				break;
+		}
 		if (status == RING_GARBAGE) {
-			COUNT(w, garbage);
-			list->steps++;
+			INTAKE_COUNT(list, garbage, 1);
+			intake_step(list, 1);
 			continue;
 		}
 		if (!now)
 			now = clock_ns();
-		steps = list->steps;
-		if (status == RING_OK && !intake_walk(w, tenant_slot, chain, payload, now, list)) {
+		if (status == RING_OK &&
+		    !intake_walk(list, tenant_slot, chain, payload, now, &accepted)) {
 			/* What was taken may come back and be other jobs, before a pool that knows
 			 * the chain by this word only begins to walk it. */
 			chain->payload = (payload & ~0xffffu) | ((chain->next - 1) & 0xffffu);
 			ring_repoint(ring, head, chain->payload);
+			FK_CRASH("intake-repointed");
 			break;
 		}
 		if (list->steps == steps)
-			list->steps++;
+			intake_step(list, 1);
 		/* ORDER ledger/head [L1]: release, the rows are QUEUED before the head moves (I1).
 		 * Pairs with intake_passed(); the manager reads after the pool's death. */
+		FK_CRASH("intake-walked");
 		atomic_store_explicit(&side->head, ++head, memory_order_release);
+		FK_CRASH("intake-head");
 		if (status == RING_OK)
 			ring_consume(ring, head - 1);
 	}
-	if (list->steps >= INTAKE_STEPS) {
+	if (intake_spent(list)) {
 		list->more = true;
 		tenant_mark(tenant, index);
 	}
-	COUNT_ADD(w, drained, list->n - before);
-	if (index != w->index)
-		COUNT_ADD(w, takeovers, list->n - before);
+	if (accepted)
+		INTAKE_COUNT(list, drained, accepted);
+	if (accepted && index + 1 != list->consumer)
+		INTAKE_COUNT(list, takeovers, accepted);
+	if (list->steps - before > accepted)
+		fair_waste(&pool->intake.fair, tenant_slot,
+			   (list->steps - before - accepted) * INTAKE_STEP_NS);
 	/* ORDER ring/consumer [R3]: release, pairs with the acquire above. */
 	atomic_store_explicit(&side->consumer, 0, memory_order_release);
 }
 
-/* Takes what is in the rings. Each time another tenant and another ring come first: none starves
- * behind a full one. */
-static void intake_drain_rings(struct worker *w, struct intake_list *list)
+/* Takes what is in a tenant's rings: of those whose bit is set, beginning with ring first. */
+static void intake_drain_tenant(struct intake_list *list, uint32_t slot, uint32_t first)
 {
-	struct pool *pool = w->pool;
-	uint32_t tenants = intake_tenants(pool);
-	uint32_t turn = w->index + w->drains++;
+	struct tenant_segment *tenant = intake_segment(list->pool, slot);
+	uint32_t words = intake_summary_words(list->pool);
+	uint64_t from = UINT64_MAX << first % 64;
 
-	for (uint32_t t = 0; t < tenants && !list->more; t++) {
-		uint32_t slot = (turn + t) % tenants;
-		struct tenant_segment *tenant = intake_segment(pool, slot);
+	list->share = 0;
+	for (uint32_t i = 0; tenant && i <= words; i++) {
+		uint32_t k = (first / 64 + i) % words;
+		uint64_t bits = intake_summary(list->pool, tenant, k);
 
-		for (uint32_t i = 0; tenant && i < pool->n_workers && !list->more; i++) {
-			/* Every other time one's own ring comes first. */
-			uint32_t ring = ((turn & 1 ? turn / 2 : w->index) + i) % pool->n_workers;
-			uint64_t summary = atomic_load_explicit(&tenant->summary[ring / 64],
-								memory_order_relaxed);
-
-			if (summary >> ring % 64 & 1)
-				intake_drain_ring(w, slot, tenant, ring, list);
-		}
+		/* The word of the first ring comes twice. */
+		bits &= i == 0 ? from : i == words ? ~from : UINT64_MAX;
+		for (; bits && !intake_spent(list); bits &= bits - 1)
+			intake_drain_ring(list, slot, tenant,
+					  64 * k + (uint32_t)__builtin_ctzll(bits));
 	}
+}
+
+/* Takes what is in the rings. Each time another tenant and another ring come first, and none takes
+ * more than its share: none starves behind a full one. */
+static void intake_drain_rings(struct intake_list *list)
+{
+	struct pool *pool = list->pool;
+	uint32_t ring = (list->turn & 1 ? list->turn / 2 : list->home) % pool->n_workers;
+	uint32_t slot = list->turn % LIMIT_TENANTS;
+	uint64_t bits[INTAKE_WORDS];
+
+	intake_all_tenants(pool, bits);
+	while (list->steps < INTAKE_STEPS &&
+	       (slot = intake_next_tenant(bits, slot)) < LIMIT_TENANTS)
+		intake_drain_tenant(list, slot, ring);
+}
+
+static struct intake_list intake_list_of(struct worker *w)
+{
+	return (struct intake_list){
+		.pool = w->pool,
+		.counters = w->counters,
+		.consumer = w->index + 1,
+		.home = w->index,
+		.turn = w->index + w->drains++,
+	};
 }
 
 /* Puts rows onto the worker's own root deque, which is empty. */
@@ -528,46 +846,70 @@ static void intake_publish(struct worker *w, const uint64_t *rows, uint64_t n)
 	worker_mark_roots(w);
 }
 
-/* Lock held: the batch that goes first. */
-static uint32_t intake_pick(struct worker *w, uint64_t *ret_rows, uint64_t now)
+/* Lock held: takes the batch that goes first. Returns how many; those to be published are in rows. */
+static uint32_t intake_pick(struct worker *w, uint64_t *ret_rows, uint64_t now,
+			    uint32_t *ret_publish)
 {
 	uint32_t rows[WORKER_ROOTS];
-	uint32_t n = fair_pick(&w->pool->intake.fair, rows, WORKER_ROOTS, now);
+	bool placed;
+	uint32_t n = fair_pick(&w->pool->intake.fair, w->index, rows, WORKER_ROOTS, now, &placed);
 
 	for (uint32_t i = 0; i < n; i++)
 		ret_rows[i] = rows[i];
+	/* Not onto the deque, where others would take it. */
+	if (placed)
+		w->own = rows[0] + 1;
+	*ret_publish = placed ? 0 : n;
 	return n;
 }
 
 uint32_t intake_drain(struct worker *w)
 {
 	struct fair *fair = &w->pool->intake.fair;
-	struct intake_list list = { 0 };
+	struct intake_list list = intake_list_of(w);
 	uint64_t rows[WORKER_ROOTS];
-	uint32_t n = 0;
+	uint32_t n = 0, publish = 0;
 
 	/* Entries are written from position 0 on: nothing public may be left there. */
-	if (deque_size(&w->roots))
+	if (deque_size(&w->roots) || w->own)
 		return 0;
-	intake_drain_rings(w, &list);
-	if (list.n && !list.mixed && !list.more && fair_direct(fair, list.client, list.n)) {
+	intake_drain_rings(&list);
+	if (list.n && !list.mixed && !list.placed && !list.more &&
+	    fair_direct(fair, list.client, list.n)) {
 		for (uint32_t row = list.first; n < list.n; row = fair->rows[row].next - 1)
 			rows[n++] = row;
-	} else if (list.n || fair_queued(fair)) {
+		publish = n;
+	} else if (list.n || fair_queued(fair) || intake_mine(w)) {
 		uint64_t now = clock_ns();
 
 		fair_lock(fair);
-		if (list.n)
-			fair_push(fair, list.first, list.n, now);
-		n = intake_pick(w, rows, now);
+		intake_queue(&list, now);
+		n = intake_pick(w, rows, now, &publish);
 		fair_unlock(fair);
 	}
-	if (n)
-		intake_publish(w, rows, n);
-	/* What is left in the rings has its bits set again, after somebody may have looked. */
-	if (list.more)
-		pool_wake_dispatcher(w->pool);
+	if (publish)
+		intake_publish(w, rows, publish);
+	intake_announce(&list, w);
 	return n;
+}
+
+void intake_collect(struct pool *pool)
+{
+	struct fair *fair = &pool->intake.fair;
+	struct intake_list list = {
+		.pool = pool,
+		.counters = &pool->board->counters[0],
+		.consumer = LIMIT_WORKERS + 1,
+		.turn = pool->intake.turn++,
+	};
+
+	intake_drain_rings(&list);
+	if (!list.n)
+		return;
+	fair_lock(fair);
+	intake_queue(&list, clock_ns());
+	fair_unlock(fair);
+	intake_wake_places(pool, NULL);
 }
 
 /* Takes rows off anybody's root deque. */
@@ -584,6 +926,8 @@ static uint32_t intake_take_back(struct worker *from, uint32_t *ret_rows)
 		for (uint64_t i = 0; status == DEQUE_STOLEN && i < some; i++)
 			ret_rows[n++] = (uint32_t)rows[i];
 	}
+	if (n)
+		worker_clear_roots(from);
 	return n;
 }
 
@@ -591,27 +935,32 @@ bool intake_preempt(struct worker *w)
 {
 	struct pool *pool = w->pool;
 	struct fair *fair = &pool->intake.fair;
-	struct intake_list list = { 0 };
-	uint32_t back[WORKER_ROOTS];
+	struct intake_list list = intake_list_of(w);
+	uint32_t back[WORKER_ROOTS + 1];
 	uint64_t rows[WORKER_ROOTS];
-	uint32_t n, n_back = intake_take_back(w, back);
+	uint32_t n, publish = 0, n_back = intake_take_back(w, back);
 	uint64_t now;
 
-	intake_drain_rings(w, &list);
+	if (w->own)
+		back[n_back++] = w->own - 1;
+	w->own = 0;
+	intake_drain_rings(&list);
 	now = clock_ns();
 	fair_lock(fair);
 	fair_return(fair, back, n_back, now);
-	if (list.n)
-		fair_push(fair, list.first, list.n, now);
-	fair_settle(fair, now);
-	n = fair_claims(fair, w->job, now - w->job_since) ? intake_pick(w, rows, now) : 0;
+	intake_queue(&list, now);
+	fair_settle_sometimes(fair, now);
+	n = fair_claims(fair, w->index, w->job, now - w->job_since)
+		  ? intake_pick(w, rows, now, &publish)
+		  : 0;
 	fair_unlock(fair);
-	if (n) {
+	if (n)
 		w->aside = w->job;
-		intake_publish(w, rows, n);
-	}
+	if (publish)
+		intake_publish(w, rows, publish);
+	intake_announce(&list, w);
 	/* I3: for what this worker does not run. */
-	if (fair_queued(fair) || n > 1 || list.more)
+	if (fair_queued(fair) || n > 1)
 		pool_wake_dispatcher(pool);
 	return n;
 }
@@ -620,19 +969,31 @@ bool intake_again(struct worker *w)
 {
 	struct fair *fair = &w->pool->intake.fair;
 	uint64_t rows[WORKER_ROOTS], now;
-	uint32_t n = 0;
+	uint32_t n = 0, publish = 0;
 
-	if (!fair_queued(fair))
+	if (!fair_queued(fair) && !intake_mine(w))
 		return false;
 	now = clock_ns();
 	fair_lock(fair);
-	fair_settle(fair, now);
-	if (fair_claims(fair, w->aside, FAIR_QUANTUM))
-		n = intake_pick(w, rows, now);
+	fair_settle_sometimes(fair, now);
+	if (fair_claims(fair, w->index, w->aside, FAIR_QUANTUM))
+		n = intake_pick(w, rows, now, &publish);
 	fair_unlock(fair);
-	if (n)
-		intake_publish(w, rows, n);
+	if (publish)
+		intake_publish(w, rows, publish);
 	return n;
+}
+
+uint32_t intake_turn(struct worker *w, const uint32_t *rows, uint32_t n)
+{
+	struct fair *fair = &w->pool->intake.fair;
+	uint32_t row;
+
+	fair_lock(fair);
+	fair_settle_sometimes(fair, clock_ns());
+	row = fair_turn(fair, w->job, rows, n);
+	fair_unlock(fair);
+	return row;
 }
 
 bool intake_steal(struct worker *w, struct worker *victim, uint32_t *ret_row)
@@ -675,35 +1036,29 @@ void intake_settle(struct pool *pool)
 {
 	struct fair *fair = &pool->intake.fair;
 
-	if (!fair_queued(fair))
-		return;
 	fair_lock(fair);
-	fair_settle(fair, clock_ns());
+	fair_settle_sometimes(fair, clock_ns());
 	fair_unlock(fair);
 }
 
-uint32_t intake_summons(struct pool *pool, uint32_t next)
+uint32_t intake_summons(struct pool *pool, uint32_t next, uint32_t *ret_workers, uint32_t max)
 {
 	struct fair *fair = &pool->intake.fair;
-	uint32_t found = pool->n_workers;
-	uint64_t now;
+	bool rings = intake_rings_pending(pool);
+	uint32_t n = 0;
 
-	if (intake_rings_pending(pool))
-		return next % pool->n_workers;
-	if (!fair_queued(fair))
-		return found;
-	now = clock_ns();
+	if (!rings && !fair_queued(fair) && !fair_placed(fair))
+		return 0;
 	fair_lock(fair);
-	fair_settle(fair, now);
-	for (uint32_t i = 0; i < pool->n_workers && found == pool->n_workers; i++) {
+	for (uint32_t i = 0; i < pool->n_workers && n < max; i++) {
 		uint32_t at = (next + i) % pool->n_workers;
 		uint32_t row = account_row(&pool->workers[at].account);
 
-		if (row != ACCOUNT_NOBODY && fair_claims(fair, row, FAIR_QUANTUM))
-			found = at;
+		if (rings || (row != ACCOUNT_NOBODY && fair_claims(fair, at, row, FAIR_QUANTUM)))
+			ret_workers[n++] = at;
 	}
 	fair_unlock(fair);
-	return found;
+	return n;
 }
 
 void intake_account(struct worker *w, uint32_t row, bool last, uint64_t now)

@@ -34,8 +34,11 @@
  *		with the next job: the same.
  *	sleep -> look
  *		made by whoever wakes it, before it runs. Who was woken is charged, and passes
- *		that on before it looks: if a cell is in need, it wakes one there. So sleepers
- *		wake one by one, nearest first, and who has work wakes one at most.
+ *		that on before it looks: if a cell is in need, it wakes one there. So for the
+ *		sake of L1 sleepers wake one by one, nearest first, and who has work wakes one at
+ *		most. Who was asleep, has stolen, and sees that more is left there, wakes others
+ *		of its cell for that, POLICY_SPREAD at most: that is no charge, and by lazy_wake()
+ *		no cell gets into need.
  *	busy -> look
  *		keeps it.
  *   L2. active is never less than the number of cells with a busy worker: it is counted up before
@@ -64,7 +67,7 @@
  *   A step: one read-modify-write, and at a cell's edge (its first busy one, its last looker) up to
  *   three more. Finding a sleeper: one word a cell, the own one first. None of it grows with the
  *   workers or with the tenants; only the last looker of a cell looks at all tenants, when it
- *   sleeps, naps or turns busy. Measured: tests/bench/bench_lazy.c.
+ *   sleeps, naps or turns busy. Measured: tests/bench/bench_sleep.c.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   The census is in the pool's own memory and starts anew with it.

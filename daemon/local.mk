@@ -15,6 +15,7 @@ libmanager_la_SOURCES = \
 	daemon/notify.h \
 	daemon/poolproc.c \
 	daemon/poolproc.h \
+	daemon/slice.h \
 	daemon/recover.c \
 	daemon/recover.h \
 	daemon/session.c \
@@ -25,6 +26,8 @@ libmanager_la_CFLAGS = $(AM_CFLAGS) $(LIBURING_CFLAGS) $(LIBSYSTEMD_CFLAGS) $(HW
 
 libpool_la_SOURCES = \
 	daemon/account.h \
+	daemon/aside.c \
+	daemon/aside.h \
 	daemon/deadline.c \
 	daemon/deadline.h \
 	daemon/deque.h \
@@ -119,5 +122,14 @@ uninstall-hook:
 	rm -f $(patsubst %,'$(DESTDIR)$(moduledir)/%',$(notdir $(module_LTLIBRARIES:.la=.so)))
 
 forkdinclude_HEADERS += daemon/forkd/algorithm.h daemon/forkd/task.h
+
+forkdalgorithmdir = $(forkdincludedir)/algorithm
+forkdalgorithm_HEADERS = \
+	daemon/forkd/algorithm/base.h \
+	daemon/forkd/algorithm/each.h \
+	daemon/forkd/algorithm/fold.h \
+	daemon/forkd/algorithm/invoke.h \
+	daemon/forkd/algorithm/scan.h \
+	daemon/forkd/algorithm/sort.h
 
 pkgconfig_DATA += daemon/forkd-module.pc

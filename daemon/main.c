@@ -14,11 +14,13 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 #include "common/log.h"
-#include "common/options.h"
+#include "common/options_args.h"
+#include "common/options_print.h"
 #include "daemon/manager.h"
 #include "daemon/pool.h"
 
@@ -73,7 +75,9 @@ int main(int argc, char *argv[])
 		return MANAGER_EXIT_SYSTEM;
 	(void)signal(SIGPIPE, SIG_IGN);
 	(void)signal(SIGCHLD, SIG_DFL); /* inherited SIG_IGN would reap the pool */
-	if (options_parse(&options, argc, argv, &action, &error) < 0) {
+	/* hwloc's plugins look for GPUs and X displays, and what they link takes 2.6 MiB. */
+	(void)setenv("HWLOC_PLUGINS_PATH", "", 0);
+	if (options_args_parse(&options, argc, argv, &action, &error) < 0) {
 		log_error("%s", error.text);
 		return MANAGER_EXIT_USAGE;
 	}

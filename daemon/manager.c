@@ -44,6 +44,7 @@
 #include "daemon/notify.h"
 #include "daemon/poolproc.h"
 #include "daemon/recover.h"
+#include "daemon/slice.h"
 #include "daemon/session.h"
 #include "daemon/topology.h"
 #include "shm/wake.h"
@@ -110,6 +111,7 @@ static uint64_t manager_jobs_ended(const struct manager *m)
 
 		sum += atomic_load_explicit(&c->jobs_done, memory_order_relaxed);
 		sum += atomic_load_explicit(&c->jobs_failed, memory_order_relaxed);
+		sum += atomic_load_explicit(&c->dropped, memory_order_relaxed);
 	}
 	return sum;
 }
@@ -385,8 +387,7 @@ static void manager_clear_workers(struct manager *m)
 		if (i == m->n_workers)
 			break;
 		atomic_store_explicit(&w->tid, 0, memory_order_relaxed);
-		atomic_store_explicit(&w->client, UINT32_MAX, memory_order_relaxed);
-		atomic_store_explicit(&w->task, UINT32_MAX, memory_order_relaxed);
+		atomic_store_explicit(&m->board->running[i].job, UINT32_MAX, memory_order_relaxed);
 	}
 }
 
@@ -591,6 +592,7 @@ static int manager_make_board(struct manager *m)
 	for (uint32_t i = 0; i < m->n_workers; i++) {
 		atomic_store_explicit(&m->board->workers[i].cpu, UINT32_MAX, memory_order_relaxed);
 		atomic_store_explicit(&m->board->workers[i].node, UINT32_MAX, memory_order_relaxed);
+		atomic_store_explicit(&m->board->running[i].job, UINT32_MAX, memory_order_relaxed);
 	}
 	manager_clear_workers(m);
 	atomic_store_explicit(&b->pool_generation, 1, memory_order_relaxed);
@@ -748,6 +750,7 @@ int manager_run(struct options *options)
 		return MANAGER_EXIT_SYSTEM;
 	}
 	if (manager_init(&m) == 0) {
+		slice_set(SLICE_SHORT);
 		manager_start_pool(&m);
 		if (loop_run(&m.loop) < 0) {
 			log_error("io_uring failed");

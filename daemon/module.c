@@ -7,6 +7,11 @@
  * others. The file is opened once; what was checked is what is loaded (through /proc/self/fd). The
  * descriptor stays open as long as the module is loaded: dlopen() takes a name that it has seen
  * before for the same object.
+ *
+ * FK_MODULE and FK_EXPORT make a table that is right. One that was written by hand, or by another
+ * compiler of another language, may be wrong in each field; whatever of it is used later is looked
+ * at here, once, and a task that cannot be right is left out. What no loader can see is whether a
+ * pointer that is not NULL leads to what it should.
  */
 #include "daemon/module.h"
 
@@ -14,6 +19,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +38,17 @@ static const char *module_unsafe(const struct stat *st)
 	if (st->st_mode & (S_IWGRP | S_IWOTH))
 		return "is writable by its group or by all: chmod go-w it";
 	return NULL;
+}
+
+/* Bytes that a loaded object has given to what stands at address; 0 if it is no symbol. */
+static uint64_t module_symbol_size(const void *address)
+{
+	const ElfW(Sym) *symbol = NULL;
+	Dl_info info;
+
+	if (!dladdr1(address, &info, (void **)&symbol, RTLD_DL_SYMENT) || !symbol)
+		return 0;
+	return symbol->st_size;
 }
 
 int module_open(const char *path, const struct fk_module **ret_module, int *ret_fd, char *ret_error,
@@ -65,18 +82,18 @@ int module_open(const char *path, const struct fk_module **ret_module, int *ret_
 		return -ENOEXEC;
 	}
 	module = dlsym(handle, "fk_module");
-	if (!module) {
+	if (!module || module_symbol_size(module) < sizeof(*module)) {
 		snprintf(ret_error, size, "it has no fk_module: put FK_MODULE(name, help) into it");
 		dlclose(handle);
 		return -ENOEXEC;
 	}
 	if (module->abi_version != FK_ABI_VERSION ||
 	    module->frame_header_size != sizeof(struct fk_frame)) {
-		snprintf(
-			ret_error, size,
-			"it was built for task ABI %u, this forkd has %u: build it again with this "
-			"forkd's headers",
-			module->abi_version, FK_ABI_VERSION);
+		snprintf(ret_error, size,
+			 "it was built for task ABI %u and frames of %u bytes, this forkd has %u "
+			 "and %zu: build it again with this forkd's headers",
+			 module->abi_version, module->frame_header_size, FK_ABI_VERSION,
+			 sizeof(struct fk_frame));
 		dlclose(handle);
 		return -EPROTO;
 	}
@@ -86,54 +103,112 @@ int module_open(const char *path, const struct fk_module **ret_module, int *ret_
 	return 0;
 }
 
+/* A name as C has them, so that MODULE:TASK can be taken apart, and printed. */
+static bool module_is_name(const char *name)
+{
+	static const char word[] = "0123456789_abcdefghijklmnopqrstuvwxyz"
+				   "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
+	return name && strcspn(name, "0123456789") > 0 && !name[strspn(name, word)];
+}
+
+/* One line of text. */
+static bool module_is_line(const char *text)
+{
+	if (!text)
+		return false;
+	for (; *text; text++)
+		if ((unsigned char)*text < ' ' || *text == 0x7f)
+			return false;
+	return true;
+}
+
+/* What is wrong with an entry of the table, and what to do; NULL if nothing. Its name is one. */
+static const char *module_wrong(const struct fk_export *export)
+{
+	const struct fk_task *task = export->task;
+
+	if (!module_is_line(export->signature))
+		return "has no signature of one line: give it one, such as \"n:i64 -> i64\"";
+	if (!module_is_line(export->help))
+		return "has no help of one line: give it one";
+	if (!export->enter || !task || !task->name || !task->resume || !task->describe)
+		return "has no code: export it with FK_EXPORT()";
+	if (task->frame_size < sizeof(struct fk_frame) || task->frame_size % 8 ||
+	    task->frame_size != export->frame_size)
+		return "has a frame of an impossible size: export it with FK_EXPORT()";
+	if (export->flags & ~FK_EXPORT_CHANGING_BUFFERS)
+		return "has flags that this forkd does not know: build it with this forkd's "
+		       "headers";
+	return NULL;
+}
+
 /* Enters one task on the board. Returns 0 or a negative errno, with one line in ret_error. */
 static int module_add(struct modules *modules, struct board *board, const struct fk_module *module,
 		      const struct fk_export *export, char *ret_error, uint64_t size)
 {
 	struct module_task *task = &modules->tasks[modules->n_tasks];
 	struct board_task *entry = &board->tasks[modules->n_tasks];
+	const char *wrong = module_wrong(export);
 	const char *at = NULL;
+	char name[sizeof(entry->name)];
 	int r;
 
+	if (wrong) {
+		snprintf(ret_error, size, "task %s %s", export->name, wrong);
+		return -EINVAL;
+	}
 	if (modules->n_tasks == LIMIT_TASKS) {
-		snprintf(ret_error, size, "there are %u tasks already", LIMIT_TASKS);
+		snprintf(ret_error, size,
+			 "task %s is one too many: there are %u already; take modules out of the "
+			 "folder",
+			 export->name, LIMIT_TASKS);
 		return -ENOSPC;
 	}
 	r = signature_parse(export->signature, &task->signature, &at);
 	if (r < 0) {
-		snprintf(ret_error, size, "task %s: its signature \"%s\" is wrong at \"%s\"",
-			 export->name, export->signature, at ? at : "");
+		snprintf(ret_error, size, "task %s: its signature \"%s\" is wrong at \"%s\"%s",
+			 export->name, export->signature, at ? at : "",
+			 r == -E2BIG ? ": too many, or too large" : "");
 		return r;
 	}
 	if (task->signature.args_size != export->args_size ||
 	    task->signature.results_size != export->result_size) {
 		snprintf(ret_error, size,
 			 "task %s: its signature \"%s\" means %u bytes of arguments and %u of "
-			 "results, its C type has %u and %u",
+			 "results, its C type has %u and %u: make them agree",
 			 export->name, export->signature, task->signature.args_size,
 			 task->signature.results_size, export->args_size, export->result_size);
 		return -EINVAL;
 	}
-	if (snprintf(entry->name, sizeof(entry->name), "%s:%s", module->name, export->name) >=
-		    (int)sizeof(entry->name) ||
+	if (snprintf(name, sizeof(name), "%s:%s", module->name, export->name) >=
+		    (int)sizeof(name) ||
 	    strlen(export->signature) >= sizeof(entry->signature)) {
-		snprintf(ret_error, size, "task %s: name or signature is too long", export->name);
+		snprintf(ret_error, size,
+			 "task %s: its name and the module's have more than %zu letters, or its "
+			 "signature more than %zu: make them shorter",
+			 export->name, sizeof(name) - 2, sizeof(entry->signature) - 1);
 		return -ENAMETOOLONG;
 	}
 	for (uint32_t i = 0; i < modules->n_tasks; i++)
-		if (!strcmp(board->tasks[i].name, entry->name)) {
-			snprintf(ret_error, size, "task %s is there already", entry->name);
+		if (!strcmp(board->tasks[i].name, name)) {
+			snprintf(ret_error, size,
+				 "task %s is there already, from this file or another: give one of "
+				 "them another name",
+				 name);
 			return -EEXIST;
 		}
+	strcpy(entry->name, name);
 	strcpy(entry->signature, export->signature);
 	snprintf(entry->help, sizeof(entry->help), "%s", export->help);
-	entry->hash = signature_hash(entry->name, entry->signature);
+	task->hash = signature_hash(entry->name, entry->signature);
+	/* Relaxed: counted below. */
+	atomic_store_explicit(&entry->hash, task->hash, memory_order_relaxed);
 	atomic_store_explicit(&entry->flags,
 			      export->flags & FK_EXPORT_CHANGING_BUFFERS ? TASK_CHANGING_BUFFERS
 									 : 0,
 			      memory_order_relaxed);
 	task->export = export;
-	task->hash = entry->hash;
 	modules->n_tasks++;
 	/* After a restart of the pool the entries are there already, and clients go on using them.
 	 * ORDER board/tasks [B1]: release, the entry is whole before it is counted. Pairs with
@@ -150,30 +225,76 @@ static int module_by_name(const void *a, const void *b)
 	return strcmp((*x)->name, (*y)->name);
 }
 
+/* How many tasks the table has. Returns 0 or a negative errno, with one line in ret_error. */
+static int module_count(const struct fk_module *module, size_t *ret_n, char *ret_error,
+			uint64_t size)
+{
+	uintptr_t begin = (uintptr_t)module->exports, end = (uintptr_t)module->exports_end;
+	size_t n = (end - begin) / sizeof(*module->exports);
+
+	if (!module_is_name(module->name) || !module_is_line(module->help)) {
+		snprintf(ret_error, size,
+			 "it has no name, or no help of one line: put FK_MODULE(name, help) into "
+			 "it");
+		return -EINVAL;
+	}
+	if (!begin || end < begin || begin % _Alignof(struct fk_export) ||
+	    (end - begin) % sizeof(*module->exports)) {
+		snprintf(ret_error, size,
+			 "its table of tasks is broken: put FK_MODULE(name, help) into it and "
+			 "build it with this forkd's headers");
+		return -EINVAL;
+	}
+	if (n == 0 || n > LIMIT_TASKS) {
+		snprintf(ret_error, size, "it has %zu tasks: export 1 to %u with FK_EXPORT()", n,
+			 LIMIT_TASKS);
+		return -ENOSPC;
+	}
+	*ret_n = n;
+	return 0;
+}
+
 int modules_add(struct modules *modules, struct board *board, const struct fk_module *module,
 		char *ret_error, uint64_t size)
 {
-	size_t n = (size_t)(module->exports_end - module->exports);
-	_cleanup_free_ const struct fk_export **exports = calloc(n + 1, sizeof(*exports));
+	_cleanup_free_ const struct fk_export **exports = NULL;
+	size_t n, named = 0, left_out = 0;
 	char error[512];
-	int r = 0;
+	int r = module_count(module, &n, ret_error, size);
 
+	if (r < 0)
+		return r;
+	exports = calloc(n, sizeof(*exports));
 	if (!exports) {
 		snprintf(ret_error, size, "there is no memory for its %zu tasks", n);
 		return -ENOMEM;
 	}
-	for (size_t i = 0; i < n; i++)
-		exports[i] = module->exports + i;
-	/* Compilers leave them in an order of their own. */
-	qsort(exports, n, sizeof(*exports), module_by_name);
 	for (size_t i = 0; i < n; i++) {
+		if (module_is_name(module->exports[i].name)) {
+			exports[named++] = module->exports + i;
+			continue;
+		}
+		if (left_out++)
+			continue;
+		snprintf(ret_error, size,
+			 "entry %zu of its table of tasks has no name of letters, digits and _: "
+			 "export it with FK_EXPORT()",
+			 i);
+		r = -EINVAL;
+	}
+	/* Compilers leave them in an order of their own. */
+	qsort(exports, named, sizeof(*exports), module_by_name);
+	for (size_t i = 0; i < named; i++) {
 		int this = module_add(modules, board, module, exports[i], error, sizeof(error));
 
-		if (this < 0 && r == 0) {
-			snprintf(ret_error, size, "%s", error);
-			r = this;
-		}
+		if (this >= 0 || left_out++)
+			continue;
+		snprintf(ret_error, size, "%s", error);
+		r = this;
 	}
+	if (left_out > 1)
+		snprintf(ret_error + strlen(ret_error), size - strlen(ret_error),
+			 " (and %zu more are left out)", left_out - 1);
 	return r;
 }
 

@@ -16,8 +16,13 @@
  *   so, sets its continuation aside and starts the queued job. Each time the next POOL_SUMMONS of
  *   them are summoned, so that one in a long leaf delays nothing. Jobs in the root deque of a
  *   worker that does not come to them are taken back, and wait among all others for whoever comes
- *   first. It also releases dead clients, and ends the pool once all is done after
- *   PROTO_POOL_STOP.
+ *   first. Where no worker takes anything off the rings for a tick, all of them in long leaves, it
+ *   does that itself: so deadlines and cancels of what is there are seen (deadline.h). It also
+ *   releases dead clients, and ends the pool once all is done after PROTO_POOL_STOP.
+ *
+ * THE CHANNEL
+ *   Its thread reads to the end, while the pool drains too: a client may leave, or cancel what the
+ *   pool would wait for. The dispatcher shuts the reading side when nothing is left to do.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   The manager: the channel ends, and the process exits. The pool: its fault handler leaves the
@@ -28,6 +33,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -40,6 +46,7 @@
 #include "daemon/profile.h"
 #include "daemon/root.h"
 #include "daemon/shake.h"
+#include "daemon/slice.h"
 #include "daemon/strand.h"
 #include "daemon/topology.h"
 #include "daemon/victims.h"
@@ -113,9 +120,7 @@ void pool_send(struct pool *pool, uint32_t type, uint32_t client, uint32_t gener
 bool pool_take_summons(struct worker *w)
 {
 	/* ORDER summons [M1]: acquire, pairs with pool_summon(). */
-	if (!atomic_exchange_explicit(&w->summoned, 0, memory_order_acquire))
-		return false;
-	return intake_preempt(w);
+	return atomic_exchange_explicit(&w->summoned, 0, memory_order_acquire);
 }
 
 /* Asks a worker to serve a waiting job at its next fork. */
@@ -124,6 +129,20 @@ static void pool_summon(struct worker *w)
 	/* ORDER summons [M1]: release, pairs with pool_take_summons(). */
 	atomic_store_explicit(&w->summoned, 1, memory_order_release);
 	worker_ask(w);
+}
+
+/* Words wait in rings, and nobody has taken any off since the dispatcher looked last. */
+static bool pool_rings_wait(struct pool *pool)
+{
+	uint64_t drained = 0;
+	bool same;
+
+	for (uint32_t i = 0; i < pool->n_workers; i++)
+		drained += atomic_load_explicit(&pool->workers[i].counters->drained,
+						memory_order_relaxed);
+	same = drained == pool->drained;
+	pool->drained = drained;
+	return same && intake_rings_pending(pool);
 }
 
 /* Jobs wait: has none been started for some ticks? */
@@ -143,27 +162,31 @@ static bool pool_waits_long(struct pool *pool)
 
 bool pool_dispatch(struct pool *pool, uint32_t *next)
 {
-	bool waiting = worker_jobs_pending(pool);
+	bool waiting = worker_jobs_pending(pool), placed = fair_placed(&pool->intake.fair);
 	bool dying = intake_release(pool);
 	uint32_t stop = atomic_load_explicit(&pool->stop, memory_order_relaxed);
+	uint32_t summoned[POOL_SUMMONS], n;
 
-	/* Whether a running job's turn comes first is as old as the last settlement. */
-	if (waiting)
-		intake_settle(pool);
+	/* Whether a running job's turn comes first is as old as the last settlement; and what runs
+	 * for hours is charged (account.h). */
+	intake_settle(pool);
+	if (placed)
+		intake_wake_places(pool, NULL);
 	/* Somebody who looks may find strands of a running job to steal, again and again. */
-	if (waiting && (!worker_wake_one(pool, NULL) || pool_waits_long(pool))) {
+	if (waiting && worker_wake_one(pool, NULL) && !pool_waits_long(pool) && !placed)
+		return true;
+	if (waiting || placed) {
 		/* All are busy, or about to look; a summons to one that is not busy does no harm. */
+		if (pool_rings_wait(pool))
+			intake_collect(pool);
 		intake_recall(pool);
-		for (uint32_t n = 0; n < min(pool->n_workers, POOL_SUMMONS); n++) {
-			uint32_t i = intake_summons(pool, *next);
-
-			if (i == pool->n_workers)
-				break;
-			pool_summon(&pool->workers[i]);
-			*next = i + 1;
+		n = intake_summons(pool, *next, summoned, POOL_SUMMONS);
+		for (uint32_t i = 0; i < n; i++) {
+			pool_summon(&pool->workers[summoned[i]]);
+			*next = summoned[i] + 1;
 		}
 	}
-	return waiting || dying || stop;
+	return waiting || placed || dying || stop;
 }
 
 /* Something has changed that every worker has to see. */
@@ -231,20 +254,40 @@ struct worker *pool_worker_on(struct pool *pool, struct worker *near, uint32_t n
 	return found;
 }
 
+/* Jobs that were set aside take turns with those above them. Returns when to come back for it, 0 if
+ * there are none. */
+static uint64_t pool_turns(struct pool *pool)
+{
+	uint64_t now = clock_ns();
+	bool due = now >= pool->turn_at, any = false;
+
+	for (uint32_t i = 0; i < pool->n_workers; i++) {
+		if (!aside_any(&pool->workers[i].asides))
+			continue;
+		any = true;
+		if (due)
+			pool_summon(&pool->workers[i]);
+	}
+	if (any && due)
+		pool->turn_at = now + FAIR_TURN;
+	return any ? pool->turn_at : 0;
+}
+
+/* The earlier of two times, where 0 is never. */
+static uint64_t pool_earlier(uint64_t a, uint64_t b)
+{
+	return !a || !b ? a | b : min(a, b);
+}
+
 uint64_t pool_next_tick(struct pool *pool, bool soon)
 {
-	uint64_t deadline = deadlines_check(pool);
+	uint64_t next = pool_earlier(deadlines_check(pool), pool_turns(pool));
 
-	/* One stacklet at a time; a job that waits is looked after in between. */
-	for (uint32_t i = 0; i < pool->n_groups; i++)
-		if (stack_arena_clean(&pool->stacks[i]))
-			soon = true;
-
-	uint64_t tick = soon ? clock_ns() + DISPATCHER_TICK : 0;
-
-	if (!tick || !deadline)
-		return tick | deadline;
-	return min(tick, deadline);
+	/* A piece at a time; a job that waits is looked after in between. */
+	soon |= stack_arena_clean(pool->stacks);
+	/* Relaxed: who sees it late wakes for nothing. */
+	atomic_store_explicit(&pool->ticks, soon, memory_order_relaxed);
+	return pool_earlier(next, clock_ns() + (soon ? DISPATCHER_TICK : ACCOUNT_TIDE));
 }
 
 static void *pool_dispatcher(void *arg)
@@ -255,6 +298,7 @@ static void *pool_dispatcher(void *arg)
 
 	pthread_setname_np(pthread_self(), "forkd-dispatch");
 	prctl(PR_SET_TIMERSLACK, 1000UL);
+	slice_set(SLICE_SHORT);
 	for (;;) {
 		bool soon;
 
@@ -264,14 +308,13 @@ static void *pool_dispatcher(void *arg)
 		uint32_t value = wake_prepare(word);
 
 		soon = pool_dispatch(pool, &next);
-		if (atomic_load(&pool->stop) == POOL_DRAINING && !worker_jobs_pending(pool) &&
-		    !atomic_load(&pool->lazy.active) && !worker_jobs_pending(pool)) {
+		if (atomic_load(&pool->stop) == POOL_DRAINING && intake_is_empty(pool)) {
 			pool_stop_workers(pool);
 			/* Who finds SLEEPING wakes until somebody woke: leave nothing to wake. */
 			wake_store(word, WAKE_LOOKING);
+			(void)shutdown(pool->channel, SHUT_RD);
 			return NULL;
 		}
-		atomic_store_explicit(&pool->ticks, soon, memory_order_relaxed);
 		futex_wait(word, value, pool_next_tick(pool, soon));
 		wake_store(word, WAKE_LOOKING);
 	}
@@ -359,6 +402,8 @@ static int pool_lay_out_stacks(struct pool *pool, char *at, int arena_fd, int *r
 			return r;
 	}
 	stack_arena_link(pool->stacks, pool->n_groups);
+	for (uint32_t i = 0; i < pool->n_workers; i++)
+		stack_cache_init(&pool->workers[i].cache, &pool->stacks[pool->workers[i].group]);
 	return 0;
 }
 
@@ -428,7 +473,6 @@ int pool_lay_out(struct pool *pool, int arena_fd)
 		worker_init(w, pool, i, (struct fk_entry *)(at + roots), entries,
 			    (struct fk_entry *)at);
 		w->group = topology_place(pool->topology, i)->group;
-		w->cache.arena = &pool->stacks[w->group];
 		at += size;
 	}
 	r = pool_lay_out_stacks(pool, at, arena_fd, &bound);
@@ -445,7 +489,8 @@ int pool_make_rows(struct pool *pool)
 	pool->verdicts = calloc(rows, sizeof(*pool->verdicts));
 	pool->cancels = calloc(rows, sizeof(*pool->cancels));
 	pool->stack_bytes = calloc(rows, sizeof(*pool->stack_bytes));
-	deadlines_init(&pool->deadlines);
+	if (deadlines_init(&pool->deadlines, rows) < 0)
+		return -ENOMEM;
 	return pool->verdicts && pool->cancels && pool->stack_bytes ? 0 : -ENOMEM;
 }
 
@@ -494,11 +539,9 @@ static int pool_map(struct pool *pool, const int *fds)
 	if (!pool->n_workers || pool->n_workers > LIMIT_WORKERS ||
 	    pool->arena->n_workers != pool->n_workers)
 		return -EBADMSG;
-	for (uint32_t t = 0; t < LIMIT_TENANTS; t++)
-		for (uint32_t i = 0; i < pool->n_workers; i++)
-			atomic_store(&pool->arena->rings[t][i].consumer, 0);
-	memset(&pool->arena->fault, 0, sizeof(pool->arena->fault));
-	memset(pool->board->counters, 0, sizeof(pool->board->counters));
+	/* What a former pool left: but for this, recover_run() has seen to it, and no page is touched
+	 * that nobody needs. */
+	memset(pool->board->counters, 0, pool->n_workers * sizeof(pool->board->counters[0]));
 	return pool_make_rows(pool);
 }
 
@@ -582,7 +625,8 @@ static int pool_set_message(struct pool *pool, char *text)
 	return pool_set(pool, text, value + 1);
 }
 
-/* Serves the channel. Returns true after PROTO_POOL_STOP, false if the manager is gone. */
+/* Serves the channel. Returns true once the pool has drained after PROTO_POOL_STOP, false if the
+ * manager is gone. */
 static bool pool_serve(struct pool *pool)
 {
 	for (;;) {
@@ -595,7 +639,7 @@ static bool pool_serve(struct pool *pool)
 		if (r == -EINTR)
 			continue;
 		if (r <= 0)
-			return false;
+			return atomic_load(&pool->stop) == POOL_ENDING;
 		switch (m.head.type) {
 		case PROTO_POOL_TENANT:
 			r = n_fds == 1 ? intake_add_tenant(pool, m.pool.tenant, m.pool.uid, fds[0])
@@ -637,7 +681,7 @@ static bool pool_serve(struct pool *pool)
 		case PROTO_POOL_STOP:
 			atomic_store(&pool->stop, POOL_DRAINING);
 			pool_wake_dispatcher(pool);
-			return true;
+			break;
 		default:
 			log_error("message %u on the channel is not known", m.head.type);
 		}
@@ -659,7 +703,7 @@ static void pool_free(struct pool *pool)
 	pool_free_rows(pool);
 	profile_free(pool->profile);
 	pthread_mutex_destroy(&pool->channel_lock);
-	free(pool);
+	munmap(pool, sizeof(*pool));
 }
 
 static int pool_fail(struct pool *pool, const char *what, int r)
@@ -724,10 +768,11 @@ int pool_run(const struct options *options, int channel)
 		log_error("--pool is for forkd itself; start forkd without it");
 		return EXIT_FAILURE;
 	}
-	r = posix_memalign((void **)&pool, 64, sizeof(*pool));
-	if (r)
+	/* Sparse: most of its tables are for more workers than there are. */
+	pool = mmap(NULL, sizeof(*pool), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		    0);
+	if (pool == MAP_FAILED)
 		return EXIT_FAILURE;
-	memset(pool, 0, sizeof(*pool));
 	pool->options = options;
 	pool->channel = channel;
 	pthread_mutex_init(&pool->channel_lock, NULL);
@@ -745,6 +790,7 @@ int pool_run(const struct options *options, int channel)
 		r = -ENOMEM;
 	if (r < 0)
 		_exit(pool_fail(pool, "cannot start a thread", r)); /* some run already */
+	slice_set(SLICE_SHORT);
 	pool_send(pool, PROTO_POOL_READY, 0, 0, "");
 	if (!pool_serve(pool))
 		_exit(EXIT_FAILURE); /* nobody is left to give outcomes to */

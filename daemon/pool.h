@@ -47,7 +47,9 @@ struct pool {
 	struct intake intake;
 	uint64_t started;	       /* jobs, when the dispatcher last looked */
 	uint32_t waited;	       /* its ticks since then with jobs waiting */
-	_Atomic uint64_t *stack_bytes; /* of each row's job, beyond first stacklets */
+	uint64_t drained;	       /* jobs taken off the rings, when it last looked at that */
+	uint64_t turn_at;	       /* when jobs that were set aside have their next turn */
+	_Atomic uint64_t *stack_bytes; /* that each row's job holds: stack.h, I3 */
 	_Atomic uint64_t *verdicts;    /* of each row, see verdict.h */
 	_Atomic uint32_t *cancels;     /* each row's generation that is cancelled, 0 for none */
 	struct deadlines deadlines;
@@ -107,7 +109,7 @@ static inline uint64_t pool_spin(struct pool *pool)
  * Returns 0, or what options_set() returns; -EPERM for one that is not marked. */
 int pool_set(struct pool *pool, const char *name, const char *value);
 
-/* Owner, at a fork: somebody asked that a queued job goes first, and there is one in w->roots. */
+/* Owner, at a fork: was it asked to look whether another job goes first? */
 bool pool_take_summons(struct worker *worker);
 
 /* Wakes the dispatcher, if it sleeps. Any thread of the pool. */
@@ -133,7 +135,8 @@ struct worker *pool_worker_on(struct pool *pool, struct worker *near, uint32_t n
 int pool_make_rows(struct pool *pool);
 void pool_free_rows(struct pool *pool);
 
-/* The dispatcher: ends jobs that are late, and says when it has to come back, 0 for not by itself. */
+/* The dispatcher: ends jobs that are late, summons workers whose jobs take turns, and says when it has
+ * to come back, within ACCOUNT_TIDE. */
 uint64_t pool_next_tick(struct pool *pool, bool soon);
 
 /* Lays the pool's part of the arena out, each worker's and each group's on its NUMA node.

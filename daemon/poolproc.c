@@ -16,6 +16,8 @@
  *       what the pool does not read waits here.
  *   I3. died() is called once for each start that worked, after everything that the pool had sent
  *       was read and its process was reaped.
+ *   I4. A pool that sends without end keeps the manager from nothing: POOLPROC_TURN messages, then
+ *       it is the turn of whatever else is ready.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   The pool: see died(). A pool that closes its channel, or sends what it may not, is killed. The
@@ -38,10 +40,14 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/options_print.h"
 #include "common/util.h"
+#include "daemon/slice.h"
 
 #define POOLPROC_CHANNEL  3
 #define POOLPROC_START_NS (30 * NSEC_PER_SEC) /* from start to READY, at most */
+#define POOLPROC_TURN	  64u	/* messages that are read before all others have their turn */
+#define POOLPROC_REST	  4096u /* more than a socket holds: those of a pool that has ended */
 
 struct poolproc_message {
 	struct poolproc_message *next;
@@ -171,6 +177,7 @@ static void __attribute__((noreturn)) poolproc_exec(const struct poolproc *pool,
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	slice_set(SLICE_DEFAULT);
 	(void)unsetenv("NOTIFY_SOCKET");
 	(void)unsetenv("WATCHDOG_USEC");
 	(void)unsetenv("WATCHDOG_PID");
@@ -323,10 +330,11 @@ static bool poolproc_take(struct poolproc *pool, struct proto_pool *message)
 	}
 }
 
-/* Reads all that is there. Returns 1 if there may be more later, 0 if the channel has ended. */
-static int poolproc_read(struct poolproc *pool)
+/* Reads what is there, max messages at most. Returns 1 if there may be more, 0 if the channel has
+ * ended. */
+static int poolproc_read(struct poolproc *pool, uint32_t max)
 {
-	for (;;) {
+	while (max--) {
 		union proto_message message;
 		int fds[PROTO_MAX_FDS];
 		uint32_t n_fds = 0;
@@ -341,6 +349,7 @@ static int poolproc_read(struct poolproc *pool)
 		if (r != (int)sizeof(message.pool) || !poolproc_take(pool, &message.pool))
 			return 0;
 	}
+	return 1;
 }
 
 static void poolproc_on_incoming(struct loop_source *source, int result)
@@ -350,7 +359,7 @@ static void poolproc_on_incoming(struct loop_source *source, int result)
 	(void)result;
 	/* Whatever else is wrong with the channel: without it the pool is of no use. A pool that
 	 * has said why it ends, or that it is done, is left to exit by itself. */
-	if (poolproc_read(pool) &&
+	if (poolproc_read(pool, POOLPROC_TURN) &&
 	    loop_poll(pool->loop, &pool->incoming, pool->channel, POLLIN) == 0)
 		return;
 	if (!pool->stopped && !pool->failed_text[0])
@@ -375,7 +384,7 @@ static void poolproc_on_process(struct loop_source *source, int result)
 	siginfo_t info = { 0 };
 
 	(void)result;
-	(void)poolproc_read(pool);
+	(void)poolproc_read(pool, POOLPROC_REST);
 	while (waitid(P_PIDFD, (id_t)pool->pidfd, &info, WEXITED) < 0 && errno == EINTR)
 		;
 	if (info.si_code == CLD_EXITED)

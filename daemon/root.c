@@ -9,11 +9,21 @@
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   root_run() and the root's resume: workers. root_cancel(): the channel's thread.
+ *   root_is_over(): the dispatcher. root_drop(): who has the row in hand, on any thread.
  *
  * INVARIANTS
  *   I1. Every word of the record is loaded once, checked, and used from the copy.
  *   I2. The row goes QUEUED -> RUNNING -> FINISHING -> FREE; the record's outcome is exchanged in
- *       between the last two.
+ *       between the last two. A job that is cancelled, late, or whose client is gone while it waits
+ *       in a queue goes QUEUED -> FINISHING: whoever took it out of the queue has it in hand, and
+ *       ends it (root_drop()).
+ *   I3. A wish that a job ends is not lost, wherever the job is. The wish is written first, then
+ *       the row is looked at. Not QUEUED yet: who accepts it looks at the mark afterwards
+ *       (intake_accept()). In a queue: it is cut out. In hand, on its way to or from a queue or in
+ *       a root deque: the dispatcher looks again (deadline_watch()); by then it is in a queue,
+ *       which it comes back to if its worker does not start it (intake_recall()), or RUNNING.
+ *       RUNNING: the verdict has it, or root_run() finds mark, deadline or client when it looks
+ *       after verdict_begin().
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   The client: its segment stays mapped while active > 0; the result is written to memory that
@@ -42,8 +52,6 @@ struct root {
 	uint32_t row;
 	uint32_t generation;
 	uint32_t task;
-	uint32_t deadline;    /* its place among the pool's deadlines; under their lock */
-	uint64_t deadline_ns; /* 0: none */
 	uint64_t drained_ns;
 	uint64_t started_ns;
 	/* arguments as the task sees them, and what to copy back and free */
@@ -155,88 +163,142 @@ static int root_load(struct root *root)
 	return r;
 }
 
-static void root_row(struct root *root, uint32_t state, uint32_t outcome, uint32_t worker)
+/* What a job ends with. */
+struct root_end {
+	uint32_t row;
+	uint32_t generation;
+	uint32_t outcome;
+	int32_t code;
+	uint32_t worker; /* that ran it, UINT32_MAX if none did */
+	uint64_t drained_ns;
+	uint64_t started_ns;
+	uint64_t ended_ns;
+};
+
+static struct ledger_row root_ledger(struct pool *pool, uint32_t row)
 {
-	_Atomic uint64_t *word = &arena_rows(root->pool->arena)[root->row];
-	struct ledger_row row = ledger_unpack(atomic_load_explicit(word, memory_order_relaxed));
+	return ledger_unpack(
+		atomic_load_explicit(&arena_rows(pool->arena)[row], memory_order_relaxed));
+}
+
+static struct intake_client *root_client(struct pool *pool, uint32_t row)
+{
+	return &pool->intake.clients[row / pool->arena->max_jobs];
+}
+
+/* Who has the row in hand. */
+static void root_set_row(struct pool *pool, uint32_t at, uint32_t state, uint32_t outcome,
+			 uint32_t worker)
+{
+	struct ledger_row row = root_ledger(pool, at);
 
 	row.state = state;
 	row.outcome = outcome;
 	row.worker = worker;
-	/* ORDER ledger/row [L2]: release, what led to the state comes before it. Nobody reads it
-	 * while the pool lives but who starts or ends the job; the manager reads it after. */
-	atomic_store_explicit(word, ledger_pack(row), memory_order_release);
+	/* ORDER ledger/row [L2]: release, what led to the state comes before it. While the pool
+	 * lives others look at it only to find out what else to look at; the manager reads it
+	 * after. */
+	atomic_store_explicit(&arena_rows(pool->arena)[at], ledger_pack(row), memory_order_release);
 }
 
 /* FINISHING -> FREE, unless the client has seen the outcome, submitted the record again, and that
  * was accepted in the meantime (intake_accept()). */
-static void root_row_free(struct root *root)
+static void root_free_row(struct pool *pool, uint32_t at, uint32_t generation)
 {
-	_Atomic uint64_t *word = &arena_rows(root->pool->arena)[root->row];
+	_Atomic uint64_t *word = &arena_rows(pool->arena)[at];
 	uint64_t finishing = atomic_load_explicit(word, memory_order_relaxed);
 	struct ledger_row row = ledger_unpack(finishing);
 
-	if (row.generation != root->generation || row.state != LEDGER_FINISHING)
+	if (row.generation != generation || row.state != LEDGER_FINISHING)
 		return;
-	row = (struct ledger_row){ .generation = root->generation, .state = LEDGER_FREE };
+	row = (struct ledger_row){ .generation = generation, .state = LEDGER_FREE };
 	atomic_compare_exchange_strong_explicit(word, &finishing, ledger_pack(row),
 						memory_order_relaxed, memory_order_relaxed);
 }
 
-/* Its client has cancelled it. */
-static bool root_is_cancelled(const struct root *root)
+bool root_is_cancelled(struct pool *pool, uint32_t row, uint32_t generation)
 {
-	/* ORDER verdict/cancel [V1]: seq_cst, after verdict_begin(). Pairs with root_cancel(). */
-	return atomic_load_explicit(&root->pool->cancels[root->row], memory_order_seq_cst) ==
-	       root->generation;
+	/* ORDER verdict/cancel [V1]: seq_cst, after verdict_begin(). Pairs with root_cancel().
+	 * ORDER cancel/accept [V2]: seq_cst, after the row was made QUEUED. Pairs with the same. */
+	return atomic_load_explicit(&pool->cancels[row], memory_order_seq_cst) == generation;
 }
 
-/* Its deadline has passed before it was started. */
-static bool root_is_late(const struct root *root)
+/* Gives the job its outcome; the row is in the caller's hand. */
+static void root_finish(struct pool *pool, const struct root_end *end)
 {
-	return root->deadline_ns && root->started_ns >= root->deadline_ns;
-}
-
-/* Gives the job its outcome. The root is gone after it. */
-static void root_end(struct worker *w, struct root *root, uint32_t outcome, int32_t code)
-{
-	struct pool *pool = root->pool;
-	struct intake_client *client = root->client;
-	struct job *job = root->job;
+	struct intake_client *client = root_client(pool, end->row);
+	struct job *job = &client->jobs[end->row % pool->arena->max_jobs];
 	struct board_client *board = &pool->board->clients[client - pool->intake.clients];
-	uint64_t now = clock_ns();
 	struct group *group;
 
-	intake_account(w, WORKER_NO_JOB, true, now);
-	atomic_store_explicit(&job->code, code, memory_order_relaxed);
+	atomic_store_explicit(&job->code, end->code, memory_order_relaxed);
 	atomic_store_explicit(&job->signo, 0, memory_order_relaxed);
-	atomic_store_explicit(&job->worker, w->index, memory_order_relaxed);
-	atomic_store_explicit(&job->started_ns, root->started_ns, memory_order_relaxed);
-	atomic_store_explicit(&job->ended_ns, now, memory_order_relaxed);
-	root_row(root, LEDGER_FINISHING, outcome, w->index);
-	if (root->deadline_ns)
-		deadline_remove(pool, &root->deadline);
+	atomic_store_explicit(&job->worker, end->worker, memory_order_relaxed);
+	atomic_store_explicit(&job->started_ns, end->started_ns, memory_order_relaxed);
+	atomic_store_explicit(&job->ended_ns, end->ended_ns, memory_order_relaxed);
+	root_set_row(pool, end->row, LEDGER_FINISHING, end->outcome, end->worker);
+	deadline_remove(pool, end->row);
 
 	atomic_fetch_add_explicit(&board->jobs, 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&board->run_ns, now - root->started_ns, memory_order_relaxed);
-	atomic_fetch_add_explicit(&board->wait_ns, root->started_ns - root->drained_ns,
+	atomic_fetch_add_explicit(&board->run_ns, end->ended_ns - end->started_ns,
 				  memory_order_relaxed);
-	if (outcome == JOB_DONE) {
-		COUNT(w, jobs_done);
-	} else {
-		COUNT(w, jobs_failed);
+	if (end->started_ns > end->drained_ns)
+		atomic_fetch_add_explicit(&board->wait_ns, end->started_ns - end->drained_ns,
+					  memory_order_relaxed);
+	if (end->outcome != JOB_DONE)
 		atomic_fetch_add_explicit(&board->failed, 1, memory_order_relaxed);
-	}
 	group = group_of(client_segment_groups(client->jobs, client->n_jobs),
 			 atomic_load_explicit(&job->group, memory_order_relaxed));
-	if (root_is_cancelled(root))
-		atomic_store_explicit(&pool->cancels[root->row], 0, memory_order_relaxed);
-	if (job_finish(job, root->generation, outcome))
+	if (root_is_cancelled(pool, end->row, end->generation))
+		atomic_store_explicit(&pool->cancels[end->row], 0, memory_order_relaxed);
+	if (job_finish(job, end->generation, end->outcome))
 		futex_wake(&job->state, INT32_MAX);
 	if (group && group_done(group, 1))
 		futex_wake(&group->word, INT32_MAX);
-	root_row_free(root);
+	root_free_row(pool, end->row, end->generation);
 	intake_put(pool, client);
+}
+
+/* Gives a job that was started its outcome. The root is gone after it. */
+static void root_end(struct worker *w, struct root *root, uint32_t outcome, int32_t code)
+{
+	struct root_end end = {
+		.row = root->row,
+		.generation = root->generation,
+		.outcome = outcome,
+		.code = code,
+		.worker = w->index,
+		.drained_ns = root->drained_ns,
+		.started_ns = root->started_ns,
+		.ended_ns = clock_ns(),
+	};
+
+	intake_account(w, WORKER_NO_JOB, true, end.ended_ns);
+	if (outcome == JOB_DONE)
+		COUNT(w, jobs_done);
+	else
+		COUNT(w, jobs_failed);
+	root_finish(root->pool, &end);
+}
+
+void root_drop(struct pool *pool, uint32_t row, uint32_t outcome, int32_t code)
+{
+	struct job *job = &root_client(pool, row)->jobs[row % pool->arena->max_jobs];
+	uint64_t now = clock_ns();
+	struct root_end end = {
+		.row = row,
+		.generation = root_ledger(pool, row).generation,
+		.outcome = outcome,
+		.code = code,
+		.worker = UINT32_MAX,
+		.drained_ns = atomic_load_explicit(&job->drained_ns, memory_order_relaxed),
+		.started_ns = now,
+		.ended_ns = now,
+	};
+
+	/* Relaxed: a statistic; no worker writes this one. */
+	atomic_fetch_add_explicit(&pool->board->counters[0].dropped, 1, memory_order_relaxed);
+	root_finish(pool, &end);
 }
 
 /* The task has returned: the result goes into the record. */
@@ -248,6 +310,7 @@ static void root_done(struct worker *w, struct root *root)
 	if (root->pool->profile)
 		profile_end(root->pool->profile, &root->fk, !verdict.outcome,
 			    &root->pool->board->profile);
+	stack_trim(&w->cache, w->top);
 	root_copy_out(root, !verdict.outcome);
 	if (!verdict.outcome)
 		memcpy(root->job->result, root->result, task->signature.results_size);
@@ -265,46 +328,14 @@ static struct fk_frame *root_resume(struct fk_worker *fk, struct fk_frame *frame
 	return NULL;
 }
 
-/*
- * Where the job is to start (shm/job.h, PLACES). Sets *ret_to to the worker that it has to be
- * handed to, or NULL if it may start here. Returns 0, or -EINVAL if there is no such place.
- */
-static int root_place(struct worker *w, struct job *job, struct worker **ret_to)
-{
-	uint32_t place = w->placed ? 0 : atomic_load_explicit(&job->place, memory_order_relaxed);
-	uint32_t index = place & JOB_PLACE_INDEX_MASK;
-	struct worker *to = w;
-
-	w->placed = false;
-	*ret_to = NULL;
-	if (!place)
-		return 0;
-	if (job_place_kind(place) == JOB_PLACE_WORKER)
-		to = pool_worker_at(w->pool, index);
-	else if (job_place_kind(place) == JOB_PLACE_NODE)
-		to = pool_worker_on(w->pool, w, index);
-	else if (place & JOB_PLACE_STRICT || index || job_place_kind(place))
-		to = NULL;
-	if (!to)
-		return -EINVAL;
-	if (to != w && place & JOB_PLACE_STRICT)
-		*ret_to = to;
-	return 0;
-}
-
 void root_run(struct worker *w, uint32_t row)
 {
 	struct pool *pool = w->pool;
-	struct intake_client *client = &pool->intake.clients[row / pool->arena->max_jobs];
+	struct intake_client *client = root_client(pool, row);
 	struct root *root = (struct root *)w->fk.sp;
 	const struct module_task *task;
-	struct worker *to;
-	int r = root_place(w, &client->jobs[row % pool->arena->max_jobs], &to);
+	int r;
 
-	if (to) {
-		worker_send(w, to, (struct inbox_item){ .row = row });
-		return;
-	}
 	_Static_assert(sizeof(struct root) + sizeof(struct fk_stack) + 1024 <= STACK_MIN,
 		       "a root and its first frames fit on the first stacklet");
 	memset(root, 0, offsetof(struct root, args));
@@ -312,9 +343,7 @@ void root_run(struct worker *w, uint32_t row)
 	root->client = client;
 	root->job = &client->jobs[row % pool->arena->max_jobs];
 	root->row = row;
-	root->generation = ledger_unpack(atomic_load_explicit(&arena_rows(pool->arena)[row],
-							      memory_order_relaxed))
-				   .generation;
+	root->generation = root_ledger(pool, row).generation;
 	root->drained_ns = atomic_load_explicit(&root->job->drained_ns, memory_order_relaxed);
 	root->started_ns = clock_ns();
 	if (root->drained_ns > root->started_ns)
@@ -330,27 +359,24 @@ void root_run(struct worker *w, uint32_t row)
 	atomic_store_explicit(&root->fk.joins, 0, memory_order_relaxed);
 	intake_account(w, row, false, root->started_ns);
 	worker_set_job(w, row);
-	root_row(root, LEDGER_RUNNING, 0, w->index);
+	root_set_row(pool, row, LEDGER_RUNNING, 0, w->index);
 
 	verdict_begin(pool, row, root->generation);
-	root->deadline = DEADLINE_NONE;
-	root->deadline_ns = atomic_load_explicit(&root->job->deadline_ns, memory_order_relaxed);
 	/* A client that is gone wants no answer any more.
 	 * ORDER verdict/cancel [V1]: seq_cst, after verdict_begin(): intake_gone() stores the state
 	 * before it looks at the rows. */
 	if (atomic_load_explicit(&client->state, memory_order_seq_cst) != CLIENT_LIVE ||
-	    root_is_cancelled(root)) {
+	    root_is_cancelled(pool, row, root->generation)) {
 		root_end(w, root, JOB_CANCELLED, 0);
 		worker_set_job(w, WORKER_NO_JOB);
 		return;
 	}
-	if (root_is_late(root)) {
+	if (deadline_is_over(pool, row, root->generation, root->started_ns)) {
 		root_end(w, root, JOB_EXPIRED, 0);
 		worker_set_job(w, WORKER_NO_JOB);
 		return;
 	}
-	if (r == 0)
-		r = root_load(root);
+	r = fair_place(&pool->intake.fair, row) == FAIR_NOWHERE ? -EINVAL : root_load(root);
 	if (r < 0) {
 		atomic_fetch_add_explicit(
 			&pool->board->clients[client - pool->intake.clients].refused, 1,
@@ -362,8 +388,8 @@ void root_run(struct worker *w, uint32_t row)
 	}
 	task = root_module_task(root);
 	atomic_store_explicit(&w->ledger->task, root->task, memory_order_relaxed);
-	if (root->deadline_ns)
-		deadline_add(pool, row, root->generation, root->deadline_ns, &root->deadline);
+	atomic_store_explicit(&pool->board->running[w->index].task, root->task,
+			      memory_order_relaxed);
 	/* With nothing below there is no frame that would want to be told. */
 	if (w->fk.bottom == w->frames.entries)
 		w->fk.unwinds = 0;
@@ -379,12 +405,40 @@ void root_run(struct worker *w, uint32_t row)
 	root_done(w, root);
 }
 
+/* Ends a job that waits in a queue. False: it is in hand. */
+static bool root_forgo(struct pool *pool, uint32_t row, uint32_t generation, uint32_t outcome)
+{
+	struct fair *fair = &pool->intake.fair;
+	struct ledger_row now;
+	bool cut;
+
+	fair_lock(fair);
+	now = root_ledger(pool, row);
+	/* What is in a queue stays QUEUED as long as the lock is held. */
+	cut = now.generation == generation && now.state == LEDGER_QUEUED && fair_cut(fair, row);
+	fair_unlock(fair);
+	if (cut)
+		root_drop(pool, row, outcome, 0);
+	return cut;
+}
+
+bool root_is_over(struct pool *pool, uint32_t row, uint32_t generation)
+{
+	struct ledger_row now = root_ledger(pool, row);
+	uint32_t outcome = root_is_cancelled(pool, row, generation) ? JOB_CANCELLED : JOB_EXPIRED;
+
+	if (now.generation != generation)
+		return true;
+	if (now.state == LEDGER_QUEUED)
+		return root_forgo(pool, row, generation, outcome);
+	return now.state != LEDGER_RUNNING || verdict_set(pool, row, generation, outcome);
+}
+
 void root_cancel(struct pool *pool, uint32_t row, uint32_t generation)
 {
-	/* Relaxed: best effort. A row that is passed here and is of the generation before has the
-	 * job in a ring still, or will never have it: the mark waits for that generation. */
-	struct ledger_row now = ledger_unpack(
-		atomic_load_explicit(&arena_rows(pool->arena)[row], memory_order_relaxed));
+	/* Relaxed: a row that is passed here and is of the generation before has the job in a ring
+	 * still, or will never have it: the mark waits for that generation. */
+	struct ledger_row now = root_ledger(pool, row);
 	bool queued = now.state == LEDGER_QUEUED || now.state == LEDGER_RUNNING;
 	bool later = generation != now.generation &&
 		     ((generation - now.generation) & JOB_GEN_MASK) <= JOB_GEN_MASK / 2;
@@ -394,5 +448,12 @@ void root_cancel(struct pool *pool, uint32_t row, uint32_t generation)
 	/* ORDER verdict/cancel [V1]: seq_cst, before the look at the verdict. Pairs with
 	 * root_run(), which begins the verdict and looks at the mark: one sees the other. */
 	atomic_store_explicit(&pool->cancels[row], generation, memory_order_seq_cst);
-	verdict_set(pool, row, generation, JOB_CANCELLED);
+	(void)verdict_set(pool, row, generation, JOB_CANCELLED);
+	/* ORDER cancel/accept [V2]: seq_cst, after the mark. Pairs with intake_accept(), which
+	 * makes the row QUEUED and looks at the mark: one sees the other. */
+	now = ledger_unpack(
+		atomic_load_explicit(&arena_rows(pool->arena)[row], memory_order_seq_cst));
+	if (now.generation == generation && now.state == LEDGER_QUEUED &&
+	    !root_forgo(pool, row, generation, JOB_CANCELLED))
+		deadline_watch(pool, row, generation);
 }

@@ -10,14 +10,17 @@
  *   spinning for a shared-memory multiprocessor", 1991). Here each worker keeps one number, the
  *   share of the whole spin that it is ready to pay: doubled when a whole spin would have found
  *   work, halved when not. A search that slept counts as well, by how long it took altogether;
- * since that includes the wake, every SPIN_TRY-th search spins for the whole time all the same, or
- * a share that is small would never learn that it is too small.
+ *   since that includes the wake, every SPIN_TRY-th search spins for the whole time all the same,
+ *   or a share that is small would never learn that it is too small. However small it is, a search
+ *   spins for SPIN_FLOOR: thieves that have learned on small jobs to give up at once would sleep
+ *   while a large job grows under their eyes.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   worker.c, each worker for itself; tests/sim.
  *
  * INVARIANTS
- *   I1. A limit is between 1/16 of the whole spin and the whole spin. The whole is the option spin.
+ *   I1. A limit is between SPIN_FLOOR and the whole spin; the whole, which is the option spin, if
+ *       that is less.
  *
  * Compiles with C11 alone.
  */
@@ -28,6 +31,7 @@
 
 #define SPIN_WHOLE 16u
 #define SPIN_TRY   16u
+#define SPIN_FLOOR 20000u /* ns */
 
 struct spin {
 	uint32_t share; /* 1 to SPIN_WHOLE */
@@ -43,9 +47,11 @@ static inline void spin_init(struct spin *spin)
 /* How long this search spins before its first sleep. whole and the result in ns. */
 static inline uint64_t spin_limit(struct spin *spin, uint64_t whole)
 {
-	if (++spin->searches % SPIN_TRY == 0)
+	uint64_t limit = whole / SPIN_WHOLE * spin->share;
+
+	if (++spin->searches % SPIN_TRY == 0 || whole < SPIN_FLOOR)
 		return whole;
-	return whole / SPIN_WHOLE * spin->share;
+	return limit > SPIN_FLOOR ? limit : SPIN_FLOOR;
 }
 
 /* The least: after a sleep that brought nothing. */

@@ -1,12 +1,76 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * daemon/stack.c - stacklets: where they come from, and where they go
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   See stack.h.
+ *
+ * THE ARENA
+ *   Stacklets are powers of two from STACK_MIN on. Those of a size that are free stand in a list;
+ *   if there is none a larger one is halved, and two free halves of one block become that block
+ *   again (Knowlton's buddies, 1965), so what small jobs have used serves a deep one afterwards, and
+ *   the other way round. A block stands at a multiple of its size from the arena's begin, which
+ *   tells where its other half is; blocks[] tells whether that is free, and whole, so no page is
+ *   touched for it. What was never used begins at next. It is taken when no free block is large
+ *   enough, so memory that has pages is used first; of two free blocks of a size, the one that may
+ *   have pages.
+ *
+ *   A1. Each byte of [begin, next) is part of one free block, of one stacklet in a stack or in a
+ *       cache, or of the block that is out to be cleaned. A free block begins where blocks[] says so.
+ *   A2. Two free halves of a block are merged, by whoever frees the second: also when that is the
+ *       cleaner.
+ *   A3. left is what is in no stack and in no cache: free, never used, or out to be cleaned.
+ *
+ *   There may be several arenas (one for each NUMA node), linked in a ring: a worker takes from its
+ *   own, and from the next ones when that is full. A stacklet goes back to the arena that it is
+ *   from, and a worker keeps only those of its own arena.
+ *
+ * CACHES
+ *   A worker keeps STACK_KEEP bytes of each size up to that, so most steals and joins come to no
+ *   lock that others take. Before somebody is refused, what all workers keep goes back to the
+ *   arenas, where it is merged: whatever is free is had. For that each cache has a lock, which
+ *   nobody else takes otherwise.
+ *
+ * PAGES
+ *   Free blocks of more than STACK_KEEP bytes give their pages back. The dispatcher does it
+ *   (stack_arena_clean()), because it takes long, and a job that ends does not wait for it; and it
+ *   does so STACK_CLEAN bytes at a time, because it has other things to look after. Each piece
+ *   makes a block's clean part longer, and only who frees makes one that is not clean: so it comes
+ *   to an end, STACK_CLEAN bytes of free memory per call.
+ *   P1. A block is in no list while its pages go. Nobody is refused for that: who finds nothing
+ *       waits for `cleaner`, and looks once more while he holds it.
+ *   P2. dirty counts that block too: when it is 0 nothing is left to be done.
+ *
+ * LOCKS
+ *   cleaner before lock; a cache's lock with no other.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   All of it is the pool's; its successor starts with an empty arena.
+ */
 #include "daemon/stack.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include "common/util.h"
+
 _Static_assert(sizeof(struct fk_stack) % 8 == 0, "the first frame is aligned");
+
+/* What is known of the STACK_MIN bytes of an arena where a free block begins; zero elsewhere. */
+struct stack_block {
+	struct stack_block *next;
+	struct stack_block **link; /* what points to it */
+	uint64_t cleaned;	   /* bytes from its begin on that have no pages; others may */
+	uint64_t size_log;
+};
+
+static uint64_t stack_blocks_size(const struct stack_arena *arena)
+{
+	return (arena->size / STACK_MIN + 1) * sizeof(struct stack_block);
+}
 
 int stack_arena_init(struct stack_arena *arena, char *base, char *end, int fd, char *map)
 {
@@ -14,13 +78,27 @@ int stack_arena_init(struct stack_arena *arena, char *base, char *end, int fd, c
 	arena->sibling = arena;
 	arena->begin = arena->next = base;
 	arena->end = end;
+	arena->size = (uint64_t)(end - base) & ~(uint64_t)(STACK_MIN - 1);
+	atomic_init(&arena->left, arena->size);
 	arena->fd = fd;
 	arena->base = map;
-	return -pthread_mutex_init(&arena->lock, NULL);
+	pthread_mutex_init(&arena->lock, NULL);
+	pthread_mutex_init(&arena->cleaner, NULL);
+	/* Sparse, as the arena itself. */
+	arena->blocks = mmap(NULL, stack_blocks_size(arena), PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (arena->blocks != MAP_FAILED)
+		return 0;
+	arena->blocks = NULL;
+	return -errno;
 }
 
 void stack_arena_fini(struct stack_arena *arena)
 {
+	if (arena->blocks)
+		munmap(arena->blocks, stack_blocks_size(arena));
+	arena->blocks = NULL;
+	pthread_mutex_destroy(&arena->cleaner);
 	pthread_mutex_destroy(&arena->lock);
 }
 
@@ -28,6 +106,37 @@ void stack_arena_link(struct stack_arena *arenas, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
 		arenas[i].sibling = &arenas[(i + 1) % n];
+}
+
+void stack_cache_init(struct stack_cache *cache, struct stack_arena *arena)
+{
+	memset(cache, 0, sizeof(*cache));
+	pthread_mutex_init(&cache->lock, NULL);
+	cache->arena = arena;
+	cache->next = arena->caches;
+	arena->caches = cache;
+}
+
+void stack_cache_fini(struct stack_cache *cache)
+{
+	pthread_mutex_destroy(&cache->lock);
+}
+
+/* ------------------------------------------------------------------------ free blocks */
+
+static uint64_t stack_bytes(uint32_t order)
+{
+	return UINT64_C(1) << (order + STACK_MIN_LOG);
+}
+
+/* The smallest order that has this size; STACK_ORDERS if none has. */
+static uint32_t stack_order(uint64_t size)
+{
+	uint32_t order = 0;
+
+	while (order < STACK_ORDERS && stack_bytes(order) < size)
+		order++;
+	return order;
 }
 
 /* The arena of the ring that a stacklet is from. */
@@ -38,175 +147,404 @@ static struct stack_arena *stack_home(struct stack_arena *arena, struct fk_stack
 	return arena;
 }
 
-static uint32_t stack_class(uint64_t size)
+static struct stack_block *stack_block(struct stack_arena *arena, uint64_t offset)
 {
-	uint32_t log = STACK_MIN_LOG;
-
-	while ((UINT64_C(1) << log) < size)
-		log++;
-	return log - STACK_MIN_LOG;
+	return &arena->blocks[offset / STACK_MIN];
 }
 
-/* Gives the pages of a free stacklet back, all but the first, which holds its link. */
-static void stack_punch(struct stack_arena *arena, struct fk_stack *stacklet)
+static uint64_t stack_offset(struct stack_arena *arena, struct stack_block *block)
 {
-	off_t start = (char *)stacklet - arena->base + STACK_MIN;
-	off_t size = (off_t)(UINT64_C(1) << stacklet->size_log) - STACK_MIN;
+	return (uint64_t)(block - arena->blocks) * STACK_MIN;
+}
 
+/* Counts bytes in or out (P2). Relaxed: written under the lock, elsewhere a hint. */
+static void stack_count_dirty(struct stack_arena *arena, int64_t bytes)
+{
+	uint64_t dirty = atomic_load_explicit(&arena->dirty, memory_order_relaxed);
+
+	atomic_store_explicit(&arena->dirty, dirty + (uint64_t)bytes, memory_order_relaxed);
+}
+
+/* The bytes of a block that the cleaner has to see to. */
+static int64_t stack_to_clean(const struct stack_block *block)
+{
+	uint64_t bytes = UINT64_C(1) << block->size_log;
+
+	return block->cleaned < bytes && bytes > STACK_KEEP ? (int64_t)bytes : 0;
+}
+
+/* Under the lock, as all that follows. cleaned: see stack_block; all of it if it is clean. */
+static void stack_insert(struct stack_arena *arena, uint64_t offset, uint32_t order,
+			 uint64_t cleaned)
+{
+	struct stack_block *block = stack_block(arena, offset);
+	struct stack_block **head = &arena->free[order][cleaned < stack_bytes(order)];
+
+	*block = (struct stack_block){ *head, head, cleaned, order + STACK_MIN_LOG };
+	if (block->next)
+		block->next->link = &block->next;
+	*head = block;
+	stack_count_dirty(arena, stack_to_clean(block));
+}
+
+/* Returns how much of it is clean. */
+static uint64_t stack_remove(struct stack_arena *arena, struct stack_block *block)
+{
+	uint64_t cleaned = block->cleaned;
+
+	*block->link = block->next;
+	if (block->next)
+		block->next->link = block->link;
+	stack_count_dirty(arena, -stack_to_clean(block));
+	memset(block, 0, sizeof(*block));
+	return cleaned;
+}
+
+/* Inserts a block, merged with its other half, if that is free, and so on (A2). */
+static void stack_merge(struct stack_arena *arena, uint64_t offset, uint32_t order,
+			uint64_t cleaned)
+{
+	for (; order + 1 < STACK_ORDERS; order++) {
+		uint64_t bytes = stack_bytes(order), other = offset ^ bytes, lower, upper;
+
+		if (other >= arena->size ||
+		    stack_block(arena, other)->size_log != order + STACK_MIN_LOG)
+			break;
+		lower = upper = stack_remove(arena, stack_block(arena, other));
+		if (other < offset)
+			upper = cleaned;
+		else
+			lower = cleaned;
+		offset = min(offset, other);
+		cleaned = lower == bytes ? lower + upper : lower;
+	}
+	stack_insert(arena, offset, order, cleaned);
+}
+
+/* The smallest free block that is large enough, halved until it is just so. NULL if there is none. */
+static char *stack_split(struct stack_arena *arena, uint32_t order)
+{
+	struct stack_block *block = NULL;
+	uint64_t offset, cleaned;
+	uint32_t of = order;
+
+	for (; of < STACK_ORDERS; of++) {
+		block = arena->free[of][true] ? arena->free[of][true] : arena->free[of][false];
+		if (block)
+			break;
+	}
+	if (!block)
+		return NULL;
+	offset = stack_offset(arena, block);
+	cleaned = stack_remove(arena, block);
+	while (of-- > order) {
+		uint64_t half = stack_bytes(of);
+
+		stack_insert(arena, offset + half, of, cleaned > half ? cleaned - half : 0);
+	}
+	return arena->begin + offset;
+}
+
+/* A block out of what was never used; what is left out before it is free. NULL if it is too large. */
+static char *stack_extend(struct stack_arena *arena, uint32_t order)
+{
+	uint64_t next = (uint64_t)(arena->next - arena->begin);
+	uint64_t at = align_up(next, stack_bytes(order));
+
+	if (at > arena->size || arena->size - at < stack_bytes(order))
+		return NULL;
+	while (next < at) {
+		uint64_t bytes = next & -next;
+
+		/* What this is merged with may be large enough, and is had first. */
+		stack_merge(arena, next, stack_order(bytes), bytes);
+		next += bytes;
+		arena->next = arena->begin + next;
+		if (arena->free[order][true] || arena->free[order][false])
+			return stack_split(arena, order);
+	}
+	arena->next += stack_bytes(order);
+	return arena->begin + at;
+}
+
+/* A stacklet out of an arena that has so many bytes left then, or NULL. Takes the lock. */
+static struct fk_stack *stack_arena_take(struct stack_arena *arena, uint32_t order, uint64_t keep)
+{
+	uint64_t bytes = stack_bytes(order), left;
+	char *at = NULL;
+
+	pthread_mutex_lock(&arena->lock);
+	left = atomic_load_explicit(&arena->left, memory_order_relaxed);
+	if (left >= bytes && left - bytes >= keep) {
+		at = stack_split(arena, order);
+		if (!at)
+			at = stack_extend(arena, order);
+		if (at)
+			atomic_store_explicit(&arena->left, left - bytes, memory_order_relaxed);
+	}
+	pthread_mutex_unlock(&arena->lock);
+	return (struct fk_stack *)(void *)at;
+}
+
+/* The other way round. Takes the lock. */
+static void stack_arena_put(struct stack_arena *arena, struct fk_stack *stacklet)
+{
+	uint32_t order = (uint32_t)stacklet->size_log - STACK_MIN_LOG;
+	uint64_t left;
+
+	pthread_mutex_lock(&arena->lock);
+	left = atomic_load_explicit(&arena->left, memory_order_relaxed);
+	atomic_store_explicit(&arena->left, left + stack_bytes(order), memory_order_relaxed);
+	stack_merge(arena, (uint64_t)((char *)stacklet - arena->begin), order, 0);
+	pthread_mutex_unlock(&arena->lock);
+}
+
+/* ------------------------------------------------------------------------ giving pages back */
+
+/* Gives pages back. If the system cannot, they stay: there is nothing else that could be done. */
+static void stack_punch(struct stack_arena *arena, uint64_t offset, uint64_t size)
+{
 	if (arena->fd >= 0)
-		fallocate(arena->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, start, size);
+		(void)fallocate(arena->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+				arena->begin - arena->base + (off_t)offset, (off_t)size);
 }
 
-/* One of this size that has its pages still. Under the lock. */
-static struct fk_stack *stack_take_dirty(struct stack_arena *arena, uint32_t class)
+/* Cleans a piece of the arena's largest dirty block. The caller has `cleaner`. */
+static void stack_clean_piece(struct stack_arena *arena)
 {
-	struct fk_stack *prev = NULL;
-	struct fk_stack *at = atomic_load_explicit(&arena->dirty, memory_order_relaxed);
-
-	for (; at && at->size_log != class + STACK_MIN_LOG; at = at->prev)
-		prev = at;
-	if (!at)
-		return NULL;
-	if (prev)
-		prev->prev = at->prev;
-	else
-		atomic_store_explicit(&arena->dirty, at->prev, memory_order_relaxed);
-	return at;
-}
-
-/* A free stacklet out of an arena, or NULL. */
-static struct fk_stack *stack_take(struct stack_arena *arena, uint32_t class)
-{
-	uint64_t bytes = UINT64_C(1) << (class + STACK_MIN_LOG);
-	struct fk_stack *stacklet;
+	struct stack_block *block = NULL;
+	uint32_t order = STACK_ORDERS;
+	uint64_t bytes, offset, from, to;
 
 	pthread_mutex_lock(&arena->lock);
-	stacklet = arena->free[class];
-	if (stacklet) {
-		arena->free[class] = stacklet->prev;
-	} else if ((uint64_t)(arena->end - arena->next) >= bytes) {
-		stacklet = (struct fk_stack *)arena->next;
-		arena->next += bytes;
-	} else {
-		stacklet = stack_take_dirty(arena, class);
+	while (!block && order-- > 0 && stack_bytes(order) > STACK_KEEP)
+		block = arena->free[order][true];
+	if (!block) {
+		pthread_mutex_unlock(&arena->lock);
+		return;
 	}
+	bytes = stack_bytes(order);
+	offset = stack_offset(arena, block);
+	stack_count_dirty(arena, (int64_t)bytes);
+	from = stack_remove(arena, block);
 	pthread_mutex_unlock(&arena->lock);
-	return stacklet;
-}
-
-static struct fk_stack *stacklet_new(struct stack_cache *cache, uint64_t size)
-{
-	uint32_t class = stack_class(size);
-	struct fk_stack *stacklet = NULL;
-
-	if (class >= STACK_CLASSES)
-		return NULL;
-	stacklet = cache->free[class];
-	if (stacklet) {
-		cache->free[class] = stacklet->prev;
-		cache->n[class]--;
-	} else {
-		struct stack_arena *arena = cache->arena;
-
-		do {
-			stacklet = stack_take(arena, class);
-			arena = arena->sibling;
-		} while (!stacklet && arena != cache->arena);
-		if (!stacklet)
-			return NULL;
-		stacklet->size_log = class + STACK_MIN_LOG;
-		stacklet->end = (char *)stacklet + (UINT64_C(1) << stacklet->size_log);
-	}
-	cache->allocated++;
-	cache->bytes += (int64_t)1 << stacklet->size_log;
-	stacklet->prev = NULL;
-	stacklet->spare = NULL;
-	stacklet->top = stacklet;
-	return stacklet;
-}
-
-static void stack_put(struct stack_arena *arena, struct fk_stack *stacklet)
-{
-	uint32_t class = (uint32_t)stacklet->size_log - STACK_MIN_LOG;
-
+	to = min(bytes, from + STACK_CLEAN);
+	stack_punch(arena, offset + from, to - from);
 	pthread_mutex_lock(&arena->lock);
-	stacklet->prev = arena->free[class];
-	arena->free[class] = stacklet;
+	stack_merge(arena, offset, order, to);
+	stack_count_dirty(arena, -(int64_t)bytes);
 	pthread_mutex_unlock(&arena->lock);
-}
-
-static void stacklet_free(struct stack_cache *cache, struct fk_stack *stacklet)
-{
-	uint32_t class = (uint32_t)stacklet->size_log - STACK_MIN_LOG;
-	uint64_t bytes = UINT64_C(1) << stacklet->size_log;
-	struct stack_arena *home = stack_home(cache->arena, stacklet);
-
-	cache->bytes -= (int64_t)bytes;
-	if (bytes <= STACK_KEEP_MAX && cache->n[class] < STACK_KEEP && home == cache->arena) {
-		stacklet->prev = cache->free[class];
-		cache->free[class] = stacklet;
-		cache->n[class]++;
-		return;
-	}
-	if (bytes > STACK_KEEP_MAX) {
-		pthread_mutex_lock(&home->lock);
-		stacklet->prev = atomic_load_explicit(&home->dirty, memory_order_relaxed);
-		atomic_store_explicit(&home->dirty, stacklet, memory_order_relaxed);
-		pthread_mutex_unlock(&home->lock);
-		return;
-	}
-	stack_put(home, stacklet);
 }
 
 bool stack_arena_clean(struct stack_arena *arena)
 {
+	struct stack_arena *first = arena;
+
+	/* Relaxed: a hint; who frees sees to it that somebody comes. */
+	while (!atomic_load_explicit(&arena->dirty, memory_order_relaxed)) {
+		arena = arena->sibling;
+		if (arena == first)
+			return false;
+	}
+	pthread_mutex_lock(&arena->cleaner);
+	stack_clean_piece(arena);
+	pthread_mutex_unlock(&arena->cleaner);
+	return true;
+}
+
+/* ------------------------------------------------------------------------ caches */
+
+static struct fk_stack *stack_cache_take(struct stack_cache *cache, uint32_t order)
+{
 	struct fk_stack *stacklet;
 
-	/* Relaxed: a hint; who sees it late comes again. */
-	if (!atomic_load_explicit(&arena->dirty, memory_order_relaxed))
+	pthread_mutex_lock(&cache->lock);
+	stacklet = cache->free[order];
+	if (stacklet) {
+		cache->free[order] = stacklet->prev;
+		cache->n[order]--;
+	}
+	pthread_mutex_unlock(&cache->lock);
+	return stacklet;
+}
+
+/* False: there are enough of them. */
+static bool stack_cache_put(struct stack_cache *cache, struct fk_stack *stacklet)
+{
+	uint32_t order = (uint32_t)stacklet->size_log - STACK_MIN_LOG;
+	bool kept = false;
+
+	if (stack_bytes(order) > STACK_KEEP)
 		return false;
-	pthread_mutex_lock(&arena->lock);
-	stacklet = atomic_load_explicit(&arena->dirty, memory_order_relaxed);
+	pthread_mutex_lock(&cache->lock);
+	if ((cache->n[order] + 1) * stack_bytes(order) <= STACK_KEEP) {
+		stacklet->prev = cache->free[order];
+		cache->free[order] = stacklet;
+		cache->n[order]++;
+		kept = true;
+	}
+	pthread_mutex_unlock(&cache->lock);
+	return kept;
+}
+
+/* What is in a cache goes to its arena. */
+static void stack_cache_empty(struct stack_cache *cache)
+{
+	for (uint32_t order = 0; stack_bytes(order) <= STACK_KEEP; order++) {
+		struct fk_stack *stacklet;
+
+		while ((stacklet = stack_cache_take(cache, order)))
+			stack_arena_put(cache->arena, stacklet);
+	}
+}
+
+/* ------------------------------------------------------------------------ stacklets */
+
+/* Who wants memory. */
+enum stack_for { STACK_FOR_WORKER, STACK_FOR_SMALL_JOB, STACK_FOR_JOB };
+
+/* The bytes of an arena that this one has to leave to others. */
+static uint64_t stack_reserve(const struct stack_arena *arena, enum stack_for who)
+{
+	return who == STACK_FOR_JOB	  ? arena->size / 16
+	     : who == STACK_FOR_SMALL_JOB ? arena->size / 64
+					  : 0;
+}
+
+/* A stacklet out of an arena of the ring; after all that is free was collected, if need be. */
+static struct fk_stack *stack_find(struct stack_arena *first, uint32_t order, enum stack_for who)
+{
+	struct stack_arena *arena = first;
+	struct fk_stack *stacklet;
+
+	do {
+		stacklet = stack_arena_take(arena, order, stack_reserve(arena, who));
+		arena = arena->sibling;
+	} while (!stacklet && arena != first);
 	if (stacklet)
-		atomic_store_explicit(&arena->dirty, stacklet->prev, memory_order_relaxed);
-	pthread_mutex_unlock(&arena->lock);
-	if (!stacklet)
-		return false;
-	stack_punch(arena, stacklet);
-	stack_put(arena, stacklet);
+		return stacklet;
+	do {
+		for (struct stack_cache *cache = arena->caches; cache; cache = cache->next)
+			stack_cache_empty(cache);
+		arena = arena->sibling;
+	} while (arena != first);
+	do {
+		pthread_mutex_lock(&arena->cleaner); /* P1 */
+		stacklet = stack_arena_take(arena, order, stack_reserve(arena, who));
+		pthread_mutex_unlock(&arena->cleaner);
+		arena = arena->sibling;
+	} while (!stacklet && arena != first);
+	return stacklet;
+}
+
+static void stack_refund(struct stack_cache *cache, uint64_t bytes)
+{
+	/* Relaxed, here and below: a sum. That it is complete when the job ends is the join
+	 * counters' doing (I3). */
+	if (cache->account)
+		atomic_fetch_sub_explicit(cache->account, bytes, memory_order_relaxed);
+}
+
+static enum stack_for stack_for(uint64_t held)
+{
+	return held > STACK_SMALL ? STACK_FOR_JOB : STACK_FOR_SMALL_JOB;
+}
+
+/*
+ * Sets *ret_who to what the job is with these bytes. False: it would hold more than it may, and is
+ * not charged, not even for a moment in which another of its workers would be refused for that.
+ */
+static bool stack_charge(struct stack_cache *cache, uint64_t bytes, enum stack_for *ret_who)
+{
+	uint64_t held;
+
+	*ret_who = STACK_FOR_WORKER;
+	if (!cache->account)
+		return true;
+	held = atomic_load_explicit(cache->account, memory_order_relaxed);
+	do {
+		if (held > cache->max || bytes > cache->max - held)
+			return false;
+	} while (!atomic_compare_exchange_weak_explicit(
+		cache->account, &held, held + bytes, memory_order_relaxed, memory_order_relaxed));
+	*ret_who = stack_for(held + bytes);
 	return true;
+}
+
+static struct fk_stack *stacklet_new(struct stack_cache *cache, uint32_t order, enum stack_for who)
+{
+	struct fk_stack *stacklet = stack_cache_take(cache, order);
+
+	if (!stacklet)
+		stacklet = stack_find(cache->arena, order, who);
+	if (!stacklet)
+		return NULL;
+	cache->allocated++;
+	cache->bytes += (int64_t)stack_bytes(order);
+	*stacklet = (struct fk_stack){
+		.end = (char *)stacklet + stack_bytes(order),
+		.top = stacklet,
+		.size_log = order + STACK_MIN_LOG,
+	};
+	return stacklet;
+}
+
+static void stacklet_free(struct stack_cache *cache, struct fk_stack *stacklet)
+{
+	struct stack_arena *home = stack_home(cache->arena, stacklet);
+
+	cache->bytes -= (int64_t)1 << stacklet->size_log;
+	if (home != cache->arena || !stack_cache_put(cache, stacklet))
+		stack_arena_put(home, stacklet);
+}
+
+/* One that the job is charged for. */
+static struct fk_stack *stacklet_buy(struct stack_cache *cache, uint32_t order)
+{
+	struct fk_stack *stacklet;
+	enum stack_for who;
+
+	if (!stack_charge(cache, stack_bytes(order), &who))
+		return NULL;
+	stacklet = stacklet_new(cache, order, who);
+	if (!stacklet)
+		stack_refund(cache, stack_bytes(order));
+	return stacklet;
 }
 
 struct fk_stack *stack_new(struct stack_cache *cache)
 {
-	return stacklet_new(cache, STACK_MIN);
+	return stacklet_new(cache, 0, STACK_FOR_WORKER);
 }
 
 void stack_free(struct stack_cache *cache, struct fk_stack *stack)
 {
 	if (!stack)
 		return;
-	if (stack->spare)
-		stacklet_free(cache, stack->spare);
+	stack_trim(cache, stack);
 	stacklet_free(cache, stack);
 }
 
 struct fk_stack *stack_push(struct stack_cache *cache, struct fk_stack *top, char *sp, size_t size)
 {
-	uint64_t need = sizeof(struct fk_stack) + size;
+	uint32_t least = size <= stack_bytes(STACK_ORDERS - 1)
+			       ? stack_order(sizeof(struct fk_stack) + size)
+			       : STACK_ORDERS;
+	uint32_t twice = (uint32_t)top->size_log - STACK_MIN_LOG + 1;
 	struct fk_stack *next = top->spare;
 
-	if (next && UINT64_C(1) << next->size_log < need) {
-		stacklet_free(cache, next);
-		top->spare = next = NULL;
+	if (next && next->size_log < least + STACK_MIN_LOG) {
+		stack_trim(cache, top);
+		next = NULL;
 	}
-	if (!next) {
-		uint64_t twice = UINT64_C(2) << top->size_log;
-
-		next = stacklet_new(cache, need > twice ? need : twice);
-		if (!next)
-			return NULL;
+	for (uint32_t order = max(least, twice); !next && order >= least; order--) {
+		if (order < STACK_ORDERS)
+			next = stacklet_buy(cache, order);
+		if (!order)
+			break;
 	}
+	if (!next)
+		return NULL;
 	next->prev = top;
 	next->below = sp;
 	top->spare = next;
@@ -215,9 +553,42 @@ struct fk_stack *stack_push(struct stack_cache *cache, struct fk_stack *top, cha
 
 struct fk_stack *stack_pop(struct stack_cache *cache, struct fk_stack *top)
 {
-	if (top->spare) {
-		stacklet_free(cache, top->spare);
-		top->spare = NULL;
-	}
+	stack_trim(cache, top);
 	return top->prev;
+}
+
+void stack_trim(struct stack_cache *cache, struct fk_stack *top)
+{
+	if (!top || !top->spare)
+		return;
+	stack_refund(cache, UINT64_C(1) << top->spare->size_log);
+	stacklet_free(cache, top->spare);
+	top->spare = NULL;
+}
+
+bool stack_give(struct stack_cache *cache, struct fk_stack *top)
+{
+	struct stack_arena *arena = cache->arena;
+	uint64_t held;
+
+	stack_trim(cache, top);
+	if (!cache->account)
+		return true;
+	held = atomic_fetch_add_explicit(cache->account, STACK_MIN, memory_order_relaxed) +
+	       STACK_MIN;
+	if (held > cache->max)
+		return false;
+	/* Is there one for the worker, instead? Relaxed: a sum. */
+	do {
+		if (atomic_load_explicit(&arena->left, memory_order_relaxed) >=
+		    stack_reserve(arena, stack_for(held)) + STACK_MIN)
+			return true;
+		arena = arena->sibling;
+	} while (arena != cache->arena);
+	return false;
+}
+
+void stack_take(struct stack_cache *cache)
+{
+	stack_refund(cache, STACK_MIN);
 }

@@ -6,23 +6,33 @@
  *   A stack is a chain of stacklets, each at least twice as large as the one before (the geometric
  *   segmented stacks of Williams and Elliott's libfork, 2024): never an overflow before memory
  *   ends, and a constant share of waste. One empty stacklet is kept behind the top, so that a task
- *   that sits on a boundary does not allocate again and again.
+ *   that sits on a boundary does not allocate again and again. Where twice is not to be had, a
+ *   smaller one has to do, as long as it holds the frame.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   Workers. A stack belongs to one worker (worker->stack) or to the frame on its top
- *   (frame->stack) at any time; it is handed over through the join counter's ordering.
+ *   (frame->stack) at any time; it is handed over through the join counter's ordering. The
+ *   dispatcher calls stack_arena_clean().
  *
  * INVARIANTS
  *   I1. sp of the worker points into the top stacklet of its stack, or to its first frame's place.
  *   I2. An empty stack has one stacklet (and maybe a spare), and sp at its first place.
+ *   I3. A job's account is the bytes of all stacklets that stacks of its frames consist of, spares
+ *       included, but for the first stacklet of a stack that a worker runs on. A stacklet is
+ *       charged before it is taken. What a strand leaves behind when it ends is no spare: who goes
+ *       on with something else trims its stack before anybody can learn that it has gone on.
  *
- * MEMORY
- *   Stacklets are powers of two from STACK_MIN on, from the arena. Each worker keeps some of each
- *   size; the rest is shared under a lock. Large ones give their pages back some time after they
- * were freed (stack_arena_clean(), the dispatcher): it takes long, and a job that ends does not
- * wait for it. There may be several arenas (one for each NUMA node), linked in a ring: a worker
- * takes from its own, and from the next ones when that is full. A stacklet goes back to the arena
- * that it is from, and a worker keeps only those of its own arena.
+ * WHAT A JOB MAY HOLD
+ *   Its account is never more than stack-max, but for the first stacklets of stacks that workers
+ *   hand to its frames while it fails: STACK_MIN each, one for each worker, for the job has failed
+ *   then and gets no new frames. With the first stacklets that its workers run on, a job holds
+ *   stack-max + 2 P STACK_MIN at most. (P: workers.)
+ *
+ * WHAT IS KEPT BACK
+ *   stack-max may be all of the arena, or several jobs may want that much together. So that this is
+ *   their trouble alone, the last sixteenth of the arena is for jobs that hold no more than
+ *   STACK_SMALL, and the last sixty-fourth for the first stacklets of workers. A job that is
+ *   refused fails with -ENOMEM.
  */
 #ifndef DAEMON_STACK_H
 #define DAEMON_STACK_H
@@ -34,11 +44,12 @@
 
 #include <forkd/task.h>
 
-#define STACK_MIN      4096u
-#define STACK_MIN_LOG  12u
-#define STACK_CLASSES  28u     /* 4 KiB to 512 GiB */
-#define STACK_KEEP     32u     /* free ones of a class that a worker keeps */
-#define STACK_KEEP_MAX 262144u /* bytes of the largest stacklet that is kept */
+#define STACK_MIN     4096u
+#define STACK_MIN_LOG 12u
+#define STACK_ORDERS  28u     /* 4 KiB to 512 GiB */
+#define STACK_KEEP    262144u /* bytes of each size that a worker keeps; larger ones it does not */
+#define STACK_SMALL   262144u /* bytes that a job holds to which the last sixteenth is open */
+#define STACK_CLEAN   (4u << 20) /* bytes that one call of stack_arena_clean() gives back, at most */
 
 /* A stacklet; the first of a chain stands for the stack. */
 struct fk_stack {
@@ -50,26 +61,38 @@ struct fk_stack {
 	uint64_t size_log;
 };
 
-/* The memory that all workers' stacklets come from. */
+struct stack_block;
+struct stack_cache;
+
+/* The memory that the stacklets of one NUMA node's workers come from: see stack.c. */
 struct stack_arena {
 	pthread_mutex_t lock;
+	pthread_mutex_t cleaner; /* held while a block is out to be cleaned; taken before lock */
 	struct stack_arena *sibling; /* the next of the ring; itself if it is alone */
+	struct stack_cache *caches;  /* of its workers */
 	char *begin;
 	char *next; /* never used from here on */
 	char *end;
-	struct fk_stack *free[STACK_CLASSES];
-	struct fk_stack *_Atomic dirty; /* free ones whose pages are not given back yet */
-	int fd;	    /* the arena's memfd, to give pages back; -1 if there is none */
-	char *base; /* where fd's byte 0 is mapped */
+	struct stack_block *free[STACK_ORDERS][2]; /* those that may have pages are in [true] */
+	struct stack_block *blocks;		   /* one for each STACK_MIN bytes */
+	uint64_t size;				   /* bytes: a multiple of STACK_MIN */
+	_Atomic uint64_t left;	/* of these, in no stack and in no worker's cache */
+	_Atomic uint64_t dirty; /* bytes of free blocks whose pages are to be given back */
+	int fd;			/* the arena's memfd, to give pages back; -1 if there is none */
+	char *base;		/* where fd's byte 0 is mapped */
 };
 
-/* A worker's own free stacklets. */
+/* A worker's own free stacklets, and the account of the job that it runs. */
 struct stack_cache {
+	pthread_mutex_t lock; /* the worker; rarely, another that finds the arena full */
+	struct stack_cache *next;
 	struct stack_arena *arena;
-	struct fk_stack *free[STACK_CLASSES];
-	uint32_t n[STACK_CLASSES];
-	uint64_t allocated; /* stacklets taken, for the counters */
-	int64_t bytes;	    /* now held by stacks that this worker took, less those it gave back */
+	struct fk_stack *free[STACK_ORDERS];
+	uint32_t n[STACK_ORDERS];
+	_Atomic uint64_t *account; /* bytes that the job holds (I3); NULL: nobody is charged */
+	uint64_t max;		   /* bytes that it may hold */
+	uint64_t allocated;	   /* stacklets taken, for the counters */
+	int64_t bytes; /* now held by stacks that this worker took, less those it gave back */
 };
 
 /* Sets the arena up over [base, end). Returns 0 or a negative errno. */
@@ -80,15 +103,26 @@ void stack_arena_fini(struct stack_arena *arena);
 void stack_arena_link(struct stack_arena *arenas, uint32_t n);
 
 /*
- * Gives the pages of freed stacklets back, one at a time. For a thread that may take its time.
- * Returns true if there was one.
+ * Gives pages of freed stacklets back, STACK_CLEAN bytes of one arena of the ring at most. For a
+ * thread that may take its time. Returns true if there was something: there may be more.
  */
 bool stack_arena_clean(struct stack_arena *arena);
 
-/* A new empty stack. NULL if the arena is full. */
+/* Sets up the cache of a worker of this arena, before anybody uses the arena. */
+void stack_cache_init(struct stack_cache *cache, struct stack_arena *arena);
+void stack_cache_fini(struct stack_cache *cache);
+
+/* From now on the worker takes stacklets for this account, which may come to max bytes. */
+static inline void stack_bill(struct stack_cache *cache, _Atomic uint64_t *account, uint64_t max)
+{
+	cache->account = account;
+	cache->max = max;
+}
+
+/* A new empty stack, for the worker itself. NULL if the arena is full. */
 struct fk_stack *stack_new(struct stack_cache *cache);
 
-/* Frees an empty stack. NULL is fine. */
+/* Frees an empty stack of the worker's. NULL is fine. */
 void stack_free(struct stack_cache *cache, struct fk_stack *stack);
 
 /* Where the first frame of a stacklet goes. */
@@ -98,12 +132,24 @@ static inline char *stack_first(struct fk_stack *stacklet)
 }
 
 /*
- * A stacklet on top of top, for a frame of size bytes whose caller's sp is sp. NULL if the arena is
- * full.
+ * A stacklet on top of top, for a frame of size bytes whose caller's sp is sp. NULL if the job may
+ * have no more, or the arena is full.
  */
 struct fk_stack *stack_push(struct stack_cache *cache, struct fk_stack *top, char *sp, size_t size);
 
 /* Takes the (empty) top stacklet off; returns the one below. It stays as that one's spare. */
 struct fk_stack *stack_pop(struct stack_cache *cache, struct fk_stack *top);
+
+/* Frees the spare above the top stacklet, if there is one: the strand ends (I3). NULL is fine. */
+void stack_trim(struct stack_cache *cache, struct fk_stack *top);
+
+/*
+ * The stack with this top goes from the worker to a frame of the job that it runs. False: the job
+ * holds more than it may now, and has to fail.
+ */
+bool stack_give(struct stack_cache *cache, struct fk_stack *top);
+
+/* A stack comes back from such a frame to the worker. */
+void stack_take(struct stack_cache *cache);
 
 #endif

@@ -84,6 +84,7 @@
 #include "daemon/profile.h"
 #include "daemon/root.h"
 #include "daemon/verdict.h"
+#include "shm/fence.h"
 
 #ifdef WORKER_LIBC_JUMP
 #define STRAND_SET(worker)  _setjmp((worker)->jump)
@@ -211,10 +212,13 @@ static bool strand_part_chain(struct worker *w, struct fk_frame *last, char *sp,
 /* Hands the worker's stack to the frame on its top (O2). */
 static void strand_give_stack(struct worker *w, struct fk_frame *frame)
 {
+	if (!stack_give(&w->cache, w->top))
+		verdict_fail(w->pool, w->job, -ENOMEM);
 	w->stack->top = w->top;
 	frame->stack = w->stack;
 	w->stack = NULL;
 	w->top = NULL;
+	w->fk.sp = NULL;
 }
 
 /* Takes the stack that the frame is on the top of; the worker's own, if it has one, is empty. */
@@ -222,6 +226,7 @@ static void strand_take_stack(struct worker *w, struct fk_frame *frame)
 {
 	assert(!w->stack || (w->top == w->stack && w->fk.sp == stack_first(w->stack)));
 	stack_free(&w->cache, w->stack);
+	stack_take(&w->cache);
 	w->stack = frame->stack;
 	w->top = w->stack->top;
 	frame->stack = NULL;
@@ -248,7 +253,12 @@ void strand_adopt(struct worker *w, struct fk_frame *frame)
 {
 	uint32_t flags = fk_site(frame) & (FK_MOVED | FK_STACKED);
 
-	worker_set_job(w, frame->job);
+	if (w->job != frame->job) {
+		worker_set_job(w, frame->job);
+		/* ORDER verdict/runs [V3]: full, before the loop looks at the job's verdict. Pairs
+		 * with verdict_put(). */
+		fence_full();
+	}
 	fk_set_site(frame, fk_site(frame) & ~flags);
 	if (flags & FK_STACKED) {
 		strand_take_stack(w, frame);
@@ -256,8 +266,9 @@ void strand_adopt(struct worker *w, struct fk_frame *frame)
 	}
 	if (!(flags & FK_MOVED))
 		frame->steals++;
+	/* Its children have no place; what it still waits for has one, and needs none here. */
 	if (!strand_own_stack(w))
-		abort(); /* who looks for work made sure that there is a stack */
+		verdict_fail(w->pool, w->job, -ENOMEM);
 }
 
 /* The deque is empty, its public part too: starts again at its beginning. */
@@ -265,6 +276,8 @@ static void strand_reset_deque(struct worker *w)
 {
 	w->fk.bottom = w->fk.floor = w->moved = w->frames.entries;
 	deque_reset(&w->frames);
+	if (!w->n_forced)
+		aside_clear(&w->asides);
 }
 
 /* A child of parent has ended, and the paths have parted. Returns parent if this was the last
@@ -274,6 +287,8 @@ static struct fk_frame *strand_child_ended(struct worker *w, struct fk_frame *pa
 	COUNT(w, lost);
 	if (w->fk.sp == parent->top)
 		strand_give_stack(w, parent);
+	else
+		stack_trim(&w->cache, w->top);
 	if (!join_child(&parent->joins))
 		return NULL;
 	COUNT(w, joins_last);
@@ -282,8 +297,7 @@ static struct fk_frame *strand_child_ended(struct worker *w, struct fk_frame *pa
 	return parent;
 }
 
-/* Takes back what is public. True if there was something. */
-static bool strand_reclaim(struct worker *w)
+bool strand_reclaim(struct worker *w)
 {
 	uint64_t n = deque_reclaim(&w->frames);
 
@@ -312,6 +326,7 @@ struct fk_frame *strand_pop_own(struct worker *w)
 	/* One that was set aside; or, after its child has gone to another worker, stolen by
 	 * oneself. */
 	w->moved = --w->fk.bottom;
+	aside_end(w, newest->job);
 	return newest;
 }
 
@@ -332,30 +347,12 @@ static void strand_publish(struct worker *w)
 	COUNT_ADD(w, published, n);
 }
 
-/* Counts stack memory that the job takes. False: it would be more than it may have. */
-static bool strand_charge(struct worker *w, uint64_t bytes)
-{
-	_Atomic uint64_t *used = &w->pool->stack_bytes[w->job];
-
-	/* Relaxed: a sum. */
-	if (atomic_fetch_add_explicit(used, bytes, memory_order_relaxed) + bytes <=
-	    w->pool->options->stack_max)
-		return true;
-	atomic_fetch_sub_explicit(used, bytes, memory_order_relaxed);
-	return false;
-}
-
-static void strand_refund(struct worker *w, uint64_t bytes)
-{
-	atomic_fetch_sub_explicit(&w->pool->stack_bytes[w->job], bytes, memory_order_relaxed);
-}
-
 /* A new stacklet on top of the worker's, for size bytes. False: the job has failed. */
 static bool strand_push_stacklet(struct worker *w, char *sp, size_t size)
 {
 	struct fk_stack *next = stack_push(&w->cache, w->top, sp, size + FK_SLACK);
 
-	if (!next || !strand_charge(w, UINT64_C(1) << next->size_log)) {
+	if (!next) {
 		verdict_fail(w->pool, w->job, -ENOMEM);
 		return false;
 	}
@@ -369,7 +366,6 @@ static char *strand_pop_stacklet(struct worker *w)
 {
 	char *below = w->top->below;
 
-	strand_refund(w, UINT64_C(1) << w->top->size_log);
 	w->top = stack_pop(&w->cache, w->top);
 	strand_set_limit(w, w->top);
 	return below;
@@ -383,11 +379,13 @@ static void strand_set_aside(struct worker *w, struct fk_frame *frame)
 	if (w->fk.sp == frame->top) {
 		fk_set_site(frame, fk_site(frame) | FK_STACKED);
 		strand_give_stack(w, frame);
+	} else {
+		stack_trim(&w->cache, w->top);
 	}
 }
 
-/* What the worker keeps back of its own, to go on with later. */
-static void strand_keep_back(struct worker *w, struct fk_frame *frame)
+/* What the worker keeps back of its own, to go on with later: a frame, and STRAND_LATE. */
+static void strand_keep_back(struct worker *w, uint64_t word)
 {
 	if (w->n_forced == w->max_forced) {
 		w->max_forced = w->max_forced ? 2 * w->max_forced : 1024;
@@ -395,7 +393,12 @@ static void strand_keep_back(struct worker *w, struct fk_frame *frame)
 		if (!w->forced)
 			abort();
 	}
-	w->forced[w->n_forced++] = frame;
+	atomic_store_explicit(&w->forced[w->n_forced++].word, word, memory_order_relaxed);
+}
+
+static uint64_t strand_kept_last(const struct worker *w)
+{
+	return atomic_load_explicit(&w->forced[w->n_forced - 1].word, memory_order_relaxed);
 }
 
 /* force_steals, and in a pool that is shaken: the worker is its own thief. What it published is
@@ -405,9 +408,18 @@ static void strand_force(struct worker *w)
 	uint64_t word, n;
 
 	while (deque_steal(&w->frames, &word, 1, &n) == DEQUE_STOLEN) {
-		strand_keep_back(w, (struct fk_frame *)(uintptr_t)word);
+		strand_keep_back(w, word);
 		COUNT(w, steals);
 	}
+}
+
+void strand_keep_all_back(struct worker *w)
+{
+	for (struct fk_entry *e = w->fk.floor; e < w->fk.bottom; e++) {
+		strand_keep_back(w, atomic_load_explicit(&e->word, memory_order_relaxed));
+		COUNT(w, steals);
+	}
+	strand_reset_deque(w);
 }
 
 /*
@@ -419,13 +431,56 @@ static void strand_force(struct worker *w)
 static bool strand_delay(struct worker *w, struct fk_frame *child)
 {
 	if (child->slot & FK_CALLED || !w->n_forced || w->n_late >= WORKER_LATE ||
-	    w->forced[w->n_forced - 1] != child->parent)
+	    strand_kept_last(w) != (uintptr_t)child->parent)
 		return false;
 	w->n_late++;
 	strand_set_aside(w, child);
-	w->forced[w->n_forced - 1] = child;
-	strand_keep_back(w, child->parent);
+	w->n_forced--;
+	strand_keep_back(w, (uintptr_t)child | STRAND_LATE);
+	strand_keep_back(w, (uintptr_t)child->parent);
 	return true;
+}
+
+/*
+ * Somebody has asked. The frame, which runs, is whole, and could go on later. False: it does; it was
+ * set aside, or its job has failed.
+ */
+static bool strand_attend(struct worker *w, struct fk_frame *frame)
+{
+	uint32_t turn = WORKER_NO_JOB;
+	bool asked, first;
+
+	worker_take_request(w);
+	COUNT(w, attentions);
+	if (w->duty) {
+		w->duty = false;
+		worker_wake_one(w->pool, w);
+	}
+	if (verdict_get(w->pool, w->job).outcome) {
+		w->unwind = frame;
+		return false;
+	}
+	/* A profile is of one job at a time. */
+	if (w->pool->profile)
+		return true;
+	/* What goes first needs a place above the frame that is set aside. */
+	if (w->fk.bottom == w->fk.end) {
+		if (inbox_any(&w->inbox))
+			worker_ask(w); /* the dispatcher knows of all else, and asks again */
+		return true;
+	}
+	asked = pool_take_summons(w);
+	first = inbox_any(&w->inbox) || (asked && intake_preempt(w));
+	if (!first && !aside_claims(w, asked, &turn))
+		return true;
+	strand_set_aside(w, frame);
+	(void)strand_push(w, frame);
+	if (turn != WORKER_NO_JOB)
+		aside_bring_up(w, turn);
+	w->moved = w->fk.bottom;
+	strand_publish(w);
+	w->root_first = w->own || deque_size(&w->roots);
+	return false;
 }
 
 void fk_rt_unnest(struct fk_worker *fk, struct fk_frame *frame, char *sp, uint32_t site)
@@ -441,9 +496,21 @@ void fk_rt_unnest(struct fk_worker *fk, struct fk_frame *frame, char *sp, uint32
 	COUNT(w, unnested);
 	if (w->pool->late_children && strand_delay(w, frame))
 		w->next = NULL;
-	/* The frame itself attends at its first fork, if it comes to one. */
-	if (!w->pool->force_steals && !atomic_load_explicit(&w->fk.limit, memory_order_relaxed))
+	/* It may come to no fork. */
+	if (!w->pool->force_steals && !atomic_load_explicit(&w->fk.limit, memory_order_relaxed)) {
+		bool again = w->publish;
+
+		w->publish = false;
+		if (!strand_attend(w, frame))
+			w->next = NULL;
 		strand_publish(w);
+		/* What it forks first is to be public; but a request that has found nothing twice
+		 * is over. */
+		if (!again && !deque_size(&w->frames)) {
+			w->publish = true;
+			worker_ask(w);
+		}
+	}
 	STRAND_JUMP(w);
 }
 
@@ -531,8 +598,12 @@ bool fk_rt_move(struct fk_worker *fk, struct fk_frame *frame, uint32_t site, enu
 	}
 	fk_set_site(frame, site | FK_PARTED);
 	strand_set_aside(w, frame);
-	worker_send(w, to, (struct inbox_item){ .frame = frame });
-	return false;
+	if (worker_send(w, to, (struct inbox_item){ .frame = frame }) == 0)
+		return false;
+	verdict_fail(w->pool, w->job, -ENOMEM);
+	strand_adopt(w, frame);
+	fk_enter(fk, current);
+	return true;
 }
 
 bool fk_rt_attend(struct fk_worker *fk, struct fk_frame *frame, uint32_t site)
@@ -541,28 +612,9 @@ bool fk_rt_attend(struct fk_worker *fk, struct fk_frame *frame, uint32_t site)
 	struct worker *w = strand_enter(fk);
 
 	STRAND_PROFILE(w, stop);
-	worker_take_request(w);
-	COUNT(w, attentions);
-	if (w->duty) {
-		w->duty = false;
-		worker_wake_one(w->pool, w);
-	}
 	fk_set_site(frame, site | FK_PARTED);
-	if (verdict_get(w->pool, w->job).outcome) {
-		w->unwind = frame;
+	if (!strand_attend(w, frame))
 		return false;
-	}
-	/* What goes first needs a place above the frame that is set aside. A profile is of one job
-	 * at a time. */
-	if (!w->pool->profile && w->fk.bottom < w->fk.end &&
-	    (inbox_any(&w->inbox) || pool_take_summons(w))) {
-		strand_set_aside(w, frame);
-		(void)strand_push(w, frame);
-		w->moved = w->fk.bottom;
-		strand_publish(w);
-		w->root_first = deque_size(&w->roots) > 0;
-		return false;
-	}
 	w->publish = true;
 	STRAND_PROFILE(w, go, frame);
 	fk_enter(fk, current);
@@ -581,12 +633,15 @@ static __attribute__((noinline)) void strand_scribble(void)
 struct fk_frame *strand_pop_forced(struct worker *w)
 {
 	struct fk_frame *frame;
+	uint64_t word;
 
 	if (!w->n_forced)
 		return NULL;
-	frame = w->forced[--w->n_forced];
-	if (frame->site & FK_MOVED)
-		w->n_late--;
+	word = strand_kept_last(w);
+	frame = (struct fk_frame *)(uintptr_t)(word & ~STRAND_LATE);
+	w->n_forced--;
+	w->n_late -= word & STRAND_LATE;
+	aside_end(w, frame->job);
 	return frame;
 }
 
@@ -630,6 +685,7 @@ bool fk_rt_join(struct fk_worker *fk, struct fk_frame *frame)
 
 	STRAND_PROFILE(w, stop);
 	assert(w->fk.sp != frame->top); /* O3 */
+	stack_trim(&w->cache, w->top);
 	if (!join_parent(&frame->joins, frame->steals)) {
 		/* The frame may run elsewhere by now. */
 		COUNT(w, joins_waited);
@@ -640,6 +696,13 @@ bool fk_rt_join(struct fk_worker *fk, struct fk_frame *frame)
 	STRAND_PROFILE(w, join, frame);
 	STRAND_PROFILE(w, go, frame);
 	return true;
+}
+
+/* A module's author has broken a rule of forkd/task.h: the job fails. */
+static void strand_misused(struct worker *w, const struct fk_frame *frame, const char *how)
+{
+	log_error("task %s: %s; its job fails", frame->task->name, how);
+	verdict_fail(w->pool, w->job, -EPROTO);
 }
 
 /* What stands behind an allocation: FK_ALLOC. */
@@ -673,9 +736,9 @@ void *fk_rt_alloc(struct fk_worker *fk, struct fk_frame *frame, size_t size)
 	char *start, *end;
 
 	if (w->fk.sp != frame->top || frame->steals) {
-		log_error("task %s: FK_ALLOC where a fork is outstanding; join it first",
-			  frame->task->name);
-		abort();
+		strand_misused(w, frame, "FK_ALLOC where a fork is outstanding; join it first");
+		fk_enter(fk, current);
+		return NULL;
 	}
 	size = min(size, (size_t)1 << 42); /* there is never so much, and no sum overflows */
 	start = (char *)align_up((uintptr_t)w->fk.sp, 16);
@@ -705,14 +768,14 @@ void fk_rt_free(struct fk_worker *fk, struct fk_frame *frame, void *memory)
 	if (!memory)
 		return;
 	w = strand_enter(fk);
+	/* What is not freed here is freed at the end of the task. */
 	if (w->fk.sp != frame->top || frame->steals || frame->top == strand_frame_end(frame) ||
-	    block->start != memory) {
-		log_error("task %s: FK_FREE of what is not its newest FK_ALLOC, or where a fork is "
-			  "outstanding",
-			  frame->task->name);
-		abort();
-	}
-	strand_free_block(w, frame);
+	    block->start != memory)
+		strand_misused(w, frame,
+			       "FK_FREE of what is not its newest FK_ALLOC, or where a "
+			       "fork is outstanding");
+	else
+		strand_free_block(w, frame);
 	fk_enter(fk, current);
 }
 
@@ -736,8 +799,11 @@ struct fk_frame *fk_rt_finish(struct fk_worker *fk, struct fk_frame *frame)
 	STRAND_PROFILE(w, stop);
 	STRAND_PROFILE(w, done, frame);
 	if (frame->steals) {
-		log_error("task %s returned with forks that it has not joined", frame->task->name);
-		abort();
+		strand_misused(w, frame, "it returned with forks that it has not joined");
+		/* It ends when they have, and holds nothing: its body is over. */
+		fk_set_site(frame, FK_PARTED);
+		w->unwind = frame;
+		return NULL;
 	}
 	strand_drop(w, frame);
 	return called ? parent : strand_pop_parent(w, parent);
@@ -848,6 +914,7 @@ void strand_loop(struct worker *worker)
 				/* What is in the deque waits for a child that has left, or was set
 				 * aside: no ancestor of this one. */
 				w->moved = w->fk.bottom;
+				aside_start(w);
 				COUNT(w, strands);
 				COUNT(w, roots);
 				strand_shake(w);

@@ -11,8 +11,17 @@ void strand_loop(struct worker *worker);
 /* Owner, in the loop: the newest entry of its own deque, to be resumed, or NULL. */
 struct fk_frame *strand_pop_own(struct worker *worker);
 
+#define STRAND_LATE UINT64_C(1) /* with a frame: a child that pool->late_children keeps back */
+
+/* Owner, which runs nothing: puts all of its deque, of which nothing is public, where force_steals puts
+ * what it takes. */
+void strand_keep_all_back(struct worker *worker);
+
 /* Owner, in the loop: the newest frame that force_steals took off its deque, or NULL. */
 struct fk_frame *strand_pop_forced(struct worker *worker);
+
+/* Owner: takes back what is public of its deque. True if there was something. */
+bool strand_reclaim(struct worker *worker);
 
 /* Makes a stolen frame (or one set aside) ready to be resumed by this worker. */
 void strand_adopt(struct worker *worker, struct fk_frame *frame);

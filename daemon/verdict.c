@@ -2,6 +2,7 @@
 #include "daemon/verdict.h"
 
 #include "daemon/pool.h"
+#include "shm/fence.h"
 #include "shm/job.h"
 
 static uint64_t verdict_pack(int32_t code, uint32_t generation, uint32_t outcome)
@@ -31,8 +32,17 @@ static void verdict_put(struct pool *pool, uint32_t row, uint64_t word, int32_t 
 						     verdict_pack(code, generation, outcome),
 						     memory_order_relaxed, memory_order_relaxed))
 		return;
-	for (uint32_t i = 0; i < pool->n_workers; i++)
-		worker_ask(&pool->workers[i]);
+	/* ORDER verdict/runs [V3]: full, the verdict comes before the look at who runs the job. Pairs
+	 * with worker_set_job(). The others are left alone. */
+	fence_full();
+	for (uint32_t i = 0; i < pool->n_workers; i++) {
+		struct worker *w = &pool->workers[i];
+
+		/* Or it may have set the job aside: aside_claims(). */
+		if (atomic_load_explicit(&w->ledger->job, memory_order_acquire) == row ||
+		    aside_any(&w->asides))
+			worker_ask(w);
+	}
 }
 
 void verdict_fail(struct pool *pool, uint32_t row, int32_t code)
@@ -41,13 +51,15 @@ void verdict_fail(struct pool *pool, uint32_t row, int32_t code)
 		    code, JOB_FAILED);
 }
 
-void verdict_set(struct pool *pool, uint32_t row, uint32_t generation, uint32_t outcome)
+bool verdict_set(struct pool *pool, uint32_t row, uint32_t generation, uint32_t outcome)
 {
 	/* ORDER verdict/cancel [V1]: seq_cst, pairs with verdict_begin(). */
 	uint64_t word = atomic_load_explicit(&pool->verdicts[row], memory_order_seq_cst);
 
-	if (((uint32_t)(word >> 8) & JOB_GEN_MASK) == generation)
-		verdict_put(pool, row, word, 0, outcome);
+	if (((uint32_t)(word >> 8) & JOB_GEN_MASK) != generation)
+		return false;
+	verdict_put(pool, row, word, 0, outcome);
+	return true;
 }
 
 struct verdict verdict_get(struct pool *pool, uint32_t row)

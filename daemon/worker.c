@@ -17,7 +17,7 @@
  *			client wakes it by the word alone, and it makes the step itself
  *   With the scheduler set to busy nobody sleeps: whoever looks in vain yields, and looks again.
  *
- * WHAT IT COSTS (tests/bench/bench_lazy.c)
+ * WHAT IT COSTS (tests/bench/bench_sleep.c)
  *   To wake somebody: the censuses of the cells up to the one that has somebody, the own one first;
  *   a step, and the system call. To go to sleep: a step, and a look at the own root deque. Neither
  *   grows with tenants or workers. The last looker of a cell reads the summary words of all tenants
@@ -41,6 +41,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -93,6 +94,7 @@ void worker_fini(struct worker *w)
 {
 	free(w->forced);
 	inbox_fini(&w->inbox);
+	stack_cache_fini(&w->cache);
 }
 
 uint64_t worker_random(struct worker *w)
@@ -120,11 +122,36 @@ uintptr_t worker_limit(struct worker *w)
 
 void worker_set_job(struct worker *w, uint32_t job)
 {
+	struct board_running *running = &w->pool->board->running[w->index];
+
 	/* A job that has ended closed the account itself (root.c). */
 	if (account_row(&w->account) != job)
 		intake_account(w, job, false, clock_ns());
 	w->job = job;
-	atomic_store_explicit(&w->ledger->job, job, memory_order_relaxed);
+	stack_bill(&w->cache, job == WORKER_NO_JOB ? NULL : &w->pool->stack_bytes[job],
+		   w->pool->options->stack_max);
+	/* ORDER verdict/runs [V3]: release, what waits below is counted before. Pairs with
+	 * verdict_put(). */
+	atomic_store_explicit(&w->ledger->job, job, memory_order_release);
+	/* Relaxed: for display. Who starts a job names its task after this (root.c). */
+	atomic_store_explicit(&running->job, job, memory_order_relaxed);
+	if (job == WORKER_NO_JOB)
+		return;
+	atomic_store_explicit(&running->task, UINT32_MAX, memory_order_relaxed);
+	atomic_store_explicit(&running->since_ns, w->job_since, memory_order_relaxed);
+}
+
+/* Gives pages back that a deep job's entries stood in, of which all but the first are zero then.
+ * Owner, with an empty deque. */
+static void worker_trim_deque(struct worker *w)
+{
+	struct fk_entry *first = w->frames.entries, *next = first + WORKER_DEQUE_KEPT;
+
+	if (w->fk.end <= next || !atomic_load_explicit(&next[-1].word, memory_order_relaxed))
+		return;
+	/* If it cannot be done, they stay. A thief that reads there loses its CAS (deque.h, I3). */
+	(void)madvise(next, (size_t)((char *)w->fk.end - (char *)next), MADV_REMOVE);
+	atomic_store_explicit(&next[-1].word, 0, memory_order_relaxed);
 }
 
 static struct lazy_cell *worker_cell(struct worker *w)
@@ -239,7 +266,7 @@ void worker_mark_roots(struct worker *w)
 }
 
 /* A root deque looked empty: first the bit, then once more, as in tenant.h. */
-static void worker_clear_roots(struct worker *from)
+void worker_clear_roots(struct worker *from)
 {
 	/* ORDER roots/mark [S2]: acq_rel, pairs with worker_mark_roots(). */
 	atomic_fetch_and_explicit(&from->pool->root_words[from->index / 64],
@@ -300,6 +327,21 @@ static void worker_turn_busy(struct worker *w)
 		pool_wake_dispatcher(pool);
 }
 
+/* Slept, and has stolen: others of its cell may come for what is left there. */
+static void worker_spread(struct worker *w)
+{
+	struct lazy *l = &w->pool->lazy;
+
+	for (uint32_t n = policy_spread(w->left, POLICY_SPREAD); n; n--) {
+		uint32_t thief = lazy_wake(l, worker_cell(w), l->seats[w->index].bit);
+
+		if (thief == LAZY_NOBODY)
+			return;
+		worker_rouse(w->pool, thief, w);
+		COUNT(w, wakes_more);
+	}
+}
+
 /* busy -> look. */
 static void worker_turn_looking(struct worker *w)
 {
@@ -308,6 +350,7 @@ static void worker_turn_looking(struct worker *w)
 		w->duty = false;
 		worker_take_request(w);
 	}
+	w->left = 0;
 	lazy_turn_looking(&w->pool->lazy, w->index);
 }
 
@@ -328,7 +371,7 @@ static bool worker_rest(struct worker *w)
 		worker_pass(w);
 	if (!sleeps)
 		lazy_nap(l, w->index);
-	jobs = deque_size(&w->roots) || inbox_any(&w->inbox) ||
+	jobs = deque_size(&w->roots) || inbox_any(&w->inbox) || intake_mine(w) ||
 	       ((!sleeps || !lazy_spins(worker_cell(w))) && worker_jobs_pending(pool));
 	/* ORDER pool/settings [P1]: both after the full fence of wake_prepare(): who changes them
 	 * wakes all that sleep after a full fence. Pairs with pool_wake_all(). */
@@ -349,13 +392,18 @@ static bool worker_rest(struct worker *w)
 
 /* ------------------------------------------------------------------------ finding work */
 
-/* Takes the oldest job of a root deque: the worker's own, or a victim's, and half of the others
- * with it, for its own is empty then. */
+/* Takes the job that is the worker's own, or the oldest of its root deque; or of a victim's, and
+ * half of the others with it, for its own is empty then. */
 static bool worker_take_root(struct worker *w, struct worker *from, uint32_t *ret_row)
 {
 	enum deque_status status;
 	uint64_t row, n;
 
+	if (from == w && w->own) {
+		*ret_row = w->own - 1;
+		w->own = 0;
+		return true;
+	}
 	if (!deque_size(&from->roots))
 		return false;
 	if (from != w) {
@@ -377,23 +425,20 @@ static bool worker_take_root(struct worker *w, struct worker *from, uint32_t *re
 /* Takes the oldest continuation of a victim. */
 static bool worker_steal(struct worker *w, struct worker *victim)
 {
+	uint32_t level = victims_level(w->pool->victims, w->index, victim->index);
 	uint64_t word, n;
 
 	COUNT(w, steal_attempts);
+	COUNT_ADD(w, attempts_far, level == 1);
+	COUNT_ADD(w, attempts_farther, level == 2);
 	if (!deque_size(&victim->frames) ||
 	    deque_steal(&victim->frames, &word, 1, &n) != DEQUE_STOLEN)
 		return false;
 	COUNT(w, steals);
-	switch (victims_level(w->pool->victims, w->index, victim->index)) {
-	case 0:
-		break;
-	case 1:
-		COUNT(w, steals_far);
-		break;
-	default:
-		COUNT(w, steals_farther);
-	}
-	if (policy_ask_more(deque_size(&victim->frames), WORKER_PUBLIC))
+	COUNT_ADD(w, steals_far, level == 1);
+	COUNT_ADD(w, steals_farther, level == 2);
+	w->left = deque_size(&victim->frames);
+	if (policy_ask_more(w->left, WORKER_PUBLIC))
 		worker_ask(victim);
 	w->next = (struct fk_frame *)(uintptr_t)word;
 	strand_adopt(w, w->next);
@@ -432,7 +477,7 @@ static bool worker_look_for_job(struct worker *w, uint32_t *ret_row)
 
 	if (worker_take_root(w, w, ret_row))
 		return true;
-	if (intake_glance(pool, &w->glance) && intake_drain(w) && worker_take_root(w, w, ret_row))
+	if (intake_glance(w) && intake_drain(w) && worker_take_root(w, w, ret_row))
 		return true;
 	for (uint32_t i = 0; i * 64 < pool->n_workers; i++) {
 		/* Relaxed: a hint; deque_steal() acquires. */
@@ -449,27 +494,25 @@ static bool worker_look_for_job(struct worker *w, uint32_t *ret_row)
 	return false;
 }
 
-void worker_send(struct worker *w, struct worker *to, struct inbox_item item)
+int worker_send(struct worker *w, struct worker *to, struct inbox_item item)
 {
-	if (inbox_push(&to->inbox, item) < 0)
-		abort(); /* no memory for a pointer */
+	int r = inbox_push(&to->inbox, item);
+
+	if (r < 0)
+		return r;
 	worker_wake(to->pool, to->index, w);
 	worker_ask(to);
+	return 0;
 }
 
 /* Takes what was sent to this worker in particular. */
-static bool worker_take_mail(struct worker *w, enum worker_found *ret_found, uint32_t *ret_row)
+static bool worker_take_mail(struct worker *w, enum worker_found *ret_found)
 {
 	struct inbox_item item;
 
-	if (!inbox_any(&w->inbox) || !strand_own_stack(w) || !inbox_pop(&w->inbox, &item))
+	if (!inbox_pop(&w->inbox, &item))
 		return false;
-	if (!item.frame) {
-		*ret_found = WORKER_ROOT;
-		*ret_row = item.row;
-		w->placed = true;
-		return true;
-	}
+	aside_start(w);
 	*ret_found = WORKER_FRAME;
 	w->next = item.frame;
 	strand_adopt(w, item.frame);
@@ -484,7 +527,7 @@ static bool worker_look(struct worker *w, bool ask, uint64_t now, enum worker_fo
 	uint32_t tries = min(pool->n_workers - 1, POLICY_TRIES);
 	struct worker *victims[POLICY_TRIES];
 
-	if (worker_take_mail(w, ret_found, ret_row))
+	if (worker_take_mail(w, ret_found))
 		return true;
 	/* A running job's turn, if there is something of it to take (fair.c). */
 	bool behind = fair_behind(&pool->intake.fair);
@@ -516,7 +559,7 @@ static bool worker_next_root(struct worker *w, uint32_t *ret_row)
 	struct pool *pool = w->pool;
 
 	if (!worker_take_root(w, w, ret_row)) {
-		if (!intake_pending(pool) || !intake_drain(w) || !worker_take_root(w, w, ret_row))
+		if (!intake_glance(w) || !intake_drain(w) || !worker_take_root(w, w, ret_row))
 			return false;
 		if ((deque_size(&w->roots) || fair_queued(&pool->intake.fair)) &&
 		    !worker_wake_one(pool, w))
@@ -554,11 +597,11 @@ enum worker_found worker_find(struct worker *w, uint32_t *ret_row)
 	uint32_t looks = 0;
 	bool slept = false;
 
-	if (worker_take_mail(w, &found, ret_row))
+	if (worker_take_mail(w, &found))
 		return found;
 	/* All of the batch that a frame was set aside for, and more until it is that one's turn. */
 	if (w->root_first) {
-		if (strand_own_stack(w) && (deque_size(&w->roots) || intake_again(w)) &&
+		if (strand_own_stack(w) && (w->own || deque_size(&w->roots) || intake_again(w)) &&
 		    worker_take_root(w, w, ret_row))
 			return WORKER_ROOT;
 		w->root_first = false;
@@ -585,6 +628,8 @@ enum worker_found worker_find(struct worker *w, uint32_t *ret_row)
 		/* Who takes work needs a stack to run it on. */
 		if (strand_own_stack(w) && worker_look(w, ask, now, &found, ret_row)) {
 			worker_turn_busy(w);
+			if (slept)
+				worker_spread(w);
 			worker_learn_spin(w, slept, now - began);
 			w->stolen_at = found == WORKER_FRAME ? now : 0;
 			return found;
@@ -600,6 +645,7 @@ enum worker_found worker_find(struct worker *w, uint32_t *ret_row)
 			sched_yield();
 		} else {
 			slept = true;
+			worker_trim_deque(w);
 			/* A nap is no reason to spin again for long. */
 			limit = worker_rest(w) ? spin_limit(&w->spin, pool_spin(pool))
 					       : spin_least(pool_spin(pool));

@@ -16,6 +16,7 @@
 
 #include "common/util.h"
 #include "daemon/account.h"
+#include "daemon/aside.h"
 #include "daemon/deque.h"
 #include "daemon/inbox.h"
 #include "daemon/policy.h"
@@ -28,6 +29,7 @@ struct pool;
 
 #define WORKER_PUBLIC	  POLICY_PUBLIC
 #define WORKER_ROOTS	  64u	 /* queued jobs that a worker holds at most */
+#define WORKER_DEQUE_KEPT 512u	 /* entries, a page of them, that an idle worker keeps */
 #define WORKER_SIGNAL	  SIGURG /* makes a worker expose the work behind a long leaf */
 #define WORKER_NO_JOB	  UINT32_MAX
 #define WORKER_LATE	  1024u /* children that are kept back at most, each with a stack */
@@ -72,7 +74,7 @@ struct worker {
 	uintptr_t stack_limit; /* of frames on the top stacklet */
 	uint64_t forks;	       /* of modules compiled with FK_COUNT_FORKS */
 	struct stack_cache cache;
-	struct fk_frame **forced; /* force_steals: what was taken off the own deque */
+	struct fk_entry *forced; /* force_steals: taken off the own deque; and STRAND_LATE */
 	uint64_t n_forced;
 	uint64_t max_forced;
 	uint32_t n_late; /* children among them: pool->late_children */
@@ -83,7 +85,8 @@ struct worker {
 	uint32_t job;	    /* row of the job it runs, WORKER_NO_JOB for none */
 	uint64_t job_since; /* ns, CLOCK_MONOTONIC */
 	uint32_t aside;	    /* the job that was set aside last */
-	bool placed;	 /* the root that starts was sent here, whatever its record says by now */
+	struct asides asides;
+	uint32_t own;	 /* a job that it took from the queues and no other may start: row + 1 */
 	bool root_first; /* a frame was set aside for a root */
 	bool publish;	 /* make entries public at the next fork */
 	bool duty;	 /* worker_wake_one() at the next fork: lazy.h, L1 */
@@ -91,6 +94,7 @@ struct worker {
 	uint64_t random;   /* xorshift64 */
 	uint64_t ask_wait; /* ns to wait between requests to a victim */
 	uint64_t stolen_at;
+	uint64_t left; /* entries that were public yet where it stole last */
 	struct board_worker *board;
 	struct board_counters *counters;
 	struct ledger_worker *ledger;
@@ -123,8 +127,9 @@ uintptr_t worker_limit(struct worker *worker);
 static inline void worker_ask(struct worker *worker)
 {
 	/* ORDER attend [A1]: release, what was written before (summoned) is seen by the owner that
-	 * takes the request by the exchange in worker_take_request(). */
-	atomic_store_explicit(&worker->fk.limit, 0, memory_order_release);
+	 * takes the request by the exchange in worker_take_request(). An exchange, so that the
+	 * owner sees what each of several askers wrote, and not only the last. */
+	atomic_exchange_explicit(&worker->fk.limit, 0, memory_order_release);
 }
 
 /* Owner: takes the request, before it acts on it, so that a later one is not lost. */
@@ -172,11 +177,15 @@ enum worker_found worker_find(struct worker *worker, uint32_t *ret_row);
 /* True if a queued job waits, in a ring or in a root deque. After a full fence: see wake.h. */
 bool worker_jobs_pending(struct pool *pool);
 
-/* Hands something to another worker in particular; any thread, worker is NULL if it is none. */
-void worker_send(struct worker *worker, struct worker *to, struct inbox_item item);
+/* Hands something to another worker in particular; any thread, worker is NULL if it is none. Returns 0
+ * or -ENOMEM. */
+int worker_send(struct worker *worker, struct worker *to, struct inbox_item item);
 
 /* Jobs were published on the worker's root deque; before worker_wake_one(). Owner. */
 void worker_mark_roots(struct worker *worker);
+
+/* A worker's root deque looked empty. Any thread. */
+void worker_clear_roots(struct worker *from);
 
 /*
  * Sees to it that a worker looks: wakes one that naps or sleeps, the nearest, unless one looks

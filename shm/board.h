@@ -8,14 +8,17 @@
  *
  * INVARIANTS
  *   I1. Every field has one writer. Fields that change while others read them are atomic.
- *   I2. A task's entry is complete before n_tasks counts it (release), and never changes after;
- *       a task of a module that is gone keeps its entry, marked TASK_GONE.
+ *   I2. A task's entry is complete before n_tasks counts it (release), and does not change while
+ *       the pool lives; a task that is gone keeps its entry, marked TASK_GONE. The next pool enters
+ *       its tasks from the first place on, in the same order: only if other modules are there by
+ *       then do entries change. Whoever keeps an index keeps the hash with it and compares.
  *   I3. Counters only grow, while the pool's generation stays the same.
  */
 #ifndef SHM_BOARD_H
 #define SHM_BOARD_H
 
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "shm/limits.h"
@@ -52,23 +55,31 @@ struct board_manager {
 };
 
 struct board_worker {
-	_Atomic uint32_t wake; /* wake.h */
+	_Atomic uint32_t wake; /* wake.h; every submission reads it */
 	_Atomic uint32_t cpu;  /* os index it is pinned to, UINT32_MAX if not pinned */
 	_Atomic uint32_t node; /* os index of its NUMA node */
 	_Atomic uint32_t tid;
-	_Atomic uint32_t client; /* whose job it runs, UINT32_MAX for none */
-	_Atomic uint32_t task;	 /* root task of that job */
-	_Atomic uint64_t job_started_ns;
-	uint8_t reserved[32];
+	uint8_t reserved[48];
 };
 
 _Static_assert(sizeof(struct board_worker) == 64, "a worker's line");
+
+/* What a worker runs, for display: it changes with every job, so it is not beside the wake word,
+ * not even in the line after it, which CPUs fetch along. */
+struct board_running {
+	_Atomic uint32_t job;	   /* client * manager.max_jobs + record, UINT32_MAX for none */
+	_Atomic uint32_t task;	   /* root task of that job, UINT32_MAX if it did not start there */
+	_Atomic uint64_t since_ns; /* CLOCK_MONOTONIC */
+	uint8_t reserved[48];
+};
+
+_Static_assert(sizeof(struct board_running) == 64, "a worker's line");
 
 struct board_task {
 	char name[64];	    /* MODULE:TASK */
 	char signature[96]; /* typed, see signature.h */
 	char help[80];
-	uint64_t hash; /* of name and signature: signature_hash() */
+	_Atomic uint64_t hash; /* of name and signature: signature_hash() */
 	_Atomic uint32_t flags;
 	uint32_t reserved;
 };
@@ -158,6 +169,7 @@ struct board {
 	/* each worker writes its own */
 	_Alignas(64) struct board_worker workers[LIMIT_WORKERS];
 	struct board_counters counters[LIMIT_WORKERS];
+	_Alignas(64) struct board_running running[LIMIT_WORKERS];
 	/* the pool writes */
 	struct board_task tasks[LIMIT_TASKS];
 	/* see board_client */

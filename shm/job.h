@@ -17,7 +17,9 @@
  *   word of its first record in a ring submits them all, by one CAS (I3). Who walks the chain
  *   counts its steps: there are no more than records in the table. Who takes a part of it only
  *   lets the word name the first of the rest, before a job of the part can end (ring_repoint()):
- *   by the time that another pool walks it, the records of the part may be of other chains.
+ *   by the time that another pool walks it, the records of the part may be of other chains. A pool
+ *   that died in a walk has not come to that: the next one does it before any job of the part can
+ *   run (daemon/intake.h, I4).
  *
  * PLACES
  *   place says where the root of the job is to start: { strict:1, kind:7, index:24 }.

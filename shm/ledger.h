@@ -71,7 +71,9 @@ static inline struct ledger_row ledger_unpack(uint64_t word)
 /* The consumer's side of a ring. */
 struct ledger_ring {
 	_Alignas(64) _Atomic uint64_t head;
-	_Atomic uint32_t consumer; /* worker + 1 that holds the consumer role, 0 for none */
+	/* worker + 1 that holds the consumer role, LIMIT_WORKERS + 1 for the pool's dispatcher, 0 for
+	 * none */
+	_Atomic uint32_t consumer;
 	uint8_t reserved[52];
 };
 
@@ -81,8 +83,7 @@ _Static_assert(sizeof(struct ledger_ring) == 64, "a line a ring");
 struct ledger_worker {
 	_Alignas(64) _Atomic uint32_t job; /* row of the job it runs, UINT32_MAX for none */
 	_Atomic uint32_t task;		   /* root task of that job, on the board */
-	_Atomic uint32_t frame_task_name;  /* unused yet */
-	uint8_t reserved[52];
+	uint8_t reserved[56];
 };
 
 struct ledger_fault {

@@ -207,6 +207,16 @@ static inline uint64_t ring_mend(struct ring *ring, uint64_t head)
 	return reach;
 }
 
+/* True if ring_skip() is going to look at all slots. A hint, for who counts the steps. */
+static inline int ring_is_astray(struct ring *ring, uint64_t head)
+{
+	const uint64_t all = (uint64_t)RING_SLOTS << 32;
+	uint64_t ahead = (atomic_load_explicit(&ring->tail, memory_order_relaxed) - head) % all;
+
+	return (ahead > RING_SLOTS && ahead != all - 1) ||
+	       atomic_load_explicit(&ring->astray, memory_order_relaxed);
+}
+
 /*
  * At an empty slot, before the consumer leaves the ring: true if somebody has led the tail beyond
  * it, so that jobs may stand behind an empty slot. The position is given up then, nobody will write

@@ -447,6 +447,60 @@ START_TEST(batches_that_wait_for_room_do_not_wait_for_each_other)
 }
 END_TEST
 
+static _Atomic uint32_t large_done;
+
+static void *submit_sixty(void *unused)
+{
+	fk_job mine[60];
+	intptr_t err = fk_submit_batch(client, requests, 60, FK_WAIT_ROOM, mine);
+
+	(void)unused;
+	for (int i = 0; i < 60 && !err; i++)
+		err = fk_wait(client, mine[i], FK_FOREVER);
+	if (!err)
+		err = fk_release_batch(client, mine, 60);
+	atomic_fetch_add(&large_done, 1);
+	return (void *)err;
+}
+
+/* What is free stays free for others, who could not end and release theirs without it. */
+START_TEST(a_batch_that_waits_for_room_holds_none)
+{
+	pthread_t threads[2];
+	fk_job more[24];
+	uint32_t payload;
+
+	start(1, 0);
+	ck_assert_int_eq(fk_submit_batch(client, requests, 40, 0, jobs), 0);
+	for (int i = 0; i < 2; i++)
+		pthread_create(&threads[i], NULL, submit_sixty, NULL);
+	while (atomic_load(&client->room_waiters) != 2 * CLIENT_ROOM_CHAIN)
+		sched_yield();
+	for (int round = 0; round < 100; round++) {
+		ck_assert_int_eq(fk_submit_batch(client, requests, 24, 0, more), 0);
+		run_all();
+		ck_assert_int_eq(fk_release_batch(client, more, 24), 0);
+	}
+	/* Each slot alone, so that no wake stands for several. */
+	for (int i = 0; i < 40; i++)
+		ck_assert_int_eq(fk_release(client, jobs[i]), 0);
+	/* One of the two has its turn, and then the other. */
+	while (atomic_load(&large_done) < 2) {
+		if (fake_take(&payload) >= 0)
+			fake_run(payload);
+		else
+			sched_yield();
+	}
+	for (int i = 0; i < 2; i++) {
+		void *err;
+
+		pthread_join(threads[i], &err);
+		ck_assert_ptr_null(err);
+	}
+	stop();
+}
+END_TEST
+
 static _Atomic uint32_t owners[JOBS];
 
 static void *take_and_give(void *arg)
@@ -737,7 +791,8 @@ CHECK_MAIN("batch", a_batch_is_one_word_and_a_chain_in_its_order, one_and_none_a
 	   with_too_few_records_nothing_is_submitted, with_all_rings_full_nothing_is_submitted,
 	   one_bad_request_is_the_end_of_the_batch, options_stand_in_the_record_and_go_with_the_job,
 	   a_place_is_a_ring, a_record_of_a_chain_is_used_again_while_the_rest_waits,
-	   batches_that_wait_for_room_do_not_wait_for_each_other, every_slot_has_one_owner,
+	   batches_that_wait_for_room_do_not_wait_for_each_other,
+	   a_batch_that_waits_for_room_holds_none, every_slot_has_one_owner,
 	   a_group_has_ended_when_all_its_jobs_have, there_are_so_many_groups_and_no_more,
 	   waiters_of_a_group_are_woken_by_its_last_job, a_waiter_sleeps_until_then,
 	   a_job_that_was_not_counted_does_not_hold_a_wait_up,

@@ -313,6 +313,28 @@ START_TEST(a_pool_that_dies_forgets_no_part_of_a_chain)
 }
 END_TEST
 
+/* The pool would wait for it for an hour. */
+START_TEST(a_pool_that_drains_still_hears_its_clients)
+{
+	int64_t argument[2] = { 1000000000, 20 };
+	const fk_task *task;
+	fk_client *c;
+	fk_job job;
+
+	daemon_start(&d, "--workers=1", "--stop-timeout=3600s", NULL);
+	c = daemon_open(&d);
+	ck_assert_int_eq(fk_task_find(c, "spin:tree", &task), 0);
+	ck_assert_int_eq(fk_submit(c, task, argument, sizeof(argument), 0, &job), 0);
+	DAEMON_AWAIT(is_taken(c, job));
+	ck_assert_int_eq(kill(d.manager, SIGTERM), 0);
+	DAEMON_AWAIT(atomic_load(&d.board->manager.state) == BOARD_STOPPING);
+	ck_assert_int_eq(fk_cancel(c, job), 0);
+	ck_assert_int_eq(outcome(c, job), FK_CANCELLED);
+	ck_assert_int_eq(fk_close(c), 0);
+	ck_assert_int_eq(daemon_wait(&d), 0);
+}
+END_TEST
+
 START_TEST(forkctl_cancels_at_its_time_limit)
 {
 	char text[1024];
@@ -359,5 +381,5 @@ END_TEST
 CHECK_MAIN("cancel", what_has_not_started_never_does, what_runs_ends_as_cancelled,
 	   nobody_cancels_what_is_anothers, a_message_that_is_no_cancel_ends_the_connection,
 	   a_flood_of_cancels_holds_nobody_up, a_pool_that_dies_leaves_no_group_behind,
-	   a_pool_that_dies_forgets_no_part_of_a_chain, forkctl_cancels_at_its_time_limit,
-	   forkctl_cancels_when_it_is_interrupted)
+	   a_pool_that_dies_forgets_no_part_of_a_chain, a_pool_that_drains_still_hears_its_clients,
+	   forkctl_cancels_at_its_time_limit, forkctl_cancels_when_it_is_interrupted)

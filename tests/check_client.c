@@ -129,6 +129,51 @@ START_TEST(what_does_not_fit_the_signature_is_refused)
 }
 END_TEST
 
+/* A new pool has other modules: the same index is another task, or an older one of the name. */
+START_TEST(an_index_that_has_become_another_task_calls_nothing)
+{
+	struct board_task *board;
+	struct board_task add;
+	const fk_task *task, *moved, *newer;
+	int64_t packed[2] = { 1, 2 }, sum;
+	struct fk_request request;
+	fk_client *client;
+	fk_job job;
+
+	/* Nobody runs what the words say: the hashes are all that is to be seen here. */
+	fake_start(1, 0);
+	client = must_open();
+	board = fake.board->tasks;
+	task = must_find(client, "test:add");
+	request = (struct fk_request){ .task = task, .args = packed, .size = 16 };
+	add = board[0];
+	board[0] = board[2];
+	ck_assert_int_eq(fk_submit(client, task, packed, 16, 0, &job), -ENOENT);
+	ck_assert_int_eq(fk_submit_batch(client, &request, 1, 0, &job), -ENOENT);
+	ck_assert_int_eq(fk_call(client, "test:add", &sum, (int64_t)1, (int64_t)2), -ENOENT);
+	/* Found again where it is now. */
+	board[3] = add;
+	moved = must_find(client, "test:add");
+	ck_assert_ptr_ne(moved, task);
+	ck_assert_int_eq(fk_submit(client, moved, packed, 16, 0, &job), 0);
+	ck_assert_uint_eq(client_job(client, job)->task, 3);
+	ck_assert_int_eq(fk_submit(client, task, packed, 16, 0, &job), -ENOENT);
+	/* The same name with another signature is another task. */
+	(void)strcpy(board[3].signature, "a:f64, b:i64 -> i64");
+	atomic_store(&board[3].hash, signature_hash(board[3].name, board[3].signature));
+	ck_assert_int_eq(fk_submit(client, moved, packed, 16, 0, &job), -ENOENT);
+	newer = must_find(client, "test:add");
+	ck_assert_ptr_ne(newer, moved);
+	ck_assert_str_eq(fk_task_signature(newer), "a:f64, b:i64 -> i64");
+	/* One that is being written is none. */
+	board[3].signature[0] = 'x';
+	atomic_store(&board[3].hash, 1);
+	ck_assert_int_eq(fk_task_find(client, "test:add", &task), -ENOENT);
+	fk_close(client);
+	fake_stop();
+}
+END_TEST
+
 START_TEST(a_handle_ends_with_its_release)
 {
 	struct fk_timings timings;
@@ -403,6 +448,101 @@ START_TEST(a_waiter_finds_out_that_the_daemon_is_gone)
 }
 END_TEST
 
+static void *dismiss_when_waited_for(void *argument)
+{
+	struct proto_error error = { .head = { PROTO_MAGIC, PROTO_ERROR }, .code = -EIO };
+	struct job *job = argument;
+
+	while (!(atomic_load(&job->state) & JOB_WAITER))
+		sched_yield();
+	/* And then the end, behind it. */
+	ck_assert_int_eq(proto_send(fake.connections[0], &error, sizeof(error), NULL, 0), 0);
+	return NULL;
+}
+
+START_TEST(a_waiter_finds_out_that_the_daemon_has_dismissed_it)
+{
+	const fk_task *task;
+	fk_client *client;
+	pthread_t thread;
+	fk_job job;
+
+	fake_start(1, 1);
+	client = must_open();
+	task = must_find(client, "test:drop");
+	ck_assert_int_eq(fk_submitv(client, task, 0, &job), 0);
+	pthread_create(&thread, NULL, dismiss_when_waited_for, client_job(client, job));
+	ck_assert_int_eq(fk_wait(client, job, FK_FOREVER), -ECONNRESET);
+	pthread_join(thread, NULL);
+	ck_assert_int_eq(fk_submitv(client, task, 0, &job), -ECONNRESET);
+	fk_close(client);
+	fake_stop();
+}
+END_TEST
+
+/* Any look at the socket would find this out at once: it is nobody's. */
+static int lose_socket(fk_client *client)
+{
+	int fd = client->fd;
+
+	client->fd = -1;
+	return fd;
+}
+
+START_TEST(polls_and_short_waits_look_at_the_socket_by_time)
+{
+	const fk_task *task;
+	fk_client *client;
+	fk_group group;
+	struct fk_request request;
+	uint64_t later;
+	fk_job job;
+	int fd;
+
+	fake_start(1, 1);
+	client = must_open();
+	task = must_find(client, "test:drop");
+	ck_assert_int_eq(fk_group_new(client, &group), 0);
+	request = (struct fk_request){ .task = task, .group = group };
+	ck_assert_int_eq(fk_submit_batch(client, &request, 1, 0, &job), 0);
+	fd = lose_socket(client);
+	/* Somebody has looked in an hour: no time has passed since. */
+	later = clock_ns() + 3600 * NSEC_PER_SEC;
+	atomic_store(&client->looked_ns, later);
+	for (int i = 0; i < 5000; i++) {
+		ck_assert_int_eq(fk_poll(client, job), 0);
+		ck_assert_int_eq(fk_wait(client, job, 0), -ETIMEDOUT);
+		ck_assert_int_eq(fk_group_wait(client, group, 0), -ETIMEDOUT);
+	}
+	for (int i = 0; i < 20; i++) {
+		ck_assert_int_eq(fk_wait(client, job, 100 * NSEC_PER_USEC), -ETIMEDOUT);
+		ck_assert_int_eq(fk_group_wait(client, group, 100 * NSEC_PER_USEC), -ETIMEDOUT);
+	}
+	ck_assert_uint_eq(atomic_load(&client->looked_ns), later);
+	ck_assert_uint_eq(atomic_load(&client->gone), 0);
+	/* A long time has. */
+	atomic_store(&client->looked_ns, 0);
+	ck_assert_int_eq(fk_wait(client, job, 100 * NSEC_PER_USEC), -ECONNRESET);
+	ck_assert_uint_gt(atomic_load(&client->looked_ns), 0);
+	for (int i = 0; i < 3; i++) {
+		atomic_store(&client->gone, 0);
+		atomic_store(&client->looked_ns, 0);
+		for (uint32_t calls = 1;; calls++) {
+			int r = i == 0 ? fk_poll(client, job)
+			      : i == 1 ? fk_wait(client, job, 0)
+				       : fk_group_wait(client, group, 0);
+
+			if (r == -ECONNRESET)
+				break;
+			ck_assert_uint_lt(calls, CLIENT_LOOKS);
+		}
+	}
+	client->fd = fd;
+	fk_close(client);
+	fake_stop();
+}
+END_TEST
+
 START_TEST(who_polls_or_waits_for_room_finds_it_out_too)
 {
 	const fk_task *task;
@@ -499,6 +639,23 @@ START_TEST(a_child_of_fork_may_not_use_the_parents_client)
 }
 END_TEST
 
+/* One that was made by vfork() or clone(), or while fk_open() was at work in another thread. */
+START_TEST(a_closed_client_is_gone_whoever_has_a_copy_of_its_socket)
+{
+	fk_client *client;
+	char byte;
+	int copy;
+
+	fake_start(1, 1);
+	client = must_open();
+	copy = dup(client->fd);
+	ck_assert_int_eq(fk_close(client), 0);
+	ck_assert_int_eq(recv(fake.connections[0], &byte, 1, MSG_DONTWAIT), 0);
+	close(copy);
+	fake_stop();
+}
+END_TEST
+
 START_TEST(two_clients_of_a_process_do_not_disturb_each_other)
 {
 	fk_client *a;
@@ -559,6 +716,45 @@ START_TEST(who_cannot_connect_is_told_what_to_do)
 }
 END_TEST
 
+START_TEST(what_is_reserved_has_to_be_0)
+{
+	fk_client *client = NULL;
+
+	fake_start(1, 1);
+	for (size_t i = 0; i < 7; i++) {
+		struct fk_open_options options = { .n_jobs = 64 };
+
+		if (i == 6)
+			options.reserved0 = 1;
+		else
+			options.reserved[i] = UINT64_C(1) << 40;
+		ck_assert_int_eq(fk_open(fake.path, &options, &client), -EINVAL);
+		ck_assert_msg(strstr(fk_open_error(), "reserved") != NULL, "%s", fk_open_error());
+		ck_assert_ptr_null(client);
+	}
+	ck_assert_uint_eq(atomic_load(&fake.n_connections), 0);
+	fake_stop();
+}
+END_TEST
+
+/* Of all those that stand in client.h. */
+START_TEST(every_error_has_a_text_that_says_what_it_means_here)
+{
+	static const int errors[] = {
+		EPERM,	    ENOENT,	     EIO,	   E2BIG,  EAGAIN,     ENOMEM,
+		EACCES,	    EFAULT,	     EBUSY,	   EINVAL, ENFILE,     EMFILE,
+		ETIME,	    EPROTO,	     EBADMSG,	   EUSERS, ECONNRESET, ESHUTDOWN,
+		ETIMEDOUT,  ECONNREFUSED,    EINPROGRESS,  ESTALE, EREMOTEIO,  ECANCELED,
+		EOWNERDEAD, ENOTRECOVERABLE, ENAMETOOLONG,
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(errors); i++) {
+		ck_assert_str_ne(fk_strerror(errors[i]), strerrordesc_np(errors[i]));
+		ck_assert_str_eq(fk_strerror(errors[i]), fk_strerror(-errors[i]));
+	}
+}
+END_TEST
+
 START_TEST(permissions_are_named_when_they_are_what_is_wrong)
 {
 	fake_listen();
@@ -576,12 +772,18 @@ START_TEST(permissions_are_named_when_they_are_what_is_wrong)
 END_TEST
 
 CHECK_MAIN("client", a_call_gives_the_result, every_outcome_has_its_error,
-	   what_does_not_fit_the_signature_is_refused, a_handle_ends_with_its_release,
+	   what_does_not_fit_the_signature_is_refused,
+	   an_index_that_has_become_another_task_calls_nothing, a_handle_ends_with_its_release,
 	   generations_go_round_without_zero, a_full_table_is_an_error_or_waited_for,
 	   threads_may_share_a_client, a_job_behind_a_busy_worker_is_run_by_another,
 	   a_cancel_names_the_job_and_its_generation, a_cancel_never_blocks,
-	   a_waiter_finds_out_that_the_daemon_is_gone, who_polls_or_waits_for_room_finds_it_out_too,
+	   a_waiter_finds_out_that_the_daemon_is_gone,
+	   a_waiter_finds_out_that_the_daemon_has_dismissed_it,
+	   polls_and_short_waits_look_at_the_socket_by_time,
+	   who_polls_or_waits_for_room_finds_it_out_too,
 	   an_outcome_that_was_the_daemons_last_act_counts,
 	   a_child_of_fork_may_not_use_the_parents_client,
-	   two_clients_of_a_process_do_not_disturb_each_other,
+	   a_closed_client_is_gone_whoever_has_a_copy_of_its_socket,
+	   two_clients_of_a_process_do_not_disturb_each_other, what_is_reserved_has_to_be_0,
+	   every_error_has_a_text_that_says_what_it_means_here,
 	   who_cannot_connect_is_told_what_to_do, permissions_are_named_when_they_are_what_is_wrong)

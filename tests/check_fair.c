@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* check_fair.c - unit: who goes first. All times are virtual: the test is the clock. */
+#define CHECK_SETUP    setup
+#define CHECK_TEARDOWN teardown
+
 #include "daemon/fair.h"
 
 #include <stdlib.h>
@@ -27,7 +30,7 @@ static void setup(void)
 	ck_assert_ptr_nonnull(board);
 	ck_assert_int_eq(fair_init(&fair, board, CLIENTS, JOBS, TENANTS, WORKERS), 0);
 	for (uint32_t i = 0; i < WORKERS; i++)
-		fair_add_account(&fair, i, &accounts[i]);
+		fair_add_account(&fair, i, i, &accounts[i]);
 	memset(accounts, 0, sizeof(accounts));
 	memset(next_job, 0, sizeof(next_job));
 	now = 5 * NSEC_PER_SEC;
@@ -54,15 +57,16 @@ static uint32_t row_of(uint32_t slot, uint32_t job)
 	return slot * JOBS + job;
 }
 
-/* Queues n jobs of a client. Returns the first one's row; the others follow, modulo JOBS. */
-static uint32_t submit(uint32_t slot, uint32_t n, uint32_t weight)
+/* Queues n jobs of a client for a place. Returns the first one's row; the others follow, modulo
+ * JOBS. */
+static uint32_t submit_to(uint32_t slot, uint32_t n, uint32_t weight, uint32_t place)
 {
 	uint32_t first = 0, before = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t row = row_of(slot, next_job[slot]++ % JOBS);
 
-		fair_prepare(&fair, row, weight);
+		fair_prepare(&fair, row, weight, place);
 		if (i)
 			fair.rows[before].next = row + 1;
 		else
@@ -75,14 +79,38 @@ static uint32_t submit(uint32_t slot, uint32_t n, uint32_t weight)
 	return first;
 }
 
-static uint32_t pick(uint32_t *rows, uint32_t max)
+static uint32_t submit(uint32_t slot, uint32_t n, uint32_t weight)
+{
+	return submit_to(slot, n, weight, FAIR_ANYWHERE);
+}
+
+static uint32_t pick_on(uint32_t worker, uint32_t *rows, uint32_t max, bool *ret_placed)
 {
 	uint32_t n;
 
 	fair_lock(&fair);
-	n = fair_pick(&fair, rows, max, now);
+	n = fair_pick(&fair, worker, rows, max, now, ret_placed);
 	fair_unlock(&fair);
 	return n;
+}
+
+static uint32_t pick(uint32_t *rows, uint32_t max)
+{
+	bool placed;
+	uint32_t n = pick_on(0, rows, max, &placed);
+
+	ck_assert(!placed);
+	return n;
+}
+
+static bool cut(uint32_t row)
+{
+	bool was;
+
+	fair_lock(&fair);
+	was = fair_cut(&fair, row);
+	fair_unlock(&fair);
+	return was;
 }
 
 static void settle(void)
@@ -137,14 +165,12 @@ START_TEST(uids_share_by_their_weights_whatever_their_jobs_lengths)
 {
 	const uint64_t lengths[CLIENTS] = { 3 * US, 170 * US };
 
-	setup();
 	tenant(0, 100);
 	tenant(1, 300);
 	client(0, 0, 100);
 	client(1, 1, 100);
 	keep_busy(3, 400 * MS, lengths);
 	assert_ratio(cpu(1), cpu(0), 2.9, 3.1);
-	teardown();
 }
 END_TEST
 
@@ -152,7 +178,6 @@ START_TEST(connections_of_a_uid_share_by_their_weights)
 {
 	const uint64_t lengths[CLIENTS] = { 20 * US, 5 * US, 40 * US };
 
-	setup();
 	tenant(0, 100);
 	client(0, 0, 100);
 	client(1, 0, 200);
@@ -160,7 +185,6 @@ START_TEST(connections_of_a_uid_share_by_their_weights)
 	keep_busy(7, 700 * MS, lengths);
 	assert_ratio(cpu(1), cpu(0), 1.95, 2.05);
 	assert_ratio(cpu(2), cpu(0), 3.9, 4.1);
-	teardown();
 }
 END_TEST
 
@@ -168,7 +192,6 @@ START_TEST(many_connections_of_one_uid_get_no_more_than_one_of_another)
 {
 	const uint64_t lengths[CLIENTS] = { 10 * US, 10 * US, 10 * US, 10 * US };
 
-	setup();
 	tenant(0, 100);
 	tenant(1, 100);
 	for (uint32_t i = 0; i < 3; i++)
@@ -178,7 +201,6 @@ START_TEST(many_connections_of_one_uid_get_no_more_than_one_of_another)
 	assert_ratio(cpu(3), cpu(0) + cpu(1) + cpu(2), 0.97, 1.03);
 	assert_ratio(cpu(0), cpu(1), 0.97, 1.03);
 	assert_ratio(cpu(2), cpu(1), 0.97, 1.03);
-	teardown();
 }
 END_TEST
 
@@ -186,7 +208,6 @@ START_TEST(a_uid_of_weight_1_is_not_shut_out_by_one_of_10000)
 {
 	const uint64_t lengths[CLIENTS] = { 10 * US, 10 * US };
 
-	setup();
 	tenant(0, 1);
 	tenant(1, UINT32_MAX); /* clamped */
 	client(0, 0, 0);       /* so is this */
@@ -196,7 +217,6 @@ START_TEST(a_uid_of_weight_1_is_not_shut_out_by_one_of_10000)
 	keep_busy(3, 3 * NSEC_PER_SEC, lengths);
 	/* 300 us are its share; it runs whole jobs. */
 	assert_ratio(cpu(0), 300 * US, 0.5, 2.0);
-	teardown();
 }
 END_TEST
 
@@ -205,7 +225,6 @@ START_TEST(who_used_the_pool_alone_does_not_pay_for_it)
 	const uint64_t lengths[CLIENTS] = { 10 * US, 10 * US };
 	uint64_t before;
 
-	setup();
 	tenant(0, 100);
 	client(0, 0, 100);
 	client(1, 0, 100);
@@ -213,7 +232,6 @@ START_TEST(who_used_the_pool_alone_does_not_pay_for_it)
 	before = cpu(0);
 	keep_busy(3, 20 * MS, lengths);
 	assert_ratio(cpu(0) - before, cpu(1), 0.9, 1.1);
-	teardown();
 }
 END_TEST
 
@@ -223,7 +241,6 @@ START_TEST(who_was_alone_past_the_queues_does_not_pay_for_it_either)
 	uint32_t rows[FAIR_BATCH_JOBS];
 	uint64_t before;
 
-	setup();
 	tenant(0, 100);
 	tenant(1, 100);
 	client(0, 0, 100);
@@ -232,7 +249,7 @@ START_TEST(who_was_alone_past_the_queues_does_not_pay_for_it_either)
 	ck_assert_uint_eq(pick(rows, 1), 1);
 	run(rows[0], 10 * US);
 	for (uint32_t i = 1; i < 1000; i++) {
-		fair_prepare(&fair, row_of(0, i), 0);
+		fair_prepare(&fair, row_of(0, i), 0, FAIR_ANYWHERE);
 		ck_assert(fair_direct(&fair, 0, 1));
 		run(row_of(0, i), MS);
 	}
@@ -241,7 +258,6 @@ START_TEST(who_was_alone_past_the_queues_does_not_pay_for_it_either)
 	before = cpu(0);
 	keep_busy(3, 20 * MS, lengths);
 	assert_ratio(cpu(0) - before, cpu(1), 0.9, 1.1);
-	teardown();
 }
 END_TEST
 
@@ -251,7 +267,6 @@ START_TEST(sleeping_gives_no_credit)
 	uint32_t rows[FAIR_BATCH_JOBS], n;
 	uint64_t before[3];
 
-	setup();
 	tenant(0, 100);
 	tenant(1, 100);
 	client(0, 0, 100);
@@ -270,7 +285,6 @@ START_TEST(sleeping_gives_no_credit)
 	keep_busy(7, 20 * MS, lengths);
 	assert_ratio(cpu(2) - before[2], cpu(0) - before[0] + cpu(1) - before[1], 0.9, 1.1);
 	assert_ratio(cpu(1) - before[1], cpu(0) - before[0], 0.9, 1.1);
-	teardown();
 }
 END_TEST
 
@@ -278,7 +292,6 @@ START_TEST(two_that_are_always_busy_are_never_further_apart_than_a_batch)
 {
 	uint32_t rows[FAIR_BATCH_JOBS];
 
-	setup();
 	tenant(0, 100);
 	client(0, 0, 100);
 	client(1, 0, 100);
@@ -296,7 +309,6 @@ START_TEST(two_that_are_always_busy_are_never_further_apart_than_a_batch)
 		ck_assert_uint_le(cpu(0), cpu(1) + FAIR_BATCH + 31 * US);
 		ck_assert_uint_le(cpu(1), cpu(0) + FAIR_BATCH + 31 * US);
 	}
-	teardown();
 }
 END_TEST
 
@@ -304,7 +316,6 @@ START_TEST(a_job_waits_behind_one_batch_of_a_flood_and_no_more)
 {
 	uint32_t rows[FAIR_BATCH_JOBS], flood[2];
 
-	setup();
 	for (uint32_t other = 0; other < 2; other++) { /* another uid's, or the same one's */
 		uint32_t row;
 
@@ -325,7 +336,6 @@ START_TEST(a_job_waits_behind_one_batch_of_a_flood_and_no_more)
 		teardown();
 		setup();
 	}
-	teardown();
 }
 END_TEST
 
@@ -333,7 +343,6 @@ START_TEST(among_equals_the_one_that_was_chosen_longer_ago_goes_first)
 {
 	uint32_t rows[FAIR_BATCH_JOBS], row;
 
-	setup();
 	tenant(0, 100);
 	client(0, 0, 100);
 	client(1, 0, 100);
@@ -346,7 +355,6 @@ START_TEST(among_equals_the_one_that_was_chosen_longer_ago_goes_first)
 	ck_assert_uint_eq(fair.clients[0].node.v, fair.clients[1].node.v);
 	ck_assert_uint_eq(pick(rows, 1), 1);
 	ck_assert_uint_eq(rows[0], row);
-	teardown();
 }
 END_TEST
 
@@ -359,7 +367,6 @@ START_TEST(a_batch_is_as_long_as_its_jobs_are_known_to_be)
 		{ 100, 64 }, { 2 * US, 50 }, { 30 * US, 3 }, { 99 * US, 1 }, { 50 * MS, 1 },
 	};
 
-	setup();
 	for (uint32_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		uint32_t batch[FAIR_BATCH_JOBS], n;
 
@@ -378,7 +385,6 @@ START_TEST(a_batch_is_as_long_as_its_jobs_are_known_to_be)
 		teardown();
 		setup();
 	}
-	teardown();
 }
 END_TEST
 
@@ -387,7 +393,6 @@ START_TEST(jobs_of_one_connection_come_in_their_order_and_heavy_ones_before)
 	uint32_t rows[FAIR_BATCH_JOBS];
 	uint32_t light, heavy;
 
-	setup();
 	tenant(0, 100);
 	client(0, 0, 100);
 	light = submit(0, 10, 0);
@@ -398,7 +403,6 @@ START_TEST(jobs_of_one_connection_come_in_their_order_and_heavy_ones_before)
 		run(rows[0], 10 * US);
 	}
 	ck_assert_uint_eq(fair_queued(&fair), 0);
-	teardown();
 }
 END_TEST
 
@@ -406,7 +410,6 @@ START_TEST(light_jobs_are_not_shut_out_by_heavy_ones)
 {
 	uint32_t rows[FAIR_BATCH_JOBS], light, heavy = 0;
 
-	setup();
 	tenant(0, 100);
 	client(0, 0, 100);
 	light = submit(0, 1, 10);
@@ -422,7 +425,6 @@ START_TEST(light_jobs_are_not_shut_out_by_heavy_ones)
 		ck_assert_uint_lt(++heavy, 1000);
 	}
 	ck_assert_uint_gt(heavy, 100);
-	teardown();
 }
 END_TEST
 
@@ -430,7 +432,6 @@ START_TEST(a_jobs_weight_takes_nothing_from_other_connections)
 {
 	uint32_t rows[FAIR_BATCH_JOBS];
 
-	setup();
 	tenant(0, 100);
 	client(0, 0, 100);
 	client(1, 0, 100);
@@ -443,7 +444,6 @@ START_TEST(a_jobs_weight_takes_nothing_from_other_connections)
 		run(rows[0], 10 * US);
 	}
 	assert_ratio(cpu(0), cpu(1), 0.97, 1.03);
-	teardown();
 }
 END_TEST
 
@@ -455,6 +455,7 @@ static void giant_and_flood(uint32_t slot, uint64_t small, uint64_t ns)
 {
 	uint32_t rows[FAIR_BATCH_JOBS], giant = submit(0, 1, 0), moved = 0;
 	uint64_t since, end = now + ns;
+	bool placed;
 
 	ck_assert_uint_eq(pick(rows, 1), 1);
 	account_open(&accounts[0], giant, now);
@@ -467,8 +468,8 @@ static void giant_and_flood(uint32_t slot, uint64_t small, uint64_t ns)
 			submit(slot, 100, 0);
 		fair_lock(&fair);
 		fair_settle(&fair, now);
-		if (fair_claims(&fair, giant, now - since))
-			n = fair_pick(&fair, rows, FAIR_BATCH_JOBS, now);
+		if (fair_claims(&fair, 0, giant, now - since))
+			n = fair_pick(&fair, 0, rows, FAIR_BATCH_JOBS, now, &placed);
 		fair_unlock(&fair);
 		if (!n)
 			continue;
@@ -484,39 +485,33 @@ static void giant_and_flood(uint32_t slot, uint64_t small, uint64_t ns)
 
 START_TEST(a_giant_job_and_a_flood_of_another_connection_share_the_worker)
 {
-	setup();
 	tenant(0, 100);
 	client(0, 0, 100);
 	client(1, 0, 100);
 	giant_and_flood(1, 50 * US, 200 * MS);
 	assert_ratio(cpu(0), cpu(1), 0.6, 2.2);
-	teardown();
 }
 END_TEST
 
 START_TEST(a_giant_job_and_a_flood_of_another_uid_share_by_weight)
 {
-	setup();
 	tenant(0, 400);
 	tenant(1, 100);
 	client(0, 0, 100);
 	client(1, 1, 100);
 	giant_and_flood(1, 50 * US, 400 * MS);
 	assert_ratio(cpu(0), cpu(1), 3.5, 4.5);
-	teardown();
 }
 END_TEST
 
 START_TEST(a_giant_job_is_not_shut_out_by_small_ones_of_its_own_connection)
 {
-	setup();
 	tenant(0, 100);
 	client(0, 0, 100);
 	giant_and_flood(0, 50 * US, 400 * MS);
 	/* It is one of about a hundred jobs; but it cannot be set aside where it has not run. */
 	ck_assert_uint_gt(atomic_load(&fair.rows[row_of(0, 0)].used), 4 * MS);
 	ck_assert_uint_lt(atomic_load(&fair.rows[row_of(0, 0)].used), 396 * MS);
-	teardown();
 }
 END_TEST
 
@@ -525,7 +520,6 @@ START_TEST(a_new_job_goes_before_a_giant_that_was_alone)
 	uint32_t rows[2], giant;
 	bool claims;
 
-	setup();
 	tenant(0, 100);
 	tenant(1, 100);
 	client(0, 0, 100);
@@ -538,8 +532,8 @@ START_TEST(a_new_job_goes_before_a_giant_that_was_alone)
 	submit(1, 1, 0);
 	fair_lock(&fair);
 	fair_settle(&fair, now);
-	claims = fair_claims(&fair, giant, FAIR_QUANTUM);
-	ck_assert(!fair_claims(&fair, giant, FAIR_QUANTUM - 1)); /* has just been resumed */
+	claims = fair_claims(&fair, 0, giant, FAIR_QUANTUM);
+	ck_assert(!fair_claims(&fair, 0, giant, FAIR_QUANTUM - 1)); /* has just been resumed */
 	fair_unlock(&fair);
 	ck_assert(claims);
 	/* Time of both workers is the giant's. */
@@ -554,10 +548,9 @@ START_TEST(a_new_job_goes_before_a_giant_that_was_alone)
 	submit(1, 1, 0);
 	fair_lock(&fair);
 	fair_settle(&fair, now);
-	claims = fair_claims(&fair, giant, FAIR_QUANTUM);
+	claims = fair_claims(&fair, 0, giant, FAIR_QUANTUM);
 	fair_unlock(&fair);
 	ck_assert(!claims);
-	teardown();
 }
 END_TEST
 
@@ -565,7 +558,6 @@ START_TEST(a_running_client_that_is_behind_is_said_to_be)
 {
 	uint32_t rows[FAIR_BATCH_JOBS], giant;
 
-	setup();
 	tenant(0, 100);
 	client(0, 0, 100);
 	client(1, 0, 100);
@@ -586,7 +578,6 @@ START_TEST(a_running_client_that_is_behind_is_said_to_be)
 	now += NSEC_PER_SEC;
 	settle();
 	ck_assert(!fair_behind(&fair));
-	teardown();
 }
 END_TEST
 
@@ -594,7 +585,6 @@ START_TEST(only_who_is_alone_and_no_flood_goes_past_the_queues)
 {
 	uint32_t rows[FAIR_BATCH_JOBS];
 
-	setup();
 	tenant(0, 100);
 	client(0, 0, 100);
 	client(1, 0, 100);
@@ -610,7 +600,6 @@ START_TEST(only_who_is_alone_and_no_flood_goes_past_the_queues)
 	ck_assert_uint_eq(pick(rows, 8), 1);
 	ck_assert(!fair_direct(&fair, 0, 1));
 	ck_assert(!fair_direct(&fair, 1, 1)); /* 0 has jobs that have not ended */
-	teardown();
 }
 END_TEST
 
@@ -619,7 +608,6 @@ START_TEST(rows_that_were_given_back_come_again_in_their_order)
 	uint32_t rows[FAIR_BATCH_JOBS], again[FAIR_BATCH_JOBS], n;
 	uint64_t v;
 
-	setup();
 	tenant(0, 100);
 	client(0, 0, 100);
 	client(1, 0, 100);
@@ -641,42 +629,202 @@ START_TEST(rows_that_were_given_back_come_again_in_their_order)
 			if (again[i] / JOBS == slot)
 				ck_assert_uint_eq(again[i], expected++);
 	}
-	teardown();
 }
 END_TEST
 
-START_TEST(jobs_of_a_client_that_is_gone_come_first_and_its_slot_is_used_again)
+START_TEST(jobs_that_are_cut_out_are_picked_no_more)
 {
-	uint32_t rows[FAIR_BATCH_JOBS], n, first;
+	uint32_t rows[FAIR_BATCH_JOBS], first, other, n = 0, some;
 
-	setup();
 	tenant(0, 100);
 	client(0, 0, 100);
-	client(1, 0, 1);
-	client(2, 0, 100);
-	submit(0, 100, 0);
-	first = submit(1, 90, 0);
-	fair_gone(&fair, 1);
-	fair_gone(&fair, 2); /* that has nothing queued */
-	fair_gone(&fair, 1);
-	/* Not by time: they are only cancelled. */
-	n = pick(rows, FAIR_BATCH_JOBS);
-	ck_assert_uint_eq(n, FAIR_BATCH_JOBS);
-	for (uint32_t i = 0; i < n; i++) {
-		ck_assert_uint_eq(rows[i], first + i);
-		run(rows[i], 1);
-	}
-	n = pick(rows, FAIR_BATCH_JOBS);
-	ck_assert_uint_ge(n, 90 - FAIR_BATCH_JOBS);
-	ck_assert_uint_eq(rows[0], first + FAIR_BATCH_JOBS);
-	for (uint32_t i = 0; i < n; i++)
-		run(rows[i], 1);
-	fair_gone(&fair, 0);
 	client(1, 0, 100);
+	first = submit(0, 90, 0);
+	submit_to(0, 5, 0, FAIR_WORKER(1));
+	submit_to(0, 5, 0, FAIR_GROUP(0));
+	other = submit(1, 1, 0);
+	/* In the middle, at the front, at the end; once. */
+	ck_assert(cut(first + 7));
+	ck_assert(!cut(first + 7));
+	ck_assert(cut(first));
+	ck_assert(cut(first + 89));
+	ck_assert(cut(first + 94));
+	ck_assert_uint_eq(fair_queued(&fair), 88);
+	ck_assert_uint_eq(fair_placed(&fair), 9);
+	do {
+		fair_lock(&fair);
+		some = fair_cut_client(&fair, 0, rows, 10);
+		fair_unlock(&fair);
+		ck_assert_uint_le(some, 10);
+		for (uint32_t i = 0; i < some; i++)
+			ck_assert_uint_eq(rows[i] / JOBS, 0);
+		n += some;
+	} while (some);
+	ck_assert_uint_eq(n, 96);
+	ck_assert_uint_eq(fair_placed(&fair), 0);
+	ck_assert_uint_eq(pick(rows, FAIR_BATCH_JOBS), 1);
+	ck_assert_uint_eq(rows[0], other);
+	ck_assert_uint_eq(fair_queued(&fair), 0);
+	/* They end like all others. */
+	for (uint32_t i = 0; i < 100; i++)
+		run(first + i, 0);
+	run(other, US);
+	settle();
+	ck_assert_uint_eq(fair.n_active, 0);
 	client(0, 0, 100);
-	client(2, 0, 100);
-	ck_assert_uint_eq(fair.gone, 0);
-	teardown();
+	submit(0, 1, 0);
+	ck_assert_uint_eq(pick(rows, FAIR_BATCH_JOBS), 1);
+}
+END_TEST
+
+/* A flood for one worker, of client 0, and a job of client 1: for that worker too, and for any. */
+START_TEST(jobs_for_one_worker_go_before_nobody)
+{
+	uint32_t rows[FAIR_BATCH_JOBS];
+	bool placed;
+
+	for (uint32_t other = 0; other < 2; other++)
+		for (uint32_t where = 0; where < 3; where++) {
+			static const uint32_t places[] = { FAIR_ANYWHERE, FAIR_WORKER(0),
+							   FAIR_GROUP(0) };
+			uint32_t row, before = 0;
+
+			tenant(0, 100);
+			tenant(1, 100);
+			client(0, 0, 100);
+			client(1, 1 - other, 100);
+			submit_to(0, 1000, 0, FAIR_WORKER(0));
+			for (uint32_t i = 0; i < 5; i++) {
+				ck_assert_uint_eq(pick_on(0, rows, FAIR_BATCH_JOBS, &placed), 1);
+				ck_assert(placed);
+				run(rows[0], 20 * US);
+			}
+			row = submit_to(1, 1, 0, places[where]);
+			do {
+				ck_assert_uint_eq(pick_on(0, rows, FAIR_BATCH_JOBS, &placed), 1);
+				run(rows[0], 20 * US);
+				before++;
+			} while (rows[0] != row);
+			ck_assert_uint_le(before, 1);
+			ck_assert_uint_eq(placed, where > 0);
+			teardown();
+			setup();
+		}
+}
+END_TEST
+
+START_TEST(jobs_for_one_worker_are_nobody_elses)
+{
+	uint32_t rows[FAIR_BATCH_JOBS], mine, groups, any;
+	bool placed;
+
+	tenant(0, 100);
+	client(0, 0, 100);
+	mine = submit_to(0, 1, 0, FAIR_WORKER(1));
+	ck_assert_uint_eq(pick_on(0, rows, FAIR_BATCH_JOBS, &placed), 0);
+	ck_assert(!fair_direct(&fair, 0, 1));
+	groups = submit_to(0, 1, 0, FAIR_GROUP(1));
+	any = submit(0, 3, 0);
+	ck_assert_uint_eq(fair_waits(&fair, FAIR_WORKER(1)), 1);
+	ck_assert_uint_eq(fair_waits(&fair, FAIR_GROUP(1)), 1);
+	ck_assert_uint_eq(fair_waits(&fair, FAIR_WORKER(0)), 0);
+	/* Never together with those that others may take. */
+	ck_assert_uint_eq(pick_on(1, rows, FAIR_BATCH_JOBS, &placed), 3);
+	ck_assert(!placed);
+	ck_assert_uint_eq(rows[0], any);
+	ck_assert_uint_eq(pick_on(1, rows, FAIR_BATCH_JOBS, &placed), 1);
+	ck_assert(placed);
+	ck_assert_uint_eq(rows[0], mine);
+	fair_lock(&fair);
+	fair_return(&fair, rows, 1, now);
+	ck_assert(fair_claims(&fair, 1, any, FAIR_QUANTUM));
+	ck_assert(!fair_claims(&fair, 0, any, FAIR_QUANTUM));
+	fair_unlock(&fair);
+	ck_assert_uint_eq(pick_on(1, rows, FAIR_BATCH_JOBS, &placed), 1);
+	ck_assert_uint_eq(rows[0], mine);
+	ck_assert_uint_eq(pick_on(1, rows, FAIR_BATCH_JOBS, &placed), 1);
+	ck_assert_uint_eq(rows[0], groups);
+	ck_assert_uint_eq(fair_placed(&fair), 0);
+}
+END_TEST
+
+/* As after years of CPU time: more than half of all numbers on. */
+START_TEST(who_comes_late_or_was_away_for_ever_is_not_shut_out)
+{
+	const uint64_t lengths[CLIENTS] = { 10 * US, 10 * US, 10 * US, 10 * US };
+	const uint64_t far = UINT64_C(1) << 59;
+	uint32_t rows[FAIR_BATCH_JOBS];
+	uint64_t before[4];
+
+	tenant(0, 100);
+	tenant(1, 100);
+	client(0, 0, 100);
+	client(1, 0, 100);
+	client(2, 1, 100);
+	/* 1 and 2 are there, and leave; 0 goes on alone. */
+	keep_busy(7, MS, lengths);
+	while (fair_queued(&fair)) {
+		uint32_t n = pick(rows, FAIR_BATCH_JOBS);
+
+		for (uint32_t i = 0; i < n; i++)
+			run(rows[i], 10 * US);
+	}
+	for (uint32_t i = 0; i < 24; i++) {
+		keep_busy(1, MS, lengths);
+		fair.clients[0].node.v += far;
+		fair.tenants[0].node.v += far;
+		settle();
+	}
+	keep_busy(1, MS, lengths);
+	/* A third uid is new. */
+	tenant(2, 100);
+	client(3, 2, 100);
+	for (uint32_t i = 0; i < 4; i++)
+		before[i] = cpu(i);
+	keep_busy(15, 40 * MS, lengths);
+	assert_ratio(cpu(2) - before[2], cpu(3) - before[3], 0.9, 1.1);
+	assert_ratio(cpu(0) - before[0], cpu(1) - before[1], 0.9, 1.1);
+	assert_ratio(cpu(0) - before[0] + cpu(1) - before[1], cpu(3) - before[3], 0.9, 1.1);
+}
+END_TEST
+
+START_TEST(what_was_no_job_is_charged_to_its_uid)
+{
+	const uint64_t lengths[CLIENTS] = { 10 * US, 10 * US };
+
+	tenant(0, 100);
+	tenant(1, 100);
+	client(0, 0, 100);
+	client(1, 1, 100);
+	keep_busy(3, 10 * MS, lengths);
+	uint64_t before[2] = { cpu(0), cpu(1) };
+
+	fair_waste(&fair, 0, 5 * MS);
+	keep_busy(3, 20 * MS, lengths);
+	assert_ratio(cpu(1) - before[1] - 5 * MS, cpu(0) - before[0], 0.9, 1.1);
+}
+END_TEST
+
+START_TEST(a_strand_of_many_hours_is_charged_for_all_of_them)
+{
+	const uint64_t hour = 3600 * NSEC_PER_SEC;
+	struct account account = { 0 };
+	uint64_t sum = 0, ns;
+	uint32_t row;
+
+	account_open(&account, 7, now);
+	/* A look each hour, as the dispatcher's, and none for four. */
+	for (uint32_t i = 1; i <= 40; i++) {
+		sum += account_settle(&account, now + i * hour, &row);
+		ck_assert_uint_eq(row, 7);
+	}
+	ns = account_close(&account, now + 44 * hour, &row);
+	ck_assert_uint_eq(row, 7);
+	ck_assert_uint_ge(sum + ns, 44 * hour - 4096);
+	ck_assert_uint_le(sum + ns, 44 * hour + 4096);
+	/* A clock that was read before. */
+	account_open(&account, 7, now + 1000);
+	ck_assert_uint_eq(account_close(&account, now, &row), 0);
 }
 END_TEST
 
@@ -684,7 +832,6 @@ START_TEST(a_slot_is_used_again_while_its_end_was_not_seen)
 {
 	uint32_t rows[FAIR_BATCH_JOBS];
 
-	setup();
 	tenant(0, 100);
 	client(0, 0, 100);
 	client(1, 0, 100);
@@ -693,15 +840,11 @@ START_TEST(a_slot_is_used_again_while_its_end_was_not_seen)
 	ck_assert_uint_eq(pick(rows, FAIR_BATCH_JOBS), 2);
 	run(rows[0], US);
 	run(rows[1], US);
-	fair_gone(&fair, 0);
-	fair_gone(&fair, 1);
 	client(0, 0, 100);
 	client(1, 0, 100);
-	ck_assert_uint_eq(fair.gone, 0);
 	ck_assert_uint_eq(fair.n_active, 0);
 	submit(0, 1, 0);
 	ck_assert_uint_eq(pick(rows, FAIR_BATCH_JOBS), 1);
-	teardown();
 }
 END_TEST
 
@@ -711,7 +854,6 @@ START_TEST(every_row_comes_once_whatever_happens)
 	static bool queued[CLIENTS * JOBS];
 	uint32_t rows[FAIR_BATCH_JOBS], n, seed = 4711, left = 0;
 
-	setup();
 	memset(queued, 0, sizeof(queued));
 	for (uint32_t i = 0; i < TENANTS; i++)
 		tenant(i, 1u << i);
@@ -737,7 +879,15 @@ START_TEST(every_row_comes_once_whatever_happens)
 			}
 			break;
 		case 6:
-			fair_gone(&fair, slot);
+			fair_lock(&fair);
+			n = fair_cut_client(&fair, slot, rows, seed >> 16 & 63);
+			fair_unlock(&fair);
+			for (uint32_t i = 0; i < n; i++) {
+				ck_assert(queued[rows[i]]);
+				queued[rows[i]] = false;
+				run(rows[i], 0);
+				left--;
+			}
 			break;
 		case 7:
 			settle();
@@ -776,7 +926,6 @@ START_TEST(every_row_comes_once_whatever_happens)
 		ck_assert_uint_eq(fair.clients[i].weights_given, 0);
 		ck_assert_uint_eq(fair.clients[i].ahead, 0);
 	}
-	teardown();
 }
 END_TEST
 
@@ -800,5 +949,8 @@ CHECK_MAIN("fair", uids_share_by_their_weights_whatever_their_jobs_lengths,
 	   a_running_client_that_is_behind_is_said_to_be,
 	   only_who_is_alone_and_no_flood_goes_past_the_queues,
 	   rows_that_were_given_back_come_again_in_their_order,
-	   jobs_of_a_client_that_is_gone_come_first_and_its_slot_is_used_again,
+	   jobs_that_are_cut_out_are_picked_no_more, jobs_for_one_worker_go_before_nobody,
+	   jobs_for_one_worker_are_nobody_elses,
+	   who_comes_late_or_was_away_for_ever_is_not_shut_out,
+	   what_was_no_job_is_charged_to_its_uid, a_strand_of_many_hours_is_charged_for_all_of_them,
 	   a_slot_is_used_again_while_its_end_was_not_seen, every_row_comes_once_whatever_happens)

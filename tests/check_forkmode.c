@@ -10,22 +10,9 @@
 #include "daemon/shake.h"
 #include "tests/check_unit.h"
 #include "tests/rig.h"
+#include "tests/tasks.h"
 
 static struct rig rig;
-
-FK_TASK(int64_t, fib, (int64_t, n), int64_t x; int64_t y;)
-{
-	if (n < 2)
-		FK_LEAF(n);
-}
-FK_BODY(fib)
-{
-	FK_FORK(x, fib, self->n - 1);
-	FK_CALL(y, fib, self->n - 2);
-	FK_JOIN();
-	FK_RETURN(self->x + self->y);
-}
-FK_END(fib)
 
 /* Notes when it runs. */
 static _Atomic int64_t turn;
@@ -62,26 +49,8 @@ FK_NO_LEAF(many)
 }
 FK_END(many)
 
-FK_TASK(int64_t, failing, (int64_t, n), int64_t x; int64_t y;)
-{
-	if (n == 3)
-		FK_LEAF_FAIL(77);
-	if (n < 2)
-		FK_LEAF(n);
-}
-FK_BODY(failing)
-{
-	FK_FORK(x, failing, self->n - 1);
-	FK_FORK(y, failing, self->n - 2);
-	FK_JOIN();
-	FK_RETURN(self->x + self->y);
-}
-FK_END(failing)
-
-FK_EXPORT(fib, "n:i64 -> i64", 0, "")
 FK_EXPORT(order, "n:i64 -> i64", 0, "")
 FK_EXPORT(many, "n:i64 -> i64", 0, "")
-FK_EXPORT(failing, "n:i64 -> i64", 0, "")
 FK_MODULE(mode, "")
 
 static void late(struct pool *pool)

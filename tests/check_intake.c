@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* check_intake.c - from ring to root deque, in a whole pool: chains, deadlines, batches */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <forkd/task.h>
 
@@ -67,6 +69,35 @@ FK_BODY(hold)
 }
 FK_END(hold)
 
+/* Where a strict job runs, and how many of the flood had run when the other client's job began. */
+static _Atomic uint32_t on_worker;
+static _Atomic uint64_t before_other;
+
+FK_TASK(fk_void, strict, (), )
+{
+	if (worker_self()->index == atomic_load(&on_worker))
+		atomic_fetch_add(&ran, 1);
+	FK_LEAF();
+}
+FK_BODY(strict)
+{
+	FK_RETURN();
+}
+FK_END(strict)
+
+FK_TASK(fk_void, other, (), )
+{
+	atomic_store(&before_other, atomic_load(&ran));
+	FK_LEAF();
+}
+FK_BODY(other)
+{
+	FK_RETURN();
+}
+FK_END(other)
+
+FK_EXPORT(strict, "-> ", 0, "Counts where it ran")
+FK_EXPORT(other, "-> ", 0, "Notes how many have run")
 FK_EXPORT(count, "-> ", 0, "Counts that it ran")
 FK_EXPORT(set, "-> ", 0, "Sets the flag")
 FK_EXPORT(await, "-> ", 0, "Forks until the flag is set")
@@ -94,6 +125,7 @@ static struct job *fill(uint32_t index, const char *task, uint32_t next)
 	atomic_store(&job->args_size, 0);
 	atomic_store(&job->deadline_ns, 0);
 	atomic_store(&job->weight, 0);
+	atomic_store(&job->place, 0);
 	atomic_store(&job->next, next == LAST ? 0 : next + 1);
 	atomic_store(&job->state, job_state(rig.generation[index], JOB_PENDING));
 	return job;
@@ -110,6 +142,72 @@ static void publish(uint32_t index, uint32_t ring)
 	wake_published();
 	if (!worker_wake_one(rig.pool, NULL))
 		pool_wake_dispatcher(rig.pool);
+}
+
+/* A second client, of another uid or of the same one. */
+struct other {
+	int tenant_fd, client_fd;
+	struct tenant_segment *tenant;
+	struct job *jobs;
+	uint32_t slot;
+};
+
+static struct other other_client(bool same_uid)
+{
+	struct other o = { .slot = 1 };
+	uint64_t size = client_segment_heap_offset(RIG_JOBS) + 4096;
+	uint32_t tenant = same_uid ? 0 : 1;
+
+	o.tenant_fd = segment_create("tenant", SEGMENT_TENANT,
+				     tenant_segment_size(rig.pool->n_workers), 1, 0, 0600);
+	o.client_fd = segment_create("client", SEGMENT_CLIENT, size, 1, 0, 0600);
+	ck_assert_int_ge(o.tenant_fd, 0);
+	ck_assert_int_ge(o.client_fd, 0);
+	if (tenant)
+		ck_assert_int_eq(intake_add_tenant(rig.pool, tenant, 1, o.tenant_fd), 0);
+	ck_assert_int_eq(intake_add_client(rig.pool, o.slot, 1, tenant, tenant, 2, RIG_JOBS,
+					   o.client_fd),
+			 0);
+	o.tenant = rig.pool->intake.tenants[tenant].segment;
+	o.jobs = rig.pool->intake.clients[o.slot].jobs;
+	return o;
+}
+
+static void other_submit(struct other *o, uint32_t index, const char *task, uint32_t place)
+{
+	int t = board_find_task(rig.pool->board, task);
+	struct job *job = &o->jobs[index];
+	uint64_t position;
+
+	ck_assert_int_ge(t, 0);
+	atomic_store(&job->task, (uint32_t)t);
+	atomic_store(&job->task_hash, rig.pool->board->tasks[t].hash);
+	atomic_store(&job->generation, atomic_load(&job->generation) + 1);
+	atomic_store(&job->place, place);
+	atomic_store(&job->state, job_state(atomic_load(&job->generation), JOB_PENDING));
+	ck_assert_int_eq(ring_push(&o->tenant->rings[0], ring_payload(o->slot, 1, index),
+				   &position),
+			 RING_OK);
+	tenant_mark(o->tenant, 0);
+	wake_published();
+	if (!worker_wake_one(rig.pool, NULL))
+		pool_wake_dispatcher(rig.pool);
+}
+
+static void other_wait(struct other *o, uint32_t index, uint32_t outcome)
+{
+	struct job *job = &o->jobs[index];
+	uint32_t value;
+
+	while ((value = job_announce_waiter(job)))
+		futex_wait(&job->state, value, 0);
+	ck_assert_uint_eq(job_outcome(job), outcome);
+}
+
+static void other_end(struct other *o)
+{
+	close(o->tenant_fd);
+	close(o->client_fd);
 }
 
 static uint64_t refused(void)
@@ -243,7 +341,7 @@ START_TEST(a_queued_job_past_its_deadline_expires_and_does_not_run)
 	publish(1, 0);
 	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_DONE);
 	ck_assert_uint_eq(atomic_load(&ran), 1);
-	ck_assert_uint_eq(rig_counter(&rig, jobs_failed), 1);
+	ck_assert_uint_eq(rig_counter(&rig, jobs_failed) + rig_counter(&rig, dropped), 1);
 	rig_stop(&rig);
 }
 END_TEST
@@ -306,10 +404,177 @@ START_TEST(what_a_job_used_is_charged_to_its_client)
 }
 END_TEST
 
+#define STRICT(index) job_place(JOB_PLACE_WORKER, index, 1)
+
+/* Each on its worker, whoever takes them off the rings; sleepers are woken. */
+START_TEST(strict_jobs_run_where_they_are_to)
+{
+	start(4);
+	for (uint32_t round = 0; round < 40; round++) {
+		atomic_store(&ran, 0);
+		atomic_store(&on_worker, round % 4);
+		for (uint32_t i = 0; i < 100; i++)
+			atomic_store(&fill(i, "intake:strict", i < 99 ? i + 1 : LAST)->place,
+				     STRICT(round % 4));
+		publish(0, round * 7 % 4);
+		for (uint32_t i = 0; i < 100; i++)
+			ck_assert_uint_eq(rig_wait(&rig, i), JOB_DONE);
+		ck_assert_uint_eq(atomic_load(&ran), 100);
+	}
+	/* Nowhere. */
+	atomic_store(&fill(0, "intake:strict", LAST)->place, STRICT(4));
+	publish(0, 0);
+	ck_assert_uint_eq(rig_wait(&rig, 0), JOB_FAILED);
+	ck_assert_int_eq(atomic_load(&rig.jobs[0].code), -EINVAL);
+	ck_assert_uint_eq(fair_placed(&rig.pool->intake.fair), 0);
+	rig_stop(&rig);
+}
+END_TEST
+
+/* One worker in a leaf while a flood for it comes, and then another client's job. */
+START_TEST(a_flood_of_strict_jobs_lets_other_clients_pass)
+{
+	for (int same_uid = 0; same_uid < 2; same_uid++)
+		for (int strict = 0; strict < 2; strict++) {
+			struct other o;
+
+			start(1);
+			o = other_client(same_uid);
+			atomic_store(&on_worker, 0);
+			fill(0, "intake:hold", LAST);
+			publish(0, 0);
+			while (!rig_counter(&rig, roots))
+				sched_yield();
+			for (uint32_t i = 1; i < 900; i++)
+				atomic_store(
+					&fill(i, "intake:strict", i < 899 ? i + 1 : LAST)->place,
+					STRICT(0));
+			publish(1, 0);
+			/* By the dispatcher: the worker does not come to it. */
+			while (fair_placed(&rig.pool->intake.fair) < 899)
+				sched_yield();
+			other_submit(&o, 0, "intake:other", strict ? STRICT(0) : 0);
+			while (fair_placed(&rig.pool->intake.fair) +
+				       fair_queued(&rig.pool->intake.fair) <
+			       900)
+				sched_yield();
+			atomic_store(&flag, 1);
+			other_wait(&o, 0, JOB_DONE);
+			for (uint32_t i = 0; i < 900; i++)
+				ck_assert_uint_eq(rig_wait(&rig, i), JOB_DONE);
+			ck_assert_uint_eq(atomic_load(&ran), 899);
+			ck_assert_uint_le(atomic_load(&before_other), 2);
+			rig_stop(&rig);
+			other_end(&o);
+		}
+}
+END_TEST
+
+/* It runs without end, and has had more than the other client: it makes way at a fork. */
+START_TEST(a_strict_job_goes_before_a_giant_on_its_worker)
+{
+	struct other o;
+
+	start(2);
+	o = other_client(false);
+	atomic_store(&fill(0, "intake:await", LAST)->place, STRICT(1));
+	publish(0, 0);
+	while (!rig_counter(&rig, roots))
+		sched_yield();
+	other_submit(&o, 0, "intake:set", STRICT(1));
+	other_wait(&o, 0, JOB_DONE);
+	ck_assert_uint_eq(rig_wait(&rig, 0), JOB_DONE);
+	ck_assert_uint_ge(rig_counter(&rig, moved), 1);
+	rig_stop(&rig);
+	other_end(&o);
+}
+END_TEST
+
+static uint32_t passed(struct ledger_ring *side)
+{
+	return (uint32_t)atomic_load(&side->head);
+}
+
+/* Before there are workers: this thread drains, as the dispatcher would. */
+static void drain_by_hand(struct pool *pool)
+{
+	struct ledger_ring *sides[2] = { &pool->arena->rings[0][0], &pool->arena->rings[0][1] };
+	struct tenant_segment *tenant = pool->intake.tenants[0].segment;
+	uint64_t wasted = 0, position;
+
+	for (uint32_t ring = 0; ring < 2; ring++) {
+		for (uint32_t i = 0; i < RING_SLOTS - 1; i++)
+			ck_assert_int_eq(ring_push(&tenant->rings[ring], ring_payload(0, 7, i),
+						   &position),
+					 RING_OK);
+		tenant_mark(tenant, ring);
+	}
+	for (uint32_t drains = 1; intake_rings_pending(pool); drains++) {
+		uint32_t before = passed(sides[0]) + passed(sides[1]);
+
+		intake_collect(pool);
+		ck_assert_uint_le(passed(sides[0]) + passed(sides[1]) - before, INTAKE_SHARE);
+		ck_assert_uint_lt(drains, 20);
+	}
+	wasted = atomic_load(&pool->intake.fair.tenants[0].wasted);
+	ck_assert_uint_ge(wasted, 2 * (RING_SLOTS - 1) * INTAKE_STEP_NS);
+
+	/* Looking at all slots counts, too. */
+	atomic_store(&tenant->rings[0].astray, 1);
+	tenant_mark(tenant, 0);
+	intake_collect(pool);
+	ck_assert_uint_ge(atomic_load(&pool->intake.fair.tenants[0].wasted),
+			  wasted + INTAKE_MEND * INTAKE_STEP_NS);
+	ck_assert(!intake_rings_pending(pool));
+}
+
+START_TEST(a_tenant_takes_a_share_of_a_drain_and_is_charged_for_what_is_no_job)
+{
+	rig_prepare = drain_by_hand;
+	start(2);
+	rig_prepare = NULL;
+	ck_assert_uint_eq(rig_counter(&rig, garbage), 2 * (RING_SLOTS - 1));
+	fill(0, "intake:count", LAST);
+	publish(0, 0);
+	ck_assert_uint_eq(rig_wait(&rig, 0), JOB_DONE);
+	rig_stop(&rig);
+}
+END_TEST
+
+/* What a worker has in hand, or has set aside, is not forgotten by a pool that drains. */
+START_TEST(a_pool_that_drains_is_not_empty_before_the_last_job_has_ended)
+{
+	start(2);
+	fill(0, "intake:hold", LAST);
+	atomic_store(&fill(1, "intake:count", LAST)->place, STRICT(0));
+	atomic_store(&fill(2, "intake:count", LAST)->place, STRICT(1));
+	publish(0, 0);
+	publish(1, 0);
+	publish(2, 0);
+	ck_assert(!intake_is_empty(rig.pool));
+	while (!rig_counter(&rig, roots))
+		sched_yield();
+	/* One of these two waits for the worker that holds. */
+	while (rig_counter(&rig, jobs_done) < 1)
+		sched_yield();
+	ck_assert(!intake_is_empty(rig.pool));
+	atomic_store(&flag, 1);
+	for (uint32_t i = 0; i < 3; i++)
+		ck_assert_uint_eq(rig_wait(&rig, i), JOB_DONE);
+	while (!intake_is_empty(rig.pool))
+		sched_yield();
+	rig_stop(&rig);
+}
+END_TEST
+
 CHECK_MAIN("intake", a_chain_of_all_records_is_one_word_and_each_runs_once,
 	   a_walk_goes_on_where_it_was_left, a_chain_that_is_a_ring_ends,
 	   a_chain_that_leads_nowhere_ends_there, chains_that_share_records_run_each_once,
 	   a_queued_job_past_its_deadline_expires_and_does_not_run,
 	   a_job_behind_another_of_its_batch_is_taken_back_and_goes_before_it,
 	   jobs_behind_one_that_keeps_its_worker_go_to_another,
-	   what_a_job_used_is_charged_to_its_client)
+	   what_a_job_used_is_charged_to_its_client, strict_jobs_run_where_they_are_to,
+	   a_flood_of_strict_jobs_lets_other_clients_pass,
+	   a_strict_job_goes_before_a_giant_on_its_worker,
+	   a_tenant_takes_a_share_of_a_drain_and_is_charged_for_what_is_no_job,
+	   a_pool_that_drains_is_not_empty_before_the_last_job_has_ended)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * daemon/lazy.h and daemon/spin.h step by step, and the lazy invariant in every state of recorded
- * traces of real pools: eight workers in two or four groups, both schedulers, random work.
- * tests/model/lazy.c has the interleavings.
+ * traces of real pools: from eight workers on one node to 112 on two, with SMT, on unlike packages
+ * and in a ring, both schedulers, random work. tests/model/lazy.c has the interleavings.
  */
 #include <check.h>
 #include <errno.h>
@@ -19,6 +19,7 @@
 #include "shm/wake.h"
 #include "tests/check_unit.h"
 #include "tests/rig.h"
+#include "tests/tasks.h"
 
 /* ------------------------------------------------------------------------ the census */
 
@@ -208,17 +209,32 @@ START_TEST(a_spin_that_is_not_rewarded_gets_short_and_is_tried_again)
 	uint32_t whole = 0;
 
 	spin_init(&spin);
-	ck_assert_uint_eq(spin_limit(&spin, 1600), 1600);
+	ck_assert_uint_eq(spin_limit(&spin, 1600000), 1600000);
 	for (uint32_t i = 0; i < 10; i++)
-		spin_learn(&spin, 1601, 1600);
-	ck_assert_uint_eq(spin_limit(&spin, 1600), 100);
+		spin_learn(&spin, 1600001, 1600000);
+	ck_assert_uint_eq(spin_limit(&spin, 1600000), 100000);
 	for (uint32_t i = 0; i < 2 * SPIN_TRY; i++)
-		whole += spin_limit(&spin, 1600) == 1600;
+		whole += spin_limit(&spin, 1600000) == 1600000;
 	ck_assert_uint_eq(whole, 2);
 	for (uint32_t i = 0; i < 4; i++)
-		spin_learn(&spin, 1600, 1600);
-	ck_assert_uint_eq(spin_limit(&spin, 1600), 1600);
+		spin_learn(&spin, 1600000, 1600000);
+	ck_assert_uint_eq(spin_limit(&spin, 1600000), 1600000);
 	ck_assert_uint_eq(spin_limit(&spin, 0), 0);
+}
+END_TEST
+
+START_TEST(no_spin_gets_shorter_than_a_sleep_costs_unless_all_of_it_is)
+{
+	struct spin spin;
+
+	spin_init(&spin);
+	for (uint32_t i = 0; i < 10; i++)
+		spin_learn(&spin, 50001, 50000);
+	ck_assert_uint_eq(spin.share, 1);
+	ck_assert_uint_eq(spin_limit(&spin, 50000), SPIN_FLOOR);
+	ck_assert_uint_eq(spin_limit(&spin, SPIN_FLOOR), SPIN_FLOOR);
+	ck_assert_uint_eq(spin_limit(&spin, SPIN_FLOOR - 1), SPIN_FLOOR - 1);
+	ck_assert_uint_eq(spin_limit(&spin, 7), 7);
 }
 END_TEST
 
@@ -234,13 +250,14 @@ struct event {
 	uint64_t census;
 };
 
+_Static_assert(LIMIT_WORKERS <= 256, "workers fit into an event");
+
 /* What is written down, under the lock that makes it an order. */
 static struct {
 	struct lazy_trace trace;
 	pthread_mutex_t lock;
 	struct event *events;
 	uint32_t n;
-	struct lazy_cell cells[LAZY_CELLS];
 	uint32_t n_cells;
 } record;
 
@@ -270,8 +287,6 @@ static void record_prepare(struct pool *pool)
 	ck_assert_ptr_nonnull(record.events);
 	record.n = 0;
 	record.n_cells = pool->lazy.n_cells;
-	for (uint32_t c = 0; c < record.n_cells; c++)
-		record.cells[c].n = pool->lazy.cells[c].n;
 	pool->lazy.trace = &record.trace;
 }
 
@@ -279,9 +294,10 @@ enum role { BUSY, LOOKS, SLEEPS };
 enum charge { NONE, LEAVING, CHARGED, DEFERRED };
 
 struct replay {
-	enum role role[WORKERS];
-	enum charge charge[WORKERS];
-	uint32_t cell[WORKERS];
+	uint32_t n;
+	enum role role[LIMIT_WORKERS];
+	enum charge charge[LIMIT_WORKERS];
+	uint32_t cell[LIMIT_WORKERS];
 };
 
 static const char *replay_step(struct replay *r, const struct event *e)
@@ -335,7 +351,7 @@ static const char *replay_check(const struct replay *r, const struct event *e)
 	uint32_t busy[LAZY_CELLS] = { 0 }, looks[LAZY_CELLS] = { 0 }, sleeps[LAZY_CELLS] = { 0 };
 	uint32_t all_busy = 0, charged = 0, deferred = 0;
 
-	for (uint32_t w = 0; w < WORKERS; w++) {
+	for (uint32_t w = 0; w < r->n; w++) {
 		uint32_t c = r->cell[w];
 
 		busy[c] += r->role[w] == BUSY;
@@ -375,23 +391,10 @@ static struct rig rig;
 static void replay_start(struct replay *ret)
 {
 	memset(ret, 0, sizeof(*ret));
-	for (uint32_t w = 0; w < WORKERS; w++)
+	ret->n = rig.pool->n_workers;
+	for (uint32_t w = 0; w < ret->n; w++)
 		ret->cell[w] = rig.pool->lazy.seats[w].cell;
 }
-
-FK_TASK(int64_t, fib, (int64_t, n), int64_t x; int64_t y;)
-{
-	if (n < 2)
-		FK_LEAF(n);
-}
-FK_BODY(fib)
-{
-	FK_FORK(x, fib, self->n - 1);
-	FK_CALL(y, fib, self->n - 2);
-	FK_JOIN();
-	FK_RETURN(self->x + self->y);
-}
-FK_END(fib)
 
 /* A job that never forks. */
 FK_TASK(int64_t, alone, (int64_t, n))
@@ -403,32 +406,30 @@ FK_TASK(int64_t, alone, (int64_t, n))
 FK_NO_BODY(alone)
 FK_END(alone)
 
-/* Forks until told to stop. */
-static _Atomic uint32_t stop_giant;
+/* A tree whose leaves wait until so many of them run at once as there are workers. */
+static _Atomic uint32_t arrived;
+static uint32_t to_arrive;
 
-FK_TASK(int64_t, leaf, (int64_t, n))
+FK_TASK(int64_t, meet, (int64_t, depth), int64_t x; int64_t y;)
 {
-	FK_LEAF(n);
-}
-FK_NO_BODY(leaf)
-FK_END(leaf)
-
-FK_TASK(int64_t, giant, (int64_t, n), int64_t x; int64_t i;)
-{
-}
-FK_BODY(giant)
-{
-	for (self->i = 0; !atomic_load(&stop_giant); self->i++) {
-		FK_FORK(x, leaf, self->i);
-		FK_JOIN();
+	if (!depth) {
+		atomic_fetch_add(&arrived, 1);
+		while (atomic_load(&arrived) < to_arrive)
+			sched_yield();
+		FK_LEAF(1);
 	}
-	FK_RETURN(self->n);
 }
-FK_END(giant)
+FK_BODY(meet)
+{
+	FK_FORK(x, meet, self->depth - 1);
+	FK_CALL(y, meet, self->depth - 1);
+	FK_JOIN();
+	FK_RETURN(self->x + self->y);
+}
+FK_END(meet)
 
-FK_EXPORT(fib, "n:i64 -> i64", 0, "forks")
+FK_EXPORT(meet, "depth:i64 -> i64", 0, "needs all workers")
 FK_EXPORT(alone, "n:i64 -> i64", 0, "never forks")
-FK_EXPORT(giant, "n:i64 -> i64", 0, "forks until stopped")
 FK_MODULE(lazy, "test tasks")
 
 static int64_t serial_fib(int64_t n)
@@ -475,59 +476,103 @@ static void random_work(uint32_t rounds, bool pauses)
 	}
 }
 
-static void traced(const char *machine, uint32_t n_cells, uint32_t scheduler)
+/* A file of tests/topologies. */
+static const char *xml(const char *name)
+{
+	static char description[512];
+	const char *top = getenv("top_srcdir");
+
+	snprintf(description, sizeof(description), "xml:%s/tests/topologies/%s.xml",
+		 top ? top : ".", name);
+	return description;
+}
+
+/* machine: as topology_new() takes it. */
+static void traced(const char *machine, uint32_t workers, uint32_t n_cells, uint32_t scheduler)
 {
 	struct replay start;
 	const char *wrong;
 	uint32_t sleeps = 0, woken = 0;
 
 	rig_prepare = record_prepare;
-	rig_start_on(&rig, machine, WORKERS, &fk_module, false);
+	rig_start_on(&rig, machine, workers, &fk_module, false);
 	ck_assert_uint_eq(rig.pool->lazy.n_cells, n_cells);
 	ck_assert_int_eq(pool_set(rig.pool, "scheduler",
 				  scheduler == OPTIONS_SCHEDULER_BUSY ? "busy" : "lazy"),
 			 0);
-	random_work(200, scheduler == OPTIONS_SCHEDULER_LAZY);
+	random_work(workers > WORKERS ? 40 : 200, scheduler == OPTIONS_SCHEDULER_LAZY);
 	ck_assert_int_eq(rig_call(&rig, "lazy:fib", 22), serial_fib(22));
 	replay_start(&start);
 	rig_stop(&rig);
 
 	wrong = replay(record.events, record.n, &start);
-	ck_assert_msg(!wrong, "%s", wrong);
+	ck_assert_msg(!wrong, "%s: %s", machine, wrong);
 	for (uint32_t i = 0; i < record.n; i++) {
 		sleeps += record.events[i].step == LAZY_TO_SLEEP;
 		woken += record.events[i].step == LAZY_WOKEN;
 	}
-	printf("%u cells: %u steps, %u sleeps, %u woken\n", n_cells, record.n, sleeps, woken);
+	printf("%s, %u workers, %u cells: %u steps, %u sleeps, %u woken\n", machine, workers,
+	       n_cells, record.n, sleeps, woken);
 	if (scheduler == OPTIONS_SCHEDULER_LAZY) {
-		ck_assert_uint_gt(sleeps, WORKERS);
+		ck_assert_uint_gt(sleeps, workers);
 		ck_assert_uint_gt(woken, 0);
 	}
 	free(record.events);
 }
 
+START_TEST(the_invariant_holds_in_one_group)
+{
+	traced("core:8 pu:1", WORKERS, 1, OPTIONS_SCHEDULER_LAZY);
+}
+END_TEST
+
 START_TEST(the_invariant_holds_in_two_groups)
 {
-	traced("numa:2 core:4 pu:1", 2, OPTIONS_SCHEDULER_LAZY);
+	traced("numa:2 core:4 pu:1", WORKERS, 2, OPTIONS_SCHEDULER_LAZY);
 }
 END_TEST
 
 START_TEST(the_invariant_holds_in_four_groups)
 {
-	traced("numa:4 core:2 pu:1", 4, OPTIONS_SCHEDULER_LAZY);
+	traced("numa:4 core:2 pu:1", WORKERS, 4, OPTIONS_SCHEDULER_LAZY);
 }
 END_TEST
 
 START_TEST(the_invariant_holds_with_a_group_for_each_worker)
 {
-	traced("numa:8 core:1 pu:1", 8, OPTIONS_SCHEDULER_LAZY);
+	traced("numa:8 core:1 pu:1", WORKERS, 8, OPTIONS_SCHEDULER_LAZY);
+}
+END_TEST
+
+START_TEST(the_invariant_holds_in_two_groups_of_56)
+{
+	traced("numa:2 core:56 pu:1", 112, 2, OPTIONS_SCHEDULER_LAZY);
+}
+END_TEST
+
+START_TEST(the_invariant_holds_where_a_group_has_two_cells)
+{
+	traced("numa:1 core:60 pu:1", 60, 2, OPTIONS_SCHEDULER_LAZY);
+}
+END_TEST
+
+START_TEST(the_invariant_holds_with_smt)
+{
+	traced("numa:2 core:2 pu:2", WORKERS, 2, OPTIONS_SCHEDULER_LAZY);
+}
+END_TEST
+
+START_TEST(the_invariant_holds_on_unlike_packages_and_in_a_ring)
+{
+	traced(xml("asymmetric"), 7, 2, OPTIONS_SCHEDULER_LAZY);
+	traced(xml("ring"), WORKERS, 4, OPTIONS_SCHEDULER_LAZY);
 }
 END_TEST
 
 START_TEST(busy_workers_keep_the_invariant_too)
 {
-	traced("numa:2 core:4 pu:1", 2, OPTIONS_SCHEDULER_BUSY);
-	traced("numa:4 core:2 pu:1", 4, OPTIONS_SCHEDULER_BUSY);
+	traced("numa:2 core:4 pu:1", WORKERS, 2, OPTIONS_SCHEDULER_BUSY);
+	traced("numa:4 core:2 pu:1", WORKERS, 4, OPTIONS_SCHEDULER_BUSY);
 }
 END_TEST
 
@@ -542,7 +587,7 @@ START_TEST(a_trace_that_is_wrong_is_found)
 		{ LAZY_SETTLED, 0, 0, busy },	  { LAZY_SETTLED, 1, 0, busy },
 		{ LAZY_TO_BUSY, 1, 0, 2 * busy }, { LAZY_SETTLED, 1, 0, 2 * busy },
 	};
-	struct replay start = { .cell = { 0, 0, 1, 1, 1, 1, 1, 1 } };
+	struct replay start = { .n = WORKERS, .cell = { 0, 0, 1, 1, 1, 1, 1, 1 } };
 	struct event saved;
 
 	record.n_cells = 2;
@@ -594,8 +639,8 @@ START_TEST(while_one_worker_forks_each_group_keeps_a_thief)
 	rig_prepare = NULL;
 	rig_start_on(&rig, "numa:4 core:2 pu:1", WORKERS, &fk_module, false);
 	until_all_sleep();
-	atomic_store(&stop_giant, 0);
-	rig_submit(&rig, 0, "lazy:giant", &arg, sizeof(arg));
+	atomic_store(&tasks_opened, 0);
+	rig_submit(&rig, 0, "lazy:until", &arg, sizeof(arg));
 	/* All others but one a group are asleep; those nap. */
 	do {
 		sched_yield();
@@ -607,10 +652,28 @@ START_TEST(while_one_worker_forks_each_group_keeps_a_thief)
 			thieves += lazy_looking(cell, value) + lazy_busy(value) >= 1;
 		}
 	} while (thieves < 4 || rig_counter(&rig, naps) < 20);
-	atomic_store(&stop_giant, 1);
+	atomic_store(&tasks_opened, 1);
 	ck_assert_uint_eq(rig_wait(&rig, 0), JOB_DONE);
 	ck_assert_uint_gt(rig_counter(&rig, wakes_far), 0);
 	until_all_sleep();
+	rig_stop(&rig);
+}
+END_TEST
+
+/* The first thief takes the root's continuation, and leaves those of the way down to the leaf in
+ * which the owner waits: it had been asleep, so it wakes others for them. */
+START_TEST(who_was_woken_and_leaves_work_behind_wakes_others)
+{
+	rig_prepare = NULL;
+	rig_start_on(&rig, "core:8 pu:1", WORKERS, &fk_module, false);
+	to_arrive = WORKERS;
+	for (uint32_t i = 0; i < 20; i++) {
+		until_all_sleep();
+		atomic_store(&arrived, 0);
+		ck_assert_int_eq(rig_call(&rig, "lazy:meet", 5), 32);
+	}
+	ck_assert_uint_gt(rig_counter(&rig, wakes_more), 0);
+	ck_assert_uint_gt(rig_counter(&rig, wakes), rig_counter(&rig, wakes_more));
 	rig_stop(&rig);
 }
 END_TEST
@@ -684,8 +747,13 @@ CHECK_MAIN("lazy", a_group_is_a_cell_and_a_large_one_is_split_evenly,
 	   a_charge_that_is_passed_on_wakes_one_in_each_cell,
 	   the_nearest_sleeper_and_the_nearest_cell_come_first, a_sleeper_is_had_once,
 	   a_nap_is_no_spin, a_spin_that_is_not_rewarded_gets_short_and_is_tried_again,
-	   the_invariant_holds_in_two_groups, the_invariant_holds_in_four_groups,
-	   the_invariant_holds_with_a_group_for_each_worker, busy_workers_keep_the_invariant_too,
-	   a_trace_that_is_wrong_is_found, an_idle_pool_sleeps_and_no_job_is_forgotten,
-	   while_one_worker_forks_each_group_keeps_a_thief, a_job_that_never_forks_wakes_nobody,
+	   no_spin_gets_shorter_than_a_sleep_costs_unless_all_of_it_is,
+	   the_invariant_holds_in_one_group, the_invariant_holds_in_two_groups,
+	   the_invariant_holds_in_four_groups, the_invariant_holds_with_a_group_for_each_worker,
+	   the_invariant_holds_in_two_groups_of_56, the_invariant_holds_where_a_group_has_two_cells,
+	   the_invariant_holds_with_smt, the_invariant_holds_on_unlike_packages_and_in_a_ring,
+	   busy_workers_keep_the_invariant_too, a_trace_that_is_wrong_is_found,
+	   an_idle_pool_sleeps_and_no_job_is_forgotten,
+	   while_one_worker_forks_each_group_keeps_a_thief,
+	   who_was_woken_and_leaves_work_behind_wakes_others, a_job_that_never_forks_wakes_nobody,
 	   the_scheduler_is_switched_while_it_runs, only_what_is_marked_is_set_while_it_runs)

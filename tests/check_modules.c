@@ -418,6 +418,8 @@ START_TEST(arrays_that_are_none_fail_the_job)
 		{ "array:scale_f64", { 8, 15 }, 1, 0, { 0, 0 }, -EINVAL },
 		{ "array:histogram_f64", { 8, 8 }, 1, 1, { 16, 8 }, -EINVAL },
 		{ "array:histogram_f64", { 8, 8 }, 0, (double)NAN, { 16, 8 }, -EINVAL },
+		{ "array:histogram_f64", { 8, 8 }, 0, (double)INFINITY, { 16, 8 }, -EINVAL },
+		{ "array:histogram_f64", { 8, 8 }, -(double)INFINITY, 1, { 16, 8 }, -EINVAL },
 		{ "array:histogram_f64", { 8, 8 }, 0, 1, { 16, 0 }, -EINVAL },
 		{ "array:histogram_f64", { 8, 8 }, 0, 1, { 16, 12 }, -EINVAL },
 	};
@@ -432,6 +434,93 @@ START_TEST(arrays_that_are_none_fail_the_job)
 		ck_assert_uint_eq(rig_wait(&rig, 0), JOB_FAILED);
 		ck_assert_int_eq(atomic_load(&rig.jobs[0].code), cases[i].code);
 	}
+	rig_stop(&rig);
+}
+END_TEST
+
+static void refused(const char *task, const void *args, uint32_t size, int code)
+{
+	rig_submit(&rig, 0, task, args, size);
+	ck_assert_uint_eq(rig_wait(&rig, 0), JOB_FAILED);
+	ck_assert_int_eq(atomic_load(&rig.jobs[0].code), code);
+}
+
+START_TEST(numbers_that_make_no_sense_fail_the_job)
+{
+	static const int64_t boards[] = { -1, 17, INT64_MIN, INT64_MAX, (INT64_C(1) << 32) + 8 };
+	static const struct {
+		double n, eps;
+	} strips[] = {
+		{ 1, 0 },
+		{ 1, -1e-9 },
+		{ 1, (double)NAN },
+		{ (double)NAN, 1e-3 },
+		{ (double)INFINITY, 1e-3 },
+		{ -(double)INFINITY, 1e-3 },
+	};
+
+	start("nqueens", 1);
+	for (size_t i = 0; i < sizeof(boards) / sizeof(boards[0]); i++)
+		refused("nqueens:nqueens", &boards[i], sizeof(boards[i]), -ERANGE);
+	ck_assert_int_eq(rig_call(&rig, "nqueens:nqueens", 0), 1);
+	rig_stop(&rig);
+	start("integrate", 1);
+	for (size_t i = 0; i < sizeof(strips) / sizeof(strips[0]); i++)
+		refused("integrate:integrate", &strips[i], sizeof(strips[i]), -EINVAL);
+	rig_stop(&rig);
+	/* Documented: below 2 the number itself. */
+	start("fib", 1);
+	ck_assert_int_eq(rig_call(&rig, "fib:fib", -1), -1);
+	ck_assert_int_eq(rig_call(&rig, "fib:fib", INT64_MIN), INT64_MIN);
+	rig_stop(&rig);
+}
+END_TEST
+
+/* Ends at the edges of what a double is: no crash, no end that never comes. */
+START_TEST(an_integral_that_is_out_of_range_ends)
+{
+	static const struct {
+		double n, eps;
+	} strips[] = {
+		{ 1.7e308, 1 }, { -1.7e308, 1 }, { 1e-310, 5e-324 }, { 1e3, (double)INFINITY },
+		{ -10, 1e-3 },
+	};
+
+	for (size_t m = 0; m < N_MODES; m++) {
+		start("integrate", m);
+		for (size_t i = 0; i < sizeof(strips) / sizeof(strips[0]); i++)
+			run("integrate:integrate", &strips[i], sizeof(strips[i]));
+		rig_stop(&rig);
+	}
+}
+END_TEST
+
+START_TEST(a_name_of_any_length_is_no_tree)
+{
+	static const uint64_t sizes[] = { 0, 1, 2, 3, 1000, 100000 };
+
+	start("uts", 1);
+	memset(rig.heap, 'T', 100000);
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		struct job_ref ref = { 0, sizes[i] };
+
+		refused("uts:uts", &ref, sizeof(ref), -ENOENT);
+	}
+	rig_stop(&rig);
+}
+END_TEST
+
+/* The sorts have the same checks as the arrays, and none of their own to add. */
+START_TEST(what_is_no_array_is_not_sorted)
+{
+	static const struct job_ref refs[] = { { 0, 7 }, { 8, 1 }, { 8, 4097 } };
+
+	start("sort", 1);
+	for (size_t i = 0; i < sizeof(refs) / sizeof(refs[0]); i++) {
+		refused("sort:i64", &refs[i], sizeof(refs[i]), -EINVAL);
+		refused("sort:f64", &refs[i], sizeof(refs[i]), -EINVAL);
+	}
+	run("sort:i64", &(struct job_ref){ 0, 0 }, sizeof(struct job_ref));
 	rig_stop(&rig);
 }
 END_TEST
@@ -460,4 +549,6 @@ CHECK_MAIN("modules", fib_is_right_in_every_mode, nqueens_is_right_in_every_mode
 	   tasks_on_integers_are_right_in_every_mode,
 	   tasks_on_real_numbers_are_right_and_the_same_in_every_mode,
 	   histogram_counts_each_number_once_in_every_mode, histograms_of_odd_shapes_stay_in_bounds,
-	   arrays_that_are_none_fail_the_job, reference_outside_the_heap_fails_the_job)
+	   arrays_that_are_none_fail_the_job, reference_outside_the_heap_fails_the_job,
+	   numbers_that_make_no_sense_fail_the_job, an_integral_that_is_out_of_range_ends,
+	   a_name_of_any_length_is_no_tree, what_is_no_array_is_not_sorted)

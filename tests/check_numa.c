@@ -2,7 +2,8 @@
 /*
  * NUMA: on a machine that has nodes, each worker's pages are on its own.
  *
- * Needs two nodes with CPUs and memory, such as a qemu machine with -numa; elsewhere it is skipped.
+ * Needs two nodes with CPUs and memory, such as the machines of tests/numa/numa; elsewhere it is
+ * skipped.
  */
 #include <check.h>
 #include <stdio.h>
@@ -12,24 +13,10 @@
 #include "tests/check_unit.h"
 #include "tests/numa_pages.h"
 #include "tests/rig.h"
+#include "tests/tasks.h"
 
 static struct rig rig;
 
-FK_TASK(int64_t, fib, (int64_t, n), int64_t x; int64_t y;)
-{
-	if (n < 2)
-		FK_LEAF(n);
-}
-FK_BODY(fib)
-{
-	FK_FORK(x, fib, self->n - 1);
-	FK_CALL(y, fib, self->n - 2);
-	FK_JOIN();
-	FK_RETURN(self->x + self->y);
-}
-FK_END(fib)
-
-FK_EXPORT(fib, "n:i64 -> i64", 0, "forks")
 FK_MODULE(t, "test tasks")
 
 extern const struct fk_module fk_module;

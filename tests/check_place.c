@@ -19,10 +19,10 @@
 #include "tests/check_unit.h"
 #include "tests/quiet.h"
 #include "tests/rig.h"
+#include "tests/tasks.h"
 
 static struct rig rig;
 static _Atomic uint64_t trips, wrong;
-static _Atomic uint32_t opened, reached;
 
 static void arrived(uint32_t worker)
 {
@@ -182,7 +182,7 @@ FK_END(nodes)
 FK_TASK(int64_t, restless, (int64_t, seed), int64_t x; int64_t y;)
 FK_NO_LEAF(restless)
 {
-	atomic_fetch_add(&reached, 1);
+	atomic_fetch_add(&tasks_reached, 1);
 	if (self->seed % 64 == 63) {
 		for (;;) {
 			FK_GO_TO_WORKER(worker_of_seed(self->seed++));
@@ -197,37 +197,6 @@ FK_NO_LEAF(restless)
 	FK_RETURN(self->x);
 }
 FK_END(restless)
-
-FK_TASK(int64_t, leaf, (int64_t, n))
-{
-	FK_LEAF(n);
-}
-FK_NO_BODY(leaf)
-FK_END(leaf)
-
-FK_TASK(int64_t, until, (int64_t, n), int64_t x;)
-FK_NO_LEAF(until)
-{
-	atomic_fetch_add(&reached, 1);
-	while (!atomic_load(&opened)) {
-		FK_FORK(x, leaf, 0);
-		FK_JOIN();
-	}
-	FK_RETURN(self->n);
-}
-FK_END(until)
-
-/* Fails far below where somebody else's frames are in the same deque. */
-FK_TASK(int64_t, fails_below, (int64_t, n), int64_t x;)
-FK_NO_LEAF(fails_below)
-{
-	if (self->n == 0)
-		FK_FAIL(-EDOM);
-	FK_FORK(x, fails_below, self->n - 1);
-	FK_JOIN();
-	FK_RETURN(self->x);
-}
-FK_END(fails_below)
 
 FK_TASK(int64_t, goes_and_fails, (int64_t, seed), int64_t x;)
 FK_NO_LEAF(goes_and_fails)
@@ -246,7 +215,6 @@ FK_EXPORT(trips_of, "seed:i64 -> i64", 0, "a tree that travels")
 FK_EXPORT(swap, "n:i64 -> i64", 0, "children that change places")
 FK_EXPORT(nodes, "n:i64 -> i64", 0, "goes to each node")
 FK_EXPORT(restless, "seed:i64 -> i64", 0, "travels for ever")
-FK_EXPORT(until, "n:i64 -> i64", 0, "forks until told")
 FK_EXPORT(goes_and_fails, "seed:i64 -> i64", 0, "fails elsewhere")
 FK_MODULE(t, "test tasks")
 
@@ -254,8 +222,8 @@ static void start(uint32_t workers, bool forced)
 {
 	atomic_store(&trips, 0);
 	atomic_store(&wrong, 0);
-	atomic_store(&opened, 0);
-	atomic_store(&reached, 0);
+	atomic_store(&tasks_opened, 0);
+	atomic_store(&tasks_reached, 0);
 	rig_start(&rig, workers, &fk_module, forced);
 }
 
@@ -315,11 +283,11 @@ START_TEST(busy_worker_takes_who_comes)
 		start(workers, false);
 		for (uint32_t i = 0; i < workers; i++)
 			submit(10 + i, "t:until", 3);
-		while (atomic_load(&reached) < workers)
+		while (atomic_load(&tasks_reached) < workers)
 			sched_yield();
 		for (int i = 0; i < 5; i++)
 			ck_assert_int_eq(rig_call(&rig, "t:tour", 25), 25 * workers);
-		atomic_store(&opened, 1);
+		atomic_store(&tasks_opened, 1);
 		for (uint32_t i = 0; i < workers; i++)
 			ck_assert_uint_eq(rig_wait(&rig, 10 + i), JOB_DONE);
 		stop();
@@ -437,13 +405,11 @@ START_TEST(travellers_are_cancelled)
 		for (int forced = 0; forced < 2; forced++) {
 			start(workers, forced);
 			for (uint32_t round = 0; round < 20; round++) {
-				atomic_store(&reached, 0);
+				atomic_store(&tasks_reached, 0);
 				for (uint32_t i = 0; i < 8; i++)
 					submit(i, "t:restless", i);
 				submit(8, "t:trips_of", round);
-				/* One worker runs one of them to where it goes on for ever; those
-				 * that it set aside for it wait until it ends. */
-				while (atomic_load(&reached) < 1 + 2 * round)
+				while (atomic_load(&tasks_reached) < 1 + 20 * round)
 					sched_yield();
 				for (uint32_t i = 0; i < 8; i++)
 					root_cancel(rig.pool, i, rig.generation[i]);

@@ -8,26 +8,12 @@
 #include "daemon/victims.h"
 #include "tests/check_unit.h"
 #include "tests/rig.h"
+#include "tests/tasks.h"
 
 #define PAGE 4096u
 
 static struct rig rig;
 
-FK_TASK(int64_t, fib, (int64_t, n), int64_t x; int64_t y;)
-{
-	if (n < 2)
-		FK_LEAF(n);
-}
-FK_BODY(fib)
-{
-	FK_FORK(x, fib, self->n - 1);
-	FK_CALL(y, fib, self->n - 2);
-	FK_JOIN();
-	FK_RETURN(self->x + self->y);
-}
-FK_END(fib)
-
-FK_EXPORT(fib, "n:i64 -> i64", 0, "forks")
 FK_MODULE(t, "test tasks")
 
 extern const struct fk_module fk_module;

@@ -3,11 +3,13 @@
  * promises: what forkd says of itself, seen from outside
  *
  * Small jobs get through whatever the workers are at; nobody wakes up for nothing; recursion is as
- * deep as memory goes; the trees of UTS have the nodes that their authors found.
+ * deep as memory goes, gives its memory back, and takes nobody else's; the trees of UTS have the
+ * nodes that their authors found.
  *
  * Times are printed and never asserted. With SOAK=1 in the environment the idle pool is watched for
  * 30 s instead of 3, and the large tree T3L is walked as well.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -266,6 +268,85 @@ START_TEST(a_million_forks_within_each_other_fit_into_two_gigabytes)
 }
 END_TEST
 
+/* Frames and stacks are in the arena, which is shared memory. */
+static int64_t pool_shmem(void)
+{
+	return daemon_proc_status(daemon_pool(&d), "RssShmem");
+}
+
+/* All is cleaned in the end by the dispatcher alone, which then sleeps. */
+START_TEST(memory_of_a_deep_job_goes_back_and_the_pool_comes_to_rest)
+{
+	int64_t levels = daemon_sanitized() ? 100000 : 10000000, n = 0, idle;
+	uint64_t before;
+	fk_client *c;
+
+	start(2);
+	c = daemon_open(&d);
+	for (int i = 0; i < 2; i++)
+		ck_assert_int_eq(fk_call(c, "deep:deep", &n, INT64_C(1000)), 0);
+	DAEMON_AWAIT(has_settled());
+	idle = pool_shmem();
+	for (int i = 0; i < 3; i++) {
+		ck_assert_int_eq(fk_call(c, "deep:deep", &n, levels), 0);
+		ck_assert_int_eq(n, levels);
+	}
+	/* Each worker may keep some of each small size. */
+	DAEMON_AWAIT(pool_shmem() <= idle + 4096);
+	printf("the pool's shared memory: %" PRId64 " kB before, %" PRId64 " kB after\n", idle,
+	       pool_shmem());
+	DAEMON_AWAIT(has_settled());
+	before = switches();
+	/* Not a wait for something: this is the time in which nothing may happen. */
+	(void)poll(NULL, 0, 2000);
+	ck_assert_uint_eq(switches() - before, 0);
+	ck_assert_int_eq(fk_close(c), 0);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+END_TEST
+
+/* stack-max is more than there is: the deep job takes what it can get, again and again. */
+START_TEST(small_jobs_end_beside_one_that_takes_the_whole_arena)
+{
+	fk_client *c;
+	pid_t pid;
+
+	memset(&d, 0, sizeof(d));
+	shared = daemon_share(sizeof(*shared));
+	daemon_start(&d, "--workers=2", "--arena-max=64M", "--stack-max=1G", NULL);
+	pid = daemon_fork(DAEMON_UID);
+	if (pid == 0) {
+		fk_client *deep = NULL;
+		int64_t n = 0;
+
+		if (fk_open(d.socket, NULL, &deep) < 0)
+			_exit(2);
+		while (!atomic_load(&shared->asked)) {
+			/* Its own trouble; a job of the other is never that large. */
+			if (fk_call(deep, "deep:deep", &n, INT64_C(100000000)) != -ENOMEM)
+				_exit(3);
+			atomic_fetch_add(&shared->told, 1);
+		}
+		_exit(fk_close(deep) < 0 ? 4 : 0);
+	}
+	c = daemon_open(&d);
+	DAEMON_AWAIT(atomic_load(&shared->told) >= 1);
+	for (int i = 0; i < 200; i++) {
+		int64_t n = 0;
+
+		ck_assert_int_eq(fk_call(c, "fib:fib", &n, INT64_C(20)), 0);
+		ck_assert_int_eq(n, 6765);
+		ck_assert_int_eq(fk_call(c, "deep:deep", &n, INT64_C(500)), 0);
+		ck_assert_int_eq(n, 500);
+	}
+	atomic_store(&shared->asked, 1);
+	ck_assert_int_eq(daemon_reap(pid), 0);
+	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 0);
+	ck_assert_int_eq(fk_close(c), 0);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+END_TEST
+
 /* ------------------------------------------------------------------------ trees */
 
 struct uts_result {
@@ -330,6 +411,8 @@ CHECK_MAIN("promises", small_jobs_end_while_the_only_worker_is_deep_in_a_giant,
 	   an_idle_pool_and_its_manager_do_not_wake_up,
 	   ten_million_calls_within_each_other_fit_into_two_gigabytes,
 	   a_million_forks_within_each_other_fit_into_two_gigabytes,
+	   memory_of_a_deep_job_goes_back_and_the_pool_comes_to_rest,
+	   small_jobs_end_beside_one_that_takes_the_whole_arena,
 	   one_worker_counts_every_node_of_a_deep_unbalanced_tree,
 	   two_workers_count_every_node_of_a_deep_unbalanced_tree,
 	   eight_workers_count_every_node_of_a_deep_unbalanced_tree)

@@ -305,6 +305,29 @@ START_TEST(sound_parallelism_is_used_near_linearly)
 }
 END_TEST
 
+START_TEST(a_machine_that_slept_is_awake_soon)
+{
+	struct machine *machine = machine_of(TWO_BY_56, 112);
+	struct dag_measure m;
+	struct dag *dag = dag_of("uts T1", CUTOFF, &m);
+	struct sim_options tree = { .seed = 1, .check = true }, chain = tree;
+	struct sim_stats s, one_by_one;
+
+	chain.spread = SIM_NONE;
+	s = run(machine, dag, tree);
+	one_by_one = run(machine, dag, chain);
+	ck_assert_ptr_null(s.broken);
+	ck_assert_ptr_null(one_by_one.broken);
+	ck_assert_uint_gt(s.wakes_more, 0);
+	ck_assert_uint_eq(one_by_one.wakes_more, 0);
+	/* Simulated time. */
+	ck_assert_uint_lt(s.t_p, one_by_one.t_p / 3 * 2);
+	ck_assert_uint_lt(s.half_at, one_by_one.half_at / 2);
+	dag_free(dag);
+	machine_free(machine);
+}
+END_TEST
+
 static const char *broken_by(enum sim_mutant mutant)
 {
 	struct machine *machine = machine_of(TWO_BY_56, 112);
@@ -379,5 +402,6 @@ CHECK_MAIN("sim", work_is_conserved_and_time_is_bounded,
 	   t_1_is_exact_whatever_the_cutoff_and_t_inf_within_a_leaf,
 	   the_computations_are_the_benchmarks, nqueens_costs_the_pairs_that_the_benchmark_compares,
 	   a_job_that_never_forks_wakes_nobody, work_behind_a_long_leaf_comes_out,
-	   sound_parallelism_is_used_near_linearly, a_broken_scheduler_is_noticed,
-	   a_line_that_two_workers_change_at_once_costs_both, what_cannot_be_read_is_named)
+	   sound_parallelism_is_used_near_linearly, a_machine_that_slept_is_awake_soon,
+	   a_broken_scheduler_is_noticed, a_line_that_two_workers_change_at_once_costs_both,
+	   what_cannot_be_read_is_named)

@@ -12,49 +12,10 @@
 #include "shm/wake.h"
 #include "tests/check_unit.h"
 #include "tests/rig.h"
+#include "tests/tasks.h"
 
 static struct rig rig;
 static _Atomic uint64_t gate;
-
-FK_TASK(int64_t, fib, (int64_t, n), int64_t x; int64_t y;)
-{
-	if (n < 2)
-		FK_LEAF(n);
-}
-FK_BODY(fib)
-{
-	FK_FORK(x, fib, self->n - 1);
-	FK_CALL(y, fib, self->n - 2);
-	FK_JOIN();
-	FK_RETURN(self->x + self->y);
-}
-FK_END(fib)
-
-/* Depth through calls, and through forks. */
-FK_TASK(int64_t, called, (int64_t, n), int64_t x;)
-{
-	if (n == 0)
-		FK_LEAF(0);
-}
-FK_BODY(called)
-{
-	FK_CALL(x, called, self->n - 1);
-	FK_RETURN(self->x + 1);
-}
-FK_END(called)
-
-FK_TASK(int64_t, forked, (int64_t, n), int64_t x;)
-{
-	if (n == 0)
-		FK_LEAF(0);
-}
-FK_BODY(forked)
-{
-	FK_FORK(x, forked, self->n - 1);
-	FK_JOIN();
-	FK_RETURN(self->x + 1);
-}
-FK_END(forked)
 
 /* A child that asks its own worker for attention before it returns. */
 FK_TASK(int64_t, asking, (int64_t, n))
@@ -79,6 +40,39 @@ FK_BODY(askers)
 	FK_RETURN(self->sum);
 }
 FK_END(askers)
+
+/* Calls, and never forks: a tree of fine-grained ones, after one of them has asked. */
+FK_FINE_TASK(int64_t, asks_once, (int64_t, n))
+{
+	worker_ask(worker_self());
+	FK_LEAF(n);
+}
+FK_NO_BODY(asks_once)
+FK_END(asks_once)
+
+FK_FINE_TASK(int64_t, calls, (int64_t, n), int64_t x; int64_t y;)
+{
+	if (n < 1)
+		FK_LEAF(1);
+}
+FK_BODY(calls)
+{
+	FK_CALL(x, calls, self->n - 1);
+	FK_CALL(y, calls, self->n - 1);
+	FK_RETURN(self->x + self->y);
+}
+FK_END(calls)
+
+FK_FINE_TASK(int64_t, caller, (int64_t, n), int64_t x;)
+{
+}
+FK_BODY(caller)
+{
+	FK_CALL(x, asks_once, 1);
+	FK_CALL(x, calls, self->n);
+	FK_RETURN(self->x);
+}
+FK_END(caller)
 
 /* A child that does not end before its parent waits at the join. */
 FK_TASK(int64_t, gated, (int64_t, n))
@@ -106,64 +100,13 @@ FK_BODY(waiter)
 }
 FK_END(waiter)
 
-/* Forks until told to stop: a job that floods its worker. */
-static _Atomic uint32_t stop_giant;
-
-FK_TASK(int64_t, leaf, (int64_t, n))
-{
-	FK_LEAF(n);
-}
-FK_NO_BODY(leaf)
-FK_END(leaf)
-
-FK_TASK(int64_t, giant, (int64_t, n), int64_t x; int64_t i;)
-{
-}
-FK_BODY(giant)
-{
-	for (self->i = 0; !atomic_load(&stop_giant); self->i++) {
-		FK_FORK(x, leaf, self->i);
-		FK_JOIN();
-	}
-	FK_RETURN(self->n);
-}
-FK_END(giant)
-
-FK_TASK(int64_t, failing, (int64_t, n), int64_t x; int64_t y;)
-{
-	if (n == 3)
-		FK_LEAF_FAIL(77);
-	if (n < 2)
-		FK_LEAF(n);
-}
-FK_BODY(failing)
-{
-	FK_FORK(x, failing, self->n - 1);
-	FK_FORK(y, failing, self->n - 2);
-	FK_JOIN();
-	if (self->n == 100)
-		FK_FAIL(78);
-	FK_RETURN(self->x + self->y);
-}
-FK_END(failing)
-
 /* Leaves that end only when a thief has gone on with what stands behind them. */
-static _Atomic uint32_t opened;
-
-FK_TASK(int64_t, held, (int64_t, n))
-{
-	while (!atomic_load(&opened))
-		sched_yield();
-	FK_LEAF(n);
-}
-FK_NO_BODY(held)
-FK_END(held)
 
 /* The same in a body. */
 FK_TASK(int64_t, held_body, (int64_t, n))
 FK_NO_LEAF(held_body)
 {
-	while (!atomic_load(&opened))
+	while (!atomic_load(&tasks_opened))
 		sched_yield();
 	FK_RETURN(self->n);
 }
@@ -171,7 +114,7 @@ FK_END(held_body)
 
 static void open_gate(void)
 {
-	atomic_store(&opened, 1);
+	atomic_store(&tasks_opened, 1);
 }
 
 /* The leaf is forked by the frame that opens the gate. */
@@ -224,7 +167,7 @@ FK_END(fine_opener)
 FK_TASK(int64_t, deep_opener, (int64_t, n, int64_t, first), int64_t x; int64_t y;)
 {
 	if (n == 0) {
-		while (!atomic_load(&opened))
+		while (!atomic_load(&tasks_opened))
 			sched_yield();
 		FK_LEAF(0);
 	}
@@ -296,18 +239,14 @@ FK_BODY(mixed_fine)
 }
 FK_END(mixed_fine)
 
+FK_EXPORT(caller, "n:i64 -> i64", 0, "calls")
 FK_EXPORT(mixed, "n:i64 -> i64", 0, "Fibonacci by all means")
 FK_EXPORT(opener, "n:i64 -> i64", 0, "opens behind a leaf")
 FK_EXPORT(opener_above, "n:i64 -> i64", 0, "opens above a called frame")
 FK_EXPORT(fine_opener, "n:i64 -> i64", 0, "opens behind a leaf, fine-grained")
 FK_EXPORT(deep, "n:i64 -> i64", 0, "opens far above a leaf")
-FK_EXPORT(fib, "n:i64 -> i64", 0, "forks")
-FK_EXPORT(called, "n:i64 -> i64", 0, "depth by calls")
-FK_EXPORT(forked, "n:i64 -> i64", 0, "depth by forks")
 FK_EXPORT(askers, "n:i64 -> i64", 0, "children that raise attention")
 FK_EXPORT(waiter, "n:i64 -> i64", 0, "waits at its join")
-FK_EXPORT(giant, "n:i64 -> i64", 0, "forks until stopped")
-FK_EXPORT(failing, "n:i64 -> i64", 0, "fails")
 FK_MODULE(t, "test tasks")
 
 START_TEST(nested_children_touch_nothing_but_the_fast_path) /* rows 1, 2, 12 */
@@ -388,18 +327,18 @@ START_TEST(waiting_job_goes_first_and_the_giant_goes_on) /* moved */
 	int64_t n = 5;
 
 	for (uint32_t workers = 1; workers <= 2; workers++) {
-		atomic_store(&stop_giant, 0);
+		atomic_store(&tasks_opened, 0);
 		rig_start(&rig, workers, &fk_module, false);
 		/* As many giants as workers. */
 		for (uint32_t i = 0; i < workers; i++)
-			rig_submit(&rig, 10 + i, "t:giant", &n, sizeof(n));
+			rig_submit(&rig, 10 + i, "t:until", &n, sizeof(n));
 		while (rig_counter(&rig, roots) < workers)
 			sched_yield();
 		for (int i = 0; i < 20; i++)
 			ck_assert_int_eq(rig_call(&rig, "t:fib", 10), 55);
 		ck_assert_uint_gt(rig_counter(&rig, moved), 0);
 		ck_assert_uint_eq(rig_counter(&rig, jobs_done), 20);
-		atomic_store(&stop_giant, 1);
+		atomic_store(&tasks_opened, 1);
 		for (uint32_t i = 0; i < workers; i++)
 			ck_assert_uint_eq(rig_wait(&rig, 10 + i), JOB_DONE);
 		rig_stop(&rig);
@@ -414,13 +353,13 @@ START_TEST(work_behind_a_long_leaf_is_taken) /* row 3 */
 	for (uint32_t workers = 2; workers <= 4; workers += 2) {
 		rig_start(&rig, workers, &fk_module, false);
 		for (int i = 0; i < 30; i++) {
-			atomic_store(&opened, 0);
+			atomic_store(&tasks_opened, 0);
 			ck_assert_int_eq(rig_call(&rig, "t:opener", 7), 10);
-			atomic_store(&opened, 0);
+			atomic_store(&tasks_opened, 0);
 			ck_assert_int_eq(rig_call(&rig, "t:opener_above", 7), 9);
-			atomic_store(&opened, 0);
+			atomic_store(&tasks_opened, 0);
 			ck_assert_int_eq(rig_call(&rig, "t:fine_opener", 7), 8);
-			atomic_store(&opened, 0);
+			atomic_store(&tasks_opened, 0);
 			ck_assert_int_eq(rig_call(&rig, "t:deep", 50), 50);
 		}
 		ck_assert_uint_gt(rig_counter(&rig, lost), 0);
@@ -527,10 +466,25 @@ START_TEST(many_jobs_at_once_have_one_outcome_each)
 }
 END_TEST
 
+/* A request is served once, also where nothing forks; all that follows is fast again. */
+START_TEST(who_only_calls_serves_a_request_once)
+{
+	rig_start(&rig, 1, &fk_module, false);
+	for (uint64_t i = 1; i <= 10; i++) {
+		ck_assert_int_eq(rig_call(&rig, "t:caller", 12), 4096);
+		/* The dispatcher may have asked, too. */
+		ck_assert_uint_ge(rig_counter(&rig, unnested), i);
+		ck_assert_uint_le(rig_counter(&rig, unnested), rig_counter(&rig, attentions));
+	}
+	rig_stop(&rig);
+}
+END_TEST
+
 CHECK_MAIN("strand", nested_children_touch_nothing_but_the_fast_path,
 	   resumed_parents_of_called_children_go_on, resumed_parents_of_forked_children_are_popped,
 	   published_parents_are_taken_back, stolen_parents_join_when_all_have_ended,
 	   last_child_resumes_the_parent_that_waits, waiting_job_goes_first_and_the_giant_goes_on,
 	   work_behind_a_long_leaf_is_taken, signals_at_any_moment_do_no_harm,
 	   first_error_code_is_the_jobs, results_are_right_on_more_workers_than_cores,
-	   stolen_everywhere_on_four_workers_is_right, many_jobs_at_once_have_one_outcome_each)
+	   stolen_everywhere_on_four_workers_is_right, many_jobs_at_once_have_one_outcome_each,
+	   who_only_calls_serves_a_request_once)

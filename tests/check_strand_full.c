@@ -16,6 +16,7 @@
 #include "daemon/strand.h"
 #include "tests/check_unit.h"
 #include "tests/rig.h"
+#include "tests/tasks.h"
 
 #define PLACES	1024u
 #define GUARDS	64u
@@ -23,22 +24,7 @@
 
 static struct rig rig;
 static _Alignas(64) struct fk_entry entries[PLACES + GUARDS];
-static _Atomic uint32_t reached;
 static _Atomic uint32_t stop;
-
-FK_TASK(int64_t, fib, (int64_t, n), int64_t x; int64_t y;)
-{
-	if (n < 2)
-		FK_LEAF(n);
-}
-FK_BODY(fib)
-{
-	FK_FORK(x, fib, self->n - 1);
-	FK_CALL(y, fib, self->n - 2);
-	FK_JOIN();
-	FK_RETURN(self->x + self->y);
-}
-FK_END(fib)
 
 /* A fork at each level, with entries that stay private. */
 FK_TASK(int64_t, silent, (int64_t, n), int64_t x;)
@@ -69,13 +55,6 @@ FK_BODY(loud)
 }
 FK_END(loud)
 
-FK_TASK(int64_t, leaf, (int64_t, n))
-{
-	FK_LEAF(n);
-}
-FK_NO_BODY(leaf)
-FK_END(leaf)
-
 /* Down to its depth, and there it forks until it is told to stop. */
 FK_TASK(int64_t, diver, (int64_t, n), int64_t x;)
 {
@@ -87,7 +66,7 @@ FK_BODY(diver)
 		FK_JOIN();
 		FK_RETURN(self->x + 1);
 	}
-	atomic_store(&reached, 1);
+	atomic_store(&tasks_reached, 1);
 	while (!atomic_load(&stop)) {
 		FK_FORK(x, leaf, 0);
 		FK_JOIN();
@@ -96,7 +75,6 @@ FK_BODY(diver)
 }
 FK_END(diver)
 
-FK_EXPORT(fib, "n:i64 -> i64", 0, "forks")
 FK_EXPORT(silent, "n:i64 -> i64", 0, "depth by forks")
 FK_EXPORT(loud, "n:i64 -> i64", 0, "depth by forks that are published")
 FK_EXPORT(diver, "n:i64 -> i64", 0, "forks at a depth")
@@ -198,10 +176,10 @@ START_TEST(a_job_that_goes_first_finds_room_above_the_frame_that_was_set_aside)
 		int64_t nine = 9;
 		uint64_t before;
 
-		atomic_store(&reached, 0);
+		atomic_store(&tasks_reached, 0);
 		atomic_store(&stop, 0);
 		rig_submit(&rig, 10, "t:diver", &n, sizeof(n));
-		while (!atomic_load(&reached))
+		while (!atomic_load(&tasks_reached))
 			sched_yield();
 		before = rig_counter(&rig, attentions);
 		rig_submit(&rig, 0, "t:fib", &nine, sizeof(nine));

@@ -234,13 +234,34 @@ static void check_whole(const struct topology *t)
 	ck_assert_uint_lt(inside, outside);
 }
 
+/* The same of a machine that is just made. */
+static struct topology *whole(const char *machine, uint32_t workers, const char *cpus)
+{
+	struct topology *t = make(machine, workers, cpus);
+
+	check_whole(t);
+	return t;
+}
+
+/* Rows of two workers and how far they are from each other. */
+static void check_distances(const struct topology *t, const uint32_t (*rows)[3], size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		ck_assert_msg(topology_distance(t, rows[i][0], rows[i][1]) == rows[i][2],
+			      "from %u to %u: %u, not %u", rows[i][0], rows[i][1],
+			      topology_distance(t, rows[i][0], rows[i][1]), rows[i][2]);
+}
+
+#define DISTANCES(t, ...)                                                                          \
+	check_distances(t, (const uint32_t[][3]){ __VA_ARGS__ },                                   \
+			ARRAY_SIZE(((const uint32_t[][3]){ __VA_ARGS__ })))
+
 START_TEST(nodes_are_groups_and_the_other_node_is_a_step_further)
 {
-	struct topology *t = make("numa:2 core:56 pu:1", 0, NULL);
+	struct topology *t = whole("numa:2 core:56 pu:1", 0, NULL);
 	const uint32_t *members;
 	uint32_t n;
 
-	check_whole(t);
 	ck_assert_uint_eq(topology_n_groups(t), 2);
 	members = topology_members(t, 1, &n);
 	ck_assert_uint_eq(n, 56);
@@ -250,76 +271,57 @@ START_TEST(nodes_are_groups_and_the_other_node_is_a_step_further)
 			ck_assert(i == j ||
 				  topology_distance(t, i, j) == (i / 56 == j / 56 ? 1u : 2u));
 	topology_free(t);
-	t = make("numa:8 core:16 pu:1", 0, NULL);
-	check_whole(t);
+	t = whole("numa:8 core:16 pu:1", 0, NULL);
 	ck_assert_uint_eq(topology_n_groups(t), 8);
-	ck_assert_uint_eq(topology_distance(t, 17, 16), 1);
-	ck_assert_uint_eq(topology_distance(t, 17, 127), 2);
+	DISTANCES(t, { 17, 16, 1 }, { 17, 127, 2 });
 	topology_free(t);
 }
 END_TEST
 
 START_TEST(one_node_is_one_group_and_all_are_as_near)
 {
-	struct topology *t = make("core:8 pu:1", 0, NULL);
+	struct topology *t = whole("core:8 pu:1", 0, NULL);
 
-	check_whole(t);
 	ck_assert_uint_eq(topology_n_groups(t), 1);
-	ck_assert_uint_eq(topology_distance(t, 0, 7), 1);
+	DISTANCES(t, { 0, 7, 1 });
 	topology_free(t);
 }
 END_TEST
 
 START_TEST(siblings_of_a_core_are_nearest_and_only_a_used_sibling_makes_a_level)
 {
-	struct topology *t = make("numa:2 core:4 pu:2", 16, NULL);
+	struct topology *t = whole("numa:2 core:4 pu:2", 16, NULL);
 
 	/* Workers 0-7 are the cores' first CPUs, 8-15 their second. */
-	check_whole(t);
-	ck_assert_uint_eq(topology_distance(t, 0, 8), 1);
-	ck_assert_uint_eq(topology_distance(t, 0, 1), 2);
-	ck_assert_uint_eq(topology_distance(t, 0, 9), 2);
-	ck_assert_uint_eq(topology_distance(t, 0, 4), 3);
+	DISTANCES(t, { 0, 8, 1 }, { 0, 1, 2 }, { 0, 9, 2 }, { 0, 4, 3 });
 	topology_free(t);
-	t = make("numa:2 core:4 pu:2", 0, NULL);
-	check_whole(t);
-	ck_assert_uint_eq(topology_distance(t, 0, 1), 1);
-	ck_assert_uint_eq(topology_distance(t, 0, 4), 2);
+	t = whole("numa:2 core:4 pu:2", 0, NULL);
+	DISTANCES(t, { 0, 1, 1 }, { 0, 4, 2 });
 	topology_free(t);
 }
 END_TEST
 
 START_TEST(levels_that_bring_nobody_together_do_not_count)
 {
-	struct topology *t = make("pack:2 numa:1 l3:1 l2:2 l1d:1 core:2 pu:1", 0, NULL);
+	struct topology *t = whole("pack:2 numa:1 l3:1 l2:2 l1d:1 core:2 pu:1", 0, NULL);
 
-	check_whole(t);
-	ck_assert_uint_eq(topology_distance(t, 0, 1), 1);
-	ck_assert_uint_eq(topology_distance(t, 0, 2), 2);
-	ck_assert_uint_eq(topology_distance(t, 0, 4), 3);
+	DISTANCES(t, { 0, 1, 1 }, { 0, 2, 2 }, { 0, 4, 3 });
 	topology_free(t);
 	/* Nodes of one package are nearer than those of the other. */
-	t = make("pack:2 numa:2 core:2 pu:1", 0, NULL);
-	check_whole(t);
+	t = whole("pack:2 numa:2 core:2 pu:1", 0, NULL);
 	ck_assert_uint_eq(topology_n_groups(t), 4);
-	ck_assert_uint_eq(topology_distance(t, 0, 1), 1);
-	ck_assert_uint_eq(topology_distance(t, 0, 2), 2);
-	ck_assert_uint_eq(topology_distance(t, 0, 4), 3);
+	DISTANCES(t, { 0, 1, 1 }, { 0, 2, 2 }, { 0, 4, 3 });
 	topology_free(t);
 }
 END_TEST
 
 START_TEST(workers_on_one_cpu_are_as_near_as_can_be)
 {
-	struct topology *t = make("numa:2 core:2 pu:1", 10, NULL);
+	struct topology *t = whole("numa:2 core:2 pu:1", 10, NULL);
 	uint32_t n;
 
-	check_whole(t);
 	ck_assert_uint_eq(topology_n_groups(t), 2);
-	ck_assert_uint_eq(topology_distance(t, 0, 4), 1);
-	ck_assert_uint_eq(topology_distance(t, 0, 8), 1);
-	ck_assert_uint_eq(topology_distance(t, 0, 9), 1);
-	ck_assert_uint_eq(topology_distance(t, 0, 6), 2);
+	DISTANCES(t, { 0, 4, 1 }, { 0, 8, 1 }, { 0, 9, 1 }, { 0, 6, 2 });
 	topology_members(t, 0, &n);
 	ck_assert_uint_eq(n, 6);
 	topology_free(t);
@@ -328,11 +330,10 @@ END_TEST
 
 START_TEST(a_node_without_a_worker_is_no_group)
 {
-	struct topology *t = make("numa:4 core:4 pu:1", 0, "5,12,14");
+	struct topology *t = whole("numa:4 core:4 pu:1", 0, "5,12,14");
 	const uint32_t *members;
 	uint32_t n;
 
-	check_whole(t);
 	ck_assert_uint_eq(topology_n_groups(t), 2);
 	ck_assert_uint_eq(topology_place(t, 0)->node, 1);
 	ck_assert_uint_eq(topology_place(t, 0)->group, 0);
@@ -342,8 +343,7 @@ START_TEST(a_node_without_a_worker_is_no_group)
 	ck_assert_uint_eq(members[1], 2);
 	topology_free(t);
 	/* Three workers for 16 cores: all on the first node. */
-	t = make("numa:4 core:4 pu:1", 3, NULL);
-	check_whole(t);
+	t = whole("numa:4 core:4 pu:1", 3, NULL);
 	ck_assert_uint_eq(topology_n_groups(t), 1);
 	topology_free(t);
 }
@@ -351,52 +351,39 @@ END_TEST
 
 START_TEST(unlike_packages_have_levels_of_their_own)
 {
-	struct topology *t = make(xml("asymmetric"), 0, NULL);
+	struct topology *t = whole(xml("asymmetric"), 0, NULL);
 	const uint32_t cpus[] = { 0, 1, 2, 3, 4, 6, 8 };
 
-	check_whole(t);
 	ck_assert_uint_eq(topology_n_workers(t), 7);
 	for (uint32_t i = 0; i < 7; i++) {
 		ck_assert_uint_eq(topology_place(t, i)->cpu, cpus[i]);
 		ck_assert_uint_eq(topology_place(t, i)->group, i / 4);
 	}
-	ck_assert_uint_eq(topology_distance(t, 0, 1), 1);
-	ck_assert_uint_eq(topology_distance(t, 0, 3), 2);
-	ck_assert_uint_eq(topology_distance(t, 4, 6), 1);
-	ck_assert_uint_eq(topology_distance(t, 4, 0), 3);
+	DISTANCES(t, { 0, 1, 1 }, { 0, 3, 2 }, { 4, 6, 1 }, { 4, 0, 3 });
 	topology_free(t);
 	/* With the second CPUs: workers 7 and 8 are those of cores 4 and 5. */
-	t = make(xml("asymmetric"), 9, NULL);
-	check_whole(t);
+	t = whole(xml("asymmetric"), 9, NULL);
 	ck_assert_uint_eq(topology_place(t, 7)->cpu, 5);
-	ck_assert_uint_eq(topology_distance(t, 4, 7), 1);
-	ck_assert_uint_eq(topology_distance(t, 4, 8), 2);
-	ck_assert_uint_eq(topology_distance(t, 4, 6), 2);
+	DISTANCES(t, { 4, 7, 1 }, { 4, 8, 2 }, { 4, 6, 2 });
 	topology_free(t);
 }
 END_TEST
 
 START_TEST(the_machines_own_distances_order_the_nodes)
 {
-	struct topology *t = make(xml("ring"), 0, NULL);
+	struct topology *t = whole(xml("ring"), 0, NULL);
 
 	/* 16 from 0 to 3, 16 from 0 to 1 but 14 the other way, which is no nearer; 22 from 0 to 2. */
-	check_whole(t);
 	ck_assert_uint_eq(topology_n_groups(t), 4);
-	ck_assert_uint_eq(topology_distance(t, 0, 1), 1);
-	ck_assert_uint_eq(topology_distance(t, 0, 2), 2);
-	ck_assert_uint_eq(topology_distance(t, 0, 6), 2);
-	ck_assert_uint_eq(topology_distance(t, 0, 4), 3);
-	ck_assert_uint_eq(topology_distance(t, 3, 7), 3);
+	DISTANCES(t, { 0, 1, 1 }, { 0, 2, 2 }, { 0, 6, 2 }, { 0, 4, 3 }, { 3, 7, 3 });
 	topology_free(t);
 }
 END_TEST
 
 START_TEST(cpus_without_memory_are_a_group_that_borrows_from_the_nearest)
 {
-	struct topology *t = make(xml("memoryless"), 0, NULL);
+	struct topology *t = whole(xml("memoryless"), 0, NULL);
 
-	check_whole(t);
 	ck_assert_uint_eq(topology_n_workers(t), 4);
 	ck_assert_uint_eq(topology_n_groups(t), 2);
 	ck_assert_uint_eq(topology_place(t, 3)->node, 1);
@@ -408,9 +395,8 @@ END_TEST
 
 START_TEST(the_nearest_node_of_several_is_the_one)
 {
-	struct topology *t = make(xml("fast"), 0, NULL);
+	struct topology *t = whole(xml("fast"), 0, NULL);
 
-	check_whole(t);
 	ck_assert_uint_eq(topology_n_groups(t), 2);
 	ck_assert_uint_eq(topology_place(t, 0)->node, 1);
 	ck_assert_uint_eq(topology_place(t, 3)->node, 3);
@@ -421,10 +407,9 @@ END_TEST
 
 START_TEST(what_a_cpuset_forbids_is_not_used)
 {
-	struct topology *t = make(xml("restricted"), 0, NULL);
+	struct topology *t = whole(xml("restricted"), 0, NULL);
 	const uint32_t cpus[] = { 1, 2, 4, 5 };
 
-	check_whole(t);
 	ck_assert_uint_eq(topology_n_workers(t), 4);
 	for (uint32_t i = 0; i < 4; i++)
 		ck_assert_uint_eq(topology_place(t, i)->cpu, cpus[i]);
@@ -441,13 +426,12 @@ END_TEST
 
 START_TEST(cpus_without_any_node_are_one_group)
 {
-	struct topology *t = make(xml("restricted"), 0, "4-5");
+	struct topology *t = whole(xml("restricted"), 0, "4-5");
 
-	check_whole(t);
 	ck_assert_uint_eq(topology_n_groups(t), 1);
 	ck_assert_uint_eq(topology_place(t, 0)->node, TOPOLOGY_NONE);
 	ck_assert_uint_eq(topology_memory(t, 0), TOPOLOGY_NONE);
-	ck_assert_uint_eq(topology_distance(t, 0, 1), 1);
+	DISTANCES(t, { 0, 1, 1 });
 	topology_free(t);
 }
 END_TEST
@@ -463,12 +447,10 @@ END_TEST
 
 START_TEST(this_machine_is_whole_too)
 {
-	struct topology *t = make(NULL, 0, NULL);
+	struct topology *t = whole(NULL, 0, NULL);
 
-	check_whole(t);
 	topology_free(t);
-	t = make(NULL, 64, NULL);
-	check_whole(t);
+	t = whole(NULL, 64, NULL);
 	topology_free(t);
 }
 END_TEST

@@ -8,7 +8,8 @@
  *
  * A test that is not in the list is a warning of the compiler (defined but not used). Each test
  * runs in a process of its own, as long as CK_FORK=no does not say otherwise; its time limit is
- * CHECK_TIMEOUT seconds (30 if the file defines nothing else), times CK_TIMEOUT_MULTIPLIER.
+ * CHECK_TIMEOUT seconds (30 if the file defines nothing else), times CK_TIMEOUT_MULTIPLIER. A file
+ * that defines CHECK_SETUP and CHECK_TEARDOWN has these functions called before and after each.
  */
 #pragma once
 
@@ -19,8 +20,13 @@
 #ifndef CHECK_TIMEOUT
 #define CHECK_TIMEOUT 30
 #endif
+#ifndef CHECK_SETUP
+#define CHECK_SETUP    NULL
+#define CHECK_TEARDOWN NULL
+#endif
 
-static inline int check_unit_main(const char *unit, const TTest *const *tests, size_t n)
+static inline int check_unit_run(const char *unit, const TTest *const *tests, size_t n, SFun setup,
+				 SFun teardown)
 {
 	Suite *suite = suite_create(unit);
 	TCase *tcase = tcase_create(unit);
@@ -28,6 +34,7 @@ static inline int check_unit_main(const char *unit, const TTest *const *tests, s
 	int failed;
 
 	tcase_set_timeout(tcase, CHECK_TIMEOUT);
+	tcase_add_checked_fixture(tcase, setup, teardown);
 	for (size_t i = 0; i < n; i++)
 		tcase_add_test(tcase, tests[i]);
 	suite_add_tcase(suite, tcase);
@@ -38,10 +45,16 @@ static inline int check_unit_main(const char *unit, const TTest *const *tests, s
 	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
+static inline int check_unit_main(const char *unit, const TTest *const *tests, size_t n)
+{
+	return check_unit_run(unit, tests, n, NULL, NULL);
+}
+
 #define CHECK_MAIN(unit, ...)                                                                      \
 	int main(void)                                                                             \
 	{                                                                                          \
 		const TTest *const tests[] = { __VA_ARGS__ };                                      \
                                                                                                    \
-		return check_unit_main(unit, tests, sizeof(tests) / sizeof(tests[0]));             \
+		return check_unit_run(unit, tests, sizeof(tests) / sizeof(tests[0]), CHECK_SETUP,  \
+				      CHECK_TEARDOWN);                                             \
 	}

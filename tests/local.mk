@@ -7,12 +7,16 @@ LDADD = $(DAEMON_LIBS) $(CLIENT_LIBS) libcommon.la $(CHECK_LIBS)
 
 UNIT_TESTS = \
 	tests/check_alloc \
+	tests/check_aside \
 	tests/check_batch \
 	tests/check_algorithm \
+	tests/check_array \
 	tests/check_client \
 	tests/check_deadline \
 	tests/check_deque \
+	tests/check_each \
 	tests/check_fair \
+	tests/check_fold \
 	tests/check_forkmode \
 	tests/check_heap \
 	tests/check_intake \
@@ -21,18 +25,30 @@ UNIT_TESTS = \
 	tests/check_lazy \
 	tests/check_ledger \
 	tests/check_log \
+	tests/check_module \
 	tests/check_modules \
+	tests/check_number \
+	tests/check_option_table \
+	tests/check_option_value \
 	tests/check_options \
+	tests/check_options_args \
+	tests/check_options_file \
+	tests/check_options_print \
 	tests/check_pack \
 	tests/check_place \
 	tests/check_publish \
 	tests/check_pool \
+	tests/check_poolproc \
 	tests/check_profile \
 	tests/check_recover \
 	tests/check_ref \
+	tests/check_requeue \
 	tests/check_ring \
+	tests/check_scan \
 	tests/check_segment \
 	tests/check_signature \
+	tests/check_sleep \
+	tests/check_sort \
 	tests/check_stack \
 	tests/check_strand \
 	tests/check_strand_full \
@@ -44,13 +60,17 @@ UNIT_TESTS = \
 
 SCENARIOS = \
 	tests/check_cancel \
+	tests/check_cpus \
+	tests/check_chain \
 	tests/check_crash \
 	tests/check_hostile \
 	tests/check_kill \
 	tests/check_latency \
+	tests/check_manager \
 	tests/check_promises \
 	tests/check_scenario \
 	tests/check_service \
+	tests/check_session \
 	tests/check_settings \
 	tests/soak_stress
 
@@ -59,6 +79,8 @@ SCRIPT_TESTS = \
 	tests/check-bench \
 	tests/check-docs \
 	tests/check-forkctl-check \
+	tests/check-numa \
+	tests/check-manuals \
 	tests/check-readme \
 	tests/check-orders \
 	tests/check-style
@@ -66,23 +88,37 @@ SCRIPT_TESTS = \
 # The part of TESTS that the tsan tier runs: what has its threads in one process.
 TSAN_TESTS = \
 	tests/check_alloc \
+	tests/check_aside \
 	tests/check_batch \
 	tests/check_algorithm \
+	tests/check_array \
 	tests/check_client \
 	tests/check_deadline \
 	tests/check_deque \
+	tests/check_each \
+	tests/check_fold \
 	tests/check_forkmode \
 	tests/check_heap \
 	tests/check_intake \
 	tests/check_job \
 	tests/check_lazy \
 	tests/check_log \
+	tests/check_number \
+	tests/check_option_table \
+	tests/check_option_value \
 	tests/check_options \
+	tests/check_options_args \
+	tests/check_options_file \
+	tests/check_options_print \
 	tests/check_place \
 	tests/check_publish \
 	tests/check_pool \
 	tests/check_profile \
+	tests/check_requeue \
 	tests/check_ring \
+	tests/check_scan \
+	tests/check_sleep \
+	tests/check_sort \
 	tests/check_stack \
 	tests/check_strand \
 	tests/check_unwind \
@@ -98,7 +134,7 @@ endif
 
 # Those that take long and say nothing new under another compiler or a sanitizer. contrib/check runs
 # the rest there: `make check TESTS="$(make -s short-tests)"`.
-LONG_TESTS = tests/check-bench tests/check_sim tests/model/run tests/soak_stress
+LONG_TESTS = tests/check-bench tests/check-numa tests/check_sim tests/model/run tests/soak_stress
 short-tests:
 	@echo $(filter-out $(LONG_TESTS),$(TESTS))
 .PHONY: short-tests
@@ -125,6 +161,8 @@ AM_TESTS_ENVIRONMENT = \
 # Those with a real forkd: tests/daemon.h.
 DAEMON_SOURCES = tests/daemon.c tests/daemon.h
 tests_check_cancel_SOURCES = tests/check_cancel.c $(DAEMON_SOURCES)
+tests_check_chain_SOURCES = tests/check_chain.c $(DAEMON_SOURCES)
+tests_check_cpus_SOURCES = tests/check_cpus.c $(DAEMON_SOURCES)
 tests_check_crash_SOURCES = tests/check_crash.c $(DAEMON_SOURCES)
 tests_check_hostile_SOURCES = tests/check_hostile.c $(DAEMON_SOURCES)
 tests_check_kill_SOURCES = tests/check_kill.c $(DAEMON_SOURCES)
@@ -141,6 +179,12 @@ tests_soak_stress_SOURCES = \
 tests_soak_stress_LDADD = $(LDADD) -lm
 tests_check_settings_SOURCES = tests/check_settings.c $(DAEMON_SOURCES)
 
+# Those of the manager, with a stub in the place of the pool.
+SERVICE_SOURCES = tests/service.c tests/service.h tests/stub.c tests/stub.h
+tests_check_manager_SOURCES = tests/check_manager.c $(SERVICE_SOURCES)
+tests_check_service_SOURCES = tests/check_service.c $(SERVICE_SOURCES)
+tests_check_session_SOURCES = tests/check_session.c $(SERVICE_SOURCES)
+
 # Those of the client, with a daemon of threads.
 FAKE_SOURCES = tests/fake.c tests/fake.h
 tests_check_batch_SOURCES = tests/check_batch.c $(FAKE_SOURCES)
@@ -154,30 +198,35 @@ tests_check_layout_SOURCES = \
 	tests/check_layout_same.c
 
 # A whole pool inside a test's own process.
-tests_check_algorithm_SOURCES = tests/check_algorithm.c tests/rig.c tests/rig.h
+ALGORITHM_SOURCES = tests/algorithm.h tests/rig.c tests/rig.h
+tests_check_algorithm_SOURCES = tests/check_algorithm.c $(ALGORITHM_SOURCES)
+tests_check_each_SOURCES = tests/check_each.c $(ALGORITHM_SOURCES)
+tests_check_fold_SOURCES = tests/check_fold.c $(ALGORITHM_SOURCES)
+tests_check_scan_SOURCES = tests/check_scan.c tests/counted.h $(ALGORITHM_SOURCES)
+tests_check_scan_LDADD = $(LDADD) -lm
+tests_check_sort_SOURCES = tests/check_sort.c tests/counted.h $(ALGORITHM_SOURCES)
+tests_check_array_SOURCES = tests/check_array.c tests/counted.h tests/rig.c tests/rig.h
+tests_check_array_LDADD = $(LDADD) -lm
 tests_check_forkmode_SOURCES = tests/check_forkmode.c tests/rig.c tests/rig.h
 tests_check_intake_SOURCES = tests/check_intake.c tests/rig.c tests/rig.h
 tests_check_modules_SOURCES = tests/check_modules.c tests/rig.c tests/rig.h
 tests_check_modules_LDADD = $(LDADD) -lm
-tests_check_numa_SOURCES = tests/check_numa.c tests/numa_pages.h tests/rig.c tests/rig.h
+tests_check_requeue_SOURCES = tests/check_requeue.c tests/rig.c tests/rig.h
 tests_check_profile_SOURCES = tests/check_profile.c tests/rig.c tests/rig.h
 tests_check_pool_SOURCES = tests/check_pool.c tests/rig.c tests/rig.h
+tests_check_sleep_SOURCES = tests/check_sleep.c tests/rig.c tests/rig.h tests/sleep_steps.h
+tests_check_sleep_CFLAGS = $(libpool_la_CFLAGS)
 tests_check_lazy_SOURCES = tests/check_lazy.c tests/rig.c tests/rig.h
 tests_check_strand_SOURCES = tests/check_strand.c tests/rig.c tests/rig.h
 tests_check_strand_full_SOURCES = tests/check_strand_full.c tests/rig.c tests/rig.h
 tests_check_unwind_SOURCES = tests/check_unwind.c tests/quiet.h tests/rig.c tests/rig.h
 tests_check_place_SOURCES = tests/check_place.c tests/quiet.h tests/rig.c tests/rig.h
+tests_check_stack_SOURCES = tests/check_stack.c tests/quiet.h tests/rig.c tests/rig.h
 tests_check_alloc_SOURCES = tests/check_alloc.c tests/quiet.h tests/rig.c tests/rig.h
+tests_check_aside_SOURCES = tests/check_aside.c tests/quiet.h tests/rig.c tests/rig.h
 tests_check_deadline_SOURCES = tests/check_deadline.c tests/quiet.h tests/rig.c tests/rig.h
 
 tests_check_victims_LDADD = $(LDADD) -lm
-
-# Where the pages of a running pool are, on a machine with several NUMA nodes.
-# They say something on a machine with NUMA nodes only, so `make check` builds them and runs neither:
-# tests/check_numa, and tests/numa_pages PID for a forkd that runs.
-check_PROGRAMS += tests/check_numa tests/numa_pages
-tests_numa_pages_SOURCES = tests/numa_pages.c tests/numa_pages.h
-tests_numa_pages_LDADD =
 
 # Machines that are not here.
 EXTRA_DIST += \
@@ -187,7 +236,7 @@ EXTRA_DIST += \
 	tests/topologies/restricted.xml \
 	tests/topologies/ring.xml
 
-noinst_HEADERS = tests/check_unit.h tests/compile.h
+noinst_HEADERS = tests/check_unit.h tests/compile.h tests/options.h tests/tasks.h
 
 # The long ones, never part of check. Whoever has something for one adds a phony target to its
 # list.
@@ -199,6 +248,7 @@ MODEL_TARGETS =
 include tests/modules/local.mk
 include tests/bench/local.mk
 include tests/model/local.mk
+include tests/numa/local.mk
 include tests/sim/local.mk
 
 # The scenarios that do more of the same if there is time.

@@ -6,7 +6,10 @@
  *
  * For each range (hexadecimal, as in /proc/PID/maps) a line: the range, NODE:PAGES for each node
  * that has some, and how many pages are not there. Without ranges: those of the arena, which the
- * kernel splits where the policy changes, so by the workers' nodes.
+ * kernel splits where the policy changes, so by the workers' nodes, each with the node that was
+ * asked for. Exit status 1 if a page is on another one, or if none was asked for: then the pool has
+ * bound nothing, or this machine has one node. Which worker's memory belongs where is
+ * check_numa's matter.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,9 +19,12 @@
 #include "tests/numa_pages.h"
 
 #define ARENA "/memfd:forkd-arena"
+#define NONE  UINT32_MAX
 
-static int show(pid_t pid, const char *range)
+/* wanted: the node, or NONE. */
+static int show(pid_t pid, const char *range, uint32_t wanted)
 {
+	uint64_t elsewhere = 0;
 	struct numa_pages pages;
 	uint64_t start, end;
 	int r;
@@ -33,18 +39,50 @@ static int show(pid_t pid, const char *range)
 		return EXIT_FAILURE;
 	}
 	printf("%" PRIx64 "-%" PRIx64, start, end);
-	for (uint32_t i = 0; i < NUMA_PAGES_NODES; i++)
+	if (wanted != NONE)
+		printf(" for %u:", wanted);
+	for (uint32_t i = 0; i < NUMA_PAGES_NODES; i++) {
 		if (pages.node[i])
 			printf(" %u:%" PRIu64, i, pages.node[i]);
+		if (i != wanted)
+			elsewhere += pages.node[i];
+	}
 	printf(" absent:%" PRIu64 "\n", pages.absent);
-	return EXIT_SUCCESS;
+	if (wanted == NONE || !elsewhere)
+		return EXIT_SUCCESS;
+	printf("%" PRIu64 " pages are not on node %u\n", elsewhere, wanted);
+	return EXIT_FAILURE;
+}
+
+/* The node that the policy of the range at start names, such as "prefer:1"; NONE for the default
+ * one, or several. */
+static uint32_t wanted_node(pid_t pid, uint64_t start)
+{
+	_cleanup_fclose_ FILE *maps = NULL;
+	char path[64], line[512], rest[8];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/numa_maps", (int)pid);
+	maps = fopen(path, "re");
+	while (maps && fgets(line, sizeof(line), maps)) {
+		uint64_t at;
+		uint32_t node;
+
+		if (sscanf(line, "%" SCNx64, &at) != 1 || at != start)
+			continue;
+		/* NODE and a blank: else it is a list, as in "interleave:0-3". */
+		if (sscanf(line, "%*x %*[^:=]:%" SCNu32 "%1[ ]", &node, rest) == 2)
+			return node;
+		return NONE;
+	}
+	return NONE;
 }
 
 static int show_arena(pid_t pid)
 {
 	_cleanup_fclose_ FILE *maps = NULL;
 	char path[64], line[512];
-	int r = EXIT_FAILURE;
+	uint32_t n = 0, n_wanted = 0;
+	int r = EXIT_SUCCESS;
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
 	maps = fopen(path, "re");
@@ -53,16 +91,22 @@ static int show_arena(pid_t pid)
 		return EXIT_FAILURE;
 	}
 	while (fgets(line, sizeof(line), maps)) {
+		uint32_t wanted;
+
 		if (!strstr(line, ARENA))
 			continue;
-		r = show(pid, line);
-		if (r != EXIT_SUCCESS)
-			return r;
+		n++;
+		wanted = wanted_node(pid, strtoull(line, NULL, 16));
+		n_wanted += wanted != NONE;
+		if (show(pid, line, wanted) != EXIT_SUCCESS)
+			r = EXIT_FAILURE;
 	}
-	if (r != EXIT_SUCCESS)
+	if (!n)
 		fprintf(stderr, "numa_pages: process %d maps no arena: give the pool's pid\n",
 			(int)pid);
-	return r;
+	else if (!n_wanted)
+		printf("no part of the arena is for a node of its own\n");
+	return n_wanted ? r : EXIT_FAILURE;
 }
 
 int main(int argc, char **argv)
@@ -77,6 +121,6 @@ int main(int argc, char **argv)
 	if (argc == 2)
 		return show_arena(pid);
 	for (int i = 2; i < argc && r == EXIT_SUCCESS; i++)
-		r = show(pid, argv[i]);
+		r = show(pid, argv[i], NONE);
 	return r;
 }

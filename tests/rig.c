@@ -29,16 +29,20 @@ static void *rig_dispatcher(void *arg)
 	_Atomic uint32_t *word = &pool->board->dispatcher;
 	uint32_t next = 0;
 
-	while (atomic_load(&pool->stop) != POOL_ENDING) {
-		uint32_t value = wake_prepare(word);
-		bool soon = pool_dispatch(pool, &next);
+	/* As pool_dispatcher(): it comes when it is woken, or said that it would. */
+	for (;;) {
+		uint32_t value;
+		bool soon;
 
-		uint64_t tick = pool_next_tick(pool, soon);
-		uint64_t at = clock_ns() + 5000 * NSEC_PER_USEC;
-
-		futex_wait(word, value, tick ? min(tick, at) : at);
+		atomic_store_explicit(&pool->ticks, false, memory_order_relaxed);
+		value = wake_prepare(word);
+		soon = pool_dispatch(pool, &next);
+		if (atomic_load(&pool->stop) == POOL_ENDING)
+			break;
+		futex_wait(word, value, pool_next_tick(pool, soon));
 		wake_store(word, WAKE_LOOKING);
 	}
+	wake_store(word, WAKE_LOOKING);
 	return NULL;
 }
 
@@ -136,6 +140,7 @@ void rig_stop(struct rig *rig)
 	struct pool *pool = rig->pool;
 
 	pool_stop_workers(pool);
+	pool_wake_dispatcher(pool);
 	for (uint32_t i = 0; i < pool->n_workers; i++)
 		pthread_join(pool->workers[i].thread, NULL);
 	pthread_join(rig->dispatcher, NULL);

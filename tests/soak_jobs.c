@@ -6,7 +6,8 @@
  *   A table of tasks with a function for each that draws its arguments, calls it and looks at what
  *   came back. Results are known beforehand (fib, nqueens, uts), follow from the arguments (sums,
  *   orders), or were computed here by the same sums in the same order (integrate): so every bit
- *   of them is compared.
+ *   of them is compared. Some jobs would take hours, and are cancelled or have a deadline: they have
+ *   to end by that, or they hang.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   The client processes of soak_stress.c, each with one thread.
@@ -16,11 +17,14 @@
  */
 #include "tests/soak_jobs.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
+#include "common/clock.h"
 #include "common/util.h"
 
 #define SOAK_HEAP   (UINT64_C(4) << 20)
@@ -128,15 +132,19 @@ static struct number draw_number(struct soak *s)
 	}
 }
 
+static bool compare_number(struct soak *s, const struct number *number, int64_t found)
+{
+	return found == number->wanted ||
+	       wrong(s, "%s %lld is %lld, not %lld", number->task, (long long)number->n,
+		     (long long)found, (long long)number->wanted);
+}
+
 static bool run_number(struct soak *s, struct number number)
 {
 	int64_t n = -1;
 
-	if (!call(s, number.task, &n, sizeof(n), &(union fk_value){ .i64 = number.n }, 1))
-		return false;
-	return n == number.wanted ||
-	       wrong(s, "%s %lld is %lld, not %lld", number.task, (long long)number.n, (long long)n,
-		     (long long)number.wanted);
+	return call(s, number.task, &n, sizeof(n), &(union fk_value){ .i64 = number.n }, 1) &&
+	       compare_number(s, &number, n);
 }
 
 static bool run_fib(struct soak *s)
@@ -178,14 +186,95 @@ static bool run_burst(struct soak *s)
 
 		if (!finish(s, numbers[i].task, jobs[i], &found, sizeof(found)))
 			return false;
-		if (found != numbers[i].wanted)
-			return wrong(s, "%s %lld is %lld, not %lld", numbers[i].task,
-				     (long long)numbers[i].n, (long long)found,
-				     (long long)numbers[i].wanted);
+		if (!compare_number(s, &numbers[i], found))
+			return false;
 		numbers[i] = numbers[--n];
 		jobs[i] = jobs[n];
 	}
 	return true;
+}
+
+/* ------------------------------------------------------------------------ ended early */
+
+/* Jobs that would take minutes to hours, so that an end that does not come is seen. */
+static const struct {
+	const char *task;
+	int64_t n;
+} endless[] = { { "fib:fib", 70 }, { "nqueens:nqueens", 16 } };
+
+/* Submits one of them, or as likely a short one, which has hours; timeout_ns 0: no deadline. */
+static bool submit_with_deadline(struct soak *s, uint64_t timeout_ns, struct number *ret_number,
+				 fk_job *ret_job)
+{
+	size_t i = draw(s, ARRAY_SIZE(endless));
+	bool ends = timeout_ns && draw(s, 2);
+	union fk_value value;
+	struct fk_request request = { .values = &value, .size = 1, .timeout_ns = timeout_ns };
+	int r;
+
+	*ret_number = ends ? draw_number(s) : (struct number){ endless[i].task, endless[i].n, -1 };
+	if (ends)
+		request.timeout_ns = 3600 * NSEC_PER_SEC;
+	value.i64 = ret_number->n;
+	atomic_fetch_add(&s->slot->outstanding, 1);
+	r = fk_task_find(s->client, ret_number->task, &request.task);
+	if (r == 0)
+		r = fk_submit_batch(s->client, &request, 1, FK_WAIT_ROOM, ret_job);
+	return r == 0 || wrong(s, "%s: %s", ret_number->task, fk_strerror(r));
+}
+
+/* Waits for one that must end in this way, and releases it. */
+static bool finish_as(struct soak *s, const struct number *number, fk_job job, int wanted)
+{
+	int r = fk_wait(s->client, job, FK_FOREVER);
+	int outcome = r < 0 ? r : fk_outcome(s->client, job, NULL, NULL);
+
+	if (outcome != wanted)
+		return wrong(s, "%s %lld: %s, not %s", number->task, (long long)number->n,
+			     outcome < 0 ? fk_strerror(outcome) : fk_outcome_name(outcome),
+			     fk_outcome_name(wanted));
+	atomic_fetch_sub(&s->slot->outstanding, 1);
+	atomic_fetch_add(&s->slot->done, 1);
+	return fk_release(s->client, job) == 0 || wrong(s, "%s: not released", number->task);
+}
+
+/* Up to a few milliseconds, so that it hits a job queued, starting or in full swing. */
+static uint64_t draw_moment(struct soak *s)
+{
+	return draw_size(s, 5 * NSEC_PER_MSEC);
+}
+
+static bool run_cancelled(struct soak *s)
+{
+	struct timespec moment = clock_to_timespec(draw_moment(s));
+	struct number number;
+	fk_job job;
+	int r;
+
+	if (!submit_with_deadline(s, 0, &number, &job))
+		return false;
+	if (draw(s, 4))
+		(void)nanosleep(&moment, NULL);
+	do
+		r = fk_cancel(s->client, job);
+	while (r == -EAGAIN);
+	if (r < 0)
+		return wrong(s, "%s: cancel: %s", number.task, fk_strerror(r));
+	return finish_as(s, &number, job, FK_CANCELLED);
+}
+
+static bool run_expired(struct soak *s)
+{
+	int64_t found = -1;
+	struct number number;
+	fk_job job;
+
+	if (!submit_with_deadline(s, 1 + draw_moment(s), &number, &job))
+		return false;
+	if (number.wanted < 0)
+		return finish_as(s, &number, job, FK_EXPIRED);
+	return finish(s, number.task, job, &found, sizeof(found)) &&
+	       compare_number(s, &number, found);
 }
 
 /* ------------------------------------------------------------------------ integrate */
@@ -493,6 +582,8 @@ static const struct {
 	{ "array:scale_f64", run_scale },
 	{ "array:histogram_f64", run_histogram },
 	{ "many at once", run_burst },
+	{ "one to be cancelled", run_cancelled },
+	{ "one with a deadline", run_expired },
 };
 
 const char *soak_jobs_name(uint32_t row)

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * soak_stress: eight workers on two CPUs, preempted at random; clients that call every shipped
- * task and check every result, and are killed at random; each scheduler in turn
+ * task and check every result, cancel jobs, give them deadlines, and are killed at random; the
+ * scheduler is switched meanwhile
  *
- *	soak_stress [SECONDS]		10 if nothing is said; SOAK_SECONDS in the environment goes
- *first
+ *	soak_stress [SECONDS]		10 if nothing is said; SOAK_SECONDS in the environment
+ *					goes first
  *
  * It fails on a wrong result, a client that ends, a pool that dies, and when a client with jobs
  * outstanding has none that ends in SOAK_PATIENCE seconds. Then it says what everybody is at:
  * forkctl status and stat, and where each thread of the pool and that client stands (from /proc;
- *and by eu-stack or gdb, if there is one that works).
+ * and by eu-stack or gdb, if there is one that works).
  */
 #include <check.h>
 #include <errno.h>
@@ -31,7 +32,8 @@
 #define SOAK_CPUS	 2
 #define SOAK_PATIENCE	 30u /* seconds without an end, times CK_TIMEOUT_MULTIPLIER */
 #define SOAK_LOOK_MS	 20
-#define SOAK_KILL_MS	 400u /* two kills are at most twice this apart */
+#define SOAK_KILL_MS	 400u  /* two kills are at most twice this apart */
+#define SOAK_SWITCH_MS	 4000u /* the same of the scheduler */
 #define SOAK_PROGRESS_NS (60 * NSEC_PER_SEC)
 
 struct shared {
@@ -124,9 +126,9 @@ static void dump(uint32_t client)
 		      (int)watches[client].pid, soak_jobs_name(shared->slots[client].job),
 		      shared->slots[client].outstanding, first_seed);
 	for (uint32_t i = 0; i < d.board->manager.n_workers; i++)
-		(void)fprintf(stderr, "worker %u: tid %u, wake word %#x, client %#x, task %#x\n", i,
+		(void)fprintf(stderr, "worker %u: tid %u, wake word %#x, job %#x, task %#x\n", i,
 			      d.board->workers[i].tid, d.board->workers[i].wake,
-			      d.board->workers[i].client, d.board->workers[i].task);
+			      d.board->running[i].job, d.board->running[i].task);
 	(void)fprintf(stderr, "dispatcher: %#x\n", d.board->dispatcher);
 	show("forkctl status", (const char *const[]){ "forkctl", "status", NULL });
 	show("forkctl stat", (const char *const[]){ "forkctl", "stat", NULL });
@@ -171,13 +173,39 @@ static void kill_one(uint64_t *ret_kills)
 	(*ret_kills)++;
 }
 
+/* To the other scheduler; is this one busy now? */
+static bool switch_scheduler(bool busy)
+{
+	char text[1024];
+
+	ck_assert_msg(daemon_ctl(&d, text, sizeof(text), "set", "scheduler", busy ? "lazy" : "busy",
+				 NULL) == 0,
+		      "forkctl set: %s", text);
+	return !busy;
+}
+
+static void tell(uint64_t kills, uint64_t switches)
+{
+	printf("%" PRIu64 " right results, %" PRIu64 " clients killed, the scheduler switched "
+	       "%" PRIu64 " times\n",
+	       right_results(), kills, switches);
+	(void)fflush(stdout);
+}
+
+/* From now on, up to twice ms. */
+static uint64_t draw_ns(uint64_t ms)
+{
+	return soak_random(&seed) % (2 * ms) * NSEC_PER_MSEC;
+}
+
 static void soak(const char *scheduler)
 {
+	bool busy = streq(scheduler, "busy");
 	static const char *const foreign[] = { "bytes", "crash", "deep", "flat",
 					       "null",	"spin",	 NULL };
 	char option[64];
 	const char *missing = NULL;
-	uint64_t kills = 0, end_ns, kill_ns, tell_ns;
+	uint64_t kills = 0, switches = 0, end_ns, kill_ns, switch_ns, tell_ns;
 
 	memset(&d, 0, sizeof(d));
 	memset(watches, 0, sizeof(watches));
@@ -192,6 +220,7 @@ static void soak(const char *scheduler)
 	torment = soak_torment_new(&d.board->manager.pool_pid, seed);
 	kill_ns = tell_ns = clock_ns();
 	end_ns = kill_ns + soak_seconds * NSEC_PER_SEC;
+	switch_ns = kill_ns + draw_ns(SOAK_SWITCH_MS / 2);
 	while (clock_ns() < end_ns) {
 		(void)poll(NULL, 0, SOAK_LOOK_MS);
 		for (uint32_t i = 0; i < SOAK_CLIENTS; i++)
@@ -200,13 +229,16 @@ static void soak(const char *scheduler)
 			      d.log);
 		if (clock_ns() > kill_ns) {
 			kill_one(&kills);
-			kill_ns += soak_random(&seed) % (2 * SOAK_KILL_MS) * NSEC_PER_MSEC;
+			kill_ns += draw_ns(SOAK_KILL_MS);
+		}
+		if (clock_ns() > switch_ns) {
+			busy = switch_scheduler(busy);
+			switches++;
+			switch_ns += draw_ns(SOAK_SWITCH_MS);
 		}
 		if (clock_ns() > tell_ns + SOAK_PROGRESS_NS) {
 			tell_ns += SOAK_PROGRESS_NS;
-			printf("%" PRIu64 " right results, %" PRIu64 " clients killed\n",
-			       right_results(), kills);
-			(void)fflush(stdout);
+			tell(kills, switches);
 		}
 	}
 	/* Still tormented: every client ends what it has begun. */
@@ -224,9 +256,9 @@ static void soak(const char *scheduler)
 	}
 	torment = soak_torment_free(torment, &counts);
 	DAEMON_AWAIT(atomic_load(&d.board->manager.clients) == 1);
-	printf("%" PRIu64 " right results, %" PRIu64 " clients killed; %" PRIu64
-	       " threads held, %" PRIu64 " moved, the pool stopped %" PRIu64 " times\n",
-	       right_results(), kills, counts.thread_stops, counts.moves, counts.pool_stops);
+	tell(kills, switches);
+	printf("%" PRIu64 " threads held, %" PRIu64 " moved, the pool stopped %" PRIu64 " times\n",
+	       counts.thread_stops, counts.moves, counts.pool_stops);
 	if (counts.may_not_trace)
 		printf("single threads were not held: ptrace is not allowed here\n");
 	ck_assert_uint_gt(right_results(), 0);

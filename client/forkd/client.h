@@ -60,7 +60,10 @@ struct fk_open_options {
 	uint64_t reserved[6]; /* 0 */
 };
 
-/* Memory in the client's shared heap, from fk_alloc(). */
+/*
+ * Memory in the client's shared heap, from fk_alloc(), or a part of such memory. It starts at a
+ * multiple of 8 bytes, so that tasks can have numbers in it. { NULL, 0 } is an empty one.
+ */
 struct fk_buffer {
 	void *data;
 	size_t size; /* bytes */
@@ -130,13 +133,21 @@ struct fk_timings {
  * options: NULL for the defaults.
  * Returns 0, or
  *	-ENOENT, -ECONNREFUSED  no forkd listens there
- *	-EACCES                 not allowed to connect, or refused by forkd
+ *	-EACCES                 not allowed to connect
  *	-ENAMETOOLONG           the path does not fit into a socket's address
- *	-EPROTO, -EBADMSG       not a forkd, or one of another version
+ *	-EINVAL                 the path is empty, or what is reserved in the options is not 0
+ *	-EPROTO                 a forkd of another version, or not a forkd
+ *	-EBADMSG                not a forkd; or no descriptor is left for what it sends
+ *	-ECONNRESET             it closed the connection without an answer
  *	-ETIMEDOUT              it did not answer within 10 s
- *	-ENOMEM, -EMFILE, ...   no memory, no descriptor
- * or the error that forkd refused the connection with (-EUSERS, -ENOSPC, -EINVAL, ...).
- * fk_open_error() has the whole story.
+ *	-EUSERS                 it has as many clients, or users, as it may have
+ *	-E2BIG                  more jobs, or a larger heap, than it gives to one client
+ *	-ENOMEM                 no memory here, or it has given out as much as it may
+ *	-ESHUTDOWN              it is stopping
+ *	-EIO                    its pool cannot serve this connection
+ *	-EMFILE, -ENFILE        no descriptor
+ * or what else the system says to socket(), connect() or mmap(). fk_open_error() has the whole
+ * story.
  */
 int fk_open(const char *socket, const struct fk_open_options *options, fk_client **ret_client);
 
@@ -173,10 +184,12 @@ size_t fk_task_result_size(const fk_task *task);
  * fk_ref for str, buf and iobuf. flags: FK_IDEMPOTENT, FK_WAIT_ROOM.
  * Buffers stay untouched by the caller until the job has ended, if the task is to see them whole.
  * Returns 0, or
- *	-EAGAIN  every record of the job table is in use (release some), or every ring is full
+ *	-EAGAIN  every record of the job table is in use, or every ring is full
  *	-EINVAL  size does not fit the signature, or unknown flags
- *	-ENOENT  the task's module is gone
- * With FK_WAIT_ROOM a full table waits for another thread's fk_release().
+ *	-ENOENT  the task is gone from where it was found: its module, or an older version of it. Ask
+ *	         fk_task_find() again
+ * After -EAGAIN wait for a job of this client, release it and try again; or, if it is other threads
+ * that release jobs, let FK_WAIT_ROOM wait for them. Rings come free by themselves.
  * A deadline, a weight, a place or a group: fk_submit_batch(), with n = 1 as well.
  */
 int fk_submit(fk_client *client, const fk_task *task, const void *args, size_t size,
@@ -186,7 +199,7 @@ int fk_submit(fk_client *client, const fk_task *task, const void *args, size_t s
  * The same with one value per argument, packed by the library; strings are copied to the heap and
  * freed with the job.
  * Returns also -EINVAL (n is not the signature's, or a string is NULL), -EFAULT (a buffer outside
- * the heap), -ENOMEM (the heap has no room for the strings).
+ * the heap, or not at a multiple of 8 bytes), -ENOMEM (the heap has no room for the strings).
  */
 int fk_submit_values(fk_client *client, const fk_task *task, const union fk_value *values, size_t n,
 		     unsigned int flags, fk_job *ret_job);
@@ -207,15 +220,19 @@ int fk_vsubmit(fk_client *client, const fk_task *task, unsigned int flags, fk_jo
  * flags: 0 or FK_WAIT_ROOM. ret_jobs: room for n handles. n: 0 is fine.
  * Returns 0, or
  *	-E2BIG   n is more than the job table has records (struct fk_open_options)
- *	-EAGAIN  fewer than n records are free (release some), or every ring is full
+ *	-EAGAIN  fewer than n records are free, or every ring is full; with FK_STRICT, every ring of
+ *	         the first request's place
  *	-EINVAL  a request's size or number of values does not fit the signature, a string is NULL,
  *	         there is no such worker or node, FK_STRICT without a place, unknown flags, or what
  *	         is reserved is not 0
- *	-ENOENT  a task's module is gone
+ *	-ENOENT  a task is gone from where it was found (fk_submit())
  *	-ESTALE  there is no such group
  *	-EFAULT, -ENOMEM  as fk_submit_values()
- * With FK_WAIT_ROOM it waits until other threads have released enough; batches that wait take their
- * turns.
+ * After -EAGAIN do as with fk_submit(). Where FK_STRICT is the reason, nothing that the caller
+ * could release helps: the workers of that place have to take jobs off their rings. Try again when
+ * one of the jobs there has ended, or without FK_STRICT, or let FK_WAIT_ROOM wait for that.
+ * With FK_WAIT_ROOM it waits until there are n free records at once and holds none meanwhile; what
+ * wants fewer may overtake it.
  */
 int fk_submit_batch(fk_client *client, const struct fk_request *requests, size_t n,
 		    unsigned int flags, fk_job *ret_jobs);
@@ -224,11 +241,16 @@ int fk_submit_batch(fk_client *client, const struct fk_request *requests, size_t
  * Waits until a job has ended: spins for a short time, then sleeps.
  * timeout_ns: how long at most; FK_FOREVER, or 0 to only look.
  * Returns 0 (it has an outcome), -ETIMEDOUT, -ESTALE (no such job), -ECONNRESET (the daemon is gone
- * and the job has no outcome; found out within a quarter of a second).
+ * and the job has no outcome; found out within a quarter of a second, or, if the timeouts are
+ * shorter, by a call after that).
  */
 int fk_wait(fk_client *client, fk_job job, uint64_t timeout_ns);
 
-/* Returns 1 if the job has ended, 0 if not, -ESTALE, -ECONNRESET. Never sleeps. */
+/*
+ * Returns 1 if the job has ended, 0 if not, -ESTALE, -ECONNRESET. Never sleeps, and makes no system
+ * call but for a look at the connection now and then, a few in a second at most. The same goes for
+ * fk_wait() and fk_group_wait() with a timeout of 0.
+ */
 int fk_poll(fk_client *client, fk_job job);
 
 /*
@@ -242,7 +264,10 @@ int fk_outcome(fk_client *client, fk_job job, int *ret_code, int *ret_signo);
  * Copies the result of a job: packed in the order of the signature, 8 bytes an i64 or f64.
  * result, size: at least fk_task_result_size() bytes.
  * Returns 0, -EINPROGRESS (not ended), -EINVAL (size is too small), -ESTALE, or what became of it:
- *	FK_FAILED     its code if that is a negative errno, else -EREMOTEIO
+ *	FK_FAILED     its code if that is a negative errno, else -EREMOTEIO. The pool's own codes are
+ *	              -ENOMEM (no memory, or past the stack limit), -ENOENT and -ESTALE (the task is
+ *	              another by now), -EFAULT (a bad reference among the arguments), -EINVAL (there is
+ *	              no such place any more), -EPROTO (a task that breaks the rules of its API)
  *	FK_CANCELLED  -ECANCELED
  *	FK_EXPIRED    -ETIME
  *	FK_CRASHED    -ENOTRECOVERABLE
@@ -270,7 +295,8 @@ int fk_release_batch(fk_client *client, const fk_job *jobs, size_t n);
  * tasks come to their next fork or join. Does not wait for that: fk_wait() does. A job that has
  * ended keeps its outcome, and one that ends meanwhile may still be FK_DONE; asking twice is fine.
  * If the pool crashes in this moment, the request may be forgotten.
- * Returns 0, or -EAGAIN (forkd has many requests of this client to read: try again), -ESTALE.
+ * Returns 0, or -EAGAIN (forkd has many requests of this client to read, or there is no memory to
+ * send with: try again), -ESTALE.
  */
 int fk_cancel(fk_client *client, fk_job job);
 
@@ -284,7 +310,7 @@ int fk_group_new(fk_client *client, fk_group *ret_group);
 /*
  * Waits until every job that was submitted with this group has ended, by one sleep for all of them.
  * timeout_ns: as in fk_wait(). What became of each says fk_outcome().
- * Returns 0, -ETIMEDOUT, -ESTALE (no such group), -ECONNRESET.
+ * Returns 0, -ETIMEDOUT, -ESTALE (no such group), -ECONNRESET (as in fk_wait()).
  */
 int fk_group_wait(fk_client *client, fk_group group, uint64_t timeout_ns);
 
@@ -312,7 +338,10 @@ int fk_alloc(fk_client *client, size_t size, void **ret_data);
 /* Gives it back. NULL is fine. Returns 0, or -EINVAL (not from fk_alloc(), or free already). */
 int fk_free(fk_client *client, void *data);
 
-/* A buffer as fk_submit() wants it. Returns 0 or -EFAULT (not within the heap). */
+/*
+ * A buffer as fk_submit() wants it. Returns 0 or -EFAULT (not within the heap, or not at a multiple
+ * of 8 bytes).
+ */
 int fk_buffer_ref(fk_client *client, struct fk_buffer buffer, struct fk_ref *ret_ref);
 
 /* A text for any error of this library. err: an errno, negative or positive. Never NULL. */

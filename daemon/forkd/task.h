@@ -324,15 +324,64 @@ register uintptr_t fk_stack_pointer __asm__("sp");
 /* What of a frame must not be beyond limit. */
 #define fk_reach(sp, size) ((uintptr_t)(sp) + ((size) <= FK_SMALL ? 0 : (size)))
 
+/*
+ * The looks on the way of a fork, relaxed: limit may change at any moment, and FK_PARTED is set by
+ * this thread alone as long as the activation lives. Compilers make a load, a test and a jump of an
+ * atomic load and a comparison; the processor compares in memory.
+ */
+#if defined(__x86_64__) && defined(__LP64__)
+#define FK_COMPARED(flag, compare, ...)                                                            \
+	({                                                                                         \
+		bool fk_compared;                                                                  \
+		__asm__ volatile(compare : "=@cc" flag(fk_compared) : __VA_ARGS__);                \
+		fk_compared;                                                                       \
+	})
+#endif
+
+/* Would a frame that reaches so far have to take the slow path? */
+FK_INLINE bool fk_is_beyond(const struct fk_worker *w, uintptr_t reach)
+{
+#ifdef FK_COMPARED
+	return FK_COMPARED("b", "cmpq %2, %1", "m"(w->limit), "r"(reach));
+#else
+	return atomic_load_explicit(&w->limit, memory_order_relaxed) < reach;
+#endif
+}
+
+/* Has somebody asked for attention? */
+FK_INLINE bool fk_is_asked(const struct fk_worker *w)
+{
+/* clang 14 arranges what is around it worse. */
+#if defined(FK_COMPARED) && !defined(__clang__)
+	return FK_COMPARED("z", "cmpq $0, %1", "m"(w->limit));
+#else
+	return !atomic_load_explicit(&w->limit, memory_order_relaxed);
+#endif
+}
+
+/* FK_PARTED is the sign of site. */
+FK_INLINE bool fk_is_parted(const struct fk_frame *frame)
+{
+#ifdef FK_COMPARED
+	return FK_COMPARED("s", "cmpl $0, %1", "m"(frame->site));
+#else
+	return fk_site(frame) & FK_PARTED;
+#endif
+}
+
 /* Sites are switch labels that no type of 64 bits holds, so that a fork inside an author's own
  * switch is an error and not a label of that switch. */
 #define FK_LABEL_BASE  ((unsigned __int128)1 << 64)
 #define FK_LABEL(site) (FK_LABEL_BASE + (site))
 #ifdef __clang__
-#pragma clang diagnostic error "-Wswitch"
-#pragma clang diagnostic ignored "-Wunreachable-code"
+#define FK_LABELS_BEGIN                                                                            \
+	_Pragma("clang diagnostic push") _Pragma("clang diagnostic error \"-Wswitch\"")            \
+		_Pragma("clang diagnostic ignored \"-Wunreachable-code\"")
+#define FK_LABELS_END _Pragma("clang diagnostic pop")
 #else
-#pragma GCC diagnostic error "-Woverflow"
+#define FK_LABELS_BEGIN                                                                            \
+	_Pragma("GCC diagnostic push") _Pragma("GCC diagnostic error \"-Woverflow\"")
+#define FK_LABELS_END _Pragma("GCC diagnostic pop")
 #endif
 
 /* The clones of a body. */
@@ -466,8 +515,8 @@ register uintptr_t fk_stack_pointer __asm__("sp");
 		struct NAME##__frame *self = (struct NAME##__frame *)fk_sp;                          \
 		/* ORDER attend [A1]: relaxed: a hint, taken by the exchange in                    \
 		 * worker_take_request(). */ \
-		if (fk_unlikely(fk_reach(fk_sp, sizeof(struct NAME##__frame)) >                      \
-				atomic_load_explicit(&fk_w->limit, memory_order_relaxed)) ||         \
+		if (fk_unlikely(                                                                     \
+			    fk_is_beyond(fk_w, fk_reach(fk_sp, sizeof(struct NAME##__frame)))) ||    \
 		    fk_unlikely(fk_stack_pointer < fk_w->cstack_limit))                              \
 			NAME##__slow(fk_w, fk_sp FK_PASS(FK_LOAD, params));                          \
 		FK_PASS(FK_STORE, params)                                                            \
@@ -518,6 +567,7 @@ register uintptr_t fk_stack_pointer __asm__("sp");
 #define FK_BODY(NAME)                                                                              \
 	return false;                                                                              \
 	}                                                                                          \
+	FK_LABELS_BEGIN                                                                            \
 	FK_INLINE NAME##__ret NAME##__body(struct fk_worker *fk_w, char *fk_sp,                    \
 					   struct NAME##__frame *self, const int fk_mode,          \
 					   unsigned __int128 fk_label, struct fk_frame **fk_next,  \
@@ -536,7 +586,8 @@ register uintptr_t fk_stack_pointer __asm__("sp");
 #define FK_END(NAME)                                                                               \
 	}                                                                                          \
 	__builtin_unreachable();                                                                   \
-	}
+	}                                                                                          \
+	FK_LABELS_END
 
 /* A task without a first block. */
 #define FK_NO_LEAF(NAME)                                                                           \
@@ -650,12 +701,10 @@ FK_INLINE void fk_enter(struct fk_worker *w, uintptr_t current)
 				return FK_NOTHING;                                                   \
 		} else {                                                                             \
 			*fk_dst = FK_SPAWN(task_, fk_child_args);                                    \
-			if (!(task_##__fine && fk_leaf) &&                                           \
-			    fk_unlikely(fk_site(&self->fk) & FK_PARTED))                             \
+			if (!(task_##__fine && fk_leaf) && fk_unlikely(fk_is_parted(&self->fk)))     \
 				fk_rt_returned(fk_w, &self->fk);                                     \
 			/* A child with a frame has looked. */                                       \
-			if (fk_leaf && fk_unlikely(!atomic_load_explicit(&fk_w->limit,               \
-									 memory_order_relaxed)))     \
+			if (fk_leaf && fk_unlikely(fk_is_asked(fk_w)))                               \
 				fk_rt_unnest(fk_w, &self->fk, (char *)self, 2 * (n) + 1);            \
 		}                                                                                    \
 		__attribute__((fallthrough));                                                        \

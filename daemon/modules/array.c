@@ -249,29 +249,6 @@ static void add_bin(int64_t bin, const struct histogram *h)
 FK_FOR_RANGE(count_parts, count_part, const struct histogram *)
 FK_FOR_RANGE(add_bins, add_bin, const struct histogram *)
 
-/* Holds the tables, and gives them back whatever happens. */
-FK_DECLARE(int64_t, count_all, (struct histogram, h), )
-FK_UNWIND(count_all)
-{
-	free(self->h.tables);
-}
-FK_DEFINE_UNWIND(int64_t, count_all, (struct histogram, h))
-FK_NO_LEAF(count_all)
-{
-	int64_t outside;
-
-	if (!self->h.tables)
-		FK_FAIL(-ENOMEM);
-	FK_CALL_VOID(count_parts, 0, self->h.parts, 1, &self->h);
-	FK_CALL_VOID(add_bins, 0, self->h.bins, FK_GRAIN(self->h.parts), &self->h);
-	outside = 0;
-	for (int64_t part = 0; part < self->h.parts; part++)
-		outside += self->h.tables[part * (self->h.bins + 1) + self->h.bins];
-	free(self->h.tables);
-	FK_RETURN(outside);
-}
-FK_END(count_all)
-
 static inline struct histogram make_histogram(struct fk_buf data, double low, double high,
 					      struct fk_buf counts)
 {
@@ -289,17 +266,35 @@ static inline struct histogram make_histogram(struct fk_buf data, double low, do
 	return h;
 }
 
-FK_TASK(int64_t, histogram_f64,
-	(struct fk_buf, data, double, low, double, high, struct fk_buf, counts), int64_t outside;)
+/* Holds the tables, and gives them back whatever happens. */
+FK_DECLARE(int64_t, histogram_f64,
+	   (struct fk_buf, data, double, low, double, high, struct fk_buf, counts),
+	   struct histogram h;)
+FK_UNWIND(histogram_f64)
 {
-	if (!is_array(data) || !is_array(counts) || !counts.size || !(low < high))
+	free(self->h.tables);
+}
+FK_DEFINE_UNWIND(int64_t, histogram_f64,
+		 (struct fk_buf, data, double, low, double, high, struct fk_buf, counts))
+{
+	if (!is_array(data) || !is_array(counts) || !counts.size || !(low < high) ||
+	    !isfinite(low) || !isfinite(high))
 		FK_LEAF_FAIL(-EINVAL);
 }
 FK_BODY(histogram_f64)
 {
-	FK_CALL(outside, count_all,
-		make_histogram(self->data, self->low, self->high, self->counts));
-	FK_RETURN(self->outside);
+	int64_t outside;
+
+	self->h = make_histogram(self->data, self->low, self->high, self->counts);
+	if (!self->h.tables)
+		FK_FAIL(-ENOMEM);
+	FK_CALL_VOID(count_parts, 0, self->h.parts, 1, &self->h);
+	FK_CALL_VOID(add_bins, 0, self->h.bins, FK_GRAIN(self->h.parts), &self->h);
+	outside = 0;
+	for (int64_t part = 0; part < self->h.parts; part++)
+		outside += self->h.tables[part * (self->h.bins + 1) + self->h.bins];
+	free(self->h.tables);
+	FK_RETURN(outside);
 }
 FK_END(histogram_f64)
 

@@ -10,13 +10,11 @@
  *	bench_forkd counted fib|flat N [--threads P]            forks counted, and as they should be
  *	bench_forkd job TASK N [--threads P]                    memory of a task i64 -> i64, result N
  *	bench_forkd memory TREE [--threads P]                   the same of a tree of UTS
- *	bench_forkd soak STEALS [--threads P]                   memory over so many steals
  *	bench_forkd pingpong warm|idle [--round-trips N] [--gap-us G] [--threads P]
  *	bench_forkd nulls [--clients C] [--in-flight K] [--seconds S] [--threads P]
  *
  *   One line of JSON per run on stdout. Exit status 0; 1 if a result was wrong, the forks were not
- *   the closed form or memory has grown with the steals; 2 for a wrong command line. No time makes
- *   it fail.
+ *   the closed form; 2 for a wrong command line. No time makes it fail.
  *
  * WHAT IS TIMED
  *   From before the submission to after the result was copied, with the clock of the peers. The
@@ -43,31 +41,22 @@
 
 #include "tests/bench/bench_pool.h"
 #include "client/client.h"
+#include "common/clock.h"
+#include "tests/bench/figures.h"
 #include "tests/bench/peer.h"
 #include "shm/wake.h"
 #include "tests/bench/work.h"
 
 #define ROUND_TRIPS_WARM 1000
 #define HEAP_SLACK	 (1u << 20)
-#define SOAK_TENTHS	 10
-#define SOAK_GROWTH_KIB	 1024
-#define SOAK_LEAVES	 20000
-#define SOAK_ROUNDS	 1000
 #define CLIENTS_MAX	 64
 
 static struct bench_pool pool;
 static fk_client *client;
 static const char *modules = BENCH_MODULES_SHIPPED;
 static size_t heap_size = HEAP_SLACK;
-static int64_t idle_kib = -1;
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
+static int64_t idle_kib = -1;	  /* PSS of the pool before the first job */
+static int64_t idle_rss_kib = -1; /* its largest RSS so far, then */
 
 /* ---------------------------------------------------------------------------- as every peer */
 
@@ -87,6 +76,7 @@ static void start(int threads)
 	bench_pool_start(&pool, modules, threads);
 	client = bench_pool_open(&pool, 0, heap_size);
 	idle_kib = bench_pool_pss(client);
+	idle_rss_kib = bench_pool_rss_peak(client);
 }
 
 static void stop(void)
@@ -184,7 +174,8 @@ static void matmul(const float *a, const float *b, float *c, int64_t n)
 
 static int64_t steps(struct kernel_job *job)
 {
-	static const char *const names[] = { "steps:loop", "steps:heat", "steps:bfs" };
+	static const char *const names[] = { "steps:loop", "steps:heat", "steps:bfs",
+					     "steps:sort" };
 	size_t level = (size_t)job->n * sizeof(*job->level);
 	union fk_value values[4] = { { .i64 = job->n } };
 	int64_t result;
@@ -197,6 +188,10 @@ static int64_t steps(struct kernel_job *job)
 					  2 * (size_t)job->n * (size_t)job->n * sizeof(*job->from));
 		values[1].i64 = job->n;
 		values[2].i64 = job->steps;
+	} else if (job->kind == KERNEL_SORT) {
+		values[0].buf = buffer_of(job->numbers, (size_t)job->n * sizeof(*job->numbers));
+		values[1].buf = buffer_of(job->spare, values[0].buf.size);
+		values[2].i64 = job->n;
 	} else {
 		values[0].buf = buffer_of((void *)(uintptr_t)job->edges, KERNEL_BFS_DEGREE * level);
 		values[1].buf = buffer_of(job->level, level);
@@ -244,9 +239,10 @@ static void watch(bool begin, char *ret, size_t size)
 	}
 	snprintf(ret, size,
 		 ", \"pool_pss_idle_kib\": %lld, \"pool_pss_peak_kib\": %lld, "
-		 "\"pool_rss_peak_kib\": %lld",
-		 (long long)idle_kib, (long long)bench_pool_sample_stop(),
-		 (long long)bench_pool_rss_peak(client));
+		 "\"pool_rss_idle_kib\": %lld, \"pool_rss_peak_kib\": %lld, \"manager_rss_kib\": "
+		 "%lld",
+		 (long long)idle_kib, (long long)bench_pool_sample_stop(), (long long)idle_rss_kib,
+		 (long long)bench_pool_rss_peak(client), (long long)bench_pool_manager_rss(&pool));
 }
 
 static int as_peer(int argc, char **argv)
@@ -285,21 +281,6 @@ struct args {
 	uint32_t seconds;
 };
 
-static int64_t number(const char *arg, int64_t low, int64_t high)
-{
-	char *end;
-	long long value;
-
-	errno = 0;
-	value = strtoll(arg ? arg : "", &end, 10);
-	if (!arg || end == arg || *end || errno || value < low || value > high) {
-		fprintf(stderr, "'%s' is not a number from %lld to %lld\n", arg ? arg : "",
-			(long long)low, (long long)high);
-		exit(2);
-	}
-	return value;
-}
-
 static void parse(int argc, char **argv, struct args *args)
 {
 	static const struct option options[] = {
@@ -323,17 +304,17 @@ static void parse(int argc, char **argv, struct args *args)
 	};
 	while ((c = getopt_long(argc, argv, "", options, NULL)) >= 0) {
 		if (c == 't')
-			args->threads = (int)number(optarg, 1, LIMIT_WORKERS);
+			args->threads = (int)figures_number(optarg, 1, LIMIT_WORKERS);
 		else if (c == 'n')
-			args->round_trips = (uint32_t)number(optarg, 1, 100000000);
+			args->round_trips = (uint32_t)figures_number(optarg, 1, 100000000);
 		else if (c == 'g')
-			args->gap_us = (uint32_t)number(optarg, 1, 999999);
+			args->gap_us = (uint32_t)figures_number(optarg, 1, 999999);
 		else if (c == 'c')
-			args->clients = (uint32_t)number(optarg, 1, CLIENTS_MAX);
+			args->clients = (uint32_t)figures_number(optarg, 1, CLIENTS_MAX);
 		else if (c == 'k')
-			args->in_flight = (uint32_t)number(optarg, 1, 4096);
+			args->in_flight = (uint32_t)figures_number(optarg, 1, 4096);
 		else if (c == 's')
-			args->seconds = (uint32_t)number(optarg, 1, 3600);
+			args->seconds = (uint32_t)figures_number(optarg, 1, 3600);
 		else
 			exit(2);
 	}
@@ -348,13 +329,13 @@ static void parse(int argc, char **argv, struct args *args)
  */
 static uint64_t counted_forks(uint64_t before, uint64_t expected)
 {
-	uint64_t end = now_ns() + 1000000000;
+	uint64_t end = clock_ns() + 1000000000;
 	uint64_t forks;
 
 	do {
 		forks = bench_pool_counter(client, "forks") - before;
 		sched_yield();
-	} while (forks != expected && now_ns() < end);
+	} while (forks != expected && clock_ns() < end);
 	return forks;
 }
 
@@ -368,7 +349,7 @@ static int counted(struct args *args)
 
 	if (!bench || (strcmp(bench, "fib") && strcmp(bench, "flat")))
 		return 2;
-	n = number(args->words[1], 1, strcmp(bench, "fib") ? 100000000 : 60);
+	n = figures_number(args->words[1], 1, strcmp(bench, "fib") ? 100000000 : 60);
 	/* fib: every inner node of the tree forks once; flat: every leaf is forked. */
 	expected = (uint64_t)(strcmp(bench, "fib") ? n : work_fib(n + 1) - 1);
 	modules = BENCH_MODULES_COUNTED;
@@ -416,13 +397,13 @@ static int job(struct args *args)
 
 	if (!args->words[0])
 		return 2;
-	n = number(args->words[1], 1, 1000000000);
+	n = figures_number(args->words[1], 1, 1000000000);
 	modules = BENCH_MODULES_TEST;
 	start(args->threads);
 	bench_pool_sample_start(client);
-	began = now_ns();
+	began = clock_ns();
 	result = call_i64(args->words[0], n);
-	r = memory_line(args, args->words[0], result, n, now_ns() - began);
+	r = memory_line(args, args->words[0], result, n, clock_ns() - began);
 	stop();
 	return r;
 }
@@ -438,76 +419,14 @@ static int memory(struct args *args)
 		return 2;
 	start(args->threads);
 	bench_pool_sample_start(client);
-	began = now_ns();
+	began = clock_ns();
 	count = uts(tree);
-	r = memory_line(args, "uts:uts", count.nodes, tree->known.nodes, now_ns() - began);
+	r = memory_line(args, "uts:uts", count.nodes, tree->known.nodes, clock_ns() - began);
 	stop();
 	return r;
 }
 
-/*
- * Jobs until there were so many steals, PSS after each tenth. The first tenth is the measure: what
- * a steal leaves behind would show as growth after it. A flat loop of leaves that last about as
- * long as a steal gives most of them; trees add those that end in a join by another worker.
- */
-static int soak(struct args *args)
-{
-	uint64_t target = (uint64_t)number(args->words[0], SOAK_TENTHS, INT64_C(100000000000));
-	union fk_value flat_args[2] = { { .i64 = SOAK_LEAVES }, { .i64 = SOAK_ROUNDS } };
-	uint64_t began;
-	uint64_t jobs = 0;
-	int64_t kib[SOAK_TENTHS];
-	int64_t most = 0;
-	int64_t expected = 0;
-
-	for (int64_t i = 0; i < SOAK_LEAVES; i++)
-		expected += work_leaf(i, SOAK_ROUNDS);
-	modules = BENCH_MODULES_COUNTED;
-	start(args->threads);
-	began = now_ns();
-	for (int tenth = 0; tenth < SOAK_TENTHS; tenth++) {
-		while (bench_pool_counter(client, "steals") <
-		       target / SOAK_TENTHS * (uint64_t)(tenth + 1)) {
-			int64_t sum;
-
-			bench_pool_call(client, bench_pool_task(client, "flat:rounds"), flat_args,
-					2, &sum, sizeof(sum));
-			if (sum != expected)
-				bench_die("flat:rounds: %lld is wrong", (long long)sum);
-			for (int64_t n = 16; n < 24; n++)
-				if (call_i64("fib:fib", n) != work_fib(n))
-					bench_die("fib:fib %lld is wrong", (long long)n);
-			jobs += 9;
-		}
-		kib[tenth] = bench_pool_pss(client);
-		if (kib[tenth] > most)
-			most = kib[tenth];
-	}
-	printf("{\"peer\": \"forkd\", \"bench\": \"soak\", \"threads\": %d, \"steals\": %llu, "
-	       "\"jobs\": %llu, \"seconds\": %.3f, \"pool_pss_idle_kib\": %lld, "
-	       "\"pool_pss_kib\": [",
-	       args->threads, (unsigned long long)bench_pool_counter(client, "steals"),
-	       (unsigned long long)jobs, (double)(now_ns() - began) * 1e-9, (long long)idle_kib);
-	for (int tenth = 0; tenth < SOAK_TENTHS; tenth++)
-		printf("%s%lld", tenth ? ", " : "", (long long)kib[tenth]);
-	printf("]}\n");
-	stop();
-	if (most <= kib[0] + SOAK_GROWTH_KIB)
-		return 0;
-	fprintf(stderr, "PSS has grown with the steals: %lld KiB, then %lld KiB\n",
-		(long long)kib[0], (long long)most);
-	return 1;
-}
-
 /* -------------------------------------------------------------------------------- round trips */
-
-static int compare(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a;
-	uint64_t y = *(const uint64_t *)b;
-
-	return (x > y) - (x < y);
-}
 
 static bool all_asleep(void)
 {
@@ -530,9 +449,7 @@ static int pingpong(struct args *args)
 	if (!mode || (strcmp(mode, "warm") && strcmp(mode, "idle")))
 		return 2;
 	idle = !strcmp(mode, "idle");
-	times = calloc(trips, sizeof(*times));
-	if (!times)
-		bench_die("out of memory");
+	times = figures_new(trips);
 	modules = BENCH_MODULES_TEST;
 	start(args->threads);
 	task = bench_pool_task(client, "null:null");
@@ -546,12 +463,12 @@ static int pingpong(struct args *args)
 			nanosleep(&gap, NULL);
 			asleep += all_asleep();
 		}
-		began = now_ns();
+		began = clock_ns();
 		r = fk_submit(client, task, NULL, 0, 0, &null);
 		if (r == 0)
 			r = fk_wait(client, null, FK_FOREVER);
 		if (measured)
-			times[i - ROUND_TRIPS_WARM] = now_ns() - began;
+			times[i - ROUND_TRIPS_WARM] = clock_ns() - began;
 		if (r == 0)
 			r = fk_outcome(client, null, NULL, NULL) == FK_DONE ? 0 : -EREMOTEIO;
 		if (r == 0)
@@ -560,14 +477,16 @@ static int pingpong(struct args *args)
 			bench_die("null:null: %s", fk_strerror(r));
 	}
 	stop();
-	qsort(times, trips, sizeof(*times), compare);
+	figures_sort(times, trips);
 	printf("{\"peer\": \"forkd\", \"bench\": \"pingpong\", \"mode\": \"%s\", "
 	       "\"round_trips\": %llu, \"gap_us\": %u, \"threads\": %d, \"asleep\": %.4f, "
 	       "\"p50_ns\": %llu, \"p99_ns\": %llu, \"p999_ns\": %llu, \"max_ns\": %llu}\n",
 	       mode, (unsigned long long)trips, idle ? args->gap_us : 0, args->threads,
-	       (double)asleep / (double)trips, (unsigned long long)times[trips / 2],
-	       (unsigned long long)times[trips * 99 / 100],
-	       (unsigned long long)times[trips * 999 / 1000], (unsigned long long)times[trips - 1]);
+	       (double)asleep / (double)trips,
+	       (unsigned long long)figures_quantile(times, trips, 0.5),
+	       (unsigned long long)figures_quantile(times, trips, 0.99),
+	       (unsigned long long)figures_quantile(times, trips, 0.999),
+	       (unsigned long long)figures_quantile(times, trips, 1));
 	free(times);
 	return 0;
 }
@@ -671,10 +590,10 @@ static int nulls(struct args *args)
 	atomic_store_explicit(&shared->go, 1, memory_order_relaxed);
 	nanosleep(&warm, NULL);
 	first = nulls_done(shared, args->clients);
-	began = now_ns();
+	began = clock_ns();
 	nanosleep(&time, NULL);
 	jobs = nulls_done(shared, args->clients) - first;
-	seconds = (double)(now_ns() - began) * 1e-9;
+	seconds = (double)(clock_ns() - began) * 1e-9;
 	atomic_store_explicit(&shared->end, 1, memory_order_relaxed);
 	for (uint32_t i = 0; i < args->clients; i++) {
 		int status;
@@ -695,8 +614,8 @@ static const struct {
 	const char *name;
 	int (*run)(struct args *args);
 } modes[] = {
-	{ "counted", counted }, { "job", job },		  { "memory", memory },
-	{ "soak", soak },	{ "pingpong", pingpong }, { "nulls", nulls },
+	{ "counted", counted },	  { "job", job },     { "memory", memory },
+	{ "pingpong", pingpong }, { "nulls", nulls },
 };
 
 int main(int argc, char **argv)

@@ -4,7 +4,7 @@
  *
  * WHAT IT IS
  *   Starts a private forkd and submits batches of jobs, a leaf each, the first half of the batch
- *for the first half of the workers and so on:
+ *   for the first half of the workers and so on:
  *
  *	bench_jobs [--threads P] [--repeat R] [--jobs N] [--rounds M]
  *
@@ -29,10 +29,11 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "common/clock.h"
 #include "shm/limits.h"
 #include "tests/bench/bench_pool.h"
+#include "tests/bench/figures.h"
 #include "tests/bench/work.h"
 
 #define JOBS_MAX   4096u
@@ -56,14 +57,6 @@ static union fk_value values[JOBS_MAX][2];
 static struct fk_request requests[JOBS_MAX];
 static fk_job jobs[JOBS_MAX];
 static struct figure figures[REPEAT_MAX];
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
 
 static int64_t rounds_of(uint32_t job, bool balanced)
 {
@@ -95,11 +88,11 @@ static void run(bool balanced, bool stealing, struct figure *ret)
 			.place_index = (uint32_t)((uint64_t)i * (uint64_t)threads / n_jobs),
 		};
 	}
-	began = now_ns();
+	began = clock_ns();
 	r = fk_submit_batch(client, requests, n_jobs, FK_WAIT_ROOM, jobs);
 	if (r == 0)
 		r = fk_group_wait(client, group, FK_FOREVER);
-	ret->ns = now_ns() - began;
+	ret->ns = clock_ns() - began;
 	for (uint32_t i = 0; i < n_jobs && r == 0; i++) {
 		int64_t result;
 
@@ -141,18 +134,6 @@ static void run_pair(bool balanced, bool stealing)
 	fflush(stdout);
 }
 
-static uint32_t number(const char *arg, uint32_t high)
-{
-	char *end;
-	unsigned long value = strtoul(arg, &end, 10);
-
-	if (end == arg || *end || !value || value > high) {
-		fprintf(stderr, "'%s' is not a number from 1 to %u\n", arg, high);
-		exit(2);
-	}
-	return (uint32_t)value;
-}
-
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {
@@ -166,13 +147,13 @@ int main(int argc, char **argv)
 
 	while ((c = getopt_long(argc, argv, "", options, NULL)) >= 0) {
 		if (c == 't')
-			threads = (int)number(optarg, LIMIT_WORKERS);
+			threads = (int)figures_number(optarg, 1, LIMIT_WORKERS);
 		else if (c == 'r')
-			repeat = number(optarg, REPEAT_MAX);
+			repeat = (uint32_t)figures_number(optarg, 1, REPEAT_MAX);
 		else if (c == 'n')
-			n_jobs = number(optarg, JOBS_MAX);
+			n_jobs = (uint32_t)figures_number(optarg, 1, JOBS_MAX);
 		else if (c == 'm')
-			rounds = number(optarg, 1000000000);
+			rounds = (uint32_t)figures_number(optarg, 1, 1000000000);
 		else
 			return 2;
 	}

@@ -15,8 +15,8 @@
  *
  *   One line of JSON for each kind of flood:
  *	{"bench": "latency", "flood": "batch", "uids": 2, "threads": 2, "samples": 600,
- *	 "client_ns": {"p50": ..., "p99": ..., "p999": ..., "max": ..., "curve": [...]},
- *	 "pool_ns": {...}, "control_client_ns": {...}, "control_pool_ns": {...},
+ *	 "client_ns": {"p50": ..., "p99": ..., "p999": ..., "max": ...}, "client_ns_curve": [...],
+ *	 "pool_ns": {...}, "control_client_ns": {...}, "control_pool_ns": {...}, (a curve for each)
  *	 "job_ns": 100000, "leaf_ns": 10000, "flood_jobs": 123456}
  *   client is what the client sees; pool is what forkd says of the same job (fk_timings: from
  *   submission to end), without the time in which Linux lets the client wait for a CPU: the workers
@@ -32,7 +32,7 @@
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   Floods end with their parent (PR_SET_PDEATHSIG). One that has died is seen when the parent
- *waits for it.
+ *   waits for it.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -48,9 +48,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "shm/futex.h"
 #include "shm/limits.h"
 #include "tests/bench/bench_pool.h"
+#include "tests/bench/figures.h"
 #include "tests/bench/work.h"
 
 #define JOB_NS	     100000
@@ -109,14 +111,6 @@ static uint32_t samples = 150;
 static int64_t job_rounds;
 static int64_t leaf_rounds;
 
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
 /* How many rounds of a leaf take so long, when nothing else runs. */
 static int64_t rounds_of(uint64_t ns)
 {
@@ -125,11 +119,11 @@ static int64_t rounds_of(uint64_t ns)
 	uint64_t least = UINT64_MAX;
 
 	for (int i = 0; i < 50; i++) {
-		uint64_t began = now_ns();
+		uint64_t began = clock_ns();
 		uint64_t took;
 
 		sink = work_leaf(i, many);
-		took = now_ns() - began;
+		took = clock_ns() - began;
 		least = took < least ? took : least;
 	}
 	(void)sink;
@@ -326,11 +320,11 @@ static void measure(fk_client *client, const fk_task *task, struct samples *to, 
 		gap.tv_nsec =
 			(long)(GAP_US_MIN + (random >> 33) % (GAP_US_MAX - GAP_US_MIN)) * 1000;
 		nanosleep(&gap, NULL);
-		began = now_ns();
+		began = clock_ns();
 		r = fk_submit_values(client, task, values, 2, FK_WAIT_ROOM, &job);
 		if (r == 0)
 			r = fk_wait(client, job, FK_FOREVER);
-		ended = now_ns();
+		ended = clock_ns();
 		if (r == 0)
 			r = fk_timings(client, job, &timings);
 		if (r == 0)
@@ -349,30 +343,20 @@ static void measure(fk_client *client, const fk_task *task, struct samples *to, 
 	}
 }
 
-static int compare(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a;
-	uint64_t y = *(const uint64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
-static unsigned long long quantile(const uint64_t *sorted, uint32_t n, double q)
-{
-	return sorted[(uint32_t)(q * (double)(n - 1) + 0.5)];
-}
-
+/* The same as figures_print(), with the whole curve. */
 static void print_quantiles(const char *name, uint64_t *values, uint32_t n)
 {
-	qsort(values, n, sizeof(*values), compare);
-	printf(", \"%s\": {\"p50\": %llu, \"p99\": %llu, \"p999\": %llu, \"max\": %llu, "
-	       "\"curve\": [",
-	       name, quantile(values, n, 0.5), quantile(values, n, 0.99),
-	       quantile(values, n, 0.999), quantile(values, n, 1));
-	for (int percent = 0; percent < 100; percent += 5)
-		printf("%llu, ", quantile(values, n, percent / 100.0));
-	printf("%llu, %llu, %llu]}", quantile(values, n, 0.99), quantile(values, n, 0.999),
-	       quantile(values, n, 1));
+	static const double shares[] = { 0.99, 0.999, 1 };
+	const char *comma = "";
+
+	figures_print(name, values, n);
+	printf(", \"%s_curve\": [", name);
+	for (int percent = 0; percent < 100; percent += 5, comma = ", ")
+		printf("%s%llu", comma,
+		       (unsigned long long)figures_quantile(values, n, percent / 100.0));
+	for (size_t i = 0; i < sizeof(shares) / sizeof(shares[0]); i++)
+		printf(", %llu", (unsigned long long)figures_quantile(values, n, shares[i]));
+	printf("]");
 }
 
 static void print(struct flood *f)
@@ -418,18 +402,6 @@ static void run(void)
 	fk_close(client);
 }
 
-static uint32_t number(const char *arg, uint32_t high)
-{
-	char *end;
-	unsigned long value = strtoul(arg, &end, 10);
-
-	if (end == arg || *end || !value || value > high) {
-		fprintf(stderr, "'%s' is not a number from 1 to %u\n", arg, high);
-		exit(2);
-	}
-	return (uint32_t)value;
-}
-
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {
@@ -442,11 +414,11 @@ int main(int argc, char **argv)
 
 	while ((c = getopt_long(argc, argv, "", options, NULL)) >= 0) {
 		if (c == 't')
-			threads = (int)number(optarg, LIMIT_WORKERS);
+			threads = (int)figures_number(optarg, 1, LIMIT_WORKERS);
 		else if (c == 'r')
-			rounds = number(optarg, 10000);
+			rounds = (uint32_t)figures_number(optarg, 1, 10000);
 		else if (c == 'n')
-			samples = number(optarg, 100000);
+			samples = (uint32_t)figures_number(optarg, 1, 100000);
 		else
 			return 2;
 	}

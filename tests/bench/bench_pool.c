@@ -7,7 +7,7 @@
  *   a notification socket of its own. Reads what the board and /proc say about the pool.
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   One thread of bench_forkd; the sampler is a thread of its own.
+ *   One thread of a bench_x; the sampler is a thread of its own.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   This program, by exit(): bench_pool_stop() runs from atexit(). By a signal: the manager has
@@ -54,7 +54,7 @@ void bench_die(const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	fputs("bench_forkd: ", stderr);
+	fprintf(stderr, "%s: ", program_invocation_short_name);
 	vfprintf(stderr, format, args);
 	fputc('\n', stderr);
 	va_end(args);
@@ -85,7 +85,7 @@ static void build_tree(char *ret, size_t size)
 }
 
 static void exec_forkd(const struct bench_pool *pool, const char *modules, int workers,
-		       pid_t parent)
+		       const char *option, pid_t parent)
 {
 	const char *bin = getenv("FORKD_BIN");
 	char tree[2048];
@@ -106,7 +106,7 @@ static void exec_forkd(const struct bench_pool *pool, const char *modules, int w
 	unsetenv("WATCHDOG_USEC");
 	execl(bin ? bin : forkd, "forkd", "--config=/dev/null", "--socket", pool->socket,
 	      "--module-dir", folder, "--workers", n, "--heap-max", "16G", "--memory-max", "17G",
-	      "--max-jobs", "4096", "--log-level", "error", NULL);
+	      "--max-jobs", "4096", "--log-level", "error", option, NULL);
 	fprintf(stderr, "cannot start %s: %s\n", bin ? bin : forkd, strerror(errno));
 	_exit(127);
 }
@@ -132,7 +132,8 @@ static int await_ready(int fd, pid_t manager)
 	return -ETIMEDOUT;
 }
 
-void bench_pool_start(struct bench_pool *pool, const char *modules, int workers)
+void bench_pool_start_with(struct bench_pool *pool, const char *modules, int workers,
+			   const char *option)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	pid_t parent = getpid();
@@ -161,7 +162,7 @@ void bench_pool_start(struct bench_pool *pool, const char *modules, int workers)
 		bench_die("cannot fork: %s", strerror(errno));
 	}
 	if (!pool->manager)
-		exec_forkd(pool, modules, workers, parent);
+		exec_forkd(pool, modules, workers, option, parent);
 	r = await_ready(fd, pool->manager);
 	close(fd);
 	if (r == -ECHILD)
@@ -169,6 +170,11 @@ void bench_pool_start(struct bench_pool *pool, const char *modules, int workers)
 	if (r < 0)
 		bench_die("forkd did not get ready: %s",
 			  r == -ECHILD ? "it has ended" : strerror(-r));
+}
+
+void bench_pool_start(struct bench_pool *pool, const char *modules, int workers)
+{
+	bench_pool_start_with(pool, modules, workers, NULL);
 }
 
 void bench_pool_stop(struct bench_pool *pool)
@@ -243,17 +249,15 @@ uint64_t bench_pool_counter(fk_client *client, const char *name)
 	bench_die("there is no counter %s", name);
 }
 
-/* The number behind a word at the start of a line of /proc/POOL/FILE, or -1. */
-static int64_t proc_kib(fk_client *client, const char *file, const char *word)
+/* The number behind a word at the start of a line of /proc/PID/FILE, or -1. */
+static int64_t proc_kib(pid_t pid, const char *file, const char *word)
 {
 	char path[64];
 	char line[256];
 	int64_t kib = -1;
 	FILE *f;
 
-	snprintf(path, sizeof(path), "/proc/%u/%s",
-		 atomic_load_explicit(&client->board->manager.pool_pid, memory_order_relaxed),
-		 file);
+	snprintf(path, sizeof(path), "/proc/%d/%s", pid, file);
 	f = fopen(path, "re");
 	while (f && kib < 0 && fgets(line, sizeof(line), f))
 		if (!strncmp(line, word, strlen(word)))
@@ -263,14 +267,29 @@ static int64_t proc_kib(fk_client *client, const char *file, const char *word)
 	return kib;
 }
 
+static pid_t pool_pid(fk_client *client)
+{
+	return (pid_t)atomic_load_explicit(&client->board->manager.pool_pid, memory_order_relaxed);
+}
+
 int64_t bench_pool_pss(fk_client *client)
 {
-	return proc_kib(client, "smaps_rollup", "Pss:");
+	return proc_kib(pool_pid(client), "smaps_rollup", "Pss:");
+}
+
+int64_t bench_pool_rss(fk_client *client)
+{
+	return proc_kib(pool_pid(client), "status", "VmRSS:");
 }
 
 int64_t bench_pool_rss_peak(fk_client *client)
 {
-	return proc_kib(client, "status", "VmHWM:");
+	return proc_kib(pool_pid(client), "status", "VmHWM:");
+}
+
+int64_t bench_pool_manager_rss(const struct bench_pool *pool)
+{
+	return proc_kib(pool->manager, "status", "VmHWM:");
 }
 
 static void sample(void)

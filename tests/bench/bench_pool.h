@@ -26,6 +26,10 @@ struct bench_pool {
  */
 void bench_pool_start(struct bench_pool *pool, const char *modules, int workers);
 
+/* The same with an option of forkd more, as --name=value. */
+void bench_pool_start_with(struct bench_pool *pool, const char *modules, int workers,
+			   const char *option);
+
 /* Stops the daemon, waits until manager and pool are gone, removes the folder. Twice is fine. */
 void bench_pool_stop(struct bench_pool *pool);
 
@@ -50,6 +54,12 @@ int64_t bench_pool_pss(fk_client *client);
 
 /* The largest resident set that the pool process ever had, in KiB; -1 if it cannot be read. */
 int64_t bench_pool_rss_peak(fk_client *client);
+
+/* The resident set of the pool process now. */
+int64_t bench_pool_rss(fk_client *client);
+
+/* The largest that the manager process ever had. */
+int64_t bench_pool_manager_rss(const struct bench_pool *pool);
 
 /* Samples the PSS of the pool every 20 ms on a thread of its own, until stopped. */
 void bench_pool_sample_start(fk_client *client);

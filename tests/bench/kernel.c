@@ -7,7 +7,7 @@
 
 /*
  * What it is
- *   The leaves of matmul, loop, heat and bfs. Unlike those of work.h they are long, and how well a
+ *   The leaves of matmul, loop, heat, bfs and mergesort. Unlike those of work.h they are long, and how well a
  *   compiler vectorizes them would matter more than what is measured: so they stand in a file of
  *   their own, which one compiler translates for all programs and for forkd's modules.
  *
@@ -28,6 +28,9 @@
  *                     rows, and strips are of unequal height.
  *   bfs               breadth first, a level in each step; a part is KERNEL_BFS_GRAIN nodes of the
  *                     frontier.
+ *   mergesort         bottom up: the first step sorts runs, a part is one run; each step after it
+ *                     merges pairs of them into the other array, a part is KERNEL_SORT_GRAIN runs of
+ *                     the *output*, whose sources are found by work_merge_split().
  *
  *   fixed > 0 is the control, "static": as many parts as threads, cut evenly beforehand, so that
  *   nothing is left to balance. The heavy items of loop stand together and the strips of heat grow,
@@ -41,7 +44,9 @@
  *       compare-and-swap on its level, and space in next by an addition to next_n, so each node
  *       stands in next once. Both are relaxed: what follows reads them after the join.
  *   I2. Whatever the arrays of bfs contain, nothing outside of them is touched: nodes out of range
- *       are passed over, and no more than n are put into next.
+ *       are passed over, and no more than n are put into next. The same of mergesort: both ends of
+ *       what a part merges are between bounds that come from n, and where they are the wrong way
+ *       round, as they may be in numbers that change, nothing is merged.
  */
 
 void kernel_matmul(const float *restrict a, const float *restrict b, float *restrict c, int64_t m,
@@ -149,12 +154,57 @@ static int64_t bfs_part(struct kernel_job *job, int64_t first, int64_t end)
 	return n ? total + bfs_flush(job, found, n) : total;
 }
 
-/* What is cut: items, strips or nodes of the frontier. */
+/* Merges what belongs in places [first, end) of the pair of runs that begins at `base`. */
+static void sort_merge(const struct kernel_job *job, int64_t base, int64_t first, int64_t end)
+{
+	int64_t na = job->n - base < job->run ? job->n - base : job->run;
+	int64_t nb = job->n - base - na < job->run ? job->n - base - na : job->run;
+	const int64_t *a = job->numbers + base;
+	const int64_t *b = a + na;
+	int64_t i = work_merge_split(a, na, b, nb, first);
+	int64_t i_end = work_merge_split(a, na, b, nb, end);
+
+	if (i_end >= i && end - i_end >= first - i)
+		work_merge(a + i, i_end - i, b + (first - i), (end - i_end) - (first - i),
+			   job->spare + base + first);
+}
+
+static int64_t sort_part(const struct kernel_job *job, int64_t first, int64_t end)
+{
+	int64_t at = first * KERNEL_SORT_RUN;
+	int64_t stop = end * KERNEL_SORT_RUN < job->n ? end * KERNEL_SORT_RUN : job->n;
+
+	if (!job->run) {
+		for (int64_t n; at < stop; at += n) {
+			n = stop - at < KERNEL_SORT_RUN ? stop - at : KERNEL_SORT_RUN;
+			work_sort_leaf(job->numbers + at, job->spare + at, n, false);
+		}
+		return stop - first * KERNEL_SORT_RUN;
+	}
+	while (at < stop) {
+		int64_t base = at / (2 * job->run) * (2 * job->run);
+		int64_t last = base + 2 * job->run < stop ? base + 2 * job->run : stop;
+
+		sort_merge(job, base, at - base, last - base);
+		at = last;
+	}
+	return 0;
+}
+
+/* What is cut: items, strips, nodes of the frontier or runs of numbers. */
 static int64_t things(const struct kernel_job *job)
 {
-	if (job->kind == KERNEL_LOOP)
+	switch (job->kind) {
+	case KERNEL_LOOP:
 		return job->n;
-	return job->kind == KERNEL_HEAT ? KERNEL_HEAT_STRIPS : job->frontier_n;
+	case KERNEL_HEAT:
+		return KERNEL_HEAT_STRIPS;
+	case KERNEL_BFS:
+		return job->frontier_n;
+	case KERNEL_SORT:
+		break;
+	}
+	return (job->n + KERNEL_SORT_RUN - 1) / KERNEL_SORT_RUN;
 }
 
 int64_t kernel_parts(const struct kernel_job *job)
@@ -163,6 +213,8 @@ int64_t kernel_parts(const struct kernel_job *job)
 		return job->fixed;
 	if (job->kind == KERNEL_BFS)
 		return (job->frontier_n + KERNEL_BFS_GRAIN - 1) / KERNEL_BFS_GRAIN;
+	if (job->kind == KERNEL_SORT && job->run)
+		return (things(job) + KERNEL_SORT_GRAIN - 1) / KERNEL_SORT_GRAIN;
 	return things(job);
 }
 
@@ -171,9 +223,29 @@ int64_t kernel_part(struct kernel_job *job, int64_t part, int64_t parts)
 	int64_t first = cut(things(job), part, parts);
 	int64_t end = cut(things(job), part + 1, parts);
 
-	if (job->kind == KERNEL_LOOP)
+	switch (job->kind) {
+	case KERNEL_LOOP:
 		return loop_part(job, first, end);
-	return job->kind == KERNEL_HEAT ? heat_part(job, first, end) : bfs_part(job, first, end);
+	case KERNEL_HEAT:
+		return heat_part(job, first, end);
+	case KERNEL_BFS:
+		return bfs_part(job, first, end);
+	case KERNEL_SORT:
+		break;
+	}
+	return sort_part(job, first, end);
+}
+
+static bool sort_next(struct kernel_job *job)
+{
+	int64_t *numbers = job->numbers;
+
+	if (job->run) {
+		job->numbers = job->spare;
+		job->spare = numbers;
+	}
+	job->run = job->run ? 2 * job->run : KERNEL_SORT_RUN;
+	return job->run < job->n;
 }
 
 bool kernel_next(struct kernel_job *job)
@@ -183,6 +255,8 @@ bool kernel_next(struct kernel_job *job)
 
 	if (job->kind == KERNEL_LOOP)
 		return false;
+	if (job->kind == KERNEL_SORT)
+		return sort_next(job);
 	if (job->kind == KERNEL_HEAT) {
 		job->from = job->to;
 		job->to = from;

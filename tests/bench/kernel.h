@@ -24,11 +24,14 @@ enum kernel_kind {
 	KERNEL_LOOP,
 	KERNEL_HEAT,
 	KERNEL_BFS,
+	KERNEL_SORT,
 };
 
 #define KERNEL_HEAT_STRIPS 32
 #define KERNEL_BFS_DEGREE  16
-#define KERNEL_BFS_GRAIN   512 /* nodes of the frontier in each part */
+#define KERNEL_BFS_GRAIN   512	/* nodes of the frontier in each part */
+#define KERNEL_SORT_RUN	   2048 /* numbers that are sorted by a part of the first step */
+#define KERNEL_SORT_GRAIN  4	/* times as many are merged by a part of the others */
 
 /*
  * A computation in steps, each of them cut in parts that may run beside each other. Read by the
@@ -37,7 +40,7 @@ enum kernel_kind {
 struct kernel_job {
 	enum kernel_kind kind;
 	int64_t fixed; /* > 0: so many parts in each step, whatever the step is */
-	int64_t n;     /* loop: items; heat: rows and columns; bfs: nodes */
+	int64_t n;     /* loop: items; heat: rows and columns; bfs: nodes; sort: numbers */
 	int64_t steps; /* heat: of them to go */
 
 	int64_t rounds; /* loop: of each item */
@@ -53,19 +56,23 @@ struct kernel_job {
 	int64_t frontier_n;
 	int64_t next_n; /* all parts add to it */
 	int32_t depth;
+
+	int64_t *numbers; /* sort: as they are now; the result in the end */
+	int64_t *spare;	  /* as many */
+	int64_t run;	  /* so many in a row are in order, 0 before the first step */
 };
 
 /* How many parts the step has that comes next. At least 1. */
 int64_t kernel_parts(const struct kernel_job *job);
 
 /* One part of `parts`, 0 <= part < parts. What all parts of all steps return adds up to the result:
- * loop: a hash; heat: cells; bfs: nodes that were reached. */
+ * loop: a hash; heat: cells; bfs: nodes that were reached; sort: numbers that were sorted. */
 int64_t kernel_part(struct kernel_job *job, int64_t part, int64_t parts);
 
 /* After all parts of a step. True: there is one more. */
 bool kernel_next(struct kernel_job *job);
 
-/* Sets what a job starts from; level, frontier, from and to must be there. */
+/* Sets what a job starts from; level, frontier, from and to must be there. sort has nothing. */
 void kernel_start(struct kernel_job *job);
 
 #ifdef __cplusplus

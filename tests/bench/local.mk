@@ -34,8 +34,11 @@ BENCH_BUILT = \
 	tests/bench/bench_deque \
 	tests/bench/bench_forkd \
 	tests/bench/bench_cancel \
+	tests/bench/bench_hidden \
 	tests/bench/bench_jobs \
 	tests/bench/bench_latency \
+	tests/bench/bench_sleep \
+	tests/bench/bench_steals \
 	tests/bench/control_pingpong \
 	tests/bench/peer_serial \
 	tests/bench/peer_serial_noinline \
@@ -51,6 +54,15 @@ if HAVE_LIBGOMP
 BENCH_BUILT += tests/bench/peer_libgomp
 endif
 
+# What those have in common that start a forkd and are its clients.
+EXTRA_LTLIBRARIES += tests/bench/libbench.la
+tests_bench_libbench_la_SOURCES = \
+	tests/bench/bench_pool.c \
+	tests/bench/bench_pool.h \
+	tests/bench/figures.c \
+	tests/bench/figures.h
+BENCH_CLIENT_LIBS = tests/bench/libbench.la $(CLIENT_LIBS)
+
 # forkd's side is a client like any other, in the tree's own flags: it only submits. The daemon it
 # starts is the one of this build, so is every module; counted/ has some of them once more, with
 # forks counted.
@@ -59,8 +71,6 @@ tests_bench_bench_forkd_SOURCES = \
 	daemon/modules/uts_tree.c \
 	daemon/modules/uts_tree.h \
 	tests/bench/bench_forkd.c \
-	tests/bench/bench_pool.c \
-	tests/bench/bench_pool.h \
 	tests/bench/kernel.c \
 	tests/bench/kernel.h \
 	tests/bench/peer.c \
@@ -69,41 +79,28 @@ tests_bench_bench_forkd_SOURCES = \
 	tests/bench/peer_steps.c \
 	tests/bench/work.h
 tests_bench_bench_forkd_CFLAGS = $(AM_CFLAGS) $(NETTLE_CFLAGS)
-tests_bench_bench_forkd_LDADD = $(CLIENT_LIBS) $(NETTLE_LIBS) -lm
+tests_bench_bench_forkd_LDADD = $(BENCH_CLIENT_LIBS) $(NETTLE_LIBS) -lm
 
-EXTRA_PROGRAMS += tests/bench/bench_cancel tests/bench/bench_jobs tests/bench/bench_latency
-tests_bench_bench_cancel_SOURCES = \
-	tests/bench/bench_cancel.c \
-	tests/bench/bench_pool.c \
-	tests/bench/bench_pool.h
-tests_bench_bench_cancel_LDADD = $(CLIENT_LIBS)
-tests_bench_bench_jobs_SOURCES = \
-	tests/bench/bench_jobs.c \
-	tests/bench/bench_pool.c \
-	tests/bench/bench_pool.h \
-	tests/bench/work.h
-tests_bench_bench_jobs_LDADD = $(CLIENT_LIBS)
-tests_bench_bench_latency_SOURCES = \
-	tests/bench/bench_latency.c \
-	tests/bench/bench_pool.c \
-	tests/bench/bench_pool.h \
-	tests/bench/work.h
-tests_bench_bench_latency_LDADD = $(CLIENT_LIBS)
+EXTRA_PROGRAMS += \
+	tests/bench/bench_cancel \
+	tests/bench/bench_hidden \
+	tests/bench/bench_jobs \
+	tests/bench/bench_latency \
+	tests/bench/bench_steals
+tests_bench_bench_cancel_LDADD = $(BENCH_CLIENT_LIBS)
+tests_bench_bench_hidden_LDADD = $(BENCH_CLIENT_LIBS)
+tests_bench_bench_jobs_LDADD = $(BENCH_CLIENT_LIBS)
+tests_bench_bench_latency_LDADD = $(BENCH_CLIENT_LIBS)
+tests_bench_bench_steals_LDADD = $(BENCH_CLIENT_LIBS)
 
 # Of a sleep and a wake, by tenants and workers: the workers' code is compiled in.
-EXTRA_PROGRAMS += tests/bench/bench_lazy
-tests_bench_bench_lazy_SOURCES = \
-	tests/bench/bench_lazy.c \
+EXTRA_PROGRAMS += tests/bench/bench_sleep
+tests_bench_bench_sleep_SOURCES = \
+	tests/bench/bench_sleep.c \
 	tests/rig.c \
-	tests/rig.h
-tests_bench_bench_lazy_CFLAGS = $(libpool_la_CFLAGS)
-
-bench-lazy: all
-	$(MAKE) $(AM_MAKEFLAGS) tests/bench/bench_lazy$(EXEEXT)
-	tests/bench/bench_lazy$(EXEEXT)
-
-BENCH_TARGETS += bench-lazy
-.PHONY: bench-lazy
+	tests/rig.h \
+	tests/sleep_steps.h
+tests_bench_bench_sleep_CFLAGS = $(libpool_la_CFLAGS)
 
 # What a fork is made of: fib in a pool inside one process, under callgrind.
 EXTRA_PROGRAMS += tests/bench/forkpath_rig
@@ -125,6 +122,7 @@ BENCH_MODULES = \
 	tests/bench/modules/busy.la \
 	tests/bench/modules/deep.la \
 	tests/bench/modules/flat.la \
+	tests/bench/modules/hidden.la \
 	tests/bench/modules/matmul.la \
 	tests/bench/modules/msort.la \
 	tests/bench/modules/null.la \
@@ -144,6 +142,10 @@ tests_bench_modules_deep_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_bench_modules_flat_la_SOURCES = tests/modules/flat.c
 tests_bench_modules_flat_la_CFLAGS = $(MODULE_CFLAGS)
 tests_bench_modules_flat_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+
+tests_bench_modules_hidden_la_SOURCES = tests/bench/modules/hidden.c
+tests_bench_modules_hidden_la_CFLAGS = $(MODULE_CFLAGS)
+tests_bench_modules_hidden_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 
 tests_bench_modules_matmul_la_SOURCES = tests/bench/modules/matmul.c tests/bench/kernel.c tests/bench/kernel.h
 tests_bench_modules_matmul_la_CFLAGS = $(MODULE_CFLAGS)
@@ -180,6 +182,7 @@ BENCH_DRIVER = \
 	tests/bench/driver/latency.py \
 	tests/bench/driver/plot.py \
 	tests/bench/driver/programs.py \
+	tests/bench/driver/sleeps.py \
 	tests/bench/driver/suite.py \
 	tests/bench/driver/table.py
 EXTRA_DIST += \

@@ -20,12 +20,13 @@
  *
  *       fib N | flat N [ROUNDS] | integrate N EPS | nqueens N | uts TREE | sort N | matmul N |
  *       loop N ROUNDS balanced|imbalanced stealing|static | heat N STEPS stealing|static |
- *       bfs NODES stealing|static
+ *       bfs NODES stealing|static | mergesort N stealing|static
  *
  *   For each of the R runs one line of JSON on stdout:
  *
  *       {"peer": "onetbb", "bench": "fib", "args": ["30"], "threads": 2, "run": 0,
- *        "result": 832040, "seconds": 0.1, "tasks": 2692537, "peak_rss_kib": 9000}
+ *        "result": 832040, "seconds": 0.1, "tasks": 2692537, "base_rss_kib": 8000,
+ *        "peak_rss_kib": 9000}
  *
  *   `tasks` is the number of tasks of the algorithm (work.h), not of what the library made of
  *   it. Exit status 0; 1 if a result was wrong (it is compared with the known one, or with the
@@ -37,7 +38,8 @@
  *
  * Memory
  *   Looking at a process's memory costs it time. A peer with `watch` gets one run more for that,
- *   after the timed ones, and what came of it stands in every run's line.
+ *   after the timed ones, and what came of it stands in every run's line. base_rss_kib is the
+ *   peak before the first run: what the process takes, and the library's threads.
  *
  * On which thread
  *   The runs are on one thread of their own with a large stack, because most libraries nest
@@ -251,11 +253,36 @@ static int run_uts(struct run *run, struct outcome *out)
 	return 0;
 }
 
+uint64_t peer_sort_fill(int64_t *numbers, int64_t n)
+{
+	uint64_t sum = 0;
+
+	for (int64_t i = 0; i < n; i++) {
+		numbers[i] = work_sort_input(i);
+		sum += (uint64_t)numbers[i] * 0x9e3779b97f4a7c15 ^ (uint64_t)numbers[i] >> 32;
+	}
+	return sum;
+}
+
+void peer_sort_check(const int64_t *numbers, int64_t n, uint64_t sum, struct outcome *out)
+{
+	uint64_t hash = 0;
+	uint64_t found = 0;
+
+	for (int64_t i = 0; i < n; i++) {
+		found += (uint64_t)numbers[i] * 0x9e3779b97f4a7c15 ^ (uint64_t)numbers[i] >> 32;
+		hash = (hash ^ (uint64_t)numbers[i]) * 0x9e3779b97f4a7c15;
+		if (i && numbers[i - 1] > numbers[i])
+			out->wrong = "not in order";
+	}
+	if (found != sum)
+		out->wrong = "not the same numbers any more";
+	snprintf(out->result, sizeof(out->result), "%llu", (unsigned long long)(hash >> 1));
+}
+
 static int run_sort(struct run *run, struct outcome *out)
 {
-	uint64_t expected = 0;
-	uint64_t hash = 0;
-	uint64_t sum = 0;
+	uint64_t sum;
 	double start;
 	int64_t *tmp;
 	int64_t *a;
@@ -267,25 +294,14 @@ static int run_sort(struct run *run, struct outcome *out)
 		return r;
 	a = peer_touched(run->peer, (size_t)n * sizeof(*a));
 	tmp = peer_touched(run->peer, (size_t)n * sizeof(*tmp));
-	for (int64_t i = 0; i < n; i++) {
-		a[i] = work_sort_input(i);
-		expected += (uint64_t)a[i] * 0x9e3779b97f4a7c15 ^ (uint64_t)a[i] >> 32;
-	}
+	sum = peer_sort_fill(a, n);
 	start = peer_now();
 	run->peer->sort(a, tmp, n);
 	out->seconds = peer_now() - start;
-	for (int64_t i = 0; i < n; i++) {
-		sum += (uint64_t)a[i] * 0x9e3779b97f4a7c15 ^ (uint64_t)a[i] >> 32;
-		hash = (hash ^ (uint64_t)a[i]) * 0x9e3779b97f4a7c15;
-		if (i && a[i - 1] > a[i])
-			out->wrong = "not in order";
-	}
-	if (sum != expected)
-		out->wrong = "not the same numbers any more";
+	peer_sort_check(a, n, sum, out);
 	peer_untouched(run->peer, tmp);
 	peer_untouched(run->peer, a);
 	out->tasks = work_sort_tasks(n);
-	snprintf(out->result, sizeof(out->result), "%llu", (unsigned long long)(hash >> 1));
 	return 0;
 }
 
@@ -305,6 +321,7 @@ static const struct {
 	{ "loop", 4, 4, peer_run_loop },
 	{ "heat", 3, 3, peer_run_heat },
 	{ "bfs", 2, 2, peer_run_bfs },
+	{ "mergesort", 2, 2, peer_run_mergesort },
 };
 
 static void print(const struct run *run, int nth, const struct outcome *out, const char *watched)
@@ -313,9 +330,9 @@ static void print(const struct run *run, int nth, const struct outcome *out, con
 	for (int i = 0; run->args[i]; i++)
 		printf("%s\"%s\"", i ? ", " : "", run->args[i]);
 	printf("], \"threads\": %d, \"run\": %d, \"result\": %s, \"seconds\": %.9f, "
-	       "\"tasks\": %lld, \"peak_rss_kib\": %ld%s%s%s}\n",
-	       run->threads, nth, out->result, out->seconds, (long long)out->tasks, peak_rss_kib(),
-	       out->extra, out->noted, watched);
+	       "\"tasks\": %lld, \"base_rss_kib\": %ld, \"peak_rss_kib\": %ld%s%s%s}\n",
+	       run->threads, nth, out->result, out->seconds, (long long)out->tasks, run->base_kib,
+	       peak_rss_kib(), out->extra, out->noted, watched);
 	fflush(stdout);
 }
 
@@ -393,6 +410,7 @@ static void *runner(void *arg)
 	if (run->peer->start)
 		run->peer->start(run->threads);
 	run->peer->fib(16);
+	run->base_kib = peak_rss_kib();
 	run->status = runs(run, benches[bench].run);
 	if (run->peer->stop)
 		run->peer->stop();

@@ -13,7 +13,8 @@ struct run {
 	char **args; /* NULL at the end */
 	int threads;
 	int repeat;
-	int status; /* exit status */
+	int status;    /* exit status */
+	long base_kib; /* peak memory before the benchmark: the library has its threads then */
 };
 
 struct outcome {
@@ -35,11 +36,17 @@ void peer_untouched(const struct peer *peer, void *mem);
 /* A number of the command line. Returns 0, or -EINVAL after a line on stderr. */
 int peer_int(const char *arg, int64_t low, int64_t high, int64_t *ret);
 
+/* n numbers to be sorted; returns a sum over them that is the same in any order. */
+uint64_t peer_sort_fill(int64_t *numbers, int64_t n);
+/* Says in `out` whether these are they, in order. */
+void peer_sort_check(const int64_t *numbers, int64_t n, uint64_t sum, struct outcome *out);
+
 /* Benchmarks with arrays and steps; -EINVAL for wrong arguments. */
 int peer_run_matmul(struct run *run, struct outcome *out);
 int peer_run_loop(struct run *run, struct outcome *out);
 int peer_run_heat(struct run *run, struct outcome *out);
 int peer_run_bfs(struct run *run, struct outcome *out);
+int peer_run_mergesort(struct run *run, struct outcome *out);
 
 /* Bytes of the arrays that one of them asks for, all of them together; 0: it is none of them. */
 size_t peer_steps_bytes(const char *bench, int64_t n);

@@ -5,8 +5,9 @@
  * THE PROGRAM
  *   Worker Y finds a job and comes to its first fork. Worker S, the last looker of its cell or not,
  *   goes to sleep, or is asleep already. Worker Z goes to sleep too, or becomes busy with a job
- * that never forks, or is a client that wakes S. In one cell or two; sixteen instances in turn. Who
- * is woken and has ended here is charged all the same: its waker passes the charge on for it.
+ *   that never forks, or with what it has stolen, and wakes one of its cell for what it has left
+ *   there, or is a client that wakes S. In one cell or two; twenty instances in turn. Who is woken
+ *   and has ended here is charged all the same: its waker passes the charge on for it.
  *
  * WHAT MUST BE TRUE
  *   In the end Y is active, so no cell is in need; who is not asleep in the census does not sleep;
@@ -58,6 +59,7 @@
 #define RUNS	1u
 #define CLIENT	2u
 #define NOTHING 3u
+#define SPREADS 4u
 
 struct model {
 	struct lazy lazy;
@@ -74,7 +76,7 @@ static void model_init(struct model *m, uint32_t instance)
 	static const uint32_t groups[4][3] = { { 0, 0, 0 }, { 0, 1, 0 }, { 0, 1, 1 }, { 0, 0, 1 } };
 
 	memset(m, 0, sizeof(*m));
-	m->z_does = instance / 4 % 4;
+	m->z_does = instance / 4 % 5;
 	m->s_sleeps = m->z_does == NOTHING;
 	lazy_init(&m->lazy, m->seats, 3, groups[instance % 4], instance % 4 ? 2 : 1);
 	for (uint32_t i = 0; i < 3; i++) {
@@ -92,24 +94,30 @@ static void model_init(struct model *m, uint32_t instance)
 	}
 }
 
+/* Who was taken out of the census is woken. */
+static void rouse(struct model *m, uint32_t picked)
+{
+	uint32_t value = wake_load(&m->words[picked]);
+
+#ifndef MUTANT_WAKE
+	/* pool_wake_word() */
+	if (wake_state(value) == WAKE_SLEEPING &&
+	    atomic_compare_exchange_strong_explicit(&m->words[picked], &value,
+						    (value & ~WAKE_STATE) | WAKE_LOOKING,
+						    memory_order_relaxed, memory_order_relaxed))
+		model_wake(&m->futexes[picked]);
+#else
+	(void)value;
+#endif
+}
+
 /* Who was woken passes on; the one that has ended here, by its waker. */
 static void serve(struct model *m, uint32_t worker)
 {
 	uint32_t picked;
 
 	while ((picked = lazy_pick(&m->lazy, worker)) != LAZY_NOBODY) {
-		uint32_t value = wake_load(&m->words[picked]);
-
-#ifndef MUTANT_WAKE
-		/* pool_wake_word() */
-		if (wake_state(value) == WAKE_SLEEPING &&
-		    atomic_compare_exchange_strong_explicit(
-			    &m->words[picked], &value, (value & ~WAKE_STATE) | WAKE_LOOKING,
-			    memory_order_relaxed, memory_order_relaxed))
-			model_wake(&m->futexes[picked]);
-#else
-		(void)value;
-#endif
+		rouse(m, picked);
 #ifdef MUTANT_PASS
 		return;
 #endif
@@ -130,6 +138,17 @@ static void turn_busy(struct model *m, uint32_t worker, int forks)
 #endif
 	if (charge == LAZY_NOW || (charge == LAZY_AT_FORK && forks))
 		serve(m, worker);
+}
+
+/* worker_spread() */
+static void spread(struct model *m, uint32_t worker)
+{
+	uint32_t picked = lazy_wake(&m->lazy, lazy_cell_of(&m->lazy, worker), m->seats[worker].bit);
+
+	if (picked == LAZY_NOBODY)
+		return;
+	rouse(m, picked);
+	serve(m, picked);
 }
 
 static void go_to_sleep(struct model *m, uint32_t worker)
@@ -166,8 +185,10 @@ static void model_thread(struct model *m, uint32_t thread)
 		return;
 	if (m->z_does == SLEEPS)
 		go_to_sleep(m, Z);
-	if (m->z_does == RUNS)
+	if (m->z_does == RUNS || m->z_does == SPREADS)
 		turn_busy(m, Z, 0);
+	if (m->z_does == SPREADS)
+		spread(m, Z);
 	if (m->z_does == CLIENT && wake_state(wake_load(&m->words[S])) == WAKE_SLEEPING)
 		model_wake(&m->futexes[S]);
 }

@@ -9,6 +9,7 @@ check_LTLIBRARIES += \
 	tests/modules/broken/broken_abi.la \
 	tests/modules/broken/broken_signature.la \
 	tests/modules/broken/broken_size.la \
+	tests/modules/broken/broken_small.la \
 	tests/modules/broken/broken_symbol.la \
 	tests/modules/bytes.la \
 	tests/modules/crash.la \
@@ -30,6 +31,10 @@ tests_modules_broken_broken_signature_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_broken_broken_size_la_SOURCES = tests/modules/broken/broken_size.c
 tests_modules_broken_broken_size_la_CFLAGS = $(MODULE_CFLAGS)
 tests_modules_broken_broken_size_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+
+tests_modules_broken_broken_small_la_SOURCES = tests/modules/broken/broken_small.c
+tests_modules_broken_broken_small_la_CFLAGS = $(MODULE_CFLAGS)
+tests_modules_broken_broken_small_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 
 tests_modules_broken_broken_symbol_la_SOURCES = tests/modules/broken/broken_symbol.c
 tests_modules_broken_broken_symbol_la_CFLAGS = $(MODULE_CFLAGS)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 # The scale model: see tests/sim/sim.h. A short form of it is tests/check_sim; `make sim` measures
 # costs on this machine, compares the model with real runs on it, and runs the model on machines that
-# are not here; tables and plots go to sim/ of the build tree.
+# are not here; tables and plots go to sim/ of the build tree. tests/sim/results has the summary of
+# a whole run.
 #
 #   make sim SIM_FLAGS=--quick
 
@@ -41,13 +42,14 @@ tests_sim_sim_costs_SOURCES = \
 	tests/sim/costs.h \
 	tests/sim/sim_costs.c
 
-dist_noinst_SCRIPTS += tests/sim/sim
+dist_noinst_SCRIPTS += tests/sim/simulate
+EXTRA_DIST += tests/sim/results/summary.svg tests/sim/results/summary.txt
 CLEANFILES += tests/sim/sim_costs$(EXEEXT) tests/sim/sim_run$(EXEEXT)
 
 sim: all
 	$(MAKE) $(AM_MAKEFLAGS) tests/sim/sim_run$(EXEEXT) tests/sim/sim_costs$(EXEEXT) \
 		tests/bench/bench_forkd$(EXEEXT) $(BENCH_MODULES)
-	$(PYTHON3) $(top_srcdir)/tests/sim/sim --build . --out sim $(SIM_FLAGS)
+	$(PYTHON3) $(top_srcdir)/tests/sim/simulate --build . --out sim $(SIM_FLAGS)
 
 clean-sim:
 	rm -rf sim

@@ -195,6 +195,10 @@ static int sim_init(struct sim *sim, const struct machine *machine, const struct
 	sim->stats.half_at = sim->stats.most_at = SIM_NEVER;
 	if (!sim->options.publish)
 		sim->options.publish = POLICY_PUBLIC;
+	if (!sim->options.spread)
+		sim->options.spread = POLICY_SPREAD;
+	else if (sim->options.spread == SIM_NONE)
+		sim->options.spread = 0;
 	sim->workers = calloc(sim->n, sizeof(*sim->workers));
 	sim->heap = calloc(sim->n, sizeof(*sim->heap));
 	sim->place = calloc(sim->n, sizeof(*sim->place));

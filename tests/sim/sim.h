@@ -41,6 +41,7 @@
 #include "tests/sim/machine.h"
 
 #define SIM_NEVER UINT64_MAX
+#define SIM_NONE  UINT32_MAX
 
 /* What a test breaks on purpose, to see that it is noticed. */
 enum sim_mutant {
@@ -54,8 +55,9 @@ struct sim_options {
 	uint64_t seed;
 	uint64_t spin;	  /* ns a thief looks before it sleeps, as the option of forkd.conf */
 	uint32_t publish; /* D; 0 for forkd's */
-	uint32_t spread;  /* what if: who was woken and found work wakes so many in its cell */
+	uint32_t spread;  /* how many a thief wakes that was woken; 0 for forkd's, SIM_NONE */
 	bool recall;	  /* what if: a thief looks first at whom it asked last */
+	bool timid;	  /* what if: thieves begin as they are after many searches in vain */
 	bool busy;	  /* scheduler = busy: nobody sleeps */
 	bool warm;	  /* the pool was busy a moment ago: cores sleep lightly */
 	bool check;	  /* S2 to S4 after every event: slow */
@@ -69,7 +71,7 @@ struct sim_stats {
 	uint64_t attempts, races, steals[VICTIMS_LEVELS];
 	uint64_t asks, presses, exposed, attentions, unnested, published, taken_back;
 	uint64_t lost, joins_last, joins_waited;
-	uint64_t wakes, sleeps, naps;
+	uint64_t wakes, wakes_more, sleeps, naps;
 	/* integrals over the run, worker-picoseconds */
 	uint64_t busy_ps, looking_ps, sleeping_ps;
 	uint32_t peak_busy;

@@ -9,10 +9,10 @@
  *   forkd's own pool, with every fork treated as stolen (struct pool, force_steals): what a
  *   stolen fork of fib costs, less the scribbling over the C stack and the atomic operations in
  *   it, scales the parts as costs.def has them. The costs of tasks come from the benchmarks:
- *   tests/sim/sim adds them.
+ *   tests/sim/simulate adds them.
  *
  * WHO CALLS IT
- *   tests/sim/sim, for `make sim`. The argument is the folder of the shipped modules.
+ *   tests/sim/simulate, for `make sim`. The argument is the folder of the shipped modules.
  */
 #include <check.h>
 #include <pthread.h>

@@ -13,8 +13,9 @@
  *	--seed N  --seeds N the first seed, and how many of them (1 and 1)
  *	--spin NS           a thief's search before it sleeps (forkd's default, 50000)
  *	--public N          D, the entries made public by a request
- *	--spread N          what if: who was woken and found work wakes so many more
+ *	--spread N          how many others a thief wakes that was woken and has stolen
  *	--recall            what if: a thief looks first at whom it asked last
+ *	--timid             what if: thieves begin as they are after many searches in vain
  *	--busy              the busy scheduler
  *	--warm  --both      a pool that was busy a moment ago; and then an idle one
  *	--check             the invariants after every event
@@ -22,7 +23,7 @@
  *   Exit status: 0; 1 if an invariant was broken or memory ran out; 2 for a wrong command line.
  *
  * WHO CALLS IT
- *   tests/sim/sim, for `make sim`; people.
+ *   tests/sim/simulate, for `make sim`; people.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -76,14 +77,15 @@ static void run_print(const struct run *run, const struct dag *dag, const struct
 	printf("\"asks\": %llu, \"presses\": %llu, \"exposed\": %llu, \"attentions\": %llu, "
 	       "\"unnested\": %llu, \"published\": %llu, "
 	       "\"taken_back\": %llu, \"lost\": %llu, \"joins_last\": %llu, "
-	       "\"joins_waited\": %llu, \"wakes\": %llu, \"sleeps\": %llu, \"naps\": %llu, ",
+	       "\"joins_waited\": %llu, \"wakes\": %llu, \"wakes_more\": %llu, "
+	       "\"sleeps\": %llu, \"naps\": %llu, ",
 	       (unsigned long long)s->asks, (unsigned long long)s->presses,
 	       (unsigned long long)s->exposed, (unsigned long long)s->attentions,
 	       (unsigned long long)s->unnested, (unsigned long long)s->published,
 	       (unsigned long long)s->taken_back, (unsigned long long)s->lost,
 	       (unsigned long long)s->joins_last, (unsigned long long)s->joins_waited,
-	       (unsigned long long)s->wakes, (unsigned long long)s->sleeps,
-	       (unsigned long long)s->naps);
+	       (unsigned long long)s->wakes, (unsigned long long)s->wakes_more,
+	       (unsigned long long)s->sleeps, (unsigned long long)s->naps);
 	printf("\"busy\": %.4f, \"looking\": %.4f, \"sleeping\": %.4f, \"peak_busy\": %u, ",
 	       (double)s->busy_ps / t_p, (double)s->looking_ps / t_p, (double)s->sleeping_ps / t_p,
 	       s->peak_busy);
@@ -177,6 +179,7 @@ enum {
 	RUN_PUBLIC,
 	RUN_SPREAD,
 	RUN_RECALL,
+	RUN_TIMID,
 	RUN_BUSY,
 	RUN_WARM,
 	RUN_BOTH,
@@ -218,9 +221,14 @@ static int run_option(struct run *run, int option)
 		return 0;
 	case RUN_SPREAD:
 		run->options.spread = (uint32_t)strtoul(optarg, NULL, 10);
+		if (!run->options.spread)
+			run->options.spread = SIM_NONE;
 		return 0;
 	case RUN_RECALL:
 		run->options.recall = true;
+		return 0;
+	case RUN_TIMID:
+		run->options.timid = true;
 		return 0;
 	case RUN_BUSY:
 		run->options.busy = true;
@@ -253,6 +261,7 @@ int main(int argc, char **argv)
 		{ "public", required_argument, NULL, RUN_PUBLIC },
 		{ "spread", required_argument, NULL, RUN_SPREAD },
 		{ "recall", no_argument, NULL, RUN_RECALL },
+		{ "timid", no_argument, NULL, RUN_TIMID },
 		{ "busy", no_argument, NULL, RUN_BUSY },
 		{ "warm", no_argument, NULL, RUN_WARM },
 		{ "both", no_argument, NULL, RUN_BOTH },

@@ -50,6 +50,7 @@ struct sim_worker {
 	uint64_t random;
 	uint64_t ask_wait;  /* ns */
 	uint64_t stolen_at; /* ps, 0: not by a steal */
+	uint64_t left;	    /* entries that were public yet where it stole last */
 	uint64_t began;	    /* ps: its search */
 	uint64_t since;	    /* ps: since its last sleep */
 	uint64_t patience;  /* ns that it spins */

@@ -191,13 +191,13 @@ void thieves_begin(struct sim *sim, struct sim_worker *w)
 	w->now += sim->machine->costs.look;
 }
 
-/* No part of forkd: waking as a tree instead of a chain, as long as the victim has public work. */
-static void thieves_spread(struct sim *sim, struct sim_worker *w, const struct sim_worker *victim)
+/* worker_spread(). */
+static void thieves_spread(struct sim *sim, struct sim_worker *w)
 {
 	const struct lazy_seat *seat = &sim->seats[sim_index(sim, w)];
 	struct lazy_cell *cell = &sim->lazy->cells[seat->cell];
 
-	for (uint32_t i = 0; i < sim->options.spread && sim_public(victim); i++) {
+	for (uint32_t n = policy_spread(w->left, sim->options.spread); n; n--) {
 		struct thieves_census before = thieves_before(sim, cell);
 		uint32_t thief = lazy_wake(sim->lazy, cell, seat->bit);
 
@@ -205,6 +205,7 @@ static void thieves_spread(struct sim *sim, struct sim_worker *w, const struct s
 			return;
 		thieves_after(sim, w, cell, before);
 		thieves_rouse(sim, w, thief);
+		sim->stats.wakes_more++;
 	}
 }
 
@@ -237,11 +238,12 @@ static bool thieves_steal(struct sim *sim, struct sim_worker *w, struct sim_work
 	w->now = line_write(sim->machine, &victim->deque, self, w->now);
 	w->seen[i] = victim->deque.version;
 	sim->stats.steals[victims_level(sim->machine->victims, self, i)]++;
-	if (policy_ask_more(sim_public(victim), sim->options.publish))
+	w->left = sim_public(victim);
+	if (policy_ask_more(w->left, sim->options.publish))
 		thieves_request(sim, w, victim);
 	thieves_turn_busy(sim, w);
 	if (w->slept)
-		thieves_spread(sim, w, victim);
+		thieves_spread(sim, w);
 	spin_learn(&w->spin, (w->now - w->began) / COSTS_PS_PER_NS, sim->options.spin);
 	w->stolen_at = w->now;
 	strands_adopt(sim, w, frame);
@@ -390,6 +392,8 @@ static void thieves_submit(struct sim *sim, struct sim_frame *root)
 		sim->n_activity[SIM_LOOKING]++;
 		sim->workers[i].activity = SIM_LOOKING;
 		spin_init(&sim->workers[i].spin);
+		if (sim->options.timid)
+			sim->workers[i].spin.share = 1;
 		/* Those of the busy scheduler are somewhere in a look. */
 		sim->workers[i].now = costs->look + i * costs->probe;
 	}

@@ -2,7 +2,7 @@
 """What only forkd has: round trips and null jobs, forks counted, the memory of its pool."""
 
 from driver.programs import Failed, median, ratio, run_program
-from driver.table import Table, mib, text
+from driver.table import Table, mib, mib2, text
 
 # name, control's mode, forkd's mode, arguments of both; runs are interleaved
 PINGPONGS = [
@@ -24,7 +24,8 @@ MEMORY = {
     ],
 }
 JOBS = {"quick": ["--repeat", "1", "--rounds", "2000"], "full": ["--repeat", "21"]}
-SOAK_STEALS = {"quick": 20000, "default": 300000, "full": 100000000}
+TAKEN = {"quick": 20000, "default": 1000000, "full": 100000000}
+FORCED = {"quick": 100000, "default": 10000000, "full": 1000000000}
 
 
 class Alone:
@@ -36,7 +37,7 @@ class Alone:
         self.nulls = {}
         self.counted = []
         self.memory = []
-        self.soak = None
+        self.steals = []
         self.jobs = []
 
     def forkd(self, words, threads, limit_s):
@@ -86,10 +87,13 @@ class Alone:
         if self.context.wanted("memory"):
             for words in MEMORY.get(self.context.size, MEMORY["default"]):
                 self.memory.append(self.forkd(words, self.p, 120))
-            steals = SOAK_STEALS[self.context.size]
+        if self.context.wanted("steals"):
             # With one worker nobody steals.
-            limit = 60 + steals // 10000
-            self.soak = self.forkd(["soak", str(steals)], max(self.p, 2), limit)
+            words = ["--threads", str(max(self.p, 2)), "--steals"]
+            for how in ([], ["--forced"]):
+                steals = (FORCED if how else TAKEN)[self.context.size]
+                limit = 60 + steals // 10000
+                self.steals += self.context.run("bench_steals", [*words, str(steals), *how], limit)
         self.counted = [r for r in self.counted if r]
         self.memory = [r for r in self.memory if r]
 
@@ -153,14 +157,22 @@ class Alone:
             for key in ("pool_pss_idle_kib", "pool_pss_peak_kib", "pool_pss_after_kib"):
                 row.append(mib(r[key]))
             rows.append(row)
-        notes = []
-        if self.soak:
-            r = self.soak
-            tenths = " ".join(text(kib / 1024, 2) for kib in r["pool_pss_kib"])
-            steals = f"{r['steals']} steals in {r['seconds']:.1f} s"
-            notes.append(f"after each tenth of {steals}: {tenths}")
         title = "memory of the pool (PSS), MiB"
-        return Table(title, ["", "P", "s", "idle", "peak", "after"], rows, notes)
+        return Table(title, ["", "P", "s", "idle", "peak", "after"], rows)
+
+    def steals_table(self):
+        rows = []
+        for r in self.steals:
+            rate = r["steals"] / r["seconds"]
+            for look in [r["idle"], *r["decades"], r["tenths"][0], r["tenths"][-1]]:
+                row = [f"{r['what']}, {r['threads']} workers", str(look["steals"])]
+                rows.append(row + [mib2(look["pss_kib"]), mib2(look["rss_kib"]), text(rate, 0)])
+        notes = [
+            "taken: by another worker; forced: every fork is treated as stolen",
+            "the last two rows of each: after a tenth of the steals, and after all",
+        ]
+        head = ["", "steals", "PSS", "RSS", "steals/s"]
+        return Table("memory of the pool over steals, MiB", head, rows, notes)
 
     def tables(self):
         pairs = [
@@ -169,6 +181,7 @@ class Alone:
             (self.jobs, self.jobs_table),
             (self.counted, self.counted_table),
             (self.memory, self.memory_table),
+            (self.steals, self.steals_table),
         ]
         return [make() for there, make in pairs if there]
 
@@ -193,6 +206,10 @@ class Alone:
             if r["args"][0] != "uts:uts":
                 peak = r["pool_pss_peak_kib"] / 1024
                 goals.at_most(f"{title}: pool at its peak, MiB", peak, 2048, 0)
+        for r in self.steals:
+            grown = (r["tenths"][-1]["rss_kib"] - r["tenths"][0]["rss_kib"]) / 1024
+            what = f"steals, {r['what']}: RSS after all above that after a tenth, MiB"
+            goals.at_most(what, grown, 1)
 
     def json(self):
         return {
@@ -204,5 +221,5 @@ class Alone:
             "jobs": self.jobs,
             "counted": self.counted,
             "memory": self.memory,
-            "soak": self.soak,
+            "steals": self.steals,
         }

@@ -15,7 +15,24 @@ from driver.programs import (
     ratio,
     run_program,
 )
-from driver.table import Table, mib, text
+from driver.table import Table, mib, mib2, text
+
+
+def both(name, *args):
+    """With work stealing, and cut beforehand."""
+    return [(name, [*args, how]) for how in ("stealing", "static")]
+
+
+def steps(items, rounds, edge, turns, nodes, numbers):
+    """The workloads of the M:N runtimes: those that come in both."""
+    return [
+        *both("loop", items, rounds, "balanced"),
+        *both("loop", items, rounds, "imbalanced"),
+        *both("heat", edge, turns),
+        *both("bfs", nodes),
+        *both("mergesort", numbers),
+    ]
+
 
 # bench: arguments in each size
 SIZES = {
@@ -26,15 +43,8 @@ SIZES = {
         ("matmul", ["256"]),
         ("nqueens", ["9"]),
         ("uts", ["T3"]),
-        ("loop", ["2000", "2000", "balanced", "stealing"]),
-        ("loop", ["2000", "2000", "balanced", "static"]),
-        ("loop", ["2000", "2000", "imbalanced", "stealing"]),
-        ("loop", ["2000", "2000", "imbalanced", "static"]),
-        ("heat", ["256", "50", "stealing"]),
-        ("heat", ["256", "50", "static"]),
-        ("bfs", ["100000", "stealing"]),
-        ("bfs", ["100000", "static"]),
         ("sort", ["500000"]),
+        *steps("2000", "2000", "256", "50", "100000", "500000"),
     ],
     "default": [
         ("fib", ["32"]),
@@ -44,15 +54,8 @@ SIZES = {
         ("nqueens", ["11"]),
         ("uts", ["T1"]),
         ("uts", ["T3"]),
-        ("loop", ["20000", "5000", "balanced", "stealing"]),
-        ("loop", ["20000", "5000", "balanced", "static"]),
-        ("loop", ["20000", "5000", "imbalanced", "stealing"]),
-        ("loop", ["20000", "5000", "imbalanced", "static"]),
-        ("heat", ["512", "400", "stealing"]),
-        ("heat", ["512", "400", "static"]),
-        ("bfs", ["1000000", "stealing"]),
-        ("bfs", ["1000000", "static"]),
         ("sort", ["5000000"]),
+        *steps("20000", "5000", "512", "400", "1000000", "5000000"),
     ],
     # The sizes of the papers.
     "full": [
@@ -63,22 +66,10 @@ SIZES = {
         ("integrate", ["10000", "1e-9"]),
         ("matmul", ["8192"]),
         ("nqueens", ["14"]),
-        ("uts", ["T1"]),
-        ("uts", ["T1L"]),
-        ("uts", ["T1XXL"]),
-        ("uts", ["T3"]),
-        ("uts", ["T3L"]),
-        ("uts", ["T3XXL"]),
-        ("loop", ["100000", "10000", "balanced", "stealing"]),
-        ("loop", ["100000", "10000", "balanced", "static"]),
-        ("loop", ["100000", "10000", "imbalanced", "stealing"]),
-        ("loop", ["100000", "10000", "imbalanced", "static"]),
-        ("heat", ["512", "400", "stealing"]),
-        ("heat", ["512", "400", "static"]),
-        ("bfs", ["1000000", "stealing"]),
-        ("bfs", ["1000000", "static"]),
+        *[("uts", [tree]) for tree in ("T1", "T1L", "T1XXL", "T3", "T3L", "T3XXL")],
         ("sort", ["5000000"]),
         ("sort", ["50000000"]),
+        *steps("100000", "10000", "512", "400", "1000000", "5000000"),
     ],
 }
 RUNS = {"quick": 1, "default": 5, "full": 5}
@@ -90,10 +81,13 @@ SLOW_S = {"quick": 1e9, "default": 2, "full": 300}
 SLOW_RUNS = 3
 
 # Only the second run in a process counts where the first one mostly takes page faults.
-REPEAT = {"flat": 2, "sort": 2}
+REPEAT = {"flat": 2, "sort": 2, "mergesort": 2}
 
 # What oneTBB needs for each task of a flat loop with one thread: it holds all of them at once.
 TBB_FLAT_TASK_BYTES = 300
+
+# How exactly the kernel counts RSS: each thread may keep so much to itself.
+RSS_GRAIN_MIB = 0.25
 
 # The tasks of libfork's suite; of these, tasks of a few instructions.
 LIBFORK = ("fib", "integrate", "matmul", "nqueens", "uts")
@@ -151,8 +145,11 @@ class Bench:
             "t_p": tp,
             "speedup": ratio(t1, tp),
             "ns_per_task": None if t1 is None else 1e9 * t1 / self.any_run()["tasks"],
+            "base_rss_kib": most("base_rss_kib"),
             "peak_rss_kib": most("peak_rss_kib"),
+            "pool_rss_idle_kib": most("pool_rss_idle_kib"),
             "pool_rss_peak_kib": most("pool_rss_peak_kib"),
+            "manager_rss_kib": most("manager_rss_kib"),
             "pool_pss_idle_kib": most("pool_pss_idle_kib"),
             "pool_pss_peak_kib": most("pool_pss_peak_kib"),
         }
@@ -164,6 +161,28 @@ class Bench:
             row[f"{other}_over_t_1"] = ratio(self.median(other, 1), t1)
             row[f"{other}_over_t_p"] = ratio(self.median(other, p), tp)
         return row
+
+    def added_kib(self, row):
+        """What the benchmark itself has added to the memory of the processes that run it."""
+        pairs = [("peak_rss_kib", "base_rss_kib"), ("pool_rss_peak_kib", "pool_rss_idle_kib")]
+        if row["peer"] != "forkd":
+            pairs = pairs[:1]
+        if any(row[key] is None for pair in pairs for key in pair):
+            return None
+        return sum(row[peak] - row[base] for peak, base in pairs)
+
+    def memory_rows(self, p):
+        rows = []
+        for r in self.rows(p):
+            title = f"{self.title}: {r['peer']}"
+            parts = [(title, r["base_rss_kib"], r["peak_rss_kib"])]
+            if r["peer"] == "forkd":
+                parts[0] = (f"{title}, client", *parts[0][1:])
+                parts.append((f"{title}, pool", r["pool_rss_idle_kib"], r["pool_rss_peak_kib"]))
+            for name, base, peak in parts:
+                added = None if base is None or peak is None else peak - base
+                rows.append([name, mib(base), mib(peak), mib2(added)])
+        return rows
 
     def rows(self, p):
         peers = [name for name, _, _ in PEERS if any((name, n) in self.runs for n in (1, p))]
@@ -314,13 +333,27 @@ class Suite:
             )
         return Table(f"steals in a run, {self.p} workers", head, rows) if rows else None
 
+    def memory_table(self):
+        rows = [r for b in self.measured() if b.name in LIBFORK for r in b.memory_rows(self.p)]
+        managers = largest(
+            r["manager_rss_kib"] for b in self.measured() for r in b.rows(self.p)
+        )
+        notes = [
+            "before: with the library's threads (the pool) started, and nothing done yet",
+            "the client is what each process has that uses forkd, the pool there is once a machine,",
+            f"beside the manager with {mib(managers)} MiB; matmul's matrices are in client and pool",
+        ]
+        head = ["", "before", "peak", "added"]
+        return Table("peak RSS in MiB, and what of it was there before", head, rows, notes)
+
     def tables(self):
         for b in self.measured():
             wrong = b.disagreement()
             if wrong:
                 self.context.fail(f"{b.title}: {wrong}")
         tables = [b.table(self.p) for b in self.measured()]
-        return tables + [t for t in (self.stealing_table(), self.steals_table()) if t]
+        more = (self.memory_table(), self.stealing_table(), self.steals_table())
+        return tables + [t for t in more if t and t.rows]
 
     def plots(self):
         benches = self.measured()
@@ -375,12 +408,19 @@ class Suite:
         # matmul's matrices are in the pool and in the client, and would count twice.
         if bench.name == "matmul" or row["pool_rss_peak_kib"] is None:
             return
-        least = [r["peak_rss_kib"] for r in bench.rows(self.p) if r["peer"] in OTHERS]
-        if least:
-            both = row["pool_rss_peak_kib"] + row["peak_rss_kib"]
-            over = ratio(both, min(least))
-            what = f"{bench.title}: peak RSS of pool and client / the least peer's"
-            goals.at_most(what, over, 1)
+        peers = [r for r in bench.rows(self.p) if r["peer"] in OTHERS]
+        if not peers:
+            return
+        least = min(r["peak_rss_kib"] for r in peers)
+        both = row["pool_rss_peak_kib"] + row["peak_rss_kib"]
+        what = f"{bench.title}: peak RSS of"
+        goals.at_most(f"{what} pool and client / the least peer's", ratio(both, least), 1)
+        goals.at_most(f"{what} the client / the least peer's", ratio(row["peak_rss_kib"], least), 1)
+        added = [kib for kib in map(bench.added_kib, peers) if kib is not None]
+        if added and bench.added_kib(row) is not None:
+            what = f"{bench.title}: MiB that the benchmark adds to it, less what the least peer's has"
+            extra = (bench.added_kib(row) - min(added)) / 1024
+            goals.at_most(what, extra, RSS_GRAIN_MIB)
 
     def json(self):
         return [

@@ -12,6 +12,10 @@ def mib(kib):
     return text(None if kib is None else kib / 1024, 1)
 
 
+def mib2(kib):
+    return text(None if kib is None else kib / 1024, 2)
+
+
 class Table:
     """A title, a line of heads, rows of cells that are text, and remarks below."""
 

@@ -4,9 +4,11 @@
  *
  * WHAT IT IS
  *   spin is a leaf of so many rounds of arithmetic, each of them a few cycles; tree forks n such
- *   leaves through a binary tree.
+ *   leaves through a binary tree. pit forks as often within each other, each time with a leaf to do
+ *   after the fork; at the bottom it says so by the client's own buffer, and has a tree there.
  */
 #include <errno.h>
+#include <stdatomic.h>
 
 #include <forkd/task.h>
 
@@ -47,6 +49,43 @@ FK_BODY(tree)
 }
 FK_END(tree)
 
+FK_FINE_TASK(int64_t, nested, (int64_t, n, _Atomic uint32_t *, flag, int64_t, rounds),
+	     int64_t below;
+	     int64_t own;)
+{
+	if (n < 0)
+		FK_LEAF(0);
+}
+FK_BODY(nested)
+{
+	self->own = 0;
+	if (self->n > 0) {
+		FK_FORK(below, nested, self->n - 1, self->flag, self->rounds);
+		FK_CALL(own, spin, self->n, self->rounds);
+	} else {
+		/* Relaxed: nothing but the flag is handed over. */
+		atomic_store_explicit(self->flag, 1, memory_order_relaxed);
+		FK_CALL(below, leaves, 0, LEAVES_MAX, self->rounds);
+	}
+	FK_JOIN();
+	FK_RETURN(self->below + self->own);
+}
+FK_END(nested)
+
+FK_TASK(int64_t, pit, (int64_t, n, int64_t, rounds, struct fk_buf, flag), int64_t sum;)
+{
+	if (n < 1 || flag.size < sizeof(uint32_t))
+		FK_LEAF_FAIL(-EINVAL);
+}
+FK_BODY(pit)
+{
+	FK_CALL(sum, nested, self->n, self->flag.data, self->rounds);
+	FK_RETURN(self->sum);
+}
+FK_END(pit)
+
 FK_EXPORT(spin, "i:i64, rounds:i64 -> i64", 0, "A hash of i in so many rounds")
 FK_EXPORT(tree, "n:i64, rounds:i64 -> i64", 0, "The sum of n such hashes, a fork for each")
+FK_EXPORT(pit, "n:i64, rounds:i64, flag:iobuf -> i64", FK_EXPORT_CHANGING_BUFFERS,
+	  "A tree without end under n forks; flag, a 32-bit number, is 1 from then on")
 FK_MODULE(busy, "Tasks of a known length")

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/bench/modules/steps.c - loop, heat and bfs of tests/bench/kernel.c
+ * tests/bench/modules/steps.c - loop, heat, bfs and mergesort of tests/bench/kernel.c
  *
  * WHAT IT IS
  *   Computations in steps, each of them cut in parts by forks. parts says in how many; 0 leaves it
@@ -129,10 +129,34 @@ FK_BODY(bfs)
 }
 FK_END(bfs)
 
+/* Where the result is: numbers or spare, as the number of steps has it. */
+FK_TASK(int64_t, sort, (struct fk_buf, numbers, struct fk_buf, spare, int64_t, n, int64_t, parts),
+	struct kernel_job job;
+	int64_t sum;)
+{
+	if (n < 1 || n > ITEMS_MAX || numbers.size != (uint64_t)n * sizeof(int64_t) ||
+	    spare.size != numbers.size || !parts_fit(parts, n) ||
+	    ((uintptr_t)numbers.data | (uintptr_t)spare.data) % _Alignof(int64_t))
+		FK_LEAF_FAIL(-EINVAL);
+}
+FK_BODY(sort)
+{
+	self->job = (struct kernel_job){ .kind = KERNEL_SORT,
+					 .fixed = self->parts,
+					 .n = self->n,
+					 .numbers = self->numbers.data,
+					 .spare = self->spare.data };
+	FK_CALL(sum, run, &self->job);
+	FK_RETURN(self->sum);
+}
+FK_END(sort)
+
 FK_EXPORT(loop, "n:i64, rounds:i64, heavy:i64, parts:i64 -> i64", 0,
 	  "Hashes n numbers, the first so many with ten times the rounds")
 FK_EXPORT(heat, "grids:iobuf, n:i64, steps:i64, parts:i64 -> i64", FK_EXPORT_CHANGING_BUFFERS,
 	  "Heat diffusion on a square of n x n numbers")
 FK_EXPORT(bfs, "edges:buf, level:iobuf, queues:iobuf, parts:i64 -> i64", FK_EXPORT_CHANGING_BUFFERS,
 	  "Levels of the nodes of a graph, seen from the first one")
-FK_MODULE(steps, "Computations in steps: a loop, heat diffusion, breadth-first search")
+FK_EXPORT(sort, "numbers:iobuf, spare:iobuf, n:i64, parts:i64 -> i64", FK_EXPORT_CHANGING_BUFFERS,
+	  "Sorts n 64-bit integers, step by step from one buffer to the other")
+FK_MODULE(steps, "Computations in steps: a loop, heat diffusion, breadth-first search, merge sort")

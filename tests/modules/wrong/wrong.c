@@ -113,9 +113,42 @@ FK_BODY(right)
 }
 FK_END(right)
 
+/* Nor this one: a job that fails leaves a buffer that it works on in place as it stands, and how that
+ * is depends on what ran when. */
+FK_TASK(fk_void, mark, (char *, data, int64_t, from, int64_t, to), )
+{
+	if (to - from == 1) {
+		data[from] = 1;
+		if (from == 1)
+			FK_LEAF_FAIL(7);
+		FK_LEAF();
+	}
+}
+FK_BODY(mark)
+{
+	FK_FORK_VOID(mark, self->data, self->from, self->from + (self->to - self->from) / 2);
+	FK_CALL_VOID(mark, self->data, self->from + (self->to - self->from) / 2, self->to);
+	FK_JOIN();
+	FK_RETURN();
+}
+FK_END(mark)
+
+FK_TASK(fk_void, fails, (struct fk_buf, data), )
+{
+	if (data.size < 16)
+		FK_LEAF();
+}
+FK_BODY(fails)
+{
+	FK_CALL_VOID(mark, self->data.data, 0, 16);
+	FK_RETURN();
+}
+FK_END(fails)
+
 FK_EXPORT(local, "n:i64 -> i64", 0, "An ordinary variable across a fork")
 FK_EXPORT(early, "n:i64 -> i64", 0, "A result that is read before the join")
 FK_EXPORT(order, "data:iobuf ->", 0, "Children that change the same number")
 FK_EXPORT(scope, "n:i64 -> i64", 0, "FK_ALLOC where a fork is outstanding")
 FK_EXPORT(right, "n:i64 -> i64", 0, "As it should be")
+FK_EXPORT(fails, "data:iobuf ->", FK_EXPORT_CHANGING_BUFFERS, "Fails, and has no mistake")
 FK_MODULE(wrong, "Mistakes that forkctl check finds")

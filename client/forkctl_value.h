@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/* client/forkctl_value.h - the arguments of a task: from the words of a command line to values */
+#ifndef CLIENT_FORKCTL_VALUE_H
+#define CLIENT_FORKCTL_VALUE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "client/client.h"
+
+/* The contents of a file that an argument names. */
+struct forkctl_file {
+	char *data; /* NULL: the argument names no file */
+	size_t size;
+	int err; /* why it cannot be read, a negative errno */
+};
+
+/*
+ * Words as arguments, before it is known what they are: reads the files that those which begin with
+ * @ name. Freed by forkctl_args_fini().
+ */
+struct forkctl_args {
+	char *const *words;
+	uint32_t n;
+	struct forkctl_file files[SIGNATURE_MAX_ARGS];
+};
+
+/* Says what is wrong: too many. Returns 0 or an exit code. words stays in use. */
+int forkctl_args_init(struct forkctl_args *args, char *const *words, uint32_t n);
+void forkctl_args_fini(struct forkctl_args *args);
+
+/* Bytes of heap that they need at most. */
+uint64_t forkctl_args_heap(const struct forkctl_args *args);
+
+/*
+ * The values of a task's arguments; of buffers, memory of the client's heap with the contents of
+ * their files. Says what is wrong; what was taken from the heap until then stays taken. Returns 0
+ * or an exit code.
+ */
+int forkctl_values(const struct forkctl_args *args, fk_client *client, const fk_task *task,
+		   union fk_value *values);
+
+/* A whole number of 64 bits, decimal, or hexadecimal with 0x in front; a number. Nothing before or
+ * behind it. Returns 0 or -EINVAL. */
+int forkctl_parse_i64(const char *text, int64_t *ret);
+int forkctl_parse_f64(const char *text, double *ret);
+
+#endif

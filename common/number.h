@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/* common/number.h - numbers with and without units, from text and to text */
+#ifndef COMMON_NUMBER_H
+#define COMMON_NUMBER_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* What may stand behind a number. */
+struct number_unit {
+	const char *text;
+	uint64_t factor;
+};
+
+/* A list of them, the largest last. */
+struct number_units {
+	const struct number_unit *list;
+	size_t n;
+};
+
+extern const struct number_units number_sizes;	   /* K, M, G, T: in bytes */
+extern const struct number_units number_durations; /* ns, us, ms, s, min: in ns */
+
+/*
+ * Reads digits, without blanks or a sign before them; *ret_rest is what follows.
+ * -EINVAL without a digit, -ERANGE where it does not fit.
+ */
+int number_parse(const char *text, int base, uint64_t *ret, const char **ret_rest);
+
+/*
+ * Reads a decimal number with a unit, which blanks may stand before, and nothing behind it.
+ * unit: where none is written; "" for 1, NULL if one must be written.
+ * -EINVAL, -ERANGE.
+ */
+int number_parse_unit(const char *text, const struct number_units *units, const char *unit,
+		      uint64_t *ret);
+
+/* Writes it with the largest unit that divides it, so that nothing is lost. */
+void number_print_unit(uint64_t value, const struct number_units *units, FILE *out);
+
+#endif

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * common/option_table.c - options.def as a table
+ *
+ * WHAT IT IS
+ *   The rows in their order, and what can be asked of them by name.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   The units of options; any thread, nothing here changes.
+ */
+#include "common/option_table.h"
+
+#include <string.h>
+
+#include "common/util.h"
+
+const struct option_row option_rows[OPTION_ROWS] = {
+#define OPTION(type, field, name, unit, min, max, def, help)                                       \
+	{ OPTION_##type, offsetof(struct options, field), name, unit, min, max, def, help },
+#define HIDDEN(type, field, name, unit, min, max, def)                                             \
+	{ OPTION_##type, offsetof(struct options, field), name, unit, min, max, def, NULL },
+#define FLAG(...)
+#include "common/options.def"
+#undef OPTION
+#undef FLAG
+};
+
+const struct option_flag option_flags[OPTION_FLAGS] = {
+#define OPTION(...)
+#define FLAG(action, name, argument, help) { OPTIONS_##action, name, argument, help },
+#include "common/options.def"
+#undef OPTION
+#undef FLAG
+};
+
+/* Of the options that can be changed while forkd runs. */
+static const size_t runtime_offsets[] = {
+#define OPTION(...)
+#define FLAG(...)
+#define RUNTIME(field) offsetof(struct options, field),
+#include "common/options.def"
+#undef OPTION
+#undef FLAG
+};
+
+const struct option_row *option_find(const char *name)
+{
+	for (size_t i = 0; i < OPTION_ROWS; i++)
+		if (streq(option_rows[i].name, name))
+			return &option_rows[i];
+	return NULL;
+}
+
+/* Levenshtein's distance, over one row; none for a name that is cut short. Names are short; longer
+ * ones count as far away. */
+static unsigned int name_distance(const char *a, const char *b)
+{
+	unsigned int row[33];
+	size_t n = strlen(b);
+
+	if (n >= ARRAY_SIZE(row) || strlen(a) >= ARRAY_SIZE(row))
+		return UINT32_MAX;
+	if (*a && !strncmp(a, b, strlen(a)))
+		return 0;
+	for (size_t j = 0; j <= n; j++)
+		row[j] = (unsigned int)j;
+	for (size_t i = 1; a[i - 1]; i++) {
+		unsigned int diagonal = row[0];
+
+		row[0] = (unsigned int)i;
+		for (size_t j = 1; j <= n; j++) {
+			unsigned int substituted = diagonal + (a[i - 1] != b[j - 1]);
+			unsigned int shifted = min(row[j], row[j - 1]) + 1;
+
+			diagonal = row[j];
+			row[j] = min(substituted, shifted);
+		}
+	}
+	return row[n];
+}
+
+const char *option_nearest(const char *name, bool flags)
+{
+	unsigned int best = UINT32_MAX;
+	const char *nearest = option_rows[0].name;
+
+	for (size_t i = 0; i < OPTION_ROWS; i++) {
+		unsigned int d = name_distance(name, option_rows[i].name);
+
+		if (option_rows[i].help && d < best) {
+			best = d;
+			nearest = option_rows[i].name;
+		}
+	}
+	for (size_t i = 0; flags && i < OPTION_FLAGS; i++) {
+		unsigned int d = name_distance(name, option_flags[i].name);
+
+		if (*option_flags[i].help && d < best) {
+			best = d;
+			nearest = option_flags[i].name;
+		}
+	}
+	return nearest;
+}
+
+bool option_is_runtime(const struct option_row *row)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(runtime_offsets); i++)
+		if (runtime_offsets[i] == row->offset)
+			return true;
+	return false;
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/* common/option_table.h - options.def as a table */
+#ifndef COMMON_OPTION_TABLE_H
+#define COMMON_OPTION_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/options.h"
+
+/* How a value is written and kept: options.def. */
+enum option_type {
+	OPTION_PATH,
+	OPTION_INT,
+	OPTION_OCTAL,
+	OPTION_SIZE,
+	OPTION_DURATION,
+	OPTION_ENUM,
+	OPTION_CPULIST,
+	OPTION_WEIGHTS,
+};
+
+/* An option. */
+struct option_row {
+	enum option_type type;
+	size_t offset; /* in struct options */
+	const char *name;
+	const char *unit;
+	uint64_t min;
+	uint64_t max;
+	const char *def;
+	const char *help; /* NULL: hidden */
+};
+
+/* What stands on the command line alone. */
+struct option_flag {
+	enum options_action action;
+	const char *name;
+	const char *argument; /* or NULL */
+	const char *help;     /* empty: hidden */
+};
+
+/* How many there are. */
+enum {
+	OPTION_ROWS = 0
+#define OPTION(...) +1
+#define HIDDEN(...) +1
+#define FLAG(...)
+#include "common/options.def"
+#undef OPTION
+#undef FLAG
+	,
+	OPTION_FLAGS = 0
+#define OPTION(...)
+#define FLAG(...) +1
+#include "common/options.def"
+#undef OPTION
+#undef FLAG
+};
+
+extern const struct option_row option_rows[OPTION_ROWS];
+extern const struct option_flag option_flags[OPTION_FLAGS];
+
+/* The place of an option in a struct options. */
+static inline void *option_field(const struct option_row *row, struct options *o)
+{
+	return (char *)o + row->offset;
+}
+
+static inline const void *option_const_field(const struct option_row *row, const struct options *o)
+{
+	return (const char *)o + row->offset;
+}
+
+/* NULL: there is none of this name. */
+const struct option_row *option_find(const char *name);
+
+/* The name that was most likely meant, of those that are not hidden; with flags, also of those. */
+const char *option_nearest(const char *name, bool flags);
+
+/* It can be changed while forkd runs. */
+bool option_is_runtime(const struct option_row *row);
+
+#endif

@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * common/option_value.c - one value of an option: from text, to text, and what is allowed
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   The units of options. A list of weights with names of users asks getpwnam(), which is not
+ *   thread-safe.
+ *
+ * INVARIANTS
+ *   I1. A value is parsed and checked before anything is changed: an error leaves the field alone.
+ *   I2. What is printed is read to the same value.
+ */
+#include "common/option_value.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <pwd.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <hwloc.h>
+
+#include "common/cleanup.h"
+#include "common/number.h"
+#include "common/util.h"
+
+/* ------------------------------------------------------------------------ values from text */
+
+static int parse_plain(const char *text, int base, uint64_t *ret)
+{
+	const char *rest;
+	uint64_t value;
+	int r;
+
+	r = number_parse(text, base, &value, &rest);
+	if (r < 0)
+		return r;
+	if (*rest)
+		return -EINVAL;
+	*ret = value;
+	return 0;
+}
+
+/* The index of @text among the words of @words. */
+static int parse_enum(const char *text, const char *words, uint64_t *ret)
+{
+	size_t len = strlen(text);
+	uint64_t index = 0;
+
+	for (const char *w = words;; w++, index++) {
+		size_t n = strcspn(w, "|");
+
+		if (n == len && memcmp(w, text, n) == 0) {
+			*ret = index;
+			return 0;
+		}
+		w += n;
+		if (!*w)
+			return -EINVAL;
+	}
+}
+
+/* hwloc reads the list; it is lenient, and takes "5-" for all from 5 on, so look at it first:
+ * ranges of numbers up to @max, separated by commas. The empty list is NULL. */
+static int parse_cpulist(const char *text, uint64_t max, hwloc_bitmap_t *ret)
+{
+	hwloc_bitmap_t set;
+	const char *p = text;
+
+	if (!*text) {
+		*ret = NULL;
+		return 0;
+	}
+	for (;;) {
+		uint64_t from, to;
+		int r;
+
+		r = number_parse(p, 10, &from, &p);
+		if (r < 0)
+			return r;
+		to = from;
+		if (*p == '-') {
+			r = number_parse(p + 1, 10, &to, &p);
+			if (r < 0)
+				return r;
+		}
+		if (from > max || to > max)
+			return -ERANGE;
+		if (to < from)
+			return -EINVAL;
+		if (!*p)
+			break;
+		if (*p++ != ',')
+			return -EINVAL;
+	}
+	set = hwloc_bitmap_alloc();
+	if (!set)
+		return -ENOMEM;
+	if (hwloc_bitmap_list_sscanf(set, text) < 0) {
+		hwloc_bitmap_free(set);
+		return -EINVAL;
+	}
+	*ret = set;
+	return 0;
+}
+
+/* A uid, or the name of a user, of this length. */
+static int parse_user(const char *text, size_t len, uint32_t *ret)
+{
+	char name[64];
+	const struct passwd *user;
+	const char *rest;
+	uint64_t uid;
+
+	if (!len || len >= sizeof(name))
+		return -EINVAL;
+	memcpy(name, text, len);
+	name[len] = '\0';
+	if (isdigit((unsigned char)*name)) {
+		int r = number_parse(name, 10, &uid, &rest);
+
+		/* The largest one means "no user". */
+		if (r < 0 || *rest || uid >= UINT32_MAX)
+			return r < 0 ? r : -EINVAL;
+		*ret = (uint32_t)uid;
+		return 0;
+	}
+	user = getpwnam(name);
+	if (!user)
+		return -ENOENT;
+	*ret = user->pw_uid;
+	return 0;
+}
+
+/* "USER:WEIGHT,...", each user once, weights from @min to @max. The empty list is NULL. */
+static int parse_weights(const char *text, uint64_t min, uint64_t max, struct options_weights **ret)
+{
+	_cleanup_free_ struct options_weights *list = NULL;
+	size_t n = 1;
+
+	if (!*text) {
+		*ret = NULL;
+		return 0;
+	}
+	for (const char *c = text; *c; c++)
+		n += *c == ',';
+	list = calloc(1, sizeof(*list) + n * sizeof(list->users[0]));
+	if (!list)
+		return -ENOMEM;
+	for (const char *p = text;; p++) {
+		struct options_user *user = &list->users[list->n];
+		size_t len = strcspn(p, ":,");
+		uint64_t weight;
+		int r;
+
+		r = parse_user(p, len, &user->uid);
+		if (r < 0)
+			return r;
+		if (p[len] != ':')
+			return -EINVAL;
+		r = number_parse(p + len + 1, 10, &weight, &p);
+		if (r < 0)
+			return r;
+		if (weight < min || weight > max)
+			return -ERANGE;
+		user->weight = (uint32_t)weight;
+		for (uint32_t i = 0; i < list->n; i++)
+			if (list->users[i].uid == user->uid)
+				return -EINVAL;
+		list->n++;
+		if (!*p)
+			break;
+		if (*p != ',')
+			return -EINVAL;
+	}
+	*ret = list;
+	list = NULL;
+	return 0;
+}
+
+/* ------------------------------------------------------------------------ text from values */
+
+static void print_number(FILE *out, const struct option_row *row, uint64_t value)
+{
+	switch (row->type) {
+	case OPTION_OCTAL:
+		fprintf(out, "%04" PRIo64, value);
+		break;
+	case OPTION_SIZE:
+		number_print_unit(value, &number_sizes, out);
+		break;
+	case OPTION_DURATION:
+		number_print_unit(value, &number_durations, out);
+		break;
+	default:
+		fprintf(out, "%" PRIu64, value);
+		break;
+	}
+}
+
+static void print_word(FILE *out, const char *words, unsigned int index)
+{
+	const char *w = words;
+
+	while (index--)
+		w += strcspn(w, "|") + 1;
+	fprintf(out, "%.*s", (int)strcspn(w, "|"), w);
+}
+
+void option_value_print(const struct option_row *row, const void *field, FILE *out)
+{
+	switch (row->type) {
+	case OPTION_PATH:
+		fputs(*(char *const *)field, out);
+		break;
+	case OPTION_INT:
+	case OPTION_OCTAL:
+		print_number(out, row, *(const unsigned int *)field);
+		break;
+	case OPTION_SIZE:
+	case OPTION_DURATION:
+		print_number(out, row, *(const uint64_t *)field);
+		break;
+	case OPTION_ENUM:
+		print_word(out, row->unit, *(const unsigned int *)field);
+		break;
+	case OPTION_CPULIST: {
+		hwloc_const_bitmap_t set = *(hwloc_bitmap_t const *)field;
+		_cleanup_free_ char *text = NULL;
+
+		if (set && hwloc_bitmap_list_asprintf(&text, set) >= 0)
+			fputs(text, out);
+		break;
+	}
+	case OPTION_WEIGHTS: {
+		const struct options_weights *list = *(struct options_weights *const *)field;
+
+		for (uint32_t i = 0; list && i < list->n; i++)
+			fprintf(out, "%s%" PRIu32 ":%" PRIu32, i ? "," : "", list->users[i].uid,
+				list->users[i].weight);
+		break;
+	}
+	}
+}
+
+void option_value_print_allowed(const struct option_row *row, FILE *out)
+{
+	static const char *const nouns[] = {
+		[OPTION_INT] = "a whole number",
+		[OPTION_OCTAL] = "octal permissions",
+		[OPTION_SIZE] = "a size (bytes, or with K, M, G, T)",
+		[OPTION_DURATION] = "a duration (with ns, us, ms, s or min)",
+	};
+
+	switch (row->type) {
+	case OPTION_PATH:
+		fprintf(out,
+			"an absolute path of at most %" PRIu64 " bytes, without ; and "
+			"control characters",
+			row->max);
+		break;
+	case OPTION_ENUM:
+		for (const char *w = row->unit;;) {
+			size_t n = strcspn(w, "|");
+
+			fprintf(out, "%.*s", (int)n, w);
+			if (!w[n])
+				break;
+			w += n + 1;
+			fputs(strchr(w, '|') ? ", " : " or ", out);
+		}
+		break;
+	case OPTION_CPULIST:
+		fprintf(out, "a list of CPUs such as 0-3,8, up to %" PRIu64, row->max);
+		break;
+	case OPTION_WEIGHTS:
+		fprintf(out,
+			"a list such as 1000:200,alice:50, of users (uid or name, each once) and "
+			"weights from %" PRIu64 " to %" PRIu64,
+			row->min, row->max);
+		break;
+	default:
+		fprintf(out, "%s from ", nouns[row->type]);
+		print_number(out, row, row->min);
+		fputs(" to ", out);
+		print_number(out, row, row->max);
+		break;
+	}
+}
+
+/* ------------------------------------------------------------------------ a field */
+
+/* No path that a line of forkd.conf cannot hold: control characters, what inih takes for a comment,
+ * a blank at the end (I2). */
+static bool path_is_plain(const char *path)
+{
+	const char *c;
+
+	for (c = path; *c; c++)
+		if ((unsigned char)*c < 0x20 || *c == 0x7f || *c == ';')
+			return false;
+	return c[-1] != ' ';
+}
+
+int option_value_set(const struct option_row *row, void *field, const char *text)
+{
+	uint64_t number = 0;
+	int r = 0;
+
+	switch (row->type) {
+	case OPTION_PATH: {
+		char *copy;
+
+		if (text[0] != '/' || !path_is_plain(text))
+			return -EINVAL;
+		if (strlen(text) > row->max)
+			return -ERANGE;
+		copy = strdup(text);
+		if (!copy)
+			return -ENOMEM;
+		free(*(char **)field);
+		*(char **)field = copy;
+		return 0;
+	}
+	case OPTION_CPULIST: {
+		hwloc_bitmap_t set;
+
+		r = parse_cpulist(text, row->max, &set);
+		if (r < 0)
+			return r;
+		hwloc_bitmap_free(*(hwloc_bitmap_t *)field);
+		*(hwloc_bitmap_t *)field = set;
+		return 0;
+	}
+	case OPTION_WEIGHTS: {
+		struct options_weights *list;
+
+		r = parse_weights(text, row->min, row->max, &list);
+		if (r < 0)
+			return r;
+		free(*(struct options_weights **)field);
+		*(struct options_weights **)field = list;
+		return 0;
+	}
+	case OPTION_ENUM:
+		r = parse_enum(text, row->unit, &number);
+		if (r < 0)
+			return r;
+		*(unsigned int *)field = (unsigned int)number;
+		return 0;
+	case OPTION_INT:
+		r = parse_plain(text, 10, &number);
+		break;
+	case OPTION_OCTAL:
+		r = parse_plain(text, 8, &number);
+		break;
+	case OPTION_SIZE:
+		r = number_parse_unit(text, &number_sizes, "", &number);
+		break;
+	case OPTION_DURATION:
+		r = number_parse_unit(text, &number_durations, row->unit, &number);
+		break;
+	}
+	if (r < 0)
+		return r;
+	if (number < row->min || number > row->max)
+		return -ERANGE;
+	if (row->type == OPTION_INT || row->type == OPTION_OCTAL)
+		*(unsigned int *)field = (unsigned int)number;
+	else
+		*(uint64_t *)field = number;
+	return 0;
+}
+
+void option_value_fini(const struct option_row *row, void *field)
+{
+	if (row->type == OPTION_PATH) {
+		free(*(char **)field);
+		*(char **)field = NULL;
+	} else if (row->type == OPTION_CPULIST) {
+		hwloc_bitmap_free(*(hwloc_bitmap_t *)field);
+		*(hwloc_bitmap_t *)field = NULL;
+	} else if (row->type == OPTION_WEIGHTS) {
+		free(*(struct options_weights **)field);
+		*(struct options_weights **)field = NULL;
+	}
+}

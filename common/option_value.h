@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* common/option_value.h - one value of an option: from text, to text, and what is allowed */
+#ifndef COMMON_OPTION_VALUE_H
+#define COMMON_OPTION_VALUE_H
+
+#include <stdio.h>
+
+#include "common/option_table.h"
+
+/*
+ * Sets a field from text; what it held is freed. On failure it keeps that.
+ * -EINVAL: not such a value; -ERANGE: out of its range; -ENOENT: no such user; -ENOMEM.
+ */
+int option_value_set(const struct option_row *row, void *field, const char *text);
+
+/* Frees what a field holds; it is 0 then. */
+void option_value_fini(const struct option_row *row, void *field);
+
+/* Writes it as option_value_set() takes it. */
+void option_value_print(const struct option_row *row, const void *field, FILE *out);
+
+/* What is allowed, for messages and manuals: "a whole number from 0 to 256". */
+void option_value_print_allowed(const struct option_row *row, FILE *out);
+
+#endif

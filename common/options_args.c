@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * common/options_args.c - forkd's command line, and with it all of its options
+ *
+ * WHAT IT IS
+ *   The command line is gone through twice: first for the flags, of which one names the file, then,
+ *   when the file has been read, for the options that come over it.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   forkd's main(), before there are threads.
+ */
+#include "common/options_args.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/option_table.h"
+#include "common/options_file.h"
+
+/* What getopt_long() returns for the first of them; each has its own, or getopt takes an abbreviation
+ * that fits several for the first of these. */
+#define ARGS_FIRST 256
+
+/* Says what is wrong with the word that getopt_long() has not understood. */
+static int args_refuse(const char *word, struct options_error *error)
+{
+	char name[65];
+
+	if (strncmp(word, "--", 2) != 0) {
+		options_error_set(error, "command line: unknown option \"%.64s\": see --help",
+				  word);
+		return -ENOENT;
+	}
+	(void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(word + 2, "="), word + 2);
+	if (optopt) { /* known */
+		options_error_set(error, "command line: --%s: takes no value", name);
+		return -EINVAL;
+	}
+	options_error_set(error, "command line: unknown option \"--%s\", did you mean \"--%s\"?",
+			  name, option_nearest(name, true));
+	return -ENOENT;
+}
+
+/* Goes through the command line once. With o, sets the options; without, only looks for flags. The
+ * first flag that is an action wins. */
+static int args_getopt(struct options *o, int argc, char *argv[], enum options_action *action,
+		       const char **config, struct options_error *error)
+{
+	struct option longs[OPTION_ROWS + OPTION_FLAGS + 1] = { 0 };
+	int c, r;
+
+	for (int i = 0; i < OPTION_ROWS; i++)
+		longs[i] = (struct option){ option_rows[i].name, required_argument, NULL,
+					    ARGS_FIRST + i };
+	for (int i = 0; i < OPTION_FLAGS; i++)
+		longs[OPTION_ROWS + i] = (struct option){
+			option_flags[i].name,
+			option_flags[i].argument ? required_argument : no_argument,
+			NULL,
+			ARGS_FIRST + OPTION_ROWS + i,
+		};
+
+	opterr = 0;
+	optind = 0; /* starts glibc's getopt anew */
+	while ((c = getopt_long(argc, argv, ":", longs, NULL)) != -1) {
+		if (c == ':') {
+			options_error_set(error, "command line: %.64s: a value is missing",
+					  argv[optind - 1]);
+			return -EINVAL;
+		}
+		if (c < ARGS_FIRST)
+			return args_refuse(argv[optind - 1], error);
+		if (c >= ARGS_FIRST + OPTION_ROWS) {
+			enum options_action asked =
+				option_flags[c - ARGS_FIRST - OPTION_ROWS].action;
+
+			if (asked == OPTIONS_CONFIG)
+				*config = optarg;
+			else if (*action == OPTIONS_RUN)
+				*action = asked;
+			continue;
+		}
+		r = o ? options_set(o, option_rows[c - ARGS_FIRST].name, optarg, "command line",
+				    error)
+		      : 0;
+		if (r < 0)
+			return r;
+	}
+	if (optind < argc) {
+		options_error_set(error,
+				  "command line: \"%.100s\": forkd takes options only, see --help",
+				  argv[optind]);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+int options_args_parse(struct options *o, int argc, char *argv[], enum options_action *ret_action,
+		       struct options_error *ret_error)
+{
+	_cleanup_fclose_ FILE *file = NULL;
+	enum options_action action = OPTIONS_RUN;
+	const char *config = NULL;
+	struct options made;
+	int r;
+
+	r = options_init(&made);
+	if (r < 0) {
+		options_error_set(ret_error, "options: out of memory");
+		return r;
+	}
+
+	r = args_getopt(NULL, argc, argv, &action, &config, ret_error);
+	if (r < 0)
+		goto fail;
+
+	if (config && !*config) {
+		r = -EINVAL;
+		options_error_set(ret_error,
+				  "command line: --config: the name of a file is missing");
+		goto fail;
+	}
+	if (action == OPTIONS_RUN || action == OPTIONS_CHECK) {
+		const char *name = config ? config : FK_CONFIG_FILE;
+
+		file = fopen(name, "re");
+		if (!file && (config || errno != ENOENT)) {
+			r = -errno;
+			options_error_set(ret_error, "%s: cannot be opened: %s", name,
+					  strerror(errno));
+			goto fail;
+		}
+		if (file) {
+			r = options_file_read(&made, file, name, ret_error);
+			if (r < 0)
+				goto fail;
+		}
+	}
+
+	r = args_getopt(&made, argc, argv, &action, &config, ret_error);
+	if (r < 0)
+		goto fail;
+	r = options_check(&made, ret_error);
+	if (r < 0)
+		goto fail;
+
+	*o = made;
+	*ret_action = action;
+	return 0;
+fail:
+	options_fini(&made);
+	return r;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * common/options_file.c - forkd.conf is read
+ *
+ * WHAT IT IS
+ *   inih takes the lines apart; what it does not tell, and forkd.conf(5) promises, is added here:
+ *   the number of the line that is wrong, and that nothing behind it is looked at.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   options_args_parse(); whoever calls that.
+ *
+ * INVARIANTS
+ *   I1. A line is read whole or is an error: none is longer than inih reads (200 bytes in Debian's
+ *       build).
+ */
+#include "common/options_file.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include <ini.h>
+
+#include "common/option_table.h"
+#include "common/util.h"
+
+/* What inih's callbacks share. inih goes on after an error and knows no line numbers in the
+ * handler (in Debian's build), so both are kept here. */
+struct ini_state {
+	struct options *o;
+	FILE *file;
+	const char *name;
+	struct options_error *error;
+	int line;
+	int failed_line;
+	int failed; /* negative errno, 0 while all is well */
+};
+
+static void ini_fail(struct ini_state *s, int line, int code)
+{
+	s->failed = code;
+	s->failed_line = line;
+}
+
+/* One line for inih, as fgets would give it. Blanks at its beginning go: inih would take an
+ * indented line for the continuation of the one before. */
+static char *ini_line(char *buffer, int size, void *arg)
+{
+	struct ini_state *s = arg;
+	size_t blanks, len;
+
+	if (s->failed || !fgets(buffer, size, s->file))
+		return NULL;
+	s->line++;
+	len = strlen(buffer);
+	if (len + 1 == (size_t)size && buffer[len - 1] != '\n') {
+		options_error_set(s->error, "%s:%d: line too long: at most %d bytes", s->name,
+				  s->line, size - 2);
+		ini_fail(s, s->line, -EBADMSG);
+		return NULL;
+	}
+	blanks = strspn(buffer, " \t");
+	memmove(buffer, buffer + blanks, len - blanks + 1);
+	return buffer;
+}
+
+static bool option_is_hidden(const char *name)
+{
+	const struct option_row *row = option_find(name);
+
+	return row && !row->help;
+}
+
+static int ini_option(void *arg, const char *section, const char *name, const char *value)
+{
+	struct ini_state *s = arg;
+	char where[256];
+	int r;
+
+	(void)snprintf(where, sizeof(where), "%.200s:%d", s->name, s->line);
+	if (*section && !streq(section, "forkd")) {
+		options_error_set(s->error,
+				  "%s: unknown section \"[%.64s]\": only [forkd], or none at all",
+				  where, section);
+		ini_fail(s, s->line, -ENOENT);
+		return 0;
+	}
+	if (option_is_hidden(name)) {
+		options_error_set(s->error, "%s: %s: is for the command line alone", where, name);
+		r = -EPERM;
+	} else {
+		r = options_set(s->o, name, value ? value : "", where, s->error);
+	}
+	if (r < 0)
+		ini_fail(s, s->line, r);
+	return r == 0;
+}
+
+int options_file_read(struct options *o, FILE *file, const char *name,
+		      struct options_error *ret_error)
+{
+	struct ini_state s = { .o = o, .file = file, .name = name, .error = ret_error };
+	int r;
+
+	r = ini_parse_stream(ini_line, &s, ini_option, &s);
+	if (r == -2) {
+		options_error_set(ret_error, "%s: out of memory", name);
+		return -ENOMEM;
+	}
+	/* A positive answer is the first line that it, or the handler, did not like. */
+	if (r > 0 && (!s.failed || r < s.failed_line)) {
+		options_error_set(ret_error,
+				  "%s:%d: not understood: must be \"name = value\", \"[forkd]\" "
+				  "or a comment after # or ;",
+				  name, r);
+		return -EBADMSG;
+	}
+	if (s.failed)
+		return s.failed;
+	if (ferror(file)) {
+		options_error_set(ret_error, "%s: cannot be read: %s", name, strerror(errno));
+		return -EIO;
+	}
+	return 0;
+}

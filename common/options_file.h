@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/* common/options_file.h - forkd.conf is read */
+#ifndef COMMON_OPTIONS_FILE_H
+#define COMMON_OPTIONS_FILE_H
+
+#include <stdio.h>
+
+#include "common/options.h"
+
+/*
+ * Reads a file in the format of forkd.conf(5); name is what messages call it. Stops at the first
+ * error, with the options before it set. Errors as options_set(), and -EBADMSG for a line that is
+ * not "name = value", -EPERM for an option of the command line alone, -EIO when reading fails.
+ */
+int options_file_read(struct options *o, FILE *file, const char *name,
+		      struct options_error *ret_error);
+
+#endif

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * forkd/algorithm/each.h - loops over elements and numbers, and maps
+ *
+ * For authors of tasks, by <forkd/algorithm.h>, which has the essay.
+ */
+#ifndef FORKD_ALGORITHM_EACH_H
+#define FORKD_ALGORITHM_EACH_H
+
+#include <forkd/algorithm/base.h>
+#include <forkd/algorithm/invoke.h>
+
+/*
+ * NAME(type *data, size_t n, size_t grain[, context]): calls function for each of n elements.
+ * function: void or int function(type *element[, context]); what is not 0 fails the job.
+ */
+#define FK_FOR_EACH(NAME, type, function, ...)                                                     \
+	_Static_assert(FK_IS(function, void, type *__VA_OPT__(, ) __VA_ARGS__) ||                  \
+			       FK_IS(function, int, type *__VA_OPT__(, ) __VA_ARGS__),             \
+		       #NAME ": it must be void or int " #function "(" #type                       \
+			     " *" __VA_OPT__(", " #__VA_ARGS__) ")");                              \
+	static FK_PART int NAME##__part(type *fka_data,                                            \
+					size_t fka_n __VA_OPT__(, __VA_ARGS__ fka_context))        \
+	{                                                                                          \
+		for (size_t fka_i = 0; fka_i < fka_n; fka_i++) {                                   \
+			int fka_code =                                                             \
+				FK_CODE(function(fka_data + fka_i __VA_OPT__(, fka_context)));     \
+                                                                                                   \
+			if (fk_unlikely(fka_code))                                                 \
+				return fka_code;                                                   \
+		}                                                                                  \
+		return 0;                                                                          \
+	}                                                                                          \
+	FK_TASK(fk_void, NAME,                                                                     \
+		(type *, fka_data, size_t, fka_n, size_t,                                          \
+		 fka_grain __VA_OPT__(, __VA_ARGS__, fka_context)), )                              \
+	{                                                                                          \
+		if (fka_n <= FK_GRAIN_OF(fka_grain, type)) {                                       \
+			int fka_code = NAME##__part(fka_data, fka_n __VA_OPT__(, fka_context));    \
+                                                                                                   \
+			if (fka_code)                                                              \
+				FK_LEAF_FAIL(fka_code);                                            \
+			FK_LEAF();                                                                 \
+		}                                                                                  \
+	}                                                                                          \
+	FK_BODY(NAME)                                                                              \
+	{                                                                                          \
+		FK_INVOKE((void, NAME, self->fka_data, self->fka_n / 2,                            \
+			   self->fka_grain __VA_OPT__(, self->fka_context)),                       \
+			  (void, NAME, self->fka_data + self->fka_n / 2,                           \
+			   self->fka_n - self->fka_n / 2,                                          \
+			   self->fka_grain __VA_OPT__(, self->fka_context)));                      \
+		FK_RETURN();                                                                       \
+	}                                                                                          \
+	FK_END(NAME)
+
+/*
+ * NAME(int64_t from, int64_t to, size_t grain[, context]): calls function for each of the numbers
+ * from, ..., to - 1; none if to <= from.
+ * function: void or int function(int64_t number[, context]); what is not 0 fails the job.
+ */
+#define FK_FOR_RANGE(NAME, function, ...)                                                          \
+	_Static_assert(FK_IS(function, void, int64_t __VA_OPT__(, ) __VA_ARGS__) ||                \
+			       FK_IS(function, int, int64_t __VA_OPT__(, ) __VA_ARGS__),           \
+		       #NAME ": it must be void or int " #function                                 \
+			     "(int64_t" __VA_OPT__(", " #__VA_ARGS__) ")");                        \
+	static FK_PART int NAME##__part(int64_t fka_from,                                          \
+					int64_t fka_to __VA_OPT__(, __VA_ARGS__ fka_context))      \
+	{                                                                                          \
+		for (int64_t fka_i = fka_from; fka_i < fka_to; fka_i++) {                          \
+			int fka_code = FK_CODE(function(fka_i __VA_OPT__(, fka_context)));         \
+                                                                                                   \
+			if (fk_unlikely(fka_code))                                                 \
+				return fka_code;                                                   \
+		}                                                                                  \
+		return 0;                                                                          \
+	}                                                                                          \
+	FK_TASK(fk_void, NAME,                                                                     \
+		(int64_t, fka_from, int64_t, fka_to, size_t,                                       \
+		 fka_grain __VA_OPT__(, __VA_ARGS__, fka_context)), )                              \
+	{                                                                                          \
+		if (FK_RANGE_IS_LEAF(fka_from, fka_to, fka_grain)) {                               \
+			int fka_code = NAME##__part(fka_from, fka_to __VA_OPT__(, fka_context));   \
+                                                                                                   \
+			if (fka_code)                                                              \
+				FK_LEAF_FAIL(fka_code);                                            \
+			FK_LEAF();                                                                 \
+		}                                                                                  \
+	}                                                                                          \
+	FK_BODY(NAME)                                                                              \
+	{                                                                                          \
+		FK_INVOKE((void, NAME, self->fka_from, FK_MIDDLE(self->fka_from, self->fka_to),    \
+			   self->fka_grain __VA_OPT__(, self->fka_context)),                       \
+			  (void, NAME, FK_MIDDLE(self->fka_from, self->fka_to), self->fka_to,      \
+			   self->fka_grain __VA_OPT__(, self->fka_context)));                      \
+		FK_RETURN();                                                                       \
+	}                                                                                          \
+	FK_END(NAME)
+
+/*
+ * NAME(const from *in, to *out, size_t n, size_t grain[, context]): out[i] = function(&in[i]) for
+ * each of n elements. The arrays do not overlap, or are the same and from and to of one size.
+ * function: to function(const from *element[, context]).
+ */
+#define FK_MAP(NAME, from, to, function, ...)                                                      \
+	_Static_assert(FK_IS(function, to, const from *__VA_OPT__(, ) __VA_ARGS__),                \
+		       #NAME ": it must be " #to " " #function "(const " #from                     \
+			     " *" __VA_OPT__(", " #__VA_ARGS__) ")");                              \
+	static FK_PART void NAME##__part(const from *fka_in, to *fka_out,                          \
+					 size_t fka_n __VA_OPT__(, __VA_ARGS__ fka_context))       \
+	{                                                                                          \
+		for (size_t fka_i = 0; fka_i < fka_n; fka_i++)                                     \
+			fka_out[fka_i] = function(fka_in + fka_i __VA_OPT__(, fka_context));       \
+	}                                                                                          \
+	FK_TASK(fk_void, NAME,                                                                     \
+		(const from *, fka_in, to *, fka_out, size_t, fka_n, size_t,                       \
+		 fka_grain __VA_OPT__(, __VA_ARGS__, fka_context)), )                              \
+	{                                                                                          \
+		if (fka_n <= FK_GRAIN_OF(fka_grain, from)) {                                       \
+			NAME##__part(fka_in, fka_out, fka_n __VA_OPT__(, fka_context));            \
+			FK_LEAF();                                                                 \
+		}                                                                                  \
+	}                                                                                          \
+	FK_BODY(NAME)                                                                              \
+	{                                                                                          \
+		FK_INVOKE((void, NAME, self->fka_in, self->fka_out, self->fka_n / 2,               \
+			   self->fka_grain __VA_OPT__(, self->fka_context)),                       \
+			  (void, NAME, self->fka_in + self->fka_n / 2,                             \
+			   self->fka_out + self->fka_n / 2, self->fka_n - self->fka_n / 2,         \
+			   self->fka_grain __VA_OPT__(, self->fka_context)));                      \
+		FK_RETURN();                                                                       \
+	}                                                                                          \
+	FK_END(NAME)
+
+#endif

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * forkd/algorithm/fold.h - folds, and the usual combinations
+ *
+ * For authors of tasks, by <forkd/algorithm.h>, which has the essay.
+ */
+#ifndef FORKD_ALGORITHM_FOLD_H
+#define FORKD_ALGORITHM_FOLD_H
+
+#include <forkd/algorithm/base.h>
+#include <forkd/algorithm/invoke.h>
+
+/*
+ * NAME(const type *data, size_t n, size_t grain[, context]) -> acc: each leaf begins with identity
+ * and takes its elements in, from left to right, with step; what leaves give is combined in the
+ * order of the array. combine must be associative, and identity neutral to it; it need not be
+ * commutative. acc: an alignment of 2, 4 or 8. identity: an expression of type acc; a struct in
+ * parentheses, ((struct mine){ 1, 2 }).
+ * step: acc step(acc, const type *element[, context]). combine: acc combine(acc left, acc right).
+ */
+#define FK_FOLD(NAME, type, acc, identity, step, combine, ...)                                     \
+	FK_FOLD_CHECK(NAME, type, acc, step, combine __VA_OPT__(, ) __VA_ARGS__)                   \
+	static FK_PART acc NAME##__part(const type *fka_data,                                      \
+					size_t fka_n __VA_OPT__(, __VA_ARGS__ fka_context))        \
+	{                                                                                          \
+		acc fka_acc = identity;                                                            \
+                                                                                                   \
+		for (size_t fka_i = 0; fka_i < fka_n; fka_i++)                                     \
+			fka_acc = step(fka_acc, fka_data + fka_i __VA_OPT__(, fka_context));       \
+		return fka_acc;                                                                    \
+	}                                                                                          \
+	FK_TASK(acc, NAME,                                                                         \
+		(const type *, fka_data, size_t, fka_n, size_t,                                    \
+		 fka_grain __VA_OPT__(, __VA_ARGS__, fka_context)),                                \
+		acc fka_left;                                                                      \
+		acc fka_right;)                                                                    \
+	{                                                                                          \
+		if (fka_n <= FK_GRAIN_OF(fka_grain, type))                                         \
+			FK_LEAF_VALUE(NAME##__part(fka_data, fka_n __VA_OPT__(, fka_context)));    \
+	}                                                                                          \
+	FK_BODY(NAME)                                                                              \
+	{                                                                                          \
+		FK_INVOKE((fka_left, NAME, self->fka_data, self->fka_n / 2,                        \
+			   self->fka_grain __VA_OPT__(, self->fka_context)),                       \
+			  (fka_right, NAME, self->fka_data + self->fka_n / 2,                      \
+			   self->fka_n - self->fka_n / 2,                                          \
+			   self->fka_grain __VA_OPT__(, self->fka_context)));                      \
+		FK_RETURN_VALUE(combine(self->fka_left, self->fka_right));                         \
+	}                                                                                          \
+	FK_END(NAME)
+
+/*
+ * NAME(int64_t from, int64_t to, size_t grain[, context]) -> acc: the same over the numbers
+ * from, ..., to - 1. step: acc step(acc, int64_t number[, context]).
+ */
+#define FK_FOLD_RANGE(NAME, acc, identity, step, combine, ...)                                     \
+	_Static_assert(FK_IS(step, acc, acc, int64_t __VA_OPT__(, ) __VA_ARGS__),                  \
+		       #NAME ": it must be " #acc " " #step "(" #acc                               \
+			     ", int64_t" __VA_OPT__(", " #__VA_ARGS__) ")");                       \
+	FK_COMBINE_CHECK(NAME, acc, combine)                                                       \
+	static FK_PART acc NAME##__part(int64_t fka_from,                                          \
+					int64_t fka_to __VA_OPT__(, __VA_ARGS__ fka_context))      \
+	{                                                                                          \
+		acc fka_acc = identity;                                                            \
+                                                                                                   \
+		for (int64_t fka_i = fka_from; fka_i < fka_to; fka_i++)                            \
+			fka_acc = step(fka_acc, fka_i __VA_OPT__(, fka_context));                  \
+		return fka_acc;                                                                    \
+	}                                                                                          \
+	FK_TASK(acc, NAME,                                                                         \
+		(int64_t, fka_from, int64_t, fka_to, size_t,                                       \
+		 fka_grain __VA_OPT__(, __VA_ARGS__, fka_context)),                                \
+		acc fka_left;                                                                      \
+		acc fka_right;)                                                                    \
+	{                                                                                          \
+		if (FK_RANGE_IS_LEAF(fka_from, fka_to, fka_grain))                                 \
+			FK_LEAF_VALUE(NAME##__part(fka_from, fka_to __VA_OPT__(, fka_context)));   \
+	}                                                                                          \
+	FK_BODY(NAME)                                                                              \
+	{                                                                                          \
+		FK_INVOKE((fka_left, NAME, self->fka_from,                                         \
+			   FK_MIDDLE(self->fka_from, self->fka_to),                                \
+			   self->fka_grain __VA_OPT__(, self->fka_context)),                       \
+			  (fka_right, NAME, FK_MIDDLE(self->fka_from, self->fka_to), self->fka_to, \
+			   self->fka_grain __VA_OPT__(, self->fka_context)));                      \
+		FK_RETURN_VALUE(combine(self->fka_left, self->fka_right));                         \
+	}                                                                                          \
+	FK_END(NAME)
+
+/* The usual combinations; sums of integers are modulo 2^64. */
+static inline int64_t fk_add_i64(int64_t a, int64_t b)
+{
+	return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+
+static inline double fk_add_f64(double a, double b)
+{
+	return a + b;
+}
+
+static inline int64_t fk_min_i64(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static inline int64_t fk_max_i64(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+#endif

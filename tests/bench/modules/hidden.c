@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tests/bench/modules/hidden.c - a long leaf with forked work behind it
+ *
+ * WHAT IT IS
+ *   nest(depth) forks as often within each other, and comes to a leaf that lasts until a thief has
+ *   taken every continuation on the way, or for GIVE_UP_NS. Each continuation writes down when it
+ *   went on. Results: how long after the start of the leaf that was for the first one that was
+ *   taken since, and for the last; the latter is -1 if the leaf gave up.
+ *
+ * INVARIANTS
+ *   I1. struct probe is in the root's frame, which ends after all others.
+ */
+#include <errno.h>
+#include <stdatomic.h>
+#include <time.h>
+
+#include <forkd/task.h>
+
+#define DEPTH_MAX  64
+#define GIVE_UP_NS INT64_C(10000000000)
+
+/* The leaf's worker and the thieves, each its own words. Relaxed: times, and nothing behind them;
+ * the root reads them after its join. */
+struct probe {
+	_Atomic int64_t began;
+	_Atomic int64_t taken[DEPTH_MAX];
+	_Atomic int32_t left; /* continuations that were not taken yet */
+};
+
+static int64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static int64_t wait_in_leaf(struct probe *p)
+{
+	int64_t began = now_ns();
+
+	atomic_store_explicit(&p->began, began, memory_order_relaxed);
+	while (atomic_load_explicit(&p->left, memory_order_relaxed) > 0)
+		if (now_ns() - began > GIVE_UP_NS)
+			return 1;
+	return 0;
+}
+
+FK_TASK(int64_t, nested, (struct probe *, p, int64_t, n), int64_t below;)
+{
+	if (n == 0)
+		FK_LEAF(wait_in_leaf(p));
+}
+FK_BODY(nested)
+{
+	FK_FORK(below, nested, self->p, self->n - 1);
+	atomic_store_explicit(&self->p->taken[self->n - 1], now_ns(), memory_order_relaxed);
+	atomic_fetch_sub_explicit(&self->p->left, 1, memory_order_relaxed);
+	FK_JOIN();
+	FK_RETURN(self->below);
+}
+FK_END(nested)
+
+struct nest_result {
+	int64_t first;
+	int64_t last;
+};
+
+FK_TASK(struct nest_result, nest, (int64_t, depth), struct probe probe; int64_t gave_up;)
+{
+	if (depth < 1 || depth > DEPTH_MAX)
+		FK_LEAF_FAIL(-EINVAL);
+}
+FK_BODY(nest)
+{
+	atomic_store_explicit(&self->probe.left, (int32_t)self->depth, memory_order_relaxed);
+	FK_CALL(gave_up, nested, &self->probe, self->depth);
+	struct nest_result result = { INT64_MAX, 0 };
+	int64_t began = atomic_load_explicit(&self->probe.began, memory_order_relaxed);
+
+	for (int64_t i = 0; i < self->depth; i++) {
+		int64_t at = atomic_load_explicit(&self->probe.taken[i], memory_order_relaxed);
+
+		if (at >= began && at - began < result.first)
+			result.first = at - began;
+		if (at - began > result.last)
+			result.last = at - began;
+	}
+	if (result.first == INT64_MAX)
+		result.first = 0; /* all of it before the leaf had begun */
+	if (self->gave_up)
+		result.last = -1;
+	FK_RETURN_VALUE(result);
+}
+FK_END(nest)
+
+FK_EXPORT(nest, "depth:i64 -> first_ns:i64, last_ns:i64", 0,
+	  "When the work behind a long leaf was taken, after its start")
+FK_MODULE(hidden, "Work behind a long leaf")

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Jobs that never end on their own, more of them than workers: each goes on, and each can be
+ * cancelled, whether it runs or was set aside. And what is moved in the deque, by itself.
+ */
+#include <check.h>
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/aside.h"
+#include "daemon/root.h"
+#include "daemon/strand.h"
+#include "tests/check_unit.h"
+#include "tests/quiet.h"
+#include "tests/rig.h"
+#include "tests/tasks.h"
+
+#define JOBS 6
+
+static struct rig rig;
+static _Atomic int64_t progress[JOBS];
+
+FK_TASK(int64_t, endless, (int64_t, n), int64_t x;)
+FK_NO_LEAF(endless)
+{
+	for (;;) {
+		FK_FORK(x, leaf, self->n);
+		FK_JOIN();
+		atomic_fetch_add(&progress[self->n], 1);
+	}
+}
+FK_END(endless)
+
+/* The same below a spine of forks, whose frames wait in the deque. */
+FK_TASK(int64_t, deep, (int64_t, depth, int64_t, n), int64_t x; int64_t y;)
+FK_NO_LEAF(deep)
+{
+	if (self->depth == 0) {
+		FK_CALL(x, endless, self->n);
+		FK_RETURN(self->x);
+	}
+	FK_FORK(x, deep, self->depth - 1, self->n);
+	FK_CALL(y, leaf, 1);
+	FK_JOIN();
+	FK_RETURN(self->x + self->y);
+}
+FK_END(deep)
+
+FK_TASK(int64_t, spine, (int64_t, n), int64_t x;)
+FK_NO_LEAF(spine)
+{
+	FK_CALL(x, deep, 1000, self->n);
+	FK_RETURN(self->x);
+}
+FK_END(spine)
+
+FK_EXPORT(endless, "n:i64 -> i64", 0, "forks for ever")
+FK_EXPORT(spine, "n:i64 -> i64", 0, "forks for ever, far below")
+FK_MODULE(t, "test tasks")
+
+static void start(uint32_t workers, bool forced)
+{
+	for (uint32_t i = 0; i < JOBS; i++)
+		atomic_store(&progress[i], 0);
+	rig_start(&rig, workers, &fk_module, forced);
+}
+
+static void submit(uint32_t job, const char *task, int64_t n)
+{
+	rig_submit(&rig, job, task, &n, sizeof(n));
+}
+
+/* All of these go on from where they are. */
+static void all_go_on(uint32_t from, uint32_t to)
+{
+	int64_t seen[JOBS];
+
+	for (uint32_t i = from; i < to; i++)
+		seen[i] = atomic_load(&progress[i]);
+	for (uint32_t i = from; i < to; i++)
+		while (atomic_load(&progress[i]) == seen[i])
+			sched_yield();
+}
+
+static void take_turns(const char *task, uint32_t workers, bool forced)
+{
+	start(workers, forced);
+	for (uint32_t i = 0; i < JOBS; i++)
+		submit(i, task, i);
+	for (uint32_t i = 0; i < JOBS; i++)
+		while (!atomic_load(&progress[i]))
+			sched_yield();
+	for (uint32_t round = 0; round < 5; round++)
+		all_go_on(0, JOBS);
+	/* Jobs that end go before and between them. */
+	submit(JOBS, "t:fib", 15);
+	ck_assert_uint_eq(rig_wait(&rig, JOBS), JOB_DONE);
+	ck_assert_int_eq(*(int64_t *)rig.jobs[JOBS].result, 610);
+	/* One by one, and the others go on. */
+	for (uint32_t i = 0; i < JOBS; i++) {
+		root_cancel(rig.pool, i, rig.generation[i]);
+		ck_assert_uint_eq(rig_wait(&rig, i), JOB_CANCELLED);
+		all_go_on(i + 1, JOBS);
+	}
+	if (workers == 1)
+		ck_assert_uint_ge(rig_counter(&rig, turns), JOBS);
+	quiet(&rig);
+	rig_stop(&rig);
+}
+
+START_TEST(endless_jobs_take_turns)
+{
+	for (uint32_t workers = 1; workers <= 4; workers++)
+		for (int forced = 0; forced < 2; forced++)
+			take_turns("t:endless", workers, forced);
+}
+END_TEST
+
+START_TEST(deep_jobs_take_turns)
+{
+	for (uint32_t workers = 1; workers <= 4; workers++)
+		for (int forced = 0; forced < 2; forced++)
+			take_turns("t:spine", workers, forced);
+}
+END_TEST
+
+/* The newest first: nobody of those below has a turn before it. */
+START_TEST(any_of_them_is_cancelled_first)
+{
+	static const uint32_t order[JOBS] = { 3, 0, 5, 1, 4, 2 };
+
+	for (uint32_t round = 0; round < 5; round++) {
+		start(1, round == 4);
+		for (uint32_t i = 0; i < JOBS; i++)
+			submit(i, round % 2 ? "t:spine" : "t:endless", i);
+		for (uint32_t i = 0; i < JOBS; i++)
+			while (!atomic_load(&progress[i]))
+				sched_yield();
+		for (uint32_t i = 0; i < JOBS; i++) {
+			uint32_t job = order[(i + round) % JOBS];
+
+			root_cancel(rig.pool, job, rig.generation[job]);
+			ck_assert_uint_eq(rig_wait(&rig, job), JOB_CANCELLED);
+		}
+		quiet(&rig);
+		ck_assert(!aside_any(&rig.pool->workers[0].asides));
+		rig_stop(&rig);
+	}
+}
+END_TEST
+
+/* Letters are jobs, capitals frames that were set aside; the first n are public, stolen of them
+ * taken. Brings the job of this letter up, and looks at what is where. */
+static void bring_up(const char *before, uint32_t public, uint32_t stolen, char job,
+		     const char *after, const char *asides)
+{
+	size_t n = strlen(before);
+	struct fk_entry *entries = calloc(n + 1, sizeof(*entries));
+	struct fk_frame *frames = calloc(n + 1, sizeof(*frames));
+	struct board_counters counters = { 0 };
+	static struct worker w;
+	char now[64] = "", rows[64] = "";
+
+	memset(&w, 0, sizeof(w));
+	w.counters = &counters;
+	deque_init(&w.frames, entries, n);
+	w.fk.floor = entries + public;
+	w.fk.bottom = entries + n;
+	for (uint32_t i = 0; i < n; i++) {
+		frames[i].job = (uint32_t)(before[i] | 0x20);
+		/* Where it stood, to see the order by. */
+		frames[i].top = (char *)(uintptr_t)i;
+		fk_set_site(&frames[i], FK_PARTED | (before[i] & 0x20 ? 0 : FK_MOVED));
+		atomic_store(&entries[i].word, (uintptr_t)&frames[i]);
+	}
+	deque_publish(&w.frames, public);
+	for (uint32_t i = 0; i < stolen; i++) {
+		uint64_t word, some;
+
+		ck_assert_int_eq(deque_steal(&w.frames, &word, 1, &some), DEQUE_STOLEN);
+		ck_assert_ptr_eq((void *)(uintptr_t)word, &frames[i]);
+	}
+	aside_bring_up(&w, (uint32_t)job);
+	ck_assert_ptr_eq(w.fk.bottom, entries + n);
+	ck_assert_ptr_eq(w.fk.floor, entries + stolen);
+	ck_assert_uint_eq(deque_size(&w.frames), 0);
+	for (uint32_t i = stolen; i < n; i++) {
+		struct fk_frame *frame =
+			(struct fk_frame *)(uintptr_t)atomic_load(&entries[i].word);
+
+		now[i - stolen] = (char)(frame->job & ~(fk_site(frame) & FK_MOVED ? 0x20u : 0u));
+		if (i > stolen) {
+			struct fk_frame *last =
+				(struct fk_frame *)(uintptr_t)atomic_load(&entries[i - 1].word);
+
+			ck_assert(last->job != frame->job || last->top < frame->top);
+		}
+	}
+	for (uint32_t i = 0; i < atomic_load(&w.asides.n); i++)
+		rows[i] = (char)w.asides.rows[i];
+	ck_assert_str_eq(now, after);
+	ck_assert_str_eq(rows, asides);
+	free(entries);
+	free(frames);
+}
+
+START_TEST(entries_of_one_job_come_up_in_their_order)
+{
+	bring_up("aaAbbBccC", 0, 0, 'a', "bbBccCaaA", "bca");
+	bring_up("aaAbbBccC", 8, 0, 'b', "aaAccCbbB", "acb");
+	bring_up("aaAbbBccC", 8, 2, 'a', "bbBccCA", "bca");
+	bring_up("aaAbbBccC", 9, 3, 'a', "bbBccC", "bc");
+	bring_up("aaAbbBccC", 9, 9, 'a', "", "");
+	bring_up("aAbAbaAbcC", 4, 1, 'a', "bbbcCAAaA", "bca");
+	bring_up("aaA", 1, 0, 'b', "aaA", "a");
+	bring_up("", 0, 0, 'b', "", "");
+}
+END_TEST
+
+CHECK_MAIN("aside", endless_jobs_take_turns, deep_jobs_take_turns, any_of_them_is_cancelled_first,
+	   entries_of_one_job_come_up_in_their_order)

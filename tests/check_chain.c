@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * chain: batches of jobs, and pools that die while they take them off the rings, or run them: each
+ * job ends once, and each group counts it once
+ *
+ * The places where a pool is killed are compiled in with --enable-crash-sites only (common/crash.h);
+ * without them the other tests are what there is.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/client.h"
+#include "common/util.h"
+#include "tests/daemon.h"
+#define CHECK_TIMEOUT 240
+#include "tests/check_unit.h"
+
+#define JOBS 1024u
+
+static struct daemon d;
+static fk_client *c;
+static struct fk_request requests[JOBS];
+static int64_t numbers[JOBS][2];
+static fk_job jobs[JOBS];
+
+static const fk_task *find(const char *name)
+{
+	const fk_task *task = NULL;
+
+	ck_assert_int_eq(fk_task_find(c, name, &task), 0);
+	return task;
+}
+
+static void open_client(void)
+{
+	struct fk_open_options options = { .n_jobs = JOBS };
+
+	ck_assert_msg(fk_open(d.socket, &options, &c) == 0, "%s", fk_open_error());
+	for (uint32_t i = 0; i < JOBS; i++) {
+		numbers[i][0] = i;
+		numbers[i][1] = 1000;
+		requests[i] = (struct fk_request){
+			.task = find("null:add"),
+			.args = numbers[i],
+			.size = 16,
+		};
+	}
+}
+
+static uint32_t count_of(fk_group group)
+{
+	return group_count(group_load(&c->groups[group & 0xffffu]));
+}
+
+static int outcome(fk_job job)
+{
+	ck_assert_int_eq(fk_wait(c, job, DAEMON_PATIENCE * NSEC_PER_SEC), 0);
+	return fk_outcome(c, job, NULL, NULL);
+}
+
+static void see_sum(uint32_t i)
+{
+	int64_t n = 0;
+
+	ck_assert_int_eq(outcome(jobs[i]), FK_DONE);
+	ck_assert_int_eq(fk_result(c, jobs[i], &n, sizeof(n)), 0);
+	ck_assert_int_eq(n, i + 1000);
+}
+
+#ifdef FK_CRASH_SITES
+/* Starts a forkd of which one pool dies at a site that it has passed so often. */
+static void start_mined(const char *site, uint32_t after, char *token, size_t size)
+{
+	char number[16];
+
+	daemon_prepare(&d);
+	(void)snprintf(token, size, "%s/token", d.folder);
+	(void)snprintf(number, sizeof(number), "%u", after);
+	(void)close(open(token, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+	ck_assert_int_eq(setenv("FORKD_CRASH_SITE", site, 1), 0);
+	ck_assert_int_eq(setenv("FORKD_CRASH_AFTER", number, 1), 0);
+	ck_assert_int_eq(setenv("FORKD_CRASH_TOKEN", token, 1), 0);
+	daemon_start(&d, "--workers=2", NULL);
+	open_client();
+}
+
+/* A chain of n, all in one group, every other one idempotent; a job and a chain behind it. */
+static void die_in_a_walk(const char *site, uint32_t after, uint32_t n)
+{
+	fk_group group;
+	char token[128];
+
+	start_mined(site, after, token, sizeof(token));
+	ck_assert_int_eq(fk_group_new(c, &group), 0);
+	for (uint32_t i = 0; i < n; i++) {
+		requests[i].group = group;
+		requests[i].flags = i % 2 ? FK_IDEMPOTENT : 0;
+	}
+	ck_assert_int_eq(fk_submit_batch(c, requests, n, 0, jobs), 0);
+	ck_assert_int_eq(fk_submit_batch(c, requests + n, 1, 0, jobs + n), 0);
+	ck_assert_int_eq(fk_submit_batch(c, requests + n + 1, 3, 0, jobs + n + 1), 0);
+	ck_assert_int_eq(fk_group_wait(c, group, FK_FOREVER), 0);
+	/* Nothing had started, so nothing is lost; and each record is used again at once. */
+	for (uint32_t round = 0; round < 2; round++) {
+		for (uint32_t i = 0; i < n + 4; i++) {
+			see_sum(i);
+			ck_assert_int_eq(fk_release(c, jobs[i]), 0);
+			if (!round)
+				ck_assert_int_eq(fk_submit_batch(c, &requests[i], 1, 0, &jobs[i]),
+						 0);
+		}
+	}
+	ck_assert_int_eq(access(token, F_OK), -1);
+	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 1);
+	ck_assert_int_eq(fk_group_wait(c, group, FK_FOREVER), 0);
+	ck_assert_uint_eq(count_of(group), 0);
+	ck_assert_uint_eq(daemon_counter(&d, "garbage"), 0);
+	ck_assert_uint_eq(daemon_counter(&d, "refused"), 0);
+	ck_assert_int_eq(fk_close(c), 0);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+
+START_TEST(each_job_of_a_chain_ends_once_wherever_the_pool_dies_in_its_walk)
+{
+	for (uint32_t after = 0; after < 5; after++) {
+		die_in_a_walk("intake-step", after, 5);
+		die_in_a_walk("intake-accepted", after, 5);
+	}
+	for (uint32_t after = 0; after < 2; after++) {
+		die_in_a_walk("intake-walked", after, 5);
+		die_in_a_walk("intake-head", after, 5);
+	}
+}
+END_TEST
+
+START_TEST(a_walk_that_had_been_left_once_is_gone_on_with)
+{
+	die_in_a_walk("intake-accepted", 700, JOBS - 4);
+	die_in_a_walk("intake-step", JOBS - 5, JOBS - 4);
+}
+END_TEST
+#endif
+
+START_TEST(a_group_counts_each_job_once_whatever_becomes_of_it)
+{
+	static const int64_t long_ms = 60000, short_ms = 500;
+	fk_group group, other;
+
+	daemon_start(&d, "--workers=3", NULL);
+	open_client();
+	ck_assert_int_eq(fk_group_new(c, &group), 0);
+	/* One is lost, one runs again, one crashes, and the others had not started. */
+	for (uint32_t i = 0; i < 40; i++) {
+		requests[i].group = group;
+		if (i > 2)
+			continue;
+		requests[i].task = find(i == 2 ? "crash:segv" : "crash:hang");
+		requests[i].args = i ? &short_ms : &long_ms;
+		requests[i].size = fk_task_args_size(requests[i].task);
+		requests[i].flags = i == 1 ? FK_IDEMPOTENT : 0;
+	}
+	ck_assert_int_eq(fk_submit_batch(c, &requests[0], 1, 0, &jobs[0]), 0);
+	DAEMON_AWAIT(daemon_counter(&d, "roots") == 1);
+	ck_assert_int_eq(fk_submit_batch(c, &requests[1], 1, 0, &jobs[1]), 0);
+	DAEMON_AWAIT(daemon_counter(&d, "roots") == 2);
+	ck_assert_int_eq(fk_submit_batch(c, &requests[2], 38, 0, &jobs[2]), 0);
+	ck_assert_int_eq(fk_group_wait(c, group, FK_FOREVER), 0);
+	ck_assert_int_eq(outcome(jobs[0]), FK_LOST);
+	ck_assert_int_eq(outcome(jobs[1]), FK_DONE);
+	ck_assert_int_eq(outcome(jobs[2]), FK_CRASHED);
+	for (uint32_t i = 3; i < 40; i++)
+		see_sum(i);
+	/* Not only is none pending: the count is right, and the group's number goes on. */
+	ck_assert_uint_eq(count_of(group), 0);
+	ck_assert_int_eq(fk_group_free(c, group), 0);
+	ck_assert_int_eq(fk_group_new(c, &other), 0);
+	ck_assert_uint_eq(other & 0xffffu, group & 0xffffu);
+	ck_assert_int_eq(fk_release_batch(c, jobs, 40), 0);
+	ck_assert_int_eq(fk_close(c), 0);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+END_TEST
+
+/* A worker that runs a job of this client's. */
+static const struct board_running *our_worker(void)
+{
+	for (uint32_t i = 0; i < d.board->manager.n_workers; i++)
+		if (atomic_load(&d.board->running[i].job) / d.board->manager.max_jobs == c->id)
+			return &d.board->running[i];
+	return NULL;
+}
+
+START_TEST(the_board_says_whose_job_a_worker_runs)
+{
+	const struct board_running *worker = NULL;
+	uint64_t before = clock_ns();
+	uint32_t task = UINT32_MAX;
+	fk_job job;
+
+	daemon_start(&d, "--workers=2", NULL);
+	open_client();
+	ck_assert_ptr_null(our_worker());
+	ck_assert_int_eq(fk_submitv(c, find("fib:fib"), 0, &job, INT64_C(60)), 0);
+	/* One of them has started it; the other may be at work on it too, as a thief. */
+	DAEMON_AWAIT((worker = our_worker()) != NULL &&
+		     (task = atomic_load(&worker->task)) < LIMIT_TASKS);
+	ck_assert_str_eq(d.board->tasks[task].name, "fib:fib");
+	ck_assert_uint_ge(atomic_load(&worker->since_ns), before);
+	ck_assert_uint_le(atomic_load(&worker->since_ns), clock_ns());
+	ck_assert_int_eq(fk_cancel(c, job), 0);
+	ck_assert_int_eq(outcome(job), FK_CANCELLED);
+	DAEMON_AWAIT(our_worker() == NULL);
+	ck_assert_int_eq(fk_close(c), 0);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+END_TEST
+
+CHECK_MAIN("chain",
+#ifdef FK_CRASH_SITES
+	   each_job_of_a_chain_ends_once_wherever_the_pool_dies_in_its_walk,
+	   a_walk_that_had_been_left_once_is_gone_on_with,
+#endif
+	   a_group_counts_each_job_once_whatever_becomes_of_it,
+	   the_board_says_whose_job_a_worker_runs)

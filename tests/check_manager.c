@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/* manager - the manager and its pool: one that does not start, one that dies, what becomes of its jobs */
+#define CHECK_TIMEOUT 60
+
+#include "daemon/manager.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/util.h"
+#include "tests/check_unit.h"
+#include "tests/service.h"
+
+START_TEST(a_pool_that_cannot_start_ends_it)
+{
+	service_setup("fail");
+	ck_assert_int_eq(service_ends(SERVICE_START()), MANAGER_EXIT_POOL);
+	ck_assert_int_eq(setenv("FORKD_STUB", "die", 1), 0);
+	ck_assert_int_eq(service_ends(SERVICE_START()), MANAGER_EXIT_POOL);
+	service_teardown();
+}
+END_TEST
+
+START_TEST(a_pool_that_dies_again_and_again_ends_it)
+{
+	struct service_client c;
+	pid_t pid;
+
+	pid = SERVICE_READY("once");
+	c = service_attach();
+	service_submit(&c, 0, STUB_QUEUE, 0);
+	service_submit(&c, 1, STUB_CRASH, 0);
+	ck_assert_uint_eq(service_outcome(&c, 1), JOB_CRASHED);
+	ck_assert_int_eq(service_ends(pid), MANAGER_EXIT_POOL);
+	ck_assert_uint_eq(service_outcome(&c, 0), JOB_LOST);
+	service_teardown();
+}
+END_TEST
+
+START_TEST(when_the_pool_crashes_each_job_gets_what_it_deserves)
+{
+	struct service_client c;
+	uint64_t crashes;
+	pid_t pid;
+
+	pid = SERVICE_READY("");
+	c = service_attach();
+	service_submit(&c, 0, STUB_HANG, 0);
+	service_submit(&c, 1, STUB_HANG, JOB_IDEMPOTENT);
+	service_submit(&c, 2, STUB_QUEUE, 0);
+	service_submit(&c, 3, STUB_CRASH, JOB_IDEMPOTENT);
+	service_submit(&c, 4, STUB_HANG, 0); /* still in the ring: the next pool drains it */
+	ck_assert_uint_eq(service_outcome(&c, 3), JOB_CRASHED);
+	ck_assert_uint_eq(c.jobs[3].signo, SIGSEGV);
+	ck_assert_uint_eq(service_outcome(&c, 0), JOB_LOST);
+	ck_assert_uint_eq(service_outcome(&c, 1), JOB_DONE);
+	ck_assert_uint_eq(service_outcome(&c, 2), JOB_DONE);
+	ck_assert_uint_eq(service_outcome(&c, 4), JOB_DONE);
+	/* ORDER board/crashes [B2]: acquire, pairs with the release in the manager. */
+	crashes = atomic_load_explicit(&c.board->manager.crashes, memory_order_acquire);
+	ck_assert_uint_eq(crashes, 1);
+	ck_assert_str_eq(c.board->crashes[0].task, "stub:crash");
+	ck_assert_uint_eq(c.board->crashes[0].signo, SIGSEGV);
+	ck_assert_uint_eq(c.board->crashes[0].address, 0xabc);
+	ck_assert_uint_eq(c.board->crashes[0].client_pid, (uint32_t)getpid());
+	ck_assert_uint_eq(c.board->crashes[0].job, 3);
+	ck_assert_uint_eq(c.board->crashes[0].lost, 1);
+	ck_assert_uint_eq(c.board->crashes[0].requeued, 1);
+	ck_assert_uint_eq(c.board->manager.pool_generation, 2);
+	service_stop(pid);
+}
+END_TEST
+
+START_TEST(a_pool_that_is_killed_comes_back)
+{
+	struct service_client c;
+	pid_t pid;
+
+	pid = SERVICE_READY("");
+	c = service_attach();
+	service_submit(&c, 0, STUB_DONE, 0);
+	ck_assert_uint_eq(service_outcome(&c, 0), JOB_DONE);
+	ck_assert_int_eq(kill((pid_t)c.board->manager.pool_pid, SIGKILL), 0);
+	service_submit(&c, 1, STUB_DONE, 0);
+	ck_assert_uint_eq(service_outcome(&c, 1), JOB_DONE);
+	service_stop(pid);
+}
+END_TEST
+
+SERVICE_MAIN("manager", a_pool_that_cannot_start_ends_it, a_pool_that_dies_again_and_again_ends_it,
+	     when_the_pool_crashes_each_job_gets_what_it_deserves, a_pool_that_is_killed_comes_back)

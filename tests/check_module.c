@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon/module.c: modules whose table is wrong, and files that are no modules. Each is refused
+ * with one line that says what is wrong and what to do, and nothing of it gets onto the board; what
+ * is right in the same module does.
+ */
+#include <check.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "daemon/module.h"
+#include "tests/check_unit.h"
+
+#define N 4
+
+static struct board *board;
+static struct modules *modules;
+static char error[512];
+
+static void enter(struct fk_worker *w, char *sp, void *result, const void *args)
+{
+	(void)w, (void)sp, (void)result, (void)args;
+}
+
+static struct fk_frame *resume(struct fk_worker *w, struct fk_frame *frame)
+{
+	(void)w;
+	return frame;
+}
+
+static void describe(struct fk_frame *frame, struct fk_child *ret_child)
+{
+	(void)frame, (void)ret_child;
+}
+
+static const struct fk_task good_task = { "task", resume, describe, NULL, 64 };
+static const struct fk_export good = { "task", "n:i64 -> i64", "A task", enter, &good_task, 0, 8, 8,
+				       64 };
+
+static struct fk_export table[LIMIT_TASKS + 1];
+static struct fk_module module;
+
+/* A module of n tasks, task0, task1, ..., on an empty board. */
+static void make(size_t n)
+{
+	static char names[LIMIT_TASKS + 1][16];
+
+	free(board);
+	free(modules);
+	board = calloc(1, sizeof(*board));
+	modules = calloc(1, sizeof(*modules));
+	ck_assert(board && modules);
+	for (size_t i = 0; i < n; i++) {
+		snprintf(names[i], sizeof(names[i]), "task%zu", i);
+		table[i] = good;
+		table[i].name = names[i];
+	}
+	module = (struct fk_module){
+		FK_ABI_VERSION, sizeof(struct fk_frame), "mine", "A module", table, table + n,
+	};
+	error[0] = '\0';
+}
+
+static int add(void)
+{
+	return modules_add(modules, board, &module, error, sizeof(error));
+}
+
+static void says(const char *words)
+{
+	ck_assert_msg(strstr(error, words) != NULL, "it does not say \"%s\": %s", words, error);
+	ck_assert_msg(!strchr(error, '\n'), "more than one line: %s", error);
+}
+
+/* The whole module is refused. */
+static void refused(int code, const char *words)
+{
+	ck_assert_int_eq(add(), code);
+	says(words);
+	ck_assert_uint_eq(modules->n_tasks, 0);
+	ck_assert_uint_eq(board->n_tasks, 0);
+}
+
+/* One of N tasks is left out. */
+static void left_out(int code, const char *words)
+{
+	ck_assert_int_eq(add(), code);
+	says(words);
+	ck_assert_uint_eq(modules->n_tasks, N - 1);
+	ck_assert_uint_eq(board->n_tasks, N - 1);
+	for (size_t i = 0; i < N - 1; i++)
+		ck_assert_int_eq(strncmp(board->tasks[i].name, "mine:task", 9), 0);
+}
+
+START_TEST(a_module_that_is_right_is_entered_in_the_order_of_its_names)
+{
+	make(N);
+	table[0].name = "zz";
+	table[1].flags = FK_EXPORT_CHANGING_BUFFERS;
+	ck_assert_int_eq(add(), 0);
+	ck_assert_str_eq(error, "");
+	ck_assert_uint_eq(board->n_tasks, N);
+	ck_assert_str_eq(board->tasks[0].name, "mine:task1");
+	ck_assert_uint_eq(board->tasks[0].flags, TASK_CHANGING_BUFFERS);
+	ck_assert_str_eq(board->tasks[N - 1].name, "mine:zz");
+	ck_assert_str_eq(board->tasks[N - 1].help, "A task");
+	ck_assert_ptr_eq(modules->tasks[N - 1].export, &table[0]);
+	/* As many as there may be. */
+	make(LIMIT_TASKS);
+	ck_assert_int_eq(add(), 0);
+	ck_assert_uint_eq(board->n_tasks, LIMIT_TASKS);
+}
+END_TEST
+
+START_TEST(a_module_without_a_name_or_help_is_refused)
+{
+	static const char *const names[] = { NULL, "", "0x", "a:b", "a b", "a\n", "\xc3\xa4" };
+	static const char *const helps[] = { NULL, "two\nlines", "\x7f" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		make(N);
+		module.name = names[i];
+		refused(-EINVAL, "put FK_MODULE(name, help) into it");
+	}
+	for (size_t i = 0; i < sizeof(helps) / sizeof(helps[0]); i++) {
+		make(N);
+		module.help = helps[i];
+		refused(-EINVAL, "no help of one line");
+	}
+}
+END_TEST
+
+START_TEST(a_table_with_an_impossible_end_is_refused)
+{
+	make(N);
+	module.exports = NULL;
+	refused(-EINVAL, "table of tasks is broken");
+	make(N);
+	module.exports_end = NULL;
+	refused(-EINVAL, "table of tasks is broken");
+	make(N);
+	module.exports = table + 1;
+	module.exports_end = table;
+	refused(-EINVAL, "table of tasks is broken");
+	make(N);
+	module.exports_end = (const struct fk_export *)(const void *)((const char *)table + 8);
+	refused(-EINVAL, "table of tasks is broken");
+	make(N);
+	module.exports = (const struct fk_export *)(const void *)((const char *)table + 4);
+	refused(-EINVAL, "table of tasks is broken");
+	make(N);
+	module.exports_end = module.exports;
+	refused(-ENOSPC, "it has 0 tasks: export 1 to 512");
+	make(LIMIT_TASKS + 1);
+	refused(-ENOSPC, "it has 513 tasks: export 1 to 512");
+	make(N);
+	module.exports_end =
+		(const struct fk_export *)((uintptr_t)table + (1ul << 32) * sizeof(table[0]));
+	refused(-ENOSPC, "it has 4294967296 tasks");
+}
+END_TEST
+
+START_TEST(a_task_without_a_name_is_left_out)
+{
+	static const char *const names[] = { NULL, "", "2nd", "a:b", "a b", "a\033[1m" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		make(N);
+		table[2].name = names[i];
+		left_out(-EINVAL, "entry 2 of its table of tasks has no name");
+	}
+}
+END_TEST
+
+START_TEST(a_task_whose_entry_is_wrong_is_left_out)
+{
+	static const struct fk_task no_resume = { "task", NULL, describe, NULL, 64 };
+	static const struct fk_task no_describe = { "task", resume, NULL, NULL, 64 };
+	static const struct fk_task no_name = { NULL, resume, describe, NULL, 64 };
+	static const struct fk_task no_frame = { "task", resume, describe, NULL, 0 };
+	static const struct fk_task odd = { "task", resume, describe, NULL, 65 };
+	static const struct fk_task small = { "task", resume, describe, NULL, 48 };
+	static const struct fk_task huge = { "task", resume, describe, NULL, (1ull << 32) + 64 };
+	static const struct fk_task *const codes[] = { NULL, &no_resume, &no_describe, &no_name };
+	static const struct fk_task *const frames[] = { &no_frame, &odd, &small, &huge };
+	static char long_name[64];
+	static char long_signature[128];
+
+	for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
+		make(N);
+		table[1].task = codes[i];
+		left_out(-EINVAL, "task task1 has no code: export it with FK_EXPORT()");
+	}
+	make(N);
+	table[1].enter = NULL;
+	left_out(-EINVAL, "task task1 has no code");
+	for (size_t i = 0; i < sizeof(frames) / sizeof(frames[0]); i++) {
+		make(N);
+		table[1].task = frames[i];
+		table[1].frame_size = (uint32_t)frames[i]->frame_size;
+		left_out(-EINVAL, "task task1 has a frame of an impossible size");
+	}
+	make(N);
+	table[1].frame_size = 72;
+	left_out(-EINVAL, "task task1 has a frame of an impossible size");
+	make(N);
+	table[1].flags = 1u << 31;
+	left_out(-EINVAL, "task task1 has flags");
+	make(N);
+	table[1].help = NULL;
+	left_out(-EINVAL, "task task1 has no help");
+	make(N);
+	table[1].help = "two\nlines";
+	left_out(-EINVAL, "task task1 has no help of one line");
+	make(N);
+	table[1].signature = NULL;
+	left_out(-EINVAL, "task task1 has no signature");
+	make(N);
+	table[1].signature = "n:i65 -> i64";
+	left_out(-EINVAL, "task task1: its signature \"n:i65 -> i64\" is wrong at \"i65 -> i64\"");
+	make(N);
+	table[1].signature = "i64,i64,i64,i64,i64,i64,i64,i64,i64,i64,i64,i64,i64 -> i64";
+	left_out(-E2BIG, "too many");
+	make(N);
+	table[1].args_size = 16;
+	left_out(-EINVAL, "its C type has 16 and 8: make them agree");
+	make(N);
+	table[1].result_size = UINT32_MAX;
+	left_out(-EINVAL, "make them agree");
+	make(N);
+	memset(long_name, 'x', sizeof(long_name) - 1);
+	table[1].name = long_name;
+	left_out(-ENAMETOOLONG, "make them shorter");
+	make(N);
+	memset(long_signature, ' ', sizeof(long_signature) - 1);
+	memcpy(long_signature, "n:i64", 5);
+	memcpy(long_signature + sizeof(long_signature) - 8, "-> i64", 7);
+	table[1].signature = long_signature;
+	left_out(-ENAMETOOLONG, "make them shorter");
+}
+END_TEST
+
+START_TEST(a_name_that_is_there_already_is_left_out)
+{
+	make(N);
+	table[3].name = table[2].name;
+	left_out(-EEXIST, "task mine:task2 is there already");
+	/* And of another module of this name, all of them; what is there stays. */
+	ck_assert_int_eq(add(), -EEXIST);
+	says("task mine:task0 is there already");
+	says("(and 3 more are left out)");
+	ck_assert_uint_eq(board->n_tasks, N - 1);
+}
+END_TEST
+
+START_TEST(tasks_beyond_those_that_the_board_holds_are_left_out)
+{
+	make(LIMIT_TASKS - 1);
+	ck_assert_int_eq(add(), 0);
+	module.name = "other";
+	module.exports_end = table + 3;
+	ck_assert_int_eq(add(), -ENOSPC);
+	says("task task1 is one too many: there are 512 already");
+	says("(and 1 more are left out)");
+	ck_assert_uint_eq(board->n_tasks, LIMIT_TASKS);
+}
+END_TEST
+
+START_TEST(a_file_that_is_no_module_is_refused_in_words)
+{
+	static const struct {
+		const char *file, *words;
+		int code;
+	} cases[] = {
+		{ "nowhere", "cannot open it: No such file", -ENOENT },
+		{ "broken_abi",
+		  "it was built for task ABI 3 and frames of 56 bytes, this forkd has 2 and 56: "
+		  "build it again",
+		  -EPROTO },
+		{ "broken_symbol", "it has no fk_module: put FK_MODULE(name, help)", -ENOEXEC },
+		{ "broken_small", "it has no fk_module: put FK_MODULE(name, help)", -ENOEXEC },
+	};
+	const struct fk_module *ret = &module;
+	const char *build = getenv("top_builddir");
+	char path[4096];
+	int fd = -7;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		snprintf(path, sizeof(path), "%s/tests/modules/broken/.libs/%s.so",
+			 build ? build : ".", cases[i].file);
+		error[0] = '\0';
+		ck_assert_int_eq(module_open(path, &ret, &fd, error, sizeof(error)), cases[i].code);
+		says(cases[i].words);
+		ck_assert_ptr_eq(ret, &module);
+		ck_assert_int_eq(fd, -7);
+	}
+	ck_assert_int_eq(module_open("/", &ret, &fd, error, sizeof(error)), -EINVAL);
+	says("it is not a file");
+}
+END_TEST
+
+CHECK_MAIN("module", a_module_that_is_right_is_entered_in_the_order_of_its_names,
+	   a_module_without_a_name_or_help_is_refused, a_table_with_an_impossible_end_is_refused,
+	   a_task_without_a_name_is_left_out, a_task_whose_entry_is_wrong_is_left_out,
+	   a_name_that_is_there_already_is_left_out,
+	   tasks_beyond_those_that_the_board_holds_are_left_out,
+	   a_file_that_is_no_module_is_refused_in_words)

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * option_value: each type from text, that a bad value is refused, changes nothing, and is told what
+ * would be allowed. Through options_set(), which adds where and which option.
+ */
+#include "common/option_value.h"
+
+#include <errno.h>
+
+#include <hwloc.h>
+
+#include "common/cleanup.h"
+#include "common/util.h"
+#include "tests/check_unit.h"
+#include "tests/options.h"
+
+#define MS UINT64_C(1000000)
+
+START_TEST(sizes_take_binary_units)
+{
+	init();
+	ck_assert_int_eq(set("heap-max", "65536"), 0);
+	ck_assert_uint_eq(o.heap_max, 65536);
+	ck_assert_int_eq(set("heap-max", "100K"), 0);
+	ck_assert_uint_eq(o.heap_max, 102400);
+	ck_assert_int_eq(set("heap-max", "3 M"), 0);
+	ck_assert_uint_eq(o.heap_max, 3 << 20);
+	ck_assert_int_eq(set("heap-max", "1T"), 0);
+	ck_assert_uint_eq(o.heap_max, UINT64_C(1) << 40);
+	options_fini(&o);
+}
+END_TEST
+
+START_TEST(durations_take_units_and_have_one_of_their_own)
+{
+	init();
+	ck_assert_int_eq(set("stop-timeout", "2"), 0);
+	ck_assert_uint_eq(o.stop_timeout, 2000 * MS);
+	ck_assert_int_eq(set("stop-timeout", "250ms"), 0);
+	ck_assert_uint_eq(o.stop_timeout, 250 * MS);
+	ck_assert_int_eq(set("stop-timeout", "2min"), 0);
+	ck_assert_uint_eq(o.stop_timeout, 120000 * MS);
+	ck_assert_int_eq(set("spin", "7"), 0);
+	ck_assert_uint_eq(o.spin, 7000);
+	ck_assert_int_eq(set("spin", "7ns"), 0);
+	ck_assert_uint_eq(o.spin, 7);
+	options_fini(&o);
+}
+END_TEST
+
+START_TEST(cpu_lists_become_bitmaps)
+{
+	init();
+	ck_assert_int_eq(set("cpus", "0-2,8"), 0);
+	ck_assert_ptr_nonnull(o.cpus);
+	ck_assert_int_eq(hwloc_bitmap_weight(o.cpus), 4);
+	ck_assert_int_eq(hwloc_bitmap_isset(o.cpus, 8), 1);
+	ck_assert_int_eq(hwloc_bitmap_isset(o.cpus, 3), 0);
+	ck_assert_int_eq(set("cpus", ""), 0);
+	ck_assert_ptr_null(o.cpus);
+	options_fini(&o);
+}
+END_TEST
+
+START_TEST(a_bad_value_is_refused_and_changes_nothing)
+{
+	static const struct {
+		const char *name;
+		const char *value;
+		int code;
+	} bad[] = {
+		{ "workers", "", -EINVAL },
+		{ "workers", "x", -EINVAL },
+		{ "workers", "-1", -EINVAL },
+		{ "workers", " 1", -EINVAL },
+		{ "workers", "+1", -EINVAL },
+		{ "workers", "4 of them", -EINVAL },
+		{ "workers", "1025", -ERANGE },
+		{ "workers", "18446744073709551616", -ERANGE },
+		{ "max-clients", "0", -ERANGE },
+		{ "max-clients", "1001", -ERANGE },
+		{ "max-jobs", "16385", -ERANGE },
+		{ "socket", "", -EINVAL },
+		{ "socket", "forkd.sock", -EINVAL },
+		{ "socket",
+		  "/1234567890123456789012345678901234567890123456789012345678901234567890"
+		  "12345678901234567890123456789012345678",
+		  -ERANGE },
+		{ "socket", "/run/a ;b", -EINVAL },
+		{ "socket", "/run/a\nb", -EINVAL },
+		{ "socket", "/run/a ", -EINVAL },
+		{ "socket-mode", "0888", -EINVAL },
+		{ "socket-mode", "1777", -ERANGE },
+		{ "heap-max", "64Q", -EINVAL },
+		{ "heap-max", "64MM", -EINVAL },
+		{ "heap-max", "63K", -ERANGE },
+		{ "heap-max", "18014398509481984K", -ERANGE },
+		{ "stop-timeout", "5h", -EINVAL },
+		{ "stop-timeout", "3601s", -ERANGE },
+		{ "scheduler", "laz", -EINVAL },
+		{ "scheduler", "lazy|busy", -EINVAL },
+		{ "scheduler", "", -EINVAL },
+		{ "log-level", "loud", -EINVAL },
+		{ "cpus", "a", -EINVAL },
+		{ "cpus", "1-", -EINVAL },
+		{ "cpus", "3-1", -EINVAL },
+		{ "cpus", "1,,2", -EINVAL },
+		{ "cpus", "1,", -EINVAL },
+		{ "cpus", "0x3", -EINVAL },
+		{ "cpus", "8192", -ERANGE },
+		{ "cpus", "0-4294967295", -ERANGE },
+		{ "weight", "0", -ERANGE },
+		{ "weight", "10001", -ERANGE },
+		{ "weights", "1000", -EINVAL },
+		{ "weights", "1000:", -EINVAL },
+		{ "weights", ":5", -EINVAL },
+		{ "weights", "1000:5,", -EINVAL },
+		{ "weights", "1000:5,,1001:5", -EINVAL },
+		{ "weights", "1000:5;1001:5", -EINVAL },
+		{ "weights", "1000:-5", -EINVAL },
+		{ "weights", "1000:5,1000:6", -EINVAL },
+		{ "weights", "root:5,0:6", -EINVAL },
+		{ "weights", "1000:10001", -ERANGE },
+		{ "weights", "4294967295:5", -EINVAL },
+		{ "weights", "18446744073709551616:5", -ERANGE },
+		{ "weights", "nobody-of-that-name:5", -ENOENT },
+	};
+	_cleanup_free_ char *before = NULL;
+
+	init();
+	before = printed();
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		_cleanup_free_ char *after = NULL;
+		char expected[64];
+		int r = set(bad[i].name, bad[i].value);
+
+		ck_assert_msg(r == bad[i].code, "%s = \"%s\": %d", bad[i].name, bad[i].value, r);
+		(void)snprintf(expected, sizeof(expected), "here: %s: bad value \"%.6s",
+			       bad[i].name, bad[i].value);
+		ck_assert_error(expected);
+		ck_assert_error("must be ");
+		after = printed();
+		ck_assert_str_eq(before, after);
+	}
+	options_fini(&o);
+}
+END_TEST
+
+START_TEST(an_error_says_what_is_allowed)
+{
+	init();
+	ck_assert_int_eq(set("workers", "many"), -EINVAL);
+	ck_assert_str_eq(error.text, "here: workers: bad value \"many\": must be a whole number "
+				     "from 0 to 256");
+	ck_assert_int_eq(set("heap-max", "1"), -ERANGE);
+	ck_assert_error("from 64K to 1T");
+	ck_assert_int_eq(set("spin", "2s"), -ERANGE);
+	ck_assert_error("from 0 to 1s");
+	ck_assert_int_eq(set("scheduler", "eager"), -EINVAL);
+	ck_assert_error("must be lazy or busy");
+	ck_assert_int_eq(set("log-level", "x"), -EINVAL);
+	ck_assert_error("must be error, warning, notice, info or debug");
+	ck_assert_int_eq(set("socket-mode", "9"), -EINVAL);
+	ck_assert_error("octal permissions from 0000 to 0777");
+	options_fini(&o);
+}
+END_TEST
+
+CHECK_MAIN("option_value", sizes_take_binary_units, durations_take_units_and_have_one_of_their_own,
+	   cpu_lists_become_bitmaps, a_bad_value_is_refused_and_changes_nothing,
+	   an_error_says_what_is_allowed)

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * options_args: what wins over what, flags, bad command lines, options of the command line alone.
+ */
+#include "common/options_args.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/options_file.h"
+#include "common/util.h"
+#include "tests/check_unit.h"
+#include "tests/options.h"
+
+#define PARSE(action, ...)                                                                         \
+	({                                                                                         \
+		char *parse_argv[] = { (char *)"forkd", __VA_ARGS__, NULL };                       \
+		error.text[0] = '\0';                                                              \
+		options_args_parse(&o, (int)ARRAY_SIZE(parse_argv) - 1, parse_argv, action,        \
+				   &error);                                                        \
+	})
+
+START_TEST(the_command_line_wins_over_the_file_and_the_file_over_defaults)
+{
+	char path[] = "check_options.XXXXXX";
+	char config[64];
+	enum options_action action;
+	int fd = mkstemp(path);
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(dprintf(fd, "workers = 3\nmax-jobs = 7\n"), 25);
+	(void)close(fd);
+	(void)snprintf(config, sizeof(config), "--config=%s", path);
+
+	/* --config comes after the option that it must not overrule */
+	ck_assert_int_eq(PARSE(&action, (char *)"--workers=5", config), 0);
+	ck_assert_int_eq(action, OPTIONS_RUN);
+	ck_assert_uint_eq(o.workers, 5);
+	ck_assert_uint_eq(o.max_jobs, 7);
+	ck_assert_uint_eq(o.max_clients, 256);
+	options_fini(&o);
+	ck_assert_int_eq(unlink(path), 0);
+}
+END_TEST
+
+START_TEST(a_named_file_must_be_there)
+{
+	enum options_action action;
+
+	ck_assert_int_eq(PARSE(&action, (char *)"--config", (char *)"/nonexistent/forkd.conf"),
+			 -ENOENT);
+	ck_assert_error("/nonexistent/forkd.conf: cannot be opened: No such file");
+}
+END_TEST
+
+START_TEST(flags_are_actions)
+{
+	enum options_action action;
+
+	ck_assert_int_eq(PARSE(&action, (char *)"--help"), 0);
+	ck_assert_int_eq(action, OPTIONS_HELP);
+	options_fini(&o);
+	ck_assert_int_eq(PARSE(&action, (char *)"--version"), 0);
+	ck_assert_int_eq(action, OPTIONS_VERSION);
+	options_fini(&o);
+	ck_assert_int_eq(PARSE(&action, (char *)"--pool", (char *)"--workers", (char *)"2"), 0);
+	ck_assert_int_eq(action, OPTIONS_POOL);
+	ck_assert_uint_eq(o.workers, 2);
+	options_fini(&o);
+	ck_assert_int_eq(PARSE(&action, (char *)"--check-config", (char *)"--config=/dev/null"), 0);
+	ck_assert_int_eq(action, OPTIONS_CHECK);
+	options_fini(&o);
+}
+END_TEST
+
+START_TEST(a_bad_command_line_is_refused)
+{
+	enum options_action action = OPTIONS_RUN;
+
+	ck_assert_int_eq(PARSE(&action, (char *)"--config=/dev/null", (char *)"--workers=x"),
+			 -EINVAL);
+	ck_assert_error("command line: workers: bad value \"x\"");
+	ck_assert_int_eq(PARSE(&action, (char *)"--wrokers=1"), -ENOENT);
+	ck_assert_error("unknown option \"--wrokers\", did you mean \"--workers\"?");
+	ck_assert_int_eq(PARSE(&action, (char *)"--hepl"), -ENOENT);
+	ck_assert_error("\"--help\"");
+	ck_assert_int_eq(PARSE(&action, (char *)"--workers"), -EINVAL);
+	ck_assert_error("--workers: a value is missing");
+	ck_assert_int_eq(PARSE(&action, (char *)"--help=me"), -EINVAL);
+	ck_assert_error("--help: takes no value");
+	ck_assert_int_eq(PARSE(&action, (char *)"-x"), -ENOENT);
+	ck_assert_error("unknown option \"-x\"");
+	ck_assert_int_eq(PARSE(&action, (char *)"start"), -EINVAL);
+	ck_assert_error("\"start\": forkd takes options only");
+	ck_assert_int_eq(PARSE(&action, (char *)"--config="), -EINVAL);
+	ck_assert_error("--config: the name of a file is missing");
+	ck_assert_int_eq(action, OPTIONS_RUN);
+}
+END_TEST
+
+/* --w for workers, weight and weights; --m for options of several types. */
+START_TEST(what_may_mean_several_options_sets_none)
+{
+	enum options_action action;
+
+	ck_assert_int_eq(PARSE(&action, (char *)"--config=/dev/null", (char *)"--w=3"), -ENOENT);
+	ck_assert_error("unknown option \"--w\", did you mean \"--workers\"?");
+	ck_assert_int_eq(PARSE(&action, (char *)"--config=/dev/null", (char *)"--m=/x"), -ENOENT);
+	ck_assert_int_eq(PARSE(&action, (char *)"--config=/dev/null", (char *)"--max=7"), -ENOENT);
+}
+END_TEST
+
+START_TEST(options_that_contradict_each_other_are_refused)
+{
+	enum options_action action;
+
+	ck_assert_int_eq(PARSE(&action, (char *)"--config=/dev/null", (char *)"--memory-max=1M"),
+			 -EINVAL);
+	ck_assert_error("heap-max");
+	ck_assert_error("memory-max");
+	ck_assert_int_eq(PARSE(&action, (char *)"--config=/dev/null", (char *)"--cpus=0-2000"),
+			 -EINVAL);
+	ck_assert_error("cpus");
+	ck_assert_int_eq(PARSE(&action, (char *)"--config=/dev/null", (char *)"--cpus=0-2000",
+			       (char *)"--workers=1"),
+			 0);
+	options_fini(&o);
+}
+END_TEST
+
+START_TEST(hidden_options_are_of_the_command_line_and_go_to_the_pool)
+{
+	static char no_file[] = "--config=/dev/null", mode[] = "--fork-mode=late";
+	static char burden[] = "--fork-burden=2us";
+	char file[] = "fork-mode = late\n";
+	_cleanup_free_ char *text = NULL;
+	enum options_action action;
+	FILE *f;
+
+	ck_assert_int_eq(PARSE(&action, no_file), 0);
+	ck_assert_uint_eq(o.fork_mode, OPTIONS_FORK_NORMAL);
+	ck_assert_uint_eq(o.fork_seed, 1);
+	text = printed();
+	ck_assert_ptr_null(strstr(text, "fork-"));
+	free(text);
+	options_fini(&o);
+
+	ck_assert_int_eq(PARSE(&action, no_file, mode, burden), 0);
+	ck_assert_uint_eq(o.fork_mode, OPTIONS_FORK_LATE);
+	ck_assert_uint_eq(o.fork_burden, 2000);
+	text = printed();
+	ck_assert_ptr_nonnull(strstr(text, "fork-mode = late\n"));
+	ck_assert_ptr_nonnull(strstr(text, "fork-burden = 2us\n"));
+	ck_assert_ptr_null(strstr(text, "fork-seed"));
+
+	f = fmemopen(file, strlen(file), "r");
+	ck_assert_ptr_nonnull(f);
+	ck_assert_int_eq(options_file_read(&o, f, "here", &error), -EPERM);
+	(void)fclose(f);
+	ck_assert_error("here:1: fork-mode");
+	options_fini(&o);
+}
+END_TEST
+
+CHECK_MAIN("options_args", the_command_line_wins_over_the_file_and_the_file_over_defaults,
+	   a_named_file_must_be_there, flags_are_actions, a_bad_command_line_is_refused,
+	   what_may_mean_several_options_sets_none, options_that_contradict_each_other_are_refused,
+	   hidden_options_are_of_the_command_line_and_go_to_the_pool)

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * check_poolproc.c - a pool that talks more than it should
+ *
+ * The pool is this program itself, as poolproc.c starts it: --pool, and its channel as descriptor 3.
+ */
+#include "daemon/poolproc.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/util.h"
+#include "shm/proto.h"
+#include "tests/check_unit.h"
+
+#define CHANNEL	  3
+#define TURN	  64u /* POOLPROC_TURN */
+#define AT_LEAST  (2 * TURN)
+#define DIED_TEXT "it has said enough"
+
+static struct loop loop;
+static struct poolproc pool;
+static uint32_t released, since, most, expected, deaths;
+
+static int pool_say(uint32_t type, uint32_t client, int flags)
+{
+	struct proto_pool m = { .head = { PROTO_MAGIC, type }, .client = client };
+
+	if (type == PROTO_POOL_FAILED)
+		strcpy(m.text, DIED_TEXT);
+	return (int)send(CHANNEL, &m, sizeof(m), flags);
+}
+
+/* The pool's side: fills the channel, stops until it is told to go on, and says how much it was. */
+static void __attribute__((constructor)) be_the_pool(int argc, char **argv)
+{
+	uint32_t n = 0;
+
+	if (argc < 2 || strcmp(argv[1], "--pool") != 0)
+		return;
+	if (pool_say(PROTO_POOL_READY, 0, 0) < 0)
+		_exit(1);
+	while (pool_say(PROTO_POOL_RELEASED, n, MSG_DONTWAIT) > 0)
+		n++;
+	raise(SIGSTOP);
+	if (pool_say(PROTO_POOL_ATTACHED, n, 0) < 0 || pool_say(PROTO_POOL_FAILED, 0, 0) < 0)
+		_exit(1);
+	_exit(0);
+}
+
+static void on_ready(struct poolproc *p)
+{
+	(void)p;
+}
+
+static void on_attached(struct poolproc *p, uint32_t client, uint32_t generation, const char *text)
+{
+	(void)p;
+	(void)generation;
+	(void)text;
+	expected = client;
+}
+
+static void on_released(struct poolproc *p, uint32_t client, uint32_t generation)
+{
+	(void)p;
+	(void)generation;
+	/* In their order. */
+	ck_assert_uint_eq(client, released);
+	released++;
+	most = max(most, ++since);
+	/* The first turn was one of a full channel. */
+	if (released == AT_LEAST)
+		ck_assert_int_eq(kill(pool.pid, SIGCONT), 0);
+}
+
+static void on_died(struct poolproc *p, const struct poolproc_end *end)
+{
+	(void)p;
+	deaths++;
+	ck_assert_str_eq(end->failed_text, DIED_TEXT);
+	ck_assert_int_eq(end->status, 0);
+	loop_stop(&loop);
+}
+
+static const struct poolproc_events events = {
+	.ready = on_ready,
+	.attached = on_attached,
+	.released = on_released,
+	.died = on_died,
+};
+
+/* Somebody else's, which is always ready. */
+static int other_fd;
+
+static void on_other(struct loop_source *source, int result)
+{
+	(void)result;
+	since = 0;
+	ck_assert_int_eq(loop_poll(&loop, source, other_fd, POLLIN), 0);
+}
+
+START_TEST(a_flood_from_the_pool_leaves_others_their_turn_and_nothing_is_lost)
+{
+	struct loop_source other = { .call = on_other };
+	struct options options;
+	siginfo_t info = { 0 };
+	int board, arena;
+
+	ck_assert_int_eq(options_init(&options), 0);
+	ck_assert_int_eq(loop_init(&loop), 0);
+	ck_assert_int_eq(poolproc_init(&pool, &loop, &options, &events), 0);
+	board = open("/dev/null", O_RDWR | O_CLOEXEC);
+	arena = open("/dev/null", O_RDWR | O_CLOEXEC);
+	other_fd = eventfd(1, EFD_CLOEXEC);
+	ck_assert_int_ge(other_fd, 0);
+	ck_assert_int_eq(poolproc_start(&pool, board, arena), 0);
+	/* It has filled the channel. */
+	ck_assert_int_eq(waitid(P_PID, (id_t)pool.pid, &info, WSTOPPED | WEXITED | WNOWAIT), 0);
+	ck_assert_int_eq(info.si_code, CLD_STOPPED);
+	ck_assert_int_eq(loop_poll(&loop, &other, other_fd, POLLIN), 0);
+	ck_assert_int_eq(loop_run(&loop), 0);
+	ck_assert_uint_gt(expected, AT_LEAST);
+	ck_assert_uint_eq(released, expected);
+	ck_assert_uint_eq(deaths, 1);
+	/* READY was one of the first turn's. */
+	ck_assert_uint_le(most, 2 * TURN);
+	loop_forget(&loop, &other);
+	poolproc_fini(&pool);
+	loop_fini(&loop);
+	options_fini(&options);
+	close(board);
+	close(arena);
+	close(other_fd);
+}
+END_TEST
+
+CHECK_MAIN("poolproc", a_flood_from_the_pool_leaves_others_their_turn_and_nothing_is_lost)

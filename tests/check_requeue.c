@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * requeue: what a new pool makes of jobs that the last one had QUEUED, and of the chains whose words
+ * it was at work on (daemon/intake.h, I4)
+ *
+ * The last pool's death is made by hand: rows in the ledger, words in the rings of a second tenant,
+ * which the pool of the rig hears of as a new pool does, the client first and its rings after.
+ */
+#include <sched.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <forkd/task.h>
+
+#include "shm/wake.h"
+#define CHECK_TIMEOUT 60
+#include "tests/check_unit.h"
+#include "tests/rig.h"
+
+#define CLIENT 1u
+#define TENANT 1u
+#define GEN    5u /* of the client's slot */
+#define JOBS   64u
+#define OLD    7u /* generation of the jobs that the last pool knew */
+
+static struct rig rig;
+static int tenant_fd, client_fd;
+static struct tenant_segment *tenant;
+static struct job *jobs;
+static _Atomic uint64_t ran;
+
+FK_TASK(fk_void, count, (), )
+{
+	atomic_fetch_add(&ran, 1);
+	FK_LEAF();
+}
+FK_BODY(count)
+{
+	FK_RETURN();
+}
+FK_END(count)
+
+FK_EXPORT(count, "-> ", 0, "Counts that it ran")
+FK_MODULE(requeue, "What check_requeue runs")
+
+static void *map(int fd, uint32_t kind)
+{
+	void *base = NULL;
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(segment_map(fd, kind, 1, 0, &base, NULL), 0);
+	return base;
+}
+
+static void start(void)
+{
+	uint64_t size = client_segment_heap_offset(JOBS) + 4096;
+	struct client_segment *segment;
+
+	atomic_store(&ran, 0);
+	rig_start(&rig, 1, &fk_module, false);
+	tenant_fd = segment_create("tenant", SEGMENT_TENANT, tenant_segment_size(1), 1, 0, 0600);
+	client_fd = segment_create("client", SEGMENT_CLIENT, size, 1, 0, 0600);
+	tenant = map(tenant_fd, SEGMENT_TENANT);
+	segment = map(client_fd, SEGMENT_CLIENT);
+	jobs = (struct job *)(void *)(segment + 1);
+}
+
+/* A record that was submitted; next: the chain's next one, or UINT32_MAX. */
+static void fill(uint32_t index, uint32_t generation, uint32_t next)
+{
+	struct job *job = &jobs[index];
+	int t = board_find_task(rig.pool->board, "requeue:count");
+
+	ck_assert_int_ge(t, 0);
+	atomic_store(&job->task, (uint32_t)t);
+	atomic_store(&job->task_hash, rig.pool->board->tasks[t].hash);
+	atomic_store(&job->generation, generation);
+	atomic_store(&job->next, next + 1);
+	atomic_store(&job->state, job_state(generation, JOB_PENDING));
+}
+
+static void queued(uint32_t index)
+{
+	struct ledger_row row = { .generation = OLD, .state = LEDGER_QUEUED };
+
+	atomic_store(&arena_rows(rig.pool->arena)[CLIENT * RIG_JOBS + index], ledger_pack(row));
+}
+
+static void word(uint32_t index)
+{
+	uint64_t position;
+
+	ck_assert_int_eq(ring_push(&tenant->rings[0], ring_payload(CLIENT, GEN, index), &position),
+			 RING_OK);
+	tenant_mark(tenant, 0);
+}
+
+static void add_client(void)
+{
+	ck_assert_int_eq(intake_add_client(rig.pool, CLIENT, GEN, TENANT, 1, 1, JOBS, client_fd),
+			 0);
+	/* One address for both ends: ThreadSanitizer knows addresses, not memory. */
+	jobs = rig.pool->intake.clients[CLIENT].jobs;
+	pool_wake_dispatcher(rig.pool);
+}
+
+static void add_tenant(void)
+{
+	ck_assert_int_eq(intake_add_tenant(rig.pool, TENANT, 1, tenant_fd), 0);
+	tenant = rig.pool->intake.tenants[TENANT].segment;
+	tenant_mark(tenant, 0);
+	wake_published();
+	pool_wake_dispatcher(rig.pool);
+}
+
+/* Round trips of another tenant, in which a fair pool of one worker would have run all there is. */
+static void let_others_run(void)
+{
+	for (int i = 0; i < 20; i++) {
+		rig_submit(&rig, 0, "requeue:count", NULL, 0);
+		ck_assert_uint_eq(rig_wait(&rig, 0), JOB_DONE);
+	}
+	atomic_fetch_sub(&ran, 20);
+}
+
+/* All that is in rings and queues has ended. */
+static void await_all(void)
+{
+	struct ledger_ring *side = &rig.pool->arena->rings[TENANT][0];
+
+	while (atomic_load(&side->head) < atomic_load(&tenant->rings[0].tail) ||
+	       atomic_load(&rig.pool->intake.clients[CLIENT].active))
+		sched_yield();
+}
+
+static void ended(uint32_t index, uint32_t generation)
+{
+	ck_assert_uint_eq(atomic_load(&jobs[index].state), job_state(generation, JOB_DONE));
+}
+
+static void stop(void)
+{
+	rig_stop(&rig);
+	close(tenant_fd);
+	close(client_fd);
+}
+
+static uint64_t refused(void)
+{
+	return rig_counter(&rig, refused) + rig_counter(&rig, garbage);
+}
+
+/*
+ * The client's part of it: what has ended is released, and its record filled for another job that
+ * is not submitted yet. Returns how many.
+ */
+static uint32_t fill_anew(uint32_t n)
+{
+	uint32_t filled = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (job_outcome(&jobs[i]) == JOB_PENDING || atomic_load(&jobs[i].generation) != OLD)
+			continue;
+		fill(i, OLD + 1, UINT32_MAX);
+		filled++;
+	}
+	return filled;
+}
+
+#define N 6u /* of a chain */
+
+/* The pool died in the walk of a chain, with so many of it accepted. */
+static void die_after(uint32_t accepted)
+{
+	start();
+	for (uint32_t i = 0; i < N; i++)
+		fill(i, OLD, i + 1 < N ? i + 1 : UINT32_MAX);
+	for (uint32_t i = 0; i < accepted; i++)
+		queued(i);
+	word(0);
+	/* And behind it one that it never looked at. */
+	fill(N, OLD, UINT32_MAX);
+	word(N);
+	add_client();
+	let_others_run();
+	ck_assert_uint_eq(fill_anew(N), 0);
+	add_tenant();
+	await_all();
+	for (uint32_t i = 0; i <= N; i++)
+		ended(i, OLD);
+	ck_assert_uint_eq(atomic_load(&ran), N + 1);
+	ck_assert_uint_eq(refused(), 0);
+	/* They are records as ever. */
+	ck_assert_uint_eq(fill_anew(N + 1), N + 1);
+	for (uint32_t i = 0; i <= N; i++)
+		word(i);
+	wake_published();
+	pool_wake_dispatcher(rig.pool);
+	await_all();
+	for (uint32_t i = 0; i <= N; i++)
+		ended(i, OLD + 1);
+	ck_assert_uint_eq(refused(), 0);
+	stop();
+}
+
+START_TEST(the_rest_of_a_chain_is_taken_before_its_part_can_be_another_chain)
+{
+	for (uint32_t accepted = 0; accepted <= N; accepted++)
+		die_after(accepted);
+}
+END_TEST
+
+START_TEST(what_was_queued_runs_with_no_word_left_of_it)
+{
+	start();
+	for (uint32_t i = 0; i < 3; i++) {
+		fill(i, OLD, UINT32_MAX);
+		queued(i);
+	}
+	add_client();
+	add_tenant();
+	await_all();
+	for (uint32_t i = 0; i < 3; i++)
+		ended(i, OLD);
+	ck_assert_uint_eq(atomic_load(&ran), 3);
+	stop();
+}
+END_TEST
+
+/* Its rings are never looked at then, but each job that was accepted gets its outcome. */
+START_TEST(what_was_queued_runs_if_the_rings_cannot_be_had)
+{
+	int small = segment_create("small", SEGMENT_TENANT, 4096, 1, 0, 0600);
+
+	start();
+	fill(0, OLD, UINT32_MAX);
+	queued(0);
+	add_client();
+	ck_assert_int_lt(intake_add_tenant(rig.pool, TENANT, 1, small), 0);
+	pool_wake_dispatcher(rig.pool);
+	while (atomic_load(&rig.pool->intake.clients[CLIENT].active))
+		sched_yield();
+	ended(0, OLD);
+	close(small);
+	stop();
+}
+END_TEST
+
+/* A hostile client: chains that go round, or out of the table, or are somebody else's. */
+START_TEST(a_chain_that_never_ends_is_passed_as_often_as_there_are_rows)
+{
+	start();
+	for (uint32_t i = 0; i < 4; i++) {
+		fill(i, OLD, (i + 1) % 4);
+		queued(i);
+	}
+	word(2);
+	fill(4, OLD, JOBS + 9);
+	queued(4);
+	word(4);
+	word(JOBS + 1);
+	add_client();
+	add_tenant();
+	await_all();
+	for (uint32_t i = 0; i < 5; i++)
+		ended(i, OLD);
+	ck_assert_uint_eq(atomic_load(&ran), 5);
+	/* And the pool is well. */
+	rig_submit(&rig, 0, "requeue:count", NULL, 0);
+	ck_assert_uint_eq(rig_wait(&rig, 0), JOB_DONE);
+	stop();
+}
+END_TEST
+
+CHECK_MAIN("requeue", the_rest_of_a_chain_is_taken_before_its_part_can_be_another_chain,
+	   what_was_queued_runs_with_no_word_left_of_it,
+	   what_was_queued_runs_if_the_rings_cannot_be_had,
+	   a_chain_that_never_ends_is_passed_as_often_as_there_are_rows)

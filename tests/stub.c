@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tests/stub.c - what the manager starts in the place of a pool, in tests of the manager
+ *
+ * WHAT IT IS
+ *   A process that speaks the pool's side of the channel, keeps the ledger as a pool would, and runs
+ *   no task: what becomes of a job is said by the index of its task (stub.h).
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   main() of a test that the manager has started with --pool. One thread.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   The manager: the channel ends, and so does this process. This process: the tests' subject.
+ */
+#include "tests/stub.h"
+
+#include <dirent.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/util.h"
+#include "shm/board.h"
+#include "shm/futex.h"
+#include "shm/job.h"
+#include "shm/ledger.h"
+#include "shm/proto.h"
+#include "shm/tenant.h"
+
+#define STUB_TENANTS 4u
+#define STUB_CLIENTS 8u
+
+static struct {
+	struct board *board;
+	struct arena *arena;
+	struct tenant_segment *tenants[STUB_TENANTS];
+	struct client_segment *clients[STUB_CLIENTS];
+	uint32_t generation;
+} stub;
+
+static void stub_send(uint32_t type, const struct proto_pool *about, const char *text)
+{
+	struct proto_pool m = { .head = { PROTO_MAGIC, type } };
+
+	if (about) {
+		m.client = about->client;
+		m.client_generation = about->client_generation;
+	}
+	(void)snprintf(m.text, sizeof(m.text), "%s", text);
+	(void)proto_send(3, &m, sizeof(m), NULL, 0);
+}
+
+/* Descriptors 0 to 3 and no other, nothing of the service manager's. */
+static bool stub_is_clean(void)
+{
+	_cleanup_closedir_ DIR *d = opendir("/proc/self/fd");
+	struct dirent *e;
+	bool clean = !getenv("NOTIFY_SOCKET") && !getenv("LISTEN_FDS");
+
+	while (d && (e = readdir(d)))
+		if (e->d_name[0] != '.' && atoi(e->d_name) > 3 && atoi(e->d_name) != dirfd(d))
+			clean = false;
+	return d && clean;
+}
+
+static void stub_run_row(struct client_segment *client, uint32_t slot, uint32_t job)
+{
+	struct job *record = (struct job *)(void *)((char *)client + client->jobs_offset) + job;
+	uint32_t index = slot * stub.arena->max_jobs + job;
+	_Atomic uint64_t *word = &arena_rows(stub.arena)[index];
+	struct ledger_row row = {
+		.generation = record->generation,
+		.state = LEDGER_QUEUED,
+		.flags = record->flags & JOB_IDEMPOTENT ? LEDGER_FLAG_IDEMPOTENT : 0,
+	};
+	uint32_t task = record->task;
+
+	if (stub.generation > 1)
+		task = STUB_DONE;
+	if (task == STUB_QUEUE) {
+		*word = ledger_pack(row);
+		return;
+	}
+	row.state = LEDGER_RUNNING;
+	row.worker = task == STUB_CRASH ? 0 : 1;
+	*word = ledger_pack(row);
+	stub.arena->workers[row.worker].job = index;
+	stub.arena->workers[row.worker].task = task;
+	if (task == STUB_CRASH) {
+		stub.arena->fault.signo = SIGSEGV;
+		stub.arena->fault.address = 0xabc;
+		stub.arena->fault.worker = 1;
+		(void)signal(SIGSEGV, SIG_DFL); /* a sanitizer would report it */
+		(void)raise(SIGSEGV);
+	}
+	if (task == STUB_HANG)
+		return;
+	if (job_finish(record, row.generation, JOB_DONE))
+		(void)futex_wake(&record->state, 1);
+	row.state = LEDGER_FREE;
+	*word = ledger_pack(row);
+}
+
+static void stub_drain(uint32_t tenant)
+{
+	for (uint32_t i = 0; i < stub.arena->n_workers; i++) {
+		_Atomic uint64_t *head = &stub.arena->rings[tenant][i].head;
+		struct ring *ring = &stub.tenants[tenant]->rings[i];
+		uint32_t payload;
+
+		while (ring_peek(ring, *head, &payload) == RING_OK) {
+			uint32_t slot = ring_payload_client(payload);
+			uint64_t at = *head;
+
+			if (!stub.clients[slot])
+				break; /* it comes with the next message */
+			*head = at + 1;
+			ring_consume(ring, at);
+			stub_run_row(stub.clients[slot], slot, ring_payload_job(payload));
+		}
+	}
+}
+
+/* A client; of a later pool: what was queued before is run now. */
+static void stub_client(const struct proto_pool *m, void *base)
+{
+	const _Atomic uint64_t *rows =
+		arena_rows(stub.arena) + (size_t)m->client * stub.arena->max_jobs;
+
+	stub.clients[m->client] = base;
+	for (uint32_t i = 0; i < stub.clients[m->client]->n_jobs; i++)
+		if (ledger_unpack(rows[i]).state == LEDGER_QUEUED)
+			stub_run_row(stub.clients[m->client], m->client, i);
+}
+
+static bool stub_message(const char *mode)
+{
+	union proto_message m;
+	int fds[PROTO_MAX_FDS];
+	uint32_t n = 0;
+	void *base = NULL;
+
+	if (proto_recv(3, &m, fds, &n, 0) <= 0)
+		_exit(0);
+	switch (m.head.type) {
+	case PROTO_POOL_TENANT:
+		if (n != 1 || segment_map(fds[0], SEGMENT_TENANT, 1, 0, &base, NULL) < 0)
+			_exit(11);
+		stub.tenants[m.pool.tenant] = base;
+		break;
+	case PROTO_POOL_CLIENT:
+		if (n != 1 || segment_map(fds[0], SEGMENT_CLIENT, 1, 0, &base, NULL) < 0)
+			_exit(12);
+		if (streq(mode, "refuse")) {
+			stub_send(PROTO_POOL_ATTACHED, &m.pool, "no address space");
+			break;
+		}
+		stub_send(PROTO_POOL_ATTACHED, &m.pool, "");
+		stub_client(&m.pool, base);
+		break;
+	case PROTO_POOL_GONE:
+		stub_send(PROTO_POOL_RELEASED, &m.pool, "");
+		break;
+	case PROTO_POOL_STOP:
+		if (streq(mode, "stuck"))
+			break;
+		stub_send(PROTO_POOL_STOPPED, NULL, "");
+		return false;
+	}
+	return true;
+}
+
+int stub_run(void)
+{
+	const char *mode = getenv("FORKD_STUB") ? getenv("FORKD_STUB") : "";
+	struct pollfd p = { .fd = 3, .events = POLLIN };
+	union proto_message m;
+	int fds[PROTO_MAX_FDS];
+	uint32_t n = 0;
+	void *base;
+
+	if (!stub_is_clean())
+		return 10;
+	if (streq(mode, "die"))
+		return 3;
+	if (streq(mode, "fail")) {
+		stub_send(PROTO_POOL_FAILED, NULL, "there is no module");
+		return 1;
+	}
+	if (proto_recv(3, &m, fds, &n, 0) <= 0 || m.head.type != PROTO_POOL_START || n != 2)
+		return 13;
+	if (segment_map(fds[0], SEGMENT_BOARD, 1, 0, &base, NULL) < 0)
+		return 14;
+	stub.board = base;
+	if (segment_map(fds[1], SEGMENT_ARENA, 1, 0, &base, NULL) < 0)
+		return 15;
+	stub.arena = base;
+	stub.generation = stub.board->manager.pool_generation;
+	if (streq(mode, "once") && stub.generation > 1)
+		return 3;
+	(void)snprintf(stub.board->tasks[STUB_CRASH].name, 64, "stub:crash");
+	stub_send(PROTO_POOL_READY, NULL, "");
+	for (;;) {
+		if (poll(&p, 1, 1) > 0 && !stub_message(mode))
+			return 0;
+		for (uint32_t i = 0; i < STUB_TENANTS; i++)
+			if (stub.tenants[i])
+				stub_drain(i);
+	}
+}

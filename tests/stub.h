@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tests/stub.h - what the manager starts in the place of a pool, in tests of the manager
+ *
+ * The manager starts /proc/self/exe as its pool, so that a test of it is also this stub.
+ */
+#ifndef TESTS_STUB_H
+#define TESTS_STUB_H
+
+/* Its tasks, by their index. */
+#define STUB_DONE  0u /* ends at once */
+#define STUB_CRASH 1u /* a segmentation fault, on worker 0 */
+#define STUB_HANG  2u /* runs for ever, on worker 1 */
+#define STUB_QUEUE 3u /* is drained, and not started by the first pool */
+
+/*
+ * main() with --pool; returns an exit status. $FORKD_STUB says what kind of pool it is:
+ *	die	ends before it says anything
+ *	fail	says that it cannot start
+ *	once	the second one dies
+ *	refuse	cannot map any client
+ *	stuck	does not stop when told
+ *	""	none of it
+ */
+int stub_run(void);
+
+#endif
