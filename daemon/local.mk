@@ -26,6 +26,8 @@ libmanager_la_CFLAGS = $(AM_CFLAGS) $(LIBURING_CFLAGS) $(LIBSYSTEMD_CFLAGS) $(HW
 
 libpool_la_SOURCES = \
 	daemon/account.h \
+	daemon/alloc.c \
+	daemon/alloc.h \
 	daemon/aside.c \
 	daemon/aside.h \
 	daemon/deadline.c \

@@ -78,6 +78,7 @@
 #include <string.h>
 
 #include "common/log.h"
+#include "daemon/alloc.h"
 #include "daemon/join.h"
 #include "daemon/policy.h"
 #include "daemon/pool.h"
@@ -93,13 +94,6 @@
 #define STRAND_SET(worker)  __builtin_setjmp((worker)->jump)
 #define STRAND_JUMP(worker) __builtin_longjmp((worker)->jump, 1)
 #endif
-
-/* The runtime goes on from here: the signal handler keeps out. Returns the worker. */
-static struct worker *strand_enter(struct fk_worker *fk)
-{
-	fk_enter(fk, 0);
-	return worker_of(fk);
-}
 
 /* A hook of the profiler (profile.h): a branch, in slow paths only. */
 #define STRAND_PROFILE(worker, hook, ...)                                                          \
@@ -347,8 +341,7 @@ static void strand_publish(struct worker *w)
 	COUNT_ADD(w, published, n);
 }
 
-/* A new stacklet on top of the worker's, for size bytes. False: the job has failed. */
-static bool strand_push_stacklet(struct worker *w, char *sp, size_t size)
+bool strand_push_stacklet(struct worker *w, char *sp, size_t size)
 {
 	struct fk_stack *next = stack_push(&w->cache, w->top, sp, size + FK_SLACK);
 
@@ -361,8 +354,7 @@ static bool strand_push_stacklet(struct worker *w, char *sp, size_t size)
 	return true;
 }
 
-/* Takes the worker's top stacklet off, which is empty. Returns the sp below it. */
-static char *strand_pop_stacklet(struct worker *w)
+char *strand_pop_stacklet(struct worker *w)
 {
 	char *below = w->top->below;
 
@@ -698,93 +690,17 @@ bool fk_rt_join(struct fk_worker *fk, struct fk_frame *frame)
 	return true;
 }
 
-/* A module's author has broken a rule of forkd/task.h: the job fails. */
-static void strand_misused(struct worker *w, const struct fk_frame *frame, const char *how)
+void strand_misused(struct worker *w, const struct fk_frame *frame, const char *how)
 {
 	log_error("task %s: %s; its job fails", frame->task->name, how);
 	verdict_fail(w->pool, w->job, -EPROTO);
-}
-
-/* What stands behind an allocation: FK_ALLOC. */
-struct strand_block {
-	char *top;   /* of the frame, before it */
-	void *start; /* what the task got */
-};
-
-static char *strand_frame_end(const struct fk_frame *frame)
-{
-	return (char *)frame + frame->task->frame_size;
-}
-
-/* Gives the newest allocation of the frame on top of the worker's stack back. */
-static void strand_free_block(struct worker *w, struct fk_frame *frame)
-{
-	struct strand_block *block = (struct strand_block *)(void *)frame->top - 1;
-	char *start = block->start;
-
-	frame->top = block->top;
-	w->fk.sp = frame->top;
-	if (start < w->top->end && start == (char *)align_up((uintptr_t)stack_first(w->top), 16) &&
-	    w->top->prev && w->top->below == frame->top)
-		w->fk.sp = strand_pop_stacklet(w);
-}
-
-void *fk_rt_alloc(struct fk_worker *fk, struct fk_frame *frame, size_t size)
-{
-	uintptr_t current = fk->current;
-	struct worker *w = strand_enter(fk);
-	char *start, *end;
-
-	if (w->fk.sp != frame->top || frame->steals) {
-		strand_misused(w, frame, "FK_ALLOC where a fork is outstanding; join it first");
-		fk_enter(fk, current);
-		return NULL;
-	}
-	size = min(size, (size_t)1 << 42); /* there is never so much, and no sum overflows */
-	start = (char *)align_up((uintptr_t)w->fk.sp, 16);
-	end = start + align_up(size, 16) + sizeof(struct strand_block);
-	if (end > w->top->end - FK_SLACK || end < start) {
-		if (!strand_push_stacklet(w, w->fk.sp,
-					  align_up(size, 16) + sizeof(struct strand_block) + 16)) {
-			fk_enter(fk, current);
-			return NULL;
-		}
-		start = (char *)align_up((uintptr_t)stack_first(w->top), 16);
-		end = start + align_up(size, 16) + sizeof(struct strand_block);
-	}
-	((struct strand_block *)(void *)end)[-1] = (struct strand_block){ frame->top, start };
-	frame->top = end;
-	w->fk.sp = end;
-	fk_enter(fk, current);
-	return start;
-}
-
-void fk_rt_free(struct fk_worker *fk, struct fk_frame *frame, void *memory)
-{
-	uintptr_t current = fk->current;
-	struct strand_block *block = (struct strand_block *)(void *)frame->top - 1;
-	struct worker *w;
-
-	if (!memory)
-		return;
-	w = strand_enter(fk);
-	/* What is not freed here is freed at the end of the task. */
-	if (w->fk.sp != frame->top || frame->steals || frame->top == strand_frame_end(frame) ||
-	    block->start != memory)
-		strand_misused(w, frame,
-			       "FK_FREE of what is not its newest FK_ALLOC, or where a "
-			       "fork is outstanding");
-	else
-		strand_free_block(w, frame);
-	fk_enter(fk, current);
 }
 
 /* Takes a frame that has ended off the worker's stack, whose top it is. */
 static void strand_drop(struct worker *w, struct fk_frame *frame)
 {
 	assert(w->fk.sp == frame->top);
-	while (frame->top != strand_frame_end(frame))
-		strand_free_block(w, frame);
+	alloc_end(w, frame);
 	w->fk.sp = (char *)frame;
 	if (w->fk.sp == stack_first(w->top) && w->top->prev)
 		w->fk.sp = strand_pop_stacklet(w);

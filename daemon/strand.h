@@ -5,6 +5,13 @@
 
 #include "daemon/worker.h"
 
+/* The runtime goes on from here, called by a task: the signal handler keeps out. Returns the worker. */
+static inline struct worker *strand_enter(struct fk_worker *fk)
+{
+	fk_enter(fk, 0);
+	return worker_of(fk);
+}
+
 /* Runs strands until the pool stops. */
 void strand_loop(struct worker *worker);
 
@@ -28,6 +35,15 @@ void strand_adopt(struct worker *worker, struct fk_frame *frame);
 
 /* Sees to it that the worker has an empty stack to run on. False if the arena is full. */
 bool strand_own_stack(struct worker *worker);
+
+/* A new stacklet on top of the worker's, for size bytes. False: the job has failed. */
+bool strand_push_stacklet(struct worker *worker, char *sp, size_t size);
+
+/* Takes the worker's top stacklet off, which is empty. Returns the sp below it. */
+char *strand_pop_stacklet(struct worker *worker);
+
+/* A module's author has broken a rule of forkd/task.h: the job of this frame, which runs, fails. */
+void strand_misused(struct worker *worker, const struct fk_frame *frame, const char *how);
 
 /* In a signal handler on the worker's thread: makes the work public that stands behind the leaf it
  * runs. */
