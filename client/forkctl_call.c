@@ -3,7 +3,8 @@
  * client/forkctl_call.c - forkctl call: runs a task with arguments typed by its signature
  *
  * WHAT IT IS
- *   One job at a time, from a command line to printed results, with what its user may want to limit.
+ *   One job at a time, from a command line to printed results, with what its user may want to
+ *   limit.
  *
  *	forkctl call [OPTION...] MODULE:TASK ARG...
  */

@@ -41,15 +41,16 @@ struct forkctl_outcome {
 /* Bytes of heap that the calls of the case need. */
 uint64_t case_heap(const struct forkctl_case *c);
 
-/* Finds the task and gets memory for its buffers. Says what is wrong. Returns 0 or an exit code, and
- * then the client can only be closed. */
+/* Finds the task and gets memory for its buffers. Says what is wrong. Returns 0 or an exit code,
+ * and then the client can only be closed. */
 int case_open(const struct forkctl_case *c, fk_client *client, const char *name,
 	      struct forkctl_call_values *ret_call);
 void case_close(struct forkctl_call_values *call);
 
 /*
  * Makes the call, its buffers filled anew. limit_ns: after this the job expires; it gets some time
- * more to end. Returns 0, or a negative errno: there was no call, or nobody knows what became of it.
+ * more to end. Returns 0, or a negative errno: there was no call, or nobody knows what became of
+ * it.
  */
 int case_run(const struct forkctl_case *c, struct forkctl_call_values *call, uint64_t limit_ns,
 	     struct forkctl_outcome *ret_outcome);

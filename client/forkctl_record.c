@@ -127,8 +127,8 @@ int record_differs(const struct record *a, const struct record *b, char *text, s
 			       record_outcome(a, was, sizeof(was)));
 		return 1;
 	}
-	/* Any other job is given up where it stands: it has no result, and a buffer that it works on
-	 * in place holds what it happened to come to. */
+	/* Any other job is given up where it stands: it has no result, and a buffer that it works
+	 * on in place holds what it happened to come to. */
 	if (a->outcome.outcome != FK_DONE)
 		return 0;
 	for (uint32_t i = 0; i < signature->n_results; i++) {

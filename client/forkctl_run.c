@@ -18,8 +18,8 @@
  *   forkctl check; make_calls() and what it calls run in the other process.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
- *   A forkd whose task hangs is stopped, then killed. A forkd that is gone ends the run: what it has
- *   not recorded is missing, which counts as different; without a reference there is nothing to
+ *   A forkd whose task hangs is stopped, then killed. A forkd that is gone ends the run: what it
+ *   has not recorded is missing, which counts as different; without a reference there is nothing to
  *   compare with, so there it is a failure.
  */
 #include "client/forkctl_run.h"

@@ -9,8 +9,8 @@
  *   (options_args.h). This file has what all of them do with an option.
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   forkd's main(), before there are threads; later the manager and the dispatcher, for forkctl set,
- *   each with options of its own.
+ *   forkd's main(), before there are threads; later the manager and the dispatcher, for forkctl
+ *   set, each with options of its own.
  *
  * INVARIANTS
  *   I1. An error leaves the option alone.

@@ -21,8 +21,8 @@
 #include "common/option_table.h"
 #include "common/options_file.h"
 
-/* What getopt_long() returns for the first of them; each has its own, or getopt takes an abbreviation
- * that fits several for the first of these. */
+/* What getopt_long() returns for the first of them; each has its own, or getopt takes an
+ * abbreviation that fits several for the first of these. */
 #define ARGS_FIRST 256
 
 /* Says what is wrong with the word that getopt_long() has not understood. */

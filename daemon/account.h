@@ -80,7 +80,8 @@ static inline void account_open(struct account *account, uint32_t row, uint64_t 
 
 /*
  * Owner: runs nothing from now on. Returns the ns to charge to *ret_row, which is ACCOUNT_NOBODY if
- * the account was closed. Relaxed: the word is all there is to it, and its changes are in one order.
+ * the account was closed. Relaxed: the word is all there is to it, and its changes are in one
+ * order.
  */
 static inline uint64_t account_close(struct account *account, uint64_t now, uint32_t *ret_row)
 {

@@ -4,8 +4,9 @@
  *
  * WHAT IT IS
  *   Memory on the worker's segmented stack, behind the frame of the task that asks for it. Each
- *   allocation is followed by a struct alloc_block, which ends at frame->top and says where the frame
- *   ended before it; so the newest one is found from the frame alone, by whichever worker runs it.
+ *   allocation is followed by a struct alloc_block, which ends at frame->top and says where the
+ *   frame ended before it; so the newest one is found from the frame alone, by whichever worker
+ *   runs it.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   Tasks, on the worker that runs them, in the resumed clone; strand.c when a frame ends.

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* daemon/alloc.h - temporary memory for tasks; fk_rt_alloc() and fk_rt_free() are in forkd/task.h */
+/* daemon/alloc.h - temporary memory for tasks; fk_rt_alloc() and fk_rt_free() are
+ * in forkd/task.h */
 #ifndef DAEMON_ALLOC_H
 #define DAEMON_ALLOC_H
 

@@ -5,10 +5,10 @@
  * WHAT IT IS
  *   A worker whose job makes way for a better claim sets the running frame aside: it becomes the
  *   newest entry of the deque, and what runs first runs above it. A job whose child went to another
- *   worker waits so, too. If what runs does not end, the job below would wait for ever, on a machine
- *   with no idle thief. So the dispatcher summons workers where something waits every FAIR_TURN, and
- *   at that fork the worker asks who is further behind (fair.c). If it is one that waits, the
- *   running frame is set aside, and the other one's entries are moved to the newest end:
+ *   worker waits so, too. If what runs does not end, the job below would wait for ever, on a
+ *   machine with no idle thief. So the dispatcher summons workers where something waits every
+ *   FAIR_TURN, and at that fork the worker asks who is further behind (fair.c). If it is one that
+ *   waits, the running frame is set aside, and the other one's entries are moved to the newest end:
  *
  *	oldest [ A a A' ] [ B b B' ]  bottom     A', B': set aside; the loop would go on with B'
  *	oldest [ B b B' ] [ A a A' ]  bottom     after aside_bring_up(A)

@@ -3,7 +3,8 @@
  * daemon/aside.h - jobs that wait in a worker's deque below another, and how they take turns
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   strand.c and worker.c, on the worker whose deque it is; aside_any() any thread. aside.c says how.
+ *   strand.c and worker.c, on the worker whose deque it is; aside_any() any thread. aside.c says
+ *   how.
  */
 #ifndef DAEMON_ASIDE_H
 #define DAEMON_ASIDE_H
@@ -42,8 +43,8 @@ static inline void aside_clear(struct asides *asides)
 
 /*
  * Owner, at attention: is there a job that has to go on in place of the one that runs? It has if it
- * has failed, and is to wind down; or, if the worker was asked to look, if it is further behind. Sets
- * *ret_row to it.
+ * has failed, and is to wind down; or, if the worker was asked to look, if it is further behind.
+ * Sets *ret_row to it.
  */
 bool aside_claims(struct worker *worker, bool asked, uint32_t *ret_row);
 

@@ -3,9 +3,9 @@
  * daemon/deadline.h - the jobs that are to end at a certain time, queued and running
  *
  * WHAT IT IS
- *   A binary heap of rows, the earliest on top. A job with a deadline is in it from when it is taken
- *   off its ring until it ends; a job that was cancelled while a worker had it in hand, and neither
- *   a queue nor a strand did, is in it until it is found in one of them.
+ *   A binary heap of rows, the earliest on top. A job with a deadline is in it from when it is
+ *   taken off its ring until it ends; a job that was cancelled while a worker had it in hand, and
+ *   neither a queue nor a strand did, is in it until it is found in one of them.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   deadline_add(): who takes a job off its ring; deadline_watch(): the channel's thread, too.
@@ -18,8 +18,8 @@
  *       from the start, and nothing can be refused later.
  *   I2. Who adds one that becomes the earliest wakes the dispatcher; for another it need not come
  *       earlier than it wanted to.
- *   I3. A job that is over is asked for, at each look, until it has ended or winds down: one that is
- *       QUEUED and in no queue comes to one, or starts (root.c, I3).
+ *   I3. A job that is over is asked for, at each look, until it has ended or winds down: one that
+ *       is QUEUED and in no queue comes to one, or starts (root.c, I3).
  */
 #ifndef DAEMON_DEADLINE_H
 #define DAEMON_DEADLINE_H

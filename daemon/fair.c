@@ -12,9 +12,9 @@
  *   generalized processor sharing (Parekh and Gallager, 1993): it goes by CPU time over the sum of
  *   the weights of all jobs that are there, and a job's end is its start plus the mean job's time
  *   over its weight.
- *   A job that only one worker may start, or one of a group, waits in a queue of that place. Whoever
- *   takes a job chooses by the same virtual times between what waits for its own places and what
- *   anybody may start, so a flood of such jobs goes before nobody.
+ *   A job that only one worker may start, or one of a group, waits in a queue of that place.
+ *   Whoever takes a job chooses by the same virtual times between what waits for its own places and
+ *   what anybody may start, so a flood of such jobs goes before nobody.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   See fair.h. fair_charge() is on the way of every job, and costs one fetch-add to the line of

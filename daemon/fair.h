@@ -204,8 +204,8 @@ static inline bool fair_behind(struct fair *fair)
  * record's. place: FAIR_*. */
 void fair_prepare(struct fair *fair, uint32_t row, uint32_t weight, uint32_t place);
 
-/* True if these n new jobs of a client, which may be started anywhere, may go past the queues: it is
- * alone, nothing is queued, and they are no more than a batch. They count as given then. */
+/* True if these n new jobs of a client, which may be started anywhere, may go past the queues: it
+ * is alone, nothing is queued, and they are no more than a batch. They count as given then. */
 bool fair_direct(struct fair *fair, uint32_t client, uint32_t n);
 
 /* So many ns were spent on what a tenant had in its rings and was no job. Takes no lock. */
@@ -214,9 +214,9 @@ void fair_waste(struct fair *fair, uint32_t tenant, uint64_t ns);
 /* Lock held: queues n rows that are linked by next, row the first. */
 void fair_push(struct fair *fair, uint32_t row, uint32_t n, uint64_t now);
 
-/* Lock held: takes the rows that go first on this worker, a batch at most: max, and FAIR_BATCH ns as
- * far as one knows; but one if there is one. Returns how many. *ret_placed: it is one, which no other
- * worker, or none of another group, may start. */
+/* Lock held: takes the rows that go first on this worker, a batch at most: max, and FAIR_BATCH ns
+ * as far as one knows; but one if there is one. Returns how many. *ret_placed: it is one, which no
+ * other worker, or none of another group, may start. */
 uint32_t fair_pick(struct fair *fair, uint32_t worker, uint32_t *ret_rows, uint32_t max,
 		   uint64_t now, bool *ret_placed);
 

@@ -408,7 +408,8 @@ static struct intake_client *intake_get(struct pool *pool, uint32_t slot)
 		return NULL;
 	client = &pool->intake.clients[slot];
 	/* ORDER client/active [K2]: seq_cst, counted before the state is looked at. Pairs with
-	 * intake_gone(), which stores the state before it looks at the count: one sees the other. */
+	 * intake_gone(), which stores the state before it looks at the count: one sees
+	 * the other. */
 	atomic_fetch_add_explicit(&client->active, 1, memory_order_seq_cst);
 	/* ORDER client/live [K1]: acquire, pairs with intake_add_client(); and seq_cst for K2. */
 	if (atomic_load_explicit(&client->state, memory_order_seq_cst) == CLIENT_LIVE)
@@ -846,7 +847,8 @@ static void intake_publish(struct worker *w, const uint64_t *rows, uint64_t n)
 	worker_mark_roots(w);
 }
 
-/* Lock held: takes the batch that goes first. Returns how many; those to be published are in rows. */
+/* Lock held: takes the batch that goes first. Returns how many; those to be published are
+ * in rows. */
 static uint32_t intake_pick(struct worker *w, uint64_t *ret_rows, uint64_t now,
 			    uint32_t *ret_publish)
 {

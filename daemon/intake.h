@@ -17,8 +17,9 @@
  *   dispatcher where none comes for a tick.
  *
  * PLACES
- *   A job with a strict place (shm/job.h) goes through the same queues and the same choice (fair.c);
- *   but it is handed to a worker that may start it and to no root deque, where others would take it.
+ *   A job with a strict place (shm/job.h) goes through the same queues and the same choice
+ *   (fair.c); but it is handed to a worker that may start it and to no root deque, where others
+ *   would take it.
  *
  * CHAINS
  *   A word of a ring may stand for a chain of jobs (shm/job.h). It is walked when the word is taken
@@ -163,7 +164,8 @@ void intake_wake_places(struct pool *pool, struct worker *waker);
 void intake_collect(struct pool *pool);
 
 /* Takes jobs off the rings, and a batch of those that go first onto the worker's root deque, which
- * is empty; or into worker->own. Returns how many. If there are more, the caller has I3 to see to. */
+ * is empty; or into worker->own. Returns how many. If there are more, the caller has I3 to
+ * see to. */
 uint32_t intake_drain(struct worker *worker);
 
 /* Owner, at a fork: if a queued job has a better claim than the one that the worker runs, puts it
@@ -174,8 +176,8 @@ bool intake_preempt(struct worker *worker);
  * set aside is still not the one that goes first. */
 bool intake_again(struct worker *worker);
 
-/* Owner, at a fork: the job that is furthest behind, of the one that the worker runs and of n that it
- * has set aside. */
+/* Owner, at a fork: the job that is furthest behind, of the one that the worker runs and of n that
+ * it has set aside. */
 uint32_t intake_turn(struct worker *worker, const uint32_t *rows, uint32_t n);
 
 /* Takes half of a victim's root deque, by one CAS: the oldest to *ret_row, the others onto the

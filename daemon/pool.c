@@ -176,7 +176,8 @@ bool pool_dispatch(struct pool *pool, uint32_t *next)
 	if (waiting && worker_wake_one(pool, NULL) && !pool_waits_long(pool) && !placed)
 		return true;
 	if (waiting || placed) {
-		/* All are busy, or about to look; a summons to one that is not busy does no harm. */
+		/* All are busy, or about to look; a summons to one that is not busy does
+		 * no harm. */
 		if (pool_rings_wait(pool))
 			intake_collect(pool);
 		intake_recall(pool);
@@ -539,8 +540,8 @@ static int pool_map(struct pool *pool, const int *fds)
 	if (!pool->n_workers || pool->n_workers > LIMIT_WORKERS ||
 	    pool->arena->n_workers != pool->n_workers)
 		return -EBADMSG;
-	/* What a former pool left: but for this, recover_run() has seen to it, and no page is touched
-	 * that nobody needs. */
+	/* What a former pool left: but for this, recover_run() has seen to it, and no page is
+	 * touched that nobody needs. */
 	memset(pool->board->counters, 0, pool->n_workers * sizeof(pool->board->counters[0]));
 	return pool_make_rows(pool);
 }

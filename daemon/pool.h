@@ -135,8 +135,8 @@ struct worker *pool_worker_on(struct pool *pool, struct worker *near, uint32_t n
 int pool_make_rows(struct pool *pool);
 void pool_free_rows(struct pool *pool);
 
-/* The dispatcher: ends jobs that are late, summons workers whose jobs take turns, and says when it has
- * to come back, within ACCOUNT_TIDE. */
+/* The dispatcher: ends jobs that are late, summons workers whose jobs take turns, and says when it
+ * has to come back, within ACCOUNT_TIDE. */
 uint64_t pool_next_tick(struct pool *pool, bool soon);
 
 /* Lays the pool's part of the arena out, each worker's and each group's on its NUMA node.

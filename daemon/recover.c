@@ -44,7 +44,7 @@
 /* Relaxed throughout: the pool is dead, and its end has been waited for, which orders its stores
  * before these loads; the next pool is started after these stores. */
 /* ORDER ledger/row [L2]: relaxed: the pool is dead, and waitpid() has ordered all of its stores
- * before this. Pairs with root_row(). */
+ * before this. Pairs with root_set_row(). */
 #define recover_load(p)	    atomic_load_explicit((p), memory_order_relaxed)
 #define RECOVER_TRIES	    10000u
 #define recover_store(p, v) atomic_store_explicit((p), (v), memory_order_relaxed)

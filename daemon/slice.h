@@ -4,9 +4,9 @@
  *
  * WHAT IT IS
  *   From kernel 6.12 on a thread of the usual policy may say how long it wants to run at a time
- *   (sched_setattr(2), sched_runtime). That gives it no more CPU time, but an earlier turn: who asks
- *   for little goes before those that run in long slices, as workers do. Older kernels take the
- *   call and ignore the number; where it is not allowed nothing changes.
+ *   (sched_setattr(2), sched_runtime). That gives it no more CPU time, but an earlier turn: who
+ *   asks for little goes before those that run in long slices, as workers do. Older kernels take
+ *   the call and ignore the number; where it is not allowed nothing changes.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   The manager, the pool's channel thread and its dispatcher, for themselves. Not workers: a new

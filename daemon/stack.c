@@ -8,15 +8,16 @@
  * THE ARENA
  *   Stacklets are powers of two from STACK_MIN on. Those of a size that are free stand in a list;
  *   if there is none a larger one is halved, and two free halves of one block become that block
- *   again (Knowlton's buddies, 1965), so what small jobs have used serves a deep one afterwards, and
- *   the other way round. A block stands at a multiple of its size from the arena's begin, which
+ *   again (Knowlton's buddies, 1965), so what small jobs have used serves a deep one afterwards,
+ *   and the other way round. A block stands at a multiple of its size from the arena's begin, which
  *   tells where its other half is; blocks[] tells whether that is free, and whole, so no page is
  *   touched for it. What was never used begins at next. It is taken when no free block is large
  *   enough, so memory that has pages is used first; of two free blocks of a size, the one that may
  *   have pages.
  *
  *   A1. Each byte of [begin, next) is part of one free block, of one stacklet in a stack or in a
- *       cache, or of the block that is out to be cleaned. A free block begins where blocks[] says so.
+ *       cache, or of the block that is out to be cleaned. A free block begins where blocks[] says
+ *       so.
  *   A2. Two free halves of a block are merged, by whoever frees the second: also when that is the
  *       cleaner.
  *   A3. left is what is in no stack and in no cache: free, never used, or out to be cleaned.
@@ -221,7 +222,8 @@ static void stack_merge(struct stack_arena *arena, uint64_t offset, uint32_t ord
 	stack_insert(arena, offset, order, cleaned);
 }
 
-/* The smallest free block that is large enough, halved until it is just so. NULL if there is none. */
+/* The smallest free block that is large enough, halved until it is just so. NULL if there
+ * is none. */
 static char *stack_split(struct stack_arena *arena, uint32_t order)
 {
 	struct stack_block *block = NULL;
@@ -245,7 +247,8 @@ static char *stack_split(struct stack_arena *arena, uint32_t order)
 	return arena->begin + offset;
 }
 
-/* A block out of what was never used; what is left out before it is free. NULL if it is too large. */
+/* A block out of what was never used; what is left out before it is free. NULL if it is
+ * too large. */
 static char *stack_extend(struct stack_arena *arena, uint32_t order)
 {
 	uint64_t next = (uint64_t)(arena->next - arena->begin);

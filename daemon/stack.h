@@ -49,7 +49,7 @@
 #define STACK_ORDERS  28u     /* 4 KiB to 512 GiB */
 #define STACK_KEEP    262144u /* bytes of each size that a worker keeps; larger ones it does not */
 #define STACK_SMALL   262144u /* bytes that a job holds to which the last sixteenth is open */
-#define STACK_CLEAN   (4u << 20) /* bytes that one call of stack_arena_clean() gives back, at most */
+#define STACK_CLEAN   (4u << 20) /* bytes that stack_arena_clean() gives back at a time */
 
 /* A stacklet; the first of a chain stands for the stack. */
 struct fk_stack {

@@ -20,8 +20,8 @@
  *       which is empty but for the children of this strand.
  *   O4. The base is the newest frame of the strand that may be in other hands: the one that the
  *       loop resumed last, the root that it started, or the last that strand_part_chain() pushed.
- *       No C activation below it goes on. What is known of its child is in worker->fk; the fresh frames
- *       stand behind worker->fk.sp (forkd/task.h, I1), and are nobody else's.
+ *       No C activation below it goes on. What is known of its child is in worker->fk; the fresh
+ *       frames stand behind worker->fk.sp (forkd/task.h, I1), and are nobody else's.
  *
  * ALL THE CASES, when a child C of P has ended on worker W (E = W's deque has entries)
  *
@@ -45,8 +45,9 @@
  *	14 resumed       steals>0 all have ended fk_rt_join(): takes P's stack over, goes on
  *	15 resumed       steals>0 some have not  fk_rt_join(): the last child resumes P (6 or 9)
  *	and when the job of P has failed
- *	16 P would be resumed, or forks          strand_unwind(): waits for stolen children as 14 and
- *	                                         15 do, gives back what P holds, and ends P as 7 to 11
+ *	16 P would be resumed, or forks          strand_unwind(): waits for stolen children as 14
+ *	                                         and 15 do, gives back what P holds, and ends P as
+ *	                                         7 to 11
  *	17 P has private ancestors of the job    the same with the oldest of them at once
  *
  *   Each row has a counter or a pair of them (lost, taken_back, joins_last, joins_waited, unnested,
@@ -434,8 +435,8 @@ static bool strand_delay(struct worker *w, struct fk_frame *child)
 }
 
 /*
- * Somebody has asked. The frame, which runs, is whole, and could go on later. False: it does; it was
- * set aside, or its job has failed.
+ * Somebody has asked. The frame, which runs, is whole, and could go on later. False: it does; it
+ * was set aside, or its job has failed.
  */
 static bool strand_attend(struct worker *w, struct fk_frame *frame)
 {

@@ -5,7 +5,8 @@
 
 #include "daemon/worker.h"
 
-/* The runtime goes on from here, called by a task: the signal handler keeps out. Returns the worker. */
+/* The runtime goes on from here, called by a task: the signal handler keeps out. Returns
+ * the worker. */
 static inline struct worker *strand_enter(struct fk_worker *fk)
 {
 	fk_enter(fk, 0);
@@ -20,8 +21,8 @@ struct fk_frame *strand_pop_own(struct worker *worker);
 
 #define STRAND_LATE UINT64_C(1) /* with a frame: a child that pool->late_children keeps back */
 
-/* Owner, which runs nothing: puts all of its deque, of which nothing is public, where force_steals puts
- * what it takes. */
+/* Owner, which runs nothing: puts all of its deque, of which nothing is public, where force_steals
+ * puts what it takes. */
 void strand_keep_all_back(struct worker *worker);
 
 /* Owner, in the loop: the newest frame that force_steals took off its deque, or NULL. */

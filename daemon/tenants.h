@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* daemon/tenants.h - the uids that forkd serves, and the segment with rings that each of them has */
+/* daemon/tenants.h - the uids that forkd serves, and the segment with rings that each of
+ * them has */
 #ifndef DAEMON_TENANTS_H
 #define DAEMON_TENANTS_H
 

@@ -32,8 +32,8 @@ static void verdict_put(struct pool *pool, uint32_t row, uint64_t word, int32_t 
 						     verdict_pack(code, generation, outcome),
 						     memory_order_relaxed, memory_order_relaxed))
 		return;
-	/* ORDER verdict/runs [V3]: full, the verdict comes before the look at who runs the job. Pairs
-	 * with worker_set_job(). The others are left alone. */
+	/* ORDER verdict/runs [V3]: full, the verdict comes before the look at who runs the job.
+	 * Pairs with worker_set_job(). The others are left alone. */
 	fence_full();
 	for (uint32_t i = 0; i < pool->n_workers; i++) {
 		struct worker *w = &pool->workers[i];

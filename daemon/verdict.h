@@ -14,8 +14,8 @@
  *
  * INVARIANTS
  *   I1. Between two verdict_begin() the outcome changes once, by a CAS from none.
- *   I2. Who changes it asks all workers that run the job for attention afterwards, so each strand of
- *       the job sees it at its next fork (strand.c, rows 16 and 17). A worker that goes on with
+ *   I2. Who changes it asks all workers that run the job for attention afterwards, so each strand
+ *       of the job sees it at its next fork (strand.c, rows 16 and 17). A worker that goes on with
  *       a strand says which job it runs (worker_set_job()) before it reads the verdict, with a full
  *       fence in between; who changes the verdict does the two in the other order. So one sees the
  *       other: a strand that begins later reads the verdict first. A worker that starts a job says
@@ -40,8 +40,8 @@ void verdict_begin(struct pool *pool, uint32_t row, uint32_t generation);
 /* The job of this row, which runs here, fails with this code (not 0), unless it has an outcome. */
 void verdict_fail(struct pool *pool, uint32_t row, int32_t code);
 
-/* The job of this row and generation ends with this outcome, if it runs and has none yet. False: it was
- * not begun. */
+/* The job of this row and generation ends with this outcome, if it runs and has none yet. False: it
+ * was not begun. */
 bool verdict_set(struct pool *pool, uint32_t row, uint32_t generation, uint32_t outcome);
 
 /* What the job of this row, which runs here, has so far. */

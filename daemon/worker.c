@@ -86,7 +86,8 @@ void worker_init(struct worker *w, struct pool *pool, uint32_t index,
 	atomic_store_explicit(&w->fk.limit, worker_limit(w), memory_order_relaxed);
 	worker_set_job(w, WORKER_NO_JOB);
 	spin_init(&w->spin);
-	/* A worker starts busy, with nothing, as in lazy_init(): its first look makes it looking. */
+	/* A worker starts busy, with nothing, as in lazy_init(): its first look makes
+	 * it looking. */
 	atomic_store_explicit(&w->board->wake, WAKE_BUSY, memory_order_relaxed);
 }
 

@@ -177,8 +177,8 @@ enum worker_found worker_find(struct worker *worker, uint32_t *ret_row);
 /* True if a queued job waits, in a ring or in a root deque. After a full fence: see wake.h. */
 bool worker_jobs_pending(struct pool *pool);
 
-/* Hands something to another worker in particular; any thread, worker is NULL if it is none. Returns 0
- * or -ENOMEM. */
+/* Hands something to another worker in particular; any thread, worker is NULL if it is none.
+ * Returns 0 or -ENOMEM. */
 int worker_send(struct worker *worker, struct worker *to, struct inbox_item item);
 
 /* Jobs were published on the worker's root deque; before worker_wake_one(). Owner. */

@@ -29,10 +29,10 @@
  *       of them have one; and who sees it sees their results: the changes of the word are all
  *       read-modify-writes, so that the acquire of the zero meets the release of every group_done()
  *       before it, not only of the last.
- *   I2. Nobody sleeps through a zero. The waiter bit is put in by a CAS on a word whose count is not
- *       0, so the step that makes the count 0 comes later and finds it, if no step in between took
- *       it out; only group_add() does, and only on a count of 0, after that step. Between the CAS
- *       and the sleep any change of the word makes FUTEX_WAIT return.
+ *   I2. Nobody sleeps through a zero. The waiter bit is put in by a CAS on a word whose count is
+ *       not 0, so the step that makes the count 0 comes later and finds it, if no step in between
+ *       took it out; only group_add() does, and only on a count of 0, after that step. Between the
+ *       CAS and the sleep any change of the word makes FUTEX_WAIT return.
  *   I3. One group_done() for each group_add() of one, but for I4: a job has one outcome (job.h, I1)
  *       and who gives it counts once. So the count never goes below 0.
  *   I4. A pool that dies between an outcome and the group_done() after it leaves the count too high

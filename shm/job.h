@@ -26,8 +26,8 @@
  *	JOB_PLACE_NONE    anywhere; index and strict are 0
  *	JOB_PLACE_WORKER  on worker index of the pool
  *	JOB_PLACE_NODE    on a worker of the NUMA node with this os index, as the board shows it
- *   The client has put the job into the ring of that worker, or of one on that node. Without strict
- *   that is all: whoever comes first may start it. With strict no other worker starts it, however
+ *   The client has put the job into the ring of that worker, or of one on that node; a chain, into
+ *   one of its first job's place. Without strict that is all: whoever comes first may start it. With strict no other worker starts it, however
  *   long it waits; what it forks is stolen as always. A kind that is none of these, or a worker or
  *   node that there is not, fails the job with -EINVAL.
  *
@@ -192,7 +192,8 @@ static inline int job_finish(struct job *job, uint32_t generation, uint32_t outc
 	/* ORDER job/outcome [J1]: release, so that who sees the outcome sees result and code;
 	 * acquire is not needed, nothing of the client's is read after it. Pairs with the acquire
 	 * in job_outcome(). The exchange takes the waiter bit in the same step (I1 of the wait:
-	 * either the client's CAS comes first and the bit is seen here, or it fails and sees us). */
+	 * either the client's CAS comes first and the bit is seen here, or it fails and
+	 * sees us). */
 	uint32_t old = atomic_exchange_explicit(&job->state, job_state(generation, outcome),
 						memory_order_release);
 

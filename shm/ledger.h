@@ -71,8 +71,8 @@ static inline struct ledger_row ledger_unpack(uint64_t word)
 /* The consumer's side of a ring. */
 struct ledger_ring {
 	_Alignas(64) _Atomic uint64_t head;
-	/* worker + 1 that holds the consumer role, LIMIT_WORKERS + 1 for the pool's dispatcher, 0 for
-	 * none */
+	/* worker + 1 that holds the consumer role, LIMIT_WORKERS + 1 for the pool's dispatcher, 0
+	 * for none */
 	_Atomic uint32_t consumer;
 	uint8_t reserved[52];
 };

@@ -116,7 +116,8 @@ static inline enum ring_status ring_push(struct ring *ring, uint32_t payload,
 			/* ORDER ring/publish [R1]: release, so that who sees the word sees the job
 			 * record behind it. Pairs with the acquire in ring_peek().
 			 * ORDER ring/consume [R2]: nothing on this side: what a producer that finds
-			 * the slot free writes next is the slot itself. Pairs with ring_consume(). */
+			 * the slot free writes next is the slot itself. Pairs
+			 * with ring_consume(). */
 			if (atomic_compare_exchange_strong_explicit(slot, &word, full,
 								    memory_order_release,
 								    memory_order_relaxed)) {

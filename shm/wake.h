@@ -42,8 +42,8 @@
  *	the worker has left the futex and not come to change its word yet.
  *   W7. What W1 leaves open: anybody who maps the board can wait on its words, and a client's
  *	FUTEX_WAKE that reports one woken may have woken such a one while the worker was still on
- *	its way into the futex. So all are woken at once, and a waiting client does the publisher's part
- *	again at each tick of its wait.
+ *	its way into the futex. So all are woken at once, and a waiting client does the publisher's
+ *	part again at each tick of its wait.
  *   The dispatcher sleeps in the same way, on its own word.
  *
  * WHAT HAPPENS IF A PEER DIES HERE

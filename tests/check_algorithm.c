@@ -86,7 +86,8 @@ START_TEST(invoke_runs_every_task_and_waits_for_all)
 		ck_assert_uint_eq(affine.b, right.b);
 		ck_assert_int_eq(sum, multiples);
 		if (modes[m].forced && modes[m].workers == 1)
-			/* All but the last of each were forked: 0, 1, 2 and 7, and the folds' own. */
+			/* All but the last of each were forked: 0, 1, 2 and 7, and the
+			 * folds' own. */
 			ck_assert_uint_eq(rig_counter(&rig, steals), 0 + 1 + 2 + 7 + 15 + 15);
 		rig_stop(&rig);
 	}

@@ -4,9 +4,9 @@
  *
  * WHAT IT IS
  *   Tasks that allocate on the stack (FK_ALLOC), fill what they got with a pattern of their own,
- * and look at it again after children, thieves and other allocations have been there: sizes on both
- *   sides of stacklet boundaries, in every order that is allowed, freed by hand or by the end of
- * the task. What is not allowed ends the process with a message that says so.
+ *   and look at it again after children, thieves and other allocations have been there: sizes on
+ *   both sides of stacklet boundaries, in every order that is allowed, freed by hand or by the end
+ *   of the task. What is not allowed fails its job, and the log says why.
  *
  * THE BOUND
  *   Blumofe and Leiserson (1999), and for segmented stacks Williams and Elliott (libfork, 2024): P

@@ -3,8 +3,8 @@
  * chain: batches of jobs, and pools that die while they take them off the rings, or run them: each
  * job ends once, and each group counts it once
  *
- * The places where a pool is killed are compiled in with --enable-crash-sites only (common/crash.h);
- * without them the other tests are what there is.
+ * The places where a pool is killed are compiled in with --enable-crash-sites only
+ * (common/crash.h); without them the other tests are what there is.
  */
 #include <errno.h>
 #include <fcntl.h>

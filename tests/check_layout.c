@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * layout: the hash tells layouts apart, and the shared structures keep the promises of their titles.
+ * layout: the hash tells layouts apart, and the shared structures keep the promises of their
+ * titles.
  */
 #include "shm/layout.h"
 

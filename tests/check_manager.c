@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* manager - the manager and its pool: one that does not start, one that dies, what becomes of its jobs */
+/* manager - the manager and its pool: one that does not start, one that dies, what becomes of
+ * its jobs */
 #define CHECK_TIMEOUT 60
 
 #include "daemon/manager.h"

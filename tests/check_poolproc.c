@@ -2,7 +2,8 @@
 /*
  * check_poolproc.c - a pool that talks more than it should
  *
- * The pool is this program itself, as poolproc.c starts it: --pool, and its channel as descriptor 3.
+ * The pool is this program itself, as poolproc.c starts it: --pool, and its channel as descriptor
+ * 3.
  */
 #include "daemon/poolproc.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Work and span, exactly: the clock of these profiles is a number that the tasks themselves advance,
- * so what comes out is known in closed form, or computed from the same steps by another rule.
+ * Work and span, exactly: the clock of these profiles is a number that the tasks themselves
+ * advance, so what comes out is known in closed form, or computed from the same steps by another
+ * rule.
  */
 #include <check.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * requeue: what a new pool makes of jobs that the last one had QUEUED, and of the chains whose words
- * it was at work on (daemon/intake.h, I4)
+ * requeue: what a new pool makes of jobs that the last one had QUEUED, and of the chains whose
+ * words it was at work on (daemon/intake.h, I4)
  *
  * The last pool's death is made by hand: rows in the ledger, words in the rings of a second tenant,
  * which the pool of the rig hears of as a new pool does, the client first and its rings after.

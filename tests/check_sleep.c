@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What a sleep and a wake look at: the atomic loads of the workers' and the intake's code in each
- * step of tests/sleep_steps.h, counted, by workers and tenants. The steps are made on one thread, so
- * the counts are exact, whatever the machine does; what they cost in time is bench_sleep's matter.
+ * step of tests/sleep_steps.h, counted, by workers and tenants. The steps are made on one thread,
+ * so the counts are exact, whatever the machine does; what they cost in time is bench_sleep's
+ * matter.
  */
 #include <stdatomic.h>
 #include <stdint.h>

@@ -970,7 +970,8 @@ static void late(struct pool *pool)
 	pool->late_children = true;
 }
 
-/* Each child waits on a stack of its own, of one small stacklet, until its parent is at its join. */
+/* Each child waits on a stack of its own, of one small stacklet, until its parent is at
+ * its join. */
 START_TEST(job_of_many_small_stacks_has_what_it_may_and_no_more)
 {
 	for (uint32_t workers = 1; workers <= 4; workers *= 4) {

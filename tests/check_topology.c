@@ -373,7 +373,8 @@ START_TEST(the_machines_own_distances_order_the_nodes)
 {
 	struct topology *t = whole(xml("ring"), 0, NULL);
 
-	/* 16 from 0 to 3, 16 from 0 to 1 but 14 the other way, which is no nearer; 22 from 0 to 2. */
+	/* 16 from 0 to 3, 16 from 0 to 1 but 14 the other way, which is no nearer; 22 from 0
+	 * to 2. */
 	ck_assert_uint_eq(topology_n_groups(t), 4);
 	DISTANCES(t, { 0, 1, 1 }, { 0, 2, 2 }, { 0, 6, 2 }, { 0, 4, 3 }, { 3, 7, 3 });
 	topology_free(t);

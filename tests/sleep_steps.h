@@ -3,10 +3,10 @@
  * tests/sleep_steps.h - what a pool's workers do before and after their sleep, step by step
  *
  * WHAT IT IS
- *   The pool of a test's rig, before it has threads, with tenants added: the program makes the steps
- *   of its workers itself, with daemon/worker.c and daemon/intake.c compiled into it. So what is
- *   seen is the work that is done around a futex, and the futex's own call for a wake, and no CPU's
- *   way out of its idle state.
+ *   The pool of a test's rig, before it has threads, with tenants added: the program makes the
+ *   steps of its workers itself, with daemon/worker.c and daemon/intake.c compiled into it. So what
+ *   is seen is the work that is done around a futex, and the futex's own call for a wake, and no
+ *   CPU's way out of its idle state.
  *
  *	to sleep         a worker that leaves a cell in which another one looks, and its way back
  *	to sleep, last   the last one that looks, in an idle pool
@@ -18,8 +18,9 @@
  *
  * WHO INCLUDES IT
  *   tests/bench/bench_sleep.c, which times the steps, and tests/check_sleep.c, which counts their
- *   loads. Each defines sleep_measure(), and names sleep_all_steps() as what to call before a rig has
- *   threads. Nothing else of a program may come before it but what is to change in the pool's code.
+ *   loads. Each defines sleep_measure(), and names sleep_all_steps() as what to call before a rig
+ *   has threads. Nothing else of a program may come before it but what is to change in the pool's
+ *   code.
  */
 #ifndef TESTS_SLEEP_STEPS_H
 #define TESTS_SLEEP_STEPS_H
@@ -116,7 +117,8 @@ static void sleep_all_asleep(struct pool *pool)
 	}
 }
 
-/* Worker 0 is busy, and nobody looks in its cell: what lazy_sleep() would refuse to the last one. */
+/* Worker 0 is busy, and nobody looks in its cell: what lazy_sleep() would refuse to the
+ * last one. */
 static void sleep_lay_down(struct pool *pool)
 {
 	struct lazy_cell *own = worker_cell(&pool->workers[0]);

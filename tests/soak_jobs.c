@@ -6,8 +6,8 @@
  *   A table of tasks with a function for each that draws its arguments, calls it and looks at what
  *   came back. Results are known beforehand (fib, nqueens, uts), follow from the arguments (sums,
  *   orders), or were computed here by the same sums in the same order (integrate): so every bit
- *   of them is compared. Some jobs would take hours, and are cancelled or have a deadline: they have
- *   to end by that, or they hang.
+ *   of them is compared. Some jobs would take hours, and are cancelled or have a deadline: they
+ *   have to end by that, or they hang.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   The client processes of soak_stress.c, each with one thread.

@@ -3,8 +3,8 @@
  * tests/stub.c - what the manager starts in the place of a pool, in tests of the manager
  *
  * WHAT IT IS
- *   A process that speaks the pool's side of the channel, keeps the ledger as a pool would, and runs
- *   no task: what becomes of a job is said by the index of its task (stub.h).
+ *   A process that speaks the pool's side of the channel, keeps the ledger as a pool would, and
+ *   runs no task: what becomes of a job is said by the index of its task (stub.h).
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   main() of a test that the manager has started with --pool. One thread.

@@ -88,7 +88,8 @@ union fk_value {
 #define FK_WAIT_ROOM  2u /* with the job table or all rings full: wait instead of -EAGAIN */
 #define FK_STRICT     4u /* of a request with a place: nowhere else, however long it waits */
 
-/* Where a job is to start. What it forks goes wherever there is a worker free. */
+/* Where a job is to start: with FK_STRICT an order, otherwise a wish, which of a batch counts for
+ * the first request alone. What it forks goes wherever there is a worker free. */
 #define FK_PLACE_ANY	0u
 #define FK_PLACE_WORKER 1u /* place_index: a worker of the pool, counted from 0 */
 #define FK_PLACE_NODE	2u /* place_index: a NUMA node, by the system's own number */
@@ -186,8 +187,8 @@ size_t fk_task_result_size(const fk_task *task);
  * Returns 0, or
  *	-EAGAIN  every record of the job table is in use, or every ring is full
  *	-EINVAL  size does not fit the signature, or unknown flags
- *	-ENOENT  the task is gone from where it was found: its module, or an older version of it. Ask
- *	         fk_task_find() again
+ *	-ENOENT  the task is gone from where it was found: its module, or an older version of it.
+ *	         Ask fk_task_find() again
  * After -EAGAIN wait for a job of this client, release it and try again; or, if it is other threads
  * that release jobs, let FK_WAIT_ROOM wait for them. Rings come free by themselves.
  * A deadline, a weight, a place or a group: fk_submit_batch(), with n = 1 as well.
@@ -215,8 +216,8 @@ int fk_vsubmit(fk_client *client, const fk_task *task, unsigned int flags, fk_jo
 /*
  * Submits n jobs at once, each with its own options: all of them or, on failure, none. They become
  * visible to the pool together, by one atomic step, and one worker at most is woken for them.
- * They go to one worker's queue, which is the first request's place; from there the pool takes each
- * to its own. Workers share out among them what they find.
+ * They go to one worker's queue, which is the first request's place; from there a job with
+ * FK_STRICT goes to its own place, and any other to whoever is free.
  * flags: 0 or FK_WAIT_ROOM. ret_jobs: room for n handles. n: 0 is fine.
  * Returns 0, or
  *	-E2BIG   n is more than the job table has records (struct fk_open_options)
@@ -264,10 +265,11 @@ int fk_outcome(fk_client *client, fk_job job, int *ret_code, int *ret_signo);
  * Copies the result of a job: packed in the order of the signature, 8 bytes an i64 or f64.
  * result, size: at least fk_task_result_size() bytes.
  * Returns 0, -EINPROGRESS (not ended), -EINVAL (size is too small), -ESTALE, or what became of it:
- *	FK_FAILED     its code if that is a negative errno, else -EREMOTEIO. The pool's own codes are
- *	              -ENOMEM (no memory, or past the stack limit), -ENOENT and -ESTALE (the task is
- *	              another by now), -EFAULT (a bad reference among the arguments), -EINVAL (there is
- *	              no such place any more), -EPROTO (a task that breaks the rules of its API)
+ *	FK_FAILED     its code if that is a negative errno, else -EREMOTEIO. The pool's own codes
+ *	              are -ENOMEM (no memory, or past the stack limit), -ENOENT and -ESTALE (the
+ *	              task is another by now), -EFAULT (a bad reference among the arguments),
+ *	              -EINVAL (there is no such place any more), -EPROTO (a task that breaks the
+ *	              rules of its API)
  *	FK_CANCELLED  -ECANCELED
  *	FK_EXPIRED    -ETIME
  *	FK_CRASHED    -ENOTRECOVERABLE

@@ -22,8 +22,8 @@
  *
  *   The first block runs in registers, before any frame exists, and may end the task with
  *   FK_LEAF(). The second runs on a frame, `self`, which holds the arguments and the locals that
- *   are named in the third argument of FK_TASK. Whatever has to survive an FK_FORK, FK_CALL or
- *   FK_JOIN must be in it: arguments are not even in scope in the body, and an ordinary local
+ *   are named last in FK_TASK. Whatever has to survive an FK_FORK, FK_CALL or FK_JOIN must be in
+ *   it: arguments are not even in scope in the body, and an ordinary local
  *   variable loses its value whenever the continuation is stolen.
  *
  *   FK_FORK(member, task, args...)  the child may run beside what follows; its result goes to
@@ -255,7 +255,8 @@ struct fk_module {
 
 /* The place for a frame of size bytes, whose caller's sp is sp: there, or on a new stacklet. */
 FK_COLD void *fk_rt_place(struct fk_worker *w, char *sp, size_t size);
-/* Fresh clone: goes on with the frame, whose caller's sp was sp, in the worker loop, at this site. */
+/* Fresh clone: goes on with the frame, whose caller's sp was sp, in the worker loop, at
+ * this site. */
 FK_COLD __attribute__((noreturn)) void fk_rt_unnest(struct fk_worker *w, struct fk_frame *frame,
 						    char *sp, uint32_t site);
 /* Fresh clone: a forked child has returned, its result is stored, and the frame has FK_PARTED. */

@@ -54,7 +54,8 @@ FK_BODY(place)
 	for (self->column = 0; self->column < self->n; self->column++) {
 		struct board next = with_queen(self->board, self->row, self->column);
 
-		/* next does not outlive the fork's beginning: its arguments come from self again. */
+		/* next does not outlive the fork's beginning: its arguments come from
+		 * self again. */
 		if (at_peace(&next, self->row + 1))
 			FK_FORK(part[self->parts++], place, self->n, self->row + 1,
 				with_queen(self->board, self->row, self->column));

@@ -97,7 +97,8 @@ static int64_t call_i64(const char *name, int64_t n)
 
 static int64_t fib(int64_t n)
 {
-	/* With the benchmarks' own modules only the untimed first run comes here: any job will do. */
+	/* With the benchmarks' own modules only the untimed first run comes here: any job
+	 * will do. */
 	if (strcmp(modules, BENCH_MODULES_SHIPPED))
 		return call_i64("deep:forked", n);
 	return call_i64("fib:fib", n);

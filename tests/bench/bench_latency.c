@@ -235,7 +235,8 @@ static void flood(const struct flood *self, uint32_t number)
 						  self->kind == FLOOD_BATCH ? BATCH : 1,
 						  memory_order_relaxed);
 		}
-		/* ORDER flood/active [F2]: release, all jobs have ended. Pairs with await_flood(). */
+		/* ORDER flood/active [F2]: release, all jobs have ended. Pairs
+		 * with await_flood(). */
 		atomic_store_explicit(&shared->active, 0, memory_order_release);
 		futex_wake(&shared->active, 1);
 	}

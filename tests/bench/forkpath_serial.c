@@ -11,7 +11,7 @@
  *       forkpath_serial N [REPEAT]
  *
  *   prints the least time of all runs, in nanoseconds. Built with inlining off, so that each task
- * is a call.
+ *   is a call.
  */
 
 static int64_t fib(int64_t n)

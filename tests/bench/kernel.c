@@ -7,9 +7,9 @@
 
 /*
  * What it is
- *   The leaves of matmul, loop, heat, bfs and mergesort. Unlike those of work.h they are long, and how well a
- *   compiler vectorizes them would matter more than what is measured: so they stand in a file of
- *   their own, which one compiler translates for all programs and for forkd's modules.
+ *   The leaves of matmul, loop, heat, bfs and mergesort. Unlike those of work.h they are long, and
+ *   how well a compiler vectorizes them would matter more than what is measured: so they stand in a
+ *   file of their own, which one compiler translates for all programs and for forkd's modules.
  *
  * The algorithms (FORK, CALL and JOIN as in work.h)
  *
@@ -29,8 +29,8 @@
  *   bfs               breadth first, a level in each step; a part is KERNEL_BFS_GRAIN nodes of the
  *                     frontier.
  *   mergesort         bottom up: the first step sorts runs, a part is one run; each step after it
- *                     merges pairs of them into the other array, a part is KERNEL_SORT_GRAIN runs of
- *                     the *output*, whose sources are found by work_merge_split().
+ *                     merges pairs of them into the other array, a part is KERNEL_SORT_GRAIN runs
+ *                     of the *output*, whose sources are found by work_merge_split().
  *
  *   fixed > 0 is the control, "static": as many parts as threads, cut evenly beforehand, so that
  *   nothing is left to balance. The heavy items of loop stand together and the strips of heat grow,

@@ -22,7 +22,8 @@ struct costs {
 /* The defaults of costs.def. */
 void costs_init(struct costs *costs);
 
-/* Sets one, in nanoseconds. Returns 0, -ENOENT (no such cost) or -EINVAL (negative or too large). */
+/* Sets one, in nanoseconds. Returns 0, -ENOENT (no such cost) or -EINVAL (negative or
+ * too large). */
 int costs_set(struct costs *costs, const char *name, double ns);
 
 /*

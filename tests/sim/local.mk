@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 # The scale model: see tests/sim/sim.h. A short form of it is tests/check_sim; `make sim` measures
-# costs on this machine, compares the model with real runs on it, and runs the model on machines that
-# are not here; tables and plots go to sim/ of the build tree. tests/sim/results has the summary of
-# a whole run.
+# costs on this machine, compares the model with real runs on it, and runs the model on machines
+# that are not here; tables and plots go to sim/ of the build tree. tests/sim/results has the
+# summary of a whole run.
 #
 #   make sim SIM_FLAGS=--quick
 

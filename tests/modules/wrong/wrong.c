@@ -113,8 +113,8 @@ FK_BODY(right)
 }
 FK_END(right)
 
-/* Nor this one: a job that fails leaves a buffer that it works on in place as it stands, and how that
- * is depends on what ran when. */
+/* Nor this one: a job that fails leaves a buffer that it works on in place as it stands, and how
+ * that is depends on what ran when. */
 FK_TASK(fk_void, mark, (char *, data, int64_t, from, int64_t, to), )
 {
 	if (to - from == 1) {
