@@ -52,14 +52,13 @@ static void aside_set_count(struct asides *asides, uint32_t n)
 	atomic_store_explicit(&asides->n, n, memory_order_relaxed);
 }
 
-static void aside_add(struct asides *asides, uint32_t row)
+/* Adds a row to n of them; returns how many there are then. */
+static uint32_t aside_add(struct asides *asides, uint32_t n, uint32_t row)
 {
-	uint32_t n = aside_count(asides);
-
 	if (n == ASIDE_MAX)
-		return;
+		return n;
 	asides->rows[n] = row;
-	aside_set_count(asides, n + 1);
+	return n + 1;
 }
 
 void aside_start(struct worker *w)
@@ -67,7 +66,7 @@ void aside_start(struct worker *w)
 	/* What ran last left the newest entries, if there are any. */
 	if (w->job == WORKER_NO_JOB || (w->fk.bottom == w->frames.entries && !w->n_forced))
 		return;
-	aside_add(&w->asides, w->job);
+	aside_set_count(&w->asides, aside_add(&w->asides, aside_count(&w->asides), w->job));
 	pool_wake_dispatcher(w->pool);
 }
 
@@ -124,7 +123,7 @@ static void aside_sort(struct asides *asides, struct fk_entry *entries, uint64_t
 {
 	uint64_t *words = malloc(n * sizeof(*words)), n_words = 0;
 	struct fk_entry *to = entries;
-	uint32_t last = WORKER_NO_JOB;
+	uint32_t last = WORKER_NO_JOB, n_rows = 0;
 
 	/* Without memory it goes on at its next turn, or after what is above it. */
 	for (uint64_t i = 0; words && i < n; i++) {
@@ -138,14 +137,15 @@ static void aside_sort(struct asides *asides, struct fk_entry *entries, uint64_t
 	if (words)
 		deque_copy_in(to, words, n_words);
 	free(words);
-	aside_set_count(asides, 0);
 	for (uint64_t i = 0; i < n; i++) {
 		uint32_t job = aside_frame(aside_word(&entries[i]))->job;
 
 		if (job != last)
-			aside_add(asides, job);
+			n_rows = aside_add(asides, n_rows, job);
 		last = job;
 	}
+	/* At once: who looks in between sees that there is something. */
+	aside_set_count(asides, n_rows);
 }
 
 void aside_bring_up(struct worker *w, uint32_t row)

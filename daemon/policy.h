@@ -25,12 +25,17 @@
 #define POLICY_NAP	 100000u  /* ns: a thief that must not sleep looks again after it */
 #define POLICY_SPREAD	 2u	  /* sleepers that a thief wakes which was asleep itself, at most */
 
-/* How many of the private entries an owner makes public when it was asked. */
+/*
+ * How many of the private entries an owner makes public when it was asked. The newest stays private
+ * where there are others: its owner comes back to it first, and would take all back with it before a
+ * thief has looked.
+ */
 static inline uint64_t policy_publish(uint64_t public, uint64_t private, uint64_t most)
 {
 	uint64_t room = public < most ? most - public : 0;
+	uint64_t n = private < room ? private : room;
 
-	return private < room ? private : room;
+	return n && n == private && public + n > 1 ? n - 1 : n;
 }
 
 /* Is so little left public, after a steal, that the thief asks for more on behalf of the next? */

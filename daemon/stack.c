@@ -243,6 +243,7 @@ static char *stack_split(struct stack_arena *arena, uint32_t order)
 		uint64_t half = stack_bytes(of);
 
 		stack_insert(arena, offset + half, of, cleaned > half ? cleaned - half : 0);
+		cleaned = min(cleaned, half);
 	}
 	return arena->begin + offset;
 }
@@ -414,6 +415,18 @@ static uint64_t stack_reserve(const struct stack_arena *arena, enum stack_for wh
 					  : 0;
 }
 
+/* What all workers keep goes back to the arenas of the ring. */
+static void stack_collect(struct stack_arena *first)
+{
+	struct stack_arena *arena = first;
+
+	do {
+		for (struct stack_cache *cache = arena->caches; cache; cache = cache->next)
+			stack_cache_empty(cache);
+		arena = arena->sibling;
+	} while (arena != first);
+}
+
 /* A stacklet out of an arena of the ring; after all that is free was collected, if need be. */
 static struct fk_stack *stack_find(struct stack_arena *first, uint32_t order, enum stack_for who)
 {
@@ -426,11 +439,7 @@ static struct fk_stack *stack_find(struct stack_arena *first, uint32_t order, en
 	} while (!stacklet && arena != first);
 	if (stacklet)
 		return stacklet;
-	do {
-		for (struct stack_cache *cache = arena->caches; cache; cache = cache->next)
-			stack_cache_empty(cache);
-		arena = arena->sibling;
-	} while (arena != first);
+	stack_collect(first);
 	do {
 		pthread_mutex_lock(&arena->cleaner); /* P1 */
 		stacklet = stack_arena_take(arena, order, stack_reserve(arena, who));
@@ -569,9 +578,23 @@ void stack_trim(struct stack_cache *cache, struct fk_stack *top)
 	top->spare = NULL;
 }
 
-bool stack_give(struct stack_cache *cache, struct fk_stack *top)
+/* Is there a first stacklet for a worker, in place of one that a job with these bytes has now? */
+static bool stack_can_spare(struct stack_cache *cache, uint64_t held)
 {
 	struct stack_arena *arena = cache->arena;
+
+	do {
+		/* Relaxed: a sum. */
+		if (atomic_load_explicit(&arena->left, memory_order_relaxed) >=
+		    stack_reserve(arena, stack_for(held)) + STACK_MIN)
+			return true;
+		arena = arena->sibling;
+	} while (arena != cache->arena);
+	return false;
+}
+
+bool stack_give(struct stack_cache *cache, struct fk_stack *top)
+{
 	uint64_t held;
 
 	stack_trim(cache, top);
@@ -581,14 +604,10 @@ bool stack_give(struct stack_cache *cache, struct fk_stack *top)
 	       STACK_MIN;
 	if (held > cache->max)
 		return false;
-	/* Is there one for the worker, instead? Relaxed: a sum. */
-	do {
-		if (atomic_load_explicit(&arena->left, memory_order_relaxed) >=
-		    stack_reserve(arena, stack_for(held)) + STACK_MIN)
-			return true;
-		arena = arena->sibling;
-	} while (arena != cache->arena);
-	return false;
+	if (stack_can_spare(cache, held))
+		return true;
+	stack_collect(cache->arena);
+	return stack_can_spare(cache, held);
 }
 
 void stack_take(struct stack_cache *cache)

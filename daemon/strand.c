@@ -108,10 +108,11 @@
 static void strand_set_limit(struct worker *w, struct fk_stack *stacklet)
 {
 	w->stack_limit = (uintptr_t)stacklet->end - FK_SLACK;
-	/* ORDER attend [A1]: acquire, a request that is put back here has been seen. Pairs with
-	 * worker_ask(). */
+	/* ORDER attend [A1]: acquire, a request that is put back here has been seen; and acq_rel, by
+	 * an exchange, so that one which comes in between is not hidden from who takes it. Pairs
+	 * with worker_ask(). */
 	if (!atomic_exchange_explicit(&w->fk.limit, worker_limit(w), memory_order_acquire))
-		atomic_store_explicit(&w->fk.limit, 0, memory_order_relaxed);
+		atomic_exchange_explicit(&w->fk.limit, 0, memory_order_acq_rel);
 }
 
 /* Fills the header of a frame in, but for what its parent's part fills in. Holder only. */
@@ -325,13 +326,21 @@ struct fk_frame *strand_pop_own(struct worker *w)
 	return newest;
 }
 
+/* force_steals, and in a pool that is shaken: what it publishes it may take as a thief would. */
+static bool strand_steals_itself(const struct worker *w)
+{
+	return w->pool->force_steals || w->pool->shaken;
+}
+
 /* Makes the oldest private entries public, up to D of them. */
 static void strand_publish(struct worker *w)
 {
 	/* Under a signal, within fk_pop(), floor may be above bottom: on its way to fk_rt_pop(). */
 	uint64_t private = w->fk.bottom > w->fk.floor ? (uint64_t)(w->fk.bottom - w->fk.floor) : 0;
 	uint64_t public = deque_size(&w->frames);
-	uint64_t n = policy_publish(public, private, WORKER_PUBLIC);
+	uint64_t n = strand_steals_itself(w)
+			   ? min(private, WORKER_PUBLIC - min(public, WORKER_PUBLIC))
+			   : policy_publish(public, private, WORKER_PUBLIC);
 
 	/* A signal between fk_rt_attend() and the push that follows has nothing to publish yet. */
 	if (!n)
@@ -608,7 +617,9 @@ bool fk_rt_attend(struct fk_worker *fk, struct fk_frame *frame, uint32_t site)
 	fk_set_site(frame, site | FK_PARTED);
 	if (!strand_attend(w, frame))
 		return false;
-	w->publish = true;
+	strand_publish(w);
+	/* There is nothing else than what is pushed next, if this is a fork. */
+	w->publish = strand_steals_itself(w) || !deque_size(&w->frames);
 	STRAND_PROFILE(w, go, frame);
 	fk_enter(fk, current);
 	return true;

@@ -372,7 +372,7 @@ static bool worker_rest(struct worker *w)
 		worker_pass(w);
 	if (!sleeps)
 		lazy_nap(l, w->index);
-	jobs = deque_size(&w->roots) || inbox_any(&w->inbox) || intake_mine(w) ||
+	jobs = w->own || deque_size(&w->roots) || inbox_any(&w->inbox) || intake_mine(w) ||
 	       ((!sleeps || !lazy_spins(worker_cell(w))) && worker_jobs_pending(pool));
 	/* ORDER pool/settings [P1]: both after the full fence of wake_prepare(): who changes them
 	 * wakes all that sleep after a full fence. Pairs with pool_wake_all(). */
@@ -423,8 +423,21 @@ static bool worker_take_root(struct worker *w, struct worker *from, uint32_t *re
 	return true;
 }
 
+/* Asks a victim for work, from when on it has its time to answer. False: it has been asked. */
+static bool worker_request(struct worker *victim, uint64_t now)
+{
+	/* Relaxed, all of these: hints; a signal too many or too late does no harm. */
+	uint64_t wait = atomic_load_explicit(&victim->press_wait, memory_order_relaxed);
+
+	if (!atomic_load_explicit(&victim->fk.limit, memory_order_relaxed))
+		return false;
+	atomic_store_explicit(&victim->press_at, now + wait, memory_order_relaxed);
+	worker_ask(victim);
+	return true;
+}
+
 /* Takes the oldest continuation of a victim. */
-static bool worker_steal(struct worker *w, struct worker *victim)
+static bool worker_steal(struct worker *w, struct worker *victim, uint64_t now)
 {
 	uint32_t level = victims_level(w->pool->victims, w->index, victim->index);
 	uint64_t word, n;
@@ -440,7 +453,7 @@ static bool worker_steal(struct worker *w, struct worker *victim)
 	COUNT_ADD(w, steals_farther, level == 2);
 	w->left = deque_size(&victim->frames);
 	if (policy_ask_more(w->left, WORKER_PUBLIC))
-		worker_ask(victim);
+		worker_request(victim, now);
 	w->next = (struct fk_frame *)(uintptr_t)word;
 	strand_adopt(w, w->next);
 	return true;
@@ -455,10 +468,8 @@ static void worker_ask_victim(struct worker *w, struct worker *victim, uint64_t 
 	if (wake_state(wake_load(&victim->board->wake)) != WAKE_BUSY)
 		return;
 	/* Relaxed, all of these: hints; a signal too many or too late does no harm. */
-	if (atomic_load_explicit(&victim->fk.limit, memory_order_relaxed)) {
-		atomic_store_explicit(&victim->press_at, now + wait, memory_order_relaxed);
+	if (worker_request(victim, now)) {
 		COUNT(w, asks);
-		worker_ask(victim);
 		return;
 	}
 	if (now < at || !tid ||
@@ -541,7 +552,7 @@ static bool worker_look(struct worker *w, bool ask, uint64_t now, enum worker_fo
 		uint32_t victim = victims_pick(pool->victims, w->index, worker_random(w));
 
 		victims[i] = &pool->workers[victim];
-		if (worker_steal(w, victims[i]))
+		if (worker_steal(w, victims[i], now))
 			return true;
 	}
 	for (uint32_t i = 0; ask && i < tries; i++)

@@ -41,6 +41,62 @@ FK_BODY(askers)
 }
 FK_END(askers)
 
+/* What its worker has made public: looked at by each leaf but the first, which asks. */
+static _Atomic uint32_t looks, hidden;
+
+FK_TASK(int64_t, looking, (int64_t, n))
+{
+	if (n == 0)
+		worker_ask(worker_self());
+	else if (n > 1 && !deque_size(&worker_self()->frames))
+		atomic_fetch_add(&hidden, 1);
+	atomic_fetch_add(&looks, 1);
+	FK_LEAF(n);
+}
+FK_NO_BODY(looking)
+FK_END(looking)
+
+FK_TASK(int64_t, forks_below, (int64_t, n), int64_t x; int64_t i;)
+FK_NO_LEAF(forks_below)
+{
+	for (self->i = 0; self->i < self->n; self->i++) {
+		FK_FORK(x, looking, self->i);
+		FK_JOIN();
+	}
+	FK_RETURN(self->n);
+}
+FK_END(forks_below)
+
+FK_TASK(int64_t, calls_below, (int64_t, n), int64_t x; int64_t i;)
+FK_NO_LEAF(calls_below)
+{
+	for (self->i = 0; self->i < self->n; self->i++)
+		FK_CALL(x, looking, self->i);
+	FK_RETURN(self->n);
+}
+FK_END(calls_below)
+
+/* Has something to steal above a child that forks, or calls, small ones. */
+FK_TASK(int64_t, above_forks, (int64_t, n), int64_t x; int64_t y;)
+FK_NO_LEAF(above_forks)
+{
+	FK_FORK(x, forks_below, self->n);
+	FK_CALL(y, leaf, 1);
+	FK_JOIN();
+	FK_RETURN(self->x + self->y);
+}
+FK_END(above_forks)
+
+FK_TASK(int64_t, above_calls, (int64_t, n), int64_t x; int64_t y;)
+FK_NO_LEAF(above_calls)
+{
+	FK_FORK(x, calls_below, self->n);
+	FK_CALL(y, leaf, 1);
+	FK_JOIN();
+	FK_RETURN(self->x + self->y);
+}
+FK_END(above_calls)
+
 /* Calls, and never forks: a tree of fine-grained ones, after one of them has asked. */
 FK_FINE_TASK(int64_t, asks_once, (int64_t, n))
 {
@@ -239,6 +295,8 @@ FK_BODY(mixed_fine)
 }
 FK_END(mixed_fine)
 
+FK_EXPORT(above_forks, "n:i64 -> i64", 0, "forks below what can be stolen")
+FK_EXPORT(above_calls, "n:i64 -> i64", 0, "calls below what can be stolen")
 FK_EXPORT(caller, "n:i64 -> i64", 0, "calls")
 FK_EXPORT(mixed, "n:i64 -> i64", 0, "Fibonacci by all means")
 FK_EXPORT(opener, "n:i64 -> i64", 0, "opens behind a leaf")
@@ -480,6 +538,23 @@ START_TEST(who_only_calls_serves_a_request_once)
 }
 END_TEST
 
+/* What was made public stays so while the newest entry comes and goes. */
+START_TEST(what_is_public_stays_public)
+{
+	static const char *const tasks[] = { "t:above_forks", "t:above_calls" };
+
+	for (uint32_t i = 0; i < 2; i++) {
+		atomic_store(&looks, 0);
+		atomic_store(&hidden, 0);
+		rig_start(&rig, 1, &fk_module, false);
+		ck_assert_int_eq(rig_call(&rig, tasks[i], 1000), 1001);
+		ck_assert_uint_eq(atomic_load(&looks), 1000);
+		ck_assert_uint_eq(atomic_load(&hidden), 0);
+		rig_stop(&rig);
+	}
+}
+END_TEST
+
 CHECK_MAIN("strand", nested_children_touch_nothing_but_the_fast_path,
 	   resumed_parents_of_called_children_go_on, resumed_parents_of_forked_children_are_popped,
 	   published_parents_are_taken_back, stolen_parents_join_when_all_have_ended,
@@ -487,4 +562,4 @@ CHECK_MAIN("strand", nested_children_touch_nothing_but_the_fast_path,
 	   work_behind_a_long_leaf_is_taken, signals_at_any_moment_do_no_harm,
 	   first_error_code_is_the_jobs, results_are_right_on_more_workers_than_cores,
 	   stolen_everywhere_on_four_workers_is_right, many_jobs_at_once_have_one_outcome_each,
-	   who_only_calls_serves_a_request_once)
+	   who_only_calls_serves_a_request_once, what_is_public_stays_public)
