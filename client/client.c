@@ -350,30 +350,30 @@ int client_gone(struct fk_client *client)
 	return 1;
 }
 
-int client_due(struct fk_client *client)
+int client_due(_Atomic uint64_t *looked_ns)
 {
 	uint64_t now = clock_ns();
 
 	/* Relaxed, and load and store apart: if two come at once, both look. */
-	if (now < atomic_load_explicit(&client->looked_ns, memory_order_relaxed) + CLIENT_TICK_NS)
+	if (now < atomic_load_explicit(looked_ns, memory_order_relaxed) + CLIENT_TICK_NS)
 		return 0;
-	atomic_store_explicit(&client->looked_ns, now, memory_order_relaxed);
+	atomic_store_explicit(looked_ns, now, memory_order_relaxed);
 	return 1;
 }
 
-int client_due_sometimes(struct fk_client *client)
+int client_due_sometimes(struct fk_client *client, _Atomic uint64_t *looked_ns)
 {
 	/* Relaxed, and load and store apart: it only spreads the looks at the clock. */
 	uint32_t looks = atomic_load_explicit(&client->looks, memory_order_relaxed) + 1;
 
 	atomic_store_explicit(&client->looks, looks, memory_order_relaxed);
-	return looks % CLIENT_LOOKS == 0 && client_due(client);
+	return looks % CLIENT_LOOKS == 0 && client_due(looked_ns);
 }
 
 int client_gone_sometimes(struct fk_client *client)
 {
 	return atomic_load_explicit(&client->gone, memory_order_relaxed) ||
-	       (client_due_sometimes(client) && client_gone(client));
+	       (client_due_sometimes(client, &client->looked_ns) && client_gone(client));
 }
 
 /* A task of the list that is still there, or NULL. */

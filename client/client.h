@@ -98,6 +98,7 @@ struct fk_client {
 	_Atomic uint32_t looks;
 	_Atomic uint32_t gone;		    /* the daemon is; never cleared */
 	_Atomic uint64_t looked_ns;	    /* at the socket; 0: never */
+	_Atomic uint64_t groups_looked_ns;  /* by polls of groups, at the records */
 	_Alignas(64) _Atomic uint32_t room; /* futex word: goes up when a record came free */
 	_Atomic uint32_t room_waiters;	    /* for one 1, for several CLIENT_ROOM_CHAIN */
 	/* hints of who submits: { pool's generation:32, word of a worker when it was woken:32 } */
@@ -114,11 +115,12 @@ static inline int client_check(const struct fk_client *client)
 /* client.c: looks at the socket. True if the daemon is gone. A system call, unless it is known. */
 int client_gone(struct fk_client *client);
 
-/* For callers that may be in a loop: true once in CLIENT_TICK_NS, for one of them. */
-int client_due(struct fk_client *client);
+/* For callers that may be in a loop: true once in CLIENT_TICK_NS, for one of those that share
+ * looked_ns. */
+int client_due(_Atomic uint64_t *looked_ns);
 
 /* The same, and looks at the clock once in CLIENT_LOOKS calls. */
-int client_due_sometimes(struct fk_client *client);
+int client_due_sometimes(struct fk_client *client, _Atomic uint64_t *looked_ns);
 
 /* client_gone() for callers in a loop: looks at the socket when client_due_sometimes() says so. */
 int client_gone_sometimes(struct fk_client *client);

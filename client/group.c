@@ -181,7 +181,7 @@ int fk_group_wait(fk_client *client, fk_group handle, uint64_t timeout_ns)
 		int gone = (int)atomic_load_explicit(&client->gone, memory_order_relaxed);
 
 		/* Now and then with a look at the records, and at the socket. */
-		if (!gone && !client_due_sometimes(client))
+		if (!gone && !client_due_sometimes(client, &client->groups_looked_ns))
 			return -ETIMEDOUT;
 		return group_look(client, number, client_gone(client));
 	}

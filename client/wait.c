@@ -66,7 +66,7 @@ static int wait_poll(struct fk_client *client, struct job *job)
 int wait_look(struct fk_client *client, uint64_t slept_ns, uint64_t deadline)
 {
 	/* Relaxed: never goes back. */
-	if (deadline - slept_ns < CLIENT_TICK_NS && !client_due(client))
+	if (deadline - slept_ns < CLIENT_TICK_NS && !client_due(&client->looked_ns))
 		return (int)atomic_load_explicit(&client->gone, memory_order_relaxed);
 	if (client_gone(client))
 		return 1;

@@ -8,6 +8,7 @@
 #include "daemon/pool.h"
 #include "daemon/root.h"
 
+#define DEADLINE_TURNS 4u		     /* so often at most in a call */
 #define DEADLINE_SOME  64u		     /* jobs that are looked at between two locks */
 #define DEADLINE_AGAIN (200 * NSEC_PER_USEC) /* until one that is in hand is looked at again */
 
@@ -95,14 +96,19 @@ void deadline_watch(struct pool *pool, uint32_t row, uint32_t generation)
 	struct deadlines *all = &pool->deadlines;
 	struct deadline job = { UINT64_MAX, 0, row, generation };
 	uint32_t where;
+	bool later;
 
 	pthread_mutex_lock(&all->lock);
 	where = deadline_where(all, row);
 	if (where && all->heap[where - 1].generation == generation)
 		job.at_ns = all->heap[where - 1].at_ns;
-	(void)deadline_set(all, job);
+	/* It may have ended meanwhile, and another one have its row. */
+	later = where && job_is_later(all->heap[where - 1].generation, generation);
+	if (!later)
+		(void)deadline_set(all, job);
 	pthread_mutex_unlock(&all->lock);
-	pool_wake_dispatcher(pool);
+	if (!later)
+		pool_wake_dispatcher(pool);
 }
 
 void deadline_remove(struct pool *pool, uint32_t row)
@@ -165,14 +171,15 @@ uint64_t deadlines_check(struct pool *pool)
 	struct deadlines *all = &pool->deadlines;
 	struct deadline jobs[DEADLINE_SOME];
 	uint64_t now = clock_ns(), next;
-	uint32_t n;
+	uint32_t n = DEADLINE_SOME;
 
-	do {
+	/* What is due after that waits for the next call, at once: others keep coming in. */
+	for (uint32_t i = 0; i < DEADLINE_TURNS && n == DEADLINE_SOME; i++) {
 		n = deadlines_due(all, now, jobs);
-		for (uint32_t i = 0; i < n; i++)
-			if (root_is_over(pool, jobs[i].row, jobs[i].generation))
-				deadline_forget(all, &jobs[i]);
-	} while (n == DEADLINE_SOME);
+		for (uint32_t k = 0; k < n; k++)
+			if (root_is_over(pool, jobs[k].row, jobs[k].generation))
+				deadline_forget(all, &jobs[k]);
+	}
 	pthread_mutex_lock(&all->lock);
 	next = all->n ? max(all->heap[0].look_ns, UINT64_C(1)) : 0;
 	pthread_mutex_unlock(&all->lock);

@@ -39,6 +39,9 @@
  *       it did not use while it was not there, and nobody pays for what it used while alone: when
  *       another comes, the floor has followed it. All v stay within 2^63 of the floor, so that
  *       they can be compared: those of who is not active are lifted along with it (fair_raise()).
+ *       A new connection starts no earlier than at its tenant's clock, the weighted mean of the
+ *       active ones' v: else the floor would stay at the newcomers' own v where they come and go,
+ *       and one that stays would never be first again.
  *   I3. Bounded lag: fair_pick() takes of the one with the smallest v as long as it stays that. Two
  *       that always have something queued differ by the estimates of a batch for each worker, and
  *       by what those jobs were longer than estimated; that is paid for before the next is picked.
@@ -252,6 +255,7 @@ static void fair_deactivate(struct fair *fair, struct fair_client *client)
 	fair->active[client->active - 1] = last;
 	fair->clients[last].active = client->active;
 	client->active = 0;
+	tenant->weights -= client->node.weight;
 	tenant->level.top = fair_later(tenant->level.top, client->node.v);
 	if (--tenant->level.n_active)
 		return;
@@ -267,14 +271,11 @@ void fair_add_client(struct fair *fair, uint32_t slot, uint32_t tenant, uint32_t
 	struct board_client *board = &fair->board[slot];
 
 	fair_lock(fair);
-	/* Its last one's jobs have all ended, but that may not have been seen yet. */
-	if (client->active)
-		fair_deactivate(fair, client);
 	memset(client, 0, sizeof(*client));
 	client->board = board;
 	client->tenant = &fair->tenants[tenant];
 	client->node.weight = fair_clamp(weight);
-	client->node.v = client->tenant->level.floor;
+	client->node.v = fair_later(client->tenant->level.floor, client->tenant->clock);
 	client->jobs = atomic_load_explicit(&board->jobs, memory_order_relaxed);
 	client->cpu_ns = atomic_load_explicit(&board->cpu_ns, memory_order_relaxed);
 	atomic_store_explicit(&board->weight, client->node.weight, memory_order_relaxed);
@@ -373,6 +374,7 @@ static void fair_settle_client(struct fair *fair, struct fair_client *client)
 	 * taken. */
 	uint64_t weights = client->weights +
 			   max(client->weights_given, (uint64_t)fair_given(client) * FAIR_WEIGHT);
+	uint64_t cut;
 
 	if (!jobs && !ns)
 		return;
@@ -382,11 +384,27 @@ static void fair_settle_client(struct fair *fair, struct fair_client *client)
 	client->ended += (uint32_t)jobs;
 	client->node.v += fair_virtual(ns, client->node.weight);
 	client->tenant->node.v += fair_virtual(ns, client->tenant->node.weight);
-	fair_learn(client, ns, jobs);
+	if (client->tenant->weights)
+		client->tenant->clock += fair_virtual(ns, client->tenant->weights);
+	cut = min(client->cut, jobs);
+	client->cut -= cut;
+	fair_learn(client, ns, jobs - cut);
 	fair_moved(&client->tenant->heap, &client->node);
 	fair_moved(&fair->heap, &client->tenant->node);
 	atomic_store_explicit(&client->board->vtime_ns, client->node.v / (FAIR_ONE / FAIR_WEIGHT),
 			      memory_order_relaxed);
+}
+
+void fair_remove_client(struct fair *fair, uint32_t slot)
+{
+	struct fair_client *client = &fair->clients[slot];
+
+	fair_lock(fair);
+	fair_settle_client(fair, client);
+	if (client->active)
+		fair_deactivate(fair, client);
+	fair_set_direct(fair);
+	fair_unlock(fair);
 }
 
 static void fair_lowest(struct fair_level *level, uint64_t v)
@@ -419,6 +437,7 @@ static void fair_raise_clients(struct fair *fair, struct fair_tenant *tenant)
 {
 	if (!fair_raise(&tenant->level))
 		return;
+	tenant->clock = fair_later(tenant->clock, tenant->level.floor);
 	for (uint32_t i = 0; i < fair->max_clients; i++)
 		if (fair->clients[i].tenant == tenant && !fair->clients[i].active)
 			fair_lift(&tenant->level, &fair->clients[i].node);
@@ -491,7 +510,8 @@ void fair_settle_sometimes(struct fair *fair, uint64_t now)
 	uint64_t wait =
 		max(FAIR_SETTLE, (uint64_t)(fair->n_active + fair->n_accounts) * FAIR_SETTLE_EACH);
 
-	if (now - fair->settled_at >= wait)
+	/* Its clock may have been read before another settled. */
+	if ((int64_t)(now - fair->settled_at) >= (int64_t)wait)
 		fair_settle(fair, now);
 }
 
@@ -514,6 +534,7 @@ static void fair_activate(struct fair *fair, struct fair_client *client)
 	fair_moved(&tenant->heap, &client->node);
 	fair->active[fair->n_active++] = (uint32_t)(client - fair->clients);
 	client->active = fair->n_active;
+	tenant->weights += client->node.weight;
 }
 
 /* Relaxed, both: they change while the row is nobody else's; fair_claims() may look at one that has
@@ -717,6 +738,7 @@ bool fair_cut(struct fair *fair, uint32_t row)
 	if (!fair->rows[row].in)
 		return false;
 	fair_unlink(fair, client, row);
+	client->cut++;
 	return true;
 }
 
@@ -741,6 +763,7 @@ uint32_t fair_cut_client(struct fair *fair, uint32_t slot, uint32_t *ret_rows, u
 			fair_unlink(fair, client, ret_rows[n++]);
 		}
 	}
+	client->cut += n;
 	return n;
 }
 

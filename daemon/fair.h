@@ -85,6 +85,9 @@ struct fair_tenant {
 	struct fair_node node;
 	struct fair_level level; /* of its clients */
 	struct fair_heap heap;	 /* of its clients */
+	/* the weighted mean of its active clients' v goes by as much: where a new one starts */
+	uint64_t clock;
+	uint64_t weights; /* of its active clients */
 	/* ns spent on words of its rings that were no jobs; any thread adds */
 	_Atomic uint64_t wasted;
 };
@@ -114,6 +117,7 @@ struct fair_client {
 	uint64_t tenant_step;
 	uint64_t sample_ns; /* since mean was changed */
 	uint64_t sample_jobs;
+	uint64_t cut;	      /* of the jobs that will end, those that were never started */
 	_Atomic uint64_t now; /* virtual time of its jobs; changed with the lock held */
 };
 
@@ -155,6 +159,8 @@ void fair_add_account(struct fair *fair, uint32_t worker, uint32_t group, struct
 int fair_add_tenant(struct fair *fair, uint32_t tenant, uint32_t weight);
 /* A new connection in this slot, which has no rows. */
 void fair_add_client(struct fair *fair, uint32_t client, uint32_t tenant, uint32_t weight);
+/* All of its jobs have ended: its tenant is charged for the last of them. */
+void fair_remove_client(struct fair *fair, uint32_t client);
 
 /* From a client's number to one that counts: 0 is the default, and it is clamped. */
 uint32_t fair_weight(uint32_t weight);

@@ -176,7 +176,7 @@ static void intake_count_client(struct pool *pool, uint32_t slot, int n)
 
 static struct tenant_segment *intake_segment(struct pool *pool, uint32_t slot)
 {
-	/* ORDER tenant/known [T1]: acquire, pairs with intake_add_tenant(). */
+	/* ORDER tenant/known [T1]: acquire, pairs with intake_map_tenant(). */
 	return atomic_load_explicit(&pool->intake.tenants[slot].segment, memory_order_acquire);
 }
 
@@ -251,7 +251,7 @@ static uint32_t intake_place(struct pool *pool, uint32_t place)
 }
 
 /* A row is QUEUED: it goes into the list. What is to end at a certain time, or at once, the
- * dispatcher looks after; it comes to it when it is in the queues (I4). */
+ * dispatcher looks after; it comes to it when it is in the queues (deadline.h, I3). */
 static void intake_admit(struct intake_list *list, struct job *job, uint32_t row,
 			 uint32_t generation)
 {
@@ -513,6 +513,7 @@ bool intake_release(struct pool *pool)
 			left = true;
 			continue;
 		}
+		fair_remove_client(&pool->intake.fair, i);
 		segment_unmap(client->segment, client->segment_size);
 		free(client->tails);
 		client->tails = NULL;
@@ -629,7 +630,8 @@ bool intake_is_empty(struct pool *pool)
 	for (uint32_t i = 0; i < pool->arena->max_clients; i++)
 		if (atomic_load_explicit(&pool->intake.clients[i].active, memory_order_relaxed))
 			return false;
-	return true;
+	/* Who has let go since has set its bit before, if it left something. */
+	return !intake_rings_pending(pool);
 }
 
 /* Takes a job off a ring: its row is QUEUED after it, or it is refused. last: the walk's own use of
@@ -962,7 +964,7 @@ bool intake_preempt(struct worker *w)
 		intake_publish(w, rows, publish);
 	intake_announce(&list, w);
 	/* I3: for what this worker does not run. */
-	if (fair_queued(fair) || n > 1)
+	if (fair_queued(fair) || fair_placed(fair) || n > 1)
 		pool_wake_dispatcher(pool);
 	return n;
 }

@@ -440,8 +440,7 @@ void root_cancel(struct pool *pool, uint32_t row, uint32_t generation)
 	 * still, or will never have it: the mark waits for that generation. */
 	struct ledger_row now = root_ledger(pool, row);
 	bool queued = now.state == LEDGER_QUEUED || now.state == LEDGER_RUNNING;
-	bool later = generation != now.generation &&
-		     ((generation - now.generation) & JOB_GEN_MASK) <= JOB_GEN_MASK / 2;
+	bool later = job_is_later(generation, now.generation), over = false;
 
 	if (!later && !(queued && generation == now.generation))
 		return;
@@ -453,7 +452,16 @@ void root_cancel(struct pool *pool, uint32_t row, uint32_t generation)
 	 * makes the row QUEUED and looks at the mark: one sees the other. */
 	now = ledger_unpack(
 		atomic_load_explicit(&arena_rows(pool->arena)[row], memory_order_seq_cst));
-	if (now.generation == generation && now.state == LEDGER_QUEUED &&
-	    !root_forgo(pool, row, generation, JOB_CANCELLED))
-		deadline_watch(pool, row, generation);
+	if (now.generation != generation) {
+		over = job_is_later(now.generation, generation);
+	} else if (now.state == LEDGER_QUEUED) {
+		if (!root_forgo(pool, row, generation, JOB_CANCELLED))
+			deadline_watch(pool, row, generation);
+	} else {
+		over = now.state != LEDGER_RUNNING;
+	}
+	/* It ended before the mark was there: no later job of this row is to find it. */
+	if (over)
+		atomic_compare_exchange_strong_explicit(&pool->cancels[row], &generation, 0,
+							memory_order_relaxed, memory_order_relaxed);
 }

@@ -178,6 +178,12 @@ static inline int job_place_strict(uint32_t place)
 	return (place & JOB_PLACE_STRICT) != 0;
 }
 
+/* Is a the later of two generations of a record? They wrap. */
+static inline int job_is_later(uint32_t a, uint32_t b)
+{
+	return ((a - b) & JOB_GEN_MASK) - 1 < JOB_GEN_MASK / 2;
+}
+
 static inline uint32_t job_state(uint32_t generation, uint32_t outcome)
 {
 	return (generation & JOB_GEN_MASK) << JOB_GEN_SHIFT | outcome;

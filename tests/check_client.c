@@ -509,6 +509,7 @@ START_TEST(polls_and_short_waits_look_at_the_socket_by_time)
 	/* Somebody has looked in an hour: no time has passed since. */
 	later = clock_ns() + 3600 * NSEC_PER_SEC;
 	atomic_store(&client->looked_ns, later);
+	atomic_store(&client->groups_looked_ns, later);
 	for (int i = 0; i < 5000; i++) {
 		ck_assert_int_eq(fk_poll(client, job), 0);
 		ck_assert_int_eq(fk_wait(client, job, 0), -ETIMEDOUT);
@@ -527,6 +528,7 @@ START_TEST(polls_and_short_waits_look_at_the_socket_by_time)
 	for (int i = 0; i < 3; i++) {
 		atomic_store(&client->gone, 0);
 		atomic_store(&client->looked_ns, 0);
+		atomic_store(&client->groups_looked_ns, 0);
 		for (uint32_t calls = 1;; calls++) {
 			int r = i == 0 ? fk_poll(client, job)
 			      : i == 1 ? fk_wait(client, job, 0)

@@ -137,6 +137,48 @@ START_TEST(heap_forgets_what_has_ended)
 }
 END_TEST
 
+/* It ended in the meantime, and the record is another job by now. */
+START_TEST(heap_keeps_a_later_jobs_deadline)
+{
+	uint64_t at = clock_ns() + FAR;
+
+	start(1, false);
+	ck_assert(deadline_add(rig.pool, 5, 3, at));
+	deadline_watch(rig.pool, 5, 2);
+	ck_assert(deadline_is_over(rig.pool, 5, 3, at));
+	/* They wrap. */
+	deadline_remove(rig.pool, 5);
+	ck_assert(deadline_add(rig.pool, 5, 1, at));
+	deadline_watch(rig.pool, 5, JOB_GEN_MASK);
+	ck_assert(deadline_is_over(rig.pool, 5, 1, at));
+	deadline_remove(rig.pool, 5);
+	stop();
+}
+END_TEST
+
+static void many_at_once(struct pool *pool)
+{
+	uint64_t next;
+
+	for (uint32_t row = 0; row < RIG_JOBS; row++)
+		(void)deadline_add(pool, row, 1, 1);
+	next = deadlines_check(pool);
+	ck_assert_uint_ge(pool->deadlines.n, RIG_JOBS / 2);
+	ck_assert_uint_lt(pool->deadlines.n, RIG_JOBS);
+	ck_assert_uint_eq(next, 1);
+}
+
+/* However many are due, a look at them has an end, and the next one follows at once. */
+START_TEST(heap_is_looked_at_some_at_a_time)
+{
+	rig_prepare = many_at_once;
+	start(1, false);
+	while (listed())
+		sched_yield();
+	stop();
+}
+END_TEST
+
 /* The only worker is in a leaf, and looks at nothing; nor has it taken them off the ring. */
 START_TEST(waiting_job_ends_when_its_time_is_over_and_not_at_its_turn)
 {
@@ -387,7 +429,9 @@ START_TEST(thousands_of_short_jobs_with_deadlines)
 END_TEST
 
 CHECK_MAIN("deadline", heap_knows_where_each_job_is, heap_says_when_the_next_one_is,
-	   heap_forgets_what_has_ended, waiting_job_ends_when_its_time_is_over_and_not_at_its_turn,
+	   heap_forgets_what_has_ended, heap_keeps_a_later_jobs_deadline,
+	   heap_is_looked_at_some_at_a_time,
+	   waiting_job_ends_when_its_time_is_over_and_not_at_its_turn,
 	   waiting_jobs_of_a_dead_client_end_at_once, cancel_that_comes_at_any_moment_is_not_lost,
 	   cancel_finds_a_job_on_its_way_in_hand_and_in_a_queue,
 	   job_that_runs_beyond_its_deadline_expires, running_job_with_a_far_deadline_is_done,

@@ -388,6 +388,78 @@ START_TEST(a_batch_is_as_long_as_its_jobs_are_known_to_be)
 }
 END_TEST
 
+/* A job that was cut out ended, and took no time. */
+START_TEST(jobs_that_never_started_teach_nothing_of_their_length)
+{
+	uint32_t batch[FAIR_BATCH_JOBS];
+
+	tenant(0, 100);
+	client(0, 0, 100);
+	for (uint32_t k = 0; k < 100; k++) {
+		submit(0, 1, 0);
+		ck_assert_uint_eq(pick(batch, FAIR_BATCH_JOBS), 1);
+		run(batch[0], 150 * US);
+		settle();
+	}
+	for (uint32_t k = 0; k < 100; k++) {
+		uint32_t row = submit(0, 1, 0);
+
+		ck_assert(cut(row));
+		run(row, 0);
+		now += MS;
+		settle();
+	}
+	submit(0, 200, 0);
+	ck_assert_uint_eq(pick(batch, FAIR_BATCH_JOBS), 1);
+}
+END_TEST
+
+/* One connection stays, two of the same uid are new ones for each of their jobs. */
+START_TEST(connections_that_come_and_go_take_nothing_from_one_that_stays)
+{
+	uint64_t ran[3] = { 0 };
+	bool queued[3] = { false };
+
+	tenant(0, 100);
+	for (uint32_t slot = 0; slot < 3; slot++)
+		client(slot, 0, 100);
+	submit(0, 2000, 0);
+	for (uint32_t i = 0; i < 3000; i++) {
+		uint32_t row, slot;
+
+		for (slot = 1; slot < 3; slot++) {
+			if (queued[slot])
+				continue;
+			atomic_store(&board[slot].jobs, 0);
+			atomic_store(&board[slot].cpu_ns, 0);
+			client(slot, 0, 100);
+			submit(slot, 1, 0);
+			queued[slot] = true;
+		}
+		ck_assert_uint_eq(pick(&row, 1), 1);
+		slot = row / JOBS;
+		run(row, 10 * MS);
+		ran[slot]++;
+		queued[slot] = false;
+		if (slot)
+			fair_remove_client(&fair, slot);
+	}
+	assert_ratio(ran[0], ran[1], 0.9, 1.1);
+	assert_ratio(ran[0], ran[2], 0.9, 1.1);
+}
+END_TEST
+
+/* Who has read the clock before another settled does not settle again. */
+START_TEST(an_older_clock_settles_nothing)
+{
+	settle();
+	fair_lock(&fair);
+	fair_settle_sometimes(&fair, now - 1);
+	fair_unlock(&fair);
+	ck_assert_uint_eq(fair.settled_at, now);
+}
+END_TEST
+
 START_TEST(jobs_of_one_connection_come_in_their_order_and_heavy_ones_before)
 {
 	uint32_t rows[FAIR_BATCH_JOBS];
@@ -840,9 +912,12 @@ START_TEST(a_slot_is_used_again_while_its_end_was_not_seen)
 	ck_assert_uint_eq(pick(rows, FAIR_BATCH_JOBS), 2);
 	run(rows[0], US);
 	run(rows[1], US);
+	fair_remove_client(&fair, 0);
+	fair_remove_client(&fair, 1);
+	ck_assert_uint_eq(fair.n_active, 0);
+	ck_assert_uint_ge(fair.tenants[0].node.v, 2 * US * FAIR_ONE / 100);
 	client(0, 0, 100);
 	client(1, 0, 100);
-	ck_assert_uint_eq(fair.n_active, 0);
 	submit(0, 1, 0);
 	ck_assert_uint_eq(pick(rows, FAIR_BATCH_JOBS), 1);
 }
@@ -939,6 +1014,9 @@ CHECK_MAIN("fair", uids_share_by_their_weights_whatever_their_jobs_lengths,
 	   a_job_waits_behind_one_batch_of_a_flood_and_no_more,
 	   among_equals_the_one_that_was_chosen_longer_ago_goes_first,
 	   a_batch_is_as_long_as_its_jobs_are_known_to_be,
+	   jobs_that_never_started_teach_nothing_of_their_length,
+	   connections_that_come_and_go_take_nothing_from_one_that_stays,
+	   an_older_clock_settles_nothing,
 	   jobs_of_one_connection_come_in_their_order_and_heavy_ones_before,
 	   light_jobs_are_not_shut_out_by_heavy_ones,
 	   a_jobs_weight_takes_nothing_from_other_connections,

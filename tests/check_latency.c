@@ -20,12 +20,12 @@
 #include "tests/check_unit.h"
 
 #define FLOOD	   4096
-#define FLOOD_US   50
+#define FLOOD_US   200
 #define SMALL	   20
 #define SMALL_US   100
 #define NOBODY	   65534u
 #define KEPT	   16000
-#define KEPT_US	   75
+#define KEPT_US	   300
 #define SHARE_TIME (800 * NSEC_PER_MSEC) /* CPU time that two have used, until one looks */
 
 /* Between the test and its clients. */
