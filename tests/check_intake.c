@@ -477,13 +477,19 @@ START_TEST(a_strict_job_goes_before_a_giant_on_its_worker)
 
 	start(2);
 	o = other_client(false);
+	/* Nobody steals it. */
+	atomic_store(&fill(1, "intake:hold", LAST)->place, STRICT(0));
+	publish(1, 0);
+	while (!rig_counter(&rig, roots))
+		sched_yield();
 	atomic_store(&fill(0, "intake:await", LAST)->place, STRICT(1));
 	publish(0, 0);
-	while (!rig_counter(&rig, roots))
+	while (rig_counter(&rig, roots) < 2)
 		sched_yield();
 	other_submit(&o, 0, "intake:set", STRICT(1));
 	other_wait(&o, 0, JOB_DONE);
 	ck_assert_uint_eq(rig_wait(&rig, 0), JOB_DONE);
+	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_DONE);
 	ck_assert_uint_ge(rig_counter(&rig, moved), 1);
 	rig_stop(&rig);
 	other_end(&o);
