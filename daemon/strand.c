@@ -88,6 +88,9 @@
 #include "daemon/verdict.h"
 #include "shm/fence.h"
 
+#define STRAND_VAIN                                                                                \
+	8u /* frames in a row for which a request stands that finds nothing to publish */
+
 #ifdef WORKER_LIBC_JUMP
 #define STRAND_SET(worker)  _setjmp((worker)->jump)
 #define STRAND_JUMP(worker) longjmp((worker)->jump, 1)
@@ -500,18 +503,15 @@ void fk_rt_unnest(struct fk_worker *fk, struct fk_frame *frame, char *sp, uint32
 		w->next = NULL;
 	/* It may come to no fork. */
 	if (!w->pool->force_steals && !atomic_load_explicit(&w->fk.limit, memory_order_relaxed)) {
-		bool again = w->publish;
-
-		w->publish = false;
 		if (!strand_attend(w, frame))
 			w->next = NULL;
 		strand_publish(w);
-		/* What it forks first is to be public; but a request that has found nothing twice
-		 * is over. */
-		if (!again && !deque_size(&w->frames)) {
-			w->publish = true;
+		/* What is forked first is to be public; but where nothing forks, the request is over
+		 * after some frames. */
+		if (!deque_size(&w->frames) && w->vain++ < STRAND_VAIN)
 			worker_ask(w);
-		}
+		else
+			w->vain = 0;
 	}
 	STRAND_JUMP(w);
 }
@@ -618,6 +618,7 @@ bool fk_rt_attend(struct fk_worker *fk, struct fk_frame *frame, uint32_t site)
 	if (!strand_attend(w, frame))
 		return false;
 	strand_publish(w);
+	w->vain = 0;
 	/* There is nothing else than what is pushed next, if this is a fork. */
 	w->publish = strand_steals_itself(w) || !deque_size(&w->frames);
 	STRAND_PROFILE(w, go, frame);

@@ -89,6 +89,7 @@ struct worker {
 	uint32_t own;	 /* a job that it took from the queues and no other may start: row + 1 */
 	bool root_first; /* a frame was set aside for a root */
 	bool publish;	 /* make what is pushed next public, if that fork was asked */
+	uint8_t vain;	 /* frames that have found nothing for who asked */
 	bool duty;	 /* worker_wake_one() at the next fork: lazy.h, L1 */
 	struct spin spin;
 	uint64_t random;   /* xorshift64 */

@@ -76,6 +76,31 @@ FK_NO_LEAF(calls_below)
 }
 FK_END(calls_below)
 
+/* Its worker was asked before it began, as when a job starts: the first fork comes after calls. */
+FK_TASK(int64_t, calls_first, (int64_t, n), int64_t x;)
+FK_NO_LEAF(calls_first)
+{
+	if (self->n) {
+		FK_CALL(x, calls_first, self->n - 1);
+		FK_RETURN(self->x);
+	}
+	FK_FORK(x, looking, 2);
+	FK_JOIN();
+	FK_RETURN(self->x);
+}
+FK_END(calls_first)
+
+FK_TASK(int64_t, asked_first, (int64_t, n), int64_t x;)
+{
+	worker_ask(worker_self());
+}
+FK_BODY(asked_first)
+{
+	FK_CALL(x, calls_first, self->n);
+	FK_RETURN(self->x);
+}
+FK_END(asked_first)
+
 /* Has something to steal above a child that forks, or calls, small ones. */
 FK_TASK(int64_t, above_forks, (int64_t, n), int64_t x; int64_t y;)
 FK_NO_LEAF(above_forks)
@@ -295,6 +320,7 @@ FK_BODY(mixed_fine)
 }
 FK_END(mixed_fine)
 
+FK_EXPORT(asked_first, "n:i64 -> i64", 0, "calls, then forks")
 FK_EXPORT(above_forks, "n:i64 -> i64", 0, "forks below what can be stolen")
 FK_EXPORT(above_calls, "n:i64 -> i64", 0, "calls below what can be stolen")
 FK_EXPORT(caller, "n:i64 -> i64", 0, "calls")
@@ -555,6 +581,17 @@ START_TEST(what_is_public_stays_public)
 }
 END_TEST
 
+START_TEST(a_request_stands_until_the_first_fork_after_some_calls)
+{
+	atomic_store(&hidden, 0);
+	rig_start(&rig, 1, &fk_module, false);
+	for (int64_t n = 0; n < 5; n++)
+		ck_assert_int_eq(rig_call(&rig, "t:asked_first", n), 2);
+	ck_assert_uint_eq(atomic_load(&hidden), 0);
+	rig_stop(&rig);
+}
+END_TEST
+
 CHECK_MAIN("strand", nested_children_touch_nothing_but_the_fast_path,
 	   resumed_parents_of_called_children_go_on, resumed_parents_of_forked_children_are_popped,
 	   published_parents_are_taken_back, stolen_parents_join_when_all_have_ended,
@@ -562,4 +599,5 @@ CHECK_MAIN("strand", nested_children_touch_nothing_but_the_fast_path,
 	   work_behind_a_long_leaf_is_taken, signals_at_any_moment_do_no_harm,
 	   first_error_code_is_the_jobs, results_are_right_on_more_workers_than_cores,
 	   stolen_everywhere_on_four_workers_is_right, many_jobs_at_once_have_one_outcome_each,
-	   who_only_calls_serves_a_request_once, what_is_public_stays_public)
+	   who_only_calls_serves_a_request_once, what_is_public_stays_public,
+	   a_request_stands_until_the_first_fork_after_some_calls)
