@@ -68,16 +68,6 @@ static uint32_t check_threads(pid_t pid, uint32_t cpu)
 	return n;
 }
 
-static void call_fib(void)
-{
-	fk_client *c = daemon_open(&d);
-	int64_t n = 0;
-
-	ck_assert_int_eq(fk_call(c, "fib:fib", &n, (int64_t)15), 0);
-	ck_assert_int_eq(n, 610);
-	ck_assert_int_eq(fk_close(c), 0);
-}
-
 START_TEST(one_cpu_is_one_worker_on_it_and_so_it_stays_in_the_next_pool)
 {
 	uint32_t cpu = keep_one();
@@ -87,7 +77,7 @@ START_TEST(one_cpu_is_one_worker_on_it_and_so_it_stays_in_the_next_pool)
 	for (uint32_t i = 0; i < 2; i++) {
 		pid_t pool = daemon_pool(&d);
 
-		call_fib();
+		daemon_call_fib(&d);
 		ck_assert_uint_eq(atomic_load(&d.board->workers[0].cpu), cpu);
 		ck_assert_uint_ge(check_threads(pool, cpu), 2);
 		ck_assert_uint_ge(check_threads(d.manager, cpu), 1);
@@ -103,7 +93,7 @@ START_TEST(more_workers_than_cpus_share_those_that_are_allowed)
 	uint32_t cpu = keep_one();
 
 	daemon_start(&d, "--workers=3", NULL);
-	call_fib();
+	daemon_call_fib(&d);
 	ck_assert_uint_eq(d.board->manager.n_workers, 3);
 	for (uint32_t i = 0; i < 3; i++)
 		ck_assert_uint_eq(atomic_load(&d.board->workers[i].cpu), cpu);

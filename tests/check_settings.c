@@ -34,17 +34,6 @@ static uint32_t workers(uint32_t state)
 	return n;
 }
 
-/* A job, and nothing but its result. */
-static void call_fib(void)
-{
-	fk_client *c = daemon_open(&d);
-	int64_t n = 0;
-
-	ck_assert_int_eq(fk_call(c, "fib:fib", &n, (int64_t)15), 0);
-	ck_assert_int_eq(n, 610);
-	ck_assert_int_eq(fk_close(c), 0);
-}
-
 START_TEST(the_scheduler_is_switched_to_and_fro)
 {
 	char text[512];
@@ -60,14 +49,14 @@ START_TEST(the_scheduler_is_switched_to_and_fro)
 		ck_assert_uint_eq(scheduler(), 1);
 		DAEMON_AWAIT(workers(WAKE_LOOKING) == 3);
 		sleeps = daemon_counter(&d, "sleeps") + daemon_counter(&d, "naps");
-		call_fib();
+		daemon_call_fib(&d);
 		ck_assert_uint_eq(daemon_counter(&d, "sleeps") + daemon_counter(&d, "naps"),
 				  sleeps);
 		ck_assert_int_eq(
 			daemon_ctl(&d, text, sizeof(text), "set", "scheduler", "lazy", NULL), 0);
 		ck_assert_str_eq(text, "scheduler = lazy (was busy)\n");
 		DAEMON_AWAIT(workers(WAKE_SLEEPING) == 3);
-		call_fib();
+		daemon_call_fib(&d);
 	}
 	ck_assert(daemon_logged(&d, "scheduler is busy now, was lazy", "uid"));
 	ck_assert_int_eq(daemon_stop(&d), 0);
@@ -85,7 +74,7 @@ START_TEST(the_next_pool_gets_what_was_set)
 	pool = daemon_pool(&d);
 	ck_assert_int_eq(kill(pool, SIGKILL), 0);
 	DAEMON_AWAIT(daemon_pool(&d) != pool);
-	call_fib();
+	daemon_call_fib(&d);
 	DAEMON_AWAIT(workers(WAKE_LOOKING) == 2);
 	/* Of this pool: the counters began anew. */
 	ck_assert_uint_eq(daemon_counter(&d, "sleeps") + daemon_counter(&d, "naps"), 0);
@@ -118,7 +107,7 @@ START_TEST(what_cannot_be_set_is_said_and_nothing_changes)
 	ck_assert_uint_eq(scheduler(), 0);
 	ck_assert_int_eq(daemon_ctl(&d, text, sizeof(text), "set", "spin", "1ms", NULL), 0);
 	ck_assert_str_eq(text, "spin = 1ms (was 10us)\n");
-	call_fib();
+	daemon_call_fib(&d);
 	ck_assert_int_eq(daemon_stop(&d), 0);
 }
 END_TEST
@@ -194,7 +183,7 @@ START_TEST(a_message_that_is_no_text_is_refused)
 	set = set_message("scheduler", "busy");
 	ck_assert_int_eq(send_set(&set, sizeof(set)), 0);
 	ck_assert_uint_eq(scheduler(), 1);
-	call_fib();
+	daemon_call_fib(&d);
 	ck_assert_int_eq(daemon_stop(&d), 0);
 }
 END_TEST

@@ -225,6 +225,16 @@ fk_client *daemon_open(struct daemon *d)
 	return client;
 }
 
+void daemon_call_fib(struct daemon *d)
+{
+	fk_client *client = daemon_open(d);
+	int64_t n = 0;
+
+	ck_assert_int_eq(fk_call(client, "fib:fib", &n, (int64_t)15), 0);
+	ck_assert_int_eq(n, 610);
+	ck_assert_int_eq(fk_close(client), 0);
+}
+
 pid_t daemon_pool(struct daemon *d)
 {
 	pid_t pid;

@@ -72,6 +72,9 @@ pid_t daemon_pool(struct daemon *d);
 /* A new connection. */
 fk_client *daemon_open(struct daemon *d);
 
+/* A job of fib:fib by a connection of its own, and nothing but its result. */
+void daemon_call_fib(struct daemon *d);
+
 /* The sum of a counter of counters.def over all workers. name: such as jobs_done. */
 uint64_t daemon_counter(struct daemon *d, const char *name);
 
