@@ -10,15 +10,17 @@
  * THE DISPATCHER
  *   Sleeps on its wake word on the board. A client that finds every worker busy wakes it, as does a
  *   worker that becomes busy and leaves jobs waiting with nobody looking. As long as jobs wait, it
- *   sees to it, every DISPATCHER_TICK, that somebody comes: wakes a sleeper; or summons workers if
- *   there are words in the rings, which one has to take off, or if they run jobs that have a worse
- *   claim than a queued one (fair.c). Who is summoned looks at its next fork, and if it is still
- *   so, sets its continuation aside and starts the queued job. Each time the next POOL_SUMMONS of
- *   them are summoned, so that one in a long leaf delays nothing. Jobs in the root deque of a
- *   worker that does not come to them are taken back, and wait among all others for whoever comes
- *   first. Where no worker takes anything off the rings for a tick, all of them in long leaves, it
- *   does that itself: so deadlines and cancels of what is there are seen (deadline.h). It also
- *   releases dead clients, and ends the pool once all is done after PROTO_POOL_STOP.
+ *   comes by itself, every DISPATCHER_TICK; its word says LOOKING then, so that a flood does not
+ *   wake it for each job. Each time it sees to it that somebody comes: wakes a sleeper; or summons
+ *   workers if there are words in the rings, which one has to take off, or if they run jobs that
+ *   have a worse claim than a queued one (fair.c). Who is summoned looks at its next fork, and if
+ *   it is still so, sets its continuation aside and starts the queued job. Each time the next
+ *   POOL_SUMMONS of them are summoned, so that one in a long leaf delays nothing. Jobs in the root
+ *   deque of a worker that does not come to them are taken back, and wait among all others for
+ *   whoever comes first. Where no worker takes anything off the rings for a tick, all of them in
+ *   long leaves, it does that itself: so deadlines and cancels of what is there are seen
+ *   (deadline.h). It also releases dead clients, and ends the pool once all is done after
+ *   PROTO_POOL_STOP.
  *
  * THE CHANNEL
  *   Its thread reads to the end, while the pool drains too: a client may leave, or cancel what the
@@ -88,11 +90,6 @@ void pool_wake_dispatcher(struct pool *pool)
 	uint32_t value;
 
 	wake_published();
-	/* ORDER dispatcher/ticks [M2]: relaxed, after the full fence. Pairs with pool_dispatcher(),
-	 * which takes ticks back before a full fence and its next look: that sees what was done
-	 * before this. So a flood does not wake it for each batch. */
-	if (atomic_load_explicit(&pool->ticks, memory_order_relaxed))
-		return;
 	value = wake_load(&pool->board->dispatcher);
 	if (wake_state(value) == WAKE_SLEEPING)
 		pool_wake_word(&pool->board->dispatcher, value);
@@ -160,7 +157,9 @@ static bool pool_waits_long(struct pool *pool)
 	return ++pool->waited > POOL_PATIENCE;
 }
 
-bool pool_dispatch(struct pool *pool, uint32_t *next)
+/* Sees to it that waiting jobs are started. Returns true if it has to look again soon. next: whose
+ * turn it is to be summoned. */
+static bool pool_dispatch(struct pool *pool, uint32_t *next)
 {
 	bool waiting = worker_jobs_pending(pool), placed = fair_placed(&pool->intake.fair);
 	bool dying = intake_release(pool);
@@ -280,45 +279,50 @@ static uint64_t pool_earlier(uint64_t a, uint64_t b)
 	return !a || !b ? a | b : min(a, b);
 }
 
-uint64_t pool_next_tick(struct pool *pool, bool soon)
+/* Ends jobs that are late, summons workers whose jobs take turns, and says when the dispatcher has
+ * to come back, within ACCOUNT_TIDE. */
+static uint64_t pool_next_tick(struct pool *pool, bool soon)
 {
 	uint64_t next = pool_earlier(deadlines_check(pool), pool_turns(pool));
 
-	/* A piece at a time; a job that waits is looked after in between. */
-	soon |= stack_arena_clean(pool->stacks);
-	/* Relaxed: who sees it late wakes for nothing. */
-	atomic_store_explicit(&pool->ticks, soon, memory_order_relaxed);
 	return pool_earlier(next, clock_ns() + (soon ? DISPATCHER_TICK : ACCOUNT_TIDE));
+}
+
+void pool_attend(struct pool *pool, uint32_t *next)
+{
+	_Atomic uint32_t *word = &pool->board->dispatcher;
+	uint32_t value = wake_load(word);
+	/* Cleaning goes a piece at a time; a job that waits is looked after in between. */
+	bool soon = pool_dispatch(pool, next) | stack_arena_clean(pool->stacks);
+
+	if (!soon) {
+		value = wake_prepare(word);
+		soon = pool_dispatch(pool, next);
+	}
+	/* It comes by itself: nobody needs to wake it. */
+	if (soon) {
+		wake_store(word, WAKE_LOOKING);
+		value = wake_load(word);
+	}
+	futex_wait(word, value, pool_next_tick(pool, soon));
+	wake_store(word, WAKE_LOOKING);
 }
 
 static void *pool_dispatcher(void *arg)
 {
 	struct pool *pool = arg;
-	_Atomic uint32_t *word = &pool->board->dispatcher;
 	uint32_t next = 0;
 
 	pthread_setname_np(pthread_self(), "forkd-dispatch");
 	prctl(PR_SET_TIMERSLACK, 1000UL);
 	slice_set(SLICE_SHORT);
-	for (;;) {
-		bool soon;
-
-		/* ORDER dispatcher/ticks [M2]: relaxed, before the full fence of wake_prepare().
-		 * Pairs with pool_wake_dispatcher(). */
-		atomic_store_explicit(&pool->ticks, false, memory_order_relaxed);
-		uint32_t value = wake_prepare(word);
-
-		soon = pool_dispatch(pool, &next);
-		if (atomic_load(&pool->stop) == POOL_DRAINING && intake_is_empty(pool)) {
-			pool_stop_workers(pool);
-			/* Who finds SLEEPING wakes until somebody woke: leave nothing to wake. */
-			wake_store(word, WAKE_LOOKING);
-			(void)shutdown(pool->channel, SHUT_RD);
-			return NULL;
-		}
-		futex_wait(word, value, pool_next_tick(pool, soon));
-		wake_store(word, WAKE_LOOKING);
-	}
+	/* As long as it drains, the word says LOOKING: who finds SLEEPING wakes until somebody
+	 * woke, and in the end nobody would. */
+	while (atomic_load(&pool->stop) != POOL_DRAINING || !intake_is_empty(pool))
+		pool_attend(pool, &next);
+	pool_stop_workers(pool);
+	(void)shutdown(pool->channel, SHUT_RD);
+	return NULL;
 }
 
 static void pool_blame(int signo, uint64_t address)

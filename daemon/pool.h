@@ -61,7 +61,6 @@ struct pool {
 	/* a bit for each root deque that may hold jobs: worker_mark_roots() */
 	_Alignas(64) _Atomic uint64_t root_words[LIMIT_WORKERS / 64];
 	_Atomic uint32_t wake_turn; /* the cell to be asked first for a sleeper */
-	_Atomic uint32_t ticks;	    /* the dispatcher found jobs, and will look again by itself */
 	/* the channel's thread writes, rarely */
 	_Alignas(64) _Atomic uint32_t scheduler; /* OPTIONS_SCHEDULER_* */
 	_Atomic uint64_t spin;			 /* ns */
@@ -115,8 +114,9 @@ bool pool_take_summons(struct worker *worker);
 /* Wakes the dispatcher, if it sleeps. Any thread of the pool. */
 void pool_wake_dispatcher(struct pool *pool);
 
-/* One step of the dispatcher. next: whom to summon next. True if it has to come back soon. */
-bool pool_dispatch(struct pool *pool, uint32_t *next);
+/* One round of the dispatcher: looks, and sleeps until it has to look again, or is woken. next:
+ * whose turn it is to be summoned. */
+void pool_attend(struct pool *pool, uint32_t *next);
 
 /*
  * Says where the workers are, once n_workers is set and before pool_lay_out(): groups and victims.
@@ -134,10 +134,6 @@ struct worker *pool_worker_on(struct pool *pool, struct worker *near, uint32_t n
 /* What is kept for each row of the ledger. Returns 0 or -ENOMEM. */
 int pool_make_rows(struct pool *pool);
 void pool_free_rows(struct pool *pool);
-
-/* The dispatcher: ends jobs that are late, summons workers whose jobs take turns, and says when it
- * has to come back, within ACCOUNT_TIDE. */
-uint64_t pool_next_tick(struct pool *pool, bool soon);
 
 /* Lays the pool's part of the arena out, each worker's and each group's on its NUMA node.
  * arena_fd: its memfd. Returns 0 or a negative errno. */

@@ -26,23 +26,10 @@ static void *rig_worker(void *arg)
 static void *rig_dispatcher(void *arg)
 {
 	struct pool *pool = arg;
-	_Atomic uint32_t *word = &pool->board->dispatcher;
 	uint32_t next = 0;
 
-	/* As pool_dispatcher(): it comes when it is woken, or said that it would. */
-	for (;;) {
-		uint32_t value;
-		bool soon;
-
-		atomic_store_explicit(&pool->ticks, false, memory_order_relaxed);
-		value = wake_prepare(word);
-		soon = pool_dispatch(pool, &next);
-		if (atomic_load(&pool->stop) == POOL_ENDING)
-			break;
-		futex_wait(word, value, pool_next_tick(pool, soon));
-		wake_store(word, WAKE_LOOKING);
-	}
-	wake_store(word, WAKE_LOOKING);
+	while (atomic_load(&pool->stop) != POOL_ENDING)
+		pool_attend(pool, &next);
 	return NULL;
 }
 
