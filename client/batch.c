@@ -23,12 +23,11 @@
  *   This client, before the word is in the ring: none of the jobs was submitted, and the table,
  *   with what was counted into its groups, goes with the client. After it: all of them were.
  */
-#include "client/client.h"
+#include "client/submit.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "common/clock.h"
 #include "common/util.h"
 
 static uint32_t batch_next(struct fk_client *client, uint32_t index)
@@ -212,17 +211,6 @@ static uint32_t batch_last(struct fk_client *client, uint32_t first, uint32_t n)
 	return index;
 }
 
-static int batch_take(struct fk_client *client, uint32_t n, unsigned int flags)
-{
-	int first = slots_take_chain(client, n);
-
-	if (likely(first >= 0))
-		return first;
-	if (client_gone_sometimes(client))
-		return -ECONNRESET;
-	return flags & FK_WAIT_ROOM ? slots_wait_chain(client, n) : -EAGAIN;
-}
-
 int fk_submit_batch(fk_client *client, const struct fk_request *requests, size_t n,
 		    unsigned int flags, fk_job *ret_jobs)
 {
@@ -246,9 +234,12 @@ int fk_submit_batch(fk_client *client, const struct fk_request *requests, size_t
 	}
 	if (!n)
 		return 0;
-	first = batch_take(client, (uint32_t)n, flags);
-	if (first < 0)
-		return first;
+	first = slots_take_chain(client, (uint32_t)n);
+	if (unlikely(first < 0)) {
+		first = slots_take_slowly(client, (uint32_t)n, flags & FK_WAIT_ROOM);
+		if (first < 0)
+			return first;
+	}
 	err = batch_submit(client, requests, (uint32_t)n, (uint32_t)first, flags);
 	if (err) {
 		slots_give_chain(client, (uint32_t)first,

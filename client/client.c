@@ -3,8 +3,9 @@
  * client/client.c - the connection: attach, look up tasks, detach
  *
  * WHAT IT IS
- *   fk_open() says HELLO, gets WELCOME with three segments, maps and checks them. From then on the
- *   socket carries nothing; it only tells the two sides of each other's end.
+ *   fk_open() says HELLO, gets WELCOME with three segments, maps and checks them. From then on
+ *   nothing but a dismissal comes over the socket, and nothing but cancels goes (cancel.c); mainly
+ *   it tells the two sides of each other's end.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   fk_open() and fk_close(): any thread, on different clients at the same time too. The rest: any
@@ -20,6 +21,11 @@
  *   I4. A task is known by the hash of its name and signature, its index on the board only says
  *       where to look: a new pool may have loaded other modules, and have other tasks there. Every
  *       submission compares the hashes here, and the pool compares them again.
+ *   I5. However a thread finds nothing, asleep or in a loop of calls, undisturbed or with signals
+ *       all the time: client_look() has its turn within CLIENT_TICK_NS of the last one's, or of the
+ *       first call. For no sleep is longer than until then, and where the turn is due the next call
+ *       takes it, or the end of a sleep that was none of a wake. One that is woken goes by what it
+ *       was woken for.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   The daemon before its WELCOME: end of file, or the receive timeout. After it: client_gone().
@@ -35,11 +41,13 @@
 #include <unistd.h>
 
 #include "client/connect.h"
+#include "client/submit.h"
 #include "common/cleanup.h"
-#include "common/clock.h"
 #include "common/util.h"
+#include "shm/futex.h"
 #include "shm/layout.h"
 #include "shm/proto.h"
+#include "shm/wake.h"
 
 #define CLIENT_SPIN_NS	  20000u
 #define CLIENT_ALIVE_SIZE 4096
@@ -350,30 +358,47 @@ int client_gone(struct fk_client *client)
 	return 1;
 }
 
-int client_due(_Atomic uint64_t *looked_ns)
+int client_due(_Atomic uint64_t *looked_ns, uint64_t now_ns)
 {
-	uint64_t now = clock_ns();
-
 	/* Relaxed, and load and store apart: if two come at once, both look. */
-	if (now < atomic_load_explicit(looked_ns, memory_order_relaxed) + CLIENT_TICK_NS)
+	if (now_ns < atomic_load_explicit(looked_ns, memory_order_relaxed) + CLIENT_TICK_NS)
 		return 0;
-	atomic_store_explicit(looked_ns, now, memory_order_relaxed);
+	atomic_store_explicit(looked_ns, now_ns, memory_order_relaxed);
 	return 1;
 }
 
-int client_due_sometimes(struct fk_client *client, _Atomic uint64_t *looked_ns)
+int client_look(struct fk_client *client, uint64_t now_ns)
 {
-	/* Relaxed, and load and store apart: it only spreads the looks at the clock. */
-	uint32_t looks = atomic_load_explicit(&client->looks, memory_order_relaxed) + 1;
-
-	atomic_store_explicit(&client->looks, looks, memory_order_relaxed);
-	return looks % CLIENT_LOOKS == 0 && client_due(looked_ns);
+	/* Relaxed: never goes back. */
+	if (!client_due(&client->looked_ns, now_ns))
+		return (int)atomic_load_explicit(&client->gone, memory_order_relaxed);
+	if (client_gone(client))
+		return 1;
+	/* A wake may have gone to somebody else who waits on a worker's word (wake.h, W7). */
+	wake_published();
+	(void)publish_wake(client->board, client->n_workers,
+			   atomic_load_explicit(&client->last, memory_order_relaxed), NULL);
+	return 0;
 }
 
-int client_gone_sometimes(struct fk_client *client)
+int client_sleep(struct fk_client *client, const _Atomic uint32_t *word, uint32_t value,
+		 uint64_t deadline_ns)
 {
-	return atomic_load_explicit(&client->gone, memory_order_relaxed) ||
-	       (client_due_sometimes(client, &client->looked_ns) && client_gone(client));
+	uint64_t now = clock_ns();
+	uint64_t due = now + CLIENT_TICK_NS;
+	/* Relaxed: a time, and by itself. */
+	uint64_t next =
+		atomic_load_explicit(&client->looked_ns, memory_order_relaxed) + CLIENT_TICK_NS;
+	int r;
+
+	if (now >= deadline_ns)
+		return -ETIMEDOUT;
+	if (next > now)
+		due = min(due, next);
+	r = futex_wait(word, value, min(due, deadline_ns));
+	if (!r || r == -EAGAIN)
+		return 0;
+	return client_look(client, clock_ns()) ? -ECONNRESET : 0;
 }
 
 /* A task of the list that is still there, or NULL. */

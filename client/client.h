@@ -14,16 +14,17 @@
 #include "client/heap.h"
 #include "client/publish.h"
 #include "client/slots.h"
+#include "common/clock.h"
 #include "shm/board.h"
 #include "shm/job.h"
 #include "shm/signature.h"
 #include "shm/tenant.h"
 
-/* A waiting thread looks at its socket this often. */
+/* Who waits, or calls again and again and finds nothing, looks at the socket this often. */
 #define CLIENT_TICK_NS UINT64_C(200000000)
 
-/* Calls that find nothing, between two looks at the clock whether CLIENT_TICK_NS are over. */
-#define CLIENT_LOOKS 32u
+/* Steps of a spin between two looks at the clock. */
+#define CLIENT_SPIN_BATCH 16u
 
 /* Of room_waiters: each that waits for several slots counts so much. */
 #define CLIENT_ROOM_CHAIN 0x10000u
@@ -61,6 +62,7 @@ enum client_group_state {
 
 struct client_group {
 	_Atomic uint32_t generation; /* of the handle that is good, 0 for none */
+	_Atomic uint64_t looked_ns;  /* at the records; client_due() */
 	/* under the lock */
 	uint32_t last; /* generation that was given out */
 	enum client_group_state state;
@@ -94,11 +96,9 @@ struct fk_client {
 	_Alignas(64) _Atomic uint64_t free; /* { tag:32, slot + 1:32 } */
 	_Alignas(64) _Atomic uint32_t last; /* worker of the last submission, a hint */
 	_Atomic uint32_t random;
-	_Atomic uint32_t spin; /* ns that a wait spins now */
-	_Atomic uint32_t looks;
+	_Atomic uint32_t spin;		    /* ns that a wait spins now */
 	_Atomic uint32_t gone;		    /* the daemon is; never cleared */
-	_Atomic uint64_t looked_ns;	    /* at the socket; 0: never */
-	_Atomic uint64_t groups_looked_ns;  /* by polls of groups, at the records */
+	_Atomic uint64_t looked_ns;	    /* at the socket, by client_look(); 0: never */
 	_Alignas(64) _Atomic uint32_t room; /* futex word: goes up when a record came free */
 	_Atomic uint32_t room_waiters;	    /* for one 1, for several CLIENT_ROOM_CHAIN */
 	/* hints of who submits: { pool's generation:32, word of a worker when it was woken:32 } */
@@ -115,15 +115,33 @@ static inline int client_check(const struct fk_client *client)
 /* client.c: looks at the socket. True if the daemon is gone. A system call, unless it is known. */
 int client_gone(struct fk_client *client);
 
-/* For callers that may be in a loop: true once in CLIENT_TICK_NS, for one of those that share
- * looked_ns. */
-int client_due(_Atomic uint64_t *looked_ns);
+/*
+ * client.c: true once in CLIENT_TICK_NS, for one of those that share looked_ns. now_ns: clock_ns(),
+ * or clock_coarse_ns().
+ */
+int client_due(_Atomic uint64_t *looked_ns, uint64_t now_ns);
 
-/* The same, and looks at the clock once in CLIENT_LOOKS calls. */
-int client_due_sometimes(struct fk_client *client, _Atomic uint64_t *looked_ns);
+/*
+ * client.c: for who waits or polls and finds nothing, as often as it likes: once in CLIENT_TICK_NS,
+ * all threads together, looks at the socket and does the publisher's part again (wake.h, W7). True
+ * if the daemon is gone. now_ns: as above.
+ */
+int client_look(struct fk_client *client, uint64_t now_ns);
 
-/* client_gone() for callers in a loop: looks at the socket when client_due_sometimes() says so. */
-int client_gone_sometimes(struct fk_client *client);
+/*
+ * client.c: sleeps as long as *word is value, but not longer than until client_look() is due, and
+ * looks, unless somebody has woken it. Returns 0, for another look at the word; -ETIMEDOUT, without
+ * having slept, if deadline_ns (CLOCK_MONOTONIC) is over; -ECONNRESET.
+ */
+int client_sleep(struct fk_client *client, const _Atomic uint32_t *word, uint32_t value,
+		 uint64_t deadline_ns);
+
+/* A step of a spin, of which the caller counts in *steps: false once end_ns is over. */
+static inline int client_spin(uint32_t *steps, uint64_t end_ns)
+{
+	fence_pause();
+	return ++*steps % CLIENT_SPIN_BATCH || clock_ns() < end_ns;
+}
 
 /*
  * The slot of a job, or NULL if it was released or never was.
@@ -147,90 +165,11 @@ static inline struct job *client_job(struct fk_client *client, fk_job job)
 	return &client->jobs[job & 0xffffu];
 }
 
-/* The free records keep these fields at 0: a submission without options does not write them. */
-static inline void client_clear_options(struct client_slot *slot, struct job *job)
-{
-	/* Relaxed: publishing the record, or giving the slot back, releases them. */
-	atomic_store_explicit(&job->next, 0, memory_order_relaxed);
-	atomic_store_explicit(&job->deadline_ns, 0, memory_order_relaxed);
-	atomic_store_explicit(&job->weight, 0, memory_order_relaxed);
-	atomic_store_explicit(&job->group, 0, memory_order_relaxed);
-	atomic_store_explicit(&job->place, 0, memory_order_relaxed);
-	atomic_store_explicit(&slot->options, 0, memory_order_relaxed);
-}
-
-/* submit.c: 0, or -ENOENT if the task is gone from where it was found (client.c, I4). */
-int submit_check_task(const struct fk_client *client, const fk_task *task);
-
-/*
- * submit.c: fills the record of a slot that was taken, but for its arguments and its options, and
- * makes it PENDING. Returns its handle.
- */
-static inline fk_job submit_fill(struct fk_client *client, uint32_t index, const fk_task *task,
-				 unsigned int flags, void *strings, uint64_t now_ns)
-{
-	struct client_slot *slot = &client->slots[index];
-	struct job *job = &client->jobs[index];
-	uint32_t generation = atomic_load_explicit(&slot->generation, memory_order_relaxed);
-
-	slot->result_size = task->signature.results_size;
-	slot->strings = strings;
-	slot->submitted_ns = now_ns;
-	/* Relaxed, all of them: ring_push() releases. */
-	atomic_store_explicit(&job->task, task->index, memory_order_relaxed);
-	atomic_store_explicit(&job->flags, flags & FK_IDEMPOTENT ? JOB_IDEMPOTENT : 0,
-			      memory_order_relaxed);
-	atomic_store_explicit(&job->generation, generation, memory_order_relaxed);
-	atomic_store_explicit(&job->args_size, task->signature.args_size, memory_order_relaxed);
-	atomic_store_explicit(&job->task_hash, task->hash, memory_order_relaxed);
-	atomic_store_explicit(&job->state, job_state(generation, JOB_PENDING),
-			      memory_order_relaxed);
-	return (uint64_t)generation << 16 | index;
-}
-
-/*
- * submit.c: ends a handle whose job may be released. True if its slot is the caller's then, to give
- * back; false: another release was first.
- */
-static inline int submit_release(struct fk_client *client, struct client_slot *slot, fk_job job)
-{
-	uint32_t generation = (uint32_t)(job >> 16);
-	uint32_t next = (generation + 1) & JOB_GEN_MASK;
-
-	/* Relaxed: slots_give() publishes the slot. The CAS lets one of two releases win (I1). */
-	if (!atomic_compare_exchange_strong_explicit(&slot->generation, &generation,
-						     next ? next : 1, memory_order_relaxed,
-						     memory_order_relaxed))
-		return 0;
-	if (slot->strings)
-		(void)heap_free(&client->heap, slot->strings);
-	if (atomic_load_explicit(&slot->options, memory_order_relaxed))
-		client_clear_options(slot, client_job(client, job));
-	return 1;
-}
-
-/*
- * submit.c: takes back what was filled and never published: the generation is used again. The
- * string block is the caller's.
- */
-void submit_undo(struct fk_client *client, uint32_t index);
-
 /* group.c: the number of a group (its index + 1), or 0 if there is no such group. */
 uint32_t group_number(struct fk_client *client, fk_group group);
 
 /* group.c: takes n jobs that were counted and not published out of a group again. */
 void group_take_back(struct fk_client *client, uint32_t number, uint32_t n);
-
-/* wait.c: waits for one job as fk_wait() does, with the checks done. */
-int wait_job(struct fk_client *client, fk_job job, uint64_t timeout_ns);
-
-/*
- * wait.c: what who waits does after a sleep that nobody ended, which had begun at slept_ns and may
- * have been cut short by its timeout: looks at the socket, and does the publisher's part again
- * (wake.h, W7). Once in CLIENT_TICK_NS, if the waits are shorter than that. True if the daemon is
- * gone.
- */
-int wait_look(struct fk_client *client, uint64_t slept_ns, uint64_t deadline);
 
 /* pack.c: a buffer as it stands among the arguments. Returns 0 or -EFAULT (fk_buffer_ref()). */
 int pack_buffer(const struct heap *heap, struct fk_buffer buffer, struct fk_ref *ret_ref);

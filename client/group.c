@@ -9,8 +9,8 @@
  *   I1. The word in shared memory is shm/group.h's. What a group's handle is good for, and which
  *       jobs are in it, stands in private memory.
  *   I2. Whether a job is pending says its record. So a group whose count stays above 0 because a
- *       pool died at the wrong moment (shm/group.h, I4) has ended all the same: a wait looks at the
- *       records at each tick, and when its time is over; a poll does once in CLIENT_TICK_NS.
+ *       pool died at the wrong moment (shm/group.h, I4) has ended all the same: waits and polls
+ *       look at the records once in CLIENT_TICK_NS, of each group, and a wait when its time is over.
  *   I3. The number of a group that was freed with such a count is in limbo, and is given out again
  *       only if the count has become 0 meanwhile: it was a worker that had not come to counting.
  *
@@ -21,12 +21,8 @@
 
 #include <errno.h>
 
-#include "common/clock.h"
 #include "common/util.h"
 #include "shm/futex.h"
-#include "shm/wake.h"
-
-#define GROUP_SPIN_BATCH 16 /* looks between two looks at the clock */
 
 uint32_t group_number(struct fk_client *client, fk_group group)
 {
@@ -119,22 +115,13 @@ int fk_group_free(fk_client *client, fk_group handle)
 /* True if the count became 0 while spinning. */
 static int group_spin(struct group *group, uint64_t end_ns)
 {
-	do {
-		for (int i = 0; i < GROUP_SPIN_BATCH; i++) {
-			if (!group_count(group_load(group)))
-				return 1;
-			fence_pause();
-		}
-	} while (clock_ns() < end_ns);
-	return 0;
-}
+	uint32_t steps = 0;
 
-/* Not all have ended, says the count, and there is no time to wait for it (any more). */
-static int group_look(struct fk_client *client, uint32_t number, int gone)
-{
-	if (!group_has_pending(client, number))
-		return 0;
-	return gone ? -ECONNRESET : -ETIMEDOUT;
+	do {
+		if (!group_count(group_load(group)))
+			return 1;
+	} while (client_spin(&steps, end_ns));
+	return 0;
 }
 
 /* The count is not 0, and of this generation. */
@@ -142,24 +129,31 @@ static int group_sleep(struct fk_client *client, uint32_t number, uint32_t gener
 		       uint64_t deadline)
 {
 	struct group *group = &client->groups[number - 1];
+	int err;
 
-	for (;;) {
+	do {
 		uint32_t value = group_announce(group, generation);
-		uint64_t now;
 
 		if (!value)
 			return 0;
-		now = clock_ns();
-		if (now >= deadline)
-			return group_look(client, number, 0);
-		if (futex_wait(&group->word, value, min(now + CLIENT_TICK_NS, deadline)) !=
-		    -ETIMEDOUT)
-			continue;
-		if (wait_look(client, now, deadline))
-			return group_look(client, number, 1);
-		if (!group_has_pending(client, number))
+		if (client_due(&client->group[number - 1].looked_ns, clock_ns()) &&
+		    !group_has_pending(client, number))
 			return 0;
-	}
+		err = client_sleep(client, &group->word, value, deadline);
+	} while (!err);
+	return group_has_pending(client, number) ? err : 0;
+}
+
+/* The count is not 0. */
+static int group_poll(struct fk_client *client, uint32_t number)
+{
+	uint64_t now = clock_coarse_ns();
+	int gone = client_look(client, now);
+
+	if ((gone || client_due(&client->group[number - 1].looked_ns, now)) &&
+	    !group_has_pending(client, number))
+		return 0;
+	return gone ? -ECONNRESET : -ETIMEDOUT;
 }
 
 int fk_group_wait(fk_client *client, fk_group handle, uint64_t timeout_ns)
@@ -176,15 +170,8 @@ int fk_group_wait(fk_client *client, fk_group handle, uint64_t timeout_ns)
 	word = group_load(&client->groups[number - 1]);
 	if (!group_count(word))
 		return 0;
-	if (!timeout_ns) {
-		/* Relaxed: never goes back. */
-		int gone = (int)atomic_load_explicit(&client->gone, memory_order_relaxed);
-
-		/* Now and then with a look at the records, and at the socket. */
-		if (!gone && !client_due_sometimes(client, &client->groups_looked_ns))
-			return -ETIMEDOUT;
-		return group_look(client, number, client_gone(client));
-	}
+	if (!timeout_ns)
+		return group_poll(client, number);
 	start = clock_ns();
 	deadline = timeout_ns > UINT64_MAX - start ? UINT64_MAX : start + timeout_ns;
 	/* Relaxed: a hint, that single waits adapt. */

@@ -20,6 +20,7 @@ libclientcore_la_SOURCES = \
 	client/slots.c \
 	client/slots.h \
 	client/submit.c \
+	client/submit.h \
 	client/wait.c
 
 CLIENT_LIBS = libclientcore.la libshm.la

@@ -253,13 +253,12 @@ int publish_placed(const struct board *board, struct tenant_segment *tenant, uin
 }
 
 /* Nobody tells when a ring has room: waits a little longer each time, 1 ms at most. */
-static int publish_wait(struct fk_client *client, uint32_t *wait_ns)
+static void publish_wait(uint32_t *wait_ns)
 {
 	struct timespec ts = { .tv_nsec = *wait_ns };
 
 	(void)nanosleep(&ts, NULL);
 	*wait_ns = min(*wait_ns * 2, 1000000u);
-	return client_gone(client) ? -ECONNRESET : 0;
 }
 
 /* Numbers for the choice of a ring. */
@@ -278,7 +277,6 @@ static __attribute__((noinline)) int publish_slowly(struct fk_client *client, ui
 						    uint32_t place, int wait)
 {
 	uint32_t wait_ns = PUBLISH_WAIT_NS;
-	int err;
 
 	for (;;) {
 		uint32_t last = atomic_load_explicit(&client->last, memory_order_relaxed);
@@ -295,13 +293,11 @@ static __attribute__((noinline)) int publish_slowly(struct fk_client *client, ui
 			atomic_store_explicit(&client->last, (uint32_t)ring, memory_order_relaxed);
 			return 0;
 		}
-		if (client_gone_sometimes(client))
+		if (client_look(client, clock_coarse_ns()))
 			return -ECONNRESET;
 		if (!wait)
 			return -EAGAIN;
-		err = publish_wait(client, &wait_ns);
-		if (err)
-			return err;
+		publish_wait(&wait_ns);
 	}
 }
 

@@ -31,37 +31,16 @@
 #include <errno.h>
 
 #include "client/client.h"
-#include "common/clock.h"
 #include "common/util.h"
 #include "shm/fence.h"
 #include "shm/futex.h"
 
-int slots_take(struct fk_client *client)
+/* Once for one and once for many: the one is on the hot path. */
+static inline __attribute__((always_inline)) int slots_pop(struct fk_client *client, uint32_t n)
 {
 	/* ORDER slots/give [C1]: acquire, so that next and what the last owner left are seen. Pairs
-	 * with the release in slots_push(). */
-	uint64_t head = atomic_load_explicit(&client->free, memory_order_acquire);
-
-	for (;;) {
-		uint32_t index = (uint32_t)head - 1;
-		uint64_t next;
-
-		if (!(uint32_t)head)
-			return -EAGAIN;
-		/* Relaxed: may be stale, then the tag has changed (I2). */
-		next = atomic_load_explicit(&client->slots[index].next, memory_order_relaxed);
-		next |= ((head >> 32) + 1) << 32;
-		/* ORDER slots/give [C1]: acquire, as above, for the retry. */
-		if (atomic_compare_exchange_weak_explicit(
-			    &client->free, &head, next, memory_order_acquire, memory_order_acquire))
-			return (int)index;
-	}
-}
-
-int slots_take_chain(struct fk_client *client, uint32_t n)
-{
-	/* ORDER slots/give [C1]: acquire, as in slots_take(). The head was last changed by a chain
-	 * of read-modify-writes, so it passes on what every slots_push() released. */
+	 * with the release in slots_push(). The head was last changed by a chain of
+	 * read-modify-writes, so it passes on what every slots_push() released. */
 	uint64_t head = atomic_load_explicit(&client->free, memory_order_acquire);
 
 	for (;;) {
@@ -69,7 +48,7 @@ int slots_take_chain(struct fk_client *client, uint32_t n)
 		uint32_t taken = 0;
 		uint64_t now;
 
-		/* Relaxed: may be stale (I2). */
+		/* Relaxed: may be stale, then the tag has changed (I2). */
 		for (; taken < n && at; taken++)
 			at = atomic_load_explicit(&client->slots[at - 1].next,
 						  memory_order_relaxed);
@@ -89,7 +68,17 @@ int slots_take_chain(struct fk_client *client, uint32_t n)
 	}
 }
 
-/* Once for one and once for many: the one is on the hot path. */
+int slots_take(struct fk_client *client)
+{
+	return slots_pop(client, 1);
+}
+
+int slots_take_chain(struct fk_client *client, uint32_t n)
+{
+	return slots_pop(client, n);
+}
+
+/* As slots_pop(). */
 static inline void slots_push(struct fk_client *client, uint32_t first, uint32_t last)
 {
 	uint64_t head = atomic_load_explicit(&client->free, memory_order_relaxed);
@@ -106,7 +95,7 @@ static inline void slots_push(struct fk_client *client, uint32_t first, uint32_t
 		&client->free, &head, next, memory_order_release, memory_order_relaxed));
 
 	/* ORDER slots/room [C2]: full, between the slots and the look for waiters. Pairs with
-	 * slots_wait(): either it sees the slots, or it is seen here. */
+	 * slots_take_slowly(): either it sees the slots, or it is seen here. */
 	fence_full();
 	waiters = atomic_load_explicit(&client->room_waiters, memory_order_relaxed);
 	if (waiters) {
@@ -127,39 +116,29 @@ void slots_give(struct fk_client *client, uint32_t index)
 	slots_push(client, index, index);
 }
 
-/* For n slots: by slots_take() if it is one. who: what the waiter counts as in room_waiters. */
-static int slots_wait_for(struct fk_client *client, uint32_t n, uint32_t who)
+int slots_take_slowly(struct fk_client *client, uint32_t n, int wait)
 {
+	/* What the waiter counts as in room_waiters (I4). */
+	uint32_t who = n == 1 ? 1 : CLIENT_ROOM_CHAIN;
 	int index;
+	int err = 0;
 
+	if (client_look(client, clock_coarse_ns()))
+		return -ECONNRESET;
+	if (!wait)
+		return -EAGAIN;
 	/* Relaxed: the fence below orders it. */
 	atomic_fetch_add_explicit(&client->room_waiters, who, memory_order_relaxed);
-	for (;;) {
+	do {
 		uint32_t room = atomic_load_explicit(&client->room, memory_order_relaxed);
-		uint64_t now = clock_ns();
 
 		/* ORDER slots/room [C2]: full, between the announcement and the look at the stack.
 		 * Pairs with slots_push(). */
 		fence_full();
-		index = n == 1 ? slots_take(client) : slots_take_chain(client, n);
-		if (index >= 0)
-			break;
-		if (futex_wait(&client->room, room, now + CLIENT_TICK_NS) == -ETIMEDOUT &&
-		    client_gone(client)) {
-			index = -ECONNRESET;
-			break;
-		}
-	}
+		index = slots_take_chain(client, n);
+		if (index < 0)
+			err = client_sleep(client, &client->room, room, UINT64_MAX);
+	} while (index < 0 && !err);
 	atomic_fetch_sub_explicit(&client->room_waiters, who, memory_order_relaxed);
-	return index;
-}
-
-int slots_wait(struct fk_client *client)
-{
-	return slots_wait_for(client, 1, 1);
-}
-
-int slots_wait_chain(struct fk_client *client, uint32_t n)
-{
-	return slots_wait_for(client, n, n == 1 ? 1 : CLIENT_ROOM_CHAIN);
+	return err ? err : index;
 }

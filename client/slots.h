@@ -17,9 +17,11 @@ int slots_take(struct fk_client *client);
  */
 int slots_take_chain(struct fk_client *client, uint32_t n);
 
-/* The same, but wait until there are so many, and hold none meanwhile. Return also -ECONNRESET. */
-int slots_wait(struct fk_client *client);
-int slots_wait_chain(struct fk_client *client, uint32_t n);
+/*
+ * After one of these has found too few of them. wait: until there are so many, and holds none
+ * meanwhile. Returns as they do, or -ECONNRESET.
+ */
+int slots_take_slowly(struct fk_client *client, uint32_t n, int wait);
 
 /* Gives one back, and wakes who waits for it. */
 void slots_give(struct fk_client *client, uint32_t index);

@@ -20,12 +20,11 @@
  * WHAT HAPPENS IF A PEER DIES HERE
  *   This client, before the word is in the ring: nothing was submitted. After it: publish.c.
  */
-#include "client/client.h"
+#include "client/submit.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "common/clock.h"
 #include "common/util.h"
 
 int submit_check_task(const struct fk_client *client, const fk_task *task)
@@ -50,7 +49,7 @@ void submit_undo(struct fk_client *client, uint32_t index)
 		job_state(atomic_load_explicit(&slot->generation, memory_order_relaxed), JOB_IDLE),
 		memory_order_relaxed);
 	if (atomic_load_explicit(&slot->options, memory_order_relaxed))
-		client_clear_options(slot, job);
+		submit_clear_options(slot, job);
 	slot->strings = NULL;
 }
 
@@ -72,16 +71,13 @@ static int submit(struct fk_client *client, const fk_task *task, const void *arg
 		return err;
 	index = slots_take(client);
 	if (unlikely(index < 0)) {
-		if (client_gone_sometimes(client))
-			return -ECONNRESET;
-		if (!(flags & FK_WAIT_ROOM))
-			return -EAGAIN;
-		index = slots_wait(client);
+		index = slots_take_slowly(client, 1, flags & FK_WAIT_ROOM);
 		if (index < 0)
 			return index;
 	}
 	publish_prepare(client);
-	memcpy(client->jobs[index].args, args, size);
+	if (size)
+		memcpy(client->jobs[index].args, args, size);
 	handle = submit_fill(client, (uint32_t)index, task, flags, strings, clock_ns());
 	err = publish_record(client, (uint32_t)index, 0, flags & FK_WAIT_ROOM);
 	if (unlikely(err)) {

@@ -12,9 +12,8 @@
  * INVARIANTS
  *   I1. The waiter bit is set by a CAS that fails once there is an outcome, and the outcome is
  *       exchanged in, so one of the two sees the other (J1 in shm/job.h).
- *   I2. No sleep is longer than CLIENT_TICK_NS; after one that was so long the socket is looked at.
- *       Shorter ones, and polls, look once in CLIENT_TICK_NS, all threads of the client together: a
- *       call in a loop makes no system call for it each time.
+ *   I2. Sleeps and polls look at the socket once in CLIENT_TICK_NS, all threads of the client
+ *       together (client.c, I5): a call in a loop makes no system call for it each time.
  *   I3. Spinning learns: a wait that slept although its job ended within the longest spin sets the
  *       spin to its longest, one that spun in vain halves it.
  *
@@ -27,13 +26,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "common/clock.h"
 #include "common/util.h"
-#include "shm/futex.h"
-#include "shm/wake.h"
 
-#define WAIT_SPIN_MIN	500u /* ns: a spin never gets shorter, or it would never learn */
-#define WAIT_SPIN_BATCH 16   /* looks between two looks at the clock */
+#define WAIT_SPIN_MIN 500u /* ns: a spin never gets shorter, or it would never learn */
 
 static int is_pending(struct job *job)
 {
@@ -43,13 +38,12 @@ static int is_pending(struct job *job)
 /* True if the job ended while spinning. */
 static int wait_spin(struct job *job, uint64_t end_ns)
 {
+	uint32_t steps = 0;
+
 	do {
-		for (int i = 0; i < WAIT_SPIN_BATCH; i++) {
-			if (!is_pending(job))
-				return 1;
-			fence_pause();
-		}
-	} while (clock_ns() < end_ns);
+		if (!is_pending(job))
+			return 1;
+	} while (client_spin(&steps, end_ns));
 	return 0;
 }
 
@@ -58,26 +52,13 @@ static int wait_poll(struct fk_client *client, struct job *job)
 {
 	if (!is_pending(job))
 		return 1;
-	if (client_gone_sometimes(client))
+	if (client_look(client, clock_coarse_ns()))
 		return is_pending(job) ? -ECONNRESET : 1;
 	return 0;
 }
 
-int wait_look(struct fk_client *client, uint64_t slept_ns, uint64_t deadline)
-{
-	/* Relaxed: never goes back. */
-	if (deadline - slept_ns < CLIENT_TICK_NS && !client_due(&client->looked_ns))
-		return (int)atomic_load_explicit(&client->gone, memory_order_relaxed);
-	if (client_gone(client))
-		return 1;
-	/* A wake may have gone to somebody else who waits on a worker's word (wake.h, W7). */
-	wake_published();
-	(void)publish_wake(client->board, client->n_workers,
-			   atomic_load_explicit(&client->last, memory_order_relaxed), NULL);
-	return 0;
-}
-
-int wait_job(struct fk_client *client, fk_job handle, uint64_t timeout_ns)
+/* With the checks done. */
+static int wait_job(struct fk_client *client, fk_job handle, uint64_t timeout_ns)
 {
 	struct job *job = client_job(client, handle);
 	uint64_t start;
@@ -105,25 +86,15 @@ int wait_job(struct fk_client *client, fk_job handle, uint64_t timeout_ns)
 	}
 	for (;;) {
 		uint32_t value;
-		uint64_t now;
 
 		if (unlikely(!client_slot(client, handle)))
 			return -ESTALE;
 		value = job_announce_waiter(job);
 		if (!value)
 			break;
-		now = clock_ns();
-		if (now >= deadline) {
-			err = -ETIMEDOUT;
+		err = client_sleep(client, &job->state, value, deadline);
+		if (err)
 			break;
-		}
-		if (futex_wait(&job->state, value, min(now + CLIENT_TICK_NS, deadline)) !=
-		    -ETIMEDOUT)
-			continue;
-		if (wait_look(client, now, deadline)) {
-			err = -ECONNRESET;
-			break;
-		}
 	}
 	/* The acquire of the outcome, also for who saw it change in job_announce_waiter(). */
 	if (!is_pending(job))

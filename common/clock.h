@@ -22,12 +22,12 @@ static inline uint64_t clock_ns(void)
 	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
 }
 
-/* CPU time that the calling thread has used so far. A system call. */
-static inline uint64_t clock_thread_cpu_ns(void)
+/* The same clock as of its last tick, up to 10 ms ago: a quarter of the time, for loops. */
+static inline uint64_t clock_coarse_ns(void)
 {
 	struct timespec ts;
 
-	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+	(void)clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
 	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
 }
 

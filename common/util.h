@@ -36,18 +36,7 @@
 		max_a > max_b ? max_a : max_b;                                                     \
 	})
 
-/* The size of a structure, and the offset of a field that opens a cache line, are promises. */
-#define assert_size(type, size) _Static_assert(sizeof(type) == (size), "size of " #type)
-#define assert_offset(type, field, offset)                                                         \
-	_Static_assert(offsetof(type, field) == (offset), "offset of " #field " in " #type)
-
-#define CACHE_LINE	    64
-#define __cacheline_aligned __attribute__((aligned(CACHE_LINE)))
-
-static inline int is_power_of_2(uint64_t x)
-{
-	return x && !(x & (x - 1));
-}
+#define CACHE_LINE 64
 
 /* @align is a power of two; the caller knows that the sum does not overflow. */
 static inline uint64_t align_up(uint64_t x, uint64_t align)

@@ -741,6 +741,31 @@ START_TEST(a_job_that_was_not_counted_does_not_hold_a_wait_up)
 }
 END_TEST
 
+/* As an event loop does. The first of two was not counted down. */
+START_TEST(groups_that_are_polled_in_turn_are_each_looked_at)
+{
+	fk_group groups[2];
+	uint32_t payload;
+	int err;
+
+	start(1, 0);
+	for (uint32_t i = 0; i < 2; i++) {
+		ck_assert_int_eq(fk_group_new(client, &groups[i]), 0);
+		requests[i].group = groups[i];
+		ck_assert_int_eq(fk_submit_batch(client, &requests[i], 1, 0, &jobs[i]), 0);
+	}
+	ck_assert_int_eq(fake_take(&payload), 0);
+	(void)job_finish(client_job(client, jobs[0]), (uint32_t)(jobs[0] >> 16), JOB_CRASHED);
+	do {
+		err = fk_group_wait(client, groups[0], 0);
+		ck_assert_int_eq(fk_group_wait(client, groups[1], 0), -ETIMEDOUT);
+	} while (err == -ETIMEDOUT);
+	ck_assert_int_eq(err, 0);
+	fk_close(client);
+	fake_stop();
+}
+END_TEST
+
 static void *hang_up_when_waited_for(void *unused)
 {
 	(void)unused;
@@ -796,5 +821,6 @@ CHECK_MAIN("batch", a_batch_is_one_word_and_a_chain_in_its_order, one_and_none_a
 	   a_group_has_ended_when_all_its_jobs_have, there_are_so_many_groups_and_no_more,
 	   waiters_of_a_group_are_woken_by_its_last_job, a_waiter_sleeps_until_then,
 	   a_job_that_was_not_counted_does_not_hold_a_wait_up,
+	   groups_that_are_polled_in_turn_are_each_looked_at,
 	   who_waits_for_a_group_finds_out_that_the_daemon_is_gone,
 	   who_waits_for_records_finds_it_out_too)

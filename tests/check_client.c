@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@
 #include "common/util.h"
 #include "shm/futex.h"
 #include "shm/proto.h"
+#include "shm/wake.h"
 #include "tests/check_unit.h"
 #include "tests/fake.h"
 
@@ -344,6 +346,17 @@ START_TEST(a_job_behind_a_busy_worker_is_run_by_another)
 }
 END_TEST
 
+/* A daemon with one worker, and a client with a job that never ends. */
+static fk_job drop_one(fk_client **ret_client)
+{
+	fk_job job;
+
+	fake_start(1, 1);
+	*ret_client = must_open();
+	ck_assert_int_eq(fk_submitv(*ret_client, must_find(*ret_client, "test:drop"), 0, &job), 0);
+	return job;
+}
+
 /* ------------------------------------------------------------------ cancelling */
 
 /* The next message of a client. */
@@ -359,13 +372,9 @@ START_TEST(a_cancel_names_the_job_and_its_generation)
 {
 	union proto_message message;
 	fk_client *client;
-	fk_job jobs[2];
+	fk_job jobs[2] = { drop_one(&client) };
 
-	fake_start(1, 1);
-	client = must_open();
-	for (int i = 0; i < 2; i++)
-		ck_assert_int_eq(fk_submitv(client, must_find(client, "test:drop"), 0, &jobs[i]),
-				 0);
+	ck_assert_int_eq(fk_submitv(client, must_find(client, "test:drop"), 0, &jobs[1]), 0);
 	ck_assert_int_eq(fk_cancel(client, jobs[1]), 0);
 	ck_assert_int_eq(next_message(0, &message, 0), sizeof(message.cancel));
 	ck_assert_uint_eq(message.head.type, PROTO_CANCEL);
@@ -390,13 +399,10 @@ START_TEST(a_cancel_never_blocks)
 {
 	union proto_message message;
 	fk_client *client;
+	fk_job job = drop_one(&client);
 	uint64_t sent = 0;
-	fk_job job;
 	int err;
 
-	fake_start(1, 1);
-	client = must_open();
-	ck_assert_int_eq(fk_submitv(client, must_find(client, "test:drop"), 0, &job), 0);
 	/* Nobody reads them. */
 	while (!(err = fk_cancel(client, job)))
 		sent++;
@@ -412,49 +418,43 @@ END_TEST
 
 /* ------------------------------------------------------------------ ends */
 
-static void *hang_up_when_waited_for(void *argument)
+static void await_waiter(struct job *job)
 {
-	struct job *job = argument;
-
 	while (!(atomic_load(&job->state) & JOB_WAITER))
 		sched_yield();
+}
+
+static void *hang_up_when_waited_for(void *job)
+{
+	await_waiter(job);
 	fake_hang_up();
 	return NULL;
 }
 
 START_TEST(a_waiter_finds_out_that_the_daemon_is_gone)
 {
-	const fk_task *task;
 	fk_client *client;
+	fk_job job = drop_one(&client);
 	pthread_t thread;
-	uint64_t start;
-	fk_job job;
 
-	fake_start(1, 1);
-	client = must_open();
-	task = must_find(client, "test:drop");
-	ck_assert_int_eq(fk_submitv(client, task, 0, &job), 0);
 	pthread_create(&thread, NULL, hang_up_when_waited_for, client_job(client, job));
-	start = clock_ns();
 	ck_assert_int_eq(fk_wait(client, job, FK_FOREVER), -ECONNRESET);
-	ck_assert_uint_lt(clock_ns() - start, 20 * NSEC_PER_SEC);
 	pthread_join(thread, NULL);
 	ck_assert_int_eq(fk_poll(client, job), -ECONNRESET);
 	ck_assert_int_eq(fk_wait(client, job, 0), -ECONNRESET);
 	ck_assert_int_eq(fk_release(client, job), 0);
-	ck_assert_int_eq(fk_submitv(client, task, FK_WAIT_ROOM, &job), -ECONNRESET);
+	ck_assert_int_eq(fk_submitv(client, must_find(client, "test:drop"), FK_WAIT_ROOM, &job),
+			 -ECONNRESET);
 	ck_assert_int_eq(fk_close(client), 0);
 	fake_stop();
 }
 END_TEST
 
-static void *dismiss_when_waited_for(void *argument)
+static void *dismiss_when_waited_for(void *job)
 {
 	struct proto_error error = { .head = { PROTO_MAGIC, PROTO_ERROR }, .code = -EIO };
-	struct job *job = argument;
 
-	while (!(atomic_load(&job->state) & JOB_WAITER))
-		sched_yield();
+	await_waiter(job);
 	/* And then the end, behind it. */
 	ck_assert_int_eq(proto_send(fake.connections[0], &error, sizeof(error), NULL, 0), 0);
 	return NULL;
@@ -462,19 +462,14 @@ static void *dismiss_when_waited_for(void *argument)
 
 START_TEST(a_waiter_finds_out_that_the_daemon_has_dismissed_it)
 {
-	const fk_task *task;
 	fk_client *client;
+	fk_job job = drop_one(&client);
 	pthread_t thread;
-	fk_job job;
 
-	fake_start(1, 1);
-	client = must_open();
-	task = must_find(client, "test:drop");
-	ck_assert_int_eq(fk_submitv(client, task, 0, &job), 0);
 	pthread_create(&thread, NULL, dismiss_when_waited_for, client_job(client, job));
 	ck_assert_int_eq(fk_wait(client, job, FK_FOREVER), -ECONNRESET);
 	pthread_join(thread, NULL);
-	ck_assert_int_eq(fk_submitv(client, task, 0, &job), -ECONNRESET);
+	ck_assert_int_eq(fk_submitv(client, must_find(client, "test:drop"), 0, &job), -ECONNRESET);
 	fk_close(client);
 	fake_stop();
 }
@@ -495,6 +490,7 @@ START_TEST(polls_and_short_waits_look_at_the_socket_by_time)
 	fk_client *client;
 	fk_group group;
 	struct fk_request request;
+	_Atomic uint64_t *looked_at_group;
 	uint64_t later;
 	fk_job job;
 	int fd;
@@ -505,11 +501,12 @@ START_TEST(polls_and_short_waits_look_at_the_socket_by_time)
 	ck_assert_int_eq(fk_group_new(client, &group), 0);
 	request = (struct fk_request){ .task = task, .group = group };
 	ck_assert_int_eq(fk_submit_batch(client, &request, 1, 0, &job), 0);
+	looked_at_group = &client->group[group & 0xffff].looked_ns;
 	fd = lose_socket(client);
 	/* Somebody has looked in an hour: no time has passed since. */
 	later = clock_ns() + 3600 * NSEC_PER_SEC;
 	atomic_store(&client->looked_ns, later);
-	atomic_store(&client->groups_looked_ns, later);
+	atomic_store(looked_at_group, later);
 	for (int i = 0; i < 5000; i++) {
 		ck_assert_int_eq(fk_poll(client, job), 0);
 		ck_assert_int_eq(fk_wait(client, job, 0), -ETIMEDOUT);
@@ -528,16 +525,10 @@ START_TEST(polls_and_short_waits_look_at_the_socket_by_time)
 	for (int i = 0; i < 3; i++) {
 		atomic_store(&client->gone, 0);
 		atomic_store(&client->looked_ns, 0);
-		atomic_store(&client->groups_looked_ns, 0);
-		for (uint32_t calls = 1;; calls++) {
-			int r = i == 0 ? fk_poll(client, job)
-			      : i == 1 ? fk_wait(client, job, 0)
-				       : fk_group_wait(client, group, 0);
-
-			if (r == -ECONNRESET)
-				break;
-			ck_assert_uint_lt(calls, CLIENT_LOOKS);
-		}
+		ck_assert_int_eq(i == 0	  ? fk_poll(client, job)
+				 : i == 1 ? fk_wait(client, job, 0)
+					  : fk_group_wait(client, group, 0),
+				 -ECONNRESET);
 	}
 	client->fd = fd;
 	fk_close(client);
@@ -568,16 +559,110 @@ START_TEST(who_polls_or_waits_for_room_finds_it_out_too)
 }
 END_TEST
 
-START_TEST(an_outcome_that_was_the_daemons_last_act_counts)
+static _Atomic uint32_t interruptions;
+
+static void interrupt(int signo)
 {
-	const fk_task *task;
+	(void)signo;
+	atomic_fetch_add(&interruptions, 1);
+}
+
+/* A signal comes ten times as often as the client looks at its socket. */
+START_TEST(a_sleep_that_signals_interrupt_finds_it_out_too)
+{
+	struct itimerval often = { { .tv_usec = 20000 }, { .tv_usec = 20000 } };
+	struct sigaction action = { .sa_handler = interrupt, .sa_flags = SA_RESTART };
+	struct fk_request request;
 	fk_client *client;
+	fk_group group;
+	sigset_t set;
+	fk_job jobs[2];
+
+	/* The threads of the fake daemon leave them to this one. */
+	sigemptyset(&set);
+	sigaddset(&set, SIGALRM);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	fake_start(1, 1);
+	fake.n_jobs = 1;
+	client = must_open();
+	ck_assert_int_eq(fk_group_new(client, &group), 0);
+	request = (struct fk_request){ .task = must_find(client, "test:drop"), .group = group };
+	ck_assert_int_eq(fk_submit_batch(client, &request, 1, 0, jobs), 0);
+	fake_hang_up();
+	sigaction(SIGALRM, &action, NULL);
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+	ck_assert_int_eq(setitimer(ITIMER_REAL, &often, NULL), 0);
+	for (int i = 0; i < 3; i++) {
+		uint32_t before = atomic_load(&interruptions);
+
+		/* Somebody has looked, just before that. */
+		atomic_store(&client->gone, 0);
+		atomic_store(&client->looked_ns, clock_ns());
+		ck_assert_int_eq(i == 0	  ? fk_wait(client, jobs[0], FK_FOREVER)
+				 : i == 1 ? fk_group_wait(client, group, FK_FOREVER)
+					  : fk_submit_batch(client, &request, 1, FK_WAIT_ROOM,
+							    &jobs[1]),
+				 -ECONNRESET);
+		ck_assert_uint_gt(atomic_load(&interruptions), before);
+	}
+	fk_close(client);
+	fake_stop();
+}
+END_TEST
+
+struct late_worker {
+	uint32_t value;
+	_Atomic uint32_t woken;
+};
+
+static void *sleep_late(void *argument)
+{
+	struct late_worker *worker = argument;
+
+	while (futex_wait(&fake.board->workers[0].wake, worker->value, 0))
+		continue;
+	atomic_store(&worker->woken, 1);
+	return NULL;
+}
+
+/* A stranger on the worker's word took the wake, and the client knows this sleep for woken. */
+START_TEST(who_polls_wakes_again_whom_a_stranger_kept_from_being_woken)
+{
+	_Atomic uint32_t *word;
+	struct fk_request request;
+	fk_client *client;
+	fk_group group;
 	fk_job job;
 
-	fake_start(1, 1);
+	fake_start(1, 0);
+	word = &fake.board->workers[0].wake;
 	client = must_open();
-	task = must_find(client, "test:drop");
-	ck_assert_int_eq(fk_submitv(client, task, 0, &job), 0);
+	ck_assert_int_eq(fk_group_new(client, &group), 0);
+	request = (struct fk_request){ .task = must_find(client, "test:drop"), .group = group };
+	for (int i = 0; i < 3; i++) {
+		struct late_worker worker = { .value = wake_prepare(word) };
+		pthread_t thread;
+
+		atomic_store(&client->woken[0], worker.value);
+		pthread_create(&thread, NULL, sleep_late, &worker);
+		ck_assert_int_eq(fk_submit_batch(client, &request, 1, 0, &job), 0);
+		while (!atomic_load(&worker.woken))
+			ck_assert_int_eq(i == 0	  ? fk_poll(client, job)
+					 : i == 1 ? fk_wait(client, job, 0)
+						  : fk_group_wait(client, group, 0),
+					 i == 0 ? 0 : -ETIMEDOUT);
+		pthread_join(thread, NULL);
+	}
+	fk_close(client);
+	fake_stop();
+}
+END_TEST
+
+START_TEST(an_outcome_that_was_the_daemons_last_act_counts)
+{
+	fk_client *client;
+	fk_job job = drop_one(&client);
+
 	(void)job_finish(client_job(client, job), (uint32_t)(job >> 16), JOB_CANCELLED);
 	fake_hang_up();
 	ck_assert_int_eq(fk_wait(client, job, FK_FOREVER), 0);
@@ -783,6 +868,8 @@ CHECK_MAIN("client", a_call_gives_the_result, every_outcome_has_its_error,
 	   a_waiter_finds_out_that_the_daemon_has_dismissed_it,
 	   polls_and_short_waits_look_at_the_socket_by_time,
 	   who_polls_or_waits_for_room_finds_it_out_too,
+	   a_sleep_that_signals_interrupt_finds_it_out_too,
+	   who_polls_wakes_again_whom_a_stranger_kept_from_being_woken,
 	   an_outcome_that_was_the_daemons_last_act_counts,
 	   a_child_of_fork_may_not_use_the_parents_client,
 	   a_closed_client_is_gone_whoever_has_a_copy_of_its_socket,

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * client/submit.h - a record's way from the free list and back, for one job and for many
+ *
+ *	slots_take() -> submit_fill() -> publish_record() ... submit_release() -> slots_give()
+ *				      -> submit_undo(), if it was not published -> slots_give()
+ *
+ * The invariants stand in submit.c. Any thread; the record is the caller's alone in all of them.
+ */
+#ifndef CLIENT_SUBMIT_H
+#define CLIENT_SUBMIT_H
+
+#include "client/client.h"
+
+/* The free records keep these fields at 0: a submission without options does not write them. */
+static inline void submit_clear_options(struct client_slot *slot, struct job *job)
+{
+	/* Relaxed: publishing the record, or giving the slot back, releases them. */
+	atomic_store_explicit(&job->next, 0, memory_order_relaxed);
+	atomic_store_explicit(&job->deadline_ns, 0, memory_order_relaxed);
+	atomic_store_explicit(&job->weight, 0, memory_order_relaxed);
+	atomic_store_explicit(&job->group, 0, memory_order_relaxed);
+	atomic_store_explicit(&job->place, 0, memory_order_relaxed);
+	atomic_store_explicit(&slot->options, 0, memory_order_relaxed);
+}
+
+/* 0, or -ENOENT if the task is gone from where it was found (client.c, I4). */
+int submit_check_task(const struct fk_client *client, const fk_task *task);
+
+/*
+ * Fills the record of a slot that was taken, but for its arguments and its options, and makes it
+ * PENDING. Returns its handle.
+ */
+static inline fk_job submit_fill(struct fk_client *client, uint32_t index, const fk_task *task,
+				 unsigned int flags, void *strings, uint64_t now_ns)
+{
+	struct client_slot *slot = &client->slots[index];
+	struct job *job = &client->jobs[index];
+	uint32_t generation = atomic_load_explicit(&slot->generation, memory_order_relaxed);
+
+	slot->result_size = task->signature.results_size;
+	slot->strings = strings;
+	slot->submitted_ns = now_ns;
+	/* Relaxed, all of them: ring_push() releases. */
+	atomic_store_explicit(&job->task, task->index, memory_order_relaxed);
+	atomic_store_explicit(&job->flags, flags & FK_IDEMPOTENT ? JOB_IDEMPOTENT : 0,
+			      memory_order_relaxed);
+	atomic_store_explicit(&job->generation, generation, memory_order_relaxed);
+	atomic_store_explicit(&job->args_size, task->signature.args_size, memory_order_relaxed);
+	atomic_store_explicit(&job->task_hash, task->hash, memory_order_relaxed);
+	atomic_store_explicit(&job->state, job_state(generation, JOB_PENDING),
+			      memory_order_relaxed);
+	return (uint64_t)generation << 16 | index;
+}
+
+/*
+ * Ends a handle whose job may be released. True if its slot is the caller's then, to give back;
+ * false: another release was first.
+ */
+static inline int submit_release(struct fk_client *client, struct client_slot *slot, fk_job job)
+{
+	uint32_t generation = (uint32_t)(job >> 16);
+	uint32_t next = (generation + 1) & JOB_GEN_MASK;
+
+	/* Relaxed: slots_give() publishes the slot. The CAS lets one of two releases win (I1). */
+	if (!atomic_compare_exchange_strong_explicit(&slot->generation, &generation,
+						     next ? next : 1, memory_order_relaxed,
+						     memory_order_relaxed))
+		return 0;
+	if (slot->strings)
+		(void)heap_free(&client->heap, slot->strings);
+	if (atomic_load_explicit(&slot->options, memory_order_relaxed))
+		submit_clear_options(slot, client_job(client, job));
+	return 1;
+}
+
+/*
+ * Takes back what was filled and never published: the generation is used again. The string block is
+ * the caller's.
+ */
+void submit_undo(struct fk_client *client, uint32_t index);
+
+#endif
