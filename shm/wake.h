@@ -42,9 +42,13 @@
  *	the worker has left the futex and not come to change its word yet.
  *   W7. What W1 leaves open: anybody who maps the board can wait on its words, and a client's
  *	FUTEX_WAKE that reports one woken may have woken such a one while the worker was still on
- *	its way into the futex. So all are woken at once, and a waiting client does the publisher's
- *	part again at each tick of its wait.
- *   The dispatcher sleeps in the same way, on its own word.
+ *	its way into the futex. So all are woken at once, and a client that waits, polls or finds no
+ *	room does the publisher's part again, once in a tick (client/client.c, I5).
+ *   W8. The dispatcher sleeps in the same way, on its own word. While jobs wait it comes by itself,
+ *	at each of its ticks, and the word says LOOKING, in the futex too; who reads that leaves it
+ *	alone, so that a flood of jobs makes no wake for each. That is true for W2: the look comes
+ *	without being asked for, and a look that finds nothing ends the ticks only after the steps
+ *	of a worker that goes to sleep: store SLEEPING; full fence; look at all rings.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   A client between publish and wake: the manager, on its death, has all summaries set and the

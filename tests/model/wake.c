@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/model/wake.c - no published job is forgotten (shm/wake.h, W1 to W3)
+ * tests/model/wake.c - no published job is forgotten (shm/wake.h, W1 to W3, W8)
  *
  * THE PROGRAM
  *   One client publishes one job and does what a publisher does. Worker A looks for work and goes
- *   to sleep; worker B finds other work and becomes busy. Three instances in turn: A with B busy
- *   all along, B with A busy all along, both.
+ *   to sleep; worker B finds other work and becomes busy; the dispatcher, at a tick of its own,
+ *   looks and goes to sleep. Three instances in turn: A with B busy all along, B with A busy all
+ *   along, both.
  *
  * WHAT MUST BE TRUE
- *   In the end the job was taken, or a sleeper woken who will look again, or the dispatcher told.
+ *   In the end the job was taken, or a sleeper woken who will look again, the dispatcher too, or
+ *   the dispatcher has seen it and comes again by itself.
  *
  * MUTANTS
  *   MUTANT_DROP=FUNCTION  that function of wake.h loses its fence
  *   MUTANT_LOOK           A sleeps without having looked again
  *   MUTANT_DUTY           B does not look at the ring once it is busy
+ *   MUTANT_TICK           the dispatcher gives its ticks up and still says LOOKING
  *   MUTANT_WAKE           the publisher tries to wake once, whether or not the sleeper is there yet
  */
 #include <stdatomic.h>
@@ -37,7 +40,7 @@
 
 #undef fence_full
 
-#define MODEL_THREADS 3
+#define MODEL_THREADS 4
 
 #define NOTHING	  0u
 #define PUBLISHED 1u
@@ -49,6 +52,8 @@ struct model {
 	_Alignas(64) _Atomic uint32_t job;
 	_Alignas(64) _Atomic uint32_t dispatcher;
 	struct model_futex futex; /* of A */
+	struct model_futex dispatcher_futex;
+	int dispatcher_comes; /* by itself: it has seen the job */
 	int a_runs;
 	int b_runs;
 };
@@ -60,8 +65,23 @@ static void model_init(struct model *m, uint32_t instance)
 	atomic_store_explicit(&m->a, m->a_runs ? WAKE_LOOKING : WAKE_BUSY, memory_order_relaxed);
 	atomic_store_explicit(&m->b, m->b_runs ? WAKE_LOOKING : WAKE_BUSY, memory_order_relaxed);
 	atomic_store_explicit(&m->job, NOTHING, memory_order_relaxed);
-	atomic_store_explicit(&m->dispatcher, 0, memory_order_relaxed);
+	/* In its tick. */
+	atomic_store_explicit(&m->dispatcher, WAKE_LOOKING, memory_order_relaxed);
+	m->dispatcher_comes = 0;
 	model_futex_init(&m->futex);
+	model_futex_init(&m->dispatcher_futex);
+}
+
+/* Wakes who sleeps on a word with this value. */
+static void wake(struct model_futex *futex, _Atomic uint32_t *word, uint32_t value)
+{
+	while (wake_load(word) == value) {
+		if (model_wake(futex))
+			break;
+#ifdef MUTANT_WAKE
+		break;
+#endif
+	}
 }
 
 /* What a publisher does after its fence, and who passes the duty on. */
@@ -69,20 +89,22 @@ static void tell(struct model *m)
 {
 	uint32_t a = wake_load(&m->a);
 	uint32_t b = wake_load(&m->b);
+	uint32_t dispatcher;
 
 	if (wake_state(a) == WAKE_SLEEPING) {
-		while (wake_load(&m->a) == a) {
-			if (model_wake(&m->futex))
-				break;
-#ifdef MUTANT_WAKE
-			break;
-#endif
-		}
+		wake(&m->futex, &m->a, a);
 		return;
 	}
 	if (wake_state(a) == WAKE_LOOKING || wake_state(b) == WAKE_LOOKING)
 		return;
-	atomic_store_explicit(&m->dispatcher, 1, memory_order_relaxed);
+	dispatcher = wake_load(&m->dispatcher);
+	if (wake_state(dispatcher) == WAKE_SLEEPING)
+		wake(&m->dispatcher_futex, &m->dispatcher, dispatcher);
+}
+
+static int waits(struct model *m)
+{
+	return atomic_load_explicit(&m->job, memory_order_relaxed) == PUBLISHED;
 }
 
 static int take(struct model *m)
@@ -130,9 +152,28 @@ static void worker_b(struct model *m)
 {
 	wake_busy(&m->b);
 #ifndef MUTANT_DUTY
-	if (atomic_load_explicit(&m->job, memory_order_relaxed) == PUBLISHED)
+	if (waits(m))
 		tell(m);
 #endif
+}
+
+/* It takes nothing off: where it sees the job it sees to it, and comes again by itself. */
+static void dispatcher(struct model *m)
+{
+	uint32_t value = wake_load(&m->dispatcher);
+
+	m->dispatcher_comes = waits(m);
+#ifndef MUTANT_TICK
+	if (!m->dispatcher_comes) {
+		value = wake_prepare(&m->dispatcher);
+		m->dispatcher_comes = waits(m);
+	}
+#endif
+	if (m->dispatcher_comes) {
+		wake_store(&m->dispatcher, WAKE_LOOKING);
+		return;
+	}
+	model_wait(&m->dispatcher_futex, &m->dispatcher, value, 3);
 }
 
 static void model_thread(struct model *m, uint32_t thread)
@@ -143,13 +184,14 @@ static void model_thread(struct model *m, uint32_t thread)
 		worker_a(m);
 	if (thread == 2 && m->b_runs)
 		worker_b(m);
+	if (thread == 3)
+		dispatcher(m);
 }
 
 static void model_check(struct model *m)
 {
 	model_assert(atomic_load_explicit(&m->job, memory_order_relaxed) == TAKEN ||
-			     m->futex.woken ||
-			     atomic_load_explicit(&m->dispatcher, memory_order_relaxed),
+			     m->futex.woken || m->dispatcher_futex.woken || m->dispatcher_comes,
 		     "a published job is taken, or somebody was told");
 }
 
