@@ -348,10 +348,7 @@ static void session_welcome(struct session *s)
 	struct session_table *table = s->table;
 	struct proto_welcome welcome = {
 		.head = { PROTO_MAGIC, PROTO_WELCOME },
-		.client = s->slot,
-		.tenant = s->tenant,
 		.epoch = table->epoch,
-		.client_generation = s->generation,
 	};
 	int fds[3] = { table->board_fd, tenants_fd(&table->tenants, s->tenant), s->segment_fd };
 	int r = proto_send(s->fd, &welcome, sizeof(welcome), fds, 3);

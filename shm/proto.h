@@ -53,11 +53,7 @@ struct proto_hello {
 
 struct proto_welcome {
 	struct proto_head head;
-	uint32_t client; /* slot */
-	uint32_t tenant; /* slot */
 	uint64_t epoch;
-	uint32_t client_generation;
-	uint32_t reserved;
 };
 
 struct proto_error {

@@ -95,7 +95,7 @@ START_TEST(messages_have_no_holes_that_differ_between_compilers)
 {
 	ck_assert_uint_eq(sizeof(struct proto_head), 8);
 	ck_assert_uint_eq(sizeof(struct proto_hello), 32);
-	ck_assert_uint_eq(sizeof(struct proto_welcome), 32);
+	ck_assert_uint_eq(sizeof(struct proto_welcome), 16);
 	ck_assert_uint_eq(sizeof(struct proto_error), 256);
 	ck_assert_uint_eq(sizeof(struct proto_pool), 264);
 	ck_assert_uint_eq(sizeof(struct proto_cancel), 16);

@@ -30,7 +30,7 @@ START_TEST(it_is_ready_when_its_pool_is_and_stops_when_told)
 	ck_assert_uint_eq(c.board->manager.pid, (uint32_t)pid);
 	ck_assert_uint_eq(c.board->manager.state, BOARD_RUNNING);
 	ck_assert_uint_eq(c.board->manager.clients, 1);
-	ck_assert_uint_eq(c.board->clients[c.welcome.client].pid, (uint32_t)getpid());
+	ck_assert_uint_eq(c.board->clients[c.segment->client].pid, (uint32_t)getpid());
 	ck_assert_uint_eq(c.tenant->uid, getuid());
 	ck_assert_uint_eq(c.segment->n_jobs, 256);
 	ck_assert_uint_eq(c.segment->heap_size, 1 << 20);

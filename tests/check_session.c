@@ -101,7 +101,7 @@ START_TEST(a_slot_is_used_again_with_the_next_generation)
 			/* As long as the stub has not released the last one there is no room. */
 			while (!service_try_attach(&c))
 				;
-			if (c.welcome.client != 0 || c.welcome.client_generation != i % 32)
+			if (c.segment->client != 0 || c.segment->generation != i % 32)
 				_exit(1);
 			service_submit(&c, 0, STUB_DONE, 0);
 			if (service_outcome(&c, 0) != JOB_DONE || c.jobs[0].generation != i + 1)

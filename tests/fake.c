@@ -47,7 +47,6 @@ static void welcome(int fd, uint32_t id)
 {
 	struct proto_welcome message = {
 		.head = { PROTO_MAGIC, PROTO_WELCOME },
-		.client = id,
 		.epoch = EPOCH,
 	};
 	uint64_t heap_offset = client_segment_heap_offset(fake.n_jobs);

@@ -180,7 +180,6 @@ bool service_try_attach(struct service_client *ret_client)
 	}
 	ck_assert_uint_eq(m.head.type, PROTO_WELCOME);
 	ck_assert_uint_eq(n, 3);
-	c.welcome = m.welcome;
 	ck_assert_int_eq(segment_map(fds[0], SEGMENT_BOARD, 1, 0, &base, NULL), -EACCES);
 	ck_assert_int_eq(segment_map(fds[0], SEGMENT_BOARD, 0, m.welcome.epoch, &base, NULL), 0);
 	c.board = base;
@@ -212,11 +211,10 @@ void service_submit(struct service_client *c, uint32_t job, uint32_t task, uint3
 	c->jobs[job].flags = flags;
 	c->jobs[job].generation = generation;
 	c->jobs[job].state = job_state(generation, JOB_PENDING);
-	ck_assert_int_eq(
-		ring_push(&c->tenant->rings[0],
-			  ring_payload(c->welcome.client, c->welcome.client_generation, job),
-			  &position),
-		RING_OK);
+	ck_assert_int_eq(ring_push(&c->tenant->rings[0],
+				   ring_payload(c->segment->client, c->segment->generation, job),
+				   &position),
+			 RING_OK);
 	tenant_mark(c->tenant, 0);
 }
 

@@ -46,7 +46,6 @@ void service_stop(pid_t pid);
 
 struct service_client {
 	int fd;
-	struct proto_welcome welcome;
 	struct board *board;
 	struct tenant_segment *tenant;
 	struct client_segment *segment;
