@@ -208,14 +208,28 @@ static inline uint64_t ring_mend(struct ring *ring, uint64_t head)
 	return reach;
 }
 
+/* How far a tail is ahead of a head, as slots tell positions apart: modulo their laps. */
+#define RING_POSITIONS ((uint64_t)RING_SLOTS << 32)
+
+static inline uint64_t ring_ahead(uint64_t tail, uint64_t head)
+{
+	return (tail - head) % RING_POSITIONS;
+}
+
+/* All slots are to be looked at: somebody says so, or the tail is nowhere near. */
+static inline int ring_must_mend(struct ring *ring, uint64_t ahead)
+{
+	/* ORDER ring/astray [R4]: acquire, pairs with ring_push(). */
+	return atomic_load_explicit(&ring->astray, memory_order_acquire) ||
+	       (ahead > RING_SLOTS && ahead != RING_POSITIONS - 1);
+}
+
 /* True if ring_skip() is going to look at all slots. A hint, for who counts the steps. */
 static inline int ring_is_astray(struct ring *ring, uint64_t head)
 {
-	const uint64_t all = (uint64_t)RING_SLOTS << 32;
-	uint64_t ahead = (atomic_load_explicit(&ring->tail, memory_order_relaxed) - head) % all;
+	uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
 
-	return (ahead > RING_SLOTS && ahead != all - 1) ||
-	       atomic_load_explicit(&ring->astray, memory_order_relaxed);
+	return ring_must_mend(ring, ring_ahead(tail, head));
 }
 
 /*
@@ -231,15 +245,11 @@ static inline int ring_is_astray(struct ring *ring, uint64_t head)
 static inline int ring_skip(struct ring *ring, uint64_t head)
 {
 	uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
-	/* As slots tell positions apart: modulo their laps. */
-	const uint64_t all = (uint64_t)RING_SLOTS << 32;
-	uint64_t ahead = (tail - head) % all;
+	uint64_t ahead = ring_ahead(tail, head);
 	uint64_t word = ((head / RING_SLOTS) & UINT32_MAX) << 32;
 	uint64_t next = ((head / RING_SLOTS + 1) & UINT32_MAX) << 32;
 
-	/* ORDER ring/astray [R4]: acquire, pairs with ring_push(). */
-	if (atomic_load_explicit(&ring->astray, memory_order_acquire) ||
-	    (ahead > RING_SLOTS && ahead != all - 1)) {
+	if (ring_must_mend(ring, ahead)) {
 		uint64_t reach;
 
 		/* First the flag: a producer that finds more sets it again. */
@@ -256,7 +266,7 @@ static inline int ring_skip(struct ring *ring, uint64_t head)
 			ahead = reach;
 		}
 	}
-	if (ahead == 0 || ahead == all - 1)
+	if (ahead == 0 || ahead == RING_POSITIONS - 1)
 		return 0; /* I2 */
 	return atomic_compare_exchange_strong_explicit(&ring->slots[head % RING_SLOTS], &word, next,
 						       memory_order_relaxed, memory_order_relaxed);
