@@ -338,6 +338,5 @@ int modules_load(struct modules *modules, struct board *board, const char *folde
 		log_warning("no module in %s: there is nothing to call", folder);
 	/* ORDER board/tasks [B1]: release; fewer than before if a module is gone. */
 	atomic_store_explicit(&board->n_tasks, modules->n_tasks, memory_order_release);
-	atomic_fetch_add_explicit(&board->tasks_generation, 1, memory_order_relaxed);
 	return loaded;
 }

@@ -165,7 +165,6 @@ struct board {
 	_Alignas(64) _Atomic uint32_t dispatcher; /* wake.h */
 	/* the pool writes */
 	_Alignas(64) _Atomic uint32_t n_tasks;
-	_Atomic uint32_t tasks_generation; /* goes up with each change of the table */
 	/* each worker writes its own */
 	_Alignas(64) struct board_worker workers[LIMIT_WORKERS];
 	struct board_counters counters[LIMIT_WORKERS];

@@ -27,9 +27,10 @@
  *	JOB_PLACE_WORKER  on worker index of the pool
  *	JOB_PLACE_NODE    on a worker of the NUMA node with this os index, as the board shows it
  *   The client has put the job into the ring of that worker, or of one on that node; a chain, into
- *   one of its first job's place. Without strict that is all: whoever comes first may start it. With strict no other worker starts it, however
- *   long it waits; what it forks is stolen as always. A kind that is none of these, or a worker or
- *   node that there is not, fails the job with -EINVAL.
+ *   one of its first job's place; one that is not strict into any, if these are full. Without
+ *   strict that is all: whoever comes first may start it. With strict no other worker starts it,
+ *   however long it waits; what it forks is stolen as always. A kind that is none of these, or a
+ *   worker or node that there is not, fails the job with -EINVAL.
  *
  * INVARIANTS
  *   I1. Each generation of a record gets exactly one outcome, through job_finish() in the pool or,

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * shm/layout.h - a hash of every shared structure's sizes and offsets, made at compile time
+ * shm/layout.h - a hash of the shared structures' sizes and offsets, made at compile time
  *
  * Two programs that were compiled from different layouts have different hashes and refuse each
- * other at attach.
+ * other at attach. What it has: the size of each structure, and where a line of another writer, a
+ * table, or what a client goes by begins in it. Whoever changes fields within one of these without
+ * moving another raises PROTO_VERSION.
  */
 #ifndef SHM_LAYOUT_H
 #define SHM_LAYOUT_H
@@ -38,6 +40,25 @@
 #define LAYOUT_18   LAYOUT_MIX(LAYOUT_17, offsetof(struct job, group))
 #define LAYOUT_19   LAYOUT_MIX(LAYOUT_18, sizeof(struct group))
 #define LAYOUT_20   LAYOUT_MIX(LAYOUT_19, LIMIT_GROUPS)
-#define LAYOUT_HASH LAYOUT_MIX(LAYOUT_20, sizeof(struct arena))
+#define LAYOUT_21   LAYOUT_MIX(LAYOUT_20, offsetof(struct board, n_tasks))
+#define LAYOUT_22   LAYOUT_MIX(LAYOUT_21, offsetof(struct board, running))
+#define LAYOUT_23   LAYOUT_MIX(LAYOUT_22, offsetof(struct board, profile))
+#define LAYOUT_24   LAYOUT_MIX(LAYOUT_23, sizeof(struct board_manager))
+#define LAYOUT_25   LAYOUT_MIX(LAYOUT_24, sizeof(struct board_worker))
+#define LAYOUT_26   LAYOUT_MIX(LAYOUT_25, offsetof(struct board_worker, wake))
+#define LAYOUT_27   LAYOUT_MIX(LAYOUT_26, offsetof(struct board_worker, cpu))
+#define LAYOUT_28   LAYOUT_MIX(LAYOUT_27, offsetof(struct board_worker, node))
+#define LAYOUT_29   LAYOUT_MIX(LAYOUT_28, offsetof(struct board_worker, tid))
+#define LAYOUT_30   LAYOUT_MIX(LAYOUT_29, sizeof(struct board_counters))
+#define LAYOUT_31   LAYOUT_MIX(LAYOUT_30, sizeof(struct board_running))
+#define LAYOUT_32   LAYOUT_MIX(LAYOUT_31, offsetof(struct board_running, job))
+#define LAYOUT_33   LAYOUT_MIX(LAYOUT_32, offsetof(struct board_running, task))
+#define LAYOUT_34   LAYOUT_MIX(LAYOUT_33, offsetof(struct board_running, since_ns))
+#define LAYOUT_35   LAYOUT_MIX(LAYOUT_34, sizeof(struct board_task))
+#define LAYOUT_36   LAYOUT_MIX(LAYOUT_35, offsetof(struct board_task, hash))
+#define LAYOUT_37   LAYOUT_MIX(LAYOUT_36, offsetof(struct board_client, jobs))
+#define LAYOUT_38   LAYOUT_MIX(LAYOUT_37, sizeof(struct board_crash))
+#define LAYOUT_39   LAYOUT_MIX(LAYOUT_38, sizeof(struct board_profile))
+#define LAYOUT_HASH LAYOUT_MIX(LAYOUT_39, sizeof(struct arena))
 
 #endif
