@@ -353,7 +353,9 @@ static fk_job drop_one(fk_client **ret_client)
 
 	fake_start(1, 1);
 	*ret_client = must_open();
-	ck_assert_int_eq(fk_submitv(*ret_client, must_find(*ret_client, "test:drop"), 0, &job), 0);
+	/* Nothing may stand nowhere. */
+	ck_assert_int_eq(
+		fk_submit(*ret_client, must_find(*ret_client, "test:drop"), NULL, 0, 0, &job), 0);
 	return job;
 }
 
