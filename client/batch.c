@@ -36,8 +36,7 @@ static uint32_t batch_next(struct fk_client *client, uint32_t index)
 	return atomic_load_explicit(&client->slots[index].next, memory_order_relaxed) - 1;
 }
 
-/* The pool has a worker on this node. */
-static int batch_has_node(const struct fk_client *client, uint32_t node)
+int batch_has_node(const struct fk_client *client, uint32_t node)
 {
 	/* Relaxed: written once, before this client connected. */
 	for (uint32_t i = 0; i < client->n_workers; i++)

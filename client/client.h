@@ -165,6 +165,9 @@ static inline struct job *client_job(struct fk_client *client, fk_job job)
 	return &client->jobs[job & 0xffffu];
 }
 
+/* batch.c: true if the pool has a worker on this NUMA node. */
+int batch_has_node(const struct fk_client *client, uint32_t node);
+
 /* group.c: the number of a group (its index + 1), or 0 if there is no such group. */
 uint32_t group_number(struct fk_client *client, fk_group group);
 

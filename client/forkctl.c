@@ -7,6 +7,7 @@
  */
 #include "client/forkctl.h"
 
+#include <errno.h>
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -74,6 +75,23 @@ int forkctl_no_arguments(int argc, char *argv[])
 	if (argc > 1)
 		return forkctl_fail(FORKCTL_USAGE, "%s takes no arguments, not %s", argv[0],
 				    argv[1]);
+	return 0;
+}
+
+int forkctl_write(int fd, const void *data, size_t size)
+{
+	const char *at = data;
+
+	while (size) {
+		ssize_t n = write(fd, at, size);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		at += n;
+		size -= (size_t)n;
+	}
 	return 0;
 }
 
@@ -168,6 +186,18 @@ static int run_command(const char *socket, int argc, char *argv[])
 			    argv[0]);
 }
 
+/* What getopt_long() has not understood: a letter, of which it may not be done with the word yet, or
+ * else this word. */
+static int refuse_option(const char *word)
+{
+	char letter[] = { '-', optopt < ' ' || optopt == 0x7f ? '?' : (char)optopt, '\0' };
+
+	if (optopt == 'h' || optopt == 'V')
+		return forkctl_fail(FORKCTL_USAGE, "%s: it takes no value", word);
+	return forkctl_fail(FORKCTL_USAGE, "there is no option %s: `forkctl --help` lists them",
+			    optopt ? letter : word);
+}
+
 int main(int argc, char *argv[])
 {
 	static const struct option options[] = {
@@ -195,9 +225,7 @@ int main(int argc, char *argv[])
 		case ':':
 			return forkctl_fail(FORKCTL_USAGE, "%s lacks its value", argv[optind - 1]);
 		default:
-			return forkctl_fail(FORKCTL_USAGE,
-					    "there is no option %s: `forkctl --help` lists them",
-					    argv[optind - 1]);
+			return refuse_option(argv[optind - 1]);
 		}
 	}
 	if (optind == argc)

@@ -49,6 +49,9 @@ int forkctl_open(const char *socket, uint32_t n_jobs, uint64_t heap_size, fk_cli
 /* For commands without options and arguments. Returns 0 or an exit code. */
 int forkctl_no_arguments(int argc, char *argv[]);
 
+/* Writes all of it. Returns 0 or a negative errno. */
+int forkctl_write(int fd, const void *data, size_t size);
+
 /* Asks forkd to end a job, until it has taken the request. */
 void forkctl_cancel(fk_client *client, fk_job job);
 

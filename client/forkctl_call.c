@@ -18,6 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/forkctl_case.h"
 #include "client/forkctl_option.h"
 #include "client/forkctl_value.h"
 #include "common/cleanup.h"
@@ -68,6 +69,7 @@ static int write_file(const char *path, const char *data, size_t size)
 {
 	_cleanup_close_ int opened = -1;
 	int fd = STDOUT_FILENO;
+	int err;
 
 	if (!streq(path, "-")) {
 		opened = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
@@ -75,16 +77,9 @@ static int write_file(const char *path, const char *data, size_t size)
 			return -errno;
 		fd = opened;
 	}
-	while (size) {
-		ssize_t n = write(fd, data, size);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		data += n;
-		size -= (size_t)n;
-	}
+	err = forkctl_write(fd, data, size);
+	if (err)
+		return err;
 	if (opened >= 0 && fsync(opened) < 0 && errno != EINVAL && errno != EROFS)
 		return -errno;
 	return 0;
@@ -163,34 +158,28 @@ static void print_result(const struct signature *signature, const uint8_t *resul
 /* One line on what became of a job that is not DONE. */
 static int report_outcome(const struct call *call, fk_job job)
 {
-	int code;
-	int signo;
-	int outcome = fk_outcome(call->client, job, &code, &signo);
+	struct forkctl_outcome o = { 0 };
 	const char *help = "";
-	int task = board_find_task(call->client->board, call->name);
+	struct forkctl_text text;
+	int task;
 
-	if (task >= 0)
-		help = call->client->board->tasks[task].help;
-
-	if (outcome == FK_CANCELLED && forkctl_interrupted())
+	o.outcome = fk_outcome(call->client, job, &o.code, &o.signo);
+	if (o.outcome == FK_CANCELLED && forkctl_interrupted())
 		return forkctl_fail(FORKCTL_FAILED, "%s: CANCELLED: interrupted", call->name);
-	if (outcome == FK_CANCELLED && call->timeout.text)
+	if (o.outcome == FK_CANCELLED && call->timeout.text)
 		return forkctl_fail(FORKCTL_FAILED, "%s: CANCELLED after --timeout=%s", call->name,
 				    call->timeout.text);
-	if (outcome == FK_EXPIRED && call->deadline.text)
+	if (o.outcome == FK_EXPIRED && call->deadline.text)
 		return forkctl_fail(FORKCTL_FAILED, "%s: EXPIRED after --deadline=%s", call->name,
 				    call->deadline.text);
-	if (outcome == FK_CRASHED)
-		return forkctl_fail(FORKCTL_FAILED, "%s: CRASHED by signal %d (%s)", call->name,
-				    signo, sigabbrev_np(signo) ? sigabbrev_np(signo) : "?");
-	if (outcome == FK_FAILED && code < 0)
-		return forkctl_fail(FORKCTL_FAILED, "%s: FAILED: %s (%s: %s)", call->name,
-				    strerrordesc_np(-code) ? strerrordesc_np(-code) : "?",
-				    fk_task_signature(call->task), help);
-	if (outcome == FK_FAILED)
-		return forkctl_fail(FORKCTL_FAILED, "%s: FAILED with code %d of its own (%s: %s)",
-				    call->name, code, fk_task_signature(call->task), help);
-	return forkctl_fail(FORKCTL_FAILED, "%s: %s", call->name, fk_outcome_name(outcome));
+	if (o.outcome != FK_FAILED)
+		return forkctl_fail(FORKCTL_FAILED, "%s: %s", call->name, case_outcome(&o, &text));
+	/* Most often by its arguments: what they are. */
+	task = board_find_task(call->client->board, call->name);
+	if (task >= 0)
+		help = call->client->board->tasks[task].help;
+	return forkctl_fail(FORKCTL_FAILED, "%s: %s (%s: %s)", call->name, case_outcome(&o, &text),
+			    fk_task_signature(call->task), help);
 }
 
 struct times {
@@ -202,10 +191,13 @@ struct times {
 static int run_once(struct call *call, uint8_t *ret_result, struct times *ret_times)
 {
 	struct fk_timings timings;
-	uint64_t start = clock_ns();
+	uint64_t start;
 	fk_job job;
 	int err;
 
+	/* Before its time begins: what the run before left there is not what was asked for. */
+	forkctl_fill(&call->args, call->task, call->values);
+	start = clock_ns();
 	err = fk_submit_batch(call->client, &call->request, 1, FK_WAIT_ROOM, &job);
 	if (!err) {
 		forkctl_interruptible(job);
@@ -304,7 +296,6 @@ static int run_all(struct call *call)
 /* There is such a worker, or node. */
 static int check_place(const struct call *call)
 {
-	const struct board *board = call->client->board;
 	uint32_t n = call->client->n_workers;
 
 	if (call->worker != CALL_ANYWHERE && call->worker >= n)
@@ -312,17 +303,11 @@ static int check_place(const struct call *call)
 				    "--worker=%" PRIu32 ": there is no such worker, they are 0 to "
 				    "%" PRIu32 " (`forkctl status`)",
 				    call->worker, n - 1);
-	for (uint32_t i = 0; call->node != CALL_ANYWHERE; i++) {
-		if (i == n)
-			return forkctl_fail(FORKCTL_USAGE,
-					    "--node=%" PRIu32 ": no worker is on such a NUMA node "
-					    "(`forkctl status`)",
-					    call->node);
-		/* Relaxed: written once, before this client connected. */
-		if (atomic_load_explicit(&board->workers[i].node, memory_order_relaxed) ==
-		    call->node)
-			break;
-	}
+	if (call->node != CALL_ANYWHERE && !batch_has_node(call->client, call->node))
+		return forkctl_fail(FORKCTL_USAGE,
+				    "--node=%" PRIu32 ": no worker is on such a NUMA node "
+				    "(`forkctl status`)",
+				    call->node);
 	return 0;
 }
 

@@ -9,7 +9,8 @@
  *   NaN: which of two it is that comes out of an addition is the compiler's business).
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   forkctl check and forkctl profile, in the process that talks to their forkd.
+ *   forkctl check and forkctl profile, in the process that talks to their forkd; case_outcome()
+ *   forkctl call as well.
  */
 #include "client/forkctl_case.h"
 
@@ -37,11 +38,6 @@ uint64_t case_heap(const struct forkctl_case *c)
 		return forkctl_args_heap(&c->args);
 	return align_up(FORKCTL_HEAP_SMALL + SIGNATURE_MAX_ARGS * (sizes[CASE_LEVELS - 1] + 4096),
 			4096);
-}
-
-static int is_buffer(enum signature_type type)
-{
-	return type == SIGNATURE_BUF || type == SIGNATURE_IOBUF;
 }
 
 /* What the level makes of one argument; of a buffer, its memory. Returns 0 or an exit code. */
@@ -101,7 +97,7 @@ int case_open(const struct forkctl_case *c, fk_client *client, const char *name,
 void case_close(struct forkctl_call_values *call)
 {
 	for (uint32_t i = 0; i < call->task->signature.n_args; i++)
-		if (is_buffer(call->task->signature.args[i].type))
+		if (forkctl_is_buffer(call->task->signature.args[i].type))
 			(void)fk_free(call->client, call->values[i].buf.data);
 }
 
@@ -123,16 +119,11 @@ static void generate(char *data, size_t size, uint32_t seed)
 
 static void fill(const struct forkctl_case *c, struct forkctl_call_values *call)
 {
-	for (uint32_t i = 0; i < call->task->signature.n_args; i++) {
-		struct fk_buffer *buf = &call->values[i].buf;
-
-		if (!is_buffer(call->task->signature.args[i].type) || !buf->size)
-			continue;
-		if (c->generated)
-			generate(buf->data, buf->size, i);
-		else
-			memcpy(buf->data, c->args.files[i].data, buf->size);
-	}
+	if (!c->generated)
+		forkctl_fill(&c->args, call->task, call->values);
+	for (uint32_t i = 0; c->generated && i < call->task->signature.n_args; i++)
+		if (forkctl_is_buffer(call->task->signature.args[i].type))
+			generate(call->values[i].buf.data, call->values[i].buf.size, i);
 }
 
 int case_run(const struct forkctl_case *c, struct forkctl_call_values *call, uint64_t limit_ns,
@@ -167,6 +158,26 @@ int case_run(const struct forkctl_case *c, struct forkctl_call_values *call, uin
 	}
 	*ret_outcome = o;
 	return 0;
+}
+
+const char *case_outcome(const struct forkctl_outcome *o, struct forkctl_text *text)
+{
+	const char *signal = sigabbrev_np(o->signo);
+	const char *error = o->code < 0 ? strerrordesc_np(-o->code) : NULL;
+
+	if (o->outcome == FK_PENDING)
+		return "has not ended";
+	if (o->outcome == FK_CRASHED)
+		(void)snprintf(text->text, sizeof(text->text), "CRASHED by signal %d (%s)",
+			       o->signo, signal ? signal : "?");
+	else if (o->outcome == FK_FAILED && o->code < 0)
+		(void)snprintf(text->text, sizeof(text->text), "FAILED: %s", error ? error : "?");
+	else if (o->outcome == FK_FAILED)
+		(void)snprintf(text->text, sizeof(text->text), "FAILED with code %d of its own",
+			       o->code);
+	else
+		return fk_outcome_name(o->outcome);
+	return text->text;
 }
 
 void case_describe(const struct forkctl_case *c, const struct forkctl_call_values *call,

@@ -3,7 +3,7 @@
  * client/forkctl_case.h - a call of a task that is made again and again with the same arguments
  *
  * Whatever a task does to its buffers, the next call finds them as the first did. Used by forkctl
- * check and forkctl profile.
+ * check and forkctl profile; forkctl call has its outcomes in the same words.
  */
 #ifndef CLIENT_FORKCTL_CASE_H
 #define CLIENT_FORKCTL_CASE_H
@@ -54,6 +54,9 @@ void case_close(struct forkctl_call_values *call);
  */
 int case_run(const struct forkctl_case *c, struct forkctl_call_values *call, uint64_t limit_ns,
 	     struct forkctl_outcome *ret_outcome);
+
+/* What became of a call, in words: "FAILED: Invalid argument". In text, or a constant. */
+const char *case_outcome(const struct forkctl_outcome *outcome, struct forkctl_text *text);
 
 /* The arguments in words: "n=20, data=1001 bytes". */
 void case_describe(const struct forkctl_case *c, const struct forkctl_call_values *call,

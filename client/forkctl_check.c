@@ -58,13 +58,12 @@ const struct forkctl_option forkctl_check_options[] = {
 
 static void leave_out(struct run_subject *subject, const struct record *record, const char *why)
 {
-	char text[64];
+	struct forkctl_text text;
 
 	if (run_skips(subject, record->task))
 		return;
 	run_skip(subject, record->task);
-	printf("left out: %s: %s%s\n", record->task, why,
-	       record_outcome(record, text, sizeof(text)));
+	printf("left out: %s: %s%s\n", record->task, why, case_outcome(&record->outcome, &text));
 }
 
 /* The reference, as often as a task hangs in it. */

@@ -73,16 +73,12 @@ const struct forkctl_option forkctl_profile_options[] = {
 
 static int report(const struct profile_job *job, const struct forkctl_outcome *o)
 {
-	if (o->outcome == FK_FAILED && o->code < 0)
-		return forkctl_fail(FORKCTL_FAILED, "%s: FAILED: %s", job->task,
-				    strerrordesc_np(-o->code) ? strerrordesc_np(-o->code) : "?");
-	if (o->outcome == FK_FAILED)
-		return forkctl_fail(FORKCTL_FAILED, "%s: FAILED with code %d of its own", job->task,
-				    o->code);
+	struct forkctl_text text;
+
 	if (o->outcome == FK_PENDING || o->outcome == FK_EXPIRED)
 		return forkctl_fail(FORKCTL_FAILED, "%s: has not ended in time: see --timeout",
 				    job->task);
-	return forkctl_fail(FORKCTL_FAILED, "%s: %s", job->task, fk_outcome_name(o->outcome));
+	return forkctl_fail(FORKCTL_FAILED, "%s: %s", job->task, case_outcome(o, &text));
 }
 
 static double least(uint32_t runs, double so_far, double now)

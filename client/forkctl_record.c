@@ -7,30 +7,11 @@
  */
 #include "client/forkctl_record.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/util.h"
-
-static int write_all(int fd, const void *data, size_t size)
-{
-	const char *at = data;
-
-	while (size) {
-		ssize_t n = write(fd, at, size);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		at += n;
-		size -= (size_t)n;
-	}
-	return 0;
-}
 
 int record_write(int fd, const struct forkctl_case *c, const struct forkctl_call_values *call,
 		 const struct forkctl_outcome *outcome)
@@ -53,12 +34,12 @@ int record_write(int fd, const struct forkctl_case *c, const struct forkctl_call
 			bytes += call->values[i].buf.size;
 		}
 	record.bytes = align_up(bytes, 8);
-	err = write_all(fd, &record, sizeof(record));
+	err = forkctl_write(fd, &record, sizeof(record));
 	for (uint32_t i = 0; !err && i < signature->n_args; i++)
 		if (signature->args[i].type == SIGNATURE_IOBUF)
-			err = write_all(fd, call->values[i].buf.data, call->values[i].buf.size);
+			err = forkctl_write(fd, call->values[i].buf.data, call->values[i].buf.size);
 	if (!err)
-		err = write_all(fd, zeros, record.bytes - bytes);
+		err = forkctl_write(fd, zeros, record.bytes - bytes);
 	if (err)
 		return forkctl_fail(FORKCTL_FAILED, "no memory for what the tasks return: %s",
 				    strerrordesc_np(-err));
@@ -92,30 +73,11 @@ int record_says(const struct record *want)
 	return want && want->outcome.outcome != FK_EXPIRED && want->outcome.outcome != FK_PENDING;
 }
 
-const char *record_outcome(const struct record *record, char *text, size_t size)
-{
-	const struct forkctl_outcome *o = &record->outcome;
-
-	if (o->outcome == FK_PENDING)
-		return "has not ended";
-	if (o->outcome == FK_CRASHED)
-		(void)snprintf(text, size, "CRASHED (SIG%s)",
-			       sigabbrev_np(o->signo) ? sigabbrev_np(o->signo) : "?");
-	else if (o->outcome == FK_FAILED)
-		(void)snprintf(text, size, "FAILED (%s, %d)",
-			       o->code < 0 && strerrordesc_np(-o->code) ? strerrordesc_np(-o->code)
-									: "its own code",
-			       o->code);
-	else
-		(void)snprintf(text, size, "%s", fk_outcome_name(o->outcome));
-	return text;
-}
-
 int record_differs(const struct record *a, const struct record *b, char *text, size_t size)
 {
 	const struct signature *signature = &a->signature;
 	const char *x = (const char *)(a + 1), *y = (const char *)(b + 1);
-	char is[64], was[64];
+	struct forkctl_text is, was;
 
 	if (memcmp(signature, &b->signature, sizeof(*signature)) != 0 || a->bytes != b->bytes) {
 		(void)snprintf(text, size, "its signature is another: was the module built anew?");
@@ -123,8 +85,8 @@ int record_differs(const struct record *a, const struct record *b, char *text, s
 	}
 	if (a->outcome.outcome != b->outcome.outcome || a->outcome.code != b->outcome.code ||
 	    a->outcome.signo != b->outcome.signo) {
-		(void)snprintf(text, size, "it %s, serially %s", record_outcome(b, is, sizeof(is)),
-			       record_outcome(a, was, sizeof(was)));
+		(void)snprintf(text, size, "it %s, serially %s", case_outcome(&b->outcome, &is),
+			       case_outcome(&a->outcome, &was));
 		return 1;
 	}
 	/* Any other job is given up where it stands: it has no result, and a buffer that it works

@@ -44,9 +44,6 @@ const struct record *record_find(const struct record_text *text, const char *tas
 /* As a reference, it says what the call gives. NULL: none does. */
 int record_says(const struct record *want);
 
-/* The outcome in words. */
-const char *record_outcome(const struct record *record, char *text, size_t size);
-
 /* True if a run's record b is not as the reference a, with the first difference in text. */
 int record_differs(const struct record *a, const struct record *b, char *text, size_t size);
 

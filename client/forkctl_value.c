@@ -147,8 +147,6 @@ static int open_buffer(const struct forkctl_args *args, fk_client *client, const
 	err = fk_alloc(client, file->size, &data);
 	if (err)
 		return forkctl_fail(FORKCTL_FAILED, "%s: %s: %s", name, word, fk_strerror(err));
-	if (file->size)
-		memcpy(data, file->data, file->size);
 	*ret_buffer = (struct fk_buffer){ .data = data, .size = file->size };
 	return 0;
 }
@@ -196,4 +194,16 @@ int forkctl_values(const struct forkctl_args *args, fk_client *client, const fk_
 					   *word ? word : "nothing");
 	}
 	return err;
+}
+
+int forkctl_is_buffer(uint32_t type)
+{
+	return type == SIGNATURE_BUF || type == SIGNATURE_IOBUF;
+}
+
+void forkctl_fill(const struct forkctl_args *args, const fk_task *task, union fk_value *values)
+{
+	for (uint32_t i = 0; i < task->signature.n_args; i++)
+		if (forkctl_is_buffer(task->signature.args[i].type) && args->files[i].size)
+			memcpy(values[i].buf.data, args->files[i].data, args->files[i].size);
 }

@@ -33,12 +33,19 @@ void forkctl_args_fini(struct forkctl_args *args);
 uint64_t forkctl_args_heap(const struct forkctl_args *args);
 
 /*
- * The values of a task's arguments; of buffers, memory of the client's heap with the contents of
- * their files. Says what is wrong; what was taken from the heap until then stays taken. Returns 0
- * or an exit code.
+ * The values of a task's arguments; of buffers, memory of the client's heap with room for their
+ * files. Says what is wrong; what was taken from the heap until then stays taken. Returns 0 or an
+ * exit code.
  */
 int forkctl_values(const struct forkctl_args *args, fk_client *client, const fk_task *task,
 		   union fk_value *values);
+
+/* Copies their files into the buffers of these values: before each call, for a task changes what is
+ * in an iobuf. */
+void forkctl_fill(const struct forkctl_args *args, const fk_task *task, union fk_value *values);
+
+/* Its values are struct fk_buffer. */
+int forkctl_is_buffer(uint32_t type);
 
 /* A whole number of 64 bits, decimal, or hexadecimal with 0x in front; a number. Nothing before or
  * behind it. Returns 0 or -EINVAL. */

@@ -25,14 +25,15 @@
  * abbreviation that fits several for the first of these. */
 #define ARGS_FIRST 256
 
-/* Says what is wrong with the word that getopt_long() has not understood. */
+/* Says what getopt_long() has not understood: a letter, or else the word. */
 static int args_refuse(const char *word, struct options_error *error)
 {
 	char name[65];
 
-	if (strncmp(word, "--", 2) != 0) {
-		options_error_set(error, "command line: unknown option \"%.64s\": see --help",
-				  word);
+	/* Of letters behind one -, it may not be done with the word yet. */
+	if (optopt && optopt < ARGS_FIRST) {
+		options_error_set(error, "command line: unknown option \"-%c\": see --help",
+				  optopt < 0 ? '?' : optopt);
 		return -ENOENT;
 	}
 	(void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(word + 2, "="), word + 2);

@@ -93,6 +93,12 @@ START_TEST(a_bad_command_line_is_refused)
 	ck_assert_error("--help: takes no value");
 	ck_assert_int_eq(PARSE(&action, (char *)"-x"), -ENOENT);
 	ck_assert_error("unknown option \"-x\"");
+	ck_assert_int_eq(PARSE(&action, (char *)"-xy"), -ENOENT);
+	ck_assert_error("unknown option \"-x\"");
+	ck_assert_int_eq(PARSE(&action, (char *)"--workers=2", (char *)"-xy"), -ENOENT);
+	ck_assert_error("unknown option \"-x\"");
+	ck_assert_int_eq(PARSE(&action, (char *)"-\303\244"), -ENOENT);
+	ck_assert_error("unknown option \"-?\"");
 	ck_assert_int_eq(PARSE(&action, (char *)"start"), -EINVAL);
 	ck_assert_error("\"start\": forkd takes options only");
 	ck_assert_int_eq(PARSE(&action, (char *)"--config="), -EINVAL);
