@@ -203,8 +203,45 @@ START_TEST(map_is_the_plain_loop)
 }
 END_TEST
 
+/* Small elements that become large ones: these make a leaf long, and the other way round as well. */
+struct large {
+	int64_t numbers[FK_LEAF_BYTES / 4 / sizeof(int64_t)];
+};
+
+static struct large spread_out[64];
+
+static struct large spread(const int32_t *x)
+{
+	return (struct large){ { [1] = *x } };
+}
+
+static int32_t collect(const struct large *x)
+{
+	return (int32_t)x->numbers[1];
+}
+
+FK_MAP(map_spread, int32_t, struct large, spread)
+FK_MAP(map_collect, struct large, int32_t, collect)
+JOB_VOID(job_spread, map_spread, small, spread_out, 64, 0)
+JOB_VOID(job_collect, map_collect, spread_out, small + 64, 64, 0)
+
+START_TEST(the_larger_type_makes_the_leaf_of_a_map)
+{
+	for (int32_t i = 0; i < 64; i++)
+		small[i] = i + 1;
+	rig_start(&rig, 1, &fk_module, true);
+	run(job_spread);
+	ck_assert_uint_eq(rig_counter(&rig, steals), 64 / 4 - 1);
+	run(job_collect);
+	ck_assert_uint_eq(rig_counter(&rig, steals), 2 * (64 / 4 - 1));
+	rig_stop(&rig);
+	for (int32_t i = 0; i < 64; i++)
+		ck_assert_int_eq(small[64 + i], i + 1);
+}
+END_TEST
+
 FK_MODULE(algorithm, "Algorithms, to be tested")
 
 CHECK_MAIN("each", for_each_meets_each_element_once, for_range_meets_each_number_once,
 	   leaves_are_as_long_as_the_grain_says, a_function_that_fails_fails_the_job,
-	   map_is_the_plain_loop)
+	   map_is_the_plain_loop, the_larger_type_makes_the_leaf_of_a_map)

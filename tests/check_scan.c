@@ -189,6 +189,24 @@ START_TEST(a_floating_point_scan_depends_on_n_and_grain_alone)
 }
 END_TEST
 
+/* A sum is as large as two elements. Of two blocks, the way up and the way down fork one each. */
+START_TEST(the_larger_type_makes_the_block_of_a_scan)
+{
+	fill_random(numbers);
+	memset(prefixes, 0, sizeof(prefixes));
+	ask.grain = 0;
+	ask.n = FK_LEAF_BYTES / sizeof(struct affine);
+	rig_start(&rig, 1, &fk_module, true);
+	run(job_scan);
+	ck_assert_uint_eq(rig_counter(&rig, steals), 0);
+	ask.n *= 2;
+	run(job_scan);
+	ck_assert_uint_eq(rig_counter(&rig, steals), 2);
+	expect_prefixes(false);
+	rig_stop(&rig);
+}
+END_TEST
+
 /* ---------------------------------------------------------------- memory */
 
 /* More elements than any memory holds: the task must not touch one before it fails. */
@@ -258,5 +276,6 @@ FK_MODULE(algorithm, "Algorithms, to be tested")
 CHECK_MAIN("scan", scan_is_the_plain_loop, scan_in_place_is_the_plain_loop,
 	   scan_in_place_into_another_type_of_the_same_size_is_the_plain_loop,
 	   a_floating_point_scan_depends_on_n_and_grain_alone,
-	   without_temporary_memory_a_scan_fails, temporary_memory_is_given_back_when_the_job_fails,
+	   the_larger_type_makes_the_block_of_a_scan, without_temporary_memory_a_scan_fails,
+	   temporary_memory_is_given_back_when_the_job_fails,
 	   temporary_memory_is_given_back_when_the_job_fails_as_it_is_taken)

@@ -43,9 +43,10 @@
  *
  * GRAIN
  *   How many elements a leaf takes at most: what is longer is halved. 0 stands for the automatic
- *   one: FK_LEAF_BYTES of elements, or FK_LEAF_INDICES, which is right for functions that cost a
- *   nanosecond or two, as much as bringing their elements in does. For others, FK_GRAIN(ns) is
- *   the grain for elements of ns nanoseconds each.
+ *   one: FK_LEAF_BYTES of elements (where they come in as one type and go out as another, of the
+ *   larger one), or FK_LEAF_INDICES, which is right for functions that cost a nanosecond or two, as
+ *   much as bringing their elements in does. For others, FK_GRAIN(ns) is the grain for elements of
+ *   ns nanoseconds each.
  *   The rule looks neither at the number of workers nor at a clock. It need not: a fork costs a few
  *   nanoseconds, so a leaf of a microsecond hides it whether there are two workers or two hundred,
  *   and a leaf much longer than that only keeps thieves, and jobs with a better claim, waiting for

@@ -15,7 +15,8 @@
 
 #include <forkd/task.h>
 
-/* The automatic grain: bytes of elements, or indices of a range, that make a leaf. */
+/* The automatic grain: bytes of elements, of the larger type where there are two, or indices of a
+ * range, that make a leaf. */
 #ifndef FK_LEAF_BYTES
 #define FK_LEAF_BYTES 16384u
 #endif
@@ -65,6 +66,9 @@ static inline void fk_algorithm_free(void *memory)
 /* The middle of [from, to) of type size_t, and of one of type int64_t however long it is. */
 #define FK_HALF(from, to)   ((from) + ((to) - (from)) / 2)
 #define FK_MIDDLE(from, to) ((int64_t)((uint64_t)(from) + ((uint64_t)(to) - (uint64_t)(from)) / 2))
+
+/* A type as large as the larger of the two. */
+#define FK_LARGER(a, b) char[sizeof(a) > sizeof(b) ? sizeof(a) : sizeof(b)]
 
 #define FK_GRAIN_OF(grain, type)                                                                   \
 	((grain) ? (grain)                                                                         \

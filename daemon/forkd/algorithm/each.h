@@ -22,26 +22,15 @@
 	static FK_PART int NAME##__part(type *fka_data,                                            \
 					size_t fka_n __VA_OPT__(, __VA_ARGS__ fka_context))        \
 	{                                                                                          \
-		for (size_t fka_i = 0; fka_i < fka_n; fka_i++) {                                   \
-			int fka_code =                                                             \
-				FK_CODE(function(fka_data + fka_i __VA_OPT__(, fka_context)));     \
-                                                                                                   \
-			if (fk_unlikely(fka_code))                                                 \
-				return fka_code;                                                   \
-		}                                                                                  \
-		return 0;                                                                          \
+		FK_EACH_LOOP(size_t, 0, fka_n,                                                     \
+			     function(fka_data + fka_i __VA_OPT__(, fka_context)));                \
 	}                                                                                          \
 	FK_TASK(fk_void, NAME,                                                                     \
 		(type *, fka_data, size_t, fka_n, size_t,                                          \
 		 fka_grain __VA_OPT__(, __VA_ARGS__, fka_context)), )                              \
 	{                                                                                          \
-		if (fka_n <= FK_GRAIN_OF(fka_grain, type)) {                                       \
-			int fka_code = NAME##__part(fka_data, fka_n __VA_OPT__(, fka_context));    \
-                                                                                                   \
-			if (fka_code)                                                              \
-				FK_LEAF_FAIL(fka_code);                                            \
-			FK_LEAF();                                                                 \
-		}                                                                                  \
+		if (fka_n <= FK_GRAIN_OF(fka_grain, type))                                         \
+			FK_EACH_LEAF(NAME##__part(fka_data, fka_n __VA_OPT__(, fka_context)));     \
 	}                                                                                          \
 	FK_BODY(NAME)                                                                              \
 	{                                                                                          \
@@ -67,25 +56,15 @@
 	static FK_PART int NAME##__part(int64_t fka_from,                                          \
 					int64_t fka_to __VA_OPT__(, __VA_ARGS__ fka_context))      \
 	{                                                                                          \
-		for (int64_t fka_i = fka_from; fka_i < fka_to; fka_i++) {                          \
-			int fka_code = FK_CODE(function(fka_i __VA_OPT__(, fka_context)));         \
-                                                                                                   \
-			if (fk_unlikely(fka_code))                                                 \
-				return fka_code;                                                   \
-		}                                                                                  \
-		return 0;                                                                          \
+		FK_EACH_LOOP(int64_t, fka_from, fka_to,                                            \
+			     function(fka_i __VA_OPT__(, fka_context)));                           \
 	}                                                                                          \
 	FK_TASK(fk_void, NAME,                                                                     \
 		(int64_t, fka_from, int64_t, fka_to, size_t,                                       \
 		 fka_grain __VA_OPT__(, __VA_ARGS__, fka_context)), )                              \
 	{                                                                                          \
-		if (FK_RANGE_IS_LEAF(fka_from, fka_to, fka_grain)) {                               \
-			int fka_code = NAME##__part(fka_from, fka_to __VA_OPT__(, fka_context));   \
-                                                                                                   \
-			if (fka_code)                                                              \
-				FK_LEAF_FAIL(fka_code);                                            \
-			FK_LEAF();                                                                 \
-		}                                                                                  \
+		if (FK_RANGE_IS_LEAF(fka_from, fka_to, fka_grain))                                 \
+			FK_EACH_LEAF(NAME##__part(fka_from, fka_to __VA_OPT__(, fka_context)));    \
 	}                                                                                          \
 	FK_BODY(NAME)                                                                              \
 	{                                                                                          \
@@ -116,7 +95,7 @@
 		(const from *, fka_in, to *, fka_out, size_t, fka_n, size_t,                       \
 		 fka_grain __VA_OPT__(, __VA_ARGS__, fka_context)), )                              \
 	{                                                                                          \
-		if (fka_n <= FK_GRAIN_OF(fka_grain, from)) {                                       \
+		if (fka_n <= FK_GRAIN_OF(fka_grain, FK_LARGER(from, to))) {                        \
 			NAME##__part(fka_in, fka_out, fka_n __VA_OPT__(, fka_context));            \
 			FK_LEAF();                                                                 \
 		}                                                                                  \
@@ -131,5 +110,27 @@
 		FK_RETURN();                                                                       \
 	}                                                                                          \
 	FK_END(NAME)
+
+/* ---------------------------------------------------------------- not for authors */
+
+/* The rest of a function: calls for each number, and returns the first code that is not 0. */
+#define FK_EACH_LOOP(type, from, to, call)                                                         \
+	for (type fka_i = from; fka_i < to; fka_i++) {                                             \
+		int fka_code = FK_CODE(call);                                                      \
+                                                                                                   \
+		if (fk_unlikely(fka_code))                                                         \
+			return fka_code;                                                           \
+	}                                                                                          \
+	return 0
+
+/* The end of a leaf that a code fails. */
+#define FK_EACH_LEAF(call)                                                                         \
+	do {                                                                                       \
+		int fka_code = call;                                                               \
+                                                                                                   \
+		if (fka_code)                                                                      \
+			FK_LEAF_FAIL(fka_code);                                                    \
+		FK_LEAF();                                                                         \
+	} while (0)
 
 #endif

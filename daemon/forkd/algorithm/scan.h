@@ -121,13 +121,13 @@
 			 (const type *, fka_in, acc *, fka_out, size_t, fka_n, size_t,             \
 			  fka_grain __VA_OPT__(, __VA_ARGS__, fka_context)))                       \
 	{                                                                                          \
-		if (fka_n <= FK_GRAIN_OF(fka_grain, type))                                         \
+		if (fka_n <= FK_GRAIN_OF(fka_grain, FK_LARGER(type, acc)))                         \
 			FK_LEAF_VALUE(NAME##__part(identity, fka_in, fka_out,                      \
 						   fka_n __VA_OPT__(, fka_context)));              \
 	}                                                                                          \
 	FK_BODY(NAME)                                                                              \
 	{                                                                                          \
-		self->fka_grain = FK_GRAIN_OF(self->fka_grain, type);                              \
+		self->fka_grain = FK_GRAIN_OF(self->fka_grain, FK_LARGER(type, acc));              \
 		self->fka_plan =                                                                   \
 			(struct NAME##__plan){ .in = self->fka_in,                                 \
 					       .out = self->fka_out,                               \
