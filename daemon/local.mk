@@ -90,7 +90,7 @@ module_LTLIBRARIES += \
 	daemon/modules/sort.la \
 	daemon/modules/uts.la
 
-daemon_modules_array_la_SOURCES = daemon/modules/array.c
+daemon_modules_array_la_SOURCES = daemon/modules/array.c daemon/modules/array.h
 daemon_modules_array_la_CFLAGS = $(MODULE_CFLAGS)
 daemon_modules_array_la_LDFLAGS = $(MODULE_LDFLAGS)
 daemon_modules_array_la_LIBADD = -lm
@@ -108,7 +108,7 @@ daemon_modules_nqueens_la_SOURCES = daemon/modules/nqueens.c
 daemon_modules_nqueens_la_CFLAGS = $(MODULE_CFLAGS)
 daemon_modules_nqueens_la_LDFLAGS = $(MODULE_LDFLAGS)
 
-daemon_modules_sort_la_SOURCES = daemon/modules/sort.c
+daemon_modules_sort_la_SOURCES = daemon/modules/sort.c daemon/modules/array.h
 daemon_modules_sort_la_CFLAGS = $(MODULE_CFLAGS)
 daemon_modules_sort_la_LDFLAGS = $(MODULE_LDFLAGS)
 

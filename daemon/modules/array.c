@@ -19,13 +19,9 @@
 
 #include <forkd/algorithm.h>
 
-#define HISTOGRAM_PART 8192u /* numbers that are counted into one table */
+#include "modules/array.h"
 
-/* Whole numbers, at an address where numbers may be. */
-static inline bool is_array(struct fk_buf data)
-{
-	return data.size % 8 == 0 && (uintptr_t)data.data % 8 == 0;
-}
+#define HISTOGRAM_PART 8192u /* numbers that are counted into one table */
 
 /* ---------------------------------------------------------------- sums */
 
@@ -45,7 +41,7 @@ FK_SCAN(scan_i64, int64_t, int64_t, 0, take_i64, fk_add_i64)
 
 FK_TASK(int64_t, sum_i64, (struct fk_buf, data), int64_t sum;)
 {
-	if (!is_array(data))
+	if (!array_is_whole(data))
 		FK_LEAF_FAIL(-EINVAL);
 }
 FK_BODY(sum_i64)
@@ -57,7 +53,7 @@ FK_END(sum_i64)
 
 FK_TASK(double, sum_f64, (struct fk_buf, data), double sum;)
 {
-	if (!is_array(data))
+	if (!array_is_whole(data))
 		FK_LEAF_FAIL(-EINVAL);
 }
 FK_BODY(sum_f64)
@@ -69,7 +65,7 @@ FK_END(sum_f64)
 
 FK_TASK(int64_t, prefix_i64, (struct fk_buf, data), int64_t sum;)
 {
-	if (!is_array(data))
+	if (!array_is_whole(data))
 		FK_LEAF_FAIL(-EINVAL);
 }
 FK_BODY(prefix_i64)
@@ -101,7 +97,7 @@ FK_FOLD(extremes_i64, int64_t, struct extremes, ((struct extremes){ INT64_MAX, I
 
 FK_TASK(struct extremes, minmax_i64, (struct fk_buf, data), struct extremes seen;)
 {
-	if (!is_array(data))
+	if (!array_is_whole(data))
 		FK_LEAF_FAIL(-EINVAL);
 	if (!data.size)
 		FK_LEAF_FAIL(-ENODATA);
@@ -167,7 +163,7 @@ struct statistics {
 
 FK_TASK(struct statistics, stats_f64, (struct fk_buf, data), struct moments m;)
 {
-	if (!is_array(data))
+	if (!array_is_whole(data))
 		FK_LEAF_FAIL(-EINVAL);
 	if (!data.size)
 		FK_LEAF_FAIL(-ENODATA);
@@ -192,7 +188,7 @@ FK_FOR_EACH(multiply_f64, double, multiply, double)
 
 FK_TASK(fk_void, scale_f64, (struct fk_buf, data, double, factor), )
 {
-	if (!is_array(data))
+	if (!array_is_whole(data))
 		FK_LEAF_FAIL(-EINVAL);
 }
 FK_BODY(scale_f64)
@@ -277,7 +273,7 @@ FK_UNWIND(histogram_f64)
 FK_DEFINE_UNWIND(int64_t, histogram_f64,
 		 (struct fk_buf, data, double, low, double, high, struct fk_buf, counts))
 {
-	if (!is_array(data) || !is_array(counts) || !counts.size || !(low < high) ||
+	if (!array_is_whole(data) || !array_is_whole(counts) || !counts.size || !(low < high) ||
 	    !isfinite(low) || !isfinite(high))
 		FK_LEAF_FAIL(-EINVAL);
 }

@@ -13,6 +13,8 @@
 
 #include <forkd/algorithm.h>
 
+#include "modules/array.h"
+
 static inline bool less_i64(const int64_t *a, const int64_t *b)
 {
 	return *a < *b;
@@ -27,15 +29,9 @@ static inline bool less_f64(const double *a, const double *b)
 FK_SORT(sort_i64, int64_t, less_i64)
 FK_SORT(sort_f64, double, less_f64)
 
-/* Whole numbers, at an address where numbers may be. */
-static inline bool is_array(struct fk_buf data)
-{
-	return data.size % 8 == 0 && (uintptr_t)data.data % 8 == 0;
-}
-
 FK_TASK(fk_void, i64, (struct fk_buf, data), )
 {
-	if (!is_array(data))
+	if (!array_is_whole(data))
 		FK_LEAF_FAIL(-EINVAL);
 }
 FK_BODY(i64)
@@ -47,7 +43,7 @@ FK_END(i64)
 
 FK_TASK(fk_void, f64, (struct fk_buf, data), )
 {
-	if (!is_array(data))
+	if (!array_is_whole(data))
 		FK_LEAF_FAIL(-EINVAL);
 }
 FK_BODY(f64)

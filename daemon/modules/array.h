@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* modules/array.h - buffers that are arrays of 64-bit numbers; for the modules array and sort */
+#ifndef MODULES_ARRAY_H
+#define MODULES_ARRAY_H
+
+#include <stdbool.h>
+
+#include <forkd/task.h>
+
+/* Whole numbers, at an address where numbers may be. */
+static inline bool array_is_whole(struct fk_buf data)
+{
+	return data.size % 8 == 0 && (uintptr_t)data.data % 8 == 0;
+}
+
+#endif
