@@ -250,7 +250,6 @@ void option_value_print_allowed(const struct option_row *row, FILE *out)
 		[OPTION_INT] = "a whole number",
 		[OPTION_OCTAL] = "octal permissions",
 		[OPTION_SIZE] = "a size (bytes, or with K, M, G, T)",
-		[OPTION_DURATION] = "a duration (with ns, us, ms, s or min)",
 	};
 
 	switch (row->type) {
@@ -281,7 +280,11 @@ void option_value_print_allowed(const struct option_row *row, FILE *out)
 			row->min, row->max);
 		break;
 	default:
-		fprintf(out, "%s from ", nouns[row->type]);
+		if (row->type == OPTION_DURATION)
+			fprintf(out, "a duration (in %s, or with ns, us, ms, s or min) from ",
+				row->unit);
+		else
+			fprintf(out, "%s from ", nouns[row->type]);
 		print_number(out, row, row->min);
 		fputs(" to ", out);
 		print_number(out, row, row->max);

@@ -41,18 +41,17 @@ static const char *row_argument(const struct option_row *row)
 	return row->type == OPTION_DURATION ? "TIME" : row->unit;
 }
 
-/* What is hidden is a number or a word. */
+/* What is hidden is a number or a word, which fits. */
 static bool option_is_default(const struct options *o, const struct option_row *row)
 {
-	struct options made;
-	bool same;
+	union {
+		unsigned int word;
+		uint64_t number;
+	} value = { .number = 0 };
 
-	if (options_init(&made) < 0)
-		return false;
-	same = !memcmp((const char *)o + row->offset, (const char *)&made + row->offset,
+	return option_value_set(row, &value, row->def) == 0 &&
+	       !memcmp(option_const_field(row, o), &value,
 		       row->type == OPTION_DURATION ? sizeof(uint64_t) : sizeof(unsigned int));
-	options_fini(&made);
-	return same;
 }
 
 void options_print(const struct options *o, FILE *out)

@@ -155,7 +155,7 @@ START_TEST(an_error_says_what_is_allowed)
 	ck_assert_int_eq(set("heap-max", "1"), -ERANGE);
 	ck_assert_error("from 64K to 1T");
 	ck_assert_int_eq(set("spin", "2s"), -ERANGE);
-	ck_assert_error("from 0 to 1s");
+	ck_assert_error("must be a duration (in us, or with ns, us, ms, s or min) from 0 to 1s");
 	ck_assert_int_eq(set("scheduler", "eager"), -EINVAL);
 	ck_assert_error("must be lazy or busy");
 	ck_assert_int_eq(set("log-level", "x"), -EINVAL);
