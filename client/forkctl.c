@@ -25,6 +25,16 @@ struct command {
 	const struct forkctl_option *options; /* or NULL */
 };
 
+/* What options.def marks RUNTIME, by its field: tests/check-manuals compares the names. */
+static const char set_help[] = "change a setting while forkd runs:"
+#define OPTION(...)
+#define FLAG(...)
+#define RUNTIME(field) " " #field
+#include "common/options.def"
+#undef OPTION
+#undef FLAG
+	;
+
 static const struct command commands[] = {
 	{ "status", "", "the daemon, its pool, its workers and who is connected", forkctl_status,
 	  NULL },
@@ -34,8 +44,7 @@ static const struct command commands[] = {
 	{ "call", "[OPTION...] MODULE:TASK [ARG...]",
 	  "run a task and print its results; @FILE for a buffer", forkctl_call,
 	  forkctl_call_options },
-	{ "set", "NAME VALUE", "change a setting while forkd runs: scheduler, spin", forkctl_set,
-	  NULL },
+	{ "set", "NAME VALUE", set_help, forkctl_set, NULL },
 	{ "check", "[OPTION...] MODULE | MODULE:TASK [ARG...] | FILE.so...",
 	  "run tasks serially, with every fork stolen and at random, and compare", forkctl_check,
 	  forkctl_check_options },
