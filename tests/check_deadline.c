@@ -280,7 +280,6 @@ START_TEST(cancel_finds_a_job_on_its_way_in_hand_and_in_a_queue)
 {
 	rig_prepare = cancel_by_hand;
 	start(1, false);
-	rig_prepare = NULL;
 	ck_assert_uint_eq(rig_counter(&rig, dropped), 3);
 	ck_assert_int_eq(rig_call(&rig, "t:fib", 10), 55);
 	stop();

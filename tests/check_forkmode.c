@@ -77,7 +77,6 @@ START_TEST(late_children_run_behind_what_follows_their_fork)
 	ck_assert_int_eq(rig_call(&rig, "mode:order", 4), 3210);
 	ck_assert_uint_eq(rig_counter(&rig, moved), 4);
 	rig_stop(&rig);
-	rig_prepare = NULL;
 	rig_start(&rig, 1, &fk_module, true);
 	atomic_store(&turn, 0);
 	ck_assert_int_eq(rig_call(&rig, "mode:order", 4), 40123);

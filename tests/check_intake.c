@@ -538,7 +538,6 @@ START_TEST(a_tenant_takes_a_share_of_a_drain_and_is_charged_for_what_is_no_job)
 {
 	rig_prepare = drain_by_hand;
 	start(2);
-	rig_prepare = NULL;
 	ck_assert_uint_eq(rig_counter(&rig, garbage), 2 * (RING_SLOTS - 1));
 	fill(0, "intake:count", LAST);
 	publish(0, 0);

@@ -615,7 +615,6 @@ END_TEST
 
 START_TEST(an_idle_pool_sleeps_and_no_job_is_forgotten)
 {
-	rig_prepare = NULL;
 	rig_start_on(&rig, "numa:2 core:2 pu:1", 4, &fk_module, false);
 	for (int64_t i = 0; i < 300; i++) {
 		if (i % 3 == 0)
@@ -636,7 +635,6 @@ START_TEST(while_one_worker_forks_each_group_keeps_a_thief)
 	int64_t arg = 1;
 	uint32_t thieves;
 
-	rig_prepare = NULL;
 	rig_start_on(&rig, "numa:4 core:2 pu:1", WORKERS, &fk_module, false);
 	until_all_sleep();
 	atomic_store(&tasks_opened, 0);
@@ -664,7 +662,6 @@ END_TEST
  * which the owner waits: it had been asleep, so it wakes others for them. */
 START_TEST(who_was_woken_and_leaves_work_behind_wakes_others)
 {
-	rig_prepare = NULL;
 	rig_start_on(&rig, "core:8 pu:1", WORKERS, &fk_module, false);
 	to_arrive = WORKERS;
 	for (uint32_t i = 0; i < 20; i++) {
@@ -682,7 +679,6 @@ START_TEST(a_job_that_never_forks_wakes_nobody)
 {
 	int64_t arg = 10;
 
-	rig_prepare = NULL;
 	rig_start_on(&rig, "numa:2 core:4 pu:1", WORKERS, &fk_module, false);
 	for (uint32_t i = 0; i < 20; i++) {
 		until_all_sleep();
@@ -704,7 +700,6 @@ static bool nobody_sleeps(void)
 
 START_TEST(the_scheduler_is_switched_while_it_runs)
 {
-	rig_prepare = NULL;
 	rig_start_on(&rig, "numa:2 core:2 pu:1", 4, &fk_module, false);
 	for (uint32_t i = 0; i < 5; i++) {
 		uint64_t sleeps;
@@ -726,7 +721,6 @@ END_TEST
 
 START_TEST(only_what_is_marked_is_set_while_it_runs)
 {
-	rig_prepare = NULL;
 	rig_start_on(&rig, NULL, 2, &fk_module, false);
 	ck_assert_int_eq(pool_set(rig.pool, "spin", "7us"), 0);
 	ck_assert_uint_eq(pool_spin(rig.pool), 7000);

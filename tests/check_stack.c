@@ -979,7 +979,6 @@ START_TEST(job_of_many_small_stacks_has_what_it_may_and_no_more)
 
 		rig_prepare = late;
 		rig_start(&rig, workers, &fk_module, true);
-		rig_prepare = NULL;
 		for (int i = 0; i < 3; i++) {
 			rig.options.stack_max = (uint64_t)n * STACK_MIN / 4;
 			ck_assert_int_eq(rig_call(&rig, "t:wide", n / 8), n / 8);

@@ -392,6 +392,12 @@ static void daemon_remove(const char *path)
 	(void)rmdir(path);
 }
 
+void daemon_discard(struct daemon *d)
+{
+	(void)close(d->notify_fd);
+	daemon_remove(d->folder);
+}
+
 /* Ends a daemon; signo 0 for none. */
 static int daemon_end(struct daemon *d, int signo)
 {
@@ -420,8 +426,7 @@ static int daemon_end(struct daemon *d, int signo)
 		      "a sanitizer has something to say in %s", d->log);
 	ck_assert_msg(!daemon_logged(d, "Assertion", ""), "an assertion failed, see %s", d->log);
 	free(segments);
-	(void)close(d->notify_fd);
-	daemon_remove(d->folder);
+	daemon_discard(d);
 	return status;
 }
 

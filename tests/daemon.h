@@ -66,6 +66,9 @@ void daemon_start(struct daemon *d, ...) __attribute__((sentinel));
 /* The same, but returns its exit status if it ends before it is ready, and -1 if it runs. */
 int daemon_try(struct daemon *d, const char *const *options);
 
+/* Removes the folder of a daemon that has ended; those below that end one do it. */
+void daemon_discard(struct daemon *d);
+
 /* The running pool's pid; waits for one. */
 pid_t daemon_pool(struct daemon *d);
 

@@ -7,11 +7,13 @@
  * For each range (hexadecimal, as in /proc/PID/maps) a line: the range, NODE:PAGES for each node
  * that has some, and how many pages are not there. Without ranges: those of the arena, which the
  * kernel splits where the policy changes, so by the workers' nodes, each with the node that was
- * asked for. Exit status 1 if a page is on another one, or if none was asked for: then the pool has
- * bound nothing, or this machine has one node. Which worker's memory belongs where is
+ * asked for. Exit status 1 if a page is on another one, if less than two nodes were asked for (the
+ * pool has bound nothing, or this machine has one node), or if one of them has no page of those
+ * that were asked for there: then nothing was seen. Which worker's memory belongs where is
  * check_numa's matter.
  */
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -21,8 +23,8 @@
 #define ARENA "/memfd:forkd-arena"
 #define NONE  UINT32_MAX
 
-/* wanted: the node, or NONE. */
-static int show(pid_t pid, const char *range, uint32_t wanted)
+/* wanted: the node, or NONE. Adds to ret_there its pages that are on that node. */
+static int show(pid_t pid, const char *range, uint32_t wanted, uint64_t *ret_there)
 {
 	uint64_t elsewhere = 0;
 	struct numa_pages pages;
@@ -48,7 +50,10 @@ static int show(pid_t pid, const char *range, uint32_t wanted)
 			elsewhere += pages.node[i];
 	}
 	printf(" absent:%" PRIu64 "\n", pages.absent);
-	if (wanted == NONE || !elsewhere)
+	if (wanted == NONE)
+		return EXIT_SUCCESS;
+	*ret_there += pages.node[wanted];
+	if (!elsewhere)
 		return EXIT_SUCCESS;
 	printf("%" PRIu64 " pages are not on node %u\n", elsewhere, wanted);
 	return EXIT_FAILURE;
@@ -70,7 +75,8 @@ static uint32_t wanted_node(pid_t pid, uint64_t start)
 		if (sscanf(line, "%" SCNx64, &at) != 1 || at != start)
 			continue;
 		/* NODE and a blank: else it is a list, as in "interleave:0-3". */
-		if (sscanf(line, "%*x %*[^:=]:%" SCNu32 "%1[ ]", &node, rest) == 2)
+		if (sscanf(line, "%*x %*[^:=]:%" SCNu32 "%1[ ]", &node, rest) == 2 &&
+		    node < NUMA_PAGES_NODES)
 			return node;
 		return NONE;
 	}
@@ -81,6 +87,8 @@ static int show_arena(pid_t pid)
 {
 	_cleanup_fclose_ FILE *maps = NULL;
 	char path[64], line[512];
+	bool asked[NUMA_PAGES_NODES] = { false };
+	uint64_t there[NUMA_PAGES_NODES] = { 0 };
 	uint32_t n = 0, n_wanted = 0;
 	int r = EXIT_SUCCESS;
 
@@ -97,16 +105,27 @@ static int show_arena(pid_t pid)
 			continue;
 		n++;
 		wanted = wanted_node(pid, strtoull(line, NULL, 16));
-		n_wanted += wanted != NONE;
-		if (show(pid, line, wanted) != EXIT_SUCCESS)
+		if (wanted != NONE)
+			asked[wanted] = true;
+		if (show(pid, line, wanted, wanted == NONE ? NULL : &there[wanted]) != EXIT_SUCCESS)
 			r = EXIT_FAILURE;
 	}
-	if (!n)
+	if (!n) {
 		fprintf(stderr, "numa_pages: process %d maps no arena: give the pool's pid\n",
 			(int)pid);
-	else if (!n_wanted)
-		printf("no part of the arena is for a node of its own\n");
-	return n_wanted ? r : EXIT_FAILURE;
+		return EXIT_FAILURE;
+	}
+	for (uint32_t node = 0; node < NUMA_PAGES_NODES; node++) {
+		n_wanted += asked[node];
+		if (!asked[node] || there[node])
+			continue;
+		printf("no page of those for node %u is there\n", node);
+		r = EXIT_FAILURE;
+	}
+	if (n_wanted >= 2)
+		return r;
+	printf("the arena is for %u nodes, not for two or more\n", n_wanted);
+	return EXIT_FAILURE;
 }
 
 int main(int argc, char **argv)
@@ -121,6 +140,6 @@ int main(int argc, char **argv)
 	if (argc == 2)
 		return show_arena(pid);
 	for (int i = 2; i < argc && r == EXIT_SUCCESS; i++)
-		r = show(pid, argv[i], NONE);
+		r = show(pid, argv[i], NONE, NULL);
 	return r;
 }

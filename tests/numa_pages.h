@@ -24,7 +24,8 @@ struct numa_pages {
 
 /*
  * Counts the pages of [start, end) of a process; pid 0 is the caller itself. Returns 0 or a
- * negative errno: -EPERM (of another user), -ESRCH, -ENOSYS (the kernel knows no nodes).
+ * negative errno: -EPERM (of another user), -ESRCH, -ENOSYS (the kernel knows no nodes), -ERANGE
+ * (more nodes than are counted), or what stands for a page whose node cannot be had.
  */
 static inline int numa_pages_count(pid_t pid, uint64_t start, uint64_t end,
 				   struct numa_pages *ret_pages)
@@ -44,10 +45,14 @@ static inline int numa_pages_count(pid_t pid, uint64_t start, uint64_t end,
 		if (syscall(SYS_move_pages, pid, n, at, NULL, status, 0) < 0)
 			return -errno;
 		for (unsigned long i = 0; i < n; i++) {
-			if (status[i] >= 0 && (unsigned int)status[i] < NUMA_PAGES_NODES)
-				pages.node[status[i]]++;
-			else
+			if (status[i] == -ENOENT || status[i] == -EFAULT)
 				pages.absent++;
+			else if (status[i] < 0)
+				return status[i];
+			else if ((unsigned int)status[i] >= NUMA_PAGES_NODES)
+				return -ERANGE;
+			else
+				pages.node[status[i]]++;
 		}
 	}
 	*ret_pages = pages;

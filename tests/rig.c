@@ -109,6 +109,7 @@ void rig_start_on(struct rig *rig, const char *machine, uint32_t workers,
 
 	if (rig_prepare)
 		rig_prepare(pool);
+	rig_prepare = NULL;
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, WORKER_STACK);
 	for (uint32_t i = 0; i < workers; i++)

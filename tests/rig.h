@@ -27,7 +27,7 @@ struct rig {
 	uint32_t generation[RIG_JOBS];
 };
 
-/* If set: called by rig_start() before there are threads. */
+/* If set: called by the next rig_start(), before there are threads, and no more. */
 extern void (*rig_prepare)(struct pool *pool);
 
 /* Starts a pool of n workers that knows this module. Ends the test on failure. force_steals: every

@@ -37,10 +37,10 @@
 #include "shm/futex.h"
 #include "shm/layout.h"
 
-char service_folder[] = "/tmp/check_service.XXXXXX";
+char service_folder[32];
 char service_socket[64];
 static char notify_path[64];
-static int notify_fd = -1;
+static int notify_fd;
 
 void service_address(struct sockaddr_un *ret, const char *path)
 {
@@ -53,6 +53,7 @@ void service_setup(const char *mode)
 	struct timeval limit = { .tv_sec = 30 };
 	struct sockaddr_un address;
 
+	(void)strcpy(service_folder, "/tmp/check_service.XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(service_folder));
 	(void)snprintf(service_socket, sizeof(service_socket), "%s/run/forkd.sock", service_folder);
 	(void)snprintf(notify_path, sizeof(notify_path), "%s/notify", service_folder);
@@ -68,6 +69,7 @@ void service_teardown(void)
 {
 	char path[80];
 
+	(void)close(notify_fd);
 	(void)snprintf(path, sizeof(path), "%s/run", service_folder);
 	(void)unlink(service_socket);
 	(void)unlink(notify_path);

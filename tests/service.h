@@ -15,7 +15,7 @@
 #include "tests/stub.h"
 
 /* Of this test, and where the manager listens in it. */
-extern char service_folder[];
+extern char service_folder[32];
 extern char service_socket[64];
 
 void service_address(struct sockaddr_un *ret, const char *path);
