@@ -447,7 +447,7 @@ static void careful(void)
 	const _Atomic uint64_t *refused;
 	const struct job_ref good = { .offset = 0, .size = 64 };
 	const fk_task *task;
-	uint64_t before;
+	uint64_t before, end;
 
 	hostile_open();
 	refused = &hostile->board->clients[hostile->id].refused;
@@ -473,11 +473,13 @@ static void careful(void)
 	set_record(task, good);
 	if (submit_record(next_generation, HANG_NS) != JOB_DONE)
 		_exit(24);
-	/* The worker that ended it may not have come to freeing the row. */
-	(void)poll(NULL, 0, 50);
+	/* As often as it takes: the worker that ended it may not have come to freeing the row. */
 	before = atomic_load(refused);
-	if (submit_record(next_generation, 200 * NSEC_PER_MSEC) != JOB_PENDING)
-		_exit(25);
+	end = clock_ns() + HANG_NS;
+	do {
+		if (submit_record(next_generation, NSEC_PER_MSEC) != JOB_PENDING)
+			_exit(25);
+	} while (atomic_load(refused) <= before && clock_ns() < end);
 	if (atomic_load(refused) <= before)
 		_exit(26);
 	next_generation++;

@@ -126,28 +126,6 @@ static void keep(void)
 	CLIENT(fk_close(c) == 0);
 }
 
-static pid_t start_client(void (*what)(void), uint32_t uid)
-{
-	pid_t pid;
-
-	(void)fflush(NULL);
-	pid = fork();
-	ck_assert_int_ge(pid, 0);
-	if (pid)
-		return pid;
-	CLIENT(uid == getuid() || setuid(uid) == 0);
-	what();
-	_exit(0);
-}
-
-static bool needs_root(void)
-{
-	if (getuid() == 0)
-		return false;
-	printf("skipped: only root can be two users\n");
-	return true;
-}
-
 /* ------------------------------------------------------------------------ small jobs */
 
 struct times {
@@ -193,7 +171,7 @@ static void small_beside_flood(uint32_t uid)
 	start("--workers=2", NULL);
 	c = daemon_open(&d);
 	ck_assert_int_eq(fk_task_find(c, "spin:us", &task), 0);
-	pid = start_client(flood, uid);
+	pid = daemon_client(flood, uid);
 	DAEMON_AWAIT_BUSY(atomic_load(&shared->ready));
 	for (uint32_t i = 0; i < SMALL; i++)
 		small[i] = run_small(c, task);
@@ -223,8 +201,6 @@ END_TEST
 
 START_TEST(a_small_job_waits_for_a_batch_of_another_users_flood)
 {
-	if (needs_root())
-		return;
 	small_beside_flood(NOBODY);
 }
 END_TEST
@@ -241,7 +217,7 @@ static void small_beside_giant(const char *workers, uint32_t uid)
 	start(workers, NULL);
 	c = daemon_open(&d);
 	ck_assert_int_eq(fk_task_find(c, "spin:us", &task), 0);
-	pid = start_client(giant, uid);
+	pid = daemon_client(giant, uid);
 	DAEMON_AWAIT_BUSY(daemon_counter(&d, "roots") == 1);
 	if (only)
 		DAEMON_AWAIT_BUSY((row = atomic_load(&c->board->running[0].job)) != UINT32_MAX);
@@ -276,8 +252,6 @@ END_TEST
 
 START_TEST(a_small_job_goes_before_a_giant_one_of_another_user)
 {
-	if (needs_root())
-		return;
 	small_beside_giant("--workers=2", NOBODY);
 }
 END_TEST
@@ -322,9 +296,9 @@ static void giant_beside_flood(const char *workers, double low, double high)
 
 	start(workers, NULL);
 	atomic_store(&shared->go, 1);
-	small = start_client(keep, getuid());
+	small = daemon_client(keep, getuid());
 	DAEMON_AWAIT(atomic_load(&shared->ready) == 1);
-	big = start_client(giant, getuid());
+	big = daemon_client(giant, getuid());
 	DAEMON_AWAIT(board_row(big) && atomic_load(&board_row(big)->cpu_ns));
 	assert_share(big, small, low, high);
 	ck_assert(!atomic_load(&shared->ended));
@@ -351,11 +325,9 @@ START_TEST(users_get_what_their_weights_say)
 {
 	pid_t heavy, light;
 
-	if (needs_root())
-		return;
 	start("--workers=2", "--weights=root:400,65534:100");
-	heavy = start_client(keep, 0);
-	light = start_client(keep, NOBODY);
+	heavy = daemon_client(keep, 0);
+	light = daemon_client(keep, NOBODY);
 	atomic_store(&shared->go, 1);
 	DAEMON_AWAIT(atomic_load(&shared->ready) == 2);
 	assert_share(heavy, light, 2.5, 6.5);
@@ -372,12 +344,10 @@ START_TEST(two_connections_of_a_user_get_no_more_than_one_of_another)
 {
 	pid_t one, two[2];
 
-	if (needs_root())
-		return;
 	start("--workers=2", NULL);
-	one = start_client(keep, 0);
-	two[0] = start_client(keep, NOBODY);
-	two[1] = start_client(keep, NOBODY);
+	one = daemon_client(keep, 0);
+	two[0] = daemon_client(keep, NOBODY);
+	two[1] = daemon_client(keep, NOBODY);
 	atomic_store(&shared->go, 1);
 	DAEMON_AWAIT(atomic_load(&shared->ready) == 3);
 	assert_share(one, two[0], 1.4, 2.8);
@@ -390,12 +360,23 @@ START_TEST(two_connections_of_a_user_get_no_more_than_one_of_another)
 }
 END_TEST
 
-CHECK_MAIN("latency", a_small_job_waits_for_a_batch_of_another_connections_flood,
-	   a_small_job_waits_for_a_batch_of_another_users_flood,
-	   a_small_job_goes_before_a_giant_one_on_the_only_worker,
-	   a_small_job_goes_before_a_giant_one_on_two_workers,
-	   a_small_job_goes_before_a_giant_one_of_another_user,
-	   a_giant_job_and_a_flood_get_a_fair_share_of_a_worker,
-	   a_giant_job_and_a_flood_get_a_fair_share_of_four_workers,
-	   users_get_what_their_weights_say,
-	   two_connections_of_a_user_get_no_more_than_one_of_another)
+int main(void)
+{
+	const TTest *const tests[] = {
+		a_small_job_waits_for_a_batch_of_another_connections_flood,
+		a_small_job_goes_before_a_giant_one_on_the_only_worker,
+		a_small_job_goes_before_a_giant_one_on_two_workers,
+		a_giant_job_and_a_flood_get_a_fair_share_of_a_worker,
+		a_giant_job_and_a_flood_get_a_fair_share_of_four_workers,
+		/* Of two users: */
+		a_small_job_waits_for_a_batch_of_another_users_flood,
+		a_small_job_goes_before_a_giant_one_of_another_user,
+		users_get_what_their_weights_say,
+		two_connections_of_a_user_get_no_more_than_one_of_another,
+	};
+	size_t n = ARRAY_SIZE(tests);
+
+	if (geteuid() != 0)
+		n = check_unit_leave_out(tests, n, 4, "only root can be two users");
+	return check_unit_main("latency", tests, n);
+}

@@ -15,6 +15,7 @@
 
 #include <check.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #ifndef CHECK_TIMEOUT
@@ -48,6 +49,18 @@ static inline int check_unit_run(const char *unit, const TTest *const *tests, si
 static inline int check_unit_main(const char *unit, const TTest *const *tests, size_t n)
 {
 	return check_unit_run(unit, tests, n, NULL, NULL);
+}
+
+/*
+ * For a main() of its own: takes the last n_out of n tests off the list, as they cannot run here,
+ * and says which and why. contrib/check counts them as skipped. Returns how many are left.
+ */
+static inline size_t check_unit_leave_out(const TTest *const *tests, size_t n, size_t n_out,
+					  const char *why)
+{
+	for (size_t i = n - n_out; i < n; i++)
+		printf("left out: %s: %s\n", tests[i]->name, why);
+	return n - n_out;
 }
 
 #define CHECK_MAIN(unit, ...)                                                                      \

@@ -61,6 +61,23 @@ FK_BODY(hang)
 }
 FK_END(hang)
 
+/* Busy in one leaf for as long as its client wants. */
+FK_TASK(int64_t, hold, (struct fk_buf, gate), )
+{
+	const volatile unsigned char *gate_byte = gate.data;
+	int64_t looks = 0;
+
+	do
+		looks++;
+	while (!*gate_byte);
+	FK_LEAF(looks);
+}
+FK_BODY(hold)
+{
+	FK_RETURN(0);
+}
+FK_END(hold)
+
 FK_TASK(int64_t, tick, (int64_t, i), )
 {
 	FK_LEAF(i & 1);
@@ -95,5 +112,7 @@ FK_EXPORT(abort, "-> ", 0, "Calls abort()")
 FK_EXPORT(exit, "-> ", 0, "Ends the process with status 3")
 FK_EXPORT(hang, "ms:i64 -> i64", 0,
 	  "Busy for so long in one leaf; how often it looked at the clock")
+FK_EXPORT(hold, "gate:buf -> i64", FK_EXPORT_CHANGING_BUFFERS,
+	  "Busy in one leaf until the first byte is not 0; how often it looked there")
 FK_EXPORT(spin, "ms:i64 -> i64", 0, "Busy for so long with forks; how many there were")
 FK_MODULE(crash, "Tasks that misbehave")
