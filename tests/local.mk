@@ -50,6 +50,8 @@ UNIT_TESTS = \
 	tests/check_sleep \
 	tests/check_sort \
 	tests/check_stack \
+	tests/check_stack_account \
+	tests/check_stack_arena \
 	tests/check_strand \
 	tests/check_strand_full \
 	tests/check_task_api \
@@ -120,6 +122,8 @@ TSAN_TESTS = \
 	tests/check_sleep \
 	tests/check_sort \
 	tests/check_stack \
+	tests/check_stack_account \
+	tests/check_stack_arena \
 	tests/check_strand \
 	tests/check_unwind \
 	tests/check_wake
@@ -221,7 +225,14 @@ tests_check_strand_SOURCES = tests/check_strand.c tests/rig.c tests/rig.h
 tests_check_strand_full_SOURCES = tests/check_strand_full.c tests/rig.c tests/rig.h
 tests_check_unwind_SOURCES = tests/check_unwind.c tests/quiet.h tests/rig.c tests/rig.h
 tests_check_place_SOURCES = tests/check_place.c tests/quiet.h tests/rig.c tests/rig.h
-tests_check_stack_SOURCES = tests/check_stack.c tests/quiet.h tests/rig.c tests/rig.h
+tests_check_stack_SOURCES = tests/check_stack.c tests/stack_room.h
+tests_check_stack_account_SOURCES = \
+	tests/check_stack_account.c \
+	tests/quiet.h \
+	tests/rig.c \
+	tests/rig.h \
+	tests/stack_room.h
+tests_check_stack_arena_SOURCES = tests/check_stack_arena.c tests/stack_room.h
 tests_check_alloc_SOURCES = tests/check_alloc.c tests/quiet.h tests/rig.c tests/rig.h
 tests_check_aside_SOURCES = tests/check_aside.c tests/quiet.h tests/rig.c tests/rig.h
 tests_check_deadline_SOURCES = tests/check_deadline.c tests/quiet.h tests/rig.c tests/rig.h
