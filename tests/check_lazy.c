@@ -18,6 +18,7 @@
 #include "daemon/strand.h"
 #include "shm/wake.h"
 #include "tests/check_unit.h"
+#include "tests/machines.h"
 #include "tests/rig.h"
 #include "tests/tasks.h"
 
@@ -476,17 +477,6 @@ static void random_work(uint32_t rounds, bool pauses)
 	}
 }
 
-/* A file of tests/topologies. */
-static const char *xml(const char *name)
-{
-	static char description[512];
-	const char *top = getenv("top_srcdir");
-
-	snprintf(description, sizeof(description), "xml:%s/tests/topologies/%s.xml",
-		 top ? top : ".", name);
-	return description;
-}
-
 /* machine: as topology_new() takes it. */
 static void traced(const char *machine, uint32_t workers, uint32_t n_cells, uint32_t scheduler)
 {
@@ -564,8 +554,8 @@ END_TEST
 
 START_TEST(the_invariant_holds_on_unlike_packages_and_in_a_ring)
 {
-	traced(xml("asymmetric"), 7, 2, OPTIONS_SCHEDULER_LAZY);
-	traced(xml("ring"), WORKERS, 4, OPTIONS_SCHEDULER_LAZY);
+	traced(machines_xml("asymmetric"), 7, 2, OPTIONS_SCHEDULER_LAZY);
+	traced(machines_xml("ring"), WORKERS, 4, OPTIONS_SCHEDULER_LAZY);
 }
 END_TEST
 

@@ -115,51 +115,51 @@ START_TEST(a_module_that_is_right_is_entered_in_the_order_of_its_names)
 }
 END_TEST
 
+/* Of a module or a task that is right all but this is. */
+#define WRONG_MODULE(member, value, code, words)                                                   \
+	do {                                                                                       \
+		make(N);                                                                           \
+		module.member = (value);                                                           \
+		refused(code, words);                                                              \
+	} while (0)
+
+#define WRONG_TASK(member, value, code, words)                                                     \
+	do {                                                                                       \
+		make(N);                                                                           \
+		table[1].member = (value);                                                         \
+		left_out(code, words);                                                             \
+	} while (0)
+
 START_TEST(a_module_without_a_name_or_help_is_refused)
 {
 	static const char *const names[] = { NULL, "", "0x", "a:b", "a b", "a\n", "\xc3\xa4" };
 	static const char *const helps[] = { NULL, "two\nlines", "\x7f" };
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		make(N);
-		module.name = names[i];
-		refused(-EINVAL, "put FK_MODULE(name, help) into it");
-	}
-	for (size_t i = 0; i < sizeof(helps) / sizeof(helps[0]); i++) {
-		make(N);
-		module.help = helps[i];
-		refused(-EINVAL, "no help of one line");
-	}
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		WRONG_MODULE(name, names[i], -EINVAL, "put FK_MODULE(name, help) into it");
+	for (size_t i = 0; i < sizeof(helps) / sizeof(helps[0]); i++)
+		WRONG_MODULE(help, helps[i], -EINVAL, "no help of one line");
 }
 END_TEST
 
 START_TEST(a_table_with_an_impossible_end_is_refused)
 {
-	make(N);
-	module.exports = NULL;
-	refused(-EINVAL, "table of tasks is broken");
-	make(N);
-	module.exports_end = NULL;
-	refused(-EINVAL, "table of tasks is broken");
+	WRONG_MODULE(exports, NULL, -EINVAL, "table of tasks is broken");
+	WRONG_MODULE(exports_end, NULL, -EINVAL, "table of tasks is broken");
 	make(N);
 	module.exports = table + 1;
 	module.exports_end = table;
 	refused(-EINVAL, "table of tasks is broken");
-	make(N);
-	module.exports_end = (const struct fk_export *)(const void *)((const char *)table + 8);
-	refused(-EINVAL, "table of tasks is broken");
-	make(N);
-	module.exports = (const struct fk_export *)(const void *)((const char *)table + 4);
-	refused(-EINVAL, "table of tasks is broken");
-	make(N);
-	module.exports_end = module.exports;
-	refused(-ENOSPC, "it has 0 tasks: export 1 to 512");
+	WRONG_MODULE(exports_end, (const struct fk_export *)(const void *)((const char *)table + 8),
+		     -EINVAL, "table of tasks is broken");
+	WRONG_MODULE(exports, (const struct fk_export *)(const void *)((const char *)table + 4),
+		     -EINVAL, "table of tasks is broken");
+	WRONG_MODULE(exports_end, module.exports, -ENOSPC, "it has 0 tasks: export 1 to 512");
 	make(LIMIT_TASKS + 1);
 	refused(-ENOSPC, "it has 513 tasks: export 1 to 512");
-	make(N);
-	module.exports_end =
-		(const struct fk_export *)((uintptr_t)table + (1ul << 32) * sizeof(table[0]));
-	refused(-ENOSPC, "it has 4294967296 tasks");
+	WRONG_MODULE(exports_end,
+		     (const struct fk_export *)((uintptr_t)table + (1ul << 32) * sizeof(table[0])),
+		     -ENOSPC, "it has 4294967296 tasks");
 }
 END_TEST
 
@@ -189,47 +189,27 @@ START_TEST(a_task_whose_entry_is_wrong_is_left_out)
 	static char long_name[64];
 	static char long_signature[128];
 
-	for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
-		make(N);
-		table[1].task = codes[i];
-		left_out(-EINVAL, "task task1 has no code: export it with FK_EXPORT()");
-	}
-	make(N);
-	table[1].enter = NULL;
-	left_out(-EINVAL, "task task1 has no code");
+	for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
+		WRONG_TASK(task, codes[i], -EINVAL,
+			   "task task1 has no code: export it with FK_EXPORT()");
+	WRONG_TASK(enter, NULL, -EINVAL, "task task1 has no code");
 	for (size_t i = 0; i < sizeof(frames) / sizeof(frames[0]); i++) {
 		make(N);
 		table[1].task = frames[i];
 		table[1].frame_size = (uint32_t)frames[i]->frame_size;
 		left_out(-EINVAL, "task task1 has a frame of an impossible size");
 	}
-	make(N);
-	table[1].frame_size = 72;
-	left_out(-EINVAL, "task task1 has a frame of an impossible size");
-	make(N);
-	table[1].flags = 1u << 31;
-	left_out(-EINVAL, "task task1 has flags");
-	make(N);
-	table[1].help = NULL;
-	left_out(-EINVAL, "task task1 has no help");
-	make(N);
-	table[1].help = "two\nlines";
-	left_out(-EINVAL, "task task1 has no help of one line");
-	make(N);
-	table[1].signature = NULL;
-	left_out(-EINVAL, "task task1 has no signature");
-	make(N);
-	table[1].signature = "n:i65 -> i64";
-	left_out(-EINVAL, "task task1: its signature \"n:i65 -> i64\" is wrong at \"i65 -> i64\"");
-	make(N);
-	table[1].signature = "i64,i64,i64,i64,i64,i64,i64,i64,i64,i64,i64,i64,i64 -> i64";
-	left_out(-E2BIG, "too many");
-	make(N);
-	table[1].args_size = 16;
-	left_out(-EINVAL, "its C type has 16 and 8: make them agree");
-	make(N);
-	table[1].result_size = UINT32_MAX;
-	left_out(-EINVAL, "make them agree");
+	WRONG_TASK(frame_size, 72, -EINVAL, "task task1 has a frame of an impossible size");
+	WRONG_TASK(flags, 1u << 31, -EINVAL, "task task1 has flags");
+	WRONG_TASK(help, NULL, -EINVAL, "task task1 has no help");
+	WRONG_TASK(help, "two\nlines", -EINVAL, "task task1 has no help of one line");
+	WRONG_TASK(signature, NULL, -EINVAL, "task task1 has no signature");
+	WRONG_TASK(signature, "n:i65 -> i64", -EINVAL,
+		   "task task1: its signature \"n:i65 -> i64\" is wrong at \"i65 -> i64\"");
+	WRONG_TASK(signature, "i64,i64,i64,i64,i64,i64,i64,i64,i64,i64,i64,i64,i64 -> i64", -E2BIG,
+		   "too many");
+	WRONG_TASK(args_size, 16, -EINVAL, "its C type has 16 and 8: make them agree");
+	WRONG_TASK(result_size, UINT32_MAX, -EINVAL, "make them agree");
 	make(N);
 	memset(long_name, 'x', sizeof(long_name) - 1);
 	table[1].name = long_name;

@@ -16,6 +16,7 @@
 
 #include "tests/algorithm.h"
 #include "tests/check_unit.h"
+#include "tests/counted_fail.h"
 
 static int64_t numbers[MAX], others[MAX];
 static struct affine affine;
@@ -220,54 +221,31 @@ START_TEST(without_temporary_memory_a_scan_fails)
 }
 END_TEST
 
-/* The job fails in the middle, as if it had been cancelled: at so many calls of this. */
-static _Atomic int calls_left;
-
 static int64_t failing_add(int64_t sum, const int64_t *x)
 {
-	if (atomic_fetch_sub_explicit(&calls_left, 1, memory_order_relaxed) == 0)
-		fk_rt_fail(&worker_self()->fk, -EDOM);
+	counted_fail_here();
 	return fk_add_i64(sum, *x);
 }
 
 FK_SCAN(failing_scan, int64_t, int64_t, 0, failing_add, fk_add_i64)
 JOB(job_failing_scan, int64_t, total, failing_scan, numbers, others, ask.n, ask.grain)
 
+static void scan_works(void)
+{
+	memset(prefixes, 0, sizeof(prefixes));
+	run(job_scan);
+	expect_prefixes(false);
+}
+
 START_TEST(temporary_memory_is_given_back_when_the_job_fails)
 {
-	enum { ROUNDS = 200 };
-
-	for (size_t m = 0; m < N_MODES; m++) {
-		start(m);
-		ask.n = 4999;
-		ask.grain = 16;
-		for (int i = 0; i < ROUNDS; i++) {
-			atomic_store(&calls_left, 20 * i);
-			fails("algorithm:job_failing_scan", -EDOM);
-			ck_assert_int_eq(counted_blocks, 0);
-		}
-		if (modes[m].forced)
-			ck_assert_uint_gt(rig_counter(&rig, unwound), ROUNDS / 2);
-		rig_stop(&rig);
-	}
+	counted_fail_in_the_middle("algorithm:job_failing_scan", NULL, scan_works);
 }
 END_TEST
 
 START_TEST(temporary_memory_is_given_back_when_the_job_fails_as_it_is_taken)
 {
-	for (size_t m = 0; m < N_MODES; m++) {
-		start(m);
-		ask.n = 4999;
-		ask.grain = 16;
-		atomic_store(&calls_left, -1);
-		atomic_store(&counted_code, -EDOM);
-		fails("algorithm:job_failing_scan", -EDOM);
-		ck_assert_int_eq(counted_blocks, 0);
-		atomic_store(&counted_code, 0);
-		run(job_failing_scan);
-		ck_assert_int_eq(counted_blocks, 0);
-		rig_stop(&rig);
-	}
+	counted_fail_as_it_is_taken("algorithm:job_failing_scan", NULL);
 }
 END_TEST
 

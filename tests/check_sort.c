@@ -15,6 +15,7 @@
 
 #include "tests/algorithm.h"
 #include "tests/check_unit.h"
+#include "tests/counted_fail.h"
 
 /* Sorted by key; seq tells where it stood, so that every element is another one. */
 struct record {
@@ -163,6 +164,18 @@ END_TEST
 
 /* ---------------------------------------------------------------- memory */
 
+static void sort_refill(void)
+{
+	fill_records(KEYS_RANDOM);
+}
+
+static void sort_works(void)
+{
+	sort_refill();
+	run(job_sort);
+	expect_sorted();
+}
+
 /* More elements than any memory holds: the task must not touch one before it fails. */
 JOB_VOID(job_sort_huge, sort_records, records, NULL, SIZE_MAX / 8, ask.grain)
 
@@ -171,20 +184,14 @@ START_TEST(without_temporary_memory_a_sort_fails)
 	start(1);
 	fails("algorithm:job_sort_huge", -ENOMEM);
 	ask.n = 100;
-	fill_records(KEYS_RANDOM);
-	run(job_sort);
-	expect_sorted();
+	sort_works();
 	rig_stop(&rig);
 }
 END_TEST
 
-/* The job fails in the middle, as if it had been cancelled: at so many calls of this. */
-static _Atomic int calls_left;
-
 static bool failing_less(const struct record *a, const struct record *b)
 {
-	if (atomic_fetch_sub_explicit(&calls_left, 1, memory_order_relaxed) == 0)
-		fk_rt_fail(&worker_self()->fk, -EDOM);
+	counted_fail_here();
 	return a->key < b->key;
 }
 
@@ -193,45 +200,13 @@ JOB_VOID(job_failing_sort, failing_sort, records, NULL, ask.n, ask.grain)
 
 START_TEST(temporary_memory_is_given_back_when_the_job_fails)
 {
-	enum { ROUNDS = 200 };
-
-	for (size_t m = 0; m < N_MODES; m++) {
-		start(m);
-		ask.n = 4999;
-		ask.grain = 16;
-		fill_records(KEYS_RANDOM);
-		for (int i = 0; i < ROUNDS; i++) {
-			atomic_store(&calls_left, 20 * i);
-			fails("algorithm:job_failing_sort", -EDOM);
-			ck_assert_int_eq(counted_blocks, 0);
-		}
-		if (modes[m].forced)
-			ck_assert_uint_gt(rig_counter(&rig, unwound), ROUNDS / 2);
-		/* And the pool still sorts. */
-		fill_records(KEYS_RANDOM);
-		run(job_sort);
-		expect_sorted();
-		rig_stop(&rig);
-	}
+	counted_fail_in_the_middle("algorithm:job_failing_sort", sort_refill, sort_works);
 }
 END_TEST
 
 START_TEST(temporary_memory_is_given_back_when_the_job_fails_as_it_is_taken)
 {
-	for (size_t m = 0; m < N_MODES; m++) {
-		start(m);
-		ask.n = 4999;
-		ask.grain = 16;
-		fill_records(KEYS_RANDOM);
-		atomic_store(&calls_left, -1);
-		atomic_store(&counted_code, -EDOM);
-		fails("algorithm:job_failing_sort", -EDOM);
-		ck_assert_int_eq(counted_blocks, 0);
-		atomic_store(&counted_code, 0);
-		run(job_failing_sort);
-		ck_assert_int_eq(counted_blocks, 0);
-		rig_stop(&rig);
-	}
+	counted_fail_as_it_is_taken("algorithm:job_failing_sort", sort_refill);
 }
 END_TEST
 

@@ -26,21 +26,8 @@ static struct rig rig;
 static _Alignas(64) struct fk_entry entries[PLACES + GUARDS];
 static _Atomic uint32_t stop;
 
-/* A fork at each level, with entries that stay private. */
-FK_TASK(int64_t, silent, (int64_t, n), int64_t x;)
-{
-	if (n == 0)
-		FK_LEAF(0);
-}
-FK_BODY(silent)
-{
-	FK_FORK(x, silent, self->n - 1);
-	FK_JOIN();
-	FK_RETURN(self->x + 1);
-}
-FK_END(silent)
-
-/* The same with attention raised again and again, so that some of them are published. */
+/* As forked, a fork at each level with entries that stay private, but with attention raised again
+ * and again, so that some of them are published. */
 FK_TASK(int64_t, loud, (int64_t, n), int64_t x;)
 {
 	if (n == 0)
@@ -75,7 +62,6 @@ FK_BODY(diver)
 }
 FK_END(diver)
 
-FK_EXPORT(silent, "n:i64 -> i64", 0, "depth by forks")
 FK_EXPORT(loud, "n:i64 -> i64", 0, "depth by forks that are published")
 FK_EXPORT(diver, "n:i64 -> i64", 0, "forks at a depth")
 FK_MODULE(t, "test tasks")
@@ -114,7 +100,7 @@ static void to_all_depths(const char *task)
 START_TEST(forks_deeper_than_the_deque_are_calls)
 {
 	start(false);
-	to_all_depths("t:silent");
+	to_all_depths("t:forked");
 	stop_and_look(true);
 }
 END_TEST
@@ -131,7 +117,7 @@ END_TEST
 START_TEST(stolen_forks_deeper_than_the_deque_are_calls)
 {
 	start(true);
-	to_all_depths("t:silent");
+	to_all_depths("t:forked");
 	stop_and_look(false);
 }
 END_TEST
@@ -159,7 +145,7 @@ START_TEST(signals_with_a_full_deque_lose_no_frame)
 	atomic_store(&storm, 1);
 	ck_assert_int_eq(pthread_create(&thread, NULL, send_signals, &rig.pool->workers[0]), 0);
 	do {
-		ck_assert_int_eq(rig_call(&rig, "t:silent", 3 * PLACES), 3 * PLACES);
+		ck_assert_int_eq(rig_call(&rig, "t:forked", 3 * PLACES), 3 * PLACES);
 	} while (++rounds < 300 || rig_counter(&rig, exposed) < 50);
 	atomic_store(&storm, 0);
 	pthread_join(thread, NULL);

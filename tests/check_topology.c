@@ -14,6 +14,7 @@
 #include "common/util.h"
 #include "daemon/victims.h"
 #include "tests/check_unit.h"
+#include "tests/machines.h"
 
 static char error[1024]; /* the name of a file of the tree may be long */
 
@@ -186,17 +187,6 @@ START_TEST(binding_on_a_synthetic_machine_changes_nothing)
 }
 END_TEST
 
-/* A file of tests/topologies. */
-static const char *xml(const char *name)
-{
-	static char description[512];
-	const char *top = getenv("top_srcdir");
-
-	snprintf(description, sizeof(description), "xml:%s/tests/topologies/%s.xml",
-		 top ? top : ".", name);
-	return description;
-}
-
 /* Each worker is in one group, and groups, members and places agree; distances are symmetric, at
  * least 1, and shorter in any group than between any two. */
 static void check_whole(const struct topology *t)
@@ -351,7 +341,7 @@ END_TEST
 
 START_TEST(unlike_packages_have_levels_of_their_own)
 {
-	struct topology *t = whole(xml("asymmetric"), 0, NULL);
+	struct topology *t = whole(machines_xml("asymmetric"), 0, NULL);
 	const uint32_t cpus[] = { 0, 1, 2, 3, 4, 6, 8 };
 
 	ck_assert_uint_eq(topology_n_workers(t), 7);
@@ -362,7 +352,7 @@ START_TEST(unlike_packages_have_levels_of_their_own)
 	DISTANCES(t, { 0, 1, 1 }, { 0, 3, 2 }, { 4, 6, 1 }, { 4, 0, 3 });
 	topology_free(t);
 	/* With the second CPUs: workers 7 and 8 are those of cores 4 and 5. */
-	t = whole(xml("asymmetric"), 9, NULL);
+	t = whole(machines_xml("asymmetric"), 9, NULL);
 	ck_assert_uint_eq(topology_place(t, 7)->cpu, 5);
 	DISTANCES(t, { 4, 7, 1 }, { 4, 8, 2 }, { 4, 6, 2 });
 	topology_free(t);
@@ -371,7 +361,7 @@ END_TEST
 
 START_TEST(the_machines_own_distances_order_the_nodes)
 {
-	struct topology *t = whole(xml("ring"), 0, NULL);
+	struct topology *t = whole(machines_xml("ring"), 0, NULL);
 
 	/* 16 from 0 to 3, 16 from 0 to 1 but 14 the other way, which is no nearer; 22 from 0
 	 * to 2. */
@@ -383,7 +373,7 @@ END_TEST
 
 START_TEST(cpus_without_memory_are_a_group_that_borrows_from_the_nearest)
 {
-	struct topology *t = whole(xml("memoryless"), 0, NULL);
+	struct topology *t = whole(machines_xml("memoryless"), 0, NULL);
 
 	ck_assert_uint_eq(topology_n_workers(t), 4);
 	ck_assert_uint_eq(topology_n_groups(t), 2);
@@ -396,7 +386,7 @@ END_TEST
 
 START_TEST(the_nearest_node_of_several_is_the_one)
 {
-	struct topology *t = whole(xml("fast"), 0, NULL);
+	struct topology *t = whole(machines_xml("fast"), 0, NULL);
 
 	ck_assert_uint_eq(topology_n_groups(t), 2);
 	ck_assert_uint_eq(topology_place(t, 0)->node, 1);
@@ -408,7 +398,7 @@ END_TEST
 
 START_TEST(what_a_cpuset_forbids_is_not_used)
 {
-	struct topology *t = whole(xml("restricted"), 0, NULL);
+	struct topology *t = whole(machines_xml("restricted"), 0, NULL);
 	const uint32_t cpus[] = { 1, 2, 4, 5 };
 
 	ck_assert_uint_eq(topology_n_workers(t), 4);
@@ -420,14 +410,14 @@ START_TEST(what_a_cpuset_forbids_is_not_used)
 	ck_assert_uint_eq(topology_place(t, 2)->group, 2);
 	ck_assert_uint_eq(topology_memory(t, 2), TOPOLOGY_NONE);
 	topology_free(t);
-	ck_assert_int_eq(refused(xml("restricted"), 0, "0"), -EINVAL);
+	ck_assert_int_eq(refused(machines_xml("restricted"), 0, "0"), -EINVAL);
 	ck_assert_ptr_nonnull(strstr(error, "1-2,4-5"));
 }
 END_TEST
 
 START_TEST(cpus_without_any_node_are_one_group)
 {
-	struct topology *t = whole(xml("restricted"), 0, "4-5");
+	struct topology *t = whole(machines_xml("restricted"), 0, "4-5");
 
 	ck_assert_uint_eq(topology_n_groups(t), 1);
 	ck_assert_uint_eq(topology_place(t, 0)->node, TOPOLOGY_NONE);
@@ -439,7 +429,7 @@ END_TEST
 
 START_TEST(a_file_that_is_not_there_or_no_machine_is_an_error_that_says_so)
 {
-	ck_assert_int_eq(refused(xml("nowhere"), 0, ""), -ENOENT);
+	ck_assert_int_eq(refused(machines_xml("nowhere"), 0, ""), -ENOENT);
 	ck_assert_ptr_nonnull(strstr(error, "nowhere.xml"));
 	ck_assert_int_eq(refused("xml:/dev/null", 0, ""), -EINVAL);
 	ck_assert_ptr_nonnull(strstr(error, "/dev/null"));
@@ -458,7 +448,7 @@ END_TEST
 
 START_TEST(victims_follow_the_distances_and_the_groups)
 {
-	struct topology *t = make(xml("ring"), 12, NULL);
+	struct topology *t = make(machines_xml("ring"), 12, NULL);
 	struct victims *v;
 
 	ck_assert_int_eq(topology_victims(t, &v), 0);

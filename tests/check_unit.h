@@ -27,14 +27,14 @@
 #endif
 
 static inline int check_unit_run(const char *unit, const TTest *const *tests, size_t n, SFun setup,
-				 SFun teardown)
+				 SFun teardown, double timeout)
 {
 	Suite *suite = suite_create(unit);
 	TCase *tcase = tcase_create(unit);
 	SRunner *runner;
 	int failed;
 
-	tcase_set_timeout(tcase, CHECK_TIMEOUT);
+	tcase_set_timeout(tcase, timeout);
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	for (size_t i = 0; i < n; i++)
 		tcase_add_test(tcase, tests[i]);
@@ -48,7 +48,7 @@ static inline int check_unit_run(const char *unit, const TTest *const *tests, si
 
 static inline int check_unit_main(const char *unit, const TTest *const *tests, size_t n)
 {
-	return check_unit_run(unit, tests, n, NULL, NULL);
+	return check_unit_run(unit, tests, n, NULL, NULL, CHECK_TIMEOUT);
 }
 
 /*
@@ -69,5 +69,5 @@ static inline size_t check_unit_leave_out(const TTest *const *tests, size_t n, s
 		const TTest *const tests[] = { __VA_ARGS__ };                                      \
                                                                                                    \
 		return check_unit_run(unit, tests, sizeof(tests) / sizeof(tests[0]), CHECK_SETUP,  \
-				      CHECK_TEARDOWN);                                             \
+				      CHECK_TEARDOWN, CHECK_TIMEOUT);                              \
 	}

@@ -203,12 +203,13 @@ tests_check_layout_SOURCES = \
 
 # A whole pool inside a test's own process.
 ALGORITHM_SOURCES = tests/algorithm.h tests/rig.c tests/rig.h
+COUNTED_SOURCES = tests/counted.h tests/counted_fail.h
 tests_check_algorithm_SOURCES = tests/check_algorithm.c $(ALGORITHM_SOURCES)
 tests_check_each_SOURCES = tests/check_each.c $(ALGORITHM_SOURCES)
 tests_check_fold_SOURCES = tests/check_fold.c $(ALGORITHM_SOURCES)
-tests_check_scan_SOURCES = tests/check_scan.c tests/counted.h $(ALGORITHM_SOURCES)
+tests_check_scan_SOURCES = tests/check_scan.c $(COUNTED_SOURCES) $(ALGORITHM_SOURCES)
 tests_check_scan_LDADD = $(LDADD) -lm
-tests_check_sort_SOURCES = tests/check_sort.c tests/counted.h $(ALGORITHM_SOURCES)
+tests_check_sort_SOURCES = tests/check_sort.c $(COUNTED_SOURCES) $(ALGORITHM_SOURCES)
 tests_check_array_SOURCES = tests/check_array.c tests/counted.h tests/rig.c tests/rig.h
 tests_check_array_LDADD = $(LDADD) -lm
 tests_check_forkmode_SOURCES = tests/check_forkmode.c tests/rig.c tests/rig.h
@@ -247,7 +248,12 @@ EXTRA_DIST += \
 	tests/topologies/restricted.xml \
 	tests/topologies/ring.xml
 
-noinst_HEADERS = tests/check_unit.h tests/compile.h tests/options.h tests/tasks.h
+noinst_HEADERS = \
+	tests/check_unit.h \
+	tests/compile.h \
+	tests/machines.h \
+	tests/options.h \
+	tests/tasks.h
 
 # The long ones, never part of check. Whoever has something for one adds a phony target to its
 # list.

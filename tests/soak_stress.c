@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "common/util.h"
+#include "tests/check_unit.h"
 #include "tests/daemon.h"
 #include "tests/soak_jobs.h"
 #include "tests/soak_torment.h"
@@ -289,24 +290,17 @@ static uint64_t number(const char *text, uint64_t otherwise)
 
 int main(int argc, char *argv[])
 {
-	Suite *suite = suite_create("soak_stress");
-	TCase *tcase = tcase_create("soak_stress");
-	SRunner *runner;
+	const TTest *const tests[] = {
+		every_result_is_right_and_nothing_hangs_on_preempted_lazy_workers,
+		every_result_is_right_and_nothing_hangs_on_preempted_busy_workers,
+	};
 	uint64_t seconds;
-	int failed;
 
 	seconds = number(getenv("SOAK_SECONDS"), number(argc > 1 ? argv[1] : NULL, 10));
 	first_seed = seed = number(getenv("SOAK_SEED"), clock_ns());
 	multiplier = number(getenv("CK_TIMEOUT_MULTIPLIER"), 1);
 	soak_seconds = (seconds + 1) / 2;
 	/* Its own watchdog comes first. */
-	tcase_set_timeout(tcase, (double)soak_seconds + 8 * SOAK_PATIENCE);
-	tcase_add_test(tcase, every_result_is_right_and_nothing_hangs_on_preempted_lazy_workers);
-	tcase_add_test(tcase, every_result_is_right_and_nothing_hangs_on_preempted_busy_workers);
-	suite_add_tcase(suite, tcase);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return check_unit_run("soak_stress", tests, ARRAY_SIZE(tests), NULL, NULL,
+			      (double)soak_seconds + 8 * SOAK_PATIENCE);
 }

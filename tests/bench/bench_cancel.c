@@ -76,6 +76,7 @@ struct kind {
 	union fk_value values[3];
 	size_t n;
 	uint64_t leaf_ns;
+	bool flagged; /* its last value is a flag, which it sets at its full depth */
 };
 
 /* What the controls share. */
@@ -209,18 +210,18 @@ static fk_job start(const struct kind *kind)
 	int r;
 
 	memcpy(values, kind->values, sizeof(values));
-	if (kind->n == 3)
-		values[2].buf = (struct fk_buffer){ .data = flag, .size = sizeof(*flag) };
+	if (kind->flagged)
+		values[kind->n - 1].buf = (struct fk_buffer){ .data = flag, .size = sizeof(*flag) };
 	/* Relaxed: the job says nothing else by it. */
 	atomic_store_explicit(flag, 0, memory_order_relaxed);
 	r = fk_submit_values(client, bench_pool_task(client, kind->task), values, kind->n, 0, &job);
 	if (r < 0)
 		bench_die("%s: %s", kind->task, fk_strerror(r));
 	/* Counted when it starts, or with the strand: then the pause alone has to do. */
-	for (int i = 0; kind->n < 3 && i < 1000 && bench_pool_counter(client, "roots") == roots;
+	for (int i = 0; !kind->flagged && i < 1000 && bench_pool_counter(client, "roots") == roots;
 	     i++)
 		;
-	while (kind->n == 3 && !atomic_load_explicit(flag, memory_order_relaxed) &&
+	while (kind->flagged && !atomic_load_explicit(flag, memory_order_relaxed) &&
 	       fk_poll(client, job) == 0)
 		pause_randomly();
 	pause_randomly();
@@ -330,7 +331,8 @@ int main(int argc, char **argv)
 		  .task = "busy:pit",
 		  .values = { { .i64 = PIT }, { .i64 = LEAF_ROUNDS } },
 		  .n = 3,
-		  .leaf_ns = LEAF_NS },
+		  .leaf_ns = LEAF_NS,
+		  .flagged = true },
 	};
 	uint32_t samples = 50;
 	int threads = 2;
