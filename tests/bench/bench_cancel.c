@@ -44,7 +44,6 @@
  *   See bench_pool.c.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -255,7 +254,7 @@ static bool cancel(const struct kind *kind, fk_job job, uint64_t *ret_ns, uint64
 	return outcome == FK_CANCELLED;
 }
 
-static void measure(const struct kind *kind, int threads, uint32_t samples)
+static void measure(const struct kind *kind, uint32_t threads, uint32_t samples)
 {
 	struct timespec settle = { .tv_nsec = SETTLE_NS };
 	struct samples s = { figures_new(samples), figures_new(samples), figures_new(samples),
@@ -284,7 +283,7 @@ static void measure(const struct kind *kind, int threads, uint32_t samples)
 		missed += !cancel(kind, job, &s.client[i], &s.ended[i]);
 	}
 	(void)nanosleep(&settle, NULL);
-	printf("{\"bench\": \"cancel\", \"what\": \"%s\", \"threads\": %d, \"samples\": %u, "
+	printf("{\"bench\": \"cancel\", \"what\": \"%s\", \"threads\": %u, \"samples\": %u, "
 	       "\"missed\": %u, \"leaf_ns\": %llu",
 	       kind->what, threads, samples, missed, (unsigned long long)kind->leaf_ns);
 	figures_print("client_ns", s.client, samples);
@@ -309,10 +308,11 @@ static void measure(const struct kind *kind, int threads, uint32_t samples)
 
 int main(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "threads", required_argument, NULL, 't' },
-		{ "samples", required_argument, NULL, 'n' },
-		{ NULL, 0, NULL, 0 },
+	uint32_t threads = 2, samples = 50;
+	const struct figures_option options[] = {
+		{ "threads", 1, LIMIT_WORKERS, &threads },
+		{ "samples", 1, 100000, &samples },
+		{ NULL, 0, 0, NULL },
 	};
 	static const struct kind kinds[] = {
 		{ .what = "tree",
@@ -334,27 +334,13 @@ int main(int argc, char **argv)
 		  .leaf_ns = LEAF_NS,
 		  .flagged = true },
 	};
-	uint32_t samples = 50;
-	int threads = 2;
-	int c;
 
-	while ((c = getopt_long(argc, argv, "", options, NULL)) >= 0) {
-		if (c == 't')
-			threads = (int)figures_number(optarg, 1, LIMIT_WORKERS);
-		else if (c == 'n')
-			samples = (uint32_t)figures_number(optarg, 1, 100000);
-		else
-			return 2;
-	}
-	if (optind != argc) {
-		fprintf(stderr, "usage: %s [--threads P] [--samples N]\n", argv[0]);
-		return 2;
-	}
+	figures_options(argc, argv, options);
 	controls_start();
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		void *mem;
 
-		bench_pool_start(&pool, kinds[i].modules, threads);
+		bench_pool_start(&pool, kinds[i].modules, (int)threads);
 		client = bench_pool_open(&pool, 0, HEAP);
 		if (fk_alloc(client, sizeof(*flag), &mem) < 0)
 			bench_die("no memory in the heap");

@@ -32,7 +32,6 @@
  *   See bench_pool.c.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -125,7 +124,7 @@ static uint64_t control_signal(pthread_t thread, uint32_t number)
 	return atomic_load_explicit(&control.got_ns, memory_order_relaxed) - began;
 }
 
-static void measure(const char *what, int64_t depth, pthread_t thread, int threads,
+static void measure(const char *what, int64_t depth, pthread_t thread, uint32_t threads,
 		    uint32_t samples)
 {
 	const fk_task *task = bench_pool_task(client, "hidden:nest");
@@ -151,7 +150,7 @@ static void measure(const char *what, int64_t depth, pthread_t thread, int threa
 		exposed += bench_pool_counter(client, "exposed") != before;
 		signals[i] = control_signal(thread, ++number);
 	}
-	printf("{\"bench\": \"hidden\", \"what\": \"%s\", \"threads\": %d, \"samples\": %u, "
+	printf("{\"bench\": \"hidden\", \"what\": \"%s\", \"threads\": %u, \"samples\": %u, "
 	       "\"exposed\": %u",
 	       what, threads, samples, exposed);
 	figures_print("first_ns", first, samples);
@@ -166,29 +165,16 @@ static void measure(const char *what, int64_t depth, pthread_t thread, int threa
 
 int main(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "threads", required_argument, NULL, 't' },
-		{ "samples", required_argument, NULL, 'n' },
-		{ NULL, 0, NULL, 0 },
+	uint32_t threads = 2, samples = 500;
+	const struct figures_option options[] = {
+		{ "threads", 2, LIMIT_WORKERS, &threads },
+		{ "samples", 1, 1000000, &samples },
+		{ NULL, 0, 0, NULL },
 	};
-	uint32_t samples = 500;
-	int threads = 2;
 	pthread_t thread;
-	int c;
 
-	while ((c = getopt_long(argc, argv, "", options, NULL)) >= 0) {
-		if (c == 't')
-			threads = (int)figures_number(optarg, 2, LIMIT_WORKERS);
-		else if (c == 'n')
-			samples = (uint32_t)figures_number(optarg, 1, 1000000);
-		else
-			return 2;
-	}
-	if (optind != argc) {
-		fprintf(stderr, "usage: %s [--threads P] [--samples N]\n", argv[0]);
-		return 2;
-	}
-	bench_pool_start(&pool, BENCH_MODULES_TEST, threads);
+	figures_options(argc, argv, options);
+	bench_pool_start(&pool, BENCH_MODULES_TEST, (int)threads);
 	client = bench_pool_open(&pool, 0, 0);
 	thread = control_start();
 	measure("public", 1, thread, threads, samples);

@@ -25,7 +25,6 @@
  *   See bench_pool.c.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,7 +47,7 @@ struct figure {
 
 static struct bench_pool pool;
 static fk_client *client;
-static int threads = 2;
+static uint32_t threads = 2;
 static uint32_t repeat = 5;
 static uint32_t n_jobs = 4000;
 static uint32_t rounds = 20000;
@@ -125,7 +124,7 @@ static void run_pair(bool balanced, bool stealing)
 	for (uint32_t i = 0; i < repeat; i++)
 		run(balanced, stealing, &figures[i]);
 	qsort(figures, repeat, sizeof(figures[0]), compare);
-	printf("{\"bench\": \"jobs\", \"shape\": \"%s\", \"stealing\": %s, \"threads\": %d, "
+	printf("{\"bench\": \"jobs\", \"shape\": \"%s\", \"stealing\": %s, \"threads\": %u, "
 	       "\"jobs\": %u, \"runs\": %u, \"seconds\": %.9f, \"root_steals\": %llu, "
 	       "\"steal_attempts\": %llu}\n",
 	       balanced ? "balanced" : "imbalanced", stealing ? "true" : "false", threads, n_jobs,
@@ -136,33 +135,16 @@ static void run_pair(bool balanced, bool stealing)
 
 int main(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "threads", required_argument, NULL, 't' },
-		{ "repeat", required_argument, NULL, 'r' },
-		{ "jobs", required_argument, NULL, 'n' },
-		{ "rounds", required_argument, NULL, 'm' },
-		{ NULL, 0, NULL, 0 },
+	const struct figures_option options[] = {
+		{ "threads", 1, LIMIT_WORKERS, &threads },
+		{ "repeat", 1, REPEAT_MAX, &repeat },
+		{ "jobs", 1, JOBS_MAX, &n_jobs },
+		{ "rounds", 1, 1000000000, &rounds },
+		{ NULL, 0, 0, NULL },
 	};
-	int c;
 
-	while ((c = getopt_long(argc, argv, "", options, NULL)) >= 0) {
-		if (c == 't')
-			threads = (int)figures_number(optarg, 1, LIMIT_WORKERS);
-		else if (c == 'r')
-			repeat = (uint32_t)figures_number(optarg, 1, REPEAT_MAX);
-		else if (c == 'n')
-			n_jobs = (uint32_t)figures_number(optarg, 1, JOBS_MAX);
-		else if (c == 'm')
-			rounds = (uint32_t)figures_number(optarg, 1, 1000000000);
-		else
-			return 2;
-	}
-	if (optind != argc) {
-		fprintf(stderr, "usage: %s [--threads P] [--repeat R] [--jobs N] [--rounds M]\n",
-			argv[0]);
-		return 2;
-	}
-	bench_pool_start(&pool, BENCH_MODULES_TEST, threads);
+	figures_options(argc, argv, options);
+	bench_pool_start(&pool, BENCH_MODULES_TEST, (int)threads);
 	client = bench_pool_open(&pool, n_jobs, HEAP);
 	for (int balanced = 1; balanced >= 0; balanced--)
 		for (int stealing = 1; stealing >= 0; stealing--)

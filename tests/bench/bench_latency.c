@@ -35,7 +35,6 @@
  *   waits for it.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -105,7 +104,7 @@ static struct bench_pool pool;
 static struct shared *shared;
 static struct flood floods[FLOODS_MAX];
 static uint32_t n_floods;
-static int threads = 2;
+static uint32_t threads = 2;
 static uint32_t rounds = 4;
 static uint32_t samples = 150;
 static int64_t job_rounds;
@@ -362,7 +361,7 @@ static void print_quantiles(const char *name, uint64_t *values, uint32_t n)
 
 static void print(struct flood *f)
 {
-	printf("{\"bench\": \"latency\", \"flood\": \"%s\", \"uids\": %d, \"threads\": %d, "
+	printf("{\"bench\": \"latency\", \"flood\": \"%s\", \"uids\": %d, \"threads\": %u, "
 	       "\"samples\": %u, \"job_ns\": %d, \"leaf_ns\": %d, \"flood_jobs\": %llu",
 	       kind_names[f->kind], f->other_uid ? 2 : 1, threads, f->beside.n, JOB_NS, LEAF_NS,
 	       (unsigned long long)f->jobs);
@@ -405,35 +404,21 @@ static void run(void)
 
 int main(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "threads", required_argument, NULL, 't' },
-		{ "rounds", required_argument, NULL, 'r' },
-		{ "samples", required_argument, NULL, 'n' },
-		{ NULL, 0, NULL, 0 },
+	const struct figures_option options[] = {
+		{ "threads", 1, LIMIT_WORKERS, &threads },
+		{ "rounds", 1, 10000, &rounds },
+		{ "samples", 1, 100000, &samples },
+		{ NULL, 0, 0, NULL },
 	};
-	int c;
 
-	while ((c = getopt_long(argc, argv, "", options, NULL)) >= 0) {
-		if (c == 't')
-			threads = (int)figures_number(optarg, 1, LIMIT_WORKERS);
-		else if (c == 'r')
-			rounds = (uint32_t)figures_number(optarg, 1, 10000);
-		else if (c == 'n')
-			samples = (uint32_t)figures_number(optarg, 1, 100000);
-		else
-			return 2;
-	}
-	if (optind != argc) {
-		fprintf(stderr, "usage: %s [--threads P] [--rounds R] [--samples N]\n", argv[0]);
-		return 2;
-	}
+	figures_options(argc, argv, options);
 	job_rounds = rounds_of(JOB_NS);
 	leaf_rounds = rounds_of(LEAF_NS);
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		      0);
 	if (shared == MAP_FAILED)
 		bench_die("out of memory");
-	bench_pool_start(&pool, BENCH_MODULES_TEST, threads);
+	bench_pool_start(&pool, BENCH_MODULES_TEST, (int)threads);
 	for (int other = 0; other <= (geteuid() == 0); other++) {
 		start_flood(FLOOD_BATCH, other);
 		start_flood(FLOOD_TREE, other);

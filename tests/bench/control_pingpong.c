@@ -17,6 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/bench/figures.h"
+
 /*
  * What it is
  *   The floor under forkd's round trip: two processes, pinned to different CPUs, pass one number
@@ -158,13 +160,10 @@ static int compare(const void *a, const void *b)
 
 static uint32_t number(const char *arg, uint32_t high)
 {
-	char *end;
-	unsigned long value = strtoul(arg, &end, 10);
+	int64_t value;
 
-	if (end == arg || *end || value > high) {
-		fprintf(stderr, "'%s' is not a number up to %u\n", arg, high);
+	if (figures_read(arg, 0, high, &value) < 0)
 		exit(2);
-	}
 	return (uint32_t)value;
 }
 

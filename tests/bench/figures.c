@@ -3,30 +3,41 @@
  * tests/bench/figures.c - numbers that benchmark programs read and print
  *
  * WHAT IT IS
- *   Numbers of the command line, and quantiles of what was measured, as members of a JSON object.
+ *   Numbers and options of the command line, and quantiles of what was measured, as members of a JSON object.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   Any thread, on numbers of its own.
  */
 #include "tests/bench/figures.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include <getopt.h>
 
 int64_t figures_number(const char *arg, int64_t low, int64_t high)
 {
-	char *end;
-	long long value;
+	int64_t value;
 
-	errno = 0;
-	value = strtoll(arg ? arg : "", &end, 10);
-	if (!arg || end == arg || *end || errno || value < low || value > high) {
-		fprintf(stderr, "'%s' is not a number from %lld to %lld\n", arg ? arg : "",
-			(long long)low, (long long)high);
+	if (figures_read(arg, low, high, &value) < 0)
 		exit(2);
-	}
 	return value;
+}
+
+void figures_options(int argc, char **argv, const struct figures_option *options)
+{
+	struct option known[FIGURES_OPTIONS + 1] = { 0 };
+	int c;
+
+	for (int i = 0; i < (int)FIGURES_OPTIONS && options[i].name; i++)
+		known[i] = (struct option){ options[i].name, required_argument, NULL, i };
+	while ((c = getopt_long(argc, argv, "", known, NULL)) >= 0 && c != '?')
+		*options[c].value =
+			(uint32_t)figures_number(optarg, options[c].low, options[c].high);
+	if (c < 0 && optind == argc)
+		return;
+	fprintf(stderr, "usage: %s", argv[0]);
+	for (; options->name; options++)
+		fprintf(stderr, " [--%s N]", options->name);
+	fputc('\n', stderr);
+	exit(2);
 }
 
 uint64_t *figures_new(size_t n)

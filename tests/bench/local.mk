@@ -13,6 +13,7 @@ BENCH_LIBS = $(NETTLE_LIBS) -lm
 BENCH_FLAGS =
 
 BENCH_H = \
+	tests/bench/figures.h \
 	tests/bench/kernel.h \
 	tests/bench/peer.h \
 	tests/bench/peer_run.h \
@@ -225,7 +226,7 @@ tests/bench/bench_deque: tests/bench/bench_deque.c $(BENCH_DEQUE_H)
 	$(BENCH_DIR)
 	$(AM_V_CCLD)$(BENCH_CC) -o $@ $(top_srcdir)/tests/bench/bench_deque.c
 
-tests/bench/control_pingpong: tests/bench/control_pingpong.c
+tests/bench/control_pingpong: tests/bench/control_pingpong.c tests/bench/figures.h
 	$(BENCH_DIR)
 	$(AM_V_CCLD)$(BENCH_CC) -o $@ $(top_srcdir)/tests/bench/control_pingpong.c
 

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "tests/bench/figures.h"
 #include "tests/bench/work.h"
 
 /*
@@ -89,22 +90,6 @@ void peer_untouched(const struct peer *peer, void *mem)
 		free(mem);
 }
 
-int peer_int(const char *arg, int64_t low, int64_t high, int64_t *ret)
-{
-	char *end;
-	long long value;
-
-	errno = 0;
-	value = strtoll(arg ? arg : "", &end, 10);
-	if (!arg || end == arg || *end || errno || value < low || value > high) {
-		fprintf(stderr, "'%s' is not a number from %lld to %lld\n", arg ? arg : "",
-			(long long)low, (long long)high);
-		return -EINVAL;
-	}
-	*ret = value;
-	return 0;
-}
-
 static int parse_real(const char *arg, double *ret)
 {
 	char *end;
@@ -125,7 +110,7 @@ static int run_fib(struct run *run, struct outcome *out)
 	int64_t n;
 	int r;
 
-	r = peer_int(run->args[0], 0, 60, &n);
+	r = figures_read(run->args[0], 0, 60, &n);
 	if (r < 0)
 		return r;
 	start = peer_now();
@@ -148,11 +133,11 @@ static int run_flat(struct run *run, struct outcome *out)
 	int64_t n;
 	int r;
 
-	r = peer_int(run->args[0], 1, 1000000000, &n);
+	r = figures_read(run->args[0], 1, 1000000000, &n);
 	if (r < 0)
 		return r;
 	if (run->args[1]) {
-		r = peer_int(run->args[1], 0, 1000000, &rounds);
+		r = figures_read(run->args[1], 0, 1000000, &rounds);
 		if (r < 0)
 			return r;
 	}
@@ -211,7 +196,7 @@ static int run_nqueens(struct run *run, struct outcome *out)
 	int64_t n;
 	int r;
 
-	r = peer_int(run->args[0], 1, WORK_BOARD_MAX, &n);
+	r = figures_read(run->args[0], 1, WORK_BOARD_MAX, &n);
 	if (r < 0)
 		return r;
 	start = peer_now();
@@ -289,7 +274,7 @@ static int run_sort(struct run *run, struct outcome *out)
 	int64_t n;
 	int r;
 
-	r = peer_int(run->args[0], 1, 1000000000, &n);
+	r = figures_read(run->args[0], 1, 1000000000, &n);
 	if (r < 0)
 		return r;
 	a = peer_touched(run->peer, (size_t)n * sizeof(*a));
@@ -432,7 +417,7 @@ int peer_main(const struct peer *peer, int argc, char **argv)
 	int r;
 
 	while ((c = getopt_long(argc, argv, "", options, NULL)) >= 0) {
-		if (c == '?' || peer_int(optarg, 1, 4096, &value) < 0)
+		if (c == '?' || figures_read(optarg, 1, 4096, &value) < 0)
 			return 2;
 		if (c == 't')
 			run.threads = (int)value;

@@ -33,9 +33,6 @@ double peer_now(void);
 void *peer_touched(const struct peer *peer, size_t bytes);
 void peer_untouched(const struct peer *peer, void *mem);
 
-/* A number of the command line. Returns 0, or -EINVAL after a line on stderr. */
-int peer_int(const char *arg, int64_t low, int64_t high, int64_t *ret);
-
 /* n numbers to be sorted; returns a sum over them that is the same in any order. */
 uint64_t peer_sort_fill(int64_t *numbers, int64_t n);
 /* Says in `out` whether these are they, in order. */

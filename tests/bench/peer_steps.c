@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/bench/figures.h"
 #include "tests/bench/work.h"
 
 /*
@@ -85,7 +86,7 @@ int peer_run_matmul(struct run *run, struct outcome *out)
 	float *c;
 	int r;
 
-	r = peer_int(run->args[0], 1, 16384, &n);
+	r = figures_read(run->args[0], 1, 16384, &n);
 	if (r < 0)
 		return r;
 	bytes = (size_t)(n * n) * sizeof(float);
@@ -213,8 +214,8 @@ int peer_run_loop(struct run *run, struct outcome *out)
 	int64_t result;
 	double start;
 
-	if (peer_int(run->args[0], 1, 1000000000, &job.n) < 0 ||
-	    peer_int(run->args[1], 0, 1000000000, &job.rounds) < 0 ||
+	if (figures_read(run->args[0], 1, 1000000000, &job.n) < 0 ||
+	    figures_read(run->args[1], 0, 1000000000, &job.rounds) < 0 ||
 	    parse_parts(run, run->args[3], &job.fixed) < 0)
 		return -EINVAL;
 	if (strcmp(shape, "balanced") && strcmp(shape, "imbalanced")) {
@@ -246,8 +247,8 @@ int peer_run_heat(struct run *run, struct outcome *out)
 	size_t bytes;
 	int64_t steps;
 
-	if (peer_int(run->args[0], 3, 32768, &job.n) < 0 ||
-	    peer_int(run->args[1], 1, 1000000000, &job.steps) < 0 ||
+	if (figures_read(run->args[0], 3, 32768, &job.n) < 0 ||
+	    figures_read(run->args[1], 1, 1000000000, &job.steps) < 0 ||
 	    parse_parts(run, run->args[2], &job.fixed) < 0)
 		return -EINVAL;
 	if (job.fixed > KERNEL_HEAT_STRIPS)
@@ -293,7 +294,7 @@ int peer_run_bfs(struct run *run, struct outcome *out)
 	double start;
 	size_t bytes;
 
-	if (peer_int(run->args[0], 2, 100000000, &job.n) < 0 ||
+	if (figures_read(run->args[0], 2, 100000000, &job.n) < 0 ||
 	    parse_parts(run, run->args[1], &job.fixed) < 0)
 		return -EINVAL;
 	bytes = (size_t)job.n * sizeof(*level);
@@ -332,7 +333,7 @@ int peer_run_mergesort(struct run *run, struct outcome *out)
 	uint64_t sum;
 	double start;
 
-	if (peer_int(run->args[0], 1, 1000000000, &job.n) < 0 ||
+	if (figures_read(run->args[0], 1, 1000000000, &job.n) < 0 ||
 	    parse_parts(run, run->args[1], &job.fixed) < 0)
 		return -EINVAL;
 	for (int i = 0; i < 2; i++)
