@@ -40,7 +40,7 @@
 #define ACCOUNT_TIME_MASK ((UINT64_C(1) << ACCOUNT_TIME_BITS) - 1)
 #define ACCOUNT_UNIT	  5 /* log2 of ns */
 #define ACCOUNT_NOBODY	  UINT32_MAX
-#define ACCOUNT_SKEW	  (UINT64_C(1) << 36) /* units, 36 min: no clock is read so long before (I3) */
+#define ACCOUNT_SKEW	  (UINT64_C(1) << 36) /* units, 36 min: no clock is read so early (I3) */
 #define ACCOUNT_TIDE	  UINT64_C(3600000000000) /* ns, an hour: nobody is settled less often */
 
 /* Its worker and settlers write. */

@@ -27,8 +27,8 @@
 
 /*
  * How many of the private entries an owner makes public when it was asked. The newest stays private
- * where there are others: its owner comes back to it first, and would take all back with it before a
- * thief has looked.
+ * where there are others: its owner comes back to it first, and would take all back with it before
+ * a thief has looked.
  */
 static inline uint64_t policy_publish(uint64_t public, uint64_t private, uint64_t most)
 {

@@ -111,8 +111,8 @@
 static void strand_set_limit(struct worker *w, struct fk_stack *stacklet)
 {
 	w->stack_limit = (uintptr_t)stacklet->end - FK_SLACK;
-	/* ORDER attend [A1]: acquire, a request that is put back here has been seen; and acq_rel, by
-	 * an exchange, so that one which comes in between is not hidden from who takes it. Pairs
+	/* ORDER attend [A1]: acquire, a request that is put back here has been seen; and acq_rel,
+	 * by an exchange, so that one which comes in between is not hidden from who takes it. Pairs
 	 * with worker_ask(). */
 	if (!atomic_exchange_explicit(&w->fk.limit, worker_limit(w), memory_order_acquire))
 		atomic_exchange_explicit(&w->fk.limit, 0, memory_order_acq_rel);
@@ -506,8 +506,8 @@ void fk_rt_unnest(struct fk_worker *fk, struct fk_frame *frame, char *sp, uint32
 		if (!strand_attend(w, frame))
 			w->next = NULL;
 		strand_publish(w);
-		/* What is forked first is to be public; but where nothing forks, the request is over
-		 * after some frames. */
+		/* What is forked first is to be public; but where nothing forks, the request is
+		 * over after some frames. */
 		if (!deque_size(&w->frames) && w->vain++ < STRAND_VAIN)
 			worker_ask(w);
 		else

@@ -89,8 +89,9 @@ static void start_mined(const char *site, uint32_t after, char *token, size_t si
 }
 
 /*
- * A chain of n, all in one group, every other one idempotent; a job and a chain behind it. begun: some
- * were taken off the ring before the walk in which the pool dies, and may run then; all are idempotent.
+ * A chain of n, all in one group, every other one idempotent; a job and a chain behind it. begun:
+ * some were taken off the ring before the walk in which the pool dies, and may run then; all are
+ * idempotent.
  */
 static void die_in_a_walk(const char *site, uint32_t after, uint32_t n, bool begun)
 {

@@ -48,8 +48,8 @@ static const char *const attack_names[ATTACK_KINDS] = {
 };
 
 struct shared {
-	_Atomic uint64_t good; /* right results of the honest client */
-	_Atomic uint64_t told; /* of its jobs that did not end with DONE while the pool was killed */
+	_Atomic uint64_t good;	  /* right results of the honest client */
+	_Atomic uint64_t told;	  /* of its jobs that were not DONE while the pool was killed */
 	_Atomic uint64_t attacks; /* of the kind that is on */
 	_Atomic uint32_t kind;
 	_Atomic uint32_t doing; /* the kind that the hostile client has come to */

@@ -122,7 +122,7 @@ struct pile {
 	char *sp;
 	uint32_t n;
 	uint64_t held, largest;
-	uint64_t worst; /* the stack's bytes beyond the bound's constant, per byte held, times 100 */
+	uint64_t worst; /* the stack's bytes beyond the constant, per byte held, times 100 */
 };
 
 static void pile_push(struct pile *pile, uint64_t size)

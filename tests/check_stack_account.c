@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stack account - what each job has of the stacks, which is charged to it, and what it may not have:
- * on the arena itself, and in a whole pool
+ * stack account - what each job has of the stacks, which is charged to it, and what it may not
+ * have: on the arena itself, and in a whole pool
  */
 #include <check.h>
 #include <errno.h>

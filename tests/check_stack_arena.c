@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * stack arena - where stacklets come from and go back to: between workers, between the arenas of
- * two nodes, from small ones to large ones and back, and to the kernel; with several threads at once
+ * two nodes, from small ones to large ones and back, and to the kernel; with several threads at
+ * once
  */
 #include <check.h>
 #include <pthread.h>

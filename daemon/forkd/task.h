@@ -464,8 +464,8 @@ FK_INLINE bool fk_is_parted(const struct fk_frame *frame)
 /*
  * The block that follows gives back what the frame of a declared task holds (memory, files): it
  * runs in place of the rest of the body when the job has failed or was cancelled, if the body has
- * begun: what it looks at is set before the first fork, call or join, and before the first FK_ALLOC,
- * FK_FREE and FK_GO_TO_. It forks nothing.
+ * begun: what it looks at is set before the first fork, call or join, and before the first
+ * FK_ALLOC, FK_FREE and FK_GO_TO_. It forks nothing.
  */
 #define FK_UNWIND(NAME)                                                                            \
 	static void NAME##__give_back(struct NAME##__frame *self);                                 \

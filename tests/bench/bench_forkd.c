@@ -8,7 +8,7 @@
  *
  *	bench_forkd BENCH ARG... [--threads P] [--repeat R]     as every peer: see peer.c
  *	bench_forkd counted fib|flat N [--threads P]            forks counted, and as they should be
- *	bench_forkd job TASK N [--threads P]                    memory of a task i64 -> i64, result N
+ *	bench_forkd job TASK N [--threads P]                    memory of a task i64 -> i64, of N
  *	bench_forkd memory TREE [--threads P]                   the same of a tree of UTS
  *	bench_forkd pingpong warm|idle [--round-trips N] [--gap-us G] [--threads P]
  *	bench_forkd nulls [--clients C] [--in-flight K] [--seconds S] [--threads P]

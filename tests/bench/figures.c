@@ -3,7 +3,8 @@
  * tests/bench/figures.c - numbers that benchmark programs read and print
  *
  * WHAT IT IS
- *   Numbers and options of the command line, and quantiles of what was measured, as members of a JSON object.
+ *   Numbers and options of the command line, and quantiles of what was measured, as members of a
+ *   JSON object.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   Any thread, on numbers of its own.

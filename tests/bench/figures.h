@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A whole number of the command line. Returns 0, or -EINVAL after a line on stderr if it is none from
- * low to high. */
+/* A whole number of the command line. Returns 0, or -EINVAL after a line on stderr if it is none
+ * from low to high. */
 static inline int figures_read(const char *arg, int64_t low, int64_t high, int64_t *ret_value)
 {
 	char *end;
