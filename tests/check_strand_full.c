@@ -3,8 +3,8 @@
  * strand, with a deque that is full: forks deeper than it has places are calls, and no entry is
  * ever written behind its end
  *
- * One worker, whose deque is replaced by a small one with a guard behind it before its first job.
- * Nobody else looks at it: there is no other worker.
+ * One worker, whose deque is replaced by a small one with a guard behind it before its thread is
+ * there. Nobody else looks at it: there is no other worker.
  */
 #include <check.h>
 #include <inttypes.h>
@@ -66,17 +66,21 @@ FK_EXPORT(loud, "n:i64 -> i64", 0, "depth by forks that are published")
 FK_EXPORT(diver, "n:i64 -> i64", 0, "forks at a depth")
 FK_MODULE(t, "test tasks")
 
-static void start(bool force_steals)
+static void small_deque(struct pool *pool)
 {
-	struct worker *w;
+	struct worker *w = &pool->workers[0];
 
-	rig_start(&rig, 1, &fk_module, force_steals);
-	w = &rig.pool->workers[0];
 	for (uint32_t i = 0; i < PLACES + GUARDS; i++)
 		atomic_store(&entries[i].word, i < PLACES ? 0 : GUARDED);
 	deque_init(&w->frames, entries, PLACES);
 	w->fk.bottom = w->fk.floor = w->moved = entries;
 	w->fk.end = entries + PLACES;
+}
+
+static void start(bool force_steals)
+{
+	rig_prepare = small_deque;
+	rig_start(&rig, 1, &fk_module, force_steals);
 }
 
 /* places_used: forks came as far as the last place that they may have. */
