@@ -453,7 +453,7 @@ static bool strand_delay(struct worker *w, struct fk_frame *child)
 static bool strand_attend(struct worker *w, struct fk_frame *frame)
 {
 	uint32_t turn = WORKER_NO_JOB;
-	bool asked, first;
+	bool asked, mail, preempted;
 
 	worker_take_request(w);
 	COUNT(w, attentions);
@@ -475,8 +475,9 @@ static bool strand_attend(struct worker *w, struct fk_frame *frame)
 		return true;
 	}
 	asked = pool_take_summons(w);
-	first = inbox_any(&w->inbox) || (asked && intake_preempt(w));
-	if (!first && !aside_claims(w, asked, &turn))
+	mail = inbox_any(&w->inbox);
+	preempted = !mail && asked && intake_preempt(w);
+	if (!mail && !preempted && !aside_claims(w, asked, &turn))
 		return true;
 	strand_set_aside(w, frame);
 	(void)strand_push(w, frame);
@@ -484,7 +485,8 @@ static bool strand_attend(struct worker *w, struct fk_frame *frame)
 		aside_bring_up(w, turn);
 	w->moved = w->fk.bottom;
 	strand_publish(w);
-	w->root_first = w->own || deque_size(&w->roots);
+	/* Else what is on the root deque waits: nobody has judged it to go before this frame. */
+	w->root_first = preempted;
 	return false;
 }
 

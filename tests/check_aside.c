@@ -56,6 +56,58 @@ FK_NO_LEAF(spine)
 }
 FK_END(spine)
 
+static _Atomic bool above_runs, above_goes;
+static _Atomic uint32_t n_queued, n_before; /* jobs of `queued`, and those before the cancelled */
+static uint32_t on_deque;
+
+/* To be cancelled below another job. */
+FK_DECLARE(int64_t, below, (int64_t, n), int64_t x;)
+
+FK_UNWIND(below)
+{
+	(void)self;
+	atomic_store(&n_before, atomic_load(&n_queued));
+}
+
+FK_DEFINE_UNWIND(int64_t, below, (int64_t, n))
+FK_NO_LEAF(below)
+{
+	for (;;) {
+		FK_FORK(x, leaf, self->n);
+		FK_JOIN();
+		atomic_fetch_add(&progress[self->n], 1);
+	}
+}
+FK_END(below)
+
+/* Takes jobs onto its worker's root deque, and comes to a fork that nobody was summoned to. */
+FK_TASK(int64_t, above, (int64_t, n), int64_t x;)
+FK_NO_LEAF(above)
+{
+	struct worker *w = worker_self();
+
+	atomic_store(&above_runs, true);
+	while (!atomic_load(&above_goes))
+		sched_yield();
+	on_deque = intake_drain(w);
+	(void)pool_take_summons(w);
+	FK_FORK(x, leaf, self->n);
+	FK_JOIN();
+	FK_RETURN(self->x);
+}
+FK_END(above)
+
+FK_TASK(int64_t, queued, (int64_t, n))
+{
+	atomic_fetch_add(&n_queued, 1);
+	FK_LEAF(n);
+}
+FK_NO_BODY(queued)
+FK_END(queued)
+
+FK_EXPORT(below, "n:i64 -> i64", 0, "forks for ever, and counts when it is unwound")
+FK_EXPORT(above, "n:i64 -> i64", 0, "takes jobs onto the root deque")
+FK_EXPORT(queued, "n:i64 -> i64", 0, "counts itself")
 FK_EXPORT(endless, "n:i64 -> i64", 0, "forks for ever")
 FK_EXPORT(spine, "n:i64 -> i64", 0, "forks for ever, far below")
 FK_MODULE(t, "test tasks")
@@ -151,6 +203,45 @@ START_TEST(any_of_them_is_cancelled_first)
 }
 END_TEST
 
+/* Returns how many of the jobs on the root deque ran before the cancelled one had wound down. */
+static uint32_t queued_before(void)
+{
+	start(1, false);
+	atomic_store(&above_runs, false);
+	atomic_store(&above_goes, false);
+	atomic_store(&n_queued, 0);
+	atomic_store(&n_before, UINT32_MAX);
+	submit(0, "t:below", 0);
+	while (!atomic_load(&progress[0]))
+		sched_yield();
+	submit(1, "t:above", 0);
+	while (!atomic_load(&above_runs))
+		sched_yield();
+	for (uint32_t i = 2; i < JOBS; i++)
+		submit(i, "t:queued", i);
+	root_cancel(rig.pool, 0, rig.generation[0]);
+	atomic_store(&above_goes, true);
+	ck_assert_uint_eq(rig_wait(&rig, 0), JOB_CANCELLED);
+	for (uint32_t i = 1; i < JOBS; i++)
+		ck_assert_uint_eq(rig_wait(&rig, i), JOB_DONE);
+	ck_assert_uint_gt(on_deque, 0);
+	ck_assert_uint_ne(n_before, UINT32_MAX);
+	quiet(&rig);
+	rig_stop(&rig);
+	return atomic_load(&n_before);
+}
+
+/* The dispatcher may summon the worker in between, and then they have a better claim. */
+START_TEST(cancelled_job_ends_before_those_on_the_root_deque)
+{
+	uint32_t first = 0;
+
+	for (uint32_t round = 0; round < 10; round++)
+		first += queued_before() == 0;
+	ck_assert_uint_gt(first, 0);
+}
+END_TEST
+
 /* Letters are jobs, capitals frames that were set aside; the first n are public, stolen of them
  * taken. Brings the job of this letter up, and looks at what is where. */
 static void bring_up(const char *before, uint32_t public, uint32_t stolen, char job,
@@ -220,4 +311,4 @@ START_TEST(entries_of_one_job_come_up_in_their_order)
 END_TEST
 
 CHECK_MAIN("aside", endless_jobs_take_turns, deep_jobs_take_turns, any_of_them_is_cancelled_first,
-	   entries_of_one_job_come_up_in_their_order)
+	   cancelled_job_ends_before_those_on_the_root_deque, entries_of_one_job_come_up_in_their_order)
