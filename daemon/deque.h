@@ -35,8 +35,9 @@
  *   I3. A position below floor is not written. With I2: the entries that a thief read between its
  *       load of the word and its successful CAS are the ones that were published.
  *   I4. shift is stored while n is 0, before the publication that makes n positive; so who reads
- *       n > 0 (acquire) reads the shift that belongs to it, or a later one, and then its CAS fails,
- *       as a later one is stored only after an exchange that changed the word.
+ *       n > 0 (acquire) reads the shift that belongs to it, or a later one, and then its CAS fails:
+ *       a later one is stored only after the owner has seen n at 0, or made it 0 by an exchange;
+ *       either way the word has changed since it had that n.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   A worker dies with the whole pool; nobody reads a deque after that.
@@ -98,12 +99,20 @@ static inline void deque_publish(struct deque *deque, uint64_t k)
 static inline uint64_t deque_reclaim(struct deque *deque)
 {
 	/* ORDER steal/reclaim [D2]: acquire, so that thieves have read the entries they took before
-	 * the owner overwrites them. Pairs with the CAS in deque_steal_share(). Release for D1: a
-	 * thief that sees a later publication goes on seeing this one's shift. */
-	uint64_t old = atomic_exchange_explicit(&deque->word, deque->split << DEQUE_N_BITS,
-						memory_order_acq_rel);
+	 * the owner overwrites them: all that changed the word since the last exchange are
+	 * read-modify-writes, of which the thieves' release. Pairs with the CAS in
+	 * deque_steal_share(). */
+	uint64_t old = atomic_load_explicit(&deque->word, memory_order_acquire);
 	uint64_t n = old & DEQUE_N_MASK;
 
+	/* Only the owner makes it more. */
+	if (!n)
+		return 0;
+	/* ORDER steal/reclaim [D2]: acquire, as above, for what was taken in between. Release for
+	 * D1: a thief that sees a later publication goes on seeing this one's shift. */
+	old = atomic_exchange_explicit(&deque->word, deque->split << DEQUE_N_BITS,
+				       memory_order_acq_rel);
+	n = old & DEQUE_N_MASK;
 	if (n) {
 		uint64_t shift = atomic_load_explicit(&deque->shift, memory_order_relaxed);
 

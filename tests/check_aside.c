@@ -311,4 +311,5 @@ START_TEST(entries_of_one_job_come_up_in_their_order)
 END_TEST
 
 CHECK_MAIN("aside", endless_jobs_take_turns, deep_jobs_take_turns, any_of_them_is_cancelled_first,
-	   cancelled_job_ends_before_those_on_the_root_deque, entries_of_one_job_come_up_in_their_order)
+	   cancelled_job_ends_before_those_on_the_root_deque,
+	   entries_of_one_job_come_up_in_their_order)
