@@ -44,6 +44,15 @@ static inline uint64_t align_up(uint64_t x, uint64_t align)
 	return (x + align - 1) & ~(align - 1);
 }
 
+/* The next random number, never 0, of a state that is not 0 (Marsaglia, "Xorshift RNGs", 2003). */
+static inline uint64_t xorshift64(uint64_t *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return *state;
+}
+
 static inline int streq(const char *a, const char *b)
 {
 	return strcmp(a, b) == 0;

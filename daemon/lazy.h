@@ -36,7 +36,9 @@
  *		made by whoever wakes it, before it runs. Who was woken is charged, and passes
  *		that on before it looks: if a cell is in need, it wakes one there. So for the
  *		sake of L1 sleepers wake one by one, nearest first, and who has work wakes one at
- *		most. Who was asleep, has stolen, and sees that more is left there, wakes others
+ *		most; or two where there are several cells and its first fork comes: one that
+ *		looks in its own or the nearest cell, and one for its charge if another is in need.
+ *		Who slept or napped, has stolen, and sees that more is left there, wakes others
  *		of its cell for that, POLICY_SPREAD at most: that is no charge, and by lazy_wake()
  *		no cell gets into need.
  *	busy -> look
@@ -149,7 +151,7 @@ enum lazy_rest {
 /* What who turned busy has to do (L1). */
 enum lazy_charge {
 	LAZY_FREE,
-	LAZY_AT_FORK, /* at its first fork: lazy_pick() and wake one */
+	LAZY_AT_FORK, /* at its first fork: wake one, and what lazy_pick() says */
 	LAZY_NOW,
 };
 

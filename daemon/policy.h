@@ -23,7 +23,7 @@
 #define POLICY_PRESS_MIN 20000u	  /* ns: a victim that has not answered gets a signal after this */
 #define POLICY_PRESS_MAX 2000000u /* ns between two signals to a victim, at most */
 #define POLICY_NAP	 100000u  /* ns: a thief that must not sleep looks again after it */
-#define POLICY_SPREAD	 2u	  /* sleepers that a thief wakes which was asleep itself, at most */
+#define POLICY_SPREAD	 2u	  /* sleepers that a thief wakes which slept or napped, at most */
 
 /*
  * How many of the private entries an owner makes public when it was asked. The newest stays private
@@ -45,7 +45,7 @@ static inline bool policy_ask_more(uint64_t public, uint64_t most)
 }
 
 /*
- * How many sleepers of its cell a thief wakes that slept itself and has just stolen, for so many
+ * How many sleepers of its cell a thief wakes that slept or napped and has just stolen, for so many
  * entries that it left public: one for each, but not for all, since each of them does the same. So
  * a cell is awake after wakes in the number of the logarithm of its workers, one behind the other.
  */

@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/util.h"
 #include "daemon/pool.h"
 
 #define SHAKE_BURST 8u	 /* at a time, at most */
@@ -41,11 +42,7 @@ struct shake {
 
 static uint32_t shake_random(struct shake *shake, uint32_t below)
 {
-	/* xorshift64 (Marsaglia, 2003). */
-	shake->random ^= shake->random << 13;
-	shake->random ^= shake->random >> 7;
-	shake->random ^= shake->random << 17;
-	return (uint32_t)(shake->random >> 32) % below;
+	return (uint32_t)(xorshift64(&shake->random) >> 32) % below;
 }
 
 static void shake_one(struct shake *shake)

@@ -100,11 +100,7 @@ void worker_fini(struct worker *w)
 
 uint64_t worker_random(struct worker *w)
 {
-	/* xorshift64 (Marsaglia, 2003). */
-	w->random ^= w->random << 13;
-	w->random ^= w->random >> 7;
-	w->random ^= w->random << 17;
-	return w->random;
+	return xorshift64(&w->random);
 }
 
 uintptr_t worker_limit(struct worker *w)
@@ -121,13 +117,14 @@ uintptr_t worker_limit(struct worker *w)
 			  : 0;
 }
 
-void worker_set_job(struct worker *w, uint32_t job)
+/* Marks which job the worker runs, from `now` on; 0: a clock is read, if that is needed. */
+static void worker_set_job_from(struct worker *w, uint32_t job, uint64_t now)
 {
 	struct board_running *running = &w->pool->board->running[w->index];
 
 	/* A job that has ended closed the account itself (root.c). */
 	if (account_row(&w->account) != job)
-		intake_account(w, job, false, clock_ns());
+		intake_account(w, job, false, now ? now : clock_ns());
 	w->job = job;
 	stack_bill(&w->cache, job == WORKER_NO_JOB ? NULL : &w->pool->stack_bytes[job],
 		   w->pool->options->stack_max);
@@ -140,6 +137,11 @@ void worker_set_job(struct worker *w, uint32_t job)
 		return;
 	atomic_store_explicit(&running->task, UINT32_MAX, memory_order_relaxed);
 	atomic_store_explicit(&running->since_ns, w->job_since, memory_order_relaxed);
+}
+
+void worker_set_job(struct worker *w, uint32_t job)
+{
+	worker_set_job_from(w, job, 0);
 }
 
 /* Gives pages back that a deep job's entries stood in, of which all but the first are zero then.
@@ -320,7 +322,9 @@ static void worker_turn_busy(struct worker *w)
 
 	lazy_turn_busy(&pool->lazy, w->index);
 	/* ORDER lazy/active [L4]: the fence in it, between the step and the looks at what the
-	 * others did: pairs with lazy_sleep(). */
+	 * others did: pairs with lazy_sleep().
+	 * ORDER verdict/runs [V3]: the same fence, of who has stolen, between worker_set_job() and
+	 * the loop's look at the verdict. Pairs with verdict_put(). */
 	wake_busy(&w->board->wake);
 	if (lazy_spins(worker_cell(w)) || !worker_jobs_pending(pool))
 		worker_charge(w);
@@ -328,7 +332,7 @@ static void worker_turn_busy(struct worker *w)
 		pool_wake_dispatcher(pool);
 }
 
-/* Slept, and has stolen: others of its cell may come for what is left there. */
+/* Slept or napped, and has stolen: others of its cell may come for what is left there. */
 static void worker_spread(struct worker *w)
 {
 	struct lazy *l = &w->pool->lazy;
@@ -427,11 +431,11 @@ static bool worker_take_root(struct worker *w, struct worker *from, uint32_t *re
 static bool worker_request(struct worker *victim, uint64_t now)
 {
 	/* Relaxed, all of these: hints; a signal too many or too late does no harm. */
-	uint64_t wait = atomic_load_explicit(&victim->press_wait, memory_order_relaxed);
-
 	if (!atomic_load_explicit(&victim->fk.limit, memory_order_relaxed))
 		return false;
-	atomic_store_explicit(&victim->press_at, now + wait, memory_order_relaxed);
+	atomic_store_explicit(&victim->press_at,
+			      now + atomic_load_explicit(&victim->press_wait, memory_order_relaxed),
+			      memory_order_relaxed);
 	worker_ask(victim);
 	return true;
 }
@@ -455,23 +459,27 @@ static bool worker_steal(struct worker *w, struct worker *victim, uint64_t now)
 	if (policy_ask_more(w->left, WORKER_PUBLIC))
 		worker_request(victim, now);
 	w->next = (struct fk_frame *)(uintptr_t)word;
+	/* Not left to strand_adopt(): the time is known, and worker_turn_busy() has the fence. */
+	worker_set_job_from(w, w->next->job, now);
 	strand_adopt(w, w->next);
 	return true;
 }
 
 static void worker_ask_victim(struct worker *w, struct worker *victim, uint64_t now)
 {
-	uint64_t wait = atomic_load_explicit(&victim->press_wait, memory_order_relaxed);
-	uint64_t at = atomic_load_explicit(&victim->press_at, memory_order_relaxed);
-	uint32_t tid = atomic_load_explicit(&victim->board->tid, memory_order_relaxed);
+	uint64_t wait, at;
+	uint32_t tid;
 
 	if (wake_state(wake_load(&victim->board->wake)) != WAKE_BUSY)
 		return;
-	/* Relaxed, all of these: hints; a signal too many or too late does no harm. */
 	if (worker_request(victim, now)) {
 		COUNT(w, asks);
 		return;
 	}
+	/* Relaxed, as in worker_request(). */
+	wait = atomic_load_explicit(&victim->press_wait, memory_order_relaxed);
+	at = atomic_load_explicit(&victim->press_at, memory_order_relaxed);
+	tid = atomic_load_explicit(&victim->board->tid, memory_order_relaxed);
 	if (now < at || !tid ||
 	    !atomic_compare_exchange_strong_explicit(&victim->press_at, &at, now + 2 * wait,
 						     memory_order_relaxed, memory_order_relaxed))
@@ -591,58 +599,62 @@ static void worker_learn(struct worker *w, uint64_t now)
 	w->stolen_at = 0;
 }
 
-/* A search has ended, before the worker slept or not. */
-static void worker_learn_spin(struct worker *w, bool slept, uint64_t searched)
+/* A search has ended, before the worker slept or napped, or after it. */
+static void worker_learn_spin(struct worker *w, bool rested, uint64_t searched)
 {
 	spin_learn(&w->spin, searched, pool_spin(w->pool));
-	if (slept)
+	if (rested)
 		COUNT(w, spins_missed);
 	else
 		COUNT(w, spins_rewarded);
 }
 
-enum worker_found worker_find(struct worker *w, uint32_t *ret_row)
+/* What goes on here, without a search: in the order of their claims. */
+static bool worker_go_on(struct worker *w, enum worker_found *ret_found, uint32_t *ret_row)
 {
-	struct pool *pool = w->pool;
-	enum worker_found found;
-	uint64_t began, since, asked, limit;
-	uint32_t looks = 0;
-	bool slept = false;
-
-	if (worker_take_mail(w, &found))
-		return found;
+	if (worker_take_mail(w, ret_found))
+		return true;
+	*ret_found = WORKER_ROOT;
 	/* All of the batch that a frame was set aside for, and more until it is that one's turn. */
 	if (w->root_first) {
 		if (strand_own_stack(w) && (w->own || deque_size(&w->roots) || intake_again(w)) &&
 		    worker_take_root(w, w, ret_row))
-			return WORKER_ROOT;
+			return true;
 		w->root_first = false;
 	}
 	w->next = strand_pop_own(w);
 	if (!w->next)
 		w->next = strand_pop_forced(w);
 	if (w->next) {
+		*ret_found = WORKER_FRAME;
 		strand_adopt(w, w->next);
-		return WORKER_FRAME;
+		return true;
 	}
 	worker_set_job(w, WORKER_NO_JOB);
-	if ((!fair_behind(&pool->intake.fair) || deque_size(&w->roots)) && strand_own_stack(w) &&
-	    worker_next_root(w, ret_row))
-		return WORKER_ROOT;
-	worker_turn_looking(w);
-	began = since = asked = clock_ns();
-	limit = spin_limit(&w->spin, pool_spin(pool));
-	worker_learn(w, since);
+	return (!fair_behind(&w->pool->intake.fair) || deque_size(&w->roots)) &&
+	       strand_own_stack(w) && worker_next_root(w, ret_row);
+}
+
+/* The life of a thief: looks, spins, sleeps, until it has something or the pool stops. */
+static enum worker_found worker_search(struct worker *w, uint32_t *ret_row)
+{
+	struct pool *pool = w->pool;
+	uint64_t now = clock_ns(), began = now, since = now, asked = now;
+	uint64_t limit = spin_limit(&w->spin, pool_spin(pool));
+	enum worker_found found;
+	uint32_t looks = 0;
+	bool rested = false;
+
+	worker_learn(w, now);
 	for (;;) {
-		uint64_t now = clock_ns();
 		bool ask = now - asked >= w->ask_wait;
 
 		/* Who takes work needs a stack to run it on. */
 		if (strand_own_stack(w) && worker_look(w, ask, now, &found, ret_row)) {
 			worker_turn_busy(w);
-			if (slept)
+			if (rested)
 				worker_spread(w);
-			worker_learn_spin(w, slept, now - began);
+			worker_learn_spin(w, rested, now - began);
 			w->stolen_at = found == WORKER_FRAME ? now : 0;
 			return found;
 		}
@@ -650,20 +662,31 @@ enum worker_found worker_find(struct worker *w, uint32_t *ret_row)
 			return WORKER_STOP;
 		if (ask)
 			asked = now;
-		if (now - since <= limit) {
-			if (++looks % 16 == 0)
-				fence_pause();
-		} else if (!pool_is_lazy(pool)) {
-			sched_yield();
-		} else {
-			slept = true;
+		if (now - since > limit && pool_is_lazy(pool)) {
+			rested = true;
 			worker_trim_deque(w);
 			/* A nap is no reason to spin again for long. */
 			limit = worker_rest(w) ? spin_limit(&w->spin, pool_spin(pool))
 					       : spin_least(pool_spin(pool));
-			since = clock_ns();
+			since = now = clock_ns();
+			continue;
 		}
+		if (now - since > limit)
+			sched_yield();
+		else if (++looks % 16 == 0)
+			fence_pause();
+		now = clock_ns();
 	}
+}
+
+enum worker_found worker_find(struct worker *w, uint32_t *ret_row)
+{
+	enum worker_found found;
+
+	if (worker_go_on(w, &found, ret_row))
+		return found;
+	worker_turn_looking(w);
+	return worker_search(w, ret_row);
 }
 
 /* Runs on a worker's thread, between any two instructions of a task or of the runtime. */

@@ -108,9 +108,7 @@ static double probe(void)
 		table[i] = (uint16_t)(i % 64);
 	since = clock_ns();
 	for (uint32_t i = 0; i < COSTS_REPEAT; i++) {
-		random ^= random << 13;
-		random ^= random >> 7;
-		random ^= random << 17;
+		(void)xorshift64(&random);
 		sum += atomic_load_explicit(&words[table[random >> 56] * 8], memory_order_relaxed);
 	}
 	atomic_store(&shared.word, (uint32_t)sum);

@@ -57,7 +57,7 @@ struct sim_worker {
 	uint64_t asked;	    /* ps: its last requests */
 	struct spin spin;
 	struct sim_worker *recall; /* whom it asked last, or NULL */
-	bool slept;		   /* in this search */
+	bool slept;		   /* or napped, in this search */
 	bool rising;		   /* comes out of the futex at its next event */
 	bool charged;		   /* was woken, and has not passed it on */
 	uint32_t *seen;		   /* version of each worker's deque at the last look */

@@ -29,15 +29,6 @@ struct thieves_census {
 	uint32_t active;
 };
 
-static uint64_t thieves_random(struct sim_worker *w)
-{
-	/* xorshift64 (Marsaglia, 2003), as in worker.c. */
-	w->random ^= w->random << 13;
-	w->random ^= w->random >> 7;
-	w->random ^= w->random << 17;
-	return w->random;
-}
-
 static struct thieves_census thieves_before(struct sim *sim, const struct lazy_cell *cell)
 {
 	return (struct thieves_census){
@@ -347,8 +338,8 @@ void thieves_step(struct sim *sim, struct sim_worker *w)
 	if (sim->options.recall && w->recall && thieves_steal(sim, w, w->recall))
 		return;
 	for (uint32_t i = 0; i < tries; i++) {
-		uint32_t j =
-			victims_pick(sim->machine->victims, sim_index(sim, w), thieves_random(w));
+		uint32_t j = victims_pick(sim->machine->victims, sim_index(sim, w),
+					  xorshift64(&w->random));
 
 		victims[i] = &sim->workers[j];
 		if (thieves_steal(sim, w, victims[i]))
