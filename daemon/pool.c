@@ -288,16 +288,21 @@ static uint64_t pool_next_tick(struct pool *pool, bool soon)
 	return pool_earlier(next, clock_ns() + (soon ? DISPATCHER_TICK : ACCOUNT_TIDE));
 }
 
+/* Cleaning goes a piece at a time; a job that waits is looked after in between. */
+static bool pool_look(struct pool *pool, uint32_t *next)
+{
+	return pool_dispatch(pool, next) | stack_arena_clean(pool->stacks);
+}
+
 void pool_attend(struct pool *pool, uint32_t *next)
 {
 	_Atomic uint32_t *word = &pool->board->dispatcher;
 	uint32_t value = wake_load(word);
-	/* Cleaning goes a piece at a time; a job that waits is looked after in between. */
-	bool soon = pool_dispatch(pool, next) | stack_arena_clean(pool->stacks);
+	bool soon = pool_look(pool, next);
 
 	if (!soon) {
 		value = wake_prepare(word);
-		soon = pool_dispatch(pool, next);
+		soon = pool_look(pool, next);
 	}
 	/* It comes by itself: nobody needs to wake it. */
 	if (soon) {

@@ -31,11 +31,15 @@
  *   lock that others take. Before somebody is refused, what all workers keep goes back to the
  *   arenas, where it is merged: whatever is free is had. For that each cache has a lock, which
  *   nobody else takes otherwise.
+ *   What most of them take and free is one stacklet of STACK_MIN, so one more of these stands
+ *   before the lists, in `first`: the owner alone puts one there, with a store, and whoever takes
+ *   it, the owner or who collects, does so by an exchange.
  *
  * PAGES
  *   Free blocks of more than STACK_KEEP bytes give their pages back. The dispatcher does it
  *   (stack_arena_clean()), because it takes long, and a job that ends does not wait for it; and it
- *   does so STACK_CLEAN bytes at a time, because it has other things to look after. Each piece
+ *   does so STACK_CLEAN bytes at a time, because it has other things to look after. Who has put
+ *   something back where pages are to be given back wakes it (stack_dirtied()). Each piece
  *   makes a block's clean part longer, and only who frees makes one that is not clean: so it comes
  *   to an end, STACK_CLEAN bytes of free memory per call.
  *   P1. A block is in no list while its pages go. Nobody is refused for that: who finds nothing
@@ -290,17 +294,19 @@ static struct fk_stack *stack_arena_take(struct stack_arena *arena, uint32_t ord
 	return (struct fk_stack *)(void *)at;
 }
 
-/* The other way round. Takes the lock. */
-static void stack_arena_put(struct stack_arena *arena, struct fk_stack *stacklet)
+/* The other way round. Takes the lock. True: there is something to be cleaned. */
+static bool stack_arena_put(struct stack_arena *arena, struct fk_stack *stacklet)
 {
 	uint32_t order = (uint32_t)stacklet->size_log - STACK_MIN_LOG;
-	uint64_t left;
+	uint64_t left, dirty;
 
 	pthread_mutex_lock(&arena->lock);
 	left = atomic_load_explicit(&arena->left, memory_order_relaxed);
 	atomic_store_explicit(&arena->left, left + stack_bytes(order), memory_order_relaxed);
 	stack_merge(arena, (uint64_t)((char *)stacklet - arena->begin), order, 0);
+	dirty = atomic_load_explicit(&arena->dirty, memory_order_relaxed);
 	pthread_mutex_unlock(&arena->lock);
+	return dirty;
 }
 
 /* ------------------------------------------------------------------------ giving pages back */
@@ -358,10 +364,22 @@ bool stack_arena_clean(struct stack_arena *arena)
 
 /* ------------------------------------------------------------------------ caches */
 
+static struct fk_stack *stack_cache_take_first(struct stack_cache *cache)
+{
+	/* Relaxed: only saves the exchange. */
+	if (!atomic_load_explicit(&cache->first, memory_order_relaxed))
+		return NULL;
+	/* ORDER stack/first [F1]: acquire, who takes it sees what its owner left in it. Pairs with
+	 * stack_cache_put(). */
+	return atomic_exchange_explicit(&cache->first, NULL, memory_order_acquire);
+}
+
 static struct fk_stack *stack_cache_take(struct stack_cache *cache, uint32_t order)
 {
-	struct fk_stack *stacklet;
+	struct fk_stack *stacklet = order ? NULL : stack_cache_take_first(cache);
 
+	if (stacklet)
+		return stacklet;
 	pthread_mutex_lock(&cache->lock);
 	stacklet = cache->free[order];
 	if (stacklet) {
@@ -372,7 +390,7 @@ static struct fk_stack *stack_cache_take(struct stack_cache *cache, uint32_t ord
 	return stacklet;
 }
 
-/* False: there are enough of them. */
+/* Owner. False: there are enough of them. */
 static bool stack_cache_put(struct stack_cache *cache, struct fk_stack *stacklet)
 {
 	uint32_t order = (uint32_t)stacklet->size_log - STACK_MIN_LOG;
@@ -380,6 +398,12 @@ static bool stack_cache_put(struct stack_cache *cache, struct fk_stack *stacklet
 
 	if (stack_bytes(order) > STACK_KEEP)
 		return false;
+	/* Relaxed: nobody else puts one there. */
+	if (!order && !atomic_load_explicit(&cache->first, memory_order_relaxed)) {
+		/* ORDER stack/first [F1]: release, pairs with stack_cache_take_first(). */
+		atomic_store_explicit(&cache->first, stacklet, memory_order_release);
+		return true;
+	}
 	pthread_mutex_lock(&cache->lock);
 	if ((cache->n[order] + 1) * stack_bytes(order) <= STACK_KEEP) {
 		stacklet->prev = cache->free[order];
@@ -391,15 +415,18 @@ static bool stack_cache_put(struct stack_cache *cache, struct fk_stack *stacklet
 	return kept;
 }
 
-/* What is in a cache goes to its arena. */
-static void stack_cache_empty(struct stack_cache *cache)
+/* What is in a cache goes to its arena. True: there is something to be cleaned. */
+static bool stack_cache_empty(struct stack_cache *cache)
 {
+	bool dirty = false;
+
 	for (uint32_t order = 0; stack_bytes(order) <= STACK_KEEP; order++) {
 		struct fk_stack *stacklet;
 
 		while ((stacklet = stack_cache_take(cache, order)))
-			stack_arena_put(cache->arena, stacklet);
+			dirty |= stack_arena_put(cache->arena, stacklet);
 	}
+	return dirty;
 }
 
 /* ------------------------------------------------------------------------ stacklets */
@@ -416,21 +443,21 @@ static uint64_t stack_reserve(const struct stack_arena *arena, enum stack_for wh
 }
 
 /* What all workers keep goes back to the arenas of the ring. */
-static void stack_collect(struct stack_arena *first)
+static void stack_collect(struct stack_cache *own)
 {
-	struct stack_arena *arena = first;
+	struct stack_arena *arena = own->arena;
 
 	do {
 		for (struct stack_cache *cache = arena->caches; cache; cache = cache->next)
-			stack_cache_empty(cache);
+			own->dirtied |= stack_cache_empty(cache);
 		arena = arena->sibling;
-	} while (arena != first);
+	} while (arena != own->arena);
 }
 
 /* A stacklet out of an arena of the ring; after all that is free was collected, if need be. */
-static struct fk_stack *stack_find(struct stack_arena *first, uint32_t order, enum stack_for who)
+static struct fk_stack *stack_find(struct stack_cache *own, uint32_t order, enum stack_for who)
 {
-	struct stack_arena *arena = first;
+	struct stack_arena *first = own->arena, *arena = first;
 	struct fk_stack *stacklet;
 
 	do {
@@ -439,7 +466,7 @@ static struct fk_stack *stack_find(struct stack_arena *first, uint32_t order, en
 	} while (!stacklet && arena != first);
 	if (stacklet)
 		return stacklet;
-	stack_collect(first);
+	stack_collect(own);
 	do {
 		pthread_mutex_lock(&arena->cleaner); /* P1 */
 		stacklet = stack_arena_take(arena, order, stack_reserve(arena, who));
@@ -488,7 +515,7 @@ static struct fk_stack *stacklet_new(struct stack_cache *cache, uint32_t order, 
 	struct fk_stack *stacklet = stack_cache_take(cache, order);
 
 	if (!stacklet)
-		stacklet = stack_find(cache->arena, order, who);
+		stacklet = stack_find(cache, order, who);
 	if (!stacklet)
 		return NULL;
 	cache->allocated++;
@@ -507,7 +534,7 @@ static void stacklet_free(struct stack_cache *cache, struct fk_stack *stacklet)
 
 	cache->bytes -= (int64_t)1 << stacklet->size_log;
 	if (home != cache->arena || !stack_cache_put(cache, stacklet))
-		stack_arena_put(home, stacklet);
+		cache->dirtied |= stack_arena_put(home, stacklet);
 }
 
 /* One that the job is charged for. */
@@ -606,7 +633,7 @@ bool stack_give(struct stack_cache *cache, struct fk_stack *top)
 		return false;
 	if (stack_can_spare(cache, held))
 		return true;
-	stack_collect(cache->arena);
+	stack_collect(cache);
 	return stack_can_spare(cache, held);
 }
 

@@ -84,6 +84,8 @@ struct stack_arena {
 
 /* A worker's own free stacklets, and the account of the job that it runs. */
 struct stack_cache {
+	_Atomic(struct fk_stack *) first; /* of STACK_MIN, or NULL; not under the lock */
+	bool dirtied;	      /* the owner has put something back, and pages are to be given back */
 	pthread_mutex_t lock; /* the worker; rarely, another that finds the arena full */
 	struct stack_cache *next;
 	struct stack_arena *arena;
@@ -117,6 +119,15 @@ static inline void stack_bill(struct stack_cache *cache, _Atomic uint64_t *accou
 {
 	cache->account = account;
 	cache->max = max;
+}
+
+/* Owner: is the dispatcher to be woken, to clean? Says so once. */
+static inline bool stack_dirtied(struct stack_cache *cache)
+{
+	bool dirtied = cache->dirtied;
+
+	cache->dirtied = false;
+	return dirtied;
 }
 
 /* A new empty stack, for the worker itself. NULL if the arena is full. */

@@ -798,17 +798,6 @@ void fk_rt_count_fork(struct fk_worker *fk)
 	w->forks++;
 }
 
-/* Before a worker looks for something else: who gives pages back may sleep. */
-static void strand_wake_cleaner(struct pool *pool)
-{
-	for (uint32_t i = 0; i < pool->n_groups; i++)
-		/* Relaxed: a hint; what this worker has freed it sees. */
-		if (atomic_load_explicit(&pool->stacks[i].dirty, memory_order_relaxed)) {
-			pool_wake_dispatcher(pool);
-			return;
-		}
-}
-
 /* Publishes what the owner keeps in plain fields. */
 static void strand_counters(struct worker *w)
 {
@@ -837,7 +826,8 @@ void strand_loop(struct worker *worker)
 
 		if (!frame) {
 			strand_counters(w);
-			strand_wake_cleaner(w->pool);
+			if (stack_dirtied(&w->cache))
+				pool_wake_dispatcher(w->pool);
 			switch (worker_find(w, &row)) {
 			case WORKER_STOP:
 				return;

@@ -120,6 +120,8 @@ START_TEST(large_ones_are_cleaned_or_taken_again)
 		stack_free(&room_cache, stack);
 		ck_assert_int_eq(room_cache.bytes, 0);
 		ck_assert_uint_eq(atomic_load(&room_arena.dirty), 2u << 20);
+		ck_assert(stack_dirtied(&room_cache));
+		ck_assert(!stack_dirtied(&room_cache));
 		if (i % 2) {
 			ck_assert(stack_arena_clean(&room_arena));
 			ck_assert_uint_eq(atomic_load(&room_arena.dirty), 0);
