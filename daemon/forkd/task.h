@@ -83,7 +83,8 @@
  *   thread a signal, and the handler (strand_expose()) does the same walk, under the running leaf,
  *   and makes the oldest entries public. Then it has to know which frame is the newest one, and
  *   whether a child of it runs: that is `current`, which ordinary tasks keep up to date:
- *	self       the newest frame is self, which runs code of its own, or fine-grained children
+ *	self       the newest frame is self, which runs code of its own, or fine-grained children,
+ *		   or has ended just now; the handler parts what is older than it
  *	self | 1   the newest frame is self, and the first block of a child of it runs
  *	0          not known: the handler does nothing; a fork is near (or the runtime runs)
  *   The activation finds FK_PARTED in its site when the child returns, and leaves its C stack.
@@ -166,7 +167,8 @@ struct fk_frame {
 	uint32_t job;	       /* the row of the job in the ledger */
 };
 
-/* Relaxed: but for FK_PARTED only the holder looks at it, and that bit stays once it is set. */
+/* Relaxed: but for FK_PARTED only the holder looks at it, and that bit stays while the child that
+ * the site is of runs. */
 static inline uint32_t fk_site(const struct fk_frame *frame)
 {
 	return atomic_load_explicit(&frame->site, memory_order_relaxed);
@@ -442,7 +444,8 @@ FK_INLINE bool fk_is_parted(const struct fk_frame *frame)
 			fk_result = NAME##__inner(fk_w, fk_sp FK_PASS(FK_ARG, params));              \
 		else                                                                                 \
 			fk_result = NAME##__framed(fk_w, fk_sp FK_PASS(FK_ARG, params));             \
-		if (fk_after)                                                                        \
+		/* Until then a coarse child that has ended seems to run, which does no harm. */     \
+		if (!NAME##__fine || fk_after)                                                       \
 			fk_enter(fk_w, fk_after);                                                    \
 		return fk_result;                                                                    \
 	}
@@ -837,11 +840,8 @@ FK_INLINE bool fk_pop(struct fk_worker *w, bool pushed)
 	do {                                                                                       \
 		FK_NOT_DESCRIBED();                                                                \
 		fk_ret fk_value = (value);                                                         \
-		if (FK_IS_FRESH) {                                                                 \
-			if (!fk_fine)                                                              \
-				fk_enter(fk_w, 0);                                                 \
+		if (FK_IS_FRESH)                                                                   \
 			return fk_value;                                                           \
-		}                                                                                  \
 		*(fk_ret *)(self->fk.slot & ~FK_CALLED) = fk_value;                                \
 		*fk_next = fk_rt_finish(fk_w, &self->fk);                                          \
 		return FK_NOTHING;                                                                 \

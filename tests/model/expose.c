@@ -244,7 +244,7 @@ static bool fresh(struct model *m, uint32_t i)
 		pop_all(m);
 		return false;
 	}
-	fk_enter(w, 0);
+	/* Its parent's fk_enter() is next. */
 	return true;
 }
 
