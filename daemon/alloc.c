@@ -43,8 +43,8 @@ static void alloc_free_newest(struct worker *w, struct fk_frame *frame)
 
 	frame->top = block->top;
 	w->fk.sp = frame->top;
-	if (start < w->top->end && start == (char *)align_up((uintptr_t)stack_first(w->top), 16) &&
-	    w->top->prev && w->top->below == frame->top)
+	if (start == (char *)align_up((uintptr_t)stack_first(w->top), 16) && w->top->prev &&
+	    w->top->below == frame->top)
 		w->fk.sp = strand_pop_stacklet(w);
 }
 
@@ -62,7 +62,7 @@ void *fk_rt_alloc(struct fk_worker *fk, struct fk_frame *frame, size_t size)
 	size = min(size, (size_t)1 << 42); /* there is never so much, and no sum overflows */
 	start = (char *)align_up((uintptr_t)w->fk.sp, 16);
 	end = start + align_up(size, 16) + sizeof(struct alloc_block);
-	if (end > w->top->end - FK_SLACK || end < start) {
+	if (end > w->top->end - FK_SLACK) {
 		if (!strand_push_stacklet(w, w->fk.sp,
 					  align_up(size, 16) + sizeof(struct alloc_block) + 16)) {
 			fk_enter(fk, current);

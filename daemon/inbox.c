@@ -12,7 +12,7 @@ void inbox_init(struct inbox *inbox)
 
 void inbox_fini(struct inbox *inbox)
 {
-	free(inbox->items);
+	free(inbox->frames);
 	pthread_mutex_destroy(&inbox->lock);
 }
 
@@ -20,20 +20,20 @@ static int inbox_grow(struct inbox *inbox)
 {
 	uint32_t n = atomic_load_explicit(&inbox->n, memory_order_relaxed);
 	uint32_t more = inbox->max ? 2 * inbox->max : 16;
-	struct inbox_item *items = calloc(more, sizeof(*items));
+	struct fk_frame **frames = calloc(more, sizeof(struct fk_frame *));
 
-	if (!items)
+	if (!frames)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < n; i++)
-		items[i] = inbox->items[(inbox->first + i) % inbox->max];
-	free(inbox->items);
-	inbox->items = items;
+		frames[i] = inbox->frames[(inbox->first + i) % inbox->max];
+	free(inbox->frames);
+	inbox->frames = frames;
 	inbox->first = 0;
 	inbox->max = more;
 	return 0;
 }
 
-int inbox_push(struct inbox *inbox, struct inbox_item item)
+int inbox_push(struct inbox *inbox, struct fk_frame *frame)
 {
 	uint32_t n;
 	int r = 0;
@@ -43,26 +43,27 @@ int inbox_push(struct inbox *inbox, struct inbox_item item)
 	if (n == inbox->max)
 		r = inbox_grow(inbox);
 	if (r == 0) {
-		inbox->items[(inbox->first + n) % inbox->max] = item;
+		inbox->frames[(inbox->first + n) % inbox->max] = frame;
 		atomic_store_explicit(&inbox->n, n + 1, memory_order_relaxed);
 	}
 	pthread_mutex_unlock(&inbox->lock);
 	return r;
 }
 
-bool inbox_pop(struct inbox *inbox, struct inbox_item *ret_item)
+struct fk_frame *inbox_pop(struct inbox *inbox)
 {
+	struct fk_frame *frame = NULL;
 	uint32_t n;
 
 	if (!inbox_any(inbox))
-		return false;
+		return NULL;
 	pthread_mutex_lock(&inbox->lock);
 	n = atomic_load_explicit(&inbox->n, memory_order_relaxed);
 	if (n) {
-		*ret_item = inbox->items[inbox->first];
+		frame = inbox->frames[inbox->first];
 		inbox->first = (inbox->first + 1) % inbox->max;
 		atomic_store_explicit(&inbox->n, n - 1, memory_order_relaxed);
 	}
 	pthread_mutex_unlock(&inbox->lock);
-	return n > 0;
+	return frame;
 }

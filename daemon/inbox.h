@@ -11,9 +11,10 @@
  *
  * INVARIANTS
  *   I1. n is changed under the lock, and read without it as a hint.
- *   I2. Nothing is forgotten: who pushes makes a full fence and wakes the owner if it sleeps, and
- *       asks it for attention if it is busy; the owner looks once more after it has announced its
- *       sleep (shm/wake.h, the same argument).
+ *   I2. Nothing is forgotten: who pushes makes a full fence and wakes the owner if it sleeps; the
+ *       owner looks once more after it has announced its sleep (shm/wake.h, the same argument). And
+ *       it is asked for attention, whether it is busy or not: one that looks, or was woken, may turn
+ *       busy with something else, and does not look here once more then.
  */
 #ifndef DAEMON_INBOX_H
 #define DAEMON_INBOX_H
@@ -23,13 +24,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct inbox_item {
-	struct fk_frame *frame;
-};
+struct fk_frame;
 
 struct inbox {
 	pthread_mutex_t lock;
-	struct inbox_item *items; /* a ring */
+	struct fk_frame **frames; /* a ring */
 	uint32_t first;
 	uint32_t max;
 	_Atomic uint32_t n;
@@ -39,10 +38,10 @@ void inbox_init(struct inbox *inbox);
 void inbox_fini(struct inbox *inbox);
 
 /* Returns 0 or -ENOMEM. */
-int inbox_push(struct inbox *inbox, struct inbox_item item);
+int inbox_push(struct inbox *inbox, struct fk_frame *frame);
 
-/* The oldest; false if there is none. */
-bool inbox_pop(struct inbox *inbox, struct inbox_item *ret_item);
+/* The oldest; NULL if there is none. */
+struct fk_frame *inbox_pop(struct inbox *inbox);
 
 static inline bool inbox_any(struct inbox *inbox)
 {

@@ -119,7 +119,6 @@ struct lazy_cell {
 	_Alignas(64) _Atomic uint64_t census; /* { busy:8, asleep:56 } */
 	_Atomic uint64_t naps;		      /* bits of those that nap */
 	uint32_t n;			      /* workers */
-	uint32_t group;			      /* of the first one */
 	uint32_t first;			      /* of its seats, see lazy_member() */
 	uint8_t near[LAZY_CELLS];	      /* the other cells, nearest first */
 };
@@ -201,11 +200,19 @@ static inline uint32_t lazy_member(const struct lazy *l, const struct lazy_cell 
 
 /* ------------------------------------------------------------------------ the start */
 
-/* The order of cells as seen from one of them; others: all but itself, nearest first. */
-static inline void lazy_set_near(struct lazy *l, uint32_t cell, const uint8_t *others)
+/* The order of cells as seen from one of them: that in which other workers, n of them, come. */
+static inline void lazy_set_near(struct lazy *l, uint32_t cell, const uint16_t *workers, uint32_t n)
 {
-	for (uint32_t i = 0; i + 1 < l->n_cells; i++)
-		l->cells[cell].near[i] = others[i];
+	uint64_t seen = UINT64_C(1) << cell;
+	uint32_t k = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t other = l->seats[workers[i]].cell;
+
+		if (!(seen >> other & 1))
+			l->cells[cell].near[k++] = (uint8_t)other;
+		seen |= UINT64_C(1) << other;
+	}
 }
 
 /* The workers of each group into as few cells as will do. Returns how many, 0 for too many. */
@@ -227,10 +234,8 @@ static inline uint32_t lazy_split(struct lazy *l, const uint32_t *groups, uint32
 			if ((groups ? groups[i] : 0) != g)
 				continue;
 			part = cells + (uint32_t)((uint64_t)k++ * parts / members);
-			if (!l->cells[part].n) {
+			if (!l->cells[part].n)
 				l->cells[part].first = seat;
-				l->cells[part].group = g;
-			}
 			l->seats[i].cell = (uint16_t)part;
 			l->seats[i].bit = (uint16_t)l->cells[part].n++;
 			l->seats[seat++].member = i;
@@ -257,11 +262,8 @@ static inline void lazy_init(struct lazy *l, struct lazy_seat *seats, uint32_t n
 		l->n_cells = lazy_split(l, NULL, 1);
 	}
 	for (uint32_t c = 0; c < l->n_cells; c++) {
-		uint8_t others[LAZY_CELLS];
-
 		for (uint32_t i = 0; i + 1 < l->n_cells; i++)
-			others[i] = (uint8_t)((c + 1 + i) % l->n_cells);
-		lazy_set_near(l, c, others);
+			l->cells[c].near[i] = (uint8_t)((c + 1 + i) % l->n_cells);
 		atomic_store_explicit(&l->cells[c].census, l->cells[c].n * LAZY_BUSY,
 				      memory_order_relaxed);
 	}
@@ -382,20 +384,21 @@ static inline void lazy_turn_looking(struct lazy *l, uint32_t worker)
 		lazy_note(l, cell);
 }
 
-/* sleep -> look, by itself. False: somebody else has woken it, and it is charged. */
-static inline bool lazy_rouse(struct lazy *l, uint32_t worker)
+/* sleep -> look: LAZY_ROUSED, by itself; LAZY_WOKEN, by another, which wakes it then. False: it does
+ * not sleep any more; by itself: somebody else has woken it, and it is charged. */
+static inline bool lazy_rise(struct lazy *l, uint32_t worker, enum lazy_step step)
 {
 	struct lazy_cell *cell = lazy_cell_of(l, worker);
 	uint64_t bit = lazy_bit(l, worker), before;
 
 	lazy_begin(l);
-	/* ORDER lazy/census [L]: acq_rel, pairs with itself. */
+	/* ORDER lazy/census [L]: acq_rel, pairs with itself, and with lazy_sleep() (L5). */
 	before = atomic_fetch_and_explicit(&cell->census, ~bit, memory_order_acq_rel);
 	if (!(before & bit)) {
 		lazy_end(l, LAZY_NOTHING, worker, before); /* who did it has said so */
 		return false;
 	}
-	lazy_end(l, LAZY_ROUSED, worker, before & ~bit);
+	lazy_end(l, step, worker, before & ~bit);
 	if (lazy_in_need(cell, before))
 		lazy_note(l, cell);
 	return true;
@@ -403,7 +406,7 @@ static inline bool lazy_rouse(struct lazy *l, uint32_t worker)
 
 /*
  * look -> sleep, after SLEEPING was stored in the worker's word. LAZY_SLEEPS: it may sleep, after a
- * look at the jobs unless lazy_spins(); when it is awake again it calls lazy_rouse(). Else it has
+ * look at the jobs unless lazy_spins(); when it is awake again it calls lazy_rise(). Else it has
  * to stay awake (L1), and naps at most.
  */
 static inline enum lazy_rest lazy_sleep(struct lazy *l, uint32_t worker)
@@ -432,7 +435,7 @@ static inline enum lazy_rest lazy_sleep(struct lazy *l, uint32_t worker)
 	 * active, and at the jobs (L6). Pairs with the fence after lazy_turn_busy(). */
 	fence_full();
 	if (lazy_in_need(cell, census) && atomic_load_explicit(&l->active, memory_order_relaxed))
-		return lazy_rouse(l, worker) ? LAZY_NAPS : LAZY_NAPS_CHARGED;
+		return lazy_rise(l, worker, LAZY_ROUSED) ? LAZY_NAPS : LAZY_NAPS_CHARGED;
 	lazy_mark(l, LAZY_ASLEEP, worker);
 	return LAZY_SLEEPS;
 }
@@ -505,21 +508,6 @@ static inline uint32_t lazy_wake(struct lazy *l, struct lazy_cell *cell, uint32_
 	if (lazy_in_need(cell, census))
 		lazy_note(l, cell);
 	return lazy_member(l, cell, bit);
-}
-
-/* sleep -> look, of this worker, which the caller wakes then. False: it does not sleep. */
-static inline bool lazy_take(struct lazy *l, uint32_t worker)
-{
-	struct lazy_cell *cell = lazy_cell_of(l, worker);
-	uint64_t bit = lazy_bit(l, worker), before;
-
-	lazy_begin(l);
-	/* ORDER lazy/census [L]: acq_rel, pairs with lazy_sleep() (L5). */
-	before = atomic_fetch_and_explicit(&cell->census, ~bit, memory_order_acq_rel);
-	lazy_end(l, before & bit ? LAZY_WOKEN : LAZY_NOTHING, worker, before & ~bit);
-	if (before & bit && lazy_in_need(cell, before))
-		lazy_note(l, cell);
-	return before & bit;
 }
 
 /* The one that naps nearest to a place in a cell, or LAZY_NOBODY. */

@@ -427,19 +427,9 @@ static void pool_lay_out_census(struct pool *pool)
 		groups[i] = topology_place(pool->topology, i)->group;
 	lazy_init(l, pool->seats, pool->n_workers, groups, pool->n_groups);
 	for (uint32_t c = 0; c < l->n_cells; c++) {
-		uint32_t from = lazy_member(l, &l->cells[c], 0), n = 0;
-		uint64_t seen = UINT64_C(1) << c;
-		uint8_t order[LAZY_CELLS];
+		uint32_t from = lazy_member(l, &l->cells[c], 0);
 
-		for (uint32_t i = 0; i + 1 < pool->n_workers; i++) {
-			uint32_t cell = l->seats[victims_order(pool->victims, from)[i]].cell;
-
-			if (seen >> cell & 1)
-				continue;
-			seen |= UINT64_C(1) << cell;
-			order[n++] = (uint8_t)cell;
-		}
-		lazy_set_near(l, c, order);
+		lazy_set_near(l, c, victims_order(pool->victims, from), pool->n_workers - 1);
 	}
 	atomic_store_explicit(&pool->scheduler, pool->options->scheduler, memory_order_relaxed);
 	atomic_store_explicit(&pool->spin, pool->options->spin, memory_order_relaxed);

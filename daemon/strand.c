@@ -342,8 +342,8 @@ static void strand_publish(struct worker *w)
 	uint64_t private = w->fk.bottom > w->fk.floor ? (uint64_t)(w->fk.bottom - w->fk.floor) : 0;
 	uint64_t public = deque_size(&w->frames);
 	uint64_t n = strand_steals_itself(w)
-			   ? min(private, WORKER_PUBLIC - min(public, WORKER_PUBLIC))
-			   : policy_publish(public, private, WORKER_PUBLIC);
+			   ? min(private, POLICY_PUBLIC - min(public, POLICY_PUBLIC))
+			   : policy_publish(public, private, POLICY_PUBLIC);
 
 	/* A signal between fk_rt_attend() and the push that follows has nothing to publish yet. */
 	if (!n)
@@ -602,7 +602,7 @@ bool fk_rt_move(struct fk_worker *fk, struct fk_frame *frame, uint32_t site, enu
 	}
 	fk_set_site(frame, site | FK_PARTED);
 	strand_set_aside(w, frame);
-	if (worker_send(w, to, (struct inbox_item){ .frame = frame }) == 0)
+	if (worker_send(w, to, frame) == 0)
 		return false;
 	verdict_fail(w->pool, w->job, -ENOMEM);
 	strand_adopt(w, frame);

@@ -254,7 +254,7 @@ void worker_wake(struct pool *pool, uint32_t index, struct worker *waker)
 	wake_published();
 	if (wake_state(wake_load(&pool->workers[index].board->wake)) != WAKE_SLEEPING)
 		return;
-	(void)lazy_take(&pool->lazy, index);
+	(void)lazy_rise(&pool->lazy, index, LAZY_WOKEN);
 	worker_rouse(pool, index, waker);
 }
 
@@ -390,7 +390,7 @@ static bool worker_rest(struct worker *w)
 	wake_store(&w->board->wake, WAKE_LOOKING);
 	if (!sleeps)
 		lazy_nap_over(l, w->index);
-	else if (!lazy_rouse(l, w->index))
+	else if (!lazy_rise(l, w->index, LAZY_ROUSED))
 		worker_pass(w);
 	return sleeps;
 }
@@ -456,7 +456,7 @@ static bool worker_steal(struct worker *w, struct worker *victim, uint64_t now)
 	COUNT_ADD(w, steals_far, level == 1);
 	COUNT_ADD(w, steals_farther, level == 2);
 	w->left = deque_size(&victim->frames);
-	if (policy_ask_more(w->left, WORKER_PUBLIC))
+	if (policy_ask_more(w->left, POLICY_PUBLIC))
 		worker_request(victim, now);
 	w->next = (struct fk_frame *)(uintptr_t)word;
 	/* Not left to strand_adopt(): the time is known, and worker_turn_busy() has the fence. */
@@ -514,9 +514,9 @@ static bool worker_look_for_job(struct worker *w, uint32_t *ret_row)
 	return false;
 }
 
-int worker_send(struct worker *w, struct worker *to, struct inbox_item item)
+int worker_send(struct worker *w, struct worker *to, struct fk_frame *frame)
 {
-	int r = inbox_push(&to->inbox, item);
+	int r = inbox_push(&to->inbox, frame);
 
 	if (r < 0)
 		return r;
@@ -528,14 +528,14 @@ int worker_send(struct worker *w, struct worker *to, struct inbox_item item)
 /* Takes what was sent to this worker in particular. */
 static bool worker_take_mail(struct worker *w, enum worker_found *ret_found)
 {
-	struct inbox_item item;
+	struct fk_frame *frame = inbox_pop(&w->inbox);
 
-	if (!inbox_pop(&w->inbox, &item))
+	if (!frame)
 		return false;
 	aside_start(w);
 	*ret_found = WORKER_FRAME;
-	w->next = item.frame;
-	strand_adopt(w, item.frame);
+	w->next = frame;
+	strand_adopt(w, frame);
 	return true;
 }
 

@@ -27,7 +27,6 @@
 
 struct pool;
 
-#define WORKER_PUBLIC	  POLICY_PUBLIC
 #define WORKER_ROOTS	  64u	 /* queued jobs that a worker holds at most */
 #define WORKER_DEQUE_KEPT 512u	 /* entries, a page of them, that an idle worker keeps */
 #define WORKER_SIGNAL	  SIGURG /* makes a worker expose the work behind a long leaf */
@@ -145,7 +144,7 @@ static inline void worker_take_request(struct worker *worker)
 /* A number of its own: xorshift64. Owner. */
 uint64_t worker_random(struct worker *worker);
 
-/* Prepares a worker's memory. entries: for the two deques. Returns 0 or a negative errno. */
+/* Prepares a worker's memory. entries: for the two deques. */
 void worker_init(struct worker *worker, struct pool *pool, uint32_t index,
 		 struct fk_entry *frame_entries, uint64_t n_frame_entries,
 		 struct fk_entry *root_entries);
@@ -178,9 +177,8 @@ enum worker_found worker_find(struct worker *worker, uint32_t *ret_row);
 /* True if a queued job waits, in a ring or in a root deque. After a full fence: see wake.h. */
 bool worker_jobs_pending(struct pool *pool);
 
-/* Hands something to another worker in particular; any thread, worker is NULL if it is none.
- * Returns 0 or -ENOMEM. */
-int worker_send(struct worker *worker, struct worker *to, struct inbox_item item);
+/* Hands a frame to another worker in particular, on a worker. Returns 0 or -ENOMEM. */
+int worker_send(struct worker *worker, struct worker *to, struct fk_frame *frame);
 
 /* Jobs were published on the worker's root deque; before worker_wake_one(). Owner. */
 void worker_mark_roots(struct worker *worker);

@@ -61,7 +61,7 @@ START_TEST(a_group_is_a_cell_and_a_large_one_is_split_evenly)
 	for (uint32_t i = 0; i < 200; i++) {
 		const struct lazy_cell *cell = lazy_cell_of(&census, i);
 
-		ck_assert_uint_eq(cell->group, groups[i]);
+		ck_assert_uint_eq(groups[lazy_member(&census, cell, 0)], groups[i]);
 		ck_assert_uint_eq(lazy_member(&census, cell, seats[i].bit), i);
 		members[seats[i].cell]++;
 	}
@@ -114,12 +114,12 @@ START_TEST(who_is_busy_alone_is_charged_for_its_first_fork_and_the_second_at_onc
 
 	make(4, groups, 2);
 	all_sleep();
-	ck_assert(lazy_rouse(&census, 0));
+	ck_assert(lazy_rise(&census, 0, LAZY_ROUSED));
 	ck_assert_uint_eq(atomic_load(&census.lonely), 2);
 	lazy_turn_busy(&census, 0);
 	ck_assert_uint_eq(atomic_load(&census.lonely), 3);
 	ck_assert_int_eq(lazy_charge(&census, 0), LAZY_AT_FORK);
-	ck_assert(lazy_rouse(&census, 3));
+	ck_assert(lazy_rise(&census, 3, LAZY_ROUSED));
 	lazy_turn_busy(&census, 3);
 	ck_assert_int_eq(lazy_charge(&census, 3), LAZY_NOW);
 	ck_assert_int_eq(lazy_charge(&census, 0), LAZY_NOW);
@@ -140,7 +140,7 @@ START_TEST(a_charge_that_is_passed_on_wakes_one_in_each_cell)
 		groups[i] = i / 8;
 	make(64, groups, 8);
 	all_sleep();
-	ck_assert(lazy_rouse(&census, 9));
+	ck_assert(lazy_rise(&census, 9, LAZY_ROUSED));
 	lazy_turn_busy(&census, 9);
 	while ((who = lazy_pick(&census, who)) != LAZY_NOBODY)
 		woken++;
@@ -153,13 +153,13 @@ END_TEST
 
 START_TEST(the_nearest_sleeper_and_the_nearest_cell_come_first)
 {
-	static const uint8_t near[] = { 2, 0, 3 };
+	static const uint16_t near[] = { 6, 9, 8, 0, 10, 4, 3, 12, 1 };
 	uint32_t groups[16];
 
 	for (uint32_t i = 0; i < 16; i++)
 		groups[i] = i / 4;
 	make(16, groups, 4);
-	lazy_set_near(&census, 1, near);
+	lazy_set_near(&census, 1, near, ARRAY_SIZE(near));
 	all_sleep();
 	ck_assert_uint_eq(lazy_wake(&census, &census.cells[0], 2), 2);
 	ck_assert_uint_eq(lazy_wake(&census, &census.cells[0], 2), 3);
@@ -177,12 +177,12 @@ START_TEST(a_sleeper_is_had_once)
 {
 	make(3, NULL, 0);
 	all_sleep();
-	ck_assert(lazy_take(&census, 1));
-	ck_assert(!lazy_take(&census, 1));
-	ck_assert(!lazy_rouse(&census, 1));
+	ck_assert(lazy_rise(&census, 1, LAZY_WOKEN));
+	ck_assert(!lazy_rise(&census, 1, LAZY_WOKEN));
+	ck_assert(!lazy_rise(&census, 1, LAZY_ROUSED));
 	ck_assert_uint_eq(looking(0), 1);
-	ck_assert(lazy_rouse(&census, 2));
-	ck_assert(!lazy_take(&census, 2));
+	ck_assert(lazy_rise(&census, 2, LAZY_ROUSED));
+	ck_assert(!lazy_rise(&census, 2, LAZY_WOKEN));
 	ck_assert_uint_eq(looking(0), 2);
 }
 END_TEST

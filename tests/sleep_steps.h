@@ -87,7 +87,7 @@ static void sleep_asleep(struct worker *w)
 static void sleep_awake(struct worker *w)
 {
 	wake_store(&w->board->wake, WAKE_LOOKING);
-	(void)lazy_rouse(&w->pool->lazy, w->index);
+	(void)lazy_rise(&w->pool->lazy, w->index, LAZY_ROUSED);
 }
 
 /* Worker 0 rests; the pool is about to end, so that it does not enter the futex. */

@@ -171,7 +171,8 @@ static void go_to_sleep(struct model *m, uint32_t worker)
 			return;
 	}
 	wake_store(&m->words[worker], WAKE_LOOKING);
-	if (rest == LAZY_NAPS_CHARGED || (rest == LAZY_SLEEPS && !lazy_rouse(&m->lazy, worker)))
+	if (rest == LAZY_NAPS_CHARGED ||
+	    (rest == LAZY_SLEEPS && !lazy_rise(&m->lazy, worker, LAZY_ROUSED)))
 		serve(m, worker);
 }
 
@@ -207,7 +208,7 @@ static void model_check(struct model *m)
 		model_assert(m->futexes[i].woken || lazy_load(cell) & lazy_bit(&m->lazy, i),
 			     "who was taken out of the census is woken");
 		if (m->futexes[i].woken && lazy_load(cell) & lazy_bit(&m->lazy, i))
-			(void)lazy_rouse(&m->lazy, i);
+			(void)lazy_rise(&m->lazy, i, LAZY_ROUSED);
 	}
 	for (uint32_t c = 0; c < m->lazy.n_cells; c++) {
 		struct lazy_cell *cell = &m->lazy.cells[c];

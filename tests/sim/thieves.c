@@ -398,7 +398,7 @@ static void thieves_submit(struct sim *sim, struct sim_frame *root)
 	w->now = costs->look;
 	w->rising = false;
 	if (!sim->options.busy) {
-		lazy_rouse(sim->lazy, 0);
+		lazy_rise(sim->lazy, 0, LAZY_ROUSED);
 		sim_set_activity(sim, w, SIM_LOOKING, 0);
 		w->now = costs->wake_call + costs->wake_run;
 		w->now += sim->options.warm ? costs->idle_shallow : costs->idle_deep;
@@ -413,20 +413,9 @@ static void thieves_near(struct sim *sim)
 	struct lazy *l = sim->lazy;
 
 	for (uint32_t c = 0; c < l->n_cells; c++) {
-		uint32_t from = lazy_member(l, &l->cells[c], 0), n = 0;
-		uint64_t seen = UINT64_C(1) << c;
-		uint8_t order[LAZY_CELLS];
+		uint32_t from = lazy_member(l, &l->cells[c], 0);
 
-		for (uint32_t i = 0; i + 1 < sim->n; i++) {
-			uint32_t cell =
-				l->seats[victims_order(sim->machine->victims, from)[i]].cell;
-
-			if (seen >> cell & 1)
-				continue;
-			seen |= UINT64_C(1) << cell;
-			order[n++] = (uint8_t)cell;
-		}
-		lazy_set_near(l, c, order);
+		lazy_set_near(l, c, victims_order(sim->machine->victims, from), sim->n - 1);
 	}
 }
 
