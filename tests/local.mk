@@ -125,6 +125,7 @@ TSAN_TESTS = \
 	tests/check_stack_account \
 	tests/check_stack_arena \
 	tests/check_strand \
+	tests/check_strand_full \
 	tests/check_unwind \
 	tests/check_wake
 

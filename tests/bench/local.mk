@@ -132,32 +132,25 @@ BENCH_MODULES = \
 	tests/bench/modules/counted/flat.la
 EXTRA_LTLIBRARIES += $(BENCH_MODULES)
 
-tests_bench_modules_busy_la_SOURCES = tests/bench/modules/busy.c
-tests_bench_modules_busy_la_CFLAGS = $(MODULE_CFLAGS)
+tests/bench/modules/%.la: AM_CFLAGS = $(MODULE_CFLAGS)
+
 tests_bench_modules_busy_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 
 tests_bench_modules_deep_la_SOURCES = tests/modules/deep.c
-tests_bench_modules_deep_la_CFLAGS = $(MODULE_CFLAGS)
 tests_bench_modules_deep_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 
 tests_bench_modules_flat_la_SOURCES = tests/modules/flat.c
-tests_bench_modules_flat_la_CFLAGS = $(MODULE_CFLAGS)
 tests_bench_modules_flat_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 
-tests_bench_modules_hidden_la_SOURCES = tests/bench/modules/hidden.c
-tests_bench_modules_hidden_la_CFLAGS = $(MODULE_CFLAGS)
 tests_bench_modules_hidden_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 
 tests_bench_modules_matmul_la_SOURCES = tests/bench/modules/matmul.c tests/bench/kernel.c tests/bench/kernel.h
 tests_bench_modules_matmul_la_CFLAGS = $(MODULE_CFLAGS)
 tests_bench_modules_matmul_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 
-tests_bench_modules_msort_la_SOURCES = tests/bench/modules/msort.c
-tests_bench_modules_msort_la_CFLAGS = $(MODULE_CFLAGS)
 tests_bench_modules_msort_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 
 tests_bench_modules_null_la_SOURCES = tests/modules/null.c
-tests_bench_modules_null_la_CFLAGS = $(MODULE_CFLAGS)
 tests_bench_modules_null_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 
 tests_bench_modules_steps_la_SOURCES = tests/bench/modules/steps.c tests/bench/kernel.c tests/bench/kernel.h
@@ -166,12 +159,10 @@ tests_bench_modules_steps_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 
 tests_bench_modules_counted_fib_la_SOURCES = daemon/modules/fib.c
 tests_bench_modules_counted_fib_la_CPPFLAGS = $(AM_CPPFLAGS) -DFK_COUNT_FORKS
-tests_bench_modules_counted_fib_la_CFLAGS = $(MODULE_CFLAGS)
 tests_bench_modules_counted_fib_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 
 tests_bench_modules_counted_flat_la_SOURCES = tests/modules/flat.c
 tests_bench_modules_counted_flat_la_CPPFLAGS = $(AM_CPPFLAGS) -DFK_COUNT_FORKS
-tests_bench_modules_counted_flat_la_CFLAGS = $(MODULE_CFLAGS)
 tests_bench_modules_counted_flat_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 
 dist_noinst_SCRIPTS += tests/bench/bench tests/bench/forkpath

@@ -5,6 +5,9 @@
 
 TEST_MODULE_LDFLAGS = $(MODULE_LDFLAGS) -rpath '$(moduledir)'
 
+# Each is made of the source of its own name, with the flags of this folder.
+tests/modules/%.la: AM_CFLAGS = $(MODULE_CFLAGS)
+
 check_LTLIBRARIES += \
 	tests/modules/broken/broken_abi.la \
 	tests/modules/broken/broken_signature.la \
@@ -20,54 +23,16 @@ check_LTLIBRARIES += \
 	tests/modules/wrong/time.la \
 	tests/modules/wrong/wrong.la
 
-tests_modules_broken_broken_abi_la_SOURCES = tests/modules/broken/broken_abi.c
-tests_modules_broken_broken_abi_la_CFLAGS = $(MODULE_CFLAGS)
 tests_modules_broken_broken_abi_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
-
-tests_modules_broken_broken_signature_la_SOURCES = tests/modules/broken/broken_signature.c
-tests_modules_broken_broken_signature_la_CFLAGS = $(MODULE_CFLAGS)
 tests_modules_broken_broken_signature_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
-
-tests_modules_broken_broken_size_la_SOURCES = tests/modules/broken/broken_size.c
-tests_modules_broken_broken_size_la_CFLAGS = $(MODULE_CFLAGS)
 tests_modules_broken_broken_size_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
-
-tests_modules_broken_broken_small_la_SOURCES = tests/modules/broken/broken_small.c
-tests_modules_broken_broken_small_la_CFLAGS = $(MODULE_CFLAGS)
 tests_modules_broken_broken_small_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
-
-tests_modules_broken_broken_symbol_la_SOURCES = tests/modules/broken/broken_symbol.c
-tests_modules_broken_broken_symbol_la_CFLAGS = $(MODULE_CFLAGS)
 tests_modules_broken_broken_symbol_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
-
-tests_modules_bytes_la_SOURCES = tests/modules/bytes.c
-tests_modules_bytes_la_CFLAGS = $(MODULE_CFLAGS)
 tests_modules_bytes_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
-
-tests_modules_crash_la_SOURCES = tests/modules/crash.c
-tests_modules_crash_la_CFLAGS = $(MODULE_CFLAGS)
 tests_modules_crash_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
-
-tests_modules_deep_la_SOURCES = tests/modules/deep.c
-tests_modules_deep_la_CFLAGS = $(MODULE_CFLAGS)
 tests_modules_deep_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
-
-tests_modules_flat_la_SOURCES = tests/modules/flat.c
-tests_modules_flat_la_CFLAGS = $(MODULE_CFLAGS)
 tests_modules_flat_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
-
-tests_modules_null_la_SOURCES = tests/modules/null.c
-tests_modules_null_la_CFLAGS = $(MODULE_CFLAGS)
 tests_modules_null_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
-
-tests_modules_spin_la_SOURCES = tests/modules/spin.c
-tests_modules_spin_la_CFLAGS = $(MODULE_CFLAGS)
 tests_modules_spin_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
-
-tests_modules_wrong_time_la_SOURCES = tests/modules/wrong/time.c
-tests_modules_wrong_time_la_CFLAGS = $(MODULE_CFLAGS)
 tests_modules_wrong_time_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
-
-tests_modules_wrong_wrong_la_SOURCES = tests/modules/wrong/wrong.c
-tests_modules_wrong_wrong_la_CFLAGS = $(MODULE_CFLAGS)
 tests_modules_wrong_wrong_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
