@@ -25,7 +25,8 @@
  *       that ends and does not find its parent as the newest entry leaves it there, as if it had
  *       been stolen; who pops it afterwards counts that as a steal.
  *   I4. Moving costs a time that grows with the deque. The next move is not made before
- *       ASIDE_SHARE times of what the last one took has passed, so it stays a small share.
+ *       ASIDE_SHARE times of what the last one took has passed, so it stays a small share. A job
+ *       that has failed does not wait for that, and all that have failed come up in one move.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   Nothing of it is shared but with the pool's own threads.
@@ -117,19 +118,25 @@ static struct fk_frame *aside_frame(uint64_t word)
 	return (struct fk_frame *)(uintptr_t)(word & ~STRAND_LATE);
 }
 
-/* Moves those of the job behind the others, and finds out what waits: whatever has another job's
- * above it, or goes on next. */
-static void aside_sort(struct asides *asides, struct fk_entry *entries, uint64_t n, uint32_t row)
+/* Moves those of the job, and of all that have failed, behind the others, and finds out what waits:
+ * whatever has another job's above it, or goes on next. */
+static void aside_sort(struct worker *w, struct fk_entry *entries, uint64_t n, uint32_t row)
 {
+	struct asides *asides = &w->asides;
 	uint64_t *words = malloc(n * sizeof(*words)), n_words = 0;
 	struct fk_entry *to = entries;
 	uint32_t last = WORKER_NO_JOB, n_rows = 0;
+	bool goes = false;
 
 	/* Without memory it goes on at its next turn, or after what is above it. */
 	for (uint64_t i = 0; words && i < n; i++) {
 		uint64_t word = aside_word(&entries[i]);
+		uint32_t job = aside_frame(word)->job;
 
-		if (aside_frame(word)->job == row)
+		if (job != last)
+			goes = job == row || verdict_get(w->pool, job).outcome;
+		last = job;
+		if (goes)
 			words[n_words++] = word;
 		else
 			atomic_store_explicit(&(to++)->word, word, memory_order_relaxed);
@@ -137,6 +144,7 @@ static void aside_sort(struct asides *asides, struct fk_entry *entries, uint64_t
 	if (words)
 		deque_copy_in(to, words, n_words);
 	free(words);
+	last = WORKER_NO_JOB;
 	for (uint64_t i = 0; i < n; i++) {
 		uint32_t job = aside_frame(aside_word(&entries[i]))->job;
 
@@ -156,9 +164,9 @@ void aside_bring_up(struct worker *w, uint32_t row)
 	if (w->n_forced) {
 		/* They take their turns where the worker, its own thief, keeps what it stole. */
 		strand_keep_all_back(w);
-		aside_sort(&w->asides, w->forced, w->n_forced, row);
+		aside_sort(w, w->forced, w->n_forced, row);
 	} else {
-		aside_sort(&w->asides, w->fk.floor, (uint64_t)(w->fk.bottom - w->fk.floor), row);
+		aside_sort(w, w->fk.floor, (uint64_t)(w->fk.bottom - w->fk.floor), row);
 	}
 	COUNT(w, turns);
 	w->asides.not_before = clock_ns() + ASIDE_SHARE * (clock_ns() - began);

@@ -12,6 +12,7 @@
 #include "daemon/aside.h"
 #include "daemon/root.h"
 #include "daemon/strand.h"
+#include "daemon/verdict.h"
 #include "tests/check_unit.h"
 #include "tests/quiet.h"
 #include "tests/rig.h"
@@ -243,10 +244,12 @@ START_TEST(cancelled_job_ends_before_those_on_the_root_deque)
 END_TEST
 
 /* Letters are jobs, capitals frames that were set aside; the first n are public, stolen of them
- * taken. Brings the job of this letter up, and looks at what is where. */
-static void bring_up(const char *before, uint32_t public, uint32_t stolen, char job,
-		     const char *after, const char *asides)
+ * taken; failed ones are to end. Brings the job of this letter up, and looks at what is where. */
+static void bring_up_with(const char *failed, const char *before, uint32_t public, uint32_t stolen,
+			  char job, const char *after, const char *asides)
 {
+	static _Atomic uint64_t verdicts[256];
+	static struct pool pool = { .verdicts = verdicts };
 	size_t n = strlen(before);
 	struct fk_entry *entries = calloc(n + 1, sizeof(*entries));
 	struct fk_frame *frames = calloc(n + 1, sizeof(*frames));
@@ -256,6 +259,11 @@ static void bring_up(const char *before, uint32_t public, uint32_t stolen, char 
 
 	memset(&w, 0, sizeof(w));
 	w.counters = &counters;
+	w.pool = &pool;
+	for (uint32_t i = 0; i < ARRAY_SIZE(verdicts); i++)
+		verdict_begin(&pool, i, 1);
+	for (; *failed; failed++)
+		ck_assert(verdict_set(&pool, (uint32_t)*failed, 1, JOB_CANCELLED));
 	deque_init(&w.frames, entries, n);
 	w.fk.floor = entries + public;
 	w.fk.bottom = entries + n;
@@ -297,6 +305,21 @@ static void bring_up(const char *before, uint32_t public, uint32_t stolen, char 
 	free(frames);
 }
 
+static void bring_up(const char *before, uint32_t public, uint32_t stolen, char job,
+		     const char *after, const char *asides)
+{
+	bring_up_with("", before, public, stolen, job, after, asides);
+}
+
+START_TEST(all_that_have_failed_come_up_at_once)
+{
+	bring_up_with("b", "aaAbbBccC", 0, 0, 'b', "aaAccCbbB", "acb");
+	bring_up_with("ac", "aaAbbBccCdD", 8, 0, 'a', "bbBdDaaAccC", "bdac");
+	bring_up_with("ca", "aAbAbaAbcC", 4, 1, 'c', "bbbAAaAcC", "bac");
+	bring_up_with("x", "aaAbbBccC", 0, 0, 'a', "bbBccCaaA", "bca");
+}
+END_TEST
+
 START_TEST(entries_of_one_job_come_up_in_their_order)
 {
 	bring_up("aaAbbBccC", 0, 0, 'a', "bbBccCaaA", "bca");
@@ -311,5 +334,5 @@ START_TEST(entries_of_one_job_come_up_in_their_order)
 END_TEST
 
 CHECK_MAIN("aside", endless_jobs_take_turns, deep_jobs_take_turns, any_of_them_is_cancelled_first,
-	   cancelled_job_ends_before_those_on_the_root_deque,
+	   cancelled_job_ends_before_those_on_the_root_deque, all_that_have_failed_come_up_at_once,
 	   entries_of_one_job_come_up_in_their_order)
