@@ -15,7 +15,8 @@
  *   dispatcher calls stack_arena_clean().
  *
  * INVARIANTS
- *   I1. sp of the worker points into the top stacklet of its stack, or to its first frame's place.
+ *   I1. sp of the worker points into the top stacklet of its stack, or to its first frame's place;
+ *       it is NULL while the worker has no stack, between two strands.
  *   I2. An empty stack has one stacklet (and maybe a spare), and sp at its first place.
  *   I3. A job's account is the bytes of all stacklets that stacks of its frames consist of, spares
  *       included, but for the first stacklet of a stack that a worker runs on. A stacklet is

@@ -10,12 +10,15 @@
  * WHO CALLS IT, ON WHICH THREAD
  *   verdict_begin(): the worker that starts the job. verdict_fail(): workers that run it.
  *   verdict_set(): any thread; a generation that does not run any more is left alone.
- *   verdict_get(): workers that run the job, at each frame that they resume and at attention.
+ *   verdict_get(): workers, of the job that they run, at each frame that they resume and at
+ *   attention; and of jobs that they have set aside. Such a one may have been stolen and be over
+ *   by then; if so, nothing of it is left to be moved (aside.c).
  *
  * INVARIANTS
  *   I1. Between two verdict_begin() the outcome changes once, by a CAS from none.
- *   I2. Who changes it asks all workers that run the job for attention afterwards, so each strand
- *       of the job sees it at its next fork (strand.c, rows 16 and 17). A worker that goes on with
+ *   I2. Who changes it asks all workers that run the job for attention afterwards, and all that have
+ *       set anything aside, so each strand of the job sees it at its next fork, or at that of what
+ *       runs in its place (strand.c, rows 16 and 17; aside.c). A worker that goes on with
  *       a strand says which job it runs (worker_set_job()) before it reads the verdict, with a full
  *       fence in between; who changes the verdict does the two in the other order. So one sees the
  *       other: a strand that begins later reads the verdict first. A worker that starts a job says
@@ -44,7 +47,7 @@ void verdict_fail(struct pool *pool, uint32_t row, int32_t code);
  * was not begun. */
 bool verdict_set(struct pool *pool, uint32_t row, uint32_t generation, uint32_t outcome);
 
-/* What the job of this row, which runs here, has so far. */
+/* What the job of this row has so far: one that runs here, or that was set aside here. */
 struct verdict verdict_get(struct pool *pool, uint32_t row);
 
 #endif
