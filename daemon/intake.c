@@ -307,16 +307,6 @@ static void intake_queue(struct intake_list *list, uint64_t now)
 		fair_push(&list->pool->intake.fair, list->first, list->n, now);
 }
 
-/* After that, without the lock: for those that are to come for other than what the caller takes. */
-static void intake_announce(struct intake_list *list, struct worker *waker)
-{
-	if (list->placed)
-		intake_wake_places(list->pool, waker);
-	/* What is left in the rings has its bits set again, after somebody may have looked. */
-	if (list->placed || list->earlier || list->more)
-		pool_wake_dispatcher(list->pool);
-}
-
 /* Finds the rows that the last pool had QUEUED. */
 static void intake_find_queued(struct pool *pool, uint32_t slot)
 {
@@ -843,57 +833,74 @@ static struct intake_list intake_list_of(struct worker *w)
 /* Puts rows onto the worker's own root deque, which is empty. */
 static void intake_publish(struct worker *w, const uint64_t *rows, uint64_t n)
 {
+	if (!n)
+		return;
+	/* Entries are written from position 0 on: nothing public is left there. */
 	deque_reclaim(&w->roots);
 	deque_reset(&w->roots);
 	deque_push_all(&w->roots, w->roots.entries, rows, n);
 	worker_mark_roots(w);
 }
 
-/* Lock held: takes the batch that goes first. Returns how many; those to be published are
- * in rows. */
-static uint32_t intake_pick(struct worker *w, uint64_t *ret_rows, uint64_t now,
-			    uint32_t *ret_publish)
+/* Lock held: takes the batch that goes first. Returns how many. *ret_placed: it is one, and not for
+ * the deque, where others would take it. */
+static uint32_t intake_pick(struct worker *w, uint64_t *ret_rows, uint64_t now, bool *ret_placed)
 {
 	uint32_t rows[WORKER_ROOTS];
-	bool placed;
-	uint32_t n = fair_pick(&w->pool->intake.fair, w->index, rows, WORKER_ROOTS, now, &placed);
+	uint32_t n =
+		fair_pick(&w->pool->intake.fair, w->index, rows, WORKER_ROOTS, now, ret_placed);
 
+	_Static_assert(FAIR_BATCH_JOBS <= WORKER_ROOTS, "a batch fits on a root deque");
 	for (uint32_t i = 0; i < n; i++)
 		ret_rows[i] = rows[i];
-	/* Not onto the deque, where others would take it. */
-	if (placed)
-		w->own = rows[0] + 1;
-	*ret_publish = placed ? 0 : n;
 	return n;
 }
 
-uint32_t intake_drain(struct worker *w)
+/*
+ * I3: the worker had rows in hand, and has put some where others are to find them; list: what it
+ * took off the rings, left: there is more than what it starts itself. Who looked meanwhile has seen
+ * nothing of it. A worker that looks itself does the rest when it turns busy (worker.c).
+ */
+static void intake_pass_on(struct worker *w, const struct intake_list *list, bool left)
+{
+	struct pool *pool = w->pool;
+	bool busy = wake_state(wake_load(&w->board->wake)) == WAKE_BUSY, alone;
+
+	if (list->placed)
+		intake_wake_places(pool, w);
+	left |= list->more || fair_queued(&pool->intake.fair);
+	alone = left && busy && !worker_wake_one(pool, w);
+	/* Whom to summon for a place, it knows. */
+	if (alone || list->earlier || fair_placed(&pool->intake.fair))
+		pool_wake_dispatcher(pool);
+}
+
+bool intake_drain(struct worker *w, uint32_t *ret_row)
 {
 	struct fair *fair = &w->pool->intake.fair;
 	struct intake_list list = intake_list_of(w);
 	uint64_t rows[WORKER_ROOTS];
-	uint32_t n = 0, publish = 0;
+	uint32_t n = 0;
+	bool placed;
 
-	/* Entries are written from position 0 on: nothing public may be left there. */
-	if (deque_size(&w->roots) || w->own)
-		return 0;
 	intake_drain_rings(&list);
 	if (list.n && !list.mixed && !list.placed && !list.more &&
 	    fair_direct(fair, list.client, list.n)) {
 		for (uint32_t row = list.first; n < list.n; row = fair->rows[row].next - 1)
 			rows[n++] = row;
-		publish = n;
 	} else if (list.n || fair_queued(fair) || intake_mine(w)) {
 		uint64_t now = clock_ns();
 
 		fair_lock(fair);
 		intake_queue(&list, now);
-		n = intake_pick(w, rows, now, &publish);
+		n = intake_pick(w, rows, now, &placed);
 		fair_unlock(fair);
 	}
-	if (publish)
-		intake_publish(w, rows, publish);
-	intake_announce(&list, w);
+	if (n) {
+		*ret_row = (uint32_t)rows[0];
+		intake_publish(w, rows + 1, n - 1);
+	}
+	intake_pass_on(w, &list, n > 1);
 	return n;
 }
 
@@ -916,33 +923,31 @@ void intake_collect(struct pool *pool)
 	intake_wake_places(pool, NULL);
 }
 
-/* Takes rows off anybody's root deque. */
+/* Takes all rows off anybody's root deque. */
 static uint32_t intake_take_back(struct worker *from, uint32_t *ret_rows)
 {
-	uint32_t n = 0;
+	uint64_t rows[WORKER_ROOTS], n;
+	enum deque_status status;
 
-	while (n < WORKER_ROOTS && deque_size(&from->roots)) {
-		uint64_t rows[WORKER_ROOTS], some;
-		enum deque_status status = deque_steal(&from->roots, rows, WORKER_ROOTS - n, &some);
-
-		if (status == DEQUE_EMPTY)
-			break;
-		for (uint64_t i = 0; status == DEQUE_STOLEN && i < some; i++)
-			ret_rows[n++] = (uint32_t)rows[i];
-	}
-	if (n)
-		worker_clear_roots(from);
-	return n;
+	do
+		status = deque_steal_share(&from->roots, DEQUE_ALL, rows, WORKER_ROOTS, &n);
+	while (status == DEQUE_RACE);
+	if (status == DEQUE_EMPTY)
+		return 0;
+	for (uint64_t i = 0; i < n; i++)
+		ret_rows[i] = (uint32_t)rows[i];
+	worker_clear_roots(from);
+	return (uint32_t)n;
 }
 
 bool intake_preempt(struct worker *w)
 {
-	struct pool *pool = w->pool;
-	struct fair *fair = &pool->intake.fair;
+	struct fair *fair = &w->pool->intake.fair;
 	struct intake_list list = intake_list_of(w);
 	uint32_t back[WORKER_ROOTS + 1];
 	uint64_t rows[WORKER_ROOTS];
-	uint32_t n, publish = 0, n_back = intake_take_back(w, back);
+	uint32_t n = 0, n_back = intake_take_back(w, back);
+	bool placed = false;
 	uint64_t now;
 
 	if (w->own)
@@ -954,38 +959,43 @@ bool intake_preempt(struct worker *w)
 	fair_return(fair, back, n_back, now);
 	intake_queue(&list, now);
 	fair_settle_sometimes(fair, now);
-	n = fair_claims(fair, w->index, w->job, now - w->job_since)
-		  ? intake_pick(w, rows, now, &publish)
-		  : 0;
+	if (fair_claims(fair, w->index, w->job, now - w->job_since))
+		n = intake_pick(w, rows, now, &placed);
 	fair_unlock(fair);
 	if (n)
-		w->aside = w->job;
-	if (publish)
-		intake_publish(w, rows, publish);
-	intake_announce(&list, w);
-	/* I3: for what this worker does not run. */
-	if (fair_queued(fair) || fair_placed(fair) || n > 1)
-		pool_wake_dispatcher(pool);
+		w->preempted = w->job;
+	if (placed)
+		w->own = (uint32_t)rows[0] + 1;
+	else
+		intake_publish(w, rows, n);
+	intake_pass_on(w, &list, n > 1);
 	return n;
 }
 
-bool intake_again(struct worker *w)
+bool intake_again(struct worker *w, uint32_t *ret_row)
 {
 	struct fair *fair = &w->pool->intake.fair;
+	struct intake_list none = { .n = 0 };
 	uint64_t rows[WORKER_ROOTS], now;
-	uint32_t n = 0, publish = 0;
+	uint32_t n = 0;
+	bool placed;
 
-	if (!fair_queued(fair) && !intake_mine(w))
+	if (w->preempted != WORKER_NO_JOB && (fair_queued(fair) || intake_mine(w))) {
+		now = clock_ns();
+		fair_lock(fair);
+		fair_settle_sometimes(fair, now);
+		if (fair_claims(fair, w->index, w->preempted, FAIR_QUANTUM))
+			n = intake_pick(w, rows, now, &placed);
+		fair_unlock(fair);
+	}
+	if (!n) {
+		w->preempted = WORKER_NO_JOB;
 		return false;
-	now = clock_ns();
-	fair_lock(fair);
-	fair_settle_sometimes(fair, now);
-	if (fair_claims(fair, w->index, w->aside, FAIR_QUANTUM))
-		n = intake_pick(w, rows, now, &publish);
-	fair_unlock(fair);
-	if (publish)
-		intake_publish(w, rows, publish);
-	return n;
+	}
+	*ret_row = (uint32_t)rows[0];
+	intake_publish(w, rows + 1, n - 1);
+	intake_pass_on(w, &none, n > 1);
+	return true;
 }
 
 uint32_t intake_turn(struct worker *w, const uint32_t *rows, uint32_t n)
@@ -1012,8 +1022,7 @@ bool intake_steal(struct worker *w, struct worker *victim, uint32_t *ret_row)
 		return false;
 	COUNT_ADD(w, root_steals, n);
 	*ret_row = (uint32_t)rows[0];
-	if (n > 1)
-		intake_publish(w, rows + 1, n - 1);
+	intake_publish(w, rows + 1, n - 1);
 	return true;
 }
 

@@ -163,18 +163,18 @@ void intake_wake_places(struct pool *pool, struct worker *waker);
 /* The dispatcher: takes jobs off the rings, for workers that do not come to it. */
 void intake_collect(struct pool *pool);
 
-/* Takes jobs off the rings, and a batch of those that go first onto the worker's root deque, which
- * is empty; or into worker->own. Returns how many. If there are more, the caller has I3 to
- * see to. */
-uint32_t intake_drain(struct worker *worker);
+/* Owner, with no job of its own and an empty root deque: takes jobs off the rings, and a batch of
+ * those that go first, the first to *ret_row, the others onto the deque. False: there is none. Sees
+ * to I3 for what is left, but for a worker that looks: it does so when it turns busy. */
+bool intake_drain(struct worker *worker, uint32_t *ret_row);
 
 /* Owner, at a fork: if a queued job has a better claim than the one that the worker runs, puts it
  * onto the root deque, with what else fits in the batch. False: go on with what runs. */
 bool intake_preempt(struct worker *worker);
 
-/* Owner, when all that intake_preempt() gave has been started: another batch, if the job that was
- * set aside is still not the one that goes first. */
-bool intake_again(struct worker *worker);
+/* Owner, when all that intake_preempt() gave has been started: another batch, as intake_drain()
+ * gives it, if the job that was set aside is still not the one that goes first. */
+bool intake_again(struct worker *worker, uint32_t *ret_row);
 
 /* Owner, at a fork: the job that is furthest behind, of the one that the worker runs and of n that
  * it has set aside. */

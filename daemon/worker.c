@@ -72,7 +72,7 @@ void worker_init(struct worker *w, struct pool *pool, uint32_t index,
 	deque_init(&w->roots, root_entries, WORKER_ROOTS);
 	w->pool = pool;
 	w->index = index;
-	w->job = WORKER_NO_JOB;
+	w->job = w->preempted = WORKER_NO_JOB;
 	w->random = UINT64_C(0x9e3779b97f4a7c15) * (index + 1 + (uint64_t)pool->shaken * 256);
 	w->board = &pool->board->workers[index];
 	w->counters = &pool->board->counters[index];
@@ -497,7 +497,7 @@ static bool worker_look_for_job(struct worker *w, uint32_t *ret_row)
 
 	if (worker_take_root(w, w, ret_row))
 		return true;
-	if (intake_glance(w) && intake_drain(w) && worker_take_root(w, w, ret_row))
+	if (intake_glance(w) && intake_drain(w, ret_row))
 		return true;
 	for (uint32_t i = 0; i * 64 < pool->n_workers; i++) {
 		/* Relaxed: a hint; deque_steal() acquires. */
@@ -569,22 +569,12 @@ static bool worker_look(struct worker *w, bool ask, uint64_t now, enum worker_fo
 	return behind && worker_look_for_job(w, ret_row);
 }
 
-/*
- * The next queued job, for a worker that stays busy. Who published it saw to it that somebody is
- * awake, but jobs on their way from ring to root deque are seen by nobody, so if there are others
- * in the batch a sleeper is woken.
- */
+/* The next queued job, for a worker that stays busy. */
 static bool worker_next_root(struct worker *w, uint32_t *ret_row)
 {
-	struct pool *pool = w->pool;
-
-	if (!worker_take_root(w, w, ret_row)) {
-		if (!intake_glance(w) || !intake_drain(w) || !worker_take_root(w, w, ret_row))
-			return false;
-		if ((deque_size(&w->roots) || fair_queued(&pool->intake.fair)) &&
-		    !worker_wake_one(pool, w))
-			pool_wake_dispatcher(pool);
-	}
+	if (!worker_take_root(w, w, ret_row) &&
+	    !(intake_glance(w) && intake_drain(w, ret_row)))
+		return false;
 	worker_charge(w);
 	w->stolen_at = 0;
 	return true;
@@ -617,8 +607,8 @@ static bool worker_go_on(struct worker *w, enum worker_found *ret_found, uint32_
 	*ret_found = WORKER_ROOT;
 	/* All of the batch that a frame was set aside for, and more until it is that one's turn. */
 	if (w->root_first) {
-		if (strand_own_stack(w) && (w->own || deque_size(&w->roots) || intake_again(w)) &&
-		    worker_take_root(w, w, ret_row))
+		if (strand_own_stack(w) &&
+		    (worker_take_root(w, w, ret_row) || intake_again(w, ret_row)))
 			return true;
 		w->root_first = false;
 	}

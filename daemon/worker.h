@@ -83,9 +83,9 @@ struct worker {
 	uint32_t glance;    /* the tenant that a search looks at next */
 	uint32_t job;	    /* row of the job it runs, WORKER_NO_JOB for none */
 	uint64_t job_since; /* ns, CLOCK_MONOTONIC */
-	uint32_t aside;	    /* the job that was set aside last */
+	uint32_t preempted; /* the job that made way for others, while they run; WORKER_NO_JOB */
 	struct asides asides;
-	uint32_t own;	 /* a job that it took from the queues and no other may start: row + 1 */
+	uint32_t own;	 /* a job that another makes way for, and no other may start: row + 1 */
 	bool root_first; /* a frame was set aside for a root */
 	bool publish;	 /* make what is pushed next public, if that fork was asked */
 	uint8_t vain;	 /* frames that have found nothing for who asked */

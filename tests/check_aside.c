@@ -86,11 +86,14 @@ FK_TASK(int64_t, above, (int64_t, n), int64_t x;)
 FK_NO_LEAF(above)
 {
 	struct worker *w = worker_self();
+	uint32_t row;
 
 	atomic_store(&above_runs, true);
 	while (!atomic_load(&above_goes))
 		sched_yield();
-	on_deque = intake_drain(w);
+	if (intake_drain(w, &row))
+		w->own = row + 1;
+	on_deque = (uint32_t)deque_size(&w->roots);
 	(void)pool_take_summons(w);
 	FK_FORK(x, leaf, self->n);
 	FK_JOIN();

@@ -9,6 +9,7 @@
 
 #include "common/clock.h"
 #include "common/util.h"
+#include "daemon/root.h"
 #include "shm/futex.h"
 #include "shm/wake.h"
 #define CHECK_TIMEOUT 60
@@ -546,6 +547,94 @@ START_TEST(a_tenant_takes_a_share_of_a_drain_and_is_charged_for_what_is_no_job)
 }
 END_TEST
 
+/* The dispatcher sleeps; true if it was woken since. */
+static void let_dispatcher_sleep(struct pool *pool)
+{
+	(void)wake_prepare(&pool->board->dispatcher);
+}
+
+static bool dispatcher_was_woken(struct pool *pool)
+{
+	return wake_state(wake_load(&pool->board->dispatcher)) != WAKE_SLEEPING;
+}
+
+/* Records first to last, a word each, as the only worker's next jobs. */
+static void words(uint32_t first, uint32_t last)
+{
+	uint64_t position;
+
+	for (uint32_t i = first; i <= last; i++) {
+		fill(i, "intake:count", LAST);
+		ck_assert_int_eq(ring_push(&rig.tenant->rings[0], ring_payload(0, 1, i), &position),
+				 RING_OK);
+	}
+	tenant_mark(rig.tenant, 0);
+}
+
+/* Before there are workers: this thread is the only one, busy, and nobody else looks. */
+static void take_by_hand(struct pool *pool)
+{
+	struct worker *w = &pool->workers[0];
+	uint32_t row = LAST;
+
+	/* A lone one is for nobody else. */
+	words(0, 0);
+	let_dispatcher_sleep(pool);
+	ck_assert(intake_drain(w, &row));
+	ck_assert_uint_eq(row, 0);
+	ck_assert_uint_eq(w->roots.split, 0);
+	ck_assert_uint_eq(pool->root_words[0], 0);
+	ck_assert(!dispatcher_was_woken(pool));
+	root_drop(pool, row, JOB_CANCELLED, 0);
+
+	/* Of more, somebody is told. */
+	words(1, 3);
+	let_dispatcher_sleep(pool);
+	ck_assert(intake_drain(w, &row));
+	ck_assert_uint_eq(row, 1);
+	ck_assert_uint_eq(deque_size(&w->roots), 2);
+	ck_assert(dispatcher_was_woken(pool));
+
+	/* The worker runs that one: those behind it are taken back, and go before it. */
+	let_dispatcher_sleep(pool);
+	w->job = row;
+	ck_assert(intake_preempt(w));
+	ck_assert_uint_eq(w->preempted, row);
+	ck_assert_uint_eq(deque_size(&w->roots), 2);
+	ck_assert(dispatcher_was_woken(pool));
+
+	/* More of them, for which it makes way. */
+	for (uint32_t i = 0; i < 2; i++) {
+		uint64_t taken, n;
+
+		ck_assert_int_eq(deque_steal(&w->roots, &taken, 1, &n), DEQUE_STOLEN);
+		root_drop(pool, (uint32_t)taken, JOB_CANCELLED, 0);
+	}
+	words(4, 6);
+	intake_collect(pool);
+	let_dispatcher_sleep(pool);
+	ck_assert(intake_again(w, &row));
+	ck_assert_uint_eq(row, 4);
+	ck_assert_uint_eq(deque_size(&w->roots), 2);
+	ck_assert(dispatcher_was_woken(pool));
+	root_drop(pool, 1, JOB_CANCELLED, 0);
+	root_drop(pool, row, JOB_CANCELLED, 0);
+	w->job = WORKER_NO_JOB;
+	wake_store(&pool->board->dispatcher, WAKE_LOOKING);
+}
+
+START_TEST(who_takes_more_than_it_starts_tells_somebody)
+{
+	rig_prepare = take_by_hand;
+	start(1);
+	rig_prepare = NULL;
+	ck_assert_uint_eq(rig_wait(&rig, 5), JOB_DONE);
+	ck_assert_uint_eq(rig_wait(&rig, 6), JOB_DONE);
+	ck_assert_uint_eq(atomic_load(&ran), 2);
+	rig_stop(&rig);
+}
+END_TEST
+
 /* What a worker has in hand, or has set aside, is not forgotten by a pool that drains. */
 START_TEST(a_pool_that_drains_is_not_empty_before_the_last_job_has_ended)
 {
@@ -582,4 +671,5 @@ CHECK_MAIN("intake", a_chain_of_all_records_is_one_word_and_each_runs_once,
 	   a_flood_of_strict_jobs_lets_other_clients_pass,
 	   a_strict_job_goes_before_a_giant_on_its_worker,
 	   a_tenant_takes_a_share_of_a_drain_and_is_charged_for_what_is_no_job,
+	   who_takes_more_than_it_starts_tells_somebody,
 	   a_pool_that_drains_is_not_empty_before_the_last_job_has_ended)
