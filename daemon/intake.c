@@ -6,10 +6,8 @@
 
 #include "common/clock.h"
 #include "common/crash.h"
-#include "common/log.h"
 #include "daemon/pool.h"
 #include "daemon/root.h"
-#include "daemon/topology.h"
 #include "daemon/verdict.h"
 #include "daemon/worker.h"
 #include "shm/proto.h"
@@ -65,8 +63,7 @@ static void intake_settle_ring(struct pool *pool, uint32_t tenant, struct ring *
 	for (; next && next <= client->n_jobs && client->to_settle; client->to_settle--) {
 		struct job *job = &client->jobs[next - 1];
 		uint32_t at = slot * pool->arena->max_jobs + next - 1;
-		struct ledger_row row = ledger_unpack(
-			atomic_load_explicit(&arena_rows(pool->arena)[at], memory_order_relaxed));
+		struct ledger_row row = ledger_row(pool->arena, at);
 		uint32_t generation = atomic_load_explicit(&job->generation, memory_order_relaxed);
 
 		if (row.state != LEDGER_QUEUED || row.generation != (generation & JOB_GEN_MASK))
@@ -125,7 +122,6 @@ static int intake_map_tenant(struct pool *pool, uint32_t slot, uint32_t uid, int
 		return r;
 	}
 	segment = base;
-	tenant->uid = uid;
 	tenant->size = size;
 	for (uint32_t i = 0; i < pool->n_workers; i++) {
 		struct ledger_ring *side = &pool->arena->rings[slot][i];
@@ -144,6 +140,8 @@ int intake_add_tenant(struct pool *pool, uint32_t slot, uint32_t uid, int fd)
 {
 	int r = intake_map_tenant(pool, slot, uid, fd);
 
+	if (slot < LIMIT_TENANTS)
+		pool->intake.tenants[slot].told = true;
 	for (uint32_t i = 0; i < pool->arena->max_clients; i++)
 		if (pool->intake.clients[i].tenant == slot)
 			intake_requeue(pool, &pool->intake.clients[i]);
@@ -311,13 +309,11 @@ static void intake_queue(struct intake_list *list, uint64_t now)
 static void intake_find_queued(struct pool *pool, uint32_t slot)
 {
 	struct intake_client *c = &pool->intake.clients[slot];
-	_Atomic uint64_t *rows = arena_rows(pool->arena);
 	uint32_t first = slot * pool->arena->max_jobs;
 	struct intake_list list = { .pool = pool };
 
 	for (uint32_t i = 0; i < c->n_jobs; i++) {
-		struct ledger_row row =
-			ledger_unpack(atomic_load_explicit(&rows[first + i], memory_order_relaxed));
+		struct ledger_row row = ledger_row(pool->arena, first + i);
 
 		if (row.state != LEDGER_QUEUED)
 			continue;
@@ -329,7 +325,7 @@ static void intake_find_queued(struct pool *pool, uint32_t slot)
 }
 
 int intake_add_client(struct pool *pool, uint32_t slot, uint32_t generation, uint32_t tenant,
-		      uint32_t uid, uint32_t pid, uint32_t n_jobs, int fd)
+		      uint32_t uid, uint32_t n_jobs, int fd)
 {
 	struct intake_client *client;
 	void *base;
@@ -346,36 +342,30 @@ int intake_add_client(struct pool *pool, uint32_t slot, uint32_t generation, uin
 		return r;
 	/* The numbers are the manager's: the client can write those in the segment. */
 	uint64_t heap_offset = client_segment_heap_offset(n_jobs);
-	uint64_t heap_size = size > heap_offset ? size - heap_offset : 0;
+	uint64_t *tails = calloc(pool->n_workers, sizeof(*tails));
 
-	client->tails = calloc(pool->n_workers, sizeof(*client->tails));
-	if (!client->tails || n_jobs > pool->arena->max_jobs || heap_offset > size) {
-		r = client->tails ? -EBADMSG : -ENOMEM;
-		free(client->tails);
-		client->tails = NULL;
+	if (!tails)
+		r = -ENOMEM;
+	else if (n_jobs > pool->arena->max_jobs || heap_offset > size)
+		r = -EBADMSG;
+	/* A new pool may hear of the client first, and of its tenant after. */
+	if (r == 0)
+		r = fair_add_tenant(&pool->intake.fair, tenant, options_weight(pool->options, uid));
+	if (r < 0) {
+		free(tails);
 		segment_unmap(base, size);
 		return r;
 	}
+	client->tails = tails;
 	client->generation = generation;
 	client->tenant = tenant;
-	client->uid = uid;
-	client->pid = pid;
 	client->n_jobs = n_jobs;
 	client->jobs = (struct job *)((char *)base + sizeof(struct client_segment));
 	client->groups = client_segment_groups(client->jobs, n_jobs);
 	client->heap = (char *)base + heap_offset;
-	client->heap_size = heap_size;
+	client->heap_size = size - heap_offset;
 	client->segment = base;
 	client->segment_size = size;
-	/* A new pool may hear of the client first, and of its tenant after. */
-	r = fair_add_tenant(&pool->intake.fair, tenant, options_weight(pool->options, uid));
-	if (r < 0) {
-		free(client->tails);
-		client->tails = NULL;
-		client->segment = NULL;
-		segment_unmap(base, size);
-		return r;
-	}
 	fair_add_client(&pool->intake.fair, slot, tenant, pool->options->weight);
 	/* While none of its words can be accepted: what is QUEUED now was so before this pool. */
 	intake_find_queued(pool, slot);
@@ -384,7 +374,7 @@ int intake_add_client(struct pool *pool, uint32_t slot, uint32_t generation, uin
 	atomic_store_explicit(&client->state, CLIENT_LIVE, memory_order_release);
 	intake_count_client(pool, tenant, 1);
 	/* Else when the tenant comes. */
-	if (intake_segment(pool, tenant))
+	if (pool->intake.tenants[tenant].told)
 		intake_requeue(pool, client);
 	return 0;
 }
@@ -462,8 +452,9 @@ static bool intake_passed(struct pool *pool, struct intake_client *client)
 		/* ORDER ledger/head [L1]: acquire, pairs with intake_drain_ring(): what stood
 		 * below the head has been counted in active. */
 		uint64_t head = atomic_load_explicit(&ring->head, memory_order_acquire);
+		/* Relaxed: only whether there is a word, which nobody reads here. */
 		uint64_t slot = atomic_load_explicit(&tenant->rings[i].slots[head % RING_SLOTS],
-						     memory_order_acquire);
+						     memory_order_relaxed);
 
 		/* The tail is only what clients say. An empty slot at the head ends the matter. */
 		if (head < client->tails[i] && slot & RING_FULL_BIT)
@@ -494,7 +485,9 @@ bool intake_release(struct pool *pool)
 	for (uint32_t i = 0; i < pool->arena->max_clients; i++) {
 		struct intake_client *client = &pool->intake.clients[i];
 
-		if (atomic_load_explicit(&client->state, memory_order_relaxed) != CLIENT_DYING)
+		/* ORDER client/active [K2]: acquire, who sees DYING sees the tails. Pairs with
+		 * intake_gone(). */
+		if (atomic_load_explicit(&client->state, memory_order_acquire) != CLIENT_DYING)
 			continue;
 		intake_cut(pool, i);
 		/* ORDER client/active [K2]: seq_cst, see intake_get(). */

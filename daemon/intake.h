@@ -53,7 +53,6 @@
 #ifndef DAEMON_INTAKE_H
 #define DAEMON_INTAKE_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -83,8 +82,6 @@ struct intake_client {
 	_Atomic uint32_t active;	     /* rows that are not FREE, and lookers */
 	uint32_t generation;
 	uint32_t tenant;
-	uint32_t uid;
-	uint32_t pid;
 	uint32_t n_jobs;
 	struct job *jobs;
 	struct group *groups;
@@ -110,7 +107,7 @@ struct intake_tenant {
 	struct tenant_segment *_Atomic segment;
 	struct intake_chain *chains; /* of each ring */
 	uint64_t size;
-	uint32_t uid;
+	bool told; /* the channel's thread: intake_add_tenant() was called, and may have failed */
 	uint32_t n_clients; /* that are not released; under the lock of fair */
 };
 
@@ -135,7 +132,7 @@ void intake_fini(struct pool *pool);
 /* Maps a tenant's or client's segment (fd borrowed). Returns 0 or a negative errno. */
 int intake_add_tenant(struct pool *pool, uint32_t tenant, uint32_t uid, int fd);
 int intake_add_client(struct pool *pool, uint32_t client, uint32_t generation, uint32_t tenant,
-		      uint32_t uid, uint32_t pid, uint32_t n_jobs, int fd);
+		      uint32_t uid, uint32_t n_jobs, int fd);
 
 /* The client's connection is gone. It is released when its last job has ended. */
 void intake_gone(struct pool *pool, uint32_t client, uint32_t generation);

@@ -651,11 +651,10 @@ static bool pool_serve(struct pool *pool)
 			break;
 		case PROTO_POOL_CLIENT:
 			pool_forget_cancels(pool, m.pool.client, m.pool.n_jobs);
-			r = n_fds == 1
-				  ? intake_add_client(pool, m.pool.client, m.pool.client_generation,
-						      m.pool.tenant, m.pool.uid, m.pool.pid,
-						      m.pool.n_jobs, fds[0])
-				  : -EBADMSG;
+			r = n_fds == 1 ? intake_add_client(pool, m.pool.client,
+							   m.pool.client_generation, m.pool.tenant,
+							   m.pool.uid, m.pool.n_jobs, fds[0])
+				       : -EBADMSG;
 			if (r < 0) {
 				why = strerror(-r);
 				log_error("client %u (pid %u) cannot be mapped: %s", m.pool.client,

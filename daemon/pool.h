@@ -23,7 +23,6 @@
 #include "shm/ledger.h"
 
 struct profile;
-struct root;
 struct topology;
 struct victims;
 

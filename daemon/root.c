@@ -19,7 +19,7 @@
  *       ends it (root_drop()).
  *   I3. A wish that a job ends is not lost, wherever the job is. The wish is written first, then
  *       the row is looked at. Not QUEUED yet: who accepts it looks at the mark afterwards
- *       (intake_accept()). In a queue: it is cut out. In hand, on its way to or from a queue or in
+ *       (intake_admit()). In a queue: it is cut out. In hand, on its way to or from a queue or in
  *       a root deque: the dispatcher looks again (deadline_watch()); by then it is in a queue,
  *       which it comes back to if its worker does not start it (intake_recall()), or RUNNING.
  *       RUNNING: the verdict has it, or root_run() finds mark, deadline or client when it looks
@@ -175,12 +175,6 @@ struct root_end {
 	uint64_t ended_ns;
 };
 
-static struct ledger_row root_ledger(struct pool *pool, uint32_t row)
-{
-	return ledger_unpack(
-		atomic_load_explicit(&arena_rows(pool->arena)[row], memory_order_relaxed));
-}
-
 static struct intake_client *root_client(struct pool *pool, uint32_t row)
 {
 	return &pool->intake.clients[row / pool->arena->max_jobs];
@@ -190,7 +184,7 @@ static struct intake_client *root_client(struct pool *pool, uint32_t row)
 static void root_set_row(struct pool *pool, uint32_t at, uint32_t state, uint32_t outcome,
 			 uint32_t worker)
 {
-	struct ledger_row row = root_ledger(pool, at);
+	struct ledger_row row = ledger_row(pool->arena, at);
 
 	row.state = state;
 	row.outcome = outcome;
@@ -287,7 +281,7 @@ void root_drop(struct pool *pool, uint32_t row, uint32_t outcome, int32_t code)
 	uint64_t now = clock_ns();
 	struct root_end end = {
 		.row = row,
-		.generation = root_ledger(pool, row).generation,
+		.generation = ledger_row(pool->arena, row).generation,
 		.outcome = outcome,
 		.code = code,
 		.worker = UINT32_MAX,
@@ -343,7 +337,7 @@ void root_run(struct worker *w, uint32_t row)
 	root->client = client;
 	root->job = &client->jobs[row % pool->arena->max_jobs];
 	root->row = row;
-	root->generation = root_ledger(pool, row).generation;
+	root->generation = ledger_row(pool->arena, row).generation;
 	root->drained_ns = atomic_load_explicit(&root->job->drained_ns, memory_order_relaxed);
 	root->started_ns = clock_ns();
 	if (root->drained_ns > root->started_ns)
@@ -413,7 +407,7 @@ static bool root_forgo(struct pool *pool, uint32_t row, uint32_t generation, uin
 	bool cut;
 
 	fair_lock(fair);
-	now = root_ledger(pool, row);
+	now = ledger_row(pool->arena, row);
 	/* What is in a queue stays QUEUED as long as the lock is held. */
 	cut = now.generation == generation && now.state == LEDGER_QUEUED && fair_cut(fair, row);
 	fair_unlock(fair);
@@ -424,7 +418,7 @@ static bool root_forgo(struct pool *pool, uint32_t row, uint32_t generation, uin
 
 bool root_is_over(struct pool *pool, uint32_t row, uint32_t generation)
 {
-	struct ledger_row now = root_ledger(pool, row);
+	struct ledger_row now = ledger_row(pool->arena, row);
 	uint32_t outcome = root_is_cancelled(pool, row, generation) ? JOB_CANCELLED : JOB_EXPIRED;
 
 	if (now.generation != generation)
@@ -438,7 +432,7 @@ void root_cancel(struct pool *pool, uint32_t row, uint32_t generation)
 {
 	/* Relaxed: a row that is passed here and is of the generation before has the job in a ring
 	 * still, or will never have it: the mark waits for that generation. */
-	struct ledger_row now = root_ledger(pool, row);
+	struct ledger_row now = ledger_row(pool->arena, row);
 	bool queued = now.state == LEDGER_QUEUED || now.state == LEDGER_RUNNING;
 	bool later = job_is_later(generation, now.generation), over = false;
 
@@ -449,7 +443,7 @@ void root_cancel(struct pool *pool, uint32_t row, uint32_t generation)
 	atomic_store_explicit(&pool->cancels[row], generation, memory_order_seq_cst);
 	(void)verdict_set(pool, row, generation, JOB_CANCELLED);
 	/* ORDER cancel/accept [V2]: seq_cst, after the mark. Pairs with intake_accept(), which
-	 * makes the row QUEUED and looks at the mark: one sees the other. */
+	 * makes the row QUEUED, and intake_admit(), which looks at the mark: one sees the other. */
 	now = ledger_unpack(
 		atomic_load_explicit(&arena_rows(pool->arena)[row], memory_order_seq_cst));
 	if (now.generation != generation) {

@@ -166,9 +166,8 @@ static struct other other_client(bool same_uid)
 	ck_assert_int_ge(o.client_fd, 0);
 	if (tenant)
 		ck_assert_int_eq(intake_add_tenant(rig.pool, tenant, 1, o.tenant_fd), 0);
-	ck_assert_int_eq(intake_add_client(rig.pool, o.slot, 1, tenant, tenant, 2, RIG_JOBS,
-					   o.client_fd),
-			 0);
+	ck_assert_int_eq(
+		intake_add_client(rig.pool, o.slot, 1, tenant, tenant, RIG_JOBS, o.client_fd), 0);
 	o.tenant = rig.pool->intake.tenants[tenant].segment;
 	o.jobs = rig.pool->intake.clients[o.slot].jobs;
 	return o;

@@ -98,8 +98,7 @@ static void word(uint32_t index)
 
 static void add_client(void)
 {
-	ck_assert_int_eq(intake_add_client(rig.pool, CLIENT, GEN, TENANT, 1, 1, JOBS, client_fd),
-			 0);
+	ck_assert_int_eq(intake_add_client(rig.pool, CLIENT, GEN, TENANT, 1, JOBS, client_fd), 0);
 	/* One address for both ends: ThreadSanitizer knows addresses, not memory. */
 	jobs = rig.pool->intake.clients[CLIENT].jobs;
 	pool_wake_dispatcher(rig.pool);
@@ -247,6 +246,24 @@ START_TEST(what_was_queued_runs_if_the_rings_cannot_be_had)
 }
 END_TEST
 
+/* One that comes after that is not left waiting for them, either. */
+START_TEST(what_was_queued_runs_if_the_rings_could_not_be_had_before)
+{
+	int small = segment_create("small", SEGMENT_TENANT, 4096, 1, 0, 0600);
+
+	start();
+	ck_assert_int_lt(intake_add_tenant(rig.pool, TENANT, 1, small), 0);
+	fill(0, OLD, UINT32_MAX);
+	queued(0);
+	add_client();
+	while (atomic_load(&rig.pool->intake.clients[CLIENT].active))
+		sched_yield();
+	ended(0, OLD);
+	close(small);
+	stop();
+}
+END_TEST
+
 /* A hostile client: chains that go round, or out of the table, or are somebody else's. */
 START_TEST(a_chain_that_never_ends_is_passed_as_often_as_there_are_rows)
 {
@@ -276,4 +293,5 @@ END_TEST
 CHECK_MAIN("requeue", the_rest_of_a_chain_is_taken_before_its_part_can_be_another_chain,
 	   what_was_queued_runs_with_no_word_left_of_it,
 	   what_was_queued_runs_if_the_rings_cannot_be_had,
+	   what_was_queued_runs_if_the_rings_could_not_be_had_before,
 	   a_chain_that_never_ends_is_passed_as_often_as_there_are_rows)

@@ -100,7 +100,7 @@ void rig_start_on(struct rig *rig, const char *machine, uint32_t workers,
 	rig->client->heap_size = RIG_HEAP;
 	segment_unmap(rig->client, heap_offset + RIG_HEAP);
 	ck_assert_int_eq(intake_add_tenant(pool, 0, 0, rig->tenant_fd), 0);
-	ck_assert_int_eq(intake_add_client(pool, 0, 1, 0, 0, 1, RIG_JOBS, rig->client_fd), 0);
+	ck_assert_int_eq(intake_add_client(pool, 0, 1, 0, 0, RIG_JOBS, rig->client_fd), 0);
 	/* The pool's own mappings: ThreadSanitizer knows addresses, not memory. */
 	rig->tenant = pool->intake.tenants[0].segment;
 	rig->client = pool->intake.clients[0].segment;
