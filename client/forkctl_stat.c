@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * client/forkctl_stat.c - forkctl stat: every counter, per worker and as a sum; time per client
+ * client/forkctl_stat.c - forkctl stat: every counter, as a sum, of the pool's own threads and per
+ * worker; time per client
  *
  * The rows come from shm/counters.def. Statistics: relaxed loads, not of one moment.
  */
@@ -11,7 +12,7 @@
 
 #include "common/util.h"
 
-#define STAT_COLUMNS 16u /* with more workers, only the sum is printed */
+#define STAT_COLUMNS 16u /* with more workers, those are not printed */
 
 #define LOAD(x) atomic_load_explicit(&(x), memory_order_relaxed)
 
@@ -21,7 +22,7 @@ static void print_counters(const struct board *board)
 	uint32_t columns = n <= STAT_COLUMNS ? n : 0;
 	char title[16];
 
-	printf("%-16s %-9s %14s", "COUNTER", "UNIT", "SUM");
+	printf("%-16s %-9s %14s %14s", "COUNTER", "UNIT", "SUM", "POOL");
 	for (uint32_t w = 0; w < columns; w++) {
 		(void)snprintf(title, sizeof(title), "WORKER %" PRIu32, w);
 		printf(" %14s", title);
@@ -29,20 +30,13 @@ static void print_counters(const struct board *board)
 	printf("\n");
 	for (uint32_t i = 0; i < board_n_counters; i++) {
 		const struct counter_row *row = &board_counter_rows[i];
-		uint64_t values[STAT_COLUMNS];
-		uint64_t sum = 0;
 
-		for (uint32_t w = 0; w < n; w++) {
-			uint64_t value = board_counter(board, w, row);
-
-			sum += value;
-			if (w < STAT_COLUMNS)
-				values[w] = value;
-		}
 		/* Signed: what one worker frees another may have allocated. */
-		printf("%-16s %-9s %14" PRId64, row->name, row->unit, (int64_t)sum);
+		printf("%-16s %-9s %14" PRId64 " %14" PRId64, row->name, row->unit,
+		       (int64_t)board_counter_sum(board, row),
+		       (int64_t)board_counter(board, BOARD_POOL, row));
 		for (uint32_t w = 0; w < columns; w++)
-			printf(" %14" PRId64, (int64_t)values[w]);
+			printf(" %14" PRId64, (int64_t)board_counter(board, w, row));
 		printf("\n");
 	}
 }

@@ -197,10 +197,6 @@ struct intake_list {
 	bool more;	 /* there may be more in the rings */
 };
 
-/* The dispatcher adds to a worker's counters as well, but seldom. */
-#define INTAKE_COUNT(list, name, x)                                                                \
-	atomic_fetch_add_explicit(&(list)->counters->name, x, memory_order_relaxed)
-
 static bool intake_spent(const struct intake_list *list)
 {
 	return list->steps >= INTAKE_STEPS || list->share >= INTAKE_SHARE;
@@ -649,7 +645,7 @@ static bool intake_accept(struct intake_list *list, struct intake_client *client
 			/* Submitted twice (ledger.h, I3). */
 			atomic_fetch_add_explicit(&pool->board->clients[slot].refused, 1,
 						  memory_order_relaxed);
-			INTAKE_COUNT(list, refused, 1);
+			COUNT(list, refused);
 			return false;
 		}
 		/* ORDER cancel/accept [V2]: seq_cst, before the look at the mark of a cancel in
@@ -678,14 +674,14 @@ static bool intake_walk(struct intake_list *list, uint32_t tenant, struct intake
 						.left = client ? client->n_jobs : 0 };
 	if (!client || client->tenant != tenant ||
 	    (client->generation & 31u) != ring_payload_gen(payload)) {
-		INTAKE_COUNT(list, garbage, 1);
+		COUNT(list, garbage);
 		chain->next = 0;
 	}
 	while (chain->next && !more) {
 		uint32_t index = chain->next - 1;
 
 		if (index >= client->n_jobs || !chain->left) {
-			INTAKE_COUNT(list, garbage, 1);
+			COUNT(list, garbage);
 			chain->next = 0;
 			break;
 		}
@@ -737,7 +733,7 @@ static void intake_drain_ring(struct intake_list *list, uint32_t tenant_slot,
 				break;
 		}
 		if (status == RING_GARBAGE) {
-			INTAKE_COUNT(list, garbage, 1);
+			COUNT(list, garbage);
 			intake_step(list, 1);
 			continue;
 		}
@@ -767,9 +763,9 @@ static void intake_drain_ring(struct intake_list *list, uint32_t tenant_slot,
 		tenant_mark(tenant, index);
 	}
 	if (accepted)
-		INTAKE_COUNT(list, drained, accepted);
+		COUNT_ADD(list, drained, accepted);
 	if (accepted && index + 1 != list->consumer)
-		INTAKE_COUNT(list, takeovers, accepted);
+		COUNT_ADD(list, takeovers, accepted);
 	if (list->steps - before > accepted)
 		fair_waste(&pool->intake.fair, tenant_slot,
 			   (list->steps - before - accepted) * INTAKE_STEP_NS);
@@ -902,7 +898,7 @@ void intake_collect(struct pool *pool)
 	struct fair *fair = &pool->intake.fair;
 	struct intake_list list = {
 		.pool = pool,
-		.counters = &pool->board->counters[0],
+		.counters = &pool->board->counters[BOARD_POOL],
 		.consumer = LIMIT_WORKERS + 1,
 		.turn = pool->intake.turn++,
 	};

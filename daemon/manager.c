@@ -100,7 +100,7 @@ static void manager_set_state(struct manager *m, uint32_t state)
 	atomic_store_explicit(&m->board->manager.state, state, memory_order_relaxed);
 }
 
-/* Jobs that workers gave their outcome, all together. */
+/* Jobs that the pool gave their outcome, all together. */
 static uint64_t manager_jobs_ended(const struct manager *m)
 {
 	uint64_t sum = 0;
@@ -111,9 +111,9 @@ static uint64_t manager_jobs_ended(const struct manager *m)
 
 		sum += atomic_load_explicit(&c->jobs_done, memory_order_relaxed);
 		sum += atomic_load_explicit(&c->jobs_failed, memory_order_relaxed);
-		sum += atomic_load_explicit(&c->dropped, memory_order_relaxed);
 	}
-	return sum;
+	return sum +
+	       atomic_load_explicit(&m->board->counters[BOARD_POOL].dropped, memory_order_relaxed);
 }
 
 /* ------------------------------------------------------------------------ status */

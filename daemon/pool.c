@@ -542,6 +542,7 @@ static int pool_map(struct pool *pool, const int *fds)
 	/* What a former pool left: but for this, recover_run() has seen to it, and no page is
 	 * touched that nobody needs. */
 	memset(pool->board->counters, 0, pool->n_workers * sizeof(pool->board->counters[0]));
+	memset(&pool->board->counters[BOARD_POOL], 0, sizeof(pool->board->counters[0]));
 	return pool_make_rows(pool);
 }
 

@@ -290,8 +290,9 @@ void root_drop(struct pool *pool, uint32_t row, uint32_t outcome, int32_t code)
 		.ended_ns = now,
 	};
 
-	/* Relaxed: a statistic; no worker writes this one. */
-	atomic_fetch_add_explicit(&pool->board->counters[0].dropped, 1, memory_order_relaxed);
+	/* Relaxed: a statistic. */
+	atomic_fetch_add_explicit(&pool->board->counters[BOARD_POOL].dropped, 1,
+				  memory_order_relaxed);
 	root_finish(pool, &end);
 }
 

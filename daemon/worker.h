@@ -111,7 +111,7 @@ static inline struct worker *worker_of(struct fk_worker *w)
 	return container_of(w, struct worker, fk);
 }
 
-/* A counter of one's own: a plain store to one's own cache line. */
+/* A counter of one's own, where ->counters says: a plain store to one's own cache line. */
 #define COUNT_ADD(worker, name, x)                                                                 \
 	atomic_store_explicit(                                                                     \
 		&(worker)->counters->name,                                                         \

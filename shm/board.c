@@ -34,6 +34,16 @@ uint64_t board_counter(const struct board *board, uint32_t worker, const struct 
 				    memory_order_relaxed);
 }
 
+uint64_t board_counter_sum(const struct board *board, const struct counter_row *row)
+{
+	uint32_t n = min(board->manager.n_workers, LIMIT_WORKERS);
+	uint64_t sum = board_counter(board, BOARD_POOL, row);
+
+	for (uint32_t i = 0; i < n; i++)
+		sum += board_counter(board, i, row);
+	return sum;
+}
+
 int board_find_task(const struct board *board, const char *name)
 {
 	/* ORDER board/tasks [B1]: acquire, so that a counted entry is complete. Pairs with the

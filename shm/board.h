@@ -129,7 +129,12 @@ struct board_crash {
 
 _Static_assert(sizeof(struct board_crash) == 128, "two lines a crash");
 
-/* A worker's counters: counters.def. Its own cache lines, plain stores by the owner. */
+/* The row of counters of the pool's other threads, behind those of the workers. */
+#define BOARD_POOL LIMIT_WORKERS
+
+/* A worker's counters: counters.def. Its own cache lines, plain stores by the owner. In the row of
+ * the pool's other threads each counter is stored by the dispatcher alone, but for dropped, which
+ * the channel's thread counts as well: both by fetch-add. */
 struct board_counters {
 #define COUNTER(name, unit, help) _Atomic uint64_t name;
 #include "shm/counters.def"
@@ -167,7 +172,7 @@ struct board {
 	_Alignas(64) _Atomic uint32_t n_tasks;
 	/* each worker writes its own */
 	_Alignas(64) struct board_worker workers[LIMIT_WORKERS];
-	struct board_counters counters[LIMIT_WORKERS];
+	struct board_counters counters[LIMIT_WORKERS + 1]; /* and BOARD_POOL */
 	_Alignas(64) struct board_running running[LIMIT_WORKERS];
 	/* the pool writes */
 	struct board_task tasks[LIMIT_TASKS];
@@ -190,8 +195,9 @@ struct counter_row {
 extern const struct counter_row board_counter_rows[];
 extern const uint32_t board_n_counters;
 
-/* The value of a counter of one worker. */
+/* The value of a counter of one worker, or of BOARD_POOL; and of all together. */
 uint64_t board_counter(const struct board *board, uint32_t worker, const struct counter_row *row);
+uint64_t board_counter_sum(const struct board *board, const struct counter_row *row);
 
 /* The index of a task by its MODULE:TASK name, or -ENOENT. */
 int board_find_task(const struct board *board, const char *name);

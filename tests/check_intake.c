@@ -619,6 +619,11 @@ static void take_by_hand(struct pool *pool)
 	root_drop(pool, 1, JOB_CANCELLED, 0);
 	root_drop(pool, row, JOB_CANCELLED, 0);
 	w->job = WORKER_NO_JOB;
+	/* Each counts where it alone stores. */
+	ck_assert_uint_eq(w->counters->drained, 4);
+	ck_assert_uint_eq(w->counters->dropped, 0);
+	ck_assert_uint_eq(pool->board->counters[BOARD_POOL].drained, 3);
+	ck_assert_uint_eq(pool->board->counters[BOARD_POOL].dropped, 5);
 	wake_store(&pool->board->dispatcher, WAKE_LOOKING);
 }
 

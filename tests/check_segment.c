@@ -207,6 +207,11 @@ START_TEST(counters_have_rows_in_order)
 	ck_assert_str_eq(board_counter_rows[24].name, "stack_bytes");
 	ck_assert_uint_eq(board_counter(&board, 3, &board_counter_rows[24]), 77);
 	ck_assert_uint_eq(board_counter(&board, 2, &board_counter_rows[24]), 0);
+	board.counters[BOARD_POOL].stack_bytes = 5;
+	board.manager.n_workers = 3;
+	ck_assert_uint_eq(board_counter_sum(&board, &board_counter_rows[24]), 5);
+	board.manager.n_workers = 4;
+	ck_assert_uint_eq(board_counter_sum(&board, &board_counter_rows[24]), 82);
 }
 END_TEST
 

@@ -250,15 +250,9 @@ pid_t daemon_pool(struct daemon *d)
 
 uint64_t daemon_counter(struct daemon *d, const char *name)
 {
-	uint64_t sum = 0;
-
-	for (uint32_t i = 0; i < board_n_counters; i++) {
-		if (!streq(board_counter_rows[i].name, name))
-			continue;
-		for (uint32_t w = 0; w < d->board->manager.n_workers; w++)
-			sum += board_counter(d->board, w, &board_counter_rows[i]);
-		return sum;
-	}
+	for (uint32_t i = 0; i < board_n_counters; i++)
+		if (streq(board_counter_rows[i].name, name))
+			return board_counter_sum(d->board, &board_counter_rows[i]);
 	ck_abort_msg("there is no counter %s", name);
 	return 0;
 }

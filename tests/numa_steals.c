@@ -50,7 +50,7 @@ struct input {
 DEFINE_CLEANUP(struct topology *, topology_free);
 DEFINE_CLEANUP(struct victims *, victims_free);
 
-/* A line of forkctl stat: COUNTER UNIT SUM and one number for each worker. */
+/* A line of forkctl stat: COUNTER UNIT SUM POOL and one number for each worker. */
 static void read_line(struct input *input, char *line)
 {
 	char *save, *name = strtok_r(line, " \n", &save);
@@ -59,8 +59,11 @@ static void read_line(struct input *input, char *line)
 
 	while (row < ROWS && (!name || strcmp(names[row], name) != 0))
 		row++;
-	if (row == ROWS || !strtok_r(NULL, " \n", &save) || !strtok_r(NULL, " \n", &save))
+	if (row == ROWS)
 		return;
+	for (uint32_t i = 0; i < 3; i++)
+		if (!strtok_r(NULL, " \n", &save))
+			return;
 	while (input->n[row] < MAX && (cell = strtok_r(NULL, " \n", &save)))
 		input->values[row][input->n[row]++] = strtoull(cell, NULL, 10);
 }

@@ -47,10 +47,10 @@ uint32_t rig_wait(struct rig *rig, uint32_t job);
 /* Both, with one i64 argument and an i64 result; fails the test if the outcome is not DONE. */
 int64_t rig_call(struct rig *rig, const char *task, int64_t arg);
 
-/* The sum of a counter over all workers. */
+/* The sum of a counter over all workers and the pool's other threads. */
 #define rig_counter(rig, name)                                                                     \
 	({                                                                                         \
-		uint64_t rig_sum = 0;                                                              \
+		uint64_t rig_sum = atomic_load(&(rig)->pool->board->counters[BOARD_POOL].name);    \
 		for (uint32_t rig_i = 0; rig_i < (rig)->pool->n_workers; rig_i++)                  \
 			rig_sum += atomic_load(&(rig)->pool->board->counters[rig_i].name);         \
 		rig_sum;                                                                           \

@@ -237,15 +237,9 @@ void bench_pool_call(fk_client *client, const fk_task *task, const union fk_valu
 
 uint64_t bench_pool_counter(fk_client *client, const char *name)
 {
-	uint64_t sum = 0;
-
-	for (uint32_t i = 0; i < board_n_counters; i++) {
-		if (strcmp(board_counter_rows[i].name, name))
-			continue;
-		for (uint32_t w = 0; w < client->n_workers; w++)
-			sum += board_counter(client->board, w, &board_counter_rows[i]);
-		return sum;
-	}
+	for (uint32_t i = 0; i < board_n_counters; i++)
+		if (!strcmp(board_counter_rows[i].name, name))
+			return board_counter_sum(client->board, &board_counter_rows[i]);
 	bench_die("there is no counter %s", name);
 }
 
