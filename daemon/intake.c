@@ -613,10 +613,10 @@ bool intake_is_empty(struct pool *pool)
 	return !intake_rings_pending(pool);
 }
 
-/* Takes a job off a ring: its row is QUEUED after it, or it is refused. last: the walk's own use of
- * the client goes with the row. Returns true if the row was accepted. */
+/* Takes a job off a ring: its row is QUEUED after it, or it is refused. The walk holds a use of the
+ * client. Returns true if the row was accepted. */
 static bool intake_accept(struct intake_list *list, struct intake_client *client, uint32_t index,
-			  bool last, uint64_t now)
+			  uint64_t now)
 {
 	struct pool *pool = list->pool;
 	struct job *job = &client->jobs[index];
@@ -652,20 +652,19 @@ static bool intake_accept(struct intake_list *list, struct intake_client *client
 		 * intake_admit(). Pairs with root_cancel(). */
 	} while (!atomic_compare_exchange_weak_explicit(
 		word, &expected, ledger_pack(row_new), memory_order_seq_cst, memory_order_relaxed));
-	/* For the row; the walk has one use of its own, and needs it until its last record. */
-	if (!last)
-		atomic_fetch_add_explicit(&client->active, 1, memory_order_relaxed);
 	atomic_store_explicit(&job->drained_ns, now, memory_order_relaxed);
 	intake_admit(list, job, row, generation);
 	return true;
 }
 
-/* Walks the chain of one word, or goes on with it. Adds to *accepted. False: it was not over. */
+/* Walks the chain of one word, or goes on with it. Adds to *accepted. False: it was not over. The
+ * rows are counted in active when the walk ends: until then none is where it could be ended. */
 static bool intake_walk(struct intake_list *list, uint32_t tenant, struct intake_chain *chain,
 			uint32_t payload, uint64_t now, uint32_t *accepted)
 {
 	struct intake_client *client = intake_get(list->pool, ring_payload_client(payload));
 	bool more = false;
+	uint32_t n = 0;
 
 	/* Nobody but its writer loses anything by a word that has changed since. */
 	if (!chain->next || chain->payload != payload)
@@ -690,15 +689,15 @@ static bool intake_walk(struct intake_list *list, uint32_t tenant, struct intake
 		chain->left--;
 		intake_step(list, 1);
 		FK_CRASH("intake-step");
-		if (intake_accept(list, client, index, !chain->next, now)) {
-			++*accepted;
-			if (!chain->next)
-				client = NULL;
-		}
+		n += intake_accept(list, client, index, now);
 		FK_CRASH("intake-accepted");
 		more = intake_spent(list);
 	}
-	if (client)
+	*accepted += n;
+	/* One row takes the walk's own use over. */
+	if (n > 1)
+		atomic_fetch_add_explicit(&client->active, n - 1, memory_order_relaxed);
+	else if (client && !n)
 		intake_put(list->pool, client);
 	return !chain->next;
 }

@@ -54,7 +54,7 @@ struct root {
 	uint32_t task;
 	uint64_t drained_ns;
 	uint64_t started_ns;
-	/* arguments as the task sees them, and what to copy back and free */
+	/* arguments as the task sees them, and what to copy back and free; set where they are used */
 	struct job_ref refs[SIGNATURE_MAX_ARGS];
 	uint64_t args[LIMIT_ARGS / 8];
 	uint64_t result[LIMIT_RESULT / 8];
@@ -253,7 +253,7 @@ static void root_finish(struct pool *pool, const struct root_end *end)
 	intake_put(pool, client);
 }
 
-/* Gives a job that was started its outcome. The root is gone after it. */
+/* Gives a job that was started its outcome: the root is gone after it, and the worker runs none. */
 static void root_end(struct worker *w, struct root *root, uint32_t outcome, int32_t code)
 {
 	struct root_end end = {
@@ -273,6 +273,7 @@ static void root_end(struct worker *w, struct root *root, uint32_t outcome, int3
 	else
 		COUNT(w, jobs_failed);
 	root_finish(root->pool, &end);
+	worker_set_job(w, WORKER_NO_JOB);
 }
 
 void root_drop(struct pool *pool, uint32_t row, uint32_t outcome, int32_t code)
@@ -310,7 +311,6 @@ static void root_done(struct worker *w, struct root *root)
 	if (!verdict.outcome)
 		memcpy(root->job->result, root->result, task->signature.results_size);
 	root_end(w, root, verdict.outcome ? verdict.outcome : JOB_DONE, verdict.code);
-	worker_set_job(w, WORKER_NO_JOB);
 }
 
 static struct fk_frame *root_resume(struct fk_worker *fk, struct fk_frame *frame)
@@ -333,14 +333,16 @@ void root_run(struct worker *w, uint32_t row)
 
 	_Static_assert(sizeof(struct root) + sizeof(struct fk_stack) + 1024 <= STACK_MIN,
 		       "a root and its first frames fit on the first stacklet");
-	memset(root, 0, offsetof(struct root, args));
+	memset(root, 0, offsetof(struct root, refs));
 	root->pool = pool;
 	root->client = client;
 	root->job = &client->jobs[row % pool->arena->max_jobs];
 	root->row = row;
 	root->generation = ledger_row(pool->arena, row).generation;
 	root->drained_ns = atomic_load_explicit(&root->job->drained_ns, memory_order_relaxed);
-	root->started_ns = clock_ns();
+	/* Right after another one: when that ended. */
+	root->started_ns = w->next_ns ? w->next_ns : clock_ns();
+	w->next_ns = 0;
 	if (root->drained_ns > root->started_ns)
 		root->drained_ns = root->started_ns;
 	root->fk.task = &root_task;
@@ -363,12 +365,10 @@ void root_run(struct worker *w, uint32_t row)
 	if (atomic_load_explicit(&client->state, memory_order_seq_cst) != CLIENT_LIVE ||
 	    root_is_cancelled(pool, row, root->generation)) {
 		root_end(w, root, JOB_CANCELLED, 0);
-		worker_set_job(w, WORKER_NO_JOB);
 		return;
 	}
 	if (deadline_is_over(pool, row, root->generation, root->started_ns)) {
 		root_end(w, root, JOB_EXPIRED, 0);
-		worker_set_job(w, WORKER_NO_JOB);
 		return;
 	}
 	r = fair_place(&pool->intake.fair, row) == FAIR_NOWHERE ? -EINVAL : root_load(root);
@@ -378,7 +378,6 @@ void root_run(struct worker *w, uint32_t row)
 			memory_order_relaxed);
 		COUNT(w, refused);
 		root_end(w, root, JOB_FAILED, r);
-		worker_set_job(w, WORKER_NO_JOB);
 		return;
 	}
 	task = root_module_task(root);

@@ -572,8 +572,10 @@ static bool worker_look(struct worker *w, bool ask, uint64_t now, enum worker_fo
 /* The next queued job, for a worker that stays busy. */
 static bool worker_next_root(struct worker *w, uint32_t *ret_row)
 {
-	if (!worker_take_root(w, w, ret_row) &&
-	    !(intake_glance(w) && intake_drain(w, ret_row)))
+	/* Of the batch, at once: no clock needs to be read again. */
+	if (worker_take_root(w, w, ret_row))
+		w->next_ns = w->job_since;
+	else if (!intake_glance(w) || !intake_drain(w, ret_row))
 		return false;
 	worker_charge(w);
 	w->stolen_at = 0;
@@ -620,7 +622,8 @@ static bool worker_go_on(struct worker *w, enum worker_found *ret_found, uint32_
 		strand_adopt(w, w->next);
 		return true;
 	}
-	worker_set_job(w, WORKER_NO_JOB);
+	if (w->job != WORKER_NO_JOB)
+		worker_set_job(w, WORKER_NO_JOB);
 	return (!fair_behind(&w->pool->intake.fair) || deque_size(&w->roots)) &&
 	       strand_own_stack(w) && worker_next_root(w, ret_row);
 }

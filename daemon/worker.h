@@ -83,6 +83,7 @@ struct worker {
 	uint32_t glance;    /* the tenant that a search looks at next */
 	uint32_t job;	    /* row of the job it runs, WORKER_NO_JOB for none */
 	uint64_t job_since; /* ns, CLOCK_MONOTONIC */
+	uint64_t next_ns;   /* when a job that was found right after another begins; else 0 */
 	uint32_t preempted; /* the job that made way for others, while they run; WORKER_NO_JOB */
 	struct asides asides;
 	uint32_t own;	 /* a job that another makes way for, and no other may start: row + 1 */
