@@ -33,6 +33,10 @@ libpool_la_SOURCES = \
 	daemon/deadline.c \
 	daemon/deadline.h \
 	daemon/deque.h \
+	daemon/dispatcher.c \
+	daemon/dispatcher.h \
+	daemon/drain.c \
+	daemon/drain.h \
 	daemon/fair.c \
 	daemon/fair.h \
 	daemon/inbox.c \
@@ -48,6 +52,10 @@ libpool_la_SOURCES = \
 	daemon/pool.h \
 	daemon/profile.c \
 	daemon/profile.h \
+	daemon/registry.c \
+	daemon/registry.h \
+	daemon/requeue.c \
+	daemon/requeue.h \
 	daemon/root.c \
 	daemon/root.h \
 	daemon/shake.c \

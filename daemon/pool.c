@@ -4,23 +4,8 @@
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   pool_run() is the process's main thread: it reads the channel and maps segments. The
- *   dispatcher is a thread of its own, because a futex and a socket cannot be waited for together
- *   on kernel 6.1. Workers are threads, pinned.
- *
- * THE DISPATCHER
- *   Sleeps on its wake word on the board. A client that finds every worker busy wakes it, as does a
- *   worker that becomes busy and leaves jobs waiting with nobody looking. As long as jobs wait, it
- *   comes by itself, every DISPATCHER_TICK; its word says LOOKING then, so that a flood does not
- *   wake it for each job. Each time it sees to it that somebody comes: wakes a sleeper; or summons
- *   workers if there are words in the rings, which one has to take off, or if they run jobs that
- *   have a worse claim than a queued one (fair.c). Who is summoned looks at its next fork, and if
- *   it is still so, sets its continuation aside and starts the queued job. Each time the next
- *   POOL_SUMMONS of them are summoned, so that one in a long leaf delays nothing. Jobs in the root
- *   deque of a worker that does not come to them are taken back, and wait among all others for
- *   whoever comes first. Where no worker takes anything off the rings for a tick, all of them in
- *   long leaves, it does that itself: so deadlines and cancels of what is there are seen
- *   (deadline.h). It also releases dead clients, and ends the pool once all is done after
- *   PROTO_POOL_STOP.
+ *   dispatcher (dispatcher.h) is a thread of its own, because a futex and a socket cannot be waited
+ *   for together on kernel 6.1. Workers are threads, pinned.
  *
  * THE CHANNEL
  *   Its thread reads to the end, while the pool drains too: a client may leave, or cancel what the
@@ -57,12 +42,9 @@
 #include "shm/segment.h"
 #include "shm/wake.h"
 
-#define DISPATCHER_TICK (200 * NSEC_PER_USEC)
-#define POOL_SUMMONS	2u /* at a time: one of two is not in a long leaf, or off its CPU */
-#define POOL_PATIENCE	2u /* ticks that a job waits for those who look */
-#define POOL_DEQUE_MAX	(UINT64_C(1) << 22) /* entries */
-#define POOL_SIGSTACK	65536u
-#define POOL_PAGE	UINT64_C(4096)
+#define POOL_DEQUE_MAX (UINT64_C(1) << 22) /* entries */
+#define POOL_SIGSTACK  65536u
+#define POOL_PAGE      UINT64_C(4096)
 
 /* For the fault handler and the exit hook only. */
 static struct pool *the_pool;
@@ -116,77 +98,8 @@ void pool_send(struct pool *pool, uint32_t type, uint32_t client, uint32_t gener
 
 bool pool_take_summons(struct worker *w)
 {
-	/* ORDER summons [M1]: acquire, pairs with pool_summon(). */
+	/* ORDER summons [M1]: acquire, pairs with dispatcher_summon(). */
 	return atomic_exchange_explicit(&w->summoned, 0, memory_order_acquire);
-}
-
-/* Asks a worker to serve a waiting job at its next fork. */
-static void pool_summon(struct worker *w)
-{
-	/* ORDER summons [M1]: release, pairs with pool_take_summons(). */
-	atomic_store_explicit(&w->summoned, 1, memory_order_release);
-	worker_ask(w);
-}
-
-/* Words wait in rings, and nobody has taken any off since the dispatcher looked last. */
-static bool pool_rings_wait(struct pool *pool)
-{
-	uint64_t drained = 0;
-	bool same;
-
-	for (uint32_t i = 0; i < pool->n_workers; i++)
-		drained += atomic_load_explicit(&pool->workers[i].counters->drained,
-						memory_order_relaxed);
-	same = drained == pool->drained;
-	pool->drained = drained;
-	return same && intake_rings_pending(pool);
-}
-
-/* Jobs wait: has none been started for some ticks? */
-static bool pool_waits_long(struct pool *pool)
-{
-	uint64_t started = 0;
-
-	for (uint32_t i = 0; i < pool->n_workers; i++)
-		started += atomic_load_explicit(&pool->workers[i].counters->roots,
-						memory_order_relaxed);
-	if (started != pool->started) {
-		pool->started = started;
-		pool->waited = 0;
-	}
-	return ++pool->waited > POOL_PATIENCE;
-}
-
-/* Sees to it that waiting jobs are started. Returns true if it has to look again soon. next: whose
- * turn it is to be summoned. */
-static bool pool_dispatch(struct pool *pool, uint32_t *next)
-{
-	bool waiting = worker_jobs_pending(pool), placed = fair_placed(&pool->intake.fair);
-	bool dying = intake_release(pool);
-	uint32_t stop = atomic_load_explicit(&pool->stop, memory_order_relaxed);
-	uint32_t summoned[POOL_SUMMONS], n;
-
-	/* Whether a running job's turn comes first is as old as the last settlement; and what runs
-	 * for hours is charged (account.h). */
-	intake_settle(pool);
-	if (placed)
-		intake_wake_places(pool, NULL);
-	/* Somebody who looks may find strands of a running job to steal, again and again. */
-	if (waiting && worker_wake_one(pool, NULL) && !pool_waits_long(pool) && !placed)
-		return true;
-	if (waiting || placed) {
-		/* All are busy, or about to look; a summons to one that is not busy does
-		 * no harm. */
-		if (pool_rings_wait(pool))
-			intake_collect(pool);
-		intake_recall(pool);
-		n = intake_summons(pool, *next, summoned, POOL_SUMMONS);
-		for (uint32_t i = 0; i < n; i++) {
-			pool_summon(&pool->workers[summoned[i]]);
-			*next = summoned[i] + 1;
-		}
-	}
-	return waiting || placed || dying || stop;
 }
 
 /* Something has changed that every worker has to see. */
@@ -252,82 +165,6 @@ struct worker *pool_worker_on(struct pool *pool, struct worker *near, uint32_t n
 			break;
 	}
 	return found;
-}
-
-/* Jobs that were set aside take turns with those above them. Returns when to come back for it, 0 if
- * there are none. */
-static uint64_t pool_turns(struct pool *pool)
-{
-	uint64_t now = clock_ns();
-	bool due = now >= pool->turn_at, any = false;
-
-	for (uint32_t i = 0; i < pool->n_workers; i++) {
-		if (!aside_any(&pool->workers[i].asides))
-			continue;
-		any = true;
-		if (due)
-			pool_summon(&pool->workers[i]);
-	}
-	if (any && due)
-		pool->turn_at = now + FAIR_TURN;
-	return any ? pool->turn_at : 0;
-}
-
-/* The earlier of two times, where 0 is never. */
-static uint64_t pool_earlier(uint64_t a, uint64_t b)
-{
-	return !a || !b ? a | b : min(a, b);
-}
-
-/* Ends jobs that are late, summons workers whose jobs take turns, and says when the dispatcher has
- * to come back, within ACCOUNT_TIDE. */
-static uint64_t pool_next_tick(struct pool *pool, bool soon)
-{
-	uint64_t next = pool_earlier(deadlines_check(pool), pool_turns(pool));
-
-	return pool_earlier(next, clock_ns() + (soon ? DISPATCHER_TICK : ACCOUNT_TIDE));
-}
-
-/* Cleaning goes a piece at a time; a job that waits is looked after in between. */
-static bool pool_look(struct pool *pool, uint32_t *next)
-{
-	return pool_dispatch(pool, next) | stack_arena_clean(pool->stacks);
-}
-
-void pool_attend(struct pool *pool, uint32_t *next)
-{
-	_Atomic uint32_t *word = &pool->board->dispatcher;
-	uint32_t value = wake_load(word);
-	bool soon = pool_look(pool, next);
-
-	if (!soon) {
-		value = wake_prepare(word);
-		soon = pool_look(pool, next);
-	}
-	/* It comes by itself: nobody needs to wake it. */
-	if (soon) {
-		wake_store(word, WAKE_LOOKING);
-		value = wake_load(word);
-	}
-	futex_wait(word, value, pool_next_tick(pool, soon));
-	wake_store(word, WAKE_LOOKING);
-}
-
-static void *pool_dispatcher(void *arg)
-{
-	struct pool *pool = arg;
-	uint32_t next = 0;
-
-	pthread_setname_np(pthread_self(), "forkd-dispatch");
-	prctl(PR_SET_TIMERSLACK, 1000UL);
-	slice_set(SLICE_SHORT);
-	/* As long as it drains, the word says LOOKING: who finds SLEEPING wakes until somebody
-	 * woke, and in the end nobody would. */
-	while (atomic_load(&pool->stop) != POOL_DRAINING || !intake_is_empty(pool))
-		pool_attend(pool, &next);
-	pool_stop_workers(pool);
-	(void)shutdown(pool->channel, SHUT_RD);
-	return NULL;
 }
 
 static void pool_blame(int signo, uint64_t address)
@@ -584,7 +421,7 @@ static int pool_start_threads(struct pool *pool, struct pool_thread *threads,
 				    &threads[i]);
 	}
 	if (r == 0)
-		r = -pthread_create(ret_dispatcher, NULL, pool_dispatcher, pool);
+		r = -pthread_create(ret_dispatcher, NULL, dispatcher_main, pool);
 	pthread_attr_destroy(&attr);
 	return r;
 }
@@ -593,11 +430,11 @@ static int pool_start_threads(struct pool *pool, struct pool_thread *threads,
  * client stays what it is. */
 static void pool_cancel(struct pool *pool, const struct proto_pool *m)
 {
-	struct intake_client *client;
+	struct registry_client *client;
 
 	if (m->client >= pool->arena->max_clients)
 		return;
-	client = &pool->intake.clients[m->client];
+	client = &pool->registry.clients[m->client];
 	if (atomic_load_explicit(&client->state, memory_order_relaxed) == CLIENT_LIVE &&
 	    client->generation == m->client_generation && m->job < client->n_jobs)
 		root_cancel(pool, m->client * pool->arena->max_jobs + m->job, m->job_generation);
@@ -666,7 +503,7 @@ static bool pool_serve(struct pool *pool)
 			pool_wake_dispatcher(pool);
 			break;
 		case PROTO_POOL_GONE:
-			intake_gone(pool, m.pool.client, m.pool.client_generation);
+			registry_gone(pool, m.pool.client, m.pool.client_generation);
 			break;
 		case PROTO_POOL_CANCEL:
 			pool_cancel(pool, &m.pool);

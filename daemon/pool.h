@@ -15,9 +15,11 @@
 
 #include "common/options.h"
 #include "daemon/deadline.h"
+#include "daemon/dispatcher.h"
 #include "daemon/intake.h"
 #include "daemon/lazy.h"
 #include "daemon/module.h"
+#include "daemon/registry.h"
 #include "daemon/worker.h"
 #include "shm/board.h"
 #include "shm/ledger.h"
@@ -43,11 +45,9 @@ struct pool {
 	uint32_t n_groups;	    /* NUMA nodes with a worker; worker->group is one */
 	struct stack_arena *stacks; /* one for each group, on its node */
 	struct modules modules;
+	struct registry registry;
 	struct intake intake;
-	uint64_t started;	       /* jobs, when the dispatcher last looked */
-	uint32_t waited;	       /* its ticks since then with jobs waiting */
-	uint64_t drained;	       /* jobs taken off the rings, when it last looked at that */
-	uint64_t turn_at;	       /* when jobs that were set aside have their next turn */
+	struct dispatcher dispatcher;
 	_Atomic uint64_t *stack_bytes; /* that each row's job holds: stack.h, I3 */
 	_Atomic uint64_t *verdicts;    /* of each row, see verdict.h */
 	_Atomic uint32_t *cancels;     /* each row's generation that is cancelled, 0 for none */
@@ -112,10 +112,6 @@ bool pool_take_summons(struct worker *worker);
 
 /* Wakes the dispatcher, if it sleeps. Any thread of the pool. */
 void pool_wake_dispatcher(struct pool *pool);
-
-/* One round of the dispatcher: looks, and sleeps until it has to look again, or is woken. next:
- * whose turn it is to be summoned. */
-void pool_attend(struct pool *pool, uint32_t *next);
 
 /*
  * Says where the workers are, once n_workers is set and before pool_lay_out(): groups and victims.

@@ -19,7 +19,7 @@
  *       ends it (root_drop()).
  *   I3. A wish that a job ends is not lost, wherever the job is. The wish is written first, then
  *       the row is looked at. Not QUEUED yet: who accepts it looks at the mark afterwards
- *       (intake_admit()). In a queue: it is cut out. In hand, on its way to or from a queue or in
+ *       (drain_admit()). In a queue: it is cut out. In hand, on its way to or from a queue or in
  *       a root deque: the dispatcher looks again (deadline_watch()); by then it is in a queue,
  *       which it comes back to if its worker does not start it (intake_recall()), or RUNNING.
  *       RUNNING: the verdict has it, or root_run() finds mark, deadline or client when it looks
@@ -47,7 +47,7 @@
 struct root {
 	struct fk_frame fk;
 	struct pool *pool;
-	struct intake_client *client;
+	struct registry_client *client;
 	struct job *job;
 	uint32_t row;
 	uint32_t generation;
@@ -79,7 +79,7 @@ static bool root_shares_buffers(const struct module_task *task)
 static int root_copy_in(struct root *root, const struct signature_item *item, struct job_ref *ref,
 			bool share)
 {
-	struct intake_client *client = root->client;
+	struct registry_client *client = root->client;
 	uint64_t align = item->type == SIGNATURE_STR ? 1 : 8;
 	struct fk_buf *buf = (struct fk_buf *)((char *)root->args + item->offset);
 	void *from = ref_resolve(client->heap, client->heap_size, *ref, align);
@@ -175,11 +175,6 @@ struct root_end {
 	uint64_t ended_ns;
 };
 
-static struct intake_client *root_client(struct pool *pool, uint32_t row)
-{
-	return &pool->intake.clients[row / pool->arena->max_jobs];
-}
-
 /* Who has the row in hand. */
 static void root_set_row(struct pool *pool, uint32_t at, uint32_t state, uint32_t outcome,
 			 uint32_t worker)
@@ -196,7 +191,7 @@ static void root_set_row(struct pool *pool, uint32_t at, uint32_t state, uint32_
 }
 
 /* FINISHING -> FREE, unless the client has seen the outcome, submitted the record again, and that
- * was accepted in the meantime (intake_accept()). */
+ * was accepted in the meantime (drain_accept()). */
 static void root_free_row(struct pool *pool, uint32_t at, uint32_t generation)
 {
 	_Atomic uint64_t *word = &arena_rows(pool->arena)[at];
@@ -220,9 +215,9 @@ bool root_is_cancelled(struct pool *pool, uint32_t row, uint32_t generation)
 /* Gives the job its outcome; the row is in the caller's hand. */
 static void root_finish(struct pool *pool, const struct root_end *end)
 {
-	struct intake_client *client = root_client(pool, end->row);
+	struct registry_client *client = registry_of(pool, end->row);
 	struct job *job = &client->jobs[end->row % pool->arena->max_jobs];
-	struct board_client *board = &pool->board->clients[client - pool->intake.clients];
+	struct board_client *board = &pool->board->clients[client - pool->registry.clients];
 	struct group *group;
 
 	atomic_store_explicit(&job->code, end->code, memory_order_relaxed);
@@ -250,7 +245,7 @@ static void root_finish(struct pool *pool, const struct root_end *end)
 	if (group && group_done(group, 1))
 		futex_wake(&group->word, INT32_MAX);
 	root_free_row(pool, end->row, end->generation);
-	intake_put(pool, client);
+	registry_put(pool, client);
 }
 
 /* Gives a job that was started its outcome: the root is gone after it, and the worker runs none. */
@@ -278,7 +273,7 @@ static void root_end(struct worker *w, struct root *root, uint32_t outcome, int3
 
 void root_drop(struct pool *pool, uint32_t row, uint32_t outcome, int32_t code)
 {
-	struct job *job = &root_client(pool, row)->jobs[row % pool->arena->max_jobs];
+	struct job *job = &registry_of(pool, row)->jobs[row % pool->arena->max_jobs];
 	uint64_t now = clock_ns();
 	struct root_end end = {
 		.row = row,
@@ -326,7 +321,7 @@ static struct fk_frame *root_resume(struct fk_worker *fk, struct fk_frame *frame
 void root_run(struct worker *w, uint32_t row)
 {
 	struct pool *pool = w->pool;
-	struct intake_client *client = root_client(pool, row);
+	struct registry_client *client = registry_of(pool, row);
 	struct root *root = (struct root *)w->fk.sp;
 	const struct module_task *task;
 	int r;
@@ -360,7 +355,7 @@ void root_run(struct worker *w, uint32_t row)
 
 	verdict_begin(pool, row, root->generation);
 	/* A client that is gone wants no answer any more.
-	 * ORDER verdict/cancel [V1]: seq_cst, after verdict_begin(): intake_gone() stores the state
+	 * ORDER verdict/cancel [V1]: seq_cst, after verdict_begin(): registry_gone() stores the state
 	 * before it looks at the rows. */
 	if (atomic_load_explicit(&client->state, memory_order_seq_cst) != CLIENT_LIVE ||
 	    root_is_cancelled(pool, row, root->generation)) {
@@ -374,7 +369,7 @@ void root_run(struct worker *w, uint32_t row)
 	r = fair_place(&pool->intake.fair, row) == FAIR_NOWHERE ? -EINVAL : root_load(root);
 	if (r < 0) {
 		atomic_fetch_add_explicit(
-			&pool->board->clients[client - pool->intake.clients].refused, 1,
+			&pool->board->clients[client - pool->registry.clients].refused, 1,
 			memory_order_relaxed);
 		COUNT(w, refused);
 		root_end(w, root, JOB_FAILED, r);
@@ -442,8 +437,8 @@ void root_cancel(struct pool *pool, uint32_t row, uint32_t generation)
 	 * root_run(), which begins the verdict and looks at the mark: one sees the other. */
 	atomic_store_explicit(&pool->cancels[row], generation, memory_order_seq_cst);
 	(void)verdict_set(pool, row, generation, JOB_CANCELLED);
-	/* ORDER cancel/accept [V2]: seq_cst, after the mark. Pairs with intake_accept(), which
-	 * makes the row QUEUED, and intake_admit(), which looks at the mark: one sees the other. */
+	/* ORDER cancel/accept [V2]: seq_cst, after the mark. Pairs with drain_accept(), which
+	 * makes the row QUEUED, and drain_admit(), which looks at the mark: one sees the other. */
 	now = ledger_unpack(
 		atomic_load_explicit(&arena_rows(pool->arena)[row], memory_order_seq_cst));
 	if (now.generation != generation) {

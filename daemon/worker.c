@@ -22,7 +22,7 @@
  *   a step, and the system call. To go to sleep: a step, and a look at the own root deque. Neither
  *   grows with tenants or workers. The last looker of a cell reads the summary words of all tenants
  *   too, when it sleeps, naps, or turns busy, because clients can write nowhere else; a search
- *   reads those of INTAKE_GLANCE tenants at a time.
+ *   reads those of DRAIN_GLANCE tenants at a time.
  *
  * ASKING
  *   A thief that finds a busy victim with nothing public lowers the victim's limit, and the victim

@@ -224,12 +224,12 @@ START_TEST(waiting_jobs_of_a_dead_client_end_at_once)
 		submit(i, "t:flat", 0, 0);
 	while (!fair_queued(&rig.pool->intake.fair))
 		sched_yield();
-	intake_gone(rig.pool, 0, 1);
+	registry_gone(rig.pool, 0, 1);
 	while (!rig_counter(&rig, dropped) || fair_queued(&rig.pool->intake.fair))
 		sched_yield();
 	ck_assert_uint_eq(rig_counter(&rig, roots), 1);
 	atomic_store(&tasks_opened, 1);
-	while (atomic_load(&rig.pool->intake.clients[0].state) != CLIENT_NONE)
+	while (atomic_load(&rig.pool->registry.clients[0].state) != CLIENT_NONE)
 		sched_yield();
 	rig_stop(&rig);
 }
@@ -252,11 +252,11 @@ static void cancel_by_hand(struct pool *pool)
 	/* On its way in: the mark is there before the job is taken off its ring. */
 	submit(1, "t:flat", 0, 0);
 	root_cancel(pool, 1, rig.generation[1]);
-	intake_collect(pool);
+	intake_collect(pool, 0);
 	expect_cancelled(pool, 1);
 	/* In a worker's hand, which does not start it, and gives it back. */
 	submit(2, "t:flat", 0, 0);
-	intake_collect(pool);
+	intake_collect(pool, 0);
 	fair_lock(fair);
 	ck_assert_uint_eq(fair_pick(fair, 0, rows, FAIR_BATCH_JOBS, clock_ns(), &placed), 1);
 	fair_unlock(fair);
@@ -270,7 +270,7 @@ static void cancel_by_hand(struct pool *pool)
 	expect_cancelled(pool, 2);
 	/* In a queue: at once. */
 	submit(3, "t:flat", 0, 0);
-	intake_collect(pool);
+	intake_collect(pool, 0);
 	root_cancel(pool, 3, rig.generation[3]);
 	ck_assert_uint_eq(job_outcome(&rig.jobs[3]), JOB_CANCELLED);
 	ck_assert_uint_eq(fair_queued(fair), 0);

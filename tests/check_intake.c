@@ -9,6 +9,7 @@
 
 #include "common/clock.h"
 #include "common/util.h"
+#include "daemon/drain.h"
 #include "daemon/root.h"
 #include "shm/futex.h"
 #include "shm/wake.h"
@@ -21,6 +22,7 @@
 static struct rig rig;
 static _Atomic uint64_t ran;
 static _Atomic uint32_t flag;
+static uint32_t collected;
 
 FK_TASK(fk_void, count, (), )
 {
@@ -168,8 +170,8 @@ static struct other other_client(bool same_uid)
 		ck_assert_int_eq(intake_add_tenant(rig.pool, tenant, 1, o.tenant_fd), 0);
 	ck_assert_int_eq(
 		intake_add_client(rig.pool, o.slot, 1, tenant, tenant, RIG_JOBS, o.client_fd), 0);
-	o.tenant = rig.pool->intake.tenants[tenant].segment;
-	o.jobs = rig.pool->intake.clients[o.slot].jobs;
+	o.tenant = rig.pool->registry.tenants[tenant].segment;
+	o.jobs = rig.pool->registry.clients[o.slot].jobs;
 	return o;
 }
 
@@ -505,7 +507,7 @@ static uint32_t passed(struct ledger_ring *side)
 static void drain_by_hand(struct pool *pool)
 {
 	struct ledger_ring *sides[2] = { &pool->arena->rings[0][0], &pool->arena->rings[0][1] };
-	struct tenant_segment *tenant = pool->intake.tenants[0].segment;
+	struct tenant_segment *tenant = pool->registry.tenants[0].segment;
 	uint64_t wasted = 0, position;
 
 	for (uint32_t ring = 0; ring < 2; ring++) {
@@ -515,23 +517,23 @@ static void drain_by_hand(struct pool *pool)
 					 RING_OK);
 		tenant_mark(tenant, ring);
 	}
-	for (uint32_t drains = 1; intake_rings_pending(pool); drains++) {
+	for (uint32_t drains = 1; drain_rings_pending(pool); drains++) {
 		uint32_t before = passed(sides[0]) + passed(sides[1]);
 
-		intake_collect(pool);
-		ck_assert_uint_le(passed(sides[0]) + passed(sides[1]) - before, INTAKE_SHARE);
+		intake_collect(pool, collected++);
+		ck_assert_uint_le(passed(sides[0]) + passed(sides[1]) - before, DRAIN_SHARE);
 		ck_assert_uint_lt(drains, 20);
 	}
 	wasted = atomic_load(&pool->intake.fair.tenants[0].wasted);
-	ck_assert_uint_ge(wasted, 2 * (RING_SLOTS - 1) * INTAKE_STEP_NS);
+	ck_assert_uint_ge(wasted, 2 * (RING_SLOTS - 1) * DRAIN_STEP_NS);
 
 	/* Looking at all slots counts, too. */
 	atomic_store(&tenant->rings[0].astray, 1);
 	tenant_mark(tenant, 0);
-	intake_collect(pool);
+	intake_collect(pool, collected++);
 	ck_assert_uint_ge(atomic_load(&pool->intake.fair.tenants[0].wasted),
-			  wasted + INTAKE_MEND * INTAKE_STEP_NS);
-	ck_assert(!intake_rings_pending(pool));
+			  wasted + DRAIN_MEND * DRAIN_STEP_NS);
+	ck_assert(!drain_rings_pending(pool));
 }
 
 START_TEST(a_tenant_takes_a_share_of_a_drain_and_is_charged_for_what_is_no_job)
@@ -610,7 +612,7 @@ static void take_by_hand(struct pool *pool)
 		root_drop(pool, (uint32_t)taken, JOB_CANCELLED, 0);
 	}
 	words(4, 6);
-	intake_collect(pool);
+	intake_collect(pool, collected++);
 	let_dispatcher_sleep(pool);
 	ck_assert(intake_again(w, &row));
 	ck_assert_uint_eq(row, 4);
@@ -635,6 +637,33 @@ START_TEST(who_takes_more_than_it_starts_tells_somebody)
 	ck_assert_uint_eq(rig_wait(&rig, 5), JOB_DONE);
 	ck_assert_uint_eq(rig_wait(&rig, 6), JOB_DONE);
 	ck_assert_uint_eq(atomic_load(&ran), 2);
+	rig_stop(&rig);
+}
+END_TEST
+
+/* Before there are workers: a client that leaves a full queue. */
+static void leave_by_hand(struct pool *pool)
+{
+	words(0, 2 * INTAKE_CUT);
+	intake_collect(pool, 0);
+	ck_assert_uint_eq(fair_queued(&pool->intake.fair), 2 * INTAKE_CUT + 1);
+	registry_gone(pool, 0, 1);
+	/* Some at a time, and at once again as long as there may be more. */
+	ck_assert_int_eq(intake_release(pool), INTAKE_MORE);
+	ck_assert_uint_eq(fair_queued(&pool->intake.fair), INTAKE_CUT + 1);
+	ck_assert_int_eq(intake_release(pool), INTAKE_MORE);
+	ck_assert_uint_eq(pool->registry.clients[0].state, CLIENT_DYING);
+	ck_assert_int_eq(intake_release(pool), INTAKE_NONE);
+	ck_assert_uint_eq(pool->registry.clients[0].state, CLIENT_NONE);
+	ck_assert_uint_eq(pool->board->counters[BOARD_POOL].dropped, 2 * INTAKE_CUT + 1);
+}
+
+START_TEST(jobs_of_a_client_that_left_end_some_at_a_time_without_a_pause)
+{
+	rig_prepare = leave_by_hand;
+	start(1);
+	rig_prepare = NULL;
+	ck_assert_uint_eq(atomic_load(&ran), 0);
 	rig_stop(&rig);
 }
 END_TEST
@@ -676,4 +705,5 @@ CHECK_MAIN("intake", a_chain_of_all_records_is_one_word_and_each_runs_once,
 	   a_strict_job_goes_before_a_giant_on_its_worker,
 	   a_tenant_takes_a_share_of_a_drain_and_is_charged_for_what_is_no_job,
 	   who_takes_more_than_it_starts_tells_somebody,
+	   jobs_of_a_client_that_left_end_some_at_a_time_without_a_pause,
 	   a_pool_that_drains_is_not_empty_before_the_last_job_has_ended)

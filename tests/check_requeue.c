@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * requeue: what a new pool makes of jobs that the last one had QUEUED, and of the chains whose
- * words it was at work on (daemon/intake.h, I4)
+ * words it was at work on (daemon/requeue.h, I1)
  *
  * The last pool's death is made by hand: rows in the ledger, words in the rings of a second tenant,
  * which the pool of the rig hears of as a new pool does, the client first and its rings after.
@@ -100,14 +100,14 @@ static void add_client(void)
 {
 	ck_assert_int_eq(intake_add_client(rig.pool, CLIENT, GEN, TENANT, 1, JOBS, client_fd), 0);
 	/* One address for both ends: ThreadSanitizer knows addresses, not memory. */
-	jobs = rig.pool->intake.clients[CLIENT].jobs;
+	jobs = rig.pool->registry.clients[CLIENT].jobs;
 	pool_wake_dispatcher(rig.pool);
 }
 
 static void add_tenant(void)
 {
 	ck_assert_int_eq(intake_add_tenant(rig.pool, TENANT, 1, tenant_fd), 0);
-	tenant = rig.pool->intake.tenants[TENANT].segment;
+	tenant = rig.pool->registry.tenants[TENANT].segment;
 	tenant_mark(tenant, 0);
 	wake_published();
 	pool_wake_dispatcher(rig.pool);
@@ -129,7 +129,7 @@ static void await_all(void)
 	struct ledger_ring *side = &rig.pool->arena->rings[TENANT][0];
 
 	while (atomic_load(&side->head) < atomic_load(&tenant->rings[0].tail) ||
-	       atomic_load(&rig.pool->intake.clients[CLIENT].active))
+	       atomic_load(&rig.pool->registry.clients[CLIENT].active))
 		sched_yield();
 }
 
@@ -238,7 +238,7 @@ START_TEST(what_was_queued_runs_if_the_rings_cannot_be_had)
 	add_client();
 	ck_assert_int_lt(intake_add_tenant(rig.pool, TENANT, 1, small), 0);
 	pool_wake_dispatcher(rig.pool);
-	while (atomic_load(&rig.pool->intake.clients[CLIENT].active))
+	while (atomic_load(&rig.pool->registry.clients[CLIENT].active))
 		sched_yield();
 	ended(0, OLD);
 	close(small);
@@ -256,7 +256,7 @@ START_TEST(what_was_queued_runs_if_the_rings_could_not_be_had_before)
 	fill(0, OLD, UINT32_MAX);
 	queued(0);
 	add_client();
-	while (atomic_load(&rig.pool->intake.clients[CLIENT].active))
+	while (atomic_load(&rig.pool->registry.clients[CLIENT].active))
 		sched_yield();
 	ended(0, OLD);
 	close(small);

@@ -26,10 +26,9 @@ static void *rig_worker(void *arg)
 static void *rig_dispatcher(void *arg)
 {
 	struct pool *pool = arg;
-	uint32_t next = 0;
 
 	while (atomic_load(&pool->stop) != POOL_ENDING)
-		pool_attend(pool, &next);
+		dispatcher_attend(pool);
 	return NULL;
 }
 
@@ -102,10 +101,10 @@ void rig_start_on(struct rig *rig, const char *machine, uint32_t workers,
 	ck_assert_int_eq(intake_add_tenant(pool, 0, 0, rig->tenant_fd), 0);
 	ck_assert_int_eq(intake_add_client(pool, 0, 1, 0, 0, RIG_JOBS, rig->client_fd), 0);
 	/* The pool's own mappings: ThreadSanitizer knows addresses, not memory. */
-	rig->tenant = pool->intake.tenants[0].segment;
-	rig->client = pool->intake.clients[0].segment;
-	rig->jobs = pool->intake.clients[0].jobs;
-	rig->heap = pool->intake.clients[0].heap;
+	rig->tenant = pool->registry.tenants[0].segment;
+	rig->client = pool->registry.clients[0].segment;
+	rig->jobs = pool->registry.clients[0].jobs;
+	rig->heap = pool->registry.clients[0].heap;
 
 	if (rig_prepare)
 		rig_prepare(pool);

@@ -4,9 +4,9 @@
  *
  * WHAT IT IS
  *   The pool of a test's rig, before it has threads, with tenants added: the program makes the
- *   steps of its workers itself, with daemon/worker.c and daemon/intake.c compiled into it. So what
- *   is seen is the work that is done around a futex, and the futex's own call for a wake, and no
- *   CPU's way out of its idle state.
+ *   steps of its workers itself, with worker.c, intake.c, drain.c and registry.c of daemon/ compiled
+ *   into it. So what is seen is the work that is done around a futex, and the futex's own call for
+ *   a wake, and no CPU's way out of its idle state.
  *
  *	to sleep         a worker that leaves a cell in which another one looks, and its way back
  *	to sleep, last   the last one that looks, in an idle pool
@@ -27,7 +27,9 @@
 
 #include "daemon/worker.c"
 
+#include "daemon/drain.c"
 #include "daemon/intake.c"
+#include "daemon/registry.c"
 
 #include <check.h>
 
@@ -73,7 +75,7 @@ static void sleep_add_tenants(struct pool *pool)
 		ck_assert_int_eq(intake_add_tenant(pool, i, i, fd), 0);
 		(void)close(fd);
 		/* As if it had clients: nothing is read of those that have none. */
-		atomic_fetch_or(&pool->intake.peopled[i / 64], UINT64_C(1) << i % 64);
+		atomic_fetch_or(&pool->registry.peopled[i / 64], UINT64_C(1) << i % 64);
 	}
 }
 

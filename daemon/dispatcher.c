@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/dispatcher.h"
+
+#include <pthread.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+
+#include "common/clock.h"
+#include "daemon/drain.h"
+#include "daemon/pool.h"
+#include "daemon/slice.h"
+#include "shm/futex.h"
+#include "shm/wake.h"
+
+#define DISPATCHER_TICK	    (200 * NSEC_PER_USEC)
+#define DISPATCHER_SUMMONS  2u /* at a time: one of two is not in a long leaf, or off its CPU */
+#define DISPATCHER_PATIENCE 2u /* ticks that a job waits for those who look */
+
+/* What workers have done since the last look with jobs waiting. */
+struct dispatcher_view {
+	bool drained;			    /* one has taken jobs off the rings */
+	uint64_t moved[LIMIT_WORKERS / 64]; /* a bit for each that has started a job */
+};
+
+/* Asks a worker to serve a waiting job at its next fork. */
+static void dispatcher_summon(struct worker *w)
+{
+	/* ORDER summons [M1]: release, pairs with pool_take_summons(). */
+	atomic_store_explicit(&w->summoned, 1, memory_order_release);
+	worker_ask(w);
+}
+
+static void dispatcher_look(struct pool *pool, struct dispatcher_view *ret_view)
+{
+	struct dispatcher *d = &pool->dispatcher;
+	uint64_t drained = 0;
+	bool started = false;
+
+	*ret_view = (struct dispatcher_view){ .drained = false };
+	/* Relaxed: statistics. */
+	for (uint32_t i = 0; i < pool->n_workers; i++) {
+		struct board_counters *c = pool->workers[i].counters;
+		uint64_t roots = atomic_load_explicit(&c->roots, memory_order_relaxed);
+		bool moved = roots != d->roots[i];
+
+		drained += atomic_load_explicit(&c->drained, memory_order_relaxed);
+		ret_view->moved[i / 64] |= (uint64_t)moved << i % 64;
+		started |= moved;
+		d->roots[i] = roots;
+	}
+	ret_view->drained = drained != d->drained;
+	d->drained = drained;
+	d->waited = started ? 1 : d->waited + 1;
+}
+
+/* Summons the next of those that run a job which a queued one goes before; or whoever is next, if a
+ * ring has to be looked at. One that is not busy takes no harm. */
+static void dispatcher_summon_some(struct pool *pool)
+{
+	struct fair *fair = &pool->intake.fair;
+	uint32_t next = pool->dispatcher.next_worker, summoned = 0;
+	bool rings = drain_rings_pending(pool);
+
+	if (!rings && !fair_queued(fair) && !fair_placed(fair))
+		return;
+	fair_lock(fair);
+	for (uint32_t i = 0; i < pool->n_workers && summoned < DISPATCHER_SUMMONS; i++) {
+		uint32_t at = (next + i) % pool->n_workers;
+		uint32_t row = account_row(&pool->workers[at].account);
+
+		if (!rings && (row == ACCOUNT_NOBODY || !fair_claims(fair, at, row, FAIR_QUANTUM)))
+			continue;
+		dispatcher_summon(&pool->workers[at]);
+		pool->dispatcher.next_worker = at + 1;
+		summoned++;
+	}
+	fair_unlock(fair);
+}
+
+/* Sees to it that waiting jobs are started. Returns after how many ns it has to look again. */
+static uint64_t dispatcher_dispatch(struct pool *pool)
+{
+	struct dispatcher *d = &pool->dispatcher;
+	struct fair *fair = &pool->intake.fair;
+	bool waiting = worker_jobs_pending(pool), placed = fair_placed(fair);
+	enum intake_left left = intake_release(pool);
+	uint64_t again = left == INTAKE_MORE ? 0 : DISPATCHER_TICK;
+	struct dispatcher_view view;
+
+	/* Whether a running job's turn comes first is as old as the last settlement; and what runs
+	 * for hours is charged (account.h). */
+	fair_lock(fair);
+	fair_settle_sometimes(fair, clock_ns());
+	fair_unlock(fair);
+	if (!waiting && !placed)
+		return left || atomic_load_explicit(&pool->stop, memory_order_relaxed)
+			     ? again
+			     : ACCOUNT_TIDE;
+	if (placed)
+		intake_wake_places(pool, NULL);
+	dispatcher_look(pool, &view);
+	/* Somebody who looks may find strands of a running job to steal, again and again. */
+	if (waiting && worker_wake_one(pool, NULL) && d->waited <= DISPATCHER_PATIENCE && !placed)
+		return again;
+	/* All are busy, or about to look. */
+	if (!view.drained && drain_rings_pending(pool))
+		intake_collect(pool, d->collected++);
+	for (uint32_t i = 0; i < pool->n_workers; i++)
+		if (!(view.moved[i / 64] >> i % 64 & 1))
+			intake_recall(pool, &pool->workers[i]);
+	dispatcher_summon_some(pool);
+	return again;
+}
+
+/* Jobs that were set aside take turns with those above them. Returns when to come back for it, 0 if
+ * there are none. */
+static uint64_t dispatcher_turns(struct pool *pool)
+{
+	struct dispatcher *d = &pool->dispatcher;
+	uint64_t now = clock_ns();
+	bool due = now >= d->turn_at, any = false;
+
+	for (uint32_t i = 0; i < pool->n_workers; i++) {
+		if (!aside_any(&pool->workers[i].asides))
+			continue;
+		any = true;
+		if (due)
+			dispatcher_summon(&pool->workers[i]);
+	}
+	if (any && due)
+		d->turn_at = now + FAIR_TURN;
+	return any ? d->turn_at : 0;
+}
+
+/* The earlier of two times, where 0 is never. */
+static uint64_t dispatcher_earlier(uint64_t a, uint64_t b)
+{
+	return !a || !b ? a | b : min(a, b);
+}
+
+/* Ends jobs that are late, summons workers whose jobs take turns, and says when it has to come
+ * back, within so many ns. */
+static uint64_t dispatcher_next(struct pool *pool, uint64_t again)
+{
+	uint64_t next = dispatcher_earlier(deadlines_check(pool), dispatcher_turns(pool));
+
+	return dispatcher_earlier(next, clock_ns() + again);
+}
+
+/* Cleaning goes a piece at a time; a job that waits is looked after in between. */
+static uint64_t dispatcher_round(struct pool *pool)
+{
+	uint64_t again = dispatcher_dispatch(pool);
+
+	return stack_arena_clean(pool->stacks) ? min(again, DISPATCHER_TICK) : again;
+}
+
+void dispatcher_attend(struct pool *pool)
+{
+	_Atomic uint32_t *word = &pool->board->dispatcher;
+	uint32_t value = wake_load(word);
+	uint64_t again = dispatcher_round(pool);
+
+	if (again == ACCOUNT_TIDE) {
+		value = wake_prepare(word);
+		again = dispatcher_round(pool);
+	}
+	/* It comes by itself: nobody needs to wake it. */
+	if (again < ACCOUNT_TIDE) {
+		wake_store(word, WAKE_LOOKING);
+		value = wake_load(word);
+	}
+	futex_wait(word, value, dispatcher_next(pool, again));
+	wake_store(word, WAKE_LOOKING);
+}
+
+void *dispatcher_main(void *arg)
+{
+	struct pool *pool = arg;
+
+	pthread_setname_np(pthread_self(), "forkd-dispatch");
+	prctl(PR_SET_TIMERSLACK, 1000UL);
+	slice_set(SLICE_SHORT);
+	/* As long as it drains, the word says LOOKING: who finds SLEEPING wakes until somebody
+	 * woke, and in the end nobody would. */
+	while (atomic_load(&pool->stop) != POOL_DRAINING || !intake_is_empty(pool))
+		dispatcher_attend(pool);
+	pool_stop_workers(pool);
+	(void)shutdown(pool->channel, SHUT_RD);
+	return NULL;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon/dispatcher.h - the thread that sees to it that waiting jobs are started
+ *
+ * WHAT IT IS
+ *   Sleeps on its wake word on the board. A client that finds every worker busy wakes it, as does a
+ *   worker that becomes busy and leaves jobs waiting with nobody looking. As long as jobs wait, it
+ *   comes by itself, every DISPATCHER_TICK; its word says LOOKING then, so that a flood does not
+ *   wake it for each job. Each time it sees to it that somebody comes: wakes a sleeper; or summons
+ *   workers if there are words in the rings, which one has to take off, or if they run jobs that
+ *   have a worse claim than a queued one (fair.c). Who is summoned looks at its next fork, and if
+ *   it is still so, sets its continuation aside and starts the queued job. Each time the next
+ *   DISPATCHER_SUMMONS of them are summoned, so that one in a long leaf delays nothing. Jobs in the
+ *   root deque of a worker that does not come to them are taken back, and wait among all others for
+ *   whoever comes first. Where no worker takes anything off the rings for a tick, all of them in
+ *   long leaves, it does that itself: so deadlines and cancels of what is there are seen
+ *   (deadline.h). It also releases dead clients, and ends the pool once all is done after
+ *   PROTO_POOL_STOP.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   pool.c starts its thread. Others wake it by pool_wake_dispatcher().
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   A worker dies with the whole pool.
+ */
+#ifndef DAEMON_DISPATCHER_H
+#define DAEMON_DISPATCHER_H
+
+#include <stdint.h>
+
+#include "shm/limits.h"
+
+struct pool;
+
+/* Its own thread's. */
+struct dispatcher {
+	uint64_t roots[LIMIT_WORKERS]; /* root tasks each worker had started at the last look */
+	uint64_t drained;	       /* jobs that workers had taken off the rings by then */
+	uint32_t waited;	       /* looks since one was started, with jobs waiting */
+	uint32_t next_worker;	       /* to be summoned */
+	uint32_t collected;	       /* times that it took jobs off the rings */
+	uint64_t turn_at;	       /* when jobs that were set aside have their next turn */
+};
+
+/* One round: looks, and sleeps until it has to look again, or is woken. */
+void dispatcher_attend(struct pool *pool);
+
+/* The thread: until the pool has drained after PROTO_POOL_STOP, which it ends. */
+void *dispatcher_main(void *pool);
+
+#endif

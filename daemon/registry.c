@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/registry.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "daemon/pool.h"
+#include "daemon/verdict.h"
+#include "shm/proto.h"
+
+void registry_fini(struct pool *pool)
+{
+	struct registry *all = &pool->registry;
+
+	for (uint32_t i = 0; i < LIMIT_TENANTS; i++) {
+		segment_unmap(all->tenants[i].segment, all->tenants[i].size);
+		free(all->tenants[i].chains);
+	}
+	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++) {
+		segment_unmap(all->clients[i].segment, all->clients[i].segment_size);
+		free(all->clients[i].tails);
+	}
+}
+
+int registry_map_tenant(struct pool *pool, uint32_t slot, int fd,
+			struct tenant_segment **ret_segment)
+{
+	struct registry_tenant *tenant = &pool->registry.tenants[slot];
+	void *base;
+	uint64_t size;
+	int r = segment_map(fd, SEGMENT_ANY, 1, 0, &base, &size);
+
+	if (r < 0)
+		return r;
+	if (size < tenant_segment_size(pool->n_workers))
+		r = -EBADMSG;
+	else if (!(tenant->chains = calloc(pool->n_workers, sizeof(*tenant->chains))))
+		r = -ENOMEM;
+	if (r < 0) {
+		segment_unmap(base, size);
+		return r;
+	}
+	tenant->size = size;
+	*ret_segment = base;
+	return 0;
+}
+
+void registry_show_tenant(struct pool *pool, uint32_t slot, struct tenant_segment *segment)
+{
+	/* ORDER tenant/known [T1]: release, who sees the segment sees the fields; pairs with
+	 * registry_segment(). */
+	atomic_store_explicit(&pool->registry.tenants[slot].segment, segment, memory_order_release);
+}
+
+struct tenant_segment *registry_segment(struct pool *pool, uint32_t slot)
+{
+	/* ORDER tenant/known [T1]: acquire, pairs with registry_show_tenant(). */
+	return atomic_load_explicit(&pool->registry.tenants[slot].segment, memory_order_acquire);
+}
+
+uint64_t registry_tenants(struct pool *pool, uint32_t word)
+{
+	/* ORDER tenant/known [T1]: acquire, pairs with registry_count_client(). */
+	return atomic_load_explicit(&pool->registry.peopled[word], memory_order_acquire);
+}
+
+/* A tenant has one client more or less. The channel's thread and the dispatcher. */
+static void registry_count_client(struct pool *pool, uint32_t slot, int n)
+{
+	_Atomic uint64_t *word = &pool->registry.peopled[slot / 64];
+	uint64_t bit = UINT64_C(1) << slot % 64;
+
+	/* The lock makes count and bit change together. */
+	fair_lock(&pool->intake.fair);
+	pool->registry.tenants[slot].n_clients += (uint32_t)n;
+	/* ORDER tenant/known [T1]: release, pairs with registry_tenants(). */
+	if (pool->registry.tenants[slot].n_clients)
+		atomic_fetch_or_explicit(word, bit, memory_order_release);
+	else
+		atomic_fetch_and_explicit(word, ~bit, memory_order_release);
+	fair_unlock(&pool->intake.fair);
+}
+
+int registry_map_client(struct pool *pool, uint32_t slot, uint32_t generation, uint32_t tenant,
+			uint32_t n_jobs, int fd)
+{
+	struct registry_client *client = &pool->registry.clients[slot];
+	/* The numbers are the manager's: the client can write those in the segment. */
+	uint64_t heap_offset = client_segment_heap_offset(n_jobs), *tails;
+	void *base;
+	uint64_t size;
+	int r = segment_map(fd, SEGMENT_ANY, 1, 0, &base, &size);
+
+	if (r < 0)
+		return r;
+	tails = calloc(pool->n_workers, sizeof(*tails));
+	if (!tails || n_jobs > pool->arena->max_jobs || heap_offset > size) {
+		r = tails ? -EBADMSG : -ENOMEM;
+		free(tails);
+		segment_unmap(base, size);
+		return r;
+	}
+	client->tails = tails;
+	client->generation = generation;
+	client->tenant = tenant;
+	client->n_jobs = n_jobs;
+	client->jobs = (struct job *)((char *)base + sizeof(struct client_segment));
+	client->groups = client_segment_groups(client->jobs, n_jobs);
+	client->heap = (char *)base + heap_offset;
+	client->heap_size = size - heap_offset;
+	client->segment = base;
+	client->segment_size = size;
+	return 0;
+}
+
+void registry_show_client(struct pool *pool, uint32_t slot)
+{
+	struct registry_client *client = &pool->registry.clients[slot];
+
+	/* ORDER client/live [K1]: release, who sees LIVE sees the fields. Pairs with
+	 * registry_get(). */
+	atomic_store_explicit(&client->state, CLIENT_LIVE, memory_order_release);
+	registry_count_client(pool, client->tenant, 1);
+}
+
+struct registry_client *registry_of(struct pool *pool, uint32_t row)
+{
+	return &pool->registry.clients[row / pool->arena->max_jobs];
+}
+
+struct registry_client *registry_get(struct pool *pool, uint32_t slot)
+{
+	struct registry_client *client;
+
+	if (slot >= pool->arena->max_clients)
+		return NULL;
+	client = &pool->registry.clients[slot];
+	/* ORDER client/active [K2]: seq_cst, counted before the state is looked at. Pairs with
+	 * registry_gone(), which stores the state before it looks at the count: one sees
+	 * the other. */
+	atomic_fetch_add_explicit(&client->active, 1, memory_order_seq_cst);
+	/* ORDER client/live [K1]: acquire, pairs with registry_show_client(); and seq_cst for K2. */
+	if (atomic_load_explicit(&client->state, memory_order_seq_cst) == CLIENT_LIVE)
+		return client;
+	registry_put(pool, client);
+	return NULL;
+}
+
+void registry_put(struct pool *pool, struct registry_client *client)
+{
+	/* ORDER client/active [K2]: seq_cst: what was done with the client comes before, and the
+	 * look at the state after it. Pairs with registry_gone(). */
+	if (atomic_fetch_sub_explicit(&client->active, 1, memory_order_seq_cst) == 1 &&
+	    atomic_load_explicit(&client->state, memory_order_seq_cst) == CLIENT_DYING)
+		pool_wake_dispatcher(pool);
+}
+
+void registry_gone(struct pool *pool, uint32_t slot, uint32_t generation)
+{
+	struct registry_client *client;
+	struct tenant_segment *tenant;
+
+	if (slot >= pool->arena->max_clients)
+		return;
+	client = &pool->registry.clients[slot];
+	uint32_t state = atomic_load_explicit(&client->state, memory_order_relaxed);
+
+	if (state == CLIENT_NONE) /* it could not be mapped */
+		pool_send(pool, PROTO_POOL_RELEASED, slot, generation, "");
+	if (state != CLIENT_LIVE)
+		return;
+	tenant = registry_segment(pool, client->tenant);
+	for (uint32_t i = 0; tenant && i < pool->n_workers; i++)
+		client->tails[i] =
+			atomic_load_explicit(&tenant->rings[i].tail, memory_order_relaxed);
+	/* ORDER client/active [K2]: seq_cst, see registry_get(). */
+	atomic_store_explicit(&client->state, CLIENT_DYING, memory_order_seq_cst);
+	/* Relaxed: the dispatcher is woken below. */
+	atomic_fetch_add_explicit(&pool->registry.n_dying, 1, memory_order_relaxed);
+	/* What runs winds down. A row that starts after this sees the state. */
+	for (uint32_t i = 0; i < client->n_jobs; i++) {
+		uint32_t at = slot * pool->arena->max_jobs + i;
+		/* ORDER verdict/cancel [V1]: seq_cst, after the state. Pairs with root_run(). */
+		struct ledger_row row = ledger_unpack(
+			atomic_load_explicit(&arena_rows(pool->arena)[at], memory_order_seq_cst));
+
+		if (row.state == LEDGER_RUNNING)
+			(void)verdict_set(pool, at, row.generation, JOB_CANCELLED);
+	}
+	pool_wake_dispatcher(pool);
+}
+
+/* True if no ring can still hold a word of the dead client. */
+static bool registry_passed(struct pool *pool, struct registry_client *client)
+{
+	struct tenant_segment *tenant = registry_segment(pool, client->tenant);
+
+	for (uint32_t i = 0; tenant && i < pool->n_workers; i++) {
+		struct ledger_ring *ring = &pool->arena->rings[client->tenant][i];
+		/* ORDER ledger/head [L1]: acquire, pairs with drain_ring(): what stood
+		 * below the head has been counted in active. */
+		uint64_t head = atomic_load_explicit(&ring->head, memory_order_acquire);
+		/* Relaxed: only whether there is a word, which nobody reads here. */
+		uint64_t slot = atomic_load_explicit(&tenant->rings[i].slots[head % RING_SLOTS],
+						     memory_order_relaxed);
+
+		/* The tail is only what clients say. An empty slot at the head ends the matter. */
+		if (head < client->tails[i] && slot & RING_FULL_BIT)
+			return false;
+	}
+	return true;
+}
+
+bool registry_is_over(struct pool *pool, struct registry_client *client)
+{
+	/* ORDER client/active [K2]: seq_cst, see registry_get(). */
+	return !atomic_load_explicit(&client->active, memory_order_seq_cst) &&
+	       registry_passed(pool, client);
+}
+
+void registry_release(struct pool *pool, struct registry_client *client)
+{
+	uint32_t slot = (uint32_t)(client - pool->registry.clients);
+
+	segment_unmap(client->segment, client->segment_size);
+	free(client->tails);
+	client->tails = NULL;
+	client->segment = NULL;
+	atomic_fetch_sub_explicit(&pool->registry.n_dying, 1, memory_order_relaxed);
+	registry_count_client(pool, client->tenant, -1);
+	/* ORDER client/live [K1]: release, nobody uses the fields any more. Pairs with
+	 * intake_add_client(). */
+	atomic_store_explicit(&client->state, CLIENT_NONE, memory_order_release);
+	pool_send(pool, PROTO_POOL_RELEASED, slot, client->generation, "");
+}
