@@ -135,10 +135,10 @@ static uint32_t drain_place(struct pool *pool, uint32_t place)
 	if (kind == JOB_PLACE_WORKER && pool_worker_at(pool, index)) {
 		at = FAIR_WORKER(index);
 	} else if (kind == JOB_PLACE_NODE) {
-		struct worker *on = pool_worker_on(pool, pool->workers, index);
+		uint32_t group = pool_group_on(pool, index);
 
-		if (on)
-			at = FAIR_GROUP(on->group);
+		if (group < pool->n_groups)
+			at = FAIR_GROUP(group);
 	}
 	return at == FAIR_NOWHERE || job_place_strict(place) ? at : FAIR_ANYWHERE;
 }

@@ -8,6 +8,7 @@
 #include "daemon/pool.h"
 #include "daemon/requeue.h"
 #include "daemon/root.h"
+#include "daemon/topology.h"
 #include "daemon/worker.h"
 #include "shm/wake.h"
 
@@ -33,16 +34,16 @@ void intake_fini(struct pool *pool)
 /* Somebody of its group is to come for a job; if all are busy, the dispatcher sees to it. */
 static void intake_wake_group(struct pool *pool, uint32_t group, struct worker *waker)
 {
-	uint32_t found = pool->n_workers;
+	uint32_t found = pool->n_workers, n;
+	const uint32_t *members = topology_members(pool->topology, group, &n);
 
-	for (uint32_t i = 0; i < pool->n_workers; i++) {
-		uint32_t state = wake_state(wake_load(&pool->workers[i].board->wake));
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t state = wake_state(wake_load(&pool->workers[members[i]].board->wake));
 
-		if (pool->workers[i].group != group || state == WAKE_BUSY)
-			continue;
-		found = i;
 		if (state == WAKE_LOOKING)
 			return;
+		if (state == WAKE_SLEEPING)
+			found = members[i];
 	}
 	if (found < pool->n_workers)
 		worker_wake(pool, found, waker);

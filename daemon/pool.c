@@ -148,23 +148,37 @@ struct worker *pool_worker_at(struct pool *pool, uint32_t index)
 	return index < pool->n_workers ? &pool->workers[index] : NULL;
 }
 
+uint32_t pool_group_on(struct pool *pool, uint32_t node)
+{
+	uint32_t n;
+
+	for (uint32_t g = 0; g < pool->n_groups; g++) {
+		uint32_t first = topology_members(pool->topology, g, &n)[0];
+
+		if (topology_place(pool->topology, first)->node == node)
+			return g;
+	}
+	return pool->n_groups;
+}
+
 struct worker *pool_worker_on(struct pool *pool, struct worker *near, uint32_t node)
 {
-	struct worker *found = NULL;
+	uint32_t group = pool_group_on(pool, node), n;
+	const uint32_t *members;
+	struct worker *w = NULL;
 
-	if (topology_place(pool->topology, near->index)->node == node)
+	if (group == pool->n_groups)
+		return NULL;
+	if (group == near->group)
 		return near;
 	/* One that is not busy; if all are, the last. */
-	for (uint32_t i = 0; i < pool->n_workers; i++) {
-		struct worker *w = &pool->workers[(near->index + 1 + i) % pool->n_workers];
-
-		if (topology_place(pool->topology, w->index)->node != node)
-			continue;
-		found = w;
+	members = topology_members(pool->topology, group, &n);
+	for (uint32_t i = 0; i < n; i++) {
+		w = &pool->workers[members[(near->index + i) % n]];
 		if (wake_state(wake_load(&w->board->wake)) != WAKE_BUSY)
 			break;
 	}
-	return found;
+	return w;
 }
 
 static void pool_blame(int signo, uint64_t address)

@@ -121,6 +121,8 @@ int pool_place(struct pool *pool, struct topology *topology);
 /* Frees what pool_place() made, and the topology. After the last worker has ended. */
 void pool_unplace(struct pool *pool);
 
+/* The group of the NUMA node of this OS index; n_groups if it has no worker. */
+uint32_t pool_group_on(struct pool *pool, uint32_t node);
 /* The worker of this index; NULL if there is none. */
 struct worker *pool_worker_at(struct pool *pool, uint32_t index);
 /* A worker on the NUMA node of this OS index, near itself if it is there; NULL if there is none. */

@@ -73,7 +73,7 @@ FK_BODY(hold)
 FK_END(hold)
 
 /* Where a strict job runs, and how many of the flood had run when the other client's job began. */
-static _Atomic uint32_t on_worker;
+static _Atomic uint32_t on_worker, on_group;
 static _Atomic uint64_t before_other;
 
 FK_TASK(fk_void, strict, (), )
@@ -88,6 +88,18 @@ FK_BODY(strict)
 }
 FK_END(strict)
 
+FK_TASK(fk_void, near, (), )
+{
+	if (worker_self()->group == atomic_load(&on_group))
+		atomic_fetch_add(&ran, 1);
+	FK_LEAF();
+}
+FK_BODY(near)
+{
+	FK_RETURN();
+}
+FK_END(near)
+
 FK_TASK(fk_void, other, (), )
 {
 	atomic_store(&before_other, atomic_load(&ran));
@@ -100,6 +112,7 @@ FK_BODY(other)
 FK_END(other)
 
 FK_EXPORT(strict, "-> ", 0, "Counts where it ran")
+FK_EXPORT(near, "-> ", 0, "Counts in which group it ran")
 FK_EXPORT(other, "-> ", 0, "Notes how many have run")
 FK_EXPORT(count, "-> ", 0, "Counts that it ran")
 FK_EXPORT(set, "-> ", 0, "Sets the flag")
@@ -433,6 +446,32 @@ START_TEST(strict_jobs_run_where_they_are_to)
 }
 END_TEST
 
+/* In any worker of the group that its node is, whoever takes them off the rings. */
+START_TEST(strict_jobs_of_a_node_run_on_its_workers)
+{
+	atomic_store(&ran, 0);
+	atomic_store(&flag, 0);
+	rig_start_on(&rig, "numa:2 core:2 pu:1", 4, &fk_module, false);
+	for (uint32_t round = 0; round < 20; round++) {
+		atomic_store(&ran, 0);
+		atomic_store(&on_group, round % 2);
+		for (uint32_t i = 0; i < 100; i++)
+			atomic_store(&fill(i, "intake:near", i < 99 ? i + 1 : LAST)->place,
+				     job_place(JOB_PLACE_NODE, round % 2, 1));
+		publish(0, round % 4);
+		for (uint32_t i = 0; i < 100; i++)
+			ck_assert_uint_eq(rig_wait(&rig, i), JOB_DONE);
+		ck_assert_uint_eq(atomic_load(&ran), 100);
+	}
+	/* A node that is not there. */
+	atomic_store(&fill(0, "intake:near", LAST)->place, job_place(JOB_PLACE_NODE, 2, 1));
+	publish(0, 0);
+	ck_assert_uint_eq(rig_wait(&rig, 0), JOB_FAILED);
+	ck_assert_int_eq(atomic_load(&rig.jobs[0].code), -EINVAL);
+	rig_stop(&rig);
+}
+END_TEST
+
 /* One worker in a leaf while a flood for it comes, and then another client's job. */
 START_TEST(a_flood_of_strict_jobs_lets_other_clients_pass)
 {
@@ -701,7 +740,7 @@ CHECK_MAIN("intake", a_chain_of_all_records_is_one_word_and_each_runs_once,
 	   a_job_behind_another_of_its_batch_is_taken_back_and_goes_before_it,
 	   jobs_behind_one_that_keeps_its_worker_go_to_another,
 	   what_a_job_used_is_charged_to_its_client, strict_jobs_run_where_they_are_to,
-	   a_flood_of_strict_jobs_lets_other_clients_pass,
+	   strict_jobs_of_a_node_run_on_its_workers, a_flood_of_strict_jobs_lets_other_clients_pass,
 	   a_strict_job_goes_before_a_giant_on_its_worker,
 	   a_tenant_takes_a_share_of_a_drain_and_is_charged_for_what_is_no_job,
 	   who_takes_more_than_it_starts_tells_somebody,
