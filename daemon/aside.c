@@ -86,10 +86,30 @@ void aside_end(struct worker *w, uint32_t row)
 	}
 }
 
+/* Forgets jobs that were stolen altogether and have ended. Relaxed: what waits here is RUNNING, and
+ * who brought it here has seen so; of any other the row may be a new job's, or nobody's. */
+static uint32_t aside_forget(struct worker *w)
+{
+	const _Atomic uint64_t *rows = arena_rows(w->pool->arena);
+	struct asides *asides = &w->asides;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < aside_count(asides); i++) {
+		uint32_t row = asides->rows[i];
+		uint64_t word = atomic_load_explicit(&rows[row], memory_order_relaxed);
+
+		if (ledger_unpack(word).state == LEDGER_RUNNING)
+			asides->rows[n++] = row;
+	}
+	if (n != aside_count(asides))
+		aside_set_count(asides, n);
+	return n;
+}
+
 bool aside_claims(struct worker *w, bool asked, uint32_t *ret_row)
 {
 	struct asides *asides = &w->asides;
-	uint32_t n = aside_count(asides);
+	uint32_t n = aside_forget(w);
 	uint32_t row;
 
 	for (uint32_t i = 0; i < n; i++) {

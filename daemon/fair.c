@@ -271,6 +271,8 @@ void fair_add_client(struct fair *fair, uint32_t slot, uint32_t tenant, uint32_t
 	struct board_client *board = &fair->board[slot];
 
 	fair_lock(fair);
+	if (client->active)
+		fair_deactivate(fair, client);
 	memset(client, 0, sizeof(*client));
 	client->board = board;
 	client->tenant = &fair->tenants[tenant];
@@ -854,8 +856,9 @@ static uint64_t fair_row_v(struct fair *fair, uint32_t row)
  * has there. */
 static int64_t fair_lead(struct fair *fair, uint32_t row, uint32_t other, uint64_t *ret_weight)
 {
-	struct fair_client *a = fair_client_of(fair, row);
-	struct fair_client *b = fair_client_of(fair, other);
+	/* Not made active: a row that was set aside may be a dead one's (I1). */
+	const struct fair_client *a = &fair->clients[row / fair->max_jobs];
+	const struct fair_client *b = &fair->clients[other / fair->max_jobs];
 
 	if (a->tenant != b->tenant) {
 		*ret_weight = b->tenant->node.weight;

@@ -336,6 +336,29 @@ START_TEST(entries_of_one_job_come_up_in_their_order)
 }
 END_TEST
 
+/* Before there are workers: the job of row 0 was set aside below that of row 1, stolen, and has
+ * ended. Nobody waits, and the dispatcher need not come back for it. */
+static void forget_by_hand(struct pool *pool)
+{
+	struct worker *w = &pool->workers[0];
+	uint32_t row;
+
+	w->job = 1;
+	w->asides.rows[0] = 0;
+	atomic_store(&w->asides.n, 1);
+	ck_assert(!aside_claims(w, true, &row));
+	ck_assert(!aside_any(&w->asides));
+	w->job = WORKER_NO_JOB;
+}
+
+START_TEST(a_job_that_has_ended_elsewhere_is_forgotten)
+{
+	rig_prepare = forget_by_hand;
+	start(1, false);
+	rig_stop(&rig);
+}
+END_TEST
+
 CHECK_MAIN("aside", endless_jobs_take_turns, deep_jobs_take_turns, any_of_them_is_cancelled_first,
 	   cancelled_job_ends_before_those_on_the_root_deque, all_that_have_failed_come_up_at_once,
-	   entries_of_one_job_come_up_in_their_order)
+	   entries_of_one_job_come_up_in_their_order, a_job_that_has_ended_elsewhere_is_forgotten)

@@ -923,6 +923,55 @@ START_TEST(a_slot_is_used_again_while_its_end_was_not_seen)
 }
 END_TEST
 
+/* A job that was set aside was stolen, has ended, and its client is gone. */
+START_TEST(a_dead_row_makes_nobody_active)
+{
+	uint32_t rows[2], dead;
+
+	tenant(0, 100);
+	client(0, 0, 100);
+	client(1, 0, 100);
+	dead = submit(0, 1, 0);
+	submit(1, 1, 0);
+	ck_assert_uint_eq(pick(rows, 2), 2);
+	run(dead, 10 * US);
+	fair_remove_client(&fair, 0);
+	ck_assert_uint_eq(fair.n_active, 1);
+	fair_lock(&fair);
+	(void)fair_turn(&fair, rows[1], &dead, 1);
+	(void)fair_claims(&fair, 0, dead, FAIR_QUANTUM);
+	fair_unlock(&fair);
+	ck_assert_uint_eq(fair.n_active, 1);
+	client(0, 0, 100);
+	settle();
+	ck_assert_uint_eq(fair.n_active, 1);
+	ck_assert_uint_eq(fair.tenants[0].level.n_active, 1);
+	ck_assert(fair_direct(&fair, 1, 1));
+}
+END_TEST
+
+/* The slot is taken again while it stands among the active ones. */
+START_TEST(a_new_client_in_an_active_slot_leaves_no_ghost)
+{
+	uint32_t rows[2];
+
+	tenant(0, 100);
+	client(0, 0, 100);
+	client(1, 0, 100);
+	submit(0, 1, 0);
+	submit(1, 1, 0);
+	ck_assert_uint_eq(pick(rows, 2), 2);
+	run(rows[0], 10 * US);
+	client(0, 0, 100);
+	ck_assert_uint_eq(fair.n_active, 1);
+	run(rows[1], 10 * US);
+	settle();
+	ck_assert_uint_eq(fair.n_active, 0);
+	ck_assert_uint_eq(fair.level.n_active, 0);
+	ck_assert_uint_eq(fair.tenants[0].weights, 0);
+}
+END_TEST
+
 /* Whatever happens: each row comes once, and the structures hold together. */
 START_TEST(every_row_comes_once_whatever_happens)
 {
@@ -1031,4 +1080,5 @@ CHECK_MAIN("fair", uids_share_by_their_weights_whatever_their_jobs_lengths,
 	   jobs_for_one_worker_are_nobody_elses,
 	   who_comes_late_or_was_away_for_ever_is_not_shut_out,
 	   what_was_no_job_is_charged_to_its_uid, a_strand_of_many_hours_is_charged_for_all_of_them,
-	   a_slot_is_used_again_while_its_end_was_not_seen, every_row_comes_once_whatever_happens)
+	   a_slot_is_used_again_while_its_end_was_not_seen, a_dead_row_makes_nobody_active,
+	   a_new_client_in_an_active_slot_leaves_no_ghost, every_row_comes_once_whatever_happens)
