@@ -341,10 +341,17 @@ void drain_rings(struct drain *drain)
 	uint32_t ring = (drain->round & 1 ? drain->round / 2 : drain->home) % pool->n_workers;
 	uint32_t slot = drain->round % LIMIT_TENANTS;
 	uint64_t bits[REGISTRY_WORDS];
+	uint32_t n;
 
-	drain_all_tenants(pool, bits);
-	while (drain->steps < DRAIN_STEPS && (slot = drain_next_tenant(bits, slot)) < LIMIT_TENANTS)
-		drain_tenant(drain, slot, ring);
+	do {
+		n = drain->n;
+		drain->more = false;
+		drain_all_tenants(pool, bits);
+		while (drain->steps < DRAIN_STEPS &&
+		       (slot = drain_next_tenant(bits, slot)) < LIMIT_TENANTS)
+			drain_tenant(drain, slot, ring);
+		slot = drain->round % LIMIT_TENANTS;
+	} while (drain->more && drain->n > n && drain->steps < DRAIN_STEPS);
 }
 
 struct drain drain_of(struct worker *w)

@@ -18,7 +18,7 @@
  *   and only then the ring's head moves. Each record is accepted or refused on its own; a walk has
  *   no more steps than the client has records, so a ring of records costs its owner that much:
  *   what a drain does for a tenant without getting a job is charged to the tenant, and none takes
- *   more than DRAIN_SHARE steps of a drain.
+ *   more than DRAIN_SHARE steps of a drain before the others had as many, or where none was a job.
  *
  * INVARIANTS
  *   I1. For each slot consumed, the rows of its jobs are QUEUED in the ledger, or were refused.
@@ -42,7 +42,7 @@ struct pool;
 struct worker;
 
 #define DRAIN_STEPS   1024u /* records and words that one drain takes off the rings */
-#define DRAIN_SHARE   256u  /* of these, of one tenant */
+#define DRAIN_SHARE   256u  /* of these, of one tenant, before the others' turn */
 #define DRAIN_MEND    128u  /* steps that stand for ring_mend() */
 #define DRAIN_STEP_NS 50u   /* that a tenant is charged with for a step that was no job */
 #define DRAIN_GLANCE  8u    /* tenants that a search looks at, each time */
@@ -70,7 +70,10 @@ struct drain {
 struct drain drain_of(struct worker *worker);
 
 /* Takes what is in the rings. Each time another tenant and another ring come first, and none takes
- * more than its share: none starves behind a full one. */
+ * more than its share before the others had theirs: none starves behind a full one. What is left
+ * goes in further rounds, as long as they bring jobs: else a job would wait behind a long chain of
+ * its own tenant for as many drains as that has shares. There are DRAIN_STEPS / DRAIN_SHARE rounds
+ * at most: in each but the last somebody had a whole share. */
 void drain_rings(struct drain *drain);
 
 /* A row is QUEUED: it goes into the list. What is to end at a certain time, or at once, the

@@ -707,6 +707,37 @@ START_TEST(jobs_of_a_client_that_left_end_some_at_a_time_without_a_pause)
 }
 END_TEST
 
+/* A chain of three shares, and a job behind it in the same ring. */
+static void drain_chain_by_hand(struct pool *pool)
+{
+	struct tenant_segment *tenant = pool->registry.tenants[0].segment;
+	uint64_t position;
+
+	for (uint32_t i = 0; i < 3 * DRAIN_SHARE; i++)
+		fill(i, "intake:count", i + 1 < 3 * DRAIN_SHARE ? i + 1 : LAST);
+	fill(3 * DRAIN_SHARE, "intake:count", LAST);
+	ck_assert_int_eq(ring_push(&tenant->rings[0], ring_payload(0, 1, 0), &position), RING_OK);
+	ck_assert_int_eq(ring_push(&tenant->rings[0], ring_payload(0, 1, 3 * DRAIN_SHARE),
+				   &position),
+			 RING_OK);
+	tenant_mark(tenant, 0);
+	intake_collect(pool, 0);
+	ck_assert_uint_eq(passed(&pool->arena->rings[0][0]), 2);
+	ck_assert_uint_eq(fair_queued(&pool->intake.fair), 3 * DRAIN_SHARE + 1);
+	ck_assert(!drain_rings_pending(pool));
+}
+
+START_TEST(a_job_behind_a_long_chain_of_its_own_uid_comes_in_the_same_drain)
+{
+	rig_prepare = drain_chain_by_hand;
+	start(2);
+	for (uint32_t i = 0; i <= 3 * DRAIN_SHARE; i++)
+		ck_assert_uint_eq(rig_wait(&rig, i), JOB_DONE);
+	ck_assert_uint_eq(atomic_load(&tasks_reached), 3 * DRAIN_SHARE + 1);
+	rig_stop(&rig);
+}
+END_TEST
+
 /* What a worker has in hand, or has set aside, is not forgotten by a pool that drains. */
 START_TEST(a_pool_that_drains_is_not_empty_before_the_last_job_has_ended)
 {
@@ -743,6 +774,7 @@ CHECK_MAIN("intake", a_chain_of_all_records_is_one_word_and_each_runs_once,
 	   strict_jobs_of_a_node_run_on_its_workers, a_flood_of_strict_jobs_lets_other_clients_pass,
 	   a_strict_job_goes_before_a_giant_on_its_worker,
 	   a_tenant_takes_a_share_of_a_drain_and_is_charged_for_what_is_no_job,
+	   a_job_behind_a_long_chain_of_its_own_uid_comes_in_the_same_drain,
 	   who_takes_more_than_it_starts_tells_somebody,
 	   jobs_of_a_client_that_left_end_some_at_a_time_without_a_pause,
 	   a_pool_that_drains_is_not_empty_before_the_last_job_has_ended)
