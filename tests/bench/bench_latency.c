@@ -109,6 +109,9 @@ static uint32_t rounds = 4;
 static uint32_t samples = 150;
 static int64_t job_rounds;
 static int64_t leaf_rounds;
+/* what floods expect: of each job of a batch, of a tree */
+static int64_t batch_expected[BATCH];
+static int64_t tree_expected;
 
 /* How many rounds of a leaf take so long, when nothing else runs. */
 static int64_t rounds_of(uint64_t ns)
@@ -141,7 +144,6 @@ static bool my_turn(uint32_t number)
 struct batch {
 	struct fk_request requests[BATCH];
 	union fk_value values[BATCH][2];
-	int64_t expected[BATCH];
 	fk_job jobs[BATCH];
 	fk_group group;
 };
@@ -180,28 +182,40 @@ static int flood_batch(fk_client *client, const fk_task *task, struct batch *bat
 		int64_t result;
 
 		r = fk_result(client, batch->jobs[i], &result, sizeof(result));
-		if (r == 0 && result != batch->expected[i])
+		if (r == 0 && result != batch_expected[i])
 			r = -EBADMSG;
 	}
 	return r < 0 ? r : fk_release_batch(client, batch->jobs, BATCH);
 }
 
-static int flood_tree(fk_client *client, const fk_task *task, int64_t leaves, int64_t expected)
+static int64_t tree_leaves(void)
 {
-	union fk_value values[2] = { { .i64 = leaves }, { .i64 = leaf_rounds } };
+	return (int64_t)TREE_NS / LEAF_NS * threads;
+}
+
+/* Before there are floods: seconds of work, which the first round would be measured beside. */
+static void expect(void)
+{
+	for (int64_t i = 0; i < tree_leaves(); i++)
+		tree_expected += work_leaf(i, leaf_rounds);
+	for (uint32_t i = 0; i < BATCH; i++)
+		batch_expected[i] = work_leaf(i, leaf_rounds);
+}
+
+static int flood_tree(fk_client *client, const fk_task *task)
+{
+	union fk_value values[2] = { { .i64 = tree_leaves() }, { .i64 = leaf_rounds } };
 	fk_job job;
 	int r = fk_submit_values(client, task, values, 2, 0, &job);
 
-	return r < 0 ? r : check_result(client, job, expected);
+	return r < 0 ? r : check_result(client, job, tree_expected);
 }
 
 static void flood(const struct flood *self, uint32_t number)
 {
-	int64_t leaves = (int64_t)TREE_NS / LEAF_NS * threads;
 	struct batch *batch = calloc(1, sizeof(*batch));
 	fk_client *client;
 	const fk_task *task;
-	int64_t expected = 0;
 	int r = batch ? 0 : -ENOMEM;
 
 	if (self->other_uid && setuid(OTHER_UID) < 0)
@@ -210,10 +224,6 @@ static void flood(const struct flood *self, uint32_t number)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	client = bench_pool_open(&pool, BATCH, HEAP);
 	task = bench_pool_task(client, self->kind == FLOOD_BATCH ? "busy:spin" : "busy:tree");
-	for (int64_t i = 0; self->kind == FLOOD_TREE && i < leaves; i++)
-		expected += work_leaf(i, leaf_rounds);
-	for (uint32_t i = 0; batch && i < BATCH; i++)
-		batch->expected[i] = work_leaf(i, leaf_rounds);
 	if (r == 0)
 		r = fk_group_new(client, &batch->group);
 	while (r == 0) {
@@ -229,7 +239,7 @@ static void flood(const struct flood *self, uint32_t number)
 			if (self->kind == FLOOD_BATCH)
 				r = flood_batch(client, task, batch);
 			else
-				r = flood_tree(client, task, leaves, expected);
+				r = flood_tree(client, task);
 			atomic_fetch_add_explicit(&shared->jobs,
 						  self->kind == FLOOD_BATCH ? BATCH : 1,
 						  memory_order_relaxed);
@@ -414,6 +424,7 @@ int main(int argc, char **argv)
 	figures_options(argc, argv, options);
 	job_rounds = rounds_of(JOB_NS);
 	leaf_rounds = rounds_of(LEAF_NS);
+	expect();
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		      0);
 	if (shared == MAP_FAILED)
