@@ -1,58 +1,34 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * daemon/fair.c - weighted virtual time in three levels
+ * daemon/fair.c - who goes first
  *
  * WHAT IT IS
- *   Each tenant, each connection and each job has a virtual time v: the CPU time it has used,
- *   divided by its weight. Whoever is furthest behind goes first: the tenant with the smallest v,
- *   of its connections the one with the smallest v, of its jobs the one whose virtual end is the
- *   earliest. So two connections of one uid share what the uid gets as two uids share the pool.
- *   For tenants and connections it is start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM
- *   1996) in a hierarchy; for the jobs of a connection, which come once each, the virtual time of
- *   generalized processor sharing (Parekh and Gallager, 1993): it goes by CPU time over the sum of
- *   the weights of all jobs that are there, and a job's end is its start plus the mean job's time
- *   over its weight.
+ *   Whoever is furthest behind in virtual time goes first, in three levels: the tenant with the
+ *   smallest v, of its connections the one with the smallest v (vtime.c), of its jobs the one whose
+ *   virtual end is the earliest (fairq.c). So two connections of one uid share what the uid gets as
+ *   two uids share the pool.
  *   A job that only one worker may start, or one of a group, waits in a queue of that place.
  *   Whoever takes a job chooses by the same virtual times between what waits for its own places and
  *   what anybody may start, so a flood of such jobs goes before nobody.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   See fair.h. fair_charge() is on the way of every job, and costs one fetch-add to the line of
- *   the board where the job's end is counted anyway. All else is done with the lock, once for a
- *   batch of up to 64 jobs: queueing, picking and charging cost 28 ns a job in such a batch, 50 ns
- *   where each comes alone, on a machine that forks in 2 ns. A client that is alone and does not
- *   flood never comes here (fair_direct()).
+ *	intake.c -> fair.c -> fairq.c	where rows wait; says who has rows, and who has none
+ *			   -> vtime.c	v, floors, who is active; heaps (vheap.h) of those with rows
  *
- * TIME
- *   Workers add what a job used to board->cpu_ns of its client, at its end, when they leave it for
- *   another, and when somebody settles their accounts (account.h). fair_settle() turns what was
- *   added since the last time into virtual time. In between, v counts an estimate for each job
- *   given to a worker, the mean of that client's, but FAIR_BATCH at most; as they end it is taken
- *   back in proportion.
+ * WHO CALLS IT, ON WHICH THREAD
+ *   See fair.h. On the way of every job are fair_prepare(), an exchange on its worker's account,
+ *   and fair_charge(): one fetch-add to the line of the board where the job's end is counted with
+ *   three more. A client that is alone and does not flood pays one more in fair_direct(). All else
+ *   is done with the lock, once for a batch of up to 64 jobs: queueing, picking and charging cost
+ *   28 ns a job in such a batch, 50 ns where each comes alone, on a machine that forks in 2 ns.
  *
  * INVARIANTS
- *   I1. A client is active while it has rows queued or given to workers, as far as fair_settle()
- *       has seen; a tenant while one of its clients is.
- *   I2. No credit for sleeping: who becomes active starts at its own v or at the level's floor,
- *       whichever is the later; the floor is the smallest v of the active ones, or where none is,
- *       the largest that one had; it never goes back. So nobody is ahead of an active one by what
- *       it did not use while it was not there, and nobody pays for what it used while alone: when
- *       another comes, the floor has followed it. All v stay within 2^63 of the floor, so that
- *       they can be compared: those of who is not active are lifted along with it (fair_raise()).
- *       A new connection starts no earlier than at its tenant's clock, the weighted mean of the
- *       active ones' v: else the floor would stay at the newcomers' own v where they come and go,
- *       and one that stays would never be first again.
- *   I3. Bounded lag: fair_pick() takes of the one with the smallest v as long as it stays that. Two
+ *   I1. Bounded lag: fair_pick() takes of the one with the smallest v as long as it stays that. Two
  *       that always have something queued differ by the estimates of a batch for each worker, and
  *       by what those jobs were longer than estimated; that is paid for before the next is picked.
- *   I4. In a heap stand the tenants and clients with queued rows that anybody may start, and no
- *       others, in the order of their v when it was last changed; every change sifts. Those with
- *       rows for a place are found by looking at all active clients.
- *   I5. rows[] is only linked: each row is in one queue or none, which the ledger guarantees (a row
- *       is accepted while it is FREE or FINISHING, and queued by who accepted it). So there is room
- *       for all there can be, and nothing is allocated. in and the links change with the lock held,
- *       so whoever takes a row out, be it to start it or to end it, is the only one.
- *   I6. Weights are clamped where they come in, so that no division is by 0 and no weight shuts
+ *   I2. Heaps follow the queues: whatever makes a client's queue (non-)empty goes through
+ *       fair_link(), fair_unlink() or fair_cut_client(), which tell vtime.c. Those with rows for a
+ *       place are found by looking at all active clients.
+ *   I3. Weights are clamped where they come in, so that no division is by 0 and no weight shuts
  *       others out; a job's weight counts among the jobs of its connection only.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
@@ -66,102 +42,12 @@
 #include <string.h>
 
 #include "common/util.h"
+#include "daemon/fairq.h"
+#include "daemon/vtime.h"
 
 /* Accounts are settled no more often than this, and than a tenth of what it costs. */
 #define FAIR_SETTLE	 (20 * NSEC_PER_USEC)
 #define FAIR_SETTLE_EACH 200u
-/* How far a floor goes, until those that are not active follow it: see I2. */
-#define FAIR_LIFT (UINT64_C(1) << 60)
-
-/* a - b, where they wrap. */
-static int64_t fair_ahead(uint64_t a, uint64_t b)
-{
-	return (int64_t)(a - b);
-}
-
-static uint64_t fair_later(uint64_t a, uint64_t b)
-{
-	return fair_ahead(a, b) > 0 ? a : b;
-}
-
-static uint32_t fair_clamp(uint32_t weight)
-{
-	return max(1u, min(weight, FAIR_WEIGHT_MAX));
-}
-
-uint32_t fair_weight(uint32_t weight)
-{
-	return weight ? fair_clamp(weight) : FAIR_WEIGHT;
-}
-
-static uint64_t fair_virtual(uint64_t ns, uint64_t weight)
-{
-	/* 2^50 ns are 13 days. */
-	return min(ns, UINT64_C(1) << 50) * FAIR_ONE / weight;
-}
-
-/* ------------------------------------------------------------------------------------ heaps */
-
-static bool fair_before(const struct fair_node *a, const struct fair_node *b)
-{
-	int64_t d = fair_ahead(a->v, b->v);
-
-	return d < 0 || (d == 0 && a->turn < b->turn);
-}
-
-static void fair_put(struct fair_heap *heap, uint32_t at, struct fair_node *node)
-{
-	heap->nodes[at] = node;
-	node->place = at + 1;
-}
-
-/* Moves a node to where it belongs after its v has changed. */
-static void fair_sift(struct fair_heap *heap, struct fair_node *node)
-{
-	uint32_t at = node->place - 1;
-
-	while (at && fair_before(node, heap->nodes[(at - 1) / 2])) {
-		fair_put(heap, at, heap->nodes[(at - 1) / 2]);
-		at = (at - 1) / 2;
-	}
-	for (;;) {
-		uint32_t child = 2 * at + 1;
-
-		if (child + 1 < heap->n && fair_before(heap->nodes[child + 1], heap->nodes[child]))
-			child++;
-		if (child >= heap->n || !fair_before(heap->nodes[child], node))
-			break;
-		fair_put(heap, at, heap->nodes[child]);
-		at = child;
-	}
-	fair_put(heap, at, node);
-}
-
-static void fair_insert(struct fair_heap *heap, struct fair_node *node)
-{
-	fair_put(heap, heap->n++, node);
-	fair_sift(heap, node);
-}
-
-static void fair_remove(struct fair_heap *heap, struct fair_node *node)
-{
-	struct fair_node *last = heap->nodes[--heap->n];
-
-	if (last != node) {
-		fair_put(heap, node->place - 1, last);
-		fair_sift(heap, last);
-	}
-	node->place = 0;
-}
-
-/* The node's v has changed. */
-static void fair_moved(struct fair_heap *heap, struct fair_node *node)
-{
-	if (node->place)
-		fair_sift(heap, node);
-}
-
-/* ------------------------------------------------------------------------- who there is */
 
 int fair_init(struct fair *fair, struct board_client *clients, uint32_t max_clients,
 	      uint32_t max_jobs, uint32_t max_tenants, uint32_t n_accounts)
@@ -177,7 +63,7 @@ int fair_init(struct fair *fair, struct board_client *clients, uint32_t max_clie
 	fair->tenants = calloc(max_tenants, sizeof(*fair->tenants));
 	fair->clients = calloc(max_clients, sizeof(*fair->clients));
 	fair->active = calloc(max_clients, sizeof(*fair->active));
-	fair->heap.nodes = calloc(max_tenants, sizeof(struct fair_node *));
+	fair->heap.nodes = calloc(max_tenants, sizeof(struct vheap_node *));
 	/* Pages that no row needs are never touched. */
 	fair->rows = calloc((uint64_t)max_clients * max_jobs, sizeof(*fair->rows));
 	fair->placed = calloc((uint64_t)FAIR_PLACES * max_clients, sizeof(*fair->placed));
@@ -215,28 +101,15 @@ int fair_add_tenant(struct fair *fair, uint32_t slot, uint32_t weight)
 	int r = 0;
 
 	fair_lock(fair);
-	tenant->node.weight = fair_clamp(weight);
+	tenant->node.weight = vtime_clamp(weight);
 	if (!tenant->heap.nodes) {
-		tenant->heap.nodes = calloc(fair->max_clients, sizeof(struct fair_node *));
-		tenant->node.v = fair->level.floor;
+		tenant->heap.nodes = calloc(fair->max_clients, sizeof(struct vheap_node *));
+		vtime_add_tenant(fair, tenant);
 	}
 	if (!tenant->heap.nodes)
 		r = -ENOMEM;
 	fair_unlock(fair);
 	return r;
-}
-
-/* What one expects of the client's next job, from its mean. */
-static void fair_expect(struct fair_client *client)
-{
-	uint64_t n;
-
-	client->estimate = min(client->mean ? client->mean : FAIR_GUESS, FAIR_BATCH);
-	client->step = fair_virtual(client->estimate, client->node.weight);
-	client->tenant_step = fair_virtual(client->estimate, client->tenant->node.weight);
-	n = FAIR_BATCH / client->estimate;
-	atomic_store_explicit(&client->batch, (uint32_t)min(max(n, UINT64_C(1)), FAIR_BATCH_JOBS),
-			      memory_order_relaxed);
 }
 
 /* The only active client with nothing queued may go past the queues. */
@@ -247,24 +120,6 @@ static void fair_set_direct(struct fair *fair)
 	atomic_store_explicit(&fair->direct, alone ? fair->active[0] + 1 : 0, memory_order_relaxed);
 }
 
-static void fair_deactivate(struct fair *fair, struct fair_client *client)
-{
-	struct fair_tenant *tenant = client->tenant;
-	uint32_t last = fair->active[--fair->n_active];
-
-	fair->active[client->active - 1] = last;
-	fair->clients[last].active = client->active;
-	client->active = 0;
-	tenant->weights -= client->node.weight;
-	tenant->level.top = fair_later(tenant->level.top, client->node.v);
-	if (--tenant->level.n_active)
-		return;
-	tenant->level.floor = fair_later(tenant->level.floor, tenant->level.top);
-	fair->level.top = fair_later(fair->level.top, tenant->node.v);
-	if (!--fair->level.n_active)
-		fair->level.floor = fair_later(fair->level.floor, fair->level.top);
-}
-
 void fair_add_client(struct fair *fair, uint32_t slot, uint32_t tenant, uint32_t weight)
 {
 	struct fair_client *client = &fair->clients[slot];
@@ -272,21 +127,24 @@ void fair_add_client(struct fair *fair, uint32_t slot, uint32_t tenant, uint32_t
 
 	fair_lock(fair);
 	if (client->active)
-		fair_deactivate(fair, client);
+		vtime_remove_client(fair, client);
 	memset(client, 0, sizeof(*client));
 	client->board = board;
 	client->tenant = &fair->tenants[tenant];
-	client->node.weight = fair_clamp(weight);
-	client->node.v = fair_later(client->tenant->level.floor, client->tenant->clock);
-	client->jobs = atomic_load_explicit(&board->jobs, memory_order_relaxed);
-	client->cpu_ns = atomic_load_explicit(&board->cpu_ns, memory_order_relaxed);
+	client->node.weight = vtime_clamp(weight);
 	atomic_store_explicit(&board->weight, client->node.weight, memory_order_relaxed);
-	fair_expect(client);
+	vtime_add_client(client);
 	fair_set_direct(fair);
 	fair_unlock(fair);
 }
 
-/* ------------------------------------------------------------------------------- charging */
+void fair_remove_client(struct fair *fair, uint32_t slot)
+{
+	fair_lock(fair);
+	vtime_remove_client(fair, &fair->clients[slot]);
+	fair_set_direct(fair);
+	fair_unlock(fair);
+}
 
 void fair_charge(struct fair *fair, uint32_t row, uint64_t ns, bool last)
 {
@@ -303,174 +161,18 @@ void fair_waste(struct fair *fair, uint32_t tenant, uint64_t ns)
 	atomic_fetch_add_explicit(&fair->tenants[tenant].wasted, ns, memory_order_relaxed);
 }
 
-/* Jobs given to workers and not ended, as far as it was seen. */
-static uint32_t fair_given(struct fair_client *client)
-{
-	uint32_t direct = atomic_load_explicit(&client->direct, memory_order_relaxed);
-	int32_t n = (int32_t)(client->picked + direct - client->ended);
-
-	/* Ends may be seen before direct is. */
-	return n > 0 ? (uint32_t)n : 0;
-}
-
-/* What grew since it was seen last; the manager clears it for a new client. */
-static uint64_t fair_grown(_Atomic uint64_t *counter, uint64_t *seen)
-{
-	uint64_t value = atomic_load_explicit(counter, memory_order_relaxed);
-	uint64_t grown = value >= *seen ? value - *seen : 0;
-
-	*seen = value;
-	return grown;
-}
-
-/* The given part of a whole that n shares make up. */
-static uint64_t fair_share(uint64_t whole, uint64_t shares, uint64_t n)
-{
-	return shares >= n ? whole : whole / n * shares;
-}
-
-/* Takes back what was charged in advance for n of the jobs given. */
-static void fair_unahead(struct fair_client *client, uint64_t n)
-{
-	uint32_t given = fair_given(client);
-	uint64_t back = fair_share(client->ahead, n, given);
-
-	client->ahead -= back;
-	client->weights_given -= fair_share(client->weights_given, n, given);
-	client->node.v -= fair_virtual(back, client->node.weight);
-	client->tenant->node.v -= fair_virtual(back, client->tenant->node.weight);
-}
-
-static void fair_learn(struct fair_client *client, uint64_t ns, uint64_t jobs)
-{
-	client->sample_ns += ns;
-	client->sample_jobs += jobs;
-	if (!client->sample_jobs)
-		return;
-	uint64_t mean = max(client->sample_ns / client->sample_jobs, UINT64_C(1));
-
-	client->mean = client->mean ? (3 * client->mean + mean) / 4 : mean;
-	client->sample_ns = client->sample_jobs = 0;
-	fair_expect(client);
-}
-
-/* The same of an active tenant, for what was no job. */
-static void fair_settle_waste(struct fair *fair, struct fair_tenant *tenant)
-{
-	/* Relaxed: a sum. */
-	if (!atomic_load_explicit(&tenant->wasted, memory_order_relaxed))
-		return;
-	tenant->node.v +=
-		fair_virtual(atomic_exchange_explicit(&tenant->wasted, 0, memory_order_relaxed),
-			     tenant->node.weight);
-	fair_moved(&fair->heap, &tenant->node);
-}
-
-/* Virtual time of a client and its tenant, from what workers have charged. */
-static void fair_settle_client(struct fair *fair, struct fair_client *client)
-{
-	uint64_t jobs = fair_grown(&client->board->jobs, &client->jobs);
-	uint64_t ns = fair_grown(&client->board->cpu_ns, &client->cpu_ns);
-	uint64_t now = atomic_load_explicit(&client->now, memory_order_relaxed);
-	/* Those that went past the queues have weights too; none is known, and the usual one is
-	 * taken. */
-	uint64_t weights = client->weights +
-			   max(client->weights_given, (uint64_t)fair_given(client) * FAIR_WEIGHT);
-	uint64_t cut;
-
-	if (!jobs && !ns)
-		return;
-	now += fair_virtual(ns, weights ? weights : FAIR_WEIGHT);
-	atomic_store_explicit(&client->now, now, memory_order_relaxed);
-	fair_unahead(client, jobs);
-	client->ended += (uint32_t)jobs;
-	client->node.v += fair_virtual(ns, client->node.weight);
-	client->tenant->node.v += fair_virtual(ns, client->tenant->node.weight);
-	if (client->tenant->weights)
-		client->tenant->clock += fair_virtual(ns, client->tenant->weights);
-	cut = min(client->cut, jobs);
-	client->cut -= cut;
-	fair_learn(client, ns, jobs - cut);
-	fair_moved(&client->tenant->heap, &client->node);
-	fair_moved(&fair->heap, &client->tenant->node);
-	atomic_store_explicit(&client->board->vtime_ns, client->node.v / (FAIR_ONE / FAIR_WEIGHT),
-			      memory_order_relaxed);
-}
-
-void fair_remove_client(struct fair *fair, uint32_t slot)
-{
-	struct fair_client *client = &fair->clients[slot];
-
-	fair_lock(fair);
-	fair_settle_client(fair, client);
-	if (client->active)
-		fair_deactivate(fair, client);
-	fair_set_direct(fair);
-	fair_unlock(fair);
-}
-
-static void fair_lowest(struct fair_level *level, uint64_t v)
-{
-	if (!level->found || fair_ahead(v, level->lowest) < 0)
-		level->lowest = v;
-	level->found = true;
-}
-
-/* One that is not active: it cannot fall so far behind that it would seem to be ahead (I2). */
-static void fair_lift(const struct fair_level *level, struct fair_node *node)
-{
-	node->v = fair_later(node->v, level->floor);
-}
-
-/* Sets the floor; true if all that are not active have to be lifted. */
-static bool fair_raise(struct fair_level *level)
-{
-	if (level->found)
-		level->floor = fair_later(level->floor, level->lowest);
-	level->found = false;
-	if (level->floor - level->lifted < FAIR_LIFT)
-		return false;
-	level->lifted = level->floor;
-	level->top = fair_later(level->top, level->floor);
-	return true;
-}
-
-static void fair_raise_clients(struct fair *fair, struct fair_tenant *tenant)
-{
-	if (!fair_raise(&tenant->level))
-		return;
-	tenant->clock = fair_later(tenant->clock, tenant->level.floor);
-	for (uint32_t i = 0; i < fair->max_clients; i++)
-		if (fair->clients[i].tenant == tenant && !fair->clients[i].active)
-			fair_lift(&tenant->level, &fair->clients[i].node);
-}
-
-static void fair_raise_tenants(struct fair *fair)
-{
-	if (!fair_raise(&fair->level))
-		return;
-	for (uint32_t i = 0; i < fair->max_tenants; i++)
-		if (!fair->tenants[i].level.n_active)
-			fair_lift(&fair->level, &fair->tenants[i].node);
-}
-
-/* a is further behind than b by more than a quantum. */
-static bool fair_is_behind(const struct fair_node *a, const struct fair_node *b)
-{
-	return fair_ahead(b->v, a->v) > (int64_t)fair_virtual(FAIR_QUANTUM, a->weight);
-}
-
-/* What can be stolen of this client goes before the first of the queued ones. */
+/* What can be stolen of this client goes before the first of the queued ones: it is further behind
+ * than that by more than a quantum, and has nothing queued. */
 static bool fair_goes_before(const struct fair *fair, const struct fair_client *client)
 {
-	const struct fair_node *first = fair->heap.nodes[0];
-	const struct fair_tenant *tenant = container_of(first, struct fair_tenant, node);
+	const struct fair_tenant *tenant =
+		container_of(fair->heap.nodes[0], struct fair_tenant, node);
+	const struct fair_client *first =
+		container_of(tenant->heap.nodes[0], struct fair_client, node);
+	const struct vheap_node *a, *b;
 
-	if (client->queued || client->placed)
-		return false;
-	if (client->tenant != tenant)
-		return !client->tenant->node.place && fair_is_behind(&client->tenant->node, first);
-	return fair_is_behind(&client->node, tenant->heap.nodes[0]);
+	return !client->queued && !client->placed && vtime_part(client, first, &a, &b) &&
+	       !a->place && vtime_ahead(b->v, a->v) > (int64_t)vtime_of(FAIR_QUANTUM, a->weight);
 }
 
 void fair_settle(struct fair *fair, uint64_t now)
@@ -485,24 +187,9 @@ void fair_settle(struct fair *fair, uint64_t now)
 		if (row != ACCOUNT_NOBODY)
 			fair_charge(fair, row, ns, false);
 	}
-	for (uint32_t i = fair->n_active; i-- > 0;) {
-		struct fair_client *client = &fair->clients[fair->active[i]];
-
-		fair_settle_client(fair, client);
-		fair_settle_waste(fair, client->tenant);
-		if (!client->queued && !client->placed && !fair_given(client))
-			fair_deactivate(fair, client);
-	}
-	for (uint32_t i = 0; i < fair->n_active; i++) {
-		struct fair_client *client = &fair->clients[fair->active[i]];
-
-		fair_lowest(&client->tenant->level, client->node.v);
-		fair_lowest(&fair->level, client->tenant->node.v);
-		behind |= fair->heap.n && fair_goes_before(fair, client);
-	}
-	for (uint32_t i = 0; i < fair->n_active; i++)
-		fair_raise_clients(fair, fair->clients[fair->active[i]].tenant);
-	fair_raise_tenants(fair);
+	vtime_settle(fair);
+	for (uint32_t i = 0; fair->heap.n && i < fair->n_active; i++)
+		behind |= fair_goes_before(fair, &fair->clients[fair->active[i]]);
 	atomic_store_explicit(&fair->behind, behind, memory_order_relaxed);
 	fair_set_direct(fair);
 }
@@ -517,125 +204,18 @@ void fair_settle_sometimes(struct fair *fair, uint64_t now)
 		fair_settle(fair, now);
 }
 
-/* -------------------------------------------------------------------------------- queueing */
-
-/* I2. */
-static void fair_activate(struct fair *fair, struct fair_client *client)
+/* Puts a row into its queue, at the end or at the front. */
+static void fair_link(struct fair *fair, uint32_t row, bool front)
 {
-	struct fair_tenant *tenant = client->tenant;
-
-	/* What it was charged after it had become inactive. */
-	fair_settle_client(fair, client);
-	if (!tenant->level.n_active++) {
-		fair->level.n_active++;
-		fair_lift(&fair->level, &tenant->node);
-		fair_moved(&fair->heap, &tenant->node);
-	}
-	fair_settle_waste(fair, tenant);
-	fair_lift(&tenant->level, &client->node);
-	fair_moved(&tenant->heap, &client->node);
-	fair->active[fair->n_active++] = (uint32_t)(client - fair->clients);
-	client->active = fair->n_active;
-	tenant->weights += client->node.weight;
+	if (fairq_link(fair, row, front))
+		vtime_enter(fair, &fair->clients[row / fair->max_jobs]);
 }
 
-/* Relaxed, both: they change while the row is nobody else's; fair_claims() may look at one that has
- * just ended, and takes what it finds. */
-static uint32_t fair_row_weight(struct fair *fair, uint32_t row)
+/* Takes a row out of its queue. */
+static void fair_unlink(struct fair *fair, uint32_t row)
 {
-	return fair_weight(atomic_load_explicit(&fair->rows[row].weight, memory_order_relaxed));
-}
-
-static uint64_t fair_row_start(struct fair *fair, uint32_t row)
-{
-	return atomic_load_explicit(&fair->rows[row].start, memory_order_relaxed);
-}
-
-static uint32_t fair_class(struct fair *fair, uint32_t row)
-{
-	return 31u - (uint32_t)__builtin_clz(fair_row_weight(fair, row));
-}
-
-/* The queue that a row is in, or belongs in. */
-static struct fair_queue *fair_queue_of(struct fair *fair, uint32_t row)
-{
-	uint32_t client = row / fair->max_jobs, place = fair->rows[row].place;
-
-	return place <= FAIR_NOWHERE ? &fair->clients[client].queues[fair_class(fair, row)]
-				     : &fair->placed[(uint64_t)place * fair->max_clients + client];
-}
-
-/* Relaxed, all three: hints, and changed with the lock held. */
-static void fair_add(_Atomic uint32_t *counter, uint32_t n)
-{
-	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
-			      memory_order_relaxed);
-}
-
-/* Puts a row of an active client into its queue, at the end or at the front. */
-static void fair_link(struct fair *fair, struct fair_client *client, uint32_t row, bool front)
-{
-	struct fair_queue *queue = fair_queue_of(fair, row);
-	struct fair_row *entry = &fair->rows[row];
-
-	entry->prev = front ? 0 : queue->last;
-	entry->next = front ? queue->first : 0;
-	*(entry->prev ? &fair->rows[entry->prev - 1].next : &queue->first) = row + 1;
-	*(entry->next ? &fair->rows[entry->next - 1].prev : &queue->last) = row + 1;
-	entry->in = 1;
-	client->weights += fair_row_weight(fair, row);
-	if (entry->place > FAIR_NOWHERE) {
-		client->placed++;
-		fair_add(&fair->waits[entry->place], 1);
-		fair_add(&fair->n_placed, 1);
-		return;
-	}
-	client->classes |= 1u << fair_class(fair, row);
-	fair_add(&fair->queued, 1);
-	if (client->queued++)
-		return;
-	fair_insert(&client->tenant->heap, &client->node);
-	if (!client->tenant->node.place)
-		fair_insert(&fair->heap, &client->tenant->node);
-}
-
-/* Takes a row out of its queue; it counts as given from now on. Its client's v is to be sifted. */
-static void fair_unlink(struct fair *fair, struct fair_client *client, uint32_t row)
-{
-	struct fair_queue *queue = fair_queue_of(fair, row);
-	struct fair_tenant *tenant = client->tenant;
-	struct fair_row *entry = &fair->rows[row];
-
-	*(entry->prev ? &fair->rows[entry->prev - 1].next : &queue->first) = entry->next;
-	*(entry->next ? &fair->rows[entry->next - 1].prev : &queue->last) = entry->prev;
-	entry->in = 0;
-	entry->next = 0;
-	client->weights -= fair_row_weight(fair, row);
-	client->weights_given += fair_row_weight(fair, row);
-	client->picked++;
-	if (entry->place > FAIR_NOWHERE) {
-		client->placed--;
-		fair_add(&fair->waits[entry->place], UINT32_MAX);
-		fair_add(&fair->n_placed, UINT32_MAX);
-		return;
-	}
-	if (!queue->first)
-		client->classes &= ~(1u << fair_class(fair, row));
-	fair_add(&fair->queued, UINT32_MAX);
-	if (--client->queued)
-		return;
-	fair_remove(&tenant->heap, &client->node);
-	if (!tenant->heap.n)
-		fair_remove(&fair->heap, &tenant->node);
-}
-
-static struct fair_client *fair_client_of(struct fair *fair, uint32_t row)
-{
-	struct fair_client *client = &fair->clients[row / fair->max_jobs];
-
-	if (!client->active)
-		fair_activate(fair, client);
-	return client;
+	if (fairq_unlink(fair, row))
+		vtime_leave(fair, &fair->clients[row / fair->max_jobs]);
 }
 
 void fair_prepare(struct fair *fair, uint32_t index, uint32_t weight, uint32_t place)
@@ -645,7 +225,7 @@ void fair_prepare(struct fair *fair, uint32_t index, uint32_t weight, uint32_t p
 
 	row->next = 0;
 	row->place = (uint16_t)place;
-	atomic_store_explicit(&row->weight, (uint16_t)fair_weight(weight), memory_order_relaxed);
+	atomic_store_explicit(&row->weight, (uint16_t)fairq_weight(weight), memory_order_relaxed);
 	atomic_store_explicit(&row->start, atomic_load_explicit(&client->now, memory_order_relaxed),
 			      memory_order_relaxed);
 	atomic_store_explicit(&row->used, 0, memory_order_relaxed);
@@ -667,14 +247,15 @@ void fair_push(struct fair *fair, uint32_t row, uint32_t n, uint64_t now)
 {
 	fair_settle_sometimes(fair, now);
 	while (n--) {
-		struct fair_client *client = fair_client_of(fair, row);
+		struct fair_client *client = &fair->clients[row / fair->max_jobs];
 		struct fair_row *entry = &fair->rows[row];
 		uint32_t next = entry->next - 1;
 
+		vtime_activate(fair, client);
 		atomic_store_explicit(&entry->start,
 				      atomic_load_explicit(&client->now, memory_order_relaxed),
 				      memory_order_relaxed);
-		fair_link(fair, client, row, false);
+		fair_link(fair, row, false);
 		row = next;
 	}
 	fair_set_direct(fair);
@@ -684,53 +265,14 @@ void fair_return(struct fair *fair, const uint32_t *rows, uint32_t n, uint64_t n
 {
 	fair_settle_sometimes(fair, now);
 	while (n--) {
-		struct fair_client *client = fair_client_of(fair, rows[n]);
+		struct fair_client *client = &fair->clients[rows[n] / fair->max_jobs];
 
-		fair_unahead(client, 1);
+		vtime_activate(fair, client);
+		vtime_take_back(fair, client);
 		client->picked--;
-		fair_link(fair, client, rows[n], true);
-		fair_moved(&client->tenant->heap, &client->node);
-		fair_moved(&fair->heap, &client->tenant->node);
+		fair_link(fair, rows[n], true);
 	}
 	fair_set_direct(fair);
-}
-
-/* The class whose first job has the earliest virtual end. The client has queued rows. */
-static uint32_t fair_first_class(struct fair *fair, const struct fair_client *client)
-{
-	uint32_t best = FAIR_CLASSES;
-	uint64_t first = 0;
-
-	if (!(client->classes & (client->classes - 1)))
-		return (uint32_t)__builtin_ctz(client->classes);
-
-	for (uint32_t left = client->classes; left; left &= left - 1) {
-		uint32_t class = (uint32_t)__builtin_ctz(left);
-		uint32_t row = client->queues[class].first - 1;
-		uint64_t end = fair_row_start(fair, row) +
-			       fair_virtual(client->estimate, fair_row_weight(fair, row));
-
-		if (best == FAIR_CLASSES || fair_ahead(end, first) < 0) {
-			best = class;
-			first = end;
-		}
-	}
-	return best;
-}
-
-/* Takes a row out of its queue, and charges it in advance. */
-static void fair_take(struct fair *fair, struct fair_client *client, uint32_t row)
-{
-	struct fair_tenant *tenant = client->tenant;
-
-	fair_unlink(fair, client, row);
-	client->ahead += client->estimate;
-	client->node.v += client->step;
-	client->node.turn = ++fair->turns;
-	tenant->node.v += client->tenant_step;
-	tenant->node.turn = fair->turns;
-	fair_moved(&tenant->heap, &client->node);
-	fair_moved(&fair->heap, &tenant->node);
 }
 
 bool fair_cut(struct fair *fair, uint32_t row)
@@ -739,7 +281,7 @@ bool fair_cut(struct fair *fair, uint32_t row)
 
 	if (!fair->rows[row].in)
 		return false;
-	fair_unlink(fair, client, row);
+	fair_unlink(fair, row);
 	client->cut++;
 	return true;
 }
@@ -747,24 +289,11 @@ bool fair_cut(struct fair *fair, uint32_t row)
 uint32_t fair_cut_client(struct fair *fair, uint32_t slot, uint32_t *ret_rows, uint32_t max)
 {
 	struct fair_client *client = &fair->clients[slot];
-	uint32_t n = 0;
+	bool empty;
+	uint32_t n = fairq_unlink_some(fair, slot, ret_rows, max, &empty);
 
-	while (n < max && client->classes) {
-		uint32_t class = (uint32_t)__builtin_ctz(client->classes);
-
-		ret_rows[n] = client->queues[class].first - 1;
-		fair_unlink(fair, client, ret_rows[n++]);
-	}
-	for (uint32_t place = FAIR_WORKER(0); n < max && client->placed && place < FAIR_PLACES;
-	     place++) {
-		struct fair_queue *queue =
-			&fair->placed[(uint64_t)place * fair->max_clients + slot];
-
-		while (n < max && queue->first) {
-			ret_rows[n] = queue->first - 1;
-			fair_unlink(fair, client, ret_rows[n++]);
-		}
-	}
+	if (empty)
+		vtime_leave(fair, client);
 	client->cut += n;
 	return n;
 }
@@ -774,21 +303,18 @@ static bool fair_goes_first(struct fair *fair, uint32_t a, uint32_t b)
 {
 	const struct fair_client *x = &fair->clients[a / fair->max_jobs];
 	const struct fair_client *y = &fair->clients[b / fair->max_jobs];
+	const struct vheap_node *p, *q;
 
-	if (x->tenant != y->tenant)
-		return fair_before(&x->tenant->node, &y->tenant->node);
-	if (x != y)
-		return fair_before(&x->node, &y->node);
-	return fair_ahead(fair_row_start(fair, a), fair_row_start(fair, b)) < 0;
+	if (vtime_part(x, y, &p, &q))
+		return vheap_before(p, q);
+	return vtime_ahead(fairq_row_start(fair, a), fairq_row_start(fair, b)) < 0;
 }
 
 /* The row that goes first of those that wait for a place, or best. */
 static uint32_t fair_first_placed(struct fair *fair, uint32_t place, uint32_t best)
 {
-	const struct fair_queue *queues = &fair->placed[(uint64_t)place * fair->max_clients];
-
 	for (uint32_t i = 0; fair_waits(fair, place) && i < fair->n_active; i++) {
-		uint32_t row = queues[fair->active[i]].first - 1;
+		uint32_t row = fairq_first_placed(fair, fair->active[i], place);
 
 		if (row != ACCOUNT_NOBODY &&
 		    (best == ACCOUNT_NOBODY || fair_goes_first(fair, row, best)))
@@ -808,7 +334,7 @@ static uint32_t fair_first(struct fair *fair, uint32_t worker)
 		const struct fair_client *client =
 			container_of(tenant->heap.nodes[0], struct fair_client, node);
 
-		best = client->queues[fair_first_class(fair, client)].first - 1;
+		best = fairq_first(fair, client);
 	}
 	if (!fair_placed(fair))
 		return best;
@@ -836,7 +362,8 @@ uint32_t fair_pick(struct fair *fair, uint32_t worker, uint32_t *ret_rows, uint3
 			break;
 		}
 		left -= min(client->estimate, left);
-		fair_take(fair, client, row);
+		fair_unlink(fair, row);
+		vtime_advance(fair, client);
 		ret_rows[n++] = row;
 	}
 	*ret_placed = placed;
@@ -849,27 +376,24 @@ static uint64_t fair_row_v(struct fair *fair, uint32_t row)
 {
 	uint64_t used = atomic_load_explicit(&fair->rows[row].used, memory_order_relaxed);
 
-	return fair_row_start(fair, row) + fair_virtual(used, fair_row_weight(fair, row));
+	return fairq_row_start(fair, row) + vtime_of(used, fairq_row_weight(fair, row));
 }
 
 /* How far a job is ahead of another, at the level where they part, and the weight that the other
  * has there. */
 static int64_t fair_lead(struct fair *fair, uint32_t row, uint32_t other, uint64_t *ret_weight)
 {
-	/* Not made active: a row that was set aside may be a dead one's (I1). */
+	/* Not made active: a row that was set aside may be a dead one's (vtime.c, I1). */
 	const struct fair_client *a = &fair->clients[row / fair->max_jobs];
 	const struct fair_client *b = &fair->clients[other / fair->max_jobs];
+	const struct vheap_node *p, *q;
 
-	if (a->tenant != b->tenant) {
-		*ret_weight = b->tenant->node.weight;
-		return fair_ahead(a->tenant->node.v, b->tenant->node.v);
+	if (vtime_part(a, b, &p, &q)) {
+		*ret_weight = q->weight;
+		return vtime_ahead(p->v, q->v);
 	}
-	if (a != b) {
-		*ret_weight = b->node.weight;
-		return fair_ahead(a->node.v, b->node.v);
-	}
-	*ret_weight = fair_row_weight(fair, other);
-	return fair_ahead(fair_row_v(fair, row), fair_row_v(fair, other));
+	*ret_weight = fairq_row_weight(fair, other);
+	return vtime_ahead(fair_row_v(fair, row), fair_row_v(fair, other));
 }
 
 uint32_t fair_turn(struct fair *fair, uint32_t row, const uint32_t *rows, uint32_t n)
@@ -895,5 +419,5 @@ bool fair_claims(struct fair *fair, uint32_t worker, uint32_t row, uint64_t ran_
 	/* Among equals the one that waits; but nobody is set aside for nothing, at each fork. */
 	if (ahead < 0)
 		return false;
-	return ran_ns >= FAIR_QUANTUM || ahead >= (int64_t)fair_virtual(FAIR_QUANTUM, weight);
+	return ran_ns >= FAIR_QUANTUM || ahead >= (int64_t)vtime_of(FAIR_QUANTUM, weight);
 }

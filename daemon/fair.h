@@ -5,7 +5,7 @@
  * WHO CALLS IT, ON WHICH THREAD
  *   Workers and the dispatcher, through intake.c; the channel's thread adds tenants and clients.
  *   What says "lock held" is called between fair_lock() and fair_unlock(); the rest takes no lock.
- *   fair.c has the rules and their proofs.
+ *   fair.c says who goes first, vtime.c how far anybody is, fairq.c where rows wait.
  */
 #ifndef DAEMON_FAIR_H
 #define DAEMON_FAIR_H
@@ -17,6 +17,7 @@
 
 #include "common/clock.h"
 #include "daemon/account.h"
+#include "daemon/vheap.h"
 #include "shm/board.h"
 #include "shm/limits.h"
 
@@ -52,23 +53,10 @@ struct fair_row {
 	_Atomic uint64_t start;	 /* virtual time of its connection's jobs when it came */
 };
 
-/* What tenants and clients have in common: a place in a heap of those that have queued jobs. */
-struct fair_node {
-	uint64_t v;	 /* virtual time used; compared modulo 2^64 */
-	uint64_t turn;	 /* when it was chosen last: among equals the one that waits longer */
-	uint32_t weight; /* 1 to FAIR_WEIGHT_MAX */
-	uint32_t place;	 /* in the heap + 1, 0 if it is not there */
-};
-
 /* Rows, linked by next and prev: the first and the last + 1. */
 struct fair_queue {
 	uint32_t first;
 	uint32_t last;
-};
-
-struct fair_heap {
-	struct fair_node **nodes;
-	uint32_t n;
 };
 
 /* Virtual time of those who share something. */
@@ -76,15 +64,15 @@ struct fair_level {
 	uint64_t floor;	 /* where one that becomes active starts; never goes back */
 	uint64_t top;	 /* the largest of those that were active */
 	uint64_t lifted; /* the floor when those that are not active were lifted to it */
-	uint64_t lowest; /* of the active ones, while fair_settle() looks for it */
+	uint64_t lowest; /* of the active ones, while vtime_settle() looks for it */
 	uint32_t n_active;
 	bool found;
 };
 
 struct fair_tenant {
-	struct fair_node node;
+	struct vheap_node node;
 	struct fair_level level; /* of its clients */
-	struct fair_heap heap;	 /* of its clients */
+	struct vheap heap;	 /* of its clients */
 	/* the weighted mean of its active clients' v goes by as much: where a new one starts */
 	uint64_t clock;
 	uint64_t weights; /* of its active clients */
@@ -93,7 +81,7 @@ struct fair_tenant {
 };
 
 struct fair_client {
-	struct fair_node node;
+	struct vheap_node node;
 	struct fair_tenant *tenant;
 	struct board_client *board;		/* jobs and cpu_ns are what workers have charged */
 	struct fair_queue queues[FAIR_CLASSES]; /* by class of weight */
@@ -136,14 +124,14 @@ struct fair {
 	uint32_t *groups;	   /* the same */
 	struct fair_queue *placed; /* by place and client */
 	struct fair_level level;   /* of the tenants */
-	struct fair_heap heap;	   /* of the tenants */
+	struct vheap heap;	   /* of the tenants */
 	struct fair_tenant *tenants;
 	struct fair_client *clients;
 	struct fair_row *rows; /* as the ledger's */
 	struct board_client *board;
 	uint32_t *active; /* clients with jobs queued or given to workers */
 	uint32_t n_active;
-	uint64_t turns;
+	uint64_t picks;
 	uint64_t settled_at;
 };
 
@@ -161,9 +149,6 @@ int fair_add_tenant(struct fair *fair, uint32_t tenant, uint32_t weight);
 void fair_add_client(struct fair *fair, uint32_t client, uint32_t tenant, uint32_t weight);
 /* All of its jobs have ended: its tenant is charged for the last of them. */
 void fair_remove_client(struct fair *fair, uint32_t client);
-
-/* From a client's number to one that counts: 0 is the default, and it is clamped. */
-uint32_t fair_weight(uint32_t weight);
 
 static inline void fair_lock(struct fair *fair)
 {

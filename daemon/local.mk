@@ -39,6 +39,8 @@ libpool_la_SOURCES = \
 	daemon/drain.h \
 	daemon/fair.c \
 	daemon/fair.h \
+	daemon/fairq.c \
+	daemon/fairq.h \
 	daemon/inbox.c \
 	daemon/inbox.h \
 	daemon/intake.c \
@@ -67,6 +69,9 @@ libpool_la_SOURCES = \
 	daemon/strand.h \
 	daemon/verdict.c \
 	daemon/verdict.h \
+	daemon/vheap.h \
+	daemon/vtime.c \
+	daemon/vtime.h \
 	daemon/worker.c \
 	daemon/worker.h
 libpool_la_CFLAGS = -O3 $(COMMON_CFLAGS) -fno-stack-protector $(HWLOC_CFLAGS)
