@@ -170,8 +170,6 @@ void vtime_activate(struct fair *fair, struct fair_client *client)
 
 	if (client->active)
 		return;
-	if (client->active)
-		return;
 	/* What it was charged after it had become inactive. */
 	vtime_settle_client(fair, client);
 	if (!tenant->level.n_active++) {

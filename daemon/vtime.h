@@ -40,7 +40,7 @@ static inline uint32_t vtime_clamp(uint32_t weight)
 void vtime_add_tenant(struct fair *fair, struct fair_tenant *tenant);
 void vtime_add_client(struct fair_client *client);
 
-/* A client has rows: it counts among the active ones, if it does not yet. */
+/* A client that is not active has rows. */
 void vtime_activate(struct fair *fair, struct fair_client *client);
 /* It has none any more, and its slot may be taken by another. */
 void vtime_remove_client(struct fair *fair, struct fair_client *client);

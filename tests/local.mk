@@ -6,6 +6,7 @@
 LDADD = $(DAEMON_LIBS) $(CLIENT_LIBS) libcommon.la $(CHECK_LIBS)
 
 UNIT_TESTS = \
+	tests/check_account \
 	tests/check_alloc \
 	tests/check_aside \
 	tests/check_batch \
@@ -16,6 +17,8 @@ UNIT_TESTS = \
 	tests/check_deque \
 	tests/check_each \
 	tests/check_fair \
+	tests/check_fair_claim \
+	tests/check_fair_queue \
 	tests/check_fold \
 	tests/check_forkmode \
 	tests/check_heap \
@@ -252,6 +255,7 @@ EXTRA_DIST += \
 noinst_HEADERS = \
 	tests/check_unit.h \
 	tests/compile.h \
+	tests/fair_clock.h \
 	tests/machines.h \
 	tests/options.h \
 	tests/tasks.h

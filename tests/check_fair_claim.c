@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+/* check_fair_claim.c - unit: what is said of jobs that run: whose turn it is, and who makes way. */
+#include "tests/fair_clock.h"
+
+/*
+ * A job that runs for ever on the one worker there is, of client 0, and a flood of small ones that
+ * client slot always has queued. Each tick one looks whether a queued one goes first.
+ */
+static void giant_and_flood(uint32_t slot, uint64_t small, uint64_t ns)
+{
+	uint32_t rows[FAIR_BATCH_JOBS], giant = submit(0, 1, 0), moved = 0;
+	uint64_t since, end = now + ns;
+	bool placed;
+
+	ck_assert_uint_eq(pick(rows, 1), 1);
+	account_open(&accounts[0], giant, now);
+	since = now;
+	while (now < end) {
+		uint32_t n = 0, row;
+
+		now += 200 * US;
+		if (fair.clients[slot].queued < 10)
+			submit(slot, 100, 0);
+		fair_lock(&fair);
+		fair_settle(&fair, now);
+		if (fair_claims(&fair, 0, giant, now - since))
+			n = fair_pick(&fair, 0, rows, FAIR_BATCH_JOBS, now, &placed);
+		fair_unlock(&fair);
+		if (!n)
+			continue;
+		moved++;
+		fair_charge(&fair, giant, account_close(&accounts[0], now, &row), false);
+		for (uint32_t i = 0; i < n; i++)
+			run(rows[i], small);
+		account_open(&accounts[0], giant, now);
+		since = now;
+	}
+	ck_assert_uint_gt(moved, 100);
+}
+
+START_TEST(a_giant_job_and_a_flood_of_another_connection_share_the_worker)
+{
+	one_uid(2);
+	giant_and_flood(1, 50 * US, 200 * MS);
+	assert_ratio(cpu(0), cpu(1), 0.6, 2.2);
+}
+END_TEST
+
+START_TEST(a_giant_job_and_a_flood_of_another_uid_share_by_weight)
+{
+	tenant(0, 400);
+	tenant(1, 100);
+	client(0, 0, 100);
+	client(1, 1, 100);
+	giant_and_flood(1, 50 * US, 400 * MS);
+	assert_ratio(cpu(0), cpu(1), 3.5, 4.5);
+}
+END_TEST
+
+START_TEST(a_giant_job_is_not_shut_out_by_small_ones_of_its_own_connection)
+{
+	uint64_t used;
+
+	one_uid(1);
+	giant_and_flood(0, 50 * US, 400 * MS);
+	/* It is one of about a hundred jobs, but runs for a tick each time, and one small job goes before
+	 * it then: four parts of five are its own. */
+	used = atomic_load(&fair.rows[row_of(0, 0)].used);
+	assert_ratio(used, 320 * MS, 0.5, 2);
+	assert_ratio(cpu(0) - used, 80 * MS, 0.5, 2);
+}
+END_TEST
+
+START_TEST(a_new_job_goes_before_a_giant_that_was_alone)
+{
+	uint32_t rows[2], giant;
+	bool claims;
+
+	two_uids();
+	giant = submit(0, 1, 0);
+	ck_assert_uint_eq(pick(rows, 1), 1);
+	account_open(&accounts[0], giant, now);
+	account_open(&accounts[1], giant, now);
+	now += NSEC_PER_SEC;
+	submit(1, 1, 0);
+	fair_lock(&fair);
+	fair_settle(&fair, now);
+	claims = fair_claims(&fair, 0, giant, FAIR_QUANTUM);
+	ck_assert(!fair_claims(&fair, 0, giant, FAIR_QUANTUM - 1)); /* has just been resumed */
+	fair_unlock(&fair);
+	ck_assert(claims);
+	/* Time of both workers is the giant's. */
+	ck_assert_uint_ge(cpu(0), 2 * NSEC_PER_SEC - 2 * US);
+	ck_assert_uint_eq(atomic_load(&fair.rows[giant].used), cpu(0));
+	/* The new one had no credit for the second: after 5 ms, while the giant does not run, it is
+	 * the giant's turn. */
+	ck_assert_uint_eq(pick(rows, 1), 1);
+	(void)account_close(&accounts[0], now, rows + 1);
+	(void)account_close(&accounts[1], now, rows + 1);
+	run(rows[0], 5 * MS);
+	submit(1, 1, 0);
+	fair_lock(&fair);
+	fair_settle(&fair, now);
+	claims = fair_claims(&fair, 0, giant, FAIR_QUANTUM);
+	fair_unlock(&fair);
+	ck_assert(!claims);
+}
+END_TEST
+
+START_TEST(a_running_client_that_is_behind_is_said_to_be)
+{
+	uint32_t rows[FAIR_BATCH_JOBS], giant;
+
+	one_uid(2);
+	giant = submit(0, 1, 0);
+	ck_assert_uint_eq(pick(rows, 1), 1);
+	account_open(&accounts[0], giant, now);
+	ck_assert(!fair_behind(&fair));
+	/* The other one's jobs run on another worker, three times as fast as the giant. */
+	for (uint32_t i = 0; i < 100; i++) {
+		submit(1, 2, 0);
+		ck_assert_uint_gt(pick(rows, 1), 0);
+		fair_charge(&fair, rows[0], 150 * US, true);
+		atomic_fetch_add(&board[1].jobs, 1);
+		now += 50 * US;
+	}
+	settle();
+	ck_assert(fair_behind(&fair));
+	now += NSEC_PER_SEC;
+	settle();
+	ck_assert(!fair_behind(&fair));
+}
+END_TEST
+
+/* A job that was set aside was stolen, has ended, and its client is gone. */
+START_TEST(a_dead_row_makes_nobody_active)
+{
+	uint32_t rows[2], dead;
+
+	one_uid(2);
+	dead = submit(0, 1, 0);
+	submit(1, 1, 0);
+	ck_assert_uint_eq(pick(rows, 2), 2);
+	run(dead, 10 * US);
+	fair_remove_client(&fair, 0);
+	ck_assert_uint_eq(fair.n_active, 1);
+	fair_lock(&fair);
+	(void)fair_turn(&fair, rows[1], &dead, 1);
+	(void)fair_claims(&fair, 0, dead, FAIR_QUANTUM);
+	fair_unlock(&fair);
+	ck_assert_uint_eq(fair.n_active, 1);
+	client(0, 0, 100);
+	settle();
+	ck_assert_uint_eq(fair.n_active, 1);
+	ck_assert_uint_eq(fair.tenants[0].level.n_active, 1);
+	ck_assert(fair_direct(&fair, 1, 1));
+}
+END_TEST
+
+CHECK_MAIN("fair_claim", a_giant_job_and_a_flood_of_another_connection_share_the_worker,
+	   a_giant_job_and_a_flood_of_another_uid_share_by_weight,
+	   a_giant_job_is_not_shut_out_by_small_ones_of_its_own_connection,
+	   a_new_job_goes_before_a_giant_that_was_alone,
+	   a_running_client_that_is_behind_is_said_to_be, a_dead_row_makes_nobody_active)
