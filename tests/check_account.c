@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* check_account.c - unit: whose time a worker is using. The test is the clock; tests/model/account.c
- * has the threads. */
+/* check_account.c - unit: whose time a worker is using. The test is the clock; threads are in
+ * tests/model/account.c. */
 #include "daemon/account.h"
 
 #include "common/clock.h"

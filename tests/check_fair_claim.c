@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* check_fair_claim.c - unit: what is said of jobs that run: whose turn it is, and who makes way. */
+/* check_fair_claim.c - unit: jobs that run: whose turn it is, and who makes way. */
 #include "tests/fair_clock.h"
 
 /*
@@ -63,8 +63,8 @@ START_TEST(a_giant_job_is_not_shut_out_by_small_ones_of_its_own_connection)
 
 	one_uid(1);
 	giant_and_flood(0, 50 * US, 400 * MS);
-	/* It is one of about a hundred jobs, but runs for a tick each time, and one small job goes before
-	 * it then: four parts of five are its own. */
+	/* It is one of about a hundred jobs, but runs for a tick each time, and one small job goes
+	 * before it then: four parts of five are its own. */
 	used = atomic_load(&fair.rows[row_of(0, 0)].used);
 	assert_ratio(used, 320 * MS, 0.5, 2);
 	assert_ratio(cpu(0) - used, 80 * MS, 0.5, 2);

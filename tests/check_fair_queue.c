@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* check_fair_queue.c - unit: order, batches and places: which job comes next, and that each comes once. */
+/* check_fair_queue.c - unit: order, batches, places: which job comes next; each comes once. */
 #include "common/util.h"
 #include "tests/fair_clock.h"
 
