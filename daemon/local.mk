@@ -136,7 +136,7 @@ install-data-hook:
 uninstall-hook:
 	rm -f $(patsubst %,'$(DESTDIR)$(moduledir)/%',$(notdir $(module_LTLIBRARIES:.la=.so)))
 
-forkdinclude_HEADERS += daemon/forkd/algorithm.h daemon/forkd/task.h
+forkdinclude_HEADERS += daemon/forkd/algorithm.h daemon/forkd/frame.h daemon/forkd/task.h
 
 forkdalgorithmdir = $(forkdincludedir)/algorithm
 forkdalgorithm_HEADERS = \
