@@ -11,7 +11,7 @@
  *   vtime.c changes heaps, with the lock of fair held; fair.c compares nodes.
  *
  * INVARIANTS
- *   I1. No node goes before its parent, but for one whose v has changed and which is sifted next.
+ *   I1. No node goes before its parent, but for one whose v has changed and which is moved next.
  *   I2. nodes[node->place - 1] is the node; place is 0 where it is in no heap.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
@@ -48,11 +48,9 @@ static inline void vheap_put(struct vheap *heap, uint32_t at, struct vheap_node 
 	node->place = at + 1;
 }
 
-/* Moves a node of the heap to where it belongs after its v has changed. */
-static inline void vheap_sift(struct vheap *heap, struct vheap_node *node)
+/* Puts a node where it belongs, from a place that is free. */
+static inline void vheap_sift(struct vheap *heap, uint32_t at, struct vheap_node *node)
 {
-	uint32_t at = node->place - 1;
-
 	while (at && vheap_before(node, heap->nodes[(at - 1) / 2])) {
 		vheap_put(heap, at, heap->nodes[(at - 1) / 2]);
 		at = (at - 1) / 2;
@@ -73,8 +71,7 @@ static inline void vheap_sift(struct vheap *heap, struct vheap_node *node)
 /* A node that is in no heap. */
 static inline void vheap_insert(struct vheap *heap, struct vheap_node *node)
 {
-	vheap_put(heap, heap->n++, node);
-	vheap_sift(heap, node);
+	vheap_sift(heap, heap->n++, node);
 }
 
 /* A node of this heap. */
@@ -82,10 +79,8 @@ static inline void vheap_remove(struct vheap *heap, struct vheap_node *node)
 {
 	struct vheap_node *last = heap->nodes[--heap->n];
 
-	if (last != node) {
-		vheap_put(heap, node->place - 1, last);
-		vheap_sift(heap, last);
-	}
+	if (last != node)
+		vheap_sift(heap, node->place - 1, last);
 	node->place = 0;
 }
 
@@ -93,7 +88,7 @@ static inline void vheap_remove(struct vheap *heap, struct vheap_node *node)
 static inline void vheap_moved(struct vheap *heap, struct vheap_node *node)
 {
 	if (node->place)
-		vheap_sift(heap, node);
+		vheap_sift(heap, node->place - 1, node);
 }
 
 #endif
