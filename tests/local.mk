@@ -91,6 +91,7 @@ SCRIPT_TESTS = \
 	tests/check-style
 
 # The part of TESTS that the tsan tier runs: what has its threads in one process.
+# check_modules has too, and is left out: every module in every mode takes minutes there.
 TSAN_TESTS = \
 	tests/check_alloc \
 	tests/check_aside \
