@@ -195,8 +195,8 @@ static int run_command(const char *socket, int argc, char *argv[])
 			    argv[0]);
 }
 
-/* What getopt_long() has not understood: a letter, of which it may not be done with the word yet, or
- * else this word. */
+/* What getopt_long() has not understood: a letter, of which it may not be done with the word yet,
+ * or else this word. */
 static int refuse_option(const char *word)
 {
 	char letter[] = { '-', optopt < ' ' || optopt == 0x7f ? '?' : (char)optopt, '\0' };

@@ -48,8 +48,8 @@ static inline void aside_clear(struct asides *asides)
  */
 bool aside_claims(struct worker *worker, bool asked, uint32_t *ret_row);
 
-/* Owner, while it runs nothing: moves what its deque has of this job, and of all that have failed, to
- * the newest end. */
+/* Owner, while it runs nothing: moves what its deque has of this job, and of all that have failed,
+ * to the newest end. */
 void aside_bring_up(struct worker *worker, uint32_t row);
 
 /* Does something wait here? A hint for other threads. */

@@ -13,8 +13,8 @@
  *   I1. n is changed under the lock, and read without it as a hint.
  *   I2. Nothing is forgotten: who pushes makes a full fence and wakes the owner if it sleeps; the
  *       owner looks once more after it has announced its sleep (shm/wake.h, the same argument). And
- *       it is asked for attention, whether it is busy or not: one that looks, or was woken, may turn
- *       busy with something else, and does not look here once more then.
+ *       it is asked for attention, whether it is busy or not: one that looks, or was woken, may
+ *       turn busy with something else, and does not look here once more then.
  */
 #ifndef DAEMON_INBOX_H
 #define DAEMON_INBOX_H

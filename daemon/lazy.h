@@ -384,8 +384,8 @@ static inline void lazy_turn_looking(struct lazy *l, uint32_t worker)
 		lazy_note(l, cell);
 }
 
-/* sleep -> look: LAZY_ROUSED, by itself; LAZY_WOKEN, by another, which wakes it then. False: it does
- * not sleep any more; by itself: somebody else has woken it, and it is charged. */
+/* sleep -> look: LAZY_ROUSED, by itself; LAZY_WOKEN, by another, which wakes it then. False: it
+ * does not sleep any more; by itself: somebody else has woken it, and it is charged. */
 static inline bool lazy_rise(struct lazy *l, uint32_t worker, enum lazy_step step)
 {
 	struct lazy_cell *cell = lazy_cell_of(l, worker);

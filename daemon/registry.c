@@ -139,7 +139,7 @@ struct registry_client *registry_get(struct pool *pool, uint32_t slot)
 	 * registry_gone(), which stores the state before it looks at the count: one sees
 	 * the other. */
 	atomic_fetch_add_explicit(&client->active, 1, memory_order_seq_cst);
-	/* ORDER client/live [K1]: acquire, pairs with registry_show_client(); and seq_cst for K2. */
+	/* ORDER client/live [K1]: acquire, pairs with registry_show_client(); seq_cst for K2. */
 	if (atomic_load_explicit(&client->state, memory_order_seq_cst) == CLIENT_LIVE)
 		return client;
 	registry_put(pool, client);

@@ -54,7 +54,7 @@ struct root {
 	uint32_t task;
 	uint64_t drained_ns;
 	uint64_t started_ns;
-	/* arguments as the task sees them, and what to copy back and free; set where they are used */
+	/* arguments as the task sees them, what to copy back and free; set where they are used */
 	struct job_ref refs[SIGNATURE_MAX_ARGS];
 	uint64_t args[LIMIT_ARGS / 8];
 	uint64_t result[LIMIT_RESULT / 8];
@@ -355,8 +355,8 @@ void root_run(struct worker *w, uint32_t row)
 
 	verdict_begin(pool, row, root->generation);
 	/* A client that is gone wants no answer any more.
-	 * ORDER verdict/cancel [V1]: seq_cst, after verdict_begin(): registry_gone() stores the state
-	 * before it looks at the rows. */
+	 * ORDER verdict/cancel [V1]: seq_cst, after verdict_begin(): registry_gone() stores the
+	 * state before it looks at the rows. */
 	if (atomic_load_explicit(&client->state, memory_order_seq_cst) != CLIENT_LIVE ||
 	    root_is_cancelled(pool, row, root->generation)) {
 		root_end(w, root, JOB_CANCELLED, 0);

@@ -19,8 +19,9 @@
  *   worker.c, each worker for itself; tests/sim.
  *
  * INVARIANTS
- *   I1. The limit that spin_limit() gives is between SPIN_FLOOR and the whole spin; the whole, which
- *       is the option spin, if that is less. After a nap it is spin_least(), however little that is.
+ *   I1. The limit that spin_limit() gives is between SPIN_FLOOR and the whole spin; the whole,
+ *       which is the option spin, if that is less. After a nap it is spin_least(), however
+ *       little that is.
  *
  * Compiles with C11 alone.
  */

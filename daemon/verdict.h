@@ -16,9 +16,9 @@
  *
  * INVARIANTS
  *   I1. Between two verdict_begin() the outcome changes once, by a CAS from none.
- *   I2. Who changes it asks all workers that run the job for attention afterwards, and all that have
- *       set anything aside, so each strand of the job sees it at its next fork, or at that of what
- *       runs in its place (strand.c, rows 16 and 17; aside.c). A worker that goes on with
+ *   I2. Who changes it asks all workers that run the job for attention afterwards, and all that
+ *       have set anything aside, so each strand of the job sees it at its next fork, or at that of
+ *       what runs in its place (strand.c, rows 16 and 17; aside.c). A worker that goes on with
  *       a strand says which job it runs (worker_set_job()) before it reads the verdict, with a full
  *       fence in between; who changes the verdict does the two in the other order. So one sees the
  *       other: a strand that begins later reads the verdict first. A worker that starts a job says

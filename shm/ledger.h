@@ -130,7 +130,8 @@ static inline _Atomic uint64_t *arena_rows(struct arena *arena)
 	return (_Atomic uint64_t *)((char *)arena + arena->rows_offset);
 }
 
-/* A row as it is right now. Relaxed: for who has it in hand, or looks again after a stronger load. */
+/* A row as it is right now. Relaxed: for who has it in hand, or looks again after a stronger
+ * load. */
 static inline struct ledger_row ledger_row(struct arena *arena, uint64_t at)
 {
 	return ledger_unpack(atomic_load_explicit(&arena_rows(arena)[at], memory_order_relaxed));

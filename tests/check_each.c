@@ -203,7 +203,8 @@ START_TEST(map_is_the_plain_loop)
 }
 END_TEST
 
-/* Small elements that become large ones: these make a leaf long, and the other way round as well. */
+/* Small elements that become large ones: these make a leaf long, and the other way round as
+ * well. */
 struct large {
 	int64_t numbers[FK_LEAF_BYTES / 4 / sizeof(int64_t)];
 };
