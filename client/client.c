@@ -23,9 +23,9 @@
  *       submission compares the hashes here, and the pool compares them again.
  *   I5. However a thread finds nothing, asleep or in a loop of calls, undisturbed or with signals
  *       all the time: client_look() has its turn within CLIENT_TICK_NS of the last one's, or of the
- *       first call. For no sleep is longer than until then, and where the turn is due the next call
- *       takes it, or the end of a sleep that was none of a wake. One that is woken goes by what it
- *       was woken for.
+ *       first call (and a tick of the coarse clock, by which polls go). For no sleep is longer than
+ *       until then, and where the turn is due the next call takes it, or the end of a sleep that
+ *       was none of a wake. One that is woken goes by what it was woken for, and takes no turn.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   The daemon before its WELCOME: end of file, or the receive timeout. After it: client_gone().
@@ -392,7 +392,7 @@ int client_sleep(struct fk_client *client, const _Atomic uint32_t *word, uint32_
 	int r;
 
 	if (now >= deadline_ns)
-		return -ETIMEDOUT;
+		return client_look(client, now) ? -ECONNRESET : -ETIMEDOUT;
 	if (next > now)
 		due = min(due, next);
 	r = futex_wait(word, value, min(due, deadline_ns));

@@ -131,7 +131,7 @@ int client_look(struct fk_client *client, uint64_t now_ns);
 /*
  * client.c: sleeps as long as *word is value, but not longer than until client_look() is due, and
  * looks, unless somebody has woken it. Returns 0, for another look at the word; -ETIMEDOUT, without
- * having slept, if deadline_ns (CLOCK_MONOTONIC) is over; -ECONNRESET.
+ * having slept, if deadline_ns (CLOCK_MONOTONIC) is over, after a look if that is due; -ECONNRESET.
  */
 int client_sleep(struct fk_client *client, const _Atomic uint32_t *word, uint32_t value,
 		 uint64_t deadline_ns);

@@ -97,7 +97,7 @@ int case_open(const struct forkctl_case *c, fk_client *client, const char *name,
 void case_close(struct forkctl_call_values *call)
 {
 	for (uint32_t i = 0; i < call->task->signature.n_args; i++)
-		if (forkctl_is_buffer(call->task->signature.args[i].type))
+		if (signature_is_buffer(call->task->signature.args[i].type))
 			(void)fk_free(call->client, call->values[i].buf.data);
 }
 
@@ -107,12 +107,8 @@ static void generate(char *data, size_t size, uint32_t seed)
 	uint64_t x = UINT64_C(88172645463325252) + seed;
 
 	for (size_t i = 0; i < size; i += sizeof(double)) {
-		double number;
+		double number = (double)(xorshift64(&x) >> 32 & 0x1fff) / 8;
 
-		x ^= x << 13;
-		x ^= x >> 7;
-		x ^= x << 17;
-		number = (double)(x >> 32 & 0x1fff) / 8;
 		memcpy(data + i, &number, min(sizeof(number), size - i));
 	}
 }
@@ -122,7 +118,7 @@ static void fill(const struct forkctl_case *c, struct forkctl_call_values *call)
 	if (!c->generated)
 		forkctl_fill(&c->args, call->task, call->values);
 	for (uint32_t i = 0; c->generated && i < call->task->signature.n_args; i++)
-		if (forkctl_is_buffer(call->task->signature.args[i].type))
+		if (signature_is_buffer(call->task->signature.args[i].type))
 			generate(call->values[i].buf.data, call->values[i].buf.size, i);
 }
 

@@ -196,14 +196,9 @@ int forkctl_values(const struct forkctl_args *args, fk_client *client, const fk_
 	return err;
 }
 
-int forkctl_is_buffer(uint32_t type)
-{
-	return type == SIGNATURE_BUF || type == SIGNATURE_IOBUF;
-}
-
 void forkctl_fill(const struct forkctl_args *args, const fk_task *task, union fk_value *values)
 {
 	for (uint32_t i = 0; i < task->signature.n_args; i++)
-		if (forkctl_is_buffer(task->signature.args[i].type) && args->files[i].size)
+		if (signature_is_buffer(task->signature.args[i].type) && args->files[i].size)
 			memcpy(values[i].buf.data, args->files[i].data, args->files[i].size);
 }

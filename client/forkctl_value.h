@@ -44,9 +44,6 @@ int forkctl_values(const struct forkctl_args *args, fk_client *client, const fk_
  * in an iobuf. */
 void forkctl_fill(const struct forkctl_args *args, const fk_task *task, union fk_value *values);
 
-/* Its values are struct fk_buffer. */
-int forkctl_is_buffer(uint32_t type);
-
 /* A whole number of 64 bits, decimal, or hexadecimal with 0x in front; a number. Nothing before or
  * behind it. Returns 0 or -EINVAL. */
 int forkctl_parse_i64(const char *text, int64_t *ret);

@@ -11,7 +11,7 @@
  *   I2. Whether a job is pending says its record. So a group whose count stays above 0 because a
  *       pool died at the wrong moment (shm/group.h, I4) has ended all the same: waits and polls
  *       look at the records once in CLIENT_TICK_NS, of each group, and a wait when its time is
- *       over.
+ *       over. A wait that sleeps beside others does so within two of them.
  *   I3. The number of a group that was freed with such a count is in limbo, and is given out again
  *       only if the count has become 0 meanwhile: it was a worker that had not come to counting.
  *

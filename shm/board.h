@@ -105,7 +105,7 @@ struct board_client {
 	_Atomic uint64_t refused;	    /* records that did not pass the checks */
 	_Atomic uint64_t cpu_ns;	    /* of all its jobs on all workers, charged so far */
 	/* one worker at a time writes */
-	_Atomic uint64_t vtime_ns; /* cpu_ns by weight: of weight 100 at its own pace; fair.c */
+	_Atomic uint64_t vtime_ns; /* cpu_ns by weight: of weight 100 at its own pace; vtime.c */
 	_Atomic uint32_t weight;   /* among the connections of its uid */
 	uint8_t reserved1[4];
 };

@@ -3,9 +3,9 @@
  * shm/layout.h - a hash of the shared structures' sizes and offsets, made at compile time
  *
  * Two programs that were compiled from different layouts have different hashes and refuse each
- * other at attach. What it has: the size of each structure, and where a line of another writer, a
- * table, or what a client goes by begins in it. Whoever changes fields within one of these without
- * moving another raises PROTO_VERSION.
+ * other at attach. What it has: the size of each structure, of WELCOME too, and where a line of
+ * another writer or a table begins in it. Whoever changes fields within one of these without moving
+ * another raises PROTO_VERSION, as for a message.
  */
 #ifndef SHM_LAYOUT_H
 #define SHM_LAYOUT_H
@@ -59,6 +59,7 @@
 #define LAYOUT_37   LAYOUT_MIX(LAYOUT_36, offsetof(struct board_client, jobs))
 #define LAYOUT_38   LAYOUT_MIX(LAYOUT_37, sizeof(struct board_crash))
 #define LAYOUT_39   LAYOUT_MIX(LAYOUT_38, sizeof(struct board_profile))
-#define LAYOUT_HASH LAYOUT_MIX(LAYOUT_39, sizeof(struct arena))
+#define LAYOUT_40   LAYOUT_MIX(LAYOUT_39, sizeof(struct proto_welcome))
+#define LAYOUT_HASH LAYOUT_MIX(LAYOUT_40, sizeof(struct arena))
 
 #endif

@@ -163,9 +163,14 @@ const char *signature_type_name(enum signature_type type)
 	return (size_t)type < N_TYPES ? types[type].name : "?";
 }
 
+int signature_is_buffer(enum signature_type type)
+{
+	return type == SIGNATURE_BUF || type == SIGNATURE_IOBUF;
+}
+
 int signature_is_reference(enum signature_type type)
 {
-	return type == SIGNATURE_STR || type == SIGNATURE_BUF || type == SIGNATURE_IOBUF;
+	return type == SIGNATURE_STR || signature_is_buffer(type);
 }
 
 static uint64_t fnv1a(uint64_t hash, const char *text)

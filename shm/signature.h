@@ -55,8 +55,9 @@ int signature_parse(const char *text, struct signature *ret_signature, const cha
 /* The word of a type, as it stands in a signature. */
 const char *signature_type_name(enum signature_type type);
 
-/* True for the types that refer to the heap. */
+/* True for the types that refer to the heap; of these, for the buffers. */
 int signature_is_reference(enum signature_type type);
+int signature_is_buffer(enum signature_type type);
 
 /* A hash (FNV-1a, 64 bits) of a task's name and signature, to see that both ends mean the same. */
 uint64_t signature_hash(const char *name, const char *text);

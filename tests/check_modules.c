@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/util.h"
 #include "tests/check_unit.h"
 #include "tests/rig.h"
 
@@ -142,8 +143,7 @@ START_TEST(sort_is_right_in_every_mode)
 		start("sort", m);
 		data = (int64_t *)rig.heap;
 		for (int i = 0; i < N; i++) {
-			x ^= x << 13, x ^= x >> 7, x ^= x << 17;
-			data[i] = (int64_t)x;
+			data[i] = (int64_t)xorshift64(&x);
 			sum += x;
 		}
 		run("sort:i64", &ref, sizeof(ref));
@@ -242,8 +242,7 @@ START_TEST(tasks_on_integers_are_right_in_every_mode)
 	uint64_t x = 88172645463325252u, right = 0;
 
 	for (int i = 0; i < ARRAY_N; i++) {
-		x ^= x << 13, x ^= x >> 7, x ^= x << 17;
-		numbers[i] = (int64_t)x;
+		numbers[i] = (int64_t)xorshift64(&x);
 		right += x;
 		min = numbers[i] < min ? numbers[i] : min;
 		max = numbers[i] > max ? numbers[i] : max;

@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/util.h"
 #include "tests/check_unit.h"
 
 static struct ring ring;
@@ -296,10 +297,7 @@ static uint64_t noise(void)
 {
 	static uint64_t state = 88172645463325252u;
 
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return state;
+	return xorshift64(&state);
 }
 
 /* Slots and tail as an enemy would have them; no word that looks like the jobs of this test. */

@@ -38,17 +38,9 @@ struct soak {
 	double *integrals; /* computed once each; NAN before */
 };
 
-uint64_t soak_random(uint64_t *state)
-{
-	*state ^= *state << 13;
-	*state ^= *state >> 7;
-	*state ^= *state << 17;
-	return *state;
-}
-
 static uint64_t draw(struct soak *s, uint64_t below)
 {
-	return (soak_random(&s->random) >> 11) % below;
+	return (xorshift64(&s->random) >> 11) % below;
 }
 
 /* Small ones are more likely than large ones, as they are with jobs. */

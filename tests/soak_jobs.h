@@ -16,9 +16,6 @@ struct soak_slot {
 	char wrong[256];	      /* what was wrong, before it ends with status 1 */
 };
 
-/* The next number of a sequence; *state is not 0. */
-uint64_t soak_random(uint64_t *state);
-
 /* Checks that there is a row for every task of the modules in this list, NULL at the end. False:
  * ret_task has none. */
 bool soak_jobs_cover(const struct board *board, const char *const *foreign, const char **ret_task);

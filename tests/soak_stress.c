@@ -76,7 +76,7 @@ static void stay_on_two_cpus(void)
 static void start_client(uint32_t i)
 {
 	struct soak_slot *slot = &shared->slots[i];
-	uint64_t random = soak_random(&seed);
+	uint64_t random = xorshift64(&seed);
 
 	watches[i].total += atomic_load(&slot->done);
 	memset(slot, 0, sizeof(*slot));
@@ -165,7 +165,7 @@ static void look_after(uint32_t i)
 
 static void kill_one(uint64_t *ret_kills)
 {
-	uint32_t i = (uint32_t)(soak_random(&seed) % SOAK_CLIENTS);
+	uint32_t i = (uint32_t)(xorshift64(&seed) % SOAK_CLIENTS);
 
 	look_after(i);
 	ck_assert_int_eq(kill(watches[i].pid, SIGKILL), 0);
@@ -196,7 +196,7 @@ static void tell(uint64_t kills, uint64_t switches)
 /* From now on, up to twice ms. */
 static uint64_t draw_ns(uint64_t ms)
 {
-	return soak_random(&seed) % (2 * ms) * NSEC_PER_MSEC;
+	return xorshift64(&seed) % (2 * ms) * NSEC_PER_MSEC;
 }
 
 static void soak(const char *scheduler)

@@ -71,7 +71,7 @@ static void torment_pause(uint64_t ns)
 
 static uint64_t torment_draw(struct soak_holder *h, uint64_t below)
 {
-	return (soak_random(&h->random) >> 11) % below;
+	return (xorshift64(&h->random) >> 11) % below;
 }
 
 /* Mostly a moment, sometimes longer than a time slice. */

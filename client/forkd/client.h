@@ -249,8 +249,9 @@ int fk_wait(fk_client *client, fk_job job, uint64_t timeout_ns);
 
 /*
  * Returns 1 if the job has ended, 0 if not, -ESTALE, -ECONNRESET. Never sleeps, and makes no system
- * call but for a look at the connection now and then, a few in a second at most. The same goes for
- * fk_wait() and fk_group_wait() with a timeout of 0.
+ * call but now and then, a few times in a second at most: a look at the connection, and a wake of a
+ * worker that should have come. The same goes for fk_wait() and fk_group_wait() with a timeout
+ * of 0.
  */
 int fk_poll(fk_client *client, fk_job job);
 
