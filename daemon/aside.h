@@ -20,7 +20,7 @@ struct worker;
 
 struct asides {
 	/* the owner's: the row of each job that something else was started above, oldest first; one
-	 * that was stolen altogether stays until aside_bring_up() looks */
+	 * that was stolen altogether stays until it has ended, or aside_bring_up() looks */
 	uint32_t rows[ASIDE_MAX];
 	uint64_t not_before; /* CLOCK_MONOTONIC, ns: when the next of them may be brought up */
 	/* the owner writes, the dispatcher reads */

@@ -30,11 +30,13 @@ static void dispatcher_summon(struct worker *w)
 	worker_ask(w);
 }
 
-static void dispatcher_look(struct pool *pool, struct dispatcher_view *ret_view)
+static void dispatcher_look(struct pool *pool, uint64_t now, struct dispatcher_view *ret_view)
 {
 	struct dispatcher *d = &pool->dispatcher;
 	uint64_t drained = 0;
 	bool started = false;
+
+	d->looked_ns = now;
 
 	*ret_view = (struct dispatcher_view){ .drained = false };
 	/* Relaxed: statistics. */
@@ -85,12 +87,13 @@ static uint64_t dispatcher_dispatch(struct pool *pool)
 	bool waiting = worker_jobs_pending(pool), placed = fair_placed(fair);
 	enum intake_left left = intake_release(pool);
 	uint64_t again = left == INTAKE_MORE ? 0 : DISPATCHER_TICK;
+	uint64_t now = clock_ns();
 	struct dispatcher_view view;
 
 	/* Whether a running job's turn comes first is as old as the last settlement; and what runs
 	 * for hours is charged (account.h). */
 	fair_lock(fair);
-	fair_settle_sometimes(fair, clock_ns());
+	fair_settle_sometimes(fair, now);
 	fair_unlock(fair);
 	if (!waiting && !placed)
 		return left || atomic_load_explicit(&pool->stop, memory_order_relaxed)
@@ -98,7 +101,10 @@ static uint64_t dispatcher_dispatch(struct pool *pool)
 			     : ACCOUNT_TIDE;
 	if (placed)
 		intake_wake_places(pool, NULL);
-	dispatcher_look(pool, &view);
+	/* What workers do is judged by the tick; in between jobs of the dead are ended. */
+	if (!again && now < d->looked_ns + DISPATCHER_TICK)
+		return again;
+	dispatcher_look(pool, now, &view);
 	/* Somebody who looks may find strands of a running job to steal, again and again. */
 	if (waiting && worker_wake_one(pool, NULL) && d->waited <= DISPATCHER_PATIENCE && !placed)
 		return again;

@@ -36,6 +36,7 @@ struct pool;
 struct dispatcher {
 	uint64_t roots[LIMIT_WORKERS]; /* root tasks each worker had started at the last look */
 	uint64_t drained;	       /* jobs that workers had taken off the rings by then */
+	uint64_t looked_ns;	       /* when that was */
 	uint32_t waited;	       /* looks since one was started, with jobs waiting */
 	uint32_t next_worker;	       /* to be summoned */
 	uint32_t collected;	       /* times that it took jobs off the rings */

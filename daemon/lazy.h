@@ -36,8 +36,9 @@
  *		made by whoever wakes it, before it runs. Who was woken is charged, and passes
  *		that on before it looks: if a cell is in need, it wakes one there. So for the
  *		sake of L1 sleepers wake one by one, nearest first, and who has work wakes one at
- *		most; or two where there are several cells and its first fork comes: one that
- *		looks in its own or the nearest cell, and one for its charge if another is in need.
+ *		most where there is one cell. With several it is one that looks in its own or the
+ *		nearest cell, and one more for each cell in need that it is charged with: at its
+ *		first fork, or with a batch of jobs.
  *		Who slept or napped, has stolen, and sees that more is left there, wakes others
  *		of its cell for that, POLICY_SPREAD at most: that is no charge, and by lazy_wake()
  *		no cell gets into need.

@@ -10,9 +10,11 @@
  * INVARIANTS
  *   I1. A client's segment stays mapped as long as active > 0 or the client is live. Who uses it
  *       counts itself in active first and looks at the state after it (ORDER client/active).
- *   I2. active of a client counts every row that was accepted and has no outcome. So a pool that
- *       drains is done when no ring has words, nobody is at one, and all active are 0: a row that
- *       is in hand, in an inbox or in a frame that is set aside counts until its job has ended.
+ *   I2. active of a client counts every row that was accepted and has no outcome, from the end of
+ *       its walk on; until then the walk's own use and the ring's consumer stand for it. So a pool
+ *       that drains is done when no ring has words, nobody is at one, and all active are 0: a row
+ *       that is in hand, in an inbox or in a frame that is set aside counts until its job has
+ *       ended.
  *   I3. A tenant's segment stays mapped. What is here of it is complete before the segment is.
  *
  * WHAT HAPPENS IF A PEER DIES HERE

@@ -212,13 +212,14 @@ bool root_is_cancelled(struct pool *pool, uint32_t row, uint32_t generation)
 	return atomic_load_explicit(&pool->cancels[row], memory_order_seq_cst) == generation;
 }
 
-/* Gives the job its outcome; the row is in the caller's hand. */
-static void root_finish(struct pool *pool, const struct root_end *end)
+/* Gives the job its outcome; the row is in the caller's hand. True if it has woken who waited. */
+static bool root_finish(struct pool *pool, const struct root_end *end)
 {
 	struct registry_client *client = registry_of(pool, end->row);
 	struct job *job = &client->jobs[end->row % pool->arena->max_jobs];
 	struct board_client *board = &pool->board->clients[client - pool->registry.clients];
 	struct group *group;
+	bool woke = false;
 
 	atomic_store_explicit(&job->code, end->code, memory_order_relaxed);
 	atomic_store_explicit(&job->signo, 0, memory_order_relaxed);
@@ -236,16 +237,20 @@ static void root_finish(struct pool *pool, const struct root_end *end)
 					  memory_order_relaxed);
 	if (end->outcome != JOB_DONE)
 		atomic_fetch_add_explicit(&board->failed, 1, memory_order_relaxed);
-	group = group_of(client_segment_groups(client->jobs, client->n_jobs),
-			 atomic_load_explicit(&job->group, memory_order_relaxed));
+	group = group_of(client->groups, atomic_load_explicit(&job->group, memory_order_relaxed));
 	if (root_is_cancelled(pool, end->row, end->generation))
 		atomic_store_explicit(&pool->cancels[end->row], 0, memory_order_relaxed);
-	if (job_finish(job, end->generation, end->outcome))
+	if (job_finish(job, end->generation, end->outcome)) {
 		futex_wake(&job->state, INT32_MAX);
-	if (group && group_done(group, 1))
+		woke = true;
+	}
+	if (group && group_done(group, 1)) {
 		futex_wake(&group->word, INT32_MAX);
+		woke = true;
+	}
 	root_free_row(pool, end->row, end->generation);
 	registry_put(pool, client);
+	return woke;
 }
 
 /* Gives a job that was started its outcome: the root is gone after it, and the worker runs none. */
@@ -267,7 +272,9 @@ static void root_end(struct worker *w, struct root *root, uint32_t outcome, int3
 		COUNT(w, jobs_done);
 	else
 		COUNT(w, jobs_failed);
-	root_finish(root->pool, &end);
+	/* A wake takes as long as there are waiters: that is not the next job's time. */
+	if (root_finish(root->pool, &end))
+		w->job_since = clock_ns();
 	worker_set_job(w, WORKER_NO_JOB);
 }
 
@@ -289,7 +296,7 @@ void root_drop(struct pool *pool, uint32_t row, uint32_t outcome, int32_t code)
 	/* Relaxed: a statistic. */
 	atomic_fetch_add_explicit(&pool->board->counters[BOARD_POOL].dropped, 1,
 				  memory_order_relaxed);
-	root_finish(pool, &end);
+	(void)root_finish(pool, &end);
 }
 
 /* The task has returned: the result goes into the record. */
@@ -335,7 +342,7 @@ void root_run(struct worker *w, uint32_t row)
 	root->row = row;
 	root->generation = ledger_row(pool->arena, row).generation;
 	root->drained_ns = atomic_load_explicit(&root->job->drained_ns, memory_order_relaxed);
-	/* Right after another one: when that ended. */
+	/* Right after another one: when that had ended, and who waited for it was woken. */
 	root->started_ns = w->next_ns ? w->next_ns : clock_ns();
 	w->next_ns = 0;
 	if (root->drained_ns > root->started_ns)

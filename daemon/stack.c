@@ -276,7 +276,8 @@ static char *stack_extend(struct stack_arena *arena, uint32_t order)
 }
 
 /* A stacklet out of an arena that has so many bytes left then, or NULL. Takes the lock. */
-static struct fk_stack *stack_arena_take(struct stack_arena *arena, uint32_t order, uint64_t keep)
+static struct fk_stack *stack_arena_take(struct stack_cache *own, struct stack_arena *arena,
+					 uint32_t order, uint64_t keep)
 {
 	uint64_t bytes = stack_bytes(order), left;
 	char *at = NULL;
@@ -287,6 +288,8 @@ static struct fk_stack *stack_arena_take(struct stack_arena *arena, uint32_t ord
 		at = stack_split(arena, order);
 		if (!at)
 			at = stack_extend(arena, order);
+		/* What was left over may have joined pages that are to be given back. */
+		own->dirtied |= atomic_load_explicit(&arena->dirty, memory_order_relaxed);
 		if (at)
 			atomic_store_explicit(&arena->left, left - bytes, memory_order_relaxed);
 	}
@@ -461,7 +464,7 @@ static struct fk_stack *stack_find(struct stack_cache *own, uint32_t order, enum
 	struct fk_stack *stacklet;
 
 	do {
-		stacklet = stack_arena_take(arena, order, stack_reserve(arena, who));
+		stacklet = stack_arena_take(own, arena, order, stack_reserve(arena, who));
 		arena = arena->sibling;
 	} while (!stacklet && arena != first);
 	if (stacklet)
@@ -469,7 +472,7 @@ static struct fk_stack *stack_find(struct stack_cache *own, uint32_t order, enum
 	stack_collect(own);
 	do {
 		pthread_mutex_lock(&arena->cleaner); /* P1 */
-		stacklet = stack_arena_take(arena, order, stack_reserve(arena, who));
+		stacklet = stack_arena_take(own, arena, order, stack_reserve(arena, who));
 		pthread_mutex_unlock(&arena->cleaner);
 		arena = arena->sibling;
 	} while (!stacklet && arena != first);

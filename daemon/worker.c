@@ -380,6 +380,9 @@ static bool worker_rest(struct worker *w)
 	       ((!sleeps || !lazy_spins(worker_cell(w))) && worker_jobs_pending(pool));
 	/* ORDER pool/settings [P1]: both after the full fence of wake_prepare(): who changes them
 	 * wakes all that sleep after a full fence. Pairs with pool_wake_all(). */
+	/* The stack for what it looked for may have come from what all workers keep. */
+	if (stack_dirtied(&w->cache))
+		pool_wake_dispatcher(pool);
 	if (!jobs && pool_is_lazy(pool) && atomic_load(&pool->stop) != POOL_ENDING) {
 		if (sleeps)
 			COUNT(w, sleeps);

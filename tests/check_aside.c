@@ -91,9 +91,9 @@ FK_NO_LEAF(above)
 	atomic_store(&above_runs, true);
 	while (!atomic_load(&above_goes))
 		sched_yield();
-	if (intake_drain(w, &row))
+	on_deque = intake_drain(w, &row);
+	if (on_deque)
 		w->own = row + 1;
-	on_deque = (uint32_t)deque_size(&w->roots);
 	(void)pool_take_summons(w);
 	FK_FORK(x, leaf, self->n);
 	FK_JOIN();
