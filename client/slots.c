@@ -60,8 +60,8 @@ static inline __attribute__((always_inline)) int slots_pop(struct fk_client *cli
 				return (int)((uint32_t)head - 1);
 			continue;
 		}
-		/* Too few, if this was the stack and not the trace of one that has changed. */
-		/* ORDER slots/give [C1]: acquire, as above, for the retry. */
+		/* Too few, if this was the stack and not the trace of one that has changed.
+		 * ORDER slots/give [C1]: acquire, as above, for the retry. */
 		now = atomic_load_explicit(&client->free, memory_order_acquire);
 		if (now == head)
 			return -EAGAIN;

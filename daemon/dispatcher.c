@@ -37,7 +37,6 @@ static void dispatcher_look(struct pool *pool, uint64_t now, struct dispatcher_v
 	bool started = false;
 
 	d->looked_ns = now;
-
 	*ret_view = (struct dispatcher_view){ .drained = false };
 	/* Relaxed: statistics. */
 	for (uint32_t i = 0; i < pool->n_workers; i++) {
