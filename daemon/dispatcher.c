@@ -152,12 +152,33 @@ static uint64_t dispatcher_next(struct pool *pool, uint64_t again)
 	return dispatcher_earlier(next, clock_ns() + again);
 }
 
-/* Cleaning goes a piece at a time; a job that waits is looked after in between. */
+/*
+ * Gives freed memory back, a piece a tick: the kernel lets nobody else run here meanwhile. Not at
+ * once either, for the job that has freed it has just ended, and somebody was woken for that.
+ * Returns false if there is nothing.
+ */
+static bool dispatcher_clean(struct pool *pool)
+{
+	struct dispatcher *d = &pool->dispatcher;
+	uint64_t now = clock_ns();
+
+	if (!stack_arena_dirty(pool->stacks)) {
+		d->clean_at = 0;
+		return false;
+	}
+	if (d->clean_at && now < d->clean_at)
+		return true;
+	if (d->clean_at)
+		stack_arena_clean(pool->stacks);
+	d->clean_at = now + DISPATCHER_TICK;
+	return true;
+}
+
 static uint64_t dispatcher_round(struct pool *pool)
 {
 	uint64_t again = dispatcher_dispatch(pool);
 
-	return stack_arena_clean(pool->stacks) ? min(again, DISPATCHER_TICK) : again;
+	return dispatcher_clean(pool) ? min(again, DISPATCHER_TICK) : again;
 }
 
 void dispatcher_attend(struct pool *pool)

@@ -41,6 +41,7 @@ struct dispatcher {
 	uint32_t next_worker;	       /* to be summoned */
 	uint32_t collected;	       /* times that it took jobs off the rings */
 	uint64_t turn_at;	       /* when jobs that were set aside have their next turn */
+	uint64_t clean_at;	       /* when a piece of freed memory is given back; 0: all is */
 };
 
 /* One round: looks, and sleeps until it has to look again, or is woken. */

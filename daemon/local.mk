@@ -67,6 +67,8 @@ libpool_la_SOURCES = \
 	daemon/stack.h \
 	daemon/strand.c \
 	daemon/strand.h \
+	daemon/trim.c \
+	daemon/trim.h \
 	daemon/verdict.c \
 	daemon/verdict.h \
 	daemon/vheap.h \

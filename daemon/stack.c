@@ -349,7 +349,8 @@ static void stack_clean_piece(struct stack_arena *arena)
 	pthread_mutex_unlock(&arena->lock);
 }
 
-bool stack_arena_clean(struct stack_arena *arena)
+/* One of the ring, or NULL. */
+static struct stack_arena *stack_dirty_one(struct stack_arena *arena)
 {
 	struct stack_arena *first = arena;
 
@@ -357,8 +358,21 @@ bool stack_arena_clean(struct stack_arena *arena)
 	while (!atomic_load_explicit(&arena->dirty, memory_order_relaxed)) {
 		arena = arena->sibling;
 		if (arena == first)
-			return false;
+			return NULL;
 	}
+	return arena;
+}
+
+bool stack_arena_dirty(struct stack_arena *arena)
+{
+	return stack_dirty_one(arena);
+}
+
+bool stack_arena_clean(struct stack_arena *arena)
+{
+	arena = stack_dirty_one(arena);
+	if (!arena)
+		return false;
 	pthread_mutex_lock(&arena->cleaner);
 	stack_clean_piece(arena);
 	pthread_mutex_unlock(&arena->cleaner);

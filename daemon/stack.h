@@ -48,9 +48,9 @@
 #define STACK_MIN     4096u
 #define STACK_MIN_LOG 12u
 #define STACK_ORDERS  28u     /* 4 KiB to 512 GiB */
-#define STACK_KEEP    262144u /* bytes of each size that a worker keeps; larger ones it does not */
+#define STACK_KEEP    65536u  /* bytes of each size that a worker keeps; larger ones it does not */
 #define STACK_SMALL   262144u /* bytes that a job holds to which the last sixteenth is open */
-#define STACK_CLEAN   (4u << 20) /* bytes that stack_arena_clean() gives back at a time */
+#define STACK_CLEAN   (1u << 20) /* bytes that stack_arena_clean() gives back at a time */
 
 /* A stacklet; the first of a chain stands for the stack. */
 struct fk_stack {
@@ -105,9 +105,12 @@ void stack_arena_fini(struct stack_arena *arena);
 /* Puts n arenas into one ring, before anybody uses them. */
 void stack_arena_link(struct stack_arena *arenas, uint32_t n);
 
+/* Are there pages of freed stacklets to be given back, in an arena of the ring? */
+bool stack_arena_dirty(struct stack_arena *arena);
+
 /*
- * Gives pages of freed stacklets back, STACK_CLEAN bytes of one arena of the ring at most. For a
- * thread that may take its time. Returns true if there was something: there may be more.
+ * Gives them back, STACK_CLEAN bytes of one arena at most. For a thread that may take its time.
+ * Returns true if there was something: there may be more.
  */
 bool stack_arena_clean(struct stack_arena *arena);
 

@@ -41,7 +41,6 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -51,6 +50,7 @@
 #include "daemon/policy.h"
 #include "daemon/pool.h"
 #include "daemon/strand.h"
+#include "daemon/trim.h"
 #include "daemon/victims.h"
 #include "shm/futex.h"
 #include "shm/wake.h"
@@ -142,19 +142,6 @@ static void worker_set_job_from(struct worker *w, uint32_t job, uint64_t now)
 void worker_set_job(struct worker *w, uint32_t job)
 {
 	worker_set_job_from(w, job, 0);
-}
-
-/* Gives pages back that a deep job's entries stood in, of which all but the first are zero then.
- * Owner, with an empty deque. */
-static void worker_trim_deque(struct worker *w)
-{
-	struct fk_entry *first = w->frames.entries, *next = first + WORKER_DEQUE_KEPT;
-
-	if (w->fk.end <= next || !atomic_load_explicit(&next[-1].word, memory_order_relaxed))
-		return;
-	/* If it cannot be done, they stay. A thief that reads there loses its CAS (deque.h, I3). */
-	(void)madvise(next, (size_t)((char *)w->fk.end - (char *)next), MADV_REMOVE);
-	atomic_store_explicit(&next[-1].word, 0, memory_order_relaxed);
 }
 
 static struct lazy_cell *worker_cell(struct worker *w)
@@ -637,6 +624,7 @@ static enum worker_found worker_search(struct worker *w, uint32_t *ret_row)
 	struct pool *pool = w->pool;
 	uint64_t now = clock_ns(), began = now, since = now, asked = now;
 	uint64_t limit = spin_limit(&w->spin, pool_spin(pool));
+	struct fk_entry *untrimmed = w->fk.end;
 	enum worker_found found;
 	uint32_t looks = 0;
 	bool rested = false;
@@ -658,9 +646,12 @@ static enum worker_found worker_search(struct worker *w, uint32_t *ret_row)
 			return WORKER_STOP;
 		if (ask)
 			asked = now;
+		if (now - since > limit && trim_some(w, &untrimmed)) {
+			now = clock_ns();
+			continue;
+		}
 		if (now - since > limit && pool_is_lazy(pool)) {
 			rested = true;
-			worker_trim_deque(w);
 			/* A nap is no reason to spin again for long. */
 			limit = worker_rest(w) ? spin_limit(&w->spin, pool_spin(pool))
 					       : spin_least(pool_spin(pool));
@@ -714,6 +705,7 @@ void *worker_main(void *arg)
 	prctl(PR_SET_TIMERSLACK, 1000UL);
 	atomic_store_explicit(&w->board->tid, (uint32_t)syscall(SYS_gettid), memory_order_relaxed);
 	w->fk.cstack_limit = (uintptr_t)&here - WORKER_STACK_NEST;
+	trim_init(w);
 	strand_loop(w);
 	return NULL;
 }

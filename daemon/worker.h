@@ -28,7 +28,6 @@
 struct pool;
 
 #define WORKER_ROOTS	  64u	 /* queued jobs that a worker holds at most */
-#define WORKER_DEQUE_KEPT 512u	 /* entries, a page of them, that an idle worker keeps */
 #define WORKER_SIGNAL	  SIGURG /* makes a worker expose the work behind a long leaf */
 #define WORKER_NO_JOB	  UINT32_MAX
 #define WORKER_LATE	  1024u /* children that are kept back at most, each with a stack */
@@ -96,6 +95,7 @@ struct worker {
 	uint64_t ask_wait; /* ns to wait between requests to a victim */
 	uint64_t stolen_at;
 	uint64_t left; /* entries that were public yet where it stole last */
+	char *cstack;  /* its lowest address; NULL if that is not known */
 	struct board_worker *board;
 	struct board_counters *counters;
 	struct ledger_worker *ledger;

@@ -62,7 +62,7 @@
 
 #define PIT	    4000000
 #define GIVE_UP_NS  UINT64_C(10000000000)
-#define SETTLE_NS   300000000
+#define SETTLE_NS   999999999
 #define LEAF_NS	    10000
 #define LEAF_ROUNDS 8000 /* about LEAF_NS */
 #define HEAP	    (1u << 20)

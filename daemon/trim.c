@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/trim.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <sys/mman.h>
+
+#include "daemon/worker.h"
+
+#define TRIM_PAGE    ((uintptr_t)4096)
+#define TRIM_KEPT    (TRIM_PAGE / sizeof(struct fk_entry)) /* entries */
+#define TRIM_ENTRIES 131072				   /* at a time: 1 MiB */
+#define TRIM_CSTACK  65536				   /* bytes that are kept, below the loop */
+
+void trim_init(struct worker *w)
+{
+	pthread_attr_t attr;
+	void *lowest;
+	size_t size;
+
+	w->cstack = NULL;
+	if (pthread_getattr_np(pthread_self(), &attr))
+		return;
+	if (!pthread_attr_getstack(&attr, &lowest, &size))
+		w->cstack = lowest;
+	pthread_attr_destroy(&attr);
+}
+
+/* Has an activation stood on this page of the C stack? To read it costs no memory if not. */
+static __attribute__((no_sanitize("address", "thread"))) bool trim_is_used(const char *page)
+{
+	const volatile uint64_t *words = (const volatile uint64_t *)(const volatile void *)page;
+	uint64_t any = 0;
+
+	for (size_t i = 0; i < TRIM_PAGE / sizeof(*words) && !any; i++)
+		any = words[i];
+	return any;
+}
+
+/* Activations follow each other, so some have been below what is kept if one was on the first page
+ * there. */
+static void trim_cstack(struct worker *w)
+{
+	char *here = __builtin_frame_address(0);
+	char *end = here - TRIM_CSTACK - (uintptr_t)here % TRIM_PAGE;
+
+	if (w->cstack && end - TRIM_PAGE >= w->cstack && trim_is_used(end - TRIM_PAGE))
+		(void)madvise(w->cstack, (size_t)(end - w->cstack), MADV_DONTNEED);
+}
+
+bool trim_some(struct worker *w, struct fk_entry **end)
+{
+	struct fk_entry *kept = w->frames.entries + TRIM_KEPT, *from;
+
+	trim_cstack(w);
+	/* Relaxed, here and below: the owner's. */
+	if (*end <= kept || !atomic_load_explicit(&kept[-1].word, memory_order_relaxed))
+		return false;
+	from = *end - kept > TRIM_ENTRIES ? *end - TRIM_ENTRIES : kept;
+	/* If it cannot be done, they stay. A thief that reads there loses its CAS (deque.h, I3). */
+	(void)madvise(from, (size_t)((char *)*end - (char *)from), MADV_REMOVE);
+	*end = from;
+	if (from == kept)
+		atomic_store_explicit(&kept[-1].word, 0, memory_order_relaxed);
+	return from > kept;
+}

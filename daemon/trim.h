@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon/trim.h - what a deep job leaves behind goes back to the system
+ *
+ * WHAT IT IS
+ *   Its stacklets are the arena's (stack.h). This is the rest: pages of the deque that its
+ *   continuations stood in, and of the C stack that its activations stood on. A worker gives them
+ *   back when it has looked for work in vain, before it sleeps, and TRIM_ENTRIES at a time: the
+ *   kernel lets nobody else run on the CPU meanwhile, nor change that memory file, so a piece has
+ *   to be short, and between two pieces the worker looks for work.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   The worker itself, in its loop, with an empty deque.
+ *
+ * INVARIANTS
+ *   I1. The last of the entries that are kept is zero only if all behind it have no pages: entries
+ *       are filled from the first on, and it is cleared after the last piece.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   A worker dies with the whole pool.
+ */
+#ifndef DAEMON_TRIM_H
+#define DAEMON_TRIM_H
+
+#include <stdbool.h>
+
+#include <forkd/task.h>
+
+struct worker;
+
+/* The calling thread is the worker: its C stack is known from now on. */
+void trim_init(struct worker *worker);
+
+/*
+ * Gives some of it back. *end: of the deque, fk.end before the first piece; moves down to where the
+ * next one ends. True: there may be more.
+ */
+bool trim_some(struct worker *worker, struct fk_entry **end);
+
+#endif
