@@ -13,6 +13,8 @@ libcommon_la_SOURCES = \
 	common/log.h \
 	common/number.c \
 	common/number.h \
+	common/urgent.c \
+	common/urgent.h \
 	common/util.h
 
 liboptions_la_SOURCES = \

@@ -6,9 +6,9 @@
 #include <sys/socket.h>
 
 #include "common/clock.h"
+#include "common/urgent.h"
 #include "daemon/drain.h"
 #include "daemon/pool.h"
-#include "daemon/slice.h"
 #include "shm/futex.h"
 #include "shm/wake.h"
 
@@ -206,7 +206,7 @@ void *dispatcher_main(void *arg)
 
 	pthread_setname_np(pthread_self(), "forkd-dispatch");
 	prctl(PR_SET_TIMERSLACK, 1000UL);
-	slice_set(SLICE_SHORT);
+	urgent_begin();
 	/* As long as it drains, the word says LOOKING: who finds SLEEPING wakes until somebody
 	 * woke, and in the end nobody would. */
 	while (atomic_load(&pool->stop) != POOL_DRAINING || !intake_is_empty(pool))

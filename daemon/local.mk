@@ -15,7 +15,6 @@ libmanager_la_SOURCES = \
 	daemon/notify.h \
 	daemon/poolproc.c \
 	daemon/poolproc.h \
-	daemon/slice.h \
 	daemon/recover.c \
 	daemon/recover.h \
 	daemon/session.c \

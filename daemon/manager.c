@@ -38,13 +38,13 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/urgent.h"
 #include "common/util.h"
 #include "daemon/listener.h"
 #include "daemon/loop.h"
 #include "daemon/notify.h"
 #include "daemon/poolproc.h"
 #include "daemon/recover.h"
-#include "daemon/slice.h"
 #include "daemon/session.h"
 #include "daemon/topology.h"
 #include "shm/wake.h"
@@ -750,7 +750,7 @@ int manager_run(struct options *options)
 		return MANAGER_EXIT_SYSTEM;
 	}
 	if (manager_init(&m) == 0) {
-		slice_set(SLICE_SHORT);
+		urgent_begin();
 		manager_start_pool(&m);
 		if (loop_run(&m.loop) < 0) {
 			log_error("io_uring failed");

@@ -30,10 +30,10 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/urgent.h"
 #include "daemon/profile.h"
 #include "daemon/root.h"
 #include "daemon/shake.h"
-#include "daemon/slice.h"
 #include "daemon/strand.h"
 #include "daemon/topology.h"
 #include "daemon/victims.h"
@@ -641,7 +641,7 @@ int pool_run(const struct options *options, int channel)
 		r = -ENOMEM;
 	if (r < 0)
 		_exit(pool_fail(pool, "cannot start a thread", r)); /* some run already */
-	slice_set(SLICE_SHORT);
+	urgent_begin();
 	pool_send(pool, PROTO_POOL_READY, 0, 0, "");
 	if (!pool_serve(pool))
 		_exit(EXIT_FAILURE); /* nobody is left to give outcomes to */

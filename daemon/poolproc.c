@@ -41,8 +41,8 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/options_print.h"
+#include "common/urgent.h"
 #include "common/util.h"
-#include "daemon/slice.h"
 
 #define POOLPROC_CHANNEL  3
 #define POOLPROC_START_NS (30 * NSEC_PER_SEC) /* from start to READY, at most */
@@ -177,7 +177,7 @@ static void __attribute__((noreturn)) poolproc_exec(const struct poolproc *pool,
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	slice_set(SLICE_DEFAULT);
+	urgent_end();
 	(void)unsetenv("NOTIFY_SOCKET");
 	(void)unsetenv("WATCHDOG_USEC");
 	(void)unsetenv("WATCHDOG_PID");

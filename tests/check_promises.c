@@ -2,21 +2,24 @@
 /*
  * promises: what forkd says of itself, seen from outside
  *
- * Small jobs get through whatever the workers are at; nobody wakes up for nothing; recursion is as
- * deep as memory goes, gives its memory back, and takes nobody else's; the trees of UTS have the
- * nodes that their authors found.
+ * Small jobs get through whatever the workers are at; nobody wakes up for nothing; who hands jobs
+ * on goes before workers; recursion is as deep as memory goes, gives its memory back, and takes
+ * nobody else's; the trees of UTS have the nodes that their authors found.
  *
  * Times are printed and never asserted. With SOAK=1 in the environment the idle pool is watched for
  * 30 s instead of 3, and the large tree T3L is walked as well.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include "common/cleanup.h"
 #include "common/util.h"
 #include "shm/wake.h"
 #include "tests/daemon.h"
@@ -238,6 +241,66 @@ START_TEST(an_idle_pool_and_its_manager_do_not_wake_up)
 }
 END_TEST
 
+/* ------------------------------------------------------------------------ urgent */
+
+static bool may_be_urgent(void)
+{
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(setpriority(PRIO_PROCESS, 0, -15) == 0);
+	ck_assert_int_gt(pid, 0);
+	return daemon_reap(pid);
+}
+
+/* Has each thread of this name that nice value? Threads get their names when they run first. */
+static bool has_nice(pid_t pid, const char *thread, int wanted)
+{
+	_cleanup_closedir_ DIR *dir = NULL;
+	char path[300], name[32] = "";
+	bool found = false, all = true;
+	struct dirent *e;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	dir = opendir(path);
+	while (dir && (e = readdir(dir))) {
+		_cleanup_fclose_ FILE *f = NULL;
+
+		(void)snprintf(path, sizeof(path), "/proc/%d/task/%s/comm", (int)pid, e->d_name);
+		f = e->d_name[0] == '.' ? NULL : fopen(path, "re");
+		if (!f || !fgets(name, sizeof(name), f))
+			continue;
+		name[strcspn(name, "\n")] = '\0';
+		if (strcmp(name, thread))
+			continue;
+		found = true;
+		all &= getpriority(PRIO_PROCESS, (id_t)atoi(e->d_name)) == wanted;
+	}
+	return found && all;
+}
+
+START_TEST(who_hands_jobs_on_is_urgent_and_workers_are_not)
+{
+	int usual = getpriority(PRIO_PROCESS, 0);
+	int urgent = usual > -15 && may_be_urgent() ? -15 : usual;
+	pid_t before;
+
+	printf("urgent is a nice value of %d, usual one of %d\n", urgent, usual);
+	start(2);
+	for (int i = 0; i < 2; i++) {
+		DAEMON_AWAIT(has_nice(d.manager, "forkd", urgent));
+		before = daemon_pool(&d);
+		DAEMON_AWAIT(has_nice(before, "forkd-pool", urgent));
+		DAEMON_AWAIT(has_nice(before, "forkd-dispatch", urgent));
+		DAEMON_AWAIT(has_nice(before, "forkd-worker", usual));
+		/* Its successor is born by an urgent thread. */
+		ck_assert_int_eq(kill(before, SIGKILL), 0);
+		DAEMON_AWAIT(daemon_pool(&d) != before);
+	}
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+END_TEST
+
 /* ------------------------------------------------------------------------ deep */
 
 static void as_deep_as(const char *task, int64_t levels)
@@ -432,6 +495,7 @@ int main(void)
 		small_jobs_end_while_three_of_four_workers_are_in_a_long_leaf,
 		small_jobs_end_while_one_worker_is_in_a_long_leaf_and_the_other_in_a_giant,
 		an_idle_pool_and_its_manager_do_not_wake_up,
+		who_hands_jobs_on_is_urgent_and_workers_are_not,
 		ten_million_calls_within_each_other_fit_into_two_gigabytes,
 		a_million_forks_within_each_other_fit_into_two_gigabytes,
 		memory_of_deep_calls_goes_back_and_the_pool_comes_to_rest,

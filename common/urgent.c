@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/urgent.h"
+
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/util.h"
+
+#define URGENT_SLICE 100000 /* ns, the shortest there is */
+#define URGENT_NICE  (-15)
+
+/* As the kernel has it; its own header does not go together with libc's. */
+struct urgent_attr {
+	uint32_t size;
+	uint32_t policy;
+	uint64_t flags;
+	int32_t nice;
+	uint32_t priority;
+	uint64_t runtime;
+	uint64_t deadline;
+	uint64_t period;
+};
+
+/* What the thread had before; size 0: it is not urgent. */
+static __thread struct urgent_attr before;
+
+static void urgent_set(struct urgent_attr attr, int32_t nice, uint64_t slice)
+{
+	attr.runtime = slice;
+	(void)syscall(SYS_sched_setattr, 0, &attr, 0);
+	/* By itself: where it is not allowed, the slice is to be had all the same. */
+	attr.nice = nice;
+	(void)syscall(SYS_sched_setattr, 0, &attr, 0);
+}
+
+void urgent_begin(void)
+{
+	struct urgent_attr attr = { .size = sizeof(attr) };
+
+	if (syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0) < 0 || attr.policy != 0)
+		return;
+	before = attr;
+	urgent_set(attr, min(attr.nice, URGENT_NICE), URGENT_SLICE);
+}
+
+void urgent_end(void)
+{
+	/* A slice of 0 is the usual one. */
+	if (before.size)
+		urgent_set(before, before.nice, 0);
+	before.size = 0;
+}
