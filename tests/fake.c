@@ -375,3 +375,15 @@ const fk_task *must_find(fk_client *client, const char *name)
 	ck_assert_int_eq(fk_task_find(client, name, &task), 0);
 	return task;
 }
+
+fk_job must_drop(fk_client **ret_client)
+{
+	fk_job job;
+
+	fake_start(1, 1);
+	*ret_client = must_open();
+	/* Nothing may stand nowhere. */
+	ck_assert_int_eq(
+		fk_submit(*ret_client, must_find(*ret_client, "test:drop"), NULL, 0, 0, &job), 0);
+	return job;
+}

@@ -72,3 +72,5 @@ void fake_run(uint32_t payload);
 /* These fail the test if they cannot. */
 fk_client *must_open(void);
 const fk_task *must_find(fk_client *client, const char *name);
+/* Starts with one worker, too, and a job that never ends. */
+fk_job must_drop(fk_client **ret_client);

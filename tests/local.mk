@@ -10,12 +10,15 @@ UNIT_TESTS = \
 	tests/check_alloc \
 	tests/check_aside \
 	tests/check_batch \
+	tests/check_cancel_message \
 	tests/check_algorithm \
 	tests/check_array \
 	tests/check_client \
+	tests/check_connect \
 	tests/check_deadline \
 	tests/check_deque \
 	tests/check_each \
+	tests/check_error \
 	tests/check_fair \
 	tests/check_fair_claim \
 	tests/check_fair_queue \
@@ -61,6 +64,7 @@ UNIT_TESTS = \
 	tests/check_topology \
 	tests/check_unwind \
 	tests/check_victims \
+	tests/check_wait \
 	tests/check_wake
 
 SCENARIOS = \
@@ -96,12 +100,15 @@ TSAN_TESTS = \
 	tests/check_alloc \
 	tests/check_aside \
 	tests/check_batch \
+	tests/check_cancel_message \
 	tests/check_algorithm \
 	tests/check_array \
 	tests/check_client \
+	tests/check_connect \
 	tests/check_deadline \
 	tests/check_deque \
 	tests/check_each \
+	tests/check_error \
 	tests/check_fold \
 	tests/check_forkmode \
 	tests/check_heap \
@@ -131,6 +138,7 @@ TSAN_TESTS = \
 	tests/check_strand \
 	tests/check_strand_full \
 	tests/check_unwind \
+	tests/check_wait \
 	tests/check_wake
 
 check_PROGRAMS += $(UNIT_TESTS) $(SCENARIOS)
@@ -197,8 +205,12 @@ tests_check_session_SOURCES = tests/check_session.c $(SERVICE_SOURCES)
 # Those of the client, with a daemon of threads.
 FAKE_SOURCES = tests/fake.c tests/fake.h
 tests_check_batch_SOURCES = tests/check_batch.c $(FAKE_SOURCES)
+tests_check_cancel_message_SOURCES = tests/check_cancel_message.c $(FAKE_SOURCES)
 tests_check_client_SOURCES = tests/check_client.c $(FAKE_SOURCES)
+tests_check_connect_SOURCES = tests/check_connect.c $(FAKE_SOURCES)
+tests_check_error_SOURCES = tests/check_error.c $(FAKE_SOURCES)
 tests_check_publish_SOURCES = tests/check_publish.c $(FAKE_SOURCES)
+tests_check_wait_SOURCES = tests/check_wait.c $(FAKE_SOURCES)
 
 tests_check_layout_SOURCES = \
 	tests/check_layout.c \
