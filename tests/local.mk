@@ -13,7 +13,6 @@ UNIT_TESTS = \
 	tests/check_cancel_message \
 	tests/check_algorithm \
 	tests/check_array \
-	tests/check_client \
 	tests/check_connect \
 	tests/check_deadline \
 	tests/check_deque \
@@ -60,6 +59,7 @@ UNIT_TESTS = \
 	tests/check_stack_arena \
 	tests/check_strand \
 	tests/check_strand_full \
+	tests/check_submit \
 	tests/check_task_api \
 	tests/check_topology \
 	tests/check_unwind \
@@ -103,7 +103,6 @@ TSAN_TESTS = \
 	tests/check_cancel_message \
 	tests/check_algorithm \
 	tests/check_array \
-	tests/check_client \
 	tests/check_connect \
 	tests/check_deadline \
 	tests/check_deque \
@@ -137,6 +136,7 @@ TSAN_TESTS = \
 	tests/check_stack_arena \
 	tests/check_strand \
 	tests/check_strand_full \
+	tests/check_submit \
 	tests/check_unwind \
 	tests/check_wait \
 	tests/check_wake
@@ -206,10 +206,10 @@ tests_check_session_SOURCES = tests/check_session.c $(SERVICE_SOURCES)
 FAKE_SOURCES = tests/fake.c tests/fake.h
 tests_check_batch_SOURCES = tests/check_batch.c $(FAKE_SOURCES)
 tests_check_cancel_message_SOURCES = tests/check_cancel_message.c $(FAKE_SOURCES)
-tests_check_client_SOURCES = tests/check_client.c $(FAKE_SOURCES)
 tests_check_connect_SOURCES = tests/check_connect.c $(FAKE_SOURCES)
 tests_check_error_SOURCES = tests/check_error.c $(FAKE_SOURCES)
 tests_check_publish_SOURCES = tests/check_publish.c $(FAKE_SOURCES)
+tests_check_submit_SOURCES = tests/check_submit.c $(FAKE_SOURCES)
 tests_check_wait_SOURCES = tests/check_wait.c $(FAKE_SOURCES)
 
 tests_check_layout_SOURCES = \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * client: jobs one by one, from their submission to their release. Against tests/fake.h;
+ * submit: jobs one by one, from their submission to their release. Against tests/fake.h;
  * check_batch.c has many at once.
  */
 #include <errno.h>
@@ -299,7 +299,7 @@ START_TEST(a_job_behind_a_busy_worker_is_run_by_another)
 }
 END_TEST
 
-CHECK_MAIN("client", a_call_gives_the_result, what_does_not_fit_the_signature_is_refused,
+CHECK_MAIN("submit", a_call_gives_the_result, what_does_not_fit_the_signature_is_refused,
 	   an_index_that_has_become_another_task_calls_nothing, a_handle_ends_with_its_release,
 	   generations_go_round_without_zero, a_full_table_is_an_error_or_waited_for,
 	   threads_may_share_a_client, a_job_behind_a_busy_worker_is_run_by_another)
