@@ -5,12 +5,10 @@
  */
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <string.h>
 
 #include "client/client.h"
 #include "common/clock.h"
-#include "common/util.h"
 #include "tests/check_unit.h"
 #include "tests/fake.h"
 
@@ -192,51 +190,6 @@ START_TEST(generations_go_round_without_zero)
 }
 END_TEST
 
-struct room {
-	fk_client *client;
-	fk_job job;
-	int err;
-};
-
-static void *submit_with_room(void *argument)
-{
-	struct room *room = argument;
-
-	room->err = fk_submitv(room->client, must_find(room->client, "test:add"), FK_WAIT_ROOM,
-			       &room->job, (int64_t)1, (int64_t)2);
-	return NULL;
-}
-
-START_TEST(a_full_table_is_an_error_or_waited_for)
-{
-	const fk_task *task;
-	struct room room;
-	pthread_t thread;
-	fk_job jobs[64];
-	fk_job job;
-
-	fake_start(1, 1);
-	room.client = must_open();
-	task = must_find(room.client, "test:len");
-	for (size_t i = 0; i < ARRAY_SIZE(jobs); i++)
-		ck_assert_int_eq(fk_submitv(room.client, task, 0, &jobs[i], "abc"), 0);
-	ck_assert_int_eq(fk_submitv(room.client, task, 0, &job, "abc"), -EAGAIN);
-	/* The string of the one that failed is back. */
-	ck_assert_uint_eq(heap_used(&room.client->heap), 64 * 64);
-	pthread_create(&thread, NULL, submit_with_room, &room);
-	while (!atomic_load(&room.client->room_waiters))
-		sched_yield();
-	ck_assert_int_eq(fk_wait(room.client, jobs[5], FK_FOREVER), 0);
-	ck_assert_int_eq(fk_release(room.client, jobs[5]), 0);
-	pthread_join(thread, NULL);
-	ck_assert_int_eq(room.err, 0);
-	ck_assert_uint_eq(room.job & 0xffff, jobs[5] & 0xffff);
-	ck_assert_int_eq(fk_wait(room.client, room.job, FK_FOREVER), 0);
-	fk_close(room.client);
-	fake_stop();
-}
-END_TEST
-
 #define THREADS 4
 #define CALLS	2000
 
@@ -301,5 +254,5 @@ END_TEST
 
 CHECK_MAIN("submit", a_call_gives_the_result, what_does_not_fit_the_signature_is_refused,
 	   an_index_that_has_become_another_task_calls_nothing, a_handle_ends_with_its_release,
-	   generations_go_round_without_zero, a_full_table_is_an_error_or_waited_for,
-	   threads_may_share_a_client, a_job_behind_a_busy_worker_is_run_by_another)
+	   generations_go_round_without_zero, threads_may_share_a_client,
+	   a_job_behind_a_busy_worker_is_run_by_another)

@@ -23,6 +23,7 @@ UNIT_TESTS = \
 	tests/check_fair_queue \
 	tests/check_fold \
 	tests/check_forkmode \
+	tests/check_group \
 	tests/check_heap \
 	tests/check_intake \
 	tests/check_job \
@@ -53,6 +54,7 @@ UNIT_TESTS = \
 	tests/check_segment \
 	tests/check_signature \
 	tests/check_sleep \
+	tests/check_slots \
 	tests/check_sort \
 	tests/check_stack \
 	tests/check_stack_account \
@@ -110,6 +112,7 @@ TSAN_TESTS = \
 	tests/check_error \
 	tests/check_fold \
 	tests/check_forkmode \
+	tests/check_group \
 	tests/check_heap \
 	tests/check_intake \
 	tests/check_job \
@@ -130,6 +133,7 @@ TSAN_TESTS = \
 	tests/check_ring \
 	tests/check_scan \
 	tests/check_sleep \
+	tests/check_slots \
 	tests/check_sort \
 	tests/check_stack \
 	tests/check_stack_account \
@@ -204,11 +208,13 @@ tests_check_session_SOURCES = tests/check_session.c $(SERVICE_SOURCES)
 
 # Those of the client, with a daemon of threads.
 FAKE_SOURCES = tests/fake.c tests/fake.h
-tests_check_batch_SOURCES = tests/check_batch.c $(FAKE_SOURCES)
+tests_check_batch_SOURCES = tests/check_batch.c tests/requests.h $(FAKE_SOURCES)
 tests_check_cancel_message_SOURCES = tests/check_cancel_message.c $(FAKE_SOURCES)
 tests_check_connect_SOURCES = tests/check_connect.c $(FAKE_SOURCES)
 tests_check_error_SOURCES = tests/check_error.c $(FAKE_SOURCES)
+tests_check_group_SOURCES = tests/check_group.c tests/requests.h $(FAKE_SOURCES)
 tests_check_publish_SOURCES = tests/check_publish.c $(FAKE_SOURCES)
+tests_check_slots_SOURCES = tests/check_slots.c tests/requests.h $(FAKE_SOURCES)
 tests_check_submit_SOURCES = tests/check_submit.c $(FAKE_SOURCES)
 tests_check_wait_SOURCES = tests/check_wait.c $(FAKE_SOURCES)
 
