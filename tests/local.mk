@@ -16,6 +16,7 @@ UNIT_TESTS = \
 	tests/check_connect \
 	tests/check_deadline \
 	tests/check_deque \
+	tests/check_drain \
 	tests/check_each \
 	tests/check_error \
 	tests/check_fair \
@@ -61,6 +62,7 @@ UNIT_TESTS = \
 	tests/check_stack_arena \
 	tests/check_strand \
 	tests/check_strand_full \
+	tests/check_strict \
 	tests/check_submit \
 	tests/check_task_api \
 	tests/check_topology \
@@ -108,6 +110,7 @@ TSAN_TESTS = \
 	tests/check_connect \
 	tests/check_deadline \
 	tests/check_deque \
+	tests/check_drain \
 	tests/check_each \
 	tests/check_error \
 	tests/check_fold \
@@ -140,6 +143,7 @@ TSAN_TESTS = \
 	tests/check_stack_arena \
 	tests/check_strand \
 	tests/check_strand_full \
+	tests/check_strict \
 	tests/check_submit \
 	tests/check_unwind \
 	tests/check_wait \
@@ -226,6 +230,7 @@ tests_check_layout_SOURCES = \
 
 # A whole pool inside a test's own process.
 ALGORITHM_SOURCES = tests/algorithm.h tests/rig.c tests/rig.h
+INTAKE_SOURCES = tests/intake_rig.h tests/rig.c tests/rig.h
 COUNTED_SOURCES = tests/counted.h tests/counted_fail.h
 tests_check_algorithm_SOURCES = tests/check_algorithm.c $(ALGORITHM_SOURCES)
 tests_check_each_SOURCES = tests/check_each.c $(ALGORITHM_SOURCES)
@@ -236,7 +241,9 @@ tests_check_sort_SOURCES = tests/check_sort.c $(COUNTED_SOURCES) $(ALGORITHM_SOU
 tests_check_array_SOURCES = tests/check_array.c tests/counted.h tests/rig.c tests/rig.h
 tests_check_array_LDADD = $(LDADD) -lm
 tests_check_forkmode_SOURCES = tests/check_forkmode.c tests/rig.c tests/rig.h
-tests_check_intake_SOURCES = tests/check_intake.c tests/rig.c tests/rig.h
+tests_check_drain_SOURCES = tests/check_drain.c $(INTAKE_SOURCES)
+tests_check_intake_SOURCES = tests/check_intake.c $(INTAKE_SOURCES)
+tests_check_strict_SOURCES = tests/check_strict.c $(INTAKE_SOURCES)
 tests_check_modules_SOURCES = tests/check_modules.c tests/rig.c tests/rig.h
 tests_check_modules_LDADD = $(LDADD) -lm
 tests_check_requeue_SOURCES = tests/check_requeue.c tests/rig.c tests/rig.h

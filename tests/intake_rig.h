@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tests/intake_rig.h - a rig whose client fills its records and its rings step by step
+ *
+ * WHAT IT IS
+ *   Where rig_submit() submits one job, these make chains of any shape, with places, deadlines and
+ *   weights, and words that stand for what they like. The tasks: each counts itself in `ran`, or
+ *   goes by `flag`.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   Tests of the way from the rings to the workers (tests/rig.h). start() comes first.
+ */
+#ifndef TESTS_INTAKE_RIG_H
+#define TESTS_INTAKE_RIG_H
+
+#include <sched.h>
+
+#include <forkd/task.h>
+
+#include "shm/wake.h"
+#define CHECK_TIMEOUT 60
+#include "tests/check_unit.h"
+#include "tests/rig.h"
+
+#define LAST UINT32_MAX
+
+#define STRICT(index) job_place(JOB_PLACE_WORKER, index, 1)
+
+static struct rig rig;
+static _Atomic uint64_t ran;
+static _Atomic uint32_t flag;
+
+FK_TASK(fk_void, count, (), )
+{
+	atomic_fetch_add(&ran, 1);
+	FK_LEAF();
+}
+FK_NO_BODY(count)
+FK_END(count)
+
+FK_TASK(fk_void, set, (), )
+{
+	atomic_fetch_add(&ran, 1);
+	atomic_store(&flag, 1);
+	FK_LEAF();
+}
+FK_NO_BODY(set)
+FK_END(set)
+
+/* Forks until a queued job has set the flag. */
+FK_TASK(fk_void, await, (), )
+FK_NO_LEAF(await)
+{
+	while (!atomic_load(&flag)) {
+		FK_FORK_VOID(count);
+		FK_JOIN();
+	}
+	FK_RETURN();
+}
+FK_END(await)
+
+/* Keeps its worker, and looks at nothing, until the flag is set. */
+FK_TASK(fk_void, hold, (), )
+{
+	while (!atomic_load(&flag))
+		;
+	FK_LEAF();
+}
+FK_NO_BODY(hold)
+FK_END(hold)
+
+FK_EXPORT(count, "-> ", 0, "Counts that it ran")
+FK_EXPORT(set, "-> ", 0, "Sets the flag")
+FK_EXPORT(await, "-> ", 0, "Forks until the flag is set")
+FK_EXPORT(hold, "-> ", 0, "Waits for the flag")
+FK_MODULE(intake, "What the tests of the intake run")
+
+static inline void start(uint32_t workers)
+{
+	atomic_store(&ran, 0);
+	atomic_store(&flag, 0);
+	rig_start(&rig, workers, &fk_module, false);
+}
+
+/* Fills a record; next: the chain's next one, or LAST. */
+static inline struct job *fill(uint32_t index, const char *task, uint32_t next)
+{
+	struct job *job = &rig.jobs[index];
+	int t = board_find_task(rig.pool->board, task);
+
+	ck_assert_int_ge(t, 0);
+	rig.generation[index]++;
+	atomic_store(&job->task, (uint32_t)t);
+	atomic_store(&job->task_hash, rig.pool->board->tasks[t].hash);
+	atomic_store(&job->generation, rig.generation[index]);
+	atomic_store(&job->args_size, 0);
+	atomic_store(&job->deadline_ns, 0);
+	atomic_store(&job->weight, 0);
+	atomic_store(&job->place, 0);
+	atomic_store(&job->next, next == LAST ? 0 : next + 1);
+	atomic_store(&job->state, job_state(rig.generation[index], JOB_PENDING));
+	return job;
+}
+
+/* One word for a ring. */
+static inline void publish(uint32_t index, uint32_t ring)
+{
+	uint64_t position;
+
+	while (ring_push(&rig.tenant->rings[ring], ring_payload(0, 1, index), &position) != RING_OK)
+		sched_yield();
+	tenant_mark(rig.tenant, ring);
+	wake_published();
+	if (!worker_wake_one(rig.pool, NULL))
+		pool_wake_dispatcher(rig.pool);
+}
+
+#endif
