@@ -127,20 +127,26 @@ START_TEST(an_index_that_has_become_another_task_calls_nothing)
 }
 END_TEST
 
+/* A daemon of n workers, one of which a job keeps until it is let go. */
+static fk_job keep_one(uint32_t n, fk_client **ret_client)
+{
+	fk_job job;
+
+	fake_start(n, n);
+	*ret_client = must_open();
+	atomic_store(&fake.hold, 1);
+	ck_assert_int_eq(fk_submitv(*ret_client, must_find(*ret_client, "test:hold"), 0, &job), 0);
+	fake_await_held(1);
+	return job;
+}
+
 START_TEST(a_handle_ends_with_its_release)
 {
 	struct fk_timings timings;
-	const fk_task *task;
 	fk_client *client;
-	fk_job job;
+	fk_job job = keep_one(1, &client);
 	fk_job next;
 
-	fake_start(1, 1);
-	client = must_open();
-	atomic_store(&fake.hold, 1);
-	task = must_find(client, "test:hold");
-	ck_assert_int_eq(fk_submitv(client, task, 0, &job), 0);
-	fake_await_held(1);
 	ck_assert_int_eq(fk_release(client, job), -EBUSY);
 	ck_assert_int_eq(fk_poll(client, job), 0);
 	ck_assert_int_eq(fk_outcome(client, job, NULL, NULL), FK_PENDING);
@@ -232,17 +238,10 @@ END_TEST
 
 START_TEST(a_job_behind_a_busy_worker_is_run_by_another)
 {
-	const fk_task *task;
 	fk_client *client;
+	fk_job job = keep_one(2, &client);
 	int64_t sum;
-	fk_job job;
 
-	fake_start(2, 2);
-	client = must_open();
-	atomic_store(&fake.hold, 1);
-	task = must_find(client, "test:hold");
-	ck_assert_int_eq(fk_submitv(client, task, 0, &job), 0);
-	fake_await_held(1);
 	for (int64_t i = 0; i < 100; i++)
 		ck_assert_int_eq(fk_call(client, "test:add", &sum, i, i), 0);
 	fake_let_go();

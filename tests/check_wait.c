@@ -30,15 +30,23 @@ static void *hang_up_when_waited_for(void *job)
 	return NULL;
 }
 
+/* A wait for a job that never ends, which this thread ends. */
+static fk_job wait_in_vain(fk_client **ret_client, void *(*end)(void *job))
+{
+	fk_job job = must_drop(ret_client);
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, end, client_job(*ret_client, job));
+	ck_assert_int_eq(fk_wait(*ret_client, job, FK_FOREVER), -ECONNRESET);
+	pthread_join(thread, NULL);
+	return job;
+}
+
 START_TEST(a_waiter_finds_out_that_the_daemon_is_gone)
 {
 	fk_client *client;
-	fk_job job = must_drop(&client);
-	pthread_t thread;
+	fk_job job = wait_in_vain(&client, hang_up_when_waited_for);
 
-	pthread_create(&thread, NULL, hang_up_when_waited_for, client_job(client, job));
-	ck_assert_int_eq(fk_wait(client, job, FK_FOREVER), -ECONNRESET);
-	pthread_join(thread, NULL);
 	ck_assert_int_eq(fk_poll(client, job), -ECONNRESET);
 	ck_assert_int_eq(fk_wait(client, job, 0), -ECONNRESET);
 	ck_assert_int_eq(fk_release(client, job), 0);
@@ -62,12 +70,8 @@ static void *dismiss_when_waited_for(void *job)
 START_TEST(a_waiter_finds_out_that_the_daemon_has_dismissed_it)
 {
 	fk_client *client;
-	fk_job job = must_drop(&client);
-	pthread_t thread;
+	fk_job job = wait_in_vain(&client, dismiss_when_waited_for);
 
-	pthread_create(&thread, NULL, dismiss_when_waited_for, client_job(client, job));
-	ck_assert_int_eq(fk_wait(client, job, FK_FOREVER), -ECONNRESET);
-	pthread_join(thread, NULL);
 	ck_assert_int_eq(fk_submitv(client, must_find(client, "test:drop"), 0, &job), -ECONNRESET);
 	fk_close(client);
 	fake_stop();
