@@ -13,6 +13,21 @@
 
 #define THREADS 4
 
+/* Numbers 1 to THREADS; one that returns its own has failed. */
+static void run_threads(void *(*run)(void *number))
+{
+	pthread_t threads[THREADS];
+
+	for (uintptr_t i = 0; i < THREADS; i++)
+		ck_assert_int_eq(pthread_create(&threads[i], NULL, run, (void *)(i + 1)), 0);
+	for (int i = 0; i < THREADS; i++) {
+		void *failed;
+
+		pthread_join(threads[i], &failed);
+		ck_assert_ptr_null(failed);
+	}
+}
+
 static _Atomic uint32_t owners[JOBS];
 
 static void *take_and_give(void *arg)
@@ -54,17 +69,8 @@ static void *take_and_give(void *arg)
 
 START_TEST(every_slot_has_one_owner)
 {
-	pthread_t threads[THREADS];
-
 	start(1, 0);
-	for (uintptr_t i = 0; i < THREADS; i++)
-		pthread_create(&threads[i], NULL, take_and_give, (void *)(i + 1));
-	for (int i = 0; i < THREADS; i++) {
-		void *failed;
-
-		pthread_join(threads[i], &failed);
-		ck_assert_ptr_null(failed);
-	}
+	run_threads(take_and_give);
 	stop();
 }
 END_TEST
@@ -120,7 +126,7 @@ END_TEST
 static void *submit_often(void *arg)
 {
 	uint32_t id = (uint32_t)(uintptr_t)arg;
-	uint32_t n = id ? 40 + id : 1;
+	uint32_t n = id == 1 ? 1 : 40 + id;
 	fk_job mine[JOBS];
 
 	for (uint32_t round = 0; round < ROUNDS; round++) {
@@ -141,17 +147,8 @@ static void *submit_often(void *arg)
 
 START_TEST(batches_that_wait_for_room_do_not_wait_for_each_other)
 {
-	pthread_t threads[THREADS];
-
 	start(3, 3);
-	for (uintptr_t i = 0; i < THREADS; i++)
-		pthread_create(&threads[i], NULL, submit_often, (void *)i);
-	for (int i = 0; i < THREADS; i++) {
-		void *failed;
-
-		pthread_join(threads[i], &failed);
-		ck_assert_ptr_null(failed);
-	}
+	run_threads(submit_often);
 	ck_assert_uint_eq(fake.n_words, THREADS * ROUNDS);
 	stop();
 }
