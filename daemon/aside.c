@@ -20,10 +20,10 @@
  *   I1. Only private entries are moved: all that is public is taken back first, and published again
  *       afterwards. A thief that read an entry while it moved loses its CAS (deque.h, I3).
  *   I2. Entries of one job keep their order, so thieves go on taking a job's oldest first.
- *   I3. Nothing runs, so no C activation is alive that an entry belongs to (strand.c, O4): every
- *       entry is a frame that anybody may resume, and no order between jobs has to be kept. A child
- *       that ends and does not find its parent as the newest entry leaves it there, as if it had
- *       been stolen; who pops it afterwards counts that as a steal.
+ *   I3. Nothing runs, so no C activation is alive that an entry belongs to (strand_internal.h, O4):
+ *       every entry is a frame that anybody may resume, and no order between jobs has to be kept. A
+ *       child that ends and does not find its parent as the newest entry leaves it there, as if it
+ *       had been stolen; who pops it afterwards counts that as a steal.
  *   I4. Moving costs a time that grows with the deque. The next move is not made before
  *       ASIDE_SHARE times of what the last one took has passed, so it stays a small share. A job
  *       that has failed does not wait for that, and all that have failed come up in one move.

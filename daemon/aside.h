@@ -3,7 +3,7 @@
  * daemon/aside.h - jobs that wait in a worker's deque below another, and how they take turns
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   strand.c and worker.c, on the worker whose deque it is; aside_any() any thread. aside.c says
+ *   strand*.c and worker.c, on the worker whose deque it is; aside_any() any thread. aside.c says
  *   how.
  */
 #ifndef DAEMON_ASIDE_H

@@ -66,6 +66,12 @@ libpool_la_SOURCES = \
 	daemon/stack.h \
 	daemon/strand.c \
 	daemon/strand.h \
+	daemon/strand_attend.c \
+	daemon/strand_hold.c \
+	daemon/strand_internal.h \
+	daemon/strand_kept.c \
+	daemon/strand_part.c \
+	daemon/strand_unwind.c \
 	daemon/trim.c \
 	daemon/trim.h \
 	daemon/verdict.c \

@@ -3,7 +3,7 @@
  * daemon/profile.h - work and span of a job, measured while one worker runs it serially
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   strand.c and root.c call the hooks, on the pool's only worker; pool.c makes the profile before
+ *   strand*.c and root.c call the hooks, on the pool's only worker; pool.c makes the profile before
  *   there are workers. Everything stands in profile.c.
  */
 #ifndef DAEMON_PROFILE_H

@@ -3,7 +3,7 @@
  * daemon/worker.h - a pinned thread of the pool: what it owns, how it finds work, how it sleeps
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   pool.c starts workers; strand.c (the slow paths of tasks) and intake.c run on them.
+ *   pool.c starts workers; strand*.c (the slow paths of tasks) and intake.c run on them.
  */
 #ifndef DAEMON_WORKER_H
 #define DAEMON_WORKER_H
@@ -65,7 +65,7 @@ struct worker {
 	struct fk_stack *top;	 /* that one's top stacklet */
 	struct fk_frame *next;	 /* to be run next by the loop */
 	struct fk_frame *unwind; /* the same, of a job that has failed */
-	struct fk_frame *base;	 /* see strand.c, O4 */
+	struct fk_frame *base;	 /* see strand_internal.h, O4 */
 	struct fk_entry *moved; /* entries below are others' jobs: of frames set aside, and older */
 	struct fk_frame nobody; /* of a child that got no frame */
 	struct inbox inbox;

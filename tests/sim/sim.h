@@ -18,8 +18,8 @@
  *
  * INVARIANTS
  *   S1. The work done by all workers is T_1 of the computation, to the picosecond.
- *   S2. At any time each live frame has one holder (O1 of strand.c): a worker, a deque, or its join
- *       counter.
+ *   S2. At any time each live frame has one holder (O1 of strand_internal.h): a worker, a deque, or
+ *       its join counter.
  *   S3. Entries of a deque go oldest first; a stolen entry's elders are stolen too (task.h, I2).
  *   S4. The lazy invariant, after every event (sim_check()).
  *
