@@ -8,7 +8,7 @@
  *   top of forkd/task.h, which includes this file.
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   Tasks, through macros, on workers; the pool (daemon/strand.c).
+ *   Tasks, through macros, on workers; the pool (daemon/strand.h).
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   A task that dies takes the pool with it: see daemon/pool.c.
@@ -148,7 +148,7 @@ struct fk_module {
 #define FK_COLD	       __attribute__((cold, noinline, visibility("default")))
 #define FK_INLINE      static inline __attribute__((always_inline, unused))
 
-/* The runtime's slow paths, in the pool (daemon/strand.c). Not for authors. */
+/* The runtime's slow paths, in the pool (daemon/strand.h). Not for authors. */
 
 /* The place for a frame of size bytes, whose caller's sp is sp: there, or on a new stacklet. */
 FK_COLD void *fk_rt_place(struct fk_worker *w, char *sp, size_t size);
