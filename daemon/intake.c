@@ -227,22 +227,30 @@ static uint32_t intake_pick(struct worker *w, uint64_t *ret_rows, uint64_t now, 
 }
 
 /*
- * I1: the worker had rows in hand, and has put some where others are to find them; list: what it
- * took off the rings, left: there is more than what it starts itself. Who looked meanwhile has seen
- * nothing of it. A worker that looks itself does the rest when it turns busy (worker.c).
+ * I1: the worker had rows in hand, and has put some where others are to find them; left: there is
+ * more than what it starts itself. Who looked meanwhile has seen nothing of it. A worker that looks
+ * itself does the rest when it turns busy (worker.c).
  */
-static void intake_pass_on(struct worker *w, const struct drain *drain, bool left)
+static void intake_pass_on(struct worker *w, bool left)
 {
 	struct pool *pool = w->pool;
 	bool busy = wake_state(wake_load(&w->board->wake)) == WAKE_BUSY, alone;
 
-	if (drain->placed)
-		intake_wake_places(pool, w);
-	left |= drain->more || fair_queued(&pool->intake.fair);
+	left |= fair_queued(&pool->intake.fair);
 	alone = left && busy && !worker_wake_one(pool, w);
 	/* Whom to summon for a place, it knows. */
-	if (alone || drain->earlier || fair_placed(&pool->intake.fair))
+	if (alone || fair_placed(&pool->intake.fair))
 		pool_wake_dispatcher(pool);
+}
+
+/* The same, after the worker took a list off the rings. */
+static void intake_pass_on_drain(struct worker *w, const struct drain *drain, bool left)
+{
+	if (drain->placed)
+		intake_wake_places(w->pool, w);
+	intake_pass_on(w, left || drain->more);
+	if (drain->earlier)
+		pool_wake_dispatcher(w->pool);
 }
 
 bool intake_drain(struct worker *w, uint32_t *ret_row)
@@ -270,7 +278,7 @@ bool intake_drain(struct worker *w, uint32_t *ret_row)
 		*ret_row = (uint32_t)rows[0];
 		intake_publish(w, rows + 1, n - 1);
 	}
-	intake_pass_on(w, &drain, n > 1);
+	intake_pass_on_drain(w, &drain, n > 1);
 	return n;
 }
 
@@ -338,14 +346,13 @@ bool intake_preempt(struct worker *w)
 		w->own = (uint32_t)rows[0] + 1;
 	else
 		intake_publish(w, rows, n);
-	intake_pass_on(w, &drain, n > 1);
+	intake_pass_on_drain(w, &drain, n > 1);
 	return n;
 }
 
 bool intake_again(struct worker *w, uint32_t *ret_row)
 {
 	struct fair *fair = &w->pool->intake.fair;
-	struct drain none = { .n = 0 };
 	uint64_t rows[WORKER_ROOTS], now;
 	uint32_t n = 0;
 	bool placed;
@@ -364,7 +371,7 @@ bool intake_again(struct worker *w, uint32_t *ret_row)
 	}
 	*ret_row = (uint32_t)rows[0];
 	intake_publish(w, rows + 1, n - 1);
-	intake_pass_on(w, &none, n > 1);
+	intake_pass_on(w, n > 1);
 	return true;
 }
 
