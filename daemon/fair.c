@@ -345,7 +345,7 @@ static uint32_t fair_first(struct fair *fair, uint32_t worker)
 }
 
 uint32_t fair_pick(struct fair *fair, uint32_t worker, uint32_t *ret_rows, uint32_t max,
-		   uint64_t now, bool *ret_placed)
+		   uint64_t now)
 {
 	uint64_t left = FAIR_BATCH;
 	bool placed = false;
@@ -358,17 +358,14 @@ uint32_t fair_pick(struct fair *fair, uint32_t worker, uint32_t *ret_rows, uint3
 
 		if (row == ACCOUNT_NOBODY || (n && client->estimate > left))
 			break;
-		placed = fair->rows[row].place > FAIR_NOWHERE;
-		if (placed && n) {
-			placed = false;
+		placed = fair_place(fair, row) > FAIR_NOWHERE;
+		if (placed && n)
 			break;
-		}
 		left -= min(client->estimate, left);
 		fair_unlink(fair, row);
 		vtime_advance(fair, client);
 		ret_rows[n++] = row;
 	}
-	*ret_placed = placed;
 	fair_set_direct(fair);
 	return n;
 }

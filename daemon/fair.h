@@ -206,10 +206,10 @@ void fair_waste(struct fair *fair, uint32_t tenant, uint64_t ns);
 void fair_push(struct fair *fair, uint32_t row, uint32_t n, uint64_t now);
 
 /* Lock held: takes the rows that go first on this worker, a batch at most: max, and FAIR_BATCH ns
- * as far as one knows; but one if there is one. Returns how many. *ret_placed: it is one, which no
- * other worker, or none of another group, may start. */
+ * as far as one knows; but one if there is one. Returns how many. One with a place, which no other
+ * worker, or none of another group, may start, comes alone. */
 uint32_t fair_pick(struct fair *fair, uint32_t worker, uint32_t *ret_rows, uint32_t max,
-		   uint64_t now, bool *ret_placed);
+		   uint64_t now);
 
 /* Lock held: takes a row out of its queue, to be ended. False: it is in none. */
 bool fair_cut(struct fair *fair, uint32_t row);

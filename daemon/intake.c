@@ -212,13 +212,11 @@ static void intake_publish(struct worker *w, const uint64_t *rows, uint64_t n)
 	worker_mark_roots(w);
 }
 
-/* Lock held: takes the batch that goes first. Returns how many. *ret_placed: it is one, and not for
- * the deque, where others would take it. */
-static uint32_t intake_pick(struct worker *w, uint64_t *ret_rows, uint64_t now, bool *ret_placed)
+/* Lock held: takes the batch that goes first. Returns how many. */
+static uint32_t intake_pick(struct worker *w, uint64_t *ret_rows, uint64_t now)
 {
 	uint32_t rows[WORKER_ROOTS];
-	uint32_t n =
-		fair_pick(&w->pool->intake.fair, w->index, rows, WORKER_ROOTS, now, ret_placed);
+	uint32_t n = fair_pick(&w->pool->intake.fair, w->index, rows, WORKER_ROOTS, now);
 
 	_Static_assert(FAIR_BATCH_JOBS <= WORKER_ROOTS, "a batch fits on a root deque");
 	for (uint32_t i = 0; i < n; i++)
@@ -259,7 +257,6 @@ bool intake_drain(struct worker *w, uint32_t *ret_row)
 	struct drain drain = drain_of(w);
 	uint64_t rows[WORKER_ROOTS];
 	uint32_t n = 0;
-	bool placed;
 
 	drain_rings(&drain);
 	if (drain.n && !drain.mixed && !drain.placed && !drain.more &&
@@ -271,7 +268,7 @@ bool intake_drain(struct worker *w, uint32_t *ret_row)
 
 		fair_lock(fair);
 		intake_queue(&drain, now);
-		n = intake_pick(w, rows, now, &placed);
+		n = intake_pick(w, rows, now);
 		fair_unlock(fair);
 	}
 	if (n) {
@@ -325,7 +322,6 @@ bool intake_preempt(struct worker *w)
 	uint32_t back[WORKER_ROOTS + 1];
 	uint64_t rows[WORKER_ROOTS];
 	uint32_t n = 0, n_back = intake_take_back(w, back);
-	bool placed = false;
 	uint64_t now;
 
 	if (w->own)
@@ -338,11 +334,12 @@ bool intake_preempt(struct worker *w)
 	intake_queue(&drain, now);
 	fair_settle_sometimes(fair, now);
 	if (fair_claims(fair, w->index, w->job, now - w->job_since))
-		n = intake_pick(w, rows, now, &placed);
+		n = intake_pick(w, rows, now);
 	fair_unlock(fair);
 	if (n)
 		w->preempted = w->job;
-	if (placed)
+	/* One with a place is alone, and not for the deque, where others would take it. */
+	if (n && fair_place(fair, (uint32_t)rows[0]) > FAIR_NOWHERE)
 		w->own = (uint32_t)rows[0] + 1;
 	else
 		intake_publish(w, rows, n);
@@ -355,14 +352,13 @@ bool intake_again(struct worker *w, uint32_t *ret_row)
 	struct fair *fair = &w->pool->intake.fair;
 	uint64_t rows[WORKER_ROOTS], now;
 	uint32_t n = 0;
-	bool placed;
 
 	if (w->preempted != WORKER_NO_JOB && (fair_queued(fair) || intake_mine(w))) {
 		now = clock_ns();
 		fair_lock(fair);
 		fair_settle_sometimes(fair, now);
 		if (fair_claims(fair, w->index, w->preempted, FAIR_QUANTUM))
-			n = intake_pick(w, rows, now, &placed);
+			n = intake_pick(w, rows, now);
 		fair_unlock(fair);
 	}
 	if (!n) {

@@ -10,7 +10,6 @@ static void giant_and_flood(uint32_t slot, uint64_t small, uint64_t ns)
 {
 	uint32_t rows[FAIR_BATCH_JOBS], giant = submit(0, 1, 0), moved = 0;
 	uint64_t since, end = now + ns;
-	bool placed;
 
 	ck_assert_uint_eq(pick(rows, 1), 1);
 	account_open(&accounts[0], giant, now);
@@ -24,7 +23,7 @@ static void giant_and_flood(uint32_t slot, uint64_t small, uint64_t ns)
 		fair_lock(&fair);
 		fair_settle(&fair, now);
 		if (fair_claims(&fair, 0, giant, now - since))
-			n = fair_pick(&fair, 0, rows, FAIR_BATCH_JOBS, now, &placed);
+			n = fair_pick(&fair, 0, rows, FAIR_BATCH_JOBS, now);
 		fair_unlock(&fair);
 		if (!n)
 			continue;
