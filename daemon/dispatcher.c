@@ -25,9 +25,15 @@ struct dispatcher_view {
 /* Asks a worker to serve a waiting job at its next fork. */
 static void dispatcher_summon(struct worker *w)
 {
-	/* ORDER summons [M1]: release, pairs with pool_take_summons(). */
+	/* ORDER summons [M1]: release, pairs with dispatcher_take_summons(). */
 	atomic_store_explicit(&w->summoned, 1, memory_order_release);
 	worker_ask(w);
+}
+
+bool dispatcher_take_summons(struct worker *w)
+{
+	/* ORDER summons [M1]: acquire, pairs with dispatcher_summon(). */
+	return atomic_exchange_explicit(&w->summoned, 0, memory_order_acquire);
 }
 
 static void dispatcher_look(struct pool *pool, uint64_t now, struct dispatcher_view *ret_view)

@@ -18,7 +18,8 @@
  *   PROTO_POOL_STOP.
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   pool.c starts its thread. Others wake it by pool_wake_dispatcher().
+ *   pool.c starts its thread. Others wake it by pool_wake_dispatcher(). dispatcher_take_summons():
+ *   workers.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   A worker dies with the whole pool.
@@ -26,11 +27,13 @@
 #ifndef DAEMON_DISPATCHER_H
 #define DAEMON_DISPATCHER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "shm/limits.h"
 
 struct pool;
+struct worker;
 
 /* Its own thread's. */
 struct dispatcher {
@@ -46,6 +49,9 @@ struct dispatcher {
 
 /* One round: looks, and sleeps until it has to look again, or is woken. */
 void dispatcher_attend(struct pool *pool);
+
+/* Owner, at a fork: was it asked to look whether another job goes first? */
+bool dispatcher_take_summons(struct worker *worker);
 
 /* The thread: until the pool has drained after PROTO_POOL_STOP, which it ends. */
 void *dispatcher_main(void *pool);

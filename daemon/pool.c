@@ -96,12 +96,6 @@ void pool_send(struct pool *pool, uint32_t type, uint32_t client, uint32_t gener
 		log_debug("the manager cannot be told: %s", strerror(-r));
 }
 
-bool pool_take_summons(struct worker *w)
-{
-	/* ORDER summons [M1]: acquire, pairs with dispatcher_summon(). */
-	return atomic_exchange_explicit(&w->summoned, 0, memory_order_acquire);
-}
-
 /* Something has changed that every worker has to see. */
 static void pool_wake_all(struct pool *pool)
 {

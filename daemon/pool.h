@@ -107,9 +107,6 @@ static inline uint64_t pool_spin(struct pool *pool)
  * Returns 0, or what options_set() returns; -EPERM for one that is not marked. */
 int pool_set(struct pool *pool, const char *name, const char *value);
 
-/* Owner, at a fork: was it asked to look whether another job goes first? */
-bool pool_take_summons(struct worker *worker);
-
 /* Wakes the dispatcher, if it sleeps. Any thread of the pool. */
 void pool_wake_dispatcher(struct pool *pool);
 

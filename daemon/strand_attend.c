@@ -84,7 +84,7 @@ bool strand_attend(struct worker *w, struct fk_frame *frame)
 			worker_ask(w); /* the dispatcher knows of all else, and asks again */
 		return true;
 	}
-	asked = pool_take_summons(w);
+	asked = dispatcher_take_summons(w);
 	mail = inbox_any(&w->inbox);
 	preempted = !mail && asked && intake_preempt(w);
 	if (!mail && !preempted && !aside_claims(w, asked, &turn))

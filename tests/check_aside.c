@@ -95,7 +95,7 @@ FK_NO_LEAF(above)
 	took = intake_drain(w, &row);
 	if (took)
 		w->own = row + 1;
-	(void)pool_take_summons(w);
+	(void)dispatcher_take_summons(w);
 	FK_FORK(x, leaf, self->n);
 	FK_JOIN();
 	FK_RETURN(self->x);
