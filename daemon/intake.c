@@ -20,6 +20,7 @@ int intake_init(struct pool *pool)
 	int r = fair_init(fair, pool->board->clients, pool->arena->max_clients,
 			  pool->arena->max_jobs, LIMIT_TENANTS, pool->n_workers);
 
+	registry_init(pool);
 	for (uint32_t i = 0; r == 0 && i < pool->n_workers; i++)
 		fair_add_account(fair, i, pool->workers[i].group, &pool->workers[i].account);
 	return r;

@@ -8,10 +8,16 @@
 #include "daemon/verdict.h"
 #include "shm/proto.h"
 
+void registry_init(struct pool *pool)
+{
+	pthread_mutex_init(&pool->registry.count_lock, NULL);
+}
+
 void registry_fini(struct pool *pool)
 {
 	struct registry *all = &pool->registry;
 
+	pthread_mutex_destroy(&all->count_lock);
 	for (uint32_t i = 0; i < LIMIT_TENANTS; i++) {
 		segment_unmap(all->tenants[i].segment, all->tenants[i].size);
 		free(all->tenants[i].chains);
@@ -71,14 +77,14 @@ static void registry_count_client(struct pool *pool, uint32_t slot, int n)
 	uint64_t bit = UINT64_C(1) << slot % 64;
 
 	/* The lock makes count and bit change together. */
-	fair_lock(&pool->intake.fair);
+	pthread_mutex_lock(&pool->registry.count_lock);
 	pool->registry.tenants[slot].n_clients += (uint32_t)n;
 	/* ORDER tenant/known [T1]: release, pairs with registry_tenants(). */
 	if (pool->registry.tenants[slot].n_clients)
 		atomic_fetch_or_explicit(word, bit, memory_order_release);
 	else
 		atomic_fetch_and_explicit(word, ~bit, memory_order_release);
-	fair_unlock(&pool->intake.fair);
+	pthread_mutex_unlock(&pool->registry.count_lock);
 }
 
 int registry_map_client(struct pool *pool, uint32_t slot, uint32_t generation, uint32_t tenant,

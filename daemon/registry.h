@@ -24,6 +24,7 @@
 #ifndef DAEMON_REGISTRY_H
 #define DAEMON_REGISTRY_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -72,17 +73,20 @@ struct registry_tenant {
 	struct registry_chain *chains; /* of each ring */
 	uint64_t size;
 	bool told; /* the channel's thread: it was added, or was to be and could not be mapped */
-	uint32_t n_clients; /* that are not released; under the lock of fair */
+	uint32_t n_clients; /* that are not released; under count_lock */
 };
 
 struct registry {
 	struct registry_tenant tenants[LIMIT_TENANTS];
 	_Atomic uint64_t peopled[REGISTRY_WORDS]; /* a bit for each tenant that has clients */
 	_Atomic uint32_t n_dying;		  /* clients that are CLIENT_DYING */
+	/* of n_clients and peopled; nothing else is locked or waited for with it held */
+	pthread_mutex_t count_lock;
 	struct registry_client clients[LIMIT_CLIENTS];
 };
 
-/* Unmaps everything, after all threads have ended. */
+/* Before any other call; and unmaps everything, after all threads have ended. */
+void registry_init(struct pool *pool);
 void registry_fini(struct pool *pool);
 
 /* Maps a tenant's segment (fd borrowed), for the caller to put its rings in order; nobody sees it
