@@ -64,7 +64,8 @@ struct fair_level {
 	uint64_t floor;	 /* where one that becomes active starts; never goes back */
 	uint64_t top;	 /* the largest of those that were active */
 	uint64_t lifted; /* the floor when those that are not active were lifted to it */
-	uint64_t lowest; /* of the active ones, while vtime_settle() looks for it */
+	uint64_t lowest; /* of the active ones, as vtime_settle() finds them */
+	uint64_t highest;
 	uint32_t n_active;
 	bool found;
 };

@@ -22,13 +22,19 @@
  *       whichever is the later; the floor is the smallest v of the active ones, or where none is,
  *       the largest that one had; it never goes back. So nobody is ahead of an active one by what
  *       it did not use while it was not there, and nobody pays for what it used while alone: when
- *       another comes, the floor has followed it. All v stay within 2^63 of the floor, so that
- *       they can be compared: those of who is not active are lifted along with it (vtime_raise()).
+ *       another comes, the floor has followed it.
  *       A new connection starts no earlier than at its tenant's clock, the weighted mean of the
  *       active ones' v: else the floor would stay at the newcomers' own v where they come and go,
  *       and one that stays would never be first again.
  *   I3. In a heap stand the tenants and clients with queued rows that anybody may start, and no
  *       others, in the order of their v when it was last changed; every change sifts.
+ *   I4. All v stay within 2^63 of the floor, so that they can be compared. Those of who is not
+ *       active are lifted along with it, whenever it has gone on by VTIME_LIFT (vtime_raise()). Who
+ *       is active and uses little would hold it: a strand alone, of a uid of weight 10000, is 2^63
+ *       behind one of weight 1 that has 63 workers, in four hours. So no active one is more than
+ *       VTIME_LAG, 32 hours of CPU time at weight 1, behind the one that is furthest ahead: it is
+ *       lifted, and the floor with it at the next look (vtime_pull()). And what is charged between
+ *       two looks takes no v further than VTIME_FAR beyond the floor (vtime_charge()).
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   See fair.c.
@@ -37,12 +43,23 @@
 
 #include <stdatomic.h>
 
-/* How far a floor goes, until those that are not active follow it: see I2. */
-#define VTIME_LIFT (UINT64_C(1) << 60)
+/* How far a floor goes, until those that are not active follow it; how far an active one is behind
+ * another at most; and how far a v goes beyond the floor: see I4. */
+#define VTIME_LIFT (INT64_C(1) << 60)
+#define VTIME_LAG  (INT64_C(1) << 60)
+#define VTIME_FAR  (INT64_C(1) << 62)
 
 static uint64_t vtime_later(uint64_t a, uint64_t b)
 {
 	return vtime_ahead(a, b) > 0 ? a : b;
+}
+
+/* Adds to a v of this level, as far as it may go (I4). */
+static void vtime_charge(const struct fair_level *level, uint64_t *v, uint64_t step)
+{
+	int64_t room = VTIME_FAR - vtime_ahead(*v, level->floor);
+
+	*v += min(step, (uint64_t)max(room, INT64_C(0)));
 }
 
 /* After the v of a client and its tenant have changed. */
@@ -122,15 +139,16 @@ static void vtime_settle_waste(struct fair *fair, struct fair_tenant *tenant)
 	/* Relaxed: a sum. */
 	if (!atomic_load_explicit(&tenant->wasted, memory_order_relaxed))
 		return;
-	tenant->node.v +=
-		vtime_of(atomic_exchange_explicit(&tenant->wasted, 0, memory_order_relaxed),
-			 tenant->node.weight);
+	vtime_charge(&fair->level, &tenant->node.v,
+		     vtime_of(atomic_exchange_explicit(&tenant->wasted, 0, memory_order_relaxed),
+			      tenant->node.weight));
 	vheap_moved(&fair->heap, &tenant->node);
 }
 
 /* Virtual time of a client and its tenant, from what workers have charged. */
 static void vtime_settle_client(struct fair *fair, struct fair_client *client)
 {
+	struct fair_tenant *tenant = client->tenant;
 	uint64_t jobs = vtime_grown(&client->board->jobs, &client->jobs);
 	uint64_t ns = vtime_grown(&client->board->cpu_ns, &client->cpu_ns);
 	uint64_t now = atomic_load_explicit(&client->now, memory_order_relaxed);
@@ -146,10 +164,10 @@ static void vtime_settle_client(struct fair *fair, struct fair_client *client)
 	atomic_store_explicit(&client->now, now, memory_order_relaxed);
 	vtime_unahead(client, jobs);
 	client->ended += (uint32_t)jobs;
-	client->node.v += vtime_of(ns, client->node.weight);
-	client->tenant->node.v += vtime_of(ns, client->tenant->node.weight);
-	if (client->tenant->weights)
-		client->tenant->clock += vtime_of(ns, client->tenant->weights);
+	vtime_charge(&tenant->level, &client->node.v, vtime_of(ns, client->node.weight));
+	vtime_charge(&fair->level, &tenant->node.v, vtime_of(ns, tenant->node.weight));
+	if (tenant->weights)
+		vtime_charge(&tenant->level, &tenant->clock, vtime_of(ns, tenant->weights));
 	cut = min(client->cut, jobs);
 	client->cut -= cut;
 	vtime_learn(client, ns, jobs - cut);
@@ -158,10 +176,60 @@ static void vtime_settle_client(struct fair *fair, struct fair_client *client)
 			      memory_order_relaxed);
 }
 
-/* One that is not active: it cannot fall so far behind that it would seem to be ahead (I2). */
+/* One that is not active: it cannot fall so far behind that it would seem to be ahead (I4). */
 static void vtime_lift(const struct fair_level *level, struct vheap_node *node)
 {
 	node->v = vtime_later(node->v, level->floor);
+}
+
+static void vtime_see(struct fair_level *level, uint64_t v)
+{
+	if (!level->found || vtime_ahead(v, level->lowest) < 0)
+		level->lowest = v;
+	if (!level->found || vtime_ahead(v, level->highest) > 0)
+		level->highest = v;
+	level->found = true;
+}
+
+/* Sets the floor; true if all that are not active have to be lifted. */
+static bool vtime_raise(struct fair_level *level)
+{
+	if (level->found)
+		level->floor = vtime_later(level->floor, level->lowest);
+	level->found = false;
+	if (vtime_ahead(level->floor, level->lifted) < VTIME_LIFT)
+		return false;
+	level->lifted = level->floor;
+	level->top = vtime_later(level->top, level->floor);
+	return true;
+}
+
+static void vtime_raise_clients(struct fair *fair, struct fair_tenant *tenant)
+{
+	if (!vtime_raise(&tenant->level))
+		return;
+	tenant->clock = vtime_later(tenant->clock, tenant->level.floor);
+	for (uint32_t i = 0; i < fair->max_clients; i++)
+		if (fair->clients[i].tenant == tenant && !fair->clients[i].active)
+			vtime_lift(&tenant->level, &fair->clients[i].node);
+}
+
+static void vtime_raise_tenants(struct fair *fair)
+{
+	if (!vtime_raise(&fair->level))
+		return;
+	for (uint32_t i = 0; i < fair->max_tenants; i++)
+		if (!fair->tenants[i].level.n_active)
+			vtime_lift(&fair->level, &fair->tenants[i].node);
+}
+
+/* An active one, after all have been seen. */
+static void vtime_pull(const struct fair_level *level, struct vheap *heap, struct vheap_node *node)
+{
+	if (vtime_ahead(level->highest, node->v) <= VTIME_LAG)
+		return;
+	node->v = level->highest - VTIME_LAG;
+	vheap_moved(heap, node);
 }
 
 void vtime_activate(struct fair *fair, struct fair_client *client)
@@ -198,48 +266,12 @@ static void vtime_deactivate(struct fair *fair, struct fair_client *client)
 	if (--tenant->level.n_active)
 		return;
 	tenant->level.floor = vtime_later(tenant->level.floor, tenant->level.top);
+	vtime_raise_clients(fair, tenant);
 	fair->level.top = vtime_later(fair->level.top, tenant->node.v);
-	if (!--fair->level.n_active)
-		fair->level.floor = vtime_later(fair->level.floor, fair->level.top);
-}
-
-static void vtime_lowest(struct fair_level *level, uint64_t v)
-{
-	if (!level->found || vtime_ahead(v, level->lowest) < 0)
-		level->lowest = v;
-	level->found = true;
-}
-
-/* Sets the floor; true if all that are not active have to be lifted. */
-static bool vtime_raise(struct fair_level *level)
-{
-	if (level->found)
-		level->floor = vtime_later(level->floor, level->lowest);
-	level->found = false;
-	if (level->floor - level->lifted < VTIME_LIFT)
-		return false;
-	level->lifted = level->floor;
-	level->top = vtime_later(level->top, level->floor);
-	return true;
-}
-
-static void vtime_raise_clients(struct fair *fair, struct fair_tenant *tenant)
-{
-	if (!vtime_raise(&tenant->level))
+	if (--fair->level.n_active)
 		return;
-	tenant->clock = vtime_later(tenant->clock, tenant->level.floor);
-	for (uint32_t i = 0; i < fair->max_clients; i++)
-		if (fair->clients[i].tenant == tenant && !fair->clients[i].active)
-			vtime_lift(&tenant->level, &fair->clients[i].node);
-}
-
-static void vtime_raise_tenants(struct fair *fair)
-{
-	if (!vtime_raise(&fair->level))
-		return;
-	for (uint32_t i = 0; i < fair->max_tenants; i++)
-		if (!fair->tenants[i].level.n_active)
-			vtime_lift(&fair->level, &fair->tenants[i].node);
+	fair->level.floor = vtime_later(fair->level.floor, fair->level.top);
+	vtime_raise_tenants(fair);
 }
 
 void vtime_add_tenant(struct fair *fair, struct fair_tenant *tenant)
@@ -307,11 +339,17 @@ void vtime_settle(struct fair *fair)
 	for (uint32_t i = 0; i < fair->n_active; i++) {
 		struct fair_client *client = &fair->clients[fair->active[i]];
 
-		vtime_lowest(&client->tenant->level, client->node.v);
-		vtime_lowest(&fair->level, client->tenant->node.v);
+		vtime_see(&client->tenant->level, client->node.v);
+		vtime_see(&fair->level, client->tenant->node.v);
 	}
-	for (uint32_t i = 0; i < fair->n_active; i++)
-		vtime_raise_clients(fair, fair->clients[fair->active[i]].tenant);
+	for (uint32_t i = 0; i < fair->n_active; i++) {
+		struct fair_client *client = &fair->clients[fair->active[i]];
+		struct fair_tenant *tenant = client->tenant;
+
+		vtime_raise_clients(fair, tenant);
+		vtime_pull(&tenant->level, &tenant->heap, &client->node);
+		vtime_pull(&fair->level, &fair->heap, &tenant->node);
+	}
 	vtime_raise_tenants(fair);
 }
 

@@ -246,6 +246,102 @@ START_TEST(who_comes_late_or_was_away_for_ever_is_not_shut_out)
 }
 END_TEST
 
+/* As long as one with a large weight, client 1, has a strand that runs and nothing else, the floor
+ * goes as slowly as its v. Those of small weights come far beyond it, but not around. */
+static void strand_beside_floods(void)
+{
+	const uint64_t lengths[CLIENTS] = { MS, 0, 250 * US };
+	const uint64_t far = UINT64_C(1) << 45;
+	uint32_t rows[FAIR_BATCH_JOBS], strand;
+	uint64_t before[3];
+
+	strand = submit(1, 1, 0);
+	ck_assert_uint_eq(pick(rows, 1), 1);
+	ck_assert_uint_eq(rows[0], strand);
+	/* They always have one queued. */
+	submit(0, 1, 0);
+	submit(2, 1, 0);
+	for (uint32_t i = 0; i < 100; i++) {
+		/* On many workers: twice as much for twice the weight. */
+		submit(0, 1, 0);
+		submit(2, 1, 0);
+		for (uint32_t k = 0; k < 2; k++) {
+			ck_assert_uint_eq(pick(rows, 1), 1);
+			run(rows[0], rows[0] / JOBS ? 2 * far : far);
+		}
+		fair_charge(&fair, strand, US, false);
+		settle();
+		submit(1, 1, 0);
+		ck_assert_uint_eq(pick(rows, 1), 1);
+		ck_assert_uint_eq(rows[0] / JOBS, 1);
+		run(rows[0], 10 * US);
+	}
+	for (uint32_t i = 0; i < 3; i++)
+		before[i] = cpu(i);
+	keep_busy(5, 2 * NSEC_PER_SEC, lengths);
+	assert_ratio(cpu(2) - before[2], cpu(0) - before[0], 1.9, 2.1);
+	/* All at one look. */
+	fair_charge(&fair, row_of(0, 0), UINT64_C(1) << 50, false);
+	settle();
+	submit(1, 1, 0);
+	ck_assert_uint_eq(pick(rows, 1), 1);
+	ck_assert_uint_eq(rows[0] / JOBS, 1);
+}
+
+START_TEST(who_runs_a_strand_for_days_still_goes_before_floods)
+{
+	static const uint32_t weights[] = { 1, FAIR_WEIGHT_MAX, 2 };
+
+	for (uint32_t i = 0; i < 3; i++) {
+		tenant(i, weights[i]);
+		client(i, i, 100);
+	}
+	strand_beside_floods();
+	again();
+	tenant(0, 100);
+	for (uint32_t i = 0; i < 3; i++)
+		client(i, 0, weights[i]);
+	strand_beside_floods();
+}
+END_TEST
+
+/* Each time they have ended before anybody looks. */
+START_TEST(who_is_away_is_not_shut_out_by_jobs_that_nobody_saw_running)
+{
+	const uint64_t lengths[CLIENTS] = { 10 * US, 10 * US };
+	const uint64_t far = UINT64_C(1) << 48;
+	uint32_t rows[FAIR_BATCH_JOBS];
+	uint64_t before[2];
+
+	tenant(0, 1);
+	tenant(1, 1);
+	for (uint32_t others = 0; others < 2; others++) {
+		client(0, 0, 1);
+		client(1, others, 1);
+		for (uint32_t times = 1; times < 8; times++) {
+			for (uint32_t i = 0; i < times; i++) {
+				submit(0, 1, 0);
+				ck_assert_uint_eq(pick(rows, FAIR_BATCH_JOBS), 1);
+				run(rows[0], far);
+				settle();
+				ck_assert_uint_eq(fair.n_active, 0);
+			}
+			for (uint32_t i = 0; i < 2; i++)
+				before[i] = cpu(i);
+			keep_busy(3, 4 * MS, lengths);
+			assert_ratio(cpu(0) - before[0], cpu(1) - before[1], 0.8, 1.2);
+			while (fair_queued(&fair)) {
+				uint32_t n = pick(rows, FAIR_BATCH_JOBS);
+
+				for (uint32_t i = 0; i < n; i++)
+					run(rows[i], 10 * US);
+			}
+			settle();
+		}
+	}
+}
+END_TEST
+
 START_TEST(what_was_no_job_is_charged_to_its_uid)
 {
 	const uint64_t lengths[CLIENTS] = { 10 * US, 10 * US };
@@ -312,4 +408,6 @@ CHECK_MAIN("fair", uids_share_by_their_weights_whatever_their_jobs_lengths,
 	   an_older_clock_settles_nothing, a_jobs_weight_takes_nothing_from_other_connections,
 	   who_comes_late_or_was_away_for_ever_is_not_shut_out,
 	   what_was_no_job_is_charged_to_its_uid, a_slot_is_used_again_while_its_end_was_not_seen,
-	   a_new_client_in_an_active_slot_leaves_no_ghost)
+	   a_new_client_in_an_active_slot_leaves_no_ghost,
+	   who_runs_a_strand_for_days_still_goes_before_floods,
+	   who_is_away_is_not_shut_out_by_jobs_that_nobody_saw_running)
