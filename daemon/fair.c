@@ -354,12 +354,13 @@ uint32_t fair_pick(struct fair *fair, uint32_t worker, uint32_t *ret_rows, uint3
 	fair_settle_sometimes(fair, now);
 	while (n < max && !placed) {
 		uint32_t row = fair_first(fair, worker);
-		struct fair_client *client = &fair->clients[row / fair->max_jobs];
+		struct fair_client *client;
 
-		if (row == ACCOUNT_NOBODY || (n && client->estimate > left))
+		if (row == ACCOUNT_NOBODY)
 			break;
+		client = &fair->clients[row / fair->max_jobs];
 		placed = fair_place(fair, row) > FAIR_NOWHERE;
-		if (placed && n)
+		if (n && (placed || client->estimate > left))
 			break;
 		left -= min(client->estimate, left);
 		fair_unlink(fair, row);
