@@ -30,6 +30,7 @@
 #define FAIR_GUESS	(25 * NSEC_PER_USEC)  /* a job's time, while there is no better one */
 #define FAIR_QUANTUM	(100 * NSEC_PER_USEC) /* what the one that is first may be behind */
 #define FAIR_TURN	(2 * NSEC_PER_MSEC)   /* jobs that have begun take turns so often */
+#define FAIR_CREDIT	(10 * NSEC_PER_SEC)   /* of all workers, what one may be behind at most */
 
 /* Virtual time goes by this much for each ns of CPU, divided by the weight. */
 #define FAIR_ONE UINT64_C(10000)
@@ -134,6 +135,7 @@ struct fair {
 	uint32_t n_active;
 	uint64_t picks;
 	uint64_t settled_at;
+	int64_t lag; /* how far an active v may be behind another of its level: FAIR_CREDIT */
 };
 
 /* clients: of the board. n_accounts: of workers. Returns 0 or -ENOMEM. */

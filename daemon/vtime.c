@@ -32,9 +32,12 @@
  *       active are lifted along with it, whenever it has gone on by VTIME_LIFT (vtime_raise()). Who
  *       is active and uses little would hold it: a strand alone, of a uid of weight 10000, is 2^63
  *       behind one of weight 1 that has 63 workers, in four hours. So no active one is more than
- *       VTIME_LAG, 32 hours of CPU time at weight 1, behind the one that is furthest ahead: it is
- *       lifted, and the floor with it at the next look (vtime_pull()). And what is charged between
- *       two looks takes no v further than VTIME_FAR beyond the floor (vtime_charge()).
+ *       fair->lag behind the one that is furthest ahead: it is lifted, and the floor with it at the
+ *       next look (vtime_pull()). And what is charged between two looks takes no v further than
+ *       VTIME_FAR beyond the floor (vtime_charge()).
+ *   I5. So who could not use its share, as a strand alone cannot, has for what it missed the whole
+ *       pool at weight 100 for FAIR_CREDIT at most, then all go on by their weights; and who had
+ *       all workers in leaves that no attention ends has paid for FAIR_CREDIT of it in full.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   See fair.c.
@@ -43,10 +46,9 @@
 
 #include <stdatomic.h>
 
-/* How far a floor goes, until those that are not active follow it; how far an active one is behind
- * another at most; and how far a v goes beyond the floor: see I4. */
+/* How far a floor goes, until those that are not active follow it; and how far a v goes beyond the
+ * floor: see I4. */
 #define VTIME_LIFT (INT64_C(1) << 60)
-#define VTIME_LAG  (INT64_C(1) << 60)
 #define VTIME_FAR  (INT64_C(1) << 62)
 
 static uint64_t vtime_later(uint64_t a, uint64_t b)
@@ -224,11 +226,12 @@ static void vtime_raise_tenants(struct fair *fair)
 }
 
 /* An active one, after all have been seen. */
-static void vtime_pull(const struct fair_level *level, struct vheap *heap, struct vheap_node *node)
+static void vtime_pull(const struct fair *fair, const struct fair_level *level, struct vheap *heap,
+		       struct vheap_node *node)
 {
-	if (vtime_ahead(level->highest, node->v) <= VTIME_LAG)
+	if (vtime_ahead(level->highest, node->v) <= fair->lag)
 		return;
-	node->v = level->highest - VTIME_LAG;
+	node->v = level->highest - (uint64_t)fair->lag;
 	vheap_moved(heap, node);
 }
 
@@ -347,8 +350,8 @@ void vtime_settle(struct fair *fair)
 		struct fair_tenant *tenant = client->tenant;
 
 		vtime_raise_clients(fair, tenant);
-		vtime_pull(&tenant->level, &tenant->heap, &client->node);
-		vtime_pull(&fair->level, &fair->heap, &tenant->node);
+		vtime_pull(fair, &tenant->level, &tenant->heap, &client->node);
+		vtime_pull(fair, &fair->level, &fair->heap, &tenant->node);
 	}
 	vtime_raise_tenants(fair);
 }

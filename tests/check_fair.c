@@ -276,6 +276,8 @@ static void strand_beside_floods(void)
 		ck_assert_uint_eq(rows[0] / JOBS, 1);
 		run(rows[0], 10 * US);
 	}
+	/* Until they are level. */
+	keep_busy(5, NSEC_PER_SEC, lengths);
 	for (uint32_t i = 0; i < 3; i++)
 		before[i] = cpu(i);
 	keep_busy(5, 2 * NSEC_PER_SEC, lengths);
@@ -302,6 +304,41 @@ START_TEST(who_runs_a_strand_for_days_still_goes_before_floods)
 	for (uint32_t i = 0; i < 3; i++)
 		client(i, 0, weights[i]);
 	strand_beside_floods();
+}
+END_TEST
+
+/* The other one had all workers but one for an hour. What the first missed is made good for a
+ * while, and not for an hour. */
+static void credit_of_a_strand(void)
+{
+	const uint64_t lengths[CLIENTS] = { 20 * MS, 20 * MS };
+	const uint64_t credit = WORKERS * FAIR_CREDIT;
+	uint32_t rows[FAIR_BATCH_JOBS], strand = submit(1, 1, 0);
+	uint64_t before[2];
+
+	ck_assert_uint_eq(pick(rows, 1), 1);
+	ck_assert_uint_eq(rows[0], strand);
+	for (uint32_t i = 0; i < 3600; i++) {
+		submit(0, 1, 0);
+		ck_assert_uint_eq(pick(rows, 1), 1);
+		fair_charge(&fair, strand, NSEC_PER_SEC / 63, false);
+		run(rows[0], NSEC_PER_SEC);
+		settle();
+	}
+	for (uint32_t i = 0; i < 2; i++)
+		before[i] = cpu(i);
+	keep_busy(3, 3 * credit, lengths);
+	assert_ratio(cpu(0) - before[0], credit, 0.95, 1.05);
+	assert_ratio(cpu(1) - before[1], 2 * credit, 0.95, 1.05);
+}
+
+START_TEST(who_could_not_use_its_share_does_not_have_all_for_as_long)
+{
+	two_uids();
+	credit_of_a_strand();
+	again();
+	one_uid(2);
+	credit_of_a_strand();
 }
 END_TEST
 
@@ -410,4 +447,5 @@ CHECK_MAIN("fair", uids_share_by_their_weights_whatever_their_jobs_lengths,
 	   what_was_no_job_is_charged_to_its_uid, a_slot_is_used_again_while_its_end_was_not_seen,
 	   a_new_client_in_an_active_slot_leaves_no_ghost,
 	   who_runs_a_strand_for_days_still_goes_before_floods,
+	   who_could_not_use_its_share_does_not_have_all_for_as_long,
 	   who_is_away_is_not_shut_out_by_jobs_that_nobody_saw_running)
