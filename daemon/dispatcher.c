@@ -13,6 +13,7 @@
 #include "shm/wake.h"
 
 #define DISPATCHER_TICK	    (200 * NSEC_PER_USEC)
+#define DISPATCHER_CLEAN    (10 * NSEC_PER_MSEC)
 #define DISPATCHER_SUMMONS  2u /* at a time: one of two is not in a long leaf, or off its CPU */
 #define DISPATCHER_PATIENCE 2u /* ticks that a job waits for those who look */
 
@@ -158,11 +159,8 @@ static uint64_t dispatcher_next(struct pool *pool, uint64_t again)
 	return dispatcher_earlier(next, clock_ns() + again);
 }
 
-/*
- * Gives freed memory back, a piece a tick: the kernel lets nobody else run here meanwhile. Not at
- * once either, for the job that has freed it has just ended, and somebody was woken for that.
- * Returns false if there is nothing.
- */
+/* Sees to it that freed memory is given back: workers do it before they sleep (trim.h). If all are
+ * busy it does so itself, not so fast that they would feel it. Returns false if there is none. */
 static bool dispatcher_clean(struct pool *pool)
 {
 	struct dispatcher *d = &pool->dispatcher;
@@ -174,9 +172,9 @@ static bool dispatcher_clean(struct pool *pool)
 	}
 	if (d->clean_at && now < d->clean_at)
 		return true;
-	if (d->clean_at)
+	if (d->clean_at && !worker_wake_one(pool, NULL))
 		stack_arena_clean(pool->stacks);
-	d->clean_at = now + DISPATCHER_TICK;
+	d->clean_at = now + DISPATCHER_CLEAN;
 	return true;
 }
 
@@ -184,7 +182,7 @@ static uint64_t dispatcher_round(struct pool *pool)
 {
 	uint64_t again = dispatcher_dispatch(pool);
 
-	return dispatcher_clean(pool) ? min(again, DISPATCHER_TICK) : again;
+	return dispatcher_clean(pool) ? min(again, DISPATCHER_CLEAN) : again;
 }
 
 void dispatcher_attend(struct pool *pool)

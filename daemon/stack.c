@@ -36,12 +36,12 @@
  *   it, the owner or who collects, does so by an exchange.
  *
  * PAGES
- *   Free blocks of more than STACK_KEEP bytes give their pages back. The dispatcher does it
- *   (stack_arena_clean()), because it takes long, and a job that ends does not wait for it; and it
- *   does so STACK_CLEAN bytes at a time, because it has other things to look after. Who has put
- *   something back where pages are to be given back wakes it (stack_dirtied()). Each piece
- *   makes a block's clean part longer, and only who frees makes one that is not clean: so it comes
- *   to an end, STACK_CLEAN bytes of free memory per call.
+ *   Free blocks of more than STACK_KEEP bytes give their pages back. That takes long, and a job
+ *   that ends does not wait for it: workers do it that have looked for work in vain (trim.c), and
+ *   STACK_CLEAN bytes at a time, because they look again in between. Where none comes to that, the
+ *   dispatcher does, more slowly: who has put something back where pages are to be given back wakes
+ *   it (stack_dirtied()). Each piece makes a block's clean part longer, and only who frees makes
+ *   one that is not clean: so it comes to an end, STACK_CLEAN bytes of free memory per call.
  *   P1. A block is in no list while its pages go. Nobody is refused for that: who finds nothing
  *       waits for `cleaner`, and looks once more while he holds it.
  *   P2. dirty counts that block too: when it is 0 nothing is left to be done.
@@ -371,9 +371,8 @@ bool stack_arena_dirty(struct stack_arena *arena)
 bool stack_arena_clean(struct stack_arena *arena)
 {
 	arena = stack_dirty_one(arena);
-	if (!arena)
+	if (!arena || pthread_mutex_trylock(&arena->cleaner))
 		return false;
-	pthread_mutex_lock(&arena->cleaner);
 	stack_clean_piece(arena);
 	pthread_mutex_unlock(&arena->cleaner);
 	return true;

@@ -11,8 +11,8 @@
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   Workers. A stack belongs to one worker (worker->stack) or to the frame on its top
- *   (frame->stack) at any time; it is handed over through the join counter's ordering. The
- *   dispatcher calls stack_arena_clean().
+ *   (frame->stack) at any time; it is handed over through the join counter's ordering. Workers
+ *   with nothing to do and the dispatcher call stack_arena_clean().
  *
  * INVARIANTS
  *   I1. sp of the worker points into the top stacklet of its stack, or to its first frame's place;
@@ -50,7 +50,7 @@
 #define STACK_ORDERS  28u     /* 4 KiB to 512 GiB */
 #define STACK_KEEP    65536u  /* bytes of each size that a worker keeps; larger ones it does not */
 #define STACK_SMALL   262144u /* bytes that a job holds to which the last sixteenth is open */
-#define STACK_CLEAN   (1u << 20) /* bytes that stack_arena_clean() gives back at a time */
+#define STACK_CLEAN   262144u /* bytes that stack_arena_clean() gives back at a time */
 
 /* A stacklet; the first of a chain stands for the stack. */
 struct fk_stack {
@@ -110,7 +110,7 @@ bool stack_arena_dirty(struct stack_arena *arena);
 
 /*
  * Gives them back, STACK_CLEAN bytes of one arena at most. For a thread that may take its time.
- * Returns true if there was something: there may be more.
+ * Returns true if there was something: there may be more. False: nothing, or another is at it.
  */
 bool stack_arena_clean(struct stack_arena *arena);
 

@@ -2,6 +2,7 @@
 #include "daemon/trim.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <sys/mman.h>
@@ -49,11 +50,11 @@ static void trim_cstack(struct worker *w)
 		(void)madvise(w->cstack, (size_t)(end - w->cstack), MADV_DONTNEED);
 }
 
-bool trim_some(struct worker *w, struct fk_entry **end)
+/* Those of the deque. */
+static bool trim_deque(struct worker *w, struct fk_entry **end)
 {
 	struct fk_entry *kept = w->frames.entries + TRIM_KEPT, *from;
 
-	trim_cstack(w);
 	/* Relaxed, here and below: the owner's. */
 	if (*end <= kept || !atomic_load_explicit(&kept[-1].word, memory_order_relaxed))
 		return false;
@@ -63,5 +64,14 @@ bool trim_some(struct worker *w, struct fk_entry **end)
 	*end = from;
 	if (from == kept)
 		atomic_store_explicit(&kept[-1].word, 0, memory_order_relaxed);
-	return from > kept;
+	return true;
+}
+
+bool trim_some(struct worker *w, struct fk_entry **end)
+{
+	trim_cstack(w);
+	if (!trim_deque(w, end) && !stack_arena_clean(w->cache.arena))
+		return false;
+	sched_yield();
+	return true;
 }

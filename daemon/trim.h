@@ -3,11 +3,11 @@
  * daemon/trim.h - what a deep job leaves behind goes back to the system
  *
  * WHAT IT IS
- *   Its stacklets are the arena's (stack.h). This is the rest: pages of the deque that its
- *   continuations stood in, and of the C stack that its activations stood on. A worker gives them
- *   back when it has looked for work in vain, before it sleeps, and TRIM_ENTRIES at a time: the
- *   kernel lets nobody else run on the CPU meanwhile, nor change that memory file, so a piece has
- *   to be short, and between two pieces the worker looks for work.
+ *   Pages of the deque that its continuations stood in, of the C stack that its activations stood
+ *   on, and of stacklets that are free (stack.c). A worker gives them back when it has looked for
+ *   work in vain, before it sleeps, and a quarter of a MiB at a time: the kernel lets nobody else
+ *   run on the CPU meanwhile, nor change that memory file, so a piece has to be short. Between two
+ *   pieces the worker yields, and looks for work.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   The worker itself, in its loop, with an empty deque.
@@ -32,8 +32,8 @@ struct worker;
 void trim_init(struct worker *worker);
 
 /*
- * Gives some of it back. *end: of the deque, fk.end before the first piece; moves down to where the
- * next one ends. True: there may be more.
+ * Gives some of it back, and yields. *end: of the deque, fk.end before the first piece; moves down
+ * to where the next one ends. False: there was nothing.
  */
 bool trim_some(struct worker *worker, struct fk_entry **end);
 
