@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include "common/clock.h"
 #include "common/urgent.h"
@@ -13,6 +14,7 @@
 #include "shm/wake.h"
 
 #define DISPATCHER_TICK	    (200 * NSEC_PER_USEC)
+#define DISPATCHER_ROUNDS   16u /* within a tick */
 #define DISPATCHER_CLEAN    (10 * NSEC_PER_MSEC)
 #define DISPATCHER_SUMMONS  2u /* at a time: one of two is not in a long leaf, or off its CPU */
 #define DISPATCHER_PATIENCE 2u /* ticks that a job waits for those who look */
@@ -150,50 +152,67 @@ static uint64_t dispatcher_earlier(uint64_t a, uint64_t b)
 	return !a || !b ? a | b : min(a, b);
 }
 
-/* Ends jobs that are late, summons workers whose jobs take turns, and says when it has to come
- * back, within so many ns. */
-static uint64_t dispatcher_next(struct pool *pool, uint64_t again)
-{
-	uint64_t next = dispatcher_earlier(deadlines_check(pool), dispatcher_turns(pool));
-
-	return dispatcher_earlier(next, clock_ns() + again);
-}
-
-/* Sees to it that freed memory is given back: workers do it before they sleep (trim.h). If all are
- * busy it does so itself, not so fast that they would feel it. Returns false if there is none. */
-static bool dispatcher_clean(struct pool *pool)
+/*
+ * Sees to it that freed memory is given back: workers do it before they sleep (trim.h). If none has
+ * since the last time, it wakes one, and does a piece itself, not so often that those who have work
+ * would feel it.
+ */
+static void dispatcher_clean(struct pool *pool)
 {
 	struct dispatcher *d = &pool->dispatcher;
 	uint64_t now = clock_ns();
 
 	if (!stack_arena_dirty(pool->stacks)) {
 		d->clean_at = 0;
-		return false;
+		return;
 	}
 	if (d->clean_at && now < d->clean_at)
-		return true;
-	if (d->clean_at && !worker_wake_one(pool, NULL))
+		return;
+	if (d->clean_at && d->cleaned == stack_arena_cleaned(pool->stacks)) {
+		worker_wake_one(pool, NULL);
 		stack_arena_clean(pool->stacks);
+	}
+	d->cleaned = stack_arena_cleaned(pool->stacks);
 	d->clean_at = now + DISPATCHER_CLEAN;
-	return true;
 }
 
-static uint64_t dispatcher_round(struct pool *pool)
+/* Ends jobs that are late, summons workers whose jobs take turns, sees to freed memory, and says
+ * when it has to come back, within so many ns. */
+static uint64_t dispatcher_next(struct pool *pool, uint64_t again)
 {
-	uint64_t again = dispatcher_dispatch(pool);
+	uint64_t next = dispatcher_earlier(deadlines_check(pool), dispatcher_turns(pool));
 
-	return dispatcher_clean(pool) ? min(again, DISPATCHER_CLEAN) : again;
+	dispatcher_clean(pool);
+	next = dispatcher_earlier(next, pool->dispatcher.clean_at);
+	return dispatcher_earlier(next, clock_ns() + again);
+}
+
+/* Each client can wake it, again and again for nothing: it is urgent, and workers would have to
+ * make way each time. */
+static void dispatcher_slow_down(struct dispatcher *d)
+{
+	struct timespec rest = { .tv_nsec = DISPATCHER_TICK };
+	uint64_t now = clock_ns();
+
+	if (now - d->rounds_since < DISPATCHER_TICK) {
+		if (++d->rounds < DISPATCHER_ROUNDS)
+			return;
+		(void)nanosleep(&rest, NULL);
+		now = clock_ns();
+	}
+	d->rounds_since = now;
+	d->rounds = 0;
 }
 
 void dispatcher_attend(struct pool *pool)
 {
 	_Atomic uint32_t *word = &pool->board->dispatcher;
 	uint32_t value = wake_load(word);
-	uint64_t again = dispatcher_round(pool);
+	uint64_t again = dispatcher_dispatch(pool);
 
 	if (again == ACCOUNT_TIDE) {
 		value = wake_prepare(word);
-		again = dispatcher_round(pool);
+		again = dispatcher_dispatch(pool);
 	}
 	/* It comes by itself: nobody needs to wake it. */
 	if (again < ACCOUNT_TIDE) {
@@ -202,6 +221,8 @@ void dispatcher_attend(struct pool *pool)
 	}
 	futex_wait(word, value, dispatcher_next(pool, again));
 	wake_store(word, WAKE_LOOKING);
+	if (again)
+		dispatcher_slow_down(&pool->dispatcher);
 }
 
 void *dispatcher_main(void *arg)

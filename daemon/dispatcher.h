@@ -14,8 +14,9 @@
  *   root deque of a worker that does not come to them are taken back, and wait among all others for
  *   whoever comes first. Where no worker takes anything off the rings for a tick, all of them in
  *   long leaves, it does that itself: so deadlines and cancels of what is there are seen
- *   (deadline.h). It also releases dead clients, and ends the pool once all is done after
- *   PROTO_POOL_STOP.
+ *   (deadline.h). It also releases dead clients, gives freed memory back if no worker does, and
+ *   ends the pool once all is done after PROTO_POOL_STOP. Whoever wakes it more than
+ *   DISPATCHER_ROUNDS times a tick waits for the next one.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   pool.c starts its thread. Others wake it by pool_wake_dispatcher(). dispatcher_take_summons():
@@ -44,7 +45,10 @@ struct dispatcher {
 	uint32_t next_worker;	       /* to be summoned */
 	uint32_t collected;	       /* times that it took jobs off the rings */
 	uint64_t turn_at;	       /* when jobs that were set aside have their next turn */
-	uint64_t clean_at;	       /* when a piece of freed memory is given back; 0: all is */
+	uint64_t clean_at;	       /* when it looks after freed memory; 0: there is none */
+	uint64_t cleaned;	       /* pieces of it that were given back by the last time */
+	uint64_t rounds_since;	       /* when the tick began in which it has come ... */
+	uint32_t rounds;	       /* ... so many times */
 };
 
 /* One round: looks, and sleeps until it has to look again, or is woken. */

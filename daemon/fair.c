@@ -58,7 +58,7 @@ int fair_init(struct fair *fair, struct board_client *clients, uint32_t max_clie
 	fair->max_jobs = max_jobs;
 	fair->max_tenants = max_tenants;
 	fair->n_accounts = n_accounts;
-	fair->lag = (int64_t)vtime_of(n_accounts * FAIR_CREDIT, FAIR_WEIGHT);
+	fair->credit = n_accounts * FAIR_CREDIT;
 	fair->accounts = calloc(n_accounts, sizeof(struct account *));
 	fair->groups = calloc(n_accounts, sizeof(*fair->groups));
 	fair->tenants = calloc(max_tenants, sizeof(*fair->tenants));

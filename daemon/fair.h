@@ -67,6 +67,7 @@ struct fair_level {
 	uint64_t lifted; /* the floor when those that are not active were lifted to it */
 	uint64_t lowest; /* of the active ones, as vtime_settle() finds them */
 	uint64_t highest;
+	uint32_t lightest; /* the smallest weight of the active ones, the same */
 	uint32_t n_active;
 	bool found;
 };
@@ -135,7 +136,7 @@ struct fair {
 	uint32_t n_active;
 	uint64_t picks;
 	uint64_t settled_at;
-	int64_t lag; /* how far an active v may be behind another of its level: FAIR_CREDIT */
+	uint64_t credit; /* FAIR_CREDIT of all workers */
 };
 
 /* clients: of the board. n_accounts: of workers. Returns 0 or -ENOMEM. */

@@ -38,10 +38,10 @@
  * PAGES
  *   Free blocks of more than STACK_KEEP bytes give their pages back. That takes long, and a job
  *   that ends does not wait for it: workers do it that have looked for work in vain (trim.c), and
- *   STACK_CLEAN bytes at a time, because they look again in between. Where none comes to that, the
- *   dispatcher does, more slowly: who has put something back where pages are to be given back wakes
- *   it (stack_dirtied()). Each piece makes a block's clean part longer, and only who frees makes
- *   one that is not clean: so it comes to an end, STACK_CLEAN bytes of free memory per call.
+ *   STACK_CLEAN bytes at a time, because they look again in between. As long as none comes to that,
+ *   the dispatcher does, more slowly: who has put something back where pages are to be given back
+ *   wakes it (stack_dirtied()). Each piece makes a block's clean part longer, and only who frees
+ *   makes one that is not clean: so it comes to an end, STACK_CLEAN bytes of free memory per call.
  *   P1. A block is in no list while its pages go. Nobody is refused for that: who finds nothing
  *       waits for `cleaner`, and looks once more while he holds it.
  *   P2. dirty counts that block too: when it is 0 nothing is left to be done.
@@ -368,12 +368,26 @@ bool stack_arena_dirty(struct stack_arena *arena)
 	return stack_dirty_one(arena);
 }
 
+uint64_t stack_arena_cleaned(const struct stack_arena *arena)
+{
+	const struct stack_arena *first = arena;
+	uint64_t sum = 0;
+
+	/* Relaxed: a hint. */
+	do {
+		sum += atomic_load_explicit(&arena->cleaned, memory_order_relaxed);
+		arena = arena->sibling;
+	} while (arena != first);
+	return sum;
+}
+
 bool stack_arena_clean(struct stack_arena *arena)
 {
 	arena = stack_dirty_one(arena);
 	if (!arena || pthread_mutex_trylock(&arena->cleaner))
 		return false;
 	stack_clean_piece(arena);
+	atomic_fetch_add_explicit(&arena->cleaned, 1, memory_order_relaxed);
 	pthread_mutex_unlock(&arena->cleaner);
 	return true;
 }

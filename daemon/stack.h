@@ -77,10 +77,11 @@ struct stack_arena {
 	struct stack_block *free[STACK_ORDERS][2]; /* those that may have pages are in [true] */
 	struct stack_block *blocks;		   /* one for each STACK_MIN bytes */
 	uint64_t size;				   /* bytes: a multiple of STACK_MIN */
-	_Atomic uint64_t left;	/* of these, in no stack and in no worker's cache */
-	_Atomic uint64_t dirty; /* bytes of free blocks whose pages are to be given back */
-	int fd;			/* the arena's memfd, to give pages back; -1 if there is none */
-	char *base;		/* where fd's byte 0 is mapped */
+	_Atomic uint64_t left;	  /* of these, in no stack and in no worker's cache */
+	_Atomic uint64_t dirty;	  /* bytes of free blocks whose pages are to be given back */
+	_Atomic uint64_t cleaned; /* pieces that were given back; written with cleaner held */
+	int fd;			  /* the arena's memfd, to give pages back; -1 if there is none */
+	char *base;		  /* where fd's byte 0 is mapped */
 };
 
 /* A worker's own free stacklets, and the account of the job that it runs. */
@@ -107,6 +108,9 @@ void stack_arena_link(struct stack_arena *arenas, uint32_t n);
 
 /* Are there pages of freed stacklets to be given back, in an arena of the ring? */
 bool stack_arena_dirty(struct stack_arena *arena);
+
+/* How often stack_arena_clean() has given some back, in all arenas of the ring. */
+uint64_t stack_arena_cleaned(const struct stack_arena *arena);
 
 /*
  * Gives them back, STACK_CLEAN bytes of one arena at most. For a thread that may take its time.

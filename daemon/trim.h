@@ -5,9 +5,10 @@
  * WHAT IT IS
  *   Pages of the deque that its continuations stood in, of the C stack that its activations stood
  *   on, and of stacklets that are free (stack.c). A worker gives them back when it has looked for
- *   work in vain, before it sleeps, and a quarter of a MiB at a time: the kernel lets nobody else
- *   run on the CPU meanwhile, nor change that memory file, so a piece has to be short. Between two
- *   pieces the worker yields, and looks for work.
+ *   work in vain for as long as it spins: the C stack at once, for that is little, the rest a
+ *   quarter of a MiB at a time. The kernel lets nobody else run on the CPU meanwhile, nor change
+ *   that memory file, so a piece has to be short. Between two pieces the worker yields, and looks
+ *   for work.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   The worker itself, in its loop, with an empty deque.
@@ -31,10 +32,8 @@ struct worker;
 /* The calling thread is the worker: its C stack is known from now on. */
 void trim_init(struct worker *worker);
 
-/*
- * Gives some of it back, and yields. *end: of the deque, fk.end before the first piece; moves down
- * to where the next one ends. False: there was nothing.
- */
-bool trim_some(struct worker *worker, struct fk_entry **end);
+/* Gives some of it back, and yields. *next: NULL when a search begins; moves up the deque. False:
+ * there was nothing. */
+bool trim_some(struct worker *worker, struct fk_entry **next);
 
 #endif

@@ -32,12 +32,14 @@
  *       active are lifted along with it, whenever it has gone on by VTIME_LIFT (vtime_raise()). Who
  *       is active and uses little would hold it: a strand alone, of a uid of weight 10000, is 2^63
  *       behind one of weight 1 that has 63 workers, in four hours. So no active one is more than
- *       fair->lag behind the one that is furthest ahead: it is lifted, and the floor with it at the
+ *       a lag behind the one that is furthest ahead: it is lifted, and the floor with it at the
  *       next look (vtime_pull()). And what is charged between two looks takes no v further than
  *       VTIME_FAR beyond the floor (vtime_charge()).
- *   I5. So who could not use its share, as a strand alone cannot, has for what it missed the whole
- *       pool at weight 100 for FAIR_CREDIT at most, then all go on by their weights; and who had
- *       all workers in leaves that no attention ends has paid for FAIR_CREDIT of it in full.
+ *   I5. The lag is what FAIR_CREDIT of all workers is to the lightest active one, or to one of
+ *       weight 100 if all are heavier. So who could not use its share, as a strand alone cannot,
+ *       has for what it missed the whole pool for FAIR_CREDIT at most, or where there is one w
+ *       times lighter for w times as long; then all go on by their weights. And who had all
+ *       workers in leaves that no attention ends has paid for FAIR_CREDIT of it in full.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   See fair.c.
@@ -184,12 +186,14 @@ static void vtime_lift(const struct fair_level *level, struct vheap_node *node)
 	node->v = vtime_later(node->v, level->floor);
 }
 
-static void vtime_see(struct fair_level *level, uint64_t v)
+static void vtime_see(struct fair_level *level, const struct vheap_node *node)
 {
-	if (!level->found || vtime_ahead(v, level->lowest) < 0)
-		level->lowest = v;
-	if (!level->found || vtime_ahead(v, level->highest) > 0)
-		level->highest = v;
+	if (!level->found || vtime_ahead(node->v, level->lowest) < 0)
+		level->lowest = node->v;
+	if (!level->found || vtime_ahead(node->v, level->highest) > 0)
+		level->highest = node->v;
+	if (!level->found || node->weight < level->lightest)
+		level->lightest = node->weight;
 	level->found = true;
 }
 
@@ -229,9 +233,11 @@ static void vtime_raise_tenants(struct fair *fair)
 static void vtime_pull(const struct fair *fair, const struct fair_level *level, struct vheap *heap,
 		       struct vheap_node *node)
 {
-	if (vtime_ahead(level->highest, node->v) <= fair->lag)
+	uint64_t lag = vtime_of(fair->credit, min(level->lightest, FAIR_WEIGHT));
+
+	if (vtime_ahead(level->highest, node->v) <= (int64_t)lag)
 		return;
-	node->v = level->highest - (uint64_t)fair->lag;
+	node->v = level->highest - lag;
 	vheap_moved(heap, node);
 }
 
@@ -342,8 +348,8 @@ void vtime_settle(struct fair *fair)
 	for (uint32_t i = 0; i < fair->n_active; i++) {
 		struct fair_client *client = &fair->clients[fair->active[i]];
 
-		vtime_see(&client->tenant->level, client->node.v);
-		vtime_see(&fair->level, client->tenant->node.v);
+		vtime_see(&client->tenant->level, &client->node);
+		vtime_see(&fair->level, &client->tenant->node);
 	}
 	for (uint32_t i = 0; i < fair->n_active; i++) {
 		struct fair_client *client = &fair->clients[fair->active[i]];

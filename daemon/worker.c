@@ -624,7 +624,7 @@ static enum worker_found worker_search(struct worker *w, uint32_t *ret_row)
 	struct pool *pool = w->pool;
 	uint64_t now = clock_ns(), began = now, since = now, asked = now;
 	uint64_t limit = spin_limit(&w->spin, pool_spin(pool));
-	struct fk_entry *untrimmed = w->fk.end;
+	struct fk_entry *untrimmed = NULL;
 	enum worker_found found;
 	uint32_t looks = 0;
 	bool rested = false;

@@ -25,6 +25,7 @@
 #include <sys/wait.h>
 
 #include "daemon/root.h"
+#include "shm/wake.h"
 #include "tests/check_unit.h"
 #include "tests/quiet.h"
 #include "tests/rig.h"
@@ -547,7 +548,31 @@ START_TEST(p_workers_take_p_times_the_memory_of_one)
 }
 END_TEST
 
+/* Until the pages have gone, whoever has something for it wakes it at once. Nobody gets to clean
+ * here, so it looks after them again and again. */
+START_TEST(freed_memory_keeps_the_dispatcher_from_nothing)
+{
+	struct stack_arena *arena;
+	uint64_t switches = 0;
+
+	start(1, false);
+	arena = rig.pool->stacks;
+	pthread_mutex_lock(&arena->cleaner);
+	(void)rig_call(&rig, "t:ribs", 20000);
+	ck_assert(stack_arena_dirty(arena));
+	/* Two ticks of it, seen by the wake word's changes. */
+	for (uint32_t seen = 0, last = 0; switches < 4; last = seen) {
+		seen = wake_load(&rig.pool->board->dispatcher);
+		switches += wake_state(seen) == WAKE_SLEEPING && seen != last;
+	}
+	pthread_mutex_unlock(&arena->cleaner);
+	while (stack_arena_dirty(arena))
+		sched_yield();
+	stop();
+}
+END_TEST
+
 CHECK_MAIN("alloc", blocks_keep_what_is_in_them, blocks_keep_what_is_in_them_in_a_storm,
 	   blocks_go_in_reverse_order, too_large_a_block_fails_the_job, free_of_null_does_nothing,
 	   hoarder_fails_or_is_cancelled_and_gives_all_back, misuse_is_reported,
-	   p_workers_take_p_times_the_memory_of_one)
+	   p_workers_take_p_times_the_memory_of_one, freed_memory_keeps_the_dispatcher_from_nothing)

@@ -277,7 +277,7 @@ static void strand_beside_floods(void)
 		run(rows[0], 10 * US);
 	}
 	/* Until they are level. */
-	keep_busy(5, NSEC_PER_SEC, lengths);
+	keep_busy(5, 4 * WORKERS * FAIR_CREDIT, lengths);
 	for (uint32_t i = 0; i < 3; i++)
 		before[i] = cpu(i);
 	keep_busy(5, 2 * NSEC_PER_SEC, lengths);
@@ -331,6 +331,29 @@ static void credit_of_a_strand(void)
 	assert_ratio(cpu(0) - before[0], credit, 0.95, 1.05);
 	assert_ratio(cpu(1) - before[1], 2 * credit, 0.95, 1.05);
 }
+
+/* Leaves of a second, on all of 16 workers, beside small jobs: whatever the two weights are. */
+START_TEST(long_leaves_are_paid_for)
+{
+	static const uint32_t weights[] = { 1, 100, FAIR_WEIGHT_MAX };
+	const uint64_t lengths[CLIENTS] = { 16 * NSEC_PER_SEC, 10 * MS };
+	uint64_t before[2];
+
+	for (uint32_t i = 0; i < 6; i++) {
+		if (i)
+			again();
+		tenant(0, i < 3 ? weights[i] : 100);
+		tenant(1, i < 3 ? weights[i] : 100);
+		client(0, 0, i < 3 ? 100 : weights[i - 3]);
+		client(1, i < 3, i < 3 ? 100 : weights[i - 3]);
+		keep_busy(3, 100 * NSEC_PER_SEC, lengths);
+		for (uint32_t k = 0; k < 2; k++)
+			before[k] = cpu(k);
+		keep_busy(3, 640 * NSEC_PER_SEC, lengths);
+		assert_ratio(cpu(0) - before[0], cpu(1) - before[1], 0.9, 1.15);
+	}
+}
+END_TEST
 
 START_TEST(who_could_not_use_its_share_does_not_have_all_for_as_long)
 {
@@ -446,6 +469,6 @@ CHECK_MAIN("fair", uids_share_by_their_weights_whatever_their_jobs_lengths,
 	   who_comes_late_or_was_away_for_ever_is_not_shut_out,
 	   what_was_no_job_is_charged_to_its_uid, a_slot_is_used_again_while_its_end_was_not_seen,
 	   a_new_client_in_an_active_slot_leaves_no_ghost,
-	   who_runs_a_strand_for_days_still_goes_before_floods,
+	   who_runs_a_strand_for_days_still_goes_before_floods, long_leaves_are_paid_for,
 	   who_could_not_use_its_share_does_not_have_all_for_as_long,
 	   who_is_away_is_not_shut_out_by_jobs_that_nobody_saw_running)

@@ -151,7 +151,7 @@ START_TEST(pages_of_large_ones_go_back)
 }
 END_TEST
 
-/* The dispatcher is never away for long; and what it has begun can be taken all the while. */
+/* Who cleans is never away for long; and what was begun can be taken all the while. */
 START_TEST(pages_go_back_piece_by_piece)
 {
 	const uint64_t size = 32u << 20;

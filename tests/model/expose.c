@@ -7,7 +7,7 @@
  *   The owner resumes a frame: it pushes its entry, runs a child, and pops. The child is fresh, and
  *   has a fresh child of its own, which runs a leaf: none of these two has an entry, unless the
  *   signal handler finds them and pushes them, as strand_expose() does. Each finds out when its
- *   child has returned (FK_PARTED in strand.c), and then leaves the C stack: the newest entry is
+ *   child has returned (FK_PARTED, strand_part.c), and then leaves the C stack: the newest entry is
  *   popped in the loop, or taken back, as in strand_pop_parent(). Twice, at the same places of the
  *   array. A thief steals what is public, one or half.
  *   The handler runs on the owner's thread wherever a compiler fence of the production code stands,
