@@ -48,6 +48,13 @@ int segment_create(const char *name, uint32_t kind, uint64_t size, uint64_t epoc
 		   uint32_t mode);
 
 /*
+ * Gives all pages of a segment back, whoever has it mapped or open: they read as zeros then, and
+ * who touches one has made it. The size stays. Nobody may need what was in it.
+ * Returns 0 or a negative errno.
+ */
+int segment_empty(int fd, uint64_t size);
+
+/*
  * Opens the same segment again, read-only, for handing it to clients.
  * Returns a descriptor or a negative errno.
  */
