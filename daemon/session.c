@@ -5,7 +5,7 @@
  * WHO CALLS IT, ON WHICH THREAD
  *   The manager's only thread.
  *
- *	accept --> GREETING -- HELLO --> OPEN -- ends --> GONE -- POOL_RELEASED --> slot free
+ *	accept --> GREETING -- HELLO --> OPEN -- ends --> GONE -- POOL_RELEASED --> emptied, free
  *	              |                   |
  *	              |                   +-- the pool knows it: WELCOME
  *	              +-- error, 5 s, end --> refused, freed
@@ -24,10 +24,18 @@
  *       child holds on to the socket.
  *   I6. Of a connection one message is read at a turn of the loop, and none while a cancel of it
  *       waits for the pool to read, or to be there: a flood of them fills the client's own socket.
+ *   I7. A segment's bytes are counted until its pages are gone. Whoever keeps a mapping or a
+ *       descriptor would keep them, so they are punched out of it: once the pool has released the
+ *       client, which is when it has unmapped the segment. What a client touches later is its own
+ *       expense. Where forkd itself ended the connection of a client that lives, the results that
+ *       it has not read stay, and its slot too, until it lets go of the socket or ends. At forkd's
+ *       end nothing is punched: clients still read their outcomes.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   A client at any moment: its socket ends, or its pidfd. It may have published a job and not
- *   marked it, or not woken anybody: tenants_mark().
+ *   marked it, or not woken anybody: tenants_mark(). A child may keep its socket, its mapping, or
+ *   its descriptors: I5, I7. The pool before it has released a client: the next one is told of it
+ *   again, and releases it.
  */
 #include "daemon/session.h"
 
@@ -88,6 +96,8 @@ struct session {
 	uint32_t tenant;
 	uint32_t n_jobs;
 	bool welcomed;
+	bool held;		    /* GONE: forkd ended it, the client has not let go (I7) */
+	bool released;		    /* GONE: by the pool */
 	struct proto_cancel cancel; /* to be passed on */
 	int segment_fd;
 	struct client_segment *segment;
@@ -114,13 +124,14 @@ static void session_tell_client(struct session *s, uint32_t type)
 void session_tell_pool(struct session_table *table)
 {
 	/* Clients first: a ring that the pool knows is drained, and a word of a client that it does
-	 * not know is garbage. */
+	 * not know is garbage. Of one that was released no ring has a word. */
 	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++)
-		if (table->slots[i])
+		if (table->slots[i] && !table->slots[i]->released)
 			session_tell_client(table->slots[i], PROTO_POOL_CLIENT);
 	tenants_tell_pool(&table->tenants);
 	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++)
-		if (table->slots[i] && table->slots[i]->state == SESSION_GONE)
+		if (table->slots[i] && table->slots[i]->state == SESSION_GONE &&
+		    !table->slots[i]->released)
 			session_tell_client(table->slots[i], PROTO_POOL_GONE);
 	/* A consumer may have died between clearing a bit and its last look. */
 	tenants_mark_all(&table->tenants);
@@ -191,11 +202,10 @@ static void session_count(struct session_table *table)
 	table->changed(table);
 }
 
-/* The connection of an open session has ended. */
-static void session_gone(struct session *s)
+/* An open session is over: what is left of it waits for the pool. */
+static void session_leave(struct session *s)
 {
 	s->state = SESSION_GONE;
-	session_disconnect(s);
 	/* Relaxed: for display. */
 	atomic_store_explicit(&s->table->board->clients[s->slot].left_ns, clock_ns(),
 			      memory_order_relaxed);
@@ -206,16 +216,65 @@ static void session_gone(struct session *s)
 	session_count(s->table);
 }
 
+/* The connection of an open session has ended, or its client has broken the protocol. */
+static void session_gone(struct session *s)
+{
+	session_disconnect(s);
+	session_leave(s);
+}
+
+/* forkd ends an open session, by no fault of the client's (I7). */
+static void session_evict(struct session *s)
+{
+	loop_forget(s->table->loop, &s->socket_source);
+	loop_forget(s->table->loop, &s->timer_source);
+	/* The client sees the end. What it says is not read any more. */
+	(void)shutdown(s->fd, SHUT_WR);
+	s->held = loop_poll(s->table->loop, &s->socket_source, s->fd, POLLHUP) == 0;
+	if (!s->held)
+		session_disconnect(s);
+	session_leave(s);
+}
+
+/* Nobody needs the client's segment any more: its pages go, and the slot is free (I7). */
+static void session_retire(struct session *s)
+{
+	struct session_table *table = s->table;
+	int r;
+
+	segment_unmap(s->segment, s->segment_size);
+	s->segment = NULL;
+	r = segment_empty(s->segment_fd, s->segment_size);
+	if (r < 0) {
+		log_error("cannot take back the %" PRIu64 " bytes of client %u (pid %u): %s: they "
+			  "stay counted against memory-max",
+			  s->segment_size, s->slot, s->pid, strerror(-r));
+		table->memory += s->segment_size; /* which session_free() takes off */
+	}
+	table->slots[s->slot] = NULL;
+	table->freed[s->slot] = ++table->n_freed;
+	session_free(s);
+}
+
 bool session_released(struct session_table *table, uint32_t client, uint32_t generation)
 {
 	struct session *s = client < LIMIT_CLIENTS ? table->slots[client] : NULL;
 
-	if (!s || s->state != SESSION_GONE || s->generation != generation)
+	if (!s || s->state != SESSION_GONE || s->released || s->generation != generation)
 		return false;
-	table->slots[client] = NULL;
-	table->freed[client] = ++table->n_freed;
-	session_free(s);
+	s->released = true;
+	if (!s->held)
+		session_retire(s);
 	return true;
+}
+
+/* A client whose session forkd had ended has let go of it, or has died. */
+static void session_let_go(struct session *s)
+{
+	s->held = false;
+	session_disconnect(s);
+	if (s->released)
+		session_retire(s);
 }
 
 /* ------------------------------------------------------------------------ attaching */
@@ -388,7 +447,7 @@ void session_attached(struct session_table *table, uint32_t client, uint32_t gen
 	n = session_finish_one(s, JOB_LOST);
 	(void)atomic_fetch_add_explicit(&table->board->manager.manager_fails, n,
 					memory_order_relaxed);
-	session_gone(s);
+	session_evict(s);
 }
 
 /* Refuses what cannot be had, with a text that says what to do. */
@@ -533,6 +592,17 @@ static void session_end(struct session *s)
 {
 	if (s->state == SESSION_OPEN)
 		session_gone(s);
+	else if (s->state == SESSION_GONE)
+		session_let_go(s);
+	else
+		session_free(s);
+}
+
+/* forkd cannot go on with it. */
+static void session_fail(struct session *s)
+{
+	if (s->state == SESSION_OPEN)
+		session_evict(s);
 	else
 		session_free(s);
 }
@@ -557,7 +627,7 @@ static void session_pass_cancel(struct session *s)
 		r = loop_timer(table->loop, &s->timer_source, SESSION_CANCEL_NS);
 	}
 	if (r < 0)
-		session_end(s);
+		session_fail(s);
 }
 
 /* True if it is a cancel of a job that the client has. */
@@ -574,14 +644,19 @@ static void session_on_socket(struct loop_source *source, int result)
 	union proto_message message;
 	int fds[PROTO_MAX_FDS];
 	uint32_t n_fds = 0;
-	int r = proto_recv(s->fd, &message, fds, &n_fds, MSG_DONTWAIT);
+	int r;
 
 	(void)result;
+	if (s->state == SESSION_GONE) {
+		session_let_go(s);
+		return;
+	}
+	r = proto_recv(s->fd, &message, fds, &n_fds, MSG_DONTWAIT);
 	while (r > 0 && n_fds)
 		(void)safe_close(fds[--n_fds]);
 	if (r == -EAGAIN) {
 		if (loop_poll(s->table->loop, &s->socket_source, s->fd, POLLIN) < 0)
-			session_end(s);
+			session_fail(s);
 	} else if (session_is_cancel(s, &message, r)) {
 		s->cancel = message.cancel;
 		session_pass_cancel(s);

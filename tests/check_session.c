@@ -5,7 +5,12 @@
 #include "daemon/manager.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -115,8 +120,203 @@ START_TEST(a_slot_is_used_again_with_the_next_generation)
 }
 END_TEST
 
+/* ------------------------------------------------------------------------ memory after the end */
+
+#define HEAP (UINT64_C(1) << 20)
+
+/* A client that keeps what it got. */
+struct keeper {
+	int fd;	    /* its connection */
+	int memory; /* its segment */
+	char *base; /* mapped */
+	const struct board *board;
+	uint64_t size;
+};
+
+/* Bytes that a segment's pages take. */
+static uint64_t pages(const struct keeper *k)
+{
+	struct stat st;
+
+	return fstat(k->memory, &st) < 0 ? UINT64_MAX : (uint64_t)st.st_blocks * 512;
+}
+
+/* Attaches, and writes every page of the heap. False if there is no slot or no memory. No
+ * assertion: it also runs in children. */
+static bool keeper_attach(struct keeper *k)
+{
+	struct proto_hello h = service_hello();
+	union proto_message m;
+	int fds[PROTO_MAX_FDS];
+	uint32_t n = 0;
+	void *base;
+
+	h.heap_size = HEAP;
+	k->fd = service_dial();
+	if (proto_send(k->fd, &h, sizeof(h), NULL, 0) < 0 || proto_recv(k->fd, &m, fds, &n, 0) <= 0)
+		_exit(20);
+	if (m.head.type == PROTO_ERROR && (m.error.code == -EUSERS || m.error.code == -ENOMEM)) {
+		(void)close(k->fd);
+		return false;
+	}
+	if (m.head.type != PROTO_WELCOME || n != 3 ||
+	    segment_map(fds[2], SEGMENT_CLIENT, 1, m.welcome.epoch, &base, &k->size) < 0)
+		_exit(21);
+	k->memory = fds[2];
+	k->base = base;
+	if (segment_map(fds[0], SEGMENT_BOARD, 0, m.welcome.epoch, &base, NULL) < 0)
+		_exit(22);
+	k->board = base;
+	(void)close(fds[0]);
+	(void)close(fds[1]);
+	memset(k->base + k->size - HEAP, 'x', HEAP);
+	if (pages(k) != k->size)
+		_exit(23);
+	return true;
+}
+
+static int child_status(pid_t child)
+{
+	int status;
+
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert_msg(WIFEXITED(status), "the child died of signal %d", WTERMSIG(status));
+	return WEXITSTATUS(status);
+}
+
+/* With one slot, the next client's attach says that the last one's memory is back. */
+START_TEST(who_keeps_its_mapping_over_many_connects_keeps_no_memory)
+{
+	enum { CONNECTS = 50 };
+	pid_t pid, child;
+
+	/* Room for three of them. */
+	pid = SERVICE_READY("", "--max-clients=1", "--heap-max=1M", "--memory-max=6M");
+	child = fork();
+	if (child == 0) {
+		static struct keeper k[CONNECTS];
+
+		for (uint32_t i = 0; i < CONNECTS; i++) {
+			while (!keeper_attach(&k[i]))
+				;
+			for (uint32_t j = 0; j < i; j++)
+				if (pages(&k[j]) != 0)
+					_exit(1);
+			(void)close(k[i].fd);
+		}
+		/* What it touches now is its own. */
+		if (k[0].base[k[0].size - 1] != 0 || pages(&k[0]) == 0)
+			_exit(2);
+		_exit(0);
+	}
+	ck_assert_int_eq(child_status(child), 0);
+	service_stop(pid);
+}
+END_TEST
+
+/* As the last one, but killed; its child has the socket, the mapping and the descriptor. */
+START_TEST(a_child_that_outlives_its_client_keeps_no_memory)
+{
+	int go[2], answer[2], status;
+	struct keeper next;
+	pid_t pid, child;
+	char byte = 0;
+
+	pid = SERVICE_READY("", "--max-clients=1", "--heap-max=1M");
+	ck_assert_int_eq(pipe(go), 0);
+	ck_assert_int_eq(pipe(answer), 0);
+	child = fork();
+	if (child == 0) {
+		struct keeper k;
+
+		if (!keeper_attach(&k))
+			_exit(1);
+		if (fork() == 0) {
+			(void)close(go[1]);
+			(void)!write(answer[1], "r", 1);
+			(void)!read(go[0], &byte, 1);
+			byte = pages(&k) != 0		    ? 'p'
+			     : k.base[k.size - 1] != 0	    ? 'x'
+			     : recv(k.fd, &byte, 1, 0) != 0 ? 's'
+							    : 'k';
+			(void)!write(answer[1], &byte, 1);
+			_exit(0);
+		}
+		(void)pause();
+	}
+	ck_assert_int_eq(read(answer[0], &byte, 1), 1);
+	ck_assert_int_eq(kill(child, SIGKILL), 0);
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	while (!keeper_attach(&next))
+		;
+	ck_assert_int_eq(write(go[1], "g", 1), 1);
+	ck_assert_int_eq(read(answer[0], &byte, 1), 1);
+	ck_assert_msg(byte == 'k', "the child says '%c'", byte);
+	service_stop(pid);
+}
+END_TEST
+
+START_TEST(its_pages_stay_as_long_as_the_pool_may_write_there)
+{
+	struct keeper k, next;
+	struct service_client c;
+	pid_t pid, pool;
+
+	pid = SERVICE_READY("", "--max-clients=2", "--heap-max=1M");
+	c = service_attach();
+	ck_assert(keeper_attach(&k));
+	pool = (pid_t)c.board->manager.pool_pid;
+	ck_assert_int_eq(kill(pool, SIGSTOP), 0);
+	(void)close(k.fd);
+	while (c.board->manager.clients != 1)
+		(void)sched_yield();
+	ck_assert(!keeper_attach(&next));
+	ck_assert_uint_eq(pages(&k), k.size);
+	/* Nor has another pool been told of it. */
+	ck_assert_int_eq(kill(pool, SIGKILL), 0);
+	while (!keeper_attach(&next))
+		;
+	ck_assert_uint_eq(pages(&k), 0);
+	service_submit(&c, 0, STUB_DONE, 0);
+	ck_assert_uint_eq(service_outcome(&c, 0), JOB_DONE);
+	service_stop(pid);
+}
+END_TEST
+
+/* The next pool cannot map it: what it has not read yet stays, until it lets go. */
+START_TEST(who_is_disconnected_by_forkd_can_still_read_its_results)
+{
+	struct keeper k, other, next;
+	union proto_message m;
+	int fds[PROTO_MAX_FDS];
+	uint32_t n;
+	pid_t pid;
+
+	pid = SERVICE_READY("forget", "--max-clients=2", "--heap-max=1M");
+	ck_assert(keeper_attach(&k));
+	ck_assert_int_eq(kill((pid_t)k.board->manager.pool_pid, SIGKILL), 0);
+	ck_assert_int_eq(proto_recv(k.fd, &m, fds, &n, 0), sizeof(m.error));
+	ck_assert_uint_eq(m.head.type, PROTO_ERROR);
+	ck_assert_int_eq(proto_recv(k.fd, &m, fds, &n, 0), 0);
+	/* Its WELCOME comes after the word that the pool has released the first. */
+	ck_assert(keeper_attach(&other));
+	ck_assert_uint_eq(pages(&k), k.size);
+	ck_assert_int_eq(k.base[k.size - 1], 'x');
+	ck_assert(!keeper_attach(&next));
+	(void)close(k.fd);
+	while (!keeper_attach(&next))
+		;
+	ck_assert_uint_eq(pages(&k), 0);
+	service_stop(pid);
+}
+END_TEST
+
 SERVICE_MAIN("session", what_cannot_be_had_is_refused_with_what_to_do,
 	     a_client_that_the_pool_cannot_map_is_told_so,
 	     who_connects_and_says_nothing_is_sent_away,
 	     a_client_that_goes_on_talking_is_disconnected,
-	     a_slot_is_used_again_with_the_next_generation)
+	     a_slot_is_used_again_with_the_next_generation,
+	     who_keeps_its_mapping_over_many_connects_keeps_no_memory,
+	     a_child_that_outlives_its_client_keeps_no_memory,
+	     its_pages_stay_as_long_as_the_pool_may_write_there,
+	     who_is_disconnected_by_forkd_can_still_read_its_results)

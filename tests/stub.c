@@ -40,6 +40,7 @@ static struct {
 	struct tenant_segment *tenants[STUB_TENANTS];
 	struct client_segment *clients[STUB_CLIENTS];
 	uint32_t generation;
+	uint32_t n_told; /* of so many clients */
 } stub;
 
 static void stub_send(uint32_t type, const struct proto_pool *about, const char *text)
@@ -155,7 +156,8 @@ static bool stub_message(const char *mode)
 	case PROTO_POOL_CLIENT:
 		if (n != 1 || segment_map(fds[0], SEGMENT_CLIENT, 1, 0, &base, NULL) < 0)
 			_exit(12);
-		if (streq(mode, "refuse")) {
+		if (streq(mode, "refuse") ||
+		    (streq(mode, "forget") && stub.generation == 2 && !stub.n_told++)) {
 			stub_send(PROTO_POOL_ATTACHED, &m.pool, "no address space");
 			break;
 		}

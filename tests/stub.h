@@ -19,6 +19,7 @@
  *	fail	says that it cannot start
  *	once	the second one dies
  *	refuse	cannot map any client
+ *	forget	the second one cannot map the first client that it is told of
  *	stuck	does not stop when told
  *	""	none of it
  */
