@@ -21,7 +21,9 @@
  *       only cancel jobs of its own; any other message ends the connection.
  *   I4. Numbers about a client's segment are kept here; the segment is never asked.
  *   I5. A connection belongs to the process that made it: it ends with that process, even if a
- *       child holds on to the socket.
+ *       child holds on to the socket. Whose end would not be seen is refused. The one exception: of
+ *       a process in a pid namespace that cannot be seen from here a kernel before 6.5 has no
+ *       descriptor; then the socket's end is all.
  *   I6. Of a connection one message is read at a turn of the loop, and none while a cancel of it
  *       waits for the pool to read, or to be there: a flood of them fills the client's own socket.
  *   I7. A segment's bytes are counted until its pages are gone. Whoever keeps a mapping or a
@@ -81,7 +83,8 @@ struct session {
 	struct session_table *table;
 	enum session_state state;
 	int fd;
-	int pidfd; /* -1 where there is none */
+	int pidfd;     /* -1 where there is none */
+	int unwatched; /* why there is none: a negative errno; 0: there cannot be one (I5) */
 	uint32_t pid;
 	uint32_t uid;
 	struct loop_source socket_source;
@@ -512,6 +515,28 @@ static void session_attach(struct session *s, uint32_t n_jobs, uint64_t heap_siz
 		session_gone(s);
 }
 
+/* True if the end of the client's process will be seen (I5); else it is refused. */
+static bool session_is_watched(struct session *s)
+{
+	struct pollfd p = { .fd = s->pidfd, .events = POLLIN };
+
+	if (s->unwatched == -EMFILE || s->unwatched == -ENFILE || s->unwatched == -ENOMEM) {
+		session_refuse(s, s->unwatched,
+			       "forkd cannot watch your process, it has no descriptor for it: %s: "
+			       "close some connections, or raise LimitNOFILE of forkd.service",
+			       strerror(-s->unwatched));
+		return false;
+	}
+	if (s->unwatched || (s->pidfd >= 0 && poll(&p, 1, 0) > 0)) {
+		session_refuse(s, -ESRCH,
+			       "the process that made this connection (pid %u) has ended: make one "
+			       "of your own",
+			       s->pid);
+		return false;
+	}
+	return true;
+}
+
 static void session_hello(struct session *s, const struct proto_hello *hello)
 {
 	const struct options *o = s->table->options;
@@ -536,6 +561,8 @@ static void session_hello(struct session *s, const struct proto_hello *hello)
 			       PACKAGE_VERSION);
 		return;
 	}
+	if (!session_is_watched(s))
+		return;
 	if (n_jobs == 0)
 		n_jobs = min(SESSION_DEFAULT_JOBS, o->max_jobs);
 	if (heap == 0)
@@ -693,16 +720,21 @@ static void session_on_timer(struct loop_source *source, int result)
 		       (unsigned long long)(SESSION_GREETING_NS / NSEC_PER_SEC));
 }
 
-/* The process behind a connection. Before SO_PEERPIDFD the number could in theory be another's by
- * now; then the right one is dead, and the wrong one's end ends a connection that is over. */
-static int session_pidfd(int fd, uint32_t pid)
+/* The process behind a connection: sets s->pidfd, or s->unwatched. Before SO_PEERPIDFD the number
+ * could in theory be another's by now; then the right one is dead, and the wrong one's end ends a
+ * connection that is over. */
+static void session_watch(struct session *s, int32_t pid)
 {
-	socklen_t size = sizeof(int);
-	int pidfd = -1;
+	socklen_t size = sizeof(s->pidfd);
 
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &size) == 0)
-		return pidfd;
-	return pid ? pidfd_open((pid_t)pid, 0) : -1;
+	if (getsockopt(s->fd, SOL_SOCKET, SO_PEERPIDFD, &s->pidfd, &size) == 0)
+		return;
+	s->pidfd = -1;
+	if (errno == ENOPROTOOPT && pid <= 0)
+		return;
+	if (errno == ENOPROTOOPT)
+		s->pidfd = pidfd_open(pid, 0);
+	s->unwatched = s->pidfd < 0 ? -errno : 0;
 }
 
 void session_accept(struct session_table *table, int fd)
@@ -726,8 +758,10 @@ void session_accept(struct session_table *table, int fd)
 	s->fd = fd;
 	s->uid = peer.uid;
 	/* 0: of a pid namespace that cannot be seen from here; on the board 0 marks a free slot. */
-	s->pidfd = session_pidfd(fd, (uint32_t)peer.pid);
 	s->pid = peer.pid > 0 ? (uint32_t)peer.pid : UINT32_MAX;
+	/* Who cannot be watched is told so when it has said HELLO: what comes into a socket that is
+	 * closed already takes the words away. */
+	session_watch(s, peer.pid);
 	s->segment_fd = -1;
 	s->slot = SESSION_SLOT_NONE;
 	s->socket_source.call = session_on_socket;

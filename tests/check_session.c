@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -311,6 +312,79 @@ START_TEST(who_is_disconnected_by_forkd_can_still_read_its_results)
 }
 END_TEST
 
+/* ------------------------------------------------------------------------ whose end is not seen */
+
+/* So that a process may have as many descriptors as it has now, and one more. */
+static struct rlimit leave_one_descriptor(pid_t pid)
+{
+	struct rlimit old, new;
+	char path[64];
+	uint32_t n = 0;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/fd/0", (int)pid);
+	while (access(path, F_OK) == 0)
+		(void)snprintf(path, sizeof(path), "/proc/%d/fd/%u", (int)pid, ++n);
+	ck_assert_int_eq(prlimit(pid, RLIMIT_NOFILE, NULL, &old), 0);
+	new = (struct rlimit){ .rlim_cur = n + 1, .rlim_max = old.rlim_max };
+	ck_assert_int_eq(prlimit(pid, RLIMIT_NOFILE, &new, NULL), 0);
+	return old;
+}
+
+START_TEST(whose_process_cannot_be_watched_is_refused_and_others_are_served)
+{
+	struct service_client first, next;
+	struct rlimit old;
+	pid_t pid;
+
+	pid = SERVICE_READY("");
+	first = service_attach();
+	old = leave_one_descriptor(pid);
+	for (uint32_t i = 0; i < 3; i++)
+		service_refused_hello(service_hello(), -EMFILE, "cannot watch your process");
+	ck_assert_uint_eq(first.board->manager.refused, 3);
+	service_submit(&first, 0, STUB_DONE, 0);
+	ck_assert_uint_eq(service_outcome(&first, 0), JOB_DONE);
+	ck_assert_int_eq(prlimit(pid, RLIMIT_NOFILE, &old, NULL), 0);
+	next = service_attach();
+	service_submit(&next, 0, STUB_DONE, 0);
+	ck_assert_uint_eq(service_outcome(&next, 0), JOB_DONE);
+	service_stop(pid);
+}
+END_TEST
+
+START_TEST(who_goes_on_with_the_connection_of_a_dead_process_is_refused)
+{
+	int pair[2], status;
+	union proto_message m;
+	int fds[PROTO_MAX_FDS];
+	struct service_client c;
+	struct proto_hello h = service_hello();
+	uint32_t n = 0;
+	pid_t pid, child;
+
+	pid = SERVICE_READY("");
+	c = service_attach();
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+	child = fork();
+	if (child == 0) {
+		int fd = service_dial();
+
+		(void)proto_send(pair[1], &h, sizeof(h), &fd, 1);
+		(void)raise(SIGKILL);
+	}
+	ck_assert_int_eq(proto_recv(pair[0], &m, fds, &n, 0), sizeof(h));
+	ck_assert_uint_eq(n, 1);
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert_int_eq(proto_send(fds[0], &h, sizeof(h), NULL, 0), 0);
+	ck_assert_int_eq(proto_recv(fds[0], &m, fds + 1, &n, 0), sizeof(m.error));
+	ck_assert_uint_eq(m.head.type, PROTO_ERROR);
+	ck_assert_int_eq(m.error.code, -ESRCH);
+	ck_assert_ptr_nonnull(strstr(m.error.text, "has ended"));
+	ck_assert_uint_eq(c.board->manager.accepted, 1);
+	service_stop(pid);
+}
+END_TEST
+
 SERVICE_MAIN("session", what_cannot_be_had_is_refused_with_what_to_do,
 	     a_client_that_the_pool_cannot_map_is_told_so,
 	     who_connects_and_says_nothing_is_sent_away,
@@ -319,4 +393,6 @@ SERVICE_MAIN("session", what_cannot_be_had_is_refused_with_what_to_do,
 	     who_keeps_its_mapping_over_many_connects_keeps_no_memory,
 	     a_child_that_outlives_its_client_keeps_no_memory,
 	     its_pages_stay_as_long_as_the_pool_may_write_there,
-	     who_is_disconnected_by_forkd_can_still_read_its_results)
+	     who_is_disconnected_by_forkd_can_still_read_its_results,
+	     whose_process_cannot_be_watched_is_refused_and_others_are_served,
+	     who_goes_on_with_the_connection_of_a_dead_process_is_refused)
