@@ -617,8 +617,6 @@ static int manager_make_arena(struct manager *m)
 	m->arena->n_workers = m->n_workers;
 	m->arena->max_clients = o->max_clients;
 	m->arena->max_jobs = o->max_jobs;
-	m->arena->rows_offset = arena_rows_offset();
-	m->arena->workers_offset = front;
 	for (uint32_t i = 0; i < m->n_workers; i++) {
 		struct ledger_worker *w = &m->arena->workers[i];
 

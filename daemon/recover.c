@@ -86,11 +86,6 @@ struct recover_blame {
 	uint32_t row;	 /* UINT32_MAX: every running row of that worker */
 };
 
-static _Atomic uint64_t *recover_rows(struct arena *arena)
-{
-	return (_Atomic uint64_t *)(void *)((char *)arena + arena_rows_offset());
-}
-
 static struct recover_blame recover_whom(struct arena *arena, const struct recover_limits *limits,
 					 recover_records *records, void *context)
 {
@@ -106,7 +101,7 @@ static struct recover_blame recover_whom(struct arena *arena, const struct recov
 		return blame;
 	if (!records(context, row / limits->max_jobs, &n) || row % limits->max_jobs >= n)
 		return blame;
-	if (ledger_unpack(recover_load(&recover_rows(arena)[row])).state == LEDGER_RUNNING)
+	if (ledger_unpack(recover_load(&arena_rows(arena)[row])).state == LEDGER_RUNNING)
 		blame.row = row;
 	return blame;
 }
@@ -123,7 +118,7 @@ static void recover_row(struct arena *arena, const struct recover_limits *limits
 			const struct recover_blame *blame, uint32_t client, uint32_t index,
 			struct job *job, struct group *groups, struct recover_report *report)
 {
-	_Atomic uint64_t *word = &recover_rows(arena)[client * limits->max_jobs + index];
+	_Atomic uint64_t *word = &arena_rows(arena)[client * limits->max_jobs + index];
 	struct ledger_row row = ledger_unpack(recover_load(word));
 	uint32_t outcome = JOB_LOST;
 	uint32_t signo = 0;

@@ -60,6 +60,8 @@
 #define LAYOUT_38   LAYOUT_MIX(LAYOUT_37, sizeof(struct board_crash))
 #define LAYOUT_39   LAYOUT_MIX(LAYOUT_38, sizeof(struct board_profile))
 #define LAYOUT_40   LAYOUT_MIX(LAYOUT_39, sizeof(struct proto_welcome))
-#define LAYOUT_HASH LAYOUT_MIX(LAYOUT_40, sizeof(struct arena))
+#define LAYOUT_41   LAYOUT_MIX(LAYOUT_40, sizeof(struct arena))
+#define LAYOUT_42   LAYOUT_MIX(LAYOUT_41, offsetof(struct arena, fault))
+#define LAYOUT_HASH LAYOUT_MIX(LAYOUT_42, offsetof(struct arena, workers))
 
 #endif

@@ -24,6 +24,9 @@
  *       row that is FINISHING: an honest client submits again only after it saw the outcome, and
  *       then the old generation needs the row no more.
  *   I4. head of a ring only grows; the slots below it were consumed.
+ *   I5. Where the rows are is a constant, and how many there are stands in the memory of whoever
+ *       asks: a task's stray write can reach every byte here. What it does to the manager's numbers
+ *       lasts until that pool is dead (daemon/manager.c).
  */
 #ifndef SHM_LEDGER_H
 #define SHM_LEDGER_H
@@ -96,14 +99,11 @@ struct ledger_fault {
 /* The arena: this front, the rows, and behind them what only the pool understands. */
 struct arena {
 	struct segment head;
-	/* the manager writes once */
+	/* the manager writes, anew before each pool; the pool reads when it starts */
 	uint32_t n_workers;
 	uint32_t max_clients;
 	uint32_t max_jobs; /* rows per client */
-	uint32_t reserved0;
-	uint64_t rows_offset;	 /* bytes */
-	uint64_t workers_offset; /* bytes: the pool's own part, page aligned */
-	uint8_t reserved1[32];
+	uint8_t reserved[52];
 	/* the pool's fault handler writes */
 	struct ledger_fault fault;
 	/* each worker writes its own */
@@ -112,11 +112,13 @@ struct arena {
 	struct ledger_ring rings[LIMIT_TENANTS][LIMIT_WORKERS];
 };
 
+/* Bytes. The number is the same for each arena. */
 static inline uint64_t arena_rows_offset(void)
 {
 	return (sizeof(struct arena) + 4095) & ~UINT64_C(4095);
 }
 
+/* Bytes: the pool's own part, page aligned. */
 static inline uint64_t arena_workers_offset(uint32_t max_clients, uint32_t max_jobs)
 {
 	uint64_t end = arena_rows_offset() + (uint64_t)max_clients * max_jobs * sizeof(uint64_t);
@@ -127,7 +129,7 @@ static inline uint64_t arena_workers_offset(uint32_t max_clients, uint32_t max_j
 
 static inline _Atomic uint64_t *arena_rows(struct arena *arena)
 {
-	return (_Atomic uint64_t *)((char *)arena + arena->rows_offset);
+	return (_Atomic uint64_t *)(void *)((char *)arena + arena_rows_offset());
 }
 
 /* A row as it is right now. Relaxed: for who has it in hand, or looks again after a stronger

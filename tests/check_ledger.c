@@ -4,6 +4,8 @@
  */
 #include "shm/ledger.h"
 
+#include <string.h>
+
 #include "common/util.h"
 #include "shm/job.h"
 #include "tests/check_unit.h"
@@ -98,11 +100,11 @@ START_TEST(the_parts_of_the_arena_do_not_overlap)
 }
 END_TEST
 
-START_TEST(rows_are_found_at_the_offset_that_the_head_names)
+START_TEST(rows_are_found_whatever_stands_in_the_head)
 {
 	static struct arena arena;
 
-	arena.rows_offset = arena_rows_offset();
+	memset(&arena, 0xff, sizeof(arena));
 	ck_assert_ptr_eq((char *)arena_rows(&arena), (char *)&arena + arena_rows_offset());
 }
 END_TEST
@@ -111,4 +113,4 @@ CHECK_MAIN("ledger", a_row_comes_back_as_it_was_packed, each_part_leaves_the_oth
 	   what_is_too_large_is_cut_and_spills_nowhere,
 	   a_row_of_zeros_is_free_and_has_seen_no_generation,
 	   a_row_has_room_for_everything_there_is, the_parts_of_the_arena_do_not_overlap,
-	   rows_are_found_at_the_offset_that_the_head_names)
+	   rows_are_found_whatever_stands_in_the_head)

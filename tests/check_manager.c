@@ -89,5 +89,24 @@ START_TEST(a_pool_that_is_killed_comes_back)
 }
 END_TEST
 
+START_TEST(a_wild_write_into_the_front_of_the_arena_does_not_reach_the_manager)
+{
+	struct service_client first, second;
+	pid_t pid;
+
+	pid = SERVICE_READY("");
+	first = service_attach();
+	service_submit(&first, 0, STUB_WILD, 0);
+	ck_assert_uint_eq(service_outcome(&first, 0), JOB_DONE);
+	/* Its rows are put in order at this. */
+	second = service_attach();
+	ck_assert_uint_ne(second.segment->client, first.segment->client);
+	service_submit(&second, 0, STUB_DONE, 0);
+	ck_assert_uint_eq(service_outcome(&second, 0), JOB_DONE);
+	service_stop(pid);
+}
+END_TEST
+
 SERVICE_MAIN("manager", a_pool_that_cannot_start_ends_it, a_pool_that_dies_again_and_again_ends_it,
-	     when_the_pool_crashes_each_job_gets_what_it_deserves, a_pool_that_is_killed_comes_back)
+	     when_the_pool_crashes_each_job_gets_what_it_deserves, a_pool_that_is_killed_comes_back,
+	     a_wild_write_into_the_front_of_the_arena_does_not_reach_the_manager)

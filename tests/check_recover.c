@@ -5,6 +5,7 @@
 #include "daemon/recover.h"
 
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,8 +34,7 @@ static const struct recover_limits limits = {
 
 static _Atomic uint64_t *row(uint32_t client, uint32_t job)
 {
-	return (_Atomic uint64_t *)(void *)((char *)arena + arena_rows_offset()) + client * JOBS +
-	       job;
+	return &arena_rows(arena)[client * JOBS + job];
 }
 
 static void setup(void)
@@ -43,8 +43,8 @@ static void setup(void)
 
 	arena = aligned_alloc(64, size);
 	memset(arena, 0, size);
-	arena->rows_offset = UINT64_MAX / 2; /* must not be asked */
-	arena->max_jobs = arena->max_clients = arena->n_workers = UINT32_MAX;
+	/* Must not be asked. */
+	memset(arena, 0xff, offsetof(struct arena, fault));
 	for (uint32_t w = 0; w < 4; w++)
 		arena->workers[w].job = UINT32_MAX;
 	for (uint32_t c = 0; c < CLIENTS; c += 2) {

@@ -79,8 +79,6 @@ void rig_start_on(struct rig *rig, const char *machine, uint32_t workers,
 	pool->arena->n_workers = workers;
 	pool->arena->max_clients = 4;
 	pool->arena->max_jobs = RIG_JOBS;
-	pool->arena->rows_offset = arena_rows_offset();
-	pool->arena->workers_offset = arena_workers_offset(4, RIG_JOBS);
 	ck_assert_int_eq(pool_make_rows(pool), 0);
 	ck_assert_int_eq(topology_new(machine, workers, NULL, error, sizeof(error), &topology), 0);
 	ck_assert_int_eq(pool_place(pool, topology), 0);

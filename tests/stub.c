@@ -18,8 +18,10 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -33,6 +35,7 @@
 
 #define STUB_TENANTS 4u
 #define STUB_CLIENTS 8u
+#define STUB_GARBAGE 0x5a /* as an offset it leads to no address; 0xff leads one byte back */
 
 static struct {
 	struct board *board;
@@ -41,6 +44,8 @@ static struct {
 	struct client_segment *clients[STUB_CLIENTS];
 	uint32_t generation;
 	uint32_t n_told; /* of so many clients */
+	uint32_t n_workers;
+	uint32_t max_jobs;
 } stub;
 
 static void stub_send(uint32_t type, const struct proto_pool *about, const char *text)
@@ -71,7 +76,7 @@ static bool stub_is_clean(void)
 static void stub_run_row(struct client_segment *client, uint32_t slot, uint32_t job)
 {
 	struct job *record = (struct job *)(void *)((char *)client + client->jobs_offset) + job;
-	uint32_t index = slot * stub.arena->max_jobs + job;
+	uint32_t index = slot * stub.max_jobs + job;
 	_Atomic uint64_t *word = &arena_rows(stub.arena)[index];
 	struct ledger_row row = {
 		.generation = record->generation,
@@ -98,6 +103,8 @@ static void stub_run_row(struct client_segment *client, uint32_t slot, uint32_t 
 		(void)signal(SIGSEGV, SIG_DFL); /* a sanitizer would report it */
 		(void)raise(SIGSEGV);
 	}
+	if (task == STUB_WILD)
+		memset(stub.arena, STUB_GARBAGE, offsetof(struct arena, fault));
 	if (task == STUB_HANG)
 		return;
 	if (job_finish(record, row.generation, JOB_DONE))
@@ -108,7 +115,7 @@ static void stub_run_row(struct client_segment *client, uint32_t slot, uint32_t 
 
 static void stub_drain(uint32_t tenant)
 {
-	for (uint32_t i = 0; i < stub.arena->n_workers; i++) {
+	for (uint32_t i = 0; i < stub.n_workers; i++) {
 		_Atomic uint64_t *head = &stub.arena->rings[tenant][i].head;
 		struct ring *ring = &stub.tenants[tenant]->rings[i];
 		uint32_t payload;
@@ -129,8 +136,7 @@ static void stub_drain(uint32_t tenant)
 /* A client; of a later pool: what was queued before is run now. */
 static void stub_client(const struct proto_pool *m, void *base)
 {
-	const _Atomic uint64_t *rows =
-		arena_rows(stub.arena) + (size_t)m->client * stub.arena->max_jobs;
+	const _Atomic uint64_t *rows = arena_rows(stub.arena) + (size_t)m->client * stub.max_jobs;
 
 	stub.clients[m->client] = base;
 	for (uint32_t i = 0; i < stub.clients[m->client]->n_jobs; i++)
@@ -202,6 +208,8 @@ int stub_run(void)
 		return 15;
 	stub.arena = base;
 	stub.generation = stub.board->manager.pool_generation;
+	stub.n_workers = stub.arena->n_workers;
+	stub.max_jobs = stub.arena->max_jobs;
 	if (streq(mode, "once") && stub.generation > 1)
 		return 3;
 	(void)snprintf(stub.board->tasks[STUB_CRASH].name, 64, "stub:crash");

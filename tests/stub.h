@@ -12,6 +12,7 @@
 #define STUB_CRASH 1u /* a segmentation fault, on worker 0 */
 #define STUB_HANG  2u /* runs for ever, on worker 1 */
 #define STUB_QUEUE 3u /* is drained, and not started by the first pool */
+#define STUB_WILD  4u /* fills the front of the arena with garbage, and ends */
 
 /*
  * main() with --pool; returns an exit status. $FORKD_STUB says what kind of pool it is:
