@@ -15,6 +15,9 @@
  *   I2. The manager never waits for anything but its loop, runs no task, takes no lock, and uses
  *       what others write in shared memory only as text or numbers to show, or through recover.c.
  *   I3. Every job that was pending when the manager ends by itself has an outcome then.
+ *   I4. Whatever of the manager's stands at the front of board and arena, a task can write over,
+ *       and the next pool and clients believe it. So it is kept here, and written anew when a pool
+ *       has died, before anything else: manager_write_fronts().
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   A client: session.c. The pool: manager_on_died(). A pool that dies again and again without
@@ -67,6 +70,13 @@ struct manager {
 	uint64_t board_size;
 	uint64_t arena_size;
 	uint64_t epoch;
+	/* as they were made, of the segments */
+	struct segment board_head;
+	struct segment arena_head;
+	uint64_t started_ns;
+	uint32_t state; /* BOARD_* */
+	uint32_t pool_generation;
+	uint64_t crashes; /* of the pool, so far */
 	uint32_t n_workers;
 	int board_fd;
 	int board_readonly_fd;
@@ -96,8 +106,39 @@ static int manager_fail(struct manager *m, int exit_code)
 
 static void manager_set_state(struct manager *m, uint32_t state)
 {
+	m->state = state;
 	/* Relaxed: a client that sees it late finds its socket closed. */
 	atomic_store_explicit(&m->board->manager.state, state, memory_order_relaxed);
+}
+
+/* What stands at the front of board and arena, from here. No pool may be alive. */
+static void manager_write_fronts(struct manager *m)
+{
+	char version[sizeof(m->board->manager.version)] = PACKAGE_VERSION;
+	struct board_manager *b = &m->board->manager;
+	struct arena *a = m->arena;
+
+	m->board->head = m->board_head;
+	b->pid = (uint32_t)getpid();
+	b->n_workers = m->n_workers;
+	b->max_jobs = m->options->max_jobs;
+	b->max_clients = m->options->max_clients;
+	b->heap_max = m->options->heap_max;
+	b->started_ns = m->started_ns;
+	memcpy(b->version, version, sizeof(b->version));
+	/* Relaxed: for display. */
+	atomic_store_explicit(&b->state, m->state, memory_order_relaxed);
+	atomic_store_explicit(&b->pool_pid, 0, memory_order_relaxed);
+	atomic_store_explicit(&b->pool_generation, m->pool_generation, memory_order_relaxed);
+	atomic_store_explicit(&b->scheduler, m->options->scheduler, memory_order_relaxed);
+	atomic_store_explicit(&b->crashes, m->crashes, memory_order_relaxed);
+	session_show_counts(&m->sessions);
+
+	a->head = m->arena_head;
+	a->n_workers = m->n_workers;
+	a->max_clients = m->options->max_clients;
+	a->max_jobs = m->options->max_jobs;
+	memset(a->reserved, 0, sizeof(a->reserved));
 }
 
 /* Jobs that the pool gave their outcome, all together. */
@@ -162,7 +203,7 @@ static void manager_end(struct manager *m, uint32_t outcome)
 	ended = ended > m->ended_before ? ended - m->ended_before : 0;
 	manager_set_state(m, BOARD_STOPPED);
 	n = session_finish_all(&m->sessions, outcome);
-	(void)atomic_fetch_add_explicit(&m->board->manager.manager_fails, n, memory_order_relaxed);
+	session_count_fails(&m->sessions, n);
 	if (m->stopping)
 		log_notice("stopped: %" PRIu64 " jobs ended during the stop, %" PRIu64
 			   " were cancelled",
@@ -334,8 +375,6 @@ static int manager_on_set(struct session_table *table, const char *name, const c
 static void manager_on_ready(struct poolproc *pool)
 {
 	struct manager *m = container_of(pool, struct manager, pool);
-	uint32_t generation =
-		atomic_load_explicit(&m->board->manager.pool_generation, memory_order_relaxed);
 
 	/* What has changed since it was started. */
 	options_each_runtime(m->options, manager_tell_setting, m);
@@ -343,7 +382,7 @@ static void manager_on_ready(struct poolproc *pool)
 	if (m->stopping)
 		return;
 	if (m->ready) {
-		log_notice("pool %u runs (pid %d)", generation, (int)pool->pid);
+		log_notice("pool %u runs (pid %d)", m->pool_generation, (int)pool->pid);
 		manager_status_soon(m);
 		return;
 	}
@@ -395,8 +434,7 @@ static void manager_show_crash(struct manager *m, const struct poolproc_end *end
 			       const struct recover_report *report, char *ret_task, size_t size)
 {
 	struct board_manager *b = &m->board->manager;
-	uint64_t n = atomic_load_explicit(&b->crashes, memory_order_relaxed);
-	struct board_crash *c = &m->board->crashes[n % LIMIT_CRASHES];
+	struct board_crash *c = &m->board->crashes[m->crashes % LIMIT_CRASHES];
 	struct timespec now;
 
 	(void)clock_gettime(CLOCK_REALTIME, &now);
@@ -418,7 +456,7 @@ static void manager_show_crash(struct manager *m, const struct poolproc_end *end
 	(void)snprintf(ret_task, size, "%s", c->task[0] ? c->task : "not known");
 	/* ORDER board/crashes [B2]: release, so that who sees the number sees the entry. Pairs with
 	 * the acquire of whoever shows it. */
-	atomic_store_explicit(&b->crashes, n + 1, memory_order_release);
+	atomic_store_explicit(&b->crashes, ++m->crashes, memory_order_release);
 }
 
 /* The one line about a pool's death. */
@@ -481,8 +519,7 @@ static void manager_on_died(struct poolproc *pool, const struct poolproc_end *en
 	struct recover_report report;
 	char task[64];
 
-	/* Relaxed: for display; manager_fails has one writer. */
-	atomic_store_explicit(&b->pool_pid, 0, memory_order_relaxed);
+	manager_write_fronts(m);
 	loop_forget(&m->loop, &m->stop_source);
 	if (m->stopping && end->stopped) {
 		manager_end(m, JOB_CANCELLED);
@@ -498,9 +535,7 @@ static void manager_on_died(struct poolproc *pool, const struct poolproc_end *en
 		return;
 	}
 	recover_run(m->arena, &limits, end->signo, session_records, &m->sessions, &report);
-	(void)atomic_fetch_add_explicit(&b->manager_fails,
-					report.crashed + report.lost + report.finished,
-					memory_order_relaxed);
+	session_count_fails(&m->sessions, report.crashed + report.lost + report.finished);
 	manager_clear_workers(m);
 	manager_show_crash(m, end, &report, task, sizeof(task));
 	manager_log_death(m, end, &report, task);
@@ -508,7 +543,8 @@ static void manager_on_died(struct poolproc *pool, const struct poolproc_end *en
 		manager_end(m, JOB_CANCELLED);
 		return;
 	}
-	(void)atomic_fetch_add_explicit(&b->pool_generation, 1, memory_order_relaxed);
+	/* Relaxed: for display, and for who counts sleeps (client/publish.c). */
+	atomic_store_explicit(&b->pool_generation, ++m->pool_generation, memory_order_relaxed);
 	manager_status_soon(m);
 	if (report.crashed + report.lost + report.requeued == 0 &&
 	    end->lived_ns < MANAGER_YOUNG_NS) {
@@ -564,7 +600,6 @@ static int manager_count_workers(struct manager *m)
 
 static int manager_make_board(struct manager *m)
 {
-	struct board_manager *b;
 	void *base;
 	int r;
 
@@ -580,22 +615,13 @@ static int manager_make_board(struct manager *m)
 	if (r < 0)
 		return manager_system(m, "map the board", r);
 	m->board = base;
-	b = &m->board->manager;
-	b->pid = (uint32_t)getpid();
-	b->n_workers = m->n_workers;
-	b->max_jobs = m->options->max_jobs;
-	b->max_clients = m->options->max_clients;
-	atomic_store_explicit(&b->scheduler, m->options->scheduler, memory_order_relaxed);
-	b->heap_max = m->options->heap_max;
-	b->started_ns = clock_ns();
-	(void)snprintf(b->version, sizeof(b->version), "%s", PACKAGE_VERSION);
+	m->board_head = m->board->head;
 	for (uint32_t i = 0; i < m->n_workers; i++) {
 		atomic_store_explicit(&m->board->workers[i].cpu, UINT32_MAX, memory_order_relaxed);
 		atomic_store_explicit(&m->board->workers[i].node, UINT32_MAX, memory_order_relaxed);
 		atomic_store_explicit(&m->board->running[i].job, UINT32_MAX, memory_order_relaxed);
 	}
 	manager_clear_workers(m);
-	atomic_store_explicit(&b->pool_generation, 1, memory_order_relaxed);
 	return 0;
 }
 
@@ -614,9 +640,7 @@ static int manager_make_arena(struct manager *m)
 	if (r < 0)
 		return manager_system(m, "map the arena", r);
 	m->arena = base;
-	m->arena->n_workers = m->n_workers;
-	m->arena->max_clients = o->max_clients;
-	m->arena->max_jobs = o->max_jobs;
+	m->arena_head = m->arena->head;
 	for (uint32_t i = 0; i < m->n_workers; i++) {
 		struct ledger_worker *w = &m->arena->workers[i];
 
@@ -699,6 +723,9 @@ static int manager_init(struct manager *m)
 		.set = manager_on_set,
 		.changed = manager_on_changed,
 	};
+	m->started_ns = clock_ns();
+	m->pool_generation = 1;
+	manager_write_fronts(m);
 	return 0;
 }
 

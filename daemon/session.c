@@ -140,6 +140,26 @@ void session_tell_pool(struct session_table *table)
 	tenants_mark_all(&table->tenants);
 }
 
+/* ------------------------------------------------------------------------ what the board shows */
+
+void session_show_counts(struct session_table *table)
+{
+	struct board_manager *m = &table->board->manager;
+
+	/* Relaxed: for display. Nothing is read back: a task may have written there. */
+	atomic_store_explicit(&m->clients, table->n_open, memory_order_relaxed);
+	atomic_store_explicit(&m->tenants, table->tenants.n, memory_order_relaxed);
+	atomic_store_explicit(&m->accepted, table->accepted, memory_order_relaxed);
+	atomic_store_explicit(&m->refused, table->refused, memory_order_relaxed);
+	atomic_store_explicit(&m->manager_fails, table->manager_fails, memory_order_relaxed);
+}
+
+void session_count_fails(struct session_table *table, uint64_t n)
+{
+	table->manager_fails += n;
+	session_show_counts(table);
+}
+
 /* ------------------------------------------------------------------------ the end of a session */
 
 static void session_disconnect(struct session *s)
@@ -190,18 +210,14 @@ static void session_refuse(struct session *s, int code, const char *format, ...)
 	va_end(ap);
 	log_info("client pid %u, uid %u refused: %s", s->pid, s->uid, error.text);
 	(void)proto_send(s->fd, &error, sizeof(error), NULL, 0);
-	/* Relaxed: a statistic, and this is its only writer. */
-	(void)atomic_fetch_add_explicit(&s->table->board->manager.refused, 1, memory_order_relaxed);
+	s->table->refused++;
+	session_show_counts(s->table);
 	session_free(s);
 }
 
 static void session_count(struct session_table *table)
 {
-	struct board_manager *m = &table->board->manager;
-
-	/* Relaxed: for display. */
-	atomic_store_explicit(&m->clients, table->n_open, memory_order_relaxed);
-	atomic_store_explicit(&m->tenants, table->tenants.n, memory_order_relaxed);
+	session_show_counts(table);
 	table->changed(table);
 }
 
@@ -448,8 +464,7 @@ void session_attached(struct session_table *table, uint32_t client, uint32_t gen
 		return;
 	}
 	n = session_finish_one(s, JOB_LOST);
-	(void)atomic_fetch_add_explicit(&table->board->manager.manager_fails, n,
-					memory_order_relaxed);
+	session_count_fails(table, n);
 	session_evict(s);
 }
 
@@ -503,7 +518,7 @@ static void session_attach(struct session *s, uint32_t n_jobs, uint64_t heap_siz
 	table->n_open++;
 	s->state = SESSION_OPEN;
 	session_show(s);
-	(void)atomic_fetch_add_explicit(&table->board->manager.accepted, 1, memory_order_relaxed);
+	table->accepted++;
 	session_tell_client(s, PROTO_POOL_CLIENT);
 	log_debug("client %u: pid %u, uid %u", s->slot, s->pid, s->uid);
 	session_count(table);

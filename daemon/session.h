@@ -42,10 +42,20 @@ struct session_table {
 	uint32_t generations[LIMIT_CLIENTS]; /* of the slot's next client */
 	uint64_t freed[LIMIT_CLIENTS];	     /* when the slot became free, counted in n_freed */
 	uint64_t n_freed;
+	/* what the board says of them */
+	uint64_t accepted;
+	uint64_t refused;
+	uint64_t manager_fails;
 };
 
 /* Takes over a connection that was just accepted. */
 void session_accept(struct session_table *table, int fd);
+
+/* Puts on the board how many there are and were; changed is not called. */
+void session_show_counts(struct session_table *table);
+
+/* Counts jobs that the manager gave their outcome. */
+void session_count_fails(struct session_table *table, uint64_t n);
 
 /* Tells the pool, which has just become ready, of all tenants and clients. */
 void session_tell_pool(struct session_table *table);

@@ -13,6 +13,8 @@
  *       its tasks from the first place on, in the same order: only if other modules are there by
  *       then do entries change. Whoever keeps an index keeps the hash with it and compares.
  *   I3. Counters only grow, while the pool's generation stays the same.
+ *   I4. A task's stray write can reach every byte. The manager reads nothing back that it has
+ *       written here, and writes head and manager anew when that pool has died.
  */
 #ifndef SHM_BOARD_H
 #define SHM_BOARD_H

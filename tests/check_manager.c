@@ -7,6 +7,7 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "common/util.h"
@@ -107,6 +108,62 @@ START_TEST(a_wild_write_into_the_front_of_the_arena_does_not_reach_the_manager)
 }
 END_TEST
 
+/* Numbers of its own about itself, as they stand on the board. */
+static void see_board(const struct board *board, const struct board_manager *old, uint32_t crashes)
+{
+	const struct board_manager *m = &board->manager;
+
+	ck_assert_uint_eq(board->head.magic, SEGMENT_MAGIC);
+	ck_assert_uint_eq(board->head.reserved[23], 0);
+	ck_assert_uint_eq(m->state, BOARD_RUNNING);
+	ck_assert_uint_eq(m->pool_generation, 1 + crashes);
+	ck_assert_uint_eq(m->crashes, crashes);
+	ck_assert_uint_eq(m->accepted, old->accepted);
+	ck_assert_uint_eq(m->refused, old->refused);
+	ck_assert_uint_eq(m->clients, old->clients);
+	ck_assert_uint_eq(m->tenants, old->tenants);
+	ck_assert_uint_eq(m->pid, old->pid);
+	ck_assert_uint_eq(m->n_workers, old->n_workers);
+	ck_assert_uint_eq(m->max_jobs, old->max_jobs);
+	ck_assert_uint_eq(m->max_clients, old->max_clients);
+	ck_assert_uint_eq(m->scheduler, old->scheduler);
+	ck_assert_uint_eq(m->heap_max, old->heap_max);
+	ck_assert_uint_eq(m->started_ns, old->started_ns);
+	ck_assert_str_eq(m->version, old->version);
+}
+
+START_TEST(a_task_that_wrecks_the_fronts_takes_no_other_pool_with_it)
+{
+	struct service_client c, late;
+	struct board_manager old;
+	pid_t pid;
+
+	pid = SERVICE_READY("");
+	c = service_attach();
+	memcpy(&old, &c.board->manager, sizeof(old));
+	service_submit(&c, 0, STUB_HANG, 0);
+	service_submit(&c, 1, STUB_HANG, JOB_IDEMPOTENT);
+	service_submit(&c, 2, STUB_QUEUE, 0);
+	service_submit(&c, 3, STUB_WRECK, 0);
+	service_submit(&c, 4, STUB_HANG, 0);
+	ck_assert_uint_eq(service_outcome(&c, 3), JOB_CRASHED);
+	ck_assert_uint_eq(service_outcome(&c, 0), JOB_LOST);
+	ck_assert_uint_eq(service_outcome(&c, 1), JOB_DONE);
+	ck_assert_uint_eq(service_outcome(&c, 2), JOB_DONE);
+	ck_assert_uint_eq(service_outcome(&c, 4), JOB_DONE);
+	see_board(c.board, &old, 1);
+	ck_assert_uint_eq(c.board->manager.manager_fails, 2);
+	ck_assert_uint_eq(c.board->crashes[0].job, 3);
+	/* Its client maps them anew. */
+	late = service_attach();
+	service_submit(&late, 0, STUB_DONE, 0);
+	ck_assert_uint_eq(service_outcome(&late, 0), JOB_DONE);
+	ck_assert_uint_eq(late.board->manager.accepted, old.accepted + 1);
+	service_stop(pid);
+}
+END_TEST
+
 SERVICE_MAIN("manager", a_pool_that_cannot_start_ends_it, a_pool_that_dies_again_and_again_ends_it,
 	     when_the_pool_crashes_each_job_gets_what_it_deserves, a_pool_that_is_killed_comes_back,
-	     a_wild_write_into_the_front_of_the_arena_does_not_reach_the_manager)
+	     a_wild_write_into_the_front_of_the_arena_does_not_reach_the_manager,
+	     a_task_that_wrecks_the_fronts_takes_no_other_pool_with_it)

@@ -92,19 +92,21 @@ static void stub_run_row(struct client_segment *client, uint32_t slot, uint32_t 
 		return;
 	}
 	row.state = LEDGER_RUNNING;
-	row.worker = task == STUB_CRASH ? 0 : 1;
+	row.worker = task == STUB_CRASH || task == STUB_WRECK ? 0 : 1;
 	*word = ledger_pack(row);
 	stub.arena->workers[row.worker].job = index;
 	stub.arena->workers[row.worker].task = task;
-	if (task == STUB_CRASH) {
+	if (task == STUB_WILD || task == STUB_WRECK)
+		memset(stub.arena, STUB_GARBAGE, offsetof(struct arena, fault));
+	if (task == STUB_WRECK)
+		memset(stub.board, STUB_GARBAGE, offsetof(struct board, counters));
+	if (task == STUB_CRASH || task == STUB_WRECK) {
 		stub.arena->fault.signo = SIGSEGV;
 		stub.arena->fault.address = 0xabc;
 		stub.arena->fault.worker = 1;
 		(void)signal(SIGSEGV, SIG_DFL); /* a sanitizer would report it */
 		(void)raise(SIGSEGV);
 	}
-	if (task == STUB_WILD)
-		memset(stub.arena, STUB_GARBAGE, offsetof(struct arena, fault));
 	if (task == STUB_HANG)
 		return;
 	if (job_finish(record, row.generation, JOB_DONE))

@@ -13,6 +13,7 @@
 #define STUB_HANG  2u /* runs for ever, on worker 1 */
 #define STUB_QUEUE 3u /* is drained, and not started by the first pool */
 #define STUB_WILD  4u /* fills the front of the arena with garbage, and ends */
+#define STUB_WRECK 5u /* the same with that of the board, and then STUB_CRASH */
 
 /*
  * main() with --pool; returns an exit status. $FORKD_STUB says what kind of pool it is:
