@@ -110,7 +110,7 @@ static void drain_step(struct drain *drain, uint32_t n)
 static void drain_link(struct drain *drain, uint32_t row, uint32_t weight, uint32_t place)
 {
 	struct fair *fair = &drain->pool->intake.fair;
-	uint32_t client = row / drain->pool->arena->max_jobs;
+	uint32_t client = row / drain->pool->max_jobs;
 
 	fair_prepare(fair, row, weight, place);
 	drain->placed |= place > FAIR_NOWHERE;
@@ -165,7 +165,7 @@ static bool drain_accept(struct drain *drain, struct registry_client *client, ui
 	struct pool *pool = drain->pool;
 	struct job *job = &client->jobs[index];
 	uint32_t slot = (uint32_t)(client - pool->registry.clients);
-	uint32_t row = slot * pool->arena->max_jobs + index;
+	uint32_t row = slot * pool->max_jobs + index;
 	_Atomic uint64_t *word = &arena_rows(pool->arena)[row];
 	uint64_t expected = atomic_load_explicit(word, memory_order_relaxed);
 	uint32_t generation =

@@ -17,8 +17,8 @@
 int intake_init(struct pool *pool)
 {
 	struct fair *fair = &pool->intake.fair;
-	int r = fair_init(fair, pool->board->clients, pool->arena->max_clients,
-			  pool->arena->max_jobs, LIMIT_TENANTS, pool->n_workers);
+	int r = fair_init(fair, pool->board->clients, pool->max_clients, pool->max_jobs,
+			  LIMIT_TENANTS, pool->n_workers);
 
 	registry_init(pool);
 	for (uint32_t i = 0; r == 0 && i < pool->n_workers; i++)
@@ -86,7 +86,7 @@ int intake_add_tenant(struct pool *pool, uint32_t slot, uint32_t uid, int fd)
 		registry_show_tenant(pool, slot, segment);
 	}
 	pool->registry.tenants[slot].told = true;
-	for (uint32_t i = 0; i < pool->arena->max_clients; i++)
+	for (uint32_t i = 0; i < pool->max_clients; i++)
 		if (pool->registry.clients[i].tenant == slot)
 			requeue_push(pool, i);
 	intake_wake_places(pool, NULL);
@@ -98,7 +98,7 @@ int intake_add_client(struct pool *pool, uint32_t slot, uint32_t generation, uin
 {
 	int r;
 
-	if (slot >= pool->arena->max_clients || tenant >= LIMIT_TENANTS)
+	if (slot >= pool->max_clients || tenant >= LIMIT_TENANTS)
 		return -EINVAL;
 	/* ORDER client/live [K1]: acquire, who had the slot before is done with the fields. Pairs
 	 * with registry_release(). */
@@ -143,7 +143,7 @@ enum intake_left intake_release(struct pool *pool)
 
 	if (!atomic_load_explicit(&pool->registry.n_dying, memory_order_relaxed))
 		return left;
-	for (uint32_t i = 0; i < pool->arena->max_clients; i++) {
+	for (uint32_t i = 0; i < pool->max_clients; i++) {
 		struct registry_client *client = &pool->registry.clients[i];
 
 		/* ORDER client/active [K2]: acquire, who sees DYING sees the tails. Pairs with
@@ -185,7 +185,7 @@ bool intake_is_empty(struct pool *pool)
 {
 	if (!drain_is_empty(pool))
 		return false;
-	for (uint32_t i = 0; i < pool->arena->max_clients; i++)
+	for (uint32_t i = 0; i < pool->max_clients; i++)
 		if (atomic_load_explicit(&pool->registry.clients[i].active, memory_order_relaxed))
 			return false;
 	/* Who has let go of a ring since has set its bit before, if it left something. */

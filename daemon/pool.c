@@ -286,7 +286,7 @@ static void pool_lay_out_census(struct pool *pool)
  */
 int pool_lay_out(struct pool *pool, int arena_fd)
 {
-	uint64_t offset = arena_workers_offset(pool->arena->max_clients, pool->arena->max_jobs);
+	uint64_t offset = arena_workers_offset(pool->max_clients, pool->max_jobs);
 	uint64_t left = pool->arena_size > offset ? pool->arena_size - offset : 0;
 	uint64_t n = pool->n_workers, entries = POOL_DEQUE_MAX;
 	uint64_t roots = align_up(WORKER_ROOTS * sizeof(struct fk_entry), POOL_PAGE);
@@ -329,7 +329,7 @@ int pool_lay_out(struct pool *pool, int arena_fd)
 
 int pool_make_rows(struct pool *pool)
 {
-	uint64_t rows = (uint64_t)pool->arena->max_clients * pool->arena->max_jobs;
+	uint64_t rows = (uint64_t)pool->max_clients * pool->max_jobs;
 
 	pool->verdicts = calloc(rows, sizeof(*pool->verdicts));
 	pool->cancels = calloc(rows, sizeof(*pool->cancels));
@@ -384,6 +384,8 @@ static int pool_map(struct pool *pool, const int *fds)
 	if (!pool->n_workers || pool->n_workers > LIMIT_WORKERS ||
 	    pool->arena->n_workers != pool->n_workers)
 		return -EBADMSG;
+	pool->max_clients = pool->arena->max_clients;
+	pool->max_jobs = pool->arena->max_jobs;
 	/* What a former pool left: but for this, recover_run() has seen to it, and no page is
 	 * touched that nobody needs. */
 	memset(pool->board->counters, 0, pool->n_workers * sizeof(pool->board->counters[0]));
@@ -440,23 +442,23 @@ static void pool_cancel(struct pool *pool, const struct proto_pool *m)
 {
 	struct registry_client *client;
 
-	if (m->client >= pool->arena->max_clients)
+	if (m->client >= pool->max_clients)
 		return;
 	client = &pool->registry.clients[m->client];
 	if (atomic_load_explicit(&client->state, memory_order_relaxed) == CLIENT_LIVE &&
 	    client->generation == m->client_generation && m->job < client->n_jobs)
-		root_cancel(pool, m->client * pool->arena->max_jobs + m->job, m->job_generation);
+		root_cancel(pool, m->client * pool->max_jobs + m->job, m->job_generation);
 }
 
 /* A new client has the slot: what its last one wanted to cancel and never submitted is void. */
 static void pool_forget_cancels(struct pool *pool, uint32_t client, uint32_t n_jobs)
 {
-	uint64_t first = (uint64_t)client * pool->arena->max_jobs;
+	uint64_t first = (uint64_t)client * pool->max_jobs;
 
-	if (client >= pool->arena->max_clients)
+	if (client >= pool->max_clients)
 		return;
 	/* Relaxed: no job of the new client is known yet. */
-	for (uint32_t i = 0; i < min(n_jobs, pool->arena->max_jobs); i++)
+	for (uint32_t i = 0; i < min(n_jobs, pool->max_jobs); i++)
 		atomic_store_explicit(&pool->cancels[first + i], 0, memory_order_relaxed);
 }
 

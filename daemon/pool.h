@@ -39,6 +39,9 @@ struct pool {
 	struct arena *arena;
 	uint64_t arena_size;
 	uint32_t n_workers;
+	/* of the manager, once: a task can write over those in the arena */
+	uint32_t max_clients;
+	uint32_t max_jobs;
 	struct worker *workers; /* in the arena */
 	struct topology *topology;
 	struct victims *victims;

@@ -100,7 +100,7 @@ int registry_map_client(struct pool *pool, uint32_t slot, uint32_t generation, u
 	if (r < 0)
 		return r;
 	tails = calloc(pool->n_workers, sizeof(*tails));
-	if (!tails || n_jobs > pool->arena->max_jobs || heap_offset > size) {
+	if (!tails || n_jobs > pool->max_jobs || heap_offset > size) {
 		r = tails ? -EBADMSG : -ENOMEM;
 		free(tails);
 		segment_unmap(base, size);
@@ -131,14 +131,14 @@ void registry_show_client(struct pool *pool, uint32_t slot)
 
 struct registry_client *registry_of(struct pool *pool, uint32_t row)
 {
-	return &pool->registry.clients[row / pool->arena->max_jobs];
+	return &pool->registry.clients[row / pool->max_jobs];
 }
 
 struct registry_client *registry_get(struct pool *pool, uint32_t slot)
 {
 	struct registry_client *client;
 
-	if (slot >= pool->arena->max_clients)
+	if (slot >= pool->max_clients)
 		return NULL;
 	client = &pool->registry.clients[slot];
 	/* ORDER client/active [K2]: seq_cst, counted before the state is looked at. Pairs with
@@ -166,7 +166,7 @@ void registry_gone(struct pool *pool, uint32_t slot, uint32_t generation)
 	struct registry_client *client;
 	struct tenant_segment *tenant;
 
-	if (slot >= pool->arena->max_clients)
+	if (slot >= pool->max_clients)
 		return;
 	client = &pool->registry.clients[slot];
 	uint32_t state = atomic_load_explicit(&client->state, memory_order_relaxed);
@@ -185,7 +185,7 @@ void registry_gone(struct pool *pool, uint32_t slot, uint32_t generation)
 	atomic_fetch_add_explicit(&pool->registry.n_dying, 1, memory_order_relaxed);
 	/* What runs winds down. A row that starts after this sees the state. */
 	for (uint32_t i = 0; i < client->n_jobs; i++) {
-		uint32_t at = slot * pool->arena->max_jobs + i;
+		uint32_t at = slot * pool->max_jobs + i;
 		/* ORDER verdict/cancel [V1]: seq_cst, after the state. Pairs with root_run(). */
 		struct ledger_row row = ledger_unpack(
 			atomic_load_explicit(&arena_rows(pool->arena)[at], memory_order_seq_cst));

@@ -216,7 +216,7 @@ bool root_is_cancelled(struct pool *pool, uint32_t row, uint32_t generation)
 static bool root_finish(struct pool *pool, const struct root_end *end)
 {
 	struct registry_client *client = registry_of(pool, end->row);
-	struct job *job = &client->jobs[end->row % pool->arena->max_jobs];
+	struct job *job = &client->jobs[end->row % pool->max_jobs];
 	struct board_client *board = &pool->board->clients[client - pool->registry.clients];
 	struct group *group;
 	bool woke = false;
@@ -280,7 +280,7 @@ static void root_end(struct worker *w, struct root *root, uint32_t outcome, int3
 
 void root_drop(struct pool *pool, uint32_t row, uint32_t outcome, int32_t code)
 {
-	struct job *job = &registry_of(pool, row)->jobs[row % pool->arena->max_jobs];
+	struct job *job = &registry_of(pool, row)->jobs[row % pool->max_jobs];
 	uint64_t now = clock_ns();
 	struct root_end end = {
 		.row = row,
@@ -338,7 +338,7 @@ void root_run(struct worker *w, uint32_t row)
 	memset(root, 0, offsetof(struct root, refs));
 	root->pool = pool;
 	root->client = client;
-	root->job = &client->jobs[row % pool->arena->max_jobs];
+	root->job = &client->jobs[row % pool->max_jobs];
 	root->row = row;
 	root->generation = ledger_row(pool->arena, row).generation;
 	root->drained_ns = atomic_load_explicit(&root->job->drained_ns, memory_order_relaxed);
