@@ -6,12 +6,14 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "client/client.h"
 #include "common/util.h"
+#include "shm/ledger.h"
 #include "tests/daemon.h"
 #define CHECK_TIMEOUT 120
 #include "tests/check_unit.h"
@@ -277,6 +279,46 @@ START_TEST(another_client_that_waits_is_told_at_once_and_its_handle_stays_good)
 }
 END_TEST
 
+/* The fronts of arena and board are garbage, and another client's job runs on all the while. */
+START_TEST(a_task_that_writes_over_the_fronts_is_CRASHED_and_the_next_pool_starts)
+{
+	fk_job bad, once, twice, queued[QUEUED];
+	pid_t pool;
+	int signo = -1;
+
+	setup("--workers=3");
+	for (uint32_t k = 1; k <= 6; k++) { /* one more than deaths in a row that end forkd */
+		uint64_t roots = daemon_counter(&d, "roots");
+
+		pool = daemon_pool(&d);
+		once = submit("crash:hang", 0, 60000, 0);
+		twice = submit("crash:hang", FK_IDEMPOTENT, 300, 0);
+		DAEMON_AWAIT(daemon_counter(&d, "roots") == roots + 2);
+		bad = submit("wild:fronts", 0, offsetof(struct arena, fault),
+			     offsetof(struct board, counters));
+		for (int i = 0; i < QUEUED; i++)
+			queued[i] = submit("null:add", FK_IDEMPOTENT, i, 1000);
+		ck_assert_int_eq(outcome(bad, &signo), FK_CRASHED);
+		ck_assert_int_eq(signo, SIGABRT);
+		ck_assert_int_eq(outcome(once, NULL), FK_LOST);
+		for (int i = 0; i < QUEUED; i++)
+			see_sum(queued[i], i + 1000);
+		ck_assert_int_eq(outcome(twice, NULL), FK_DONE);
+		ck_assert_str_eq(newest_crash(k)->task, "wild:fronts");
+		ck_assert_uint_eq(newest_crash(k)->lost, 1);
+		ck_assert_int_eq(fk_release(c, bad), 0);
+		ck_assert_int_eq(fk_release(c, once), 0);
+		ck_assert_int_eq(fk_release(c, twice), 0);
+		for (int i = 0; i < QUEUED; i++)
+			ck_assert_int_eq(fk_release(c, queued[i]), 0);
+		wait_for_pool_after(pool);
+		/* Attaches and maps the board. */
+		daemon_call_fib(&d);
+	}
+	teardown();
+}
+END_TEST
+
 CHECK_MAIN("crash",
 	   a_task_that_writes_where_nothing_is_is_CRASHED_and_the_others_get_what_they_deserve,
 	   a_task_that_aborts_is_CRASHED_and_the_others_get_what_they_deserve,
@@ -285,4 +327,5 @@ CHECK_MAIN("crash",
 	   an_idle_pool_that_is_killed_comes_back_with_its_clients,
 	   a_pool_that_crashes_deep_in_stolen_work_blames_the_right_job,
 	   a_task_that_crashes_again_and_again_takes_nobody_with_it,
-	   another_client_that_waits_is_told_at_once_and_its_handle_stays_good)
+	   another_client_that_waits_is_told_at_once_and_its_handle_stays_good,
+	   a_task_that_writes_over_the_fronts_is_CRASHED_and_the_next_pool_starts)

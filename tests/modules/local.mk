@@ -20,6 +20,7 @@ check_LTLIBRARIES += \
 	tests/modules/flat.la \
 	tests/modules/null.la \
 	tests/modules/spin.la \
+	tests/modules/wild.la \
 	tests/modules/wrong/time.la \
 	tests/modules/wrong/wrong.la
 
@@ -34,5 +35,6 @@ tests_modules_deep_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_flat_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_null_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_spin_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+tests_modules_wild_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_wrong_time_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_wrong_wrong_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
