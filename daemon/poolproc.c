@@ -18,6 +18,9 @@
  *       was read and its process was reaped.
  *   I4. A pool that sends without end keeps the manager from nothing: POOLPROC_TURN messages, then
  *       it is the turn of whatever else is ready.
+ *   I5. A start needs two descriptors of the manager's. A pool that has ended leaves as many, and
+ *       they are held as spares until the next start: connections cannot take them meanwhile. What
+ *       a failed start could not get back is gathered by the next tries.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   The pool: see died(). A pool that closes its channel, or sends what it may not, is killed. The
@@ -31,6 +34,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -117,6 +121,7 @@ int poolproc_init(struct poolproc *pool, struct loop *loop, const struct options
 		.events = events,
 		.pidfd = -1,
 		.channel = -1,
+		.spares = { -1, -1 },
 		.process = { .call = poolproc_on_process },
 		.incoming = { .call = poolproc_on_incoming },
 		.outgoing = { .call = poolproc_on_outgoing },
@@ -138,6 +143,20 @@ int poolproc_set_options(struct poolproc *pool, const struct options *options)
 	return 0;
 }
 
+/* I5. Each is a file of its own, so that room in the system's table of them is held as well. */
+static void poolproc_hold_spares(struct poolproc *pool)
+{
+	for (uint32_t i = 0; i < ARRAY_SIZE(pool->spares); i++)
+		if (pool->spares[i] < 0)
+			pool->spares[i] = eventfd(0, EFD_CLOEXEC);
+}
+
+static void poolproc_free_spares(struct poolproc *pool)
+{
+	for (uint32_t i = 0; i < ARRAY_SIZE(pool->spares); i++)
+		pool->spares[i] = safe_close(pool->spares[i]);
+}
+
 /* Everything but the process itself. */
 static void poolproc_close(struct poolproc *pool)
 {
@@ -147,6 +166,7 @@ static void poolproc_close(struct poolproc *pool)
 	loop_forget(pool->loop, &pool->limit);
 	pool->channel = safe_close(pool->channel);
 	pool->pidfd = safe_close(pool->pidfd);
+	poolproc_hold_spares(pool);
 	while (pool->first) {
 		struct poolproc_message *m = pool->first;
 
@@ -165,6 +185,7 @@ void poolproc_fini(struct poolproc *pool)
 			;
 	}
 	poolproc_close(pool);
+	poolproc_free_spares(pool);
 	poolproc_free_argv(pool->argv);
 	pool->argv = NULL;
 }
@@ -200,8 +221,11 @@ int poolproc_start(struct poolproc *pool, int board_fd, int arena_fd)
 	int pair[2];
 	int r;
 
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-		return -errno;
+	poolproc_free_spares(pool);
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
+		r = -errno;
+		goto fail;
+	}
 	pool->channel = pair[0];
 	theirs = pair[1];
 	/* It waits in the channel until the pool reads it. */
@@ -218,6 +242,8 @@ int poolproc_start(struct poolproc *pool, int board_fd, int arena_fd)
 	pool->state = POOLPROC_STARTING;
 	pool->stopped = false;
 	pool->failed_text[0] = '\0';
+	/* Its place is the pidfd's (I5). */
+	theirs = safe_close(theirs);
 	pool->pidfd = pidfd_open(pool->pid, 0);
 	r = pool->pidfd < 0 ? -errno : 0;
 	if (r == 0)

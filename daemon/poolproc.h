@@ -52,6 +52,7 @@ struct poolproc {
 	pid_t pid;
 	int pidfd;
 	int channel;
+	int spares[2]; /* held while there is no process, for the next one's start */
 	bool stopped;
 	uint64_t ready_ns;
 	char failed_text[224];
@@ -73,7 +74,8 @@ void poolproc_fini(struct poolproc *pool);
 
 /*
  * Starts the process and sends it PROTO_POOL_START; it must be DOWN.
- * board_fd, arena_fd: borrowed. Returns 0 or a negative errno.
+ * board_fd, arena_fd: borrowed. Returns 0 or a negative errno; after -EAGAIN, -EMFILE, -ENFILE,
+ * -ENOBUFS or -ENOMEM a later try may work.
  */
 int poolproc_start(struct poolproc *pool, int board_fd, int arena_fd);
 

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * check_poolproc.c - a pool that talks more than it should
+ * check_poolproc.c - a pool that talks more than it should, and one for which nothing is left
  *
  * The pool is this program itself, as poolproc.c starts it: --pool, and its channel as descriptor
  * 3.
  */
 #include "daemon/poolproc.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -141,4 +144,82 @@ START_TEST(a_flood_from_the_pool_leaves_others_their_turn_and_nothing_is_lost)
 }
 END_TEST
 
-CHECK_MAIN("poolproc", a_flood_from_the_pool_leaves_others_their_turn_and_nothing_is_lost)
+static void on_any_released(struct poolproc *p, uint32_t client, uint32_t generation)
+{
+	(void)p;
+	(void)client;
+	(void)generation;
+}
+
+static void on_killed(struct poolproc *p, const struct poolproc_end *end)
+{
+	(void)p;
+	deaths++;
+	ck_assert_uint_eq(end->signo, SIGKILL);
+	loop_stop(&loop);
+}
+
+static const struct poolproc_events killed_events = {
+	.ready = on_ready,
+	.attached = on_attached,
+	.released = on_any_released,
+	.died = on_killed,
+};
+
+/* Takes every descriptor that is left. Returns how many. */
+static uint32_t fill_the_table(int *ret_fds, uint32_t max)
+{
+	uint32_t n = 0;
+
+	while (n < max && (ret_fds[n] = dup(STDERR_FILENO)) >= 0)
+		n++;
+	ck_assert_uint_lt(n, max);
+	return n;
+}
+
+START_TEST(the_next_pool_starts_when_connections_have_taken_every_descriptor)
+{
+	struct rlimit limit = { .rlim_cur = 64, .rlim_max = 64 };
+	struct options options;
+	int fds[2][64], file;
+	uint32_t n[2];
+
+	ck_assert_int_eq(options_init(&options), 0);
+	ck_assert_int_eq(loop_init(&loop), 0);
+	ck_assert_int_eq(poolproc_init(&pool, &loop, &options, &killed_events), 0);
+	file = open("/dev/null", O_RDWR | O_CLOEXEC);
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	ck_assert_int_eq(poolproc_start(&pool, file, file), 0);
+	n[0] = fill_the_table(fds[0], 64);
+	for (uint32_t i = 1; i <= 3; i++) {
+		poolproc_kill(&pool);
+		ck_assert_int_eq(loop_run(&loop), 0);
+		loop.stopped = false;
+		ck_assert_uint_eq(deaths, i);
+		/* What it has left is not for others. */
+		n[1] = fill_the_table(fds[1], 64);
+		ck_assert_uint_eq(n[1], 0);
+		ck_assert_int_eq(poolproc_start(&pool, file, file), 0);
+	}
+	/* A start that fails has lost nothing, and a later one finds it all. */
+	poolproc_kill(&pool);
+	ck_assert_int_eq(loop_run(&loop), 0);
+	limit.rlim_cur = 3;
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	ck_assert_int_eq(poolproc_start(&pool, file, file), -EMFILE);
+	ck_assert_int_eq(pool.state, POOLPROC_DOWN);
+	limit.rlim_cur = 64;
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	ck_assert_int_eq(poolproc_start(&pool, file, file), 0);
+	ck_assert_uint_eq(fill_the_table(fds[1], 64), 0);
+	poolproc_fini(&pool);
+	while (n[0])
+		close(fds[0][--n[0]]);
+	loop_fini(&loop);
+	options_fini(&options);
+	close(file);
+}
+END_TEST
+
+CHECK_MAIN("poolproc", a_flood_from_the_pool_leaves_others_their_turn_and_nothing_is_lost,
+	   the_next_pool_starts_when_connections_have_taken_every_descriptor)
