@@ -21,7 +21,8 @@
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   A client: session.c. The pool: manager_on_died(). A pool that dies again and again without
- *   getting anything done ends forkd, so that a service manager sees it.
+ *   getting anything done ends forkd, so that a service manager sees it. One that cannot be started
+ *   for want of descriptors, processes or memory is tried again until it can: jobs wait for it.
  */
 #include "daemon/manager.h"
 
@@ -88,6 +89,7 @@ struct manager {
 	int exit_code;
 	uint64_t deaths[MANAGER_DEATHS]; /* when: the last ones that died at their start */
 	uint32_t n_deaths;
+	uint32_t n_shortages;  /* tries to start the pool that failed, one after the other */
 	uint64_t ended_before; /* jobs, when the stop began */
 	uint64_t status_ns;    /* of the last status line */
 	struct loop_source accept_source;
@@ -300,11 +302,30 @@ static void manager_on_accept_again(struct loop_source *source, int result)
 
 /* ------------------------------------------------------------------------ the pool */
 
+/* Starts the pool later, for the n-th time, from 0 on. False if that cannot be arranged. */
+static bool manager_restart_later(struct manager *m, uint32_t n)
+{
+	return loop_timer(&m->loop, &m->restart_source, MANAGER_BACKOFF_NS << min(n, 4u)) == 0;
+}
+
+/* What others use up, and may give back. */
+static bool manager_is_shortage(int r)
+{
+	return r == -EAGAIN || r == -EMFILE || r == -ENFILE || r == -ENOBUFS || r == -ENOMEM;
+}
+
 static void manager_start_pool(struct manager *m)
 {
 	struct board_manager *b = &m->board->manager;
 	int r = poolproc_start(&m->pool, m->board_fd, m->arena_fd);
 
+	/* Nobody waits for the first one. */
+	if (m->ready && manager_is_shortage(r) && manager_restart_later(m, m->n_shortages)) {
+		if (!m->n_shortages++)
+			log_warning("cannot start the pool: %s; trying again", strerror(-r));
+		return;
+	}
+	m->n_shortages = 0;
 	if (r < 0) {
 		log_error("cannot start the pool: %s", strerror(-r));
 		m->exit_code = MANAGER_EXIT_SYSTEM;
@@ -557,8 +578,7 @@ static void manager_on_died(struct poolproc *pool, const struct poolproc_end *en
 			manager_end(m, JOB_LOST);
 			return;
 		}
-		if (loop_timer(&m->loop, &m->restart_source,
-			       MANAGER_BACKOFF_NS << min(m->n_deaths - 1, 4u)) == 0)
+		if (manager_restart_later(m, m->n_deaths - 1))
 			return;
 	} else {
 		m->n_deaths = 0;

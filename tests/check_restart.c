@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * restart: a pool that is killed when it is hardest to replace, and what its jobs become
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "client/client.h"
+#include "common/util.h"
+#include "tests/daemon.h"
+#define CHECK_TIMEOUT 120
+#include "tests/check_unit.h"
+
+#define QUEUED 40
+
+static struct daemon d;
+static fk_client *c;
+
+static fk_job submit(const char *name, unsigned int flags, int64_t a, int64_t b)
+{
+	const union fk_value values[2] = { { .i64 = a }, { .i64 = b } };
+	const fk_task *task;
+	fk_job job = 0;
+
+	ck_assert_int_eq(fk_task_find(c, name, &task), 0);
+	ck_assert_int_eq(
+		fk_submit_values(c, task, values, fk_task_args_size(task) / 8, flags, &job), 0);
+	return job;
+}
+
+static int outcome(fk_job job)
+{
+	ck_assert_int_eq(fk_wait(c, job, DAEMON_PATIENCE * NSEC_PER_SEC), 0);
+	return fk_outcome(c, job, NULL, NULL);
+}
+
+START_TEST(a_pool_that_cannot_be_started_is_tried_until_it_can_and_no_queued_job_is_lost)
+{
+	struct rlimit usual, none;
+	fk_job running, queued[QUEUED];
+
+	memset(&d, 0, sizeof(d));
+	daemon_start(&d, "--workers=1", NULL);
+	c = daemon_open(&d);
+	running = submit("crash:hang", 0, 60000, 0);
+	DAEMON_AWAIT(daemon_counter(&d, "roots") == 1);
+	for (int i = 0; i < QUEUED; i++)
+		queued[i] = submit("null:add", 0, i, 1000);
+
+	ck_assert_int_eq(prlimit(d.manager, RLIMIT_NOFILE, NULL, &usual), 0);
+	none = (struct rlimit){ .rlim_cur = 3, .rlim_max = usual.rlim_max };
+	ck_assert_int_eq(prlimit(d.manager, RLIMIT_NOFILE, &none, NULL), 0);
+	ck_assert_int_eq(kill(daemon_pool(&d), SIGKILL), 0);
+	DAEMON_AWAIT(daemon_logged(&d, "cannot start the pool", "trying again"));
+	ck_assert_int_eq(outcome(running), FK_LOST);
+	ck_assert_uint_eq(atomic_load(&d.board->manager.pool_pid), 0);
+	for (int i = 0; i < QUEUED; i++)
+		ck_assert_int_eq(fk_wait(c, queued[i], 0), -ETIMEDOUT);
+
+	ck_assert_int_eq(prlimit(d.manager, RLIMIT_NOFILE, &usual, NULL), 0);
+	for (int i = 0; i < QUEUED; i++) {
+		int64_t n = 0;
+
+		ck_assert_int_eq(outcome(queued[i]), FK_DONE);
+		ck_assert_int_eq(fk_result(c, queued[i], &n, sizeof(n)), 0);
+		ck_assert_int_eq(n, i + 1000);
+		ck_assert_int_eq(fk_release(c, queued[i]), 0);
+	}
+	ck_assert_int_eq(fk_release(c, running), 0);
+	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 1);
+	ck_assert_uint_eq(atomic_load(&d.board->manager.pool_generation), 2);
+	ck_assert_int_eq(fk_close(c), 0);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+END_TEST
+
+START_TEST(it_stops_while_its_pool_cannot_be_started)
+{
+	struct rlimit none = { .rlim_cur = 3 }, usual;
+	fk_job job;
+
+	memset(&d, 0, sizeof(d));
+	daemon_start(&d, "--workers=1", NULL);
+	c = daemon_open(&d);
+	ck_assert_int_eq(prlimit(d.manager, RLIMIT_NOFILE, NULL, &usual), 0);
+	none.rlim_max = usual.rlim_max;
+	ck_assert_int_eq(prlimit(d.manager, RLIMIT_NOFILE, &none, NULL), 0);
+	ck_assert_int_eq(kill(daemon_pool(&d), SIGKILL), 0);
+	DAEMON_AWAIT(daemon_logged(&d, "cannot start the pool", "trying again"));
+	job = submit("null:add", 0, 1, 2);
+	ck_assert_int_eq(kill(d.manager, SIGTERM), 0);
+	ck_assert_int_eq(outcome(job), FK_CANCELLED);
+	(void)fk_close(c);
+	ck_assert_int_eq(daemon_wait(&d), 0);
+}
+END_TEST
+
+CHECK_MAIN("restart", a_pool_that_cannot_be_started_is_tried_until_it_can_and_no_queued_job_is_lost,
+	   it_stops_while_its_pool_cannot_be_started)
