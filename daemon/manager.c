@@ -264,8 +264,12 @@ static void manager_on_signal(struct loop_source *source, int result)
 	/* Armed first: manager_stop() may end the loop. */
 	if (loop_poll(&m->loop, &m->signal_source, m->signal_fd, POLLIN) < 0)
 		log_error("out of memory: further signals are not seen");
-	while (read(m->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
-		manager_stop(m, info.ssi_signo == SIGTERM ? "SIGTERM" : "SIGINT");
+	while (read(m->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+		if (info.ssi_signo == SIGHUP)
+			log_notice("SIGHUP: there is no reload, forkd goes on as it is");
+		else
+			manager_stop(m, info.ssi_signo == SIGTERM ? "SIGTERM" : "SIGINT");
+	}
 }
 
 /* ------------------------------------------------------------------------ accepting */
@@ -690,6 +694,7 @@ static int manager_signals(struct manager *m)
 	(void)sigemptyset(&set);
 	(void)sigaddset(&set, SIGTERM);
 	(void)sigaddset(&set, SIGINT);
+	(void)sigaddset(&set, SIGHUP);
 	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
 		return manager_system(m, "block signals", -errno);
 	m->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);

@@ -100,5 +100,31 @@ START_TEST(it_stops_while_its_pool_cannot_be_started)
 }
 END_TEST
 
+START_TEST(a_hangup_of_the_terminal_changes_nothing)
+{
+	fk_job running, queued;
+	pid_t pool;
+
+	memset(&d, 0, sizeof(d));
+	daemon_start(&d, "--workers=1", NULL);
+	c = daemon_open(&d);
+	pool = daemon_pool(&d);
+	running = submit("crash:hang", 0, 500, 0);
+	queued = submit("null:add", 0, 1, 2);
+	/* A terminal that goes tells both. */
+	ck_assert_int_eq(kill(d.manager, SIGHUP), 0);
+	ck_assert_int_eq(kill(pool, SIGHUP), 0);
+	DAEMON_AWAIT(daemon_logged(&d, "SIGHUP", "forkd goes on"));
+	ck_assert_int_eq(outcome(running), FK_DONE);
+	ck_assert_int_eq(outcome(queued), FK_DONE);
+	ck_assert_int_eq(daemon_pool(&d), pool);
+	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 0);
+	ck_assert_uint_eq(atomic_load(&d.board->manager.state), BOARD_RUNNING);
+	ck_assert(!daemon_logged(&d, "stopping", ""));
+	ck_assert_int_eq(fk_close(c), 0);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+END_TEST
+
 CHECK_MAIN("restart", a_pool_that_cannot_be_started_is_tried_until_it_can_and_no_queued_job_is_lost,
-	   it_stops_while_its_pool_cannot_be_started)
+	   it_stops_while_its_pool_cannot_be_started, a_hangup_of_the_terminal_changes_nothing)
