@@ -49,6 +49,7 @@
 #include "common/util.h"
 
 #define POOLPROC_CHANNEL  3
+#define POOLPROC_OOM	  100 /* by so much the pool's oom_score_adj is above the manager's */
 #define POOLPROC_START_NS (30 * NSEC_PER_SEC) /* from start to READY, at most */
 #define POOLPROC_TURN	  64u	/* messages that are read before all others have their turn */
 #define POOLPROC_REST	  4096u /* more than a socket holds: those of a pool that has ended */
@@ -190,6 +191,20 @@ void poolproc_fini(struct poolproc *pool)
 	pool->argv = NULL;
 }
 
+/* In the child: where memory is short the pool goes, which can be started again, and not the
+ * manager. Anybody may raise it. */
+static bool poolproc_offer(void)
+{
+	_cleanup_close_ int fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
+	char text[16] = "";
+	int n;
+
+	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
+		return false;
+	n = snprintf(text, sizeof(text), "%d", min(atoi(text) + POOLPROC_OOM, 1000));
+	return pwrite(fd, text, (size_t)n, 0) == n;
+}
+
 /* In the child: async-signal-safe as far as it goes, there was one thread before. */
 static void __attribute__((noreturn)) poolproc_exec(const struct poolproc *pool, int channel)
 {
@@ -207,6 +222,7 @@ static void __attribute__((noreturn)) poolproc_exec(const struct poolproc *pool,
 		_exit(127);
 	if (close_range(POOLPROC_CHANNEL + 1, ~0u, 0) < 0)
 		_exit(127);
+	(void)poolproc_offer();
 	/* The link works after an update has replaced the file, too: manager and pool are always
 	 * of one version. */
 	(void)execv("/proc/self/exe", pool->argv);

@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -126,5 +127,42 @@ START_TEST(a_hangup_of_the_terminal_changes_nothing)
 }
 END_TEST
 
+static int64_t oom_score_adj(pid_t pid)
+{
+	char path[64];
+	int64_t n = INT64_MIN;
+	FILE *f;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/oom_score_adj", (int)pid);
+	f = fopen(path, "re");
+	ck_assert_ptr_nonnull(f);
+	ck_assert_int_eq(fscanf(f, "%" SCNd64, &n), 1);
+	(void)fclose(f);
+	return n;
+}
+
+START_TEST(where_memory_is_short_each_pool_goes_before_the_manager)
+{
+	int64_t usual = oom_score_adj(getpid());
+
+	memset(&d, 0, sizeof(d));
+	daemon_start(&d, "--workers=1", NULL);
+	for (int i = 0; i < 3; i++) {
+		pid_t pool = daemon_pool(&d);
+
+		ck_assert_int_eq(oom_score_adj(d.manager), usual);
+		/* Above the manager, and none above the last one. */
+		ck_assert_int_eq(oom_score_adj(pool), min(usual + 100, INT64_C(1000)));
+		/* As the kernel does it then. */
+		ck_assert_int_eq(kill(pool, SIGKILL), 0);
+		DAEMON_AWAIT((pid_t)atomic_load(&d.board->manager.pool_pid) != pool &&
+			     daemon_pool(&d));
+		daemon_call_fib(&d);
+	}
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+END_TEST
+
 CHECK_MAIN("restart", a_pool_that_cannot_be_started_is_tried_until_it_can_and_no_queued_job_is_lost,
-	   it_stops_while_its_pool_cannot_be_started, a_hangup_of_the_terminal_changes_nothing)
+	   it_stops_while_its_pool_cannot_be_started, a_hangup_of_the_terminal_changes_nothing,
+	   where_memory_is_short_each_pool_goes_before_the_manager)
