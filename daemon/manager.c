@@ -397,12 +397,39 @@ static int manager_on_set(struct session_table *table, const char *name, const c
 
 /* ------------------------------------------------------------------------ the pool's life */
 
+static struct recover_limits manager_limits(const struct manager *m)
+{
+	return (struct recover_limits){
+		.n_workers = m->n_workers,
+		.max_clients = m->options->max_clients,
+		.max_jobs = m->options->max_jobs,
+		.n_tenants = m->sessions.tenants.n,
+		.is_gone = session_is_gone,
+	};
+}
+
+/* A new pool is told of those that are gone, too; it shall not begin their jobs before it hears
+ * that. Some have gone since recover_run(). */
+static void manager_cancel_gone(struct manager *m)
+{
+	const struct recover_limits limits = manager_limits(m);
+	uint64_t n = 0;
+
+	for (uint32_t client = 0; client < limits.max_clients; client++)
+		if (session_is_gone(&m->sessions, client))
+			n += recover_cancel(m->arena, &limits, client, session_records,
+					    &m->sessions);
+	/* Relaxed: for display, and this is its only writer. */
+	(void)atomic_fetch_add_explicit(&m->board->manager.manager_fails, n, memory_order_relaxed);
+}
+
 static void manager_on_ready(struct poolproc *pool)
 {
 	struct manager *m = container_of(pool, struct manager, pool);
 
 	/* What has changed since it was started. */
 	options_each_runtime(m->options, manager_tell_setting, m);
+	manager_cancel_gone(m);
 	session_tell_pool(&m->sessions);
 	if (m->stopping)
 		return;
@@ -501,9 +528,11 @@ static void manager_log_death(struct manager *m, const struct poolproc_end *end,
 			       "job %u of client %u (pid %u, uid %u), task %s, at address "
 			       "0x%" PRIx64 " on worker %u",
 			       r->job, r->client, pid, uid, task, r->address, r->worker);
-	log_warning("pool (pid %d) %s: %s; %u crashed, %u lost, %u run again, %u stay queued%s%s",
-		    (int)end->pid, how, who, r->crashed, r->lost, r->requeued, r->queued,
-		    end->failed_text[0] ? ": " : "", end->failed_text);
+	log_warning(
+		"pool (pid %d) %s: %s; %u crashed, %u lost, %u cancelled, %u run again, %u stay "
+		"queued%s%s",
+		(int)end->pid, how, who, r->crashed, r->lost, r->cancelled, r->requeued, r->queued,
+		end->failed_text[0] ? ": " : "", end->failed_text);
 }
 
 /* Counts a death at the start. True if there were too many. */
@@ -535,12 +564,7 @@ static void manager_on_died(struct poolproc *pool, const struct poolproc_end *en
 {
 	struct manager *m = container_of(pool, struct manager, pool);
 	struct board_manager *b = &m->board->manager;
-	const struct recover_limits limits = {
-		.n_workers = m->n_workers,
-		.max_clients = m->options->max_clients,
-		.max_jobs = m->options->max_jobs,
-		.n_tenants = m->sessions.tenants.n,
-	};
+	const struct recover_limits limits = manager_limits(m);
 	struct recover_report report;
 	char task[64];
 
@@ -560,7 +584,8 @@ static void manager_on_died(struct poolproc *pool, const struct poolproc_end *en
 		return;
 	}
 	recover_run(m->arena, &limits, end->signo, session_records, &m->sessions, &report);
-	session_count_fails(&m->sessions, report.crashed + report.lost + report.finished);
+	session_count_fails(&m->sessions, report.crashed + report.lost + report.finished +
+						  report.cancelled);
 	manager_clear_workers(m);
 	manager_show_crash(m, end, &report, task, sizeof(task));
 	manager_log_death(m, end, &report, task);
@@ -571,7 +596,7 @@ static void manager_on_died(struct poolproc *pool, const struct poolproc_end *en
 	/* Relaxed: for display, and for who counts sleeps (client/publish.c). */
 	atomic_store_explicit(&b->pool_generation, ++m->pool_generation, memory_order_relaxed);
 	manager_status_soon(m);
-	if (report.crashed + report.lost + report.requeued == 0 &&
+	if (report.crashed + report.lost + report.cancelled + report.requeued == 0 &&
 	    end->lived_ns < MANAGER_YOUNG_NS) {
 		if (manager_too_many_deaths(m)) {
 			log_error("the pool died %u times within %llu s of its start: forkd gives "

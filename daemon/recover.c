@@ -3,7 +3,8 @@
  * daemon/recover.c - what becomes of the jobs of a pool that has died
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   The manager, after it has reaped the pool and before it starts the next.
+ *   The manager, after it has reaped the pool and before it starts the next. recover_cancel(): when
+ *   the next one is ready and before it is told of the client; then nobody else writes its rows.
  *
  * THE TABLE
  *	row		blamed		idempotent	not idempotent
@@ -11,6 +12,11 @@
  *	QUEUED		-		stays		stays
  *	RUNNING		CRASHED		QUEUED *	LOST
  *	FINISHING	the row's own outcome, in each case
+ *
+ *   Of a client that is gone whatever is not blamed and has no outcome yet is CANCELLED; also what
+ *   has not been taken off its rings: its row takes the generation, which no pool accepts twice
+ *   (shm/ledger.h, I3). Some clients die when their pool is dead, so this is done once more when
+ *   the next one is ready.
  *
  *   A QUEUED job may be of a chain whose word is still in its ring: the next pool sees to that word
  *   before it runs any (daemon/requeue.h, I1).
@@ -116,7 +122,8 @@ static bool recover_is_blamed(const struct recover_blame *blame, uint32_t index,
 
 static void recover_row(struct arena *arena, const struct recover_limits *limits,
 			const struct recover_blame *blame, uint32_t client, uint32_t index,
-			struct job *job, struct group *groups, struct recover_report *report)
+			bool gone, struct job *job, struct group *groups,
+			struct recover_report *report)
 {
 	_Atomic uint64_t *word = &arena_rows(arena)[client * limits->max_jobs + index];
 	struct ledger_row row = ledger_unpack(recover_load(word));
@@ -127,6 +134,11 @@ static void recover_row(struct arena *arena, const struct recover_limits *limits
 	case LEDGER_FREE:
 		return;
 	case LEDGER_QUEUED:
+		if (gone) {
+			outcome = JOB_CANCELLED;
+			report->cancelled++;
+			break;
+		}
 		report->queued++;
 		return;
 	case LEDGER_RUNNING:
@@ -139,6 +151,11 @@ static void recover_row(struct arena *arena, const struct recover_limits *limits
 				report->job = index;
 			}
 			report->crashed++;
+			break;
+		}
+		if (gone) {
+			outcome = JOB_CANCELLED;
+			report->cancelled++;
 			break;
 		}
 		if (row.flags & LEDGER_FLAG_IDEMPOTENT &&
@@ -192,11 +209,13 @@ void recover_run(struct arena *arena, const struct recover_limits *limits, uint3
 	for (uint32_t client = 0; client < limits->max_clients; client++) {
 		uint32_t n;
 		struct job *jobs = records(context, client, &n);
+		bool gone;
 
 		if (!jobs)
 			continue;
+		gone = limits->is_gone && limits->is_gone(context, client);
 		for (uint32_t i = 0; i < min(n, limits->max_jobs); i++)
-			recover_row(arena, limits, &blame, client, i, &jobs[i],
+			recover_row(arena, limits, &blame, client, i, gone, &jobs[i],
 				    client_segment_groups(jobs, n), &report);
 	}
 	for (uint32_t worker = 0; worker < limits->n_workers; worker++) {
@@ -209,4 +228,27 @@ void recover_run(struct arena *arena, const struct recover_limits *limits, uint3
 	recover_store(&arena->fault.signo, 0);
 	recover_store(&arena->fault.address, 0);
 	*ret_report = report;
+}
+
+uint32_t recover_cancel(struct arena *arena, const struct recover_limits *limits, uint32_t client,
+			recover_records *records, void *context)
+{
+	_Atomic uint64_t *rows = arena_rows(arena) + (size_t)client * limits->max_jobs;
+	uint32_t n_jobs = 0, n = 0;
+	struct job *jobs = records(context, client, &n_jobs);
+	struct group *groups = jobs ? client_segment_groups(jobs, n_jobs) : NULL;
+
+	for (uint32_t i = 0; jobs && i < min(n_jobs, limits->max_jobs); i++) {
+		struct ledger_row row = ledger_unpack(recover_load(&rows[i]));
+
+		/* What is in a ring has no row yet. */
+		if (row.state == LEDGER_FREE)
+			row.generation = recover_load(&jobs[i].generation) & JOB_GEN_MASK;
+		n += recover_finish(&jobs[i], groups, row.generation, JOB_CANCELLED, 0, 0);
+		recover_store(&rows[i], ledger_pack((struct ledger_row){
+						.generation = row.generation,
+						.state = LEDGER_FREE,
+					}));
+	}
+	return n;
 }

@@ -15,22 +15,25 @@ struct recover_limits {
 	uint32_t max_clients;
 	uint32_t max_jobs;
 	uint32_t n_tenants; /* slots that were ever used */
+	/* True if the client of a slot has died, as far as is known; NULL: none has. */
+	bool (*is_gone)(void *context, uint32_t client);
 };
 
 /* The job records of a client slot, or NULL if nobody has it. *ret_n: how many there are. */
 typedef struct job *recover_records(void *context, uint32_t client, uint32_t *ret_n);
 
 struct recover_report {
-	uint32_t crashed;  /* got JOB_CRASHED */
-	uint32_t lost;	   /* got JOB_LOST */
-	uint32_t requeued; /* will run again */
-	uint32_t finished; /* had their outcome already, now it is in the record */
-	uint32_t queued;   /* had not started */
-	bool blamed;	   /* client and job say which row */
-	uint32_t client;   /* slot */
-	uint32_t job;	   /* index in the client's table */
-	uint32_t task;	   /* on the board; UINT32_MAX if not known */
-	uint32_t worker;   /* that faulted, UINT32_MAX if none did */
+	uint32_t crashed;   /* got JOB_CRASHED */
+	uint32_t lost;	    /* got JOB_LOST */
+	uint32_t requeued;  /* will run again */
+	uint32_t cancelled; /* had not ended, and their client is gone */
+	uint32_t finished;  /* had their outcome already, now it is in the record */
+	uint32_t queued;    /* had not started */
+	bool blamed;	    /* client and job say which row */
+	uint32_t client;    /* slot */
+	uint32_t job;	    /* index in the client's table */
+	uint32_t task;	    /* on the board; UINT32_MAX if not known */
+	uint32_t worker;    /* that faulted, UINT32_MAX if none did */
 	uint32_t signo;
 	uint64_t address;
 };
@@ -42,6 +45,14 @@ struct recover_report {
  */
 void recover_run(struct arena *arena, const struct recover_limits *limits, uint32_t signo,
 		 recover_records *records, void *context, struct recover_report *ret_report);
+
+/*
+ * Ends what a client that is gone has left in queues and rings: a pool that is told of the client
+ * after it finds nothing to run. The pool, if there is one, must not know the client yet. Returns
+ * how many jobs.
+ */
+uint32_t recover_cancel(struct arena *arena, const struct recover_limits *limits, uint32_t client,
+			recover_records *records, void *context);
 
 /*
  * Puts an outcome into a record that is still pending, and wakes its waiter; then counts its group

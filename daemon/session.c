@@ -806,6 +806,14 @@ struct job *session_records(void *context, uint32_t client, uint32_t *ret_n)
 	return (struct job *)(void *)((char *)s->segment + sizeof(struct client_segment));
 }
 
+bool session_is_gone(void *context, uint32_t client)
+{
+	const struct session_table *table = context;
+	const struct session *s = client < LIMIT_CLIENTS ? table->slots[client] : NULL;
+
+	return s && s->state == SESSION_GONE;
+}
+
 bool session_identity(const struct session_table *table, uint32_t client, uint32_t *ret_pid,
 		      uint32_t *ret_uid)
 {

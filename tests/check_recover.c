@@ -285,8 +285,73 @@ START_TEST(garbage_in_the_arena_goes_nowhere)
 }
 END_TEST
 
+static bool is_gone(void *context, uint32_t client)
+{
+	(void)context;
+	return client == 2;
+}
+
+START_TEST(what_a_client_that_is_gone_has_left_is_cancelled)
+{
+	struct recover_limits some = limits;
+	struct recover_report report;
+
+	setup();
+	some.is_gone = is_gone;
+	for (uint32_t client = 0; client < CLIENTS; client += 2) {
+		put(client, 0, LEDGER_QUEUED, 0, 0, 0);
+		put(client, 1, LEDGER_RUNNING, LEDGER_FLAG_IDEMPOTENT, 1, 0);
+		put(client, 2, LEDGER_RUNNING, 0, 1, 0);
+		put(client, 3, LEDGER_FINISHING, 0, 1, JOB_DONE);
+	}
+	put(2, 4, LEDGER_RUNNING, LEDGER_FLAG_IDEMPOTENT, 2, 0);
+	arena->fault.worker = 2 + 1;
+	arena->workers[2].job = 2 * JOBS + 4;
+	recover_run(arena, &some, SIGSEGV, find, NULL, &report);
+	is(0, 0, JOB_PENDING, LEDGER_QUEUED);
+	is(0, 1, JOB_PENDING, LEDGER_QUEUED);
+	is(0, 2, JOB_LOST, LEDGER_FREE);
+	is(0, 3, JOB_DONE, LEDGER_FREE);
+	is(2, 0, JOB_CANCELLED, LEDGER_FREE);
+	is(2, 1, JOB_CANCELLED, LEDGER_FREE);
+	is(2, 2, JOB_CANCELLED, LEDGER_FREE);
+	is(2, 3, JOB_DONE, LEDGER_FREE);
+	/* Gone or not: it is to blame. */
+	is(2, 4, JOB_CRASHED, LEDGER_FREE);
+	ck_assert_uint_eq(report.cancelled, 3);
+	ck_assert_uint_eq(report.requeued, 1);
+	ck_assert_uint_eq(report.queued, 1);
+	ck_assert_uint_eq(report.lost, 1);
+	ck_assert_uint_eq(report.crashed, 1);
+}
+END_TEST
+
+/* As if client 0 had gone since. */
+START_TEST(what_it_has_in_rings_is_not_accepted_by_the_next_pool)
+{
+	setup();
+	put(0, 0, LEDGER_QUEUED, LEDGER_FLAG_IDEMPOTENT, 0, 0);
+	/* 1: in a ring, the row is of the generation before; 2: it has ended */
+	*row(0, 1) = ledger_pack((struct ledger_row){ .generation = GEN - 1 });
+	put(0, 2, LEDGER_FREE, 0, 0, 0);
+	records[0][2].state = job_state(GEN, JOB_DONE);
+	for (uint32_t i = 0; i < JOBS; i++)
+		records[0][i].generation = GEN;
+	put(2, 0, LEDGER_QUEUED, 0, 0, 0);
+	/* All but the one that has ended: as many as the table has. */
+	ck_assert_uint_eq(recover_cancel(arena, &limits, 0, find, NULL), JOBS - 4 - 1);
+	is(0, 0, JOB_CANCELLED, LEDGER_FREE);
+	is(0, 1, JOB_CANCELLED, LEDGER_FREE);
+	is(0, 2, JOB_DONE, LEDGER_FREE);
+	is(2, 0, JOB_PENDING, LEDGER_QUEUED);
+	ck_assert_uint_eq(recover_cancel(arena, &limits, 0, find, NULL), 0);
+	ck_assert_uint_eq(recover_cancel(arena, &limits, 1, find, NULL), 0); /* nobody's */
+}
+END_TEST
+
 CHECK_MAIN("recover", each_cell_of_the_table, an_outcome_comes_exactly_once,
 	   groups_are_counted_down, without_blame_an_idempotent_job_runs_again_once,
 	   with_blame_for_another_it_runs_again_as_often_as_needed,
 	   a_worker_that_names_no_job_is_blamed_for_those_it_started,
-	   garbage_in_the_arena_goes_nowhere)
+	   garbage_in_the_arena_goes_nowhere, what_a_client_that_is_gone_has_left_is_cancelled,
+	   what_it_has_in_rings_is_not_accepted_by_the_next_pool)

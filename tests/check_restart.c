@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "client/client.h"
@@ -163,6 +164,103 @@ START_TEST(where_memory_is_short_each_pool_goes_before_the_manager)
 }
 END_TEST
 
+/* A client with jobs that mark each run in a file: of two, which never end, and of more behind. */
+static char marks[128];
+static _Atomic uint32_t *submitted;
+
+static int64_t marks_left(void)
+{
+	struct stat st;
+
+	ck_assert_int_eq(stat(marks, &st), 0);
+	return st.st_size;
+}
+
+static void victim(void)
+{
+	const fk_task *leave;
+	fk_client *mine = NULL;
+	fk_job job;
+
+	if (fk_open(d.socket, NULL, &mine) < 0 || fk_task_find(mine, "mark:leave", &leave) < 0)
+		_exit(2);
+	for (int64_t i = 0; i < QUEUED; i++) {
+		/* Each worker has one that never ends before the others come. */
+		while (i == 2 && marks_left() < 2)
+			(void)poll(NULL, 0, 1);
+		if (fk_submitv(mine, leave, FK_IDEMPOTENT, &job, marks, (int64_t)(i < 2)) < 0)
+			_exit(3);
+	}
+	atomic_store(submitted, 1);
+	for (;;)
+		(void)pause();
+}
+
+/* late: it dies when its pool is dead, and the next one cannot be started yet. */
+static void die_before_the_pool(bool late)
+{
+	struct rlimit usual, none;
+	fk_client *next = NULL;
+	pid_t pid, pool;
+	int64_t n = 0;
+
+	memset(&d, 0, sizeof(d));
+	daemon_start(&d, "--workers=2", "--max-clients=3", NULL);
+	c = daemon_open(&d);
+	pool = daemon_pool(&d);
+	(void)snprintf(marks, sizeof(marks), "%s/marks", d.folder);
+	(void)close(open(marks, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+	submitted = daemon_share(sizeof(*submitted));
+	pid = daemon_client(victim, DAEMON_UID);
+	DAEMON_AWAIT(atomic_load(submitted));
+	ck_assert_int_eq(marks_left(), 2);
+	ck_assert_uint_eq(atomic_load(&d.board->manager.clients), 3);
+	if (late) {
+		ck_assert_int_eq(prlimit(d.manager, RLIMIT_NOFILE, NULL, &usual), 0);
+		none = (struct rlimit){ .rlim_cur = 3, .rlim_max = usual.rlim_max };
+		ck_assert_int_eq(prlimit(d.manager, RLIMIT_NOFILE, &none, NULL), 0);
+		ck_assert_int_eq(kill(pool, SIGKILL), 0);
+		DAEMON_AWAIT(daemon_logged(&d, "cannot start the pool", "trying again"));
+	}
+	ck_assert_int_eq(kill(pid, SIGKILL), 0);
+	ck_assert_int_eq(daemon_reap(pid), 256 + SIGKILL);
+	DAEMON_AWAIT(atomic_load(&d.board->manager.clients) == 2);
+	if (late)
+		ck_assert_int_eq(prlimit(d.manager, RLIMIT_NOFILE, &usual, NULL), 0);
+	else
+		ck_assert_int_eq(kill(pool, SIGKILL), 0);
+
+	/* Its slot comes back: nothing of it is left then that could still run. */
+	DAEMON_AWAIT(fk_open(d.socket, NULL, &next) == 0);
+	ck_assert_int_eq(fk_call(next, "null:add", &n, INT64_C(20), INT64_C(22)), 0);
+	ck_assert_int_eq(n, 42);
+	ck_assert_int_eq(marks_left(), 2);
+	ck_assert_uint_eq(d.board->crashes[0].requeued, late ? 2 : 0);
+	/* No pool had to find out: that would be a matter of who is first. */
+	if (late)
+		ck_assert_uint_eq(atomic_load(&d.board->manager.manager_fails), QUEUED);
+	ck_assert_uint_eq(d.board->crashes[0].lost, 0);
+	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 1);
+	ck_assert_int_eq(fk_call(c, "null:add", &n, INT64_C(1), INT64_C(2)), 0);
+	ck_assert_int_eq(fk_close(next), 0);
+	ck_assert_int_eq(fk_close(c), 0);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+
+START_TEST(jobs_of_a_client_that_has_died_do_not_run_again)
+{
+	die_before_the_pool(false);
+}
+END_TEST
+
+START_TEST(nor_do_those_of_one_that_dies_while_there_is_no_pool)
+{
+	die_before_the_pool(true);
+}
+END_TEST
+
 CHECK_MAIN("restart", a_pool_that_cannot_be_started_is_tried_until_it_can_and_no_queued_job_is_lost,
 	   it_stops_while_its_pool_cannot_be_started, a_hangup_of_the_terminal_changes_nothing,
-	   where_memory_is_short_each_pool_goes_before_the_manager)
+	   where_memory_is_short_each_pool_goes_before_the_manager,
+	   jobs_of_a_client_that_has_died_do_not_run_again,
+	   nor_do_those_of_one_that_dies_while_there_is_no_pool)

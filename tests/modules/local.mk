@@ -18,6 +18,7 @@ check_LTLIBRARIES += \
 	tests/modules/crash.la \
 	tests/modules/deep.la \
 	tests/modules/flat.la \
+	tests/modules/mark.la \
 	tests/modules/null.la \
 	tests/modules/spin.la \
 	tests/modules/wild.la \
@@ -33,6 +34,7 @@ tests_modules_bytes_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_crash_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_deep_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_flat_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+tests_modules_mark_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_null_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_spin_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_wild_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
