@@ -175,10 +175,18 @@ struct worker *pool_worker_on(struct pool *pool, struct worker *near, uint32_t n
 	return w;
 }
 
+int pool_withhold(void *base, uint64_t size, bool secret)
+{
+	if (madvise(base, size, MADV_DONTFORK) < 0 ||
+	    (secret && madvise(base, size, MADV_DONTDUMP) < 0))
+		return -errno;
+	return 0;
+}
+
 static void pool_blame(int signo, uint64_t address)
 {
-	struct worker *w = worker_self();
-	struct ledger_fault *fault = w ? &w->pool->arena->fault : NULL;
+	struct worker *w = the_pool ? worker_self() : NULL;
+	struct ledger_fault *fault = w ? &the_pool->arena->fault : NULL;
 	uint32_t nobody = 0;
 
 	if (!fault || !atomic_compare_exchange_strong(&fault->worker, &nobody, w->index + 1))
@@ -187,11 +195,20 @@ static void pool_blame(int signo, uint64_t address)
 	atomic_store(&fault->address, address);
 }
 
+/* True if it was this thread that made the signal: the kernel for what it did, or it for itself, as
+ * abort() does. Else it was sent to the process, and comes to whatever thread the kernel picks: an
+ * operator's kill(2), systemd's watchdog, and what a task sends to the pool's pid. */
+static bool pool_is_own_fault(const siginfo_t *info)
+{
+	return info->si_code > 0 || (info->si_code == SI_TKILL && info->si_pid == getpid());
+}
+
 /* Async-signal-safe: atomics, and the default action again. */
 static void pool_fault(int signo, siginfo_t *info, void *context)
 {
 	(void)context;
-	pool_blame(signo, (uint64_t)(uintptr_t)info->si_addr);
+	if (pool_is_own_fault(info))
+		pool_blame(signo, info->si_code > 0 ? (uint64_t)(uintptr_t)info->si_addr : 0);
 	signal(signo, SIG_DFL);
 	raise(signo);
 }
@@ -201,6 +218,20 @@ static void pool_exit_hook(void)
 {
 	if (the_pool && worker_self())
 		pool_blame(0, 0);
+}
+
+/* In the child of a task that forks: it is no pool, and goes with the one that made it. */
+static void pool_forked(void)
+{
+	struct pool *pool = the_pool;
+
+	the_pool = NULL;
+	if (!pool)
+		return;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != pool->pid)
+		_exit(EXIT_FAILURE);
+	close(pool->channel);
 }
 
 static void *pool_worker_thread(void *arg)
@@ -247,6 +278,10 @@ static int pool_lay_out_stacks(struct pool *pool, char *at, int arena_fd, int *r
 	uint64_t part = (uint64_t)(end - at) / pool->n_groups & ~(POOL_PAGE - 1);
 	int r;
 
+	/* Frames, with what they hold of users' data. */
+	r = pool_withhold(at, (uint64_t)(end - at), true);
+	if (r < 0)
+		return r;
 	for (uint32_t g = 0; g < pool->n_groups; g++, at += part) {
 		char *to = g + 1 < pool->n_groups ? at + part : end;
 
@@ -375,11 +410,18 @@ static int pool_map(struct pool *pool, const int *fds)
 	if (r < 0)
 		return r;
 	pool->board = base;
+	r = pool_withhold(pool->board, pool->board_size, false);
+	if (r < 0)
+		return r;
 	r = segment_map(fds[1], SEGMENT_ARENA, 1, pool->board->head.epoch, &base,
 			&pool->arena_size);
 	if (r < 0)
 		return r;
 	pool->arena = base;
+	/* Of it the ledger and the deques help whoever reads a core file: pool_lay_out(). */
+	r = pool_withhold(pool->arena, pool->arena_size, false);
+	if (r < 0)
+		return r;
 	pool->n_workers = pool->board->manager.n_workers;
 	if (!pool->n_workers || pool->n_workers > LIMIT_WORKERS ||
 	    pool->arena->n_workers != pool->n_workers)
@@ -403,6 +445,7 @@ static void pool_catch_faults(void)
 	for (uint32_t i = 0; i < ARRAY_SIZE(signals); i++)
 		sigaction(signals[i], &action, NULL);
 	atexit(pool_exit_hook);
+	pthread_atfork(NULL, NULL, pool_forked);
 	/* The manager decides when this process ends. */
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
@@ -622,6 +665,7 @@ int pool_run(const struct options *options, int channel)
 		return EXIT_FAILURE;
 	pool->options = options;
 	pool->channel = channel;
+	pool->pid = getpid();
 	pthread_mutex_init(&pool->channel_lock, NULL);
 	r = pool_prepare(pool, fds);
 	if (r) {

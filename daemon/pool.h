@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "common/options.h"
 #include "daemon/deadline.h"
@@ -55,6 +56,7 @@ struct pool {
 	_Atomic uint64_t *verdicts;    /* of each row, see verdict.h */
 	_Atomic uint32_t *cancels;     /* each row's generation that is cancelled, 0 for none */
 	struct deadlines deadlines;
+	pid_t pid;
 	int channel;
 	pthread_mutex_t channel_lock; /* who sends */
 	/* who is busy, looks, sleeps */
@@ -135,6 +137,13 @@ void pool_free_rows(struct pool *pool);
 /* Lays the pool's part of the arena out, each worker's and each group's on its NUMA node.
  * arena_fd: its memfd. Returns 0 or a negative errno. */
 int pool_lay_out(struct pool *pool, int arena_fd);
+
+/*
+ * Memory that others than the pool write in is nothing for the child of a task that forks, which
+ * would go on as another pool; nor is that with users' data in it (secret) for a core file.
+ * base: of whole pages. Returns 0 or a negative errno.
+ */
+int pool_withhold(void *base, uint64_t size, bool secret);
 
 /* Tells the manager. Any thread. */
 void pool_send(struct pool *pool, uint32_t type, uint32_t client, uint32_t generation,

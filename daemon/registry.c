@@ -38,9 +38,10 @@ int registry_map_tenant(struct pool *pool, uint32_t slot, int fd,
 
 	if (r < 0)
 		return r;
-	if (size < tenant_segment_size(pool->n_workers))
+	r = pool_withhold(base, size, true);
+	if (r == 0 && size < tenant_segment_size(pool->n_workers))
 		r = -EBADMSG;
-	else if (!(tenant->chains = calloc(pool->n_workers, sizeof(*tenant->chains))))
+	else if (r == 0 && !(tenant->chains = calloc(pool->n_workers, sizeof(*tenant->chains))))
 		r = -ENOMEM;
 	if (r < 0) {
 		segment_unmap(base, size);
@@ -99,9 +100,13 @@ int registry_map_client(struct pool *pool, uint32_t slot, uint32_t generation, u
 
 	if (r < 0)
 		return r;
+	r = pool_withhold(base, size, true);
 	tails = calloc(pool->n_workers, sizeof(*tails));
-	if (!tails || n_jobs > pool->max_jobs || heap_offset > size) {
-		r = tails ? -EBADMSG : -ENOMEM;
+	if (r == 0 && !tails)
+		r = -ENOMEM;
+	else if (r == 0 && (n_jobs > pool->max_jobs || heap_offset > size))
+		r = -EBADMSG;
+	if (r < 0) {
 		free(tails);
 		segment_unmap(base, size);
 		return r;

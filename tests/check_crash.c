@@ -3,12 +3,16 @@
  * crash: tasks that kill the pool, and pools that are killed: each job gets exactly one outcome,
  * and the next pool goes on
  */
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "client/client.h"
@@ -18,7 +22,9 @@
 #define CHECK_TIMEOUT 120
 #include "tests/check_unit.h"
 
-#define QUEUED 40
+#define QUEUED	40
+#define CHANNEL 3 /* of the pool to the manager */
+#define PAGE	4096u
 
 static struct daemon d;
 static fk_client *c;
@@ -279,6 +285,190 @@ START_TEST(another_client_that_waits_is_told_at_once_and_its_handle_stays_good)
 }
 END_TEST
 
+/* A thread of the pool's that is on a CPU: both of its workers are in a leaf. */
+static pid_t busy_thread(pid_t pool)
+{
+	pid_t found = 0;
+	char path[64];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/task", (int)pool);
+	while (!found) {
+		DIR *dir = opendir(path);
+
+		ck_assert_ptr_nonnull(dir);
+		for (struct dirent *e; !found && (e = readdir(dir));) {
+			pid_t tid = (pid_t)atoi(e->d_name);
+			char stat[400], state = 0;
+			FILE *f;
+
+			(void)snprintf(stat, sizeof(stat), "/proc/%d/task/%d/stat", (int)pool,
+				       (int)tid);
+			if (tid <= 0 || tid == pool || !(f = fopen(stat, "r")))
+				continue;
+			if (fscanf(f, "%*d (%*[^)]) %c", &state) == 1 && state == 'R')
+				found = tid;
+			(void)fclose(f);
+		}
+		(void)closedir(dir);
+	}
+	return found;
+}
+
+/* Lines of a process's maps that have this text; what the child of a task may not have. */
+static int maps_with(pid_t pid, const char *text)
+{
+	char path[64], line[4400];
+	FILE *f;
+	int n = 0;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+	f = fopen(path, "r");
+	ck_assert_ptr_nonnull(f);
+	while (fgets(line, sizeof(line), f))
+		n += strstr(line, text) != NULL;
+	(void)fclose(f);
+	return n;
+}
+
+/* Workers that run crash:hold. */
+static int holding(void)
+{
+	int n = 0;
+
+	for (uint32_t i = 0; i < d.board->manager.n_workers; i++) {
+		uint32_t task = atomic_load(&d.board->running[i].task);
+
+		n += atomic_load(&d.board->running[i].job) != UINT32_MAX && task < LIMIT_TASKS &&
+		     streq(d.board->tasks[task].name, "crash:hold");
+	}
+	return n;
+}
+
+START_TEST(the_pool_has_no_descriptor_but_stdio_and_its_channel)
+{
+	char path[64], target[256];
+	struct dirent *e;
+	int64_t n;
+	DIR *dir;
+
+	setup("--workers=2");
+	ck_assert_int_eq(fk_call(c, "fib:fib", &n, INT64_C(20)), 0);
+	(void)snprintf(path, sizeof(path), "/proc/%d/fd", (int)daemon_pool(&d));
+	/* A client's is there until it is mapped; this one's was before its first job. */
+	dir = opendir(path);
+	ck_assert_ptr_nonnull(dir);
+	while ((e = readdir(dir))) {
+		ssize_t r = readlinkat(dirfd(dir), e->d_name, target, sizeof(target) - 1);
+
+		if (e->d_name[0] == '.')
+			continue;
+		target[max(r, 0)] = '\0';
+		ck_assert_msg(atoi(e->d_name) < CHANNEL || (atoi(e->d_name) == CHANNEL &&
+							    !strncmp(target, "socket:", 7)),
+			      "descriptor %s is %s", e->d_name, target);
+	}
+	(void)closedir(dir);
+	teardown();
+}
+END_TEST
+
+START_TEST(a_frame_of_any_size_that_overflows_the_C_stack_hits_the_guard_and_is_blamed)
+{
+	int signo = 0;
+	pid_t pool;
+	fk_job bad;
+
+	setup("--workers=3");
+	for (int i = 0; i < 6; i++) {
+		pool = daemon_pool(&d);
+		bad = submit("crash:step_over", 0, 0, 0);
+		ck_assert_int_eq(outcome(bad, &signo), FK_CRASHED);
+		ck_assert_int_eq(signo, SIGSEGV);
+		ck_assert_str_eq(newest_crash((uint64_t)i + 1)->task, "crash:step_over");
+		ck_assert_int_eq(fk_release(c, bad), 0);
+		DAEMON_AWAIT((pid_t)atomic_load(&d.board->manager.pool_pid) != pool &&
+			     daemon_pool(&d));
+	}
+	teardown();
+}
+END_TEST
+
+START_TEST(a_signal_from_outside_blames_nobody)
+{
+	static const int signals[] = { SIGABRT, SIGSEGV, SIGBUS, SIGTRAP };
+	struct fk_buffer buffer = { .size = 1 };
+	volatile unsigned char *gate;
+	const fk_task *hold;
+	fk_job once, twice;
+	char text[64];
+
+	setup("--workers=2");
+	ck_assert_int_eq(fk_alloc(c, 1, &buffer.data), 0);
+	ck_assert_int_eq(fk_task_find(c, "crash:hold", &hold), 0);
+	gate = buffer.data;
+	for (uint32_t i = 0; i < ARRAY_SIZE(signals); i++) {
+		pid_t pool = daemon_pool(&d);
+
+		*gate = 0;
+		ck_assert_int_eq(fk_submitv(c, hold, 0, &once, buffer), 0);
+		ck_assert_int_eq(fk_submitv(c, hold, FK_IDEMPOTENT, &twice, buffer), 0);
+		DAEMON_AWAIT(holding() == 2);
+		/* To the process, and to a thread that runs a job. */
+		if (i % 2)
+			ck_assert_int_eq(kill(pool, signals[i]), 0);
+		else
+			ck_assert_int_eq(syscall(SYS_tgkill, pool, busy_thread(pool), signals[i]),
+					 0);
+		ck_assert_int_eq(outcome(once, NULL), FK_LOST);
+		*gate = 1;
+		wait_for_pool_after(pool);
+		ck_assert_int_eq(outcome(twice, NULL), FK_DONE);
+		ck_assert_uint_eq(newest_crash(i + 1)->signo, (uint32_t)signals[i]);
+		ck_assert_uint_eq(newest_crash(i + 1)->lost, 1);
+		ck_assert_uint_eq(newest_crash(i + 1)->requeued, 1);
+		ck_assert_str_eq(newest_crash(i + 1)->task, "");
+		(void)snprintf(text, sizeof(text), "died of signal %d", signals[i]);
+		ck_assert(daemon_logged(&d, text, "no job can be blamed"));
+		ck_assert_int_eq(fk_release(c, once), 0);
+		ck_assert_int_eq(fk_release(c, twice), 0);
+	}
+	teardown();
+}
+END_TEST
+
+START_TEST(the_child_of_a_task_that_forks_is_no_pool)
+{
+	static const char *const tasks[] = { "crash:fork", "crash:fork_frame" };
+	uint64_t done;
+	int64_t n;
+	pid_t pool, stray;
+
+	setup("--workers=2");
+	pool = daemon_pool(&d);
+	for (int i = 0; i < 20; i++) {
+		done = daemon_counter(&d, "jobs_done");
+		n = -1;
+		ck_assert_int_eq(fk_call(c, tasks[i % 2], &n, INT64_C(5)), 0);
+		/* The child that came back into the worker found no memory of the pool there. */
+		ck_assert_int_eq(n, SIGSEGV);
+		DAEMON_AWAIT(daemon_counter(&d, "jobs_done") >= done + 1);
+		ck_assert_uint_eq(daemon_counter(&d, "jobs_done"), done + 1);
+	}
+	ck_assert_int_eq(daemon_pool(&d), pool);
+	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 0);
+	/* One that stays maps nothing of anybody, and goes with its pool. */
+	ck_assert_int_eq(fk_call(c, "crash:fork_stray", &n, INT64_C(0)), 0);
+	stray = (pid_t)n;
+	ck_assert_int_ge(maps_with(pool, "memfd:forkd-"), 4);
+	ck_assert_int_eq(maps_with(stray, "memfd:forkd-"), 0);
+	ck_assert_int_eq(kill(pool, SIGKILL), 0);
+	/* It has no memory any more; a zombie it may be, whoever reaps it. */
+	DAEMON_AWAIT(daemon_proc_status(stray, "VmRSS") < 0);
+	wait_for_pool_after(pool);
+	teardown();
+}
+END_TEST
+
 /* The fronts of arena and board are garbage, and another client's job runs on all the while. */
 START_TEST(a_task_that_writes_over_the_fronts_is_CRASHED_and_the_next_pool_starts)
 {
@@ -328,4 +518,7 @@ CHECK_MAIN("crash",
 	   a_pool_that_crashes_deep_in_stolen_work_blames_the_right_job,
 	   a_task_that_crashes_again_and_again_takes_nobody_with_it,
 	   another_client_that_waits_is_told_at_once_and_its_handle_stays_good,
+	   the_pool_has_no_descriptor_but_stdio_and_its_channel,
+	   a_frame_of_any_size_that_overflows_the_C_stack_hits_the_guard_and_is_blamed,
+	   a_signal_from_outside_blames_nobody, the_child_of_a_task_that_forks_is_no_pool,
 	   a_task_that_writes_over_the_fronts_is_CRASHED_and_the_next_pool_starts)

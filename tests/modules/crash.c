@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* tests/modules/crash.c - tasks that misbehave, each in its own way */
+#include <errno.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -107,9 +109,67 @@ FK_NO_LEAF(spin)
 }
 FK_END(spin)
 
+/* Waits for a child. Its signal; 0 if it has ended in another way. */
+static int64_t signal_of(pid_t child)
+{
+	int status = 0;
+
+	while (waitpid(child, &status, 0) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+/* A child that comes back into the worker as if it were the pool. */
+FK_TASK(int64_t, fork, (int64_t, ignored), )
+{
+	pid_t child = fork();
+
+	(void)ignored;
+	FK_LEAF(child > 0 ? signal_of(child) : 0);
+}
+FK_BODY(fork)
+{
+	FK_RETURN(0);
+}
+FK_END(fork)
+
+/* A child that writes into its frame, which lies in the pool's arena. */
+FK_TASK(int64_t, fork_frame, (int64_t, signo), int32_t child;)
+FK_NO_LEAF(fork_frame)
+{
+	self->child = fork();
+	if (self->child == 0) {
+		self->signo = 0;
+		_exit(0);
+	}
+	FK_RETURN(signal_of(self->child));
+}
+FK_END(fork_frame)
+
+/* A child that outlives the job. Its pid. */
+FK_TASK(int64_t, fork_stray, (int64_t, ignored), )
+{
+	pid_t child = fork();
+
+	(void)ignored;
+	while (child == 0)
+		pause();
+	FK_LEAF(child);
+}
+FK_BODY(fork_stray)
+{
+	FK_RETURN(0);
+}
+FK_END(fork_stray)
+
 FK_EXPORT(segv, "-> ", 0, "Writes where nothing is")
 FK_EXPORT(abort, "-> ", 0, "Calls abort()")
 FK_EXPORT(exit, "-> ", 0, "Ends the process with status 3")
+FK_EXPORT(fork, "ignored:i64 -> i64", 0, "Forks a child that goes on; the signal that ends it")
+FK_EXPORT(fork_frame, "signo:i64 -> i64", 0,
+	  "Forks a child that writes into its frame; the signal that ends it")
+FK_EXPORT(fork_stray, "ignored:i64 -> i64", 0, "Forks a child that stays; its pid")
 FK_EXPORT(hang, "ms:i64 -> i64", 0,
 	  "Busy for so long in one leaf; how often it looked at the clock")
 FK_EXPORT(hold, "gate:buf -> i64", FK_EXPORT_CHANGING_BUFFERS,
