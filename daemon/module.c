@@ -5,8 +5,8 @@
  * A module's code runs with forkd's rights, so only files that nobody but root or forkd's own user
  * can change are loaded: the file and its folder belong to one of them and are not writable by
  * others. The file is opened once; what was checked is what is loaded (through /proc/self/fd). The
- * descriptor stays open as long as the module is loaded: dlopen() takes a name that it has seen
- * before for the same object.
+ * descriptors stay open until the last module is loaded: dlopen() takes a name that it has seen
+ * before for the same object. Then they are closed; nothing is loaded by such a name afterwards.
  *
  * FK_MODULE and FK_EXPORT make a table that is right. One that was written by hand, or by another
  * compiler of another language, may be wrong in each field; whatever of it is used later is looked
@@ -307,6 +307,7 @@ static int module_filter(const struct dirent *entry)
 
 int modules_load(struct modules *modules, struct board *board, const char *folder)
 {
+	_cleanup_free_ int *fds = NULL;
 	struct dirent **names = NULL;
 	struct stat st;
 	int n, loaded = 0;
@@ -319,6 +320,13 @@ int modules_load(struct modules *modules, struct board *board, const char *folde
 	n = scandir(folder, &names, module_filter, alphasort);
 	if (n < 0)
 		return -errno;
+	fds = calloc((size_t)n + 1, sizeof(*fds));
+	if (!fds) {
+		while (n > 0)
+			free(names[--n]);
+		free(names);
+		return -ENOMEM;
+	}
 	for (int i = 0; i < n; i++) {
 		const struct fk_module *module;
 		char path[4096], error[512];
@@ -330,10 +338,13 @@ int modules_load(struct modules *modules, struct board *board, const char *folde
 			log_error("module %s is left out: %s", path, error);
 		else if (modules_add(modules, board, module, error, sizeof(error)) < 0)
 			log_error("module %s: %s", path, error);
-		loaded += r >= 0;
+		if (r >= 0)
+			fds[loaded++] = fd;
 		free(names[i]);
 	}
 	free(names);
+	for (int i = 0; i < loaded; i++)
+		close(fds[i]);
 	if (!loaded)
 		log_warning("no module in %s: there is nothing to call", folder);
 	/* ORDER board/tasks [B1]: release; fewer than before if a module is gone. */

@@ -41,8 +41,8 @@ int modules_add(struct modules *modules, struct board *board, const struct fk_mo
 		char *ret_error, uint64_t size);
 
 /*
- * Opens and loads one file, for good. Sets *ret_module and *ret_fd, which has to stay open, or
- * ret_error (of size bytes) to one line. Returns 0 or a negative errno.
+ * Opens and loads one file, for good. Sets *ret_module and *ret_fd, which has to stay open until
+ * the last one is loaded, or ret_error (of size bytes) to one line. Returns 0 or a negative errno.
  */
 int module_open(const char *path, const struct fk_module **ret_module, int *ret_fd, char *ret_error,
 		uint64_t size);

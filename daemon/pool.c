@@ -11,6 +11,10 @@
  *   Its thread reads to the end, while the pool drains too: a client may leave, or cancel what the
  *   pool would wait for. The dispatcher shuts the reading side when nothing is left to do.
  *
+ * DESCRIPTORS
+ *   While tasks run the process has 0 to 2 and the channel: what it got over that, and modules'
+ *   files, are mapped by then and closed. Others that come over it are open while they are mapped.
+ *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   The manager: the channel ends, and the process exits. The pool: its fault handler leaves the
  *   worker, signal and address in the arena, for blame, and lets the signal kill the process.
@@ -18,7 +22,6 @@
 #include "daemon/pool.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +31,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/urgent.h"
@@ -272,7 +276,7 @@ void pool_unplace(struct pool *pool)
 }
 
 /* The stacklets' memory, from at to the arena's end, in equal parts for each group, on its node. */
-static int pool_lay_out_stacks(struct pool *pool, char *at, int arena_fd, int *ret_bound)
+static int pool_lay_out_stacks(struct pool *pool, char *at, int *ret_bound)
 {
 	char *end = (char *)pool->arena + pool->arena_size;
 	uint64_t part = (uint64_t)(end - at) / pool->n_groups & ~(POOL_PAGE - 1);
@@ -287,7 +291,7 @@ static int pool_lay_out_stacks(struct pool *pool, char *at, int arena_fd, int *r
 
 		r = topology_bind_group_memory(pool->topology, g, at, (uint64_t)(to - at));
 		*ret_bound = min(*ret_bound, r);
-		r = stack_arena_init(&pool->stacks[g], at, to, arena_fd, (char *)pool->arena);
+		r = stack_arena_init(&pool->stacks[g], at, to);
 		if (r < 0)
 			return r;
 	}
@@ -319,7 +323,7 @@ static void pool_lay_out_census(struct pool *pool)
  * In whole pages for each worker, so that each can be on its node: first all struct workers, then
  * what each one's deques hold, then the stacklets. Policies are set before anything is touched.
  */
-int pool_lay_out(struct pool *pool, int arena_fd)
+int pool_lay_out(struct pool *pool)
 {
 	uint64_t offset = arena_workers_offset(pool->max_clients, pool->max_jobs);
 	uint64_t left = pool->arena_size > offset ? pool->arena_size - offset : 0;
@@ -336,8 +340,7 @@ int pool_lay_out(struct pool *pool, int arena_fd)
 	if (left < fixed + (n * 64 + 64) * STACK_MIN)
 		return -ENOSPC;
 	/* What a former pool left there. */
-	if (fallocate(arena_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
-		      (off_t)left) < 0)
+	if (madvise(at, left, MADV_REMOVE) < 0)
 		return -errno;
 	pool_lay_out_census(pool);
 	pool->workers = (struct worker *)at;
@@ -355,7 +358,7 @@ int pool_lay_out(struct pool *pool, int arena_fd)
 		w->group = topology_place(pool->topology, i)->group;
 		at += size;
 	}
-	r = pool_lay_out_stacks(pool, at, arena_fd, &bound);
+	r = pool_lay_out_stacks(pool, at, &bound);
 	if (bound < 0)
 		log_warning("workers' memory is not bound to their NUMA nodes: %s",
 			    strerror(-bound));
@@ -401,11 +404,12 @@ int pool_set_fork_mode(struct pool *pool)
 	return pool->profile ? 0 : -ENOMEM;
 }
 
-/* Maps board and arena. */
+/* Maps board and arena. Takes the descriptors: no task is to find one, the board can be written. */
 static int pool_map(struct pool *pool, const int *fds)
 {
+	_cleanup_close_ int board_fd = fds[0], arena_fd = fds[1];
 	void *base;
-	int r = segment_map(fds[0], SEGMENT_BOARD, 1, 0, &base, &pool->board_size);
+	int r = segment_map(board_fd, SEGMENT_BOARD, 1, 0, &base, &pool->board_size);
 
 	if (r < 0)
 		return r;
@@ -413,7 +417,7 @@ static int pool_map(struct pool *pool, const int *fds)
 	r = pool_withhold(pool->board, pool->board_size, false);
 	if (r < 0)
 		return r;
-	r = segment_map(fds[1], SEGMENT_ARENA, 1, pool->board->head.epoch, &base,
+	r = segment_map(arena_fd, SEGMENT_ARENA, 1, pool->board->head.epoch, &base,
 			&pool->arena_size);
 	if (r < 0)
 		return r;
@@ -625,7 +629,7 @@ static int pool_prepare(struct pool *pool, const int *fds)
 	r = pool_set_fork_mode(pool);
 	if (r < 0)
 		return pool_fail(pool, "fork-mode=profile is for one worker", r);
-	r = pool_lay_out(pool, fds[1]);
+	r = pool_lay_out(pool);
 	if (r < 0)
 		return pool_fail(pool, "arena-max is too small for so many workers", r);
 	r = intake_init(pool);

@@ -135,8 +135,8 @@ int pool_make_rows(struct pool *pool);
 void pool_free_rows(struct pool *pool);
 
 /* Lays the pool's part of the arena out, each worker's and each group's on its NUMA node.
- * arena_fd: its memfd. Returns 0 or a negative errno. */
-int pool_lay_out(struct pool *pool, int arena_fd);
+ * Returns 0 or a negative errno. */
+int pool_lay_out(struct pool *pool);
 
 /*
  * Memory that others than the pool write in is nothing for the child of a task that forks, which

@@ -55,7 +55,6 @@
 #include "daemon/stack.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -77,7 +76,7 @@ static uint64_t stack_blocks_size(const struct stack_arena *arena)
 	return (arena->size / STACK_MIN + 1) * sizeof(struct stack_block);
 }
 
-int stack_arena_init(struct stack_arena *arena, char *base, char *end, int fd, char *map)
+int stack_arena_init(struct stack_arena *arena, char *base, char *end)
 {
 	memset(arena, 0, sizeof(*arena));
 	arena->sibling = arena;
@@ -85,8 +84,6 @@ int stack_arena_init(struct stack_arena *arena, char *base, char *end, int fd, c
 	arena->end = end;
 	arena->size = (uint64_t)(end - base) & ~(uint64_t)(STACK_MIN - 1);
 	atomic_init(&arena->left, arena->size);
-	arena->fd = fd;
-	arena->base = map;
 	pthread_mutex_init(&arena->lock, NULL);
 	pthread_mutex_init(&arena->cleaner, NULL);
 	/* Sparse, as the arena itself. */
@@ -317,9 +314,7 @@ static bool stack_arena_put(struct stack_arena *arena, struct fk_stack *stacklet
 /* Gives pages back. If the system cannot, they stay: there is nothing else that could be done. */
 static void stack_punch(struct stack_arena *arena, uint64_t offset, uint64_t size)
 {
-	if (arena->fd >= 0)
-		(void)fallocate(arena->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-				arena->begin - arena->base + (off_t)offset, (off_t)size);
+	(void)madvise(arena->begin + offset, size, MADV_REMOVE);
 }
 
 /* Cleans a piece of the arena's largest dirty block. The caller has `cleaner`. */

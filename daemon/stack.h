@@ -80,8 +80,6 @@ struct stack_arena {
 	_Atomic uint64_t left;	  /* of these, in no stack and in no worker's cache */
 	_Atomic uint64_t dirty;	  /* bytes of free blocks whose pages are to be given back */
 	_Atomic uint64_t cleaned; /* pieces that were given back; written with cleaner held */
-	int fd;			  /* the arena's memfd, to give pages back; -1 if there is none */
-	char *base;		  /* where fd's byte 0 is mapped */
 };
 
 /* A worker's own free stacklets, and the account of the job that it runs. */
@@ -99,8 +97,9 @@ struct stack_cache {
 	int64_t bytes; /* now held by stacks that this worker took, less those it gave back */
 };
 
-/* Sets the arena up over [base, end). Returns 0 or a negative errno. */
-int stack_arena_init(struct stack_arena *arena, char *base, char *end, int fd, char *map);
+/* Sets the arena up over [base, end); pages are given back if it is shared memory. Returns 0 or a
+ * negative errno. */
+int stack_arena_init(struct stack_arena *arena, char *base, char *end);
 void stack_arena_fini(struct stack_arena *arena);
 
 /* Puts n arenas into one ring, before anybody uses them. */

@@ -42,8 +42,7 @@ static void begin_two(struct stack_cache *other)
 	ck_assert_ptr_nonnull(room_memory);
 	for (int i = 0; i < 2; i++)
 		ck_assert_int_eq(stack_arena_init(&two[i], room_memory + (uint64_t)i * size,
-						  room_memory + (uint64_t)(i + 1) * size, -1,
-						  room_memory),
+						  room_memory + (uint64_t)(i + 1) * size),
 				 0);
 	stack_arena_link(two, 2);
 	stack_cache_init(&room_cache, &two[0]);

@@ -28,8 +28,7 @@ static inline void room_begin(uint64_t size)
 {
 	room_memory = aligned_alloc(STACK_MIN, ROOM_MAX);
 	ck_assert_ptr_nonnull(room_memory);
-	ck_assert_int_eq(
-		stack_arena_init(&room_arena, room_memory, room_memory + size, -1, room_memory), 0);
+	ck_assert_int_eq(stack_arena_init(&room_arena, room_memory, room_memory + size), 0);
 	stack_cache_init(&room_cache, &room_arena);
 }
 
@@ -49,8 +48,7 @@ static inline int room_begin_sparse(uint64_t size)
 	ck_assert_int_eq(ftruncate(fd, (off_t)size), 0);
 	room_memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	ck_assert(room_memory != MAP_FAILED);
-	ck_assert_int_eq(
-		stack_arena_init(&room_arena, room_memory, room_memory + size, fd, room_memory), 0);
+	ck_assert_int_eq(stack_arena_init(&room_arena, room_memory, room_memory + size), 0);
 	stack_cache_init(&room_cache, &room_arena);
 	return fd;
 }
