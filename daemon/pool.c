@@ -49,6 +49,9 @@
 #define POOL_DEQUE_MAX (UINT64_C(1) << 22) /* entries */
 #define POOL_SIGSTACK  65536u
 #define POOL_PAGE      UINT64_C(4096)
+/* Below a worker's C stack: a module may be compiled without stack probes, and the frame that
+ * overflows is larger than a page then. Who steps over it is in another worker's stack. */
+#define POOL_GUARD (1u << 20)
 
 /* For the fault handler and the exit hook only. */
 static struct pool *the_pool;
@@ -467,6 +470,8 @@ static int pool_start_threads(struct pool *pool, struct pool_thread *threads,
 
 	pthread_attr_init(&attr);
 	r = -pthread_attr_setstacksize(&attr, WORKER_STACK);
+	if (r == 0)
+		r = -pthread_attr_setguardsize(&attr, POOL_GUARD);
 	atomic_store(&pool->board->dispatcher, WAKE_LOOKING);
 	for (uint32_t i = 0; i < pool->n_workers && r == 0; i++) {
 		const struct topology_place *place = topology_place(pool->topology, i);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* tests/modules/crash.c - tasks that misbehave, each in its own way */
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -26,6 +27,24 @@ FK_NO_LEAF(segv)
 	FK_RETURN();
 }
 FK_END(segv)
+
+/* Writes where a frame of 256 KiB has its end that begins at the end of the C stack. */
+FK_TASK(fk_void, step_over, (), )
+{
+	pthread_attr_t attr;
+	size_t size;
+	void *end;
+
+	if (pthread_getattr_np(pthread_self(), &attr) == 0 &&
+	    pthread_attr_getstack(&attr, &end, &size) == 0)
+		*((volatile char *)end - 256 * 1024) = 1;
+	FK_LEAF();
+}
+FK_BODY(step_over)
+{
+	FK_RETURN();
+}
+FK_END(step_over)
 
 FK_TASK(fk_void, abort, (), )
 {
@@ -164,6 +183,7 @@ FK_BODY(fork_stray)
 FK_END(fork_stray)
 
 FK_EXPORT(segv, "-> ", 0, "Writes where nothing is")
+FK_EXPORT(step_over, "-> ", 0, "Writes 256 KiB below its C stack")
 FK_EXPORT(abort, "-> ", 0, "Calls abort()")
 FK_EXPORT(exit, "-> ", 0, "Ends the process with status 3")
 FK_EXPORT(fork, "ignored:i64 -> i64", 0, "Forks a child that goes on; the signal that ends it")
