@@ -3,7 +3,8 @@
  * client/cancel.c - asking forkd to end a job
  *
  * WHAT IT IS
- *   The one message that a client sends after its HELLO. It has no answer but the job's outcome.
+ *   A word in the job's record, and the one message that a client sends after its HELLO. Neither
+ *   has an answer but the job's outcome.
  *	client --PROTO_CANCEL--> manager --PROTO_POOL_CANCEL--> pool
  *
  * WHO CALLS IT, ON WHICH THREAD
@@ -14,15 +15,41 @@
  *       asks faster than that finds its own socket full.
  *   I2. The message names the generation. It may arrive when the record has another job: then it
  *       is nobody's.
+ *   I3. The word comes first (shm/job.h, I5). The message makes it fast.
+ *   I4. The word is 0 again before its generation comes round: its slot is marked as one with
+ *       options, and who releases the record clears it (submit.c, I2). If that happens right now,
+ *       and the word is written after the clearing, the new generation is seen behind it, and the
+ *       word is taken back. If the mark was not seen it stays for the next release.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
- *   Daemon: -ECONNRESET. Pool: a cancel that it had and the next one has not is forgotten.
+ *   Daemon: -ECONNRESET. Pool: the next one finds the word, also where the message was not sent
+ *   (-EAGAIN).
  */
 #include "client/client.h"
 
 #include <errno.h>
 
 #include "shm/proto.h"
+
+/* The record's word. False: the record is another job's by now. */
+static int cancel_write(fk_client *client, fk_job job)
+{
+	struct client_slot *slot = client_slot(client, job);
+	uint32_t generation = (uint32_t)(job >> 16);
+
+	if (!slot)
+		return 0;
+	/* ORDER cancel/word [V4]: before the message goes to the kernel, which orders it. Pairs
+	 * with job_is_unwanted(). */
+	if (!job_want_end(client_job(client, job), generation))
+		return 0;
+	/* Relaxed: a release that does not see it is followed by one that does (I4). */
+	atomic_fetch_or_explicit(&slot->options, CLIENT_OPTIONS, memory_order_relaxed);
+	if (client_slot(client, job))
+		return 1;
+	job_unwant_end(client_job(client, job), generation);
+	return 0;
+}
 
 int fk_cancel(fk_client *client, fk_job job)
 {
@@ -39,6 +66,8 @@ int fk_cancel(fk_client *client, fk_job job)
 		return -ESTALE;
 	if (job_outcome(client_job(client, job)) != JOB_PENDING)
 		return 0;
+	if (!cancel_write(client, job))
+		return -ESTALE;
 	/* Relaxed: never goes back. */
 	if (atomic_load_explicit(&client->gone, memory_order_relaxed))
 		return -ECONNRESET;

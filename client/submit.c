@@ -15,7 +15,8 @@
  *   I1. A slot is in the free list or belongs to one job; its generation changes only when it is
  *       released, by the CAS that decides who releases it.
  *   I2. The records of the free list have 0 in next, deadline, weight, group and place. Who sets
- *       one marks the slot (CLIENT_OPTIONS), and who releases a marked one clears them.
+ *       one marks the slot (CLIENT_OPTIONS), and who releases a marked one clears them, and cancel
+ *       too (cancel.c, I4).
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   This client, before the word is in the ring: nothing was submitted. After it: publish.c.

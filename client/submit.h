@@ -21,6 +21,7 @@ static inline void submit_clear_options(struct client_slot *slot, struct job *jo
 	atomic_store_explicit(&job->weight, 0, memory_order_relaxed);
 	atomic_store_explicit(&job->group, 0, memory_order_relaxed);
 	atomic_store_explicit(&job->place, 0, memory_order_relaxed);
+	job_forget_end(job);
 	atomic_store_explicit(&slot->options, 0, memory_order_relaxed);
 }
 

@@ -42,6 +42,11 @@
  *   I3. All records of a chain are filled, next included, before the word of the first is
  *       published. A client that dies before that has submitted none of them.
  *   I4. The job's outcome comes first, then its group is counted down (group.h).
+ *   I5. A generation that the client wants to end stands in cancel before it says so over its
+ *       socket: whoever may have lost the message (a pool, with what it had in private memory; the
+ *       manager) is gone before another process looks at the record, at each job that it accepts,
+ *       finds QUEUED, or starts. The word is 0 again before its generation comes round. With
+ *       garbage in it a client cancels its own jobs, or forgets to.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   Client: the manager tells the pool; its jobs are cancelled, its segment is unmapped when the
@@ -105,7 +110,8 @@ struct job {
 	_Atomic uint64_t task_hash;	    /* of the name and signature the client meant */
 	_Atomic uint32_t group;		    /* index of its group + 1, 0 for none: group.h */
 	_Atomic uint32_t place;		    /* JOB_PLACE_*, 0 for anywhere */
-	uint8_t reserved0[16];
+	_Atomic uint32_t cancel;	    /* the generation that is to end, 0 for none (I5) */
+	uint8_t reserved0[12];
 	/* lines 1 to 3: the client writes, the pool copies */
 	uint8_t args[LIMIT_ARGS];
 	/* line 4: the pool writes, the client reads; the waiter bit of state is the client's */
@@ -212,6 +218,48 @@ static inline uint32_t job_outcome(struct job *job)
 {
 	/* ORDER job/outcome [J1]: acquire, pairs with the exchange in job_finish(). */
 	return atomic_load_explicit(&job->state, memory_order_acquire) & JOB_OUTCOME_MASK;
+}
+
+/*
+ * The client: the job of this generation is to end. False if a later job of the record is: then
+ * this one has ended.
+ */
+static inline int job_want_end(struct job *job, uint32_t generation)
+{
+	uint32_t wanted = atomic_load_explicit(&job->cancel, memory_order_relaxed);
+
+	do {
+		if (wanted && job_is_later(wanted, generation))
+			return 0;
+		/* ORDER cancel/forget [V5]: acquire, who finds the 0 of a release sees that the
+		 * generation has ended. Pairs with job_forget_end(). */
+	} while (!atomic_compare_exchange_weak_explicit(
+		&job->cancel, &wanted, generation, memory_order_acquire, memory_order_relaxed));
+	return 1;
+}
+
+/* The client: the record's job is released, its next generation known. */
+static inline void job_forget_end(struct job *job)
+{
+	/* ORDER cancel/forget [V5]: release, pairs with job_want_end(). */
+	atomic_store_explicit(&job->cancel, 0, memory_order_release);
+}
+
+/* The client: a wish that came too late. What has been written there since stays. */
+static inline void job_unwant_end(struct job *job, uint32_t generation)
+{
+	/* Relaxed: nothing but the word itself is handed over. */
+	atomic_compare_exchange_strong_explicit(&job->cancel, &generation, 0, memory_order_relaxed,
+						memory_order_relaxed);
+}
+
+/* The pool: is the job of this generation to end? */
+static inline int job_is_unwanted(struct job *job, uint32_t generation)
+{
+	/* ORDER cancel/word [V4]: relaxed, pairs with fk_cancel(). A message that got to this
+	 * process needs no word; and if one that died had it, this one was started after that: the
+	 * kernel orders both (I5). */
+	return atomic_load_explicit(&job->cancel, memory_order_relaxed) == generation;
 }
 
 /*

@@ -62,6 +62,7 @@
 #define LAYOUT_40   LAYOUT_MIX(LAYOUT_39, sizeof(struct proto_welcome))
 #define LAYOUT_41   LAYOUT_MIX(LAYOUT_40, sizeof(struct arena))
 #define LAYOUT_42   LAYOUT_MIX(LAYOUT_41, offsetof(struct arena, fault))
-#define LAYOUT_HASH LAYOUT_MIX(LAYOUT_42, offsetof(struct arena, workers))
+#define LAYOUT_43   LAYOUT_MIX(LAYOUT_42, offsetof(struct arena, workers))
+#define LAYOUT_HASH LAYOUT_MIX(LAYOUT_43, offsetof(struct job, cancel))
 
 #endif

@@ -23,6 +23,7 @@ static int next_message(uint32_t client, union proto_message *ret_message, int f
 START_TEST(a_cancel_names_the_job_and_its_generation)
 {
 	union proto_message message;
+	struct job *record;
 	fk_client *client;
 	fk_job jobs[2] = { must_drop(&client) };
 
@@ -32,12 +33,17 @@ START_TEST(a_cancel_names_the_job_and_its_generation)
 	ck_assert_uint_eq(message.head.type, PROTO_CANCEL);
 	ck_assert_uint_eq(message.cancel.job, jobs[1] & 0xffff);
 	ck_assert_uint_eq(message.cancel.generation, jobs[1] >> 16);
+	/* The record says it too, as long as it is this job's. */
+	record = client_job(client, jobs[1]);
+	ck_assert_uint_eq(atomic_load(&record->cancel), jobs[1] >> 16);
+	ck_assert_uint_eq(atomic_load(&client_job(client, jobs[0])->cancel), 0);
 	/* Not what has ended, nor what is nobody's any more. */
 	(void)job_finish(client_job(client, jobs[1]), (uint32_t)(jobs[1] >> 16), JOB_CANCELLED);
 	ck_assert_int_eq(fk_cancel(client, jobs[1]), 0);
 	ck_assert_int_eq(next_message(0, &message, MSG_DONTWAIT), -EAGAIN);
 	ck_assert_int_eq(fk_result(client, jobs[1], NULL, 0), -ECANCELED);
 	ck_assert_int_eq(fk_release(client, jobs[1]), 0);
+	ck_assert_uint_eq(atomic_load(&record->cancel), 0);
 	ck_assert_int_eq(fk_cancel(client, jobs[1]), -ESTALE);
 	ck_assert_int_eq(fk_cancel(client, 0), -ESTALE);
 	fake_hang_up();

@@ -108,6 +108,35 @@ START_TEST(a_value_to_sleep_on_is_never_the_one_that_says_there_is_none)
 }
 END_TEST
 
+START_TEST(a_wish_to_end_is_of_one_generation)
+{
+	ck_assert_int_eq(job_want_end(&job, 5), 1);
+	ck_assert_int_eq(job_is_unwanted(&job, 5), 1);
+	ck_assert_int_eq(job_is_unwanted(&job, 4), 0);
+	ck_assert_int_eq(job_is_unwanted(&job, 6), 0);
+	/* Twice, and for the next one. */
+	ck_assert_int_eq(job_want_end(&job, 5), 1);
+	ck_assert_int_eq(job_want_end(&job, 6), 1);
+	ck_assert_int_eq(job_is_unwanted(&job, 6), 1);
+	/* One that comes too late takes nothing from the later. */
+	ck_assert_int_eq(job_want_end(&job, 5), 0);
+	job_unwant_end(&job, 5);
+	ck_assert_int_eq(job_is_unwanted(&job, 6), 1);
+	job_unwant_end(&job, 6);
+	ck_assert_uint_eq(atomic_load(&job.cancel), 0);
+	/* They wrap; and 0 is later than none. */
+	ck_assert_int_eq(job_want_end(&job, JOB_GEN_MASK), 1);
+	ck_assert_int_eq(job_want_end(&job, 1), 1);
+	ck_assert_int_eq(job_want_end(&job, JOB_GEN_MASK), 0);
+	job_forget_end(&job);
+	ck_assert_int_eq(job_is_unwanted(&job, 1), 0);
+	for (uint32_t generation = 1; generation <= JOB_GEN_MASK; generation += 4095) {
+		ck_assert_int_eq(job_want_end(&job, generation), 1);
+		job_forget_end(&job);
+	}
+}
+END_TEST
+
 START_TEST(every_record_and_the_heap_are_where_they_are_said_to_be)
 {
 	for (uint32_t n = 0; n < 3000; n += 7) {
@@ -248,7 +277,7 @@ END_TEST
 CHECK_MAIN("job", a_new_record_is_idle, the_word_holds_generation_waiter_and_outcome_apart,
 	   finishing_without_a_waiter_wakes_nobody, finishing_takes_the_waiter_bit_away_and_says_so,
 	   a_second_waiter_sleeps_on_the_same_value, nobody_waits_for_what_has_an_outcome,
-	   the_outcome_overwrites_whatever_the_client_wrote,
+	   the_outcome_overwrites_whatever_the_client_wrote, a_wish_to_end_is_of_one_generation,
 	   a_value_to_sleep_on_is_never_the_one_that_says_there_is_none,
 	   every_record_and_the_heap_are_where_they_are_said_to_be,
 	   a_place_holds_kind_index_and_strictness_apart,
