@@ -151,6 +151,10 @@ void drain_admit(struct drain *drain, struct job *job, uint32_t row, uint32_t ge
 
 	if (deadline)
 		drain->earlier |= deadline_add(pool, row, generation, deadline);
+	/* The pool that had the message may have died with it. Relaxed: the row is in hand, and
+	 * deadline_watch() has a lock. */
+	if (unlikely(job_is_unwanted(job, generation)))
+		atomic_store_explicit(&pool->cancels[row], generation, memory_order_relaxed);
 	if (root_is_cancelled(pool, row, generation))
 		deadline_watch(pool, row, generation);
 	drain_link(drain, row, atomic_load_explicit(&job->weight, memory_order_relaxed),

@@ -23,7 +23,8 @@
  *       a root deque: the dispatcher looks again (deadline_watch()); by then it is in a queue,
  *       which it comes back to if its worker does not start it (intake_recall()), or RUNNING.
  *       RUNNING: the verdict has it, or root_run() finds mark, deadline or client when it looks
- *       after verdict_begin().
+ *       after verdict_begin(). The wish of a client outlives the pool, in the record (shm/job.h,
+ *       I5): who accepts the job or finds it QUEUED makes it the mark (drain_admit()).
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   The client: its segment stays mapped while active > 0; the result is written to memory that
@@ -365,6 +366,7 @@ void root_run(struct worker *w, uint32_t row)
 	 * ORDER verdict/cancel [V1]: seq_cst, after verdict_begin(): registry_gone() stores the
 	 * state before it looks at the rows. */
 	if (atomic_load_explicit(&client->state, memory_order_seq_cst) != CLIENT_LIVE ||
+	    job_is_unwanted(root->job, root->generation) ||
 	    root_is_cancelled(pool, row, root->generation)) {
 		root_end(w, root, JOB_CANCELLED, 0);
 		return;

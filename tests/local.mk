@@ -73,6 +73,7 @@ UNIT_TESTS = \
 
 SCENARIOS = \
 	tests/check_cancel \
+	tests/check_cancel_kept \
 	tests/check_cpus \
 	tests/check_chain \
 	tests/check_crash \
@@ -187,6 +188,7 @@ AM_TESTS_ENVIRONMENT = \
 # Those with a real forkd: tests/daemon.h.
 DAEMON_SOURCES = tests/daemon.c tests/daemon.h
 tests_check_cancel_SOURCES = tests/check_cancel.c $(DAEMON_SOURCES)
+tests_check_cancel_kept_SOURCES = tests/check_cancel_kept.c $(DAEMON_SOURCES)
 tests_check_chain_SOURCES = tests/check_chain.c $(DAEMON_SOURCES)
 tests_check_cpus_SOURCES = tests/check_cpus.c $(DAEMON_SOURCES)
 tests_check_crash_SOURCES = tests/check_crash.c $(DAEMON_SOURCES)

@@ -297,7 +297,8 @@ int fk_release_batch(fk_client *client, const fk_job *jobs, size_t n);
  * Asks forkd to end a job: it ends as FK_CANCELLED, at once if it has not started, else when its
  * tasks come to their next fork or join. Does not wait for that: fk_wait() does. A job that has
  * ended keeps its outcome, and one that ends meanwhile may still be FK_DONE; asking twice is fine.
- * If the pool crashes in this moment, the request may be forgotten.
+ * A pool that crashes meanwhile does not forget the request: a job that would be run again ends as
+ * FK_CANCELLED. Nor does -EAGAIN take it back.
  * Returns 0, or -EAGAIN (forkd has many requests of this client to read, or there is no memory to
  * send with: try again), -ESTALE.
  */
