@@ -584,8 +584,8 @@ static void manager_on_died(struct poolproc *pool, const struct poolproc_end *en
 		return;
 	}
 	recover_run(m->arena, &limits, end->signo, session_records, &m->sessions, &report);
-	session_count_fails(&m->sessions, report.crashed + report.lost + report.finished +
-						  report.cancelled);
+	session_count_fails(&m->sessions,
+			    report.crashed + report.lost + report.finished + report.cancelled);
 	manager_clear_workers(m);
 	manager_show_crash(m, end, &report, task, sizeof(task));
 	manager_log_death(m, end, &report, task);

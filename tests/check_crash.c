@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -24,7 +23,6 @@
 
 #define QUEUED	40
 #define CHANNEL 3 /* of the pool to the manager */
-#define PAGE	4096u
 
 static struct daemon d;
 static fk_client *c;
