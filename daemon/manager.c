@@ -419,8 +419,7 @@ static void manager_cancel_gone(struct manager *m)
 		if (session_is_gone(&m->sessions, client))
 			n += recover_cancel(m->arena, &limits, client, session_records,
 					    &m->sessions);
-	/* Relaxed: for display, and this is its only writer. */
-	(void)atomic_fetch_add_explicit(&m->board->manager.manager_fails, n, memory_order_relaxed);
+	session_count_fails(&m->sessions, n);
 }
 
 static void manager_on_ready(struct poolproc *pool)
