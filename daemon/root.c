@@ -397,7 +397,10 @@ void root_run(struct worker *w, uint32_t row)
 	w->fk.child = task->export->task;
 	if (pool->profile)
 		profile_begin(pool->profile, &root->fk);
+	/* In a long leaf of its own, what waits below is to be had by others: strand_expose(). */
+	fk_enter(&w->fk, (uintptr_t)&root->fk);
 	task->export->enter(&w->fk, w->fk.sp, root->result, root->args);
+	fk_enter(&w->fk, 0);
 	w->fk.sp = (char *)root;
 	/* Here the strand was never left: the same worker, the same stack. */
 	root_done(w, root);

@@ -60,6 +60,19 @@ FK_END(spine)
 static _Atomic bool above_runs, above_goes;
 static _Atomic uint32_t n_queued, n_before; /* jobs of `queued`, and those before the cancelled */
 static bool took;
+static _Atomic uint32_t n_holding; /* workers that jobs of `holds` have */
+static _Atomic bool let_go[2];
+
+/* Set aside, it is the newest entry, and its parent is another. */
+FK_TASK(int64_t, beside, (int64_t, n), int64_t x; int64_t y;)
+FK_NO_LEAF(beside)
+{
+	FK_FORK(x, endless, self->n);
+	FK_FORK(y, leaf, self->n);
+	FK_JOIN();
+	FK_RETURN(self->x + self->y);
+}
+FK_END(beside)
 
 /* To be cancelled below another job. */
 FK_DECLARE(int64_t, below, (int64_t, n), int64_t x;)
@@ -110,10 +123,23 @@ FK_TASK(int64_t, queued, (int64_t, n))
 FK_NO_BODY(queued)
 FK_END(queued)
 
+/* In its first block, before it has a frame. */
+FK_TASK(int64_t, holds, (int64_t, n))
+{
+	atomic_fetch_add(&n_holding, 1);
+	while (!atomic_load(&let_go[n]))
+		sched_yield();
+	FK_LEAF(n);
+}
+FK_NO_BODY(holds)
+FK_END(holds)
+
+FK_EXPORT(holds, "n:i64 -> i64", 0, "keeps its worker")
 FK_EXPORT(below, "n:i64 -> i64", 0, "forks for ever, and counts when it is unwound")
 FK_EXPORT(above, "n:i64 -> i64", 0, "takes jobs and does not start them")
 FK_EXPORT(queued, "n:i64 -> i64", 0, "counts itself")
 FK_EXPORT(endless, "n:i64 -> i64", 0, "forks for ever")
+FK_EXPORT(beside, "n:i64 -> i64", 0, "a fork that forks for ever")
 FK_EXPORT(spine, "n:i64 -> i64", 0, "forks for ever, far below")
 FK_MODULE(t, "test tasks")
 
@@ -180,6 +206,35 @@ START_TEST(deep_jobs_take_turns)
 	for (uint32_t workers = 1; workers <= 4; workers++)
 		for (int forced = 0; forced < 2; forced++)
 			take_turns("t:spine", workers, forced);
+}
+END_TEST
+
+/* Its worker comes to no fork, and the other one, which was held as well, takes what waits. */
+START_TEST(a_job_below_a_leaf_goes_on_elsewhere)
+{
+	for (int deep = 0; deep < 2; deep++) {
+		atomic_store(&n_holding, 0);
+		for (uint32_t i = 0; i < 2; i++)
+			atomic_store(&let_go[i], false);
+		start(2, false);
+		submit(JOBS, "t:holds", 0);
+		while (atomic_load(&n_holding) != 1)
+			sched_yield();
+		submit(0, deep ? "t:spine" : "t:beside", 0);
+		all_go_on(0, 1);
+		submit(JOBS + 1, "t:holds", 1);
+		while (atomic_load(&n_holding) != 2)
+			sched_yield();
+		atomic_store(&let_go[0], true);
+		all_go_on(0, 1);
+		root_cancel(rig.pool, 0, rig.generation[0]);
+		ck_assert_uint_eq(rig_wait(&rig, 0), JOB_CANCELLED);
+		atomic_store(&let_go[1], true);
+		for (uint32_t i = 0; i < 2; i++)
+			ck_assert_uint_eq(rig_wait(&rig, JOBS + i), JOB_DONE);
+		quiet(&rig);
+		rig_stop(&rig);
+	}
 }
 END_TEST
 
@@ -360,6 +415,7 @@ START_TEST(a_job_that_has_ended_elsewhere_is_forgotten)
 }
 END_TEST
 
-CHECK_MAIN("aside", endless_jobs_take_turns, deep_jobs_take_turns, any_of_them_is_cancelled_first,
+CHECK_MAIN("aside", endless_jobs_take_turns, deep_jobs_take_turns,
+	   a_job_below_a_leaf_goes_on_elsewhere, any_of_them_is_cancelled_first,
 	   cancelled_job_ends_before_those_that_were_taken, all_that_have_failed_come_up_at_once,
 	   entries_of_one_job_come_up_in_their_order, a_job_that_has_ended_elsewhere_is_forgotten)

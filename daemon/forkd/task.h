@@ -84,7 +84,8 @@
  *   and makes the oldest entries public. Then it has to know which frame is the newest one, and
  *   whether a child of it runs: that is `current`, which ordinary tasks keep up to date:
  *	self       the newest frame is self, which runs code of its own, or fine-grained children,
- *		   or has ended just now; the handler parts what is older than it
+ *		   or has ended just now; the handler parts what is older than it. Before a job's
+ *		   first task has a frame: the root's, and all that waits is in the deque
  *	self | 1   the newest frame is self, and the first block of a child of it runs
  *	0          not known: the handler does nothing; a fork is near (or the runtime runs)
  *   The activation finds FK_PARTED in its site when the child returns, and leaves its C stack.
@@ -621,7 +622,7 @@ FK_INLINE bool fk_pop(struct fk_worker *w, bool pushed)
 	static void NAME##__enter(struct fk_worker *w, char *sp, void *result, const void *args)   \
 	{                                                                                          \
 		bool leaf;                                                                         \
-		*(NAME##__ret *)result = NAME##__spawn(w, sp, FK_RESUMED, 0, 0, &leaf,             \
+		*(NAME##__ret *)result = NAME##__spawn(w, sp, FK_RESUMED, w->current, 0, &leaf,    \
 						       *(const struct NAME##__args *)args);        \
 	}                                                                                          \
 	static const struct fk_export NAME##__export __attribute__((                               \
