@@ -21,8 +21,9 @@
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   A client: session.c. The pool: manager_on_died(). A pool that dies again and again without
- *   getting anything done ends forkd, so that a service manager sees it. One that cannot be started
- *   for want of descriptors, processes or memory is tried again until it can: jobs wait for it.
+ *   getting anything done ends forkd, so that a service manager sees it. If there are no
+ *   descriptors, no process or no memory for one to begin with, that is tried again until there
+ *   are: jobs wait for it. What a pool's process itself cannot have counts as its death.
  */
 #include "daemon/manager.h"
 
@@ -312,10 +313,11 @@ static bool manager_restart_later(struct manager *m, uint32_t n)
 	return loop_timer(&m->loop, &m->restart_source, MANAGER_BACKOFF_NS << min(n, 4u)) == 0;
 }
 
-/* What others use up, and may give back. */
+/* What others use up, and may give back; descriptors that nobody has received among it. */
 static bool manager_is_shortage(int r)
 {
-	return r == -EAGAIN || r == -EMFILE || r == -ENFILE || r == -ENOBUFS || r == -ENOMEM;
+	return r == -EAGAIN || r == -EMFILE || r == -ENFILE || r == -ENOBUFS || r == -ENOMEM ||
+	       r == -ETOOMANYREFS;
 }
 
 static void manager_start_pool(struct manager *m)

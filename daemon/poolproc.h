@@ -75,7 +75,7 @@ void poolproc_fini(struct poolproc *pool);
 /*
  * Starts the process and sends it PROTO_POOL_START; it must be DOWN.
  * board_fd, arena_fd: borrowed. Returns 0 or a negative errno; after -EAGAIN, -EMFILE, -ENFILE,
- * -ENOBUFS or -ENOMEM a later try may work.
+ * -ENOBUFS, -ENOMEM or -ETOOMANYREFS a later try may work.
  */
 int poolproc_start(struct poolproc *pool, int board_fd, int arena_fd);
 

@@ -70,7 +70,7 @@ bool session_released(struct session_table *table, uint32_t client, uint32_t gen
 /* A slot's job records and how many, or NULL: a recover_records; context is the table. */
 struct job *session_records(void *context, uint32_t client, uint32_t *ret_n);
 
-/* True if a slot's client is gone, and the pool has not released it yet. */
+/* True if a slot's client is gone, or the pool has let go of it and it has not closed yet. */
 bool session_is_gone(void *context, uint32_t client);
 
 /* Who has a slot: false if nobody. */
