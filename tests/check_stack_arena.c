@@ -331,10 +331,10 @@ START_TEST(workers_and_cleaner_share_the_arena)
 
 	atomic_store(&running, 1);
 	ck_assert_int_eq(pthread_create(&dispatcher, NULL, cleaner, &room_arena), 0);
-	for (uint32_t i = 0; i < RUNNERS; i++) {
+	for (uint32_t i = 0; i < RUNNERS; i++)
 		stack_cache_init(&caches[i], &room_arena);
+	for (uint32_t i = 0; i < RUNNERS; i++)
 		ck_assert_int_eq(pthread_create(&threads[i], NULL, runner, &caches[i]), 0);
-	}
 	for (uint32_t i = 0; i < RUNNERS; i++)
 		pthread_join(threads[i], NULL);
 	for (uint32_t i = 0; i < PLACES; i++)
