@@ -5,6 +5,8 @@
 noinst_LTLIBRARIES += libmanager.la libpool.la libtopology.la
 
 libmanager_la_SOURCES = \
+	daemon/greet.c \
+	daemon/greet.h \
 	daemon/listener.c \
 	daemon/listener.h \
 	daemon/loop.c \
@@ -17,6 +19,8 @@ libmanager_la_SOURCES = \
 	daemon/poolproc.h \
 	daemon/recover.c \
 	daemon/recover.h \
+	daemon/segments.c \
+	daemon/segments.h \
 	daemon/session.c \
 	daemon/session.h \
 	daemon/tenants.c \

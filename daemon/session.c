@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * daemon/session.c - clients' connections and their segments
+ * daemon/session.c - clients' connections: slots, and what happens to them
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   The manager's only thread.
@@ -16,28 +16,25 @@
  *   I2. The pool is told of a tenant before its first client has the rings to write to, of a
  *       client before its end. When it is not READY it is told nothing; session_tell_pool() makes
  *       up for that, with the clients first: the rings may have words of theirs.
- *   I3. Who a client is comes from SO_PEERCRED. What it asks for is checked before anything is
- *       made for it, and everything that is made is counted against memory-max. Afterwards it can
- *       only cancel jobs of its own; any other message ends the connection.
- *   I4. Numbers about a client's segment are kept here; the segment is never asked.
+ *   I3. Who a client is comes from SO_PEERCRED. What it asks for is checked (greet.c) before
+ *       anything is made for it, and everything that is made is counted against memory-max.
+ *       Afterwards it can only cancel jobs of its own; any other message ends the connection.
+ *   I4. A segment is taken back (segments.c) once the pool has released the client, which is when
+ *       it has unmapped it. Where forkd itself ended the connection of a client that lives, the
+ *       results that it has not read stay, and its slot too, until it lets go of the socket or
+ *       ends. At forkd's end nothing is taken back: clients still read their outcomes.
  *   I5. A connection belongs to the process that made it: it ends with that process, even if a
  *       child holds on to the socket. Whose end would not be seen is refused. The one exception: of
  *       a process in a pid namespace that cannot be seen from here a kernel before 6.5 has no
  *       descriptor; then the socket's end is all.
  *   I6. Of a connection one message is read at a turn of the loop, and none while a cancel of it
  *       waits for the pool to read, or to be there: a flood of them fills the client's own socket.
- *   I7. A segment's bytes are counted until its pages are gone. Whoever keeps a mapping or a
- *       descriptor would keep them, so they are punched out of it: once the pool has released the
- *       client, which is when it has unmapped the segment. What a client touches later is its own
- *       expense. Where forkd itself ended the connection of a client that lives, the results that
- *       it has not read stay, and its slot too, until it lets go of the socket or ends. At forkd's
- *       end nothing is punched: clients still read their outcomes.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   A client at any moment: its socket ends, or its pidfd. It may have published a job and not
- *   marked it, or not woken anybody: tenants_mark(). A child may keep its socket, its mapping, or
- *   its descriptors: I5, I7. The pool before it has released a client: the next one is told of it
- *   again, and releases it.
+ *   marked it, or not woken anybody: tenants_mark(). A child may keep its socket: I5; or its
+ *   mapping, or its descriptors: segments.c. The pool before it has released a client: the next
+ *   one is told of it again, and releases it.
  */
 #include "daemon/session.h"
 
@@ -45,7 +42,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,8 +53,8 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/util.h"
+#include "daemon/greet.h"
 #include "daemon/recover.h"
-#include "shm/layout.h"
 #include "shm/proto.h"
 
 /* Newer than the headers of Debian 12; a kernel before 6.5 answers ENOPROTOOPT. */
@@ -68,8 +64,6 @@
 
 #define SESSION_GREETING_NS  (5 * NSEC_PER_SEC) /* from connecting to HELLO, at most */
 #define SESSION_MAX_GREETING 256u		/* connections without a HELLO at a time */
-#define SESSION_DEFAULT_JOBS 256u
-#define SESSION_DEFAULT_HEAP (UINT64_C(1) << 20)
 #define SESSION_SLOT_NONE    UINT32_MAX
 #define SESSION_CANCEL_NS    (2 * NSEC_PER_MSEC) /* between two tries to pass a cancel on */
 
@@ -97,14 +91,11 @@ struct session {
 	uint32_t slot;
 	uint32_t generation;
 	uint32_t tenant;
-	uint32_t n_jobs;
 	bool welcomed;
-	bool held;		    /* GONE: forkd ended it, the client has not let go (I7) */
+	bool held;		    /* GONE: forkd ended it, the client has not let go (I4) */
 	bool released;		    /* GONE: by the pool */
 	struct proto_cancel cancel; /* to be passed on */
-	int segment_fd;
-	struct client_segment *segment;
-	uint64_t segment_size;
+	struct segments_client segment;
 };
 
 /* ------------------------------------------------------------------------ what the pool is told */
@@ -118,10 +109,10 @@ static void session_tell_client(struct session *s, uint32_t type)
 		.client = s->slot,
 		.client_generation = s->generation,
 		.pid = s->pid,
-		.n_jobs = s->n_jobs,
+		.n_jobs = s->segment.n_jobs,
 	};
 
-	poolproc_send(s->table->pool, &m, type == PROTO_POOL_CLIENT ? s->segment_fd : -1);
+	poolproc_send(s->table->pool, &m, type == PROTO_POOL_CLIENT ? s->segment.fd : -1);
 }
 
 void session_tell_pool(struct session_table *table)
@@ -186,28 +177,18 @@ static void session_leave_greeting(struct session *s)
 
 static void session_free(struct session *s)
 {
-	struct session_table *table = s->table;
-
 	session_leave_greeting(s);
 	session_disconnect(s);
-	segment_unmap(s->segment, s->segment_size);
-	table->memory -= s->segment_size;
-	(void)safe_close(s->segment_fd);
+	segments_close(&s->table->segments, &s->segment);
 	free(s);
 }
 
 /* Answers with an error, and ends the session, which has no slot yet. */
-static void session_refuse(struct session *s, int code, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
-
-static void session_refuse(struct session *s, int code, const char *format, ...)
+static void session_refuse(struct session *s, const struct greet_verdict *verdict)
 {
-	struct proto_error error = { .head = { PROTO_MAGIC, PROTO_ERROR }, .code = code };
-	va_list ap;
+	struct proto_error error = { .head = { PROTO_MAGIC, PROTO_ERROR }, .code = verdict->code };
 
-	va_start(ap, format);
-	(void)vsnprintf(error.text, sizeof(error.text), format, ap);
-	va_end(ap);
+	memcpy(error.text, verdict->text, sizeof(error.text));
 	log_info("client pid %u, uid %u refused: %s", s->pid, s->uid, error.text);
 	(void)proto_send(s->fd, &error, sizeof(error), NULL, 0);
 	s->table->refused++;
@@ -242,7 +223,7 @@ static void session_gone(struct session *s)
 	session_leave(s);
 }
 
-/* forkd ends an open session, by no fault of the client's (I7). */
+/* forkd ends an open session, by no fault of the client's (I4). */
 static void session_evict(struct session *s)
 {
 	loop_forget(s->table->loop, &s->socket_source);
@@ -255,23 +236,20 @@ static void session_evict(struct session *s)
 	session_leave(s);
 }
 
-/* Nobody needs the client's segment any more: its pages go, and the slot is free (I7). */
+/* Nobody needs the client's segment any more: its pages go, and the slot is free (I4). */
 static void session_retire(struct session *s)
 {
 	struct session_table *table = s->table;
-	int r;
+	uint64_t size = s->segment.size;
+	int r = segments_take_back(&table->segments, &s->segment);
 
-	segment_unmap(s->segment, s->segment_size);
-	s->segment = NULL;
-	r = segment_empty(s->segment_fd, s->segment_size);
-	if (r < 0) {
+	if (r < 0)
 		log_error("cannot take back the %" PRIu64 " bytes of client %u (pid %u): %s: they "
 			  "stay counted against memory-max",
-			  s->segment_size, s->slot, s->pid, strerror(-r));
-		table->memory += s->segment_size; /* which session_free() takes off */
-	}
+			  size, s->slot, s->pid, strerror(-r));
 	table->slots[s->slot] = NULL;
 	table->freed[s->slot] = ++table->n_freed;
+	table->n_slots--;
 	session_free(s);
 }
 
@@ -298,10 +276,18 @@ static void session_let_go(struct session *s)
 
 /* ------------------------------------------------------------------------ attaching */
 
-/* Bytes that may still be made. */
-static uint64_t session_room(const struct session_table *table)
+/* What there is for somebody of this uid, and what of it is taken. */
+static struct greet_room session_room(const struct session_table *table, uint32_t uid)
 {
-	return table->options->memory_max - table->memory - table->tenants.memory;
+	const struct tenants *tenants = &table->tenants;
+
+	return (struct greet_room){
+		.stopping = table->stopping,
+		.tenants_full = tenants_are_full(tenants, uid),
+		.clients = table->n_slots,
+		.tenant_size = tenants_needs(tenants, uid),
+		.memory = table->options->memory_max - table->segments.memory - tenants->memory,
+	};
 }
 
 /* The slot that has been free the longest: what the board tells of those that left stays there. */
@@ -314,68 +300,6 @@ static uint32_t session_free_slot(const struct session_table *table)
 		    (slot == SESSION_SLOT_NONE || table->freed[i] < table->freed[slot]))
 			slot = i;
 	return slot;
-}
-
-/* Makes the client's segment. The numbers have been checked. */
-static int session_segment(struct session *s, uint32_t n_jobs, uint64_t heap_size)
-{
-	struct session_table *table = s->table;
-	uint64_t heap_offset = client_segment_heap_offset(n_jobs);
-	uint64_t size = heap_offset + heap_size;
-	_Atomic uint64_t *rows;
-	struct job *jobs;
-	void *base;
-	int fd, r;
-
-	if (size > session_room(table))
-		return -ENOBUFS;
-	fd = segment_create("forkd-client", SEGMENT_CLIENT, size, table->epoch, 1, 0600);
-	if (fd < 0)
-		return fd;
-	r = segment_map(fd, SEGMENT_CLIENT, 1, table->epoch, &base, NULL);
-	if (r < 0) {
-		(void)safe_close(fd);
-		return r;
-	}
-	s->segment_fd = fd;
-	s->segment = base;
-	s->segment_size = size;
-	s->n_jobs = n_jobs;
-	table->memory += size;
-
-	s->segment->client = s->slot;
-	s->segment->generation = s->generation;
-	s->segment->tenant = s->tenant;
-	s->segment->n_jobs = n_jobs;
-	s->segment->jobs_offset = sizeof(struct client_segment);
-	s->segment->heap_offset = heap_offset;
-	s->segment->heap_size = heap_size;
-	/* Generations go on where the slot's last client ended: the ledger takes none twice.
-	 * Relaxed: the pool has released the slot, and the client does not have the segment yet. */
-	jobs = (struct job *)(void *)((char *)base + sizeof(struct client_segment));
-	rows = arena_rows(table->arena) + (size_t)s->slot * table->options->max_jobs;
-	/* Nobody has the slot: whatever an attach that failed has left there is void. */
-	for (uint32_t i = 0; i < table->options->max_jobs; i++) {
-		struct ledger_row row =
-			ledger_unpack(atomic_load_explicit(&rows[i], memory_order_relaxed));
-
-		if (row.state != LEDGER_FREE)
-			atomic_store_explicit(
-				&rows[i],
-				ledger_pack((struct ledger_row){ .generation = row.generation }),
-				memory_order_relaxed);
-	}
-	for (uint32_t i = 0; i < n_jobs; i++) {
-		uint64_t word = atomic_load_explicit(&rows[i], memory_order_relaxed);
-		uint32_t generation = ledger_unpack(word).generation;
-
-		if (!generation)
-			continue;
-		atomic_store_explicit(&jobs[i].generation, generation, memory_order_relaxed);
-		atomic_store_explicit(&jobs[i].state, job_state(generation, JOB_IDLE),
-				      memory_order_relaxed);
-	}
-	return 0;
 }
 
 /* The client's row on the board; pid last. Relaxed: for display. */
@@ -426,9 +350,9 @@ static void session_welcome(struct session *s)
 	struct session_table *table = s->table;
 	struct proto_welcome welcome = {
 		.head = { PROTO_MAGIC, PROTO_WELCOME },
-		.epoch = table->epoch,
+		.epoch = table->segments.epoch,
 	};
-	int fds[3] = { table->board_fd, tenants_fd(&table->tenants, s->tenant), s->segment_fd };
+	int fds[3] = { table->board_fd, tenants_fd(&table->tenants, s->tenant), s->segment.fd };
 	int r = proto_send(s->fd, &welcome, sizeof(welcome), fds, 3);
 
 	s->welcomed = true;
@@ -468,53 +392,35 @@ void session_attached(struct session_table *table, uint32_t client, uint32_t gen
 	session_evict(s);
 }
 
-/* Refuses what cannot be had, with a text that says what to do. */
-static void session_refuse_memory(struct session *s, int r)
-{
-	const struct options *o = s->table->options;
-
-	if (r == -EUSERS)
-		session_refuse(s, r, "forkd serves %u users at a time, and has them: restart it",
-			       LIMIT_TENANTS);
-	else if (r == -ENOBUFS)
-		session_refuse(s, -ENOMEM,
-			       "the connections together have reached memory-max (%" PRIu64
-			       " bytes): ask for less, close some, or raise it in forkd.conf",
-			       o->memory_max);
-	else
-		session_refuse(s, r, "forkd cannot make your shared memory: %s: try again later",
-			       strerror(-r));
-}
-
-static void session_attach(struct session *s, uint32_t n_jobs, uint64_t heap_size)
+/* Lets it in, with what it was granted. */
+static void session_attach(struct session *s, const struct greet_verdict *granted)
 {
 	struct session_table *table = s->table;
 	uint32_t slot = session_free_slot(table);
-	int r;
+	struct segments_owner owner = {
+		.slot = slot,
+		.generation = table->generations[slot] & ((1u << RING_GEN_BITS) - 1),
+	};
+	struct greet_verdict failed;
+	int r = tenants_attach(&table->tenants, s->uid);
 
-	if (slot == SESSION_SLOT_NONE) {
-		session_refuse(s, -EUSERS,
-			       "forkd has max-clients (%u) connections: close some, or raise it in "
-			       "forkd.conf",
-			       table->options->max_clients);
-		return;
+	if (r >= 0) {
+		owner.tenant = (uint32_t)r;
+		r = segments_make(&table->segments, &owner, granted->n_jobs, granted->heap_size,
+				  &s->segment);
 	}
-	r = tenants_attach(&table->tenants, s->uid, session_room(table));
 	if (r < 0) {
-		session_refuse_memory(s, r);
+		greet_failed(r, &failed);
+		session_refuse(s, &failed);
 		return;
 	}
-	s->tenant = (uint32_t)r;
 	s->slot = slot;
-	s->generation = table->generations[slot] & ((1u << RING_GEN_BITS) - 1);
-	r = session_segment(s, n_jobs, heap_size);
-	if (r < 0) {
-		session_refuse_memory(s, r);
-		return;
-	}
+	s->generation = owner.generation;
+	s->tenant = owner.tenant;
 	session_leave_greeting(s);
 	table->generations[slot]++;
 	table->slots[slot] = s;
+	table->n_slots++;
 	table->n_open++;
 	s->state = SESSION_OPEN;
 	session_show(s);
@@ -530,95 +436,47 @@ static void session_attach(struct session *s, uint32_t n_jobs, uint64_t heap_siz
 		session_gone(s);
 }
 
-/* True if the end of the client's process will be seen (I5); else it is refused. */
-static bool session_is_watched(struct session *s)
+static struct greet_peer session_peer(const struct session *s)
 {
 	struct pollfd p = { .fd = s->pidfd, .events = POLLIN };
+	bool ended = s->pidfd >= 0 && poll(&p, 1, 0) > 0;
 
-	if (s->unwatched == -EMFILE || s->unwatched == -ENFILE || s->unwatched == -ENOMEM) {
-		session_refuse(s, s->unwatched,
-			       "forkd cannot watch your process, it has no descriptor for it: %s: "
-			       "close some connections, or raise LimitNOFILE of forkd.service",
-			       strerror(-s->unwatched));
-		return false;
-	}
-	if (s->unwatched || (s->pidfd >= 0 && poll(&p, 1, 0) > 0)) {
-		session_refuse(s, -ESRCH,
-			       "the process that made this connection (pid %u) has ended: make one "
-			       "of your own",
-			       s->pid);
-		return false;
-	}
-	return true;
+	return (struct greet_peer){
+		.uid = s->uid,
+		.pid = s->pid,
+		.unwatched = ended ? -ESRCH : s->unwatched,
+	};
 }
 
 static void session_hello(struct session *s, const struct proto_hello *hello)
 {
-	const struct options *o = s->table->options;
-	uint32_t n_jobs = hello->n_jobs;
-	uint64_t heap = hello->heap_size;
+	const struct greet_peer peer = session_peer(s);
+	const struct greet_room room = session_room(s->table, s->uid);
+	struct greet_verdict verdict;
 
-	if (s->table->stopping) {
-		session_refuse(s, -ESHUTDOWN, "forkd is stopping: try again when it runs");
-		return;
-	}
-	if (hello->version != PROTO_VERSION) {
-		session_refuse(s, -EPROTO,
-			       "this program speaks version %u of the protocol, forkd %s speaks "
-			       "version %u: use the libforkclient that came with this forkd",
-			       hello->version, PACKAGE_VERSION, PROTO_VERSION);
-		return;
-	}
-	if (hello->layout_hash != LAYOUT_HASH) {
-		session_refuse(s, -EPROTO,
-			       "this program's libforkclient was built from another release than "
-			       "forkd %s: use the one that came with this forkd",
-			       PACKAGE_VERSION);
-		return;
-	}
-	if (!session_is_watched(s))
-		return;
-	if (n_jobs == 0)
-		n_jobs = min(SESSION_DEFAULT_JOBS, o->max_jobs);
-	if (heap == 0)
-		heap = min(SESSION_DEFAULT_HEAP, o->heap_max);
-	if (n_jobs > o->max_jobs) {
-		session_refuse(s, -E2BIG,
-			       "%u jobs at a time are too many: ask for at most max-jobs (%u), or "
-			       "raise it in forkd.conf",
-			       n_jobs, o->max_jobs);
-		return;
-	}
-	if (heap > o->heap_max) {
-		session_refuse(s, -E2BIG,
-			       "a heap of %" PRIu64 " bytes is too large: ask for at most heap-max "
-			       "(%" PRIu64 "), or raise it in forkd.conf",
-			       heap, o->heap_max);
-		return;
-	}
-	session_attach(s, n_jobs, align_up(heap, 4096));
+	greet_hello(hello, s->table->options, &peer, &room, &verdict);
+	if (verdict.code)
+		session_refuse(s, &verdict);
+	else
+		session_attach(s, &verdict);
 }
 
 /* forkctl set: no slot is needed, and the connection ends with the answer. */
 static void session_set(struct session *s, struct proto_set *set)
 {
 	struct proto_set done = { .head = { PROTO_MAGIC, PROTO_SET_DONE } };
-	char error[sizeof(((struct proto_error *)0)->text)] = "";
-	int r;
+	const struct greet_peer peer = session_peer(s);
+	struct greet_verdict verdict;
 
 	set->name[sizeof(set->name) - 1] = '\0';
 	set->value[sizeof(set->value) - 1] = '\0';
-	if (s->uid != 0 && s->uid != geteuid()) {
-		session_refuse(s, -EPERM,
-			       "set: only root and the user that forkd runs as (uid %u) may change "
-			       "settings, this is uid %u: try sudo",
-			       (unsigned int)geteuid(), s->uid);
-		return;
-	}
-	r = s->table->set(s->table, set->name, set->value, done.value, sizeof(done.value), error,
-			  sizeof(error));
-	if (r < 0) {
-		session_refuse(s, r, "%s", error);
+	greet_set(&peer, geteuid(), &verdict);
+	if (!verdict.code)
+		verdict.code =
+			s->table->set(s->table, set->name, set->value, done.value,
+				      sizeof(done.value), verdict.text, sizeof(verdict.text));
+	if (verdict.code) {
+		session_refuse(s, &verdict);
 		return;
 	}
 	memcpy(done.name, set->name, sizeof(done.name));
@@ -676,8 +534,27 @@ static void session_pass_cancel(struct session *s)
 static bool session_is_cancel(const struct session *s, const union proto_message *message, int size)
 {
 	return s->state == SESSION_OPEN && s->welcomed && size == (int)sizeof(message->cancel) &&
-	       message->head.type == PROTO_CANCEL && message->cancel.job < s->n_jobs &&
+	       message->head.type == PROTO_CANCEL && message->cancel.job < s->segment.n_jobs &&
 	       message->cancel.generation && message->cancel.generation <= JOB_GEN_MASK;
+}
+
+/* The first message that it says: r as proto_recv() returned it. */
+static void session_greet(struct session *s, union proto_message *message, int r)
+{
+	struct greet_verdict verdict;
+
+	switch (greet_wish(message, r)) {
+	case GREET_ATTACH:
+		session_hello(s, &message->hello);
+		break;
+	case GREET_SET:
+		session_set(s, &message->set);
+		break;
+	case GREET_NONE:
+		greet_none(&verdict);
+		session_refuse(s, &verdict);
+		break;
+	}
 }
 
 static void session_on_socket(struct loop_source *source, int result)
@@ -704,15 +581,8 @@ static void session_on_socket(struct loop_source *source, int result)
 		session_pass_cancel(s);
 	} else if (s->state == SESSION_OPEN || r == 0 || (r < 0 && r != -EBADMSG)) {
 		session_end(s);
-	} else if (r == (int)sizeof(message.set) && message.head.type == PROTO_SET) {
-		session_set(s, &message.set);
-	} else if (r != (int)sizeof(message.hello) || message.head.type != PROTO_HELLO) {
-		session_refuse(s, -EBADMSG,
-			       "this is no HELLO of forkd's protocol (versions %u to %u): use the "
-			       "libforkclient that came with this forkd",
-			       PROTO_VERSION, PROTO_VERSION);
 	} else {
-		session_hello(s, &message.hello);
+		session_greet(s, &message, r);
 	}
 }
 
@@ -725,14 +595,15 @@ static void session_on_pidfd(struct loop_source *source, int result)
 static void session_on_timer(struct loop_source *source, int result)
 {
 	struct session *s = container_of(source, struct session, timer_source);
+	struct greet_verdict verdict;
 
 	(void)result;
 	if (s->state == SESSION_OPEN) {
 		session_pass_cancel(s);
 		return;
 	}
-	session_refuse(s, -ETIMEDOUT, "no HELLO within %llu s of connecting: connect again",
-		       (unsigned long long)(SESSION_GREETING_NS / NSEC_PER_SEC));
+	greet_late(SESSION_GREETING_NS, &verdict);
+	session_refuse(s, &verdict);
 }
 
 /* The process behind a connection: sets s->pidfd, or s->unwatched. Before SO_PEERPIDFD the number
@@ -777,7 +648,7 @@ void session_accept(struct session_table *table, int fd)
 	/* Who cannot be watched is told so when it has said HELLO: what comes into a socket that is
 	 * closed already takes the words away. */
 	session_watch(s, peer.pid);
-	s->segment_fd = -1;
+	s->segment = SEGMENTS_NONE;
 	s->slot = SESSION_SLOT_NONE;
 	s->socket_source.call = session_on_socket;
 	s->pidfd_source.call = session_on_pidfd;
@@ -802,8 +673,8 @@ struct job *session_records(void *context, uint32_t client, uint32_t *ret_n)
 
 	if (!s)
 		return NULL;
-	*ret_n = s->n_jobs;
-	return (struct job *)(void *)((char *)s->segment + sizeof(struct client_segment));
+	*ret_n = s->segment.n_jobs;
+	return segments_jobs(&s->segment);
 }
 
 bool session_is_gone(void *context, uint32_t client)
@@ -838,10 +709,12 @@ uint64_t session_finish_all(struct session_table *table, uint32_t outcome)
 
 void session_stop(struct session_table *table)
 {
+	struct greet_verdict verdict;
+
 	table->stopping = true;
+	greet_stopping(&verdict);
 	while (table->greeting)
-		session_refuse(table->greeting, -ESHUTDOWN,
-			       "forkd is stopping: try again when it runs");
+		session_refuse(table->greeting, &verdict);
 }
 
 void session_fini(struct session_table *table)

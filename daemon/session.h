@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* daemon/session.h - clients' connections and their segments */
+/* daemon/session.h - clients' connections */
 #ifndef DAEMON_SESSION_H
 #define DAEMON_SESSION_H
 
@@ -9,10 +9,10 @@
 #include "common/options.h"
 #include "daemon/loop.h"
 #include "daemon/poolproc.h"
+#include "daemon/segments.h"
 #include "daemon/tenants.h"
 #include "shm/board.h"
 #include "shm/job.h"
-#include "shm/ledger.h"
 #include "shm/limits.h"
 
 struct session;
@@ -22,10 +22,9 @@ struct session_table {
 	const struct options *options;
 	struct poolproc *pool;
 	struct board *board;
-	struct arena *arena;
 	int board_fd; /* read-only, for clients; borrowed */
-	uint64_t epoch;
 	struct tenants tenants;
+	struct segments segments;
 	bool stopping;
 	/* Somebody who may do that wants to change a setting. Returns 0 with the value it had, or a
 	 * negative errno with a line that says why. */
@@ -34,7 +33,7 @@ struct session_table {
 	/* called when the number of connections has changed */
 	void (*changed)(struct session_table *table);
 
-	uint64_t memory;	  /* bytes of all clients' segments */
+	uint32_t n_slots;	  /* that are taken */
 	uint32_t n_open;	  /* with a slot and a connection */
 	uint32_t n_greeting;	  /* that have not said HELLO yet */
 	struct session *greeting; /* list of these */

@@ -23,8 +23,6 @@
  */
 #include "daemon/tenants.h"
 
-#include <errno.h>
-
 #include "common/cleanup.h"
 #include "shm/futex.h"
 #include "shm/proto.h"
@@ -81,23 +79,39 @@ static void tenants_head(struct tenants *tenants, uint32_t index)
 	t->segment->n_rings = tenants->n_workers;
 }
 
-int tenants_attach(struct tenants *tenants, uint32_t uid, uint64_t room)
+/* The uid's tenant; tenants->n if there is none. */
+static uint32_t tenants_find(const struct tenants *tenants, uint32_t uid)
+{
+	uint32_t i = 0;
+
+	while (i < tenants->n && tenants->slots[i].uid != uid)
+		i++;
+	return i;
+}
+
+uint64_t tenants_needs(const struct tenants *tenants, uint32_t uid)
+{
+	return tenants_find(tenants, uid) < tenants->n ? 0
+						       : tenant_segment_size(tenants->n_workers);
+}
+
+bool tenants_are_full(const struct tenants *tenants, uint32_t uid)
+{
+	return tenants_find(tenants, uid) == LIMIT_TENANTS;
+}
+
+int tenants_attach(struct tenants *tenants, uint32_t uid)
 {
 	uint64_t size = tenant_segment_size(tenants->n_workers);
-	uint32_t index = tenants->n;
-	struct tenants_slot *t;
+	uint32_t index = tenants_find(tenants, uid);
+	struct tenants_slot *t = &tenants->slots[index];
 	void *base;
 	int fd, r;
 
-	for (uint32_t i = 0; i < tenants->n; i++)
-		if (tenants->slots[i].uid == uid) {
-			tenants_head(tenants, i);
-			return (int)i;
-		}
-	if (index == LIMIT_TENANTS)
-		return -EUSERS;
-	if (size > room)
-		return -ENOBUFS;
+	if (index < tenants->n) {
+		tenants_head(tenants, index);
+		return (int)index;
+	}
 	fd = segment_create("forkd-tenant", SEGMENT_TENANT, size, tenants->epoch, 1, 0600);
 	if (fd < 0)
 		return fd;
@@ -106,7 +120,6 @@ int tenants_attach(struct tenants *tenants, uint32_t uid, uint64_t room)
 		(void)safe_close(fd);
 		return r;
 	}
-	t = &tenants->slots[index];
 	*t = (struct tenants_slot){ .uid = uid, .fd = fd, .segment = base, .size = size };
 	t->head = t->segment->head;
 	tenants_head(tenants, index);

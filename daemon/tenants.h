@@ -4,6 +4,7 @@
 #ifndef DAEMON_TENANTS_H
 #define DAEMON_TENANTS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "daemon/poolproc.h"
@@ -31,10 +32,15 @@ struct tenants {
 	struct tenants_slot slots[LIMIT_TENANTS];
 };
 
+/* Bytes that tenants_attach() would make for the uid; 0 if its tenant is there. */
+uint64_t tenants_needs(const struct tenants *tenants, uint32_t uid);
+
+/* True if the uid has no tenant, and there are LIMIT_TENANTS. */
+bool tenants_are_full(const struct tenants *tenants, uint32_t uid);
+
 /* Index of the uid's tenant, with its head as the manager wrote it; made, and told to the pool, if
- * there is none. room: bytes that a new segment may take. -EUSERS: LIMIT_TENANTS are there;
- * -ENOBUFS: it would take more than room; else what the system said. */
-int tenants_attach(struct tenants *tenants, uint32_t uid, uint64_t room);
+ * there is none; then they must not be full. Or a negative errno: what the system said. */
+int tenants_attach(struct tenants *tenants, uint32_t uid);
 
 /* The tenant's segment, to be handed to a client of its uid; borrowed. */
 int tenants_fd(const struct tenants *tenants, uint32_t index);

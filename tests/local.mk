@@ -24,6 +24,7 @@ UNIT_TESTS = \
 	tests/check_fair_queue \
 	tests/check_fold \
 	tests/check_forkmode \
+	tests/check_greet \
 	tests/check_group \
 	tests/check_heap \
 	tests/check_intake \

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon/greet.c - what is answered to those who connect
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   session.c, on the manager's only thread. Nothing here looks at the system or at a table: what
+ *   an answer depends on are its arguments.
+ *
+ * INVARIANTS
+ *   I1. What a message says is checked before anything is counted, and what is granted fits: who
+ *       makes it can fail for want of the system's resources only.
+ *   I2. Each refusal says whose the limit is, and what to do.
+ */
+#include "daemon/greet.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/util.h"
+#include "shm/job.h"
+#include "shm/layout.h"
+
+#define GREET_DEFAULT_JOBS 256u
+#define GREET_DEFAULT_HEAP (UINT64_C(1) << 20)
+
+static void greet_refuse(struct greet_verdict *v, int code, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static void greet_refuse(struct greet_verdict *v, int code, const char *format, ...)
+{
+	va_list ap;
+
+	/* All of the text: it is sent. */
+	*v = (struct greet_verdict){ .code = code };
+	va_start(ap, format);
+	(void)vsnprintf(v->text, sizeof(v->text), format, ap);
+	va_end(ap);
+}
+
+enum greet_wish greet_wish(const union proto_message *message, int size)
+{
+	if (size == (int)sizeof(message->hello) && message->head.type == PROTO_HELLO)
+		return GREET_ATTACH;
+	if (size == (int)sizeof(message->set) && message->head.type == PROTO_SET)
+		return GREET_SET;
+	return GREET_NONE;
+}
+
+/* The library that speaks is of this release. */
+static void greet_release(const struct proto_hello *hello, struct greet_verdict *v)
+{
+	if (hello->version != PROTO_VERSION)
+		greet_refuse(v, -EPROTO,
+			     "this program speaks version %u of the protocol, forkd %s speaks "
+			     "version %u: use the libforkclient that came with this forkd",
+			     hello->version, PACKAGE_VERSION, PROTO_VERSION);
+	else if (hello->layout_hash != LAYOUT_HASH)
+		greet_refuse(v, -EPROTO,
+			     "this program's libforkclient was built from another release than "
+			     "forkd %s: use the one that came with this forkd",
+			     PACKAGE_VERSION);
+}
+
+/* The end of its process will be seen. */
+static void greet_watched(const struct greet_peer *peer, struct greet_verdict *v)
+{
+	int r = peer->unwatched;
+
+	if (r == -EMFILE || r == -ENFILE || r == -ENOMEM)
+		greet_refuse(v, r,
+			     "forkd cannot watch your process, it has no descriptor for it: %s: "
+			     "close some connections, or raise LimitNOFILE of forkd.service",
+			     strerror(-r));
+	else if (r)
+		greet_refuse(v, -ESRCH,
+			     "the process that made this connection (pid %u) has ended: make one "
+			     "of your own",
+			     peer->pid);
+}
+
+/* What one connection may have; defaults are put in. */
+static void greet_sizes(const struct proto_hello *hello, const struct options *o,
+			struct greet_verdict *v)
+{
+	uint32_t n_jobs = hello->n_jobs ? hello->n_jobs : min(GREET_DEFAULT_JOBS, o->max_jobs);
+	uint64_t heap = hello->heap_size ? hello->heap_size : min(GREET_DEFAULT_HEAP, o->heap_max);
+
+	if (n_jobs > o->max_jobs) {
+		greet_refuse(v, -E2BIG,
+			     "%u jobs at a time are too many: ask for at most max-jobs (%u), or "
+			     "raise it in forkd.conf",
+			     n_jobs, o->max_jobs);
+		return;
+	}
+	if (heap > o->heap_max) {
+		greet_refuse(v, -E2BIG,
+			     "a heap of %" PRIu64 " bytes is too large: ask for at most heap-max "
+			     "(%" PRIu64 "), or raise it in forkd.conf",
+			     heap, o->heap_max);
+		return;
+	}
+	v->n_jobs = n_jobs;
+	v->heap_size = align_up(heap, 4096);
+}
+
+/* There is as much left, of what all share. */
+static void greet_shared(const struct options *o, const struct greet_room *room,
+			 struct greet_verdict *v)
+{
+	uint64_t size = client_segment_heap_offset(v->n_jobs) + v->heap_size;
+
+	if (room->clients >= o->max_clients)
+		greet_refuse(v, -EUSERS,
+			     "forkd has max-clients (%u) connections: close some, or raise it in "
+			     "forkd.conf",
+			     o->max_clients);
+	else if (room->tenants_full)
+		greet_refuse(v, -EUSERS,
+			     "forkd serves %u users at a time, and has them: restart it",
+			     LIMIT_TENANTS);
+	else if (room->tenant_size + size > room->memory)
+		greet_refuse(v, -ENOMEM,
+			     "the connections together have reached memory-max (%" PRIu64
+			     " bytes): ask for less, close some, or raise it in forkd.conf",
+			     o->memory_max);
+}
+
+void greet_hello(const struct proto_hello *hello, const struct options *options,
+		 const struct greet_peer *peer, const struct greet_room *room,
+		 struct greet_verdict *ret)
+{
+	*ret = (struct greet_verdict){ .code = 0 };
+	if (room->stopping)
+		greet_stopping(ret);
+	if (!ret->code)
+		greet_release(hello, ret);
+	if (!ret->code)
+		greet_watched(peer, ret);
+	if (!ret->code)
+		greet_sizes(hello, options, ret);
+	if (!ret->code)
+		greet_shared(options, room, ret);
+}
+
+void greet_set(const struct greet_peer *peer, uint32_t owner, struct greet_verdict *ret)
+{
+	*ret = (struct greet_verdict){ .code = 0 };
+	if (peer->uid != 0 && peer->uid != owner)
+		greet_refuse(ret, -EPERM,
+			     "set: only root and the user that forkd runs as (uid %u) may change "
+			     "settings, this is uid %u: try sudo",
+			     owner, peer->uid);
+}
+
+void greet_none(struct greet_verdict *ret)
+{
+	greet_refuse(ret, -EBADMSG,
+		     "this is no HELLO of forkd's protocol (versions %u to %u): use the "
+		     "libforkclient that came with this forkd",
+		     PROTO_VERSION, PROTO_VERSION);
+}
+
+void greet_stopping(struct greet_verdict *ret)
+{
+	greet_refuse(ret, -ESHUTDOWN, "forkd is stopping: try again when it runs");
+}
+
+void greet_late(uint64_t ns, struct greet_verdict *ret)
+{
+	greet_refuse(ret, -ETIMEDOUT, "no HELLO within %" PRIu64 " s of connecting: connect again",
+		     ns / NSEC_PER_SEC);
+}
+
+void greet_failed(int r, struct greet_verdict *ret)
+{
+	greet_refuse(ret, r, "forkd cannot make your shared memory: %s: try again later",
+		     strerror(-r));
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/* daemon/greet.h - what is answered to those who connect: who is let in, and who is refused in
+ * which words */
+#ifndef DAEMON_GREET_H
+#define DAEMON_GREET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/options.h"
+#include "shm/proto.h"
+
+/* What a first message asks for. */
+enum greet_wish {
+	GREET_ATTACH, /* PROTO_HELLO */
+	GREET_SET,    /* PROTO_SET */
+	GREET_NONE,   /* nothing that forkd's protocol knows */
+};
+
+/* Who says it. */
+struct greet_peer {
+	uint32_t uid;
+	uint32_t pid;
+	int unwatched; /* 0, or a negative errno: why the end of its process would not be seen */
+};
+
+/* What there is, and what of it is taken. */
+struct greet_room {
+	bool stopping;
+	bool tenants_full;    /* the uid has no tenant, and there can be no more */
+	uint32_t clients;     /* slots that are taken */
+	uint64_t tenant_size; /* bytes that the uid's tenant would take; 0: it is there */
+	uint64_t memory;      /* bytes that may still be made */
+};
+
+struct greet_verdict {
+	int code;	    /* 0: it gets what follows; else a negative errno, for PROTO_ERROR */
+	uint32_t n_jobs;    /* records */
+	uint64_t heap_size; /* bytes, whole pages */
+	char text[sizeof(((struct proto_error *)0)->text)]; /* why not, and what to do */
+};
+
+/* size: that the message came with. */
+enum greet_wish greet_wish(const union proto_message *message, int size);
+
+/* The answers to what GREET_ATTACH, GREET_SET and GREET_NONE stand for. They depend on nothing else
+ * and change nothing. owner: the uid that forkd runs as. */
+void greet_hello(const struct proto_hello *hello, const struct options *options,
+		 const struct greet_peer *peer, const struct greet_room *room,
+		 struct greet_verdict *ret);
+void greet_set(const struct greet_peer *peer, uint32_t owner, struct greet_verdict *ret);
+void greet_none(struct greet_verdict *ret);
+
+/* That forkd is stopping; that no message came for so many ns; that what was granted cannot be
+ * made, for this negative errno. */
+void greet_stopping(struct greet_verdict *ret);
+void greet_late(uint64_t ns, struct greet_verdict *ret);
+void greet_failed(int r, struct greet_verdict *ret);
+
+#endif

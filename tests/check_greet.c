@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT */
+/* greet - who is let in and who is refused, by what is asked for, the options, and what there is */
+#define CHECK_SETUP    begin
+#define CHECK_TEARDOWN end
+
+#include "daemon/greet.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "common/util.h"
+#include "shm/job.h"
+#include "shm/layout.h"
+#include "tests/check_unit.h"
+
+static struct options options;
+static struct proto_hello hello;
+static struct greet_peer peer;
+static struct greet_room room;
+static struct greet_verdict verdict;
+
+/* Everything is there for an ordinary client. */
+static void begin(void)
+{
+	ck_assert_int_eq(options_init(&options), 0);
+	options.max_clients = 4;
+	options.max_jobs = 512;
+	options.heap_max = 2 << 20;
+	options.memory_max = 8 << 20;
+	hello = (struct proto_hello){
+		.head = { PROTO_MAGIC, PROTO_HELLO },
+		.version = PROTO_VERSION,
+		.layout_hash = LAYOUT_HASH,
+	};
+	peer = (struct greet_peer){ .uid = 1000, .pid = 77 };
+	room = (struct greet_room){ .memory = options.memory_max };
+	/* Whatever is not written would be sent. */
+	memset(&verdict, 'x', sizeof(verdict));
+}
+
+static void end(void)
+{
+	options_fini(&options);
+}
+
+static void greet(void)
+{
+	greet_hello(&hello, &options, &peer, &room, &verdict);
+}
+
+static void said(int code, const char *text)
+{
+	size_t n = strlen(verdict.text);
+
+	ck_assert_msg(strstr(verdict.text, text) != NULL, "\"%s\" says nothing of \"%s\"",
+		      verdict.text, text);
+	ck_assert_int_eq(verdict.code, code);
+	for (size_t i = n; i < sizeof(verdict.text); i++)
+		ck_assert_int_eq(verdict.text[i], 0);
+}
+
+static void refused(int code, const char *text)
+{
+	greet();
+	said(code, text);
+}
+
+START_TEST(who_asks_for_nothing_gets_the_defaults)
+{
+	greet();
+	ck_assert_int_eq(verdict.code, 0);
+	ck_assert_uint_eq(verdict.n_jobs, 256);
+	ck_assert_uint_eq(verdict.heap_size, 1 << 20);
+	options.max_jobs = 100;
+	options.heap_max = 64 << 10;
+	greet();
+	ck_assert_int_eq(verdict.code, 0);
+	ck_assert_uint_eq(verdict.n_jobs, 100);
+	ck_assert_uint_eq(verdict.heap_size, 64 << 10);
+}
+END_TEST
+
+START_TEST(one_gets_as_much_as_it_asks_for_and_the_limits_allow)
+{
+	hello.n_jobs = 512;
+	hello.heap_size = (2 << 20) - 1;
+	greet();
+	ck_assert_int_eq(verdict.code, 0);
+	ck_assert_uint_eq(verdict.n_jobs, 512);
+	ck_assert_uint_eq(verdict.heap_size, 2 << 20);
+	hello.n_jobs = 513;
+	refused(-E2BIG, "at most max-jobs (512)");
+	hello.n_jobs = UINT32_MAX;
+	refused(-E2BIG, "4294967295 jobs");
+	hello.n_jobs = 1;
+	hello.heap_size = (2 << 20) + 1;
+	refused(-E2BIG, "at most heap-max (2097152)");
+	hello.heap_size = UINT64_MAX;
+	refused(-E2BIG, "18446744073709551615 bytes");
+}
+END_TEST
+
+START_TEST(another_release_is_told_so_before_anything_else_it_says_is_looked_at)
+{
+	hello.n_jobs = UINT32_MAX;
+	room.clients = 4;
+	hello.layout_hash++;
+	refused(-EPROTO, "another release");
+	hello.version = 77;
+	refused(-EPROTO, "version 77");
+	room.stopping = true;
+	refused(-ESHUTDOWN, "forkd is stopping");
+}
+END_TEST
+
+START_TEST(whose_end_would_not_be_seen_is_refused)
+{
+	static const int shortages[] = { -EMFILE, -ENFILE, -ENOMEM };
+
+	for (uint32_t i = 0; i < ARRAY_SIZE(shortages); i++) {
+		peer.unwatched = shortages[i];
+		refused(shortages[i], "LimitNOFILE");
+	}
+	peer.unwatched = -ESRCH;
+	refused(-ESRCH, "pid 77) has ended");
+	peer.unwatched = -EINVAL;
+	refused(-ESRCH, "pid 77) has ended");
+}
+END_TEST
+
+START_TEST(the_last_slot_is_given_and_no_more)
+{
+	room.clients = 3;
+	greet();
+	ck_assert_int_eq(verdict.code, 0);
+	room.clients = 4;
+	refused(-EUSERS, "max-clients (4)");
+}
+END_TEST
+
+START_TEST(the_last_byte_is_given_and_no_more)
+{
+	uint64_t size = client_segment_heap_offset(256) + (1 << 20);
+
+	room.memory = size;
+	greet();
+	ck_assert_int_eq(verdict.code, 0);
+	room.tenant_size = 4096;
+	refused(-ENOMEM, "memory-max (8388608 bytes)");
+	room.memory += 4096;
+	greet();
+	ck_assert_int_eq(verdict.code, 0);
+	room.memory--;
+	refused(-ENOMEM, "memory-max");
+}
+END_TEST
+
+START_TEST(there_is_no_room_for_one_user_more)
+{
+	room.tenants_full = true;
+	refused(-EUSERS, "128 users");
+}
+END_TEST
+
+START_TEST(a_message_is_what_its_type_and_its_size_say)
+{
+	union proto_message m = { .hello = hello };
+
+	ck_assert_uint_eq(greet_wish(&m, sizeof(m.hello)), GREET_ATTACH);
+	ck_assert_uint_eq(greet_wish(&m, sizeof(m.hello) - 1), GREET_NONE);
+	ck_assert_uint_eq(greet_wish(&m, sizeof(m.hello) + 1), GREET_NONE);
+	ck_assert_uint_eq(greet_wish(&m, -EBADMSG), GREET_NONE);
+	m.head.type = PROTO_SET;
+	ck_assert_uint_eq(greet_wish(&m, sizeof(m.hello)), GREET_NONE);
+	ck_assert_uint_eq(greet_wish(&m, sizeof(m.set)), GREET_SET);
+	m.head.type = PROTO_CANCEL;
+	ck_assert_uint_eq(greet_wish(&m, sizeof(m.cancel)), GREET_NONE);
+	greet_none(&verdict);
+	said(-EBADMSG, "no HELLO");
+}
+END_TEST
+
+START_TEST(only_root_and_the_owner_may_change_settings)
+{
+	peer.uid = 0;
+	greet_set(&peer, 1000, &verdict);
+	ck_assert_int_eq(verdict.code, 0);
+	peer.uid = 1000;
+	greet_set(&peer, 1000, &verdict);
+	ck_assert_int_eq(verdict.code, 0);
+	peer.uid = 1001;
+	greet_set(&peer, 1000, &verdict);
+	said(-EPERM, "this is uid 1001");
+}
+END_TEST
+
+START_TEST(what_happens_without_a_message_has_words_too)
+{
+	greet_late(5 * UINT64_C(1000000000), &verdict);
+	said(-ETIMEDOUT, "no HELLO within 5 s");
+	greet_stopping(&verdict);
+	said(-ESHUTDOWN, "forkd is stopping");
+	greet_failed(-ENOSPC, &verdict);
+	said(-ENOSPC, "No space left on device");
+}
+END_TEST
+
+CHECK_MAIN("greet", who_asks_for_nothing_gets_the_defaults,
+	   one_gets_as_much_as_it_asks_for_and_the_limits_allow,
+	   another_release_is_told_so_before_anything_else_it_says_is_looked_at,
+	   whose_end_would_not_be_seen_is_refused, the_last_slot_is_given_and_no_more,
+	   the_last_byte_is_given_and_no_more, there_is_no_room_for_one_user_more,
+	   a_message_is_what_its_type_and_its_size_say, only_root_and_the_owner_may_change_settings,
+	   what_happens_without_a_message_has_words_too)
