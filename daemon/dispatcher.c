@@ -3,7 +3,6 @@
 
 #include <pthread.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <time.h>
 
 #include "common/clock.h"
@@ -237,6 +236,6 @@ void *dispatcher_main(void *arg)
 	while (atomic_load(&pool->stop) != POOL_DRAINING || !intake_is_empty(pool))
 		dispatcher_attend(pool);
 	pool_stop_workers(pool);
-	(void)shutdown(pool->channel, SHUT_RD);
+	channel_shut(pool);
 	return NULL;
 }

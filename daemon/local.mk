@@ -33,6 +33,8 @@ libpool_la_SOURCES = \
 	daemon/alloc.h \
 	daemon/aside.c \
 	daemon/aside.h \
+	daemon/channel.c \
+	daemon/channel.h \
 	daemon/deadline.c \
 	daemon/deadline.h \
 	daemon/deque.h \
@@ -44,11 +46,15 @@ libpool_la_SOURCES = \
 	daemon/fair.h \
 	daemon/fairq.c \
 	daemon/fairq.h \
+	daemon/fault.c \
+	daemon/fault.h \
 	daemon/inbox.c \
 	daemon/inbox.h \
 	daemon/intake.c \
 	daemon/intake.h \
 	daemon/join.h \
+	daemon/layout.c \
+	daemon/layout.h \
 	daemon/lazy.h \
 	daemon/module.c \
 	daemon/module.h \

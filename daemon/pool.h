@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * daemon/pool.h - the pool process: workers, dispatcher, and the channel to the manager
+ * daemon/pool.h - the pool process: its start, its life and its end
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   main.c calls pool_run(). Its thread reads the channel; the dispatcher and the workers are
- *   threads of their own.
+ *   main.c calls pool_run(). Its thread reads the channel (channel.h); the dispatcher and the
+ *   workers are threads of their own.
  */
 #ifndef DAEMON_POOL_H
 #define DAEMON_POOL_H
@@ -15,6 +15,7 @@
 #include <sys/types.h>
 
 #include "common/options.h"
+#include "daemon/channel.h"
 #include "daemon/deadline.h"
 #include "daemon/dispatcher.h"
 #include "daemon/intake.h"
@@ -57,8 +58,7 @@ struct pool {
 	_Atomic uint32_t *cancels;     /* each row's generation that is cancelled, 0 for none */
 	struct deadlines deadlines;
 	pid_t pid;
-	int channel;
-	pthread_mutex_t channel_lock; /* who sends */
+	struct channel channel;
 	/* who is busy, looks, sleeps */
 	struct lazy lazy;
 	struct lazy_seat seats[LIMIT_WORKERS];
@@ -115,14 +115,6 @@ int pool_set(struct pool *pool, const char *name, const char *value);
 /* Wakes the dispatcher, if it sleeps. Any thread of the pool. */
 void pool_wake_dispatcher(struct pool *pool);
 
-/*
- * Says where the workers are, once n_workers is set and before pool_lay_out(): groups and victims.
- * topology: of n_workers; the pool's own from now on, on failure too. Returns 0 or -ENOMEM.
- */
-int pool_place(struct pool *pool, struct topology *topology);
-/* Frees what pool_place() made, and the topology. After the last worker has ended. */
-void pool_unplace(struct pool *pool);
-
 /* The group of the NUMA node of this OS index; n_groups if it has no worker. */
 uint32_t pool_group_on(struct pool *pool, uint32_t node);
 /* The worker of this index; NULL if there is none. */
@@ -133,21 +125,6 @@ struct worker *pool_worker_on(struct pool *pool, struct worker *near, uint32_t n
 /* What is kept for each row of the ledger. Returns 0 or -ENOMEM. */
 int pool_make_rows(struct pool *pool);
 void pool_free_rows(struct pool *pool);
-
-/* Lays the pool's part of the arena out, each worker's and each group's on its NUMA node.
- * Returns 0 or a negative errno. */
-int pool_lay_out(struct pool *pool);
-
-/*
- * Memory that others than the pool write in is nothing for the child of a task that forks, which
- * would go on as another pool; nor is that with users' data in it (secret) for a core file.
- * base: of whole pages. Returns 0 or a negative errno.
- */
-int pool_withhold(void *base, uint64_t size, bool secret);
-
-/* Tells the manager. Any thread. */
-void pool_send(struct pool *pool, uint32_t type, uint32_t client, uint32_t generation,
-	       const char *text);
 
 /* Wakes the sleeper of this wake word, which had this SLEEPING value; false: it is another now. */
 bool pool_wake_word(_Atomic uint32_t *word, uint32_t value);

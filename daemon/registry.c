@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "daemon/layout.h"
 #include "daemon/pool.h"
 #include "daemon/verdict.h"
 #include "shm/proto.h"
@@ -38,7 +39,7 @@ int registry_map_tenant(struct pool *pool, uint32_t slot, int fd,
 
 	if (r < 0)
 		return r;
-	r = pool_withhold(base, size, true);
+	r = layout_withhold(base, size, true);
 	if (r == 0 && size < tenant_segment_size(pool->n_workers))
 		r = -EBADMSG;
 	else if (r == 0 && !(tenant->chains = calloc(pool->n_workers, sizeof(*tenant->chains))))
@@ -100,7 +101,7 @@ int registry_map_client(struct pool *pool, uint32_t slot, uint32_t generation, u
 
 	if (r < 0)
 		return r;
-	r = pool_withhold(base, size, true);
+	r = layout_withhold(base, size, true);
 	tails = calloc(pool->n_workers, sizeof(*tails));
 	if (r == 0 && !tails)
 		r = -ENOMEM;
@@ -177,7 +178,7 @@ void registry_gone(struct pool *pool, uint32_t slot, uint32_t generation)
 	uint32_t state = atomic_load_explicit(&client->state, memory_order_relaxed);
 
 	if (state == CLIENT_NONE) /* it could not be mapped */
-		pool_send(pool, PROTO_POOL_RELEASED, slot, generation, "");
+		channel_send(pool, PROTO_POOL_RELEASED, slot, generation, "");
 	if (state != CLIENT_LIVE)
 		return;
 	tenant = registry_segment(pool, client->tenant);
@@ -242,5 +243,5 @@ void registry_release(struct pool *pool, struct registry_client *client)
 	/* ORDER client/live [K1]: release, nobody uses the fields any more. Pairs with
 	 * intake_add_client(). */
 	atomic_store_explicit(&client->state, CLIENT_NONE, memory_order_release);
-	pool_send(pool, PROTO_POOL_RELEASED, slot, client->generation, "");
+	channel_send(pool, PROTO_POOL_RELEASED, slot, client->generation, "");
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "daemon/layout.h"
 #include "daemon/topology.h"
 #include "shm/futex.h"
 #include "shm/segment.h"
@@ -60,10 +61,9 @@ void rig_start_on(struct rig *rig, const char *machine, uint32_t workers,
 	memset(pool, 0, sizeof(*pool));
 	rig->pool = pool;
 	pool->options = &rig->options;
-	pool->channel = -1;
+	channel_init(&pool->channel, -1);
 	pool->n_workers = workers;
 	pool->force_steals = force_steals;
-	pthread_mutex_init(&pool->channel_lock, NULL);
 
 	rig->board_fd =
 		segment_create("board", SEGMENT_BOARD, sizeof(struct board), RIG_EPOCH, 0, 0600);
@@ -81,9 +81,9 @@ void rig_start_on(struct rig *rig, const char *machine, uint32_t workers,
 	pool->arena->max_jobs = pool->max_jobs = RIG_JOBS;
 	ck_assert_int_eq(pool_make_rows(pool), 0);
 	ck_assert_int_eq(topology_new(machine, workers, NULL, error, sizeof(error), &topology), 0);
-	ck_assert_int_eq(pool_place(pool, topology), 0);
+	ck_assert_int_eq(layout_place(pool, topology), 0);
 	worker_catch_signal();
-	ck_assert_int_eq(pool_lay_out(pool), 0);
+	ck_assert_int_eq(layout_make(pool), 0);
 	ck_assert_int_eq(intake_init(pool), 0);
 	ck_assert_int_eq(modules_add(&pool->modules, pool->board, module, error, sizeof(error)), 0);
 	ck_assert_str_eq(error, "");
@@ -139,7 +139,7 @@ void rig_stop(struct rig *rig)
 	close(rig->tenant_fd);
 	close(rig->client_fd);
 	pool_free_rows(pool);
-	pool_unplace(pool);
+	layout_unplace(pool);
 	free(pool);
 	options_fini(&rig->options);
 }

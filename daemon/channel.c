@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/channel.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "daemon/pool.h"
+#include "daemon/root.h"
+#include "shm/proto.h"
+
+void channel_init(struct channel *channel, int fd)
+{
+	channel->fd = fd;
+	pthread_mutex_init(&channel->lock, NULL);
+}
+
+void channel_fini(struct channel *channel)
+{
+	pthread_mutex_destroy(&channel->lock);
+}
+
+void channel_send(struct pool *pool, uint32_t type, uint32_t client, uint32_t generation,
+		  const char *text)
+{
+	struct channel *channel = &pool->channel;
+	struct proto_pool message = {
+		.head = { .magic = PROTO_MAGIC, .type = type },
+		.client = client,
+		.client_generation = generation,
+	};
+	int r;
+
+	strncpy(message.text, text, sizeof(message.text) - 1);
+	pthread_mutex_lock(&channel->lock);
+	while ((r = proto_send(channel->fd, &message, sizeof(message), NULL, 0)) == -EAGAIN)
+		usleep(1000);
+	pthread_mutex_unlock(&channel->lock);
+	if (r < 0)
+		log_debug("the manager cannot be told: %s", strerror(-r));
+}
+
+void channel_shut(struct pool *pool)
+{
+	(void)shutdown(pool->channel.fd, SHUT_RD);
+}
+
+/* ------------------------------------------------------------------------ what the manager says */
+
+static void channel_on_tenant(struct pool *pool, struct proto_pool *m, int fd)
+{
+	int r = fd >= 0 ? intake_add_tenant(pool, m->tenant, m->uid, fd) : -EBADMSG;
+
+	if (r < 0)
+		log_error("tenant %u cannot be mapped: %s", m->tenant, strerror(-r));
+	pool_wake_dispatcher(pool);
+}
+
+/* A new client has the slot: what its last one wanted to cancel and never submitted is void. */
+static void channel_forget_cancels(struct pool *pool, uint32_t client, uint32_t n_jobs)
+{
+	uint64_t first = (uint64_t)client * pool->max_jobs;
+
+	if (client >= pool->max_clients)
+		return;
+	/* Relaxed: no job of the new client is known yet. */
+	for (uint32_t i = 0; i < min(n_jobs, pool->max_jobs); i++)
+		atomic_store_explicit(&pool->cancels[first + i], 0, memory_order_relaxed);
+}
+
+static void channel_on_client(struct pool *pool, struct proto_pool *m, int fd)
+{
+	const char *why = "";
+	int r = -EBADMSG;
+
+	channel_forget_cancels(pool, m->client, m->n_jobs);
+	if (fd >= 0)
+		r = intake_add_client(pool, m->client, m->client_generation, m->tenant, m->uid,
+				      m->n_jobs, fd);
+	if (r < 0) {
+		why = strerror(-r);
+		log_error("client %u (pid %u) cannot be mapped: %s", m->client, m->pid, why);
+	}
+	channel_send(pool, PROTO_POOL_ATTACHED, m->client, m->client_generation, why);
+	pool_wake_dispatcher(pool);
+}
+
+static void channel_on_gone(struct pool *pool, struct proto_pool *m, int fd)
+{
+	(void)fd;
+	registry_gone(pool, m->client, m->client_generation);
+}
+
+/* A client wants one of its jobs to end. This thread also adds and ends clients, so the client
+ * stays what it is. */
+static void channel_on_cancel(struct pool *pool, struct proto_pool *m, int fd)
+{
+	struct registry_client *client;
+
+	(void)fd;
+	if (m->client >= pool->max_clients)
+		return;
+	client = &pool->registry.clients[m->client];
+	if (atomic_load_explicit(&client->state, memory_order_relaxed) == CLIENT_LIVE &&
+	    client->generation == m->client_generation && m->job < client->n_jobs)
+		root_cancel(pool, m->client * pool->max_jobs + m->job, m->job_generation);
+}
+
+/* The text is "name=value". */
+static void channel_on_set(struct pool *pool, struct proto_pool *m, int fd)
+{
+	char *value;
+	int r = -EBADMSG;
+
+	(void)fd;
+	m->text[sizeof(m->text) - 1] = '\0';
+	value = strchr(m->text, '=');
+	if (value) {
+		*value = '\0';
+		r = pool_set(pool, m->text, value + 1);
+	}
+	if (r < 0)
+		log_error("\"%.100s\" cannot be set: %s", m->text, strerror(-r));
+}
+
+static void channel_on_stop(struct pool *pool, struct proto_pool *m, int fd)
+{
+	(void)m;
+	(void)fd;
+	atomic_store(&pool->stop, POOL_DRAINING);
+	pool_wake_dispatcher(pool);
+}
+
+static const struct channel_message {
+	uint32_t type; /* PROTO_POOL_* */
+	/* fd: what came with it, borrowed; -1 unless it is one. */
+	void (*call)(struct pool *pool, struct proto_pool *m, int fd);
+} channel_messages[] = {
+	{ PROTO_POOL_TENANT, channel_on_tenant }, { PROTO_POOL_CLIENT, channel_on_client },
+	{ PROTO_POOL_GONE, channel_on_gone },	  { PROTO_POOL_CANCEL, channel_on_cancel },
+	{ PROTO_POOL_SET, channel_on_set },	  { PROTO_POOL_STOP, channel_on_stop },
+};
+
+static void channel_dispatch(struct pool *pool, union proto_message *m, int fd)
+{
+	for (uint32_t i = 0; i < ARRAY_SIZE(channel_messages); i++)
+		if (channel_messages[i].type == m->head.type) {
+			channel_messages[i].call(pool, &m->pool, fd);
+			return;
+		}
+	log_error("message %u on the channel is not known", m->head.type);
+}
+
+bool channel_serve(struct pool *pool)
+{
+	for (;;) {
+		union proto_message m;
+		int fds[PROTO_MAX_FDS], r;
+		uint32_t n_fds = 0;
+
+		r = proto_recv(pool->channel.fd, &m, fds, &n_fds, 0);
+		if (r == -EINTR)
+			continue;
+		if (r <= 0)
+			return atomic_load(&pool->stop) == POOL_ENDING;
+		channel_dispatch(pool, &m, n_fds == 1 ? fds[0] : -1);
+		for (uint32_t i = 0; i < n_fds; i++)
+			close(fds[i]);
+	}
+}
