@@ -63,6 +63,8 @@ libpool_la_SOURCES = \
 	daemon/pool.h \
 	daemon/profile.c \
 	daemon/profile.h \
+	daemon/record.c \
+	daemon/record.h \
 	daemon/registry.c \
 	daemon/registry.h \
 	daemon/requeue.c \

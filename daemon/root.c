@@ -3,21 +3,20 @@
  * daemon/root.c - a job as the pool runs it
  *
  * WHAT IT IS
- *   The root frame of a job: it stands at the bottom of a stack, holds the arguments that were
- *   copied in and the result, and is the parent that the exported task is called by. When the task
- *   returns, by C or through fk_rt_finish(), the job gets its outcome.
+ *   The root frame of a job: it stands at the bottom of a stack, holds what was taken out of the
+ *   job's record (record.h) and the result, and is the parent that the exported task is called by.
+ *   When the task returns, by C or through fk_rt_finish(), the job gets its outcome.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   root_run() and the root's resume: workers. root_cancel(): the channel's thread.
  *   root_is_over(): the dispatcher. root_drop(): who has the row in hand, on any thread.
  *
  * INVARIANTS
- *   I1. Every word of the record is loaded once, checked, and used from the copy.
- *   I2. The row goes QUEUED -> RUNNING -> FINISHING -> FREE; the record's outcome is exchanged in
+ *   I1. The row goes QUEUED -> RUNNING -> FINISHING -> FREE; the record's outcome is exchanged in
  *       between the last two. A job that is cancelled, late, or whose client is gone while it waits
  *       in a queue goes QUEUED -> FINISHING: whoever took it out of the queue has it in hand, and
  *       ends it (root_drop()).
- *   I3. A wish that a job ends is not lost, wherever the job is. The wish is written first, then
+ *   I2. A wish that a job ends is not lost, wherever the job is. The wish is written first, then
  *       the row is looked at. Not QUEUED yet: who accepts it looks at the mark afterwards
  *       (drain_admit()). In a queue: it is cut out. In hand, on its way to or from a queue or in
  *       a root deque: the dispatcher looks again (deadline_watch()); by then it is in a queue,
@@ -33,17 +32,16 @@
 #include "daemon/root.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/clock.h"
 #include "daemon/deadline.h"
 #include "daemon/pool.h"
 #include "daemon/profile.h"
+#include "daemon/record.h"
 #include "daemon/strand.h"
 #include "daemon/verdict.h"
 #include "shm/futex.h"
-#include "shm/ref.h"
 
 struct root {
 	struct fk_frame fk;
@@ -52,117 +50,14 @@ struct root {
 	struct job *job;
 	uint32_t row;
 	uint32_t generation;
-	uint32_t task;
 	uint64_t drained_ns;
 	uint64_t started_ns;
-	/* arguments as the task sees them, what to copy back and free; set where they are used */
-	struct job_ref refs[SIGNATURE_MAX_ARGS];
-	uint64_t args[LIMIT_ARGS / 8];
-	uint64_t result[LIMIT_RESULT / 8];
+	struct record record; /* from its record_load() on */
 };
 
 static struct fk_frame *root_resume(struct fk_worker *fk, struct fk_frame *frame);
 
 static const struct fk_task root_task = { "(root)", root_resume, NULL, NULL, sizeof(struct root) };
-
-static const struct module_task *root_module_task(struct root *root)
-{
-	return &root->pool->modules.tasks[root->task];
-}
-
-/* The task works on the client's own memory. */
-static bool root_shares_buffers(const struct module_task *task)
-{
-	return task->export->flags & FK_EXPORT_CHANGING_BUFFERS;
-}
-
-/* Turns one reference into what the task sees. */
-static int root_copy_in(struct root *root, const struct signature_item *item, struct job_ref *ref,
-			bool share)
-{
-	struct registry_client *client = root->client;
-	uint64_t align = item->type == SIGNATURE_STR ? 1 : 8;
-	struct fk_buf *buf = (struct fk_buf *)((char *)root->args + item->offset);
-	void *from = ref_resolve(client->heap, client->heap_size, *ref, align);
-
-	buf->data = NULL;
-	buf->size = ref->size;
-	if (!from)
-		return -EFAULT;
-	if (share && item->type != SIGNATURE_STR) {
-		buf->data = from;
-		return 0;
-	}
-	buf->data = malloc(ref->size + 1);
-	if (!buf->data)
-		return -ENOMEM;
-	memcpy(buf->data, from, ref->size);
-	((char *)buf->data)[ref->size] = '\0';
-	return 0;
-}
-
-/* Frees copies; writes those that the task may have changed back first, if it did its work. */
-static void root_copy_out(struct root *root, bool done)
-{
-	const struct module_task *task = root_module_task(root);
-
-	for (uint32_t i = 0; i < task->signature.n_args; i++) {
-		const struct signature_item *item = &task->signature.args[i];
-		struct fk_buf *buf = (struct fk_buf *)((char *)root->args + item->offset);
-
-		if (!signature_is_reference(item->type) || !buf->data)
-			continue;
-		if (item->type != SIGNATURE_STR && root_shares_buffers(task))
-			continue;
-		if (done && item->type == SIGNATURE_IOBUF) {
-			void *to = ref_resolve(root->client->heap, root->client->heap_size,
-					       root->refs[i], 8);
-
-			if (to)
-				memcpy(to, buf->data, root->refs[i].size);
-		}
-		free(buf->data);
-		buf->data = NULL;
-	}
-}
-
-/* Checks the record and copies the arguments in. Returns 0 or the code that the job fails with. */
-static int root_load(struct root *root)
-{
-	struct job *job = root->job;
-	struct modules *modules = &root->pool->modules;
-	uint32_t index = atomic_load_explicit(&job->task, memory_order_relaxed);
-	uint32_t args_size = atomic_load_explicit(&job->args_size, memory_order_relaxed);
-	uint64_t hash = atomic_load_explicit(&job->task_hash, memory_order_relaxed);
-	const struct module_task *task;
-	int r = 0;
-
-	if (index >= modules->n_tasks)
-		return -ENOENT;
-	task = &modules->tasks[index];
-	if (task->hash != hash)
-		return -ESTALE;
-	if (args_size != task->signature.args_size)
-		return -EINVAL;
-	root->task = index;
-	memcpy(root->args, job->args, args_size);
-	/* All references first: a failure in between leaves only NULL or what is to be freed. */
-	for (uint32_t i = 0; i < task->signature.n_args; i++) {
-		const struct signature_item *item = &task->signature.args[i];
-
-		if (!signature_is_reference(item->type))
-			continue;
-		memcpy(&root->refs[i], (char *)root->args + item->offset, sizeof(root->refs[i]));
-		memset((char *)root->args + item->offset, 0, sizeof(struct fk_buf));
-	}
-	for (uint32_t i = 0; i < task->signature.n_args && r == 0; i++)
-		if (signature_is_reference(task->signature.args[i].type))
-			r = root_copy_in(root, &task->signature.args[i], &root->refs[i],
-					 root_shares_buffers(task));
-	if (r < 0)
-		root_copy_out(root, false);
-	return r;
-}
 
 /* What a job ends with. */
 struct root_end {
@@ -303,16 +198,18 @@ void root_drop(struct pool *pool, uint32_t row, uint32_t outcome, int32_t code)
 /* The task has returned: the result goes into the record. */
 static void root_done(struct worker *w, struct root *root)
 {
-	const struct module_task *task = root_module_task(root);
 	struct verdict verdict = verdict_get(root->pool, root->row);
 
 	if (root->pool->profile)
 		profile_end(root->pool->profile, &root->fk, !verdict.outcome,
 			    &root->pool->board->profile);
 	stack_trim(&w->cache, w->top);
-	root_copy_out(root, !verdict.outcome);
-	if (!verdict.outcome)
-		memcpy(root->job->result, root->result, task->signature.results_size);
+	if (!verdict.outcome) {
+		record_write_back(&root->record);
+		memcpy(root->job->result, root->record.result,
+		       root->record.task->signature.results_size);
+	}
+	record_unload(&root->record);
 	root_end(w, root, verdict.outcome ? verdict.outcome : JOB_DONE, verdict.code);
 }
 
@@ -331,12 +228,12 @@ void root_run(struct worker *w, uint32_t row)
 	struct pool *pool = w->pool;
 	struct registry_client *client = registry_of(pool, row);
 	struct root *root = (struct root *)w->fk.sp;
-	const struct module_task *task;
+	const struct fk_export *export;
 	int r;
 
 	_Static_assert(sizeof(struct root) + sizeof(struct fk_stack) + 1024 <= STACK_MIN,
 		       "a root and its first frames fit on the first stacklet");
-	memset(root, 0, offsetof(struct root, refs));
+	memset(root, 0, offsetof(struct root, record));
 	root->pool = pool;
 	root->client = client;
 	root->job = &client->jobs[row % pool->max_jobs];
@@ -375,7 +272,9 @@ void root_run(struct worker *w, uint32_t row)
 		root_end(w, root, JOB_EXPIRED, 0);
 		return;
 	}
-	r = fair_place(&pool->intake.fair, row) == FAIR_NOWHERE ? -EINVAL : root_load(root);
+	r = fair_place(&pool->intake.fair, row) == FAIR_NOWHERE
+		  ? -EINVAL
+		  : record_load(&root->record, &pool->modules, client, root->job);
 	if (r < 0) {
 		atomic_fetch_add_explicit(
 			&pool->board->clients[client - pool->registry.clients].refused, 1,
@@ -384,22 +283,22 @@ void root_run(struct worker *w, uint32_t row)
 		root_end(w, root, JOB_FAILED, r);
 		return;
 	}
-	task = root_module_task(root);
-	atomic_store_explicit(&w->ledger->task, root->task, memory_order_relaxed);
-	atomic_store_explicit(&pool->board->running[w->index].task, root->task,
+	export = root->record.task->export;
+	atomic_store_explicit(&w->ledger->task, root->record.index, memory_order_relaxed);
+	atomic_store_explicit(&pool->board->running[w->index].task, root->record.index,
 			      memory_order_relaxed);
 	/* With nothing below there is no frame that would want to be told. */
 	if (w->fk.bottom == w->frames.entries)
 		w->fk.unwinds = 0;
 	w->base = &root->fk;
 	w->fk.sp = root->fk.top;
-	w->fk.slot = (uintptr_t)root->result | FK_CALLED;
-	w->fk.child = task->export->task;
+	w->fk.slot = (uintptr_t)root->record.result | FK_CALLED;
+	w->fk.child = export->task;
 	if (pool->profile)
 		profile_begin(pool->profile, &root->fk);
 	/* In a long leaf of its own, what waits below is to be had by others: strand_expose(). */
 	fk_enter(&w->fk, (uintptr_t)&root->fk);
-	task->export->enter(&w->fk, w->fk.sp, root->result, root->args);
+	export->enter(&w->fk, w->fk.sp, root->record.result, root->record.args);
 	fk_enter(&w->fk, 0);
 	w->fk.sp = (char *)root;
 	/* Here the strand was never left: the same worker, the same stack. */

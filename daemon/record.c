@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/record.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/util.h"
+#include "shm/ref.h"
+
+#define RECORD_ALIGN 16u /* of a copy, as malloc() has it */
+
+static const struct signature_item *record_item(const struct record *record, uint32_t i)
+{
+	return &record->task->signature.args[i];
+}
+
+/* A reference among the arguments: a struct job_ref until it is resolved. */
+static struct fk_buf *record_buf(struct record *record, uint32_t i)
+{
+	return (struct fk_buf *)((char *)record->args + record_item(record, i)->offset);
+}
+
+/* A string always is: it ends with a NUL, which the client could write over. */
+static bool record_is_copied(const struct record *record, uint32_t i)
+{
+	uint8_t type = record_item(record, i)->type;
+
+	return type == SIGNATURE_STR ||
+	       (signature_is_buffer(type) &&
+		!(record->task->export->flags & FK_EXPORT_CHANGING_BUFFERS));
+}
+
+/* Bytes of the copy of so many. */
+static uint64_t record_space(uint64_t size)
+{
+	return align_up(size + 1, RECORD_ALIGN);
+}
+
+/* Which task it is, and its packed arguments. */
+static int record_check(struct record *record, const struct modules *modules, struct job *job)
+{
+	uint32_t index = atomic_load_explicit(&job->task, memory_order_relaxed);
+	uint32_t args_size = atomic_load_explicit(&job->args_size, memory_order_relaxed);
+	uint64_t hash = atomic_load_explicit(&job->task_hash, memory_order_relaxed);
+
+	if (index >= modules->n_tasks)
+		return -ENOENT;
+	record->index = index;
+	record->task = &modules->tasks[index];
+	if (record->task->hash != hash)
+		return -ESTALE;
+	if (args_size != record->task->signature.args_size)
+		return -EINVAL;
+	memcpy(record->args, job->args, args_size);
+	return 0;
+}
+
+/* Makes addresses of references. *ret_size: bytes of all copies. */
+static int record_resolve(struct record *record, const struct registry_client *client,
+			  uint64_t *ret_size)
+{
+	uint64_t size = 0;
+
+	for (uint32_t i = 0; i < record->task->signature.n_args; i++) {
+		uint8_t type = record_item(record, i)->type;
+		struct fk_buf *buf = record_buf(record, i);
+		struct job_ref ref;
+		void *data;
+
+		if (!signature_is_reference(type))
+			continue;
+		memcpy(&ref, buf, sizeof(ref));
+		data = ref_resolve(client->heap, client->heap_size, ref,
+				   type == SIGNATURE_STR ? 1 : 8);
+		if (!data)
+			return -EFAULT;
+		*buf = (struct fk_buf){ .data = data, .size = ref.size };
+		/* Twelve of LIMIT_HEAP at most. */
+		if (record_is_copied(record, i))
+			size += record_space(ref.size);
+	}
+	*ret_size = size;
+	return 0;
+}
+
+static void record_copy_in(struct record *record)
+{
+	char *at = record->copies;
+
+	for (uint32_t i = 0; i < record->task->signature.n_args; i++) {
+		struct fk_buf *buf = record_buf(record, i);
+
+		if (!record_is_copied(record, i))
+			continue;
+		record->originals[i] = buf->data;
+		memcpy(at, buf->data, buf->size);
+		at[buf->size] = '\0';
+		buf->data = at;
+		at += record_space(buf->size);
+	}
+}
+
+int record_load(struct record *record, const struct modules *modules,
+		const struct registry_client *client, struct job *job)
+{
+	uint64_t size;
+	int r;
+
+	record->copies = NULL;
+	r = record_check(record, modules, job);
+	if (r == 0)
+		r = record_resolve(record, client, &size);
+	if (r < 0 || !size)
+		return r;
+	record->copies = malloc(size);
+	if (!record->copies)
+		return -ENOMEM;
+	record_copy_in(record);
+	return 0;
+}
+
+void record_write_back(struct record *record)
+{
+	for (uint32_t i = 0; i < record->task->signature.n_args; i++) {
+		const struct fk_buf *buf = record_buf(record, i);
+
+		if (record_item(record, i)->type == SIGNATURE_IOBUF && record_is_copied(record, i))
+			memcpy(record->originals[i], buf->data, buf->size);
+	}
+}
+
+void record_unload(struct record *record)
+{
+	free(record->copies);
+}
