@@ -5,6 +5,8 @@
 noinst_LTLIBRARIES += libmanager.la libpool.la libtopology.la
 
 libmanager_la_SOURCES = \
+	daemon/fronts.c \
+	daemon/fronts.h \
 	daemon/greet.c \
 	daemon/greet.h \
 	daemon/listener.c \
@@ -17,12 +19,16 @@ libmanager_la_SOURCES = \
 	daemon/notify.h \
 	daemon/poolproc.c \
 	daemon/poolproc.h \
+	daemon/postmortem.c \
+	daemon/postmortem.h \
 	daemon/recover.c \
 	daemon/recover.h \
 	daemon/segments.c \
 	daemon/segments.h \
 	daemon/session.c \
 	daemon/session.h \
+	daemon/settings.c \
+	daemon/settings.h \
 	daemon/tenants.c \
 	daemon/tenants.h
 libmanager_la_CFLAGS = $(AM_CFLAGS) $(LIBURING_CFLAGS) $(LIBSYSTEMD_CFLAGS) $(HWLOC_CFLAGS)

@@ -26,7 +26,7 @@
  *   I4. head of a ring only grows; the slots below it were consumed.
  *   I5. Where the rows are is a constant, and how many there are stands in the memory of whoever
  *       asks: a task's stray write can reach every byte here. What it does to the manager's numbers
- *       lasts until that pool is dead (daemon/manager.c).
+ *       lasts until that pool is dead (daemon/fronts.c).
  */
 #ifndef SHM_LEDGER_H
 #define SHM_LEDGER_H

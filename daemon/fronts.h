@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/* daemon/fronts.h - board and arena as the manager makes them, and what it says of itself there */
+#ifndef DAEMON_FRONTS_H
+#define DAEMON_FRONTS_H
+
+#include <stdint.h>
+
+#include "common/options.h"
+#include "shm/board.h"
+#include "shm/ledger.h"
+
+struct fronts {
+	const struct options *options;
+	struct board *board;
+	struct arena *arena;
+	uint64_t board_size;
+	uint64_t arena_size;
+	int board_fd;
+	int board_readonly_fd; /* for clients */
+	int arena_fd;
+	/* of the segments, as they were made */
+	struct segment board_head;
+	struct segment arena_head;
+	/* what the board says of the manager and its pool */
+	uint64_t started_ns;
+	uint32_t n_workers;
+	uint32_t state; /* BOARD_* */
+	uint32_t pool_generation;
+	uint64_t crashes; /* of the pool, so far */
+};
+
+#define FRONTS_INIT                                                                                \
+	{                                                                                          \
+		.board_fd = -1, .board_readonly_fd = -1, .arena_fd = -1                            \
+	}
+
+/*
+ * Makes both segments, for so many workers; options stay the caller's, and have to stay. What the
+ * board says stands there after the first fronts_write().
+ * Returns 0, or a negative errno with what could not be done.
+ */
+int fronts_init(struct fronts *fronts, const struct options *options, uint32_t n_workers,
+		uint64_t epoch, const char **ret_what);
+void fronts_fini(struct fronts *fronts);
+
+/* Writes all of it anew, but for what session_show_counts() shows. No pool may be alive. */
+void fronts_write(struct fronts *fronts);
+
+/* Of a pool that has died: whoever wants to wake one of its workers shall not try for ever
+ * (wake.h). */
+void fronts_clear_workers(struct fronts *fronts);
+
+void fronts_set_state(struct fronts *fronts, uint32_t state);
+/* pid: 0 for none. */
+void fronts_set_pool(struct fronts *fronts, uint32_t pid);
+void fronts_next_pool(struct fronts *fronts);
+void fronts_show_scheduler(struct fronts *fronts);
+
+/* Jobs that the pool gave their outcome, all together. */
+uint64_t fronts_jobs_ended(const struct fronts *fronts);
+
+#endif

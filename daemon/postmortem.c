@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon/postmortem.c - what the manager makes of a pool that has died
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   The manager's only thread, when the pool is reaped and before the next one is started.
+ *
+ * WHEN FORKD GIVES UP
+ *   A pool that began no job and died young died at its start. POSTMORTEM_DEATHS of those within
+ *   POSTMORTEM_WITHIN_NS, and no other in between: forkd ends, so that a service manager sees it.
+ *   The tries are further and further apart until then.
+ */
+#include "daemon/postmortem.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "daemon/recover.h"
+
+#define POSTMORTEM_WITHIN_NS (10 * NSEC_PER_SEC)
+#define POSTMORTEM_YOUNG_NS  NSEC_PER_SEC /* a pool that lived for less died at its start */
+
+static struct recover_limits postmortem_limits(const struct postmortem *p)
+{
+	return (struct recover_limits){
+		.n_workers = p->fronts->n_workers,
+		.max_clients = p->fronts->options->max_clients,
+		.max_jobs = p->fronts->options->max_jobs,
+		.n_tenants = p->sessions->tenants.n,
+		.is_gone = session_is_gone,
+	};
+}
+
+void postmortem_cancel_gone(struct postmortem *p)
+{
+	const struct recover_limits limits = postmortem_limits(p);
+	uint64_t n = 0;
+
+	for (uint32_t client = 0; client < limits.max_clients; client++)
+		if (session_is_gone(p->sessions, client))
+			n += recover_cancel(p->fronts->arena, &limits, client, session_records,
+					    p->sessions);
+	session_count_fails(p->sessions, n);
+}
+
+static void postmortem_show(struct postmortem *p, const struct poolproc_end *end,
+			    const struct recover_report *report, char *ret_task, size_t size)
+{
+	struct board *board = p->fronts->board;
+	struct board_crash *c = &board->crashes[p->fronts->crashes % LIMIT_CRASHES];
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	*c = (struct board_crash){
+		.time_ns = (uint64_t)now.tv_sec * NSEC_PER_SEC + (uint64_t)now.tv_nsec,
+		.address = report->address,
+		.pid = (uint32_t)end->pid,
+		.signo = report->signo,
+		.job = report->job,
+		.worker = report->worker,
+		.lost = report->lost,
+		.requeued = report->requeued,
+	};
+	if (report->blamed)
+		(void)session_identity(p->sessions, report->client, &c->client_pid, &c->uid);
+	if (report->blamed && report->task < LIMIT_TASKS)
+		memcpy(c->task, board->tasks[report->task].name, sizeof(c->task));
+	c->task[sizeof(c->task) - 1] = '\0';
+	(void)snprintf(ret_task, size, "%s", c->task[0] ? c->task : "not known");
+	/* ORDER board/crashes [B2]: release, so that who sees the number sees the entry. Pairs with
+	 * the acquire of whoever shows it. */
+	atomic_store_explicit(&board->manager.crashes, ++p->fronts->crashes, memory_order_release);
+}
+
+/* The one line about a pool's death. */
+static void postmortem_log(const struct postmortem *p, const struct poolproc_end *end,
+			   const struct recover_report *r, const char *task)
+{
+	char how[64], who[256] = "no job can be blamed";
+	uint32_t pid = 0, uid = 0;
+
+	if (end->signo)
+		(void)snprintf(how, sizeof(how), "died of signal %u (%s)", r->signo,
+			       strsignal((int)r->signo));
+	else
+		(void)snprintf(how, sizeof(how), "exited with status %d", end->status);
+	if (r->blamed && session_identity(p->sessions, r->client, &pid, &uid))
+		(void)snprintf(who, sizeof(who),
+			       "job %u of client %u (pid %u, uid %u), task %s, at address "
+			       "0x%" PRIx64 " on worker %u",
+			       r->job, r->client, pid, uid, task, r->address, r->worker);
+	log_warning(
+		"pool (pid %d) %s: %s; %u crashed, %u lost, %u cancelled, %u run again, %u stay "
+		"queued%s%s",
+		(int)end->pid, how, who, r->crashed, r->lost, r->cancelled, r->requeued, r->queued,
+		end->failed_text[0] ? ": " : "", end->failed_text);
+}
+
+/* Counts a death at the start. True if there were too many. */
+static bool postmortem_too_many(struct postmortem *p)
+{
+	uint64_t now = clock_ns();
+	uint64_t *oldest = &p->deaths[p->n_deaths % POSTMORTEM_DEATHS];
+	bool full = p->n_deaths + 1 >= POSTMORTEM_DEATHS;
+
+	*oldest = now;
+	p->n_deaths++;
+	return full && now - p->deaths[p->n_deaths % POSTMORTEM_DEATHS] < POSTMORTEM_WITHIN_NS;
+}
+
+enum postmortem_next postmortem_run(struct postmortem *p, const struct poolproc_end *end)
+{
+	const struct recover_limits limits = postmortem_limits(p);
+	struct recover_report report;
+	char task[64];
+
+	recover_run(p->fronts->arena, &limits, end->signo, session_records, p->sessions, &report);
+	session_count_fails(p->sessions,
+			    report.crashed + report.lost + report.finished + report.cancelled);
+	fronts_clear_workers(p->fronts);
+	postmortem_show(p, end, &report, task, sizeof(task));
+	postmortem_log(p, end, &report, task);
+	if (report.crashed + report.lost + report.cancelled + report.requeued != 0 ||
+	    end->lived_ns >= POSTMORTEM_YOUNG_NS) {
+		p->n_deaths = 0;
+		return POSTMORTEM_RESTART;
+	}
+	if (p->sessions->stopping || !postmortem_too_many(p))
+		return POSTMORTEM_LATER;
+	log_error("the pool died %u times within %llu s of its start: forkd gives up; the lines "
+		  "above say why",
+		  POSTMORTEM_DEATHS, (unsigned long long)(POSTMORTEM_WITHIN_NS / NSEC_PER_SEC));
+	return POSTMORTEM_GIVE_UP;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/* daemon/postmortem.h - what the manager makes of a pool that has died */
+#ifndef DAEMON_POSTMORTEM_H
+#define DAEMON_POSTMORTEM_H
+
+#include <stdint.h>
+
+#include "daemon/fronts.h"
+#include "daemon/poolproc.h"
+#include "daemon/session.h"
+
+#define POSTMORTEM_DEATHS 5u /* so many at their start, and forkd gives up */
+
+struct postmortem {
+	/* the caller sets these; the rest starts as zero */
+	struct fronts *fronts;
+	struct session_table *sessions;
+
+	uint64_t deaths[POSTMORTEM_DEATHS]; /* when: the last ones that died at their start */
+	uint32_t n_deaths;		    /* one after the other */
+};
+
+enum postmortem_next {
+	POSTMORTEM_RESTART,
+	POSTMORTEM_LATER,   /* it died at its start, as n_deaths have */
+	POSTMORTEM_GIVE_UP, /* too many have; that has been logged */
+};
+
+/*
+ * Gives each job of the dead pool what it deserves (recover.h), shows the crash on the board, and
+ * logs one line about it. The pool's fronts are in order again. Returns what to do next, unless
+ * forkd is stopping.
+ */
+enum postmortem_next postmortem_run(struct postmortem *postmortem, const struct poolproc_end *end);
+
+/* Ends the jobs of clients that have gone since then; the next pool, which has just become ready,
+ * is told of them after it. */
+void postmortem_cancel_gone(struct postmortem *postmortem);
+
+#endif
