@@ -163,6 +163,8 @@ const char *case_outcome(const struct forkctl_outcome *o, struct forkctl_text *t
 
 	if (o->outcome == FK_PENDING)
 		return "has not ended";
+	if (o->outcome == FK_CRASHED && !o->signo)
+		return "CRASHED: it ended the process";
 	if (o->outcome == FK_CRASHED)
 		(void)snprintf(text->text, sizeof(text->text), "CRASHED by signal %d (%s)",
 			       o->signo, signal ? signal : "?");

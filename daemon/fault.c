@@ -3,8 +3,10 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/util.h"
@@ -14,10 +16,18 @@
 
 /* The one of this process: neither a handler nor a hook gets an argument. */
 static struct pool *fault_pool;
+static pthread_key_t fault_key; /* of threads that run tasks */
+
+/* The worker that runs a task on this thread; NULL in the child of one that forks, also after
+ * vfork(), where the memory is the pool's. */
+static struct worker *fault_worker(void)
+{
+	return fault_pool && getpid() == fault_pool->pid ? worker_self() : NULL;
+}
 
 static void fault_blame(int signo, uint64_t address)
 {
-	struct worker *w = fault_pool ? worker_self() : NULL;
+	struct worker *w = fault_worker();
 	struct ledger_fault *fault = w ? &fault_pool->arena->fault : NULL;
 	uint32_t nobody = 0;
 
@@ -27,12 +37,26 @@ static void fault_blame(int signo, uint64_t address)
 	atomic_store(&fault->address, address);
 }
 
-/* True if it was this thread that made the signal: the kernel for what it did, or it for itself, as
- * abort() does. Else it was sent to the process, and comes to whatever thread the kernel picks: an
- * operator's kill(2), systemd's watchdog, and what a task sends to the pool's pid. */
+/* ------------------------------------------------------------------------ signals */
+
+/* One that the kernel makes for what the thread itself has just done. */
+static bool fault_is_of_thread(int signo)
+{
+	return signo == SIGSEGV || signo == SIGBUS || signo == SIGILL || signo == SIGFPE ||
+	       signo == SIGTRAP || signo == SIGSYS;
+}
+
+/*
+ * True if it was this thread that made the signal: the kernel for what it did, or it for itself, as
+ * abort() and raise() do. Else it was sent to the process, and comes to whatever thread the kernel
+ * picks: an operator's kill(2), systemd's watchdog, an alarm(2) of whoever set it, and what a task
+ * sends to the pool's pid.
+ */
 static bool fault_is_own(const siginfo_t *info)
 {
-	return info->si_code > 0 || (info->si_code == SI_TKILL && info->si_pid == getpid());
+	if (info->si_code > 0)
+		return fault_is_of_thread(info->si_signo);
+	return info->si_code == SI_TKILL && info->si_pid == getpid();
 }
 
 /* Async-signal-safe: atomics, and the default action again. */
@@ -45,11 +69,86 @@ static void fault_on_signal(int signo, siginfo_t *info, void *context)
 	raise(signo);
 }
 
-/* A task called exit(): no signal, but somebody is to blame. */
-static void fault_on_exit(void)
+/* What it does to a process that has not asked for it. */
+static bool fault_ends(int signo)
 {
-	if (fault_pool && worker_self())
-		fault_blame(0, 0);
+	switch (signo) {
+	case SIGCHLD:
+	case SIGCONT:
+	case SIGTSTP:
+	case SIGTTIN:
+	case SIGTTOU:
+	case SIGURG:
+	case SIGWINCH:
+		return false;
+	default:
+		return true;
+	}
+}
+
+static void fault_catch_signals(void)
+{
+	struct sigaction action = { .sa_sigaction = fault_on_signal,
+				    .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESETHAND };
+	struct sigaction before;
+	sigset_t set;
+
+	sigfillset(&action.sa_mask);
+	/* A module may have a handler of its own, but not for what tells of its faults. */
+	for (int signo = 1; signo <= SIGRTMAX; signo++)
+		if (fault_ends(signo) && sigaction(signo, NULL, &before) == 0 &&
+		    (before.sa_handler == SIG_DFL || fault_is_of_thread(signo)))
+			sigaction(signo, &action, NULL);
+	/* A write beyond the limit of files fails, and the process goes on. */
+	signal(SIGXFSZ, SIG_IGN);
+	/* The manager decides when this process ends. */
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGPIPE);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+}
+
+/* ------------------------------------------------------------------------ other ways out */
+
+static void __attribute__((noreturn)) fault_leave(int status)
+{
+	fault_blame(0, 0);
+	for (;;)
+		syscall(SYS_exit_group, status);
+}
+
+/* Those of modules, which find them here before they come to libc's. */
+void __attribute__((visibility("default"))) _exit(int status)
+{
+	fault_leave(status);
+}
+
+void __attribute__((visibility("default"))) _Exit(int status)
+{
+	fault_leave(status);
+}
+
+/* A task called exit(): what other hooks there are would run beside the other workers. */
+static void fault_on_exit(int status, void *ignored)
+{
+	(void)ignored;
+	if (fault_worker())
+		fault_leave(status);
+}
+
+static void fault_on_quick_exit(void)
+{
+	if (fault_worker())
+		fault_leave(EXIT_FAILURE);
+}
+
+/* A task called pthread_exit(): a pool that has lost a worker is of no use. */
+static void fault_on_thread_exit(void *ignored)
+{
+	(void)ignored;
+	fault_leave(EXIT_FAILURE);
 }
 
 /* In the child of a task that forks: it is no pool, and goes with the one that made it. */
@@ -66,25 +165,16 @@ static void fault_on_fork(void)
 	close(pool->channel.fd);
 }
 
+/* ------------------------------------------------------------------------ begin and end */
+
 void fault_begin(struct pool *pool)
 {
-	static const int signals[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS };
-	struct sigaction action = { .sa_sigaction = fault_on_signal,
-				    .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESETHAND };
-	sigset_t set;
-
 	fault_pool = pool;
-	for (uint32_t i = 0; i < ARRAY_SIZE(signals); i++)
-		sigaction(signals[i], &action, NULL);
-	atexit(fault_on_exit);
+	fault_catch_signals();
+	on_exit(fault_on_exit, NULL);
+	at_quick_exit(fault_on_quick_exit);
 	pthread_atfork(NULL, NULL, fault_on_fork);
-	/* The manager decides when this process ends. */
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGHUP);
-	sigaddset(&set, SIGPIPE);
-	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	pthread_key_create(&fault_key, fault_on_thread_exit);
 }
 
 void fault_end(void)
@@ -92,19 +182,21 @@ void fault_end(void)
 	fault_pool = NULL;
 }
 
-void *fault_stack_begin(void)
+void *fault_begin_thread(void)
 {
 	stack_t alt = { .ss_sp = malloc(FAULT_STACK), .ss_size = FAULT_STACK };
 
+	pthread_setspecific(fault_key, &fault_key);
 	if (alt.ss_sp)
 		sigaltstack(&alt, NULL);
 	return alt.ss_sp;
 }
 
-void fault_stack_end(void *stack)
+void fault_end_thread(void *stack)
 {
 	stack_t alt = { .ss_flags = SS_DISABLE };
 
+	pthread_setspecific(fault_key, NULL);
 	sigaltstack(&alt, NULL);
 	free(stack);
 }

@@ -2,14 +2,19 @@
 /*
  * daemon/fault.h - a task that ends the pool: who is to blame, for the manager to read
  *
+ * WHAT IT IS
+ *   A task is to blame for a fault of its thread, for a signal that it raises for its thread, for
+ *   abort(), exit() in all its forms, and pthread_exit(). For a signal that was sent to the process
+ *   nobody is: it comes to any thread. Nor for a system call that ends the process by itself.
+ *
  * WHO CALLS IT, ON WHICH THREAD
  *   fault_begin(), fault_end(): the pool's main thread, before there are workers and after.
- *   fault_stack_begin(), fault_stack_end(): each worker's thread, before and after it runs tasks.
+ *   fault_begin_thread(), fault_end_thread(): each worker's thread, before and after it runs tasks.
  *   The rest happens on the thread that a signal comes to, or that calls exit() or fork().
  *
  * WHAT HAPPENS IF A PEER DIES HERE
- *   This is where the pool dies. The handler leaves the worker, signal and address in the arena,
- *   and lets the signal kill the process; recover.c reads it.
+ *   This is where the pool dies: worker, signal and address are left in the arena, for recover.c;
+ *   signal 0 if there is none. The first one to come is blamed.
  */
 #ifndef DAEMON_FAULT_H
 #define DAEMON_FAULT_H
@@ -22,9 +27,9 @@ void fault_begin(struct pool *pool);
 /* Whatever comes now is nobody's. */
 void fault_end(void);
 
-/* A stack for the handler, for the calling thread: its own may be what has ended. Returns what
- * fault_stack_end() frees. */
-void *fault_stack_begin(void);
-void fault_stack_end(void *stack);
+/* The calling thread runs tasks from now on. It gets a stack for the handler: its own may be what
+ * has ended. Returns what fault_end_thread() takes. */
+void *fault_begin_thread(void);
+void fault_end_thread(void *stack);
 
 #endif

@@ -154,9 +154,9 @@ static void *pool_worker_thread(void *arg)
 
 	if (r < 0)
 		log_warning("worker %u cannot be pinned: %s", thread->worker, strerror(-r));
-	stack = fault_stack_begin();
+	stack = fault_begin_thread();
 	worker_main(&thread->pool->workers[thread->worker]);
-	fault_stack_end(stack);
+	fault_end_thread(stack);
 	return NULL;
 }
 

@@ -105,7 +105,7 @@ static const struct board_crash *newest_crash(uint64_t count)
  * Three workers: one runs a job that may not run twice, one runs a job that may; the third gets the
  * job that crashes, with others queued behind it.
  */
-static void crash_among_others(const char *task, int signo, int wanted)
+static void crash_among_others(const char *task, int signo, const char *how)
 {
 	fk_job bad, once, twice, queued[QUEUED];
 	const struct board_crash *crash;
@@ -122,7 +122,7 @@ static void crash_among_others(const char *task, int signo, int wanted)
 	for (int i = 0; i < QUEUED; i++)
 		queued[i] = submit("null:add", FK_IDEMPOTENT, i, 1000);
 
-	ck_assert_int_eq(outcome(bad, &got), wanted);
+	ck_assert_int_eq(outcome(bad, &got), FK_CRASHED);
 	ck_assert_int_eq(got, signo);
 	ck_assert_int_eq(outcome(once, NULL), FK_LOST);
 	wait_for_pool_after(pool);
@@ -133,21 +133,15 @@ static void crash_among_others(const char *task, int signo, int wanted)
 	crash = newest_crash(1);
 	ck_assert_uint_eq(crash->pid, (uint32_t)pool);
 	ck_assert_uint_eq(crash->requeued, 1);
-	if (wanted == FK_CRASHED) {
-		ck_assert_uint_eq(crash->signo, (uint32_t)signo);
-		ck_assert_str_eq(crash->task, task);
-		ck_assert_uint_eq(crash->client_pid, (uint32_t)getpid());
-		ck_assert_uint_eq(crash->lost, 1);
-		(void)snprintf(text, sizeof(text), "died of signal %d", signo);
-		ck_assert(daemon_logged(&d, text, task));
-		(void)snprintf(text, sizeof(text), "job %u of client",
-			       (unsigned int)(bad & 0xffff));
-		ck_assert(daemon_logged(&d, text, task));
-	} else {
-		ck_assert_uint_eq(crash->lost, 2);
-	}
+	ck_assert_uint_eq(crash->signo, (uint32_t)signo);
+	ck_assert_str_eq(crash->task, task);
+	ck_assert_uint_eq(crash->client_pid, (uint32_t)getpid());
+	ck_assert_uint_eq(crash->lost, 1);
+	ck_assert(daemon_logged(&d, how, task));
+	(void)snprintf(text, sizeof(text), "job %u of client", (unsigned int)(bad & 0xffff));
+	ck_assert(daemon_logged(&d, text, task));
 	/* Exactly one: they are what they were. */
-	ck_assert_int_eq(outcome(bad, NULL), wanted);
+	ck_assert_int_eq(outcome(bad, NULL), FK_CRASHED);
 	ck_assert_int_eq(outcome(once, NULL), FK_LOST);
 	ck_assert_int_eq(fk_release(c, bad), 0);
 	ck_assert_int_eq(fk_release(c, once), 0);
@@ -159,20 +153,19 @@ static void crash_among_others(const char *task, int signo, int wanted)
 
 START_TEST(a_task_that_writes_where_nothing_is_is_CRASHED_and_the_others_get_what_they_deserve)
 {
-	crash_among_others("crash:segv", SIGSEGV, FK_CRASHED);
+	crash_among_others("crash:segv", SIGSEGV, "died of signal 11");
 }
 END_TEST
 
 START_TEST(a_task_that_aborts_is_CRASHED_and_the_others_get_what_they_deserve)
 {
-	crash_among_others("crash:abort", SIGABRT, FK_CRASHED);
+	crash_among_others("crash:abort", SIGABRT, "died of signal 6");
 }
 END_TEST
 
-START_TEST(a_task_that_ends_the_process_leaves_every_running_job_LOST_or_run_again)
+START_TEST(a_task_that_ends_the_process_is_CRASHED_and_the_others_get_what_they_deserve)
 {
-	crash_among_others("crash:exit", 0, FK_LOST);
-	/* The folder with the log is gone; that the pool's end was logged is seen below. */
+	crash_among_others("crash:exit", 0, "exited with status 3");
 }
 END_TEST
 
@@ -510,7 +503,7 @@ END_TEST
 CHECK_MAIN("crash",
 	   a_task_that_writes_where_nothing_is_is_CRASHED_and_the_others_get_what_they_deserve,
 	   a_task_that_aborts_is_CRASHED_and_the_others_get_what_they_deserve,
-	   a_task_that_ends_the_process_leaves_every_running_job_LOST_or_run_again,
+	   a_task_that_ends_the_process_is_CRASHED_and_the_others_get_what_they_deserve,
 	   a_killed_pool_loses_what_ran_and_runs_the_rest_again,
 	   an_idle_pool_that_is_killed_comes_back_with_its_clients,
 	   a_pool_that_crashes_deep_in_stolen_work_blames_the_right_job,

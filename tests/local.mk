@@ -73,6 +73,7 @@ UNIT_TESTS = \
 	tests/check_wake
 
 SCENARIOS = \
+	tests/check_blame \
 	tests/check_cancel \
 	tests/check_cancel_kept \
 	tests/check_cpus \
@@ -188,6 +189,7 @@ AM_TESTS_ENVIRONMENT = \
 
 # Those with a real forkd: tests/daemon.h.
 DAEMON_SOURCES = tests/daemon.c tests/daemon.h
+tests_check_blame_SOURCES = tests/check_blame.c $(DAEMON_SOURCES)
 tests_check_cancel_SOURCES = tests/check_cancel.c $(DAEMON_SOURCES)
 tests_check_cancel_kept_SOURCES = tests/check_cancel_kept.c $(DAEMON_SOURCES)
 tests_check_chain_SOURCES = tests/check_chain.c $(DAEMON_SOURCES)
@@ -287,6 +289,7 @@ noinst_HEADERS = \
 	tests/check_unit.h \
 	tests/compile.h \
 	tests/fair_clock.h \
+	tests/jobs.h \
 	tests/machines.h \
 	tests/options.h \
 	tests/tasks.h

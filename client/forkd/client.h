@@ -116,7 +116,7 @@ enum fk_outcome {
 	FK_FAILED = 3,	  /* the code says why: a negative errno, or the task's own number */
 	FK_CANCELLED = 4, /* by fk_cancel(), or forkd was stopped */
 	FK_EXPIRED = 5,	  /* it was not done at its deadline */
-	FK_CRASHED = 6,	  /* the task got a fatal signal */
+	FK_CRASHED = 6,	  /* the task got a fatal signal, or ended its process */
 	FK_LOST = 7,	  /* another task crashed the pool while this one was running */
 };
 
@@ -257,7 +257,8 @@ int fk_poll(fk_client *client, fk_job job);
 
 /*
  * How a job has ended.
- * ret_code, ret_signo: NULL, or set to the code of FK_FAILED and the signal of FK_CRASHED (else 0).
+ * ret_code, ret_signo: NULL, or set to the code of FK_FAILED and the signal of FK_CRASHED (else 0;
+ * also where a task ended its process without one).
  * Returns an enum fk_outcome (FK_PENDING while it has not ended), or -ESTALE.
  */
 int fk_outcome(fk_client *client, fk_job job, int *ret_code, int *ret_signo);

@@ -2,6 +2,7 @@
 /* tests/modules/crash.c - tasks that misbehave, each in its own way */
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -56,6 +57,19 @@ FK_BODY(abort)
 }
 FK_END(abort)
 
+/* So many calls within each other, on frames, and then that. */
+FK_TASK(int64_t, deep, (int64_t, n), int64_t below;)
+{
+	if (n <= 0)
+		abort();
+}
+FK_BODY(deep)
+{
+	FK_CALL(below, deep, self->n - 1);
+	FK_RETURN(self->below + 1);
+}
+FK_END(deep)
+
 FK_TASK(fk_void, exit, (), )
 {
 	_exit(3);
@@ -65,6 +79,79 @@ FK_BODY(exit)
 	FK_RETURN();
 }
 FK_END(exit)
+
+/* The other ways to end a process, or a thread of it. */
+FK_TASK(fk_void, exit_c99, (), )
+{
+	_Exit(4);
+}
+FK_BODY(exit_c99)
+{
+	FK_RETURN();
+}
+FK_END(exit_c99)
+
+FK_TASK(fk_void, exit_hooks, (), )
+{
+	exit(5);
+}
+FK_BODY(exit_hooks)
+{
+	FK_RETURN();
+}
+FK_END(exit_hooks)
+
+FK_TASK(fk_void, exit_quick, (), )
+{
+	quick_exit(6);
+}
+FK_BODY(exit_quick)
+{
+	FK_RETURN();
+}
+FK_END(exit_quick)
+
+FK_TASK(fk_void, exit_thread, (), )
+{
+	pthread_exit(NULL);
+}
+FK_BODY(exit_thread)
+{
+	FK_RETURN();
+}
+FK_END(exit_thread)
+
+FK_TASK(fk_void, raise, (int64_t, signo), )
+{
+	raise((int)signo);
+	FK_LEAF();
+}
+FK_BODY(raise)
+{
+	FK_RETURN();
+}
+FK_END(raise)
+
+/* What is never reached; volatile, so that the compiler does not know. */
+static volatile int64_t bottom = -1;
+
+static __attribute__((noinline)) int64_t descend(int64_t depth)
+{
+	volatile char frame[256];
+
+	frame[depth & 255] = (char)depth;
+	return depth == bottom ? 0 : descend(depth + 1) + frame[depth & 255];
+}
+
+FK_TASK(int64_t, recurse, (int64_t, depth), )
+{
+	FK_LEAF(descend(depth));
+}
+FK_BODY(recurse)
+{
+	FK_RETURN(0);
+}
+FK_END(recurse)
 
 /* Busy without ever coming to a fork. */
 FK_TASK(int64_t, hang, (int64_t, ms), )
@@ -166,6 +253,26 @@ FK_NO_LEAF(fork_frame)
 }
 FK_END(fork_frame)
 
+/* A child on this very memory, that ends. */
+static __attribute__((noinline)) pid_t fork_and_set(int64_t *word, int64_t n)
+{
+	pid_t child = vfork();
+
+	if (child == 0) {
+		*word = n;
+		_exit(0);
+	}
+	return child;
+}
+
+FK_TASK(int64_t, fork_shared, (int64_t, n), int64_t left;)
+FK_NO_LEAF(fork_shared)
+{
+	(void)signal_of(fork_and_set(&self->left, self->n));
+	FK_RETURN(self->left);
+}
+FK_END(fork_shared)
+
 /* A child that outlives the job. Its pid. */
 FK_TASK(int64_t, fork_stray, (int64_t, ignored), )
 {
@@ -185,10 +292,18 @@ FK_END(fork_stray)
 FK_EXPORT(segv, "-> ", 0, "Writes where nothing is")
 FK_EXPORT(step_over, "-> ", 0, "Writes 256 KiB below its C stack")
 FK_EXPORT(abort, "-> ", 0, "Calls abort()")
+FK_EXPORT(deep, "n:i64 -> i64", 0, "Calls abort() so many calls deep")
 FK_EXPORT(exit, "-> ", 0, "Ends the process with status 3")
+FK_EXPORT(exit_c99, "-> ", 0, "Ends the process with status 4, by _Exit()")
+FK_EXPORT(exit_hooks, "-> ", 0, "Ends the process with status 5, by exit()")
+FK_EXPORT(exit_quick, "-> ", 0, "Ends the process, by quick_exit()")
+FK_EXPORT(exit_thread, "-> ", 0, "Ends its thread")
+FK_EXPORT(raise, "signo:i64 -> ", 0, "Raises a signal for its thread")
+FK_EXPORT(recurse, "depth:i64 -> i64", 0, "Calls itself without end, on the C stack")
 FK_EXPORT(fork, "ignored:i64 -> i64", 0, "Forks a child that goes on; the signal that ends it")
 FK_EXPORT(fork_frame, "signo:i64 -> i64", 0,
 	  "Forks a child that writes into its frame; the signal that ends it")
+FK_EXPORT(fork_shared, "n:i64 -> i64", 0, "A child by vfork() that sets what this returns")
 FK_EXPORT(fork_stray, "ignored:i64 -> i64", 0, "Forks a child that stays; its pid")
 FK_EXPORT(hang, "ms:i64 -> i64", 0,
 	  "Busy for so long in one leaf; how often it looked at the clock")

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tests/jobs.h - jobs by the name of their task, and what has become of them and of their pool
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   Scenarios with a real forkd (tests/daemon.h). Each function fails the test if it cannot do what
+ *   it says.
+ */
+#ifndef TESTS_JOBS_H
+#define TESTS_JOBS_H
+
+#include <inttypes.h>
+#include <signal.h>
+
+#include "client/client.h"
+#include "common/util.h"
+#include "tests/daemon.h"
+
+/* Submits a job whose task takes up to two numbers. */
+static inline fk_job jobs_submit(fk_client *c, const char *name, unsigned int flags, int64_t a,
+				 int64_t b)
+{
+	const union fk_value values[2] = { { .i64 = a }, { .i64 = b } };
+	const fk_task *task;
+	fk_job job = 0;
+
+	ck_assert_int_eq(fk_task_find(c, name, &task), 0);
+	ck_assert_int_eq(
+		fk_submit_values(c, task, values, fk_task_args_size(task) / 8, flags, &job), 0);
+	return job;
+}
+
+/* Waits for a job. Returns its outcome, FK_*; ret_signo: NULL, or set to its signal. */
+static inline int jobs_outcome(fk_client *c, fk_job job, int *ret_signo)
+{
+	ck_assert_int_eq(fk_wait(c, job, DAEMON_PATIENCE * NSEC_PER_SEC), 0);
+	return fk_outcome(c, job, NULL, ret_signo);
+}
+
+/* Waits for a job that is done and says this. Releases it. */
+static inline void jobs_see(fk_client *c, fk_job job, int64_t result)
+{
+	int64_t n = 0;
+
+	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_DONE);
+	ck_assert_int_eq(fk_result(c, job, &n, sizeof(n)), 0);
+	ck_assert_int_eq(n, result);
+	ck_assert_int_eq(fk_release(c, job), 0);
+}
+
+/* The row on the board of a crash, from 1 on, the newest, once it is there. */
+static inline const struct board_crash *jobs_crash(struct daemon *d, uint64_t number)
+{
+	DAEMON_AWAIT(atomic_load(&d->board->manager.crashes) >= number);
+	ck_assert_uint_eq(atomic_load(&d->board->manager.crashes), number);
+	return &d->board->crashes[(number - 1) % LIMIT_CRASHES];
+}
+
+/* Waits for the pool after this one. */
+static inline pid_t jobs_pool_after(struct daemon *d, pid_t old)
+{
+	DAEMON_AWAIT((pid_t)atomic_load(&d->board->manager.pool_pid) != old && daemon_pool(d));
+	return daemon_pool(d);
+}
+
+#endif
