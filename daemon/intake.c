@@ -65,41 +65,60 @@ void intake_wake_places(struct pool *pool, struct worker *waker)
 			intake_wake_group(pool, group, waker);
 }
 
-int intake_add_tenant(struct pool *pool, uint32_t slot, uint32_t uid, int fd)
+/* Maps a tenant's rings, in order, for all to see. */
+static int intake_map_tenant(struct pool *pool, uint32_t slot, uint32_t uid, int fd)
 {
 	struct tenant_segment *segment;
-	int r;
+	int r = fair_add_tenant(&pool->intake.fair, slot, options_weight(pool->options, uid));
+
+	if (r == 0)
+		r = registry_map_tenant(pool, slot, fd, &segment);
+	if (r < 0)
+		return r;
+	for (uint32_t i = 0; i < pool->n_workers; i++) {
+		struct ledger_ring *side = &pool->arena->rings[slot][i];
+
+		ring_take_over(&segment->rings[i],
+			       atomic_load_explicit(&side->head, memory_order_relaxed));
+		requeue_settle_ring(pool, slot, &segment->rings[i], side);
+	}
+	registry_show_tenant(pool, slot, segment);
+	return 0;
+}
+
+int intake_add_tenant(struct pool *pool, uint32_t slot, uint32_t uid, int fd)
+{
+	struct registry_tenant *tenant;
 
 	if (slot >= LIMIT_TENANTS)
 		return -EINVAL;
-	r = fair_add_tenant(&pool->intake.fair, slot, options_weight(pool->options, uid));
-	if (r == 0)
-		r = registry_map_tenant(pool, slot, fd, &segment);
-	if (r == 0) {
-		for (uint32_t i = 0; i < pool->n_workers; i++) {
-			struct ledger_ring *side = &pool->arena->rings[slot][i];
-
-			ring_take_over(&segment->rings[i],
-				       atomic_load_explicit(&side->head, memory_order_relaxed));
-			requeue_settle_ring(pool, slot, &segment->rings[i], side);
-		}
-		registry_show_tenant(pool, slot, segment);
+	tenant = &pool->registry.tenants[slot];
+	/* The manager says it before each client. Not again as long as there is one that was told
+	 * the contrary, or will be (registry.h, I4). */
+	if (tenant->told && (!tenant->error || registry_is_peopled(pool, slot)))
+		return tenant->error;
+	tenant->told = true;
+	tenant->error = intake_map_tenant(pool, slot, uid, fd);
+	for (uint32_t i = 0; i < pool->max_clients; i++) {
+		if (pool->registry.clients[i].tenant != slot)
+			continue;
+		requeue_push(pool, i);
+		if (tenant->error)
+			registry_strand(pool, i, tenant->error);
 	}
-	pool->registry.tenants[slot].told = true;
-	for (uint32_t i = 0; i < pool->max_clients; i++)
-		if (pool->registry.clients[i].tenant == slot)
-			requeue_push(pool, i);
 	intake_wake_places(pool, NULL);
-	return r;
+	return tenant->error;
 }
 
 int intake_add_client(struct pool *pool, uint32_t slot, uint32_t generation, uint32_t tenant,
 		      uint32_t uid, uint32_t n_jobs, int fd)
 {
+	const struct registry_tenant *t;
 	int r;
 
 	if (slot >= pool->max_clients || tenant >= LIMIT_TENANTS)
 		return -EINVAL;
+	t = &pool->registry.tenants[tenant];
 	/* ORDER client/live [K1]: acquire, who had the slot before is done with the fields. Pairs
 	 * with registry_release(). */
 	if (atomic_load_explicit(&pool->registry.clients[slot].state, memory_order_acquire) !=
@@ -114,12 +133,19 @@ int intake_add_client(struct pool *pool, uint32_t slot, uint32_t generation, uin
 	fair_add_client(&pool->intake.fair, slot, tenant, pool->options->weight);
 	/* While none of its words can be accepted: what is QUEUED now was so before this pool. */
 	requeue_find(pool, slot);
+	if (t->error && !pool->registry.clients[slot].n_requeued) {
+		fair_remove_client(&pool->intake.fair, slot);
+		registry_unmap_client(pool, slot);
+		return t->error;
+	}
 	registry_show_client(pool, slot);
 	/* Else when the tenant comes. */
-	if (pool->registry.tenants[tenant].told) {
+	if (t->told) {
 		requeue_push(pool, slot);
 		intake_wake_places(pool, NULL);
 	}
+	if (t->error)
+		registry_strand(pool, slot, t->error);
 	return 0;
 }
 
@@ -141,14 +167,17 @@ enum intake_left intake_release(struct pool *pool)
 {
 	enum intake_left left = INTAKE_NONE;
 
-	if (!atomic_load_explicit(&pool->registry.n_dying, memory_order_relaxed))
+	if (!atomic_load_explicit(&pool->registry.n_leaving, memory_order_relaxed))
 		return left;
 	for (uint32_t i = 0; i < pool->max_clients; i++) {
 		struct registry_client *client = &pool->registry.clients[i];
-
 		/* ORDER client/active [K2]: acquire, who sees DYING sees the tails. Pairs with
 		 * registry_gone(). */
-		if (atomic_load_explicit(&client->state, memory_order_acquire) != CLIENT_DYING)
+		uint32_t state = atomic_load_explicit(&client->state, memory_order_acquire);
+
+		if (state == CLIENT_LIVE)
+			registry_tell_stranded(pool, client);
+		if (state != CLIENT_DYING)
 			continue;
 		if (intake_cut(pool, i) == INTAKE_CUT)
 			left = INTAKE_MORE;

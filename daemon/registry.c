@@ -2,7 +2,9 @@
 #include "daemon/registry.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "daemon/layout.h"
 #include "daemon/pool.h"
@@ -72,6 +74,11 @@ uint64_t registry_tenants(struct pool *pool, uint32_t word)
 	return atomic_load_explicit(&pool->registry.peopled[word], memory_order_acquire);
 }
 
+bool registry_is_peopled(struct pool *pool, uint32_t slot)
+{
+	return registry_tenants(pool, slot / 64) >> slot % 64 & 1;
+}
+
 /* A tenant has one client more or less. The channel's thread and the dispatcher. */
 static void registry_count_client(struct pool *pool, uint32_t slot, int n)
 {
@@ -125,6 +132,17 @@ int registry_map_client(struct pool *pool, uint32_t slot, uint32_t generation, u
 	return 0;
 }
 
+void registry_unmap_client(struct pool *pool, uint32_t slot)
+{
+	struct registry_client *client = &pool->registry.clients[slot];
+
+	segment_unmap(client->segment, client->segment_size);
+	free(client->tails);
+	client->tails = NULL;
+	client->segment = NULL;
+	client->n_requeued = client->to_settle = 0;
+}
+
 void registry_show_client(struct pool *pool, uint32_t slot)
 {
 	struct registry_client *client = &pool->registry.clients[slot];
@@ -163,8 +181,39 @@ void registry_put(struct pool *pool, struct registry_client *client)
 	/* ORDER client/active [K2]: seq_cst: what was done with the client comes before, and the
 	 * look at the state after it. Pairs with registry_gone(). */
 	if (atomic_fetch_sub_explicit(&client->active, 1, memory_order_seq_cst) == 1 &&
-	    atomic_load_explicit(&client->state, memory_order_seq_cst) == CLIENT_DYING)
+	    (atomic_load_explicit(&client->state, memory_order_seq_cst) == CLIENT_DYING ||
+	     atomic_load_explicit(&client->stranded, memory_order_seq_cst)))
 		pool_wake_dispatcher(pool);
+}
+
+void registry_strand(struct pool *pool, uint32_t slot, int error)
+{
+	struct registry_client *client = &pool->registry.clients[slot];
+
+	if (atomic_load_explicit(&client->state, memory_order_relaxed) != CLIENT_LIVE)
+		return;
+	/* ORDER client/active [K2]: seq_cst, as in registry_gone(). */
+	if (!atomic_exchange_explicit(&client->stranded, error, memory_order_seq_cst))
+		atomic_fetch_add_explicit(&pool->registry.n_leaving, 1, memory_order_relaxed);
+	pool_wake_dispatcher(pool);
+}
+
+void registry_tell_stranded(struct pool *pool, struct registry_client *client)
+{
+	uint32_t slot = (uint32_t)(client - pool->registry.clients);
+	char text[100];
+	int error;
+
+	/* ORDER client/active [K2]: seq_cst, as in registry_is_over(). */
+	if (!atomic_load_explicit(&client->stranded, memory_order_seq_cst) ||
+	    atomic_load_explicit(&client->active, memory_order_seq_cst))
+		return;
+	error = atomic_exchange_explicit(&client->stranded, 0, memory_order_relaxed);
+	if (!error) /* it is gone meanwhile */
+		return;
+	atomic_fetch_sub_explicit(&pool->registry.n_leaving, 1, memory_order_relaxed);
+	(void)snprintf(text, sizeof(text), "its rings cannot be mapped: %s", strerror(-error));
+	channel_send(pool, PROTO_POOL_ATTACHED, slot, client->generation, text);
 }
 
 void registry_gone(struct pool *pool, uint32_t slot, uint32_t generation)
@@ -188,7 +237,8 @@ void registry_gone(struct pool *pool, uint32_t slot, uint32_t generation)
 	/* ORDER client/active [K2]: seq_cst, see registry_get(). */
 	atomic_store_explicit(&client->state, CLIENT_DYING, memory_order_seq_cst);
 	/* Relaxed: the dispatcher is woken below. */
-	atomic_fetch_add_explicit(&pool->registry.n_dying, 1, memory_order_relaxed);
+	if (!atomic_exchange_explicit(&client->stranded, 0, memory_order_relaxed))
+		atomic_fetch_add_explicit(&pool->registry.n_leaving, 1, memory_order_relaxed);
 	/* What runs winds down. A row that starts after this sees the state. */
 	for (uint32_t i = 0; i < client->n_jobs; i++) {
 		uint32_t at = slot * pool->max_jobs + i;
@@ -234,11 +284,8 @@ void registry_release(struct pool *pool, struct registry_client *client)
 {
 	uint32_t slot = (uint32_t)(client - pool->registry.clients);
 
-	segment_unmap(client->segment, client->segment_size);
-	free(client->tails);
-	client->tails = NULL;
-	client->segment = NULL;
-	atomic_fetch_sub_explicit(&pool->registry.n_dying, 1, memory_order_relaxed);
+	registry_unmap_client(pool, slot);
+	atomic_fetch_sub_explicit(&pool->registry.n_leaving, 1, memory_order_relaxed);
 	registry_count_client(pool, client->tenant, -1);
 	/* ORDER client/live [K1]: release, nobody uses the fields any more. Pairs with
 	 * intake_add_client(). */

@@ -3,8 +3,8 @@
  * daemon/registry.h - who is there: the pool's copy of what it knows of tenants and clients
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   registry_map_*, registry_show_*, registry_gone(): the channel's thread. registry_release():
- *   the dispatcher. registry_get(), registry_put(), registry_segment(), registry_tenants(): any
+ *   registry_map_*, registry_unmap_client(), registry_show_*, registry_strand(), registry_gone(): the
+ *   channel's thread. registry_release(), registry_tell_stranded(): the dispatcher. registry_get(), registry_put(), registry_segment(), registry_tenants(): any
  *   thread of the pool.
  *
  * INVARIANTS
@@ -16,6 +16,10 @@
  *       that is in hand, in an inbox or in a frame that is set aside counts until its job has
  *       ended.
  *   I3. A tenant's segment stays mapped. What is here of it is complete before the segment is.
+ *   I4. A tenant whose segment could not be mapped is served as far as that goes: what the last
+ *       pool had QUEUED of its clients runs, then the manager is told, and ends the connection: a
+ *       client that wrote into rings which nobody reads would wait for ever. It is tried again
+ *       when its last client is gone, for the words that stand there are then nobody's.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   A client: see I1; its slot is used again only after every ring of its tenant has passed the
@@ -44,6 +48,9 @@ struct pool;
 struct registry_client {
 	_Alignas(64) _Atomic uint32_t state; /* CLIENT_* */
 	_Atomic uint32_t active;	     /* rows that are not FREE, and lookers */
+	/* the channel's thread and the dispatcher: why there are no rings for it, a negative errno;
+	 * 0: there are, or the manager knows */
+	_Atomic int stranded;
 	uint32_t generation;
 	uint32_t tenant;
 	uint32_t n_jobs;
@@ -72,14 +79,16 @@ struct registry_tenant {
 	struct tenant_segment *_Atomic segment;
 	struct registry_chain *chains; /* of each ring */
 	uint64_t size;
-	bool told; /* the channel's thread: it was added, or was to be and could not be mapped */
+	/* the channel's thread */
+	bool told;	    /* it was added, or was to be and could not be mapped */
+	int error;	    /* why it could not, a negative errno; 0: it could */
 	uint32_t n_clients; /* that are not released; under count_lock */
 };
 
 struct registry {
 	struct registry_tenant tenants[LIMIT_TENANTS];
 	_Atomic uint64_t peopled[REGISTRY_WORDS]; /* a bit for each tenant that has clients */
-	_Atomic uint32_t n_dying;		  /* clients that are CLIENT_DYING */
+	_Atomic uint32_t n_leaving;		  /* clients that are CLIENT_DYING, or stranded */
 	/* of n_clients and peopled; nothing else is locked or waited for with it held */
 	pthread_mutex_t count_lock;
 	struct registry_client clients[LIMIT_CLIENTS];
@@ -99,6 +108,14 @@ void registry_show_tenant(struct pool *pool, uint32_t tenant, struct tenant_segm
 int registry_map_client(struct pool *pool, uint32_t client, uint32_t generation, uint32_t tenant,
 			uint32_t n_jobs, int fd);
 void registry_show_client(struct pool *pool, uint32_t client);
+
+/* Undoes registry_map_client(), of a client that was not shown. */
+void registry_unmap_client(struct pool *pool, uint32_t client);
+
+/* A live client's tenant could not be mapped, for this reason (I4). */
+void registry_strand(struct pool *pool, uint32_t client, int error);
+/* Tells the manager of a live client that is stranded, if it has no job left. The dispatcher. */
+void registry_tell_stranded(struct pool *pool, struct registry_client *client);
 
 /* The client's connection is gone. It is released when its last job has ended. */
 void registry_gone(struct pool *pool, uint32_t client, uint32_t generation);
@@ -122,5 +139,6 @@ struct tenant_segment *registry_segment(struct pool *pool, uint32_t tenant);
 /* The tenants that were ever there and have a client now, or one that is not released yet: a word
  * of a bit for each. */
 uint64_t registry_tenants(struct pool *pool, uint32_t word);
+bool registry_is_peopled(struct pool *pool, uint32_t tenant);
 
 #endif

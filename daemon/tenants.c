@@ -7,7 +7,7 @@
  *
  * INVARIANTS
  *   I1. One uid, one tenant, one segment, from the uid's first client until the daemon's end. So
- *       the pool, which learns of each tenant once, never has to let go of one.
+ *       the pool never has to let go of one.
  *   I2. Nothing about a tenant is read from its segment, which all clients of the uid can write:
  *       uid, size and head stand here.
  *   I3. A client that attaches finds the head as it was made, whatever others of its uid have done
@@ -110,6 +110,8 @@ int tenants_attach(struct tenants *tenants, uint32_t uid)
 
 	if (index < tenants->n) {
 		tenants_head(tenants, index);
+		/* A pool that could not map it tries again. */
+		tenants_tell(tenants, index);
 		return (int)index;
 	}
 	fd = segment_create("forkd-tenant", SEGMENT_TENANT, size, tenants->epoch, 1, 0600);

@@ -6,12 +6,16 @@
  * The last pool's death is made by hand: rows in the ledger, words in the rings of a second tenant,
  * which the pool of the rig hears of as a new pool does, the client first and its rings after.
  */
+#include <errno.h>
+#include <poll.h>
 #include <sched.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <forkd/task.h>
 
+#include "shm/proto.h"
 #include "shm/wake.h"
 #define CHECK_TIMEOUT 60
 #include "tests/check_unit.h"
@@ -28,6 +32,7 @@ static int tenant_fd, client_fd;
 static struct tenant_segment *tenant;
 static struct job *jobs;
 static _Atomic uint64_t ran;
+static _Atomic uint32_t gate;
 
 FK_TASK(fk_void, count, (), )
 {
@@ -40,7 +45,20 @@ FK_BODY(count)
 }
 FK_END(count)
 
+/* Forks until the gate is open. */
+FK_TASK(fk_void, await, (), )
+FK_NO_LEAF(await)
+{
+	while (!atomic_load(&gate)) {
+		FK_FORK_VOID(count);
+		FK_JOIN();
+	}
+	FK_RETURN();
+}
+FK_END(await)
+
 FK_EXPORT(count, "-> ", 0, "Counts that it ran")
+FK_EXPORT(await, "-> ", 0, "Forks until the gate is open")
 FK_MODULE(requeue, "What check_requeue runs")
 
 static void *map(int fd, uint32_t kind)
@@ -67,10 +85,10 @@ static void start(void)
 }
 
 /* A record that was submitted; next: the chain's next one, or UINT32_MAX. */
-static void fill(uint32_t index, uint32_t generation, uint32_t next)
+static void fill_with(uint32_t index, const char *task, uint32_t generation, uint32_t next)
 {
 	struct job *job = &jobs[index];
-	int t = board_find_task(rig.pool->board, "requeue:count");
+	int t = board_find_task(rig.pool->board, task);
 
 	ck_assert_int_ge(t, 0);
 	atomic_store(&job->task, (uint32_t)t);
@@ -80,6 +98,11 @@ static void fill(uint32_t index, uint32_t generation, uint32_t next)
 	atomic_store(&job->state, job_state(generation, JOB_PENDING));
 }
 
+static void fill(uint32_t index, uint32_t generation, uint32_t next)
+{
+	fill_with(index, "requeue:count", generation, next);
+}
+
 static void queued(uint32_t index)
 {
 	struct ledger_row row = { .generation = OLD, .state = LEDGER_QUEUED };
@@ -87,13 +110,19 @@ static void queued(uint32_t index)
 	atomic_store(&arena_rows(rig.pool->arena)[CLIENT * RIG_JOBS + index], ledger_pack(row));
 }
 
-static void word(uint32_t index)
+static void word_of(uint32_t generation, uint32_t index)
 {
 	uint64_t position;
 
-	ck_assert_int_eq(ring_push(&tenant->rings[0], ring_payload(CLIENT, GEN, index), &position),
+	ck_assert_int_eq(ring_push(&tenant->rings[0], ring_payload(CLIENT, generation, index),
+				   &position),
 			 RING_OK);
 	tenant_mark(tenant, 0);
+}
+
+static void word(uint32_t index)
+{
+	word_of(GEN, index);
 }
 
 static void add_client(void)
@@ -227,36 +256,90 @@ START_TEST(what_was_queued_runs_with_no_word_left_of_it)
 }
 END_TEST
 
-/* Its rings are never looked at then, but each job that was accepted gets its outcome: whether the
- * pool hears of the client first, or has failed to map the rings before. */
-static void without_rings(bool client_first)
+/* What the manager hears next of the client: a text that it was ATTACHED with, or RELEASED. */
+static void hear(int manager, uint32_t type, const char *text)
 {
-	int small = segment_create("small", SEGMENT_TENANT, 4096, 1, 0, 0600);
+	union proto_message m;
+	int fds[PROTO_MAX_FDS];
+	uint32_t n_fds;
 
-	start();
-	fill(0, OLD, UINT32_MAX);
-	queued(0);
-	if (client_first)
-		add_client();
-	ck_assert_int_lt(intake_add_tenant(rig.pool, TENANT, 1, small), 0);
-	if (client_first)
-		pool_wake_dispatcher(rig.pool);
-	else
-		add_client();
-	while (atomic_load(&rig.pool->registry.clients[CLIENT].active))
-		sched_yield();
-	ended(0, OLD);
-	close(small);
-	stop();
+	ck_assert_int_eq(proto_recv(manager, &m, fds, &n_fds, 0), sizeof(m.pool));
+	ck_assert_uint_eq(m.head.type, type);
+	ck_assert_uint_eq(m.pool.client, CLIENT);
+	ck_assert_uint_eq(m.pool.client_generation, GEN);
+	ck_assert_str_eq(m.pool.text, text);
 }
 
-START_TEST(what_was_queued_runs_if_the_rings_cannot_be_had)
+static bool hears(int manager)
+{
+	struct pollfd p = { .fd = manager, .events = POLLIN };
+
+	return poll(&p, 1, 0);
+}
+
+/*
+ * Its rings are never looked at then, but each job that was accepted gets its outcome, and after
+ * that the manager is told: whether the pool hears of the client first, or has failed to map the
+ * rings before.
+ */
+static void without_rings(bool client_first)
+{
+	int small = segment_create("small", SEGMENT_TENANT, 4096, 1, 0, 0600), pair[2];
+
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+	atomic_store(&gate, 0);
+	start();
+	rig.pool->channel.fd = pair[1];
+	fill(0, OLD, UINT32_MAX);
+	queued(0);
+	fill_with(1, "requeue:await", OLD, UINT32_MAX);
+	queued(1);
+	if (client_first)
+		add_client();
+	ck_assert_int_eq(intake_add_tenant(rig.pool, TENANT, 1, small), -EBADMSG);
+	if (!client_first)
+		add_client();
+	let_others_run();
+	ck_assert_uint_eq(job_outcome(&jobs[1]), JOB_PENDING);
+	ck_assert(!hears(pair[0]));
+	atomic_store(&gate, 1);
+	hear(pair[0], PROTO_POOL_ATTACHED, "its rings cannot be mapped: Bad message");
+	ended(0, OLD);
+	ended(1, OLD);
+
+	/* The manager ends it. As long as it is there, no word in the rings may be looked at; and
+	 * nobody else comes. */
+	word(2);
+	ck_assert_int_eq(intake_add_tenant(rig.pool, TENANT, 1, tenant_fd), -EBADMSG);
+	ck_assert_int_eq(intake_add_client(rig.pool, CLIENT + 1, GEN, TENANT, 1, JOBS, client_fd),
+			 -EBADMSG);
+	registry_gone(rig.pool, CLIENT, GEN);
+	hear(pair[0], PROTO_POOL_RELEASED, "");
+	ck_assert(!hears(pair[0]));
+
+	/* Its last client is gone: the next one gets them, if they can be had then. */
+	add_tenant();
+	ck_assert_int_eq(intake_add_client(rig.pool, CLIENT, GEN + 1, TENANT, 1, JOBS, client_fd),
+			 0);
+	jobs = rig.pool->registry.clients[CLIENT].jobs;
+	fill(3, OLD, UINT32_MAX);
+	word_of(GEN + 1, 3);
+	pool_wake_dispatcher(rig.pool);
+	await_all();
+	ended(3, OLD);
+	stop();
+	close(small);
+	close(pair[0]);
+	close(pair[1]);
+}
+
+START_TEST(what_was_queued_runs_if_the_rings_cannot_be_had_and_then_the_client_is_told)
 {
 	without_rings(true);
 }
 END_TEST
 
-START_TEST(what_was_queued_runs_if_the_rings_could_not_be_had_before)
+START_TEST(so_it_is_if_the_rings_could_not_be_had_before)
 {
 	without_rings(false);
 }
@@ -290,6 +373,6 @@ END_TEST
 
 CHECK_MAIN("requeue", the_rest_of_a_chain_is_taken_before_its_part_can_be_another_chain,
 	   what_was_queued_runs_with_no_word_left_of_it,
-	   what_was_queued_runs_if_the_rings_cannot_be_had,
-	   what_was_queued_runs_if_the_rings_could_not_be_had_before,
+	   what_was_queued_runs_if_the_rings_cannot_be_had_and_then_the_client_is_told,
+	   so_it_is_if_the_rings_could_not_be_had_before,
 	   a_chain_that_never_ends_is_passed_as_often_as_there_are_rows)
