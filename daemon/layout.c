@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
-#include "common/cleanup.h"
 #include "common/log.h"
 #include "daemon/pool.h"
 #include "daemon/topology.h"
@@ -24,9 +24,8 @@ int layout_withhold(void *base, uint64_t size, bool secret)
 	return 0;
 }
 
-int layout_map(struct pool *pool, const int *fds)
+int layout_map(struct pool *pool, int board_fd, int arena_fd)
 {
-	_cleanup_close_ int board_fd = fds[0], arena_fd = fds[1];
 	void *base;
 	int r = segment_map(board_fd, SEGMENT_BOARD, 1, 0, &base, &pool->board_size);
 
@@ -83,8 +82,29 @@ void layout_unplace(struct pool *pool)
 	topology_free(pool->topology);
 }
 
+/* How many bytes from at on reach to the last page that there is before `to`. */
+static uint64_t layout_used(struct pool *pool, int arena_fd, char *at, char *to)
+{
+	uint64_t base = (uint64_t)(at - (char *)pool->arena), low = base;
+	uint64_t high = (uint64_t)(to - (char *)pool->arena);
+
+	/* All pages are below high, and the last that is known is below low. */
+	while (low < high) {
+		uint64_t middle = low + ((high - low) / 2 & ~(LAYOUT_PAGE - 1));
+		off_t page = lseek(arena_fd, (off_t)middle, SEEK_DATA);
+
+		if (page < 0 && errno != ENXIO) /* who cannot tell has them all */
+			return high - base;
+		if (page < 0 || (uint64_t)page >= high)
+			high = middle;
+		else
+			low = (uint64_t)page + LAYOUT_PAGE;
+	}
+	return low - base;
+}
+
 /* The stacklets' memory, from at to the arena's end, in equal parts for each group, on its node. */
-static int layout_stacks(struct pool *pool, char *at, int *ret_bound)
+static int layout_stacks(struct pool *pool, int arena_fd, char *at, int *ret_bound)
 {
 	char *end = (char *)pool->arena + pool->arena_size;
 	uint64_t part = (uint64_t)(end - at) / pool->n_groups & ~(LAYOUT_PAGE - 1);
@@ -102,6 +122,7 @@ static int layout_stacks(struct pool *pool, char *at, int *ret_bound)
 		r = stack_arena_init(&pool->stacks[g], at, to);
 		if (r < 0)
 			return r;
+		stack_arena_inherit(&pool->stacks[g], layout_used(pool, arena_fd, at, to));
 	}
 	stack_arena_link(pool->stacks, pool->n_groups);
 	for (uint32_t i = 0; i < pool->n_workers; i++)
@@ -131,7 +152,7 @@ static void layout_census(struct pool *pool)
  * In whole pages for each worker, so that each can be on its node: first all struct workers, then
  * what each one's deques hold, then the stacklets. Policies are set before anything is touched.
  */
-int layout_make(struct pool *pool)
+int layout_make(struct pool *pool, int arena_fd)
 {
 	uint64_t offset = arena_workers_offset(pool->max_clients, pool->max_jobs);
 	uint64_t left = pool->arena_size > offset ? pool->arena_size - offset : 0;
@@ -147,8 +168,8 @@ int layout_make(struct pool *pool)
 	fixed = n * (sizeof(struct worker) + roots + entries * sizeof(struct fk_entry));
 	if (left < fixed + (n * 64 + 64) * STACK_MIN)
 		return -ENOSPC;
-	/* What a former pool left there. */
-	if (madvise(at, left, MADV_REMOVE) < 0)
+	/* What a former pool left there: all of it is to be zero. */
+	if (madvise(at, fixed, MADV_REMOVE) < 0)
 		return -errno;
 	layout_census(pool);
 	pool->workers = (struct worker *)at;
@@ -166,7 +187,7 @@ int layout_make(struct pool *pool)
 		w->group = topology_place(pool->topology, i)->group;
 		at += size;
 	}
-	r = layout_stacks(pool, at, &bound);
+	r = layout_stacks(pool, arena_fd, at, &bound);
 	if (bound < 0)
 		log_warning("workers' memory is not bound to their NUMA nodes: %s",
 			    strerror(-bound));

@@ -20,12 +20,9 @@
 struct pool;
 struct topology;
 
-/*
- * Maps board and arena, and reads what the manager says there.
- * fds: of the two; they are taken: no task is to find one, the board can be written.
- * Returns 0 or a negative errno.
- */
-int layout_map(struct pool *pool, const int *fds);
+/* Maps board and arena, and reads what the manager says there (fds borrowed). Returns 0 or a
+ * negative errno. */
+int layout_map(struct pool *pool, int board_fd, int arena_fd);
 void layout_unmap(struct pool *pool);
 
 /*
@@ -36,9 +33,13 @@ int layout_place(struct pool *pool, struct topology *topology);
 /* Frees what layout_place() made, and the topology. After the last worker has ended. */
 void layout_unplace(struct pool *pool);
 
-/* Lays the pool's part of the arena out, each worker's and each group's on its NUMA node.
- * Returns 0 or a negative errno. */
-int layout_make(struct pool *pool);
+/*
+ * Lays the pool's part of the arena out, each worker's and each group's on its NUMA node. What a
+ * former pool used goes back to the system: of the stacklets' memory, which may be all of the arena,
+ * in time (stack_arena_inherit()); the rest now.
+ * arena_fd: borrowed. Returns 0 or a negative errno.
+ */
+int layout_make(struct pool *pool, int arena_fd);
 
 /*
  * Memory that others than the pool write in is nothing for the child of a task that forks, which

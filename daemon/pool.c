@@ -250,13 +250,14 @@ static int pool_fail(struct pool *pool, const char *what, int r)
 	return EXIT_FAILURE;
 }
 
-/* All that can fail before there are threads. Returns 0, or an exit status after saying why. */
+/* All that can fail before there are threads. fds: board and arena. Returns 0, or an exit status
+ * after saying why. */
 static int pool_prepare(struct pool *pool, const int *fds)
 {
 	const struct options *options = pool->options;
 	struct topology *topology;
 	char error[256];
-	int r = layout_map(pool, fds);
+	int r = layout_map(pool, fds[0], fds[1]);
 
 	if (r == 0)
 		r = pool_make_rows(pool);
@@ -271,7 +272,7 @@ static int pool_prepare(struct pool *pool, const int *fds)
 	r = pool_set_fork_mode(pool);
 	if (r < 0)
 		return pool_fail(pool, "fork-mode=profile is for one worker", r);
-	r = layout_make(pool);
+	r = layout_make(pool, fds[1]);
 	if (r < 0)
 		return pool_fail(pool, "arena-max is too small for so many workers", r);
 	r = intake_init(pool);
@@ -313,6 +314,9 @@ int pool_run(const struct options *options, int channel)
 	pool->pid = getpid();
 	channel_init(&pool->channel, channel);
 	r = pool_prepare(pool, fds);
+	/* No task is to find one: the board can be written. */
+	close(fds[0]);
+	close(fds[1]);
 	if (r) {
 		pool_free(pool);
 		return r;

@@ -50,7 +50,8 @@
  *   cleaner before lock; a cache's lock with no other.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
- *   All of it is the pool's; its successor starts with an empty arena.
+ *   All of it is the pool's. Its successor does not wait until the pages that it left are given
+ *   back: as far as they go all is free blocks that are not clean.
  */
 #include "daemon/stack.h"
 
@@ -187,6 +188,17 @@ static void stack_insert(struct stack_arena *arena, uint64_t offset, uint32_t or
 		block->next->link = &block->next;
 	*head = block;
 	stack_count_dirty(arena, stack_to_clean(block));
+}
+
+void stack_arena_inherit(struct stack_arena *arena, uint64_t bytes)
+{
+	uint64_t end = min(align_up(bytes, STACK_MIN), arena->size), at = 0;
+
+	/* The largest blocks that there can be: no two of them are halves of one. */
+	for (uint32_t order = STACK_ORDERS; order-- > 0;)
+		for (; end - at >= stack_bytes(order); at += stack_bytes(order))
+			stack_insert(arena, at, order, 0);
+	arena->next = arena->begin + end;
 }
 
 /* Returns how much of it is clean. */

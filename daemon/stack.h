@@ -102,6 +102,12 @@ struct stack_cache {
 int stack_arena_init(struct stack_arena *arena, char *base, char *end);
 void stack_arena_fini(struct stack_arena *arena);
 
+/*
+ * The first bytes of an arena may have pages of a former pool's, and are free: they are taken first,
+ * as what was freed, or given back. Before anybody uses it.
+ */
+void stack_arena_inherit(struct stack_arena *arena, uint64_t bytes);
+
 /* Puts n arenas into one ring, before anybody uses them. */
 void stack_arena_link(struct stack_arena *arenas, uint32_t n);
 

@@ -3,7 +3,10 @@
 #include "daemon/pool.h"
 
 #include <check.h>
+#include <string.h>
+#include <sys/stat.h>
 
+#include "daemon/layout.h"
 #include "daemon/topology.h"
 #include "daemon/victims.h"
 #include "tests/check_unit.h"
@@ -80,6 +83,64 @@ START_TEST(victims_are_those_of_the_machine)
 }
 END_TEST
 
+static uint64_t arena_bytes(void)
+{
+	struct stat st;
+
+	ck_assert_int_eq(fstat(rig.arena_fd, &st), 0);
+	return (uint64_t)st.st_blocks * 512;
+}
+
+/* Before there are workers: lays out what a former pool has used, here and there. */
+static void lay_out_again(struct pool *pool)
+{
+	struct topology *topology;
+	char error[256], *first, *last;
+	uint64_t before;
+
+	/* Of the first group a page in the middle; of the third one all that there is; of the second
+	 * one nothing. */
+	first = pool->stacks[0].begin + 1000 * PAGE;
+	last = pool->stacks[2].end - PAGE;
+	*first = *last = 1;
+	/* Neither of these is to be seen by a worker. */
+	pool->workers[0].job = 77;
+	pool->workers[0].frames.entries[5000].word = 99;
+	before = arena_bytes();
+	layout_unplace(pool);
+	memset(&pool->lazy, 0, sizeof(pool->lazy));
+	ck_assert_int_eq(
+		topology_new("numa:3 core:2 pu:1", 6, NULL, error, sizeof(error), &topology), 0);
+	ck_assert_int_eq(layout_place(pool, topology), 0);
+	ck_assert_int_eq(layout_make(pool, rig.arena_fd), 0);
+	ck_assert_ptr_eq(pool->stacks[0].next, first + PAGE);
+	ck_assert_ptr_eq(pool->stacks[1].next, pool->stacks[1].begin);
+	ck_assert_ptr_eq(pool->stacks[2].next, last + PAGE);
+	ck_assert(stack_arena_dirty(pool->stacks));
+	ck_assert_int_eq(first[0] + last[0], 2);
+	ck_assert_uint_eq(pool->workers[0].job, WORKER_NO_JOB);
+	ck_assert_uint_eq(pool->workers[0].frames.entries[5000].word, 0);
+	/* The page of the deque is gone, and no other has come. */
+	ck_assert_uint_le(arena_bytes(), before);
+}
+
+START_TEST(what_a_former_pool_used_is_found_and_goes_back_beside_the_work)
+{
+	uint64_t fresh;
+
+	rig_start_on(&rig, "numa:3 core:2 pu:1", 6, &fk_module, false);
+	fresh = arena_bytes();
+	rig_stop(&rig);
+	rig_prepare = lay_out_again;
+	rig_start_on(&rig, "numa:3 core:2 pu:1", 6, &fk_module, false);
+	ck_assert_int_eq(rig_call(&rig, "t:fib", 15), 610);
+	while (stack_arena_dirty(rig.pool->stacks))
+		sched_yield();
+	ck_assert_uint_le(arena_bytes(), fresh + 6 * (64 << 10) + 2 * PAGE);
+	rig_stop(&rig);
+}
+END_TEST
+
 START_TEST(stacks_that_are_stolen_across_groups_give_right_results)
 {
 	rig_start_on(&rig, "numa:4 core:1 pu:1", 6, &fk_module, true);
@@ -92,4 +153,5 @@ END_TEST
 CHECK_MAIN("pool", workers_know_their_group_and_have_pages_of_their_own,
 	   groups_share_the_stacklets_memory_in_equal_parts, one_node_has_one_arena_that_is_all,
 	   victims_are_those_of_the_machine,
+	   what_a_former_pool_used_is_found_and_goes_back_beside_the_work,
 	   stacks_that_are_stolen_across_groups_give_right_results)

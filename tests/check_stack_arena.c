@@ -185,6 +185,38 @@ START_TEST(pages_go_back_piece_by_piece)
 }
 END_TEST
 
+/* It is neither waited for nor lost: first it is had again, then it is cleaned. */
+START_TEST(pages_that_a_former_pool_left_are_had_again_and_go_back)
+{
+	const uint64_t size = 8u << 20;
+	const uint64_t left[] = { 0, 1, STACK_MIN, 100001, (3u << 20) + 3 * STACK_MIN, size };
+
+	for (uint32_t i = 0; i < sizeof(left) / sizeof(left[0]); i++) {
+		int fd = room_begin_sparse(size);
+		struct fk_stack *stack, *top;
+
+		memset(room_memory, 1, left[i]);
+		stack_arena_inherit(&room_arena, left[i]);
+		ck_assert_uint_ge(room_pages(fd), left[i]);
+		stack = stack_new(&room_cache);
+		ck_assert_ptr_nonnull(stack);
+		ck_assert_uint_le(room_pages(fd), (left[i] ? left[i] : 1) + STACK_MIN - 1);
+		/* As much of it as ever. */
+		top = stack_push(&room_cache, stack, stack_first(stack), size / 2 - 2048);
+		ck_assert_ptr_nonnull(top);
+		stack_pop(&room_cache, top);
+		stack_trim(&room_cache, stack);
+		while (stack_arena_clean(&room_arena))
+			;
+		ck_assert_uint_eq(atomic_load(&room_arena.dirty), 0);
+		/* What stands alone and is too small for that. */
+		ck_assert_uint_le(room_pages(fd), 2 * STACK_KEEP);
+		stack_free(&room_cache, stack);
+		room_end_sparse(fd);
+	}
+}
+END_TEST
+
 /* Thousands of small ones, freed in any order, are one that is large, and is cleaned. */
 START_TEST(pages_of_many_small_ones_go_back)
 {
@@ -409,7 +441,8 @@ END_TEST
 CHECK_MAIN("stack_arena", one_worker_frees_what_another_allocates_for_ever,
 	   full_arena_takes_from_the_next_one, stacklet_of_another_arena_goes_home,
 	   large_ones_are_cleaned_or_taken_again, pages_of_large_ones_go_back,
-	   pages_go_back_piece_by_piece, pages_of_many_small_ones_go_back,
+	   pages_go_back_piece_by_piece, pages_that_a_former_pool_left_are_had_again_and_go_back,
+	   pages_of_many_small_ones_go_back,
 	   small_ones_are_had_where_a_large_one_was_and_the_other_way_round,
 	   memory_that_was_used_is_taken_before_fresh_one, workers_and_cleaner_share_the_arena,
 	   nobody_is_refused_what_is_being_cleaned)

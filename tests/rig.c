@@ -83,7 +83,7 @@ void rig_start_on(struct rig *rig, const char *machine, uint32_t workers,
 	ck_assert_int_eq(topology_new(machine, workers, NULL, error, sizeof(error), &topology), 0);
 	ck_assert_int_eq(layout_place(pool, topology), 0);
 	worker_catch_signal();
-	ck_assert_int_eq(layout_make(pool), 0);
+	ck_assert_int_eq(layout_make(pool, rig->arena_fd), 0);
 	ck_assert_int_eq(intake_init(pool), 0);
 	ck_assert_int_eq(modules_add(&pool->modules, pool->board, module, error, sizeof(error)), 0);
 	ck_assert_str_eq(error, "");
