@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/channel.h"
 
+#include <assert.h>
 #include <errno.h>
+#include <poll.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -9,7 +12,9 @@
 #include "common/log.h"
 #include "daemon/pool.h"
 #include "daemon/root.h"
-#include "shm/proto.h"
+
+/* One that ends nothing, and whose handler has nothing to do on this thread. */
+#define CHANNEL_SIGNAL WORKER_SIGNAL
 
 void channel_init(struct channel *channel, int fd)
 {
@@ -22,24 +27,56 @@ void channel_fini(struct channel *channel)
 	pthread_mutex_destroy(&channel->lock);
 }
 
+/* ------------------------------------------------------------------------ what the manager hears */
+
+/* Lock held. Sends what it can of the queue. */
+static void channel_push(struct channel *channel)
+{
+	while (channel->n) {
+		const struct proto_pool *message = &channel->queue[channel->first];
+		int r = proto_send(channel->fd, message, sizeof(*message), NULL, 0);
+
+		if (r == -EAGAIN)
+			return;
+		if (r < 0)
+			log_debug("the manager cannot be told: %s", strerror(-r));
+		channel->first = (channel->first + 1) % CHANNEL_QUEUE;
+		channel->n--;
+	}
+}
+
 void channel_send(struct pool *pool, uint32_t type, uint32_t client, uint32_t generation,
 		  const char *text)
 {
 	struct channel *channel = &pool->channel;
-	struct proto_pool message = {
+	struct proto_pool *message;
+
+	pthread_mutex_lock(&channel->lock);
+	assert(channel->n < CHANNEL_QUEUE);
+	message = &channel->queue[(channel->first + channel->n++) % CHANNEL_QUEUE];
+	*message = (struct proto_pool){
 		.head = { .magic = PROTO_MAGIC, .type = type },
 		.client = client,
 		.client_generation = generation,
 	};
-	int r;
-
-	strncpy(message.text, text, sizeof(message.text) - 1);
-	pthread_mutex_lock(&channel->lock);
-	while ((r = proto_send(channel->fd, &message, sizeof(message), NULL, 0)) == -EAGAIN)
-		usleep(1000);
+	strncpy(message->text, text, sizeof(message->text) - 1);
+	/* Those before it wait for room, and for the channel's thread. */
+	if (channel->n == 1)
+		channel_push(channel);
+	if (channel->n == 1 && channel->served)
+		pthread_kill(channel->thread, CHANNEL_SIGNAL);
 	pthread_mutex_unlock(&channel->lock);
-	if (r < 0)
-		log_debug("the manager cannot be told: %s", strerror(-r));
+}
+
+void channel_flush(struct pool *pool)
+{
+	struct channel *channel = &pool->channel;
+	struct pollfd p = { .fd = channel->fd, .events = POLLOUT };
+
+	pthread_mutex_lock(&channel->lock);
+	for (channel_push(channel); channel->n; channel_push(channel))
+		(void)poll(&p, 1, -1);
+	pthread_mutex_unlock(&channel->lock);
 }
 
 void channel_shut(struct pool *pool)
@@ -153,20 +190,61 @@ static void channel_dispatch(struct pool *pool, union proto_message *m, int fd)
 	log_error("message %u on the channel is not known", m->head.type);
 }
 
+/* Reads one message, if there is one, and acts on it. False: there are no more to come. */
+static bool channel_read(struct pool *pool)
+{
+	union proto_message m;
+	int fds[PROTO_MAX_FDS], r;
+	uint32_t n_fds = 0;
+
+	r = proto_recv(pool->channel.fd, &m, fds, &n_fds, MSG_DONTWAIT);
+	if (r == -EINTR || r == -EAGAIN)
+		return true;
+	if (r <= 0)
+		return false;
+	channel_dispatch(pool, &m, n_fds == 1 ? fds[0] : -1);
+	for (uint32_t i = 0; i < n_fds; i++)
+		close(fds[i]);
+	return true;
+}
+
+/* What the channel's thread waits for. Sends first what it can. */
+static short channel_events(struct channel *channel)
+{
+	short events = 0;
+
+	pthread_mutex_lock(&channel->lock);
+	channel_push(channel);
+	if (channel->n)
+		events |= POLLOUT;
+	if (channel->n <= CHANNEL_QUEUE - CHANNEL_ROOM)
+		events |= POLLIN;
+	pthread_mutex_unlock(&channel->lock);
+	return events;
+}
+
 bool channel_serve(struct pool *pool)
 {
-	for (;;) {
-		union proto_message m;
-		int fds[PROTO_MAX_FDS], r;
-		uint32_t n_fds = 0;
+	struct channel *channel = &pool->channel;
+	struct pollfd p = { .fd = channel->fd };
+	sigset_t signal, usual;
 
-		r = proto_recv(pool->channel.fd, &m, fds, &n_fds, 0);
-		if (r == -EINTR)
-			continue;
-		if (r <= 0)
-			return atomic_load(&pool->stop) == POOL_ENDING;
-		channel_dispatch(pool, &m, n_fds == 1 ? fds[0] : -1);
-		for (uint32_t i = 0; i < n_fds; i++)
-			close(fds[i]);
-	}
+	/* It comes only while this thread waits, and ends the wait: whoever queued something after
+	 * the look at the queue. */
+	sigemptyset(&signal);
+	sigaddset(&signal, CHANNEL_SIGNAL);
+	pthread_sigmask(SIG_BLOCK, &signal, &usual);
+	pthread_mutex_lock(&channel->lock);
+	channel->thread = pthread_self();
+	channel->served = true;
+	pthread_mutex_unlock(&channel->lock);
+	do {
+		p.events = channel_events(channel);
+		if (ppoll(&p, 1, NULL, &usual) < 0)
+			p.revents = 0;
+	} while (!(p.revents & ~POLLOUT) || channel_read(pool));
+	pthread_mutex_lock(&channel->lock);
+	channel->served = false;
+	pthread_mutex_unlock(&channel->lock);
+	return atomic_load(&pool->stop) == POOL_ENDING;
 }

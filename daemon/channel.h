@@ -4,10 +4,18 @@
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   channel_serve(): the pool's main thread, which is the channel's thread from then on.
- *   channel_shut(): the dispatcher. channel_send(): any.
+ *   channel_flush(): that one, before and after. channel_shut(): the dispatcher. channel_send():
+ *   any.
+ *
+ * INVARIANTS
+ *   I1. Nobody waits for the manager to read, but for channel_flush(): what does not go out at once
+ *       stands in a queue, in its order, and the channel's thread sends it when there is room.
+ *   I2. The queue never overflows: no message is read while there is no room for its answer and for
+ *       what others may have to say of each client, which is that it is RELEASED, or before that
+ *       why it cannot be served. A manager that does not read is not listened to.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
- *   The manager: the channel ends, and channel_serve() says so.
+ *   The manager: the channel ends, what was queued is dropped, and channel_serve() says so.
  */
 #ifndef DAEMON_CHANNEL_H
 #define DAEMON_CHANNEL_H
@@ -16,18 +24,29 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "shm/limits.h"
+#include "shm/proto.h"
+
 struct pool;
+
+#define CHANNEL_ROOM  (2 * LIMIT_CLIENTS + 1) /* for I2 */
+#define CHANNEL_QUEUE (4 * LIMIT_CLIENTS)
 
 struct channel {
 	int fd;
-	pthread_mutex_t lock; /* who sends */
+	bool served; /* by this thread */
+	pthread_t thread;
+	pthread_mutex_t lock; /* who sends; of what follows */
+	uint32_t first;
+	uint32_t n;
+	struct proto_pool queue[CHANNEL_QUEUE];
 };
 
 /* fd: the SEQPACKET socket, borrowed. */
 void channel_init(struct channel *channel, int fd);
 void channel_fini(struct channel *channel);
 
-/* Tells the manager. */
+/* Tells the manager, now or later (I1). */
 void channel_send(struct pool *pool, uint32_t type, uint32_t client, uint32_t generation,
 		  const char *text);
 
@@ -40,5 +59,8 @@ bool channel_serve(struct pool *pool);
 
 /* Nothing is left to do: channel_serve() returns. */
 void channel_shut(struct pool *pool);
+
+/* Waits until all that was said has gone out, or nobody is there to hear it. */
+void channel_flush(struct pool *pool);
 
 #endif

@@ -247,6 +247,7 @@ static int pool_fail(struct pool *pool, const char *what, int r)
 	snprintf(text, sizeof(text), "%.120s: %.60s", what, strerror(-r));
 	/* The manager logs it. */
 	channel_send(pool, PROTO_POOL_FAILED, 0, 0, text);
+	channel_flush(pool);
 	return EXIT_FAILURE;
 }
 
@@ -338,6 +339,7 @@ int pool_run(const struct options *options, int channel)
 		pthread_join(pool->workers[i].thread, NULL);
 	shake_stop(shake);
 	channel_send(pool, PROTO_POOL_STOPPED, 0, 0, "");
+	channel_flush(pool);
 	free(threads);
 	pool_free(pool);
 	return EXIT_SUCCESS;

@@ -13,6 +13,7 @@ UNIT_TESTS = \
 	tests/check_cancel_message \
 	tests/check_algorithm \
 	tests/check_array \
+	tests/check_channel \
 	tests/check_connect \
 	tests/check_deadline \
 	tests/check_deque \
@@ -111,6 +112,7 @@ TSAN_TESTS = \
 	tests/check_cancel_message \
 	tests/check_algorithm \
 	tests/check_array \
+	tests/check_channel \
 	tests/check_connect \
 	tests/check_deadline \
 	tests/check_deque \
@@ -253,6 +255,7 @@ tests_check_intake_SOURCES = tests/check_intake.c $(INTAKE_SOURCES)
 tests_check_strict_SOURCES = tests/check_strict.c $(INTAKE_SOURCES)
 tests_check_modules_SOURCES = tests/check_modules.c tests/rig.c tests/rig.h
 tests_check_modules_LDADD = $(LDADD) -lm
+tests_check_channel_SOURCES = tests/check_channel.c tests/rig.c tests/rig.h
 tests_check_requeue_SOURCES = tests/check_requeue.c tests/rig.c tests/rig.h
 tests_check_profile_SOURCES = tests/check_profile.c tests/rig.c tests/rig.h
 tests_check_pool_SOURCES = tests/check_pool.c tests/rig.c tests/rig.h

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * channel: a manager that does not read holds nobody up, and misses nothing when it does. The test
+ * is the manager, at the other end of the socket of a whole pool.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define CHECK_TIMEOUT 60
+#include "tests/check_unit.h"
+#include "tests/rig.h"
+#include "tests/tasks.h"
+
+#define MANY 1000u /* more than the socket holds */
+
+static struct rig rig;
+static int manager;
+static int pool_end;
+static pthread_t server;
+
+FK_MODULE(t, "test tasks")
+
+extern const struct fk_module fk_module;
+
+static void *serve(void *arg)
+{
+	(void)arg;
+	return (void *)(uintptr_t)channel_serve(rig.pool);
+}
+
+static bool served(void)
+{
+	bool is;
+
+	pthread_mutex_lock(&rig.pool->channel.lock);
+	is = rig.pool->channel.served;
+	pthread_mutex_unlock(&rig.pool->channel.lock);
+	return is;
+}
+
+static void *flush(void *arg)
+{
+	channel_flush(rig.pool);
+	return arg;
+}
+
+static void begin(void)
+{
+	int pair[2], bytes = 1;
+
+	rig_start(&rig, 1, &fk_module, false);
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+	ck_assert_int_eq(setsockopt(pair[1], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes)), 0);
+	manager = pair[0];
+	pool_end = pair[1];
+	rig.pool->channel.fd = pool_end;
+	ck_assert_int_eq(pthread_create(&server, NULL, serve, NULL), 0);
+	while (!served())
+		sched_yield();
+}
+
+static void end(void)
+{
+	channel_shut(rig.pool);
+	ck_assert_int_eq(pthread_join(server, NULL), 0);
+	channel_flush(rig.pool);
+	rig_stop(&rig);
+	close(manager);
+	close(pool_end);
+}
+
+static void hear(uint32_t type, uint32_t client, uint32_t generation)
+{
+	union proto_message m;
+	int fds[PROTO_MAX_FDS];
+	uint32_t n_fds;
+
+	ck_assert_int_eq(proto_recv(manager, &m, fds, &n_fds, 0), sizeof(m.pool));
+	ck_assert_uint_eq(m.head.type, type);
+	ck_assert_uint_eq(m.pool.client, client);
+	ck_assert_uint_eq(m.pool.client_generation, generation);
+}
+
+static void say(uint32_t type, uint32_t client, uint32_t generation)
+{
+	const struct proto_pool m = {
+		.head = { PROTO_MAGIC, type },
+		.client = client,
+		.client_generation = generation,
+	};
+
+	/* A reader that has stopped comes back to it. */
+	while (proto_send(manager, &m, sizeof(m), NULL, 0) == -EAGAIN)
+		sched_yield();
+}
+
+START_TEST(who_tells_a_manager_that_does_not_read_goes_on_and_all_arrives_in_order)
+{
+	begin();
+	for (uint32_t i = 0; i < MANY; i++)
+		channel_send(rig.pool, PROTO_POOL_RELEASED, i, 2 * i, "");
+	ck_assert_int_eq(rig_call(&rig, "t:fib", 15), 610);
+	for (uint32_t i = 0; i < MANY; i++)
+		hear(PROTO_POOL_RELEASED, i, 2 * i);
+	/* And again, now that the queue has been empty. */
+	channel_send(rig.pool, PROTO_POOL_ATTACHED, 7, 8, "no");
+	hear(PROTO_POOL_ATTACHED, 7, 8);
+	end();
+}
+END_TEST
+
+/* The dispatcher says that a client is released, and goes on to what others need it for. */
+START_TEST(the_dispatcher_serves_jobs_while_the_manager_does_not_read)
+{
+	begin();
+	for (uint32_t i = 0; i < MANY; i++)
+		channel_send(rig.pool, PROTO_POOL_RELEASED, i, 0, "");
+	/* The one worker is busy with forks: only the dispatcher can make it look. */
+	rig_submit(&rig, 1, "t:until", &(int64_t){ 5 }, sizeof(int64_t));
+	while (!atomic_load(&tasks_reached))
+		sched_yield();
+	ck_assert_int_eq(rig_call(&rig, "t:leaf", 3), 3);
+	atomic_store(&tasks_opened, 1);
+	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_DONE);
+	registry_gone(rig.pool, 0, 1);
+	while (atomic_load(&rig.pool->registry.clients[0].state) != CLIENT_NONE)
+		sched_yield();
+	for (uint32_t i = 0; i < MANY; i++)
+		hear(PROTO_POOL_RELEASED, i, 0);
+	hear(PROTO_POOL_RELEASED, 0, 1);
+	end();
+}
+END_TEST
+
+static void *say_many(void *arg)
+{
+	(void)arg;
+	/* The pool has never heard of them: it has released them, then. */
+	for (uint32_t i = 0; i < 3 * CHANNEL_QUEUE; i++)
+		say(PROTO_POOL_GONE, 1, i);
+	return NULL;
+}
+
+static uint32_t queued(void)
+{
+	uint32_t n;
+
+	pthread_mutex_lock(&rig.pool->channel.lock);
+	n = rig.pool->channel.n;
+	pthread_mutex_unlock(&rig.pool->channel.lock);
+	return n;
+}
+
+START_TEST(a_manager_that_talks_and_does_not_read_is_not_listened_to_any_more)
+{
+	const uint32_t full = CHANNEL_QUEUE - CHANNEL_ROOM + 1;
+	pthread_t talker;
+
+	begin();
+	ck_assert_int_eq(pthread_create(&talker, NULL, say_many, NULL), 0);
+	while (queued() < full)
+		sched_yield();
+	/* There is room for what others have to say. */
+	for (uint32_t i = 0; i < CHANNEL_ROOM - 1; i++)
+		channel_send(rig.pool, PROTO_POOL_ATTACHED, i, 0, "");
+	ck_assert_uint_eq(queued(), CHANNEL_QUEUE);
+	for (uint32_t i = 0, others = 0; i < 3 * CHANNEL_QUEUE + CHANNEL_ROOM - 1; i++) {
+		union proto_message m;
+		int fds[PROTO_MAX_FDS];
+		uint32_t n_fds;
+
+		ck_assert_int_eq(proto_recv(manager, &m, fds, &n_fds, 0), sizeof(m.pool));
+		if (m.head.type == PROTO_POOL_ATTACHED)
+			ck_assert_uint_eq(m.pool.client, others++);
+		else
+			ck_assert_uint_eq(m.pool.client_generation, i - others);
+	}
+	ck_assert_int_eq(pthread_join(talker, NULL), 0);
+	ck_assert_uint_eq(queued(), 0);
+	end();
+}
+END_TEST
+
+START_TEST(what_was_said_last_arrives_before_the_process_ends)
+{
+	begin();
+	channel_shut(rig.pool);
+	ck_assert_int_eq(pthread_join(server, NULL), 0);
+	for (uint32_t i = 0; i < MANY; i++)
+		channel_send(rig.pool, PROTO_POOL_RELEASED, i, 0, "");
+	ck_assert_int_eq(pthread_create(&server, NULL, flush, NULL), 0);
+	for (uint32_t i = 0; i < MANY; i++)
+		hear(PROTO_POOL_RELEASED, i, 0);
+	end();
+}
+END_TEST
+
+/* Whatever waits is for nobody. */
+START_TEST(a_manager_that_dies_ends_all_waiting)
+{
+	void *drained;
+
+	begin();
+	for (uint32_t i = 0; i < MANY; i++)
+		channel_send(rig.pool, PROTO_POOL_RELEASED, i, 0, "");
+	close(manager);
+	ck_assert_int_eq(pthread_join(server, &drained), 0);
+	ck_assert_ptr_null(drained);
+	channel_flush(rig.pool);
+	ck_assert_uint_eq(queued(), 0);
+	rig_stop(&rig);
+	close(pool_end);
+}
+END_TEST
+
+CHECK_MAIN("channel", who_tells_a_manager_that_does_not_read_goes_on_and_all_arrives_in_order,
+	   the_dispatcher_serves_jobs_while_the_manager_does_not_read,
+	   a_manager_that_talks_and_does_not_read_is_not_listened_to_any_more,
+	   what_was_said_last_arrives_before_the_process_ends, a_manager_that_dies_ends_all_waiting)
