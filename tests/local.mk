@@ -85,6 +85,7 @@ SCENARIOS = \
 	tests/check_latency \
 	tests/check_manager \
 	tests/check_promises \
+	tests/check_renew \
 	tests/check_restart \
 	tests/check_scenario \
 	tests/check_service \
@@ -201,6 +202,7 @@ tests_check_hostile_SOURCES = tests/check_hostile.c $(DAEMON_SOURCES)
 tests_check_kill_SOURCES = tests/check_kill.c $(DAEMON_SOURCES)
 tests_check_latency_SOURCES = tests/check_latency.c $(DAEMON_SOURCES)
 tests_check_promises_SOURCES = tests/check_promises.c $(DAEMON_SOURCES)
+tests_check_renew_SOURCES = tests/check_renew.c $(DAEMON_SOURCES)
 tests_check_restart_SOURCES = tests/check_restart.c $(DAEMON_SOURCES)
 tests_check_scenario_SOURCES = tests/check_scenario.c $(DAEMON_SOURCES)
 tests_soak_stress_SOURCES = \
