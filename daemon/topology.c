@@ -133,6 +133,10 @@ static int topology_load(struct topology *t, const char *description)
 
 	if (hwloc_topology_init(&t->machine) < 0)
 		return -ENOMEM;
+	/* It asks each CPU, on that CPU: where all are busy a pool would wait a tick for each, and
+	 * the kernel tells the same. Where it cannot be left out it is only slow. */
+	(void)hwloc_topology_set_components(t->machine, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST,
+					    "x86");
 	if (description)
 		r = topology_describe(t, description);
 	if (r < 0)
