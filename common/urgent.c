@@ -2,6 +2,8 @@
 #include "common/urgent.h"
 
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -9,6 +11,7 @@
 
 #define URGENT_SLICE 100000 /* ns, the shortest there is */
 #define URGENT_NICE  (-15)
+#define URGENT_WORD  "FORKD_NICE" /* the nice value before */
 
 /* As the kernel has it; its own header does not go together with libc's. */
 struct urgent_attr {
@@ -50,4 +53,28 @@ void urgent_end(void)
 	if (before.size)
 		urgent_set(before, before.nice, 0);
 	before.size = 0;
+}
+
+void urgent_hand_over(void)
+{
+	char text[16];
+
+	(void)unsetenv(URGENT_WORD);
+	if (!before.size)
+		return;
+	(void)snprintf(text, sizeof(text), "%d", before.nice);
+	if (setenv(URGENT_WORD, text, 1) < 0)
+		urgent_end();
+}
+
+void urgent_take_over(void)
+{
+	struct urgent_attr attr = { .size = sizeof(attr) };
+	const char *text = getenv(URGENT_WORD);
+
+	if (!text || syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0) < 0)
+		return;
+	attr.nice = atoi(text);
+	before = attr;
+	(void)unsetenv(URGENT_WORD);
 }

@@ -16,8 +16,9 @@
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   The manager, the pool's channel thread and its dispatcher, for themselves. Not workers: a new
- *   thread or process inherits both, so they are asked for after workers were started, and given
- *   back before a pool is (poolproc.c).
+ *   thread or process inherits both, so they are given back before workers are started, and asked
+ *   for again. A pool that starts is waited for: it is urgent from the beginning, and the manager
+ *   that forks it hands on what it had before (poolproc.c).
  */
 #ifndef COMMON_URGENT_H
 #define COMMON_URGENT_H
@@ -27,5 +28,10 @@ void urgent_begin(void);
 
 /* It is as before. In a child that the thread has forked, too. Async-signal-safe. */
 void urgent_end(void);
+
+/* In such a child: the program that it is to become is urgent, too, and calls urgent_take_over() on
+ * its first thread, for whose urgent_end() it leaves a word in the environment. */
+void urgent_hand_over(void);
+void urgent_take_over(void);
 
 #endif

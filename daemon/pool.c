@@ -279,6 +279,8 @@ static int pool_prepare(struct pool *pool, const int *fds)
 	r = intake_init(pool);
 	if (r < 0)
 		return pool_fail(pool, "no memory for the queues", r);
+	/* Threads that modules have are not urgent, nor are workers. */
+	urgent_end();
 	r = modules_load(&pool->modules, pool->board, options->module_dir);
 	if (r < 0) {
 		snprintf(error, sizeof(error),
@@ -300,6 +302,7 @@ int pool_run(const struct options *options, int channel)
 	uint32_t n_fds = 0;
 
 	log_set_name("forkd-pool");
+	urgent_take_over();
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	r = proto_recv(channel, &m, fds, &n_fds, 0);
 	if (r <= 0 || m.head.type != PROTO_POOL_START || n_fds != 2) {

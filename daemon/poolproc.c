@@ -213,7 +213,7 @@ static void __attribute__((noreturn)) poolproc_exec(const struct poolproc *pool,
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	urgent_end();
+	urgent_hand_over();
 	(void)unsetenv("NOTIFY_SOCKET");
 	(void)unsetenv("WATCHDOG_USEC");
 	(void)unsetenv("WATCHDOG_PID");
