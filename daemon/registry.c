@@ -216,6 +216,17 @@ void registry_tell_stranded(struct pool *pool, struct registry_client *client)
 	channel_send(pool, PROTO_POOL_ATTACHED, slot, client->generation, text);
 }
 
+/* Behind the last position that has a word now: the tail, as far as that can be. It is only what
+ * clients say, and no more than RING_SLOTS are full. */
+static uint64_t registry_reach(struct ledger_ring *side, struct ring *ring)
+{
+	/* Relaxed: who has died has published before. */
+	uint64_t head = atomic_load_explicit(&side->head, memory_order_relaxed);
+	uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
+
+	return head + min(ring_ahead(tail, head), (uint64_t)RING_SLOTS);
+}
+
 void registry_gone(struct pool *pool, uint32_t slot, uint32_t generation)
 {
 	struct registry_client *client;
@@ -233,7 +244,7 @@ void registry_gone(struct pool *pool, uint32_t slot, uint32_t generation)
 	tenant = registry_segment(pool, client->tenant);
 	for (uint32_t i = 0; tenant && i < pool->n_workers; i++)
 		client->tails[i] =
-			atomic_load_explicit(&tenant->rings[i].tail, memory_order_relaxed);
+			registry_reach(&pool->arena->rings[client->tenant][i], &tenant->rings[i]);
 	/* ORDER client/active [K2]: seq_cst, see registry_get(). */
 	atomic_store_explicit(&client->state, CLIENT_DYING, memory_order_seq_cst);
 	/* Relaxed: the dispatcher is woken below. */
@@ -266,7 +277,7 @@ static bool registry_passed(struct pool *pool, struct registry_client *client)
 		uint64_t slot = atomic_load_explicit(&tenant->rings[i].slots[head % RING_SLOTS],
 						     memory_order_relaxed);
 
-		/* The tail is only what clients say. An empty slot at the head ends the matter. */
+		/* An empty slot at the head ends the matter. */
 		if (head < client->tails[i] && slot & RING_FULL_BIT)
 			return false;
 	}

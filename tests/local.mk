@@ -51,6 +51,7 @@ UNIT_TESTS = \
 	tests/check_profile \
 	tests/check_recover \
 	tests/check_ref \
+	tests/check_registry \
 	tests/check_requeue \
 	tests/check_ring \
 	tests/check_scan \
@@ -139,6 +140,7 @@ TSAN_TESTS = \
 	tests/check_publish \
 	tests/check_pool \
 	tests/check_profile \
+	tests/check_registry \
 	tests/check_requeue \
 	tests/check_ring \
 	tests/check_scan \
@@ -254,6 +256,7 @@ tests_check_array_LDADD = $(LDADD) -lm
 tests_check_forkmode_SOURCES = tests/check_forkmode.c tests/rig.c tests/rig.h
 tests_check_drain_SOURCES = tests/check_drain.c $(INTAKE_SOURCES)
 tests_check_intake_SOURCES = tests/check_intake.c $(INTAKE_SOURCES)
+tests_check_registry_SOURCES = tests/check_registry.c $(INTAKE_SOURCES)
 tests_check_strict_SOURCES = tests/check_strict.c $(INTAKE_SOURCES)
 tests_check_modules_SOURCES = tests/check_modules.c tests/rig.c tests/rig.h
 tests_check_modules_LDADD = $(LDADD) -lm
