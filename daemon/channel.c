@@ -12,6 +12,7 @@
 #include "common/log.h"
 #include "daemon/pool.h"
 #include "daemon/root.h"
+#include "daemon/vacate.h"
 
 /* One that ends nothing, and whose handler has nothing to do on this thread. */
 #define CHANNEL_SIGNAL WORKER_SIGNAL
@@ -45,27 +46,32 @@ static void channel_push(struct channel *channel)
 	}
 }
 
-void channel_send(struct pool *pool, uint32_t type, uint32_t client, uint32_t generation,
-		  const char *text)
+void channel_tell(struct pool *pool, const struct proto_pool *message)
 {
 	struct channel *channel = &pool->channel;
-	struct proto_pool *message;
 
 	pthread_mutex_lock(&channel->lock);
 	assert(channel->n < CHANNEL_QUEUE);
-	message = &channel->queue[(channel->first + channel->n++) % CHANNEL_QUEUE];
-	*message = (struct proto_pool){
-		.head = { .magic = PROTO_MAGIC, .type = type },
-		.client = client,
-		.client_generation = generation,
-	};
-	strncpy(message->text, text, sizeof(message->text) - 1);
+	channel->queue[(channel->first + channel->n++) % CHANNEL_QUEUE] = *message;
 	/* Those before it wait for room, and for the channel's thread. */
 	if (channel->n == 1)
 		channel_push(channel);
 	if (channel->n == 1 && channel->served)
 		pthread_kill(channel->thread, CHANNEL_SIGNAL);
 	pthread_mutex_unlock(&channel->lock);
+}
+
+void channel_send(struct pool *pool, uint32_t type, uint32_t client, uint32_t generation,
+		  const char *text)
+{
+	struct proto_pool message = {
+		.head = { .magic = PROTO_MAGIC, .type = type },
+		.client = client,
+		.client_generation = generation,
+	};
+
+	strncpy(message.text, text, sizeof(message.text) - 1);
+	channel_tell(pool, &message);
 }
 
 void channel_flush(struct pool *pool)
@@ -162,6 +168,12 @@ static void channel_on_set(struct pool *pool, struct proto_pool *m, int fd)
 		log_error("\"%.100s\" cannot be set: %s", m->text, strerror(-r));
 }
 
+static void channel_on_tenant_gone(struct pool *pool, struct proto_pool *m, int fd)
+{
+	(void)fd;
+	vacate_tenant(pool, m->tenant);
+}
+
 static void channel_on_stop(struct pool *pool, struct proto_pool *m, int fd)
 {
 	(void)m;
@@ -175,9 +187,13 @@ static const struct channel_message {
 	/* fd: what came with it, borrowed; -1 unless it is one. */
 	void (*call)(struct pool *pool, struct proto_pool *m, int fd);
 } channel_messages[] = {
-	{ PROTO_POOL_TENANT, channel_on_tenant }, { PROTO_POOL_CLIENT, channel_on_client },
-	{ PROTO_POOL_GONE, channel_on_gone },	  { PROTO_POOL_CANCEL, channel_on_cancel },
-	{ PROTO_POOL_SET, channel_on_set },	  { PROTO_POOL_STOP, channel_on_stop },
+	{ PROTO_POOL_TENANT, channel_on_tenant },
+	{ PROTO_POOL_CLIENT, channel_on_client },
+	{ PROTO_POOL_GONE, channel_on_gone },
+	{ PROTO_POOL_CANCEL, channel_on_cancel },
+	{ PROTO_POOL_SET, channel_on_set },
+	{ PROTO_POOL_STOP, channel_on_stop },
+	{ PROTO_POOL_TENANT_GONE, channel_on_tenant_gone },
 };
 
 static void channel_dispatch(struct pool *pool, union proto_message *m, int fd)

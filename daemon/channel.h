@@ -4,8 +4,8 @@
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   channel_serve(): the pool's main thread, which is the channel's thread from then on.
- *   channel_flush(): that one, before and after. channel_shut(): the dispatcher. channel_send():
- *   any.
+ *   channel_flush(): that one, before and after. channel_shut(): the dispatcher.
+ *   channel_tell(), channel_send(): any.
  *
  * INVARIANTS
  *   I1. Nobody waits for the manager to read, but for channel_flush(): what does not go out at once
@@ -46,7 +46,8 @@ struct channel {
 void channel_init(struct channel *channel, int fd);
 void channel_fini(struct channel *channel);
 
-/* Tells the manager, now or later (I1). */
+/* Tells the manager, now or later (I1); the second, of a client. */
+void channel_tell(struct pool *pool, const struct proto_pool *message);
 void channel_send(struct pool *pool, uint32_t type, uint32_t client, uint32_t generation,
 		  const char *text);
 

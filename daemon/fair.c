@@ -102,15 +102,28 @@ int fair_add_tenant(struct fair *fair, uint32_t slot, uint32_t weight)
 	int r = 0;
 
 	fair_lock(fair);
-	tenant->node.weight = vtime_clamp(weight);
-	if (!tenant->heap.nodes) {
-		tenant->heap.nodes = calloc(fair->max_clients, sizeof(struct vheap_node *));
-		vtime_add_tenant(fair, tenant);
-	}
 	if (!tenant->heap.nodes)
+		tenant->heap.nodes = calloc(fair->max_clients, sizeof(struct vheap_node *));
+	if (!tenant->heap.nodes) {
 		r = -ENOMEM;
+	} else {
+		if (!tenant->node.weight) /* it is new */
+			vtime_add_tenant(fair, tenant);
+		tenant->node.weight = vtime_clamp(weight);
+	}
 	fair_unlock(fair);
 	return r;
+}
+
+void fair_remove_tenant(struct fair *fair, uint32_t slot)
+{
+	struct fair_tenant *tenant = &fair->tenants[slot];
+	struct vheap_node **nodes = tenant->heap.nodes;
+
+	fair_lock(fair);
+	memset(tenant, 0, sizeof(*tenant));
+	tenant->heap.nodes = nodes;
+	fair_unlock(fair);
 }
 
 /* The only active client with nothing queued may go past the queues. */

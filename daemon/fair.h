@@ -149,6 +149,8 @@ void fair_add_account(struct fair *fair, uint32_t worker, uint32_t group, struct
 
 /* Adds a tenant, or changes its weight, which is clamped. Returns 0 or -ENOMEM. */
 int fair_add_tenant(struct fair *fair, uint32_t tenant, uint32_t weight);
+/* It has no connections any more: the next one of the slot starts as one that was never there. */
+void fair_remove_tenant(struct fair *fair, uint32_t tenant);
 /* A new connection in this slot, which has no rows. */
 void fair_add_client(struct fair *fair, uint32_t client, uint32_t tenant, uint32_t weight);
 /* All of its jobs have ended: its tenant is charged for the last of them. */

@@ -92,6 +92,8 @@ libpool_la_SOURCES = \
 	daemon/strand_unwind.c \
 	daemon/trim.c \
 	daemon/trim.h \
+	daemon/vacate.c \
+	daemon/vacate.h \
 	daemon/verdict.c \
 	daemon/verdict.h \
 	daemon/vheap.h \

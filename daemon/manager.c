@@ -317,6 +317,14 @@ static void manager_on_released(struct poolproc *pool, uint32_t client, uint32_t
 			    generation);
 }
 
+static void manager_on_tenant_released(struct poolproc *pool, uint32_t tenant)
+{
+	struct manager *m = container_of(pool, struct manager, pool);
+
+	if (!tenants_released(&m->sessions.tenants, tenant))
+		log_warning("the pool released tenant %u, which has not left", tenant);
+}
+
 static void manager_pool_failed(struct manager *m, const struct poolproc_end *end)
 {
 	if (end->failed_text[0])
@@ -367,6 +375,7 @@ static const struct poolproc_events manager_pool_events = {
 	.ready = manager_on_ready,
 	.attached = manager_on_attached,
 	.released = manager_on_released,
+	.tenant_released = manager_on_tenant_released,
 	.died = manager_on_died,
 };
 
@@ -463,6 +472,7 @@ static int manager_init(struct manager *m)
 		.tenants = {
 			.pool = &m->pool,
 			.board = m->fronts.board,
+			.arena = m->fronts.arena,
 			.epoch = epoch,
 			.n_workers = n_workers,
 		},

@@ -361,6 +361,9 @@ static bool poolproc_take(struct poolproc *pool, struct proto_pool *message)
 	case PROTO_POOL_RELEASED:
 		pool->events->released(pool, message->client, message->client_generation);
 		return true;
+	case PROTO_POOL_TENANT_RELEASED:
+		pool->events->tenant_released(pool, message->tenant);
+		return true;
 	case PROTO_POOL_STOPPED:
 		pool->stopped = true;
 		return true;

@@ -39,6 +39,7 @@ struct poolproc_events {
 	void (*attached)(struct poolproc *pool, uint32_t client, uint32_t generation,
 			 const char *text);
 	void (*released)(struct poolproc *pool, uint32_t client, uint32_t generation);
+	void (*tenant_released)(struct poolproc *pool, uint32_t tenant);
 	void (*died)(struct poolproc *pool, const struct poolproc_end *end);
 };
 

@@ -8,6 +8,7 @@
 
 #include "daemon/layout.h"
 #include "daemon/pool.h"
+#include "daemon/vacate.h"
 #include "daemon/verdict.h"
 #include "shm/proto.h"
 
@@ -22,7 +23,7 @@ void registry_fini(struct pool *pool)
 
 	pthread_mutex_destroy(&all->count_lock);
 	for (uint32_t i = 0; i < LIMIT_TENANTS; i++) {
-		segment_unmap(all->tenants[i].segment, all->tenants[i].size);
+		segment_unmap(all->tenants[i].base, all->tenants[i].size);
 		free(all->tenants[i].chains);
 	}
 	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++) {
@@ -44,19 +45,22 @@ int registry_map_tenant(struct pool *pool, uint32_t slot, int fd,
 	r = layout_withhold(base, size, true);
 	if (r == 0 && size < tenant_segment_size(pool->n_workers))
 		r = -EBADMSG;
-	else if (r == 0 && !(tenant->chains = calloc(pool->n_workers, sizeof(*tenant->chains))))
+	if (r == 0 && !tenant->chains &&
+	    !(tenant->chains = calloc(pool->n_workers, sizeof(*tenant->chains))))
 		r = -ENOMEM;
+	if (r == 0)
+		r = vacate_settle(pool, slot, &base, size);
 	if (r < 0) {
 		segment_unmap(base, size);
 		return r;
 	}
-	tenant->size = size;
 	*ret_segment = base;
 	return 0;
 }
 
 void registry_show_tenant(struct pool *pool, uint32_t slot, struct tenant_segment *segment)
 {
+	vacate_open(pool, slot);
 	/* ORDER tenant/known [T1]: release, who sees the segment sees the fields; pairs with
 	 * registry_segment(). */
 	atomic_store_explicit(&pool->registry.tenants[slot].segment, segment, memory_order_release);

@@ -15,7 +15,8 @@
  *       that drains is done when no ring has words, nobody is at one, and all active are 0: a row
  *       that is in hand, in an inbox or in a frame that is set aside counts until its job has
  *       ended.
- *   I3. A tenant's segment stays mapped. What is here of it is complete before the segment is.
+ *   I3. Where a tenant's segment was something stays mapped (vacate.h). What is here of it is
+ *       complete before the segment is.
  *   I4. A tenant whose segment could not be mapped is served as far as that goes: what the last
  *       pool had QUEUED of its clients runs, then the manager is told, and ends the connection: a
  *       client that wrote into rings which nobody reads would wait for ever. It is tried again
@@ -78,6 +79,7 @@ struct registry_chain {
 struct registry_tenant {
 	struct tenant_segment *_Atomic segment;
 	struct registry_chain *chains; /* of each ring */
+	void *base;		       /* where all segments of the slot are: vacate.h */
 	uint64_t size;
 	/* the channel's thread */
 	bool told;	    /* it was added, or was to be and could not be mapped */

@@ -139,7 +139,8 @@ void session_show_counts(struct session_table *table)
 
 	/* Relaxed: for display. Nothing is read back: a task may have written there. */
 	atomic_store_explicit(&m->clients, table->n_open, memory_order_relaxed);
-	atomic_store_explicit(&m->tenants, table->tenants.n, memory_order_relaxed);
+	atomic_store_explicit(&m->tenants, table->tenants.n_used - table->tenants.n_idle,
+			      memory_order_relaxed);
 	atomic_store_explicit(&m->accepted, table->accepted, memory_order_relaxed);
 	atomic_store_explicit(&m->refused, table->refused, memory_order_relaxed);
 	atomic_store_explicit(&m->manager_fails, table->manager_fails, memory_order_relaxed);
@@ -178,6 +179,8 @@ static void session_leave_greeting(struct session *s)
 static void session_free(struct session *s)
 {
 	session_leave_greeting(s);
+	if (s->slot != SESSION_SLOT_NONE)
+		tenants_detach(&s->table->tenants, s->tenant);
 	session_disconnect(s);
 	segments_close(&s->table->segments, &s->segment);
 	free(s);
@@ -408,6 +411,8 @@ static void session_attach(struct session *s, const struct greet_verdict *grante
 		owner.tenant = (uint32_t)r;
 		r = segments_make(&table->segments, &owner, granted->n_jobs, granted->heap_size,
 				  &s->segment);
+		if (r < 0)
+			tenants_detach(&table->tenants, owner.tenant);
 	}
 	if (r < 0) {
 		greet_failed(r, &failed);
@@ -455,6 +460,9 @@ static void session_hello(struct session *s, const struct proto_hello *hello)
 	struct greet_verdict verdict;
 
 	greet_hello(hello, s->table->options, &peer, &room, &verdict);
+	/* Who comes again finds what those have left that are not here. */
+	if (verdict.code == -ENOMEM)
+		tenants_trim(&s->table->tenants, 0);
 	if (verdict.code)
 		session_refuse(s, &verdict);
 	else

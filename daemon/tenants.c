@@ -5,9 +5,13 @@
  * WHO CALLS IT, ON WHICH THREAD
  *   session.c, on the manager's only thread.
  *
+ *	FREE --attach()--> USED, with sessions <--> idle --trim()--> LEAVING --released()--> FREE
+ *
  * INVARIANTS
- *   I1. One uid, one tenant, one segment, from the uid's first client until the daemon's end. So
- *       the pool never has to let go of one.
+ *   I1. One uid, one tenant in use, one segment, from the uid's first client until no session of it
+ *       has been there for so long that others came: the one that has been idle the longest goes
+ *       first. Some are kept, for those who come and go. A uid that comes back before the pool has
+ *       let go of its last tenant has a new one.
  *   I2. Nothing about a tenant is read from its segment, which all clients of the uid can write:
  *       uid, size and head stand here.
  *   I3. A client that attaches finds the head as it was made, whatever others of its uid have done
@@ -15,18 +19,29 @@
  *   I4. Rings are never cleared: what is in them belongs to clients that may be alive. What one
  *       client of the uid spoils there lasts until it ends: then tenants_mark() has the pool put
  *       them in order (ring.h).
+ *   I5. A slot is free when no pool has its rings: then their heads in the arena are put back to
+ *       where those of a new segment are. Whoever has been a client may have the old segment
+ *       mapped: its pages are punched out of it, before its bytes stop being counted.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   A client between a ring's slot and its summary bit, or a consumer between clearing the bit and
  *   its last look: tenants_mark() makes up for both. The pool: tenants_tell_pool() when the next
- *   one is ready.
+ *   one is ready; it never hears of those that the last one was to let go of.
  */
 #include "daemon/tenants.h"
 
+#include <assert.h>
+#include <string.h>
+
 #include "common/cleanup.h"
+#include "common/log.h"
+#include "common/util.h"
 #include "shm/futex.h"
 #include "shm/proto.h"
 #include "shm/wake.h"
+
+#define TENANTS_IDLE  16u /* that are kept */
+#define TENANTS_SPARE 16u /* slots that idle ones leave free, for uids that come all at once */
 
 static void tenants_tell(struct tenants *tenants, uint32_t index)
 {
@@ -39,10 +54,38 @@ static void tenants_tell(struct tenants *tenants, uint32_t index)
 	poolproc_send(tenants->pool, &m, tenants->slots[index].fd);
 }
 
+/* No pool has it, or will hear of it (I5). */
+static void tenants_free(struct tenants *tenants, uint32_t index)
+{
+	struct tenants_slot *t = &tenants->slots[index];
+	int r = segment_empty(t->fd, t->size);
+
+	if (r < 0)
+		log_error("cannot take back the %u bytes of the rings of uid %u: %s: they stay "
+			  "counted against memory-max",
+			  (unsigned int)t->size, t->uid, strerror(-r));
+	else
+		tenants->memory -= t->size;
+	segment_unmap(t->segment, t->size);
+	(void)safe_close(t->fd);
+	/* Relaxed: the next pool that looks, or this one, is told of the slot's next tenant after
+	 * it. */
+	for (uint32_t i = 0; i < tenants->n_workers; i++) {
+		atomic_store_explicit(&tenants->arena->rings[index][i].head, 0,
+				      memory_order_relaxed);
+		atomic_store_explicit(&tenants->arena->rings[index][i].consumer, 0,
+				      memory_order_relaxed);
+	}
+	t->state = TENANTS_FREE;
+}
+
 void tenants_tell_pool(struct tenants *tenants)
 {
 	for (uint32_t i = 0; i < tenants->n; i++)
-		tenants_tell(tenants, i);
+		if (tenants->slots[i].state == TENANTS_USED)
+			tenants_tell(tenants, i);
+		else if (tenants->slots[i].state == TENANTS_LEAVING)
+			tenants_free(tenants, i);
 }
 
 void tenants_mark(struct tenants *tenants, uint32_t index)
@@ -65,7 +108,8 @@ void tenants_mark(struct tenants *tenants, uint32_t index)
 void tenants_mark_all(struct tenants *tenants)
 {
 	for (uint32_t i = 0; i < tenants->n; i++)
-		tenants_mark(tenants, i);
+		if (tenants->slots[i].state == TENANTS_USED)
+			tenants_mark(tenants, i);
 }
 
 /* Writes what clients read once when they attach. */
@@ -79,41 +123,45 @@ static void tenants_head(struct tenants *tenants, uint32_t index)
 	t->segment->n_rings = tenants->n_workers;
 }
 
-/* The uid's tenant; tenants->n if there is none. */
+/* The uid's tenant; LIMIT_TENANTS if there is none. */
 static uint32_t tenants_find(const struct tenants *tenants, uint32_t uid)
+{
+	for (uint32_t i = 0; i < tenants->n; i++)
+		if (tenants->slots[i].state == TENANTS_USED && tenants->slots[i].uid == uid)
+			return i;
+	return LIMIT_TENANTS;
+}
+
+/* A slot for one; LIMIT_TENANTS if there is none. */
+static uint32_t tenants_find_free(const struct tenants *tenants)
 {
 	uint32_t i = 0;
 
-	while (i < tenants->n && tenants->slots[i].uid != uid)
+	while (i < tenants->n && tenants->slots[i].state != TENANTS_FREE)
 		i++;
 	return i;
 }
 
 uint64_t tenants_needs(const struct tenants *tenants, uint32_t uid)
 {
-	return tenants_find(tenants, uid) < tenants->n ? 0
-						       : tenant_segment_size(tenants->n_workers);
+	return tenants_find(tenants, uid) < LIMIT_TENANTS ? 0
+							  : tenant_segment_size(tenants->n_workers);
 }
 
 bool tenants_are_full(const struct tenants *tenants, uint32_t uid)
 {
-	return tenants_find(tenants, uid) == LIMIT_TENANTS;
+	return tenants_find(tenants, uid) == LIMIT_TENANTS &&
+	       tenants_find_free(tenants) == LIMIT_TENANTS;
 }
 
-int tenants_attach(struct tenants *tenants, uint32_t uid)
+/* Makes one in a free slot. Returns 0 or a negative errno. */
+static int tenants_make(struct tenants *tenants, uint32_t index, uint32_t uid)
 {
-	uint64_t size = tenant_segment_size(tenants->n_workers);
-	uint32_t index = tenants_find(tenants, uid);
 	struct tenants_slot *t = &tenants->slots[index];
+	uint64_t size = tenant_segment_size(tenants->n_workers);
 	void *base;
 	int fd, r;
 
-	if (index < tenants->n) {
-		tenants_head(tenants, index);
-		/* A pool that could not map it tries again. */
-		tenants_tell(tenants, index);
-		return (int)index;
-	}
 	fd = segment_create("forkd-tenant", SEGMENT_TENANT, size, tenants->epoch, 1, 0600);
 	if (fd < 0)
 		return fd;
@@ -122,13 +170,93 @@ int tenants_attach(struct tenants *tenants, uint32_t uid)
 		(void)safe_close(fd);
 		return r;
 	}
-	*t = (struct tenants_slot){ .uid = uid, .fd = fd, .segment = base, .size = size };
+	*t = (struct tenants_slot){
+		.state = TENANTS_USED,
+		.uid = uid,
+		.fd = fd,
+		.segment = base,
+		.size = size,
+	};
 	t->head = t->segment->head;
-	tenants_head(tenants, index);
 	tenants->memory += size;
-	tenants->n++;
+	tenants->n = max(tenants->n, index + 1);
+	tenants->n_used++;
+	return 0;
+}
+
+int tenants_attach(struct tenants *tenants, uint32_t uid)
+{
+	uint32_t index = tenants_find(tenants, uid);
+	bool new = index == LIMIT_TENANTS;
+	int r = 0;
+
+	if (new) {
+		index = tenants_find_free(tenants);
+		assert(index < LIMIT_TENANTS);
+		r = tenants_make(tenants, index, uid);
+	}
+	if (r < 0)
+		return r;
+	tenants_head(tenants, index);
+	/* Also one that it knows: a pool that could not map it tries again. */
 	tenants_tell(tenants, index);
+	if (!new && !tenants->slots[index].n_sessions)
+		tenants->n_idle--;
+	tenants->slots[index].n_sessions++;
+	tenants_trim(tenants, TENANTS_IDLE);
 	return (int)index;
+}
+
+void tenants_detach(struct tenants *tenants, uint32_t index)
+{
+	struct tenants_slot *t = &tenants->slots[index];
+
+	assert(t->state == TENANTS_USED && t->n_sessions);
+	if (--t->n_sessions)
+		return;
+	t->idle_since = ++tenants->n_idled;
+	tenants->n_idle++;
+	tenants_trim(tenants, TENANTS_IDLE);
+}
+
+/* The one that has been idle the longest goes. */
+static void tenants_release_one(struct tenants *tenants)
+{
+	struct proto_pool m = { .head = { PROTO_MAGIC, PROTO_POOL_TENANT_GONE } };
+	struct tenants_slot *oldest = NULL;
+
+	for (uint32_t i = 0; i < tenants->n; i++) {
+		struct tenants_slot *t = &tenants->slots[i];
+
+		if (t->state == TENANTS_USED && !t->n_sessions &&
+		    (!oldest || t->idle_since < oldest->idle_since))
+			oldest = t;
+	}
+	assert(oldest);
+	tenants->n_used--;
+	tenants->n_idle--;
+	m.tenant = (uint32_t)(oldest - tenants->slots);
+	if (tenants->pool->state == POOLPROC_READY) {
+		oldest->state = TENANTS_LEAVING;
+		poolproc_send(tenants->pool, &m, -1);
+	} else {
+		tenants_free(tenants, m.tenant);
+	}
+}
+
+void tenants_trim(struct tenants *tenants, uint32_t n_idle)
+{
+	while (tenants->n_idle > n_idle ||
+	       (tenants->n_idle && tenants->n_used > LIMIT_TENANTS - TENANTS_SPARE))
+		tenants_release_one(tenants);
+}
+
+bool tenants_released(struct tenants *tenants, uint32_t index)
+{
+	if (index >= tenants->n || tenants->slots[index].state != TENANTS_LEAVING)
+		return false;
+	tenants_free(tenants, index);
+	return true;
 }
 
 int tenants_fd(const struct tenants *tenants, uint32_t index)
@@ -139,8 +267,12 @@ int tenants_fd(const struct tenants *tenants, uint32_t index)
 void tenants_fini(struct tenants *tenants)
 {
 	for (uint32_t i = 0; i < tenants->n; i++) {
-		segment_unmap(tenants->slots[i].segment, tenants->slots[i].size);
-		(void)safe_close(tenants->slots[i].fd);
+		struct tenants_slot *t = &tenants->slots[i];
+
+		if (t->state == TENANTS_FREE)
+			continue;
+		segment_unmap(t->segment, t->size);
+		(void)safe_close(t->fd);
 	}
 	tenants->n = 0;
 }

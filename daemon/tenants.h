@@ -9,11 +9,21 @@
 
 #include "daemon/poolproc.h"
 #include "shm/board.h"
+#include "shm/ledger.h"
 #include "shm/limits.h"
 #include "shm/tenant.h"
 
+enum tenants_state {
+	TENANTS_FREE,
+	TENANTS_USED,
+	TENANTS_LEAVING, /* the pool is to let go of it */
+};
+
 struct tenants_slot {
+	enum tenants_state state;
 	uint32_t uid;
+	uint32_t n_sessions; /* connections, and those that are gone and not released */
+	uint64_t idle_since; /* when the last of them was released, counted in n_idled */
 	int fd;
 	struct segment head; /* of the segment, as it was made */
 	struct tenant_segment *segment;
@@ -24,23 +34,36 @@ struct tenants {
 	/* the caller sets these; the rest starts as zero */
 	struct poolproc *pool;
 	struct board *board;
+	struct arena *arena;
 	uint64_t epoch;
 	uint32_t n_workers;
 
-	uint32_t n;	 /* slots in use, from 0 on; they are kept for good */
-	uint64_t memory; /* bytes of their segments */
+	uint32_t n;	 /* slots that were ever used, from 0 on */
+	uint32_t n_used; /* that are TENANTS_USED */
+	uint32_t n_idle; /* of these, without sessions */
+	uint64_t n_idled;
+	uint64_t memory; /* bytes of the segments whose pages are not gone */
 	struct tenants_slot slots[LIMIT_TENANTS];
 };
 
 /* Bytes that tenants_attach() would make for the uid; 0 if its tenant is there. */
 uint64_t tenants_needs(const struct tenants *tenants, uint32_t uid);
 
-/* True if the uid has no tenant, and there are LIMIT_TENANTS. */
+/* True if the uid has no tenant, and there is no slot for one. */
 bool tenants_are_full(const struct tenants *tenants, uint32_t uid);
 
-/* Index of the uid's tenant, with its head as the manager wrote it; made, and told to the pool, if
- * there is none; then they must not be full. Or a negative errno: what the system said. */
+/* A session of this uid begins: index of its tenant, with its head as the manager wrote it; made,
+ * and told to the pool, if there is none; then they must not be full. Or a negative errno: what the
+ * system said. */
 int tenants_attach(struct tenants *tenants, uint32_t uid);
+/* One has ended, and the pool has released it. */
+void tenants_detach(struct tenants *tenants, uint32_t index);
+
+/* Releases tenants without sessions, until so many are left. Their slots and bytes are free when
+ * the pool has let go of them. */
+void tenants_trim(struct tenants *tenants, uint32_t n_idle);
+/* The pool has let go of one: its slot is free. False if it may not say that. */
+bool tenants_released(struct tenants *tenants, uint32_t index);
 
 /* The tenant's segment, to be handed to a client of its uid; borrowed. */
 int tenants_fd(const struct tenants *tenants, uint32_t index);

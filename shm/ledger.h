@@ -4,7 +4,8 @@
  *
  * WHO WRITES, WHO READS
  *   The pool writes, the manager reads after the pool's death and then writes until it starts the
- *   next one. No client ever maps it.
+ *   next one. While a pool is alive the manager writes what that pool has let go of: the rows of a
+ *   slot without client, the heads of a tenant that left. No client ever maps it.
  *
  * THE ROWS
  *   One row per job record of each client slot, at client * max_jobs + job. A row is one word
@@ -71,11 +72,13 @@ static inline struct ledger_row ledger_unpack(uint64_t word)
 	};
 }
 
+#define LEDGER_NO_TENANT UINT32_MAX
+
 /* The consumer's side of a ring. */
 struct ledger_ring {
 	_Alignas(64) _Atomic uint64_t head;
 	/* worker + 1 that holds the consumer role, LIMIT_WORKERS + 1 for the pool's dispatcher, 0
-	 * for none */
+	 * for none; LEDGER_NO_TENANT: nobody may, there is no tenant */
 	_Atomic uint32_t consumer;
 	uint8_t reserved[52];
 };

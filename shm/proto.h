@@ -38,6 +38,11 @@
 #define PROTO_POOL_FAILED   35u /* could not start; text says why */
 #define PROTO_POOL_ATTACHED 36u /* the client's segment is mapped, or text says why it is not */
 
+/* Manager to pool: a tenant has no clients any more. And its answer: the segment is unmapped, its
+ * rings are nobody's. */
+#define PROTO_POOL_TENANT_GONE	   23u
+#define PROTO_POOL_TENANT_RELEASED 37u
+
 struct proto_head {
 	uint32_t magic;
 	uint32_t type; /* PROTO_* */

@@ -17,6 +17,7 @@
 
 #include <forkd/task.h>
 
+#include "shm/futex.h"
 #include "shm/wake.h"
 #define CHECK_TIMEOUT 60
 #include "tests/check_unit.h"
@@ -113,6 +114,71 @@ static inline void publish(uint32_t index, uint32_t ring)
 	wake_published();
 	if (!worker_wake_one(rig.pool, NULL))
 		pool_wake_dispatcher(rig.pool);
+}
+
+/* A second client, of another uid or of the same one. */
+struct other {
+	int tenant_fd, client_fd;
+	struct tenant_segment *tenant;
+	struct job *jobs;
+	uint32_t slot;
+};
+
+static inline struct other other_client(bool same_uid)
+{
+	struct other o = { .slot = 1 };
+	uint64_t size = client_segment_heap_offset(RIG_JOBS) + 4096;
+	uint32_t tenant = same_uid ? 0 : 1;
+
+	o.tenant_fd = segment_create("tenant", SEGMENT_TENANT,
+				     tenant_segment_size(rig.pool->n_workers), 1, 0, 0600);
+	o.client_fd = segment_create("client", SEGMENT_CLIENT, size, 1, 0, 0600);
+	ck_assert_int_ge(o.tenant_fd, 0);
+	ck_assert_int_ge(o.client_fd, 0);
+	if (tenant)
+		ck_assert_int_eq(intake_add_tenant(rig.pool, tenant, 1, o.tenant_fd), 0);
+	ck_assert_int_eq(
+		intake_add_client(rig.pool, o.slot, 1, tenant, tenant, RIG_JOBS, o.client_fd), 0);
+	o.tenant = rig.pool->registry.tenants[tenant].segment;
+	o.jobs = rig.pool->registry.clients[o.slot].jobs;
+	return o;
+}
+
+static inline void other_submit(struct other *o, uint32_t index, const char *task, uint32_t place)
+{
+	int t = board_find_task(rig.pool->board, task);
+	struct job *job = &o->jobs[index];
+	uint64_t position;
+
+	ck_assert_int_ge(t, 0);
+	atomic_store(&job->task, (uint32_t)t);
+	atomic_store(&job->task_hash, rig.pool->board->tasks[t].hash);
+	atomic_store(&job->generation, atomic_load(&job->generation) + 1);
+	atomic_store(&job->place, place);
+	atomic_store(&job->state, job_state(atomic_load(&job->generation), JOB_PENDING));
+	ck_assert_int_eq(ring_push(&o->tenant->rings[0], ring_payload(o->slot, 1, index),
+				   &position),
+			 RING_OK);
+	tenant_mark(o->tenant, 0);
+	wake_published();
+	if (!worker_wake_one(rig.pool, NULL))
+		pool_wake_dispatcher(rig.pool);
+}
+
+static inline void other_wait(struct other *o, uint32_t index, uint32_t outcome)
+{
+	struct job *job = &o->jobs[index];
+	uint32_t value;
+
+	while ((value = job_announce_waiter(job)))
+		futex_wait(&job->state, value, 0);
+	ck_assert_uint_eq(job_outcome(job), outcome);
+}
+
+static inline void other_end(struct other *o)
+{
+	close(o->tenant_fd);
+	close(o->client_fd);
 }
 
 #endif

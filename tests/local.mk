@@ -70,6 +70,7 @@ UNIT_TESTS = \
 	tests/check_task_api \
 	tests/check_topology \
 	tests/check_unwind \
+	tests/check_vacate \
 	tests/check_victims \
 	tests/check_wait \
 	tests/check_wake
@@ -155,6 +156,7 @@ TSAN_TESTS = \
 	tests/check_strict \
 	tests/check_submit \
 	tests/check_unwind \
+	tests/check_vacate \
 	tests/check_wait \
 	tests/check_wake
 
@@ -258,6 +260,7 @@ tests_check_drain_SOURCES = tests/check_drain.c $(INTAKE_SOURCES)
 tests_check_intake_SOURCES = tests/check_intake.c $(INTAKE_SOURCES)
 tests_check_registry_SOURCES = tests/check_registry.c $(INTAKE_SOURCES)
 tests_check_strict_SOURCES = tests/check_strict.c $(INTAKE_SOURCES)
+tests_check_vacate_SOURCES = tests/check_vacate.c $(INTAKE_SOURCES)
 tests_check_modules_SOURCES = tests/check_modules.c tests/rig.c tests/rig.h
 tests_check_modules_LDADD = $(LDADD) -lm
 tests_check_channel_SOURCES = tests/check_channel.c tests/rig.c tests/rig.h

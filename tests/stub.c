@@ -33,7 +33,7 @@
 #include "shm/proto.h"
 #include "shm/tenant.h"
 
-#define STUB_TENANTS 4u
+#define STUB_TENANTS LIMIT_TENANTS
 #define STUB_CLIENTS 8u
 #define STUB_GARBAGE 0x5a /* as an offset it leads to no address; 0xff leads one byte back */
 
@@ -55,6 +55,7 @@ static void stub_send(uint32_t type, const struct proto_pool *about, const char 
 	if (about) {
 		m.client = about->client;
 		m.client_generation = about->client_generation;
+		m.tenant = about->tenant;
 	}
 	(void)snprintf(m.text, sizeof(m.text), "%s", text);
 	(void)proto_send(3, &m, sizeof(m), NULL, 0);
@@ -174,6 +175,10 @@ static bool stub_message(const char *mode)
 		break;
 	case PROTO_POOL_GONE:
 		stub_send(PROTO_POOL_RELEASED, &m.pool, "");
+		break;
+	case PROTO_POOL_TENANT_GONE:
+		stub.tenants[m.pool.tenant] = NULL;
+		stub_send(PROTO_POOL_TENANT_RELEASED, &m.pool, "");
 		break;
 	case PROTO_POOL_STOP:
 		if (streq(mode, "stuck"))

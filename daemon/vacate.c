@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/vacate.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "common/log.h"
+#include "daemon/channel.h"
+#include "daemon/pool.h"
+#include "shm/proto.h"
+
+/* I1, I2. */
+static void vacate_close(struct pool *pool, uint32_t slot)
+{
+	struct registry_chain *chains = pool->registry.tenants[slot].chains;
+
+	for (uint32_t i = 0; i < pool->n_workers; i++) {
+		struct ledger_ring *side = &pool->arena->rings[slot][i];
+		uint32_t nobody = 0;
+
+		/* ORDER ring/consumer [R3]: acquire, the chain as the last holder left it. Pairs
+		 * with drain_ring(). It holds the role for the steps of a drain at most. */
+		while (!atomic_compare_exchange_weak_explicit(
+			&side->consumer, &nobody, LEDGER_NO_TENANT, memory_order_acquire,
+			memory_order_relaxed)) {
+			nobody = 0;
+			(void)sched_yield();
+		}
+		chains[i] = (struct registry_chain){ .next = 0 };
+	}
+}
+
+void vacate_tenant(struct pool *pool, uint32_t slot)
+{
+	struct proto_pool released = {
+		.head = { PROTO_MAGIC, PROTO_POOL_TENANT_RELEASED },
+		.tenant = slot,
+	};
+	struct registry_tenant *tenant;
+
+	if (slot >= LIMIT_TENANTS)
+		return;
+	tenant = &pool->registry.tenants[slot];
+	if (registry_segment(pool, slot)) {
+		/* Relaxed: who still has the address finds what is told above. */
+		atomic_store_explicit(&tenant->segment, NULL, memory_order_relaxed);
+		vacate_close(pool, slot);
+		if (mmap(tenant->base, tenant->size, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+			 0) == MAP_FAILED)
+			/* It is one mapping more than there was for a moment. What the manager has
+			 * punched reads as zeros, too. */
+			log_warning("tenant %u has left and stays mapped: %s", slot,
+				    strerror(errno));
+	}
+	fair_remove_tenant(&pool->intake.fair, slot);
+	tenant->told = false;
+	tenant->error = 0;
+	channel_tell(pool, &released);
+}
+
+int vacate_settle(struct pool *pool, uint32_t slot, void **base, uint64_t size)
+{
+	struct registry_tenant *tenant = &pool->registry.tenants[slot];
+
+	if (!tenant->base) {
+		tenant->base = *base;
+		tenant->size = size;
+		return 0;
+	}
+	if (size != tenant->size)
+		return -EBADMSG;
+	if (mremap(*base, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, tenant->base) == MAP_FAILED)
+		return -errno;
+	*base = tenant->base;
+	return 0;
+}
+
+void vacate_open(struct pool *pool, uint32_t slot)
+{
+	for (uint32_t i = 0; i < pool->n_workers; i++)
+		/* ORDER ring/consumer [R3]: release, the ring is in order. Pairs with
+		 * drain_ring(). */
+		atomic_store_explicit(&pool->arena->rings[slot][i].consumer, 0,
+				      memory_order_release);
+}
