@@ -65,6 +65,17 @@ static void greet_release(const struct proto_hello *hello, struct greet_verdict 
 			     PACKAGE_VERSION);
 }
 
+/* Who it is can be told. */
+static void greet_known(const struct greet_peer *peer, struct greet_verdict *v)
+{
+	if (peer->stranger)
+		greet_refuse(v, -EACCES,
+			     "forkd runs in a user namespace without your user, who looks like all "
+			     "others that are not in it (uid %u): take PrivateUsers= out of "
+			     "forkd.service, or map the user",
+			     peer->uid);
+}
+
 /* The end of its process will be seen. */
 static void greet_watched(const struct greet_peer *peer, struct greet_verdict *v)
 {
@@ -139,6 +150,8 @@ void greet_hello(const struct proto_hello *hello, const struct options *options,
 	if (!ret->code)
 		greet_release(hello, ret);
 	if (!ret->code)
+		greet_known(peer, ret);
+	if (!ret->code)
 		greet_watched(peer, ret);
 	if (!ret->code)
 		greet_sizes(hello, options, ret);
@@ -149,7 +162,8 @@ void greet_hello(const struct proto_hello *hello, const struct options *options,
 void greet_set(const struct greet_peer *peer, uint32_t owner, struct greet_verdict *ret)
 {
 	*ret = (struct greet_verdict){ .code = 0 };
-	if (peer->uid != 0 && peer->uid != owner)
+	greet_known(peer, ret);
+	if (!ret->code && peer->uid != 0 && peer->uid != owner)
 		greet_refuse(ret, -EPERM,
 			     "set: only root and the user that forkd runs as (uid %u) may change "
 			     "settings, this is uid %u: try sudo",

@@ -21,6 +21,7 @@ enum greet_wish {
 struct greet_peer {
 	uint32_t uid;
 	uint32_t pid;
+	bool stranger; /* its uid is that of many (daemon/userns.h) */
 	int unwatched; /* 0, or a negative errno: why the end of its process would not be seen */
 };
 

@@ -30,7 +30,9 @@ libmanager_la_SOURCES = \
 	daemon/settings.c \
 	daemon/settings.h \
 	daemon/tenants.c \
-	daemon/tenants.h
+	daemon/tenants.h \
+	daemon/userns.c \
+	daemon/userns.h
 libmanager_la_CFLAGS = $(AM_CFLAGS) $(LIBURING_CFLAGS) $(LIBSYSTEMD_CFLAGS) $(HWLOC_CFLAGS)
 
 libpool_la_SOURCES = \

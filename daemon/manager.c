@@ -47,6 +47,7 @@
 #include "daemon/session.h"
 #include "daemon/settings.h"
 #include "daemon/topology.h"
+#include "daemon/userns.h"
 
 #define MANAGER_BACKOFF_NS (50 * NSEC_PER_MSEC)
 #define MANAGER_STATUS_NS  NSEC_PER_SEC		 /* between two status lines */
@@ -481,6 +482,7 @@ static int manager_init(struct manager *m)
 			.arena = m->fronts.arena,
 			.epoch = epoch,
 		},
+		.stranger = userns_stranger(),
 		.set = manager_on_set,
 		.changed = manager_on_changed,
 	};

@@ -449,6 +449,7 @@ static struct greet_peer session_peer(const struct session *s)
 	return (struct greet_peer){
 		.uid = s->uid,
 		.pid = s->pid,
+		.stranger = s->uid == s->table->stranger,
 		.unwatched = ended ? -ESRCH : s->unwatched,
 	};
 }

@@ -25,6 +25,7 @@ struct session_table {
 	int board_fd; /* read-only, for clients; borrowed */
 	struct tenants tenants;
 	struct segments segments;
+	uint32_t stranger; /* userns_stranger() */
 	bool stopping;
 	/* Somebody who may do that wants to change a setting. Returns 0 with the value it had, or a
 	 * negative errno with a line that says why. */

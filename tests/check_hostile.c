@@ -25,7 +25,7 @@
 #include "tests/check_unit.h"
 
 #define HOSTILE_UID 65533u
-#define HONEST_UID  65534u
+#define HONEST_UID  65531u
 #define FRESH_UID   65532u
 #define HEAP_SIZE   65536u
 #define HANG_NS	    (30 * NSEC_PER_SEC)

@@ -23,7 +23,7 @@
 #define FLOOD_US   200
 #define SMALL	   20
 #define SMALL_US   100
-#define NOBODY	   65534u
+#define NOBODY	   65531u
 #define KEPT	   16000
 #define KEPT_US	   300
 #define SHARE_TIME (800 * NSEC_PER_MSEC) /* CPU time that two have used, until one looks */
@@ -364,7 +364,7 @@ START_TEST(users_get_what_their_weights_say)
 {
 	pid_t heavy, light;
 
-	start("--workers=2", "--weights=root:400,65534:100");
+	start("--workers=2", "--weights=root:400,65531:100");
 	heavy = daemon_client(keep, 0);
 	light = daemon_client(keep, NOBODY);
 	atomic_store(&shared->go, 1);

@@ -93,6 +93,7 @@ SCENARIOS = \
 	tests/check_service \
 	tests/check_session \
 	tests/check_settings \
+	tests/check_userns \
 	tests/soak_stress
 
 SCRIPT_TESTS = \
@@ -224,6 +225,7 @@ SERVICE_SOURCES = tests/service.c tests/service.h tests/stub.c tests/stub.h
 tests_check_manager_SOURCES = tests/check_manager.c $(SERVICE_SOURCES)
 tests_check_service_SOURCES = tests/check_service.c $(SERVICE_SOURCES)
 tests_check_session_SOURCES = tests/check_session.c $(SERVICE_SOURCES)
+tests_check_userns_SOURCES = tests/check_userns.c $(SERVICE_SOURCES)
 
 # Those of the client, with a daemon of threads.
 FAKE_SOURCES = tests/fake.c tests/fake.h

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/* daemon/userns.h - the user namespace that forkd runs in: which uids it can tell apart */
+#ifndef DAEMON_USERNS_H
+#define DAEMON_USERNS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define USERNS_NO_STRANGERS UINT32_MAX
+
+/* The uid that all those seem to have whom the namespace does not know; USERNS_NO_STRANGERS if it
+ * knows all. */
+uint32_t userns_stranger(void);
+
+/* True if there is no uid that a map, as /proc/self/uid_map has it, leaves out. */
+bool userns_is_whole(const char *map);
+
+#endif
