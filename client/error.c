@@ -68,6 +68,7 @@ static const struct {
 	{ EOWNERDEAD, "the job was lost when another task crashed the pool" },
 	{ EREMOTEIO, "the task failed with a code of its own" },
 	{ EUSERS, "forkd has as many clients as it may have" },
+	{ EDQUOT, "this user has as much of forkd as it may have" },
 };
 
 const char *fk_strerror(int err)

@@ -21,7 +21,7 @@
 
 #include "common/clock.h"
 #include "common/util.h"
-#include "shm/job.h"
+#include "daemon/segments.h"
 #include "shm/layout.h"
 
 #define GREET_DEFAULT_JOBS 256u
@@ -119,11 +119,9 @@ static void greet_sizes(const struct proto_hello *hello, const struct options *o
 }
 
 /* There is as much left, of what all share. */
-static void greet_shared(const struct options *o, const struct greet_room *room,
+static void greet_shared(const struct options *o, const struct greet_room *room, uint64_t size,
 			 struct greet_verdict *v)
 {
-	uint64_t size = client_segment_heap_offset(v->n_jobs) + v->heap_size;
-
 	if (room->clients >= o->max_clients)
 		greet_refuse(v, -EUSERS,
 			     "forkd has max-clients (%u) connections: close some, or raise it in "
@@ -131,7 +129,8 @@ static void greet_shared(const struct options *o, const struct greet_room *room,
 			     o->max_clients);
 	else if (room->tenants_full)
 		greet_refuse(v, -EUSERS,
-			     "forkd serves %u users at a time, and has them: restart it",
+			     "forkd serves %u users at a time, and has them: try again when one "
+			     "has left",
 			     LIMIT_TENANTS);
 	else if (room->tenant_size + size > room->memory)
 		greet_refuse(v, -ENOMEM,
@@ -140,10 +139,38 @@ static void greet_shared(const struct options *o, const struct greet_room *room,
 			     o->memory_max);
 }
 
+/* The uid may have as much more. */
+static void greet_own(const struct greet_peer *peer, const struct greet_room *room, uint64_t size,
+		      struct greet_verdict *v)
+{
+	const struct quota_sums *held = &room->held, *most = &room->most;
+
+	if (held->clients >= most->clients)
+		greet_refuse(v, -EDQUOT,
+			     "uid %u has %u connections, and may have limit-clients (%u): close "
+			     "some, or raise it in forkd.conf",
+			     peer->uid, held->clients, most->clients);
+	else if (held->jobs + v->n_jobs > most->jobs)
+		greet_refuse(v, -EDQUOT,
+			     "uid %u has connections with %" PRIu64 " jobs, %u more are over "
+			     "limit-jobs (%" PRIu64 "): ask for fewer, close some, or raise it in "
+			     "forkd.conf",
+			     peer->uid, held->jobs, v->n_jobs, most->jobs);
+	else if (held->bytes + size > most->bytes)
+		greet_refuse(v, -EDQUOT,
+			     "uid %u has connections with %" PRIu64 " bytes, %" PRIu64 " more are "
+			     "over limit-bytes (%" PRIu64
+			     "): ask for less, close some, or raise it "
+			     "in forkd.conf",
+			     peer->uid, held->bytes, size, most->bytes);
+}
+
 void greet_hello(const struct proto_hello *hello, const struct options *options,
 		 const struct greet_peer *peer, const struct greet_room *room,
 		 struct greet_verdict *ret)
 {
+	uint64_t size;
+
 	*ret = (struct greet_verdict){ .code = 0 };
 	if (room->stopping)
 		greet_stopping(ret);
@@ -155,8 +182,11 @@ void greet_hello(const struct proto_hello *hello, const struct options *options,
 		greet_watched(peer, ret);
 	if (!ret->code)
 		greet_sizes(hello, options, ret);
+	size = segments_size(ret->n_jobs, ret->heap_size);
 	if (!ret->code)
-		greet_shared(options, room, ret);
+		greet_shared(options, room, size, ret);
+	if (!ret->code)
+		greet_own(peer, room, size, ret);
 }
 
 void greet_set(const struct greet_peer *peer, uint32_t owner, struct greet_verdict *ret)
@@ -193,4 +223,12 @@ void greet_failed(int r, struct greet_verdict *ret)
 {
 	greet_refuse(ret, r, "forkd cannot make your shared memory: %s: try again later",
 		     strerror(-r));
+}
+
+void greet_crowded(uint32_t uid, struct greet_verdict *ret)
+{
+	greet_refuse(ret, -EUSERS,
+		     "%u connections have not said HELLO, most of them of uid %u, and there is "
+		     "room for no more: connect again",
+		     QUOTA_GREETINGS, uid);
 }

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "common/options.h"
+#include "daemon/quota.h"
 #include "shm/proto.h"
 
 /* What a first message asks for. */
@@ -32,6 +33,9 @@ struct greet_room {
 	uint32_t clients;     /* slots that are taken */
 	uint64_t tenant_size; /* bytes that the uid's tenant would take; 0: it is there */
 	uint64_t memory;      /* bytes that may still be made */
+	/* of the uid */
+	struct quota_sums held;
+	struct quota_sums most; /* that it may hold */
 };
 
 struct greet_verdict {
@@ -57,5 +61,7 @@ void greet_none(struct greet_verdict *ret);
 void greet_stopping(struct greet_verdict *ret);
 void greet_late(uint64_t ns, struct greet_verdict *ret);
 void greet_failed(int r, struct greet_verdict *ret);
+/* That too many have said nothing yet, most of them of its uid. */
+void greet_crowded(uint32_t uid, struct greet_verdict *ret);
 
 #endif

@@ -21,6 +21,8 @@ libmanager_la_SOURCES = \
 	daemon/poolproc.h \
 	daemon/postmortem.c \
 	daemon/postmortem.h \
+	daemon/quota.c \
+	daemon/quota.h \
 	daemon/recover.c \
 	daemon/recover.h \
 	daemon/segments.c \

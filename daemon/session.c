@@ -17,8 +17,9 @@
  *       client before its end. When it is not READY it is told nothing; session_tell_pool() makes
  *       up for that, with the clients first: the rings may have words of theirs.
  *   I3. Who a client is comes from SO_PEERCRED. What it asks for is checked (greet.c) before
- *       anything is made for it, and everything that is made is counted against memory-max.
- *       Afterwards it can only cancel jobs of its own; any other message ends the connection.
+ *       anything is made for it, and everything that is made is counted against memory-max, and
+ *       among what its uid may have (quota.c). Afterwards it can only cancel jobs of its own; any
+ *       other message ends the connection.
  *   I4. A segment is taken back (segments.c) once the pool has released the client, which is when
  *       it has unmapped it. Where forkd itself ended the connection of a client that lives, the
  *       results that it has not read stay, and its slot too, until it lets go of the socket or
@@ -62,10 +63,9 @@
 #define SO_PEERPIDFD 77
 #endif
 
-#define SESSION_GREETING_NS  (5 * NSEC_PER_SEC) /* from connecting to HELLO, at most */
-#define SESSION_MAX_GREETING 256u		/* connections without a HELLO at a time */
-#define SESSION_SLOT_NONE    UINT32_MAX
-#define SESSION_CANCEL_NS    (2 * NSEC_PER_MSEC) /* between two tries to pass a cancel on */
+#define SESSION_GREETING_NS (5 * NSEC_PER_SEC) /* from connecting to HELLO, at most */
+#define SESSION_SLOT_NONE   UINT32_MAX
+#define SESSION_CANCEL_NS   (2 * NSEC_PER_MSEC) /* between two tries to pass a cancel on */
 
 enum session_state {
 	SESSION_GREETING,
@@ -96,6 +96,7 @@ struct session {
 	bool released;		    /* GONE: by the pool */
 	struct proto_cancel cancel; /* to be passed on */
 	struct segments_client segment;
+	struct quota_sums holds; /* it is counted with (quota.c, I1) */
 };
 
 /* ------------------------------------------------------------------------ what the pool is told */
@@ -173,12 +174,20 @@ static void session_leave_greeting(struct session *s)
 	if (s->next)
 		s->next->link = s->link;
 	s->link = NULL;
-	s->table->n_greeting--;
+}
+
+/* What it takes of its uid's share from now on. */
+static void session_hold(struct session *s, struct quota_sums what)
+{
+	quota_give(&s->table->quota, s->uid, &s->holds);
+	quota_take(&s->table->quota, s->uid, &what);
+	s->holds = what;
 }
 
 static void session_free(struct session *s)
 {
 	session_leave_greeting(s);
+	session_hold(s, (struct quota_sums){ .clients = 0 });
 	if (s->slot != SESSION_SLOT_NONE)
 		tenants_detach(&s->table->tenants, s->tenant);
 	session_disconnect(s);
@@ -193,9 +202,9 @@ static void session_refuse(struct session *s, const struct greet_verdict *verdic
 
 	memcpy(error.text, verdict->text, sizeof(error.text));
 	log_info("client pid %u, uid %u refused: %s", s->pid, s->uid, error.text);
-	(void)proto_send(s->fd, &error, sizeof(error), NULL, 0);
 	s->table->refused++;
 	session_show_counts(s->table);
+	(void)proto_send(s->fd, &error, sizeof(error), NULL, 0);
 	session_free(s);
 }
 
@@ -239,11 +248,26 @@ static void session_evict(struct session *s)
 	session_leave(s);
 }
 
+/* What a uid is counted with is what its sessions are (quota.c, I1). */
+static void session_check(const struct session_table *table, uint32_t uid)
+{
+	struct quota_sums sum = { .clients = 0 };
+
+	for (uint32_t i = 0; i < table->options->max_clients; i++)
+		if (table->slots[i] && table->slots[i]->uid == uid)
+			quota_add(&sum, &table->slots[i]->holds);
+	for (const struct session *s = table->greeting; s; s = s->next)
+		if (s->uid == uid)
+			quota_add(&sum, &s->holds);
+	quota_check(&table->quota, uid, &sum);
+}
+
 /* Nobody needs the client's segment any more: its pages go, and the slot is free (I4). */
 static void session_retire(struct session *s)
 {
 	struct session_table *table = s->table;
 	uint64_t size = s->segment.size;
+	uint32_t uid = s->uid;
 	int r = segments_take_back(&table->segments, &s->segment);
 
 	if (r < 0)
@@ -252,8 +276,9 @@ static void session_retire(struct session *s)
 			  size, s->slot, s->pid, strerror(-r));
 	table->slots[s->slot] = NULL;
 	table->freed[s->slot] = ++table->n_freed;
-	table->n_slots--;
 	session_free(s);
+	session_check(table, uid);
+	session_show_counts(table);
 }
 
 bool session_released(struct session_table *table, uint32_t client, uint32_t generation)
@@ -287,9 +312,11 @@ static struct greet_room session_room(const struct session_table *table, uint32_
 	return (struct greet_room){
 		.stopping = table->stopping,
 		.tenants_full = tenants_are_full(tenants, uid),
-		.clients = table->n_slots,
+		.clients = table->quota.all.clients,
 		.tenant_size = tenants_needs(tenants, uid),
 		.memory = table->options->memory_max - table->segments.memory - tenants->memory,
+		.held = quota_held(&table->quota, uid),
+		.most = quota_for(table->options, uid),
 	};
 }
 
@@ -423,9 +450,14 @@ static void session_attach(struct session *s, const struct greet_verdict *grante
 	s->generation = owner.generation;
 	s->tenant = owner.tenant;
 	session_leave_greeting(s);
+	session_hold(s, (struct quota_sums){
+				.clients = 1,
+				.jobs = s->segment.n_jobs,
+				.bytes = s->segment.size,
+			});
 	table->generations[slot]++;
 	table->slots[slot] = s;
-	table->n_slots++;
+	session_check(table, s->uid);
 	table->n_open++;
 	s->state = SESSION_OPEN;
 	session_show(s);
@@ -632,14 +664,27 @@ static void session_watch(struct session *s, int32_t pid)
 	s->unwatched = s->pidfd < 0 ? -errno : 0;
 }
 
+/* There are too many that have not said HELLO: of the uid that has most of them the newest goes
+ * (quota.c). */
+static void session_make_room(struct session_table *table)
+{
+	uint32_t uid = quota_hog(&table->quota);
+	struct session *s = table->greeting;
+	struct greet_verdict verdict;
+
+	while (s->uid != uid)
+		s = s->next;
+	greet_crowded(uid, &verdict);
+	session_refuse(s, &verdict);
+}
+
 void session_accept(struct session_table *table, int fd)
 {
 	struct ucred peer;
 	socklen_t size = sizeof(peer);
 	struct session *s;
 
-	if (table->n_greeting >= SESSION_MAX_GREETING ||
-	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0) {
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0) {
 		(void)safe_close(fd);
 		return;
 	}
@@ -667,10 +712,12 @@ void session_accept(struct session_table *table, int fd)
 	if (s->next)
 		s->next->link = &s->next;
 	table->greeting = s;
-	table->n_greeting++;
+	session_hold(s, (struct quota_sums){ .greetings = 1 });
 	if (loop_poll(table->loop, &s->socket_source, fd, POLLIN) < 0 ||
 	    loop_timer(table->loop, &s->timer_source, SESSION_GREETING_NS) < 0)
 		session_free(s);
+	else if (table->quota.all.greetings > QUOTA_GREETINGS)
+		session_make_room(table);
 }
 
 /* ------------------------------------------------------------------------ all of them */

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "common/options.h"
+#include "daemon/quota.h"
 #include "daemon/loop.h"
 #include "daemon/poolproc.h"
 #include "daemon/segments.h"
@@ -34,10 +35,9 @@ struct session_table {
 	/* called when the number of connections has changed */
 	void (*changed)(struct session_table *table);
 
-	uint32_t n_slots;	  /* that are taken */
+	struct quota quota;
 	uint32_t n_open;	  /* with a slot and a connection */
-	uint32_t n_greeting;	  /* that have not said HELLO yet */
-	struct session *greeting; /* list of these */
+	struct session *greeting; /* list of those that have not said HELLO yet, the newest first */
 	struct session *slots[LIMIT_CLIENTS];
 	uint32_t generations[LIMIT_CLIENTS]; /* of the slot's next client */
 	uint64_t freed[LIMIT_CLIENTS];	     /* when the slot became free, counted in n_freed */

@@ -33,7 +33,10 @@ static void begin(void)
 		.layout_hash = LAYOUT_HASH,
 	};
 	peer = (struct greet_peer){ .uid = 1000, .pid = 77 };
-	room = (struct greet_room){ .memory = options.memory_max };
+	room = (struct greet_room){
+		.memory = options.memory_max,
+		.most = { .clients = 4, .jobs = UINT64_MAX, .bytes = UINT64_MAX },
+	};
 	/* Whatever is not written would be sent. */
 	memset(&verdict, 'x', sizeof(verdict));
 }
@@ -162,6 +165,38 @@ START_TEST(there_is_no_room_for_one_user_more)
 }
 END_TEST
 
+START_TEST(who_has_what_its_uid_may_have_is_told_whose_limit_it_is)
+{
+	uint64_t size = client_segment_heap_offset(256) + (1 << 20);
+
+	room.most = (struct quota_sums){ .clients = 3, .jobs = 600, .bytes = 3 * size };
+	room.held = (struct quota_sums){ .clients = 2, .jobs = 344, .bytes = 2 * size };
+	greet();
+	ck_assert_int_eq(verdict.code, 0);
+	room.held.bytes++;
+	refused(-EDQUOT, "over limit-bytes");
+	ck_assert_ptr_nonnull(strstr(verdict.text, "uid 1000 has"));
+	room.held.jobs++;
+	refused(-EDQUOT, "256 more are over limit-jobs (600)");
+	room.held.clients++;
+	refused(-EDQUOT, "uid 1000 has 3 connections, and may have limit-clients (3)");
+	/* What all share comes first: it may be the same number. */
+	room.clients = 4;
+	refused(-EUSERS, "max-clients (4)");
+}
+END_TEST
+
+START_TEST(who_cannot_be_told_from_others_is_nobody)
+{
+	peer.stranger = true;
+	peer.uid = 65534;
+	refused(-EACCES, "PrivateUsers");
+	ck_assert_ptr_nonnull(strstr(verdict.text, "map the user"));
+	greet_set(&peer, 65534, &verdict);
+	said(-EACCES, "user namespace");
+}
+END_TEST
+
 START_TEST(a_message_is_what_its_type_and_its_size_say)
 {
 	union proto_message m = { .hello = hello };
@@ -202,6 +237,8 @@ START_TEST(what_happens_without_a_message_has_words_too)
 	said(-ESHUTDOWN, "forkd is stopping");
 	greet_failed(-ENOSPC, &verdict);
 	said(-ENOSPC, "No space left on device");
+	greet_crowded(1000, &verdict);
+	said(-EUSERS, "most of them of uid 1000");
 }
 END_TEST
 
@@ -210,5 +247,7 @@ CHECK_MAIN("greet", who_asks_for_nothing_gets_the_defaults,
 	   another_release_is_told_so_before_anything_else_it_says_is_looked_at,
 	   whose_end_would_not_be_seen_is_refused, the_last_slot_is_given_and_no_more,
 	   the_last_byte_is_given_and_no_more, there_is_no_room_for_one_user_more,
-	   a_message_is_what_its_type_and_its_size_say, only_root_and_the_owner_may_change_settings,
+	   who_has_what_its_uid_may_have_is_told_whose_limit_it_is,
+	   who_cannot_be_told_from_others_is_nobody, a_message_is_what_its_type_and_its_size_say,
+	   only_root_and_the_owner_may_change_settings,
 	   what_happens_without_a_message_has_words_too)

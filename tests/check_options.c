@@ -35,6 +35,9 @@ START_TEST(defaults_are_those_of_the_table)
 	ck_assert_uint_eq(o.max_jobs, 1024);
 	ck_assert_uint_eq(o.heap_max, UINT64_C(64) << 20);
 	ck_assert_uint_eq(o.memory_max, UINT64_C(1) << 30);
+	ck_assert_uint_eq(o.limit_clients, 0);
+	ck_assert_uint_eq(o.limit_jobs, 0);
+	ck_assert_uint_eq(o.limit_bytes, 0);
 	ck_assert_uint_eq(o.arena_max, UINT64_C(4) << 30);
 	ck_assert_uint_eq(o.stop_timeout, 5000 * MS);
 	ck_assert_uint_eq(o.spin, 50000);

@@ -156,7 +156,8 @@ static bool keeper_attach(struct keeper *k)
 	k->fd = service_dial();
 	if (proto_send(k->fd, &h, sizeof(h), NULL, 0) < 0 || proto_recv(k->fd, &m, fds, &n, 0) <= 0)
 		_exit(20);
-	if (m.head.type == PROTO_ERROR && (m.error.code == -EUSERS || m.error.code == -ENOMEM)) {
+	if (m.head.type == PROTO_ERROR &&
+	    (m.error.code == -EUSERS || m.error.code == -EDQUOT || m.error.code == -ENOMEM)) {
 		(void)close(k->fd);
 		return false;
 	}
@@ -284,6 +285,30 @@ START_TEST(its_pages_stay_as_long_as_the_pool_may_write_there)
 }
 END_TEST
 
+START_TEST(who_is_gone_counts_for_its_user_until_the_pool_has_let_go)
+{
+	struct keeper k, next;
+	struct service_client c;
+	pid_t pid, pool;
+
+	pid = SERVICE_READY("", "--max-clients=4", "--limit-clients=2", "--heap-max=1M");
+	c = service_attach();
+	ck_assert(keeper_attach(&k));
+	service_refused_hello(service_hello(), -EDQUOT, "limit-clients (2)");
+	pool = (pid_t)c.board->manager.pool_pid;
+	ck_assert_int_eq(kill(pool, SIGSTOP), 0);
+	(void)close(k.fd);
+	while (c.board->manager.clients != 1)
+		(void)sched_yield();
+	service_refused_hello(service_hello(), -EDQUOT, "limit-clients (2)");
+	ck_assert_int_eq(kill(pool, SIGCONT), 0);
+	while (!keeper_attach(&next))
+		;
+	service_refused_hello(service_hello(), -EDQUOT, "limit-clients (2)");
+	service_stop(pid);
+}
+END_TEST
+
 /* The next pool cannot map it: what it has not read yet stays, until it lets go. */
 START_TEST(who_is_disconnected_by_forkd_can_still_read_its_results)
 {
@@ -393,6 +418,7 @@ SERVICE_MAIN("session", what_cannot_be_had_is_refused_with_what_to_do,
 	     who_keeps_its_mapping_over_many_connects_keeps_no_memory,
 	     a_child_that_outlives_its_client_keeps_no_memory,
 	     its_pages_stay_as_long_as_the_pool_may_write_there,
+	     who_is_gone_counts_for_its_user_until_the_pool_has_let_go,
 	     who_is_disconnected_by_forkd_can_still_read_its_results,
 	     whose_process_cannot_be_watched_is_refused_and_others_are_served,
 	     who_goes_on_with_the_connection_of_a_dead_process_is_refused)

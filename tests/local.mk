@@ -49,6 +49,7 @@ UNIT_TESTS = \
 	tests/check_pool \
 	tests/check_poolproc \
 	tests/check_profile \
+	tests/check_quota \
 	tests/check_recover \
 	tests/check_ref \
 	tests/check_registry \
@@ -94,6 +95,7 @@ SCENARIOS = \
 	tests/check_session \
 	tests/check_settings \
 	tests/check_userns \
+	tests/check_users \
 	tests/soak_stress
 
 SCRIPT_TESTS = \
@@ -219,6 +221,7 @@ tests_soak_stress_SOURCES = \
 	$(DAEMON_SOURCES)
 tests_soak_stress_LDADD = $(LDADD) -lm
 tests_check_settings_SOURCES = tests/check_settings.c $(DAEMON_SOURCES)
+tests_check_users_SOURCES = tests/check_users.c $(DAEMON_SOURCES)
 
 # Those of the manager, with a stub in the place of the pool.
 SERVICE_SOURCES = tests/service.c tests/service.h tests/stub.c tests/stub.h

@@ -134,7 +134,7 @@ struct fk_timings {
  * options: NULL for the defaults.
  * Returns 0, or
  *	-ENOENT, -ECONNREFUSED  no forkd listens there
- *	-EACCES                 not allowed to connect
+ *	-EACCES                 not allowed to connect, or forkd cannot tell whose process it is
  *	-ENAMETOOLONG           the path does not fit into a socket's address
  *	-EINVAL                 the path is empty, or what is reserved in the options is not 0
  *	-EPROTO                 a forkd of another version, or not a forkd
@@ -142,6 +142,7 @@ struct fk_timings {
  *	-ECONNRESET             it closed the connection without an answer
  *	-ETIMEDOUT              it did not answer within 10 s
  *	-EUSERS                 it has as many clients, or users, as it may have
+ *	-EDQUOT                 this user has as many clients, jobs or bytes as it may have
  *	-E2BIG                  more jobs, or a larger heap, than it gives to one client
  *	-ENOMEM                 no memory here, or it has given out as much as it may
  *	-ESHUTDOWN              it is stopping

@@ -105,7 +105,7 @@ static void exec_forkd(const struct bench_pool *pool, const char *modules, int w
 	unsetenv("LISTEN_PID");
 	unsetenv("WATCHDOG_USEC");
 	execl(bin ? bin : forkd, "forkd", "--config=/dev/null", "--socket", pool->socket,
-	      "--module-dir", folder, "--workers", n, "--heap-max", "16G", "--memory-max", "17G",
+	      "--module-dir", folder, "--workers", n, "--heap-max", "16G", "--memory-max", "20G",
 	      "--max-jobs", "4096", "--log-level", "error", option, NULL);
 	fprintf(stderr, "cannot start %s: %s\n", bin ? bin : forkd, strerror(errno));
 	_exit(127);

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * scenario: users that take all they can get, and others who come all the same
+ *
+ * Each user is a process with a uid of its own, which only root can start.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "client/client.h"
+#include "common/cleanup.h"
+#include "common/util.h"
+#include "daemon/quota.h"
+#include "tests/daemon.h"
+#define CHECK_TIMEOUT 240
+#include "tests/check_unit.h"
+
+#define HOG_UID	  65533u
+#define OTHER_UID 65531u
+#define FIRST_UID 200000u /* of many */
+
+struct shared {
+	_Atomic uint32_t ready; /* the hog has what it can get */
+	_Atomic uint32_t again; /* it is to give one back and take one */
+	_Atomic uint32_t n;	/* connections that it got */
+	int err;		/* why not more, and the words for it */
+	char text[256];
+};
+
+static struct shared *shared;
+static struct daemon d;
+
+static void begin(void)
+{
+	shared = daemon_share(sizeof(*shared));
+}
+
+static void end_hog(pid_t hog)
+{
+	ck_assert_int_eq(kill(hog, SIGKILL), 0);
+	ck_assert_int_eq(daemon_reap(hog), 256 + SIGKILL);
+}
+
+/* A user who opens, calls, and closes. The exit status says what went wrong. */
+static void visit(void)
+{
+	struct fk_open_options options = { .heap_size = 0 };
+	fk_client *c = NULL;
+	int64_t n = 0;
+
+	if (fk_open(d.socket, &options, &c) < 0) {
+		(void)fprintf(stderr, "uid %u: %s\n", (unsigned int)getuid(), fk_open_error());
+		_exit(2);
+	}
+	if (fk_call(c, "fib:fib", &n, (int64_t)10) < 0 || n != 55)
+		_exit(3);
+	_exit(fk_close(c) < 0 ? 4 : 0);
+}
+
+static void visited(uint32_t uid)
+{
+	ck_assert_int_eq(daemon_reap(daemon_client(visit, uid)), 0);
+}
+
+/* ------------------------------------------------------------------------ half a handshake */
+
+#define HALF_OPEN 300u
+
+static int dial(void)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	(void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", d.socket);
+	if (fd < 0 || connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
+		_exit(10);
+	return fd;
+}
+
+/* Connects as often as it can, says nothing, and comes again when it is sent away. */
+static void half_open(void)
+{
+	struct pollfd p[HALF_OPEN];
+	uint32_t away = 0;
+
+	for (uint32_t i = 0; i < HALF_OPEN; i++)
+		p[i] = (struct pollfd){ .fd = dial(), .events = POLLIN };
+	for (;;) {
+		if (poll(p, HALF_OPEN, -1) < 0)
+			_exit(11);
+		for (uint32_t i = 0; i < HALF_OPEN; i++) {
+			if (!p[i].revents)
+				continue;
+			(void)close(p[i].fd);
+			p[i].fd = dial();
+			/* So many that all places were taken. */
+			if (++away == HALF_OPEN - QUOTA_GREETINGS)
+				atomic_store(&shared->ready, 1);
+		}
+	}
+}
+
+START_TEST(who_connects_and_says_nothing_keeps_nobody_out)
+{
+	pid_t hog;
+
+	begin();
+	daemon_start(&d, "--workers=1", NULL);
+	hog = daemon_client(half_open, HOG_UID);
+	DAEMON_AWAIT(atomic_load(&shared->ready));
+	for (uint32_t i = 0; i < 20; i++)
+		visited(OTHER_UID);
+	/* A uid's own are in the same boat; but who is quick gets through. */
+	end_hog(hog);
+	visited(HOG_UID);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ all it can get */
+
+static struct fk_open_options wanted;
+
+static fk_client *take_all(fk_client *last)
+{
+	fk_client *c;
+
+	while ((shared->err = fk_open(d.socket, &wanted, &c)) == 0) {
+		last = c;
+		atomic_fetch_add(&shared->n, 1);
+	}
+	(void)snprintf(shared->text, sizeof(shared->text), "%s", fk_open_error());
+	return last;
+}
+
+static void hog(void)
+{
+	fk_client *last = take_all(NULL);
+
+	atomic_store(&shared->ready, 1);
+	for (;;) {
+		if (!atomic_load(&shared->again)) {
+			(void)poll(NULL, 0, 1);
+			continue;
+		}
+		(void)fk_close(last);
+		/* Until the pool has released it. */
+		while (fk_open(d.socket, &wanted, &last) < 0)
+			;
+		atomic_store(&shared->again, 0);
+	}
+}
+
+/* One uid gets so many, and is refused the next in these words; another one comes and goes. */
+static void takes_all(uint32_t n, const char *text)
+{
+	pid_t pid = daemon_client(hog, HOG_UID);
+
+	DAEMON_AWAIT(atomic_load(&shared->ready));
+	ck_assert_uint_eq(atomic_load(&shared->n), n);
+	ck_assert_int_eq(shared->err, -EDQUOT);
+	ck_assert_msg(strstr(shared->text, "uid 65533") && strstr(shared->text, text), "%s",
+		      shared->text);
+	for (uint32_t i = 0; i < 3; i++)
+		visited(OTHER_UID);
+	/* What it gives back it can have again. */
+	atomic_store(&shared->again, 1);
+	DAEMON_AWAIT(!atomic_load(&shared->again));
+	visited(OTHER_UID);
+	end_hog(pid);
+	visited(HOG_UID);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+
+START_TEST(who_has_all_its_connections_leaves_room_for_others)
+{
+	begin();
+	daemon_start(&d, "--workers=1", "--max-clients=20", "--limit-clients=7", NULL);
+	takes_all(7, "limit-clients (7)");
+}
+END_TEST
+
+START_TEST(who_has_all_its_jobs_leaves_room_for_others)
+{
+	begin();
+	daemon_start(&d, "--workers=1", "--limit-jobs=600", NULL);
+	takes_all(2, "limit-jobs (600)");
+}
+END_TEST
+
+START_TEST(who_has_all_its_bytes_leaves_room_for_others)
+{
+	begin();
+	wanted.heap_size = 8 << 20;
+	daemon_start(&d, "--workers=1", "--memory-max=40M", "--heap-max=8M", "--limit-bytes=20M",
+		     NULL);
+	takes_all(2, "limit-bytes (20971520)");
+}
+END_TEST
+
+START_TEST(without_a_word_in_forkd_conf_there_is_room_for_others)
+{
+	begin();
+	daemon_start(&d, "--workers=1", "--max-clients=64", NULL);
+	takes_all(56, "limit-clients (56)");
+	memset(&d, 0, sizeof(d));
+	begin();
+	wanted.heap_size = 8 << 20;
+	daemon_start(&d, "--workers=1", "--memory-max=96M", "--heap-max=8M", NULL);
+	takes_all(10, "limit-bytes (88080384)");
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ more than there is */
+
+#define USERS (2 * LIMIT_TENANTS + 44)
+
+/* Segments with rings that the manager has. */
+static uint32_t tenants(void)
+{
+	_cleanup_closedir_ DIR *dir = NULL;
+	char path[64], target[256];
+	struct dirent *e;
+	uint32_t n = 0;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/fd", (int)d.manager);
+	dir = opendir(path);
+	ck_assert_ptr_nonnull(dir);
+	while ((e = readdir(dir))) {
+		ssize_t size = readlinkat(dirfd(dir), e->d_name, target, sizeof(target) - 1);
+
+		target[size > 0 ? size : 0] = '\0';
+		n += strncmp(target, "/memfd:forkd-tenant", 19) == 0;
+	}
+	return n;
+}
+
+START_TEST(more_users_come_one_after_the_other_than_there_are_places)
+{
+	fk_client *steady;
+	int64_t n = 0;
+
+	begin();
+	daemon_start(&d, "--workers=2", NULL);
+	steady = daemon_open(&d);
+	for (uint32_t i = 0; i < USERS; i++) {
+		visited(FIRST_UID + i);
+		/* The next pool hears only of those that are there. */
+		if (i % 100 == 99) {
+			pid_t pool = daemon_pool(&d);
+
+			ck_assert_int_eq(kill(pool, SIGKILL), 0);
+			DAEMON_AWAIT((pid_t)atomic_load(&d.board->manager.pool_pid) != pool);
+			(void)daemon_pool(&d);
+		}
+	}
+	/* The user of this process, and those that are kept a while. */
+	ck_assert_uint_le(tenants(), 20);
+	DAEMON_AWAIT(atomic_load(&d.board->manager.tenants) == 1);
+	ck_assert_int_eq(fk_call(steady, "fib:fib", &n, (int64_t)15), 0);
+	ck_assert_int_eq(n, 610);
+	ck_assert_int_eq(fk_close(steady), 0);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+END_TEST
+
+START_TEST(users_come_and_go_side_by_side)
+{
+	enum { TOGETHER = 24, ROUNDS = 8 };
+	pid_t pids[TOGETHER];
+
+	begin();
+	daemon_start(&d, "--workers=2", NULL);
+	for (uint32_t round = 0; round < ROUNDS; round++) {
+		for (uint32_t i = 0; i < TOGETHER; i++)
+			pids[i] = daemon_client(visit, FIRST_UID + round * TOGETHER + i);
+		for (uint32_t i = 0; i < TOGETHER; i++)
+			ck_assert_int_eq(daemon_reap(pids[i]), 0);
+	}
+	ck_assert_uint_le(tenants(), 20 + TOGETHER);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ slots that come back */
+
+/* Says that its rings are full up to the end of time, and keeps them so as far as it gets the CPU.
+ * check_registry.c has one that always does. */
+static void fill_rings(void)
+{
+	fk_client *c = NULL;
+
+	if (fk_open(d.socket, NULL, &c) < 0)
+		_exit(2);
+	for (;;) {
+		for (uint32_t i = 0; i < c->n_workers; i++) {
+			struct ring *ring = &c->tenant->rings[i];
+
+			atomic_store(&ring->tail, UINT64_C(1) << 63);
+			/* What is free says for which lap. */
+			for (uint32_t k = 0; k < RING_SLOTS; k++)
+				atomic_fetch_or(&ring->slots[k], RING_FULL_BIT | RING_PAYLOAD);
+			tenant_mark(c->tenant, i);
+		}
+		atomic_store(&shared->ready, 1);
+	}
+}
+
+/* Attaches, in the end, and dies. */
+static void die(void)
+{
+	fk_client *c = NULL;
+
+	while (fk_open(d.socket, NULL, &c) < 0)
+		(void)poll(NULL, 0, 1);
+	(void)raise(SIGKILL);
+}
+
+START_TEST(slots_of_the_dead_come_back_though_their_rings_are_kept_full)
+{
+	pid_t pid;
+
+	begin();
+	daemon_start(&d, "--workers=1", "--max-clients=12", "--limit-clients=3", NULL);
+	pid = daemon_client(fill_rings, HOG_UID);
+	DAEMON_AWAIT(atomic_load(&shared->ready));
+	for (uint32_t i = 0; i < 8; i++)
+		ck_assert_int_eq(daemon_reap(daemon_client(die, HOG_UID)), 256 + SIGKILL);
+	visited(OTHER_UID);
+	end_hog(pid);
+	visited(HOG_UID);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+END_TEST
+
+int main(void)
+{
+	const TTest *const tests[] = {
+		who_connects_and_says_nothing_keeps_nobody_out,
+		who_has_all_its_connections_leaves_room_for_others,
+		who_has_all_its_jobs_leaves_room_for_others,
+		who_has_all_its_bytes_leaves_room_for_others,
+		without_a_word_in_forkd_conf_there_is_room_for_others,
+		more_users_come_one_after_the_other_than_there_are_places,
+		users_come_and_go_side_by_side,
+		slots_of_the_dead_come_back_though_their_rings_are_kept_full,
+	};
+
+	if (geteuid() != 0) {
+		(void)printf("only root can be several users\n");
+		return 77;
+	}
+	return check_unit_main("users", tests, ARRAY_SIZE(tests));
+}
