@@ -2,13 +2,25 @@
 #include "daemon/record.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/util.h"
 #include "shm/ref.h"
 
 #define RECORD_ALIGN 16u /* of a copy, as malloc() has it */
+#define RECORD_SMALL (RECORD_ROOM - RECORD_ALIGN)
+
+/* AddressSanitizer knows what malloc() gives, and is told of copies: behind each is a fence. */
+#ifdef FK_SANITIZE_ADDRESS
+#include <sanitizer/asan_interface.h>
+#define RECORD_FENCE	   16u
+#define record_fence(p, n) ASAN_POISON_MEMORY_REGION(p, n)
+#define record_open(p, n)  ASAN_UNPOISON_MEMORY_REGION(p, n)
+#else
+#define RECORD_FENCE	   0u
+#define record_fence(p, n) ((void)(p), (void)(n))
+#define record_open(p, n)  ((void)(p), (void)(n))
+#endif
 
 static const struct signature_item *record_item(const struct record *record, uint32_t i)
 {
@@ -31,10 +43,18 @@ static bool record_is_copied(const struct record *record, uint32_t i)
 		!(record->task->export->flags & FK_EXPORT_CHANGING_BUFFERS));
 }
 
-/* Bytes of the copy of so many. */
-static uint64_t record_space(uint64_t size)
+/* Bytes of the copy of so many; a string has its NUL behind it. */
+static uint64_t record_length(const struct record *record, uint32_t i, uint64_t size)
 {
-	return align_up(size + 1, RECORD_ALIGN);
+	return size + (record_item(record, i)->type == SIGNATURE_STR);
+}
+
+/* Bytes from there to the next one; an empty buffer is somewhere, too. */
+static uint64_t record_space(const struct record *record, uint32_t i, uint64_t size)
+{
+	uint64_t length = record_length(record, i, size);
+
+	return align_up(max(length, UINT64_C(1)), RECORD_ALIGN) + RECORD_FENCE;
 }
 
 /* Which task it is, and its packed arguments. */
@@ -78,7 +98,7 @@ static int record_resolve(struct record *record, const struct registry_client *c
 		*buf = (struct fk_buf){ .data = data, .size = ref.size };
 		/* Twelve of LIMIT_HEAP at most. */
 		if (record_is_copied(record, i))
-			size += record_space(ref.size);
+			size += record_space(record, i, ref.size);
 	}
 	*ret_size = size;
 	return 0;
@@ -90,32 +110,43 @@ static void record_copy_in(struct record *record)
 
 	for (uint32_t i = 0; i < record->task->signature.n_args; i++) {
 		struct fk_buf *buf = record_buf(record, i);
+		uint64_t length, space;
 
 		if (!record_is_copied(record, i))
 			continue;
+		length = record_length(record, i, buf->size);
+		space = record_space(record, i, buf->size);
 		record->originals[i] = buf->data;
 		memcpy(at, buf->data, buf->size);
-		at[buf->size] = '\0';
+		if (length > buf->size)
+			at[buf->size] = '\0';
+		record_fence(at + length, space - length);
 		buf->data = at;
-		at += record_space(buf->size);
+		at += space;
 	}
 }
 
 int record_load(struct record *record, const struct modules *modules,
-		const struct registry_client *client, struct job *job)
+		const struct registry_client *client, struct job *job, struct stack_cache *cache,
+		char **top)
 {
-	uint64_t size;
+	char *small = (char *)align_up((uintptr_t)*top, RECORD_ALIGN);
 	int r;
 
-	record->copies = NULL;
+	record->size = 0;
 	r = record_check(record, modules, job);
 	if (r == 0)
-		r = record_resolve(record, client, &size);
-	if (r < 0 || !size)
+		r = record_resolve(record, client, &record->size);
+	if (r < 0 || !record->size)
 		return r;
-	record->copies = malloc(size);
-	if (!record->copies)
-		return -ENOMEM;
+	if (record->size <= RECORD_SMALL) {
+		record->copies = small;
+		*top = small + record->size;
+	} else {
+		record->copies = stack_block_take(cache, record->size);
+		if (!record->copies)
+			return -ENOMEM;
+	}
 	record_copy_in(record);
 	return 0;
 }
@@ -130,7 +161,11 @@ void record_write_back(struct record *record)
 	}
 }
 
-void record_unload(struct record *record)
+void record_unload(struct record *record, struct stack_cache *cache)
 {
-	free(record->copies);
+	if (!record->size)
+		return;
+	record_open(record->copies, record->size);
+	if (record->size > RECORD_SMALL)
+		stack_block_put(cache, record->copies, record->size);
 }

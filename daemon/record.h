@@ -8,10 +8,14 @@
  *   the client's own memory. And the way back, when the task has done its work.
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   root.c: record_load() on the worker that starts the job, the others on the one that ends it.
+ *   root.c: record_load() on the worker that starts the job, the others on the one that ends it;
+ *   both run the job by then (stack_bill()).
  *
  * INVARIANTS
  *   I1. Every word of the record is loaded once, checked, and used from the copy.
+ *   I2. All copies of a job are one block of the arena, which is on the job's account as long as it
+ *       is there (stack.h, I3). What fits into RECORD_ROOM stands behind the root's frame instead,
+ *       on the first stacklet of its stack, and costs nothing.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   The client: its segment stays mapped while the job runs (registry.h, I1).
@@ -24,11 +28,15 @@
 
 #include "daemon/module.h"
 #include "daemon/registry.h"
+#include "daemon/stack.h"
+
+#define RECORD_ROOM 1024u /* bytes behind the root's frame */
 
 struct record {
 	const struct module_task *task;
 	uint32_t index; /* of the task, on the board */
-	char *copies;	/* all of them, one behind the other; NULL: there are none */
+	char *copies;	/* all of them, one behind the other, if there are any */
+	uint64_t size;	/* bytes of these */
 	/* by argument: what stands in the client's heap, where the task sees a copy of it */
 	void *originals[SIGNATURE_MAX_ARGS];
 	uint64_t args[LIMIT_ARGS / 8]; /* as the task sees them */
@@ -38,15 +46,18 @@ struct record {
 /*
  * Checks the record and copies it. Returns 0, or the code that the job fails with: -ENOENT or
  * -ESTALE (no such task, or another by now), -EINVAL (arguments of another size), -EFAULT (a bad
- * reference), -ENOMEM; then nothing is held.
+ * reference), -ENOMEM (the job may not have so much); then nothing is held.
+ * top: the end of the root's frame, with RECORD_ROOM bytes free behind it; set to where its
+ * children may begin.
  */
 int record_load(struct record *record, const struct modules *modules,
-		const struct registry_client *client, struct job *job);
+		const struct registry_client *client, struct job *job, struct stack_cache *cache,
+		char **top);
 
 /* Writes copies of buffers that the task may have changed back into the client's heap. */
 void record_write_back(struct record *record);
 
 /* Gives the copies back. */
-void record_unload(struct record *record);
+void record_unload(struct record *record, struct stack_cache *cache);
 
 #endif

@@ -209,7 +209,7 @@ static void root_done(struct worker *w, struct root *root)
 		memcpy(root->job->result, root->record.result,
 		       root->record.task->signature.results_size);
 	}
-	record_unload(&root->record);
+	record_unload(&root->record, &w->cache);
 	root_end(w, root, verdict.outcome ? verdict.outcome : JOB_DONE, verdict.code);
 }
 
@@ -231,8 +231,10 @@ void root_run(struct worker *w, uint32_t row)
 	const struct fk_export *export;
 	int r;
 
-	_Static_assert(sizeof(struct root) + sizeof(struct fk_stack) + 1024 <= STACK_MIN,
-		       "a root and its first frames fit on the first stacklet");
+	_Static_assert(sizeof(struct root) + sizeof(struct fk_stack) + RECORD_ROOM + FK_SLACK +
+				       1024 <=
+			       STACK_MIN,
+		       "a root, copies and first frames fit on the first stacklet");
 	memset(root, 0, offsetof(struct root, record));
 	root->pool = pool;
 	root->client = client;
@@ -274,12 +276,16 @@ void root_run(struct worker *w, uint32_t row)
 	}
 	r = fair_place(&pool->intake.fair, row) == FAIR_NOWHERE
 		  ? -EINVAL
-		  : record_load(&root->record, &pool->modules, client, root->job);
-	if (r < 0) {
+		  : record_load(&root->record, &pool->modules, client, root->job, &w->cache,
+				&root->fk.top);
+	/* That there is no memory for it now is not the record's fault. */
+	if (r < 0 && r != -ENOMEM) {
 		atomic_fetch_add_explicit(
 			&pool->board->clients[client - pool->registry.clients].refused, 1,
 			memory_order_relaxed);
 		COUNT(w, refused);
+	}
+	if (r < 0) {
 		root_end(w, root, JOB_FAILED, r);
 		return;
 	}

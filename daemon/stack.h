@@ -19,9 +19,10 @@
  *       it is NULL while the worker has no stack, between two strands.
  *   I2. An empty stack has one stacklet (and maybe a spare), and sp at its first place.
  *   I3. A job's account is the bytes of all stacklets that stacks of its frames consist of, spares
- *       included, but for the first stacklet of a stack that a worker runs on. A stacklet is
- *       charged before it is taken. What a strand leaves behind when it ends is no spare: who goes
- *       on with something else trims its stack before anybody can learn that it has gone on.
+ *       included, but for the first stacklet of a stack that a worker runs on; and of its blocks,
+ *       which hold what is no frame (record.h). Both are charged before they are taken. What a
+ *       strand leaves behind when it ends is no spare: who goes on with something else trims its
+ *       stack before anybody can learn that it has gone on.
  *
  * WHAT A JOB MAY HOLD
  *   Its account is never more than stack-max, but for the first stacklets of stacks that workers
@@ -175,5 +176,15 @@ bool stack_give(struct stack_cache *cache, struct fk_stack *top);
 
 /* A stack comes back from such a frame to the worker. */
 void stack_take(struct stack_cache *cache);
+
+/*
+ * A block of this size beside the stacks, for the job that the worker runs: a power of two of bytes
+ * is taken and charged, STACK_MIN at least. At a multiple of STACK_MIN, with garbage in it. NULL if
+ * the job may have no more, or the arena is full.
+ */
+void *stack_block_take(struct stack_cache *cache, uint64_t size);
+
+/* Gives it back, of the same job and with the same size, on any worker. */
+void stack_block_put(struct stack_cache *cache, void *block, uint64_t size);
 
 #endif

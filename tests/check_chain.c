@@ -7,11 +7,9 @@
  * (common/crash.h); without them the other tests are what there is.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "client/client.h"
 #include "common/util.h"
@@ -72,22 +70,6 @@ static void see_sum(uint32_t i)
 }
 
 #ifdef FK_CRASH_SITES
-/* Starts a forkd of which one pool dies at a site that it has passed so often. */
-static void start_mined(const char *site, uint32_t after, char *token, size_t size)
-{
-	char number[16];
-
-	daemon_prepare(&d);
-	(void)snprintf(token, size, "%s/token", d.folder);
-	(void)snprintf(number, sizeof(number), "%u", after);
-	(void)close(open(token, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-	ck_assert_int_eq(setenv("FORKD_CRASH_SITE", site, 1), 0);
-	ck_assert_int_eq(setenv("FORKD_CRASH_AFTER", number, 1), 0);
-	ck_assert_int_eq(setenv("FORKD_CRASH_TOKEN", token, 1), 0);
-	daemon_start(&d, "--workers=2", NULL);
-	open_client();
-}
-
 /*
  * A chain of n, all in one group, every other one idempotent; a job and a chain behind it. begun:
  * some were taken off the ring before the walk in which the pool dies, and may run then; all are
@@ -96,9 +78,11 @@ static void start_mined(const char *site, uint32_t after, char *token, size_t si
 static void die_in_a_walk(const char *site, uint32_t after, uint32_t n, bool begun)
 {
 	fk_group group;
-	char token[128];
 
-	start_mined(site, after, token, sizeof(token));
+	daemon_prepare(&d);
+	daemon_mine(&d, site, after);
+	daemon_start(&d, "--workers=2", NULL);
+	open_client();
 	ck_assert_int_eq(fk_group_new(c, &group), 0);
 	for (uint32_t i = 0; i < n + 4; i++)
 		requests[i].flags = begun || (i < n && i % 2) ? FK_IDEMPOTENT : 0;
@@ -118,7 +102,7 @@ static void die_in_a_walk(const char *site, uint32_t after, uint32_t n, bool beg
 						 0);
 		}
 	}
-	ck_assert_int_eq(access(token, F_OK), -1);
+	ck_assert(!daemon_is_mined(&d));
 	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 1);
 	ck_assert_int_eq(fk_group_wait(c, group, FK_FOREVER), 0);
 	ck_assert_uint_eq(count_of(group), 0);

@@ -125,6 +125,33 @@ void daemon_prepare(struct daemon *d)
 	ck_assert_int_eq(bind(d->notify_fd, (struct sockaddr *)&address, sizeof(address)), 0);
 }
 
+/* ------------------------------------------------------------------------ crash sites */
+
+static void daemon_token(struct daemon *d, char *path, size_t size)
+{
+	(void)snprintf(path, size, "%s/token", d->folder);
+}
+
+void daemon_mine(struct daemon *d, const char *site, uint32_t after)
+{
+	char path[96], number[16];
+
+	daemon_token(d, path, sizeof(path));
+	(void)snprintf(number, sizeof(number), "%u", after);
+	ck_assert_int_eq(close(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600)), 0);
+	ck_assert_int_eq(setenv("FORKD_CRASH_SITE", site, 1), 0);
+	ck_assert_int_eq(setenv("FORKD_CRASH_AFTER", number, 1), 0);
+	ck_assert_int_eq(setenv("FORKD_CRASH_TOKEN", path, 1), 0);
+}
+
+bool daemon_is_mined(struct daemon *d)
+{
+	char path[96];
+
+	daemon_token(d, path, sizeof(path));
+	return access(path, F_OK) == 0;
+}
+
 /* ------------------------------------------------------------------------ start */
 
 static _Noreturn void daemon_exec(struct daemon *d, const char *const *options)

@@ -50,6 +50,7 @@ UNIT_TESTS = \
 	tests/check_poolproc \
 	tests/check_profile \
 	tests/check_quota \
+	tests/check_record \
 	tests/check_recover \
 	tests/check_ref \
 	tests/check_registry \
@@ -82,6 +83,7 @@ SCENARIOS = \
 	tests/check_cancel_kept \
 	tests/check_cpus \
 	tests/check_chain \
+	tests/check_copies \
 	tests/check_crash \
 	tests/check_hostile \
 	tests/check_kill \
@@ -145,6 +147,7 @@ TSAN_TESTS = \
 	tests/check_pool \
 	tests/check_profile \
 	tests/check_registry \
+	tests/check_record \
 	tests/check_requeue \
 	tests/check_ring \
 	tests/check_scan \
@@ -203,6 +206,7 @@ tests_check_blame_SOURCES = tests/check_blame.c $(DAEMON_SOURCES)
 tests_check_cancel_SOURCES = tests/check_cancel.c $(DAEMON_SOURCES)
 tests_check_cancel_kept_SOURCES = tests/check_cancel_kept.c $(DAEMON_SOURCES)
 tests_check_chain_SOURCES = tests/check_chain.c $(DAEMON_SOURCES)
+tests_check_copies_SOURCES = tests/check_copies.c $(DAEMON_SOURCES)
 tests_check_cpus_SOURCES = tests/check_cpus.c $(DAEMON_SOURCES)
 tests_check_crash_SOURCES = tests/check_crash.c $(DAEMON_SOURCES)
 tests_check_hostile_SOURCES = tests/check_hostile.c $(DAEMON_SOURCES)
@@ -270,6 +274,12 @@ tests_check_modules_SOURCES = tests/check_modules.c tests/rig.c tests/rig.h
 tests_check_modules_LDADD = $(LDADD) -lm
 tests_check_channel_SOURCES = tests/check_channel.c tests/rig.c tests/rig.h
 tests_check_requeue_SOURCES = tests/check_requeue.c tests/rig.c tests/rig.h
+tests_check_record_SOURCES = \
+	tests/check_record.c \
+	tests/quiet.h \
+	tests/rig.c \
+	tests/rig.h \
+	tests/stack_room.h
 tests_check_profile_SOURCES = tests/check_profile.c tests/rig.c tests/rig.h
 tests_check_pool_SOURCES = tests/check_pool.c tests/rig.c tests/rig.h
 tests_check_sleep_SOURCES = tests/check_sleep.c tests/rig.c tests/rig.h tests/sleep_steps.h

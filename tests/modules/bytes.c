@@ -76,8 +76,34 @@ FK_BODY(text)
 }
 FK_END(text)
 
+/* The bytes of eight, which may be the same memory. */
+FK_TASK(int64_t, eight,
+	(struct fk_buf, a, struct fk_buf, b, struct fk_buf, c, struct fk_buf, d, struct fk_buf, e,
+	 struct fk_buf, f, struct fk_buf, g, struct fk_buf, h), )
+{
+	FK_LEAF(bytes_sum(&a) + bytes_sum(&b) + bytes_sum(&c) + bytes_sum(&d) + bytes_sum(&e) +
+		bytes_sum(&f) + bytes_sum(&g) + bytes_sum(&h));
+}
+FK_BODY(eight)
+{
+	FK_RETURN(0);
+}
+FK_END(eight)
+
+FK_TASK(fk_void, invert_both, (struct fk_buf, a, struct fk_buf, b), )
+FK_NO_LEAF(invert_both)
+{
+	FK_CALL_VOID(flip, self->a.data, (int64_t)self->a.size);
+	FK_CALL_VOID(flip, self->b.data, (int64_t)self->b.size);
+	FK_RETURN();
+}
+FK_END(invert_both)
+
 FK_EXPORT(invert, "data:iobuf -> i64", 0, "Inverts each byte; the sum of what they were")
+FK_EXPORT(invert_both, "a:iobuf, b:iobuf -> ", 0, "Inverts each byte of both")
 FK_EXPORT(spoil, "data:iobuf -> i64", 0, "Clears each byte, then fails with code 77")
 FK_EXPORT(sum, "data:buf -> i64", 0, "The sum of all bytes")
+FK_EXPORT(eight, "a:buf, b:buf, c:buf, d:buf, e:buf, f:buf, g:buf, h:buf -> i64", 0,
+	  "The sum of all bytes of eight buffers")
 FK_EXPORT(text, "text:str, times:i64 -> i64", 0, "The sum of all bytes of a text, so many times")
 FK_MODULE(bytes, "Buffers and strings")
