@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/crash.h"
 #include "common/util.h"
 #include "shm/ref.h"
 
@@ -151,13 +152,29 @@ int record_load(struct record *record, const struct modules *modules,
 	return 0;
 }
 
+static bool record_is_written_back(const struct record *record, uint32_t i)
+{
+	return record_item(record, i)->type == SIGNATURE_IOBUF && record_is_copied(record, i);
+}
+
+bool record_has_changes(const struct record *record)
+{
+	/* Most have no copies at all. */
+	for (uint32_t i = 0; record->size && i < record->task->signature.n_args; i++)
+		if (record_is_written_back(record, i))
+			return true;
+	return false;
+}
+
 void record_write_back(struct record *record)
 {
 	for (uint32_t i = 0; i < record->task->signature.n_args; i++) {
 		const struct fk_buf *buf = record_buf(record, i);
 
-		if (record_item(record, i)->type == SIGNATURE_IOBUF && record_is_copied(record, i))
-			memcpy(record->originals[i], buf->data, buf->size);
+		if (!record_is_written_back(record, i))
+			continue;
+		FK_CRASH("record-copying");
+		memcpy(record->originals[i], buf->data, buf->size);
 	}
 }
 

@@ -54,7 +54,10 @@ int record_load(struct record *record, const struct modules *modules,
 		const struct registry_client *client, struct job *job, struct stack_cache *cache,
 		char **top);
 
-/* Writes copies of buffers that the task may have changed back into the client's heap. */
+/* True if there are copies that the task may have changed, and that the client is to see. */
+bool record_has_changes(const struct record *record);
+
+/* Writes these back into the client's heap. The job's row is COPYING (shm/ledger.h, I6). */
 void record_write_back(struct record *record);
 
 /* Gives the copies back. */

@@ -11,6 +11,7 @@
  *	FREE		-		-		-
  *	QUEUED		-		stays		stays
  *	RUNNING		CRASHED		QUEUED *	LOST
+ *	COPYING		CRASHED		LOST		LOST
  *	FINISHING	the row's own outcome, in each case
  *
  *   Of a client that is gone whatever is not blamed and has no outcome yet is CANCELLED; also what
@@ -26,8 +27,8 @@
  *
  * WHO IS BLAMED
  *   The pool's fault handler leaves its worker's number; what that worker was running stands in
- *   its ledger_worker. If that is not a RUNNING row, then the rows that this worker started are.
- *   Without a handler's word (SIGKILL) there is no blame.
+ *   its ledger_worker. If that row has not started, or has ended, then the rows that this worker
+ *   started are. Without a handler's word (SIGKILL) there is no blame.
  *
  * INVARIANTS
  *   I1. Each generation gets one outcome: a record is written only while it is pending and of the
@@ -92,6 +93,11 @@ struct recover_blame {
 	uint32_t row;	 /* UINT32_MAX: every running row of that worker */
 };
 
+static bool recover_is_started(uint32_t state)
+{
+	return state == LEDGER_RUNNING || state == LEDGER_COPYING;
+}
+
 static struct recover_blame recover_whom(struct arena *arena, const struct recover_limits *limits,
 					 recover_records *records, void *context)
 {
@@ -107,7 +113,7 @@ static struct recover_blame recover_whom(struct arena *arena, const struct recov
 		return blame;
 	if (!records(context, row / limits->max_jobs, &n) || row % limits->max_jobs >= n)
 		return blame;
-	if (ledger_unpack(recover_load(&arena_rows(arena)[row])).state == LEDGER_RUNNING)
+	if (recover_is_started(ledger_unpack(recover_load(&arena_rows(arena)[row])).state))
 		blame.row = row;
 	return blame;
 }
@@ -142,6 +148,7 @@ static void recover_row(struct arena *arena, const struct recover_limits *limits
 		report->queued++;
 		return;
 	case LEDGER_RUNNING:
+	case LEDGER_COPYING:
 		if (recover_is_blamed(blame, client * limits->max_jobs + index, &row)) {
 			outcome = JOB_CRASHED;
 			signo = report->signo;
@@ -158,7 +165,7 @@ static void recover_row(struct arena *arena, const struct recover_limits *limits
 			report->cancelled++;
 			break;
 		}
-		if (row.flags & LEDGER_FLAG_IDEMPOTENT &&
+		if (row.state == LEDGER_RUNNING && row.flags & LEDGER_FLAG_IDEMPOTENT &&
 		    (blame->worker != UINT32_MAX || !(row.flags & LEDGER_FLAG_REQUEUED))) {
 			if (blame->worker == UINT32_MAX)
 				row.flags |= LEDGER_FLAG_REQUEUED;

@@ -13,9 +13,10 @@
  *
  * INVARIANTS
  *   I1. The row goes QUEUED -> RUNNING -> FINISHING -> FREE; the record's outcome is exchanged in
- *       between the last two. A job that is cancelled, late, or whose client is gone while it waits
- *       in a queue goes QUEUED -> FINISHING: whoever took it out of the queue has it in hand, and
- *       ends it (root_drop()).
+ *       between the last two. From RUNNING it goes to COPYING first where copies of buffers are to
+ *       be written back (shm/ledger.h, I6). A job that is cancelled, late, or whose client is gone
+ *       while it waits in a queue goes QUEUED -> FINISHING: whoever took it out of the queue has it
+ *       in hand, and ends it (root_drop()).
  *   I2. A wish that a job ends is not lost, wherever the job is. The wish is written first, then
  *       the row is looked at. Not QUEUED yet: who accepts it looks at the mark afterwards
  *       (drain_admit()). In a queue: it is cut out. In hand, on its way to or from a queue or in
@@ -41,6 +42,7 @@
 #include "daemon/record.h"
 #include "daemon/strand.h"
 #include "daemon/verdict.h"
+#include "shm/fence.h"
 #include "shm/futex.h"
 
 struct root {
@@ -195,6 +197,16 @@ void root_drop(struct pool *pool, uint32_t row, uint32_t outcome, int32_t code)
 	(void)root_finish(pool, &end);
 }
 
+/* Copies of buffers become the client's. The job ends as DONE: no verdict comes to it any more. */
+static void root_write_back(struct worker *w, struct root *root)
+{
+	root_set_row(root->pool, root->row, LEDGER_COPYING, 0, w->index);
+	/* What a pool has written when it is killed is what stands before that place in the program
+	 * (and the manager waits for its end): so the compiler alone is to be told. */
+	fence_signal();
+	record_write_back(&root->record);
+}
+
 /* The task has returned: the result goes into the record. */
 static void root_done(struct worker *w, struct root *root)
 {
@@ -205,7 +217,8 @@ static void root_done(struct worker *w, struct root *root)
 			    &root->pool->board->profile);
 	stack_trim(&w->cache, w->top);
 	if (!verdict.outcome) {
-		record_write_back(&root->record);
+		if (record_has_changes(&root->record))
+			root_write_back(w, root);
 		memcpy(root->job->result, root->record.result,
 		       root->record.task->signature.results_size);
 	}

@@ -14,6 +14,7 @@
  *	FREE       no such job is accepted; generation is that of the last one that was
  *	QUEUED     taken off a ring, not started
  *	RUNNING    worker has started it
+ *	COPYING    it is done, and copies of buffers go back into the client's heap
  *	FINISHING  outcome is decided; the record is about to get it
  *
  * INVARIANTS
@@ -21,13 +22,16 @@
  *       ring or in the ledger. In both with the same generation: it was drained.
  *   I2. A row is FREE again only after its outcome stands in the record.
  *   I3. A generation is accepted once: a record that comes with the row's generation, or while the
- *       row is QUEUED or RUNNING, was submitted twice and is refused. A new generation may take a
- *       row that is FINISHING: an honest client submits again only after it saw the outcome, and
- *       then the old generation needs the row no more.
+ *       row is QUEUED, RUNNING or COPYING, was submitted twice and is refused. A new generation may
+ *       take a row that is FINISHING: an honest client submits again only after it saw the outcome,
+ *       and then the old generation needs the row no more.
  *   I4. head of a ring only grows; the slots below it were consumed.
  *   I5. Where the rows are is a constant, and how many there are stands in the memory of whoever
  *       asks: a task's stray write can reach every byte here. What it does to the manager's numbers
  *       lasts until that pool is dead (daemon/fronts.c).
+ *   I6. A job that may run again finds its buffers as its client left them: where they are copied
+ *       (shm/job.h), none is written to before the row is COPYING, from where no job goes back into
+ *       the queue. One that runs on the client's own memory is idempotent on its client's word.
  */
 #ifndef SHM_LEDGER_H
 #define SHM_LEDGER_H
@@ -42,6 +46,7 @@
 #define LEDGER_QUEUED	 1u
 #define LEDGER_RUNNING	 2u
 #define LEDGER_FINISHING 3u
+#define LEDGER_COPYING	 4u
 
 #define LEDGER_FLAG_IDEMPOTENT 1u
 #define LEDGER_FLAG_REQUEUED   2u /* the manager's: a pool died under it, and nobody knows why */

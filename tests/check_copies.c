@@ -151,5 +151,56 @@ START_TEST(copies_count_for_stack_max)
 }
 END_TEST
 
+#ifdef FK_CRASH_SITES
+/* Two buffers that are inverted; the pool dies when it has written back so many of them. */
+static void die_while_copying(uint32_t after, unsigned int flags)
+{
+	const size_t size = 100000;
+	struct fk_buffer both, a, b;
+	unsigned char *bytes;
+	fk_client *c;
+	fk_job job;
+
+	memset(&d, 0, sizeof(d));
+	daemon_prepare(&d);
+	daemon_mine(&d, "record-copying", after);
+	daemon_start(&d, "--workers=2", NULL);
+	c = open_with_buffer(2 * size, &both);
+	bytes = both.data;
+	a = (struct fk_buffer){ bytes, size };
+	b = (struct fk_buffer){ bytes + size, size };
+	ck_assert_int_eq(fk_submitv(c, find(c, "bytes:invert_both"), flags, &job, a, b), 0);
+	/* Inverted once more it would be what it was: DONE, and wrong. */
+	ck_assert_int_eq(outcome(c, job, NULL), FK_LOST);
+	ck_assert(!daemon_is_mined(&d));
+	ck_assert_uint_eq(bytes[0], after > 0 ? 0xfe : 1);
+	ck_assert_uint_eq(bytes[size], 1);
+	DAEMON_AWAIT(atomic_load(&d.board->manager.crashes) == 1);
+	ck_assert_uint_eq(d.board->crashes[0].requeued, 0);
+	ck_assert_uint_eq(d.board->crashes[0].lost, 1);
+	/* The record and the buffers are as good as ever. */
+	ck_assert_int_eq(fk_release(c, job), 0);
+	memset(bytes, 1, 2 * size);
+	ck_assert_int_eq(fk_submitv(c, find(c, "bytes:invert_both"), flags, &job, a, b), 0);
+	ck_assert_int_eq(outcome(c, job, NULL), FK_DONE);
+	ck_assert_uint_eq(bytes[0], 0xfe);
+	ck_assert_uint_eq(bytes[2 * size - 1], 0xfe);
+	ck_assert_int_eq(fk_close(c), 0);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+
+START_TEST(a_job_whose_buffers_were_written_in_part_is_LOST_and_never_run_again)
+{
+	for (uint32_t after = 0; after < 2; after++) {
+		die_while_copying(after, FK_IDEMPOTENT);
+		die_while_copying(after, 0);
+	}
+}
+END_TEST
+#endif
+
 CHECK_MAIN("copies", copies_of_a_whole_heap_again_and_again_fail_their_jobs_alone,
+#ifdef FK_CRASH_SITES
+	   a_job_whose_buffers_were_written_in_part_is_LOST_and_never_run_again,
+#endif
 	   copies_that_fit_come_and_go_without_end, copies_count_for_stack_max)

@@ -78,7 +78,7 @@ START_TEST(a_row_has_room_for_everything_there_is)
 		JOB_GEN_MASK);
 	ck_assert_uint_le(JOB_LOST, 15);
 	ck_assert_uint_le(LIMIT_WORKERS - 1, 255);
-	ck_assert_uint_le(LEDGER_FINISHING, 15);
+	ck_assert_uint_le(LEDGER_COPYING, 15);
 }
 END_TEST
 

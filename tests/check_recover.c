@@ -101,6 +101,7 @@ START_TEST(each_cell_of_the_table)
 	put(0, 8, LEDGER_RUNNING, 0, 2, 0);
 	put(0, 9, LEDGER_FINISHING, 0, 2, JOB_EXPIRED);
 	put(0, 10, LEDGER_RUNNING, LEDGER_FLAG_IDEMPOTENT, 2, 0);
+	put(0, 11, LEDGER_COPYING, LEDGER_FLAG_IDEMPOTENT, 1, 0);
 	arena->fault.worker = 2 + 1;
 	arena->fault.signo = SIGBUS;
 	arena->fault.address = 0x1234;
@@ -122,11 +123,12 @@ START_TEST(each_cell_of_the_table)
 	is(0, 8, JOB_LOST, LEDGER_FREE);
 	is(0, 9, JOB_EXPIRED, LEDGER_FREE);
 	is(0, 10, JOB_CRASHED, LEDGER_FREE); /* idempotent or not */
+	is(0, 11, JOB_LOST, LEDGER_FREE);    /* idempotent or not */
 	ck_assert_uint_eq(records[0][10].signo, SIGBUS);
 	ck_assert_uint_eq(records[0][4].signo, 0);
 
 	ck_assert_uint_eq(report.crashed, 1);
-	ck_assert_uint_eq(report.lost, 2);
+	ck_assert_uint_eq(report.lost, 3);
 	ck_assert_uint_eq(report.requeued, 1);
 	ck_assert_uint_eq(report.finished, 3);
 	ck_assert_uint_eq(report.queued, 2);
@@ -142,6 +144,24 @@ START_TEST(each_cell_of_the_table)
 	ck_assert_uint_eq(arena->fault.worker, 0);
 	ck_assert_uint_eq(arena->workers[2].job, UINT32_MAX);
 	ck_assert_uint_eq(arena->rings[1][3].consumer, 0);
+}
+END_TEST
+
+/* A client may have taken the memory away that its buffers were to go back to. */
+START_TEST(a_fault_while_buffers_are_written_back_is_that_jobs_own)
+{
+	struct recover_report report;
+
+	setup();
+	put(0, 0, LEDGER_COPYING, LEDGER_FLAG_IDEMPOTENT, 2, 0);
+	put(0, 1, LEDGER_RUNNING, LEDGER_FLAG_IDEMPOTENT, 2, 0);
+	arena->fault.worker = 2 + 1;
+	arena->workers[2].job = 0;
+	report = run(SIGBUS);
+	is(0, 0, JOB_CRASHED, LEDGER_FREE);
+	is(0, 1, JOB_PENDING, LEDGER_QUEUED);
+	ck_assert_uint_eq(report.crashed, 1);
+	ck_assert_uint_eq(report.job, 0);
 }
 END_TEST
 
@@ -303,6 +323,7 @@ START_TEST(what_a_client_that_is_gone_has_left_is_cancelled)
 		put(client, 1, LEDGER_RUNNING, LEDGER_FLAG_IDEMPOTENT, 1, 0);
 		put(client, 2, LEDGER_RUNNING, 0, 1, 0);
 		put(client, 3, LEDGER_FINISHING, 0, 1, JOB_DONE);
+		put(client, 5, LEDGER_COPYING, LEDGER_FLAG_IDEMPOTENT, 1, 0);
 	}
 	put(2, 4, LEDGER_RUNNING, LEDGER_FLAG_IDEMPOTENT, 2, 0);
 	arena->fault.worker = 2 + 1;
@@ -318,10 +339,12 @@ START_TEST(what_a_client_that_is_gone_has_left_is_cancelled)
 	is(2, 3, JOB_DONE, LEDGER_FREE);
 	/* Gone or not: it is to blame. */
 	is(2, 4, JOB_CRASHED, LEDGER_FREE);
-	ck_assert_uint_eq(report.cancelled, 3);
+	is(0, 5, JOB_LOST, LEDGER_FREE);
+	is(2, 5, JOB_CANCELLED, LEDGER_FREE);
+	ck_assert_uint_eq(report.cancelled, 4);
 	ck_assert_uint_eq(report.requeued, 1);
 	ck_assert_uint_eq(report.queued, 1);
-	ck_assert_uint_eq(report.lost, 1);
+	ck_assert_uint_eq(report.lost, 2);
 	ck_assert_uint_eq(report.crashed, 1);
 }
 END_TEST
@@ -349,7 +372,8 @@ START_TEST(what_it_has_in_rings_is_not_accepted_by_the_next_pool)
 }
 END_TEST
 
-CHECK_MAIN("recover", each_cell_of_the_table, an_outcome_comes_exactly_once,
+CHECK_MAIN("recover", each_cell_of_the_table,
+	   a_fault_while_buffers_are_written_back_is_that_jobs_own, an_outcome_comes_exactly_once,
 	   groups_are_counted_down, without_blame_an_idempotent_job_runs_again_once,
 	   with_blame_for_another_it_runs_again_as_often_as_needed,
 	   a_worker_that_names_no_job_is_blamed_for_those_it_started,

@@ -84,7 +84,7 @@ union fk_value {
 };
 
 /* Flags of a submission. */
-#define FK_IDEMPOTENT 1u /* may be run a second time if the pool dies under it */
+#define FK_IDEMPOTENT 1u /* may be run a second time if the pool dies under it: libforkclient(3) */
 #define FK_WAIT_ROOM  2u /* with the job table or all rings full: wait instead of -EAGAIN */
 #define FK_STRICT     4u /* of a request with a place: nowhere else, however long it waits */
 
