@@ -23,6 +23,7 @@ UNIT_TESTS = \
 	tests/check_fair \
 	tests/check_fair_claim \
 	tests/check_fair_queue \
+	tests/check_flips \
 	tests/check_fold \
 	tests/check_forkmode \
 	tests/check_greet \
@@ -264,6 +265,7 @@ tests_check_scan_LDADD = $(LDADD) -lm
 tests_check_sort_SOURCES = tests/check_sort.c $(COUNTED_SOURCES) $(ALGORITHM_SOURCES)
 tests_check_array_SOURCES = tests/check_array.c tests/counted.h tests/rig.c tests/rig.h
 tests_check_array_LDADD = $(LDADD) -lm
+tests_check_flips_SOURCES = tests/check_flips.c tests/rig.c tests/rig.h
 tests_check_forkmode_SOURCES = tests/check_forkmode.c tests/rig.c tests/rig.h
 tests_check_drain_SOURCES = tests/check_drain.c $(INTAKE_SOURCES)
 tests_check_intake_SOURCES = tests/check_intake.c $(INTAKE_SOURCES)
