@@ -17,9 +17,9 @@
  *   I3. Every job that was pending when the manager ends by itself has an outcome then.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
- *   A client: session.c. The pool: postmortem.c. If there are no descriptors, no process or no
- *   memory for one to begin with, that is tried again until there are: jobs wait for it. What a
- *   pool's process itself cannot have counts as its death.
+ *   A client: session.c. The pool: postmortem.c. If there are no descriptors, no process, no thread
+ *   or no memory for the next one, here or in its own process, that is tried again until there are:
+ *   jobs wait for it.
  */
 #include "daemon/manager.h"
 
@@ -244,17 +244,23 @@ static bool manager_is_shortage(int r)
 	       r == -ETOOMANYREFS;
 }
 
+/* The pool was not to be had. True if it is started later: something was short. Nobody waits for
+ * the first one. */
+static bool manager_try_again(struct manager *m, int r, const char *why)
+{
+	if (!m->ready || !manager_is_shortage(r) || !manager_restart_later(m, m->n_shortages))
+		return false;
+	if (!m->n_shortages++)
+		log_warning("cannot start the pool: %s; trying again", why);
+	return true;
+}
+
 static void manager_start_pool(struct manager *m)
 {
 	int r = poolproc_start(&m->pool, m->fronts.board_fd, m->fronts.arena_fd);
 
-	/* Nobody waits for the first one. */
-	if (m->ready && manager_is_shortage(r) && manager_restart_later(m, m->n_shortages)) {
-		if (!m->n_shortages++)
-			log_warning("cannot start the pool: %s; trying again", strerror(-r));
+	if (manager_try_again(m, r, strerror(-r)))
 		return;
-	}
-	m->n_shortages = 0;
 	if (r < 0) {
 		log_error("cannot start the pool: %s", strerror(-r));
 		m->exit_code = MANAGER_EXIT_SYSTEM;
@@ -283,6 +289,7 @@ static void manager_on_ready(struct poolproc *pool)
 {
 	struct manager *m = container_of(pool, struct manager, pool);
 
+	m->n_shortages = 0;
 	settings_tell_pool(m->options, pool);
 	postmortem_cancel_gone(&m->postmortem);
 	session_tell_pool(&m->sessions);
@@ -354,6 +361,12 @@ static void manager_on_died(struct poolproc *pool, const struct poolproc_end *en
 	}
 	if (!m->ready && !m->stopping) {
 		manager_pool_failed(m, end);
+		return;
+	}
+	/* No job was its own yet. */
+	if (!m->stopping && !end->was_ready &&
+	    manager_try_again(m, end->failed, end->failed_text)) {
+		fronts_clear_workers(&m->fronts);
 		return;
 	}
 	next = postmortem_run(&m->postmortem, end);

@@ -240,15 +240,19 @@ static void pool_free(struct pool *pool)
 	munmap(pool, sizeof(*pool));
 }
 
+static int pool_fail_on(int channel, const char *what, int r)
+{
+	struct proto_pool failed = { .head = { PROTO_MAGIC, PROTO_POOL_FAILED }, .error = r };
+
+	snprintf(failed.text, sizeof(failed.text), "%.120s: %.60s", what, strerror(-r));
+	/* The manager logs it, or tries again later. The channel is empty, so it has room. */
+	(void)proto_send(channel, &failed, sizeof(failed), NULL, 0);
+	return EXIT_FAILURE;
+}
+
 static int pool_fail(struct pool *pool, const char *what, int r)
 {
-	char text[200];
-
-	snprintf(text, sizeof(text), "%.120s: %.60s", what, strerror(-r));
-	/* The manager logs it. */
-	channel_send(pool, PROTO_POOL_FAILED, 0, 0, text);
-	channel_flush(pool);
-	return EXIT_FAILURE;
+	return pool_fail_on(pool->channel.fd, what, r);
 }
 
 /* All that can fail before there are threads. fds: board and arena. Returns 0, or an exit status
@@ -313,7 +317,7 @@ int pool_run(const struct options *options, int channel)
 	pool = mmap(NULL, sizeof(*pool), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
 		    0);
 	if (pool == MAP_FAILED)
-		return EXIT_FAILURE;
+		return pool_fail_on(channel, "no memory for its tables", -errno);
 	pool->options = options;
 	pool->pid = getpid();
 	channel_init(&pool->channel, channel);

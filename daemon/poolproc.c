@@ -49,6 +49,7 @@
 #include "common/util.h"
 
 #define POOLPROC_CHANNEL  3
+#define POOLPROC_NO_EXEC  127 /* status of a child that was not executed; also the loader's */
 #define POOLPROC_OOM	  100 /* by so much the pool's oom_score_adj is above the manager's */
 #define POOLPROC_START_NS (30 * NSEC_PER_SEC) /* from start to READY, at most */
 #define POOLPROC_TURN	  64u	/* messages that are read before all others have their turn */
@@ -219,14 +220,14 @@ static void __attribute__((noreturn)) poolproc_exec(const struct poolproc *pool,
 	(void)unsetenv("WATCHDOG_PID");
 	if (channel == POOLPROC_CHANNEL ? fcntl(channel, F_SETFD, 0) < 0
 					: dup2(channel, POOLPROC_CHANNEL) < 0)
-		_exit(127);
+		_exit(POOLPROC_NO_EXEC);
 	if (close_range(POOLPROC_CHANNEL + 1, ~0u, 0) < 0)
-		_exit(127);
+		_exit(POOLPROC_NO_EXEC);
 	(void)poolproc_offer();
 	/* The link works after an update has replaced the file, too: manager and pool are always
 	 * of one version. */
 	(void)execv("/proc/self/exe", pool->argv);
-	_exit(127);
+	_exit(POOLPROC_NO_EXEC);
 }
 
 int poolproc_start(struct poolproc *pool, int board_fd, int arena_fd)
@@ -257,6 +258,7 @@ int poolproc_start(struct poolproc *pool, int board_fd, int arena_fd)
 	}
 	pool->state = POOLPROC_STARTING;
 	pool->stopped = false;
+	pool->failed = 0;
 	pool->failed_text[0] = '\0';
 	/* Its place is the pidfd's (I5). */
 	theirs = safe_close(theirs);
@@ -368,6 +370,7 @@ static bool poolproc_take(struct poolproc *pool, struct proto_pool *message)
 		pool->stopped = true;
 		return true;
 	case PROTO_POOL_FAILED:
+		pool->failed = message->error;
 		memcpy(pool->failed_text, message->text, sizeof(pool->failed_text));
 		return true;
 	default:
@@ -389,10 +392,14 @@ static int poolproc_read(struct poolproc *pool, uint32_t max)
 			(void)safe_close(fds[--n_fds]);
 		if (r == -EAGAIN)
 			return 1;
-		if (r <= 0)
+		if (r <= 0 && r != -EBADMSG)
 			return 0;
-		if (r != (int)sizeof(message.pool) || !poolproc_take(pool, &message.pool))
+		if (r != (int)sizeof(message.pool) || !poolproc_take(pool, &message.pool)) {
+			poolproc_kill(pool);
+			(void)snprintf(pool->failed_text, sizeof(pool->failed_text),
+				       "it said what it may not");
 			return 0;
+		}
 	}
 	return 1;
 }
@@ -422,6 +429,19 @@ static void poolproc_on_limit(struct loop_source *source, int result)
 	poolproc_kill(pool);
 }
 
+/* A pool that had no say: there was no memory to execute it, or it was killed at its start, as the
+ * kernel does when there is none. */
+static void poolproc_guess(struct poolproc_end *end)
+{
+	bool executed = end->signo || end->status != POOLPROC_NO_EXEC;
+
+	if (end->was_ready || end->failed_text[0] || (executed && end->signo != SIGKILL))
+		return;
+	end->failed = -EAGAIN;
+	(void)snprintf(end->failed_text, sizeof(end->failed_text), "%s",
+		       executed ? "it was killed at its start" : "it cannot be executed");
+}
+
 static void poolproc_on_process(struct loop_source *source, int result)
 {
 	struct poolproc *pool = container_of(source, struct poolproc, process);
@@ -439,7 +459,9 @@ static void poolproc_on_process(struct loop_source *source, int result)
 	end.was_ready = pool->state == POOLPROC_READY;
 	end.stopped = pool->stopped;
 	end.lived_ns = end.was_ready ? clock_ns() - pool->ready_ns : 0;
+	end.failed = pool->failed;
 	memcpy(end.failed_text, pool->failed_text, sizeof(end.failed_text));
+	poolproc_guess(&end);
 	poolproc_close(pool);
 	pool->events->died(pool, &end);
 }

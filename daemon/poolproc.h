@@ -25,9 +25,11 @@ struct poolproc_end {
 	uint32_t signo; /* that ended it, 0 if it exited */
 	int status;	/* of its exit */
 	bool was_ready;
-	bool stopped;	       /* it had said PROTO_POOL_STOPPED */
-	uint64_t lived_ns;     /* since it was ready */
-	char failed_text[224]; /* of PROTO_POOL_FAILED, else empty */
+	bool stopped;	   /* it had said PROTO_POOL_STOPPED */
+	uint64_t lived_ns; /* since it was ready */
+	/* of PROTO_POOL_FAILED, or what is known of one that had no say; else 0 and empty */
+	int failed; /* a negative errno: as poolproc_start() has them */
+	char failed_text[224];
 };
 
 struct poolproc;
@@ -56,6 +58,7 @@ struct poolproc {
 	int spares[2]; /* held while there is no process, for the next one's start */
 	bool stopped;
 	uint64_t ready_ns;
+	int failed;
 	char failed_text[224];
 	struct loop_source process;
 	struct loop_source incoming;

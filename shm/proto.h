@@ -35,7 +35,7 @@
 #define PROTO_POOL_READY    32u
 #define PROTO_POOL_RELEASED 33u /* the client's last job has ended, its segment is unmapped */
 #define PROTO_POOL_STOPPED  34u
-#define PROTO_POOL_FAILED   35u /* could not start; text says why */
+#define PROTO_POOL_FAILED   35u /* could not start; text says why, error too */
 #define PROTO_POOL_ATTACHED 36u /* the client's segment is mapped, or text says why it is not */
 
 /* Manager to pool: a tenant has no clients any more. And its answer: the segment is unmapped, its
@@ -92,6 +92,8 @@ struct proto_pool {
 	uint32_t n_jobs;	 /* records in the client's table */
 	uint32_t job;		 /* PROTO_POOL_CANCEL: index in that table, below n_jobs */
 	uint32_t job_generation; /* PROTO_POOL_CANCEL */
+	int32_t error;		 /* PROTO_POOL_FAILED: a negative errno */
+	uint32_t reserved;
 	char text[224];
 };
 

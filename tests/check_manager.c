@@ -40,6 +40,25 @@ START_TEST(a_pool_that_dies_again_and_again_ends_it)
 }
 END_TEST
 
+/* More of them than deaths in a row that end it. */
+START_TEST(a_later_pool_that_has_too_little_to_start_with_is_tried_until_it_has)
+{
+	struct service_client c;
+	pid_t pid;
+
+	pid = SERVICE_READY("short");
+	c = service_attach();
+	service_submit(&c, 0, STUB_QUEUE, 0);
+	service_submit(&c, 1, STUB_CRASH, 0);
+	ck_assert_uint_eq(service_outcome(&c, 1), JOB_CRASHED);
+	ck_assert_uint_eq(service_outcome(&c, 0), JOB_DONE);
+	ck_assert_uint_eq(c.board->profile.jobs, STUB_SHORT);
+	ck_assert_uint_eq(c.board->manager.crashes, 1);
+	ck_assert_uint_eq(c.board->manager.pool_generation, 2);
+	service_stop(pid);
+}
+END_TEST
+
 START_TEST(when_the_pool_crashes_each_job_gets_what_it_deserves)
 {
 	struct service_client c;
@@ -164,6 +183,7 @@ START_TEST(a_task_that_wrecks_the_fronts_takes_no_other_pool_with_it)
 END_TEST
 
 SERVICE_MAIN("manager", a_pool_that_cannot_start_ends_it, a_pool_that_dies_again_and_again_ends_it,
+	     a_later_pool_that_has_too_little_to_start_with_is_tried_until_it_has,
 	     when_the_pool_crashes_each_job_gets_what_it_deserves, a_pool_that_is_killed_comes_back,
 	     a_wild_write_into_the_front_of_the_arena_does_not_reach_the_manager,
 	     a_task_that_wrecks_the_fronts_takes_no_other_pool_with_it)

@@ -42,7 +42,11 @@ static int outcome(fk_job job)
 	return fk_outcome(c, job, NULL, NULL);
 }
 
-START_TEST(a_pool_that_cannot_be_started_is_tried_until_it_can_and_no_queued_job_is_lost)
+/*
+ * The manager's limit of this resource is lowered, its pool inherits that and cannot start; this
+ * many tries see it. Then it is put back.
+ */
+static void short_of(int resource, rlim_t limit, const char *why, uint32_t tries)
 {
 	struct rlimit usual, none;
 	fk_job running, queued[QUEUED];
@@ -55,17 +59,19 @@ START_TEST(a_pool_that_cannot_be_started_is_tried_until_it_can_and_no_queued_job
 	for (int i = 0; i < QUEUED; i++)
 		queued[i] = submit("null:add", 0, i, 1000);
 
-	ck_assert_int_eq(prlimit(d.manager, RLIMIT_NOFILE, NULL, &usual), 0);
-	none = (struct rlimit){ .rlim_cur = 3, .rlim_max = usual.rlim_max };
-	ck_assert_int_eq(prlimit(d.manager, RLIMIT_NOFILE, &none, NULL), 0);
+	ck_assert_int_eq(prlimit(d.manager, resource, NULL, &usual), 0);
+	none = (struct rlimit){ .rlim_cur = limit, .rlim_max = usual.rlim_max };
+	ck_assert_int_eq(prlimit(d.manager, resource, &none, NULL), 0);
 	ck_assert_int_eq(kill(daemon_pool(&d), SIGKILL), 0);
-	DAEMON_AWAIT(daemon_logged(&d, "cannot start the pool", "trying again"));
+	DAEMON_AWAIT(daemon_logged(&d, "cannot start the pool", why));
+	ck_assert(daemon_logged(&d, why, "trying again"));
 	ck_assert_int_eq(outcome(running), FK_LOST);
-	ck_assert_uint_eq(atomic_load(&d.board->manager.pool_pid), 0);
+	/* Each has another pid. */
+	DAEMON_AWAIT(!tries || (daemon_pool(&d) && d.n_pools >= 1 + tries));
 	for (int i = 0; i < QUEUED; i++)
 		ck_assert_int_eq(fk_wait(c, queued[i], 0), -ETIMEDOUT);
 
-	ck_assert_int_eq(prlimit(d.manager, RLIMIT_NOFILE, &usual, NULL), 0);
+	ck_assert_int_eq(prlimit(d.manager, resource, &usual, NULL), 0);
 	for (int i = 0; i < QUEUED; i++) {
 		int64_t n = 0;
 
@@ -75,10 +81,32 @@ START_TEST(a_pool_that_cannot_be_started_is_tried_until_it_can_and_no_queued_job
 		ck_assert_int_eq(fk_release(c, queued[i]), 0);
 	}
 	ck_assert_int_eq(fk_release(c, running), 0);
+	/* Those that could not start are none. */
 	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 1);
 	ck_assert_uint_eq(atomic_load(&d.board->manager.pool_generation), 2);
 	ck_assert_int_eq(fk_close(c), 0);
 	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+
+START_TEST(a_pool_that_cannot_be_started_is_tried_until_it_can_and_no_queued_job_is_lost)
+{
+	short_of(RLIMIT_NOFILE, 3, "Too many open files", 0);
+}
+END_TEST
+
+/* More of them than deaths in a row that end forkd. */
+START_TEST(a_pool_that_has_no_memory_is_tried_until_it_has)
+{
+	/* A sanitizer's own memory is more than any limit. */
+	if (!daemon_sanitized())
+		short_of(RLIMIT_AS, 512 << 20, "cannot map the arena", 7);
+}
+END_TEST
+
+START_TEST(a_pool_that_cannot_make_its_threads_is_tried_until_it_can)
+{
+	/* Threads get so much stack if they do not ask for less; the dispatcher does not. */
+	short_of(RLIMIT_STACK, UINT64_C(100) << 40, "cannot start a thread", 7);
 }
 END_TEST
 
@@ -263,6 +291,8 @@ START_TEST(nor_do_those_of_one_that_dies_while_there_is_no_pool)
 END_TEST
 
 CHECK_MAIN("restart", a_pool_that_cannot_be_started_is_tried_until_it_can_and_no_queued_job_is_lost,
+	   a_pool_that_has_no_memory_is_tried_until_it_has,
+	   a_pool_that_cannot_make_its_threads_is_tried_until_it_can,
 	   it_stops_while_its_pool_cannot_be_started, a_hangup_of_the_terminal_changes_nothing,
 	   where_memory_is_short_each_pool_goes_before_the_manager,
 	   jobs_of_a_client_that_has_died_do_not_run_again,

@@ -15,6 +15,7 @@
 #include "tests/stub.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -189,6 +190,20 @@ static bool stub_message(const char *mode)
 	return true;
 }
 
+/* How a pool ends that has too little to start with. */
+static int stub_is_short(uint64_t try)
+{
+	struct proto_pool failed = { .head = { PROTO_MAGIC, PROTO_POOL_FAILED }, .error = -EAGAIN };
+
+	if (try % 3 == 0)
+		(void)raise(SIGKILL);
+	if (try % 3 == 1)
+		return 127;
+	(void)snprintf(failed.text, sizeof(failed.text), "no thread");
+	(void)proto_send(3, &failed, sizeof(failed), NULL, 0);
+	return 1;
+}
+
 int stub_run(void)
 {
 	const char *mode = getenv("FORKD_STUB") ? getenv("FORKD_STUB") : "";
@@ -219,6 +234,9 @@ int stub_run(void)
 	stub.max_jobs = stub.arena->max_jobs;
 	if (streq(mode, "once") && stub.generation > 1)
 		return 3;
+	/* Nobody else counts there. */
+	if (streq(mode, "short") && stub.generation > 1 && stub.board->profile.jobs < STUB_SHORT)
+		return stub_is_short(stub.board->profile.jobs++);
 	(void)snprintf(stub.board->tasks[STUB_CRASH].name, 64, "stub:crash");
 	stub_send(PROTO_POOL_READY, NULL, "");
 	for (;;) {

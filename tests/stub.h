@@ -20,11 +20,13 @@
  *	die	ends before it says anything
  *	fail	says that it cannot start
  *	once	the second one dies
+ *	short	the second one cannot start, each of STUB_SHORT tries in another way
  *	refuse	cannot map any client
  *	forget	the second one cannot map the first client that it is told of
  *	stuck	does not stop when told
  *	""	none of it
  */
+#define STUB_SHORT 6u
 int stub_run(void);
 
 #endif
