@@ -157,12 +157,8 @@ static int fronts_make_arena(struct fronts *f, uint64_t epoch, const char **ret_
 		return r;
 	f->arena = base;
 	f->arena_head = f->arena->head;
-	for (uint32_t i = 0; i < f->n_workers; i++) {
-		struct ledger_worker *w = &f->arena->workers[i];
-
-		atomic_store_explicit(&w->job, UINT32_MAX, memory_order_relaxed);
-		atomic_store_explicit(&w->task, UINT32_MAX, memory_order_relaxed);
-	}
+	for (uint32_t i = 0; i < f->n_workers; i++)
+		atomic_store_explicit(&f->arena->workers[i].job, UINT32_MAX, memory_order_relaxed);
 	return 0;
 }
 

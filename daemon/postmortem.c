@@ -124,8 +124,7 @@ enum postmortem_next postmortem_run(struct postmortem *p, const struct poolproc_
 	fronts_clear_workers(p->fronts);
 	postmortem_show(p, end, &report, task, sizeof(task));
 	postmortem_log(p, end, &report, task);
-	if (report.crashed + report.lost + report.cancelled + report.requeued != 0 ||
-	    end->lived_ns >= POSTMORTEM_YOUNG_NS) {
+	if (report.begun || end->lived_ns >= POSTMORTEM_YOUNG_NS) {
 		p->n_deaths = 0;
 		return POSTMORTEM_RESTART;
 	}

@@ -27,14 +27,16 @@
  *
  * WHO IS BLAMED
  *   The pool's fault handler leaves its worker's number; what that worker was running stands in
- *   its ledger_worker. If that row has not started, or has ended, then the rows that this worker
- *   started are. Without a handler's word (SIGKILL) there is no blame.
+ *   its ledger_worker. If that row has not started, or has ended, nobody is: it was no task's code
+ *   then, or something has written over the arena. Without a handler's word (SIGKILL) neither.
  *
  * INVARIANTS
  *   I1. Each generation gets one outcome: a record is written only while it is pending and of the
  *       row's generation, by a compare-and-swap, and a row is FREE only after that.
  *   I2. No index and no count is taken from shared memory: the arena is written by a process that
  *       may have gone wild before it died, records by clients. Garbage costs the jobs concerned.
+ *       Who is blamed, and whether the pool got anywhere, is said by rows alone: a client writes
+ *       what it likes into its records.
  *   I3. A job's group is counted down only with an outcome that is given here. One that was in the
  *       record already may have been counted by the pool, or not: the client finds that out by
  *       itself (shm/group.h, I4).
@@ -89,8 +91,8 @@ bool recover_finish(struct job *job, struct group *groups, uint32_t generation, 
 }
 
 struct recover_blame {
-	uint32_t worker; /* UINT32_MAX: nobody */
-	uint32_t row;	 /* UINT32_MAX: every running row of that worker */
+	uint32_t worker; /* that has left a word, UINT32_MAX: none has */
+	uint32_t row;	 /* that it was running, UINT32_MAX: nobody is blamed */
 };
 
 static bool recover_is_started(uint32_t state)
@@ -118,12 +120,26 @@ static struct recover_blame recover_whom(struct arena *arena, const struct recov
 	return blame;
 }
 
-static bool recover_is_blamed(const struct recover_blame *blame, uint32_t index,
-			      const struct ledger_row *row)
+/* A job that was running, or garbage. What it ends with; or JOB_PENDING: it is to run again. */
+static uint32_t recover_judge(const struct ledger_row *row, bool blamed, bool anybody, bool gone)
 {
-	if (blame->worker == UINT32_MAX)
-		return false;
-	return blame->row != UINT32_MAX ? blame->row == index : blame->worker == row->worker;
+	if (!recover_is_started(row->state))
+		return JOB_LOST;
+	if (blamed)
+		return JOB_CRASHED;
+	if (gone)
+		return JOB_CANCELLED;
+	if (row->state == LEDGER_RUNNING && row->flags & LEDGER_FLAG_IDEMPOTENT &&
+	    (anybody || !(row->flags & LEDGER_FLAG_REQUEUED)))
+		return JOB_PENDING;
+	return JOB_LOST;
+}
+
+static uint32_t *recover_counter(struct recover_report *report, uint32_t outcome)
+{
+	if (outcome == JOB_CRASHED)
+		return &report->crashed;
+	return outcome == JOB_CANCELLED ? &report->cancelled : &report->lost;
 }
 
 static void recover_row(struct arena *arena, const struct recover_limits *limits,
@@ -131,70 +147,55 @@ static void recover_row(struct arena *arena, const struct recover_limits *limits
 			bool gone, struct job *job, struct group *groups,
 			struct recover_report *report)
 {
-	_Atomic uint64_t *word = &arena_rows(arena)[client * limits->max_jobs + index];
+	uint32_t at = client * limits->max_jobs + index;
+	_Atomic uint64_t *word = &arena_rows(arena)[at];
 	struct ledger_row row = ledger_unpack(recover_load(word));
-	uint32_t outcome = JOB_LOST;
-	uint32_t signo = 0;
+	uint32_t *counter = &report->finished;
+	uint32_t outcome = JOB_LOST, signo = 0;
+	int32_t code = 0;
 
 	switch (row.state) {
 	case LEDGER_FREE:
 		return;
 	case LEDGER_QUEUED:
-		if (gone) {
-			outcome = JOB_CANCELLED;
-			report->cancelled++;
-			break;
-		}
-		report->queued++;
-		return;
-	case LEDGER_RUNNING:
-	case LEDGER_COPYING:
-		if (recover_is_blamed(blame, client * limits->max_jobs + index, &row)) {
-			outcome = JOB_CRASHED;
-			signo = report->signo;
-			if (!report->blamed) {
-				report->blamed = true;
-				report->client = client;
-				report->job = index;
-			}
-			report->crashed++;
-			break;
-		}
-		if (gone) {
-			outcome = JOB_CANCELLED;
-			report->cancelled++;
-			break;
-		}
-		if (row.state == LEDGER_RUNNING && row.flags & LEDGER_FLAG_IDEMPOTENT &&
-		    (blame->worker != UINT32_MAX || !(row.flags & LEDGER_FLAG_REQUEUED))) {
-			if (blame->worker == UINT32_MAX)
-				row.flags |= LEDGER_FLAG_REQUEUED;
-			row.state = LEDGER_QUEUED;
-			recover_store(word, ledger_pack(row));
-			report->requeued++;
+		if (!gone) {
+			report->queued++;
 			return;
 		}
-		report->lost++;
+		outcome = JOB_CANCELLED;
+		counter = &report->cancelled;
 		break;
 	case LEDGER_FINISHING:
+		report->begun++;
 		if (row.outcome >= JOB_DONE && row.outcome <= JOB_LOST)
 			outcome = row.outcome;
-		report->finished++;
+		/* They stand in the record already. */
+		code = recover_load(&job->code);
+		signo = recover_load(&job->signo);
 		break;
-	default: /* garbage */
-		report->lost++;
-		break;
+	default:
+		report->begun++;
+		outcome = recover_judge(&row, blame->row == at, blame->row != UINT32_MAX, gone);
+		counter = recover_counter(report, outcome);
 	}
-	/* A finished job's code and signo stand in the record already. */
-	if (row.state == LEDGER_FINISHING)
-		(void)recover_finish(job, groups, row.generation, outcome, recover_load(&job->code),
-				     recover_load(&job->signo));
-	else
-		(void)recover_finish(job, groups, row.generation, outcome, 0, signo);
-	row.state = LEDGER_FREE;
-	row.outcome = 0;
-	row.flags = 0;
-	recover_store(word, ledger_pack(row));
+	if (outcome == JOB_PENDING) {
+		if (blame->row == UINT32_MAX)
+			row.flags |= LEDGER_FLAG_REQUEUED;
+		row.state = LEDGER_QUEUED;
+		row.task = 0;
+		recover_store(word, ledger_pack(row));
+		report->requeued++;
+		return;
+	}
+	if (blame->row == at) {
+		signo = report->signo;
+		report->blamed = true;
+		report->client = client;
+		report->job = index;
+		report->task = row.task ? row.task - 1 : UINT32_MAX;
+	}
+	*counter += recover_finish(job, groups, row.generation, outcome, code, signo);
+	recover_store(word, ledger_pack((struct ledger_row){ .generation = row.generation }));
 }
 
 void recover_run(struct arena *arena, const struct recover_limits *limits, uint32_t signo,
@@ -211,7 +212,6 @@ void recover_run(struct arena *arena, const struct recover_limits *limits, uint3
 		if (said > 0 && said < (uint32_t)NSIG)
 			report.signo = said;
 		report.address = recover_load(&arena->fault.address);
-		report.task = recover_load(&arena->workers[blame.worker].task);
 	}
 	for (uint32_t client = 0; client < limits->max_clients; client++) {
 		uint32_t n;
@@ -227,7 +227,6 @@ void recover_run(struct arena *arena, const struct recover_limits *limits, uint3
 	}
 	for (uint32_t worker = 0; worker < limits->n_workers; worker++) {
 		recover_store(&arena->workers[worker].job, UINT32_MAX);
-		recover_store(&arena->workers[worker].task, UINT32_MAX);
 		for (uint32_t tenant = 0; tenant < limits->n_tenants; tenant++)
 			recover_store(&arena->rings[tenant][worker].consumer, 0);
 	}

@@ -23,17 +23,20 @@ struct recover_limits {
 typedef struct job *recover_records(void *context, uint32_t client, uint32_t *ret_n);
 
 struct recover_report {
-	uint32_t crashed;   /* got JOB_CRASHED */
-	uint32_t lost;	    /* got JOB_LOST */
-	uint32_t requeued;  /* will run again */
-	uint32_t cancelled; /* had not ended, and their client is gone */
-	uint32_t finished;  /* had their outcome already, now it is in the record */
-	uint32_t queued;    /* had not started */
-	bool blamed;	    /* client and job say which row */
-	uint32_t client;    /* slot */
-	uint32_t job;	    /* index in the client's table */
-	uint32_t task;	    /* on the board; UINT32_MAX if not known */
-	uint32_t worker;    /* that faulted, UINT32_MAX if none did */
+	/* records that got their outcome here, by what it is */
+	uint32_t crashed;
+	uint32_t lost;
+	uint32_t cancelled; /* their client is gone */
+	uint32_t finished;  /* whose outcome was decided already */
+	/* and rows, whatever is in the record */
+	uint32_t requeued; /* will run again */
+	uint32_t queued;   /* had not started */
+	uint32_t begun;	   /* had: the pool got that far */
+	bool blamed;	   /* client and job say which row */
+	uint32_t client;   /* slot */
+	uint32_t job;	   /* index in the client's table */
+	uint32_t task;	   /* on the board; UINT32_MAX if not known */
+	uint32_t worker;   /* that faulted, UINT32_MAX if none did */
 	uint32_t signo;
 	uint64_t address;
 };

@@ -88,6 +88,16 @@ static void root_set_row(struct pool *pool, uint32_t at, uint32_t state, uint32_
 	atomic_store_explicit(&arena_rows(pool->arena)[at], ledger_pack(row), memory_order_release);
 }
 
+/* Who has the row in hand, before any code of the task runs: for blame. */
+static void root_name_task(struct pool *pool, uint32_t at, uint32_t task)
+{
+	struct ledger_row row = ledger_row(pool->arena, at);
+
+	row.task = task + 1;
+	/* Relaxed: the state is as it was. */
+	atomic_store_explicit(&arena_rows(pool->arena)[at], ledger_pack(row), memory_order_relaxed);
+}
+
 /* FINISHING -> FREE, unless the client has seen the outcome, submitted the record again, and that
  * was accepted in the meantime (drain_accept()). */
 static void root_free_row(struct pool *pool, uint32_t at, uint32_t generation)
@@ -303,7 +313,7 @@ void root_run(struct worker *w, uint32_t row)
 		return;
 	}
 	export = root->record.task->export;
-	atomic_store_explicit(&w->ledger->task, root->record.index, memory_order_relaxed);
+	root_name_task(pool, row, root->record.index);
 	atomic_store_explicit(&pool->board->running[w->index].task, root->record.index,
 			      memory_order_relaxed);
 	/* With nothing below there is no frame that would want to be told. */

@@ -9,7 +9,7 @@
  *
  * THE ROWS
  *   One row per job record of each client slot, at client * max_jobs + job. A row is one word
- *   { generation:24, state:4, outcome:4, flags:8, worker:8, spare:16 }, so that it changes in one
+ *   { generation:24, state:4, outcome:4, flags:8, worker:8, task:16 }, so that it changes in one
  *   step.
  *	FREE       no such job is accepted; generation is that of the last one that was
  *	QUEUED     taken off a ring, not started
@@ -56,14 +56,15 @@ struct ledger_row {
 	uint32_t state;	     /* LEDGER_* */
 	uint32_t outcome;    /* JOB_*, once FINISHING */
 	uint32_t flags;	     /* LEDGER_FLAG_* */
-	uint32_t worker;     /* that runs it */
+	uint32_t worker;     /* that started it */
+	uint32_t task;	     /* on the board, + 1; 0: not known yet */
 };
 
 static inline uint64_t ledger_pack(struct ledger_row row)
 {
 	return (uint64_t)(row.generation & 0xffffffu) | (uint64_t)(row.state & 15u) << 24 |
 	       (uint64_t)(row.outcome & 15u) << 28 | (uint64_t)(row.flags & 255u) << 32 |
-	       (uint64_t)(row.worker & 255u) << 40;
+	       (uint64_t)(row.worker & 255u) << 40 | (uint64_t)(row.task & 0xffffu) << 48;
 }
 
 static inline struct ledger_row ledger_unpack(uint64_t word)
@@ -74,6 +75,7 @@ static inline struct ledger_row ledger_unpack(uint64_t word)
 		.outcome = (uint32_t)(word >> 28) & 15u,
 		.flags = (uint32_t)(word >> 32) & 255u,
 		.worker = (uint32_t)(word >> 40) & 255u,
+		.task = (uint32_t)(word >> 48),
 	};
 }
 
@@ -90,11 +92,11 @@ struct ledger_ring {
 
 _Static_assert(sizeof(struct ledger_ring) == 64, "a line a ring");
 
-/* What a worker was doing, for blame. */
+/* What a worker was doing, for blame. What the job's task is stands in its row: a thief runs
+ * strands of jobs that others have started. */
 struct ledger_worker {
 	_Alignas(64) _Atomic uint32_t job; /* row of the job it runs, UINT32_MAX for none */
-	_Atomic uint32_t task;		   /* root task of that job, on the board */
-	uint8_t reserved[56];
+	uint8_t reserved[60];
 };
 
 struct ledger_fault {

@@ -229,6 +229,31 @@ START_TEST(a_pool_that_crashes_deep_in_stolen_work_blames_the_right_job)
 }
 END_TEST
 
+/* The thief has started another task, or none. */
+START_TEST(a_crash_in_a_stolen_strand_names_the_task_that_its_job_began_with)
+{
+	pid_t pool;
+	fk_job bad;
+
+	setup("--workers=2");
+	for (uint64_t k = 1; k <= 3; k++) {
+		pool = daemon_pool(&d);
+		for (int i = 0; k > 1 && i < QUEUED; i++) {
+			fk_job good = submit("null:add", 0, i, 1);
+
+			see_sum(good, i + 1);
+			ck_assert_int_eq(fk_release(c, good), 0);
+		}
+		bad = submit("crash:stolen_segv", 0, 0, 0);
+		ck_assert_int_eq(outcome(bad, NULL), FK_CRASHED);
+		ck_assert_int_eq(fk_release(c, bad), 0);
+		ck_assert_str_eq(newest_crash(k)->task, "crash:stolen_segv");
+		wait_for_pool_after(pool);
+	}
+	teardown();
+}
+END_TEST
+
 START_TEST(a_task_that_crashes_again_and_again_takes_nobody_with_it)
 {
 	setup("--workers=2");
@@ -507,6 +532,7 @@ CHECK_MAIN("crash",
 	   a_killed_pool_loses_what_ran_and_runs_the_rest_again,
 	   an_idle_pool_that_is_killed_comes_back_with_its_clients,
 	   a_pool_that_crashes_deep_in_stolen_work_blames_the_right_job,
+	   a_crash_in_a_stolen_strand_names_the_task_that_its_job_began_with,
 	   a_task_that_crashes_again_and_again_takes_nobody_with_it,
 	   another_client_that_waits_is_told_at_once_and_its_handle_stays_good,
 	   the_pool_has_no_descriptor_but_stdio_and_its_channel,

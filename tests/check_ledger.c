@@ -17,6 +17,7 @@ static void assert_same(struct ledger_row a, struct ledger_row b)
 	ck_assert_uint_eq(a.outcome, b.outcome);
 	ck_assert_uint_eq(a.flags, b.flags);
 	ck_assert_uint_eq(a.worker, b.worker);
+	ck_assert_uint_eq(a.task, b.task);
 }
 
 START_TEST(a_row_comes_back_as_it_was_packed)
@@ -27,6 +28,7 @@ START_TEST(a_row_comes_back_as_it_was_packed)
 		.outcome = JOB_LOST,
 		.flags = LEDGER_FLAG_IDEMPOTENT,
 		.worker = LIMIT_WORKERS - 1,
+		.task = LIMIT_TASKS,
 	};
 
 	assert_same(ledger_unpack(ledger_pack(row)), row);
@@ -37,7 +39,7 @@ START_TEST(each_part_leaves_the_others_alone)
 {
 	static const struct ledger_row rows[] = {
 		{ .generation = 0xffffff }, { .state = 15 },   { .outcome = 15 },
-		{ .flags = 255 },	    { .worker = 255 },
+		{ .flags = 255 },	    { .worker = 255 }, { .task = 0xffff },
 	};
 	uint64_t seen = 0;
 
@@ -48,7 +50,7 @@ START_TEST(each_part_leaves_the_others_alone)
 		ck_assert_uint_eq(seen & word, 0);
 		seen |= word;
 	}
-	ck_assert_uint_eq(seen, 0xffffffffffff);
+	ck_assert_uint_eq(seen, UINT64_MAX);
 }
 END_TEST
 
@@ -78,6 +80,7 @@ START_TEST(a_row_has_room_for_everything_there_is)
 		JOB_GEN_MASK);
 	ck_assert_uint_le(JOB_LOST, 15);
 	ck_assert_uint_le(LIMIT_WORKERS - 1, 255);
+	ck_assert_uint_le(LIMIT_TASKS, 0xffff);
 	ck_assert_uint_le(LEDGER_COPYING, 15);
 }
 END_TEST

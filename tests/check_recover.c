@@ -41,6 +41,7 @@ static void setup(void)
 {
 	size_t size = arena_workers_offset(CLIENTS, JOBS);
 
+	free(arena);
 	arena = aligned_alloc(64, size);
 	memset(arena, 0, size);
 	/* Must not be asked. */
@@ -48,6 +49,7 @@ static void setup(void)
 	for (uint32_t w = 0; w < 4; w++)
 		arena->workers[w].job = UINT32_MAX;
 	for (uint32_t c = 0; c < CLIENTS; c += 2) {
+		free(records[c]);
 		records[c] = aligned_alloc(64, JOBS * sizeof(struct job));
 		memset(records[c], 0, JOBS * sizeof(struct job));
 		for (uint32_t i = 0; i < JOBS; i++)
@@ -55,6 +57,7 @@ static void setup(void)
 	}
 }
 
+/* Each job's task is one more than its index. */
 static void put(uint32_t client, uint32_t job, uint32_t state, uint32_t flags, uint32_t worker,
 		uint32_t outcome)
 {
@@ -62,7 +65,8 @@ static void put(uint32_t client, uint32_t job, uint32_t state, uint32_t flags, u
 							     .state = state,
 							     .flags = flags,
 							     .worker = worker,
-							     .outcome = outcome });
+							     .outcome = outcome,
+							     .task = job + 1 + 1 });
 }
 
 static struct recover_report run(uint32_t signo)
@@ -71,6 +75,12 @@ static struct recover_report run(uint32_t signo)
 
 	recover_run(arena, &limits, signo, find, NULL, &report);
 	return report;
+}
+
+static bool is_gone(void *context, uint32_t client)
+{
+	(void)context;
+	return client == 2;
 }
 
 /* What stands in the record, and what in the row. */
@@ -106,7 +116,6 @@ START_TEST(each_cell_of_the_table)
 	arena->fault.signo = SIGBUS;
 	arena->fault.address = 0x1234;
 	arena->workers[2].job = 10;
-	arena->workers[2].task = 5;
 	records[0][6].code = -77;
 	arena->rings[1][3].consumer = 2;
 
@@ -135,7 +144,8 @@ START_TEST(each_cell_of_the_table)
 	ck_assert(report.blamed);
 	ck_assert_uint_eq(report.client, 0);
 	ck_assert_uint_eq(report.job, 10);
-	ck_assert_uint_eq(report.task, 5);
+	ck_assert_uint_eq(report.task, 11);
+	ck_assert_uint_eq(report.begun, 7);
 	ck_assert_uint_eq(report.worker, 2);
 	ck_assert_uint_eq(report.signo, SIGBUS);
 	ck_assert_uint_eq(report.address, 0x1234);
@@ -186,13 +196,16 @@ START_TEST(an_outcome_comes_exactly_once)
 	ck_assert_int_eq(records[0][1].code, 5);
 	ck_assert_uint_eq(records[0][2].state, job_state(GEN + 1, JOB_PENDING));
 	ck_assert_uint_eq(records[0][3].state, 0xffffffff);
-	ck_assert_uint_eq(report.lost, 2);
+	/* Those that got it here; all of them had begun. */
+	ck_assert_uint_eq(report.lost, 1);
+	ck_assert_uint_eq(report.finished, 0);
+	ck_assert_uint_eq(report.begun, 4);
 
 	/* Once more changes nothing. */
 	records[0][0].state = job_state(GEN + 1, JOB_PENDING);
 	report = run(SIGKILL);
 	ck_assert_uint_eq(records[0][0].state, job_state(GEN + 1, JOB_PENDING));
-	ck_assert_uint_eq(report.lost + report.finished + report.crashed, 0);
+	ck_assert_uint_eq(report.lost + report.finished + report.crashed + report.begun, 0);
 }
 END_TEST
 
@@ -256,28 +269,98 @@ START_TEST(with_blame_for_another_it_runs_again_as_often_as_needed)
 	for (uint32_t i = 0; i < 3; i++) {
 		put(2, 0, LEDGER_RUNNING, ledger_unpack(*row(2, 0)).flags | LEDGER_FLAG_IDEMPOTENT,
 		    1, 0);
+		put(0, 0, LEDGER_RUNNING, 0, 0, 0);
 		arena->fault.worker = 1;
+		arena->workers[0].job = 0;
 		(void)run(SIGSEGV);
 		is(2, 0, JOB_PENDING, LEDGER_QUEUED);
 	}
 }
 END_TEST
 
-START_TEST(a_worker_that_names_no_job_is_blamed_for_those_it_started)
+/* What else it started may be run by others now, and what it was at itself was no job's code. */
+START_TEST(the_fault_of_a_worker_that_names_no_running_row_blames_nobody)
+{
+	static const uint32_t names[] = {
+		UINT32_MAX,
+		0xdeadbeef,
+		2 * JOBS + 5 /* FREE */,
+		2 * JOBS + 6 /* QUEUED */,
+		2 * JOBS + 7 /* FINISHING */,
+		1 * JOBS /* nobody's */,
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		struct recover_report report;
+
+		setup();
+		put(2, 2, LEDGER_RUNNING, LEDGER_FLAG_IDEMPOTENT, 0, 0);
+		put(2, 3, LEDGER_RUNNING, 0, 0, 0);
+		put(2, 4, LEDGER_RUNNING, 0, 1, 0);
+		put(2, 6, LEDGER_QUEUED, 0, 0, 0);
+		put(2, 7, LEDGER_FINISHING, 0, 0, JOB_DONE);
+		arena->fault.worker = 1;
+		arena->fault.address = 0x1234;
+		arena->workers[0].job = names[i];
+		report = run(SIGSEGV);
+		is(2, 3, JOB_LOST, LEDGER_FREE);
+		ck_assert_uint_eq(records[2][3].signo, 0);
+		is(2, 4, JOB_LOST, LEDGER_FREE);
+		is(2, 6, JOB_PENDING, LEDGER_QUEUED);
+		is(2, 7, JOB_DONE, LEDGER_FREE);
+		/* It may be the culprit: once more, and that is all. */
+		is(2, 2, JOB_PENDING, LEDGER_QUEUED);
+		ck_assert_uint_eq(ledger_unpack(*row(2, 2)).flags & LEDGER_FLAG_REQUEUED,
+				  LEDGER_FLAG_REQUEUED);
+		ck_assert(!report.blamed);
+		ck_assert_uint_eq(report.crashed, 0);
+		/* What is known of it all the same. */
+		ck_assert_uint_eq(report.worker, 0);
+		ck_assert_uint_eq(report.address, 0x1234);
+	}
+}
+END_TEST
+
+/* A client writes over its records while its job crashes the pool. */
+START_TEST(what_a_client_does_to_its_records_changes_neither_blame_nor_progress)
 {
 	struct recover_report report;
 
 	setup();
-	put(2, 3, LEDGER_RUNNING, 0, 0, 0);
-	put(2, 4, LEDGER_RUNNING, 0, 1, 0);
-	arena->fault.worker = 1;
-	arena->workers[0].job = 0xdeadbeef;
+	put(0, 0, LEDGER_RUNNING, 0, 1, 0);
+	put(0, 1, LEDGER_RUNNING, 0, 2, 0);
+	records[0][0].state = job_state(GEN, JOB_DONE);
+	records[0][1].state = 0;
+	arena->fault.worker = 1 + 1;
+	arena->workers[1].job = 0;
 	report = run(SIGSEGV);
-	is(2, 3, JOB_CRASHED, LEDGER_FREE);
-	ck_assert_uint_eq(records[2][3].signo, SIGSEGV);
-	is(2, 4, JOB_LOST, LEDGER_FREE);
-	ck_assert_uint_eq(report.client, 2);
-	ck_assert_uint_eq(report.job, 3);
+	ck_assert(report.blamed);
+	ck_assert_uint_eq(report.client, 0);
+	ck_assert_uint_eq(report.job, 0);
+	ck_assert_uint_eq(report.task, 1);
+	ck_assert_uint_eq(report.crashed + report.lost, 0);
+	ck_assert_uint_eq(report.begun, 2);
+	ck_assert_uint_eq(ledger_unpack(*row(0, 0)).state, LEDGER_FREE);
+	ck_assert_uint_eq(ledger_unpack(*row(0, 1)).state, LEDGER_FREE);
+}
+END_TEST
+
+START_TEST(queued_jobs_of_a_client_that_is_gone_are_no_progress_of_the_pool)
+{
+	struct recover_limits some = limits;
+	struct recover_report report;
+
+	setup();
+	some.is_gone = is_gone;
+	put(2, 0, LEDGER_QUEUED, 0, 0, 0);
+	put(2, 1, LEDGER_QUEUED, 0, 0, 0);
+	/* It had its outcome when its client went. */
+	records[2][1].state = job_state(GEN, JOB_CANCELLED);
+	recover_run(arena, &some, SIGSEGV, find, NULL, &report);
+	is(2, 0, JOB_CANCELLED, LEDGER_FREE);
+	is(2, 1, JOB_CANCELLED, LEDGER_FREE);
+	ck_assert_uint_eq(report.cancelled, 1);
+	ck_assert_uint_eq(report.begun, 0);
 }
 END_TEST
 
@@ -297,6 +380,8 @@ START_TEST(garbage_in_the_arena_goes_nowhere)
 	ck_assert_uint_eq(report.signo, SIGABRT);
 	is(0, 0, JOB_LOST, LEDGER_FREE);
 	is(0, 1, JOB_LOST, LEDGER_FREE);
+	ck_assert_uint_eq(report.lost, 1);
+	ck_assert_uint_eq(report.finished, 1);
 	ck_assert_uint_eq(records[0][JOBS - 1].state, job_state(GEN, JOB_PENDING));
 
 	arena->fault.worker = 2;
@@ -304,12 +389,6 @@ START_TEST(garbage_in_the_arena_goes_nowhere)
 	(void)run(SIGSEGV);
 }
 END_TEST
-
-static bool is_gone(void *context, uint32_t client)
-{
-	(void)context;
-	return client == 2;
-}
 
 START_TEST(what_a_client_that_is_gone_has_left_is_cancelled)
 {
@@ -376,6 +455,8 @@ CHECK_MAIN("recover", each_cell_of_the_table,
 	   a_fault_while_buffers_are_written_back_is_that_jobs_own, an_outcome_comes_exactly_once,
 	   groups_are_counted_down, without_blame_an_idempotent_job_runs_again_once,
 	   with_blame_for_another_it_runs_again_as_often_as_needed,
-	   a_worker_that_names_no_job_is_blamed_for_those_it_started,
+	   the_fault_of_a_worker_that_names_no_running_row_blames_nobody,
+	   what_a_client_does_to_its_records_changes_neither_blame_nor_progress,
+	   queued_jobs_of_a_client_that_is_gone_are_no_progress_of_the_pool,
 	   garbage_in_the_arena_goes_nowhere, what_a_client_that_is_gone_has_left_is_cancelled,
 	   what_it_has_in_rings_is_not_accepted_by_the_next_pool)

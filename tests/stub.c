@@ -95,9 +95,9 @@ static void stub_run_row(struct client_segment *client, uint32_t slot, uint32_t 
 	}
 	row.state = LEDGER_RUNNING;
 	row.worker = task == STUB_CRASH || task == STUB_WRECK ? 0 : 1;
+	row.task = task + 1;
 	*word = ledger_pack(row);
 	stub.arena->workers[row.worker].job = index;
-	stub.arena->workers[row.worker].task = task;
 	if (task == STUB_WILD || task == STUB_WRECK)
 		memset(stub.arena, STUB_GARBAGE, offsetof(struct arena, fault));
 	if (task == STUB_WRECK)

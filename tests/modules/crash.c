@@ -2,6 +2,7 @@
 /* tests/modules/crash.c - tasks that misbehave, each in its own way */
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -28,6 +29,29 @@ FK_NO_LEAF(segv)
 	FK_RETURN();
 }
 FK_END(segv)
+
+FK_TASK(int64_t, forever, (int64_t, ignored), )
+{
+	(void)ignored;
+	for (;;)
+		sched_yield();
+}
+FK_BODY(forever)
+{
+	FK_RETURN(0);
+}
+FK_END(forever)
+
+/* What crashes is the continuation: its worker is in the child, so a thief has it. */
+FK_TASK(fk_void, stolen_segv, (), int64_t x;)
+FK_NO_LEAF(stolen_segv)
+{
+	FK_FORK(x, forever, 0);
+	*(volatile int *)nowhere = 1;
+	FK_JOIN();
+	FK_RETURN();
+}
+FK_END(stolen_segv)
 
 /* Writes where a frame of 256 KiB has its end that begins at the end of the C stack. */
 FK_TASK(fk_void, step_over, (), )
@@ -290,6 +314,7 @@ FK_BODY(fork_stray)
 FK_END(fork_stray)
 
 FK_EXPORT(segv, "-> ", 0, "Writes where nothing is")
+FK_EXPORT(stolen_segv, "-> ", 0, "Writes where nothing is, once a thief has it; of 2 workers")
 FK_EXPORT(step_over, "-> ", 0, "Writes 256 KiB below its C stack")
 FK_EXPORT(abort, "-> ", 0, "Calls abort()")
 FK_EXPORT(deep, "n:i64 -> i64", 0, "Calls abort() so many calls deep")
