@@ -54,7 +54,7 @@ static const struct {
 	{ ETIMEDOUT, "the time is over and the job has not ended" },
 	{ ECONNRESET, "the connection to forkd is lost: open a new one" },
 	{ ECONNREFUSED, "no forkd listens there" },
-	{ EACCES, "not allowed to use this forkd" },
+	{ EACCES, "not allowed to use this forkd, or not this task of it" },
 	{ ENAMETOOLONG, "the path of forkd's socket is too long" },
 	{ EPROTO, "forkd, or a task's signature, is of another version than this library" },
 	{ EBADMSG, "what answers there is not forkd, or no descriptor is left to hear it" },
@@ -65,6 +65,9 @@ static const struct {
 	{ ECANCELED, "the job was cancelled" },
 	{ ETIME, "the job was not done at its deadline" },
 	{ ENOTRECOVERABLE, "the task crashed" },
+	{ EKEYREVOKED,
+	  "this task crashed too often for this user and is refused for now: `forkctl quarantine` "
+	  "says how long" },
 	{ EOWNERDEAD, "the job was lost when another task crashed the pool" },
 	{ EREMOTEIO, "the task failed with a code of its own" },
 	{ EUSERS, "forkd has as many clients as it may have" },

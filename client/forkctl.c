@@ -38,6 +38,11 @@ static const char set_help[] = "change a setting while forkd runs:"
 static const struct command commands[] = {
 	{ "status", "", "the daemon, its pool, its workers and who is connected", forkctl_status,
 	  NULL },
+	{ "crashes", "", "how pools have died, which job is blamed, and what it cost the others",
+	  forkctl_crashes, NULL },
+	{ "quarantine", "[lift USER [MODULE:TASK]]",
+	  "tasks that are refused to a user because they crash; lift: no longer",
+	  forkctl_quarantine, NULL },
 	{ "stat", "", "counters, per worker and client", forkctl_stat, NULL },
 	{ "tasks", "", "what can be called: names, arguments -> results, help", forkctl_tasks,
 	  NULL },
@@ -152,7 +157,7 @@ static void print_help(void)
 	       "  --socket PATH   where forkd listens; else $FORKD_SOCKET, else %s\n"
 	       "  --help          print this\n"
 	       "  --version       print the version\n\n"
-	       "Exit status: 0 fine, 1 a job failed, a check found something or a setting was\n"
+	       "Exit status: 0 fine, 1 a job failed, a check found something or a request was\n"
 	       "refused, 2 wrong usage, 3 no connection to forkd, 128 + n ended by signal n.\n",
 	       FK_SOCKET_PATH);
 }

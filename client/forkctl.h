@@ -20,6 +20,8 @@
  * the default.
  */
 int forkctl_status(const char *socket, int argc, char *argv[]);
+int forkctl_crashes(const char *socket, int argc, char *argv[]);
+int forkctl_quarantine(const char *socket, int argc, char *argv[]);
 int forkctl_stat(const char *socket, int argc, char *argv[]);
 int forkctl_tasks(const char *socket, int argc, char *argv[]);
 int forkctl_call(const char *socket, int argc, char *argv[]);
@@ -73,6 +75,12 @@ const char *forkctl_time(struct forkctl_text *text, uint64_t ns);
 
 /* A name as it may be shown on a terminal: control characters become '?'. */
 const char *forkctl_name(struct forkctl_text *text, const char *name, size_t size);
+
+/* One line about the newest crash, if there is one. */
+void forkctl_print_last_crash(const struct board *board);
+
+/* How many tasks are refused to somebody. */
+uint32_t forkctl_count_quarantine(const struct board *board);
 
 /* The name of a task on the board, "-" for none. */
 const char *forkctl_task(const struct board *board, uint32_t task);

@@ -36,7 +36,7 @@
 #include "common/util.h"
 
 #define RUN_REPEATS 5u /* of each call in a random run */
-#define RUN_OPTIONS 7
+#define RUN_OPTIONS 9
 
 static const struct {
 	const char *mode;
@@ -223,7 +223,10 @@ int run_do(const struct run_subject *subject, const struct run *run, struct reco
 	char mode[32], workers[32], seed[32], folder[288];
 	char stop[] = "--stop-timeout=100ms", memory[] = "--memory-max=4G",
 	     heap[] = "--heap-max=2G";
-	char *options[RUN_OPTIONS] = { mode, workers, seed, stop, memory, heap, folder };
+	/* Each call of a task that crashes is to crash. */
+	char crashes[] = "--quarantine-crashes=0", budget[] = "--quarantine-budget=0";
+	char *options[RUN_OPTIONS] = { mode, workers, seed,   stop,  memory,
+				       heap, crashes, budget, folder };
 	int status;
 
 	if (fd < 0)

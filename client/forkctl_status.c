@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * client/forkctl_status.c - forkctl status: the daemon, its workers, its clients, its crashes
+ * client/forkctl_status.c - forkctl status: the daemon, its last crash, its workers, its clients
  *
  * Everything comes from the board; nobody is asked and nobody is stopped. All loads are relaxed:
  * each number is right by itself, and they are not of one moment.
@@ -9,8 +9,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
-#include <time.h>
 
 #include "common/clock.h"
 #include "common/util.h"
@@ -115,31 +113,13 @@ static void print_clients(const struct board *board)
 	}
 }
 
-static void print_crashes(const struct board *board)
+static void print_trouble(const struct board *board)
 {
-	uint64_t n = LOAD(board->manager.crashes);
-	uint64_t first = n > LIMIT_CRASHES ? n - LIMIT_CRASHES : 0;
+	uint32_t n = forkctl_count_quarantine(board);
 
-	if (!n)
-		return;
-	printf("\n%-19s %8s %-8s %-12s %8s %6s %8s %s\n", "CRASH", "POOL", "SIGNAL", "CLIENT",
-	       "UID", "LOST", "REQUEUED", "TASK");
-	for (uint64_t i = first; i < n; i++) {
-		const struct board_crash *crash = &board->crashes[i % LIMIT_CRASHES];
-		time_t seconds = (time_t)(crash->time_ns / NSEC_PER_SEC);
-		const char *signal = sigabbrev_np((int)crash->signo);
-		struct tm tm;
-		char when[32] = "?";
-		struct forkctl_text task;
-
-		if (localtime_r(&seconds, &tm))
-			(void)strftime(when, sizeof(when), "%F %T", &tm);
-		printf("%-19s %8" PRIu32 " %-8s %-12" PRIu32 " %8" PRIu32 " %6" PRIu32 " %8" PRIu32
-		       " %s\n",
-		       when, crash->pid, signal ? signal : "-", crash->client_pid, crash->uid,
-		       crash->lost, crash->requeued,
-		       forkctl_name(&task, crash->task, sizeof(crash->task)));
-	}
+	forkctl_print_last_crash(board);
+	if (n)
+		printf("quarantine: %" PRIu32 "; `forkctl quarantine` lists what is refused\n", n);
 }
 
 int forkctl_status(const char *socket, int argc, char *argv[])
@@ -152,9 +132,9 @@ int forkctl_status(const char *socket, int argc, char *argv[])
 	if (err)
 		return err;
 	print_daemon(client->board);
+	print_trouble(client->board);
 	print_workers(client->board);
 	print_clients(client->board);
-	print_crashes(client->board);
 	(void)fk_close(client);
 	return FORKCTL_OK;
 }

@@ -46,10 +46,14 @@ forkctl_SOURCES = \
 	client/forkctl_check.c \
 	client/forkctl_compare.c \
 	client/forkctl_compare.h \
+	client/forkctl_control.c \
+	client/forkctl_control.h \
+	client/forkctl_crashes.c \
 	client/forkctl_limits.c \
 	client/forkctl_option.c \
 	client/forkctl_option.h \
 	client/forkctl_profile.c \
+	client/forkctl_quarantine.c \
 	client/forkctl_record.c \
 	client/forkctl_record.h \
 	client/forkctl_run.c \

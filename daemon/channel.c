@@ -174,6 +174,14 @@ static void channel_on_tenant_gone(struct pool *pool, struct proto_pool *m, int 
 	vacate_tenant(pool, m->tenant);
 }
 
+static void channel_on_tasks(struct pool *pool, struct proto_pool *m, int fd)
+{
+	(void)fd;
+	/* A task that no module has any more needs no refusal. */
+	(void)permit_set(&pool->permit, &pool->modules, m->tenant, m->task_hash, m->error,
+			 m->refused);
+}
+
 static void channel_on_stop(struct pool *pool, struct proto_pool *m, int fd)
 {
 	(void)m;
@@ -192,6 +200,7 @@ static const struct channel_message {
 	{ PROTO_POOL_GONE, channel_on_gone },
 	{ PROTO_POOL_CANCEL, channel_on_cancel },
 	{ PROTO_POOL_SET, channel_on_set },
+	{ PROTO_POOL_TASKS, channel_on_tasks },
 	{ PROTO_POOL_STOP, channel_on_stop },
 	{ PROTO_POOL_TENANT_GONE, channel_on_tenant_gone },
 };

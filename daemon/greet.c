@@ -45,7 +45,8 @@ enum greet_wish greet_wish(const union proto_message *message, int size)
 {
 	if (size == (int)sizeof(message->hello) && message->head.type == PROTO_HELLO)
 		return GREET_ATTACH;
-	if (size == (int)sizeof(message->set) && message->head.type == PROTO_SET)
+	if (size == (int)sizeof(message->set) &&
+	    (message->head.type == PROTO_SET || message->head.type == PROTO_LIFT))
 		return GREET_SET;
 	return GREET_NONE;
 }
@@ -189,15 +190,17 @@ void greet_hello(const struct proto_hello *hello, const struct options *options,
 		greet_own(peer, room, size, ret);
 }
 
-void greet_set(const struct greet_peer *peer, uint32_t owner, struct greet_verdict *ret)
+void greet_set(const struct greet_peer *peer, uint32_t owner, bool lift,
+	       struct greet_verdict *ret)
 {
 	*ret = (struct greet_verdict){ .code = 0 };
 	greet_known(peer, ret);
 	if (!ret->code && peer->uid != 0 && peer->uid != owner)
 		greet_refuse(ret, -EPERM,
-			     "set: only root and the user that forkd runs as (uid %u) may change "
-			     "settings, this is uid %u: try sudo",
-			     owner, peer->uid);
+			     "%s: only root and the user that forkd runs as (uid %u) may %s, this "
+			     "is uid %u: try sudo",
+			     lift ? "quarantine" : "set", owner,
+			     lift ? "lift one" : "change settings", peer->uid);
 }
 
 void greet_none(struct greet_verdict *ret)

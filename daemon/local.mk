@@ -21,6 +21,8 @@ libmanager_la_SOURCES = \
 	daemon/poolproc.h \
 	daemon/postmortem.c \
 	daemon/postmortem.h \
+	daemon/quarantine.c \
+	daemon/quarantine.h \
 	daemon/quota.c \
 	daemon/quota.h \
 	daemon/recover.c \
@@ -68,6 +70,8 @@ libpool_la_SOURCES = \
 	daemon/lazy.h \
 	daemon/module.c \
 	daemon/module.h \
+	daemon/permit.c \
+	daemon/permit.h \
 	daemon/policy.h \
 	daemon/pool.c \
 	daemon/pool.h \

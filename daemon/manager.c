@@ -44,6 +44,7 @@
 #include "daemon/notify.h"
 #include "daemon/poolproc.h"
 #include "daemon/postmortem.h"
+#include "daemon/quarantine.h"
 #include "daemon/session.h"
 #include "daemon/settings.h"
 #include "daemon/topology.h"
@@ -61,6 +62,7 @@ struct manager {
 	struct listener listener;
 	struct fronts fronts;
 	struct postmortem postmortem;
+	struct quarantine quarantine;
 	int signal_fd;
 	bool ready; /* the first pool was */
 	bool stopping;
@@ -285,12 +287,29 @@ static int manager_on_set(struct session_table *table, const char *name, const c
 			       ret_error, error_size);
 }
 
+static int manager_on_lift(struct session_table *table, const char *task, const char *uid,
+			   char *ret_n, size_t n_size, char *ret_error, size_t error_size)
+{
+	struct manager *m = container_of(table, struct manager, sessions);
+
+	return quarantine_lift(&m->quarantine, uid, task, ret_n, n_size, ret_error, error_size);
+}
+
+/* A uid that comes back has another tenant. */
+static void manager_on_tenant(struct tenants *tenants, uint32_t index)
+{
+	struct manager *m = container_of(tenants, struct manager, sessions.tenants);
+
+	quarantine_tell_tenant(&m->quarantine, index);
+}
+
 static void manager_on_ready(struct poolproc *pool)
 {
 	struct manager *m = container_of(pool, struct manager, pool);
 
 	m->n_shortages = 0;
 	settings_tell_pool(m->options, pool);
+	quarantine_tell_pool(&m->quarantine);
 	postmortem_cancel_gone(&m->postmortem);
 	session_tell_pool(&m->sessions);
 	if (m->stopping)
@@ -353,6 +372,7 @@ static void manager_on_died(struct poolproc *pool, const struct poolproc_end *en
 
 	fronts_write(&m->fronts);
 	session_show_counts(&m->sessions);
+	quarantine_show(&m->quarantine);
 	loop_forget(&m->loop, &m->stop_source);
 	/* Killed at stop-timeout: what ran was cancelled, not lost. */
 	if (m->stopping && (end->stopped || end->signo == SIGKILL)) {
@@ -489,6 +509,7 @@ static int manager_init(struct manager *m)
 			.arena = m->fronts.arena,
 			.epoch = epoch,
 			.n_workers = n_workers,
+			.made = manager_on_tenant,
 		},
 		.segments = {
 			.options = m->options,
@@ -497,9 +518,16 @@ static int manager_init(struct manager *m)
 		},
 		.stranger = userns_stranger(),
 		.set = manager_on_set,
+		.lift = manager_on_lift,
 		.changed = manager_on_changed,
 	};
-	m->postmortem = (struct postmortem){ .fronts = &m->fronts, .sessions = &m->sessions };
+	quarantine_init(&m->quarantine, m->options, &m->loop, &m->pool, &m->sessions.tenants,
+			m->fronts.board);
+	m->postmortem = (struct postmortem){
+		.fronts = &m->fronts,
+		.sessions = &m->sessions,
+		.quarantine = &m->quarantine,
+	};
 	fronts_write(&m->fronts);
 	return 0;
 }

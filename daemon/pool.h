@@ -21,6 +21,7 @@
 #include "daemon/intake.h"
 #include "daemon/lazy.h"
 #include "daemon/module.h"
+#include "daemon/permit.h"
 #include "daemon/registry.h"
 #include "daemon/worker.h"
 #include "shm/board.h"
@@ -50,6 +51,7 @@ struct pool {
 	uint32_t n_groups;	    /* NUMA nodes with a worker; worker->group is one */
 	struct stack_arena *stacks; /* one for each group, on its node */
 	struct modules modules;
+	struct permit permit;
 	struct registry registry;
 	struct intake intake;
 	struct dispatcher dispatcher;

@@ -47,52 +47,68 @@ void postmortem_cancel_gone(struct postmortem *p)
 	session_count_fails(p->sessions, n);
 }
 
-static void postmortem_show(struct postmortem *p, const struct poolproc_end *end,
-			    const struct recover_report *report, char *ret_task, size_t size)
+static uint32_t postmortem_reason(const struct poolproc_end *end, const struct recover_report *r)
 {
-	struct board *board = p->fronts->board;
-	struct board_crash *c = &board->crashes[p->fronts->crashes % LIMIT_CRASHES];
+	if (r->worker != UINT32_MAX)
+		return end->signo ? CRASH_FAULT : CRASH_EXIT;
+	return end->signo ? CRASH_SIGNAL : CRASH_ENDED;
+}
+
+/* The board's entry, which is of the manager's own. */
+static struct board_crash postmortem_crash(const struct postmortem *p,
+					   const struct poolproc_end *end,
+					   const struct recover_report *r)
+{
+	struct board_crash c = {
+		.address = r->address,
+		.pid = (uint32_t)end->pid,
+		.signo = r->signo,
+		.job = r->job,
+		.worker = r->worker,
+		.lost = r->lost,
+		.requeued = r->requeued,
+		.reason = postmortem_reason(end, r),
+		.status = end->status,
+	};
 	struct timespec now;
 
 	(void)clock_gettime(CLOCK_REALTIME, &now);
-	*c = (struct board_crash){
-		.time_ns = (uint64_t)now.tv_sec * NSEC_PER_SEC + (uint64_t)now.tv_nsec,
-		.address = report->address,
-		.pid = (uint32_t)end->pid,
-		.signo = report->signo,
-		.job = report->job,
-		.worker = report->worker,
-		.lost = report->lost,
-		.requeued = report->requeued,
-	};
-	if (report->blamed)
-		(void)session_identity(p->sessions, report->client, &c->client_pid, &c->uid);
-	if (report->blamed && report->task < LIMIT_TASKS)
-		memcpy(c->task, board->tasks[report->task].name, sizeof(c->task));
-	c->task[sizeof(c->task) - 1] = '\0';
-	(void)snprintf(ret_task, size, "%s", c->task[0] ? c->task : "not known");
+	c.time_ns = (uint64_t)now.tv_sec * NSEC_PER_SEC + (uint64_t)now.tv_nsec;
+	if (r->blamed)
+		(void)session_identity(p->sessions, r->client, &c.client_pid, &c.uid);
+	if (r->blamed && r->task < LIMIT_TASKS)
+		memcpy(c.task, p->fronts->board->tasks[r->task].name, sizeof(c.task));
+	c.task[sizeof(c.task) - 1] = '\0';
+	return c;
+}
+
+static void postmortem_show(struct postmortem *p, const struct board_crash *crash)
+{
+	struct board *board = p->fronts->board;
+
+	board->crashes[p->fronts->crashes % LIMIT_CRASHES] = *crash;
 	/* ORDER board/crashes [B2]: release, so that who sees the number sees the entry. Pairs with
 	 * the acquire of whoever shows it. */
 	atomic_store_explicit(&board->manager.crashes, ++p->fronts->crashes, memory_order_release);
 }
 
 /* The one line about a pool's death. */
-static void postmortem_log(const struct postmortem *p, const struct poolproc_end *end,
-			   const struct recover_report *r, const char *task)
+static void postmortem_log(const struct poolproc_end *end, const struct recover_report *r,
+			   const struct board_crash *c)
 {
 	char how[64], who[256] = "no job can be blamed";
-	uint32_t pid = 0, uid = 0;
 
 	if (end->signo)
 		(void)snprintf(how, sizeof(how), "died of signal %u (%s)", r->signo,
 			       strsignal((int)r->signo));
 	else
 		(void)snprintf(how, sizeof(how), "exited with status %d", end->status);
-	if (r->blamed && session_identity(p->sessions, r->client, &pid, &uid))
+	if (r->blamed)
 		(void)snprintf(who, sizeof(who),
 			       "job %u of client %u (pid %u, uid %u), task %s, at address "
 			       "0x%" PRIx64 " on worker %u",
-			       r->job, r->client, pid, uid, task, r->address, r->worker);
+			       r->job, r->client, c->client_pid, c->uid,
+			       c->task[0] ? c->task : "not known", r->address, r->worker);
 	log_warning(
 		"pool (pid %d) %s: %s; %u crashed, %u lost, %u cancelled, %u run again, %u stay "
 		"queued%s%s",
@@ -112,18 +128,33 @@ static bool postmortem_too_many(struct postmortem *p)
 	return full && now - p->deaths[p->n_deaths % POSTMORTEM_DEATHS] < POSTMORTEM_WITHIN_NS;
 }
 
+static void postmortem_accuse(struct postmortem *p, const struct recover_report *r,
+			      const struct board_crash *c)
+{
+	/* Relaxed: the pool is dead. A wild task may have written there: it is a number. */
+	uint64_t task = r->task < LIMIT_TASKS
+			      ? atomic_load_explicit(&p->fronts->board->tasks[r->task].hash,
+						     memory_order_relaxed)
+			      : 0;
+
+	quarantine_crashed(p->quarantine, c->uid, task, c->task);
+}
+
 enum postmortem_next postmortem_run(struct postmortem *p, const struct poolproc_end *end)
 {
 	const struct recover_limits limits = postmortem_limits(p);
 	struct recover_report report;
-	char task[64];
+	struct board_crash crash;
 
 	recover_run(p->fronts->arena, &limits, end->signo, session_records, p->sessions, &report);
 	session_count_fails(p->sessions,
 			    report.crashed + report.lost + report.finished + report.cancelled);
 	fronts_clear_workers(p->fronts);
-	postmortem_show(p, end, &report, task, sizeof(task));
-	postmortem_log(p, end, &report, task);
+	crash = postmortem_crash(p, end, &report);
+	postmortem_show(p, &crash);
+	postmortem_log(end, &report, &crash);
+	if (report.blamed)
+		postmortem_accuse(p, &report, &crash);
 	if (report.begun || end->lived_ns >= POSTMORTEM_YOUNG_NS) {
 		p->n_deaths = 0;
 		return POSTMORTEM_RESTART;

@@ -7,6 +7,7 @@
 
 #include "daemon/fronts.h"
 #include "daemon/poolproc.h"
+#include "daemon/quarantine.h"
 #include "daemon/session.h"
 
 #define POSTMORTEM_DEATHS 5u /* so many at their start, and forkd gives up */
@@ -15,6 +16,7 @@ struct postmortem {
 	/* the caller sets these; the rest starts as zero */
 	struct fronts *fronts;
 	struct session_table *sessions;
+	struct quarantine *quarantine;
 
 	uint64_t deaths[POSTMORTEM_DEATHS]; /* when: the last ones that died at their start */
 	uint32_t n_deaths;		    /* one after the other */
@@ -27,9 +29,9 @@ enum postmortem_next {
 };
 
 /*
- * Gives each job of the dead pool what it deserves (recover.h), shows the crash on the board, and
- * logs one line about it. The pool's fronts are in order again. Returns what to do next, unless
- * forkd is stopping.
+ * Gives each job of the dead pool what it deserves (recover.h), shows the crash on the board, logs
+ * one line about it, and counts it against whoever is blamed. The pool's fronts are in order again.
+ * Returns what to do next, unless forkd is stopping.
  */
 enum postmortem_next postmortem_run(struct postmortem *postmortem, const struct poolproc_end *end);
 

@@ -59,11 +59,13 @@ static uint64_t record_space(const struct record *record, uint32_t i, uint64_t s
 }
 
 /* Which task it is, and its packed arguments. */
-static int record_check(struct record *record, const struct modules *modules, struct job *job)
+static int record_check(struct record *record, const struct modules *modules,
+			const struct permit *permit, uint32_t tenant, struct job *job)
 {
 	uint32_t index = atomic_load_explicit(&job->task, memory_order_relaxed);
 	uint32_t args_size = atomic_load_explicit(&job->args_size, memory_order_relaxed);
 	uint64_t hash = atomic_load_explicit(&job->task_hash, memory_order_relaxed);
+	int r;
 
 	if (index >= modules->n_tasks)
 		return -ENOENT;
@@ -71,6 +73,9 @@ static int record_check(struct record *record, const struct modules *modules, st
 	record->task = &modules->tasks[index];
 	if (record->task->hash != hash)
 		return -ESTALE;
+	r = permit_check(permit, tenant, index);
+	if (r < 0)
+		return r;
 	if (args_size != record->task->signature.args_size)
 		return -EINVAL;
 	memcpy(record->args, job->args, args_size);
@@ -127,7 +132,7 @@ static void record_copy_in(struct record *record)
 	}
 }
 
-int record_load(struct record *record, const struct modules *modules,
+int record_load(struct record *record, const struct modules *modules, const struct permit *permit,
 		const struct registry_client *client, struct job *job, struct stack_cache *cache,
 		char **top)
 {
@@ -135,7 +140,7 @@ int record_load(struct record *record, const struct modules *modules,
 	int r;
 
 	record->size = 0;
-	r = record_check(record, modules, job);
+	r = record_check(record, modules, permit, client->tenant, job);
 	if (r == 0)
 		r = record_resolve(record, client, &record->size);
 	if (r < 0 || !record->size)

@@ -27,6 +27,7 @@
 #include <stdint.h>
 
 #include "daemon/module.h"
+#include "daemon/permit.h"
 #include "daemon/registry.h"
 #include "daemon/stack.h"
 
@@ -45,12 +46,13 @@ struct record {
 
 /*
  * Checks the record and copies it. Returns 0, or the code that the job fails with: -ENOENT or
- * -ESTALE (no such task, or another by now), -EINVAL (arguments of another size), -EFAULT (a bad
- * reference), -ENOMEM (the job may not have so much); then nothing is held.
+ * -ESTALE (no such task, or another by now), -EACCES or -EKEYREVOKED (refused: permit.h), -EINVAL
+ * (arguments of another size), -EFAULT (a bad reference), -ENOMEM (the job may not have so much);
+ * then nothing is held.
  * top: the end of the root's frame, with RECORD_ROOM bytes free behind it; set to where its
  * children may begin.
  */
-int record_load(struct record *record, const struct modules *modules,
+int record_load(struct record *record, const struct modules *modules, const struct permit *permit,
 		const struct registry_client *client, struct job *job, struct stack_cache *cache,
 		char **top);
 

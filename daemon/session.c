@@ -502,27 +502,33 @@ static void session_hello(struct session *s, const struct proto_hello *hello)
 		session_attach(s, &verdict);
 }
 
-/* forkctl set: no slot is needed, and the connection ends with the answer. */
+/* forkctl set, and forkctl quarantine lift: no slot is needed, and the connection ends with the
+ * answer. */
 static void session_set(struct session *s, struct proto_set *set)
 {
 	struct proto_set done = { .head = { PROTO_MAGIC, PROTO_SET_DONE } };
 	const struct greet_peer peer = session_peer(s);
+	bool lift = set->head.type == PROTO_LIFT;
 	struct greet_verdict verdict;
 
 	set->name[sizeof(set->name) - 1] = '\0';
 	set->value[sizeof(set->value) - 1] = '\0';
-	greet_set(&peer, geteuid(), &verdict);
+	greet_set(&peer, geteuid(), lift, &verdict);
 	if (!verdict.code)
-		verdict.code =
-			s->table->set(s->table, set->name, set->value, done.value,
-				      sizeof(done.value), verdict.text, sizeof(verdict.text));
+		verdict.code = (lift ? s->table->lift : s->table->set)(
+			s->table, set->name, set->value, done.value, sizeof(done.value),
+			verdict.text, sizeof(verdict.text));
 	if (verdict.code) {
 		session_refuse(s, &verdict);
 		return;
 	}
 	memcpy(done.name, set->name, sizeof(done.name));
-	log_notice("%s is %s now, was %s: set by pid %u, uid %u", set->name, set->value, done.value,
-		   s->pid, s->uid);
+	if (lift)
+		log_notice("%s lifted for uid %s by pid %u, uid %u", done.value, set->value, s->pid,
+			   s->uid);
+	else
+		log_notice("%s is %s now, was %s: set by pid %u, uid %u", set->name, set->value,
+			   done.value, s->pid, s->uid);
 	(void)proto_send(s->fd, &done, sizeof(done), NULL, 0);
 	session_free(s);
 }

@@ -32,6 +32,9 @@ struct session_table {
 	 * negative errno with a line that says why. */
 	int (*set)(struct session_table *table, const char *name, const char *value, char *ret_old,
 		   size_t old_size, char *ret_error, size_t error_size);
+	/* The same: somebody wants a quarantine to end; quarantine_lift(). */
+	int (*lift)(struct session_table *table, const char *task, const char *uid, char *ret_n,
+		    size_t n_size, char *ret_error, size_t error_size);
 	/* called when the number of connections has changed */
 	void (*changed)(struct session_table *table);
 

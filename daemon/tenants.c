@@ -70,12 +70,9 @@ static void tenants_free(struct tenants *tenants, uint32_t index)
 	(void)safe_close(t->fd);
 	/* Relaxed: the next pool that looks, or this one, is told of the slot's next tenant after
 	 * it. */
-	for (uint32_t i = 0; i < tenants->n_workers; i++) {
+	for (uint32_t i = 0; i < tenants->n_workers; i++)
 		atomic_store_explicit(&tenants->arena->rings[index][i].head, 0,
 				      memory_order_relaxed);
-		atomic_store_explicit(&tenants->arena->rings[index][i].consumer, 0,
-				      memory_order_relaxed);
-	}
 	t->state = TENANTS_FREE;
 }
 
@@ -198,6 +195,8 @@ int tenants_attach(struct tenants *tenants, uint32_t uid)
 	if (r < 0)
 		return r;
 	tenants_head(tenants, index);
+	if (new)
+		tenants->made(tenants, index);
 	/* Also one that it knows: a pool that could not map it tries again. */
 	tenants_tell(tenants, index);
 	if (!new && !tenants->slots[index].n_sessions)

@@ -37,6 +37,8 @@ struct tenants {
 	struct arena *arena;
 	uint64_t epoch;
 	uint32_t n_workers;
+	/* what the pool is to know of a new one, before the tenant itself */
+	void (*made)(struct tenants *tenants, uint32_t index);
 
 	uint32_t n;	 /* slots that were ever used, from 0 on */
 	uint32_t n_used; /* that are TENANTS_USED */

@@ -56,6 +56,7 @@ void vacate_tenant(struct pool *pool, uint32_t slot)
 				    strerror(errno));
 	}
 	fair_remove_tenant(&pool->intake.fair, slot);
+	permit_clear(&pool->permit, slot);
 	tenant->told = false;
 	tenant->error = 0;
 	channel_tell(pool, &released);

@@ -52,7 +52,8 @@ struct board_manager {
 	_Atomic uint64_t accepted;	/* connections so far */
 	_Atomic uint64_t refused;	/* connections refused so far */
 	_Atomic uint64_t manager_fails; /* jobs that the manager gave their outcome */
-	_Atomic uint64_t crashes; /* of the pool, so far; the newest is at (crashes - 1) % 16 */
+	_Atomic uint64_t
+		crashes; /* of the pool, so far; the newest is at (crashes - 1) % LIMIT_CRASHES */
 	char version[32];
 };
 
@@ -114,6 +115,12 @@ struct board_client {
 
 _Static_assert(sizeof(struct board_client) == 128, "two lines a client");
 
+/* Why a pool died. */
+#define CRASH_FAULT  1u /* a worker did what it may not, or aborted: signo, address */
+#define CRASH_EXIT   2u /* a worker ended the process: status */
+#define CRASH_SIGNAL 3u /* a signal that no worker has caused, so nobody is blamed: signo */
+#define CRASH_ENDED  4u /* it ended by itself: status */
+
 struct board_crash {
 	uint64_t time_ns; /* CLOCK_REALTIME */
 	uint64_t address; /* that faulted, 0 if not known */
@@ -125,11 +132,24 @@ struct board_crash {
 	uint32_t worker;
 	uint32_t lost;	   /* others that were running and got JOB_LOST */
 	uint32_t requeued; /* others that were running and will run again */
-	char task[64];
-	uint8_t reserved[16];
+	char task[64];	   /* MODULE:TASK, empty if not known */
+	uint32_t reason;   /* CRASH_* */
+	int32_t status;	   /* of its exit */
+	uint8_t reserved[8];
 };
 
 _Static_assert(sizeof(struct board_crash) == 128, "two lines a crash");
+
+/* A task that is refused to a user: daemon/quarantine.h. */
+struct board_quarantine {
+	_Atomic uint64_t until_ns; /* CLOCK_MONOTONIC; 0: none is here */
+	_Atomic uint32_t uid;
+	_Atomic uint32_t crashes; /* that led to it */
+	char task[64];		  /* MODULE:TASK, empty for every task */
+	uint8_t reserved[48];
+};
+
+_Static_assert(sizeof(struct board_quarantine) == 128, "two lines a row");
 
 /* The row of counters of the pool's other threads, behind those of the workers. */
 #define BOARD_POOL LIMIT_WORKERS
@@ -182,6 +202,7 @@ struct board {
 	struct board_client clients[LIMIT_CLIENTS];
 	/* the manager writes */
 	struct board_crash crashes[LIMIT_CRASHES];
+	struct board_quarantine quarantine[LIMIT_QUARANTINE];
 	/* the pool's only worker writes, before the job's outcome */
 	struct board_profile profile;
 };

@@ -63,6 +63,8 @@
 #define LAYOUT_41   LAYOUT_MIX(LAYOUT_40, sizeof(struct arena))
 #define LAYOUT_42   LAYOUT_MIX(LAYOUT_41, offsetof(struct arena, fault))
 #define LAYOUT_43   LAYOUT_MIX(LAYOUT_42, offsetof(struct arena, workers))
-#define LAYOUT_HASH LAYOUT_MIX(LAYOUT_43, offsetof(struct job, cancel))
+#define LAYOUT_44   LAYOUT_MIX(LAYOUT_43, offsetof(struct job, cancel))
+#define LAYOUT_45   LAYOUT_MIX(LAYOUT_44, sizeof(struct board_quarantine))
+#define LAYOUT_HASH LAYOUT_MIX(LAYOUT_45, offsetof(struct board, quarantine))
 
 #endif

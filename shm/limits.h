@@ -3,15 +3,16 @@
 #ifndef SHM_LIMITS_H
 #define SHM_LIMITS_H
 
-#define LIMIT_WORKERS 256u   /* workers of a pool */
-#define LIMIT_TENANTS 128u   /* uids at a time */
-#define LIMIT_CLIENTS 1024u  /* connections at a time: the client bits of a ring's word */
-#define LIMIT_JOBS    16384u /* job records of one client */
-#define LIMIT_GROUPS  64u    /* groups of one client */
-#define LIMIT_TASKS   512u   /* exported tasks of all modules */
-#define LIMIT_ARGS    192u   /* bytes of a job's packed arguments */
-#define LIMIT_RESULT  64u    /* bytes of a job's packed result */
-#define LIMIT_CRASHES 16u    /* crashes that the board remembers */
-#define LIMIT_HEAP    (UINT64_C(1) << 40)
+#define LIMIT_WORKERS	 256u	/* workers of a pool */
+#define LIMIT_TENANTS	 128u	/* uids at a time */
+#define LIMIT_CLIENTS	 1024u	/* connections at a time: the client bits of a ring's word */
+#define LIMIT_JOBS	 16384u /* job records of one client */
+#define LIMIT_GROUPS	 64u	/* groups of one client */
+#define LIMIT_TASKS	 512u	/* exported tasks of all modules */
+#define LIMIT_ARGS	 192u	/* bytes of a job's packed arguments */
+#define LIMIT_RESULT	 64u	/* bytes of a job's packed result */
+#define LIMIT_CRASHES	 64u	/* crashes that the board remembers */
+#define LIMIT_QUARANTINE 128u	/* tasks that are refused to a user, or users to whom all are */
+#define LIMIT_HEAP	 (UINT64_C(1) << 40)
 
 #endif

@@ -17,11 +17,12 @@
 #define PROTO_HELLO  1u
 #define PROTO_CANCEL 4u /* after WELCOME, as often as one likes; it has no answer */
 #define PROTO_SET    5u /* instead of HELLO: changes a setting; PROTO_SET_DONE or PROTO_ERROR */
+#define PROTO_LIFT   7u /* the same: name is a task or empty, value a uid; ends its quarantine */
 /* Manager to client. */
 #define PROTO_WELCOME 2u /* with three descriptors: board (read-only), tenant, client */
 #define PROTO_ERROR   3u
 
-#define PROTO_SET_DONE 6u /* a proto_set with the name and the value it had; the end */
+#define PROTO_SET_DONE 6u /* a proto_set with the name and the value it had, or how many; the end */
 
 /* Manager to pool. */
 #define PROTO_POOL_START  16u /* with two descriptors: board (writable), arena */
@@ -31,6 +32,7 @@
 #define PROTO_POOL_STOP	  20u /* run what is queued, then exit */
 #define PROTO_POOL_CANCEL 21u /* one job of a client: job, job_generation */
 #define PROTO_POOL_SET	  22u /* a setting has changed: text is NAME=VALUE */
+#define PROTO_POOL_TASKS  23u /* a tenant's task_hash, 0 for all, is refused or no more */
 /* Pool to manager. */
 #define PROTO_POOL_READY    32u
 #define PROTO_POOL_RELEASED 33u /* the client's last job has ended, its segment is unmapped */
@@ -92,8 +94,9 @@ struct proto_pool {
 	uint32_t n_jobs;	 /* records in the client's table */
 	uint32_t job;		 /* PROTO_POOL_CANCEL: index in that table, below n_jobs */
 	uint32_t job_generation; /* PROTO_POOL_CANCEL */
-	int32_t error;		 /* PROTO_POOL_FAILED: a negative errno */
-	uint32_t reserved;
+	int32_t error;		 /* PROTO_POOL_FAILED, PROTO_POOL_TASKS: a negative errno */
+	uint32_t refused;	 /* PROTO_POOL_TASKS: 1: jobs fail with error; 0: no more */
+	uint64_t task_hash;	 /* PROTO_POOL_TASKS */
 	char text[224];
 };
 

@@ -192,7 +192,7 @@ START_TEST(who_cannot_be_told_from_others_is_nobody)
 	peer.uid = 65534;
 	refused(-EACCES, "PrivateUsers");
 	ck_assert_ptr_nonnull(strstr(verdict.text, "map the user"));
-	greet_set(&peer, 65534, &verdict);
+	greet_set(&peer, 65534, false, &verdict);
 	said(-EACCES, "user namespace");
 }
 END_TEST
@@ -208,6 +208,8 @@ START_TEST(a_message_is_what_its_type_and_its_size_say)
 	m.head.type = PROTO_SET;
 	ck_assert_uint_eq(greet_wish(&m, sizeof(m.hello)), GREET_NONE);
 	ck_assert_uint_eq(greet_wish(&m, sizeof(m.set)), GREET_SET);
+	m.head.type = PROTO_LIFT;
+	ck_assert_uint_eq(greet_wish(&m, sizeof(m.set)), GREET_SET);
 	m.head.type = PROTO_CANCEL;
 	ck_assert_uint_eq(greet_wish(&m, sizeof(m.cancel)), GREET_NONE);
 	greet_none(&verdict);
@@ -218,14 +220,17 @@ END_TEST
 START_TEST(only_root_and_the_owner_may_change_settings)
 {
 	peer.uid = 0;
-	greet_set(&peer, 1000, &verdict);
+	greet_set(&peer, 1000, false, &verdict);
 	ck_assert_int_eq(verdict.code, 0);
 	peer.uid = 1000;
-	greet_set(&peer, 1000, &verdict);
+	greet_set(&peer, 1000, false, &verdict);
 	ck_assert_int_eq(verdict.code, 0);
 	peer.uid = 1001;
-	greet_set(&peer, 1000, &verdict);
+	greet_set(&peer, 1000, false, &verdict);
 	said(-EPERM, "this is uid 1001");
+	ck_assert_ptr_nonnull(strstr(verdict.text, "set: only root"));
+	greet_set(&peer, 1000, true, &verdict);
+	said(-EPERM, "may lift one");
 }
 END_TEST
 

@@ -88,6 +88,7 @@ START_TEST(when_the_pool_crashes_each_job_gets_what_it_deserves)
 	ck_assert_uint_eq(c.board->crashes[0].job, 3);
 	ck_assert_uint_eq(c.board->crashes[0].lost, 1);
 	ck_assert_uint_eq(c.board->crashes[0].requeued, 1);
+	ck_assert_uint_eq(c.board->crashes[0].reason, CRASH_FAULT);
 	ck_assert_uint_eq(c.board->manager.pool_generation, 2);
 	service_stop(pid);
 }

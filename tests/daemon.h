@@ -67,7 +67,8 @@ bool daemon_is_mined(struct daemon *d);
 
 /*
  * Starts forkd with these options, NULL at the end ("--workers=2", ...), and waits until it says
- * READY=1. Socket, module folder and log stand in the daemon's folder.
+ * READY=1. Socket, module folder and log stand in the daemon's folder. Tasks may crash as often as
+ * they like, unless the options say when they are put into quarantine.
  */
 void daemon_start(struct daemon *d, ...) __attribute__((sentinel));
 

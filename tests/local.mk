@@ -45,6 +45,7 @@ UNIT_TESTS = \
 	tests/check_options_file \
 	tests/check_options_print \
 	tests/check_pack \
+	tests/check_permit \
 	tests/check_place \
 	tests/check_publish \
 	tests/check_pool \
@@ -91,6 +92,7 @@ SCENARIOS = \
 	tests/check_latency \
 	tests/check_manager \
 	tests/check_promises \
+	tests/check_quarantine \
 	tests/check_renew \
 	tests/check_restart \
 	tests/check_scenario \
@@ -143,6 +145,7 @@ TSAN_TESTS = \
 	tests/check_options_args \
 	tests/check_options_file \
 	tests/check_options_print \
+	tests/check_permit \
 	tests/check_place \
 	tests/check_publish \
 	tests/check_pool \
@@ -214,6 +217,7 @@ tests_check_hostile_SOURCES = tests/check_hostile.c $(DAEMON_SOURCES)
 tests_check_kill_SOURCES = tests/check_kill.c $(DAEMON_SOURCES)
 tests_check_latency_SOURCES = tests/check_latency.c $(DAEMON_SOURCES)
 tests_check_promises_SOURCES = tests/check_promises.c $(DAEMON_SOURCES)
+tests_check_quarantine_SOURCES = tests/check_quarantine.c $(DAEMON_SOURCES)
 tests_check_renew_SOURCES = tests/check_renew.c $(DAEMON_SOURCES)
 tests_check_restart_SOURCES = tests/check_restart.c $(DAEMON_SOURCES)
 tests_check_scenario_SOURCES = tests/check_scenario.c $(DAEMON_SOURCES)

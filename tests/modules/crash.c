@@ -30,6 +30,18 @@ FK_NO_LEAF(segv)
 }
 FK_END(segv)
 
+FK_TASK(int64_t, maybe, (int64_t, bad), )
+{
+	if (bad)
+		*(volatile int *)nowhere = 1;
+	FK_LEAF(bad);
+}
+FK_BODY(maybe)
+{
+	FK_RETURN(0);
+}
+FK_END(maybe)
+
 FK_TASK(int64_t, forever, (int64_t, ignored), )
 {
 	(void)ignored;
@@ -314,6 +326,7 @@ FK_BODY(fork_stray)
 FK_END(fork_stray)
 
 FK_EXPORT(segv, "-> ", 0, "Writes where nothing is")
+FK_EXPORT(maybe, "bad:i64 -> i64", 0, "Writes where nothing is, unless bad is 0")
 FK_EXPORT(stolen_segv, "-> ", 0, "Writes where nothing is, once a thief has it; of 2 workers")
 FK_EXPORT(step_over, "-> ", 0, "Writes 256 KiB below its C stack")
 FK_EXPORT(abort, "-> ", 0, "Calls abort()")

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * client/forkctl_control.c - a request to the manager, which it may grant
+ *
+ * WHAT IT IS
+ *   One message and one answer on a connection of its own, without the segments of a client. The
+ *   manager decides: who may do that, by what the kernel says of the peer, and what can be done.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   The one thread of forkctl.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   The manager: the connection ends, or nothing comes for 10 s (connect.c); either is reported.
+ */
+#include "client/forkctl_control.h"
+
+#include <string.h>
+
+#include "client/connect.h"
+#include "client/forkctl.h"
+#include "common/cleanup.h"
+
+/* Room in a message. Returns 0 or an exit code. */
+static int control_copy(char *to, size_t size, const char *command, const char *what,
+			const char *text)
+{
+	if (strlen(text) >= size)
+		return forkctl_fail(FORKCTL_USAGE,
+				    "%s: the %s has %zu bytes, %zu are possible: %.20s...", command,
+				    what, strlen(text), size - 1, text);
+	memcpy(to, text, strlen(text) + 1);
+	return 0;
+}
+
+int forkctl_control(const char *socket, const char *command, uint32_t type, const char *name,
+		    const char *value, struct proto_set *ret_answer)
+{
+	struct proto_set request = { .head = { PROTO_MAGIC, type } };
+	const char *path = connect_path(socket);
+	union proto_message answer = { .head = { 0 } };
+	_cleanup_close_ int fd = -1;
+	int fds[PROTO_MAX_FDS];
+	uint32_t n_fds;
+	int r;
+
+	r = control_copy(request.name, sizeof(request.name), command, "name", name);
+	if (!r)
+		r = control_copy(request.value, sizeof(request.value), command, "value", value);
+	if (r)
+		return r;
+	if (connect_socket(path, &fd) < 0)
+		return forkctl_fail(FORKCTL_NO_DAEMON, "%s", fk_open_error());
+	r = connect_ask(fd, path, &request, sizeof(request), &answer, fds, &n_fds);
+	while (n_fds)
+		(void)safe_close(fds[--n_fds]);
+	if (r >= 0 && (answer.head.type != PROTO_SET_DONE || r < (int)sizeof(answer.set)))
+		r = connect_not_understood(path);
+	if (r < 0)
+		return forkctl_fail(answer.head.type == PROTO_ERROR ? FORKCTL_FAILED
+								    : FORKCTL_NO_DAEMON,
+				    "%s", fk_open_error());
+	answer.set.value[sizeof(answer.set.value) - 1] = '\0';
+	*ret_answer = answer.set;
+	return FORKCTL_OK;
+}

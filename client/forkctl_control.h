@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/* client/forkctl_control.h - a request to the manager, which it may grant */
+#ifndef CLIENT_FORKCTL_CONTROL_H
+#define CLIENT_FORKCTL_CONTROL_H
+
+#include <stdint.h>
+
+#include "shm/proto.h"
+
+/*
+ * Sends a request of this type with these texts, and takes the answer, whose value is then in
+ * ret_answer. On failure says why, with the command's name in front where it is the user's.
+ * Returns 0 or an exit code.
+ */
+int forkctl_control(const char *socket, const char *command, uint32_t type, const char *name,
+		    const char *value, struct proto_set *ret_answer);
+
+#endif

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon/quarantine.c - tasks that are refused to a user, because they crash for him
+ *
+ * WHAT IT IS
+ *   A crash of a pool that a job is blamed for counts against its user and task, and against the
+ *   user. So many of a task (quarantine-crashes) within quarantine-window, and the task is refused
+ *   to this user; so many of the user's (quarantine-budget), and all tasks are. Until somebody
+ *   lifts it, or quarantine-time is over.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   The manager's only thread.
+ *
+ * INVARIANTS
+ *   I1. What one user's jobs do is counted for that user alone: others call the same tasks. The uid
+ *       is the manager's own, by the slot of the blamed row.
+ *   I2. Who cannot be blamed is not counted: signals from outside, a kill, what is no task's code.
+ *   I3. A crash leads to one entry for a task at most: with it the count begins anew. It stays
+ *       counted against the user.
+ *   I4. Where there is no room for one more, the entry that ends first ends now; it may be another
+ *       user's, who loses nothing by it.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   The pool: the next one is told of all entries before it has any job. The manager: all is
+ *   forgotten.
+ */
+#include "daemon/quarantine.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/number.h"
+#include "common/util.h"
+#include "shm/proto.h"
+
+static void quarantine_on_timer(struct loop_source *source, int result);
+
+void quarantine_init(struct quarantine *q, const struct options *options, struct loop *loop,
+		     struct poolproc *pool, const struct tenants *tenants, struct board *board)
+{
+	*q = (struct quarantine){
+		.options = options,
+		.loop = loop,
+		.pool = pool,
+		.tenants = tenants,
+		.board = board,
+		.timer = { .call = quarantine_on_timer },
+	};
+}
+
+/* ------------------------------------------------------------------------ entries */
+
+/* Relaxed throughout: for display. until_ns first if the row becomes free, else last. */
+static void quarantine_show_entry(struct quarantine *q, const struct quarantine_entry *e)
+{
+	struct board_quarantine *b = &q->board->quarantine[e - q->entries];
+
+	atomic_store_explicit(&b->until_ns, 0, memory_order_relaxed);
+	memcpy(b->task, e->name, sizeof(b->task));
+	atomic_store_explicit(&b->uid, e->uid, memory_order_relaxed);
+	atomic_store_explicit(&b->crashes, e->crashes, memory_order_relaxed);
+	atomic_store_explicit(&b->until_ns, e->until_ns, memory_order_relaxed);
+}
+
+void quarantine_show(struct quarantine *q)
+{
+	for (uint32_t i = 0; i < LIMIT_QUARANTINE; i++)
+		quarantine_show_entry(q, &q->entries[i]);
+}
+
+static void quarantine_tell_one(struct quarantine *q, const struct quarantine_entry *e,
+				uint32_t tenant, bool refused)
+{
+	const struct tenants_slot *slot = &q->tenants->slots[tenant];
+	struct proto_pool m = {
+		.head = { PROTO_MAGIC, PROTO_POOL_TASKS },
+		.tenant = tenant,
+		.task_hash = e->task,
+		.error = -EKEYREVOKED,
+		.refused = refused,
+	};
+
+	/* What is refused to one that leaves, the pool forgets with it. */
+	if (slot->state == TENANTS_USED && slot->uid == e->uid)
+		poolproc_send(q->pool, &m, -1);
+}
+
+static void quarantine_tell(struct quarantine *q, const struct quarantine_entry *e, bool refused)
+{
+	for (uint32_t i = 0; i < q->tenants->n; i++)
+		quarantine_tell_one(q, e, i, refused);
+}
+
+void quarantine_tell_tenant(struct quarantine *q, uint32_t tenant)
+{
+	for (uint32_t i = 0; i < LIMIT_QUARANTINE; i++)
+		if (q->entries[i].until_ns)
+			quarantine_tell_one(q, &q->entries[i], tenant, true);
+}
+
+void quarantine_tell_pool(struct quarantine *q)
+{
+	for (uint32_t i = 0; i < LIMIT_QUARANTINE; i++)
+		if (q->entries[i].until_ns)
+			quarantine_tell(q, &q->entries[i], true);
+}
+
+/* "task x", or all of them. */
+static const char *quarantine_what(const struct quarantine_entry *e, char text[80])
+{
+	(void)snprintf(text, 80, "%s%s", e->name[0] ? "task " : "every task", e->name);
+	return text;
+}
+
+static void quarantine_end(struct quarantine *q, struct quarantine_entry *e, const char *why)
+{
+	char what[80];
+
+	log_notice("%s of uid %u is no longer in quarantine: %s", quarantine_what(e, what), e->uid,
+		   why);
+	quarantine_tell(q, e, false);
+	*e = (struct quarantine_entry){ 0 };
+	quarantine_show_entry(q, e);
+}
+
+/* The one that ends first; NULL if there is none. */
+static struct quarantine_entry *quarantine_first(struct quarantine *q)
+{
+	struct quarantine_entry *first = NULL;
+
+	for (uint32_t i = 0; i < LIMIT_QUARANTINE; i++) {
+		struct quarantine_entry *e = &q->entries[i];
+
+		if (e->until_ns && (!first || e->until_ns < first->until_ns))
+			first = e;
+	}
+	return first;
+}
+
+/* Ends what is over, and waits for the next. */
+static void quarantine_wait(struct quarantine *q)
+{
+	uint64_t now = clock_ns();
+	struct quarantine_entry *e;
+
+	while ((e = quarantine_first(q)) && e->until_ns <= now)
+		quarantine_end(q, e, "its time is over");
+	loop_forget(q->loop, &q->timer);
+	if (e && loop_timer(q->loop, &q->timer, e->until_ns - now) < 0)
+		log_warning("out of memory: who is in quarantine stays there until the next crash");
+}
+
+static void quarantine_on_timer(struct loop_source *source, int result)
+{
+	(void)result;
+	quarantine_wait(container_of(source, struct quarantine, timer));
+}
+
+/* The user's entry for this task, or else a free one (I4). */
+static struct quarantine_entry *quarantine_find(struct quarantine *q, uint32_t uid, uint64_t task)
+{
+	struct quarantine_entry *free = NULL;
+
+	for (uint32_t i = 0; i < LIMIT_QUARANTINE; i++) {
+		struct quarantine_entry *e = &q->entries[i];
+
+		if (e->until_ns && e->uid == uid && e->task == task)
+			return e;
+		if (!e->until_ns && !free)
+			free = e;
+	}
+	if (!free) {
+		free = quarantine_first(q);
+		quarantine_end(q, free, "there is no room for more");
+	}
+	return free;
+}
+
+static void quarantine_begin(struct quarantine *q, uint32_t uid, uint64_t task, const char *name,
+			     uint32_t crashes)
+{
+	struct quarantine_entry *e = quarantine_find(q, uid, task);
+	char what[80];
+
+	*e = (struct quarantine_entry){
+		.until_ns = clock_ns() + q->options->quarantine_time,
+		.task = task,
+		.uid = uid,
+		.crashes = crashes,
+	};
+	(void)snprintf(e->name, sizeof(e->name), "%s", name);
+	log_warning("%s is refused to uid %u for %.6g s, after %u crashes: `forkctl quarantine "
+		    "lift %u%s%s` ends that",
+		    quarantine_what(e, what), uid,
+		    (double)q->options->quarantine_time / (double)NSEC_PER_SEC, crashes, uid,
+		    *name ? " " : "", name);
+	quarantine_show_entry(q, e);
+	quarantine_wait(q);
+}
+
+/* ------------------------------------------------------------------------ crashes */
+
+/* A task of the user's; 0: any. How many within the window. */
+static uint32_t quarantine_count(const struct quarantine *q, uint32_t uid, uint64_t task,
+				 uint64_t now)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < QUARANTINE_HISTORY; i++) {
+		const struct quarantine_crash *c = &q->crashes[i];
+
+		n += c->time_ns && c->uid == uid && (!task || c->task == task) &&
+		     now - c->time_ns <= q->options->quarantine_window;
+	}
+	return n;
+}
+
+/* They count for the task no more; 0: whatever it is, and for the user neither. */
+static void quarantine_forget(struct quarantine *q, uint32_t uid, uint64_t task)
+{
+	for (uint32_t i = 0; i < QUARANTINE_HISTORY; i++) {
+		struct quarantine_crash *c = &q->crashes[i];
+
+		if (c->uid != uid || (task && c->task != task))
+			continue;
+		if (!task)
+			c->time_ns = 0;
+		c->task = 0;
+	}
+}
+
+void quarantine_crashed(struct quarantine *q, uint32_t uid, uint64_t task, const char *name)
+{
+	const struct options *o = q->options;
+	uint64_t now = clock_ns();
+	uint32_t n;
+
+	q->crashes[q->n_crashes++ % QUARANTINE_HISTORY] =
+		(struct quarantine_crash){ .time_ns = now, .task = task, .uid = uid };
+	n = task ? quarantine_count(q, uid, task, now) : 0;
+	if (o->quarantine_crashes && n >= o->quarantine_crashes) {
+		quarantine_begin(q, uid, task, name, n);
+		quarantine_forget(q, uid, task);
+	}
+	n = quarantine_count(q, uid, 0, now);
+	if (o->quarantine_budget && n >= o->quarantine_budget) {
+		quarantine_begin(q, uid, 0, "", n);
+		quarantine_forget(q, uid, 0);
+	}
+}
+
+int quarantine_lift(struct quarantine *q, const char *uid_text, const char *name, char *ret_n,
+		    size_t n_size, char *ret_error, size_t error_size)
+{
+	const char *rest;
+	uint64_t uid;
+	uint32_t n = 0;
+
+	if (number_parse(uid_text, 10, &uid, &rest) < 0 || *rest || uid >= UINT32_MAX) {
+		(void)snprintf(ret_error, error_size, "\"%.40s\" is no uid", uid_text);
+		return -EINVAL;
+	}
+	for (uint32_t i = 0; i < LIMIT_QUARANTINE; i++) {
+		struct quarantine_entry *e = &q->entries[i];
+
+		if (!e->until_ns || e->uid != uid || (*name && strcmp(e->name, name) != 0))
+			continue;
+		quarantine_end(q, e, "it was lifted");
+		n++;
+	}
+	if (!n) {
+		(void)snprintf(ret_error, error_size,
+			       "%s%.64s of uid %" PRIu64 " is not in quarantine: `forkctl "
+			       "quarantine` lists what is",
+			       *name ? "task " : "no task", name, uid);
+		return -ENOENT;
+	}
+	if (!*name)
+		quarantine_forget(q, (uint32_t)uid, 0);
+	quarantine_wait(q);
+	(void)snprintf(ret_n, n_size, "%u", n);
+	return 0;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/* daemon/quarantine.h - tasks that are refused to a user, because they crash for him */
+#ifndef DAEMON_QUARANTINE_H
+#define DAEMON_QUARANTINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/options.h"
+#include "daemon/loop.h"
+#include "daemon/poolproc.h"
+#include "daemon/tenants.h"
+#include "shm/board.h"
+
+#define QUARANTINE_HISTORY 1024u /* crashes that are remembered */
+
+struct quarantine_crash {
+	uint64_t time_ns; /* 0: none, or it counts no more */
+	uint64_t task;	  /* its hash; 0: not known, or it counts for its user alone */
+	uint32_t uid;
+};
+
+/* One row of the board's, as the manager keeps it. */
+struct quarantine_entry {
+	uint64_t until_ns; /* 0: free */
+	uint64_t task;	   /* its hash; 0: all of the user's */
+	uint32_t uid;
+	uint32_t crashes; /* that led to it */
+	char name[64];	  /* of the task; empty: all */
+};
+
+struct quarantine {
+	const struct options *options;
+	struct loop *loop;
+	struct poolproc *pool;
+	const struct tenants *tenants;
+	struct board *board;
+	struct loop_source timer;
+	uint32_t n_crashes; /* so far; the newest is at (n_crashes - 1) % QUARANTINE_HISTORY */
+	struct quarantine_crash crashes[QUARANTINE_HISTORY];
+	struct quarantine_entry entries[LIMIT_QUARANTINE];
+};
+
+/* All of these stay the caller's, and have to stay. */
+void quarantine_init(struct quarantine *quarantine, const struct options *options,
+		     struct loop *loop, struct poolproc *pool, const struct tenants *tenants,
+		     struct board *board);
+
+/* A job of the user's has crashed a pool, which is dead. task: its hash on the board, and its name;
+ * 0 and "" if it is not known. */
+void quarantine_crashed(struct quarantine *quarantine, uint32_t uid, uint64_t task,
+			const char *name);
+
+/* Writes the board's rows anew. No pool may be alive. */
+void quarantine_show(struct quarantine *quarantine);
+
+/* Tells the pool what is refused to a tenant that was just made, before it is told of it. */
+void quarantine_tell_tenant(struct quarantine *quarantine, uint32_t tenant);
+
+/* Tells the pool, which has just become ready; before it is told of tenants and clients. */
+void quarantine_tell_pool(struct quarantine *quarantine);
+
+/*
+ * Ends the quarantine of a user's task, of this name; "": of all, and what has crashed so far
+ * counts no more. uid: a number. Returns 0 with a text that says how many, or a negative errno with
+ * a line that says why.
+ */
+int quarantine_lift(struct quarantine *quarantine, const char *uid, const char *name, char *ret_n,
+		    size_t n_size, char *ret_error, size_t error_size);
+
+#endif
