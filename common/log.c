@@ -8,9 +8,13 @@
  *
  * Who calls it: forkd and forkctl, on any thread. Never a library: libforkclient returns errors.
  *
- * I1  One message is one line and one write(2), so messages of several threads or processes
- *     never mix.
+ * I1  One message is one line and one write, so messages of several threads or processes never
+ *     mix.
  * I2  No byte of the message can end the line or steer a terminal.
+ * I3  Nobody waits for the reader of stderr: a journal that stalls, or a terminal that is held,
+ *     would stop the manager wherever a client makes it log. stderr's own flags are not touched,
+ *     others have the same file open. A line that finds no room is counted. Only to a file on a
+ *     disk is it a plain write(2).
  *
  * If the reader of stderr dies: write fails with EPIPE (programs ignore SIGPIPE), the message is
  * lost, nothing else happens.
@@ -18,13 +22,19 @@
 #include "common/log.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
 #include <stdarg.h>
-#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
+
+#include "common/clock.h"
 
 /* Relaxed everywhere: a level that changes late drops or prints a message more. */
 static _Atomic int log_level = LOG_LEVEL_NOTICE;
@@ -45,18 +55,71 @@ void log_set_name(const char *name)
 	log_name = name;
 }
 
+/* What stderr is: S_IFMT of it, and whether it is the journal's. 0: nobody has looked yet. Relaxed:
+ * every thread finds the same answer. */
+#define LOG_JOURNAL 1
+static _Atomic int log_kind;
+
+/* Relaxed: a statistic; who takes it with an exchange is the one to say it. */
+static _Atomic uint64_t log_lost;
+
 /* JOURNAL_STREAM holds device:inode of the journal's socket; it counts only while stderr still is
  * that socket (systemd.exec(5)): a child whose stderr was redirected inherits the variable too. */
-static int log_is_journal(void)
+static int log_is_journal(const struct stat *st)
 {
 	const char *stream = getenv("JOURNAL_STREAM");
 	unsigned long long dev, ino;
-	struct stat st;
 
 	if (!stream || sscanf(stream, "%llu:%llu", &dev, &ino) != 2)
 		return 0;
-	return fstat(STDERR_FILENO, &st) == 0 && (unsigned long long)st.st_dev == dev &&
-	       (unsigned long long)st.st_ino == ino;
+	return (unsigned long long)st->st_dev == dev && (unsigned long long)st->st_ino == ino;
+}
+
+static int log_look(void)
+{
+	struct stat st = { 0 };
+	int kind;
+
+	if (fstat(STDERR_FILENO, &st) < 0)
+		return S_IFREG;
+	kind = (int)(st.st_mode & S_IFMT) | (log_is_journal(&st) ? LOG_JOURNAL : 0);
+	atomic_store_explicit(&log_kind, kind, memory_order_relaxed);
+	return kind;
+}
+
+/* A pipe, a terminal: if there is no room now, EAGAIN. */
+static ssize_t log_write_now(const char *line, size_t len)
+{
+	struct iovec iov = { .iov_base = (void *)(uintptr_t)line, .iov_len = len };
+	struct pollfd p = { .fd = STDERR_FILENO, .events = POLLOUT };
+	ssize_t n;
+
+	if (poll(&p, 1, 0) == 0) {
+		errno = EAGAIN;
+		return -1;
+	}
+	n = pwritev2(STDERR_FILENO, &iov, 1, -1, RWF_NOWAIT);
+	/* Pipes have it from Linux 6.4 on, terminals have not. There was room for a line a moment
+	 * ago, which is gone only if others have filled it since. */
+	if (n < 0 && errno == EOPNOTSUPP)
+		n = write(STDERR_FILENO, line, len);
+	return n;
+}
+
+/* False if there was no room for it. Of whatever else goes wrong nobody can be told. */
+static bool log_put(int kind, const char *line, size_t len)
+{
+	ssize_t n;
+
+	do {
+		if ((kind & S_IFMT) == S_IFSOCK)
+			n = send(STDERR_FILENO, line, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+		else if ((kind & S_IFMT) == S_IFREG)
+			n = write(STDERR_FILENO, line, len);
+		else
+			n = log_write_now(line, len);
+	} while (n < 0 && errno == EINTR);
+	return n >= 0 || errno != EAGAIN;
 }
 
 static const char *log_label(enum log_level level)
@@ -66,24 +129,18 @@ static const char *log_label(enum log_level level)
 	return level == LOG_LEVEL_WARNING ? "warning: " : "";
 }
 
-void log_msg(enum log_level level, const char *format, ...)
+/* Writes one line, or nothing. False if there was no room. */
+static bool log_line(enum log_level level, const char *format, va_list ap)
 {
-	static _Atomic int journal = -1; /* relaxed: every thread finds the same answer */
-	int is_journal = atomic_load_explicit(&journal, memory_order_relaxed);
+	int kind = atomic_load_explicit(&log_kind, memory_order_relaxed);
 	int saved = errno;
 	char line[1024];
 	size_t head, len;
-	va_list ap;
 	int n;
 
-	if (level > log_get_level())
-		return;
-	if (is_journal < 0) {
-		is_journal = log_is_journal();
-		atomic_store_explicit(&journal, is_journal, memory_order_relaxed);
-	}
-
-	if (is_journal)
+	if (!kind)
+		kind = log_look();
+	if (kind & LOG_JOURNAL)
 		n = snprintf(line, sizeof(line), "<%d>", (int)level);
 	else
 		n = snprintf(line, sizeof(line), "%s: %s", log_name, log_label(level));
@@ -92,9 +149,7 @@ void log_msg(enum log_level level, const char *format, ...)
 	head = (size_t)n;
 
 	errno = saved; /* for %m */
-	va_start(ap, format);
 	n = vsnprintf(line + head, sizeof(line) - head, format, ap);
-	va_end(ap);
 	if (n < 0)
 		n = 0;
 	len = head + (size_t)n;
@@ -105,9 +160,79 @@ void log_msg(enum log_level level, const char *format, ...)
 		if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f)
 			line[i] = '?';
 	line[len++] = '\n';
+	return log_put(kind, line, len);
+}
 
-	/* Nothing can be done about a message that cannot be written. */
-	while (write(STDERR_FILENO, line, len) < 0 && errno == EINTR)
-		;
+static bool log_own_line(enum log_level level, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static bool log_own_line(enum log_level level, const char *format, ...)
+{
+	va_list ap;
+	bool put;
+
+	va_start(ap, format);
+	put = log_line(level, format, ap);
+	va_end(ap);
+	return put;
+}
+
+static void log_vmsg(enum log_level level, const char *format, va_list ap)
+{
+	uint64_t lost = atomic_exchange_explicit(&log_lost, 0, memory_order_relaxed);
+	int saved = errno;
+
+	if (lost &&
+	    !log_own_line(LOG_LEVEL_WARNING,
+			  "%" PRIu64 " messages are lost: who reads them did not keep up", lost))
+		lost++;
+	else
+		lost = 0;
 	errno = saved;
+	if (!lost && !log_line(level, format, ap))
+		lost = 1;
+	if (lost)
+		(void)atomic_fetch_add_explicit(&log_lost, lost, memory_order_relaxed);
+	errno = saved;
+}
+
+void log_msg(enum log_level level, const char *format, ...)
+{
+	va_list ap;
+
+	if (level > log_get_level())
+		return;
+	va_start(ap, format);
+	log_vmsg(level, format, ap);
+	va_end(ap);
+}
+
+/* True for the one that is to be written. */
+static bool log_limit_pass(struct log_limit *limit)
+{
+	/* Relaxed: who wins the exchange writes the line, nothing else hangs on it. */
+	uint64_t until = atomic_load_explicit(&limit->until_ns, memory_order_relaxed);
+	uint64_t now = clock_ns();
+
+	if (now >= until &&
+	    atomic_compare_exchange_strong_explicit(&limit->until_ns, &until, now + limit->every_ns,
+						    memory_order_relaxed, memory_order_relaxed))
+		return true;
+	(void)atomic_fetch_add_explicit(&limit->more, 1, memory_order_relaxed);
+	return false;
+}
+
+void log_limited(struct log_limit *limit, enum log_level level, const char *format, ...)
+{
+	uint64_t more;
+	va_list ap;
+
+	if (level > log_get_level() || !log_limit_pass(limit))
+		return;
+	va_start(ap, format);
+	log_vmsg(level, format, ap);
+	va_end(ap);
+	more = atomic_exchange_explicit(&limit->more, 0, memory_order_relaxed);
+	if (more)
+		log_msg(level, "%" PRIu64 " more like it were not written", more);
 }

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
+#include <stdatomic.h>
+#include <stdint.h>
+
 /* The numbers are those of syslog(3) and sd-daemon(3). */
 enum log_level {
 	LOG_LEVEL_ERROR = 3,
@@ -20,8 +23,9 @@ void log_set_name(const char *name);
 
 /*
  * Write one line to stderr. Line breaks and other control characters in the message come out as
- * '?', so that text of a client's cannot forge a line. One write(2) per message; a message longer
- * than a kibibyte is cut. errno is left alone.
+ * '?', so that text of a client's cannot forge a line. One write per message; a message longer than
+ * a kibibyte is cut. Never waits for who reads stderr: what finds no room is lost, and how many
+ * were is said before the next one that finds some. errno is left alone.
  */
 void log_msg(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -34,3 +38,24 @@ void log_msg(enum log_level level, const char *format, ...) __attribute__((forma
 		if (log_get_level() >= LOG_LEVEL_DEBUG)                                            \
 			log_msg(LOG_LEVEL_DEBUG, __VA_ARGS__);                                     \
 	} while (0)
+
+/*
+ * For lines that others can provoke without end: one is written, those of the same limit that come
+ * within every_ns after it are counted, and the next one that is written says how many. The owner
+ * sets every_ns, and zeroes the rest.
+ */
+struct log_limit {
+	uint64_t every_ns;
+	_Atomic uint64_t until_ns; /* CLOCK_MONOTONIC */
+	_Atomic uint64_t more;	   /* that were not written */
+};
+
+#define LOG_LIMIT_NS UINT64_C(10000000000)
+#define LOG_LIMIT_INIT                                                                             \
+	{                                                                                          \
+		.every_ns = LOG_LIMIT_NS                                                           \
+	}
+
+/* As log_msg(), as often as the limit allows. */
+void log_limited(struct log_limit *limit, enum log_level level, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));

@@ -28,7 +28,12 @@ void fk_rt_fail(struct fk_worker *fk, int code)
 
 void strand_misused(struct worker *w, const struct fk_frame *frame, const char *how)
 {
-	log_error("task %s: %s; its job fails", frame->task->name, how);
+	/* As often as somebody calls it. Two tasks that share a limit are rare, and both are bad. */
+	static struct log_limit limits[16] = { [0 ... 15] = LOG_LIMIT_INIT };
+	size_t i = ((uintptr_t)frame->task >> 6) % ARRAY_SIZE(limits);
+
+	log_limited(&limits[i], LOG_LEVEL_ERROR, "task %s: %s; its job fails", frame->task->name,
+		    how);
 	verdict_fail(w->pool, w->job, -EPROTO);
 }
 

@@ -1,17 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * log: one line for a message, whatever is in it; levels; the journal's prefixes.
+ * log: one line for a message, whatever is in it; levels; the journal's prefixes; who does not read
+ * them, and who makes too many.
  */
 #include "common/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/util.h"
 #include "tests/check_unit.h"
 
 static char said[8192];
@@ -129,6 +137,143 @@ START_TEST(errno_is_printed_and_kept_even_if_nobody_listens)
 }
 END_TEST
 
+/* ------------------------------------------------------------------------ nobody reads */
+
+/* A thing that bytes go through, with room for some; of which stderr shall be one end. */
+struct way {
+	int in, out;
+};
+
+static struct way make_pipe(void)
+{
+	int ends[2];
+
+	ck_assert_int_eq(pipe(ends), 0);
+	return (struct way){ ends[1], ends[0] };
+}
+
+static struct way make_stream(void)
+{
+	int pair[2];
+
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+	return (struct way){ pair[1], pair[0] };
+}
+
+/* As full as can be, and blocking. */
+static void fill(const struct way *way)
+{
+	char bytes[512];
+
+	memset(bytes, '.', sizeof(bytes));
+	ck_assert_int_eq(fcntl(way->in, F_SETFL, O_NONBLOCK), 0);
+	for (size_t size = sizeof(bytes); size; size /= 2)
+		while (write(way->in, bytes, size) > 0)
+			;
+	ck_assert_int_eq(errno, EAGAIN);
+	ck_assert_int_eq(fcntl(way->in, F_SETFL, 0), 0);
+}
+
+/* Reads all that is there now, and keeps the last of it. */
+static const char *drain(const struct way *way)
+{
+	size_t n = 0;
+	ssize_t r;
+
+	ck_assert_int_eq(fcntl(way->out, F_SETFL, O_NONBLOCK), 0);
+	while ((r = read(way->out, said + n, sizeof(said) - 1 - n)) > 0)
+		n = n + (size_t)r < sizeof(said) - 1 ? n + (size_t)r : 0;
+	said[n] = '\0';
+	return said + strspn(said, ".");
+}
+
+/* The kernel as it was before pipes could be asked not to wait. */
+static void be_old(void)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pwritev2, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EOPNOTSUPP),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = { .len = ARRAY_SIZE(filter), .filter = filter };
+
+	ck_assert_int_eq(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+	ck_assert_int_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+}
+
+/* Logs into something that is full and that nobody reads: this process comes back from it. */
+static void stall(struct way way, bool old)
+{
+	int saved = dup(STDERR_FILENO), flags;
+	const char *rest;
+
+	if (old)
+		be_old();
+	fill(&way);
+	ck_assert_int_ge(dup2(way.in, STDERR_FILENO), 0);
+	log_warning("one");
+	log_warning("two");
+	log_warning("three");
+	flags = fcntl(STDERR_FILENO, F_GETFL);
+	rest = drain(&way);
+	ck_assert_str_eq(rest, "");
+	log_warning("four");
+	log_warning("five");
+	ck_assert_int_ge(dup2(saved, STDERR_FILENO), 0);
+	ck_assert_int_eq(flags & O_NONBLOCK, 0);
+	rest = drain(&way);
+	ck_assert_str_eq(rest, "forkd: warning: 3 messages are lost: who reads them did not keep "
+			       "up\nforkd: warning: four\nforkd: warning: five\n");
+}
+
+START_TEST(a_pipe_that_nobody_reads_stops_nobody)
+{
+	stall(make_pipe(), false);
+}
+END_TEST
+
+START_TEST(nor_does_one_of_an_older_kernel)
+{
+	stall(make_pipe(), true);
+}
+END_TEST
+
+START_TEST(nor_does_a_journal_that_stalls)
+{
+	stall(make_stream(), false);
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ too many */
+
+static void say_too_much(void)
+{
+	static struct log_limit limit = { .every_ns = UINT64_MAX / 2 };
+	static struct log_limit other = { .every_ns = UINT64_MAX / 2 };
+
+	for (uint32_t i = 0; i < 5; i++)
+		log_limited(&limit, LOG_LEVEL_WARNING, "line %u", i);
+	log_limited(&other, LOG_LEVEL_WARNING, "another");
+	log_limited(&other, LOG_LEVEL_DEBUG, "of no interest");
+	/* The time is over. */
+	atomic_store(&limit.until_ns, 0);
+	atomic_store(&other.until_ns, 0);
+	log_limited(&limit, LOG_LEVEL_WARNING, "line %u", 5u);
+	log_limited(&other, LOG_LEVEL_WARNING, "another");
+	log_limited(&limit, LOG_LEVEL_WARNING, "line %u", 6u);
+}
+
+START_TEST(what_comes_again_and_again_is_said_once_and_counted)
+{
+	run(say_too_much, true);
+	ck_assert_str_eq(said, "<4>line 0\n<4>another\n<4>line 5\n"
+			       "<4>4 more like it were not written\n<4>another\n");
+}
+END_TEST
+
 CHECK_MAIN("log", messages_above_the_level_are_dropped, the_journal_gets_levels_and_no_names,
 	   a_message_cannot_forge_a_line_or_steer_a_terminal,
-	   a_long_message_is_cut_and_still_a_line, errno_is_printed_and_kept_even_if_nobody_listens)
+	   a_long_message_is_cut_and_still_a_line, errno_is_printed_and_kept_even_if_nobody_listens,
+	   a_pipe_that_nobody_reads_stops_nobody, nor_does_one_of_an_older_kernel,
+	   nor_does_a_journal_that_stalls, what_comes_again_and_again_is_said_once_and_counted)
