@@ -11,6 +11,7 @@
 
 #define URGENT_SLICE 100000 /* ns, the shortest there is */
 #define URGENT_NICE  (-15)
+#define URGENT_ALONE 1 /* SCHED_FLAG_RESET_ON_FORK */
 #define URGENT_WORD  "FORKD_NICE" /* the nice value before */
 
 /* As the kernel has it; its own header does not go together with libc's. */
@@ -25,8 +26,8 @@ struct urgent_attr {
 	uint64_t period;
 };
 
-/* What the thread had before; size 0: it is not urgent. */
-static __thread struct urgent_attr before;
+/* What the urgent thread had before; size 0: there is none. */
+static struct urgent_attr before;
 
 static void urgent_set(struct urgent_attr attr, int32_t nice, uint64_t slice)
 {
@@ -37,13 +38,15 @@ static void urgent_set(struct urgent_attr attr, int32_t nice, uint64_t slice)
 	(void)syscall(SYS_sched_setattr, 0, &attr, 0);
 }
 
-void urgent_begin(void)
+void urgent_begin(bool alone)
 {
 	struct urgent_attr attr = { .size = sizeof(attr) };
 
 	if (syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0) < 0 || attr.policy != 0)
 		return;
 	before = attr;
+	if (alone)
+		attr.flags |= URGENT_ALONE;
 	urgent_set(attr, min(attr.nice, URGENT_NICE), URGENT_SLICE);
 }
 
@@ -52,7 +55,6 @@ void urgent_end(void)
 	/* A slice of 0 is the usual one. */
 	if (before.size)
 		urgent_set(before, before.nice, 0);
-	before.size = 0;
 }
 
 void urgent_hand_over(void)
@@ -65,6 +67,8 @@ void urgent_hand_over(void)
 	(void)snprintf(text, sizeof(text), "%d", before.nice);
 	if (setenv(URGENT_WORD, text, 1) < 0)
 		urgent_end();
+	else
+		urgent_set(before, min(before.nice, URGENT_NICE), URGENT_SLICE);
 }
 
 void urgent_take_over(void)

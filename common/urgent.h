@@ -15,22 +15,28 @@
  *   Where one is not allowed it stays as it was.
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   The manager, the pool's channel thread and its dispatcher, for themselves. Not workers: a new
- *   thread or process inherits both, so they are given back before workers are started, and asked
- *   for again. A pool that starts is waited for: it is urgent from the beginning, and the manager
- *   that forks it hands on what it had before (poolproc.c).
+ *   The manager, for itself alone: io_uring's workers are not to make a client's pages before
+ *   workers run tasks. A pool that starts is waited for: its process is urgent from the beginning,
+ *   and what the manager had before is handed on to it (poolproc.c). Modules' threads are not, so
+ *   it gives that back while it loads them; then it is urgent again, before it loses what allows
+ *   it, and its dispatcher inherits that. All other threads of the pool give it back as they begin.
  */
 #ifndef COMMON_URGENT_H
 #define COMMON_URGENT_H
 
-/* Makes the calling thread urgent, if its policy is the usual one. */
-void urgent_begin(void);
+#include <stdbool.h>
 
-/* It is as before. In a child that the thread has forked, too. Async-signal-safe. */
+/* Makes the calling thread urgent, if its policy is the usual one. alone: what it starts is not.
+ * Of one thread of a process. */
+void urgent_begin(bool alone);
+
+/* The calling thread, that one or one that has inherited it, is as that one was before. In a child
+ * that was forked, too. Async-signal-safe. */
 void urgent_end(void);
 
-/* In such a child: the program that it is to become is urgent, too, and calls urgent_take_over() on
- * its first thread, for whose urgent_end() it leaves a word in the environment. */
+/* In a child that an urgent thread has forked: the program that it is to become is urgent, and
+ * calls urgent_take_over() on its first thread, for whose urgent_end() it leaves a word in the
+ * environment. */
 void urgent_hand_over(void);
 void urgent_take_over(void);
 

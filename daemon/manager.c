@@ -572,7 +572,7 @@ int manager_run(struct options *options)
 		return MANAGER_EXIT_SYSTEM;
 	}
 	if (manager_init(&m) == 0) {
-		urgent_begin();
+		urgent_begin(true);
 		manager_start_pool(&m);
 		if (loop_run(&m.loop) < 0) {
 			log_error("io_uring failed");

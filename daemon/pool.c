@@ -337,7 +337,7 @@ int pool_run(const struct options *options, int channel)
 		r = -ENOMEM;
 	if (r < 0)
 		_exit(pool_fail(pool, "cannot start a thread", r)); /* some run already */
-	urgent_begin();
+	urgent_begin(false);
 	channel_send(pool, PROTO_POOL_READY, 0, 0, "");
 	if (!channel_serve(pool))
 		_exit(EXIT_FAILURE); /* nobody is left to give outcomes to */
