@@ -30,6 +30,7 @@
 #include <systemd/sd-daemon.h>
 
 #include "common/cleanup.h"
+#include "shm/proto.h"
 
 #define LISTENER_PROBES                                                                            \
 	10u /* connections that may be cut before we believe that somebody is there */
@@ -203,6 +204,7 @@ int listener_open(struct listener *ret_listener, const char *path, uint32_t mode
 	if (r < 0)
 		return r;
 	if (r > 0) {
+		proto_take_no_descriptors(l.fd);
 		*ret_listener = l;
 		return 0;
 	}
@@ -219,6 +221,8 @@ int listener_open(struct listener *ret_listener, const char *path, uint32_t mode
 	if (fd < 0)
 		return listener_fail(error, error_size, -errno, "cannot make a socket: %s",
 				     strerror(errno));
+	/* Before anybody can connect. */
+	proto_take_no_descriptors(fd);
 	r = listener_bind(fd, &address, mode);
 	if (r == -EADDRINUSE) {
 		r = listener_replace(&address, error, error_size);
@@ -246,14 +250,12 @@ int listener_open(struct listener *ret_listener, const char *path, uint32_t mode
 	return 0;
 }
 
-void listener_close(struct listener *listener)
+int listener_leave(struct listener *listener)
 {
 	struct stat st;
 
-	if (listener->fd < 0)
-		return;
-	if (listener->path && lstat(listener->path, &st) == 0 && st.st_dev == listener->dev &&
-	    st.st_ino == listener->ino)
+	if (listener->fd >= 0 && listener->path && lstat(listener->path, &st) == 0 &&
+	    st.st_dev == listener->dev && st.st_ino == listener->ino)
 		(void)unlink(listener->path);
-	listener->fd = safe_close(listener->fd);
+	return steal_fd(&listener->fd);
 }

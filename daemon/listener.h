@@ -31,7 +31,10 @@ struct listener {
 int listener_open(struct listener *ret_listener, const char *path, uint32_t mode, char *error,
 		  size_t error_size);
 
-/* Closes the socket, and unlinks its file if it still is the one that was made. */
-void listener_close(struct listener *listener);
+/*
+ * Unlinks the socket's file, if it still is the one that was made. Returns the socket, the caller's
+ * now, or -1: whoever closes it closes what those have sent who wait in it (proto.c, I3).
+ */
+int listener_leave(struct listener *listener);
 
 #endif

@@ -9,6 +9,8 @@ libmanager_la_SOURCES = \
 	daemon/fronts.h \
 	daemon/greet.c \
 	daemon/greet.h \
+	daemon/hangup.c \
+	daemon/hangup.h \
 	daemon/listener.c \
 	daemon/listener.h \
 	daemon/loop.c \

@@ -19,6 +19,17 @@
  *   I3. loop_forget() hands the cancellation to the kernel at once, so that a socket closed after
  *       it is really closed: a pending operation would hold on to it.
  *   I4. A source that waits for nothing costs nothing: an idle loop is never woken.
+ *   I5. No call in this thread waits for what a client chose. What may (fallocate() of as many
+ *       bytes as it wants, the last close of so many pages) is done by io_uring's workers: threads
+ *       of this process inside the kernel, which are made when they are needed and go when they
+ *       have had nothing to do for some seconds.
+ *   I6. They hold nobody up. fork() copies its caller alone. At the end whatever they wait for is
+ *       interrupted, and no operation refers to memory that is freed.
+ *   I7. There are two kinds of them, with a bound each: LOOP_WORKERS for files, whose work always
+ *       comes to its end, and LOOP_DISCARDERS for sockets, whose work is loop_discard() alone. What
+ *       was passed along with the message is closed by the worker after it has said that it is done
+ *       with the message, and when it has the next one in its hands already; it may have to wait
+ *       for ever. So nothing that matters may be of that kind.
  *
  * Only opcodes of kernel 6.1.
  */
@@ -27,17 +38,21 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
+#include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/util.h"
 
-#define LOOP_ENTRIES 128
+#define LOOP_ENTRIES	128
+#define LOOP_WORKERS	8u
+#define LOOP_DISCARDERS 64u
 
 enum loop_kind {
 	LOOP_POLL,
 	LOOP_TIMER,
 	LOOP_ACCEPT,
+	LOOP_FALLOCATE,
+	LOOP_DISCARD,
 };
 
 struct loop_op {
@@ -50,8 +65,17 @@ struct loop_op {
 
 int loop_init(struct loop *loop)
 {
+	unsigned int workers[2] = { LOOP_WORKERS, LOOP_DISCARDERS };
+	int r;
+
 	*loop = (struct loop){ 0 };
-	return io_uring_queue_init(LOOP_ENTRIES, &loop->ring, 0);
+	r = io_uring_queue_init(LOOP_ENTRIES, &loop->ring, 0);
+	if (r < 0)
+		return r;
+	r = io_uring_register_iowq_max_workers(&loop->ring, workers);
+	if (r < 0)
+		io_uring_queue_exit(&loop->ring);
+	return r;
 }
 
 static void loop_op_free(struct loop_op *op)
@@ -64,6 +88,7 @@ static void loop_op_free(struct loop_op *op)
 
 void loop_fini(struct loop *loop)
 {
+	(void)io_uring_submit(&loop->ring);
 	io_uring_queue_exit(&loop->ring);
 	while (loop->ops) {
 		if (loop->ops->source)
@@ -157,6 +182,53 @@ int loop_accept(struct loop *loop, struct loop_source *source, int fd)
 	return 0;
 }
 
+int loop_fallocate(struct loop *loop, struct loop_source *source, int fd, int mode, uint64_t offset,
+		   uint64_t size)
+{
+	struct io_uring_sqe *sqe;
+	struct loop_op *op;
+	int r;
+
+	r = loop_arm(loop, source, LOOP_FALLOCATE, &sqe, &op);
+	if (r < 0)
+		return r;
+	io_uring_prep_fallocate(sqe, fd, mode, (off_t)offset, (off_t)size);
+	io_uring_sqe_set_data(sqe, op);
+	return 0;
+}
+
+int loop_discard(struct loop *loop, struct loop_source *source, int fd)
+{
+	static char byte; /* of nobody's interest; outlives every loop (I6) */
+	struct io_uring_sqe *sqe;
+	struct loop_op *op;
+	int r;
+
+	r = loop_arm(loop, source, LOOP_DISCARD, &sqe, &op);
+	if (r < 0)
+		return r;
+	io_uring_prep_read(sqe, fd, &byte, sizeof(byte), 0);
+	/* Else the kernel tries it here first. */
+	io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
+	io_uring_sqe_set_data(sqe, op);
+	return 0;
+}
+
+int loop_close(struct loop *loop, int fd)
+{
+	struct io_uring_sqe *sqe;
+
+	if (fd < 0)
+		return -1;
+	sqe = loop_sqe(loop);
+	if (!sqe)
+		return safe_close(fd); /* the kernel has no memory for one more request */
+	io_uring_prep_close(sqe, fd);
+	io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
+	io_uring_sqe_set_data(sqe, NULL);
+	return -1;
+}
+
 void loop_forget(struct loop *loop, struct loop_source *source)
 {
 	struct loop_op *op = source->op;
@@ -174,7 +246,7 @@ void loop_forget(struct loop *loop, struct loop_source *source)
 	(void)io_uring_submit(&loop->ring);
 }
 
-static void loop_complete(struct loop_op *op, int result, bool more)
+static void loop_complete(struct loop *loop, struct loop_op *op, int result, bool more)
 {
 	struct loop_source *source = op->source;
 
@@ -185,7 +257,7 @@ static void loop_complete(struct loop_op *op, int result, bool more)
 			result = 0;
 	}
 	if (!source && op->kind == LOOP_ACCEPT && result >= 0)
-		(void)close(result);
+		(void)loop_close(loop, result);
 	if (!more)
 		loop_op_free(op);
 	if (source)
@@ -207,7 +279,7 @@ int loop_run(struct loop *loop)
 
 			io_uring_cqe_seen(&loop->ring, cqe);
 			if (op)
-				loop_complete(op, result, more);
+				loop_complete(loop, op, result, more);
 		}
 	}
 	return 0;

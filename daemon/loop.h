@@ -38,10 +38,24 @@ void loop_fini(struct loop *loop);
  * loop_timer: for ns nanoseconds. result: 0.
  * loop_accept: result is a connection's descriptor (close-on-exec, non-blocking), the callee's, or
  * a negative errno after which the source waits no more.
+ * loop_fallocate: until fallocate(2) with these arguments is through. result: 0, or its negative
+ * errno; -EINTR says nothing but that it is to be called again. fd stays open until then. Forgotten,
+ * it goes on for a while, or not.
+ * loop_discard: until the next message of a socket is received and thrown away, with all that came
+ * with it (I7). result: 0 or more, or a negative errno.
  */
 int loop_poll(struct loop *loop, struct loop_source *source, int fd, uint32_t events);
 int loop_timer(struct loop *loop, struct loop_source *source, uint64_t ns);
 int loop_accept(struct loop *loop, struct loop_source *source, int fd);
+int loop_fallocate(struct loop *loop, struct loop_source *source, int fd, int mode, uint64_t offset,
+		   uint64_t size);
+int loop_discard(struct loop *loop, struct loop_source *source, int fd);
+
+/*
+ * Closes fd, soon, where the loop does not wait for it (I5): for what takes as long as a client
+ * wants. Nothing may wait for it any more. Returns -1, to be assigned; below 0 it does nothing.
+ */
+int loop_close(struct loop *loop, int fd);
 
 /* Waits for it no more; the source may be freed, its descriptor closed. Fine if it did not wait. */
 void loop_forget(struct loop *loop, struct loop_source *source);

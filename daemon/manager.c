@@ -161,7 +161,7 @@ static void manager_stop(struct manager *m, const char *why)
 	loop_forget(&m->loop, &m->accept_source);
 	loop_forget(&m->loop, &m->accept_again_source);
 	loop_forget(&m->loop, &m->restart_source);
-	listener_close(&m->listener);
+	(void)loop_close(&m->loop, listener_leave(&m->listener));
 	session_stop(&m->sessions);
 	if (m->pool.state == POOLPROC_DOWN) {
 		manager_end(m, JOB_CANCELLED);
@@ -537,7 +537,7 @@ static void manager_fini(struct manager *m)
 	session_fini(&m->sessions);
 	if (m->pool.loop)
 		poolproc_fini(&m->pool);
-	listener_close(&m->listener);
+	(void)loop_close(&m->loop, listener_leave(&m->listener));
 	fronts_fini(&m->fronts);
 	(void)safe_close(m->signal_fd);
 	loop_fini(&m->loop);

@@ -10,6 +10,21 @@
  *       zero; a descriptor that came with anything else is closed. The type, and the size that
  *       belongs to it, are the caller's to check.
  *   I2. A send never blocks and never raises SIGPIPE.
+ *   I3. A thread that others wait for takes no descriptor from whom it does not trust, not even to
+ *       close it: the last close of a connection of TCP with SO_LINGER waits for as long as that
+ *       says, one of a file on a hung server may wait for the server.
+ *
+ * WHAT THE KERNEL DOES WITH DESCRIPTORS THAT ARE PASSED (seen on 6.18; tests/check_hangup.c and
+ * check_passed.c fail where it is not so)
+ *   - A message that nobody has received holds on to them. Who closes its socket last, or receives
+ *     it without room for them, closes them when it returns from that call, and waits there. The
+ *     same holds for a listening socket and what was said to it before anybody accepted.
+ *   - MSG_PEEK without room for them says MSG_CTRUNC and closes nothing: the message stays as it is.
+ *   - With SO_PASSRIGHTS 0 (6.16) they stay out: sendmsg() is refused with EPERM. A listening socket
+ *     hands that down to connections made from then on, before they are accepted; what has come
+ *     in before stays, and is found by MSG_PEEK.
+ *   - A process that ends does not linger. A thread of io_uring's that lingers is interrupted by
+ *     the end of its process.
  */
 #include "shm/proto.h"
 
@@ -17,6 +32,17 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "common/util.h"
+
+/* Newer than the headers of Debian 12; a kernel before 6.16 answers ENOPROTOOPT. */
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83
+#endif
+/* As well; before 6.5. */
+#ifndef SO_PASSPIDFD
+#define SO_PASSPIDFD 76
+#endif
 
 union proto_control {
 	struct cmsghdr align;
@@ -72,6 +98,25 @@ static uint32_t proto_descriptors(struct msghdr *header, int *ret_fds)
 	return n;
 }
 
+/* What is said of a message of n bytes. */
+static int proto_check(const union proto_message *message, ssize_t n, int flags)
+{
+	if (n < (ssize_t)sizeof(message->head) || flags & (MSG_TRUNC | MSG_CTRUNC) ||
+	    message->head.magic != PROTO_MAGIC)
+		return -EBADMSG;
+	return (int)n;
+}
+
+static ssize_t proto_recvmsg(int fd, struct msghdr *header, int flags)
+{
+	ssize_t n;
+
+	do {
+		n = recvmsg(fd, header, flags | MSG_CMSG_CLOEXEC);
+	} while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : n;
+}
+
 int proto_recv(int fd, union proto_message *ret_message, int *ret_fds, uint32_t *ret_n_fds,
 	       int flags)
 {
@@ -87,24 +132,60 @@ int proto_recv(int fd, union proto_message *ret_message, int *ret_fds, uint32_t 
 	int fds[PROTO_MAX_FDS];
 	uint32_t n_fds;
 	ssize_t n;
+	int r;
 
 	memset(&message, 0, sizeof(message));
-	do {
-		n = recvmsg(fd, &header, flags | MSG_CMSG_CLOEXEC);
-	} while (n < 0 && errno == EINTR);
+	n = proto_recvmsg(fd, &header, flags);
 	if (n < 0)
-		return -errno;
+		return (int)n;
 	n_fds = proto_descriptors(&header, fds);
-	if (n < (ssize_t)sizeof(message.head) || header.msg_flags & (MSG_TRUNC | MSG_CTRUNC) ||
-	    message.head.magic != PROTO_MAGIC) {
+	r = n > 0 ? proto_check(&message, n, header.msg_flags) : 0;
+	if (r <= 0) {
 		while (n_fds)
 			(void)close(fds[--n_fds]);
-		if (n == 0)
+		if (r == 0)
 			*ret_n_fds = 0;
-		return n == 0 ? 0 : -EBADMSG;
+		return r;
 	}
 	*ret_message = message;
 	memcpy(ret_fds, fds, n_fds * sizeof(int));
 	*ret_n_fds = n_fds;
-	return (int)n;
+	return r;
+}
+
+int proto_recv_plain(int fd, union proto_message *ret_message, int flags)
+{
+	union proto_message message;
+	struct iovec iov = { .iov_base = &message, .iov_len = sizeof(message) };
+	struct msghdr header = { .msg_iov = &iov, .msg_iovlen = 1 };
+	ssize_t n;
+	int r;
+
+	memset(&message, 0, sizeof(message));
+	n = proto_recvmsg(fd, &header, flags | MSG_PEEK);
+	if (n < 0)
+		return (int)n;
+	if (header.msg_flags & MSG_CTRUNC)
+		return -EPERM;
+	if (n == 0)
+		return 0;
+	r = proto_check(&message, n, header.msg_flags);
+	/* The same message: nobody else receives. */
+	n = proto_recvmsg(fd, &header, flags);
+	if (n < 0)
+		return (int)n;
+	if (r > 0)
+		*ret_message = message;
+	return r;
+}
+
+void proto_take_no_descriptors(int fd)
+{
+	/* The others add something to each message, and a listening socket from a service manager
+	 * may have them. */
+	static const int options[] = { SO_PASSRIGHTS, SO_PASSCRED, SO_PASSSEC, SO_PASSPIDFD };
+	const int off = 0;
+
+	for (uint32_t i = 0; i < ARRAY_SIZE(options); i++)
+		(void)setsockopt(fd, SOL_SOCKET, options[i], &off, sizeof(off));
 }

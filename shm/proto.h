@@ -128,4 +128,18 @@ int proto_send(int fd, const void *message, uint32_t size, const int *fds, uint3
 int proto_recv(int fd, union proto_message *ret_message, int *ret_fds, uint32_t *ret_n_fds,
 	       int flags);
 
+/*
+ * The same where no descriptor may come: none is ever received (proto.c, I3). fd was given to
+ * proto_take_no_descriptors(), and only one thread receives from it.
+ * 0: the end of the connection, or an empty message, which stays in the socket. -EPERM: the next
+ * message has descriptors; it stays, too, and who closes the socket last closes them.
+ */
+int proto_recv_plain(int fd, union proto_message *ret_message, int flags);
+
+/*
+ * Prepares a socket for proto_recv_plain(), or a listening one for those that are accepted from it.
+ * From Linux 6.16 on the kernel keeps descriptors out of it: who sends some gets EPERM. Best effort.
+ */
+void proto_take_no_descriptors(int fd);
+
 #endif

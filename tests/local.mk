@@ -28,6 +28,7 @@ UNIT_TESTS = \
 	tests/check_forkmode \
 	tests/check_greet \
 	tests/check_group \
+	tests/check_hangup \
 	tests/check_heap \
 	tests/check_intake \
 	tests/check_job \
@@ -324,6 +325,7 @@ noinst_HEADERS = \
 	tests/jobs.h \
 	tests/machines.h \
 	tests/options.h \
+	tests/passed.h \
 	tests/tasks.h
 
 # The long ones, never part of check. Whoever has something for one adds a phony target to its
