@@ -13,7 +13,8 @@
  *   I1. The pool gets descriptors 0, 1, 2 and, as 3, its channel; nothing else, and an environment
  *       without what belongs to the service manager.
  *   I2. Messages arrive in the order of poolproc_send(), or the pool dies. None blocks the manager:
- *       what the pool does not read waits here.
+ *       what the pool does not read waits here. Nor does closing the channel: of what a task has
+ *       put into it by itself no descriptor is received (proto.c, I3).
  *   I3. died() is called once for each start that worked, after everything that the pool had sent
  *       was read and its process was reaped.
  *   I4. A pool that sends without end keeps the manager from nothing: POOLPROC_TURN messages, then
@@ -52,6 +53,7 @@
 #define POOLPROC_NO_EXEC  127 /* status of a child that was not executed; also the loader's */
 #define POOLPROC_OOM	  100 /* by so much the pool's oom_score_adj is above the manager's */
 #define POOLPROC_START_NS (30 * NSEC_PER_SEC) /* from start to READY, at most */
+#define POOLPROC_AGAIN_NS (2 * NSEC_PER_MSEC) /* between two tries where the kernel is short */
 #define POOLPROC_TURN	  64u	/* messages that are read before all others have their turn */
 #define POOLPROC_REST	  4096u /* more than a socket holds: those of a pool that has ended */
 
@@ -166,7 +168,10 @@ static void poolproc_close(struct poolproc *pool)
 	loop_forget(pool->loop, &pool->incoming);
 	loop_forget(pool->loop, &pool->outgoing);
 	loop_forget(pool->loop, &pool->limit);
-	pool->channel = safe_close(pool->channel);
+	if (pool->read_out)
+		pool->channel = safe_close(pool->channel);
+	else
+		pool->channel = loop_close(pool->loop, pool->channel);
 	pool->pidfd = safe_close(pool->pidfd);
 	poolproc_hold_spares(pool);
 	while (pool->first) {
@@ -245,6 +250,7 @@ int poolproc_start(struct poolproc *pool, int board_fd, int arena_fd)
 	}
 	pool->channel = pair[0];
 	theirs = pair[1];
+	proto_take_no_descriptors(pool->channel);
 	/* It waits in the channel until the pool reads it. */
 	r = proto_send(pool->channel, &start, sizeof(start), fds, 2);
 	if (r < 0)
@@ -259,6 +265,7 @@ int poolproc_start(struct poolproc *pool, int board_fd, int arena_fd)
 	pool->state = POOLPROC_STARTING;
 	pool->stopped = false;
 	pool->failed = 0;
+	pool->read_out = true;
 	pool->failed_text[0] = '\0';
 	/* Its place is the pidfd's (I5). */
 	theirs = safe_close(theirs);
@@ -288,16 +295,28 @@ void poolproc_kill(struct poolproc *pool)
 
 static int poolproc_push(struct poolproc *pool, const struct proto_pool *message, int fd)
 {
-	int r = proto_send(pool->channel, message, sizeof(*message), &fd, fd >= 0);
-
-	/* ETOOMANYREFS: more descriptors on their way than the kernel allows. */
-	return r == -ETOOMANYREFS || r == -ENOBUFS ? -EAGAIN : r;
+	return proto_send(pool->channel, message, sizeof(*message), &fd, fd >= 0);
 }
 
-static void poolproc_wait_outgoing(struct poolproc *pool)
+/* True if the message has to wait: the pool does not read, or the kernel is short of something.
+ * Else it was sent; or the pool is dying, which the pidfd tells. */
+static bool poolproc_must_wait(int r)
 {
-	if (!pool->outgoing.op &&
-	    loop_poll(pool->loop, &pool->outgoing, pool->channel, POLLOUT) < 0)
+	/* ETOOMANYREFS: more descriptors on their way than the kernel allows. */
+	return r == -EAGAIN || r == -ETOOMANYREFS || r == -ENOBUFS || r == -ENOMEM;
+}
+
+/* r: of poolproc_push(). What the kernel is short of has nothing to do with the room in the
+ * channel, which may be there all the time. */
+static void poolproc_wait_outgoing(struct poolproc *pool, int r)
+{
+	if (pool->outgoing.op)
+		return;
+	if (r == -EAGAIN)
+		r = loop_poll(pool->loop, &pool->outgoing, pool->channel, POLLOUT);
+	else
+		r = loop_timer(pool->loop, &pool->outgoing, POOLPROC_AGAIN_NS);
+	if (r < 0)
 		poolproc_kill(pool);
 }
 
@@ -310,8 +329,8 @@ void poolproc_send(struct poolproc *pool, const struct proto_pool *message, int 
 		return;
 	if (!pool->first)
 		r = poolproc_push(pool, message, fd);
-	if (r != -EAGAIN)
-		return; /* sent; or the pool is dying, which the pidfd tells */
+	if (!poolproc_must_wait(r))
+		return;
 	m = malloc(sizeof(*m));
 	if (!m) {
 		/* A pool that missed a message is of no use; the next is told everything. */
@@ -322,7 +341,7 @@ void poolproc_send(struct poolproc *pool, const struct proto_pool *message, int 
 	*m = (struct poolproc_message){ .message = *message, .fd = fd };
 	*pool->last = m;
 	pool->last = &m->next;
-	poolproc_wait_outgoing(pool);
+	poolproc_wait_outgoing(pool, r);
 }
 
 static void poolproc_on_outgoing(struct loop_source *source, int result)
@@ -332,9 +351,10 @@ static void poolproc_on_outgoing(struct loop_source *source, int result)
 	(void)result;
 	while (pool->first) {
 		struct poolproc_message *m = pool->first;
+		int r = poolproc_push(pool, &m->message, m->fd);
 
-		if (poolproc_push(pool, &m->message, m->fd) == -EAGAIN) {
-			poolproc_wait_outgoing(pool);
+		if (poolproc_must_wait(r)) {
+			poolproc_wait_outgoing(pool, r);
 			return;
 		}
 		pool->first = m->next;
@@ -379,20 +399,20 @@ static bool poolproc_take(struct poolproc *pool, struct proto_pool *message)
 }
 
 /* Reads what is there, max messages at most. Returns 1 if there may be more, 0 if the channel has
- * ended. */
+ * ended, or has what may not come. */
 static int poolproc_read(struct poolproc *pool, uint32_t max)
 {
+	pool->read_out = false;
 	while (max--) {
 		union proto_message message;
-		int fds[PROTO_MAX_FDS];
-		uint32_t n_fds = 0;
-		int r = proto_recv(pool->channel, &message, fds, &n_fds, MSG_DONTWAIT);
+		int r = proto_recv_plain(pool->channel, &message, MSG_DONTWAIT);
 
-		while (r > 0 && n_fds)
-			(void)safe_close(fds[--n_fds]);
 		if (r == -EAGAIN)
 			return 1;
-		if (r <= 0 && r != -EBADMSG)
+		if (r == -ECONNRESET)
+			continue; /* once, of a pool that ended without reading everything */
+		pool->read_out = r == 0;
+		if (r <= 0 && r != -EBADMSG && r != -EPERM)
 			return 0;
 		if (r != (int)sizeof(message.pool) || !poolproc_take(pool, &message.pool)) {
 			poolproc_kill(pool);

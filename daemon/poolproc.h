@@ -57,6 +57,7 @@ struct poolproc {
 	int channel;
 	int spares[2]; /* held while there is no process, for the next one's start */
 	bool stopped;
+	bool read_out; /* nothing is left in the channel that came from the pool */
 	uint64_t ready_ns;
 	int failed;
 	char failed_text[224];

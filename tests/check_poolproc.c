@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * check_poolproc.c - a pool that talks more than it should, and one for which nothing is left
+ * check_poolproc.c - a pool that talks more than it should, and one for which nothing is left; a
+ * kernel that is short of something
  *
  * The pool is this program itself, as poolproc.c starts it: --pool, and its channel as descriptor
  * 3.
@@ -14,13 +15,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/pidfd.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/util.h"
 #include "shm/proto.h"
 #include "tests/check_unit.h"
+#include "tests/passed.h"
 
 #define CHANNEL	  3
 #define TURN	  64u /* POOLPROC_TURN */
@@ -40,6 +44,35 @@ static int pool_say(uint32_t type, uint32_t client, int flags)
 	return (int)send(CHANNEL, &m, sizeof(m), flags);
 }
 
+/* A pool one of whose tasks sends a descriptor along that takes for ever to close: until this test
+ * has ended. */
+static void __attribute__((noreturn)) pass_one(void)
+{
+	const struct proto_pool m = { .head = { PROTO_MAGIC, PROTO_POOL_RELEASED } };
+	struct pollfd p = { .fd = pidfd_open(getppid(), 0), .events = POLLIN };
+	int peer, fd = passed_lingering(&peer), ready[2];
+	char byte;
+
+	if (pipe(ready) < 0)
+		_exit(2);
+	if (fork() == 0) {
+		/* It has the peer, and nothing else. */
+		(void)close_range(STDIN_FILENO, CHANNEL, 0);
+		(void)close(fd);
+		(void)close(ready[0]);
+		(void)close(ready[1]);
+		(void)poll(&p, 1, -1);
+		_exit(0);
+	}
+	(void)close(ready[1]);
+	(void)!read(ready[0], &byte, 1);
+	if (passed_send(CHANNEL, &m, sizeof(m), &fd, 1) < 0)
+		_exit(2);
+	(void)close(fd);
+	for (;;)
+		(void)pause();
+}
+
 /* The pool's side: fills the channel, stops until it is told to go on, and says how much it was. */
 static void __attribute__((constructor)) be_the_pool(int argc, char **argv)
 {
@@ -49,6 +82,8 @@ static void __attribute__((constructor)) be_the_pool(int argc, char **argv)
 		return;
 	if (pool_say(PROTO_POOL_READY, 0, 0) < 0)
 		_exit(1);
+	if (getenv("CHECK_POOL_PASSES"))
+		pass_one();
 	while (pool_say(PROTO_POOL_RELEASED, n, MSG_DONTWAIT) > 0)
 		n++;
 	raise(SIGSTOP);
@@ -221,5 +256,102 @@ START_TEST(the_next_pool_starts_when_connections_have_taken_every_descriptor)
 }
 END_TEST
 
+START_TEST(a_pool_that_passes_descriptors_is_killed_and_holds_nobody_up)
+{
+	struct options options;
+	int file;
+
+	passed_old_kernel();
+	ck_assert_int_eq(setenv("CHECK_POOL_PASSES", "1", 1), 0);
+	ck_assert_int_eq(options_init(&options), 0);
+	ck_assert_int_eq(loop_init(&loop), 0);
+	ck_assert_int_eq(poolproc_init(&pool, &loop, &options, &killed_events), 0);
+	file = open("/dev/null", O_RDWR | O_CLOEXEC);
+	for (uint32_t i = 1; i <= 3; i++) {
+		ck_assert_int_eq(poolproc_start(&pool, file, file), 0);
+		loop.stopped = false;
+		ck_assert_int_eq(loop_run(&loop), 0);
+		ck_assert_uint_eq(deaths, i);
+	}
+	poolproc_fini(&pool);
+	loop_fini(&loop);
+	options_fini(&options);
+	close(file);
+}
+END_TEST
+
+/* In the place of proto_send(): the kernel is short of what a message with a descriptor needs,
+ * though there is room in the channel. */
+static bool is_short;
+static uint32_t tries;
+
+int __real_proto_send(int fd, const void *message, uint32_t size, const int *fds, uint32_t n_fds);
+int __wrap_proto_send(int fd, const void *message, uint32_t size, const int *fds, uint32_t n_fds);
+
+int __wrap_proto_send(int fd, const void *message, uint32_t size, const int *fds, uint32_t n_fds)
+{
+	tries++;
+	return is_short ? -ETOOMANYREFS : __real_proto_send(fd, message, size, fds, n_fds);
+}
+
+#define SHORT_MS 40u /* it is short for so long */
+#define AGAIN_MS 2u  /* POOLPROC_AGAIN_NS */
+
+static void on_short_over(struct loop_source *source, int result)
+{
+	(void)result;
+	if (is_short) {
+		is_short = false;
+	} else if (!pool.first) {
+		loop_stop(&loop);
+		return;
+	}
+	ck_assert_int_eq(loop_timer(&loop, source, NSEC_PER_MSEC), 0);
+}
+
+static struct loop_source short_source = { .call = on_short_over };
+
+static void on_ready_send(struct poolproc *p)
+{
+	const struct proto_pool m = { .head = { PROTO_MAGIC, PROTO_POOL_TENANT } };
+
+	is_short = true;
+	tries = 0;
+	ck_assert_int_eq(loop_timer(&loop, &short_source, SHORT_MS * NSEC_PER_MSEC), 0);
+	poolproc_send(p, &m, STDERR_FILENO);
+	poolproc_send(p, &m, STDERR_FILENO);
+	ck_assert_ptr_nonnull(pool.first);
+}
+
+START_TEST(a_kernel_that_is_short_of_something_is_asked_now_and_then)
+{
+	const struct poolproc_events short_events = {
+		.ready = on_ready_send,
+		.attached = on_attached,
+		.released = on_any_released,
+		.died = on_killed,
+	};
+	struct options options;
+	int file;
+
+	ck_assert_int_eq(options_init(&options), 0);
+	ck_assert_int_eq(loop_init(&loop), 0);
+	ck_assert_int_eq(poolproc_init(&pool, &loop, &options, &short_events), 0);
+	file = open("/dev/null", O_RDWR | O_CLOEXEC);
+	ck_assert_int_eq(poolproc_start(&pool, file, file), 0);
+	ck_assert_int_eq(loop_run(&loop), 0);
+	/* No timer ends early: the first try, one for each AGAIN_MS, and both messages at last. */
+	ck_assert_uint_ge(tries, 3);
+	ck_assert_uint_le(tries, 1 + SHORT_MS / AGAIN_MS + 2);
+	ck_assert_uint_eq(deaths, 0);
+	poolproc_fini(&pool);
+	loop_fini(&loop);
+	options_fini(&options);
+	close(file);
+}
+END_TEST
+
 CHECK_MAIN("poolproc", a_flood_from_the_pool_leaves_others_their_turn_and_nothing_is_lost,
-	   the_next_pool_starts_when_connections_have_taken_every_descriptor)
+	   the_next_pool_starts_when_connections_have_taken_every_descriptor,
+	   a_pool_that_passes_descriptors_is_killed_and_holds_nobody_up,
+	   a_kernel_that_is_short_of_something_is_asked_now_and_then)
