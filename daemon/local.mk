@@ -19,6 +19,8 @@ libmanager_la_SOURCES = \
 	daemon/manager.h \
 	daemon/notify.c \
 	daemon/notify.h \
+	daemon/pages.c \
+	daemon/pages.h \
 	daemon/poolproc.c \
 	daemon/poolproc.h \
 	daemon/postmortem.c \

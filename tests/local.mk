@@ -47,6 +47,7 @@ UNIT_TESTS = \
 	tests/check_options_print \
 	tests/check_pack \
 	tests/check_permit \
+	tests/check_pages \
 	tests/check_place \
 	tests/check_publish \
 	tests/check_pool \
