@@ -235,3 +235,9 @@ void greet_crowded(uint32_t uid, struct greet_verdict *ret)
 		     "room for no more: connect again",
 		     QUOTA_GREETINGS, uid);
 }
+
+void greet_passed(struct greet_verdict *ret)
+{
+	greet_refuse(ret, -EPERM,
+		     "forkd takes no descriptors: send a HELLO without any, as libforkclient does");
+}

@@ -504,6 +504,7 @@ static int manager_init(struct manager *m)
 		.board = m->fronts.board,
 		.board_fd = m->fronts.board_readonly_fd,
 		.tenants = {
+			.loop = &m->loop,
 			.pool = &m->pool,
 			.board = m->fronts.board,
 			.arena = m->fronts.arena,
@@ -512,14 +513,19 @@ static int manager_init(struct manager *m)
 			.made = manager_on_tenant,
 		},
 		.segments = {
+			.loop = &m->loop,
 			.options = m->options,
 			.arena = m->fronts.arena,
 			.epoch = epoch,
 		},
 		.stranger = userns_stranger(),
+		.hangups = { .loop = &m->loop },
 		.set = manager_on_set,
 		.lift = manager_on_lift,
 		.changed = manager_on_changed,
+		.refusals = LOG_LIMIT_INIT,
+		.offences = LOG_LIMIT_INIT,
+		.misfits = LOG_LIMIT_INIT,
 	};
 	quarantine_init(&m->quarantine, m->options, &m->loop, &m->pool, &m->sessions.tenants,
 			m->fronts.board);

@@ -10,15 +10,21 @@
  *   I2. A segment's bytes are counted until its pages are gone. Whoever keeps a mapping or a
  *       descriptor would keep them, so they are punched out of it once no pool has it. What a
  *       client touches later is its own expense.
- *   I3. A slot's rows in the ledger are FREE when its next client attaches, and that one's
+ *   I3. How large a segment is, and how many come and go, is for clients to choose. So the manager
+ *       only begins to make one or to take one back (pages.c); of one uid it is one at a time, and
+ *       the others of that uid wait for their turn, so that nobody's waits for more of them than
+ *       there are uids.
+ *   I4. A slot's rows in the ledger are FREE when its next client attaches, and that one's
  *       generations go on where the last one's ended: the ledger takes none twice.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
- *   A client, or a child of it that has the mapping or the descriptor: I2.
+ *   A client while its segment is being made: what there is of it is taken back. Or a child of it
+ *   that has the mapping or the descriptor: I2.
  */
 #include "daemon/segments.h"
 
 #include "common/cleanup.h"
+#include "common/util.h"
 
 uint64_t segments_size(uint32_t n_jobs, uint64_t heap_size)
 {
@@ -27,10 +33,107 @@ uint64_t segments_size(uint32_t n_jobs, uint64_t heap_size)
 
 struct job *segments_jobs(const struct segments_client *client)
 {
+	if (!client->base)
+		return NULL;
 	return (struct job *)(void *)((char *)client->base + sizeof(struct client_segment));
 }
 
-/* I3. Relaxed: the pool has released the slot, and its client does not have the segment yet. */
+/* ------------------------------------------------------------------------ one at a time (I3) */
+
+static void segments_unlink(struct segments_client *client)
+{
+	struct segments *all = client->all;
+
+	if (!client->link)
+		return;
+	*client->link = client->next;
+	if (client->next)
+		client->next->link = client->link;
+	else
+		all->last = client->link;
+	client->link = NULL;
+}
+
+/* The next one of a uid. */
+static struct segments_client *segments_next(const struct segments *all, uint32_t uid)
+{
+	struct segments_client *client = all->first;
+
+	while (client && client->uid != uid)
+		client = client->next;
+	return client;
+}
+
+static int segments_begin(struct segments_client *client)
+{
+	client->begun = true;
+	return client->taking ? pages_drop(&client->pages, client->fd, client->size)
+			      : pages_make(&client->pages, client->fd, client->size);
+}
+
+/* It was taken back as far as that went. */
+static void segments_taken(struct segments_client *client, int r)
+{
+	if (r < 0)
+		client->all->memory += client->size; /* which segments_close() takes off */
+	segments_close(client->all, client);
+}
+
+/* It has come to its end, and is the owner's again. */
+static void segments_end(struct segments_client *client, int r)
+{
+	segments_unlink(client);
+	if (client->taking)
+		segments_taken(client, r);
+	client->call(client, r);
+}
+
+/* One of this uid has left the queue: the next begins. Who cannot is through as well. */
+static void segments_turn(struct segments *all, uint32_t uid)
+{
+	struct segments_client *client;
+	int r;
+
+	while ((client = segments_next(all, uid)) && !client->begun) {
+		r = segments_begin(client);
+		if (r < 0)
+			segments_end(client, r);
+	}
+}
+
+static void segments_on_pages(struct pages *pages, int result)
+{
+	struct segments_client *client = container_of(pages, struct segments_client, pages);
+	struct segments *all = client->all;
+	uint32_t uid = client->uid;
+
+	segments_end(client, result);
+	segments_turn(all, uid);
+}
+
+/* Begins with it, or puts it behind the others of its uid. */
+static int segments_enter(struct segments_client *client)
+{
+	struct segments *all = client->all;
+	int r = 0;
+
+	if (!all->last)
+		all->last = &all->first;
+	client->next = NULL;
+	client->link = all->last;
+	client->begun = false;
+	*all->last = client;
+	all->last = &client->next;
+	if (segments_next(all, client->uid) == client)
+		r = segments_begin(client);
+	if (r < 0)
+		segments_unlink(client);
+	return r;
+}
+
+/* ------------------------------------------------------------------------ one */
+
+/* I4. Relaxed: the pool has released the slot, and its client does not have the segment yet. */
 static void segments_reset_rows(const struct segments *all, uint32_t slot,
 				const struct segments_client *client)
 {
@@ -56,53 +159,79 @@ static void segments_reset_rows(const struct segments *all, uint32_t slot,
 	}
 }
 
-int segments_make(struct segments *all, const struct segments_owner *owner, uint32_t n_jobs,
-		  uint64_t heap_size, struct segments_client *ret)
+int segments_make(struct segments *all, struct segments_client *client, uint32_t uid,
+		  uint32_t n_jobs, uint64_t heap_size,
+		  void (*call)(struct segments_client *client, int result))
 {
-	struct segments_client client = { .n_jobs = n_jobs,
-					  .size = segments_size(n_jobs, heap_size) };
-	_cleanup_close_ int fd =
-		segment_create("forkd-client", SEGMENT_CLIENT, client.size, all->epoch, 1, 0600);
-	void *base;
+	uint64_t size = segments_size(n_jobs, heap_size);
+	int fd = segment_create("forkd-client", SEGMENT_CLIENT, size, all->epoch, 0, 0600);
 	int r;
 
 	if (fd < 0)
 		return fd;
-	r = segment_map(fd, SEGMENT_CLIENT, 1, all->epoch, &base, NULL);
+	*client = (struct segments_client){
+		.fd = fd,
+		.n_jobs = n_jobs,
+		.size = size,
+		.call = call,
+		.all = all,
+		.pages = { .loop = all->loop, .call = segments_on_pages },
+		.uid = uid,
+	};
+	all->memory += size;
+	r = segments_enter(client);
+	if (r < 0)
+		segments_close(all, client);
+	return r;
+}
+
+int segments_open(struct segments *all, struct segments_client *client,
+		  const struct segments_owner *owner)
+{
+	void *base;
+	int r;
+
+	r = segment_map(client->fd, SEGMENT_CLIENT, 1, all->epoch, &base, NULL);
 	if (r < 0)
 		return r;
-	client.fd = steal_fd(&fd);
-	client.base = base;
-	client.base->client = owner->slot;
-	client.base->generation = owner->generation;
-	client.base->tenant = owner->tenant;
-	client.base->n_jobs = n_jobs;
-	client.base->jobs_offset = sizeof(struct client_segment);
-	client.base->heap_offset = client_segment_heap_offset(n_jobs);
-	client.base->heap_size = heap_size;
-	segments_reset_rows(all, owner->slot, &client);
-	all->memory += client.size;
-	*ret = client;
+	client->base = base;
+	client->base->client = owner->slot;
+	client->base->generation = owner->generation;
+	client->base->tenant = owner->tenant;
+	client->base->n_jobs = client->n_jobs;
+	client->base->jobs_offset = sizeof(struct client_segment);
+	client->base->heap_offset = client_segment_heap_offset(client->n_jobs);
+	client->base->heap_size = client->size - client->base->heap_offset;
+	segments_reset_rows(all, owner->slot, client);
 	return 0;
 }
 
-int segments_take_back(struct segments *all, struct segments_client *client)
+int segments_take_back(struct segments_client *client,
+		       void (*call)(struct segments_client *client, int result))
 {
-	int r;
+	int r = 0;
 
 	segment_unmap(client->base, client->size);
 	client->base = NULL;
-	r = segment_empty(client->fd, client->size);
+	client->call = call;
+	client->taking = true;
+	if (!client->link)
+		r = segments_enter(client);
+	else if (client->begun)
+		r = pages_drop(&client->pages, client->fd, client->size);
 	if (r < 0)
-		all->memory += client->size; /* which segments_close() takes off */
-	segments_close(all, client);
+		segments_taken(client, r);
 	return r;
 }
 
 void segments_close(struct segments *all, struct segments_client *client)
 {
+	if (client->fd < 0)
+		return;
+	segments_unlink(client);
+	pages_stop(&client->pages);
 	segment_unmap(client->base, client->size);
 	all->memory -= client->size;
-	(void)safe_close(client->fd);
-	*client = SEGMENTS_NONE;
+	client->fd = loop_close(all->loop, client->fd);
+	client->base = NULL;
 }

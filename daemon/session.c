@@ -5,14 +5,19 @@
  * WHO CALLS IT, ON WHICH THREAD
  *   The manager's only thread.
  *
- *	accept --> GREETING -- HELLO --> OPEN -- ends --> GONE -- POOL_RELEASED --> emptied, free
- *	              |                   |
- *	              |                   +-- the pool knows it: WELCOME
- *	              +-- error, 5 s, end --> refused, freed
+ *	accept --> GREETING -- HELLO --> MAKING -- has its pages --> OPEN -- ends --> GONE
+ *	              |                     |                         |                 |
+ *	              +-- error, 5 s, end   +-- error, end            |            POOL_RELEASED
+ *	              |                     |                         |                 |
+ *	              +--> freed            +--------> EMPTYING <-----|-----------------+
+ *	                                                  |           +-- the pool knows it: WELCOME
+ *	                                                  +-- has none --> slot and session are free
  *
  * INVARIANTS
- *   I1. A slot belongs to one session from OPEN until the pool has released it; its next client
- *       has the next generation. So the pool never sees two clients in one slot.
+ *   I1. A slot belongs to one session from MAKING to the end of EMPTYING; its next client has the
+ *       next generation. So the pool, which knows it from OPEN until it has released it, never sees
+ *       two clients in one slot, and whoever is refused for want of slots or bytes is refused for
+ *       what is there.
  *   I2. The pool is told of a tenant before its first client has the rings to write to, of a
  *       client before its end. When it is not READY it is told nothing; session_tell_pool() makes
  *       up for that, with the clients first: the rings may have words of theirs.
@@ -30,9 +35,13 @@
  *       descriptor; then the socket's end is all.
  *   I6. Of a connection one message is read at a turn of the loop, and none while a cancel of it
  *       waits for the pool to read, or to be there: a flood of them fills the client's own socket.
+ *   I7. No call in this thread waits for what a client chose: its pages are made and given back by
+ *       others (segments.c), descriptors that it sends along are not received, and whoever sends
+ *       some is out (hangup.c).
  *
  * WHAT HAPPENS IF A PEER DIES HERE
- *   A client at any moment: its socket ends, or its pidfd. It may have published a job and not
+ *   A client at any moment: its socket ends, or its pidfd. While its pages are made: what there is
+ *   of them is given back. It may have published a job and not
  *   marked it, or not woken anybody: tenants_mark(). A child may keep its socket: I5; or its
  *   mapping, or its descriptors: segments.c. The pool before it has released a client: the next
  *   one is told of it again, and releases it.
@@ -69,8 +78,10 @@
 
 enum session_state {
 	SESSION_GREETING,
+	SESSION_MAKING, /* has a slot from here on */
 	SESSION_OPEN,
 	SESSION_GONE,
+	SESSION_EMPTYING,
 };
 
 struct session {
@@ -87,7 +98,7 @@ struct session {
 	/* GREETING */
 	struct session *next;
 	struct session **link;
-	/* OPEN, GONE */
+	/* from MAKING on */
 	uint32_t slot;
 	uint32_t generation;
 	uint32_t tenant;
@@ -116,17 +127,22 @@ static void session_tell_client(struct session *s, uint32_t type)
 	poolproc_send(s->table->pool, &m, type == PROTO_POOL_CLIENT ? s->segment.fd : -1);
 }
 
+/* True if a pool has to do with it: it has its segment, or will have. */
+static bool session_is_the_pools(const struct session *s)
+{
+	return s && (s->state == SESSION_OPEN || (s->state == SESSION_GONE && !s->released));
+}
+
 void session_tell_pool(struct session_table *table)
 {
 	/* Clients first: a ring that the pool knows is drained, and a word of a client that it does
 	 * not know is garbage. Of one that was released no ring has a word. */
 	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++)
-		if (table->slots[i] && !table->slots[i]->released)
+		if (session_is_the_pools(table->slots[i]))
 			session_tell_client(table->slots[i], PROTO_POOL_CLIENT);
 	tenants_tell_pool(&table->tenants);
 	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++)
-		if (table->slots[i] && table->slots[i]->state == SESSION_GONE &&
-		    !table->slots[i]->released)
+		if (session_is_the_pools(table->slots[i]) && table->slots[i]->state == SESSION_GONE)
 			session_tell_client(table->slots[i], PROTO_POOL_GONE);
 	/* A consumer may have died between clearing a bit and its last look. */
 	tenants_mark_all(&table->tenants);
@@ -162,7 +178,7 @@ static void session_disconnect(struct session *s)
 	loop_forget(loop, &s->socket_source);
 	loop_forget(loop, &s->pidfd_source);
 	loop_forget(loop, &s->timer_source);
-	s->fd = safe_close(s->fd);
+	s->fd = hangup(&s->table->hangups, s->fd);
 	s->pidfd = safe_close(s->pidfd);
 }
 
@@ -195,23 +211,77 @@ static void session_free(struct session *s)
 	free(s);
 }
 
-/* Answers with an error, and ends the session, which has no slot yet. */
+static void session_count(struct session_table *table)
+{
+	session_show_counts(table);
+	table->changed(table);
+}
+
+/* What a uid is counted with is what its sessions are (quota.c, I1). */
+static void session_check(const struct session_table *table, uint32_t uid)
+{
+	struct quota_sums sum = { .clients = 0 };
+
+	for (uint32_t i = 0; i < table->options->max_clients; i++)
+		if (table->slots[i] && table->slots[i]->uid == uid)
+			quota_add(&sum, &table->slots[i]->holds);
+	for (const struct session *s = table->greeting; s; s = s->next)
+		if (s->uid == uid)
+			quota_add(&sum, &s->holds);
+	quota_check(&table->quota, uid, &sum);
+}
+
+/* Its segment is gone: the slot is free (I4). */
+static void session_on_emptied(struct segments_client *segment, int result)
+{
+	struct session *s = container_of(segment, struct session, segment);
+	struct session_table *table = s->table;
+	uint32_t uid = s->uid;
+
+	if (result < 0)
+		log_error("cannot take back the %" PRIu64 " bytes of client %u (pid %u): %s: they "
+			  "stay counted against memory-max",
+			  segment->size, s->slot, s->pid, strerror(-result));
+	table->slots[s->slot] = NULL;
+	table->freed[s->slot] = ++table->n_freed;
+	session_free(s);
+	session_check(table, uid);
+	session_show_counts(table);
+}
+
+/* Nobody needs the client's segment any more: its pages go, as far as they are there. */
+static void session_retire(struct session *s)
+{
+	int r;
+
+	session_disconnect(s);
+	s->state = SESSION_EMPTYING;
+	r = segments_take_back(&s->segment, session_on_emptied);
+	if (r < 0)
+		session_on_emptied(&s->segment, r);
+}
+
+/* Ends one that is not open yet. */
+static void session_drop(struct session *s)
+{
+	if (s->state == SESSION_MAKING)
+		session_retire(s);
+	else
+		session_free(s);
+}
+
+/* Answers with an error, and ends the session, which is not open yet. */
 static void session_refuse(struct session *s, const struct greet_verdict *verdict)
 {
 	struct proto_error error = { .head = { PROTO_MAGIC, PROTO_ERROR }, .code = verdict->code };
 
 	memcpy(error.text, verdict->text, sizeof(error.text));
-	log_info("client pid %u, uid %u refused: %s", s->pid, s->uid, error.text);
+	log_limited(&s->table->refusals, LOG_LEVEL_INFO, "client pid %u, uid %u refused: %s",
+		    s->pid, s->uid, error.text);
 	s->table->refused++;
 	session_show_counts(s->table);
 	(void)proto_send(s->fd, &error, sizeof(error), NULL, 0);
-	session_free(s);
-}
-
-static void session_count(struct session_table *table)
-{
-	session_show_counts(table);
-	table->changed(table);
+	session_drop(s);
 }
 
 /* An open session is over: what is left of it waits for the pool. */
@@ -246,39 +316,6 @@ static void session_evict(struct session *s)
 	if (!s->held)
 		session_disconnect(s);
 	session_leave(s);
-}
-
-/* What a uid is counted with is what its sessions are (quota.c, I1). */
-static void session_check(const struct session_table *table, uint32_t uid)
-{
-	struct quota_sums sum = { .clients = 0 };
-
-	for (uint32_t i = 0; i < table->options->max_clients; i++)
-		if (table->slots[i] && table->slots[i]->uid == uid)
-			quota_add(&sum, &table->slots[i]->holds);
-	for (const struct session *s = table->greeting; s; s = s->next)
-		if (s->uid == uid)
-			quota_add(&sum, &s->holds);
-	quota_check(&table->quota, uid, &sum);
-}
-
-/* Nobody needs the client's segment any more: its pages go, and the slot is free (I4). */
-static void session_retire(struct session *s)
-{
-	struct session_table *table = s->table;
-	uint64_t size = s->segment.size;
-	uint32_t uid = s->uid;
-	int r = segments_take_back(&table->segments, &s->segment);
-
-	if (r < 0)
-		log_error("cannot take back the %" PRIu64 " bytes of client %u (pid %u): %s: they "
-			  "stay counted against memory-max",
-			  size, s->slot, s->pid, strerror(-r));
-	table->slots[s->slot] = NULL;
-	table->freed[s->slot] = ++table->n_freed;
-	session_free(s);
-	session_check(table, uid);
-	session_show_counts(table);
 }
 
 bool session_released(struct session_table *table, uint32_t client, uint32_t generation)
@@ -404,7 +441,8 @@ void session_attached(struct session_table *table, uint32_t client, uint32_t gen
 			session_welcome(s);
 		return;
 	}
-	log_warning("client %u (pid %u, uid %u) is disconnected: the pool cannot serve it: %s",
+	log_limited(&table->misfits, LOG_LEVEL_WARNING,
+		    "client %u (pid %u, uid %u) is disconnected: the pool cannot serve it: %s",
 		    s->slot, s->pid, s->uid, text);
 	(void)snprintf(error.text, sizeof(error.text),
 		       "forkd's pool cannot serve this connection: %.120s: connect again", text);
@@ -422,42 +460,11 @@ void session_attached(struct session_table *table, uint32_t client, uint32_t gen
 	session_evict(s);
 }
 
-/* Lets it in, with what it was granted. */
-static void session_attach(struct session *s, const struct greet_verdict *granted)
+/* There is all that it needs. */
+static void session_open(struct session *s)
 {
 	struct session_table *table = s->table;
-	uint32_t slot = session_free_slot(table);
-	struct segments_owner owner = {
-		.slot = slot,
-		.generation = table->generations[slot] & ((1u << RING_GEN_BITS) - 1),
-	};
-	struct greet_verdict failed;
-	int r = tenants_attach(&table->tenants, s->uid);
 
-	if (r >= 0) {
-		owner.tenant = (uint32_t)r;
-		r = segments_make(&table->segments, &owner, granted->n_jobs, granted->heap_size,
-				  &s->segment);
-		if (r < 0)
-			tenants_detach(&table->tenants, owner.tenant);
-	}
-	if (r < 0) {
-		greet_failed(r, &failed);
-		session_refuse(s, &failed);
-		return;
-	}
-	s->slot = slot;
-	s->generation = owner.generation;
-	s->tenant = owner.tenant;
-	session_leave_greeting(s);
-	session_hold(s, (struct quota_sums){
-				.clients = 1,
-				.jobs = s->segment.n_jobs,
-				.bytes = s->segment.size,
-			});
-	table->generations[slot]++;
-	table->slots[slot] = s;
-	session_check(table, s->uid);
 	table->n_open++;
 	s->state = SESSION_OPEN;
 	session_show(s);
@@ -465,12 +472,66 @@ static void session_attach(struct session *s, const struct greet_verdict *grante
 	session_tell_client(s, PROTO_POOL_CLIENT);
 	log_debug("client %u: pid %u, uid %u", s->slot, s->pid, s->uid);
 	session_count(table);
+}
+
+static void session_on_made(struct segments_client *segment, int result)
+{
+	struct session *s = container_of(segment, struct session, segment);
+	const struct segments_owner owner = {
+		.slot = s->slot,
+		.generation = s->generation,
+		.tenant = s->tenant,
+	};
+	struct greet_verdict failed;
+
+	if (result == 0)
+		result = segments_open(&s->table->segments, segment, &owner);
+	if (result < 0) {
+		greet_failed(result, &failed);
+		session_refuse(s, &failed);
+		return;
+	}
+	session_open(s);
+}
+
+/* Gives it a slot, and begins to make what it was granted. */
+static void session_attach(struct session *s, const struct greet_verdict *granted)
+{
+	struct session_table *table = s->table;
+	uint32_t slot = session_free_slot(table);
+	struct greet_verdict failed;
+	int r = tenants_attach(&table->tenants, s->uid);
+
+	if (r >= 0) {
+		s->tenant = (uint32_t)r;
+		r = segments_make(&table->segments, &s->segment, s->uid, granted->n_jobs,
+				  granted->heap_size, session_on_made);
+		if (r < 0)
+			tenants_detach(&table->tenants, s->tenant);
+	}
+	if (r < 0) {
+		greet_failed(r, &failed);
+		session_refuse(s, &failed);
+		return;
+	}
+	session_leave_greeting(s);
+	s->state = SESSION_MAKING;
+	s->slot = slot;
+	s->generation = table->generations[slot]++ & ((1u << RING_GEN_BITS) - 1);
+	table->slots[slot] = s;
+	session_hold(s, (struct quota_sums){
+				.clients = 1,
+				.jobs = s->segment.n_jobs,
+				.bytes = s->segment.size,
+			});
+	session_check(table, s->uid);
 	loop_forget(table->loop, &s->timer_source);
+	/* It has nothing to say until it is told that it is in, but it may end. */
 	r = loop_poll(table->loop, &s->socket_source, s->fd, POLLIN);
 	if (r == 0 && s->pidfd >= 0)
 		r = loop_poll(table->loop, &s->pidfd_source, s->pidfd, POLLIN);
 	if (r < 0)
-		session_gone(s);
+		session_retire(s);
 }
 
 static struct greet_peer session_peer(const struct session *s)
@@ -542,7 +603,7 @@ static void session_end(struct session *s)
 	else if (s->state == SESSION_GONE)
 		session_let_go(s);
 	else
-		session_free(s);
+		session_drop(s);
 }
 
 /* forkd cannot go on with it. */
@@ -551,7 +612,7 @@ static void session_fail(struct session *s)
 	if (s->state == SESSION_OPEN)
 		session_evict(s);
 	else
-		session_free(s);
+		session_drop(s);
 }
 
 /* Passes the client's cancel on, or tries again later; its next message is read after that. */
@@ -604,12 +665,27 @@ static void session_greet(struct session *s, union proto_message *message, int r
 	}
 }
 
+/* It has sent descriptors, which nobody has received. */
+static void session_offence(struct session *s)
+{
+	struct greet_verdict verdict;
+
+	log_limited(&s->table->offences, LOG_LEVEL_WARNING,
+		    "pid %u, uid %u is disconnected: it sent descriptors along with a message",
+		    s->pid, s->uid);
+	if (s->state == SESSION_OPEN) {
+		s->table->refused++;
+		session_end(s);
+		return;
+	}
+	greet_passed(&verdict);
+	session_refuse(s, &verdict);
+}
+
 static void session_on_socket(struct loop_source *source, int result)
 {
 	struct session *s = container_of(source, struct session, socket_source);
 	union proto_message message;
-	int fds[PROTO_MAX_FDS];
-	uint32_t n_fds = 0;
 	int r;
 
 	(void)result;
@@ -617,19 +693,20 @@ static void session_on_socket(struct loop_source *source, int result)
 		session_let_go(s);
 		return;
 	}
-	r = proto_recv(s->fd, &message, fds, &n_fds, MSG_DONTWAIT);
-	while (r > 0 && n_fds)
-		(void)safe_close(fds[--n_fds]);
-	if (r == -EAGAIN) {
-		if (loop_poll(s->table->loop, &s->socket_source, s->fd, POLLIN) < 0)
-			session_fail(s);
-	} else if (session_is_cancel(s, &message, r)) {
+	r = proto_recv_plain(s->fd, &message, MSG_DONTWAIT);
+	if (r == -EPERM)
+		session_offence(s);
+	else if (r == -EAGAIN && loop_poll(s->table->loop, source, s->fd, POLLIN) < 0)
+		session_fail(s);
+	else if (r == -EAGAIN)
+		return;
+	else if (session_is_cancel(s, &message, r)) {
 		s->cancel = message.cancel;
 		session_pass_cancel(s);
-	} else if (s->state == SESSION_OPEN || r == 0 || (r < 0 && r != -EBADMSG)) {
-		session_end(s);
-	} else {
+	} else if (s->state == SESSION_GREETING && (r > 0 || r == -EBADMSG)) {
 		session_greet(s, &message, r);
+	} else {
+		session_end(s);
 	}
 }
 
@@ -690,13 +767,14 @@ void session_accept(struct session_table *table, int fd)
 	socklen_t size = sizeof(peer);
 	struct session *s;
 
+	proto_take_no_descriptors(fd);
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0) {
-		(void)safe_close(fd);
+		(void)hangup(&table->hangups, fd);
 		return;
 	}
 	s = calloc(1, sizeof(*s));
 	if (!s) {
-		(void)safe_close(fd);
+		(void)hangup(&table->hangups, fd);
 		return;
 	}
 	s->table = table;
@@ -734,7 +812,7 @@ struct job *session_records(void *context, uint32_t client, uint32_t *ret_n)
 	const struct session *s = client < LIMIT_CLIENTS ? table->slots[client] : NULL;
 
 	if (!s)
-		return NULL;
+		return NULL; /* as for one that has no segment at the moment */
 	*ret_n = s->segment.n_jobs;
 	return segments_jobs(&s->segment);
 }
@@ -777,6 +855,9 @@ void session_stop(struct session_table *table)
 	greet_stopping(&verdict);
 	while (table->greeting)
 		session_refuse(table->greeting, &verdict);
+	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++)
+		if (table->slots[i] && table->slots[i]->state == SESSION_MAKING)
+			session_refuse(table->slots[i], &verdict);
 }
 
 void session_fini(struct session_table *table)
@@ -789,4 +870,5 @@ void session_fini(struct session_table *table)
 		table->slots[i] = NULL;
 	}
 	tenants_fini(&table->tenants);
+	hangup_fini(&table->hangups);
 }

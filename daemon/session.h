@@ -6,7 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/log.h"
 #include "common/options.h"
+#include "daemon/hangup.h"
 #include "daemon/quota.h"
 #include "daemon/loop.h"
 #include "daemon/poolproc.h"
@@ -27,7 +29,12 @@ struct session_table {
 	struct tenants tenants;
 	struct segments segments;
 	uint32_t stranger; /* userns_stranger() */
+	struct hangups hangups;
 	bool stopping;
+	/* lines that clients can provoke */
+	struct log_limit refusals;
+	struct log_limit offences;
+	struct log_limit misfits;
 	/* Somebody who may do that wants to change a setting. Returns 0 with the value it had, or a
 	 * negative errno with a line that says why. */
 	int (*set)(struct session_table *table, const char *name, const char *value, char *ret_old,

@@ -5,7 +5,7 @@
  * WHO CALLS IT, ON WHICH THREAD
  *   session.c, on the manager's only thread.
  *
- *	FREE --attach()--> USED, with sessions <--> idle --trim()--> LEAVING --released()--> FREE
+ *	FREE --> USED, with sessions <--> idle --trim()--> LEAVING --released()--> EMPTYING --> FREE
  *
  * INVARIANTS
  *   I1. One uid, one tenant in use, one segment, from the uid's first client until no session of it
@@ -54,26 +54,39 @@ static void tenants_tell(struct tenants *tenants, uint32_t index)
 	poolproc_send(tenants->pool, &m, tenants->slots[index].fd);
 }
 
-/* No pool has it, or will hear of it (I5). */
-static void tenants_free(struct tenants *tenants, uint32_t index)
+static void tenants_on_emptied(struct pages *pages, int result)
 {
-	struct tenants_slot *t = &tenants->slots[index];
-	int r = segment_empty(t->fd, t->size);
+	struct tenants_slot *t = container_of(pages, struct tenants_slot, pages);
 
-	if (r < 0)
+	if (result < 0)
 		log_error("cannot take back the %u bytes of the rings of uid %u: %s: they stay "
 			  "counted against memory-max",
-			  (unsigned int)t->size, t->uid, strerror(-r));
+			  (unsigned int)t->size, t->uid, strerror(-result));
 	else
-		tenants->memory -= t->size;
+		t->all->memory -= t->size;
+	t->fd = safe_close(t->fd);
+	t->state = TENANTS_FREE;
+}
+
+/* No pool has it, or will hear of it (I5). */
+static void tenants_empty(struct tenants *tenants, uint32_t index)
+{
+	struct tenants_slot *t = &tenants->slots[index];
+	int r;
+
 	segment_unmap(t->segment, t->size);
-	(void)safe_close(t->fd);
+	t->segment = NULL;
 	/* Relaxed: the next pool that looks, or this one, is told of the slot's next tenant after
 	 * it. */
 	for (uint32_t i = 0; i < tenants->n_workers; i++)
 		atomic_store_explicit(&tenants->arena->rings[index][i].head, 0,
 				      memory_order_relaxed);
-	t->state = TENANTS_FREE;
+	t->all = tenants;
+	t->state = TENANTS_EMPTYING;
+	t->pages = (struct pages){ .loop = tenants->loop, .call = tenants_on_emptied };
+	r = pages_drop(&t->pages, t->fd, t->size);
+	if (r < 0)
+		tenants_on_emptied(&t->pages, r);
 }
 
 void tenants_tell_pool(struct tenants *tenants)
@@ -82,7 +95,7 @@ void tenants_tell_pool(struct tenants *tenants)
 		if (tenants->slots[i].state == TENANTS_USED)
 			tenants_tell(tenants, i);
 		else if (tenants->slots[i].state == TENANTS_LEAVING)
-			tenants_free(tenants, i);
+			tenants_empty(tenants, i);
 }
 
 void tenants_mark(struct tenants *tenants, uint32_t index)
@@ -239,7 +252,7 @@ static void tenants_release_one(struct tenants *tenants)
 		oldest->state = TENANTS_LEAVING;
 		poolproc_send(tenants->pool, &m, -1);
 	} else {
-		tenants_free(tenants, m.tenant);
+		tenants_empty(tenants, m.tenant);
 	}
 }
 
@@ -254,7 +267,7 @@ bool tenants_released(struct tenants *tenants, uint32_t index)
 {
 	if (index >= tenants->n || tenants->slots[index].state != TENANTS_LEAVING)
 		return false;
-	tenants_free(tenants, index);
+	tenants_empty(tenants, index);
 	return true;
 }
 
@@ -270,6 +283,8 @@ void tenants_fini(struct tenants *tenants)
 
 		if (t->state == TENANTS_FREE)
 			continue;
+		if (t->state == TENANTS_EMPTYING)
+			pages_stop(&t->pages);
 		segment_unmap(t->segment, t->size);
 		(void)safe_close(t->fd);
 	}

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/pages.h"
 #include "daemon/poolproc.h"
 #include "shm/board.h"
 #include "shm/ledger.h"
@@ -16,10 +17,14 @@
 enum tenants_state {
 	TENANTS_FREE,
 	TENANTS_USED,
-	TENANTS_LEAVING, /* the pool is to let go of it */
+	TENANTS_LEAVING,  /* the pool is to let go of it */
+	TENANTS_EMPTYING, /* its pages are taken back */
 };
 
+struct tenants;
+
 struct tenants_slot {
+	struct tenants *all;
 	enum tenants_state state;
 	uint32_t uid;
 	uint32_t n_sessions; /* connections, and those that are gone and not released */
@@ -28,10 +33,12 @@ struct tenants_slot {
 	struct segment head; /* of the segment, as it was made */
 	struct tenant_segment *segment;
 	uint64_t size;
+	struct pages pages;
 };
 
 struct tenants {
 	/* the caller sets these; the rest starts as zero */
+	struct loop *loop;
 	struct poolproc *pool;
 	struct board *board;
 	struct arena *arena;

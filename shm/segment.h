@@ -40,19 +40,13 @@ _Static_assert(sizeof(struct segment) == 64, "a segment's head is one cache line
 
 /*
  * Creates a sealed memfd of size bytes with its head filled in.
- * name: for /proc. kind: SEGMENT_*. preallocate: allocate all pages now (what clients can touch).
+ * name: for /proc. kind: SEGMENT_*. preallocate: allocate all pages now, which is for sizes that no
+ * client chooses (daemon/pages.c for the others).
  * mode: the file's mode, 0600 or 0400; what a descriptor opened through /proc may do.
  * Returns the descriptor, or a negative errno (ENOMEM, ENOSPC, EMFILE, EINVAL).
  */
 int segment_create(const char *name, uint32_t kind, uint64_t size, uint64_t epoch, int preallocate,
 		   uint32_t mode);
-
-/*
- * Gives all pages of a segment back, whoever has it mapped or open: they read as zeros then, and
- * who touches one has made it. The size stays. Nobody may need what was in it.
- * Returns 0 or a negative errno.
- */
-int segment_empty(int fd, uint64_t size);
 
 /*
  * Opens the same segment again, read-only, for handing it to clients.

@@ -6,8 +6,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdio.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -167,6 +169,38 @@ START_TEST(what_is_stopped_calls_nobody)
 }
 END_TEST
 
+static uint32_t turns;
+static int ready_fd;
+
+/* Somebody else's, which is always ready. */
+static void on_turn(struct loop_source *source, int result)
+{
+	(void)result;
+	turns++;
+	ck_assert_int_eq(loop_poll(&loop, source, ready_fd, POLLIN), 0);
+}
+
+START_TEST(others_have_their_turn_between_any_two_pieces)
+{
+	struct loop_source source = { .call = on_turn };
+	int fd = segment();
+
+	ready_fd = eventfd(1, EFD_CLOEXEC);
+	ck_assert_int_eq(loop_init(&loop), 0);
+	ck_assert_int_eq(loop_poll(&loop, &source, ready_fd, POLLIN), 0);
+	ck_assert_int_eq(pages_make(&pages, fd, SIZE), 0);
+	ck_assert_int_eq(end(), 0);
+	ck_assert_uint_ge(turns, SIZE / PAGES_PIECE);
+	ck_assert_int_eq(pages_drop(&pages, fd, SIZE), 0);
+	turns = 0;
+	ck_assert_int_eq(end(), 0);
+	ck_assert_uint_ge(turns, SIZE / PAGES_PIECE);
+	loop_fini(&loop);
+	(void)close(fd);
+	(void)close(ready_fd);
+}
+END_TEST
+
 /* The least nice value of io_uring's workers in this process, 20: there is none. */
 static int least_nice(void)
 {
@@ -199,4 +233,5 @@ END_TEST
 CHECK_MAIN("pages", all_are_made_and_all_are_gone_whoever_has_them_mapped,
 	   what_is_given_back_while_it_is_made_is_gone_in_the_end, what_cannot_be_made_is_said,
 	   where_there_is_no_room_it_is_said_and_what_there_was_goes, what_is_stopped_calls_nobody,
+	   others_have_their_turn_between_any_two_pieces,
 	   who_makes_them_is_not_urgent_where_the_manager_is)

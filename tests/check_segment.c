@@ -61,28 +61,6 @@ START_TEST(a_segment_can_be_mapped_and_written)
 }
 END_TEST
 
-START_TEST(an_emptied_segment_has_no_pages_whoever_has_it_mapped)
-{
-	int fd = make(1, 0600);
-	struct stat st;
-	void *base;
-
-	ck_assert_int_eq(segment_map(fd, SEGMENT_CLIENT, 1, EPOCH, &base, NULL), 0);
-	((char *)base)[SIZE - 1] = 1;
-	ck_assert_int_eq(segment_empty(fd, SIZE), 0);
-	ck_assert_int_eq(fstat(fd, &st), 0);
-	ck_assert_int_eq(st.st_blocks, 0);
-	ck_assert_uint_eq((uint64_t)st.st_size, SIZE);
-	/* It is touched again: no signal, and a new page. */
-	ck_assert_int_eq(((volatile char *)base)[SIZE - 1], 0);
-	((char *)base)[SIZE - 1] = 2;
-	ck_assert_int_eq(fstat(fd, &st), 0);
-	ck_assert_int_ge(st.st_blocks, 4096 / 512);
-	segment_unmap(base, SIZE);
-	ck_assert_int_eq(segment_empty(-1, SIZE), -EBADF);
-}
-END_TEST
-
 START_TEST(without_preallocation_it_is_sparse)
 {
 	struct stat st;
@@ -237,8 +215,7 @@ START_TEST(counters_have_rows_in_order)
 }
 END_TEST
 
-CHECK_MAIN("segment", a_segment_can_be_mapped_and_written,
-	   an_emptied_segment_has_no_pages_whoever_has_it_mapped,
-	   without_preallocation_it_is_sparse, its_size_is_sealed, a_wrong_head_is_refused,
-	   what_is_no_segment_is_refused, another_user_cannot_write_the_board,
-	   a_task_is_found_by_its_name, counters_have_rows_in_order)
+CHECK_MAIN("segment", a_segment_can_be_mapped_and_written, without_preallocation_it_is_sparse,
+	   its_size_is_sealed, a_wrong_head_is_refused, what_is_no_segment_is_refused,
+	   another_user_cannot_write_the_board, a_task_is_found_by_its_name,
+	   counters_have_rows_in_order)

@@ -92,7 +92,9 @@ SCENARIOS = \
 	tests/check_hostile \
 	tests/check_kill \
 	tests/check_latency \
+	tests/check_making \
 	tests/check_manager \
+	tests/check_passed \
 	tests/check_promises \
 	tests/check_quarantine \
 	tests/check_renew \
@@ -236,7 +238,9 @@ tests_check_users_SOURCES = tests/check_users.c $(DAEMON_SOURCES)
 
 # Those of the manager, with a stub in the place of the pool.
 SERVICE_SOURCES = tests/service.c tests/service.h tests/stub.c tests/stub.h
+tests_check_making_SOURCES = tests/check_making.c $(SERVICE_SOURCES)
 tests_check_manager_SOURCES = tests/check_manager.c $(SERVICE_SOURCES)
+tests_check_passed_SOURCES = tests/check_passed.c $(SERVICE_SOURCES)
 tests_check_service_SOURCES = tests/check_service.c $(SERVICE_SOURCES)
 tests_check_session_SOURCES = tests/check_session.c $(SERVICE_SOURCES)
 tests_check_userns_SOURCES = tests/check_userns.c $(SERVICE_SOURCES)

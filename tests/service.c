@@ -165,6 +165,23 @@ struct proto_hello service_hello(void)
 	};
 }
 
+int service_answer(struct proto_hello hello, int *ret_fd)
+{
+	_cleanup_close_ int fd = service_dial();
+	union proto_message m;
+	int fds[PROTO_MAX_FDS];
+	uint32_t n = 0;
+
+	if (proto_send(fd, &hello, sizeof(hello), NULL, 0) < 0 ||
+	    proto_recv(fd, &m, fds, &n, 0) <= 0)
+		abort();
+	while (n)
+		(void)close(fds[--n]);
+	if (ret_fd)
+		*ret_fd = steal_fd(&fd);
+	return m.head.type == PROTO_WELCOME ? 0 : m.error.code;
+}
+
 bool service_try_attach(struct service_client *ret_client)
 {
 	struct service_client c = { .fd = service_dial() };

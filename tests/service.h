@@ -55,6 +55,9 @@ struct service_client {
 /* A connection that has said nothing yet. */
 int service_dial(void);
 struct proto_hello service_hello(void);
+/* The code of what a HELLO on a connection of its own is answered with, 0 for WELCOME. ret_fd: the
+ * connection, or NULL: it is closed. No assertion of libcheck's: it also runs in children. */
+int service_answer(struct proto_hello hello, int *ret_fd);
 /* False if there is no room. */
 bool service_try_attach(struct service_client *ret_client);
 struct service_client service_attach(void);
