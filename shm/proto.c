@@ -24,7 +24,8 @@
  *     hands that down to connections made from then on, before they are accepted; what has come
  *     in before stays, and is found by MSG_PEEK.
  *   - A process that ends does not linger. A thread of io_uring's that lingers is interrupted by
- *     the end of its process.
+ *     the end of its process; one that uses io_uring itself by its next completion, which is luck,
+ *     and which a file that waits without regard to signals does not care for.
  */
 #include "shm/proto.h"
 
