@@ -47,8 +47,8 @@ struct hangup {
 	int fd;
 };
 
-/* True for the end, false for an empty message. There is no call that says which it is, but: who
- * asks for credentials and has no room for them is told so with each message, and not at the end. */
+/* True for the end, false for an empty message. No call says which it is; but who asks for
+ * credentials and has no room for them is told so with each message, and not at the end. */
 static bool hangup_is_end(int fd)
 {
 	struct msghdr header = { 0 };

@@ -18,8 +18,8 @@ struct hangups {
 
 /*
  * Ends a connection: the peer sees it at once. fd: a socket that was given to
- * proto_take_no_descriptors(); nothing may wait for it any more. Returns -1, to be assigned; below 0
- * it does nothing.
+ * proto_take_no_descriptors(); nothing may wait for it any more. Returns -1, to be assigned; below
+ * 0 it does nothing.
  */
 int hangup(struct hangups *all, int fd);
 

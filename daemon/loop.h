@@ -39,8 +39,8 @@ void loop_fini(struct loop *loop);
  * loop_accept: result is a connection's descriptor (close-on-exec, non-blocking), the callee's, or
  * a negative errno after which the source waits no more.
  * loop_fallocate: until fallocate(2) with these arguments is through. result: 0, or its negative
- * errno; -EINTR says nothing but that it is to be called again. fd stays open until then. Forgotten,
- * it goes on for a while, or not.
+ * errno; -EINTR says nothing but that it is to be called again. fd stays open until then.
+ * Forgotten, it goes on for a while, or not.
  * loop_discard: until the next message of a socket is received and thrown away, with all that came
  * with it (I7). result: 0 or more, or a negative errno.
  */

@@ -28,7 +28,7 @@ void fk_rt_fail(struct fk_worker *fk, int code)
 
 void strand_misused(struct worker *w, const struct fk_frame *frame, const char *how)
 {
-	/* As often as somebody calls it. Two tasks that share a limit are rare, and both are bad. */
+	/* As often as somebody calls it. That two tasks share a limit is rare. */
 	static struct log_limit limits[16] = { [0 ... 15] = LOG_LIMIT_INIT };
 	size_t i = ((uintptr_t)frame->task >> 6) % ARRAY_SIZE(limits);
 

@@ -19,10 +19,10 @@
  *   - A message that nobody has received holds on to them. Who closes its socket last, or receives
  *     it without room for them, closes them when it returns from that call, and waits there. The
  *     same holds for a listening socket and what was said to it before anybody accepted.
- *   - MSG_PEEK without room for them says MSG_CTRUNC and closes nothing: the message stays as it is.
- *   - With SO_PASSRIGHTS 0 (6.16) they stay out: sendmsg() is refused with EPERM. A listening socket
- *     hands that down to connections made from then on, before they are accepted; what has come
- *     in before stays, and is found by MSG_PEEK.
+ *   - MSG_PEEK without room for them says MSG_CTRUNC and closes nothing: the message stays there.
+ *   - With SO_PASSRIGHTS 0 (6.16) they stay out: sendmsg() is refused with EPERM. A listening
+ *     socket hands that down to connections made from then on, before they are accepted; what has
+ *     come in before stays, and is found by MSG_PEEK.
  *   - A process that ends does not linger. A thread of io_uring's that lingers is interrupted by
  *     the end of its process; one that uses io_uring itself by its next completion, which is luck,
  *     and which a file that waits without regard to signals does not care for.

@@ -138,7 +138,8 @@ int proto_recv_plain(int fd, union proto_message *ret_message, int flags);
 
 /*
  * Prepares a socket for proto_recv_plain(), or a listening one for those that are accepted from it.
- * From Linux 6.16 on the kernel keeps descriptors out of it: who sends some gets EPERM. Best effort.
+ * From Linux 6.16 on the kernel keeps descriptors out of it: who sends some gets EPERM. Before that
+ * nothing does.
  */
 void proto_take_no_descriptors(int fd);
 
