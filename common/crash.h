@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * common/crash.h - named places where a test can kill the daemon
+ * common/crash.h - named places where a test can kill a process
  *
- * Random kills seldom hit a window of a few instructions. With --enable-crash-sites the process
- * kills itself by SIGKILL where the environment says so; otherwise a site is nothing at all.
+ * Random kills seldom hit a window of a few instructions. With --enable-crash-sites a process kills
+ * itself by SIGKILL at the site that it was told; otherwise a site is nothing at all. The sites
+ * stand in common/crash.def; FK_CRASH() of any other does not compile.
+ *
+ * A program that is started goes by its environment, a test's own process by crash_arm():
  *
  *	FORKD_CRASH_SITE   name of the site
  *	FORKD_CRASH_AFTER  how many times this process passes it before that; 0 if it is not set
@@ -12,11 +15,51 @@
 #ifndef COMMON_CRASH_H
 #define COMMON_CRASH_H
 
+enum crash_process {
+	CRASH_CLIENT,
+	CRASH_POOL,
+	CRASH_MANAGER,
+};
+
+enum crash_site {
+	CRASH_NONE,
+#define CRASH_SITE(site, process, between) CRASH_AT_##site,
+#include "common/crash.def"
+#undef CRASH_SITE
+	CRASH_SITES,
+};
+
 #ifdef FK_CRASH_SITES
-void crash_site(const char *name);
-#define FK_CRASH(site) crash_site(site)
+
+#include <stdatomic.h>
+
+/* The site at which this process dies. */
+extern _Atomic int crash_armed;
+
+/* The process has come there. */
+void crash_here(void);
+
+/* Relaxed: it is set before the threads are there that pass the site. */
+#define FK_CRASH(site)                                                                             \
+	do {                                                                                       \
+		if (atomic_load_explicit(&crash_armed, memory_order_relaxed) == CRASH_AT_##site)   \
+			crash_here();                                                              \
+	} while (0)
+
+/* For tests: this process dies at the site, once it has passed it so often. CRASH_NONE: nowhere. */
+void crash_arm(enum crash_site site, unsigned long after);
+
+/* For tests: a row of crash.def, by its site. */
+struct crash_row {
+	const char *name;
+	const char *between;
+	enum crash_process process;
+};
+
+extern const struct crash_row crash_rows[CRASH_SITES];
+
 #else
-#define FK_CRASH(site) ((void)0)
+#define FK_CRASH(site) ((void)CRASH_AT_##site)
 #endif
 
 #endif

@@ -8,6 +8,7 @@ libcommon_la_SOURCES = \
 	common/cleanup.h \
 	common/clock.h \
 	common/crash.c \
+	common/crash.def \
 	common/crash.h \
 	common/log.c \
 	common/log.h \

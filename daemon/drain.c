@@ -236,9 +236,9 @@ static bool drain_walk(struct drain *drain, uint32_t tenant, struct registry_cha
 		chain->next = atomic_load_explicit(&client->jobs[index].next, memory_order_relaxed);
 		chain->left--;
 		drain_step(drain, 1);
-		FK_CRASH("intake-step");
+		FK_CRASH(intake_step);
 		n += drain_accept(drain, client, index, now);
-		FK_CRASH("intake-accepted");
+		FK_CRASH(intake_accepted);
 		more = drain_spent(drain);
 	}
 	*accepted += n;
@@ -292,16 +292,16 @@ static void drain_ring(struct drain *drain, uint32_t tenant_slot, struct tenant_
 			 * the chain by this word only begins to walk it. */
 			chain->payload = (payload & ~0xffffu) | ((chain->next - 1) & 0xffffu);
 			ring_repoint(ring, head, chain->payload);
-			FK_CRASH("intake-repointed");
+			FK_CRASH(intake_repointed);
 			break;
 		}
 		if (drain->steps == steps)
 			drain_step(drain, 1);
 		/* ORDER ledger/head [L1]: release, the rows are QUEUED before the head moves (I1).
 		 * Pairs with registry_passed(); the manager reads after the pool's death. */
-		FK_CRASH("intake-walked");
+		FK_CRASH(intake_walked);
 		atomic_store_explicit(&side->head, ++head, memory_order_release);
-		FK_CRASH("intake-head");
+		FK_CRASH(intake_head);
 		if (status == RING_OK)
 			ring_consume(ring, head - 1);
 	}

@@ -178,7 +178,7 @@ void record_write_back(struct record *record)
 
 		if (!record_is_written_back(record, i))
 			continue;
-		FK_CRASH("record-copying");
+		FK_CRASH(record_copying);
 		memcpy(record->originals[i], buf->data, buf->size);
 	}
 }

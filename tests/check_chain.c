@@ -115,20 +115,21 @@ static void die_in_a_walk(const char *site, uint32_t after, uint32_t n, bool beg
 START_TEST(each_job_of_a_chain_ends_once_wherever_the_pool_dies_in_its_walk)
 {
 	for (uint32_t after = 0; after < 5; after++) {
-		die_in_a_walk("intake-step", after, 5, false);
-		die_in_a_walk("intake-accepted", after, 5, false);
+		die_in_a_walk("intake_step", after, 5, false);
+		die_in_a_walk("intake_accepted", after, 5, false);
 	}
 	for (uint32_t after = 0; after < 2; after++) {
-		die_in_a_walk("intake-walked", after, 5, after > 0);
-		die_in_a_walk("intake-head", after, 5, after > 0);
+		die_in_a_walk("intake_walked", after, 5, after > 0);
+		die_in_a_walk("intake_head", after, 5, after > 0);
 	}
 }
 END_TEST
 
 START_TEST(a_walk_that_had_been_left_once_is_gone_on_with)
 {
-	die_in_a_walk("intake-accepted", 700, JOBS - 4, true);
-	die_in_a_walk("intake-step", JOBS - 5, JOBS - 4, true);
+	die_in_a_walk("intake_accepted", 700, JOBS - 4, true);
+	die_in_a_walk("intake_step", JOBS - 5, JOBS - 4, true);
+	die_in_a_walk("intake_repointed", 0, JOBS - 4, true);
 }
 END_TEST
 #endif

@@ -116,6 +116,7 @@ SCRIPT_TESTS = \
 	tests/check-manuals \
 	tests/check-readme \
 	tests/check-orders \
+	tests/check-sites \
 	tests/check-style
 
 # The part of TESTS that the tsan tier runs: what has its threads in one process.
