@@ -45,6 +45,7 @@ UNIT_TESTS = \
 	tests/check_options_args \
 	tests/check_options_file \
 	tests/check_options_print \
+	tests/check_oracle \
 	tests/check_pack \
 	tests/check_permit \
 	tests/check_pages \
@@ -211,11 +212,13 @@ AM_TESTS_ENVIRONMENT = \
 
 # Those with a real forkd: tests/daemon.h.
 DAEMON_SOURCES = tests/daemon.c tests/daemon.h
+ORACLE_SOURCES = tests/oracle.c tests/oracle.h
 tests_check_blame_SOURCES = tests/check_blame.c $(DAEMON_SOURCES)
 tests_check_cancel_SOURCES = tests/check_cancel.c $(DAEMON_SOURCES)
 tests_check_cancel_kept_SOURCES = tests/check_cancel_kept.c $(DAEMON_SOURCES)
 tests_check_chain_SOURCES = tests/check_chain.c $(DAEMON_SOURCES)
 tests_check_copies_SOURCES = tests/check_copies.c $(DAEMON_SOURCES)
+tests_check_oracle_SOURCES = tests/check_oracle.c $(ORACLE_SOURCES)
 tests_check_cpus_SOURCES = tests/check_cpus.c $(DAEMON_SOURCES)
 tests_check_crash_SOURCES = tests/check_crash.c $(DAEMON_SOURCES)
 tests_check_hostile_SOURCES = tests/check_hostile.c $(DAEMON_SOURCES)

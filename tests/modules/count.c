@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/* tests/modules/count.c - a task whose runs are counted, and where nobody loses the count */
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <forkd/task.h>
+
+FK_TASK(int64_t, fib, (int64_t, n), int64_t x; int64_t y;)
+{
+	if (n < 2)
+		FK_LEAF(n);
+}
+FK_BODY(fib)
+{
+	FK_FORK(x, fib, self->n - 1);
+	FK_CALL(y, fib, self->n - 2);
+	FK_JOIN();
+	FK_RETURN(self->x + self->y);
+}
+FK_END(fib)
+
+/* One write at the file's end, whoever else writes: all of it stands there, or nothing. */
+static int64_t count(const char *path, int64_t id)
+{
+	int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+	int64_t n = fd < 0 ? -errno : write(fd, &id, sizeof(id));
+
+	if (fd >= 0)
+		close(fd);
+	return n == sizeof(id) ? 0 : n < 0 ? n : -EIO;
+}
+
+FK_TASK(int64_t, once, (struct fk_buf, path, int64_t, id, int64_t, work), int64_t sum;)
+FK_NO_LEAF(once)
+{
+	int64_t r = count(self->path.data, self->id);
+
+	if (r < 0)
+		FK_FAIL((int32_t)r);
+	FK_CALL(sum, fib, self->work);
+	FK_RETURN(self->id + self->sum);
+}
+FK_END(once)
+
+FK_EXPORT(once, "path:str, id:i64, work:i64 -> i64", 0,
+	  "Appends id to a file, as 8 bytes, then forks; id + the Fibonacci number of work")
+FK_MODULE(count, "Runs that are counted")
