@@ -28,6 +28,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/crash.h"
 #include "common/util.h"
 
 static uint32_t batch_next(struct fk_client *client, uint32_t index)
@@ -153,10 +154,12 @@ static void batch_count(struct fk_client *client, uint32_t first, uint32_t n, in
 				      : 0;
 
 		if (next != group) {
-			if (group && up)
+			if (group && up) {
 				group_add(&client->groups[group - 1], run);
-			else if (group)
+				FK_CRASH(batch_counting);
+			} else if (group) {
 				group_take_back(client, group, run);
+			}
 			group = next;
 			run = 0;
 		}
@@ -186,15 +189,18 @@ static int batch_submit(struct fk_client *client, const struct fk_request *reque
 			batch_undo(client, first, i);
 			return err;
 		}
+		FK_CRASH(batch_filled);
 		grouped |= requests[i].group != 0;
 		index = next;
 	}
 	if (grouped)
 		batch_count(client, first, n, 1);
+	FK_CRASH(batch_counted);
 	err = publish_record(client, first, batch_place(&requests[0]), flags & FK_WAIT_ROOM);
 	if (err) {
 		if (grouped)
 			batch_count(client, first, n, 0);
+		FK_CRASH(batch_uncounted);
 		batch_undo(client, first, n);
 	}
 	return err;
@@ -245,6 +251,7 @@ int fk_submit_batch(fk_client *client, const struct fk_request *requests, size_t
 				 batch_last(client, (uint32_t)first, (uint32_t)n));
 		return err;
 	}
+	FK_CRASH(batch_published);
 	index = (uint32_t)first;
 	for (size_t i = 0; i < n; i++) {
 		/* Relaxed: they are the caller's until it releases them. */
@@ -282,6 +289,7 @@ int fk_release_batch(fk_client *client, const fk_job *jobs, size_t n)
 			last = (uint32_t)(jobs[i] & 0xffffu);
 		first = (uint32_t)(jobs[i] & 0xffffu) + 1;
 	}
+	FK_CRASH(batch_linked);
 	if (first)
 		slots_give_chain(client, first - 1, last);
 	return err;

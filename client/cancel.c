@@ -29,6 +29,7 @@
 
 #include <errno.h>
 
+#include "common/crash.h"
 #include "shm/proto.h"
 
 /* The record's word. False: the record is another job's by now. */
@@ -43,6 +44,7 @@ static int cancel_write(fk_client *client, fk_job job)
 	 * with job_is_unwanted(). */
 	if (!job_want_end(client_job(client, job), generation))
 		return 0;
+	FK_CRASH(cancel_wanted);
 	/* Relaxed: a release that does not see it is followed by one that does (I4). */
 	atomic_fetch_or_explicit(&slot->options, CLIENT_OPTIONS, memory_order_relaxed);
 	if (client_slot(client, job))
@@ -71,7 +73,9 @@ int fk_cancel(fk_client *client, fk_job job)
 	/* Relaxed: never goes back. */
 	if (atomic_load_explicit(&client->gone, memory_order_relaxed))
 		return -ECONNRESET;
+	FK_CRASH(cancel_written);
 	err = proto_send(client->fd, &cancel, sizeof(cancel), NULL, 0);
+	FK_CRASH(cancel_sent);
 	if (!err)
 		return 0;
 	/* What a socket says besides is that there is no memory to send with, now. */

@@ -43,6 +43,7 @@
 #include "client/connect.h"
 #include "client/submit.h"
 #include "common/cleanup.h"
+#include "common/crash.h"
 #include "common/util.h"
 #include "shm/futex.h"
 #include "shm/layout.h"
@@ -126,6 +127,7 @@ static fk_client *client_free(fk_client *client)
 	segment_unmap((void *)(uintptr_t)client->board, client->board_size);
 	segment_unmap(client->tenant, client->tenant_size);
 	segment_unmap(client->segment, client->segment_size);
+	FK_CRASH(close_unmapped);
 	if (client->alive)
 		(void)munmap((void *)(uintptr_t)client->alive, CLIENT_ALIVE_SIZE);
 	free(client->slots);
@@ -133,6 +135,7 @@ static fk_client *client_free(fk_client *client)
 	 * pthread_atfork() or before list_add(): the daemon sees the end (I3). */
 	if (client->fd >= 0)
 		(void)shutdown(client->fd, SHUT_RDWR);
+	FK_CRASH(close_shut);
 	(void)safe_close(client->fd);
 	free(client);
 	return NULL;
@@ -308,7 +311,9 @@ int fk_open(const char *socket, const struct fk_open_options *options, fk_client
 	err = attach(client->fd, path, options, &welcome, fds);
 	if (err)
 		return err;
+	FK_CRASH(open_welcome);
 	err = map_segments(client, &welcome, fds);
+	FK_CRASH(open_mapped);
 	for (int i = 0; i < 3; i++)
 		(void)safe_close(fds[i]);
 	if (err == -EPROTO || err == -EBADMSG || err == -ESTALE)
@@ -321,6 +326,7 @@ int fk_open(const char *socket, const struct fk_open_options *options, fk_client
 	if (err)
 		return error_open(err, "cannot map what forkd on %s shares: %s", path,
 				  strerrordesc_np(-err));
+	FK_CRASH(open_ready);
 	list_add(client);
 	*ret_client = steal_ptr(client);
 	return 0;
@@ -336,6 +342,7 @@ int fk_close(fk_client *client)
 	if (err)
 		return err;
 	list_remove(client);
+	FK_CRASH(close_unlisted);
 	client_free(client);
 	return 0;
 }

@@ -20,6 +20,7 @@
 
 #include "client/client.h"
 #include "common/cleanup.h"
+#include "common/crash.h"
 
 const char *connect_path(const char *socket)
 {
@@ -84,6 +85,7 @@ int connect_socket(const char *path, int *ret_fd)
 	} while (err == -EINTR); /* nothing has begun then: it is a local socket */
 	if (err)
 		return connect_error(path, err);
+	FK_CRASH(connect_open);
 	*ret_fd = steal_fd(&fd);
 	return 0;
 }
@@ -99,6 +101,7 @@ int connect_ask(int fd, const char *path, const void *request, size_t request_si
 	/* Whoever is refused at once may find the pipe broken and the reason in it. */
 	if (err && err != -EPIPE)
 		return error_open(err, "cannot write to %s: %s", path, strerrordesc_np(-err));
+	FK_CRASH(connect_asked);
 	size = proto_recv(fd, &message, ret_fds, ret_n_fds, 0);
 	if (size == -EAGAIN)
 		return error_open(-ETIMEDOUT, "forkd on %s does not answer", path);

@@ -22,6 +22,7 @@
 
 #include <errno.h>
 
+#include "common/crash.h"
 #include "common/util.h"
 #include "shm/futex.h"
 
@@ -56,8 +57,10 @@ static int group_has_pending(struct fk_client *client, uint32_t number)
 void group_take_back(struct fk_client *client, uint32_t number, uint32_t n)
 {
 	struct group *group = &client->groups[number - 1];
+	int wake = group_done(group, n);
 
-	if (group_done(group, n))
+	FK_CRASH(group_taken_back);
+	if (wake)
 		(void)futex_wake(&group->word, INT32_MAX);
 }
 
@@ -137,6 +140,7 @@ static int group_sleep(struct fk_client *client, uint32_t number, uint32_t gener
 
 		if (!value)
 			return 0;
+		FK_CRASH(group_announced);
 		if (client_due(&client->group[number - 1].looked_ns, clock_ns()) &&
 		    !group_has_pending(client, number))
 			return 0;

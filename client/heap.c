@@ -27,6 +27,7 @@
 #include <errno.h>
 #include <sys/mman.h>
 
+#include "common/crash.h"
 #include "common/util.h"
 
 #define HEAP_USED  1u
@@ -150,6 +151,7 @@ int heap_alloc(struct heap *heap, size_t size, void **ret_data)
 		uint32_t all = heap->tags[start] >> HEAP_SHIFT;
 
 		take_out(heap, start, all);
+		FK_CRASH(heap_taken);
 		if (all > granules)
 			insert(heap, start + granules, all - granules);
 		tag(heap, start, granules, HEAP_USED);
@@ -189,6 +191,7 @@ int heap_free(struct heap *heap, void *data)
 		heap->used -= (uint64_t)granules << heap->shift;
 		heap->tags[start] = 0;
 		heap->tags[after - 1] = 0;
+		FK_CRASH(heap_merging);
 		if (after < heap->n && !(heap->tags[after] & HEAP_USED)) {
 			uint32_t more = heap->tags[after] >> HEAP_SHIFT;
 

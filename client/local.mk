@@ -27,6 +27,9 @@ CLIENT_LIBS = libclientcore.la libshm.la
 
 lib_LTLIBRARIES += libforkclient.la
 libforkclient_la_SOURCES =
+if CRASH_SITES
+libforkclient_la_SOURCES += common/crash.c
+endif
 libforkclient_la_LIBADD = $(CLIENT_LIBS)
 libforkclient_la_LDFLAGS = -version-info 0:0:0 $(COMMON_LDFLAGS) \
 	-Wl,--version-script=$(srcdir)/client/libforkclient.map

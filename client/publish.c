@@ -37,6 +37,7 @@
 #include <time.h>
 
 #include "client/client.h"
+#include "common/crash.h"
 #include "common/util.h"
 #include "shm/futex.h"
 #include "shm/wake.h"
@@ -144,8 +145,10 @@ static int wake_word(const struct board *board, const _Atomic uint32_t *word, ui
 
 	if (woken && atomic_load_explicit(woken, memory_order_relaxed) == sleep)
 		return 1;
+	FK_CRASH(publish_waking);
 	for (uint32_t i = 0; i < PUBLISH_WAKES; i++) {
 		if (futex_wake(word, INT32_MAX) > 0) {
+			FK_CRASH(publish_woken);
 			if (woken)
 				atomic_store_explicit(woken, sleep, memory_order_relaxed);
 			return 1;
@@ -195,6 +198,7 @@ uint32_t publish_wake(const struct board *board, uint32_t n_workers, uint32_t ri
 
 	/* All BUSY. A dispatcher that is awake looks once more before it sleeps. */
 	value = wake_load(&board->dispatcher);
+	FK_CRASH(publish_dispatcher);
 	if (wake_state(value) == WAKE_SLEEPING)
 		(void)wake_word(board, &board->dispatcher, value, NULL);
 	return n_workers;
@@ -210,6 +214,7 @@ publish_push(const struct board *board, struct tenant_segment *tenant, uint32_t 
 	if (ring_push(&tenant->rings[ring], payload, &position) != RING_OK)
 		return 0;
 	tenant_mark(tenant, ring);
+	FK_CRASH(publish_marked);
 	wake_published();
 	(void)publish_wake(board, n_workers, ring, woken);
 	return 1;
@@ -297,6 +302,7 @@ static __attribute__((noinline)) int publish_slowly(struct fk_client *client, ui
 			return -ECONNRESET;
 		if (!wait)
 			return -EAGAIN;
+		FK_CRASH(publish_full);
 		publish_wait(&wait_ns);
 	}
 }

@@ -31,6 +31,7 @@
 #include <errno.h>
 
 #include "client/client.h"
+#include "common/crash.h"
 #include "common/util.h"
 #include "shm/fence.h"
 #include "shm/futex.h"
@@ -56,8 +57,10 @@ static inline __attribute__((always_inline)) int slots_pop(struct fk_client *cli
 			/* ORDER slots/give [C1]: acquire, as above, for the retry. */
 			if (atomic_compare_exchange_weak_explicit(
 				    &client->free, &head, ((head >> 32) + 1) << 32 | at,
-				    memory_order_acquire, memory_order_acquire))
+				    memory_order_acquire, memory_order_acquire)) {
+				FK_CRASH(slots_taken);
 				return (int)((uint32_t)head - 1);
+			}
 			continue;
 		}
 		/* Too few, if this was the stack and not the trace of one that has changed.
@@ -94,6 +97,7 @@ static inline void slots_push(struct fk_client *client, uint32_t first, uint32_t
 		 * with the acquire in slots_take(). */
 	} while (!atomic_compare_exchange_weak_explicit(
 		&client->free, &head, next, memory_order_release, memory_order_relaxed));
+	FK_CRASH(slots_given);
 
 	/* ORDER slots/room [C2]: full, between the slots and the look for waiters. Pairs with
 	 * slots_take_slowly(): either it sees the slots, or it is seen here. */
@@ -130,6 +134,7 @@ int slots_take_slowly(struct fk_client *client, uint32_t n, int wait)
 		return -EAGAIN;
 	/* Relaxed: the fence below orders it. */
 	atomic_fetch_add_explicit(&client->room_waiters, who, memory_order_relaxed);
+	FK_CRASH(slots_waiting);
 	do {
 		uint32_t room = atomic_load_explicit(&client->room, memory_order_relaxed);
 

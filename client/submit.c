@@ -26,6 +26,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/crash.h"
 #include "common/util.h"
 
 int submit_check_task(const struct fk_client *client, const fk_task *task)
@@ -79,13 +80,17 @@ static int submit(struct fk_client *client, const fk_task *task, const void *arg
 	publish_prepare(client);
 	if (size)
 		memcpy(client->jobs[index].args, args, size);
+	FK_CRASH(submit_args);
 	handle = submit_fill(client, (uint32_t)index, task, flags, strings, clock_ns());
+	FK_CRASH(submit_filled);
 	err = publish_record(client, (uint32_t)index, 0, flags & FK_WAIT_ROOM);
 	if (unlikely(err)) {
 		submit_undo(client, (uint32_t)index);
+		FK_CRASH(submit_undone);
 		slots_give(client, (uint32_t)index);
 		return err;
 	}
+	FK_CRASH(submit_published);
 	*ret_job = handle;
 	return 0;
 }

@@ -11,6 +11,7 @@
 #define CLIENT_SUBMIT_H
 
 #include "client/client.h"
+#include "common/crash.h"
 
 /* The free records keep these fields at 0: a submission without options does not write them. */
 static inline void submit_clear_options(struct client_slot *slot, struct job *job)
@@ -49,6 +50,7 @@ static inline fk_job submit_fill(struct fk_client *client, uint32_t index, const
 	atomic_store_explicit(&job->generation, generation, memory_order_relaxed);
 	atomic_store_explicit(&job->args_size, task->signature.args_size, memory_order_relaxed);
 	atomic_store_explicit(&job->task_hash, task->hash, memory_order_relaxed);
+	FK_CRASH(submit_half);
 	atomic_store_explicit(&job->state, job_state(generation, JOB_PENDING),
 			      memory_order_relaxed);
 	return (uint64_t)generation << 16 | index;
@@ -68,6 +70,7 @@ static inline int submit_release(struct fk_client *client, struct client_slot *s
 						     next ? next : 1, memory_order_relaxed,
 						     memory_order_relaxed))
 		return 0;
+	FK_CRASH(submit_released);
 	if (slot->strings)
 		(void)heap_free(&client->heap, slot->strings);
 	if (atomic_load_explicit(&slot->options, memory_order_relaxed))

@@ -26,6 +26,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/crash.h"
 #include "common/util.h"
 
 #define WAIT_SPIN_MIN 500u /* ns: a spin never gets shorter, or it would never learn */
@@ -92,7 +93,9 @@ static int wait_job(struct fk_client *client, fk_job handle, uint64_t timeout_ns
 		value = job_announce_waiter(job);
 		if (!value)
 			break;
+		FK_CRASH(wait_announced);
 		err = client_sleep(client, &job->state, value, deadline);
+		FK_CRASH(wait_woken);
 		if (err)
 			break;
 	}

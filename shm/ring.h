@@ -47,6 +47,14 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+/* Where a test can kill a producer; in no other build. */
+#ifdef FK_CRASH_SITES
+#include "common/crash.h"
+#define RING_CRASH(site) FK_CRASH(site)
+#else
+#define RING_CRASH(site) ((void)0)
+#endif
+
 #ifndef RING_SLOTS
 #define RING_SLOTS 1024u
 #endif
@@ -113,6 +121,7 @@ static inline enum ring_status ring_push(struct ring *ring, uint32_t payload,
 		if (word_lap == lap && !(word & RING_FULL_BIT)) {
 			uint64_t full = lap << 32 | RING_FULL_BIT | (payload & RING_PAYLOAD);
 
+			RING_CRASH(ring_claiming);
 			/* ORDER ring/publish [R1]: release, so that who sees the word sees the job
 			 * record behind it. Pairs with the acquire in ring_peek().
 			 * ORDER ring/consume [R2]: nothing on this side: what a producer that finds
@@ -123,12 +132,14 @@ static inline enum ring_status ring_push(struct ring *ring, uint32_t payload,
 								    memory_order_relaxed)) {
 				uint64_t old = p;
 
+				RING_CRASH(ring_claimed);
 				/* ORDER ring/astray [R4]: release, the job comes before the tail,
 				 * for those who find that the tail is false. Pairs with the load
 				 * below. */
 				atomic_compare_exchange_strong_explicit(&ring->tail, &old, p + 1,
 									memory_order_release,
 									memory_order_relaxed);
+				RING_CRASH(ring_pushed);
 				*ret_position = p;
 				return RING_OK;
 			}
@@ -149,8 +160,11 @@ static inline enum ring_status ring_push(struct ring *ring, uint32_t payload,
 			(void)atomic_load_explicit(&ring->tail, memory_order_acquire);
 			atomic_store_explicit(&ring->astray, 1, memory_order_release);
 			next = word_lap * RING_SLOTS + p % RING_SLOTS;
+			RING_CRASH(ring_false);
+		} else {
+			/* This position was claimed, in this lap, and the tail lags: help it. */
+			RING_CRASH(ring_behind);
 		}
-		/* Else this position was claimed, in this lap, and the tail lags: help it. */
 		if (atomic_compare_exchange_strong_explicit(
 			    &ring->tail, &hint, next, memory_order_relaxed, memory_order_relaxed))
 			p = next;

@@ -617,3 +617,27 @@ uint64_t daemon_switches(pid_t pid)
 	}
 	return sum;
 }
+
+bool daemon_is_all(pid_t pid, char state)
+{
+	_cleanup_closedir_ DIR *dir = NULL;
+	bool all = false;
+	char path[512];
+	struct dirent *e;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	dir = opendir(path);
+	while (dir && (e = readdir(dir))) {
+		_cleanup_fclose_ FILE *f = NULL;
+		char found = '?';
+
+		if (e->d_name[0] == '.')
+			continue;
+		(void)snprintf(path, sizeof(path), "/proc/%d/task/%s/stat", (int)pid, e->d_name);
+		f = fopen(path, "re");
+		all = f && fscanf(f, "%*d (%*[^)]) %c", &found) == 1 && found == state;
+		if (!all)
+			break;
+	}
+	return all;
+}

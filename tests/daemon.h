@@ -142,5 +142,11 @@ int64_t daemon_pss(pid_t pid);
 /* Of all threads of a process together: voluntary and involuntary context switches. */
 uint64_t daemon_switches(pid_t pid);
 
+/*
+ * True if all threads of a process are in this state, by its letter in /proc: S asleep, T stopped;
+ * false if it is not there.
+ */
+bool daemon_is_all(pid_t pid, char state);
+
 /* Built with a sanitizer: numbers about memory mean nothing. */
 bool daemon_sanitized(void);

@@ -108,6 +108,10 @@ SCENARIOS = \
 	tests/check_users \
 	tests/soak_stress
 
+if CRASH_SITES
+SCENARIOS += tests/check_client_sites
+endif
+
 SCRIPT_TESTS = \
 	tests/check-badinput \
 	tests/check-bench \
@@ -212,12 +216,14 @@ AM_TESTS_ENVIRONMENT = \
 
 # Those with a real forkd: tests/daemon.h.
 DAEMON_SOURCES = tests/daemon.c tests/daemon.h
+COUNTS_SOURCES = tests/counts.c tests/counts.h $(DAEMON_SOURCES)
 ORACLE_SOURCES = tests/oracle.c tests/oracle.h
 tests_check_blame_SOURCES = tests/check_blame.c $(DAEMON_SOURCES)
 tests_check_cancel_SOURCES = tests/check_cancel.c $(DAEMON_SOURCES)
 tests_check_cancel_kept_SOURCES = tests/check_cancel_kept.c $(DAEMON_SOURCES)
 tests_check_chain_SOURCES = tests/check_chain.c $(DAEMON_SOURCES)
 tests_check_copies_SOURCES = tests/check_copies.c $(DAEMON_SOURCES)
+tests_check_client_sites_SOURCES = tests/check_client_sites.c $(ORACLE_SOURCES) $(COUNTS_SOURCES)
 tests_check_oracle_SOURCES = tests/check_oracle.c $(ORACLE_SOURCES)
 tests_check_cpus_SOURCES = tests/check_cpus.c $(DAEMON_SOURCES)
 tests_check_crash_SOURCES = tests/check_crash.c $(DAEMON_SOURCES)
