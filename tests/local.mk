@@ -89,6 +89,7 @@ SCENARIOS = \
 	tests/check_cpus \
 	tests/check_chain \
 	tests/check_copies \
+	tests/check_child \
 	tests/check_crash \
 	tests/check_hostile \
 	tests/check_kill \
@@ -223,6 +224,7 @@ tests_check_cancel_SOURCES = tests/check_cancel.c $(DAEMON_SOURCES)
 tests_check_cancel_kept_SOURCES = tests/check_cancel_kept.c $(DAEMON_SOURCES)
 tests_check_chain_SOURCES = tests/check_chain.c $(DAEMON_SOURCES)
 tests_check_copies_SOURCES = tests/check_copies.c $(DAEMON_SOURCES)
+tests_check_child_SOURCES = tests/check_child.c $(ORACLE_SOURCES) $(COUNTS_SOURCES)
 tests_check_client_sites_SOURCES = tests/check_client_sites.c $(ORACLE_SOURCES) $(COUNTS_SOURCES)
 tests_check_oracle_SOURCES = tests/check_oracle.c $(ORACLE_SOURCES)
 tests_check_cpus_SOURCES = tests/check_cpus.c $(DAEMON_SOURCES)
