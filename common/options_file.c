@@ -11,10 +11,12 @@
  *
  * INVARIANTS
  *   I1. A line is read whole or is an error: none is longer than inih reads (200 bytes in Debian's
- *       build).
+ *       build), and none has a NUL, where inih would end it.
+ *   I2. inih is given no line that it would not understand: it goes on behind it.
  */
 #include "common/options_file.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
@@ -42,25 +44,74 @@ static void ini_fail(struct ini_state *s, int line, int code)
 	s->failed_line = line;
 }
 
+static void ini_refuse(struct ini_state *s, int line)
+{
+	options_error_set(
+		s->error,
+		"%s:%d: not understood: must be \"name = value\", \"[forkd]\" or a comment "
+		"after # or ;",
+		s->name, line);
+	ini_fail(s, line, -EBADMSG);
+}
+
+/* One of these characters stands there, and in no comment: what inih asks of a line. */
+static bool ini_has(const char *line, const char *wanted)
+{
+	bool blank = false;
+
+	for (; *line && !(blank && *line == ';'); line++) {
+		if (strchr(wanted, *line))
+			return true;
+		blank = isspace((unsigned char)*line);
+	}
+	return false;
+}
+
+static bool ini_is_understood(const char *line)
+{
+	size_t blanks = strspn(line, " \t\r\n\v\f");
+
+	line += blanks;
+	if (!*line || *line == '#' || *line == ';')
+		return true;
+	return *line == '[' ? ini_has(line, "]") : ini_has(line, "=:");
+}
+
 /* One line for inih, as fgets would give it. Blanks at its beginning go: inih would take an
- * indented line for the continuation of the one before. */
+ * indented line for the continuation of the one before. So does a byte order mark. */
 static char *ini_line(char *buffer, int size, void *arg)
 {
+	static const char mark[] = "\xef\xbb\xbf";
 	struct ini_state *s = arg;
-	size_t blanks, len;
+	size_t len = 0, skip = 0;
+	int c = 0;
 
-	if (s->failed || !fgets(buffer, size, s->file))
+	while (!s->failed && len + 1 < (size_t)size && c != '\n' && (c = getc(s->file)) != EOF)
+		buffer[len++] = (char)c;
+	if (!len)
 		return NULL;
+	buffer[len] = '\0';
 	s->line++;
-	len = strlen(buffer);
+	if (memchr(buffer, '\0', len)) {
+		options_error_set(s->error, "%s:%d: there is a NUL byte in this line", s->name,
+				  s->line);
+		ini_fail(s, s->line, -EBADMSG);
+		return NULL;
+	}
 	if (len + 1 == (size_t)size && buffer[len - 1] != '\n') {
 		options_error_set(s->error, "%s:%d: line too long: at most %d bytes", s->name,
 				  s->line, size - 2);
 		ini_fail(s, s->line, -EBADMSG);
 		return NULL;
 	}
-	blanks = strspn(buffer, " \t");
-	memmove(buffer, buffer + blanks, len - blanks + 1);
+	if (s->line == 1 && !strncmp(buffer, mark, strlen(mark)))
+		skip = strlen(mark);
+	skip += strspn(buffer + skip, " \t");
+	memmove(buffer, buffer + skip, len - skip + 1);
+	if (!ini_is_understood(buffer)) {
+		ini_refuse(s, s->line);
+		return NULL;
+	}
 	return buffer;
 }
 
@@ -107,14 +158,10 @@ int options_file_read(struct options *o, FILE *file, const char *name,
 		options_error_set(ret_error, "%s: out of memory", name);
 		return -ENOMEM;
 	}
-	/* A positive answer is the first line that it, or the handler, did not like. */
-	if (r > 0 && (!s.failed || r < s.failed_line)) {
-		options_error_set(ret_error,
-				  "%s:%d: not understood: must be \"name = value\", \"[forkd]\" "
-				  "or a comment after # or ;",
-				  name, r);
-		return -EBADMSG;
-	}
+	/* A positive answer is the first line that it, or the handler, did not like: of another
+	 * build than Debian's it may be more. */
+	if (r > 0 && (!s.failed || r < s.failed_line))
+		ini_refuse(&s, r);
 	if (s.failed)
 		return s.failed;
 	if (ferror(file)) {

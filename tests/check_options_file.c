@@ -9,17 +9,23 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "common/util.h"
 #include "tests/check_unit.h"
 #include "tests/options.h"
 
-/* options_file_read() of a text. */
-static int read_text(const char *text)
+/* options_file_read() of so many bytes, and of a text. */
+static int read_bytes(const char *bytes, size_t size)
 {
-	_cleanup_fclose_ FILE *f = fmemopen((void *)(uintptr_t)text, strlen(text), "r");
+	_cleanup_fclose_ FILE *f = fmemopen((void *)(uintptr_t)bytes, size, "r");
 
 	ck_assert_ptr_nonnull(f);
 	error.text[0] = '\0';
 	return options_file_read(&o, f, "forkd.conf", &error);
+}
+
+static int read_text(const char *text)
+{
+	return read_bytes(text, strlen(text));
 }
 
 START_TEST(a_file_sets_options_with_and_without_section)
@@ -62,5 +68,47 @@ START_TEST(an_error_in_a_file_names_its_line)
 }
 END_TEST
 
+START_TEST(nothing_behind_an_error_is_looked_at)
+{
+	static const char *const bad[] = { "workers", "[forkd", "[ ;]", "workers ; = 3", "x\fy" };
+	char text[64];
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		init();
+		(void)snprintf(text, sizeof(text), "max-jobs = 7\n%s\nworkers = 4\n", bad[i]);
+		ck_assert_int_eq(read_text(text), -EBADMSG);
+		ck_assert_error("forkd.conf:2: not understood");
+		ck_assert_uint_eq(o.max_jobs, 7);
+		ck_assert_uint_eq(o.workers, 0);
+		options_fini(&o);
+	}
+}
+END_TEST
+
+/* inih would not see what is behind it. */
+START_TEST(a_line_with_a_nul_is_an_error)
+{
+	static const char text[] = "max-jobs = 7\nworkers = 4\0none\nmax-clients = 3\n";
+
+	init();
+	ck_assert_int_eq(read_bytes(text, sizeof(text) - 1), -EBADMSG);
+	ck_assert_error("forkd.conf:2: there is a NUL byte in this line");
+	ck_assert_uint_eq(o.max_jobs, 7);
+	ck_assert_uint_eq(o.workers, 0);
+	ck_assert_uint_eq(o.max_clients, 256);
+	options_fini(&o);
+}
+END_TEST
+
+START_TEST(a_byte_order_mark_is_none_of_the_first_name)
+{
+	init();
+	ck_assert_int_eq(read_text("\xef\xbb\xbf  workers = 3\n"), 0);
+	ck_assert_uint_eq(o.workers, 3);
+	options_fini(&o);
+}
+END_TEST
+
 CHECK_MAIN("options_file", a_file_sets_options_with_and_without_section,
-	   an_error_in_a_file_names_its_line)
+	   an_error_in_a_file_names_its_line, nothing_behind_an_error_is_looked_at,
+	   a_line_with_a_nul_is_an_error, a_byte_order_mark_is_none_of_the_first_name)
