@@ -39,6 +39,9 @@ extern _Atomic int crash_armed;
 /* The process has come there. */
 void crash_here(void);
 
+/* How it dies: by SIGKILL, but in a test that goes on as the one that finds it dead. */
+extern void (*crash_die)(void);
+
 /* Relaxed: it is set before the threads are there that pass the site. */
 #define FK_CRASH(site)                                                                             \
 	do {                                                                                       \

@@ -357,6 +357,7 @@ MODEL_TARGETS =
 
 include tests/modules/local.mk
 include tests/bench/local.mk
+include tests/fuzz/local.mk
 include tests/model/local.mk
 include tests/numa/local.mk
 include tests/sim/local.mk

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tests/fuzz/fuzz.h - what the fuzz targets share
+ *
+ * WHAT IT IS
+ *   A target, fuzz_NAME.c, gives bytes to code that reads what somebody else wrote, and asserts
+ *   what must be true of any bytes. It keeps nothing from one input to the next, so that an input
+ *   alone shows a fault again.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   libFuzzer (make fuzz, tests/fuzz/run), or tests/fuzz/replay.c with the inputs that are kept in
+ *   tests/fuzz/corpus/NAME; one thread.
+ */
+#ifndef TESTS_FUZZ_FUZZ_H
+#define TESTS_FUZZ_FUZZ_H
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Looks at one input. Returns 0. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Ends the process where a fault was found, and names the place. */
+#define FUZZ_ASSERT(condition)                                                                     \
+	do {                                                                                       \
+		if (!(condition)) {                                                                \
+			(void)fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__,           \
+				      #condition);                                                 \
+			abort();                                                                   \
+		}                                                                                  \
+	} while (0)
+
+/* The rest of an input. Behind its end there are zeros. */
+struct fuzz_input {
+	const uint8_t *at;
+	const uint8_t *end;
+};
+
+static inline int fuzz_more(const struct fuzz_input *input)
+{
+	return input->at < input->end;
+}
+
+static inline uint8_t fuzz_u8(struct fuzz_input *input)
+{
+	return fuzz_more(input) ? *input->at++ : 0;
+}
+
+static inline uint16_t fuzz_u16(struct fuzz_input *input)
+{
+	uint16_t low = fuzz_u8(input);
+
+	return (uint16_t)(low | fuzz_u8(input) << 8);
+}
+
+static inline uint32_t fuzz_u32(struct fuzz_input *input)
+{
+	uint32_t low = fuzz_u16(input);
+
+	return low | (uint32_t)fuzz_u16(input) << 16;
+}
+
+static inline uint64_t fuzz_u64(struct fuzz_input *input)
+{
+	uint64_t low = fuzz_u32(input);
+
+	return low | (uint64_t)fuzz_u32(input) << 32;
+}
+
+/* What comes up to this byte, which is passed, or up to the end: as text of its own, so that
+ * AddressSanitizer knows its bounds. To be freed. A NUL ends the text early. */
+static inline char *fuzz_text(struct fuzz_input *input, char until)
+{
+	size_t left = (size_t)(input->end - input->at);
+	const uint8_t *found = left ? memchr(input->at, until, left) : NULL;
+	size_t n = found ? (size_t)(found - input->at) : left;
+	char *text = strndup(n ? (const char *)input->at : "", n);
+
+	FUZZ_ASSERT(text);
+	input->at += n + (found != NULL);
+	return text;
+}
+
+/* Something was said, in one line that a terminal may show. */
+static inline int fuzz_is_line(const char *text)
+{
+	if (!*text)
+		return 0;
+	for (; *text; text++)
+		if ((unsigned char)*text < ' ' || *text == 0x7f)
+			return 0;
+	return 1;
+}
+
+#endif

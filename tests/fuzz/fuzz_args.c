@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tests/fuzz/fuzz_args.c - bytes as forkd's command line and the forkd.conf that it reads
+ *
+ * WHAT IT IS
+ *   One word a line, up to an empty line; what follows is the file, whatever its name.
+ *
+ * WHAT MUST BE TRUE
+ *   Options come out that obey options_check(), and that options_print() writes; or one line that
+ *   says what is wrong, and the caller's options are as they were.
+ */
+#include <errno.h>
+
+#include "common/options_args.h"
+#include "tests/fuzz/fuzz_options.h"
+
+#define WORDS 24
+
+/* The forkd.conf; its `at` is NULL outside of a call. */
+static struct fuzz_input conf;
+
+/* The linker puts these in the place of fopen(): --wrap. libFuzzer has files to open, too. */
+FILE *__real_fopen(const char *path, const char *mode);
+FILE *__wrap_fopen(const char *path, const char *mode);
+
+FILE *__wrap_fopen(const char *path, const char *mode)
+{
+	if (!conf.at)
+		return __real_fopen(path, mode);
+	return fmemopen((void *)(uintptr_t)conf.at, (size_t)(conf.end - conf.at), "r");
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct fuzz_input input = { data, data + size };
+	char *argv[WORDS + 2] = { strdup("forkd") }, *words[WORDS + 2];
+	enum options_action action = OPTIONS_CONFIG;
+	struct options_error error = { "" };
+	struct options o, untouched;
+	int argc = 1, r;
+
+	while (argc < WORDS && fuzz_more(&input) && *input.at != '\n')
+		argv[argc++] = fuzz_text(&input, '\n');
+	(void)fuzz_u8(&input);
+	/* getopt moves them. */
+	memcpy(words, argv, sizeof(words));
+	memset(&untouched, 0xa5, sizeof(untouched));
+	o = untouched;
+
+	conf = size ? input : (struct fuzz_input){ (const uint8_t *)"", (const uint8_t *)"" };
+	r = options_args_parse(&o, argc, argv, &action, &error);
+	conf.at = NULL;
+
+	if (r == 0) {
+		FUZZ_ASSERT(action != OPTIONS_CONFIG && action <= OPTIONS_VERSION);
+		FUZZ_ASSERT(options_check(&o, &error) == 0);
+		fuzz_check_options(&o);
+		options_fini(&o);
+	} else {
+		FUZZ_ASSERT(r == -EBADMSG || r == -ENOENT || r == -EINVAL || r == -ERANGE ||
+			    r == -EPERM);
+		FUZZ_ASSERT(fuzz_is_line(error.text));
+		FUZZ_ASSERT(action == OPTIONS_CONFIG && !memcmp(&o, &untouched, sizeof(o)));
+	}
+	for (int i = 0; i < argc; i++)
+		free(words[i]);
+	return 0;
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tests/fuzz/fuzz_greet.c - bytes as the first message of a connection
+ *
+ * WHAT IT IS
+ *   What forkd is and has comes first, then the message, in a block of exactly its size.
+ *
+ * WHAT MUST BE TRUE
+ *   Who is let in speaks this release's protocol and gets no more than one connection, and all
+ *   together, may have; all others get an errno, and one line that fits into the answer.
+ */
+#include <errno.h>
+#include <stdbool.h>
+
+#include "common/util.h"
+#include "daemon/greet.h"
+#include "shm/job.h"
+#include "shm/layout.h"
+#include "tests/fuzz/fuzz.h"
+
+#define OWNER 990u /* the uid that forkd runs as */
+
+static uint64_t take_bytes(struct fuzz_input *input, uint64_t least, uint64_t most)
+{
+	uint8_t how = fuzz_u8(input);
+
+	if (how & 1)
+		return how & 2 ? least : most;
+	return least + fuzz_u64(input) % (most - least + 1);
+}
+
+static void take_options(struct fuzz_input *input, struct options *o)
+{
+	/* The ranges of common/options.def. */
+	o->max_clients = (unsigned int)take_bytes(input, 1, 1000);
+	o->max_jobs = (unsigned int)take_bytes(input, 1, 16384);
+	o->heap_max = take_bytes(input, 64 << 10, UINT64_C(1) << 40);
+	o->memory_max = take_bytes(input, max(o->heap_max, UINT64_C(1) << 20), UINT64_C(1) << 44);
+}
+
+static void take_peer(struct fuzz_input *input, struct greet_peer *peer)
+{
+	static const int reasons[] = { 0, 0, 0, 0, -EMFILE, -ENOMEM, -ESRCH, -EPERM };
+	uint8_t how = fuzz_u8(input);
+
+	peer->unwatched = reasons[how & 7];
+	peer->uid = how & 8 ? 0 : how & 16 ? OWNER : fuzz_u32(input);
+	peer->pid = fuzz_u16(input);
+}
+
+static void take_room(struct fuzz_input *input, const struct options *o, struct greet_room *room)
+{
+	uint8_t how = fuzz_u8(input);
+
+	room->stopping = (how & 15) == 15;
+	room->tenants_full = (how >> 4) == 15;
+	room->clients = (uint32_t)take_bytes(input, 0, o->max_clients);
+	room->tenant_size = how & 1 ? fuzz_u32(input) : 0;
+	room->memory = take_bytes(input, 0, o->memory_max);
+}
+
+static void check_refused(const struct greet_verdict *v)
+{
+	FUZZ_ASSERT(v->code < 0 && v->code > -4096);
+	FUZZ_ASSERT(memchr(v->text, '\0', sizeof(v->text)) && fuzz_is_line(v->text));
+	FUZZ_ASSERT(!v->n_jobs && !v->heap_size);
+}
+
+static void check_attached(const struct proto_hello *hello, const struct options *o,
+			   const struct greet_peer *peer, const struct greet_room *room,
+			   const struct greet_verdict *v)
+{
+	FUZZ_ASSERT(hello->version == PROTO_VERSION && hello->layout_hash == LAYOUT_HASH);
+	FUZZ_ASSERT(!peer->unwatched && !room->stopping && !room->tenants_full);
+	FUZZ_ASSERT(room->clients < o->max_clients);
+	FUZZ_ASSERT(v->n_jobs >= 1 && v->n_jobs <= o->max_jobs);
+	FUZZ_ASSERT(v->n_jobs >= hello->n_jobs && v->heap_size >= hello->heap_size);
+	FUZZ_ASSERT(v->heap_size % 4096 == 0 && v->heap_size <= align_up(o->heap_max, 4096));
+	FUZZ_ASSERT(v->heap_size > 0);
+	FUZZ_ASSERT(room->tenant_size + client_segment_heap_offset(v->n_jobs) + v->heap_size <=
+		    room->memory);
+}
+
+/* What session_set() and the manager do with a message of one who may. */
+static void set(struct proto_set *message)
+{
+	struct options_error error = { "" };
+	struct options o;
+	int r;
+
+	message->name[sizeof(message->name) - 1] = '\0';
+	message->value[sizeof(message->value) - 1] = '\0';
+	FUZZ_ASSERT(options_init(&o) == 0);
+	r = options_change(&o, message->name, message->value, &error);
+	FUZZ_ASSERT(r == 0 || (r < 0 && fuzz_is_line(error.text)));
+	FUZZ_ASSERT(options_check(&o, &error) == 0);
+	options_fini(&o);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct fuzz_input input = { data, data + size };
+	struct options options = { 0 };
+	struct greet_peer peer = { 0 };
+	struct greet_room room = { 0 };
+	struct greet_verdict v;
+	union proto_message *message;
+	struct proto_hello *hello;
+	size_t left;
+	uint8_t mend;
+
+	take_options(&input, &options);
+	take_peer(&input, &peer);
+	take_room(&input, &options, &room);
+	mend = fuzz_u8(&input);
+	left = min((size_t)(input.end - input.at), sizeof(*message));
+	/* proto_recv() takes nothing that is shorter. */
+	if (left < sizeof(message->head))
+		return 0;
+	message = malloc(left);
+	FUZZ_ASSERT(message);
+	memcpy((void *)message, input.at, left);
+	hello = &message->hello;
+	/* Two numbers that nobody guesses. */
+	if (left == sizeof(*hello) && !(mend & 1)) {
+		hello->version = PROTO_VERSION;
+		hello->layout_hash = LAYOUT_HASH;
+	}
+	memset(&v, 0xa5, sizeof(v));
+	switch (greet_wish(message, (int)left)) {
+	case GREET_ATTACH:
+		FUZZ_ASSERT(left == sizeof(*hello) && hello->head.type == PROTO_HELLO);
+		greet_hello(hello, &options, &peer, &room, &v);
+		if (!v.code)
+			check_attached(hello, &options, &peer, &room, &v);
+		break;
+	case GREET_SET:
+		FUZZ_ASSERT(left == sizeof(message->set) && message->head.type == PROTO_SET);
+		greet_set(&peer, OWNER, message->head.type == PROTO_LIFT, &v);
+		FUZZ_ASSERT(!v.code == (peer.uid == 0 || peer.uid == OWNER));
+		if (!v.code)
+			set(&message->set);
+		break;
+	case GREET_NONE:
+		greet_none(&v);
+		break;
+	}
+	if (v.code)
+		check_refused(&v);
+	free(message);
+	return 0;
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tests/fuzz/fuzz_module.c - bytes as the table of a module
+ *
+ * WHAT IT IS
+ *   The module, its table, its tasks and their texts stand in one block of memory, as in a file
+ *   that is mapped. Pointers lead to something of their kind in it, or are NULL: what no loader can
+ *   see is whether one that is not NULL leads to what it should. The bounds of the table may be
+ *   any two places in it.
+ *
+ * WHAT MUST BE TRUE
+ *   What is on the board is right in itself and was in the table; all of it is there, or one line
+ *   says what is not. A second time nothing of it is entered.
+ */
+#include <errno.h>
+#include <stdbool.h>
+
+#include "daemon/module.h"
+#include "tests/fuzz/fuzz.h"
+
+#define EXPORTS 10
+#define SIZE	sizeof(struct fk_export)
+
+struct table {
+	struct fk_module module;
+	struct fk_task tasks[EXPORTS];
+	struct fk_export exports[EXPORTS];
+	char texts[]; /* the whole input, so that each pointer to a text is one into it */
+};
+
+static struct board board;
+static struct modules modules;
+
+static void enter(struct fk_worker *w, char *sp, void *result, const void *args)
+{
+	(void)w, (void)sp, (void)result, (void)args;
+}
+
+static struct fk_frame *resume(struct fk_worker *w, struct fk_frame *frame)
+{
+	(void)w;
+	return frame;
+}
+
+static void describe(struct fk_frame *frame, struct fk_child *ret_child)
+{
+	(void)frame, (void)ret_child;
+}
+
+/* A text up to the next NUL, which is passed; NULL where it begins with 0xff. */
+static const char *take_text(struct fuzz_input *input, struct table *table, const uint8_t *data)
+{
+	const char *text = table->texts + (input->at - data);
+
+	if (fuzz_more(input) && *input->at == 0xff) {
+		input->at++;
+		return NULL;
+	}
+	while (fuzz_u8(input))
+		;
+	return text;
+}
+
+/* What the signature says, or any number. */
+static uint32_t take_size(struct fuzz_input *input, uint32_t right)
+{
+	return fuzz_u8(input) % 8 ? right : fuzz_u32(input);
+}
+
+static void take_export(struct fuzz_input *input, struct table *table, uint32_t index,
+			const uint8_t *data)
+{
+	struct fk_export *export = &table->exports[index];
+	struct fk_task *task = &table->tasks[index];
+	struct signature signature = { 0 };
+	uint8_t missing = fuzz_u8(input);
+
+	/* Most are right in each part but one: the upper bits choose among the parts. */
+	missing = missing >> 5 == 7 ? missing & 31 : missing >> 5 ? 0 : 1u << (missing & 7) & 31;
+	export->name = take_text(input, table, data);
+	export->signature = take_text(input, table, data);
+	export->help = take_text(input, table, data);
+	if (export->signature)
+		(void)signature_parse(export->signature, &signature, NULL);
+	export->enter = missing & 1 ? NULL : enter;
+	export->task = missing & 2 ? NULL : task;
+	export->flags = fuzz_u8(input) % 4 ? FK_EXPORT_CHANGING_BUFFERS : fuzz_u8(input);
+	export->args_size = take_size(input, signature.args_size);
+	export->result_size = take_size(input, signature.results_size);
+	export->frame_size = take_size(input, sizeof(struct fk_frame) + 8 * fuzz_u8(input));
+	*task = (struct fk_task){
+		.name = missing & 4 ? NULL : export->name,
+		.resume = missing & 8 ? NULL : resume,
+		.describe = missing & 16 ? NULL : describe,
+		.frame_size = take_size(input, export->frame_size),
+	};
+}
+
+/* Where the table begins and ends. */
+static void take_bounds(struct fuzz_input *input, struct table *table, uint32_t n)
+{
+	uintptr_t begin = (uintptr_t)table->exports, end = begin + n * SIZE;
+	uint8_t how = fuzz_u8(input);
+
+	if (how & 1)
+		begin += fuzz_u16(input) % (n * SIZE + 1);
+	if (how & 2)
+		end -= fuzz_u16(input) % (n * SIZE + 1);
+	/* It would look like a table, and be none. */
+	if (begin < end && (begin - (uintptr_t)table->exports) % SIZE && (end - begin) % SIZE == 0)
+		end--;
+	table->module.exports = how & 4 ? NULL : (const struct fk_export *)begin;
+	table->module.exports_end = how & 8 ? NULL : (const struct fk_export *)end;
+}
+
+static bool is_whole(const char *text, size_t size)
+{
+	return memchr(text, '\0', size) && (!*text || fuzz_is_line(text));
+}
+
+/* One that was entered. */
+static void check_task(const struct table *table, uint32_t index)
+{
+	const struct module_task *task = &modules.tasks[index];
+	const struct board_task *entry = &board.tasks[index];
+	const struct fk_export *export = task->export;
+	size_t module = strlen(table->module.name);
+
+	FUZZ_ASSERT(export >= table->module.exports && export < table->module.exports_end);
+	FUZZ_ASSERT(is_whole(entry->name, sizeof(entry->name)));
+	FUZZ_ASSERT(is_whole(entry->signature, sizeof(entry->signature)));
+	FUZZ_ASSERT(is_whole(entry->help, sizeof(entry->help)));
+	FUZZ_ASSERT(!strncmp(entry->name, table->module.name, module) &&
+		    entry->name[module] == ':' && !strcmp(entry->name + module + 1, export->name));
+	FUZZ_ASSERT(!strcmp(entry->signature, export->signature));
+	FUZZ_ASSERT(!strncmp(entry->help, export->help, strlen(entry->help)));
+	FUZZ_ASSERT(task->hash == signature_hash(entry->name, entry->signature));
+	FUZZ_ASSERT(task->hash == atomic_load(&entry->hash));
+	FUZZ_ASSERT(task->signature.args_size == export->args_size &&
+		    export->args_size <= LIMIT_ARGS);
+	FUZZ_ASSERT(task->signature.results_size == export->result_size &&
+		    export->result_size <= LIMIT_RESULT);
+	FUZZ_ASSERT(export->enter && export->task->resume && export->task->describe);
+	FUZZ_ASSERT(export->task->frame_size == export->frame_size);
+	for (uint32_t i = 0; i < index; i++)
+		FUZZ_ASSERT(strcmp(board.tasks[i].name, entry->name) != 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct fuzz_input input = { data, data + size };
+	struct table *table = calloc(1, sizeof(*table) + size + 1);
+	uint32_t n, entered;
+	/* Of any size, as callers have them. */
+	char *error;
+	size_t room;
+	int r;
+
+	FUZZ_ASSERT(table);
+	if (size)
+		memcpy(table->texts, data, size);
+	modules.n_tasks = 0;
+	atomic_store(&board.n_tasks, 0);
+	table->module.abi_version = FK_ABI_VERSION;
+	table->module.frame_header_size = sizeof(struct fk_frame);
+	n = fuzz_u8(&input) % (EXPORTS + 1);
+	room = 1 + fuzz_u8(&input);
+	error = calloc(1, room);
+	table->module.name = take_text(&input, table, data);
+	table->module.help = take_text(&input, table, data);
+	for (uint32_t i = 0; i < n; i++)
+		take_export(&input, table, i, data);
+	take_bounds(&input, table, n);
+
+	FUZZ_ASSERT(error);
+	r = modules_add(&modules, &board, &table->module, error, room);
+	FUZZ_ASSERT(r <= 0 && memchr(error, '\0', room));
+	FUZZ_ASSERT(r == 0 ? !*error : room == 1 || fuzz_is_line(error));
+	entered = modules.n_tasks;
+	FUZZ_ASSERT(entered <= n && entered == atomic_load(&board.n_tasks));
+	if (r == 0)
+		FUZZ_ASSERT(entered == table->module.exports_end - table->module.exports);
+	for (uint32_t i = 0; i < entered; i++)
+		check_task(table, i);
+	r = modules_add(&modules, &board, &table->module, error, room);
+	FUZZ_ASSERT(r < 0 && modules.n_tasks == entered);
+	free(error);
+	free(table);
+	return 0;
+}

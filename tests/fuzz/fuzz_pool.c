@@ -1,0 +1,776 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tests/fuzz/fuzz_pool.c - bytes as what clients do to their rings and records, and what the pool
+ * and the manager make of it
+ *
+ * WHAT IT IS
+ *   The pool's way of a job, from the rings through the ledger and the queues to its outcome, on
+ *   real segments and without threads: workers and dispatcher are steps, like what clients write,
+ *   cancel or leave behind when they go. A pool dies between two steps, or, with crash sites, in
+ *   the middle of a drain, and the next one takes over what it finds. Tasks are not run: a job that
+ *   is started is RUNNING until a step ends it (what is in between: tests/fuzz/fuzz_record.c).
+ *
+ *	client 0	tenant 0	hostile: writes records, words, tails, flags
+ *	client 1	tenant 0	honest, beside it
+ *	client 2	tenant 1	honest, another uid
+ *
+ * WHAT MUST BE TRUE
+ *   After each step: nobody holds a ring; each QUEUED row is in one queue, deque or hand, and in
+ *   one only; a client counts each row that it has; as many jobs ended as were accepted and are not
+ *   there any more; heads only grow; an honest client's job runs in the generation that it gave it,
+ *   and has no outcome yet. At the end, when the manager has had the rings looked at: nothing is
+ *   left, every honest job has its outcome unless its word was written over by its own uid, clients
+ *   that go are released.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/mman.h>
+
+#include "common/crash.h"
+#include "common/log.h"
+#include "daemon/layout.h"
+#include "daemon/pool.h"
+#include "daemon/recover.h"
+#include "daemon/requeue.h"
+#include "daemon/root.h"
+#include "daemon/topology.h"
+#include "daemon/verdict.h"
+#include "shm/segment.h"
+#include "tests/fuzz/fuzz.h"
+
+#define WORKERS 2u
+#define JOBS	16u /* records of each client */
+#define CLIENTS 3u
+#define SLOTS	4u /* max-clients */
+#define TENANTS 2u
+#define ROWS	(SLOTS * JOBS)
+#define HOSTILE 0u
+#define EPOCH	1u
+#define ARENA	(UINT64_C(64) << 20)
+#define LOOKS	1000u /* drains, until everything has come to its end */
+
+/* What an honest client knows of a record of its. */
+struct wanted {
+	uint32_t generation;
+	bool pending;
+	bool spoiled; /* its word was written over */
+};
+
+static struct fuzz_input input;
+static struct options options;
+static struct pool *pool;
+static int tenant_fds[TENANTS], client_fds[CLIENTS];
+static struct tenant_segment *tenants[TENANTS];
+static struct client_segment *clients[CLIENTS];
+static uint32_t generations[CLIENTS]; /* of the slots */
+static bool attached[CLIENTS], gone[CLIENTS];
+static struct wanted wanted[CLIENTS][JOBS];
+static uint64_t heads[TENANTS][WORKERS];
+static bool hand[ROWS];	 /* given to a worker, and not in its deque */
+static uint64_t carried; /* rows that the last pool has left QUEUED */
+static uint32_t rounds;
+static bool tampered; /* somebody has written into a ring of tenant 0 */
+static jmp_buf death;
+
+static uint32_t tenant_of(uint32_t client)
+{
+	return client == 2;
+}
+
+static struct job *job_of(uint32_t client, uint32_t index)
+{
+	return (struct job *)(void *)(clients[client] + 1) + index;
+}
+
+#ifdef FK_CRASH_SITES
+static void die(void)
+{
+	crash_arm(CRASH_NONE, 0);
+	longjmp(death, 1);
+}
+
+/* At one of the sites of a drain, some passes from now. */
+static void arm(uint32_t what)
+{
+	static const enum crash_site sites[] = { CRASH_AT_intake_step, CRASH_AT_intake_accepted,
+						 CRASH_AT_intake_repointed, CRASH_AT_intake_walked,
+						 CRASH_AT_intake_head };
+
+	crash_die = die;
+	crash_arm(sites[what % ARRAY_SIZE(sites)], what / ARRAY_SIZE(sites));
+}
+
+static void disarm(void)
+{
+	crash_arm(CRASH_NONE, 0);
+}
+#else
+static void arm(uint32_t what)
+{
+	(void)what;
+}
+
+static void disarm(void)
+{
+}
+#endif
+
+/* ------------------------------------------------------------------------ a pool */
+
+static struct job *records(void *context, uint32_t client, uint32_t *ret_n)
+{
+	(void)context;
+	*ret_n = JOBS;
+	return client < CLIENTS && attached[client] ? job_of(client, 0) : NULL;
+}
+
+static bool is_gone(void *context, uint32_t client)
+{
+	(void)context;
+	return client < CLIENTS && gone[client];
+}
+
+static const struct recover_limits limits = { WORKERS, SLOTS, JOBS, TENANTS, is_gone };
+
+static void add_tenant(uint32_t tenant)
+{
+	FUZZ_ASSERT(intake_add_tenant(pool, tenant, tenant, tenant_fds[tenant]) == 0);
+}
+
+static void add_client(uint32_t client)
+{
+	uint32_t tenant = tenant_of(client);
+
+	FUZZ_ASSERT(intake_add_client(pool, client, generations[client], tenant, tenant, JOBS,
+				      client_fds[client]) == 0);
+}
+
+static uint64_t queued_rows(void)
+{
+	uint64_t n = 0;
+
+	for (uint32_t row = 0; row < ROWS; row++)
+		n += ledger_row(pool->arena, row).state == LEDGER_QUEUED;
+	return n;
+}
+
+/* A pool that knows nobody; board and arena are as they are. */
+static void pool_begin(void)
+{
+	for (uint32_t i = 0; i <= WORKERS; i++)
+		memset(&pool->board->counters[i < WORKERS ? i : BOARD_POOL], 0,
+		       sizeof(pool->board->counters[0]));
+	memset(pool->board->clients, 0, SLOTS * sizeof(pool->board->clients[0]));
+	FUZZ_ASSERT(pool_make_rows(pool) == 0);
+	for (uint32_t i = 0; i < WORKERS; i++) {
+		struct worker *w = &pool->workers[i];
+
+		worker_init(w, pool, i, w->frames.entries,
+			    (uint64_t)(w->fk.end - w->frames.entries), w->roots.entries);
+		w->group = topology_place(pool->topology, i)->group;
+	}
+	FUZZ_ASSERT(intake_init(pool) == 0);
+	memset(hand, 0, sizeof(hand));
+	carried = queued_rows();
+}
+
+static void pool_end(void)
+{
+	struct registry *all = &pool->registry;
+
+	intake_fini(pool);
+	for (uint32_t i = 0; i < WORKERS; i++)
+		worker_fini(&pool->workers[i]);
+	pool_free_rows(pool);
+	memset(all->tenants, 0, TENANTS * sizeof(all->tenants[0]));
+	memset(all->clients, 0, SLOTS * sizeof(all->clients[0]));
+	memset(all->peopled, 0, sizeof(all->peopled));
+	all->n_leaving = 0;
+}
+
+/* As the manager's tenants_mark(). */
+static void mark_rings(uint32_t tenant)
+{
+	for (uint32_t i = 0; i < WORKERS; i++) {
+		tenants[tenant]->rings[i].astray = 1;
+		tenant_mark(tenants[tenant], i);
+	}
+}
+
+/* What the manager does after a pool's death: manager_on_exit(), then session_tell_pool(). */
+static void next_pool(void)
+{
+	struct recover_report report;
+
+	recover_run(pool->arena, &limits, SIGKILL, records, NULL, &report);
+	pool_end();
+	for (uint32_t c = 0; c < CLIENTS; c++)
+		if (attached[c] && gone[c])
+			recover_cancel(pool->arena, &limits, c, records, NULL);
+	pool_begin();
+	for (uint32_t c = 0; c < CLIENTS; c++)
+		if (attached[c])
+			add_client(c);
+	for (uint32_t t = 0; t < TENANTS; t++)
+		add_tenant(t);
+	for (uint32_t c = 0; c < CLIENTS; c++)
+		if (attached[c] && gone[c])
+			registry_gone(pool, c, generations[c]);
+	for (uint32_t t = 0; t < TENANTS; t++)
+		mark_rings(t);
+	/* A word that hostile ones have led to where the pool had been is freed: shm/ring.h. */
+	for (uint32_t i = 0; i < JOBS; i++)
+		wanted[1][i].spoiled |= tampered;
+}
+
+static void *map(int fd, uint32_t kind)
+{
+	void *base = NULL;
+
+	FUZZ_ASSERT(fd >= 0 && segment_map(fd, kind, 1, EPOCH, &base, NULL) == 0);
+	return base;
+}
+
+/* Once: what all inputs use. */
+static void set_up(void)
+{
+	uint64_t size = client_segment_heap_offset(JOBS) + 4096;
+	struct topology *topology = NULL;
+	int arena_fd;
+
+	log_set_level(LOG_LEVEL_ERROR);
+	FUZZ_ASSERT(options_init(&options) == 0);
+	pool = aligned_alloc(64, (sizeof(*pool) + 63) / 64 * 64);
+	FUZZ_ASSERT(pool);
+	memset(pool, 0, sizeof(*pool));
+	pool->options = &options;
+	channel_init(&pool->channel, -1);
+	pool->n_workers = WORKERS;
+	pool->max_clients = SLOTS;
+	pool->max_jobs = JOBS;
+	pool->board =
+		map(segment_create("board", SEGMENT_BOARD, sizeof(struct board), EPOCH, 0, 0600),
+		    SEGMENT_BOARD);
+	pool->arena_size = arena_workers_offset(SLOTS, JOBS) + ARENA;
+	arena_fd = segment_create("arena", SEGMENT_ARENA, pool->arena_size, EPOCH, 0, 0600);
+	pool->arena = map(arena_fd, SEGMENT_ARENA);
+	FUZZ_ASSERT(topology_new("numa:2 core:1 pu:1", WORKERS, NULL, NULL, 0, &topology) == 0);
+	FUZZ_ASSERT(layout_place(pool, topology) == 0 && layout_make(pool, arena_fd) == 0);
+	for (uint32_t t = 0; t < TENANTS; t++) {
+		tenant_fds[t] = segment_create("tenant", SEGMENT_TENANT,
+					       tenant_segment_size(WORKERS), EPOCH, 0, 0600);
+		tenants[t] = map(tenant_fds[t], SEGMENT_TENANT);
+	}
+	for (uint32_t c = 0; c < CLIENTS; c++) {
+		client_fds[c] = segment_create("client", SEGMENT_CLIENT, size, EPOCH, 0, 0600);
+		clients[c] = map(client_fds[c], SEGMENT_CLIENT);
+	}
+}
+
+/* ------------------------------------------------------------------------ what must be true */
+
+static uint64_t counted(uint64_t (*of)(const struct board_counters *counters))
+{
+	uint64_t sum = of(&pool->board->counters[BOARD_POOL]);
+
+	for (uint32_t i = 0; i < WORKERS; i++)
+		sum += of(&pool->board->counters[i]);
+	return sum;
+}
+
+static uint64_t drained(const struct board_counters *counters)
+{
+	return counters->drained;
+}
+
+/* Marks the rows of a worker's deque. */
+static void mark_roots(struct worker *w, uint32_t *places)
+{
+	uint64_t n = deque_size(&w->roots), first = w->roots.split - n - w->roots.shift;
+
+	for (uint64_t i = 0; i < n; i++) {
+		uint64_t row = w->roots.entries[first + i].word;
+
+		FUZZ_ASSERT(row < ROWS);
+		places[row]++;
+	}
+}
+
+static void check_rows(void)
+{
+	uint32_t places[ROWS] = { 0 }, active[SLOTS] = { 0 }, queued = 0;
+	uint64_t left = 0, ended = 0;
+	struct fair *fair = &pool->intake.fair;
+
+	for (uint32_t i = 0; i < WORKERS; i++)
+		mark_roots(&pool->workers[i], places);
+	for (uint32_t row = 0; row < ROWS; row++) {
+		struct ledger_row now = ledger_row(pool->arena, row);
+
+		queued += fair->rows[row].in != 0;
+		places[row] += (fair->rows[row].in != 0) + hand[row];
+		FUZZ_ASSERT(now.state != LEDGER_FINISHING);
+		FUZZ_ASSERT(places[row] == (now.state != LEDGER_FREE));
+		active[row / JOBS] += now.state != LEDGER_FREE;
+		left += now.state != LEDGER_FREE;
+	}
+	FUZZ_ASSERT(queued == fair_queued(fair) + fair_placed(fair));
+	for (uint32_t c = 0; c < SLOTS; c++) {
+		FUZZ_ASSERT(pool->registry.clients[c].active == active[c]);
+		ended += pool->board->clients[c].jobs;
+	}
+	FUZZ_ASSERT(carried + counted(drained) == left + ended);
+}
+
+static void check_rings(void)
+{
+	for (uint32_t t = 0; t < TENANTS; t++)
+		for (uint32_t i = 0; i < WORKERS; i++) {
+			struct ledger_ring *side = &pool->arena->rings[t][i];
+
+			FUZZ_ASSERT(!side->consumer && side->head >= heads[t][i]);
+			heads[t][i] = side->head;
+		}
+}
+
+/* An honest client looks at its jobs. */
+static void check_honest(void)
+{
+	for (uint32_t c = 0; c < CLIENTS; c++)
+		for (uint32_t i = 0; i < JOBS; i++) {
+			struct wanted *w = &wanted[c][i];
+			uint32_t state = job_of(c, i)->state;
+
+			if (c == HOSTILE || !w->pending)
+				continue;
+			FUZZ_ASSERT(state >> JOB_GEN_SHIFT == (w->generation & JOB_GEN_MASK));
+			w->pending = (state & JOB_OUTCOME_MASK) == JOB_PENDING;
+		}
+}
+
+static void check(void)
+{
+	check_rows();
+	check_rings();
+	check_honest();
+}
+
+/* ------------------------------------------------------------------------ clients */
+
+static uint32_t take_client(void)
+{
+	return fuzz_u8(&input) % CLIENTS;
+}
+
+/* The same for all clients: an honest one fills a record whose job has ended. */
+static bool fill(uint32_t client, uint32_t index, uint32_t next)
+{
+	struct wanted *w = &wanted[client][index];
+	struct job *job = job_of(client, index);
+	uint8_t how = fuzz_u8(&input);
+
+	if (client != HOSTILE && w->pending)
+		return false;
+	w->generation++;
+	*w = (struct wanted){ .generation = w->generation, .pending = client != HOSTILE };
+	job->task = 0;
+	job->flags = how & 1;
+	job->generation = w->generation;
+	job->next = next;
+	job->weight = how & 2 ? fuzz_u16(&input) : 0;
+	job->deadline_ns = how & 4 ? how & 8 ? 1 : UINT64_MAX - 1 : 0;
+	job->place = how & 16 ? job_place(1 + (how >> 5 & 1), how >> 6 & 1, how >> 7) : 0;
+	job->group = how & 1;
+	job->cancel = 0;
+	job->state = job_state(w->generation, JOB_PENDING);
+	return true;
+}
+
+static void submit(uint32_t client)
+{
+	struct tenant_segment *tenant = tenants[tenant_of(client)];
+	uint32_t first = fuzz_u8(&input) % JOBS, n = 1 + fuzz_u8(&input) % 4, filled = 0, ring;
+	uint64_t position;
+
+	/* From the last one of the chain on. */
+	for (uint32_t i = n; i-- > 0 && attached[client] && !gone[client];) {
+		uint32_t at = (first + i) % JOBS;
+
+		if (!fill(client, at, filled ? at + 1 < JOBS ? at + 2 : 1 : 0))
+			break;
+		filled++;
+	}
+	if (!filled)
+		return;
+	first = (first + n - filled) % JOBS;
+	ring = fuzz_u8(&input) % WORKERS;
+	if (ring_push(&tenant->rings[ring], ring_payload(client, generations[client], first),
+		      &position) == RING_OK)
+		tenant_mark(tenant, ring);
+	else
+		/* Not without its own uid's doing. */
+		for (uint32_t i = 0; i < filled; i++) {
+			FUZZ_ASSERT(client != 2);
+			wanted[client][(first + i) % JOBS].spoiled = true;
+		}
+}
+
+/* A word of an honest client is written over, with the chain behind it. */
+static void spoil(uint64_t word)
+{
+	uint32_t payload = (uint32_t)(word & RING_PAYLOAD), steps = JOBS;
+	uint32_t next = ring_payload_job(payload) + 1;
+
+	if (!(word & RING_FULL_BIT) || ring_payload_client(payload) != 1)
+		return;
+	while (next && next <= JOBS && steps--) {
+		wanted[1][next - 1].spoiled = true;
+		next = job_of(1, next - 1)->next;
+	}
+}
+
+static uint64_t take_position(uint64_t head)
+{
+	uint8_t how = fuzz_u8(&input);
+
+	switch (how >> 6) {
+	case 0:
+		return head + (how & 63);
+	case 1:
+		return head + (uint64_t)(how & 63) * (RING_SLOTS / 4);
+	case 2:
+		return head - (how & 63);
+	default:
+		return fuzz_u64(&input);
+	}
+}
+
+static void write_ring(void)
+{
+	uint32_t index = fuzz_u8(&input) % WORKERS;
+	struct ring *ring = &tenants[0]->rings[index];
+	uint64_t head = heads[0][index], position = take_position(head);
+	uint8_t how = fuzz_u8(&input);
+	uint64_t word = (position / RING_SLOTS) << 32;
+	_Atomic uint64_t *slot = &ring->slots[position % RING_SLOTS];
+
+	tampered = true;
+	switch (how & 3) {
+	case 0:
+		ring->tail = position;
+		return;
+	case 1:
+		ring->astray = how >> 2 & 1;
+		return;
+	case 2:
+		/* One that means something: a record of a client of this uid, or of none. */
+		word |= RING_FULL_BIT |
+			ring_payload(how >> 2 & 3, generations[HOSTILE], fuzz_u8(&input));
+		break;
+	case 3:
+		word = how & 4 ? fuzz_u64(&input) : word;
+		break;
+	}
+	spoil(*slot);
+	*slot = word;
+	if (how & 128)
+		tenant_mark(tenants[0], index);
+}
+
+static void write_record(void)
+{
+	struct job *job = job_of(HOSTILE, fuzz_u8(&input) % JOBS);
+	uint8_t what = fuzz_u8(&input);
+	uint32_t value = what & 128 ? fuzz_u32(&input) : what >> 4 & 7;
+
+	switch (what & 15) {
+	case 0:
+	case 1:
+	case 2:
+		/* In the table, or a little beyond it. */
+		job->next = what & 128 ? value : fuzz_u8(&input) % (JOBS + 4);
+		break;
+	case 3:
+	case 4:
+		job->generation = value;
+		break;
+	case 5:
+		job->state = value;
+		break;
+	case 6:
+		job->place = value;
+		break;
+	case 7:
+		job->deadline_ns = value;
+		break;
+	case 8:
+		job->cancel = value;
+		break;
+	case 9:
+		job->group = value;
+		break;
+	case 10:
+		job->weight = value;
+		break;
+	case 11:
+		job->flags = value;
+		break;
+	case 12:
+		job->drained_ns = (uint64_t)value << 32;
+		break;
+	default:
+		tenants[0]->summary[value % TENANT_SUMMARY_WORDS] = fuzz_u64(&input);
+		break;
+	}
+}
+
+/* A connection ends; the manager has the rings of its uid looked at: session_gone(). */
+static void leave(uint32_t client)
+{
+	if (!attached[client] || gone[client])
+		return;
+	gone[client] = true;
+	for (uint32_t i = 0; i < JOBS; i++)
+		wanted[client][i].pending = false;
+	mark_rings(tenant_of(client));
+	registry_gone(pool, client, generations[client]);
+}
+
+/* The slot of one that was released is given to another. */
+static void come(uint32_t client)
+{
+	if (attached[client])
+		return;
+	memset(clients[client] + 1, 0,
+	       client_segment_heap_offset(JOBS) - sizeof(struct client_segment));
+	memset(wanted[client], 0, sizeof(wanted[client]));
+	for (uint32_t i = 0; i < JOBS; i++)
+		atomic_store(&arena_rows(pool->arena)[client * JOBS + i], 0);
+	generations[client]++;
+	attached[client] = true;
+	gone[client] = false;
+	add_client(client);
+}
+
+/* ------------------------------------------------------------------------ the pool */
+
+/* A worker has a row in its hand, that it is to start. */
+static void take(uint32_t row)
+{
+	uint32_t client = row / JOBS;
+	struct ledger_row now = ledger_row(pool->arena, row);
+
+	FUZZ_ASSERT(row < ROWS && !hand[row] && now.state == LEDGER_QUEUED);
+	hand[row] = true;
+	if (client == HOSTILE || gone[client])
+		return;
+	FUZZ_ASSERT(wanted[client][row % JOBS].pending);
+	FUZZ_ASSERT(now.generation == wanted[client][row % JOBS].generation);
+}
+
+static void worker_drain(struct worker *w)
+{
+	uint32_t row;
+
+	/* As worker_find(): its own deque comes first. */
+	if (!deque_size(&w->roots) && intake_drain(w, &row))
+		take(row);
+}
+
+/* Of a deque, by its owner or a thief. */
+static void worker_take(struct worker *w, bool steal)
+{
+	struct worker *victim = &pool->workers[steal ? 1 - w->index : w->index];
+	uint64_t row, n;
+	uint32_t first;
+
+	if (steal && !deque_size(&w->roots)) {
+		if (intake_steal(w, victim, &first))
+			take(first);
+	} else if (deque_steal_share(&victim->roots, DEQUE_ONE, &row, 1, &n) == DEQUE_STOLEN) {
+		take((uint32_t)row);
+	}
+}
+
+/* One of those in hand, from there on. */
+static uint32_t take_hand(uint32_t from)
+{
+	for (uint32_t i = 0; i < ROWS; i++)
+		if (hand[(from + i) % ROWS])
+			return (from + i) % ROWS;
+	return ROWS;
+}
+
+/* As root_run(): a job whose end is wanted ends, others are RUNNING. */
+static void start(uint32_t row, uint32_t worker)
+{
+	struct ledger_row now = ledger_row(pool->arena, row);
+	struct registry_client *client = registry_of(pool, row);
+
+	if (now.state != LEDGER_QUEUED)
+		return;
+	now.state = LEDGER_RUNNING;
+	now.worker = worker;
+	atomic_store(&arena_rows(pool->arena)[row], ledger_pack(now));
+	verdict_begin(pool, row, now.generation);
+	if (client->state != CLIENT_LIVE || root_is_cancelled(pool, row, now.generation) ||
+	    job_is_unwanted(&client->jobs[row % JOBS], now.generation)) {
+		hand[row] = false;
+		root_drop(pool, row, JOB_CANCELLED, 0);
+	}
+}
+
+static void end(uint32_t row)
+{
+	struct verdict verdict;
+
+	start(row, 0);
+	if (!hand[row])
+		return;
+	verdict = verdict_get(pool, row);
+	hand[row] = false;
+	root_drop(pool, row, verdict.outcome ? verdict.outcome : JOB_DONE, verdict.code);
+}
+
+static void release(void)
+{
+	(void)intake_release(pool);
+	for (uint32_t c = 0; c < CLIENTS; c++)
+		if (gone[c] && pool->registry.clients[c].state == CLIENT_NONE)
+			attached[c] = gone[c] = false;
+}
+
+static void step(void)
+{
+	uint8_t what = fuzz_u8(&input);
+	struct worker *w = &pool->workers[what >> 4 & 1];
+	uint32_t row;
+
+	switch (what & 15) {
+	case 0:
+	case 1:
+		submit(take_client());
+		break;
+	case 2:
+	case 3:
+		write_ring();
+		break;
+	case 4:
+		write_record();
+		break;
+	case 5:
+	case 6:
+		worker_drain(w);
+		break;
+	case 7:
+		intake_collect(pool, rounds++);
+		break;
+	case 8:
+		worker_take(w, what & 128);
+		break;
+	case 9:
+		intake_recall(pool, w);
+		break;
+	case 10:
+	case 11:
+		row = take_hand(fuzz_u8(&input) % ROWS);
+		if (row < ROWS && what & 128)
+			start(row, w->index);
+		else if (row < ROWS)
+			end(row);
+		break;
+	case 12:
+		row = fuzz_u8(&input) % (CLIENTS * JOBS);
+		if (attached[row / JOBS])
+			root_cancel(pool, row, fuzz_u8(&input));
+		break;
+	case 13:
+		(void)deadlines_check(pool);
+		release();
+		break;
+	case 14:
+		if (what & 128)
+			leave(take_client());
+		else
+			come(take_client());
+		break;
+	case 15:
+		/* At once, or at one of the sites to come. */
+		if (what & 128)
+			next_pool();
+		else
+			arm(what >> 4);
+		break;
+	}
+}
+
+static void look_at_everything(void)
+{
+	for (uint32_t looks = 0;; looks++) {
+		uint32_t row;
+
+		FUZZ_ASSERT(looks < LOOKS);
+		(void)deadlines_check(pool);
+		for (uint32_t i = 0; i < WORKERS; i++) {
+			worker_drain(&pool->workers[i]);
+			while (deque_size(&pool->workers[i].roots))
+				worker_take(&pool->workers[i], false);
+		}
+		while ((row = take_hand(0)) < ROWS)
+			end(row);
+		release();
+		if (intake_is_empty(pool) && !pool->registry.n_leaving)
+			break;
+	}
+	check();
+}
+
+static void begin(void)
+{
+	memset(&pool->arena->rings, 0, TENANTS * sizeof(pool->arena->rings[0]));
+	memset((void *)arena_rows(pool->arena), 0, ROWS * sizeof(uint64_t));
+	memset(heads, 0, sizeof(heads));
+	memset(generations, 0, sizeof(generations));
+	memset(attached, 0, sizeof(attached));
+	memset(gone, 0, sizeof(gone));
+	rounds = 0;
+	disarm();
+	tampered = false;
+	for (uint32_t t = 0; t < TENANTS; t++) {
+		memset((void *)tenants[t]->summary, 0, sizeof(tenants[t]->summary));
+		memset(tenants[t]->rings, 0, WORKERS * sizeof(struct ring));
+	}
+	pool_begin();
+	for (uint32_t t = 0; t < TENANTS; t++)
+		add_tenant(t);
+	for (uint32_t c = 0; c < CLIENTS; c++)
+		come(c);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	if (!pool)
+		set_up();
+	input = (struct fuzz_input){ data, data + size };
+	begin();
+	if (setjmp(death)) /* in a drain */
+		next_pool();
+	while (fuzz_more(&input)) {
+		step();
+		check();
+	}
+	disarm();
+
+	mark_rings(0);
+	look_at_everything();
+	for (uint32_t c = 1; c < CLIENTS; c++)
+		for (uint32_t i = 0; i < JOBS; i++)
+			FUZZ_ASSERT(!wanted[c][i].pending || wanted[c][i].spoiled);
+	for (uint32_t c = 0; c < CLIENTS; c++)
+		leave(c);
+	look_at_everything();
+	pool_end();
+	return 0;
+}

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: MIT
+# Fuzz targets: tests/fuzz/fuzz.h. Each is built twice: as a test, tests/fuzz/replay_NAME, that
+# gives it the inputs of tests/fuzz/corpus/NAME; and for `make fuzz` with libFuzzer, which clang
+# has, where what it looks at is built once more, with coverage, sanitizers and crash sites.
+#
+#   make fuzz FUZZ_SECONDS=600		each target for so long (60)
+#   make fuzz FUZZ_RUNS=2000000		or so many inputs
+#   make fuzz-ring			one alone
+#
+# A finding is left as fuzz/NAME-crash-...: tests/fuzz/replay_NAME FILE shows it again. What mends
+# it brings it into the corpus, under a name that tells.
+
+FUZZERS = args conf forkctl greet module pool record ring signature
+
+# What a target puts in the place of others.
+FUZZ_WRAP_args = -Wl,--wrap=fopen
+FUZZ_WRAP_record = -Wl,--wrap=stack_block_take,--wrap=stack_block_put
+# forkctl's main() makes room for another.
+FUZZ_FORKCTL = -DFK_SBINDIR='"$(sbindir)"' -Dmain=forkctl_main -Wno-missing-prototypes
+
+# ------------------------------------------------------------------------ as tests
+
+check_LTLIBRARIES += tests/fuzz/libreplay.la
+tests_fuzz_libreplay_la_SOURCES = tests/fuzz/fuzz.h tests/fuzz/replay.c
+REPLAY_LIBS = tests/fuzz/libreplay.la $(LDADD)
+
+UNIT_TESTS += \
+	tests/fuzz/replay_args \
+	tests/fuzz/replay_conf \
+	tests/fuzz/replay_forkctl \
+	tests/fuzz/replay_greet \
+	tests/fuzz/replay_module \
+	tests/fuzz/replay_pool \
+	tests/fuzz/replay_record \
+	tests/fuzz/replay_ring \
+	tests/fuzz/replay_signature
+
+tests_fuzz_replay_args_SOURCES = tests/fuzz/fuzz_args.c tests/fuzz/fuzz_options.h
+tests_fuzz_replay_args_LDADD = $(REPLAY_LIBS)
+tests_fuzz_replay_args_LDFLAGS = $(AM_LDFLAGS) $(FUZZ_WRAP_args)
+tests_fuzz_replay_conf_SOURCES = tests/fuzz/fuzz_conf.c tests/fuzz/fuzz_options.h
+tests_fuzz_replay_conf_LDADD = $(REPLAY_LIBS)
+tests_fuzz_replay_forkctl_SOURCES = tests/fuzz/fuzz_forkctl.c $(forkctl_SOURCES)
+tests_fuzz_replay_forkctl_LDADD = $(REPLAY_LIBS)
+tests_fuzz_replay_forkctl_CFLAGS = $(AM_CFLAGS) $(FUZZ_FORKCTL)
+tests_fuzz_replay_greet_SOURCES = tests/fuzz/fuzz_greet.c
+tests_fuzz_replay_greet_LDADD = $(REPLAY_LIBS)
+tests_fuzz_replay_module_SOURCES = tests/fuzz/fuzz_module.c
+tests_fuzz_replay_module_LDADD = $(REPLAY_LIBS)
+tests_fuzz_replay_pool_SOURCES = tests/fuzz/fuzz_pool.c
+tests_fuzz_replay_pool_LDADD = $(REPLAY_LIBS)
+tests_fuzz_replay_record_SOURCES = tests/fuzz/fuzz_record.c
+tests_fuzz_replay_record_LDADD = $(REPLAY_LIBS)
+tests_fuzz_replay_record_LDFLAGS = $(AM_LDFLAGS) $(FUZZ_WRAP_record)
+tests_fuzz_replay_ring_SOURCES = tests/fuzz/fuzz_ring.c
+tests_fuzz_replay_ring_LDADD = $(REPLAY_LIBS)
+tests_fuzz_replay_signature_SOURCES = tests/fuzz/fuzz_signature.c
+tests_fuzz_replay_signature_LDADD = $(REPLAY_LIBS)
+
+EXTRA_DIST += tests/fuzz/corpus
+
+# ------------------------------------------------------------------------ with libFuzzer
+
+FUZZ_MACROS = -U_FORTIFY_SOURCE -DFK_CRASH_SITES=1
+FUZZ_CPP = $(AM_CPPFLAGS) $(FUZZ_MACROS)
+FUZZ_CC = -O1 $(BASE_CFLAGS) $(WARN_CFLAGS) $(INIH_CFLAGS) $(HWLOC_CFLAGS) \
+	-fsanitize=fuzzer-no-link,$(FUZZ_SANITIZERS) -fno-sanitize-recover=undefined \
+	-fno-omit-frame-pointer
+FUZZ_LINKING = -pthread -fsanitize=fuzzer,$(FUZZ_SANITIZERS)
+FUZZ_SYSTEM_LIBS = $(INIH_LIBS) $(HWLOC_LIBS) -ldl -lm
+FUZZ_LIBS = tests/fuzz/libfuzzed.la $(FUZZ_SYSTEM_LIBS)
+
+EXTRA_LTLIBRARIES += tests/fuzz/libfuzzed.la
+tests_fuzz_libfuzzed_la_SOURCES = \
+	$(libclientcore_la_SOURCES) \
+	$(libcommon_la_SOURCES) \
+	$(liboptions_la_SOURCES) \
+	$(forkctl_SOURCES) \
+	$(libpool_la_SOURCES) \
+	$(libshm_la_SOURCES) \
+	$(libtopology_la_SOURCES) \
+	daemon/greet.c \
+	daemon/greet.h \
+	daemon/recover.c \
+	daemon/recover.h
+tests_fuzz_libfuzzed_la_CPPFLAGS = $(FUZZ_CPP)
+tests_fuzz_libfuzzed_la_CFLAGS = $(FUZZ_CC) $(FUZZ_FORKCTL)
+
+# What else a target includes is in the library, too.
+if HAVE_LIBFUZZER
+$(FUZZERS:%=tests/fuzz/fuzz_%): tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/fuzz.h \
+		tests/fuzz/fuzz_options.h tests/fuzz/libfuzzed.la
+	$(AM_V_CCLD)$(LIBTOOL) $(AM_V_lt) --tag=CC --mode=link $(CC) $(DEFS) $(DEFAULT_INCLUDES) \
+		$(FUZZ_CPP) $(CPPFLAGS) $(FUZZ_CC) $(CFLAGS) $(FUZZ_LINKING) $(FUZZ_WRAP_$*) \
+		-o $@ $< $(FUZZ_LIBS)
+
+FUZZ_TARGETS += $(FUZZERS:%=fuzz-%)
+$(FUZZERS:%=fuzz-%): fuzz-%: tests/fuzz/fuzz_%
+	top_srcdir='$(abs_top_srcdir)' $(srcdir)/tests/fuzz/run $*
+
+# Mistakes that the targets have to find: FUZZ_MUTANTS="ring pool" for those of some targets.
+fuzz-mutants: tests/fuzz/libfuzzed.la
+	top_srcdir='$(abs_top_srcdir)' FUZZ_COMPILE='$(CC) -include config.h' \
+		FUZZ_FLAGS='$(DEFAULT_INCLUDES) -I$(srcdir) $(FUZZ_MACROS) $(FUZZ_CC) $(CFLAGS)' \
+		FUZZ_LINK='$(CC) $(FUZZ_LINKING)' FUZZ_LIBS='$(FUZZ_SYSTEM_LIBS)' \
+		FUZZ_WRAP_args='$(FUZZ_WRAP_args)' FUZZ_WRAP_record='$(FUZZ_WRAP_record)' \
+		$(srcdir)/tests/fuzz/mutants $(FUZZ_MUTANTS)
+else
+FUZZ_TARGETS += fuzz-missing
+fuzz-missing fuzz-mutants:
+	@echo 'make fuzz needs libFuzzer: configure with CC=clang and without --enable-sanitizer'
+	@exit 1
+endif
+
+CLEANFILES += $(FUZZERS:%=tests/fuzz/fuzz_%) tests/fuzz/libfuzzed.la
+dist_noinst_SCRIPTS += tests/fuzz/mutants tests/fuzz/run
+
+clean-fuzz:
+	rm -rf fuzz
+clean-local: clean-fuzz
+.PHONY: clean-fuzz fuzz-mutants

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tests/fuzz/replay.c - runs a fuzz target without libFuzzer
+ *
+ * WHAT IT IS
+ *   The main program of the test tests/fuzz/replay_NAME: gives every input that is kept in
+ *   tests/fuzz/corpus/NAME to the target, or the files of its command line. Under a sanitizer, or
+ *   with any compiler, a fault that was found once does not come back.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <sys/stat.h>
+
+#include "tests/fuzz/fuzz.h"
+
+#define FOLDER 4096
+
+static unsigned int n_inputs;
+
+static void run_file(const char *path)
+{
+	FILE *file = fopen(path, "re");
+	uint8_t *data;
+	struct stat st;
+	size_t size;
+
+	if (!file || fstat(fileno(file), &st) < 0) {
+		(void)fprintf(stderr, "%s: %s\n", path, strerror(errno));
+		exit(EXIT_FAILURE);
+	}
+	size = (size_t)st.st_size;
+	/* Of exactly this size, for AddressSanitizer. */
+	data = malloc(size);
+	FUZZ_ASSERT((data || !size) && fread(data, 1, size, file) == size);
+	(void)fclose(file);
+	/* The last one stands there when a fault ends the process. */
+	(void)printf("%s\n", path);
+	(void)fflush(stdout);
+	LLVMFuzzerTestOneInput(data, size);
+	free(data);
+	n_inputs++;
+}
+
+static int is_seen(const struct dirent *entry)
+{
+	return entry->d_name[0] != '.';
+}
+
+static void run_folder(const char folder[FOLDER])
+{
+	struct dirent **names;
+	int n = scandir(folder, &names, is_seen, alphasort);
+
+	if (n < 0) {
+		(void)fprintf(stderr, "%s: %s\n", folder, strerror(errno));
+		exit(EXIT_FAILURE);
+	}
+	for (int i = 0; i < n; i++) {
+		char path[FOLDER + 258];
+
+		(void)snprintf(path, sizeof(path), "%.*s/%s", FOLDER, folder, names[i]->d_name);
+		run_file(path);
+		free(names[i]);
+	}
+	free(names);
+}
+
+int main(int argc, char *argv[])
+{
+	const char *name = strrchr(argv[0], '_');
+	const char *top = getenv("top_srcdir");
+	char folder[FOLDER];
+
+	for (int i = 1; i < argc; i++)
+		run_file(argv[i]);
+	if (argc == 1) {
+		(void)snprintf(folder, sizeof(folder), "%s/tests/fuzz/corpus/%s", top ? top : ".",
+			       name ? name + 1 : "");
+		run_folder(folder);
+	}
+	(void)printf("%u inputs\n", n_inputs);
+	return n_inputs ? EXIT_SUCCESS : EXIT_FAILURE;
+}
