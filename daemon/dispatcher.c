@@ -6,7 +6,6 @@
 #include <time.h>
 
 #include "common/clock.h"
-#include "common/urgent.h"
 #include "daemon/drain.h"
 #include "daemon/pool.h"
 #include "shm/futex.h"
@@ -230,7 +229,6 @@ void *dispatcher_main(void *arg)
 
 	pthread_setname_np(pthread_self(), "forkd-dispatch");
 	prctl(PR_SET_TIMERSLACK, 1000UL);
-	urgent_begin(false);
 	/* As long as it drains, the word says LOOKING: who finds SLEEPING wakes until somebody
 	 * woke, and in the end nobody would. */
 	while (atomic_load(&pool->stop) != POOL_DRAINING || !intake_is_empty(pool))

@@ -152,6 +152,7 @@ static void *pool_worker_thread(void *arg)
 	int r = topology_bind(thread->pool->topology, thread->worker);
 	void *stack;
 
+	urgent_end();
 	if (r < 0)
 		log_warning("worker %u cannot be pinned: %s", thread->worker, strerror(-r));
 	stack = fault_begin_thread();
@@ -292,6 +293,7 @@ static int pool_prepare(struct pool *pool, const int *fds)
 			 options->module_dir);
 		return pool_fail(pool, error, r);
 	}
+	urgent_begin(false);
 	return 0;
 }
 
@@ -337,7 +339,6 @@ int pool_run(const struct options *options, int channel)
 		r = -ENOMEM;
 	if (r < 0)
 		_exit(pool_fail(pool, "cannot start a thread", r)); /* some run already */
-	urgent_begin(false);
 	channel_send(pool, PROTO_POOL_READY, 0, 0, "");
 	if (!channel_serve(pool))
 		_exit(EXIT_FAILURE); /* nobody is left to give outcomes to */

@@ -27,6 +27,7 @@
 
 #include "common/clock.h"
 #include "common/util.h"
+#include "common/urgent.h"
 #include "daemon/pool.h"
 
 #define SHAKE_BURST 8u	 /* at a time, at most */
@@ -62,6 +63,7 @@ static void *shake_main(void *arg)
 	struct shake *shake = arg;
 
 	pthread_setname_np(pthread_self(), "forkd-shake");
+	urgent_end();
 	/* Relaxed: a hint, and nothing goes with it. */
 	while (!atomic_load_explicit(&shake->stop, memory_order_relaxed)) {
 		uint32_t burst = 1 + shake_random(shake, SHAKE_BURST);
