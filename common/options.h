@@ -12,6 +12,12 @@ enum options_scheduler {
 	OPTIONS_SCHEDULER_BUSY,
 };
 
+enum options_confine {
+	OPTIONS_CONFINE_OFF,
+	OPTIONS_CONFINE_NORMAL,
+	OPTIONS_CONFINE_STRICT,
+};
+
 enum options_fork_mode {
 	OPTIONS_FORK_NORMAL,
 	OPTIONS_FORK_STOLEN,

@@ -51,6 +51,8 @@ libpool_la_SOURCES = \
 	daemon/aside.h \
 	daemon/channel.c \
 	daemon/channel.h \
+	daemon/confine.c \
+	daemon/confine.h \
 	daemon/deadline.c \
 	daemon/deadline.h \
 	daemon/deque.h \

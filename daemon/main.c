@@ -21,6 +21,7 @@
 #include "common/log.h"
 #include "common/options_args.h"
 #include "common/options_print.h"
+#include "daemon/confine.h"
 #include "daemon/manager.h"
 #include "daemon/pool.h"
 
@@ -93,10 +94,12 @@ int main(int argc, char *argv[])
 		options_print(&options, stdout);
 		break;
 	case OPTIONS_POOL:
+		confine_hide(options.confine);
 		code = main_pool(&options);
 		break;
 	case OPTIONS_CONFIG:
 	case OPTIONS_RUN:
+		confine_hide(options.confine);
 		code = manager_run(&options);
 		break;
 	}

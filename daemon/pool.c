@@ -26,6 +26,7 @@
 
 #include "common/log.h"
 #include "common/urgent.h"
+#include "daemon/confine.h"
 #include "daemon/fault.h"
 #include "daemon/layout.h"
 #include "daemon/profile.h"
@@ -293,7 +294,11 @@ static int pool_prepare(struct pool *pool, const int *fds)
 			 options->module_dir);
 		return pool_fail(pool, error, r);
 	}
-	urgent_begin(false);
+	urgent_begin(false); /* allowed to root, so far */
+	r = confine_pool(options->confine);
+	if (r < 0)
+		return pool_fail(pool, "tasks cannot be confined here (confine = off runs without)",
+				 r);
 	return 0;
 }
 

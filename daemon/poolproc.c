@@ -228,6 +228,8 @@ static void __attribute__((noreturn)) poolproc_exec(const struct poolproc *pool,
 		_exit(POOLPROC_NO_EXEC);
 	if (close_range(POOLPROC_CHANNEL + 1, ~0u, 0) < 0)
 		_exit(POOLPROC_NO_EXEC);
+	/* confine_hide() has given the files of /proc/self to root. */
+	(void)prctl(PR_SET_DUMPABLE, 1UL);
 	(void)poolproc_offer();
 	/* The link works after an update has replaced the file, too: manager and pool are always
 	 * of one version. */

@@ -27,11 +27,16 @@
 static struct daemon d;
 static fk_client *c;
 
-static void setup(const char *workers)
+static void setup_with(const char *workers, const char *option)
 {
 	memset(&d, 0, sizeof(d));
-	daemon_start(&d, workers, NULL);
+	daemon_start(&d, workers, option, NULL);
 	c = daemon_open(&d);
+}
+
+static void setup(const char *workers)
+{
+	setup_with(workers, NULL);
 }
 
 static void teardown(void)
@@ -459,7 +464,7 @@ START_TEST(the_child_of_a_task_that_forks_is_no_pool)
 	int64_t n;
 	pid_t pool, stray;
 
-	setup("--workers=2");
+	setup_with("--workers=2", "--confine=off"); /* else there is none */
 	pool = daemon_pool(&d);
 	for (int i = 0; i < 20; i++) {
 		done = daemon_counter(&d, "jobs_done");

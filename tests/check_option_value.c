@@ -110,6 +110,7 @@ START_TEST(a_bad_value_is_refused_and_changes_nothing)
 		{ "scheduler", "laz", -EINVAL },
 		{ "scheduler", "lazy|busy", -EINVAL },
 		{ "scheduler", "", -EINVAL },
+		{ "confine", "on", -EINVAL },
 		{ "log-level", "loud", -EINVAL },
 		{ "cpus", "a", -EINVAL },
 		{ "cpus", "1-", -EINVAL },

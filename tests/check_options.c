@@ -29,6 +29,7 @@ START_TEST(defaults_are_those_of_the_table)
 	ck_assert_uint_eq(o.workers, 0);
 	ck_assert_ptr_null(o.cpus);
 	ck_assert_uint_eq(o.scheduler, OPTIONS_SCHEDULER_LAZY);
+	ck_assert_uint_eq(o.confine, OPTIONS_CONFINE_NORMAL);
 	ck_assert_uint_eq(o.weight, 100);
 	ck_assert_ptr_null(o.weights);
 	ck_assert_uint_eq(o.max_clients, 256);

@@ -90,6 +90,7 @@ SCENARIOS = \
 	tests/check_chain \
 	tests/check_copies \
 	tests/check_child \
+	tests/check_confine \
 	tests/check_crash \
 	tests/check_hostile \
 	tests/check_kill \
@@ -228,6 +229,7 @@ tests_check_child_SOURCES = tests/check_child.c $(ORACLE_SOURCES) $(COUNTS_SOURC
 tests_check_client_sites_SOURCES = tests/check_client_sites.c $(ORACLE_SOURCES) $(COUNTS_SOURCES)
 tests_check_oracle_SOURCES = tests/check_oracle.c $(ORACLE_SOURCES)
 tests_check_cpus_SOURCES = tests/check_cpus.c $(DAEMON_SOURCES)
+tests_check_confine_SOURCES = tests/check_confine.c $(DAEMON_SOURCES)
 tests_check_crash_SOURCES = tests/check_crash.c $(DAEMON_SOURCES)
 tests_check_hostile_SOURCES = tests/check_hostile.c $(DAEMON_SOURCES)
 tests_check_kill_SOURCES = tests/check_kill.c $(ORACLE_SOURCES) $(COUNTS_SOURCES)

@@ -14,6 +14,7 @@ check_LTLIBRARIES += \
 	tests/modules/broken/broken_size.la \
 	tests/modules/broken/broken_small.la \
 	tests/modules/broken/broken_symbol.la \
+	tests/modules/ask.la \
 	tests/modules/bytes.la \
 	tests/modules/count.la \
 	tests/modules/crash.la \
@@ -31,6 +32,7 @@ tests_modules_broken_broken_signature_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_broken_broken_size_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_broken_broken_small_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_broken_broken_symbol_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+tests_modules_ask_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_bytes_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_count_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_crash_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)

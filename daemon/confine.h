@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon/confine.h - what forkd's processes give up, by the option confine
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   main() calls confine_hide() in manager and pool; the pool's main thread confine_pool(), once
+ *   its modules are loaded and before there are workers.
+ */
+#ifndef DAEMON_CONFINE_H
+#define DAEMON_CONFINE_H
+
+#include <stdint.h>
+
+/*
+ * No process of forkd's own uid may look into this one any more: no ptrace(2), nothing of /proc
+ * that shows memory or descriptors, no core file. mode: OPTIONS_CONFINE_*; OFF does nothing.
+ */
+void confine_hide(uint32_t mode);
+
+/*
+ * Takes from this process, all of its threads and all that it starts what no task needs:
+ * capabilities, new executable memory, and the system calls of the table in confine.c. There is no
+ * way back. mode: OPTIONS_CONFINE_*; OFF does nothing.
+ * Returns 0 or a negative errno: the kernel cannot do it, and some of it may be done.
+ */
+int confine_pool(uint32_t mode);
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/* tests/modules/ask.c - tasks that ask the kernel for what tasks should not */
+#include <errno.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <forkd/task.h>
+
+/* Any system call; its result, or a negative errno. */
+FK_TASK(int64_t, call, (int64_t, nr, int64_t, a, int64_t, b, int64_t, c, int64_t, d, int64_t, e),
+	int64_t result;)
+FK_NO_LEAF(call)
+{
+	self->result = syscall(self->nr, self->a, self->b, self->c, self->d, self->e, 0L);
+	FK_RETURN(self->result < 0 ? -errno : self->result);
+}
+FK_END(call)
+
+/* The same by the way of 32-bit programs, whose numbers are others; 1 where there is none. */
+FK_TASK(int64_t, foreign, (int64_t, nr))
+{
+	int64_t result = 1;
+
+#ifdef __x86_64__
+	__asm__ volatile("int $0x80" : "=a"(result) : "a"(nr) : "memory", "r8", "r9", "r10", "r11");
+	result = (int32_t)result;
+#else
+	(void)nr;
+#endif
+	FK_LEAF(result);
+}
+FK_NO_BODY(foreign)
+FK_END(foreign)
+
+static void *same(void *argument)
+{
+	return argument;
+}
+
+/* A thread of the task's own, which gives n back; or a negative errno. */
+FK_TASK(int64_t, thread, (int64_t, n))
+{
+	void *result = NULL;
+	pthread_t thread;
+	int r = pthread_create(&thread, NULL, same, (void *)(intptr_t)n);
+
+	if (r == 0)
+		r = pthread_join(thread, &result);
+	FK_LEAF(r ? -r : (int64_t)(intptr_t)result);
+}
+FK_NO_BODY(thread)
+FK_END(thread)
+
+FK_EXPORT(call, "nr:i64, a:i64, b:i64, c:i64, d:i64, e:i64 -> i64", 0,
+	  "A system call; what it returns, or a negative errno")
+FK_EXPORT(foreign, "nr:i64 -> i64", 0, "A system call of 32-bit programs, without arguments")
+FK_EXPORT(thread, "n:i64 -> i64", 0, "Gives n back, by way of a thread")
+FK_MODULE(ask, "Tasks that ask the kernel for things")
