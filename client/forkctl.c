@@ -8,6 +8,7 @@
 #include "client/forkctl.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #include "client/forkctl_option.h"
+#include "common/cleanup.h"
 #include "common/util.h"
 
 struct command {
@@ -135,6 +137,24 @@ const char *forkctl_name(struct forkctl_text *text, const char *name, size_t siz
 	}
 	text->text[i] = '\0';
 	return text->text;
+}
+
+const char *forkctl_command(struct forkctl_text *text, const struct board_client *client)
+{
+	char comm[sizeof(client->comm)], path[sizeof("/proc/4294967295/comm")];
+	_cleanup_close_ int fd = -1;
+	ssize_t n;
+
+	memcpy(comm, client->comm, sizeof(comm));
+	/* Relaxed: for display. */
+	if (comm[0] || atomic_load_explicit(&client->left_ns, memory_order_relaxed))
+		return forkctl_name(text, comm, sizeof(comm));
+	(void)snprintf(path, sizeof(path), "/proc/%u/comm",
+		       atomic_load_explicit(&client->pid, memory_order_relaxed));
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd >= 0 ? read(fd, comm, sizeof(comm) - 1) : 0;
+	comm[n > 0 ? n - 1 : 0] = '\0'; /* the line's end */
+	return forkctl_name(text, comm, sizeof(comm));
 }
 
 const char *forkctl_task(const struct board *board, uint32_t task)

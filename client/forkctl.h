@@ -75,6 +75,9 @@ const char *forkctl_time(struct forkctl_text *text, uint64_t ns);
 
 /* A name as it may be shown on a terminal: control characters become '?'. */
 const char *forkctl_name(struct forkctl_text *text, const char *name, size_t size);
+/* The name of a client's program. A service that sees no other processes does not know it: then
+ * this process looks. */
+const char *forkctl_command(struct forkctl_text *text, const struct board_client *client);
 
 /* One line about the newest crash, if there is one. */
 void forkctl_print_last_crash(const struct board *board);

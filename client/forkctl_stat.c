@@ -56,8 +56,8 @@ static void print_clients(const struct board *board)
 			continue;
 		printf("%-8" PRIu32 " %-16s %10" PRIu64 " %10" PRIu64 " %10" PRIu64
 		       " %12s %12s %s\n",
-		       pid, forkctl_name(&name, c->comm, sizeof(c->comm)), LOAD(c->jobs),
-		       LOAD(c->failed), LOAD(c->refused), forkctl_time(&run, LOAD(c->run_ns)),
+		       pid, forkctl_command(&name, c), LOAD(c->jobs), LOAD(c->failed),
+		       LOAD(c->refused), forkctl_time(&run, LOAD(c->run_ns)),
 		       forkctl_time(&wait, LOAD(c->wait_ns)),
 		       LOAD(c->left_ns) ? "left" : "connected");
 	}

@@ -108,8 +108,8 @@ static void print_clients(const struct board *board)
 		if (!pid || LOAD(c->left_ns))
 			continue;
 		printf("%-8" PRIu32 " %6" PRIu32 " %-16s %10" PRIu64 " %10" PRIu64 " %s\n", pid,
-		       LOAD(c->uid), forkctl_name(&name, c->comm, sizeof(c->comm)), LOAD(c->jobs),
-		       LOAD(c->failed), forkctl_time(&time, clock_ns() - since));
+		       LOAD(c->uid), forkctl_command(&name, c), LOAD(c->jobs), LOAD(c->failed),
+		       forkctl_time(&time, clock_ns() - since));
 	}
 }
 

@@ -124,7 +124,8 @@ SCRIPT_TESTS = \
 	tests/check-readme \
 	tests/check-orders \
 	tests/check-sites \
-	tests/check-style
+	tests/check-style \
+	tests/check-unit
 
 # The part of TESTS that the tsan tier runs: what has its threads in one process.
 # check_modules has too, and is left out: every module in every mode takes minutes there.
