@@ -93,6 +93,7 @@ SCENARIOS = \
 	tests/check_confine \
 	tests/check_crash \
 	tests/check_hostile \
+	tests/check_isolation \
 	tests/check_kill \
 	tests/check_latency \
 	tests/check_making \
@@ -233,6 +234,7 @@ tests_check_cpus_SOURCES = tests/check_cpus.c $(DAEMON_SOURCES)
 tests_check_confine_SOURCES = tests/check_confine.c $(DAEMON_SOURCES)
 tests_check_crash_SOURCES = tests/check_crash.c $(DAEMON_SOURCES)
 tests_check_hostile_SOURCES = tests/check_hostile.c $(DAEMON_SOURCES)
+tests_check_isolation_SOURCES = tests/check_isolation.c $(DAEMON_SOURCES)
 tests_check_kill_SOURCES = tests/check_kill.c $(ORACLE_SOURCES) $(COUNTS_SOURCES)
 tests_check_latency_SOURCES = tests/check_latency.c $(DAEMON_SOURCES)
 tests_check_promises_SOURCES = tests/check_promises.c $(DAEMON_SOURCES)
