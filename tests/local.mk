@@ -335,6 +335,9 @@ tests_check_poolproc_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=proto_send
 
 tests_check_victims_LDADD = $(LDADD) -lm
 
+# The service in a booted systemd.
+EXTRA_DIST += tests/systemd/inside tests/systemd/run
+
 # Machines that are not here.
 EXTRA_DIST += \
 	tests/topologies/asymmetric.xml \
