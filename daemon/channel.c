@@ -28,7 +28,7 @@ void channel_fini(struct channel *channel)
 	pthread_mutex_destroy(&channel->lock);
 }
 
-/* ------------------------------------------------------------------------ what the manager hears */
+/* ------------------------------------------------------------------------ to the manager */
 
 /* Lock held. Sends what it can of the queue. */
 static void channel_push(struct channel *channel)
@@ -90,7 +90,7 @@ void channel_shut(struct pool *pool)
 	(void)shutdown(pool->channel.fd, SHUT_RD);
 }
 
-/* ------------------------------------------------------------------------ what the manager says */
+/* ------------------------------------------------------------------------ from the manager */
 
 static void channel_on_tenant(struct pool *pool, struct proto_pool *m, int fd)
 {

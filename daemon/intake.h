@@ -58,14 +58,14 @@ enum intake_left {
 int intake_init(struct pool *pool);
 void intake_fini(struct pool *pool);
 
-/* Maps a tenant's or client's segment (fd borrowed). Returns 0 or a negative errno: of a client also
- * that its tenant could not be mapped, if it has nothing QUEUED; else it is told later. */
+/* Maps a tenant's or client's segment (fd borrowed). Returns 0 or a negative errno: of a client
+ * also that its tenant could not be mapped, if it has nothing QUEUED; else it is told later. */
 int intake_add_tenant(struct pool *pool, uint32_t tenant, uint32_t uid, int fd);
 int intake_add_client(struct pool *pool, uint32_t client, uint32_t generation, uint32_t tenant,
 		      uint32_t uid, uint32_t n_jobs, int fd);
 
-/* Ends jobs of dying clients, and unmaps those that nothing refers to any more. Tells the manager of
- * stranded ones. */
+/* Ends jobs of dying clients, and unmaps those that nothing refers to any more. Tells the manager
+ * of stranded ones. */
 enum intake_left intake_release(struct pool *pool);
 
 /* True if any ring may hold a job, or one is queued that anybody may start. After a full fence: see

@@ -35,8 +35,8 @@ void layout_unplace(struct pool *pool);
 
 /*
  * Lays the pool's part of the arena out, each worker's and each group's on its NUMA node. What a
- * former pool used goes back to the system: of the stacklets' memory, which may be all of the arena,
- * in time (stack_arena_inherit()); the rest now.
+ * former pool used goes back to the system: of the stacklets' memory, which may be nearly all of
+ * it, in time (stack_arena_inherit()); the rest now.
  * arena_fd: borrowed. Returns 0 or a negative errno.
  */
 int layout_make(struct pool *pool, int arena_fd);

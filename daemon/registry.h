@@ -3,9 +3,9 @@
  * daemon/registry.h - who is there: the pool's copy of what it knows of tenants and clients
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   registry_map_*, registry_unmap_client(), registry_show_*, registry_strand(), registry_gone(): the
- *   channel's thread. registry_release(), registry_tell_stranded(): the dispatcher. registry_get(), registry_put(), registry_segment(), registry_tenants(): any
- *   thread of the pool.
+ *   registry_map_*, registry_unmap_client(), registry_show_*, registry_strand(), registry_gone():
+ *   the channel's thread. registry_release(), registry_tell_stranded(): the dispatcher.
+ *   registry_get(), registry_put(), registry_segment(), registry_tenants(): any thread of the pool.
  *
  * INVARIANTS
  *   I1. A client's segment stays mapped as long as active > 0 or the client is live. Who uses it

@@ -103,10 +103,8 @@ struct stack_cache {
 int stack_arena_init(struct stack_arena *arena, char *base, char *end);
 void stack_arena_fini(struct stack_arena *arena);
 
-/*
- * The first bytes of an arena may have pages of a former pool's, and are free: they are taken first,
- * as what was freed, or given back. Before anybody uses it.
- */
+/* The first bytes of an arena may have pages of a former pool's, and are free: as what was freed
+ * they are taken first, or given back. Before anybody uses it. */
 void stack_arena_inherit(struct stack_arena *arena, uint64_t bytes);
 
 /* Puts n arenas into one ring, before anybody uses them. */

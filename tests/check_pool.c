@@ -98,8 +98,8 @@ static void lay_out_again(struct pool *pool)
 	char error[256], *first, *last;
 	uint64_t before;
 
-	/* Of the first group a page in the middle; of the third one all that there is; of the second
-	 * one nothing. */
+	/* Of the first group a page in the middle; of the third one all that there is; of the
+	 * second one nothing. */
 	first = pool->stacks[0].begin + 1000 * PAGE;
 	last = pool->stacks[2].end - PAGE;
 	*first = *last = 1;
