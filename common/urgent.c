@@ -11,7 +11,7 @@
 
 #define URGENT_SLICE 100000 /* ns, the shortest there is */
 #define URGENT_NICE  (-15)
-#define URGENT_ALONE 1 /* SCHED_FLAG_RESET_ON_FORK */
+#define URGENT_ALONE 1		  /* SCHED_FLAG_RESET_ON_FORK */
 #define URGENT_WORD  "FORKD_NICE" /* the nice value before */
 
 /* As the kernel has it; its own header does not go together with libc's. */

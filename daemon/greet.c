@@ -190,8 +190,7 @@ void greet_hello(const struct proto_hello *hello, const struct options *options,
 		greet_own(peer, room, size, ret);
 }
 
-void greet_set(const struct greet_peer *peer, uint32_t owner, bool lift,
-	       struct greet_verdict *ret)
+void greet_set(const struct greet_peer *peer, uint32_t owner, bool lift, struct greet_verdict *ret)
 {
 	*ret = (struct greet_verdict){ .code = 0 };
 	greet_known(peer, ret);

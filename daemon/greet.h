@@ -53,8 +53,7 @@ enum greet_wish greet_wish(const union proto_message *message, int size);
 void greet_hello(const struct proto_hello *hello, const struct options *options,
 		 const struct greet_peer *peer, const struct greet_room *room,
 		 struct greet_verdict *ret);
-void greet_set(const struct greet_peer *peer, uint32_t owner, bool lift,
-	       struct greet_verdict *ret);
+void greet_set(const struct greet_peer *peer, uint32_t owner, bool lift, struct greet_verdict *ret);
 void greet_none(struct greet_verdict *ret);
 
 /* That forkd is stopping; that no message came for so many ns; that what was granted cannot be

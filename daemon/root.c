@@ -299,8 +299,8 @@ void root_run(struct worker *w, uint32_t row)
 	}
 	r = fair_place(&pool->intake.fair, row) == FAIR_NOWHERE
 		  ? -EINVAL
-		  : record_load(&root->record, &pool->modules, &pool->permit, client,
-				root->job, &w->cache, &root->fk.top);
+		  : record_load(&root->record, &pool->modules, &pool->permit, client, root->job,
+				&w->cache, &root->fk.top);
 	/* That there is no memory for it now is not the record's fault. */
 	if (r < 0 && r != -ENOMEM) {
 		atomic_fetch_add_explicit(

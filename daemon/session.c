@@ -576,9 +576,10 @@ static void session_set(struct session *s, struct proto_set *set)
 	set->value[sizeof(set->value) - 1] = '\0';
 	greet_set(&peer, geteuid(), lift, &verdict);
 	if (!verdict.code)
-		verdict.code = (lift ? s->table->lift : s->table->set)(
-			s->table, set->name, set->value, done.value, sizeof(done.value),
-			verdict.text, sizeof(verdict.text));
+		verdict.code =
+			(lift ? s->table->lift : s->table->set)(s->table, set->name, set->value,
+								done.value, sizeof(done.value),
+								verdict.text, sizeof(verdict.text));
 	if (verdict.code) {
 		session_refuse(s, &verdict);
 		return;

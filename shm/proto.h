@@ -25,25 +25,22 @@
 #define PROTO_SET_DONE 6u /* a proto_set with the name and the value it had, or how many; the end */
 
 /* Manager to pool. */
-#define PROTO_POOL_START  16u /* with two descriptors: board (writable), arena */
-#define PROTO_POOL_TENANT 17u /* with one: the tenant segment */
-#define PROTO_POOL_CLIENT 18u /* with one: the client segment */
-#define PROTO_POOL_GONE	  19u /* a client's connection has ended: cancel, then release */
-#define PROTO_POOL_STOP	  20u /* run what is queued, then exit */
-#define PROTO_POOL_CANCEL 21u /* one job of a client: job, job_generation */
-#define PROTO_POOL_SET	  22u /* a setting has changed: text is NAME=VALUE */
-#define PROTO_POOL_TASKS  23u /* a tenant's task_hash, 0 for all, is refused or no more */
+#define PROTO_POOL_START       16u /* with two descriptors: board (writable), arena */
+#define PROTO_POOL_TENANT      17u /* with one: the tenant segment */
+#define PROTO_POOL_CLIENT      18u /* with one: the client segment */
+#define PROTO_POOL_GONE	       19u /* a client's connection has ended: cancel, then release */
+#define PROTO_POOL_STOP	       20u /* run what is queued, then exit */
+#define PROTO_POOL_CANCEL      21u /* one job of a client: job, job_generation */
+#define PROTO_POOL_SET	       22u /* a setting has changed: text is NAME=VALUE */
+#define PROTO_POOL_TASKS       23u /* a tenant's task_hash, 0 for all, is refused or no more */
+#define PROTO_POOL_TENANT_GONE 24u /* it has no clients any more */
 /* Pool to manager. */
-#define PROTO_POOL_READY    32u
-#define PROTO_POOL_RELEASED 33u /* the client's last job has ended, its segment is unmapped */
-#define PROTO_POOL_STOPPED  34u
-#define PROTO_POOL_FAILED   35u /* could not start; text says why, error too */
-#define PROTO_POOL_ATTACHED 36u /* the client's segment is mapped, or text says why it is not */
-
-/* Manager to pool: a tenant has no clients any more. And its answer: the segment is unmapped, its
- * rings are nobody's. */
-#define PROTO_POOL_TENANT_GONE	   23u
-#define PROTO_POOL_TENANT_RELEASED 37u
+#define PROTO_POOL_READY	   32u
+#define PROTO_POOL_RELEASED	   33u /* the client's jobs have ended, its segment is unmapped */
+#define PROTO_POOL_STOPPED	   34u
+#define PROTO_POOL_FAILED	   35u /* could not start; text says why, error too */
+#define PROTO_POOL_ATTACHED	   36u /* the client's segment is mapped, or text says why not */
+#define PROTO_POOL_TENANT_RELEASED 37u /* the tenant's is unmapped, its rings are nobody's */
 
 struct proto_head {
 	uint32_t magic;

@@ -34,11 +34,14 @@ static pid_t start(void)
 {
 	const uint64_t max = segments_size(JOBS, LARGEST) + 2 * segments_size(JOBS, SMALL) +
 			     2 * tenant_segment_size(2);
-	char memory[64];
+	char memory[64], one[64];
 	pid_t pid;
 
 	(void)snprintf(memory, sizeof(memory), "--memory-max=%" PRIu64, max);
-	pid = SERVICE_READY("", memory, "--heap-max=1G", "--max-clients=8", "--socket-mode=0666");
+	/* One user may have all of it. */
+	(void)snprintf(one, sizeof(one), "--limit-bytes=%" PRIu64, max);
+	pid = SERVICE_READY("", memory, one, "--limit-clients=8", "--heap-max=1G",
+			    "--max-clients=8", "--socket-mode=0666");
 	ck_assert_int_eq(chmod(service_folder, 0755), 0);
 	first = service_attach();
 	return pid;

@@ -145,7 +145,7 @@ START_TEST(each_cell_of_the_table)
 	ck_assert_uint_eq(report.client, 0);
 	ck_assert_uint_eq(report.job, 10);
 	ck_assert_uint_eq(report.task, 11);
-	ck_assert_uint_eq(report.begun, 7);
+	ck_assert_uint_eq(report.begun, 8);
 	ck_assert_uint_eq(report.worker, 2);
 	ck_assert_uint_eq(report.signo, SIGBUS);
 	ck_assert_uint_eq(report.address, 0x1234);

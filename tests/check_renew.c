@@ -277,7 +277,7 @@ START_TEST(a_manager_that_is_stopped_keeps_no_client_of_the_pools_waiting)
 	pid_t pool;
 
 	daemon_prepare(&d);
-	daemon_start(&d, "--workers=1", "--max-clients=64", NULL);
+	daemon_start(&d, "--workers=1", "--max-clients=64", "--limit-clients=64", NULL);
 	c = daemon_open(&d);
 	pool = daemon_pool(&d);
 	for (uint32_t i = 0; i < LEAVERS; i++)

@@ -139,7 +139,8 @@ int64_t daemon_proc_status(pid_t pid, const char *name);
 /* Memory of a process in kB: what stands as "Pss" in its smaps_rollup. */
 int64_t daemon_pss(pid_t pid);
 
-/* Of all threads of a process together: voluntary and involuntary context switches. */
+/* Of all threads of a process together, but those that io_uring has there: voluntary and
+ * involuntary context switches. */
 uint64_t daemon_switches(pid_t pid);
 
 /*

@@ -62,7 +62,7 @@ tests_bench_libbench_la_SOURCES = \
 	tests/bench/bench_pool.h \
 	tests/bench/figures.c \
 	tests/bench/figures.h
-BENCH_CLIENT_LIBS = tests/bench/libbench.la $(CLIENT_LIBS)
+BENCH_CLIENT_LIBS = tests/bench/libbench.la $(CLIENT_LIBS) libcommon.la
 
 # forkd's side is a client like any other, in the tree's own flags: it only submits. The daemon it
 # starts is the one of this build, so is every module; counted/ has some of them once more, with
