@@ -18,9 +18,11 @@
  *       next generation. So the pool, which knows it from OPEN until it has released it, never sees
  *       two clients in one slot, and whoever is refused for want of slots or bytes is refused for
  *       what is there.
- *   I2. The pool is told of a tenant before its first client has the rings to write to, of a
- *       client before its end. When it is not READY it is told nothing; session_tell_pool() makes
- *       up for that, with the clients first: the rings may have words of theirs.
+ *   I2. The pool is told of a tenant before each of its clients, of a client before it has the
+ *       rings to write to and before its end; for one that is still MAKING it is told nothing. So
+ *       what waits for a pool that does not read is bounded by the slots. When it is not READY it
+ *       is told nothing; session_tell_pool() makes up for that, with the clients first: the rings
+ *       may have words of theirs.
  *   I3. Who a client is comes from SO_PEERCRED. What it asks for is checked (greet.c) before
  *       anything is made for it, and everything that is made is counted against memory-max, and
  *       among what its uid may have (quota.c). Afterwards it can only cancel jobs of its own; any
@@ -469,6 +471,7 @@ static void session_open(struct session *s)
 	s->state = SESSION_OPEN;
 	session_show(s);
 	table->accepted++;
+	tenants_tell(&table->tenants, s->tenant);
 	session_tell_client(s, PROTO_POOL_CLIENT);
 	log_debug("client %u: pid %u, uid %u", s->slot, s->pid, s->uid);
 	session_count(table);

@@ -43,7 +43,7 @@
 #define TENANTS_IDLE  16u /* that are kept */
 #define TENANTS_SPARE 16u /* slots that idle ones leave free, for uids that come all at once */
 
-static void tenants_tell(struct tenants *tenants, uint32_t index)
+void tenants_tell(struct tenants *tenants, uint32_t index)
 {
 	struct proto_pool m = {
 		.head = { PROTO_MAGIC, PROTO_POOL_TENANT },
@@ -210,8 +210,6 @@ int tenants_attach(struct tenants *tenants, uint32_t uid)
 	tenants_head(tenants, index);
 	if (new)
 		tenants->made(tenants, index);
-	/* Also one that it knows: a pool that could not map it tries again. */
-	tenants_tell(tenants, index);
 	if (!new && !tenants->slots[index].n_sessions)
 		tenants->n_idle--;
 	tenants->slots[index].n_sessions++;

@@ -61,10 +61,12 @@ uint64_t tenants_needs(const struct tenants *tenants, uint32_t uid);
 /* True if the uid has no tenant, and there is no slot for one. */
 bool tenants_are_full(const struct tenants *tenants, uint32_t uid);
 
-/* A session of this uid begins: index of its tenant, with its head as the manager wrote it; made,
- * and told to the pool, if there is none; then they must not be full. Or a negative errno: what the
- * system said. */
+/* A session of this uid begins: index of its tenant, with its head as the manager wrote it; made if
+ * there is none; then they must not be full. Or a negative errno: what the system said. */
 int tenants_attach(struct tenants *tenants, uint32_t uid);
+/* Tells the pool of it: before each of its clients. Also if it knows it: a pool that could not map
+ * it tries again. */
+void tenants_tell(struct tenants *tenants, uint32_t index);
 /* One has ended, and the pool has released it. */
 void tenants_detach(struct tenants *tenants, uint32_t index);
 

@@ -340,6 +340,36 @@ START_TEST(who_is_disconnected_by_forkd_can_still_read_its_results)
 }
 END_TEST
 
+START_TEST(who_goes_before_its_memory_is_made_is_nothing_to_the_pool)
+{
+	struct proto_hello h = service_hello();
+	struct service_client first, last;
+	uint64_t told;
+	pid_t pid, pool;
+
+	/* Of several pieces: the end of a connection is seen before that of the first. */
+	h.heap_size = 32 << 20;
+	pid = SERVICE_READY("", "--heap-max=32M", "--memory-max=1G", "--limit-bytes=1G",
+			    "--max-clients=64", "--limit-clients=64");
+	first = service_attach();
+	pool = (pid_t)first.board->manager.pool_pid;
+	ck_assert_int_eq(kill(pool, SIGSTOP), 0);
+	for (uint32_t i = 0; i < 20; i++) {
+		int fd = service_dial();
+
+		ck_assert_int_eq(proto_send(fd, &h, sizeof(h), NULL, 0), 0);
+		(void)close(fd);
+	}
+	ck_assert_int_eq(kill(pool, SIGCONT), 0);
+	/* What the pool was told before is read by then. */
+	last = service_attach();
+	told = STUB_TOLD(first.board);
+	ck_assert_uint_ge(told, 2);
+	ck_assert_uint_le(told, last.board->manager.accepted);
+	service_stop(pid);
+}
+END_TEST
+
 /* ------------------------------------------------------------------------ whose end is not seen */
 
 /* So that a process may have as many descriptors as it has now, and one more. */
@@ -423,5 +453,6 @@ SERVICE_MAIN("session", what_cannot_be_had_is_refused_with_what_to_do,
 	     its_pages_stay_as_long_as_the_pool_may_write_there,
 	     who_is_gone_counts_for_its_user_until_the_pool_has_let_go,
 	     who_is_disconnected_by_forkd_can_still_read_its_results,
+	     who_goes_before_its_memory_is_made_is_nothing_to_the_pool,
 	     whose_process_cannot_be_watched_is_refused_and_others_are_served,
 	     who_goes_on_with_the_connection_of_a_dead_process_is_refused)

@@ -162,6 +162,7 @@ static bool stub_message(const char *mode)
 		if (n != 1 || segment_map(fds[0], SEGMENT_TENANT, 1, 0, &base, NULL) < 0)
 			_exit(11);
 		stub.tenants[m.pool.tenant] = base;
+		STUB_TOLD(stub.board)++;
 		break;
 	case PROTO_POOL_CLIENT:
 		if (n != 1 || segment_map(fds[0], SEGMENT_CLIENT, 1, 0, &base, NULL) < 0)
