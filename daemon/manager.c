@@ -69,6 +69,7 @@ struct manager {
 	bool accept_failed;
 	int exit_code;
 	uint32_t n_shortages;  /* tries to start the pool that failed, one after the other */
+	struct log_limit shortages;
 	uint64_t ended_before; /* jobs, when the stop began */
 	uint64_t status_ns;    /* of the last status line */
 	struct loop_source accept_source;
@@ -252,8 +253,9 @@ static bool manager_try_again(struct manager *m, int r, const char *why)
 {
 	if (!m->ready || !manager_is_shortage(r) || !manager_restart_later(m, m->n_shortages))
 		return false;
-	if (!m->n_shortages++)
-		log_warning("cannot start the pool: %s; trying again", why);
+	m->n_shortages++;
+	log_limited(&m->shortages, LOG_LEVEL_WARNING, "cannot start the pool: %s; trying again",
+		    why);
 	return true;
 }
 
@@ -560,6 +562,7 @@ int manager_run(struct options *options)
 		.listener = LISTENER_INIT,
 		.fronts = FRONTS_INIT,
 		.signal_fd = -1,
+		.shortages = LOG_LIMIT_INIT,
 		.accept_source = { .call = manager_on_accept },
 		.accept_again_source = { .call = manager_on_accept_again },
 		.signal_source = { .call = manager_on_signal },

@@ -50,7 +50,8 @@
 #include "common/util.h"
 
 #define POOLPROC_CHANNEL  3
-#define POOLPROC_NO_EXEC  127 /* status of a child that was not executed; also the loader's */
+#define POOLPROC_SHORT	  126 /* status of a child for which the kernel was short of something */
+#define POOLPROC_NO_EXEC  127 /* of one that was not executed for another reason; the loader's */
 #define POOLPROC_OOM	  100 /* by so much the pool's oom_score_adj is above the manager's */
 #define POOLPROC_START_NS (30 * NSEC_PER_SEC) /* from start to READY, at most */
 #define POOLPROC_AGAIN_NS (2 * NSEC_PER_MSEC) /* between two tries where the kernel is short */
@@ -234,7 +235,8 @@ static void __attribute__((noreturn)) poolproc_exec(const struct poolproc *pool,
 	/* The link works after an update has replaced the file, too: manager and pool are always
 	 * of one version. */
 	(void)execv("/proc/self/exe", pool->argv);
-	_exit(POOLPROC_NO_EXEC);
+	_exit(errno == ENOMEM || errno == EAGAIN || errno == ENFILE ? POOLPROC_SHORT
+								    : POOLPROC_NO_EXEC);
 }
 
 int poolproc_start(struct poolproc *pool, int board_fd, int arena_fd)
@@ -452,16 +454,26 @@ static void poolproc_on_limit(struct loop_source *source, int result)
 }
 
 /* A pool that had no say: there was no memory to execute it, or it was killed at its start, as the
- * kernel does when there is none. */
+ * kernel does when there is none. Or it will never be executed: an update of the system may have
+ * taken a library away that this forkd needs. */
 static void poolproc_guess(struct poolproc_end *end)
 {
-	bool executed = end->signo || end->status != POOLPROC_NO_EXEC;
+	const char *why = "";
 
-	if (end->was_ready || end->failed_text[0] || (executed && end->signo != SIGKILL))
+	if (end->was_ready || end->failed_text[0])
 		return;
-	end->failed = -EAGAIN;
-	(void)snprintf(end->failed_text, sizeof(end->failed_text), "%s",
-		       executed ? "it was killed at its start" : "it cannot be executed");
+	if (end->signo == SIGKILL) {
+		end->failed = -EAGAIN;
+		why = "it was killed at its start";
+	} else if (!end->signo && end->status == POOLPROC_SHORT) {
+		end->failed = -EAGAIN;
+		why = "there is too little memory to execute it";
+	} else if (!end->signo && end->status == POOLPROC_NO_EXEC) {
+		end->failed = -ENOEXEC;
+		why = "it, or a library that it needs, cannot be loaded: was the system updated? "
+		      "restart forkd";
+	}
+	(void)snprintf(end->failed_text, sizeof(end->failed_text), "%s", why);
 }
 
 static void poolproc_on_process(struct loop_source *source, int result)

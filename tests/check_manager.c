@@ -24,12 +24,12 @@ START_TEST(a_pool_that_cannot_start_ends_it)
 }
 END_TEST
 
-START_TEST(a_pool_that_dies_again_and_again_ends_it)
+static void dies_again_and_again(const char *mode)
 {
 	struct service_client c;
 	pid_t pid;
 
-	pid = SERVICE_READY("once");
+	pid = SERVICE_READY(mode);
 	c = service_attach();
 	service_submit(&c, 0, STUB_QUEUE, 0);
 	service_submit(&c, 1, STUB_CRASH, 0);
@@ -37,6 +37,18 @@ START_TEST(a_pool_that_dies_again_and_again_ends_it)
 	ck_assert_int_eq(service_ends(pid), MANAGER_EXIT_POOL);
 	ck_assert_uint_eq(service_outcome(&c, 0), JOB_LOST);
 	service_teardown();
+}
+
+START_TEST(a_pool_that_dies_again_and_again_ends_it)
+{
+	dies_again_and_again("once");
+}
+END_TEST
+
+/* A new forkd may have the libraries that it needs. */
+START_TEST(a_later_pool_that_cannot_be_loaded_ends_it)
+{
+	dies_again_and_again("unloaded");
 }
 END_TEST
 
@@ -184,6 +196,7 @@ START_TEST(a_task_that_wrecks_the_fronts_takes_no_other_pool_with_it)
 END_TEST
 
 SERVICE_MAIN("manager", a_pool_that_cannot_start_ends_it, a_pool_that_dies_again_and_again_ends_it,
+	     a_later_pool_that_cannot_be_loaded_ends_it,
 	     a_later_pool_that_has_too_little_to_start_with_is_tried_until_it_has,
 	     when_the_pool_crashes_each_job_gets_what_it_deserves, a_pool_that_is_killed_comes_back,
 	     a_wild_write_into_the_front_of_the_arena_does_not_reach_the_manager,

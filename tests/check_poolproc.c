@@ -280,6 +280,59 @@ START_TEST(a_pool_that_passes_descriptors_is_killed_and_holds_nobody_up)
 }
 END_TEST
 
+/* In the place of execv(): why it does not work, or 0. */
+static int exec_error;
+
+int __real_execv(const char *path, char *const *argv);
+int __wrap_execv(const char *path, char *const *argv);
+
+int __wrap_execv(const char *path, char *const *argv)
+{
+	if (!exec_error)
+		return __real_execv(path, argv);
+	errno = exec_error;
+	return -1;
+}
+
+static int failed;
+
+static void on_not_executed(struct poolproc *p, const struct poolproc_end *end)
+{
+	(void)p;
+	failed = end->failed;
+	ck_assert(!end->was_ready);
+	ck_assert_str_ne(end->failed_text, "");
+	loop_stop(&loop);
+}
+
+START_TEST(only_what_is_short_may_be_there_later)
+{
+	static const struct poolproc_events not_executed = { .died = on_not_executed };
+	static const struct {
+		int error, failed;
+	} rows[] = { { ENOMEM, -EAGAIN },  { EAGAIN, -EAGAIN },	 { ENFILE, -EAGAIN },
+		     { ENOENT, -ENOEXEC }, { EACCES, -ENOEXEC }, { ELIBBAD, -ENOEXEC } };
+	struct options options;
+	int file;
+
+	ck_assert_int_eq(options_init(&options), 0);
+	ck_assert_int_eq(loop_init(&loop), 0);
+	ck_assert_int_eq(poolproc_init(&pool, &loop, &options, &not_executed), 0);
+	file = open("/dev/null", O_RDWR | O_CLOEXEC);
+	for (uint32_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		exec_error = rows[i].error;
+		ck_assert_int_eq(poolproc_start(&pool, file, file), 0);
+		loop.stopped = false;
+		ck_assert_int_eq(loop_run(&loop), 0);
+		ck_assert_int_eq(failed, rows[i].failed);
+	}
+	poolproc_fini(&pool);
+	loop_fini(&loop);
+	options_fini(&options);
+	close(file);
+}
+END_TEST
+
 /* In the place of proto_send(): the kernel is short of what a message with a descriptor needs,
  * though there is room in the channel. */
 static bool is_short;
@@ -354,4 +407,5 @@ END_TEST
 CHECK_MAIN("poolproc", a_flood_from_the_pool_leaves_others_their_turn_and_nothing_is_lost,
 	   the_next_pool_starts_when_connections_have_taken_every_descriptor,
 	   a_pool_that_passes_descriptors_is_killed_and_holds_nobody_up,
+	   only_what_is_short_may_be_there_later,
 	   a_kernel_that_is_short_of_something_is_asked_now_and_then)

@@ -199,7 +199,7 @@ static int stub_is_short(uint64_t try)
 	if (try % 3 == 0)
 		(void)raise(SIGKILL);
 	if (try % 3 == 1)
-		return 127;
+		return 126; /* POOLPROC_SHORT */
 	(void)snprintf(failed.text, sizeof(failed.text), "no thread");
 	(void)proto_send(3, &failed, sizeof(failed), NULL, 0);
 	return 1;
@@ -235,6 +235,8 @@ int stub_run(void)
 	stub.max_jobs = stub.arena->max_jobs;
 	if (streq(mode, "once") && stub.generation > 1)
 		return 3;
+	if (streq(mode, "unloaded") && stub.generation > 1)
+		return 127; /* as the loader does */
 	/* Nobody else counts there. */
 	if (streq(mode, "short") && stub.generation > 1 && stub.board->profile.jobs < STUB_SHORT)
 		return stub_is_short(stub.board->profile.jobs++);

@@ -20,6 +20,7 @@
  *	die	ends before it says anything
  *	fail	says that it cannot start
  *	once	the second one dies
+ *	unloaded the same, as if in its loader
  *	short	the second one cannot start, each of STUB_SHORT tries in another way
  *	refuse	cannot map any client
  *	forget	the second one cannot map the first client that it is told of
