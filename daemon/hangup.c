@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * daemon/hangup.c - closing clients' sockets, whatever they have put into them
+ * daemon/hangup.c - closing sockets of clients and tasks, whatever they have put into them
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   session.c, on the manager's only thread.
+ *   session.c and poolproc.c, on the manager's only thread.
  *
  * WHAT IT IS
  *   A message that nobody has received holds on to its descriptors, and who closes the socket

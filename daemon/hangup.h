@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* daemon/hangup.h - closing clients' sockets, whatever they have put into them */
+/* daemon/hangup.h - closing sockets of clients and tasks, whatever they have put into them */
 #ifndef DAEMON_HANGUP_H
 #define DAEMON_HANGUP_H
 

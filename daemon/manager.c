@@ -39,6 +39,7 @@
 #include "common/urgent.h"
 #include "common/util.h"
 #include "daemon/fronts.h"
+#include "daemon/hangup.h"
 #include "daemon/listener.h"
 #include "daemon/loop.h"
 #include "daemon/notify.h"
@@ -57,6 +58,7 @@
 struct manager {
 	struct options *options;
 	struct loop loop;
+	struct hangups hangups;
 	struct poolproc pool;
 	struct session_table sessions;
 	struct listener listener;
@@ -496,7 +498,8 @@ static int manager_init(struct manager *m)
 	r = fronts_init(&m->fronts, m->options, n_workers, epoch, &what);
 	if (r < 0)
 		return manager_system(m, what, r);
-	r = poolproc_init(&m->pool, &m->loop, m->options, &manager_pool_events);
+	m->hangups.loop = &m->loop;
+	r = poolproc_init(&m->pool, &m->hangups, m->options, &manager_pool_events);
 	if (r < 0)
 		return manager_system(m, "start the pool", r);
 	m->sessions = (struct session_table){
@@ -521,7 +524,7 @@ static int manager_init(struct manager *m)
 			.epoch = epoch,
 		},
 		.stranger = userns_stranger(),
-		.hangups = { .loop = &m->loop },
+		.hangups = &m->hangups,
 		.set = manager_on_set,
 		.lift = manager_on_lift,
 		.changed = manager_on_changed,
@@ -545,6 +548,7 @@ static void manager_fini(struct manager *m)
 	session_fini(&m->sessions);
 	if (m->pool.loop)
 		poolproc_fini(&m->pool);
+	hangup_fini(&m->hangups);
 	(void)loop_close(&m->loop, listener_leave(&m->listener));
 	fronts_fini(&m->fronts);
 	(void)safe_close(m->signal_fd);

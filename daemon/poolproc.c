@@ -14,7 +14,7 @@
  *       without what belongs to the service manager.
  *   I2. Messages arrive in the order of poolproc_send(), or the pool dies. None blocks the manager:
  *       what the pool does not read waits here. Nor does closing the channel: of what a task has
- *       put into it by itself no descriptor is received (proto.c, I3).
+ *       put into it by itself no descriptor is received (proto.c, I3), or closed (hangup.c).
  *   I3. died() is called once for each start that worked, after everything that the pool had sent
  *       was read and its process was reaped.
  *   I4. A pool that sends without end keeps the manager from nothing: POOLPROC_TURN messages, then
@@ -118,11 +118,12 @@ static char **poolproc_argv(const struct options *options)
 	return argv;
 }
 
-int poolproc_init(struct poolproc *pool, struct loop *loop, const struct options *options,
+int poolproc_init(struct poolproc *pool, struct hangups *hangups, const struct options *options,
 		  const struct poolproc_events *events)
 {
 	*pool = (struct poolproc){
-		.loop = loop,
+		.loop = hangups->loop,
+		.hangups = hangups,
 		.events = events,
 		.pidfd = -1,
 		.channel = -1,
@@ -169,10 +170,7 @@ static void poolproc_close(struct poolproc *pool)
 	loop_forget(pool->loop, &pool->incoming);
 	loop_forget(pool->loop, &pool->outgoing);
 	loop_forget(pool->loop, &pool->limit);
-	if (pool->read_out)
-		pool->channel = safe_close(pool->channel);
-	else
-		pool->channel = loop_close(pool->loop, pool->channel);
+	pool->channel = hangup(pool->hangups, pool->channel);
 	pool->pidfd = safe_close(pool->pidfd);
 	poolproc_hold_spares(pool);
 	while (pool->first) {
@@ -269,7 +267,6 @@ int poolproc_start(struct poolproc *pool, int board_fd, int arena_fd)
 	pool->state = POOLPROC_STARTING;
 	pool->stopped = false;
 	pool->failed = 0;
-	pool->read_out = true;
 	pool->failed_text[0] = '\0';
 	/* Its place is the pidfd's (I5). */
 	theirs = safe_close(theirs);
@@ -406,7 +403,6 @@ static bool poolproc_take(struct poolproc *pool, struct proto_pool *message)
  * ended, or has what may not come. */
 static int poolproc_read(struct poolproc *pool, uint32_t max)
 {
-	pool->read_out = false;
 	while (max--) {
 		union proto_message message;
 		int r = proto_recv_plain(pool->channel, &message, MSG_DONTWAIT);
@@ -415,7 +411,6 @@ static int poolproc_read(struct poolproc *pool, uint32_t max)
 			return 1;
 		if (r == -ECONNRESET)
 			continue; /* once, of a pool that ended without reading everything */
-		pool->read_out = r == 0;
 		if (r <= 0 && r != -EBADMSG && r != -EPERM)
 			return 0;
 		if (r != (int)sizeof(message.pool) || !poolproc_take(pool, &message.pool)) {

@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "common/options.h"
+#include "daemon/hangup.h"
 #include "daemon/loop.h"
 #include "shm/proto.h"
 
@@ -49,6 +50,7 @@ struct poolproc_message;
 
 struct poolproc {
 	struct loop *loop;
+	struct hangups *hangups;
 	const struct poolproc_events *events;
 	char **argv;
 	enum poolproc_state state;
@@ -57,7 +59,6 @@ struct poolproc {
 	int channel;
 	int spares[2]; /* held while there is no process, for the next one's start */
 	bool stopped;
-	bool read_out; /* nothing is left in the channel that came from the pool */
 	uint64_t ready_ns;
 	int failed;
 	char failed_text[224];
@@ -69,8 +70,9 @@ struct poolproc {
 	struct poolproc_message **last;
 };
 
-/* Returns 0 or -ENOMEM. After it, poolproc_fini() may be called. */
-int poolproc_init(struct poolproc *pool, struct loop *loop, const struct options *options,
+/* hangups: they get the channel of each pool that has ended. Returns 0 or -ENOMEM. After it,
+ * poolproc_fini() may be called. */
+int poolproc_init(struct poolproc *pool, struct hangups *hangups, const struct options *options,
 		  const struct poolproc_events *events);
 /* A setting has changed: the next process gets these options. Returns 0 or -ENOMEM. */
 int poolproc_set_options(struct poolproc *pool, const struct options *options);
@@ -86,7 +88,8 @@ int poolproc_start(struct poolproc *pool, int board_fd, int arena_fd);
 
 /*
  * Sends a message, in order with all others, at once or when the pool reads. Dropped unless READY.
- * fd: goes with it, -1 for none; borrowed until the pool has died or answered.
+ * fd: goes with it, -1 for none; borrowed until the pool has died, or has answered what was sent
+ * last about it.
  */
 void poolproc_send(struct poolproc *pool, const struct proto_pool *message, int fd);
 

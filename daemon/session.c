@@ -180,7 +180,7 @@ static void session_disconnect(struct session *s)
 	loop_forget(loop, &s->socket_source);
 	loop_forget(loop, &s->pidfd_source);
 	loop_forget(loop, &s->timer_source);
-	s->fd = hangup(&s->table->hangups, s->fd);
+	s->fd = hangup(s->table->hangups, s->fd);
 	s->pidfd = safe_close(s->pidfd);
 }
 
@@ -773,12 +773,12 @@ void session_accept(struct session_table *table, int fd)
 
 	proto_take_no_descriptors(fd);
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0) {
-		(void)hangup(&table->hangups, fd);
+		(void)hangup(table->hangups, fd);
 		return;
 	}
 	s = calloc(1, sizeof(*s));
 	if (!s) {
-		(void)hangup(&table->hangups, fd);
+		(void)hangup(table->hangups, fd);
 		return;
 	}
 	s->table = table;
@@ -874,5 +874,4 @@ void session_fini(struct session_table *table)
 		table->slots[i] = NULL;
 	}
 	tenants_fini(&table->tenants);
-	hangup_fini(&table->hangups);
 }

@@ -29,7 +29,7 @@ struct session_table {
 	struct tenants tenants;
 	struct segments segments;
 	uint32_t stranger; /* userns_stranger() */
-	struct hangups hangups;
+	struct hangups *hangups;
 	bool stopping;
 	/* lines that clients can provoke */
 	struct log_limit refusals;

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/pidfd.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -32,6 +33,7 @@
 #define DIED_TEXT "it has said enough"
 
 static struct loop loop;
+static struct hangups hangups = { .loop = &loop };
 static struct poolproc pool;
 static uint32_t released, since, most, expected, deaths;
 
@@ -66,6 +68,9 @@ static void __attribute__((noreturn)) pass_one(void)
 	}
 	(void)close(ready[1]);
 	(void)!read(ready[0], &byte, 1);
+	/* It looks like the end of the channel. */
+	if (streq(getenv("CHECK_POOL_PASSES"), "hidden") && send(CHANNEL, NULL, 0, 0) < 0)
+		_exit(2);
 	if (passed_send(CHANNEL, &m, sizeof(m), &fd, 1) < 0)
 		_exit(2);
 	(void)close(fd);
@@ -153,7 +158,7 @@ START_TEST(a_flood_from_the_pool_leaves_others_their_turn_and_nothing_is_lost)
 
 	ck_assert_int_eq(options_init(&options), 0);
 	ck_assert_int_eq(loop_init(&loop), 0);
-	ck_assert_int_eq(poolproc_init(&pool, &loop, &options, &events), 0);
+	ck_assert_int_eq(poolproc_init(&pool, &hangups, &options, &events), 0);
 	board = open("/dev/null", O_RDWR | O_CLOEXEC);
 	arena = open("/dev/null", O_RDWR | O_CLOEXEC);
 	other_fd = eventfd(1, EFD_CLOEXEC);
@@ -171,6 +176,7 @@ START_TEST(a_flood_from_the_pool_leaves_others_their_turn_and_nothing_is_lost)
 	ck_assert_uint_le(most, 2 * TURN);
 	loop_forget(&loop, &other);
 	poolproc_fini(&pool);
+	hangup_fini(&hangups);
 	loop_fini(&loop);
 	options_fini(&options);
 	close(board);
@@ -221,7 +227,7 @@ START_TEST(the_next_pool_starts_when_connections_have_taken_every_descriptor)
 
 	ck_assert_int_eq(options_init(&options), 0);
 	ck_assert_int_eq(loop_init(&loop), 0);
-	ck_assert_int_eq(poolproc_init(&pool, &loop, &options, &killed_events), 0);
+	ck_assert_int_eq(poolproc_init(&pool, &hangups, &options, &killed_events), 0);
 	file = open("/dev/null", O_RDWR | O_CLOEXEC);
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
 	ck_assert_int_eq(poolproc_start(&pool, file, file), 0);
@@ -256,27 +262,56 @@ START_TEST(the_next_pool_starts_when_connections_have_taken_every_descriptor)
 }
 END_TEST
 
-START_TEST(a_pool_that_passes_descriptors_is_killed_and_holds_nobody_up)
+#define WORKERS 8u /* LOOP_WORKERS */
+
+static void on_pages(struct loop_source *source, int result)
 {
+	(void)source;
+	ck_assert_int_eq(result, 0);
+	loop_stop(&loop);
+}
+
+/* More of them than there are workers for pages, and then somebody wants pages. */
+static void passes(const char *how)
+{
+	struct loop_source source = { .call = on_pages };
 	struct options options;
-	int file;
+	int file, memory;
 
 	passed_old_kernel();
-	ck_assert_int_eq(setenv("CHECK_POOL_PASSES", "1", 1), 0);
+	ck_assert_int_eq(setenv("CHECK_POOL_PASSES", how, 1), 0);
 	ck_assert_int_eq(options_init(&options), 0);
 	ck_assert_int_eq(loop_init(&loop), 0);
-	ck_assert_int_eq(poolproc_init(&pool, &loop, &options, &killed_events), 0);
+	ck_assert_int_eq(poolproc_init(&pool, &hangups, &options, &killed_events), 0);
 	file = open("/dev/null", O_RDWR | O_CLOEXEC);
-	for (uint32_t i = 1; i <= 3; i++) {
+	for (uint32_t i = 1; i <= WORKERS + 1; i++) {
 		ck_assert_int_eq(poolproc_start(&pool, file, file), 0);
 		loop.stopped = false;
 		ck_assert_int_eq(loop_run(&loop), 0);
 		ck_assert_uint_eq(deaths, i);
 	}
+	memory = memfd_create("check", MFD_CLOEXEC);
+	ck_assert_int_eq(ftruncate(memory, 1 << 20), 0);
+	ck_assert_int_eq(loop_fallocate(&loop, &source, memory, 0, 0, 1 << 20), 0);
+	loop.stopped = false;
+	ck_assert_int_eq(loop_run(&loop), 0);
 	poolproc_fini(&pool);
+	hangup_fini(&hangups);
 	loop_fini(&loop);
 	options_fini(&options);
 	close(file);
+	close(memory);
+}
+
+START_TEST(a_pool_that_passes_descriptors_is_killed_and_holds_nobody_up)
+{
+	passes("openly");
+}
+END_TEST
+
+START_TEST(nor_does_one_that_hides_them_behind_an_empty_message)
+{
+	passes("hidden");
 }
 END_TEST
 
@@ -317,7 +352,7 @@ START_TEST(only_what_is_short_may_be_there_later)
 
 	ck_assert_int_eq(options_init(&options), 0);
 	ck_assert_int_eq(loop_init(&loop), 0);
-	ck_assert_int_eq(poolproc_init(&pool, &loop, &options, &not_executed), 0);
+	ck_assert_int_eq(poolproc_init(&pool, &hangups, &options, &not_executed), 0);
 	file = open("/dev/null", O_RDWR | O_CLOEXEC);
 	for (uint32_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		exec_error = rows[i].error;
@@ -327,6 +362,7 @@ START_TEST(only_what_is_short_may_be_there_later)
 		ck_assert_int_eq(failed, rows[i].failed);
 	}
 	poolproc_fini(&pool);
+	hangup_fini(&hangups);
 	loop_fini(&loop);
 	options_fini(&options);
 	close(file);
@@ -389,7 +425,7 @@ START_TEST(a_kernel_that_is_short_of_something_is_asked_now_and_then)
 
 	ck_assert_int_eq(options_init(&options), 0);
 	ck_assert_int_eq(loop_init(&loop), 0);
-	ck_assert_int_eq(poolproc_init(&pool, &loop, &options, &short_events), 0);
+	ck_assert_int_eq(poolproc_init(&pool, &hangups, &options, &short_events), 0);
 	file = open("/dev/null", O_RDWR | O_CLOEXEC);
 	ck_assert_int_eq(poolproc_start(&pool, file, file), 0);
 	ck_assert_int_eq(loop_run(&loop), 0);
@@ -398,6 +434,7 @@ START_TEST(a_kernel_that_is_short_of_something_is_asked_now_and_then)
 	ck_assert_uint_le(tries, 1 + SHORT_MS / AGAIN_MS + 2);
 	ck_assert_uint_eq(deaths, 0);
 	poolproc_fini(&pool);
+	hangup_fini(&hangups);
 	loop_fini(&loop);
 	options_fini(&options);
 	close(file);
@@ -407,5 +444,6 @@ END_TEST
 CHECK_MAIN("poolproc", a_flood_from_the_pool_leaves_others_their_turn_and_nothing_is_lost,
 	   the_next_pool_starts_when_connections_have_taken_every_descriptor,
 	   a_pool_that_passes_descriptors_is_killed_and_holds_nobody_up,
+	   nor_does_one_that_hides_them_behind_an_empty_message,
 	   only_what_is_short_may_be_there_later,
 	   a_kernel_that_is_short_of_something_is_asked_now_and_then)
