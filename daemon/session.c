@@ -286,14 +286,20 @@ static void session_refuse(struct session *s, const struct greet_verdict *verdic
 	session_drop(s);
 }
 
-/* An open session is over: what is left of it waits for the pool. */
-static void session_leave(struct session *s)
+/* It is not open any more, and the board says so; session_count() is to follow. */
+static void session_close(struct session *s)
 {
 	s->state = SESSION_GONE;
 	/* Relaxed: for display. */
 	atomic_store_explicit(&s->table->board->clients[s->slot].left_ns, clock_ns(),
 			      memory_order_relaxed);
 	s->table->n_open--;
+}
+
+/* An open session is over: what is left of it waits for the pool. */
+static void session_leave(struct session *s)
+{
+	session_close(s);
 	tenants_mark(&s->table->tenants, s->tenant);
 	session_tell_client(s, PROTO_POOL_GONE);
 	log_debug("client %u (pid %u) is gone", s->slot, s->pid);
@@ -451,10 +457,10 @@ void session_attached(struct session_table *table, uint32_t client, uint32_t gen
 	(void)proto_send(s->fd, &error, sizeof(error), NULL, 0);
 	if (!s->welcomed) {
 		/* Neither the pool nor the client ever had the segment: nothing to wait for. */
-		s->state = SESSION_GONE;
-		table->n_open--;
-		(void)session_released(table, client, generation);
+		session_close(s);
+		table->refused++;
 		session_count(table);
+		(void)session_released(table, client, generation);
 		return;
 	}
 	n = session_finish_one(s, JOB_LOST);

@@ -69,6 +69,31 @@ START_TEST(a_client_that_the_pool_cannot_map_is_told_so)
 }
 END_TEST
 
+START_TEST(a_client_that_the_pool_cannot_map_is_not_shown_as_connected)
+{
+	struct service_client first;
+	uint32_t n = 0;
+	pid_t pid;
+
+	pid = SERVICE_READY("refuse-others");
+	first = service_attach();
+	service_refused_hello(service_hello(), -EIO, "no address space");
+	ck_assert_uint_eq(first.board->manager.refused, 1);
+	ck_assert_uint_eq(first.board->manager.accepted, 2);
+	ck_assert_uint_eq(first.board->manager.clients, 1);
+	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++) {
+		const struct board_client *row = &first.board->clients[i];
+
+		if (!row->pid)
+			continue;
+		n++;
+		ck_assert_int_eq(row->left_ns != 0, i != first.segment->client);
+	}
+	ck_assert_uint_eq(n, 2);
+	service_stop(pid);
+}
+END_TEST
+
 START_TEST(who_connects_and_says_nothing_is_sent_away)
 {
 	pid_t pid;
@@ -445,6 +470,7 @@ END_TEST
 
 SERVICE_MAIN("session", what_cannot_be_had_is_refused_with_what_to_do,
 	     a_client_that_the_pool_cannot_map_is_told_so,
+	     a_client_that_the_pool_cannot_map_is_not_shown_as_connected,
 	     who_connects_and_says_nothing_is_sent_away,
 	     a_client_that_goes_on_talking_is_disconnected,
 	     a_slot_is_used_again_with_the_next_generation,

@@ -167,7 +167,7 @@ static bool stub_message(const char *mode)
 	case PROTO_POOL_CLIENT:
 		if (n != 1 || segment_map(fds[0], SEGMENT_CLIENT, 1, 0, &base, NULL) < 0)
 			_exit(12);
-		if (streq(mode, "refuse") ||
+		if (streq(mode, "refuse") || (streq(mode, "refuse-others") && stub.n_told++) ||
 		    (streq(mode, "forget") && stub.generation == 2 && !stub.n_told++)) {
 			stub_send(PROTO_POOL_ATTACHED, &m.pool, "no address space");
 			break;

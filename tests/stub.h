@@ -23,6 +23,7 @@
  *	unloaded the same, as if in its loader
  *	short	the second one cannot start, each of STUB_SHORT tries in another way
  *	refuse	cannot map any client
+ *	refuse-others	cannot map any but the first
  *	forget	the second one cannot map the first client that it is told of
  *	stuck	does not stop when told
  *	""	none of it
