@@ -72,6 +72,7 @@ struct manager {
 	int exit_code;
 	uint32_t n_shortages;  /* tries to start the pool that failed, one after the other */
 	struct log_limit shortages;
+	struct log_limit strays; /* lines that a task can provoke, by the pool's channel */
 	uint64_t ended_before; /* jobs, when the stop began */
 	uint64_t status_ns;    /* of the last status line */
 	struct loop_source accept_source;
@@ -344,7 +345,8 @@ static void manager_on_released(struct poolproc *pool, uint32_t client, uint32_t
 	struct manager *m = container_of(pool, struct manager, pool);
 
 	if (!session_released(&m->sessions, client, generation))
-		log_warning("the pool released client %u, generation %u, which is not gone", client,
+		log_limited(&m->strays, LOG_LEVEL_WARNING,
+			    "the pool released client %u, generation %u, which is not gone", client,
 			    generation);
 }
 
@@ -353,7 +355,8 @@ static void manager_on_tenant_released(struct poolproc *pool, uint32_t tenant)
 	struct manager *m = container_of(pool, struct manager, pool);
 
 	if (!tenants_released(&m->sessions.tenants, tenant))
-		log_warning("the pool released tenant %u, which has not left", tenant);
+		log_limited(&m->strays, LOG_LEVEL_WARNING,
+			    "the pool released tenant %u, which has not left", tenant);
 }
 
 static void manager_pool_failed(struct manager *m, const struct poolproc_end *end)
@@ -567,6 +570,7 @@ int manager_run(struct options *options)
 		.fronts = FRONTS_INIT,
 		.signal_fd = -1,
 		.shortages = LOG_LIMIT_INIT,
+		.strays = LOG_LIMIT_INIT,
 		.accept_source = { .call = manager_on_accept },
 		.accept_again_source = { .call = manager_on_accept_again },
 		.signal_source = { .call = manager_on_signal },

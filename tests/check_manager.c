@@ -6,6 +6,7 @@
 #include "daemon/manager.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -122,6 +123,34 @@ START_TEST(a_pool_that_is_killed_comes_back)
 }
 END_TEST
 
+/* How often a text stands in a file. */
+static uint32_t count(FILE *file, const char *text)
+{
+	char line[1024];
+	uint32_t n = 0;
+
+	rewind(file);
+	while (fgets(line, sizeof(line), file))
+		n += strstr(line, text) != NULL;
+	return n;
+}
+
+START_TEST(a_pool_that_releases_what_nobody_has_does_not_fill_the_log)
+{
+	FILE *log = tmpfile();
+	pid_t pid;
+
+	ck_assert_ptr_nonnull(log);
+	ck_assert_int_ge(dup2(fileno(log), STDERR_FILENO), 0);
+	pid = SERVICE_READY("stray");
+	(void)service_attach();
+	service_stop(pid);
+	ck_assert_uint_eq(count(log, "the pool released"), 1);
+	ck_assert_uint_eq(count(log, "stopped:"), 1);
+	(void)fclose(log);
+}
+END_TEST
+
 START_TEST(a_wild_write_into_the_front_of_the_arena_does_not_reach_the_manager)
 {
 	struct service_client first, second;
@@ -199,5 +228,6 @@ SERVICE_MAIN("manager", a_pool_that_cannot_start_ends_it, a_pool_that_dies_again
 	     a_later_pool_that_cannot_be_loaded_ends_it,
 	     a_later_pool_that_has_too_little_to_start_with_is_tried_until_it_has,
 	     when_the_pool_crashes_each_job_gets_what_it_deserves, a_pool_that_is_killed_comes_back,
+	     a_pool_that_releases_what_nobody_has_does_not_fill_the_log,
 	     a_wild_write_into_the_front_of_the_arena_does_not_reach_the_manager,
 	     a_task_that_wrecks_the_fronts_takes_no_other_pool_with_it)

@@ -36,6 +36,7 @@
 
 #define STUB_TENANTS LIMIT_TENANTS
 #define STUB_CLIENTS 8u
+#define STUB_STRAYS  20u
 #define STUB_GARBAGE 0x5a /* as an offset it leads to no address; 0xff leads one byte back */
 
 static struct {
@@ -148,6 +149,20 @@ static void stub_client(const struct proto_pool *m, void *base)
 			stub_run_row(stub.clients[m->client], m->client, i);
 }
 
+/* Says again and again that it has let go of what nobody has. */
+static void stub_stray(void)
+{
+	const struct proto_pool nobody = {
+		.client = LIMIT_CLIENTS - 1,
+		.tenant = LIMIT_TENANTS - 1,
+	};
+
+	for (uint32_t i = 0; i < STUB_STRAYS; i++) {
+		stub_send(PROTO_POOL_RELEASED, &nobody, "");
+		stub_send(PROTO_POOL_TENANT_RELEASED, &nobody, "");
+	}
+}
+
 static bool stub_message(const char *mode)
 {
 	union proto_message m;
@@ -172,6 +187,8 @@ static bool stub_message(const char *mode)
 			stub_send(PROTO_POOL_ATTACHED, &m.pool, "no address space");
 			break;
 		}
+		if (streq(mode, "stray"))
+			stub_stray();
 		stub_send(PROTO_POOL_ATTACHED, &m.pool, "");
 		stub_client(&m.pool, base);
 		break;

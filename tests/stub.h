@@ -25,6 +25,7 @@
  *	refuse	cannot map any client
  *	refuse-others	cannot map any but the first
  *	forget	the second one cannot map the first client that it is told of
+ *	stray	says that it has released what was not to be
  *	stuck	does not stop when told
  *	""	none of it
  */
