@@ -3,8 +3,8 @@
  * daemon/pages.c - the pages of a shared segment, made and given back piece by piece
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   segments.c, on the manager's only thread. The pages themselves are io_uring's workers' work
- *   (loop.c, I5): how many there are is for the client to choose.
+ *   segments.c and tenants.c, on the manager's only thread. The pages themselves are io_uring's
+ *   workers' work (loop.c, I5): how many there are is for the client to choose.
  *
  *	pages_make() --> piece, piece, ... --> call(0 or errno)
  *	                   |

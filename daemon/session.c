@@ -28,9 +28,10 @@
  *       among what its uid may have (quota.c). Afterwards it can only cancel jobs of its own; any
  *       other message ends the connection.
  *   I4. A segment is taken back (segments.c) once the pool has released the client, which is when
- *       it has unmapped it. Where forkd itself ended the connection of a client that lives, the
- *       results that it has not read stay, and its slot too, until it lets go of the socket or
- *       ends. At forkd's end nothing is taken back: clients still read their outcomes.
+ *       it has unmapped it; or at once where no pool has heard of the client (MAKING). Where
+ *       forkd itself ended the connection of a client that lives, the results that it has not read
+ *       stay, and its slot too, until it lets go of the socket or ends. At forkd's end nothing is
+ *       taken back: clients still read their outcomes.
  *   I5. A connection belongs to the process that made it: it ends with that process, even if a
  *       child holds on to the socket. Whose end would not be seen is refused. The one exception: of
  *       a process in a pid namespace that cannot be seen from here a kernel before 6.5 has no

@@ -74,7 +74,8 @@ void session_tell_pool(struct session_table *table);
 void session_attached(struct session_table *table, uint32_t client, uint32_t generation,
 		      const char *text);
 
-/* The pool has let go of a client: its slot is free again. False if it may not say that. */
+/* The pool has let go of a client: its segment is taken back, and then its slot is free. False if
+ * it may not say that. */
 bool session_released(struct session_table *table, uint32_t client, uint32_t generation);
 
 /* A slot's job records and how many, or NULL: a recover_records; context is the table. */
@@ -90,7 +91,7 @@ bool session_identity(const struct session_table *table, uint32_t client, uint32
 /* Gives every job that is still pending this outcome. Returns how many. */
 uint64_t session_finish_all(struct session_table *table, uint32_t outcome);
 
-/* Refuses those that have not said HELLO yet; new ones are refused as long as table->stopping. */
+/* Refuses those that are not in yet; new ones are refused as long as table->stopping. */
 void session_stop(struct session_table *table);
 
 /* Closes everything. */

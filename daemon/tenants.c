@@ -3,7 +3,7 @@
  * daemon/tenants.c - the uids that forkd serves, and the segment with rings that each of them has
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   session.c, on the manager's only thread.
+ *   session.c, and manager.c when the pool has let go of one; on the manager's only thread.
  *
  *	FREE --> USED, with sessions <--> idle --trim()--> LEAVING --released()--> EMPTYING --> FREE
  *
@@ -19,9 +19,10 @@
  *   I4. Rings are never cleared: what is in them belongs to clients that may be alive. What one
  *       client of the uid spoils there lasts until it ends: then tenants_mark() has the pool put
  *       them in order (ring.h).
- *   I5. A slot is free when no pool has its rings: then their heads in the arena are put back to
- *       where those of a new segment are. Whoever has been a client may have the old segment
- *       mapped: its pages are punched out of it, before its bytes stop being counted.
+ *   I5. A slot is free when no pool has its rings, and its pages are gone. The rings' heads in the
+ *       arena are put back to where those of a new segment are. Whoever has been a client may have
+ *       the old segment mapped: its pages are punched out of it, before its bytes stop being
+ *       counted.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   A client between a ring's slot and its summary bit, or a consumer between clearing the bit and
@@ -31,6 +32,7 @@
 #include "daemon/tenants.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "common/cleanup.h"
@@ -59,9 +61,9 @@ static void tenants_on_emptied(struct pages *pages, int result)
 	struct tenants_slot *t = container_of(pages, struct tenants_slot, pages);
 
 	if (result < 0)
-		log_error("cannot take back the %u bytes of the rings of uid %u: %s: they stay "
-			  "counted against memory-max",
-			  (unsigned int)t->size, t->uid, strerror(-result));
+		log_error("cannot take back the %" PRIu64 " bytes of the rings of uid %u: %s: they "
+			  "stay counted against memory-max",
+			  t->size, t->uid, strerror(-result));
 	else
 		t->all->memory -= t->size;
 	t->fd = safe_close(t->fd);

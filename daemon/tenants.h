@@ -71,15 +71,16 @@ void tenants_tell(struct tenants *tenants, uint32_t index);
 void tenants_detach(struct tenants *tenants, uint32_t index);
 
 /* Releases tenants without sessions, until so many are left. Their slots and bytes are free when
- * the pool has let go of them. */
+ * the pool has let go of them and their pages are gone. */
 void tenants_trim(struct tenants *tenants, uint32_t n_idle);
-/* The pool has let go of one: its slot is free. False if it may not say that. */
+/* The pool has let go of one: its pages go, then its slot is free. False if it may not say that. */
 bool tenants_released(struct tenants *tenants, uint32_t index);
 
 /* The tenant's segment, to be handed to a client of its uid; borrowed. */
 int tenants_fd(const struct tenants *tenants, uint32_t index);
 
-/* Tells the pool, which has just become ready, of all tenants. */
+/* Tells the pool, which has just become ready, of all tenants; those that the last one was to let
+ * go of are taken back. */
 void tenants_tell_pool(struct tenants *tenants);
 
 /* As if every ring of the tenant had just been written to, by whoever: consumers look at all of
