@@ -70,11 +70,11 @@ struct manager {
 	bool stopping;
 	bool accept_failed;
 	int exit_code;
-	uint32_t n_shortages;  /* tries to start the pool that failed, one after the other */
+	uint32_t n_shortages; /* tries to start the pool that failed, one after the other */
 	struct log_limit shortages;
 	struct log_limit strays; /* lines that a task can provoke, by the pool's channel */
-	uint64_t ended_before; /* jobs, when the stop began */
-	uint64_t status_ns;    /* of the last status line */
+	uint64_t ended_before;	 /* jobs, when the stop began */
+	uint64_t status_ns;	 /* of the last status line */
 	struct loop_source accept_source;
 	struct loop_source accept_again_source;
 	struct loop_source signal_source;
