@@ -35,7 +35,7 @@
 #include "shm/tenant.h"
 
 #define STUB_TENANTS LIMIT_TENANTS
-#define STUB_CLIENTS 8u
+#define STUB_CLIENTS LIMIT_CLIENTS
 #define STUB_STRAYS  20u
 #define STUB_GARBAGE 0x5a /* as an offset it leads to no address; 0xff leads one byte back */
 
