@@ -129,6 +129,9 @@ static const char *log_label(enum log_level level)
 	return level == LOG_LEVEL_WARNING ? "warning: " : "";
 }
 
+static bool log_line(enum log_level level, const char *format, va_list ap)
+	__attribute__((format(printf, 2, 0)));
+
 /* Writes one line, or nothing. False if there was no room. */
 static bool log_line(enum log_level level, const char *format, va_list ap)
 {
@@ -176,6 +179,9 @@ static bool log_own_line(enum log_level level, const char *format, ...)
 	va_end(ap);
 	return put;
 }
+
+static void log_vmsg(enum log_level level, const char *format, va_list ap)
+	__attribute__((format(printf, 2, 0)));
 
 static void log_vmsg(enum log_level level, const char *format, va_list ap)
 {
