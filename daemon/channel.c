@@ -92,7 +92,7 @@ void channel_shut(struct pool *pool)
 
 /* ------------------------------------------------------------------------ from the manager */
 
-static void channel_on_tenant(struct pool *pool, struct proto_pool *m, int fd)
+static void channel_on_tenant(struct pool *pool, const struct proto_pool *m, int fd)
 {
 	int r = fd >= 0 ? intake_add_tenant(pool, m->tenant, m->uid, fd) : -EBADMSG;
 
@@ -113,7 +113,7 @@ static void channel_forget_cancels(struct pool *pool, uint32_t client, uint32_t 
 		atomic_store_explicit(&pool->cancels[first + i], 0, memory_order_relaxed);
 }
 
-static void channel_on_client(struct pool *pool, struct proto_pool *m, int fd)
+static void channel_on_client(struct pool *pool, const struct proto_pool *m, int fd)
 {
 	const char *why = "";
 	int r = -EBADMSG;
@@ -130,19 +130,12 @@ static void channel_on_client(struct pool *pool, struct proto_pool *m, int fd)
 	pool_wake_dispatcher(pool);
 }
 
-static void channel_on_gone(struct pool *pool, struct proto_pool *m, int fd)
-{
-	(void)fd;
-	registry_gone(pool, m->client, m->client_generation);
-}
-
 /* A client wants one of its jobs to end. This thread also adds and ends clients, so the client
  * stays what it is. */
-static void channel_on_cancel(struct pool *pool, struct proto_pool *m, int fd)
+static void channel_on_cancel(struct pool *pool, const struct proto_pool *m)
 {
 	struct registry_client *client;
 
-	(void)fd;
 	if (m->client >= pool->max_clients)
 		return;
 	client = &pool->registry.clients[m->client];
@@ -152,12 +145,11 @@ static void channel_on_cancel(struct pool *pool, struct proto_pool *m, int fd)
 }
 
 /* The text is "name=value". */
-static void channel_on_set(struct pool *pool, struct proto_pool *m, int fd)
+static void channel_on_set(struct pool *pool, struct proto_pool *m)
 {
 	char *value;
 	int r = -EBADMSG;
 
-	(void)fd;
 	m->text[sizeof(m->text) - 1] = '\0';
 	value = strchr(m->text, '=');
 	if (value) {
@@ -168,51 +160,41 @@ static void channel_on_set(struct pool *pool, struct proto_pool *m, int fd)
 		log_error("\"%.100s\" cannot be set: %s", m->text, strerror(-r));
 }
 
-static void channel_on_tenant_gone(struct pool *pool, struct proto_pool *m, int fd)
+/* A switch: two messages of one number do not compile. fd: what came with it, borrowed; -1 unless
+ * it is one. */
+static void channel_dispatch(struct pool *pool, struct proto_pool *m, int fd)
 {
-	(void)fd;
-	vacate_tenant(pool, m->tenant);
-}
-
-static void channel_on_tasks(struct pool *pool, struct proto_pool *m, int fd)
-{
-	(void)fd;
-	/* A task that no module has any more needs no refusal. */
-	(void)permit_set(&pool->permit, &pool->modules, m->tenant, m->task_hash, m->error,
-			 m->refused);
-}
-
-static void channel_on_stop(struct pool *pool, struct proto_pool *m, int fd)
-{
-	(void)m;
-	(void)fd;
-	atomic_store(&pool->stop, POOL_DRAINING);
-	pool_wake_dispatcher(pool);
-}
-
-static const struct channel_message {
-	uint32_t type; /* PROTO_POOL_* */
-	/* fd: what came with it, borrowed; -1 unless it is one. */
-	void (*call)(struct pool *pool, struct proto_pool *m, int fd);
-} channel_messages[] = {
-	{ PROTO_POOL_TENANT, channel_on_tenant },
-	{ PROTO_POOL_CLIENT, channel_on_client },
-	{ PROTO_POOL_GONE, channel_on_gone },
-	{ PROTO_POOL_CANCEL, channel_on_cancel },
-	{ PROTO_POOL_SET, channel_on_set },
-	{ PROTO_POOL_TASKS, channel_on_tasks },
-	{ PROTO_POOL_STOP, channel_on_stop },
-	{ PROTO_POOL_TENANT_GONE, channel_on_tenant_gone },
-};
-
-static void channel_dispatch(struct pool *pool, union proto_message *m, int fd)
-{
-	for (uint32_t i = 0; i < ARRAY_SIZE(channel_messages); i++)
-		if (channel_messages[i].type == m->head.type) {
-			channel_messages[i].call(pool, &m->pool, fd);
-			return;
-		}
-	log_error("message %u on the channel is not known", m->head.type);
+	switch (m->head.type) {
+	case PROTO_POOL_TENANT:
+		channel_on_tenant(pool, m, fd);
+		break;
+	case PROTO_POOL_CLIENT:
+		channel_on_client(pool, m, fd);
+		break;
+	case PROTO_POOL_GONE:
+		registry_gone(pool, m->client, m->client_generation);
+		break;
+	case PROTO_POOL_CANCEL:
+		channel_on_cancel(pool, m);
+		break;
+	case PROTO_POOL_SET:
+		channel_on_set(pool, m);
+		break;
+	case PROTO_POOL_TASKS:
+		/* A task that no module has any more needs no refusal. */
+		(void)permit_set(&pool->permit, &pool->modules, m->tenant, m->task_hash, m->error,
+				 m->refused);
+		break;
+	case PROTO_POOL_TENANT_GONE:
+		vacate_tenant(pool, m->tenant);
+		break;
+	case PROTO_POOL_STOP:
+		atomic_store(&pool->stop, POOL_DRAINING);
+		pool_wake_dispatcher(pool);
+		break;
+	default:
+		log_error("message %u on the channel is not known", m->head.type);
+	}
 }
 
 /* Reads one message, if there is one, and acts on it. False: there are no more to come. */
@@ -227,7 +209,7 @@ static bool channel_read(struct pool *pool)
 		return true;
 	if (r <= 0)
 		return false;
-	channel_dispatch(pool, &m, n_fds == 1 ? fds[0] : -1);
+	channel_dispatch(pool, &m.pool, n_fds == 1 ? fds[0] : -1);
 	for (uint32_t i = 0; i < n_fds; i++)
 		close(fds[i]);
 	return true;
