@@ -94,10 +94,13 @@ void channel_shut(struct pool *pool)
 
 static void channel_on_tenant(struct pool *pool, const struct proto_pool *m, int fd)
 {
-	int r = fd >= 0 ? intake_add_tenant(pool, m->tenant, m->uid, fd) : -EBADMSG;
+	/* It comes with each of its clients. */
+	static struct log_limit limit = LOG_LIMIT_INIT;
+	int r = intake_add_tenant(pool, m->tenant, m->uid, fd);
 
 	if (r < 0)
-		log_error("tenant %u cannot be mapped: %s", m->tenant, strerror(-r));
+		log_limited(&limit, LOG_LEVEL_ERROR, "tenant %u cannot be mapped: %s", m->tenant,
+			    strerror(-r));
 	pool_wake_dispatcher(pool);
 }
 
@@ -115,16 +118,17 @@ static void channel_forget_cancels(struct pool *pool, uint32_t client, uint32_t 
 
 static void channel_on_client(struct pool *pool, const struct proto_pool *m, int fd)
 {
+	static struct log_limit limit = LOG_LIMIT_INIT;
 	const char *why = "";
-	int r = -EBADMSG;
+	int r;
 
 	channel_forget_cancels(pool, m->client, m->n_jobs);
-	if (fd >= 0)
-		r = intake_add_client(pool, m->client, m->client_generation, m->tenant, m->uid,
-				      m->n_jobs, fd);
+	r = intake_add_client(pool, m->client, m->client_generation, m->tenant, m->uid, m->n_jobs,
+			      fd);
 	if (r < 0) {
 		why = strerror(-r);
-		log_error("client %u (pid %u) cannot be mapped: %s", m->client, m->pid, why);
+		log_limited(&limit, LOG_LEVEL_ERROR, "client %u (pid %u) cannot be mapped: %s",
+			    m->client, m->pid, why);
 	}
 	channel_send(pool, PROTO_POOL_ATTACHED, m->client, m->client_generation, why);
 	pool_wake_dispatcher(pool);
@@ -160,8 +164,8 @@ static void channel_on_set(struct pool *pool, struct proto_pool *m)
 		log_error("\"%.100s\" cannot be set: %s", m->text, strerror(-r));
 }
 
-/* A switch: two messages of one number do not compile. fd: what came with it, borrowed; -1 unless
- * it is one. */
+/* A switch: two messages of one number do not compile. fd: what came with it, borrowed; -1:
+ * nothing, or this process has no descriptor left, for tasks have them all. */
 static void channel_dispatch(struct pool *pool, struct proto_pool *m, int fd)
 {
 	switch (m->head.type) {
@@ -204,7 +208,7 @@ static bool channel_read(struct pool *pool)
 	int fds[PROTO_MAX_FDS], r;
 	uint32_t n_fds = 0;
 
-	r = proto_recv(pool->channel.fd, &m, fds, &n_fds, MSG_DONTWAIT);
+	r = proto_recv_short(pool->channel.fd, &m, fds, &n_fds, MSG_DONTWAIT);
 	if (r == -EINTR || r == -EAGAIN)
 		return true;
 	if (r <= 0)

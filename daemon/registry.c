@@ -32,18 +32,39 @@ void registry_fini(struct pool *pool)
 	}
 }
 
+/* fd: -1 where there was no room for it (daemon/channel.c). */
+static int registry_map(int fd, void **ret_base, uint64_t *ret_size)
+{
+	void *base;
+	uint64_t size;
+	int r;
+
+	if (fd < 0)
+		return -EMFILE;
+	r = segment_map(fd, SEGMENT_ANY, 1, 0, &base, &size);
+	if (r < 0)
+		return r;
+	r = layout_withhold(base, size, true);
+	if (r < 0) {
+		segment_unmap(base, size);
+		return r;
+	}
+	*ret_base = base;
+	*ret_size = size;
+	return 0;
+}
+
 int registry_map_tenant(struct pool *pool, uint32_t slot, int fd,
 			struct tenant_segment **ret_segment)
 {
 	struct registry_tenant *tenant = &pool->registry.tenants[slot];
 	void *base;
 	uint64_t size;
-	int r = segment_map(fd, SEGMENT_ANY, 1, 0, &base, &size);
+	int r = registry_map(fd, &base, &size);
 
 	if (r < 0)
 		return r;
-	r = layout_withhold(base, size, true);
-	if (r == 0 && size < tenant_segment_size(pool->n_workers))
+	if (size < tenant_segment_size(pool->n_workers))
 		r = -EBADMSG;
 	if (r == 0 && !tenant->chains &&
 	    !(tenant->chains = calloc(pool->n_workers, sizeof(*tenant->chains))))
@@ -108,15 +129,14 @@ int registry_map_client(struct pool *pool, uint32_t slot, uint32_t generation, u
 	uint64_t heap_offset = client_segment_heap_offset(n_jobs), *tails;
 	void *base;
 	uint64_t size;
-	int r = segment_map(fd, SEGMENT_ANY, 1, 0, &base, &size);
+	int r = registry_map(fd, &base, &size);
 
 	if (r < 0)
 		return r;
-	r = layout_withhold(base, size, true);
 	tails = calloc(pool->n_workers, sizeof(*tails));
-	if (r == 0 && !tails)
+	if (!tails)
 		r = -ENOMEM;
-	else if (r == 0 && (n_jobs > pool->max_jobs || heap_offset > size))
+	else if (n_jobs > pool->max_jobs || heap_offset > size)
 		r = -EBADMSG;
 	if (r < 0) {
 		free(tails);

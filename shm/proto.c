@@ -7,7 +7,8 @@
  *
  * INVARIANTS
  *   I1. What proto_recv() returns is a whole message with a whole head, the bytes behind it are
- *       zero; a descriptor that came with anything else is closed. The type, and the size that
+ *       zero; a descriptor that came with anything else is closed. Only proto_recv_short() may lack
+ *       descriptors. The type, and the size that
  *       belongs to it, are the caller's to check.
  *   I2. A send never blocks and never raises SIGPIPE.
  *   I3. A thread that others wait for takes no descriptor from whom it does not trust, not even to
@@ -118,8 +119,9 @@ static ssize_t proto_recvmsg(int fd, struct msghdr *header, int flags)
 	return n < 0 ? -errno : n;
 }
 
-int proto_recv(int fd, union proto_message *ret_message, int *ret_fds, uint32_t *ret_n_fds,
-	       int flags)
+/* forgiven: MSG_CTRUNC, or 0. */
+static int proto_take(int fd, union proto_message *ret_message, int *ret_fds, uint32_t *ret_n_fds,
+		      int flags, int forgiven)
 {
 	union proto_message message;
 	union proto_control control;
@@ -140,7 +142,7 @@ int proto_recv(int fd, union proto_message *ret_message, int *ret_fds, uint32_t 
 	if (n < 0)
 		return (int)n;
 	n_fds = proto_descriptors(&header, fds);
-	r = n > 0 ? proto_check(&message, n, header.msg_flags) : 0;
+	r = n > 0 ? proto_check(&message, n, header.msg_flags & ~forgiven) : 0;
 	if (r <= 0) {
 		while (n_fds)
 			(void)close(fds[--n_fds]);
@@ -152,6 +154,18 @@ int proto_recv(int fd, union proto_message *ret_message, int *ret_fds, uint32_t 
 	memcpy(ret_fds, fds, n_fds * sizeof(int));
 	*ret_n_fds = n_fds;
 	return r;
+}
+
+int proto_recv(int fd, union proto_message *ret_message, int *ret_fds, uint32_t *ret_n_fds,
+	       int flags)
+{
+	return proto_take(fd, ret_message, ret_fds, ret_n_fds, flags, 0);
+}
+
+int proto_recv_short(int fd, union proto_message *ret_message, int *ret_fds, uint32_t *ret_n_fds,
+		     int flags)
+{
+	return proto_take(fd, ret_message, ret_fds, ret_n_fds, flags, MSG_CTRUNC);
 }
 
 int proto_recv_plain(int fd, union proto_message *ret_message, int flags)

@@ -126,6 +126,13 @@ int proto_recv(int fd, union proto_message *ret_message, int *ret_fds, uint32_t 
 	       int flags);
 
 /*
+ * The same of a peer that is trusted: descriptors that this process has no room for (EMFILE) are
+ * missing, and the message is there. *ret_n_fds is smaller then.
+ */
+int proto_recv_short(int fd, union proto_message *ret_message, int *ret_fds, uint32_t *ret_n_fds,
+		     int flags);
+
+/*
  * The same where no descriptor may come: none is ever received (proto.c, I3). fd was given to
  * proto_take_no_descriptors(), and only one thread receives from it.
  * 0: the end of the connection, or an empty message, which stays in the socket. -EPERM: the next

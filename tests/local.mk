@@ -92,6 +92,7 @@ SCENARIOS = \
 	tests/check_child \
 	tests/check_confine \
 	tests/check_crash \
+	tests/check_descriptors \
 	tests/check_hostile \
 	tests/check_isolation \
 	tests/check_kill \
@@ -234,6 +235,7 @@ tests_check_cpus_SOURCES = tests/check_cpus.c $(DAEMON_SOURCES)
 tests_check_confine_SOURCES = tests/check_confine.c $(DAEMON_SOURCES)
 tests_check_crash_SOURCES = tests/check_crash.c $(DAEMON_SOURCES)
 tests_check_hostile_SOURCES = tests/check_hostile.c $(DAEMON_SOURCES)
+tests_check_descriptors_SOURCES = tests/check_descriptors.c $(DAEMON_SOURCES)
 tests_check_isolation_SOURCES = tests/check_isolation.c $(DAEMON_SOURCES)
 tests_check_kill_SOURCES = tests/check_kill.c $(ORACLE_SOURCES) $(COUNTS_SOURCES)
 tests_check_latency_SOURCES = tests/check_latency.c $(DAEMON_SOURCES)

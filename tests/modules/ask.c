@@ -2,6 +2,7 @@
 /* tests/modules/ask.c - tasks that ask the kernel for what tasks should not */
 #include <errno.h>
 #include <pthread.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <forkd/task.h>
@@ -51,8 +52,33 @@ FK_TASK(int64_t, thread, (int64_t, n))
 FK_NO_BODY(thread)
 FK_END(thread)
 
+/* Takes all descriptors, until the process has this many; 0: gives them back. The error of the last
+ * one that it did not get. */
+FK_TASK(int64_t, descriptors, (int64_t, most))
+{
+	static int first = -1, last;
+	struct rlimit limit;
+	int fd;
+
+	if (!most) {
+		for (fd = first; fd >= 0 && fd <= last; fd++)
+			(void)close(fd);
+		FK_LEAF(0);
+	}
+	(void)getrlimit(RLIMIT_NOFILE, &limit);
+	limit.rlim_cur = (rlim_t)most;
+	(void)setrlimit(RLIMIT_NOFILE, &limit);
+	first = last = dup(STDERR_FILENO);
+	while ((fd = dup(STDERR_FILENO)) >= 0)
+		last = fd;
+	FK_LEAF(-errno);
+}
+FK_NO_BODY(descriptors)
+FK_END(descriptors)
+
 FK_EXPORT(call, "nr:i64, a:i64, b:i64, c:i64, d:i64, e:i64 -> i64", 0,
 	  "A system call; what it returns, or a negative errno")
 FK_EXPORT(foreign, "nr:i64 -> i64", 0, "A system call of 32-bit programs, without arguments")
+FK_EXPORT(descriptors, "most:i64 -> i64", 0, "Uses up all descriptors, or gives them back")
 FK_EXPORT(thread, "n:i64 -> i64", 0, "Gives n back, by way of a thread")
 FK_MODULE(ask, "Tasks that ask the kernel for things")
