@@ -17,6 +17,9 @@
 /* One that ends nothing, and whose handler has nothing to do on this thread. */
 #define CHANNEL_SIGNAL WORKER_SIGNAL
 
+/* How long a message waits for memory: poll(2) would say at once that there is room. */
+static const struct timespec channel_pause = { .tv_nsec = 2000000 };
+
 void channel_init(struct channel *channel, int fd)
 {
 	channel->fd = fd;
@@ -33,11 +36,13 @@ void channel_fini(struct channel *channel)
 /* Lock held. Sends what it can of the queue. */
 static void channel_push(struct channel *channel)
 {
+	channel->starved = false;
 	while (channel->n) {
 		const struct proto_pool *message = &channel->queue[channel->first];
 		int r = proto_send(channel->fd, message, sizeof(*message), NULL, 0);
 
-		if (r == -EAGAIN)
+		channel->starved = r == -ENOBUFS || r == -ENOMEM;
+		if (r == -EAGAIN || channel->starved)
 			return;
 		if (r < 0)
 			log_debug("the manager cannot be told: %s", strerror(-r));
@@ -74,14 +79,25 @@ void channel_send(struct pool *pool, uint32_t type, uint32_t client, uint32_t ge
 	channel_tell(pool, &message);
 }
 
+/* Lock held, after channel_push(): what its rest waits for. Sets *ret_pause to how long at most,
+ * NULL for any time. */
+static short channel_wants(const struct channel *channel, const struct timespec **ret_pause)
+{
+	*ret_pause = channel->starved ? &channel_pause : NULL;
+	return channel->n && !channel->starved ? POLLOUT : 0;
+}
+
 void channel_flush(struct pool *pool)
 {
 	struct channel *channel = &pool->channel;
-	struct pollfd p = { .fd = channel->fd, .events = POLLOUT };
+	struct pollfd p = { .fd = channel->fd };
+	const struct timespec *pause;
 
 	pthread_mutex_lock(&channel->lock);
-	for (channel_push(channel); channel->n; channel_push(channel))
-		(void)poll(&p, 1, -1);
+	for (channel_push(channel); channel->n; channel_push(channel)) {
+		p.events = channel_wants(channel, &pause);
+		(void)ppoll(&p, 1, pause, NULL);
+	}
 	pthread_mutex_unlock(&channel->lock);
 }
 
@@ -219,15 +235,14 @@ static bool channel_read(struct pool *pool)
 	return true;
 }
 
-/* What the channel's thread waits for. Sends first what it can. */
-static short channel_events(struct channel *channel)
+/* What the channel's thread waits for, and how long at most. Sends first what it can. */
+static short channel_events(struct channel *channel, const struct timespec **ret_pause)
 {
-	short events = 0;
+	short events;
 
 	pthread_mutex_lock(&channel->lock);
 	channel_push(channel);
-	if (channel->n)
-		events |= POLLOUT;
+	events = channel_wants(channel, ret_pause);
 	if (channel->n <= CHANNEL_QUEUE - CHANNEL_ROOM)
 		events |= POLLIN;
 	pthread_mutex_unlock(&channel->lock);
@@ -238,6 +253,7 @@ bool channel_serve(struct pool *pool)
 {
 	struct channel *channel = &pool->channel;
 	struct pollfd p = { .fd = channel->fd };
+	const struct timespec *pause;
 	sigset_t signal, usual;
 
 	/* It comes only while this thread waits, and ends the wait: whoever queued something after
@@ -250,8 +266,8 @@ bool channel_serve(struct pool *pool)
 	channel->served = true;
 	pthread_mutex_unlock(&channel->lock);
 	do {
-		p.events = channel_events(channel);
-		if (ppoll(&p, 1, NULL, &usual) < 0)
+		p.events = channel_events(channel, &pause);
+		if (ppoll(&p, 1, pause, &usual) < 0)
 			p.revents = 0;
 	} while (!(p.revents & ~POLLOUT) || channel_read(pool));
 	pthread_mutex_lock(&channel->lock);

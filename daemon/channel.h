@@ -9,10 +9,12 @@
  *
  * INVARIANTS
  *   I1. Nobody waits for the manager to read, but for channel_flush(): what does not go out at once
- *       stands in a queue, in its order, and the channel's thread sends it when there is room.
- *   I2. The queue never overflows: no message is read while there is no room for its answer and for
- *       what others may have to say of each client, which is that it is RELEASED, or before that
- *       why it cannot be served. A manager that does not read is not listened to.
+ *       stands in a queue, in its order, and the channel's thread sends it when there is room, or
+ *       memory: it is tried again and again then.
+ *   I2. The queue never overflows: no message is read while there is no room for its answer
+ *       (ATTACHED to a CLIENT, RELEASED to a GONE of one that is not there, TENANT_RELEASED) and
+ *       for what others may have to say of each client, which is that it is RELEASED, or before
+ *       that why it cannot be served. A manager that does not read is not listened to.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   The manager: the channel ends, what was queued is dropped, and channel_serve() says so.
@@ -37,6 +39,7 @@ struct channel {
 	bool served; /* by this thread */
 	pthread_t thread;
 	pthread_mutex_t lock; /* who sends; of what follows */
+	bool starved;	      /* the kernel had no memory for the first message */
 	uint32_t first;
 	uint32_t n;
 	struct proto_pool queue[CHANNEL_QUEUE];

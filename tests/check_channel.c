@@ -3,8 +3,10 @@
  * channel: a manager that does not read holds nobody up, and misses nothing when it does. The test
  * is the manager, at the other end of the socket of a whole pool.
  */
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -15,9 +17,26 @@
 
 #define MANY 1000u /* more than the socket holds */
 
+/* In the place of proto_send(): the kernel has no memory for so many messages of the pool's. */
+static _Atomic uint32_t short_of;
+static _Atomic uint32_t n_short;
+static int why;
+static int pool_end;
+
+int __real_proto_send(int fd, const void *message, uint32_t size, const int *fds, uint32_t n_fds);
+int __wrap_proto_send(int fd, const void *message, uint32_t size, const int *fds, uint32_t n_fds);
+
+int __wrap_proto_send(int fd, const void *message, uint32_t size, const int *fds, uint32_t n_fds)
+{
+	if (fd != pool_end || !atomic_load(&short_of))
+		return __real_proto_send(fd, message, size, fds, n_fds);
+	atomic_fetch_sub(&short_of, 1);
+	atomic_fetch_add(&n_short, 1);
+	return why;
+}
+
 static struct rig rig;
 static int manager;
-static int pool_end;
 static pthread_t server;
 
 FK_MODULE(t, "test tasks")
@@ -134,6 +153,67 @@ START_TEST(the_dispatcher_serves_jobs_while_the_manager_does_not_read)
 }
 END_TEST
 
+START_TEST(what_the_kernel_has_no_memory_for_is_said_when_it_has)
+{
+	static const int reasons[] = { -ENOBUFS, -ENOMEM };
+	pthread_t last;
+
+	begin();
+	for (uint32_t i = 0; i < ARRAY_SIZE(reasons); i++) {
+		why = reasons[i];
+		/* One at least of the channel's own thread's tries fails, too. */
+		atomic_store(&n_short, 0);
+		atomic_store(&short_of, 5);
+		channel_send(rig.pool, PROTO_POOL_RELEASED, 1, i, "");
+		channel_send(rig.pool, PROTO_POOL_RELEASED, 2, i, "");
+		hear(PROTO_POOL_RELEASED, 1, i);
+		hear(PROTO_POOL_RELEASED, 2, i);
+		ck_assert_uint_eq(atomic_load(&n_short), 5);
+	}
+	channel_shut(rig.pool);
+	ck_assert_int_eq(pthread_join(server, NULL), 0);
+	atomic_store(&short_of, 5);
+	channel_send(rig.pool, PROTO_POOL_STOPPED, 3, 0, "");
+	ck_assert_int_eq(pthread_create(&last, NULL, flush, NULL), 0);
+	hear(PROTO_POOL_STOPPED, 3, 0);
+	ck_assert_int_eq(pthread_join(last, NULL), 0);
+	rig_stop(&rig);
+	close(manager);
+	close(pool_end);
+}
+END_TEST
+
+/* The tenant's descriptor found no room in this process, the client's did. */
+START_TEST(who_would_have_rings_that_nobody_reads_is_refused)
+{
+	const uint64_t size = client_segment_heap_offset(RIG_JOBS) + 4096;
+	const struct proto_pool m = {
+		.head = { PROTO_MAGIC, PROTO_POOL_CLIENT },
+		.tenant = 1,
+		.client = 1,
+		.client_generation = 9,
+		.n_jobs = RIG_JOBS,
+	};
+	const struct proto_pool tenant = { .head = { PROTO_MAGIC, PROTO_POOL_TENANT },
+					   .tenant = 1 };
+	int file = segment_create("client", SEGMENT_CLIENT, size, 1, 0, 0600), fds[PROTO_MAX_FDS];
+	union proto_message answer;
+	uint32_t n;
+
+	begin();
+	ck_assert_int_ge(file, 0);
+	ck_assert_int_eq(proto_send(manager, &tenant, sizeof(tenant), NULL, 0), 0);
+	ck_assert_int_eq(proto_send(manager, &m, sizeof(m), &file, 1), 0);
+	ck_assert_int_eq(proto_recv(manager, &answer, fds, &n, 0), sizeof(m));
+	ck_assert_uint_eq(answer.head.type, PROTO_POOL_ATTACHED);
+	ck_assert_uint_eq(answer.pool.client_generation, 9);
+	ck_assert_str_eq(answer.pool.text, strerror(EMFILE));
+	ck_assert_uint_eq(atomic_load(&rig.pool->registry.clients[1].state), CLIENT_NONE);
+	close(file);
+	end();
+}
+END_TEST
+
 static void *say_many(void *arg)
 {
 	(void)arg;
@@ -217,5 +297,7 @@ END_TEST
 
 CHECK_MAIN("channel", who_tells_a_manager_that_does_not_read_goes_on_and_all_arrives_in_order,
 	   the_dispatcher_serves_jobs_while_the_manager_does_not_read,
+	   what_the_kernel_has_no_memory_for_is_said_when_it_has,
+	   who_would_have_rings_that_nobody_reads_is_refused,
 	   a_manager_that_talks_and_does_not_read_is_not_listened_to_any_more,
 	   what_was_said_last_arrives_before_the_process_ends, a_manager_that_dies_ends_all_waiting)

@@ -333,6 +333,7 @@ tests_check_aside_SOURCES = tests/check_aside.c tests/quiet.h tests/rig.c tests/
 tests_check_deadline_SOURCES = tests/check_deadline.c tests/quiet.h tests/rig.c tests/rig.h
 
 # The kernel is short of something when the test says so.
+tests_check_channel_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=proto_send
 tests_check_poolproc_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=proto_send -Wl,--wrap=execv
 
 tests_check_victims_LDADD = $(LDADD) -lm
