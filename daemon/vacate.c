@@ -2,14 +2,25 @@
 #include "daemon/vacate.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #include "common/log.h"
 #include "daemon/channel.h"
 #include "daemon/pool.h"
 #include "shm/proto.h"
+
+static const struct timespec vacate_pause = { .tv_nsec = 50000 };
+
+/* What is there for who has the address. Nobody writes to it: that takes a role. */
+static int vacate_blank(const struct registry_tenant *tenant)
+{
+	if (mmap(tenant->base, tenant->size, PROT_READ,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
+		return -errno;
+	return 0;
+}
 
 /* I1, I2. */
 static void vacate_close(struct pool *pool, uint32_t slot)
@@ -26,7 +37,9 @@ static void vacate_close(struct pool *pool, uint32_t slot)
 			&side->consumer, &nobody, LEDGER_NO_TENANT, memory_order_acquire,
 			memory_order_relaxed)) {
 			nobody = 0;
-			(void)sched_yield();
+			/* Not sched_yield(): this thread is of a better nice value than who may
+			 * wait for its CPU. */
+			(void)nanosleep(&vacate_pause, NULL);
 		}
 		chains[i] = (struct registry_chain){ .next = 0 };
 	}
@@ -39,6 +52,7 @@ void vacate_tenant(struct pool *pool, uint32_t slot)
 		.tenant = slot,
 	};
 	struct registry_tenant *tenant;
+	int r;
 
 	if (slot >= LIMIT_TENANTS)
 		return;
@@ -47,13 +61,11 @@ void vacate_tenant(struct pool *pool, uint32_t slot)
 		/* Relaxed: who still has the address finds what is told above. */
 		atomic_store_explicit(&tenant->segment, NULL, memory_order_relaxed);
 		vacate_close(pool, slot);
-		if (mmap(tenant->base, tenant->size, PROT_READ | PROT_WRITE,
-			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
-			 0) == MAP_FAILED)
+		r = vacate_blank(tenant);
+		if (r < 0)
 			/* It is one mapping more than there was for a moment. What the manager has
 			 * punched reads as zeros, too. */
-			log_warning("tenant %u has left and stays mapped: %s", slot,
-				    strerror(errno));
+			log_warning("tenant %u has left and stays mapped: %s", slot, strerror(-r));
 	}
 	fair_remove_tenant(&pool->intake.fair, slot);
 	permit_clear(&pool->permit, slot);
@@ -65,6 +77,7 @@ void vacate_tenant(struct pool *pool, uint32_t slot)
 int vacate_settle(struct pool *pool, uint32_t slot, void **base, uint64_t size)
 {
 	struct registry_tenant *tenant = &pool->registry.tenants[slot];
+	int r;
 
 	if (!tenant->base) {
 		tenant->base = *base;
@@ -73,8 +86,12 @@ int vacate_settle(struct pool *pool, uint32_t slot, void **base, uint64_t size)
 	}
 	if (size != tenant->size)
 		return -EBADMSG;
-	if (mremap(*base, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, tenant->base) == MAP_FAILED)
-		return -errno;
+	if (mremap(*base, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, tenant->base) == MAP_FAILED) {
+		r = -errno;
+		/* It may have unmapped what was there before it failed. */
+		(void)vacate_blank(tenant);
+		return r;
+	}
 	*base = tenant->base;
 	return 0;
 }

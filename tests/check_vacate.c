@@ -6,7 +6,9 @@
  */
 #include "daemon/vacate.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <sys/mman.h>
 
 #include "tests/intake_rig.h"
 
@@ -136,6 +138,50 @@ START_TEST(what_was_known_of_a_tenants_chains_is_forgotten)
 }
 END_TEST
 
+/* In the place of mremap(): what was there is gone, and then there is no memory for it. */
+static bool is_short;
+
+void *__real_mremap(void *old, size_t old_size, size_t size, int flags, void *new);
+void *__wrap_mremap(void *old, size_t old_size, size_t size, int flags, void *new);
+
+void *__wrap_mremap(void *old, size_t old_size, size_t size, int flags, void *new)
+{
+	if (!is_short)
+		return __real_mremap(old, old_size, size, flags, new);
+	(void)munmap(new, size);
+	errno = ENOMEM;
+	return MAP_FAILED;
+}
+
+START_TEST(who_has_the_old_address_finds_zeros_too_where_the_next_tenant_cannot_be_mapped)
+{
+	struct tenant_segment *old;
+	void *base, *before;
+	struct other o;
+
+	start(1);
+	o = come();
+	old = o.tenant;
+	client_leaves(&o);
+	tenant_leaves(&o);
+	before = base = mmap(NULL, tenant()->size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ck_assert_ptr_ne(base, MAP_FAILED);
+	is_short = true;
+	ck_assert_int_eq(vacate_settle(rig.pool, TENANT, &base, tenant()->size), -ENOMEM);
+	is_short = false;
+	ck_assert_ptr_eq(base, before);
+	ck_assert_int_eq(munmap(base, tenant()->size), 0);
+	ck_assert_uint_eq(atomic_load(&old->summary[0]), 0);
+	o = come();
+	ck_assert_ptr_eq(o.tenant, old);
+	other_submit(&o, 0, "intake:count", 0);
+	other_wait(&o, 0, JOB_DONE);
+	client_leaves(&o);
+	tenant_leaves(&o);
+	rig_stop(&rig);
+}
+END_TEST
+
 static void *vacate(void *arg)
 {
 	vacate_tenant(arg, TENANT);
@@ -170,4 +216,5 @@ END_TEST
 CHECK_MAIN("vacate", one_tenant_after_another_has_the_slot_while_workers_look,
 	   who_has_the_old_address_finds_nothing_there_and_then_the_next_tenant,
 	   what_was_known_of_a_tenants_chains_is_forgotten,
+	   who_has_the_old_address_finds_zeros_too_where_the_next_tenant_cannot_be_mapped,
 	   a_consumer_that_is_at_work_is_waited_for)

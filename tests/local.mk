@@ -336,6 +336,9 @@ tests_check_deadline_SOURCES = tests/check_deadline.c tests/quiet.h tests/rig.c 
 tests_check_channel_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=proto_send
 tests_check_poolproc_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=proto_send -Wl,--wrap=execv
 
+# The kernel unmaps what was there, and has no memory then.
+tests_check_vacate_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=mremap
+
 tests_check_victims_LDADD = $(LDADD) -lm
 
 # The service in a booted systemd.
