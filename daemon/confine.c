@@ -28,12 +28,16 @@
  *
  * WHAT IT CANNOT DO
  *   A filter sees numbers, not paths: normal lets a task open /proc/self/mem, by which it can write
- *   to memory that is not writable. With a sanitizer nothing is done: its runtime opens files,
- *   forks to look for leaks, and has pages that can be written and executed.
+ *   to memory that is not writable. By their numbers it cannot tell the pool's threads, which a
+ *   module may bind, from other processes: what has the same uid, the manager too, can be bound to
+ *   another CPU or given less of it (sched_setaffinity(2), sched_setattr(2); in normal also
+ *   setpriority(2), sched_setscheduler(2) and ioprio_set(2)). With a sanitizer nothing is done: its
+ *   runtime opens files, forks to look for leaks, and has pages that can be written and executed.
  */
 #include "daemon/confine.h"
 
 #include <asm/ioctls.h>
+#include <asm/sockios.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/audit.h>
@@ -169,6 +173,12 @@ static const struct confine_row confine_rows[] = {
 	{ SYS_prlimit64, ALLOW, IF_EQUAL(0, 0) },
 	{ SYS_prlimit64, ALLOW, IF_OWN_PID(0) },
 	{ SYS_prlimit64, DENY },
+	/* Whoever has a socket's other end sends the signal, with what it writes there. */
+	{ SYS_fcntl, DENY, IF_EQUAL(1, F_SETOWN) },
+	{ SYS_fcntl, DENY, IF_EQUAL(1, F_SETOWN_EX) },
+	{ SYS_fcntl, DENY, IF_EQUAL(1, F_SETSIG) },
+	{ SYS_ioctl, DENY, IF_EQUAL(1, FIOSETOWN) },
+	{ SYS_ioctl, DENY, IF_EQUAL(1, SIOCSPGRP) },
 	{ SYS_tkill, DENY },
 	{ SYS_pidfd_send_signal, DENY },
 	{ SYS_pidfd_getfd, DENY },

@@ -6,6 +6,7 @@
  * is looked at, too, as root, who may do everything.
  */
 #include <asm/ioctls.h>
+#include <asm/sockios.h>
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -66,6 +67,11 @@ static const struct attempt denied[] = {
 	{ CALL(tgkill), { MANAGER, MANAGER, 0 } },
 	{ CALL(rt_sigqueueinfo), { MANAGER, 0, 0 } },
 	{ CALL(rt_tgsigqueueinfo), { MANAGER, MANAGER, 0, 0 } },
+	{ CALL(fcntl), { -1, F_SETOWN, MANAGER } },
+	{ CALL(fcntl), { -1, F_SETOWN_EX, 0 } },
+	{ CALL(fcntl), { -1, F_SETSIG, SIGKILL } },
+	{ CALL(ioctl), { -1, FIOSETOWN, 0 } },
+	{ CALL(ioctl), { -1, SIOCSPGRP, 0 } },
 	{ CALL(pidfd_send_signal), { -1, 0, 0 } },
 	{ CALL(prlimit64), { MANAGER, 7, 0, 0 } },
 	{ CALL(pidfd_getfd), { -1, 0 } },
@@ -269,6 +275,35 @@ START_TEST(without_confinement_the_same_calls_fail_for_other_reasons)
 }
 END_TEST
 
+/* The channel is the manager's socket, too: by its next message the manager would signal itself. */
+static void signal_manager(const char *confine)
+{
+	const struct attempt calls[] = {
+		{ CALL(fcntl), { 3, F_SETOWN, MANAGER } },
+		{ CALL(fcntl), { 3, F_SETSIG, SIGKILL } },
+		{ CALL(fcntl), { 3, F_SETFL, O_ASYNC | O_NONBLOCK } },
+	};
+
+	int64_t results[ARRAY_SIZE(calls)];
+
+	setup(confine);
+	for (size_t i = 0; i < ARRAY_SIZE(calls); i++)
+		results[i] = ask(&calls[i]);
+	/* It tells the pool of a client. */
+	daemon_call_fib(&d);
+	ck_assert_int_eq(results[0], -EPERM);
+	ck_assert_int_eq(results[1], -EPERM);
+	ck_assert_int_eq(results[2], 0);
+	teardown();
+}
+
+START_TEST(no_task_makes_the_manager_kill_itself_by_what_it_says)
+{
+	signal_manager("--confine=normal");
+	signal_manager("--confine=strict");
+}
+END_TEST
+
 /* ------------------------------------------------------------------------ seen from outside */
 
 /* The value of a line of a thread's status. */
@@ -451,6 +486,7 @@ int main(void)
 		every_shipped_module_works_without_files,
 		by_normal_a_task_is_denied_what_it_does_not_need_and_its_job_goes_on,
 		by_strict_a_task_is_denied_what_nobody_allows,
+		no_task_makes_the_manager_kill_itself_by_what_it_says,
 		every_thread_of_the_pool_is_filtered_and_has_no_capability,
 		/* of root only */
 		without_confinement_the_same_calls_fail_for_other_reasons,
