@@ -25,12 +25,47 @@ static struct worker *fault_worker(void)
 	return fault_pool && getpid() == fault_pool->pid ? worker_self() : NULL;
 }
 
+/* True if the address is in a mapping of length size that begins at base. */
+static bool fault_is_in(uint64_t address, const void *base, uint64_t size)
+{
+	return base && address - (uint64_t)(uintptr_t)base < size;
+}
+
+/*
+ * True if the address is in what the job's client has nothing to do with: the segment of another
+ * client or tenant. Plain reads: what changes at this moment is not what this thread reads from.
+ */
+static bool fault_is_foreign(const struct worker *w, uint64_t address)
+{
+	const struct registry *all = &fault_pool->registry;
+	/* Relaxed: this worker's own. */
+	uint32_t row = atomic_load_explicit(&fault_pool->arena->workers[w->index].job,
+					    memory_order_relaxed);
+	uint32_t own = row / fault_pool->max_jobs;
+
+	if (own >= fault_pool->max_clients)
+		return false;
+	for (uint32_t i = 0; i < fault_pool->max_clients; i++)
+		if (i != own &&
+		    fault_is_in(address, all->clients[i].segment, all->clients[i].segment_size))
+			return true;
+	for (uint32_t i = 0; i < LIMIT_TENANTS; i++)
+		if (i != all->clients[own].tenant &&
+		    fault_is_in(address, all->tenants[i].base, all->tenants[i].size))
+			return true;
+	return false;
+}
+
 static void fault_blame(int signo, uint64_t address)
 {
 	struct worker *w = fault_worker();
 	struct ledger_fault *fault = w ? &fault_pool->arena->fault : NULL;
 	uint32_t nobody = 0;
 
+	/* A client has made a hole in its segment, and there is no page for it. Workers read rings
+	 * and records of all while they have a job. */
+	if (fault && signo == SIGBUS && fault_is_foreign(w, address))
+		return;
 	if (!fault || !atomic_compare_exchange_strong(&fault->worker, &nobody, w->index + 1))
 		return;
 	atomic_store(&fault->signo, (uint32_t)signo);

@@ -5,7 +5,8 @@
  * WHAT IT IS
  *   A task is to blame for a fault of its thread, for a signal that it raises for its thread, for
  *   abort(), exit() in all its forms, and pthread_exit(). For a signal that was sent to the process
- *   nobody is: it comes to any thread. Nor for a system call that ends the process by itself.
+ *   nobody is: it comes to any thread. Nor for a system call that ends the process by itself, nor
+ *   for a SIGBUS in the segment of a client or tenant that is not its job's.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   fault_begin(), fault_end(): the pool's main thread, before there are workers and after.

@@ -3,13 +3,19 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <inttypes.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <forkd/task.h>
+
+#include "shm/job.h"
 
 static int64_t now_ns(void)
 {
@@ -325,6 +331,39 @@ FK_BODY(fork_stray)
 }
 FK_END(fork_stray)
 
+/* Where a client's segment is mapped; NULL if it is not. */
+static struct client_segment *segment_of(int64_t client)
+{
+	FILE *f = fopen("/proc/self/maps", "re");
+	struct client_segment *segment = NULL;
+	char line[4400];
+	uint64_t base;
+
+	while (f && !segment && fgets(line, sizeof(line), f)) {
+		if (!strstr(line, "memfd:forkd-client") || sscanf(line, "%" SCNx64, &base) != 1)
+			continue;
+		segment = (struct client_segment *)(uintptr_t)base;
+		if (segment->client != (uint64_t)client)
+			segment = NULL;
+	}
+	if (f)
+		(void)fclose(f);
+	return segment;
+}
+
+FK_TASK(int64_t, hole, (int64_t, client), struct client_segment *segment; int file;)
+FK_NO_LEAF(hole)
+{
+	self->segment = segment_of(self->client);
+	self->file = memfd_create("hole", MFD_CLOEXEC);
+	if (!self->segment || self->file < 0 ||
+	    mmap(self->segment, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, self->file,
+		 0) == MAP_FAILED)
+		FK_RETURN(-1);
+	FK_RETURN(*(volatile uint32_t *)&self->segment->client);
+}
+FK_END(hole)
+
 FK_EXPORT(segv, "-> ", 0, "Writes where nothing is")
 FK_EXPORT(maybe, "bad:i64 -> i64", 0, "Writes where nothing is, unless bad is 0")
 FK_EXPORT(stolen_segv, "-> ", 0, "Writes where nothing is, once a thief has it; of 2 workers")
@@ -338,6 +377,7 @@ FK_EXPORT(exit_quick, "-> ", 0, "Ends the process, by quick_exit()")
 FK_EXPORT(exit_thread, "-> ", 0, "Ends its thread")
 FK_EXPORT(raise, "signo:i64 -> ", 0, "Raises a signal for its thread")
 FK_EXPORT(recurse, "depth:i64 -> i64", 0, "Calls itself without end, on the C stack")
+FK_EXPORT(hole, "client:i64 -> i64", 0, "Reads a client's segment where it has no pages")
 FK_EXPORT(fork, "ignored:i64 -> i64", 0, "Forks a child that goes on; the signal that ends it")
 FK_EXPORT(fork_frame, "signo:i64 -> i64", 0,
 	  "Forks a child that writes into its frame; the signal that ends it")
