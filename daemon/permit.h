@@ -10,7 +10,6 @@
  *       looks at is one bit, of all of them together, in one line for each tenant.
  *   I2. Bits are of this pool's tasks, by their index; the manager names them by hash, and tells
  *       each pool anew before it tells it of tenants and clients.
- *
  *   I3. A slot's next tenant is another user: with the one that leaves all bits are cleared, while
  *       it has no client.
  *

@@ -149,7 +149,7 @@ int record_load(struct record *record, const struct modules *modules, const stru
 		record->copies = small;
 		*top = small + record->size;
 	} else {
-		record->copies = stack_block_take(cache, record->size);
+		record->copies = stack_lump_take(cache, record->size);
 		if (!record->copies)
 			return -ENOMEM;
 	}
@@ -189,5 +189,5 @@ void record_unload(struct record *record, struct stack_cache *cache)
 		return;
 	record_open(record->copies, record->size);
 	if (record->size > RECORD_SMALL)
-		stack_block_put(cache, record->copies, record->size);
+		stack_lump_put(cache, record->copies, record->size);
 }

@@ -138,8 +138,7 @@ void registry_put(struct pool *pool, struct registry_client *client);
 /* The tenant's rings; NULL if it is not there. */
 struct tenant_segment *registry_segment(struct pool *pool, uint32_t tenant);
 
-/* The tenants that were ever there and have a client now, or one that is not released yet: a word
- * of a bit for each. */
+/* The tenants that have a client now, or one that is not released yet: a word of a bit for each. */
 uint64_t registry_tenants(struct pool *pool, uint32_t word);
 bool registry_is_peopled(struct pool *pool, uint32_t tenant);
 

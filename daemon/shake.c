@@ -26,8 +26,8 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "common/util.h"
 #include "common/urgent.h"
+#include "common/util.h"
 #include "daemon/pool.h"
 
 #define SHAKE_BURST 8u	 /* at a time, at most */

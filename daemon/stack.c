@@ -679,18 +679,18 @@ void stack_take(struct stack_cache *cache)
 	stack_refund(cache, STACK_MIN);
 }
 
-/* ------------------------------------------------------------------------ blocks */
+/* ------------------------------------------------------------------------ lumps */
 
-void *stack_block_take(struct stack_cache *cache, uint64_t size)
+void *stack_lump_take(struct stack_cache *cache, uint64_t size)
 {
 	uint32_t order = stack_order(size);
 
 	return order < STACK_ORDERS ? stacklet_buy(cache, order) : NULL;
 }
 
-void stack_block_put(struct stack_cache *cache, void *block, uint64_t size)
+void stack_lump_put(struct stack_cache *cache, void *lump, uint64_t size)
 {
-	struct fk_stack *stacklet = block;
+	struct fk_stack *stacklet = lump;
 
 	/* Whoever had it has written over that. */
 	stacklet->size_log = stack_order(size) + STACK_MIN_LOG;

@@ -19,7 +19,7 @@
  *       it is NULL while the worker has no stack, between two strands.
  *   I2. An empty stack has one stacklet (and maybe a spare), and sp at its first place.
  *   I3. A job's account is the bytes of all stacklets that stacks of its frames consist of, spares
- *       included, but for the first stacklet of a stack that a worker runs on; and of its blocks,
+ *       included, but for the first stacklet of a stack that a worker runs on; and of its lumps,
  *       which hold what is no frame (record.h). Both are charged before they are taken. What a
  *       strand leaves behind when it ends is no spare: who goes on with something else trims its
  *       stack before anybody can learn that it has gone on.
@@ -176,13 +176,13 @@ bool stack_give(struct stack_cache *cache, struct fk_stack *top);
 void stack_take(struct stack_cache *cache);
 
 /*
- * A block of this size beside the stacks, for the job that the worker runs: a power of two of bytes
+ * A lump of this size beside the stacks, for the job that the worker runs: a power of two of bytes
  * is taken and charged, STACK_MIN at least. At a multiple of STACK_MIN, with garbage in it. NULL if
  * the job may have no more, or the arena is full.
  */
-void *stack_block_take(struct stack_cache *cache, uint64_t size);
+void *stack_lump_take(struct stack_cache *cache, uint64_t size);
 
 /* Gives it back, of the same job and with the same size, on any worker. */
-void stack_block_put(struct stack_cache *cache, void *block, uint64_t size);
+void stack_lump_put(struct stack_cache *cache, void *lump, uint64_t size);
 
 #endif

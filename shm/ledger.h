@@ -25,7 +25,8 @@
  *       row is QUEUED, RUNNING or COPYING, was submitted twice and is refused. A new generation may
  *       take a row that is FINISHING: an honest client submits again only after it saw the outcome,
  *       and then the old generation needs the row no more.
- *   I4. head of a ring only grows; the slots below it were consumed.
+ *   I4. head of a ring only grows as long as the slot has its tenant, the next one's begins at 0;
+ *       the slots below it were consumed.
  *   I5. Where the rows are is a constant, and how many there are stands in the memory of whoever
  *       asks: a task's stray write can reach every byte here. What it does to the manager's numbers
  *       lasts until that pool is dead (daemon/fronts.c).

@@ -257,8 +257,8 @@ START_TEST(blocks_are_charged_as_what_they_take_and_become_one_again)
 	room_begin(ROOM_MAX);
 	left = atomic_load(&room_arena.left);
 	stack_bill(&room_cache, &account, 16u << 20);
-	ck_assert_ptr_null(stack_block_take(&room_cache, (16u << 20) + 1));
-	ck_assert_ptr_null(stack_block_take(&room_cache, UINT64_MAX));
+	ck_assert_ptr_null(stack_lump_take(&room_cache, (16u << 20) + 1));
+	ck_assert_ptr_null(stack_lump_take(&room_cache, UINT64_MAX));
 	ck_assert_uint_eq(atomic_load(&account), 0);
 	for (int round = 0; round < 200; round++) {
 		enum { N = 12 };
@@ -271,7 +271,7 @@ START_TEST(blocks_are_charged_as_what_they_take_and_become_one_again)
 			bytes[i] = 1 + room_random(&seed, UINT64_C(1) << (8 + i));
 			if (round == 0)
 				bytes[i] = UINT64_C(2) << 20;
-			blocks[i] = stack_block_take(&room_cache, bytes[i]);
+			blocks[i] = stack_lump_take(&room_cache, bytes[i]);
 			refused += !blocks[i];
 			if (!blocks[i])
 				continue;
@@ -287,7 +287,7 @@ START_TEST(blocks_are_charged_as_what_they_take_and_become_one_again)
 			for (uint64_t k = 0; blocks[i] && k < bytes[i]; k++)
 				bad += blocks[i][k] != (char)(i + 1);
 			if (blocks[i])
-				stack_block_put(&room_cache, blocks[i], bytes[i]);
+				stack_lump_put(&room_cache, blocks[i], bytes[i]);
 		}
 		ck_assert_uint_eq(bad, 0);
 		ck_assert_uint_eq(atomic_load(&account), 0);

@@ -39,10 +39,10 @@ static struct fk_export exports[TASKS];
 static uint32_t blocks; /* that are taken from the arena */
 
 /* The linker puts these in the place of the arena's: --wrap. AddressSanitizer knows their ends. */
-void *__wrap_stack_block_take(struct stack_cache *cache, uint64_t size);
-void __wrap_stack_block_put(struct stack_cache *cache, void *block, uint64_t size);
+void *__wrap_stack_lump_take(struct stack_cache *cache, uint64_t size);
+void __wrap_stack_lump_put(struct stack_cache *cache, void *block, uint64_t size);
 
-void *__wrap_stack_block_take(struct stack_cache *cache, uint64_t size)
+void *__wrap_stack_lump_take(struct stack_cache *cache, uint64_t size)
 {
 	(void)cache;
 	/* Sometimes the job may not have so much. */
@@ -52,7 +52,7 @@ void *__wrap_stack_block_take(struct stack_cache *cache, uint64_t size)
 	return aligned_alloc(16, align_up(size, 16));
 }
 
-void __wrap_stack_block_put(struct stack_cache *cache, void *block, uint64_t size)
+void __wrap_stack_lump_put(struct stack_cache *cache, void *block, uint64_t size)
 {
 	(void)cache, (void)size;
 	blocks--;

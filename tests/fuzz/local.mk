@@ -14,7 +14,7 @@ FUZZERS = args conf forkctl greet module pool record ring signature
 
 # What a target puts in the place of others.
 FUZZ_WRAP_args = -Wl,--wrap=fopen
-FUZZ_WRAP_record = -Wl,--wrap=stack_block_take,--wrap=stack_block_put
+FUZZ_WRAP_record = -Wl,--wrap=stack_lump_take,--wrap=stack_lump_put
 # forkctl's main() makes room for another.
 FUZZ_FORKCTL = -DFK_SBINDIR='"$(sbindir)"' -Dmain=forkctl_main -Wno-missing-prototypes
 
