@@ -16,6 +16,7 @@
  */
 #include "daemon/pool.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -295,6 +296,9 @@ static int pool_prepare(struct pool *pool, const int *fds)
 		return pool_fail(pool, error, r);
 	}
 	urgent_begin(false); /* allowed to root, so far */
+	/* pthread_exit() loads it when it is called first, which a task cannot: the C library would
+	 * abort. */
+	(void)dlopen("libgcc_s.so.1", RTLD_NOW);
 	r = confine_pool(options->confine);
 	if (r < 0)
 		return pool_fail(pool, "tasks cannot be confined here (confine = off runs without)",

@@ -52,13 +52,16 @@ static void blame(const char *task, int64_t argument, int signo, const char *how
 	jobs_see(c, jobs_submit(c, "null:add", 0, 20, 22), 42);
 }
 
-static void begin(void)
+static void begin_with(const char *option)
 {
 	daemon_prepare(&d);
-	/* Where it is confined, a task cannot have a child, nor the C library what it needs to end
-	 * a thread. */
-	daemon_start(&d, "--workers=2", "--confine=off", NULL);
+	daemon_start(&d, "--workers=2", option, NULL);
 	c = daemon_open(&d);
+}
+
+static void begin(void)
+{
+	begin_with(NULL);
 }
 
 static void end(void)
@@ -136,7 +139,7 @@ START_TEST(a_child_by_vfork_that_ends_ends_no_pool_and_blames_nobody)
 	int64_t n = 0;
 	pid_t pool;
 
-	begin();
+	begin_with("--confine=off"); /* else there is none */
 	pool = daemon_pool(&d);
 	ck_assert_int_eq(fk_call(c, "crash:fork_shared", &n, INT64_C(17)), 0);
 	ck_assert_int_eq(n, 17);
