@@ -24,7 +24,7 @@
 #define CHECK_TIMEOUT 240
 #include "tests/check_unit.h"
 
-#define OTHER_UID   65534u
+#define OTHER_UID   65531u
 #define CHAIN	    100u
 #define N_JOBS	    256u
 #define NOT_REACHED 77

@@ -17,6 +17,8 @@
 #define CHECK_TIMEOUT 120
 #include "tests/check_unit.h"
 
+#define OTHER_UID 65531u
+
 static struct daemon d;
 
 static uint32_t scheduler(void)
@@ -151,14 +153,14 @@ static void set_as_another(void)
 	int code = send_set(&set, sizeof(set));
 
 	/* Without root there is no other user to be. */
-	if (code != (geteuid() == 65534 ? -EPERM : 0))
+	if (code != (geteuid() == OTHER_UID ? -EPERM : 0))
 		_exit(1);
 }
 
 START_TEST(another_user_may_not)
 {
 	daemon_start(&d, "--workers=2", NULL);
-	ck_assert_int_eq(daemon_reap(daemon_client(set_as_another, 65534)), 0);
+	ck_assert_int_eq(daemon_reap(daemon_client(set_as_another, OTHER_UID)), 0);
 	ck_assert_uint_eq(scheduler(), geteuid() != 0);
 	ck_assert_int_eq(daemon_stop(&d), 0);
 }

@@ -60,7 +60,7 @@
 #define TREE_NS	     500000000 /* how long one tree keeps all workers busy */
 #define GAP_US_MIN   200
 #define GAP_US_MAX   3000
-#define OTHER_UID    65534 /* nobody */
+#define OTHER_UID    65531
 #define FLOODS_MAX   4
 #define HEAP	     (1u << 20)
 #define SAMPLES_WARM 20
