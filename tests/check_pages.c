@@ -132,8 +132,11 @@ START_TEST(where_there_is_no_room_it_is_said_and_what_there_was_goes)
 	char file[64], options[32];
 	int fd;
 
-	if (geteuid() != 0 || unshare(CLONE_NEWNS) < 0)
+	if (geteuid() != 0 || unshare(CLONE_NEWNS) < 0) {
+		check_unit_not_run(where_there_is_no_room_it_is_said_and_what_there_was_goes,
+				   "only root can mount");
 		return;
+	}
 	ck_assert_int_eq(mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
 	ck_assert_ptr_nonnull(mkdtemp(path));
 	(void)snprintf(options, sizeof(options), "size=%" PRIu64, PAGES_PIECE * 3 / 2);
@@ -206,25 +209,32 @@ static int least_nice(void)
 {
 	_cleanup_closedir_ DIR *d = opendir("/proc/self/task");
 	struct dirent *e;
-	int least = 20;
+	int least = 20, n;
 
 	ck_assert_ptr_nonnull(d);
-	while ((e = readdir(d)))
-		if (e->d_name[0] != '.' && atoi(e->d_name) != getpid())
-			least = min(least, getpriority(PRIO_PROCESS, (id_t)atoi(e->d_name)));
+	while ((e = readdir(d))) {
+		if (e->d_name[0] == '.' || atoi(e->d_name) == getpid())
+			continue;
+		errno = 0;
+		n = getpriority(PRIO_PROCESS, (id_t)atoi(e->d_name));
+		if (errno == 0) /* else it has just ended */
+			least = min(least, n);
+	}
 	return least;
 }
 
 /* The manager goes before its pool's workers; who works for a client does not. */
 START_TEST(who_makes_them_is_not_urgent_where_the_manager_is)
 {
-	int fd = segment();
+	int fd = segment(), least;
 
 	ck_assert_int_eq(loop_init(&loop), 0);
 	urgent_begin(true);
 	ck_assert_int_eq(pages_make(&pages, fd, SIZE), 0);
 	ck_assert_int_eq(end(), 0);
-	ck_assert_int_eq(least_nice(), 0);
+	least = least_nice();
+	ck_assert_int_ge(least, 0);
+	ck_assert_int_lt(least, 20);
 	loop_fini(&loop);
 	(void)close(fd);
 }

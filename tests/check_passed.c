@@ -103,7 +103,9 @@ static void is_refused(int fd)
 	ck_assert_uint_eq(m.head.type, PROTO_ERROR);
 	ck_assert_int_eq(m.error.code, -EPERM);
 	ck_assert_ptr_nonnull(strstr(m.error.text, "no descriptors"));
-	ck_assert_int_eq(proto_recv(fd, &m, fds, &n, 0), 0);
+	/* Or what was in it is known only now. */
+	r = proto_recv(fd, &m, fds, &n, 0);
+	ck_assert_msg(r == 0 || r == -ECONNRESET, "%d", r);
 }
 
 static struct proto_cancel cancel_of(const struct service_client *c)
@@ -226,9 +228,12 @@ START_TEST(a_kernel_that_can_keep_them_out_does)
 	struct service_client c;
 	pid_t pid;
 
-	if (setsockopt(fd, SOL_SOCKET, PASSED_RIGHTS, &off, sizeof(off)) < 0)
-		return;
+	r = setsockopt(fd, SOL_SOCKET, PASSED_RIGHTS, &off, sizeof(off));
 	(void)close(fd);
+	if (r < 0) {
+		check_unit_not_run(a_kernel_that_can_keep_them_out_does, "this kernel cannot");
+		return;
+	}
 	pid = start(false);
 	c = service_attach();
 	peer = passed_send_lingering(c.fd, &h, sizeof(h), &r);

@@ -63,6 +63,13 @@ static inline size_t check_unit_leave_out(const TTest *const *tests, size_t n, s
 	return n - n_out;
 }
 
+/* The same for a test that finds out itself, and does nothing more. */
+static inline void check_unit_not_run(const TTest *test, const char *why)
+{
+	printf("not run: %s: %s\n", test->name, why);
+	(void)fflush(stdout);
+}
+
 #define CHECK_MAIN(unit, ...)                                                                      \
 	int main(void)                                                                             \
 	{                                                                                          \

@@ -21,6 +21,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -623,11 +624,15 @@ uint64_t daemon_switches(pid_t pid)
 	dir = opendir(path);
 	ck_assert_ptr_nonnull(dir);
 	while ((e = readdir(dir))) {
+		int64_t own, others;
+
 		if (e->d_name[0] == '.' || daemon_is_kernels(pid, e->d_name))
 			continue;
 		(void)snprintf(path, sizeof(path), "/proc/%d/task/%s/status", (int)pid, e->d_name);
-		sum += (uint64_t)daemon_number(path, "voluntary_ctxt_switches");
-		sum += (uint64_t)daemon_number(path, "nonvoluntary_ctxt_switches");
+		own = daemon_number(path, "voluntary_ctxt_switches");
+		others = daemon_number(path, "nonvoluntary_ctxt_switches");
+		if (own >= 0 && others >= 0) /* else it has just ended */
+			sum += (uint64_t)(own + others);
 	}
 	return sum;
 }
@@ -654,4 +659,23 @@ bool daemon_is_all(pid_t pid, char state)
 			break;
 	}
 	return all;
+}
+
+bool daemon_may_all(void)
+{
+	_cleanup_fclose_ FILE *f = fopen("/proc/self/status", "re");
+	_cleanup_fclose_ FILE *last = fopen("/proc/sys/kernel/cap_last_cap", "re");
+	_cleanup_free_ char *line = NULL;
+	unsigned int n = 63, filters = 1;
+	uint64_t caps = 0, all;
+	size_t size = 0;
+
+	while (f && getline(&line, &size, f) >= 0) {
+		(void)sscanf(line, "CapEff: %" SCNx64, &caps);
+		(void)sscanf(line, "Seccomp: %u", &filters);
+	}
+	if (!last || fscanf(last, "%u", &n) != 1 || filters)
+		return false;
+	all = ((UINT64_C(2) << n) - 1) & ~(UINT64_C(1) << CAP_SYS_RESOURCE);
+	return (caps & all) == all;
 }

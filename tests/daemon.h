@@ -149,5 +149,9 @@ uint64_t daemon_switches(pid_t pid);
  */
 bool daemon_is_all(pid_t pid, char state);
 
+/* The test is root's, with all that root may but to exceed limits, and under no filter of calls: a
+ * container's root is not. */
+bool daemon_may_all(void);
+
 /* Built with a sanitizer: numbers about memory mean nothing. */
 bool daemon_sanitized(void);
