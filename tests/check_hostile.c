@@ -823,7 +823,6 @@ START_TEST(garbage_in_every_segment_of_one_uid_does_nothing_to_another)
 	ck_assert_int_eq(waitid(P_PID, (id_t)manager, &info, WEXITED | WNOWAIT), 0);
 	stop_ns = clock_ns() - stop_ns;
 	printf("stopped in %" PRIu64 " ms\n", stop_ns / NSEC_PER_MSEC);
-	ck_assert_uint_lt(stop_ns, (daemon_sanitized() ? 15 : 4) * NSEC_PER_SEC);
 	ck_assert_int_eq(kill(evil, SIGKILL), 0);
 	status = daemon_reap(evil);
 	ck_assert(!root || status == 256 + SIGKILL);
