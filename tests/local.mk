@@ -7,12 +7,12 @@ LDADD = $(DAEMON_LIBS) $(CLIENT_LIBS) libcommon.la $(CHECK_LIBS)
 
 UNIT_TESTS = \
 	tests/check_account \
+	tests/check_algorithm \
 	tests/check_alloc \
+	tests/check_array \
 	tests/check_aside \
 	tests/check_batch \
 	tests/check_cancel_message \
-	tests/check_algorithm \
-	tests/check_array \
 	tests/check_channel \
 	tests/check_connect \
 	tests/check_deadline \
@@ -47,13 +47,13 @@ UNIT_TESTS = \
 	tests/check_options_print \
 	tests/check_oracle \
 	tests/check_pack \
-	tests/check_permit \
 	tests/check_pages \
+	tests/check_permit \
 	tests/check_place \
-	tests/check_publish \
 	tests/check_pool \
 	tests/check_poolproc \
 	tests/check_profile \
+	tests/check_publish \
 	tests/check_quota \
 	tests/check_record \
 	tests/check_recover \
@@ -86,11 +86,11 @@ SCENARIOS = \
 	tests/check_blame \
 	tests/check_cancel \
 	tests/check_cancel_kept \
-	tests/check_cpus \
 	tests/check_chain \
-	tests/check_copies \
 	tests/check_child \
 	tests/check_confine \
+	tests/check_copies \
+	tests/check_cpus \
 	tests/check_crash \
 	tests/check_descriptors \
 	tests/check_hostile \
@@ -132,12 +132,12 @@ SCRIPT_TESTS = \
 # The part of TESTS that the tsan tier runs: what has its threads in one process.
 # check_modules has too, and is left out: every module in every mode takes minutes there.
 TSAN_TESTS = \
+	tests/check_algorithm \
 	tests/check_alloc \
+	tests/check_array \
 	tests/check_aside \
 	tests/check_batch \
 	tests/check_cancel_message \
-	tests/check_algorithm \
-	tests/check_array \
 	tests/check_channel \
 	tests/check_connect \
 	tests/check_deadline \
@@ -162,11 +162,11 @@ TSAN_TESTS = \
 	tests/check_options_print \
 	tests/check_permit \
 	tests/check_place \
-	tests/check_publish \
 	tests/check_pool \
 	tests/check_profile \
-	tests/check_registry \
+	tests/check_publish \
 	tests/check_record \
+	tests/check_registry \
 	tests/check_requeue \
 	tests/check_ring \
 	tests/check_scan \
@@ -227,18 +227,18 @@ tests_check_blame_SOURCES = tests/check_blame.c $(DAEMON_SOURCES)
 tests_check_cancel_SOURCES = tests/check_cancel.c $(DAEMON_SOURCES)
 tests_check_cancel_kept_SOURCES = tests/check_cancel_kept.c $(DAEMON_SOURCES)
 tests_check_chain_SOURCES = tests/check_chain.c $(DAEMON_SOURCES)
-tests_check_copies_SOURCES = tests/check_copies.c $(DAEMON_SOURCES)
 tests_check_child_SOURCES = tests/check_child.c $(ORACLE_SOURCES) $(COUNTS_SOURCES)
 tests_check_client_sites_SOURCES = tests/check_client_sites.c $(ORACLE_SOURCES) $(COUNTS_SOURCES)
-tests_check_oracle_SOURCES = tests/check_oracle.c $(ORACLE_SOURCES)
-tests_check_cpus_SOURCES = tests/check_cpus.c $(DAEMON_SOURCES)
 tests_check_confine_SOURCES = tests/check_confine.c $(DAEMON_SOURCES)
+tests_check_copies_SOURCES = tests/check_copies.c $(DAEMON_SOURCES)
+tests_check_cpus_SOURCES = tests/check_cpus.c $(DAEMON_SOURCES)
 tests_check_crash_SOURCES = tests/check_crash.c $(DAEMON_SOURCES)
 tests_check_hostile_SOURCES = tests/check_hostile.c $(DAEMON_SOURCES)
 tests_check_descriptors_SOURCES = tests/check_descriptors.c $(DAEMON_SOURCES)
 tests_check_isolation_SOURCES = tests/check_isolation.c $(DAEMON_SOURCES)
 tests_check_kill_SOURCES = tests/check_kill.c $(ORACLE_SOURCES) $(COUNTS_SOURCES)
 tests_check_latency_SOURCES = tests/check_latency.c $(DAEMON_SOURCES)
+tests_check_oracle_SOURCES = tests/check_oracle.c $(ORACLE_SOURCES)
 tests_check_promises_SOURCES = tests/check_promises.c $(DAEMON_SOURCES)
 tests_check_quarantine_SOURCES = tests/check_quarantine.c $(DAEMON_SOURCES)
 tests_check_renew_SOURCES = tests/check_renew.c $(DAEMON_SOURCES)
