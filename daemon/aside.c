@@ -36,6 +36,7 @@
 #include <stdlib.h>
 
 #include "common/clock.h"
+#include "common/crash.h"
 #include "daemon/pool.h"
 #include "daemon/strand.h"
 #include "daemon/verdict.h"
@@ -188,6 +189,7 @@ void aside_bring_up(struct worker *w, uint32_t row)
 	} else {
 		aside_sort(w, w->fk.floor, (uint64_t)(w->fk.bottom - w->fk.floor), row);
 	}
+	FK_CRASH(aside_moved);
 	COUNT(w, turns);
 	w->asides.not_before = clock_ns() + ASIDE_SHARE * (clock_ns() - began);
 }

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/crash.h"
 #include "common/log.h"
 #include "daemon/pool.h"
 #include "daemon/root.h"
@@ -44,6 +45,7 @@ static void channel_push(struct channel *channel)
 		channel->starved = r == -ENOBUFS || r == -ENOMEM;
 		if (r == -EAGAIN || channel->starved)
 			return;
+		FK_CRASH(channel_sent);
 		if (r < 0)
 			log_debug("the manager cannot be told: %s", strerror(-r));
 		channel->first = (channel->first + 1) % CHANNEL_QUEUE;
@@ -58,6 +60,7 @@ void channel_tell(struct pool *pool, const struct proto_pool *message)
 	pthread_mutex_lock(&channel->lock);
 	assert(channel->n < CHANNEL_QUEUE);
 	channel->queue[(channel->first + channel->n++) % CHANNEL_QUEUE] = *message;
+	FK_CRASH(channel_queued);
 	/* Those before it wait for room, and for the channel's thread. */
 	if (channel->n == 1)
 		channel_push(channel);

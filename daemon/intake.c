@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "common/clock.h"
+#include "common/crash.h"
 #include "daemon/drain.h"
 #include "daemon/pool.h"
 #include "daemon/requeue.h"
@@ -139,6 +140,7 @@ int intake_add_client(struct pool *pool, uint32_t slot, uint32_t generation, uin
 		return t->error;
 	}
 	registry_show_client(pool, slot);
+	FK_CRASH(client_shown);
 	/* Else when the tenant comes. */
 	if (t->told) {
 		requeue_push(pool, slot);
@@ -226,8 +228,10 @@ bool intake_is_empty(struct pool *pool)
 /* Lock held: queues the rows of a drain. */
 static void intake_queue(struct drain *drain, uint64_t now)
 {
-	if (drain->n)
+	if (drain->n) {
 		fair_push(&drain->pool->intake.fair, drain->first, drain->n, now);
+		FK_CRASH(queue_linked);
+	}
 }
 
 /* Puts rows onto the worker's own root deque, which is empty. */
@@ -239,6 +243,7 @@ static void intake_publish(struct worker *w, const uint64_t *rows, uint64_t n)
 	deque_reclaim(&w->roots);
 	deque_reset(&w->roots);
 	deque_push_all(&w->roots, w->roots.entries, rows, n);
+	FK_CRASH(roots_published);
 	worker_mark_roots(w);
 }
 
@@ -302,6 +307,7 @@ bool intake_drain(struct worker *w, uint32_t *ret_row)
 		fair_unlock(fair);
 	}
 	if (n) {
+		FK_CRASH(queue_picked);
 		*ret_row = (uint32_t)rows[0];
 		intake_publish(w, rows + 1, n - 1);
 	}
@@ -423,6 +429,7 @@ bool intake_steal(struct worker *w, struct worker *victim, uint32_t *ret_row)
 	while (status == DEQUE_RACE);
 	if (status == DEQUE_EMPTY)
 		return false;
+	FK_CRASH(roots_stolen);
 	COUNT_ADD(w, root_steals, n);
 	*ret_row = (uint32_t)rows[0];
 	intake_publish(w, rows + 1, n - 1);
@@ -437,6 +444,7 @@ void intake_recall(struct pool *pool, struct worker *from)
 	if (!deque_size(&from->roots))
 		return;
 	n = intake_take_back(from, rows);
+	FK_CRASH(roots_recalled);
 	fair_lock(fair);
 	fair_return(fair, rows, n, clock_ns());
 	fair_unlock(fair);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/crash.h"
 #include "daemon/layout.h"
 #include "daemon/pool.h"
 #include "daemon/vacate.h"
@@ -271,6 +272,7 @@ void registry_gone(struct pool *pool, uint32_t slot, uint32_t generation)
 			registry_reach(&pool->arena->rings[client->tenant][i], &tenant->rings[i]);
 	/* ORDER client/active [K2]: seq_cst, see registry_get(). */
 	atomic_store_explicit(&client->state, CLIENT_DYING, memory_order_seq_cst);
+	FK_CRASH(client_dying);
 	/* Relaxed: the dispatcher is woken below. */
 	if (!atomic_exchange_explicit(&client->stranded, 0, memory_order_relaxed))
 		atomic_fetch_add_explicit(&pool->registry.n_leaving, 1, memory_order_relaxed);
@@ -320,10 +322,12 @@ void registry_release(struct pool *pool, struct registry_client *client)
 	uint32_t slot = (uint32_t)(client - pool->registry.clients);
 
 	registry_unmap_client(pool, slot);
+	FK_CRASH(client_unmapped);
 	atomic_fetch_sub_explicit(&pool->registry.n_leaving, 1, memory_order_relaxed);
 	registry_count_client(pool, client->tenant, -1);
 	/* ORDER client/live [K1]: release, nobody uses the fields any more. Pairs with
 	 * intake_add_client(). */
 	atomic_store_explicit(&client->state, CLIENT_NONE, memory_order_release);
+	FK_CRASH(client_released);
 	channel_send(pool, PROTO_POOL_RELEASED, slot, client->generation, "");
 }

@@ -2,6 +2,7 @@
 #include "daemon/requeue.h"
 
 #include "common/clock.h"
+#include "common/crash.h"
 #include "daemon/drain.h"
 #include "daemon/pool.h"
 
@@ -65,8 +66,10 @@ void requeue_push(struct pool *pool, uint32_t slot)
 
 	if (!client->n_requeued)
 		return;
+	FK_CRASH(requeue_found);
 	fair_lock(&pool->intake.fair);
 	fair_push(&pool->intake.fair, client->requeued, client->n_requeued, clock_ns());
 	fair_unlock(&pool->intake.fair);
+	FK_CRASH(requeue_pushed);
 	client->n_requeued = client->to_settle = 0;
 }

@@ -36,6 +36,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/crash.h"
 #include "daemon/deadline.h"
 #include "daemon/pool.h"
 #include "daemon/profile.h"
@@ -135,6 +136,7 @@ static bool root_finish(struct pool *pool, const struct root_end *end)
 	atomic_store_explicit(&job->started_ns, end->started_ns, memory_order_relaxed);
 	atomic_store_explicit(&job->ended_ns, end->ended_ns, memory_order_relaxed);
 	root_set_row(pool, end->row, LEDGER_FINISHING, end->outcome, end->worker);
+	FK_CRASH(root_finishing);
 	deadline_remove(pool, end->row);
 
 	atomic_fetch_add_explicit(&board->jobs, 1, memory_order_relaxed);
@@ -149,14 +151,19 @@ static bool root_finish(struct pool *pool, const struct root_end *end)
 	if (root_is_cancelled(pool, end->row, end->generation))
 		atomic_store_explicit(&pool->cancels[end->row], 0, memory_order_relaxed);
 	if (job_finish(job, end->generation, end->outcome)) {
+		FK_CRASH(root_ended);
 		futex_wake(&job->state, INT32_MAX);
 		woke = true;
 	}
+	FK_CRASH(root_told);
 	if (group && group_done(group, 1)) {
+		FK_CRASH(root_counted);
 		futex_wake(&group->word, INT32_MAX);
 		woke = true;
 	}
+	FK_CRASH(root_woken);
 	root_free_row(pool, end->row, end->generation);
+	FK_CRASH(root_freed);
 	registry_put(pool, client);
 	return woke;
 }
@@ -201,6 +208,7 @@ void root_drop(struct pool *pool, uint32_t row, uint32_t outcome, int32_t code)
 		.ended_ns = now,
 	};
 
+	FK_CRASH(root_dropping);
 	/* Relaxed: a statistic. */
 	atomic_fetch_add_explicit(&pool->board->counters[BOARD_POOL].dropped, 1,
 				  memory_order_relaxed);
@@ -215,6 +223,7 @@ static void root_write_back(struct worker *w, struct root *root)
 	 * (and the manager waits for its end): so the compiler alone is to be told. */
 	fence_signal();
 	record_write_back(&root->record);
+	FK_CRASH(root_copied);
 }
 
 /* The task has returned: the result goes into the record. */
@@ -282,8 +291,10 @@ void root_run(struct worker *w, uint32_t row)
 	intake_account(w, row, false, root->started_ns);
 	worker_set_job(w, row);
 	root_set_row(pool, row, LEDGER_RUNNING, 0, w->index);
+	FK_CRASH(root_running);
 
 	verdict_begin(pool, row, root->generation);
+	FK_CRASH(root_begun);
 	/* A client that is gone wants no answer any more.
 	 * ORDER verdict/cancel [V1]: seq_cst, after verdict_begin(): registry_gone() stores the
 	 * state before it looks at the rows. */
@@ -313,6 +324,7 @@ void root_run(struct worker *w, uint32_t row)
 		return;
 	}
 	export = root->record.task->export;
+	FK_CRASH(root_loaded);
 	root_name_task(pool, row, root->record.index);
 	atomic_store_explicit(&pool->board->running[w->index].task, root->record.index,
 			      memory_order_relaxed);
@@ -376,6 +388,7 @@ void root_cancel(struct pool *pool, uint32_t row, uint32_t generation)
 	/* ORDER verdict/cancel [V1]: seq_cst, before the look at the verdict. Pairs with
 	 * root_run(), which begins the verdict and looks at the mark: one sees the other. */
 	atomic_store_explicit(&pool->cancels[row], generation, memory_order_seq_cst);
+	FK_CRASH(root_cancelling);
 	(void)verdict_set(pool, row, generation, JOB_CANCELLED);
 	/* ORDER cancel/accept [V2]: seq_cst, after the mark. Pairs with drain_accept(), which
 	 * makes the row QUEUED, and drain_admit(), which looks at the mark: one sees the other. */

@@ -46,6 +46,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "common/crash.h"
 #include "daemon/alloc.h"
 #include "daemon/join.h"
 #include "daemon/root.h"
@@ -72,8 +73,10 @@ static struct fk_frame *strand_child_ended(struct worker *w, struct fk_frame *pa
 		strand_give_stack(w, parent);
 	else
 		stack_trim(&w->cache, w->top);
+	FK_CRASH(join_child);
 	if (!join_child(&parent->joins))
 		return NULL;
+	FK_CRASH(join_last);
 	COUNT(w, joins_last);
 	parent->steals = 0;
 	strand_take_stack(w, parent);
@@ -183,6 +186,7 @@ bool fk_rt_join(struct fk_worker *fk, struct fk_frame *frame)
 	if (!join_parent(&frame->joins, frame->steals)) {
 		/* The frame may run elsewhere by now. */
 		COUNT(w, joins_waited);
+		FK_CRASH(join_waiting);
 		return false;
 	}
 	frame->steals = 0;

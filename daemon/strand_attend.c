@@ -22,6 +22,7 @@
  */
 #include "daemon/strand_internal.h"
 
+#include "common/crash.h"
 #include "daemon/policy.h"
 #include "daemon/verdict.h"
 
@@ -39,7 +40,9 @@ void strand_publish(struct worker *w)
 		return;
 	w->publish = false;
 	w->fk.floor += n;
+	FK_CRASH(strand_publishing);
 	deque_publish(&w->frames, n);
+	FK_CRASH(strand_published);
 	COUNT_ADD(w, published, n);
 }
 
@@ -91,6 +94,7 @@ bool strand_attend(struct worker *w, struct fk_frame *frame)
 		return true;
 	strand_set_aside(w, frame);
 	(void)strand_push(w, frame);
+	FK_CRASH(aside_put);
 	if (turn != WORKER_NO_JOB)
 		aside_bring_up(w, turn);
 	w->moved = w->fk.bottom;

@@ -17,6 +17,7 @@
 #include <assert.h>
 #include <errno.h>
 
+#include "common/crash.h"
 #include "daemon/verdict.h"
 #include "shm/fence.h"
 
@@ -180,6 +181,7 @@ struct fk_frame *strand_pop_own(struct worker *w)
 	/* One that was set aside; or, after its child has gone to another worker, stolen by
 	 * oneself. */
 	w->moved = --w->fk.bottom;
+	FK_CRASH(aside_taken);
 	aside_end(w, newest->job);
 	return newest;
 }

@@ -15,6 +15,7 @@
 
 #include <errno.h>
 
+#include "common/crash.h"
 #include "common/log.h"
 #include "common/util.h"
 #include "daemon/verdict.h"
@@ -66,6 +67,7 @@ static struct fk_frame *strand_drop_chain(struct worker *w, struct fk_frame *fra
 struct fk_frame *strand_unwind(struct worker *w, struct fk_frame *frame)
 {
 	frame = strand_drop_chain(w, frame);
+	FK_CRASH(unwind_dropped);
 	if (!frame->parent)
 		return frame; /* the root gives the job its outcome */
 	if (frame->steals && !fk_rt_join(&w->fk, frame))

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "common/crash.h"
 #include "common/log.h"
 #include "daemon/channel.h"
 #include "daemon/pool.h"
@@ -61,6 +62,7 @@ void vacate_tenant(struct pool *pool, uint32_t slot)
 		/* Relaxed: who still has the address finds what is told above. */
 		atomic_store_explicit(&tenant->segment, NULL, memory_order_relaxed);
 		vacate_close(pool, slot);
+		FK_CRASH(tenant_closed);
 		r = vacate_blank(tenant);
 		if (r < 0)
 			/* It is one mapping more than there was for a moment. What the manager has
@@ -71,6 +73,7 @@ void vacate_tenant(struct pool *pool, uint32_t slot)
 	permit_clear(&pool->permit, slot);
 	tenant->told = false;
 	tenant->error = 0;
+	FK_CRASH(tenant_unmapped);
 	channel_tell(pool, &released);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/verdict.h"
 
+#include "common/crash.h"
 #include "daemon/pool.h"
 #include "shm/fence.h"
 #include "shm/job.h"
@@ -32,6 +33,7 @@ static void verdict_put(struct pool *pool, uint32_t row, uint64_t word, int32_t 
 						     verdict_pack(code, generation, outcome),
 						     memory_order_relaxed, memory_order_relaxed))
 		return;
+	FK_CRASH(verdict_put);
 	/* ORDER verdict/runs [V3]: full, the verdict comes before the look at who runs the job.
 	 * Pairs with worker_set_job(). The others are left alone. */
 	fence_full();

@@ -46,6 +46,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/crash.h"
 #include "common/log.h"
 #include "daemon/policy.h"
 #include "daemon/pool.h"
@@ -412,6 +413,7 @@ static bool worker_take_root(struct worker *w, struct worker *from, uint32_t *re
 			return false;
 		*ret_row = (uint32_t)row;
 	}
+	FK_CRASH(roots_taken);
 	if (!deque_size(&from->roots))
 		worker_clear_roots(from);
 	return true;
@@ -442,6 +444,7 @@ static bool worker_steal(struct worker *w, struct worker *victim, uint64_t now)
 	if (!deque_size(&victim->frames) ||
 	    deque_steal(&victim->frames, &word, 1, &n) != DEQUE_STOLEN)
 		return false;
+	FK_CRASH(steal_taken);
 	COUNT(w, steals);
 	COUNT_ADD(w, steals_far, level == 1);
 	COUNT_ADD(w, steals_farther, level == 2);
@@ -452,6 +455,7 @@ static bool worker_steal(struct worker *w, struct worker *victim, uint64_t now)
 	/* Not left to strand_adopt(): the time is known, and worker_turn_busy() has the fence. */
 	worker_set_job_from(w, w->next->job, now);
 	strand_adopt(w, w->next);
+	FK_CRASH(steal_adopted);
 	return true;
 }
 
@@ -510,6 +514,7 @@ int worker_send(struct worker *w, struct worker *to, struct fk_frame *frame)
 
 	if (r < 0)
 		return r;
+	FK_CRASH(mail_put);
 	worker_wake(to->pool, to->index, w);
 	worker_ask(to);
 	return 0;
@@ -522,6 +527,7 @@ static bool worker_take_mail(struct worker *w, enum worker_found *ret_found)
 
 	if (!frame)
 		return false;
+	FK_CRASH(mail_taken);
 	aside_start(w);
 	*ret_found = WORKER_FRAME;
 	w->next = frame;

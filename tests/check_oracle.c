@@ -91,6 +91,7 @@ START_TEST(jobs_that_end_once_are_found_right)
 	id = job(false);
 	run(id);
 	ends(id, FK_LOST);
+	ends(job(true), FK_LOST);
 	ends(job(false), FK_CANCELLED);
 	note(job(false), ORACLE_REFUSED, -11, 0, PID);
 	/* Of one that was killed: one has run, one had its outcome seen. An id that it took and did
@@ -103,10 +104,11 @@ START_TEST(jobs_that_end_once_are_found_right)
 	ends(id + 1, FK_DONE);
 	oracle_note_killed(&o, VICTIM);
 	ck_assert_msg(oracle_judge(&o, &v), "%s", v.wrong);
-	ck_assert_uint_eq(v.submitted, 27);
+	ck_assert_uint_eq(v.submitted, 28);
 	ck_assert_uint_eq(v.refused, 1);
 	ck_assert_uint_eq(v.outcomes[FK_DONE], 22);
-	ck_assert_uint_eq(v.outcomes[FK_LOST], 2);
+	ck_assert_uint_eq(v.outcomes[FK_LOST], 3);
+	ck_assert_uint_eq(v.lost_idempotent, 1);
 	ck_assert_uint_eq(v.outcomes[FK_CANCELLED], 1);
 	ck_assert_uint_eq(v.orphans, 1);
 	ck_assert_uint_eq(v.runs, 25);

@@ -145,6 +145,14 @@ void daemon_mine(struct daemon *d, const char *site, uint32_t after)
 	ck_assert_int_eq(setenv("FORKD_CRASH_TOKEN", path, 1), 0);
 }
 
+void daemon_unmine(struct daemon *d)
+{
+	char path[96];
+
+	daemon_token(d, path, sizeof(path));
+	(void)unlink(path);
+}
+
 bool daemon_is_mined(struct daemon *d)
 {
 	char path[96];

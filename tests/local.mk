@@ -113,7 +113,7 @@ SCENARIOS = \
 	tests/soak_stress
 
 if CRASH_SITES
-SCENARIOS += tests/check_client_sites
+SCENARIOS += tests/check_client_sites tests/check_pool_sites
 endif
 
 SCRIPT_TESTS = \
@@ -229,6 +229,7 @@ tests_check_cancel_kept_SOURCES = tests/check_cancel_kept.c $(DAEMON_SOURCES)
 tests_check_chain_SOURCES = tests/check_chain.c $(DAEMON_SOURCES)
 tests_check_child_SOURCES = tests/check_child.c $(ORACLE_SOURCES) $(COUNTS_SOURCES)
 tests_check_client_sites_SOURCES = tests/check_client_sites.c $(ORACLE_SOURCES) $(COUNTS_SOURCES)
+tests_check_pool_sites_SOURCES = tests/check_pool_sites.c $(ORACLE_SOURCES) $(DAEMON_SOURCES)
 tests_check_confine_SOURCES = tests/check_confine.c $(DAEMON_SOURCES)
 tests_check_copies_SOURCES = tests/check_copies.c $(DAEMON_SOURCES)
 tests_check_cpus_SOURCES = tests/check_cpus.c $(DAEMON_SOURCES)

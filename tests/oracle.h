@@ -72,12 +72,13 @@ void oracle_note_killed(struct oracle *o, pid_t pid);
 /* What the files say. */
 struct oracle_verdict {
 	uint64_t submitted;
-	uint64_t refused;     /* of these: the submission returned an error */
-	uint64_t outcomes[8]; /* by enum fk_outcome */
-	uint64_t orphans;     /* without one, of a client that was killed */
-	uint64_t runs;	      /* of all jobs */
-	uint64_t again;	      /* of these, the second and later ones of idempotent jobs */
-	char wrong[160];      /* "" if each job ended once, and in the right way */
+	uint64_t refused;	  /* of these: the submission returned an error */
+	uint64_t outcomes[8];	  /* by enum fk_outcome */
+	uint64_t lost_idempotent; /* of those that are LOST */
+	uint64_t orphans;	  /* without one, of a client that was killed */
+	uint64_t runs;		  /* of all jobs */
+	uint64_t again;		  /* of these, the second and later ones of idempotent jobs */
+	char wrong[160];	  /* "" if each job ended once, and in the right way */
 };
 
 /* When all clients have ended. True if nothing is wrong. */

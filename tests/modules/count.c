@@ -43,6 +43,17 @@ FK_NO_LEAF(once)
 }
 FK_END(once)
 
+/* To and fro between two workers. */
+FK_TASK(int64_t, go, (int64_t, n), int64_t i;)
+FK_NO_LEAF(go)
+{
+	for (self->i = 0; self->i < self->n; self->i++)
+		FK_GO_TO_WORKER((uint32_t)(self->i % 2));
+	FK_RETURN(self->i);
+}
+FK_END(go)
+
 FK_EXPORT(once, "path:str, id:i64, work:i64 -> i64", 0,
 	  "Appends id to a file, as 8 bytes, then forks; id + the Fibonacci number of work")
+FK_EXPORT(go, "n:i64 -> i64", 0, "Goes n times to and fro between workers 0 and 1; n")
 FK_MODULE(count, "Runs that are counted")
