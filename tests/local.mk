@@ -108,6 +108,7 @@ SCENARIOS = \
 	tests/check_service \
 	tests/check_session \
 	tests/check_settings \
+	tests/check_storm \
 	tests/check_userns \
 	tests/check_users \
 	tests/soak_stress
@@ -230,6 +231,7 @@ tests_check_chain_SOURCES = tests/check_chain.c $(DAEMON_SOURCES)
 tests_check_child_SOURCES = tests/check_child.c $(ORACLE_SOURCES) $(COUNTS_SOURCES)
 tests_check_client_sites_SOURCES = tests/check_client_sites.c $(ORACLE_SOURCES) $(COUNTS_SOURCES)
 tests_check_pool_sites_SOURCES = tests/check_pool_sites.c $(ORACLE_SOURCES) $(DAEMON_SOURCES)
+tests_check_storm_SOURCES = tests/check_storm.c $(ORACLE_SOURCES) $(DAEMON_SOURCES)
 tests_check_confine_SOURCES = tests/check_confine.c $(DAEMON_SOURCES)
 tests_check_copies_SOURCES = tests/check_copies.c $(DAEMON_SOURCES)
 tests_check_cpus_SOURCES = tests/check_cpus.c $(DAEMON_SOURCES)
