@@ -145,6 +145,8 @@ enum postmortem_next postmortem_run(struct postmortem *p, const struct poolproc_
 	const struct recover_limits limits = postmortem_limits(p);
 	struct recover_report report;
 	struct board_crash crash;
+	/* Before it was ready it has not begun to count anew. */
+	bool served = end->was_ready && fronts_jobs_ended(p->fronts);
 
 	recover_run(p->fronts->arena, &limits, end->signo, session_records, p->sessions, &report);
 	session_count_fails(p->sessions,
@@ -155,7 +157,7 @@ enum postmortem_next postmortem_run(struct postmortem *p, const struct poolproc_
 	postmortem_log(end, &report, &crash);
 	if (report.blamed)
 		postmortem_accuse(p, &report, &crash);
-	if (report.begun || end->lived_ns >= POSTMORTEM_YOUNG_NS) {
+	if (report.begun || end->lived_ns >= POSTMORTEM_YOUNG_NS || served) {
 		p->n_deaths = 0;
 		return POSTMORTEM_RESTART;
 	}

@@ -15,6 +15,7 @@
 
 #include "client/client.h"
 #include "common/util.h"
+#include "shm/wake.h"
 #define CHECK_TIMEOUT 120
 #include "tests/check_unit.h"
 #include "tests/jobs.h"
@@ -279,10 +280,37 @@ START_TEST(nor_do_those_of_one_that_dies_while_there_is_no_pool)
 }
 END_TEST
 
+/* Each pool has nothing in hand when it is killed, and is young. */
+START_TEST(pools_that_are_killed_after_they_have_served_somebody_are_replaced_for_ever)
+{
+	int64_t n = 0;
+
+	memset(&d, 0, sizeof(d));
+	daemon_start(&d, "--workers=1", NULL);
+	c = daemon_open(&d);
+	for (int64_t i = 0; i < 8; i++) {
+		pid_t pool;
+
+		ck_assert_int_eq(fk_call(c, "null:add", &n, i, INT64_C(1000)), 0);
+		ck_assert_int_eq(n, i + 1000);
+		DAEMON_AWAIT((atomic_load(&d.board->workers[0].wake) & WAKE_STATE) ==
+			     WAKE_SLEEPING);
+		pool = daemon_pool(&d);
+		ck_assert_int_eq(kill(pool, SIGKILL), 0);
+		(void)jobs_pool_after(&d, pool);
+	}
+	ck_assert_int_eq(fk_call(c, "null:add", &n, INT64_C(1), INT64_C(2)), 0);
+	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 8);
+	ck_assert_int_eq(fk_close(c), 0);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+END_TEST
+
 CHECK_MAIN("restart", a_pool_that_cannot_be_started_is_tried_until_it_can_and_no_queued_job_is_lost,
 	   a_pool_that_has_no_memory_is_tried_until_it_has,
 	   a_pool_that_cannot_make_its_threads_is_tried_until_it_can,
 	   it_stops_while_its_pool_cannot_be_started, a_hangup_of_the_terminal_changes_nothing,
 	   where_memory_is_short_each_pool_goes_before_the_manager,
 	   jobs_of_a_client_that_has_died_do_not_run_again,
-	   nor_do_those_of_one_that_dies_while_there_is_no_pool)
+	   nor_do_those_of_one_that_dies_while_there_is_no_pool,
+	   pools_that_are_killed_after_they_have_served_somebody_are_replaced_for_ever)
