@@ -26,11 +26,6 @@
 #include "common/cleanup.h"
 #include "common/util.h"
 
-uint64_t segments_size(uint32_t n_jobs, uint64_t heap_size)
-{
-	return client_segment_heap_offset(n_jobs) + heap_size;
-}
-
 struct job *segments_jobs(const struct segments_client *client)
 {
 	if (!client->base)

@@ -58,7 +58,10 @@ struct segments_client {
 	}
 
 /* Bytes of one with so many records and bytes of heap. */
-uint64_t segments_size(uint32_t n_jobs, uint64_t heap_size);
+static inline uint64_t segments_size(uint32_t n_jobs, uint64_t heap_size)
+{
+	return client_segment_heap_offset(n_jobs) + heap_size;
+}
 
 /*
  * Begins to make a segment, which counts from now on. heap_size: whole pages. uid: of whom one
