@@ -44,6 +44,7 @@ static void take_peer(struct fuzz_input *input, struct greet_peer *peer)
 	uint8_t how = fuzz_u8(input);
 
 	peer->unwatched = reasons[how & 7];
+	peer->stranger = (how & 0xe0) == 0xe0;
 	peer->uid = how & 8 ? 0 : how & 16 ? OWNER : fuzz_u32(input);
 	peer->pid = fuzz_u16(input);
 }
@@ -59,6 +60,17 @@ static void take_room(struct fuzz_input *input, const struct options *o, struct 
 	room->memory = take_bytes(input, 0, o->memory_max);
 }
 
+/* What its uid holds, and may: three times nothing, and as much as there is, if how is 0. */
+static void take_quota(uint8_t how, const struct options *o, struct greet_room *room)
+{
+	room->most.clients = o->max_clients;
+	room->most.jobs = how & 4 ? how >> 4 : UINT64_MAX / 2;
+	room->most.bytes = how & 8 ? (uint64_t)(how >> 4) << 18 : o->memory_max;
+	room->held.clients = how & 2 ? o->max_clients - (how >> 4 & 1) : 0;
+	room->held.jobs = how & 2 ? room->most.jobs / 2 : 0;
+	room->held.bytes = how & 2 ? room->most.bytes / 2 : 0;
+}
+
 static void check_refused(const struct greet_verdict *v)
 {
 	FUZZ_ASSERT(v->code < 0 && v->code > -4096);
@@ -70,15 +82,19 @@ static void check_attached(const struct proto_hello *hello, const struct options
 			   const struct greet_peer *peer, const struct greet_room *room,
 			   const struct greet_verdict *v)
 {
+	const struct quota_sums *held = &room->held, *most = &room->most;
+	uint64_t size = client_segment_heap_offset(v->n_jobs) + v->heap_size;
+
 	FUZZ_ASSERT(hello->version == PROTO_VERSION && hello->layout_hash == LAYOUT_HASH);
 	FUZZ_ASSERT(!peer->unwatched && !room->stopping && !room->tenants_full);
+	FUZZ_ASSERT(!peer->stranger && held->clients < most->clients);
+	FUZZ_ASSERT(held->jobs + v->n_jobs <= most->jobs && held->bytes + size <= most->bytes);
 	FUZZ_ASSERT(room->clients < o->max_clients);
 	FUZZ_ASSERT(v->n_jobs >= 1 && v->n_jobs <= o->max_jobs);
 	FUZZ_ASSERT(v->n_jobs >= hello->n_jobs && v->heap_size >= hello->heap_size);
 	FUZZ_ASSERT(v->heap_size % 4096 == 0 && v->heap_size <= align_up(o->heap_max, 4096));
 	FUZZ_ASSERT(v->heap_size > 0);
-	FUZZ_ASSERT(room->tenant_size + client_segment_heap_offset(v->n_jobs) + v->heap_size <=
-		    room->memory);
+	FUZZ_ASSERT(room->tenant_size + size <= room->memory);
 }
 
 /* What session_set() and the manager do with a message of one who may. */
@@ -113,6 +129,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	take_peer(&input, &peer);
 	take_room(&input, &options, &room);
 	mend = fuzz_u8(&input);
+	take_quota(mend, &options, &room);
 	left = min((size_t)(input.end - input.at), sizeof(*message));
 	/* proto_recv() takes nothing that is shorter. */
 	if (left < sizeof(message->head))
@@ -135,10 +152,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			check_attached(hello, &options, &peer, &room, &v);
 		break;
 	case GREET_SET:
-		FUZZ_ASSERT(left == sizeof(message->set) && message->head.type == PROTO_SET);
+		FUZZ_ASSERT(left == sizeof(message->set));
+		FUZZ_ASSERT(message->head.type == PROTO_SET || message->head.type == PROTO_LIFT);
 		greet_set(&peer, OWNER, message->head.type == PROTO_LIFT, &v);
-		FUZZ_ASSERT(!v.code == (peer.uid == 0 || peer.uid == OWNER));
-		if (!v.code)
+		FUZZ_ASSERT(!v.code == (!peer.stranger && (peer.uid == 0 || peer.uid == OWNER)));
+		if (!v.code && message->head.type == PROTO_SET)
 			set(&message->set);
 		break;
 	case GREET_NONE:
