@@ -23,7 +23,7 @@
 #define CHECK_TIMEOUT 240
 #include "tests/check_unit.h"
 
-#define OTHER_UID   65534u
+#define OTHER_UID   65531u
 #define VISITOR_UID 65533u
 #define VISITORS    1000u
 #define BATCH	    1000u

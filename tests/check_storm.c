@@ -28,7 +28,7 @@
 #include "tests/check_unit.h"
 
 #define CLIENTS	  4u
-#define OTHER_UID 65534u
+#define OTHER_UID 65531u
 
 /* Between the test and its client processes. */
 struct shared {
