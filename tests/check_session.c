@@ -397,6 +397,22 @@ END_TEST
 
 /* ------------------------------------------------------------------------ whose end is not seen */
 
+/* It has said how many clients there are, for which it needs a socket, and is back in its loop. */
+static void await_quiet(pid_t pid)
+{
+	char path[64], state = '?';
+
+	service_expect("STATUS=Running: 2 workers, 1 clients");
+	(void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	while (state != 'S') {
+		FILE *f = fopen(path, "re");
+
+		ck_assert_ptr_nonnull(f);
+		ck_assert_int_eq(fscanf(f, "%*d (%*[^)]) %c", &state), 1);
+		(void)fclose(f);
+	}
+}
+
 /* So that a process may have as many descriptors as it has now, and one more. */
 static struct rlimit leave_one_descriptor(pid_t pid)
 {
@@ -421,6 +437,7 @@ START_TEST(whose_process_cannot_be_watched_is_refused_and_others_are_served)
 
 	pid = SERVICE_READY("");
 	first = service_attach();
+	await_quiet(pid);
 	old = leave_one_descriptor(pid);
 	for (uint32_t i = 0; i < 3; i++)
 		service_refused_hello(service_hello(), -EMFILE, "cannot watch your process");
