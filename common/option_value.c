@@ -61,45 +61,34 @@ static int parse_enum(const char *text, const char *words, uint64_t *ret)
 	}
 }
 
-/* hwloc reads the list; it is lenient, and takes "5-" for all from 5 on, so look at it first:
- * ranges of numbers up to @max, separated by commas. The empty list is NULL. */
+/* Ranges of numbers up to @max, separated by commas: hwloc's own reader takes "5-" for all from 5
+ * on, and 08 for no number. The empty list is NULL. */
 static int parse_cpulist(const char *text, uint64_t max, hwloc_bitmap_t *ret)
 {
-	hwloc_bitmap_t set;
+	hwloc_bitmap_t set = NULL;
 	const char *p = text;
+	int r = 0;
 
-	if (!*text) {
-		*ret = NULL;
-		return 0;
-	}
-	for (;;) {
-		uint64_t from, to;
-		int r;
+	if (*text && !(set = hwloc_bitmap_alloc()))
+		return -ENOMEM;
+	while (*p) {
+		uint64_t from = 0, to;
 
 		r = number_parse(p, 10, &from, &p);
-		if (r < 0)
-			return r;
 		to = from;
-		if (*p == '-') {
+		if (r == 0 && *p == '-')
 			r = number_parse(p + 1, 10, &to, &p);
-			if (r < 0)
-				return r;
+		if (r == 0 && (from > max || to > max))
+			r = -ERANGE;
+		if (r == 0 && (to < from || (*p && (*p != ',' || !p[1]))))
+			r = -EINVAL;
+		if (r == 0 && hwloc_bitmap_set_range(set, (unsigned int)from, (int)to) < 0)
+			r = -ENOMEM;
+		if (r < 0) {
+			hwloc_bitmap_free(set);
+			return r;
 		}
-		if (from > max || to > max)
-			return -ERANGE;
-		if (to < from)
-			return -EINVAL;
-		if (!*p)
-			break;
-		if (*p++ != ',')
-			return -EINVAL;
-	}
-	set = hwloc_bitmap_alloc();
-	if (!set)
-		return -ENOMEM;
-	if (hwloc_bitmap_list_sscanf(set, text) < 0) {
-		hwloc_bitmap_free(set);
-		return -EINVAL;
+		p += *p == ',';
 	}
 	*ret = set;
 	return 0;
