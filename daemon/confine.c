@@ -215,6 +215,7 @@ static const struct confine_row confine_rows[] = {
 	{ SYS_ioctl, DENY, IF_EQUAL(1, TIOCLINUX) },
 	{ SYS_recvmsg, ALLOW },
 	{ SYS_sendmsg, ALLOW },
+	{ SYS_sendto, ALLOW }, /* the log's socket */
 	{ SYS_shutdown, ALLOW },
 
 	/* The system; most of it wants capabilities, too. */
@@ -268,6 +269,7 @@ static const struct confine_row confine_rows[] = {
 	{ SYS_ppoll, ALLOW },
 	{ SYS_pread64, ALLOW },
 	{ SYS_pwrite64, ALLOW },
+	{ SYS_pwritev2, ALLOW }, /* the log's pipe */
 	{ SYS_read, ALLOW },
 	{ SYS_readv, ALLOW },
 	{ SYS_write, ALLOW },

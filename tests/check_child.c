@@ -229,7 +229,7 @@ static bool has_descriptors(pid_t pid)
 				  : readlinkat(dirfd(dir), e->d_name, target, sizeof(target) - 1);
 
 		target[n > 0 ? n : 0] = '\0';
-		if (!strncmp(target, "socket:", 7) || strstr(target, "forkd-"))
+		if (!strncmp(target, "socket:", 7) || !strncmp(target, "/memfd:forkd-", 13))
 			return true;
 	}
 	return false;

@@ -20,11 +20,15 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/shm.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/log.h"
+#include "common/options.h"
 #include "common/util.h"
+#include "daemon/confine.h"
 #include "tests/daemon.h"
 #define CHECK_TIMEOUT 120
 #include "tests/check_unit.h"
@@ -164,7 +168,6 @@ static const struct attempt normal_only[] = {
 	{ CALL(setuid), { -1 } },
 	{ CALL(setpriority), { 99 } },
 	{ CALL(ioctl), { -1, TIOCGWINSZ } },
-	{ CALL(sendto), { -1 } },
 };
 
 /* Allowed by both. */
@@ -180,6 +183,8 @@ static const struct attempt allowed[] = {
 	{ CALL(fcntl), { 0, F_GETFD } },
 	{ CALL(getpid), { 0 } },
 	{ CALL(sched_yield), { 0 } },
+	{ CALL(sendto), { -1 } },
+	{ CALL(pwritev2), { -1 } },
 };
 
 static void setup(const char *confine)
@@ -263,6 +268,37 @@ START_TEST(by_strict_a_task_is_denied_what_nobody_allows)
 	see_denied();
 	each(normal_only, ARRAY_SIZE(normal_only), -EPERM, true);
 	teardown();
+}
+END_TEST
+
+/* One process writes its line, confined, to the other's descriptor. */
+static void log_by(const int fds[2])
+{
+	char line[128] = "";
+	pid_t pid = fork();
+
+	ck_assert_int_ge(pid, 0);
+	if (pid == 0) {
+		if (dup2(fds[1], STDERR_FILENO) < 0 || confine_pool(OPTIONS_CONFINE_STRICT) < 0)
+			_exit(1);
+		log_warning("a line of %d", 4711);
+		_exit(0);
+	}
+	(void)close(fds[1]);
+	ck_assert_int_eq(daemon_reap(pid), 0);
+	ck_assert_int_gt(read(fds[0], line, sizeof(line) - 1), 0);
+	(void)close(fds[0]);
+	ck_assert_ptr_nonnull(strstr(line, "a line of 4711\n"));
+}
+
+START_TEST(by_strict_the_pool_logs_whatever_its_stderr_is)
+{
+	int fds[2];
+
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+	log_by(fds);
+	ck_assert_int_eq(pipe2(fds, O_CLOEXEC), 0);
+	log_by(fds);
 }
 END_TEST
 
@@ -495,6 +531,7 @@ int main(void)
 		every_shipped_module_works_without_files,
 		by_normal_a_task_is_denied_what_it_does_not_need_and_its_job_goes_on,
 		by_strict_a_task_is_denied_what_nobody_allows,
+		by_strict_the_pool_logs_whatever_its_stderr_is,
 		no_task_makes_the_manager_kill_itself_by_what_it_says,
 		every_thread_of_the_pool_is_filtered_and_has_no_capability,
 		/* of who may become another user, and of who may do everything */
