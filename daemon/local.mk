@@ -35,6 +35,10 @@ libmanager_la_SOURCES = \
 	daemon/segments.h \
 	daemon/session.c \
 	daemon/session.h \
+	daemon/session_internal.h \
+	daemon/session_peer.c \
+	daemon/session_table.c \
+	daemon/session_table.h \
 	daemon/settings.c \
 	daemon/settings.h \
 	daemon/tenants.c \

@@ -8,7 +8,7 @@
 #include "daemon/fronts.h"
 #include "daemon/poolproc.h"
 #include "daemon/quarantine.h"
-#include "daemon/session.h"
+#include "daemon/session_table.h"
 
 #define POSTMORTEM_DEATHS 5u /* so many at their start, and forkd gives up */
 

@@ -1,74 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* daemon/session.h - clients' connections */
+/* daemon/session.h - the life of a client's connection */
 #ifndef DAEMON_SESSION_H
 #define DAEMON_SESSION_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/log.h"
-#include "common/options.h"
-#include "daemon/hangup.h"
-#include "daemon/quota.h"
-#include "daemon/loop.h"
-#include "daemon/poolproc.h"
-#include "daemon/segments.h"
-#include "daemon/tenants.h"
-#include "shm/board.h"
-#include "shm/job.h"
-#include "shm/limits.h"
-
-struct session;
-
-struct session_table {
-	struct loop *loop;
-	const struct options *options;
-	struct poolproc *pool;
-	struct board *board;
-	int board_fd; /* read-only, for clients; borrowed */
-	struct tenants tenants;
-	struct segments segments;
-	uint32_t stranger; /* userns_stranger() */
-	struct hangups *hangups;
-	bool stopping;
-	/* lines that clients can provoke */
-	struct log_limit refusals;
-	struct log_limit offences;
-	struct log_limit misfits;
-	/* Somebody who may do that wants to change a setting. Returns 0 with the value it had, or a
-	 * negative errno with a line that says why. */
-	int (*set)(struct session_table *table, const char *name, const char *value, char *ret_old,
-		   size_t old_size, char *ret_error, size_t error_size);
-	/* The same: somebody wants a quarantine to end; quarantine_lift(). */
-	int (*lift)(struct session_table *table, const char *task, const char *uid, char *ret_n,
-		    size_t n_size, char *ret_error, size_t error_size);
-	/* called when the number of connections has changed */
-	void (*changed)(struct session_table *table);
-
-	struct quota quota;
-	uint32_t n_open;	  /* with a slot and a connection */
-	struct session *greeting; /* list of those that have not said HELLO yet, the newest first */
-	struct session *slots[LIMIT_CLIENTS];
-	uint32_t generations[LIMIT_CLIENTS]; /* of the slot's next client */
-	uint64_t freed[LIMIT_CLIENTS];	     /* when the slot became free, counted in n_freed */
-	uint64_t n_freed;
-	/* what the board says of them */
-	uint64_t accepted;
-	uint64_t refused;
-	uint64_t manager_fails;
-};
+#include "daemon/session_table.h"
 
 /* Takes over a connection that was just accepted. */
 void session_accept(struct session_table *table, int fd);
-
-/* Puts on the board how many there are and were; changed is not called. */
-void session_show_counts(struct session_table *table);
-
-/* Counts jobs that the manager gave their outcome. */
-void session_count_fails(struct session_table *table, uint64_t n);
-
-/* Tells the pool, which has just become ready, of all tenants and clients. */
-void session_tell_pool(struct session_table *table);
 
 /* The pool has mapped a client's segment; or text says why it cannot, which ends the client. */
 void session_attached(struct session_table *table, uint32_t client, uint32_t generation,
@@ -77,19 +18,6 @@ void session_attached(struct session_table *table, uint32_t client, uint32_t gen
 /* The pool has let go of a client: its segment is taken back, and then its slot is free. False if
  * it may not say that. */
 bool session_released(struct session_table *table, uint32_t client, uint32_t generation);
-
-/* A slot's job records and how many, or NULL: a recover_records; context is the table. */
-struct job *session_records(void *context, uint32_t client, uint32_t *ret_n);
-
-/* True if a slot's client is gone, or the pool has let go of it and it has not closed yet. */
-bool session_is_gone(void *context, uint32_t client);
-
-/* Who has a slot: false if nobody. */
-bool session_identity(const struct session_table *table, uint32_t client, uint32_t *ret_pid,
-		      uint32_t *ret_uid);
-
-/* Gives every job that is still pending this outcome. Returns how many. */
-uint64_t session_finish_all(struct session_table *table, uint32_t outcome);
 
 /* Refuses those that are not in yet; new ones are refused as long as table->stopping. */
 void session_stop(struct session_table *table);

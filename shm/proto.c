@@ -8,8 +8,7 @@
  * INVARIANTS
  *   I1. What proto_recv() returns is a whole message with a whole head, the bytes behind it are
  *       zero; a descriptor that came with anything else is closed. Only proto_recv_short() may lack
- *       descriptors. The type, and the size that
- *       belongs to it, are the caller's to check.
+ *       descriptors. The type, and the size that belongs to it, are the caller's to check.
  *   I2. A send never blocks and never raises SIGPIPE.
  *   I3. A thread that others wait for takes no descriptor from whom it does not trust, not even to
  *       close it: the last close of a connection of TCP with SO_LINGER waits for as long as that

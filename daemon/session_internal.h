@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon/session_internal.h - what a connection is; what the parts of session share
+ *
+ * THE PARTS
+ *   session.c        the life of one connection
+ *   session_peer.c   who is at its other end
+ *   session_table.c  all of them: slots, and what the pool, the board and the manager are told
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   These files, on the manager's only thread. What others call is in session.h and
+ *   session_table.h.
+ *
+ * INVARIANTS
+ *   I1. A slot belongs to one session from MAKING to the end of EMPTYING; its next client has the
+ *       next generation. So the pool, which knows it from OPEN until it has released it, never sees
+ *       two clients in one slot, and whoever is refused for want of slots or bytes is refused for
+ *       what is there.
+ *   I2. The pool is told of a tenant before each of its clients, of a client before it has the
+ *       rings to write to and before its end; for one that is still MAKING it is told nothing. So
+ *       what waits for a pool that does not read is bounded by the slots. When it is not READY it
+ *       is told nothing; session_tell_pool() makes up for that, with the clients first: the rings
+ *       may have words of theirs.
+ *   I3. Who a client is comes from SO_PEERCRED. What it asks for is checked (greet.c) before
+ *       anything is made for it, and everything that is made is counted against memory-max, and
+ *       among what its uid may have (quota.c). Afterwards it can only cancel jobs of its own; any
+ *       other message ends the connection.
+ *   I4. A segment is taken back (segments.c) once the pool has released the client, which is when
+ *       it has unmapped it; or at once where no pool has heard of the client (MAKING). Where
+ *       forkd itself ended the connection of a client that lives, the results that it has not read
+ *       stay, and its slot too, until it lets go of the socket or ends. At forkd's end nothing is
+ *       taken back: clients still read their outcomes.
+ *   I5. A connection belongs to the process that made it: it ends with that process, even if a
+ *       child holds on to the socket. Whose end would not be seen is refused. The one exception: of
+ *       a process in a pid namespace that cannot be seen from here a kernel before 6.5 has no
+ *       descriptor; then the socket's end is all.
+ *   I6. Of a connection one message is read at a turn of the loop, and none while a cancel of it
+ *       waits for the pool to read, or to be there: a flood of them fills the client's own socket.
+ *   I7. No call in this thread waits for what a client chose: its pages are made and given back by
+ *       others (segments.c), descriptors that it sends along are not received, and whoever sends
+ *       some is out (hangup.c).
+ */
+#ifndef DAEMON_SESSION_INTERNAL_H
+#define DAEMON_SESSION_INTERNAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/greet.h"
+#include "daemon/loop.h"
+#include "daemon/quota.h"
+#include "daemon/segments.h"
+#include "daemon/session_table.h"
+#include "shm/proto.h"
+
+#define SESSION_SLOT_NONE UINT32_MAX
+
+enum session_state {
+	SESSION_GREETING,
+	SESSION_MAKING, /* has a slot from here on */
+	SESSION_OPEN,
+	SESSION_GONE,
+	SESSION_EMPTYING,
+};
+
+struct session {
+	struct session_table *table;
+	enum session_state state;
+	int fd;
+	int pidfd;     /* -1 where there is none */
+	int unwatched; /* why there is none: a negative errno; 0: there cannot be one (I5) */
+	uint32_t pid;
+	uint32_t uid;
+	struct loop_source socket_source;
+	struct loop_source pidfd_source;
+	struct loop_source timer_source;
+	/* GREETING */
+	struct session *next;
+	struct session **link;
+	/* from MAKING on */
+	uint32_t slot;
+	uint32_t generation;
+	uint32_t tenant;
+	bool welcomed;
+	bool held;		    /* GONE: forkd ended it, the client has not let go (I4) */
+	bool released;		    /* GONE: by the pool */
+	struct proto_cancel cancel; /* to be passed on */
+	struct segments_client segment;
+	struct quota_sums holds; /* it is counted with (quota.c, I1) */
+};
+
+/* ------------------------------------------------------------------------ session_peer.c */
+
+/* Finds out who is behind s->fd, which was just accepted: uid, pid and what tells of its end.
+ * Returns 0 or a negative errno. */
+int session_identify(struct session *s);
+
+/* The same as greet.c asks for it. */
+struct greet_peer session_peer(const struct session *s);
+
+/* The name of its program; empty if that cannot be had. */
+void session_comm(const struct session *s, char *ret_comm, size_t size);
+
+/* Nothing is waited for any more; the connection has ended. */
+void session_disconnect(struct session *s);
+
+/* ------------------------------------------------------------------------ session_table.c */
+
+/* Sends a PROTO_POOL_* about a client. */
+void session_tell_client(struct session *s, uint32_t type);
+
+/* What there is for somebody of this uid, and what of it is taken. */
+struct greet_room session_room(const struct session_table *table, uint32_t uid);
+
+/* The slot that has been free the longest: what the board tells of those that left stays there. */
+uint32_t session_free_slot(const struct session_table *table);
+
+/* Writes the client's row on the board. */
+void session_show(const struct session *s);
+
+/* Gives a client's pending jobs this outcome. Returns how many. */
+uint32_t session_finish_one(struct session *s, uint32_t outcome);
+
+/* What a uid is counted with is what its sessions are (quota.c, I1). */
+void session_check(const struct session_table *table, uint32_t uid);
+
+#endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon/session_peer.c - who is at the other end of a connection
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   session.c, on the manager's only thread. The invariants stand in session_internal.h.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   A client before its pidfd is had: it is refused, in words, when it has said HELLO, or somebody
+ *   has who holds its socket.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "daemon/session_internal.h"
+
+/* Newer than the headers of Debian 12; a kernel before 6.5 answers ENOPROTOOPT. */
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
+
+/* The process behind a connection: sets s->pidfd, or s->unwatched. Before SO_PEERPIDFD the number
+ * could in theory be another's by now; then the right one is dead, and the wrong one's end ends a
+ * connection that is over. */
+static void session_watch(struct session *s, int32_t pid)
+{
+	socklen_t size = sizeof(s->pidfd);
+
+	if (getsockopt(s->fd, SOL_SOCKET, SO_PEERPIDFD, &s->pidfd, &size) == 0)
+		return;
+	s->pidfd = -1;
+	if (errno == ENOPROTOOPT && pid <= 0)
+		return;
+	if (errno == ENOPROTOOPT)
+		s->pidfd = pidfd_open(pid, 0);
+	s->unwatched = s->pidfd < 0 ? -errno : 0;
+}
+
+int session_identify(struct session *s)
+{
+	struct ucred peer;
+	socklen_t size = sizeof(peer);
+
+	if (getsockopt(s->fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
+		return -errno;
+	s->uid = peer.uid;
+	/* 0: of a pid namespace that cannot be seen from here; on the board 0 marks a free slot. */
+	s->pid = peer.pid > 0 ? (uint32_t)peer.pid : UINT32_MAX;
+	/* Who cannot be watched is told so when it has said HELLO: what comes into a socket that is
+	 * closed already takes the words away. */
+	session_watch(s, peer.pid);
+	return 0;
+}
+
+struct greet_peer session_peer(const struct session *s)
+{
+	struct pollfd p = { .fd = s->pidfd, .events = POLLIN };
+	bool ended = s->pidfd >= 0 && poll(&p, 1, 0) > 0;
+
+	return (struct greet_peer){
+		.uid = s->uid,
+		.pid = s->pid,
+		.stranger = s->uid == s->table->stranger,
+		.unwatched = ended ? -ESRCH : s->unwatched,
+	};
+}
+
+void session_comm(const struct session *s, char *ret_comm, size_t size)
+{
+	char path[sizeof("/proc/4294967295/comm")];
+	_cleanup_close_ int fd = -1;
+	ssize_t n = 0;
+
+	(void)snprintf(path, sizeof(path), "/proc/%u/comm", s->pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0)
+		n = read(fd, ret_comm, size - 1);
+	ret_comm[n > 0 ? n : 0] = '\0';
+	ret_comm[strcspn(ret_comm, "\n")] = '\0';
+}
+
+void session_disconnect(struct session *s)
+{
+	struct loop *loop = s->table->loop;
+
+	loop_forget(loop, &s->socket_source);
+	loop_forget(loop, &s->pidfd_source);
+	loop_forget(loop, &s->timer_source);
+	s->fd = hangup(s->table->hangups, s->fd);
+	s->pidfd = safe_close(s->pidfd);
+}

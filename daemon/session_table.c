@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon/session_table.c - all connections: slots, and what the pool, the board and the manager are
+ * told of them
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   session.c, manager.c and postmortem.c, on the manager's only thread. The invariants stand in
+ *   session_internal.h.
+ */
+#include "daemon/session_table.h"
+
+#include <string.h>
+
+#include "common/clock.h"
+#include "daemon/recover.h"
+#include "daemon/session_internal.h"
+
+/* ------------------------------------------------------------------------ what the pool is told */
+
+void session_tell_client(struct session *s, uint32_t type)
+{
+	struct proto_pool m = {
+		.head = { PROTO_MAGIC, type },
+		.tenant = s->tenant,
+		.uid = s->uid,
+		.client = s->slot,
+		.client_generation = s->generation,
+		.pid = s->pid,
+		.n_jobs = s->segment.n_jobs,
+	};
+
+	poolproc_send(s->table->pool, &m, type == PROTO_POOL_CLIENT ? s->segment.fd : -1);
+}
+
+/* True if a pool has to do with it: it has its segment, or will have. */
+static bool session_is_the_pools(const struct session *s)
+{
+	return s && (s->state == SESSION_OPEN || (s->state == SESSION_GONE && !s->released));
+}
+
+void session_tell_pool(struct session_table *table)
+{
+	/* Clients first: a ring that the pool knows is drained, and a word of a client that it does
+	 * not know is garbage. Of one that was released no ring has a word. */
+	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++)
+		if (session_is_the_pools(table->slots[i]))
+			session_tell_client(table->slots[i], PROTO_POOL_CLIENT);
+	tenants_tell_pool(&table->tenants);
+	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++)
+		if (session_is_the_pools(table->slots[i]) && table->slots[i]->state == SESSION_GONE)
+			session_tell_client(table->slots[i], PROTO_POOL_GONE);
+	/* A consumer may have died between clearing a bit and its last look. */
+	tenants_mark_all(&table->tenants);
+}
+
+/* ------------------------------------------------------------------------ what the board shows */
+
+void session_show_counts(struct session_table *table)
+{
+	struct board_manager *m = &table->board->manager;
+
+	/* Relaxed: for display. Nothing is read back: a task may have written there. */
+	atomic_store_explicit(&m->clients, table->n_open, memory_order_relaxed);
+	atomic_store_explicit(&m->tenants, table->tenants.n_used - table->tenants.n_idle,
+			      memory_order_relaxed);
+	atomic_store_explicit(&m->accepted, table->accepted, memory_order_relaxed);
+	atomic_store_explicit(&m->refused, table->refused, memory_order_relaxed);
+	atomic_store_explicit(&m->manager_fails, table->manager_fails, memory_order_relaxed);
+}
+
+void session_count_fails(struct session_table *table, uint64_t n)
+{
+	table->manager_fails += n;
+	session_show_counts(table);
+}
+
+/* pid last. Relaxed: for display. */
+void session_show(const struct session *s)
+{
+	struct board_client *c = &s->table->board->clients[s->slot];
+	char comm[sizeof(c->comm)] = "";
+
+	session_comm(s, comm, sizeof(comm));
+	memcpy(c->comm, comm, sizeof(c->comm));
+	atomic_store_explicit(&c->jobs, 0, memory_order_relaxed);
+	atomic_store_explicit(&c->failed, 0, memory_order_relaxed);
+	atomic_store_explicit(&c->run_ns, 0, memory_order_relaxed);
+	atomic_store_explicit(&c->wait_ns, 0, memory_order_relaxed);
+	atomic_store_explicit(&c->refused, 0, memory_order_relaxed);
+	atomic_store_explicit(&c->cpu_ns, 0, memory_order_relaxed);
+	atomic_store_explicit(&c->vtime_ns, 0, memory_order_relaxed);
+	atomic_store_explicit(&c->uid, s->uid, memory_order_relaxed);
+	atomic_store_explicit(&c->generation, s->generation, memory_order_relaxed);
+	atomic_store_explicit(&c->tenant, s->tenant, memory_order_relaxed);
+	atomic_store_explicit(&c->connected_ns, clock_ns(), memory_order_relaxed);
+	atomic_store_explicit(&c->left_ns, 0, memory_order_relaxed);
+	atomic_store_explicit(&c->pid, s->pid, memory_order_relaxed);
+}
+
+/* ------------------------------------------------------------------------ what there is room for */
+
+struct greet_room session_room(const struct session_table *table, uint32_t uid)
+{
+	const struct tenants *tenants = &table->tenants;
+
+	return (struct greet_room){
+		.stopping = table->stopping,
+		.tenants_full = tenants_are_full(tenants, uid),
+		.clients = table->quota.all.clients,
+		.tenant_size = tenants_needs(tenants, uid),
+		.memory = table->options->memory_max - table->segments.memory - tenants->memory,
+		.held = quota_held(&table->quota, uid),
+		.most = quota_for(table->options, uid),
+	};
+}
+
+uint32_t session_free_slot(const struct session_table *table)
+{
+	uint32_t slot = SESSION_SLOT_NONE;
+
+	for (uint32_t i = 0; i < table->options->max_clients; i++)
+		if (!table->slots[i] &&
+		    (slot == SESSION_SLOT_NONE || table->freed[i] < table->freed[slot]))
+			slot = i;
+	return slot;
+}
+
+void session_check(const struct session_table *table, uint32_t uid)
+{
+	struct quota_sums sum = { .clients = 0 };
+
+	for (uint32_t i = 0; i < table->options->max_clients; i++)
+		if (table->slots[i] && table->slots[i]->uid == uid)
+			quota_add(&sum, &table->slots[i]->holds);
+	for (const struct session *s = table->greeting; s; s = s->next)
+		if (s->uid == uid)
+			quota_add(&sum, &s->holds);
+	quota_check(&table->quota, uid, &sum);
+}
+
+/* ------------------------------------------------------------------------ their jobs */
+
+struct job *session_records(void *context, uint32_t client, uint32_t *ret_n)
+{
+	const struct session_table *table = context;
+	const struct session *s = client < LIMIT_CLIENTS ? table->slots[client] : NULL;
+
+	if (!s)
+		return NULL; /* as for one that has no segment at the moment */
+	*ret_n = s->segment.n_jobs;
+	return segments_jobs(&s->segment);
+}
+
+bool session_is_gone(void *context, uint32_t client)
+{
+	const struct session_table *table = context;
+	const struct session *s = client < LIMIT_CLIENTS ? table->slots[client] : NULL;
+
+	return s && s->state == SESSION_GONE;
+}
+
+bool session_identity(const struct session_table *table, uint32_t client, uint32_t *ret_pid,
+		      uint32_t *ret_uid)
+{
+	const struct session *s = client < LIMIT_CLIENTS ? table->slots[client] : NULL;
+
+	if (!s)
+		return false;
+	*ret_pid = s->pid;
+	*ret_uid = s->uid;
+	return true;
+}
+
+uint32_t session_finish_one(struct session *s, uint32_t outcome)
+{
+	uint32_t n_jobs, n = 0;
+	struct job *jobs = session_records(s->table, s->slot, &n_jobs);
+
+	for (uint32_t i = 0; jobs && i < n_jobs; i++)
+		n += recover_finish(&jobs[i], client_segment_groups(jobs, n_jobs), UINT32_MAX,
+				    outcome, 0, 0);
+	return n;
+}
+
+uint64_t session_finish_all(struct session_table *table, uint32_t outcome)
+{
+	uint64_t n = 0;
+
+	for (uint32_t client = 0; client < LIMIT_CLIENTS; client++)
+		if (table->slots[client])
+			n += session_finish_one(table->slots[client], outcome);
+	return n;
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/* daemon/session_table.h - all connections of clients, and what concerns them together */
+#ifndef DAEMON_SESSION_TABLE_H
+#define DAEMON_SESSION_TABLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/log.h"
+#include "common/options.h"
+#include "daemon/hangup.h"
+#include "daemon/quota.h"
+#include "daemon/loop.h"
+#include "daemon/poolproc.h"
+#include "daemon/segments.h"
+#include "daemon/tenants.h"
+#include "shm/board.h"
+#include "shm/job.h"
+#include "shm/limits.h"
+
+struct session;
+
+struct session_table {
+	struct loop *loop;
+	const struct options *options;
+	struct poolproc *pool;
+	struct board *board;
+	int board_fd; /* read-only, for clients; borrowed */
+	struct tenants tenants;
+	struct segments segments;
+	uint32_t stranger; /* userns_stranger() */
+	struct hangups *hangups;
+	bool stopping;
+	/* lines that clients can provoke */
+	struct log_limit refusals;
+	struct log_limit offences;
+	struct log_limit misfits;
+	/* Somebody who may do that wants to change a setting. Returns 0 with the value it had, or a
+	 * negative errno with a line that says why. */
+	int (*set)(struct session_table *table, const char *name, const char *value, char *ret_old,
+		   size_t old_size, char *ret_error, size_t error_size);
+	/* The same: somebody wants a quarantine to end; quarantine_lift(). */
+	int (*lift)(struct session_table *table, const char *task, const char *uid, char *ret_n,
+		    size_t n_size, char *ret_error, size_t error_size);
+	/* called when the number of connections has changed */
+	void (*changed)(struct session_table *table);
+
+	struct quota quota;
+	uint32_t n_open;	  /* with a slot and a connection */
+	struct session *greeting; /* list of those that have not said HELLO yet, the newest first */
+	struct session *slots[LIMIT_CLIENTS];
+	uint32_t generations[LIMIT_CLIENTS]; /* of the slot's next client */
+	uint64_t freed[LIMIT_CLIENTS];	     /* when the slot became free, counted in n_freed */
+	uint64_t n_freed;
+	/* what the board says of them */
+	uint64_t accepted;
+	uint64_t refused;
+	uint64_t manager_fails;
+};
+
+/* Puts on the board how many there are and were; changed is not called. */
+void session_show_counts(struct session_table *table);
+
+/* Counts jobs that the manager gave their outcome. */
+void session_count_fails(struct session_table *table, uint64_t n);
+
+/* Tells the pool, which has just become ready, of all tenants and clients. */
+void session_tell_pool(struct session_table *table);
+
+/* A slot's job records and how many, or NULL: a recover_records; context is the table. */
+struct job *session_records(void *context, uint32_t client, uint32_t *ret_n);
+
+/* True if a slot's client is gone, or the pool has let go of it and it has not closed yet. */
+bool session_is_gone(void *context, uint32_t client);
+
+/* Who has a slot: false if nobody. */
+bool session_identity(const struct session_table *table, uint32_t client, uint32_t *ret_pid,
+		      uint32_t *ret_uid);
+
+/* Gives every job that is still pending this outcome. Returns how many. */
+uint64_t session_finish_all(struct session_table *table, uint32_t outcome);
+
+#endif
