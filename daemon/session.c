@@ -54,18 +54,9 @@ static void session_leave_greeting(struct session *s)
 	s->link = NULL;
 }
 
-/* What it takes of its uid's share from now on. */
-static void session_hold(struct session *s, struct quota_sums what)
-{
-	quota_give(&s->table->quota, s->uid, &s->holds);
-	quota_take(&s->table->quota, s->uid, &what);
-	s->holds = what;
-}
-
 static void session_free(struct session *s)
 {
 	session_leave_greeting(s);
-	session_hold(s, (struct quota_sums){ .clients = 0 });
 	if (s->slot != SESSION_SLOT_NONE)
 		tenants_detach(&s->table->tenants, s->tenant);
 	session_disconnect(s);
@@ -84,7 +75,6 @@ static void session_on_emptied(struct segments_client *segment, int result)
 {
 	struct session *s = container_of(segment, struct session, segment);
 	struct session_table *table = s->table;
-	uint32_t uid = s->uid;
 
 	if (result < 0)
 		log_error("cannot take back the %" PRIu64 " bytes of client %u (pid %u): %s: they "
@@ -93,7 +83,6 @@ static void session_on_emptied(struct segments_client *segment, int result)
 	table->slots[s->slot] = NULL;
 	table->freed[s->slot] = ++table->n_freed;
 	session_free(s);
-	session_check(table, uid);
 	session_show_counts(table);
 }
 
@@ -303,12 +292,6 @@ static void session_attach(struct session *s, const struct greet_verdict *grante
 	s->slot = slot;
 	s->generation = table->generations[slot]++ & ((1u << RING_GEN_BITS) - 1);
 	table->slots[slot] = s;
-	session_hold(s, (struct quota_sums){
-				.clients = 1,
-				.jobs = s->segment.n_jobs,
-				.bytes = s->segment.size,
-			});
-	session_check(table, s->uid);
 	loop_forget(table->loop, &s->timer_source);
 	/* It has nothing to say until it is told that it is in, but it may end. */
 	r = loop_poll(table->loop, &s->socket_source, s->fd, POLLIN);
@@ -502,14 +485,20 @@ static void session_on_timer(struct loop_source *source, int result)
 	session_refuse(s, &verdict);
 }
 
-/* There are too many that have not said HELLO: of the uid that has most of them the newest goes
- * (quota.c). */
+/* If too many have not said HELLO: of the uid that has most of them the newest goes (quota.c). */
 static void session_make_room(struct session_table *table)
 {
-	uint32_t uid = quota_hog(&table->quota);
+	uint32_t uids[QUOTA_GREETINGS + 1];
 	struct session *s = table->greeting;
 	struct greet_verdict verdict;
+	uint32_t n = 0, uid;
 
+	for (; s; s = s->next)
+		uids[n++] = s->uid;
+	if (n <= QUOTA_GREETINGS)
+		return;
+	uid = quota_hog(uids, n);
+	s = table->greeting;
 	while (s->uid != uid)
 		s = s->next;
 	greet_crowded(uid, &verdict);
@@ -550,11 +539,10 @@ void session_accept(struct session_table *table, int fd)
 	if (s->next)
 		s->next->link = &s->next;
 	table->greeting = s;
-	session_hold(s, (struct quota_sums){ .greetings = 1 });
 	if (loop_poll(table->loop, &s->socket_source, fd, POLLIN) < 0 ||
 	    loop_timer(table->loop, &s->timer_source, SESSION_GREETING_NS) < 0)
 		session_free(s);
-	else if (table->quota.all.greetings > QUOTA_GREETINGS)
+	else
 		session_make_room(table);
 }
 

@@ -48,7 +48,6 @@
 
 #include "daemon/greet.h"
 #include "daemon/loop.h"
-#include "daemon/quota.h"
 #include "daemon/segments.h"
 #include "daemon/session_table.h"
 #include "shm/proto.h"
@@ -86,7 +85,6 @@ struct session {
 	bool released;		    /* GONE: by the pool */
 	struct proto_cancel cancel; /* to be passed on */
 	struct segments_client segment;
-	struct quota_sums holds; /* it is counted with (quota.c, I1) */
 };
 
 /* ------------------------------------------------------------------------ session_peer.c */
@@ -120,8 +118,5 @@ void session_show(const struct session *s);
 
 /* Gives a client's pending jobs this outcome. Returns how many. */
 uint32_t session_finish_one(struct session *s, uint32_t outcome);
-
-/* What a uid is counted with is what its sessions are (quota.c, I1). */
-void session_check(const struct session_table *table, uint32_t uid);
 
 #endif

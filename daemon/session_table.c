@@ -97,19 +97,35 @@ void session_show(const struct session *s)
 	atomic_store_explicit(&c->pid, s->pid, memory_order_relaxed);
 }
 
-/* ------------------------------------------------------------------------ what there is room for */
+/* ------------------------------------------------------------------------ room */
+
+/* What a session has of what quota.h counts. */
+static void session_add(struct quota_sums *sum, const struct session *s)
+{
+	sum->clients++;
+	sum->jobs += s->segment.n_jobs;
+	sum->bytes += s->segment.size;
+}
 
 struct greet_room session_room(const struct session_table *table, uint32_t uid)
 {
 	const struct tenants *tenants = &table->tenants;
+	struct quota_sums all = { .clients = 0 }, held = { .clients = 0 };
 
+	for (uint32_t i = 0; i < table->options->max_clients; i++) {
+		if (!table->slots[i])
+			continue;
+		session_add(&all, table->slots[i]);
+		if (table->slots[i]->uid == uid)
+			session_add(&held, table->slots[i]);
+	}
 	return (struct greet_room){
 		.stopping = table->stopping,
 		.tenants_full = tenants_are_full(tenants, uid),
-		.clients = table->quota.all.clients,
+		.clients = all.clients,
 		.tenant_size = tenants_needs(tenants, uid),
 		.memory = table->options->memory_max - table->segments.memory - tenants->memory,
-		.held = quota_held(&table->quota, uid),
+		.held = held,
 		.most = quota_for(table->options, uid),
 	};
 }
@@ -123,19 +139,6 @@ uint32_t session_free_slot(const struct session_table *table)
 		    (slot == SESSION_SLOT_NONE || table->freed[i] < table->freed[slot]))
 			slot = i;
 	return slot;
-}
-
-void session_check(const struct session_table *table, uint32_t uid)
-{
-	struct quota_sums sum = { .clients = 0 };
-
-	for (uint32_t i = 0; i < table->options->max_clients; i++)
-		if (table->slots[i] && table->slots[i]->uid == uid)
-			quota_add(&sum, &table->slots[i]->holds);
-	for (const struct session *s = table->greeting; s; s = s->next)
-		if (s->uid == uid)
-			quota_add(&sum, &s->holds);
-	quota_check(&table->quota, uid, &sum);
 }
 
 /* ------------------------------------------------------------------------ their jobs */

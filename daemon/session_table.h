@@ -9,7 +9,6 @@
 #include "common/log.h"
 #include "common/options.h"
 #include "daemon/hangup.h"
-#include "daemon/quota.h"
 #include "daemon/loop.h"
 #include "daemon/poolproc.h"
 #include "daemon/segments.h"
@@ -45,7 +44,6 @@ struct session_table {
 	/* called when the number of connections has changed */
 	void (*changed)(struct session_table *table);
 
-	struct quota quota;
 	uint32_t n_open;	  /* with a slot and a connection */
 	struct session *greeting; /* list of those that have not said HELLO yet, the newest first */
 	struct session *slots[LIMIT_CLIENTS];
