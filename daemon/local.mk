@@ -118,7 +118,9 @@ libpool_la_SOURCES = \
 	daemon/vtime.c \
 	daemon/vtime.h \
 	daemon/worker.c \
-	daemon/worker.h
+	daemon/worker.h \
+	daemon/worker_internal.h \
+	daemon/worker_wake.c
 libpool_la_CFLAGS = -O3 $(COMMON_CFLAGS) -fno-stack-protector $(HWLOC_CFLAGS)
 
 # Both processes look at the machine through the same unit.

@@ -1,28 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * daemon/worker.c - how a worker finds work, and how it sleeps
+ * daemon/worker.c - a worker's life: how it finds work
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   Workers; worker_wake_one() any thread of the pool.
- *
- * WHO IS AWAKE
- *   lazy.h has the census, the invariant L1 to L6 and the steps; spin.h how long a thief spins.
- *   This file makes the steps together with the words on the board (wake.h):
- *	busy -> look	word LOOKING, step
- *	look -> busy	step, word BUSY and full fence, then the charge: at once, or as duty at the
- *			first fork, through the attention that every fork looks at
- *	look -> sleep	word SLEEPING and full fence, step, then what lazy.h, L6 says about jobs; if
- *			the step is refused it naps for POLICY_NAP, counted as looking
- *	sleep -> look	who wakes a worker makes the step, then changes its word and wakes it; a
- *			client wakes it by the word alone, and it makes the step itself
- *   With the scheduler set to busy nobody sleeps: whoever looks in vain yields, and looks again.
- *
- * WHAT IT COSTS (tests/bench/bench_sleep.c)
- *   To wake somebody: the censuses of the cells up to the one that has somebody, the own one first;
- *   a step, and the system call. To go to sleep: a step, and a look at the own root deque. Neither
- *   grows with tenants or workers. The last looker of a cell reads the summary words of all tenants
- *   too, when it sleeps, naps, or turns busy, because clients can write nowhere else; a search
- *   reads those of DRAIN_GLANCE tenants at a time.
+ *   Workers. How they sleep and are woken is worker_wake.c, and so is what the steps between busy
+ *   and looking mean, which are made here.
  *
  * ASKING
  *   A thief that finds a busy victim with nothing public lowers the victim's limit, and the victim
@@ -53,7 +35,7 @@
 #include "daemon/strand.h"
 #include "daemon/trim.h"
 #include "daemon/victims.h"
-#include "shm/futex.h"
+#include "daemon/worker_internal.h"
 #include "shm/wake.h"
 
 static __thread struct worker *self;
@@ -145,107 +127,6 @@ void worker_set_job(struct worker *w, uint32_t job)
 	worker_set_job_from(w, job, 0);
 }
 
-static struct lazy_cell *worker_cell(struct worker *w)
-{
-	return lazy_cell_of(&w->pool->lazy, w->index);
-}
-
-/* ------------------------------------------------------------------------ waking */
-
-/* The rest of a wake: the worker was taken out of the census, or naps. */
-static void worker_rouse(struct pool *pool, uint32_t index, struct worker *waker)
-{
-	_Atomic uint32_t *word = &pool->workers[index].board->wake;
-	uint32_t value = wake_load(word);
-
-	if (wake_state(value) != WAKE_SLEEPING || !pool_wake_word(word, value) || !waker)
-		return;
-	COUNT(waker, wakes);
-	if (pool->workers[index].group != waker->group)
-		COUNT(waker, wakes_far);
-}
-
-/* A charge, which ends with the wake of this thief. */
-static void worker_settle(struct worker *w, uint32_t thief)
-{
-	if (thief != LAZY_NOBODY)
-		worker_rouse(w->pool, thief, w);
-	lazy_mark(&w->pool->lazy, LAZY_SETTLED, w->index);
-}
-
-/* Wakes a thief where a cell needs one, the own cell first. */
-static void worker_serve(struct worker *w)
-{
-	worker_settle(w, lazy_pick(&w->pool->lazy, w->index));
-}
-
-/* Was woken, and passes on what it may have been woken for. */
-static void worker_pass(struct worker *w)
-{
-	worker_settle(w, lazy_pass(&w->pool->lazy, w->index));
-}
-
-/* Sees to it that somebody in this cell looks. False: all are busy. After a full fence. */
-static bool worker_wake_in(struct pool *pool, struct lazy_cell *cell, uint32_t place,
-			   struct worker *waker)
-{
-	uint32_t thief;
-
-	if (lazy_spins(cell))
-		return true;
-	thief = lazy_napper(&pool->lazy, cell, place);
-	if (thief == LAZY_NOBODY)
-		thief = lazy_wake(&pool->lazy, cell, place);
-	if (thief == LAZY_NOBODY)
-		return false;
-	worker_rouse(pool, thief, waker);
-	return true;
-}
-
-static bool worker_wake_any(struct pool *pool)
-{
-	struct lazy *l = &pool->lazy;
-	/* Relaxed: only spreads them. */
-	uint32_t turn = atomic_fetch_add_explicit(&pool->wake_turn, 1, memory_order_relaxed);
-
-	for (uint32_t c = 0; c < l->n_cells; c++)
-		if (lazy_spins(&l->cells[c]))
-			return true;
-	for (uint32_t c = 0; c < l->n_cells; c++)
-		if (worker_wake_in(pool, &l->cells[(turn + c) % l->n_cells], 0, NULL))
-			return true;
-	return false;
-}
-
-bool worker_wake_one(struct pool *pool, struct worker *waker)
-{
-	struct lazy *l = &pool->lazy;
-	struct lazy_cell *own;
-	bool found;
-
-	/* ORDER lazy/naps [L6]: full, what there is to do comes before the look at the censuses.
-	 * Pairs with the fences of those who leave. */
-	wake_published();
-	if (!waker)
-		return worker_wake_any(pool);
-	own = worker_cell(waker);
-	found = worker_wake_in(pool, own, l->seats[waker->index].bit, waker);
-	for (uint32_t i = 0; !found && i + 1 < l->n_cells; i++)
-		found = worker_wake_in(pool, &l->cells[own->near[i]], 0, waker);
-	worker_serve(waker);
-	return found;
-}
-
-void worker_wake(struct pool *pool, uint32_t index, struct worker *waker)
-{
-	/* ORDER lazy/naps [L6]: full, as in worker_wake_one(). */
-	wake_published();
-	if (wake_state(wake_load(&pool->workers[index].board->wake)) != WAKE_SLEEPING)
-		return;
-	(void)lazy_rise(&pool->lazy, index, LAZY_WOKEN);
-	worker_rouse(pool, index, waker);
-}
-
 /* ------------------------------------------------------------------------ jobs that wait */
 
 void worker_mark_roots(struct worker *w)
@@ -281,7 +162,7 @@ bool worker_jobs_pending(struct pool *pool)
 	return worker_roots_pending(pool) || intake_pending(pool);
 }
 
-/* ------------------------------------------------------------------------ steps */
+/* ------------------------------------------------------------------------ busy and looking */
 
 /* The charge of who turned busy, or went on to another job. */
 static void worker_charge(struct worker *w)
@@ -320,21 +201,6 @@ static void worker_turn_busy(struct worker *w)
 		pool_wake_dispatcher(pool);
 }
 
-/* Slept or napped, and has stolen: others of its cell may come for what is left there. */
-static void worker_spread(struct worker *w)
-{
-	struct lazy *l = &w->pool->lazy;
-
-	for (uint32_t n = policy_spread(w->left, POLICY_SPREAD); n; n--) {
-		uint32_t thief = lazy_wake(l, worker_cell(w), l->seats[w->index].bit);
-
-		if (thief == LAZY_NOBODY)
-			return;
-		worker_rouse(w->pool, thief, w);
-		COUNT(w, wakes_more);
-	}
-}
-
 /* busy -> look. */
 static void worker_turn_looking(struct worker *w)
 {
@@ -345,45 +211,6 @@ static void worker_turn_looking(struct worker *w)
 	}
 	w->left = 0;
 	lazy_turn_looking(&w->pool->lazy, w->index);
-}
-
-/*
- * Sleeps, or naps if L1 wants it awake. Returns after something may have changed; false: after a
- * nap. What it has to look at itself, before: its own root deque, and all jobs if nobody else does.
- */
-static bool worker_rest(struct worker *w)
-{
-	struct pool *pool = w->pool;
-	struct lazy *l = &pool->lazy;
-	uint32_t value = wake_prepare(&w->board->wake);
-	enum lazy_rest rest = lazy_sleep(l, w->index);
-	bool sleeps = rest == LAZY_SLEEPS;
-	bool jobs;
-
-	if (rest == LAZY_NAPS_CHARGED)
-		worker_pass(w);
-	if (!sleeps)
-		lazy_nap(l, w->index);
-	jobs = w->own || deque_size(&w->roots) || inbox_any(&w->inbox) || intake_mine(w) ||
-	       ((!sleeps || !lazy_spins(worker_cell(w))) && worker_jobs_pending(pool));
-	/* ORDER pool/settings [P1]: both after the full fence of wake_prepare(): who changes them
-	 * wakes all that sleep after a full fence. Pairs with pool_wake_all(). */
-	/* The stack for what it looked for may have come from what all workers keep. */
-	if (stack_dirtied(&w->cache))
-		pool_wake_dispatcher(pool);
-	if (!jobs && pool_is_lazy(pool) && atomic_load(&pool->stop) != POOL_ENDING) {
-		if (sleeps)
-			COUNT(w, sleeps);
-		else
-			COUNT(w, naps);
-		futex_wait(&w->board->wake, value, sleeps ? 0 : clock_ns() + POLICY_NAP);
-	}
-	wake_store(&w->board->wake, WAKE_LOOKING);
-	if (!sleeps)
-		lazy_nap_over(l, w->index);
-	else if (!lazy_rise(l, w->index, LAZY_ROUSED))
-		worker_pass(w);
-	return sleeps;
 }
 
 /* ------------------------------------------------------------------------ finding work */
