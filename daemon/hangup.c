@@ -84,7 +84,6 @@ static void hangup_free(struct hangup *h)
 	*h->link = h->next;
 	if (h->next)
 		h->next->link = h->link;
-	h->all->n--;
 	free(h);
 }
 
@@ -123,7 +122,6 @@ int hangup(struct hangups *all, int fd)
 	if (h->next)
 		h->next->link = &h->next;
 	all->first = h;
-	all->n++;
 	if (loop_discard(all->loop, &h->source, fd) < 0)
 		hangup_free(h); /* I3 */
 	return -1;

@@ -3,8 +3,6 @@
 #ifndef DAEMON_HANGUP_H
 #define DAEMON_HANGUP_H
 
-#include <stdint.h>
-
 #include "daemon/loop.h"
 
 struct hangup;
@@ -13,7 +11,6 @@ struct hangup;
 struct hangups {
 	struct loop *loop;
 	struct hangup *first;
-	uint32_t n;
 };
 
 /*
