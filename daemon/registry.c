@@ -215,9 +215,11 @@ void registry_strand(struct pool *pool, uint32_t slot, int error)
 {
 	struct registry_client *client = &pool->registry.clients[slot];
 
+	/* Relaxed: it is this thread that makes it LIVE and DYING. */
 	if (atomic_load_explicit(&client->state, memory_order_relaxed) != CLIENT_LIVE)
 		return;
-	/* ORDER client/active [K2]: seq_cst, as in registry_gone(). */
+	/* ORDER client/active [K2]: seq_cst, as in registry_gone(). The number is relaxed: the
+	 * dispatcher is woken below. */
 	if (!atomic_exchange_explicit(&client->stranded, error, memory_order_seq_cst))
 		atomic_fetch_add_explicit(&pool->registry.n_leaving, 1, memory_order_relaxed);
 	pool_wake_dispatcher(pool);
@@ -233,6 +235,8 @@ void registry_tell_stranded(struct pool *pool, struct registry_client *client)
 	if (!atomic_load_explicit(&client->stranded, memory_order_seq_cst) ||
 	    atomic_load_explicit(&client->active, memory_order_seq_cst))
 		return;
+	/* Relaxed: only who gets the word speaks of it, this thread or registry_gone(), and nothing
+	 * else goes with it; the number is the dispatcher's own from here on. */
 	error = atomic_exchange_explicit(&client->stranded, 0, memory_order_relaxed);
 	if (!error) /* it is gone meanwhile */
 		return;
