@@ -49,14 +49,21 @@ static void *serve(void *arg)
 	return (void *)(uintptr_t)channel_serve(rig.pool);
 }
 
-static bool served(void)
-{
-	bool is;
+/* The channel's, under its lock. */
+struct state {
+	bool served;
+	uint32_t queued;
+};
 
-	pthread_mutex_lock(&rig.pool->channel.lock);
-	is = rig.pool->channel.served;
-	pthread_mutex_unlock(&rig.pool->channel.lock);
-	return is;
+static struct state look(void)
+{
+	struct channel *channel = &rig.pool->channel;
+	struct state state;
+
+	pthread_mutex_lock(&channel->lock);
+	state = (struct state){ channel->served, channel->n };
+	pthread_mutex_unlock(&channel->lock);
+	return state;
 }
 
 static void *flush(void *arg)
@@ -76,7 +83,7 @@ static void begin(void)
 	pool_end = pair[1];
 	rig.pool->channel.fd = pool_end;
 	ck_assert_int_eq(pthread_create(&server, NULL, serve, NULL), 0);
-	while (!served())
+	while (!look().served)
 		sched_yield();
 }
 
@@ -92,14 +99,7 @@ static void end(void)
 
 static void hear(uint32_t type, uint32_t client, uint32_t generation)
 {
-	union proto_message m;
-	int fds[PROTO_MAX_FDS];
-	uint32_t n_fds;
-
-	ck_assert_int_eq(proto_recv(manager, &m, fds, &n_fds, 0), sizeof(m.pool));
-	ck_assert_uint_eq(m.head.type, type);
-	ck_assert_uint_eq(m.pool.client, client);
-	ck_assert_uint_eq(m.pool.client_generation, generation);
+	rig_hear(manager, type, client, generation, NULL);
 }
 
 static void say(uint32_t type, uint32_t client, uint32_t generation)
@@ -223,16 +223,6 @@ static void *say_many(void *arg)
 	return NULL;
 }
 
-static uint32_t queued(void)
-{
-	uint32_t n;
-
-	pthread_mutex_lock(&rig.pool->channel.lock);
-	n = rig.pool->channel.n;
-	pthread_mutex_unlock(&rig.pool->channel.lock);
-	return n;
-}
-
 START_TEST(a_manager_that_talks_and_does_not_read_is_not_listened_to_any_more)
 {
 	const uint32_t full = CHANNEL_QUEUE - CHANNEL_ROOM + 1;
@@ -240,12 +230,12 @@ START_TEST(a_manager_that_talks_and_does_not_read_is_not_listened_to_any_more)
 
 	begin();
 	ck_assert_int_eq(pthread_create(&talker, NULL, say_many, NULL), 0);
-	while (queued() < full)
+	while (look().queued < full)
 		sched_yield();
 	/* There is room for what others have to say. */
 	for (uint32_t i = 0; i < CHANNEL_ROOM - 1; i++)
 		channel_send(rig.pool, PROTO_POOL_ATTACHED, i, 0, "");
-	ck_assert_uint_eq(queued(), CHANNEL_QUEUE);
+	ck_assert_uint_eq(look().queued, CHANNEL_QUEUE);
 	for (uint32_t i = 0, others = 0; i < 3 * CHANNEL_QUEUE + CHANNEL_ROOM - 1; i++) {
 		union proto_message m;
 		int fds[PROTO_MAX_FDS];
@@ -258,7 +248,7 @@ START_TEST(a_manager_that_talks_and_does_not_read_is_not_listened_to_any_more)
 			ck_assert_uint_eq(m.pool.client_generation, i - others);
 	}
 	ck_assert_int_eq(pthread_join(talker, NULL), 0);
-	ck_assert_uint_eq(queued(), 0);
+	ck_assert_uint_eq(look().queued, 0);
 	end();
 }
 END_TEST
@@ -289,7 +279,7 @@ START_TEST(a_manager_that_dies_ends_all_waiting)
 	ck_assert_int_eq(pthread_join(server, &drained), 0);
 	ck_assert_ptr_null(drained);
 	channel_flush(rig.pool);
-	ck_assert_uint_eq(queued(), 0);
+	ck_assert_uint_eq(look().queued, 0);
 	rig_stop(&rig);
 	close(pool_end);
 }

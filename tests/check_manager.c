@@ -25,16 +25,23 @@ START_TEST(a_pool_that_cannot_start_ends_it)
 }
 END_TEST
 
+/* A manager whose first pool has died of job 1; job 0 was queued there. */
+static pid_t after_a_crash(const char *mode, struct service_client *ret_client)
+{
+	pid_t pid = SERVICE_READY(mode);
+
+	*ret_client = service_attach();
+	service_submit(ret_client, 0, STUB_QUEUE, 0);
+	service_submit(ret_client, 1, STUB_CRASH, 0);
+	ck_assert_uint_eq(service_outcome(ret_client, 1), JOB_CRASHED);
+	return pid;
+}
+
 static void dies_again_and_again(const char *mode)
 {
 	struct service_client c;
-	pid_t pid;
+	pid_t pid = after_a_crash(mode, &c);
 
-	pid = SERVICE_READY(mode);
-	c = service_attach();
-	service_submit(&c, 0, STUB_QUEUE, 0);
-	service_submit(&c, 1, STUB_CRASH, 0);
-	ck_assert_uint_eq(service_outcome(&c, 1), JOB_CRASHED);
 	ck_assert_int_eq(service_ends(pid), MANAGER_EXIT_POOL);
 	ck_assert_uint_eq(service_outcome(&c, 0), JOB_LOST);
 	service_teardown();
@@ -57,13 +64,8 @@ END_TEST
 START_TEST(a_later_pool_that_has_too_little_to_start_with_is_tried_until_it_has)
 {
 	struct service_client c;
-	pid_t pid;
+	pid_t pid = after_a_crash("short", &c);
 
-	pid = SERVICE_READY("short");
-	c = service_attach();
-	service_submit(&c, 0, STUB_QUEUE, 0);
-	service_submit(&c, 1, STUB_CRASH, 0);
-	ck_assert_uint_eq(service_outcome(&c, 1), JOB_CRASHED);
 	ck_assert_uint_eq(service_outcome(&c, 0), JOB_DONE);
 	ck_assert_uint_eq(c.board->profile.jobs, STUB_SHORT);
 	ck_assert_uint_eq(c.board->manager.crashes, 1);

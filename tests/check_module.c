@@ -13,28 +13,13 @@
 
 #include "daemon/module.h"
 #include "tests/check_unit.h"
+#include "tests/entries.h"
 
 #define N 4
 
 static struct board *board;
 static struct modules *modules;
 static char error[512];
-
-static void enter(struct fk_worker *w, char *sp, void *result, const void *args)
-{
-	(void)w, (void)sp, (void)result, (void)args;
-}
-
-static struct fk_frame *resume(struct fk_worker *w, struct fk_frame *frame)
-{
-	(void)w;
-	return frame;
-}
-
-static void describe(struct fk_frame *frame, struct fk_child *ret_child)
-{
-	(void)frame, (void)ret_child;
-}
 
 static const struct fk_task good_task = { "task", resume, describe, NULL, 64 };
 static const struct fk_export good = { "task", "n:i64 -> i64", "A task", enter, &good_task, 0, 8, 8,

@@ -34,7 +34,9 @@
 
 static struct loop loop;
 static struct hangups hangups = { .loop = &loop };
+static struct options options;
 static struct poolproc pool;
+static int file; /* in the place of board and arena */
 static uint32_t released, since, most, expected, deaths;
 
 static int pool_say(uint32_t type, uint32_t client, int flags)
@@ -97,6 +99,25 @@ static void __attribute__((constructor)) be_the_pool(int argc, char **argv)
 	_exit(0);
 }
 
+/* A manager with no pool yet. */
+static void begin(const struct poolproc_events *told)
+{
+	ck_assert_int_eq(options_init(&options), 0);
+	ck_assert_int_eq(loop_init(&loop), 0);
+	ck_assert_int_eq(poolproc_init(&pool, &hangups, &options, told), 0);
+	file = open("/dev/null", O_RDWR | O_CLOEXEC);
+	ck_assert_int_ge(file, 0);
+}
+
+static void end(void)
+{
+	poolproc_fini(&pool);
+	hangup_fini(&hangups);
+	loop_fini(&loop);
+	options_fini(&options);
+	close(file);
+}
+
 static void on_ready(struct poolproc *p)
 {
 	(void)p;
@@ -152,18 +173,12 @@ static void on_other(struct loop_source *source, int result)
 START_TEST(a_flood_from_the_pool_leaves_others_their_turn_and_nothing_is_lost)
 {
 	struct loop_source other = { .call = on_other };
-	struct options options;
 	siginfo_t info = { 0 };
-	int board, arena;
 
-	ck_assert_int_eq(options_init(&options), 0);
-	ck_assert_int_eq(loop_init(&loop), 0);
-	ck_assert_int_eq(poolproc_init(&pool, &hangups, &options, &events), 0);
-	board = open("/dev/null", O_RDWR | O_CLOEXEC);
-	arena = open("/dev/null", O_RDWR | O_CLOEXEC);
+	begin(&events);
 	other_fd = eventfd(1, EFD_CLOEXEC);
 	ck_assert_int_ge(other_fd, 0);
-	ck_assert_int_eq(poolproc_start(&pool, board, arena), 0);
+	ck_assert_int_eq(poolproc_start(&pool, file, file), 0);
 	/* It has filled the channel. */
 	ck_assert_int_eq(waitid(P_PID, (id_t)pool.pid, &info, WSTOPPED | WEXITED | WNOWAIT), 0);
 	ck_assert_int_eq(info.si_code, CLD_STOPPED);
@@ -175,12 +190,7 @@ START_TEST(a_flood_from_the_pool_leaves_others_their_turn_and_nothing_is_lost)
 	/* READY was one of the first turn's. */
 	ck_assert_uint_le(most, 2 * TURN);
 	loop_forget(&loop, &other);
-	poolproc_fini(&pool);
-	hangup_fini(&hangups);
-	loop_fini(&loop);
-	options_fini(&options);
-	close(board);
-	close(arena);
+	end();
 	close(other_fd);
 }
 END_TEST
@@ -221,14 +231,10 @@ static uint32_t fill_the_table(int *ret_fds, uint32_t max)
 START_TEST(the_next_pool_starts_when_connections_have_taken_every_descriptor)
 {
 	struct rlimit limit = { .rlim_cur = 64, .rlim_max = 64 };
-	struct options options;
-	int fds[2][64], file;
+	int fds[2][64];
 	uint32_t n[2];
 
-	ck_assert_int_eq(options_init(&options), 0);
-	ck_assert_int_eq(loop_init(&loop), 0);
-	ck_assert_int_eq(poolproc_init(&pool, &hangups, &options, &killed_events), 0);
-	file = open("/dev/null", O_RDWR | O_CLOEXEC);
+	begin(&killed_events);
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
 	ck_assert_int_eq(poolproc_start(&pool, file, file), 0);
 	n[0] = fill_the_table(fds[0], 64);
@@ -253,12 +259,9 @@ START_TEST(the_next_pool_starts_when_connections_have_taken_every_descriptor)
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
 	ck_assert_int_eq(poolproc_start(&pool, file, file), 0);
 	ck_assert_uint_eq(fill_the_table(fds[1], 64), 0);
-	poolproc_fini(&pool);
 	while (n[0])
 		close(fds[0][--n[0]]);
-	loop_fini(&loop);
-	options_fini(&options);
-	close(file);
+	end();
 }
 END_TEST
 
@@ -275,15 +278,11 @@ static void on_pages(struct loop_source *source, int result)
 static void passes(const char *how)
 {
 	struct loop_source source = { .call = on_pages };
-	struct options options;
-	int file, memory;
+	int memory;
 
 	passed_old_kernel();
 	ck_assert_int_eq(setenv("CHECK_POOL_PASSES", how, 1), 0);
-	ck_assert_int_eq(options_init(&options), 0);
-	ck_assert_int_eq(loop_init(&loop), 0);
-	ck_assert_int_eq(poolproc_init(&pool, &hangups, &options, &killed_events), 0);
-	file = open("/dev/null", O_RDWR | O_CLOEXEC);
+	begin(&killed_events);
 	for (uint32_t i = 1; i <= WORKERS + 1; i++) {
 		ck_assert_int_eq(poolproc_start(&pool, file, file), 0);
 		loop.stopped = false;
@@ -295,11 +294,7 @@ static void passes(const char *how)
 	ck_assert_int_eq(loop_fallocate(&loop, &source, memory, 0, 0, 1 << 20), 0);
 	loop.stopped = false;
 	ck_assert_int_eq(loop_run(&loop), 0);
-	poolproc_fini(&pool);
-	hangup_fini(&hangups);
-	loop_fini(&loop);
-	options_fini(&options);
-	close(file);
+	end();
 	close(memory);
 }
 
@@ -347,13 +342,8 @@ START_TEST(only_what_is_short_may_be_there_later)
 		int error, failed;
 	} rows[] = { { ENOMEM, -EAGAIN },  { EAGAIN, -EAGAIN },	 { ENFILE, -EAGAIN },
 		     { ENOENT, -ENOEXEC }, { EACCES, -ENOEXEC }, { ELIBBAD, -ENOEXEC } };
-	struct options options;
-	int file;
 
-	ck_assert_int_eq(options_init(&options), 0);
-	ck_assert_int_eq(loop_init(&loop), 0);
-	ck_assert_int_eq(poolproc_init(&pool, &hangups, &options, &not_executed), 0);
-	file = open("/dev/null", O_RDWR | O_CLOEXEC);
+	begin(&not_executed);
 	for (uint32_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		exec_error = rows[i].error;
 		ck_assert_int_eq(poolproc_start(&pool, file, file), 0);
@@ -361,11 +351,7 @@ START_TEST(only_what_is_short_may_be_there_later)
 		ck_assert_int_eq(loop_run(&loop), 0);
 		ck_assert_int_eq(failed, rows[i].failed);
 	}
-	poolproc_fini(&pool);
-	hangup_fini(&hangups);
-	loop_fini(&loop);
-	options_fini(&options);
-	close(file);
+	end();
 }
 END_TEST
 
@@ -414,30 +400,17 @@ static void on_ready_send(struct poolproc *p)
 
 START_TEST(a_kernel_that_is_short_of_something_is_asked_now_and_then)
 {
-	const struct poolproc_events short_events = {
-		.ready = on_ready_send,
-		.attached = on_attached,
-		.released = on_any_released,
-		.died = on_killed,
-	};
-	struct options options;
-	int file;
+	struct poolproc_events short_events = killed_events;
 
-	ck_assert_int_eq(options_init(&options), 0);
-	ck_assert_int_eq(loop_init(&loop), 0);
-	ck_assert_int_eq(poolproc_init(&pool, &hangups, &options, &short_events), 0);
-	file = open("/dev/null", O_RDWR | O_CLOEXEC);
+	short_events.ready = on_ready_send;
+	begin(&short_events);
 	ck_assert_int_eq(poolproc_start(&pool, file, file), 0);
 	ck_assert_int_eq(loop_run(&loop), 0);
 	/* No timer ends early: the first try, one for each AGAIN_MS, and both messages at last. */
 	ck_assert_uint_ge(tries, 3);
 	ck_assert_uint_le(tries, 1 + SHORT_MS / AGAIN_MS + 2);
 	ck_assert_uint_eq(deaths, 0);
-	poolproc_fini(&pool);
-	hangup_fini(&hangups);
-	loop_fini(&loop);
-	options_fini(&options);
-	close(file);
+	end();
 }
 END_TEST
 

@@ -69,6 +69,13 @@ static void put(uint32_t client, uint32_t job, uint32_t state, uint32_t flags, u
 							     .task = job + 1 + 1 });
 }
 
+/* A worker has left word of a fault, in this job. */
+static void fault(uint32_t worker, uint32_t client, uint32_t job)
+{
+	arena->fault.worker = worker + 1;
+	arena->workers[worker].job = client * JOBS + job;
+}
+
 static struct recover_report run(uint32_t signo)
 {
 	struct recover_report report;
@@ -82,6 +89,30 @@ static bool is_gone(void *context, uint32_t client)
 	(void)context;
 	return client == 2;
 }
+
+static struct recover_report run_gone(void)
+{
+	struct recover_limits some = limits;
+	struct recover_report report;
+
+	some.is_gone = is_gone;
+	recover_run(arena, &some, SIGSEGV, find, NULL, &report);
+	return report;
+}
+
+/* How many jobs had which fate; what else is in the report is not looked at. */
+static void counts(const struct recover_report *report, struct recover_report expected)
+{
+	ck_assert_uint_eq(report->crashed, expected.crashed);
+	ck_assert_uint_eq(report->lost, expected.lost);
+	ck_assert_uint_eq(report->cancelled, expected.cancelled);
+	ck_assert_uint_eq(report->finished, expected.finished);
+	ck_assert_uint_eq(report->requeued, expected.requeued);
+	ck_assert_uint_eq(report->queued, expected.queued);
+	ck_assert_uint_eq(report->begun, expected.begun);
+}
+
+#define COUNTS(report, ...) counts(&(report), (struct recover_report){ __VA_ARGS__ })
 
 /* What stands in the record, and what in the row. */
 static void is(uint32_t client, uint32_t job, uint32_t outcome, uint32_t state)
@@ -112,10 +143,9 @@ START_TEST(each_cell_of_the_table)
 	put(0, 9, LEDGER_FINISHING, 0, 2, JOB_EXPIRED);
 	put(0, 10, LEDGER_RUNNING, LEDGER_FLAG_IDEMPOTENT, 2, 0);
 	put(0, 11, LEDGER_COPYING, LEDGER_FLAG_IDEMPOTENT, 1, 0);
-	arena->fault.worker = 2 + 1;
+	fault(2, 0, 10);
 	arena->fault.signo = SIGBUS;
 	arena->fault.address = 0x1234;
-	arena->workers[2].job = 10;
 	records[0][6].code = -77;
 	arena->rings[1][3].consumer = 2;
 
@@ -136,16 +166,12 @@ START_TEST(each_cell_of_the_table)
 	ck_assert_uint_eq(records[0][10].signo, SIGBUS);
 	ck_assert_uint_eq(records[0][4].signo, 0);
 
-	ck_assert_uint_eq(report.crashed, 1);
-	ck_assert_uint_eq(report.lost, 3);
-	ck_assert_uint_eq(report.requeued, 1);
-	ck_assert_uint_eq(report.finished, 3);
-	ck_assert_uint_eq(report.queued, 2);
+	COUNTS(report, .crashed = 1, .lost = 3, .requeued = 1, .finished = 3, .queued = 2,
+	       .begun = 8);
 	ck_assert(report.blamed);
 	ck_assert_uint_eq(report.client, 0);
 	ck_assert_uint_eq(report.job, 10);
 	ck_assert_uint_eq(report.task, 11);
-	ck_assert_uint_eq(report.begun, 8);
 	ck_assert_uint_eq(report.worker, 2);
 	ck_assert_uint_eq(report.signo, SIGBUS);
 	ck_assert_uint_eq(report.address, 0x1234);
@@ -165,12 +191,11 @@ START_TEST(a_fault_while_buffers_are_written_back_is_that_jobs_own)
 	setup();
 	put(0, 0, LEDGER_COPYING, LEDGER_FLAG_IDEMPOTENT, 2, 0);
 	put(0, 1, LEDGER_RUNNING, LEDGER_FLAG_IDEMPOTENT, 2, 0);
-	arena->fault.worker = 2 + 1;
-	arena->workers[2].job = 0;
+	fault(2, 0, 0);
 	report = run(SIGBUS);
 	is(0, 0, JOB_CRASHED, LEDGER_FREE);
 	is(0, 1, JOB_PENDING, LEDGER_QUEUED);
-	ck_assert_uint_eq(report.crashed, 1);
+	COUNTS(report, .crashed = 1, .requeued = 1, .begun = 2);
 	ck_assert_uint_eq(report.job, 0);
 }
 END_TEST
@@ -197,15 +222,13 @@ START_TEST(an_outcome_comes_exactly_once)
 	ck_assert_uint_eq(records[0][2].state, job_state(GEN + 1, JOB_PENDING));
 	ck_assert_uint_eq(records[0][3].state, 0xffffffff);
 	/* Those that got it here; all of them had begun. */
-	ck_assert_uint_eq(report.lost, 1);
-	ck_assert_uint_eq(report.finished, 0);
-	ck_assert_uint_eq(report.begun, 4);
+	COUNTS(report, .lost = 1, .begun = 4);
 
 	/* Once more changes nothing. */
 	records[0][0].state = job_state(GEN + 1, JOB_PENDING);
 	report = run(SIGKILL);
 	ck_assert_uint_eq(records[0][0].state, job_state(GEN + 1, JOB_PENDING));
-	ck_assert_uint_eq(report.lost + report.finished + report.crashed + report.begun, 0);
+	COUNTS(report, 0);
 }
 END_TEST
 
@@ -253,7 +276,7 @@ START_TEST(without_blame_an_idempotent_job_runs_again_once)
 	put(2, 1, LEDGER_RUNNING, 0, 0, 0);
 	report = run(SIGKILL);
 	ck_assert(!report.blamed);
-	ck_assert_uint_eq(report.crashed, 0);
+	COUNTS(report, .lost = 1, .requeued = 1, .begun = 2);
 	is(2, 0, JOB_PENDING, LEDGER_QUEUED);
 	is(2, 1, JOB_LOST, LEDGER_FREE);
 
@@ -270,8 +293,7 @@ START_TEST(with_blame_for_another_it_runs_again_as_often_as_needed)
 		put(2, 0, LEDGER_RUNNING, ledger_unpack(*row(2, 0)).flags | LEDGER_FLAG_IDEMPOTENT,
 		    1, 0);
 		put(0, 0, LEDGER_RUNNING, 0, 0, 0);
-		arena->fault.worker = 1;
-		arena->workers[0].job = 0;
+		fault(0, 0, 0);
 		(void)run(SIGSEGV);
 		is(2, 0, JOB_PENDING, LEDGER_QUEUED);
 	}
@@ -313,7 +335,7 @@ START_TEST(the_fault_of_a_worker_that_names_no_running_row_blames_nobody)
 		ck_assert_uint_eq(ledger_unpack(*row(2, 2)).flags & LEDGER_FLAG_REQUEUED,
 				  LEDGER_FLAG_REQUEUED);
 		ck_assert(!report.blamed);
-		ck_assert_uint_eq(report.crashed, 0);
+		COUNTS(report, .lost = 2, .finished = 1, .requeued = 1, .queued = 1, .begun = 4);
 		/* What is known of it all the same. */
 		ck_assert_uint_eq(report.worker, 0);
 		ck_assert_uint_eq(report.address, 0x1234);
@@ -331,15 +353,13 @@ START_TEST(what_a_client_does_to_its_records_changes_neither_blame_nor_progress)
 	put(0, 1, LEDGER_RUNNING, 0, 2, 0);
 	records[0][0].state = job_state(GEN, JOB_DONE);
 	records[0][1].state = 0;
-	arena->fault.worker = 1 + 1;
-	arena->workers[1].job = 0;
+	fault(1, 0, 0);
 	report = run(SIGSEGV);
 	ck_assert(report.blamed);
 	ck_assert_uint_eq(report.client, 0);
 	ck_assert_uint_eq(report.job, 0);
 	ck_assert_uint_eq(report.task, 1);
-	ck_assert_uint_eq(report.crashed + report.lost, 0);
-	ck_assert_uint_eq(report.begun, 2);
+	COUNTS(report, .begun = 2);
 	ck_assert_uint_eq(ledger_unpack(*row(0, 0)).state, LEDGER_FREE);
 	ck_assert_uint_eq(ledger_unpack(*row(0, 1)).state, LEDGER_FREE);
 }
@@ -347,20 +367,17 @@ END_TEST
 
 START_TEST(queued_jobs_of_a_client_that_is_gone_are_no_progress_of_the_pool)
 {
-	struct recover_limits some = limits;
 	struct recover_report report;
 
 	setup();
-	some.is_gone = is_gone;
 	put(2, 0, LEDGER_QUEUED, 0, 0, 0);
 	put(2, 1, LEDGER_QUEUED, 0, 0, 0);
 	/* It had its outcome when its client went. */
 	records[2][1].state = job_state(GEN, JOB_CANCELLED);
-	recover_run(arena, &some, SIGSEGV, find, NULL, &report);
+	report = run_gone();
 	is(2, 0, JOB_CANCELLED, LEDGER_FREE);
 	is(2, 1, JOB_CANCELLED, LEDGER_FREE);
-	ck_assert_uint_eq(report.cancelled, 1);
-	ck_assert_uint_eq(report.begun, 0);
+	COUNTS(report, .cancelled = 1);
 }
 END_TEST
 
@@ -380,23 +397,19 @@ START_TEST(garbage_in_the_arena_goes_nowhere)
 	ck_assert_uint_eq(report.signo, SIGABRT);
 	is(0, 0, JOB_LOST, LEDGER_FREE);
 	is(0, 1, JOB_LOST, LEDGER_FREE);
-	ck_assert_uint_eq(report.lost, 1);
-	ck_assert_uint_eq(report.finished, 1);
+	COUNTS(report, .lost = 1, .finished = 1, .begun = 2);
 	ck_assert_uint_eq(records[0][JOBS - 1].state, job_state(GEN, JOB_PENDING));
 
-	arena->fault.worker = 2;
-	arena->workers[1].job = 1 * JOBS; /* a client that is not there */
+	fault(1, 1, 0); /* a client that is not there */
 	(void)run(SIGSEGV);
 }
 END_TEST
 
 START_TEST(what_a_client_that_is_gone_has_left_is_cancelled)
 {
-	struct recover_limits some = limits;
 	struct recover_report report;
 
 	setup();
-	some.is_gone = is_gone;
 	for (uint32_t client = 0; client < CLIENTS; client += 2) {
 		put(client, 0, LEDGER_QUEUED, 0, 0, 0);
 		put(client, 1, LEDGER_RUNNING, LEDGER_FLAG_IDEMPOTENT, 1, 0);
@@ -405,9 +418,8 @@ START_TEST(what_a_client_that_is_gone_has_left_is_cancelled)
 		put(client, 5, LEDGER_COPYING, LEDGER_FLAG_IDEMPOTENT, 1, 0);
 	}
 	put(2, 4, LEDGER_RUNNING, LEDGER_FLAG_IDEMPOTENT, 2, 0);
-	arena->fault.worker = 2 + 1;
-	arena->workers[2].job = 2 * JOBS + 4;
-	recover_run(arena, &some, SIGSEGV, find, NULL, &report);
+	fault(2, 2, 4);
+	report = run_gone();
 	is(0, 0, JOB_PENDING, LEDGER_QUEUED);
 	is(0, 1, JOB_PENDING, LEDGER_QUEUED);
 	is(0, 2, JOB_LOST, LEDGER_FREE);
@@ -420,11 +432,8 @@ START_TEST(what_a_client_that_is_gone_has_left_is_cancelled)
 	is(2, 4, JOB_CRASHED, LEDGER_FREE);
 	is(0, 5, JOB_LOST, LEDGER_FREE);
 	is(2, 5, JOB_CANCELLED, LEDGER_FREE);
-	ck_assert_uint_eq(report.cancelled, 4);
-	ck_assert_uint_eq(report.requeued, 1);
-	ck_assert_uint_eq(report.queued, 1);
-	ck_assert_uint_eq(report.lost, 2);
-	ck_assert_uint_eq(report.crashed, 1);
+	COUNTS(report, .crashed = 1, .lost = 2, .cancelled = 4, .finished = 2, .requeued = 1,
+	       .queued = 1, .begun = 9);
 }
 END_TEST
 

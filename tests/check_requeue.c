@@ -256,20 +256,6 @@ START_TEST(what_was_queued_runs_with_no_word_left_of_it)
 }
 END_TEST
 
-/* What the manager hears next of the client: a text that it was ATTACHED with, or RELEASED. */
-static void hear(int manager, uint32_t type, const char *text)
-{
-	union proto_message m;
-	int fds[PROTO_MAX_FDS];
-	uint32_t n_fds;
-
-	ck_assert_int_eq(proto_recv(manager, &m, fds, &n_fds, 0), sizeof(m.pool));
-	ck_assert_uint_eq(m.head.type, type);
-	ck_assert_uint_eq(m.pool.client, CLIENT);
-	ck_assert_uint_eq(m.pool.client_generation, GEN);
-	ck_assert_str_eq(m.pool.text, text);
-}
-
 static bool hears(int manager)
 {
 	struct pollfd p = { .fd = manager, .events = POLLIN };
@@ -303,7 +289,8 @@ static void without_rings(bool client_first)
 	ck_assert_uint_eq(job_outcome(&jobs[1]), JOB_PENDING);
 	ck_assert(!hears(pair[0]));
 	atomic_store(&gate, 1);
-	hear(pair[0], PROTO_POOL_ATTACHED, "its rings cannot be mapped: Bad message");
+	rig_hear(pair[0], PROTO_POOL_ATTACHED, CLIENT, GEN,
+		 "its rings cannot be mapped: Bad message");
 	ended(0, OLD);
 	ended(1, OLD);
 
@@ -314,7 +301,7 @@ static void without_rings(bool client_first)
 	ck_assert_int_eq(intake_add_client(rig.pool, CLIENT + 1, GEN, TENANT, 1, JOBS, client_fd),
 			 -EBADMSG);
 	registry_gone(rig.pool, CLIENT, GEN);
-	hear(pair[0], PROTO_POOL_RELEASED, "");
+	rig_hear(pair[0], PROTO_POOL_RELEASED, CLIENT, GEN, "");
 	ck_assert(!hears(pair[0]));
 
 	/* Its last client is gone: the next one gets them, if they can be had then. */

@@ -50,6 +50,21 @@ static void tenant_leaves(struct other *o)
 		atomic_store(&side(i)->head, 0);
 }
 
+/* The next tenant has this address, and is served; then all is over. */
+static void serve_the_next_at(const struct tenant_segment *old)
+{
+	struct other o = come();
+
+	ck_assert_ptr_eq(o.tenant, old);
+	for (uint32_t i = 0; i < rig.pool->n_workers; i++)
+		ck_assert_uint_ne(atomic_load(&side(i)->consumer), LEDGER_NO_TENANT);
+	other_submit(&o, 0, "intake:count", 0);
+	other_wait(&o, 0, JOB_DONE);
+	client_leaves(&o);
+	tenant_leaves(&o);
+	rig_stop(&rig);
+}
+
 START_TEST(one_tenant_after_another_has_the_slot_while_workers_look)
 {
 	enum { ROUNDS = 200, JOBS = 3 };
@@ -92,15 +107,7 @@ START_TEST(who_has_the_old_address_finds_nothing_there_and_then_the_next_tenant)
 	ck_assert_uint_eq(atomic_load(&old->rings[1].slots[7]), 0);
 	for (uint32_t i = 0; i < 2; i++)
 		ck_assert_uint_eq(atomic_load(&side(i)->consumer), LEDGER_NO_TENANT);
-	o = come();
-	ck_assert_ptr_eq(o.tenant, old);
-	for (uint32_t i = 0; i < 2; i++)
-		ck_assert_uint_ne(atomic_load(&side(i)->consumer), LEDGER_NO_TENANT);
-	other_submit(&o, 0, "intake:count", 0);
-	other_wait(&o, 0, JOB_DONE);
-	client_leaves(&o);
-	tenant_leaves(&o);
-	rig_stop(&rig);
+	serve_the_next_at(old);
 }
 END_TEST
 
@@ -172,13 +179,7 @@ START_TEST(who_has_the_old_address_finds_zeros_too_where_the_next_tenant_cannot_
 	ck_assert_ptr_eq(base, before);
 	ck_assert_int_eq(munmap(base, tenant()->size), 0);
 	ck_assert_uint_eq(atomic_load(&old->summary[0]), 0);
-	o = come();
-	ck_assert_ptr_eq(o.tenant, old);
-	other_submit(&o, 0, "intake:count", 0);
-	other_wait(&o, 0, JOB_DONE);
-	client_leaves(&o);
-	tenant_leaves(&o);
-	rig_stop(&rig);
+	serve_the_next_at(old);
 }
 END_TEST
 

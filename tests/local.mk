@@ -358,11 +358,14 @@ EXTRA_DIST += \
 noinst_HEADERS = \
 	tests/check_unit.h \
 	tests/compile.h \
+	tests/entries.h \
 	tests/fair_clock.h \
+	tests/fib.h \
 	tests/jobs.h \
 	tests/machines.h \
 	tests/options.h \
 	tests/passed.h \
+	tests/sites.h \
 	tests/tasks.h
 
 # The long ones, never part of check. Whoever has something for one adds a phony target to its

@@ -10,6 +10,7 @@
 #include "daemon/layout.h"
 #include "daemon/topology.h"
 #include "shm/futex.h"
+#include "shm/proto.h"
 #include "shm/segment.h"
 #include "shm/wake.h"
 
@@ -189,4 +190,18 @@ int64_t rig_call(struct rig *rig, const char *task, int64_t arg)
 	ck_assert_uint_eq(rig_wait(rig, 0), JOB_DONE);
 	memcpy(&result, rig->jobs[0].result, sizeof(result));
 	return result;
+}
+
+void rig_hear(int manager, uint32_t type, uint32_t client, uint32_t generation, const char *text)
+{
+	union proto_message m;
+	int fds[PROTO_MAX_FDS];
+	uint32_t n_fds;
+
+	ck_assert_int_eq(proto_recv(manager, &m, fds, &n_fds, 0), sizeof(m.pool));
+	ck_assert_uint_eq(m.head.type, type);
+	ck_assert_uint_eq(m.pool.client, client);
+	ck_assert_uint_eq(m.pool.client_generation, generation);
+	if (text)
+		ck_assert_str_eq(m.pool.text, text);
 }

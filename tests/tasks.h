@@ -19,6 +19,8 @@
 
 #include <forkd/task.h>
 
+#include "tests/fib.h"
+
 static _Atomic uint64_t tasks_reached; /* that came to where they do not end */
 static _Atomic uint32_t tasks_opened;  /* 1: held and until end */
 
@@ -28,20 +30,6 @@ FK_TASK(int64_t, leaf, (int64_t, n))
 }
 FK_NO_BODY(leaf)
 FK_END(leaf)
-
-FK_TASK(int64_t, fib, (int64_t, n), int64_t x; int64_t y;)
-{
-	if (n < 2)
-		FK_LEAF(n);
-}
-FK_BODY(fib)
-{
-	FK_FORK(x, fib, self->n - 1);
-	FK_CALL(y, fib, self->n - 2);
-	FK_JOIN();
-	FK_RETURN(self->x + self->y);
-}
-FK_END(fib)
 
 /* Depth through calls, and through forks. */
 FK_TASK(int64_t, called, (int64_t, n), int64_t x;)

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 
 #include "daemon/module.h"
+#include "tests/entries.h"
 #include "tests/fuzz/fuzz.h"
 
 #define EXPORTS 10
@@ -30,22 +31,6 @@ struct table {
 
 static struct board board;
 static struct modules modules;
-
-static void enter(struct fk_worker *w, char *sp, void *result, const void *args)
-{
-	(void)w, (void)sp, (void)result, (void)args;
-}
-
-static struct fk_frame *resume(struct fk_worker *w, struct fk_frame *frame)
-{
-	(void)w;
-	return frame;
-}
-
-static void describe(struct fk_frame *frame, struct fk_child *ret_child)
-{
-	(void)frame, (void)ret_child;
-}
 
 /* A text up to the next NUL, which is passed; NULL where it begins with 0xff. */
 static const char *take_text(struct fuzz_input *input, struct table *table, const uint8_t *data)

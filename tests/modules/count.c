@@ -6,19 +6,7 @@
 
 #include <forkd/task.h>
 
-FK_TASK(int64_t, fib, (int64_t, n), int64_t x; int64_t y;)
-{
-	if (n < 2)
-		FK_LEAF(n);
-}
-FK_BODY(fib)
-{
-	FK_FORK(x, fib, self->n - 1);
-	FK_CALL(y, fib, self->n - 2);
-	FK_JOIN();
-	FK_RETURN(self->x + self->y);
-}
-FK_END(fib)
+#include "tests/fib.h"
 
 /* One write at the file's end, whoever else writes: all of it stands there, or nothing. */
 static int64_t count(const char *path, int64_t id)
