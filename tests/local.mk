@@ -94,6 +94,8 @@ SCENARIOS = \
 	tests/check_crash \
 	tests/check_descriptors \
 	tests/check_hostile \
+	tests/check_hostile_record \
+	tests/check_hostile_rings \
 	tests/check_isolation \
 	tests/check_kill \
 	tests/check_latency \
@@ -221,8 +223,13 @@ AM_TESTS_ENVIRONMENT = \
 	CK_TIMEOUT_MULTIPLIER="$${CK_TIMEOUT_MULTIPLIER:-1}"; export CK_TIMEOUT_MULTIPLIER;
 
 # Those with a real forkd: tests/daemon.h.
-DAEMON_SOURCES = tests/daemon.c tests/daemon.h
+DAEMON_SOURCES = \
+	tests/daemon.c \
+	tests/daemon.h \
+	tests/daemon_end.c \
+	tests/daemon_proc.c
 COUNTS_SOURCES = tests/counts.c tests/counts.h $(DAEMON_SOURCES)
+HOSTILE_SOURCES = tests/hostile.c tests/hostile.h $(DAEMON_SOURCES)
 ORACLE_SOURCES = tests/oracle.c tests/oracle.h
 tests_check_blame_SOURCES = tests/check_blame.c $(DAEMON_SOURCES)
 tests_check_cancel_SOURCES = tests/check_cancel.c $(DAEMON_SOURCES)
@@ -236,9 +243,16 @@ tests_check_confine_SOURCES = tests/check_confine.c $(DAEMON_SOURCES)
 tests_check_copies_SOURCES = tests/check_copies.c $(DAEMON_SOURCES)
 tests_check_cpus_SOURCES = tests/check_cpus.c $(DAEMON_SOURCES)
 tests_check_crash_SOURCES = tests/check_crash.c $(DAEMON_SOURCES)
-tests_check_hostile_SOURCES = tests/check_hostile.c $(DAEMON_SOURCES)
+tests_check_hostile_SOURCES = tests/check_hostile.c $(HOSTILE_SOURCES)
+tests_check_hostile_record_SOURCES = tests/check_hostile_record.c $(HOSTILE_SOURCES)
+tests_check_hostile_rings_SOURCES = tests/check_hostile_rings.c $(HOSTILE_SOURCES)
 tests_check_descriptors_SOURCES = tests/check_descriptors.c $(DAEMON_SOURCES)
-tests_check_isolation_SOURCES = tests/check_isolation.c $(DAEMON_SOURCES)
+tests_check_isolation_SOURCES = \
+	tests/check_isolation.c \
+	tests/isolation.h \
+	tests/isolation_processes.c \
+	tests/isolation_segments.c \
+	$(DAEMON_SOURCES)
 tests_check_kill_SOURCES = tests/check_kill.c $(ORACLE_SOURCES) $(COUNTS_SOURCES)
 tests_check_latency_SOURCES = tests/check_latency.c $(DAEMON_SOURCES)
 tests_check_oracle_SOURCES = tests/check_oracle.c $(ORACLE_SOURCES)
@@ -321,7 +335,12 @@ tests_check_sleep_CFLAGS = $(libpool_la_CFLAGS)
 tests_check_lazy_SOURCES = tests/check_lazy.c tests/rig.c tests/rig.h
 tests_check_strand_SOURCES = tests/check_strand.c tests/rig.c tests/rig.h
 tests_check_strand_full_SOURCES = tests/check_strand_full.c tests/rig.c tests/rig.h
-tests_check_unwind_SOURCES = tests/check_unwind.c tests/quiet.h tests/rig.c tests/rig.h
+tests_check_unwind_SOURCES = \
+	tests/check_unwind.c \
+	tests/quiet.h \
+	tests/rig.c \
+	tests/rig.h \
+	tests/unwind_tasks.h
 tests_check_place_SOURCES = tests/check_place.c tests/quiet.h tests/rig.c tests/rig.h
 tests_check_stack_SOURCES = tests/check_stack.c tests/stack_room.h
 tests_check_stack_account_SOURCES = \

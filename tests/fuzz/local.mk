@@ -47,7 +47,10 @@ tests_fuzz_replay_greet_SOURCES = tests/fuzz/fuzz_greet.c
 tests_fuzz_replay_greet_LDADD = $(REPLAY_LIBS)
 tests_fuzz_replay_module_SOURCES = tests/fuzz/fuzz_module.c
 tests_fuzz_replay_module_LDADD = $(REPLAY_LIBS)
-tests_fuzz_replay_pool_SOURCES = tests/fuzz/fuzz_pool.c
+tests_fuzz_replay_pool_SOURCES = \
+	tests/fuzz/fuzz_pool.c \
+	tests/fuzz/pool_rig.h \
+	tests/fuzz/pool_true.h
 tests_fuzz_replay_pool_LDADD = $(REPLAY_LIBS)
 tests_fuzz_replay_record_SOURCES = tests/fuzz/fuzz_record.c
 tests_fuzz_replay_record_LDADD = $(REPLAY_LIBS)
@@ -93,6 +96,7 @@ $(FUZZERS:%=tests/fuzz/fuzz_%): tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuz
 	$(AM_V_CCLD)$(LIBTOOL) $(AM_V_lt) --tag=CC --mode=link $(CC) $(DEFS) $(DEFAULT_INCLUDES) \
 		$(FUZZ_CPP) $(CPPFLAGS) $(FUZZ_CC) $(CFLAGS) $(FUZZ_LINKING) $(FUZZ_WRAP_$*) \
 		-o $@ $< $(FUZZ_LIBS)
+tests/fuzz/fuzz_pool: tests/fuzz/pool_rig.h tests/fuzz/pool_true.h
 
 FUZZ_TARGETS += $(FUZZERS:%=fuzz-%)
 $(FUZZERS:%=fuzz-%): fuzz-%: tests/fuzz/fuzz_%

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tests/daemon_proc.c - what /proc says of the processes of tests/daemon.h, and of the test
+ */
+#include <dirent.h>
+#include <inttypes.h>
+#include <linux/capability.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "tests/daemon.h"
+
+static int64_t daemon_number(const char *path, const char *name)
+{
+	_cleanup_fclose_ FILE *f = fopen(path, "re");
+	_cleanup_free_ char *line = NULL;
+	size_t size = 0, n = strlen(name);
+
+	while (f && getline(&line, &size, f) >= 0)
+		if (!strncmp(line, name, n) && line[n] == ':')
+			return strtoll(line + n + 1, NULL, 10);
+	return -1;
+}
+
+int64_t daemon_proc_status(pid_t pid, const char *name)
+{
+	char path[64];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	return daemon_number(path, name);
+}
+
+int64_t daemon_pss(pid_t pid)
+{
+	char path[64];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/smaps_rollup", (int)pid);
+	return daemon_number(path, "Pss");
+}
+
+/* A thread that io_uring has in the process: the last one stays, and looks around every 5 s. */
+static bool daemon_is_kernels(pid_t pid, const char *tid)
+{
+	_cleanup_fclose_ FILE *f = NULL;
+	char path[512], name[32] = "";
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/task/%s/comm", (int)pid, tid);
+	f = fopen(path, "re");
+	return f && fgets(name, sizeof(name), f) && strncmp(name, "iou-wrk", 7) == 0;
+}
+
+uint64_t daemon_switches(pid_t pid)
+{
+	_cleanup_closedir_ DIR *dir = NULL;
+	uint64_t sum = 0;
+	char path[512];
+	struct dirent *e;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	dir = opendir(path);
+	ck_assert_ptr_nonnull(dir);
+	while ((e = readdir(dir))) {
+		int64_t own, others;
+
+		if (e->d_name[0] == '.' || daemon_is_kernels(pid, e->d_name))
+			continue;
+		(void)snprintf(path, sizeof(path), "/proc/%d/task/%s/status", (int)pid, e->d_name);
+		own = daemon_number(path, "voluntary_ctxt_switches");
+		others = daemon_number(path, "nonvoluntary_ctxt_switches");
+		if (own >= 0 && others >= 0) /* else it has just ended */
+			sum += (uint64_t)(own + others);
+	}
+	return sum;
+}
+
+bool daemon_is_all(pid_t pid, char state)
+{
+	_cleanup_closedir_ DIR *dir = NULL;
+	bool all = false;
+	char path[512];
+	struct dirent *e;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	dir = opendir(path);
+	while (dir && (e = readdir(dir))) {
+		_cleanup_fclose_ FILE *f = NULL;
+		char found = '?';
+
+		if (e->d_name[0] == '.')
+			continue;
+		(void)snprintf(path, sizeof(path), "/proc/%d/task/%s/stat", (int)pid, e->d_name);
+		f = fopen(path, "re");
+		all = f && fscanf(f, "%*d (%*[^)]) %c", &found) == 1 && found == state;
+		if (!all)
+			break;
+	}
+	return all;
+}
+
+bool daemon_may_all(void)
+{
+	_cleanup_fclose_ FILE *f = fopen("/proc/self/status", "re");
+	_cleanup_fclose_ FILE *last = fopen("/proc/sys/kernel/cap_last_cap", "re");
+	_cleanup_free_ char *line = NULL;
+	unsigned int n = 63, filters = 1;
+	uint64_t caps = 0, all;
+	size_t size = 0;
+
+	while (f && getline(&line, &size, f) >= 0) {
+		(void)sscanf(line, "CapEff: %" SCNx64, &caps);
+		(void)sscanf(line, "Seccomp: %u", &filters);
+	}
+	if (!last || fscanf(last, "%u", &n) != 1 || filters)
+		return false;
+	all = ((UINT64_C(2) << n) - 1) & ~(UINT64_C(1) << CAP_SYS_RESOURCE);
+	return (caps & all) == all;
+}
+
+bool daemon_sanitized(void)
+{
+#ifdef FK_SANITIZE
+	return true;
+#else
+	return false;
+#endif
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tests/fuzz/pool_rig.h - the pool of fuzz_pool.c: without threads, and another one when it dies
+ *
+ * Board, arena and segments are made once, by set_up(); each input begins with pool_begin().
+ */
+#ifndef TESTS_FUZZ_POOL_RIG_H
+#define TESTS_FUZZ_POOL_RIG_H
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdbool.h>
+
+#include "common/crash.h"
+#include "common/log.h"
+#include "daemon/layout.h"
+#include "daemon/pool.h"
+#include "daemon/recover.h"
+#include "daemon/topology.h"
+#include "shm/segment.h"
+#include "tests/fuzz/fuzz.h"
+
+#define WORKERS 2u
+#define JOBS	16u /* records of each client */
+#define CLIENTS 3u
+#define SLOTS	4u /* max-clients */
+#define TENANTS 2u
+#define ROWS	(SLOTS * JOBS)
+#define HOSTILE 0u
+#define EPOCH	1u
+#define ARENA	(UINT64_C(64) << 20)
+#define LOOKS	1000u /* drains, until everything has come to its end */
+
+/* What an honest client knows of a record of its. */
+struct wanted {
+	uint32_t generation;
+	bool pending;
+	bool spoiled; /* its word was written over */
+};
+
+static struct fuzz_input input;
+static struct options options;
+static struct pool *pool;
+static int tenant_fds[TENANTS], client_fds[CLIENTS];
+static struct tenant_segment *tenants[TENANTS];
+static struct client_segment *clients[CLIENTS];
+static uint32_t generations[CLIENTS]; /* of the slots */
+static bool attached[CLIENTS], gone[CLIENTS];
+static struct wanted wanted[CLIENTS][JOBS];
+static uint64_t heads[TENANTS][WORKERS];
+static bool hand[ROWS];	 /* given to a worker, and not in its deque */
+static uint64_t carried; /* rows that the last pool has left QUEUED */
+static uint32_t rounds;
+static bool tampered; /* somebody has written into a ring of tenant 0 */
+static jmp_buf death;
+
+static uint32_t tenant_of(uint32_t client)
+{
+	return client == 2;
+}
+
+static struct job *job_of(uint32_t client, uint32_t index)
+{
+	return (struct job *)(void *)(clients[client] + 1) + index;
+}
+
+#ifdef FK_CRASH_SITES
+static void die(void)
+{
+	crash_arm(CRASH_NONE, 0);
+	longjmp(death, 1);
+}
+
+/* At one of the sites of a drain, some passes from now. */
+static void arm(uint32_t what)
+{
+	static const enum crash_site sites[] = { CRASH_AT_intake_step, CRASH_AT_intake_accepted,
+						 CRASH_AT_intake_repointed, CRASH_AT_intake_walked,
+						 CRASH_AT_intake_head };
+
+	crash_die = die;
+	crash_arm(sites[what % ARRAY_SIZE(sites)], what / ARRAY_SIZE(sites));
+}
+
+static void disarm(void)
+{
+	crash_arm(CRASH_NONE, 0);
+}
+#else
+static void arm(uint32_t what)
+{
+	(void)what;
+}
+
+static void disarm(void)
+{
+}
+#endif
+
+/* ------------------------------------------------------------------------ a pool */
+
+static struct job *records(void *context, uint32_t client, uint32_t *ret_n)
+{
+	(void)context;
+	*ret_n = JOBS;
+	return client < CLIENTS && attached[client] ? job_of(client, 0) : NULL;
+}
+
+static bool is_gone(void *context, uint32_t client)
+{
+	(void)context;
+	return client < CLIENTS && gone[client];
+}
+
+static const struct recover_limits limits = { WORKERS, SLOTS, JOBS, TENANTS, is_gone };
+
+static void add_tenant(uint32_t tenant)
+{
+	FUZZ_ASSERT(intake_add_tenant(pool, tenant, tenant, tenant_fds[tenant]) == 0);
+}
+
+static void add_client(uint32_t client)
+{
+	uint32_t tenant = tenant_of(client);
+
+	FUZZ_ASSERT(intake_add_client(pool, client, generations[client], tenant, tenant, JOBS,
+				      client_fds[client]) == 0);
+}
+
+static uint64_t queued_rows(void)
+{
+	uint64_t n = 0;
+
+	for (uint32_t row = 0; row < ROWS; row++)
+		n += ledger_row(pool->arena, row).state == LEDGER_QUEUED;
+	return n;
+}
+
+/* A pool that knows nobody; board and arena are as they are. */
+static void pool_begin(void)
+{
+	for (uint32_t i = 0; i <= WORKERS; i++)
+		memset(&pool->board->counters[i < WORKERS ? i : BOARD_POOL], 0,
+		       sizeof(pool->board->counters[0]));
+	memset(pool->board->clients, 0, SLOTS * sizeof(pool->board->clients[0]));
+	FUZZ_ASSERT(pool_make_rows(pool) == 0);
+	for (uint32_t i = 0; i < WORKERS; i++) {
+		struct worker *w = &pool->workers[i];
+
+		worker_init(w, pool, i, w->frames.entries,
+			    (uint64_t)(w->fk.end - w->frames.entries), w->roots.entries);
+		w->group = topology_place(pool->topology, i)->group;
+	}
+	FUZZ_ASSERT(intake_init(pool) == 0);
+	memset(hand, 0, sizeof(hand));
+	carried = queued_rows();
+}
+
+static void pool_end(void)
+{
+	struct registry *all = &pool->registry;
+
+	intake_fini(pool);
+	for (uint32_t i = 0; i < WORKERS; i++)
+		worker_fini(&pool->workers[i]);
+	pool_free_rows(pool);
+	memset(all->tenants, 0, TENANTS * sizeof(all->tenants[0]));
+	memset(all->clients, 0, SLOTS * sizeof(all->clients[0]));
+	memset(all->peopled, 0, sizeof(all->peopled));
+	all->n_leaving = 0;
+}
+
+/* As the manager's tenants_mark(). */
+static void mark_rings(uint32_t tenant)
+{
+	for (uint32_t i = 0; i < WORKERS; i++) {
+		tenants[tenant]->rings[i].astray = 1;
+		tenant_mark(tenants[tenant], i);
+	}
+}
+
+/* What the manager does after a pool's death: manager_on_exit(), then session_tell_pool(). */
+static void next_pool(void)
+{
+	struct recover_report report;
+
+	recover_run(pool->arena, &limits, SIGKILL, records, NULL, &report);
+	pool_end();
+	for (uint32_t c = 0; c < CLIENTS; c++)
+		if (attached[c] && gone[c])
+			recover_cancel(pool->arena, &limits, c, records, NULL);
+	pool_begin();
+	for (uint32_t c = 0; c < CLIENTS; c++)
+		if (attached[c])
+			add_client(c);
+	for (uint32_t t = 0; t < TENANTS; t++)
+		add_tenant(t);
+	for (uint32_t c = 0; c < CLIENTS; c++)
+		if (attached[c] && gone[c])
+			registry_gone(pool, c, generations[c]);
+	for (uint32_t t = 0; t < TENANTS; t++)
+		mark_rings(t);
+	/* A word that hostile ones have led to where the pool had been is freed: shm/ring.h. */
+	for (uint32_t i = 0; i < JOBS; i++)
+		wanted[1][i].spoiled |= tampered;
+}
+
+static void *map(int fd, uint32_t kind)
+{
+	void *base = NULL;
+
+	FUZZ_ASSERT(fd >= 0 && segment_map(fd, kind, 1, EPOCH, &base, NULL) == 0);
+	return base;
+}
+
+/* Once: what all inputs use. */
+static void set_up(void)
+{
+	uint64_t size = client_segment_heap_offset(JOBS) + 4096;
+	struct topology *topology = NULL;
+	int arena_fd;
+
+	log_set_level(LOG_LEVEL_ERROR);
+	FUZZ_ASSERT(options_init(&options) == 0);
+	pool = aligned_alloc(64, (sizeof(*pool) + 63) / 64 * 64);
+	FUZZ_ASSERT(pool);
+	memset(pool, 0, sizeof(*pool));
+	pool->options = &options;
+	channel_init(&pool->channel, -1);
+	pool->n_workers = WORKERS;
+	pool->max_clients = SLOTS;
+	pool->max_jobs = JOBS;
+	pool->board =
+		map(segment_create("board", SEGMENT_BOARD, sizeof(struct board), EPOCH, 0, 0600),
+		    SEGMENT_BOARD);
+	pool->arena_size = arena_workers_offset(SLOTS, JOBS) + ARENA;
+	arena_fd = segment_create("arena", SEGMENT_ARENA, pool->arena_size, EPOCH, 0, 0600);
+	pool->arena = map(arena_fd, SEGMENT_ARENA);
+	FUZZ_ASSERT(topology_new("numa:2 core:1 pu:1", WORKERS, NULL, NULL, 0, &topology) == 0);
+	FUZZ_ASSERT(layout_place(pool, topology) == 0 && layout_make(pool, arena_fd) == 0);
+	for (uint32_t t = 0; t < TENANTS; t++) {
+		tenant_fds[t] = segment_create("tenant", SEGMENT_TENANT,
+					       tenant_segment_size(WORKERS), EPOCH, 0, 0600);
+		tenants[t] = map(tenant_fds[t], SEGMENT_TENANT);
+	}
+	for (uint32_t c = 0; c < CLIENTS; c++) {
+		client_fds[c] = segment_create("client", SEGMENT_CLIENT, size, EPOCH, 0, 0600);
+		clients[c] = map(client_fds[c], SEGMENT_CLIENT);
+	}
+}
+
+#endif
