@@ -101,6 +101,7 @@ SCENARIOS = \
 	tests/check_latency \
 	tests/check_making \
 	tests/check_manager \
+	tests/check_manager_killed \
 	tests/check_passed \
 	tests/check_promises \
 	tests/check_quarantine \
@@ -116,7 +117,7 @@ SCENARIOS = \
 	tests/soak_stress
 
 if CRASH_SITES
-SCENARIOS += tests/check_client_sites tests/check_pool_sites
+SCENARIOS += tests/check_client_sites tests/check_last_steps tests/check_pool_sites
 endif
 
 SCRIPT_TESTS = \
@@ -254,6 +255,10 @@ tests_check_isolation_SOURCES = \
 	tests/isolation_segments.c \
 	$(DAEMON_SOURCES)
 tests_check_kill_SOURCES = tests/check_kill.c $(ORACLE_SOURCES) $(COUNTS_SOURCES)
+tests_check_last_steps_SOURCES = \
+	tests/check_last_steps.c \
+	$(ORACLE_SOURCES) \
+	$(DAEMON_SOURCES)
 tests_check_latency_SOURCES = tests/check_latency.c $(DAEMON_SOURCES)
 tests_check_oracle_SOURCES = tests/check_oracle.c $(ORACLE_SOURCES)
 tests_check_promises_SOURCES = tests/check_promises.c $(DAEMON_SOURCES)
@@ -276,6 +281,7 @@ tests_check_users_SOURCES = tests/check_users.c $(DAEMON_SOURCES)
 SERVICE_SOURCES = tests/service.c tests/service.h tests/stub.c tests/stub.h
 tests_check_making_SOURCES = tests/check_making.c $(SERVICE_SOURCES)
 tests_check_manager_SOURCES = tests/check_manager.c $(SERVICE_SOURCES)
+tests_check_manager_killed_SOURCES = tests/check_manager_killed.c $(SERVICE_SOURCES)
 tests_check_passed_SOURCES = tests/check_passed.c $(SERVICE_SOURCES)
 tests_check_service_SOURCES = tests/check_service.c $(SERVICE_SOURCES)
 tests_check_session_SOURCES = tests/check_session.c $(SERVICE_SOURCES)
@@ -356,6 +362,7 @@ tests_check_deadline_SOURCES = tests/check_deadline.c tests/quiet.h tests/rig.c 
 
 # The kernel is short of something when the test says so.
 tests_check_channel_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=proto_send
+tests_check_manager_killed_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=proto_send
 tests_check_poolproc_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=proto_send -Wl,--wrap=execv
 
 # The kernel unmaps what was there, and has no memory then.
