@@ -154,8 +154,8 @@ static int run_session(struct profile_job *job)
 {
 	char mode[32], burden[64];
 	char workers[] = "--workers=1", stop[] = "--stop-timeout=100ms";
-	char memory[] = "--memory-max=4G", heap[] = "--heap-max=2G";
-	char *options[] = { mode, workers, burden, stop, memory, heap };
+	char total[] = "--memory-total=16T", memory[] = "--memory-max=4G", heap[] = "--heap-max=2G";
+	char *options[] = { mode, workers, burden, stop, total, memory, heap };
 
 	(void)snprintf(mode, sizeof(mode), "--fork-mode=%s", job->plain ? "normal" : "profile");
 	(void)snprintf(burden, sizeof(burden), "--fork-burden=%" PRIu64 "ns", job->burden.ns);

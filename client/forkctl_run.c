@@ -36,7 +36,7 @@
 #include "common/util.h"
 
 #define RUN_REPEATS 5u /* of each call in a random run */
-#define RUN_OPTIONS 9
+#define RUN_OPTIONS 10
 
 static const struct {
 	const char *mode;
@@ -221,12 +221,13 @@ int run_do(const struct run_subject *subject, const struct run *run, struct reco
 	_cleanup_close_ int fd = memfd_create("forkctl-check", MFD_CLOEXEC);
 	struct run_context context = { .subject = subject, .run = run, .fd = fd };
 	char mode[32], workers[32], seed[32], folder[288];
-	char stop[] = "--stop-timeout=100ms", memory[] = "--memory-max=4G",
-	     heap[] = "--heap-max=2G";
+	/* What it may have is what the user may have: none of it is promised to anybody else. */
+	char stop[] = "--stop-timeout=100ms", total[] = "--memory-total=16T",
+	     memory[] = "--memory-max=4G", heap[] = "--heap-max=2G";
 	/* Each call of a task that crashes is to crash. */
 	char crashes[] = "--quarantine-crashes=0", budget[] = "--quarantine-budget=0";
-	char *options[RUN_OPTIONS] = { mode, workers, seed,   stop,  memory,
-				       heap, crashes, budget, folder };
+	char *options[RUN_OPTIONS] = { mode,   workers, seed,	 stop,	 total,
+				       memory, heap,	crashes, budget, folder };
 	int status;
 
 	if (fd < 0)

@@ -179,6 +179,12 @@ static void print_number(FILE *out, const struct option_row *row, uint64_t value
 	case OPTION_SIZE:
 		number_print_unit(value, &number_sizes, out);
 		break;
+	case OPTION_AUTOSIZE:
+		if (value)
+			number_print_unit(value, &number_sizes, out);
+		else
+			fputs("auto", out);
+		break;
 	case OPTION_DURATION:
 		number_print_unit(value, &number_durations, out);
 		break;
@@ -208,6 +214,7 @@ void option_value_print(const struct option_row *row, const void *field, FILE *o
 		print_number(out, row, *(const unsigned int *)field);
 		break;
 	case OPTION_SIZE:
+	case OPTION_AUTOSIZE:
 	case OPTION_DURATION:
 		print_number(out, row, *(const uint64_t *)field);
 		break;
@@ -239,6 +246,7 @@ void option_value_print_allowed(const struct option_row *row, FILE *out)
 		[OPTION_INT] = "a whole number",
 		[OPTION_OCTAL] = "octal permissions",
 		[OPTION_SIZE] = "a size (bytes, or with K, M, G, T)",
+		[OPTION_AUTOSIZE] = "auto, or a size (bytes, or with K, M, G, T)",
 	};
 
 	switch (row->type) {
@@ -346,6 +354,13 @@ int option_value_set(const struct option_row *row, void *field, const char *text
 		break;
 	case OPTION_OCTAL:
 		r = parse_plain(text, 8, &number);
+		break;
+	case OPTION_AUTOSIZE:
+		if (streq(text, "auto")) {
+			*(uint64_t *)field = 0;
+			return 0;
+		}
+		r = number_parse_unit(text, &number_sizes, "", &number);
 		break;
 	case OPTION_SIZE:
 		r = number_parse_unit(text, &number_sizes, "", &number);

@@ -153,7 +153,7 @@ int options_check(const struct options *o, struct options_error *ret_error)
 {
 	unsigned int cpus = o->cpus ? (unsigned int)hwloc_bitmap_weight(o->cpus) : 0;
 
-	if (o->heap_max > o->memory_max) {
+	if (o->memory_max && o->heap_max > o->memory_max) {
 		options_error_set(ret_error,
 				  "options: heap-max (%" PRIu64 " bytes) must not be more than "
 				  "memory-max (%" PRIu64 " bytes)",

@@ -39,12 +39,13 @@ struct options_weights {
 #define OPTION_CTYPE_INT      unsigned int
 #define OPTION_CTYPE_OCTAL    unsigned int
 #define OPTION_CTYPE_SIZE     uint64_t
+#define OPTION_CTYPE_AUTOSIZE uint64_t
 #define OPTION_CTYPE_DURATION uint64_t
 #define OPTION_CTYPE_ENUM     unsigned int
 #define OPTION_CTYPE_CPULIST  struct hwloc_bitmap_s *
 #define OPTION_CTYPE_WEIGHTS  struct options_weights *
 
-/* Sizes in bytes, durations in nanoseconds. */
+/* Sizes in bytes, 0 for auto; durations in nanoseconds. */
 struct options {
 #define OPTION(type, field, ...) OPTION_CTYPE_##type field;
 #define HIDDEN(type, field, ...) OPTION_CTYPE_##type field;

@@ -5,6 +5,10 @@
 noinst_LTLIBRARIES += libmanager.la libpool.la libtopology.la
 
 libmanager_la_SOURCES = \
+	daemon/budget.c \
+	daemon/budget.h \
+	daemon/ceiling.c \
+	daemon/ceiling.h \
 	daemon/fronts.c \
 	daemon/fronts.h \
 	daemon/greet.c \

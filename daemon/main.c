@@ -21,6 +21,7 @@
 #include "common/log.h"
 #include "common/options_args.h"
 #include "common/options_print.h"
+#include "daemon/budget.h"
 #include "daemon/confine.h"
 #include "daemon/manager.h"
 #include "daemon/pool.h"
@@ -52,6 +53,19 @@ static void main_help(void)
 	      "  4  the pool failed to start, or died again and again\n"
 	      "  5  the system denies something: memory, descriptors, io_uring\n",
 	      stdout);
+}
+
+static int main_check(struct options *options)
+{
+	struct options_error text;
+
+	if (budget_settle(options, &text) < 0) {
+		log_error("%s", text.text);
+		return MANAGER_EXIT_USAGE;
+	}
+	options_print(options, stdout);
+	(void)printf("# %s\n", text.text);
+	return MANAGER_EXIT_OK;
 }
 
 static int main_pool(const struct options *options)
@@ -91,7 +105,7 @@ int main(int argc, char *argv[])
 		(void)printf("forkd %s\n", PACKAGE_VERSION);
 		break;
 	case OPTIONS_CHECK:
-		options_print(&options, stdout);
+		code = main_check(&options);
 		break;
 	case OPTIONS_POOL:
 		confine_hide(options.confine);

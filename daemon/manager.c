@@ -38,6 +38,7 @@
 #include "common/log.h"
 #include "common/urgent.h"
 #include "common/util.h"
+#include "daemon/budget.h"
 #include "daemon/fronts.h"
 #include "daemon/hangup.h"
 #include "daemon/listener.h"
@@ -477,12 +478,18 @@ static int manager_signals(struct manager *m)
 
 static int manager_init(struct manager *m)
 {
+	struct options_error text;
 	char error[512];
 	const char *what;
 	uint64_t epoch;
 	uint32_t n_workers;
 	int r;
 
+	if (budget_settle(m->options, &text) < 0) {
+		log_error("%s", text.text);
+		return manager_fail(m, MANAGER_EXIT_USAGE);
+	}
+	log_info("%s", text.text);
 	r = listener_open(&m->listener, m->options->socket, m->options->socket_mode, error,
 			  sizeof(error));
 	if (r < 0) {

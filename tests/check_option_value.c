@@ -31,6 +31,27 @@ START_TEST(sizes_take_binary_units)
 }
 END_TEST
 
+START_TEST(auto_is_a_size_where_that_is_allowed)
+{
+	_cleanup_free_ char *first = NULL, *second = NULL;
+
+	init();
+	ck_assert_int_eq(set("arena-max", "20M"), 0);
+	ck_assert_uint_eq(o.arena_max, 20 << 20);
+	first = printed();
+	ck_assert_ptr_nonnull(strstr(first, "\narena-max = 20M\n"));
+	ck_assert_ptr_nonnull(strstr(first, "\nmodule-memory = auto\n"));
+	ck_assert_int_eq(set("arena-max", "auto"), 0);
+	ck_assert_uint_eq(o.arena_max, 0);
+	second = printed();
+	ck_assert_ptr_nonnull(strstr(second, "\narena-max = auto\n"));
+	ck_assert_int_eq(set("arena-max", "0"), -ERANGE);
+	ck_assert_error("must be auto, or a size (bytes, or with K, M, G, T) from 16M to 16T");
+	ck_assert_int_eq(set("heap-max", "auto"), -EINVAL);
+	options_fini(&o);
+}
+END_TEST
+
 START_TEST(durations_take_units_and_have_one_of_their_own)
 {
 	init();
@@ -98,6 +119,12 @@ START_TEST(a_bad_value_is_refused_and_changes_nothing)
 		{ "heap-max", "64MM", -EINVAL },
 		{ "heap-max", "63K", -ERANGE },
 		{ "heap-max", "18014398509481984K", -ERANGE },
+		{ "arena-max", "0", -ERANGE },
+		{ "arena-max", "15M", -ERANGE },
+		{ "arena-max", "Auto", -EINVAL },
+		{ "arena-max", "", -EINVAL },
+		{ "module-memory", "17T", -ERANGE },
+		{ "memory-total", "auto 1G", -EINVAL },
 		{ "stop-timeout", "5h", -EINVAL },
 		{ "stop-timeout", "3601s", -ERANGE },
 		{ "quarantine-crashes", "1001", -ERANGE },
@@ -177,6 +204,6 @@ START_TEST(an_error_says_what_is_allowed)
 }
 END_TEST
 
-CHECK_MAIN("option_value", sizes_take_binary_units, durations_take_units_and_have_one_of_their_own,
-	   cpu_lists_become_bitmaps, a_bad_value_is_refused_and_changes_nothing,
-	   an_error_says_what_is_allowed)
+CHECK_MAIN("option_value", sizes_take_binary_units, auto_is_a_size_where_that_is_allowed,
+	   durations_take_units_and_have_one_of_their_own, cpu_lists_become_bitmaps,
+	   a_bad_value_is_refused_and_changes_nothing, an_error_says_what_is_allowed)

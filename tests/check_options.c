@@ -35,11 +35,14 @@ START_TEST(defaults_are_those_of_the_table)
 	ck_assert_uint_eq(o.max_clients, 256);
 	ck_assert_uint_eq(o.max_jobs, 1024);
 	ck_assert_uint_eq(o.heap_max, UINT64_C(64) << 20);
-	ck_assert_uint_eq(o.memory_max, UINT64_C(1) << 30);
+	ck_assert_uint_eq(o.memory_total, 0);
+	ck_assert_uint_eq(o.memory_max, 0);
 	ck_assert_uint_eq(o.limit_clients, 0);
 	ck_assert_uint_eq(o.limit_jobs, 0);
 	ck_assert_uint_eq(o.limit_bytes, 0);
-	ck_assert_uint_eq(o.arena_max, UINT64_C(4) << 30);
+	ck_assert_uint_eq(o.arena_max, 0);
+	ck_assert_uint_eq(o.stack_max, UINT64_C(2) << 30);
+	ck_assert_uint_eq(o.module_memory, 0);
 	ck_assert_uint_eq(o.quarantine_crashes, 3);
 	ck_assert_uint_eq(o.quarantine_budget, 10);
 	ck_assert_uint_eq(o.quarantine_window, 60000 * MS);

@@ -86,7 +86,8 @@ START_TEST(a_gigabyte_that_the_last_job_used_goes_back_when_the_next_pool_runs)
 	fk_job job;
 
 	daemon_prepare(&d);
-	daemon_start(&d, "--workers=2", "--stack-max=3G", "--arena-max=4G", NULL);
+	daemon_start(&d, "--workers=2", "--memory-total=16G", "--stack-max=3G", "--arena-max=4G",
+		     NULL);
 	c = daemon_open(&d);
 	before = arena_bytes();
 	for (uint64_t i = 1; i <= 3; i++) {

@@ -12,7 +12,9 @@ UNIT_TESTS = \
 	tests/check_array \
 	tests/check_aside \
 	tests/check_batch \
+	tests/check_budget \
 	tests/check_cancel_message \
+	tests/check_ceiling \
 	tests/check_channel \
 	tests/check_connect \
 	tests/check_deadline \

@@ -88,6 +88,8 @@ static void exec_forkd(const struct bench_pool *pool, const char *modules, int w
 		       const char *option, pid_t parent)
 {
 	const char *bin = getenv("FORKD_BIN");
+	/* An older one has no such option, and no total. */
+	const char *total = bin ? "--log-level=error" : "--memory-total=16T";
 	char tree[2048];
 	char forkd[4096];
 	char folder[4096];
@@ -106,7 +108,7 @@ static void exec_forkd(const struct bench_pool *pool, const char *modules, int w
 	unsetenv("WATCHDOG_USEC");
 	execl(bin ? bin : forkd, "forkd", "--config=/dev/null", "--socket", pool->socket,
 	      "--module-dir", folder, "--workers", n, "--heap-max", "16G", "--memory-max", "20G",
-	      "--max-jobs", "4096", "--log-level", "error", option, NULL);
+	      "--max-jobs", "4096", "--log-level", "error", total, option, NULL);
 	fprintf(stderr, "cannot start %s: %s\n", bin ? bin : forkd, strerror(errno));
 	_exit(127);
 }

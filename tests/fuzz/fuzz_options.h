@@ -38,6 +38,7 @@ static inline bool fuzz_same_option(const struct option_row *row, const void *a,
 		return fuzz_same_list(*(struct options_weights *const *)a,
 				      *(struct options_weights *const *)b);
 	case OPTION_SIZE:
+	case OPTION_AUTOSIZE:
 	case OPTION_DURATION:
 		return !memcmp(a, b, sizeof(uint64_t));
 	default:
@@ -96,6 +97,9 @@ static inline void fuzz_check_range(const struct option_row *row, const void *fi
 	case OPTION_INT:
 	case OPTION_OCTAL:
 		FUZZ_ASSERT(word >= row->min && word <= row->max);
+		break;
+	case OPTION_AUTOSIZE:
+		FUZZ_ASSERT(!number || (number >= row->min && number <= row->max));
 		break;
 	case OPTION_SIZE:
 	case OPTION_DURATION:

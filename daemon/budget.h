@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon/budget.h - how forkd's memory is divided
+ *
+ * WHAT IT IS
+ *   The kernel kills who has more than there is. So whatever can grow by what clients and tasks do
+ *   has a limit, and the sum of these is no more than there is:
+ *
+ *	memory-total	all there is: told, or ceiling.h
+ *	  memory-max	what clients share with forkd: preallocated when they connect (segments.c)
+ *	  arena-max	what jobs are run with: committed as it is used (stack.h)
+ *	  module-memory	what tasks allocate themselves (allowance.h)
+ *	  the rest	forkd's own: two processes, stacks and tables, and what the kernel has for
+ *			them in its tables of pages
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   The manager's only thread when it starts, and main() for --check-config.
+ *
+ * INVARIANTS
+ *   I1. After budget_divide() the parts fit; or nothing is changed.
+ *   I2. Divided once more, what was divided is the same.
+ */
+#ifndef DAEMON_BUDGET_H
+#define DAEMON_BUDGET_H
+
+#include <stdint.h>
+
+#include "common/options.h"
+#include "daemon/ceiling.h"
+
+/* Bytes at most: of manager and pool; of each worker; of each job record, in the tables of both. */
+#define BUDGET_PROCESSES (UINT64_C(16) << 20)
+#define BUDGET_WORKER	 (UINT64_C(3) << 20)
+#define BUDGET_RECORD	 UINT64_C(96)
+
+/*
+ * Puts numbers in for those of memory_total, memory_max, arena_max and module_memory that are auto.
+ * options: with those that were given. n_workers: at most. ceiling: what there is if memory_total
+ * is auto.
+ * Returns the bytes that forkd itself has; or 0 and a line that says what does not fit.
+ */
+uint64_t budget_divide(struct options *options, uint32_t n_workers, const struct ceiling *ceiling,
+		       struct options_error *ret_error);
+
+/*
+ * The same on this machine.
+ * Returns 0 and a line that says what comes of it, or -ENOSPC and one that says what does not fit.
+ */
+int budget_settle(struct options *options, struct options_error *ret_text);
+
+#endif
