@@ -68,19 +68,21 @@ int fair_init(struct fair *fair, struct board_client *clients, uint32_t max_clie
 	/* Pages that no row needs are never touched. */
 	fair->rows = calloc((uint64_t)max_clients * max_jobs, sizeof(*fair->rows));
 	fair->placed = calloc((uint64_t)FAIR_PLACES * max_clients, sizeof(*fair->placed));
+	fair->nodes = calloc((uint64_t)max_tenants * max_clients, sizeof(struct vheap_node *));
 	if (!fair->accounts || !fair->groups || !fair->tenants || !fair->clients || !fair->active ||
-	    !fair->heap.nodes || !fair->rows || !fair->placed)
+	    !fair->heap.nodes || !fair->rows || !fair->placed || !fair->nodes)
 		return -ENOMEM;
+	for (uint32_t i = 0; i < max_tenants; i++)
+		fair->tenants[i].heap.nodes = &fair->nodes[(uint64_t)i * max_clients];
 	fair->board = clients;
 	return 0;
 }
 
 void fair_fini(struct fair *fair)
 {
-	for (uint32_t i = 0; fair->tenants && i < fair->max_tenants; i++)
-		free(fair->tenants[i].heap.nodes);
 	free(fair->accounts);
 	free(fair->groups);
+	free(fair->nodes);
 	free(fair->placed);
 	free(fair->tenants);
 	free(fair->clients);
@@ -96,23 +98,15 @@ void fair_add_account(struct fair *fair, uint32_t worker, uint32_t group, struct
 	fair->groups[worker] = group;
 }
 
-int fair_add_tenant(struct fair *fair, uint32_t slot, uint32_t weight)
+void fair_add_tenant(struct fair *fair, uint32_t slot, uint32_t weight)
 {
 	struct fair_tenant *tenant = &fair->tenants[slot];
-	int r = 0;
 
 	fair_lock(fair);
-	if (!tenant->heap.nodes)
-		tenant->heap.nodes = calloc(fair->max_clients, sizeof(struct vheap_node *));
-	if (!tenant->heap.nodes) {
-		r = -ENOMEM;
-	} else {
-		if (!tenant->node.weight) /* it is new */
-			vtime_add_tenant(fair, tenant);
-		tenant->node.weight = vtime_clamp(weight);
-	}
+	if (!tenant->node.weight) /* it is new */
+		vtime_add_tenant(fair, tenant);
+	tenant->node.weight = vtime_clamp(weight);
 	fair_unlock(fair);
-	return r;
 }
 
 void fair_remove_tenant(struct fair *fair, uint32_t slot)

@@ -129,6 +129,7 @@ struct fair {
 	struct fair_level level;   /* of the tenants */
 	struct vheap heap;	   /* of the tenants */
 	struct fair_tenant *tenants;
+	struct vheap_node **nodes; /* of the tenants' heaps */
 	struct fair_client *clients;
 	struct fair_row *rows; /* as the ledger's */
 	struct board_client *board;
@@ -147,8 +148,8 @@ void fair_fini(struct fair *fair);
 /* A worker's account and group, before it runs anything. */
 void fair_add_account(struct fair *fair, uint32_t worker, uint32_t group, struct account *account);
 
-/* Adds a tenant, or changes its weight, which is clamped. Returns 0 or -ENOMEM. */
-int fair_add_tenant(struct fair *fair, uint32_t tenant, uint32_t weight);
+/* Adds a tenant, or changes its weight, which is clamped. */
+void fair_add_tenant(struct fair *fair, uint32_t tenant, uint32_t weight);
 /* It has no connections any more: the next one of the slot starts as one that was never there. */
 void fair_remove_tenant(struct fair *fair, uint32_t tenant);
 /* A new connection in this slot, which has no rows. */

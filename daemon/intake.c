@@ -21,7 +21,8 @@ int intake_init(struct pool *pool)
 	int r = fair_init(fair, pool->board->clients, pool->max_clients, pool->max_jobs,
 			  LIMIT_TENANTS, pool->n_workers);
 
-	registry_init(pool);
+	if (r == 0)
+		r = registry_init(pool);
 	for (uint32_t i = 0; r == 0 && i < pool->n_workers; i++)
 		fair_add_account(fair, i, pool->workers[i].group, &pool->workers[i].account);
 	return r;
@@ -70,10 +71,10 @@ void intake_wake_places(struct pool *pool, struct worker *waker)
 static int intake_map_tenant(struct pool *pool, uint32_t slot, uint32_t uid, int fd)
 {
 	struct tenant_segment *segment;
-	int r = fair_add_tenant(&pool->intake.fair, slot, options_weight(pool->options, uid));
+	int r;
 
-	if (r == 0)
-		r = registry_map_tenant(pool, slot, fd, &segment);
+	fair_add_tenant(&pool->intake.fair, slot, options_weight(pool->options, uid));
+	r = registry_map_tenant(pool, slot, fd, &segment);
 	if (r < 0)
 		return r;
 	for (uint32_t i = 0; i < pool->n_workers; i++) {
@@ -126,9 +127,8 @@ int intake_add_client(struct pool *pool, uint32_t slot, uint32_t generation, uin
 	    CLIENT_NONE)
 		return -EBUSY;
 	/* A new pool may hear of the client first, and of its tenant after. */
-	r = fair_add_tenant(&pool->intake.fair, tenant, options_weight(pool->options, uid));
-	if (r == 0)
-		r = registry_map_client(pool, slot, generation, tenant, n_jobs, fd);
+	fair_add_tenant(&pool->intake.fair, tenant, options_weight(pool->options, uid));
+	r = registry_map_client(pool, slot, generation, tenant, n_jobs, fd);
 	if (r < 0)
 		return r;
 	fair_add_client(&pool->intake.fair, slot, tenant, pool->options->weight);

@@ -13,9 +13,21 @@
 #include "daemon/verdict.h"
 #include "shm/proto.h"
 
-void registry_init(struct pool *pool)
+int registry_init(struct pool *pool)
 {
-	pthread_mutex_init(&pool->registry.count_lock, NULL);
+	struct registry *all = &pool->registry;
+
+	pthread_mutex_init(&all->count_lock, NULL);
+	/* Pages that no tenant and no client needs are never touched. */
+	all->chains = calloc((uint64_t)LIMIT_TENANTS * pool->n_workers, sizeof(*all->chains));
+	all->tails = calloc((uint64_t)pool->max_clients * pool->n_workers, sizeof(*all->tails));
+	if (!all->chains || !all->tails)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < LIMIT_TENANTS; i++)
+		all->tenants[i].chains = &all->chains[(uint64_t)i * pool->n_workers];
+	for (uint32_t i = 0; i < pool->max_clients; i++)
+		all->clients[i].tails = &all->tails[(uint64_t)i * pool->n_workers];
+	return 0;
 }
 
 void registry_fini(struct pool *pool)
@@ -23,14 +35,12 @@ void registry_fini(struct pool *pool)
 	struct registry *all = &pool->registry;
 
 	pthread_mutex_destroy(&all->count_lock);
-	for (uint32_t i = 0; i < LIMIT_TENANTS; i++) {
+	for (uint32_t i = 0; i < LIMIT_TENANTS; i++)
 		segment_unmap(all->tenants[i].base, all->tenants[i].size);
-		free(all->tenants[i].chains);
-	}
-	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++) {
+	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++)
 		segment_unmap(all->clients[i].segment, all->clients[i].segment_size);
-		free(all->clients[i].tails);
-	}
+	free(all->chains);
+	free(all->tails);
 }
 
 /* fd: -1 where there was no room for it (daemon/channel.c). */
@@ -58,7 +68,6 @@ static int registry_map(int fd, void **ret_base, uint64_t *ret_size)
 int registry_map_tenant(struct pool *pool, uint32_t slot, int fd,
 			struct tenant_segment **ret_segment)
 {
-	struct registry_tenant *tenant = &pool->registry.tenants[slot];
 	void *base;
 	uint64_t size;
 	int r = registry_map(fd, &base, &size);
@@ -67,9 +76,6 @@ int registry_map_tenant(struct pool *pool, uint32_t slot, int fd,
 		return r;
 	if (size < tenant_segment_size(pool->n_workers))
 		r = -EBADMSG;
-	if (r == 0 && !tenant->chains &&
-	    !(tenant->chains = calloc(pool->n_workers, sizeof(*tenant->chains))))
-		r = -ENOMEM;
 	if (r == 0)
 		r = vacate_settle(pool, slot, &base, size);
 	if (r < 0) {
@@ -127,24 +133,17 @@ int registry_map_client(struct pool *pool, uint32_t slot, uint32_t generation, u
 {
 	struct registry_client *client = &pool->registry.clients[slot];
 	/* The numbers are the manager's: the client can write those in the segment. */
-	uint64_t heap_offset = client_segment_heap_offset(n_jobs), *tails;
+	uint64_t heap_offset = client_segment_heap_offset(n_jobs);
 	void *base;
 	uint64_t size;
 	int r = registry_map(fd, &base, &size);
 
 	if (r < 0)
 		return r;
-	tails = calloc(pool->n_workers, sizeof(*tails));
-	if (!tails)
-		r = -ENOMEM;
-	else if (n_jobs > pool->max_jobs || heap_offset > size)
-		r = -EBADMSG;
-	if (r < 0) {
-		free(tails);
+	if (n_jobs > pool->max_jobs || heap_offset > size) {
 		segment_unmap(base, size);
-		return r;
+		return -EBADMSG;
 	}
-	client->tails = tails;
 	client->generation = generation;
 	client->tenant = tenant;
 	client->n_jobs = n_jobs;
@@ -162,9 +161,10 @@ void registry_unmap_client(struct pool *pool, uint32_t slot)
 	struct registry_client *client = &pool->registry.clients[slot];
 
 	segment_unmap(client->segment, client->segment_size);
-	free(client->tails);
-	client->tails = NULL;
 	client->segment = NULL;
+	/* Of the next one in this slot nothing is known yet, if it goes before it has rings. */
+	for (uint32_t i = 0; i < pool->n_workers; i++)
+		client->tails[i] = 0;
 	client->n_requeued = client->to_settle = 0;
 }
 

@@ -61,7 +61,7 @@ struct registry_client {
 	uint64_t heap_size;
 	struct client_segment *segment;
 	uint64_t segment_size;
-	uint64_t *tails; /* of its tenant's rings, when it died */
+	uint64_t *tails; /* of its tenant's rings, when it died; all->tails has them */
 	/* the channel's thread: rows that the last pool had QUEUED, until the tenant is there */
 	uint32_t requeued; /* the first, linked by the fair queues' next */
 	uint32_t n_requeued;
@@ -78,7 +78,7 @@ struct registry_chain {
 
 struct registry_tenant {
 	struct tenant_segment *_Atomic segment;
-	struct registry_chain *chains; /* of each ring */
+	struct registry_chain *chains; /* of each ring; all->chains has them */
 	void *base;		       /* where all segments of the slot are: vacate.h */
 	uint64_t size;
 	/* the channel's thread */
@@ -94,10 +94,12 @@ struct registry {
 	/* of n_clients and peopled; nothing else is locked or waited for with it held */
 	pthread_mutex_t count_lock;
 	struct registry_client clients[LIMIT_CLIENTS];
+	struct registry_chain *chains;
+	uint64_t *tails;
 };
 
-/* Before any other call; and unmaps everything, after all threads have ended. */
-void registry_init(struct pool *pool);
+/* Before any other call: 0 or -ENOMEM. And unmaps everything, after all threads have ended. */
+int registry_init(struct pool *pool);
 void registry_fini(struct pool *pool);
 
 /* Maps a tenant's segment (fd borrowed), for the caller to put its rings in order; nobody sees it
