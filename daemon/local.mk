@@ -55,6 +55,8 @@ libpool_la_SOURCES = \
 	daemon/account.h \
 	daemon/alloc.c \
 	daemon/alloc.h \
+	daemon/allowance.c \
+	daemon/allowance.h \
 	daemon/aside.c \
 	daemon/aside.h \
 	daemon/channel.c \

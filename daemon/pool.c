@@ -25,8 +25,10 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "common/cleanup.h"
 #include "common/log.h"
 #include "common/urgent.h"
+#include "daemon/allowance.h"
 #include "daemon/confine.h"
 #include "daemon/fault.h"
 #include "daemon/layout.h"
@@ -311,6 +313,7 @@ int pool_run(const struct options *options, int channel)
 	struct pool *pool = NULL;
 	struct pool_thread *threads = NULL;
 	struct shake *shake = NULL;
+	_cleanup_close_ int memory = -1;
 	pthread_t dispatcher;
 	union proto_message m;
 	int fds[PROTO_MAX_FDS], r;
@@ -332,7 +335,11 @@ int pool_run(const struct options *options, int channel)
 	pool->options = options;
 	pool->pid = getpid();
 	channel_init(&pool->channel, channel);
-	r = pool_prepare(pool, fds);
+	memory = allowance_prepare(options->module_memory);
+	if (memory < 0)
+		r = pool_fail(pool, "cannot open /proc/self/statm", memory);
+	else
+		r = pool_prepare(pool, fds);
 	/* No task is to find one: the board can be written. */
 	close(fds[0]);
 	close(fds[1]);
@@ -348,6 +355,10 @@ int pool_run(const struct options *options, int channel)
 		r = -ENOMEM;
 	if (r < 0)
 		_exit(pool_fail(pool, "cannot start a thread", r)); /* some run already */
+	r = allowance_begin(memory, options->module_memory, pool->n_workers + 1);
+	if (r < 0)
+		_exit(pool_fail(pool, "cannot limit the memory of tasks", r));
+	memory = safe_close(memory);
 	channel_send(pool, PROTO_POOL_READY, 0, 0, "");
 	if (!channel_serve(pool))
 		_exit(EXIT_FAILURE); /* nobody is left to give outcomes to */

@@ -104,6 +104,7 @@ SCENARIOS = \
 	tests/check_making \
 	tests/check_manager \
 	tests/check_manager_killed \
+	tests/check_memory \
 	tests/check_passed \
 	tests/check_promises \
 	tests/check_quarantine \
@@ -262,6 +263,7 @@ tests_check_last_steps_SOURCES = \
 	$(ORACLE_SOURCES) \
 	$(DAEMON_SOURCES)
 tests_check_latency_SOURCES = tests/check_latency.c $(DAEMON_SOURCES)
+tests_check_memory_SOURCES = tests/check_memory.c $(DAEMON_SOURCES)
 tests_check_oracle_SOURCES = tests/check_oracle.c $(ORACLE_SOURCES)
 tests_check_promises_SOURCES = tests/check_promises.c $(DAEMON_SOURCES)
 tests_check_quarantine_SOURCES = tests/check_quarantine.c $(DAEMON_SOURCES)
