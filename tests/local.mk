@@ -36,6 +36,7 @@ UNIT_TESTS = \
 	tests/check_job \
 	tests/check_layout \
 	tests/check_lazy \
+	tests/check_lazy_pool \
 	tests/check_ledger \
 	tests/check_log \
 	tests/check_module \
@@ -159,6 +160,7 @@ TSAN_TESTS = \
 	tests/check_intake \
 	tests/check_job \
 	tests/check_lazy \
+	tests/check_lazy_pool \
 	tests/check_log \
 	tests/check_number \
 	tests/check_option_table \
@@ -342,7 +344,7 @@ tests_check_profile_SOURCES = tests/check_profile.c tests/rig.c tests/rig.h
 tests_check_pool_SOURCES = tests/check_pool.c tests/rig.c tests/rig.h
 tests_check_sleep_SOURCES = tests/check_sleep.c tests/rig.c tests/rig.h tests/sleep_steps.h
 tests_check_sleep_CFLAGS = $(libpool_la_CFLAGS)
-tests_check_lazy_SOURCES = tests/check_lazy.c tests/rig.c tests/rig.h
+tests_check_lazy_pool_SOURCES = tests/check_lazy_pool.c tests/rig.c tests/rig.h
 tests_check_strand_SOURCES = tests/check_strand.c tests/rig.c tests/rig.h
 tests_check_strand_full_SOURCES = tests/check_strand_full.c tests/rig.c tests/rig.h
 tests_check_unwind_SOURCES = \
