@@ -40,10 +40,8 @@ static const char *crash_end(struct forkctl_text *text, const struct board_crash
 static const char *crash_cause(const struct board_crash *crash)
 {
 	static const char *const causes[] = {
-		[CRASH_FAULT] = "fault",
-		[CRASH_EXIT] = "exit",
-		[CRASH_SIGNAL] = "outside",
-		[CRASH_ENDED] = "itself",
+		[CRASH_FAULT] = "fault",  [CRASH_EXIT] = "exit", [CRASH_SIGNAL] = "outside",
+		[CRASH_ENDED] = "itself", [CRASH_HANG] = "hang",
 	};
 
 	return crash->reason && crash->reason < ARRAY_SIZE(causes) ? causes[crash->reason] : "?";

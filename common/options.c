@@ -160,6 +160,13 @@ int options_check(const struct options *o, struct options_error *ret_error)
 				  o->heap_max, o->memory_max);
 		return -EINVAL;
 	}
+	if (o->hang_limit && o->hang_limit < OPTIONS_HANG_LIMIT) {
+		options_error_set(ret_error,
+				  "options: hang-limit (%" PRIu64 " ns) must be 100ms at least, or "
+				  "0 for never",
+				  o->hang_limit);
+		return -EINVAL;
+	}
 	if (cpus > option_find("workers")->max && o->workers == 0) {
 		options_error_set(ret_error,
 				  "options: cpus: %u CPUs are more than the %" PRIu64

@@ -102,6 +102,9 @@ void options_each_runtime(const struct options *o,
 
 /* The weight of a user among the users: of the option weights, or 100. */
 #define OPTIONS_WEIGHT 100u
+
+/* ns: hang-limit, unless it is 0. */
+#define OPTIONS_HANG_LIMIT UINT64_C(100000000)
 uint32_t options_weight(const struct options *o, uint32_t uid);
 
 /* The option log-level as log_set_level() takes it. */

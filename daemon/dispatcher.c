@@ -174,12 +174,13 @@ static void dispatcher_clean(struct pool *pool)
 	d->clean_at = now + DISPATCHER_CLEAN;
 }
 
-/* Ends jobs that are late, summons workers whose jobs take turns, sees to freed memory, and says
- * when it has to come back, within so many ns. */
+/* Ends jobs that are late, summons workers whose jobs take turns, looks at those that may hang,
+ * sees to freed memory, and says when it has to come back, within so many ns. */
 static uint64_t dispatcher_next(struct pool *pool, uint64_t again)
 {
 	uint64_t next = dispatcher_earlier(deadlines_check(pool), dispatcher_turns(pool));
 
+	next = dispatcher_earlier(next, hangs_check(pool));
 	dispatcher_clean(pool);
 	next = dispatcher_earlier(next, pool->dispatcher.clean_at);
 	return dispatcher_earlier(next, clock_ns() + again);

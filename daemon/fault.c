@@ -200,6 +200,20 @@ static void fault_on_fork(void)
 	close(pool->channel.fd);
 }
 
+void fault_hang(struct pool *pool, uint32_t worker, uint64_t held_ns)
+{
+	struct ledger_fault *fault = &pool->arena->fault;
+	uint32_t nobody = 0;
+
+	if (atomic_compare_exchange_strong(&fault->worker, &nobody, worker + 1)) {
+		atomic_store(&fault->signo, SIGKILL);
+		atomic_store(&fault->held_ns, held_ns);
+		atomic_store(&fault->reason, LEDGER_FAULT_HANG);
+	}
+	for (;;)
+		kill(pool->pid, SIGKILL);
+}
+
 /* ------------------------------------------------------------------------ begin and end */
 
 void fault_begin(struct pool *pool)

@@ -4,9 +4,9 @@
  *
  * WHAT IT IS
  *   A task is to blame for a fault of its thread, for a signal that it raises for its thread, for
- *   abort(), exit() in all its forms, and pthread_exit(). For a signal that was sent to the process
- *   nobody is: it comes to any thread. Nor for a system call that ends the process by itself, nor
- *   for a SIGBUS in the segment of a client or tenant that is not its job's.
+ *   abort(), exit() in all its forms, pthread_exit(), and for hanging (hang.h). For a signal that
+ *   was sent to the process nobody is: it comes to any thread. Nor for a system call that ends the
+ *   process by itself, nor for a SIGBUS in the segment of a client or tenant that is not its job's.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   fault_begin(), fault_end(): the pool's main thread, before there are workers and after.
@@ -20,6 +20,8 @@
 #ifndef DAEMON_FAULT_H
 #define DAEMON_FAULT_H
 
+#include <stdint.h>
+
 struct pool;
 
 /* Catches what ends the process, from now on, and blocks signals that the manager's process gets as
@@ -32,5 +34,9 @@ void fault_end(void);
  * has ended. Returns what fault_end_thread() takes. */
 void *fault_begin_thread(void);
 void fault_end_thread(void *stack);
+
+/* The worker's job is to end and has not got on for so many ns: ends the process, and it is to
+ * blame. The dispatcher. */
+void fault_hang(struct pool *pool, uint32_t worker, uint64_t held_ns) __attribute__((noreturn));
 
 #endif

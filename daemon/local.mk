@@ -76,6 +76,8 @@ libpool_la_SOURCES = \
 	daemon/fairq.h \
 	daemon/fault.c \
 	daemon/fault.h \
+	daemon/hang.c \
+	daemon/hang.h \
 	daemon/inbox.c \
 	daemon/inbox.h \
 	daemon/intake.c \

@@ -349,6 +349,7 @@ int pool_run(const struct options *options, int channel)
 	}
 	fault_begin(pool);
 	worker_catch_signal();
+	hangs_begin();
 	threads = calloc(pool->n_workers, sizeof(*threads));
 	r = threads ? pool_start_threads(pool, threads, &dispatcher) : -ENOMEM;
 	if (r == 0 && pool->shaken && !(shake = shake_start(pool, pool->shaken)))

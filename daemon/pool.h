@@ -18,6 +18,7 @@
 #include "daemon/channel.h"
 #include "daemon/deadline.h"
 #include "daemon/dispatcher.h"
+#include "daemon/hang.h"
 #include "daemon/intake.h"
 #include "daemon/lazy.h"
 #include "daemon/module.h"
@@ -59,6 +60,7 @@ struct pool {
 	_Atomic uint64_t *verdicts;    /* of each row, see verdict.h */
 	_Atomic uint32_t *cancels;     /* each row's generation that is cancelled, 0 for none */
 	struct deadlines deadlines;
+	struct hangs hangs;
 	pid_t pid;
 	struct channel channel;
 	/* who is busy, looks, sleeps */

@@ -49,6 +49,8 @@ void postmortem_cancel_gone(struct postmortem *p)
 
 static uint32_t postmortem_reason(const struct poolproc_end *end, const struct recover_report *r)
 {
+	if (r->hung)
+		return CRASH_HANG;
 	if (r->worker != UINT32_MAX)
 		return end->signo ? CRASH_FAULT : CRASH_EXIT;
 	return end->signo ? CRASH_SIGNAL : CRASH_ENDED;
@@ -96,19 +98,27 @@ static void postmortem_show(struct postmortem *p, const struct board_crash *cras
 static void postmortem_log(const struct poolproc_end *end, const struct recover_report *r,
 			   const struct board_crash *c)
 {
-	char how[64], who[256] = "no job can be blamed";
+	char how[64], what[96], who[320] = "no job can be blamed";
 
-	if (end->signo)
+	if (r->hung)
+		(void)snprintf(how, sizeof(how), "was ended by hang-limit");
+	else if (end->signo)
 		(void)snprintf(how, sizeof(how), "died of signal %u (%s)", r->signo,
 			       strsignal((int)r->signo));
 	else
 		(void)snprintf(how, sizeof(how), "exited with status %d", end->status);
+	if (r->hung)
+		(void)snprintf(what, sizeof(what),
+			       "which was to end and came to no fork for %.3g s of worker %u",
+			       (double)r->held_ns / (double)NSEC_PER_SEC, r->worker);
+	else
+		(void)snprintf(what, sizeof(what), "at address 0x%" PRIx64 " on worker %u",
+			       r->address, r->worker);
 	if (r->blamed)
 		(void)snprintf(who, sizeof(who),
-			       "job %u of client %u (pid %u, uid %u), task %s, at address "
-			       "0x%" PRIx64 " on worker %u",
-			       r->job, r->client, c->client_pid, c->uid,
-			       c->task[0] ? c->task : "not known", r->address, r->worker);
+			       "job %u of client %u (pid %u, uid %u), task %s, %s", r->job,
+			       r->client, c->client_pid, c->uid, c->task[0] ? c->task : "not known",
+			       what);
 	log_warning(
 		"pool (pid %d) %s: %s; %u crashed, %u lost, %u cancelled, %u run again, %u stay "
 		"queued%s%s",

@@ -26,9 +26,10 @@
  *     the same reason is LOST: it may be the culprit, and would take down every pool to come.
  *
  * WHO IS BLAMED
- *   The pool's fault handler leaves its worker's number; what that worker was running stands in
- *   its ledger_worker. If that row has not started, or has ended, nobody is: it was no task's code
- *   then, or something has written over the arena. Without a handler's word (SIGKILL) neither.
+ *   The pool's fault handler leaves its worker's number, or the dispatcher that of one that hangs;
+ *   what that worker was running stands in its ledger_worker. If that row has not started, or has
+ *   ended, nobody is: it was no task's code then, or something has written over the arena. Without
+ *   a word (SIGKILL by somebody else) neither.
  *
  * INVARIANTS
  *   I1. Each generation gets one outcome: a record is written only while it is pending and of the
@@ -212,6 +213,8 @@ void recover_run(struct arena *arena, const struct recover_limits *limits, uint3
 		if (said > 0 && said < (uint32_t)NSIG)
 			report.signo = said;
 		report.address = recover_load(&arena->fault.address);
+		report.hung = recover_load(&arena->fault.reason) == LEDGER_FAULT_HANG;
+		report.held_ns = recover_load(&arena->fault.held_ns);
 	}
 	for (uint32_t client = 0; client < limits->max_clients; client++) {
 		uint32_t n;
@@ -233,6 +236,8 @@ void recover_run(struct arena *arena, const struct recover_limits *limits, uint3
 	recover_store(&arena->fault.worker, 0);
 	recover_store(&arena->fault.signo, 0);
 	recover_store(&arena->fault.address, 0);
+	recover_store(&arena->fault.reason, LEDGER_FAULT_CRASH);
+	recover_store(&arena->fault.held_ns, 0);
 	*ret_report = report;
 }
 

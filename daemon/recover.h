@@ -36,9 +36,11 @@ struct recover_report {
 	uint32_t client;   /* slot */
 	uint32_t job;	   /* index in the client's table */
 	uint32_t task;	   /* on the board; UINT32_MAX if not known */
-	uint32_t worker;   /* that faulted, UINT32_MAX if none did */
+	uint32_t worker;   /* that faulted, or hangs; UINT32_MAX if none did */
 	uint32_t signo;
 	uint64_t address;
+	bool hung;	  /* the worker did not fault: its job hangs ... */
+	uint64_t held_ns; /* ... for so long */
 };
 
 /*

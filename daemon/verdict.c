@@ -61,6 +61,7 @@ bool verdict_set(struct pool *pool, uint32_t row, uint32_t generation, uint32_t 
 	if (((uint32_t)(word >> 8) & JOB_GEN_MASK) != generation)
 		return false;
 	verdict_put(pool, row, word, 0, outcome);
+	hang_expect(pool);
 	return true;
 }
 

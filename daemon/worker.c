@@ -30,6 +30,7 @@
 #include "common/clock.h"
 #include "common/crash.h"
 #include "common/log.h"
+#include "daemon/hang.h"
 #include "daemon/policy.h"
 #include "daemon/pool.h"
 #include "daemon/strand.h"
@@ -516,8 +517,10 @@ static void worker_pressed(int signo)
 	int saved = errno;
 
 	(void)signo;
-	if (w)
+	if (w) {
 		strand_expose(w);
+		hang_answer(w);
+	}
 	errno = saved;
 }
 

@@ -18,6 +18,7 @@
 #include "daemon/account.h"
 #include "daemon/aside.h"
 #include "daemon/deque.h"
+#include "daemon/hang.h"
 #include "daemon/inbox.h"
 #include "daemon/policy.h"
 #include "daemon/spin.h"
@@ -59,6 +60,7 @@ struct worker {
 	_Atomic uint64_t press_at;
 	_Atomic uint64_t press_wait;
 	struct account account; /* the job that is charged for its time: account.h */
+	struct hang_pulse pulse;
 	/* the owner's */
 	_Alignas(64) struct pool *pool;
 	struct fk_stack *stack;	 /* the one it runs on, NULL after it gave it to a frame */

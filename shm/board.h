@@ -120,6 +120,7 @@ _Static_assert(sizeof(struct board_client) == 128, "two lines a client");
 #define CRASH_EXIT   2u /* a worker ended the process: status */
 #define CRASH_SIGNAL 3u /* a signal that no worker has caused, so nobody is blamed: signo */
 #define CRASH_ENDED  4u /* it ended by itself: status */
+#define CRASH_HANG   5u /* a worker's job was to end and did not, or the pool itself hung: KILL */
 
 struct board_crash {
 	uint64_t time_ns; /* CLOCK_REALTIME */

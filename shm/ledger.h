@@ -100,11 +100,18 @@ struct ledger_worker {
 	uint8_t reserved[60];
 };
 
+/* Why a worker is to blame. */
+#define LEDGER_FAULT_CRASH 0u /* it got a fatal signal, or ended the process */
+#define LEDGER_FAULT_HANG  1u /* its job was to end, and has not got on for held_ns */
+
 struct ledger_fault {
-	_Alignas(64) _Atomic uint32_t worker; /* worker + 1 that got a fatal signal, 0 for none */
+	_Alignas(64) _Atomic uint32_t worker; /* worker + 1, 0 for none */
 	_Atomic uint32_t signo;
 	_Atomic uint64_t address;
-	uint8_t reserved[48];
+	_Atomic uint32_t reason; /* LEDGER_FAULT_* */
+	uint8_t reserved0[4];
+	_Atomic uint64_t held_ns;
+	uint8_t reserved1[32];
 };
 
 /* The arena: this front, the rows, and behind them what only the pool understands. */
@@ -115,7 +122,7 @@ struct arena {
 	uint32_t max_clients;
 	uint32_t max_jobs; /* rows per client */
 	uint8_t reserved[52];
-	/* the pool's fault handler writes */
+	/* the pool's fault handler writes, or its dispatcher */
 	struct ledger_fault fault;
 	/* each worker writes its own */
 	struct ledger_worker workers[LIMIT_WORKERS];

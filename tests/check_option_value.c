@@ -125,6 +125,8 @@ START_TEST(a_bad_value_is_refused_and_changes_nothing)
 		{ "arena-max", "", -EINVAL },
 		{ "module-memory", "17T", -ERANGE },
 		{ "memory-total", "auto 1G", -EINVAL },
+		{ "hang-limit", "-1s", -EINVAL },
+		{ "hang-limit", "86401s", -ERANGE },
 		{ "stop-timeout", "5h", -EINVAL },
 		{ "stop-timeout", "3601s", -ERANGE },
 		{ "quarantine-crashes", "1001", -ERANGE },

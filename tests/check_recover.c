@@ -183,6 +183,35 @@ START_TEST(each_cell_of_the_table)
 }
 END_TEST
 
+START_TEST(a_job_that_hangs_is_to_blame_as_one_that_faults)
+{
+	struct recover_report report;
+
+	setup();
+	put(0, 0, LEDGER_RUNNING, LEDGER_FLAG_IDEMPOTENT, 1, 0);
+	put(0, 1, LEDGER_RUNNING, LEDGER_FLAG_IDEMPOTENT, 2, 0);
+	arena->fault.worker = 2 + 1;
+	arena->fault.signo = SIGKILL;
+	arena->fault.reason = LEDGER_FAULT_HANG;
+	arena->fault.held_ns = 12345;
+	arena->workers[2].job = 1;
+	report = run(SIGKILL);
+	is(0, 0, JOB_PENDING, LEDGER_QUEUED);
+	is(0, 1, JOB_CRASHED, LEDGER_FREE);
+	ck_assert_uint_eq(records[0][1].signo, SIGKILL);
+	ck_assert(report.blamed);
+	ck_assert(report.hung);
+	ck_assert_uint_eq(report.held_ns, 12345);
+	ck_assert_uint_eq(report.requeued, 1);
+	/* The next pool is killed by somebody else. */
+	put(0, 1, LEDGER_RUNNING, LEDGER_FLAG_IDEMPOTENT, 2, 0);
+	report = run(SIGKILL);
+	ck_assert(!report.hung);
+	ck_assert(!report.blamed);
+	ck_assert_uint_eq(report.held_ns, 0);
+}
+END_TEST
+
 /* A client may have taken the memory away that its buffers were to go back to. */
 START_TEST(a_fault_while_buffers_are_written_back_is_that_jobs_own)
 {
@@ -460,7 +489,7 @@ START_TEST(what_it_has_in_rings_is_not_accepted_by_the_next_pool)
 }
 END_TEST
 
-CHECK_MAIN("recover", each_cell_of_the_table,
+CHECK_MAIN("recover", each_cell_of_the_table, a_job_that_hangs_is_to_blame_as_one_that_faults,
 	   a_fault_while_buffers_are_written_back_is_that_jobs_own, an_outcome_comes_exactly_once,
 	   groups_are_counted_down, without_blame_an_idempotent_job_runs_again_once,
 	   with_blame_for_another_it_runs_again_as_often_as_needed,

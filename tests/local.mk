@@ -30,6 +30,7 @@ UNIT_TESTS = \
 	tests/check_forkmode \
 	tests/check_greet \
 	tests/check_group \
+	tests/check_hang \
 	tests/check_hangup \
 	tests/check_heap \
 	tests/check_intake \
@@ -96,6 +97,7 @@ SCENARIOS = \
 	tests/check_cpus \
 	tests/check_crash \
 	tests/check_descriptors \
+	tests/check_hanging \
 	tests/check_hostile \
 	tests/check_hostile_record \
 	tests/check_hostile_rings \
@@ -252,6 +254,7 @@ tests_check_crash_SOURCES = tests/check_crash.c $(DAEMON_SOURCES)
 tests_check_hostile_SOURCES = tests/check_hostile.c $(HOSTILE_SOURCES)
 tests_check_hostile_record_SOURCES = tests/check_hostile_record.c $(HOSTILE_SOURCES)
 tests_check_hostile_rings_SOURCES = tests/check_hostile_rings.c $(HOSTILE_SOURCES)
+tests_check_hanging_SOURCES = tests/check_hanging.c $(DAEMON_SOURCES)
 tests_check_descriptors_SOURCES = tests/check_descriptors.c $(DAEMON_SOURCES)
 tests_check_isolation_SOURCES = \
 	tests/check_isolation.c \

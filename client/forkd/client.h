@@ -116,7 +116,7 @@ enum fk_outcome {
 	FK_FAILED = 3,	  /* the code says why: a negative errno, or the task's own number */
 	FK_CANCELLED = 4, /* by fk_cancel(), or forkd was stopped */
 	FK_EXPIRED = 5,	  /* it was not done at its deadline */
-	FK_CRASHED = 6,	  /* the task got a fatal signal, or ended its process */
+	FK_CRASHED = 6,	  /* the task got a fatal signal, ended its process, or hung */
 	FK_LOST = 7,	  /* another task crashed the pool while this one was running */
 };
 

@@ -21,6 +21,7 @@ check_LTLIBRARIES += \
 	tests/modules/deep.la \
 	tests/modules/flat.la \
 	tests/modules/hog.la \
+	tests/modules/hang.la \
 	tests/modules/mark.la \
 	tests/modules/null.la \
 	tests/modules/spin.la \
@@ -40,6 +41,7 @@ tests_modules_crash_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_deep_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_flat_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_hog_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+tests_modules_hang_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_mark_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_null_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_spin_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)

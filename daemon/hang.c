@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/hang.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "common/clock.h"
+#include "daemon/fault.h"
+#include "daemon/pool.h"
+#include "daemon/root.h"
+#include "daemon/verdict.h"
+#include "shm/job.h"
+
+#define HANG_LOOKS    256u /* in hang-limit */
+#define HANG_OFTEN    (5 * NSEC_PER_MSEC)
+#define HANG_SELDOM   (50 * NSEC_PER_MSEC)
+#define HANG_LOOKS_ON 8u /* after the last that found something */
+
+/* How often this process was stopped and went on: a handler gets no argument. */
+static _Atomic uint32_t hang_stops;
+
+/* ------------------------------------------------------------------------ the decision */
+
+/* Was it asleep from the last look on, with a CPU for it? */
+static bool hang_slept(const struct hang_watch *watch, const struct hang_look *look,
+		       uint64_t interval)
+{
+	return look->asked && look->answered >= look->asked &&
+	       look->answered - look->asked <= interval / 2 && watch->compared &&
+	       look->slept != watch->last.slept && !watch->stopped &&
+	       look->stops == watch->last.stops;
+}
+
+uint64_t hang_judge(struct hang_watch *watch, const struct hang_look *look, uint64_t interval)
+{
+	struct hang_watch next = { .last = *look, .held = watch->held };
+	uint64_t ran = look->cpu - watch->last.cpu;
+
+	if (!look->doomed || look->doomed != watch->last.doomed || look->beat != watch->last.beat) {
+		next.held = 0;
+		*watch = next;
+		return 0;
+	}
+	next.stopped = look->stops != watch->last.stops;
+	next.compared = look->asked && look->answered >= look->asked;
+	if (hang_slept(watch, look, interval))
+		ran = max(ran, min(look->now - watch->last.now, interval));
+	next.held += ran;
+	*watch = next;
+	return next.held;
+}
+
+/* ------------------------------------------------------------------------ the look */
+
+static void hang_continued(int signo)
+{
+	(void)signo;
+	/* Relaxed: a count. */
+	atomic_fetch_add_explicit(&hang_stops, 1, memory_order_relaxed);
+}
+
+void hangs_begin(void)
+{
+	struct sigaction action = { .sa_handler = hang_continued, .sa_flags = SA_RESTART };
+
+	(void)sigaction(SIGCONT, &action, NULL);
+}
+
+void hang_answer(struct worker *w)
+{
+	struct rusage usage;
+
+	/* Relaxed: a time, and nothing behind it. */
+	if (!atomic_load_explicit(&w->pulse.asked, memory_order_relaxed) ||
+	    getrusage(RUSAGE_THREAD, &usage) < 0)
+		return;
+	atomic_store_explicit(&w->pulse.slept, (uint64_t)usage.ru_nvcsw, memory_order_relaxed);
+	/* ORDER hang/answer [H2]: release, who sees the time sees the number. Pairs with
+	 * hang_see(). */
+	atomic_store_explicit(&w->pulse.answered, clock_ns(), memory_order_release);
+}
+
+/* Somebody waits for its end: one that fails may take its time, until it is. */
+static bool hang_is_wanted(struct pool *pool, uint32_t row, uint32_t generation, uint32_t outcome)
+{
+	if (outcome != JOB_FAILED)
+		return outcome;
+	/* Relaxed: whoever changes it is followed by a look. */
+	return root_is_cancelled(pool, row, generation) ||
+	       atomic_load_explicit(&registry_of(pool, row)->state, memory_order_relaxed) !=
+		       CLIENT_LIVE;
+}
+
+/* The job that the worker runs, if it is to end; 0 if it is not. */
+static uint64_t hang_doomed(struct pool *pool, const struct worker *w)
+{
+	/* Relaxed: it is looked at again, and has to be the same each time. */
+	uint32_t row = atomic_load_explicit(&w->ledger->job, memory_order_relaxed);
+	struct ledger_row now;
+	uint32_t outcome;
+
+	/* The number stands where a wild task can write. */
+	if (row / pool->max_jobs >= pool->max_clients)
+		return 0;
+	now = ledger_row(pool->arena, row);
+	outcome = verdict_get(pool, row).outcome;
+	if (now.state != LEDGER_RUNNING || !hang_is_wanted(pool, row, now.generation, outcome))
+		return 0;
+	return ((uint64_t)row + 1) << 32 | now.generation;
+}
+
+static uint64_t hang_beat(const struct worker *w)
+{
+	/* Relaxed: statistics. */
+	return atomic_load_explicit(&w->counters->strands, memory_order_relaxed) +
+	       atomic_load_explicit(&w->counters->attentions, memory_order_relaxed);
+}
+
+static uint64_t hang_cpu(const struct worker *w)
+{
+	struct timespec used = { 0 };
+	clockid_t clock;
+
+	if (pthread_getcpuclockid(w->thread, &clock) == 0)
+		(void)clock_gettime(clock, &used);
+	return (uint64_t)used.tv_sec * NSEC_PER_SEC + (uint64_t)used.tv_nsec;
+}
+
+static struct hang_look hang_see(struct pool *pool, struct worker *w, uint64_t now)
+{
+	struct hang_look look = { .now = now, .doomed = hang_doomed(pool, w) };
+
+	if (!look.doomed)
+		return look;
+	look.beat = hang_beat(w);
+	look.cpu = hang_cpu(w);
+	/* Relaxed: the dispatcher's own, and a count. */
+	look.asked = atomic_load_explicit(&w->pulse.asked, memory_order_relaxed);
+	look.stops = atomic_load_explicit(&hang_stops, memory_order_relaxed);
+	/* ORDER hang/answer [H2]: acquire, pairs with hang_answer(). */
+	look.answered = atomic_load_explicit(&w->pulse.answered, memory_order_acquire);
+	look.slept = atomic_load_explicit(&w->pulse.slept, memory_order_relaxed);
+	return look;
+}
+
+static void hang_ask(struct worker *w)
+{
+	/* Relaxed: as in hang_answer(). */
+	atomic_store_explicit(&w->pulse.asked, clock_ns(), memory_order_relaxed);
+	(void)pthread_kill(w->thread, WORKER_SIGNAL);
+}
+
+/* True if the worker runs a job that is to end. */
+static bool hang_look_at(struct pool *pool, uint32_t index, uint64_t now, uint64_t interval)
+{
+	struct hang_watch *watch = &pool->hangs.watches[index];
+	struct worker *w = &pool->workers[index];
+	struct hang_look look = hang_see(pool, w, now), last = watch->last;
+	uint64_t held = hang_judge(watch, &look, interval);
+	bool again = look.doomed && look.doomed == last.doomed;
+
+	if (held >= pool->options->hang_limit)
+		fault_hang(pool, index, held);
+	/* Who runs most of the time need not be asked. */
+	if (again && look.cpu - last.cpu < (look.now - last.now) / 2)
+		hang_ask(w);
+	/* Relaxed: what it has answered for another job does not count. */
+	if (!again)
+		atomic_store_explicit(&w->pulse.asked, 0, memory_order_relaxed);
+	return look.doomed;
+}
+
+/* ------------------------------------------------------------------------ when to look */
+
+void hang_expect(struct pool *pool)
+{
+	/* Relaxed: who has set it sees to the rest. */
+	if (!pool->options->hang_limit ||
+	    atomic_load_explicit(&pool->hangs.news, memory_order_relaxed))
+		return;
+	/* ORDER hang/news [H1]: seq_cst, before the look at watching. Pairs with hangs_rest(). */
+	atomic_store_explicit(&pool->hangs.news, true, memory_order_seq_cst);
+	if (!atomic_load_explicit(&pool->hangs.watching, memory_order_seq_cst))
+		pool_wake_dispatcher(pool);
+}
+
+/* Nothing was found for a while: looks no more, unless there is news. */
+static bool hangs_rest(struct hangs *h)
+{
+	/* ORDER hang/news [H1]: seq_cst, before the look at news. Pairs with hang_expect(). */
+	atomic_store_explicit(&h->watching, false, memory_order_seq_cst);
+	if (!atomic_load_explicit(&h->news, memory_order_seq_cst))
+		return true;
+	atomic_store_explicit(&h->watching, true, memory_order_relaxed);
+	return false;
+}
+
+uint64_t hangs_check(struct pool *pool)
+{
+	struct hangs *h = &pool->hangs;
+	uint64_t interval =
+		min(max(pool->options->hang_limit / HANG_LOOKS, HANG_OFTEN), HANG_SELDOM);
+	uint64_t now = clock_ns();
+
+	/* Relaxed: the dispatcher sleeps after a full fence, and who sets it wakes it after one. */
+	if (!h->looks && !atomic_load_explicit(&h->news, memory_order_relaxed))
+		return 0;
+	if (h->looks && now < h->next)
+		return h->next;
+	/* Relaxed, both: what the news are of was written before, and is looked at below. */
+	atomic_store_explicit(&h->watching, true, memory_order_relaxed);
+	if (atomic_exchange_explicit(&h->news, false, memory_order_acquire))
+		h->looks = HANG_LOOKS_ON;
+	h->looks--;
+	for (uint32_t i = 0; i < pool->n_workers; i++)
+		if (hang_look_at(pool, i, now, interval))
+			h->looks = HANG_LOOKS_ON;
+	if (!h->looks && hangs_rest(h))
+		return 0;
+	h->looks = max(h->looks, 1u);
+	h->next = now + interval;
+	return h->next;
+}

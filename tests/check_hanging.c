@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * hanging: jobs of a real forkd that are to end and come to no fork; and those that are slow, or
+ * starved, and are to be left alone
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/client.h"
+#include "common/util.h"
+#define CHECK_TIMEOUT 120
+#include "tests/check_unit.h"
+#include "tests/jobs.h"
+
+#define QUEUED 20
+
+static struct daemon d;
+static fk_client *c;
+
+static void setup(const char *limit, const char *more)
+{
+	memset(&d, 0, sizeof(d));
+	daemon_start(&d, "--workers=2", limit, more, NULL);
+	c = daemon_open(&d);
+}
+
+static void teardown(void)
+{
+	int64_t n = 0;
+
+	ck_assert_int_eq(fk_call(c, "fib:fib", &n, INT64_C(20)), 0);
+	ck_assert_int_eq(n, 6765);
+	ck_assert_int_eq(fk_close(c), 0);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+
+static uint64_t crashes(void)
+{
+	return atomic_load(&d.board->manager.crashes);
+}
+
+/* Submits a job that may take so long; 0: as long as it likes. It runs when this returns. */
+static fk_job run(const char *name, int64_t a, int64_t b, uint64_t timeout_ns)
+{
+	const union fk_value values[2] = { { .i64 = a }, { .i64 = b } };
+	struct fk_request request = { .values = values, .timeout_ns = timeout_ns };
+	uint32_t before = jobs_running(&d, name);
+	fk_job job;
+
+	ck_assert_int_eq(fk_task_find(c, name, &request.task), 0);
+	request.size = fk_task_args_size(request.task) / 8;
+	ck_assert_int_eq(fk_submit_batch(c, &request, 1, 0, &job), 0);
+	DAEMON_AWAIT(jobs_running(&d, name) > before);
+	return job;
+}
+
+/* ns of CPU that the pool has had. */
+static uint64_t pool_cpu(void)
+{
+	struct timespec used;
+	clockid_t clock;
+
+	ck_assert_int_eq(clock_getcpuclockid(daemon_pool(&d), &clock), 0);
+	ck_assert_int_eq(clock_gettime(clock, &used), 0);
+	return (uint64_t)used.tv_sec * NSEC_PER_SEC + (uint64_t)used.tv_nsec;
+}
+
+/* The job, which runs, is blamed; and nobody else. */
+static void blamed(fk_job job, const char *name, pid_t pool)
+{
+	const struct board_crash *crash;
+	uint64_t before = crashes();
+	int signo = 0;
+
+	ck_assert_int_eq(jobs_outcome(c, job, &signo), FK_CRASHED);
+	ck_assert_int_eq(signo, SIGKILL);
+	crash = jobs_crash(&d, max(before, UINT64_C(1)));
+	ck_assert_uint_eq(crash->pid, (uint32_t)pool);
+	ck_assert_uint_eq(crash->reason, CRASH_HANG);
+	ck_assert_uint_eq(crash->job, (uint32_t)(job & 0xffff));
+	ck_assert_uint_lt(crash->worker, 2);
+	ck_assert_str_eq(crash->task, name);
+	DAEMON_AWAIT(daemon_logged(&d, "was ended by hang-limit", name));
+	ck_assert(daemon_logged(&d, "came to no fork for", name));
+	ck_assert_int_eq(fk_release(c, job), 0);
+	(void)jobs_pool_after(&d, pool);
+}
+
+/* ------------------------------------------------------------------------ those that hang */
+
+START_TEST(a_job_that_spins_beyond_its_deadline_is_CRASHED_and_the_others_get_what_they_deserve)
+{
+	fk_job bad, twice, queued[QUEUED];
+	struct fk_buffer buffer = { .size = 1 };
+	volatile unsigned char *gate;
+	const fk_task *hold;
+	char output[4096];
+	pid_t pool;
+
+	setup("--hang-limit=100ms", NULL);
+	pool = daemon_pool(&d);
+	ck_assert_int_eq(fk_alloc(c, 1, &buffer.data), 0);
+	gate = buffer.data;
+	*gate = 0;
+	ck_assert_int_eq(fk_task_find(c, "crash:hold", &hold), 0);
+	ck_assert_int_eq(fk_submitv(c, hold, FK_IDEMPOTENT, &twice, buffer), 0);
+	DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 1);
+	bad = run("hang:spin", 0, 0, 50 * NSEC_PER_MSEC);
+	for (int i = 0; i < QUEUED; i++)
+		queued[i] = jobs_submit(c, "null:add", 0, i, 1000);
+	blamed(bad, "hang:spin", pool);
+	for (int i = 0; i < QUEUED; i++)
+		jobs_see(c, queued[i], i + 1000);
+	DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 1);
+	*gate = 1;
+	ck_assert_int_eq(jobs_outcome(c, twice, NULL), FK_DONE);
+	ck_assert_int_eq(fk_release(c, twice), 0);
+	ck_assert_int_eq(fk_free(c, buffer.data), 0);
+	ck_assert_uint_eq(jobs_crash(&d, 1)->requeued, 1);
+	ck_assert_uint_eq(jobs_crash(&d, 1)->lost, 0);
+	ck_assert_uint_eq(jobs_crash(&d, 1)->client_pid, (uint32_t)getpid());
+	ck_assert_int_eq(daemon_ctl(&d, output, sizeof(output), "crashes", NULL), 0);
+	ck_assert_ptr_nonnull(strstr(output, " hang "));
+	ck_assert_ptr_nonnull(strstr(output, " hang:spin\n"));
+	teardown();
+}
+END_TEST
+
+/* And who runs beside it and may not run twice is LOST. */
+static void cancelled(const char *name, int64_t a)
+{
+	fk_job bad, once;
+	pid_t pool;
+
+	setup("--hang-limit=100ms", NULL);
+	pool = daemon_pool(&d);
+	once = run("hang:work", 60000, 0, 0);
+	bad = run(name, a, 0, 0);
+	ck_assert_int_eq(fk_cancel(c, bad), 0);
+	blamed(bad, name, pool);
+	ck_assert_int_eq(jobs_outcome(c, once, NULL), FK_LOST);
+	ck_assert_int_eq(fk_release(c, once), 0);
+	teardown();
+}
+
+START_TEST(a_job_that_waits_in_read_after_it_was_cancelled_is_CRASHED)
+{
+	cancelled("hang:wait", 0);
+}
+END_TEST
+
+START_TEST(a_job_that_naps_after_it_was_cancelled_is_CRASHED)
+{
+	cancelled("hang:nap", 1);
+}
+END_TEST
+
+START_TEST(a_job_that_spins_when_it_is_to_give_back_what_it_holds_is_CRASHED)
+{
+	cancelled("hang:untidy", 0);
+}
+END_TEST
+
+START_TEST(a_job_that_spins_on_two_workers_is_blamed_once)
+{
+	fk_job bad;
+	pid_t pool;
+
+	setup("--hang-limit=100ms", NULL);
+	pool = daemon_pool(&d);
+	bad = run("hang:spread", 0, 0, 0);
+	DAEMON_AWAIT(daemon_counter(&d, "steals") == 1);
+	ck_assert_int_eq(fk_cancel(c, bad), 0);
+	blamed(bad, "hang:spread", pool);
+	teardown();
+}
+END_TEST
+
+static void spin_and_stay(void)
+{
+	(void)jobs_submit(daemon_open(&d), "hang:spin", 0, 0, 0);
+	for (;;)
+		(void)pause();
+}
+
+START_TEST(a_client_that_is_killed_while_its_job_spins_is_gone_altogether)
+{
+	const struct board_crash *crash;
+	pid_t pool, client;
+	uint32_t clients;
+
+	setup("--hang-limit=100ms", NULL);
+	clients = atomic_load(&d.board->manager.clients);
+	pool = daemon_pool(&d);
+	client = daemon_client(spin_and_stay, DAEMON_UID);
+	DAEMON_AWAIT(jobs_running(&d, "hang:spin") == 1);
+	ck_assert_int_eq(kill(client, SIGKILL), 0);
+	ck_assert_int_eq(daemon_reap(client), 256 + SIGKILL);
+	crash = jobs_crash(&d, 1);
+	ck_assert_uint_eq(crash->reason, CRASH_HANG);
+	ck_assert_str_eq(crash->task, "hang:spin");
+	ck_assert_uint_eq(crash->client_pid, (uint32_t)client);
+	(void)jobs_pool_after(&d, pool);
+	DAEMON_AWAIT(atomic_load(&d.board->manager.clients) == clients);
+	teardown();
+}
+END_TEST
+
+START_TEST(a_task_that_hangs_again_and_again_is_refused_to_its_user)
+{
+	int64_t n = 0;
+
+	setup("--hang-limit=100ms", "--quarantine-crashes=2");
+	for (int i = 1; i <= 2; i++) {
+		pid_t pool = daemon_pool(&d);
+		fk_job bad = run("hang:spin", 0, 0, 0);
+
+		ck_assert_int_eq(fk_cancel(c, bad), 0);
+		ck_assert_int_eq(jobs_outcome(c, bad, NULL), FK_CRASHED);
+		ck_assert_int_eq(fk_release(c, bad), 0);
+		ck_assert_uint_eq(jobs_crash(&d, (uint64_t)i)->reason, CRASH_HANG);
+		(void)jobs_pool_after(&d, pool);
+	}
+	ck_assert_int_eq(fk_call(c, "hang:spin", &n, INT64_C(0)), -EKEYREVOKED);
+	teardown();
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ those that do not */
+
+START_TEST(a_job_that_nobody_wants_to_end_takes_its_time)
+{
+	fk_job job;
+
+	setup("--hang-limit=100ms", NULL);
+	job = run("hang:work", 500, 0, 0);
+	jobs_see(c, job, 500);
+	/* One with a deadline as well, until that has passed. */
+	job = run("hang:work", 500, 0, DAEMON_PATIENCE * NSEC_PER_SEC);
+	jobs_see(c, job, 500);
+	ck_assert_uint_eq(crashes(), 0);
+	teardown();
+}
+END_TEST
+
+START_TEST(with_hang_limit_off_a_job_that_spins_stays)
+{
+	uint64_t before;
+	fk_job job;
+
+	setup("--hang-limit=0", "--stop-timeout=100ms");
+	job = run("hang:spin", 0, 0, 0);
+	ck_assert_int_eq(fk_cancel(c, job), 0);
+	before = pool_cpu();
+	DAEMON_AWAIT(pool_cpu() - before > 500 * NSEC_PER_MSEC);
+	ck_assert_uint_eq(crashes(), 0);
+	ck_assert_int_eq(fk_outcome(c, job, NULL, NULL), FK_PENDING);
+	teardown();
+}
+END_TEST
+
+START_TEST(a_slow_job_that_comes_to_a_fork_in_time_is_not_blamed)
+{
+	fk_job job;
+
+	setup("--hang-limit=1s", NULL);
+	job = run("hang:slow", 100, 0, 150 * NSEC_PER_MSEC);
+	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_EXPIRED);
+	ck_assert_uint_eq(crashes(), 0);
+	teardown();
+}
+END_TEST
+
+/* All together they take more than the limit; each is some way on. */
+START_TEST(a_job_that_takes_long_to_give_back_what_it_holds_is_not_blamed)
+{
+	fk_job job;
+
+	setup("--hang-limit=200ms", NULL);
+	job = run("hang:tidy", 9, 50, 0);
+	ck_assert_int_eq(fk_cancel(c, job), 0);
+	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_CANCELLED);
+	ck_assert_uint_eq(crashes(), 0);
+	teardown();
+}
+END_TEST
+
+#define SPINNERS 16
+
+static void spin(void)
+{
+	for (volatile int on = 1; on;)
+		;
+}
+
+/*
+ * Beside 16 others on its CPUs and with every process of it stopped for nine tenths of the time it
+ * has a hundredth of a CPU: many times the limit goes by on the wall.
+ */
+START_TEST(a_starved_job_is_not_blamed)
+{
+	struct timespec run_for = { .tv_nsec = 4000000 }, stop_for = { .tv_nsec = 36000000 };
+	uint64_t asked, stops = 0;
+	pid_t spinners[SPINNERS], pool;
+	fk_job job;
+
+	setup("--hang-limit=300ms", NULL);
+	pool = daemon_pool(&d);
+	job = run("hang:slow", 60, 0, 0);
+	for (int i = 0; i < SPINNERS; i++)
+		spinners[i] = daemon_client(spin, DAEMON_UID);
+	ck_assert_int_eq(fk_cancel(c, job), 0);
+	asked = clock_ns();
+	for (; !fk_poll(c, job); stops++) {
+		(void)nanosleep(&run_for, NULL);
+		ck_assert_int_eq(kill(pool, SIGSTOP), 0);
+		(void)nanosleep(&stop_for, NULL);
+		ck_assert_int_eq(kill(pool, SIGCONT), 0);
+	}
+	printf("%" PRIu64 " ms, %" PRIu64 " stops\n", (clock_ns() - asked) / NSEC_PER_MSEC, stops);
+	for (int i = 0; i < SPINNERS; i++) {
+		ck_assert_int_eq(kill(spinners[i], SIGKILL), 0);
+		ck_assert_int_eq(daemon_reap(spinners[i]), 256 + SIGKILL);
+	}
+	ck_assert_int_eq(fk_outcome(c, job, NULL, NULL), FK_CANCELLED);
+	ck_assert_uint_eq(crashes(), 0);
+	teardown();
+}
+END_TEST
+
+CHECK_MAIN("hanging",
+	   a_job_that_spins_beyond_its_deadline_is_CRASHED_and_the_others_get_what_they_deserve,
+	   a_job_that_waits_in_read_after_it_was_cancelled_is_CRASHED,
+	   a_job_that_naps_after_it_was_cancelled_is_CRASHED,
+	   a_job_that_spins_when_it_is_to_give_back_what_it_holds_is_CRASHED,
+	   a_job_that_spins_on_two_workers_is_blamed_once,
+	   a_client_that_is_killed_while_its_job_spins_is_gone_altogether,
+	   a_task_that_hangs_again_and_again_is_refused_to_its_user,
+	   a_job_that_nobody_wants_to_end_takes_its_time,
+	   with_hang_limit_off_a_job_that_spins_stays,
+	   a_slow_job_that_comes_to_a_fork_in_time_is_not_blamed,
+	   a_job_that_takes_long_to_give_back_what_it_holds_is_not_blamed,
+	   a_starved_job_is_not_blamed)

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+/* tests/modules/hang.c - tasks that come to no fork, or seldom */
+#include <poll.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <forkd/task.h>
+
+static int64_t thread_ns(void)
+{
+	struct timespec used;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+	return used.tv_sec * INT64_C(1000000000) + used.tv_nsec;
+}
+
+/* Uses so much of the CPU, however long that takes. */
+static void burn(int64_t ms)
+{
+	int64_t end = thread_ns() + ms * 1000000;
+
+	while (thread_ns() < end)
+		;
+}
+
+/* What stays 1; volatile, so that the compiler does not know. */
+static volatile int64_t on = 1;
+
+FK_TASK(int64_t, spin, (int64_t, ignored), )
+{
+	int64_t looks = 0;
+
+	(void)ignored;
+	while (on)
+		looks++;
+	FK_LEAF(looks);
+}
+FK_BODY(spin)
+{
+	FK_RETURN(0);
+}
+FK_END(spin)
+
+/* Of a pipe that nobody writes into. */
+FK_TASK(int64_t, wait, (int64_t, ignored), )
+{
+	int ends[2];
+	char byte;
+
+	(void)ignored;
+	while (pipe(ends) == 0 && read(ends[0], &byte, 1) != 1)
+		;
+	FK_LEAF(0);
+}
+FK_BODY(wait)
+{
+	FK_RETURN(0);
+}
+FK_END(wait)
+
+FK_TASK(int64_t, nap, (int64_t, ms), )
+{
+	int64_t naps = 0;
+
+	for (; on; naps++) {
+		(void)poll(NULL, 0, (int)ms);
+		burn(ms);
+	}
+	FK_LEAF(naps);
+}
+FK_BODY(nap)
+{
+	FK_RETURN(0);
+}
+FK_END(nap)
+
+FK_TASK(int64_t, work, (int64_t, ms), )
+{
+	burn(ms);
+	FK_LEAF(ms);
+}
+FK_BODY(work)
+{
+	FK_RETURN(0);
+}
+FK_END(work)
+
+/* One leaf for so long, and then a fork, again and again. */
+FK_TASK(int64_t, slow, (int64_t, ms), int64_t x;)
+FK_NO_LEAF(slow)
+{
+	while (on) {
+		burn(self->ms);
+		FK_FORK(x, work, 0);
+		FK_JOIN();
+	}
+	FK_RETURN(self->x);
+}
+FK_END(slow)
+
+/* The child spins, and whoever steals the rest of it spins as well. */
+FK_TASK(int64_t, spread, (int64_t, ignored), int64_t x;)
+FK_NO_LEAF(spread)
+{
+	FK_FORK(x, spin, 0);
+	while (on)
+		;
+	FK_JOIN();
+	FK_RETURN(self->x);
+}
+FK_END(spread)
+
+/* So many calls deep, in frames that take their time when they are to end. */
+FK_DECLARE(int64_t, tidy, (int64_t, n, int64_t, ms), int64_t x;)
+FK_UNWIND(tidy)
+{
+	burn(self->ms);
+}
+FK_DEFINE_UNWIND(int64_t, tidy, (int64_t, n, int64_t, ms))
+FK_NO_LEAF(tidy)
+{
+	if (self->n)
+		FK_CALL(x, tidy, self->n - 1, self->ms);
+	else
+		FK_CALL(x, slow, 1);
+	FK_RETURN(self->x);
+}
+FK_END(tidy)
+
+/* In a frame that never ends once it is to. */
+FK_DECLARE(int64_t, untidy, (int64_t, ignored), int64_t x;)
+FK_UNWIND(untidy)
+{
+	while (on)
+		self->ignored++;
+}
+FK_DEFINE_UNWIND(int64_t, untidy, (int64_t, ignored))
+FK_NO_LEAF(untidy)
+{
+	FK_CALL(x, slow, 1);
+	FK_RETURN(self->x);
+}
+FK_END(untidy)
+
+FK_EXPORT(spin, "ignored:i64 -> i64", 0, "Busy for ever in one leaf")
+FK_EXPORT(wait, "ignored:i64 -> i64", 0, "Waits for ever in read(2)")
+FK_EXPORT(nap, "ms:i64 -> i64", 0, "Sleeps for so long, is busy for so long, for ever, in one leaf")
+FK_EXPORT(work, "ms:i64 -> i64", 0, "Uses so much of a CPU in one leaf")
+FK_EXPORT(slow, "ms:i64 -> i64", 0, "Uses so much of a CPU between two forks, for ever")
+FK_EXPORT(spread, "ignored:i64 -> i64", 0, "Busy for ever on two workers")
+FK_EXPORT(tidy, "n:i64, ms:i64 -> i64", 0, "For ever; to end, n + 1 frames take so long each")
+FK_EXPORT(untidy, "ignored:i64 -> i64", 0, "For ever, at forks; and once it is to end, at none")
+FK_MODULE(hang, "Tasks that come to no fork, or seldom")
