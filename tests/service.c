@@ -197,6 +197,8 @@ bool service_try_attach(struct service_client *ret_client)
 		(void)close(c.fd);
 		return false;
 	}
+	ck_assert_msg(m.head.type != PROTO_ERROR, "refused with %d: %s", m.error.code,
+		      m.error.text);
 	ck_assert_uint_eq(m.head.type, PROTO_WELCOME);
 	ck_assert_uint_eq(n, 3);
 	ck_assert_int_eq(segment_map(fds[0], SEGMENT_BOARD, 1, 0, &base, NULL), -EACCES);
