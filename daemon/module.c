@@ -24,11 +24,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/log.h"
+#include "common/util.h"
 #include "shm/signature.h"
+
+#define MODULE_TRIES 3u /* more, where something is short */
+static const struct timespec module_pause = { .tv_nsec = 20 * NSEC_PER_MSEC };
 
 /* Why others could change it, or NULL. */
 static const char *module_unsafe(const struct stat *st)
@@ -38,6 +44,24 @@ static const char *module_unsafe(const struct stat *st)
 	if (st->st_mode & (S_IWGRP | S_IWOTH))
 		return "is writable by its group or by all: chmod go-w it";
 	return NULL;
+}
+
+/* What others use up, and may give back. */
+static bool module_is_shortage(int r)
+{
+	return r == -ENOMEM || r == -EAGAIN || r == -EMFILE || r == -ENFILE;
+}
+
+/* The loader's errno is its own: there are only its words. Pages, memory, descriptors. */
+static bool module_ran_short(const char *why)
+{
+	static const char *const words[] = { "map segment", "cannot map", "allocate",
+					     "cannot create", "Too many open files" };
+
+	for (uint32_t i = 0; i < ARRAY_SIZE(words); i++)
+		if (strstr(why, words[i]))
+			return true;
+	return false;
 }
 
 /* Bytes that a loaded object has given to what stands at address; 0 if it is no symbol. */
@@ -65,7 +89,11 @@ int module_open(const char *path, const struct fk_module **ret_module, int *ret_
 		snprintf(ret_error, size, "cannot open it: %s", strerror(errno));
 		return -errno;
 	}
-	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+	if (fstat(fd, &st) < 0) {
+		snprintf(ret_error, size, "cannot look at it: %s", strerror(errno));
+		return -errno;
+	}
+	if (!S_ISREG(st.st_mode)) {
 		snprintf(ret_error, size, "it is not a file");
 		return -EINVAL;
 	}
@@ -77,9 +105,11 @@ int module_open(const char *path, const struct fk_module **ret_module, int *ret_
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
 	handle = dlopen(link, RTLD_NOW | RTLD_LOCAL);
 	if (!handle) {
+		const char *why = dlerror();
+
 		snprintf(ret_error, size, "it cannot be loaded: %s; was it built for this forkd?",
-			 dlerror());
-		return -ENOEXEC;
+			 why);
+		return module_ran_short(why) ? -ENOMEM : -ENOEXEC;
 	}
 	module = dlsym(handle, "fk_module");
 	if (!module || module_symbol_size(module) < sizeof(*module)) {
@@ -305,6 +335,20 @@ static int module_filter(const struct dirent *entry)
 	return entry->d_name[0] != '.' && n > 3 && !strcmp(entry->d_name + n - 3, ".so");
 }
 
+/* Tries again while something is short: without the module its tasks fail until the next pool. But
+ * not for ever, for one may want more than there will ever be. */
+static int module_open_patiently(const char *path, const struct fk_module **ret_module, int *ret_fd,
+				 char *ret_error, uint64_t size)
+{
+	int r = module_open(path, ret_module, ret_fd, ret_error, size);
+
+	for (uint32_t i = 0; i < MODULE_TRIES && module_is_shortage(r); i++) {
+		(void)nanosleep(&module_pause, NULL);
+		r = module_open(path, ret_module, ret_fd, ret_error, size);
+	}
+	return r;
+}
+
 int modules_load(struct modules *modules, struct board *board, const char *folder)
 {
 	_cleanup_free_ int *fds = NULL;
@@ -333,7 +377,7 @@ int modules_load(struct modules *modules, struct board *board, const char *folde
 		int fd, r;
 
 		snprintf(path, sizeof(path), "%s/%s", folder, names[i]->d_name);
-		r = module_open(path, &module, &fd, error, sizeof(error));
+		r = module_open_patiently(path, &module, &fd, error, sizeof(error));
 		if (r < 0)
 			log_error("module %s is left out: %s", path, error);
 		else if (modules_add(modules, board, module, error, sizeof(error)) < 0)
