@@ -82,6 +82,7 @@ struct manager {
 	struct loop_source restart_source;
 	struct loop_source stop_source;
 	struct loop_source status_source;
+	struct loop_source announce_source;
 };
 
 static int manager_fail(struct manager *m, int exit_code)
@@ -251,6 +252,23 @@ static bool manager_is_shortage(int r)
 	       r == -ETOOMANYREFS;
 }
 
+/* Until it has heard that, a service manager waits, and then ends forkd. */
+static void manager_announce(struct manager *m)
+{
+	int r = notify_ready();
+
+	if (manager_is_shortage(r))
+		r = loop_timer(&m->loop, &m->announce_source, MANAGER_BACKOFF_NS);
+	if (r < 0)
+		log_error("cannot tell the service manager that forkd is ready: %s", strerror(-r));
+}
+
+static void manager_on_announce(struct loop_source *source, int result)
+{
+	(void)result;
+	manager_announce(container_of(source, struct manager, announce_source));
+}
+
 /* The pool was not to be had. True if it is started later: something was short. Nobody waits for
  * the first one. */
 static bool manager_try_again(struct manager *m, int r, const char *why)
@@ -328,7 +346,7 @@ static void manager_on_ready(struct poolproc *pool)
 	m->ready = true;
 	fronts_set_state(&m->fronts, BOARD_RUNNING);
 	manager_accept(m);
-	notify_ready();
+	manager_announce(m);
 	manager_status(m);
 	log_notice("%u workers, listening on %s", m->fronts.n_workers,
 		   m->listener.path ? m->listener.path : "the socket from systemd");
@@ -584,6 +602,7 @@ int manager_run(struct options *options)
 		.restart_source = { .call = manager_on_restart },
 		.stop_source = { .call = manager_on_stop_timeout },
 		.status_source = { .call = manager_on_status },
+		.announce_source = { .call = manager_on_announce },
 	};
 	r = loop_init(&m.loop);
 	if (r < 0) {

@@ -42,9 +42,11 @@ static void notify_send(const char *text)
 		     (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n));
 }
 
-void notify_ready(void)
+int notify_ready(void)
 {
-	(void)sd_notify(0, "READY=1");
+	int r = sd_notify(0, "READY=1");
+
+	return r < 0 ? r : 0;
 }
 
 void notify_stopping(void)

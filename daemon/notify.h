@@ -3,7 +3,8 @@
 #ifndef DAEMON_NOTIFY_H
 #define DAEMON_NOTIFY_H
 
-void notify_ready(void);
+/* Returns 0, or a negative errno: then the service manager does not know it. */
+int notify_ready(void);
 void notify_stopping(void);
 /* One line for "systemctl status". */
 void notify_status(const char *format, ...) __attribute__((format(printf, 1, 2)));
