@@ -19,6 +19,8 @@ libmanager_la_SOURCES = \
 	daemon/listener.h \
 	daemon/loop.c \
 	daemon/loop.h \
+	daemon/loop_fault.c \
+	daemon/loop_fault.h \
 	daemon/manager.c \
 	daemon/manager.h \
 	daemon/notify.c \

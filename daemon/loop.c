@@ -42,6 +42,7 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/util.h"
+#include "daemon/loop_fault.h"
 
 #define LOOP_ENTRIES	128
 #define LOOP_WORKERS	8u
@@ -60,7 +61,10 @@ struct loop_op {
 	struct loop_op *next;
 	struct loop_op **link; /* what points to us in the list of all */
 	enum loop_kind kind;
-	struct __kernel_timespec timeout;
+	int fault; /* of a test's: a negative errno */
+	int fd;	   /* LOOP_POLL */
+	uint32_t events;
+	struct __kernel_timespec timeout; /* LOOP_TIMER */
 };
 
 int loop_init(struct loop *loop)
@@ -69,6 +73,7 @@ int loop_init(struct loop *loop)
 	int r;
 
 	*loop = (struct loop){ 0 };
+	loop_fault_init();
 	r = io_uring_queue_init(LOOP_ENTRIES, &loop->ring, 0);
 	if (r < 0)
 		return r;
@@ -106,6 +111,11 @@ static struct io_uring_sqe *loop_sqe(struct loop *loop)
 		(void)io_uring_submit(&loop->ring);
 		sqe = io_uring_get_sqe(&loop->ring);
 	}
+	if (sqe && loop_fault(LOOP_FAULT_ENTRY) < 0) {
+		io_uring_prep_nop(sqe);
+		io_uring_sqe_set_data(sqe, NULL);
+		return NULL;
+	}
 	return sqe;
 }
 
@@ -117,7 +127,7 @@ static int loop_arm(struct loop *loop, struct loop_source *source, enum loop_kin
 
 	if (source->op)
 		return -EBUSY;
-	op = calloc(1, sizeof(*op));
+	op = loop_fault(LOOP_FAULT_ARM) < 0 ? NULL : calloc(1, sizeof(*op));
 	if (!op)
 		return -ENOMEM;
 	sqe = loop_sqe(loop);
@@ -138,6 +148,25 @@ static int loop_arm(struct loop *loop, struct loop_source *source, enum loop_kin
 	return 0;
 }
 
+/* The entry is filled in. A kernel that cannot begin with it says so in its completion. */
+static void loop_begin(struct io_uring_sqe *sqe, struct loop_op *op, enum loop_fault_kind kind)
+{
+	op->fault = loop_fault(kind);
+	if (op->fault)
+		io_uring_prep_nop(sqe);
+	io_uring_sqe_set_data(sqe, op);
+}
+
+/* The same with an operation that only waits. */
+static void loop_wait(struct io_uring_sqe *sqe, struct loop_op *op)
+{
+	if (op->kind == LOOP_POLL)
+		io_uring_prep_poll_add(sqe, op->fd, op->events);
+	else
+		io_uring_prep_timeout(sqe, &op->timeout, 0, 0);
+	loop_begin(sqe, op, op->kind == LOOP_POLL ? LOOP_FAULT_POLL : LOOP_FAULT_TIMER);
+}
+
 int loop_poll(struct loop *loop, struct loop_source *source, int fd, uint32_t events)
 {
 	struct io_uring_sqe *sqe;
@@ -147,8 +176,9 @@ int loop_poll(struct loop *loop, struct loop_source *source, int fd, uint32_t ev
 	r = loop_arm(loop, source, LOOP_POLL, &sqe, &op);
 	if (r < 0)
 		return r;
-	io_uring_prep_poll_add(sqe, fd, events);
-	io_uring_sqe_set_data(sqe, op);
+	op->fd = fd;
+	op->events = events;
+	loop_wait(sqe, op);
 	return 0;
 }
 
@@ -163,8 +193,7 @@ int loop_timer(struct loop *loop, struct loop_source *source, uint64_t ns)
 		return r;
 	op->timeout.tv_sec = (int64_t)(ns / NSEC_PER_SEC);
 	op->timeout.tv_nsec = (int64_t)(ns % NSEC_PER_SEC);
-	io_uring_prep_timeout(sqe, &op->timeout, 0, 0);
-	io_uring_sqe_set_data(sqe, op);
+	loop_wait(sqe, op);
 	return 0;
 }
 
@@ -178,7 +207,7 @@ int loop_accept(struct loop *loop, struct loop_source *source, int fd)
 	if (r < 0)
 		return r;
 	io_uring_prep_multishot_accept(sqe, fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	io_uring_sqe_set_data(sqe, op);
+	loop_begin(sqe, op, LOOP_FAULT_ACCEPT);
 	return 0;
 }
 
@@ -193,7 +222,7 @@ int loop_fallocate(struct loop *loop, struct loop_source *source, int fd, int mo
 	if (r < 0)
 		return r;
 	io_uring_prep_fallocate(sqe, fd, mode, (off_t)offset, (off_t)size);
-	io_uring_sqe_set_data(sqe, op);
+	loop_begin(sqe, op, LOOP_FAULT_FALLOCATE);
 	return 0;
 }
 
@@ -246,10 +275,24 @@ void loop_forget(struct loop *loop, struct loop_source *source)
 	(void)io_uring_submit(&loop->ring);
 }
 
+/* What the completion says, or what a test wants it to say. */
+static int loop_result(struct loop *loop, const struct loop_op *op, int result)
+{
+	int fault = op->fault;
+
+	if (op->kind == LOOP_ACCEPT && result >= 0) {
+		fault = loop_fault(LOOP_FAULT_ACCEPTED);
+		if (fault)
+			(void)loop_close(loop, result);
+	}
+	return fault ? fault : result;
+}
+
 static void loop_complete(struct loop *loop, struct loop_op *op, int result, bool more)
 {
 	struct loop_source *source = op->source;
 
+	result = loop_result(loop, op, result);
 	if (!more) {
 		if (source)
 			source->op = NULL;

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon/loop_fault.c - what the loop asks of the kernel fails because a test says so
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   loop.c, on the manager's only thread.
+ *
+ * In a build without crash sites there is nothing in this file.
+ */
+#include "daemon/loop_fault.h"
+
+#ifdef FK_CRASH_SITES
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "common/cleanup.h"
+
+static struct loop_fault none;
+static struct loop_fault *fault = &none;
+
+void loop_fault_init(void)
+{
+	const char *path = getenv("FORKD_LOOP_FAULT");
+	_cleanup_close_ int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
+	void *map = MAP_FAILED;
+
+	if (fd >= 0)
+		map = mmap(NULL, sizeof(*fault), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (map != MAP_FAILED)
+		fault = map;
+}
+
+int loop_fault(enum loop_fault_kind kind)
+{
+	if (atomic_load(&fault->kind) != kind)
+		return 0;
+	return atomic_fetch_add(&fault->seen, 1) + 1 == atomic_load(&fault->nth)
+		     ? atomic_load(&fault->error)
+		     : 0;
+}
+
+#endif

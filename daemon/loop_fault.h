@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon/loop_fault.h - what the loop asks of the kernel fails because a test says so
+ *
+ * io_uring works without system calls that a tracer could see. With --enable-crash-sites a manager
+ * maps the file that $FORKD_LOOP_FAULT names, where a test says what fails, and when; otherwise
+ * there is nothing here. tests/check_inject.c.
+ */
+#ifndef DAEMON_LOOP_FAULT_H
+#define DAEMON_LOOP_FAULT_H
+
+enum loop_fault_kind {
+	LOOP_FAULT_NONE,
+	LOOP_FAULT_ARM,	  /* there is no memory to wait for something, whatever it is */
+	LOOP_FAULT_ENTRY, /* there is no submission entry */
+	LOOP_FAULT_POLL,  /* from here on: the operation has failed, and was not begun */
+	LOOP_FAULT_TIMER,
+	LOOP_FAULT_ACCEPT,
+	LOOP_FAULT_FALLOCATE,
+	LOOP_FAULT_ACCEPTED, /* a connection that was taken off the queue is lost */
+	LOOP_FAULTS,
+};
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+/* The file: the test writes, and the loop counts. */
+struct loop_fault {
+	_Atomic uint32_t kind; /* enum loop_fault_kind; set last */
+	_Atomic uint32_t nth;  /* which one, from 1 on */
+	_Atomic uint32_t seen; /* so many were there since */
+	_Atomic int32_t error; /* a negative errno */
+};
+
+#ifdef FK_CRASH_SITES
+
+/* Maps the file, if there is one. */
+void loop_fault_init(void);
+
+/* One of this kind is to be done now: 0, or the negative errno that it fails with. */
+int loop_fault(enum loop_fault_kind kind);
+
+#else
+
+static inline void loop_fault_init(void)
+{
+}
+
+static inline int loop_fault(enum loop_fault_kind kind)
+{
+	(void)kind;
+	return 0;
+}
+
+#endif
+
+#endif
