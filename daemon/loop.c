@@ -30,6 +30,9 @@
  *       was passed along with the message is closed by the worker after it has said that it is done
  *       with the message, and when it has the next one in its hands already; it may have to wait
  *       for ever. So nothing that matters may be of that kind.
+ *   I8. Who waits for a descriptor or a time is not called before that has come: where the kernel
+ *       has no memory to wait with, it is asked again. What a process's end is looked up with may
+ *       block as long as it has not ended.
  *
  * Only opcodes of kernel 6.1.
  */
@@ -288,11 +291,28 @@ static int loop_result(struct loop *loop, const struct loop_op *op, int result)
 	return fault ? fault : result;
 }
 
+/* True if the kernel had no memory to wait with, and was asked once more: I8. */
+static bool loop_again(struct loop *loop, struct loop_op *op, int result)
+{
+	struct io_uring_sqe *sqe = NULL;
+
+	if (op->kind != LOOP_POLL && op->kind != LOOP_TIMER)
+		return false;
+	if (op->source && (result == -ENOMEM || result == -EAGAIN || result == -EINTR))
+		sqe = loop_sqe(loop);
+	if (!sqe)
+		return false;
+	loop_wait(sqe, op);
+	return true;
+}
+
 static void loop_complete(struct loop *loop, struct loop_op *op, int result, bool more)
 {
 	struct loop_source *source = op->source;
 
 	result = loop_result(loop, op, result);
+	if (loop_again(loop, op, result))
+		return;
 	if (!more) {
 		if (source)
 			source->op = NULL;

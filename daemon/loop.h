@@ -34,7 +34,8 @@ void loop_fini(struct loop *loop);
  * Each waits once, but for loop_accept(), which goes on; source must not be waiting. To wait again,
  * call again from source->call(). -ENOMEM, -EBUSY.
  *
- * loop_poll: until fd has one of events (POLLIN, ...). result: the events, or a negative errno.
+ * loop_poll: until fd has one of events (POLLIN, ...). result: the events, or a negative errno,
+ * which no shortage is.
  * loop_timer: for ns nanoseconds. result: 0.
  * loop_accept: result is a connection's descriptor (close-on-exec, non-blocking), the callee's, or
  * a negative errno after which the source waits no more.
