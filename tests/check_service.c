@@ -44,18 +44,13 @@ END_TEST
 
 START_TEST(a_socket_from_the_service_manager_is_used_and_left_there)
 {
-	struct sockaddr_un address;
 	struct service_client c;
 	struct stat st;
 	pid_t pid;
 	int fd;
 
 	service_setup("");
-	(void)snprintf(service_socket, sizeof(service_socket), "%s/passed.sock", service_folder);
-	service_address(&address, service_socket);
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-	ck_assert_int_eq(listen(fd, 8), 0);
+	fd = service_listen();
 	pid = service_start(fd, NULL);
 	service_expect("READY=1");
 	c = service_attach();

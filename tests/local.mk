@@ -287,7 +287,13 @@ tests_check_settings_SOURCES = tests/check_settings.c $(DAEMON_SOURCES)
 tests_check_users_SOURCES = tests/check_users.c $(DAEMON_SOURCES)
 
 # Those of the manager, with a stub in the place of the pool.
-SERVICE_SOURCES = tests/service.c tests/service.h tests/stub.c tests/stub.h
+FDSTORE_SOURCES = tests/fdstore.c tests/fdstore.h
+SERVICE_SOURCES = \
+	tests/service.c \
+	tests/service.h \
+	tests/stub.c \
+	tests/stub.h \
+	$(FDSTORE_SOURCES)
 tests_check_making_SOURCES = tests/check_making.c $(SERVICE_SOURCES)
 tests_check_manager_SOURCES = tests/check_manager.c $(SERVICE_SOURCES)
 tests_check_manager_killed_SOURCES = tests/check_manager_killed.c $(SERVICE_SOURCES)

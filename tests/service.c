@@ -77,7 +77,8 @@ void service_teardown(void)
 	(void)rmdir(service_folder);
 }
 
-pid_t service_start(int listen_fd, const char *const *extra)
+/* The service's process, from here on. */
+static _Noreturn void service_run(const char *const *extra)
 {
 	char *argv[16] = { (char *)(uintptr_t) "forkd", NULL };
 	static char socket_option[80];
@@ -85,22 +86,8 @@ pid_t service_start(int listen_fd, const char *const *extra)
 	struct options_error error;
 	enum options_action action;
 	int n = 1;
-	pid_t pid = fork();
 
-	ck_assert_int_ge(pid, 0);
-	if (pid)
-		return pid;
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	(void)signal(SIGPIPE, SIG_IGN);
-	if (listen_fd >= 0) {
-		char number[16];
-
-		(void)dup2(listen_fd, 3);
-		(void)fcntl(3, F_SETFD, 0);
-		(void)snprintf(number, sizeof(number), "%d", (int)getpid());
-		(void)setenv("LISTEN_PID", number, 1);
-		(void)setenv("LISTEN_FDS", "1", 1);
-	}
 	(void)snprintf(socket_option, sizeof(socket_option), "--socket=%s", service_socket);
 	argv[n++] = (char *)(uintptr_t) "--config=/dev/null";
 	argv[n++] = (char *)(uintptr_t) "--workers=2";
@@ -113,6 +100,70 @@ pid_t service_start(int listen_fd, const char *const *extra)
 		_exit(99);
 	}
 	_exit(manager_run(&options));
+}
+
+pid_t service_start(int listen_fd, const char *const *extra)
+{
+	pid_t pid = fork();
+
+	ck_assert_int_ge(pid, 0);
+	if (pid)
+		return pid;
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (listen_fd >= 0) {
+		char number[16];
+
+		(void)dup2(listen_fd, 3);
+		(void)fcntl(3, F_SETFD, 0);
+		(void)snprintf(number, sizeof(number), "%d", (int)getpid());
+		(void)setenv("LISTEN_PID", number, 1);
+		(void)setenv("LISTEN_FDS", "1", 1);
+	}
+	service_run(extra);
+}
+
+static void service_run_kept(void *context)
+{
+	service_run(context);
+}
+
+int service_listen(void)
+{
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	struct sockaddr_un address;
+
+	(void)snprintf(service_socket, sizeof(service_socket), "%s/passed.sock", service_folder);
+	service_address(&address, service_socket);
+	ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	ck_assert_int_eq(listen(fd, 8), 0);
+	return fd;
+}
+
+struct fdstore *service_keep(const char *mode, uint32_t max, uint64_t watchdog_us,
+			     const char *const *extra)
+{
+	struct fdstore_unit unit = {
+		.run = service_run_kept,
+		.context = (void *)(uintptr_t)extra,
+		.notify = notify_path,
+		.max = max,
+		.watchdog_us = watchdog_us,
+	};
+	struct fdstore *store;
+
+	service_setup(mode);
+	(void)close(notify_fd);
+	unit.socket = service_listen();
+	store = fdstore_start(&unit);
+	notify_fd = store->messages;
+	(void)close(unit.socket);
+	return store;
+}
+
+void service_end(struct fdstore *store)
+{
+	fdstore_end(store);
+	service_teardown();
 }
 
 void service_expect(const char *text)

@@ -12,6 +12,7 @@
 #include "shm/job.h"
 #include "shm/proto.h"
 #include "shm/tenant.h"
+#include "tests/fdstore.h"
 #include "tests/stub.h"
 
 /* Of this test, and where the manager listens in it. */
@@ -36,6 +37,20 @@ pid_t service_ready(const char *mode, const char *const *extra);
 	}
 #define SERVICE_START(...)	 service_start(-1, SERVICE_OPTIONS(__VA_ARGS__))
 #define SERVICE_READY(mode, ...) service_ready(mode, SERVICE_OPTIONS(__VA_ARGS__))
+
+/*
+ * Has the manager run by a stand-in for systemd instead, which passes it a socket, keeps up to max
+ * of its descriptors and starts it again with them. watchdog_us: 0 for none. extra: stays.
+ * service_end() ends all of it, however it stands.
+ */
+struct fdstore *service_keep(const char *mode, uint32_t max, uint64_t watchdog_us,
+			     const char *const *extra);
+#define SERVICE_KEEP(mode, max, watchdog_us, ...)                                                  \
+	service_keep(mode, max, watchdog_us, SERVICE_OPTIONS(__VA_ARGS__))
+void service_end(struct fdstore *store);
+
+/* A socket that listens, as a unit's; it is service_socket from now on. */
+int service_listen(void);
 
 /* Waits for a message of the service's that begins so. */
 void service_expect(const char *text);
