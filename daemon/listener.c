@@ -11,6 +11,10 @@
  *   I2. What is unlinked at the end is the file that was made at the start, by device and inode:
  *       never the socket of a forkd that came after.
  *   I3. The file has its permissions from the moment it exists.
+ *   I4. Connections are accepted by this thread, and none by io_uring. A forkd that is killed may
+ *       leave its socket to the next, and its io_uring outlives it for some milliseconds: with an
+ *       accept in it, it would take a connection and drop it; or be woken for one alone, for such
+ *       an accept waits exclusively, and that one would wait until another comes.
  */
 #include "daemon/listener.h"
 
@@ -30,11 +34,16 @@
 #include <systemd/sd-daemon.h>
 
 #include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/util.h"
 #include "shm/proto.h"
 
 #define LISTENER_PROBES                                                                            \
 	10u /* connections that may be cut before we believe that somebody is there */
 #define LISTENER_PROBE_MS 100
+#define LISTENER_TURN	  16u /* connections that are accepted before all others have their turn */
+#define LISTENER_AGAIN_NS (100 * NSEC_PER_MSEC) /* after accept failed */
 
 static int listener_fail(char *error, size_t size, int r, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
@@ -49,30 +58,30 @@ static int listener_fail(char *error, size_t size, int r, const char *format, ..
 	return r;
 }
 
-/* One socket from systemd: 1, none: 0. */
-static int listener_inherit(struct listener *l, char *error, size_t size)
+/* One socket from systemd: 1, none: 0. What forkd itself has left in the service manager's store is
+ * passed in the same way, and is not looked at. */
+static int listener_inherit(struct listener *l, struct store *store, char *error, size_t size)
 {
-	int n = sd_listen_fds(1);
+	_cleanup_close_ int fd = -1;
+	uint32_t n;
 
-	if (n < 0)
-		return listener_fail(error, size, n, "cannot take the socket from systemd: %s",
-				     strerror(-n));
+	fd = store_take_socket(store, &n);
 	if (n == 0)
 		return 0;
 	if (n > 1)
 		return listener_fail(error, size, -EINVAL,
-				     "systemd passed %d sockets: forkd.socket must have one, "
+				     "systemd passed %u sockets: forkd.socket must have one, "
 				     "ListenSequentialPacket=",
 				     n);
-	if (sd_is_socket_unix(SD_LISTEN_FDS_START, SOCK_SEQPACKET, 1, NULL, 0) <= 0)
+	if (sd_is_socket_unix(fd, SOCK_SEQPACKET, 1, NULL, 0) <= 0)
 		return listener_fail(
 			error, size, -EINVAL,
 			"what systemd passed is no listening socket of the right type: "
 			"forkd.socket must say ListenSequentialPacket=");
-	l->fd = SD_LISTEN_FDS_START;
-	l->inherited = true;
-	if (fcntl(l->fd, F_SETFL, O_NONBLOCK) < 0)
+	if (fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
 		return -errno;
+	l->fd = steal_fd(&fd);
+	l->inherited = true;
 	return 1;
 }
 
@@ -190,8 +199,8 @@ static int listener_bind(int fd, const struct sockaddr_un *address, uint32_t mod
 	return r;
 }
 
-int listener_open(struct listener *ret_listener, const char *path, uint32_t mode, char *error,
-		  size_t error_size)
+int listener_open(struct listener *ret_listener, struct store *store, const char *path,
+		  uint32_t mode, char *error, size_t error_size)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	struct listener l = LISTENER_INIT;
@@ -200,7 +209,7 @@ int listener_open(struct listener *ret_listener, const char *path, uint32_t mode
 	struct stat st;
 	int r;
 
-	r = listener_inherit(&l, error, error_size);
+	r = listener_inherit(&l, store, error, error_size);
 	if (r < 0)
 		return r;
 	if (r > 0) {
@@ -250,10 +259,61 @@ int listener_open(struct listener *ret_listener, const char *path, uint32_t mode
 	return 0;
 }
 
+/* Waits for the next connection, or a while. */
+static void listener_wait(struct listener *l, bool pause)
+{
+	if (pause || loop_poll(l->loop, &l->source, l->fd, POLLIN) < 0)
+		(void)loop_timer(l->loop, &l->source, LISTENER_AGAIN_NS);
+}
+
+static void listener_on_connection(struct loop_source *source, int result)
+{
+	struct listener *l = container_of(source, struct listener, source);
+	int fd = 0, error;
+
+	(void)result;
+	for (uint32_t i = 0; i < LISTENER_TURN && l->loop; i++) {
+		fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		if (fd < 0)
+			break;
+		l->failed = false;
+		l->accepted(l, fd);
+	}
+	if (!l->loop)
+		return; /* that was the last one */
+	error = fd < 0 ? errno : EAGAIN;
+	if (error == EAGAIN || error == ECONNABORTED || error == EINTR) {
+		listener_wait(l, false);
+		return;
+	}
+	if (!l->failed)
+		log_warning("cannot accept a connection: %s; trying again", strerror(error));
+	l->failed = true;
+	listener_wait(l, true);
+}
+
+void listener_begin(struct listener *l, struct loop *loop,
+		    void (*accepted)(struct listener *listener, int fd))
+{
+	l->loop = loop;
+	l->accepted = accepted;
+	l->source.call = listener_on_connection;
+	listener_wait(l, false);
+}
+
+void listener_end(struct listener *l)
+{
+	if (!l->loop)
+		return;
+	loop_forget(l->loop, &l->source);
+	l->loop = NULL;
+}
+
 int listener_leave(struct listener *listener)
 {
 	struct stat st;
 
+	listener_end(listener);
 	if (listener->fd >= 0 && listener->path && lstat(listener->path, &st) == 0 &&
 	    st.st_dev == listener->dev && st.st_ino == listener->ino)
 		(void)unlink(listener->path);

@@ -47,6 +47,8 @@ libmanager_la_SOURCES = \
 	daemon/session_table.h \
 	daemon/settings.c \
 	daemon/settings.h \
+	daemon/store.c \
+	daemon/store.h \
 	daemon/tenants.c \
 	daemon/tenants.h \
 	daemon/userns.c \

@@ -8,14 +8,14 @@
  * WHAT IT IS
  *   The kernel is told the address of a struct loop_op, which belongs to the loop, never that of
  *   its owner's source. So a source can go at any time: the operation is cut off from it and
- *   cancelled, and is freed when its last completion has come.
+ *   cancelled, and is freed when its completion has come.
  *
  *	owner's source  <-->  loop_op  <--  the kernel (user_data)
  *
  * INVARIANTS
  *   I1. source->op && source->op->source == source, or source->op is NULL.
- *   I2. An operation is freed once: at its last completion (no IORING_CQE_F_MORE), or in
- *       loop_fini() after the ring is gone.
+ *   I2. An operation is freed once: at its completion, of which it has one, or in loop_fini() after
+ *       the ring is gone.
  *   I3. loop_forget() hands the cancellation to the kernel at once, so that a socket closed after
  *       it is really closed: a pending operation would hold on to it.
  *   I4. A source that waits for nothing costs nothing: an idle loop is never woken.
@@ -54,7 +54,6 @@
 enum loop_kind {
 	LOOP_POLL,
 	LOOP_TIMER,
-	LOOP_ACCEPT,
 	LOOP_FALLOCATE,
 	LOOP_DISCARD,
 };
@@ -64,7 +63,7 @@ struct loop_op {
 	struct loop_op *next;
 	struct loop_op **link; /* what points to us in the list of all */
 	enum loop_kind kind;
-	int fault; /* of a test's: a negative errno */
+	int fault; /* what a test wants its completion to say, or 0 */
 	int fd;	   /* LOOP_POLL */
 	uint32_t events;
 	struct __kernel_timespec timeout; /* LOOP_TIMER */
@@ -200,20 +199,6 @@ int loop_timer(struct loop *loop, struct loop_source *source, uint64_t ns)
 	return 0;
 }
 
-int loop_accept(struct loop *loop, struct loop_source *source, int fd)
-{
-	struct io_uring_sqe *sqe;
-	struct loop_op *op;
-	int r;
-
-	r = loop_arm(loop, source, LOOP_ACCEPT, &sqe, &op);
-	if (r < 0)
-		return r;
-	io_uring_prep_multishot_accept(sqe, fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	loop_begin(sqe, op, LOOP_FAULT_ACCEPT);
-	return 0;
-}
-
 int loop_fallocate(struct loop *loop, struct loop_source *source, int fd, int mode, uint64_t offset,
 		   uint64_t size)
 {
@@ -278,19 +263,6 @@ void loop_forget(struct loop *loop, struct loop_source *source)
 	(void)io_uring_submit(&loop->ring);
 }
 
-/* What the completion says, or what a test wants it to say. */
-static int loop_result(struct loop *loop, const struct loop_op *op, int result)
-{
-	int fault = op->fault;
-
-	if (op->kind == LOOP_ACCEPT && result >= 0) {
-		fault = loop_fault(LOOP_FAULT_ACCEPTED);
-		if (fault)
-			(void)loop_close(loop, result);
-	}
-	return fault ? fault : result;
-}
-
 /* True if the kernel had no memory to wait with, and was asked once more: I8. */
 static bool loop_again(struct loop *loop, struct loop_op *op, int result)
 {
@@ -306,25 +278,21 @@ static bool loop_again(struct loop *loop, struct loop_op *op, int result)
 	return true;
 }
 
-static void loop_complete(struct loop *loop, struct loop_op *op, int result, bool more)
+static void loop_complete(struct loop *loop, struct loop_op *op, int result)
 {
 	struct loop_source *source = op->source;
 
-	result = loop_result(loop, op, result);
+	if (op->fault)
+		result = op->fault;
 	if (loop_again(loop, op, result))
 		return;
-	if (!more) {
-		if (source)
-			source->op = NULL;
-		if (op->kind == LOOP_TIMER && result == -ETIME)
-			result = 0;
-	}
-	if (!source && op->kind == LOOP_ACCEPT && result >= 0)
-		(void)loop_close(loop, result);
-	if (!more)
-		loop_op_free(op);
-	if (source)
-		source->call(source, result);
+	if (op->kind == LOOP_TIMER && result == -ETIME)
+		result = 0;
+	loop_op_free(op);
+	if (!source)
+		return;
+	source->op = NULL;
+	source->call(source, result);
 }
 
 int loop_run(struct loop *loop)
@@ -338,11 +306,10 @@ int loop_run(struct loop *loop)
 		while (!loop->stopped && io_uring_peek_cqe(&loop->ring, &cqe) == 0) {
 			struct loop_op *op = io_uring_cqe_get_data(cqe);
 			int result = cqe->res;
-			bool more = cqe->flags & IORING_CQE_F_MORE;
 
 			io_uring_cqe_seen(&loop->ring, cqe);
 			if (op)
-				loop_complete(loop, op, result, more);
+				loop_complete(loop, op, result);
 		}
 	}
 	return 0;

@@ -31,14 +31,12 @@ int loop_init(struct loop *loop);
 void loop_fini(struct loop *loop);
 
 /*
- * Each waits once, but for loop_accept(), which goes on; source must not be waiting. To wait again,
- * call again from source->call(). -ENOMEM, -EBUSY.
+ * Each waits once; source must not be waiting. To wait again, call again from source->call().
+ * -ENOMEM, -EBUSY.
  *
  * loop_poll: until fd has one of events (POLLIN, ...). result: the events, or a negative errno,
  * which no shortage is.
  * loop_timer: for ns nanoseconds. result: 0.
- * loop_accept: result is a connection's descriptor (close-on-exec, non-blocking), the callee's, or
- * a negative errno after which the source waits no more.
  * loop_fallocate: until fallocate(2) with these arguments is through. result: 0, or its negative
  * errno; -EINTR says nothing but that it is to be called again. fd stays open until then.
  * Forgotten, it goes on for a while, or not.
@@ -47,7 +45,6 @@ void loop_fini(struct loop *loop);
  */
 int loop_poll(struct loop *loop, struct loop_source *source, int fd, uint32_t events);
 int loop_timer(struct loop *loop, struct loop_source *source, uint64_t ns);
-int loop_accept(struct loop *loop, struct loop_source *source, int fd);
 int loop_fallocate(struct loop *loop, struct loop_source *source, int fd, int mode, uint64_t offset,
 		   uint64_t size);
 int loop_discard(struct loop *loop, struct loop_source *source, int fd);

@@ -15,9 +15,7 @@ enum loop_fault_kind {
 	LOOP_FAULT_ENTRY, /* there is no submission entry */
 	LOOP_FAULT_POLL,  /* from here on: the operation has failed, and was not begun */
 	LOOP_FAULT_TIMER,
-	LOOP_FAULT_ACCEPT,
 	LOOP_FAULT_FALLOCATE,
-	LOOP_FAULT_ACCEPTED, /* a connection that was taken off the queue is lost */
 	LOOP_FAULTS,
 };
 

@@ -49,12 +49,11 @@
 #include "daemon/quarantine.h"
 #include "daemon/session.h"
 #include "daemon/settings.h"
+#include "daemon/store.h"
 #include "daemon/topology.h"
 #include "daemon/userns.h"
 
 #define MANAGER_BACKOFF_NS (50 * NSEC_PER_MSEC)
-#define MANAGER_STATUS_NS  NSEC_PER_SEC		 /* between two status lines */
-#define MANAGER_ACCEPT_NS  (100 * NSEC_PER_MSEC) /* after accept failed */
 
 struct manager {
 	struct options *options;
@@ -62,6 +61,8 @@ struct manager {
 	struct hangups hangups;
 	struct poolproc pool;
 	struct session_table sessions;
+	struct notify notify;
+	struct store store;
 	struct listener listener;
 	struct fronts fronts;
 	struct postmortem postmortem;
@@ -69,19 +70,14 @@ struct manager {
 	int signal_fd;
 	bool ready; /* the first pool was */
 	bool stopping;
-	bool accept_failed;
 	int exit_code;
 	uint32_t n_shortages; /* tries to start the pool that failed, one after the other */
 	struct log_limit shortages;
 	struct log_limit strays; /* lines that a task can provoke, by the pool's channel */
 	uint64_t ended_before;	 /* jobs, when the stop began */
-	uint64_t status_ns;	 /* of the last status line */
-	struct loop_source accept_source;
-	struct loop_source accept_again_source;
 	struct loop_source signal_source;
 	struct loop_source restart_source;
 	struct loop_source stop_source;
-	struct loop_source status_source;
 	struct loop_source announce_source;
 };
 
@@ -93,38 +89,22 @@ static int manager_fail(struct manager *m, int exit_code)
 
 /* ------------------------------------------------------------------------ status */
 
-static void manager_status(struct manager *m)
+static void manager_status(struct notify *notify)
 {
-	m->status_ns = clock_ns();
+	struct manager *m = container_of(notify, struct manager, notify);
+
 	if (m->stopping)
-		notify_status("Stopping: waiting for running jobs");
+		notify_status(notify, "Stopping: waiting for running jobs");
 	else if (m->pool.state != POOLPROC_READY)
-		notify_status("Starting the pool");
+		notify_status(notify, "Starting the pool");
 	else
-		notify_status("Running: %u workers, %u clients", m->fronts.n_workers,
+		notify_status(notify, "Running: %u workers, %u clients", m->fronts.n_workers,
 			      m->sessions.n_open);
-}
-
-/* Says it at once if nothing was said for a second, else when the second is over. */
-static void manager_status_soon(struct manager *m)
-{
-	uint64_t age = clock_ns() - m->status_ns;
-
-	if (age >= MANAGER_STATUS_NS)
-		manager_status(m);
-	else if (!m->status_source.op)
-		(void)loop_timer(&m->loop, &m->status_source, MANAGER_STATUS_NS - age);
-}
-
-static void manager_on_status(struct loop_source *source, int result)
-{
-	(void)result;
-	manager_status(container_of(source, struct manager, status_source));
 }
 
 static void manager_on_changed(struct session_table *table)
 {
-	manager_status_soon(container_of(table, struct manager, sessions));
+	notify_changed(&container_of(table, struct manager, sessions)->notify);
 }
 
 /* ------------------------------------------------------------------------ the end */
@@ -163,9 +143,7 @@ static void manager_stop(struct manager *m, const char *why)
 	m->ended_before = fronts_jobs_ended(&m->fronts);
 	fronts_set_state(&m->fronts, BOARD_STOPPING);
 	notify_stopping();
-	manager_status(m);
-	loop_forget(&m->loop, &m->accept_source);
-	loop_forget(&m->loop, &m->accept_again_source);
+	manager_status(&m->notify);
 	loop_forget(&m->loop, &m->restart_source);
 	(void)loop_close(&m->loop, listener_leave(&m->listener));
 	session_stop(&m->sessions);
@@ -203,38 +181,6 @@ static void manager_on_signal(struct loop_source *source, int result)
 		else
 			manager_stop(m, info.ssi_signo == SIGTERM ? "SIGTERM" : "SIGINT");
 	}
-}
-
-/* ------------------------------------------------------------------------ accepting */
-
-static void manager_accept(struct manager *m)
-{
-	if (loop_accept(&m->loop, &m->accept_source, m->listener.fd) < 0)
-		(void)loop_timer(&m->loop, &m->accept_again_source, MANAGER_ACCEPT_NS);
-}
-
-static void manager_on_accept(struct loop_source *source, int result)
-{
-	struct manager *m = container_of(source, struct manager, accept_source);
-
-	if (result >= 0) {
-		m->accept_failed = false;
-		session_accept(&m->sessions, result);
-		if (!source->op)
-			manager_accept(m);
-		return;
-	}
-	if (!m->accept_failed && result != -ECONNABORTED && result != -EINTR)
-		log_warning("cannot accept a connection: %s; trying again", strerror(-result));
-	m->accept_failed = true;
-	if (!source->op && !m->accept_again_source.op)
-		(void)loop_timer(&m->loop, &m->accept_again_source, MANAGER_ACCEPT_NS);
-}
-
-static void manager_on_accept_again(struct loop_source *source, int result)
-{
-	(void)result;
-	manager_accept(container_of(source, struct manager, accept_again_source));
 }
 
 /* ------------------------------------------------------------------------ the pool */
@@ -327,6 +273,11 @@ static void manager_on_tenant(struct tenants *tenants, uint32_t index)
 	quarantine_tell_tenant(&m->quarantine, index);
 }
 
+static void manager_on_accept(struct listener *listener, int fd)
+{
+	session_accept(&container_of(listener, struct manager, listener)->sessions, fd);
+}
+
 static void manager_on_ready(struct poolproc *pool)
 {
 	struct manager *m = container_of(pool, struct manager, pool);
@@ -340,14 +291,14 @@ static void manager_on_ready(struct poolproc *pool)
 		return;
 	if (m->ready) {
 		log_notice("pool %u runs (pid %d)", m->fronts.pool_generation, (int)pool->pid);
-		manager_status_soon(m);
+		notify_changed(&m->notify);
 		return;
 	}
 	m->ready = true;
 	fronts_set_state(&m->fronts, BOARD_RUNNING);
-	manager_accept(m);
+	listener_begin(&m->listener, &m->loop, manager_on_accept);
 	manager_announce(m);
-	manager_status(m);
+	manager_status(&m->notify);
 	log_notice("%u workers, listening on %s", m->fronts.n_workers,
 		   m->listener.path ? m->listener.path : "the socket from systemd");
 }
@@ -421,7 +372,7 @@ static void manager_on_died(struct poolproc *pool, const struct poolproc_end *en
 		return;
 	}
 	fronts_next_pool(&m->fronts);
-	manager_status_soon(m);
+	notify_changed(&m->notify);
 	if (next == POSTMORTEM_GIVE_UP) {
 		m->exit_code = MANAGER_EXIT_POOL;
 		manager_end(m, JOB_LOST);
@@ -508,8 +459,11 @@ static int manager_init(struct manager *m)
 		return manager_fail(m, MANAGER_EXIT_USAGE);
 	}
 	log_info("%s", text.text);
-	r = listener_open(&m->listener, m->options->socket, m->options->socket_mode, error,
-			  sizeof(error));
+	r = store_init(&m->store, &m->loop);
+	if (r < 0)
+		return manager_system(m, "take what systemd passes", r);
+	r = listener_open(&m->listener, &m->store, m->options->socket, m->options->socket_mode,
+			  error, sizeof(error));
 	if (r < 0) {
 		log_error("%s", error);
 		return manager_fail(m, MANAGER_EXIT_LISTEN);
@@ -527,7 +481,7 @@ static int manager_init(struct manager *m)
 	if (r < 0)
 		return manager_system(m, what, r);
 	m->hangups.loop = &m->loop;
-	r = poolproc_init(&m->pool, &m->hangups, m->options, &manager_pool_events);
+	r = poolproc_init(&m->pool, &m->hangups, &m->store, m->options, &manager_pool_events);
 	if (r < 0)
 		return manager_system(m, "start the pool", r);
 	m->sessions = (struct session_table){
@@ -568,6 +522,7 @@ static int manager_init(struct manager *m)
 		.quarantine = &m->quarantine,
 	};
 	fronts_write(&m->fronts);
+	store_drop_rest(&m->store, &m->hangups);
 	return 0;
 }
 
@@ -576,7 +531,10 @@ static void manager_fini(struct manager *m)
 	session_fini(&m->sessions);
 	if (m->pool.loop)
 		poolproc_fini(&m->pool);
+	store_empty(&m->store);
+	store_fini(&m->store);
 	hangup_fini(&m->hangups);
+	notify_end(&m->notify);
 	(void)loop_close(&m->loop, listener_leave(&m->listener));
 	fronts_fini(&m->fronts);
 	(void)safe_close(m->signal_fd);
@@ -591,17 +549,16 @@ int manager_run(struct options *options)
 
 	m = (struct manager){
 		.options = options,
+		.notify = { .loop = &m.loop, .status = manager_status },
+		.store = STORE_INIT,
 		.listener = LISTENER_INIT,
 		.fronts = FRONTS_INIT,
 		.signal_fd = -1,
 		.shortages = LOG_LIMIT_INIT,
 		.strays = LOG_LIMIT_INIT,
-		.accept_source = { .call = manager_on_accept },
-		.accept_again_source = { .call = manager_on_accept_again },
 		.signal_source = { .call = manager_on_signal },
 		.restart_source = { .call = manager_on_restart },
 		.stop_source = { .call = manager_on_stop_timeout },
-		.status_source = { .call = manager_on_status },
 		.announce_source = { .call = manager_on_announce },
 	};
 	r = loop_init(&m.loop);
@@ -616,6 +573,7 @@ int manager_run(struct options *options)
 	}
 	if (manager_init(&m) == 0) {
 		urgent_begin(true);
+		notify_begin(&m.notify);
 		manager_start_pool(&m);
 		if (loop_run(&m.loop) < 0) {
 			log_error("io_uring failed");

@@ -22,10 +22,14 @@
  *   I5. A start needs two descriptors of the manager's. A pool that has ended leaves as many, and
  *       they are held as spares until the next start: connections cannot take them meanwhile. What
  *       a failed start could not get back is gathered by the next tries.
+ *   I6. PROTO_POOL_START, with board and arena, is sent when the pool's pidfd is in the service
+ *       manager's store, and without it the pool maps nothing and ends with its channel. So all who
+ *       have the arena mapped are known to whoever is started after this manager: it kills them and
+ *       waits for their end before it reads the ledger.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   The pool: see died(). A pool that closes its channel, or sends what it may not, is killed. The
- *   manager: the kernel kills the pool (PR_SET_PDEATHSIG).
+ *   manager: the kernel kills the pool (PR_SET_PDEATHSIG), soon; and see I6.
  */
 #include "daemon/poolproc.h"
 
@@ -44,12 +48,14 @@
 
 #include "common/cleanup.h"
 #include "common/clock.h"
+#include "common/crash.h"
 #include "common/log.h"
 #include "common/options_print.h"
 #include "common/urgent.h"
 #include "common/util.h"
 
 #define POOLPROC_CHANNEL  3
+#define POOLPROC_STORED	  "pool"
 #define POOLPROC_SHORT	  126 /* status of a child for which the kernel was short of something */
 #define POOLPROC_NO_EXEC  127 /* of one that was not executed for another reason; the loader's */
 #define POOLPROC_OOM	  100 /* by so much the pool's oom_score_adj is above the manager's */
@@ -68,6 +74,7 @@ static void poolproc_on_process(struct loop_source *source, int result);
 static void poolproc_on_incoming(struct loop_source *source, int result);
 static void poolproc_on_outgoing(struct loop_source *source, int result);
 static void poolproc_on_limit(struct loop_source *source, int result);
+static void poolproc_on_stored(struct store_put *put, int result);
 
 static void poolproc_free_argv(char **argv)
 {
@@ -118,12 +125,13 @@ static char **poolproc_argv(const struct options *options)
 	return argv;
 }
 
-int poolproc_init(struct poolproc *pool, struct hangups *hangups, const struct options *options,
-		  const struct poolproc_events *events)
+int poolproc_init(struct poolproc *pool, struct hangups *hangups, struct store *store,
+		  const struct options *options, const struct poolproc_events *events)
 {
 	*pool = (struct poolproc){
 		.loop = hangups->loop,
 		.hangups = hangups,
+		.store = store,
 		.events = events,
 		.pidfd = -1,
 		.channel = -1,
@@ -132,6 +140,7 @@ int poolproc_init(struct poolproc *pool, struct hangups *hangups, const struct o
 		.incoming = { .call = poolproc_on_incoming },
 		.outgoing = { .call = poolproc_on_outgoing },
 		.limit = { .call = poolproc_on_limit },
+		.stored = { .call = poolproc_on_stored },
 	};
 	pool->last = &pool->first;
 	pool->argv = poolproc_argv(options);
@@ -170,6 +179,8 @@ static void poolproc_close(struct poolproc *pool)
 	loop_forget(pool->loop, &pool->incoming);
 	loop_forget(pool->loop, &pool->outgoing);
 	loop_forget(pool->loop, &pool->limit);
+	store_forget(&pool->stored);
+	store_remove(pool->store, POOLPROC_STORED);
 	pool->channel = hangup(pool->hangups, pool->channel);
 	pool->pidfd = safe_close(pool->pidfd);
 	poolproc_hold_spares(pool);
@@ -211,14 +222,18 @@ static bool poolproc_offer(void)
 }
 
 /* In the child: async-signal-safe as far as it goes, there was one thread before. */
-static void __attribute__((noreturn)) poolproc_exec(const struct poolproc *pool, int channel)
+static void __attribute__((noreturn))
+poolproc_exec(const struct poolproc *pool, pid_t manager, int channel)
 {
 	sigset_t none;
 
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != manager)
+		_exit(POOLPROC_NO_EXEC); /* it died before that */
 	urgent_hand_over();
+	(void)unsetenv("FDSTORE");
 	(void)unsetenv("NOTIFY_SOCKET");
 	(void)unsetenv("WATCHDOG_USEC");
 	(void)unsetenv("WATCHDOG_PID");
@@ -237,10 +252,36 @@ static void __attribute__((noreturn)) poolproc_exec(const struct poolproc *pool,
 								    : POOLPROC_NO_EXEC);
 }
 
-int poolproc_start(struct poolproc *pool, int board_fd, int arena_fd)
+/* I6. Returns 0 or a negative errno. */
+static int poolproc_begin(struct poolproc *pool)
 {
 	struct proto_pool start = { .head = { PROTO_MAGIC, PROTO_POOL_START } };
-	int fds[2] = { board_fd, arena_fd };
+	int r;
+
+	FK_CRASH(pool_stored);
+	r = proto_send(pool->channel, &start, sizeof(start), pool->fds, 2);
+	/* It has ended already: the pidfd tells. */
+	if (r == -EPIPE)
+		return 0;
+	return r < 0 ? r : loop_timer(pool->loop, &pool->limit, POOLPROC_START_NS);
+}
+
+static void poolproc_on_stored(struct store_put *put, int result)
+{
+	struct poolproc *pool = container_of(put, struct poolproc, stored);
+	int r = result < 0 ? result : poolproc_begin(pool);
+
+	if (r == 0)
+		return;
+	pool->failed = r;
+	(void)snprintf(pool->failed_text, sizeof(pool->failed_text), "it cannot be told to: %s",
+		       strerror(-r));
+	poolproc_kill(pool);
+}
+
+int poolproc_start(struct poolproc *pool, int board_fd, int arena_fd)
+{
+	const pid_t manager = getpid();
 	_cleanup_close_ int theirs = -1;
 	int pair[2];
 	int r;
@@ -253,13 +294,9 @@ int poolproc_start(struct poolproc *pool, int board_fd, int arena_fd)
 	pool->channel = pair[0];
 	theirs = pair[1];
 	proto_take_no_descriptors(pool->channel);
-	/* It waits in the channel until the pool reads it. */
-	r = proto_send(pool->channel, &start, sizeof(start), fds, 2);
-	if (r < 0)
-		goto fail;
 	pool->pid = fork();
 	if (pool->pid == 0)
-		poolproc_exec(pool, theirs);
+		poolproc_exec(pool, manager, theirs);
 	if (pool->pid < 0) {
 		r = -errno;
 		goto fail;
@@ -268,8 +305,11 @@ int poolproc_start(struct poolproc *pool, int board_fd, int arena_fd)
 	pool->stopped = false;
 	pool->failed = 0;
 	pool->failed_text[0] = '\0';
+	pool->fds[0] = board_fd;
+	pool->fds[1] = arena_fd;
 	/* Its place is the pidfd's (I5). */
 	theirs = safe_close(theirs);
+	FK_CRASH(pool_forked);
 	pool->pidfd = pidfd_open(pool->pid, 0);
 	r = pool->pidfd < 0 ? -errno : 0;
 	if (r == 0)
@@ -277,8 +317,10 @@ int poolproc_start(struct poolproc *pool, int board_fd, int arena_fd)
 	if (r == 0)
 		r = loop_poll(pool->loop, &pool->incoming, pool->channel, POLLIN);
 	if (r == 0)
-		r = loop_timer(pool->loop, &pool->limit, POOLPROC_START_NS);
+		r = store_put(pool->store, &pool->stored, POOLPROC_STORED, &pool->pidfd, 1);
 	if (r == 0)
+		r = poolproc_begin(pool);
+	if (r >= 0)
 		return 0;
 	poolproc_kill(pool);
 	while (waitpid(pool->pid, NULL, 0) < 0 && errno == EINTR)

@@ -12,6 +12,7 @@
 #include "common/options.h"
 #include "daemon/hangup.h"
 #include "daemon/loop.h"
+#include "daemon/store.h"
 #include "shm/proto.h"
 
 enum poolproc_state {
@@ -51,12 +52,14 @@ struct poolproc_message;
 struct poolproc {
 	struct loop *loop;
 	struct hangups *hangups;
+	struct store *store;
 	const struct poolproc_events *events;
 	char **argv;
 	enum poolproc_state state;
 	pid_t pid;
 	int pidfd;
 	int channel;
+	int fds[2];    /* board and arena; borrowed */
 	int spares[2]; /* held while there is no process, for the next one's start */
 	bool stopped;
 	uint64_t ready_ns;
@@ -66,14 +69,15 @@ struct poolproc {
 	struct loop_source incoming;
 	struct loop_source outgoing;
 	struct loop_source limit;
+	struct store_put stored;
 	struct poolproc_message *first; /* waiting to be sent */
 	struct poolproc_message **last;
 };
 
-/* hangups: they get the channel of each pool that has ended. Returns 0 or -ENOMEM. After it,
- * poolproc_fini() may be called. */
-int poolproc_init(struct poolproc *pool, struct hangups *hangups, const struct options *options,
-		  const struct poolproc_events *events);
+/* hangups: they get the channel of each pool that has ended. store: it has the pidfd of each that
+ * runs, as "pool". Returns 0 or -ENOMEM. After it, poolproc_fini() may be called. */
+int poolproc_init(struct poolproc *pool, struct hangups *hangups, struct store *store,
+		  const struct options *options, const struct poolproc_events *events);
 /* A setting has changed: the next process gets these options. Returns 0 or -ENOMEM. */
 int poolproc_set_options(struct poolproc *pool, const struct options *options);
 /* Kills and reaps the process, if there is one. */
@@ -81,8 +85,8 @@ void poolproc_fini(struct poolproc *pool);
 
 /*
  * Starts the process and sends it PROTO_POOL_START; it must be DOWN.
- * board_fd, arena_fd: borrowed. Returns 0 or a negative errno; after -EAGAIN, -EMFILE, -ENFILE,
- * -ENOBUFS, -ENOMEM or -ETOOMANYREFS a later try may work.
+ * board_fd, arena_fd: borrowed until it has died. Returns 0 or a negative errno; after -EAGAIN,
+ * -EMFILE, -ENFILE, -ENOBUFS, -ENOMEM or -ETOOMANYREFS a later try may work.
  */
 int poolproc_start(struct poolproc *pool, int board_fd, int arena_fd);
 

@@ -35,6 +35,7 @@
 static struct loop loop;
 static struct hangups hangups = { .loop = &loop };
 static struct options options;
+static struct store store = STORE_INIT;
 static struct poolproc pool;
 static int file; /* in the place of board and arena */
 static uint32_t released, since, most, expected, deaths;
@@ -104,7 +105,7 @@ static void begin(const struct poolproc_events *told)
 {
 	ck_assert_int_eq(options_init(&options), 0);
 	ck_assert_int_eq(loop_init(&loop), 0);
-	ck_assert_int_eq(poolproc_init(&pool, &hangups, &options, told), 0);
+	ck_assert_int_eq(poolproc_init(&pool, &hangups, &store, &options, told), 0);
 	file = open("/dev/null", O_RDWR | O_CLOEXEC);
 	ck_assert_int_ge(file, 0);
 }

@@ -74,6 +74,7 @@ UNIT_TESTS = \
 	tests/check_stack \
 	tests/check_stack_account \
 	tests/check_stack_arena \
+	tests/check_store \
 	tests/check_strand \
 	tests/check_strand_full \
 	tests/check_strict \
@@ -102,6 +103,7 @@ SCENARIOS = \
 	tests/check_hostile_record \
 	tests/check_hostile_rings \
 	tests/check_isolation \
+	tests/check_keeping \
 	tests/check_kill \
 	tests/check_latency \
 	tests/check_making \
@@ -294,6 +296,7 @@ SERVICE_SOURCES = \
 	tests/stub.c \
 	tests/stub.h \
 	$(FDSTORE_SOURCES)
+tests_check_keeping_SOURCES = tests/check_keeping.c $(SERVICE_SOURCES)
 tests_check_making_SOURCES = tests/check_making.c $(SERVICE_SOURCES)
 tests_check_manager_SOURCES = tests/check_manager.c $(SERVICE_SOURCES)
 tests_check_manager_killed_SOURCES = tests/check_manager_killed.c $(SERVICE_SOURCES)

@@ -1,0 +1,531 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon/store.c - descriptors that the service manager keeps for the next forkd
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   The manager's only thread.
+ *
+ * WHAT IT IS
+ *   The protocol of sd_notify(3): one datagram puts descriptors into the store under a name
+ *   (FDSTORE=1, FDNAME=), one takes all of a name out again (FDSTOREREMOVE=1). Who is started next,
+ *   after a crash or a restart, finds them behind SD_LISTEN_FDS_START, and their names in one
+ *   string. sd_pid_notify_with_fds() is not used for it: it waits where the service manager does
+ *   not read, as while it loads its units anew, and this thread waits for nothing but its loop.
+ *
+ *	absent --put()--> on its way --sent--> there --remove()--> on its way --sent--> absent
+ *	                      |                                        ^
+ *	                      +---------------- remove() --------------+
+ *
+ * INVARIANTS
+ *   I1. Messages are sent in the order of the calls, and none is dropped for want of room: it waits
+ *       here, the descriptors duplicated. One that cannot be sent for another reason is an error of
+ *       store_put(); of a removal the rest is found by store_drop_rest() of the next forkd.
+ *   I2. The service manager answers nothing, and throws away what is too much. So n is counted, and
+ *       never above max.
+ *   I3. A message that was sent is acted on before our death is: systemd gives the notification
+ *       socket the higher priority, for this reason, and a datagram stays in its queue when we
+ *       die. So nothing here waits for a barrier, but the end (I5).
+ *   I4. Nothing leaves the store but by store_remove(): FDPOLL=0. Without it systemd watches what
+ *       it has, and drops it when it hangs up.
+ *   I5. Clients' sockets may hold what takes for ever to close (hangup.c). The service manager is
+ *       never to be the last who has such a socket: while forkd lives it is not, for that closes
+ *       its own when they are empty; at its end it waits until the store is empty.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   The service manager: it is executed anew, and keeps its socket and what waits in it. If that is
+ *   gone, store_put() fails.
+ */
+#include "daemon/store.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <systemd/sd-daemon.h>
+
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/number.h"
+#include "common/util.h"
+#include "daemon/notify.h"
+
+#define STORE_AGAIN_NS (2 * NSEC_PER_MSEC) /* between two tries where the kernel is short */
+#define STORE_MAX      1000000u		   /* whatever is said */
+#define STORE_END_NS   (2 * NSEC_PER_SEC)  /* the service manager has so long to read the rest */
+
+/* One name. */
+struct store_item {
+	struct store_item *next; /* in the list of all */
+	struct store_item *queued;
+	char name[STORE_NAME];
+	uint32_t n;		 /* descriptors */
+	int fds[STORE_PER_NAME]; /* as long as they are to be sent */
+	bool puts;		 /* it is to be put */
+	bool leaves;		 /* it is to be removed, after that */
+	struct store_put *put;	 /* who waits for it, or NULL */
+};
+
+/* ------------------------------------------------------------------------ messages */
+
+/* Returns 0 or a negative errno. */
+static int store_send(int fd, const char *text, const int *fds, uint32_t n)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(STORE_PER_NAME * sizeof(int))];
+	} control = { 0 };
+	struct iovec iov = { .iov_base = (void *)(uintptr_t)text, .iov_len = strlen(text) };
+	struct msghdr header = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+	if (n) {
+		control.align.cmsg_level = SOL_SOCKET;
+		control.align.cmsg_type = SCM_RIGHTS;
+		control.align.cmsg_len = CMSG_LEN(n * sizeof(int));
+		memcpy(CMSG_DATA(&control.align), fds, n * sizeof(int));
+		header.msg_control = &control;
+		header.msg_controllen = CMSG_SPACE(n * sizeof(int));
+	}
+	while (sendmsg(fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return 0;
+}
+
+static int store_send_put(const struct store *store, const char *name, const int *fds, uint32_t n)
+{
+	char text[64];
+
+	(void)snprintf(text, sizeof(text), "FDSTORE=1\nFDPOLL=0\nFDNAME=%s", name);
+	return store_send(store->fd, text, fds, n);
+}
+
+static int store_send_remove(const struct store *store, const char *name)
+{
+	char text[64];
+
+	(void)snprintf(text, sizeof(text), "FDSTOREREMOVE=1\nFDNAME=%s", name);
+	return store_send(store->fd, text, NULL, 0);
+}
+
+/* It is to be sent later: nobody reads, or the kernel is short of something. */
+static bool store_must_wait(int r)
+{
+	return r == -EAGAIN || r == -ETOOMANYREFS || r == -ENOBUFS || r == -ENOMEM;
+}
+
+/* ------------------------------------------------------------------------ the queue */
+
+static void store_close_fds(struct store_item *item)
+{
+	for (uint32_t i = 0; i < item->n; i++)
+		item->fds[i] = safe_close(item->fds[i]);
+}
+
+static void store_item_free(struct store *store, struct store_item *item)
+{
+	struct store_item **link = &store->items;
+
+	while (*link != item)
+		link = &(*link)->next;
+	*link = item->next;
+	free(item);
+}
+
+static void store_wait(struct store *store, int r)
+{
+	if (store->outgoing.op)
+		return;
+	if (r == -EAGAIN)
+		r = loop_poll(store->loop, &store->outgoing, store->fd, POLLOUT);
+	else
+		r = loop_timer(store->loop, &store->outgoing, STORE_AGAIN_NS);
+	if (r < 0)
+		log_error("out of memory: the service manager is told later what to keep");
+}
+
+static void store_queue(struct store *store, struct store_item *item)
+{
+	item->queued = NULL;
+	*store->last = item;
+	store->last = &item->queued;
+}
+
+/* Sends the first of the queue. Returns 0: it is done with; or what store_must_wait() says. */
+static int store_push(struct store *store)
+{
+	struct store_item *item = store->first;
+	struct store_put *waits = item->put;
+	int put = 0, r = 0;
+
+	if (item->puts) {
+		put = store_send_put(store, item->name, item->fds, item->n);
+		if (store_must_wait(put))
+			return put;
+		store_close_fds(item);
+		item->puts = false;
+	}
+	if (item->leaves && put == 0) {
+		r = store_send_remove(store, item->name);
+		if (store_must_wait(r))
+			return r;
+	}
+	store->first = item->queued;
+	if (!store->first)
+		store->last = &store->first;
+	item->put = NULL;
+	if (put < 0 && !item->leaves)
+		store->n -= item->n;
+	if (put < 0 || item->leaves)
+		store_item_free(store, item);
+	if (waits) {
+		waits->item = NULL;
+		waits->call(waits, put);
+	}
+	return 0;
+}
+
+static void store_on_outgoing(struct loop_source *source, int result)
+{
+	struct store *store = container_of(source, struct store, outgoing);
+
+	(void)result;
+	while (store->first) {
+		int r = store_push(store);
+
+		if (r < 0) {
+			store_wait(store, r);
+			return;
+		}
+	}
+}
+
+/* ------------------------------------------------------------------------ putting, removing */
+
+/* The item of a name that is there, or is to be. */
+static struct store_item *store_find(struct store *store, const char *name)
+{
+	struct store_item *item = store->items;
+
+	while (item && (item->leaves || !streq(item->name, name)))
+		item = item->next;
+	return item;
+}
+
+static struct store_item *store_item_new(struct store *store, const char *name, uint32_t n)
+{
+	struct store_item *item = calloc(1, sizeof(*item));
+
+	if (!item)
+		return NULL;
+	(void)snprintf(item->name, sizeof(item->name), "%s", name);
+	item->n = n;
+	for (uint32_t i = 0; i < STORE_PER_NAME; i++)
+		item->fds[i] = -1;
+	item->next = store->items;
+	store->items = item;
+	store->n += n;
+	return item;
+}
+
+/* The service manager does not read just now. Returns 1, or a negative errno. */
+static int store_put_later(struct store *store, struct store_item *item, const int *fds)
+{
+	for (uint32_t i = 0; i < item->n; i++) {
+		item->fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 0);
+		if (item->fds[i] < 0) {
+			int r = -errno;
+
+			store_close_fds(item);
+			return r;
+		}
+	}
+	item->puts = true;
+	store_queue(store, item);
+	return 1;
+}
+
+int store_put(struct store *store, struct store_put *put, const char *name, const int *fds,
+	      uint32_t n)
+{
+	struct store_item *item;
+	int r = -EAGAIN;
+
+	assert(n <= STORE_PER_NAME);
+	if (!store_is_there(store))
+		return 0;
+	if (n > store->max - store->n)
+		return -ENOSPC;
+	item = store_item_new(store, name, n);
+	if (!item)
+		return -ENOMEM;
+	if (!store->first)
+		r = store_send_put(store, name, fds, n);
+	if (store_must_wait(r)) {
+		int later = store_put_later(store, item, fds);
+
+		if (later > 0) {
+			item->put = put;
+			put->item = item;
+			store_wait(store, r);
+		}
+		r = later;
+	}
+	if (r < 0) {
+		store->n -= item->n;
+		store_item_free(store, item);
+	}
+	return r;
+}
+
+void store_forget(struct store_put *put)
+{
+	if (put->item)
+		put->item->put = NULL;
+	put->item = NULL;
+}
+
+static void store_remove_item(struct store *store, struct store_item *item)
+{
+	int r = -EAGAIN;
+
+	store->n -= item->n;
+	item->leaves = true;
+	if (item->puts)
+		return; /* it is queued already */
+	if (!store->first)
+		r = store_send_remove(store, item->name);
+	if (!store_must_wait(r)) {
+		store_item_free(store, item);
+		return;
+	}
+	store_queue(store, item);
+	store_wait(store, r);
+}
+
+void store_remove(struct store *store, const char *name)
+{
+	struct store_item *item = store_is_there(store) ? store_find(store, name) : NULL;
+
+	if (item)
+		store_remove_item(store, item);
+}
+
+void store_empty(struct store *store)
+{
+	struct store_item *next;
+
+	for (struct store_item *item = store->items; item; item = next) {
+		store->emptied = true;
+		next = item->next;
+		if (!item->leaves)
+			store_remove_item(store, item);
+	}
+}
+
+void store_name(char ret_name[STORE_NAME], char letter, uint32_t slot)
+{
+	(void)snprintf(ret_name, STORE_NAME, "%c%u", letter, slot % 1000000u);
+}
+
+/* ------------------------------------------------------------------------ what was inherited */
+
+static enum store_kind store_kind_of(int fd)
+{
+	int listens = 0;
+	socklen_t size = sizeof(listens);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0)
+		return listens ? STORE_LISTENER : STORE_SOCKET;
+	if (fcntl(fd, F_GET_SEALS) >= 0)
+		return STORE_MEMFD;
+	/* Of what is no pidfd it says EBADF, before anything else. */
+	if (pidfd_send_signal(fd, 0, NULL, 0) == 0 || errno != EBADF)
+		return STORE_PIDFD;
+	return STORE_OTHER;
+}
+
+/* "board", "c12": a letter, and nothing that the name of a unit has. */
+static bool store_is_ours(const char *name)
+{
+	size_t n = strlen(name);
+
+	for (size_t i = 0; i < n; i++)
+		if (!islower((unsigned char)name[i]) && !isdigit((unsigned char)name[i]))
+			return false;
+	return n > 0 && n < STORE_NAME;
+}
+
+static int store_inherit(struct store *store)
+{
+	char **names = NULL;
+	int n = sd_listen_fds_with_names(1, &names);
+
+	if (n > 0)
+		store->inherited = calloc((size_t)n, sizeof(*store->inherited));
+	for (int i = 0; i < n && store->inherited; i++) {
+		struct store_inherited *in = &store->inherited[store->n_inherited++];
+
+		in->fd = SD_LISTEN_FDS_START + i;
+		in->kind = store_kind_of(in->fd);
+		/* "unknown" is what systemd calls one that has no name. */
+		if (in->kind != STORE_LISTENER && store_is_ours(names[i]) &&
+		    !streq(names[i], "unknown"))
+			(void)snprintf(in->name, sizeof(in->name), "%s", names[i]);
+	}
+	for (int i = 0; i < n; i++)
+		free(names[i]);
+	free(names);
+	if (n > 0 && !store->inherited)
+		return -ENOMEM;
+	return min(n, 0);
+}
+
+/* What was inherited is in the store. */
+static int store_count_inherited(struct store *store)
+{
+	for (uint32_t i = 0; i < store->n_inherited; i++) {
+		const char *name = store->inherited[i].name;
+		struct store_item *item = store_find(store, name);
+
+		if (!name[0])
+			continue;
+		if (!item)
+			item = store_item_new(store, name, 0);
+		if (!item)
+			return -ENOMEM;
+		item->n++;
+		store->n++;
+	}
+	return 0;
+}
+
+int store_take(struct store *store, const char *name, enum store_kind kind)
+{
+	for (uint32_t i = 0; store_is_there(store) && i < store->n_inherited; i++) {
+		struct store_inherited *in = &store->inherited[i];
+
+		if (in->fd >= 0 && in->kind == kind && streq(in->name, name))
+			return steal_fd(&in->fd);
+	}
+	return -1;
+}
+
+int store_take_socket(struct store *store, uint32_t *ret_n)
+{
+	uint32_t n = 0;
+	int fd = -1;
+
+	for (uint32_t i = 0; i < store->n_inherited; i++) {
+		struct store_inherited *in = &store->inherited[i];
+
+		if (in->fd < 0 || in->name[0])
+			continue;
+		if (n++ == 0)
+			fd = steal_fd(&in->fd);
+	}
+	*ret_n = n;
+	return fd;
+}
+
+static bool store_was_taken(const struct store *store, const char *name)
+{
+	for (uint32_t i = 0; i < store->n_inherited; i++)
+		if (store->inherited[i].fd < 0 && streq(store->inherited[i].name, name))
+			return true;
+	return false;
+}
+
+void store_drop_rest(struct store *store, struct hangups *hangups)
+{
+	for (uint32_t i = 0; i < store->n_inherited; i++)
+		if (store->inherited[i].name[0] &&
+		    !store_was_taken(store, store->inherited[i].name))
+			store_remove(store, store->inherited[i].name);
+	for (uint32_t i = 0; i < store->n_inherited; i++) {
+		struct store_inherited *in = &store->inherited[i];
+
+		in->fd = in->kind == STORE_SOCKET ? hangup(hangups, in->fd) : safe_close(in->fd);
+	}
+	free(store->inherited);
+	store->inherited = NULL;
+	store->n_inherited = 0;
+}
+
+/* ------------------------------------------------------------------------ begin, end */
+
+int store_init(struct store *store, struct loop *loop)
+{
+	const char *size = getenv("FDSTORE"), *rest;
+	uint64_t max = 0;
+	int r;
+
+	*store = (struct store)STORE_INIT;
+	store->loop = loop;
+	store->last = &store->first;
+	store->outgoing.call = store_on_outgoing;
+	if (size && number_parse(size, 10, &max, &rest) == 0 && !*rest && max > 0) {
+		store->max = (uint32_t)min(max, (uint64_t)STORE_MAX);
+		store->fd = max(notify_connect(), -1);
+	}
+	r = store_inherit(store);
+	if (r == 0 && store_is_there(store))
+		r = store_count_inherited(store);
+	return r;
+}
+
+/* Waits for what is left: true if there is room, or if the pipe was closed. */
+static bool store_wait_until(int fd, short events, uint64_t end)
+{
+	struct pollfd p = { .fd = fd, .events = events };
+	uint64_t now = clock_ns();
+
+	return now < end && poll(&p, 1, (int)((end - now) / NSEC_PER_MSEC) + 1) > 0;
+}
+
+/* Everything that was sent is done, closed descriptors among it (I5). */
+static void store_barrier(struct store *store, uint64_t end)
+{
+	_cleanup_close_ int theirs = -1;
+	_cleanup_close_ int ours = -1;
+	int pair[2], r;
+
+	if (pipe2(pair, O_CLOEXEC) < 0)
+		return;
+	ours = pair[0];
+	theirs = pair[1];
+	do {
+		r = store_send(store->fd, "BARRIER=1", &theirs, 1);
+	} while (r == -EAGAIN && store_wait_until(store->fd, POLLOUT, end));
+	theirs = safe_close(theirs);
+	if (r == 0)
+		(void)store_wait_until(ours, 0, end);
+}
+
+void store_fini(struct store *store)
+{
+	uint64_t end = clock_ns() + STORE_END_NS;
+	loop_forget(store->loop, &store->outgoing);
+	while (store->first &&
+	       (store_push(store) == 0 || store_wait_until(store->fd, POLLOUT, end)))
+		;
+	if (store->emptied)
+		store_barrier(store, end);
+	while (store->items) {
+		store_close_fds(store->items);
+		store_item_free(store, store->items);
+	}
+	for (uint32_t i = 0; i < store->n_inherited; i++)
+		(void)safe_close(store->inherited[i].fd);
+	free(store->inherited);
+	store->fd = safe_close(store->fd);
+	*store = (struct store)STORE_INIT;
+}

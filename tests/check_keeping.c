@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: MIT */
+/* keeping - what the service manager has of forkd's at any time, and how forkd comes back by it */
+#define CHECK_TIMEOUT 60
+
+#include "daemon/manager.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/crash.h"
+#include "common/util.h"
+#include "tests/check_unit.h"
+#include "tests/service.h"
+
+#define KEEPING_NS (30 * NSEC_PER_SEC)
+
+/* Looks until the condition holds. */
+#define AWAIT(condition)                                                                           \
+	do {                                                                                       \
+		uint64_t await_end = clock_ns() + KEEPING_NS;                                      \
+                                                                                                   \
+		while (!(condition)) {                                                             \
+			ck_assert_msg(clock_ns() < await_end, "in vain: %s", #condition);          \
+			(void)usleep(1000);                                                        \
+		}                                                                                  \
+	} while (0)
+
+static bool holds(struct fdstore *store, const char *names)
+{
+	char found[512];
+
+	fdstore_names(store, found, sizeof(found));
+	return streq(found, names);
+}
+
+/* Waits for a pool that is not the one of this pid, and is kept. */
+static pid_t kept_pool(struct fdstore *store, pid_t last)
+{
+	pid_t pid;
+
+	AWAIT((pid = fdstore_process(store, "pool")) > 0 && pid != last);
+	return pid;
+}
+
+static void serves(void)
+{
+	struct service_client c = service_attach();
+
+	service_submit(&c, 0, STUB_DONE, 0);
+	ck_assert_uint_eq(service_outcome(&c, 0), JOB_DONE);
+	(void)close(c.fd);
+}
+
+START_TEST(the_pool_that_runs_is_kept_and_no_other)
+{
+	struct fdstore *store = SERVICE_KEEP("", 8, 0);
+	struct service_client c;
+	pid_t pool, next;
+
+	service_expect("READY=1");
+	c = service_attach();
+	pool = kept_pool(store, 0);
+	ck_assert_uint_eq(c.board->manager.pool_pid, (uint32_t)pool);
+	ck_assert(holds(store, "pool"));
+	for (uint32_t i = 0; i < 3; i++) {
+		ck_assert_int_eq(kill(pool, SIGKILL), 0);
+		next = kept_pool(store, pool);
+		AWAIT(c.board->manager.pool_pid == (uint32_t)next);
+		ck_assert(holds(store, "pool"));
+		pool = next;
+	}
+	serves();
+	ck_assert_uint_eq(store->strangers, 0);
+	ck_assert_uint_eq(store->refused, 0);
+	service_end(store);
+}
+END_TEST
+
+START_TEST(a_manager_that_is_killed_comes_back_on_the_same_socket)
+{
+	struct fdstore *store = SERVICE_KEEP("", 8, 0);
+	pid_t pool = 0;
+
+	for (uint32_t i = 1; i <= 3; i++) {
+		service_expect("READY=1");
+		serves();
+		pool = kept_pool(store, pool);
+		ck_assert_int_eq(kill(store->service, SIGKILL), 0);
+		AWAIT(store->starts == i + 1);
+		ck_assert_int_eq(store->status, SIGKILL);
+	}
+	service_expect("READY=1");
+	serves();
+	pool = kept_pool(store, pool);
+	ck_assert(holds(store, "pool"));
+	service_end(store);
+}
+END_TEST
+
+START_TEST(a_manager_that_is_stopped_is_bitten_and_comes_back)
+{
+	struct fdstore *store = SERVICE_KEEP("", 8, 500000);
+
+	service_expect("READY=1");
+	serves();
+	/* It gives signs of life as long as it lives. */
+	AWAIT(store->signs >= 4);
+	ck_assert_uint_eq(store->bites, 0);
+	ck_assert_int_eq(kill(store->service, SIGSTOP), 0);
+	AWAIT(store->starts == 2);
+	ck_assert_uint_eq(store->bites, 1);
+	service_expect("READY=1");
+	serves();
+	service_end(store);
+}
+END_TEST
+
+START_TEST(told_to_stop_it_leaves_nothing_behind)
+{
+	struct fdstore *store = SERVICE_KEEP("", 8, 0);
+
+	service_expect("READY=1");
+	serves();
+	(void)kept_pool(store, 0);
+	ck_assert_int_eq(kill(store->service, SIGTERM), 0);
+	AWAIT(store->service == 0);
+	ck_assert_int_eq(store->status, 0);
+	ck_assert(holds(store, ""));
+	ck_assert_uint_eq(store->starts, 1);
+	service_end(store);
+}
+END_TEST
+
+START_TEST(a_forkd_that_gives_up_leaves_nothing_behind)
+{
+	struct fdstore *store = SERVICE_KEEP("once", 8, 0);
+
+	service_expect("READY=1");
+	ck_assert_int_eq(kill(kept_pool(store, 0), SIGKILL), 0);
+	AWAIT(store->starts == 2);
+	ck_assert_int_eq(WEXITSTATUS(store->status), MANAGER_EXIT_POOL);
+	/* Its first pool is not its second. */
+	service_expect("READY=1");
+	serves();
+	ck_assert(holds(store, "pool"));
+	service_end(store);
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ the fence */
+
+static bool maps(pid_t pid, const char *name)
+{
+	char path[64], line[512];
+	bool found = false;
+	FILE *f;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f))
+		found |= strstr(line, name) != NULL;
+	if (f)
+		(void)fclose(f);
+	return found;
+}
+
+/* How many processes have this parent and, unless it is 0, are in this state; one of them. */
+static uint32_t children_of(pid_t parent, char state, pid_t *ret_child)
+{
+	DIR *dir = opendir("/proc");
+	struct dirent *e;
+	uint32_t n = 0;
+
+	while (dir && (e = readdir(dir))) {
+		char path[300], its_state = 0;
+		int its_parent = 0;
+		FILE *f;
+
+		(void)snprintf(path, sizeof(path), "/proc/%.200s/stat", e->d_name);
+		f = atoi(e->d_name) > 0 ? fopen(path, "re") : NULL;
+		if (f && fscanf(f, "%*d (%*[^)]) %c %d", &its_state, &its_parent) == 2 &&
+		    its_parent == parent && (!state || its_state == state)) {
+			*ret_child = atoi(e->d_name);
+			n++;
+		}
+		if (f)
+			(void)fclose(f);
+	}
+	if (dir)
+		(void)closedir(dir);
+	return n;
+}
+
+/* The child has become the pool's program. */
+static bool is_pool(pid_t pid)
+{
+	char path[64], command[64] = "";
+	FILE *f;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)pid);
+	f = fopen(path, "re");
+	if (!f)
+		return false;
+	(void)!fread(command, 1, sizeof(command) - 1, f);
+	(void)fclose(f);
+	return memmem(command, sizeof(command), "--pool", 6) != NULL;
+}
+
+/* Fills its notification socket, while it does not read. */
+static void deafen(struct fdstore *store)
+{
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct sockaddr_un address;
+	char path[64];
+
+	ck_assert_int_eq(kill(store->pid, SIGSTOP), 0);
+	ck_assert_int_eq(waitpid(store->pid, NULL, WUNTRACED), store->pid);
+	(void)snprintf(path, sizeof(path), "%s/notify", service_folder);
+	service_address(&address, path);
+	while (sendto(fd, "x", 1, 0, (struct sockaddr *)&address, sizeof(address)) == 1)
+		;
+	ck_assert_int_eq(errno, EAGAIN);
+	(void)close(fd);
+}
+
+START_TEST(a_pool_that_is_not_kept_yet_has_nothing_mapped)
+{
+	struct fdstore *store = SERVICE_KEEP("", 8, 0);
+	struct service_client c;
+	pid_t manager, pool, next;
+
+	service_expect("READY=1");
+	c = service_attach();
+	pool = kept_pool(store, 0);
+	ck_assert(maps(pool, "forkd-arena"));
+	manager = store->service;
+	deafen(store);
+	ck_assert_int_eq(kill(pool, SIGKILL), 0);
+	AWAIT(children_of(manager, 'S', &next) == 1 && next != pool && is_pool(next));
+	ck_assert(!maps(next, "forkd-arena"));
+	ck_assert(!maps(next, "forkd-board"));
+	service_submit(&c, 0, STUB_DONE, 0);
+	ck_assert_int_eq(kill(store->pid, SIGCONT), 0);
+	ck_assert_uint_eq(service_outcome(&c, 0), JOB_DONE);
+	ck_assert_int_eq(kept_pool(store, pool), next);
+	ck_assert(maps(next, "forkd-arena"));
+	ck_assert_uint_gt(store->strangers, 0);
+	ck_assert(holds(store, "pool"));
+	service_end(store);
+}
+END_TEST
+
+#ifdef FK_CRASH_SITES
+static _Atomic int *mined; /* the site at which a manager dies, once */
+
+static void die_once(void)
+{
+	int site = atomic_load(&crash_armed);
+
+	if (atomic_compare_exchange_strong(mined, &site, CRASH_NONE))
+		(void)kill(getpid(), SIGKILL);
+}
+
+static void dies_at(enum crash_site site)
+{
+	struct fdstore *store;
+	pid_t pool;
+
+	mined = mmap(NULL, sizeof(*mined), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		     0);
+	ck_assert_ptr_ne(mined, MAP_FAILED);
+	crash_die = die_once;
+	crash_arm(site, 0);
+	/* At its start, and with a pool that has ended. */
+	*mined = site;
+	store = SERVICE_KEEP("", 8, 0);
+	service_expect("READY=1");
+	ck_assert_uint_eq(store->starts, 2);
+	serves();
+	pool = kept_pool(store, 0);
+	*mined = site;
+	ck_assert_int_eq(kill(pool, SIGKILL), 0);
+	service_expect("READY=1");
+	ck_assert_uint_eq(store->starts, 3);
+	serves();
+	pool = kept_pool(store, pool);
+	ck_assert(holds(store, "pool"));
+	/* The pools of those that died have ended. */
+	AWAIT(children_of(store->pid, 0, &pool) == 1);
+	ck_assert_int_eq(pool, store->service);
+	service_end(store);
+}
+
+START_TEST(it_may_die_before_the_pool_is_kept)
+{
+	dies_at(CRASH_AT_pool_forked);
+}
+END_TEST
+
+START_TEST(it_may_die_before_the_pool_is_told_to_start)
+{
+	dies_at(CRASH_AT_pool_stored);
+}
+END_TEST
+
+#define AT_SITES , it_may_die_before_the_pool_is_kept, it_may_die_before_the_pool_is_told_to_start
+#else
+#define AT_SITES
+#endif
+
+SERVICE_MAIN("keeping", the_pool_that_runs_is_kept_and_no_other,
+	     a_manager_that_is_killed_comes_back_on_the_same_socket,
+	     a_manager_that_is_stopped_is_bitten_and_comes_back,
+	     told_to_stop_it_leaves_nothing_behind, a_forkd_that_gives_up_leaves_nothing_behind,
+	     a_pool_that_is_not_kept_yet_has_nothing_mapped AT_SITES)

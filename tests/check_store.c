@@ -1,0 +1,565 @@
+/* SPDX-License-Identifier: MIT */
+/* store - what the service manager is told to keep, in its order and up to its limit; what it gives
+ * back */
+#include "daemon/store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/pidfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/util.h"
+#include "tests/check_unit.h"
+
+#define MANY 4096u /* more messages than a socket holds */
+
+static struct loop loop;
+static struct hangups hangups = { .loop = &loop };
+static struct store store;
+static int ear; /* the service manager's */
+static char folder[32], path[64];
+static uint32_t answers, wanted;
+static int result_of[8];
+static _Atomic bool *emptied; /* by the service manager */
+
+static void listen_as_manager(void)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+
+	(void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+	ear = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	ck_assert_int_eq(bind(ear, (struct sockaddr *)&address, sizeof(address)), 0);
+}
+
+static void begin(const char *max)
+{
+	ck_assert_int_eq(loop_init(&loop), 0);
+	ck_assert_ptr_nonnull(mkdtemp(strcpy(folder, "/tmp/check_store.XXXXXX")));
+	(void)snprintf(path, sizeof(path), "%s/notify", folder);
+	listen_as_manager();
+	ck_assert_int_eq(setenv("NOTIFY_SOCKET", path, 1), 0);
+	if (max)
+		ck_assert_int_eq(setenv("FDSTORE", max, 1), 0);
+	ck_assert_int_eq(store_init(&store, &loop), 0);
+}
+
+static void end(void)
+{
+	store_fini(&store);
+	hangup_fini(&hangups);
+	loop_fini(&loop);
+	(void)close(ear);
+	(void)unlink(path);
+	(void)rmdir(folder);
+}
+
+/* The next message, as a line of words, and how many descriptors came with it; "" for none. */
+static const char *hear(int *ret_fds, uint32_t *ret_n)
+{
+	static char text[256];
+	char control[CMSG_SPACE(8 * sizeof(int))];
+	struct iovec iov = { .iov_base = text, .iov_len = sizeof(text) - 1 };
+	struct msghdr header = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control,
+		.msg_controllen = sizeof(control),
+	};
+	ssize_t n = recvmsg(ear, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	struct cmsghdr *c = n < 0 ? NULL : CMSG_FIRSTHDR(&header);
+
+	*ret_n = c ? (uint32_t)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int)) : 0;
+	if (c)
+		memcpy(ret_fds, CMSG_DATA(c), *ret_n * sizeof(int));
+	text[max(n, (ssize_t)0)] = '\0';
+	for (char *at = text; (at = strchr(at, '\n'));)
+		*at = ' ';
+	return text;
+}
+
+static void hear_that(const char *text, uint32_t n)
+{
+	uint32_t n_fds;
+	int fds[8];
+
+	ck_assert_str_eq(hear(fds, &n_fds), text);
+	ck_assert_uint_eq(n_fds, n);
+	while (n_fds)
+		(void)close(fds[--n_fds]);
+}
+
+static void hear_put(const char *name, uint32_t n)
+{
+	char text[64];
+
+	(void)snprintf(text, sizeof(text), "FDSTORE=1 FDPOLL=0 FDNAME=%s", name);
+	hear_that(text, n);
+}
+
+static void hear_remove(const char *name)
+{
+	char text[64];
+
+	(void)snprintf(text, sizeof(text), "FDSTOREREMOVE=1 FDNAME=%s", name);
+	hear_that(text, 0);
+}
+
+static void on_put(struct store_put *put, int result)
+{
+	(void)put;
+	result_of[answers++] = result;
+	if (answers == wanted)
+		loop_stop(&loop);
+}
+
+static void turn_until(uint32_t n)
+{
+	wanted = n;
+	loop.stopped = false;
+	ck_assert_int_eq(loop_run(&loop), 0);
+}
+
+static int put_one(struct store_put *put, const char *name)
+{
+	const int fd = STDERR_FILENO;
+
+	*put = (struct store_put){ .call = on_put };
+	return store_put(&store, put, name, &fd, 1);
+}
+
+START_TEST(what_is_put_goes_under_its_name_and_leaves_by_it)
+{
+	const int fds[] = { STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO };
+	struct store_put put = { .call = on_put };
+	char name[STORE_NAME];
+
+	begin("4");
+	ck_assert(store_is_there(&store));
+	store_name(name, 'c', 1023);
+	ck_assert_str_eq(name, "c1023");
+	ck_assert_int_eq(store_put(&store, &put, name, fds, 3), 0);
+	hear_put("c1023", 3);
+	ck_assert_int_eq(put_one(&put, "pool"), 0);
+	hear_put("pool", 1);
+	store_remove(&store, "board"); /* is not there */
+	store_remove(&store, "c1023");
+	hear_remove("c1023");
+	store_remove(&store, "c1023");
+	hear_that("", 0);
+	ck_assert_uint_eq(answers, 0);
+	end();
+}
+END_TEST
+
+START_TEST(a_full_store_refuses_and_says_nothing)
+{
+	const int fds[] = { STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO };
+	struct store_put put = { .call = on_put };
+
+	begin("4");
+	ck_assert_int_eq(store_put(&store, &put, "c1", fds, 3), 0);
+	ck_assert_int_eq(store_put(&store, &put, "c2", fds, 2), -ENOSPC);
+	ck_assert_int_eq(put_one(&put, "t1"), 0);
+	ck_assert_int_eq(put_one(&put, "t2"), -ENOSPC);
+	hear_put("c1", 3);
+	hear_put("t1", 1);
+	hear_that("", 0);
+	store_remove(&store, "c1");
+	ck_assert_int_eq(store_put(&store, &put, "c2", fds, 3), 0);
+	hear_remove("c1");
+	hear_put("c2", 3);
+	end();
+}
+END_TEST
+
+START_TEST(without_a_store_nothing_is_said_and_nothing_fails)
+{
+	struct store_put put;
+
+	begin(NULL);
+	ck_assert(!store_is_there(&store));
+	ck_assert_int_eq(put_one(&put, "pool"), 0);
+	store_remove(&store, "pool");
+	store_empty(&store);
+	store_fini(&store);
+	hear_that("", 0);
+	ck_assert_int_eq(setenv("FDSTORE", "0", 1), 0);
+	ck_assert_int_eq(store_init(&store, &loop), 0);
+	ck_assert(!store_is_there(&store));
+	ck_assert_int_eq(setenv("FDSTORE", "9", 1), 0);
+	ck_assert_int_eq(unsetenv("NOTIFY_SOCKET"), 0);
+	ck_assert_int_eq(store_init(&store, &loop), 0);
+	ck_assert(!store_is_there(&store));
+	ck_assert_int_eq(put_one(&put, "pool"), 0);
+	end();
+}
+END_TEST
+
+/* Puts until one has to wait. Returns how many did not. */
+static uint32_t fill(struct store_put *ret_waits, char *ret_name)
+{
+	for (uint32_t i = 0; i < MANY; i++) {
+		int r;
+
+		store_name(ret_name, 'c', i);
+		r = put_one(ret_waits, ret_name);
+		if (r == 1)
+			return i;
+		ck_assert_int_eq(r, 0);
+	}
+	ck_abort_msg("the socket is never full");
+}
+
+static void hear_all(uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		char name[STORE_NAME];
+
+		store_name(name, 'c', i);
+		hear_put(name, 1);
+	}
+}
+
+/* Reads the rest, as a service manager that has caught up. */
+static pid_t hear_later(uint32_t n_puts, const char *const *removed)
+{
+	struct pollfd p = { .fd = ear, .events = POLLIN };
+	uint32_t n;
+	pid_t pid;
+	int fd;
+
+	emptied = mmap(NULL, sizeof(*emptied), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		       -1, 0);
+	ck_assert_ptr_ne(emptied, MAP_FAILED);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (pid)
+		return pid;
+	for (uint32_t i = 0; i < n_puts; i++) {
+		char name[STORE_NAME];
+
+		ck_assert_int_eq(poll(&p, 1, 10000), 1);
+		store_name(name, 'c', i);
+		hear_put(name, 1);
+	}
+	for (; *removed; removed++) {
+		ck_assert_int_eq(poll(&p, 1, 10000), 1);
+		hear_remove(*removed);
+		if (removed[1])
+			continue;
+		ck_assert_int_eq(poll(&p, 1, 10000), 1);
+		ck_assert_str_eq(hear(&fd, &n), "BARRIER=1");
+		ck_assert_uint_eq(n, 1);
+		/* All that it has is closed then. */
+		*emptied = true;
+		(void)close(fd);
+	}
+	_exit(0);
+}
+
+static void heard(pid_t pid)
+{
+	int status;
+
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+}
+
+START_TEST(who_does_not_read_is_waited_for_and_nothing_is_lost_or_overtaken)
+{
+	struct store_put waits, more, gone;
+	char name[STORE_NAME], next[STORE_NAME], last[STORE_NAME];
+	uint32_t n;
+	pid_t pid;
+
+	begin("100000");
+	n = fill(&waits, name);
+	ck_assert_uint_gt(n, 0);
+	store_name(next, 'c', n + 1);
+	store_name(last, 'c', n + 2);
+	ck_assert_int_eq(put_one(&more, next), 1);
+	ck_assert_int_eq(put_one(&gone, last), 1);
+	/* Behind the messages that wait. */
+	store_remove(&store, "c0");
+	store_remove(&store, next);
+	store_forget(&gone);
+	ck_assert_uint_eq(answers, 0);
+	/* next is removed as soon as it was put. */
+	pid = fork();
+	if (pid == 0) {
+		struct pollfd p = { .fd = ear, .events = POLLIN };
+
+		hear_all(n);
+		for (uint32_t i = 0; i < 5; i++) {
+			ck_assert_int_eq(poll(&p, 1, 10000), 1);
+			if (i == 0)
+				hear_put(name, 1);
+			else if (i == 1)
+				hear_put(next, 1);
+			else if (i == 2)
+				hear_remove(next);
+			else if (i == 3)
+				hear_put(last, 1);
+			else
+				hear_remove("c0");
+		}
+		_exit(0);
+	}
+	turn_until(2);
+	while (store.first) {
+		struct pollfd p = { .fd = store.fd, .events = POLLOUT };
+
+		(void)poll(&p, 1, 10000);
+		store.outgoing.call(&store.outgoing, 0);
+	}
+	heard(pid);
+	ck_assert_uint_eq(answers, 2);
+	ck_assert_int_eq(result_of[0], 0);
+	ck_assert_int_eq(result_of[1], 0);
+	ck_assert_uint_eq(store.n, n + 1);
+	end();
+}
+END_TEST
+
+START_TEST(what_waits_has_descriptors_of_its_own)
+{
+	struct store_put put = { .call = on_put }, waits;
+	int fd = memfd_create("check", MFD_CLOEXEC), fds[8];
+	const char *const none[] = { NULL };
+	char name[STORE_NAME], bytes[5] = "";
+	uint32_t n, n_fds;
+
+	begin("100000");
+	n = fill(&waits, name);
+	ck_assert_int_eq(write(fd, "mine", 4), 4);
+	ck_assert_int_eq(store_put(&store, &put, "board", &fd, 1), 1);
+	(void)close(fd);
+	heard(hear_later(n, none));
+	turn_until(2);
+	hear_put(name, 1);
+	ck_assert_str_eq(hear(fds, &n_fds), "FDSTORE=1 FDPOLL=0 FDNAME=board");
+	ck_assert_uint_eq(n_fds, 1);
+	ck_assert_int_eq(pread(fds[0], bytes, 4, 0), 4);
+	ck_assert_str_eq(bytes, "mine");
+	end();
+}
+END_TEST
+
+START_TEST(at_the_end_what_waits_is_sent_and_it_waits_until_all_is_closed)
+{
+	const char *removed[MANY] = { NULL };
+	static char names[MANY][STORE_NAME];
+	struct store_put waits;
+	char name[STORE_NAME];
+	uint32_t n;
+	pid_t pid;
+
+	begin("100000");
+	n = fill(&waits, name);
+	ck_assert_uint_lt(n, MANY);
+	/* The newest first, and the one that was never put is put first. */
+	for (uint32_t i = 0; i < n; i++) {
+		store_name(names[i], 'c', n - 1 - i);
+		removed[i + 1] = names[i];
+	}
+	removed[0] = name;
+	store_empty(&store);
+	pid = hear_later(n + 1, removed);
+	end();
+	ck_assert(*emptied);
+	heard(pid);
+}
+END_TEST
+
+START_TEST(a_service_manager_that_is_gone_is_an_error)
+{
+	struct store_put put, waits;
+	char name[STORE_NAME];
+
+	begin("100000");
+	(void)fill(&waits, name);
+	(void)close(ear);
+	turn_until(1);
+	ck_assert_int_lt(result_of[0], 0);
+	ck_assert_int_lt(put_one(&put, "pool"), 0);
+	store_remove(&store, "c0");
+	end();
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ what is given back */
+
+static int sockets[2], listener;
+static pid_t child;
+
+/* What libcheck has open may have these numbers, so each of these tests has a process of its own. */
+static void alone(void (*run)(void))
+{
+	pid_t pid = fork();
+
+	ck_assert_int_ge(pid, 0);
+	if (pid == 0) {
+		run();
+		_exit(0);
+	}
+	heard(pid);
+}
+
+/* Takes 3 and the numbers behind it for: two of "c1", "board", "pool", a socket of the unit's. */
+static void inherit(const char *names)
+{
+	int fds[5], pair[2];
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	char number[16];
+
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets), 0);
+	listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	(void)snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "check_store.%d",
+		       (int)getpid());
+	ck_assert_int_eq(bind(listener, (struct sockaddr *)&address, sizeof(address)), 0);
+	ck_assert_int_eq(listen(listener, 1), 0);
+	ck_assert_int_eq(pipe2(pair, O_CLOEXEC), 0);
+	child = fork();
+	if (child == 0) {
+		(void)close(pair[1]);
+		(void)!read(pair[0], number, 1); /* the end of the test */
+		_exit(0);
+	}
+	fds[0] = sockets[0];
+	fds[1] = memfd_create("c1", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	fds[2] = memfd_create("board", MFD_CLOEXEC);
+	fds[3] = pidfd_open(child, 0);
+	fds[4] = listener;
+	for (int i = 0; i < 5; i++)
+		fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 20);
+	sockets[1] = fcntl(sockets[1], F_DUPFD_CLOEXEC, 20);
+	for (int i = 0; i < 5; i++)
+		ck_assert_int_eq(dup2(fds[i], 3 + i), 3 + i);
+	(void)snprintf(number, sizeof(number), "%d", (int)getpid());
+	ck_assert_int_eq(setenv("LISTEN_PID", number, 1), 0);
+	ck_assert_int_eq(setenv("LISTEN_FDS", "5", 1), 0);
+	ck_assert_int_eq(setenv("LISTEN_FDNAMES", names, 1), 0);
+}
+
+static void come_back(void)
+{
+	uint32_t n;
+
+	inherit("c1:c1:board:pool:forkd.socket");
+	begin("9");
+	ck_assert_ptr_null(getenv("LISTEN_FDS"));
+	ck_assert_int_eq(fcntl(3, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+	ck_assert_uint_eq(store.n, 4);
+	ck_assert_int_eq(store_take(&store, "c1", STORE_PIDFD), -1);
+	ck_assert_int_eq(store_take(&store, "c2", STORE_MEMFD), -1);
+	ck_assert_int_eq(store_take(&store, "c1", STORE_MEMFD), 4);
+	ck_assert_int_eq(store_take(&store, "c1", STORE_MEMFD), -1);
+	ck_assert_int_eq(store_take(&store, "c1", STORE_SOCKET), 3);
+	ck_assert_int_eq(store_take(&store, "board", STORE_MEMFD), 5);
+	ck_assert_int_eq(store_take(&store, "pool", STORE_PIDFD), 6);
+	ck_assert_int_eq(store_take_socket(&store, &n), 7);
+	ck_assert_uint_eq(n, 1);
+	store_drop_rest(&store, &hangups);
+	ck_assert_int_ge(fcntl(4, F_GETFD), 0);
+	hear_that("", 0);
+	/* They are in the store, and leave it as any other. */
+	store_remove(&store, "c1");
+	hear_remove("c1");
+	ck_assert_uint_eq(store.n, 2);
+	end();
+}
+
+START_TEST(what_comes_back_is_known_by_name_and_kind)
+{
+	alone(come_back);
+}
+END_TEST
+
+static void be_left(void)
+{
+	char bytes[256];
+	uint32_t n;
+	ssize_t r;
+
+	inherit("c1:c1:board:pool:forkd.socket");
+	begin("9");
+	ck_assert_int_eq(store_take_socket(&store, &n), 7);
+	ck_assert_int_eq(store_take(&store, "c1", STORE_MEMFD), 4);
+	store_drop_rest(&store, &hangups);
+	hear_remove("board");
+	hear_remove("pool");
+	hear_that("", 0);
+	/* Also what stands under a name with what was taken. */
+	ck_assert_int_lt(fcntl(3, F_GETFD), 0);
+	ck_assert_int_lt(fcntl(5, F_GETFD), 0);
+	ck_assert_int_lt(fcntl(6, F_GETFD), 0);
+	/* What libcheck has written in 3, and then its end. */
+	while ((r = recv(sockets[1], bytes, sizeof(bytes), MSG_DONTWAIT)) > 0)
+		;
+	ck_assert_int_eq(r, 0);
+	end();
+}
+
+START_TEST(what_nobody_takes_is_closed_and_leaves_the_store)
+{
+	alone(be_left);
+}
+END_TEST
+
+static void be_units(void)
+{
+	uint32_t n;
+
+	/* FileDescriptorName= may say what it likes. */
+	inherit("c1:unknown:board:pool:pool");
+	begin("9");
+	ck_assert_int_eq(store_take_socket(&store, &n), 4);
+	ck_assert_uint_eq(n, 2);
+	ck_assert_int_eq(store_take(&store, "pool", STORE_PIDFD), 6);
+	ck_assert_int_eq(store_take(&store, "pool", STORE_LISTENER), -1);
+	end();
+}
+
+START_TEST(a_units_socket_is_known_under_any_name)
+{
+	alone(be_units);
+}
+END_TEST
+
+static void be_without(void)
+{
+	uint32_t n;
+
+	inherit("c1:c1:board:pool:forkd.socket");
+	begin(NULL);
+	ck_assert_int_eq(store_take(&store, "board", STORE_MEMFD), -1);
+	ck_assert_int_eq(store_take_socket(&store, &n), 7);
+	store_drop_rest(&store, &hangups);
+	ck_assert_int_lt(fcntl(5, F_GETFD), 0);
+	hear_that("", 0);
+	end();
+}
+
+START_TEST(without_a_store_nothing_comes_back_but_the_socket)
+{
+	alone(be_without);
+}
+END_TEST
+
+CHECK_MAIN("store", what_is_put_goes_under_its_name_and_leaves_by_it,
+	   a_full_store_refuses_and_says_nothing, without_a_store_nothing_is_said_and_nothing_fails,
+	   who_does_not_read_is_waited_for_and_nothing_is_lost_or_overtaken,
+	   what_waits_has_descriptors_of_its_own,
+	   at_the_end_what_waits_is_sent_and_it_waits_until_all_is_closed,
+	   a_service_manager_that_is_gone_is_an_error, what_comes_back_is_known_by_name_and_kind,
+	   what_nobody_takes_is_closed_and_leaves_the_store, a_units_socket_is_known_under_any_name,
+	   without_a_store_nothing_comes_back_but_the_socket)
