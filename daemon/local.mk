@@ -37,6 +37,8 @@ libmanager_la_SOURCES = \
 	daemon/quota.h \
 	daemon/recover.c \
 	daemon/recover.h \
+	daemon/roster.c \
+	daemon/roster.h \
 	daemon/segments.c \
 	daemon/segments.h \
 	daemon/session.c \

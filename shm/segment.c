@@ -52,10 +52,9 @@ static int segment_allocate(int fd, uint64_t size)
 	return r < 0 ? -errno : 0;
 }
 
-int segment_create(const char *name, uint32_t kind, uint64_t size, uint64_t epoch, int preallocate,
-		   uint32_t mode)
+struct segment segment_head(uint32_t kind, uint64_t size, uint64_t epoch)
 {
-	struct segment head = {
+	return (struct segment){
 		.magic = SEGMENT_MAGIC,
 		.kind = kind,
 		.version = PROTO_VERSION,
@@ -63,6 +62,12 @@ int segment_create(const char *name, uint32_t kind, uint64_t size, uint64_t epoc
 		.size = size,
 		.epoch = epoch,
 	};
+}
+
+int segment_create(const char *name, uint32_t kind, uint64_t size, uint64_t epoch, int preallocate,
+		   uint32_t mode)
+{
+	struct segment head = segment_head(kind, size, epoch);
 	_cleanup_close_ int fd = -1;
 	ssize_t n;
 	int r;
@@ -144,6 +149,23 @@ int segment_map(int fd, uint32_t kind, int writable, uint64_t epoch, void **ret_
 	*ret_base = base;
 	if (ret_size)
 		*ret_size = size;
+	return 0;
+}
+
+int segment_map_sized(int fd, uint64_t size, void **ret_base)
+{
+	uint64_t found;
+	void *base;
+	int r;
+
+	r = segment_map(fd, SEGMENT_ANY, 1, 0, &base, &found);
+	if (r < 0)
+		return r;
+	if (found != size) {
+		segment_unmap(base, found);
+		return -EBADMSG;
+	}
+	*ret_base = base;
 	return 0;
 }
 

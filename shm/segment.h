@@ -24,6 +24,7 @@
 #define SEGMENT_TENANT 2u
 #define SEGMENT_CLIENT 3u
 #define SEGMENT_ARENA  4u
+#define SEGMENT_ROSTER 5u
 #define SEGMENT_ANY    0u /* segment_map(): who sent it is trusted, its head is not looked at */
 
 struct segment {
@@ -37,6 +38,9 @@ struct segment {
 };
 
 _Static_assert(sizeof(struct segment) == 64, "a segment's head is one cache line");
+
+/* The head of a segment of this build. */
+struct segment segment_head(uint32_t kind, uint64_t size, uint64_t epoch);
 
 /*
  * Creates a sealed memfd of size bytes with its head filled in.
@@ -64,7 +68,13 @@ int segment_reopen_readonly(int fd);
 int segment_map(int fd, uint32_t kind, int writable, uint64_t epoch, void **ret_base,
 		uint64_t *ret_size);
 
-/* Unmaps what segment_map() mapped. NULL is fine. */
+/*
+ * Maps a segment of whose size this process is sure, whatever its head says, which others may have
+ * written over. Returns 0, or a negative errno: EBADMSG it has another size, or no seals; ENOMEM.
+ */
+int segment_map_sized(int fd, uint64_t size, void **ret_base);
+
+/* Unmaps what was mapped. NULL is fine. */
 void segment_unmap(void *base, uint64_t size);
 
 #endif

@@ -65,6 +65,7 @@ UNIT_TESTS = \
 	tests/check_registry \
 	tests/check_requeue \
 	tests/check_ring \
+	tests/check_roster \
 	tests/check_scan \
 	tests/check_segment \
 	tests/check_signature \

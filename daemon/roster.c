@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon/roster.c - what the next forkd needs to know, to go on with the clients of this one
+ *
+ * WHAT IT IS
+ *   A manager may be killed at any instruction. What clients, pool and tasks have is in segments,
+ *   and the service manager keeps their descriptors (store.c); what the manager alone knew of them
+ *   stands here, in a segment that nobody else maps: who has which slot, and how large his segment
+ *   is. So the next one believes it (adopt.c), and asks no byte that a client or a task can write.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   manager.c, fronts.c, tenants.c, session.c, adopt.c, on the manager's only thread. One manager
+ *   has it at a time: the next one starts when the service manager has seen the last one's end.
+ *
+ * INVARIANTS
+ *   I1. Killed between any two stores a manager leaves each slot as it was before or as it is
+ *       after, never half: who takes a free slot writes all about it first, and its state last;
+ *       from then on until it is free again its state alone changes, and welcomed, a word each. Of
+ *       a free slot nothing is read but its generation, and whichever of the two stands there, the
+ *       next client's is another one.
+ *   I2. What is here is in the store as well: a client's slot is taken when the service manager
+ *       has its descriptors, and is free before it is told to let go of them. What the store has
+ *       of free slots is nobody's.
+ *   I3. A tenant's slot is taken, and its descriptor on its way to the store, before any client's
+ *       that needs it; and it is free after all of these.
+ *   I4. A state that kills each manager that takes it over is not taken over for ever: tries
+ *       counts them, and ROSTER_TRIES is the end of it.
+ *
+ *   The proof of I1: the compiler keeps the order of stores up to the release of the state, and a
+ *   process that is killed has made those before some instruction and none after it, whatever the
+ *   caches did: the next process reads after the death, which the kernel orders.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   The manager: that is what it is for. Clients and pools do not know of it.
+ */
+#include "daemon/roster.h"
+
+#include <errno.h>
+#include <stddef.h>
+
+#include "common/cleanup.h"
+#include "common/crash.h"
+#include "shm/job.h"
+#include "shm/layout.h"
+
+#define ROSTER_TRIES 5u
+
+_Static_assert(sizeof(struct roster_client) == 64, "a slot is a cache line");
+
+/* Every word that changes is written here. */
+static void roster_store(_Atomic uint64_t *word, uint64_t value)
+{
+	/* ORDER roster/state [X1]: release, so that no store to the rest of a slot comes after the
+	 * one to its state. Pairs with roster_load(), in the next process (I1). */
+	atomic_store_explicit(word, value, memory_order_release);
+	FK_CRASH(roster_store);
+}
+
+static uint64_t roster_load(const _Atomic uint64_t *word)
+{
+	/* ORDER roster/state [X1]: relaxed, the writer is dead, or this process. Pairs with
+	 * roster_store(). */
+	return atomic_load_explicit(word, memory_order_relaxed);
+}
+
+int roster_new(const struct roster_geometry *geometry, uint64_t epoch, struct roster **ret_roster)
+{
+	_cleanup_close_ int fd = segment_create("forkd-roster", SEGMENT_ROSTER,
+						sizeof(struct roster), epoch, 1, 0600);
+	struct roster *roster;
+	void *base;
+	int r;
+
+	if (fd < 0)
+		return steal_fd(&fd);
+	r = segment_map(fd, SEGMENT_ROSTER, 1, epoch, &base, NULL);
+	if (r < 0)
+		return r;
+	roster = base;
+	roster->version = ROSTER_VERSION;
+	roster->geometry = *geometry;
+	roster->records = (struct roster_records){
+		.offset = sizeof(struct client_segment),
+		.stride = sizeof(struct job),
+		.state_offset = offsetof(struct job, state),
+		.outcome_mask = JOB_OUTCOME_MASK,
+		.waiter = JOB_WAITER,
+		.pending = JOB_PENDING,
+		.lost = JOB_LOST,
+	};
+	*ret_roster = roster;
+	return steal_fd(&fd);
+}
+
+int roster_map(int fd, struct roster **ret_roster)
+{
+	struct roster *roster;
+	uint64_t size;
+	void *base;
+	int r;
+
+	/* Its head is looked at below: a layout that is not ours is no reason to refuse it. */
+	r = segment_map(fd, SEGMENT_ANY, 1, 0, &base, &size);
+	if (r < 0)
+		return r;
+	roster = base;
+	r = -EBADMSG;
+	if (size < sizeof(roster->head) || roster->head.magic != SEGMENT_MAGIC ||
+	    roster->head.kind != SEGMENT_ROSTER)
+		goto fail;
+	r = -EPROTO;
+	if (size != sizeof(*roster) || roster->version != ROSTER_VERSION)
+		goto fail;
+	*ret_roster = roster;
+	return 0;
+fail:
+	segment_unmap(base, size);
+	return r;
+}
+
+void roster_unmap(struct roster *roster)
+{
+	segment_unmap(roster, sizeof(*roster));
+}
+
+bool roster_fits(const struct roster *roster, const struct roster_geometry *geometry)
+{
+	const struct roster_geometry *g = &roster->geometry;
+
+	return roster->head.version == PROTO_VERSION && roster->head.layout_hash == LAYOUT_HASH &&
+	       g->n_workers == geometry->n_workers && g->max_clients == geometry->max_clients &&
+	       g->max_jobs == geometry->max_jobs && g->board_size == geometry->board_size &&
+	       g->arena_size == geometry->arena_size;
+}
+
+void roster_enter_client(struct roster *roster, uint32_t slot, const struct roster_entry *entry)
+{
+	struct roster_client *c = &roster->clients[slot];
+
+	roster_store(&c->generation, entry->generation);
+	roster_store(&c->uid, entry->uid);
+	roster_store(&c->pid, entry->pid);
+	roster_store(&c->tenant, entry->tenant);
+	roster_store(&c->n_jobs, entry->n_jobs);
+	roster_store(&c->size, entry->size);
+	roster_store(&c->welcomed, 0);
+	roster_store(&c->state, ROSTER_HERE);
+}
+
+void roster_enter_tenant(struct roster *roster, uint32_t slot, uint32_t uid)
+{
+	struct roster_tenant *t = &roster->tenants[slot];
+
+	roster_store(&t->uid, uid);
+	roster_store(&t->state, ROSTER_HERE);
+}
+
+void roster_client_is(struct roster *roster, uint32_t slot, enum roster_state state)
+{
+	roster_store(&roster->clients[slot].state, state);
+}
+
+void roster_tenant_is(struct roster *roster, uint32_t slot, enum roster_state state)
+{
+	roster_store(&roster->tenants[slot].state, state);
+}
+
+void roster_welcome(struct roster *roster, uint32_t slot)
+{
+	roster_store(&roster->clients[slot].welcomed, 1);
+}
+
+struct roster_entry roster_client(const struct roster *roster, uint32_t slot)
+{
+	const struct roster_client *c = &roster->clients[slot];
+	struct roster_entry entry = {
+		.state = (enum roster_state)roster_load(&c->state),
+		.generation = (uint32_t)roster_load(&c->generation),
+	};
+
+	if (entry.state == ROSTER_FREE)
+		return entry;
+	entry.uid = (uint32_t)roster_load(&c->uid);
+	entry.pid = (uint32_t)roster_load(&c->pid);
+	entry.tenant = (uint32_t)roster_load(&c->tenant);
+	entry.n_jobs = (uint32_t)roster_load(&c->n_jobs);
+	entry.size = roster_load(&c->size);
+	entry.welcomed = roster_load(&c->welcomed);
+	return entry;
+}
+
+bool roster_try(struct roster *roster, bool progress)
+{
+	uint64_t tries = progress ? 1 : roster_load(&roster->tries) + 1;
+
+	roster_store(&roster->tries, tries);
+	roster_store(&roster->ready_ns, 0);
+	return tries <= ROSTER_TRIES;
+}
+
+void roster_ready(struct roster *roster, uint64_t now_ns)
+{
+	roster_store(&roster->ready_ns, now_ns);
+}
+
+void roster_pools(struct roster *roster, uint64_t pool_generation, uint64_t crashes)
+{
+	roster_store(&roster->pool_generation, pool_generation);
+	roster_store(&roster->crashes, crashes);
+}
+
+void roster_end(struct roster *roster)
+{
+	roster_store(&roster->ended, 1);
+}

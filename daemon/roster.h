@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/* daemon/roster.h - what the next forkd needs to know, to go on with the clients of this one */
+#ifndef DAEMON_ROSTER_H
+#define DAEMON_ROSTER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "shm/limits.h"
+#include "shm/segment.h"
+
+#define ROSTER_VERSION 1u
+
+/* What a slot of the roster has. */
+enum roster_state {
+	ROSTER_FREE,
+	ROSTER_HERE,	 /* a client with its connection; a tenant that is served */
+	ROSTER_GONE,	 /* a client whose connection has ended; a tenant that is to leave */
+	ROSTER_EMPTYING, /* no pool knows it, its pages are taken back */
+};
+
+/* A client's slot; a word each. */
+struct roster_client {
+	_Atomic uint64_t state; /* enum roster_state */
+	_Atomic uint64_t generation;
+	_Atomic uint64_t uid;
+	_Atomic uint64_t pid;
+	_Atomic uint64_t tenant;
+	_Atomic uint64_t n_jobs;
+	_Atomic uint64_t size;	   /* bytes of the segment */
+	_Atomic uint64_t welcomed; /* it has been told so */
+};
+
+struct roster_tenant {
+	_Atomic uint64_t state; /* enum roster_state */
+	_Atomic uint64_t uid;
+};
+
+/* What all segments depend on; constant. */
+struct roster_geometry {
+	uint64_t n_workers;
+	uint64_t max_clients;
+	uint64_t max_jobs;
+	uint64_t board_size; /* bytes */
+	uint64_t arena_size; /* bytes */
+};
+
+/* Where the job records of a client's segment are, for a forkd that has another layout; constant.
+ * Offsets and sizes in bytes. */
+struct roster_records {
+	uint64_t offset;       /* of the first, in the segment */
+	uint64_t stride;       /* from one to the next */
+	uint64_t state_offset; /* of the 32 bits of its state, in a record */
+	uint64_t outcome_mask; /* in the state */
+	uint64_t waiter;       /* in the state: somebody sleeps on it */
+	uint64_t pending;      /* outcome */
+	uint64_t lost;	       /* outcome */
+};
+
+struct roster {
+	struct segment head; /* its layout and epoch are those of all the segments */
+	uint64_t version;    /* ROSTER_VERSION */
+	struct roster_geometry geometry;
+	struct roster_records records;
+	/* what changes */
+	_Atomic uint64_t ended;	   /* there is nobody any more whom a next forkd could serve */
+	_Atomic uint64_t ready_ns; /* when its pool was ready, 0: it was not */
+	_Atomic uint64_t tries;	   /* managers that have come to nothing, one after the other */
+	_Atomic uint64_t pool_generation; /* as the board shows it */
+	_Atomic uint64_t crashes;	  /* as well */
+	struct roster_tenant tenants[LIMIT_TENANTS];
+	struct roster_client clients[LIMIT_CLIENTS];
+};
+
+/* A client's slot as it is. */
+struct roster_entry {
+	enum roster_state state;
+	uint32_t generation; /* of a free slot: of the last client, or of one that has never been */
+	uint32_t uid;
+	uint32_t pid;
+	uint32_t tenant;
+	uint32_t n_jobs;
+	uint64_t size;
+	bool welcomed;
+};
+
+/* Makes one that has nobody. Returns its descriptor, or a negative errno; sets *ret_roster. */
+int roster_new(const struct roster_geometry *geometry, uint64_t epoch, struct roster **ret_roster);
+
+/* Maps one that was inherited; fd is borrowed. Returns 0, or a negative errno: -EBADMSG it is none,
+ * -EPROTO it is of another version of this file. Its layout may be another one. */
+int roster_map(int fd, struct roster **ret_roster);
+
+/* NULL is fine. */
+void roster_unmap(struct roster *roster);
+
+/* True if what this forkd is to make has the same layout and geometry. */
+bool roster_fits(const struct roster *roster, const struct roster_geometry *geometry);
+
+/* Somebody takes a free slot; state is not asked: he is there. */
+void roster_enter_client(struct roster *roster, uint32_t slot, const struct roster_entry *entry);
+void roster_enter_tenant(struct roster *roster, uint32_t slot, uint32_t uid);
+
+/* The slot is in another state now: a later one, or free. */
+void roster_client_is(struct roster *roster, uint32_t slot, enum roster_state state);
+void roster_tenant_is(struct roster *roster, uint32_t slot, enum roster_state state);
+
+/* WELCOME has been sent. */
+void roster_welcome(struct roster *roster, uint32_t slot);
+
+struct roster_entry roster_client(const struct roster *roster, uint32_t slot);
+
+/* A manager begins to go on from here. progress: the last one was ready and came to something.
+ * False if too many have not, one after the other: what stands here may be why. */
+bool roster_try(struct roster *roster, bool progress);
+void roster_ready(struct roster *roster, uint64_t now_ns);
+
+/* What the board shows of pools. */
+void roster_pools(struct roster *roster, uint64_t pool_generation, uint64_t crashes);
+
+/* Each job has its outcome, and each connection its end: nobody goes on from here. */
+void roster_end(struct roster *roster);
+
+#endif
