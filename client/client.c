@@ -28,7 +28,8 @@
  *       was none of a wake. One that is woken goes by what it was woken for, and takes no turn.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
- *   The daemon before its WELCOME: end of file, or the receive timeout. After it: client_gone().
+ *   The daemon before its WELCOME: end of file, and another try, or the receive timeout. After it:
+ *   client_gone(), unless a service manager has its end of the connection for the next one.
  */
 #include "client/client.h"
 
@@ -51,6 +52,7 @@
 #include "shm/wake.h"
 
 #define CLIENT_SPIN_NS	  20000u
+#define CLIENT_TRIES	  3u /* to be let in, by one forkd after the other */
 #define CLIENT_ALIVE_SIZE 4096
 
 /* Newer than the oldest C library's headers that this compiles with. */
@@ -168,6 +170,25 @@ static int attach(int fd, const char *path, const struct fk_open_options *option
 	while (n_fds)
 		(void)close(received[--n_fds]);
 	return size < 0 ? size : connect_not_understood(path);
+}
+
+/* Connects and attaches. A forkd that ends in between, and says nothing, may be one of a service
+ * manager's, which has started the next on the same socket. */
+static int reach(const char *path, const struct fk_open_options *options,
+		 struct proto_welcome *ret_welcome, int *fds)
+{
+	int err = -ECONNRESET;
+
+	for (uint32_t tries = 0; tries < CLIENT_TRIES && err == -ECONNRESET; tries++) {
+		_cleanup_close_ int fd = -1;
+
+		err = connect_socket(path, &fd);
+		if (!err)
+			err = attach(fd, path, options, ret_welcome, fds);
+		if (!err)
+			return steal_fd(&fd);
+	}
+	return err;
 }
 
 /* I1. Returns 0 or -EBADMSG. */
@@ -305,12 +326,10 @@ int fk_open(const char *socket, const struct fk_open_options *options, fk_client
 	pthread_mutex_init(&client->tasks_lock, NULL);
 	pthread_mutex_init(&client->group_lock, NULL);
 
-	err = connect_socket(path, &client->fd);
-	if (err)
+	err = reach(path, options, &welcome, fds);
+	if (err < 0)
 		return err;
-	err = attach(client->fd, path, options, &welcome, fds);
-	if (err)
-		return err;
+	client->fd = err;
 	FK_CRASH(open_welcome);
 	err = map_segments(client, &welcome, fds);
 	FK_CRASH(open_mapped);
@@ -349,16 +368,19 @@ int fk_close(fk_client *client)
 
 int client_gone(struct fk_client *client)
 {
-	char byte;
+	struct proto_head head;
 	ssize_t n;
 
 	/* Relaxed: never goes back. */
 	if (atomic_load_explicit(&client->gone, memory_order_relaxed))
 		return 1;
 	do {
-		n = recv(client->fd, &byte, sizeof(byte), MSG_PEEK | MSG_DONTWAIT);
-	} while (n < 0 && errno == EINTR);
-	/* Nothing comes after WELCOME but a dismissal and the end: either is the end. */
+		n = recv(client->fd, &head, sizeof(head), MSG_PEEK | MSG_DONTWAIT);
+		/* Once more, of a forkd that does not know that the last one had said it. */
+		if (n == (ssize_t)sizeof(head) && head.type == PROTO_WELCOME)
+			n = recv(client->fd, &head, sizeof(head), MSG_DONTWAIT);
+	} while (n == (ssize_t)sizeof(head) ? head.type == PROTO_WELCOME : n < 0 && errno == EINTR);
+	/* Nothing else comes after WELCOME but a dismissal and the end: either is the end. */
 	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 		return 0;
 	atomic_store_explicit(&client->gone, 1, memory_order_relaxed);
