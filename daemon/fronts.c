@@ -41,6 +41,16 @@ void fronts_next_pool(struct fronts *f)
 	/* Relaxed: for display, and for who counts sleeps (client/publish.c). */
 	atomic_store_explicit(&f->board->manager.pool_generation, ++f->pool_generation,
 			      memory_order_relaxed);
+	roster_pools(f->roster, f->pool_generation, f->crashes);
+}
+
+void fronts_crashed(struct fronts *f, const struct board_crash *crash)
+{
+	f->board->crashes[f->crashes % LIMIT_CRASHES] = *crash;
+	/* ORDER board/crashes [B2]: release, so that who sees the number sees the entry. Pairs with
+	 * the acquire of whoever shows it. */
+	atomic_store_explicit(&f->board->manager.crashes, ++f->crashes, memory_order_release);
+	roster_pools(f->roster, f->pool_generation, f->crashes);
 }
 
 void fronts_show_scheduler(struct fronts *f)
@@ -98,27 +108,35 @@ void fronts_clear_workers(struct fronts *f)
 
 uint64_t fronts_jobs_ended(const struct fronts *f)
 {
-	uint64_t sum = 0;
+	return board_jobs_ended(f->board, f->n_workers);
+}
 
-	/* Relaxed: statistics. */
-	for (uint32_t i = 0; i < f->n_workers; i++) {
-		const struct board_counters *c = &f->board->counters[i];
+static uint64_t fronts_arena_size(const struct options *o)
+{
+	return arena_workers_offset(o->max_clients, o->max_jobs) + o->arena_max;
+}
 
-		sum += atomic_load_explicit(&c->jobs_done, memory_order_relaxed);
-		sum += atomic_load_explicit(&c->jobs_failed, memory_order_relaxed);
-	}
-	return sum +
-	       atomic_load_explicit(&f->board->counters[BOARD_POOL].dropped, memory_order_relaxed);
+struct roster_geometry fronts_geometry(const struct options *options, uint32_t n_workers)
+{
+	return (struct roster_geometry){
+		.n_workers = n_workers,
+		.max_clients = options->max_clients,
+		.max_jobs = options->max_jobs,
+		.board_size = sizeof(struct board),
+		.arena_size = fronts_arena_size(options),
+	};
 }
 
 static int fronts_make_board(struct fronts *f, uint64_t epoch, const char **ret_what)
 {
+	bool new = f->board_fd < 0;
 	void *base;
 	int r;
 
 	*ret_what = "make the board";
-	f->board_fd =
-		segment_create("forkd-board", SEGMENT_BOARD, sizeof(struct board), epoch, 1, 0400);
+	if (new)
+		f->board_fd = segment_create("forkd-board", SEGMENT_BOARD, sizeof(struct board),
+					     epoch, 1, 0400);
 	if (f->board_fd < 0)
 		return f->board_fd;
 	*ret_what = "open the board again (is /proc mounted?)";
@@ -126,11 +144,14 @@ static int fronts_make_board(struct fronts *f, uint64_t epoch, const char **ret_
 	if (f->board_readonly_fd < 0)
 		return f->board_readonly_fd;
 	*ret_what = "map the board";
-	r = segment_map(f->board_fd, SEGMENT_BOARD, 1, epoch, &base, &f->board_size);
+	f->board_size = sizeof(struct board);
+	r = segment_map_sized(f->board_fd, f->board_size, &base);
 	if (r < 0)
 		return r;
 	f->board = base;
-	f->board_head = f->board->head;
+	f->board_head = segment_head(SEGMENT_BOARD, f->board_size, epoch);
+	if (!new)
+		return 0;
 	for (uint32_t i = 0; i < f->n_workers; i++) {
 		atomic_store_explicit(&f->board->workers[i].cpu, UINT32_MAX, memory_order_relaxed);
 		atomic_store_explicit(&f->board->workers[i].node, UINT32_MAX, memory_order_relaxed);
@@ -141,37 +162,45 @@ static int fronts_make_board(struct fronts *f, uint64_t epoch, const char **ret_
 
 static int fronts_make_arena(struct fronts *f, uint64_t epoch, const char **ret_what)
 {
-	const struct options *o = f->options;
-	uint64_t front = arena_workers_offset(o->max_clients, o->max_jobs);
+	bool new = f->arena_fd < 0;
 	void *base;
 	int r;
 
+	f->arena_size = fronts_arena_size(f->options);
 	*ret_what = "make the arena";
-	f->arena_fd =
-		segment_create("forkd-arena", SEGMENT_ARENA, front + o->arena_max, epoch, 0, 0600);
+	if (new)
+		f->arena_fd =
+			segment_create("forkd-arena", SEGMENT_ARENA, f->arena_size, epoch, 0, 0600);
 	if (f->arena_fd < 0)
 		return f->arena_fd;
 	*ret_what = "map the arena";
-	r = segment_map(f->arena_fd, SEGMENT_ARENA, 1, epoch, &base, &f->arena_size);
+	r = segment_map_sized(f->arena_fd, f->arena_size, &base);
 	if (r < 0)
 		return r;
 	f->arena = base;
-	f->arena_head = f->arena->head;
+	f->arena_head = segment_head(SEGMENT_ARENA, f->arena_size, epoch);
+	if (!new)
+		return 0;
 	for (uint32_t i = 0; i < f->n_workers; i++)
 		atomic_store_explicit(&f->arena->workers[i].job, UINT32_MAX, memory_order_relaxed);
 	return 0;
 }
 
-int fronts_init(struct fronts *f, const struct options *options, uint32_t n_workers, uint64_t epoch,
-		const char **ret_what)
+int fronts_init(struct fronts *f, const struct options *options, uint32_t n_workers,
+		const struct fronts_inherited *inherited, const char **ret_what)
 {
+	uint64_t epoch = inherited->roster->head.epoch;
 	int r;
 
 	*f = (struct fronts)FRONTS_INIT;
 	f->options = options;
 	f->n_workers = n_workers;
 	f->started_ns = clock_ns();
-	f->pool_generation = 1;
+	f->roster = inherited->roster;
+	f->board_fd = inherited->board_fd;
+	f->arena_fd = inherited->arena_fd;
+	f->pool_generation = (uint32_t)f->roster->pool_generation + 1;
+	f->crashes = f->roster->crashes;
 	r = fronts_make_board(f, epoch, ret_what);
 	return r < 0 ? r : fronts_make_arena(f, epoch, ret_what);
 }

@@ -6,11 +6,13 @@
 #include <stdint.h>
 
 #include "common/options.h"
+#include "daemon/roster.h"
 #include "shm/board.h"
 #include "shm/ledger.h"
 
 struct fronts {
 	const struct options *options;
+	struct roster *roster;
 	struct board *board;
 	struct arena *arena;
 	uint64_t board_size;
@@ -34,13 +36,23 @@ struct fronts {
 		.board_fd = -1, .board_readonly_fd = -1, .arena_fd = -1                            \
 	}
 
+/* What a former manager has left; or the descriptors are -1, and the roster is new. */
+struct fronts_inherited {
+	struct roster *roster;
+	int board_fd;
+	int arena_fd;
+};
+
+/* How large everything is for so many workers. */
+struct roster_geometry fronts_geometry(const struct options *options, uint32_t n_workers);
+
 /*
- * Makes both segments, for so many workers; options stay the caller's, and have to stay. What the
- * board says stands there after the first fronts_write().
- * Returns 0, or a negative errno with what could not be done.
+ * Makes both segments, for so many workers, or takes over what there is; options and roster stay
+ * the caller's, and have to stay. What the board says stands there after the first fronts_write().
+ * Returns 0, or a negative errno with what could not be done. The descriptors are the fronts' then.
  */
 int fronts_init(struct fronts *fronts, const struct options *options, uint32_t n_workers,
-		uint64_t epoch, const char **ret_what);
+		const struct fronts_inherited *inherited, const char **ret_what);
 void fronts_fini(struct fronts *fronts);
 
 /* Writes all of it anew, but for what session_show_counts() shows. No pool may be alive. */
@@ -54,6 +66,8 @@ void fronts_set_state(struct fronts *fronts, uint32_t state);
 /* pid: 0 for none. */
 void fronts_set_pool(struct fronts *fronts, uint32_t pid);
 void fronts_next_pool(struct fronts *fronts);
+/* A pool has crashed. */
+void fronts_crashed(struct fronts *fronts, const struct board_crash *crash);
 void fronts_show_scheduler(struct fronts *fronts);
 
 /* Jobs that the pool gave their outcome, all together. */

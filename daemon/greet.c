@@ -227,6 +227,14 @@ void greet_failed(int r, struct greet_verdict *ret)
 		     strerror(-r));
 }
 
+void greet_not_kept(int r, struct greet_verdict *ret)
+{
+	greet_refuse(ret, r,
+		     "your connection cannot be kept over a restart of forkd: %s: close some "
+		     "connections, or raise FileDescriptorStoreMax= and FDSTORE= of forkd.service",
+		     strerror(-r));
+}
+
 void greet_crowded(uint32_t uid, struct greet_verdict *ret)
 {
 	greet_refuse(ret, -EUSERS,

@@ -61,6 +61,8 @@ void greet_none(struct greet_verdict *ret);
 void greet_stopping(struct greet_verdict *ret);
 void greet_late(uint64_t ns, struct greet_verdict *ret);
 void greet_failed(int r, struct greet_verdict *ret);
+/* That the service manager does not keep it, for this negative errno. */
+void greet_not_kept(int r, struct greet_verdict *ret);
 /* That the message had descriptors. */
 void greet_passed(struct greet_verdict *ret);
 /* That too many have said nothing yet, most of them of its uid. */

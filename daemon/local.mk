@@ -5,6 +5,8 @@
 noinst_LTLIBRARIES += libmanager.la libpool.la libtopology.la
 
 libmanager_la_SOURCES = \
+	daemon/adopt.c \
+	daemon/adopt.h \
 	daemon/budget.c \
 	daemon/budget.h \
 	daemon/ceiling.c \
@@ -43,6 +45,8 @@ libmanager_la_SOURCES = \
 	daemon/segments.h \
 	daemon/session.c \
 	daemon/session.h \
+	daemon/session_adopt.c \
+	daemon/session_end.c \
 	daemon/session_internal.h \
 	daemon/session_peer.c \
 	daemon/session_table.c \

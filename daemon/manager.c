@@ -28,7 +28,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -38,6 +37,7 @@
 #include "common/log.h"
 #include "common/urgent.h"
 #include "common/util.h"
+#include "daemon/adopt.h"
 #include "daemon/budget.h"
 #include "daemon/fronts.h"
 #include "daemon/hangup.h"
@@ -63,6 +63,7 @@ struct manager {
 	struct session_table sessions;
 	struct notify notify;
 	struct store store;
+	struct adopt adopt;
 	struct listener listener;
 	struct fronts fronts;
 	struct postmortem postmortem;
@@ -116,6 +117,7 @@ static void manager_end(struct manager *m, uint32_t outcome)
 	uint64_t n;
 
 	ended = ended > m->ended_before ? ended - m->ended_before : 0;
+	roster_end(m->adopt.roster);
 	fronts_set_state(&m->fronts, BOARD_STOPPED);
 	n = session_finish_all(&m->sessions, outcome);
 	session_count_fails(&m->sessions, n);
@@ -185,6 +187,12 @@ static void manager_on_signal(struct loop_source *source, int result)
 
 /* ------------------------------------------------------------------------ the pool */
 
+/* Somebody waits for the pool: it is not the first one, or not his. */
+static bool manager_is_wanted(const struct manager *m)
+{
+	return m->ready || m->adopt.n_clients;
+}
+
 /* Starts the pool later, for the n-th time, from 0 on. False if that cannot be arranged. */
 static bool manager_restart_later(struct manager *m, uint32_t n)
 {
@@ -219,7 +227,8 @@ static void manager_on_announce(struct loop_source *source, int result)
  * the first one. */
 static bool manager_try_again(struct manager *m, int r, const char *why)
 {
-	if (!m->ready || !manager_is_shortage(r) || !manager_restart_later(m, m->n_shortages))
+	if (!manager_is_wanted(m) || !manager_is_shortage(r) ||
+	    !manager_restart_later(m, m->n_shortages))
 		return false;
 	m->n_shortages++;
 	log_limited(&m->shortages, LOG_LEVEL_WARNING, "cannot start the pool: %s; trying again",
@@ -295,6 +304,7 @@ static void manager_on_ready(struct poolproc *pool)
 		return;
 	}
 	m->ready = true;
+	roster_ready(m->adopt.roster, clock_ns());
 	fronts_set_state(&m->fronts, BOARD_RUNNING);
 	listener_begin(&m->listener, &m->loop, manager_on_accept);
 	manager_announce(m);
@@ -356,7 +366,7 @@ static void manager_on_died(struct poolproc *pool, const struct poolproc_end *en
 		manager_end(m, JOB_CANCELLED);
 		return;
 	}
-	if (!m->ready && !m->stopping) {
+	if (!manager_is_wanted(m) && !m->stopping) {
 		manager_pool_failed(m, end);
 		return;
 	}
@@ -445,11 +455,33 @@ static int manager_signals(struct manager *m)
 	return r < 0 ? manager_system(m, "wait for signals", r) : 0;
 }
 
+/* Board, arena and roster: new ones, or those of the last forkd. */
+static int manager_share(struct manager *m, uint32_t n_workers)
+{
+	const struct roster_geometry geometry = fronts_geometry(m->options, n_workers);
+	const char *what = "make the roster";
+	int r;
+
+	m->hangups.loop = &m->loop;
+	r = adopt_begin(&m->adopt, &m->store, &m->hangups, &geometry);
+	if (r == 0)
+		r = fronts_init(&m->fronts, m->options, n_workers,
+				&(struct fronts_inherited){
+					.roster = m->adopt.roster,
+					.board_fd = m->adopt.board_fd,
+					.arena_fd = m->adopt.arena_fd,
+				},
+				&what);
+	if (r < 0)
+		return manager_system(m, what, r);
+	adopt_share(&m->adopt, &m->store, &m->fronts);
+	return 0;
+}
+
 static int manager_init(struct manager *m)
 {
 	struct options_error text;
 	char error[512];
-	const char *what;
 	uint64_t epoch;
 	uint32_t n_workers;
 	int r;
@@ -468,19 +500,16 @@ static int manager_init(struct manager *m)
 		log_error("%s", error);
 		return manager_fail(m, MANAGER_EXIT_LISTEN);
 	}
-	if (getrandom(&epoch, sizeof(epoch), 0) != (ssize_t)sizeof(epoch))
-		epoch = clock_ns();
-	epoch |= 1; /* 0 means any */
 	manager_raise_limit();
 	r = manager_count_workers(m, &n_workers);
 	if (r == 0)
 		r = manager_signals(m);
 	if (r < 0)
 		return r;
-	r = fronts_init(&m->fronts, m->options, n_workers, epoch, &what);
+	r = manager_share(m, n_workers);
 	if (r < 0)
-		return manager_system(m, what, r);
-	m->hangups.loop = &m->loop;
+		return r;
+	epoch = m->adopt.roster->head.epoch;
 	r = poolproc_init(&m->pool, &m->hangups, &m->store, m->options, &manager_pool_events);
 	if (r < 0)
 		return manager_system(m, "start the pool", r);
@@ -493,6 +522,8 @@ static int manager_init(struct manager *m)
 		.tenants = {
 			.loop = &m->loop,
 			.pool = &m->pool,
+			.roster = m->adopt.roster,
+			.store = &m->store,
 			.board = m->fronts.board,
 			.arena = m->fronts.arena,
 			.epoch = epoch,
@@ -507,6 +538,8 @@ static int manager_init(struct manager *m)
 		},
 		.stranger = userns_stranger(),
 		.hangups = &m->hangups,
+		.roster = m->adopt.roster,
+		.store = &m->store,
 		.set = manager_on_set,
 		.lift = manager_on_lift,
 		.changed = manager_on_changed,
@@ -515,14 +548,17 @@ static int manager_init(struct manager *m)
 		.misfits = LOG_LIMIT_INIT,
 	};
 	quarantine_init(&m->quarantine, m->options, &m->loop, &m->pool, &m->sessions.tenants,
-			m->fronts.board);
+			m->fronts.board, &m->adopt.roster->quarantine);
 	m->postmortem = (struct postmortem){
 		.fronts = &m->fronts,
 		.sessions = &m->sessions,
 		.quarantine = &m->quarantine,
 	};
 	fronts_write(&m->fronts);
-	store_drop_rest(&m->store, &m->hangups);
+	quarantine_show(&m->quarantine);
+	adopt_clients(&m->adopt, &m->sessions);
+	if (m->adopt.inherited)
+		postmortem_inherit(&m->postmortem, m->adopt.n_clients);
 	return 0;
 }
 
@@ -531,6 +567,7 @@ static void manager_fini(struct manager *m)
 	session_fini(&m->sessions);
 	if (m->pool.loop)
 		poolproc_fini(&m->pool);
+	adopt_fini(&m->adopt);
 	store_empty(&m->store);
 	store_fini(&m->store);
 	hangup_fini(&m->hangups);
@@ -551,6 +588,7 @@ int manager_run(struct options *options)
 		.options = options,
 		.notify = { .loop = &m.loop, .status = manager_status },
 		.store = STORE_INIT,
+		.adopt = ADOPT_INIT,
 		.listener = LISTENER_INIT,
 		.fronts = FRONTS_INIT,
 		.signal_fd = -1,

@@ -13,6 +13,7 @@
 #include "daemon/postmortem.h"
 
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -84,16 +85,6 @@ static struct board_crash postmortem_crash(const struct postmortem *p,
 	return c;
 }
 
-static void postmortem_show(struct postmortem *p, const struct board_crash *crash)
-{
-	struct board *board = p->fronts->board;
-
-	board->crashes[p->fronts->crashes % LIMIT_CRASHES] = *crash;
-	/* ORDER board/crashes [B2]: release, so that who sees the number sees the entry. Pairs with
-	 * the acquire of whoever shows it. */
-	atomic_store_explicit(&board->manager.crashes, ++p->fronts->crashes, memory_order_release);
-}
-
 /* The one line about a pool's death. */
 static void postmortem_log(const struct poolproc_end *end, const struct recover_report *r,
 			   const struct board_crash *c)
@@ -150,6 +141,29 @@ static void postmortem_accuse(struct postmortem *p, const struct recover_report 
 	quarantine_crashed(p->quarantine, c->uid, task, c->task);
 }
 
+void postmortem_inherit(struct postmortem *p, uint32_t n_clients)
+{
+	const struct poolproc_end end = { .was_ready = true, .signo = SIGKILL };
+	struct recover_limits limits = postmortem_limits(p);
+	struct recover_report report;
+	struct board_crash crash;
+
+	limits.killed = true;
+	recover_run(p->fronts->arena, &limits, end.signo, session_records, p->sessions, &report);
+	session_count_fails(p->sessions,
+			    report.crashed + report.lost + report.finished + report.cancelled);
+	fronts_clear_workers(p->fronts);
+	log_notice("going on with %u clients of a forkd that has ended: %u jobs lost, %u "
+		   "cancelled, %u run again, %u stay queued",
+		   n_clients, report.lost, report.cancelled, report.requeued, report.queued);
+	if (!report.blamed)
+		return;
+	crash = postmortem_crash(p, &end, &report);
+	fronts_crashed(p->fronts, &crash);
+	postmortem_log(&end, &report, &crash);
+	postmortem_accuse(p, &report, &crash);
+}
+
 enum postmortem_next postmortem_run(struct postmortem *p, const struct poolproc_end *end)
 {
 	const struct recover_limits limits = postmortem_limits(p);
@@ -163,7 +177,7 @@ enum postmortem_next postmortem_run(struct postmortem *p, const struct poolproc_
 			    report.crashed + report.lost + report.finished + report.cancelled);
 	fronts_clear_workers(p->fronts);
 	crash = postmortem_crash(p, end, &report);
-	postmortem_show(p, &crash);
+	fronts_crashed(p->fronts, &crash);
 	postmortem_log(end, &report, &crash);
 	if (report.blamed)
 		postmortem_accuse(p, &report, &crash);

@@ -35,6 +35,11 @@ enum postmortem_next {
  */
 enum postmortem_next postmortem_run(struct postmortem *postmortem, const struct poolproc_end *end);
 
+/* The same for the pool of a manager that has ended, whose clients this one goes on with. Nobody
+ * has asked how that pool ended: of those whose end its own handler has not explained none is
+ * blamed or suspected. */
+void postmortem_inherit(struct postmortem *postmortem, uint32_t n_clients);
+
 /* Ends the jobs of clients that have gone since then; the next pool, which has just become ready,
  * is told of them after it. */
 void postmortem_cancel_gone(struct postmortem *postmortem);

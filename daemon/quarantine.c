@@ -21,13 +21,14 @@
  *       user's, who loses nothing by it.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
- *   The pool: the next one is told of all entries before it has any job. The manager: all is
- *   forgotten.
+ *   The pool: the next one is told of all entries before it has any job. The manager: crashes and
+ *   entries stand in the roster, each whole or not there, and the next manager goes on with them.
  */
 #include "daemon/quarantine.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -38,9 +39,11 @@
 #include "shm/proto.h"
 
 static void quarantine_on_timer(struct loop_source *source, int result);
+static void quarantine_wait(struct quarantine *q);
 
 void quarantine_init(struct quarantine *q, const struct options *options, struct loop *loop,
-		     struct poolproc *pool, const struct tenants *tenants, struct board *board)
+		     struct poolproc *pool, const struct tenants *tenants, struct board *board,
+		     struct roster_quarantine *memory)
 {
 	*q = (struct quarantine){
 		.options = options,
@@ -49,15 +52,26 @@ void quarantine_init(struct quarantine *q, const struct options *options, struct
 		.tenants = tenants,
 		.board = board,
 		.timer = { .call = quarantine_on_timer },
+		.memory = memory,
 	};
+	quarantine_wait(q);
+}
+
+/* The word that says whether what stands beside it is there: 0 before that is written, the other
+ * value after. A manager that is killed has made a first part of its stores (roster.c, I1). */
+static void quarantine_store(uint64_t *word, uint64_t value)
+{
+	atomic_signal_fence(memory_order_seq_cst);
+	*(volatile uint64_t *)word = value;
+	atomic_signal_fence(memory_order_seq_cst);
 }
 
 /* ------------------------------------------------------------------------ entries */
 
 /* Relaxed throughout: for display. until_ns first if the row becomes free, else last. */
-static void quarantine_show_entry(struct quarantine *q, const struct quarantine_entry *e)
+static void quarantine_show_entry(struct quarantine *q, const struct roster_refusal *e)
 {
-	struct board_quarantine *b = &q->board->quarantine[e - q->entries];
+	struct board_quarantine *b = &q->board->quarantine[e - q->memory->refusals];
 
 	atomic_store_explicit(&b->until_ns, 0, memory_order_relaxed);
 	memcpy(b->task, e->name, sizeof(b->task));
@@ -69,10 +83,10 @@ static void quarantine_show_entry(struct quarantine *q, const struct quarantine_
 void quarantine_show(struct quarantine *q)
 {
 	for (uint32_t i = 0; i < LIMIT_QUARANTINE; i++)
-		quarantine_show_entry(q, &q->entries[i]);
+		quarantine_show_entry(q, &q->memory->refusals[i]);
 }
 
-static void quarantine_tell_one(struct quarantine *q, const struct quarantine_entry *e,
+static void quarantine_tell_one(struct quarantine *q, const struct roster_refusal *e,
 				uint32_t tenant, bool refused)
 {
 	const struct tenants_slot *slot = &q->tenants->slots[tenant];
@@ -89,7 +103,7 @@ static void quarantine_tell_one(struct quarantine *q, const struct quarantine_en
 		poolproc_send(q->pool, &m, -1);
 }
 
-static void quarantine_tell(struct quarantine *q, const struct quarantine_entry *e, bool refused)
+static void quarantine_tell(struct quarantine *q, const struct roster_refusal *e, bool refused)
 {
 	for (uint32_t i = 0; i < q->tenants->n; i++)
 		quarantine_tell_one(q, e, i, refused);
@@ -98,42 +112,42 @@ static void quarantine_tell(struct quarantine *q, const struct quarantine_entry 
 void quarantine_tell_tenant(struct quarantine *q, uint32_t tenant)
 {
 	for (uint32_t i = 0; i < LIMIT_QUARANTINE; i++)
-		if (q->entries[i].until_ns)
-			quarantine_tell_one(q, &q->entries[i], tenant, true);
+		if (q->memory->refusals[i].until_ns)
+			quarantine_tell_one(q, &q->memory->refusals[i], tenant, true);
 }
 
 void quarantine_tell_pool(struct quarantine *q)
 {
 	for (uint32_t i = 0; i < LIMIT_QUARANTINE; i++)
-		if (q->entries[i].until_ns)
-			quarantine_tell(q, &q->entries[i], true);
+		if (q->memory->refusals[i].until_ns)
+			quarantine_tell(q, &q->memory->refusals[i], true);
 }
 
 /* "task x", or all of them. */
-static const char *quarantine_what(const struct quarantine_entry *e, char text[80])
+static const char *quarantine_what(const struct roster_refusal *e, char text[80])
 {
 	(void)snprintf(text, 80, "%s%s", e->name[0] ? "task " : "every task", e->name);
 	return text;
 }
 
-static void quarantine_end(struct quarantine *q, struct quarantine_entry *e, const char *why)
+static void quarantine_end(struct quarantine *q, struct roster_refusal *e, const char *why)
 {
 	char what[80];
 
 	log_notice("%s of uid %u is no longer in quarantine: %s", quarantine_what(e, what), e->uid,
 		   why);
 	quarantine_tell(q, e, false);
-	*e = (struct quarantine_entry){ 0 };
+	quarantine_store(&e->until_ns, 0);
 	quarantine_show_entry(q, e);
 }
 
 /* The one that ends first; NULL if there is none. */
-static struct quarantine_entry *quarantine_first(struct quarantine *q)
+static struct roster_refusal *quarantine_first(struct quarantine *q)
 {
-	struct quarantine_entry *first = NULL;
+	struct roster_refusal *first = NULL;
 
 	for (uint32_t i = 0; i < LIMIT_QUARANTINE; i++) {
-		struct quarantine_entry *e = &q->entries[i];
+		struct roster_refusal *e = &q->memory->refusals[i];
 
 		if (e->until_ns && (!first || e->until_ns < first->until_ns))
 			first = e;
@@ -145,7 +159,7 @@ static struct quarantine_entry *quarantine_first(struct quarantine *q)
 static void quarantine_wait(struct quarantine *q)
 {
 	uint64_t now = clock_ns();
-	struct quarantine_entry *e;
+	struct roster_refusal *e;
 
 	while ((e = quarantine_first(q)) && e->until_ns <= now)
 		quarantine_end(q, e, "its time is over");
@@ -161,12 +175,12 @@ static void quarantine_on_timer(struct loop_source *source, int result)
 }
 
 /* The user's entry for this task, or else a free one (I4). */
-static struct quarantine_entry *quarantine_find(struct quarantine *q, uint32_t uid, uint64_t task)
+static struct roster_refusal *quarantine_find(struct quarantine *q, uint32_t uid, uint64_t task)
 {
-	struct quarantine_entry *free = NULL;
+	struct roster_refusal *free = NULL;
 
 	for (uint32_t i = 0; i < LIMIT_QUARANTINE; i++) {
-		struct quarantine_entry *e = &q->entries[i];
+		struct roster_refusal *e = &q->memory->refusals[i];
 
 		if (e->until_ns && e->uid == uid && e->task == task)
 			return e;
@@ -183,16 +197,15 @@ static struct quarantine_entry *quarantine_find(struct quarantine *q, uint32_t u
 static void quarantine_begin(struct quarantine *q, uint32_t uid, uint64_t task, const char *name,
 			     uint32_t crashes)
 {
-	struct quarantine_entry *e = quarantine_find(q, uid, task);
+	struct roster_refusal *e = quarantine_find(q, uid, task);
 	char what[80];
 
-	*e = (struct quarantine_entry){
-		.until_ns = clock_ns() + q->options->quarantine_time,
-		.task = task,
-		.uid = uid,
-		.crashes = crashes,
-	};
+	quarantine_store(&e->until_ns, 0);
+	e->task = task;
+	e->uid = uid;
+	e->crashes = crashes;
 	(void)snprintf(e->name, sizeof(e->name), "%s", name);
+	quarantine_store(&e->until_ns, clock_ns() + q->options->quarantine_time);
 	log_warning("%s is refused to uid %u for %.6g s, after %u crashes: `forkctl quarantine "
 		    "lift %u%s%s` ends that",
 		    quarantine_what(e, what), uid,
@@ -210,8 +223,8 @@ static uint32_t quarantine_count(const struct quarantine *q, uint32_t uid, uint6
 {
 	uint32_t n = 0;
 
-	for (uint32_t i = 0; i < QUARANTINE_HISTORY; i++) {
-		const struct quarantine_crash *c = &q->crashes[i];
+	for (uint32_t i = 0; i < ROSTER_CRASHES; i++) {
+		const struct roster_crash *c = &q->memory->crashes[i];
 
 		n += c->time_ns && c->uid == uid && (!task || c->task == task) &&
 		     now - c->time_ns <= q->options->quarantine_window;
@@ -222,13 +235,13 @@ static uint32_t quarantine_count(const struct quarantine *q, uint32_t uid, uint6
 /* They count for the task no more; 0: whatever it is, and for the user neither. */
 static void quarantine_forget(struct quarantine *q, uint32_t uid, uint64_t task)
 {
-	for (uint32_t i = 0; i < QUARANTINE_HISTORY; i++) {
-		struct quarantine_crash *c = &q->crashes[i];
+	for (uint32_t i = 0; i < ROSTER_CRASHES; i++) {
+		struct roster_crash *c = &q->memory->crashes[i];
 
 		if (c->uid != uid || (task && c->task != task))
 			continue;
 		if (!task)
-			c->time_ns = 0;
+			quarantine_store(&c->time_ns, 0);
 		c->task = 0;
 	}
 }
@@ -237,10 +250,14 @@ void quarantine_crashed(struct quarantine *q, uint32_t uid, uint64_t task, const
 {
 	const struct options *o = q->options;
 	uint64_t now = clock_ns();
+	struct roster_crash *c;
 	uint32_t n;
 
-	q->crashes[q->n_crashes++ % QUARANTINE_HISTORY] =
-		(struct quarantine_crash){ .time_ns = now, .task = task, .uid = uid };
+	c = &q->memory->crashes[q->memory->n_crashes++ % ROSTER_CRASHES];
+	quarantine_store(&c->time_ns, 0);
+	c->task = task;
+	c->uid = uid;
+	quarantine_store(&c->time_ns, now);
 	n = task ? quarantine_count(q, uid, task, now) : 0;
 	if (o->quarantine_crashes && n >= o->quarantine_crashes) {
 		quarantine_begin(q, uid, task, name, n);
@@ -265,7 +282,7 @@ int quarantine_lift(struct quarantine *q, const char *uid_text, const char *name
 		return -EINVAL;
 	}
 	for (uint32_t i = 0; i < LIMIT_QUARANTINE; i++) {
-		struct quarantine_entry *e = &q->entries[i];
+		struct roster_refusal *e = &q->memory->refusals[i];
 
 		if (!e->until_ns || e->uid != uid || (*name && strcmp(e->name, name) != 0))
 			continue;

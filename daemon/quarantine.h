@@ -9,25 +9,9 @@
 #include "common/options.h"
 #include "daemon/loop.h"
 #include "daemon/poolproc.h"
+#include "daemon/roster.h"
 #include "daemon/tenants.h"
 #include "shm/board.h"
-
-#define QUARANTINE_HISTORY 1024u /* crashes that are remembered */
-
-struct quarantine_crash {
-	uint64_t time_ns; /* 0: none, or it counts no more */
-	uint64_t task;	  /* its hash; 0: not known, or it counts for its user alone */
-	uint32_t uid;
-};
-
-/* One row of the board's, as the manager keeps it. */
-struct quarantine_entry {
-	uint64_t until_ns; /* 0: free */
-	uint64_t task;	   /* its hash; 0: all of the user's */
-	uint32_t uid;
-	uint32_t crashes; /* that led to it */
-	char name[64];	  /* of the task; empty: all */
-};
 
 struct quarantine {
 	const struct options *options;
@@ -36,15 +20,13 @@ struct quarantine {
 	const struct tenants *tenants;
 	struct board *board;
 	struct loop_source timer;
-	uint32_t n_crashes; /* so far; the newest is at (n_crashes - 1) % QUARANTINE_HISTORY */
-	struct quarantine_crash crashes[QUARANTINE_HISTORY];
-	struct quarantine_entry entries[LIMIT_QUARANTINE];
+	struct roster_quarantine *memory; /* in the roster: the next manager goes on with it */
 };
 
-/* All of these stay the caller's, and have to stay. */
+/* All of these stay the caller's, and have to stay. Goes on with what the memory has. */
 void quarantine_init(struct quarantine *quarantine, const struct options *options,
 		     struct loop *loop, struct poolproc *pool, const struct tenants *tenants,
-		     struct board *board);
+		     struct board *board, struct roster_quarantine *memory);
 
 /* A job of the user's has crashed a pool, which is dead. task: its hash on the board, and its name;
  * 0 and "" if it is not known. */

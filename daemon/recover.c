@@ -23,7 +23,9 @@
  *   before it runs any (daemon/requeue.h, I1).
  *
  *   * Where nobody can be blamed (kill -9, out of memory) a job that was put back once before for
- *     the same reason is LOST: it may be the culprit, and would take down every pool to come.
+ *     the same reason is LOST: it may be the culprit, and would take down every pool to come. A
+ *     pool that died with its manager, by the kernel's or the next manager's hand, is suspected of
+ *     nothing.
  *
  * WHO IS BLAMED
  *   The pool's fault handler leaves its worker's number, or the dispatcher that of one that hangs;
@@ -48,6 +50,7 @@
 #include <limits.h>
 #include <signal.h>
 
+#include "common/crash.h"
 #include "common/util.h"
 #include "shm/futex.h"
 
@@ -121,8 +124,9 @@ static struct recover_blame recover_whom(struct arena *arena, const struct recov
 	return blame;
 }
 
-/* A job that was running, or garbage. What it ends with; or JOB_PENDING: it is to run again. */
-static uint32_t recover_judge(const struct ledger_row *row, bool blamed, bool anybody, bool gone)
+/* A job that was running, or garbage. What it ends with; or JOB_PENDING: it is to run again.
+ * known: why the pool has died. */
+static uint32_t recover_judge(const struct ledger_row *row, bool blamed, bool known, bool gone)
 {
 	if (!recover_is_started(row->state))
 		return JOB_LOST;
@@ -131,7 +135,7 @@ static uint32_t recover_judge(const struct ledger_row *row, bool blamed, bool an
 	if (gone)
 		return JOB_CANCELLED;
 	if (row->state == LEDGER_RUNNING && row->flags & LEDGER_FLAG_IDEMPOTENT &&
-	    (anybody || !(row->flags & LEDGER_FLAG_REQUEUED)))
+	    (known || !(row->flags & LEDGER_FLAG_REQUEUED)))
 		return JOB_PENDING;
 	return JOB_LOST;
 }
@@ -150,6 +154,7 @@ static void recover_row(struct arena *arena, const struct recover_limits *limits
 {
 	uint32_t at = client * limits->max_jobs + index;
 	_Atomic uint64_t *word = &arena_rows(arena)[at];
+	bool known = limits->killed || blame->row != UINT32_MAX;
 	struct ledger_row row = ledger_unpack(recover_load(word));
 	uint32_t *counter = &report->finished;
 	uint32_t outcome = JOB_LOST, signo = 0;
@@ -176,11 +181,11 @@ static void recover_row(struct arena *arena, const struct recover_limits *limits
 		break;
 	default:
 		report->begun++;
-		outcome = recover_judge(&row, blame->row == at, blame->row != UINT32_MAX, gone);
+		outcome = recover_judge(&row, blame->row == at, known, gone);
 		counter = recover_counter(report, outcome);
 	}
 	if (outcome == JOB_PENDING) {
-		if (blame->row == UINT32_MAX)
+		if (!known)
 			row.flags |= LEDGER_FLAG_REQUEUED;
 		row.state = LEDGER_QUEUED;
 		row.task = 0;
@@ -196,6 +201,7 @@ static void recover_row(struct arena *arena, const struct recover_limits *limits
 		report->task = row.task ? row.task - 1 : UINT32_MAX;
 	}
 	*counter += recover_finish(job, groups, row.generation, outcome, code, signo);
+	FK_CRASH(recover_given);
 	recover_store(word, ledger_pack((struct ledger_row){ .generation = row.generation }));
 }
 

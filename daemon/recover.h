@@ -15,6 +15,7 @@ struct recover_limits {
 	uint32_t max_clients;
 	uint32_t max_jobs;
 	uint32_t n_tenants; /* slots that were ever used */
+	bool killed;	    /* the pool was, with its manager: no job is suspected of it */
 	/* True if the client of a slot has died, as far as is known; NULL: none has. */
 	bool (*is_gone)(void *context, uint32_t client);
 };

@@ -37,6 +37,30 @@ struct roster_tenant {
 	_Atomic uint64_t uid;
 };
 
+#define ROSTER_CRASHES 1024u /* that are remembered */
+
+/* What quarantine.c remembers, of a crash and of what is refused; the first word of each says that
+ * the others stand there. */
+struct roster_crash {
+	uint64_t time_ns; /* 0: none, or it counts no more */
+	uint64_t task;	  /* its hash; 0: not known, or it counts for its user alone */
+	uint64_t uid;
+};
+
+struct roster_refusal {
+	uint64_t until_ns; /* 0: free */
+	uint64_t task;	   /* its hash; 0: all of the user's */
+	uint32_t uid;
+	uint32_t crashes; /* that led to it */
+	char name[64];	  /* of the task; empty: all */
+};
+
+struct roster_quarantine {
+	uint64_t n_crashes; /* so far; the newest is at (n_crashes - 1) % ROSTER_CRASHES */
+	struct roster_crash crashes[ROSTER_CRASHES];
+	struct roster_refusal refusals[LIMIT_QUARANTINE];
+};
+
 /* What all segments depend on; constant. */
 struct roster_geometry {
 	uint64_t n_workers;
@@ -71,6 +95,7 @@ struct roster {
 	_Atomic uint64_t crashes;	  /* as well */
 	struct roster_tenant tenants[LIMIT_TENANTS];
 	struct roster_client clients[LIMIT_CLIENTS];
+	struct roster_quarantine quarantine;
 };
 
 /* A client's slot as it is. */

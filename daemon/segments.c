@@ -23,6 +23,8 @@
  */
 #include "daemon/segments.h"
 
+#include <errno.h>
+
 #include "common/cleanup.h"
 #include "common/util.h"
 
@@ -198,6 +200,30 @@ int segments_open(struct segments *all, struct segments_client *client,
 	client->base->heap_offset = client_segment_heap_offset(client->n_jobs);
 	client->base->heap_size = client->size - client->base->heap_offset;
 	segments_reset_rows(all, owner->slot, client);
+	return 0;
+}
+
+int segments_adopt(struct segments *all, struct segments_client *client, uint32_t uid, int fd,
+		   uint32_t n_jobs, uint64_t size)
+{
+	void *base;
+	int r;
+
+	if (size < client_segment_heap_offset(n_jobs))
+		return -EBADMSG;
+	r = segment_map_sized(fd, size, &base);
+	if (r < 0)
+		return r;
+	*client = (struct segments_client){
+		.fd = fd,
+		.n_jobs = n_jobs,
+		.size = size,
+		.base = base,
+		.all = all,
+		.pages = { .loop = all->loop, .call = segments_on_pages },
+		.uid = uid,
+	};
+	all->memory += size;
 	return 0;
 }
 

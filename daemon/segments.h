@@ -78,6 +78,11 @@ int segments_make(struct segments *all, struct segments_client *client, uint32_t
 int segments_open(struct segments *all, struct segments_client *client,
 		  const struct segments_owner *owner);
 
+/* Takes over one that a former manager has made, of this size: its owner has it mapped. Returns 0,
+ * or a negative errno: then fd is the caller's still. */
+int segments_adopt(struct segments *all, struct segments_client *client, uint32_t uid, int fd,
+		   uint32_t n_jobs, uint64_t size);
+
 /* Its job records: n_jobs. NULL if it is not open. */
 struct job *segments_jobs(const struct segments_client *client);
 

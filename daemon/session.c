@@ -34,6 +34,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/crash.h"
 #include "common/log.h"
 #include "common/util.h"
 #include "daemon/session_internal.h"
@@ -41,146 +42,6 @@
 
 #define SESSION_GREETING_NS (5 * NSEC_PER_SEC)	/* from connecting to HELLO, at most */
 #define SESSION_CANCEL_NS   (2 * NSEC_PER_MSEC) /* between two tries to pass a cancel on */
-
-/* ------------------------------------------------------------------------ the end of a session */
-
-static void session_leave_greeting(struct session *s)
-{
-	if (!s->link)
-		return;
-	*s->link = s->next;
-	if (s->next)
-		s->next->link = s->link;
-	s->link = NULL;
-}
-
-static void session_free(struct session *s)
-{
-	session_leave_greeting(s);
-	if (s->slot != SESSION_SLOT_NONE)
-		tenants_detach(&s->table->tenants, s->tenant);
-	session_disconnect(s);
-	segments_close(&s->table->segments, &s->segment);
-	free(s);
-}
-
-static void session_count(struct session_table *table)
-{
-	session_show_counts(table);
-	table->changed(table);
-}
-
-/* Its segment is gone: the slot is free (I4). */
-static void session_on_emptied(struct segments_client *segment, int result)
-{
-	struct session *s = container_of(segment, struct session, segment);
-	struct session_table *table = s->table;
-
-	if (result < 0)
-		log_error("cannot take back the %" PRIu64 " bytes of client %u (pid %u): %s: they "
-			  "stay counted against memory-max",
-			  segment->size, s->slot, s->pid, strerror(-result));
-	table->slots[s->slot] = NULL;
-	table->freed[s->slot] = ++table->n_freed;
-	session_free(s);
-	session_show_counts(table);
-}
-
-/* Nobody needs the client's segment any more: its pages go, as far as they are there. */
-static void session_retire(struct session *s)
-{
-	int r;
-
-	session_disconnect(s);
-	s->state = SESSION_EMPTYING;
-	r = segments_take_back(&s->segment, session_on_emptied);
-	if (r < 0)
-		session_on_emptied(&s->segment, r);
-}
-
-/* Ends one that is not open yet. */
-static void session_drop(struct session *s)
-{
-	if (s->state == SESSION_MAKING)
-		session_retire(s);
-	else
-		session_free(s);
-}
-
-/* Answers with an error, and ends the session, which is not open yet. */
-static void session_refuse(struct session *s, const struct greet_verdict *verdict)
-{
-	struct proto_error error = { .head = { PROTO_MAGIC, PROTO_ERROR }, .code = verdict->code };
-
-	memcpy(error.text, verdict->text, sizeof(error.text));
-	log_limited(&s->table->refusals, LOG_LEVEL_INFO, "client pid %u, uid %u refused: %s",
-		    s->pid, s->uid, error.text);
-	s->table->refused++;
-	session_show_counts(s->table);
-	(void)proto_send(s->fd, &error, sizeof(error), NULL, 0);
-	session_drop(s);
-}
-
-/* It is not open any more, and the board says so; session_count() is to follow. */
-static void session_close(struct session *s)
-{
-	s->state = SESSION_GONE;
-	/* Relaxed: for display. */
-	atomic_store_explicit(&s->table->board->clients[s->slot].left_ns, clock_ns(),
-			      memory_order_relaxed);
-	s->table->n_open--;
-}
-
-/* An open session is over: what is left of it waits for the pool. */
-static void session_leave(struct session *s)
-{
-	session_close(s);
-	tenants_mark(&s->table->tenants, s->tenant);
-	session_tell_client(s, PROTO_POOL_GONE);
-	log_debug("client %u (pid %u) is gone", s->slot, s->pid);
-	session_count(s->table);
-}
-
-/* The connection of an open session has ended, or its client has broken the protocol. */
-static void session_gone(struct session *s)
-{
-	session_disconnect(s);
-	session_leave(s);
-}
-
-/* forkd ends an open session, by no fault of the client's (I4). */
-static void session_evict(struct session *s)
-{
-	loop_forget(s->table->loop, &s->socket_source);
-	loop_forget(s->table->loop, &s->timer_source);
-	/* The client sees the end. What it says is not read any more. */
-	(void)shutdown(s->fd, SHUT_WR);
-	s->held = loop_poll(s->table->loop, &s->socket_source, s->fd, POLLHUP) == 0;
-	if (!s->held)
-		session_disconnect(s);
-	session_leave(s);
-}
-
-bool session_released(struct session_table *table, uint32_t client, uint32_t generation)
-{
-	struct session *s = client < LIMIT_CLIENTS ? table->slots[client] : NULL;
-
-	if (!s || s->state != SESSION_GONE || s->released || s->generation != generation)
-		return false;
-	s->released = true;
-	if (!s->held)
-		session_retire(s);
-	return true;
-}
-
-/* A client whose session forkd had ended has let go of it, or has died. */
-static void session_let_go(struct session *s)
-{
-	s->held = false;
-	session_disconnect(s);
-	if (s->released)
-		session_retire(s);
-}
 
 /* ------------------------------------------------------------------------ attaching */
 
@@ -194,7 +55,9 @@ static void session_welcome(struct session *s)
 	int fds[3] = { table->board_fd, tenants_fd(&table->tenants, s->tenant), s->segment.fd };
 	int r = proto_send(s->fd, &welcome, sizeof(welcome), fds, 3);
 
+	FK_CRASH(session_welcoming);
 	s->welcomed = true;
+	roster_welcome(table->roster, s->slot);
 	if (r < 0)
 		session_gone(s);
 }
@@ -239,12 +102,57 @@ static void session_open(struct session *s)
 
 	table->n_open++;
 	s->state = SESSION_OPEN;
+	FK_CRASH(session_stored);
+	roster_enter_client(table->roster, s->slot,
+			    &(struct roster_entry){
+				    .generation = s->generation,
+				    .uid = s->uid,
+				    .pid = s->pid,
+				    .tenant = s->tenant,
+				    .n_jobs = s->segment.n_jobs,
+				    .size = s->segment.size,
+			    });
 	session_show(s);
 	table->accepted++;
 	tenants_tell(&table->tenants, s->tenant);
 	session_tell_client(s, PROTO_POOL_CLIENT);
 	log_debug("client %u: pid %u, uid %u", s->slot, s->pid, s->uid);
 	session_count(table);
+}
+
+/* Puts what the next manager needs of it into the store, as store_put() does. */
+static int session_store(struct session *s)
+{
+	int fds[3] = { s->fd, s->segment.fd, s->pidfd };
+	char name[STORE_NAME];
+
+	store_name(name, 'c', s->slot);
+	return store_put(s->table->store, &s->put, name, fds, s->pidfd < 0 ? 2 : 3);
+}
+
+static void session_fail_to_make(struct session *s, int r)
+{
+	struct greet_verdict failed;
+
+	greet_failed(r, &failed);
+	session_refuse(s, &failed);
+}
+
+static void session_stored(struct session *s, int result)
+{
+	struct greet_verdict failed;
+
+	if (result == 0)
+		session_open(s);
+	if (result >= 0)
+		return; /* it waits */
+	greet_not_kept(result, &failed);
+	session_refuse(s, &failed);
+}
+
+static void session_on_stored(struct store_put *put, int result)
+{
+	session_stored(container_of(put, struct session, put), result);
 }
 
 static void session_on_made(struct segments_client *segment, int result)
@@ -255,16 +163,13 @@ static void session_on_made(struct segments_client *segment, int result)
 		.generation = s->generation,
 		.tenant = s->tenant,
 	};
-	struct greet_verdict failed;
 
 	if (result == 0)
 		result = segments_open(&s->table->segments, segment, &owner);
-	if (result < 0) {
-		greet_failed(result, &failed);
-		session_refuse(s, &failed);
-		return;
-	}
-	session_open(s);
+	if (result == 0)
+		session_stored(s, session_store(s));
+	else
+		session_fail_to_make(s, result);
 }
 
 /* Gives it a slot, and begins to make what it was granted. */
@@ -272,7 +177,6 @@ static void session_attach(struct session *s, const struct greet_verdict *grante
 {
 	struct session_table *table = s->table;
 	uint32_t slot = session_free_slot(table);
-	struct greet_verdict failed;
 	int r = tenants_attach(&table->tenants, s->uid);
 
 	if (r >= 0) {
@@ -283,8 +187,7 @@ static void session_attach(struct session *s, const struct greet_verdict *grante
 			tenants_detach(&table->tenants, s->tenant);
 	}
 	if (r < 0) {
-		greet_failed(r, &failed);
-		session_refuse(s, &failed);
+		session_fail_to_make(s, r);
 		return;
 	}
 	session_leave_greeting(s);
@@ -396,9 +299,10 @@ static void session_pass_cancel(struct session *s)
 /* True if it is a cancel of a job that the client has. */
 static bool session_is_cancel(const struct session *s, const union proto_message *message, int size)
 {
-	return s->state == SESSION_OPEN && s->welcomed && size == (int)sizeof(message->cancel) &&
-	       message->head.type == PROTO_CANCEL && message->cancel.job < s->segment.n_jobs &&
-	       message->cancel.generation && message->cancel.generation <= JOB_GEN_MASK;
+	return s->state == SESSION_OPEN && (s->welcomed || s->inherited) &&
+	       size == (int)sizeof(message->cancel) && message->head.type == PROTO_CANCEL &&
+	       message->cancel.job < s->segment.n_jobs && message->cancel.generation &&
+	       message->cancel.generation <= JOB_GEN_MASK;
 }
 
 /* The first message that it says: r as proto_recv() returned it. */
@@ -505,8 +409,7 @@ static void session_make_room(struct session_table *table)
 	session_refuse(s, &verdict);
 }
 
-/* Somebody with this socket, who is nowhere yet; NULL if there is no memory. */
-static struct session *session_new(struct session_table *table, int fd)
+struct session *session_new(struct session_table *table, int fd)
 {
 	struct session *s = calloc(1, sizeof(*s));
 
@@ -514,11 +417,13 @@ static struct session *session_new(struct session_table *table, int fd)
 		return NULL;
 	s->table = table;
 	s->fd = fd;
+	s->pidfd = -1;
 	s->segment = SEGMENTS_NONE;
 	s->slot = SESSION_SLOT_NONE;
 	s->socket_source.call = session_on_socket;
 	s->pidfd_source.call = session_on_pidfd;
 	s->timer_source.call = session_on_timer;
+	s->put.call = session_on_stored;
 	return s;
 }
 

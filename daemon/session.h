@@ -19,6 +19,18 @@ void session_attached(struct session_table *table, uint32_t client, uint32_t gen
  * it may not say that. */
 bool session_released(struct session_table *table, uint32_t client, uint32_t generation);
 
+/* What the store has of a client; -1: nothing. */
+struct session_inherited {
+	int socket;
+	int pidfd;
+	int segment;
+};
+
+/* Goes on with a client of a former manager, as the roster has it; its tenant is there, no pool is
+ * alive. The descriptors are taken. False if that is not possible: it is disconnected. */
+bool session_adopt(struct session_table *table, uint32_t slot, const struct roster_entry *entry,
+		   const struct session_inherited *fds);
+
 /* Refuses those that are not in yet; new ones are refused as long as table->stopping. */
 void session_stop(struct session_table *table);
 

@@ -4,6 +4,8 @@
  *
  * THE PARTS
  *   session.c        the life of one connection
+ *   session_end.c    its end
+ *   session_adopt.c  its life goes on, after that of the manager it had
  *   session_peer.c   who is at its other end
  *   session_table.c  all of them: slots, and what the pool, the board and the manager are told
  *
@@ -81,11 +83,53 @@ struct session {
 	uint32_t generation;
 	uint32_t tenant;
 	bool welcomed;
+	bool inherited;		    /* a former manager may have welcomed it */
 	bool held;		    /* GONE: forkd ended it, the client has not let go (I4) */
 	bool released;		    /* GONE: by the pool */
 	struct proto_cancel cancel; /* to be passed on */
 	struct segments_client segment;
+	struct store_put put; /* MAKING: its descriptors go into the store */
 };
+
+/* ------------------------------------------------------------------------ session.c */
+
+/* Somebody with this socket, who is nowhere yet; NULL if there is no memory. */
+struct session *session_new(struct session_table *table, int fd);
+
+/* ------------------------------------------------------------------------ session_end.c */
+
+/* GREETING: it is none of those that have not said HELLO any more. */
+void session_leave_greeting(struct session *s);
+
+/* Of nobody's slot, or a free one: closes what it has. */
+void session_free(struct session *s);
+
+/* The number of connections has changed. */
+void session_count(struct session_table *table);
+
+/* Nobody goes on with it: the slot is free first (roster.c, I2). */
+void session_forget(struct session_table *table, uint32_t slot);
+
+/* Nobody needs the client's segment any more: its pages go, as far as they are there. */
+void session_retire(struct session *s);
+
+/* Ends one that is not open yet. */
+void session_drop(struct session *s);
+
+/* Answers with an error, and ends the session, which is not open yet. */
+void session_refuse(struct session *s, const struct greet_verdict *verdict);
+
+/* It is not open any more, and the board says so; session_count() is to follow. */
+void session_close(struct session *s);
+
+/* The connection of an open session has ended, or its client has broken the protocol. */
+void session_gone(struct session *s);
+
+/* forkd ends an open session, by no fault of the client's (I4). */
+void session_evict(struct session *s);
+
+/* A client whose session forkd had ended has let go of it, or has died. */
+void session_let_go(struct session *s);
 
 /* ------------------------------------------------------------------------ session_peer.c */
 

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/util.h"
 #include "daemon/recover.h"
 #include "daemon/session_internal.h"
 
@@ -111,6 +112,8 @@ struct greet_room session_room(const struct session_table *table, uint32_t uid)
 {
 	const struct tenants *tenants = &table->tenants;
 	struct quota_sums all = { .clients = 0 }, held = { .clients = 0 };
+	/* More than there may be: of a forkd that had more. */
+	uint64_t memory = min(table->segments.memory + tenants->memory, table->options->memory_max);
 
 	for (uint32_t i = 0; i < table->options->max_clients; i++) {
 		if (!table->slots[i])
@@ -124,7 +127,7 @@ struct greet_room session_room(const struct session_table *table, uint32_t uid)
 		.tenants_full = tenants_are_full(tenants, uid),
 		.clients = all.clients,
 		.tenant_size = tenants_needs(tenants, uid),
-		.memory = table->options->memory_max - table->segments.memory - tenants->memory,
+		.memory = table->options->memory_max - memory,
 		.held = held,
 		.most = quota_for(table->options, uid),
 	};

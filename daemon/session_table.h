@@ -11,7 +11,9 @@
 #include "daemon/hangup.h"
 #include "daemon/loop.h"
 #include "daemon/poolproc.h"
+#include "daemon/roster.h"
 #include "daemon/segments.h"
+#include "daemon/store.h"
 #include "daemon/tenants.h"
 #include "shm/board.h"
 #include "shm/job.h"
@@ -29,7 +31,10 @@ struct session_table {
 	struct segments segments;
 	uint32_t stranger; /* userns_stranger() */
 	struct hangups *hangups;
+	struct roster *roster;
+	struct store *store;
 	bool stopping;
+	bool kept; /* forkd ends, and the next one goes on with the connections */
 	/* lines that clients can provoke */
 	struct log_limit refusals;
 	struct log_limit offences;

@@ -28,10 +28,13 @@
  *   A client between a ring's slot and its summary bit, or a consumer between clearing the bit and
  *   its last look: tenants_mark() makes up for both. The pool: tenants_tell_pool() when the next
  *   one is ready; it never hears of those that the last one was to let go of.
+ *   The manager: the next one has them from the store, as the roster says (roster.c); of their
+ *   segments none is asked. One that was to leave is taken back when its pool is ready.
  */
 #include "daemon/tenants.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -56,6 +59,16 @@ void tenants_tell(struct tenants *tenants, uint32_t index)
 	poolproc_send(tenants->pool, &m, tenants->slots[index].fd);
 }
 
+/* Nobody goes on with it: the slot is free first (roster.c, I2). */
+static void tenants_forget(struct tenants *tenants, uint32_t index)
+{
+	char name[STORE_NAME];
+
+	roster_tenant_is(tenants->roster, index, ROSTER_FREE);
+	store_name(name, 't', index);
+	store_remove(tenants->store, name);
+}
+
 static void tenants_on_emptied(struct pages *pages, int result)
 {
 	struct tenants_slot *t = container_of(pages, struct tenants_slot, pages);
@@ -68,6 +81,7 @@ static void tenants_on_emptied(struct pages *pages, int result)
 		t->all->memory -= t->size;
 	t->fd = safe_close(t->fd);
 	t->state = TENANTS_FREE;
+	tenants_forget(t->all, (uint32_t)(t - t->all->slots));
 }
 
 /* No pool has it, or will hear of it (I5). */
@@ -83,7 +97,6 @@ static void tenants_empty(struct tenants *tenants, uint32_t index)
 	for (uint32_t i = 0; i < tenants->n_workers; i++)
 		atomic_store_explicit(&tenants->arena->rings[index][i].head, 0,
 				      memory_order_relaxed);
-	t->all = tenants;
 	t->state = TENANTS_EMPTYING;
 	t->pages = (struct pages){ .loop = tenants->loop, .call = tenants_on_emptied };
 	r = pages_drop(&t->pages, t->fd, t->size);
@@ -166,11 +179,43 @@ bool tenants_are_full(const struct tenants *tenants, uint32_t uid)
 	       tenants_find_free(tenants) == LIMIT_TENANTS;
 }
 
+static void tenants_on_stored(struct store_put *put, int result)
+{
+	struct tenants_slot *t = container_of(put, struct tenants_slot, put);
+
+	/* Its clients are not there either then: they come after it. */
+	if (result < 0)
+		log_warning("the rings of uid %u are not in the store: %s", t->uid,
+			    strerror(-result));
+}
+
+/* The slot has this segment now. */
+static void tenants_place(struct tenants *tenants, uint32_t index, uint32_t uid, int fd, void *base,
+			  uint64_t size)
+{
+	struct tenants_slot *t = &tenants->slots[index];
+
+	*t = (struct tenants_slot){
+		.all = tenants,
+		.state = TENANTS_USED,
+		.uid = uid,
+		.fd = fd,
+		.segment = base,
+		.size = size,
+		.head = segment_head(SEGMENT_TENANT, size, tenants->epoch),
+		.put = { .call = tenants_on_stored },
+	};
+	tenants->memory += size;
+	tenants->n = max(tenants->n, index + 1);
+	tenants->n_used++;
+}
+
 /* Makes one in a free slot. Returns 0 or a negative errno. */
 static int tenants_make(struct tenants *tenants, uint32_t index, uint32_t uid)
 {
 	struct tenants_slot *t = &tenants->slots[index];
 	uint64_t size = tenant_segment_size(tenants->n_workers);
+	char name[STORE_NAME];
 	void *base;
 	int fd, r;
 
@@ -182,17 +227,16 @@ static int tenants_make(struct tenants *tenants, uint32_t index, uint32_t uid)
 		(void)safe_close(fd);
 		return r;
 	}
-	*t = (struct tenants_slot){
-		.state = TENANTS_USED,
-		.uid = uid,
-		.fd = fd,
-		.segment = base,
-		.size = size,
-	};
-	t->head = t->segment->head;
-	tenants->memory += size;
-	tenants->n = max(tenants->n, index + 1);
-	tenants->n_used++;
+	store_forget(&t->put);
+	store_name(name, 't', index);
+	r = store_put(tenants->store, &t->put, name, &fd, 1);
+	if (r < 0) {
+		segment_unmap(base, size);
+		(void)safe_close(fd);
+		return r;
+	}
+	tenants_place(tenants, index, uid, fd, base, size);
+	roster_enter_tenant(tenants->roster, index, uid);
 	return 0;
 }
 
@@ -248,6 +292,7 @@ static void tenants_release_one(struct tenants *tenants)
 	tenants->n_used--;
 	tenants->n_idle--;
 	m.tenant = (uint32_t)(oldest - tenants->slots);
+	roster_tenant_is(tenants->roster, m.tenant, ROSTER_GONE);
 	if (tenants->pool->state == POOLPROC_READY) {
 		oldest->state = TENANTS_LEAVING;
 		poolproc_send(tenants->pool, &m, -1);
@@ -274,6 +319,71 @@ bool tenants_released(struct tenants *tenants, uint32_t index)
 int tenants_fd(const struct tenants *tenants, uint32_t index)
 {
 	return tenants->slots[index].fd;
+}
+
+/* One that a former manager had. Returns 0 or a negative errno. */
+static int tenants_adopt_one(struct tenants *tenants, uint32_t index)
+{
+	struct roster_tenant *row = &tenants->roster->tenants[index];
+	uint64_t size = tenant_segment_size(tenants->n_workers);
+	char name[STORE_NAME];
+	void *base;
+	int fd, r;
+
+	store_name(name, 't', index);
+	fd = store_take(tenants->store, name, STORE_MEMFD);
+	if (fd < 0)
+		return -ENOENT;
+	r = segment_map_sized(fd, size, &base);
+	if (r < 0) {
+		(void)safe_close(fd);
+		return r;
+	}
+	tenants_place(tenants, index, (uint32_t)row->uid, fd, base, size);
+	if (row->state == ROSTER_HERE)
+		return 0;
+	/* As if a pool had been told: the next one is not. */
+	tenants->slots[index].state = TENANTS_LEAVING;
+	tenants->n_used--;
+	return 0;
+}
+
+void tenants_adopt(struct tenants *tenants)
+{
+	for (uint32_t i = 0; i < LIMIT_TENANTS; i++) {
+		int r;
+
+		if (tenants->roster->tenants[i].state == ROSTER_FREE)
+			continue;
+		r = tenants_adopt_one(tenants, i);
+		if (r == 0)
+			continue;
+		log_warning("cannot go on with the rings of uid %u: %s",
+			    (uint32_t)tenants->roster->tenants[i].uid, strerror(-r));
+		tenants_forget(tenants, i);
+	}
+}
+
+bool tenants_join(struct tenants *tenants, uint32_t index, uint32_t uid)
+{
+	struct tenants_slot *t = &tenants->slots[index % LIMIT_TENANTS];
+
+	if (index >= tenants->n || t->state != TENANTS_USED || t->uid != uid)
+		return false;
+	t->n_sessions++;
+	return true;
+}
+
+void tenants_settle(struct tenants *tenants)
+{
+	for (uint32_t i = 0; i < tenants->n; i++) {
+		struct tenants_slot *t = &tenants->slots[i];
+
+		if (t->state != TENANTS_USED || t->n_sessions)
+			continue;
+		t->idle_since = ++tenants->n_idled;
+		tenants->n_idle++;
+	}
 }
 
 void tenants_fini(struct tenants *tenants)

@@ -9,6 +9,8 @@
 
 #include "daemon/pages.h"
 #include "daemon/poolproc.h"
+#include "daemon/roster.h"
+#include "daemon/store.h"
 #include "shm/board.h"
 #include "shm/ledger.h"
 #include "shm/limits.h"
@@ -34,12 +36,15 @@ struct tenants_slot {
 	struct tenant_segment *segment;
 	uint64_t size;
 	struct pages pages;
+	struct store_put put;
 };
 
 struct tenants {
 	/* the caller sets these; the rest starts as zero */
 	struct loop *loop;
 	struct poolproc *pool;
+	struct roster *roster;
+	struct store *store;
 	struct board *board;
 	struct arena *arena;
 	uint64_t epoch;
@@ -87,6 +92,14 @@ void tenants_tell_pool(struct tenants *tenants);
  * them, and at all that is in them. */
 void tenants_mark(struct tenants *tenants, uint32_t index);
 void tenants_mark_all(struct tenants *tenants);
+
+/* Takes over what a former manager had, as the roster has it; no pool is alive. Before any
+ * session. */
+void tenants_adopt(struct tenants *tenants);
+/* A session that a former manager had is there. False if its tenant is not, or is another uid's. */
+bool tenants_join(struct tenants *tenants, uint32_t index, uint32_t uid);
+/* When all of these are: the others are idle. */
+void tenants_settle(struct tenants *tenants);
 
 /* Unmaps and closes all of them. */
 void tenants_fini(struct tenants *tenants);

@@ -44,6 +44,21 @@ uint64_t board_counter_sum(const struct board *board, const struct counter_row *
 	return sum;
 }
 
+uint64_t board_jobs_ended(const struct board *board, uint32_t n_workers)
+{
+	uint64_t sum = 0;
+
+	/* Relaxed: statistics. */
+	for (uint32_t i = 0; i < n_workers; i++) {
+		const struct board_counters *c = &board->counters[i];
+
+		sum += atomic_load_explicit(&c->jobs_done, memory_order_relaxed);
+		sum += atomic_load_explicit(&c->jobs_failed, memory_order_relaxed);
+	}
+	return sum +
+	       atomic_load_explicit(&board->counters[BOARD_POOL].dropped, memory_order_relaxed);
+}
+
 int board_find_task(const struct board *board, const char *name)
 {
 	/* ORDER board/tasks [B1]: acquire, so that a counted entry is complete. Pairs with the

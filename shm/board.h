@@ -223,6 +223,9 @@ extern const uint32_t board_n_counters;
 uint64_t board_counter(const struct board *board, uint32_t worker, const struct counter_row *row);
 uint64_t board_counter_sum(const struct board *board, const struct counter_row *row);
 
+/* Jobs that the pool, which has so many workers, gave their outcome, all together. */
+uint64_t board_jobs_ended(const struct board *board, uint32_t n_workers);
+
 /* The index of a task by its MODULE:TASK name, or -ENOENT. */
 int board_find_task(const struct board *board, const char *name);
 

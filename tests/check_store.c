@@ -401,7 +401,7 @@ END_TEST
 static int sockets[2], listener;
 static pid_t child;
 
-/* What libcheck has open may have these numbers, so each of these tests has a process of its own. */
+/* What libcheck has open may have these numbers: each of these tests has a process of its own. */
 static void alone(void (*run)(void))
 {
 	pid_t pid = fork();

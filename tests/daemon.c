@@ -153,7 +153,7 @@ bool daemon_is_mined(struct daemon *d)
 
 /* ------------------------------------------------------------------------ start */
 
-static _Noreturn void daemon_exec(struct daemon *d, const char *const *options)
+_Noreturn void daemon_exec(struct daemon *d, const char *const *options)
 {
 	char forkd[4096], notify[128], socket[128], modules[128];
 	const char *argv[DAEMON_OPTIONS + 7];
@@ -176,7 +176,9 @@ static _Noreturn void daemon_exec(struct daemon *d, const char *const *options)
 	while (*options && n < DAEMON_OPTIONS + 6)
 		argv[n++] = *options++;
 	argv[n] = NULL;
-	(void)setenv("NOTIFY_SOCKET", notify, 1);
+	/* But of a stand-in for systemd, which has said so (tests/kept.c). */
+	if (!getenv("FDSTORE"))
+		(void)setenv("NOTIFY_SOCKET", notify, 1);
 	(void)dup2(fd, STDOUT_FILENO);
 	(void)dup2(fd, STDERR_FILENO);
 	(void)execv(forkd, (char *const *)(uintptr_t)argv);

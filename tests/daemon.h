@@ -77,6 +77,9 @@ void daemon_start(struct daemon *d, ...) __attribute__((sentinel));
 /* The same, but returns its exit status if it ends before it is ready, and -1 if it runs. */
 int daemon_try(struct daemon *d, const char *const *options);
 
+/* In a child: becomes forkd, with these options and a prepared daemon's folder. */
+_Noreturn void daemon_exec(struct daemon *d, const char *const *options);
+
 /* Removes the folder of a daemon that has ended; those below that end one do it. */
 void daemon_discard(struct daemon *d);
 

@@ -159,6 +159,8 @@ static void warden_obey(struct warden *w, const char *text, const int *fds, uint
 		(void)close(fds[kept++]);
 	if (warden_field(text, "BARRIER", value, sizeof(value)))
 		store->barriers++;
+	if (warden_field(text, "READY", value, sizeof(value)))
+		store->readies++;
 	if (warden_field(text, "WATCHDOG", value, sizeof(value))) {
 		store->signs++;
 		w->sign_ns = clock_ns();

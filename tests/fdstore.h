@@ -47,6 +47,7 @@ struct fdstore {
 	_Atomic uint32_t starts;
 	_Atomic uint32_t refused;   /* descriptors for which the store was full */
 	_Atomic uint32_t strangers; /* messages of others than the main process */
+	_Atomic uint32_t readies;   /* READY=1 */
 	_Atomic uint32_t signs;	    /* WATCHDOG=1 */
 	_Atomic uint32_t bites;	    /* kills for want of them */
 	_Atomic uint32_t barriers;

@@ -89,6 +89,7 @@ UNIT_TESTS = \
 	tests/check_wake
 
 SCENARIOS = \
+	tests/check_adopt \
 	tests/check_blame \
 	tests/check_cancel \
 	tests/check_cancel_kept \
@@ -242,6 +243,8 @@ DAEMON_SOURCES = \
 COUNTS_SOURCES = tests/counts.c tests/counts.h $(DAEMON_SOURCES)
 HOSTILE_SOURCES = tests/hostile.c tests/hostile.h $(DAEMON_SOURCES)
 ORACLE_SOURCES = tests/oracle.c tests/oracle.h
+KEPT_SOURCES = tests/kept.c tests/kept.h tests/fdstore.c tests/fdstore.h $(DAEMON_SOURCES)
+tests_check_adopt_SOURCES = tests/check_adopt.c $(ORACLE_SOURCES) $(KEPT_SOURCES)
 tests_check_blame_SOURCES = tests/check_blame.c $(DAEMON_SOURCES)
 tests_check_cancel_SOURCES = tests/check_cancel.c $(DAEMON_SOURCES)
 tests_check_cancel_kept_SOURCES = tests/check_cancel_kept.c $(DAEMON_SOURCES)

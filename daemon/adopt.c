@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon/adopt.c - a manager goes on with the clients of one that has ended
+ *
+ * WHAT IT IS
+ *   Sockets, segments and pidfds of the last manager are in the service manager's store, whoever it
+ *   was and however it ended; what it knew of them is in its roster. Clients notice nothing: their
+ *   sockets have never been closed, and what they submit or cancel meanwhile stands in segments.
+ *   The pool is not taken over: it is another process's child, perhaps of another version. It is
+ *   killed, and what becomes of its jobs is what becomes of those of a pool that has died
+ *   (recover.c), but that none is suspected.
+ *
+ *	roster --> FENCE --> fits? --> map by its numbers --> recover --> pool, sockets
+ *	                       |
+ *	                       +-- no --> each pending job LOST, sockets closed, all anew
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   manager.c, when it starts, before its loop runs.
+ *
+ * INVARIANTS
+ *   I1. Nothing of a former pool is read before each pool is dead that may have it mapped. The
+ *       pidfd of one is in the store before it is told what to map (poolproc.c), and here all that
+ *       are in the store are killed and waited for first.
+ *   I2. What clients and tasks can write is asked for nothing: neither the head of a segment nor a
+ *       number in it; the roster has them all.
+ *   I3. Killed at any instruction of it a manager has left what it found, or a later state of the
+ *       same: a slot that is free, an outcome more. So the next one does the same again, and
+ *       recover.c may (its I4). What was done cannot be undone by it: outcomes are given by
+ *       compare-and-swap, pages that were punched are punched again.
+ *   I4. It comes to an end: roster_try() counts the managers that came to nothing.
+ *   I5. A connection that was not told that it is in (GREETING, MAKING) is in no roster; its end is
+ *       closed with the manager that had it, and its client reads that before WELCOME.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   A client, before or meanwhile: its socket and its pidfd say so, and are asked before its jobs
+ *   are looked at. A cancel of the time between stands in the record and in the socket (job.h, I5).
+ *   This manager: I3.
+ */
+#include "daemon/adopt.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/crash.h"
+#include "common/log.h"
+#include "common/util.h"
+#include "daemon/session.h"
+#include "shm/futex.h"
+
+#define ADOPT_PATIENCE_MS 5000	       /* for a pool's death, until that is worth a line */
+#define ADOPT_LIVED_NS	  NSEC_PER_SEC /* so long after READY a manager has come to something */
+
+static void adopt_kill(int pidfd)
+{
+	struct pollfd p = { .fd = pidfd, .events = POLLIN };
+	int timeout = ADOPT_PATIENCE_MS;
+	int n;
+
+	/* One that has ended says ESRCH, and is there at once. */
+	(void)pidfd_send_signal(pidfd, SIGKILL, NULL, 0);
+	while ((n = poll(&p, 1, timeout)) <= 0) {
+		if (n < 0)
+			continue;
+		log_warning("the last forkd's pool was killed, and has not ended yet: waiting");
+		timeout = -1;
+	}
+}
+
+/* I1. */
+static void adopt_fence(struct store *store)
+{
+	int pidfd;
+
+	while ((pidfd = store_take(store, "pool", STORE_PIDFD)) >= 0) {
+		adopt_kill(pidfd);
+		(void)close(pidfd);
+		FK_CRASH(adopt_fenced);
+	}
+	store_remove(store, "pool");
+}
+
+/* One record of another layout's, or of this one's. */
+static bool adopt_lose_job(const struct roster_records *records, _Atomic uint32_t *word)
+{
+	uint32_t mask = (uint32_t)records->outcome_mask, waiter = (uint32_t)records->waiter;
+	uint32_t state = atomic_load_explicit(word, memory_order_relaxed);
+
+	/* Relaxed: no result comes with it. A client that hammers the word keeps it. */
+	for (uint32_t tries = 0; tries < 10000 && (state & mask) == records->pending; tries++) {
+		uint32_t lost = (state & ~(mask | waiter)) | (uint32_t)records->lost;
+
+		if (!atomic_compare_exchange_weak_explicit(word, &state, lost, memory_order_relaxed,
+							   memory_order_relaxed))
+			continue;
+		if (state & waiter)
+			(void)futex_wake(word, INT_MAX);
+		return true;
+	}
+	return false;
+}
+
+/* All of a client's, by the roster's numbers. Returns how many. */
+static uint32_t adopt_lose_client(const struct roster *roster, const struct roster_entry *entry,
+				  int fd)
+{
+	const struct roster_records *r = &roster->records;
+	uint32_t n = 0;
+	void *base;
+
+	if (r->offset + entry->n_jobs * r->stride > entry->size ||
+	    r->state_offset + sizeof(uint32_t) > r->stride)
+		return 0;
+	if (segment_map_sized(fd, entry->size, &base) < 0)
+		return 0;
+	for (uint32_t i = 0; i < entry->n_jobs; i++) {
+		char *record = (char *)base + r->offset + i * r->stride;
+
+		n += adopt_lose_job(r, (_Atomic uint32_t *)(void *)(record + r->state_offset));
+	}
+	segment_unmap(base, entry->size);
+	return n;
+}
+
+/* Nobody goes on from here. */
+static void adopt_drain(struct adopt *adopt, struct store *store, const char *why)
+{
+	uint64_t lost = 0;
+	uint32_t n = 0;
+
+	for (uint32_t slot = 0; slot < LIMIT_CLIENTS; slot++) {
+		const struct roster_entry entry = roster_client(adopt->roster, slot);
+		_cleanup_close_ int fd = -1;
+		char name[STORE_NAME];
+
+		if (entry.state != ROSTER_HERE)
+			continue;
+		store_name(name, 'c', slot);
+		fd = store_take(store, name, STORE_MEMFD);
+		if (fd < 0)
+			continue;
+		lost += adopt_lose_client(adopt->roster, &entry, fd);
+		n++;
+		FK_CRASH(adopt_lost);
+	}
+	log_warning("%s: %u clients of the last forkd are disconnected, %" PRIu64
+		    " of their jobs are lost",
+		    why, n, lost);
+	roster_end(adopt->roster);
+}
+
+/* Why it cannot go on from there; NULL: it can. */
+static const char *adopt_obstacle(struct adopt *adopt, const struct roster_geometry *geometry)
+{
+	uint64_t ready_ns = adopt->roster->ready_ns;
+	bool progress = false;
+	void *base;
+
+	if (!roster_fits(adopt->roster, geometry))
+		return "forkd has another version or other settings now, with which nothing that "
+		       "is shared fits";
+	if (adopt->board_fd < 0 || adopt->arena_fd < 0)
+		return "board or arena is missing in the store";
+	if (ready_ns && segment_map_sized(adopt->board_fd, geometry->board_size, &base) == 0) {
+		progress = clock_ns() - ready_ns >= ADOPT_LIVED_NS ||
+			   board_jobs_ended(base, (uint32_t)geometry->n_workers);
+		segment_unmap(base, geometry->board_size);
+	}
+	return roster_try(adopt->roster, progress)
+		     ? NULL
+		     : "forkd has ended again and again without getting anywhere";
+}
+
+/* From what it has. */
+static bool adopt_can(struct adopt *adopt, struct store *store,
+		      const struct roster_geometry *geometry)
+{
+	const char *why;
+	int r;
+
+	if (adopt->roster_fd < 0)
+		return false;
+	r = roster_map(adopt->roster_fd, &adopt->roster);
+	if (r < 0) {
+		log_warning(
+			"the last forkd's clients are disconnected: its roster cannot be read: %s",
+			strerror(-r));
+		return false;
+	}
+	if (adopt->roster->ended)
+		return false;
+	why = adopt_obstacle(adopt, geometry);
+	if (why)
+		adopt_drain(adopt, store, why);
+	return !why;
+}
+
+static int adopt_anew(struct adopt *adopt, const struct roster_geometry *geometry)
+{
+	uint64_t epoch;
+
+	if (getrandom(&epoch, sizeof(epoch), 0) != (ssize_t)sizeof(epoch))
+		epoch = clock_ns();
+	epoch |= 1; /* 0 means any */
+	adopt->roster_fd = roster_new(geometry, epoch, &adopt->roster);
+	return adopt->roster_fd < 0 ? adopt->roster_fd : 0;
+}
+
+int adopt_begin(struct adopt *adopt, struct store *store, struct hangups *hangups,
+		const struct roster_geometry *geometry)
+{
+	*adopt = (struct adopt){
+		.roster_fd = store_take(store, "roster", STORE_MEMFD),
+		.board_fd = store_take(store, "board", STORE_MEMFD),
+		.arena_fd = store_take(store, "arena", STORE_MEMFD),
+	};
+	adopt_fence(store);
+	adopt->inherited = adopt_can(adopt, store, geometry);
+	if (adopt->inherited)
+		return 0;
+	adopt->board_fd = safe_close(adopt->board_fd);
+	adopt->arena_fd = safe_close(adopt->arena_fd);
+	adopt_fini(adopt);
+	store_drop_rest(store, hangups);
+	store_empty(store);
+	return adopt_anew(adopt, geometry);
+}
+
+static void adopt_on_shared(struct store_put *put, int result)
+{
+	(void)put;
+	if (result < 0)
+		log_warning("the next forkd cannot go on with the clients of this one: %s",
+			    strerror(-result));
+}
+
+void adopt_share(struct adopt *adopt, struct store *store, const struct fronts *fronts)
+{
+	const char *const names[] = { "board", "arena", "roster" };
+	const int fds[] = { fronts->board_fd, fronts->arena_fd, adopt->roster_fd };
+
+	adopt->board_fd = adopt->arena_fd = -1;
+	for (uint32_t i = 0; i < ARRAY_SIZE(fds) && !adopt->inherited; i++) {
+		int r;
+
+		adopt->puts[i].call = adopt_on_shared;
+		r = store_put(store, &adopt->puts[i], names[i], &fds[i], 1);
+		if (r < 0)
+			adopt_on_shared(&adopt->puts[i], r);
+	}
+}
+
+void adopt_fini(struct adopt *adopt)
+{
+	for (uint32_t i = 0; i < ARRAY_SIZE(adopt->puts); i++)
+		store_forget(&adopt->puts[i]);
+	roster_unmap(adopt->roster);
+	adopt->roster = NULL;
+	adopt->roster_fd = safe_close(adopt->roster_fd);
+}
+
+static struct session_inherited adopt_take(struct store *store, uint32_t slot)
+{
+	char name[STORE_NAME];
+
+	store_name(name, 'c', slot);
+	return (struct session_inherited){
+		.socket = store_take(store, name, STORE_SOCKET),
+		.pidfd = store_take(store, name, STORE_PIDFD),
+		.segment = store_take(store, name, STORE_MEMFD),
+	};
+}
+
+void adopt_clients(struct adopt *adopt, struct session_table *table)
+{
+	if (!adopt->inherited)
+		return;
+	tenants_adopt(&table->tenants);
+	for (uint32_t slot = 0; slot < LIMIT_CLIENTS; slot++) {
+		const struct roster_entry entry = roster_client(adopt->roster, slot);
+		struct session_inherited fds;
+
+		table->generations[slot] = entry.generation + 1;
+		if (entry.state == ROSTER_FREE)
+			continue;
+		fds = adopt_take(table->store, slot);
+		if (session_adopt(table, slot, &entry, &fds))
+			adopt->n_clients++;
+		else
+			log_warning("client %u (pid %u, uid %u) of the last forkd is disconnected: "
+				    "its segment or its rings are missing",
+				    slot, entry.pid, entry.uid);
+		FK_CRASH(adopt_client);
+	}
+	tenants_settle(&table->tenants);
+	store_drop_rest(table->store, table->hangups);
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon/session_adopt.c - a connection of a former manager goes on
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   adopt.c, on the manager's only thread, before its loop runs. The invariants stand in
+ *   session_internal.h, and those of the whole in adopt.c.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   A client, before this or meanwhile: its connection is looked at before its jobs are.
+ */
+#include <poll.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "daemon/session.h"
+#include "daemon/session_internal.h"
+
+/* Has it ended meanwhile, as far as can be told? */
+static bool session_has_ended(const struct session *s)
+{
+	struct pollfd p[2] = {
+		{ .fd = s->fd, .events = POLLRDHUP },
+		{ .fd = s->pidfd, .events = POLLIN },
+	};
+
+	return s->fd < 0 || poll(p, 2, 0) > 0;
+}
+
+/* Waits for what it says and for its end, from where the former manager was. */
+static void session_resume(struct session *s, enum roster_state state)
+{
+	struct loop *loop = s->table->loop;
+	int r;
+
+	if (state == ROSTER_EMPTYING) {
+		s->state = SESSION_GONE;
+		session_retire(s);
+		return;
+	}
+	if (state == ROSTER_GONE) {
+		s->state = SESSION_GONE;
+		s->held = s->fd >= 0 && loop_poll(loop, &s->socket_source, s->fd, POLLHUP) == 0;
+		if (!s->held)
+			session_disconnect(s);
+		return;
+	}
+	s->state = SESSION_OPEN;
+	s->table->n_open++;
+	if (session_has_ended(s)) {
+		session_gone(s);
+		return;
+	}
+	r = loop_poll(loop, &s->socket_source, s->fd, POLLIN);
+	if (r == 0 && s->pidfd >= 0)
+		r = loop_poll(loop, &s->pidfd_source, s->pidfd, POLLIN);
+	if (r < 0)
+		session_evict(s);
+}
+
+bool session_adopt(struct session_table *table, uint32_t slot, const struct roster_entry *entry,
+		   const struct session_inherited *fds)
+{
+	struct session *s = session_new(table, fds->socket);
+	bool mapped;
+
+	if (!s) {
+		(void)hangup(table->hangups, fds->socket);
+		(void)safe_close(fds->pidfd);
+		(void)safe_close(fds->segment);
+		session_forget(table, slot);
+		return false;
+	}
+	s->pidfd = fds->pidfd;
+	s->pid = entry->pid;
+	s->uid = entry->uid;
+	s->generation = entry->generation;
+	s->tenant = entry->tenant;
+	s->welcomed = entry->welcomed;
+	s->inherited = true;
+	mapped = segments_adopt(&table->segments, &s->segment, s->uid, fds->segment, entry->n_jobs,
+				entry->size) == 0;
+	if (!mapped)
+		(void)safe_close(fds->segment);
+	if (!mapped || !tenants_join(&table->tenants, entry->tenant, entry->uid)) {
+		session_free(s);
+		session_forget(table, slot);
+		return false;
+	}
+	s->slot = slot;
+	table->slots[slot] = s;
+	session_resume(s, entry->state);
+	return true;
+}

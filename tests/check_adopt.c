@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * adopt: the manager is killed, and the next one goes on with its clients, who notice nothing
+ *
+ * The stand-in for systemd (tests/fdstore.h) has forkd's descriptors meanwhile. Nobody connects
+ * twice: each client is one connection, of the first manager's.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "client/client.h"
+#include "common/util.h"
+#include "daemon/adopt.h"
+#include "tests/kept.h"
+#include "tests/oracle.h"
+#define CHECK_TIMEOUT 120
+#include "tests/check_unit.h"
+
+#define CLIENTS	  4u
+#define KILLS	  20u
+#define OTHER_UID 65531u
+
+static struct daemon d;
+static struct fdstore *store;
+static _Atomic uint64_t *ended; /* jobs of each client */
+
+static void begin(void)
+{
+	memset(&d, 0, sizeof(d));
+	ended = daemon_share(CLIENTS * sizeof(*ended));
+}
+
+static int outcome(fk_client *c, fk_job job)
+{
+	ck_assert_int_eq(fk_wait(c, job, DAEMON_PATIENCE * NSEC_PER_SEC), 0);
+	return fk_outcome(c, job, NULL, NULL);
+}
+
+static fk_job submit_add(fk_client *c)
+{
+	const int64_t args[2] = { 40, 2 };
+	const fk_task *task;
+	fk_job job;
+
+	ck_assert_int_eq(fk_task_find(c, "null:add", &task), 0);
+	ck_assert_int_eq(fk_submit(c, task, args, sizeof(args), FK_IDEMPOTENT, &job), 0);
+	return job;
+}
+
+/* A job of an old connection. */
+static void serves(fk_client *c)
+{
+	fk_job job = submit_add(c);
+	int64_t sum = 0;
+
+	ck_assert_str_eq(fk_outcome_name(outcome(c, job)), "DONE");
+	ck_assert_int_eq(fk_result(c, job, &sum, sizeof(sum)), 0);
+	ck_assert_int_eq(sum, 42);
+	ck_assert_int_eq(fk_release(c, job), 0);
+}
+
+/* One that runs until *ret_gate is 1, and cannot be ended by anybody. */
+static fk_job hold(fk_client *c, unsigned int flags, volatile uint8_t **ret_gate)
+{
+	struct fk_buffer buffer = { NULL, 1 };
+	const fk_task *task;
+	fk_job job;
+
+	ck_assert_int_eq(fk_alloc(c, buffer.size, &buffer.data), 0);
+	*ret_gate = buffer.data;
+	**ret_gate = 0;
+	ck_assert_int_eq(fk_task_find(c, "crash:hold", &task), 0);
+	ck_assert_int_eq(fk_submitv(c, task, flags, &job, buffer), 0);
+	return job;
+}
+
+static uint32_t n_running(void)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < 2; i++)
+		n += atomic_load(&d.board->running[i].job) != UINT32_MAX;
+	return n;
+}
+
+static bool keeps(const char *name)
+{
+	char names[1024], padded[16];
+
+	fdstore_names(store, names + 1, sizeof(names) - 2);
+	names[0] = ' ';
+	(void)strcat(names, " ");
+	(void)snprintf(padded, sizeof(padded), " %s ", name);
+	return strstr(names, padded) != NULL;
+}
+
+/* ------------------------------------------------------------------------ the fence */
+
+static bool is_dead(int pidfd)
+{
+	struct pollfd p = { .fd = pidfd, .events = POLLIN };
+
+	return poll(&p, 1, 0) == 1;
+}
+
+START_TEST(nothing_goes_on_before_each_pool_of_the_store_is_dead)
+{
+	const struct roster_geometry geometry = { .n_workers = 1 };
+	struct store_inherited *inherited = calloc(2, sizeof(*inherited));
+	struct adopt adopt = ADOPT_INIT;
+	struct hangups hangups = { 0 };
+	struct store s = STORE_INIT;
+	int fds[2];
+
+	for (uint32_t i = 0; i < 2; i++) {
+		pid_t pid = daemon_fork(DAEMON_UID);
+
+		while (pid == 0)
+			(void)pause();
+		fds[i] = (int)syscall(SYS_pidfd_open, pid, 0);
+		ck_assert_int_ge(fds[i], 0);
+		inherited[i] = (struct store_inherited){
+			.name = "pool",
+			.kind = STORE_PIDFD,
+			.fd = dup(fds[i]),
+		};
+	}
+	s.fd = open("/dev/null",
+		    O_WRONLY | O_CLOEXEC); /* there is a store, to which nothing is said */
+	s.inherited = inherited;
+	s.n_inherited = 2;
+	ck_assert(!is_dead(fds[0]) && !is_dead(fds[1]));
+	ck_assert_int_eq(adopt_begin(&adopt, &s, &hangups, &geometry), 0);
+	ck_assert(is_dead(fds[0]) && is_dead(fds[1]));
+	ck_assert(!adopt.inherited);
+	adopt_fini(&adopt);
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ without loss */
+
+static void see_clients_go_on(void)
+{
+	for (uint32_t i = 0; i < CLIENTS; i++) {
+		uint64_t seen = atomic_load(&ended[i]);
+
+		DAEMON_AWAIT(atomic_load(&ended[i]) > seen + 1);
+	}
+}
+
+START_TEST(twenty_managers_are_killed_under_load_and_no_client_notices)
+{
+	struct oracle_verdict v;
+	pid_t pids[CLIENTS];
+	struct oracle o;
+
+	store = kept_start(&d, "--workers=2", NULL);
+	oracle_init(&o, d.folder);
+	for (uint32_t i = 0; i < CLIENTS; i++) {
+		pids[i] = daemon_fork(i % 2 ? OTHER_UID : DAEMON_UID);
+		if (pids[i] == 0)
+			_exit(oracle_serve(&o, d.socket, &ended[i]));
+	}
+	see_clients_go_on();
+	for (uint32_t i = 0; i < KILLS; i++) {
+		kept_kill(&d, store);
+		kept_ready(&d, store);
+		see_clients_go_on();
+	}
+	serves(d.watcher);
+	atomic_store(&o.shared->stop, 1);
+	for (uint32_t i = 0; i < CLIENTS; i++)
+		ck_assert_int_eq(daemon_reap(pids[i]), 0);
+	ck_assert_uint_eq(store->starts, KILLS + 1);
+	ck_assert_msg(oracle_judge(&o, &v), "%s; the log is %s", v.wrong, d.log);
+	ck_assert_uint_eq(v.outcomes[FK_CANCELLED] + v.refused + v.orphans, 0);
+	ck_assert_uint_eq(v.lost_idempotent, 0);
+	printf("%" PRIu64 " jobs done, %" PRIu64 " lost, %" PRIu64 " runs again\n",
+	       v.outcomes[FK_DONE], v.outcomes[FK_LOST], v.again);
+	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 0);
+	oracle_fini(&o);
+	kept_stop(&d, store);
+}
+END_TEST
+
+START_TEST(what_ran_is_LOST_or_runs_again_as_often_as_it_takes)
+{
+	volatile uint8_t *gates[2];
+	fk_job jobs[2];
+	fk_client *c;
+
+	store = kept_start(&d, "--workers=2", NULL);
+	c = daemon_open(&d);
+	jobs[0] = hold(c, 0, &gates[0]);
+	jobs[1] = hold(c, FK_IDEMPOTENT, &gates[1]);
+	DAEMON_AWAIT(n_running() == 2);
+	/* Nobody suspects it of these deaths. */
+	for (uint32_t i = 0; i < 4; i++) {
+		kept_kill(&d, store);
+		kept_ready(&d, store);
+		ck_assert_str_eq(fk_outcome_name(outcome(c, jobs[0])), "LOST");
+		DAEMON_AWAIT(n_running() == 1);
+	}
+	*gates[1] = 1;
+	ck_assert_str_eq(fk_outcome_name(outcome(c, jobs[1])), "DONE");
+	ck_assert_int_eq(fk_close(c), 0);
+	kept_stop(&d, store);
+}
+END_TEST
+
+START_TEST(what_is_submitted_while_nobody_is_there_is_done)
+{
+	fk_client *c;
+	fk_job job;
+
+	store = kept_start(&d, "--workers=2", NULL);
+	c = daemon_open(&d);
+	kept_kill_and_hold(&d, store);
+	job = submit_add(c);
+	kept_go_on(store);
+	ck_assert_str_eq(fk_outcome_name(outcome(c, job)), "DONE");
+	ck_assert_int_eq(fk_close(c), 0);
+	kept_ready(&d, store);
+	kept_stop(&d, store);
+}
+END_TEST
+
+START_TEST(a_cancel_while_nobody_is_there_holds)
+{
+	volatile uint8_t *gate;
+	fk_client *c;
+	fk_job job;
+
+	store = kept_start(&d, "--workers=2", NULL);
+	c = daemon_open(&d);
+	job = hold(c, FK_IDEMPOTENT, &gate);
+	DAEMON_AWAIT(n_running() == 1);
+	kept_kill_and_hold(&d, store);
+	ck_assert_int_eq(fk_cancel(c, job), 0);
+	kept_go_on(store);
+	ck_assert_str_eq(fk_outcome_name(outcome(c, job)), "CANCELLED");
+	serves(c);
+	ck_assert_int_eq(fk_close(c), 0);
+	kept_ready(&d, store);
+	kept_stop(&d, store);
+}
+END_TEST
+
+static void be_held(void)
+{
+	fk_client *c = daemon_open(&d);
+	volatile uint8_t *gate;
+
+	(void)hold(c, FK_IDEMPOTENT, &gate);
+	for (;;)
+		(void)pause();
+}
+
+START_TEST(a_client_that_dies_while_nobody_is_there_leaves_nothing)
+{
+	pid_t pid;
+
+	store = kept_start(&d, "--workers=2", NULL);
+	pid = daemon_client(be_held, DAEMON_UID);
+	DAEMON_AWAIT(n_running() == 1);
+	ck_assert(keeps("c0") && keeps("c1"));
+	kept_kill_and_hold(&d, store);
+	ck_assert_int_eq(kill(pid, SIGKILL), 0);
+	ck_assert_int_eq(daemon_reap(pid), 256 + SIGKILL);
+	kept_go_on(store);
+	kept_ready(&d, store);
+	/* Its job does not run again. */
+	ck_assert(daemon_logged(&d, "going on with 2 clients", "1 cancelled, 0 run again"));
+	DAEMON_AWAIT(!keeps("c1"));
+	ck_assert(keeps("c0"));
+	serves(d.watcher);
+	kept_stop(&d, store);
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ with loss */
+
+/* The roster that the stand-in keeps. */
+static struct roster *open_roster(void)
+{
+	struct roster *roster = NULL;
+	char path[64];
+	int fd = -1;
+
+	for (uint32_t i = 0; i < store->n; i++)
+		if (streq(store->entries[i].name, "roster"))
+			fd = store->entries[i].fd;
+	(void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)store->pid, fd);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(roster_map(fd, &roster), 0);
+	(void)close(fd);
+	return roster;
+}
+
+static void see_all_lost(fk_client *c, const fk_job *jobs, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		ck_assert_str_eq(fk_outcome_name(outcome(c, jobs[i])), "LOST");
+	kept_ready(&d, store);
+	ck_assert(daemon_logged(&d, "clients of the last forkd are disconnected", ""));
+	/* Its connection has ended, and the next is another forkd's. */
+	ck_assert_int_eq(fk_close(c), 0);
+	daemon_call_fib(&d);
+	ck_assert_int_eq(fk_close(d.watcher), 0);
+	d.watcher = daemon_open(&d);
+	kept_stop(&d, store);
+}
+
+START_TEST(with_another_layout_each_job_is_LOST_and_all_is_new)
+{
+	volatile uint8_t *gates[3];
+	struct roster *roster;
+	fk_job jobs[3];
+	fk_client *c;
+
+	store = kept_start(&d, "--workers=2", NULL);
+	c = daemon_open(&d);
+	for (uint32_t i = 0; i < 3; i++)
+		jobs[i] = hold(c, FK_IDEMPOTENT, &gates[i]);
+	DAEMON_AWAIT(n_running() == 2);
+	roster = open_roster();
+	roster->head.layout_hash ^= 1;
+	roster_unmap(roster);
+	kept_kill(&d, store);
+	see_all_lost(c, jobs, 3);
+}
+END_TEST
+
+#ifdef FK_CRASH_SITES
+
+START_TEST(a_state_that_kills_each_manager_is_given_up)
+{
+	volatile uint8_t *gate;
+	fk_client *c;
+	fk_job job;
+
+	daemon_prepare(&d);
+	ck_assert_int_eq(setenv("FORKD_CRASH_SITE", "adopt_client", 1), 0);
+	ck_assert_int_eq(unsetenv("FORKD_CRASH_TOKEN"), 0);
+	store = kept_start(&d, "--workers=2", NULL);
+	c = daemon_open(&d);
+	job = hold(c, FK_IDEMPOTENT, &gate);
+	DAEMON_AWAIT(n_running() == 1);
+	kept_kill(&d, store);
+	see_all_lost(c, &job, 1);
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ at its crash sites */
+
+/* A manager dies at the site while it takes over from one that was killed: the next takes over. */
+static void die_taking_over(const char *site, uint32_t after)
+{
+	volatile uint8_t *gates[2];
+	fk_job jobs[2];
+	fk_client *c;
+
+	begin();
+	daemon_prepare(&d);
+	daemon_mine(&d, site, after);
+	daemon_unmine(&d);
+	store = kept_start(&d, "--workers=2", NULL);
+	c = daemon_open(&d);
+	jobs[0] = hold(c, 0, &gates[0]);
+	jobs[1] = hold(c, FK_IDEMPOTENT, &gates[1]);
+	DAEMON_AWAIT(n_running() == 2);
+	daemon_mine(&d, site, after);
+	kept_kill(&d, store);
+	DAEMON_AWAIT(!daemon_is_mined(&d));
+	DAEMON_AWAIT(store->starts >= 3);
+	ck_assert_str_eq(fk_outcome_name(outcome(c, jobs[0])), "LOST");
+	*gates[1] = 1;
+	ck_assert_str_eq(fk_outcome_name(outcome(c, jobs[1])), "DONE");
+	kept_ready(&d, store);
+	daemon_call_fib(&d);
+	ck_assert_int_eq(fk_close(c), 0);
+	kept_stop(&d, store);
+}
+
+START_TEST(a_manager_that_dies_while_it_takes_over_is_taken_over_from)
+{
+	static const char *const sites[] = { "adopt_fenced", "adopt_client", "recover_given",
+					     "pool_forked", "pool_stored" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(sites); i++)
+		die_taking_over(sites[i], 0);
+	die_taking_over("roster_store", 0);
+}
+END_TEST
+
+/* A manager dies at the site while it takes a client in. */
+static void die_taking_in(const char *site)
+{
+	fk_client *old, *c;
+
+	begin();
+	daemon_prepare(&d);
+	daemon_mine(&d, site, 0);
+	daemon_unmine(&d);
+	store = kept_start(&d, "--workers=2", NULL);
+	old = daemon_open(&d);
+	daemon_mine(&d, site, 0);
+	c = daemon_open(&d);
+	DAEMON_AWAIT(!daemon_is_mined(&d));
+	kept_ready(&d, store);
+	serves(c);
+	ck_assert_int_eq(fk_close(c), 0);
+	serves(old);
+	daemon_call_fib(&d);
+	ck_assert_int_eq(fk_close(old), 0);
+	DAEMON_AWAIT(!keeps("c1") && !keeps("c2") && !keeps("c3"));
+	kept_stop(&d, store);
+}
+
+START_TEST(a_client_that_a_manager_takes_in_while_it_dies_is_in)
+{
+	die_taking_in("session_stored");
+	die_taking_in("session_welcoming");
+}
+END_TEST
+
+START_TEST(one_that_dies_while_it_gives_jobs_up_has_the_next_do_it)
+{
+	volatile uint8_t *gates[2];
+	struct roster *roster;
+	fk_job jobs[2];
+	fk_client *c;
+
+	daemon_prepare(&d);
+	daemon_mine(&d, "adopt_lost", 0);
+	store = kept_start(&d, "--workers=2", NULL);
+	c = daemon_open(&d);
+	for (uint32_t i = 0; i < 2; i++)
+		jobs[i] = hold(c, FK_IDEMPOTENT, &gates[i]);
+	DAEMON_AWAIT(n_running() == 2);
+	roster = open_roster();
+	roster->geometry.max_jobs++;
+	roster_unmap(roster);
+	kept_kill(&d, store);
+	DAEMON_AWAIT(!daemon_is_mined(&d));
+	see_all_lost(c, jobs, 2);
+}
+END_TEST
+
+#endif
+
+int main(void)
+{
+	const TTest *const tests[] = {
+		nothing_goes_on_before_each_pool_of_the_store_is_dead,
+		twenty_managers_are_killed_under_load_and_no_client_notices,
+		what_ran_is_LOST_or_runs_again_as_often_as_it_takes,
+		what_is_submitted_while_nobody_is_there_is_done,
+		a_cancel_while_nobody_is_there_holds,
+		a_client_that_dies_while_nobody_is_there_leaves_nothing,
+		with_another_layout_each_job_is_LOST_and_all_is_new,
+#ifdef FK_CRASH_SITES
+		a_state_that_kills_each_manager_is_given_up,
+		a_manager_that_dies_while_it_takes_over_is_taken_over_from,
+		a_client_that_a_manager_takes_in_while_it_dies_is_in,
+		one_that_dies_while_it_gives_jobs_up_has_the_next_do_it,
+#endif
+	};
+
+	return check_unit_run("adopt", tests, ARRAY_SIZE(tests), begin, NULL, CHECK_TIMEOUT);
+}
