@@ -211,6 +211,9 @@ static void channel_dispatch(struct pool *pool, struct proto_pool *m, int fd)
 	case PROTO_POOL_TENANT_GONE:
 		vacate_tenant(pool, m->tenant);
 		break;
+	case PROTO_POOL_HALT:
+		halt_begin(pool);
+		/* fall through */
 	case PROTO_POOL_STOP:
 		atomic_store(&pool->stop, POOL_DRAINING);
 		pool_wake_dispatcher(pool);

@@ -56,8 +56,8 @@ void channel_send(struct pool *pool, uint32_t type, uint32_t client, uint32_t ge
 
 /*
  * Does what the manager says, to the end, while the pool drains too: a client may leave, or cancel
- * what the pool would wait for. Returns true once the pool has drained after PROTO_POOL_STOP, false
- * if the manager is gone.
+ * what the pool would wait for. Returns true once the pool has ended after PROTO_POOL_STOP or
+ * PROTO_POOL_HALT, false if the manager is gone.
  */
 bool channel_serve(struct pool *pool);
 

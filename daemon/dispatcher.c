@@ -224,6 +224,12 @@ void dispatcher_attend(struct pool *pool)
 		dispatcher_slow_down(&pool->dispatcher);
 }
 
+/* Of a pool that drains: nobody has any work left, or any that is to be done. */
+static bool dispatcher_is_done(struct pool *pool)
+{
+	return halt_declines(&pool->halt) ? halt_is_over(pool) : intake_is_empty(pool);
+}
+
 void *dispatcher_main(void *arg)
 {
 	struct pool *pool = arg;
@@ -232,7 +238,7 @@ void *dispatcher_main(void *arg)
 	prctl(PR_SET_TIMERSLACK, 1000UL);
 	/* As long as it drains, the word says LOOKING: who finds SLEEPING wakes until somebody
 	 * woke, and in the end nobody would. */
-	while (atomic_load(&pool->stop) != POOL_DRAINING || !intake_is_empty(pool))
+	while (atomic_load(&pool->stop) != POOL_DRAINING || !dispatcher_is_done(pool))
 		dispatcher_attend(pool);
 	pool_stop_workers(pool);
 	channel_shut(pool);

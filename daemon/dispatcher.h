@@ -16,8 +16,8 @@
  *   long leaves, it does that itself: so deadlines and cancels of what is there are seen
  *   (deadline.h). It looks at workers whose jobs are to end, and do not (hang.h). It also releases
  *   dead clients, gives freed memory back if no worker does, and ends the pool once all is done
- *   after PROTO_POOL_STOP. Whoever wakes it more than DISPATCHER_ROUNDS times a tick waits for the
- *   next one.
+ *   after PROTO_POOL_STOP, or all that runs after PROTO_POOL_HALT. Whoever wakes it more than
+ *   DISPATCHER_ROUNDS times a tick waits for the next one.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   pool.c starts its thread. Others wake it by pool_wake_dispatcher(). dispatcher_take_summons():
@@ -58,7 +58,7 @@ void dispatcher_attend(struct pool *pool);
 /* Owner, at a fork: was it asked to look whether another job goes first? */
 bool dispatcher_take_summons(struct worker *worker);
 
-/* The thread: until the pool has drained after PROTO_POOL_STOP, which it ends. */
+/* The thread: until the pool has drained after PROTO_POOL_STOP or _HALT, which it ends. */
 void *dispatcher_main(void *pool);
 
 #endif

@@ -86,6 +86,8 @@ libpool_la_SOURCES = \
 	daemon/fairq.h \
 	daemon/fault.c \
 	daemon/fault.h \
+	daemon/halt.c \
+	daemon/halt.h \
 	daemon/hang.c \
 	daemon/hang.h \
 	daemon/inbox.c \

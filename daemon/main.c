@@ -9,6 +9,7 @@
  *	3  cannot listen on the socket
  *	4  the pool failed to start, or died again and again
  *	5  the system denies something: memory, descriptors, io_uring
+ *	6  to be started again, as asked by SIGUSR2
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -51,7 +52,8 @@ static void main_help(void)
 	      "  2  command line or forkd.conf\n"
 	      "  3  cannot listen on the socket\n"
 	      "  4  the pool failed to start, or died again and again\n"
-	      "  5  the system denies something: memory, descriptors, io_uring\n",
+	      "  5  the system denies something: memory, descriptors, io_uring\n"
+	      "  6  to be started again, as asked by SIGUSR2\n",
 	      stdout);
 }
 

@@ -71,6 +71,8 @@ struct manager {
 	int signal_fd;
 	bool ready; /* the first pool was */
 	bool stopping;
+	bool halting; /* to be started again */
+	bool keeps;   /* what the next forkd needs to go on is in the store */
 	int exit_code;
 	uint32_t n_shortages; /* tries to start the pool that failed, one after the other */
 	struct log_limit shortages;
@@ -96,6 +98,8 @@ static void manager_status(struct notify *notify)
 
 	if (m->stopping)
 		notify_status(notify, "Stopping: waiting for running jobs");
+	else if (m->halting)
+		notify_status(notify, "To be started again: waiting for running jobs");
 	else if (m->pool.state != POOLPROC_READY)
 		notify_status(notify, "Starting the pool");
 	else
@@ -130,10 +134,20 @@ static void manager_end(struct manager *m, uint32_t outcome)
 	loop_stop(&m->loop);
 }
 
+/* The pool is told to end, in one way or the other, and has stop-timeout for it. */
+static void manager_end_pool(struct manager *m, uint32_t message)
+{
+	struct proto_pool stop = { .head = { PROTO_MAGIC, message } };
+
+	poolproc_send(&m->pool, &stop, -1);
+	loop_forget(&m->loop, &m->stop_source);
+	if (m->pool.state != POOLPROC_READY || !m->options->stop_timeout ||
+	    loop_timer(&m->loop, &m->stop_source, m->options->stop_timeout) < 0)
+		poolproc_kill(&m->pool);
+}
+
 static void manager_stop(struct manager *m, const char *why)
 {
-	struct proto_pool stop = { .head = { PROTO_MAGIC, PROTO_POOL_STOP } };
-
 	if (m->stopping) {
 		log_notice("%s again: running jobs are cancelled now", why);
 		poolproc_kill(&m->pool);
@@ -142,6 +156,7 @@ static void manager_stop(struct manager *m, const char *why)
 	log_notice("%s: stopping, running jobs have %.6g s", why,
 		   (double)m->options->stop_timeout / (double)NSEC_PER_SEC);
 	m->stopping = true;
+	m->halting = false;
 	m->ended_before = fronts_jobs_ended(&m->fronts);
 	fronts_set_state(&m->fronts, BOARD_STOPPING);
 	notify_stopping();
@@ -149,14 +164,42 @@ static void manager_stop(struct manager *m, const char *why)
 	loop_forget(&m->loop, &m->restart_source);
 	(void)loop_close(&m->loop, listener_leave(&m->listener));
 	session_stop(&m->sessions);
-	if (m->pool.state == POOLPROC_DOWN) {
+	if (m->pool.state == POOLPROC_DOWN)
 		manager_end(m, JOB_CANCELLED);
+	else
+		manager_end_pool(m, PROTO_POOL_STOP);
+}
+
+/* What the service manager keeps is the next forkd's: nothing is closed, no job gets an outcome. */
+static void manager_leave(struct manager *m)
+{
+	m->exit_code = MANAGER_EXIT_RESTART;
+	loop_stop(&m->loop);
+}
+
+/* To be started again: jobs that run may end, those that are queued wait for the next pool. */
+static void manager_halt(struct manager *m, const char *why)
+{
+	if (!m->keeps || m->stopping) {
+		manager_stop(m, why);
 		return;
 	}
-	poolproc_send(&m->pool, &stop, -1);
-	if (m->pool.state != POOLPROC_READY || !m->options->stop_timeout ||
-	    loop_timer(&m->loop, &m->stop_source, m->options->stop_timeout) < 0)
+	if (m->halting) {
+		log_notice("%s again: running jobs are left to the next forkd now", why);
 		poolproc_kill(&m->pool);
+		return;
+	}
+	log_notice("%s: to be started again, running jobs have %.6g s", why,
+		   (double)m->options->stop_timeout / (double)NSEC_PER_SEC);
+	m->halting = true;
+	manager_status(&m->notify);
+	loop_forget(&m->loop, &m->restart_source);
+	/* Who connects now waits for the next forkd. */
+	listener_end(&m->listener);
+	if (m->pool.state == POOLPROC_DOWN)
+		manager_leave(m);
+	else
+		manager_end_pool(m, PROTO_POOL_HALT);
 }
 
 static void manager_on_stop_timeout(struct loop_source *source, int result)
@@ -164,7 +207,8 @@ static void manager_on_stop_timeout(struct loop_source *source, int result)
 	struct manager *m = container_of(source, struct manager, stop_source);
 
 	(void)result;
-	log_notice("stop-timeout: running jobs are cancelled");
+	log_notice("stop-timeout: running jobs are %s",
+		   m->halting ? "left to the next forkd" : "cancelled");
 	poolproc_kill(&m->pool);
 }
 
@@ -180,6 +224,8 @@ static void manager_on_signal(struct loop_source *source, int result)
 	while (read(m->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
 		if (info.ssi_signo == SIGHUP)
 			log_notice("SIGHUP: there is no reload, forkd goes on as it is");
+		else if (info.ssi_signo == SIGUSR2)
+			manager_halt(m, "SIGUSR2");
 		else
 			manager_stop(m, info.ssi_signo == SIGTERM ? "SIGTERM" : "SIGINT");
 	}
@@ -296,7 +342,7 @@ static void manager_on_ready(struct poolproc *pool)
 	quarantine_tell_pool(&m->quarantine);
 	postmortem_cancel_gone(&m->postmortem);
 	session_tell_pool(&m->sessions);
-	if (m->stopping)
+	if (m->stopping || m->halting)
 		return;
 	if (m->ready) {
 		log_notice("pool %u runs (pid %d)", m->fronts.pool_generation, (int)pool->pid);
@@ -361,6 +407,13 @@ static void manager_on_died(struct poolproc *pool, const struct poolproc_end *en
 	session_show_counts(&m->sessions);
 	quarantine_show(&m->quarantine);
 	loop_forget(&m->loop, &m->stop_source);
+	if (m->halting) {
+		/* One that crashed has somebody to blame. */
+		if (!end->stopped && end->signo != SIGKILL)
+			(void)postmortem_run(&m->postmortem, end);
+		manager_leave(m);
+		return;
+	}
 	/* Killed at stop-timeout: what ran was cancelled, not lost. */
 	if (m->stopping && (end->stopped || end->signo == SIGKILL)) {
 		manager_end(m, JOB_CANCELLED);
@@ -446,6 +499,7 @@ static int manager_signals(struct manager *m)
 	(void)sigaddset(&set, SIGTERM);
 	(void)sigaddset(&set, SIGINT);
 	(void)sigaddset(&set, SIGHUP);
+	(void)sigaddset(&set, SIGUSR2);
 	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
 		return manager_system(m, "block signals", -errno);
 	m->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -562,6 +616,13 @@ static int manager_init(struct manager *m)
 	return 0;
 }
 
+/* Halted: the end of the process closes what it has, and nothing is said in the sockets. */
+static void manager_part(struct manager *m)
+{
+	store_fini(&m->store);
+	loop_fini(&m->loop);
+}
+
 static void manager_fini(struct manager *m)
 {
 	session_fini(&m->sessions);
@@ -618,6 +679,9 @@ int manager_run(struct options *options)
 			m.exit_code = MANAGER_EXIT_BUG;
 		}
 	}
-	manager_fini(&m);
+	if (m.halting)
+		manager_part(&m);
+	else
+		manager_fini(&m);
 	return m.exit_code;
 }

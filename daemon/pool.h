@@ -18,6 +18,7 @@
 #include "daemon/channel.h"
 #include "daemon/deadline.h"
 #include "daemon/dispatcher.h"
+#include "daemon/halt.h"
 #include "daemon/hang.h"
 #include "daemon/intake.h"
 #include "daemon/lazy.h"
@@ -73,6 +74,7 @@ struct pool {
 	_Alignas(64) _Atomic uint32_t scheduler; /* OPTIONS_SCHEDULER_* */
 	_Atomic uint64_t spin;			 /* ns */
 	_Atomic uint32_t stop;			 /* POOL_* */
+	struct halt halt;
 	/* forkctl check and profile, constant once workers run: pool_set_fork_mode() */
 	bool force_steals;	 /* treat every fork as stolen, and scribble over the C stack */
 	bool late_children;	 /* with it: what follows a fork runs before the child */

@@ -275,6 +275,10 @@ void strand_loop(struct worker *worker)
 			case WORKER_STOP:
 				return;
 			case WORKER_ROOT:
+				if (halt_declines(&w->pool->halt)) {
+					w->next_ns = 0;
+					continue;
+				}
 				/* What is in the deque waits for a child that has left, or was set
 				 * aside: no ancestor of this one. */
 				w->moved = w->fk.bottom;

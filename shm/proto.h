@@ -34,6 +34,7 @@
 #define PROTO_POOL_SET	       22u /* a setting has changed: text is NAME=VALUE */
 #define PROTO_POOL_TASKS       23u /* a tenant's task_hash, 0 for all, is refused or no more */
 #define PROTO_POOL_TENANT_GONE 24u /* it has no clients any more */
+#define PROTO_POOL_HALT	       29u /* start nothing more, end what runs, then exit */
 /* Pool to manager. */
 #define PROTO_POOL_READY	   32u
 #define PROTO_POOL_RELEASED	   33u /* the client's jobs have ended, its segment is unmapped */

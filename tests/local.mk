@@ -30,6 +30,7 @@ UNIT_TESTS = \
 	tests/check_forkmode \
 	tests/check_greet \
 	tests/check_group \
+	tests/check_halt \
 	tests/check_hang \
 	tests/check_hangup \
 	tests/check_heap \
@@ -162,6 +163,7 @@ TSAN_TESTS = \
 	tests/check_fold \
 	tests/check_forkmode \
 	tests/check_group \
+	tests/check_halt \
 	tests/check_heap \
 	tests/check_intake \
 	tests/check_job \
@@ -359,6 +361,7 @@ tests_check_record_SOURCES = \
 tests_check_profile_SOURCES = tests/check_profile.c tests/rig.c tests/rig.h
 tests_check_pool_SOURCES = tests/check_pool.c tests/rig.c tests/rig.h
 tests_check_sleep_SOURCES = tests/check_sleep.c tests/rig.c tests/rig.h tests/sleep_steps.h
+tests_check_halt_SOURCES = tests/check_halt.c tests/rig.c tests/rig.h
 tests_check_sleep_CFLAGS = $(libpool_la_CFLAGS)
 tests_check_lazy_pool_SOURCES = tests/check_lazy_pool.c tests/rig.c tests/rig.h
 tests_check_strand_SOURCES = tests/check_strand.c tests/rig.c tests/rig.h

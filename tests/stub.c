@@ -199,6 +199,7 @@ static bool stub_message(const char *mode)
 		stub.tenants[m.pool.tenant] = NULL;
 		stub_send(PROTO_POOL_TENANT_RELEASED, &m.pool, "");
 		break;
+	case PROTO_POOL_HALT:
 	case PROTO_POOL_STOP:
 		if (streq(mode, "stuck"))
 			break;
