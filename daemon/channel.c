@@ -211,6 +211,11 @@ static void channel_dispatch(struct pool *pool, struct proto_pool *m, int fd)
 	case PROTO_POOL_TENANT_GONE:
 		vacate_tenant(pool, m->tenant);
 		break;
+	case PROTO_POOL_PING:
+		/* Relaxed: nothing is handed over. */
+		atomic_store_explicit(&pool->pinged, true, memory_order_relaxed);
+		pool_wake_dispatcher(pool);
+		break;
 	case PROTO_POOL_HALT:
 		halt_begin(pool);
 		/* fall through */

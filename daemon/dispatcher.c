@@ -174,6 +174,15 @@ static void dispatcher_clean(struct pool *pool)
 	d->clean_at = now + DISPATCHER_CLEAN;
 }
 
+/* The manager wants to know whether the channel's thread and this one do what they are for. */
+static void dispatcher_answer(struct pool *pool)
+{
+	/* Relaxed: nothing is handed over; who sets it wakes the dispatcher after it. */
+	if (atomic_load_explicit(&pool->pinged, memory_order_relaxed) &&
+	    atomic_exchange_explicit(&pool->pinged, false, memory_order_relaxed))
+		channel_send(pool, PROTO_POOL_PONG, 0, 0, "");
+}
+
 /* Ends jobs that are late, summons workers whose jobs take turns, looks at those that may hang,
  * sees to freed memory, and says when it has to come back, within so many ns. */
 static uint64_t dispatcher_next(struct pool *pool, uint64_t again)
@@ -182,6 +191,7 @@ static uint64_t dispatcher_next(struct pool *pool, uint64_t again)
 
 	next = dispatcher_earlier(next, hangs_check(pool));
 	dispatcher_clean(pool);
+	dispatcher_answer(pool);
 	next = dispatcher_earlier(next, pool->dispatcher.clean_at);
 	return dispatcher_earlier(next, clock_ns() + again);
 }

@@ -33,6 +33,8 @@ libmanager_la_SOURCES = \
 	daemon/poolproc.h \
 	daemon/postmortem.c \
 	daemon/postmortem.h \
+	daemon/pulse.c \
+	daemon/pulse.h \
 	daemon/quarantine.c \
 	daemon/quarantine.h \
 	daemon/quota.c \

@@ -567,6 +567,7 @@ static int manager_init(struct manager *m)
 	r = poolproc_init(&m->pool, &m->hangups, &m->store, m->options, &manager_pool_events);
 	if (r < 0)
 		return manager_system(m, "start the pool", r);
+	pulse_watch(&m->pool.pulse, m->fronts.arena, n_workers);
 	m->sessions = (struct session_table){
 		.loop = &m->loop,
 		.options = m->options,

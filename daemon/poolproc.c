@@ -28,8 +28,9 @@
  *       waits for their end before it reads the ledger.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
- *   The pool: see died(). A pool that closes its channel, or sends what it may not, is killed. The
- *   manager: the kernel kills the pool (PR_SET_PDEATHSIG), soon; and see I6.
+ *   The pool: see died(). A pool that closes its channel, sends what it may not, or is stuck
+ *   (pulse.h), is killed. The manager: the kernel kills the pool (PR_SET_PDEATHSIG), soon; and see
+ *   I6.
  */
 #include "daemon/poolproc.h"
 
@@ -143,6 +144,7 @@ int poolproc_init(struct poolproc *pool, struct hangups *hangups, struct store *
 		.stored = { .call = poolproc_on_stored },
 	};
 	pool->last = &pool->first;
+	pulse_init(&pool->pulse, pool, options->hang_limit);
 	pool->argv = poolproc_argv(options);
 	return pool->argv ? 0 : -ENOMEM;
 }
@@ -181,6 +183,7 @@ static void poolproc_close(struct poolproc *pool)
 	loop_forget(pool->loop, &pool->limit);
 	store_forget(&pool->stored);
 	store_remove(pool->store, POOLPROC_STORED);
+	pulse_end(&pool->pulse);
 	pool->channel = hangup(pool->hangups, pool->channel);
 	pool->pidfd = safe_close(pool->pidfd);
 	poolproc_hold_spares(pool);
@@ -302,7 +305,7 @@ int poolproc_start(struct poolproc *pool, int board_fd, int arena_fd)
 		goto fail;
 	}
 	pool->state = POOLPROC_STARTING;
-	pool->stopped = false;
+	pool->stopped = pool->hung = false;
 	pool->failed = 0;
 	pool->failed_text[0] = '\0';
 	pool->fds[0] = board_fd;
@@ -370,6 +373,7 @@ void poolproc_send(struct poolproc *pool, const struct proto_pool *message, int 
 
 	if (pool->state != POOLPROC_READY)
 		return;
+	pulse_said(&pool->pulse);
 	if (!pool->first)
 		r = poolproc_push(pool, message, fd);
 	if (!poolproc_must_wait(r))
@@ -400,6 +404,7 @@ static void poolproc_on_outgoing(struct loop_source *source, int result)
 			poolproc_wait_outgoing(pool, r);
 			return;
 		}
+		pulse_moved(&pool->pulse);
 		pool->first = m->next;
 		if (!pool->first)
 			pool->last = &pool->first;
@@ -428,6 +433,9 @@ static bool poolproc_take(struct poolproc *pool, struct proto_pool *message)
 		return true;
 	case PROTO_POOL_TENANT_RELEASED:
 		pool->events->tenant_released(pool, message->tenant);
+		return true;
+	case PROTO_POOL_PONG:
+		pulse_answered(&pool->pulse);
 		return true;
 	case PROTO_POOL_STOPPED:
 		pool->stopped = true;
@@ -529,6 +537,7 @@ static void poolproc_on_process(struct loop_source *source, int result)
 		end.signo = (uint32_t)info.si_status;
 	end.was_ready = pool->state == POOLPROC_READY;
 	end.stopped = pool->stopped;
+	end.hung = pool->hung;
 	end.lived_ns = end.was_ready ? clock_ns() - pool->ready_ns : 0;
 	end.failed = pool->failed;
 	memcpy(end.failed_text, pool->failed_text, sizeof(end.failed_text));

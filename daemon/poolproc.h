@@ -12,6 +12,7 @@
 #include "common/options.h"
 #include "daemon/hangup.h"
 #include "daemon/loop.h"
+#include "daemon/pulse.h"
 #include "daemon/store.h"
 #include "shm/proto.h"
 
@@ -28,6 +29,7 @@ struct poolproc_end {
 	int status;	/* of its exit */
 	bool was_ready;
 	bool stopped;	   /* it had said PROTO_POOL_STOPPED */
+	bool hung;	   /* it was killed because it did not answer: pulse.h */
 	uint64_t lived_ns; /* since it was ready */
 	/* of PROTO_POOL_FAILED, or what is known of one that had no say; else 0 and empty */
 	int failed; /* a negative errno: as poolproc_start() has them */
@@ -62,6 +64,7 @@ struct poolproc {
 	int fds[2];    /* board and arena; borrowed */
 	int spares[2]; /* held while there is no process, for the next one's start */
 	bool stopped;
+	bool hung;
 	uint64_t ready_ns;
 	int failed;
 	char failed_text[224];
@@ -70,6 +73,7 @@ struct poolproc {
 	struct loop_source outgoing;
 	struct loop_source limit;
 	struct store_put stored;
+	struct pulse pulse;
 	struct poolproc_message *first; /* waiting to be sent */
 	struct poolproc_message **last;
 };

@@ -50,7 +50,7 @@ void postmortem_cancel_gone(struct postmortem *p)
 
 static uint32_t postmortem_reason(const struct poolproc_end *end, const struct recover_report *r)
 {
-	if (r->hung)
+	if (r->hung || end->hung)
 		return CRASH_HANG;
 	if (r->worker != UINT32_MAX)
 		return end->signo ? CRASH_FAULT : CRASH_EXIT;
@@ -91,7 +91,7 @@ static void postmortem_log(const struct poolproc_end *end, const struct recover_
 {
 	char how[64], what[96], who[320] = "no job can be blamed";
 
-	if (r->hung)
+	if (r->hung || end->hung)
 		(void)snprintf(how, sizeof(how), "was ended by hang-limit");
 	else if (end->signo)
 		(void)snprintf(how, sizeof(how), "died of signal %u (%s)", r->signo,

@@ -34,6 +34,7 @@
 #define PROTO_POOL_SET	       22u /* a setting has changed: text is NAME=VALUE */
 #define PROTO_POOL_TASKS       23u /* a tenant's task_hash, 0 for all, is refused or no more */
 #define PROTO_POOL_TENANT_GONE 24u /* it has no clients any more */
+#define PROTO_POOL_PING	       25u /* PROTO_POOL_PONG is the answer */
 #define PROTO_POOL_HALT	       29u /* start nothing more, end what runs, then exit */
 /* Pool to manager. */
 #define PROTO_POOL_READY	   32u
@@ -42,6 +43,7 @@
 #define PROTO_POOL_FAILED	   35u /* could not start; text says why, error too */
 #define PROTO_POOL_ATTACHED	   36u /* the client's segment is mapped, or text says why not */
 #define PROTO_POOL_TENANT_RELEASED 37u /* the tenant's is unmapped, its rings are nobody's */
+#define PROTO_POOL_PONG		   38u /* channel and dispatcher do what they are for */
 
 struct proto_head {
 	uint32_t magic;

@@ -42,18 +42,33 @@ static uint64_t crashes(void)
 	return atomic_load(&d.board->manager.crashes);
 }
 
+/* Does a worker run a job of this task that has begun since then? */
+static bool runs(const char *name, uint64_t since_ns)
+{
+	for (uint32_t i = 0; i < d.board->manager.n_workers; i++) {
+		const struct board_running *now = &d.board->running[i];
+		uint32_t task = atomic_load(&now->task);
+
+		if (atomic_load(&now->job) != UINT32_MAX && task < LIMIT_TASKS &&
+		    streq(d.board->tasks[task].name, name) &&
+		    atomic_load(&now->since_ns) >= since_ns)
+			return true;
+	}
+	return false;
+}
+
 /* Submits a job that may take so long; 0: as long as it likes. It runs when this returns. */
 static fk_job run(const char *name, int64_t a, int64_t b, uint64_t timeout_ns)
 {
 	const union fk_value values[2] = { { .i64 = a }, { .i64 = b } };
 	struct fk_request request = { .values = values, .timeout_ns = timeout_ns };
-	uint32_t before = jobs_running(&d, name);
+	uint64_t since = clock_ns();
 	fk_job job;
 
 	ck_assert_int_eq(fk_task_find(c, name, &request.task), 0);
 	request.size = fk_task_args_size(request.task) / 8;
 	ck_assert_int_eq(fk_submit_batch(c, &request, 1, 0, &job), 0);
-	DAEMON_AWAIT(jobs_running(&d, name) > before);
+	DAEMON_AWAIT(runs(name, since));
 	return job;
 }
 
@@ -129,13 +144,14 @@ START_TEST(a_job_that_spins_beyond_its_deadline_is_CRASHED_and_the_others_get_wh
 }
 END_TEST
 
-/* And who runs beside it and may not run twice is LOST. */
+/* And who runs beside it and may not run twice is LOST. The limit: more than what a task that
+ * sleeps uses of a CPU as long as the test is patient, to answer. */
 static void cancelled(const char *name, int64_t a)
 {
 	fk_job bad, once;
 	pid_t pool;
 
-	setup("--hang-limit=100ms", NULL);
+	setup("--hang-limit=400ms", NULL);
 	pool = daemon_pool(&d);
 	once = run("hang:work", 60000, 0, 0);
 	bad = run(name, a, 0, 0);
@@ -331,6 +347,83 @@ START_TEST(a_starved_job_is_not_blamed)
 }
 END_TEST
 
+/* ------------------------------------------------------------------------ the pool itself */
+
+/* A job that runs meanwhile is LOST; and who connects meanwhile, or has, is served by the next. */
+static void stuck(const char *thread, const char *busy)
+{
+	const struct board_crash *crash;
+	fk_client *other;
+	fk_job once;
+	int64_t n = -1;
+	pid_t pool;
+
+	setup("--hang-limit=100ms", NULL);
+	pool = daemon_pool(&d);
+	once = run(busy, 0, 0, 0);
+	ck_assert_int_eq(fk_call(c, "hang:stick", &n, thread), 0);
+	ck_assert_int_eq(n, 0);
+	other = daemon_open(&d);
+	crash = jobs_crash(&d, 1);
+	ck_assert_uint_eq(crash->pid, (uint32_t)pool);
+	ck_assert_uint_eq(crash->reason, CRASH_HANG);
+	ck_assert_uint_eq(crash->client_pid, 0);
+	ck_assert_uint_eq(crash->lost, 1);
+	DAEMON_AWAIT(daemon_logged(&d, "no job can be blamed", "it did not answer for"));
+	ck_assert_int_eq(jobs_outcome(c, once, NULL), FK_LOST);
+	ck_assert_int_eq(fk_release(c, once), 0);
+	(void)jobs_pool_after(&d, pool);
+	ck_assert_int_eq(fk_call(other, "fib:fib", &n, INT64_C(20)), 0);
+	ck_assert_int_eq(n, 6765);
+	ck_assert_int_eq(fk_close(other), 0);
+	teardown();
+}
+
+START_TEST(a_pool_whose_channel_is_stuck_is_begun_anew)
+{
+	stuck("", "hang:spin");
+}
+END_TEST
+
+START_TEST(a_pool_whose_dispatcher_is_stuck_is_begun_anew)
+{
+	stuck("forkd-dispatch", "hang:spin");
+}
+END_TEST
+
+START_TEST(a_pool_that_is_stuck_is_found_out_while_its_workers_sleep)
+{
+	stuck("", "hang:wait");
+}
+END_TEST
+
+static void connect_and_leave(void)
+{
+	ck_assert_int_eq(fk_close(daemon_open(&d)), 0);
+}
+
+START_TEST(a_pool_that_is_stopped_owes_no_answer)
+{
+	pid_t pool, client;
+	fk_job job;
+
+	setup("--hang-limit=100ms", NULL);
+	pool = daemon_pool(&d);
+	job = run("hang:slow", 1, 0, 0);
+	ck_assert_int_eq(kill(pool, SIGSTOP), 0);
+	client = daemon_client(connect_and_leave, DAEMON_UID);
+	/* Not a wait for something: this is the time in which nothing may happen. */
+	(void)poll(NULL, 0, 1000);
+	ck_assert_int_eq(kill(pool, SIGCONT), 0);
+	ck_assert_int_eq(daemon_reap(client), 0);
+	ck_assert_uint_eq(crashes(), 0);
+	ck_assert_int_eq(fk_cancel(c, job), 0);
+	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_CANCELLED);
+	ck_assert_uint_eq(crashes(), 0);
+	teardown();
+}
+END_TEST
+
 CHECK_MAIN("hanging",
 	   a_job_that_spins_beyond_its_deadline_is_CRASHED_and_the_others_get_what_they_deserve,
 	   a_job_that_waits_in_read_after_it_was_cancelled_is_CRASHED,
@@ -343,4 +436,7 @@ CHECK_MAIN("hanging",
 	   with_hang_limit_off_a_job_that_spins_stays,
 	   a_slow_job_that_comes_to_a_fork_in_time_is_not_blamed,
 	   a_job_that_takes_long_to_give_back_what_it_holds_is_not_blamed,
-	   a_starved_job_is_not_blamed)
+	   a_starved_job_is_not_blamed, a_pool_whose_channel_is_stuck_is_begun_anew,
+	   a_pool_whose_dispatcher_is_stuck_is_begun_anew,
+	   a_pool_that_is_stuck_is_found_out_while_its_workers_sleep,
+	   a_pool_that_is_stopped_owes_no_answer)

@@ -59,6 +59,7 @@ UNIT_TESTS = \
 	tests/check_poolproc \
 	tests/check_profile \
 	tests/check_publish \
+	tests/check_pulse \
 	tests/check_quota \
 	tests/check_record \
 	tests/check_recover \

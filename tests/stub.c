@@ -195,6 +195,9 @@ static bool stub_message(const char *mode)
 	case PROTO_POOL_GONE:
 		stub_send(PROTO_POOL_RELEASED, &m.pool, "");
 		break;
+	case PROTO_POOL_PING:
+		stub_send(PROTO_POOL_PONG, &m.pool, "");
+		break;
 	case PROTO_POOL_TENANT_GONE:
 		stub.tenants[m.pool.tenant] = NULL;
 		stub_send(PROTO_POOL_TENANT_RELEASED, &m.pool, "");

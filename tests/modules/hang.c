@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* tests/modules/hang.c - tasks that come to no fork, or seldom */
+#include <dirent.h>
 #include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -142,6 +148,52 @@ FK_NO_LEAF(untidy)
 }
 FK_END(untidy)
 
+/* The thread of this process that has this name; itself if it is "". */
+static pid_t thread_of_name(const char *name)
+{
+	DIR *dir = *name ? opendir("/proc/self/task") : NULL;
+	pid_t found = *name ? 0 : getpid();
+	struct dirent *e;
+
+	while (dir && !found && (e = readdir(dir))) {
+		char path[300], line[64] = "";
+		FILE *f;
+
+		(void)snprintf(path, sizeof(path), "/proc/self/task/%s/comm", e->d_name);
+		f = fopen(path, "re");
+		if (f && fgets(line, sizeof(line), f) && strncmp(line, name, strlen(name)) == 0)
+			found = atoi(e->d_name);
+		if (f)
+			(void)fclose(f);
+	}
+	if (dir)
+		(void)closedir(dir);
+	return found;
+}
+
+static void stay(int signo)
+{
+	(void)signo;
+	for (;;)
+		(void)poll(NULL, 0, -1);
+}
+
+/* That thread goes on no more. */
+FK_TASK(int64_t, stick, (struct fk_buf, name), )
+{
+	struct sigaction action = { .sa_handler = stay };
+
+	(void)sigfillset(&action.sa_mask);
+	if (sigaction(SIGUSR2, &action, NULL) < 0)
+		FK_LEAF(-1);
+	FK_LEAF(syscall(SYS_tgkill, getpid(), thread_of_name(name.data), SIGUSR2));
+}
+FK_BODY(stick)
+{
+	FK_RETURN(0);
+}
+FK_END(stick)
+
 FK_EXPORT(spin, "ignored:i64 -> i64", 0, "Busy for ever in one leaf")
 FK_EXPORT(wait, "ignored:i64 -> i64", 0, "Waits for ever in read(2)")
 FK_EXPORT(nap, "ms:i64 -> i64", 0, "Sleeps for so long, is busy for so long, for ever, in one leaf")
@@ -150,4 +202,6 @@ FK_EXPORT(slow, "ms:i64 -> i64", 0, "Uses so much of a CPU between two forks, fo
 FK_EXPORT(spread, "ignored:i64 -> i64", 0, "Busy for ever on two workers")
 FK_EXPORT(tidy, "n:i64, ms:i64 -> i64", 0, "For ever; to end, n + 1 frames take so long each")
 FK_EXPORT(untidy, "ignored:i64 -> i64", 0, "For ever, at forks; and once it is to end, at none")
+FK_EXPORT(stick, "name:str -> i64", 0,
+	  "The pool's thread of this name, or the channel's if it is empty, is stuck; 0")
 FK_MODULE(hang, "Tasks that come to no fork, or seldom")

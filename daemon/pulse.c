@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/pulse.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/util.h"
+#include "daemon/poolproc.h"
+#include "shm/ledger.h"
+
+#define PULSE_LOOKS   32u /* in hang-limit */
+#define PULSE_OFTEN   (10 * NSEC_PER_MSEC)
+#define PULSE_SELDOM  (300 * NSEC_PER_MSEC)
+#define PULSE_SOON_NS (100 * NSEC_PER_MSEC) /* from what was said to the question */
+#define PULSE_SIGNAL  SIGURG		    /* WORKER_SIGNAL: ends nothing */
+
+uint64_t pulse_judge(struct pulse_watch *watch, const struct pulse_look *look, uint64_t interval)
+{
+	bool first = !watch->last.now;
+	bool late = look->now > look->due + interval / 2;
+
+	if (!first && !late && look->cpu != watch->last.cpu)
+		watch->held += min(look->now - watch->last.now, interval);
+	watch->last = *look;
+	return watch->held;
+}
+
+static uint64_t pulse_interval(const struct pulse *p)
+{
+	return min(max(p->limit / PULSE_LOOKS, PULSE_OFTEN), PULSE_SELDOM);
+}
+
+static void pulse_timer(struct pulse *p, enum pulse_state state, uint64_t ns)
+{
+	loop_forget(p->pool->loop, &p->timer);
+	p->due = clock_ns() + ns;
+	p->state = loop_timer(p->pool->loop, &p->timer, ns) == 0 ? state : PULSE_QUIET;
+}
+
+/* Does a worker run a job? What stands there may be garbage of a task. */
+static bool pulse_works(const struct pulse *p)
+{
+	/* Relaxed: it changes all the time. */
+	for (uint32_t i = 0; p->arena && i < p->n_workers; i++)
+		if (atomic_load_explicit(&p->arena->workers[i].job, memory_order_relaxed) !=
+		    UINT32_MAX)
+			return true;
+	return false;
+}
+
+static void pulse_ask(struct pulse *p)
+{
+	struct proto_pool ping = { .head = { PROTO_MAGIC, PROTO_POOL_PING } };
+
+	p->watch = (struct pulse_watch){ .held = 0 };
+	pulse_timer(p, PULSE_ASKED, pulse_interval(p));
+	poolproc_send(p->pool, &ping, -1);
+	p->said = false;
+}
+
+static uint64_t pulse_cpu(const struct pulse *p)
+{
+	struct timespec used = { 0 };
+	clockid_t clock;
+
+	if (clock_getcpuclockid(p->pool->pid, &clock) == 0)
+		(void)clock_gettime(clock, &used);
+	return (uint64_t)used.tv_sec * NSEC_PER_SEC + (uint64_t)used.tv_nsec;
+}
+
+static void pulse_look(struct pulse *p)
+{
+	struct pulse_look look = { .now = clock_ns(), .due = p->due, .cpu = pulse_cpu(p) };
+	uint64_t held = pulse_judge(&p->watch, &look, pulse_interval(p));
+
+	if (p->pool->stopped) {
+		p->state = PULSE_QUIET; /* it only has to go */
+		return;
+	}
+	if (held >= p->limit) {
+		p->pool->hung = true;
+		(void)snprintf(p->pool->failed_text, sizeof(p->pool->failed_text),
+			       "it did not answer for %.3g s, though it had CPU time",
+			       (double)held / (double)NSEC_PER_SEC);
+		poolproc_kill(p->pool);
+		return;
+	}
+	(void)kill(p->pool->pid, PULSE_SIGNAL);
+	pulse_timer(p, PULSE_ASKED, pulse_interval(p));
+}
+
+static void pulse_on_timer(struct loop_source *source, int result)
+{
+	struct pulse *p = container_of(source, struct pulse, timer);
+
+	(void)result;
+	if (p->state == PULSE_ASKED)
+		pulse_look(p);
+	else if (p->said || pulse_works(p))
+		pulse_ask(p);
+	else
+		p->state = PULSE_QUIET;
+}
+
+void pulse_init(struct pulse *p, struct poolproc *pool, uint64_t limit)
+{
+	*p = (struct pulse){ .pool = pool, .limit = limit, .timer = { .call = pulse_on_timer } };
+}
+
+void pulse_watch(struct pulse *p, const struct arena *arena, uint32_t n_workers)
+{
+	p->arena = arena;
+	p->n_workers = n_workers;
+}
+
+void pulse_said(struct pulse *p)
+{
+	p->said = true;
+	if (p->limit && p->state == PULSE_QUIET)
+		pulse_timer(p, PULSE_SOON, PULSE_SOON_NS);
+}
+
+void pulse_moved(struct pulse *p)
+{
+	p->watch.held = 0;
+}
+
+void pulse_answered(struct pulse *p)
+{
+	if (p->state != PULSE_ASKED)
+		return;
+	p->state = PULSE_QUIET;
+	if (p->said)
+		pulse_timer(p, PULSE_SOON, PULSE_SOON_NS);
+	else if (pulse_works(p))
+		pulse_timer(p, PULSE_SOON, p->limit);
+	else
+		loop_forget(p->pool->loop, &p->timer);
+}
+
+void pulse_end(struct pulse *p)
+{
+	loop_forget(p->pool->loop, &p->timer);
+	p->state = PULSE_QUIET;
+	p->said = false;
+}

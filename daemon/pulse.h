@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon/pulse.h - whether the pool itself still does what it is told
+ *
+ * WHAT IT IS
+ *   A task that hangs is the dispatcher's matter (hang.h). If the dispatcher or the channel's
+ *   thread is stuck nobody in the pool notices: no client is taken on or let go of, no job that is
+ *   late ends, while workers may go on. So the manager asks: the channel's thread reads
+ *   PROTO_POOL_PING, the dispatcher answers PROTO_POOL_PONG. A pool that does not for hang-limit is
+ *   killed; it is nobody's fault.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   poolproc.c, which has one; the manager's only thread. pulse_judge() is a function of its
+ *   arguments alone.
+ *
+ *	QUIET --something was said to the pool--> SOON --a moment later, PING--> ASKED
+ *	  ^                                         ^                              |
+ *	  +--- nothing was said, no worker has a job, <--------PONG----------------+
+ *	       else again: soon, or while jobs run after hang-limit
+ *
+ * INVARIANTS
+ *   I1. Where nothing is said to the pool and no worker runs a job, nothing is asked, and nobody
+ *       wakes up: an idle pool stays idle.
+ *   I2. The clock on the wall does not count. Of the time between two looks so much does as there
+ *       should be, if the manager had a CPU itself when it wanted to look, and the pool's process
+ *       has used some CPU time meanwhile: it is not stopped, and not starved altogether. One whose
+ *       threads all sleep has a signal to handle, WORKER_SIGNAL, for which each CPU will do.
+ *   I3. A pool that reads what waited for room in its channel gets on: its time begins anew.
+ */
+#ifndef DAEMON_PULSE_H
+#define DAEMON_PULSE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/loop.h"
+
+struct arena;
+struct poolproc;
+
+/* What a look has found, while the pool owes an answer. */
+struct pulse_look {
+	uint64_t now; /* ns, CLOCK_MONOTONIC */
+	uint64_t due; /* when the look was meant to be */
+	uint64_t cpu; /* ns that the process has used so far */
+};
+
+struct pulse_watch {
+	struct pulse_look last; /* now: 0 before the first */
+	uint64_t held;		/* ns that count */
+};
+
+/* Takes a look into account; interval: ns between two. Returns how long the pool owes the answer,
+ * ns. */
+uint64_t pulse_judge(struct pulse_watch *watch, const struct pulse_look *look, uint64_t interval);
+
+enum pulse_state {
+	PULSE_QUIET,
+	PULSE_SOON,  /* the timer stands for the next question */
+	PULSE_ASKED, /* for the next look */
+};
+
+struct pulse {
+	struct poolproc *pool;
+	uint64_t limit;		   /* ns; 0: nobody asks */
+	const struct arena *arena; /* NULL: nobody knows whether workers run jobs */
+	uint32_t n_workers;
+	enum pulse_state state;
+	bool said; /* something was, since the last question */
+	uint64_t due;
+	struct pulse_watch watch;
+	struct loop_source timer;
+};
+
+/* limit: ns, 0: it is never asked. arena: of so many workers, read only; NULL for none. */
+void pulse_init(struct pulse *pulse, struct poolproc *pool, uint64_t limit);
+void pulse_watch(struct pulse *pulse, const struct arena *arena, uint32_t n_workers);
+
+/* Something was said to the pool. */
+void pulse_said(struct pulse *pulse);
+/* It has read something for which there was no room before. */
+void pulse_moved(struct pulse *pulse);
+/* It has answered. */
+void pulse_answered(struct pulse *pulse);
+/* There is no pool. */
+void pulse_end(struct pulse *pulse);
+
+#endif

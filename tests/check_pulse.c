@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * pulse: how long a pool owes its manager an answer, by tables of what looks have found.
+ * tests/check_hanging.c does it with a real forkd.
+ */
+#include "daemon/pulse.h"
+
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/util.h"
+#define CHECK_SETUP    setup
+#define CHECK_TEARDOWN NULL
+#include "tests/check_unit.h"
+
+#define MS	 NSEC_PER_MSEC
+#define INTERVAL (100 * MS)
+
+static struct pulse_watch watch;
+static struct pulse_look look;
+
+static void setup(void)
+{
+	memset(&watch, 0, sizeof(watch));
+	look = (struct pulse_look){ .now = 5000 * MS, .due = 5000 * MS, .cpu = 70 };
+	ck_assert_uint_eq(pulse_judge(&watch, &look, INTERVAL), 0);
+}
+
+/* The next look: the manager has waited so long for a CPU, and the pool has used so much of one. */
+static uint64_t later(uint64_t late_ms, uint64_t cpu_ns)
+{
+	look.due = look.now + INTERVAL;
+	look.now = look.due + late_ms * MS;
+	look.cpu += cpu_ns;
+	return pulse_judge(&watch, &look, INTERVAL);
+}
+
+START_TEST(the_time_of_a_pool_that_has_a_CPU_counts)
+{
+	ck_assert_uint_eq(later(0, 1), 100 * MS);
+	ck_assert_uint_eq(later(50, 300 * MS), 200 * MS);
+}
+END_TEST
+
+START_TEST(a_pool_without_any_CPU_owes_nothing)
+{
+	for (int i = 0; i < 1000; i++)
+		ck_assert_uint_eq(later(0, 0), 0);
+}
+END_TEST
+
+START_TEST(nor_does_one_whose_manager_has_none)
+{
+	for (int i = 0; i < 1000; i++)
+		ck_assert_uint_eq(later(51, 1), 0);
+	ck_assert_uint_eq(later(3600 * 1000, 1), 0);
+	ck_assert_uint_eq(later(0, 1), 100 * MS);
+}
+END_TEST
+
+CHECK_MAIN("pulse", the_time_of_a_pool_that_has_a_CPU_counts, a_pool_without_any_CPU_owes_nothing,
+	   nor_does_one_whose_manager_has_none)
