@@ -126,6 +126,7 @@ SCENARIOS = \
 	tests/check_storm \
 	tests/check_userns \
 	tests/check_users \
+	tests/soak_starve \
 	tests/soak_stress
 
 if CRASH_SITES
@@ -213,7 +214,8 @@ endif
 
 # Those that take long and say nothing new under another compiler or a sanitizer. contrib/check runs
 # the rest there: `make check TESTS="$(make -s short-tests)"`.
-LONG_TESTS = tests/check-bench tests/check-numa tests/check_sim tests/model/run tests/soak_stress
+LONG_TESTS = tests/check-bench tests/check-numa tests/check_sim tests/model/run tests/soak_starve \
+	tests/soak_stress
 short-tests:
 	@echo $(filter-out $(LONG_TESTS),$(TESTS))
 .PHONY: short-tests
@@ -284,6 +286,7 @@ tests_check_quarantine_SOURCES = tests/check_quarantine.c $(DAEMON_SOURCES)
 tests_check_renew_SOURCES = tests/check_renew.c $(DAEMON_SOURCES)
 tests_check_restart_SOURCES = tests/check_restart.c $(DAEMON_SOURCES)
 tests_check_scenario_SOURCES = tests/check_scenario.c $(DAEMON_SOURCES)
+tests_soak_starve_SOURCES = tests/soak_starve.c $(DAEMON_SOURCES)
 tests_soak_stress_SOURCES = \
 	tests/soak_jobs.c \
 	tests/soak_jobs.h \
@@ -446,13 +449,19 @@ soak-stress:
 	SOAK_SECONDS="$${SOAK_SECONDS:-3600}" $(MAKE) $(AM_MAKEFLAGS) check TEST_TIME=100000 \
 		TESTS=tests/soak_stress
 
+# Five minutes with a tenth of a CPU; a few seconds of it are part of check.
+soak-starve:
+	SOAK_SECONDS="$${SOAK_SECONDS:-300}" CK_TIMEOUT_MULTIPLIER=20 $(MAKE) $(AM_MAKEFLAGS) \
+		check TEST_TIME=100000 TESTS=tests/soak_starve
+	sed -n '/nobody blamed/p' tests/soak_starve.log
+
 # Clients killed at random, a quarter of an hour of it; the log has how soon that was noticed.
 soak-kill:
 	KILLS="$${KILLS:-100000}" CK_TIMEOUT_MULTIPLIER=20 $(MAKE) $(AM_MAKEFLAGS) check \
 		TEST_TIME=11000 TESTS=tests/check_kill
 	sed -n '/deaths noticed\|clients killed\|were counted/p' tests/check_kill.log
 
-SOAK_TARGETS += soak-local soak-stress soak-kill
+SOAK_TARGETS += soak-local soak-stress soak-starve soak-kill
 
 bench: all $(BENCH_TARGETS)
 soak: all $(SOAK_TARGETS)
