@@ -42,8 +42,8 @@ static uint64_t crashes(void)
 	return atomic_load(&d.board->manager.crashes);
 }
 
-/* Does a worker run a job of this task that has begun since then? */
-static bool runs(const char *name, uint64_t since_ns)
+/* The worker that runs a job of this task that has begun since then; -1 if none does. */
+static int64_t where(const char *name, uint64_t since_ns)
 {
 	for (uint32_t i = 0; i < d.board->manager.n_workers; i++) {
 		const struct board_running *now = &d.board->running[i];
@@ -52,9 +52,9 @@ static bool runs(const char *name, uint64_t since_ns)
 		if (atomic_load(&now->job) != UINT32_MAX && task < LIMIT_TASKS &&
 		    streq(d.board->tasks[task].name, name) &&
 		    atomic_load(&now->since_ns) >= since_ns)
-			return true;
+			return i;
 	}
-	return false;
+	return -1;
 }
 
 /* Submits a job that may take so long; 0: as long as it likes. It runs when this returns. */
@@ -68,7 +68,23 @@ static fk_job run(const char *name, int64_t a, int64_t b, uint64_t timeout_ns)
 	ck_assert_int_eq(fk_task_find(c, name, &request.task), 0);
 	request.size = fk_task_args_size(request.task) / 8;
 	ck_assert_int_eq(fk_submit_batch(c, &request, 1, 0, &job), 0);
-	DAEMON_AWAIT(runs(name, since));
+	DAEMON_AWAIT(where(name, since) >= 0);
+	return job;
+}
+
+/* Busy until the first byte of *ret_gate, which is on the heap, is not 0. */
+static fk_job hold(unsigned int flags, volatile unsigned char **ret_gate)
+{
+	struct fk_buffer buffer = { .size = 1 };
+	const fk_task *task;
+	fk_job job;
+
+	ck_assert_int_eq(fk_alloc(c, 1, &buffer.data), 0);
+	*ret_gate = buffer.data;
+	**ret_gate = 0;
+	ck_assert_int_eq(fk_task_find(c, "crash:hold", &task), 0);
+	ck_assert_int_eq(fk_submitv(c, task, flags, &job, buffer), 0);
+	DAEMON_AWAIT(where("crash:hold", 0) >= 0);
 	return job;
 }
 
@@ -109,31 +125,23 @@ static void blamed(fk_job job, const char *name, pid_t pool)
 START_TEST(a_job_that_spins_beyond_its_deadline_is_CRASHED_and_the_others_get_what_they_deserve)
 {
 	fk_job bad, twice, queued[QUEUED];
-	struct fk_buffer buffer = { .size = 1 };
 	volatile unsigned char *gate;
-	const fk_task *hold;
 	char output[4096];
 	pid_t pool;
 
 	setup("--hang-limit=100ms", NULL);
 	pool = daemon_pool(&d);
-	ck_assert_int_eq(fk_alloc(c, 1, &buffer.data), 0);
-	gate = buffer.data;
-	*gate = 0;
-	ck_assert_int_eq(fk_task_find(c, "crash:hold", &hold), 0);
-	ck_assert_int_eq(fk_submitv(c, hold, FK_IDEMPOTENT, &twice, buffer), 0);
-	DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 1);
-	bad = run("hang:spin", 0, 0, 50 * NSEC_PER_MSEC);
+	twice = hold(FK_IDEMPOTENT, &gate);
+	bad = run("hang:spin", 0, 0, NSEC_PER_SEC);
 	for (int i = 0; i < QUEUED; i++)
 		queued[i] = jobs_submit(c, "null:add", 0, i, 1000);
 	blamed(bad, "hang:spin", pool);
 	for (int i = 0; i < QUEUED; i++)
 		jobs_see(c, queued[i], i + 1000);
-	DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 1);
+	DAEMON_AWAIT(where("crash:hold", 0) >= 0);
 	*gate = 1;
 	ck_assert_int_eq(jobs_outcome(c, twice, NULL), FK_DONE);
 	ck_assert_int_eq(fk_release(c, twice), 0);
-	ck_assert_int_eq(fk_free(c, buffer.data), 0);
 	ck_assert_uint_eq(jobs_crash(&d, 1)->requeued, 1);
 	ck_assert_uint_eq(jobs_crash(&d, 1)->lost, 0);
 	ck_assert_uint_eq(jobs_crash(&d, 1)->client_pid, (uint32_t)getpid());
@@ -176,7 +184,29 @@ END_TEST
 
 START_TEST(a_job_that_spins_when_it_is_to_give_back_what_it_holds_is_CRASHED)
 {
-	cancelled("hang:untidy", 0);
+	cancelled("hang:untidy", -1);
+}
+END_TEST
+
+/* It waits for a worker that is busy until nobody thinks of the cancel any more. */
+START_TEST(a_job_that_hangs_long_after_it_was_cancelled_is_CRASHED)
+{
+	volatile unsigned char *gate;
+	fk_job busy, bad;
+	pid_t pool;
+
+	setup("--hang-limit=100ms", NULL);
+	pool = daemon_pool(&d);
+	busy = hold(0, &gate);
+	bad = jobs_submit(c, "hang:untidy", 0, where("crash:hold", 0), 0);
+	DAEMON_AWAIT(daemon_counter(&d, "roots") == 2 && where("hang:untidy", 0) < 0);
+	ck_assert_int_eq(fk_cancel(c, bad), 0);
+	(void)poll(NULL, 0, 300);
+	*gate = 1;
+	ck_assert_int_eq(jobs_outcome(c, busy, NULL), FK_DONE);
+	ck_assert_int_eq(fk_release(c, busy), 0);
+	blamed(bad, "hang:untidy", pool);
+	teardown();
 }
 END_TEST
 
@@ -283,7 +313,7 @@ START_TEST(a_slow_job_that_comes_to_a_fork_in_time_is_not_blamed)
 	fk_job job;
 
 	setup("--hang-limit=1s", NULL);
-	job = run("hang:slow", 100, 0, 150 * NSEC_PER_MSEC);
+	job = run("hang:slow", 100, 0, NSEC_PER_SEC);
 	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_EXPIRED);
 	ck_assert_uint_eq(crashes(), 0);
 	teardown();
@@ -350,28 +380,30 @@ END_TEST
 /* ------------------------------------------------------------------------ the pool itself */
 
 /* A job that runs meanwhile is LOST; and who connects meanwhile, or has, is served by the next. */
-static void stuck(const char *thread, const char *busy)
+static void stuck(const char *thread, const char *busy, uint32_t n_busy)
 {
 	const struct board_crash *crash;
 	fk_client *other;
-	fk_job once;
+	fk_job once[2];
 	int64_t n = -1;
 	pid_t pool;
 
 	setup("--hang-limit=100ms", NULL);
 	pool = daemon_pool(&d);
-	once = run(busy, 0, 0, 0);
+	once[0] = run(busy, 0, 0, 0);
 	ck_assert_int_eq(fk_call(c, "hang:stick", &n, thread), 0);
 	ck_assert_int_eq(n, 0);
+	for (uint32_t i = 1; i < n_busy; i++)
+		once[i] = run(busy, 0, 0, 0);
 	other = daemon_open(&d);
 	crash = jobs_crash(&d, 1);
 	ck_assert_uint_eq(crash->pid, (uint32_t)pool);
 	ck_assert_uint_eq(crash->reason, CRASH_HANG);
 	ck_assert_uint_eq(crash->client_pid, 0);
-	ck_assert_uint_eq(crash->lost, 1);
+	ck_assert_uint_eq(crash->lost, n_busy);
 	DAEMON_AWAIT(daemon_logged(&d, "no job can be blamed", "it did not answer for"));
-	ck_assert_int_eq(jobs_outcome(c, once, NULL), FK_LOST);
-	ck_assert_int_eq(fk_release(c, once), 0);
+	for (uint32_t i = 0; i < n_busy; i++)
+		ck_assert_int_eq(jobs_outcome(c, once[i], NULL), FK_LOST);
 	(void)jobs_pool_after(&d, pool);
 	ck_assert_int_eq(fk_call(other, "fib:fib", &n, INT64_C(20)), 0);
 	ck_assert_int_eq(n, 6765);
@@ -381,19 +413,19 @@ static void stuck(const char *thread, const char *busy)
 
 START_TEST(a_pool_whose_channel_is_stuck_is_begun_anew)
 {
-	stuck("", "hang:spin");
+	stuck("", "hang:spin", 1);
 }
 END_TEST
 
 START_TEST(a_pool_whose_dispatcher_is_stuck_is_begun_anew)
 {
-	stuck("forkd-dispatch", "hang:spin");
+	stuck("forkd-dispatch", "hang:spin", 1);
 }
 END_TEST
 
 START_TEST(a_pool_that_is_stuck_is_found_out_while_its_workers_sleep)
 {
-	stuck("", "hang:wait");
+	stuck("", "hang:wait", 2);
 }
 END_TEST
 
@@ -429,6 +461,7 @@ CHECK_MAIN("hanging",
 	   a_job_that_waits_in_read_after_it_was_cancelled_is_CRASHED,
 	   a_job_that_naps_after_it_was_cancelled_is_CRASHED,
 	   a_job_that_spins_when_it_is_to_give_back_what_it_holds_is_CRASHED,
+	   a_job_that_hangs_long_after_it_was_cancelled_is_CRASHED,
 	   a_job_that_spins_on_two_workers_is_blamed_once,
 	   a_client_that_is_killed_while_its_job_spins_is_gone_altogether,
 	   a_task_that_hangs_again_and_again_is_refused_to_its_user,

@@ -127,7 +127,7 @@ SCENARIOS = \
 	tests/check_userns \
 	tests/check_users \
 	tests/soak_starve \
-	tests/soak_stress
+	tests/soak_starve tests/soak_stress
 
 if CRASH_SITES
 SCENARIOS += tests/check_client_sites tests/check_last_steps tests/check_pool_sites
@@ -214,8 +214,8 @@ endif
 
 # Those that take long and say nothing new under another compiler or a sanitizer. contrib/check runs
 # the rest there: `make check TESTS="$(make -s short-tests)"`.
-LONG_TESTS = tests/check-bench tests/check-numa tests/check_sim tests/model/run tests/soak_starve \
-	tests/soak_stress
+LONG_TESTS = tests/check-bench tests/check-numa tests/check_hanging tests/check_sim tests/model/run \
+	tests/soak_starve tests/soak_stress
 short-tests:
 	@echo $(filter-out $(LONG_TESTS),$(TESTS))
 .PHONY: short-tests

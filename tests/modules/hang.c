@@ -133,16 +133,19 @@ FK_NO_LEAF(tidy)
 }
 FK_END(tidy)
 
-/* In a frame that never ends once it is to. */
-FK_DECLARE(int64_t, untidy, (int64_t, ignored), int64_t x;)
+/* On this worker, unless it is below 0, in a frame that never ends once it is to. */
+FK_DECLARE(int64_t, untidy, (int64_t, worker), int64_t looks; int64_t x;)
 FK_UNWIND(untidy)
 {
 	while (on)
-		self->ignored++;
+		self->looks++;
 }
-FK_DEFINE_UNWIND(int64_t, untidy, (int64_t, ignored))
+FK_DEFINE_UNWIND(int64_t, untidy, (int64_t, worker))
 FK_NO_LEAF(untidy)
 {
+	self->looks = 0;
+	if (self->worker >= 0)
+		FK_GO_TO_WORKER(self->worker);
 	FK_CALL(x, slow, 1);
 	FK_RETURN(self->x);
 }
@@ -201,7 +204,8 @@ FK_EXPORT(work, "ms:i64 -> i64", 0, "Uses so much of a CPU in one leaf")
 FK_EXPORT(slow, "ms:i64 -> i64", 0, "Uses so much of a CPU between two forks, for ever")
 FK_EXPORT(spread, "ignored:i64 -> i64", 0, "Busy for ever on two workers")
 FK_EXPORT(tidy, "n:i64, ms:i64 -> i64", 0, "For ever; to end, n + 1 frames take so long each")
-FK_EXPORT(untidy, "ignored:i64 -> i64", 0, "For ever, at forks; and once it is to end, at none")
+FK_EXPORT(untidy, "worker:i64 -> i64", 0,
+	  "For ever, at forks, on this worker or, below 0, any; and once it is to end, at none")
 FK_EXPORT(stick, "name:str -> i64", 0,
 	  "The pool's thread of this name, or the channel's if it is empty, is stuck; 0")
 FK_MODULE(hang, "Tasks that come to no fork, or seldom")
