@@ -35,7 +35,7 @@
 #define PROTO_POOL_TASKS       23u /* a tenant's task_hash, 0 for all, is refused or no more */
 #define PROTO_POOL_TENANT_GONE 24u /* it has no clients any more */
 #define PROTO_POOL_PING	       25u /* PROTO_POOL_PONG is the answer */
-#define PROTO_POOL_HALT	       29u /* start nothing more, end what runs, then exit */
+#define PROTO_POOL_HALT	       26u /* start nothing more, end what runs, then exit */
 /* Pool to manager. */
 #define PROTO_POOL_READY	   32u
 #define PROTO_POOL_RELEASED	   33u /* the client's jobs have ended, its segment is unmapped */
