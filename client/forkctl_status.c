@@ -34,6 +34,7 @@ static const char *wake_name(uint32_t state)
 		[WAKE_BUSY] = "busy",
 		[WAKE_LOOKING] = "looking",
 		[WAKE_SLEEPING] = "sleeping",
+		[WAKE_PARKED] = "parked",
 	};
 
 	return state < ARRAY_SIZE(names) ? names[state] : "?";

@@ -113,7 +113,7 @@ uint32_t publish_pick_node(const struct board *board, struct tenant_segment *ten
 				return w;
 			if (state == WAKE_SLEEPING && sleeper == n_workers)
 				sleeper = w;
-			if (state == WAKE_BUSY && busy[1] == n_workers)
+			if (state != WAKE_SLEEPING && busy[1] == n_workers)
 				busy[busy[0] < n_workers] = w;
 		}
 		if (++w == n_workers)
@@ -178,7 +178,7 @@ uint32_t publish_wake(const struct board *board, uint32_t n_workers, uint32_t ri
 	    wake_word(board, &board->workers[w].wake, value, woken ? &woken[w] : NULL))
 		return w;
 
-	/* It is BUSY: somebody else who will look, or who can be woken. */
+	/* It is BUSY, or PARKED: somebody else who will look, or who can be woken. */
 	for (uint32_t i = 1; i < n_workers; i++) {
 		uint32_t other;
 
@@ -196,7 +196,7 @@ uint32_t publish_wake(const struct board *board, uint32_t n_workers, uint32_t ri
 	    wake_word(board, &board->workers[sleeper].wake, value, woken ? &woken[sleeper] : NULL))
 		return sleeper;
 
-	/* All BUSY. A dispatcher that is awake looks once more before it sleeps. */
+	/* All BUSY or PARKED. A dispatcher that is awake looks once more before it sleeps. */
 	value = wake_load(&board->dispatcher);
 	FK_CRASH(publish_dispatcher);
 	if (wake_state(value) == WAKE_SLEEPING)

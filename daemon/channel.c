@@ -211,6 +211,9 @@ static void channel_dispatch(struct pool *pool, struct proto_pool *m, int fd)
 	case PROTO_POOL_TENANT_GONE:
 		vacate_tenant(pool, m->tenant);
 		break;
+	case PROTO_POOL_CPUS:
+		park_set_most(pool, m->n_jobs);
+		break;
 	case PROTO_POOL_PING:
 		/* Relaxed: nothing is handed over. */
 		atomic_store_explicit(&pool->pinged, true, memory_order_relaxed);

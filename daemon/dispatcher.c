@@ -78,6 +78,8 @@ static void dispatcher_summon_some(struct pool *pool)
 
 		if (!rings && (row == ACCOUNT_NOBODY || !fair_claims(fair, at, row, FAIR_QUANTUM)))
 			continue;
+		if (row == ACCOUNT_NOBODY && worker_is_parked(&pool->workers[at]))
+			continue;
 		dispatcher_summon(&pool->workers[at]);
 		pool->dispatcher.next_worker = at + 1;
 		summoned++;
@@ -184,7 +186,8 @@ static void dispatcher_answer(struct pool *pool)
 }
 
 /* Ends jobs that are late, summons workers whose jobs take turns, looks at those that may hang,
- * sees to freed memory, and says when it has to come back, within so many ns. */
+ * sees to freed memory and to the CPUs that there are, and says when it has to come back, within so
+ * many ns. */
 static uint64_t dispatcher_next(struct pool *pool, uint64_t again)
 {
 	uint64_t next = dispatcher_earlier(deadlines_check(pool), dispatcher_turns(pool));
@@ -193,6 +196,7 @@ static uint64_t dispatcher_next(struct pool *pool, uint64_t again)
 	dispatcher_clean(pool);
 	dispatcher_answer(pool);
 	next = dispatcher_earlier(next, pool->dispatcher.clean_at);
+	next = dispatcher_earlier(next, park_look(pool, clock_ns()));
 	return dispatcher_earlier(next, clock_ns() + again);
 }
 

@@ -61,6 +61,7 @@ int fair_init(struct fair *fair, struct board_client *clients, uint32_t max_clie
 	fair->credit = n_accounts * FAIR_CREDIT;
 	fair->accounts = calloc(n_accounts, sizeof(struct account *));
 	fair->groups = calloc(n_accounts, sizeof(*fair->groups));
+	fair->parked = calloc(n_accounts, sizeof(*fair->parked));
 	fair->tenants = calloc(max_tenants, sizeof(*fair->tenants));
 	fair->clients = calloc(max_clients, sizeof(*fair->clients));
 	fair->active = calloc(max_clients, sizeof(*fair->active));
@@ -69,8 +70,8 @@ int fair_init(struct fair *fair, struct board_client *clients, uint32_t max_clie
 	fair->rows = calloc((uint64_t)max_clients * max_jobs, sizeof(*fair->rows));
 	fair->placed = calloc((uint64_t)FAIR_PLACES * max_clients, sizeof(*fair->placed));
 	fair->nodes = calloc((uint64_t)max_tenants * max_clients, sizeof(struct vheap_node *));
-	if (!fair->accounts || !fair->groups || !fair->tenants || !fair->clients || !fair->active ||
-	    !fair->heap.nodes || !fair->rows || !fair->placed || !fair->nodes)
+	if (!fair->accounts || !fair->groups || !fair->parked || !fair->tenants || !fair->clients ||
+	    !fair->active || !fair->heap.nodes || !fair->rows || !fair->placed || !fair->nodes)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < max_tenants; i++)
 		fair->tenants[i].heap.nodes = &fair->nodes[(uint64_t)i * max_clients];
@@ -82,6 +83,7 @@ void fair_fini(struct fair *fair)
 {
 	free(fair->accounts);
 	free(fair->groups);
+	free(fair->parked);
 	free(fair->nodes);
 	free(fair->placed);
 	free(fair->tenants);
@@ -96,6 +98,13 @@ void fair_add_account(struct fair *fair, uint32_t worker, uint32_t group, struct
 {
 	fair->accounts[worker] = account;
 	fair->groups[worker] = group;
+}
+
+void fair_park(struct fair *fair, uint32_t worker, bool parked)
+{
+	fair_lock(fair);
+	fair->parked[worker] = parked;
+	fair_unlock(fair);
 }
 
 void fair_add_tenant(struct fair *fair, uint32_t slot, uint32_t weight)
@@ -338,7 +347,7 @@ static uint32_t fair_first(struct fair *fair, uint32_t worker)
 {
 	uint32_t best = ACCOUNT_NOBODY;
 
-	if (fair->heap.n) {
+	if (fair->heap.n && !fair->parked[worker]) {
 		const struct fair_tenant *tenant =
 			container_of(fair->heap.nodes[0], struct fair_tenant, node);
 		const struct fair_client *client =

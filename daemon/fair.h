@@ -125,6 +125,7 @@ struct fair {
 	uint32_t n_accounts;
 	struct account **accounts; /* of each worker */
 	uint32_t *groups;	   /* the same */
+	bool *parked;		   /* the same: starts only what waits for its places */
 	struct fair_queue *placed; /* by place and client */
 	struct fair_level level;   /* of the tenants */
 	struct vheap heap;	   /* of the tenants */
@@ -147,6 +148,10 @@ void fair_fini(struct fair *fair);
 
 /* A worker's account and group, before it runs anything. */
 void fair_add_account(struct fair *fair, uint32_t worker, uint32_t group, struct account *account);
+
+/* From now on a worker is given only what waits for its places, or everything again. Takes the
+ * lock. */
+void fair_park(struct fair *fair, uint32_t worker, bool parked);
 
 /* Adds a tenant, or changes its weight, which is clamped. */
 void fair_add_tenant(struct fair *fair, uint32_t tenant, uint32_t weight);

@@ -34,11 +34,13 @@ void intake_fini(struct pool *pool)
 	fair_fini(&pool->intake.fair);
 }
 
-/* Somebody of its group is to come for a job; if all are busy, the dispatcher sees to it. */
+/* Somebody of its group is to come for a job; if all are busy, the dispatcher sees to it. One that
+ * is parked comes if all others are, too. */
 static void intake_wake_group(struct pool *pool, uint32_t group, struct worker *waker)
 {
-	uint32_t found = pool->n_workers, n;
+	uint32_t found = pool->n_workers, parked = pool->n_workers, n;
 	const uint32_t *members = topology_members(pool->topology, group, &n);
+	bool busy = false;
 
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t state = wake_state(wake_load(&pool->workers[members[i]].board->wake));
@@ -47,7 +49,12 @@ static void intake_wake_group(struct pool *pool, uint32_t group, struct worker *
 			return;
 		if (state == WAKE_SLEEPING)
 			found = members[i];
+		if (state == WAKE_PARKED)
+			parked = members[i];
+		busy |= state == WAKE_BUSY;
 	}
+	if (found == pool->n_workers && !busy)
+		found = parked;
 	if (found < pool->n_workers)
 		worker_wake(pool, found, waker);
 }
@@ -284,6 +291,19 @@ static void intake_pass_on_drain(struct worker *w, const struct drain *drain, bo
 	intake_pass_on(w, left || drain->more);
 	if (drain->earlier)
 		pool_wake_dispatcher(w->pool);
+}
+
+bool intake_take_mine(struct worker *w, uint32_t *ret_row)
+{
+	struct fair *fair = &w->pool->intake.fair;
+	uint32_t n;
+
+	if (!intake_mine(w))
+		return false;
+	fair_lock(fair);
+	n = fair_pick(fair, w->index, ret_row, 1, clock_ns());
+	fair_unlock(fair);
+	return n;
 }
 
 bool intake_drain(struct worker *w, uint32_t *ret_row)

@@ -93,6 +93,10 @@ void intake_collect(struct pool *pool, uint32_t round);
  * to I1 for what is left, but for a worker that looks: it does so when it turns busy. */
 bool intake_drain(struct worker *worker, uint32_t *ret_row);
 
+/* Owner, the same: a job that only this worker may start, or only its group; and where fair.c knows
+ * it as one that is parked, no other. */
+bool intake_take_mine(struct worker *worker, uint32_t *ret_row);
+
 /* Owner, at a fork: if a queued job has a better claim than the one that the worker runs, puts it
  * onto the root deque, with what else fits in the batch. False: go on with what runs. */
 bool intake_preempt(struct worker *worker);

@@ -16,6 +16,9 @@
  *   Its census is one word { busy:8, asleep:56 }, one bit for each worker that sleeps; all others
  *   look. A step is one read-modify-write of that word, so each value of it is a state that the
  *   cell was in, and says who can be woken: no scan, and no list beside it.
+ *   A worker whose CPU is not to be used (daemon/park.h) is parked: it sleeps, and has a bit in
+ *   another word, parked, too: nobody wakes it for what others can do as well. So a cell has as
+ *   many workers fewer; of what follows, "sleeps" is said of those that are not parked.
  *   Beside them stand two words for the machine: active, how many cells have a busy worker; lonely,
  *   one bit for each cell in need: nobody looks there, though somebody sleeps.
  *
@@ -44,6 +47,11 @@
  *		no cell gets into need.
  *	busy -> look
  *		keeps it.
+ *	look -> parked
+ *		whether others look or not. Who parks is charged as one that was woken is: if a cell
+ *		is in need, its own now perhaps, it wakes one there.
+ *	parked -> look
+ *		keeps it. Only for work that nobody else may do, or for the end of being parked.
  *   L2. active is never less than the number of cells with a busy worker: it is counted up before
  *	the step that makes the first one busy, and down after the step that ends the last one.
  *   L3. When no step is under way, lonely is what the censuses say: lazy_note() changes the bit of
@@ -65,6 +73,16 @@
  *	finds nobody, looks behind a fence that comes after those of all before it, and sees what a
  *	publisher has left to any of them. A thief that naps has had its look and does not count,
  *	unless its bit in naps comes after the question; then so does its look, by both fences.
+ *	Who parks leaves, and asks; the jobs that it sees are not for it: it hands them on, as one
+ *	that turns busy does.
+ *   L7. Two words, and yet one state: a worker changes its bit in parked only while it looks itself
+ *	(lazy_park(), lazy_return()), so that its cell is not in need before nor after. Who sees its
+ *	bit in the census sees that it is parked, because the census came after (release). Who reads
+ *	an older census with a newer parked has missed a step of that worker: out of its sleep. If
+ *	it takes it for parked, it wakes nobody, and the worker's next step, after which stand a
+ *	full fence and the looks of L4 and L6, sees what was to be done. If it takes it for one that
+ *	can be woken, its CAS fails; or the bit is there again, and one that is parked is woken: it
+ *	parks once more, and is charged.
  *
  * WHAT IT COSTS
  *   A step: one read-modify-write, and at a cell's edge (its first busy one, its last looker) up to
@@ -75,8 +93,8 @@
  * WHAT HAPPENS IF A PEER DIES HERE
  *   The census is in the pool's own memory and starts anew with it.
  *
- * Compiles with C11 alone, for tests/sim and for the models: tests/model/lazy.c has L1 to L5,
- * tests/model/leave.c L6.
+ * Compiles with C11 alone, for tests/sim and for the models: tests/model/lazy.c has L1 to L5 and
+ * L7, tests/model/leave.c L6.
  */
 #ifndef DAEMON_LAZY_H
 #define DAEMON_LAZY_H
@@ -106,6 +124,7 @@ enum lazy_step {
 	LAZY_WOKEN,    /* from sleep, by another; charged until SETTLED */
 	LAZY_SETTLED,  /* its charge, if it had one, is done */
 	LAZY_DEFERRED, /* its charge waits for its first fork */
+	LAZY_TO_PARK,  /* charged until SETTLED */
 };
 
 /* For tests: begin() and end() around each step, so that they are recorded in their order. */
@@ -119,6 +138,7 @@ struct lazy_trace {
 struct lazy_cell {
 	_Alignas(64) _Atomic uint64_t census; /* { busy:8, asleep:56 } */
 	_Atomic uint64_t naps;		      /* bits of those that nap */
+	_Atomic uint64_t parked;	      /* of those that are not to be woken: L7 */
 	uint32_t n;			      /* workers */
 	uint32_t first;			      /* of its seats, see lazy_member() */
 	uint8_t near[LAZY_CELLS];	      /* the other cells, nearest first */
@@ -162,9 +182,18 @@ static inline uint32_t lazy_busy(uint64_t census)
 	return (uint32_t)(census >> LAZY_CELL);
 }
 
+/* Parked ones among them. */
 static inline uint32_t lazy_asleep(uint64_t census)
 {
 	return (uint32_t)__builtin_popcountll(census & LAZY_SLEEPER);
+}
+
+/* The bits of those that can be woken. */
+static inline uint64_t lazy_sleepers(const struct lazy_cell *cell, uint64_t census)
+{
+	/* ORDER lazy/parked [L7]: acquire, who sees that one is not parked any more sees the step
+	 * before. Pairs with lazy_return(). */
+	return census & LAZY_SLEEPER & ~atomic_load_explicit(&cell->parked, memory_order_acquire);
 }
 
 static inline uint32_t lazy_looking(const struct lazy_cell *cell, uint64_t census)
@@ -175,7 +204,7 @@ static inline uint32_t lazy_looking(const struct lazy_cell *cell, uint64_t censu
 /* Nobody looks, and somebody could. */
 static inline bool lazy_in_need(const struct lazy_cell *cell, uint64_t census)
 {
-	return census & LAZY_SLEEPER && !lazy_looking(cell, census);
+	return census & LAZY_SLEEPER && !lazy_looking(cell, census) && lazy_sleepers(cell, census);
 }
 
 /* L1: may one of those that look go to sleep? */
@@ -441,6 +470,38 @@ static inline enum lazy_rest lazy_sleep(struct lazy *l, uint32_t worker)
 	return LAZY_SLEEPS;
 }
 
+/*
+ * look -> parked, whatever the others do. After it, but for a look at what is to be done, the
+ * worker is as one that was woken: it passes on its charge. When it is awake it calls lazy_rise(),
+ * and then lazy_return().
+ */
+static inline void lazy_park(struct lazy *l, uint32_t worker)
+{
+	struct lazy_cell *cell = lazy_cell_of(l, worker);
+	uint64_t bit = lazy_bit(l, worker), census;
+
+	/* Relaxed: the step that follows shows it (L7). */
+	atomic_fetch_or_explicit(&cell->parked, bit, memory_order_relaxed);
+	lazy_begin(l);
+	/* ORDER lazy/census [L]: acq_rel, pairs with itself, and with lazy_load() (L7). */
+	census = atomic_fetch_or_explicit(&cell->census, bit, memory_order_acq_rel) | bit;
+	lazy_end(l, LAZY_TO_PARK, worker, census);
+	if (lazy_in_need(cell, census))
+		lazy_note(l, cell);
+	/* ORDER lazy/active [L4]: full, between the bit, or lonely, and the looks that follow, as
+	 * in lazy_sleep(). Pairs with the fence after lazy_turn_busy(). */
+	fence_full();
+}
+
+/* Was parked, and looks now: it is as all others again. */
+static inline void lazy_return(struct lazy *l, uint32_t worker)
+{
+	/* ORDER lazy/parked [L7]: release, the step out of its sleep comes before. Pairs with
+	 * lazy_sleepers(). */
+	atomic_fetch_and_explicit(&lazy_cell_of(l, worker)->parked, ~lazy_bit(l, worker),
+				  memory_order_release);
+}
+
 /* The worker begins to nap: a full fence in it comes before its look at the jobs (L6). */
 static inline void lazy_nap(struct lazy *l, uint32_t worker)
 {
@@ -494,17 +555,20 @@ static inline uint32_t lazy_wake(struct lazy *l, struct lazy_cell *cell, uint32_
 	uint32_t bit;
 
 	lazy_begin(l);
-	census = atomic_load_explicit(&cell->census, memory_order_relaxed);
+	census = lazy_load(cell);
 	do {
-		if (!(census & LAZY_SLEEPER)) {
+		uint64_t sleepers = census & LAZY_SLEEPER ? lazy_sleepers(cell, census) : 0;
+
+		if (!sleepers) {
 			lazy_end(l, LAZY_NOTHING, lazy_member(l, cell, 0), census);
 			return LAZY_NOBODY;
 		}
-		bit = lazy_nearest(census & LAZY_SLEEPER, place);
-		/* ORDER lazy/census [L]: acq_rel, pairs with lazy_sleep() (L5). */
+		bit = lazy_nearest(sleepers, place);
+		/* ORDER lazy/census [L]: acq_rel, pairs with lazy_sleep() (L5); and acquire, as in
+		 * lazy_load(). */
 	} while (!atomic_compare_exchange_weak_explicit(
 		&cell->census, &census, census & ~(UINT64_C(1) << bit), memory_order_acq_rel,
-		memory_order_relaxed));
+		memory_order_acquire));
 	lazy_end(l, LAZY_WOKEN, lazy_member(l, cell, bit), census & ~(UINT64_C(1) << bit));
 	if (lazy_in_need(cell, census))
 		lazy_note(l, cell);

@@ -11,6 +11,8 @@ libmanager_la_SOURCES = \
 	daemon/budget.h \
 	daemon/ceiling.c \
 	daemon/ceiling.h \
+	daemon/cgroup.c \
+	daemon/cgroup.h \
 	daemon/fronts.c \
 	daemon/fronts.h \
 	daemon/greet.c \
@@ -102,6 +104,8 @@ libpool_la_SOURCES = \
 	daemon/lazy.h \
 	daemon/module.c \
 	daemon/module.h \
+	daemon/park.c \
+	daemon/park.h \
 	daemon/permit.c \
 	daemon/permit.h \
 	daemon/policy.h \

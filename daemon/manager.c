@@ -39,6 +39,7 @@
 #include "common/util.h"
 #include "daemon/adopt.h"
 #include "daemon/budget.h"
+#include "daemon/cgroup.h"
 #include "daemon/fronts.h"
 #include "daemon/hangup.h"
 #include "daemon/listener.h"
@@ -54,6 +55,7 @@
 #include "daemon/userns.h"
 
 #define MANAGER_BACKOFF_NS (50 * NSEC_PER_MSEC)
+#define MANAGER_CPUS_NS	   (500 * NSEC_PER_MSEC) /* between two looks at cpu.max, at least */
 
 struct manager {
 	struct options *options;
@@ -78,6 +80,8 @@ struct manager {
 	struct log_limit shortages;
 	struct log_limit strays; /* lines that a task can provoke, by the pool's channel */
 	uint64_t ended_before;	 /* jobs, when the stop began */
+	uint64_t cpus_ns;	 /* of the last look at cpu.max */
+	uint32_t cpus;		 /* that it was enough for; 0: for any number */
 	struct loop_source signal_source;
 	struct loop_source restart_source;
 	struct loop_source stop_source;
@@ -333,12 +337,28 @@ static void manager_on_accept(struct listener *listener, int fd)
 	session_accept(&container_of(listener, struct manager, listener)->sessions, fd);
 }
 
+/* It asks once a second, while it works (park.h); a task could say so at any time. */
+static void manager_on_asks_cpus(struct poolproc *pool)
+{
+	struct manager *m = container_of(pool, struct manager, pool);
+	struct proto_pool cpus = { .head = { PROTO_MAGIC, PROTO_POOL_CPUS } };
+	uint64_t now = clock_ns();
+
+	if (now - m->cpus_ns >= MANAGER_CPUS_NS) {
+		m->cpus = cgroup_cpus("");
+		m->cpus_ns = now;
+	}
+	cpus.n_jobs = m->cpus;
+	poolproc_send(pool, &cpus, -1);
+}
+
 static void manager_on_ready(struct poolproc *pool)
 {
 	struct manager *m = container_of(pool, struct manager, pool);
 
 	m->n_shortages = 0;
 	settings_tell_pool(m->options, pool);
+	manager_on_asks_cpus(pool); /* what it asked before is not answered */
 	quarantine_tell_pool(&m->quarantine);
 	postmortem_cancel_gone(&m->postmortem);
 	session_tell_pool(&m->sessions);
@@ -450,6 +470,7 @@ static const struct poolproc_events manager_pool_events = {
 	.attached = manager_on_attached,
 	.released = manager_on_released,
 	.tenant_released = manager_on_tenant_released,
+	.asks_cpus = manager_on_asks_cpus,
 	.died = manager_on_died,
 };
 

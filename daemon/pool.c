@@ -81,7 +81,7 @@ static void pool_wake_all(struct pool *pool)
 		_Atomic uint32_t *word = &pool->workers[i].board->wake;
 		uint32_t value = wake_load(word);
 
-		if (wake_state(value) == WAKE_SLEEPING)
+		if (wake_rests(value))
 			pool_wake_word(word, value);
 	}
 }
@@ -140,11 +140,15 @@ struct worker *pool_worker_on(struct pool *pool, struct worker *near, uint32_t n
 		return NULL;
 	if (group == near->group)
 		return near;
-	/* One that is not busy; if all are, the last. */
+	/* One that is not busy; if all are, the last that is not parked, if there is one. */
 	members = topology_members(pool->topology, group, &n);
 	for (uint32_t i = 0; i < n; i++) {
-		w = &pool->workers[members[(near->index + i) % n]];
-		if (wake_state(wake_load(&w->board->wake)) != WAKE_BUSY)
+		struct worker *other = &pool->workers[members[(near->index + i) % n]];
+
+		if (w && worker_is_parked(other))
+			continue;
+		w = other;
+		if (!worker_is_parked(w) && wake_state(wake_load(&w->board->wake)) != WAKE_BUSY)
 			break;
 	}
 	return w;
@@ -350,6 +354,7 @@ int pool_run(const struct options *options, int channel)
 	fault_begin(pool);
 	worker_catch_signal();
 	hangs_begin();
+	park_begin(pool);
 	threads = calloc(pool->n_workers, sizeof(*threads));
 	r = threads ? pool_start_threads(pool, threads, &dispatcher) : -ENOMEM;
 	if (r == 0 && pool->shaken && !(shake = shake_start(pool, pool->shaken)))

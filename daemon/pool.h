@@ -23,6 +23,7 @@
 #include "daemon/intake.h"
 #include "daemon/lazy.h"
 #include "daemon/module.h"
+#include "daemon/park.h"
 #include "daemon/permit.h"
 #include "daemon/registry.h"
 #include "daemon/worker.h"
@@ -57,6 +58,7 @@ struct pool {
 	struct registry registry;
 	struct intake intake;
 	struct dispatcher dispatcher;
+	struct park park;
 	_Atomic uint64_t *stack_bytes; /* that each row's job holds: stack.h, I3 */
 	_Atomic uint64_t *verdicts;    /* of each row, see verdict.h */
 	_Atomic uint32_t *cancels;     /* each row's generation that is cancelled, 0 for none */
@@ -133,7 +135,7 @@ struct worker *pool_worker_on(struct pool *pool, struct worker *near, uint32_t n
 int pool_make_rows(struct pool *pool);
 void pool_free_rows(struct pool *pool);
 
-/* Wakes the sleeper of this wake word, which had this SLEEPING value; false: it is another now. */
+/* Wakes who rests on this wake word, which had this value; false: it is another now. */
 bool pool_wake_word(_Atomic uint32_t *word, uint32_t value);
 
 #endif

@@ -46,6 +46,7 @@ struct poolproc_events {
 			 const char *text);
 	void (*released)(struct poolproc *pool, uint32_t client, uint32_t generation);
 	void (*tenant_released)(struct poolproc *pool, uint32_t tenant);
+	void (*asks_cpus)(struct poolproc *pool);
 	void (*died)(struct poolproc *pool, const struct poolproc_end *end);
 };
 

@@ -393,13 +393,23 @@ static bool worker_look(struct worker *w, bool ask, uint64_t now, enum worker_fo
 	return behind && worker_look_for_job(w, ret_row);
 }
 
+/* The same for one that is parked: what only this worker may do. */
+static bool worker_look_parked(struct worker *w, enum worker_found *ret_found, uint32_t *ret_row)
+{
+	if (worker_take_mail(w, ret_found))
+		return true;
+	*ret_found = WORKER_ROOT;
+	return (w->own && worker_take_root(w, w, ret_row)) || intake_take_mine(w, ret_row);
+}
+
 /* The next queued job, for a worker that stays busy. */
 static bool worker_next_root(struct worker *w, uint32_t *ret_row)
 {
 	/* Of the batch, at once: no clock needs to be read again. */
 	if (worker_take_root(w, w, ret_row))
 		w->next_ns = w->job_since;
-	else if (!intake_glance(w) || !intake_drain(w, ret_row))
+	else if (worker_is_parked(w) ? !intake_take_mine(w, ret_row)
+				     : !intake_glance(w) || !intake_drain(w, ret_row))
 		return false;
 	worker_charge(w);
 	w->stolen_at = 0;
@@ -465,10 +475,12 @@ static enum worker_found worker_search(struct worker *w, uint32_t *ret_row)
 
 	worker_learn(w, now);
 	for (;;) {
-		bool ask = now - asked >= w->ask_wait;
+		bool ask = now - asked >= w->ask_wait, parked = worker_is_parked(w);
 
 		/* Who takes work needs a stack to run it on. */
-		if (strand_own_stack(w) && worker_look(w, ask, now, &found, ret_row)) {
+		if (strand_own_stack(w) &&
+		    (unlikely(parked) ? worker_look_parked(w, &found, ret_row)
+				      : worker_look(w, ask, now, &found, ret_row))) {
 			worker_turn_busy(w);
 			if (rested)
 				worker_spread(w);
@@ -480,8 +492,13 @@ static enum worker_found worker_search(struct worker *w, uint32_t *ret_row)
 			return WORKER_STOP;
 		if (ask)
 			asked = now;
-		if (now - since > limit && trim_some(w, &untrimmed)) {
+		if ((parked || now - since > limit) && trim_some(w, &untrimmed)) {
 			now = clock_ns();
+			continue;
+		}
+		if (parked) {
+			worker_park(w);
+			began = since = now = clock_ns();
 			continue;
 		}
 		if (now - since > limit && pool_is_lazy(pool)) {

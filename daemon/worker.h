@@ -59,7 +59,8 @@ struct worker {
 	 * the one that follows, ns; see worker.c, ASKING */
 	_Atomic uint64_t press_at;
 	_Atomic uint64_t press_wait;
-	struct account account; /* the job that is charged for its time: account.h */
+	_Atomic uint32_t parked; /* the dispatcher writes: runs only what no other may; park.h */
+	struct account account;	 /* the job that is charged for its time: account.h */
 	struct hang_pulse pulse;
 	/* the owner's */
 	_Alignas(64) struct pool *pool;
@@ -121,6 +122,12 @@ static inline struct worker *worker_of(struct fk_worker *w)
 		atomic_load_explicit(&(worker)->counters->name, memory_order_relaxed) + (x),       \
 		memory_order_relaxed)
 #define COUNT(worker, name) COUNT_ADD(worker, name, 1)
+
+/* Relaxed: who changes it wakes the worker if it rests, after a full fence (pool/settings). */
+static inline bool worker_is_parked(struct worker *worker)
+{
+	return atomic_load_explicit(&worker->parked, memory_order_relaxed);
+}
 
 /* The limit that asks for nothing: the end of the stacklet; 0 while every fork is to be stolen, and
  * somewhere before the end, or 0, in a pool that is shaken. Owner. */

@@ -23,4 +23,8 @@ void worker_spread(struct worker *worker);
  * after a nap. */
 bool worker_rest(struct worker *worker);
 
+/* Sleeps while it is parked and there is nothing that only this worker may do. What it leaves
+ * behind is handed on before. */
+void worker_park(struct worker *worker);
+
 #endif

@@ -16,7 +16,10 @@
  *			the step is refused it naps for POLICY_NAP, counted as looking
  *	sleep -> look	who wakes a worker makes the step, then changes its word and wakes it; a
  *			client wakes it by the word alone, and it makes the step itself
- *   With the scheduler set to busy nobody sleeps: whoever looks in vain yields, and looks again.
+ *	look -> parked	word PARKED and full fence, step, then what there is for others is handed on
+ *			to them, as by one that turns busy; awake again, it takes what only it may
+ *   With the scheduler set to busy nobody sleeps unless it is parked: whoever looks in vain yields,
+ *   and looks again.
  *
  * WHAT IT COSTS (tests/bench/bench_sleep.c)
  *   To wake somebody: the censuses of the cells up to the one that has somebody, the own one first;
@@ -31,6 +34,7 @@
 #include "daemon/policy.h"
 #include "daemon/pool.h"
 #include "daemon/worker_internal.h"
+#include "shm/fence.h"
 #include "shm/futex.h"
 #include "shm/wake.h"
 
@@ -42,7 +46,7 @@ static void worker_rouse(struct pool *pool, uint32_t index, struct worker *waker
 	_Atomic uint32_t *word = &pool->workers[index].board->wake;
 	uint32_t value = wake_load(word);
 
-	if (wake_state(value) != WAKE_SLEEPING || !pool_wake_word(word, value) || !waker)
+	if (!wake_rests(value) || !pool_wake_word(word, value) || !waker)
 		return;
 	COUNT(waker, wakes);
 	if (pool->workers[index].group != waker->group)
@@ -123,13 +127,23 @@ void worker_wake(struct pool *pool, uint32_t index, struct worker *waker)
 {
 	/* ORDER lazy/naps [L6]: full, as in worker_wake_one(). */
 	wake_published();
-	if (wake_state(wake_load(&pool->workers[index].board->wake)) != WAKE_SLEEPING)
+	if (!wake_rests(wake_load(&pool->workers[index].board->wake)))
 		return;
 	(void)lazy_rise(&pool->lazy, index, LAZY_WOKEN);
 	worker_rouse(pool, index, waker);
 }
 
 /* ------------------------------------------------------------------------ sleeping */
+
+/* Awake again: the dispatcher may want to know. */
+static void worker_call(struct pool *pool)
+{
+	/* ORDER park/wants [I2]: full, between the step out of its sleep and the look at what is
+	 * wanted. Pairs with park_may_rest(). */
+	fence_full();
+	if (atomic_load_explicit(&pool->park.wants, memory_order_relaxed) == PARK_CALL)
+		park_call(pool);
+}
 
 void worker_spread(struct worker *w)
 {
@@ -166,7 +180,8 @@ bool worker_rest(struct worker *w)
 	/* The stack for what it looked for may have come from what all workers keep. */
 	if (stack_dirtied(&w->cache))
 		pool_wake_dispatcher(pool);
-	if (!jobs && pool_is_lazy(pool) && atomic_load(&pool->stop) != POOL_ENDING) {
+	if (!jobs && pool_is_lazy(pool) && atomic_load(&pool->stop) != POOL_ENDING &&
+	    !worker_is_parked(w)) {
 		if (sleeps)
 			COUNT(w, sleeps);
 		else
@@ -174,9 +189,45 @@ bool worker_rest(struct worker *w)
 		futex_wait(&w->board->wake, value, sleeps ? 0 : clock_ns() + POLICY_NAP);
 	}
 	wake_store(&w->board->wake, WAKE_LOOKING);
-	if (!sleeps)
+	if (!sleeps) {
 		lazy_nap_over(l, w->index);
-	else if (!lazy_rise(l, w->index, LAZY_ROUSED))
+		return false;
+	}
+	if (!lazy_rise(l, w->index, LAZY_ROUSED))
 		worker_pass(w);
-	return sleeps;
+	worker_call(pool);
+	return true;
+}
+
+void worker_park(struct worker *w)
+{
+	struct pool *pool = w->pool;
+	struct lazy *l = &pool->lazy;
+	uint32_t value;
+	bool mine;
+
+	/* What is left of a batch. */
+	intake_recall(pool, w);
+	value = wake_parked(&w->board->wake);
+	lazy_park(l, w->index);
+	/* What others left to this one while it looked, or woke it for (lazy.h, L6, L7). */
+	if (lazy_spins(worker_cell(w)) || !worker_jobs_pending(pool))
+		worker_pass(w);
+	else if (!worker_wake_one(pool, w))
+		pool_wake_dispatcher(pool);
+	if (stack_dirtied(&w->cache))
+		pool_wake_dispatcher(pool);
+	mine = w->own || inbox_any(&w->inbox) || intake_mine(w);
+	/* ORDER pool/settings [P1]: after the full fence of wake_parked(), as in worker_rest(). */
+	if (worker_is_parked(w) && atomic_load(&pool->stop) != POOL_ENDING &&
+	    (!mine || !w->stack)) {
+		COUNT(w, parks);
+		/* Without memory for a stack it comes again. */
+		futex_wait(&w->board->wake, value, mine ? clock_ns() + POLICY_NAP : 0);
+	}
+	wake_store(&w->board->wake, WAKE_LOOKING);
+	if (!lazy_rise(l, w->index, LAZY_ROUSED))
+		worker_pass(w);
+	lazy_return(l, w->index);
+	worker_call(pool);
 }

@@ -36,6 +36,7 @@
 #define PROTO_POOL_TENANT_GONE 24u /* it has no clients any more */
 #define PROTO_POOL_PING	       25u /* PROTO_POOL_PONG is the answer */
 #define PROTO_POOL_HALT	       26u /* start nothing more, end what runs, then exit */
+#define PROTO_POOL_CPUS	       27u /* cpu.max is enough for n_jobs CPUs; 0: for any number */
 /* Pool to manager. */
 #define PROTO_POOL_READY	   32u
 #define PROTO_POOL_RELEASED	   33u /* the client's jobs have ended, its segment is unmapped */
@@ -44,6 +45,7 @@
 #define PROTO_POOL_ATTACHED	   36u /* the client's segment is mapped, or text says why not */
 #define PROTO_POOL_TENANT_RELEASED 37u /* the tenant's is unmapped, its rings are nobody's */
 #define PROTO_POOL_PONG		   38u /* channel and dispatcher do what they are for */
+#define PROTO_POOL_ASK_CPUS	   39u /* PROTO_POOL_CPUS is the answer; once a second at most */
 
 struct proto_head {
 	uint32_t magic;

@@ -13,6 +13,8 @@
  *	BUSY      runs a strand; looks at no ring until it comes to a fork with attention raised
  *	LOOKING   a thief: will look at every ring before it sleeps
  *	SLEEPING  waits on the word; whoever wakes it changes nothing, the worker does
+ *	PARKED    a worker that is not to run now (daemon/park.h): it waits on the word, too, and a
+ *		  publisher leaves it alone, as if it were BUSY for ever
  *
  * THE PROTOCOL, AND WHY NO JOB IS FORGOTTEN
  *   Publisher (client):  publish P;  full fence;  read the words:
@@ -21,6 +23,7 @@
  *   Worker going to sleep:  store SLEEPING;  full fence;  look at all rings;  FUTEX_WAIT.
  *   Worker that found work: store BUSY;  full fence;  look whether any ring has something; if so,
  *	do for it what the publisher would (wake a sleeper, else the dispatcher).
+ *   Worker that parks:  the same, with PARKED.
  *
  *   W1. The publisher reads SLEEPING from worker i. Either i still sleeps on that value and is
  *	woken, or the value has changed, so i is awake after the publication's fence: W2 or W3.
@@ -67,6 +70,7 @@
 #define WAKE_BUSY     0u
 #define WAKE_LOOKING  1u
 #define WAKE_SLEEPING 2u
+#define WAKE_PARKED   3u
 #define WAKE_STATE    3u
 #define WAKE_SEQ      4u /* one step of the sequence */
 
@@ -94,6 +98,20 @@ static inline uint32_t wake_prepare(_Atomic uint32_t *word)
 	return sleeping;
 }
 
+/* Owner: announces that it is parked. After it, look whether any ring has work left, and hand that
+ * on; then FUTEX_WAIT on the returned value, or wake_store() another state. */
+static inline uint32_t wake_parked(_Atomic uint32_t *word)
+{
+	uint32_t old = atomic_load_explicit(word, memory_order_relaxed);
+	uint32_t parked = ((old & ~WAKE_STATE) + WAKE_SEQ) | WAKE_PARKED;
+
+	atomic_store_explicit(word, parked, memory_order_relaxed);
+	/* ORDER wake/busy [W]: full, between the store of PARKED and the look at the rings. Pairs
+	 * with wake_published(). */
+	fence_full();
+	return parked;
+}
+
 /* Owner: announces that it runs something. After it, look whether any ring has work left. */
 static inline void wake_busy(_Atomic uint32_t *word)
 {
@@ -119,6 +137,12 @@ static inline uint32_t wake_load(const _Atomic uint32_t *word)
 static inline uint32_t wake_state(uint32_t value)
 {
 	return value & WAKE_STATE;
+}
+
+/* Its owner waits on the word, or is about to: SLEEPING or PARKED. */
+static inline int wake_rests(uint32_t value)
+{
+	return wake_state(value) >= WAKE_SLEEPING;
 }
 
 #endif

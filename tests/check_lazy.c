@@ -191,6 +191,59 @@ START_TEST(a_nap_is_no_spin)
 }
 END_TEST
 
+START_TEST(a_parked_worker_is_woken_by_its_name_alone)
+{
+	make(3, NULL, 0);
+	lazy_park(&census, 1);
+	ck_assert_uint_eq(looking(0), 2);
+	ck_assert_uint_eq(atomic_load(&census.lonely), 0);
+	ck_assert_int_eq(lazy_sleep(&census, 0), LAZY_SLEEPS);
+	ck_assert_int_eq(lazy_sleep(&census, 2), LAZY_SLEEPS);
+	ck_assert_uint_eq(lazy_asleep(lazy_load(&census.cells[0])), 3);
+	ck_assert_uint_eq(lazy_wake(&census, &census.cells[0], 1), 2);
+	ck_assert_uint_eq(lazy_wake(&census, &census.cells[0], 1), 0);
+	ck_assert_uint_eq(lazy_wake(&census, &census.cells[0], 1), LAZY_NOBODY);
+	ck_assert(lazy_rise(&census, 1, LAZY_WOKEN));
+	ck_assert(!lazy_rise(&census, 1, LAZY_ROUSED));
+	/* Back among the others. */
+	lazy_return(&census, 1);
+	ck_assert_uint_eq(looking(0), 3);
+	all_sleep();
+	ck_assert_uint_eq(lazy_wake(&census, &census.cells[0], 1), 1);
+}
+END_TEST
+
+START_TEST(a_cell_of_busy_and_parked_workers_is_in_no_need)
+{
+	make(3, NULL, 0);
+	lazy_turn_busy(&census, 0);
+	lazy_park(&census, 1);
+	lazy_park(&census, 2);
+	ck_assert_uint_eq(atomic_load(&census.lonely), 0);
+	ck_assert_int_eq(lazy_charge(&census, 0), LAZY_FREE);
+	ck_assert_uint_eq(lazy_pick(&census, 0), LAZY_NOBODY);
+	lazy_turn_looking(&census, 0);
+	ck_assert_int_eq(lazy_sleep(&census, 0), LAZY_SLEEPS);
+	ck_assert_uint_eq(atomic_load(&census.lonely), 1);
+}
+END_TEST
+
+START_TEST(the_last_looker_that_parks_is_charged_and_wakes_another)
+{
+	static const uint32_t groups[] = { 0, 0, 0, 1 };
+
+	make(4, groups, 2);
+	ck_assert_int_eq(lazy_sleep(&census, 2), LAZY_SLEEPS);
+	lazy_turn_busy(&census, 0);
+	ck_assert_int_eq(lazy_charge(&census, 0), LAZY_FREE);
+	lazy_park(&census, 1);
+	ck_assert_uint_eq(atomic_load(&census.lonely), 1);
+	ck_assert_uint_eq(lazy_pass(&census, 1), 2);
+	ck_assert_uint_eq(lazy_pass(&census, 1), LAZY_NOBODY);
+	ck_assert_uint_eq(atomic_load(&census.lonely), 0);
+}
+END_TEST
+
 /* ------------------------------------------------------------------------ the spin */
 
 START_TEST(a_spin_that_is_not_rewarded_gets_short_and_is_tried_again)
@@ -234,5 +287,8 @@ CHECK_MAIN("lazy", a_group_is_a_cell_and_a_large_one_is_split_evenly,
 	   who_is_busy_alone_is_charged_for_its_first_fork_and_the_second_at_once,
 	   a_charge_that_is_passed_on_wakes_one_in_each_cell,
 	   the_nearest_sleeper_and_the_nearest_cell_come_first, a_sleeper_is_had_once,
-	   a_nap_is_no_spin, a_spin_that_is_not_rewarded_gets_short_and_is_tried_again,
+	   a_nap_is_no_spin, a_parked_worker_is_woken_by_its_name_alone,
+	   a_cell_of_busy_and_parked_workers_is_in_no_need,
+	   the_last_looker_that_parks_is_charged_and_wakes_another,
+	   a_spin_that_is_not_rewarded_gets_short_and_is_tried_again,
 	   no_spin_gets_shorter_than_a_sleep_costs_unless_all_of_it_is)

@@ -6,6 +6,7 @@
  */
 #include <check.h>
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -73,7 +74,7 @@ static void record_prepare(struct pool *pool)
 	pool->lazy.trace = &record.trace;
 }
 
-enum role { BUSY, LOOKS, SLEEPS };
+enum role { BUSY, LOOKS, SLEEPS, PARKED };
 enum charge { NONE, LEAVING, CHARGED, DEFERRED };
 
 struct replay {
@@ -107,13 +108,19 @@ static const char *replay_step(struct replay *r, const struct event *e)
 		*role = SLEEPS;
 		*charge = LEAVING;
 		return NULL;
+	case LAZY_TO_PARK:
+		if (*role != LOOKS)
+			return "parked only from looking";
+		*role = PARKED;
+		*charge = CHARGED;
+		return NULL;
 	case LAZY_ASLEEP:
 		if (*charge == LEAVING)
 			*charge = NONE;
 		return NULL;
 	case LAZY_ROUSED:
 	case LAZY_WOKEN:
-		if (*role != SLEEPS)
+		if (*role != SLEEPS && *role != PARKED)
 			return "woken only from sleep";
 		*role = LOOKS;
 		*charge = e->step == LAZY_WOKEN ? CHARGED : NONE;
@@ -132,6 +139,7 @@ static const char *replay_step(struct replay *r, const struct event *e)
 static const char *replay_check(const struct replay *r, const struct event *e)
 {
 	uint32_t busy[LAZY_CELLS] = { 0 }, looks[LAZY_CELLS] = { 0 }, sleeps[LAZY_CELLS] = { 0 };
+	uint32_t parked[LAZY_CELLS] = { 0 };
 	uint32_t all_busy = 0, charged = 0, deferred = 0;
 
 	for (uint32_t w = 0; w < r->n; w++) {
@@ -140,11 +148,13 @@ static const char *replay_check(const struct replay *r, const struct event *e)
 		busy[c] += r->role[w] == BUSY;
 		looks[c] += r->role[w] == LOOKS;
 		sleeps[c] += r->role[w] == SLEEPS;
+		parked[c] += r->role[w] == PARKED;
 		all_busy += r->role[w] == BUSY;
 		charged += r->charge[w] == CHARGED || r->charge[w] == LEAVING;
 		deferred += r->charge[w] == DEFERRED && r->role[w] == BUSY;
 	}
-	if (lazy_busy(e->census) != busy[e->cell] || lazy_asleep(e->census) != sleeps[e->cell])
+	if (lazy_busy(e->census) != busy[e->cell] ||
+	    lazy_asleep(e->census) != sleeps[e->cell] + parked[e->cell])
 		return "the census is what the steps came to";
 	for (uint32_t c = 0; c < record.n_cells; c++)
 		if (sleeps[c] && !looks[c] && all_busy && !charged && !(all_busy == 1 && deferred))
@@ -259,12 +269,31 @@ static void random_work(uint32_t rounds, bool pauses)
 	}
 }
 
-/* machine: as topology_new() takes it. */
-static void traced(const char *machine, uint32_t workers, uint32_t n_cells, uint32_t scheduler)
+static _Atomic bool flips;
+
+/* Other workers park each time, and now and then none. */
+static void *flip(void *arg)
+{
+	uint64_t random = 7;
+
+	(void)arg;
+	while (atomic_load(&flips)) {
+		const uint64_t usable[LIMIT_WORKERS / 64] = { xorshift64(&random), random };
+
+		park_choose(rig.pool, usable, 1, random % 4 ? 0 : rig.pool->n_workers / 2);
+		(void)poll(NULL, 0, 1);
+	}
+	return NULL;
+}
+
+/* machine: as topology_new() takes it. parks: workers do, and come back, all the time. */
+static void traced_with(const char *machine, uint32_t workers, uint32_t n_cells, uint32_t scheduler,
+			bool parks)
 {
 	struct replay start;
 	const char *wrong;
-	uint32_t sleeps = 0, woken = 0;
+	uint32_t sleeps = 0, woken = 0, parked = 0;
+	pthread_t flipper;
 
 	rig_prepare = record_prepare;
 	rig_start_on(&rig, machine, workers, &fk_module, false);
@@ -272,8 +301,12 @@ static void traced(const char *machine, uint32_t workers, uint32_t n_cells, uint
 	ck_assert_int_eq(pool_set(rig.pool, "scheduler",
 				  scheduler == OPTIONS_SCHEDULER_BUSY ? "busy" : "lazy"),
 			 0);
+	atomic_store(&flips, parks);
+	ck_assert_int_eq(pthread_create(&flipper, NULL, flip, NULL), 0);
 	random_work(workers > WORKERS ? 40 : 200, scheduler == OPTIONS_SCHEDULER_LAZY);
 	ck_assert_int_eq(rig_call(&rig, "lazy:fib", 22), serial_fib(22));
+	atomic_store(&flips, false);
+	pthread_join(flipper, NULL);
 	replay_start(&start);
 	rig_stop(&rig);
 
@@ -282,14 +315,21 @@ static void traced(const char *machine, uint32_t workers, uint32_t n_cells, uint
 	for (uint32_t i = 0; i < record.n; i++) {
 		sleeps += record.events[i].step == LAZY_TO_SLEEP;
 		woken += record.events[i].step == LAZY_WOKEN;
+		parked += record.events[i].step == LAZY_TO_PARK;
 	}
-	printf("%s, %u workers, %u cells: %u steps, %u sleeps, %u woken\n", machine, workers,
-	       n_cells, record.n, sleeps, woken);
+	printf("%s, %u workers, %u cells: %u steps, %u sleeps, %u woken, %u parked\n", machine,
+	       workers, n_cells, record.n, sleeps, woken, parked);
+	ck_assert_int_eq(parked > 0, parks);
 	if (scheduler == OPTIONS_SCHEDULER_LAZY) {
 		ck_assert_uint_gt(sleeps, workers);
 		ck_assert_uint_gt(woken, 0);
 	}
 	free(record.events);
+}
+
+static void traced(const char *machine, uint32_t workers, uint32_t n_cells, uint32_t scheduler)
+{
+	traced_with(machine, workers, n_cells, scheduler, false);
 }
 
 START_TEST(the_invariant_holds_in_one_group)
@@ -345,6 +385,14 @@ START_TEST(busy_workers_keep_the_invariant_too)
 {
 	traced("numa:2 core:4 pu:1", WORKERS, 2, OPTIONS_SCHEDULER_BUSY);
 	traced("numa:4 core:2 pu:1", WORKERS, 4, OPTIONS_SCHEDULER_BUSY);
+}
+END_TEST
+
+START_TEST(the_invariant_holds_while_workers_park_and_come_back)
+{
+	traced_with("core:4 pu:1", 4, 1, OPTIONS_SCHEDULER_LAZY, true);
+	traced_with("numa:4 core:2 pu:1", WORKERS, 4, OPTIONS_SCHEDULER_LAZY, true);
+	traced_with("numa:2 core:4 pu:1", WORKERS, 2, OPTIONS_SCHEDULER_BUSY, true);
 }
 END_TEST
 
@@ -510,7 +558,8 @@ CHECK_MAIN("lazy_pool", the_invariant_holds_in_one_group, the_invariant_holds_in
 	   the_invariant_holds_in_four_groups, the_invariant_holds_with_a_group_for_each_worker,
 	   the_invariant_holds_in_two_groups_of_56, the_invariant_holds_where_a_group_has_two_cells,
 	   the_invariant_holds_with_smt, the_invariant_holds_on_unlike_packages_and_in_a_ring,
-	   busy_workers_keep_the_invariant_too, a_trace_that_is_wrong_is_found,
+	   busy_workers_keep_the_invariant_too,
+	   the_invariant_holds_while_workers_park_and_come_back, a_trace_that_is_wrong_is_found,
 	   an_idle_pool_sleeps_and_no_job_is_forgotten,
 	   while_one_worker_forks_each_group_keeps_a_thief,
 	   who_was_woken_and_leaves_work_behind_wakes_others, a_job_that_never_forks_wakes_nobody,

@@ -15,6 +15,7 @@ UNIT_TESTS = \
 	tests/check_budget \
 	tests/check_cancel_message \
 	tests/check_ceiling \
+	tests/check_cgroup \
 	tests/check_channel \
 	tests/check_connect \
 	tests/check_deadline \
@@ -53,6 +54,7 @@ UNIT_TESTS = \
 	tests/check_oracle \
 	tests/check_pack \
 	tests/check_pages \
+	tests/check_park \
 	tests/check_permit \
 	tests/check_place \
 	tests/check_pool \
@@ -114,6 +116,7 @@ SCENARIOS = \
 	tests/check_manager \
 	tests/check_manager_killed \
 	tests/check_memory \
+	tests/check_parking \
 	tests/check_passed \
 	tests/check_promises \
 	tests/check_quarantine \
@@ -179,6 +182,7 @@ TSAN_TESTS = \
 	tests/check_options_args \
 	tests/check_options_file \
 	tests/check_options_print \
+	tests/check_park \
 	tests/check_permit \
 	tests/check_place \
 	tests/check_pool \
@@ -214,8 +218,15 @@ endif
 
 # Those that take long and say nothing new under another compiler or a sanitizer. contrib/check runs
 # the rest there: `make check TESTS="$(make -s short-tests)"`.
-LONG_TESTS = tests/check-bench tests/check-numa tests/check_hanging tests/check_sim tests/model/run \
-	tests/soak_starve tests/soak_stress
+LONG_TESTS = \
+	tests/check-bench \
+	tests/check-numa \
+	tests/check_hanging \
+	tests/check_parking \
+	tests/check_sim \
+	tests/model/run \
+	tests/soak_starve \
+	tests/soak_stress
 short-tests:
 	@echo $(filter-out $(LONG_TESTS),$(TESTS))
 .PHONY: short-tests
@@ -310,6 +321,7 @@ tests_check_keeping_SOURCES = tests/check_keeping.c $(SERVICE_SOURCES)
 tests_check_making_SOURCES = tests/check_making.c $(SERVICE_SOURCES)
 tests_check_manager_SOURCES = tests/check_manager.c $(SERVICE_SOURCES)
 tests_check_manager_killed_SOURCES = tests/check_manager_killed.c $(SERVICE_SOURCES)
+tests_check_parking_SOURCES = tests/check_parking.c $(DAEMON_SOURCES)
 tests_check_passed_SOURCES = tests/check_passed.c $(SERVICE_SOURCES)
 tests_check_service_SOURCES = tests/check_service.c $(SERVICE_SOURCES)
 tests_check_session_SOURCES = tests/check_session.c $(SERVICE_SOURCES)
@@ -349,6 +361,7 @@ tests_check_flips_SOURCES = tests/check_flips.c tests/rig.c tests/rig.h
 tests_check_forkmode_SOURCES = tests/check_forkmode.c tests/rig.c tests/rig.h
 tests_check_drain_SOURCES = tests/check_drain.c $(INTAKE_SOURCES)
 tests_check_intake_SOURCES = tests/check_intake.c $(INTAKE_SOURCES)
+tests_check_park_SOURCES = tests/check_park.c $(INTAKE_SOURCES)
 tests_check_registry_SOURCES = tests/check_registry.c $(INTAKE_SOURCES)
 tests_check_strict_SOURCES = tests/check_strict.c $(INTAKE_SOURCES)
 tests_check_vacate_SOURCES = tests/check_vacate.c $(INTAKE_SOURCES)

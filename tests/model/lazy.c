@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/model/lazy.c - while somebody is active, each cell has a thief (daemon/lazy.h, L1 to L5)
+ * tests/model/lazy.c - while somebody is active, each cell has a thief (daemon/lazy.h, L1 to L5,
+ * L7)
  *
  * THE PROGRAM
  *   Worker Y finds a job and comes to its first fork. Worker S, the last looker of its cell or not,
  *   goes to sleep, or is asleep already. Worker Z goes to sleep too, or becomes busy with a job
  *   that never forks, or with what it has stolen, and wakes one of its cell for what it has left
- *   there, or is a client that wakes S. In one cell or two; twenty instances in turn. Who is woken
- *   and has ended here is charged all the same: its waker passes the charge on for it.
+ *   there, or is a client that wakes S, or parks, or was parked, comes back and goes to sleep. In
+ *   one cell or two; 28 instances in turn. Who is woken and has ended here is charged all the same:
+ *   its waker passes the charge on for it.
  *
  * WHAT MUST BE TRUE
  *   In the end Y is active, so no cell is in need; who is not asleep in the census does not sleep;
@@ -20,6 +22,8 @@
  *   MUTANT_ORDER	 a sleeper is in the census before its word says SLEEPING
  *   MUTANT_LAST	 the last looker of a cell sleeps though somebody is active
  *   MUTANT_FENCE	 the sleeper's fence is dropped
+ *   MUTANT_PARK	 who parks does not pass on what that charges it with
+ *   MUTANT_PARKED	 that a worker is parked is seen only after its step
  */
 #include <stdatomic.h>
 
@@ -60,6 +64,8 @@
 #define CLIENT	2u
 #define NOTHING 3u
 #define SPREADS 4u
+#define PARKS	5u
+#define RETURNS 6u
 
 struct model {
 	struct lazy lazy;
@@ -76,13 +82,17 @@ static void model_init(struct model *m, uint32_t instance)
 	static const uint32_t groups[4][3] = { { 0, 0, 0 }, { 0, 1, 0 }, { 0, 1, 1 }, { 0, 0, 1 } };
 
 	memset(m, 0, sizeof(*m));
-	m->z_does = instance / 4 % 5;
+	m->z_does = instance / 4 % 7;
 	m->s_sleeps = m->z_does == NOTHING;
 	lazy_init(&m->lazy, m->seats, 3, groups[instance % 4], instance % 4 ? 2 : 1);
 	for (uint32_t i = 0; i < 3; i++) {
 		model_futex_init(&m->futexes[i]);
 		lazy_turn_looking(&m->lazy, i);
 		wake_store(&m->words[i], WAKE_LOOKING);
+	}
+	if (m->z_does == RETURNS) {
+		(void)wake_parked(&m->words[Z]);
+		lazy_park(&m->lazy, Z);
 	}
 	/* Those that do nothing sleep. */
 	for (uint32_t i = 1; i < 3; i++) {
@@ -176,6 +186,35 @@ static void go_to_sleep(struct model *m, uint32_t worker)
 		serve(m, worker);
 }
 
+/* worker_park(), up to its sleep. */
+static void park(struct model *m, uint32_t worker)
+{
+	uint32_t parked = wake_parked(&m->words[worker]);
+	uint32_t picked;
+
+#ifdef MUTANT_PARKED
+	struct lazy_cell *cell = lazy_cell_of(&m->lazy, worker);
+
+	atomic_fetch_or_explicit(&cell->census, lazy_bit(&m->lazy, worker), memory_order_acq_rel);
+	lazy_note(&m->lazy, cell);
+	model_stumble();
+	atomic_fetch_or_explicit(&cell->parked, lazy_bit(&m->lazy, worker), memory_order_relaxed);
+	(fence_full)();
+#else
+	lazy_park(&m->lazy, worker);
+#endif
+#ifndef MUTANT_PARK
+	picked = lazy_pass(&m->lazy, worker);
+	if (picked != LAZY_NOBODY) {
+		rouse(m, picked);
+		serve(m, picked);
+	}
+#else
+	(void)picked;
+#endif
+	m->ended[worker] = model_wait(&m->futexes[worker], &m->words[worker], parked, worker);
+}
+
 static void model_thread(struct model *m, uint32_t thread)
 {
 	if (thread == Y)
@@ -190,6 +229,14 @@ static void model_thread(struct model *m, uint32_t thread)
 		turn_busy(m, Z, 0);
 	if (m->z_does == SPREADS)
 		spread(m, Z);
+	if (m->z_does == PARKS)
+		park(m, Z);
+	if (m->z_does == RETURNS) {
+		wake_store(&m->words[Z], WAKE_LOOKING);
+		(void)lazy_rise(&m->lazy, Z, LAZY_ROUSED);
+		lazy_return(&m->lazy, Z);
+		go_to_sleep(m, Z);
+	}
 	if (m->z_does == CLIENT && wake_state(wake_load(&m->words[S])) == WAKE_SLEEPING)
 		model_wake(&m->futexes[S]);
 }

@@ -5,9 +5,9 @@
  *
  * THE PROGRAM
  *   One client publishes one job and does what a publisher does. Two workers of one cell look for
- *   work: S goes to sleep; Z goes to sleep, or becomes busy with something else, or naps already. A
- *   third one sleeps or is busy all along; if it is busy, the last of the others naps instead of
- *   sleeping, and no nap ends here. Six instances in turn.
+ *   work: S goes to sleep; Z goes to sleep, or becomes busy with something else, or parks, or naps
+ *   already. A third one sleeps or is busy all along; if it is busy, the last of the others naps
+ *   instead of sleeping, and no nap ends here. Eight instances in turn.
  *
  * WHAT MUST BE TRUE
  *   In the end the job was taken, or a sleeper woken who will look, or the dispatcher told.
@@ -16,6 +16,7 @@
  *   MUTANT_LOOK   the last one does not look
  *   MUTANT_NAP    a nap is not marked, so that it counts as a search
  *   MUTANT_BUSY   who turns busy as the last one does not look
+ *   MUTANT_PARK   who parks as the last one does not hand on what it sees
  *   MUTANT_EARLY  whether somebody else looks is asked before the step
  */
 #include <stdatomic.h>
@@ -36,6 +37,7 @@
 #define RESTS 0u
 #define RUNS  1u
 #define NAPS  2u /* from the start */
+#define PARKS 3u
 
 #define NOTHING	  0u
 #define PUBLISHED 1u
@@ -77,14 +79,14 @@ static int lie_down(struct model *m, uint32_t worker)
 static void model_init(struct model *m, uint32_t instance)
 {
 	memset(m, 0, sizeof(*m));
-	m->z_does = instance % 3;
+	m->z_does = instance % 4;
 	lazy_init(&m->lazy, m->seats, 3, NULL, 0);
 	for (uint32_t i = 0; i < 3; i++) {
 		model_futex_init(&m->futexes[i]);
 		lazy_turn_looking(&m->lazy, i);
 		wake_store(&m->words[i], WAKE_LOOKING);
 	}
-	if (m->z_does == NAPS || instance / 3 % 2) {
+	if (m->z_does == NAPS || instance / 4 % 2) {
 		lazy_turn_busy(&m->lazy, B);
 		wake_busy(&m->words[B]);
 	} else {
@@ -181,6 +183,20 @@ static void turn_busy(struct model *m, uint32_t worker)
 #endif
 }
 
+/* worker_park() */
+static void park(struct model *m, uint32_t worker)
+{
+	uint32_t parked = wake_parked(&m->words[worker]);
+
+	lazy_park(&m->lazy, worker);
+#ifndef MUTANT_PARK
+	if (!lazy_spins(lazy_cell_of(&m->lazy, worker)) &&
+	    atomic_load_explicit(&m->job, memory_order_relaxed) == PUBLISHED)
+		tell(m);
+#endif
+	(void)model_wait(&m->futexes[worker], &m->words[worker], parked, worker);
+}
+
 static void model_thread(struct model *m, uint32_t thread)
 {
 	if (thread == CLIENT)
@@ -189,6 +205,8 @@ static void model_thread(struct model *m, uint32_t thread)
 		rest(m, thread);
 	else if (m->z_does == RUNS)
 		turn_busy(m, Z);
+	else if (m->z_does == PARKS)
+		park(m, Z);
 }
 
 static void model_check(struct model *m)

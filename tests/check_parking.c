@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * scenario: CPUs are taken away from forkd and given back while clients work: by the affinity of
+ * the pool's threads, set from outside, and where that can be done by a cpuset and a quota. Every
+ * result is right, and the worker that has no CPU any more runs nothing but what is placed there.
+ */
+#define CHECK_TIMEOUT 200
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/util.h"
+#include "shm/wake.h"
+#include "tests/check_unit.h"
+#include "tests/daemon.h"
+
+#define CLIENTS 2u
+
+struct shared {
+	_Atomic uint32_t over;
+	_Atomic uint64_t calls[CLIENTS];
+	_Atomic uint64_t wrong;
+};
+
+static struct daemon d;
+static struct shared *shared;
+static uint32_t number; /* of the client */
+static pid_t clients[CLIENTS];
+static cpu_set_t both, one; /* the CPUs of the two workers, and that of worker 0 */
+
+/* ------------------------------------------------------------------------ clients */
+
+static void work(void)
+{
+	fk_client *c = daemon_open(&d);
+
+	while (!atomic_load(&shared->over)) {
+		int64_t n = 0;
+
+		if (fk_call(c, "fib:fib", &n, INT64_C(22)) || n != 17711)
+			atomic_fetch_add(&shared->wrong, 1);
+		atomic_fetch_add(&shared->calls[number], 1);
+	}
+	ck_assert_int_eq(fk_close(c), 0);
+}
+
+static void begin_load(void)
+{
+	shared = daemon_share(sizeof(*shared));
+	for (number = 0; number < CLIENTS; number++)
+		clients[number] = daemon_client(work, DAEMON_UID);
+}
+
+/* Until each client has done so many more calls. */
+static void await_calls(uint64_t n)
+{
+	for (uint32_t i = 0; i < CLIENTS; i++) {
+		uint64_t before = atomic_load(&shared->calls[i]);
+
+		DAEMON_AWAIT(atomic_load(&shared->calls[i]) >= before + n);
+	}
+}
+
+static void end_load(void)
+{
+	atomic_store(&shared->over, 1);
+	for (uint32_t i = 0; i < CLIENTS; i++)
+		ck_assert_int_eq(daemon_reap(clients[i]), 0);
+	ck_assert_uint_eq(atomic_load(&shared->wrong), 0);
+}
+
+/* n jobs that worker 1 alone may run. */
+static void call_placed(uint32_t n)
+{
+	union fk_value value = { .i64 = 15 };
+	fk_client *c = daemon_open(&d);
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct fk_request request = { .values = &value,
+					      .size = 1,
+					      .flags = FK_STRICT,
+					      .place = FK_PLACE_WORKER,
+					      .place_index = 1 };
+		int64_t result = 0;
+		fk_job job;
+
+		ck_assert_int_eq(fk_task_find(c, "fib:fib", &request.task), 0);
+		ck_assert_int_eq(fk_submit_batch(c, &request, 1, 0, &job), 0);
+		ck_assert_int_eq(fk_wait(c, job, FK_FOREVER), 0);
+		ck_assert_int_eq(fk_result(c, job, &result, sizeof(result)), 0);
+		ck_assert_int_eq(result, 610);
+		ck_assert_int_eq(fk_release(c, job), 0);
+	}
+	ck_assert_int_eq(fk_close(c), 0);
+}
+
+/* ------------------------------------------------------------------------ CPUs */
+
+static uint64_t count(uint32_t worker, const char *name)
+{
+	for (uint32_t i = 0; i < board_n_counters; i++)
+		if (streq(board_counter_rows[i].name, name))
+			return board_counter(d.board, worker, &board_counter_rows[i]);
+	ck_abort_msg("no counter %s", name);
+	return 0;
+}
+
+static bool is_parked(uint32_t worker)
+{
+	return wake_state(wake_load(&d.board->workers[worker].wake)) == WAKE_PARKED;
+}
+
+/* What it has run by itself: others' continuations, and jobs. */
+static uint64_t ran(uint32_t worker)
+{
+	return count(worker, "roots") + count(worker, "steals");
+}
+
+/* As taskset -a does it. */
+static void allow(pid_t pid, const cpu_set_t *set)
+{
+	_cleanup_closedir_ DIR *folder = NULL;
+	const struct dirent *entry;
+	char path[64];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	folder = opendir(path);
+	ck_assert_ptr_nonnull(folder);
+	while ((entry = readdir(folder)))
+		if (atoi(entry->d_name))
+			(void)sched_setaffinity(atoi(entry->d_name), sizeof(*set), set);
+}
+
+static bool is_pinned(uint32_t worker)
+{
+	cpu_set_t set;
+
+	return sched_getaffinity((pid_t)d.board->workers[worker].tid, sizeof(set), &set) == 0 &&
+	       CPU_COUNT(&set) == 1 && CPU_ISSET(d.board->workers[worker].cpu, &set);
+}
+
+/* Two workers on two CPUs. False if there are no two. */
+static bool begin(const TTest *test, const char *option)
+{
+	cpu_set_t set;
+
+	ck_assert_int_eq(sched_getaffinity(0, sizeof(set), &set), 0);
+	if (CPU_COUNT(&set) < 2) {
+		check_unit_not_run(test, "one CPU cannot be taken away from one");
+		return false;
+	}
+	daemon_start(&d, "--workers=2", option, NULL);
+	CPU_ZERO(&one);
+	CPU_SET(d.board->workers[0].cpu, &one);
+	both = one;
+	CPU_SET(d.board->workers[1].cpu, &both);
+	begin_load();
+	await_calls(20);
+	return true;
+}
+
+/* Worker 1 has lost its CPU: it parks, and runs what is placed there and nothing else. */
+static void check_parked(void)
+{
+	uint64_t before;
+
+	DAEMON_AWAIT(is_parked(1));
+	before = ran(1);
+	await_calls(100);
+	ck_assert_uint_eq(ran(1), before);
+	call_placed(10);
+	await_calls(20);
+	ck_assert_uint_eq(ran(1), before + 10);
+	ck_assert(is_parked(1));
+}
+
+/* It has its CPU again. */
+static void check_back(void)
+{
+	uint64_t before = ran(1);
+
+	DAEMON_AWAIT(ran(1) > before);
+	DAEMON_AWAIT(is_pinned(1));
+}
+
+START_TEST(a_worker_whose_cpu_is_taken_away_parks_and_comes_back)
+{
+	char text[4096];
+
+	if (!begin(a_worker_whose_cpu_is_taken_away_parks_and_comes_back, "--confine=strict"))
+		return;
+	for (uint32_t round = 0; round < 2; round++) {
+		allow(daemon_pool(&d), &one);
+		check_parked();
+		ck_assert_int_eq(daemon_ctl(&d, text, sizeof(text), "status", NULL), 0);
+		ck_assert_ptr_nonnull(strstr(text, " parked "));
+		allow(daemon_pool(&d), &both);
+		check_back();
+		if (round == 0)
+			ck_assert_int_eq(daemon_ctl(&d, text, sizeof(text), "set", "scheduler",
+						    "busy", NULL),
+					 0);
+	}
+	ck_assert(daemon_logged(&d, "workers parked: 1 of 2", "may use: 1"));
+	ck_assert(daemon_logged(&d, "no worker of 2 is parked", ""));
+	end_load();
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ control groups */
+
+struct group {
+	char folder[96];
+	bool made;
+};
+
+static bool group_put(const struct group *group, const char *name, const char *text)
+{
+	_cleanup_close_ int fd = -1;
+	char path[160];
+
+	(void)snprintf(path, sizeof(path), "%s/%s", group->folder, name);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	return fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+}
+
+/* A group of its own; mount: of version 2, or of a controller of version 1. */
+static bool group_make(struct group *group, const char *mount)
+{
+	(void)snprintf(group->folder, sizeof(group->folder), "%s/forkd-check-%d", mount,
+		       (int)getpid());
+	group->made = mkdir(group->folder, 0755) == 0;
+	return group->made;
+}
+
+static bool group_enter(const struct group *group, pid_t pid)
+{
+	char text[16];
+
+	(void)snprintf(text, sizeof(text), "%d", (int)pid);
+	return group_put(group, "cgroup.procs", text);
+}
+
+static void group_end(struct group *group)
+{
+	if (group->made)
+		ck_assert_int_eq(rmdir(group->folder), 0);
+}
+
+/* A number of a CPU, or those of both workers. */
+static void set_cpus(const struct group *group, bool all)
+{
+	char text[32];
+	int n = snprintf(text, sizeof(text), "%u", d.board->workers[0].cpu);
+
+	if (all)
+		(void)snprintf(text + n, sizeof(text) - (size_t)n, ",%u", d.board->workers[1].cpu);
+	ck_assert(group_put(group, "cpuset.cpus", text));
+}
+
+START_TEST(a_cpuset_is_followed)
+{
+	static struct group group;
+
+	if (!begin(a_cpuset_is_followed, "--confine=normal"))
+		return;
+	if ((group_make(&group, "/sys/fs/cgroup/cpuset") || group_make(&group, "/sys/fs/cgroup")) &&
+	    group_put(&group, "cpuset.mems", "0")) {
+		set_cpus(&group, true);
+		ck_assert(group_enter(&group, d.manager));
+		ck_assert(group_enter(&group, daemon_pool(&d)));
+		set_cpus(&group, false);
+		check_parked();
+		set_cpus(&group, true);
+		check_back();
+	} else {
+		check_unit_not_run(a_cpuset_is_followed, "no cpuset can be made here");
+	}
+	end_load();
+	ck_assert_int_eq(daemon_stop(&d), 0);
+	group_end(&group);
+}
+END_TEST
+
+START_TEST(a_quota_is_followed)
+{
+	static struct group group;
+	bool old = group_make(&group, "/sys/fs/cgroup/cpu");
+
+	if (!begin(a_quota_is_followed, "--confine=strict"))
+		return;
+	if ((old ? group_put(&group, "cpu.cfs_quota_us", "-1")
+		 : group_make(&group, "/sys/fs/cgroup") && group_put(&group, "cpu.max", "max"))) {
+		const char *name = old ? "cpu.cfs_quota_us" : "cpu.max";
+
+		ck_assert(group_enter(&group, d.manager));
+		ck_assert(group_enter(&group, daemon_pool(&d)));
+		ck_assert(group_put(&group, name, "90000"));
+		check_parked();
+		ck_assert(group_put(&group, name, "110000"));
+		check_back();
+		ck_assert(daemon_logged(&d, "workers parked: 1 of 2", "enough for 1"));
+	} else {
+		check_unit_not_run(a_quota_is_followed, "no quota can be set here");
+	}
+	end_load();
+	ck_assert_int_eq(daemon_stop(&d), 0);
+	group_end(&group);
+}
+END_TEST
+
+CHECK_MAIN("parking", a_worker_whose_cpu_is_taken_away_parks_and_comes_back, a_cpuset_is_followed,
+	   a_quota_is_followed)
