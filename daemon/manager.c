@@ -495,6 +495,9 @@ static int manager_count_workers(struct manager *m, uint32_t *ret_n)
 		return manager_fail(m, r == -EINVAL ? MANAGER_EXIT_USAGE : MANAGER_EXIT_SYSTEM);
 	}
 	*ret_n = topology_n_workers(topology);
+	/* For every pool the same, whatever becomes of CPUs meanwhile. */
+	if (!m->options->cpus)
+		m->options->cpus = topology_cpus(topology);
 	topology_free(topology);
 	return 0;
 }

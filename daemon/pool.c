@@ -270,14 +270,14 @@ static int pool_prepare(struct pool *pool, const int *fds)
 {
 	const struct options *options = pool->options;
 	struct topology *topology;
-	char error[256];
+	char error[256] = "";
 	int r = layout_map(pool, fds[0], fds[1]);
 
 	if (r == 0)
 		r = pool_make_rows(pool);
 	if (r < 0)
 		return pool_fail(pool, "cannot map the arena", r);
-	r = topology_new(NULL, pool->n_workers, options->cpus, error, sizeof(error), &topology);
+	r = topology_again(pool->n_workers, options->cpus, error, sizeof(error), &topology);
 	if (r < 0)
 		return pool_fail(pool, error, r);
 	r = layout_place(pool, topology);

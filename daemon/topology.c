@@ -3,8 +3,9 @@
  * daemon/topology.c - which CPU each worker is pinned to, its group, and who is near to whom
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   The manager at its start, to know how many workers there are; the pool at its start, with the
- *   same options and the affinity it inherited, so that it comes to the same places. After
+ *   The manager at its start, to know how many workers there are, and on which CPUs; each pool at
+ *   its start, with these CPUs, so that it comes to the same places (but for those that are offline
+ *   by then). After
  *   topology_new() nothing changes, and any thread may read and bind itself. No peer has a part in
  *   it.
  *
@@ -32,8 +33,9 @@
  *   any group. So what the firmware says decides between nodes, not how large its numbers are.
  *
  * INVARIANTS
- *   I1. Every place is in what the process may use: the machine's CPUs, the cgroup's cpuset and
- *       the affinity that forkd was started with.
+ *   I1. Every place is in what the manager may use when it starts: the machine's CPUs, the cgroup's
+ *       cpuset and the affinity that forkd was started with. What changes after that is followed
+ *       by park.c.
  *   I2. At least one place and one worker; at most LIMIT_WORKERS workers on this machine; no place
  *       without one.
  *   I3. Each worker is in one group, and each group has one.
@@ -127,7 +129,7 @@ static int topology_describe(struct topology *t, const char *description)
 	return hwloc_topology_set_xml(t->machine, file) < 0 ? -EINVAL : 0;
 }
 
-static int topology_load(struct topology *t, const char *description)
+static int topology_load(struct topology *t, const char *description, unsigned long flags)
 {
 	int r = 0;
 
@@ -137,6 +139,7 @@ static int topology_load(struct topology *t, const char *description)
 	 * the kernel tells the same. Where it cannot be left out it is only slow. */
 	(void)hwloc_topology_set_components(t->machine, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST,
 					    "x86");
+	(void)hwloc_topology_set_flags(t->machine, flags);
 	if (description)
 		r = topology_describe(t, description);
 	if (r < 0)
@@ -165,6 +168,20 @@ static hwloc_bitmap_t topology_allowed(struct topology *t)
 	    hwloc_bitmap_intersects(allowed, bound))
 		hwloc_bitmap_and(allowed, allowed, bound);
 	return steal_ptr(allowed);
+}
+
+/* Those of the list that are there, may they be used or not; all that may be used if none is. */
+static int topology_widen(struct topology *t, const struct hwloc_bitmap_s *cpus, hwloc_bitmap_t set)
+{
+	int r;
+
+	hwloc_topology_destroy(steal_ptr(t->machine));
+	r = topology_load(t, NULL, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
+	if (r < 0)
+		return r;
+	if (hwloc_bitmap_intersects(cpus, hwloc_topology_get_topology_cpuset(t->machine)))
+		hwloc_bitmap_and(set, cpus, hwloc_topology_get_topology_cpuset(t->machine));
+	return 0;
 }
 
 static bool topology_has_memory(hwloc_obj_t node)
@@ -473,8 +490,8 @@ static int topology_relate(struct topology *t)
 }
 
 static int topology_make(const char *description, uint32_t workers,
-			 const struct hwloc_bitmap_s *cpus, char *error, size_t error_size,
-			 struct topology **ret_topology)
+			 const struct hwloc_bitmap_s *cpus, bool again, char *error,
+			 size_t error_size, struct topology **ret_topology)
 {
 	_cleanup_(topology_freep) struct topology *t = calloc(1, sizeof(*t));
 	_cleanup_(hwloc_bitmap_freep) hwloc_bitmap_t set = NULL;
@@ -483,7 +500,7 @@ static int topology_make(const char *description, uint32_t workers,
 
 	if (!t)
 		return -ENOMEM;
-	r = topology_load(t, description);
+	r = topology_load(t, description, 0);
 	if (r < 0 && description)
 		topology_error(error, error_size,
 			       "%s: not a machine that hwloc knows (\"numa:2 core:4\" or "
@@ -497,7 +514,11 @@ static int topology_make(const char *description, uint32_t workers,
 	set = topology_allowed(t);
 	if (!set)
 		return -ENOMEM;
-	if (cpus && !hwloc_bitmap_isincluded(cpus, set)) {
+	if (cpus && !hwloc_bitmap_isincluded(cpus, set) && again) {
+		r = topology_widen(t, cpus, set);
+		if (r < 0)
+			return r;
+	} else if (cpus && !hwloc_bitmap_isincluded(cpus, set)) {
 		_cleanup_free_ char *allowed = NULL;
 
 		(void)hwloc_bitmap_list_asprintf(&allowed, set);
@@ -506,9 +527,9 @@ static int topology_make(const char *description, uint32_t workers,
 			       "it may use %s",
 			       allowed ? allowed : "others");
 		return -EINVAL;
-	}
-	if (cpus)
+	} else if (cpus) {
 		hwloc_bitmap_copy(set, cpus);
+	}
 	if (hwloc_bitmap_iszero(set)) {
 		topology_error(error, error_size, "there is no CPU that forkd may use");
 		return -EINVAL;
@@ -542,11 +563,31 @@ static int topology_make(const char *description, uint32_t workers,
 int topology_new(const char *description, uint32_t workers, const struct hwloc_bitmap_s *cpus,
 		 char *error, size_t error_size, struct topology **ret_topology)
 {
-	int r = topology_make(description, workers, cpus, error, error_size, ret_topology);
+	int r = topology_make(description, workers, cpus, false, error, error_size, ret_topology);
 
 	if (r == -ENOMEM)
 		topology_error(error, error_size, "out of memory");
 	return r;
+}
+
+int topology_again(uint32_t workers, const struct hwloc_bitmap_s *cpus, char *error,
+		   size_t error_size, struct topology **ret_topology)
+{
+	int r = topology_make(NULL, workers, cpus, true, error, error_size, ret_topology);
+
+	if (r < 0 && error_size && !*error)
+		topology_error(error, error_size, "cannot make out this machine's CPUs: %s",
+			       strerror(-r));
+	return r;
+}
+
+struct hwloc_bitmap_s *topology_cpus(const struct topology *t)
+{
+	hwloc_bitmap_t set = hwloc_bitmap_alloc();
+
+	for (uint32_t i = 0; set && i < min(t->n_workers, t->n_places); i++)
+		hwloc_bitmap_set(set, t->places[i].cpu);
+	return set;
 }
 
 uint32_t topology_n_workers(const struct topology *topology)

@@ -33,7 +33,17 @@ struct topology_place {
  */
 int topology_new(const char *description, uint32_t workers, const struct hwloc_bitmap_s *cpus,
 		 char *error, size_t error_size, struct topology **ret_topology);
+/*
+ * The same of this machine, for a pool: cpus is what topology_cpus() said in the manager, at its
+ * start. Those that may not be used any more have their workers all the same, which park.
+ */
+int topology_again(uint32_t workers, const struct hwloc_bitmap_s *cpus, char *error,
+		   size_t error_size, struct topology **ret_topology);
 void topology_free(struct topology *topology);
+
+/* The CPUs that workers are pinned to: the caller's, to be freed by hwloc_bitmap_free(). NULL for
+ * want of memory. */
+struct hwloc_bitmap_s *topology_cpus(const struct topology *topology);
 
 /* How many workers. */
 uint32_t topology_n_workers(const struct topology *topology);

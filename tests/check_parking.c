@@ -7,6 +7,7 @@
 #define CHECK_TIMEOUT 200
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -27,6 +28,7 @@ struct shared {
 	_Atomic uint32_t over;
 	_Atomic uint64_t calls[CLIENTS];
 	_Atomic uint64_t wrong;
+	_Atomic uint32_t crashes; /* jobs may be lost */
 };
 
 static struct daemon d;
@@ -44,7 +46,9 @@ static void work(void)
 	while (!atomic_load(&shared->over)) {
 		int64_t n = 0;
 
-		if (fk_call(c, "fib:fib", &n, INT64_C(22)) || n != 17711)
+		int r = fk_call(c, "fib:fib", &n, INT64_C(22));
+
+		if (r ? r != -EOWNERDEAD || !atomic_load(&shared->crashes) : n != 17711)
 			atomic_fetch_add(&shared->wrong, 1);
 		atomic_fetch_add(&shared->calls[number], 1);
 	}
@@ -215,6 +219,53 @@ START_TEST(a_worker_whose_cpu_is_taken_away_parks_and_comes_back)
 }
 END_TEST
 
+/* As they were when forkd started, each on its CPU, and parked if that is missing. */
+static void crash_with_one_cpu(const TTest *test, const char *option)
+{
+	uint32_t cpu;
+	pid_t pool;
+
+	if (!begin(test, option))
+		return;
+	cpu = d.board->workers[1].cpu;
+	atomic_store(&shared->crashes, 1);
+	pool = daemon_pool(&d);
+	allow(d.manager, &one);
+	allow(pool, &one);
+	DAEMON_AWAIT(is_parked(1));
+	ck_assert_int_eq(kill(pool, SIGKILL), 0);
+	DAEMON_AWAIT(daemon_pool(&d) != pool);
+	await_calls(20);
+	ck_assert_uint_eq(d.board->workers[1].cpu, cpu);
+	check_parked();
+	allow(d.manager, &both);
+	allow(daemon_pool(&d), &both);
+	check_back();
+	end_load();
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+
+START_TEST(a_pool_that_starts_while_a_cpu_is_missing_has_all_its_workers)
+{
+	crash_with_one_cpu(a_pool_that_starts_while_a_cpu_is_missing_has_all_its_workers, NULL);
+}
+END_TEST
+
+START_TEST(a_pool_that_starts_while_a_cpu_of_its_list_is_missing_starts)
+{
+	cpu_set_t set;
+	char list[64] = "--cpus=";
+	uint32_t n = 0;
+
+	ck_assert_int_eq(sched_getaffinity(0, sizeof(set), &set), 0);
+	for (uint32_t cpu = 0; cpu < CPU_SETSIZE && n < 2; cpu++)
+		if (CPU_ISSET(cpu, &set))
+			(void)snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%u",
+				       n++ ? "," : "", cpu);
+	crash_with_one_cpu(a_pool_that_starts_while_a_cpu_of_its_list_is_missing_starts, list);
+}
+END_TEST
+
 /* ------------------------------------------------------------------------ control groups */
 
 struct group {
@@ -317,5 +368,7 @@ START_TEST(a_quota_is_followed)
 }
 END_TEST
 
-CHECK_MAIN("parking", a_worker_whose_cpu_is_taken_away_parks_and_comes_back, a_cpuset_is_followed,
+CHECK_MAIN("parking", a_worker_whose_cpu_is_taken_away_parks_and_comes_back,
+	   a_pool_that_starts_while_a_cpu_is_missing_has_all_its_workers,
+	   a_pool_that_starts_while_a_cpu_of_its_list_is_missing_starts, a_cpuset_is_followed,
 	   a_quota_is_followed)
