@@ -40,6 +40,16 @@ static const char *wake_name(uint32_t state)
 	return state < ARRAY_SIZE(names) ? names[state] : "?";
 }
 
+/* Workers whose CPUs are not to be used, and that run nothing at the moment. */
+static uint32_t count_parked(const struct board *board)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < min(board->manager.n_workers, LIMIT_WORKERS); i++)
+		n += wake_state(wake_load(&board->workers[i].wake)) == WAKE_PARKED;
+	return n;
+}
+
 static const char *number(struct forkctl_text *text, uint32_t n)
 {
 	if (n == UINT32_MAX)
@@ -53,6 +63,7 @@ static void print_daemon(const struct board *board)
 	const struct board_manager *m = &board->manager;
 	struct forkctl_text up;
 	struct forkctl_text name;
+	uint32_t parked = count_parked(board);
 
 	printf("forkd %s: %s for %s, pid %" PRIu32 "\n",
 	       forkctl_name(&name, m->version, sizeof(m->version)), state_name(LOAD(m->state)),
@@ -64,6 +75,9 @@ static void print_daemon(const struct board *board)
 		       LOAD(m->pool_generation), LOAD(m->crashes));
 	else
 		printf("pool: none at the moment, %" PRIu64 " crashes\n", LOAD(m->crashes));
+	if (parked)
+		printf("parked: %" PRIu32 " of the workers, whose CPUs are not to be used\n",
+		       parked);
 	printf("clients: %" PRIu32 " of at most %" PRIu32 ", %" PRIu32 " users, %" PRIu64
 	       " accepted and %" PRIu64 " refused so far\n",
 	       LOAD(m->clients), m->max_clients, LOAD(m->tenants), LOAD(m->accepted),

@@ -204,7 +204,8 @@ START_TEST(a_worker_whose_cpu_is_taken_away_parks_and_comes_back)
 		allow(daemon_pool(&d), &one);
 		check_parked();
 		ck_assert_int_eq(daemon_ctl(&d, text, sizeof(text), "status", NULL), 0);
-		ck_assert_ptr_nonnull(strstr(text, " parked "));
+		ck_assert_ptr_nonnull(strstr(text, " parked  "));
+		ck_assert_ptr_nonnull(strstr(text, "parked: 1 of the workers"));
 		allow(daemon_pool(&d), &both);
 		check_back();
 		if (round == 0)
