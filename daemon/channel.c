@@ -51,6 +51,8 @@ static void channel_push(struct channel *channel)
 		channel->first = (channel->first + 1) % CHANNEL_QUEUE;
 		channel->n--;
 	}
+	/* So that most of its pages are never touched. */
+	channel->first = 0;
 }
 
 void channel_tell(struct pool *pool, const struct proto_pool *message)
@@ -130,9 +132,10 @@ static void channel_forget_cancels(struct pool *pool, uint32_t client, uint32_t 
 
 	if (client >= pool->max_clients)
 		return;
-	/* Relaxed: no job of the new client is known yet. */
+	/* Relaxed: no job of the new client is known yet. Pages without any are not touched. */
 	for (uint32_t i = 0; i < min(n_jobs, pool->max_jobs); i++)
-		atomic_store_explicit(&pool->cancels[first + i], 0, memory_order_relaxed);
+		if (atomic_load_explicit(&pool->cancels[first + i], memory_order_relaxed))
+			atomic_store_explicit(&pool->cancels[first + i], 0, memory_order_relaxed);
 }
 
 static void channel_on_client(struct pool *pool, const struct proto_pool *m, int fd)

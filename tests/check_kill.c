@@ -256,7 +256,7 @@ START_TEST(a_client_killed_while_it_submits_never_stops_another_one)
 	       daemon_pss(daemon_pool(&d)));
 	if (!daemon_sanitized()) {
 		ck_assert_int_lt(daemon_pss(d.manager), manager + 1024);
-		ck_assert_int_lt(daemon_pss(daemon_pool(&d)), pool + 2048);
+		ck_assert_int_lt(daemon_pss(daemon_pool(&d)), pool + 512);
 	}
 	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 0);
 	atomic_store(&shared->stop, 1);

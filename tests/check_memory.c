@@ -175,6 +175,27 @@ START_TEST(the_next_pool_has_the_limit_too)
 }
 END_TEST
 
+/* ------------------------------------------------------------------------ come and go */
+
+/* Two turns through all slots; of the queue to the manager it would be a quarter. */
+START_TEST(clients_without_jobs_leave_no_page_of_the_pool_behind)
+{
+	int64_t before, after;
+
+	daemon_start(&d, "--workers=2", "--max-clients=256", NULL);
+	for (int i = 0; i < 16; i++)
+		ck_assert_int_eq(fk_close(daemon_open(&d)), 0);
+	before = daemon_proc_status(daemon_pool(&d), "RssAnon");
+	for (int i = 0; i < 512; i++)
+		ck_assert_int_eq(fk_close(daemon_open(&d)), 0);
+	after = daemon_proc_status(daemon_pool(&d), "RssAnon");
+	printf("%" PRId64 " kB, then %" PRId64 " kB\n", before, after);
+	ck_assert_int_gt(before, 0);
+	ck_assert_int_lt(after, before + 128);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+END_TEST
+
 /* ------------------------------------------------------------------------ taken away */
 
 #define PUNCHES 200u
@@ -391,10 +412,11 @@ int main(void)
 		a_task_that_allocates_without_end_fails_alone,
 		while_a_task_has_it_all_clients_and_users_come_and_go_and_jobs_end,
 		the_next_pool_has_the_limit_too,
+		clients_without_jobs_leave_no_page_of_the_pool_behind,
 	};
 	size_t n = ARRAY_SIZE(tests);
 
 	if (daemon_sanitized())
-		n = check_unit_leave_out(tests, n, 3, "a sanitizer's malloc() bears no limit");
+		n = check_unit_leave_out(tests, n, 4, "a sanitizer has a malloc() of its own");
 	return check_unit_run("memory", tests, n, NULL, NULL, CHECK_TIMEOUT);
 }
