@@ -8,7 +8,7 @@
 /* Exit codes of forkd; --help prints them. */
 #define MANAGER_EXIT_OK	     0
 #define MANAGER_EXIT_BUG     1 /* what should not happen */
-#define MANAGER_EXIT_USAGE   2 /* command line, forkd.conf, CPUs that are not there */
+#define MANAGER_EXIT_USAGE   2 /* command line, forkd.conf, CPUs or memory that are not there */
 #define MANAGER_EXIT_LISTEN  3 /* cannot listen on the socket */
 #define MANAGER_EXIT_POOL    4 /* the pool failed to start, or dies again and again */
 #define MANAGER_EXIT_SYSTEM  5 /* the system denies something: memory, descriptors, io_uring */
