@@ -204,9 +204,10 @@ END_TEST
 static void punch(void)
 {
 	const struct fk_open_options options = { .heap_size = 2u << 20 };
-	struct fk_buffer data = { .size = 1u << 20 }, gate;
+	struct fk_buffer data = { .size = 1u << 20 }, quiet = { .size = 65536 }, gate;
 	const fk_task *hold, *invert;
 	fk_client *c = NULL;
+	int64_t sum = 1;
 	fk_job job;
 
 	ck_assert_int_eq(fk_open(d.socket, &options, &c), 0);
@@ -214,16 +215,18 @@ static void punch(void)
 	invert = find(c, "bytes:invert");
 	gate = make_gate(c);
 	ck_assert_int_eq(fk_alloc(c, data.size, &data.data), 0);
+	ck_assert_int_eq(fk_alloc(c, quiet.size, &quiet.data), 0);
+	memset(quiet.data, 1, quiet.size);
 	ck_assert_int_eq(fk_submitv(c, hold, 0, &job, gate), 0);
 	for (uint32_t i = 0; i < PUNCHES; i++) {
 		memset(data.data, 1, data.size);
 		(void)fk_submitv(c, invert, 0, &job, data);
 		ck_assert_int_eq(madvise(c->segment, c->segment_size, MADV_REMOVE), 0);
 	}
-	for (uint64_t i = 0; i < c->segment_size; i += 4096)
-		(void)((volatile unsigned char *)c->segment)[i];
 	open_gate(gate);
-	_exit(0);
+	/* What no job writes back is zeros now; another record serves as ever. */
+	ck_assert_int_eq(fk_call(c, "bytes:sum", &sum, quiet), 0);
+	_exit(sum == 0 ? 0 : 1);
 }
 
 START_TEST(a_client_that_takes_its_memory_away_takes_it_from_nobody_else)
@@ -368,7 +371,7 @@ START_TEST(in_a_control_group_all_that_can_be_had_at_once_is_no_more_than_its_li
 	pid_t pool;
 	int code;
 
-	if (daemon_sanitized() || !make_cgroup(&g)) {
+	if (!make_cgroup(&g)) {
 		check_unit_not_run(
 			in_a_control_group_all_that_can_be_had_at_once_is_no_more_than_its_limit,
 			"no control group with a limit of memory can be made here");
@@ -417,6 +420,6 @@ int main(void)
 	size_t n = ARRAY_SIZE(tests);
 
 	if (daemon_sanitized())
-		n = check_unit_leave_out(tests, n, 4, "a sanitizer has a malloc() of its own");
+		n = check_unit_leave_out(tests, n, n - 1, "a sanitizer has a malloc() of its own");
 	return check_unit_run("memory", tests, n, NULL, NULL, CHECK_TIMEOUT);
 }
