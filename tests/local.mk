@@ -208,12 +208,14 @@ TSAN_TESTS = \
 	tests/check_wait \
 	tests/check_wake
 
-check_PROGRAMS += $(UNIT_TESTS) $(SCENARIOS)
+# What takes longest comes first, so that no single one is left in the end.
 dist_check_SCRIPTS += $(SCRIPT_TESTS)
 if TSAN
+check_PROGRAMS += $(TSAN_TESTS)
 TESTS += $(TSAN_TESTS)
 else
-TESTS += $(UNIT_TESTS) $(SCENARIOS) $(SCRIPT_TESTS)
+check_PROGRAMS += $(UNIT_TESTS) $(SCENARIOS)
+TESTS += $(SCRIPT_TESTS) $(SCENARIOS) $(UNIT_TESTS)
 endif
 
 # Those that take long and say nothing new under another compiler or a sanitizer. contrib/check runs
@@ -229,7 +231,36 @@ LONG_TESTS = \
 	tests/soak_stress
 short-tests:
 	@echo $(filter-out $(LONG_TESTS),$(TESTS))
-.PHONY: short-tests
+
+# What the tarball has to show for itself, and no other tier: that all is in it that tests read, in
+# a tree that nobody may write to, and that the service that is built from it does its work. The
+# other programs are built. `make distcheck` alone runs everything.
+DIST_TESTS = \
+	$(SCRIPT_TESTS) \
+	$(REPLAYS) \
+	tests/check_blame \
+	tests/check_chain \
+	tests/check_child \
+	tests/check_confine \
+	tests/check_copies \
+	tests/check_cpus \
+	tests/check_crash \
+	tests/check_hostile \
+	tests/check_isolation \
+	tests/check_manager \
+	tests/check_module \
+	tests/check_quarantine \
+	tests/check_scenario \
+	tests/check_service \
+	tests/check_session \
+	tests/check_settings \
+	tests/check_task_api \
+	tests/check_topology \
+	tests/check_users \
+	tests/check_victims
+dist-tests:
+	@echo $(filter-out $(LONG_TESTS),$(DIST_TESTS))
+.PHONY: dist-tests short-tests
 
 # No test hangs for ever: after TEST_TIME seconds it is killed and has failed. In a debugger:
 # make check LOG_COMPILER= TESTS=...

@@ -47,8 +47,8 @@ uint32_t rig_wait(struct rig *rig, uint32_t job);
 /* Both, with one i64 argument and an i64 result; fails the test if the outcome is not DONE. */
 int64_t rig_call(struct rig *rig, const char *task, int64_t arg);
 
-/* What the manager hears next of the pool, at its end of the channel: of this client. text: NULL
- * for any. */
+/* What the manager hears next, at its end of the pool's channel: of this client. text: NULL for any
+ * or none. */
 void rig_hear(int manager, uint32_t type, uint32_t client, uint32_t generation, const char *text);
 
 /* The sum of a counter over all workers and the pool's other threads. */

@@ -8,6 +8,7 @@ TEST_MODULE_LDFLAGS = $(MODULE_LDFLAGS) -rpath '$(moduledir)'
 # Each is made of the source of its own name, with the flags of this folder.
 tests/modules/%.la: AM_CFLAGS = $(MODULE_CFLAGS)
 
+if !TSAN
 check_LTLIBRARIES += \
 	tests/modules/broken/broken_abi.la \
 	tests/modules/broken/broken_signature.la \
@@ -28,6 +29,7 @@ check_LTLIBRARIES += \
 	tests/modules/wild.la \
 	tests/modules/wrong/time.la \
 	tests/modules/wrong/wrong.la
+endif
 
 tests_modules_broken_broken_abi_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_broken_broken_signature_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)

@@ -6,7 +6,9 @@
 #
 #   make sim SIM_FLAGS=--quick
 
+if !TSAN
 check_LTLIBRARIES += tests/sim/libsim.la
+endif
 tests_sim_libsim_la_SOURCES = \
 	daemon/modules/uts_tree.c \
 	daemon/modules/uts_tree.h \
