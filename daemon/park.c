@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/park.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -42,7 +43,7 @@ static bool park_read(pid_t tid, struct park_set *ret)
 }
 
 /* Sees to it that a worker is pinned to its CPU, which may be used. False if that is not so after
- * all: CPUs change while one looks. */
+ * all: CPUs change while one looks. Where nobody may be pinned workers run as they are. */
 static bool park_pin(struct worker *w, uint32_t cpu)
 {
 	pid_t tid = (pid_t)atomic_load_explicit(&w->board->tid, memory_order_relaxed);
@@ -54,7 +55,8 @@ static bool park_pin(struct worker *w, uint32_t cpu)
 		return true;
 	memset(&set, 0, sizeof(set));
 	park_add(&set, cpu);
-	return sched_setaffinity(tid, sizeof(set), (const cpu_set_t *)set.bits) == 0;
+	return sched_setaffinity(tid, sizeof(set), (const cpu_set_t *)set.bits) == 0 ||
+	       errno != EINVAL;
 }
 
 static uint32_t park_cpu(struct pool *pool, uint32_t worker)

@@ -373,6 +373,49 @@ START_TEST(nothing_is_lost_where_workers_never_sleep_but_parked)
 }
 END_TEST
 
+/* ------------------------------------------------------------------------ the dispatcher looks */
+
+int __real_sched_setaffinity(pid_t tid, size_t size, const cpu_set_t *set);
+int __wrap_sched_setaffinity(pid_t tid, size_t size, const cpu_set_t *set);
+
+/* What the kernel says to who wants to pin worker 1: an errno, or 0; and how often it did. */
+static _Atomic int refusal;
+static _Atomic uint32_t refused;
+
+int __wrap_sched_setaffinity(pid_t tid, size_t size, const cpu_set_t *set)
+{
+	errno = atomic_load(&refusal);
+	if (!errno || tid != (pid_t)atomic_load(&rig.pool->board->workers[1].tid))
+		return __real_sched_setaffinity(tid, size, set);
+	atomic_fetch_add(&refused, 1);
+	return -1;
+}
+
+static void begin_looking(struct pool *pool)
+{
+	park_begin(pool);
+}
+
+/* Workers of a rig are not pinned: the first look does it. */
+START_TEST(who_cannot_be_pinned_parks_only_if_its_cpu_is_gone)
+{
+	rig_prepare = begin_looking;
+	atomic_store(&refusal, EPERM);
+	start(2);
+	while (atomic_load(&refused) < 2)
+		ck_assert_int_eq(rig_call(&rig, "intake:fib", 15), 610);
+	ck_assert_uint_eq(staying(), 3);
+	atomic_store(&refusal, EINVAL);
+	while (staying() != 1)
+		ck_assert_int_eq(rig_call(&rig, "intake:fib", 15), 610);
+	until_parked(1);
+	atomic_store(&refusal, 0);
+	while (staying() != 3)
+		ck_assert_int_eq(rig_call(&rig, "intake:fib", 15), 610);
+	rig_stop(&rig);
+}
+END_TEST
+
 /* ------------------------------------------------------------------------ who stays */
 
 START_TEST(one_worker_stays_whatever_is_taken_away)
@@ -425,5 +468,6 @@ CHECK_MAIN("park", only_what_no_other_may_do_runs_on_a_parked_worker,
 	   a_job_that_is_left_to_a_worker_that_parks_is_handed_on,
 	   nothing_is_lost_while_workers_park_and_come_back,
 	   nothing_is_lost_where_workers_never_sleep_but_parked,
+	   who_cannot_be_pinned_parks_only_if_its_cpu_is_gone,
 	   one_worker_stays_whatever_is_taken_away,
 	   cpu_max_counts_cpus_and_not_the_workers_that_share_one)

@@ -192,7 +192,7 @@ END_TEST
 static bool all_sleep(void)
 {
 	for (uint32_t i = 0; i < d.board->manager.n_workers; i++)
-		if ((atomic_load(&d.board->workers[i].wake) & WAKE_STATE) != WAKE_SLEEPING)
+		if (!wake_rests(wake_load(&d.board->workers[i].wake)))
 			return false;
 	return true;
 }

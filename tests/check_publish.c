@@ -48,6 +48,23 @@ START_TEST(a_sleeper_is_chosen_before_the_busy)
 }
 END_TEST
 
+START_TEST(a_parked_worker_is_left_alone)
+{
+	set_words((uint32_t[]){ WAKE_PARKED, WAKE_PARKED, WAKE_LOOKING, WAKE_PARKED }, 4);
+	ck_assert_uint_eq(publish_pick(fake.board, fake.tenant, 4, 0, 0), 2);
+	ck_assert_uint_eq(publish_wake(fake.board, 4, 0, NULL), 2);
+	/* Nobody who could be woken: the dispatcher sees to it, which is awake here. */
+	set_words((uint32_t[]){ WAKE_PARKED, WAKE_BUSY, WAKE_PARKED }, 3);
+	atomic_store(&fake.board->dispatcher, WAKE_LOOKING);
+	ck_assert_uint_eq(publish_wake(fake.board, 3, 0, NULL), 3);
+	/* Of a node whose workers are all parked any ring will do. */
+	for (uint32_t i = 0; i < 3; i++)
+		atomic_store(&fake.board->workers[i].node, i / 2);
+	ck_assert_uint_eq(publish_pick_node(fake.board, fake.tenant, 3, 1, 0), 2);
+	ck_assert_uint_eq(publish_pick_node(fake.board, fake.tenant, 3, 5, 0), 3);
+}
+END_TEST
+
 START_TEST(of_two_busy_ones_the_shorter_ring_is_chosen)
 {
 	uint64_t position;
@@ -266,7 +283,7 @@ START_TEST(submitting_makes_no_system_call_where_a_worker_is_awake)
 END_TEST
 
 CHECK_MAIN("publish", the_last_worker_is_chosen_while_it_looks, a_sleeper_is_chosen_before_the_busy,
-	   of_two_busy_ones_the_shorter_ring_is_chosen,
+	   a_parked_worker_is_left_alone, of_two_busy_ones_the_shorter_ring_is_chosen,
 	   the_length_of_a_ring_is_seen_within_a_factor_of_two,
 	   a_busy_workers_job_wakes_a_sleeper_and_nobody_else, a_job_in_a_sleepers_ring_wakes_it,
 	   with_all_busy_the_dispatcher_is_woken, who_looks_needs_no_wake,

@@ -66,6 +66,22 @@ START_TEST(every_sleep_is_another_value)
 }
 END_TEST
 
+START_TEST(who_is_parked_rests_as_who_sleeps_and_others_do_not)
+{
+	_Atomic uint32_t word = WAKE_LOOKING;
+	uint32_t value = wake_parked(&word);
+
+	ck_assert_uint_eq(wake_load(&word), WAKE_SEQ + WAKE_PARKED);
+	ck_assert_uint_eq(value, WAKE_SEQ + WAKE_PARKED);
+	ck_assert(wake_rests(value));
+	ck_assert(wake_rests(wake_prepare(&word)));
+	wake_store(&word, WAKE_LOOKING);
+	ck_assert(!wake_rests(wake_load(&word)));
+	wake_busy(&word);
+	ck_assert(!wake_rests(wake_load(&word)));
+}
+END_TEST
+
 START_TEST(the_sequence_wraps_without_touching_the_state)
 {
 	_Atomic uint32_t word = UINT32_MAX & ~WAKE_STATE;
@@ -220,6 +236,7 @@ START_TEST(a_waker_that_is_killed_leaves_the_word_as_it_is)
 END_TEST
 
 CHECK_MAIN("wake", a_new_word_is_busy, every_sleep_is_another_value,
+	   who_is_parked_rests_as_who_sleeps_and_others_do_not,
 	   the_sequence_wraps_without_touching_the_state, waiting_on_another_value_returns_at_once,
 	   a_wait_ends_at_its_deadline, a_sleeper_is_woken_through_a_read_only_mapping,
 	   no_job_is_forgotten_by_a_worker_that_goes_to_sleep,

@@ -438,6 +438,9 @@ tests_check_channel_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=proto_send
 tests_check_manager_killed_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=proto_send
 tests_check_poolproc_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=proto_send -Wl,--wrap=execv
 
+# It says that a worker cannot be pinned.
+tests_check_park_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=sched_setaffinity
+
 # The kernel unmaps what was there, and has no memory then.
 tests_check_vacate_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=mremap
 

@@ -432,7 +432,7 @@ static int memory(struct args *args)
 static bool all_asleep(void)
 {
 	for (uint32_t w = 0; w < client->n_workers; w++)
-		if (wake_state(wake_load(&client->board->workers[w].wake)) != WAKE_SLEEPING)
+		if (!wake_rests(wake_load(&client->board->workers[w].wake)))
 			return false;
 	return true;
 }
