@@ -82,16 +82,24 @@ static inline void wake_store(_Atomic uint32_t *word, uint32_t state)
 	atomic_store_explicit(word, (old & ~WAKE_STATE) | state, memory_order_relaxed);
 }
 
+/* Owner: the word of the next rest, SLEEPING or PARKED. Relaxed, the callers have the fences. */
+static inline uint32_t wake_next(_Atomic uint32_t *word, uint32_t state)
+{
+	uint32_t old = atomic_load_explicit(word, memory_order_relaxed);
+	uint32_t value = ((old & ~WAKE_STATE) + WAKE_SEQ) | state;
+
+	atomic_store_explicit(word, value, memory_order_relaxed);
+	return value;
+}
+
 /*
  * Owner: announces that it will sleep. After it, look at everything once more, then FUTEX_WAIT on
  * the returned value, or wake_store() another state.
  */
 static inline uint32_t wake_prepare(_Atomic uint32_t *word)
 {
-	uint32_t old = atomic_load_explicit(word, memory_order_relaxed);
-	uint32_t sleeping = ((old & ~WAKE_STATE) + WAKE_SEQ) | WAKE_SLEEPING;
+	uint32_t sleeping = wake_next(word, WAKE_SLEEPING);
 
-	atomic_store_explicit(word, sleeping, memory_order_relaxed);
 	/* ORDER wake/sleep [W]: full, between the store of SLEEPING and the look at the rings.
 	 * Pairs with wake_published(). */
 	fence_full();
@@ -102,10 +110,8 @@ static inline uint32_t wake_prepare(_Atomic uint32_t *word)
  * on; then FUTEX_WAIT on the returned value, or wake_store() another state. */
 static inline uint32_t wake_parked(_Atomic uint32_t *word)
 {
-	uint32_t old = atomic_load_explicit(word, memory_order_relaxed);
-	uint32_t parked = ((old & ~WAKE_STATE) + WAKE_SEQ) | WAKE_PARKED;
+	uint32_t parked = wake_next(word, WAKE_PARKED);
 
-	atomic_store_explicit(word, parked, memory_order_relaxed);
 	/* ORDER wake/busy [W]: full, between the store of PARKED and the look at the rings. Pairs
 	 * with wake_published(). */
 	fence_full();
