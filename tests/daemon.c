@@ -181,6 +181,8 @@ _Noreturn void daemon_exec(struct daemon *d, const char *const *options)
 		(void)setenv("NOTIFY_SOCKET", notify, 1);
 	(void)dup2(fd, STDOUT_FILENO);
 	(void)dup2(fd, STDERR_FILENO);
+	if (d->entering)
+		d->entering();
 	(void)execv(forkd, (char *const *)(uintptr_t)argv);
 	_exit(127);
 }
@@ -211,7 +213,7 @@ static bool daemon_is_ready(struct daemon *d)
 	return false;
 }
 
-int daemon_try(struct daemon *d, const char *const *options)
+int daemon_launch(struct daemon *d, const char *const *options)
 {
 	if (!d->folder[0])
 		daemon_prepare(d);
@@ -219,8 +221,15 @@ int daemon_try(struct daemon *d, const char *const *options)
 	ck_assert_int_ge(d->manager, 0);
 	if (d->manager == 0)
 		daemon_exec(d, options);
-	if (!daemon_is_ready(d))
-		return daemon_reap(d->manager);
+	return daemon_is_ready(d) ? -1 : daemon_reap(d->manager);
+}
+
+int daemon_try(struct daemon *d, const char *const *options)
+{
+	int status = daemon_launch(d, options);
+
+	if (status != -1)
+		return status;
 	d->watcher = daemon_open(d);
 	d->board = d->watcher->board;
 	(void)daemon_pool(d);

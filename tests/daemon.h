@@ -43,6 +43,7 @@ struct daemon {
 	fk_client *watcher; /* a client that only looks at the board */
 	const struct board *board;
 	int notify_fd;
+	void (*entering)(void); /* NULL, or called in forkd's process before it is executed */
 	uint32_t n_pools;
 	pid_t pools[DAEMON_POOLS]; /* that were seen by daemon_pool() */
 };
@@ -76,6 +77,9 @@ void daemon_start(struct daemon *d, ...) __attribute__((sentinel));
 
 /* The same, but returns its exit status if it ends before it is ready, and -1 if it runs. */
 int daemon_try(struct daemon *d, const char *const *options);
+
+/* The same without a look at its board: the test is no client of it. */
+int daemon_launch(struct daemon *d, const char *const *options);
 
 /* In a child: becomes forkd, with these options and a prepared daemon's folder. */
 _Noreturn void daemon_exec(struct daemon *d, const char *const *options);

@@ -108,6 +108,7 @@ SCENARIOS = \
 	tests/check_hostile \
 	tests/check_hostile_record \
 	tests/check_hostile_rings \
+	tests/check_inject \
 	tests/check_isolation \
 	tests/check_keeping \
 	tests/check_kill \
@@ -224,6 +225,7 @@ LONG_TESTS = \
 	tests/check-bench \
 	tests/check-numa \
 	tests/check_hanging \
+	tests/check_inject \
 	tests/check_parking \
 	tests/check_sim \
 	tests/model/run \
@@ -309,6 +311,13 @@ tests_check_hostile_record_SOURCES = tests/check_hostile_record.c $(HOSTILE_SOUR
 tests_check_hostile_rings_SOURCES = tests/check_hostile_rings.c $(HOSTILE_SOURCES)
 tests_check_hanging_SOURCES = tests/check_hanging.c $(DAEMON_SOURCES)
 tests_check_descriptors_SOURCES = tests/check_descriptors.c $(DAEMON_SOURCES)
+tests_check_inject_SOURCES = \
+	tests/check_inject.c \
+	tests/inject.c \
+	tests/inject.h \
+	tests/visitor.c \
+	tests/visitor.h \
+	$(COUNTS_SOURCES)
 tests_check_isolation_SOURCES = \
 	tests/check_isolation.c \
 	tests/isolation.h \
@@ -507,6 +516,12 @@ soak-kill:
 	KILLS="$${KILLS:-100000}" CK_TIMEOUT_MULTIPLIER=20 $(MAKE) $(AM_MAKEFLAGS) check \
 		TEST_TIME=11000 TESTS=tests/check_kill
 	sed -n '/deaths noticed\|clients killed\|were counted/p' tests/check_kill.log
+
+# Every call fails, in its turn, in every way: hours. INJECT="pool restart mmap": only those.
+inject: all
+	INJECT_ALL=1 $(MAKE) $(AM_MAKEFLAGS) check TEST_TIME=20000 TESTS=tests/check_inject
+	sed -n '/ runs: /p' tests/check_inject.log
+.PHONY: inject
 
 SOAK_TARGETS += soak-local soak-stress soak-starve soak-kill
 

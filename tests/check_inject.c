@@ -1,0 +1,539 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * inject - whatever call of the kernel's fails, whoever made it, and whenever
+ *
+ * WHAT IT IS
+ *   A run is one failure: the n-th call of a kind, in the manager, in the pool or in a client,
+ *   fails with an error that it can have. n goes from 1 on until a run has no n-th call any more;
+ *   here only some of them, so that it does not take long, with `make inject` all of them, and more
+ *   kinds of calls with more errors. What a run has to show:
+ *
+ *	- whoever calls gets the right result, or an error in words; in time
+ *	- nobody dies of a signal, and the manager not at all once it is ready
+ *	- afterwards everything works, and is given back: descriptors, mappings, memory, children
+ *
+ *   So much goes on in a run: a client of another user's comes, calls, submits, cancels and leaves
+ *   (use); and a task crashes the pool, which is started again (restart); or forkd itself starts,
+ *   is used and stops (life).
+ *
+ * In the environment: INJECT is a part of a name ("pool restart mmap ENOMEM"), for only those, and
+ * INJECT_NTH the n, for only that one.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CHECK_TIMEOUT 590
+#include "client/client.h"
+#include "common/cleanup.h"
+#include "common/util.h"
+#include "daemon/loop_fault.h"
+#include "daemon/manager.h"
+#include "tests/check_unit.h"
+#include "tests/counts.h"
+#include "tests/inject.h"
+#include "tests/visitor.h"
+
+#define FIRST_UID 30000u
+#define UIDS	  40u
+#define KEPT	  16u /* users that have left and whose rings are kept (daemon/tenants.c) */
+/* The manager's: board, arena, this test's, and rings of users that have left. */
+#define MEMFDS(users) (5u + (users))
+#define OPTIONS	      "--workers=2", "--arena-max=64M", "--socket-mode=0666"
+
+/* Whose call fails; or RING: what io_uring does for the manager. */
+enum who {
+	MANAGER = 1,
+	POOL = 2,
+	CLIENT = 4,
+	RING = 8,
+};
+
+enum when {
+	USE,
+	RESTART,
+	LIFE,
+};
+
+/* What can fail: its name and number (RING: enum loop_fault_kind), whose it is, and errors that it
+ * can have; more: for `make inject` alone. */
+static const struct call {
+	const char *name;
+	long number;
+	unsigned int whose;
+	int errors[6];
+	bool more;
+} calls[] = {
+	{ "memfd_create", SYS_memfd_create, MANAGER, { ENOMEM, EMFILE, ENFILE } },
+	{ "mmap", SYS_mmap, MANAGER | POOL | CLIENT, { ENOMEM, EAGAIN } },
+	{ "ftruncate", SYS_ftruncate, MANAGER, { ENOSPC, EINTR, ENOMEM } },
+	{ "fallocate", SYS_fallocate, MANAGER, { ENOSPC, EINTR, ENOMEM } },
+	{ "futex", SYS_futex, MANAGER | POOL | CLIENT, { EINTR, EAGAIN } },
+	{ "accept", SYS_accept4, MANAGER, { EMFILE } },
+	{ "recvmsg", SYS_recvmsg, MANAGER | POOL | CLIENT, { ENOMEM, EAGAIN, EINTR, ENOBUFS } },
+	{ "sendmsg", SYS_sendmsg, MANAGER, { ENOBUFS, EAGAIN, EINTR, ENOMEM, ETOOMANYREFS } },
+	{ "sendmsg", SYS_sendmsg, POOL | CLIENT, { ENOBUFS, EAGAIN, EINTR, ENOMEM } },
+	{ "io_uring_setup", SYS_io_uring_setup, MANAGER, { ENOMEM, EPERM, ENOSYS, EMFILE } },
+	{ "io_uring_enter", SYS_io_uring_enter, MANAGER, { EINTR, EAGAIN, EBUSY }, true },
+	{ "io_uring_register", SYS_io_uring_register, MANAGER, { ENOMEM, EINVAL }, true },
+	{ "clone", SYS_clone, MANAGER | POOL, { EAGAIN, ENOMEM }, true },
+	{ "clone3", SYS_clone3, MANAGER | POOL, { EAGAIN, ENOMEM }, true },
+	{ "execve", SYS_execve, POOL, { ENOMEM, EAGAIN }, true },
+	{ "socket", SYS_socket, MANAGER | CLIENT, { EMFILE, ENFILE, ENOBUFS }, true },
+	{ "socketpair", SYS_socketpair, MANAGER, { EMFILE, ENFILE, ENOMEM }, true },
+	{ "connect", SYS_connect, CLIENT, { EINTR, EAGAIN, ECONNREFUSED }, true },
+	{ "getsockopt", SYS_getsockopt, MANAGER, { EMFILE, ENOMEM }, true },
+	{ "setsockopt", SYS_setsockopt, MANAGER | CLIENT, { ENOMEM, ENOPROTOOPT }, true },
+	{ "pidfd_open", SYS_pidfd_open, MANAGER, { EMFILE, ENFILE, ENOMEM }, true },
+	{ "eventfd2", SYS_eventfd2, MANAGER, { EMFILE, ENOMEM }, true },
+	{ "signalfd4", SYS_signalfd4, MANAGER, { EMFILE, ENOMEM }, true },
+	{ "openat", SYS_openat, MANAGER | POOL, { EMFILE, ENFILE, ENOMEM }, true },
+	{ "fcntl", SYS_fcntl, CLIENT, { ENOMEM }, true },
+	{ "fchmod", SYS_fchmod, MANAGER, { EPERM }, true },
+	{ "fstat", SYS_newfstatat, MANAGER | POOL | CLIENT, { ENOMEM }, true },
+	{ "read", SYS_read, MANAGER | POOL, { EINTR, ENOMEM, EIO }, true },
+	{ "pread", SYS_pread64, MANAGER | POOL | CLIENT, { EINTR, ENOMEM }, true },
+	{ "pwrite", SYS_pwrite64, MANAGER, { ENOSPC, EINTR, ENOMEM }, true },
+	{ "write", SYS_write, MANAGER | POOL, { ENOSPC, EAGAIN }, true },
+	{ "poll", SYS_poll, MANAGER | POOL, { EINTR, ENOMEM }, true },
+	{ "ppoll", SYS_ppoll, POOL, { EINTR, ENOMEM }, true },
+	{ "recvfrom", SYS_recvfrom, MANAGER | CLIENT, { EINTR, ENOMEM }, true },
+	{ "sendto", SYS_sendto, MANAGER, { EAGAIN, ENOBUFS }, true },
+	{ "madvise", SYS_madvise, POOL | CLIENT, { EAGAIN, ENOMEM }, true },
+	{ "mbind", SYS_mbind, POOL, { ENOMEM, EPERM }, true },
+	{ "membarrier", SYS_membarrier, POOL, { EPERM, ENOMEM }, true },
+	{ "mprotect", SYS_mprotect, POOL | CLIENT, { ENOMEM }, true },
+	{ "mremap", SYS_mremap, POOL, { ENOMEM }, true },
+	{ "prctl", SYS_prctl, MANAGER | POOL, { EPERM }, true },
+	{ "prlimit", SYS_prlimit64, MANAGER | POOL, { EPERM }, true },
+	{ "getrandom", SYS_getrandom, MANAGER, { EINTR, ENOSYS }, true },
+	{ "sched_setaffinity", SYS_sched_setaffinity, POOL, { EINVAL, EPERM }, true },
+	{ "waitid", SYS_waitid, MANAGER, { EINTR }, true },
+	{ "accept", LOOP_FAULT_ACCEPT, RING, { EMFILE, ENFILE, ENOMEM, EINTR } },
+	{ "accepted", LOOP_FAULT_ACCEPTED, RING, { ENOMEM, ECONNABORTED } },
+	{ "fallocate", LOOP_FAULT_FALLOCATE, RING, { ENOSPC, ENOMEM, EINTR } },
+	{ "poll", LOOP_FAULT_POLL, RING, { ENOMEM, EINTR } },
+	{ "timeout", LOOP_FAULT_TIMER, RING, { ENOMEM } },
+	{ "memory", LOOP_FAULT_ARM, RING, { ENOMEM } },
+	{ "entry", LOOP_FAULT_ENTRY, RING, { ENOMEM } },
+};
+
+static bool all; /* `make inject` */
+static struct daemon d;
+static struct inject inject;
+static struct loop_fault *loop_fault_file;
+
+static struct tally {
+	uint32_t runs;	 /* in which something has failed */
+	uint32_t right;	 /* of these: nobody who called has noticed */
+	uint32_t errors; /* somebody was told so; or forkd did not start: */
+	uint32_t ends;
+} tally;
+
+static char run_name[128];
+
+#define SAY(condition, ...)                                                                        \
+	do {                                                                                       \
+		if (!(condition)) {                                                                \
+			(void)fprintf(stderr, "%s: ", run_name);                                   \
+			(void)fprintf(stderr, __VA_ARGS__);                                        \
+			(void)fputc('\n', stderr);                                                 \
+			ck_abort_msg("%s", run_name);                                              \
+		}                                                                                  \
+	} while (0)
+
+/* ------------------------------------------------------------------------ runs */
+
+/* How many users there are, and which of them was here last. */
+static uint32_t n_users = UIDS, visitor;
+
+/* A visitor, in a process of its own, of the user who was here last. */
+
+static enum answer visit_again(enum when when)
+{
+	pid_t pid = daemon_fork(FIRST_UID + visitor % n_users);
+	int status;
+
+	if (pid == 0) {
+		(void)alarm(2 * VISITOR_PATIENCE);
+		_exit(visitor_comes(&d, run_name, when == RESTART));
+	}
+	status = daemon_reap(pid);
+	SAY(status <= ERROR, "the client ended with %d", status);
+	return (enum answer)status;
+}
+
+/* Of one who was not here for a while. */
+static enum answer visit(enum when when)
+{
+	visitor++;
+	return visit_again(when);
+}
+
+/* One kind of run. */
+struct run {
+	enum who who;
+	enum when when;
+	void (*before)(void); /* or NULL */
+	enum answer (*during)(enum when when);
+	void (*after)(void);
+};
+
+static void arm(enum who who, const struct call *call, int err, uint64_t n)
+{
+	struct loop_fault *f = loop_fault_file;
+
+	if (who != RING) {
+		inject_arm(&inject, who == POOL ? INJECT_OTHERS : INJECT_FIRST, call->number, err,
+			   n);
+		return;
+	}
+	atomic_store(&f->kind, LOOP_FAULT_NONE);
+	atomic_store(&f->seen, 0);
+	atomic_store(&f->nth, (uint32_t)n);
+	atomic_store(&f->error, -err);
+	atomic_store(&f->kind, (uint32_t)call->number);
+}
+
+/* True if something has failed. */
+static bool disarm(enum who who)
+{
+	struct loop_fault *f = loop_fault_file;
+
+	if (who != RING)
+		return inject_disarm(&inject);
+	atomic_store(&f->kind, LOOP_FAULT_NONE);
+	return atomic_load(&f->seen) >= atomic_load(&f->nth);
+}
+
+/* True if something of it has failed. */
+static bool run_once(const struct run *run, const struct call *call, int err, uint64_t n)
+{
+	enum answer answer;
+	bool failed;
+
+	if (run->before)
+		run->before();
+	arm(run->who, call, err, n);
+	answer = run->during(run->when);
+	failed = disarm(run->who);
+	SAY(answer != WRONG, "wrong");
+	SAY(failed || answer == RIGHT, "an error although nothing has failed");
+	run->after();
+	tally.runs += failed;
+	tally.right += failed && answer == RIGHT;
+	tally.errors += answer == ERROR;
+	return failed;
+}
+
+/* Only some of them, further apart the more there were, where not all are wanted. */
+static void run_series(const struct run *run, const struct call *call, int err)
+{
+	static const char *const who[] = {
+		[MANAGER] = "manager", [POOL] = "pool", [CLIENT] = "client", [RING] = "ring"
+	};
+	static const char *const when[] = { "use", "restart", "life" };
+	const char *part = getenv("INJECT"), *nth = getenv("INJECT_NTH");
+	uint64_t n = nth ? strtoull(nth, NULL, 10) : 1;
+
+	do {
+		(void)snprintf(run_name, sizeof(run_name), "%s %s %s %s %" PRIu64, who[run->who],
+			       when[run->when], call->name, strerrorname_np(err), n);
+		if (part && !strstr(run_name, part))
+			return;
+		/* The last one is that which does not end. */
+		(void)fprintf(stderr, "%s\n", run_name);
+	} while (run_once(run, call, err, n) && !nth && (n += all || n < 3 ? 1 : n));
+}
+
+static void run_all(const struct run *run)
+{
+	for (uint32_t i = 0; i < ARRAY_SIZE(calls); i++) {
+		const struct call *c = &calls[i];
+
+		if (!(c->whose & run->who) || (c->more && !all))
+			continue;
+		for (uint32_t e = 0; c->errors[e] && (all || e == 0); e++)
+			run_series(run, c, c->errors[e]);
+	}
+	(void)fprintf(stderr, "%u runs: %u right, %u told of an error, of these %u ends of forkd\n",
+		      tally.runs, tally.right, tally.errors, tally.ends);
+}
+
+/* ------------------------------------------------------------------------ a forkd that runs */
+
+static void enter(void)
+{
+	if (inject_enter(&inject) < 0)
+		_exit(126);
+}
+
+static void prepare(void)
+{
+	daemon_prepare(&d);
+	inject_begin(&inject);
+	d.entering = enter;
+}
+
+static struct counts counts_before;
+
+/* What holds when nothing fails any more. */
+static void look(void)
+{
+	SAY(waitpid(d.manager, NULL, WNOHANG) == 0, "the manager has ended, see %s", d.log);
+	SAY(!daemon_logged(&d, "Assertion", ""), "an assertion, see %s", d.log);
+	/* These two come again, so the pool has what it could not map the first time. */
+	if (n_users == 1) {
+		(void)fk_close(d.watcher);
+		d.watcher = daemon_open(&d);
+		d.board = d.watcher->board;
+	}
+	SAY(visit_again(USE) == RIGHT, "it does not work afterwards, see %s", d.log);
+	counts_await(&d, &counts_before);
+}
+
+static void while_it_runs(enum who who, enum when when)
+{
+	const struct run run = { who, when, NULL, visit, look };
+
+	/* With more, the next pool may have failed to map the rings of one who is not here. */
+	if (when == RESTART)
+		n_users = 1;
+	prepare();
+	daemon_start(&d, OPTIONS, NULL);
+	for (uint32_t i = 0; i < n_users; i++)
+		SAY(visit(i ? USE : RESTART) == RIGHT, "not even without a fault, see %s", d.log);
+	DAEMON_AWAIT((counts_before = counts_read(&d)).manager.memfds ==
+		     MEMFDS(min(n_users, KEPT)));
+	run_all(&run);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+	inject_end(&inject);
+}
+
+START_TEST(a_call_of_the_manager_fails_while_clients_come_and_go)
+{
+	while_it_runs(MANAGER, USE);
+}
+END_TEST
+
+START_TEST(a_call_of_the_pool_fails_while_clients_come_and_go)
+{
+	while_it_runs(POOL, USE);
+}
+END_TEST
+
+START_TEST(a_call_of_the_manager_fails_while_the_pool_is_started_again)
+{
+	while_it_runs(MANAGER, RESTART);
+}
+END_TEST
+
+START_TEST(a_call_of_the_pool_fails_while_it_is_started_again)
+{
+	while_it_runs(POOL, RESTART);
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ a client's own */
+
+struct own {
+	uint32_t descriptors;
+	uint32_t maps;
+};
+
+static struct own own_before;
+
+static struct own own_counts(void)
+{
+	_cleanup_fclose_ FILE *f = fopen("/proc/self/maps", "re");
+	_cleanup_closedir_ DIR *dir = opendir("/proc/self/fd");
+	_cleanup_free_ char *line = NULL;
+	struct own own = { 0 };
+	size_t size = 0;
+
+	while (f && getline(&line, &size, f) >= 0)
+		own.maps++;
+	while (dir && readdir(dir))
+		own.descriptors++;
+	return own;
+}
+
+static void own_note(void)
+{
+	(void)alarm(2 * VISITOR_PATIENCE);
+	own_before = own_counts();
+}
+
+static enum answer own_use(enum when when)
+{
+	return visitor_comes(&d, run_name, when == RESTART);
+}
+
+static void own_compare(void)
+{
+	const struct own after = own_counts();
+
+	SAY(after.descriptors == own_before.descriptors && after.maps == own_before.maps,
+	    "%u descriptors and %u maps, were %u and %u", after.descriptors, after.maps,
+	    own_before.descriptors, own_before.maps);
+}
+
+START_TEST(a_call_of_a_client_fails)
+{
+	const struct run run = { CLIENT, USE, own_note, own_use, own_compare };
+	struct counts before;
+	pid_t pid;
+
+	daemon_prepare(&d);
+	daemon_start(&d, OPTIONS, NULL);
+	SAY(visit(USE) == RIGHT, "not even without a fault");
+	DAEMON_AWAIT((before = counts_read(&d)).manager.memfds == MEMFDS(1));
+	inject_begin(&inject);
+	pid = daemon_fork(FIRST_UID + visitor % n_users);
+	if (pid == 0) {
+		enter();
+		SAY(own_use(USE) == RIGHT, "not even without a fault");
+		run_all(&run);
+		_exit(0);
+	}
+	SAY(daemon_reap(pid) == 0, "the client has died");
+	inject_end(&inject);
+	counts_await(&d, &before);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ a whole life */
+
+/* forkd, from its start to its end. */
+static enum answer live(enum when when)
+{
+	static const char *const options[] = { OPTIONS, NULL };
+	int status = daemon_launch(&d, options);
+	enum answer answer;
+
+	if (status == -1) {
+		answer = visit(when);
+		status = daemon_stop(&d);
+		SAY(status == 0, "forkd ended with %d", status);
+		return answer;
+	}
+	/* It never was ready: it says why, and has taken its socket along. */
+	SAY(status > MANAGER_EXIT_BUG && status < 126, "forkd ended with %d, see %s", status,
+	    d.log);
+	SAY(daemon_logged(&d, ": ", ""), "forkd ended with %d and has no words", status);
+	SAY(access(d.socket, F_OK) < 0, "the socket %s is left", d.socket);
+	SAY(!daemon_logged(&d, "Sanitizer", "") && !daemon_logged(&d, "Assertion", ""), "see %s",
+	    d.log);
+	daemon_discard(&d);
+	tally.ends++;
+	return ERROR;
+}
+
+static void wait_for_all(void)
+{
+	inject_end(&inject);
+}
+
+static void in_its_life(enum who who)
+{
+	const struct run run = { who, LIFE, prepare, live, wait_for_all };
+
+	run_all(&run);
+}
+
+START_TEST(a_call_of_the_manager_fails_in_its_life)
+{
+	in_its_life(MANAGER);
+}
+END_TEST
+
+START_TEST(a_call_of_the_pool_fails_in_its_life)
+{
+	in_its_life(POOL);
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ io_uring */
+
+/* The file that a manager maps. */
+static void ring_begin(void)
+{
+	char path[] = "/tmp/check_inject.XXXXXX";
+	_cleanup_close_ int fd = mkstemp(path);
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(ftruncate(fd, sizeof(*loop_fault_file)), 0);
+	loop_fault_file =
+		mmap(NULL, sizeof(*loop_fault_file), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	ck_assert_ptr_ne(loop_fault_file, MAP_FAILED);
+	ck_assert_int_eq(setenv("FORKD_LOOP_FAULT", path, 1), 0);
+}
+
+static void ring_end(void)
+{
+	(void)unlink(getenv("FORKD_LOOP_FAULT"));
+}
+
+START_TEST(what_io_uring_does_fails_while_clients_come_and_go)
+{
+	ring_begin();
+	while_it_runs(RING, USE);
+	ring_end();
+}
+END_TEST
+
+START_TEST(what_io_uring_does_fails_while_the_pool_is_started_again)
+{
+	ring_begin();
+	while_it_runs(RING, RESTART);
+	ring_end();
+}
+END_TEST
+
+START_TEST(what_io_uring_does_fails_in_its_life)
+{
+	ring_begin();
+	in_its_life(RING);
+	ring_end();
+}
+END_TEST
+
+#ifdef FK_CRASH_SITES
+#define NO_SITES 0
+#else
+#define NO_SITES 3 /* the last tests */
+#endif
+
+int main(void)
+{
+	const TTest *const tests[] = {
+		a_call_of_the_manager_fails_while_clients_come_and_go,
+		a_call_of_the_pool_fails_while_clients_come_and_go,
+		a_call_of_the_manager_fails_while_the_pool_is_started_again,
+		a_call_of_the_pool_fails_while_it_is_started_again,
+		a_call_of_a_client_fails,
+		a_call_of_the_manager_fails_in_its_life,
+		a_call_of_the_pool_fails_in_its_life,
+		what_io_uring_does_fails_while_clients_come_and_go,
+		what_io_uring_does_fails_while_the_pool_is_started_again,
+		what_io_uring_does_fails_in_its_life,
+	};
+	const char *lacks = inject_lacks();
+	size_t n;
+
+	if (lacks) {
+		printf("no call can be made to fail here: %s\n", lacks);
+		return 77;
+	}
+	all = getenv("INJECT_ALL") != NULL;
+	n = check_unit_leave_out(tests, ARRAY_SIZE(tests), NO_SITES, "needs --enable-crash-sites");
+	return check_unit_run("inject", tests, n, NULL, NULL, all ? 20000 : CHECK_TIMEOUT);
+}
