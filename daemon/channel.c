@@ -242,7 +242,7 @@ static bool channel_read(struct pool *pool)
 	uint32_t n_fds = 0;
 
 	r = proto_recv_short(pool->channel.fd, &m, fds, &n_fds, MSG_DONTWAIT);
-	if (r == -EINTR || r == -EAGAIN)
+	if (proto_is_later(r))
 		return true;
 	if (r <= 0)
 		return false;

@@ -460,7 +460,7 @@ static int poolproc_read(struct poolproc *pool, uint32_t max)
 		union proto_message message;
 		int r = proto_recv_plain(pool->channel, &message, MSG_DONTWAIT);
 
-		if (r == -EAGAIN)
+		if (proto_is_later(r))
 			return 1;
 		if (r == -ECONNRESET)
 			continue; /* once, of a pool that ended without reading everything */

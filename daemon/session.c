@@ -355,9 +355,9 @@ static void session_on_socket(struct loop_source *source, int result)
 	r = proto_recv_plain(s->fd, &message, MSG_DONTWAIT);
 	if (r == -EPERM)
 		session_offence(s);
-	else if (r == -EAGAIN && loop_poll(s->table->loop, source, s->fd, POLLIN) < 0)
+	else if (proto_is_later(r) && loop_poll(s->table->loop, source, s->fd, POLLIN) < 0)
 		session_fail(s);
-	else if (r == -EAGAIN)
+	else if (proto_is_later(r))
 		return;
 	else if (session_is_cancel(s, &message, r)) {
 		s->cancel = message.cancel;

@@ -8,6 +8,8 @@
 #ifndef SHM_PROTO_H
 #define SHM_PROTO_H
 
+#include <errno.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #define PROTO_VERSION 1u
@@ -144,6 +146,12 @@ int proto_recv_short(int fd, union proto_message *ret_message, int *ret_fds, uin
  * message has descriptors; it stays, too, and who closes the socket last closes them.
  */
 int proto_recv_plain(int fd, union proto_message *ret_message, int flags);
+
+/* Of an error of these: there is no message, or no memory to receive it with, and it stays there. */
+static inline bool proto_is_later(int r)
+{
+	return r == -EAGAIN || r == -ENOMEM || r == -ENOBUFS;
+}
 
 /*
  * Prepares a socket for proto_recv_plain(), or a listening one for those that are accepted from it.

@@ -39,11 +39,13 @@ static enum answer wrong(const char *what, int err)
 	return answer_as(WRONG, what, err);
 }
 
-/* An error is to have words, and to be one of a call that did not hang. */
+/* An error is to have words, and to be one of a call that did not hang, nor take the end of what has
+ * none for one. */
 static enum answer error(const char *what, int err)
 {
-	return answer_as(err < 0 && err != -ETIMEDOUT && *fk_strerror(err) ? ERROR : WRONG, what,
-			 err);
+	bool is_one = err < 0 && err != -ETIMEDOUT && err != -EINPROGRESS && *fk_strerror(err);
+
+	return answer_as(is_one ? ERROR : WRONG, what, err);
 }
 
 static enum answer call(fk_client *c)
