@@ -261,7 +261,7 @@ static void manager_announce(struct manager *m)
 {
 	int r = notify_ready();
 
-	if (manager_is_shortage(r))
+	if (manager_is_shortage(r) || r == -EINTR)
 		r = loop_timer(&m->loop, &m->announce_source, MANAGER_BACKOFF_NS);
 	if (r < 0)
 		log_error("cannot tell the service manager that forkd is ready: %s", strerror(-r));
