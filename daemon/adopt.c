@@ -60,6 +60,8 @@
 #define ADOPT_PATIENCE_MS 5000	       /* for a pool's death, until that is worth a line */
 #define ADOPT_LIVED_NS	  NSEC_PER_SEC /* so long after READY a manager has come to something */
 
+static const char *const adopt_names[] = { "board", "arena", "roster" };
+
 static void adopt_kill(int pidfd)
 {
 	struct pollfd p = { .fd = pidfd, .events = POLLIN };
@@ -245,7 +247,6 @@ static void adopt_on_shared(struct store_put *put, int result)
 
 void adopt_share(struct adopt *adopt, struct store *store, const struct fronts *fronts)
 {
-	const char *const names[] = { "board", "arena", "roster" };
 	const int fds[] = { fronts->board_fd, fronts->arena_fd, adopt->roster_fd };
 
 	adopt->board_fd = adopt->arena_fd = -1;
@@ -253,10 +254,18 @@ void adopt_share(struct adopt *adopt, struct store *store, const struct fronts *
 		int r;
 
 		adopt->puts[i].call = adopt_on_shared;
-		r = store_put(store, &adopt->puts[i], names[i], &fds[i], 1);
+		r = store_put(store, &adopt->puts[i], adopt_names[i], &fds[i], 1);
 		if (r < 0)
 			adopt_on_shared(&adopt->puts[i], r);
 	}
+}
+
+bool adopt_is_shared(const struct adopt *adopt, struct store *store)
+{
+	for (uint32_t i = 0; i < ARRAY_SIZE(adopt_names); i++)
+		if (adopt->puts[i].item || !store_has(store, adopt_names[i]))
+			return false;
+	return true;
 }
 
 void adopt_fini(struct adopt *adopt)

@@ -74,7 +74,6 @@ struct manager {
 	bool ready; /* the first pool was */
 	bool stopping;
 	bool halting; /* to be started again */
-	bool keeps;   /* what the next forkd needs to go on is in the store */
 	int exit_code;
 	uint32_t n_shortages; /* tries to start the pool that failed, one after the other */
 	struct log_limit shortages;
@@ -184,7 +183,7 @@ static void manager_leave(struct manager *m)
 /* To be started again: jobs that run may end, those that are queued wait for the next pool. */
 static void manager_halt(struct manager *m, const char *why)
 {
-	if (!m->keeps || m->stopping) {
+	if (m->stopping || !adopt_is_shared(&m->adopt, &m->store)) {
 		manager_stop(m, why);
 		return;
 	}

@@ -331,6 +331,11 @@ void store_empty(struct store *store)
 	}
 }
 
+bool store_has(struct store *store, const char *name)
+{
+	return store_find(store, name) != NULL;
+}
+
 void store_name(char ret_name[STORE_NAME], char letter, uint32_t slot)
 {
 	(void)snprintf(ret_name, STORE_NAME, "%c%u", letter, slot % 1000000u);

@@ -87,6 +87,9 @@ void store_remove(struct store *store, const char *name);
 /* All names. */
 void store_empty(struct store *store);
 
+/* True if the name is in it, or will be when the service manager reads. */
+bool store_has(struct store *store, const char *name);
+
 /* The name of a slot's client ('c') or tenant ('t'). */
 void store_name(char ret_name[STORE_NAME], char letter, uint32_t slot);
 

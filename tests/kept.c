@@ -115,9 +115,14 @@ void kept_go_on(struct fdstore *store)
 
 void kept_stop(struct daemon *d, struct fdstore *store)
 {
+	ck_assert_int_eq(kill(store->service, SIGTERM), 0);
+	kept_ended(d, store);
+}
+
+void kept_ended(struct daemon *d, struct fdstore *store)
+{
 	ck_assert_int_eq(fk_close(d->watcher), 0);
 	d->watcher = NULL;
-	ck_assert_int_eq(kill(store->service, SIGTERM), 0);
 	DAEMON_AWAIT(store->service == 0);
 	ck_assert_int_eq(store->status, 0);
 	ck_assert_uint_eq(store->strangers, 0);

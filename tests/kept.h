@@ -28,3 +28,5 @@ void kept_go_on(struct fdstore *store);
 
 /* Stops it in order, and removes what is left of it. */
 void kept_stop(struct daemon *d, struct fdstore *store);
+/* The same of one that was told already. */
+void kept_ended(struct daemon *d, struct fdstore *store);

@@ -119,6 +119,7 @@ SCENARIOS = \
 	tests/check_memory \
 	tests/check_parking \
 	tests/check_passed \
+	tests/check_planned \
 	tests/check_promises \
 	tests/check_quarantine \
 	tests/check_renew \
@@ -300,6 +301,7 @@ tests_check_cancel_kept_SOURCES = tests/check_cancel_kept.c $(DAEMON_SOURCES)
 tests_check_chain_SOURCES = tests/check_chain.c $(DAEMON_SOURCES)
 tests_check_child_SOURCES = tests/check_child.c $(ORACLE_SOURCES) $(COUNTS_SOURCES)
 tests_check_client_sites_SOURCES = tests/check_client_sites.c $(ORACLE_SOURCES) $(COUNTS_SOURCES)
+tests_check_planned_SOURCES = tests/check_planned.c $(ORACLE_SOURCES) $(KEPT_SOURCES)
 tests_check_pool_sites_SOURCES = tests/check_pool_sites.c $(ORACLE_SOURCES) $(DAEMON_SOURCES)
 tests_check_storm_SOURCES = tests/check_storm.c $(ORACLE_SOURCES) $(DAEMON_SOURCES)
 tests_check_confine_SOURCES = tests/check_confine.c $(DAEMON_SOURCES)

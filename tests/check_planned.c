@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * planned - forkd is to be started again, as by systemctl restart: what runs may end, what is
+ * queued waits, and no client notices
+ */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/client.h"
+#include "common/util.h"
+#include "daemon/manager.h"
+#include "tests/kept.h"
+#include "tests/oracle.h"
+#define CHECK_TIMEOUT 120
+#include "tests/check_unit.h"
+
+#define CLIENTS	  4u
+#define RESTARTS  20u
+#define QUEUED	  10u
+#define OTHER_UID 65531u
+
+static struct daemon d;
+static struct fdstore *store;
+
+/* Waits until the next one has been started. */
+static void restart(void)
+{
+	uint32_t starts = store->starts;
+
+	ck_assert_int_eq(kill(d.manager, SIGUSR2), 0);
+	DAEMON_AWAIT(store->starts > starts);
+	ck_assert_int_eq(WEXITSTATUS(store->status), MANAGER_EXIT_RESTART);
+}
+
+static const char *outcome(fk_client *c, fk_job job)
+{
+	ck_assert_int_eq(fk_wait(c, job, DAEMON_PATIENCE * NSEC_PER_SEC), 0);
+	return fk_outcome_name(fk_outcome(c, job, NULL, NULL));
+}
+
+/* One that runs until *ret_gate is 1. */
+static fk_job hold(fk_client *c, unsigned int flags, volatile uint8_t **ret_gate)
+{
+	struct fk_buffer buffer = { NULL, 1 };
+	const fk_task *task;
+	fk_job job;
+
+	ck_assert_int_eq(fk_alloc(c, buffer.size, &buffer.data), 0);
+	*ret_gate = buffer.data;
+	**ret_gate = 0;
+	ck_assert_int_eq(fk_task_find(c, "crash:hold", &task), 0);
+	ck_assert_int_eq(fk_submitv(c, task, flags, &job, buffer), 0);
+	return job;
+}
+
+static fk_job add(fk_client *c)
+{
+	const int64_t args[2] = { 40, 2 };
+	const fk_task *task;
+	fk_job job;
+
+	ck_assert_int_eq(fk_task_find(c, "null:add", &task), 0);
+	ck_assert_int_eq(fk_submit(c, task, args, sizeof(args), 0, &job), 0);
+	return job;
+}
+
+/* All that was said to the manager before has been said to the pool, which has done it: that goes
+ * the same way. */
+static void settle(fk_client *c)
+{
+	fk_job job = add(c);
+
+	ck_assert_int_eq(fk_cancel(c, job), 0);
+	ck_assert_str_eq(outcome(c, job), "CANCELLED");
+}
+
+static uint32_t n_running(void)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < d.board->manager.n_workers; i++)
+		n += atomic_load(&d.board->running[i].job) != UINT32_MAX;
+	return n;
+}
+
+START_TEST(what_runs_ends_and_what_is_queued_is_run_by_the_next)
+{
+	fk_job jobs[2], queued[2 * QUEUED];
+	volatile uint8_t *gates[2];
+	fk_client *c;
+
+	memset(&d, 0, sizeof(d));
+	store = kept_start(&d, "--workers=2", "--stop-timeout=1000s", NULL);
+	c = daemon_open(&d);
+	for (uint32_t i = 0; i < 2; i++)
+		jobs[i] = hold(c, 0, &gates[i]);
+	DAEMON_AWAIT(n_running() == 2);
+	for (uint32_t i = 0; i < QUEUED; i++)
+		queued[i] = add(c);
+	ck_assert_int_eq(kill(d.manager, SIGUSR2), 0);
+	DAEMON_AWAIT(daemon_logged(&d, "SIGUSR2: to be started again", ""));
+	settle(c);
+	for (uint32_t i = QUEUED; i < 2 * QUEUED; i++)
+		queued[i] = add(c);
+	/* It waits for both. */
+	*gates[0] = 1;
+	ck_assert_str_eq(outcome(c, jobs[0]), "DONE");
+	for (uint32_t i = 0; i < 2 * QUEUED; i++)
+		ck_assert_int_eq(fk_outcome(c, queued[i], NULL, NULL), FK_PENDING);
+	ck_assert_uint_eq(store->starts, 1);
+	*gates[1] = 1;
+	ck_assert_str_eq(outcome(c, jobs[1]), "DONE");
+	kept_ready(&d, store);
+	ck_assert_int_eq(WEXITSTATUS(store->status), MANAGER_EXIT_RESTART);
+	for (uint32_t i = 0; i < 2 * QUEUED; i++)
+		ck_assert_str_eq(outcome(c, queued[i]), "DONE");
+	ck_assert_int_eq(fk_close(c), 0);
+	kept_stop(&d, store);
+}
+END_TEST
+
+START_TEST(what_does_not_end_in_time_is_LOST_or_runs_again)
+{
+	volatile uint8_t *gates[2];
+	fk_job jobs[2];
+	fk_client *c;
+
+	memset(&d, 0, sizeof(d));
+	store = kept_start(&d, "--workers=2", "--stop-timeout=50ms", NULL);
+	c = daemon_open(&d);
+	jobs[0] = hold(c, 0, &gates[0]);
+	jobs[1] = hold(c, FK_IDEMPOTENT, &gates[1]);
+	DAEMON_AWAIT(n_running() == 2);
+	/* Nobody is suspected of the end of its pool. */
+	for (uint32_t i = 0; i < 3; i++) {
+		restart();
+		kept_ready(&d, store);
+		DAEMON_AWAIT(n_running() == 1);
+	}
+	ck_assert_str_eq(outcome(c, jobs[0]), "LOST");
+	*gates[1] = 1;
+	ck_assert_str_eq(outcome(c, jobs[1]), "DONE");
+	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 0);
+	ck_assert_int_eq(fk_close(c), 0);
+	kept_stop(&d, store);
+}
+END_TEST
+
+START_TEST(a_second_signal_waits_for_nothing_and_a_stop_stops)
+{
+	volatile uint8_t *gate;
+	fk_client *c;
+	fk_job job, queued;
+
+	memset(&d, 0, sizeof(d));
+	store = kept_start(&d, "--workers=1", "--stop-timeout=1000s", NULL);
+	c = daemon_open(&d);
+	job = hold(c, FK_IDEMPOTENT, &gate);
+	DAEMON_AWAIT(n_running() == 1);
+	ck_assert_int_eq(kill(d.manager, SIGUSR2), 0);
+	DAEMON_AWAIT(daemon_logged(&d, "SIGUSR2: to be started again", ""));
+	restart();
+	kept_ready(&d, store);
+	DAEMON_AWAIT(n_running() == 1);
+	queued = add(c);
+	ck_assert_int_eq(kill(d.manager, SIGUSR2), 0);
+	ck_assert_int_eq(kill(d.manager, SIGTERM), 0);
+	DAEMON_AWAIT(daemon_logged(&d, "SIGTERM: stopping", ""));
+	settle(c);
+	*gate = 1;
+	ck_assert_str_eq(outcome(c, job), "DONE");
+	ck_assert_str_eq(outcome(c, queued), "CANCELLED");
+	DAEMON_AWAIT(store->service == 0);
+	ck_assert_int_eq(store->status, 0);
+	ck_assert_uint_eq(store->n, 0);
+	ck_assert_uint_ge(store->barriers, 1);
+	ck_assert_int_eq(fk_close(c), 0);
+	kept_ended(&d, store);
+}
+END_TEST
+
+START_TEST(twenty_restarts_under_load_lose_nothing)
+{
+	_Atomic uint64_t *ended = daemon_share(CLIENTS * sizeof(*ended));
+	struct oracle_verdict v;
+	pid_t pids[CLIENTS];
+	struct oracle o;
+
+	memset(&d, 0, sizeof(d));
+	store = kept_start(&d, "--workers=2", "--stop-timeout=1000s", NULL);
+	oracle_init(&o, d.folder);
+	for (uint32_t i = 0; i < CLIENTS; i++) {
+		pids[i] = daemon_fork(i % 2 ? OTHER_UID : DAEMON_UID);
+		if (pids[i] == 0)
+			_exit(oracle_serve(&o, d.socket, &ended[i]));
+	}
+	for (uint32_t i = 0; i <= RESTARTS; i++) {
+		for (uint32_t j = 0; j < CLIENTS; j++) {
+			uint64_t seen = atomic_load(&ended[j]);
+
+			DAEMON_AWAIT(atomic_load(&ended[j]) > seen + 1);
+		}
+		if (i == RESTARTS)
+			break;
+		restart();
+		kept_ready(&d, store);
+	}
+	atomic_store(&o.shared->stop, 1);
+	for (uint32_t i = 0; i < CLIENTS; i++)
+		ck_assert_int_eq(daemon_reap(pids[i]), 0);
+	ck_assert_uint_eq(store->starts, RESTARTS + 1);
+	ck_assert_msg(oracle_judge(&o, &v), "%s; the log is %s", v.wrong, d.log);
+	ck_assert_uint_eq(v.outcomes[FK_DONE], v.submitted);
+	ck_assert_uint_eq(v.again, 0);
+	oracle_fini(&o);
+	kept_stop(&d, store);
+}
+END_TEST
+
+CHECK_MAIN("planned", what_runs_ends_and_what_is_queued_is_run_by_the_next,
+	   what_does_not_end_in_time_is_LOST_or_runs_again,
+	   a_second_signal_waits_for_nothing_and_a_stop_stops,
+	   twenty_restarts_under_load_lose_nothing)
