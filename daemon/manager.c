@@ -176,6 +176,7 @@ static void manager_stop(struct manager *m, const char *why)
 /* What the service manager keeps is the next forkd's: nothing is closed, no job gets an outcome. */
 static void manager_leave(struct manager *m)
 {
+	roster_part(m->adopt.roster);
 	m->exit_code = MANAGER_EXIT_RESTART;
 	loop_stop(&m->loop);
 }

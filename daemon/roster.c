@@ -203,6 +203,11 @@ void roster_ready(struct roster *roster, uint64_t now_ns)
 	roster_store(&roster->ready_ns, now_ns);
 }
 
+void roster_part(struct roster *roster)
+{
+	roster_store(&roster->tries, 0);
+}
+
 void roster_pools(struct roster *roster, uint64_t pool_generation, uint64_t crashes)
 {
 	roster_store(&roster->pool_generation, pool_generation);

@@ -141,6 +141,9 @@ struct roster_entry roster_client(const struct roster *roster, uint32_t slot);
 bool roster_try(struct roster *roster, bool progress);
 void roster_ready(struct roster *roster, uint64_t now_ns);
 
+/* The manager ends because it was told to make room for the next: it has come to something. */
+void roster_part(struct roster *roster);
+
 /* What the board shows of pools. */
 void roster_pools(struct roster *roster, uint64_t pool_generation, uint64_t crashes);
 

@@ -93,7 +93,6 @@ void session_disconnect(struct session *s)
 	loop_forget(loop, &s->socket_source);
 	loop_forget(loop, &s->pidfd_source);
 	loop_forget(loop, &s->timer_source);
-	/* The service manager has it, too: who is at the other end notices nothing. */
-	s->fd = s->table->kept ? safe_close(s->fd) : hangup(s->table->hangups, s->fd);
+	s->fd = hangup(s->table->hangups, s->fd);
 	s->pidfd = safe_close(s->pidfd);
 }

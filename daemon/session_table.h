@@ -34,7 +34,6 @@ struct session_table {
 	struct roster *roster;
 	struct store *store;
 	bool stopping;
-	bool kept; /* forkd ends, and the next one goes on with the connections */
 	/* lines that clients can provoke */
 	struct log_limit refusals;
 	struct log_limit offences;

@@ -264,6 +264,8 @@ START_TEST(five_managers_that_come_to_nothing_are_the_end)
 		ck_assert(roster_try(roster, false));
 	ck_assert_uint_eq(roster->ready_ns, 0);
 	ck_assert(!roster_try(roster, false));
+	roster_part(roster);
+	ck_assert(roster_try(roster, false));
 	roster_unmap(roster);
 }
 END_TEST

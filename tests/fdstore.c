@@ -222,7 +222,7 @@ static void warden_pass(const struct warden *w)
 {
 	const struct fdstore *store = w->store;
 	int fds[FDSTORE_MAX + 1], n = 0;
-	char names[2048] = "";
+	char names[FDSTORE_MAX * 8] = "";
 
 	if (w->unit->socket >= 0) {
 		fds[n++] = w->unit->socket;

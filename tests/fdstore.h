@@ -15,7 +15,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define FDSTORE_MAX 64u
+#define FDSTORE_MAX 512u
 
 struct fdstore_unit {
 	void (*run)(void *context); /* the service; in a child, returns never */
