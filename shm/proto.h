@@ -147,7 +147,7 @@ int proto_recv_short(int fd, union proto_message *ret_message, int *ret_fds, uin
  */
 int proto_recv_plain(int fd, union proto_message *ret_message, int flags);
 
-/* Of an error of these: there is no message, or no memory to receive it with, and it stays there. */
+/* Of an error of these: there is no message, or no memory to receive it with, and it stays. */
 static inline bool proto_is_later(int r)
 {
 	return r == -EAGAIN || r == -ENOMEM || r == -ENOBUFS;

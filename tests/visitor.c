@@ -39,8 +39,8 @@ static enum answer wrong(const char *what, int err)
 	return answer_as(WRONG, what, err);
 }
 
-/* An error is to have words, and to be one of a call that did not hang, nor take the end of what has
- * none for one. */
+/* An error is to have words, to be of a call that did not hang, and not to say that what was waited
+ * for has no end. */
 static enum answer error(const char *what, int err)
 {
 	bool is_one = err < 0 && err != -ETIMEDOUT && err != -EINPROGRESS && *fk_strerror(err);
