@@ -14,7 +14,7 @@
 #include "shm/job.h"
 
 #define HANG_LOOKS    256u /* in hang-limit */
-#define HANG_OFTEN    (5 * NSEC_PER_MSEC)
+#define HANG_OFTEN    (20 * NSEC_PER_MSEC)
 #define HANG_SELDOM   (50 * NSEC_PER_MSEC)
 #define HANG_LOOKS_ON 8u /* after the last that found something */
 
@@ -197,29 +197,38 @@ static bool hangs_rest(struct hangs *h)
 	return false;
 }
 
-uint64_t hangs_check(struct pool *pool)
+/* One look at all workers. Returns whether it is to look again. */
+static bool hangs_look(struct pool *pool, uint64_t now, uint64_t interval)
 {
 	struct hangs *h = &pool->hangs;
-	uint64_t interval =
-		min(max(pool->options->hang_limit / HANG_LOOKS, HANG_OFTEN), HANG_SELDOM);
-	uint64_t now = clock_ns();
 
-	/* Relaxed: the dispatcher sleeps after a full fence, and who sets it wakes it after one. */
-	if (!h->looks && !atomic_load_explicit(&h->news, memory_order_relaxed))
-		return 0;
-	if (h->looks && now < h->next)
-		return h->next;
-	/* Relaxed, both: what the news are of was written before, and is looked at below. */
+	/* Relaxed: hangs_rest() has the order. */
 	atomic_store_explicit(&h->watching, true, memory_order_relaxed);
+	/* ORDER hang/news [H1]: acquire, what the news are of was written before. Pairs with
+	 * hang_expect(). Who finds news there adds none: that is seen at one of the next looks. */
 	if (atomic_exchange_explicit(&h->news, false, memory_order_acquire))
 		h->looks = HANG_LOOKS_ON;
 	h->looks--;
 	for (uint32_t i = 0; i < pool->n_workers; i++)
 		if (hang_look_at(pool, i, now, interval))
 			h->looks = HANG_LOOKS_ON;
-	if (!h->looks && hangs_rest(h))
+	if (!h->looks && !hangs_rest(h))
+		h->looks = 1;
+	return h->looks;
+}
+
+uint64_t hangs_check(struct pool *pool)
+{
+	struct hangs *h = &pool->hangs;
+	uint64_t limit = pool->options->hang_limit, now;
+	uint64_t interval = min(max(limit / HANG_LOOKS, HANG_OFTEN), HANG_SELDOM);
+
+	/* Relaxed: the dispatcher sleeps after a full fence, and who sets it wakes it after one. */
+	if (!h->looks && !atomic_load_explicit(&h->news, memory_order_relaxed))
 		return 0;
-	h->looks = max(h->looks, 1u);
+	now = clock_ns();
+	if (h->looks && now < h->next)
+		return h->next;
 	h->next = now + interval;
-	return h->next;
+	return hangs_look(pool, now, interval) ? h->next : 0;
 }

@@ -5,7 +5,8 @@
  * WHO WRITES, WHO READS
  *   The pool writes, the manager reads after the pool's death and then writes until it starts the
  *   next one. While a pool is alive the manager writes what that pool has let go of: the rows of a
- *   slot without client, the heads of a tenant that left. No client ever maps it.
+ *   slot without client, the heads of a tenant that left; and looks whether workers run jobs, as a
+ *   hint (daemon/pulse.h). No client ever maps it.
  *
  * THE ROWS
  *   One row per job record of each client slot, at client * max_jobs + job. A row is one word
