@@ -132,7 +132,7 @@ SCENARIOS = \
 	tests/check_userns \
 	tests/check_users \
 	tests/soak_starve \
-	tests/soak_starve tests/soak_stress
+	tests/soak_stress
 
 if CRASH_SITES
 SCENARIOS += tests/check_client_sites tests/check_last_steps tests/check_pool_sites
