@@ -223,6 +223,8 @@ START_TEST(twenty_managers_are_killed_under_load_and_no_client_notices)
 	printf("%" PRIu64 " jobs done, %" PRIu64 " lost, %" PRIu64 " runs again\n",
 	       v.outcomes[FK_DONE], v.outcomes[FK_LOST], v.again);
 	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 0);
+	/* What the roster says of clients, the store had. */
+	ck_assert(!daemon_logged(&d, "of the last forkd is disconnected", ""));
 	/* The watcher's socket, pidfd and segment are left. */
 	DAEMON_AWAIT(n_kept("c*") == 3);
 	oracle_fini(&o);
@@ -321,6 +323,37 @@ START_TEST(a_client_that_dies_while_nobody_is_there_leaves_nothing)
 	DAEMON_AWAIT(!n_kept("c1"));
 	ck_assert(n_kept("c0"));
 	serves(d.watcher);
+	kept_stop(&d, store);
+}
+END_TEST
+
+static int maybe(fk_client *c, int64_t bad)
+{
+	int64_t n = 0;
+
+	return fk_call(c, "crash:maybe", &n, bad);
+}
+
+START_TEST(crashes_count_and_quarantine_lasts_over_the_death_of_a_manager)
+{
+	fk_client *c;
+
+	store = kept_start(&d, "--workers=2", "--quarantine-crashes=2", NULL);
+	c = daemon_open(&d);
+	ck_assert_int_eq(maybe(c, 1), -ENOTRECOVERABLE);
+	/* The outcome is given before the crash is counted, and that before the next pool. */
+	serves(c);
+	kept_kill(&d, store);
+	kept_ready(&d, store);
+	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 1);
+	ck_assert_int_eq(maybe(c, 1), -ENOTRECOVERABLE);
+	ck_assert_int_eq(maybe(c, 0), -EKEYREVOKED);
+	kept_kill(&d, store);
+	kept_ready(&d, store);
+	ck_assert_int_eq(maybe(c, 0), -EKEYREVOKED);
+	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 2);
+	serves(c);
+	ck_assert_int_eq(fk_close(c), 0);
 	kept_stop(&d, store);
 }
 END_TEST
@@ -523,6 +556,7 @@ int main(void)
 		what_is_submitted_while_nobody_is_there_is_done,
 		a_cancel_while_nobody_is_there_holds,
 		a_client_that_dies_while_nobody_is_there_leaves_nothing,
+		crashes_count_and_quarantine_lasts_over_the_death_of_a_manager,
 		with_another_layout_each_job_is_LOST_and_all_is_new,
 #ifdef FK_CRASH_SITES
 		a_state_that_kills_each_manager_is_given_up,
