@@ -77,7 +77,7 @@ struct pool {
 	_Atomic uint64_t spin;			 /* ns */
 	_Atomic uint32_t stop;			 /* POOL_* */
 	struct halt halt;
-	_Atomic bool pinged;			 /* the dispatcher owes a PROTO_POOL_PONG */
+	_Atomic bool pinged; /* the dispatcher owes a PROTO_POOL_PONG */
 	/* forkctl check and profile, constant once workers run: pool_set_fork_mode() */
 	bool force_steals;	 /* treat every fork as stolen, and scribble over the C stack */
 	bool late_children;	 /* with it: what follows a fork runs before the child */

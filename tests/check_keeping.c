@@ -6,16 +6,21 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/clock.h"
 #include "common/crash.h"
 #include "common/util.h"
+#include "daemon/roster.h"
+#include "daemon/store.h"
 #include "tests/check_unit.h"
 #include "tests/service.h"
 
@@ -166,6 +171,214 @@ START_TEST(a_forkd_that_gives_up_leaves_nothing_behind)
 }
 END_TEST
 
+/* Fills its notification socket, while it does not read. */
+static void deafen(struct fdstore *store)
+{
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct sockaddr_un address;
+	char path[64];
+
+	ck_assert_int_eq(kill(store->pid, SIGSTOP), 0);
+	ck_assert_int_eq(waitpid(store->pid, NULL, WUNTRACED), store->pid);
+	(void)snprintf(path, sizeof(path), "%s/notify", service_folder);
+	service_address(&address, path);
+	while (sendto(fd, "x", 1, 0, (struct sockaddr *)&address, sizeof(address)) == 1)
+		;
+	ck_assert_int_eq(errno, EAGAIN);
+	(void)close(fd);
+}
+
+/* ------------------------------------------------------------------------ as the roster says */
+
+static int compare(const void *a, const void *b)
+{
+	return strcmp(a, b);
+}
+
+static struct roster *open_roster(struct fdstore *store)
+{
+	struct roster *roster = NULL;
+	char path[64];
+	int fd = -1;
+
+	for (uint32_t i = 0; i < store->n; i++)
+		if (streq(store->entries[i].name, "roster"))
+			fd = store->entries[i].fd;
+	(void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)store->pid, fd);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(roster_map(fd, &roster), 0);
+	(void)close(fd);
+	return roster;
+}
+
+/* What is to be in the store, as fdstore_names() says it. */
+static void say_roster(const struct roster *roster, char *ret_names, size_t size)
+{
+	char names[FDSTORE_MAX][STORE_NAME] = { "arena", "board", "pool", "roster" };
+	uint32_t n = 4;
+
+	for (uint32_t slot = 0; slot < LIMIT_TENANTS && n < FDSTORE_MAX; slot++)
+		if (roster->tenants[slot].state != ROSTER_FREE)
+			store_name(names[n++], 't', slot);
+	/* Socket, segment, pidfd. */
+	for (uint32_t slot = 0; slot < LIMIT_CLIENTS && n + 3 <= FDSTORE_MAX; slot++)
+		for (uint32_t i = 0; i < 3 && roster->clients[slot].state != ROSTER_FREE; i++)
+			store_name(names[n++], 'c', slot);
+	qsort(names, n, sizeof(names[0]), compare);
+	ret_names[0] = '\0';
+	for (uint32_t i = 0; i < n; i++) {
+		size_t at = strlen(ret_names);
+
+		(void)snprintf(ret_names + at, size - at, "%s%s", i ? " " : "", names[i]);
+	}
+}
+
+static bool as_the_roster_says(struct fdstore *store, const struct roster *roster)
+{
+	char names[1024];
+
+	say_roster(roster, names, sizeof(names));
+	return holds(store, names);
+}
+
+/* Also that. */
+#define AWAIT_STORE(...)                                                                           \
+	AWAIT(holds(store, "arena board " __VA_ARGS__) && as_the_roster_says(store, roster))
+
+START_TEST(what_is_kept_is_what_the_roster_names)
+{
+	struct fdstore *store = SERVICE_KEEP("", 32, 0);
+	struct service_client a, b;
+	struct roster *roster;
+	pid_t pool;
+
+	service_expect("READY=1");
+	AWAIT(holds(store, "arena board pool roster"));
+	roster = open_roster(store);
+	AWAIT_STORE("pool roster");
+	a = service_attach();
+	AWAIT_STORE("c0 c0 c0 pool roster t0");
+	b = service_attach();
+	AWAIT_STORE("c0 c0 c0 c1 c1 c1 pool roster t0");
+	pool = kept_pool(store, 0);
+	ck_assert_int_eq(kill(pool, SIGKILL), 0);
+	pool = kept_pool(store, pool);
+	AWAIT_STORE("c0 c0 c0 c1 c1 c1 pool roster t0");
+	/* Killed, and again. */
+	for (uint32_t i = 0; i < 2; i++) {
+		ck_assert_int_eq(kill(store->service, SIGKILL), 0);
+		service_expect("READY=1");
+		pool = kept_pool(store, pool);
+		AWAIT_STORE("c0 c0 c0 c1 c1 c1 pool roster t0");
+	}
+	/* One says what it may not, and one leaves. */
+	ck_assert_int_eq(send(a.fd, "nonsense", 8, 0), 8);
+	AWAIT_STORE("c1 c1 c1 pool roster t0");
+	(void)close(b.fd);
+	AWAIT_STORE("pool roster t0");
+	b = service_attach();
+	AWAIT_STORE("c2 c2 c2 pool roster t0");
+	ck_assert_int_eq(kill(store->service, SIGUSR2), 0);
+	service_expect("READY=1");
+	ck_assert_int_eq(WEXITSTATUS(store->status), MANAGER_EXIT_RESTART);
+	AWAIT_STORE("c2 c2 c2 pool roster t0");
+	service_submit(&b, 0, STUB_DONE, 0);
+	ck_assert_uint_eq(service_outcome(&b, 0), JOB_DONE);
+	roster_unmap(roster);
+	service_end(store);
+}
+END_TEST
+
+/* Of that many users a segment with rings is kept. */
+#define IDLE  16u
+#define USERS (IDLE + 3)
+
+START_TEST(tenants_that_are_released_leave_the_store)
+{
+	struct fdstore *store = SERVICE_KEEP("", FDSTORE_MAX, 0);
+	struct roster *roster;
+	uint32_t n = 0;
+
+	if (geteuid() != 0) {
+		service_end(store);
+		return;
+	}
+	service_expect("READY=1");
+	ck_assert_int_eq(chmod(service_folder, 0711), 0);
+	ck_assert_int_eq(chmod(service_socket, 0666), 0);
+	AWAIT(holds(store, "arena board pool roster"));
+	roster = open_roster(store);
+	for (uint32_t i = 0; i < USERS; i++) {
+		pid_t pid = fork();
+		int status;
+
+		if (pid == 0)
+			_exit(setgid(65000 + i) < 0 || setuid(65000 + i) < 0 ||
+			      service_answer(service_hello(), NULL) < 0);
+		ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+		ck_assert_int_eq(status, 0);
+	}
+	AWAIT(as_the_roster_says(store, roster) && store->n == 4 + IDLE);
+	for (uint32_t slot = 0; slot < LIMIT_TENANTS; slot++)
+		n += roster->tenants[slot].state != ROSTER_FREE;
+	ck_assert_uint_eq(n, IDLE);
+	ck_assert_uint_eq(store->refused, 0);
+	roster_unmap(roster);
+	service_end(store);
+}
+END_TEST
+
+START_TEST(a_client_for_whom_the_store_has_no_room_is_refused)
+{
+	/* Three of the manager's, the pool, one client and its rings. */
+	struct fdstore *store = SERVICE_KEEP("", 4 + 4, 0);
+	struct service_client a;
+	pid_t pool;
+
+	service_expect("READY=1");
+	a = service_attach();
+	service_refused_hello(service_hello(), -ENOSPC, "");
+	/* Nothing that was promised was for nothing. */
+	ck_assert_uint_eq(store->refused, 0);
+	pool = kept_pool(store, 0);
+	ck_assert_int_eq(kill(store->service, SIGKILL), 0);
+	service_expect("READY=1");
+	(void)kept_pool(store, pool);
+	service_submit(&a, 0, STUB_DONE, 0);
+	ck_assert_uint_eq(service_outcome(&a, 0), JOB_DONE);
+	(void)close(a.fd);
+	AWAIT(holds(store, "arena board pool roster t0"));
+	serves();
+	service_end(store);
+}
+END_TEST
+
+START_TEST(a_client_waits_while_the_service_manager_does_not_read)
+{
+	struct fdstore *store = SERVICE_KEEP("", 32, 0);
+	struct proto_hello h = service_hello();
+	union proto_message m;
+	int fd, fds[PROTO_MAX_FDS];
+	struct pollfd p = { .events = POLLIN };
+	uint32_t n;
+
+	service_expect("READY=1");
+	serves();
+	deafen(store);
+	p.fd = fd = service_dial();
+	ck_assert_int_eq(proto_send(fd, &h, sizeof(h), NULL, 0), 0);
+	/* Others are served meanwhile: it is refused at once, so the loop turns. */
+	service_refused("nonsense", 8, -EBADMSG, "");
+	ck_assert_int_eq(poll(&p, 1, 0), 0);
+	ck_assert_int_eq(kill(store->pid, SIGCONT), 0);
+	ck_assert_int_gt(proto_recv(fd, &m, fds, &n, 0), 0);
+	ck_assert_uint_eq(m.head.type, PROTO_WELCOME);
+	AWAIT(holds(store, "arena board c1 c1 c1 pool roster t0"));
+	service_end(store);
+}
+END_TEST
+
 /* ------------------------------------------------------------------------ the fence */
 
 static bool maps(pid_t pid, const char *name)
@@ -223,23 +436,6 @@ static bool is_pool(pid_t pid)
 	(void)!fread(command, 1, sizeof(command) - 1, f);
 	(void)fclose(f);
 	return memmem(command, sizeof(command), "--pool", 6) != NULL;
-}
-
-/* Fills its notification socket, while it does not read. */
-static void deafen(struct fdstore *store)
-{
-	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	struct sockaddr_un address;
-	char path[64];
-
-	ck_assert_int_eq(kill(store->pid, SIGSTOP), 0);
-	ck_assert_int_eq(waitpid(store->pid, NULL, WUNTRACED), store->pid);
-	(void)snprintf(path, sizeof(path), "%s/notify", service_folder);
-	service_address(&address, path);
-	while (sendto(fd, "x", 1, 0, (struct sockaddr *)&address, sizeof(address)) == 1)
-		;
-	ck_assert_int_eq(errno, EAGAIN);
-	(void)close(fd);
 }
 
 START_TEST(a_pool_that_is_not_kept_yet_has_nothing_mapped)
@@ -331,4 +527,7 @@ SERVICE_MAIN("keeping", the_pool_that_runs_is_kept_and_no_other,
 	     a_manager_that_is_killed_comes_back_on_the_same_socket,
 	     a_manager_that_is_stopped_is_bitten_and_comes_back,
 	     told_to_stop_it_leaves_nothing_behind, a_forkd_that_gives_up_leaves_nothing_behind,
+	     what_is_kept_is_what_the_roster_names, tenants_that_are_released_leave_the_store,
+	     a_client_for_whom_the_store_has_no_room_is_refused,
+	     a_client_waits_while_the_service_manager_does_not_read,
 	     a_pool_that_is_not_kept_yet_has_nothing_mapped AT_SITES)
