@@ -458,6 +458,8 @@ tests_check_vacate_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=mremap
 tests_check_victims_LDADD = $(LDADD) -lm
 
 # The service in a booted systemd.
+check_PROGRAMS += tests/systemd/calls
+tests_systemd_calls_SOURCES = tests/systemd/calls.c $(ORACLE_SOURCES)
 EXTRA_DIST += tests/systemd/inside tests/systemd/run
 
 # Machines that are not here.
