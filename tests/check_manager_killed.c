@@ -71,7 +71,8 @@ static void attach(pid_t pid)
 		ck_assert_int_eq(fk_close(c), 0);
 		return;
 	}
-	ck_assert_int_eq(r, -ECONNRESET);
+	/* Another try finds nobody, or a queue that ends with its socket. */
+	ck_assert_msg(r == -ECONNREFUSED || r == -ECONNRESET, "%d", r);
 	ck_assert_msg(strstr(fk_open_error(), service_socket) != NULL, "%s", fk_open_error());
 }
 
