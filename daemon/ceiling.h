@@ -7,7 +7,7 @@
 
 struct ceiling {
 	uint64_t bytes;
-	char where[200]; /* whose limit it is, for a message */
+	char where[256]; /* the file of the limit, or words, for a message */
 };
 
 /*

@@ -73,8 +73,7 @@ void cgroup_each(const char *root, const char *controller,
 	}
 }
 
-/* Reads one or two numbers. Returns how many there are: "max" is none. */
-static uint32_t cgroup_numbers(const char *folder, const char *name, uint64_t *ret, uint32_t max)
+uint32_t cgroup_read(const char *folder, const char *name, uint64_t *ret, uint32_t max)
 {
 	_cleanup_fclose_ FILE *file = NULL;
 	char text[CGROUP_PATH + 32];
@@ -99,9 +98,9 @@ static void cgroup_take_quota(void *context, const char *folder)
 	uint64_t n[2]; /* quota and period */
 
 	/* Of version 1 -1 stands for none. */
-	if (cgroup_numbers(folder, "cpu.max", n, 2) < 2 &&
-	    (!cgroup_numbers(folder, "cpu.cfs_quota_us", n, 1) ||
-	     !cgroup_numbers(folder, "cpu.cfs_period_us", n + 1, 1)))
+	if (cgroup_read(folder, "cpu.max", n, 2) < 2 &&
+	    (!cgroup_read(folder, "cpu.cfs_quota_us", n, 1) ||
+	     !cgroup_read(folder, "cpu.cfs_period_us", n + 1, 1)))
 		return;
 	if (n[1])
 		n[0] = max(n[0] / n[1] + (n[0] % n[1] > 0), UINT64_C(1));

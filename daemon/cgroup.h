@@ -3,7 +3,7 @@
  * daemon/cgroup.h - the control groups that this process is in, and how many CPUs they let it have
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   The manager, whose pool is in the same group.
+ *   The manager, whose pool is in the same group; ceiling.c.
  */
 #ifndef DAEMON_CGROUP_H
 #define DAEMON_CGROUP_H
@@ -18,6 +18,10 @@
  */
 void cgroup_each(const char *root, const char *controller,
 		 void (*level)(void *context, const char *folder), void *context);
+
+/* Reads up to max numbers of a file in such a folder. Returns how many there are: "max" is none,
+ * and there are none in a file that is not there. */
+uint32_t cgroup_read(const char *folder, const char *name, uint64_t *ret, uint32_t max);
 
 /* For how many CPUs the quota of all levels is enough, rounded up: cpu.max, of version 1
  * cpu.cfs_quota_us. 0 if there is none, or it cannot be read. */
