@@ -308,7 +308,8 @@ static void bring_up_with(const char *failed, const char *before, uint32_t publi
 			  char job, const char *after, const char *asides)
 {
 	static _Atomic uint64_t verdicts[256];
-	static struct pool pool = { .verdicts = verdicts };
+	static struct options options; /* without a limit of hangs */
+	static struct pool pool = { .options = &options, .verdicts = verdicts };
 	size_t n = strlen(before);
 	struct fk_entry *entries = calloc(n + 1, sizeof(*entries));
 	struct fk_frame *frames = calloc(n + 1, sizeof(*frames));

@@ -6,7 +6,8 @@
  *   Two files decide. In the journal each client writes what it is about to submit before it does,
  *   and every outcome when it has seen it; in the other one the jobs themselves, which are all of
  *   count:once, note each of their runs. Both outlive whoever is killed. Each entry is one write at
- *   the file's end, so it is there or not.
+ *   the file's end, and lies in one page: who is killed may have written some pages, and no part of
+ *   one. So it is there or not.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   Scenarios, with a forkd that has tests/modules/count.c: the test's process, which judges, and
@@ -98,9 +99,10 @@ struct oracle_entry {
 	int32_t pid;
 	uint16_t event;	  /* ORACLE_* */
 	uint16_t outcome; /* of ORACLE_OUTCOME: enum fk_outcome */
+	uint64_t unused;
 };
 
-_Static_assert(sizeof(struct oracle_entry) == 24, "three words");
+_Static_assert(4096 % sizeof(struct oracle_entry) == 0, "no page ends within an entry");
 
 /* The result of a job, and how much it has to do. */
 int64_t oracle_work(uint64_t id);
