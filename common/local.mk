@@ -19,6 +19,8 @@ libcommon_la_SOURCES = \
 	common/util.h
 
 liboptions_la_SOURCES = \
+	common/option_list.c \
+	common/option_list.h \
 	common/option_table.c \
 	common/option_table.h \
 	common/option_value.c \

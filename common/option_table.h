@@ -9,7 +9,7 @@
 
 #include "common/options.h"
 
-/* How a value is written and kept: options.def. */
+/* How a value is written and kept: options.def; the lists last. */
 enum option_type {
 	OPTION_PATH,
 	OPTION_INT,
@@ -19,7 +19,11 @@ enum option_type {
 	OPTION_DURATION,
 	OPTION_ENUM,
 	OPTION_CPULIST,
+	OPTION_USERS,
 	OPTION_WEIGHTS,
+	OPTION_COUNTS,
+	OPTION_SIZES,
+	OPTION_TASKS,
 };
 
 /* An option. */
@@ -72,6 +76,18 @@ static inline void *option_field(const struct option_row *row, struct options *o
 static inline const void *option_const_field(const struct option_row *row, const struct options *o)
 {
 	return (const char *)o + row->offset;
+}
+
+/* It is kept as a struct options_list. */
+static inline bool option_is_list(const struct option_row *row)
+{
+	return row->type >= OPTION_USERS;
+}
+
+static inline const struct options_list *option_list(const struct option_row *row,
+						     const void *field)
+{
+	return option_is_list(row) ? *(struct options_list *const *)field : NULL;
 }
 
 /* NULL: there is none of this name. */

@@ -3,8 +3,7 @@
  * common/option_value.c - one value of an option: from text, to text, and what is allowed
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   The units of options. A list of weights with names of users asks getpwnam(), which is not
- *   thread-safe.
+ *   The units of options. A list with names of users is not thread-safe (option_list.c).
  *
  * INVARIANTS
  *   I1. A value is parsed and checked before anything is changed: an error leaves the field alone.
@@ -12,10 +11,8 @@
  */
 #include "common/option_value.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -94,80 +91,6 @@ static int parse_cpulist(const char *text, uint64_t max, hwloc_bitmap_t *ret)
 	return 0;
 }
 
-/* A uid, or the name of a user, of this length. */
-static int parse_user(const char *text, size_t len, uint32_t *ret)
-{
-	char name[64];
-	const struct passwd *user;
-	const char *rest;
-	uint64_t uid;
-
-	if (!len || len >= sizeof(name))
-		return -EINVAL;
-	memcpy(name, text, len);
-	name[len] = '\0';
-	if (isdigit((unsigned char)*name)) {
-		int r = number_parse(name, 10, &uid, &rest);
-
-		/* The largest one means "no user". */
-		if (r < 0 || *rest || uid >= UINT32_MAX)
-			return r < 0 ? r : -EINVAL;
-		*ret = (uint32_t)uid;
-		return 0;
-	}
-	user = getpwnam(name);
-	if (!user)
-		return -ENOENT;
-	*ret = user->pw_uid;
-	return 0;
-}
-
-/* "USER:WEIGHT,...", each user once, weights from @min to @max. The empty list is NULL. */
-static int parse_weights(const char *text, uint64_t min, uint64_t max, struct options_weights **ret)
-{
-	_cleanup_free_ struct options_weights *list = NULL;
-	size_t n = 1;
-
-	if (!*text) {
-		*ret = NULL;
-		return 0;
-	}
-	for (const char *c = text; *c; c++)
-		n += *c == ',';
-	list = calloc(1, sizeof(*list) + n * sizeof(list->users[0]));
-	if (!list)
-		return -ENOMEM;
-	for (const char *p = text;; p++) {
-		struct options_user *user = &list->users[list->n];
-		size_t len = strcspn(p, ":,");
-		uint64_t weight;
-		int r;
-
-		r = parse_user(p, len, &user->uid);
-		if (r < 0)
-			return r;
-		if (p[len] != ':')
-			return -EINVAL;
-		r = number_parse(p + len + 1, 10, &weight, &p);
-		if (r < 0)
-			return r;
-		if (weight < min || weight > max)
-			return -ERANGE;
-		user->weight = (uint32_t)weight;
-		for (uint32_t i = 0; i < list->n; i++)
-			if (list->users[i].uid == user->uid)
-				return -EINVAL;
-		list->n++;
-		if (!*p)
-			break;
-		if (*p != ',')
-			return -EINVAL;
-	}
-	*ret = list;
-	list = NULL;
-	return 0;
-}
-
 /* ------------------------------------------------------------------------ text from values */
 
 static void print_number(FILE *out, const struct option_row *row, uint64_t value)
@@ -203,6 +126,15 @@ static void print_word(FILE *out, const char *words, unsigned int index)
 	fprintf(out, "%.*s", (int)strcspn(w, "|"), w);
 }
 
+static void print_list(const struct option_row *row, const struct options_list *list, FILE *out)
+{
+	for (uint32_t i = 0; list && i < list->n; i++) {
+		if (i)
+			fputc(',', out);
+		option_list_print(row, &list->entries[i], out);
+	}
+}
+
 void option_value_print(const struct option_row *row, const void *field, FILE *out)
 {
 	switch (row->type) {
@@ -229,14 +161,13 @@ void option_value_print(const struct option_row *row, const void *field, FILE *o
 			fputs(text, out);
 		break;
 	}
-	case OPTION_WEIGHTS: {
-		const struct options_weights *list = *(struct options_weights *const *)field;
-
-		for (uint32_t i = 0; list && i < list->n; i++)
-			fprintf(out, "%s%" PRIu32 ":%" PRIu32, i ? "," : "", list->users[i].uid,
-				list->users[i].weight);
+	case OPTION_USERS:
+	case OPTION_WEIGHTS:
+	case OPTION_COUNTS:
+	case OPTION_SIZES:
+	case OPTION_TASKS:
+		print_list(row, option_list(row, field), out);
 		break;
-	}
 	}
 }
 
@@ -270,13 +201,11 @@ void option_value_print_allowed(const struct option_row *row, FILE *out)
 	case OPTION_CPULIST:
 		fprintf(out, "a list of CPUs such as 0-3,8, up to %" PRIu64, row->max);
 		break;
-	case OPTION_WEIGHTS:
-		fprintf(out,
-			"a list such as 1000:200,alice:50, of users (uid or name, each once) and "
-			"weights from %" PRIu64 " to %" PRIu64,
-			row->min, row->max);
-		break;
 	default:
+		if (option_is_list(row)) {
+			option_list_print_allowed(row, out);
+			break;
+		}
 		if (row->type == OPTION_DURATION)
 			fprintf(out, "a duration (in %s, or with ns, us, ms, s or min) from ",
 				row->unit);
@@ -303,11 +232,13 @@ static bool path_is_plain(const char *path)
 	return c[-1] != ' ';
 }
 
-int option_value_set(const struct option_row *row, void *field, const char *text)
+int option_value_set(const struct option_row *row, void *field, const char *text,
+		     struct option_fault *ret_fault)
 {
 	uint64_t number = 0;
 	int r = 0;
 
+	*ret_fault = (struct option_fault){ .size = 0 };
 	switch (row->type) {
 	case OPTION_PATH: {
 		char *copy;
@@ -333,16 +264,12 @@ int option_value_set(const struct option_row *row, void *field, const char *text
 		*(hwloc_bitmap_t *)field = set;
 		return 0;
 	}
-	case OPTION_WEIGHTS: {
-		struct options_weights *list;
-
-		r = parse_weights(text, row->min, row->max, &list);
-		if (r < 0)
-			return r;
-		free(*(struct options_weights **)field);
-		*(struct options_weights **)field = list;
-		return 0;
-	}
+	case OPTION_USERS:
+	case OPTION_WEIGHTS:
+	case OPTION_COUNTS:
+	case OPTION_SIZES:
+	case OPTION_TASKS:
+		return option_list_add(row, field, text, ret_fault);
 	case OPTION_ENUM:
 		r = parse_enum(text, row->unit, &number);
 		if (r < 0)
@@ -388,8 +315,8 @@ void option_value_fini(const struct option_row *row, void *field)
 	} else if (row->type == OPTION_CPULIST) {
 		hwloc_bitmap_free(*(hwloc_bitmap_t *)field);
 		*(hwloc_bitmap_t *)field = NULL;
-	} else if (row->type == OPTION_WEIGHTS) {
-		free(*(struct options_weights **)field);
-		*(struct options_weights **)field = NULL;
+	} else if (option_is_list(row)) {
+		free(*(struct options_list **)field);
+		*(struct options_list **)field = NULL;
 	}
 }

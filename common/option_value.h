@@ -5,13 +5,16 @@
 
 #include <stdio.h>
 
+#include "common/option_list.h"
 #include "common/option_table.h"
 
 /*
- * Sets a field from text; what it held is freed. On failure it keeps that.
- * -EINVAL: not such a value; -ERANGE: out of its range; -ENOENT: no such user; -ENOMEM.
+ * Sets a field from text; what it held is freed. To a list it is added. On failure the field keeps
+ * what it has, and *ret_fault says which part of a list is wrong.
+ * -EINVAL: not such a value; -ERANGE: out of its range; -ENOENT: no such user or group; -ENOMEM.
  */
-int option_value_set(const struct option_row *row, void *field, const char *text);
+int option_value_set(const struct option_row *row, void *field, const char *text,
+		     struct option_fault *ret_fault);
 
 /* Frees what a field holds; it is 0 then. */
 void option_value_fini(const struct option_row *row, void *field);

@@ -28,8 +28,10 @@
 
 #include "common/cleanup.h"
 #include "common/log.h"
+#include "common/option_list.h"
 #include "common/option_table.h"
 #include "common/option_value.h"
+#include "common/util.h"
 
 void options_error_set(struct options_error *error, const char *format, ...)
 {
@@ -44,25 +46,32 @@ void options_error_set(struct options_error *error, const char *format, ...)
 }
 
 static void value_error(struct options_error *error, const char *where,
-			const struct option_row *row, const char *value)
+			const struct option_row *row, const char *value,
+			const struct option_fault *fault)
 {
-	_cleanup_free_ char *allowed = NULL;
+	bool whole = fault->size == 0 || fault->size == strlen(value);
+	_cleanup_free_ char *text = NULL;
 	size_t size;
 	FILE *f;
 
-	f = open_memstream(&allowed, &size);
+	f = open_memstream(&text, &size);
 	if (f) {
-		option_value_print_allowed(row, f);
+		if (!whole)
+			fprintf(f, "\"%.*s\" in ", (int)min(fault->size, 100u), value + fault->at);
+		fprintf(f, "\"%.*s\": ", whole ? 100 : 40, value);
+		fputs(fault->why[0] ? fault->why : "must be ", f);
+		if (!fault->why[0])
+			option_value_print_allowed(row, f);
 		(void)fclose(f);
 	}
-	options_error_set(error, "%s: %s: bad value \"%.100s\": must be %s", where, row->name,
-			  value, allowed ? allowed : row->unit);
+	options_error_set(error, "%s: %s: bad value %s", where, row->name, text ? text : "");
 }
 
 int options_set(struct options *o, const char *name, const char *value, const char *where,
 		struct options_error *ret_error)
 {
 	const struct option_row *row = option_find(name);
+	struct option_fault fault = { .size = 0 };
 	int r;
 
 	if (!row) {
@@ -70,11 +79,11 @@ int options_set(struct options *o, const char *name, const char *value, const ch
 				  where, name, option_nearest(name, false));
 		return -ENOENT;
 	}
-	r = option_value_set(row, option_field(row, o), value);
+	r = option_value_set(row, option_field(row, o), value, &fault);
 	if (r == -ENOMEM)
 		options_error_set(ret_error, "%s: %s: out of memory", where, name);
 	else if (r < 0)
-		value_error(ret_error, where, row, value);
+		value_error(ret_error, where, row, value, &fault);
 	return r;
 }
 
@@ -113,7 +122,8 @@ int options_init(struct options *o)
 	*o = (struct options){ 0 };
 	for (size_t i = 0; i < OPTION_ROWS; i++) {
 		const struct option_row *row = &option_rows[i];
-		int r = option_value_set(row, option_field(row, o), row->def);
+		struct option_fault fault;
+		int r = option_value_set(row, option_field(row, o), row->def, &fault);
 
 		if (r < 0) {
 			options_fini(o);
@@ -182,10 +192,18 @@ int options_log_level(const struct options *o)
 	return LOG_LEVEL_ERROR + (int)o->log_level;
 }
 
-uint32_t options_weight(const struct options *o, uint32_t uid)
+bool options_have_groups(const struct options *o)
 {
-	for (uint32_t i = 0; o->weights && i < o->weights->n; i++)
-		if (o->weights->users[i].uid == uid)
-			return o->weights->users[i].weight;
-	return OPTIONS_WEIGHT;
+	for (size_t i = 0; i < OPTION_ROWS; i++) {
+		const struct option_row *row = &option_rows[i];
+
+		if (option_list_has_groups(option_list(row, option_const_field(row, o))))
+			return true;
+	}
+	return false;
+}
+
+uint32_t options_weight(const struct options *o, const struct options_peer *peer)
+{
+	return (uint32_t)option_list_number(o->weights, peer, OPTIONS_WEIGHT);
 }

@@ -2,6 +2,7 @@
 /* common/options.h - the options of forkd */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct hwloc_bitmap_s;
@@ -26,13 +27,32 @@ enum options_fork_mode {
 	OPTIONS_FORK_PROFILE,
 };
 
-/* The list of weights, by uid; each uid once. */
-struct options_weights {
+/* Whom an entry of a list means; what is behind goes before. */
+enum options_who {
+	OPTIONS_NOBODY, /* no entry does */
+	OPTIONS_ANYBODY,
+	OPTIONS_GROUP,
+	OPTIONS_USER,
+};
+
+#define OPTIONS_TASK 64u /* bytes of a pattern of tasks, with its end */
+
+/* Users and groups, and what is said of each: common/option_list.h. */
+struct options_list {
 	uint32_t n;
-	struct options_user {
-		uint32_t uid;
-		uint32_t weight;
-	} users[];
+	struct options_entry {
+		enum options_who who;
+		uint32_t id;		 /* uid or gid */
+		uint64_t number;	 /* WEIGHTS, COUNTS, SIZES */
+		char task[OPTIONS_TASK]; /* TASKS: a pattern of MODULE:TASK */
+	} entries[];
+};
+
+/* Somebody whom lists are asked for: as the kernel says. */
+struct options_peer {
+	uint32_t uid;
+	uint32_t n_gids;
+	const uint32_t *gids; /* the one that it runs with among them */
 };
 
 #define OPTION_CTYPE_PATH     char *
@@ -43,7 +63,11 @@ struct options_weights {
 #define OPTION_CTYPE_DURATION uint64_t
 #define OPTION_CTYPE_ENUM     unsigned int
 #define OPTION_CTYPE_CPULIST  struct hwloc_bitmap_s *
-#define OPTION_CTYPE_WEIGHTS  struct options_weights *
+#define OPTION_CTYPE_USERS    struct options_list *
+#define OPTION_CTYPE_WEIGHTS  struct options_list *
+#define OPTION_CTYPE_COUNTS   struct options_list *
+#define OPTION_CTYPE_SIZES    struct options_list *
+#define OPTION_CTYPE_TASKS    struct options_list *
 
 /* Sizes in bytes, 0 for auto; durations in nanoseconds. */
 struct options {
@@ -79,10 +103,10 @@ int options_init(struct options *o);
 void options_fini(struct options *o);
 
 /*
- * Set the option called @name from text. @where stands in front of the message of an error
- * ("forkd.conf:3"). On failure the option keeps its value.
- * -ENOENT: no such option (the message names the nearest); -EINVAL: bad value; -ERANGE: out of
- * range; -ENOMEM.
+ * Set the option called @name from text; a list gets longer by it. @where stands in front of the
+ * message of an error ("forkd.conf:3"). On failure the option keeps its value.
+ * -ENOENT: no such option (the message names the nearest), user or group; -EINVAL: bad value;
+ * -ERANGE: out of range; -ENOMEM.
  */
 int options_set(struct options *o, const char *name, const char *value, const char *where,
 		struct options_error *ret_error);
@@ -100,12 +124,15 @@ void options_each_runtime(const struct options *o,
 			  void (*fn)(void *context, const char *name, const char *value),
 			  void *context);
 
-/* The weight of a user among the users: of the option weights, or 100. */
+/* True if any list has an entry for a group. */
+bool options_have_groups(const struct options *o);
+
+/* The weight among the users: of the option weights, or 100. */
 #define OPTIONS_WEIGHT 100u
+uint32_t options_weight(const struct options *o, const struct options_peer *peer);
 
 /* ns: hang-limit, unless it is 0. */
 #define OPTIONS_HANG_LIMIT UINT64_C(100000000)
-uint32_t options_weight(const struct options *o, uint32_t uid);
 
 /* The option log-level as log_set_level() takes it. */
 int options_log_level(const struct options *o);

@@ -13,12 +13,14 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/cleanup.h"
 #include "common/option_table.h"
+#include "common/option_value.h"
 #include "common/options_file.h"
 
 /* What getopt_long() returns for the first of them; each has its own, or getopt takes an
@@ -46,12 +48,24 @@ static int args_refuse(const char *word, struct options_error *error)
 	return -ENOENT;
 }
 
+/* Sets one that getopt_long() has found. Of a list the first one replaces what the file says; those
+ * behind it are added. */
+static int args_set(struct options *o, const struct option_row *row, bool *seen,
+		    struct options_error *error)
+{
+	if (option_is_list(row) && !*seen)
+		option_value_fini(row, option_field(row, o));
+	*seen = true;
+	return options_set(o, row->name, optarg, "command line", error);
+}
+
 /* Goes through the command line once. With o, sets the options; without, only looks for flags. The
  * first flag that is an action wins. */
 static int args_getopt(struct options *o, int argc, char *argv[], enum options_action *action,
 		       const char **config, struct options_error *error)
 {
 	struct option longs[OPTION_ROWS + OPTION_FLAGS + 1] = { 0 };
+	bool seen[OPTION_ROWS] = { false };
 	int c, r;
 
 	for (int i = 0; i < OPTION_ROWS; i++)
@@ -85,9 +99,7 @@ static int args_getopt(struct options *o, int argc, char *argv[], enum options_a
 				*action = asked;
 			continue;
 		}
-		r = o ? options_set(o, option_rows[c - ARGS_FIRST].name, optarg, "command line",
-				    error)
-		      : 0;
+		r = o ? args_set(o, &option_rows[c - ARGS_FIRST], &seen[c - ARGS_FIRST], error) : 0;
 		if (r < 0)
 			return r;
 	}

@@ -7,7 +7,7 @@
  *
  * INVARIANTS
  *   I1. What options_print() writes, options_file_read() reads to the same options, as long as no
- *       line is longer than that reads.
+ *       line is longer than that reads. None of a list is: each entry has a line of its own.
  */
 #include "common/options_print.h"
 
@@ -48,8 +48,9 @@ static bool option_is_default(const struct options *o, const struct option_row *
 		unsigned int word;
 		uint64_t number;
 	} value = { .number = 0 };
+	struct option_fault fault;
 
-	return option_value_set(row, &value, row->def) == 0 &&
+	return option_value_set(row, &value, row->def, &fault) == 0 &&
 	       !memcmp(option_const_field(row, o), &value,
 		       row->type == OPTION_DURATION ? sizeof(uint64_t) : sizeof(unsigned int));
 }
@@ -58,10 +59,21 @@ void options_print(const struct options *o, FILE *out)
 {
 	fputs("[forkd]\n", out);
 	for (size_t i = 0; i < OPTION_ROWS; i++) {
-		if (!option_rows[i].help && option_is_default(o, &option_rows[i]))
+		const struct option_row *row = &option_rows[i];
+		const void *field = option_const_field(row, o);
+		const struct options_list *list = option_list(row, field);
+
+		if (!row->help && option_is_default(o, row))
 			continue;
-		fprintf(out, "%s = ", option_rows[i].name);
-		option_value_print(&option_rows[i], option_const_field(&option_rows[i], o), out);
+		for (uint32_t k = 0; list && k < list->n; k++) {
+			fprintf(out, "%s = ", row->name);
+			option_list_print(row, &list->entries[k], out);
+			fputc('\n', out);
+		}
+		if (list)
+			continue;
+		fprintf(out, "%s = ", row->name);
+		option_value_print(row, field, out);
 		fputc('\n', out);
 	}
 }

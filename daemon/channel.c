@@ -117,7 +117,7 @@ static void channel_on_tenant(struct pool *pool, const struct proto_pool *m, int
 {
 	/* It comes with each of its clients. */
 	static struct log_limit limit = LOG_LIMIT_INIT;
-	int r = intake_add_tenant(pool, m->tenant, m->uid, fd);
+	int r = intake_add_tenant(pool, m->tenant, m->weight, fd);
 
 	if (r < 0)
 		log_limited(&limit, LOG_LEVEL_ERROR, "tenant %u cannot be mapped: %s", m->tenant,
@@ -141,12 +141,19 @@ static void channel_forget_cancels(struct pool *pool, uint32_t client, uint32_t 
 static void channel_on_client(struct pool *pool, const struct proto_pool *m, int fd)
 {
 	static struct log_limit limit = LOG_LIMIT_INIT;
+	struct intake_newcomer newcomer = {
+		.slot = m->client,
+		.generation = m->client_generation,
+		.tenant = m->tenant,
+		.weight = m->weight,
+		.n_jobs = m->n_jobs,
+	};
 	const char *why = "";
 	int r;
 
+	memcpy(newcomer.rules, m->rules, sizeof(newcomer.rules));
 	channel_forget_cancels(pool, m->client, m->n_jobs);
-	r = intake_add_client(pool, m->client, m->client_generation, m->tenant, m->uid, m->n_jobs,
-			      fd);
+	r = intake_add_client(pool, &newcomer, fd);
 	if (r < 0) {
 		why = strerror(-r);
 		log_limited(&limit, LOG_LEVEL_ERROR, "client %u (pid %u) cannot be mapped: %s",
@@ -208,7 +215,7 @@ static void channel_dispatch(struct pool *pool, struct proto_pool *m, int fd)
 		break;
 	case PROTO_POOL_TASKS:
 		/* A task that no module has any more needs no refusal. */
-		(void)permit_set(&pool->permit, &pool->modules, m->tenant, m->task_hash, m->error,
+		(void)permit_set(&pool->permit, &pool->modules, m->tenant, m->task_hash,
 				 m->refused);
 		break;
 	case PROTO_POOL_TENANT_GONE:

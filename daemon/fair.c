@@ -107,14 +107,26 @@ void fair_park(struct fair *fair, uint32_t worker, bool parked)
 	fair_unlock(fair);
 }
 
+/* The only active client with nothing queued may go past the queues. */
+static void fair_set_direct(struct fair *fair)
+{
+	bool alone = fair->n_active == 1 && !fair_queued(fair) && !fair_placed(fair);
+
+	atomic_store_explicit(&fair->direct, alone ? fair->active[0] + 1 : 0, memory_order_relaxed);
+}
+
 void fair_add_tenant(struct fair *fair, uint32_t slot, uint32_t weight)
 {
 	struct fair_tenant *tenant = &fair->tenants[slot];
 
 	fair_lock(fair);
-	if (!tenant->node.weight) /* it is new */
+	if (!tenant->node.weight) { /* it is new */
 		vtime_add_tenant(fair, tenant);
-	tenant->node.weight = vtime_clamp(weight);
+		tenant->node.weight = vtime_clamp(weight);
+	} else if (tenant->node.weight != vtime_clamp(weight)) {
+		vtime_weigh(fair, tenant, vtime_clamp(weight));
+		fair_set_direct(fair);
+	}
 	fair_unlock(fair);
 }
 
@@ -127,14 +139,6 @@ void fair_remove_tenant(struct fair *fair, uint32_t slot)
 	memset(tenant, 0, sizeof(*tenant));
 	tenant->heap.nodes = nodes;
 	fair_unlock(fair);
-}
-
-/* The only active client with nothing queued may go past the queues. */
-static void fair_set_direct(struct fair *fair)
-{
-	bool alone = fair->n_active == 1 && !fair_queued(fair) && !fair_placed(fair);
-
-	atomic_store_explicit(&fair->direct, alone ? fair->active[0] + 1 : 0, memory_order_relaxed);
 }
 
 void fair_add_client(struct fair *fair, uint32_t slot, uint32_t tenant, uint32_t weight)

@@ -10,6 +10,17 @@
  *   I1. What a message says is checked before anything is counted, and what is granted fits: who
  *       makes it can fail for want of the system's resources only.
  *   I2. Each refusal says whose the limit is, and what to do.
+ *   I3. Who somebody is comes from the kernel: the uid and the groups of the process that made the
+ *       connection, as they were then. Two connections of one uid may have other groups, as of a
+ *       program with the setgid bit has. So what is one connection's is judged for each by itself:
+ *       whether it may connect, and which tasks it may call. Nobody gets what only another
+ *       connection of his uid may have: records lie in the connection's own segment, which the
+ *       others do not have. What is the uid's, because its connections share it, is the best of
+ *       what those may have that are there: how much it may hold (quota.c), and its weight
+ *       (session_table.c). The user database is asked for names alone, when options are read: it
+ *       may be slow, and says who may have a group, not who does.
+ *       A group is good for giving: who has it not is treated as all others. Only root can take a
+ *       group off, but whoever has it can start a program whose groups are fewer, if he has one.
  */
 #include "daemon/greet.h"
 
@@ -20,6 +31,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/option_list.h"
 #include "common/util.h"
 #include "daemon/segments.h"
 #include "shm/layout.h"
@@ -69,12 +81,55 @@ static void greet_release(const struct proto_hello *hello, struct greet_verdict 
 /* Who it is can be told. */
 static void greet_known(const struct greet_peer *peer, struct greet_verdict *v)
 {
-	if (peer->stranger)
+	if (peer->groupless)
+		greet_refuse(v, peer->groupless,
+			     "forkd cannot tell which groups you are of: %s: try again later",
+			     strerror(-peer->groupless));
+	else if (peer->stranger)
 		greet_refuse(v, -EACCES,
 			     "forkd runs in a user namespace without your user, who looks like all "
 			     "others that are not in it (uid %u): take PrivateUsers= out of "
 			     "forkd.service, or map the user",
-			     peer->uid);
+			     peer->who.uid);
+}
+
+/* The options let it in. What they say of a user goes before what they say of its groups, and that
+ * before what they say of everybody; of two that are equal the refusal. */
+static void greet_admitted(const struct options *o, const struct options_peer *who,
+			   struct greet_verdict *v)
+{
+	static const char *const denied_as[] = {
+		[OPTIONS_ANYBODY] = "everybody",
+		[OPTIONS_GROUP] = "a group of it",
+		[OPTIONS_USER] = "it",
+	};
+	enum options_who allowed = option_list_knows(o->allow, who);
+	enum options_who denied = option_list_knows(o->deny, who);
+
+	if (denied && denied >= allowed)
+		greet_refuse(v, -EACCES,
+			     "uid %u may not use this forkd: deny in forkd.conf has %s, and allow "
+			     "has nothing more precise: ask who runs forkd",
+			     who->uid, denied_as[denied]);
+	else if (o->allow && !allowed)
+		greet_refuse(
+			v, -EACCES,
+			"uid %u may not use this forkd: allow in forkd.conf has neither it nor "
+			"a group of it: ask who runs forkd",
+			who->uid);
+}
+
+void greet_rights(const struct options *options, const struct options_peer *who,
+		  struct greet_rights *ret)
+{
+	const struct options_list *tasks = options->tasks;
+	enum options_who known = option_list_knows(tasks, who);
+
+	_Static_assert(PROTO_RULES * 64 >= OPTION_LIST_MAX, "a bit for each entry");
+	*ret = (struct greet_rights){ .weight = options_weight(options, who) };
+	for (uint32_t i = 0; known && i < tasks->n; i++)
+		if (option_list_counts(&tasks->entries[i], who, known))
+			ret->rules[i / 64] |= UINT64_C(1) << i % 64;
 }
 
 /* The end of its process will be seen. */
@@ -150,20 +205,20 @@ static void greet_own(const struct greet_peer *peer, const struct greet_room *ro
 		greet_refuse(v, -EDQUOT,
 			     "uid %u has %u connections, and may have limit-clients (%u): close "
 			     "some, or raise it in forkd.conf",
-			     peer->uid, held->clients, most->clients);
+			     peer->who.uid, held->clients, most->clients);
 	else if (held->jobs + v->n_jobs > most->jobs)
 		greet_refuse(v, -EDQUOT,
 			     "uid %u has connections with %" PRIu64 " jobs, %u more are over "
 			     "limit-jobs (%" PRIu64 "): ask for fewer, close some, or raise it in "
 			     "forkd.conf",
-			     peer->uid, held->jobs, v->n_jobs, most->jobs);
+			     peer->who.uid, held->jobs, v->n_jobs, most->jobs);
 	else if (held->bytes + size > most->bytes)
 		greet_refuse(v, -EDQUOT,
 			     "uid %u has connections with %" PRIu64 " bytes, %" PRIu64 " more are "
 			     "over limit-bytes (%" PRIu64
 			     "): ask for less, close some, or raise it "
 			     "in forkd.conf",
-			     peer->uid, held->bytes, size, most->bytes);
+			     peer->who.uid, held->bytes, size, most->bytes);
 }
 
 void greet_hello(const struct proto_hello *hello, const struct options *options,
@@ -180,6 +235,8 @@ void greet_hello(const struct proto_hello *hello, const struct options *options,
 	if (!ret->code)
 		greet_known(peer, ret);
 	if (!ret->code)
+		greet_admitted(options, &peer->who, ret);
+	if (!ret->code)
 		greet_watched(peer, ret);
 	if (!ret->code)
 		greet_sizes(hello, options, ret);
@@ -188,18 +245,20 @@ void greet_hello(const struct proto_hello *hello, const struct options *options,
 		greet_shared(options, room, size, ret);
 	if (!ret->code)
 		greet_own(peer, room, size, ret);
+	if (!ret->code)
+		greet_rights(options, &peer->who, &ret->rights);
 }
 
 void greet_set(const struct greet_peer *peer, uint32_t owner, bool lift, struct greet_verdict *ret)
 {
 	*ret = (struct greet_verdict){ .code = 0 };
 	greet_known(peer, ret);
-	if (!ret->code && peer->uid != 0 && peer->uid != owner)
+	if (!ret->code && peer->who.uid != 0 && peer->who.uid != owner)
 		greet_refuse(ret, -EPERM,
 			     "%s: only root and the user that forkd runs as (uid %u) may %s, this "
 			     "is uid %u: try sudo",
 			     lift ? "quarantine" : "set", owner,
-			     lift ? "lift one" : "change settings", peer->uid);
+			     lift ? "lift one" : "change settings", peer->who.uid);
 }
 
 void greet_none(struct greet_verdict *ret)

@@ -20,10 +20,11 @@ enum greet_wish {
 
 /* Who says it. */
 struct greet_peer {
-	uint32_t uid;
+	struct options_peer who; /* its groups only if the options ask for them */
 	uint32_t pid;
 	bool stranger; /* its uid is that of many (daemon/userns.h) */
-	int unwatched; /* 0, or a negative errno: why the end of its process would not be seen */
+	int groupless; /* 0, or a negative errno: why its groups are not known */
+	int unwatched; /* the same: why the end of its process would not be seen */
 };
 
 /* What there is, and what of it is taken. */
@@ -38,10 +39,18 @@ struct greet_room {
 	struct quota_sums most; /* that it may hold */
 };
 
+/* What the options say of somebody who is in. */
+struct greet_rights {
+	uint32_t weight; /* among the users */
+	/* entries of the option tasks that say what it may call; none: all: PROTO_POOL_CLIENT */
+	uint64_t rules[PROTO_RULES];
+};
+
 struct greet_verdict {
-	int code;	    /* 0: it gets what follows; else a negative errno, for PROTO_ERROR */
-	uint32_t n_jobs;    /* records */
-	uint64_t heap_size; /* bytes, whole pages */
+	int code; /* 0: it gets what follows; else a negative errno, for PROTO_ERROR */
+	struct greet_rights rights;
+	uint32_t n_jobs;				    /* records */
+	uint64_t heap_size;				    /* bytes, whole pages */
 	char text[sizeof(((struct proto_error *)0)->text)]; /* why not, and what to do */
 };
 
@@ -53,6 +62,8 @@ enum greet_wish greet_wish(const union proto_message *message, int size);
 void greet_hello(const struct proto_hello *hello, const struct options *options,
 		 const struct greet_peer *peer, const struct greet_room *room,
 		 struct greet_verdict *ret);
+void greet_rights(const struct options *options, const struct options_peer *who,
+		  struct greet_rights *ret);
 void greet_set(const struct greet_peer *peer, uint32_t owner, bool lift, struct greet_verdict *ret);
 void greet_none(struct greet_verdict *ret);
 

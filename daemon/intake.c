@@ -75,13 +75,11 @@ void intake_wake_places(struct pool *pool, struct worker *waker)
 }
 
 /* Maps a tenant's rings, in order, for all to see. */
-static int intake_map_tenant(struct pool *pool, uint32_t slot, uint32_t uid, int fd)
+static int intake_map_tenant(struct pool *pool, uint32_t slot, int fd)
 {
 	struct tenant_segment *segment;
-	int r;
+	int r = registry_map_tenant(pool, slot, fd, &segment);
 
-	fair_add_tenant(&pool->intake.fair, slot, options_weight(pool->options, uid));
-	r = registry_map_tenant(pool, slot, fd, &segment);
 	if (r < 0)
 		return r;
 	for (uint32_t i = 0; i < pool->n_workers; i++) {
@@ -95,19 +93,20 @@ static int intake_map_tenant(struct pool *pool, uint32_t slot, uint32_t uid, int
 	return 0;
 }
 
-int intake_add_tenant(struct pool *pool, uint32_t slot, uint32_t uid, int fd)
+int intake_add_tenant(struct pool *pool, uint32_t slot, uint32_t weight, int fd)
 {
 	struct registry_tenant *tenant;
 
 	if (slot >= LIMIT_TENANTS)
 		return -EINVAL;
 	tenant = &pool->registry.tenants[slot];
+	fair_add_tenant(&pool->intake.fair, slot, weight);
 	/* The manager says it before each client. Not again as long as there is one that was told
 	 * the contrary, or will be (registry.h, I4). */
 	if (tenant->told && (!tenant->error || registry_is_peopled(pool, slot)))
 		return tenant->error;
 	tenant->told = true;
-	tenant->error = intake_map_tenant(pool, slot, uid, fd);
+	tenant->error = intake_map_tenant(pool, slot, fd);
 	for (uint32_t i = 0; i < pool->max_clients; i++) {
 		if (pool->registry.clients[i].tenant != slot)
 			continue;
@@ -119,9 +118,9 @@ int intake_add_tenant(struct pool *pool, uint32_t slot, uint32_t uid, int fd)
 	return tenant->error;
 }
 
-int intake_add_client(struct pool *pool, uint32_t slot, uint32_t generation, uint32_t tenant,
-		      uint32_t uid, uint32_t n_jobs, int fd)
+int intake_add_client(struct pool *pool, const struct intake_newcomer *newcomer, int fd)
 {
+	uint32_t slot = newcomer->slot, tenant = newcomer->tenant;
 	const struct registry_tenant *t;
 	int r;
 
@@ -134,10 +133,12 @@ int intake_add_client(struct pool *pool, uint32_t slot, uint32_t generation, uin
 	    CLIENT_NONE)
 		return -EBUSY;
 	/* A new pool may hear of the client first, and of its tenant after. */
-	fair_add_tenant(&pool->intake.fair, tenant, options_weight(pool->options, uid));
-	r = registry_map_client(pool, slot, generation, tenant, n_jobs, fd);
+	fair_add_tenant(&pool->intake.fair, tenant, newcomer->weight);
+	r = registry_map_client(pool, slot, newcomer->generation, tenant, newcomer->n_jobs, fd);
 	if (r < 0)
 		return r;
+	permit_deny(&pool->modules, pool->options->tasks, newcomer->rules,
+		    pool->registry.clients[slot].denied);
 	fair_add_client(&pool->intake.fair, slot, tenant, pool->options->weight);
 	/* While none of its words can be accepted: what is QUEUED now was so before this pool. */
 	requeue_find(pool, slot);

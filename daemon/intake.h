@@ -34,6 +34,7 @@
 #include <stdint.h>
 
 #include "daemon/fair.h"
+#include "shm/proto.h"
 
 struct pool;
 struct worker;
@@ -58,11 +59,21 @@ enum intake_left {
 int intake_init(struct pool *pool);
 void intake_fini(struct pool *pool);
 
+/* A client that comes, as the manager says. */
+struct intake_newcomer {
+	uint32_t slot;
+	uint32_t generation;
+	uint32_t tenant;
+	uint32_t weight;	     /* of its tenant, from now on */
+	uint32_t n_jobs;	     /* records in its table */
+	uint64_t rules[PROTO_RULES]; /* of the option tasks: permit_deny() */
+};
+
 /* Maps a tenant's or client's segment (fd borrowed). Returns 0 or a negative errno: of a client
- * also that its tenant could not be mapped, if it has nothing QUEUED; else it is told later. */
-int intake_add_tenant(struct pool *pool, uint32_t tenant, uint32_t uid, int fd);
-int intake_add_client(struct pool *pool, uint32_t client, uint32_t generation, uint32_t tenant,
-		      uint32_t uid, uint32_t n_jobs, int fd);
+ * also that its tenant could not be mapped, if it has nothing QUEUED; else it is told later. A
+ * tenant that is there gets this weight. */
+int intake_add_tenant(struct pool *pool, uint32_t tenant, uint32_t weight, int fd);
+int intake_add_client(struct pool *pool, const struct intake_newcomer *client, int fd);
 
 /* Ends jobs of dying clients, and unmaps those that nothing refers to any more. Tells the manager
  * of stranded ones. */

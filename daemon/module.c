@@ -221,13 +221,14 @@ static int module_add(struct modules *modules, struct board *board, const struct
 		return -ENAMETOOLONG;
 	}
 	for (uint32_t i = 0; i < modules->n_tasks; i++)
-		if (!strcmp(board->tasks[i].name, name)) {
+		if (!strcmp(modules->tasks[i].name, name)) {
 			snprintf(ret_error, size,
 				 "task %s is there already, from this file or another: give one of "
 				 "them another name",
 				 name);
 			return -EEXIST;
 		}
+	strcpy(task->name, name);
 	strcpy(entry->name, name);
 	strcpy(entry->signature, export->signature);
 	snprintf(entry->help, sizeof(entry->help), "%s", export->help);

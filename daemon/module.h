@@ -19,6 +19,7 @@ struct module_task {
 	const struct fk_export *export;
 	struct signature signature;
 	uint64_t hash;
+	char name[64]; /* MODULE:TASK, as on the board, where tasks can write */
 };
 
 struct modules {

@@ -1,47 +1,47 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * daemon/permit.h - which tasks a tenant may not call now, as the pool knows it
+ * daemon/permit.h - which tasks may not be called, as the pool knows it: by a client, by its rules,
+ * and by a tenant now, because they are in quarantine
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   permit_set(): the channel's thread. permit_check(): any worker, for each job that it starts.
+ *   permit_deny(), permit_set(), permit_clear(): the channel's thread. permit_check(): any worker,
+ *   for each job that it starts.
  *
  * INVARIANTS
- *   I1. The reasons are kept apart: one that ends leaves the others as they are. What a worker
- *       looks at is one bit, of all of them together, in one line for each tenant.
- *   I2. Bits are of this pool's tasks, by their index; the manager names them by hash, and tells
- *       each pool anew before it tells it of tenants and clients.
+ *   I1. What a client may never call is the client's own (registry.h) and does not change while it
+ *       is there: it is known before any word of it is. What is in quarantine changes, and is one
+ *       bit for each tenant and task, in one line for each tenant.
+ *   I2. Bits are of this pool's tasks, by their index. The manager names tasks by hash, and rules
+ *       by their place in the option tasks, which both have in the same order; it tells each pool
+ *       anew, of tenants before it tells of clients. No pool can change what the next one is told.
  *   I3. A slot's next tenant is another user: with the one that leaves all bits are cleared, while
  *       it has no client.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
- *   The pool: I2. What the manager keeps, and for how long: quarantine.c.
+ *   The pool: I2. What the manager keeps, and for how long: quarantine.c, session.c.
  */
 #ifndef DAEMON_PERMIT_H
 #define DAEMON_PERMIT_H
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "common/util.h"
 #include "shm/limits.h"
+#include "shm/proto.h"
 
 struct modules;
+struct options_list;
 
 #define PERMIT_WORDS (LIMIT_TASKS / 64)
 
-/* Why not, the first first: what the job fails with. */
-enum permit_reason {
-	PERMIT_DENIED,	/* -EACCES: this user may not call it */
-	PERMIT_REVOKED, /* -EKEYREVOKED: in quarantine */
-	PERMIT_REASONS,
-};
-
 struct permit_tenant {
 	/* a bit for each task */
-	_Alignas(64) _Atomic uint64_t refused[PERMIT_WORDS]; /* for whatever reason */
-	_Atomic uint64_t tasks[PERMIT_REASONS][PERMIT_WORDS];
-	_Atomic uint32_t all[PERMIT_REASONS]; /* 1: every task */
+	_Alignas(64) _Atomic uint64_t refused[PERMIT_WORDS]; /* by itself, or with all */
+	uint64_t tasks[PERMIT_WORDS];			     /* by itself */
+	bool all;
 };
 
 struct permit {
@@ -49,27 +49,36 @@ struct permit {
 };
 
 /*
+ * The tasks that a client may not call: a bit for each in ret_denied. tasks: the list of the
+ * option, rules: those of its entries that say what the client may call, a bit for each; none: it
+ * may call all.
+ */
+void permit_deny(const struct modules *modules, const struct options_list *tasks,
+		 const uint64_t *rules, uint64_t ret_denied[PERMIT_WORDS]);
+
+/*
  * Refuses a task to a tenant from now on, or does so no more. task: its hash, 0 for every task.
- * error: the reason, as its jobs fail. Returns 0, -ENOENT if no module has the task (it is nothing
- * to refuse then), -EINVAL for another tenant or error than there can be.
+ * Returns 0, -ENOENT if no module has the task (it is nothing to refuse then), -EINVAL for another
+ * tenant than there can be.
  */
 int permit_set(struct permit *permit, const struct modules *modules, uint32_t tenant, uint64_t task,
-	       int error, bool refused);
+	       bool refused);
 
 /* The tenant has left: nothing is refused to the slot's next one. tenant: one that there can be. */
 void permit_clear(struct permit *permit, uint32_t tenant);
 
-/* What a job fails with that is refused. */
-int permit_error(const struct permit *permit, uint32_t tenant, uint32_t task);
-
-/* Returns 0, or what the job fails with. task: an index that there is. */
-static inline int permit_check(const struct permit *permit, uint32_t tenant, uint32_t task)
+/* Returns 0, or what the job of a client fails with, of a tenant: -EACCES if the client may not
+ * call the task, -EKEYREVOKED if it is in quarantine. task: an index that there is. */
+static inline int permit_check(const struct permit *permit, const uint64_t denied[PERMIT_WORDS],
+			       uint32_t tenant, uint32_t task)
 {
 	/* Relaxed: a job that is started while it is told may be on either side of it. */
-	uint64_t word = atomic_load_explicit(&permit->tenants[tenant].refused[task / 64],
-					     memory_order_relaxed);
+	uint64_t refused = atomic_load_explicit(&permit->tenants[tenant].refused[task / 64],
+						memory_order_relaxed);
 
-	return likely(!(word >> task % 64 & 1)) ? 0 : permit_error(permit, tenant, task);
+	if (likely(!((denied[task / 64] | refused) >> task % 64 & 1)))
+		return 0;
+	return denied[task / 64] >> task % 64 & 1 ? -EACCES : -EKEYREVOKED;
 }
 
 #endif

@@ -94,7 +94,6 @@ static void quarantine_tell_one(struct quarantine *q, const struct roster_refusa
 		.head = { PROTO_MAGIC, PROTO_POOL_TASKS },
 		.tenant = tenant,
 		.task_hash = e->task,
-		.error = -EKEYREVOKED,
 		.refused = refused,
 	};
 

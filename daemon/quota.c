@@ -11,6 +11,10 @@
  *   less than there is; where forkd.conf does not say to what, an eighth is left to the others, and
  *   who is alone hardly feels it. Counted is what is not there for others: a client that is gone
  *   until the pool has released it, and one that forkd has ended until it lets go.
+ *   What a group may hold (limit-clients and the like) is what each uid may hold that connects with
+ *   it: all connections of a uid are counted together, and who wants one more is measured by what
+ *   it may have itself. So a uid never has more than the best of its connections may, and one that
+ *   may have less is refused what the others have taken: that is among processes of one user.
  *   Those that have not said HELLO are there for a moment, and many may come at once, when forkd
  *   was restarted. So a uid may have all the places, and makes room when others come: where none is
  *   left the uid that has most of them loses its newest. So everybody has as many as anybody else,
@@ -26,22 +30,23 @@
  */
 #include "daemon/quota.h"
 
+#include "common/option_list.h"
+
 /* All but an eighth, as long as that is one. */
 static uint64_t quota_most(uint64_t all)
 {
 	return all - all / 8;
 }
 
-struct quota_sums quota_for(const struct options *options, uint32_t uid)
+struct quota_sums quota_for(const struct options *options, const struct options_peer *peer)
 {
 	const struct options *o = options;
 
-	(void)uid; /* the same for everybody */
 	return (struct quota_sums){
-		.clients =
-			o->limit_clients ? o->limit_clients : (uint32_t)quota_most(o->max_clients),
-		.jobs = o->limit_jobs ? o->limit_jobs : UINT64_MAX,
-		.bytes = o->limit_bytes ? o->limit_bytes : quota_most(o->memory_max),
+		.clients = (uint32_t)option_list_number(o->limit_clients, peer,
+							quota_most(o->max_clients)),
+		.jobs = option_list_number(o->limit_jobs, peer, UINT64_MAX),
+		.bytes = option_list_number(o->limit_bytes, peer, quota_most(o->memory_max)),
 	};
 }
 

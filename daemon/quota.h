@@ -16,8 +16,9 @@ struct quota_sums {
 	uint64_t bytes;	  /* of clients' segments */
 };
 
-/* What a uid may hold. Connections without a HELLO have no limit of their own: quota_hog(). */
-struct quota_sums quota_for(const struct options *options, uint32_t uid);
+/* What the uid of a peer may hold if the peer wants more. Connections without a HELLO have no limit
+ * of their own: quota_hog(). */
+struct quota_sums quota_for(const struct options *options, const struct options_peer *peer);
 
 /* The uid that stands most often among n of them, of several the one that stands furthest back.
  * n: at least 1, and no more than QUOTA_GREETINGS + 1, for each is compared with each. */

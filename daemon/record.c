@@ -60,7 +60,8 @@ static uint64_t record_space(const struct record *record, uint32_t i, uint64_t s
 
 /* Which task it is, and its packed arguments. */
 static int record_check(struct record *record, const struct modules *modules,
-			const struct permit *permit, uint32_t tenant, struct job *job)
+			const struct permit *permit, const struct registry_client *client,
+			struct job *job)
 {
 	uint32_t index = atomic_load_explicit(&job->task, memory_order_relaxed);
 	uint32_t args_size = atomic_load_explicit(&job->args_size, memory_order_relaxed);
@@ -73,7 +74,7 @@ static int record_check(struct record *record, const struct modules *modules,
 	record->task = &modules->tasks[index];
 	if (record->task->hash != hash)
 		return -ESTALE;
-	r = permit_check(permit, tenant, index);
+	r = permit_check(permit, client->denied, client->tenant, index);
 	if (r < 0)
 		return r;
 	if (args_size != record->task->signature.args_size)
@@ -140,7 +141,7 @@ int record_load(struct record *record, const struct modules *modules, const stru
 	int r;
 
 	record->size = 0;
-	r = record_check(record, modules, permit, client->tenant, job);
+	r = record_check(record, modules, permit, client, job);
 	if (r == 0)
 		r = record_resolve(record, client, &record->size);
 	if (r < 0 || !record->size)

@@ -34,6 +34,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/permit.h"
 #include "shm/job.h"
 #include "shm/limits.h"
 #include "shm/tenant.h"
@@ -62,6 +63,7 @@ struct registry_client {
 	struct client_segment *segment;
 	uint64_t segment_size;
 	uint64_t *tails; /* of its tenant's rings, when it died; all->tails has them */
+	uint64_t denied[PERMIT_WORDS]; /* the tasks that it may not call: permit_deny() */
 	/* the channel's thread: rows that the last pool had QUEUED, until the tenant is there */
 	uint32_t requeued; /* the first, linked by the fair queues' next */
 	uint32_t n_requeued;

@@ -33,6 +33,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/crash.h"
 #include "common/log.h"
@@ -114,6 +115,7 @@ static void session_open(struct session *s)
 			    });
 	session_show(s);
 	table->accepted++;
+	session_weigh(table, s->tenant);
 	tenants_tell(&table->tenants, s->tenant);
 	session_tell_client(s, PROTO_POOL_CLIENT);
 	log_debug("client %u: pid %u, uid %u", s->slot, s->pid, s->uid);
@@ -193,6 +195,7 @@ static void session_attach(struct session *s, const struct greet_verdict *grante
 	session_leave_greeting(s);
 	s->state = SESSION_MAKING;
 	s->slot = slot;
+	s->rights = granted->rights;
 	s->generation = table->generations[slot]++ & ((1u << RING_GEN_BITS) - 1);
 	table->slots[slot] = s;
 	loop_forget(table->loop, &s->timer_source);
@@ -206,8 +209,9 @@ static void session_attach(struct session *s, const struct greet_verdict *grante
 
 static void session_hello(struct session *s, const struct proto_hello *hello)
 {
-	const struct greet_peer peer = session_peer(s);
-	const struct greet_room room = session_room(s->table, s->uid);
+	struct greet_peer peer = session_peer(s);
+	_cleanup_free_ uint32_t *gids = session_groups(s, &peer);
+	const struct greet_room room = session_room(s->table, &peer.who);
 	struct greet_verdict verdict;
 
 	greet_hello(hello, s->table->options, &peer, &room, &verdict);

@@ -121,6 +121,7 @@ void session_close(struct session *s)
 	atomic_store_explicit(&s->table->board->clients[s->slot].left_ns, clock_ns(),
 			      memory_order_relaxed);
 	s->table->n_open--;
+	session_weigh(s->table, s->tenant);
 }
 
 /* An open session is over: what is left of it waits for the pool. */

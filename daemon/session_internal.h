@@ -23,10 +23,10 @@
  *       what waits for a pool that does not read is bounded by the slots. When it is not READY it
  *       is told nothing; session_tell_pool() makes up for that, with the clients first: the rings
  *       may have words of theirs.
- *   I3. Who a client is comes from SO_PEERCRED. What it asks for is checked (greet.c) before
- *       anything is made for it, and everything that is made is counted against memory-max, and
- *       among what its uid may have (quota.c). Afterwards it can only cancel jobs of its own; any
- *       other message ends the connection.
+ *   I3. Who a client is comes from SO_PEERCRED and SO_PEERGROUPS: what it was when it connected.
+ *       What it asks for is checked (greet.c) before anything is made for it, and everything that
+ *       is made is counted against memory-max, and among what its uid may have (quota.c).
+ *       Afterwards it can only cancel jobs of its own; any other message ends the connection.
  *   I4. A segment is taken back (segments.c) once the pool has released the client, which is when
  *       it has unmapped it; or at once where no pool has heard of the client (MAKING). Where
  *       forkd itself ended the connection of a client that lives, the results that it has not read
@@ -88,7 +88,8 @@ struct session {
 	bool released;		    /* GONE: by the pool */
 	struct proto_cancel cancel; /* to be passed on */
 	struct segments_client segment;
-	struct store_put put; /* MAKING: its descriptors go into the store */
+	struct greet_rights rights; /* greet.c, I3 */
+	struct store_put put;	    /* MAKING: its descriptors go into the store */
 };
 
 /* ------------------------------------------------------------------------ session.c */
@@ -137,8 +138,11 @@ void session_let_go(struct session *s);
  * Returns 0 or a negative errno. */
 int session_identify(struct session *s);
 
-/* The same as greet.c asks for it. */
+/* The same as greet.c asks for it, without its groups. */
 struct greet_peer session_peer(const struct session *s);
+
+/* Adds these, if an option asks for them. Returns what is to be freed after the peer's last use. */
+uint32_t *session_groups(const struct session *s, struct greet_peer *peer);
 
 /* The name of its program; empty if that cannot be had. */
 void session_comm(const struct session *s, char *ret_comm, size_t size);
@@ -151,8 +155,11 @@ void session_disconnect(struct session *s);
 /* Sends a PROTO_POOL_* about a client. */
 void session_tell_client(struct session *s, uint32_t type);
 
-/* What there is for somebody of this uid, and what of it is taken. */
-struct greet_room session_room(const struct session_table *table, uint32_t uid);
+/* What there is for somebody, and what of it is taken. */
+struct greet_room session_room(const struct session_table *table, const struct options_peer *who);
+
+/* Those of a tenant that are OPEN have changed: so may its weight. */
+void session_weigh(struct session_table *table, uint32_t tenant);
 
 /* The slot that has been free the longest: what the board tells of those that left stays there. */
 uint32_t session_free_slot(const struct session_table *table);

@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/socket.h>
@@ -59,17 +60,50 @@ int session_identify(struct session *s)
 	return 0;
 }
 
+/* The groups of the process that made the connection, the one that it ran with among them. */
+static int session_gids(const struct session *s, uint32_t **ret_gids, uint32_t *ret_n)
+{
+	_cleanup_free_ uint32_t *gids = NULL;
+	struct ucred peer;
+	socklen_t size = 0, size_peer = sizeof(peer);
+
+	/* Says how many there are; there may be none. */
+	if (getsockopt(s->fd, SOL_SOCKET, SO_PEERGROUPS, NULL, &size) < 0 && errno != ERANGE)
+		return -errno;
+	gids = malloc(size + sizeof(*gids));
+	if (!gids)
+		return -ENOMEM;
+	if (getsockopt(s->fd, SOL_SOCKET, SO_PEERGROUPS, gids, &size) < 0 ||
+	    getsockopt(s->fd, SOL_SOCKET, SO_PEERCRED, &peer, &size_peer) < 0)
+		return -errno;
+	*ret_n = size / sizeof(*gids);
+	gids[(*ret_n)++] = peer.gid;
+	*ret_gids = gids;
+	gids = NULL;
+	return 0;
+}
+
 struct greet_peer session_peer(const struct session *s)
 {
 	struct pollfd p = { .fd = s->pidfd, .events = POLLIN };
 	bool ended = s->pidfd >= 0 && poll(&p, 1, 0) > 0;
 
 	return (struct greet_peer){
-		.uid = s->uid,
+		.who.uid = s->uid,
 		.pid = s->pid,
 		.stranger = s->uid == s->table->stranger,
 		.unwatched = ended ? -ESRCH : s->unwatched,
 	};
+}
+
+uint32_t *session_groups(const struct session *s, struct greet_peer *peer)
+{
+	uint32_t *gids = NULL;
+
+	if (options_have_groups(s->table->options))
+		peer->groupless = session_gids(s, &gids, &peer->who.n_gids);
+	peer->who.gids = gids;
+	return gids;
 }
 
 void session_comm(const struct session *s, char *ret_comm, size_t size)

@@ -23,14 +23,30 @@ void session_tell_client(struct session *s, uint32_t type)
 	struct proto_pool m = {
 		.head = { PROTO_MAGIC, type },
 		.tenant = s->tenant,
-		.uid = s->uid,
 		.client = s->slot,
 		.client_generation = s->generation,
 		.pid = s->pid,
 		.n_jobs = s->segment.n_jobs,
+		.weight = s->table->tenants.slots[s->tenant].weight,
 	};
 
+	memcpy(m.rules, s->rights.rules, sizeof(m.rules));
 	poolproc_send(s->table->pool, &m, type == PROTO_POOL_CLIENT ? s->segment.fd : -1);
+}
+
+void session_weigh(struct session_table *table, uint32_t tenant)
+{
+	uint32_t weight = 0;
+
+	for (uint32_t i = 0; i < table->options->max_clients; i++) {
+		const struct session *s = table->slots[i];
+
+		if (s && s->state == SESSION_OPEN && s->tenant == tenant)
+			weight = max(weight, s->rights.weight);
+	}
+	/* Without any it has nothing to weigh. */
+	if (weight)
+		tenants_weigh(&table->tenants, tenant, weight);
 }
 
 /* True if a pool has to do with it: it has its segment, or will have. */
@@ -108,7 +124,7 @@ static void session_add(struct quota_sums *sum, const struct session *s)
 	sum->bytes += s->segment.size;
 }
 
-struct greet_room session_room(const struct session_table *table, uint32_t uid)
+struct greet_room session_room(const struct session_table *table, const struct options_peer *who)
 {
 	const struct tenants *tenants = &table->tenants;
 	struct quota_sums all = { .clients = 0 }, held = { .clients = 0 };
@@ -119,17 +135,17 @@ struct greet_room session_room(const struct session_table *table, uint32_t uid)
 		if (!table->slots[i])
 			continue;
 		session_add(&all, table->slots[i]);
-		if (table->slots[i]->uid == uid)
+		if (table->slots[i]->uid == who->uid)
 			session_add(&held, table->slots[i]);
 	}
 	return (struct greet_room){
 		.stopping = table->stopping,
-		.tenants_full = tenants_are_full(tenants, uid),
+		.tenants_full = tenants_are_full(tenants, who->uid),
 		.clients = all.clients,
-		.tenant_size = tenants_needs(tenants, uid),
+		.tenant_size = tenants_needs(tenants, who->uid),
 		.memory = table->options->memory_max - memory,
 		.held = held,
-		.most = quota_for(table->options, uid),
+		.most = quota_for(table->options, who),
 	};
 }
 

@@ -53,10 +53,18 @@ void tenants_tell(struct tenants *tenants, uint32_t index)
 	struct proto_pool m = {
 		.head = { PROTO_MAGIC, PROTO_POOL_TENANT },
 		.tenant = index,
-		.uid = tenants->slots[index].uid,
+		.weight = tenants->slots[index].weight,
 	};
 
 	poolproc_send(tenants->pool, &m, tenants->slots[index].fd);
+}
+
+void tenants_weigh(struct tenants *tenants, uint32_t index, uint32_t weight)
+{
+	if (tenants->slots[index].weight == weight)
+		return;
+	tenants->slots[index].weight = weight;
+	tenants_tell(tenants, index);
 }
 
 /* Nobody goes on with it: the slot is free first (roster.c, I2). */
@@ -199,6 +207,7 @@ static void tenants_place(struct tenants *tenants, uint32_t index, uint32_t uid,
 		.all = tenants,
 		.state = TENANTS_USED,
 		.uid = uid,
+		.weight = OPTIONS_WEIGHT,
 		.fd = fd,
 		.segment = base,
 		.size = size,

@@ -29,6 +29,7 @@ struct tenants_slot {
 	struct tenants *all;
 	enum tenants_state state;
 	uint32_t uid;
+	uint32_t weight;     /* among the users; the pool is told */
 	uint32_t n_sessions; /* connections, and those that are gone and not released */
 	uint64_t idle_since; /* when the last of them was released, counted in n_idled */
 	int fd;
@@ -72,6 +73,8 @@ int tenants_attach(struct tenants *tenants, uint32_t uid);
 /* Tells the pool of it: before each of its clients. Also if it knows it: a pool that could not map
  * it tries again. */
 void tenants_tell(struct tenants *tenants, uint32_t index);
+/* Changes its weight among the users, and tells the pool. */
+void tenants_weigh(struct tenants *tenants, uint32_t index, uint32_t weight);
 /* One has ended, and the pool has released it. */
 void tenants_detach(struct tenants *tenants, uint32_t index);
 

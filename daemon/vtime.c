@@ -288,6 +288,28 @@ void vtime_add_tenant(struct fair *fair, struct fair_tenant *tenant)
 	tenant->node.v = fair->level.floor;
 }
 
+void vtime_weigh(struct fair *fair, struct fair_tenant *tenant, uint32_t weight)
+{
+	uint32_t old = tenant->node.weight;
+
+	/* What was used so far goes by the old weight. */
+	vtime_settle(fair);
+	tenant->node.weight = weight;
+	/* What was charged in advance will be taken back by the new one: else whoever makes himself
+	 * heavy, and light again, gets back more than he was charged with. */
+	for (uint32_t i = 0; i < fair->max_clients; i++) {
+		struct fair_client *client = &fair->clients[i];
+
+		if (client->tenant != tenant)
+			continue;
+		client->tenant_step = vtime_of(client->estimate, weight);
+		if (client->active)
+			tenant->node.v +=
+				vtime_of(client->ahead, weight) - vtime_of(client->ahead, old);
+	}
+	vheap_moved(&fair->heap, &tenant->node);
+}
+
 void vtime_add_client(struct fair_client *client)
 {
 	client->node.v = vtime_later(client->tenant->level.floor, client->tenant->clock);

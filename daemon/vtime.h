@@ -40,6 +40,9 @@ static inline uint32_t vtime_clamp(uint32_t weight)
 void vtime_add_tenant(struct fair *fair, struct fair_tenant *tenant);
 void vtime_add_client(struct fair_client *client);
 
+/* The weight of a tenant changes, to one that is clamped. */
+void vtime_weigh(struct fair *fair, struct fair_tenant *tenant, uint32_t weight);
+
 /* A client that is not active has rows. */
 void vtime_activate(struct fair *fair, struct fair_client *client);
 /* It has none any more, and its slot may be taken by another. */

@@ -34,7 +34,7 @@
 #define PROTO_POOL_STOP	       20u /* run what is queued, then exit */
 #define PROTO_POOL_CANCEL      21u /* one job of a client: job, job_generation */
 #define PROTO_POOL_SET	       22u /* a setting has changed: text is NAME=VALUE */
-#define PROTO_POOL_TASKS       23u /* a tenant's task_hash, 0 for all, is refused or no more */
+#define PROTO_POOL_TASKS       23u /* a tenant's task_hash, 0 for all, is refused now or no more */
 #define PROTO_POOL_TENANT_GONE 24u /* it has no clients any more */
 #define PROTO_POOL_PING	       25u /* PROTO_POOL_PONG is the answer */
 #define PROTO_POOL_HALT	       26u /* start nothing more, end what runs, then exit */
@@ -88,19 +88,24 @@ struct proto_set {
 	char value[160];
 };
 
+#define PROTO_RULES 4u
+
 struct proto_pool {
 	struct proto_head head;
 	uint32_t tenant;
 	uint32_t client;
 	uint32_t client_generation;
-	uint32_t uid;
+	uint32_t weight; /* PROTO_POOL_TENANT, PROTO_POOL_CLIENT: of the tenant */
 	uint32_t pid;
 	uint32_t n_jobs;	 /* records in the client's table */
 	uint32_t job;		 /* PROTO_POOL_CANCEL: index in that table, below n_jobs */
 	uint32_t job_generation; /* PROTO_POOL_CANCEL */
-	int32_t error;		 /* PROTO_POOL_FAILED, PROTO_POOL_TASKS: a negative errno */
-	uint32_t refused;	 /* PROTO_POOL_TASKS: 1: jobs fail with error; 0: no more */
+	int32_t error;		 /* PROTO_POOL_FAILED: a negative errno */
+	uint32_t refused;	 /* PROTO_POOL_TASKS: 1: its jobs fail; 0: no more */
 	uint64_t task_hash;	 /* PROTO_POOL_TASKS */
+	/* PROTO_POOL_CLIENT: the entries of the option tasks that say what it may call, a bit for
+	 * each; none: it may call all */
+	uint64_t rules[PROTO_RULES];
 	char text[224];
 };
 

@@ -457,6 +457,53 @@ START_TEST(a_new_client_in_an_active_slot_leaves_no_ghost)
 }
 END_TEST
 
+/* A uid that makes itself heavy while jobs are given, and light when they end, goes on as it would
+ * have; and the other way round. */
+START_TEST(a_weight_that_changes_gives_nothing_back_that_was_not_charged)
+{
+	static const uint32_t weights[2][2] = { { FAIR_WEIGHT_MAX, 1 }, { 1, FAIR_WEIGHT_MAX } };
+
+	for (uint32_t i = 0; i < 2; i++) {
+		uint32_t rows[8], n;
+		uint64_t v;
+
+		again();
+		tenant(0, weights[i][0]);
+		tenant(1, 100);
+		client(0, 0, 100);
+		client(1, 1, 100);
+		submit(0, 8, 0);
+		v = fair.tenants[0].node.v;
+		n = pick(rows, 8);
+		ck_assert_uint_gt(n, 1);
+		ck_assert_uint_gt(fair.tenants[0].node.v, v);
+		tenant(0, weights[i][1]);
+		ck_assert_uint_eq(fair.tenants[0].node.weight, weights[i][1]);
+		/* Nothing was used. */
+		for (uint32_t k = 0; k < n; k++)
+			run(rows[k], 0);
+		settle();
+		ck_assert_uint_eq(fair.tenants[0].node.v, v);
+	}
+}
+END_TEST
+
+/* From then on, also for what waits in a queue. */
+START_TEST(a_weight_that_changes_counts_from_then_on)
+{
+	const uint64_t lengths[CLIENTS] = { 10 * US, 10 * US };
+	uint64_t before;
+
+	two_uids();
+	keep_busy(3, 100 * MS, lengths);
+	assert_ratio(cpu(1), cpu(0), 0.97, 1.03);
+	before = cpu(1);
+	tenant(1, 300);
+	keep_busy(3, 400 * MS, lengths);
+	assert_ratio(cpu(1) - before, 300 * MS, 0.95, 1.05);
+}
+END_TEST
+
 CHECK_MAIN("fair", uids_share_by_their_weights_whatever_their_jobs_lengths,
 	   connections_of_a_uid_share_by_their_weights,
 	   many_connections_of_one_uid_get_no_more_than_one_of_another,
@@ -471,4 +518,6 @@ CHECK_MAIN("fair", uids_share_by_their_weights_whatever_their_jobs_lengths,
 	   a_new_client_in_an_active_slot_leaves_no_ghost,
 	   who_runs_a_strand_for_days_still_goes_before_floods, long_leaves_are_paid_for,
 	   who_could_not_use_its_share_does_not_have_all_for_as_long,
-	   who_is_away_is_not_shut_out_by_jobs_that_nobody_saw_running)
+	   who_is_away_is_not_shut_out_by_jobs_that_nobody_saw_running,
+	   a_weight_that_changes_gives_nothing_back_that_was_not_charged,
+	   a_weight_that_changes_counts_from_then_on)

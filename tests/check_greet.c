@@ -6,6 +6,7 @@
 #include "daemon/greet.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "common/util.h"
@@ -32,7 +33,7 @@ static void begin(void)
 		.version = PROTO_VERSION,
 		.layout_hash = LAYOUT_HASH,
 	};
-	peer = (struct greet_peer){ .uid = 1000, .pid = 77 };
+	peer = (struct greet_peer){ .who.uid = 1000, .pid = 77 };
 	room = (struct greet_room){
 		.memory = options.memory_max,
 		.most = { .clients = 4, .jobs = UINT64_MAX, .bytes = UINT64_MAX },
@@ -189,11 +190,154 @@ END_TEST
 START_TEST(who_cannot_be_told_from_others_is_nobody)
 {
 	peer.stranger = true;
-	peer.uid = 65534;
+	peer.who.uid = 65534;
 	refused(-EACCES, "PrivateUsers");
 	ck_assert_ptr_nonnull(strstr(verdict.text, "map the user"));
 	greet_set(&peer, 65534, false, &verdict);
 	said(-EACCES, "user namespace");
+}
+END_TEST
+
+static void option(const char *name, const char *value)
+{
+	struct options_error error;
+
+	ck_assert_msg(options_set(&options, name, value, "here", &error) == 0, "%s", error.text);
+}
+
+/* Alice is uid 1000, of the groups 50 and 60; bob is 1001, of none. */
+static const uint32_t alices_gids[] = { 60, 50 };
+static const struct options_peer alice = { .uid = 1000, .n_gids = 2, .gids = alices_gids };
+static const struct options_peer bob = { .uid = 1001 };
+
+static const struct {
+	const char *allow, *deny;
+	const char *alice; /* what she is told; NULL: she is in */
+	const char *bob;
+} lists[] = {
+	{ "", "", NULL, NULL },
+	{ "1000", "", NULL, "uid 1001 may not use this forkd: allow" },
+	{ "@50", "", NULL, "neither it nor a group of it" },
+	{ "@51,1001", "", "uid 1000 may not use this forkd: allow", NULL },
+	{ "*", "", NULL, NULL },
+	{ "", "1000", "deny in forkd.conf has it,", NULL },
+	{ "", "@60", "deny in forkd.conf has a group of it,", NULL },
+	{ "", "*", "deny in forkd.conf has everybody,", "deny in forkd.conf has everybody," },
+	/* The more precise one counts, and of two that are as precise the refusal. */
+	{ "1000", "*", NULL, "deny in forkd.conf has everybody," },
+	{ "@50", "*", NULL, "deny in forkd.conf has everybody," },
+	{ "1000", "@50", NULL, "neither it nor a group of it" },
+	{ "@50", "1000", "deny in forkd.conf has it,", "neither it nor a group of it" },
+	{ "@50", "@60", "deny in forkd.conf has a group of it,", "neither it nor a group of it" },
+	{ "@50,*", "@60", "deny in forkd.conf has a group of it,", NULL },
+	{ "1000,1001", "1000", "deny in forkd.conf has it,", NULL },
+	{ "*", "*", "deny in forkd.conf has everybody,", "deny in forkd.conf has everybody," },
+};
+
+static void meets(const struct options_peer *who, const char *text)
+{
+	peer.who = *who;
+	if (text) {
+		refused(-EACCES, text);
+	} else {
+		greet();
+		ck_assert_msg(verdict.code == 0, "%s", verdict.text);
+	}
+}
+
+START_TEST(who_may_connect_is_what_allow_and_deny_say)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
+		option("allow", "");
+		option("allow", lists[i].allow);
+		option("deny", "");
+		option("deny", lists[i].deny);
+		meets(&alice, lists[i].alice);
+		meets(&bob, lists[i].bob);
+	}
+}
+END_TEST
+
+START_TEST(who_may_not_connect_hears_nothing_of_what_there_is)
+{
+	option("deny", "*");
+	room.clients = 4;
+	hello.n_jobs = UINT32_MAX;
+	peer.unwatched = -EMFILE;
+	meets(&alice, "deny in forkd.conf");
+	peer.stranger = true;
+	refused(-EACCES, "PrivateUsers");
+	/* Settings are root's and forkd's own user's, whatever the lists say. */
+	peer.stranger = false;
+	greet_set(&peer, 1000, false, &verdict);
+	ck_assert_int_eq(verdict.code, 0);
+}
+END_TEST
+
+START_TEST(whose_groups_are_not_known_is_refused)
+{
+	peer.groupless = -ENOMEM;
+	refused(-ENOMEM, "which groups you are of: Cannot allocate memory");
+}
+END_TEST
+
+static const struct {
+	const char *tasks;
+	uint64_t alice, bob; /* bits of the entries that count */
+} task_lists[] = {
+	{ "", 0, 0 },
+	{ "1000:a:*", 1, 0 },
+	{ "*:a:*", 1, 1 },
+	{ "1000:a:*,*:b:*,1000:c:*", 1 | 4, 2 },
+	{ "@50:a:*,*:b:*", 1, 2 },
+	{ "*:a:*,@50:b:*,@51:c:*,@60:d:*,@60:e:*", 2 | 8 | 16, 1 },
+	{ "@50:a:*,1000:b:*,@60:c:*", 2, 0 },
+	{ "*:a:*,*:b:*,1001:c:*", 1 | 2, 4 },
+};
+
+START_TEST(tasks_are_those_of_the_most_precise_entries)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(task_lists); i++) {
+		option("tasks", "");
+		option("tasks", task_lists[i].tasks);
+		meets(&alice, NULL);
+		ck_assert_uint_eq(verdict.rights.rules[0], task_lists[i].alice);
+		meets(&bob, NULL);
+		ck_assert_uint_eq(verdict.rights.rules[0], task_lists[i].bob);
+		for (uint32_t k = 1; k < PROTO_RULES; k++)
+			ck_assert_uint_eq(verdict.rights.rules[k], 0);
+	}
+}
+END_TEST
+
+START_TEST(there_is_a_bit_for_the_last_entry)
+{
+	char text[32];
+
+	for (uint32_t i = 0; i < 255; i++) {
+		(void)snprintf(text, sizeof(text), "%u:a:*", 2000 + i);
+		option("tasks", text);
+	}
+	option("tasks", "1000:a:*");
+	meets(&alice, NULL);
+	ck_assert_uint_eq(verdict.rights.rules[3], UINT64_C(1) << 63);
+	ck_assert_uint_eq(
+		verdict.rights.rules[0] | verdict.rights.rules[1] | verdict.rights.rules[2], 0);
+}
+END_TEST
+
+START_TEST(the_weight_is_the_best_of_ones_groups)
+{
+	meets(&alice, NULL);
+	ck_assert_uint_eq(verdict.rights.weight, 100);
+	option("weights", "@50:300,@60:200,*:50");
+	meets(&alice, NULL);
+	ck_assert_uint_eq(verdict.rights.weight, 300);
+	meets(&bob, NULL);
+	ck_assert_uint_eq(verdict.rights.weight, 50);
+	option("weights", "1000:10");
+	meets(&alice, NULL);
+	ck_assert_uint_eq(verdict.rights.weight, 10);
 }
 END_TEST
 
@@ -219,13 +363,13 @@ END_TEST
 
 START_TEST(only_root_and_the_owner_may_change_settings)
 {
-	peer.uid = 0;
+	peer.who.uid = 0;
 	greet_set(&peer, 1000, false, &verdict);
 	ck_assert_int_eq(verdict.code, 0);
-	peer.uid = 1000;
+	peer.who.uid = 1000;
 	greet_set(&peer, 1000, false, &verdict);
 	ck_assert_int_eq(verdict.code, 0);
-	peer.uid = 1001;
+	peer.who.uid = 1001;
 	greet_set(&peer, 1000, false, &verdict);
 	said(-EPERM, "this is uid 1001");
 	ck_assert_ptr_nonnull(strstr(verdict.text, "set: only root"));
@@ -253,6 +397,9 @@ CHECK_MAIN("greet", who_asks_for_nothing_gets_the_defaults,
 	   whose_end_would_not_be_seen_is_refused, the_last_slot_is_given_and_no_more,
 	   the_last_byte_is_given_and_no_more, there_is_no_room_for_one_user_more,
 	   who_has_what_its_uid_may_have_is_told_whose_limit_it_is,
-	   who_cannot_be_told_from_others_is_nobody, a_message_is_what_its_type_and_its_size_say,
-	   only_root_and_the_owner_may_change_settings,
+	   who_cannot_be_told_from_others_is_nobody, who_may_connect_is_what_allow_and_deny_say,
+	   who_may_not_connect_hears_nothing_of_what_there_is,
+	   whose_groups_are_not_known_is_refused, tasks_are_those_of_the_most_precise_entries,
+	   there_is_a_bit_for_the_last_entry, the_weight_is_the_best_of_ones_groups,
+	   a_message_is_what_its_type_and_its_size_say, only_root_and_the_owner_may_change_settings,
 	   what_happens_without_a_message_has_words_too)

@@ -26,10 +26,11 @@ START_TEST(every_default_is_a_value)
 {
 	for (size_t i = 0; i < OPTION_ROWS; i++) {
 		const struct option_row *row = &option_rows[i];
+		struct option_fault fault;
 		uint64_t field = 0;
 
-		ck_assert_msg(option_value_set(row, &field, row->def) == 0, "%s = %s", row->name,
-			      row->def);
+		ck_assert_msg(option_value_set(row, &field, row->def, &fault) == 0, "%s = %s",
+			      row->name, row->def);
 		option_value_fini(row, &field);
 		ck_assert_uint_le(row->min, row->max);
 	}

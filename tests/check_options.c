@@ -37,9 +37,12 @@ START_TEST(defaults_are_those_of_the_table)
 	ck_assert_uint_eq(o.heap_max, UINT64_C(64) << 20);
 	ck_assert_uint_eq(o.memory_total, 0);
 	ck_assert_uint_eq(o.memory_max, 0);
-	ck_assert_uint_eq(o.limit_clients, 0);
-	ck_assert_uint_eq(o.limit_jobs, 0);
-	ck_assert_uint_eq(o.limit_bytes, 0);
+	ck_assert_ptr_null(o.allow);
+	ck_assert_ptr_null(o.deny);
+	ck_assert_ptr_null(o.tasks);
+	ck_assert_ptr_null(o.limit_clients);
+	ck_assert_ptr_null(o.limit_jobs);
+	ck_assert_ptr_null(o.limit_bytes);
 	ck_assert_uint_eq(o.arena_max, 0);
 	ck_assert_uint_eq(o.stack_max, UINT64_C(2) << 30);
 	ck_assert_uint_eq(o.module_memory, 0);
@@ -56,24 +59,30 @@ START_TEST(defaults_are_those_of_the_table)
 }
 END_TEST
 
+static uint32_t weight(uint32_t uid)
+{
+	const struct options_peer peer = { .uid = uid };
+
+	return options_weight(&o, &peer);
+}
+
 START_TEST(weights_are_looked_up_by_user)
 {
 	init();
-	ck_assert_uint_eq(options_weight(&o, 1000), 100);
+	ck_assert_uint_eq(weight(1000), 100);
 	ck_assert_int_eq(set("weights", "1000:200,root:50,4294967294:10000"), 0);
-	ck_assert_uint_eq(o.weights->n, 3);
-	ck_assert_uint_eq(options_weight(&o, 0), 50);
-	ck_assert_uint_eq(options_weight(&o, 1000), 200);
-	ck_assert_uint_eq(options_weight(&o, UINT32_MAX - 1), 10000);
-	ck_assert_uint_eq(options_weight(&o, 1001), 100);
+	ck_assert_uint_eq(weight(0), 50);
+	ck_assert_uint_eq(weight(1000), 200);
+	ck_assert_uint_eq(weight(UINT32_MAX - 1), 10000);
+	ck_assert_uint_eq(weight(1001), 100);
 	ck_assert_int_eq(set("weights", "1001:1"), 0);
-	ck_assert_uint_eq(options_weight(&o, 1000), 100);
-	ck_assert_uint_eq(options_weight(&o, 1001), 1);
-	ck_assert_int_eq(set("weights", "1001:0"), -ERANGE);
-	ck_assert_error("weights: bad value \"1001:0\": must be a list such as 1000:200,alice:50");
-	ck_assert_uint_eq(options_weight(&o, 1001), 1);
+	ck_assert_uint_eq(weight(1000), 200);
+	ck_assert_uint_eq(weight(1001), 1);
+	ck_assert_int_eq(set("weights", "1002:0"), -ERANGE);
+	ck_assert_error(
+		"weights: bad value \"1002:0\": must be a list such as 1000:200,@staff:150");
 	ck_assert_int_eq(set("weights", ""), 0);
-	ck_assert_ptr_null(o.weights);
+	ck_assert_uint_eq(weight(1000), 100);
 	options_fini(&o);
 }
 END_TEST

@@ -46,6 +46,32 @@ START_TEST(the_command_line_wins_over_the_file_and_the_file_over_defaults)
 }
 END_TEST
 
+START_TEST(a_list_on_the_command_line_replaces_that_of_the_file)
+{
+	char path[] = "check_options.XXXXXX";
+	char config[64];
+	enum options_action action;
+	int fd = mkstemp(path);
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(dprintf(fd, "allow = 1\nallow = 2\ndeny = 3\n"), 29);
+	(void)close(fd);
+	(void)snprintf(config, sizeof(config), "--config=%s", path);
+	ck_assert_int_eq(PARSE(&action, (char *)"--allow=4,5", (char *)"--allow=6", config), 0);
+	ck_assert_uint_eq(o.allow->n, 3);
+	ck_assert_uint_eq(o.allow->entries[0].id, 4);
+	ck_assert_uint_eq(o.allow->entries[2].id, 6);
+	ck_assert_uint_eq(o.deny->n, 1);
+	options_fini(&o);
+	ck_assert_int_eq(PARSE(&action, config, (char *)"--allow="), 0);
+	ck_assert_ptr_null(o.allow);
+	options_fini(&o);
+	ck_assert_int_eq(PARSE(&action, config, (char *)"--allow=4", (char *)"--allow=4"), -EINVAL);
+	ck_assert_error("command line: allow: bad value \"4\"");
+	ck_assert_int_eq(unlink(path), 0);
+}
+END_TEST
+
 START_TEST(a_named_file_must_be_there)
 {
 	enum options_action action;
@@ -172,6 +198,7 @@ START_TEST(hidden_options_are_of_the_command_line_and_go_to_the_pool)
 END_TEST
 
 CHECK_MAIN("options_args", the_command_line_wins_over_the_file_and_the_file_over_defaults,
-	   a_named_file_must_be_there, flags_are_actions, a_bad_command_line_is_refused,
+	   a_list_on_the_command_line_replaces_that_of_the_file, a_named_file_must_be_there,
+	   flags_are_actions, a_bad_command_line_is_refused,
 	   what_may_mean_several_options_sets_none, options_that_contradict_each_other_are_refused,
 	   hidden_options_are_of_the_command_line_and_go_to_the_pool)

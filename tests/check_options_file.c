@@ -68,6 +68,23 @@ START_TEST(an_error_in_a_file_names_its_line)
 }
 END_TEST
 
+START_TEST(a_list_may_have_several_lines)
+{
+	init();
+	ck_assert_int_eq(read_text("tasks = 1:fib:*, 1:sort:i64\nworkers = 2\n"
+				   "tasks = *:uts:*\nallow = 1,2 ; and no more\n"),
+			 0);
+	ck_assert_uint_eq(o.tasks->n, 3);
+	ck_assert_uint_eq(o.allow->n, 2);
+	ck_assert_int_eq(read_text("allow = 3\n\nallow = no-such-user\nworkers = none\n"), -ENOENT);
+	ck_assert_error("forkd.conf:3: allow: bad value \"no-such-user\": there is no user ");
+	ck_assert_int_eq(read_text("tasks =\ntasks = 5:a:b\ndeny = @no-such-group\n"), -ENOENT);
+	ck_assert_error("forkd.conf:3: deny: bad value \"@no-such-group\": there is no group ");
+	ck_assert_uint_eq(o.tasks->n, 1);
+	options_fini(&o);
+}
+END_TEST
+
 START_TEST(nothing_behind_an_error_is_looked_at)
 {
 	static const char *const bad[] = { "workers", "[forkd", "[ ;]", "workers ; = 3", "x\fy" };
@@ -110,5 +127,6 @@ START_TEST(a_byte_order_mark_is_none_of_the_first_name)
 END_TEST
 
 CHECK_MAIN("options_file", a_file_sets_options_with_and_without_section,
-	   an_error_in_a_file_names_its_line, nothing_behind_an_error_is_looked_at,
-	   a_line_with_a_nul_is_an_error, a_byte_order_mark_is_none_of_the_first_name)
+	   an_error_in_a_file_names_its_line, a_list_may_have_several_lines,
+	   nothing_behind_an_error_is_looked_at, a_line_with_a_nul_is_an_error,
+	   a_byte_order_mark_is_none_of_the_first_name)

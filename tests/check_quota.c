@@ -4,10 +4,13 @@
 
 #include "common/util.h"
 #include "tests/check_unit.h"
+#include "tests/options.h"
 
 #define HOG(...)                                                                                   \
 	quota_hog((const uint32_t[]){ __VA_ARGS__ },                                               \
 		  ARRAY_SIZE(((const uint32_t[]){ __VA_ARGS__ })))
+
+static const struct options_peer alice = { .uid = 1000 };
 
 /* The newest stands first. */
 START_TEST(who_has_most_makes_room_and_among_equals_not_who_came_last)
@@ -34,28 +37,48 @@ END_TEST
 
 START_TEST(by_default_an_eighth_is_left_to_the_others)
 {
-	struct options o;
 	struct quota_sums most;
 
-	ck_assert_int_eq(options_init(&o), 0);
-	most = quota_for(&o, 1000);
+	init();
+	o.memory_max = 1 << 30; /* which budget.c does */
+	most = quota_for(&o, &alice);
 	ck_assert_uint_eq(most.clients, 224);
 	ck_assert_uint_eq(most.jobs, UINT64_MAX);
 	ck_assert_uint_eq(most.bytes, UINT64_C(896) << 20);
 	o.max_clients = 7;
-	ck_assert_uint_eq(quota_for(&o, 1000).clients, 7);
+	ck_assert_uint_eq(quota_for(&o, &alice).clients, 7);
 	o.max_clients = 8;
-	ck_assert_uint_eq(quota_for(&o, 1000).clients, 7);
-	o.limit_clients = 3;
-	o.limit_jobs = 1000;
-	o.limit_bytes = 65536;
-	most = quota_for(&o, 1000);
-	ck_assert_uint_eq(most.clients, 3);
-	ck_assert_uint_eq(most.jobs, 1000);
+	ck_assert_uint_eq(quota_for(&o, &alice).clients, 7);
+	options_fini(&o);
+}
+END_TEST
+
+START_TEST(options_say_what_users_and_groups_may_hold)
+{
+	static const uint32_t gids[] = { 50, 60 };
+	const struct options_peer bob = { .uid = 1001, .n_gids = 1, .gids = gids };
+	const struct options_peer carol = { .uid = 1002, .n_gids = 2, .gids = gids };
+	struct quota_sums most;
+
+	init();
+	ck_assert_int_eq(set("limit-clients", "3,@50:5,@60:0,1000:2"), 0);
+	ck_assert_int_eq(set("limit-jobs", "@50:1000"), 0);
+	ck_assert_int_eq(set("limit-bytes", "65536,@60:1M,@50:2M"), 0);
+	most = quota_for(&o, &alice);
+	ck_assert_uint_eq(most.clients, 2);
+	ck_assert_uint_eq(most.jobs, UINT64_MAX);
 	ck_assert_uint_eq(most.bytes, 65536);
+	most = quota_for(&o, &bob);
+	ck_assert_uint_eq(most.clients, 5);
+	ck_assert_uint_eq(most.jobs, 1000);
+	ck_assert_uint_eq(most.bytes, 2 << 20);
+	most = quota_for(&o, &carol);
+	ck_assert_uint_eq(most.clients, 224);
+	ck_assert_uint_eq(most.bytes, 2 << 20);
 	options_fini(&o);
 }
 END_TEST
 
 CHECK_MAIN("quota", who_has_most_makes_room_and_among_equals_not_who_came_last,
-	   one_among_as_many_as_there_can_be_is_found, by_default_an_eighth_is_left_to_the_others)
+	   one_among_as_many_as_there_can_be_is_found, by_default_an_eighth_is_left_to_the_others,
+	   options_say_what_users_and_groups_may_hold)

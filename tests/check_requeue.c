@@ -125,9 +125,22 @@ static void word(uint32_t index)
 	word_of(GEN, index);
 }
 
+static int add(uint32_t slot, uint32_t generation)
+{
+	const struct intake_newcomer client = {
+		.slot = slot,
+		.generation = generation,
+		.tenant = TENANT,
+		.weight = FAIR_WEIGHT,
+		.n_jobs = JOBS,
+	};
+
+	return intake_add_client(rig.pool, &client, client_fd);
+}
+
 static void add_client(void)
 {
-	ck_assert_int_eq(intake_add_client(rig.pool, CLIENT, GEN, TENANT, 1, JOBS, client_fd), 0);
+	ck_assert_int_eq(add(CLIENT, GEN), 0);
 	/* One address for both ends: ThreadSanitizer knows addresses, not memory. */
 	jobs = rig.pool->registry.clients[CLIENT].jobs;
 	pool_wake_dispatcher(rig.pool);
@@ -135,7 +148,7 @@ static void add_client(void)
 
 static void add_tenant(void)
 {
-	ck_assert_int_eq(intake_add_tenant(rig.pool, TENANT, 1, tenant_fd), 0);
+	ck_assert_int_eq(intake_add_tenant(rig.pool, TENANT, FAIR_WEIGHT, tenant_fd), 0);
 	tenant = rig.pool->registry.tenants[TENANT].segment;
 	tenant_mark(tenant, 0);
 	wake_published();
@@ -282,7 +295,7 @@ static void without_rings(bool client_first)
 	queued(1);
 	if (client_first)
 		add_client();
-	ck_assert_int_eq(intake_add_tenant(rig.pool, TENANT, 1, small), -EBADMSG);
+	ck_assert_int_eq(intake_add_tenant(rig.pool, TENANT, FAIR_WEIGHT, small), -EBADMSG);
 	if (!client_first)
 		add_client();
 	let_others_run();
@@ -297,17 +310,15 @@ static void without_rings(bool client_first)
 	/* The manager ends it. As long as it is there, no word in the rings may be looked at; and
 	 * nobody else comes. */
 	word(2);
-	ck_assert_int_eq(intake_add_tenant(rig.pool, TENANT, 1, tenant_fd), -EBADMSG);
-	ck_assert_int_eq(intake_add_client(rig.pool, CLIENT + 1, GEN, TENANT, 1, JOBS, client_fd),
-			 -EBADMSG);
+	ck_assert_int_eq(intake_add_tenant(rig.pool, TENANT, FAIR_WEIGHT, tenant_fd), -EBADMSG);
+	ck_assert_int_eq(add(CLIENT + 1, GEN), -EBADMSG);
 	registry_gone(rig.pool, CLIENT, GEN);
 	rig_hear(pair[0], PROTO_POOL_RELEASED, CLIENT, GEN, "");
 	ck_assert(!hears(pair[0]));
 
 	/* Its last client is gone: the next one gets them, if they can be had then. */
 	add_tenant();
-	ck_assert_int_eq(intake_add_client(rig.pool, CLIENT, GEN + 1, TENANT, 1, JOBS, client_fd),
-			 0);
+	ck_assert_int_eq(add(CLIENT, GEN + 1), 0);
 	jobs = rig.pool->registry.clients[CLIENT].jobs;
 	fill(3, OLD, UINT32_MAX);
 	word_of(GEN + 1, 3);

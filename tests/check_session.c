@@ -485,6 +485,55 @@ START_TEST(who_goes_on_with_the_connection_of_a_dead_process_is_refused)
 }
 END_TEST
 
+/* A connection of this uid with another group. */
+static struct service_client attach_of(gid_t gid)
+{
+	struct service_client c;
+
+	ck_assert_int_eq(setegid(gid), 0);
+	c = service_attach();
+	ck_assert_int_eq(setegid(getgid()), 0);
+	return c;
+}
+
+static void weighs(const struct service_client *c, uint64_t weight)
+{
+	while (STUB_WEIGHT(c->board) != weight)
+		(void)sched_yield();
+}
+
+START_TEST(a_uid_has_the_best_weight_of_its_connections_that_are_there)
+{
+	struct service_client c, light, heavy;
+	pid_t pid;
+
+	if (geteuid() != 0) {
+		check_unit_not_run(a_uid_has_the_best_weight_of_its_connections_that_are_there,
+				   "only root can have other groups");
+		return;
+	}
+	pid = SERVICE_READY("", "--weights=@60101:30,@60102:300", "--heap-max=1M");
+	light = attach_of(60101);
+	weighs(&light, 30);
+	c = service_attach();
+	weighs(&c, 100);
+	heavy = attach_of(60102);
+	weighs(&c, 300);
+	/* A light one changes nothing; nor does the next pool. */
+	(void)attach_of(60101);
+	weighs(&c, 300);
+	ck_assert_int_eq(kill((pid_t)c.board->manager.pool_pid, SIGKILL), 0);
+	while (STUB_TOLD(c.board) < 6)
+		(void)sched_yield();
+	weighs(&c, 300);
+	(void)close(heavy.fd);
+	weighs(&c, 100);
+	(void)close(c.fd);
+	weighs(&light, 30);
+	service_stop(pid);
+}
+END_TEST
+
 SERVICE_MAIN("session", what_cannot_be_had_is_refused_with_what_to_do,
 	     a_client_that_the_pool_cannot_map_is_told_so,
 	     a_client_that_the_pool_cannot_map_is_not_shown_as_connected,
@@ -498,4 +547,5 @@ SERVICE_MAIN("session", what_cannot_be_had_is_refused_with_what_to_do,
 	     who_is_disconnected_by_forkd_can_still_read_its_results,
 	     who_goes_before_its_memory_is_made_is_nothing_to_the_pool,
 	     whose_process_cannot_be_watched_is_refused_and_others_are_served,
-	     who_goes_on_with_the_connection_of_a_dead_process_is_refused)
+	     who_goes_on_with_the_connection_of_a_dead_process_is_refused,
+	     a_uid_has_the_best_weight_of_its_connections_that_are_there)

@@ -129,6 +129,13 @@ static inline struct other other_client(bool same_uid)
 	struct other o = { .slot = 1 };
 	uint64_t size = client_segment_heap_offset(RIG_JOBS) + 4096;
 	uint32_t tenant = same_uid ? 0 : 1;
+	const struct intake_newcomer client = {
+		.slot = o.slot,
+		.generation = 1,
+		.tenant = tenant,
+		.weight = FAIR_WEIGHT,
+		.n_jobs = RIG_JOBS,
+	};
 
 	o.tenant_fd = segment_create("tenant", SEGMENT_TENANT,
 				     tenant_segment_size(rig.pool->n_workers), 1, 0, 0600);
@@ -136,9 +143,8 @@ static inline struct other other_client(bool same_uid)
 	ck_assert_int_ge(o.tenant_fd, 0);
 	ck_assert_int_ge(o.client_fd, 0);
 	if (tenant)
-		ck_assert_int_eq(intake_add_tenant(rig.pool, tenant, 1, o.tenant_fd), 0);
-	ck_assert_int_eq(
-		intake_add_client(rig.pool, o.slot, 1, tenant, tenant, RIG_JOBS, o.client_fd), 0);
+		ck_assert_int_eq(intake_add_tenant(rig.pool, tenant, FAIR_WEIGHT, o.tenant_fd), 0);
+	ck_assert_int_eq(intake_add_client(rig.pool, &client, o.client_fd), 0);
 	o.tenant = rig.pool->registry.tenants[tenant].segment;
 	o.jobs = rig.pool->registry.clients[o.slot].jobs;
 	return o;

@@ -109,7 +109,7 @@ void try_messages(void)
 			.head = { PROTO_MAGIC, kinds[i / 2] },
 			.client = shared->client,
 			.client_generation = shared->generation,
-			.uid = ALICE,
+			.weight = 10000,
 			.pid = (uint32_t)shared->processes[CLIENT].pid,
 			.job = shared->job,
 			.job_generation = shared->job_generation,

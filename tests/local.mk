@@ -45,6 +45,7 @@ UNIT_TESTS = \
 	tests/check_module \
 	tests/check_modules \
 	tests/check_number \
+	tests/check_option_list \
 	tests/check_option_table \
 	tests/check_option_value \
 	tests/check_options \
@@ -178,6 +179,7 @@ TSAN_TESTS = \
 	tests/check_lazy_pool \
 	tests/check_log \
 	tests/check_number \
+	tests/check_option_list \
 	tests/check_option_table \
 	tests/check_option_value \
 	tests/check_options \

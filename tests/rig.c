@@ -42,6 +42,13 @@ static void *rig_map(int fd, uint32_t kind)
 	return base;
 }
 
+/* In slot 0, of tenant 0. */
+static const struct intake_newcomer rig_client = {
+	.generation = 1,
+	.weight = FAIR_WEIGHT,
+	.n_jobs = RIG_JOBS,
+};
+
 void rig_start(struct rig *rig, uint32_t workers, const struct fk_module *module, bool force_steals)
 {
 	rig_start_on(rig, NULL, workers, module, force_steals);
@@ -97,8 +104,8 @@ void rig_start_on(struct rig *rig, const char *machine, uint32_t workers,
 	rig->client->n_jobs = RIG_JOBS;
 	rig->client->heap_size = RIG_HEAP;
 	segment_unmap(rig->client, heap_offset + RIG_HEAP);
-	ck_assert_int_eq(intake_add_tenant(pool, 0, 0, rig->tenant_fd), 0);
-	ck_assert_int_eq(intake_add_client(pool, 0, 1, 0, 0, RIG_JOBS, rig->client_fd), 0);
+	ck_assert_int_eq(intake_add_tenant(pool, 0, FAIR_WEIGHT, rig->tenant_fd), 0);
+	ck_assert_int_eq(intake_add_client(pool, &rig_client, rig->client_fd), 0);
 	/* The pool's own mappings: ThreadSanitizer knows addresses, not memory. */
 	rig->tenant = pool->registry.tenants[0].segment;
 	rig->client = pool->registry.clients[0].segment;

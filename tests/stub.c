@@ -178,8 +178,10 @@ static bool stub_message(const char *mode)
 			_exit(11);
 		stub.tenants[m.pool.tenant] = base;
 		STUB_TOLD(stub.board)++;
+		STUB_WEIGHT(stub.board) = m.pool.weight;
 		break;
 	case PROTO_POOL_CLIENT:
+		STUB_WEIGHT(stub.board) = m.pool.weight;
 		if (n != 1 || segment_map(fds[0], SEGMENT_CLIENT, 1, 0, &base, NULL) < 0)
 			_exit(12);
 		if (streq(mode, "refuse") || (streq(mode, "refuse-others") && stub.n_told++) ||

@@ -32,6 +32,8 @@
 #define STUB_SHORT 6u
 /* So often it was told of a tenant; nobody else counts there. */
 #define STUB_TOLD(board) ((board)->profile.forks)
+/* The weight of a tenant or a client's tenant that it was told last; the same. */
+#define STUB_WEIGHT(board) ((board)->profile.span_forks)
 int stub_run(void);
 
 #endif

@@ -45,8 +45,47 @@ static void take_peer(struct fuzz_input *input, struct greet_peer *peer)
 
 	peer->unwatched = reasons[how & 7];
 	peer->stranger = (how & 0xe0) == 0xe0;
-	peer->uid = how & 8 ? 0 : how & 16 ? OWNER : fuzz_u32(input);
+	peer->who.uid = how & 8 ? 0 : how & 16 ? OWNER : fuzz_u32(input);
 	peer->pid = fuzz_u16(input);
+}
+
+/* Lists of users, and as whom each knows somebody of these groups. */
+static const char *const lists[] = { "", "*", "0", "@7", "990,@8" };
+static const uint32_t all_gids[] = { 7, 8 };
+
+static enum options_who knows(size_t list, const struct options_peer *who)
+{
+	bool seven = who->n_gids && who->gids[0] == 7;
+	bool eight = who->n_gids && who->gids[who->n_gids - 1] == 8;
+	const enum options_who as[ARRAY_SIZE(lists)] = {
+		OPTIONS_NOBODY,
+		OPTIONS_ANYBODY,
+		who->uid == 0 ? OPTIONS_USER : OPTIONS_NOBODY,
+		seven ? OPTIONS_GROUP : OPTIONS_NOBODY,
+		who->uid == 990 ? OPTIONS_USER
+		: eight		? OPTIONS_GROUP
+				: OPTIONS_NOBODY,
+	};
+
+	return as[list];
+}
+
+/* The pid, which decides nothing, says which. */
+static void take_lists(struct options *o, struct greet_peer *peer, size_t *ret_allow,
+		       size_t *ret_deny)
+{
+	struct options_error error;
+
+	*ret_allow = peer->pid % ARRAY_SIZE(lists);
+	*ret_deny = peer->pid / 8 % ARRAY_SIZE(lists);
+	peer->who.n_gids = peer->pid >> 8 & 3;
+	peer->who.gids = all_gids;
+	if (peer->who.n_gids == 3) { /* eight alone */
+		peer->who.n_gids = 1;
+		peer->who.gids++;
+	}
+	FUZZ_ASSERT(options_set(o, "allow", lists[*ret_allow], "here", &error) == 0);
+	FUZZ_ASSERT(options_set(o, "deny", lists[*ret_deny], "here", &error) == 0);
 }
 
 static void take_room(struct fuzz_input *input, const struct options *o, struct greet_room *room)
@@ -122,18 +161,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct greet_verdict v;
 	union proto_message *message;
 	struct proto_hello *hello;
-	size_t left;
+	size_t left, allow, deny;
 	uint8_t mend;
 
 	take_options(&input, &options);
 	take_peer(&input, &peer);
+	take_lists(&options, &peer, &allow, &deny);
 	take_room(&input, &options, &room);
 	mend = fuzz_u8(&input);
 	take_quota(mend, &options, &room);
 	left = min((size_t)(input.end - input.at), sizeof(*message));
 	/* proto_recv() takes nothing that is shorter. */
 	if (left < sizeof(message->head))
-		return 0;
+		goto out;
 	message = malloc(left);
 	FUZZ_ASSERT(message);
 	memcpy((void *)message, input.at, left);
@@ -148,14 +188,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	case GREET_ATTACH:
 		FUZZ_ASSERT(left == sizeof(*hello) && hello->head.type == PROTO_HELLO);
 		greet_hello(hello, &options, &peer, &room, &v);
-		if (!v.code)
+		if (!v.code) {
 			check_attached(hello, &options, &peer, &room, &v);
+			FUZZ_ASSERT(!knows(deny, &peer.who) ||
+				    knows(allow, &peer.who) > knows(deny, &peer.who));
+			FUZZ_ASSERT(!allow || knows(allow, &peer.who));
+		}
 		break;
 	case GREET_SET:
 		FUZZ_ASSERT(left == sizeof(message->set));
 		FUZZ_ASSERT(message->head.type == PROTO_SET || message->head.type == PROTO_LIFT);
 		greet_set(&peer, OWNER, message->head.type == PROTO_LIFT, &v);
-		FUZZ_ASSERT(!v.code == (!peer.stranger && (peer.uid == 0 || peer.uid == OWNER)));
+		FUZZ_ASSERT(!v.code ==
+			    (!peer.stranger && (peer.who.uid == 0 || peer.who.uid == OWNER)));
 		if (!v.code && message->head.type == PROTO_SET)
 			set(&message->set);
 		break;
@@ -166,5 +211,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (v.code)
 		check_refused(&v);
 	free(message);
+out:
+	free(options.allow);
+	free(options.deny);
 	return 0;
 }

@@ -7,6 +7,7 @@
 
 #include <hwloc.h>
 
+#include "common/option_list.h"
 #include "common/option_table.h"
 #include "common/options_file.h"
 #include "common/options_print.h"
@@ -16,11 +17,11 @@
 /* What options_file_read() takes as a line, without its end. */
 #define FUZZ_LINE 198u
 
-static inline bool fuzz_same_list(const struct options_weights *a, const struct options_weights *b)
+static inline bool fuzz_same_list(const struct options_list *a, const struct options_list *b)
 {
 	if (!a || !b)
 		return a == b;
-	return a->n == b->n && !memcmp(a->users, b->users, a->n * sizeof(a->users[0]));
+	return a->n == b->n && !memcmp(a->entries, b->entries, a->n * sizeof(a->entries[0]));
 }
 
 static inline bool fuzz_same_option(const struct option_row *row, const void *a, const void *b)
@@ -34,9 +35,12 @@ static inline bool fuzz_same_option(const struct option_row *row, const void *a,
 		set = *(hwloc_bitmap_t const *)a;
 		other = *(hwloc_bitmap_t const *)b;
 		return set && other ? hwloc_bitmap_isequal(set, other) : set == other;
+	case OPTION_USERS:
 	case OPTION_WEIGHTS:
-		return fuzz_same_list(*(struct options_weights *const *)a,
-				      *(struct options_weights *const *)b);
+	case OPTION_COUNTS:
+	case OPTION_SIZES:
+	case OPTION_TASKS:
+		return fuzz_same_list(option_list(row, a), option_list(row, b));
 	case OPTION_SIZE:
 	case OPTION_AUTOSIZE:
 	case OPTION_DURATION:
@@ -57,12 +61,20 @@ static inline bool fuzz_same_options(const struct options *a, const struct optio
 	return true;
 }
 
-static inline void fuzz_check_list(const struct option_row *row, const struct options_weights *list)
+static inline void fuzz_check_list(const struct option_row *row, const struct options_list *list)
 {
+	FUZZ_ASSERT(!list || (list->n && list->n <= OPTION_LIST_MAX));
 	for (uint32_t i = 0; list && i < list->n; i++) {
-		FUZZ_ASSERT(list->users[i].weight >= row->min && list->users[i].weight <= row->max);
+		const struct options_entry *e = &list->entries[i];
+
+		FUZZ_ASSERT(e->number >= row->min && e->number <= row->max);
+		FUZZ_ASSERT(e->who > OPTIONS_NOBODY && e->who <= OPTIONS_USER);
+		FUZZ_ASSERT(memchr(e->task, '\0', sizeof(e->task)));
+		FUZZ_ASSERT(!*e->task == (row->type != OPTION_TASKS));
 		for (uint32_t k = 0; k < i; k++)
-			FUZZ_ASSERT(list->users[k].uid != list->users[i].uid);
+			FUZZ_ASSERT(list->entries[k].id != e->id ||
+				    list->entries[k].who != e->who ||
+				    !streq(list->entries[k].task, e->task));
 	}
 }
 
@@ -86,8 +98,12 @@ static inline void fuzz_check_range(const struct option_row *row, const void *fi
 		FUZZ_ASSERT(!set || (hwloc_bitmap_last(set) >= 0 &&
 				     (uint64_t)hwloc_bitmap_last(set) <= row->max));
 		break;
+	case OPTION_USERS:
 	case OPTION_WEIGHTS:
-		fuzz_check_list(row, *(struct options_weights *const *)field);
+	case OPTION_COUNTS:
+	case OPTION_SIZES:
+	case OPTION_TASKS:
+		fuzz_check_list(row, option_list(row, field));
 		break;
 	case OPTION_ENUM:
 		for (const char *c = row->unit; *c; c++)

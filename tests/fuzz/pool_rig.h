@@ -116,15 +116,20 @@ static const struct recover_limits limits = { WORKERS, SLOTS, JOBS, TENANTS, fal
 
 static void add_tenant(uint32_t tenant)
 {
-	FUZZ_ASSERT(intake_add_tenant(pool, tenant, tenant, tenant_fds[tenant]) == 0);
+	FUZZ_ASSERT(intake_add_tenant(pool, tenant, FAIR_WEIGHT, tenant_fds[tenant]) == 0);
 }
 
 static void add_client(uint32_t client)
 {
-	uint32_t tenant = tenant_of(client);
+	const struct intake_newcomer newcomer = {
+		.slot = client,
+		.generation = generations[client],
+		.tenant = tenant_of(client),
+		.weight = FAIR_WEIGHT,
+		.n_jobs = JOBS,
+	};
 
-	FUZZ_ASSERT(intake_add_client(pool, client, generations[client], tenant, tenant, JOBS,
-				      client_fds[client]) == 0);
+	FUZZ_ASSERT(intake_add_client(pool, &newcomer, client_fds[client]) == 0);
 }
 
 static uint64_t queued_rows(void)

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * common/option_list.c - lists of users and groups, each with what it has or may
+ *
+ * WHAT IT IS
+ *   "alice:200,@staff:150,*:100": an entry is for a user, by uid or name, for a group behind @, or
+ *   for everybody. What is said of a user goes before what is said of a group, and that before what
+ *   is said of everybody; of several groups that somebody has the best counts. Who reads a list
+ *   finds numbers only: names are looked up once, when the list is read.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   option_list_add(): the units of options; it asks getpwnam() and getgrnam(), which are not
+ *   thread-safe. The others: any thread.
+ *
+ * INVARIANTS
+ *   I1. Nobody has two entries of the same: what counts does not depend on the order.
+ *   I2. Nothing but the entries and the peer decides: the groups that somebody has come from who
+ *       asks, and who asks has them from the kernel.
+ */
+#include "common/option_list.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <grp.h>
+#include <inttypes.h>
+#include <pwd.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/number.h"
+#include "common/util.h"
+
+#define OPTION_LIST_NAME 64u /* bytes of a user's or group's name with its end */
+
+/* ------------------------------------------------------------------------ from text */
+
+/* A name of the system's, without its @. Returns -ENOENT with the words for it, or 0. */
+static int list_look_up(const char *name, bool group, uint32_t *ret, struct option_fault *fault)
+{
+	const struct passwd *user = group ? NULL : getpwnam(name);
+	const struct group *users = group ? getgrnam(name) : NULL;
+
+	if (!user && !users) {
+		(void)snprintf(fault->why, sizeof(fault->why),
+			       "there is no %s \"%s\": add it to the system, or write %s",
+			       group ? "group" : "user", name, group ? "@ and a gid" : "a uid");
+		return -ENOENT;
+	}
+	*ret = group ? users->gr_gid : user->pw_uid;
+	return 0;
+}
+
+static int list_who(const char *text, struct options_entry *entry, struct option_fault *fault)
+{
+	const char *name = text + (*text == '@'), *rest;
+	uint64_t id;
+	int r;
+
+	if (streq(text, "*")) {
+		entry->who = OPTIONS_ANYBODY;
+		return 0;
+	}
+	entry->who = *text == '@' ? OPTIONS_GROUP : OPTIONS_USER;
+	if (!*name || strlen(name) >= OPTION_LIST_NAME)
+		return -EINVAL;
+	if (!isdigit((unsigned char)*name))
+		return list_look_up(name, *text == '@', &entry->id, fault);
+	r = number_parse(name, 10, &id, &rest);
+	if (r < 0)
+		return r;
+	/* The largest one means "nobody". */
+	if (*rest || id >= UINT32_MAX)
+		return -EINVAL;
+	entry->id = (uint32_t)id;
+	return 0;
+}
+
+/* MODULE:TASK, with what fnmatch(3) knows, or * for all. */
+static int list_task(const char *text, struct options_entry *entry)
+{
+	static const char plain[] = "0123456789_abcdefghijklmnopqrstuvwxyz"
+				    "ABCDEFGHIJKLMNOPQRSTUVWXYZ:*?[]!^-";
+
+	if (!streq(text, "*") && !strchr(text, ':'))
+		return -EINVAL;
+	if (text[strspn(text, plain)] || strlen(text) >= sizeof(entry->task))
+		return -EINVAL;
+	memcpy(entry->task, text, strlen(text) + 1);
+	return 0;
+}
+
+static int list_number(const struct option_row *row, const char *text, uint64_t *ret)
+{
+	const char *rest = "";
+	int r;
+
+	if (row->type == OPTION_SIZES)
+		r = number_parse_unit(text, &number_sizes, "", ret);
+	else
+		r = number_parse(text, 10, ret, &rest);
+	if (r < 0)
+		return r;
+	if (*rest)
+		return -EINVAL;
+	return *ret < row->min || *ret > row->max ? -ERANGE : 0;
+}
+
+/* One entry. */
+static int list_parse(const struct option_row *row, char *text, struct options_entry *ret,
+		      struct option_fault *fault)
+{
+	char *colon = strchr(text, ':');
+	bool bare = !colon && (row->type == OPTION_COUNTS || row->type == OPTION_SIZES);
+	char *value = bare ? text : colon ? colon + 1 : NULL;
+	int r;
+
+	*ret = (struct options_entry){ .who = OPTIONS_ANYBODY };
+	if (!value != (row->type == OPTION_USERS))
+		return -EINVAL;
+	if (colon)
+		*colon = '\0';
+	/* Names last: what is no entry at all says so. */
+	if (row->type == OPTION_TASKS)
+		r = list_task(value, ret);
+	else
+		r = value ? list_number(row, value, &ret->number) : 0;
+	return r < 0 || bare ? r : list_who(text, ret, fault);
+}
+
+static bool list_has(const struct options_list *list, const struct options_entry *entry)
+{
+	for (uint32_t i = 0; i < list->n; i++)
+		if (list->entries[i].who == entry->who && list->entries[i].id == entry->id &&
+		    streq(list->entries[i].task, entry->task))
+			return true;
+	return false;
+}
+
+int option_list_add(const struct option_row *row, struct options_list **list, const char *text,
+		    struct option_fault *ret_fault)
+{
+	_cleanup_free_ struct options_list *longer = NULL;
+	uint32_t n = *list ? (*list)->n : 0;
+	size_t n_more = 1;
+
+	if (!*text) {
+		free(*list);
+		*list = NULL;
+		return 0;
+	}
+	for (const char *c = text; *c; c++)
+		n_more += *c == ',';
+	if (n_more > OPTION_LIST_MAX - n)
+		return -ERANGE;
+	longer = calloc(1, sizeof(*longer) + (n + n_more) * sizeof(longer->entries[0]));
+	if (!longer)
+		return -ENOMEM;
+	if (n)
+		memcpy(longer, *list, sizeof(*longer) + n * sizeof(longer->entries[0]));
+	for (const char *p = text;; p++) {
+		char entry[OPTION_LIST_NAME + OPTIONS_TASK + 2];
+		size_t size;
+		int r;
+
+		p += strspn(p, " \t");
+		size = strcspn(p, ",");
+		r = size < sizeof(entry) ? 0 : -EINVAL;
+		ret_fault->at = (uint32_t)(p - text);
+		ret_fault->size = (uint32_t)size;
+		if (r == 0) {
+			memcpy(entry, p, size);
+			entry[size] = '\0';
+			r = list_parse(row, entry, &longer->entries[longer->n], ret_fault);
+		}
+		if (r == 0 && list_has(longer, &longer->entries[longer->n]))
+			r = -EINVAL;
+		if (r < 0)
+			return r;
+		longer->n++;
+		p += size;
+		if (!*p)
+			break;
+	}
+	free(*list);
+	*list = longer;
+	longer = NULL;
+	return 0;
+}
+
+/* ------------------------------------------------------------------------ to text */
+
+void option_list_print(const struct option_row *row, const struct options_entry *entry, FILE *out)
+{
+	if (entry->who == OPTIONS_ANYBODY)
+		fputc('*', out);
+	else
+		fprintf(out, "%s%" PRIu32, entry->who == OPTIONS_GROUP ? "@" : "", entry->id);
+	switch (row->type) {
+	case OPTION_TASKS:
+		fprintf(out, ":%s", entry->task);
+		break;
+	case OPTION_SIZES:
+		fputc(':', out);
+		number_print_unit(entry->number, &number_sizes, out);
+		break;
+	case OPTION_USERS:
+		break;
+	default:
+		fprintf(out, ":%" PRIu64, entry->number);
+		break;
+	}
+}
+
+static void list_print_range(const struct option_row *row, const char *what, FILE *out)
+{
+	if (row->type == OPTION_SIZES) {
+		fprintf(out, "%s from ", what);
+		number_print_unit(row->min, &number_sizes, out);
+		fputs(" to ", out);
+		number_print_unit(row->max, &number_sizes, out);
+	} else {
+		fprintf(out, "%s from %" PRIu64 " to %" PRIu64, what, row->min, row->max);
+	}
+}
+
+void option_list_print_allowed(const struct option_row *row, FILE *out)
+{
+	static const char who[] = "(uid, name, @group, @gid or *), each once";
+
+	switch (row->type) {
+	case OPTION_USERS:
+		fprintf(out, "a list such as alice,@staff, of users %s", who);
+		break;
+	case OPTION_TASKS:
+		fputs("a list such as alice:sort:*,*:fib:fib, of users (uid, name, @group, @gid or "
+		      "*) and MODULE:TASK, which may have wildcards",
+		      out);
+		break;
+	case OPTION_WEIGHTS:
+		fprintf(out, "a list such as 1000:200,@staff:150, of users %s, and ", who);
+		list_print_range(row, "weights", out);
+		break;
+	default:
+		list_print_range(row, row->type == OPTION_SIZES ? "a size" : "a whole number", out);
+		fprintf(out, ", or a list such as alice:%s,*:%s, of users %s, and such ",
+			row->type == OPTION_SIZES ? "64M" : "10",
+			row->type == OPTION_SIZES ? "16M" : "4", who);
+		fputs(row->type == OPTION_SIZES ? "sizes" : "numbers", out);
+		break;
+	}
+}
+
+/* ------------------------------------------------------------------------ whom it knows */
+
+static bool list_means(const struct options_entry *entry, const struct options_peer *peer)
+{
+	if (entry->who != OPTIONS_GROUP)
+		return entry->who == OPTIONS_ANYBODY || entry->id == peer->uid;
+	for (uint32_t i = 0; i < peer->n_gids; i++)
+		if (peer->gids[i] == entry->id)
+			return true;
+	return false;
+}
+
+enum options_who option_list_knows(const struct options_list *list, const struct options_peer *peer)
+{
+	enum options_who known = OPTIONS_NOBODY;
+
+	for (uint32_t i = 0; list && i < list->n; i++)
+		if (list->entries[i].who > known && list_means(&list->entries[i], peer))
+			known = list->entries[i].who;
+	return known;
+}
+
+bool option_list_counts(const struct options_entry *entry, const struct options_peer *peer,
+			enum options_who known)
+{
+	return entry->who == known && list_means(entry, peer);
+}
+
+uint64_t option_list_number(const struct options_list *list, const struct options_peer *peer,
+			    uint64_t unset)
+{
+	enum options_who known = option_list_knows(list, peer);
+	uint64_t most = 0;
+
+	if (known == OPTIONS_NOBODY)
+		return unset;
+	for (uint32_t i = 0; i < list->n; i++)
+		if (option_list_counts(&list->entries[i], peer, known))
+			most = max(most, list->entries[i].number ? list->entries[i].number : unset);
+	return most;
+}
+
+bool option_list_has_groups(const struct options_list *list)
+{
+	for (uint32_t i = 0; list && i < list->n; i++)
+		if (list->entries[i].who == OPTIONS_GROUP)
+			return true;
+	return false;
+}
