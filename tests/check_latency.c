@@ -364,7 +364,7 @@ START_TEST(users_get_what_their_weights_say)
 {
 	pid_t heavy, light;
 
-	start("--workers=2", "--weights=root:400,65531:100");
+	start("--workers=2", "--weights=*:9,root:800,@65531:200");
 	heavy = daemon_client(keep, 0);
 	light = daemon_client(keep, NOBODY);
 	atomic_store(&shared->go, 1);

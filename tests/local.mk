@@ -125,6 +125,7 @@ SCENARIOS = \
 	tests/check_quarantine \
 	tests/check_renew \
 	tests/check_restart \
+	tests/check_rights \
 	tests/check_scenario \
 	tests/check_service \
 	tests/check_session \
@@ -340,6 +341,7 @@ tests_check_promises_SOURCES = tests/check_promises.c $(DAEMON_SOURCES)
 tests_check_quarantine_SOURCES = tests/check_quarantine.c $(DAEMON_SOURCES)
 tests_check_renew_SOURCES = tests/check_renew.c $(DAEMON_SOURCES)
 tests_check_restart_SOURCES = tests/check_restart.c $(DAEMON_SOURCES)
+tests_check_rights_SOURCES = tests/check_rights.c $(DAEMON_SOURCES)
 tests_check_scenario_SOURCES = tests/check_scenario.c $(DAEMON_SOURCES)
 tests_soak_starve_SOURCES = tests/soak_starve.c $(DAEMON_SOURCES)
 tests_soak_stress_SOURCES = \
