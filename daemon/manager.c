@@ -616,6 +616,7 @@ static int manager_init(struct manager *m)
 			.epoch = epoch,
 		},
 		.stranger = userns_stranger(),
+		.strange_group = userns_strange_group(),
 		.hangups = &m->hangups,
 		.roster = m->adopt.roster,
 		.store = &m->store,

@@ -60,12 +60,14 @@ int session_identify(struct session *s)
 	return 0;
 }
 
-/* The groups of the process that made the connection, the one that it ran with among them. */
+/* The groups of the process that made the connection, the one that it ran with among them; without
+ * those that cannot be told apart. */
 static int session_gids(const struct session *s, uint32_t **ret_gids, uint32_t *ret_n)
 {
 	_cleanup_free_ uint32_t *gids = NULL;
 	struct ucred peer;
 	socklen_t size = 0, size_peer = sizeof(peer);
+	uint32_t all;
 
 	/* Says how many there are; there may be none. */
 	if (getsockopt(s->fd, SOL_SOCKET, SO_PEERGROUPS, NULL, &size) < 0 && errno != ERANGE)
@@ -76,8 +78,12 @@ static int session_gids(const struct session *s, uint32_t **ret_gids, uint32_t *
 	if (getsockopt(s->fd, SOL_SOCKET, SO_PEERGROUPS, gids, &size) < 0 ||
 	    getsockopt(s->fd, SOL_SOCKET, SO_PEERCRED, &peer, &size_peer) < 0)
 		return -errno;
-	*ret_n = size / sizeof(*gids);
-	gids[(*ret_n)++] = peer.gid;
+	all = size / sizeof(*gids);
+	gids[all++] = peer.gid;
+	*ret_n = 0;
+	for (uint32_t i = 0; i < all; i++)
+		if (gids[i] != s->table->strange_group)
+			gids[(*ret_n)++] = gids[i];
 	*ret_gids = gids;
 	gids = NULL;
 	return 0;

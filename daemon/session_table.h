@@ -29,7 +29,8 @@ struct session_table {
 	int board_fd; /* read-only, for clients; borrowed */
 	struct tenants tenants;
 	struct segments segments;
-	uint32_t stranger; /* userns_stranger() */
+	uint32_t stranger;	/* userns_stranger() */
+	uint32_t strange_group; /* userns_strange_group() */
 	struct hangups *hangups;
 	struct roster *roster;
 	struct store *store;

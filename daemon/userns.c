@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * daemon/userns.c - the user namespace that forkd runs in: which uids it can tell apart
+ * daemon/userns.c - the user namespace that forkd runs in: which uids and gids it can tell apart
  *
  * WHAT IT IS
  *   In a user namespace that has some uids only, as PrivateUsers=yes of systemd makes it, peers of
  *   all other uids look the same (SO_PEERCRED): /proc/sys/kernel/overflowuid. They would be one
- *   tenant, with rings that all of them can write.
+ *   tenant, with rings that all of them can write. The same is so for groups: there one that is
+ *   many must not be taken for the one that forkd.conf may name.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   The manager, when it starts.
@@ -31,12 +32,13 @@ bool userns_is_whole(const char *map)
 	return sum == UINT32_MAX;
 }
 
-uint32_t userns_stranger(void)
+/* What stands for the ids that a map leaves out. */
+static uint32_t userns_overflow(const char *map_path, const char *overflow_path)
 {
-	_cleanup_fclose_ FILE *map = fopen("/proc/self/uid_map", "re");
-	_cleanup_fclose_ FILE *overflow = fopen("/proc/sys/kernel/overflowuid", "re");
+	_cleanup_fclose_ FILE *map = fopen(map_path, "re");
+	_cleanup_fclose_ FILE *overflow = fopen(overflow_path, "re");
 	_cleanup_free_ char *text = NULL;
-	uint32_t uid = USERNS_OVERFLOW;
+	uint32_t id = USERNS_OVERFLOW;
 	size_t size = 0;
 
 	/* Not there: the kernel has no such namespaces. */
@@ -44,7 +46,17 @@ uint32_t userns_stranger(void)
 		return USERNS_NO_STRANGERS;
 	if (getdelim(&text, &size, '\0', map) > 0 && userns_is_whole(text))
 		return USERNS_NO_STRANGERS;
-	if (overflow && fscanf(overflow, "%" SCNu32, &uid) != 1)
-		uid = USERNS_OVERFLOW;
-	return uid;
+	if (overflow && fscanf(overflow, "%" SCNu32, &id) != 1)
+		id = USERNS_OVERFLOW;
+	return id;
+}
+
+uint32_t userns_stranger(void)
+{
+	return userns_overflow("/proc/self/uid_map", "/proc/sys/kernel/overflowuid");
+}
+
+uint32_t userns_strange_group(void)
+{
+	return userns_overflow("/proc/self/gid_map", "/proc/sys/kernel/overflowgid");
 }

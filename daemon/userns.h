@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* daemon/userns.h - the user namespace that forkd runs in: which uids it can tell apart */
+/* daemon/userns.h - the user namespace that forkd runs in: which uids and gids it can tell apart */
 #ifndef DAEMON_USERNS_H
 #define DAEMON_USERNS_H
 
@@ -12,7 +12,10 @@
  * knows all. */
 uint32_t userns_stranger(void);
 
-/* True if there is no uid that a map, as /proc/self/uid_map has it, leaves out. */
+/* The same of groups. */
+uint32_t userns_strange_group(void);
+
+/* True if there is no id that a map, as /proc/self/uid_map has it, leaves out. */
 bool userns_is_whole(const char *map);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * userns - which uids a user namespace leaves out, and what those are told who are left out
+ * userns - which uids and gids a user namespace leaves out, and what those are told who are left
+ * out
  *
  * Where no such namespaces may be made what needs one is left out.
  */
@@ -131,6 +132,27 @@ START_TEST(who_is_in_the_namespace_is_served_and_who_is_not_is_told_why)
 }
 END_TEST
 
+/* The groups of this process are none that the namespace has: all look like nogroup there, which a
+ * list may have. */
+START_TEST(groups_that_cannot_be_told_apart_are_none)
+{
+	struct service_client c;
+	char list[64];
+	pid_t pid;
+
+	enter(true);
+	(void)snprintf(list, sizeof(list), "--deny=@%u", (unsigned int)getegid());
+	pid = SERVICE_READY("", list);
+	c = service_attach();
+	service_stop(pid);
+	(void)snprintf(list, sizeof(list), "--allow=@%u,12345", (unsigned int)getegid());
+	pid = SERVICE_READY("", list);
+	service_refused_hello(service_hello(), -EACCES, "allow in forkd.conf");
+	service_stop(pid);
+	(void)close(c.fd);
+}
+END_TEST
+
 static bool can_enter(void)
 {
 	int status;
@@ -147,12 +169,13 @@ int main(int argc, char *argv[])
 		a_map_is_whole_if_its_parts_are_all_uids,
 		in_a_namespace_without_its_user_everybody_is_a_stranger,
 		who_is_in_the_namespace_is_served_and_who_is_not_is_told_why,
+		groups_that_cannot_be_told_apart_are_none,
 	};
 	size_t n = ARRAY_SIZE(tests);
 
 	if (argc > 1 && streq(argv[1], "--pool"))
 		return stub_run();
 	if (!can_enter())
-		n = check_unit_leave_out(tests, n, 2, "no user namespace may be made here");
+		n = check_unit_leave_out(tests, n, 3, "no user namespace may be made here");
 	return check_unit_main("userns", tests, n);
 }
