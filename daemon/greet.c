@@ -19,8 +19,7 @@
  *       what those may have that are there: how much it may hold (quota.c), and its weight
  *       (session_table.c). The user database is asked for names alone, when options are read: it
  *       may be slow, and says who may have a group, not who does.
- *       A group is good for giving: who has it not is treated as all others. Only root can take a
- *       group off, but whoever has it can start a program whose groups are fewer, if he has one.
+ *       So a group is good for giving: who connects without it is one of all others.
  */
 #include "daemon/greet.h"
 
