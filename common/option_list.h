@@ -9,7 +9,7 @@
 
 #include "common/option_table.h"
 
-#define OPTION_LIST_MAX 256u /* entries of a list */
+#define OPTION_LIST_MAX 255u /* entries of a list */
 
 /* Where an error is in a text, and why; all of it if size is 0, and what is allowed if why is
  * empty. */

@@ -118,13 +118,13 @@ static void greet_admitted(const struct options *o, const struct options_peer *w
 			who->uid);
 }
 
-void greet_rights(const struct options *options, const struct options_peer *who,
-		  struct greet_rights *ret)
+static void greet_rights(const struct options *options, const struct options_peer *who,
+			 struct greet_rights *ret)
 {
 	const struct options_list *tasks = options->tasks;
 	enum options_who known = option_list_knows(tasks, who);
 
-	_Static_assert(PROTO_RULES * 64 >= OPTION_LIST_MAX, "a bit for each entry");
+	_Static_assert(PROTO_RULES * 64 > OPTION_LIST_MAX, "a bit for each entry, and one more");
 	*ret = (struct greet_rights){ .weight = options_weight(options, who) };
 	for (uint32_t i = 0; known && i < tasks->n; i++)
 		if (option_list_counts(&tasks->entries[i], who, known))
@@ -246,6 +246,19 @@ void greet_hello(const struct proto_hello *hello, const struct options *options,
 		greet_own(peer, room, size, ret);
 	if (!ret->code)
 		greet_rights(options, &peer->who, &ret->rights);
+}
+
+void greet_again(const struct options *options, const struct greet_peer *peer,
+		 struct greet_verdict *ret)
+{
+	*ret = (struct greet_verdict){ .code = 0 };
+	greet_known(peer, ret);
+	if (!ret->code)
+		greet_admitted(options, &peer->who, ret);
+	if (!ret->code)
+		greet_rights(options, &peer->who, &ret->rights);
+	else
+		ret->rights.rules[PROTO_RULES - 1] = PROTO_RULES_NONE;
 }
 
 void greet_set(const struct greet_peer *peer, uint32_t owner, bool lift, struct greet_verdict *ret)

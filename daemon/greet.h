@@ -42,7 +42,7 @@ struct greet_room {
 /* What the options say of somebody who is in. */
 struct greet_rights {
 	uint32_t weight; /* among the users */
-	/* entries of the option tasks that say what it may call; none: all: PROTO_POOL_CLIENT */
+	/* entries of the option tasks that say what it may call: PROTO_POOL_CLIENT */
 	uint64_t rules[PROTO_RULES];
 };
 
@@ -62,10 +62,13 @@ enum greet_wish greet_wish(const union proto_message *message, int size);
 void greet_hello(const struct proto_hello *hello, const struct options *options,
 		 const struct greet_peer *peer, const struct greet_room *room,
 		 struct greet_verdict *ret);
-void greet_rights(const struct options *options, const struct options_peer *who,
-		  struct greet_rights *ret);
 void greet_set(const struct greet_peer *peer, uint32_t owner, bool lift, struct greet_verdict *ret);
 void greet_none(struct greet_verdict *ret);
+
+/* Somebody is in, whom a former forkd let in, perhaps by other options: may he still be, and what
+ * are his rights now. Who may not has the right to call nothing. */
+void greet_again(const struct options *options, const struct greet_peer *peer,
+		 struct greet_verdict *ret);
 
 /* That forkd is stopping; that no message came for so many ns; that what was granted cannot be
  * made, for this negative errno. */

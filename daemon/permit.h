@@ -51,7 +51,7 @@ struct permit {
 /*
  * The tasks that a client may not call: a bit for each in ret_denied. tasks: the list of the
  * option, rules: those of its entries that say what the client may call, a bit for each; none: it
- * may call all.
+ * may call all (PROTO_POOL_CLIENT).
  */
 void permit_deny(const struct modules *modules, const struct options_list *tasks,
 		 const uint64_t *rules, uint64_t ret_denied[PERMIT_WORDS]);

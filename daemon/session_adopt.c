@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "common/log.h"
 #include "daemon/session.h"
 #include "daemon/session_internal.h"
 
@@ -27,10 +28,27 @@ static bool session_has_ended(const struct session *s)
 	return s->fd < 0 || poll(p, 2, 0) > 0;
 }
 
+/* What the options say now of who made the connection. Nobody has stored it: the kernel has not
+ * forgotten who that was. False if it may not be in any more. */
+static bool session_judge(struct session *s)
+{
+	struct greet_peer peer = session_peer(s);
+	_cleanup_free_ uint32_t *gids = session_groups(s, &peer);
+	struct greet_verdict verdict;
+
+	greet_again(s->table->options, &peer, &verdict);
+	s->rights = verdict.rights;
+	if (verdict.code)
+		log_warning("client %u (pid %u) of the last forkd may not be in any more: %s",
+			    s->slot, s->pid, verdict.text);
+	return verdict.code == 0;
+}
+
 /* Waits for what it says and for its end, from where the former manager was. */
 static void session_resume(struct session *s, enum roster_state state)
 {
 	struct loop *loop = s->table->loop;
+	bool admitted;
 	int r;
 
 	if (state == ROSTER_EMPTYING) {
@@ -38,6 +56,8 @@ static void session_resume(struct session *s, enum roster_state state)
 		session_retire(s);
 		return;
 	}
+	/* Those that are gone, too: the pool hears of them before it hears that. */
+	admitted = session_judge(s);
 	if (state == ROSTER_GONE) {
 		s->state = SESSION_GONE;
 		s->held = s->fd >= 0 && loop_poll(loop, &s->socket_source, s->fd, POLLHUP) == 0;
@@ -51,6 +71,11 @@ static void session_resume(struct session *s, enum roster_state state)
 		session_gone(s);
 		return;
 	}
+	if (!admitted) {
+		session_evict(s);
+		return;
+	}
+	session_weigh(s->table, s->tenant);
 	r = loop_poll(loop, &s->socket_source, s->fd, POLLIN);
 	if (r == 0 && s->pidfd >= 0)
 		r = loop_poll(loop, &s->pidfd_source, s->pidfd, POLLIN);

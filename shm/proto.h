@@ -88,7 +88,8 @@ struct proto_set {
 	char value[160];
 };
 
-#define PROTO_RULES 4u
+#define PROTO_RULES	 4u
+#define PROTO_RULES_NONE (UINT64_C(1) << 63) /* in the last of them: of no entry */
 
 struct proto_pool {
 	struct proto_head head;
@@ -104,7 +105,7 @@ struct proto_pool {
 	uint32_t refused;	 /* PROTO_POOL_TASKS: 1: its jobs fail; 0: no more */
 	uint64_t task_hash;	 /* PROTO_POOL_TASKS */
 	/* PROTO_POOL_CLIENT: the entries of the option tasks that say what it may call, a bit for
-	 * each; none: it may call all */
+	 * each; none: it may call all; PROTO_RULES_NONE alone: it may call nothing */
 	uint64_t rules[PROTO_RULES];
 	char text[224];
 };

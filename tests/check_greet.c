@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/option_list.h"
 #include "common/util.h"
 #include "shm/job.h"
 #include "shm/layout.h"
@@ -314,15 +315,39 @@ START_TEST(there_is_a_bit_for_the_last_entry)
 {
 	char text[32];
 
-	for (uint32_t i = 0; i < 255; i++) {
+	for (uint32_t i = 0; i < OPTION_LIST_MAX - 1; i++) {
 		(void)snprintf(text, sizeof(text), "%u:a:*", 2000 + i);
 		option("tasks", text);
 	}
 	option("tasks", "1000:a:*");
 	meets(&alice, NULL);
-	ck_assert_uint_eq(verdict.rights.rules[3], UINT64_C(1) << 63);
+	ck_assert_uint_eq(verdict.rights.rules[3], UINT64_C(1) << 62);
 	ck_assert_uint_eq(
 		verdict.rights.rules[0] | verdict.rights.rules[1] | verdict.rights.rules[2], 0);
+}
+END_TEST
+
+START_TEST(who_is_in_already_is_judged_by_lists_and_not_by_what_there_is)
+{
+	option("tasks", "1000:a:*,@50:b:*");
+	option("deny", "1001");
+	room.clients = 4;
+	peer.unwatched = -ESRCH;
+	peer.who = alice;
+	greet_again(&options, &peer, &verdict);
+	ck_assert_int_eq(verdict.code, 0);
+	ck_assert_uint_eq(verdict.rights.rules[0], 1);
+	ck_assert_uint_eq(verdict.rights.weight, 100);
+	/* Nothing is not all. */
+	peer.who = bob;
+	greet_again(&options, &peer, &verdict);
+	said(-EACCES, "deny in forkd.conf has it,");
+	ck_assert_uint_eq(verdict.rights.rules[PROTO_RULES - 1], PROTO_RULES_NONE);
+	peer.who = alice;
+	peer.groupless = -ENOMEM;
+	greet_again(&options, &peer, &verdict);
+	said(-ENOMEM, "which groups you are of");
+	ck_assert_uint_eq(verdict.rights.rules[PROTO_RULES - 1], PROTO_RULES_NONE);
 }
 END_TEST
 
@@ -400,6 +425,8 @@ CHECK_MAIN("greet", who_asks_for_nothing_gets_the_defaults,
 	   who_cannot_be_told_from_others_is_nobody, who_may_connect_is_what_allow_and_deny_say,
 	   who_may_not_connect_hears_nothing_of_what_there_is,
 	   whose_groups_are_not_known_is_refused, tasks_are_those_of_the_most_precise_entries,
-	   there_is_a_bit_for_the_last_entry, the_weight_is_the_best_of_ones_groups,
-	   a_message_is_what_its_type_and_its_size_say, only_root_and_the_owner_may_change_settings,
+	   there_is_a_bit_for_the_last_entry,
+	   who_is_in_already_is_judged_by_lists_and_not_by_what_there_is,
+	   the_weight_is_the_best_of_ones_groups, a_message_is_what_its_type_and_its_size_say,
+	   only_root_and_the_owner_may_change_settings,
 	   what_happens_without_a_message_has_words_too)

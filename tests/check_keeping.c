@@ -121,6 +121,25 @@ START_TEST(a_manager_that_is_killed_comes_back_on_the_same_socket)
 }
 END_TEST
 
+START_TEST(the_next_manager_weighs_whom_it_goes_on_with)
+{
+	struct fdstore *store = SERVICE_KEEP("", 32, 0, "--weights=*:300");
+	struct service_client c;
+	uint64_t told;
+
+	service_expect("READY=1");
+	c = service_attach();
+	AWAIT(STUB_WEIGHT(c.board) == 300);
+	told = STUB_TOLD(c.board);
+	ck_assert_int_eq(kill(store->service, SIGKILL), 0);
+	/* The next pool hears of the client first. */
+	AWAIT(STUB_TOLD(c.board) > told);
+	ck_assert_uint_eq(STUB_WEIGHT(c.board), 300);
+	(void)close(c.fd);
+	service_end(store);
+}
+END_TEST
+
 START_TEST(a_manager_that_is_stopped_is_bitten_and_comes_back)
 {
 	struct fdstore *store = SERVICE_KEEP("", 32, 500000);
@@ -525,6 +544,7 @@ END_TEST
 
 SERVICE_MAIN("keeping", the_pool_that_runs_is_kept_and_no_other,
 	     a_manager_that_is_killed_comes_back_on_the_same_socket,
+	     the_next_manager_weighs_whom_it_goes_on_with,
 	     a_manager_that_is_stopped_is_bitten_and_comes_back,
 	     told_to_stop_it_leaves_nothing_behind, a_forkd_that_gives_up_leaves_nothing_behind,
 	     what_is_kept_is_what_the_roster_names, tenants_that_are_released_leave_the_store,

@@ -126,7 +126,8 @@ START_TEST(a_client_may_call_what_any_of_its_rules_says_and_all_without_rules)
 		{ 1 << 4, none },
 		{ 1 << 0 | 1 << 1 | 1 << 2, not_uts },
 	};
-	const uint64_t last[PROTO_RULES] = { 0, 0, 0, UINT64_C(1) << 63 };
+	const uint64_t last[PROTO_RULES] = { 0, 0, 0, UINT64_C(1) << 62 };
+	const uint64_t of_no_entry[PROTO_RULES] = { 0, 0, 0, PROTO_RULES_NONE };
 	char text[64];
 
 	setup(0);
@@ -141,6 +142,9 @@ START_TEST(a_client_may_call_what_any_of_its_rules_says_and_all_without_rules)
 		ck_assert_int_eq(set("tasks", text), 0);
 	}
 	calls(last, sorts);
+	calls(of_no_entry, none);
+	ck_assert_int_eq(set("tasks", ""), 0);
+	calls(of_no_entry, none);
 	options_fini(&o);
 }
 END_TEST

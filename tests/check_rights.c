@@ -22,6 +22,7 @@
 #define CHECK_TIMEOUT 120
 #include "tests/check_unit.h"
 #include "tests/jobs.h"
+#include "tests/kept.h"
 
 /* Groups that the lists below have: @60100, @60200. */
 #define STAFF  60100u
@@ -368,6 +369,96 @@ START_TEST(who_is_not_named_calls_all_tasks)
 }
 END_TEST
 
+/* ------------------------------------------------------------------------ with the next manager */
+
+/* Each calls once more, and has done so so often. */
+static void next_round(uint32_t n_members)
+{
+	uint32_t round = atomic_fetch_add(&shared->round, 1) + 1;
+
+	DAEMON_AWAIT(atomic_load(&shared->ready) == (round + 1) * n_members);
+}
+
+START_TEST(a_connection_that_the_next_manager_goes_on_with_calls_its_tasks_and_no_other)
+{
+	static const struct who *const members[MEMBERS] = { &alice, &plain_alice, &bob, &carol };
+	struct fdstore *store;
+	pid_t pids[MEMBERS];
+
+	begin();
+	store = kept_start(&d, "--workers=2", "--tasks=*:fib:*,@60100:*:*",
+			   "--tasks=65502:crash:may??", "--tasks=@60200:uts:*,@60200:[!f]*:*",
+			   NULL);
+	for (member = 0; member < MEMBERS; member++)
+		pids[member] = start(members[member], call_in_rounds);
+	DAEMON_AWAIT(atomic_load(&shared->ready) == MEMBERS);
+	for (uint32_t round = 0; round < 3; round++) {
+		kept_kill(&d, store);
+		next_round(MEMBERS);
+		has_called(&alice, 0, 0, 0);
+		has_called(&plain_alice, 1, 0, -EACCES);
+		has_called(&bob, 2, -EACCES, 0);
+		has_called(&carol, 3, -EACCES, 0);
+		kept_ready(&d, store);
+	}
+	end_all(pids, MEMBERS);
+	kept_stop(&d, store);
+}
+END_TEST
+
+static void write_conf(const char *path, const char *lines)
+{
+	_cleanup_fclose_ FILE *f = fopen(path, "w");
+
+	ck_assert_ptr_nonnull(f);
+	ck_assert_int_ge(fputs(lines, f), 0);
+}
+
+/* One connection is left to whoever may have it. */
+static void be_there(void)
+{
+	struct pollfd p = { .events = POLLRDHUP };
+	fk_client *c;
+
+	if (try_open(&c) < 0)
+		_exit(2);
+	atomic_fetch_add(&shared->ready, 1);
+	p.fd = c->fd;
+	(void)poll(&p, 1, -1);
+}
+
+START_TEST(the_next_manager_asks_its_own_forkd_conf)
+{
+	struct fdstore *store;
+	char path[128], config[160];
+	pid_t pid, visitor;
+
+	begin();
+	daemon_prepare(&d);
+	(void)snprintf(path, sizeof(path), "%s/forkd.conf", d.folder);
+	(void)snprintf(config, sizeof(config), "--config=%s", path);
+	write_conf(path, "tasks = @60200:fib:*\n");
+	store = kept_start(&d, "--workers=2", config, NULL);
+	member = 0;
+	pid = start(&carol, call_in_rounds);
+	visitor = start(&bob, be_there);
+	DAEMON_AWAIT(atomic_load(&shared->ready) == 2);
+	has_called(&carol, 0, 0, -EACCES);
+	write_conf(path, "tasks = @60200:crash:*\ndeny = 65502\n");
+	kept_kill(&d, store);
+	/* Who may not be there any more sees his connection end. */
+	ck_assert_int_eq(daemon_reap(visitor), 0);
+	atomic_store(&shared->round, 1);
+	DAEMON_AWAIT(atomic_load(&shared->ready) == 3);
+	has_called(&carol, 0, -EACCES, 0);
+	kept_ready(&d, store);
+	ck_assert(daemon_logged(&d, "of the last forkd may not be in any more", "uid 65502"));
+	ck_assert(!daemon_logged(&d, "of the last forkd may not be in any more", "uid 65503"));
+	end_all(&pid, 1);
+	kept_stop(&d, store);
+}
+END_TEST
+
 int main(void)
 {
 	const TTest *const tests[] = {
@@ -378,6 +469,8 @@ int main(void)
 		what_a_uid_holds_is_one_sum_and_each_connection_is_measured_by_its_own_limit,
 		each_connection_calls_its_tasks_and_no_other_also_in_the_next_pool,
 		who_is_not_named_calls_all_tasks,
+		a_connection_that_the_next_manager_goes_on_with_calls_its_tasks_and_no_other,
+		the_next_manager_asks_its_own_forkd_conf,
 	};
 	size_t n = ARRAY_SIZE(tests);
 
