@@ -45,7 +45,7 @@
 #define UIDS	  40u
 #define KEPT	  16u /* users that have left and whose rings are kept (daemon/tenants.c) */
 /* The manager's: board, arena, this test's, and rings of users that have left. */
-#define MEMFDS(users) (5u + (users))
+#define MEMFDS(users) (6u + (users))
 #define OPTIONS	      "--workers=2", "--arena-max=64M", "--socket-mode=0666"
 
 /* Whose call fails; or RING: what io_uring does for the manager. */
