@@ -222,6 +222,7 @@ static void exec_forkd(const struct session *s, pid_t parent, int n_options, cha
 	(void)unsetenv("LISTEN_FDS");
 	(void)unsetenv("LISTEN_PID");
 	(void)unsetenv("LISTEN_FDNAMES");
+	(void)unsetenv("FDSTORE");
 	(void)unsetenv("WATCHDOG_USEC");
 	(void)unsetenv("WATCHDOG_PID");
 	(void)sigprocmask(SIG_SETMASK, &s->old_mask, NULL);

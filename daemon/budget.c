@@ -72,8 +72,8 @@ uint64_t budget_divide(struct options *o, uint32_t n_workers, const struct ceili
 	options_error_set(ret_error,
 			  "options: memory-total is %" PRIu64 "M (%s), and memory-max %" PRIu64
 			  "M, arena-max %" PRIu64 "M, module-memory %" PRIu64 "M and %" PRIu64
-			  "M for forkd itself are more: set one of them lower, or memory-total "
-			  "higher%s",
+			  "M for forkd itself are more: set one of them lower, or heap-max or "
+			  "workers, or memory-total higher%s",
 			  total / BUDGET_MIB, o->memory_total ? "as it was set" : ceiling->where,
 			  budget_up(memory) / BUDGET_MIB, budget_up(arena) / BUDGET_MIB,
 			  budget_up(module) / BUDGET_MIB, own / BUDGET_MIB, better);

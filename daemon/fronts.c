@@ -201,6 +201,9 @@ int fronts_init(struct fronts *f, const struct options *options, uint32_t n_work
 	f->arena_fd = inherited->arena_fd;
 	f->pool_generation = (uint32_t)f->roster->pool_generation + 1;
 	f->crashes = f->roster->crashes;
+	/* The next manager's first pool has another: clients tell the sleeps of one pool from those
+	 * of another by it (client/publish.c). */
+	roster_pools(f->roster, f->pool_generation, f->crashes);
 	r = fronts_make_board(f, epoch, ret_what);
 	return r < 0 ? r : fronts_make_arena(f, epoch, ret_what);
 }

@@ -266,6 +266,7 @@ void loop_forget(struct loop *loop, struct loop_source *source)
 /* True if the kernel had no memory to wait with, and was asked once more: I8. */
 static bool loop_again(struct loop *loop, struct loop_op *op, int result)
 {
+	static const struct timespec pause = { .tv_nsec = NSEC_PER_MSEC };
 	struct io_uring_sqe *sqe = NULL;
 
 	if (op->kind != LOOP_POLL && op->kind != LOOP_TIMER)
@@ -274,6 +275,9 @@ static bool loop_again(struct loop *loop, struct loop_op *op, int result)
 		sqe = loop_sqe(loop);
 	if (!sqe)
 		return false;
+	/* Others may need the CPU to give some back. */
+	if (result != -EINTR)
+		(void)nanosleep(&pause, NULL);
 	loop_wait(sqe, op);
 	return true;
 }

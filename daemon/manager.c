@@ -642,7 +642,8 @@ static int manager_init(struct manager *m)
 	return 0;
 }
 
-/* Halted: the end of the process closes what it has, and nothing is said in the sockets. */
+/* Halted, or never begun: the end of the process closes what it has, and nothing is said in the
+ * sockets. */
 static void manager_part(struct manager *m)
 {
 	store_fini(&m->store);
@@ -669,6 +670,7 @@ int manager_run(struct options *options)
 {
 	/* Some tens of KiB of slots: not on the stack. One manager a process. */
 	static struct manager m;
+	bool begun;
 	int r;
 
 	m = (struct manager){
@@ -696,7 +698,8 @@ int manager_run(struct options *options)
 				: "");
 		return MANAGER_EXIT_SYSTEM;
 	}
-	if (manager_init(&m) == 0) {
+	begun = manager_init(&m) == 0;
+	if (begun) {
 		urgent_begin(true);
 		notify_begin(&m.notify);
 		manager_start_pool(&m);
@@ -705,7 +708,8 @@ int manager_run(struct options *options)
 			m.exit_code = MANAGER_EXIT_BUG;
 		}
 	}
-	if (m.halting)
+	/* What this one could not begin with may do for the next. */
+	if (m.halting || (!begun && store_is_there(&m.store)))
 		manager_part(&m);
 	else
 		manager_fini(&m);

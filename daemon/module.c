@@ -58,6 +58,8 @@ static bool module_ran_short(const char *why)
 	static const char *const words[] = { "map segment", "cannot map", "allocate",
 					     "cannot create", "Too many open files" };
 
+	if (strstr(why, "undefined symbol"))
+		return false; /* whatever its name is */
 	for (uint32_t i = 0; i < ARRAY_SIZE(words); i++)
 		if (strstr(why, words[i]))
 			return true;

@@ -3,9 +3,9 @@
  * daemon/notify.c - what the service manager is told
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   The manager's only thread. sd_notify() waits for room if whoever listens does not read, and
- *   nothing may hold the manager up: READY, the first message, goes through it; everything later
- *   is sent without waiting, and dropped if there is no room.
+ *   The manager's only thread, which nothing may hold up: sd_notify(3) waits for room if whoever
+ *   listens does not read. So all is sent without waiting; what finds no room is dropped, but for
+ *   READY=1, which the caller says again.
  *
  * THE WATCHDOG
  *   A timer of the loop sends WATCHDOG=1: a manager that is stopped, or hangs anywhere, does not,
@@ -54,19 +54,21 @@ int notify_connect(void)
 	return steal_fd(&fd);
 }
 
-/* False: there is nobody, or no room. */
-static bool notify_send(const char *text)
+/* Returns 0, or a negative errno: -ENOENT, there is nobody; -EAGAIN, there is no room. */
+static int notify_send(const char *text)
 {
 	_cleanup_close_ int fd = notify_connect();
 
-	return fd >= 0 && send(fd, text, strlen(text), MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
+	if (fd < 0)
+		return fd;
+	return send(fd, text, strlen(text), MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
 int notify_ready(void)
 {
-	int r = sd_notify(0, "READY=1");
+	int r = notify_send("READY=1");
 
-	return r < 0 ? r : 0;
+	return getenv("NOTIFY_SOCKET") ? r : 0;
 }
 
 void notify_stopping(void)
@@ -111,7 +113,7 @@ static void notify_on_watchdog(struct loop_source *source, int result)
 	uint64_t ns = notify->watchdog_ns;
 
 	(void)result;
-	if (!notify_send("WATCHDOG=1"))
+	if (notify_send("WATCHDOG=1") < 0)
 		ns = min(ns, NOTIFY_AGAIN_NS);
 	if (loop_timer(notify->loop, source, ns) < 0)
 		log_error("out of memory: the service manager's watchdog will bite");

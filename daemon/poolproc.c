@@ -532,8 +532,14 @@ static void poolproc_on_process(struct loop_source *source, int result)
 
 	(void)result;
 	(void)poolproc_read(pool, POOLPROC_REST);
-	while (waitid(P_PIDFD, (id_t)pool->pidfd, &info, WEXITED) < 0 && errno == EINTR)
+	while (waitid(P_PIDFD, (id_t)pool->pidfd, &info, WEXITED | WNOHANG) < 0 && errno == EINTR)
 		;
+	if (!info.si_pid) {
+		/* It lives: there was no memory to wait for its end. */
+		if (loop_timer(pool->loop, &pool->process, POOLPROC_AGAIN_NS) < 0)
+			log_error("out of memory: the end of the pool will not be seen");
+		return;
+	}
 	if (info.si_code == CLD_EXITED)
 		end.status = info.si_status;
 	else

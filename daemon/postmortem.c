@@ -48,9 +48,15 @@ void postmortem_cancel_gone(struct postmortem *p)
 	session_count_fails(p->sessions, n);
 }
 
+/* One that was dying of something else, and slowly, did not answer either. */
+static bool postmortem_hung(const struct poolproc_end *end, const struct recover_report *r)
+{
+	return r->hung || (end->hung && r->worker == UINT32_MAX);
+}
+
 static uint32_t postmortem_reason(const struct poolproc_end *end, const struct recover_report *r)
 {
-	if (r->hung || end->hung)
+	if (postmortem_hung(end, r))
 		return CRASH_HANG;
 	if (r->worker != UINT32_MAX)
 		return end->signo ? CRASH_FAULT : CRASH_EXIT;
@@ -91,7 +97,7 @@ static void postmortem_log(const struct poolproc_end *end, const struct recover_
 {
 	char how[64], what[96], who[320] = "no job can be blamed";
 
-	if (r->hung || end->hung)
+	if (postmortem_hung(end, r))
 		(void)snprintf(how, sizeof(how), "was ended by hang-limit");
 	else if (end->signo)
 		(void)snprintf(how, sizeof(how), "died of signal %u (%s)", r->signo,

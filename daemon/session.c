@@ -83,7 +83,7 @@ void session_attached(struct session_table *table, uint32_t client, uint32_t gen
 	(void)snprintf(error.text, sizeof(error.text),
 		       "forkd's pool cannot serve this connection: %.120s: connect again", text);
 	(void)proto_send(s->fd, &error, sizeof(error), NULL, 0);
-	if (!s->welcomed) {
+	if (!s->welcomed && !s->inherited) {
 		/* Neither the pool nor the client ever had the segment: nothing to wait for. */
 		session_close(s);
 		table->refused++;
@@ -91,6 +91,8 @@ void session_attached(struct session_table *table, uint32_t client, uint32_t gen
 		(void)session_released(table, client, generation);
 		return;
 	}
+	/* First: the next manager gives no outcome to what has one. */
+	roster_client_is(table->roster, s->slot, ROSTER_GONE);
 	n = session_finish_one(s, JOB_LOST);
 	session_count_fails(table, n);
 	session_evict(s);

@@ -385,6 +385,8 @@ bool tenants_join(struct tenants *tenants, uint32_t index, uint32_t uid)
 
 void tenants_settle(struct tenants *tenants)
 {
+	/* Those are among them whose last session has ended since. */
+	tenants->n_idle = 0;
 	for (uint32_t i = 0; i < tenants->n; i++) {
 		struct tenants_slot *t = &tenants->slots[i];
 

@@ -223,6 +223,8 @@ START_TEST(twenty_managers_are_killed_under_load_and_no_client_notices)
 	printf("%" PRIu64 " jobs done, %" PRIu64 " lost, %" PRIu64 " runs again\n",
 	       v.outcomes[FK_DONE], v.outcomes[FK_LOST], v.again);
 	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 0);
+	/* No two pools are one to those who wake workers. */
+	ck_assert_uint_eq(atomic_load(&d.board->manager.pool_generation), KILLS + 1);
 	/* What the roster says of clients, the store had. */
 	ck_assert(!daemon_logged(&d, "of the last forkd is disconnected", ""));
 	/* The watcher's socket, pidfd and segment are left. */

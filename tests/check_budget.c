@@ -106,7 +106,8 @@ START_TEST(what_does_not_fit_is_refused_with_all_numbers_and_changes_nothing)
 		  "options: memory-total is 2048M (somewhere), and memory-max 512M, arena-max "
 		  "4096M, module-memory 512M and" },
 		{ 2048, "arena-max=4G",
-		  "lower, or memory-total higher; arena-max=auto would be 9" },
+		  "lower, or heap-max or workers, or memory-total higher; arena-max=auto would be "
+		  "9" },
 		{ 4096, "memory-max=4G", "memory-max 4096M, arena-max 16M, module-memory 1024M" },
 		{ 4096, "module-memory=16T", "module-memory 16777216M" },
 		{ 4096, "memory-total=512M arena-max=512M",

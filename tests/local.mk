@@ -251,15 +251,21 @@ DIST_TESTS = \
 	tests/check_copies \
 	tests/check_cpus \
 	tests/check_crash \
+	tests/check_deque \
+	tests/check_group \
 	tests/check_hostile \
 	tests/check_isolation \
 	tests/check_manager \
 	tests/check_module \
+	tests/check_park \
 	tests/check_quarantine \
+	tests/check_ring \
 	tests/check_scenario \
 	tests/check_service \
 	tests/check_session \
 	tests/check_settings \
+	tests/check_sleep \
+	tests/check_strand \
 	tests/check_task_api \
 	tests/check_topology \
 	tests/check_users \
