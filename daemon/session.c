@@ -216,6 +216,7 @@ static void session_hello(struct session *s, const struct proto_hello *hello)
 	const struct greet_room room = session_room(s->table, &peer.who);
 	struct greet_verdict verdict;
 
+	(void)gids; /* peer has them */
 	greet_hello(hello, s->table->options, &peer, &room, &verdict);
 	/* Who comes again finds what those have left that are not here. */
 	if (verdict.code == -ENOMEM)
