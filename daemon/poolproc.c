@@ -373,7 +373,9 @@ void poolproc_send(struct poolproc *pool, const struct proto_pool *message, int 
 
 	if (pool->state != POOLPROC_READY)
 		return;
-	pulse_said(&pool->pulse);
+	/* Whoever has asked for its CPUs is well, and does so while it works only. */
+	if (message->head.type != PROTO_POOL_CPUS)
+		pulse_said(&pool->pulse);
 	if (!pool->first)
 		r = poolproc_push(pool, message, fd);
 	if (!poolproc_must_wait(r))

@@ -378,7 +378,7 @@ START_TEST(in_a_control_group_all_that_can_be_had_at_once_is_no_more_than_its_li
 		return;
 	}
 	ck_assert_int_eq(try_in(&g, large), 2);
-	ck_assert(daemon_logged(&d, "memory-total is 300M (memory.", strrchr(g.folder, '/')));
+	ck_assert(daemon_logged(&d, "memory-total is 300M (/", strrchr(g.folder, '/')));
 	ck_assert(daemon_logged(&d, "arena-max 290M", "arena-max=auto would be"));
 	ck_assert_int_eq(try_in(&g, usual), -1);
 	pool = daemon_pool(&d);

@@ -46,7 +46,8 @@ static void start(uint32_t n_workers)
 	memset(&d, 0, sizeof(d));
 	shared = daemon_share(sizeof(*shared));
 	(void)snprintf(workers, sizeof(workers), "--workers=%" PRIu32, n_workers);
-	daemon_start(&d, workers, NULL);
+	/* So long after a job the manager may look for the last time: within what settling takes. */
+	daemon_start(&d, workers, "--hang-limit=1s", NULL);
 }
 
 /* ------------------------------------------------------------------------ small beside giant */

@@ -31,16 +31,6 @@ static const struct roster_entry first = {
 	.size = 1 << 20,
 };
 
-static const struct roster_entry second = {
-	.state = ROSTER_HERE,
-	.generation = 6,
-	.uid = 1001,
-	.pid = 4712,
-	.tenant = 4,
-	.n_jobs = 16,
-	.size = 1 << 16,
-};
-
 static struct roster *make(int *ret_fd)
 {
 	struct roster *roster;
@@ -90,6 +80,16 @@ START_TEST(the_next_one_reads_who_is_there_and_who_is_not)
 END_TEST
 
 #ifdef FK_CRASH_SITES
+
+static const struct roster_entry second = {
+	.state = ROSTER_HERE,
+	.generation = 6,
+	.uid = 1001,
+	.pid = 4712,
+	.tenant = 4,
+	.n_jobs = 16,
+	.size = 1 << 16,
+};
 
 #define STEPS 9u /* of step() */
 
