@@ -19,9 +19,10 @@
  *       was read and its process was reaped.
  *   I4. A pool that sends without end keeps the manager from nothing: POOLPROC_TURN messages, then
  *       it is the turn of whatever else is ready.
- *   I5. A start needs two descriptors of the manager's. A pool that has ended leaves as many, and
- *       they are held as spares until the next start: connections cannot take them meanwhile. What
- *       a failed start could not get back is gathered by the next tries.
+ *   I5. A start needs three descriptors of the manager's: channel, pidfd, and what waits for the
+ *       store. The third is held as a spare while the pool runs, and when it has ended those that
+ *       it leaves, until the next start: connections cannot take them meanwhile. What a failed
+ *       start could not get back is gathered by the next tries.
  *   I6. PROTO_POOL_START, with board and arena, is sent when the pool's pidfd is in the service
  *       manager's store, and without it the pool maps nothing and ends with its channel. So all who
  *       have the arena mapped are known to whoever is started after this manager: it kills them and
@@ -136,7 +137,7 @@ int poolproc_init(struct poolproc *pool, struct hangups *hangups, struct store *
 		.events = events,
 		.pidfd = -1,
 		.channel = -1,
-		.spares = { -1, -1 },
+		.spares = { -1, -1, -1 },
 		.process = { .call = poolproc_on_process },
 		.incoming = { .call = poolproc_on_incoming },
 		.outgoing = { .call = poolproc_on_outgoing },
@@ -161,9 +162,9 @@ int poolproc_set_options(struct poolproc *pool, const struct options *options)
 }
 
 /* I5. Each is a file of its own, so that room in the system's table of them is held as well. */
-static void poolproc_hold_spares(struct poolproc *pool)
+static void poolproc_hold_spares(struct poolproc *pool, uint32_t n)
 {
-	for (uint32_t i = 0; i < ARRAY_SIZE(pool->spares); i++)
+	for (uint32_t i = 0; i < n; i++)
 		if (pool->spares[i] < 0)
 			pool->spares[i] = eventfd(0, EFD_CLOEXEC);
 }
@@ -186,7 +187,7 @@ static void poolproc_close(struct poolproc *pool)
 	pulse_end(&pool->pulse);
 	pool->channel = hangup(pool->hangups, pool->channel);
 	pool->pidfd = safe_close(pool->pidfd);
-	poolproc_hold_spares(pool);
+	poolproc_hold_spares(pool, ARRAY_SIZE(pool->spares));
 	while (pool->first) {
 		struct poolproc_message *m = pool->first;
 
@@ -262,6 +263,8 @@ static int poolproc_begin(struct poolproc *pool)
 	int r;
 
 	FK_CRASH(pool_stored);
+	/* The third one's: nothing waits for the store now. */
+	poolproc_hold_spares(pool, 1);
 	r = proto_send(pool->channel, &start, sizeof(start), pool->fds, 2);
 	/* It has ended already: the pidfd tells. */
 	if (r == -EPIPE)

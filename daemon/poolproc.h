@@ -63,7 +63,7 @@ struct poolproc {
 	int pidfd;
 	int channel;
 	int fds[2];    /* board and arena; borrowed */
-	int spares[2]; /* held while there is no process, for the next one's start */
+	int spares[3]; /* for the next start; one while there is a process */
 	bool stopped;
 	bool hung;
 	uint64_t ready_ns;

@@ -13,13 +13,16 @@
  *   not read, as while it loads its units anew, and this thread waits for nothing but its loop.
  *
  *	absent --put()--> on its way --sent--> there --remove()--> on its way --sent--> absent
- *	                      |                                        ^
- *	                      +---------------- remove() --------------+
+ *	                      |                                                           ^
+ *	                      +------------------------ remove() ------------------------+
  *
  * INVARIANTS
  *   I1. Messages are sent in the order of the calls, and none is dropped for want of room: it waits
- *       here, the descriptors duplicated. One that cannot be sent for another reason is an error of
- *       store_put(); of a removal the rest is found by store_drop_rest() of the next forkd.
+ *       here, the descriptors duplicated; but what is removed before it was sent is never sent, so
+ *       that no more descriptors wait than max. One that cannot be sent for another reason, or for
+ *       which nothing can wait, is an error of store_put(). A removal for which nothing can wait
+ *       goes with the next message; of one that cannot be sent the rest is found by
+ *       store_drop_rest() of the next forkd.
  *   I2. The service manager answers nothing, and throws away what is too much. So n is counted, and
  *       never above max.
  *   I3. A message that was sent is acted on before our death is: systemd gives the notification
@@ -70,7 +73,7 @@ struct store_item {
 	uint32_t n;		 /* descriptors */
 	int fds[STORE_PER_NAME]; /* as long as they are to be sent */
 	bool puts;		 /* it is to be put */
-	bool leaves;		 /* it is to be removed, after that */
+	bool leaves;		 /* it is to be removed */
 	struct store_put *put;	 /* who waits for it, or NULL */
 };
 
@@ -140,16 +143,14 @@ static void store_item_free(struct store *store, struct store_item *item)
 	free(item);
 }
 
-static void store_wait(struct store *store, int r)
+/* r: why it must wait. Returns 0: store_on_outgoing() follows; or a negative errno. */
+static int store_wait(struct store *store, int r)
 {
 	if (store->outgoing.op)
-		return;
-	if (r == -EAGAIN)
-		r = loop_poll(store->loop, &store->outgoing, store->fd, POLLOUT);
-	else
-		r = loop_timer(store->loop, &store->outgoing, STORE_AGAIN_NS);
-	if (r < 0)
-		log_error("out of memory: the service manager is told later what to keep");
+		return 0;
+	if (r == -EAGAIN && loop_poll(store->loop, &store->outgoing, store->fd, POLLOUT) == 0)
+		return 0;
+	return loop_timer(store->loop, &store->outgoing, STORE_AGAIN_NS);
 }
 
 static void store_queue(struct store *store, struct store_item *item)
@@ -159,38 +160,62 @@ static void store_queue(struct store *store, struct store_item *item)
 	store->last = &item->queued;
 }
 
+static void store_unqueue(struct store *store, struct store_item *item)
+{
+	struct store_item **link = &store->first;
+
+	while (*link != item)
+		link = &(*link)->queued;
+	*link = item->queued;
+	if (!*link)
+		store->last = link;
+}
+
+/* One of the queue is done with: it was sent, or cannot be. */
+static void store_done(struct store *store, struct store_item *item, int r)
+{
+	struct store_put *waits = item->put;
+
+	store_unqueue(store, item);
+	store_close_fds(item);
+	item->put = NULL;
+	item->puts = false;
+	if (r < 0 && !item->leaves)
+		store->n -= item->n;
+	if (r < 0 || item->leaves)
+		store_item_free(store, item);
+	if (waits) {
+		waits->item = NULL;
+		waits->call(waits, r);
+	}
+}
+
 /* Sends the first of the queue. Returns 0: it is done with; or what store_must_wait() says. */
 static int store_push(struct store *store)
 {
 	struct store_item *item = store->first;
-	struct store_put *waits = item->put;
-	int put = 0, r = 0;
+	int r = item->leaves ? store_send_remove(store, item->name)
+			     : store_send_put(store, item->name, item->fds, item->n);
 
-	if (item->puts) {
-		put = store_send_put(store, item->name, item->fds, item->n);
-		if (store_must_wait(put))
-			return put;
-		store_close_fds(item);
-		item->puts = false;
-	}
-	if (item->leaves && put == 0) {
-		r = store_send_remove(store, item->name);
-		if (store_must_wait(r))
-			return r;
-	}
-	store->first = item->queued;
-	if (!store->first)
-		store->last = &store->first;
-	item->put = NULL;
-	if (put < 0 && !item->leaves)
-		store->n -= item->n;
-	if (put < 0 || item->leaves)
-		store_item_free(store, item);
-	if (waits) {
-		waits->item = NULL;
-		waits->call(waits, put);
-	}
+	if (store_must_wait(r))
+		return r;
+	store_done(store, item, r);
 	return 0;
+}
+
+/* Nothing would call us: whoever waits is told so. Removals wait for the next message (I1). */
+static void store_give_up(struct store *store, int r)
+{
+	struct store_item *item = store->first;
+
+	while (item) {
+		if (!item->puts) {
+			item = item->queued;
+			continue;
+		}
+		store_done(store, item, r);
+		item = store->first; /* whom it has told may have changed the queue */
+	}
 }
 
 static void store_on_outgoing(struct loop_source *source, int result)
@@ -201,10 +226,12 @@ static void store_on_outgoing(struct loop_source *source, int result)
 	while (store->first) {
 		int r = store_push(store);
 
-		if (r < 0) {
-			store_wait(store, r);
-			return;
-		}
+		if (r == 0)
+			continue;
+		r = store_wait(store, r);
+		if (r < 0)
+			store_give_up(store, r);
+		return;
 	}
 }
 
@@ -237,7 +264,8 @@ static struct store_item *store_item_new(struct store *store, const char *name, 
 }
 
 /* The service manager does not read just now. Returns 1, or a negative errno. */
-static int store_put_later(struct store *store, struct store_item *item, const int *fds)
+static int store_put_later(struct store *store, struct store_item *item, struct store_put *put,
+			   const int *fds)
 {
 	for (uint32_t i = 0; i < item->n; i++) {
 		item->fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 0);
@@ -249,6 +277,8 @@ static int store_put_later(struct store *store, struct store_item *item, const i
 		}
 	}
 	item->puts = true;
+	item->put = put;
+	put->item = item;
 	store_queue(store, item);
 	return 1;
 }
@@ -270,14 +300,9 @@ int store_put(struct store *store, struct store_put *put, const char *name, cons
 	if (!store->first)
 		r = store_send_put(store, name, fds, n);
 	if (store_must_wait(r)) {
-		int later = store_put_later(store, item, fds);
-
-		if (later > 0) {
-			item->put = put;
-			put->item = item;
-			store_wait(store, r);
-		}
-		r = later;
+		r = store_wait(store, r);
+		if (r == 0)
+			r = store_put_later(store, item, put, fds);
 	}
 	if (r < 0) {
 		store->n -= item->n;
@@ -298,9 +323,15 @@ static void store_remove_item(struct store *store, struct store_item *item)
 	int r = -EAGAIN;
 
 	store->n -= item->n;
+	if (item->puts) {
+		if (item->put)
+			store_forget(item->put);
+		store_unqueue(store, item);
+		store_close_fds(item);
+		store_item_free(store, item);
+		return;
+	}
 	item->leaves = true;
-	if (item->puts)
-		return; /* it is queued already */
 	if (!store->first)
 		r = store_send_remove(store, item->name);
 	if (!store_must_wait(r)) {
@@ -308,7 +339,7 @@ static void store_remove_item(struct store *store, struct store_item *item)
 		return;
 	}
 	store_queue(store, item);
-	store_wait(store, r);
+	(void)store_wait(store, r);
 }
 
 void store_remove(struct store *store, const char *name)

@@ -458,6 +458,7 @@ tests_check_deadline_SOURCES = tests/check_deadline.c tests/quiet.h tests/rig.c 
 tests_check_channel_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=proto_send
 tests_check_manager_killed_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=proto_send
 tests_check_poolproc_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=proto_send -Wl,--wrap=execv
+tests_check_store_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=loop_poll -Wl,--wrap=loop_timer
 
 # It says that a worker cannot be pinned.
 tests_check_park_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=sched_setaffinity
