@@ -18,11 +18,11 @@
  *       from then on until it is free again its state alone changes, and welcomed, a word each. Of
  *       a free slot nothing is read but its generation, and whichever of the two stands there, the
  *       next client's is another one.
- *   I2. What is here is in the store as well: a client's slot is taken when the service manager
- *       has its descriptors, and is free before it is told to let go of them. What the store has
- *       of free slots is nobody's.
- *   I3. A tenant's slot is taken, and its descriptor on its way to the store, before any client's
- *       that needs it; and it is free after all of these.
+ *   I2. What is here is in the store as well: a slot is taken when the service manager has its
+ *       descriptors, and is free before it is told to let go of them. What the store has of free
+ *       slots is nobody's: a user's who was there before, perhaps, whose removal died with us.
+ *   I3. A tenant's slot is taken before any client's that needs it, for the store gets their
+ *       descriptors in this order; and it is free after all of these.
  *   I4. A state that kills each manager that takes it over is not taken over for ever: tries
  *       counts them, and ROSTER_TRIES is the end of it.
  *

@@ -28,7 +28,7 @@
  *   A client between a ring's slot and its summary bit, or a consumer between clearing the bit and
  *   its last look: tenants_mark() makes up for both. The pool: tenants_tell_pool() when the next
  *   one is ready; it never hears of those that the last one was to let go of.
- *   The manager: the next one has them from the store, as the roster says (roster.c); of their
+ *   The manager: the next one has them from the store, as the roster says (roster.c, I3); of their
  *   segments none is asked. One that was to leave is taken back when its pool is ready.
  */
 #include "daemon/tenants.h"
@@ -73,6 +73,7 @@ static void tenants_forget(struct tenants *tenants, uint32_t index)
 	char name[STORE_NAME];
 
 	roster_tenant_is(tenants->roster, index, ROSTER_FREE);
+	store_forget(&tenants->slots[index].put);
 	store_name(name, 't', index);
 	store_remove(tenants->store, name);
 }
@@ -187,12 +188,22 @@ bool tenants_are_full(const struct tenants *tenants, uint32_t uid)
 	       tenants_find_free(tenants) == LIMIT_TENANTS;
 }
 
+/* What the store has under the slot's name is this tenant's: the next manager may believe it. */
+static void tenants_enter(struct tenants *tenants, uint32_t index)
+{
+	roster_enter_tenant(tenants->roster, index, tenants->slots[index].uid);
+	if (tenants->slots[index].state != TENANTS_USED)
+		roster_tenant_is(tenants->roster, index, ROSTER_GONE);
+}
+
 static void tenants_on_stored(struct store_put *put, int result)
 {
 	struct tenants_slot *t = container_of(put, struct tenants_slot, put);
 
-	/* Its clients are not there either then: they come after it. */
-	if (result < 0)
+	if (result == 0)
+		tenants_enter(t->all, (uint32_t)(t - t->all->slots));
+	else
+		/* Its clients are not there either then: they come after it. */
 		log_warning("the rings of uid %u are not in the store: %s", t->uid,
 			    strerror(-result));
 }
@@ -212,7 +223,7 @@ static void tenants_place(struct tenants *tenants, uint32_t index, uint32_t uid,
 		.segment = base,
 		.size = size,
 		.head = segment_head(SEGMENT_TENANT, size, tenants->epoch),
-		.put = { .call = tenants_on_stored },
+		.put = t->put, /* which may wait */
 	};
 	tenants->memory += size;
 	tenants->n = max(tenants->n, index + 1);
@@ -236,7 +247,7 @@ static int tenants_make(struct tenants *tenants, uint32_t index, uint32_t uid)
 		(void)safe_close(fd);
 		return r;
 	}
-	store_forget(&t->put);
+	t->put = (struct store_put){ .call = tenants_on_stored };
 	store_name(name, 't', index);
 	r = store_put(tenants->store, &t->put, name, &fd, 1);
 	if (r < 0) {
@@ -245,7 +256,8 @@ static int tenants_make(struct tenants *tenants, uint32_t index, uint32_t uid)
 		return r;
 	}
 	tenants_place(tenants, index, uid, fd, base, size);
-	roster_enter_tenant(tenants->roster, index, uid);
+	if (r == 0)
+		tenants_enter(tenants, index);
 	return 0;
 }
 
@@ -301,7 +313,9 @@ static void tenants_release_one(struct tenants *tenants)
 	tenants->n_used--;
 	tenants->n_idle--;
 	m.tenant = (uint32_t)(oldest - tenants->slots);
-	roster_tenant_is(tenants->roster, m.tenant, ROSTER_GONE);
+	/* Not if it waits for the store. */
+	if (tenants->roster->tenants[m.tenant].state != ROSTER_FREE)
+		roster_tenant_is(tenants->roster, m.tenant, ROSTER_GONE);
 	if (tenants->pool->state == POOLPROC_READY) {
 		oldest->state = TENANTS_LEAVING;
 		poolproc_send(tenants->pool, &m, -1);
@@ -404,6 +418,7 @@ void tenants_fini(struct tenants *tenants)
 
 		if (t->state == TENANTS_FREE)
 			continue;
+		store_forget(&t->put);
 		if (t->state == TENANTS_EMPTYING)
 			pages_stop(&t->pages);
 		segment_unmap(t->segment, t->size);

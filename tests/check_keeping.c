@@ -398,6 +398,96 @@ START_TEST(a_client_waits_while_the_service_manager_does_not_read)
 }
 END_TEST
 
+/* How many tenants' segments the manager has, and what waits of them. */
+static uint32_t tenant_segments(pid_t manager)
+{
+	char path[64], target[64];
+	uint32_t n = 0;
+
+	for (int fd = 0; fd < 256; fd++) {
+		ssize_t size;
+
+		(void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)manager, fd);
+		size = readlink(path, target, sizeof(target) - 1);
+		target[max(size, (ssize_t)0)] = '\0';
+		n += strstr(target, "forkd-tenant") != NULL;
+	}
+	return n;
+}
+
+/* A client of this user, that leaves when it has an answer or its connection has ended. */
+static pid_t dial_as(uint32_t uid)
+{
+	const struct proto_hello h = service_hello();
+	union proto_message m;
+	int fd, fds[PROTO_MAX_FDS];
+	uint32_t n;
+	pid_t pid = fork();
+
+	ck_assert_int_ge(pid, 0);
+	if (pid)
+		return pid;
+	if (setgid(uid) < 0 || setuid(uid) < 0)
+		_exit(1);
+	fd = service_dial();
+	(void)proto_send(fd, &h, sizeof(h), NULL, 0);
+	_exit(proto_recv(fd, &m, fds, &n, 0) <= 0 || m.head.type != PROTO_WELCOME);
+}
+
+START_TEST(a_slot_of_rings_whose_last_users_are_still_kept_is_nobodys)
+{
+	struct fdstore *store = SERVICE_KEEP("", 32, 0, "--memory-max=64M", "--heap-max=64M");
+	struct proto_hello large = service_hello();
+	struct roster *roster;
+	int status;
+	pid_t pid;
+
+	if (geteuid() != 0) {
+		service_end(store);
+		return;
+	}
+	service_expect("READY=1");
+	ck_assert_int_eq(chmod(service_folder, 0711), 0);
+	ck_assert_int_eq(chmod(service_socket, 0666), 0);
+	AWAIT(holds(store, "arena board pool roster"));
+	roster = open_roster(store);
+	pid = dial_as(65001);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+	AWAIT(roster->clients[0].state == ROSTER_FREE);
+	AWAIT(holds(store, "arena board pool roster t0"));
+	ck_assert_uint_eq(roster->tenants[0].uid, 65001);
+	/* It is released, and the service manager does not hear of it; nor of the next one. */
+	deafen(store);
+	large.heap_size = 64 << 20;
+	service_refused_hello(large, -ENOMEM, "");
+	AWAIT(roster->tenants[0].state == ROSTER_FREE && tenant_segments(store->service) == 0);
+	pid = dial_as(65002);
+	/* The segment, and what waits of it. */
+	AWAIT(tenant_segments(store->service) == 2);
+	ck_assert_uint_eq(roster->tenants[0].state, ROSTER_FREE);
+	ck_assert_int_eq(kill(store->service, SIGKILL), 0);
+	ck_assert_int_eq(kill(store->pid, SIGCONT), 0);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	service_expect("READY=1");
+	/* What stands there under the slot's name is the first one's. */
+	AWAIT(holds(store, "arena board pool roster"));
+	ck_assert_uint_eq(roster->tenants[0].state, ROSTER_FREE);
+	/* And one that is put is taken. */
+	deafen(store);
+	pid = dial_as(65002);
+	AWAIT(tenant_segments(store->service) == 2);
+	ck_assert_int_eq(kill(store->pid, SIGCONT), 0);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+	AWAIT(as_the_roster_says(store, roster));
+	ck_assert_uint_eq(roster->tenants[0].state, ROSTER_HERE);
+	ck_assert_uint_eq(roster->tenants[0].uid, 65002);
+	roster_unmap(roster);
+	service_end(store);
+}
+END_TEST
+
 /* ------------------------------------------------------------------------ the fence */
 
 static bool maps(pid_t pid, const char *name)
@@ -550,4 +640,5 @@ SERVICE_MAIN("keeping", the_pool_that_runs_is_kept_and_no_other,
 	     what_is_kept_is_what_the_roster_names, tenants_that_are_released_leave_the_store,
 	     a_client_for_whom_the_store_has_no_room_is_refused,
 	     a_client_waits_while_the_service_manager_does_not_read,
+	     a_slot_of_rings_whose_last_users_are_still_kept_is_nobodys,
 	     a_pool_that_is_not_kept_yet_has_nothing_mapped AT_SITES)
