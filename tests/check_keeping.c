@@ -551,7 +551,7 @@ START_TEST(a_pool_that_is_not_kept_yet_has_nothing_mapped)
 {
 	struct fdstore *store = SERVICE_KEEP("", 32, 0);
 	struct service_client c;
-	pid_t manager, pool, next;
+	pid_t manager, pool, next = 0;
 
 	service_expect("READY=1");
 	c = service_attach();

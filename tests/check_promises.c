@@ -46,7 +46,7 @@ static void start(uint32_t n_workers)
 	memset(&d, 0, sizeof(d));
 	shared = daemon_share(sizeof(*shared));
 	(void)snprintf(workers, sizeof(workers), "--workers=%" PRIu32, n_workers);
-	/* So long after a job the manager may look for the last time: within what settling takes. */
+	/* So long after a job the manager may look for the last time: less than settling takes. */
 	daemon_start(&d, workers, "--hang-limit=1s", NULL);
 }
 
