@@ -220,6 +220,13 @@ static int adopt_anew(struct adopt *adopt, const struct roster_geometry *geometr
 int adopt_begin(struct adopt *adopt, struct store *store, struct hangups *hangups,
 		const struct roster_geometry *geometry)
 {
+	uint32_t needs = STORE_NEEDS((uint32_t)geometry->max_clients);
+
+	if (store_is_there(store) && store->max < needs)
+		log_warning("FileDescriptorStoreMax= and FDSTORE= of forkd's unit are %u: for "
+			    "max-clients (%u) they should be %u, or clients are refused, and one "
+			    "user can keep all others out",
+			    store->max, (uint32_t)geometry->max_clients, needs);
 	*adopt = (struct adopt){
 		.roster_fd = store_take(store, "roster", STORE_MEMFD),
 		.board_fd = store_take(store, "board", STORE_MEMFD),

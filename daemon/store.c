@@ -24,7 +24,8 @@
  *       goes with the next message; of one that cannot be sent the rest is found by
  *       store_drop_rest() of the next forkd.
  *   I2. The service manager answers nothing, and throws away what is too much. So n is counted, and
- *       never above max.
+ *       nothing is put that would be above max; it is so from the start if max is less than it was.
+ *       STORE_OWN places are never a client's or a tenant's: a pool that is started finds its own.
  *   I3. A message that was sent is acted on before our death is: systemd gives the notification
  *       socket the higher priority, for this reason, and a datagram stays in its queue when we
  *       die. So nothing here waits for a barrier, but the end (I5).
@@ -63,7 +64,8 @@
 
 #define STORE_AGAIN_NS (2 * NSEC_PER_MSEC) /* between two tries where the kernel is short */
 #define STORE_MAX      1000000u		   /* whatever is said */
-#define STORE_END_NS   (2 * NSEC_PER_SEC)  /* the service manager has so long to read the rest */
+#define STORE_LEAST    (STORE_OWN + STORE_PER_NAME + 1) /* one client and its rings */
+#define STORE_END_NS   (2 * NSEC_PER_SEC) /* the service manager has so long to read the rest */
 
 /* One name. */
 struct store_item {
@@ -283,6 +285,29 @@ static int store_put_later(struct store *store, struct store_item *item, struct 
 	return 1;
 }
 
+static bool store_is_own(const char *name)
+{
+	return !isdigit((unsigned char)name[strlen(name) - 1]);
+}
+
+/* Those of STORE_OWN that are not there. */
+static uint32_t store_kept_free(const struct store *store)
+{
+	uint32_t n = 0;
+
+	for (const struct store_item *item = store->items; item; item = item->next)
+		if (!item->leaves && store_is_own(item->name))
+			n += item->n;
+	return STORE_OWN - min(n, STORE_OWN);
+}
+
+static bool store_has_room(const struct store *store, const char *name, uint32_t n)
+{
+	uint32_t kept = store_is_own(name) ? 0 : store_kept_free(store);
+
+	return (uint64_t)store->n + n + kept <= store->max;
+}
+
 int store_put(struct store *store, struct store_put *put, const char *name, const int *fds,
 	      uint32_t n)
 {
@@ -292,7 +317,7 @@ int store_put(struct store *store, struct store_put *put, const char *name, cons
 	assert(n <= STORE_PER_NAME);
 	if (!store_is_there(store))
 		return 0;
-	if (n > store->max - store->n)
+	if (!store_has_room(store, name, n))
 		return -ENOSPC;
 	item = store_item_new(store, name, n);
 	if (!item)
@@ -515,6 +540,13 @@ int store_init(struct store *store, struct loop *loop)
 	r = store_inherit(store);
 	if (r == 0 && store_is_there(store))
 		r = store_count_inherited(store);
+	/* What was inherited must leave it. */
+	if (r == 0 && store_is_there(store) && store->max < STORE_LEAST && !store->n) {
+		log_warning("FileDescriptorStoreMax= of forkd's unit is %u, with less than %u no "
+			    "client outlives a restart of forkd: nothing is kept",
+			    store->max, STORE_LEAST);
+		store->fd = safe_close(store->fd);
+	}
 	return r;
 }
 

@@ -8,9 +8,14 @@
 
 #include "daemon/hangup.h"
 #include "daemon/loop.h"
+#include "shm/limits.h"
 
 #define STORE_NAME     8u /* bytes of a name with its end: "c1023" */
 #define STORE_PER_NAME 3u /* descriptors that go under one name, at most */
+#define STORE_OWN      4u /* names of forkd's own, one each: those without a number */
+
+/* What it is to hold for so many clients, whoever they are. */
+#define STORE_NEEDS(n_clients) (STORE_OWN + LIMIT_TENANTS + STORE_PER_NAME * (n_clients))
 
 /* What a descriptor is, as the kernel says. */
 enum store_kind {
@@ -59,7 +64,8 @@ struct store {
 /*
  * Takes what the service manager has passed, and whether it has a store for us: $FDSTORE, the
  * unit's FileDescriptorStoreMax=, which systemd sets from 254 on, and the unit itself. Without one,
- * or without a service manager, nothing below does anything, and nothing fails.
+ * or with one that is too small for anybody, or without a service manager, nothing below does
+ * anything, and nothing fails.
  * Returns 0 or a negative errno. After it, store_fini() may be called.
  */
 int store_init(struct store *store, struct loop *loop);
@@ -71,7 +77,8 @@ static inline bool store_is_there(const struct store *store)
 
 /*
  * Puts n descriptors into the store under one name that is not in it, all or none; in the order of
- * all store_put() and store_remove(). fds: borrowed for the call alone.
+ * all store_put() and store_remove(). Names with a number leave the others their places. fds:
+ * borrowed for the call alone.
  * Returns 0: they are there, also if there is no store.
  * Returns 1: the service manager does not read just now; put->call() follows from the loop.
  * Or returns a negative errno: they are not there. -ENOSPC: the store is full. Whoever is to

@@ -142,7 +142,7 @@ START_TEST(what_is_put_goes_under_its_name_and_leaves_by_it)
 	struct store_put put = { .call = on_put };
 	char name[STORE_NAME];
 
-	begin("4");
+	begin("8");
 	ck_assert(store_is_there(&store));
 	store_name(name, 'c', 1023);
 	ck_assert_str_eq(name, "c1023");
@@ -165,7 +165,7 @@ START_TEST(a_full_store_refuses_and_says_nothing)
 	const int fds[] = { STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO };
 	struct store_put put = { .call = on_put };
 
-	begin("4");
+	begin("8");
 	ck_assert_int_eq(store_put(&store, &put, "c1", fds, 3), 0);
 	ck_assert_int_eq(store_put(&store, &put, "c2", fds, 2), -ENOSPC);
 	ck_assert_int_eq(put_one(&put, "t1"), 0);
@@ -177,6 +177,45 @@ START_TEST(a_full_store_refuses_and_says_nothing)
 	ck_assert_int_eq(store_put(&store, &put, "c2", fds, 3), 0);
 	hear_remove("c1");
 	hear_put("c2", 3);
+	end();
+}
+END_TEST
+
+START_TEST(forkds_own_have_their_places_whoever_came_first)
+{
+	static const char *const own[] = { "board", "arena", "roster", "pool" };
+	const int fds[] = { STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO };
+	struct store_put put = { .call = on_put };
+
+	begin("9");
+	ck_assert_int_eq(store_put(&store, &put, "c1", fds, 3), 0);
+	ck_assert_int_eq(put_one(&put, "t1"), 0);
+	ck_assert_int_eq(store_put(&store, &put, "c2", fds, 2), -ENOSPC);
+	for (uint32_t i = 0; i < ARRAY_SIZE(own); i++)
+		ck_assert_int_eq(put_one(&put, own[i]), 0);
+	/* While there is no pool. */
+	store_remove(&store, "pool");
+	ck_assert_int_eq(put_one(&put, "t2"), 0);
+	ck_assert_int_eq(put_one(&put, "t3"), -ENOSPC);
+	ck_assert_int_eq(put_one(&put, "pool"), 0);
+	ck_assert_int_eq(put_one(&put, "t3"), -ENOSPC);
+	ck_assert_uint_eq(store.n, 9);
+	end();
+}
+END_TEST
+
+START_TEST(a_store_that_is_too_small_for_a_client_is_none)
+{
+	struct store_put put;
+
+	begin("7");
+	ck_assert(!store_is_there(&store));
+	ck_assert_int_eq(put_one(&put, "pool"), 0);
+	hear_that("", 0);
+	store_fini(&store);
+	ck_assert_int_eq(setenv("FDSTORE", "8", 1), 0);
+	ck_assert_int_eq(store_init(&store, &loop), 0);
+	ck_assert(store_is_there(&store));
 	end();
 }
 END_TEST
@@ -586,6 +625,32 @@ START_TEST(what_comes_back_is_known_by_name_and_kind)
 }
 END_TEST
 
+static void be_too_many(void)
+{
+	struct store_put put;
+
+	inherit("c1:c1:board:pool:forkd.socket");
+	begin("3");
+	/* They can leave it. */
+	ck_assert(store_is_there(&store));
+	ck_assert_uint_eq(store.n, 4);
+	ck_assert_int_eq(put_one(&put, "t1"), -ENOSPC);
+	ck_assert_int_eq(put_one(&put, "arena"), -ENOSPC);
+	store_empty(&store);
+	hear_remove("pool");
+	hear_remove("board");
+	hear_remove("c1");
+	hear_that("", 0);
+	store.emptied = false;
+	end();
+}
+
+START_TEST(a_store_that_is_smaller_than_it_was_takes_nothing_more)
+{
+	alone(be_too_many);
+}
+END_TEST
+
 static void be_left(void)
 {
 	char bytes[256];
@@ -658,7 +723,10 @@ START_TEST(without_a_store_nothing_comes_back_but_the_socket)
 END_TEST
 
 CHECK_MAIN("store", what_is_put_goes_under_its_name_and_leaves_by_it,
-	   a_full_store_refuses_and_says_nothing, without_a_store_nothing_is_said_and_nothing_fails,
+	   a_full_store_refuses_and_says_nothing, forkds_own_have_their_places_whoever_came_first,
+	   a_store_that_is_too_small_for_a_client_is_none,
+	   a_store_that_is_smaller_than_it_was_takes_nothing_more,
+	   without_a_store_nothing_is_said_and_nothing_fails,
 	   who_does_not_read_is_waited_for_and_nothing_is_lost_or_overtaken,
 	   what_waits_has_descriptors_of_its_own,
 	   who_leaves_before_it_was_sent_leaves_nothing_behind,
