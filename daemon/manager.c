@@ -14,7 +14,9 @@
  *       earlier wait in the socket's queue.
  *   I2. The manager never waits for anything but its loop, runs no task, takes no lock, and uses
  *       what others write in shared memory only as text or numbers to show, or through recover.c.
- *   I3. Every job that was pending when the manager ends by itself has an outcome then.
+ *   I3. Every job that was pending when the manager ends by itself has an outcome then, unless the
+ *       next manager goes on with it (adopt.c): who is to be started again, or could not begin,
+ *       leaves all that is in the store as it is.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   A client: session.c. The pool: postmortem.c. If there are no descriptors, no process, no thread
