@@ -67,21 +67,6 @@ static void serves(fk_client *c)
 	ck_assert_int_eq(fk_release(c, job), 0);
 }
 
-/* One that runs until *ret_gate is 1, and cannot be ended by anybody. */
-static fk_job hold(fk_client *c, unsigned int flags, volatile uint8_t **ret_gate)
-{
-	struct fk_buffer buffer = { NULL, 1 };
-	const fk_task *task;
-	fk_job job;
-
-	ck_assert_int_eq(fk_alloc(c, buffer.size, &buffer.data), 0);
-	*ret_gate = buffer.data;
-	**ret_gate = 0;
-	ck_assert_int_eq(fk_task_find(c, "crash:hold", &task), 0);
-	ck_assert_int_eq(fk_submitv(c, task, flags, &job, buffer), 0);
-	return job;
-}
-
 static uint32_t n_running(void)
 {
 	uint32_t n = 0;
@@ -242,8 +227,8 @@ START_TEST(what_ran_is_LOST_or_runs_again_as_often_as_it_takes)
 
 	store = kept_start(&d, "--workers=2", NULL);
 	c = daemon_open(&d);
-	jobs[0] = hold(c, 0, &gates[0]);
-	jobs[1] = hold(c, FK_IDEMPOTENT, &gates[1]);
+	jobs[0] = kept_hold(c, 0, &gates[0]);
+	jobs[1] = kept_hold(c, FK_IDEMPOTENT, &gates[1]);
 	DAEMON_AWAIT(n_running() == 2);
 	/* Nobody suspects it of these deaths. */
 	for (uint32_t i = 0; i < 4; i++) {
@@ -284,7 +269,7 @@ START_TEST(a_cancel_while_nobody_is_there_holds)
 
 	store = kept_start(&d, "--workers=2", NULL);
 	c = daemon_open(&d);
-	job = hold(c, FK_IDEMPOTENT, &gate);
+	job = kept_hold(c, FK_IDEMPOTENT, &gate);
 	DAEMON_AWAIT(n_running() == 1);
 	kept_kill_and_hold(&d, store);
 	ck_assert_int_eq(fk_cancel(c, job), 0);
@@ -302,7 +287,7 @@ static void be_held(void)
 	fk_client *c = daemon_open(&d);
 	volatile uint8_t *gate;
 
-	(void)hold(c, FK_IDEMPOTENT, &gate);
+	(void)kept_hold(c, FK_IDEMPOTENT, &gate);
 	for (;;)
 		(void)pause();
 }
@@ -362,24 +347,6 @@ END_TEST
 
 /* ------------------------------------------------------------------------ with loss */
 
-/* The roster that the stand-in keeps. */
-static struct roster *open_roster(void)
-{
-	struct roster *roster = NULL;
-	char path[64];
-	int fd = -1;
-
-	for (uint32_t i = 0; i < store->n; i++)
-		if (streq(store->entries[i].name, "roster"))
-			fd = store->entries[i].fd;
-	(void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)store->pid, fd);
-	fd = open(path, O_RDWR | O_CLOEXEC);
-	ck_assert_int_ge(fd, 0);
-	ck_assert_int_eq(roster_map(fd, &roster), 0);
-	(void)close(fd);
-	return roster;
-}
-
 static void see_all_lost(fk_client *c, const fk_job *jobs, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
@@ -404,9 +371,9 @@ START_TEST(with_another_layout_each_job_is_LOST_and_all_is_new)
 	store = kept_start(&d, "--workers=2", NULL);
 	c = daemon_open(&d);
 	for (uint32_t i = 0; i < 3; i++)
-		jobs[i] = hold(c, FK_IDEMPOTENT, &gates[i]);
+		jobs[i] = kept_hold(c, FK_IDEMPOTENT, &gates[i]);
 	DAEMON_AWAIT(n_running() == 2);
-	roster = open_roster();
+	roster = fdstore_roster(store);
 	roster->head.layout_hash ^= 1;
 	roster_unmap(roster);
 	kept_kill(&d, store);
@@ -427,7 +394,7 @@ START_TEST(a_state_that_kills_each_manager_is_given_up)
 	ck_assert_int_eq(unsetenv("FORKD_CRASH_TOKEN"), 0);
 	store = kept_start(&d, "--workers=2", NULL);
 	c = daemon_open(&d);
-	job = hold(c, FK_IDEMPOTENT, &gate);
+	job = kept_hold(c, FK_IDEMPOTENT, &gate);
 	DAEMON_AWAIT(n_running() == 1);
 	kept_kill(&d, store);
 	see_all_lost(c, &job, 1);
@@ -449,8 +416,8 @@ static void die_taking_over(const char *site)
 	daemon_unmine(&d);
 	store = kept_start(&d, "--workers=2", NULL);
 	c = daemon_open(&d);
-	jobs[0] = hold(c, 0, &gates[0]);
-	jobs[1] = hold(c, FK_IDEMPOTENT, &gates[1]);
+	jobs[0] = kept_hold(c, 0, &gates[0]);
+	jobs[1] = kept_hold(c, FK_IDEMPOTENT, &gates[1]);
 	DAEMON_AWAIT(n_running() == 2);
 	daemon_mine(&d, site, 0);
 	kept_kill(&d, store);
@@ -497,7 +464,7 @@ static void die_taking_in(const char *site, bool twice)
 	DAEMON_AWAIT(!daemon_is_mined(&d));
 	kept_ready(&d, store);
 	if (twice) {
-		roster = open_roster();
+		roster = fdstore_roster(store);
 		DAEMON_AWAIT(roster_client(roster, c->id).welcomed);
 		roster_unmap(roster);
 		ck_assert(!client_gone(c));
@@ -532,9 +499,9 @@ START_TEST(one_that_dies_while_it_gives_jobs_up_has_the_next_do_it)
 	store = kept_start(&d, "--workers=2", NULL);
 	c = daemon_open(&d);
 	for (uint32_t i = 0; i < 2; i++)
-		jobs[i] = hold(c, FK_IDEMPOTENT, &gates[i]);
+		jobs[i] = kept_hold(c, FK_IDEMPOTENT, &gates[i]);
 	DAEMON_AWAIT(n_running() == 2);
-	roster = open_roster();
+	roster = fdstore_roster(store);
 	roster->geometry.max_jobs++;
 	roster_unmap(roster);
 	kept_kill(&d, store);

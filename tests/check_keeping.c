@@ -214,23 +214,6 @@ static int compare(const void *a, const void *b)
 	return strcmp(a, b);
 }
 
-static struct roster *open_roster(struct fdstore *store)
-{
-	struct roster *roster = NULL;
-	char path[64];
-	int fd = -1;
-
-	for (uint32_t i = 0; i < store->n; i++)
-		if (streq(store->entries[i].name, "roster"))
-			fd = store->entries[i].fd;
-	(void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)store->pid, fd);
-	fd = open(path, O_RDWR | O_CLOEXEC);
-	ck_assert_int_ge(fd, 0);
-	ck_assert_int_eq(roster_map(fd, &roster), 0);
-	(void)close(fd);
-	return roster;
-}
-
 /* What is to be in the store, as fdstore_names() says it. */
 static void say_roster(const struct roster *roster, char *ret_names, size_t size)
 {
@@ -274,7 +257,7 @@ START_TEST(what_is_kept_is_what_the_roster_names)
 
 	service_expect("READY=1");
 	AWAIT(holds(store, "arena board pool roster"));
-	roster = open_roster(store);
+	roster = fdstore_roster(store);
 	AWAIT_STORE("pool roster");
 	a = service_attach();
 	AWAIT_STORE("c0 c0 c0 pool roster t0");
@@ -327,7 +310,7 @@ START_TEST(tenants_that_are_released_leave_the_store)
 	ck_assert_int_eq(chmod(service_folder, 0711), 0);
 	ck_assert_int_eq(chmod(service_socket, 0666), 0);
 	AWAIT(holds(store, "arena board pool roster"));
-	roster = open_roster(store);
+	roster = fdstore_roster(store);
 	for (uint32_t i = 0; i < USERS; i++) {
 		pid_t pid = fork();
 		int status;
@@ -450,7 +433,7 @@ START_TEST(a_slot_of_rings_whose_last_users_are_still_kept_is_nobodys)
 	ck_assert_int_eq(chmod(service_folder, 0711), 0);
 	ck_assert_int_eq(chmod(service_socket, 0666), 0);
 	AWAIT(holds(store, "arena board pool roster"));
-	roster = open_roster(store);
+	roster = fdstore_roster(store);
 	pid = dial_as(65001);
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 	ck_assert_int_eq(status, 0);

@@ -41,21 +41,6 @@ static const char *outcome(fk_client *c, fk_job job)
 	return fk_outcome_name(fk_outcome(c, job, NULL, NULL));
 }
 
-/* One that runs until *ret_gate is 1. */
-static fk_job hold(fk_client *c, unsigned int flags, volatile uint8_t **ret_gate)
-{
-	struct fk_buffer buffer = { NULL, 1 };
-	const fk_task *task;
-	fk_job job;
-
-	ck_assert_int_eq(fk_alloc(c, buffer.size, &buffer.data), 0);
-	*ret_gate = buffer.data;
-	**ret_gate = 0;
-	ck_assert_int_eq(fk_task_find(c, "crash:hold", &task), 0);
-	ck_assert_int_eq(fk_submitv(c, task, flags, &job, buffer), 0);
-	return job;
-}
-
 static fk_job add(fk_client *c)
 {
 	const int64_t args[2] = { 40, 2 };
@@ -96,7 +81,7 @@ START_TEST(what_runs_ends_and_what_is_queued_is_run_by_the_next)
 	store = kept_start(&d, "--workers=2", "--stop-timeout=1000s", NULL);
 	c = daemon_open(&d);
 	for (uint32_t i = 0; i < 2; i++)
-		jobs[i] = hold(c, 0, &gates[i]);
+		jobs[i] = kept_hold(c, 0, &gates[i]);
 	DAEMON_AWAIT(n_running() == 2);
 	for (uint32_t i = 0; i < QUEUED; i++)
 		queued[i] = add(c);
@@ -131,8 +116,8 @@ START_TEST(what_does_not_end_in_time_is_LOST_or_runs_again)
 	memset(&d, 0, sizeof(d));
 	store = kept_start(&d, "--workers=2", "--stop-timeout=50ms", NULL);
 	c = daemon_open(&d);
-	jobs[0] = hold(c, 0, &gates[0]);
-	jobs[1] = hold(c, FK_IDEMPOTENT, &gates[1]);
+	jobs[0] = kept_hold(c, 0, &gates[0]);
+	jobs[1] = kept_hold(c, FK_IDEMPOTENT, &gates[1]);
 	DAEMON_AWAIT(n_running() == 2);
 	/* Nobody is suspected of the end of its pool. */
 	for (uint32_t i = 0; i < 3; i++) {
@@ -158,7 +143,7 @@ START_TEST(a_second_signal_waits_for_nothing_and_a_stop_stops)
 	memset(&d, 0, sizeof(d));
 	store = kept_start(&d, "--workers=1", "--stop-timeout=1000s", NULL);
 	c = daemon_open(&d);
-	job = hold(c, FK_IDEMPOTENT, &gate);
+	job = kept_hold(c, FK_IDEMPOTENT, &gate);
 	DAEMON_AWAIT(n_running() == 1);
 	ck_assert_int_eq(kill(d.manager, SIGUSR2), 0);
 	DAEMON_AWAIT(daemon_logged(&d, "SIGUSR2: to be started again", ""));

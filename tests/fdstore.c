@@ -454,3 +454,20 @@ pid_t fdstore_process(struct fdstore *store, const char *name)
 	ck_assert_int_eq(pthread_mutex_unlock(&store->lock), 0);
 	return pid;
 }
+
+struct roster *fdstore_roster(struct fdstore *store)
+{
+	struct roster *roster = NULL;
+	char path[64];
+	int fd = -1;
+
+	for (uint32_t i = 0; i < store->n; i++)
+		if (streq(store->entries[i].name, "roster"))
+			fd = store->entries[i].fd;
+	(void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)store->pid, fd);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(roster_map(fd, &roster), 0);
+	(void)close(fd);
+	return roster;
+}

@@ -15,6 +15,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "daemon/roster.h"
+
 #define FDSTORE_MAX 512u
 
 struct fdstore_unit {
@@ -66,5 +68,8 @@ void fdstore_names(struct fdstore *store, char *ret_names, size_t size);
 
 /* The process of the first pidfd of this name, 0: there is none. */
 pid_t fdstore_process(struct fdstore *store, const char *name);
+
+/* The roster that is kept; roster_unmap() it. */
+struct roster *fdstore_roster(struct fdstore *store);
 
 #endif

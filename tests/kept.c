@@ -132,3 +132,17 @@ void kept_ended(struct daemon *d, struct fdstore *store)
 		      "a sanitizer has found something: %s", d->log);
 	daemon_discard(d);
 }
+
+fk_job kept_hold(fk_client *c, unsigned int flags, volatile uint8_t **ret_gate)
+{
+	struct fk_buffer buffer = { NULL, 1 };
+	const fk_task *task;
+	fk_job job;
+
+	ck_assert_int_eq(fk_alloc(c, buffer.size, &buffer.data), 0);
+	*ret_gate = buffer.data;
+	**ret_gate = 0;
+	ck_assert_int_eq(fk_task_find(c, "crash:hold", &task), 0);
+	ck_assert_int_eq(fk_submitv(c, task, flags, &job, buffer), 0);
+	return job;
+}
