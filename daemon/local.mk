@@ -27,6 +27,9 @@ libmanager_la_SOURCES = \
 	daemon/loop_fault.h \
 	daemon/manager.c \
 	daemon/manager.h \
+	daemon/manager_end.c \
+	daemon/manager_internal.h \
+	daemon/manager_pool.c \
 	daemon/notify.c \
 	daemon/notify.h \
 	daemon/pages.c \

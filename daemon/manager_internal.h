@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/* daemon/manager_internal.h - what the parts of the manager share; manager.c has the essay */
+#ifndef DAEMON_MANAGER_INTERNAL_H
+#define DAEMON_MANAGER_INTERNAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/log.h"
+#include "common/options.h"
+#include "daemon/adopt.h"
+#include "daemon/fronts.h"
+#include "daemon/hangup.h"
+#include "daemon/listener.h"
+#include "daemon/loop.h"
+#include "daemon/manager.h"
+#include "daemon/notify.h"
+#include "daemon/poolproc.h"
+#include "daemon/postmortem.h"
+#include "daemon/quarantine.h"
+#include "daemon/session.h"
+#include "daemon/store.h"
+
+struct manager {
+	struct options *options;
+	struct loop loop;
+	struct hangups hangups;
+	struct poolproc pool;
+	struct session_table sessions;
+	struct notify notify;
+	struct store store;
+	struct adopt adopt;
+	struct listener listener;
+	struct fronts fronts;
+	struct postmortem postmortem;
+	struct quarantine quarantine;
+	int signal_fd;
+	bool ready; /* the first pool was */
+	bool stopping;
+	bool halting; /* to be started again */
+	int exit_code;
+	uint32_t n_shortages; /* tries to start the pool that failed, one after the other */
+	struct log_limit shortages;
+	struct log_limit strays; /* lines that a task can provoke, by the pool's channel */
+	uint64_t ended_before;	 /* jobs, when the stop began */
+	uint64_t cpus_ns;	 /* of the last look at cpu.max */
+	uint32_t cpus;		 /* that it was enough for; 0: for any number */
+	struct loop_source signal_source;
+	struct loop_source restart_source;
+	struct loop_source stop_source;
+	struct loop_source announce_source;
+};
+
+/* manager.c: the line for the service manager. */
+void manager_status(struct notify *notify);
+
+/* manager_pool.c: starts the pool, now or when there is what it needs. */
+void manager_start_pool(struct manager *m);
+void manager_on_restart(struct loop_source *source, int result);
+void manager_on_announce(struct loop_source *source, int result);
+extern const struct poolproc_events manager_pool_events;
+
+/* manager_end.c: nothing runs any more, or ever will; outcome is that of all jobs without one. */
+void manager_end(struct manager *m, uint32_t outcome);
+/* What the service manager keeps is the next forkd's: nothing is closed, no job gets an outcome. */
+void manager_leave(struct manager *m);
+void manager_on_signal(struct loop_source *source, int result);
+void manager_on_stop_timeout(struct loop_source *source, int result);
+/* After the loop, one of them: all is left as it is, or given back. */
+void manager_part(struct manager *m);
+void manager_fini(struct manager *m);
+
+#endif

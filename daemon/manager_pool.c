@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon/manager_pool.c - the manager and its pool: started, ready, dead, and what it asks for
+ */
+#include "daemon/manager_internal.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/util.h"
+#include "daemon/cgroup.h"
+#include "daemon/settings.h"
+
+#define MANAGER_BACKOFF_NS (50 * NSEC_PER_MSEC)
+#define MANAGER_CPUS_NS	   (500 * NSEC_PER_MSEC) /* between two looks at cpu.max, at least */
+
+/* Somebody waits for the pool: it is not the first one, or not his. */
+static bool manager_is_wanted(const struct manager *m)
+{
+	return m->ready || m->adopt.n_clients;
+}
+
+/* Starts the pool later, for the n-th time, from 0 on. False if that cannot be arranged. */
+static bool manager_restart_later(struct manager *m, uint32_t n)
+{
+	return loop_timer(&m->loop, &m->restart_source, MANAGER_BACKOFF_NS << min(n, 4u)) == 0;
+}
+
+/* What others use up, and may give back; descriptors that nobody has received among it. */
+static bool manager_is_shortage(int r)
+{
+	return r == -EAGAIN || r == -EMFILE || r == -ENFILE || r == -ENOBUFS || r == -ENOMEM ||
+	       r == -ETOOMANYREFS;
+}
+
+/* Until it has heard that, a service manager waits, and then ends forkd. */
+static void manager_announce(struct manager *m)
+{
+	int r = notify_ready();
+
+	if (manager_is_shortage(r) || r == -EINTR)
+		r = loop_timer(&m->loop, &m->announce_source, MANAGER_BACKOFF_NS);
+	if (r < 0)
+		log_error("cannot tell the service manager that forkd is ready: %s", strerror(-r));
+}
+
+void manager_on_announce(struct loop_source *source, int result)
+{
+	(void)result;
+	manager_announce(container_of(source, struct manager, announce_source));
+}
+
+/* The pool was not to be had. True if it is started later: something was short. Nobody waits for
+ * the first one. */
+static bool manager_try_again(struct manager *m, int r, const char *why)
+{
+	if (!manager_is_wanted(m) || !manager_is_shortage(r) ||
+	    !manager_restart_later(m, m->n_shortages))
+		return false;
+	m->n_shortages++;
+	log_limited(&m->shortages, LOG_LEVEL_WARNING, "cannot start the pool: %s; trying again",
+		    why);
+	return true;
+}
+
+void manager_start_pool(struct manager *m)
+{
+	int r = poolproc_start(&m->pool, m->fronts.board_fd, m->fronts.arena_fd);
+
+	if (manager_try_again(m, r, strerror(-r)))
+		return;
+	if (r < 0) {
+		log_error("cannot start the pool: %s", strerror(-r));
+		m->exit_code = MANAGER_EXIT_SYSTEM;
+		manager_end(m, JOB_LOST);
+		return;
+	}
+	fronts_set_pool(&m->fronts, (uint32_t)m->pool.pid);
+}
+
+void manager_on_restart(struct loop_source *source, int result)
+{
+	(void)result;
+	manager_start_pool(container_of(source, struct manager, restart_source));
+}
+
+static void manager_on_accept(struct listener *listener, int fd)
+{
+	session_accept(&container_of(listener, struct manager, listener)->sessions, fd);
+}
+
+/* It asks once a second, while it works (park.h); a task could say so at any time. */
+static void manager_on_asks_cpus(struct poolproc *pool)
+{
+	struct manager *m = container_of(pool, struct manager, pool);
+	struct proto_pool cpus = { .head = { PROTO_MAGIC, PROTO_POOL_CPUS } };
+	uint64_t now = clock_ns();
+
+	if (now - m->cpus_ns >= MANAGER_CPUS_NS) {
+		m->cpus = cgroup_cpus("");
+		m->cpus_ns = now;
+	}
+	cpus.n_jobs = m->cpus;
+	poolproc_send(pool, &cpus, -1);
+}
+
+static void manager_on_ready(struct poolproc *pool)
+{
+	struct manager *m = container_of(pool, struct manager, pool);
+
+	m->n_shortages = 0;
+	settings_tell_pool(m->options, pool);
+	manager_on_asks_cpus(pool); /* what it asked before is not answered */
+	quarantine_tell_pool(&m->quarantine);
+	postmortem_cancel_gone(&m->postmortem);
+	session_tell_pool(&m->sessions);
+	if (m->stopping || m->halting)
+		return;
+	if (m->ready) {
+		log_notice("pool %u runs (pid %d)", m->fronts.pool_generation, (int)pool->pid);
+		notify_changed(&m->notify);
+		return;
+	}
+	m->ready = true;
+	roster_ready(m->adopt.roster, clock_ns());
+	fronts_set_state(&m->fronts, BOARD_RUNNING);
+	listener_begin(&m->listener, &m->loop, manager_on_accept);
+	manager_announce(m);
+	manager_status(&m->notify);
+	log_notice("%u workers, listening on %s", m->fronts.n_workers,
+		   m->listener.path ? m->listener.path : "the socket from systemd");
+}
+
+static void manager_on_attached(struct poolproc *pool, uint32_t client, uint32_t generation,
+				const char *text)
+{
+	session_attached(&container_of(pool, struct manager, pool)->sessions, client, generation,
+			 text);
+}
+
+static void manager_on_released(struct poolproc *pool, uint32_t client, uint32_t generation)
+{
+	struct manager *m = container_of(pool, struct manager, pool);
+
+	if (!session_released(&m->sessions, client, generation))
+		log_limited(&m->strays, LOG_LEVEL_WARNING,
+			    "the pool released client %u, generation %u, which is not gone", client,
+			    generation);
+}
+
+static void manager_on_tenant_released(struct poolproc *pool, uint32_t tenant)
+{
+	struct manager *m = container_of(pool, struct manager, pool);
+
+	if (!tenants_released(&m->sessions.tenants, tenant))
+		log_limited(&m->strays, LOG_LEVEL_WARNING,
+			    "the pool released tenant %u, which has not left", tenant);
+}
+
+static void manager_pool_failed(struct manager *m, const struct poolproc_end *end)
+{
+	if (end->failed_text[0])
+		log_error("the pool cannot start: %s", end->failed_text);
+	else if (end->signo)
+		log_error("the pool died at its start, of signal %u (%s)", end->signo,
+			  strsignal((int)end->signo));
+	else
+		log_error("the pool ended at its start, with status %d", end->status);
+	m->exit_code = MANAGER_EXIT_POOL;
+	manager_end(m, JOB_LOST);
+}
+
+static void manager_on_died(struct poolproc *pool, const struct poolproc_end *end)
+{
+	struct manager *m = container_of(pool, struct manager, pool);
+	enum postmortem_next next;
+
+	fronts_write(&m->fronts);
+	session_show_counts(&m->sessions);
+	quarantine_show(&m->quarantine);
+	loop_forget(&m->loop, &m->stop_source);
+	if (m->halting) {
+		/* One that crashed has somebody to blame. */
+		if (!end->stopped && end->signo != SIGKILL)
+			(void)postmortem_run(&m->postmortem, end);
+		manager_leave(m);
+		return;
+	}
+	/* Killed at stop-timeout: what ran was cancelled, not lost. */
+	if (m->stopping && (end->stopped || end->signo == SIGKILL)) {
+		manager_end(m, JOB_CANCELLED);
+		return;
+	}
+	if (!manager_is_wanted(m) && !m->stopping) {
+		manager_pool_failed(m, end);
+		return;
+	}
+	/* No job was its own yet. */
+	if (!m->stopping && !end->was_ready &&
+	    manager_try_again(m, end->failed, end->failed_text)) {
+		fronts_clear_workers(&m->fronts);
+		return;
+	}
+	next = postmortem_run(&m->postmortem, end);
+	if (m->stopping) {
+		manager_end(m, JOB_CANCELLED);
+		return;
+	}
+	fronts_next_pool(&m->fronts);
+	notify_changed(&m->notify);
+	if (next == POSTMORTEM_GIVE_UP) {
+		m->exit_code = MANAGER_EXIT_POOL;
+		manager_end(m, JOB_LOST);
+	} else if (next == POSTMORTEM_RESTART ||
+		   !manager_restart_later(m, m->postmortem.n_deaths - 1)) {
+		manager_start_pool(m);
+	}
+}
+
+const struct poolproc_events manager_pool_events = {
+	.ready = manager_on_ready,
+	.attached = manager_on_attached,
+	.released = manager_on_released,
+	.tenant_released = manager_on_tenant_released,
+	.asks_cpus = manager_on_asks_cpus,
+	.died = manager_on_died,
+};
