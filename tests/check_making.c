@@ -109,7 +109,7 @@ static void call(void)
 {
 	struct service_client c;
 
-	/* The last one's slot may not be free yet. */
+	/* What the last one had may not be back yet. */
 	while (!service_try_attach(&c))
 		;
 	service_submit(&c, 0, STUB_DONE, 0);
