@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 # A test program tests/check_<unit>.c needs one line in UNIT_TESTS: its source is found by its
-# name, and it is linked with all the convenience libraries. More sources, other libraries:
-# tests_check_<unit>_SOURCES, tests_check_<unit>_LDADD.
+# name, and it is linked with all the convenience libraries and with what tests share
+# (tests/libtests.la). More sources, other libraries: tests_check_<unit>_SOURCES,
+# tests_check_<unit>_LDADD. A header of tests goes to noinst_HEADERS.
 
-LDADD = $(DAEMON_LIBS) $(CLIENT_LIBS) libcommon.la $(CHECK_LIBS)
+LDADD = tests/libtests.la $(DAEMON_LIBS) $(CLIENT_LIBS) libcommon.la $(CHECK_LIBS)
 
 UNIT_TESTS = \
 	tests/check_account \
@@ -293,166 +294,62 @@ AM_TESTS_ENVIRONMENT = \
 	export TSAN_OPTIONS; \
 	CK_TIMEOUT_MULTIPLIER="$${CK_TIMEOUT_MULTIPLIER:-1}"; export CK_TIMEOUT_MULTIPLIER;
 
-# Those with a real forkd: tests/daemon.h.
-DAEMON_SOURCES = \
+# What tests share, each part by its header: a program gets what it uses of it.
+check_LTLIBRARIES += tests/libtests.la
+tests_libtests_la_SOURCES = \
+	tests/counts.c \
+	tests/counts.h \
 	tests/daemon.c \
 	tests/daemon.h \
 	tests/daemon_end.c \
-	tests/daemon_proc.c
-COUNTS_SOURCES = tests/counts.c tests/counts.h $(DAEMON_SOURCES)
-HOSTILE_SOURCES = tests/hostile.c tests/hostile.h $(DAEMON_SOURCES)
-ORACLE_SOURCES = tests/oracle.c tests/oracle.h
-KEPT_SOURCES = tests/kept.c tests/kept.h tests/fdstore.c tests/fdstore.h $(DAEMON_SOURCES)
-tests_check_adopt_SOURCES = tests/check_adopt.c $(ORACLE_SOURCES) $(KEPT_SOURCES)
-tests_check_blame_SOURCES = tests/check_blame.c $(DAEMON_SOURCES)
-tests_check_cancel_SOURCES = tests/check_cancel.c $(DAEMON_SOURCES)
-tests_check_cancel_kept_SOURCES = tests/check_cancel_kept.c $(DAEMON_SOURCES)
-tests_check_chain_SOURCES = tests/check_chain.c $(DAEMON_SOURCES)
-tests_check_child_SOURCES = tests/check_child.c $(ORACLE_SOURCES) $(COUNTS_SOURCES)
-tests_check_client_sites_SOURCES = tests/check_client_sites.c $(ORACLE_SOURCES) $(COUNTS_SOURCES)
-tests_check_planned_SOURCES = tests/check_planned.c $(ORACLE_SOURCES) $(KEPT_SOURCES)
-tests_check_pool_sites_SOURCES = tests/check_pool_sites.c $(ORACLE_SOURCES) $(DAEMON_SOURCES)
-tests_check_storm_SOURCES = tests/check_storm.c $(ORACLE_SOURCES) $(DAEMON_SOURCES)
-tests_check_confine_SOURCES = tests/check_confine.c $(DAEMON_SOURCES)
-tests_check_copies_SOURCES = tests/check_copies.c $(DAEMON_SOURCES)
-tests_check_cpus_SOURCES = tests/check_cpus.c $(DAEMON_SOURCES)
-tests_check_crash_SOURCES = tests/check_crash.c $(DAEMON_SOURCES)
-tests_check_hostile_SOURCES = tests/check_hostile.c $(HOSTILE_SOURCES)
-tests_check_hostile_record_SOURCES = tests/check_hostile_record.c $(HOSTILE_SOURCES)
-tests_check_hostile_rings_SOURCES = tests/check_hostile_rings.c $(HOSTILE_SOURCES)
-tests_check_hanging_SOURCES = tests/check_hanging.c $(DAEMON_SOURCES)
-tests_check_descriptors_SOURCES = tests/check_descriptors.c $(DAEMON_SOURCES)
+	tests/daemon_proc.c \
+	tests/fake.c \
+	tests/fake.h \
+	tests/fdstore.c \
+	tests/fdstore.h \
+	tests/hostile.c \
+	tests/hostile.h \
+	tests/kept.c \
+	tests/kept.h \
+	tests/oracle.c \
+	tests/oracle.h \
+	tests/rig.c \
+	tests/rig.h \
+	tests/service.c \
+	tests/service.h \
+	tests/stub.c \
+	tests/stub.h
+
+# Those of several files.
 tests_check_inject_SOURCES = \
 	tests/check_inject.c \
 	tests/inject.c \
 	tests/inject.h \
 	tests/visitor.c \
-	tests/visitor.h \
-	$(COUNTS_SOURCES)
+	tests/visitor.h
 tests_check_isolation_SOURCES = \
 	tests/check_isolation.c \
 	tests/isolation.h \
 	tests/isolation_processes.c \
-	tests/isolation_segments.c \
-	$(DAEMON_SOURCES)
-tests_check_kill_SOURCES = tests/check_kill.c $(ORACLE_SOURCES) $(COUNTS_SOURCES)
-tests_check_last_steps_SOURCES = \
-	tests/check_last_steps.c \
-	$(ORACLE_SOURCES) \
-	$(DAEMON_SOURCES)
-tests_check_latency_SOURCES = tests/check_latency.c $(DAEMON_SOURCES)
-tests_check_memory_SOURCES = tests/check_memory.c $(DAEMON_SOURCES)
-tests_check_oracle_SOURCES = tests/check_oracle.c $(ORACLE_SOURCES)
-tests_check_promises_SOURCES = tests/check_promises.c $(DAEMON_SOURCES)
-tests_check_quarantine_SOURCES = tests/check_quarantine.c $(DAEMON_SOURCES)
-tests_check_renew_SOURCES = tests/check_renew.c $(DAEMON_SOURCES)
-tests_check_restart_SOURCES = tests/check_restart.c $(DAEMON_SOURCES)
-tests_check_rights_SOURCES = tests/check_rights.c $(KEPT_SOURCES)
-tests_check_scenario_SOURCES = tests/check_scenario.c $(DAEMON_SOURCES)
-tests_soak_starve_SOURCES = tests/soak_starve.c $(DAEMON_SOURCES)
-tests_soak_stress_SOURCES = \
-	tests/soak_jobs.c \
-	tests/soak_jobs.h \
-	tests/soak_stress.c \
-	tests/soak_torment.c \
-	tests/soak_torment.h \
-	$(DAEMON_SOURCES)
-tests_soak_stress_LDADD = $(LDADD) -lm
-tests_check_settings_SOURCES = tests/check_settings.c $(DAEMON_SOURCES)
-tests_check_users_SOURCES = tests/check_users.c $(DAEMON_SOURCES)
-
-# Those of the manager, with a stub in the place of the pool.
-FDSTORE_SOURCES = tests/fdstore.c tests/fdstore.h
-SERVICE_SOURCES = \
-	tests/service.c \
-	tests/service.h \
-	tests/stub.c \
-	tests/stub.h \
-	$(FDSTORE_SOURCES)
-tests_check_keeping_SOURCES = tests/check_keeping.c $(SERVICE_SOURCES)
-tests_check_making_SOURCES = tests/check_making.c $(SERVICE_SOURCES)
-tests_check_manager_SOURCES = tests/check_manager.c $(SERVICE_SOURCES)
-tests_check_manager_killed_SOURCES = tests/check_manager_killed.c $(SERVICE_SOURCES)
-tests_check_parking_SOURCES = tests/check_parking.c $(DAEMON_SOURCES)
-tests_check_passed_SOURCES = tests/check_passed.c $(SERVICE_SOURCES)
-tests_check_service_SOURCES = tests/check_service.c $(SERVICE_SOURCES)
-tests_check_session_SOURCES = tests/check_session.c $(SERVICE_SOURCES)
-tests_check_userns_SOURCES = tests/check_userns.c $(SERVICE_SOURCES)
-
-# Those of the client, with a daemon of threads.
-FAKE_SOURCES = tests/fake.c tests/fake.h
-tests_check_batch_SOURCES = tests/check_batch.c tests/requests.h $(FAKE_SOURCES)
-tests_check_cancel_message_SOURCES = tests/check_cancel_message.c $(FAKE_SOURCES)
-tests_check_connect_SOURCES = tests/check_connect.c $(FAKE_SOURCES)
-tests_check_error_SOURCES = tests/check_error.c $(FAKE_SOURCES)
-tests_check_group_SOURCES = tests/check_group.c tests/requests.h $(FAKE_SOURCES)
-tests_check_publish_SOURCES = tests/check_publish.c $(FAKE_SOURCES)
-tests_check_slots_SOURCES = tests/check_slots.c tests/requests.h $(FAKE_SOURCES)
-tests_check_submit_SOURCES = tests/check_submit.c $(FAKE_SOURCES)
-tests_check_wait_SOURCES = tests/check_wait.c $(FAKE_SOURCES)
-
+	tests/isolation_segments.c
 tests_check_layout_SOURCES = \
 	tests/check_layout.c \
 	tests/check_layout.h \
 	tests/check_layout_ring.c \
 	tests/check_layout_same.c
+tests_soak_stress_SOURCES = \
+	tests/soak_jobs.c \
+	tests/soak_jobs.h \
+	tests/soak_stress.c \
+	tests/soak_torment.c \
+	tests/soak_torment.h
 
-# A whole pool inside a test's own process.
-ALGORITHM_SOURCES = tests/algorithm.h tests/rig.c tests/rig.h
-INTAKE_SOURCES = tests/intake_rig.h tests/rig.c tests/rig.h
-COUNTED_SOURCES = tests/counted.h tests/counted_fail.h
-tests_check_algorithm_SOURCES = tests/check_algorithm.c $(ALGORITHM_SOURCES)
-tests_check_each_SOURCES = tests/check_each.c $(ALGORITHM_SOURCES)
-tests_check_fold_SOURCES = tests/check_fold.c $(ALGORITHM_SOURCES)
-tests_check_scan_SOURCES = tests/check_scan.c $(COUNTED_SOURCES) $(ALGORITHM_SOURCES)
-tests_check_scan_LDADD = $(LDADD) -lm
-tests_check_sort_SOURCES = tests/check_sort.c $(COUNTED_SOURCES) $(ALGORITHM_SOURCES)
-tests_check_array_SOURCES = tests/check_array.c tests/counted.h tests/rig.c tests/rig.h
 tests_check_array_LDADD = $(LDADD) -lm
-tests_check_flips_SOURCES = tests/check_flips.c tests/rig.c tests/rig.h
-tests_check_forkmode_SOURCES = tests/check_forkmode.c tests/rig.c tests/rig.h
-tests_check_drain_SOURCES = tests/check_drain.c $(INTAKE_SOURCES)
-tests_check_intake_SOURCES = tests/check_intake.c $(INTAKE_SOURCES)
-tests_check_park_SOURCES = tests/check_park.c $(INTAKE_SOURCES)
-tests_check_registry_SOURCES = tests/check_registry.c $(INTAKE_SOURCES)
-tests_check_strict_SOURCES = tests/check_strict.c $(INTAKE_SOURCES)
-tests_check_vacate_SOURCES = tests/check_vacate.c $(INTAKE_SOURCES)
-tests_check_modules_SOURCES = tests/check_modules.c tests/rig.c tests/rig.h
 tests_check_modules_LDADD = $(LDADD) -lm
-tests_check_channel_SOURCES = tests/check_channel.c tests/rig.c tests/rig.h
-tests_check_requeue_SOURCES = tests/check_requeue.c tests/rig.c tests/rig.h
-tests_check_record_SOURCES = \
-	tests/check_record.c \
-	tests/quiet.h \
-	tests/rig.c \
-	tests/rig.h \
-	tests/stack_room.h
-tests_check_profile_SOURCES = tests/check_profile.c tests/rig.c tests/rig.h
-tests_check_pool_SOURCES = tests/check_pool.c tests/rig.c tests/rig.h
-tests_check_sleep_SOURCES = tests/check_sleep.c tests/rig.c tests/rig.h tests/sleep_steps.h
-tests_check_halt_SOURCES = tests/check_halt.c tests/rig.c tests/rig.h
+tests_check_scan_LDADD = $(LDADD) -lm
 tests_check_sleep_CFLAGS = $(libpool_la_CFLAGS)
-tests_check_lazy_pool_SOURCES = tests/check_lazy_pool.c tests/rig.c tests/rig.h
-tests_check_strand_SOURCES = tests/check_strand.c tests/rig.c tests/rig.h
-tests_check_strand_full_SOURCES = tests/check_strand_full.c tests/rig.c tests/rig.h
-tests_check_unwind_SOURCES = \
-	tests/check_unwind.c \
-	tests/quiet.h \
-	tests/rig.c \
-	tests/rig.h \
-	tests/unwind_tasks.h
-tests_check_place_SOURCES = tests/check_place.c tests/quiet.h tests/rig.c tests/rig.h
-tests_check_stack_SOURCES = tests/check_stack.c tests/stack_room.h
-tests_check_stack_account_SOURCES = \
-	tests/check_stack_account.c \
-	tests/quiet.h \
-	tests/rig.c \
-	tests/rig.h \
-	tests/stack_room.h
-tests_check_stack_arena_SOURCES = tests/check_stack_arena.c tests/stack_room.h
-tests_check_alloc_SOURCES = tests/check_alloc.c tests/quiet.h tests/rig.c tests/rig.h
-tests_check_aside_SOURCES = tests/check_aside.c tests/quiet.h tests/rig.c tests/rig.h
-tests_check_deadline_SOURCES = tests/check_deadline.c tests/quiet.h tests/rig.c tests/rig.h
+tests_check_victims_LDADD = $(LDADD) -lm
+tests_soak_stress_LDADD = $(LDADD) -lm
 
 # The kernel is short of something when the test says so.
 tests_check_channel_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=proto_send
@@ -466,11 +363,8 @@ tests_check_park_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=sched_setaffinity
 # The kernel unmaps what was there, and has no memory then.
 tests_check_vacate_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=mremap
 
-tests_check_victims_LDADD = $(LDADD) -lm
-
 # The service in a booted systemd.
 check_PROGRAMS += tests/systemd/calls
-tests_systemd_calls_SOURCES = tests/systemd/calls.c $(ORACLE_SOURCES)
 EXTRA_DIST += tests/systemd/inside tests/systemd/run
 
 # Machines that are not here.
@@ -482,17 +376,26 @@ EXTRA_DIST += \
 	tests/topologies/ring.xml
 
 noinst_HEADERS = \
+	tests/algorithm.h \
 	tests/check_unit.h \
 	tests/compile.h \
+	tests/counted.h \
+	tests/counted_fail.h \
 	tests/entries.h \
 	tests/fair_clock.h \
 	tests/fib.h \
+	tests/intake_rig.h \
 	tests/jobs.h \
 	tests/machines.h \
 	tests/options.h \
 	tests/passed.h \
+	tests/quiet.h \
+	tests/requests.h \
 	tests/sites.h \
-	tests/tasks.h
+	tests/sleep_steps.h \
+	tests/stack_room.h \
+	tests/tasks.h \
+	tests/unwind_tasks.h
 
 # The long ones, never part of check. Whoever has something for one adds a phony target to its
 # list.

@@ -96,19 +96,10 @@ tests_bench_bench_steals_LDADD = $(BENCH_CLIENT_LIBS)
 
 # Of a sleep and a wake, by tenants and workers: the workers' code is compiled in.
 EXTRA_PROGRAMS += tests/bench/bench_sleep
-tests_bench_bench_sleep_SOURCES = \
-	tests/bench/bench_sleep.c \
-	tests/rig.c \
-	tests/rig.h \
-	tests/sleep_steps.h
 tests_bench_bench_sleep_CFLAGS = $(libpool_la_CFLAGS)
 
 # What a fork is made of: fib in a pool inside one process, under callgrind.
 EXTRA_PROGRAMS += tests/bench/forkpath_rig
-tests_bench_forkpath_rig_SOURCES = \
-	tests/bench/forkpath_rig.c \
-	tests/rig.c \
-	tests/rig.h
 
 forkpath: all
 	$(MAKE) $(AM_MAKEFLAGS) tests/bench/forkpath_rig$(EXEEXT)

@@ -6,7 +6,6 @@
 #	make numa NUMA_NODES=2
 
 check_PROGRAMS += tests/check_numa tests/numa_pages tests/numa_steals
-tests_check_numa_SOURCES = tests/check_numa.c tests/numa_pages.h tests/rig.c tests/rig.h
 tests_numa_pages_SOURCES = tests/numa_pages.c tests/numa_pages.h
 tests_numa_pages_LDADD =
 tests_numa_steals_LDADD = libtopology.la $(HWLOC_LIBS) libcommon.la -lm

@@ -38,8 +38,6 @@ EXTRA_PROGRAMS += tests/sim/sim_costs tests/sim/sim_run
 tests_sim_sim_run_SOURCES = tests/sim/sim_run.c
 tests_sim_sim_run_LDADD = $(SIM_LIBS)
 tests_sim_sim_costs_SOURCES = \
-	tests/rig.c \
-	tests/rig.h \
 	tests/sim/costs.def \
 	tests/sim/costs.h \
 	tests/sim/sim_costs.c
