@@ -1,140 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* store - what the service manager is told to keep, in its order and up to its limit; what it gives
- * back */
-#include "daemon/store.h"
-
+/*
+ * store: what the service manager is told to keep, in its order and up to its limit, also while it
+ * does not read. tests/check_store_inherit.c has what it gives back.
+ */
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/pidfd.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "common/clock.h"
-#include "common/util.h"
-#include "tests/check_unit.h"
+#include "tests/store_rig.h"
 
 #define MANY 4096u /* more messages than a socket holds */
 
-static struct loop loop;
-static struct hangups hangups = { .loop = &loop };
-static struct store store;
-static int ear; /* the service manager's */
-static char folder[32], path[64];
-static uint32_t answers, wanted;
-static int result_of[8];
 static _Atomic bool *emptied; /* by the service manager */
 
-static void listen_as_manager(void)
-{
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-
-	(void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
-	ear = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	ck_assert_int_eq(bind(ear, (struct sockaddr *)&address, sizeof(address)), 0);
-}
-
-static void begin(const char *max)
-{
-	ck_assert_int_eq(loop_init(&loop), 0);
-	ck_assert_ptr_nonnull(mkdtemp(strcpy(folder, "/tmp/check_store.XXXXXX")));
-	(void)snprintf(path, sizeof(path), "%s/notify", folder);
-	listen_as_manager();
-	ck_assert_int_eq(setenv("NOTIFY_SOCKET", path, 1), 0);
-	if (max)
-		ck_assert_int_eq(setenv("FDSTORE", max, 1), 0);
-	ck_assert_int_eq(store_init(&store, &loop), 0);
-}
-
-static void end(void)
-{
-	store_fini(&store);
-	hangup_fini(&hangups);
-	loop_fini(&loop);
-	(void)close(ear);
-	(void)unlink(path);
-	(void)rmdir(folder);
-}
-
-/* The next message, as a line of words, and how many descriptors came with it; "" for none. */
-static const char *hear(int *ret_fds, uint32_t *ret_n)
-{
-	static char text[256];
-	char control[CMSG_SPACE(8 * sizeof(int))];
-	struct iovec iov = { .iov_base = text, .iov_len = sizeof(text) - 1 };
-	struct msghdr header = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = control,
-		.msg_controllen = sizeof(control),
-	};
-	ssize_t n = recvmsg(ear, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	struct cmsghdr *c = n < 0 ? NULL : CMSG_FIRSTHDR(&header);
-
-	*ret_n = c ? (uint32_t)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int)) : 0;
-	if (c)
-		memcpy(ret_fds, CMSG_DATA(c), *ret_n * sizeof(int));
-	text[max(n, (ssize_t)0)] = '\0';
-	for (char *at = text; (at = strchr(at, '\n'));)
-		*at = ' ';
-	return text;
-}
-
-static void hear_that(const char *text, uint32_t n)
-{
-	uint32_t n_fds;
-	int fds[8];
-
-	ck_assert_str_eq(hear(fds, &n_fds), text);
-	ck_assert_uint_eq(n_fds, n);
-	while (n_fds)
-		(void)close(fds[--n_fds]);
-}
-
-static void hear_put(const char *name, uint32_t n)
-{
-	char text[64];
-
-	(void)snprintf(text, sizeof(text), "FDSTORE=1 FDPOLL=0 FDNAME=%s", name);
-	hear_that(text, n);
-}
-
-static void hear_remove(const char *name)
-{
-	char text[64];
-
-	(void)snprintf(text, sizeof(text), "FDSTOREREMOVE=1 FDNAME=%s", name);
-	hear_that(text, 0);
-}
-
-static void on_put(struct store_put *put, int result)
-{
-	(void)put;
-	result_of[answers++] = result;
-	if (answers == wanted)
-		loop_stop(&loop);
-}
-
-static void turn_until(uint32_t n)
-{
-	wanted = n;
-	loop.stopped = false;
-	ck_assert_int_eq(loop_run(&loop), 0);
-}
-
-static int put_one(struct store_put *put, const char *name)
-{
-	const int fd = STDERR_FILENO;
-
-	*put = (struct store_put){ .call = on_put };
-	return store_put(&store, put, name, &fd, 1);
-}
+/* ------------------------------------------------------------------------ while it reads */
 
 START_TEST(what_is_put_goes_under_its_name_and_leaves_by_it)
 {
@@ -154,7 +33,7 @@ START_TEST(what_is_put_goes_under_its_name_and_leaves_by_it)
 	store_remove(&store, "c1023");
 	hear_remove("c1023");
 	store_remove(&store, "c1023");
-	hear_that("", 0);
+	hear_nothing();
 	ck_assert_uint_eq(answers, 0);
 	end();
 }
@@ -172,7 +51,7 @@ START_TEST(a_full_store_refuses_and_says_nothing)
 	ck_assert_int_eq(put_one(&put, "t2"), -ENOSPC);
 	hear_put("c1", 3);
 	hear_put("t1", 1);
-	hear_that("", 0);
+	hear_nothing();
 	store_remove(&store, "c1");
 	ck_assert_int_eq(store_put(&store, &put, "c2", fds, 3), 0);
 	hear_remove("c1");
@@ -211,7 +90,7 @@ START_TEST(a_store_that_is_too_small_for_a_client_is_none)
 	begin("7");
 	ck_assert(!store_is_there(&store));
 	ck_assert_int_eq(put_one(&put, "pool"), 0);
-	hear_that("", 0);
+	hear_nothing();
 	store_fini(&store);
 	ck_assert_int_eq(setenv("FDSTORE", "8", 1), 0);
 	ck_assert_int_eq(store_init(&store, &loop), 0);
@@ -230,7 +109,7 @@ START_TEST(without_a_store_nothing_is_said_and_nothing_fails)
 	store_remove(&store, "pool");
 	store_empty(&store);
 	store_fini(&store);
-	hear_that("", 0);
+	hear_nothing();
 	ck_assert_int_eq(setenv("FDSTORE", "0", 1), 0);
 	ck_assert_int_eq(store_init(&store, &loop), 0);
 	ck_assert(!store_is_there(&store));
@@ -242,6 +121,8 @@ START_TEST(without_a_store_nothing_is_said_and_nothing_fails)
 	end();
 }
 END_TEST
+
+/* ------------------------------------------------------------------------ while it does not */
 
 /* Puts until one has to wait. Returns how many did not. */
 static uint32_t fill(struct store_put *ret_waits, char *ret_name)
@@ -305,14 +186,6 @@ static pid_t hear_later(uint32_t n_puts, const char *const *removed)
 	_exit(0);
 }
 
-static void heard(pid_t pid)
-{
-	int status;
-
-	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-	ck_assert_int_eq(status, 0);
-}
-
 START_TEST(who_does_not_read_is_waited_for_and_nothing_is_lost_or_overtaken)
 {
 	struct store_put waits, more, gone;
@@ -356,7 +229,7 @@ START_TEST(who_does_not_read_is_waited_for_and_nothing_is_lost_or_overtaken)
 		(void)poll(&p, 1, 10000);
 		store.outgoing.call(&store.outgoing, 0);
 	}
-	heard(pid);
+	ends_well(pid);
 	ck_assert_uint_eq(answers, 1);
 	ck_assert_int_eq(result_of[0], 0);
 	ck_assert_uint_eq(store.n, n + 1);
@@ -377,7 +250,7 @@ START_TEST(what_waits_has_descriptors_of_its_own)
 	ck_assert_int_eq(write(fd, "mine", 4), 4);
 	ck_assert_int_eq(store_put(&store, &put, "board", &fd, 1), 1);
 	(void)close(fd);
-	heard(hear_later(n, none));
+	ends_well(hear_later(n, none));
 	turn_until(2);
 	hear_put(name, 1);
 	ck_assert_str_eq(hear(fds, &n_fds), "FDSTORE=1 FDPOLL=0 FDNAME=board");
@@ -426,10 +299,10 @@ START_TEST(who_leaves_before_it_was_sent_leaves_nothing_behind)
 	ck_assert_int_eq(put_one(&last, "c99998"), 1);
 	pid = hear_later(n, none);
 	turn_until(2);
-	heard(pid);
+	ends_well(pid);
 	hear_put(name, 1);
 	hear_put("c99998", 1);
-	hear_that("", 0);
+	hear_nothing();
 	end();
 }
 END_TEST
@@ -489,7 +362,7 @@ START_TEST(nobody_waits_for_what_would_not_call)
 	ck_assert_int_eq(put_one(&waits, name), 1);
 	pid = hear_later(n, none);
 	turn_until(2);
-	heard(pid);
+	ends_well(pid);
 	ck_assert_int_eq(result_of[1], 0);
 	hear_put(name, 1);
 	end();
@@ -517,7 +390,7 @@ START_TEST(at_the_end_what_waits_is_sent_and_it_waits_until_all_is_closed)
 	pid = hear_later(n, removed);
 	end();
 	ck_assert(*emptied);
-	heard(pid);
+	ends_well(pid);
 }
 END_TEST
 
@@ -537,201 +410,13 @@ START_TEST(a_service_manager_that_is_gone_is_an_error)
 }
 END_TEST
 
-/* ------------------------------------------------------------------------ what is given back */
-
-static int sockets[2], listener;
-static pid_t child;
-
-/* What libcheck has open may have these numbers: each of these tests has a process of its own. */
-static void alone(void (*run)(void))
-{
-	pid_t pid = fork();
-
-	ck_assert_int_ge(pid, 0);
-	if (pid == 0) {
-		run();
-		_exit(0);
-	}
-	heard(pid);
-}
-
-/* Takes 3 and the numbers behind it for: two of "c1", "board", "pool", a socket of the unit's. */
-static void inherit(const char *names)
-{
-	int fds[5], pair[2];
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	char number[16];
-
-	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets), 0);
-	listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	(void)snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "check_store.%d",
-		       (int)getpid());
-	ck_assert_int_eq(bind(listener, (struct sockaddr *)&address, sizeof(address)), 0);
-	ck_assert_int_eq(listen(listener, 1), 0);
-	ck_assert_int_eq(pipe2(pair, O_CLOEXEC), 0);
-	child = fork();
-	if (child == 0) {
-		(void)close(pair[1]);
-		(void)!read(pair[0], number, 1); /* the end of the test */
-		_exit(0);
-	}
-	fds[0] = sockets[0];
-	fds[1] = memfd_create("c1", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	fds[2] = memfd_create("board", MFD_CLOEXEC);
-	fds[3] = pidfd_open(child, 0);
-	fds[4] = listener;
-	for (int i = 0; i < 5; i++)
-		fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 20);
-	sockets[1] = fcntl(sockets[1], F_DUPFD_CLOEXEC, 20);
-	for (int i = 0; i < 5; i++)
-		ck_assert_int_eq(dup2(fds[i], 3 + i), 3 + i);
-	(void)snprintf(number, sizeof(number), "%d", (int)getpid());
-	ck_assert_int_eq(setenv("LISTEN_PID", number, 1), 0);
-	ck_assert_int_eq(setenv("LISTEN_FDS", "5", 1), 0);
-	ck_assert_int_eq(setenv("LISTEN_FDNAMES", names, 1), 0);
-}
-
-static void come_back(void)
-{
-	uint32_t n;
-
-	inherit("c1:c1:board:pool:forkd.socket");
-	begin("9");
-	ck_assert_ptr_null(getenv("LISTEN_FDS"));
-	ck_assert_int_eq(fcntl(3, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
-	ck_assert_uint_eq(store.n, 4);
-	ck_assert_int_eq(store_take(&store, "c1", STORE_PIDFD), -1);
-	ck_assert_int_eq(store_take(&store, "c2", STORE_MEMFD), -1);
-	ck_assert_int_eq(store_take(&store, "c1", STORE_MEMFD), 4);
-	ck_assert_int_eq(store_take(&store, "c1", STORE_MEMFD), -1);
-	ck_assert_int_eq(store_take(&store, "c1", STORE_SOCKET), 3);
-	ck_assert_int_eq(store_take(&store, "board", STORE_MEMFD), 5);
-	ck_assert_int_eq(store_take(&store, "pool", STORE_PIDFD), 6);
-	ck_assert_int_eq(store_take_socket(&store, &n), 7);
-	ck_assert_uint_eq(n, 1);
-	store_drop_rest(&store, &hangups);
-	ck_assert_int_ge(fcntl(4, F_GETFD), 0);
-	hear_that("", 0);
-	/* They are in the store, and leave it as any other. */
-	store_remove(&store, "c1");
-	hear_remove("c1");
-	ck_assert_uint_eq(store.n, 2);
-	end();
-}
-
-START_TEST(what_comes_back_is_known_by_name_and_kind)
-{
-	alone(come_back);
-}
-END_TEST
-
-static void be_too_many(void)
-{
-	struct store_put put;
-
-	inherit("c1:c1:board:pool:forkd.socket");
-	begin("3");
-	/* They can leave it. */
-	ck_assert(store_is_there(&store));
-	ck_assert_uint_eq(store.n, 4);
-	ck_assert_int_eq(put_one(&put, "t1"), -ENOSPC);
-	ck_assert_int_eq(put_one(&put, "arena"), -ENOSPC);
-	store_empty(&store);
-	hear_remove("pool");
-	hear_remove("board");
-	hear_remove("c1");
-	hear_that("", 0);
-	store.emptied = false;
-	end();
-}
-
-START_TEST(a_store_that_is_smaller_than_it_was_takes_nothing_more)
-{
-	alone(be_too_many);
-}
-END_TEST
-
-static void be_left(void)
-{
-	char bytes[256];
-	uint32_t n;
-	ssize_t r;
-
-	inherit("c1:c1:board:pool:forkd.socket");
-	begin("9");
-	ck_assert_int_eq(store_take_socket(&store, &n), 7);
-	ck_assert_int_eq(store_take(&store, "c1", STORE_MEMFD), 4);
-	store_drop_rest(&store, &hangups);
-	hear_remove("board");
-	hear_remove("pool");
-	hear_that("", 0);
-	/* Also what stands under a name with what was taken. */
-	ck_assert_int_lt(fcntl(3, F_GETFD), 0);
-	ck_assert_int_lt(fcntl(5, F_GETFD), 0);
-	ck_assert_int_lt(fcntl(6, F_GETFD), 0);
-	/* What libcheck has written in 3, and then its end. */
-	while ((r = recv(sockets[1], bytes, sizeof(bytes), MSG_DONTWAIT)) > 0)
-		;
-	ck_assert_int_eq(r, 0);
-	end();
-}
-
-START_TEST(what_nobody_takes_is_closed_and_leaves_the_store)
-{
-	alone(be_left);
-}
-END_TEST
-
-static void be_units(void)
-{
-	uint32_t n;
-
-	/* FileDescriptorName= may say what it likes. */
-	inherit("c1:unknown:board:pool:pool");
-	begin("9");
-	ck_assert_int_eq(store_take_socket(&store, &n), 4);
-	ck_assert_uint_eq(n, 2);
-	ck_assert_int_eq(store_take(&store, "pool", STORE_PIDFD), 6);
-	ck_assert_int_eq(store_take(&store, "pool", STORE_LISTENER), -1);
-	end();
-}
-
-START_TEST(a_units_socket_is_known_under_any_name)
-{
-	alone(be_units);
-}
-END_TEST
-
-static void be_without(void)
-{
-	uint32_t n;
-
-	inherit("c1:c1:board:pool:forkd.socket");
-	begin(NULL);
-	ck_assert_int_eq(store_take(&store, "board", STORE_MEMFD), -1);
-	ck_assert_int_eq(store_take_socket(&store, &n), 7);
-	store_drop_rest(&store, &hangups);
-	ck_assert_int_lt(fcntl(5, F_GETFD), 0);
-	hear_that("", 0);
-	end();
-}
-
-START_TEST(without_a_store_nothing_comes_back_but_the_socket)
-{
-	alone(be_without);
-}
-END_TEST
-
 CHECK_MAIN("store", what_is_put_goes_under_its_name_and_leaves_by_it,
 	   a_full_store_refuses_and_says_nothing, forkds_own_have_their_places_whoever_came_first,
 	   a_store_that_is_too_small_for_a_client_is_none,
-	   a_store_that_is_smaller_than_it_was_takes_nothing_more,
 	   without_a_store_nothing_is_said_and_nothing_fails,
 	   who_does_not_read_is_waited_for_and_nothing_is_lost_or_overtaken,
 	   what_waits_has_descriptors_of_its_own,
 	   who_leaves_before_it_was_sent_leaves_nothing_behind,
 	   nobody_waits_for_what_would_not_call,
 	   at_the_end_what_waits_is_sent_and_it_waits_until_all_is_closed,
-	   a_service_manager_that_is_gone_is_an_error, what_comes_back_is_known_by_name_and_kind,
-	   what_nobody_takes_is_closed_and_leaves_the_store, a_units_socket_is_known_under_any_name,
-	   without_a_store_nothing_comes_back_but_the_socket)
+	   a_service_manager_that_is_gone_is_an_error)

@@ -82,6 +82,7 @@ UNIT_TESTS = \
 	tests/check_stack_account \
 	tests/check_stack_arena \
 	tests/check_store \
+	tests/check_store_inherit \
 	tests/check_strand \
 	tests/check_strand_full \
 	tests/check_strict \
@@ -394,6 +395,7 @@ noinst_HEADERS = \
 	tests/sites.h \
 	tests/sleep_steps.h \
 	tests/stack_room.h \
+	tests/store_rig.h \
 	tests/tasks.h \
 	tests/unwind_tasks.h
 
