@@ -71,6 +71,7 @@ UNIT_TESTS = \
 	tests/check_registry \
 	tests/check_requeue \
 	tests/check_ring \
+	tests/check_ring_astray \
 	tests/check_roster \
 	tests/check_scan \
 	tests/check_segment \
@@ -199,6 +200,7 @@ TSAN_TESTS = \
 	tests/check_registry \
 	tests/check_requeue \
 	tests/check_ring \
+	tests/check_ring_astray \
 	tests/check_scan \
 	tests/check_sleep \
 	tests/check_slots \
@@ -262,6 +264,7 @@ DIST_TESTS = \
 	tests/check_park \
 	tests/check_quarantine \
 	tests/check_ring \
+	tests/check_ring_astray \
 	tests/check_scenario \
 	tests/check_service \
 	tests/check_session \
@@ -392,10 +395,12 @@ noinst_HEADERS = \
 	tests/passed.h \
 	tests/quiet.h \
 	tests/requests.h \
+	tests/ring_rig.h \
 	tests/sites.h \
 	tests/sleep_steps.h \
 	tests/stack_room.h \
 	tests/store_rig.h \
+	tests/strand_tasks.h \
 	tests/tasks.h \
 	tests/unwind_tasks.h
 
