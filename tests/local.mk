@@ -115,6 +115,7 @@ SCENARIOS = \
 	tests/check_inject \
 	tests/check_isolation \
 	tests/check_keeping \
+	tests/check_keeping_roster \
 	tests/check_kill \
 	tests/check_latency \
 	tests/check_making \
@@ -390,6 +391,7 @@ noinst_HEADERS = \
 	tests/fib.h \
 	tests/intake_rig.h \
 	tests/jobs.h \
+	tests/keeping.h \
 	tests/machines.h \
 	tests/options.h \
 	tests/passed.h \

@@ -178,6 +178,18 @@ void service_expect(const char *text)
 	} while (strncmp(message, text, strlen(text)) != 0);
 }
 
+void service_deafen(void)
+{
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct sockaddr_un address;
+
+	service_address(&address, notify_path);
+	while (sendto(fd, "x", 1, 0, (struct sockaddr *)&address, sizeof(address)) == 1)
+		;
+	ck_assert_int_eq(errno, EAGAIN);
+	(void)close(fd);
+}
+
 int service_ends(pid_t pid)
 {
 	int status;
@@ -245,8 +257,7 @@ bool service_try_attach(struct service_client *ret_client)
 	ck_assert_int_eq(proto_send(c.fd, &h, sizeof(h), NULL, 0), 0);
 	ck_assert_int_gt(proto_recv(c.fd, &m, fds, &n, 0), 0);
 	/* A slot or memory of the one before may not be back yet. */
-	if (m.head.type == PROTO_ERROR &&
-	    (m.error.code == -EUSERS || m.error.code == -ENOMEM)) {
+	if (m.head.type == PROTO_ERROR && (m.error.code == -EUSERS || m.error.code == -ENOMEM)) {
 		(void)close(c.fd);
 		return false;
 	}

@@ -54,6 +54,8 @@ int service_listen(void);
 
 /* Waits for a message of the service's that begins so. */
 void service_expect(const char *text);
+/* Fills its notification socket: what it says is not heard until that is read. */
+void service_deafen(void);
 /* Waits for its end; the exit status. */
 int service_ends(pid_t pid);
 /* Stops it in order, and tears down. */
