@@ -60,12 +60,11 @@ int fk_cancel(fk_client *client, fk_job job)
 		.job = (uint32_t)(job & 0xffffu),
 		.generation = (uint32_t)(job >> 16),
 	};
-	int err = client_check(client);
+	struct client_slot *slot;
+	int err = client_find(client, job, &slot);
 
 	if (err)
 		return err;
-	if (!client_slot(client, job))
-		return -ESTALE;
 	if (job_outcome(client_job(client, job)) != JOB_PENDING)
 		return 0;
 	if (!cancel_write(client, job))

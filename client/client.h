@@ -160,6 +160,21 @@ static inline struct client_slot *client_slot(struct fk_client *client, fk_job j
 	return slot;
 }
 
+/* The same for a call of the library. Returns 0, -EPERM in a child, or -ESTALE: there is none. */
+static inline int client_find(struct fk_client *client, fk_job job, struct client_slot **ret_slot)
+{
+	struct client_slot *slot;
+	int err = client_check(client);
+
+	if (err)
+		return err;
+	slot = client_slot(client, job);
+	if (!slot)
+		return -ESTALE;
+	*ret_slot = slot;
+	return 0;
+}
+
 static inline struct job *client_job(struct fk_client *client, fk_job job)
 {
 	return &client->jobs[job & 0xffffu];

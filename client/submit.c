@@ -149,13 +149,10 @@ int fk_submitv(fk_client *client, const fk_task *task, unsigned int flags, fk_jo
 int fk_release(fk_client *client, fk_job job)
 {
 	struct client_slot *slot;
-	int err = client_check(client);
+	int err = client_find(client, job, &slot);
 
 	if (err)
 		return err;
-	slot = client_slot(client, job);
-	if (!slot)
-		return -ESTALE;
 	if (job_outcome(client_job(client, job)) == JOB_PENDING && !client_gone(client))
 		return -EBUSY;
 	if (!submit_release(client, slot, job))

@@ -109,36 +109,29 @@ static int wait_job(struct fk_client *client, fk_job handle, uint64_t timeout_ns
 
 int fk_wait(fk_client *client, fk_job job, uint64_t timeout_ns)
 {
-	int err = client_check(client);
+	struct client_slot *slot;
+	int err = client_find(client, job, &slot);
 
-	if (err)
-		return err;
-	if (!client_slot(client, job))
-		return -ESTALE;
-	return wait_job(client, job, timeout_ns);
+	return err ? err : wait_job(client, job, timeout_ns);
 }
 
 int fk_poll(fk_client *client, fk_job job)
 {
-	int err = client_check(client);
+	struct client_slot *slot;
+	int err = client_find(client, job, &slot);
 
-	if (err)
-		return err;
-	if (!client_slot(client, job))
-		return -ESTALE;
-	return wait_poll(client, client_job(client, job));
+	return err ? err : wait_poll(client, client_job(client, job));
 }
 
 int fk_outcome(fk_client *client, fk_job handle, int *ret_code, int *ret_signo)
 {
+	struct client_slot *slot;
 	struct job *job;
 	uint32_t outcome;
-	int err = client_check(client);
+	int err = client_find(client, handle, &slot);
 
 	if (err)
 		return err;
-	if (!client_slot(client, handle))
-		return -ESTALE;
 	job = client_job(client, handle);
 	outcome = job_outcome(job);
 	/* Relaxed: they were written before the outcome. */
@@ -158,13 +151,10 @@ int fk_result(fk_client *client, fk_job handle, void *result, size_t size)
 	struct client_slot *slot;
 	struct job *job;
 	uint32_t outcome;
-	int err = client_check(client);
+	int err = client_find(client, handle, &slot);
 
 	if (err)
 		return err;
-	slot = client_slot(client, handle);
-	if (!slot)
-		return -ESTALE;
 	job = client_job(client, handle);
 	outcome = job_outcome(job);
 	/* Relaxed: written before the outcome. */
@@ -184,13 +174,10 @@ int fk_timings(fk_client *client, fk_job handle, struct fk_timings *ret_timings)
 	struct job *job;
 	uint64_t started;
 	uint64_t ended;
-	int err = client_check(client);
+	int err = client_find(client, handle, &slot);
 
 	if (err)
 		return err;
-	slot = client_slot(client, handle);
-	if (!slot)
-		return -ESTALE;
 	job = client_job(client, handle);
 	if (is_pending(job))
 		return -EINPROGRESS;
