@@ -86,12 +86,12 @@ int forkctl_open(const char *socket, uint32_t n_jobs, uint64_t heap_size, fk_cli
 	return 0;
 }
 
-int forkctl_no_arguments(int argc, char *argv[])
+int forkctl_look(const char *socket, int argc, char *argv[], fk_client **ret_client)
 {
 	if (argc > 1)
 		return forkctl_fail(FORKCTL_USAGE, "%s takes no arguments, not %s", argv[0],
 				    argv[1]);
-	return 0;
+	return forkctl_open(socket, 1, FORKCTL_HEAP_SMALL, ret_client);
 }
 
 int forkctl_write(int fd, const void *data, size_t size)

@@ -48,8 +48,8 @@ int forkctl_fail(int code, const char *format, ...) __attribute__((format(printf
 /* Connects; on failure says why. Returns 0 or an exit code. */
 int forkctl_open(const char *socket, uint32_t n_jobs, uint64_t heap_size, fk_client **ret_client);
 
-/* For commands without options and arguments. Returns 0 or an exit code. */
-int forkctl_no_arguments(int argc, char *argv[]);
+/* The same for commands without options and arguments, that only look. */
+int forkctl_look(const char *socket, int argc, char *argv[], fk_client **ret_client);
 
 /* Writes all of it. Returns 0 or a negative errno. */
 int forkctl_write(int fd, const void *data, size_t size);

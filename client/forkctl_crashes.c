@@ -77,10 +77,8 @@ int forkctl_crashes(const char *socket, int argc, char *argv[])
 {
 	fk_client *client;
 	uint64_t first, n;
-	int err = forkctl_no_arguments(argc, argv);
+	int err = forkctl_look(socket, argc, argv, &client);
 
-	if (!err)
-		err = forkctl_open(socket, 1, FORKCTL_HEAP_SMALL, &client);
 	if (err)
 		return err;
 	n = crash_count(client->board, &first);

@@ -66,10 +66,8 @@ static void print_clients(const struct board *board)
 int forkctl_stat(const char *socket, int argc, char *argv[])
 {
 	fk_client *client;
-	int err = forkctl_no_arguments(argc, argv);
+	int err = forkctl_look(socket, argc, argv, &client);
 
-	if (!err)
-		err = forkctl_open(socket, 1, FORKCTL_HEAP_SMALL, &client);
 	if (err)
 		return err;
 	print_counters(client->board);

@@ -13,10 +13,8 @@ int forkctl_tasks(const char *socket, int argc, char *argv[])
 	uint32_t n;
 	int name_width = 4;
 	int signature_width = 9;
-	int err = forkctl_no_arguments(argc, argv);
+	int err = forkctl_look(socket, argc, argv, &client);
 
-	if (!err)
-		err = forkctl_open(socket, 1, FORKCTL_HEAP_SMALL, &client);
 	if (err)
 		return err;
 	/* ORDER board/tasks [B1]: acquire, so that the entries are complete (board.h, I2). */
