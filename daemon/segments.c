@@ -156,6 +156,21 @@ static void segments_reset_rows(const struct segments *all, uint32_t slot,
 	}
 }
 
+/* It has the descriptor now. */
+static void segments_own(struct segments *all, struct segments_client *client, uint32_t uid, int fd,
+			 uint32_t n_jobs, uint64_t size)
+{
+	*client = (struct segments_client){
+		.fd = fd,
+		.n_jobs = n_jobs,
+		.size = size,
+		.all = all,
+		.pages = { .loop = all->loop, .call = segments_on_pages },
+		.uid = uid,
+	};
+	all->memory += size;
+}
+
 int segments_make(struct segments *all, struct segments_client *client, uint32_t uid,
 		  uint32_t n_jobs, uint64_t heap_size,
 		  void (*call)(struct segments_client *client, int result))
@@ -166,16 +181,8 @@ int segments_make(struct segments *all, struct segments_client *client, uint32_t
 
 	if (fd < 0)
 		return fd;
-	*client = (struct segments_client){
-		.fd = fd,
-		.n_jobs = n_jobs,
-		.size = size,
-		.call = call,
-		.all = all,
-		.pages = { .loop = all->loop, .call = segments_on_pages },
-		.uid = uid,
-	};
-	all->memory += size;
+	segments_own(all, client, uid, fd, n_jobs, size);
+	client->call = call;
 	r = segments_enter(client);
 	if (r < 0)
 		segments_close(all, client);
@@ -214,16 +221,8 @@ int segments_adopt(struct segments *all, struct segments_client *client, uint32_
 	r = segment_map_sized(fd, size, &base);
 	if (r < 0)
 		return r;
-	*client = (struct segments_client){
-		.fd = fd,
-		.n_jobs = n_jobs,
-		.size = size,
-		.base = base,
-		.all = all,
-		.pages = { .loop = all->loop, .call = segments_on_pages },
-		.uid = uid,
-	};
-	all->memory += size;
+	segments_own(all, client, uid, fd, n_jobs, size);
+	client->base = base;
 	return 0;
 }
 
