@@ -100,16 +100,12 @@ FK_MODULE(algorithm, "Algorithms, to be tested")
 
 static void refused(const char *text, const char *message)
 {
-	ck_assert_msg(compile("algorithm.h", text) != 0, "compiled, but must not: %s", text);
-	ck_assert_msg(strstr(compile_message, message) != NULL, "refused, but for: %s",
-		      compile_message);
+	compile_refused("algorithm.h", text, message, message);
 }
 
 static void taken(const char *text)
 {
-	int status = compile("algorithm.h", text);
-
-	ck_assert_msg(status == 0 && !compile_message[0], "%s", compile_message);
+	compile_taken("algorithm.h", text);
 }
 
 #define STEP "static inline double step(double s, const double *x) { return s + *x; }\n"

@@ -41,13 +41,7 @@ static void setup(const char *workers)
 
 static void teardown(void)
 {
-	int64_t n = 0;
-
-	/* Whatever has happened: the handle is as good as ever. */
-	ck_assert_int_eq(fk_call(c, "fib:fib", &n, INT64_C(20)), 0);
-	ck_assert_int_eq(n, 6765);
-	ck_assert_int_eq(fk_close(c), 0);
-	ck_assert_int_eq(daemon_stop(&d), 0);
+	jobs_end(&d, c);
 }
 
 static fk_job submit(const char *name, unsigned int flags, int64_t a, int64_t b)

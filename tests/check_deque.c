@@ -52,19 +52,26 @@ static bool owner_pop(struct owner *o, uint64_t *ret_word)
 	return true;
 }
 
+/* The owner has these numbers and no more. */
+static void owner_has(struct owner *o, uint64_t newest, uint64_t oldest)
+{
+	uint64_t word;
+
+	for (uint64_t i = newest; i >= oldest; i--) {
+		ck_assert(owner_pop(o, &word));
+		ck_assert_uint_eq(word, i);
+	}
+	ck_assert(!owner_pop(o, &word));
+}
+
 START_TEST(owner_pops_the_newest)
 {
 	struct owner o;
-	uint64_t word;
 
 	owner_init(&o);
 	for (uint64_t i = 1; i <= 5; i++)
 		owner_push(&o, i);
-	for (uint64_t i = 5; i >= 1; i--) {
-		ck_assert(owner_pop(&o, &word));
-		ck_assert_uint_eq(word, i);
-	}
-	ck_assert(!owner_pop(&o, &word));
+	owner_has(&o, 5, 1);
 }
 END_TEST
 
@@ -93,11 +100,7 @@ START_TEST(thief_takes_the_oldest)
 		ck_assert_uint_eq(word, i);
 	}
 	ck_assert_int_eq(deque_steal(&o.deque, &word, 1, &n), DEQUE_EMPTY);
-	ck_assert(owner_pop(&o, &word));
-	ck_assert_uint_eq(word, 5);
-	ck_assert(owner_pop(&o, &word));
-	ck_assert_uint_eq(word, 4);
-	ck_assert(!owner_pop(&o, &word));
+	owner_has(&o, 5, 4);
 }
 END_TEST
 
@@ -130,11 +133,7 @@ START_TEST(reclaim_returns_what_was_not_stolen)
 		owner_push(&o, i);
 	owner_publish(&o, 4);
 	ck_assert_int_eq(deque_steal(&o.deque, &word, 1, &n), DEQUE_STOLEN);
-	for (uint64_t i = 4; i >= 2; i--) {
-		ck_assert(owner_pop(&o, &word));
-		ck_assert_uint_eq(word, i);
-	}
-	ck_assert(!owner_pop(&o, &word));
+	owner_has(&o, 4, 2);
 }
 END_TEST
 

@@ -5,6 +5,7 @@
  */
 #include "daemon/hang.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "common/clock.h"
@@ -35,14 +36,31 @@ static uint64_t later(uint64_t ms, uint64_t cpu_ms)
 	return hang_judge(&watch, &look, INTERVAL);
 }
 
-/* It was asked at the last look, and has answered after so much, having slept so often since. */
-static void answers(uint64_t ms, uint64_t sleeps)
-{
-	look.asked = look.now;
-	look.answered = look.now + ms * MS;
-	look.slept += sleeps;
-}
+#define NEVER UINT64_MAX
 
+/* It was asked at the last look. */
+struct step {
+	uint64_t answered; /* ms later, or NEVER */
+	uint64_t slept;	   /* so often since */
+	uint64_t stops;	   /* of the process since */
+	uint64_t ms, cpu;  /* of the next look, as later() has it */
+	uint64_t held;	   /* ms that have counted then */
+};
+
+static void take(const struct step *steps, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct step *s = &steps[i];
+
+		look.asked = look.now;
+		if (s->answered != NEVER)
+			look.answered = look.now + s->answered * MS;
+		look.slept += s->slept;
+		look.stops += s->stops;
+		ck_assert_msg(later(s->ms, s->cpu) == s->held * MS, "step %zu: %" PRIu64 " ms", i,
+			      watch.held / MS);
+	}
+}
 START_TEST(what_a_thread_has_of_a_CPU_counts)
 {
 	ck_assert_uint_eq(later(10, 10), 10 * MS);
@@ -62,61 +80,59 @@ END_TEST
 
 START_TEST(sleep_counts_once_it_has_said_so_twice)
 {
-	answers(0, 1);
-	ck_assert_uint_eq(later(10, 0), 0);
-	answers(1, 1);
-	ck_assert_uint_eq(later(10, 0), 10 * MS);
-	answers(5, 3);
-	ck_assert_uint_eq(later(10, 2), 20 * MS);
-	/* It has answered, but has not slept since: it waits for a CPU. */
-	answers(0, 0);
-	ck_assert_uint_eq(later(10, 0), 20 * MS);
+	static const struct step steps[] = {
+		{ .answered = 0, .slept = 1, .ms = 10, .held = 0 },
+		{ .answered = 1, .slept = 1, .ms = 10, .held = 10 },
+		{ .answered = 5, .slept = 3, .ms = 10, .cpu = 2, .held = 20 },
+		/* It has answered, but has not slept since: it waits for a CPU. */
+		{ .answered = 0, .slept = 0, .ms = 10, .held = 20 },
+	};
+
+	take(steps, ARRAY_SIZE(steps));
 }
 END_TEST
 
 START_TEST(who_answers_late_or_never_was_waiting_for_a_CPU)
 {
-	answers(0, 1);
-	(void)later(10, 0);
-	answers(6, 1);
-	ck_assert_uint_eq(later(10, 1), 1 * MS);
-	look.asked = look.now; /* and no answer: that of before is older */
-	look.slept++;
-	ck_assert_uint_eq(later(10, 0), 1 * MS);
-	/* Nor does the next answer say anything: nobody knows what it is to be compared with. */
-	answers(0, 1);
-	ck_assert_uint_eq(later(10, 0), 1 * MS);
-	answers(0, 1);
-	ck_assert_uint_eq(later(10, 0), 11 * MS);
+	static const struct step steps[] = {
+		{ .answered = 0, .slept = 1, .ms = 10, .held = 0 },
+		{ .answered = 6, .slept = 1, .ms = 10, .cpu = 1, .held = 1 },
+		/* The answer of before is older. */
+		{ .answered = NEVER, .slept = 1, .ms = 10, .held = 1 },
+		/* Nor does the next one say anything: what is it to be compared with? */
+		{ .answered = 0, .slept = 1, .ms = 10, .held = 1 },
+		{ .answered = 0, .slept = 1, .ms = 10, .held = 11 },
+	};
+
+	take(steps, ARRAY_SIZE(steps));
 }
 END_TEST
 
 START_TEST(a_look_that_comes_late_counts_no_more_sleep_than_one_in_time)
 {
-	answers(0, 1);
-	(void)later(10, 0);
-	answers(0, 1);
-	ck_assert_uint_eq(later(5000, 0), 10 * MS);
-	answers(0, 1);
-	ck_assert_uint_eq(later(4, 0), 14 * MS);
+	static const struct step steps[] = {
+		{ .answered = 0, .slept = 1, .ms = 10, .held = 0 },
+		{ .answered = 0, .slept = 1, .ms = 5000, .held = 10 },
+		{ .answered = 0, .slept = 1, .ms = 4, .held = 14 },
+	};
+
+	take(steps, ARRAY_SIZE(steps));
 }
 END_TEST
 
 START_TEST(a_process_that_was_stopped_did_not_sleep)
 {
-	answers(0, 1);
-	(void)later(10, 0);
+	const struct step slept = { .answered = 0, .slept = 1, .ms = 10, .held = 0 };
 	/* Each stop looks like a sleep to the kernel. */
-	for (int i = 0; i < 100; i++) {
-		look.stops++;
-		answers(0, 1);
-		ck_assert_uint_eq(later(10, 0), 0);
-	}
+	const struct step stopped = { .answered = 0, .slept = 1, .stops = 1, .ms = 10, .held = 0 };
+	const struct step counts = { .answered = 0, .slept = 1, .ms = 10, .held = 10 };
+
+	take(&slept, 1);
+	for (int i = 0; i < 100; i++)
+		take(&stopped, 1);
 	/* The stop may have come between the answer and the look before this one. */
-	answers(0, 1);
-	ck_assert_uint_eq(later(10, 0), 0);
-	answers(0, 1);
-	ck_assert_uint_eq(later(10, 0), 10 * MS);
+	take(&slept, 1);
+	take(&counts, 1);
 }
 END_TEST
 

@@ -29,12 +29,7 @@ static void setup(const char *limit, const char *more)
 
 static void teardown(void)
 {
-	int64_t n = 0;
-
-	ck_assert_int_eq(fk_call(c, "fib:fib", &n, INT64_C(20)), 0);
-	ck_assert_int_eq(n, 6765);
-	ck_assert_int_eq(fk_close(c), 0);
-	ck_assert_int_eq(daemon_stop(&d), 0);
+	jobs_end(&d, c);
 }
 
 static uint64_t crashes(void)
@@ -313,30 +308,28 @@ START_TEST(with_hang_limit_off_a_job_that_spins_stays)
 }
 END_TEST
 
-START_TEST(a_slow_job_that_comes_to_a_fork_in_time_is_not_blamed)
+static void ends_in_time(const char *limit, const char *name, int64_t a, int64_t b)
 {
 	fk_job job;
 
-	setup("--hang-limit=1s", NULL);
-	job = run("hang:slow", 100, 0, 0);
+	setup(limit, NULL);
+	job = run(name, a, b, 0);
 	ck_assert_int_eq(fk_cancel(c, job), 0);
 	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_CANCELLED);
 	ck_assert_uint_eq(crashes(), 0);
 	teardown();
+}
+
+START_TEST(a_slow_job_that_comes_to_a_fork_in_time_is_not_blamed)
+{
+	ends_in_time("--hang-limit=1s", "hang:slow", 100, 0);
 }
 END_TEST
 
 /* All together they take more than the limit; each is some way on. */
 START_TEST(a_job_that_takes_long_to_give_back_what_it_holds_is_not_blamed)
 {
-	fk_job job;
-
-	setup("--hang-limit=200ms", NULL);
-	job = run("hang:tidy", 9, 50, 0);
-	ck_assert_int_eq(fk_cancel(c, job), 0);
-	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_CANCELLED);
-	ck_assert_uint_eq(crashes(), 0);
-	teardown();
+	ends_in_time("--hang-limit=200ms", "hang:tidy", 9, 50);
 }
 END_TEST
 

@@ -23,18 +23,29 @@
 				   &error);                                                        \
 	})
 
-START_TEST(the_command_line_wins_over_the_file_and_the_file_over_defaults)
+static char config[64]; /* the option that names the file of write_config() */
+
+static void write_config(const char *text)
 {
 	char path[] = "check_options.XXXXXX";
-	char config[64];
-	enum options_action action;
 	int fd = mkstemp(path);
 
 	ck_assert_int_ge(fd, 0);
-	ck_assert_int_eq(dprintf(fd, "workers = 3\nmax-jobs = 7\n"), 25);
+	ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
 	(void)close(fd);
 	(void)snprintf(config, sizeof(config), "--config=%s", path);
+}
 
+static void remove_config(void)
+{
+	ck_assert_int_eq(unlink(strchr(config, '=') + 1), 0);
+}
+
+START_TEST(the_command_line_wins_over_the_file_and_the_file_over_defaults)
+{
+	enum options_action action;
+
+	write_config("workers = 3\nmax-jobs = 7\n");
 	/* --config comes after the option that it must not overrule */
 	ck_assert_int_eq(PARSE(&action, (char *)"--workers=5", config), 0);
 	ck_assert_int_eq(action, OPTIONS_RUN);
@@ -42,21 +53,15 @@ START_TEST(the_command_line_wins_over_the_file_and_the_file_over_defaults)
 	ck_assert_uint_eq(o.max_jobs, 7);
 	ck_assert_uint_eq(o.max_clients, 256);
 	options_fini(&o);
-	ck_assert_int_eq(unlink(path), 0);
+	remove_config();
 }
 END_TEST
 
 START_TEST(a_list_on_the_command_line_replaces_that_of_the_file)
 {
-	char path[] = "check_options.XXXXXX";
-	char config[64];
 	enum options_action action;
-	int fd = mkstemp(path);
 
-	ck_assert_int_ge(fd, 0);
-	ck_assert_int_eq(dprintf(fd, "allow = 1\nallow = 2\ndeny = 3\n"), 29);
-	(void)close(fd);
-	(void)snprintf(config, sizeof(config), "--config=%s", path);
+	write_config("allow = 1\nallow = 2\ndeny = 3\n");
 	ck_assert_int_eq(PARSE(&action, (char *)"--allow=4,5", (char *)"--allow=6", config), 0);
 	ck_assert_uint_eq(o.allow->n, 3);
 	ck_assert_uint_eq(o.allow->entries[0].id, 4);
@@ -68,7 +73,7 @@ START_TEST(a_list_on_the_command_line_replaces_that_of_the_file)
 	options_fini(&o);
 	ck_assert_int_eq(PARSE(&action, config, (char *)"--allow=4", (char *)"--allow=4"), -EINVAL);
 	ck_assert_error("command line: allow: bad value \"4\"");
-	ck_assert_int_eq(unlink(path), 0);
+	remove_config();
 }
 END_TEST
 

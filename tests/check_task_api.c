@@ -3,53 +3,12 @@
  * task_api: what task.h promises that the compiler catches is caught, by the compiler that this
  * tree was configured with ($CC), and the message names what is wrong.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-
 #include "tests/check_unit.h"
+#include "tests/compile.h"
 
-static char message[65536];
-
-/* Compiles a module of this text. Returns the compiler's status; its words are in message. */
-static int compile(const char *text)
-{
-	const char *cc = getenv("CC"), *top = getenv("top_srcdir");
-	char path[] = "/tmp/check_task_api.XXXXXX";
-	char command[4096];
-	size_t size;
-	FILE *f;
-	int fd = mkstemp(path);
-	int status;
-
-	ck_assert_int_ge(fd, 0);
-	f = fdopen(fd, "w");
-	ck_assert_ptr_nonnull(f);
-	fprintf(f, "#include <forkd/task.h>\n%s\nFK_MODULE(snippet, \"A snippet\")\n", text);
-	ck_assert_int_eq(fclose(f), 0);
-	/* C's own messages, whatever language the tester speaks. */
-	size = (size_t)snprintf(command, sizeof(command),
-				"LC_ALL=C %s -std=gnu11 -O1 -fPIC -Wall -Wextra -I'%s/daemon' -x c "
-				"-c -o /dev/null %s 2>&1",
-				cc ? cc : "cc", top ? top : ".", path);
-	ck_assert_uint_lt(size, sizeof(command));
-	f = popen(command, "r");
-	ck_assert_ptr_nonnull(f);
-	size = fread(message, 1, sizeof(message) - 1, f);
-	message[size] = '\0';
-	status = pclose(f);
-	remove(path);
-	ck_assert(WIFEXITED(status));
-	return WEXITSTATUS(status);
-}
-
-/* One of these stands in the message, each compiler's own. */
 static void refused(const char *text, const char *gcc, const char *clang)
 {
-	ck_assert_msg(compile(text) != 0, "compiled, but must not");
-	ck_assert_msg(strstr(message, gcc) || strstr(message, clang), "refused, but for: %s",
-		      message);
+	compile_refused("task.h", text, gcc, clang);
 }
 
 #define LEAF "{ if (n < 2) FK_LEAF(n); }\n"
@@ -59,21 +18,18 @@ static void refused(const char *text, const char *gcc, const char *clang)
 /* Without this, everything below could be refused for a reason of its own. */
 START_TEST(a_task_that_is_right_compiles_without_a_word)
 {
-	int status = compile(FIB "FK_FORK(x, fib, self->n - 1); FK_CALL(y, fib, self->n - 2);"
-				 "FK_JOIN(); FK_RETURN(self->x + self->y);" END);
-
-	ck_assert_msg(status == 0 && !message[0], "%s", message);
+	compile_taken("task.h", FIB "FK_FORK(x, fib, self->n - 1);"
+				    "FK_CALL(y, fib, self->n - 2);"
+				    "FK_JOIN(); FK_RETURN(self->x + self->y);" END);
 }
 END_TEST
 
 START_TEST(loops_and_conditions_around_forks_are_fine)
 {
-	int status = compile(FIB "for (self->y = 0; self->y < 3; self->y++) {"
-				 "if (self->n & 1) FK_FORK(x, fib, self->n - 1);"
-				 "else FK_CALL(x, fib, self->n - 1); FK_JOIN(); }"
-				 "FK_RETURN(self->x);" END);
-
-	ck_assert_msg(status == 0 && !message[0], "%s", message);
+	compile_taken("task.h", FIB "for (self->y = 0; self->y < 3; self->y++) {"
+				    "if (self->n & 1) FK_FORK(x, fib, self->n - 1);"
+				    "else FK_CALL(x, fib, self->n - 1); FK_JOIN(); }"
+				    "FK_RETURN(self->x);" END);
 }
 END_TEST
 
@@ -152,10 +108,9 @@ END_TEST
 
 START_TEST(parameters_without_a_type_each_are_an_error)
 {
-	ck_assert_int_ne(compile("FK_TASK(int64_t, odd, (int64_t, n, int64_t), )\n{ FK_LEAF(n); }"
-				 "FK_BODY(odd) { FK_RETURN(0); } FK_END(odd)"),
-			 0);
-	ck_assert_msg(strstr(message, "FK_EACH_odd"), "%s", message);
+	refused("FK_TASK(int64_t, odd, (int64_t, n, int64_t), )\n{ FK_LEAF(n); }"
+		"FK_BODY(odd) { FK_RETURN(0); } FK_END(odd)",
+		"FK_EACH_odd", "FK_EACH_odd");
 }
 END_TEST
 

@@ -48,4 +48,21 @@ static inline int compile(const char *header, const char *text)
 	return WEXITSTATUS(status);
 }
 
+/* The compiler takes it without a word. */
+static inline void compile_taken(const char *header, const char *text)
+{
+	int status = compile(header, text);
+
+	ck_assert_msg(status == 0 && !compile_message[0], "%s", compile_message);
+}
+
+/* It does not, and one of these stands in what it says, each compiler's own. */
+static inline void compile_refused(const char *header, const char *text, const char *gcc,
+				   const char *clang)
+{
+	ck_assert_msg(compile(header, text) != 0, "compiled, but must not: %s", text);
+	ck_assert_msg(strstr(compile_message, gcc) || strstr(compile_message, clang),
+		      "refused, but for: %s", compile_message);
+}
+
 #endif

@@ -77,4 +77,15 @@ static inline pid_t jobs_pool_after(struct daemon *d, pid_t old)
 	return daemon_pool(d);
 }
 
+/* Whatever has happened, the handle is as good as ever: calls, closes it, and stops the daemon. */
+static inline void jobs_end(struct daemon *d, fk_client *c)
+{
+	int64_t n = 0;
+
+	ck_assert_int_eq(fk_call(c, "fib:fib", &n, INT64_C(20)), 0);
+	ck_assert_int_eq(n, 6765);
+	ck_assert_int_eq(fk_close(c), 0);
+	ck_assert_int_eq(daemon_stop(d), 0);
+}
+
 #endif

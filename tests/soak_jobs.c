@@ -416,32 +416,32 @@ static bool run_sort_f64(struct soak *s)
 	return run_sort(s, "sort:f64", true);
 }
 
-static bool run_sum_i64(struct soak *s)
+static bool run_sum(struct soak *s, const char *task, bool doubles)
 {
-	int64_t found = 0;
+	union {
+		int64_t i64;
+		double f64;
+	} found = { 0 };
 	struct array a = { 0 };
 	union fk_value value;
 	bool called;
 
-	if (!new_array(s, &a, false))
+	if (!new_array(s, &a, doubles))
 		return false;
 	value = as_value(&a);
-	called = call(s, "array:sum_i64", &found, sizeof(found), &value, 1);
-	return end_array(s, &a, "array:sum_i64", called, found == a.sum);
+	called = call(s, task, &found, sizeof(found), &value, 1);
+	return end_array(s, &a, task, called,
+			 doubles ? found.f64 == (double)a.sum : found.i64 == a.sum);
+}
+
+static bool run_sum_i64(struct soak *s)
+{
+	return run_sum(s, "array:sum_i64", false);
 }
 
 static bool run_sum_f64(struct soak *s)
 {
-	double found = 0;
-	struct array a = { 0 };
-	union fk_value value;
-	bool called;
-
-	if (!new_array(s, &a, true))
-		return false;
-	value = as_value(&a);
-	called = call(s, "array:sum_f64", &found, sizeof(found), &value, 1);
-	return end_array(s, &a, "array:sum_f64", called, found == (double)a.sum);
+	return run_sum(s, "array:sum_f64", true);
 }
 
 static bool run_minmax(struct soak *s)
