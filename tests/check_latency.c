@@ -52,22 +52,13 @@ static void start(const char *workers, const char *weights)
 	ck_assert_int_eq(chmod(d.folder, 0755), 0);
 }
 
-/* In a client process: ends it, and says where. */
-#define CLIENT(condition)                                                                          \
-	do {                                                                                       \
-		if (!(condition)) {                                                                \
-			(void)fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);      \
-			_exit(1);                                                                  \
-		}                                                                                  \
-	} while (0)
-
 static fk_client *open_client(const char *task, const fk_task **ret_task)
 {
 	struct fk_open_options options = { .n_jobs = 16384 };
 	fk_client *c = NULL;
 
-	CLIENT(fk_open(d.socket, &options, &c) == 0);
-	CLIENT(fk_task_find(c, task, ret_task) == 0);
+	DAEMON_MUST(fk_open(d.socket, &options, &c) == 0);
+	DAEMON_MUST(fk_task_find(c, task, ret_task) == 0);
 	return c;
 }
 
@@ -82,14 +73,14 @@ static void flood(void)
 	fk_client *c = open_client("spin:us", &task);
 
 	for (uint32_t i = 0; i < FLOOD; i++)
-		CLIENT(fk_submit(c, task, &us, sizeof(us), FK_WAIT_ROOM, &jobs[i]) == 0);
+		DAEMON_MUST(fk_submit(c, task, &us, sizeof(us), FK_WAIT_ROOM, &jobs[i]) == 0);
 	atomic_store(&shared->ready, 1);
 	for (uint32_t i = 0; i < FLOOD; i++) {
-		CLIENT(fk_wait(c, jobs[i], FK_FOREVER) == 0);
-		CLIENT(fk_outcome(c, jobs[i], NULL, NULL) == FK_DONE);
+		DAEMON_MUST(fk_wait(c, jobs[i], FK_FOREVER) == 0);
+		DAEMON_MUST(fk_outcome(c, jobs[i], NULL, NULL) == FK_DONE);
 		shared->started_ns[i] = atomic_load(&client_job(c, jobs[i])->started_ns);
 	}
-	CLIENT(fk_close(c) == 0);
+	DAEMON_MUST(fk_close(c) == 0);
 }
 
 /* One fork-join job of so many leaves. */
@@ -100,12 +91,12 @@ static void giant(void)
 	fk_client *c = open_client("spin:tree", &task);
 	fk_job job;
 
-	CLIENT(fk_submit(c, task, args, sizeof(args), 0, &job) == 0);
-	CLIENT(fk_wait(c, job, FK_FOREVER) == 0);
+	DAEMON_MUST(fk_submit(c, task, args, sizeof(args), 0, &job) == 0);
+	DAEMON_MUST(fk_wait(c, job, FK_FOREVER) == 0);
 	atomic_store(&shared->ended, 1);
-	CLIENT(fk_result(c, job, &n, sizeof(n)) == 0);
-	CLIENT(n == args[0]);
-	CLIENT(fk_close(c) == 0);
+	DAEMON_MUST(fk_result(c, job, &n, sizeof(n)) == 0);
+	DAEMON_MUST(n == args[0]);
+	DAEMON_MUST(fk_close(c) == 0);
 }
 
 /* One that is not done before it is told to leave. */
@@ -116,12 +107,12 @@ static void keep_giant(void)
 	fk_client *c = open_client("spin:tree", &task);
 	fk_job job;
 
-	CLIENT(fk_submit(c, task, args, sizeof(args), 0, &job) == 0);
+	DAEMON_MUST(fk_submit(c, task, args, sizeof(args), 0, &job) == 0);
 	while (!atomic_load(&shared->stop))
 		(void)poll(NULL, 0, 1);
-	CLIENT(fk_outcome(c, job, NULL, NULL) == FK_PENDING);
+	DAEMON_MUST(fk_outcome(c, job, NULL, NULL) == FK_PENDING);
 	/* It is cancelled. */
-	CLIENT(fk_close(c) == 0);
+	DAEMON_MUST(fk_close(c) == 0);
 }
 
 /* Queues more small jobs than anybody will look at, and leaves when it is told to. */
@@ -136,13 +127,13 @@ static void keep(void)
 	for (uint32_t i = 0; i < KEPT; i++) {
 		fk_job job;
 
-		CLIENT(fk_submit(c, task, &us, sizeof(us), FK_WAIT_ROOM, &job) == 0);
+		DAEMON_MUST(fk_submit(c, task, &us, sizeof(us), FK_WAIT_ROOM, &job) == 0);
 	}
 	atomic_fetch_add(&shared->ready, 1);
 	while (!atomic_load(&shared->stop))
 		(void)poll(NULL, 0, 1);
 	/* What is left is cancelled. */
-	CLIENT(fk_close(c) == 0);
+	DAEMON_MUST(fk_close(c) == 0);
 }
 
 /* ------------------------------------------------------------------------ small jobs */

@@ -15,21 +15,12 @@
 #define CHECK_TIMEOUT 120
 #include "tests/check_unit.h"
 
-/* In a client process: says what was wrong and ends it. */
-#define CLIENT(condition)                                                                          \
-	do {                                                                                       \
-		if (!(condition)) {                                                                \
-			(void)fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);      \
-			_exit(1);                                                                  \
-		}                                                                                  \
-	} while (0)
-
 static fk_client *open_in_client(const struct daemon *d, uint32_t n_jobs, uint64_t heap)
 {
 	struct fk_open_options options = { .n_jobs = n_jobs, .heap_size = heap };
 	fk_client *client = NULL;
 
-	CLIENT(fk_open(d->socket, &options, &client) == 0);
+	DAEMON_MUST(fk_open(d->socket, &options, &client) == 0);
 	return client;
 }
 
@@ -48,10 +39,10 @@ static void client_number(const struct daemon *d, const char *task, int64_t arg,
 	int64_t n = 0;
 
 	for (int i = 0; i < 5; i++) {
-		CLIENT(fk_call(c, task, &n, arg) == 0);
-		CLIENT(n == wanted);
+		DAEMON_MUST(fk_call(c, task, &n, arg) == 0);
+		DAEMON_MUST(n == wanted);
 	}
-	CLIENT(fk_close(c) == 0);
+	DAEMON_MUST(fk_close(c) == 0);
 }
 
 static void client_sort(const struct daemon *d)
@@ -65,24 +56,24 @@ static void client_sort(const struct daemon *d)
 	for (int k = 0; k < 3; k++) {
 		int64_t *numbers, left;
 
-		CLIENT(fk_alloc(c, N * sizeof(int64_t), &data) == 0);
+		DAEMON_MUST(fk_alloc(c, N * sizeof(int64_t), &data) == 0);
 		numbers = data;
 		sum = 0;
 		for (int i = 0; i < N; i++) {
 			numbers[i] = (int64_t)next_random(&random) - (1 << 23);
 			sum += numbers[i];
 		}
-		CLIENT(fk_call(c, "sort:i64", NULL,
-			       (struct fk_buffer){ data, N * sizeof(int64_t) }) == 0);
+		DAEMON_MUST(fk_call(c, "sort:i64", NULL,
+				    (struct fk_buffer){ data, N * sizeof(int64_t) }) == 0);
 		left = sum - numbers[0];
 		for (int i = 1; i < N; i++) {
-			CLIENT(numbers[i - 1] <= numbers[i]);
+			DAEMON_MUST(numbers[i - 1] <= numbers[i]);
 			left -= numbers[i];
 		}
-		CLIENT(left == 0);
-		CLIENT(fk_free(c, data) == 0);
+		DAEMON_MUST(left == 0);
+		DAEMON_MUST(fk_free(c, data) == 0);
 	}
-	CLIENT(fk_close(c) == 0);
+	DAEMON_MUST(fk_close(c) == 0);
 }
 
 /* Copied in, changed, copied out; a string beside it. */
@@ -94,29 +85,29 @@ static void client_bytes(const struct daemon *d)
 	int64_t n = 0, sum = 0;
 	void *data;
 
-	CLIENT(fk_alloc(c, N, &data) == 0);
+	DAEMON_MUST(fk_alloc(c, N, &data) == 0);
 	bytes = data;
 	for (int i = 0; i < N; i++) {
 		bytes[i] = (unsigned char)(i * 7);
 		sum += bytes[i];
 	}
-	CLIENT(fk_call(c, "bytes:sum", &n, (struct fk_buffer){ data, N }) == 0);
-	CLIENT(n == sum);
-	CLIENT(fk_call(c, "bytes:invert", &n, (struct fk_buffer){ data, N }) == 0);
-	CLIENT(n == sum);
+	DAEMON_MUST(fk_call(c, "bytes:sum", &n, (struct fk_buffer){ data, N }) == 0);
+	DAEMON_MUST(n == sum);
+	DAEMON_MUST(fk_call(c, "bytes:invert", &n, (struct fk_buffer){ data, N }) == 0);
+	DAEMON_MUST(n == sum);
 	for (int i = 0; i < N; i++)
-		CLIENT(bytes[i] == (unsigned char)~(i * 7));
+		DAEMON_MUST(bytes[i] == (unsigned char)~(i * 7));
 	/* What a failed task did to its copy is not seen. */
-	CLIENT(fk_call(c, "bytes:spoil", &n, (struct fk_buffer){ data, N }) != 0);
+	DAEMON_MUST(fk_call(c, "bytes:spoil", &n, (struct fk_buffer){ data, N }) != 0);
 	for (int i = 0; i < N; i++)
-		CLIENT(bytes[i] == (unsigned char)~(i * 7));
-	CLIENT(fk_call(c, "bytes:sum", &n, (struct fk_buffer){ data, 0 }) == 0);
-	CLIENT(n == 0);
-	CLIENT(fk_call(c, "bytes:text", &n, "abc", INT64_C(10)) == 0);
-	CLIENT(n == 10 * ('a' + 'b' + 'c'));
-	CLIENT(fk_call(c, "bytes:text", &n, "", INT64_C(10)) == 0);
-	CLIENT(n == 0);
-	CLIENT(fk_close(c) == 0);
+		DAEMON_MUST(bytes[i] == (unsigned char)~(i * 7));
+	DAEMON_MUST(fk_call(c, "bytes:sum", &n, (struct fk_buffer){ data, 0 }) == 0);
+	DAEMON_MUST(n == 0);
+	DAEMON_MUST(fk_call(c, "bytes:text", &n, "abc", INT64_C(10)) == 0);
+	DAEMON_MUST(n == 10 * ('a' + 'b' + 'c'));
+	DAEMON_MUST(fk_call(c, "bytes:text", &n, "", INT64_C(10)) == 0);
+	DAEMON_MUST(n == 0);
+	DAEMON_MUST(fk_close(c) == 0);
 }
 
 /* Thousands of small jobs, many of them in flight; sums that no other client has. */
@@ -128,26 +119,27 @@ static void client_many(const struct daemon *d, int64_t mark, int64_t total)
 	fk_job jobs[WINDOW];
 	int64_t sums[WINDOW];
 
-	CLIENT(fk_task_find(c, "null:add", &task) == 0);
+	DAEMON_MUST(fk_task_find(c, "null:add", &task) == 0);
 	for (int64_t i = 0; i < total + WINDOW; i++) {
 		int64_t k = i % WINDOW, n = 0;
 
 		if (i >= WINDOW) {
-			CLIENT(fk_wait(c, jobs[k], FK_FOREVER) == 0);
-			CLIENT(fk_outcome(c, jobs[k], NULL, NULL) == FK_DONE);
-			CLIENT(fk_result(c, jobs[k], &n, sizeof(n)) == 0);
-			CLIENT(n == sums[k]);
-			CLIENT(fk_release(c, jobs[k]) == 0);
-			CLIENT(fk_release(c, jobs[k]) == -ESTALE);
+			DAEMON_MUST(fk_wait(c, jobs[k], FK_FOREVER) == 0);
+			DAEMON_MUST(fk_outcome(c, jobs[k], NULL, NULL) == FK_DONE);
+			DAEMON_MUST(fk_result(c, jobs[k], &n, sizeof(n)) == 0);
+			DAEMON_MUST(n == sums[k]);
+			DAEMON_MUST(fk_release(c, jobs[k]) == 0);
+			DAEMON_MUST(fk_release(c, jobs[k]) == -ESTALE);
 		}
 		if (i < total) {
 			int64_t args[2] = { mark, i };
 
 			sums[k] = mark + i;
-			CLIENT(fk_submit(c, task, args, sizeof(args), FK_WAIT_ROOM, &jobs[k]) == 0);
+			DAEMON_MUST(fk_submit(c, task, args, sizeof(args), FK_WAIT_ROOM,
+					      &jobs[k]) == 0);
 		}
 	}
-	CLIENT(fk_close(c) == 0);
+	DAEMON_MUST(fk_close(c) == 0);
 }
 
 enum kind { FIB, QUEENS, SORT, BYTES, MANY };
@@ -329,13 +321,13 @@ START_TEST(a_child_may_not_use_its_parents_client_and_the_parent_goes_on)
 	if (pid == 0) {
 		fk_client *own;
 
-		CLIENT(fk_wait(c, job, FK_FOREVER) == -EPERM);
-		CLIENT(fk_call(c, "null:add", &n, INT64_C(1), INT64_C(1)) == -EPERM);
-		CLIENT(fk_close(c) == -EPERM);
+		DAEMON_MUST(fk_wait(c, job, FK_FOREVER) == -EPERM);
+		DAEMON_MUST(fk_call(c, "null:add", &n, INT64_C(1), INT64_C(1)) == -EPERM);
+		DAEMON_MUST(fk_close(c) == -EPERM);
 		own = open_in_client(&d, 0, 0);
-		CLIENT(fk_call(own, "null:add", &n, INT64_C(1), INT64_C(1)) == 0);
-		CLIENT(n == 2);
-		CLIENT(fk_close(own) == 0);
+		DAEMON_MUST(fk_call(own, "null:add", &n, INT64_C(1), INT64_C(1)) == 0);
+		DAEMON_MUST(n == 2);
+		DAEMON_MUST(fk_close(own) == 0);
 		_exit(0);
 	}
 	ck_assert_int_eq(daemon_reap(pid), 0);

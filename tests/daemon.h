@@ -34,6 +34,15 @@
 		}                                                                                  \
 	} while (0)
 
+/* In a client's process, where libcheck's assertions are none: ends it, and says where. */
+#define DAEMON_MUST(condition)                                                                     \
+	do {                                                                                       \
+		if (!(condition)) {                                                                \
+			(void)fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);      \
+			_exit(1);                                                                  \
+		}                                                                                  \
+	} while (0)
+
 struct daemon {
 	pid_t manager;
 	char folder[64]; /* everything of this daemon is in it, and goes with it */
