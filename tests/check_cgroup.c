@@ -90,8 +90,11 @@ START_TEST(the_least_quota_of_all_levels_counts)
 	/* The root of a container is a group of the machine. */
 	put("/sys/fs/cgroup/cpu.max", "200000 100000\n");
 	ck_assert_uint_eq(cgroup_cpus(root), 2);
+	put("/sys/fs/cgroup/a/b:c/d/cpu.max", "100000 100000\n");
+	ck_assert_uint_eq(cgroup_cpus(root), 1);
 	/* Outside of what is seen. */
 	put("/proc/self/cgroup", "0::/../other\n");
+	put("/sys/fs/other/cpu.max", "100000 100000\n");
 	ck_assert_uint_eq(cgroup_cpus(root), 2);
 }
 END_TEST

@@ -5,13 +5,14 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/mman.h>
 
 #include "tests/store_rig.h"
 
 #define MANY 4096u /* more messages than a socket holds */
 
-static _Atomic bool *emptied; /* by the service manager */
+static _Atomic bool *ended; /* nothing more is waited for */
 
 /* ------------------------------------------------------------------------ while it reads */
 
@@ -139,14 +140,29 @@ static uint32_t fill(struct store_put *ret_waits, char *ret_name)
 	ck_abort_msg("the socket is never full");
 }
 
-static void hear_all(uint32_t n)
+/* What fill() has put, from one to before another. */
+static void hear_all(uint32_t from, uint32_t to)
 {
-	for (uint32_t i = 0; i < n; i++) {
+	for (uint32_t i = from; i < to; i++) {
 		char name[STORE_NAME];
 
 		store_name(name, 'c', i);
 		hear_put(name, 1);
 	}
+}
+
+/* Asleep until something happens. */
+static bool sleeps(pid_t pid)
+{
+	char line[64], state = 0;
+	FILE *f;
+
+	(void)snprintf(line, sizeof(line), "/proc/%d/stat", (int)pid);
+	f = fopen(line, "re");
+	ck_assert_ptr_nonnull(f);
+	ck_assert_int_eq(fscanf(f, "%*d (%*[^)]) %c", &state), 1);
+	(void)fclose(f);
+	return state == 'S';
 }
 
 /* Reads the rest, as a service manager that has caught up. */
@@ -157,9 +173,9 @@ static pid_t hear_later(uint32_t n_puts, const char *const *removed)
 	pid_t pid;
 	int fd;
 
-	emptied = mmap(NULL, sizeof(*emptied), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-		       -1, 0);
-	ck_assert_ptr_ne(emptied, MAP_FAILED);
+	ended = mmap(NULL, sizeof(*ended), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		     0);
+	ck_assert_ptr_ne(ended, MAP_FAILED);
 	pid = fork();
 	ck_assert_int_ge(pid, 0);
 	if (pid)
@@ -179,8 +195,10 @@ static pid_t hear_later(uint32_t n_puts, const char *const *removed)
 		ck_assert_int_eq(poll(&p, 1, 10000), 1);
 		ck_assert_str_eq(hear(&fd, &n), "BARRIER=1");
 		ck_assert_uint_eq(n, 1);
-		/* All that it has is closed then. */
-		*emptied = true;
+		/* All that it has is closed then; and until then it is waited for. */
+		while (!sleeps(getppid()))
+			sched_yield();
+		ck_assert(!*ended);
 		(void)close(fd);
 	}
 	_exit(0);
@@ -195,7 +213,9 @@ START_TEST(who_does_not_read_is_waited_for_and_nothing_is_lost_or_overtaken)
 
 	begin("100000");
 	n = fill(&waits, name);
-	ck_assert_uint_gt(n, 0);
+	ck_assert_uint_gt(n, 3);
+	/* There is room again, but nothing goes before the one that waits. */
+	hear_all(0, 3);
 	store_name(next, 'c', n + 1);
 	store_name(last, 'c', n + 2);
 	ck_assert_int_eq(put_one(&more, next), 1);
@@ -210,7 +230,7 @@ START_TEST(who_does_not_read_is_waited_for_and_nothing_is_lost_or_overtaken)
 	if (pid == 0) {
 		struct pollfd p = { .fd = ear, .events = POLLIN };
 
-		hear_all(n);
+		hear_all(3, n);
 		for (uint32_t i = 0; i < 3; i++) {
 			ck_assert_int_eq(poll(&p, 1, 10000), 1);
 			if (i == 0)
@@ -388,9 +408,10 @@ START_TEST(at_the_end_what_waits_is_sent_and_it_waits_until_all_is_closed)
 	}
 	store_empty(&store);
 	pid = hear_later(n, removed);
-	end();
-	ck_assert(*emptied);
+	store_fini(&store);
+	*ended = true;
 	ends_well(pid);
+	end();
 }
 END_TEST
 
