@@ -56,20 +56,31 @@ static bool fault_is_foreign(const struct worker *w, uint64_t address)
 	return false;
 }
 
+/* The first who comes is to blame. Relaxed, here and whatever follows: who reads it waits for the
+ * end of the process first (ORDER ledger/row [L2]). */
+static bool fault_claim(struct ledger_fault *fault, uint32_t worker)
+{
+	uint32_t nobody = 0;
+
+	return atomic_compare_exchange_strong_explicit(&fault->worker, &nobody, worker + 1,
+						       memory_order_relaxed, memory_order_relaxed);
+}
+
+#define fault_store(p, v) atomic_store_explicit((p), (v), memory_order_relaxed)
+
 static void fault_blame(int signo, uint64_t address)
 {
 	struct worker *w = fault_worker();
 	struct ledger_fault *fault = w ? &fault_pool->arena->fault : NULL;
-	uint32_t nobody = 0;
 
 	/* A client has made a hole in its segment, and there is no page for it. Workers read rings
 	 * and records of all while they have a job. */
 	if (fault && signo == SIGBUS && fault_is_foreign(w, address))
 		return;
-	if (!fault || !atomic_compare_exchange_strong(&fault->worker, &nobody, w->index + 1))
+	if (!fault || !fault_claim(fault, w->index))
 		return;
-	atomic_store(&fault->signo, (uint32_t)signo);
-	atomic_store(&fault->address, address);
+	fault_store(&fault->signo, (uint32_t)signo);
+	fault_store(&fault->address, address);
 }
 
 /* ------------------------------------------------------------------------ signals */
@@ -200,15 +211,17 @@ static void fault_on_fork(void)
 	close(pool->channel.fd);
 }
 
-void fault_hang(struct pool *pool, uint32_t worker, uint64_t held_ns)
+void fault_hang(struct pool *pool, uint32_t worker, uint32_t row, uint32_t generation,
+		uint64_t held_ns)
 {
 	struct ledger_fault *fault = &pool->arena->fault;
-	uint32_t nobody = 0;
 
-	if (atomic_compare_exchange_strong(&fault->worker, &nobody, worker + 1)) {
-		atomic_store(&fault->signo, SIGKILL);
-		atomic_store(&fault->held_ns, held_ns);
-		atomic_store(&fault->reason, LEDGER_FAULT_HANG);
+	if (fault_claim(fault, worker)) {
+		fault_store(&fault->signo, SIGKILL);
+		fault_store(&fault->row, row + 1);
+		fault_store(&fault->generation, generation);
+		fault_store(&fault->held_ns, held_ns);
+		fault_store(&fault->reason, LEDGER_FAULT_HANG);
 	}
 	for (;;)
 		kill(pool->pid, SIGKILL);

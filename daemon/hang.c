@@ -162,7 +162,8 @@ static bool hang_look_at(struct pool *pool, uint32_t index, uint64_t now, uint64
 	bool again = look.doomed && look.doomed == last.doomed;
 
 	if (held >= pool->options->hang_limit)
-		fault_hang(pool, index, held);
+		fault_hang(pool, index, (uint32_t)(look.doomed >> 32) - 1, (uint32_t)look.doomed,
+			   held);
 	/* Who runs most of the time need not be asked. */
 	if (again && look.cpu - last.cpu < (look.now - last.now) / 2)
 		hang_ask(w);

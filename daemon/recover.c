@@ -28,10 +28,12 @@
  *     nothing.
  *
  * WHO IS BLAMED
- *   The pool's fault handler leaves its worker's number, or the dispatcher that of one that hangs;
- *   what that worker was running stands in its ledger_worker. If that row has not started, or has
- *   ended, nobody is: it was no task's code then, or something has written over the arena. Without
- *   a word (SIGKILL by somebody else) neither.
+ *   The pool's fault handler leaves its worker's number; what that worker was running stands in its
+ *   ledger_worker. If that row has not started, or has ended, nobody is: it was no task's code
+ *   then, or something has written over the arena. Without a word (SIGKILL by somebody else)
+ *   neither. Of one that hangs the dispatcher leaves the job as well: until the kernel has stopped
+ *   its worker it may end at last, and the next one that runs there has done nothing. Nobody is
+ *   blamed then, and as what has killed the pool is known nobody is suspected.
  *
  * INVARIANTS
  *   I1. Each generation gets one outcome: a record is written only while it is pending and of the
@@ -96,7 +98,8 @@ bool recover_finish(struct job *job, struct group *groups, uint32_t generation, 
 
 struct recover_blame {
 	uint32_t worker; /* that has left a word, UINT32_MAX: none has */
-	uint32_t row;	 /* that it was running, UINT32_MAX: nobody is blamed */
+	bool hung;	 /* the word is that its job hangs */
+	uint32_t row;	 /* of that job, or that it was running; UINT32_MAX: nobody is blamed */
 };
 
 static bool recover_is_started(uint32_t state)
@@ -109,17 +112,23 @@ static struct recover_blame recover_whom(struct arena *arena, const struct recov
 {
 	struct recover_blame blame = { .worker = UINT32_MAX, .row = UINT32_MAX };
 	uint32_t worker = recover_load(&arena->fault.worker);
+	struct ledger_row now;
 	uint32_t row, n;
 
 	if (worker == 0 || worker > limits->n_workers)
 		return blame;
 	blame.worker = worker - 1;
-	row = recover_load(&arena->workers[blame.worker].job);
+	blame.hung = recover_load(&arena->fault.reason) == LEDGER_FAULT_HANG;
+	row = blame.hung ? recover_load(&arena->fault.row) - 1
+			 : recover_load(&arena->workers[blame.worker].job);
 	if (row / limits->max_jobs >= limits->max_clients)
 		return blame;
 	if (!records(context, row / limits->max_jobs, &n) || row % limits->max_jobs >= n)
 		return blame;
-	if (recover_is_started(ledger_unpack(recover_load(&arena_rows(arena)[row])).state))
+	now = ledger_unpack(recover_load(&arena_rows(arena)[row]));
+	if (blame.hung ? now.state == LEDGER_RUNNING &&
+				 now.generation == recover_load(&arena->fault.generation)
+		       : recover_is_started(now.state))
 		blame.row = row;
 	return blame;
 }
@@ -154,7 +163,7 @@ static void recover_row(struct arena *arena, const struct recover_limits *limits
 {
 	uint32_t at = client * limits->max_jobs + index;
 	_Atomic uint64_t *word = &arena_rows(arena)[at];
-	bool known = limits->killed || blame->row != UINT32_MAX;
+	bool known = limits->killed || blame->hung || blame->row != UINT32_MAX;
 	struct ledger_row row = ledger_unpack(recover_load(word));
 	uint32_t *counter = &report->finished;
 	uint32_t outcome = JOB_LOST, signo = 0;
@@ -219,7 +228,7 @@ void recover_run(struct arena *arena, const struct recover_limits *limits, uint3
 		if (said > 0 && said < (uint32_t)NSIG)
 			report.signo = said;
 		report.address = recover_load(&arena->fault.address);
-		report.hung = recover_load(&arena->fault.reason) == LEDGER_FAULT_HANG;
+		report.hung = blame.hung;
 		report.held_ns = recover_load(&arena->fault.held_ns);
 	}
 	for (uint32_t client = 0; client < limits->max_clients; client++) {
@@ -243,6 +252,8 @@ void recover_run(struct arena *arena, const struct recover_limits *limits, uint3
 	recover_store(&arena->fault.signo, 0);
 	recover_store(&arena->fault.address, 0);
 	recover_store(&arena->fault.reason, LEDGER_FAULT_CRASH);
+	recover_store(&arena->fault.row, 0);
+	recover_store(&arena->fault.generation, 0);
 	recover_store(&arena->fault.held_ns, 0);
 	*ret_report = report;
 }

@@ -110,10 +110,14 @@ struct ledger_fault {
 	_Atomic uint32_t signo;
 	_Atomic uint64_t address;
 	_Atomic uint32_t reason; /* LEDGER_FAULT_* */
-	uint8_t reserved0[4];
+	/* of a hang alone: the job, which may have ended by the time that the pool is dead */
+	_Atomic uint32_t row; /* + 1, 0 for none */
 	_Atomic uint64_t held_ns;
-	uint8_t reserved1[32];
+	_Atomic uint32_t generation; /* 24 bits */
+	uint8_t reserved[28];
 };
+
+_Static_assert(sizeof(struct ledger_fault) == 64, "a line");
 
 /* The arena: this front, the rows, and behind them what only the pool understands. */
 struct arena {

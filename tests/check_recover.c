@@ -183,6 +183,17 @@ START_TEST(each_cell_of_the_table)
 }
 END_TEST
 
+/* The dispatcher has left word of this job, which worker 2 ran. */
+static void hang(uint32_t client, uint32_t job, uint32_t generation)
+{
+	arena->fault.worker = 2 + 1;
+	arena->fault.signo = SIGKILL;
+	arena->fault.reason = LEDGER_FAULT_HANG;
+	arena->fault.row = client * JOBS + job + 1;
+	arena->fault.generation = generation;
+	arena->fault.held_ns = 12345;
+}
+
 START_TEST(a_job_that_hangs_is_to_blame_as_one_that_faults)
 {
 	struct recover_report report;
@@ -190,11 +201,9 @@ START_TEST(a_job_that_hangs_is_to_blame_as_one_that_faults)
 	setup();
 	put(0, 0, LEDGER_RUNNING, LEDGER_FLAG_IDEMPOTENT, 1, 0);
 	put(0, 1, LEDGER_RUNNING, LEDGER_FLAG_IDEMPOTENT, 2, 0);
-	arena->fault.worker = 2 + 1;
-	arena->fault.signo = SIGKILL;
-	arena->fault.reason = LEDGER_FAULT_HANG;
-	arena->fault.held_ns = 12345;
-	arena->workers[2].job = 1;
+	hang(0, 1, GEN);
+	/* It runs another of its tasks. */
+	arena->workers[2].job = 0;
 	report = run(SIGKILL);
 	is(0, 0, JOB_PENDING, LEDGER_QUEUED);
 	is(0, 1, JOB_CRASHED, LEDGER_FREE);
@@ -209,6 +218,38 @@ START_TEST(a_job_that_hangs_is_to_blame_as_one_that_faults)
 	ck_assert(!report.hung);
 	ck_assert(!report.blamed);
 	ck_assert_uint_eq(report.held_ns, 0);
+}
+END_TEST
+
+/* Its worker ran until the kernel had stopped it. */
+START_TEST(a_job_that_has_ended_though_it_hung_leaves_the_blame_to_nobody)
+{
+	static const struct {
+		uint32_t state, generation, row;
+	} cells[] = {
+		{ LEDGER_FREE, GEN, 1 },      { LEDGER_FINISHING, GEN, 1 },
+		{ LEDGER_COPYING, GEN, 1 },   { LEDGER_QUEUED, GEN + 1, 1 },
+		{ LEDGER_RUNNING, GEN + 1, 1 }, { LEDGER_RUNNING, GEN, 0xffff },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cells); i++) {
+		struct recover_report report;
+
+		setup();
+		put(0, 0, LEDGER_RUNNING, LEDGER_FLAG_IDEMPOTENT | LEDGER_FLAG_REQUEUED, 1, 0);
+		put(0, 1, cells[i].state, 0, 2, JOB_DONE);
+		/* The next one that its worker runs. */
+		put(0, 2, LEDGER_RUNNING, 0, 2, 0);
+		arena->workers[2].job = 2;
+		hang(0, cells[i].row, cells[i].generation);
+		report = run(SIGKILL);
+		ck_assert(!report.blamed);
+		ck_assert(report.hung);
+		ck_assert_uint_eq(report.crashed, 0);
+		is(0, 2, JOB_LOST, LEDGER_FREE);
+		/* It is known what the pool has died of: nobody else is suspected. */
+		is(0, 0, JOB_PENDING, LEDGER_QUEUED);
+	}
 }
 END_TEST
 
@@ -490,6 +531,7 @@ START_TEST(what_it_has_in_rings_is_not_accepted_by_the_next_pool)
 END_TEST
 
 CHECK_MAIN("recover", each_cell_of_the_table, a_job_that_hangs_is_to_blame_as_one_that_faults,
+	   a_job_that_has_ended_though_it_hung_leaves_the_blame_to_nobody,
 	   a_fault_while_buffers_are_written_back_is_that_jobs_own, an_outcome_comes_exactly_once,
 	   groups_are_counted_down, without_blame_an_idempotent_job_runs_again_once,
 	   with_blame_for_another_it_runs_again_as_often_as_needed,
