@@ -65,6 +65,12 @@ void manager_status(struct notify *notify)
 			      m->sessions.n_open);
 }
 
+/* It is awake, whatever the pool does. */
+static void manager_alive(struct notify *notify)
+{
+	pulse_glance(&container_of(notify, struct manager, notify)->pool.pulse);
+}
+
 static void manager_on_changed(struct session_table *table)
 {
 	notify_changed(&container_of(table, struct manager, sessions)->notify);
@@ -272,7 +278,7 @@ int manager_run(struct options *options)
 
 	m = (struct manager){
 		.options = options,
-		.notify = { .loop = &m.loop, .status = manager_status },
+		.notify = { .loop = &m.loop, .status = manager_status, .alive = manager_alive },
 		.store = STORE_INIT,
 		.adopt = ADOPT_INIT,
 		.listener = LISTENER_INIT,

@@ -113,6 +113,7 @@ static void notify_on_watchdog(struct loop_source *source, int result)
 	uint64_t ns = notify->watchdog_ns;
 
 	(void)result;
+	notify->alive(notify);
 	if (notify_send("WATCHDOG=1") < 0)
 		ns = min(ns, NOTIFY_AGAIN_NS);
 	if (loop_timer(notify->loop, source, ns) < 0)

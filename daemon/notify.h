@@ -11,6 +11,7 @@ struct notify {
 	/* the caller sets these; the rest starts as zero */
 	struct loop *loop;
 	void (*status)(struct notify *notify); /* calls notify_status() */
+	void (*alive)(struct notify *notify);  /* with each sign of life */
 
 	uint64_t status_ns;   /* of the last status line */
 	uint64_t watchdog_ns; /* between two signs of life; 0: nobody asks for them */

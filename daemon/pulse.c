@@ -1,28 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/pulse.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <time.h>
 
 #include "common/clock.h"
-#include "common/log.h"
 #include "common/util.h"
 #include "daemon/poolproc.h"
 #include "shm/ledger.h"
 
-#define PULSE_LOOKS   32u /* in hang-limit */
-#define PULSE_OFTEN   (10 * NSEC_PER_MSEC)
+#define PULSE_LEAST   NSEC_PER_SEC /* the limit of the pool itself, if hang-limit is less */
+#define PULSE_LOOKS   32u	   /* in that */
 #define PULSE_SELDOM  (300 * NSEC_PER_MSEC)
 #define PULSE_SOON_NS (100 * NSEC_PER_MSEC) /* from what was said to the question */
-#define PULSE_SIGNAL  SIGURG		    /* WORKER_SIGNAL: ends nothing */
 
 uint64_t pulse_judge(struct pulse_watch *watch, const struct pulse_look *look, uint64_t interval)
 {
 	bool first = !watch->last.now;
 	bool late = look->now > look->due + interval / 2;
 
-	if (!first && !late && look->cpu != watch->last.cpu)
+	if (look->dying)
+		watch->held = 0;
+	else if (!first && !late && look->cpu != watch->last.cpu)
 		watch->held += min(look->now - watch->last.now, interval);
 	watch->last = *look;
 	return watch->held;
@@ -30,7 +29,7 @@ uint64_t pulse_judge(struct pulse_watch *watch, const struct pulse_look *look, u
 
 static uint64_t pulse_interval(const struct pulse *p)
 {
-	return min(max(p->limit / PULSE_LOOKS, PULSE_OFTEN), PULSE_SELDOM);
+	return min(p->limit / PULSE_LOOKS, PULSE_SELDOM);
 }
 
 static void pulse_timer(struct pulse *p, enum pulse_state state, uint64_t ns)
@@ -71,9 +70,21 @@ static uint64_t pulse_cpu(const struct pulse *p)
 	return (uint64_t)used.tv_sec * NSEC_PER_SEC + (uint64_t)used.tv_nsec;
 }
 
+/* It is not reaped yet, and takes its time: for a core file, or in the kernel. */
+static bool pulse_is_dying(const struct pulse *p)
+{
+	/* Relaxed: once it is there it stays. */
+	return p->arena && atomic_load_explicit(&p->arena->fault.worker, memory_order_relaxed);
+}
+
 static void pulse_look(struct pulse *p)
 {
-	struct pulse_look look = { .now = clock_ns(), .due = p->due, .cpu = pulse_cpu(p) };
+	struct pulse_look look = {
+		.now = clock_ns(),
+		.due = p->due,
+		.cpu = pulse_cpu(p),
+		.dying = pulse_is_dying(p),
+	};
 	uint64_t held = pulse_judge(&p->watch, &look, pulse_interval(p));
 
 	if (p->pool->stopped) {
@@ -105,9 +116,20 @@ static void pulse_on_timer(struct loop_source *source, int result)
 		p->state = PULSE_QUIET;
 }
 
+void pulse_glance(struct pulse *p)
+{
+	if (p->limit && p->pool->state == POOLPROC_READY && p->state != PULSE_ASKED &&
+	    pulse_works(p))
+		pulse_ask(p);
+}
+
 void pulse_init(struct pulse *p, struct poolproc *pool, uint64_t limit)
 {
-	*p = (struct pulse){ .pool = pool, .limit = limit, .timer = { .call = pulse_on_timer } };
+	*p = (struct pulse){
+		.pool = pool,
+		.limit = limit ? max(limit, PULSE_LEAST) : 0,
+		.timer = { .call = pulse_on_timer },
+	};
 }
 
 void pulse_watch(struct pulse *p, const struct arena *arena, uint32_t n_workers)

@@ -6,8 +6,8 @@
  *   A task that hangs is the dispatcher's matter (hang.h). If the dispatcher or the channel's
  *   thread is stuck nobody in the pool notices: no client is taken on or let go of, no job that is
  *   late ends, while workers may go on. So the manager asks: the channel's thread reads
- *   PROTO_POOL_PING, the dispatcher answers PROTO_POOL_PONG. A pool that does not for hang-limit is
- *   killed; it is nobody's fault.
+ *   PROTO_POOL_PING, the dispatcher answers PROTO_POOL_PONG. A pool that does not for hang-limit, or
+ *   a second if that is less, is killed; it is nobody's fault.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   poolproc.c, which has one; the manager's only thread. pulse_judge() is a function of its
@@ -18,22 +18,31 @@
  *	  +--- nothing was said, no worker has a job, <--------PONG----------------+
  *	       else again: soon, or while jobs run after hang-limit
  *
+ *   QUIET has no timer. A job may begin then of which nobody has said anything; so whoever is awake
+ *   anyway looks, which is the service manager's watchdog (pulse_glance()).
+ *
  * INVARIANTS
  *   I1. Where nothing is said to the pool and no worker runs a job, nothing is asked, and nobody
- *       wakes up: an idle pool stays idle.
+ *       wakes up: an idle pool stays idle, and so does its manager.
  *   I2. The clock on the wall does not count. Of the time between two looks so much does as there
  *       should be, if the manager had a CPU itself when it wanted to look, and the pool's process
  *       has used some CPU time meanwhile: it is not stopped, and not starved altogether. One whose
  *       threads all sleep has a signal to handle, WORKER_SIGNAL, for which each CPU will do.
- *   I3. A pool that reads what waited for room in its channel gets on: its time begins anew.
+ *   I3. A pool that reads what waited for room in its channel gets on: its time begins anew. One
+ *       that has a fault is as good as dead, and has all the time that it takes: killed before its
+ *       end it would lose its core file.
  */
 #ifndef DAEMON_PULSE_H
 #define DAEMON_PULSE_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "daemon/loop.h"
+
+/* WORKER_SIGNAL: it ends nothing. */
+#define PULSE_SIGNAL SIGURG
 
 struct arena;
 struct poolproc;
@@ -43,6 +52,7 @@ struct pulse_look {
 	uint64_t now; /* ns, CLOCK_MONOTONIC */
 	uint64_t due; /* when the look was meant to be */
 	uint64_t cpu; /* ns that the process has used so far */
+	bool dying;   /* a worker has left word of a fault */
 };
 
 struct pulse_watch {
@@ -78,6 +88,8 @@ void pulse_watch(struct pulse *pulse, const struct arena *arena, uint32_t n_work
 
 /* Something was said to the pool. */
 void pulse_said(struct pulse *pulse);
+/* Somebody is awake anyway: it is asked if a worker runs a job. */
+void pulse_glance(struct pulse *pulse);
 /* It has read something for which there was no room before. */
 void pulse_moved(struct pulse *pulse);
 /* It has answered. */

@@ -13,6 +13,7 @@
 
 #include "common/util.h"
 #include "tests/check_unit.h"
+#include "tests/daemon.h"
 #include "tests/service.h"
 
 START_TEST(a_pool_that_cannot_start_ends_it)
@@ -105,6 +106,65 @@ START_TEST(when_the_pool_crashes_each_job_gets_what_it_deserves)
 	ck_assert_uint_eq(c.board->crashes[0].requeued, 1);
 	ck_assert_uint_eq(c.board->crashes[0].reason, CRASH_FAULT);
 	ck_assert_uint_eq(c.board->manager.pool_generation, 2);
+	service_stop(pid);
+}
+END_TEST
+
+START_TEST(a_job_that_hung_and_has_ended_leaves_the_next_one_of_its_worker_alone)
+{
+	struct service_client c;
+	pid_t pid;
+
+	pid = SERVICE_READY("");
+	c = service_attach();
+	service_submit(&c, 0, STUB_HANG, JOB_IDEMPOTENT);
+	service_submit(&c, 1, STUB_LATE, 0);
+	service_submit(&c, 2, STUB_KILL, 0);
+	ck_assert_uint_eq(service_outcome(&c, 2), JOB_LOST);
+	ck_assert_uint_eq(service_outcome(&c, 1), JOB_DONE);
+	ck_assert_uint_eq(service_outcome(&c, 0), JOB_DONE);
+	/* ORDER board/crashes [B2]: acquire, pairs with the release in the manager. */
+	ck_assert_uint_eq(
+		atomic_load_explicit(&c.board->manager.crashes, memory_order_acquire), 1);
+	ck_assert_uint_eq(c.board->crashes[0].reason, CRASH_HANG);
+	ck_assert_uint_eq(c.board->crashes[0].client_pid, 0);
+	ck_assert_uint_eq(c.board->crashes[0].lost, 1);
+	ck_assert_uint_eq(c.board->crashes[0].requeued, 1);
+	service_stop(pid);
+}
+END_TEST
+
+/* Nothing is said of it to the pool, and hang-limit would have it asked in an hour. */
+START_TEST(a_pool_is_asked_with_each_sign_of_life_while_a_job_runs)
+{
+	struct fdstore *store = SERVICE_KEEP("", 32, 1000000, "--hang-limit=3600s");
+	struct service_client c;
+
+	service_expect("READY=1");
+	c = service_attach();
+	service_submit(&c, 0, STUB_HANG, 0);
+	/* At its start it was told something, and of a client: twice at most it is asked for
+	 * that. */
+	DAEMON_AWAIT(STUB_PINGS(c.board) >= 5);
+	service_end(store);
+}
+END_TEST
+
+/* Twice as long as it has for an answer, as the manager measures it. */
+START_TEST(a_pool_that_dies_slowly_has_its_time)
+{
+	struct service_client c;
+	pid_t pid;
+
+	pid = SERVICE_READY("dying", "--hang-limit=100ms");
+	c = service_attach();
+	service_submit(&c, 0, STUB_HANG, 0);
+	ck_assert_uint_eq(service_outcome(&c, 0), JOB_CRASHED);
+	ck_assert_uint_eq(c.jobs[0].signo, SIGSEGV);
+	ck_assert_uint_eq(STUB_ASKED(c.board), STUB_DEATH);
+	/* ORDER board/crashes [B2]: acquire, pairs with the release in the manager. */
+	DAEMON_AWAIT(atomic_load_explicit(&c.board->manager.crashes, memory_order_acquire) == 1);
+	ck_assert_uint_eq(c.board->crashes[0].reason, CRASH_FAULT);
 	service_stop(pid);
 }
 END_TEST
@@ -229,7 +289,10 @@ END_TEST
 SERVICE_MAIN("manager", a_pool_that_cannot_start_ends_it, a_pool_that_dies_again_and_again_ends_it,
 	     a_later_pool_that_cannot_be_loaded_ends_it,
 	     a_later_pool_that_has_too_little_to_start_with_is_tried_until_it_has,
-	     when_the_pool_crashes_each_job_gets_what_it_deserves, a_pool_that_is_killed_comes_back,
+	     when_the_pool_crashes_each_job_gets_what_it_deserves,
+	     a_job_that_hung_and_has_ended_leaves_the_next_one_of_its_worker_alone,
+	     a_pool_is_asked_with_each_sign_of_life_while_a_job_runs,
+	     a_pool_that_dies_slowly_has_its_time, a_pool_that_is_killed_comes_back,
 	     a_pool_that_releases_what_nobody_has_does_not_fill_the_log,
 	     a_wild_write_into_the_front_of_the_arena_does_not_reach_the_manager,
 	     a_task_that_wrecks_the_fronts_takes_no_other_pool_with_it)

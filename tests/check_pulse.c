@@ -58,5 +58,29 @@ START_TEST(nor_does_one_whose_manager_has_none)
 }
 END_TEST
 
+START_TEST(a_pool_that_has_a_fault_may_take_long_to_die)
+{
+	ck_assert_uint_eq(later(0, 1), 100 * MS);
+	look.dying = true;
+	for (int i = 0; i < 1000; i++)
+		ck_assert_uint_eq(later(0, 100 * MS), 0);
+}
+END_TEST
+
+/* A dispatcher that is late by the limit of a task, on a busy machine, is not stuck. */
+START_TEST(it_has_a_second_at_least_unless_it_is_never_asked)
+{
+	struct pulse p;
+
+	pulse_init(&p, NULL, 100 * MS);
+	ck_assert_uint_eq(p.limit, NSEC_PER_SEC);
+	pulse_init(&p, NULL, 10 * NSEC_PER_SEC);
+	ck_assert_uint_eq(p.limit, 10 * NSEC_PER_SEC);
+	pulse_init(&p, NULL, 0);
+	ck_assert_uint_eq(p.limit, 0);
+}
+END_TEST
+
 CHECK_MAIN("pulse", the_time_of_a_pool_that_has_a_CPU_counts, a_pool_without_any_CPU_owes_nothing,
-	   nor_does_one_whose_manager_has_none)
+	   nor_does_one_whose_manager_has_none, a_pool_that_has_a_fault_may_take_long_to_die,
+	   it_has_a_second_at_least_unless_it_is_never_asked)

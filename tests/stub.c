@@ -76,6 +76,20 @@ static bool stub_is_clean(void)
 	return d && clean;
 }
 
+/* Leaves word of what a worker has done. */
+static void stub_fault(uint32_t worker, uint32_t signo, uint32_t reason, uint32_t row,
+		       uint32_t generation)
+{
+	struct ledger_fault *fault = &stub.arena->fault;
+
+	fault->signo = signo;
+	fault->reason = reason;
+	fault->row = row + 1;
+	fault->generation = generation;
+	fault->address = 0xabc;
+	fault->worker = worker + 1;
+}
+
 static void stub_run_row(struct client_segment *client, uint32_t slot, uint32_t job)
 {
 	struct job *record = (struct job *)(void *)((char *)client + client->jobs_offset) + job;
@@ -104,14 +118,16 @@ static void stub_run_row(struct client_segment *client, uint32_t slot, uint32_t 
 	if (task == STUB_WRECK)
 		memset(stub.board, STUB_GARBAGE, offsetof(struct board, counters));
 	if (task == STUB_CRASH || task == STUB_WRECK) {
-		stub.arena->fault.signo = SIGSEGV;
-		stub.arena->fault.address = 0xabc;
-		stub.arena->fault.worker = 1;
+		stub_fault(0, SIGSEGV, LEDGER_FAULT_CRASH, index, row.generation);
 		(void)signal(SIGSEGV, SIG_DFL); /* a sanitizer would report it */
 		(void)raise(SIGSEGV);
 	}
 	if (task == STUB_HANG)
 		return;
+	if (task == STUB_KILL)
+		(void)raise(SIGKILL);
+	if (task == STUB_LATE)
+		stub_fault(1, SIGKILL, LEDGER_FAULT_HANG, index, row.generation);
 	if (job_finish(record, row.generation, JOB_DONE))
 		(void)futex_wake(&record->state, 1);
 	row.state = LEDGER_FREE;
@@ -163,6 +179,22 @@ static void stub_stray(void)
 	}
 }
 
+static void stub_on_asked(int signo)
+{
+	(void)signo;
+	if (++STUB_ASKED(stub.board) < STUB_DEATH)
+		return;
+	(void)signal(SIGSEGV, SIG_DFL);
+	(void)raise(SIGSEGV);
+}
+
+/* As one whose core is written. */
+static void stub_begin_to_die(void)
+{
+	stub_fault(1, SIGSEGV, LEDGER_FAULT_CRASH, 0, 0);
+	(void)signal(SIGURG, stub_on_asked);
+}
+
 static bool stub_message(const char *mode)
 {
 	union proto_message m;
@@ -198,6 +230,11 @@ static bool stub_message(const char *mode)
 		stub_send(PROTO_POOL_RELEASED, &m.pool, "");
 		break;
 	case PROTO_POOL_PING:
+		if (streq(mode, "dying") && stub.generation == 1) {
+			stub_begin_to_die();
+			break;
+		}
+		STUB_PINGS(stub.board)++;
 		stub_send(PROTO_POOL_PONG, &m.pool, "");
 		break;
 	case PROTO_POOL_TENANT_GONE:

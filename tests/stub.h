@@ -14,6 +14,8 @@
 #define STUB_QUEUE 3u /* is drained, and not started by the first pool */
 #define STUB_WILD  4u /* fills the front of the arena with garbage, and ends */
 #define STUB_WRECK 5u /* the same with that of the board, and then STUB_CRASH */
+#define STUB_LATE  6u /* is found to hang on worker 1, and ends at last */
+#define STUB_KILL  7u /* begins on worker 1, where the kernel's SIGKILL finds it */
 
 /*
  * main() with --pool; returns an exit status. $FORKD_STUB says what kind of pool it is:
@@ -27,12 +29,19 @@
  *	forget	the second one cannot map the first client that it is told of
  *	stray	says that it has released what was not to be
  *	stuck	does not stop when told
+ *	dying	the first one has a fault, and takes long to die: it reads on, and answers nothing
  *	""	none of it
  */
 #define STUB_SHORT 6u
-/* So often it was told of a tenant; nobody else counts there. */
+/* It was asked so often how it is, while it was dying; the rest of them the same: nobody else
+ * counts there. */
+#define STUB_ASKED(board) ((board)->profile.reads)
+#define STUB_DEATH	  64u /* then it is dead */
+/* Else. */
+#define STUB_PINGS(board) ((board)->profile.span_reads)
+/* So often it was told of a tenant. */
 #define STUB_TOLD(board) ((board)->profile.forks)
-/* The weight of a tenant or a client's tenant that it was told last; the same. */
+/* The weight of a tenant or a client's tenant that it was told last. */
 #define STUB_WEIGHT(board) ((board)->profile.span_forks)
 int stub_run(void);
 
