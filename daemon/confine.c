@@ -28,10 +28,9 @@
  *
  * WHAT IT CANNOT DO
  *   A filter sees numbers, not paths: normal lets a task open /proc/self/mem, by which it can write
- *   to memory that is not writable. By their numbers it cannot tell the pool's threads, which a
- *   module may bind, from other processes: what has the same uid, the manager too, can be bound to
- *   another CPU or given less of it (sched_setaffinity(2), sched_setattr(2); in normal also
- *   setpriority(2), sched_setscheduler(2) and ioprio_set(2)). With a sanitizer nothing is done: its
+ *   to memory that is not writable. By their numbers it cannot tell the pool's threads, which its
+ *   dispatcher binds when CPUs come and go (park.c), from other processes: what has the same uid
+ *   can be bound to another CPU, the manager excepted. With a sanitizer nothing is done: its
  *   runtime opens files, forks to look for leaks, and has pages that can be written and executed.
  */
 #include "daemon/confine.h"
@@ -43,12 +42,14 @@
 #include <linux/audit.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
+#include <linux/ioprio.h>
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/shm.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -102,8 +103,10 @@
 enum confine_condition {
 	CONFINE_ALWAYS,
 	CONFINE_EQUAL,
+	CONFINE_OTHER,
 	CONFINE_ANY_BIT,
-	CONFINE_OWN_PID, /* the value is this process's pid */
+	CONFINE_OWN_PID, /* equal; the value is this process's pid */
+	CONFINE_MANAGER, /* equal; the manager's */
 };
 
 struct confine_row {
@@ -119,8 +122,10 @@ struct confine_row {
 #define ABSENT (SECCOMP_RET_ERRNO | ENOSYS)
 
 #define IF_EQUAL(argument, value)   CONFINE_EQUAL, argument, value
+#define IF_OTHER(argument, value)   CONFINE_OTHER, argument, value
 #define IF_ANY_BIT(argument, value) CONFINE_ANY_BIT, argument, value
 #define IF_OWN_PID(argument)	    CONFINE_OWN_PID, argument, 0
+#define IF_MANAGER(argument)	    CONFINE_MANAGER, argument, 0
 
 static const struct confine_row confine_rows[] = {
 	/* Memory. What shall be executable is mapped before. */
@@ -173,6 +178,17 @@ static const struct confine_row confine_rows[] = {
 	{ SYS_prlimit64, ALLOW, IF_EQUAL(0, 0) },
 	{ SYS_prlimit64, ALLOW, IF_OWN_PID(0) },
 	{ SYS_prlimit64, DENY },
+	{ SYS_sched_setaffinity, DENY, IF_MANAGER(0) },
+	{ SYS_sched_setattr, DENY, IF_OTHER(0, 0) },
+	{ SYS_sched_setparam, DENY, IF_OTHER(0, 0) },
+	{ SYS_sched_setscheduler, DENY, IF_OTHER(0, 0) },
+	/* Neither a group of processes nor a user. */
+	{ SYS_setpriority, DENY, IF_EQUAL(0, PRIO_PGRP) },
+	{ SYS_setpriority, DENY, IF_EQUAL(0, PRIO_USER) },
+	{ SYS_setpriority, DENY, IF_OTHER(1, 0) },
+	{ SYS_ioprio_set, DENY, IF_EQUAL(0, IOPRIO_WHO_PGRP) },
+	{ SYS_ioprio_set, DENY, IF_EQUAL(0, IOPRIO_WHO_USER) },
+	{ SYS_ioprio_set, DENY, IF_OTHER(1, 0) },
 	/* Whoever has a socket's other end sends the signal, with what it writes there. */
 	{ SYS_fcntl, DENY, IF_EQUAL(1, F_SETOWN) },
 	{ SYS_fcntl, DENY, IF_EQUAL(1, F_SETOWN_EX) },
@@ -340,6 +356,30 @@ static void confine_unless(struct confine_program *p, uint16_t comparison, uint3
 	confine_emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | comparison | BPF_K, value, 0, n));
 }
 
+/* Goes over the next one if the condition does not hold for the argument, which was loaded. */
+static void confine_unless_fits(struct confine_program *p, const struct confine_row *row)
+{
+	switch (row->condition) {
+	case CONFINE_OTHER:
+		confine_emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, row->value,
+							     1, 0));
+		break;
+	case CONFINE_ANY_BIT:
+		confine_unless(p, BPF_JSET, row->value, 1);
+		break;
+	case CONFINE_OWN_PID:
+		confine_unless(p, BPF_JEQ, (uint32_t)getpid(), 1);
+		break;
+	case CONFINE_MANAGER:
+		confine_unless(p, BPF_JEQ, (uint32_t)getppid(), 1);
+		break;
+	case CONFINE_ALWAYS:
+	case CONFINE_EQUAL:
+		confine_unless(p, BPF_JEQ, row->value, 1);
+		break;
+	}
+}
+
 static void confine_return(struct confine_program *p, uint32_t verdict)
 {
 	confine_emit(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, verdict));
@@ -349,7 +389,6 @@ static void confine_return(struct confine_program *p, uint32_t verdict)
 static void confine_add(struct confine_program *p, const struct confine_row *row)
 {
 	const uint32_t lower = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? 4 : 0;
-	uint32_t value = row->condition == CONFINE_OWN_PID ? (uint32_t)getpid() : row->value;
 
 	if (row->call == CONFINE_NO_CALL)
 		return;
@@ -360,7 +399,7 @@ static void confine_add(struct confine_program *p, const struct confine_row *row
 	}
 	confine_unless(p, BPF_JEQ, row->call, 4);
 	confine_load(p, (uint32_t)offsetof(struct seccomp_data, args) + row->argument * 8 + lower);
-	confine_unless(p, row->condition == CONFINE_ANY_BIT ? BPF_JSET : BPF_JEQ, value, 1);
+	confine_unless_fits(p, row);
 	confine_return(p, row->verdict);
 	confine_load(p, offsetof(struct seccomp_data, nr));
 }

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/ioprio.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -78,6 +80,14 @@ static const struct attempt denied[] = {
 	{ CALL(ioctl), { -1, SIOCSPGRP, 0 } },
 	{ CALL(pidfd_send_signal), { -1, 0, 0 } },
 	{ CALL(prlimit64), { MANAGER, 7, 0, 0 } },
+	{ CALL(sched_setaffinity), { MANAGER, 0, 0 } },
+	{ CALL(sched_setattr), { MANAGER, 0, 0 } },
+	{ CALL(sched_setattr), { POOL, 0, 0 } },
+	{ CALL(sched_setparam), { MANAGER, 0 } },
+	{ CALL(sched_setscheduler), { MANAGER, 0, 0 } },
+	{ CALL(ioprio_set), { IOPRIO_WHO_PROCESS, MANAGER, -1 } },
+	{ CALL(ioprio_set), { IOPRIO_WHO_PGRP, 0, -1 } },
+	{ CALL(ioprio_set), { IOPRIO_WHO_USER, NOBODY, -1 } },
 	{ CALL(pidfd_getfd), { -1, 0 } },
 	{ CALL(kcmp), { MANAGER, MANAGER, 1 } },
 	{ CALL(migrate_pages), { MANAGER, 0, 0, 0 } },
@@ -142,9 +152,22 @@ static const struct attempt denied[] = {
 #endif
 };
 
+/* The same, where the kernel itself is no obstacle: for a forkd that has no capabilities either. */
+static const struct attempt denied_to_equals[] = {
+	{ CALL(sched_setaffinity), { MANAGER, 0, 0 } },
+	{ CALL(sched_setattr), { MANAGER, 0, 0 } },
+	{ CALL(sched_setparam), { MANAGER, 0 } },
+	{ CALL(sched_setscheduler), { MANAGER, -1, 0 } },
+	{ CALL(setpriority), { PRIO_PROCESS, MANAGER, 19 } },
+	{ CALL(ioprio_set), { IOPRIO_WHO_PROCESS, MANAGER, -1 } },
+};
+
 /* These would do something, or are denied to root as well on some machines: without a filter they
  * are not tried. */
 static const struct attempt denied_unseen[] = {
+	{ CALL(setpriority), { PRIO_PROCESS, MANAGER, 0 } },
+	{ CALL(setpriority), { PRIO_PGRP, 0, 0 } },
+	{ CALL(setpriority), { PRIO_USER, 0, 0 } },
 	{ CALL(vhangup), { 0 } },
 	{ CALL(kexec_load), { 0 } },
 #ifdef __x86_64__
@@ -167,6 +190,8 @@ static const struct attempt normal_only[] = {
 	{ CALL(dup), { -1 } },
 	{ CALL(setuid), { -1 } },
 	{ CALL(setpriority), { 99 } },
+	{ CALL(ioprio_set), { 99 } },
+	{ CALL(sched_setscheduler), { 0, -1 } },
 	{ CALL(ioctl), { -1, TIOCGWINSZ } },
 };
 
@@ -182,6 +207,9 @@ static const struct attempt allowed[] = {
 	{ CALL(prctl), { PR_SET_TIMERSLACK, 1000 } },
 	{ CALL(fcntl), { 0, F_GETFD } },
 	{ CALL(getpid), { 0 } },
+	{ CALL(sched_setaffinity), { 0, 0, 0 } },
+	{ CALL(sched_setaffinity), { POOL, 0, 0 } },
+	{ CALL(sched_setattr), { 0, 0, 0 } },
 	{ CALL(sched_yield), { 0 } },
 	{ CALL(sendto), { -1 } },
 	{ CALL(pwritev2), { -1 } },
@@ -488,6 +516,24 @@ START_TEST(a_process_of_forkds_own_uid_cannot_look_into_it)
 }
 END_TEST
 
+START_TEST(no_task_takes_the_CPUs_from_a_manager_of_the_same_user)
+{
+	static const char *const modes[] = { "--confine=off", "--confine=normal",
+					     "--confine=strict" };
+
+	if (!become_nobody()) {
+		check_unit_not_run(no_task_takes_the_CPUs_from_a_manager_of_the_same_user,
+				   "another user cannot come to the build tree");
+		return;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(modes); i++) {
+		setup(modes[i]);
+		each(denied_to_equals, ARRAY_SIZE(denied_to_equals), -EPERM, i > 0);
+		teardown();
+	}
+}
+END_TEST
+
 START_TEST(every_shipped_module_works_without_files)
 {
 	static const struct {
@@ -536,6 +582,7 @@ int main(void)
 		every_thread_of_the_pool_is_filtered_and_has_no_capability,
 		/* of who may become another user, and of who may do everything */
 		a_process_of_forkds_own_uid_cannot_look_into_it,
+		no_task_takes_the_CPUs_from_a_manager_of_the_same_user,
 		without_confinement_the_same_calls_fail_for_other_reasons,
 	};
 	size_t n = ARRAY_SIZE(tests);
@@ -545,7 +592,7 @@ int main(void)
 		return 77;
 	}
 	if (geteuid() != 0)
-		n = check_unit_leave_out(tests, n, 2, "only root can be another user");
+		n = check_unit_leave_out(tests, n, 3, "only root can be another user");
 	else if (!daemon_may_all())
 		n = check_unit_leave_out(tests, n, 1, "this root may not do everything");
 	return check_unit_main("confine", tests, n);
