@@ -139,9 +139,9 @@ void options_fini(struct options *o)
 		option_value_fini(&option_rows[i], option_field(&option_rows[i], o));
 }
 
-void options_each_runtime(const struct options *o,
-			  void (*fn)(void *context, const char *name, const char *value),
-			  void *context)
+int options_each_runtime(const struct options *o,
+			 void (*fn)(void *context, const char *name, const char *value),
+			 void *context)
 {
 	for (size_t i = 0; i < OPTION_ROWS; i++) {
 		_cleanup_free_ char *value = NULL;
@@ -152,11 +152,13 @@ void options_each_runtime(const struct options *o,
 			continue;
 		f = open_memstream(&value, &size);
 		if (!f)
-			continue;
+			return -ENOMEM;
 		option_value_print(&option_rows[i], option_const_field(&option_rows[i], o), f);
-		if (fclose(f) == 0)
-			fn(context, option_rows[i].name, value);
+		if (fclose(f) != 0)
+			return -ENOMEM;
+		fn(context, option_rows[i].name, value);
 	}
+	return 0;
 }
 
 int options_check(const struct options *o, struct options_error *ret_error)

@@ -119,10 +119,11 @@ int options_change(struct options *o, const char *name, const char *value,
 /* The rules that concern several options. -EINVAL. */
 int options_check(const struct options *o, struct options_error *ret_error);
 
-/* Calls fn for each option that is marked RUNTIME, with its value as options_set() takes it. */
-void options_each_runtime(const struct options *o,
-			  void (*fn)(void *context, const char *name, const char *value),
-			  void *context);
+/* Calls fn for each option that is marked RUNTIME, with its value as options_set() takes it. Returns
+ * 0, or -ENOMEM: not all were called. */
+int options_each_runtime(const struct options *o,
+			 void (*fn)(void *context, const char *name, const char *value),
+			 void *context);
 
 /* True if any list has an entry for a group. */
 bool options_have_groups(const struct options *o);

@@ -94,13 +94,11 @@ void pool_stop_workers(struct pool *pool)
 
 int pool_set(struct pool *pool, const char *name, const char *value)
 {
+	/* Without defaults, which would have to be allocated: a task may have all memory. */
+	struct options changed = { 0 };
 	struct options_error error;
-	struct options changed;
-	int r = options_init(&changed);
+	int r = options_change(&changed, name, value, &error);
 
-	if (r < 0)
-		return r;
-	r = options_change(&changed, name, value, &error);
 	/* Relaxed: pool_wake_all(). */
 	if (r == 0 && streq(name, "scheduler"))
 		atomic_store_explicit(&pool->scheduler, changed.scheduler, memory_order_relaxed);

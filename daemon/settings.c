@@ -28,7 +28,10 @@ static void settings_tell(void *context, const char *name, const char *value)
 
 void settings_tell_pool(const struct options *options, struct poolproc *pool)
 {
-	options_each_runtime(options, settings_tell, pool);
+	if (options_each_runtime(options, settings_tell, pool) == 0)
+		return;
+	log_error("out of memory for the settings of the pool: it is restarted");
+	poolproc_kill(pool);
 }
 
 /* One of the settings, by its name, as text. */
@@ -54,14 +57,19 @@ int settings_change(struct options *options, struct fronts *fronts, struct poolp
 	struct options_error error;
 	int r;
 
-	options_each_runtime(options, settings_read, &old);
+	r = options_each_runtime(options, settings_read, &old);
+	if (r < 0) {
+		(void)snprintf(ret_error, error_size, "set: %s: out of memory", name);
+		return r;
+	}
 	r = options_change(options, name, value, &error);
 	if (r < 0) {
 		(void)snprintf(ret_error, error_size, "%s", error.text);
 		return r;
 	}
 	if (poolproc_set_options(pool, options) < 0)
-		log_warning("out of memory: the next pool starts with the old %s", name);
+		log_warning("out of memory: the next pool starts with the old %s, until it is told",
+			    name);
 	fronts_show_scheduler(fronts);
 	settings_tell(pool, name, value);
 	return 0;

@@ -17,7 +17,8 @@ int settings_change(struct options *options, struct fronts *fronts, struct poolp
 		    const char *name, const char *value, char *ret_old, size_t old_size,
 		    char *ret_error, size_t error_size);
 
-/* Tells the pool, which has just become ready: what has changed since it was started. */
+/* Tells the pool, which has just become ready: what has changed since it was started. One that
+ * cannot be told is killed, and the next one is. */
 void settings_tell_pool(const struct options *options, struct poolproc *pool);
 
 #endif

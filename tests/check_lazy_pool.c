@@ -539,6 +539,30 @@ START_TEST(the_scheduler_is_switched_while_it_runs)
 }
 END_TEST
 
+/* A task has all that there is. */
+static bool no_memory;
+
+char *__real_strdup(const char *text);
+char *__wrap_strdup(const char *text);
+
+char *__wrap_strdup(const char *text)
+{
+	return no_memory ? NULL : __real_strdup(text);
+}
+
+START_TEST(what_is_set_needs_no_memory)
+{
+	rig_start_on(&rig, NULL, 2, &fk_module, false);
+	no_memory = true;
+	ck_assert_int_eq(pool_set(rig.pool, "spin", "7us"), 0);
+	ck_assert_int_eq(pool_set(rig.pool, "scheduler", "busy"), 0);
+	no_memory = false;
+	ck_assert_uint_eq(pool_spin(rig.pool), 7000);
+	ck_assert(!pool_is_lazy(rig.pool));
+	rig_stop(&rig);
+}
+END_TEST
+
 START_TEST(only_what_is_marked_is_set_while_it_runs)
 {
 	rig_start_on(&rig, NULL, 2, &fk_module, false);
@@ -563,4 +587,5 @@ CHECK_MAIN("lazy_pool", the_invariant_holds_in_one_group, the_invariant_holds_in
 	   an_idle_pool_sleeps_and_no_job_is_forgotten,
 	   while_one_worker_forks_each_group_keeps_a_thief,
 	   who_was_woken_and_leaves_work_behind_wakes_others, a_job_that_never_forks_wakes_nobody,
-	   the_scheduler_is_switched_while_it_runs, only_what_is_marked_is_set_while_it_runs)
+	   the_scheduler_is_switched_while_it_runs, what_is_set_needs_no_memory,
+	   only_what_is_marked_is_set_while_it_runs)

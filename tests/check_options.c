@@ -130,7 +130,7 @@ START_TEST(only_some_options_change_at_run_time)
 	ck_assert_uint_eq(o.workers, 0);
 	f = open_memstream(&text, &size);
 	ck_assert_ptr_nonnull(f);
-	options_each_runtime(&o, note_setting, f);
+	ck_assert_int_eq(options_each_runtime(&o, note_setting, f), 0);
 	(void)fclose(f);
 	ck_assert_str_eq(text, "scheduler=busy\nspin=7us\n");
 	options_fini(&o);

@@ -23,6 +23,7 @@
 
 #include "common/clock.h"
 #include "common/util.h"
+#include "daemon/settings.h"
 #include "shm/proto.h"
 #include "tests/check_unit.h"
 #include "tests/passed.h"
@@ -311,6 +312,48 @@ START_TEST(nor_does_one_that_hides_them_behind_an_empty_message)
 }
 END_TEST
 
+static bool no_memory;
+
+FILE *__real_open_memstream(char **ret_text, size_t *ret_size);
+FILE *__wrap_open_memstream(char **ret_text, size_t *ret_size);
+
+FILE *__wrap_open_memstream(char **ret_text, size_t *ret_size)
+{
+	return no_memory ? NULL : __real_open_memstream(ret_text, ret_size);
+}
+
+static void on_ready_without_memory(struct poolproc *p)
+{
+	char old[64] = "", why[128] = "";
+
+	no_memory = true;
+	/* Nothing is changed that somebody would not hear of. */
+	ck_assert_int_eq(settings_change(&options, NULL, p, "spin", "7us", old, sizeof(old), why,
+					 sizeof(why)),
+			 -ENOMEM);
+	ck_assert_str_eq(why, "set: spin: out of memory");
+	ck_assert_uint_eq(options.spin, 50 * NSEC_PER_USEC);
+	settings_tell_pool(&options, p);
+	no_memory = false;
+}
+
+static const struct poolproc_events short_events = {
+	.ready = on_ready_without_memory,
+	.attached = on_attached,
+	.released = on_any_released,
+	.died = on_killed,
+};
+
+START_TEST(a_pool_that_cannot_be_told_what_is_set_is_begun_anew)
+{
+	begin(&short_events);
+	ck_assert_int_eq(poolproc_start(&pool, file, file), 0);
+	ck_assert_int_eq(loop_run(&loop), 0);
+	ck_assert_uint_eq(deaths, 1);
+	end();
+}
+END_TEST
+
 /* In the place of execv(): why it does not work, or 0. */
 static int exec_error;
 
@@ -417,6 +460,7 @@ END_TEST
 
 CHECK_MAIN("poolproc", a_flood_from_the_pool_leaves_others_their_turn_and_nothing_is_lost,
 	   the_next_pool_starts_when_connections_have_taken_every_descriptor,
+	   a_pool_that_cannot_be_told_what_is_set_is_begun_anew,
 	   a_pool_that_passes_descriptors_is_killed_and_holds_nobody_up,
 	   nor_does_one_that_hides_them_behind_an_empty_message,
 	   only_what_is_short_may_be_there_later,

@@ -358,8 +358,10 @@ tests_soak_stress_LDADD = $(LDADD) -lm
 
 # The kernel is short of something when the test says so.
 tests_check_channel_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=proto_send
+tests_check_lazy_pool_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=strdup
 tests_check_manager_killed_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=proto_send
-tests_check_poolproc_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=proto_send -Wl,--wrap=execv
+tests_check_poolproc_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=proto_send -Wl,--wrap=execv \
+	-Wl,--wrap=open_memstream
 tests_check_store_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=loop_poll -Wl,--wrap=loop_timer
 
 # It says that a worker cannot be pinned.
