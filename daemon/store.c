@@ -24,8 +24,9 @@
  *       goes with the next message; of one that cannot be sent the rest is found by
  *       store_drop_rest() of the next forkd.
  *   I2. The service manager answers nothing, and throws away what is too much. So n is counted, and
- *       nothing is put that would be above max; it is so from the start if max is less than it was.
- *       STORE_OWN places are never a client's or a tenant's: a pool that is started finds its own.
+ *       nothing is put that would be above max. STORE_OWN places are never a client's or a
+ *       tenant's: a pool that is started finds its own. Where max is less than it was when others
+ *       took theirs, clients are let go of until that is so again.
  *   I3. A message that was sent is acted on before our death is: systemd gives the notification
  *       socket the higher priority, for this reason, and a datagram stays in its queue when we
  *       die. So nothing here waits for a barrier, but the end (I5).
@@ -33,7 +34,7 @@
  *       it has, and drops it when it hangs up.
  *   I5. Clients' sockets may hold what takes for ever to close (hangup.c). The service manager is
  *       never to be the last who has such a socket: while forkd lives it is not, for that closes
- *       its own when they are empty; at its end it waits until the store is empty.
+ *       its own when they are empty, or never; at its end it waits until the store is empty.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   The service manager: it is executed anew, and keeps its socket and what waits in it. If that is
@@ -51,6 +52,7 @@
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <systemd/sd-daemon.h>
@@ -131,7 +133,8 @@ static bool store_must_wait(int r)
 
 static void store_close_fds(struct store_item *item)
 {
-	for (uint32_t i = 0; i < item->n; i++)
+	/* Of what was inherited there are none, however many it is. */
+	for (uint32_t i = 0; i < STORE_PER_NAME; i++)
 		item->fds[i] = safe_close(item->fds[i]);
 }
 
@@ -240,7 +243,7 @@ static void store_on_outgoing(struct loop_source *source, int result)
 /* ------------------------------------------------------------------------ putting, removing */
 
 /* The item of a name that is there, or is to be. */
-static struct store_item *store_find(struct store *store, const char *name)
+static struct store_item *store_find(const struct store *store, const char *name)
 {
 	struct store_item *item = store->items;
 
@@ -283,6 +286,12 @@ static int store_put_later(struct store *store, struct store_item *item, struct 
 	put->item = item;
 	store_queue(store, item);
 	return 1;
+}
+
+/* The service manager is there, and may have something of ours. */
+static bool store_hears(const struct store *store)
+{
+	return store->fd >= 0;
 }
 
 static bool store_is_own(const char *name)
@@ -369,7 +378,7 @@ static void store_remove_item(struct store *store, struct store_item *item)
 
 void store_remove(struct store *store, const char *name)
 {
-	struct store_item *item = store_is_there(store) ? store_find(store, name) : NULL;
+	struct store_item *item = store_hears(store) ? store_find(store, name) : NULL;
 
 	if (item)
 		store_remove_item(store, item);
@@ -387,7 +396,7 @@ void store_empty(struct store *store)
 	}
 }
 
-bool store_has(struct store *store, const char *name)
+bool store_has(const struct store *store, const char *name)
 {
 	return store_find(store, name) != NULL;
 }
@@ -523,6 +532,48 @@ void store_drop_rest(struct store *store, struct hangups *hangups)
 
 /* ------------------------------------------------------------------------ begin, end */
 
+/* What was inherited under one name that begins so is let go of: nobody finds it any more, and
+ * store_drop_rest() closes it. False if there is none. */
+static bool store_let_go(struct store *store, char letter)
+{
+	char name[STORE_NAME] = "";
+
+	for (uint32_t i = 0; i < store->n_inherited; i++) {
+		struct store_inherited *in = &store->inherited[i];
+
+		if (!name[0] && in->name[0] == letter && !store_is_own(in->name))
+			memcpy(name, in->name, sizeof(name));
+		if (name[0] && streq(in->name, name))
+			strcpy(in->name, "-");
+	}
+	store_remove(store, name);
+	return name[0];
+}
+
+/* Less may be in it than is (I2), or nothing that is of use. */
+static void store_fit(struct store *store)
+{
+	uint32_t before = store->n, n = 0;
+
+	if (store->max < STORE_LEAST) {
+		log_warning("FileDescriptorStoreMax= of forkd's unit is %u, with less than %u no "
+			    "client outlives a restart of forkd: nothing is kept",
+			    store->max, STORE_LEAST);
+		store->max = 0;
+		return;
+	}
+	while (!store_has_room(store, "c0", 0) && store_let_go(store, 'c'))
+		n++;
+	/* Those who had them are gone now. */
+	while (!store_has_room(store, "c0", 0) && store_let_go(store, 't'))
+		;
+	if (n)
+		log_warning("FDSTORE= of forkd's unit is %u, and %u descriptors were kept: %u "
+			    "clients of the last forkd are disconnected; FileDescriptorStoreMax= "
+			    "should be more",
+			    store->max, before, n);
+}
+
 int store_init(struct store *store, struct loop *loop)
 {
 	const char *size = getenv("FDSTORE"), *rest;
@@ -540,13 +591,8 @@ int store_init(struct store *store, struct loop *loop)
 	r = store_inherit(store);
 	if (r == 0 && store_is_there(store))
 		r = store_count_inherited(store);
-	/* What was inherited must leave it. */
-	if (r == 0 && store_is_there(store) && store->max < STORE_LEAST && !store->n) {
-		log_warning("FileDescriptorStoreMax= of forkd's unit is %u, with less than %u no "
-			    "client outlives a restart of forkd: nothing is kept",
-			    store->max, STORE_LEAST);
-		store->fd = safe_close(store->fd);
-	}
+	if (r == 0 && store_is_there(store))
+		store_fit(store);
 	return r;
 }
 
@@ -557,6 +603,17 @@ static bool store_wait_until(int fd, short events, uint64_t end)
 	uint64_t now = clock_ns();
 
 	return now < end && poll(&p, 1, (int)((end - now) / NSEC_PER_MSEC) + 1) > 0;
+}
+
+/* What could not be sent, for this reason, can be tried again. */
+static bool store_wait_to_send(const struct store *store, int r, uint64_t end)
+{
+	static const struct timespec pause = { .tv_nsec = STORE_AGAIN_NS };
+
+	if (r == -EAGAIN)
+		return store_wait_until(store->fd, POLLOUT, end);
+	(void)nanosleep(&pause, NULL);
+	return clock_ns() < end;
 }
 
 /* Everything that was sent is done, closed descriptors among it (I5). */
@@ -572,7 +629,7 @@ static void store_barrier(struct store *store, uint64_t end)
 	theirs = pair[1];
 	do {
 		r = store_send(store->fd, "BARRIER=1", &theirs, 1);
-	} while (r == -EAGAIN && store_wait_until(store->fd, POLLOUT, end));
+	} while (store_must_wait(r) && store_wait_to_send(store, r, end));
 	theirs = safe_close(theirs);
 	if (r == 0)
 		(void)store_wait_until(ours, 0, end);
@@ -581,18 +638,21 @@ static void store_barrier(struct store *store, uint64_t end)
 void store_fini(struct store *store)
 {
 	uint64_t end = clock_ns() + STORE_END_NS;
+	int r = 0;
+
 	loop_forget(store->loop, &store->outgoing);
-	while (store->first &&
-	       (store_push(store) == 0 || store_wait_until(store->fd, POLLOUT, end)))
-		;
+	while (store->first && (r == 0 || store_wait_to_send(store, r, end)))
+		r = store_push(store);
 	if (store->emptied)
 		store_barrier(store, end);
 	while (store->items) {
 		store_close_fds(store->items);
 		store_item_free(store, store->items);
 	}
+	/* Sockets are left to the end of the process (hangup.c, I3). */
 	for (uint32_t i = 0; i < store->n_inherited; i++)
-		(void)safe_close(store->inherited[i].fd);
+		if (store->inherited[i].kind != STORE_SOCKET)
+			(void)safe_close(store->inherited[i].fd);
 	free(store->inherited);
 	store->fd = safe_close(store->fd);
 	*store = (struct store)STORE_INIT;

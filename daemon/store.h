@@ -45,7 +45,7 @@ struct store_put {
 struct store {
 	struct loop *loop;
 	int fd;	      /* connected to the service manager; -1: there is no store */
-	uint32_t max; /* descriptors that it may hold */
+	uint32_t max; /* descriptors that it may hold; 0: what is in it leaves it */
 	uint32_t n;   /* that it holds, or will when the queue is sent */
 	struct store_item *items;
 	struct store_item *first; /* that have something to be sent, in this order */
@@ -65,14 +65,15 @@ struct store {
  * Takes what the service manager has passed, and whether it has a store for us: $FDSTORE, the
  * unit's FileDescriptorStoreMax=, which systemd sets from 254 on, and the unit itself. Without one,
  * or with one that is too small for anybody, or without a service manager, nothing below does
- * anything, and nothing fails.
+ * anything, and nothing fails; but what was inherited all the same leaves it. Of one that is smaller
+ * than it was clients are let go of.
  * Returns 0 or a negative errno. After it, store_fini() may be called.
  */
 int store_init(struct store *store, struct loop *loop);
 
 static inline bool store_is_there(const struct store *store)
 {
-	return store->fd >= 0;
+	return store->fd >= 0 && store->max > 0;
 }
 
 /*
@@ -95,7 +96,7 @@ void store_remove(struct store *store, const char *name);
 void store_empty(struct store *store);
 
 /* True if the name is in it, or will be when the service manager reads. */
-bool store_has(struct store *store, const char *name);
+bool store_has(const struct store *store, const char *name);
 
 /* The name of a slot's client ('c') or tenant ('t'). */
 void store_name(char ret_name[STORE_NAME], char letter, uint32_t slot);

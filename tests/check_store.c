@@ -389,6 +389,44 @@ START_TEST(nobody_waits_for_what_would_not_call)
 }
 END_TEST
 
+/* The kernel is short of something, so many times; and so often somebody has waited for that. */
+static uint32_t short_of, pauses;
+
+ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
+int __real_nanosleep(const struct timespec *wanted, struct timespec *left);
+int __wrap_nanosleep(const struct timespec *wanted, struct timespec *left);
+
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
+{
+	if (!short_of)
+		return __real_sendmsg(fd, message, flags);
+	short_of--;
+	errno = ENOBUFS;
+	return -1;
+}
+
+int __wrap_nanosleep(const struct timespec *wanted, struct timespec *left)
+{
+	pauses++;
+	return __real_nanosleep(wanted, left);
+}
+
+START_TEST(at_the_end_it_waits_for_what_the_kernel_is_short_of)
+{
+	struct store_put put;
+
+	begin("100000");
+	short_of = 20;
+	ck_assert_int_eq(put_one(&put, "board"), 1);
+	store_fini(&store);
+	ck_assert_uint_eq(pauses, 19);
+	hear_put("board", 1);
+	hear_nothing();
+	end();
+}
+END_TEST
+
 START_TEST(at_the_end_what_waits_is_sent_and_it_waits_until_all_is_closed)
 {
 	const char *removed[MANY] = { NULL };
@@ -439,5 +477,6 @@ CHECK_MAIN("store", what_is_put_goes_under_its_name_and_leaves_by_it,
 	   what_waits_has_descriptors_of_its_own,
 	   who_leaves_before_it_was_sent_leaves_nothing_behind,
 	   nobody_waits_for_what_would_not_call,
+	   at_the_end_it_waits_for_what_the_kernel_is_short_of,
 	   at_the_end_what_waits_is_sent_and_it_waits_until_all_is_closed,
 	   a_service_manager_that_is_gone_is_an_error)

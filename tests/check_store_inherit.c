@@ -103,22 +103,38 @@ static void be_too_many(void)
 	inherit("c1:c1:board:pool:forkd.socket");
 	begin("3");
 	/* They can leave it. */
-	ck_assert(store_is_there(&store));
-	ck_assert_uint_eq(store.n, 4);
-	ck_assert_int_eq(put_one(&put, "t1"), -ENOSPC);
-	ck_assert_int_eq(put_one(&put, "arena"), -ENOSPC);
-	store_empty(&store);
-	hear_remove("pool");
-	hear_remove("board");
+	ck_assert(!store_is_there(&store));
+	ck_assert_int_eq(store_take(&store, "board", STORE_MEMFD), -1);
+	ck_assert_int_eq(put_one(&put, "pool"), 0);
+	store_drop_rest(&store, &hangups);
 	hear_remove("c1");
+	hear_remove("board");
+	hear_remove("pool");
 	hear_nothing();
-	store.emptied = false;
+	ck_assert_int_eq(put_one(&put, "t1"), 0);
 	end();
 }
 
-START_TEST(a_store_that_is_smaller_than_it_was_takes_nothing_more)
+START_TEST(what_is_in_a_store_that_is_too_small_now_leaves_it)
 {
 	alone(be_too_many);
+}
+END_TEST
+
+/* More than there may be: a removal was not heard, and the name was used again. */
+static void be_twice_there(void)
+{
+	inherit("c1:c1:c1:c1:forkd.socket");
+	begin("9");
+	ck_assert_uint_eq(store.n, 4);
+	end();
+	/* It has closed what it had, and nothing else. */
+	ck_assert_int_ge(fcntl(STDIN_FILENO, F_GETFD), 0);
+}
+
+START_TEST(a_name_that_has_too_many_closes_no_others)
+{
+	alone(be_twice_there);
 }
 END_TEST
 
@@ -194,6 +210,7 @@ START_TEST(without_a_store_nothing_comes_back_but_the_socket)
 END_TEST
 
 CHECK_MAIN("store_inherit", what_comes_back_is_known_by_name_and_kind,
-	   a_store_that_is_smaller_than_it_was_takes_nothing_more,
+	   what_is_in_a_store_that_is_too_small_now_leaves_it,
+	   a_name_that_has_too_many_closes_no_others,
 	   what_nobody_takes_is_closed_and_leaves_the_store, a_units_socket_is_known_under_any_name,
 	   without_a_store_nothing_comes_back_but_the_socket)

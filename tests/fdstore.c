@@ -278,7 +278,7 @@ static void warden_run(struct warden *w)
 	warden_pass(w);
 	warden_must(setenv("NOTIFY_SOCKET", unit->notify, 1) == 0);
 	if (unit->max)
-		warden_env("FDSTORE", unit->max);
+		warden_env("FDSTORE", w->store->says ? w->store->says : unit->max);
 	if (unit->watchdog_us) {
 		warden_env("WATCHDOG_USEC", unit->watchdog_us);
 		warden_env("WATCHDOG_PID", (uint64_t)getpid());

@@ -54,7 +54,8 @@ struct fdstore {
 	_Atomic uint32_t bites;	    /* kills for want of them */
 	_Atomic uint32_t barriers;
 	_Atomic int status;   /* of the last main process, as waitpid() has it */
-	_Atomic bool restart; /* also after it has exited with 0: "systemctl restart" */
+	_Atomic uint32_t says; /* what the next one hears of max, if it is not so */
+	_Atomic bool restart;  /* also after it has exited with 0: "systemctl restart" */
 };
 
 /* Starts the stand-in, which starts the service. It ends with the test, and so does all it has. */

@@ -362,7 +362,8 @@ tests_check_lazy_pool_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=strdup
 tests_check_manager_killed_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=proto_send
 tests_check_poolproc_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=proto_send -Wl,--wrap=execv \
 	-Wl,--wrap=open_memstream
-tests_check_store_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=loop_poll -Wl,--wrap=loop_timer
+tests_check_store_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=loop_poll -Wl,--wrap=loop_timer \
+	-Wl,--wrap=sendmsg -Wl,--wrap=nanosleep
 
 # It says that a worker cannot be pinned.
 tests_check_park_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=sched_setaffinity
