@@ -137,6 +137,30 @@ static bool list_has(const struct options_list *list, const struct options_entry
 	return false;
 }
 
+/* One more, for which there is room: text of this size. */
+static int list_append(const struct option_row *row, struct options_list *list, const char *text,
+		       size_t size, struct option_fault *fault)
+{
+	struct options_entry *next = &list->entries[list->n];
+	char entry[OPTION_LIST_NAME + OPTIONS_TASK + 2];
+	int r;
+
+	if (size >= sizeof(entry))
+		return -EINVAL;
+	memcpy(entry, text, size);
+	entry[size] = '\0';
+	r = list_parse(row, entry, next, fault);
+	if (r < 0)
+		return r;
+	if (list_has(list, next)) {
+		(void)snprintf(fault->why, sizeof(fault->why),
+			       "it is in the list already, by name or by number");
+		return -EINVAL;
+	}
+	list->n++;
+	return 0;
+}
+
 int option_list_add(const struct option_row *row, struct options_list **list, const char *text,
 		    struct option_fault *ret_fault)
 {
@@ -151,33 +175,28 @@ int option_list_add(const struct option_row *row, struct options_list **list, co
 	}
 	for (const char *c = text; *c; c++)
 		n_more += *c == ',';
-	if (n_more > OPTION_LIST_MAX - n)
+	if (n_more > OPTION_LIST_MAX - n) {
+		(void)snprintf(ret_fault->why, sizeof(ret_fault->why),
+			       "a list has at most %u entries, in all of its lines",
+			       OPTION_LIST_MAX);
 		return -ERANGE;
+	}
 	longer = calloc(1, sizeof(*longer) + (n + n_more) * sizeof(longer->entries[0]));
 	if (!longer)
 		return -ENOMEM;
 	if (n)
 		memcpy(longer, *list, sizeof(*longer) + n * sizeof(longer->entries[0]));
 	for (const char *p = text;; p++) {
-		char entry[OPTION_LIST_NAME + OPTIONS_TASK + 2];
 		size_t size;
 		int r;
 
 		p += strspn(p, " \t");
 		size = strcspn(p, ",");
-		r = size < sizeof(entry) ? 0 : -EINVAL;
 		ret_fault->at = (uint32_t)(p - text);
 		ret_fault->size = (uint32_t)size;
-		if (r == 0) {
-			memcpy(entry, p, size);
-			entry[size] = '\0';
-			r = list_parse(row, entry, &longer->entries[longer->n], ret_fault);
-		}
-		if (r == 0 && list_has(longer, &longer->entries[longer->n]))
-			r = -EINVAL;
+		r = list_append(row, longer, p, size, ret_fault);
 		if (r < 0)
 			return r;
-		longer->n++;
 		p += size;
 		if (!*p)
 			break;

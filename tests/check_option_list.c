@@ -64,7 +64,9 @@ START_TEST(a_list_gets_longer_until_it_is_emptied)
 	ck_assert_uint_eq(o.weights->n, 3);
 	/* Each once, also where one is in another line. */
 	ck_assert_int_eq(set("weights", "1001:1,1000:1"), -EINVAL);
-	ck_assert_error("weights: bad value \"1000:1\" in \"1001:1,1000:1\": must be a list");
+	ck_assert_str_eq(error.text,
+			 "here: weights: bad value \"1000:1\" in \"1001:1,1000:1\": it is in the "
+			 "list already, by name or by number");
 	ck_assert_uint_eq(o.weights->n, 3);
 	ck_assert_int_eq(set("weights", ""), 0);
 	ck_assert_ptr_null(o.weights);
@@ -78,6 +80,8 @@ START_TEST(a_list_gets_longer_until_it_is_emptied)
 	ck_assert_int_eq(set("allow", many), 0);
 	ck_assert_uint_eq(o.allow->n, OPTION_LIST_MAX);
 	ck_assert_int_eq(set("allow", "999"), -ERANGE);
+	ck_assert_str_eq(error.text, "here: allow: bad value \"999\": a list has at most 255 "
+				     "entries, in all of its lines");
 	ck_assert_uint_eq(o.allow->n, OPTION_LIST_MAX);
 	options_fini(&o);
 }
