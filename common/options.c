@@ -67,6 +67,15 @@ static void value_error(struct options_error *error, const char *where,
 	options_error_set(error, "%s: %s: bad value %s", where, row->name, text ? text : "");
 }
 
+/* What has come into the list just now was said there. */
+static void list_said(struct options_list *list, const char *where)
+{
+	size_t size = strlen(where), kept = min(size, (size_t)OPTIONS_WHERE - 1);
+
+	for (uint32_t i = list ? list->n : 0; i-- > 0 && !list->entries[i].where[0];)
+		memcpy(list->entries[i].where, where + size - kept, kept + 1);
+}
+
 int options_set(struct options *o, const char *name, const char *value, const char *where,
 		struct options_error *ret_error)
 {
@@ -84,6 +93,8 @@ int options_set(struct options *o, const char *name, const char *value, const ch
 		options_error_set(ret_error, "%s: %s: out of memory", where, name);
 	else if (r < 0)
 		value_error(ret_error, where, row, value, &fault);
+	else if (option_is_list(row))
+		list_said(*(struct options_list **)option_field(row, o), where);
 	return r;
 }
 

@@ -35,7 +35,8 @@ enum options_who {
 	OPTIONS_USER,
 };
 
-#define OPTIONS_TASK 64u /* bytes of a pattern of tasks, with its end */
+#define OPTIONS_TASK  64u /* bytes of a pattern of tasks, with its end */
+#define OPTIONS_WHERE 96u /* bytes of a place, with its end */
 
 /* Users and groups, and what is said of each: common/option_list.h. */
 struct options_list {
@@ -45,6 +46,8 @@ struct options_list {
 		uint32_t id;		 /* uid or gid */
 		uint64_t number;	 /* WEIGHTS, COUNTS, SIZES */
 		char task[OPTIONS_TASK]; /* TASKS: a pattern of MODULE:TASK */
+		/* where it was said, as options_set() is told; of a longer text the end */
+		char where[OPTIONS_WHERE];
 	} entries[];
 };
 

@@ -118,6 +118,16 @@ int intake_add_tenant(struct pool *pool, uint32_t slot, uint32_t weight, int fd)
 	return tenant->error;
 }
 
+/* What the client may not call is known here, and shown to it. */
+static void intake_deny(struct pool *pool, struct registry_client *client, const uint64_t *rules)
+{
+	permit_deny(&pool->modules, pool->options->tasks, rules, client->denied);
+	/* Relaxed: the manager hears of it after that, and then the client. */
+	for (uint32_t i = 0; i < PERMIT_WORDS; i++)
+		atomic_store_explicit(&client->segment->denied[i], client->denied[i],
+				      memory_order_relaxed);
+}
+
 int intake_add_client(struct pool *pool, const struct intake_newcomer *newcomer, int fd)
 {
 	uint32_t slot = newcomer->slot, tenant = newcomer->tenant;
@@ -137,8 +147,7 @@ int intake_add_client(struct pool *pool, const struct intake_newcomer *newcomer,
 	r = registry_map_client(pool, slot, newcomer->generation, tenant, newcomer->n_jobs, fd);
 	if (r < 0)
 		return r;
-	permit_deny(&pool->modules, pool->options->tasks, newcomer->rules,
-		    pool->registry.clients[slot].denied);
+	intake_deny(pool, &pool->registry.clients[slot], newcomer->rules);
 	fair_add_client(&pool->intake.fair, slot, tenant, pool->options->weight);
 	/* While none of its words can be accepted: what is QUEUED now was so before this pool. */
 	requeue_find(pool, slot);

@@ -46,6 +46,8 @@ libmanager_la_SOURCES = \
 	daemon/quota.h \
 	daemon/recover.c \
 	daemon/recover.h \
+	daemon/rights.c \
+	daemon/rights.h \
 	daemon/roster.c \
 	daemon/roster.h \
 	daemon/segments.c \

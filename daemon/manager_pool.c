@@ -11,6 +11,7 @@
 #include "common/clock.h"
 #include "common/util.h"
 #include "daemon/cgroup.h"
+#include "daemon/rights.h"
 #include "daemon/settings.h"
 
 #define MANAGER_BACKOFF_NS (50 * NSEC_PER_MSEC)
@@ -124,6 +125,7 @@ static void manager_on_ready(struct poolproc *pool)
 		return;
 	}
 	m->ready = true;
+	rights_look(m->options, m->fronts.board);
 	roster_ready(m->adopt.roster, clock_ns());
 	fronts_set_state(&m->fronts, BOARD_RUNNING);
 	listener_begin(&m->listener, &m->loop, manager_on_accept);

@@ -144,9 +144,13 @@ struct client_segment {
 	uint64_t heap_offset; /* bytes from the start of the segment */
 	uint64_t heap_size;   /* bytes */
 	uint8_t reserved[24];
+	/* the pool writes, each anew, before the manager hears that it has the client: a bit for
+	 * each task on the board that the client may not call. For display: what the pool goes by
+	 * is a copy of its own. */
+	_Alignas(64) _Atomic uint64_t denied[LIMIT_TASKS / 64];
 };
 
-_Static_assert(sizeof(struct client_segment) == 128, "two cache lines");
+_Static_assert(sizeof(struct client_segment) == 192, "three cache lines");
 
 /* The groups of a client, behind its jobs. jobs: the table, n_jobs records of it. */
 static inline struct group *client_segment_groups(struct job *jobs, uint32_t n_jobs)

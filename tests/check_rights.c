@@ -3,7 +3,8 @@
  * scenario: users and groups to whom forkd.conf says different things: who may connect, how much
  * each may hold, and which tasks each may call
  *
- * Each of them is a process with a uid and groups of its own, which only root can start.
+ * Each of them is a process with a uid and groups of its own, which only root can start. And what
+ * is said of it to whom: to who runs forkd, and to who calls.
  */
 #include <errno.h>
 #include <poll.h>
@@ -459,9 +460,77 @@ START_TEST(the_next_manager_asks_its_own_forkd_conf)
 }
 END_TEST
 
+/* ------------------------------------------------------------------------ what is said of it */
+
+START_TEST(a_pattern_that_fits_no_task_is_warned_of_where_it_stands)
+{
+	char path[128], config[160];
+
+	daemon_prepare(&d);
+	(void)snprintf(path, sizeof(path), "%s/forkd.conf", d.folder);
+	(void)snprintf(config, sizeof(config), "--config=%s", path);
+	write_conf(path, "# Who may call what\n"
+			 "tasks = 65502:fib:*, 65502:srot:*\n"
+			 "workers = 1\n"
+			 "tasks = *:*:*, 65503:fib:fi[x]\n");
+	daemon_start(&d, config, NULL);
+	ck_assert(daemon_logged(&d, "forkd.conf:2: tasks: \"srot:*\" fits no task", "forkctl tasks"));
+	ck_assert(daemon_logged(&d, "forkd.conf:4: tasks: \"fib:fi[x]\" fits no task", ""));
+	ck_assert(!daemon_logged(&d, "\"fib:*\"", "fits no task"));
+	ck_assert(!daemon_logged(&d, "\"*:*\"", "fits no task"));
+	ck_assert_int_eq(daemon_stop(&d), 0);
+	memset(&d, 0, sizeof(d));
+	daemon_start(&d, "--workers=1", "--tasks=*:null:nothing", NULL);
+	ck_assert(daemon_logged(&d, "command line: tasks: \"null:nothing\" fits no task", ""));
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+END_TEST
+
+/* The line of a task in forkctl's list has this mark, or none. */
+static void is_listed(const char *name, const char *mark)
+{
+	char text[65536], *line, *end;
+
+	ck_assert_int_eq(daemon_ctl(&d, text, sizeof(text), "tasks", NULL), 0);
+	line = strstr(text, name);
+	ck_assert_ptr_nonnull(line);
+	end = strchr(line, '\n');
+	ck_assert_ptr_nonnull(end);
+	*end = '\0';
+	ck_assert_msg(mark ? strstr(line, mark) != NULL : !strchr(line, '('), "%s", line);
+}
+
+START_TEST(forkctl_tasks_marks_what_the_caller_may_not_call)
+{
+	char mine[64];
+	fk_client *c;
+	pid_t pool;
+
+	(void)snprintf(mine, sizeof(mine), "--tasks=%u:fib:*,%u:crash:segv", geteuid(), geteuid());
+	daemon_start(&d, "--workers=1", mine, "--quarantine-crashes=1", NULL);
+	is_listed("fib:fib ", NULL);
+	is_listed("crash:segv ", NULL);
+	is_listed("null:add ", "(denied)");
+	is_listed("crash:maybe ", "(denied)");
+	c = daemon_open(&d);
+	pool = daemon_pool(&d);
+	(void)fk_call(c, "crash:segv", NULL);
+	ck_assert_str_eq(jobs_crash(&d, 1)->task, "crash:segv");
+	(void)jobs_pool_after(&d, pool);
+	is_listed("crash:segv ", "(in quarantine)");
+	is_listed("fib:fib ", NULL);
+	is_listed("null:add ", "(denied)");
+	ck_assert_int_eq(fk_close(c), 0);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+END_TEST
+
 int main(void)
 {
 	const TTest *const tests[] = {
+		a_pattern_that_fits_no_task_is_warned_of_where_it_stands,
+		forkctl_tasks_marks_what_the_caller_may_not_call,
+		/* of who may become another user */
 		who_may_not_connect_hears_why_and_others_go_on,
 		groups_are_those_that_a_connection_was_made_with,
 		each_holds_what_is_said_of_him_of_his_groups_or_of_everybody,
@@ -475,6 +544,6 @@ int main(void)
 	size_t n = ARRAY_SIZE(tests);
 
 	if (geteuid() != 0)
-		n = check_unit_leave_out(tests, n, n, "only root can be several users");
+		n = check_unit_leave_out(tests, n, n - 2, "only root can be several users");
 	return check_unit_main("rights", tests, n);
 }
