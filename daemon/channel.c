@@ -193,6 +193,18 @@ static void channel_on_set(struct pool *pool, struct proto_pool *m)
 		log_error("\"%.100s\" cannot be set: %s", m->text, strerror(-r));
 }
 
+/* Not if it ends by now: the manager may say so twice. */
+static void channel_drain(struct pool *pool)
+{
+	uint32_t running = POOL_RUNNING;
+
+	/* ORDER pool/stop [Q2]: release, halt_begin() comes before. Pairs with
+	 * dispatcher_drains(). */
+	atomic_compare_exchange_strong_explicit(&pool->stop, &running, POOL_DRAINING,
+						memory_order_release, memory_order_relaxed);
+	pool_wake_dispatcher(pool);
+}
+
 /* A switch: two messages of one number do not compile. fd: what came with it, borrowed; -1:
  * nothing, or this process has no descriptor left, for tasks have them all. */
 static void channel_dispatch(struct pool *pool, struct proto_pool *m, int fd)
@@ -233,8 +245,7 @@ static void channel_dispatch(struct pool *pool, struct proto_pool *m, int fd)
 		halt_begin(pool);
 		/* fall through */
 	case PROTO_POOL_STOP:
-		atomic_store(&pool->stop, POOL_DRAINING);
-		pool_wake_dispatcher(pool);
+		channel_drain(pool);
 		break;
 	default:
 		log_error("message %u on the channel is not known", m->head.type);
@@ -297,5 +308,5 @@ bool channel_serve(struct pool *pool)
 	pthread_mutex_lock(&channel->lock);
 	channel->served = false;
 	pthread_mutex_unlock(&channel->lock);
-	return atomic_load(&pool->stop) == POOL_ENDING;
+	return pool_ends(pool);
 }

@@ -167,7 +167,8 @@ static inline void deque_copy_out(uint64_t *words, struct fk_entry *entries, uin
 {
 	if (DEQUE_MEMCPY && n > DEQUE_FEW) {
 		__builtin_memcpy(words, (const void *)entries, n * sizeof(*words));
-		/* Not past the CAS that follows. */
+		/* ORDER steal/reclaim [D2]: the compiler's alone, the copy is not atomic: not past
+		 * the CAS that follows. */
 		atomic_signal_fence(memory_order_seq_cst);
 		return;
 	}

@@ -238,6 +238,13 @@ void dispatcher_attend(struct pool *pool)
 		dispatcher_slow_down(&pool->dispatcher);
 }
 
+static bool dispatcher_drains(struct pool *pool)
+{
+	/* ORDER pool/stop [Q2]: acquire, whether it halts is known then. Pairs with
+	 * channel_drain(). */
+	return atomic_load_explicit(&pool->stop, memory_order_acquire) == POOL_DRAINING;
+}
+
 /* Of a pool that drains: nobody has any work left, or any that is to be done. */
 static bool dispatcher_is_done(struct pool *pool)
 {
@@ -252,7 +259,7 @@ void *dispatcher_main(void *arg)
 	prctl(PR_SET_TIMERSLACK, 1000UL);
 	/* As long as it drains, the word says LOOKING: who finds SLEEPING wakes until somebody
 	 * woke, and in the end nobody would. */
-	while (atomic_load(&pool->stop) != POOL_DRAINING || !dispatcher_is_done(pool))
+	while (!dispatcher_drains(pool) || !dispatcher_is_done(pool))
 		dispatcher_attend(pool);
 	pool_stop_workers(pool);
 	channel_shut(pool);

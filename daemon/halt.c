@@ -7,7 +7,9 @@
 
 void halt_begin(struct pool *pool)
 {
-	atomic_store_explicit(&pool->halt.on, true, memory_order_seq_cst);
+	/* ORDER pool/stop [Q2]: relaxed, the release comes with pool->stop (channel.c), and the
+	 * dispatcher looks at this word behind its acquire. */
+	atomic_store_explicit(&pool->halt.on, true, memory_order_relaxed);
 }
 
 /* True if no worker will start anything. */
@@ -16,7 +18,7 @@ static bool halt_is_seen(struct pool *pool)
 	uint64_t *seen = pool->halt.seen;
 	bool all = true;
 
-	/* ORDER halt/busy [H1]: full, between halt_begin(), which this thread has seen, and the
+	/* ORDER halt/busy [Q1]: full, between halt_begin(), which this thread has seen, and the
 	 * look at the words. Pairs with halt_declines(). */
 	wake_published();
 	for (uint32_t i = 0; i < pool->n_workers; i++) {

@@ -43,7 +43,7 @@ void halt_begin(struct pool *pool);
 /* True if this row is not to be started: it is nobody's then. */
 static inline bool halt_declines(const struct halt *halt)
 {
-	/* ORDER halt/busy [H1]: relaxed, the full fence is that of wake_busy(). Pairs with
+	/* ORDER halt/busy [Q1]: relaxed, the full fence is that of wake_busy(). Pairs with
 	 * halt_is_seen(). */
 	return atomic_load_explicit(&halt->on, memory_order_relaxed);
 }

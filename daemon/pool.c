@@ -88,7 +88,8 @@ static void pool_wake_all(struct pool *pool)
 
 void pool_stop_workers(struct pool *pool)
 {
-	atomic_store(&pool->stop, POOL_ENDING);
+	/* Relaxed: pool_wake_all(). */
+	atomic_store_explicit(&pool->stop, POOL_ENDING, memory_order_relaxed);
 	pool_wake_all(pool);
 }
 
@@ -216,12 +217,15 @@ static int pool_start_threads(struct pool *pool, struct pool_thread *threads,
 	r = -pthread_attr_setstacksize(&attr, WORKER_STACK);
 	if (r == 0)
 		r = -pthread_attr_setguardsize(&attr, POOL_GUARD);
-	atomic_store(&pool->board->dispatcher, WAKE_LOOKING);
+	/* Relaxed: nobody has begun yet who could wait for it; and what is only shown. */
+	atomic_store_explicit(&pool->board->dispatcher, WAKE_LOOKING, memory_order_relaxed);
 	for (uint32_t i = 0; i < pool->n_workers && r == 0; i++) {
 		const struct topology_place *place = topology_place(pool->topology, i);
 
-		atomic_store(&pool->board->workers[i].cpu, place->cpu);
-		atomic_store(&pool->board->workers[i].node, place->node);
+		atomic_store_explicit(&pool->board->workers[i].cpu, place->cpu,
+				      memory_order_relaxed);
+		atomic_store_explicit(&pool->board->workers[i].node, place->node,
+				      memory_order_relaxed);
 		threads[i] = (struct pool_thread){ .pool = pool, .worker = i };
 		r = -pthread_create(&pool->workers[i].thread, &attr, pool_worker_thread,
 				    &threads[i]);

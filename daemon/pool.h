@@ -75,7 +75,7 @@ struct pool {
 	/* the channel's thread writes, rarely */
 	_Alignas(64) _Atomic uint32_t scheduler; /* OPTIONS_SCHEDULER_* */
 	_Atomic uint64_t spin;			 /* ns */
-	_Atomic uint32_t stop;			 /* POOL_* */
+	_Atomic uint32_t stop; /* POOL_*; the dispatcher says ENDING, and that it stays */
 	struct halt halt;
 	_Atomic bool pinged; /* the dispatcher owes a PROTO_POOL_PONG */
 	/* forkctl check and profile, constant once workers run: pool_set_fork_mode() */
@@ -104,6 +104,13 @@ int pool_run(const struct options *options, int channel);
 
 /* Makes all workers leave as soon as they find nothing to do. */
 void pool_stop_workers(struct pool *pool);
+
+/* True if its workers are to leave. Relaxed: those that sleep are woken after it, and so is the
+ * channel's thread, whose channel is shut. */
+static inline bool pool_ends(struct pool *pool)
+{
+	return atomic_load_explicit(&pool->stop, memory_order_relaxed) == POOL_ENDING;
+}
 
 /* Relaxed, both: a worker that sleeps on the old value is woken by pool_set(). */
 static inline bool pool_is_lazy(struct pool *pool)

@@ -18,7 +18,8 @@
  *   `current` names the newest frame; whatever else of strand changes the deque or the stack
  *   is entered with current cleared first (strand_enter()). What it does to the deque is what the
  *   owner does at attention: it pushes at bottom and moves floor up, and the inlined code reads
- *   floor after it has stored bottom (fk_pop()). tests/model/expose.c runs the two together.
+ *   floor after it has stored bottom (fk_pop()): ORDER leaf/expose [E1]. tests/model/expose.c runs
+ *   the two together.
  */
 #include "daemon/strand_internal.h"
 

@@ -488,7 +488,7 @@ static enum worker_found worker_search(struct worker *w, uint32_t *ret_row)
 			w->stolen_at = found == WORKER_FRAME ? now : 0;
 			return found;
 		}
-		if (atomic_load_explicit(&pool->stop, memory_order_relaxed) == POOL_ENDING)
+		if (pool_ends(pool))
 			return WORKER_STOP;
 		if (ask)
 			asked = now;

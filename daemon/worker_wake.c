@@ -180,8 +180,7 @@ bool worker_rest(struct worker *w)
 	/* The stack for what it looked for may have come from what all workers keep. */
 	if (stack_dirtied(&w->cache))
 		pool_wake_dispatcher(pool);
-	if (!jobs && pool_is_lazy(pool) && atomic_load(&pool->stop) != POOL_ENDING &&
-	    !worker_is_parked(w)) {
+	if (!jobs && pool_is_lazy(pool) && !pool_ends(pool) && !worker_is_parked(w)) {
 		if (sleeps)
 			COUNT(w, sleeps);
 		else
@@ -219,8 +218,7 @@ void worker_park(struct worker *w)
 		pool_wake_dispatcher(pool);
 	mine = w->own || inbox_any(&w->inbox) || intake_mine(w);
 	/* ORDER pool/settings [P1]: after the full fence of wake_parked(), as in worker_rest(). */
-	if (worker_is_parked(w) && atomic_load(&pool->stop) != POOL_ENDING &&
-	    (!mine || !w->stack)) {
+	if (worker_is_parked(w) && !pool_ends(pool) && (!mine || !w->stack)) {
 		COUNT(w, parks);
 		/* Without memory for a stack it comes again. */
 		futex_wait(&w->board->wake, value, mine ? clock_ns() + POLICY_NAP : 0);

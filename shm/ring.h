@@ -266,7 +266,8 @@ static inline int ring_skip(struct ring *ring, uint64_t head)
 	if (ring_must_mend(ring, ahead)) {
 		uint64_t reach;
 
-		/* First the flag: a producer that finds more sets it again. */
+		/* First the flag: a producer that finds more sets it again.
+		 * ORDER ring/astray [R4]: acquire, pairs with ring_push(). */
 		atomic_exchange_explicit(&ring->astray, 0, memory_order_acquire);
 		reach = ring_mend(ring, head);
 		if (ahead > RING_SLOTS || ahead < reach) {

@@ -183,6 +183,19 @@ START_TEST(what_the_kernel_has_no_memory_for_is_said_when_it_has)
 }
 END_TEST
 
+START_TEST(a_pool_that_ends_is_not_told_to_go_on_by_a_second_stop)
+{
+	begin();
+	pool_stop_workers(rig.pool);
+	say(PROTO_POOL_STOP, 0, 0);
+	/* What comes after it has an answer. */
+	say(PROTO_POOL_CLIENT, 1, 9);
+	hear(PROTO_POOL_ATTACHED, 1, 9);
+	ck_assert(pool_ends(rig.pool));
+	end();
+}
+END_TEST
+
 /* The tenant's descriptor found no room in this process, the client's did. */
 START_TEST(who_would_have_rings_that_nobody_reads_is_refused)
 {
@@ -288,6 +301,7 @@ END_TEST
 CHECK_MAIN("channel", who_tells_a_manager_that_does_not_read_goes_on_and_all_arrives_in_order,
 	   the_dispatcher_serves_jobs_while_the_manager_does_not_read,
 	   what_the_kernel_has_no_memory_for_is_said_when_it_has,
+	   a_pool_that_ends_is_not_told_to_go_on_by_a_second_stop,
 	   who_would_have_rings_that_nobody_reads_is_refused,
 	   a_manager_that_talks_and_does_not_read_is_not_listened_to_any_more,
 	   what_was_said_last_arrives_before_the_process_ends, a_manager_that_dies_ends_all_waiting)

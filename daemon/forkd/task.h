@@ -370,7 +370,10 @@ struct fk_buf {
 /* What a clone returns that handed its frame back to the worker loop. */
 #define FK_NOTHING ((fk_ret[1]){})[0]
 
-/* Says what runs from here on, for the signal handler of this thread; nothing moves across. */
+/*
+ * Says what runs from here on, for the signal handler of this thread.
+ * ORDER leaf/expose [E1]: the compiler's alone, nothing moves across. Pairs with strand_expose().
+ */
 FK_INLINE void fk_enter(struct fk_worker *w, uintptr_t current)
 {
 	atomic_signal_fence(memory_order_seq_cst);
@@ -485,6 +488,8 @@ FK_INLINE bool fk_push(struct fk_worker *w, struct fk_frame *frame)
 	}
 	/* Relaxed: published later, by a release in deque_publish(). */
 	atomic_store_explicit(&b->word, (uintptr_t)frame, memory_order_relaxed);
+	/* ORDER leaf/expose [E1]: the compiler's alone, the entry before bottom, up to which
+	 * strand_expose() publishes. */
 	atomic_signal_fence(memory_order_seq_cst);
 	w->bottom = b + 1;
 	return true;
@@ -499,7 +504,8 @@ FK_INLINE bool fk_pop(struct fk_worker *w, bool pushed)
 		return false;
 	b = w->bottom - 1;
 	w->bottom = b;
-	/* The signal handler moves floor up to bottom at most. */
+	/* ORDER leaf/expose [E1]: the compiler's alone, bottom before the look at floor, which
+	 * strand_expose() moves up to bottom at most. */
 	atomic_signal_fence(memory_order_seq_cst);
 	return b < w->floor;
 }
