@@ -14,9 +14,9 @@
 
 #include "client/client.h"
 #include "common/util.h"
-#include "tests/daemon.h"
 #define CHECK_TIMEOUT 120
 #include "tests/check_unit.h"
+#include "tests/jobs.h"
 
 #define N	8u
 #define FOREVER INT64_C(100000000) /* ms */
@@ -78,16 +78,7 @@ static int outcome(fk_client *client, fk_job job)
 /* A job that never comes to a fork and ends when *gate is 1. */
 static fk_job hold(void)
 {
-	struct fk_buffer buffer = { NULL, 1 };
-	const fk_task *task;
-	fk_job job;
-
-	ck_assert_int_eq(fk_alloc(c, buffer.size, &buffer.data), 0);
-	gate = buffer.data;
-	*gate = 0;
-	ck_assert_int_eq(fk_task_find(c, "crash:hold", &task), 0);
-	ck_assert_int_eq(fk_submitv(c, task, FK_IDEMPOTENT, &job, buffer), 0);
-	return job;
+	return jobs_hold(c, FK_IDEMPOTENT, &gate);
 }
 
 /* A worker runs it. */

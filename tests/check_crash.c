@@ -91,6 +91,7 @@ static void crash_among_others(const char *task, int signo, const char *how)
 {
 	fk_job bad, once, twice, queued[QUEUED];
 	const struct board_crash *crash;
+	volatile uint8_t *gate;
 	char text[64];
 	pid_t pool;
 	int got = -1;
@@ -98,7 +99,7 @@ static void crash_among_others(const char *task, int signo, const char *how)
 	setup("--workers=3");
 	pool = daemon_pool(&d);
 	once = submit("crash:hang", 0, 60000, 0);
-	twice = submit("crash:hang", FK_IDEMPOTENT, 1500, 0);
+	twice = jobs_hold(c, FK_IDEMPOTENT, &gate);
 	DAEMON_AWAIT(daemon_counter(&d, "roots") == 2);
 	bad = submit(task, 0, 0, 0);
 	for (int i = 0; i < QUEUED; i++)
@@ -110,6 +111,7 @@ static void crash_among_others(const char *task, int signo, const char *how)
 	wait_for_pool_after(pool);
 	for (int i = 0; i < QUEUED; i++)
 		see_sum(queued[i], i + 1000);
+	*gate = 1;
 	ck_assert_int_eq(outcome(twice, NULL), FK_DONE);
 
 	crash = jobs_crash(&d, 1);
@@ -154,12 +156,13 @@ END_TEST
 START_TEST(a_killed_pool_loses_what_ran_and_runs_the_rest_again)
 {
 	fk_job once, twice, queued[QUEUED];
+	volatile uint8_t *gate;
 	pid_t pool;
 
 	setup("--workers=2");
 	pool = daemon_pool(&d);
 	once = submit("crash:hang", 0, 60000, 0);
-	twice = submit("crash:hang", FK_IDEMPOTENT, 2000, 0);
+	twice = jobs_hold(c, FK_IDEMPOTENT, &gate);
 	DAEMON_AWAIT(daemon_counter(&d, "roots") == 2);
 	/* Both workers are in a leaf: these wait in the rings. */
 	for (int i = 0; i < QUEUED; i++)
@@ -169,6 +172,7 @@ START_TEST(a_killed_pool_loses_what_ran_and_runs_the_rest_again)
 	wait_for_pool_after(pool);
 	for (int i = 0; i < QUEUED; i++)
 		see_sum(queued[i], i + 1000);
+	*gate = 1;
 	ck_assert_int_eq(outcome(twice, NULL), FK_DONE);
 	ck_assert_uint_eq(jobs_crash(&d, 1)->signo, SIGKILL);
 	ck_assert_uint_eq(jobs_crash(&d, 1)->lost, 1);

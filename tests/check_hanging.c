@@ -75,15 +75,8 @@ static fk_job run(const char *name, int64_t a, int64_t b, uint64_t timeout_ns)
 /* Busy until the first byte of *ret_gate, which is on the heap, is not 0. */
 static fk_job hold(unsigned int flags, volatile unsigned char **ret_gate)
 {
-	struct fk_buffer buffer = { .size = 1 };
-	const fk_task *task;
-	fk_job job;
+	fk_job job = jobs_hold(c, flags, ret_gate);
 
-	ck_assert_int_eq(fk_alloc(c, 1, &buffer.data), 0);
-	*ret_gate = buffer.data;
-	**ret_gate = 0;
-	ck_assert_int_eq(fk_task_find(c, "crash:hold", &task), 0);
-	ck_assert_int_eq(fk_submitv(c, task, flags, &job, buffer), 0);
 	DAEMON_AWAIT(where("crash:hold", 0) >= 0);
 	return job;
 }

@@ -11,6 +11,7 @@
 
 #include <inttypes.h>
 #include <signal.h>
+#include <stdint.h>
 
 #include "client/client.h"
 #include "common/util.h"
@@ -27,6 +28,22 @@ static inline fk_job jobs_submit(fk_client *c, const char *name, unsigned int fl
 	ck_assert_int_eq(fk_task_find(c, name, &task), 0);
 	ck_assert_int_eq(
 		fk_submit_values(c, task, values, fk_task_args_size(task) / 8, flags, &job), 0);
+	return job;
+}
+
+/* Submits a job that keeps its worker until *ret_gate, which is on the client's heap, is 1: whatever
+ * happens meanwhile, and however long that takes. */
+static inline fk_job jobs_hold(fk_client *c, unsigned int flags, volatile uint8_t **ret_gate)
+{
+	struct fk_buffer buffer = { NULL, 1 };
+	const fk_task *task;
+	fk_job job = 0;
+
+	ck_assert_int_eq(fk_alloc(c, buffer.size, &buffer.data), 0);
+	*ret_gate = buffer.data;
+	**ret_gate = 0;
+	ck_assert_int_eq(fk_task_find(c, "crash:hold", &task), 0);
+	ck_assert_int_eq(fk_submitv(c, task, flags, &job, buffer), 0);
 	return job;
 }
 

@@ -23,6 +23,7 @@
 
 #include "client/client.h"
 #include "common/util.h"
+#include "tests/jobs.h"
 
 #define KEPT_OPTIONS 16u
 
@@ -102,6 +103,7 @@ void kept_kill_and_hold(struct daemon *d, struct fdstore *store)
 	pid_t pool = (pid_t)atomic_load(&d->board->manager.pool_pid);
 
 	ck_assert_int_eq(kill(store->pid, SIGSTOP), 0);
+	ck_assert_int_eq(waitpid(store->pid, NULL, WUNTRACED), store->pid);
 	ck_assert_int_eq(kill(d->manager, SIGKILL), 0);
 	/* Nobody reaps it: a zombie has no memory any more. */
 	DAEMON_AWAIT(daemon_proc_status(pool, "VmSize") < 0);
@@ -135,14 +137,5 @@ void kept_ended(struct daemon *d, struct fdstore *store)
 
 fk_job kept_hold(fk_client *c, unsigned int flags, volatile uint8_t **ret_gate)
 {
-	struct fk_buffer buffer = { NULL, 1 };
-	const fk_task *task;
-	fk_job job;
-
-	ck_assert_int_eq(fk_alloc(c, buffer.size, &buffer.data), 0);
-	*ret_gate = buffer.data;
-	**ret_gate = 0;
-	ck_assert_int_eq(fk_task_find(c, "crash:hold", &task), 0);
-	ck_assert_int_eq(fk_submitv(c, task, flags, &job, buffer), 0);
-	return job;
+	return jobs_hold(c, flags, ret_gate);
 }
