@@ -85,21 +85,24 @@ static int answer(int fd)
 	return m.head.type == PROTO_WELCOME ? 0 : m.error.code;
 }
 
-/* The largest fits again, beside the first one, and of small ones not more than there was room for:
- * for another user there still is, who has not come. */
-static void all_is_back(bool other_came)
+/* Attaches, as soon as there is room. */
+static int attach(struct proto_hello h)
 {
-	int fd, small, r;
+	int fd, r;
 
-	while ((r = service_answer(large(), &fd)) < 0) {
+	while ((r = service_answer(h, &fd)) < 0) {
 		ck_assert_int_eq(r, -ENOMEM);
 		(void)close(fd);
 	}
-	while ((r = service_answer(service_hello(), &small)) < 0 && other_came) {
-		ck_assert_int_eq(r, -ENOMEM);
-		(void)close(small);
-	}
-	ck_assert_int_eq(r, 0);
+	return fd;
+}
+
+/* The largest fits again, beside the first one, and of small ones not more than there was room
+ * for. */
+static void all_is_back(void)
+{
+	int fd = attach(large()), small = attach(service_hello());
+
 	ck_assert_int_eq(service_answer(service_hello(), NULL), -ENOMEM);
 	(void)close(fd);
 	(void)close(small);
@@ -156,7 +159,7 @@ START_TEST(others_attach_and_call_while_the_largest_heap_is_made)
 		reap(other(1, NULL));
 	}
 	ck_assert_msg(was_first, "the other had to wait for it");
-	all_is_back(true);
+	all_is_back();
 	service_stop(pid);
 }
 END_TEST
@@ -184,7 +187,7 @@ START_TEST(who_comes_and_goes_with_the_largest_heap_leaves_others_their_calls)
 	}
 	*stop = 1;
 	reap(child);
-	all_is_back(true);
+	all_is_back();
 	service_stop(pid);
 }
 END_TEST
@@ -204,7 +207,7 @@ START_TEST(who_is_killed_while_it_is_made_leaves_nothing)
 		ck_assert_int_eq(waitpid(child, &status, 0), child);
 		ck_assert(WIFSIGNALED(status));
 	}
-	all_is_back(false);
+	all_is_back();
 	service_stop(pid);
 }
 END_TEST
@@ -218,7 +221,7 @@ START_TEST(of_one_user_one_is_made_at_a_time_in_their_order)
 	ck_assert(is_answered(fd));
 	(void)close(fd);
 	/* Who does not wait for it holds up nobody. */
-	all_is_back(false);
+	all_is_back();
 	service_stop(pid);
 }
 END_TEST
@@ -251,7 +254,7 @@ START_TEST(it_gets_the_next_pool_if_one_dies_while_it_is_made)
 	call();
 	ck_assert_uint_eq(first.board->manager.pool_generation, 2);
 	(void)close(fd);
-	all_is_back(false);
+	all_is_back();
 	service_stop(pid);
 }
 END_TEST
