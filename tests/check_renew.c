@@ -17,6 +17,7 @@
 #include "shm/tenant.h"
 #define CHECK_TIMEOUT 180
 #include "tests/check_unit.h"
+#include "tests/counts.h"
 #include "tests/jobs.h"
 
 #define WORKERS	    32u /* so many rings are larger than what a small client needs */
@@ -93,10 +94,9 @@ START_TEST(a_gigabyte_that_the_last_job_used_goes_back_when_the_next_pool_runs)
 	for (uint64_t i = 1; i <= 3; i++) {
 		pid_t pool = daemon_pool(&d);
 
-		job = jobs_submit(c, "crash:deep", 0, bytes / DEEP_FRAME, 0);
 		/* The next pool does not start before this one's pages were counted. */
-		DAEMON_AWAIT(daemon_counter(&d, "roots") > 0);
 		stop(d.manager);
+		job = jobs_submit(c, "crash:deep", 0, bytes / DEEP_FRAME, 0);
 		DAEMON_AWAIT(state_of(pool) == 'Z');
 		ck_assert_int_ge(arena_bytes() - before, bytes);
 		start = clock_ns();
@@ -198,7 +198,6 @@ END_TEST
  */
 static fk_job stop_before_the_next_is_told(void)
 {
-	char text[64];
 	uint64_t roots;
 	fk_job job;
 	pid_t old;
@@ -212,8 +211,8 @@ static fk_job stop_before_the_next_is_told(void)
 		DAEMON_AWAIT_BUSY(atomic_load(&d.board->manager.pool_pid) &&
 				  (pid_t)atomic_load(&d.board->manager.pool_pid) != old);
 		stop(d.manager);
-		(void)snprintf(text, sizeof(text), "runs (pid %d)", (int)daemon_pool(&d));
-		if (!daemon_logged(&d, text, ""))
+		DAEMON_AWAIT(is_ready(daemon_pool(&d)));
+		if (!counts_mapped(daemon_pool(&d), "forkd-client", NULL))
 			return job;
 		/* Too late: once more, with the next one. */
 		go_on(d.manager);
