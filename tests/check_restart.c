@@ -134,7 +134,7 @@ START_TEST(a_hangup_of_the_terminal_changes_nothing)
 	pool = daemon_pool(&d);
 	running = submit("crash:hang", 0, 500, 0);
 	queued = submit("null:add", 0, 1, 2);
-	DAEMON_AWAIT(daemon_counter(&d, "roots") == 1); /* the other one is behind it */
+	DAEMON_AWAIT(daemon_counter(&d, "roots") >= 1); /* the other one is behind it */
 	/* A terminal that goes tells both. */
 	ck_assert_int_eq(kill(d.manager, SIGHUP), 0);
 	ck_assert_int_eq(kill(pool, SIGHUP), 0);
