@@ -41,10 +41,11 @@ START_TEST(the_scheduler_is_switched_to_and_fro)
 	char text[512];
 
 	daemon_start(&d, "--workers=3", NULL);
-	DAEMON_AWAIT(workers(WAKE_SLEEPING) == 3);
 	for (uint32_t i = 0; i < 3; i++) {
 		uint64_t sleeps;
 
+		/* That all look is the switch's doing, then. */
+		DAEMON_AWAIT(workers(WAKE_SLEEPING) == 3);
 		ck_assert_int_eq(
 			daemon_ctl(&d, text, sizeof(text), "set", "scheduler", "busy", NULL), 0);
 		ck_assert_str_eq(text, "scheduler = busy (was lazy)\n");
