@@ -19,25 +19,26 @@
 #define CHECK_TIMEOUT 120
 #include "tests/check_unit.h"
 
-#define FLOOD	   4096
+#define FLOOD	   4096	      /* jobs that wait at a time */
+#define FLOOD_MAX  (1u << 20) /* in all */
 #define FLOOD_US   200
 #define SMALL	   20
 #define SMALL_US   100
 #define NOBODY	   65531u
-#define KEPT	   16000
+#define KEPT	   8000
 #define KEPT_US	   300
+#define GIANT	   INT64_C(100000000)	 /* leaves: nobody waits for them */
 #define SHARE_TIME (800 * NSEC_PER_MSEC) /* CPU time that two have used, until one looks */
-#define SHARE_MOST (3 * SHARE_TIME)	 /* and until the share has to be right */
-#define SHARE_FAR  2.5			 /* times too much or too little, at the first look */
-#define SHARE_NEAR 1.15			 /* the same, in the end */
+#define SHARE_MOST (10 * SHARE_TIME)	 /* and until the share has to be right */
+#define SHARE_NEAR 1.15			 /* times too much or too little */
 
 /* Between the test and its clients. */
 struct shared {
 	_Atomic uint32_t go;
 	_Atomic uint32_t ready;
 	_Atomic uint32_t stop;
-	_Atomic uint32_t ended;
-	uint64_t started_ns[FLOOD];
+	uint32_t n_started;
+	uint64_t started_ns[FLOOD_MAX];
 };
 
 static struct shared *shared;
@@ -64,7 +65,7 @@ static fk_client *open_client(const char *task, const fk_task **ret_task)
 
 /* ------------------------------------------------------------------------ kinds of clients */
 
-/* Thousands of jobs at once; leaves when each was started. */
+/* Thousands of jobs at once, until it is told to end; leaves when each was started. */
 static void flood(void)
 {
 	static fk_job jobs[FLOOD];
@@ -75,34 +76,27 @@ static void flood(void)
 	for (uint32_t i = 0; i < FLOOD; i++)
 		DAEMON_MUST(fk_submit(c, task, &us, sizeof(us), FK_WAIT_ROOM, &jobs[i]) == 0);
 	atomic_store(&shared->ready, 1);
-	for (uint32_t i = 0; i < FLOOD; i++) {
-		DAEMON_MUST(fk_wait(c, jobs[i], FK_FOREVER) == 0);
+	for (uint32_t i = 0, left = FLOOD; left; i = (i + 1) % FLOOD) {
+		while (!fk_poll(c, jobs[i]))
+			(void)poll(NULL, 0, 1);
 		DAEMON_MUST(fk_outcome(c, jobs[i], NULL, NULL) == FK_DONE);
-		shared->started_ns[i] = atomic_load(&client_job(c, jobs[i])->started_ns);
+		DAEMON_MUST(shared->n_started < FLOOD_MAX);
+		shared->started_ns[shared->n_started++] =
+			atomic_load(&client_job(c, jobs[i])->started_ns);
+		DAEMON_MUST(fk_release(c, jobs[i]) == 0);
+		if (atomic_load(&shared->stop))
+			left--;
+		else
+			DAEMON_MUST(fk_submit(c, task, &us, sizeof(us), FK_WAIT_ROOM, &jobs[i]) ==
+				    0);
 	}
 	DAEMON_MUST(fk_close(c) == 0);
 }
 
-/* One fork-join job of so many leaves. */
+/* One fork-join job that is not done before it is told to leave. */
 static void giant(void)
 {
-	int64_t args[2] = { 50000, 20 }, n = 0;
-	const fk_task *task;
-	fk_client *c = open_client("spin:tree", &task);
-	fk_job job;
-
-	DAEMON_MUST(fk_submit(c, task, args, sizeof(args), 0, &job) == 0);
-	DAEMON_MUST(fk_wait(c, job, FK_FOREVER) == 0);
-	atomic_store(&shared->ended, 1);
-	DAEMON_MUST(fk_result(c, job, &n, sizeof(n)) == 0);
-	DAEMON_MUST(n == args[0]);
-	DAEMON_MUST(fk_close(c) == 0);
-}
-
-/* One that is not done before it is told to leave. */
-static void keep_giant(void)
-{
-	int64_t args[2] = { 500000, 20 };
+	int64_t args[2] = { GIANT, 20 };
 	const fk_task *task;
 	fk_client *c = open_client("spin:tree", &task);
 	fk_job job;
@@ -115,23 +109,29 @@ static void keep_giant(void)
 	DAEMON_MUST(fk_close(c) == 0);
 }
 
-/* Queues more small jobs than anybody will look at, and leaves when it is told to. */
+/* Has more small jobs in its queue all the time than are run meanwhile, and leaves when it is told
+ * to. */
 static void keep(void)
 {
+	static fk_job jobs[KEPT];
 	int64_t us = KEPT_US;
 	const fk_task *task;
 	fk_client *c = open_client("spin:us", &task);
 
 	while (!atomic_load(&shared->go))
 		(void)poll(NULL, 0, 1);
-	for (uint32_t i = 0; i < KEPT; i++) {
-		fk_job job;
-
-		DAEMON_MUST(fk_submit(c, task, &us, sizeof(us), FK_WAIT_ROOM, &job) == 0);
-	}
+	for (uint32_t i = 0; i < KEPT; i++)
+		DAEMON_MUST(fk_submit(c, task, &us, sizeof(us), FK_WAIT_ROOM, &jobs[i]) == 0);
 	atomic_fetch_add(&shared->ready, 1);
-	while (!atomic_load(&shared->stop))
-		(void)poll(NULL, 0, 1);
+	for (uint32_t i = 0; !atomic_load(&shared->stop);) {
+		if (!fk_poll(c, jobs[i])) {
+			(void)poll(NULL, 0, 1);
+			continue;
+		}
+		DAEMON_MUST(fk_release(c, jobs[i]) == 0);
+		DAEMON_MUST(fk_submit(c, task, &us, sizeof(us), FK_WAIT_ROOM, &jobs[i]) == 0);
+		i = (i + 1) % KEPT;
+	}
 	/* What is left is cancelled. */
 	DAEMON_MUST(fk_close(c) == 0);
 }
@@ -174,7 +174,7 @@ static int by_number(const void *a, const void *b)
 static void small_beside_flood(uint32_t uid)
 {
 	struct times small[SMALL];
-	uint32_t before[SMALL] = { 0 }, left = 0;
+	uint32_t before[SMALL] = { 0 };
 	const fk_task *task;
 	fk_client *c;
 	pid_t pid;
@@ -186,20 +186,17 @@ static void small_beside_flood(uint32_t uid)
 	DAEMON_AWAIT_BUSY(atomic_load(&shared->ready));
 	for (uint32_t i = 0; i < SMALL; i++)
 		small[i] = run_small(c, task);
+	atomic_store(&shared->stop, 1);
 	ck_assert_int_eq(daemon_reap(pid), 0);
-	for (uint32_t k = 0; k < FLOOD; k++) {
+	for (uint32_t k = 0; k < shared->n_started; k++)
 		for (uint32_t i = 0; i < SMALL; i++)
 			before[i] += shared->started_ns[k] > small[i].drained_ns &&
 				     shared->started_ns[k] < small[i].started_ns;
-		left += shared->started_ns[k] > small[SMALL - 1].started_ns;
-	}
 	qsort(before, SMALL, sizeof(before[0]), by_number);
-	printf("of %d jobs, %u went before the median small job, %u before the worst; %u after "
-	       "all\n",
-	       FLOOD, before[SMALL / 2], before[SMALL - 1], left);
+	printf("of %d jobs that wait, %u went before the median small job, %u before the worst\n",
+	       FLOOD, before[SMALL / 2], before[SMALL - 1]);
 	ck_assert_uint_le(before[SMALL / 2], 2 * FAIR_BATCH_JOBS);
 	ck_assert_uint_le(before[SMALL - 1], FLOOD / 4);
-	ck_assert_uint_gt(left, 0);
 	ck_assert_int_eq(fk_close(c), 0);
 	ck_assert_int_eq(daemon_stop(&d), 0);
 }
@@ -238,11 +235,12 @@ static void small_beside_giant(const char *workers, uint32_t uid)
 			DAEMON_AWAIT_BUSY(atomic_load(&c->board->running[0].job) == row);
 		(void)run_small(c, task);
 	}
-	ck_assert(!atomic_load(&shared->ended));
 	moved = daemon_counter(&d, "moved");
 	/* With one worker there is no other way. */
 	if (only)
 		ck_assert_uint_ge(moved, SMALL);
+	/* It has not ended. */
+	atomic_store(&shared->stop, 1);
 	ck_assert_int_eq(daemon_reap(pid), 0);
 	printf("%s: set aside %" PRIu64 " times for %d small jobs\n", workers, moved, SMALL);
 	ck_assert_int_eq(fk_close(c), 0);
@@ -295,8 +293,8 @@ static double look(struct used *used, uint64_t *ret_sum)
 
 /*
  * CPU time of a against that of b, while both have more to do than they can get done meanwhile. A
- * worker that the kernel stops in a job is charged for it, and the other gets as much then: so it
- * may be far off by as much at the first look, but it comes close, and does so soon.
+ * worker that the kernel stops in a job is charged for it, and the other gets as much then: so on a
+ * busy machine it may be off by any amount at one look, but it comes close.
  */
 static void assert_share(pid_t a, pid_t b, double share)
 {
@@ -315,8 +313,6 @@ static void assert_share(pid_t a, pid_t b, double share)
 	       "%" PRIu64 " and %" PRIu64 "\n",
 	       used.ns[0] / NSEC_PER_USEC, used.ns[1] / NSEC_PER_USEC, is, first,
 	       atomic_load(&used.rows[0]->vtime_ns), atomic_load(&used.rows[1]->vtime_ns));
-	ck_assert_msg(first >= share / SHARE_FAR && first <= share * SHARE_FAR,
-		      "at first %.2f times as much, not about %.2f", first, share);
 	ck_assert_msg(is >= share / SHARE_NEAR && is <= share * SHARE_NEAR,
 		      "%.2f times as much, not %.2f", is, share);
 }
@@ -329,7 +325,7 @@ static void giant_beside_flood(const char *workers)
 	atomic_store(&shared->go, 1);
 	small = daemon_client(keep, getuid());
 	DAEMON_AWAIT(atomic_load(&shared->ready) == 1);
-	big = daemon_client(keep_giant, getuid());
+	big = daemon_client(giant, getuid());
 	DAEMON_AWAIT(board_row(big) && atomic_load(&board_row(big)->cpu_ns));
 	assert_share(big, small, 1);
 	atomic_store(&shared->stop, 1);
