@@ -17,6 +17,7 @@
  *   I1. Whoever has seized a thread lets it go before it does anything else; and a signal that came
  *       in meanwhile is handed on.
  *   I2. Times here are what is inflicted. Nothing is waited for by them.
+ *   I3. In the end no thread is left with a priority or a CPU that it was given here.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   The pool: the holders see its end and go on with the next one. This process: the kernel lets
@@ -89,20 +90,28 @@ static uint64_t torment_time(struct soak_holder *h)
 	}
 }
 
-/* Any thread of the pool; 0 if there is none right now. */
-static pid_t torment_pick(struct soak_holder *h)
+/* The threads of the pool. Returns how many. */
+static uint32_t torment_threads(struct soak_torment *t, pid_t ret_tids[TORMENT_THREADS])
 {
-	pid_t tids[TORMENT_THREADS];
 	_cleanup_closedir_ DIR *dir = NULL;
 	struct dirent *e;
 	uint32_t n = 0;
 	char path[64];
 
-	(void)snprintf(path, sizeof(path), "/proc/%u/task", atomic_load(h->torment->pid));
+	(void)snprintf(path, sizeof(path), "/proc/%u/task", atomic_load(t->pid));
 	dir = opendir(path);
 	while (dir && n < TORMENT_THREADS && (e = readdir(dir)))
 		if (e->d_name[0] != '.')
-			tids[n++] = (pid_t)strtol(e->d_name, NULL, 10);
+			ret_tids[n++] = (pid_t)strtol(e->d_name, NULL, 10);
+	return n;
+}
+
+/* Any of them; 0 if there is none right now. */
+static pid_t torment_pick(struct soak_holder *h)
+{
+	pid_t tids[TORMENT_THREADS];
+	uint32_t n = torment_threads(h->torment, tids);
+
 	return n ? tids[torment_draw(h, n)] : 0;
 }
 
@@ -205,20 +214,30 @@ struct soak_torment *soak_torment_new(const _Atomic uint32_t *pid, uint64_t seed
 	return t;
 }
 
-struct soak_torment *soak_torment_free(struct soak_torment *t,
-				       struct soak_torment_counts *ret_counts)
+/* I3. */
+static void torment_let_go(struct soak_torment *t)
+{
+	pid_t tids[TORMENT_THREADS];
+	uint32_t n = torment_threads(t, tids);
+
+	while (n--) {
+		(void)setpriority(PRIO_PROCESS, (id_t)tids[n], 0);
+		(void)sched_setaffinity(tids[n], sizeof(t->cpus), &t->cpus);
+	}
+}
+
+struct soak_torment *soak_torment_free(struct soak_torment *t, struct soak_torment_counts *counts)
 {
 	if (!t)
 		return NULL;
 	atomic_store(&t->stop, 1);
 	for (uint32_t i = 0; i < ARRAY_SIZE(t->holders); i++)
 		(void)pthread_join(t->holders[i].thread, NULL);
-	*ret_counts = (struct soak_torment_counts){
-		.thread_stops = t->thread_stops,
-		.pool_stops = t->pool_stops,
-		.moves = t->moves,
-		.may_not_trace = t->may_not_trace,
-	};
+	torment_let_go(t);
+	counts->thread_stops += t->thread_stops;
+	counts->pool_stops += t->pool_stops;
+	counts->moves += t->moves;
+	counts->may_not_trace = t->may_not_trace;
 	free(t);
 	return NULL;
 }

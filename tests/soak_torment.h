@@ -18,6 +18,6 @@ struct soak_torment_counts {
 /* Begins with it. pid: where the process's number stands, which may change. */
 struct soak_torment *soak_torment_new(const _Atomic uint32_t *pid, uint64_t seed);
 
-/* Ends it; the process runs as it likes from then on. NULL is fine. */
+/* Ends it, and adds to the counts; the process runs as it likes from then on. NULL is fine. */
 struct soak_torment *soak_torment_free(struct soak_torment *torment,
-				       struct soak_torment_counts *ret_counts);
+				       struct soak_torment_counts *counts);
