@@ -26,6 +26,14 @@
 #define US	NSEC_PER_USEC
 #define MS	NSEC_PER_MSEC
 
+/* ck_assert() for what is asked a hundred thousand times: that has each time written down, by a
+ * system call, where the test stands. */
+#define MUST(condition)                                                                            \
+	do {                                                                                       \
+		if (!(condition))                                                                  \
+			ck_abort_msg("%s", #condition);                                            \
+	} while (0)
+
 static struct fair fair;
 static struct board_client *board;
 static struct account accounts[WORKERS];
@@ -129,7 +137,7 @@ static inline uint32_t pick_on(uint32_t worker, uint32_t *rows, uint32_t max)
 	fair_unlock(&fair);
 	/* One with a place comes alone. */
 	for (uint32_t i = 0; n > 1 && i < n; i++)
-		ck_assert(!is_placed(rows[i]));
+		MUST(!is_placed(rows[i]));
 	return n;
 }
 
@@ -137,7 +145,7 @@ static inline uint32_t pick(uint32_t *rows, uint32_t max)
 {
 	uint32_t n = pick_on(0, rows, max);
 
-	ck_assert(!n || !is_placed(rows[0]));
+	MUST(!n || !is_placed(rows[0]));
 	return n;
 }
 
@@ -185,7 +193,7 @@ static inline void keep_busy(uint32_t slots, uint64_t ns, const uint64_t *length
 			if (slots >> slot & 1 && fair.clients[slot].queued < 100)
 				submit(slot, 100, 0);
 		n = pick(rows, FAIR_BATCH_JOBS);
-		ck_assert_uint_gt(n, 0);
+		MUST(n > 0);
 		for (uint32_t i = 0; i < n; i++)
 			run(rows[i], lengths[rows[i] / JOBS]);
 	}
