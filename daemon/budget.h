@@ -16,6 +16,10 @@
  * WHO CALLS IT, ON WHICH THREAD
  *   The manager's only thread when it starts, and main() for --check-config.
  *
+ *   If all is auto, memory-max and module-memory have a quarter each, and the arena what is left; or
+ *   less, both alike, where that is too little: in a small container on a machine of many CPUs, or
+ *   for an arena that is there already. heap-max is as much as memory-max has room for.
+ *
  * INVARIANTS
  *   I1. After budget_divide() the parts fit; or nothing is changed.
  *   I2. Divided once more, what was divided is the same.
@@ -34,18 +38,20 @@
 #define BUDGET_RECORD	 UINT64_C(96)
 
 /*
- * Puts numbers in for those of memory_total, memory_max, arena_max and module_memory that are auto.
- * options: with those that were given. n_workers: at most. ceiling: what there is if memory_total
- * is auto.
+ * Puts numbers in for those of memory_total, memory_max, heap_max, arena_max and module_memory that
+ * are auto.
+ * options: with those that were given. n_workers: at most. before: what arena-max was for clients
+ * that are still there, which it is again if that can be; 0 for none. ceiling: what there is if
+ * memory_total is auto.
  * Returns the bytes that forkd itself has; or 0 and a line that says what does not fit.
  */
-uint64_t budget_divide(struct options *options, uint32_t n_workers, const struct ceiling *ceiling,
-		       struct options_error *ret_error);
+uint64_t budget_divide(struct options *options, uint32_t n_workers, uint64_t before,
+		       const struct ceiling *ceiling, struct options_error *ret_error);
 
 /*
  * The same on this machine.
  * Returns 0 and a line that says what comes of it, or -ENOSPC and one that says what does not fit.
  */
-int budget_settle(struct options *options, struct options_error *ret_text);
+int budget_settle(struct options *options, uint64_t before, struct options_error *ret_text);
 
 #endif

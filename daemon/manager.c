@@ -191,7 +191,7 @@ static int manager_init(struct manager *m)
 	uint32_t n_workers;
 	int r;
 
-	if (budget_settle(m->options, &text) < 0) {
+	if (budget_settle(m->options, 0, &text) < 0) {
 		log_error("%s", text.text);
 		return manager_fail(m, MANAGER_EXIT_USAGE);
 	}

@@ -47,7 +47,7 @@ START_TEST(auto_is_a_size_where_that_is_allowed)
 	ck_assert_ptr_nonnull(strstr(second, "\narena-max = auto\n"));
 	ck_assert_int_eq(set("arena-max", "0"), -ERANGE);
 	ck_assert_error("must be auto, or a size (bytes, or with K, M, G, T) from 16M to 16T");
-	ck_assert_int_eq(set("heap-max", "auto"), -EINVAL);
+	ck_assert_int_eq(set("stack-max", "auto"), -EINVAL);
 	options_fini(&o);
 }
 END_TEST

@@ -34,7 +34,7 @@ START_TEST(defaults_are_those_of_the_table)
 	ck_assert_ptr_null(o.weights);
 	ck_assert_uint_eq(o.max_clients, 256);
 	ck_assert_uint_eq(o.max_jobs, 1024);
-	ck_assert_uint_eq(o.heap_max, UINT64_C(64) << 20);
+	ck_assert_uint_eq(o.heap_max, 0); /* auto */
 	ck_assert_uint_eq(o.memory_total, 0);
 	ck_assert_uint_eq(o.memory_max, 0);
 	ck_assert_ptr_null(o.allow);
