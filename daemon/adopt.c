@@ -10,9 +10,13 @@
  *   killed, and what becomes of its jobs is what becomes of those of a pool that has died
  *   (recover.c), but that none is suspected.
  *
- *	roster --> FENCE --> fits? --> map by its numbers --> recover --> pool, sockets
- *	                       |
- *	                       +-- no --> each pending job LOST, sockets closed, all anew
+ *	FENCE --> roster --> options --> fits? --> map by its numbers --> recover --> pool, sockets
+ *	                                   |
+ *	                                   +-- no --> each pending job LOST, sockets closed, all anew
+ *
+ *   Segments are as large as they are, and each worker has its place in them. So whatever of that
+ *   the options leave open is as it was: it does not matter which CPUs and how much memory there
+ *   are just now. Workers whose CPUs are missing park (park.h).
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   manager.c, when it starts, before its loop runs.
@@ -44,10 +48,13 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/random.h>
 #include <unistd.h>
+
+#include <hwloc.h>
 
 #include "common/cleanup.h"
 #include "common/clock.h"
@@ -160,50 +167,42 @@ static void adopt_drain(struct adopt *adopt, struct store *store, const char *wh
 	roster_end(adopt->roster);
 }
 
-/* Why it cannot go on from there; NULL: it can. */
-static const char *adopt_obstacle(struct adopt *adopt, const struct roster_geometry *geometry)
+/* True if it cannot go on from there: why. */
+static bool adopt_is_barred(struct adopt *adopt, const struct roster_geometry *geometry,
+			    char ret_why[ROSTER_WHY])
 {
 	uint64_t ready_ns = adopt->roster->ready_ns;
 	bool progress = false;
 	void *base;
 
-	if (!roster_fits(adopt->roster, geometry))
-		return "forkd has another version or other settings now, with which nothing that "
-		       "is shared fits";
-	if (adopt->board_fd < 0 || adopt->arena_fd < 0)
-		return "board or arena is missing in the store";
+	if (!roster_fits(adopt->roster, geometry, ret_why))
+		return true;
+	if (adopt->board_fd < 0 || adopt->arena_fd < 0) {
+		(void)snprintf(ret_why, ROSTER_WHY, "board or arena is missing in the store");
+		return true;
+	}
 	if (ready_ns && segment_map_sized(adopt->board_fd, geometry->board_size, &base) == 0) {
 		progress = clock_ns() - ready_ns >= ADOPT_LIVED_NS ||
 			   board_jobs_ended(base, (uint32_t)geometry->n_workers);
 		segment_unmap(base, geometry->board_size);
 	}
-	return roster_try(adopt->roster, progress)
-		     ? NULL
-		     : "forkd has ended again and again without getting anywhere";
+	(void)snprintf(ret_why, ROSTER_WHY,
+		       "forkd has ended again and again without getting anywhere");
+	return !roster_try(adopt->roster, progress);
 }
 
 /* From what it has. */
 static bool adopt_can(struct adopt *adopt, struct store *store,
 		      const struct roster_geometry *geometry)
 {
-	const char *why;
-	int r;
+	char why[ROSTER_WHY];
 
-	if (adopt->roster_fd < 0)
+	if (!adopt->roster)
 		return false;
-	r = roster_map(adopt->roster_fd, &adopt->roster);
-	if (r < 0) {
-		log_warning(
-			"the last forkd's clients are disconnected: its roster cannot be read: %s",
-			strerror(-r));
-		return false;
-	}
-	if (adopt->roster->ended)
-		return false;
-	why = adopt_obstacle(adopt, geometry);
-	if (why)
-		adopt_drain(adopt, store, why);
-	return !why;
+	if (!adopt_is_barred(adopt, geometry, why))
+		return true;
+	adopt_drain(adopt, store, why);
+	return false;
 }
 
 static int adopt_anew(struct adopt *adopt, const struct roster_geometry *geometry)
@@ -217,31 +216,99 @@ static int adopt_anew(struct adopt *adopt, const struct roster_geometry *geometr
 	return adopt->roster_fd < 0 ? adopt->roster_fd : 0;
 }
 
+/* Nothing of it is of use. */
+static void adopt_forgo(struct adopt *adopt)
+{
+	adopt->board_fd = safe_close(adopt->board_fd);
+	adopt->arena_fd = safe_close(adopt->arena_fd);
+	adopt_fini(adopt);
+}
+
+void adopt_look(struct adopt *adopt, struct store *store)
+{
+	int r;
+
+	adopt_fence(store);
+	*adopt = (struct adopt){
+		.roster_fd = store_take(store, "roster", STORE_MEMFD),
+		.board_fd = store_take(store, "board", STORE_MEMFD),
+		.arena_fd = store_take(store, "arena", STORE_MEMFD),
+	};
+	if (adopt->roster_fd < 0)
+		return;
+	r = roster_map(adopt->roster_fd, &adopt->roster);
+	if (r < 0)
+		log_warning(
+			"the last forkd's clients are disconnected: its roster cannot be read: %s",
+			strerror(-r));
+	else if (adopt->roster->ended)
+		adopt_forgo(adopt);
+}
+
+bool adopt_had_cpus(const struct adopt *adopt, const struct hwloc_bitmap_s *cpus)
+{
+	hwloc_bitmap_t had = NULL;
+	bool same;
+
+	if (!cpus || !adopt->roster || !roster_is_known(adopt->roster))
+		return false;
+	had = roster_cpus(adopt->roster);
+	same = had && hwloc_bitmap_isequal(had, cpus);
+	hwloc_bitmap_free(had);
+	return same;
+}
+
+/* How many workers the options want; 0: as many as there were. */
+static uint64_t adopt_workers(const struct adopt *adopt, const struct options *o)
+{
+	if (o->workers || !o->cpus || adopt_had_cpus(adopt, o->cpus))
+		return o->workers;
+	return (uint64_t)hwloc_bitmap_weight(o->cpus);
+}
+
+uint64_t adopt_inherit(const struct adopt *adopt, struct options *o)
+{
+	const struct roster *roster = adopt->roster;
+	const struct roster_geometry *g;
+	uint64_t workers, arena_max;
+
+	if (!roster || !roster_is_known(roster) || adopt->board_fd < 0 || adopt->arena_fd < 0)
+		return 0;
+	g = &roster->geometry;
+	workers = adopt_workers(adopt, o);
+	arena_max = roster_arena_max(roster);
+	/* If all is made anew, let it be as it is best now. */
+	if (g->max_clients != o->max_clients || g->max_jobs != o->max_jobs ||
+	    (workers && workers != g->n_workers) || (o->arena_max && o->arena_max != arena_max))
+		return 0;
+	if (!o->cpus)
+		o->cpus = roster_cpus(roster);
+	if (!workers)
+		o->workers = (unsigned int)g->n_workers;
+	return arena_max;
+}
+
 int adopt_begin(struct adopt *adopt, struct store *store, struct hangups *hangups,
-		const struct roster_geometry *geometry)
+		const struct roster_geometry *geometry, const struct hwloc_bitmap_s *cpus)
 {
 	uint32_t needs = STORE_NEEDS((uint32_t)geometry->max_clients);
+	int r = 0;
 
 	if (store_is_there(store) && store->max < needs)
 		log_warning("FileDescriptorStoreMax= and FDSTORE= of forkd's unit are %u: for "
 			    "max-clients (%u) they should be %u, or clients are refused, and one "
 			    "user can keep all others out",
 			    store->max, (uint32_t)geometry->max_clients, needs);
-	*adopt = (struct adopt){
-		.roster_fd = store_take(store, "roster", STORE_MEMFD),
-		.board_fd = store_take(store, "board", STORE_MEMFD),
-		.arena_fd = store_take(store, "arena", STORE_MEMFD),
-	};
-	adopt_fence(store);
 	adopt->inherited = adopt_can(adopt, store, geometry);
-	if (adopt->inherited)
-		return 0;
-	adopt->board_fd = safe_close(adopt->board_fd);
-	adopt->arena_fd = safe_close(adopt->arena_fd);
-	adopt_fini(adopt);
-	store_drop_rest(store, hangups);
-	store_empty(store);
-	return adopt_anew(adopt, geometry);
+	if (!adopt->inherited) {
+		adopt_forgo(adopt);
+		store_drop_rest(store, hangups);
+		store_empty(store);
+		r = adopt_anew(adopt, geometry);
+	}
+	if (r == 0)
+		roster_set_cpus(adopt->roster, cpus);
+	return r;
 }
 
 static void adopt_on_shared(struct store_put *put, int result)

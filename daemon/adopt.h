@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/options.h"
 #include "daemon/fronts.h"
 #include "daemon/hangup.h"
 #include "daemon/roster.h"
@@ -14,8 +15,8 @@
 
 /* What a former manager has left, or what this one has made instead. */
 struct adopt {
-	struct roster *roster;
-	bool inherited; /* it is a former manager's */
+	struct roster *roster; /* NULL: there is none yet */
+	bool inherited;	       /* it is a former manager's, and this one goes on from there */
 	int roster_fd;
 	int board_fd;	    /* -1: there is none */
 	int arena_fd;	    /* as well */
@@ -28,15 +29,27 @@ struct adopt {
 		.roster_fd = -1, .board_fd = -1, .arena_fd = -1                                    \
 	}
 
+/* Waits until no former pool is alive, and looks at what the last manager has left in the store.
+ * Before all that can fail: the next manager finds the rest, and no pool that works on it. */
+void adopt_look(struct adopt *adopt, struct store *store);
+
 /*
- * Looks at what the store has, and waits until no former pool is alive. If this forkd cannot go on
- * from there, each job has its outcome, each connection its end, the store is empty, and there is a
- * new roster.
- * geometry: of what this one is to make.
+ * Puts in for what the options leave open (workers, cpus) what the former manager had, if this one
+ * can go on from there. Returns arena-max as it was then, for budget_settle(); 0: as it may be.
+ */
+uint64_t adopt_inherit(const struct adopt *adopt, struct options *options);
+
+/* True if workers of the former manager were pinned to these CPUs, whatever has become of them. */
+bool adopt_had_cpus(const struct adopt *adopt, const struct hwloc_bitmap_s *cpus);
+
+/*
+ * If this forkd cannot go on from what was left, each job has its outcome, each connection its end,
+ * the store is empty, and there is a new roster.
+ * geometry: of what this one is to make. cpus: of the workers.
  * Returns 0, or a negative errno: a new roster cannot be made.
  */
 int adopt_begin(struct adopt *adopt, struct store *store, struct hangups *hangups,
-		const struct roster_geometry *geometry);
+		const struct roster_geometry *geometry, const struct hwloc_bitmap_s *cpus);
 
 /* Board and arena are there: what is new goes into the store. They are the fronts' from now on. */
 void adopt_share(struct adopt *adopt, struct store *store, const struct fronts *fronts);

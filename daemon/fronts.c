@@ -26,7 +26,8 @@
 void fronts_set_state(struct fronts *f, uint32_t state)
 {
 	f->state = state;
-	/* Relaxed: a client that sees it late finds its socket closed. */
+	/* Relaxed: it is for those who wait for long. A client that sees STOPPED late finds its
+	 * socket closed; after a restart it is STARTING for a moment. */
 	atomic_store_explicit(&f->board->manager.state, state, memory_order_relaxed);
 }
 

@@ -13,8 +13,9 @@
  * INVARIANTS
  *   I1. Nothing is accepted before the first pool is ready; READY=1 says both. Connections made
  *       earlier wait in the socket's queue.
- *   I2. The manager never waits for anything but its loop, runs no task, takes no lock, and uses
- *       what others write in shared memory only as text or numbers to show, or through recover.c.
+ *   I2. Once it is ready the manager waits for nothing but its loop; it runs no task, takes no lock,
+ *       and uses what others write in shared memory only as text or numbers to show, or through
+ *       recover.c.
  *   I3. Every job that was pending when the manager ends by itself has an outcome then, unless the
  *       next manager goes on with it (adopt.c): who is to be started again, or could not begin,
  *       leaves all that is in the store as it is.
@@ -111,22 +112,26 @@ static int manager_system(struct manager *m, const char *what, int r)
 
 static int manager_count_workers(struct manager *m, uint32_t *ret_n)
 {
+	struct options *o = m->options;
 	struct topology *topology;
-	char error[256];
+	char error[256] = "";
 	int r;
 
-	r = topology_new(NULL, m->options->workers, m->options->cpus, error, sizeof(error),
-			 &topology);
+	/* Those that were there once may be missing: their workers park. */
+	if (adopt_had_cpus(&m->adopt, o->cpus))
+		r = topology_again(o->workers, o->cpus, error, sizeof(error), &topology);
+	else
+		r = topology_new(NULL, o->workers, o->cpus, error, sizeof(error), &topology);
 	if (r < 0) {
 		log_error("%s", error);
 		return manager_fail(m, r == -EINVAL ? MANAGER_EXIT_USAGE : MANAGER_EXIT_SYSTEM);
 	}
 	*ret_n = topology_n_workers(topology);
 	/* For every pool the same, whatever becomes of CPUs meanwhile. */
-	if (!m->options->cpus)
-		m->options->cpus = topology_cpus(topology);
+	if (!o->cpus)
+		o->cpus = topology_cpus(topology);
 	topology_free(topology);
-	return 0;
+	return o->cpus ? 0 : manager_system(m, "list the workers' CPUs", -ENOMEM);
 }
 
 /* Three descriptors a client, and some of our own. Without the right to more, accept fails later
@@ -168,7 +173,7 @@ static int manager_share(struct manager *m, uint32_t n_workers)
 	int r;
 
 	m->hangups.loop = &m->loop;
-	r = adopt_begin(&m->adopt, &m->store, &m->hangups, &geometry);
+	r = adopt_begin(&m->adopt, &m->store, &m->hangups, &geometry, m->options->cpus);
 	if (r == 0)
 		r = fronts_init(&m->fronts, m->options, n_workers,
 				&(struct fronts_inherited){
@@ -191,14 +196,15 @@ static int manager_init(struct manager *m)
 	uint32_t n_workers;
 	int r;
 
-	if (budget_settle(m->options, 0, &text) < 0) {
+	r = store_init(&m->store, &m->loop);
+	if (r < 0)
+		return manager_system(m, "take what systemd passes", r);
+	adopt_look(&m->adopt, &m->store);
+	if (budget_settle(m->options, adopt_inherit(&m->adopt, m->options), &text) < 0) {
 		log_error("%s", text.text);
 		return manager_fail(m, MANAGER_EXIT_USAGE);
 	}
 	log_info("%s", text.text);
-	r = store_init(&m->store, &m->loop);
-	if (r < 0)
-		return manager_system(m, "take what systemd passes", r);
 	r = listener_open(&m->listener, &m->store, m->options->socket, m->options->socket_mode,
 			  error, sizeof(error));
 	if (r < 0) {

@@ -17,13 +17,17 @@
  *       after, never half: who takes a free slot writes all about it first, and its state last;
  *       from then on until it is free again its state alone changes, and welcomed, a word each. Of
  *       a free slot nothing is read but its generation, and whichever of the two stands there, the
- *       next client's is another one.
+ *       next client's is another one. CPUs are written beside those that hold, and then the word
+ *       that says which of them do.
  *   I2. What is here is in the store as well: a slot is taken when the service manager has its
  *       descriptors, and is free before it is told to let go of them. What the store has of free
  *       slots is nobody's: a user's who was there before, perhaps, whose removal died with us.
  *   I3. A tenant's slot is taken before any client's that needs it, for the store gets their
  *       descriptors in this order; and it is free after all of these.
- *   I4. A state that kills each manager that takes it over is not taken over for ever: tries
+ *   I4. Up to the clients it is the same in each version of forkd, and larger rosters are longer: so
+ *       of one that this forkd does not know it can still end each job. The rest is believed if it
+ *       is known, roster_is_known().
+ *   I5. A state that kills each manager that takes it over is not taken over for ever: tries
  *       counts them, and ROSTER_TRIES is the end of it.
  *
  *   The proof of I1: the compiler keeps the order of stores up to the release of the state, and a
@@ -36,16 +40,27 @@
 #include "daemon/roster.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <hwloc.h>
 
 #include "common/cleanup.h"
 #include "common/crash.h"
+#include "common/util.h"
 #include "shm/job.h"
 #include "shm/layout.h"
+#include "shm/ledger.h"
 
 #define ROSTER_TRIES 5u
+#define ROSTER_MIB   (UINT64_C(1) << 20)
 
 _Static_assert(sizeof(struct roster_client) == 64, "a slot is a cache line");
+_Static_assert(offsetof(struct roster, records) == 112 && offsetof(struct roster, tenants) == 208 &&
+		       offsetof(struct roster, quarantine) == 67792,
+	       "what all versions have is where it was (I4)");
 
 /* Every word that changes is written here. */
 static void roster_store(_Atomic uint64_t *word, uint64_t value)
@@ -104,33 +119,100 @@ int roster_map(int fd, struct roster **ret_roster)
 	if (r < 0)
 		return r;
 	roster = base;
-	r = -EBADMSG;
-	if (size < sizeof(roster->head) || roster->head.magic != SEGMENT_MAGIC ||
-	    roster->head.kind != SEGMENT_ROSTER)
-		goto fail;
-	r = -EPROTO;
-	if (size != sizeof(*roster) || roster->version != ROSTER_VERSION)
-		goto fail;
+	if (size < offsetof(struct roster, quarantine) || roster->head.magic != SEGMENT_MAGIC ||
+	    roster->head.kind != SEGMENT_ROSTER || roster->head.size != size) {
+		segment_unmap(base, size);
+		return -EBADMSG;
+	}
 	*ret_roster = roster;
 	return 0;
-fail:
-	segment_unmap(base, size);
-	return r;
 }
 
 void roster_unmap(struct roster *roster)
 {
-	segment_unmap(roster, sizeof(*roster));
+	if (roster)
+		segment_unmap(roster, roster->head.size);
 }
 
-bool roster_fits(const struct roster *roster, const struct roster_geometry *geometry)
+bool roster_is_known(const struct roster *roster)
 {
-	const struct roster_geometry *g = &roster->geometry;
+	return roster->version == ROSTER_VERSION && roster->head.size == sizeof(*roster) &&
+	       roster->head.version == PROTO_VERSION && roster->head.layout_hash == LAYOUT_HASH;
+}
 
-	return roster->head.version == PROTO_VERSION && roster->head.layout_hash == LAYOUT_HASH &&
-	       g->n_workers == geometry->n_workers && g->max_clients == geometry->max_clients &&
-	       g->max_jobs == geometry->max_jobs && g->board_size == geometry->board_size &&
-	       g->arena_size == geometry->arena_size;
+static uint64_t roster_arena_of(const struct roster_geometry *g)
+{
+	return g->arena_size - arena_workers_offset((uint32_t)g->max_clients, (uint32_t)g->max_jobs);
+}
+
+uint64_t roster_arena_max(const struct roster *roster)
+{
+	return roster_arena_of(&roster->geometry);
+}
+
+/* One more number, if it is another one. */
+static void roster_say(char why[ROSTER_WHY], const char *option, uint64_t was, uint64_t is,
+		       const char *unit)
+{
+	size_t at = strlen(why);
+
+	if (was != is)
+		(void)snprintf(why + at, ROSTER_WHY - at,
+			       "%s%s was %" PRIu64 "%s and is %" PRIu64 "%s",
+			       at ? ", " : "forkd has other sizes now: ", option, was, unit, is,
+			       unit);
+}
+
+bool roster_fits(const struct roster *roster, const struct roster_geometry *geometry,
+		 char ret_why[ROSTER_WHY])
+{
+	const struct roster_geometry *was = &roster->geometry, *is = geometry;
+	uint64_t unit = 1;
+
+	ret_why[0] = '\0';
+	if (!roster_is_known(roster) || was->board_size != is->board_size) {
+		(void)snprintf(ret_why, ROSTER_WHY, "forkd has another version now");
+		return false;
+	}
+	roster_say(ret_why, "workers", was->n_workers, is->n_workers, "");
+	roster_say(ret_why, "max-clients", was->max_clients, is->max_clients, "");
+	roster_say(ret_why, "max-jobs", was->max_jobs, is->max_jobs, "");
+	if ((roster_arena_of(was) | roster_arena_of(is)) % ROSTER_MIB == 0)
+		unit = ROSTER_MIB;
+	roster_say(ret_why, "arena-max", roster_arena_of(was) / unit, roster_arena_of(is) / unit,
+		   unit == 1 ? "" : "M");
+	return !ret_why[0];
+}
+
+static bool roster_has_cpu(const struct roster *roster, uint64_t at, uint32_t cpu)
+{
+	return roster->cpus[at][cpu / 64] >> cpu % 64 & 1;
+}
+
+void roster_set_cpus(struct roster *roster, const struct hwloc_bitmap_s *cpus)
+{
+	uint64_t at = roster_load(&roster->cpus_at) ^ 1;
+	bool changed = false;
+
+	memset(roster->cpus[at], 0, sizeof(roster->cpus[at]));
+	for (uint32_t cpu = 0; cpu < ROSTER_CPUS; cpu++) {
+		if (hwloc_bitmap_isset(cpus, cpu))
+			roster->cpus[at][cpu / 64] |= UINT64_C(1) << cpu % 64;
+		changed |= roster_has_cpu(roster, at, cpu) != roster_has_cpu(roster, at ^ 1, cpu);
+	}
+	if (changed)
+		roster_store(&roster->cpus_at, at);
+}
+
+struct hwloc_bitmap_s *roster_cpus(const struct roster *roster)
+{
+	uint64_t at = roster_load(&roster->cpus_at);
+	hwloc_bitmap_t cpus = hwloc_bitmap_alloc();
+
+	for (uint32_t cpu = 0; cpus && cpu < ROSTER_CPUS; cpu++)
+		if (roster_has_cpu(roster, at, cpu))
+			(void)hwloc_bitmap_set(cpus, cpu);
+	return cpus;
 }
 
 void roster_enter_client(struct roster *roster, uint32_t slot, const struct roster_entry *entry)

@@ -10,7 +10,11 @@
 #include "shm/limits.h"
 #include "shm/segment.h"
 
-#define ROSTER_VERSION 1u
+struct hwloc_bitmap_s;
+
+#define ROSTER_VERSION 2u
+#define ROSTER_CPUS    8192u /* numbers below it: as the option cpus */
+#define ROSTER_WHY     256u  /* bytes of a text */
 
 /* What a slot of the roster has. */
 enum roster_state {
@@ -83,6 +87,8 @@ struct roster_records {
 };
 
 struct roster {
+	/* The same in all versions of this file: by it a forkd gives the jobs of another version
+	 * their outcome. */
 	struct segment head; /* its layout and epoch are those of all the segments */
 	uint64_t version;    /* ROSTER_VERSION */
 	struct roster_geometry geometry;
@@ -95,7 +101,10 @@ struct roster {
 	_Atomic uint64_t crashes;	  /* as well */
 	struct roster_tenant tenants[LIMIT_TENANTS];
 	struct roster_client clients[LIMIT_CLIENTS];
+	/* of this version alone */
 	struct roster_quarantine quarantine;
+	_Atomic uint64_t cpus_at;	       /* which of the two holds */
+	uint64_t cpus[2][ROSTER_CPUS / 64]; /* a bit each */
 };
 
 /* A client's slot as it is. */
@@ -114,14 +123,27 @@ struct roster_entry {
 int roster_new(const struct roster_geometry *geometry, uint64_t epoch, struct roster **ret_roster);
 
 /* Maps one that was inherited; fd is borrowed. Returns 0, or a negative errno: -EBADMSG it is none,
- * -EPROTO it is of another version of this file. Its layout may be another one. */
+ * or too short. It may be of another version of this file, and of another layout. */
 int roster_map(int fd, struct roster **ret_roster);
 
 /* NULL is fine. */
 void roster_unmap(struct roster *roster);
 
-/* True if what this forkd is to make has the same layout and geometry. */
-bool roster_fits(const struct roster *roster, const struct roster_geometry *geometry);
+/* True if it is of this forkd's version and layout, and its numbers mean what they mean here. */
+bool roster_is_known(const struct roster *roster);
+
+/* True if what this forkd is to make has the same layout and geometry. Else ret_why says what is
+ * not the same, and how it was and is. */
+bool roster_fits(const struct roster *roster, const struct roster_geometry *geometry,
+		 char ret_why[ROSTER_WHY]);
+
+/* What arena-max was, in bytes, of a roster that is known. */
+uint64_t roster_arena_max(const struct roster *roster);
+
+/* The CPUs that workers are pinned to, may they be there or not, of a roster that is known. To be
+ * freed by hwloc_bitmap_free(); NULL for want of memory. */
+void roster_set_cpus(struct roster *roster, const struct hwloc_bitmap_s *cpus);
+struct hwloc_bitmap_s *roster_cpus(const struct roster *roster);
 
 /* Somebody takes a free slot; state is not asked: he is there. */
 void roster_enter_client(struct roster *roster, uint32_t slot, const struct roster_entry *entry);
@@ -147,7 +169,8 @@ void roster_part(struct roster *roster);
 /* What the board shows of pools. */
 void roster_pools(struct roster *roster, uint64_t pool_generation, uint64_t crashes);
 
-/* Each job has its outcome, and each connection its end: nobody goes on from here. */
+/* Nobody goes on from here: whoever is pending gets its outcome from this manager, or its connection
+ * ends. */
 void roster_end(struct roster *roster);
 
 #endif

@@ -4,10 +4,9 @@
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   The manager at its start, to know how many workers there are, and on which CPUs; each pool at
- *   its start, with these CPUs, so that it comes to the same places (but for those that are offline
- *   by then). After
- *   topology_new() nothing changes, and any thread may read and bind itself. No peer has a part in
- *   it.
+ *   its start, and a manager that goes on with the clients of another, with these CPUs, so that it
+ *   comes to the same places (but for those that are offline by then). After topology_new() nothing
+ *   changes, and any thread may read and bind itself. No peer has a part in it.
  *
  * THE ORDER OF PLACES
  *   First the first allowed CPU of each core, in the machine's order, then the second of each, ...;
@@ -33,8 +32,8 @@
  *   any group. So what the firmware says decides between nodes, not how large its numbers are.
  *
  * INVARIANTS
- *   I1. Every place is in what the manager may use when it starts: the machine's CPUs, the cgroup's
- *       cpuset and the affinity that forkd was started with. What changes after that is followed
+ *   I1. Every place is in what the first manager may use when it starts: the machine's CPUs, the
+ *       cgroup's cpuset and the affinity that forkd was started with. What changes after that is followed
  *       by park.c.
  *   I2. At least one place and one worker; at most LIMIT_WORKERS workers on this machine; no place
  *       without one.

@@ -10,10 +10,14 @@
 #include <fnmatch.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include <hwloc.h>
 
 #include "client/client.h"
 #include "common/util.h"
@@ -99,10 +103,8 @@ static bool is_dead(int pidfd)
 
 START_TEST(nothing_goes_on_before_each_pool_of_the_store_is_dead)
 {
-	const struct roster_geometry geometry = { .n_workers = 1 };
 	struct store_inherited *inherited = calloc(2, sizeof(*inherited));
 	struct adopt adopt = ADOPT_INIT;
-	struct hangups hangups = { 0 };
 	struct store s = STORE_INIT;
 	int fds[2];
 
@@ -124,8 +126,9 @@ START_TEST(nothing_goes_on_before_each_pool_of_the_store_is_dead)
 	s.inherited = inherited;
 	s.n_inherited = 2;
 	ck_assert(!is_dead(fds[0]) && !is_dead(fds[1]));
-	ck_assert_int_eq(adopt_begin(&adopt, &s, &hangups, &geometry), 0);
+	adopt_look(&adopt, &s);
 	ck_assert(is_dead(fds[0]) && is_dead(fds[1]));
+	ck_assert_ptr_null(adopt.roster);
 	ck_assert(!adopt.inherited);
 	adopt_fini(&adopt);
 }
@@ -347,6 +350,85 @@ END_TEST
 
 /* ------------------------------------------------------------------------ with loss */
 
+/* A roster as a forkd of version 1 has left it: its CPUs are missing. It knows one client. */
+static int old_roster(uint32_t slot, const struct roster_entry *entry)
+{
+	const size_t size = offsetof(struct roster, cpus_at);
+	const struct roster_geometry geometry = { .n_workers = 1 };
+	struct roster *old, *new;
+	void *base;
+	int fd;
+
+	ck_assert_int_ge(roster_new(&geometry, 77, &new), 0);
+	roster_enter_client(new, slot, entry);
+	fd = segment_create("forkd-roster", SEGMENT_ROSTER, size, 77, 1, 0600);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(segment_map_sized(fd, size, &base), 0);
+	old = base;
+	memcpy(&old->version, &new->version, size - offsetof(struct roster, version));
+	old->version = 1;
+	roster_unmap(old);
+	roster_unmap(new);
+	return fd;
+}
+
+START_TEST(what_a_forkd_of_an_older_version_has_left_is_LOST_and_the_log_says_why)
+{
+	const struct roster_geometry geometry = { .n_workers = 1 };
+	struct store_inherited *inherited = calloc(2, sizeof(*inherited));
+	struct roster_entry entry = {
+		.state = ROSTER_HERE,
+		.n_jobs = 4,
+		.size = client_segment_heap_offset(4),
+	};
+	int log = memfd_create("log", MFD_CLOEXEC), saved = dup(STDERR_FILENO), segment;
+	hwloc_bitmap_t cpus = hwloc_bitmap_alloc();
+	struct adopt adopt = ADOPT_INIT;
+	struct hangups hangups = { 0 };
+	struct store s = STORE_INIT;
+	struct options o;
+	struct job *jobs;
+	char text[1024];
+	ssize_t n;
+	void *base;
+
+	segment = segment_create("c", SEGMENT_CLIENT, entry.size, 77, 1, 0600);
+	ck_assert_int_eq(segment_map_sized(segment, entry.size, &base), 0);
+	jobs = (struct job *)(void *)((char *)base + sizeof(struct client_segment));
+	for (uint32_t i = 0; i < 4; i++)
+		atomic_store(&jobs[i].state, (i + 1) << JOB_GEN_SHIFT | JOB_DONE);
+	atomic_store(&jobs[2].state, 3 << JOB_GEN_SHIFT | JOB_PENDING);
+	inherited[0] = (struct store_inherited){ "c9", STORE_MEMFD, segment };
+	inherited[1] = (struct store_inherited){ "roster", STORE_MEMFD, old_roster(9, &entry) };
+	s.fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	s.inherited = inherited;
+	s.n_inherited = 2;
+	(void)dup2(log, STDERR_FILENO);
+	adopt_look(&adopt, &s);
+	/* Nothing of it is taken for granted. */
+	ck_assert_int_eq(options_init(&o), 0);
+	ck_assert_uint_eq(adopt_inherit(&adopt, &o), 0);
+	ck_assert(!o.workers && !o.cpus);
+	hwloc_bitmap_zero(cpus);
+	ck_assert(!adopt_had_cpus(&adopt, cpus));
+	ck_assert_int_eq(adopt_begin(&adopt, &s, &hangups, &geometry, cpus), 0);
+	(void)dup2(saved, STDERR_FILENO);
+	ck_assert(!adopt.inherited);
+	ck_assert_uint_eq(adopt.roster->version, ROSTER_VERSION);
+	for (uint32_t i = 0; i < 4; i++)
+		ck_assert_uint_eq(atomic_load(&jobs[i].state),
+				  (i + 1) << JOB_GEN_SHIFT | (i == 2 ? JOB_LOST : JOB_DONE));
+	n = pread(log, text, sizeof(text) - 1, 0);
+	text[n > 0 ? n : 0] = '\0';
+	ck_assert_msg(strstr(text, "forkd has another version now: 1 clients of the last forkd are "
+				   "disconnected, 1 of their jobs are lost"),
+		      "%s", text);
+	hwloc_bitmap_free(cpus);
+	options_fini(&o);
+	adopt_fini(&adopt);
+}
+END_TEST
+
 static void see_all_lost(fk_client *c, const fk_job *jobs, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
@@ -377,7 +459,80 @@ START_TEST(with_another_layout_each_job_is_LOST_and_all_is_new)
 	roster->head.layout_hash ^= 1;
 	roster_unmap(roster);
 	kept_kill(&d, store);
+	DAEMON_AWAIT(daemon_logged(&d, "forkd has another version now: ", "disconnected"));
 	see_all_lost(c, jobs, 3);
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ sizes */
+
+static uint64_t arena_max(void)
+{
+	struct roster *roster = fdstore_roster(store);
+	uint64_t size = roster_arena_max(roster);
+
+	roster_unmap(roster);
+	return size;
+}
+
+START_TEST(what_is_auto_stays_as_it_is_for_those_who_are_there)
+{
+	static const char *const later[] = {
+		"memory-total = 550M\n",
+		"memory-total = 2G\nheap-max = 1M\n",
+		"memory-total = 600M\nworkers = 2\nlimit-clients = 3\n",
+	};
+	volatile uint8_t *gate;
+	uint64_t before;
+	fk_client *c;
+	fk_job job;
+
+	store = kept_start(&d, kept_configure(&d, "memory-total = 600M\nworkers = 2\n"), NULL);
+	before = arena_max();
+	c = daemon_open(&d);
+	job = kept_hold(c, FK_IDEMPOTENT, &gate);
+	for (uint32_t i = 0; i < ARRAY_SIZE(later); i++) {
+		DAEMON_AWAIT(n_running() == 1);
+		(void)kept_configure(&d, later[i]);
+		kept_kill(&d, store);
+		kept_ready(&d, store);
+		ck_assert_uint_eq(arena_max(), before);
+		ck_assert_uint_eq(d.board->manager.n_workers, 2);
+	}
+	*gate = 1;
+	ck_assert_str_eq(fk_outcome_name(outcome(c, job)), "DONE");
+	ck_assert(!daemon_logged(&d, "disconnected", ""));
+	ck_assert_int_eq(fk_close(c), 0);
+	kept_stop(&d, store);
+}
+END_TEST
+
+/* The next one has this forkd.conf, and says that. */
+static void change(const char *conf, const char *says)
+{
+	volatile uint8_t *gate;
+	fk_client *c;
+	fk_job job;
+
+	begin();
+	store = kept_start(&d, kept_configure(&d, "memory-total = 600M\nworkers = 2\n"), NULL);
+	c = daemon_open(&d);
+	job = kept_hold(c, FK_IDEMPOTENT, &gate);
+	DAEMON_AWAIT(n_running() == 1);
+	(void)kept_configure(&d, conf);
+	kept_kill(&d, store);
+	DAEMON_AWAIT(daemon_logged(&d, "clients of the last forkd are disconnected", says));
+	see_all_lost(c, &job, 1);
+}
+
+START_TEST(what_is_set_otherwise_is_named_and_all_is_new)
+{
+	change("memory-total = 600M\nworkers = 3\nmax-jobs = 2000\n",
+	       "forkd has other sizes now: workers was 2 and is 3, max-jobs was 1024 and is 2000");
+	change("memory-total = 600M\nworkers = 2\narena-max = 100M\n",
+	       "sizes now: arena-max was 244M and is 100M: ");
+	/* It does not fit any more. */
+	change("memory-total = 200M\nworkers = 2\n", "sizes now: arena-max was 244M and is ");
 }
 END_TEST
 
@@ -522,7 +677,10 @@ int main(void)
 		a_cancel_while_nobody_is_there_holds,
 		a_client_that_dies_while_nobody_is_there_leaves_nothing,
 		crashes_count_and_quarantine_lasts_over_the_death_of_a_manager,
+		what_a_forkd_of_an_older_version_has_left_is_LOST_and_the_log_says_why,
 		with_another_layout_each_job_is_LOST_and_all_is_new,
+		what_is_auto_stays_as_it_is_for_those_who_are_there,
+		what_is_set_otherwise_is_named_and_all_is_new,
 #ifdef FK_CRASH_SITES
 		a_state_that_kills_each_manager_is_given_up,
 		a_manager_that_dies_while_it_takes_over_is_taken_over_from,

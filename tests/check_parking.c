@@ -20,7 +20,7 @@
 #include "common/util.h"
 #include "shm/wake.h"
 #include "tests/check_unit.h"
-#include "tests/daemon.h"
+#include "tests/kept.h"
 
 #define CLIENTS 2u
 
@@ -32,6 +32,7 @@ struct shared {
 };
 
 static struct daemon d;
+static struct fdstore *store; /* of a forkd that is kept */
 static struct shared *shared;
 static uint32_t number; /* of the client */
 static pid_t clients[CLIENTS];
@@ -53,13 +54,6 @@ static void work(void)
 		atomic_fetch_add(&shared->calls[number], 1);
 	}
 	ck_assert_int_eq(fk_close(c), 0);
-}
-
-static void begin_load(void)
-{
-	shared = daemon_share(sizeof(*shared));
-	for (number = 0; number < CLIENTS; number++)
-		clients[number] = daemon_client(work, DAEMON_UID);
 }
 
 /* Until each client has done so many more calls. */
@@ -150,23 +144,51 @@ static bool is_pinned(uint32_t worker)
 	       CPU_COUNT(&set) == 1 && CPU_ISSET(d.board->workers[worker].cpu, &set);
 }
 
-/* Two workers on two CPUs. False if there are no two. */
-static bool begin(const TTest *test, const char *option)
+/* As an option, the first two that this test may use; and the test no others. False if there are no
+ * two. */
+static bool two_cpus(const TTest *test, char list[64])
 {
 	cpu_set_t set;
+	uint32_t n = 0;
 
 	ck_assert_int_eq(sched_getaffinity(0, sizeof(set), &set), 0);
-	if (CPU_COUNT(&set) < 2) {
-		check_unit_not_run(test, "one CPU cannot be taken away from one");
-		return false;
+	(void)snprintf(list, 64, "--cpus=");
+	for (uint32_t cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+		if (!CPU_ISSET(cpu, &set))
+			continue;
+		if (n++ < 2)
+			(void)snprintf(list + strlen(list), 64 - strlen(list), "%s%u",
+				       n == 2 ? "," : "", cpu);
+		else
+			CPU_CLR(cpu, &set);
 	}
-	daemon_start(&d, "--workers=2", option, NULL);
+	ck_assert_int_eq(sched_setaffinity(0, sizeof(set), &set), 0);
+	if (n < 2)
+		check_unit_not_run(test, "one CPU cannot be taken away from one");
+	return n >= 2;
+}
+
+/* forkd runs, with two workers on two CPUs. */
+static void begin_load(void)
+{
 	CPU_ZERO(&one);
 	CPU_SET(d.board->workers[0].cpu, &one);
 	both = one;
 	CPU_SET(d.board->workers[1].cpu, &both);
-	begin_load();
+	shared = daemon_share(sizeof(*shared));
+	for (number = 0; number < CLIENTS; number++)
+		clients[number] = daemon_client(work, DAEMON_UID);
 	await_calls(20);
+}
+
+static bool begin(const TTest *test, const char *option)
+{
+	char list[64];
+
+	if (!two_cpus(test, list))
+		return false;
+	daemon_start(&d, "--workers=2", option, NULL);
+	begin_load();
 	return true;
 }
 
@@ -255,16 +277,68 @@ END_TEST
 
 START_TEST(a_pool_that_starts_while_a_cpu_of_its_list_is_missing_starts)
 {
-	cpu_set_t set;
-	char list[64] = "--cpus=";
-	uint32_t n = 0;
+	const TTest *test = a_pool_that_starts_while_a_cpu_of_its_list_is_missing_starts;
+	char list[64];
 
-	ck_assert_int_eq(sched_getaffinity(0, sizeof(set), &set), 0);
-	for (uint32_t cpu = 0; cpu < CPU_SETSIZE && n < 2; cpu++)
-		if (CPU_ISSET(cpu, &set))
-			(void)snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%u",
-				       n++ ? "," : "", cpu);
-	crash_with_one_cpu(a_pool_that_starts_while_a_cpu_of_its_list_is_missing_starts, list);
+	if (two_cpus(test, list))
+		crash_with_one_cpu(test, list);
+}
+END_TEST
+
+/* The same of managers, of one that is killed and of one that makes room: whoever is connected
+ * stays, with all the workers. */
+static void restart_with_one_cpu(void)
+{
+	uint32_t cpu = d.board->workers[1].cpu, starts;
+
+	begin_load();
+	atomic_store(&shared->crashes, 1);
+	allow(store->pid, &one); /* and whom it starts from now on */
+	allow(daemon_pool(&d), &one);
+	DAEMON_AWAIT(is_parked(1));
+	kept_kill(&d, store);
+	kept_ready(&d, store);
+	ck_assert_uint_eq(d.board->manager.n_workers, 2);
+	check_parked();
+	starts = store->starts;
+	ck_assert_int_eq(kill(d.manager, SIGUSR2), 0);
+	DAEMON_AWAIT(store->starts > starts);
+	kept_ready(&d, store);
+	check_parked();
+	ck_assert_uint_eq(d.board->workers[1].cpu, cpu);
+	allow(d.manager, &both);
+	allow(daemon_pool(&d), &both);
+	check_back();
+	end_load();
+	ck_assert(!daemon_logged(&d, "disconnected", ""));
+	kept_stop(&d, store);
+}
+
+START_TEST(a_manager_that_starts_while_a_cpu_is_missing_has_all_its_workers)
+{
+	const TTest *test = a_manager_that_starts_while_a_cpu_is_missing_has_all_its_workers;
+	char list[64];
+
+	if (!two_cpus(test, list))
+		return;
+	store = kept_start(&d, NULL);
+	if (d.board->manager.n_workers == 2) {
+		restart_with_one_cpu();
+	} else {
+		check_unit_not_run(test, "both CPUs are one core");
+		kept_stop(&d, store);
+	}
+}
+END_TEST
+
+START_TEST(a_manager_that_starts_while_a_cpu_of_its_list_is_missing_starts)
+{
+	char list[64];
+
+	if (!two_cpus(a_manager_that_starts_while_a_cpu_of_its_list_is_missing_starts, list))
+		return;
+	store = kept_start(&d, list, NULL);
+	restart_with_one_cpu();
 }
 END_TEST
 
@@ -372,5 +446,7 @@ END_TEST
 
 CHECK_MAIN("parking", a_worker_whose_cpu_is_taken_away_parks_and_comes_back,
 	   a_pool_that_starts_while_a_cpu_is_missing_has_all_its_workers,
-	   a_pool_that_starts_while_a_cpu_of_its_list_is_missing_starts, a_cpuset_is_followed,
+	   a_pool_that_starts_while_a_cpu_of_its_list_is_missing_starts,
+	   a_manager_that_starts_while_a_cpu_is_missing_has_all_its_workers,
+	   a_manager_that_starts_while_a_cpu_of_its_list_is_missing_starts, a_cpuset_is_followed,
 	   a_quota_is_followed)

@@ -167,6 +167,34 @@ START_TEST(a_second_signal_waits_for_nothing_and_a_stop_stops)
 }
 END_TEST
 
+START_TEST(with_other_memory_nothing_is_lost)
+{
+	volatile uint8_t *gate;
+	fk_client *c;
+	fk_job jobs[3];
+
+	memset(&d, 0, sizeof(d));
+	store = kept_start(&d, kept_configure(&d, "memory-total = 600M\nstop-timeout = 1000s\n"),
+			   "--workers=1", NULL);
+	c = daemon_open(&d);
+	jobs[0] = kept_hold(c, 0, &gate);
+	DAEMON_AWAIT(n_running() == 1);
+	jobs[1] = add(c);
+	(void)kept_configure(&d, "memory-total = 500M\n");
+	ck_assert_int_eq(kill(d.manager, SIGUSR2), 0);
+	DAEMON_AWAIT(daemon_logged(&d, "SIGUSR2: to be started again", ""));
+	jobs[2] = add(c);
+	*gate = 1;
+	for (uint32_t i = 0; i < ARRAY_SIZE(jobs); i++)
+		ck_assert_str_eq(outcome(c, jobs[i]), "DONE");
+	kept_ready(&d, store);
+	ck_assert_int_eq(WEXITSTATUS(store->status), MANAGER_EXIT_RESTART);
+	ck_assert(!daemon_logged(&d, "disconnected", ""));
+	ck_assert_int_eq(fk_close(c), 0);
+	kept_stop(&d, store);
+}
+END_TEST
+
 START_TEST(twenty_restarts_under_load_lose_nothing)
 {
 	_Atomic uint64_t *ended = daemon_share(CLIENTS * sizeof(*ended));
@@ -207,5 +235,5 @@ END_TEST
 
 CHECK_MAIN("planned", what_runs_ends_and_what_is_queued_is_run_by_the_next,
 	   what_does_not_end_in_time_is_LOST_or_runs_again,
-	   a_second_signal_waits_for_nothing_and_a_stop_stops,
+	   a_second_signal_waits_for_nothing_and_a_stop_stops, with_other_memory_nothing_is_lost,
 	   twenty_restarts_under_load_lose_nothing)

@@ -4,14 +4,20 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stddef.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <hwloc.h>
+
 #include "common/crash.h"
 #include "common/util.h"
+#include "shm/ledger.h"
 #include "tests/check_unit.h"
 
 #define EPOCH UINT64_C(77)
+#define MIB   (UINT64_C(1) << 20)
 
 static const struct roster_geometry geometry = {
 	.n_workers = 2,
@@ -30,6 +36,8 @@ static const struct roster_entry first = {
 	.n_jobs = 256,
 	.size = 1 << 20,
 };
+
+static char why[ROSTER_WHY];
 
 static struct roster *make(int *ret_fd)
 {
@@ -60,7 +68,7 @@ START_TEST(the_next_one_reads_who_is_there_and_who_is_not)
 	roster_welcome(roster, 7);
 	roster_enter_tenant(roster, 3, 1000);
 	ck_assert_int_eq(roster_map(fd, &next), 0);
-	ck_assert(roster_fits(next, &geometry));
+	ck_assert(roster_fits(next, &geometry, why));
 	entry = roster_client(next, 7);
 	ck_assert(entry.welcomed);
 	entry.welcomed = false;
@@ -199,19 +207,22 @@ END_TEST
 
 #endif
 
-START_TEST(what_is_no_roster_of_this_version_is_refused)
+START_TEST(what_is_no_roster_is_refused)
 {
 	struct roster *roster, *next = NULL;
 	int fd, other;
 
 	roster = make(&fd);
-	roster->version++;
-	ck_assert_int_eq(roster_map(fd, &next), -EPROTO);
-	roster->version--;
 	roster->head.kind = SEGMENT_BOARD;
 	ck_assert_int_eq(roster_map(fd, &next), -EBADMSG);
-	other = segment_create("other", SEGMENT_ROSTER, sizeof(*roster) - 8, EPOCH, 1, 0600);
-	ck_assert_int_eq(roster_map(other, &next), -EPROTO);
+	roster->head.kind = SEGMENT_ROSTER;
+	roster->head.size++;
+	ck_assert_int_eq(roster_map(fd, &next), -EBADMSG);
+	roster->head.size--;
+	/* One that has no place for all clients. */
+	other = segment_create("other", SEGMENT_ROSTER, offsetof(struct roster, quarantine) - 8,
+			       EPOCH, 1, 0600);
+	ck_assert_int_eq(roster_map(other, &next), -EBADMSG);
 	(void)close(other);
 	ck_assert_int_eq(roster_map(STDIN_FILENO, &next), -EBADMSG);
 	ck_assert_ptr_null(next);
@@ -220,36 +231,168 @@ START_TEST(what_is_no_roster_of_this_version_is_refused)
 }
 END_TEST
 
-START_TEST(another_layout_is_mapped_and_does_not_fit)
+static void is_unknown(int fd)
 {
-	struct roster *roster, *next;
-	int fd;
+	struct roster *next;
+
+	ck_assert_int_eq(roster_map(fd, &next), 0);
+	ck_assert(!roster_is_known(next));
+	ck_assert(!roster_fits(next, &geometry, why));
+	ck_assert_str_eq(why, "forkd has another version now");
+	/* What all versions have. */
+	ck_assert_uint_eq(roster_client(next, 7).state, ROSTER_HERE);
+	ck_assert_uint_eq(roster_client(next, 7).n_jobs, first.n_jobs);
+	ck_assert_uint_eq(next->records.stride, 384);
+	roster_unmap(next);
+}
+
+START_TEST(one_of_another_version_or_layout_still_says_who_is_there)
+{
+	struct roster *roster, *old;
+	int fd, other;
+	void *base;
 
 	roster = make(&fd);
+	roster_enter_client(roster, 7, &first);
+	ck_assert(roster_is_known(roster));
 	roster->head.layout_hash++;
-	ck_assert_int_eq(roster_map(fd, &next), 0);
-	ck_assert(!roster_fits(next, &geometry));
-	roster_unmap(next);
+	is_unknown(fd);
+	roster->head.layout_hash--;
+	roster->head.version++;
+	is_unknown(fd);
+	roster->head.version--;
+	roster->version++;
+	is_unknown(fd);
+	/* Version 1 ended before the CPUs. */
+	other = segment_create("old", SEGMENT_ROSTER, offsetof(struct roster, cpus_at), EPOCH, 1,
+			       0600);
+	ck_assert_int_eq(segment_map_sized(other, offsetof(struct roster, cpus_at), &base), 0);
+	old = base;
+	memcpy(&old->version, &roster->version,
+	       offsetof(struct roster, quarantine) - offsetof(struct roster, version));
+	old->version = 1;
+	is_unknown(other);
+	old->version = ROSTER_VERSION;
+	is_unknown(other);
+	roster_unmap(old);
+	(void)close(other);
 	roster_unmap(roster);
 	(void)close(fd);
 }
 END_TEST
 
-START_TEST(each_number_of_the_geometry_must_be_the_same)
+START_TEST(each_number_that_differs_is_named_as_it_was_and_as_it_is)
 {
-	struct roster *roster = make(NULL);
+	static const struct {
+		size_t number;
+		uint64_t more;
+		const char *says;
+	} rows[] = {
+		{ offsetof(struct roster_geometry, n_workers), 1,
+		  "forkd has other sizes now: workers was 2 and is 3" },
+		{ offsetof(struct roster_geometry, max_clients), 1, "max-clients was 256 and is 257" },
+		{ offsetof(struct roster_geometry, max_jobs), 1, "max-jobs was 1024 and is 1025" },
+		{ offsetof(struct roster_geometry, arena_size), 36 * MIB,
+		  "forkd has other sizes now: arena-max was 64M and is 100M" },
+		{ offsetof(struct roster_geometry, arena_size), 1,
+		  "arena-max was 67108864 and is 67108865" },
+		{ offsetof(struct roster_geometry, board_size), 1, "forkd has another version now" },
+	};
 	struct roster_geometry g = geometry;
-	uint64_t *numbers = &g.n_workers;
+	struct roster *roster;
+	uint64_t *number;
 
-	ck_assert(roster_fits(roster, &g));
-	for (size_t i = 0; i < sizeof(g) / sizeof(*numbers); i++) {
-		numbers[i]++;
-		ck_assert(!roster_fits(roster, &g));
-		numbers[i]--;
+	g.arena_size = arena_workers_offset(256, 1024) + 64 * MIB;
+	ck_assert_int_ge(roster_new(&g, EPOCH, &roster), 0);
+	ck_assert_uint_eq(roster_arena_max(roster), 64 * MIB);
+	ck_assert(roster_fits(roster, &g, why));
+	ck_assert_str_eq(why, "");
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		number = (uint64_t *)(void *)((char *)&g + rows[i].number);
+		*number += rows[i].more;
+		ck_assert(!roster_fits(roster, &g, why));
+		ck_assert_msg(strstr(why, rows[i].says) != NULL, "row %zu: %s", i, why);
+		*number -= rows[i].more;
 	}
+	g.n_workers = 256;
+	g.max_jobs = 16384;
+	ck_assert(!roster_fits(roster, &g, why));
+	ck_assert_ptr_nonnull(
+		strstr(why, "workers was 2 and is 256, max-jobs was 1024 and is 16384"));
 	roster_unmap(roster);
 }
 END_TEST
+
+/* As the option says it. */
+static bool has_cpus(const struct roster *roster, const char *list)
+{
+	hwloc_bitmap_t cpus = roster_cpus(roster), expected = hwloc_bitmap_alloc();
+	bool same;
+
+	ck_assert_int_eq(hwloc_bitmap_list_sscanf(expected, list), 0);
+	same = hwloc_bitmap_isequal(cpus, expected);
+	hwloc_bitmap_free(expected);
+	hwloc_bitmap_free(cpus);
+	return same;
+}
+
+static void set_cpus(struct roster *roster, const char *list)
+{
+	hwloc_bitmap_t cpus = hwloc_bitmap_alloc();
+
+	ck_assert_int_eq(hwloc_bitmap_list_sscanf(cpus, list), 0);
+	roster_set_cpus(roster, cpus);
+	hwloc_bitmap_free(cpus);
+}
+
+START_TEST(the_next_one_reads_on_which_CPUs_workers_were)
+{
+	struct roster *roster = make(NULL);
+	uint64_t at;
+
+	ck_assert(has_cpus(roster, ""));
+	set_cpus(roster, "0-3,70,8191");
+	ck_assert(has_cpus(roster, "0-3,70,8191"));
+	at = roster->cpus_at;
+	set_cpus(roster, "0-3,70,8191");
+	ck_assert_uint_eq(roster->cpus_at, at);
+	/* Nothing but these is left of others. */
+	set_cpus(roster, "2");
+	set_cpus(roster, "0,64-127");
+	ck_assert(has_cpus(roster, "0,64-127"));
+	roster_unmap(roster);
+}
+END_TEST
+
+#ifdef FK_CRASH_SITES
+START_TEST(CPUs_are_those_before_or_those_after_wherever_their_manager_is_killed)
+{
+	struct roster *roster = make(NULL);
+	int status;
+	pid_t pid;
+
+	set_cpus(roster, "0-3");
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (pid == 0) {
+		/* The word that says which hold is the last one. */
+		crash_arm(CRASH_AT_roster_store, 0);
+		set_cpus(roster, "2-9");
+		_exit(0);
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert(WIFSIGNALED(status));
+	ck_assert(has_cpus(roster, "2-9"));
+	/* One store less, and it is as before. */
+	roster->cpus_at ^= 1;
+	ck_assert(has_cpus(roster, "0-3"));
+	roster_unmap(roster);
+}
+END_TEST
+#define AT_SITES CPUs_are_those_before_or_those_after_wherever_their_manager_is_killed,
+#else
+#define AT_SITES
+#endif
 
 START_TEST(five_managers_that_come_to_nothing_are_the_end)
 {
@@ -272,6 +415,7 @@ END_TEST
 
 CHECK_MAIN("roster", the_next_one_reads_who_is_there_and_who_is_not,
 	   a_slot_is_as_before_or_as_after_wherever_its_manager_is_killed,
-	   what_is_no_roster_of_this_version_is_refused, another_layout_is_mapped_and_does_not_fit,
-	   each_number_of_the_geometry_must_be_the_same,
-	   five_managers_that_come_to_nothing_are_the_end)
+	   what_is_no_roster_is_refused, one_of_another_version_or_layout_still_says_who_is_there,
+	   each_number_that_differs_is_named_as_it_was_and_as_it_is,
+	   the_next_one_reads_on_which_CPUs_workers_were,
+	   AT_SITES five_managers_that_come_to_nothing_are_the_end)

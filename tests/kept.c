@@ -83,6 +83,22 @@ struct fdstore *kept_start(struct daemon *d, ...)
 	return store;
 }
 
+const char *kept_configure(struct daemon *d, const char *text)
+{
+	static char option[96];
+	const char *path = option + strlen("--config=");
+	FILE *f;
+
+	if (!d->folder[0])
+		daemon_prepare(d);
+	(void)snprintf(option, sizeof(option), "--config=%s/forkd.conf", d->folder);
+	f = fopen(path, "we");
+	ck_assert_ptr_nonnull(f);
+	ck_assert_int_ge(fputs(text, f), 0);
+	ck_assert_int_eq(fclose(f), 0);
+	return option;
+}
+
 void kept_ready(struct daemon *d, struct fdstore *store)
 {
 	DAEMON_AWAIT(store->readies > kept.readies);

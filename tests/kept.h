@@ -15,6 +15,9 @@
  */
 struct fdstore *kept_start(struct daemon *d, ...) __attribute__((sentinel));
 
+/* Its forkd.conf, from the next start on. Returns the option that names it: for kept_start(). */
+const char *kept_configure(struct daemon *d, const char *text);
+
 /* Waits until a manager has said READY=1 since the last time. */
 void kept_ready(struct daemon *d, struct fdstore *store);
 
