@@ -10,7 +10,8 @@
  *   A thief that finds a busy victim with nothing public lowers the victim's limit, and the victim
  *   makes up to D entries public at its next fork. Being asked costs the victim its C stack, so a
  *   thief whose stolen strands turn out short waits longer between requests (ask_wait), up to
- *   POLICY_ASK_MAX.
+ *   POLICY_ASK_MAX; whether it has found other work since does not count, so that who always finds
+ *   some asks all the same.
  *   A victim that is in a long leaf comes to no fork. If it has not answered POLICY_PRESS_MIN after
  *   it was asked, a thief sends it WORKER_SIGNAL, and the handler makes the work behind the leaf
  *   public (strand_expose()). While there is none, signals go out at intervals that double up to
@@ -364,10 +365,11 @@ static bool worker_take_mail(struct worker *w, enum worker_found *ret_found)
 }
 
 /* One look at everything; victims by their table. */
-static bool worker_look(struct worker *w, bool ask, uint64_t now, enum worker_found *ret_found,
+static bool worker_look(struct worker *w, uint64_t now, enum worker_found *ret_found,
 			uint32_t *ret_row)
 {
 	struct pool *pool = w->pool;
+	bool ask = now - w->asked >= w->ask_wait;
 	uint32_t tries = min(pool->n_workers - 1, POLICY_TRIES);
 	struct worker *victims[POLICY_TRIES];
 
@@ -389,6 +391,8 @@ static bool worker_look(struct worker *w, bool ask, uint64_t now, enum worker_fo
 	}
 	for (uint32_t i = 0; ask && i < tries; i++)
 		worker_ask_victim(w, victims[i], now);
+	if (ask)
+		w->asked = now;
 	*ret_found = WORKER_ROOT;
 	return behind && worker_look_for_job(w, ret_row);
 }
@@ -466,7 +470,7 @@ static bool worker_go_on(struct worker *w, enum worker_found *ret_found, uint32_
 static enum worker_found worker_search(struct worker *w, uint32_t *ret_row)
 {
 	struct pool *pool = w->pool;
-	uint64_t now = clock_ns(), began = now, since = now, asked = now;
+	uint64_t now = clock_ns(), began = now, since = now;
 	uint64_t limit = spin_limit(&w->spin, pool_spin(pool));
 	struct fk_entry *untrimmed = NULL;
 	enum worker_found found;
@@ -475,12 +479,12 @@ static enum worker_found worker_search(struct worker *w, uint32_t *ret_row)
 
 	worker_learn(w, now);
 	for (;;) {
-		bool ask = now - asked >= w->ask_wait, parked = worker_is_parked(w);
+		bool parked = worker_is_parked(w);
 
 		/* Who takes work needs a stack to run it on. */
 		if (strand_own_stack(w) &&
 		    (unlikely(parked) ? worker_look_parked(w, &found, ret_row)
-				      : worker_look(w, ask, now, &found, ret_row))) {
+				      : worker_look(w, now, &found, ret_row))) {
 			worker_turn_busy(w);
 			if (rested)
 				worker_spread(w);
@@ -490,8 +494,6 @@ static enum worker_found worker_search(struct worker *w, uint32_t *ret_row)
 		}
 		if (pool_ends(pool))
 			return WORKER_STOP;
-		if (ask)
-			asked = now;
 		if ((parked || now - since > limit) && trim_some(w, &untrimmed)) {
 			now = clock_ns();
 			continue;

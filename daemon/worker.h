@@ -95,7 +95,8 @@ struct worker {
 	bool duty;	 /* worker_wake_one() at the next fork: lazy.h, L1 */
 	struct spin spin;
 	uint64_t random;   /* xorshift64 */
-	uint64_t ask_wait; /* ns to wait between requests to a victim */
+	uint64_t ask_wait; /* ns to wait between requests to victims */
+	uint64_t asked;	   /* when it has made the last ones, CLOCK_MONOTONIC */
 	uint64_t stolen_at;
 	uint64_t left; /* entries that were public yet where it stole last */
 	char *cstack;  /* its lowest address; NULL if that is not known */

@@ -4,6 +4,7 @@
  * goes before, and what becomes of those that do not start. check_drain.c has the rings.
  */
 #include "common/clock.h"
+#include "common/util.h"
 #include "daemon/root.h"
 #include "tests/intake_rig.h"
 
@@ -176,6 +177,40 @@ START_TEST(who_takes_more_than_it_starts_tells_somebody)
 }
 END_TEST
 
+/* Before there are workers: this thread is worker 0 and looks for work, while worker 1 runs a job
+ * that goes before all that is queued, and has nothing public. */
+static void search_by_hand(struct pool *pool)
+{
+	struct worker *thief = &pool->workers[0], *victim = &pool->workers[1];
+	uint64_t waits[] = { 0, 3600 * NSEC_PER_SEC, POLICY_ASK_MAX }, from;
+	uint32_t row = LAST;
+
+	for (uint32_t i = 0; i < ARRAY_SIZE(waits); i++) {
+		thief->ask_wait = waits[i];
+		words(i, i);
+		atomic_store(&pool->intake.fair.behind, 1);
+		ck_assert_int_eq(worker_find(thief, &row), WORKER_ROOT);
+		ck_assert_uint_eq(row, i);
+		root_drop(pool, row, JOB_CANCELLED, 0);
+		/* Once in its time, and not once in each search. */
+		ck_assert_uint_eq(thief->counters->asks, 1 + i / 2);
+		ck_assert_int_eq(!atomic_load(&victim->fk.limit), i != 1);
+		worker_take_request(victim);
+		for (from = clock_ns(); clock_ns() < from + POLICY_ASK_MAX;)
+			;
+	}
+	atomic_store(&pool->intake.fair.behind, 0);
+}
+
+START_TEST(who_finds_a_queued_job_in_each_search_asks_for_the_work_that_goes_before_it)
+{
+	rig_prepare = search_by_hand;
+	start(2);
+	ck_assert_uint_eq(atomic_load(&ran), 0);
+	rig_stop(&rig);
+}
+END_TEST
+
 /* Before there are workers: a client that leaves a full queue. */
 static void leave_by_hand(struct pool *pool)
 {
@@ -232,5 +267,6 @@ CHECK_MAIN("intake", a_queued_job_past_its_deadline_expires_and_does_not_run,
 	   a_job_behind_another_of_its_batch_is_taken_back_and_goes_before_it,
 	   jobs_behind_one_that_keeps_its_worker_go_to_another,
 	   what_a_job_used_is_charged_to_its_client, who_takes_more_than_it_starts_tells_somebody,
+	   who_finds_a_queued_job_in_each_search_asks_for_the_work_that_goes_before_it,
 	   jobs_of_a_client_that_left_end_some_at_a_time_without_a_pause,
 	   a_pool_that_drains_is_not_empty_before_the_last_job_has_ended)

@@ -177,7 +177,7 @@ void thieves_begin(struct sim *sim, struct sim_worker *w)
 			policy_ask_wait(w->ask_wait, (w->now - w->stolen_at) / COSTS_PS_PER_NS);
 	w->stolen_at = 0;
 	w->slept = false;
-	w->began = w->since = w->asked = w->now;
+	w->began = w->since = w->now;
 	w->patience = spin_limit(&w->spin, sim->options.spin);
 	w->now += sim->machine->costs.look;
 }
