@@ -34,8 +34,8 @@ void intake_fini(struct pool *pool)
 	fair_fini(&pool->intake.fair);
 }
 
-/* Somebody of its group is to come for a job; if all are busy, the dispatcher sees to it. One that
- * is parked comes if all others are, too. */
+/* Somebody of its group is to come for a job; if all are busy, the dispatcher sees to it. Where all
+ * are parked, one of those that do not run such a job yet. */
 static void intake_wake_group(struct pool *pool, uint32_t group, struct worker *waker)
 {
 	uint32_t found = pool->n_workers, parked = pool->n_workers, n;
@@ -51,7 +51,7 @@ static void intake_wake_group(struct pool *pool, uint32_t group, struct worker *
 			found = members[i];
 		if (state == WAKE_PARKED)
 			parked = members[i];
-		busy |= state == WAKE_BUSY;
+		busy |= state == WAKE_BUSY && !worker_is_parked(&pool->workers[members[i]]);
 	}
 	if (found == pool->n_workers && !busy)
 		found = parked;

@@ -202,6 +202,29 @@ START_TEST(a_node_whose_workers_are_all_parked_is_served)
 }
 END_TEST
 
+START_TEST(jobs_of_a_node_whose_workers_are_all_parked_run_side_by_side)
+{
+	const uint32_t place = job_place(JOB_PLACE_NODE, 1, 1);
+
+	rig_start_on(&rig, "numa:2 core:2 pu:1", 4, &fk_module, false);
+	choose(3);
+	for (uint32_t i = 0; i < 20; i++) {
+		atomic_store(&flag, 0);
+		until_parked(2);
+		until_parked(3);
+		submit_to(0, "intake:hold", place);
+		while (rests_parked(2) && rests_parked(3))
+			sched_yield();
+		submit_to(1, "intake:set", place);
+		ck_assert_uint_eq(rig_wait(&rig, 1), JOB_DONE);
+		ck_assert_uint_eq(rig_wait(&rig, 0), JOB_DONE);
+	}
+	ck_assert_uint_gt(roots_of(2), 0);
+	ck_assert_uint_gt(roots_of(3), 0);
+	rig_stop(&rig);
+}
+END_TEST
+
 START_TEST(what_a_parked_worker_hides_behind_a_leaf_is_found)
 {
 	start(2);
@@ -463,6 +486,7 @@ END_TEST
 CHECK_MAIN("park", only_what_no_other_may_do_runs_on_a_parked_worker,
 	   frames_that_go_to_a_parked_worker_are_run_there,
 	   a_node_whose_workers_are_all_parked_is_served,
+	   jobs_of_a_node_whose_workers_are_all_parked_run_side_by_side,
 	   what_a_parked_worker_hides_behind_a_leaf_is_found,
 	   a_worker_that_is_told_to_park_in_the_midst_of_work_leaves_it_to_others,
 	   a_job_that_is_left_to_a_worker_that_parks_is_handed_on,
