@@ -8,6 +8,7 @@
 #include "daemon/manager.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,6 +18,8 @@
 
 #include "common/crash.h"
 #include "common/util.h"
+#include "daemon/listener.h"
+#include "daemon/poolproc.h"
 #include "tests/keeping.h"
 
 /* Beside board, arena, roster, and what clients have. */
@@ -126,6 +129,67 @@ START_TEST(told_to_stop_it_leaves_nothing_behind)
 	ck_assert_int_eq(store->status, 0);
 	ck_assert(holds(store, ""));
 	ck_assert_uint_eq(store->starts, 1);
+	service_end(store);
+}
+END_TEST
+
+/* Where the next manager finds no memory, once. */
+static enum { NOWHERE, EARLY, LATE } * fails; /* before it knows of the last one, and after */
+
+int __real_listener_open(struct listener *listener, struct store *store, const char *path,
+			 uint32_t mode, char *error, size_t error_size);
+int __wrap_listener_open(struct listener *listener, struct store *store, const char *path,
+			 uint32_t mode, char *error, size_t error_size);
+int __real_poolproc_init(struct poolproc *pool, struct hangups *hangups, struct store *store,
+			 const struct options *options, const struct poolproc_events *events);
+int __wrap_poolproc_init(struct poolproc *pool, struct hangups *hangups, struct store *store,
+			 const struct options *options, const struct poolproc_events *events);
+
+static bool fails_now(int where)
+{
+	if (!fails || (int)*fails != where)
+		return false;
+	*fails = NOWHERE;
+	return true;
+}
+
+int __wrap_listener_open(struct listener *listener, struct store *store, const char *path,
+			 uint32_t mode, char *error, size_t error_size)
+{
+	(void)snprintf(error, error_size, "no memory");
+	return fails_now(EARLY)
+		     ? -ENOMEM
+		     : __real_listener_open(listener, store, path, mode, error, error_size);
+}
+
+int __wrap_poolproc_init(struct poolproc *pool, struct hangups *hangups, struct store *store,
+			 const struct options *options, const struct poolproc_events *events)
+{
+	return fails_now(LATE) ? -ENOMEM
+			       : __real_poolproc_init(pool, hangups, store, options, events);
+}
+
+START_TEST(what_a_manager_cannot_begin_with_is_left_to_the_next)
+{
+	struct fdstore *store;
+	struct service_client c;
+
+	fails = mmap(NULL, sizeof(*fails), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		     0);
+	ck_assert_ptr_ne(fails, MAP_FAILED);
+	store = SERVICE_KEEP("", 32, 0);
+	service_expect("READY=1");
+	c = service_attach();
+	for (uint32_t i = 0; i < 2; i++) {
+		*fails = i ? LATE : EARLY;
+		ck_assert_int_eq(kill(store->service, SIGKILL), 0);
+		service_expect("READY=1");
+		ck_assert_int_eq(*fails, NOWHERE);
+		ck_assert_uint_eq(store->starts, 1 + 2 * (i + 1));
+		service_submit(&c, 0, STUB_DONE, 0);
+		ck_assert_uint_eq(service_outcome(&c, 0), JOB_DONE);
+		AWAIT(holds(store, "arena board c0 c0 c0 pool roster t0"));
+	}
 	service_end(store);
 }
 END_TEST
@@ -290,7 +354,41 @@ START_TEST(it_may_die_before_the_pool_is_told_to_start)
 }
 END_TEST
 
-#define AT_SITES , it_may_die_before_the_pool_is_kept, it_may_die_before_the_pool_is_told_to_start
+/* The manager dies when it has welcomed the client and has not noted that; the next one's pool
+ * cannot map it. */
+START_TEST(who_may_have_been_welcomed_has_an_outcome_for_each_job)
+{
+	union proto_message m;
+	int fds[PROTO_MAX_FDS];
+	struct service_client c;
+	struct fdstore *store;
+	uint32_t n;
+	pid_t pid;
+
+	mine(CRASH_AT_session_welcoming);
+	store = SERVICE_KEEP("forget", 32, 0);
+	service_expect("READY=1");
+	(void)kept_pool(store, 0);
+	ck_assert_int_eq(kill(store->pid, SIGSTOP), 0);
+	ck_assert_int_eq(waitpid(store->pid, NULL, WUNTRACED), store->pid);
+	c = service_attach();
+	/* Nor does the last one's pool see the job. */
+	AWAIT(children_of(store->pid, 'Z', &pid) == 2);
+	service_submit(&c, 0, STUB_DONE, 0);
+	ck_assert_int_eq(kill(store->pid, SIGCONT), 0);
+	ck_assert_uint_eq(service_outcome(&c, 0), JOB_LOST);
+	ck_assert_int_gt(proto_recv(c.fd, &m, fds, &n, 0), 0);
+	ck_assert_uint_eq(m.head.type, PROTO_ERROR);
+	(void)close(c.fd);
+	service_expect("READY=1");
+	AWAIT(holds(store, "arena board pool roster t0"));
+	service_end(store);
+}
+END_TEST
+
+#define AT_SITES                                                                                   \
+	, it_may_die_before_the_pool_is_kept, it_may_die_before_the_pool_is_told_to_start,         \
+		who_may_have_been_welcomed_has_an_outcome_for_each_job
 #else
 #define AT_SITES
 #endif
@@ -299,5 +397,6 @@ SERVICE_MAIN("keeping", the_pool_that_runs_is_kept_and_no_other,
 	     a_manager_that_is_killed_comes_back_on_the_same_socket,
 	     the_next_manager_weighs_whom_it_goes_on_with,
 	     a_manager_that_is_stopped_is_bitten_and_comes_back,
+	     what_a_manager_cannot_begin_with_is_left_to_the_next,
 	     told_to_stop_it_leaves_nothing_behind, a_forkd_that_gives_up_leaves_nothing_behind,
 	     a_pool_that_is_not_kept_yet_has_nothing_mapped AT_SITES)

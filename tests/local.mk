@@ -358,6 +358,7 @@ tests_soak_stress_LDADD = $(LDADD) -lm
 
 # The kernel is short of something when the test says so.
 tests_check_channel_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=proto_send
+tests_check_keeping_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=listener_open -Wl,--wrap=poolproc_init
 tests_check_lazy_pool_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=strdup
 tests_check_manager_killed_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=proto_send
 tests_check_poolproc_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=proto_send -Wl,--wrap=execv \
