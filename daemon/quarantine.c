@@ -22,7 +22,8 @@
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   The pool: the next one is told of all entries before it has any job. The manager: crashes and
- *   entries stand in the roster, each whole or not there, and the next manager goes on with them.
+ *   entries stand in the roster, each whole or not there (roster.c, I1), and the next manager goes
+ *   on with them.
  */
 #include "daemon/quarantine.h"
 
@@ -57,16 +58,13 @@ void quarantine_init(struct quarantine *q, const struct options *options, struct
 	quarantine_wait(q);
 }
 
-/* The word that says whether what stands beside it is there: 0 before that is written, the other
- * value after. A manager that is killed has made a first part of its stores (roster.c, I1). */
-static void quarantine_store(uint64_t *word, uint64_t value)
-{
-	atomic_signal_fence(memory_order_seq_cst);
-	*(volatile uint64_t *)word = value;
-	atomic_signal_fence(memory_order_seq_cst);
-}
-
 /* ------------------------------------------------------------------------ entries */
+
+/* 0: it is free. */
+static uint64_t quarantine_until(const struct roster_refusal *e)
+{
+	return roster_load(&e->until_ns);
+}
 
 /* Relaxed throughout: for display. until_ns first if the row becomes free, else last. */
 static void quarantine_show_entry(struct quarantine *q, const struct roster_refusal *e)
@@ -77,7 +75,7 @@ static void quarantine_show_entry(struct quarantine *q, const struct roster_refu
 	memcpy(b->task, e->name, sizeof(b->task));
 	atomic_store_explicit(&b->uid, e->uid, memory_order_relaxed);
 	atomic_store_explicit(&b->crashes, e->crashes, memory_order_relaxed);
-	atomic_store_explicit(&b->until_ns, e->until_ns, memory_order_relaxed);
+	atomic_store_explicit(&b->until_ns, quarantine_until(e), memory_order_relaxed);
 }
 
 void quarantine_show(struct quarantine *q)
@@ -111,14 +109,14 @@ static void quarantine_tell(struct quarantine *q, const struct roster_refusal *e
 void quarantine_tell_tenant(struct quarantine *q, uint32_t tenant)
 {
 	for (uint32_t i = 0; i < LIMIT_QUARANTINE; i++)
-		if (q->memory->refusals[i].until_ns)
+		if (quarantine_until(&q->memory->refusals[i]))
 			quarantine_tell_one(q, &q->memory->refusals[i], tenant, true);
 }
 
 void quarantine_tell_pool(struct quarantine *q)
 {
 	for (uint32_t i = 0; i < LIMIT_QUARANTINE; i++)
-		if (q->memory->refusals[i].until_ns)
+		if (quarantine_until(&q->memory->refusals[i]))
 			quarantine_tell(q, &q->memory->refusals[i], true);
 }
 
@@ -136,7 +134,7 @@ static void quarantine_end(struct quarantine *q, struct roster_refusal *e, const
 	log_notice("%s of uid %u is no longer in quarantine: %s", quarantine_what(e, what), e->uid,
 		   why);
 	quarantine_tell(q, e, false);
-	quarantine_store(&e->until_ns, 0);
+	roster_store(&e->until_ns, 0);
 	quarantine_show_entry(q, e);
 }
 
@@ -148,7 +146,8 @@ static struct roster_refusal *quarantine_first(struct quarantine *q)
 	for (uint32_t i = 0; i < LIMIT_QUARANTINE; i++) {
 		struct roster_refusal *e = &q->memory->refusals[i];
 
-		if (e->until_ns && (!first || e->until_ns < first->until_ns))
+		if (quarantine_until(e) &&
+		    (!first || quarantine_until(e) < quarantine_until(first)))
 			first = e;
 	}
 	return first;
@@ -160,10 +159,10 @@ static void quarantine_wait(struct quarantine *q)
 	uint64_t now = clock_ns();
 	struct roster_refusal *e;
 
-	while ((e = quarantine_first(q)) && e->until_ns <= now)
+	while ((e = quarantine_first(q)) && quarantine_until(e) <= now)
 		quarantine_end(q, e, "its time is over");
 	loop_forget(q->loop, &q->timer);
-	if (e && loop_timer(q->loop, &q->timer, e->until_ns - now) < 0)
+	if (e && loop_timer(q->loop, &q->timer, quarantine_until(e) - now) < 0)
 		log_warning("out of memory: who is in quarantine stays there until the next crash");
 }
 
@@ -181,9 +180,9 @@ static struct roster_refusal *quarantine_find(struct quarantine *q, uint32_t uid
 	for (uint32_t i = 0; i < LIMIT_QUARANTINE; i++) {
 		struct roster_refusal *e = &q->memory->refusals[i];
 
-		if (e->until_ns && e->uid == uid && e->task == task)
+		if (quarantine_until(e) && e->uid == uid && e->task == task)
 			return e;
-		if (!e->until_ns && !free)
+		if (!quarantine_until(e) && !free)
 			free = e;
 	}
 	if (!free) {
@@ -199,12 +198,12 @@ static void quarantine_begin(struct quarantine *q, uint32_t uid, uint64_t task, 
 	struct roster_refusal *e = quarantine_find(q, uid, task);
 	char what[80];
 
-	quarantine_store(&e->until_ns, 0);
+	roster_store(&e->until_ns, 0);
 	e->task = task;
 	e->uid = uid;
 	e->crashes = crashes;
 	(void)snprintf(e->name, sizeof(e->name), "%s", name);
-	quarantine_store(&e->until_ns, clock_ns() + q->options->quarantine_time);
+	roster_store(&e->until_ns, clock_ns() + q->options->quarantine_time);
 	log_warning("%s is refused to uid %u for %.6g s, after %u crashes: `forkctl quarantine "
 		    "lift %u%s%s` ends that",
 		    quarantine_what(e, what), uid,
@@ -224,9 +223,11 @@ static uint32_t quarantine_count(const struct quarantine *q, uint32_t uid, uint6
 
 	for (uint32_t i = 0; i < ROSTER_CRASHES; i++) {
 		const struct roster_crash *c = &q->memory->crashes[i];
+		uint64_t time_ns = roster_load(&c->time_ns);
 
-		n += c->time_ns && c->uid == uid && (!task || c->task == task) &&
-		     now - c->time_ns <= q->options->quarantine_window;
+		n += time_ns && roster_load(&c->uid) == uid &&
+		     (!task || roster_load(&c->task) == task) &&
+		     now - time_ns <= q->options->quarantine_window;
 	}
 	return n;
 }
@@ -237,11 +238,9 @@ static void quarantine_forget(struct quarantine *q, uint32_t uid, uint64_t task)
 	for (uint32_t i = 0; i < ROSTER_CRASHES; i++) {
 		struct roster_crash *c = &q->memory->crashes[i];
 
-		if (c->uid != uid || (task && c->task != task))
+		if (roster_load(&c->uid) != uid || (task && roster_load(&c->task) != task))
 			continue;
-		if (!task)
-			quarantine_store(&c->time_ns, 0);
-		c->task = 0;
+		roster_store(task ? &c->task : &c->time_ns, 0);
 	}
 }
 
@@ -249,14 +248,15 @@ void quarantine_crashed(struct quarantine *q, uint32_t uid, uint64_t task, const
 {
 	const struct options *o = q->options;
 	uint64_t now = clock_ns();
-	struct roster_crash *c;
+	uint64_t at = roster_load(&q->memory->n_crashes);
+	struct roster_crash *c = &q->memory->crashes[at % ROSTER_CRASHES];
 	uint32_t n;
 
-	c = &q->memory->crashes[q->memory->n_crashes++ % ROSTER_CRASHES];
-	quarantine_store(&c->time_ns, 0);
-	c->task = task;
-	c->uid = uid;
-	quarantine_store(&c->time_ns, now);
+	roster_store(&q->memory->n_crashes, at + 1);
+	roster_store(&c->time_ns, 0);
+	roster_store(&c->task, task);
+	roster_store(&c->uid, uid);
+	roster_store(&c->time_ns, now);
 	n = task ? quarantine_count(q, uid, task, now) : 0;
 	if (o->quarantine_crashes && n >= o->quarantine_crashes) {
 		quarantine_begin(q, uid, task, name, n);
@@ -283,7 +283,7 @@ int quarantine_lift(struct quarantine *q, const char *uid_text, const char *name
 	for (uint32_t i = 0; i < LIMIT_QUARANTINE; i++) {
 		struct roster_refusal *e = &q->memory->refusals[i];
 
-		if (!e->until_ns || e->uid != uid || (*name && strcmp(e->name, name) != 0))
+		if (!quarantine_until(e) || e->uid != uid || (*name && strcmp(e->name, name) != 0))
 			continue;
 		quarantine_end(q, e, "it was lifted");
 		n++;

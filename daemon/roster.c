@@ -9,8 +9,9 @@
  *   is. So the next one believes it (adopt.c), and asks no byte that a client or a task can write.
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   manager.c, fronts.c, tenants.c, session.c, adopt.c, on the manager's only thread. One manager
- *   has it at a time: the next one starts when the service manager has seen the last one's end.
+ *   adopt.c, fronts.c, manager_*.c, quarantine.c, session.c, session_end.c, tenants.c, on the
+ *   manager's only thread. One manager has it at a time: the next one starts when the service
+ *   manager has seen the last one's end.
  *
  * INVARIANTS
  *   I1. Killed between any two stores a manager leaves each slot as it was before or as it is
@@ -30,8 +31,8 @@
  *   I5. A state that kills each manager that takes it over is not taken over for ever: tries
  *       counts them, and ROSTER_TRIES is the end of it.
  *
- *   The proof of I1: the compiler keeps the order of stores up to the release of the state, and a
- *   process that is killed has made those before some instruction and none after it, whatever the
+ *   The proof of I1: the compiler keeps each store on its side of a roster_store(), and a process
+ *   that is killed has made those before some instruction and none after it, whatever the
  *   caches did: the next process reads after the death, which the kernel orders.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
@@ -50,6 +51,7 @@
 #include "common/cleanup.h"
 #include "common/crash.h"
 #include "common/util.h"
+#include "shm/fence.h"
 #include "shm/job.h"
 #include "shm/layout.h"
 #include "shm/ledger.h"
@@ -63,15 +65,17 @@ _Static_assert(offsetof(struct roster, records) == 112 && offsetof(struct roster
 	       "what all versions have is where it was (I4)");
 
 /* Every word that changes is written here. */
-static void roster_store(_Atomic uint64_t *word, uint64_t value)
+void roster_store(_Atomic uint64_t *word, uint64_t value)
 {
 	/* ORDER roster/state [X1]: release, so that no store to the rest of a slot comes after the
-	 * one to its state. Pairs with roster_load(), in the next process (I1). */
+	 * one to its state; and the compiler moves none that follows before it. Pairs with
+	 * roster_load(), in the next process (I1). */
 	atomic_store_explicit(word, value, memory_order_release);
+	fence_signal();
 	FK_CRASH(roster_store);
 }
 
-static uint64_t roster_load(const _Atomic uint64_t *word)
+uint64_t roster_load(const _Atomic uint64_t *word)
 {
 	/* ORDER roster/state [X1]: relaxed, the writer is dead, or this process. Pairs with
 	 * roster_store(). */

@@ -46,21 +46,21 @@ struct roster_tenant {
 /* What quarantine.c remembers, of a crash and of what is refused; the first word of each says that
  * the others stand there. */
 struct roster_crash {
-	uint64_t time_ns; /* 0: none, or it counts no more */
-	uint64_t task;	  /* its hash; 0: not known, or it counts for its user alone */
-	uint64_t uid;
+	_Atomic uint64_t time_ns; /* 0: none, or it counts no more */
+	_Atomic uint64_t task;	  /* its hash; 0: not known, or it counts for its user alone */
+	_Atomic uint64_t uid;
 };
 
 struct roster_refusal {
-	uint64_t until_ns; /* 0: free */
-	uint64_t task;	   /* its hash; 0: all of the user's */
+	_Atomic uint64_t until_ns; /* 0: free */
+	uint64_t task;		   /* its hash; 0: all of the user's */
 	uint32_t uid;
 	uint32_t crashes; /* that led to it */
 	char name[64];	  /* of the task; empty: all */
 };
 
 struct roster_quarantine {
-	uint64_t n_crashes; /* so far; the newest is at (n_crashes - 1) % ROSTER_CRASHES */
+	_Atomic uint64_t n_crashes; /* so far; the newest is at (n_crashes - 1) % ROSTER_CRASHES */
 	struct roster_crash crashes[ROSTER_CRASHES];
 	struct roster_refusal refusals[LIMIT_QUARANTINE];
 };
@@ -106,6 +106,10 @@ struct roster {
 	_Atomic uint64_t cpus_at;	       /* which of the two holds */
 	uint64_t cpus[2][ROSTER_CPUS / 64]; /* a bit each */
 };
+
+/* A word that changes; whoever is killed after it has made all stores before it (roster.c, I1). */
+void roster_store(_Atomic uint64_t *word, uint64_t value);
+uint64_t roster_load(const _Atomic uint64_t *word);
 
 /* A client's slot as it is. */
 struct roster_entry {

@@ -64,6 +64,7 @@ UNIT_TESTS = \
 	tests/check_profile \
 	tests/check_publish \
 	tests/check_pulse \
+	tests/check_quarantine_memory \
 	tests/check_quota \
 	tests/check_record \
 	tests/check_recover \
