@@ -31,7 +31,7 @@
  *       same: a slot that is free, an outcome more. So the next one does the same again, and
  *       recover.c may (its I4). What was done cannot be undone by it: outcomes are given by
  *       compare-and-swap, pages that were punched are punched again.
- *   I4. It comes to an end: roster_try() counts the managers that came to nothing.
+ *   I4. It comes to an end: roster_try() counts the managers that came to nothing (roster.c, I5).
  *   I5. A connection that was not told that it is in (GREETING, MAKING) is in no roster; its end is
  *       closed with the manager that had it, and its client reads that before WELCOME.
  *
@@ -64,8 +64,7 @@
 #include "daemon/session.h"
 #include "shm/futex.h"
 
-#define ADOPT_PATIENCE_MS 5000	       /* for a pool's death, until that is worth a line */
-#define ADOPT_LIVED_NS	  NSEC_PER_SEC /* so long after READY a manager has come to something */
+#define ADOPT_PATIENCE_MS 5000 /* for a pool's death, until that is worth a line */
 
 static const char *const adopt_names[] = { "board", "arena", "roster" };
 
@@ -171,8 +170,7 @@ static void adopt_drain(struct adopt *adopt, struct store *store, const char *wh
 static bool adopt_is_barred(struct adopt *adopt, const struct roster_geometry *geometry,
 			    char ret_why[ROSTER_WHY])
 {
-	uint64_t ready_ns = adopt->roster->ready_ns;
-	bool progress = false;
+	uint64_t n_ended = 0;
 	void *base;
 
 	if (!roster_fits(adopt->roster, geometry, ret_why))
@@ -181,14 +179,14 @@ static bool adopt_is_barred(struct adopt *adopt, const struct roster_geometry *g
 		(void)snprintf(ret_why, ROSTER_WHY, "board or arena is missing in the store");
 		return true;
 	}
-	if (ready_ns && segment_map_sized(adopt->board_fd, geometry->board_size, &base) == 0) {
-		progress = clock_ns() - ready_ns >= ADOPT_LIVED_NS ||
-			   board_jobs_ended(base, (uint32_t)geometry->n_workers);
+	/* A number, whatever tasks have written there. */
+	if (segment_map_sized(adopt->board_fd, geometry->board_size, &base) == 0) {
+		n_ended = board_jobs_ended(base, (uint32_t)geometry->n_workers);
 		segment_unmap(base, geometry->board_size);
 	}
 	(void)snprintf(ret_why, ROSTER_WHY,
 		       "forkd has ended again and again without getting anywhere");
-	return !roster_try(adopt->roster, progress);
+	return !roster_try(adopt->roster, n_ended);
 }
 
 /* From what it has. */

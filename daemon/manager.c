@@ -17,8 +17,8 @@
  *       and uses what others write in shared memory only as text or numbers to show, or through
  *       recover.c.
  *   I3. Every job that was pending when the manager ends by itself has an outcome then, unless the
- *       next manager goes on with it (adopt.c): who is to be started again, or could not begin,
- *       leaves all that is in the store as it is.
+ *       next manager goes on with it (adopt.c): who is to be started again, could not begin, or has
+ *       no loop any more, leaves all that is in the store as it is.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   A client: session.c. The pool: postmortem.c. If there are no descriptors, no process, no thread
@@ -279,7 +279,7 @@ int manager_run(struct options *options)
 {
 	/* Some tens of KiB of slots: not on the stack. One manager a process. */
 	static struct manager m;
-	bool begun;
+	bool begun, ran = false;
 	int r;
 
 	m = (struct manager){
@@ -296,6 +296,7 @@ int manager_run(struct options *options)
 		.restart_source = { .call = manager_on_restart },
 		.stop_source = { .call = manager_on_stop_timeout },
 		.announce_source = { .call = manager_on_announce },
+		.lived_source = { .call = manager_on_lived },
 	};
 	r = loop_init(&m.loop);
 	if (r < 0) {
@@ -312,13 +313,21 @@ int manager_run(struct options *options)
 		urgent_begin(true);
 		notify_begin(&m.notify);
 		manager_start_pool(&m);
-		if (loop_run(&m.loop) < 0) {
-			log_error("io_uring failed");
-			m.exit_code = MANAGER_EXIT_BUG;
-		}
+		ran = loop_run(&m.loop) == 0;
 	}
-	/* What this one could not begin with may do for the next. */
-	if (m.halting || (!begun && store_is_there(&m.store)))
+	if (begun && !ran) {
+		log_error("io_uring failed");
+		m.exit_code = MANAGER_EXIT_BUG;
+	}
+	/* What this one cannot go on with may do for the next. */
+	m.halting |= !ran && !m.stopping && store_is_there(&m.store);
+	if (m.halting && m.adopt.roster)
+		roster_acquit(m.adopt.roster);
+	if (begun && !ran && !m.halting) {
+		poolproc_fini(&m.pool);
+		manager_end(&m, m.stopping ? JOB_CANCELLED : JOB_LOST);
+	}
+	if (m.halting)
 		manager_part(&m);
 	else
 		manager_fini(&m);

@@ -5,9 +5,10 @@
  * WHAT IT IS
  *				jobs that run	jobs that wait	the store	roster
  *	stop, SIGTERM		stop-timeout	run, till then	is emptied	ended
- *	halt, SIGUSR2		stop-timeout	stay queued	stays		parted
+ *	halt, SIGUSR2		stop-timeout	stay queued	stays		acquitted
  *	gives up by itself	LOST		LOST		is emptied	ended
- *	killed, or not begun	the next one's	stay queued	stays		as it is
+ *	not begun, loop fails	the next one's	stay queued	stays		acquitted
+ *	killed			the next one's	stay queued	stays		as it is
  *
  *   A halt is for the next forkd that the service manager starts: if not all that it needs is in
  *   the store it is a stop.
@@ -67,6 +68,7 @@ static void manager_stop(struct manager *m, const char *why)
 		   (double)m->options->stop_timeout / (double)NSEC_PER_SEC);
 	m->stopping = true;
 	m->halting = false;
+	m->exit_code = MANAGER_EXIT_OK; /* also where a halt was over already */
 	m->ended_before = fronts_jobs_ended(&m->fronts);
 	fronts_set_state(&m->fronts, BOARD_STOPPING);
 	notify_stopping();
@@ -83,7 +85,6 @@ static void manager_stop(struct manager *m, const char *why)
 /* What the service manager keeps is the next forkd's: nothing is closed, no job gets an outcome. */
 void manager_leave(struct manager *m)
 {
-	roster_part(m->adopt.roster);
 	m->exit_code = MANAGER_EXIT_RESTART;
 	loop_stop(&m->loop);
 }

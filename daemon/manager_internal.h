@@ -49,6 +49,7 @@ struct manager {
 	struct loop_source restart_source;
 	struct loop_source stop_source;
 	struct loop_source announce_source;
+	struct loop_source lived_source;
 };
 
 /* manager.c: the line for the service manager. */
@@ -58,6 +59,7 @@ void manager_status(struct notify *notify);
 void manager_start_pool(struct manager *m);
 void manager_on_restart(struct loop_source *source, int result);
 void manager_on_announce(struct loop_source *source, int result);
+void manager_on_lived(struct loop_source *source, int result);
 extern const struct poolproc_events manager_pool_events;
 
 /* manager_end.c: nothing runs any more, or ever will; outcome is that of all jobs without one. */

@@ -16,6 +16,7 @@
 
 #define MANAGER_BACKOFF_NS (50 * NSEC_PER_MSEC)
 #define MANAGER_CPUS_NS	   (500 * NSEC_PER_MSEC) /* between two looks at cpu.max, at least */
+#define MANAGER_LIVED_NS   NSEC_PER_SEC /* so long after READY it is nobody's fault that it ends */
 
 /* Somebody waits for the pool: it is not the first one, or not his. */
 static bool manager_is_wanted(const struct manager *m)
@@ -126,13 +127,21 @@ static void manager_on_ready(struct poolproc *pool)
 	}
 	m->ready = true;
 	rights_look(m->options, m->fronts.board);
-	roster_ready(m->adopt.roster, clock_ns());
+	roster_ready(m->adopt.roster, fronts_jobs_ended(&m->fronts));
+	if (loop_timer(&m->loop, &m->lived_source, MANAGER_LIVED_NS) < 0)
+		roster_acquit(m->adopt.roster);
 	fronts_set_state(&m->fronts, BOARD_RUNNING);
 	listener_begin(&m->listener, &m->loop, manager_on_accept);
 	manager_announce(m);
 	manager_status(&m->notify);
 	log_notice("%u workers, listening on %s", m->fronts.n_workers,
 		   m->listener.path ? m->listener.path : "the socket from systemd");
+}
+
+void manager_on_lived(struct loop_source *source, int result)
+{
+	(void)result;
+	roster_acquit(container_of(source, struct manager, lived_source)->adopt.roster);
 }
 
 static void manager_on_attached(struct poolproc *pool, uint32_t client, uint32_t generation,

@@ -29,7 +29,8 @@
  *       of one that this forkd does not know it can still end each job. The rest is believed if it
  *       is known, roster_is_known().
  *   I5. A state that kills each manager that takes it over is not taken over for ever: tries
- *       counts them, and ROSTER_TRIES is the end of it.
+ *       counts them, and ROSTER_TRIES is the end of it. The living says that it is no such manager
+ *       (roster_acquit()); of the dead a job counts that has ended since it was ready.
  *
  *   The proof of I1: the compiler keeps each store on its side of a roster_store(), and a process
  *   that is killed has made those before some instruction and none after it, whatever the
@@ -275,21 +276,23 @@ struct roster_entry roster_client(const struct roster *roster, uint32_t slot)
 	return entry;
 }
 
-bool roster_try(struct roster *roster, bool progress)
+bool roster_try(struct roster *roster, uint64_t n_ended)
 {
-	uint64_t tries = progress ? 1 : roster_load(&roster->tries) + 1;
+	uint64_t ready = roster_load(&roster->ready), tries = roster_load(&roster->tries) + 1;
 
+	if (ready && n_ended >= ready)
+		tries = 1;
 	roster_store(&roster->tries, tries);
-	roster_store(&roster->ready_ns, 0);
+	roster_store(&roster->ready, 0);
 	return tries <= ROSTER_TRIES;
 }
 
-void roster_ready(struct roster *roster, uint64_t now_ns)
+void roster_ready(struct roster *roster, uint64_t n_ended)
 {
-	roster_store(&roster->ready_ns, now_ns);
+	roster_store(&roster->ready, n_ended + 1);
 }
 
-void roster_part(struct roster *roster)
+void roster_acquit(struct roster *roster)
 {
 	roster_store(&roster->tries, 0);
 }

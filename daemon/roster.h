@@ -95,7 +95,7 @@ struct roster {
 	struct roster_records records;
 	/* what changes */
 	_Atomic uint64_t ended;	   /* there is nobody any more whom a next forkd could serve */
-	_Atomic uint64_t ready_ns; /* when its pool was ready, 0: it was not */
+	_Atomic uint64_t ready;	   /* 1, and jobs that had ended then; 0: no pool of it was ready */
 	_Atomic uint64_t tries;	   /* managers that have come to nothing, one after the other */
 	_Atomic uint64_t pool_generation; /* as the board shows it */
 	_Atomic uint64_t crashes;	  /* as well */
@@ -162,13 +162,17 @@ void roster_welcome(struct roster *roster, uint32_t slot);
 
 struct roster_entry roster_client(const struct roster *roster, uint32_t slot);
 
-/* A manager begins to go on from here. progress: the last one was ready and came to something.
- * False if too many have not, one after the other: what stands here may be why. */
-bool roster_try(struct roster *roster, bool progress);
-void roster_ready(struct roster *roster, uint64_t now_ns);
+/*
+ * A manager begins to go on from here. n_ended: jobs so far; the last manager has come to something
+ * if one has ended since it was ready.
+ * False if too many have not, one after the other: what stands here may be why.
+ */
+bool roster_try(struct roster *roster, uint64_t n_ended);
+void roster_ready(struct roster *roster, uint64_t n_ended);
 
-/* The manager ends because it was told to make room for the next: it has come to something. */
-void roster_part(struct roster *roster);
+/* Should the manager end now, what stands here is not why: it has lived for long enough, was told to
+ * make room for the next, or something was short when it began. */
+void roster_acquit(struct roster *roster);
 
 /* What the board shows of pools. */
 void roster_pools(struct roster *roster, uint64_t pool_generation, uint64_t crashes);

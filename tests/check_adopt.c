@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -125,6 +126,7 @@ START_TEST(nothing_goes_on_before_each_pool_of_the_store_is_dead)
 		    O_WRONLY | O_CLOEXEC); /* there is a store, to which nothing is said */
 	s.inherited = inherited;
 	s.n_inherited = 2;
+	s.max = 16;
 	ck_assert(!is_dead(fds[0]) && !is_dead(fds[1]));
 	adopt_look(&adopt, &s);
 	ck_assert(is_dead(fds[0]) && is_dead(fds[1]));
@@ -403,6 +405,7 @@ START_TEST(what_a_forkd_of_an_older_version_has_left_is_LOST_and_the_log_says_wh
 	s.fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	s.inherited = inherited;
 	s.n_inherited = 2;
+	s.max = 16;
 	(void)dup2(log, STDERR_FILENO);
 	adopt_look(&adopt, &s);
 	/* Nothing of it is taken for granted. */
@@ -461,6 +464,67 @@ START_TEST(with_another_layout_each_job_is_LOST_and_all_is_new)
 	kept_kill(&d, store);
 	DAEMON_AWAIT(daemon_logged(&d, "forkd has another version now: ", "disconnected"));
 	see_all_lost(c, jobs, 3);
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ tries */
+
+START_TEST(a_manager_that_has_lived_for_a_while_is_no_try)
+{
+	struct roster *roster;
+
+	store = kept_start(&d, "--workers=2", NULL);
+	kept_kill(&d, store);
+	kept_ready(&d, store);
+	roster = fdstore_roster(store);
+	DAEMON_AWAIT(atomic_load(&roster->tries) == 0);
+	roster_unmap(roster);
+	kept_stop(&d, store);
+}
+END_TEST
+
+#define FAILURES 7u
+
+static _Atomic uint32_t *failing; /* managers that are to come, which cannot map the arena */
+
+static void be_short(void)
+{
+	struct rlimit limit = { .rlim_cur = 200 << 20, .rlim_max = 200 << 20 };
+
+	if (atomic_load(failing)) {
+		atomic_fetch_sub(failing, 1);
+		ck_assert_int_eq(setrlimit(RLIMIT_AS, &limit), 0);
+	}
+}
+
+START_TEST(a_shortage_at_its_start_is_no_reason_to_give_clients_up)
+{
+	volatile uint8_t *gate;
+	fk_client *c;
+	fk_job job;
+
+	if (daemon_sanitized()) {
+		check_unit_not_run(a_shortage_at_its_start_is_no_reason_to_give_clients_up,
+				   "sanitizers need address space");
+		return;
+	}
+	failing = daemon_share(sizeof(*failing));
+	daemon_prepare(&d);
+	d.entering = be_short;
+	store = kept_start(&d, "--workers=2", "--arena-max=256M", NULL);
+	c = daemon_open(&d);
+	job = kept_hold(c, FK_IDEMPOTENT, &gate);
+	DAEMON_AWAIT(n_running() == 1);
+	atomic_store(failing, FAILURES);
+	kept_kill(&d, store);
+	kept_ready(&d, store);
+	ck_assert_uint_eq(store->starts, 1 + FAILURES + 1);
+	ck_assert(daemon_logged(&d, "cannot map the arena", ""));
+	*gate = 1;
+	ck_assert_str_eq(fk_outcome_name(outcome(c, job)), "DONE");
+	ck_assert(!daemon_logged(&d, "disconnected", ""));
+	ck_assert_int_eq(fk_close(c), 0);
+	kept_stop(&d, store);
 }
 END_TEST
 
@@ -552,6 +616,8 @@ START_TEST(a_state_that_kills_each_manager_is_given_up)
 	job = kept_hold(c, FK_IDEMPOTENT, &gate);
 	DAEMON_AWAIT(n_running() == 1);
 	kept_kill(&d, store);
+	ck_assert_str_eq(fk_outcome_name(outcome(c, job)), "LOST");
+	ck_assert_uint_eq(store->starts, 1 + 5 + 1);
 	see_all_lost(c, &job, 1);
 }
 END_TEST
@@ -679,6 +745,8 @@ int main(void)
 		crashes_count_and_quarantine_lasts_over_the_death_of_a_manager,
 		what_a_forkd_of_an_older_version_has_left_is_LOST_and_the_log_says_why,
 		with_another_layout_each_job_is_LOST_and_all_is_new,
+		a_manager_that_has_lived_for_a_while_is_no_try,
+		a_shortage_at_its_start_is_no_reason_to_give_clients_up,
 		what_is_auto_stays_as_it_is_for_those_who_are_there,
 		what_is_set_otherwise_is_named_and_all_is_new,
 #ifdef FK_CRASH_SITES

@@ -399,16 +399,20 @@ START_TEST(five_managers_that_come_to_nothing_are_the_end)
 	struct roster *roster = make(NULL);
 
 	for (uint32_t i = 0; i < 5; i++)
-		ck_assert(roster_try(roster, false));
-	ck_assert(!roster_try(roster, false));
-	ck_assert(roster_try(roster, true));
-	roster_ready(roster, 12345);
+		ck_assert(roster_try(roster, 100));
+	ck_assert(!roster_try(roster, 100));
+	/* One that was ready, and no job has ended since. */
+	roster_ready(roster, 100);
+	ck_assert(!roster_try(roster, 100));
+	/* With one it has come to something. */
+	roster_ready(roster, 100);
+	ck_assert(roster_try(roster, 101));
 	for (uint32_t i = 0; i < 4; i++)
-		ck_assert(roster_try(roster, false));
-	ck_assert_uint_eq(roster->ready_ns, 0);
-	ck_assert(!roster_try(roster, false));
-	roster_part(roster);
-	ck_assert(roster_try(roster, false));
+		ck_assert(roster_try(roster, 102));
+	ck_assert_uint_eq(roster->ready, 0);
+	ck_assert(!roster_try(roster, 102));
+	roster_acquit(roster);
+	ck_assert(roster_try(roster, 102));
 	roster_unmap(roster);
 }
 END_TEST
