@@ -18,7 +18,8 @@
 /* One that ends nothing, and whose handler has nothing to do on this thread. */
 #define CHANNEL_SIGNAL WORKER_SIGNAL
 
-/* How long a message waits for memory: poll(2) would say at once that there is room. */
+/* How long a message waits for memory: poll(2) would say at once that there is room, or that it is
+ * there. */
 static const struct timespec channel_pause = { .tv_nsec = 2000000 };
 
 void channel_init(struct channel *channel, int fd)
@@ -260,6 +261,8 @@ static bool channel_read(struct pool *pool)
 	uint32_t n_fds = 0;
 
 	r = proto_recv_short(pool->channel.fd, &m, fds, &n_fds, MSG_DONTWAIT);
+	if (proto_is_short(r))
+		(void)nanosleep(&channel_pause, NULL);
 	if (proto_is_later(r))
 		return true;
 	if (r <= 0)

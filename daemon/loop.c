@@ -14,8 +14,8 @@
  *
  * INVARIANTS
  *   I1. source->op && source->op->source == source, or source->op is NULL.
- *   I2. An operation is freed once: at its completion, of which it has one, or in loop_fini() after
- *       the ring is gone.
+ *   I2. An operation is freed once: at its completion, of which it has one; or, where the kernel
+ *       does not know it, in loop_catch_up(); or in loop_fini() after the ring is gone.
  *   I3. loop_forget() hands the cancellation to the kernel at once, so that a socket closed after
  *       it is really closed: a pending operation would hold on to it.
  *   I4. A source that waits for nothing costs nothing: an idle loop is never woken.
@@ -31,8 +31,9 @@
  *       with the message, and when it has the next one in its hands already; it may have to wait
  *       for ever. So nothing that matters may be of that kind.
  *   I8. Who waits for a descriptor or a time is not called before that has come: where the kernel
- *       has no memory to wait with, it is asked again. What a process's end is looked up with may
- *       block as long as it has not ended.
+ *       has no memory or no entry to wait with, it is asked again in the next turn. For all of them
+ *       together such a turn begins with a pause, in which others may give some memory back: a
+ *       shortage that lasts makes nobody spin, and holds nobody up for longer than that.
  *
  * Only opcodes of kernel 6.1.
  */
@@ -50,6 +51,7 @@
 #define LOOP_ENTRIES	128
 #define LOOP_WORKERS	8u
 #define LOOP_DISCARDERS 64u
+#define LOOP_PAUSE_NS	NSEC_PER_MSEC
 
 enum loop_kind {
 	LOOP_POLL,
@@ -62,6 +64,8 @@ struct loop_op {
 	struct loop_source *source; /* NULL once forgotten */
 	struct loop_op *next;
 	struct loop_op **link; /* what points to us in the list of all */
+	struct loop_op *next_put_off;
+	bool is_put_off;
 	enum loop_kind kind;
 	int fault; /* what a test wants its completion to say, or 0 */
 	int fd;	   /* LOOP_POLL */
@@ -121,10 +125,9 @@ static struct io_uring_sqe *loop_sqe(struct loop *loop)
 	return sqe;
 }
 
-static int loop_arm(struct loop *loop, struct loop_source *source, enum loop_kind kind,
-		    struct io_uring_sqe **ret_sqe, struct loop_op **ret_op)
+static int loop_op_new(struct loop *loop, struct loop_source *source, enum loop_kind kind,
+		       struct loop_op **ret_op)
 {
-	struct io_uring_sqe *sqe;
 	struct loop_op *op;
 
 	if (source->op)
@@ -132,11 +135,6 @@ static int loop_arm(struct loop *loop, struct loop_source *source, enum loop_kin
 	op = loop_fault(LOOP_FAULT_ARM) < 0 ? NULL : calloc(1, sizeof(*op));
 	if (!op)
 		return -ENOMEM;
-	sqe = loop_sqe(loop);
-	if (!sqe) {
-		free(op);
-		return -ENOMEM;
-	}
 	op->kind = kind;
 	op->source = source;
 	op->next = loop->ops;
@@ -145,6 +143,27 @@ static int loop_arm(struct loop *loop, struct loop_source *source, enum loop_kin
 		op->next->link = &op->next;
 	loop->ops = op;
 	source->op = op;
+	*ret_op = op;
+	return 0;
+}
+
+/* The same, with an entry. */
+static int loop_arm(struct loop *loop, struct loop_source *source, enum loop_kind kind,
+		    struct io_uring_sqe **ret_sqe, struct loop_op **ret_op)
+{
+	struct io_uring_sqe *sqe;
+	struct loop_op *op;
+	int r;
+
+	r = loop_op_new(loop, source, kind, &op);
+	if (r < 0)
+		return r;
+	sqe = loop_sqe(loop);
+	if (!sqe) {
+		source->op = NULL;
+		loop_op_free(op);
+		return -ENOMEM;
+	}
 	*ret_sqe = sqe;
 	*ret_op = op;
 	return 0;
@@ -159,9 +178,25 @@ static void loop_begin(struct io_uring_sqe *sqe, struct loop_op *op, enum loop_f
 	io_uring_sqe_set_data(sqe, op);
 }
 
-/* The same with an operation that only waits. */
-static void loop_wait(struct io_uring_sqe *sqe, struct loop_op *op)
+/* ------------------------------------------------------------------------ waiting (I8) */
+
+static void loop_put_off(struct loop *loop, struct loop_op *op)
 {
+	op->is_put_off = true;
+	op->next_put_off = loop->put_off;
+	loop->put_off = op;
+}
+
+/* An operation that only waits is begun, now or in the next turn. */
+static void loop_wait(struct loop *loop, struct loop_op *op)
+{
+	struct io_uring_sqe *sqe = loop_sqe(loop);
+
+	if (!sqe) {
+		loop->is_short = true;
+		loop_put_off(loop, op);
+		return;
+	}
 	if (op->kind == LOOP_POLL)
 		io_uring_prep_poll_add(sqe, op->fd, op->events);
 	else
@@ -169,35 +204,87 @@ static void loop_wait(struct io_uring_sqe *sqe, struct loop_op *op)
 	loop_begin(sqe, op, op->kind == LOOP_POLL ? LOOP_FAULT_POLL : LOOP_FAULT_TIMER);
 }
 
-int loop_poll(struct loop *loop, struct loop_source *source, int fd, uint32_t events)
+/* Begins those that were put off. False if it could not, with all of them. */
+static bool loop_catch_up(struct loop *loop)
 {
-	struct io_uring_sqe *sqe;
-	struct loop_op *op;
-	int r;
+	static const struct timespec pause = { .tv_nsec = LOOP_PAUSE_NS };
+	struct loop_op *op = loop->put_off, *next;
 
-	r = loop_arm(loop, source, LOOP_POLL, &sqe, &op);
+	if (loop->is_short)
+		(void)nanosleep(&pause, NULL);
+	loop->is_short = false;
+	loop->put_off = NULL;
+	for (; op; op = next) {
+		next = op->next_put_off;
+		op->is_put_off = false;
+		if (op->source)
+			loop_wait(loop, op);
+		else
+			loop_op_free(op);
+	}
+	return !loop->put_off;
+}
+
+/* True if the kernel could not wait, and will be asked once more. */
+static bool loop_again(struct loop *loop, struct loop_op *op, int result)
+{
+	if (!op->source || (op->kind != LOOP_POLL && op->kind != LOOP_TIMER))
+		return false;
+	if (result != -ENOMEM && result != -EAGAIN && result != -EINTR)
+		return false;
+	loop->is_short |= result != -EINTR;
+	loop_put_off(loop, op);
+	return true;
+}
+
+static int loop_poll_new(struct loop *loop, struct loop_source *source, int fd, uint32_t events,
+			 struct loop_op **ret_op)
+{
+	int r = loop_op_new(loop, source, LOOP_POLL, ret_op);
+
 	if (r < 0)
 		return r;
-	op->fd = fd;
-	op->events = events;
-	loop_wait(sqe, op);
+	(*ret_op)->fd = fd;
+	(*ret_op)->events = events;
+	return 0;
+}
+
+int loop_poll(struct loop *loop, struct loop_source *source, int fd, uint32_t events)
+{
+	struct loop_op *op;
+	int r = loop_poll_new(loop, source, fd, events, &op);
+
+	if (r == 0)
+		loop_wait(loop, op);
+	return r;
+}
+
+int loop_poll_later(struct loop *loop, struct loop_source *source, int fd, uint32_t events)
+{
+	struct loop_op *op;
+	int r = loop_poll_new(loop, source, fd, events, &op);
+
+	if (r < 0)
+		return r;
+	loop->is_short = true;
+	loop_put_off(loop, op);
 	return 0;
 }
 
 int loop_timer(struct loop *loop, struct loop_source *source, uint64_t ns)
 {
-	struct io_uring_sqe *sqe;
 	struct loop_op *op;
-	int r;
+	int r = loop_op_new(loop, source, LOOP_TIMER, &op);
 
-	r = loop_arm(loop, source, LOOP_TIMER, &sqe, &op);
 	if (r < 0)
 		return r;
 	op->timeout.tv_sec = (int64_t)(ns / NSEC_PER_SEC);
 	op->timeout.tv_nsec = (int64_t)(ns % NSEC_PER_SEC);
-	loop_wait(sqe, op);
+	loop_wait(loop, op);
 	return 0;
 }
+
+/* ------------------------------------------------------------------------ files, and the end */
 
 int loop_fallocate(struct loop *loop, struct loop_source *source, int fd, int mode, uint64_t offset,
 		   uint64_t size)
@@ -255,31 +342,14 @@ void loop_forget(struct loop *loop, struct loop_source *source)
 		return;
 	source->op = NULL;
 	op->source = NULL;
+	if (op->is_put_off)
+		return; /* loop_catch_up() frees it */
 	sqe = loop_sqe(loop);
 	if (!sqe)
 		return; /* its completion finds no source, and frees it */
 	io_uring_prep_cancel(sqe, op, 0);
 	io_uring_sqe_set_data(sqe, NULL);
 	(void)io_uring_submit(&loop->ring);
-}
-
-/* True if the kernel had no memory to wait with, and was asked once more: I8. */
-static bool loop_again(struct loop *loop, struct loop_op *op, int result)
-{
-	static const struct timespec pause = { .tv_nsec = NSEC_PER_MSEC };
-	struct io_uring_sqe *sqe = NULL;
-
-	if (op->kind != LOOP_POLL && op->kind != LOOP_TIMER)
-		return false;
-	if (op->source && (result == -ENOMEM || result == -EAGAIN || result == -EINTR))
-		sqe = loop_sqe(loop);
-	if (!sqe)
-		return false;
-	/* Others may need the CPU to give some back. */
-	if (result != -EINTR)
-		(void)nanosleep(&pause, NULL);
-	loop_wait(sqe, op);
-	return true;
 }
 
 static void loop_complete(struct loop *loop, struct loop_op *op, int result)
@@ -303,10 +373,12 @@ int loop_run(struct loop *loop)
 {
 	while (!loop->stopped) {
 		struct io_uring_cqe *cqe;
-		int r = io_uring_submit_and_wait(&loop->ring, 1);
+		int r = io_uring_submit_and_wait(&loop->ring, loop_catch_up(loop));
 
 		if (r < 0 && r != -EINTR && r != -EBUSY && r != -EAGAIN)
 			return r;
+		/* There was no memory to take what was submitted. */
+		loop->is_short |= r == -EAGAIN;
 		while (!loop->stopped && io_uring_peek_cqe(&loop->ring, &cqe) == 0) {
 			struct loop_op *op = io_uring_cqe_get_data(cqe);
 			int result = cqe->res;

@@ -12,7 +12,9 @@ struct loop_op;
 
 struct loop {
 	struct io_uring ring;
-	struct loop_op *ops; /* all that the kernel still knows */
+	struct loop_op *ops;	 /* all there are */
+	struct loop_op *put_off; /* of these: the kernel does not know them yet (I8) */
+	bool is_short;		 /* of memory, a moment ago */
 	bool stopped;
 };
 
@@ -36,6 +38,8 @@ void loop_fini(struct loop *loop);
  *
  * loop_poll: until fd has one of events (POLLIN, ...). result: the events, or a negative errno,
  * which no shortage is.
+ * loop_poll_later: the same, for who was just told that there is no memory: soon, when others have
+ * had their turn.
  * loop_timer: for ns nanoseconds. result: 0.
  * loop_fallocate: until fallocate(2) with these arguments is through. result: 0, or its negative
  * errno; -EINTR says nothing but that it is to be called again. fd stays open until then.
@@ -44,6 +48,7 @@ void loop_fini(struct loop *loop);
  * with it (I7). result: 0 or more, or a negative errno.
  */
 int loop_poll(struct loop *loop, struct loop_source *source, int fd, uint32_t events);
+int loop_poll_later(struct loop *loop, struct loop_source *source, int fd, uint32_t events);
 int loop_timer(struct loop *loop, struct loop_source *source, uint64_t ns);
 int loop_fallocate(struct loop *loop, struct loop_source *source, int fd, int mode, uint64_t offset,
 		   uint64_t size);

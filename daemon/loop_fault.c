@@ -34,10 +34,14 @@ void loop_fault_init(void)
 
 int loop_fault(enum loop_fault_kind kind)
 {
-	if (atomic_load(&fault->kind) != kind)
+	uint32_t nth = atomic_load(&fault->kinds[kind].nth);
+
+	if (!nth)
 		return 0;
-	return atomic_fetch_add(&fault->seen, 1) + 1 == atomic_load(&fault->nth)
-		     ? atomic_load(&fault->error)
+	/* Below it: more than can be. */
+	return atomic_fetch_add(&fault->kinds[kind].seen, 1) + 1 - nth <
+			       atomic_load(&fault->kinds[kind].times)
+		     ? atomic_load(&fault->kinds[kind].error)
 		     : 0;
 }
 

@@ -10,7 +10,6 @@
 #define DAEMON_LOOP_FAULT_H
 
 enum loop_fault_kind {
-	LOOP_FAULT_NONE,
 	LOOP_FAULT_ARM,	  /* there is no memory to wait for something, whatever it is */
 	LOOP_FAULT_ENTRY, /* there is no submission entry */
 	LOOP_FAULT_POLL,  /* from here on: the operation has failed, and was not begun */
@@ -22,12 +21,14 @@ enum loop_fault_kind {
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* The file: the test writes, and the loop counts. */
+/* The file, of each kind: the test writes, and the loop counts. */
 struct loop_fault {
-	_Atomic uint32_t kind; /* enum loop_fault_kind; set last */
-	_Atomic uint32_t nth;  /* which one, from 1 on */
-	_Atomic uint32_t seen; /* so many were there since */
-	_Atomic int32_t error; /* a negative errno */
+	struct {
+		_Atomic uint32_t nth;	/* which one fails, from 1 on; 0: none; set last */
+		_Atomic uint32_t times; /* so many in a row */
+		_Atomic uint32_t seen;	/* so many were there since */
+		_Atomic int32_t error;	/* a negative errno */
+	} kinds[LOOP_FAULTS];
 };
 
 #ifdef FK_CRASH_SITES

@@ -457,8 +457,8 @@ static bool poolproc_take(struct poolproc *pool, struct proto_pool *message)
 	}
 }
 
-/* Reads what is there, max messages at most. Returns 1 if there may be more, 0 if the channel has
- * ended, or has what may not come. */
+/* Reads what is there, max messages at most. Returns 0 if there may be more, or what
+ * proto_is_later() knows; -EPIPE if the channel has ended, or has what may not come. */
 static int poolproc_read(struct poolproc *pool, uint32_t max)
 {
 	while (max--) {
@@ -466,19 +466,27 @@ static int poolproc_read(struct poolproc *pool, uint32_t max)
 		int r = proto_recv_plain(pool->channel, &message, MSG_DONTWAIT);
 
 		if (proto_is_later(r))
-			return 1;
+			return r;
 		if (r == -ECONNRESET)
 			continue; /* once, of a pool that ended without reading everything */
 		if (r <= 0 && r != -EBADMSG && r != -EPERM)
-			return 0;
+			return -EPIPE;
 		if (r != (int)sizeof(message.pool) || !poolproc_take(pool, &message.pool)) {
 			poolproc_kill(pool);
 			(void)snprintf(pool->failed_text, sizeof(pool->failed_text),
 				       "it said what it may not");
-			return 0;
+			return -EPIPE;
 		}
 	}
-	return 1;
+	return 0;
+}
+
+/* r: of poolproc_read(). Waits for more; false if there is none, or no way to. */
+static bool poolproc_listen(struct poolproc *pool, int r)
+{
+	if (proto_is_short(r))
+		return loop_poll_later(pool->loop, &pool->incoming, pool->channel, POLLIN) == 0;
+	return r != -EPIPE && loop_poll(pool->loop, &pool->incoming, pool->channel, POLLIN) == 0;
 }
 
 static void poolproc_on_incoming(struct loop_source *source, int result)
@@ -488,8 +496,7 @@ static void poolproc_on_incoming(struct loop_source *source, int result)
 	(void)result;
 	/* Whatever else is wrong with the channel: without it the pool is of no use. A pool that
 	 * has said why it ends, or that it is done, is left to exit by itself. */
-	if (poolproc_read(pool, POOLPROC_TURN) &&
-	    loop_poll(pool->loop, &pool->incoming, pool->channel, POLLIN) == 0)
+	if (poolproc_listen(pool, poolproc_read(pool, POOLPROC_TURN)))
 		return;
 	if (!pool->stopped && !pool->failed_text[0])
 		poolproc_kill(pool);
@@ -536,12 +543,13 @@ static void poolproc_on_process(struct loop_source *source, int result)
 	siginfo_t info = { 0 };
 
 	(void)result;
-	(void)poolproc_read(pool, POOLPROC_REST);
-	while (waitid(P_PIDFD, (id_t)pool->pidfd, &info, WEXITED | WNOHANG) < 0 && errno == EINTR)
-		;
+	/* The end of one that lives has not come: I8 of loop.c does not let that be. */
+	if (!proto_is_short(poolproc_read(pool, POOLPROC_REST)))
+		while (waitid(P_PIDFD, (id_t)pool->pidfd, &info, WEXITED | WNOHANG) < 0 &&
+		       errno == EINTR)
+			;
 	if (!info.si_pid) {
-		/* It lives: there was no memory to wait for its end. */
-		if (loop_timer(pool->loop, &pool->process, POOLPROC_AGAIN_NS) < 0)
+		if (loop_poll_later(pool->loop, &pool->process, pool->pidfd, POLLIN) < 0)
 			log_error("out of memory: the end of the pool will not be seen");
 		return;
 	}

@@ -348,6 +348,17 @@ static void session_offence(struct session *s)
 	session_refuse(s, &verdict);
 }
 
+/* It has said nothing, or there was no memory to receive it with: r, as proto_is_later() knows. */
+static void session_listen(struct session *s, int r)
+{
+	struct loop *loop = s->table->loop;
+
+	r = proto_is_short(r) ? loop_poll_later(loop, &s->socket_source, s->fd, POLLIN)
+			      : loop_poll(loop, &s->socket_source, s->fd, POLLIN);
+	if (r < 0)
+		session_fail(s);
+}
+
 static void session_on_socket(struct loop_source *source, int result)
 {
 	struct session *s = container_of(source, struct session, socket_source);
@@ -362,10 +373,8 @@ static void session_on_socket(struct loop_source *source, int result)
 	r = proto_recv_plain(s->fd, &message, MSG_DONTWAIT);
 	if (r == -EPERM)
 		session_offence(s);
-	else if (proto_is_later(r) && loop_poll(s->table->loop, source, s->fd, POLLIN) < 0)
-		session_fail(s);
 	else if (proto_is_later(r))
-		return;
+		session_listen(s, r);
 	else if (session_is_cancel(s, &message, r)) {
 		s->cancel = message.cancel;
 		session_pass_cancel(s);

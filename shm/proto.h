@@ -153,10 +153,17 @@ int proto_recv_short(int fd, union proto_message *ret_message, int *ret_fds, uin
  */
 int proto_recv_plain(int fd, union proto_message *ret_message, int flags);
 
-/* Of an error of these: there is no message, or no memory to receive it with, and it stays. */
+/* Of an error of these: there is no memory to receive the message with, which stays. Who asks again
+ * at once would spin. */
+static inline bool proto_is_short(int r)
+{
+	return r == -ENOMEM || r == -ENOBUFS;
+}
+
+/* Or there is none. */
 static inline bool proto_is_later(int r)
 {
-	return r == -EAGAIN || r == -ENOMEM || r == -ENOBUFS;
+	return r == -EAGAIN || proto_is_short(r);
 }
 
 /*

@@ -35,9 +35,37 @@ int __wrap_proto_send(int fd, const void *message, uint32_t size, const int *fds
 	return why;
 }
 
+/* In the place of proto_recv_short(): there is none for those of the manager's. */
+static _Atomic uint32_t deaf;
+static _Atomic uint32_t n_naps;
+
+int __real_proto_recv_short(int fd, union proto_message *ret_message, int *ret_fds,
+			    uint32_t *ret_n_fds, int flags);
+int __wrap_proto_recv_short(int fd, union proto_message *ret_message, int *ret_fds,
+			    uint32_t *ret_n_fds, int flags);
+
+int __wrap_proto_recv_short(int fd, union proto_message *ret_message, int *ret_fds,
+			    uint32_t *ret_n_fds, int flags)
+{
+	if (!atomic_load(&deaf))
+		return __real_proto_recv_short(fd, ret_message, ret_fds, ret_n_fds, flags);
+	atomic_fetch_sub(&deaf, 1);
+	return why;
+}
+
+int __real_nanosleep(const struct timespec *request, struct timespec *remaining);
+int __wrap_nanosleep(const struct timespec *request, struct timespec *remaining);
+
 static struct rig rig;
 static int manager;
 static pthread_t server;
+
+int __wrap_nanosleep(const struct timespec *request, struct timespec *remaining)
+{
+	if (pthread_equal(pthread_self(), server))
+		atomic_fetch_add(&n_naps, 1);
+	return __real_nanosleep(request, remaining);
+}
 
 FK_MODULE(t, "test tasks")
 
@@ -196,6 +224,24 @@ START_TEST(a_pool_that_ends_is_not_told_to_go_on_by_a_second_stop)
 }
 END_TEST
 
+START_TEST(who_has_no_memory_to_hear_the_manager_with_does_not_spin_and_hears_it_later)
+{
+	static const int reasons[] = { -ENOBUFS, -ENOMEM };
+
+	begin();
+	for (uint32_t i = 0; i < ARRAY_SIZE(reasons); i++) {
+		why = reasons[i];
+		atomic_store(&n_naps, 0);
+		atomic_store(&deaf, 5);
+		say(PROTO_POOL_GONE, 1, i);
+		hear(PROTO_POOL_RELEASED, 1, i);
+		ck_assert_uint_eq(atomic_load(&deaf), 0);
+		ck_assert_uint_eq(atomic_load(&n_naps), 5);
+	}
+	end();
+}
+END_TEST
+
 /* The tenant's descriptor found no room in this process, the client's did. */
 START_TEST(who_would_have_rings_that_nobody_reads_is_refused)
 {
@@ -302,6 +348,7 @@ CHECK_MAIN("channel", who_tells_a_manager_that_does_not_read_goes_on_and_all_arr
 	   the_dispatcher_serves_jobs_while_the_manager_does_not_read,
 	   what_the_kernel_has_no_memory_for_is_said_when_it_has,
 	   a_pool_that_ends_is_not_told_to_go_on_by_a_second_stop,
+	   who_has_no_memory_to_hear_the_manager_with_does_not_spin_and_hears_it_later,
 	   who_would_have_rings_that_nobody_reads_is_refused,
 	   a_manager_that_talks_and_does_not_read_is_not_listened_to_any_more,
 	   what_was_said_last_arrives_before_the_process_ends, a_manager_that_dies_ends_all_waiting)

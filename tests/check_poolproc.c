@@ -462,10 +462,95 @@ START_TEST(a_kernel_that_is_short_of_something_is_asked_now_and_then)
 }
 END_TEST
 
+/* In the place of proto_recv_plain(): there is no memory to receive anything with, so often. */
+static uint32_t deaf, naps, looks;
+
+int __real_proto_recv_plain(int fd, union proto_message *ret_message, int flags);
+int __wrap_proto_recv_plain(int fd, union proto_message *ret_message, int flags);
+
+int __wrap_proto_recv_plain(int fd, union proto_message *ret_message, int flags)
+{
+	return deaf && deaf-- ? -ENOMEM : __real_proto_recv_plain(fd, ret_message, flags);
+}
+
+int __real_nanosleep(const struct timespec *request, struct timespec *remaining);
+int __wrap_nanosleep(const struct timespec *request, struct timespec *remaining);
+
+int __wrap_nanosleep(const struct timespec *request, struct timespec *remaining)
+{
+	naps++;
+	return __real_nanosleep(request, remaining);
+}
+
+int __real_waitid(idtype_t type, id_t id, siginfo_t *info, int options);
+int __wrap_waitid(idtype_t type, id_t id, siginfo_t *info, int options);
+
+int __wrap_waitid(idtype_t type, id_t id, siginfo_t *info, int flags)
+{
+	looks++;
+	return __real_waitid(type, id, info, flags);
+}
+
+#define DEAF 20u
+
+static void on_ready_kill(struct poolproc *p)
+{
+	ck_assert_uint_eq(deaf, 0);
+	ck_assert_uint_ge(naps, DEAF);
+	deaf = DEAF;
+	poolproc_kill(p);
+}
+
+START_TEST(who_has_no_memory_to_hear_the_pool_with_does_not_spin_and_hears_it_later)
+{
+	struct poolproc_events deaf_events = killed_events;
+
+	deaf_events.ready = on_ready_kill;
+	begin(&deaf_events);
+	deaf = DEAF;
+	ck_assert_int_eq(poolproc_start(&pool, file, file), 0);
+	ck_assert_int_eq(loop_run(&loop), 0);
+	ck_assert_uint_eq(deaths, 1);
+	/* Of its channel and of its end, which may come in one turn. */
+	ck_assert_uint_eq(deaf, 0);
+	ck_assert_uint_ge(naps, DEAF + DEAF / 2);
+	end();
+}
+END_TEST
+
+static void on_alarm(struct loop_source *source, int result)
+{
+	(void)source;
+	(void)result;
+	ck_assert_uint_eq(deaths, 0);
+	ck_assert_uint_eq(looks, 1);
+	poolproc_kill(&pool);
+}
+
+/* As if its end had come. */
+START_TEST(who_looks_for_the_end_of_a_pool_that_lives_goes_on)
+{
+	struct loop_source alarm = { .call = on_alarm };
+
+	begin(&killed_events);
+	ck_assert_int_eq(poolproc_start(&pool, file, file), 0);
+	loop_forget(&loop, &pool.process);
+	pool.process.call(&pool.process, POLLIN);
+	/* And it is not looked for again and again. */
+	ck_assert_int_eq(loop_timer(&loop, &alarm, 20 * NSEC_PER_MSEC), 0);
+	ck_assert_int_eq(loop_run(&loop), 0);
+	ck_assert_uint_eq(deaths, 1);
+	ck_assert_uint_eq(looks, 2);
+	end();
+}
+END_TEST
+
 CHECK_MAIN("poolproc", a_flood_from_the_pool_leaves_others_their_turn_and_nothing_is_lost,
 	   the_next_pool_starts_when_connections_have_taken_every_descriptor,
 	   a_pool_that_cannot_be_told_what_is_set_is_begun_anew,
 	   a_pool_that_passes_descriptors_is_killed_and_holds_nobody_up,
 	   nor_does_one_that_hides_them_behind_an_empty_message,
 	   only_what_is_short_may_be_there_later,
-	   a_kernel_that_is_short_of_something_is_asked_now_and_then)
+	   a_kernel_that_is_short_of_something_is_asked_now_and_then,
+	   who_has_no_memory_to_hear_the_pool_with_does_not_spin_and_hears_it_later,
+	   who_looks_for_the_end_of_a_pool_that_lives_goes_on)

@@ -93,7 +93,7 @@ static void daemon_add_all(struct daemon *d, const char *folder)
 	}
 }
 
-void daemon_prepare(struct daemon *d)
+void daemon_prepare_bare(struct daemon *d)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 
@@ -107,13 +107,18 @@ void daemon_prepare(struct daemon *d)
 	(void)snprintf(d->modules, sizeof(d->modules), "%s/modules", d->folder);
 	(void)snprintf(d->log, sizeof(d->log), "%s/log", d->folder);
 	ck_assert_int_eq(mkdir(d->modules, 0755), 0);
-	daemon_add_all(d, "daemon/modules/.libs");
-	daemon_add_all(d, "tests/modules/.libs");
 
 	(void)snprintf(address.sun_path, sizeof(address.sun_path), "%s/notify", d->folder);
 	d->notify_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	ck_assert_int_ge(d->notify_fd, 0);
 	ck_assert_int_eq(bind(d->notify_fd, (struct sockaddr *)&address, sizeof(address)), 0);
+}
+
+void daemon_prepare(struct daemon *d)
+{
+	daemon_prepare_bare(d);
+	daemon_add_all(d, "daemon/modules/.libs");
+	daemon_add_all(d, "tests/modules/.libs");
 }
 
 /* ------------------------------------------------------------------------ crash sites */

@@ -64,6 +64,9 @@ struct daemon {
  */
 void daemon_prepare(struct daemon *d);
 
+/* The same with no modules. */
+void daemon_prepare_bare(struct daemon *d);
+
 /* Copies a file of the build tree into the module folder, under this name. */
 void daemon_add_module(struct daemon *d, const char *path, const char *name);
 

@@ -33,9 +33,10 @@ struct inject_shared {
 	_Atomic uint32_t who;	/* enum inject_who */
 	_Atomic int32_t error;	/* an errno */
 	_Atomic uint64_t nth;	/* which of these calls, from 1 on */
+	_Atomic uint64_t times; /* so many in a row */
 	_Atomic uint64_t seen;	/* so many since */
+	_Atomic uint64_t naps;	/* as many times they have slept for a time since */
 	_Atomic int32_t first;	/* the process that has entered */
-	_Atomic uint32_t ready; /* the supervisor is there */
 };
 
 struct inject {
@@ -54,15 +55,19 @@ void inject_begin(struct inject *i);
 int inject_enter(struct inject *i);
 
 /*
- * The nth call from now on fails with error, and is not made; the later ones are again. Of a
- * process that executes another program only what main() does counts (it begins as forkd's does, by
+ * So many calls, from the nth on from now, fail with error, and are not made; the later ones are
+ * again. Of a process that executes another program only what main() does counts (it begins as forkd's does, by
  * ignoring SIGPIPE), not what the loader needs. Of futex(2) only waits are counted: a wake fails
  * for a wrong address alone.
  */
-void inject_arm(struct inject *i, enum inject_who who, long call, int error, uint64_t nth);
+void inject_arm(struct inject *i, enum inject_who who, long call, int error, uint64_t nth,
+		uint64_t times);
 
-/* True if the call has come, and failed. None fails any more. */
-bool inject_disarm(struct inject *i);
+/* How many calls have failed. None fails any more. */
+uint64_t inject_disarm(struct inject *i);
+
+/* How often they have slept since inject_arm(), by nanosleep(2). */
+uint64_t inject_naps(const struct inject *i);
 
 /* Waits until all that were watched have ended, and then for the supervisor. */
 void inject_end(struct inject *i);

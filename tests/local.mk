@@ -43,6 +43,7 @@ UNIT_TESTS = \
 	tests/check_lazy_pool \
 	tests/check_ledger \
 	tests/check_log \
+	tests/check_loop \
 	tests/check_module \
 	tests/check_modules \
 	tests/check_number \
@@ -358,14 +359,32 @@ tests_check_victims_LDADD = $(LDADD) -lm
 tests_soak_stress_LDADD = $(LDADD) -lm
 
 # The kernel is short of something when the test says so.
-tests_check_channel_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=proto_send
+tests_check_channel_LDFLAGS = \
+	$(AM_LDFLAGS) \
+	-Wl,--wrap=nanosleep \
+	-Wl,--wrap=proto_recv_short \
+	-Wl,--wrap=proto_send
 tests_check_keeping_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=listener_open -Wl,--wrap=poolproc_init
 tests_check_lazy_pool_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=strdup
+tests_check_loop_LDFLAGS = \
+	$(AM_LDFLAGS) \
+	-Wl,--wrap=io_uring_submit_and_wait \
+	-Wl,--wrap=nanosleep
 tests_check_manager_killed_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=proto_send
-tests_check_poolproc_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=proto_send -Wl,--wrap=execv \
-	-Wl,--wrap=open_memstream
-tests_check_store_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=loop_poll -Wl,--wrap=loop_timer \
-	-Wl,--wrap=sendmsg -Wl,--wrap=nanosleep
+tests_check_poolproc_LDFLAGS = \
+	$(AM_LDFLAGS) \
+	-Wl,--wrap=execv \
+	-Wl,--wrap=nanosleep \
+	-Wl,--wrap=open_memstream \
+	-Wl,--wrap=proto_recv_plain \
+	-Wl,--wrap=proto_send \
+	-Wl,--wrap=waitid
+tests_check_store_LDFLAGS = \
+	$(AM_LDFLAGS) \
+	-Wl,--wrap=loop_poll \
+	-Wl,--wrap=loop_timer \
+	-Wl,--wrap=nanosleep \
+	-Wl,--wrap=sendmsg
 
 # It says that a worker cannot be pinned.
 tests_check_park_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=sched_setaffinity
