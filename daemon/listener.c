@@ -42,6 +42,7 @@
 #define LISTENER_PROBES                                                                            \
 	10u /* connections that may be cut before we believe that somebody is there */
 #define LISTENER_PROBE_MS 100
+#define LISTENER_LOOKS	  3u  /* at a file, where there is no memory for it */
 #define LISTENER_TURN	  16u /* connections that are accepted before all others have their turn */
 #define LISTENER_AGAIN_NS (100 * NSEC_PER_MSEC) /* after accept failed */
 
@@ -262,8 +263,10 @@ int listener_open(struct listener *ret_listener, struct store *store, const char
 /* Waits for the next connection, or a while. */
 static void listener_wait(struct listener *l, bool pause)
 {
-	if (pause || loop_poll(l->loop, &l->source, l->fd, POLLIN) < 0)
-		(void)loop_timer(l->loop, &l->source, LISTENER_AGAIN_NS);
+	if (!pause && loop_poll(l->loop, &l->source, l->fd, POLLIN) == 0)
+		return;
+	if (loop_timer(l->loop, &l->source, LISTENER_AGAIN_NS) < 0)
+		log_error("out of memory: no connections are accepted any more: restart forkd");
 }
 
 static void listener_on_connection(struct loop_source *source, int result)
@@ -309,13 +312,23 @@ void listener_end(struct listener *l)
 	l->loop = NULL;
 }
 
-int listener_leave(struct listener *listener)
+/* I2. */
+static bool listener_is_there(const struct listener *l)
 {
 	struct stat st;
+	uint32_t tries = LISTENER_LOOKS;
+	int r;
 
+	do {
+		r = lstat(l->path, &st);
+	} while (r < 0 && errno == ENOMEM && --tries);
+	return r == 0 && st.st_dev == l->dev && st.st_ino == l->ino;
+}
+
+int listener_leave(struct listener *listener)
+{
 	listener_end(listener);
-	if (listener->fd >= 0 && listener->path && lstat(listener->path, &st) == 0 &&
-	    st.st_dev == listener->dev && st.st_ino == listener->ino)
+	if (listener->fd >= 0 && listener->path && listener_is_there(listener))
 		(void)unlink(listener->path);
 	return steal_fd(&listener->fd);
 }
