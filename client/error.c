@@ -116,6 +116,8 @@ int error_of_outcome(uint32_t outcome, int32_t code)
 		return -ENOTRECOVERABLE;
 	case JOB_LOST:
 		return -EOWNERDEAD;
+	case JOB_IDLE:
+		return -ECONNRESET; /* wait.c: forkd has taken the segment back */
 	default:
 		return -EINPROGRESS;
 	}

@@ -161,17 +161,11 @@ static int group_poll(struct fk_client *client, uint32_t number)
 	return gone ? -ECONNRESET : -ETIMEDOUT;
 }
 
-int fk_group_wait(fk_client *client, fk_group handle, uint64_t timeout_ns)
+static int group_wait(struct fk_client *client, uint32_t number, uint64_t timeout_ns)
 {
-	uint32_t number, word, spin;
+	uint32_t word, spin;
 	uint64_t start, deadline;
-	int err = client_check(client);
 
-	if (err)
-		return err;
-	number = group_number(client, handle);
-	if (!number)
-		return -ESTALE;
 	word = group_load(&client->groups[number - 1]);
 	if (!group_count(word))
 		return 0;
@@ -184,4 +178,19 @@ int fk_group_wait(fk_client *client, fk_group handle, uint64_t timeout_ns)
 	if (spin && group_spin(&client->groups[number - 1], min(start + spin, deadline)))
 		return 0;
 	return group_sleep(client, number, group_generation(word), deadline);
+}
+
+int fk_group_wait(fk_client *client, fk_group handle, uint64_t timeout_ns)
+{
+	uint32_t number;
+	int err = client_check(client);
+
+	if (err)
+		return err;
+	number = group_number(client, handle);
+	if (!number)
+		return -ESTALE;
+	err = group_wait(client, number, timeout_ns);
+	/* The zeros of a segment that forkd has taken back are no end (wait.c). */
+	return err || client->segment->head.magic ? err : -ECONNRESET;
 }

@@ -36,6 +36,13 @@ static int is_pending(struct job *job)
 	return job_outcome(job) == JOB_PENDING;
 }
 
+/* It is not pending: 0, or -ECONNRESET if no outcome is there either. That was submitted: forkd has
+ * taken the segment back, because this process has closed the socket by itself. */
+static int wait_ended(struct job *job)
+{
+	return job_outcome(job) == JOB_IDLE ? -ECONNRESET : 0;
+}
+
 /* True if the job ended while spinning. */
 static int wait_spin(struct job *job, uint64_t end_ns)
 {
@@ -51,11 +58,13 @@ static int wait_spin(struct job *job, uint64_t end_ns)
 /* 1 if the job has ended, 0 if not, -ECONNRESET. */
 static int wait_poll(struct fk_client *client, struct job *job)
 {
-	if (!is_pending(job))
-		return 1;
-	if (client_look(client, clock_coarse_ns()))
-		return is_pending(job) ? -ECONNRESET : 1;
-	return 0;
+	int gone = is_pending(job) && client_look(client, clock_coarse_ns());
+	int err;
+
+	if (is_pending(job))
+		return gone ? -ECONNRESET : 0;
+	err = wait_ended(job);
+	return err ? err : 1;
 }
 
 /* With the checks done. */
@@ -68,7 +77,7 @@ static int wait_job(struct fk_client *client, fk_job handle, uint64_t timeout_ns
 	int err = 0;
 
 	if (!is_pending(job))
-		return 0;
+		return wait_ended(job);
 	if (!timeout_ns) {
 		err = wait_poll(client, job);
 		return err > 0 ? 0 : err ? err : -ETIMEDOUT;
@@ -80,7 +89,7 @@ static int wait_job(struct fk_client *client, fk_job handle, uint64_t timeout_ns
 	spin = atomic_load_explicit(&client->spin, memory_order_relaxed);
 	if (spin) {
 		if (wait_spin(job, min(start + spin, deadline)))
-			return 0;
+			return wait_ended(job);
 		/* In vain so far (I3). */
 		atomic_store_explicit(&client->spin, max(spin / 2, WAIT_SPIN_MIN),
 				      memory_order_relaxed);
@@ -101,7 +110,7 @@ static int wait_job(struct fk_client *client, fk_job handle, uint64_t timeout_ns
 	}
 	/* The acquire of the outcome, also for who saw it change in job_announce_waiter(). */
 	if (!is_pending(job))
-		err = 0;
+		err = wait_ended(job);
 	if (!err && spin && clock_ns() - start < client->spin_max)
 		atomic_store_explicit(&client->spin, client->spin_max, memory_order_relaxed);
 	return err;
@@ -134,6 +143,8 @@ int fk_outcome(fk_client *client, fk_job handle, int *ret_code, int *ret_signo)
 		return err;
 	job = client_job(client, handle);
 	outcome = job_outcome(job);
+	if (outcome == JOB_IDLE)
+		return -ECONNRESET; /* wait_ended() */
 	/* Relaxed: they were written before the outcome. */
 	if (ret_code)
 		*ret_code = outcome == JOB_FAILED
@@ -165,7 +176,7 @@ int fk_result(fk_client *client, fk_job handle, void *result, size_t size)
 		return -EINVAL;
 	if (slot->result_size)
 		memcpy(result, job->result, slot->result_size);
-	return 0;
+	return wait_ended(job);
 }
 
 int fk_timings(fk_client *client, fk_job handle, struct fk_timings *ret_timings)
@@ -181,6 +192,9 @@ int fk_timings(fk_client *client, fk_job handle, struct fk_timings *ret_timings)
 	job = client_job(client, handle);
 	if (is_pending(job))
 		return -EINPROGRESS;
+	err = wait_ended(job);
+	if (err)
+		return err;
 	/* Relaxed: written before the outcome. One that never started has neither. */
 	started = atomic_load_explicit(&job->started_ns, memory_order_relaxed);
 	ended = atomic_load_explicit(&job->ended_ns, memory_order_relaxed);

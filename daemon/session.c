@@ -261,6 +261,7 @@ static void session_set(struct session *s, struct proto_set *set)
 
 /* ------------------------------------------------------------------------ events */
 
+/* Its process has ended, or nobody has the socket any more, or is to have it. */
 static void session_end(struct session *s)
 {
 	if (s->state == SESSION_OPEN)
@@ -271,7 +272,7 @@ static void session_end(struct session *s)
 		session_drop(s);
 }
 
-/* forkd cannot go on with it. */
+/* It cannot go on, and its client may live (I4). */
 static void session_fail(struct session *s)
 {
 	if (s->state == SESSION_OPEN)
@@ -331,7 +332,8 @@ static void session_greet(struct session *s, union proto_message *message, int r
 	}
 }
 
-/* It has sent descriptors, which nobody has received. */
+/* It has sent descriptors, which nobody has received: they go when the socket is closed, so that
+ * is not held for it. */
 static void session_offence(struct session *s)
 {
 	struct greet_verdict verdict;
@@ -365,7 +367,6 @@ static void session_on_socket(struct loop_source *source, int result)
 	union proto_message message;
 	int r;
 
-	(void)result;
 	if (s->state == SESSION_GONE) {
 		session_let_go(s);
 		return;
@@ -380,8 +381,10 @@ static void session_on_socket(struct loop_source *source, int result)
 		session_pass_cancel(s);
 	} else if (s->state == SESSION_GREETING && (r > 0 || r == -EBADMSG)) {
 		session_greet(s, &message, r);
-	} else {
+	} else if (result > 0 && result & POLLHUP) {
 		session_end(s);
+	} else {
+		session_fail(s);
 	}
 }
 

@@ -159,7 +159,10 @@ bool session_released(struct session_table *table, uint32_t client, uint32_t gen
 	if (!s || s->state != SESSION_GONE || s->released || s->generation != generation)
 		return false;
 	s->released = true;
-	if (!s->held)
+	if (s->held)
+		/* What waited in the rings: the pool drops words of who is gone. */
+		session_count_fails(table, session_finish_one(s, JOB_CANCELLED));
+	else
 		session_retire(s);
 	return true;
 }

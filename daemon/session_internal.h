@@ -28,10 +28,14 @@
  *       is made is counted against memory-max, and among what its uid may have (quota.c).
  *       Afterwards it can only cancel jobs of its own; any other message ends the connection.
  *   I4. A segment is taken back (segments.c) once the pool has released the client, which is when
- *       it has unmapped it; or at once where no pool has heard of the client (MAKING). Where
- *       forkd itself ended the connection of a client that lives, the results that it has not read
- *       stay, and its slot too, until it lets go of the socket or ends. At forkd's end nothing is
- *       taken back: clients still read their outcomes.
+ *       it has unmapped it; or at once where no pool has heard of the client (MAKING). Where a
+ *       connection ends and its client lives, because forkd cannot go on with it or it has said
+ *       what it may not, the results that it has not read stay until it lets go of the socket or
+ *       ends, and each of its jobs gets an outcome: what the pool has not taken when it releases
+ *       the client is CANCELLED. Its slot stays taken as long, of what its uid may have. Who has
+ *       closed the socket by itself, or sent descriptors, finds zeros, which libforkclient knows
+ *       for an end (client/wait.c). At forkd's end nothing is taken back: clients still read their
+ *       outcomes.
  *   I5. A connection belongs to the process that made it: it ends with that process, even if a
  *       child holds on to the socket. Whose end would not be seen is refused. The one exception: of
  *       a process in a pid namespace that cannot be seen from here a kernel before 6.5 has no
@@ -84,7 +88,7 @@ struct session {
 	uint32_t tenant;
 	bool welcomed;
 	bool inherited;		    /* a former manager may have welcomed it */
-	bool held;		    /* GONE: forkd ended it, the client has not let go (I4) */
+	bool held;		    /* GONE: the client has not let go of it (I4) */
 	bool released;		    /* GONE: by the pool */
 	struct proto_cancel cancel; /* to be passed on */
 	struct segments_client segment;
@@ -123,13 +127,13 @@ void session_refuse(struct session *s, const struct greet_verdict *verdict);
 /* It is not open any more, and the board says so; session_count() is to follow. */
 void session_close(struct session *s);
 
-/* The connection of an open session has ended, or its client has broken the protocol. */
+/* An open session has ended, and nobody has its segment mapped, or is to go on with it. */
 void session_gone(struct session *s);
 
-/* forkd ends an open session, by no fault of the client's (I4). */
+/* An open session has ended, and its client may live (I4). */
 void session_evict(struct session *s);
 
-/* A client whose session forkd had ended has let go of it, or has died. */
+/* A client whose session had ended before has let go of it, or has died. */
 void session_let_go(struct session *s);
 
 /* ------------------------------------------------------------------------ session_peer.c */

@@ -109,6 +109,7 @@ SCENARIOS = \
 	tests/check_copies \
 	tests/check_cpus \
 	tests/check_crash \
+	tests/check_cut \
 	tests/check_descriptors \
 	tests/check_hanging \
 	tests/check_hostile \

@@ -260,14 +260,15 @@ int fk_poll(fk_client *client, fk_job job);
  * How a job has ended.
  * ret_code, ret_signo: NULL, or set to the code of FK_FAILED and the signal of FK_CRASHED (else 0;
  * also where a task ended its process without one).
- * Returns an enum fk_outcome (FK_PENDING while it has not ended), or -ESTALE.
+ * Returns an enum fk_outcome (FK_PENDING while it has not ended), or -ESTALE, -ECONNRESET.
  */
 int fk_outcome(fk_client *client, fk_job job, int *ret_code, int *ret_signo);
 
 /*
  * Copies the result of a job: packed in the order of the signature, 8 bytes an i64 or f64.
  * result, size: at least fk_task_result_size() bytes.
- * Returns 0, -EINPROGRESS (not ended), -EINVAL (size is too small), -ESTALE, or what became of it:
+ * Returns 0, -EINPROGRESS (not ended), -EINVAL (size is too small), -ESTALE, -ECONNRESET, or what
+ * became of it:
  *	FK_FAILED     its code if that is a negative errno, else -EREMOTEIO. The pool's own codes
  *	              are -ENOMEM (no memory, or past the stack limit), -ENOENT and -ESTALE (the
  *	              task is another by now), -EFAULT (a bad reference among the arguments),
@@ -281,7 +282,7 @@ int fk_outcome(fk_client *client, fk_job job, int *ret_code, int *ret_signo);
  */
 int fk_result(fk_client *client, fk_job job, void *result, size_t size);
 
-/* How long a job waited and ran. Returns 0, -EINPROGRESS, -ESTALE. */
+/* How long a job waited and ran. Returns 0, -EINPROGRESS, -ESTALE, -ECONNRESET. */
 int fk_timings(fk_client *client, fk_job job, struct fk_timings *ret_timings);
 
 /*
