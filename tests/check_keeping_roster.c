@@ -172,6 +172,51 @@ START_TEST(a_client_for_whom_the_store_has_no_room_is_refused)
 }
 END_TEST
 
+/* Of some clients: whose connection has ended. Returns how many, and one that has not. */
+static uint32_t count_ended(const struct service_client *clients, uint32_t n, uint32_t *ret_here)
+{
+	uint32_t ended = 0;
+	char byte;
+
+	for (uint32_t i = 0; i < n; i++)
+		if (recv(clients[i].fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
+			ended++;
+		else
+			*ret_here = i;
+	return ended;
+}
+
+START_TEST(a_store_that_is_smaller_than_it_was_keeps_whom_it_can_and_forkd_runs)
+{
+	struct fdstore *store = SERVICE_KEEP("", 32, 0);
+	struct service_client c[3];
+	uint32_t here = 0;
+
+	service_expect("READY=1");
+	for (uint32_t i = 0; i < 3; i++)
+		c[i] = service_attach();
+	store->says = 4 + 1 + 3;
+	ck_assert_int_eq(kill(store->service, SIGKILL), 0);
+	service_expect("READY=1");
+	AWAIT(count_ended(c, 3, &here) == 2);
+	service_submit(&c[here], 0, STUB_DONE, 0);
+	ck_assert_uint_eq(service_outcome(&c[here], 0), JOB_DONE);
+	service_refused_hello(service_hello(), -ENOSPC, "");
+	/* Not even one of them. */
+	store->says = 4;
+	ck_assert_int_eq(kill(store->service, SIGKILL), 0);
+	service_expect("READY=1");
+	AWAIT(count_ended(c, 3, &here) == 3);
+	AWAIT(holds(store, ""));
+	serves();
+	ck_assert_uint_eq(store->starts, 3);
+	ck_assert_uint_eq(store->refused, 0);
+	for (uint32_t i = 0; i < 3; i++)
+		(void)close(c[i].fd);
+	service_end(store);
+}
+END_TEST
+
 START_TEST(a_client_waits_while_the_service_manager_does_not_read)
 {
 	struct fdstore *store = SERVICE_KEEP("", 32, 0);
@@ -284,6 +329,7 @@ int main(int argc, char *argv[])
 	const TTest *const tests[] = {
 		what_is_kept_is_what_the_roster_names,
 		a_client_for_whom_the_store_has_no_room_is_refused,
+		a_store_that_is_smaller_than_it_was_keeps_whom_it_can_and_forkd_runs,
 		a_client_waits_while_the_service_manager_does_not_read,
 		/* Of several users: */
 		tenants_that_are_released_leave_the_store,
