@@ -483,7 +483,7 @@ int store_take(struct store *store, const char *name, enum store_kind kind)
 	for (uint32_t i = 0; store_is_there(store) && i < store->n_inherited; i++) {
 		struct store_inherited *in = &store->inherited[i];
 
-		if (in->fd >= 0 && in->kind == kind && streq(in->name, name))
+		if (in->fd >= 0 && !in->gone && in->kind == kind && streq(in->name, name))
 			return steal_fd(&in->fd);
 	}
 	return -1;
@@ -536,18 +536,19 @@ void store_drop_rest(struct store *store, struct hangups *hangups)
  * store_drop_rest() closes it. False if there is none. */
 static bool store_let_go(struct store *store, char letter)
 {
-	char name[STORE_NAME] = "";
+	const char *name = NULL;
 
 	for (uint32_t i = 0; i < store->n_inherited; i++) {
 		struct store_inherited *in = &store->inherited[i];
 
-		if (!name[0] && in->name[0] == letter && !store_is_own(in->name))
-			memcpy(name, in->name, sizeof(name));
-		if (name[0] && streq(in->name, name))
-			strcpy(in->name, "-");
+		if (!name && !in->gone && in->name[0] == letter && !store_is_own(in->name))
+			name = in->name;
+		if (name && streq(in->name, name))
+			in->gone = true;
 	}
-	store_remove(store, name);
-	return name[0];
+	if (name)
+		store_remove(store, name);
+	return name;
 }
 
 /* Less may be in it than is (I2), or nothing that is of use. */

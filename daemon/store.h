@@ -30,7 +30,8 @@ enum store_kind {
 struct store_inherited {
 	char name[STORE_NAME]; /* empty: it is none of ours, a unit's socket */
 	enum store_kind kind;
-	int fd; /* -1: it was taken */
+	bool gone; /* its client was let go of: nobody takes it */
+	int fd;	   /* -1: it was taken */
 };
 
 struct store_item;
