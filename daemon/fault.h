@@ -6,7 +6,10 @@
  *   A task is to blame for a fault of its thread, for a signal that it raises for its thread, for
  *   abort(), exit() in all its forms, pthread_exit(), and for hanging (hang.h). For a signal that
  *   was sent to the process nobody is: it comes to any thread. Nor for a system call that ends the
- *   process by itself, nor for a SIGBUS in the segment of a client or tenant that is not its job's.
+ *   process by itself, nor for what a thread does that is no worker: each job that runs then may be
+ *   to blame, and where a module has threads of its own none need be, also if only one runs. So
+ *   recover.c suspects them all, and blames none. Nor for a SIGBUS in the segment of a client or
+ *   tenant that is not its job's.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   fault_begin(), fault_end(): the pool's main thread, before there are workers and after.
