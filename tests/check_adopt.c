@@ -25,6 +25,7 @@
 #include "daemon/adopt.h"
 #include "tests/kept.h"
 #include "tests/oracle.h"
+#include "tests/sites.h"
 #define CHECK_TIMEOUT 120
 #include "tests/check_unit.h"
 
@@ -653,13 +654,16 @@ static void die_taking_over(const char *site)
 	kept_stop(&d, store);
 }
 
+/* While it takes over, while it takes a client in, while it gives up. */
+static const char *const sites_over[] = { "adopt_fenced", "adopt_client", "recover_given",
+					  "pool_forked",  "pool_stored",  "roster_store" };
+static const char *const sites_in[] = { "session_stored", "roster_store", "session_welcoming" };
+static const char *const sites_up[] = { "adopt_lost" };
+
 START_TEST(a_manager_that_dies_while_it_takes_over_is_taken_over_from)
 {
-	static const char *const sites[] = { "adopt_fenced", "adopt_client", "recover_given",
-					     "pool_forked",  "pool_stored",  "roster_store" };
-
-	for (size_t i = 0; i < ARRAY_SIZE(sites); i++)
-		die_taking_over(sites[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(sites_over); i++)
+		die_taking_over(sites_over[i]);
 }
 END_TEST
 
@@ -702,9 +706,8 @@ static void die_taking_in(const char *site, bool twice)
 
 START_TEST(a_client_that_a_manager_takes_in_while_it_dies_is_in)
 {
-	die_taking_in("session_stored", false);
-	die_taking_in("roster_store", false);
-	die_taking_in("session_welcoming", true);
+	for (size_t i = 0; i < ARRAY_SIZE(sites_in); i++)
+		die_taking_in(sites_in[i], streq(sites_in[i], "session_welcoming"));
 }
 END_TEST
 
@@ -716,7 +719,7 @@ START_TEST(one_that_dies_while_it_gives_jobs_up_has_the_next_do_it)
 	fk_client *c;
 
 	daemon_prepare(&d);
-	daemon_mine(&d, "adopt_lost", 0);
+	daemon_mine(&d, sites_up[0], 0);
 	store = kept_start(&d, "--workers=2", NULL);
 	c = daemon_open(&d);
 	for (uint32_t i = 0; i < 2; i++)
@@ -728,6 +731,29 @@ START_TEST(one_that_dies_while_it_gives_jobs_up_has_the_next_do_it)
 	kept_kill(&d, store);
 	DAEMON_AWAIT(!daemon_is_mined(&d));
 	see_all_lost(c, jobs, 2);
+}
+END_TEST
+
+static bool is_in(const char *site, const char *const *sites, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (streq(sites[i], site))
+			return true;
+	return false;
+}
+
+static bool is_tried(enum crash_site site)
+{
+	const char *name = crash_rows[site].name;
+
+	return is_in(name, sites_over, ARRAY_SIZE(sites_over)) ||
+	       is_in(name, sites_in, ARRAY_SIZE(sites_in)) ||
+	       is_in(name, sites_up, ARRAY_SIZE(sites_up));
+}
+
+START_TEST(every_site_of_the_manager_is_tried)
+{
+	sites_check(CRASH_MANAGER, is_tried);
 }
 END_TEST
 
@@ -754,6 +780,7 @@ int main(void)
 		a_manager_that_dies_while_it_takes_over_is_taken_over_from,
 		a_client_that_a_manager_takes_in_while_it_dies_is_in,
 		one_that_dies_while_it_gives_jobs_up_has_the_next_do_it,
+		every_site_of_the_manager_is_tried,
 #endif
 	};
 

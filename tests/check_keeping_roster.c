@@ -217,6 +217,23 @@ START_TEST(a_store_that_is_smaller_than_it_was_keeps_whom_it_can_and_forkd_runs)
 }
 END_TEST
 
+/* How many segments of this name the manager has, and what waits of them. */
+static uint32_t segments(pid_t manager, const char *name)
+{
+	char path[64], target[64];
+	uint32_t n = 0;
+
+	for (int fd = 0; fd < 256; fd++) {
+		ssize_t size;
+
+		(void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)manager, fd);
+		size = readlink(path, target, sizeof(target) - 1);
+		target[max(size, (ssize_t)0)] = '\0';
+		n += strstr(target, name) != NULL;
+	}
+	return n;
+}
+
 START_TEST(a_client_waits_while_the_service_manager_does_not_read)
 {
 	struct fdstore *store = SERVICE_KEEP("", 32, 0);
@@ -231,6 +248,8 @@ START_TEST(a_client_waits_while_the_service_manager_does_not_read)
 	deafen(store);
 	p.fd = fd = service_dial();
 	ck_assert_int_eq(proto_send(fd, &h, sizeof(h), NULL, 0), 0);
+	/* Its segment, and what waits of it. */
+	AWAIT(segments(store->service, "forkd-client") == 2);
 	/* Others are served meanwhile: it is refused at once, so the loop turns. */
 	service_refused("nonsense", 8, -EBADMSG, "");
 	ck_assert_int_eq(poll(&p, 1, 0), 0);
@@ -241,23 +260,6 @@ START_TEST(a_client_waits_while_the_service_manager_does_not_read)
 	service_end(store);
 }
 END_TEST
-
-/* How many tenants' segments the manager has, and what waits of them. */
-static uint32_t tenant_segments(pid_t manager)
-{
-	char path[64], target[64];
-	uint32_t n = 0;
-
-	for (int fd = 0; fd < 256; fd++) {
-		ssize_t size;
-
-		(void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)manager, fd);
-		size = readlink(path, target, sizeof(target) - 1);
-		target[max(size, (ssize_t)0)] = '\0';
-		n += strstr(target, "forkd-tenant") != NULL;
-	}
-	return n;
-}
 
 /* A client of this user, that leaves when it has an answer or its connection has ended. */
 static pid_t dial_as(uint32_t uid)
@@ -297,10 +299,11 @@ START_TEST(a_slot_of_rings_whose_last_users_are_still_kept_is_nobodys)
 	deafen(store);
 	large.heap_size = 64 << 20;
 	service_refused_hello(large, -ENOMEM, "");
-	AWAIT(roster->tenants[0].state == ROSTER_FREE && tenant_segments(store->service) == 0);
+	AWAIT(roster->tenants[0].state == ROSTER_FREE &&
+	      segments(store->service, "forkd-tenant") == 0);
 	pid = dial_as(65002);
 	/* The segment, and what waits of it. */
-	AWAIT(tenant_segments(store->service) == 2);
+	AWAIT(segments(store->service, "forkd-tenant") == 2);
 	ck_assert_uint_eq(roster->tenants[0].state, ROSTER_FREE);
 	ck_assert_int_eq(kill(store->service, SIGKILL), 0);
 	ck_assert_int_eq(kill(store->pid, SIGCONT), 0);
@@ -312,7 +315,7 @@ START_TEST(a_slot_of_rings_whose_last_users_are_still_kept_is_nobodys)
 	/* And one that is put is taken. */
 	deafen(store);
 	pid = dial_as(65002);
-	AWAIT(tenant_segments(store->service) == 2);
+	AWAIT(segments(store->service, "forkd-tenant") == 2);
 	ck_assert_int_eq(kill(store->pid, SIGCONT), 0);
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 	ck_assert_int_eq(status, 0);

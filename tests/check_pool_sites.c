@@ -194,7 +194,7 @@ static void visitor(void)
 
 	must(fk_open(d.socket, NULL, &c));
 	r = fk_call(c, "null:add", &n, INT64_C(40), INT64_C(2));
-	must_be(r == -ECANCELED || r < 0 || n == 42, "a sum");
+	must_be(r < 0 || n == 42, "a sum");
 	/* What it leaves behind is dropped. */
 	must(fk_task_find(c, "crash:spin", &task));
 	must(fk_submit(c, task, &hour, sizeof(hour), 0, &job));

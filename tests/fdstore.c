@@ -461,9 +461,11 @@ struct roster *fdstore_roster(struct fdstore *store)
 	char path[64];
 	int fd = -1;
 
+	ck_assert_int_eq(pthread_mutex_lock(&store->lock), 0);
 	for (uint32_t i = 0; i < store->n; i++)
 		if (streq(store->entries[i].name, "roster"))
 			fd = store->entries[i].fd;
+	ck_assert_int_eq(pthread_mutex_unlock(&store->lock), 0);
 	(void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)store->pid, fd);
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	ck_assert_int_ge(fd, 0);
