@@ -63,6 +63,22 @@ START_TEST(a_socket_from_the_service_manager_is_used_and_left_there)
 }
 END_TEST
 
+START_TEST(who_is_not_heard_serves_and_says_again_that_it_is_ready)
+{
+	struct service_client c;
+	pid_t pid;
+
+	service_setup("");
+	service_deafen();
+	pid = service_start(service_listen(), NULL);
+	c = service_attach();
+	service_submit(&c, 0, STUB_DONE, 0);
+	ck_assert_uint_eq(service_outcome(&c, 0), JOB_DONE);
+	service_expect("READY=1");
+	service_stop(pid);
+}
+END_TEST
+
 START_TEST(a_socket_of_the_wrong_type_is_refused)
 {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -137,6 +153,7 @@ END_TEST
 
 SERVICE_MAIN("service", it_is_ready_when_its_pool_is_and_stops_when_told,
 	     a_socket_from_the_service_manager_is_used_and_left_there,
+	     who_is_not_heard_serves_and_says_again_that_it_is_ready,
 	     a_socket_of_the_wrong_type_is_refused,
 	     only_one_listens_and_a_dead_ones_socket_is_replaced,
 	     what_does_not_end_in_time_is_cancelled, a_second_signal_does_not_wait_for_the_timeout)
