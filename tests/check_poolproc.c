@@ -18,6 +18,8 @@
 #include <sys/mman.h>
 #include <sys/pidfd.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -264,6 +266,56 @@ START_TEST(the_next_pool_starts_when_connections_have_taken_every_descriptor)
 	while (n[0])
 		close(fds[0][--n[0]]);
 	end();
+}
+END_TEST
+
+/* A service manager that keeps descriptors, and reads nothing. Returns its socket. */
+static int keep_deaf(char *folder)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int ear = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	ck_assert_ptr_nonnull(mkdtemp(folder));
+	(void)snprintf(address.sun_path, sizeof(address.sun_path), "%s/notify", folder);
+	ck_assert_int_eq(bind(ear, (struct sockaddr *)&address, sizeof(address)), 0);
+	ck_assert_int_eq(setenv("NOTIFY_SOCKET", address.sun_path, 1), 0);
+	ck_assert_int_eq(setenv("FDSTORE", "64", 1), 0);
+	ck_assert_int_eq(store_init(&store, &loop), 0);
+	while (send(store.fd, "x", 1, MSG_DONTWAIT) == 1)
+		;
+	ck_assert_int_eq(errno, EAGAIN);
+	return ear;
+}
+
+/* What waits for the store has a descriptor of its own. */
+START_TEST(also_while_the_service_manager_does_not_read)
+{
+	struct rlimit limit = { .rlim_cur = 64, .rlim_max = 64 };
+	char folder[] = "/tmp/check_poolproc.XXXXXX";
+	int fds[64], ear;
+	uint32_t n;
+
+	begin(&killed_events);
+	ear = keep_deaf(folder);
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	ck_assert_int_eq(poolproc_start(&pool, file, file), 0);
+	n = fill_the_table(fds, 64);
+	for (uint32_t i = 1; i <= 3; i++) {
+		poolproc_kill(&pool);
+		loop.stopped = false;
+		ck_assert_int_eq(loop_run(&loop), 0);
+		ck_assert_uint_eq(deaths, i);
+		ck_assert_uint_eq(fill_the_table(fds + n, 64 - n), 0);
+		ck_assert_int_eq(poolproc_start(&pool, file, file), 0);
+		ck_assert_ptr_nonnull(pool.stored.item);
+	}
+	while (n)
+		(void)close(fds[--n]);
+	(void)close(ear);
+	end();
+	store_fini(&store);
+	(void)unlink(getenv("NOTIFY_SOCKET"));
+	(void)rmdir(folder);
 }
 END_TEST
 
@@ -547,6 +599,7 @@ END_TEST
 
 CHECK_MAIN("poolproc", a_flood_from_the_pool_leaves_others_their_turn_and_nothing_is_lost,
 	   the_next_pool_starts_when_connections_have_taken_every_descriptor,
+	   also_while_the_service_manager_does_not_read,
 	   a_pool_that_cannot_be_told_what_is_set_is_begun_anew,
 	   a_pool_that_passes_descriptors_is_killed_and_holds_nobody_up,
 	   nor_does_one_that_hides_them_behind_an_empty_message,
