@@ -246,6 +246,7 @@ START_TEST(a_file_that_is_no_module_is_refused_in_words)
 		  "build it again",
 		  -EPROTO },
 		{ "broken_symbol", "it has no fk_module: put FK_MODULE(name, help)", -ENOEXEC },
+		{ "broken_undefined", "undefined symbol: cannot_allocate; was it built", -ENOEXEC },
 		{ "broken_small", "it has no fk_module: put FK_MODULE(name, help)", -ENOEXEC },
 	};
 	const struct fk_module *ret = &module;

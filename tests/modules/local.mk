@@ -15,6 +15,7 @@ check_LTLIBRARIES += \
 	tests/modules/broken/broken_size.la \
 	tests/modules/broken/broken_small.la \
 	tests/modules/broken/broken_symbol.la \
+	tests/modules/broken/broken_undefined.la \
 	tests/modules/ask.la \
 	tests/modules/bytes.la \
 	tests/modules/count.la \
@@ -36,6 +37,7 @@ tests_modules_broken_broken_signature_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_broken_broken_size_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_broken_broken_small_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_broken_broken_symbol_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+tests_modules_broken_broken_undefined_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_ask_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_bytes_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_count_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
