@@ -2,10 +2,9 @@
 #include "daemon/park.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "common/log.h"
 #include "daemon/pool.h"
@@ -34,29 +33,25 @@ static uint32_t park_count(const struct park_set *set)
 	return (uint32_t)CPU_COUNT_S(sizeof(*set), (const cpu_set_t *)set->bits);
 }
 
-/* Where a thread may run: of CPUs that are online. tid: 0 for the calling one. */
-static bool park_read(pid_t tid, struct park_set *ret)
+/* Where a thread may run: of CPUs that are online. */
+static bool park_read(pthread_t thread, struct park_set *ret)
 {
-	memset(ret, 0, sizeof(*ret));
-	/* The C library's function says how much of the set is not its. */
-	return syscall(SYS_sched_getaffinity, tid, sizeof(*ret), ret->bits) > 0;
+	return pthread_getaffinity_np(thread, sizeof(*ret), (cpu_set_t *)ret->bits) == 0;
 }
 
 /* Sees to it that a worker is pinned to its CPU, which may be used. False if that is not so after
- * all: CPUs change while one looks. Where nobody may be pinned workers run as they are. */
+ * all: CPUs change while one looks. Where nobody may be pinned workers run as they are. Its thread,
+ * and not the number on the board: a task can write there which process is to be pinned. */
 static bool park_pin(struct worker *w, uint32_t cpu)
 {
-	pid_t tid = (pid_t)atomic_load_explicit(&w->board->tid, memory_order_relaxed);
 	struct park_set set;
 
-	if (!tid) /* it pins itself when it starts */
-		return true;
-	if (park_read(tid, &set) && park_in(&set, cpu) && park_count(&set) == 1)
+	if (park_read(w->thread, &set) && park_in(&set, cpu) && park_count(&set) == 1)
 		return true;
 	memset(&set, 0, sizeof(set));
 	park_add(&set, cpu);
-	return sched_setaffinity(tid, sizeof(set), (const cpu_set_t *)set.bits) == 0 ||
-	       errno != EINVAL;
+	return pthread_setaffinity_np(w->thread, sizeof(set), (const cpu_set_t *)set.bits) !=
+	       EINVAL;
 }
 
 static uint32_t park_cpu(struct pool *pool, uint32_t worker)
@@ -206,7 +201,7 @@ uint64_t park_look(struct pool *pool, uint64_t now)
 	park->most_seen = most;
 	if (!atomic_exchange_explicit(&park->asked, 1, memory_order_relaxed))
 		channel_send(pool, PROTO_POOL_ASK_CPUS, 0, 0, "");
-	if (!park_read(0, &allowed))
+	if (!park_read(pthread_self(), &allowed))
 		return park->look_at;
 	for (uint32_t i = 0; i < pool->n_workers; i++) {
 		uint32_t cpu = park_cpu(pool, i);

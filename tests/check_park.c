@@ -3,6 +3,13 @@
  * park: workers that are told that their CPUs are not to be used, in a whole pool: what they run
  * all the same, what they leave to others, and who stays. check_cpus.c has CPUs that really go.
  */
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "tests/intake_rig.h"
 #include "tests/tasks.h"
 
@@ -398,20 +405,21 @@ END_TEST
 
 /* ------------------------------------------------------------------------ the dispatcher looks */
 
-int __real_sched_setaffinity(pid_t tid, size_t size, const cpu_set_t *set);
-int __wrap_sched_setaffinity(pid_t tid, size_t size, const cpu_set_t *set);
+int __real_pthread_setaffinity_np(pthread_t thread, size_t size, const cpu_set_t *set);
+int __wrap_pthread_setaffinity_np(pthread_t thread, size_t size, const cpu_set_t *set);
 
 /* What the kernel says to who wants to pin worker 1: an errno, or 0; and how often it did. */
 static _Atomic int refusal;
 static _Atomic uint32_t refused;
 
-int __wrap_sched_setaffinity(pid_t tid, size_t size, const cpu_set_t *set)
+int __wrap_pthread_setaffinity_np(pthread_t thread, size_t size, const cpu_set_t *set)
 {
-	errno = atomic_load(&refusal);
-	if (!errno || tid != (pid_t)atomic_load(&rig.pool->board->workers[1].tid))
-		return __real_sched_setaffinity(tid, size, set);
+	int error = atomic_load(&refusal);
+
+	if (!error || !pthread_equal(thread, rig.pool->workers[1].thread))
+		return __real_pthread_setaffinity_np(thread, size, set);
 	atomic_fetch_add(&refused, 1);
-	return -1;
+	return error;
 }
 
 static void begin_looking(struct pool *pool)
@@ -435,6 +443,50 @@ START_TEST(who_cannot_be_pinned_parks_only_if_its_cpu_is_gone)
 	atomic_store(&refusal, 0);
 	while (staying() != 3)
 		ck_assert_int_eq(rig_call(&rig, "intake:fib", 15), 610);
+	rig_stop(&rig);
+}
+END_TEST
+
+/* How many CPUs worker 0 may use. */
+static int spread(void)
+{
+	cpu_set_t set;
+
+	ck_assert_int_eq(pthread_getaffinity_np(rig.pool->workers[0].thread, sizeof(set), &set), 0);
+	return CPU_COUNT(&set);
+}
+
+START_TEST(a_number_that_a_task_writes_on_the_board_pins_no_other_process)
+{
+	cpu_set_t all, now;
+	pid_t child;
+
+	ck_assert_int_eq(sched_getaffinity(0, sizeof(all), &all), 0);
+	if (CPU_COUNT(&all) < 2) {
+		check_unit_not_run(a_number_that_a_task_writes_on_the_board_pins_no_other_process,
+				   "one CPU");
+		return;
+	}
+	child = fork();
+	ck_assert_int_ge(child, 0);
+	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			pause();
+	}
+	rig_prepare = begin_looking;
+	start(2);
+	while (spread() > 1)
+		ck_assert_int_eq(rig_call(&rig, "intake:fib", 15), 610);
+	atomic_store(&rig.pool->board->workers[0].tid, (uint32_t)child);
+	ck_assert_int_eq(pthread_setaffinity_np(rig.pool->workers[0].thread, sizeof(all), &all), 0);
+	do {
+		ck_assert_int_eq(rig_call(&rig, "intake:fib", 15), 610);
+		ck_assert_int_eq(sched_getaffinity(child, sizeof(now), &now), 0);
+		ck_assert_int_eq(CPU_COUNT(&now), CPU_COUNT(&all));
+	} while (spread() > 1);
+	ck_assert_int_eq(kill(child, SIGKILL), 0);
+	ck_assert_int_eq(waitpid(child, NULL, 0), child);
 	rig_stop(&rig);
 }
 END_TEST
@@ -493,5 +545,6 @@ CHECK_MAIN("park", only_what_no_other_may_do_runs_on_a_parked_worker,
 	   nothing_is_lost_while_workers_park_and_come_back,
 	   nothing_is_lost_where_workers_never_sleep_but_parked,
 	   who_cannot_be_pinned_parks_only_if_its_cpu_is_gone,
+	   a_number_that_a_task_writes_on_the_board_pins_no_other_process,
 	   one_worker_stays_whatever_is_taken_away,
 	   cpu_max_counts_cpus_and_not_the_workers_that_share_one)

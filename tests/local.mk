@@ -389,7 +389,7 @@ tests_check_store_LDFLAGS = \
 	-Wl,--wrap=sendmsg
 
 # It says that a worker cannot be pinned.
-tests_check_park_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=sched_setaffinity
+tests_check_park_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=pthread_setaffinity_np
 
 # The kernel unmaps what was there, and has no memory then.
 tests_check_vacate_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=mremap
