@@ -76,13 +76,14 @@ void hang_answer(struct worker *w)
 	struct rusage usage;
 
 	/* Relaxed: a time, and nothing behind it. */
-	if (!atomic_load_explicit(&w->pulse.asked, memory_order_relaxed) ||
+	if (!atomic_load_explicit(&w->hang_asked, memory_order_relaxed) ||
 	    getrusage(RUSAGE_THREAD, &usage) < 0)
 		return;
-	atomic_store_explicit(&w->pulse.slept, (uint64_t)usage.ru_nvcsw, memory_order_relaxed);
+	atomic_store_explicit(&w->hang_answer.slept, (uint64_t)usage.ru_nvcsw,
+			      memory_order_relaxed);
 	/* ORDER hang/answer [H2]: release, who sees the time sees the number. Pairs with
 	 * hang_see(). */
-	atomic_store_explicit(&w->pulse.answered, clock_ns(), memory_order_release);
+	atomic_store_explicit(&w->hang_answer.at, clock_ns(), memory_order_release);
 }
 
 /* Somebody waits for its end: one that fails may take its time, until it is. */
@@ -140,18 +141,18 @@ static struct hang_look hang_see(struct pool *pool, struct worker *w, uint64_t n
 	look.beat = hang_beat(w);
 	look.cpu = hang_cpu(w);
 	/* Relaxed: the dispatcher's own, and a count. */
-	look.asked = atomic_load_explicit(&w->pulse.asked, memory_order_relaxed);
+	look.asked = atomic_load_explicit(&w->hang_asked, memory_order_relaxed);
 	look.stops = atomic_load_explicit(&hang_stops, memory_order_relaxed);
 	/* ORDER hang/answer [H2]: acquire, pairs with hang_answer(). */
-	look.answered = atomic_load_explicit(&w->pulse.answered, memory_order_acquire);
-	look.slept = atomic_load_explicit(&w->pulse.slept, memory_order_relaxed);
+	look.answered = atomic_load_explicit(&w->hang_answer.at, memory_order_acquire);
+	look.slept = atomic_load_explicit(&w->hang_answer.slept, memory_order_relaxed);
 	return look;
 }
 
 static void hang_ask(struct worker *w)
 {
 	/* Relaxed: as in hang_answer(). */
-	atomic_store_explicit(&w->pulse.asked, clock_ns(), memory_order_relaxed);
+	atomic_store_explicit(&w->hang_asked, clock_ns(), memory_order_relaxed);
 	(void)pthread_kill(w->thread, WORKER_SIGNAL);
 }
 
@@ -172,7 +173,7 @@ static bool hang_look_at(struct pool *pool, uint32_t index, uint64_t now, uint64
 		hang_ask(w);
 	/* Relaxed: what it has answered for another job does not count. */
 	if (!again)
-		atomic_store_explicit(&w->pulse.asked, 0, memory_order_relaxed);
+		atomic_store_explicit(&w->hang_asked, 0, memory_order_relaxed);
 	return look.doomed;
 }
 

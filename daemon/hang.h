@@ -54,13 +54,10 @@
 struct pool;
 struct worker;
 
-/* Of a worker; in its struct. */
-struct hang_pulse {
-	/* the dispatcher writes: when it asked, ns, CLOCK_MONOTONIC; 0: never */
-	_Atomic uint64_t asked;
-	/* the owner writes: when it came to answer, and how often its thread had slept by then */
-	_Atomic uint64_t answered;
-	_Atomic uint64_t slept;
+/* A worker's to its hang_asked: when the dispatcher asked, 0 for never; all CLOCK_MONOTONIC, ns. */
+struct hang_answer {
+	_Atomic uint64_t at;	/* when it came to answer */
+	_Atomic uint64_t slept; /* how often its thread had by then */
 };
 
 /* What a look has found. */

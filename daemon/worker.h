@@ -59,9 +59,10 @@ struct worker {
 	 * the one that follows, ns; see worker.c, ASKING */
 	_Atomic uint64_t press_at;
 	_Atomic uint64_t press_wait;
-	_Atomic uint32_t parked; /* the dispatcher writes: runs only what no other may; park.h */
-	struct account account;	 /* the job that is charged for its time: account.h */
-	struct hang_pulse pulse;
+	struct account account; /* the job that is charged for its time: account.h */
+	/* the dispatcher writes: it runs only what no other may, see park.h; and hang.h */
+	_Alignas(64) _Atomic uint32_t parked;
+	_Atomic uint64_t hang_asked;
 	/* the owner's */
 	_Alignas(64) struct pool *pool;
 	struct fk_stack *stack;	 /* the one it runs on, NULL after it gave it to a frame */
@@ -103,6 +104,7 @@ struct worker {
 	struct board_worker *board;
 	struct board_counters *counters;
 	struct ledger_worker *ledger;
+	struct hang_answer hang_answer;
 	pthread_t thread;
 #ifdef WORKER_LIBC_JUMP
 	jmp_buf jump;
