@@ -63,7 +63,7 @@ void manager_status(struct notify *notify)
 		notify_status(notify, "Starting the pool");
 	else
 		notify_status(notify, "Running: %u workers, %u clients", m->fronts.n_workers,
-			      m->sessions.n_open);
+			      session_n_open(&m->sessions));
 }
 
 /* It is awake, whatever the pool does. */

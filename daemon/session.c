@@ -103,7 +103,6 @@ static void session_open(struct session *s)
 {
 	struct session_table *table = s->table;
 
-	table->n_open++;
 	s->state = SESSION_OPEN;
 	FK_CRASH(session_stored);
 	roster_enter_client(table->roster, s->slot,

@@ -67,7 +67,6 @@ static void session_resume(struct session *s, enum roster_state state)
 		return;
 	}
 	s->state = SESSION_OPEN;
-	s->table->n_open++;
 	if (session_has_ended(s)) {
 		session_gone(s);
 		return;

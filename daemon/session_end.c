@@ -120,7 +120,6 @@ void session_close(struct session *s)
 	/* Relaxed: for display. */
 	atomic_store_explicit(&s->table->board->clients[s->slot].left_ns, clock_ns(),
 			      memory_order_relaxed);
-	s->table->n_open--;
 	session_weigh(s->table, s->tenant);
 }
 

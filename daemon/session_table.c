@@ -72,14 +72,24 @@ void session_tell_pool(struct session_table *table)
 
 /* ------------------------------------------------------------------------ what the board shows */
 
+uint32_t session_n_open(const struct session_table *table)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++)
+		n += table->slots[i] && table->slots[i]->state == SESSION_OPEN;
+	return n;
+}
+
 void session_show_counts(struct session_table *table)
 {
 	struct board_manager *m = &table->board->manager;
+	uint32_t used, idle;
 
+	tenants_count(&table->tenants, &used, &idle);
 	/* Relaxed: for display. Nothing is read back: a task may have written there. */
-	atomic_store_explicit(&m->clients, table->n_open, memory_order_relaxed);
-	atomic_store_explicit(&m->tenants, table->tenants.n_used - table->tenants.n_idle,
-			      memory_order_relaxed);
+	atomic_store_explicit(&m->clients, session_n_open(table), memory_order_relaxed);
+	atomic_store_explicit(&m->tenants, used - idle, memory_order_relaxed);
 	atomic_store_explicit(&m->accepted, table->accepted, memory_order_relaxed);
 	atomic_store_explicit(&m->refused, table->refused, memory_order_relaxed);
 	atomic_store_explicit(&m->manager_fails, table->manager_fails, memory_order_relaxed);

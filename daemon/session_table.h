@@ -49,7 +49,6 @@ struct session_table {
 	/* called when the number of connections has changed */
 	void (*changed)(struct session_table *table);
 
-	uint32_t n_open;	  /* with a slot and a connection */
 	struct session *greeting; /* list of those that have not said HELLO yet, the newest first */
 	struct session *slots[LIMIT_CLIENTS];
 	uint32_t generations[LIMIT_CLIENTS]; /* of the slot's next client */
@@ -60,6 +59,9 @@ struct session_table {
 	uint64_t refused;
 	uint64_t manager_fails;
 };
+
+/* How many have a slot and a connection. */
+uint32_t session_n_open(const struct session_table *table);
 
 /* Puts on the board how many there are and were; changed is not called. */
 void session_show_counts(struct session_table *table);

@@ -227,7 +227,6 @@ static void tenants_place(struct tenants *tenants, uint32_t index, uint32_t uid,
 	};
 	tenants->memory += size;
 	tenants->n = max(tenants->n, index + 1);
-	tenants->n_used++;
 }
 
 /* Makes one in a free slot. Returns 0 or a negative errno. */
@@ -277,8 +276,6 @@ int tenants_attach(struct tenants *tenants, uint32_t uid)
 	tenants_head(tenants, index);
 	if (new)
 		tenants->made(tenants, index);
-	if (!new && !tenants->slots[index].n_sessions)
-		tenants->n_idle--;
 	tenants->slots[index].n_sessions++;
 	tenants_trim(tenants, TENANTS_IDLE);
 	return (int)index;
@@ -292,7 +289,6 @@ void tenants_detach(struct tenants *tenants, uint32_t index)
 	if (--t->n_sessions)
 		return;
 	t->idle_since = ++tenants->n_idled;
-	tenants->n_idle++;
 	tenants_trim(tenants, TENANTS_IDLE);
 }
 
@@ -310,8 +306,6 @@ static void tenants_release_one(struct tenants *tenants)
 			oldest = t;
 	}
 	assert(oldest);
-	tenants->n_used--;
-	tenants->n_idle--;
 	m.tenant = (uint32_t)(oldest - tenants->slots);
 	/* Not if it waits for the store. */
 	if (tenants->roster->tenants[m.tenant].state != ROSTER_FREE)
@@ -324,10 +318,26 @@ static void tenants_release_one(struct tenants *tenants)
 	}
 }
 
+void tenants_count(const struct tenants *tenants, uint32_t *ret_used, uint32_t *ret_idle)
+{
+	uint32_t used = 0, idle = 0;
+
+	for (uint32_t i = 0; i < tenants->n; i++) {
+		const struct tenants_slot *t = &tenants->slots[i];
+
+		used += t->state == TENANTS_USED;
+		idle += t->state == TENANTS_USED && !t->n_sessions;
+	}
+	*ret_used = used;
+	*ret_idle = idle;
+}
+
 void tenants_trim(struct tenants *tenants, uint32_t n_idle)
 {
-	while (tenants->n_idle > n_idle ||
-	       (tenants->n_idle && tenants->n_used > LIMIT_TENANTS - TENANTS_SPARE))
+	uint32_t used, idle;
+
+	tenants_count(tenants, &used, &idle);
+	for (; idle > n_idle || (idle && used > LIMIT_TENANTS - TENANTS_SPARE); used--, idle--)
 		tenants_release_one(tenants);
 }
 
@@ -367,7 +377,6 @@ static int tenants_adopt_one(struct tenants *tenants, uint32_t index)
 		return 0;
 	/* As if a pool had been told: the next one is not. */
 	tenants->slots[index].state = TENANTS_LEAVING;
-	tenants->n_used--;
 	return 0;
 }
 
@@ -399,16 +408,9 @@ bool tenants_join(struct tenants *tenants, uint32_t index, uint32_t uid)
 
 void tenants_settle(struct tenants *tenants)
 {
-	/* Those are among them whose last session has ended since. */
-	tenants->n_idle = 0;
-	for (uint32_t i = 0; i < tenants->n; i++) {
-		struct tenants_slot *t = &tenants->slots[i];
-
-		if (t->state != TENANTS_USED || t->n_sessions)
-			continue;
-		t->idle_since = ++tenants->n_idled;
-		tenants->n_idle++;
-	}
+	for (uint32_t i = 0; i < tenants->n; i++)
+		if (!tenants->slots[i].n_sessions)
+			tenants->slots[i].idle_since = ++tenants->n_idled;
 }
 
 void tenants_fini(struct tenants *tenants)

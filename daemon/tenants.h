@@ -31,7 +31,7 @@ struct tenants_slot {
 	uint32_t uid;
 	uint32_t weight;     /* among the users; the pool is told */
 	uint32_t n_sessions; /* connections, and those that are gone and not released */
-	uint64_t idle_since; /* when the last of them was released, counted in n_idled */
+	uint64_t idle_since; /* without sessions: when the last of them was released, by n_idled */
 	int fd;
 	struct segment head; /* of the segment, as it was made */
 	struct tenant_segment *segment;
@@ -53,9 +53,7 @@ struct tenants {
 	/* what the pool is to know of a new one, before the tenant itself */
 	void (*made)(struct tenants *tenants, uint32_t index);
 
-	uint32_t n;	 /* slots that were ever used, from 0 on */
-	uint32_t n_used; /* that are TENANTS_USED */
-	uint32_t n_idle; /* of these, without sessions */
+	uint32_t n; /* slots that were ever used, from 0 on */
 	uint64_t n_idled;
 	uint64_t memory; /* bytes of the segments whose pages are not gone */
 	struct tenants_slot slots[LIMIT_TENANTS];
@@ -78,6 +76,8 @@ void tenants_weigh(struct tenants *tenants, uint32_t index, uint32_t weight);
 /* One has ended, and the pool has released it. */
 void tenants_detach(struct tenants *tenants, uint32_t index);
 
+/* How many are in use, and how many of these have no sessions. */
+void tenants_count(const struct tenants *tenants, uint32_t *ret_used, uint32_t *ret_idle);
 /* Releases tenants without sessions, until so many are left. Their slots and bytes are free when
  * the pool has let go of them and their pages are gone. */
 void tenants_trim(struct tenants *tenants, uint32_t n_idle);
