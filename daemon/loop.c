@@ -373,8 +373,10 @@ int loop_run(struct loop *loop)
 {
 	while (!loop->stopped) {
 		struct io_uring_cqe *cqe;
-		int r = io_uring_submit_and_wait(&loop->ring, loop_catch_up(loop));
+		int r = loop_fault(LOOP_FAULT_ENTER);
 
+		if (r == 0)
+			r = io_uring_submit_and_wait(&loop->ring, loop_catch_up(loop));
 		if (r < 0 && r != -EINTR && r != -EBUSY && r != -EAGAIN)
 			return r;
 		/* There was no memory to take what was submitted. */

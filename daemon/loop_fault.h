@@ -12,6 +12,7 @@
 enum loop_fault_kind {
 	LOOP_FAULT_ARM,	  /* there is no memory to wait for something, whatever it is */
 	LOOP_FAULT_ENTRY, /* there is no submission entry */
+	LOOP_FAULT_ENTER, /* there is no loop any more */
 	LOOP_FAULT_POLL,  /* from here on: the operation has failed, and was not begun */
 	LOOP_FAULT_TIMER,
 	LOOP_FAULT_FALLOCATE,

@@ -23,6 +23,8 @@
 #include "client/client.h"
 #include "common/util.h"
 #include "daemon/adopt.h"
+#include "daemon/loop_fault.h"
+#include "daemon/manager.h"
 #include "tests/kept.h"
 #include "tests/oracle.h"
 #include "tests/sites.h"
@@ -401,8 +403,16 @@ START_TEST(what_a_forkd_of_an_older_version_has_left_is_LOST_and_the_log_says_wh
 	for (uint32_t i = 0; i < 4; i++)
 		atomic_store(&jobs[i].state, (i + 1) << JOB_GEN_SHIFT | JOB_DONE);
 	atomic_store(&jobs[2].state, 3 << JOB_GEN_SHIFT | JOB_PENDING);
-	inherited[0] = (struct store_inherited){ "c9", STORE_MEMFD, segment };
-	inherited[1] = (struct store_inherited){ "roster", STORE_MEMFD, old_roster(9, &entry) };
+	inherited[0] = (struct store_inherited){
+		.name = "c9",
+		.kind = STORE_MEMFD,
+		.fd = segment,
+	};
+	inherited[1] = (struct store_inherited){
+		.name = "roster",
+		.kind = STORE_MEMFD,
+		.fd = old_roster(9, &entry),
+	};
 	s.fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	s.inherited = inherited;
 	s.n_inherited = 2;
@@ -483,6 +493,44 @@ START_TEST(a_manager_that_has_lived_for_a_while_is_no_try)
 	kept_stop(&d, store);
 }
 END_TEST
+
+#ifdef FK_CRASH_SITES
+START_TEST(a_manager_whose_loop_fails_is_gone_on_from)
+{
+	struct loop_fault *fault = MAP_FAILED;
+	volatile uint8_t *gate;
+	char path[96];
+	fk_client *c;
+	fk_job job;
+	int fd;
+
+	daemon_prepare(&d);
+	(void)snprintf(path, sizeof(path), "%s/loop", d.folder);
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	ck_assert_int_eq(ftruncate(fd, sizeof(*fault)), 0);
+	fault = mmap(NULL, sizeof(*fault), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	ck_assert_ptr_ne(fault, MAP_FAILED);
+	ck_assert_int_eq(setenv("FORKD_LOOP_FAULT", path, 1), 0);
+	store = kept_start(&d, "--workers=2", NULL);
+	c = daemon_open(&d);
+	job = kept_hold(c, FK_IDEMPOTENT, &gate);
+	DAEMON_AWAIT(n_running() == 1);
+	atomic_store(&fault->kinds[LOOP_FAULT_ENTER].error, -ENOMEM);
+	atomic_store(&fault->kinds[LOOP_FAULT_ENTER].times, 1);
+	atomic_store(&fault->kinds[LOOP_FAULT_ENTER].nth, 1);
+	/* Something for it to do. */
+	ck_assert_int_eq(kill(d.manager, SIGHUP), 0);
+	kept_ready(&d, store);
+	ck_assert(daemon_logged(&d, "io_uring failed", ""));
+	ck_assert_int_eq(WEXITSTATUS(store->status), MANAGER_EXIT_BUG);
+	*gate = 1;
+	ck_assert_str_eq(fk_outcome_name(outcome(c, job)), "DONE");
+	ck_assert(!daemon_logged(&d, "disconnected", ""));
+	ck_assert_int_eq(fk_close(c), 0);
+	kept_stop(&d, store);
+}
+END_TEST
+#endif
 
 #define FAILURES 7u
 
@@ -776,6 +824,7 @@ int main(void)
 		what_is_auto_stays_as_it_is_for_those_who_are_there,
 		what_is_set_otherwise_is_named_and_all_is_new,
 #ifdef FK_CRASH_SITES
+		a_manager_whose_loop_fails_is_gone_on_from,
 		a_state_that_kills_each_manager_is_given_up,
 		a_manager_that_dies_while_it_takes_over_is_taken_over_from,
 		a_client_that_a_manager_takes_in_while_it_dies_is_in,
