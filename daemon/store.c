@@ -434,6 +434,15 @@ static bool store_is_ours(const char *name)
 	return n > 0 && n < STORE_NAME;
 }
 
+/* By name, and the oldest first: there may be thousands of them. */
+static int store_compare(const void *left, const void *right)
+{
+	const struct store_inherited *a = left, *b = right;
+	int order = strcmp(a->name, b->name);
+
+	return order ? order : (a->fd > b->fd) - (a->fd < b->fd);
+}
+
 static int store_inherit(struct store *store)
 {
 	char **names = NULL;
@@ -456,7 +465,31 @@ static int store_inherit(struct store *store)
 	free(names);
 	if (n > 0 && !store->inherited)
 		return -ENOMEM;
+	if (store->n_inherited)
+		qsort(store->inherited, store->n_inherited, sizeof(*store->inherited),
+		      store_compare);
 	return min(n, 0);
+}
+
+/* Where those of a name begin. */
+static uint32_t store_first(const struct store *store, const char *name)
+{
+	uint32_t first = 0, end = store->n_inherited;
+
+	while (first < end) {
+		uint32_t half = (first + end) / 2;
+
+		if (strcmp(store->inherited[half].name, name) < 0)
+			first = half + 1;
+		else
+			end = half;
+	}
+	return first;
+}
+
+static bool store_is_called(const struct store *store, uint32_t i, const char *name)
+{
+	return i < store->n_inherited && streq(store->inherited[i].name, name);
 }
 
 /* What was inherited is in the store. */
@@ -464,11 +497,11 @@ static int store_count_inherited(struct store *store)
 {
 	for (uint32_t i = 0; i < store->n_inherited; i++) {
 		const char *name = store->inherited[i].name;
-		struct store_item *item = store_find(store, name);
+		struct store_item *item = store->items;
 
 		if (!name[0])
 			continue;
-		if (!item)
+		if (!item || !streq(item->name, name))
 			item = store_item_new(store, name, 0);
 		if (!item)
 			return -ENOMEM;
@@ -480,10 +513,12 @@ static int store_count_inherited(struct store *store)
 
 int store_take(struct store *store, const char *name, enum store_kind kind)
 {
-	for (uint32_t i = 0; store_is_there(store) && i < store->n_inherited; i++) {
+	if (!store_is_there(store))
+		return -1;
+	for (uint32_t i = store_first(store, name); store_is_called(store, i, name); i++) {
 		struct store_inherited *in = &store->inherited[i];
 
-		if (in->fd >= 0 && !in->gone && in->kind == kind && streq(in->name, name))
+		if (in->fd >= 0 && !in->gone && in->kind == kind)
 			return steal_fd(&in->fd);
 	}
 	return -1;
@@ -508,8 +543,8 @@ int store_take_socket(struct store *store, uint32_t *ret_n)
 
 static bool store_was_taken(const struct store *store, const char *name)
 {
-	for (uint32_t i = 0; i < store->n_inherited; i++)
-		if (store->inherited[i].fd < 0 && streq(store->inherited[i].name, name))
+	for (uint32_t i = store_first(store, name); store_is_called(store, i, name); i++)
+		if (store->inherited[i].fd < 0)
 			return true;
 	return false;
 }

@@ -53,7 +53,7 @@ struct store {
 	struct store_item **last;
 	bool emptied;
 	struct loop_source outgoing;
-	struct store_inherited *inherited;
+	struct store_inherited *inherited; /* by name, the oldest first */
 	uint32_t n_inherited;
 };
 

@@ -96,6 +96,30 @@ START_TEST(what_comes_back_is_known_by_name_and_kind)
 }
 END_TEST
 
+static void come_in_disorder(void)
+{
+	inherit("t9:t1:t1:c2:forkd.socket");
+	begin("9");
+	ck_assert_uint_eq(store.n, 4);
+	/* Of several the oldest. */
+	ck_assert_int_eq(store_take(&store, "t1", STORE_MEMFD), 4);
+	ck_assert_int_eq(store_take(&store, "t1", STORE_MEMFD), 5);
+	ck_assert_int_eq(store_take(&store, "t1", STORE_MEMFD), -1);
+	ck_assert_int_eq(store_take(&store, "t", STORE_MEMFD), -1);
+	ck_assert_int_eq(store_take(&store, "t91", STORE_SOCKET), -1);
+	ck_assert_int_eq(store_take(&store, "t9", STORE_SOCKET), 3);
+	ck_assert_int_eq(store_take(&store, "c2", STORE_PIDFD), 6);
+	store_drop_rest(&store, &hangups);
+	hear_nothing();
+	end();
+}
+
+START_TEST(names_may_come_in_any_order)
+{
+	alone(come_in_disorder);
+}
+END_TEST
+
 static void be_too_many(void)
 {
 	struct store_put put;
@@ -107,8 +131,8 @@ static void be_too_many(void)
 	ck_assert_int_eq(store_take(&store, "board", STORE_MEMFD), -1);
 	ck_assert_int_eq(put_one(&put, "pool"), 0);
 	store_drop_rest(&store, &hangups);
-	hear_remove("c1");
 	hear_remove("board");
+	hear_remove("c1");
 	hear_remove("pool");
 	hear_nothing();
 	ck_assert_int_eq(put_one(&put, "t1"), 0);
@@ -209,7 +233,7 @@ START_TEST(without_a_store_nothing_comes_back_but_the_socket)
 }
 END_TEST
 
-CHECK_MAIN("store_inherit", what_comes_back_is_known_by_name_and_kind,
+CHECK_MAIN("store_inherit", what_comes_back_is_known_by_name_and_kind, names_may_come_in_any_order,
 	   what_is_in_a_store_that_is_too_small_now_leaves_it,
 	   a_name_that_has_too_many_closes_no_others,
 	   what_nobody_takes_is_closed_and_leaves_the_store, a_units_socket_is_known_under_any_name,
