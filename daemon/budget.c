@@ -119,7 +119,8 @@ static struct budget budget_anew(const struct options *o, uint32_t n_workers, ui
 		return budget_beside(o, n_workers, total, o->arena_max);
 	b = budget_beside(o, n_workers, total, arena);
 	b.arena = 0;
-	b.arena = max(min(budget_down(budget_rest(total, budget_sum(&b))), BUDGET_ARENA_MAX), least);
+	b.arena =
+		max(min(budget_down(budget_rest(total, budget_sum(&b))), BUDGET_ARENA_MAX), least);
 	return b;
 }
 
@@ -205,8 +206,8 @@ int budget_settle(struct options *options, uint64_t before, struct options_error
 	ceiling_find("", ceiling_machine(), &ceiling);
 	if (!options->memory_total)
 		where = ceiling.where;
-	own = budget_divide(options, min(budget_workers(options), LIMIT_WORKERS), before,
-			    &ceiling, ret_text);
+	own = budget_divide(options, min(budget_workers(options), LIMIT_WORKERS), before, &ceiling,
+			    ret_text);
 	if (!own)
 		return -ENOSPC;
 	options_error_set(ret_text,

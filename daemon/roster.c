@@ -147,7 +147,8 @@ bool roster_is_known(const struct roster *roster)
 
 static uint64_t roster_arena_of(const struct roster_geometry *g)
 {
-	return g->arena_size - arena_workers_offset((uint32_t)g->max_clients, (uint32_t)g->max_jobs);
+	return g->arena_size -
+	       arena_workers_offset((uint32_t)g->max_clients, (uint32_t)g->max_jobs);
 }
 
 uint64_t roster_arena_max(const struct roster *roster)

@@ -94,16 +94,16 @@ struct roster {
 	struct roster_geometry geometry;
 	struct roster_records records;
 	/* what changes */
-	_Atomic uint64_t ended;	   /* there is nobody any more whom a next forkd could serve */
-	_Atomic uint64_t ready;	   /* 1, and jobs that had ended then; 0: no pool of it was ready */
-	_Atomic uint64_t tries;	   /* managers that have come to nothing, one after the other */
+	_Atomic uint64_t ended; /* there is nobody any more whom a next forkd could serve */
+	_Atomic uint64_t ready; /* 1, and jobs that had ended then; 0: no pool of it was ready */
+	_Atomic uint64_t tries; /* managers that have come to nothing, one after the other */
 	_Atomic uint64_t pool_generation; /* as the board shows it */
 	_Atomic uint64_t crashes;	  /* as well */
 	struct roster_tenant tenants[LIMIT_TENANTS];
 	struct roster_client clients[LIMIT_CLIENTS];
 	/* of this version alone */
 	struct roster_quarantine quarantine;
-	_Atomic uint64_t cpus_at;	       /* which of the two holds */
+	_Atomic uint64_t cpus_at;	    /* which of the two holds */
 	uint64_t cpus[2][ROSTER_CPUS / 64]; /* a bit each */
 };
 

@@ -290,13 +290,15 @@ START_TEST(each_number_that_differs_is_named_as_it_was_and_as_it_is)
 	} rows[] = {
 		{ offsetof(struct roster_geometry, n_workers), 1,
 		  "forkd has other sizes now: workers was 2 and is 3" },
-		{ offsetof(struct roster_geometry, max_clients), 1, "max-clients was 256 and is 257" },
+		{ offsetof(struct roster_geometry, max_clients), 1,
+		  "max-clients was 256 and is 257" },
 		{ offsetof(struct roster_geometry, max_jobs), 1, "max-jobs was 1024 and is 1025" },
 		{ offsetof(struct roster_geometry, arena_size), 36 * MIB,
 		  "forkd has other sizes now: arena-max was 64M and is 100M" },
 		{ offsetof(struct roster_geometry, arena_size), 1,
 		  "arena-max was 67108864 and is 67108865" },
-		{ offsetof(struct roster_geometry, board_size), 1, "forkd has another version now" },
+		{ offsetof(struct roster_geometry, board_size), 1,
+		  "forkd has another version now" },
 	};
 	struct roster_geometry g = geometry;
 	struct roster *roster;
