@@ -3,7 +3,7 @@
  * daemon/hangup.c - closing sockets of clients and tasks, whatever they have put into them
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   session.c and poolproc.c, on the manager's only thread.
+ *   session.c, session_adopt.c, poolproc.c and store.c, on the manager's only thread.
  *
  * WHAT IT IS
  *   A message that nobody has received holds on to its descriptors, and who closes the socket

@@ -3,8 +3,9 @@
  * daemon/recover.c - what becomes of the jobs of a pool that has died
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   The manager, after it has reaped the pool and before it starts the next. recover_cancel(): when
- *   the next one is ready and before it is told of the client; then nobody else writes its rows.
+ *   The manager, after it has reaped the pool, or has waited for the death of one that was the last
+ *   manager's (adopt.c), and before it starts the next. recover_cancel(): when the next one is ready
+ *   and before it is told of the client; then nobody else writes its rows.
  *
  * THE TABLE
  *	row		blamed		idempotent	not idempotent
@@ -58,8 +59,8 @@
 
 /* Relaxed throughout: the pool is dead, and its end has been waited for, which orders its stores
  * before these loads; the next pool is started after these stores. */
-/* ORDER ledger/row [L2]: relaxed: the pool is dead, and waitpid() has ordered all of its stores
- * before this. Pairs with root_set_row(). */
+/* ORDER ledger/row [L2]: relaxed: the pool is dead, and waitpid(), or poll() of its pidfd, has
+ * ordered all of its stores before this. Pairs with root_set_row(). */
 #define recover_load(p)	    atomic_load_explicit((p), memory_order_relaxed)
 #define RECOVER_TRIES	    10000u
 #define recover_store(p, v) atomic_store_explicit((p), (v), memory_order_relaxed)
