@@ -122,8 +122,8 @@ int options_change(struct options *o, const char *name, const char *value,
 /* The rules that concern several options. -EINVAL. */
 int options_check(const struct options *o, struct options_error *ret_error);
 
-/* Calls fn for each option that is marked RUNTIME, with its value as options_set() takes it. Returns
- * 0, or -ENOMEM: not all were called. */
+/* Calls fn for each option that is marked RUNTIME, with its value as options_set() takes it.
+ * Returns 0, or -ENOMEM: not all were called. */
 int options_each_runtime(const struct options *o,
 			 void (*fn)(void *context, const char *name, const char *value),
 			 void *context);

@@ -16,9 +16,9 @@
  * WHO CALLS IT, ON WHICH THREAD
  *   The manager's only thread when it starts, and main() for --check-config.
  *
- *   If all is auto, memory-max and module-memory have a quarter each, and the arena what is left; or
- *   less, both alike, where that is too little: in a small container on a machine of many CPUs, or
- *   for an arena that is there already. heap-max is as much as memory-max has room for.
+ *   If all is auto, memory-max and module-memory have a quarter each, and the arena what is left;
+ *   or less, both alike, where that is too little: in a small container on a machine of many CPUs,
+ *   or for an arena that is there already. heap-max is as much as memory-max has room for.
  *
  * INVARIANTS
  *   I1. After budget_divide() the parts fit; or nothing is changed.

@@ -38,8 +38,8 @@ void fault_end(void);
 void *fault_begin_thread(void);
 void fault_end_thread(void *stack);
 
-/* This job of a row, which the worker ran when it was looked at, is to end and has not got on for so
- * many ns: ends the process, and it is to blame. The dispatcher. */
+/* This job of a row, which the worker ran when it was looked at, is to end and has not got on for
+ * so many ns: ends the process, and it is to blame. The dispatcher. */
 void fault_hang(struct pool *pool, uint32_t worker, uint32_t row, uint32_t generation,
 		uint64_t held_ns) __attribute__((noreturn));
 

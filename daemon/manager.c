@@ -13,9 +13,9 @@
  * INVARIANTS
  *   I1. Nothing is accepted before the first pool is ready; READY=1 says both. Connections made
  *       earlier wait in the socket's queue.
- *   I2. Once it is ready the manager waits for nothing but its loop; it runs no task, takes no lock,
- *       and uses what others write in shared memory only as text or numbers to show, or through
- *       recover.c.
+ *   I2. Once it is ready the manager waits for nothing but its loop; it runs no task, takes no
+ *       lock, and uses what others write in shared memory only as text or numbers to show, or
+ *       through recover.c.
  *   I3. Every job that was pending when the manager ends by itself has an outcome then, unless the
  *       next manager goes on with it (adopt.c): who is to be started again, could not begin, or has
  *       no loop any more, leaves all that is in the store as it is.
@@ -33,9 +33,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
-#include <unistd.h>
 
-#include "common/cleanup.h"
 #include "common/urgent.h"
 #include "common/util.h"
 #include "daemon/budget.h"

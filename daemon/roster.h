@@ -177,8 +177,8 @@ void roster_acquit(struct roster *roster);
 /* What the board shows of pools. */
 void roster_pools(struct roster *roster, uint64_t pool_generation, uint64_t crashes);
 
-/* Nobody goes on from here: whoever is pending gets its outcome from this manager, or its connection
- * ends. */
+/* Nobody goes on from here: whoever is pending gets its outcome from this manager, or its
+ * connection ends. */
 void roster_end(struct roster *roster);
 
 #endif

@@ -4,7 +4,7 @@
  * told of them
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   session.c, manager.c and postmortem.c, on the manager's only thread. The invariants stand in
+ *   session*.c, manager*.c and postmortem.c, on the manager's only thread. The invariants stand in
  *   session_internal.h.
  */
 #include "daemon/session_table.h"

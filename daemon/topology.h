@@ -34,8 +34,9 @@ struct topology_place {
 int topology_new(const char *description, uint32_t workers, const struct hwloc_bitmap_s *cpus,
 		 char *error, size_t error_size, struct topology **ret_topology);
 /*
- * The same of this machine, for a pool, or a manager that goes on: cpus is what topology_cpus() said
- * in the manager, at its start. Those that may not be used any more have their workers all the same, which park.
+ * The same of this machine, for a pool, or a manager that goes on: cpus is what topology_cpus()
+ * said in the manager, at its start. Those that may not be used any more have their workers all the
+ * same, which park.
  */
 int topology_again(uint32_t workers, const struct hwloc_bitmap_s *cpus, char *error,
 		   size_t error_size, struct topology **ret_topology);

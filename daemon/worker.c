@@ -30,7 +30,6 @@
 
 #include "common/clock.h"
 #include "common/crash.h"
-#include "common/log.h"
 #include "daemon/hang.h"
 #include "daemon/policy.h"
 #include "daemon/pool.h"
