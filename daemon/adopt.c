@@ -12,7 +12,7 @@
  *
  *	FENCE --> roster --> options --> fits? --> map by its numbers --> recover --> pool, sockets
  *	                                   |
- *	                                   +-- no --> each pending job LOST, sockets closed, all anew
+ *	                                   +-- no --> each pending job LOST, sockets closed, anew
  *
  *   Segments are as large as they are, and each worker has its place in them. So whatever of that
  *   the options leave open is as it was: it does not matter which CPUs and how much memory there
@@ -66,7 +66,7 @@
 
 #define ADOPT_PATIENCE_MS 5000 /* for a pool's death, until that is worth a line */
 
-static const char *const adopt_names[] = { "board", "arena", "roster" };
+static const char *const adopt_names[] = { STORE_BOARD, STORE_ARENA, STORE_ROSTER };
 
 static void adopt_kill(int pidfd)
 {
@@ -89,12 +89,12 @@ static void adopt_fence(struct store *store)
 {
 	int pidfd;
 
-	while ((pidfd = store_take(store, "pool", STORE_PIDFD)) >= 0) {
+	while ((pidfd = store_take(store, STORE_POOL, STORE_PIDFD)) >= 0) {
 		adopt_kill(pidfd);
 		(void)close(pidfd);
 		FK_CRASH(adopt_fenced);
 	}
-	store_remove(store, "pool");
+	store_remove(store, STORE_POOL);
 }
 
 /* One record of another layout's, or of this one's. */
@@ -152,7 +152,7 @@ static void adopt_drain(struct adopt *adopt, struct store *store, const char *wh
 
 		if (entry.state != ROSTER_HERE)
 			continue;
-		store_name(name, 'c', slot);
+		store_name(name, STORE_CLIENT, slot);
 		fd = store_take(store, name, STORE_MEMFD);
 		if (fd < 0)
 			continue;
@@ -228,9 +228,9 @@ void adopt_look(struct adopt *adopt, struct store *store)
 
 	adopt_fence(store);
 	*adopt = (struct adopt){
-		.roster_fd = store_take(store, "roster", STORE_MEMFD),
-		.board_fd = store_take(store, "board", STORE_MEMFD),
-		.arena_fd = store_take(store, "arena", STORE_MEMFD),
+		.roster_fd = store_take(store, STORE_ROSTER, STORE_MEMFD),
+		.board_fd = store_take(store, STORE_BOARD, STORE_MEMFD),
+		.arena_fd = store_take(store, STORE_ARENA, STORE_MEMFD),
 	};
 	if (adopt->roster_fd < 0)
 		return;
@@ -332,7 +332,7 @@ void adopt_share(struct adopt *adopt, struct store *store, const struct fronts *
 	}
 }
 
-bool adopt_is_shared(const struct adopt *adopt, struct store *store)
+bool adopt_is_shared(const struct adopt *adopt, const struct store *store)
 {
 	for (uint32_t i = 0; i < ARRAY_SIZE(adopt_names); i++)
 		if (adopt->puts[i].item || !store_has(store, adopt_names[i]))
@@ -353,7 +353,7 @@ static struct session_inherited adopt_take(struct store *store, uint32_t slot)
 {
 	char name[STORE_NAME];
 
-	store_name(name, 'c', slot);
+	store_name(name, STORE_CLIENT, slot);
 	return (struct session_inherited){
 		.socket = store_take(store, name, STORE_SOCKET),
 		.pidfd = store_take(store, name, STORE_PIDFD),

@@ -55,7 +55,7 @@ int adopt_begin(struct adopt *adopt, struct store *store, struct hangups *hangup
 void adopt_share(struct adopt *adopt, struct store *store, const struct fronts *fronts);
 
 /* True if the next forkd can go on from here. */
-bool adopt_is_shared(const struct adopt *adopt, struct store *store);
+bool adopt_is_shared(const struct adopt *adopt, const struct store *store);
 
 /* Goes on with tenants and clients. The table is as for none; what it needs is set. */
 void adopt_clients(struct adopt *adopt, struct session_table *table);

@@ -9,7 +9,6 @@
 #include "common/clock.h"
 #include "daemon/fault.h"
 #include "daemon/pool.h"
-#include "daemon/pulse.h"
 #include "daemon/root.h"
 #include "daemon/verdict.h"
 #include "shm/job.h"
@@ -18,8 +17,6 @@
 #define HANG_OFTEN    (20 * NSEC_PER_MSEC)
 #define HANG_SELDOM   (50 * NSEC_PER_MSEC)
 #define HANG_LOOKS_ON 8u /* after the last that found something */
-
-_Static_assert(PULSE_SIGNAL == WORKER_SIGNAL, "the manager's signal ends no pool");
 
 /* How often this process was stopped and went on: a handler gets no argument. */
 static _Atomic uint32_t hang_stops;

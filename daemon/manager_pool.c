@@ -1,6 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * daemon/manager_pool.c - the manager and its pool: started, ready, dead, and what it asks for
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   poolproc.c, by manager_pool_events, and manager.c; on the manager's only thread.
+ *
+ *	      +---- later <---- something is short, and it is wanted
+ *	      v                    ^                ^
+ *	    start --> STARTING ----+--- READY ---> died --> post-mortem --> start, now or later
+ *	                  |                          |           |
+ *	                  +-- not wanted: the end    |           +-- again and again: LOST, the end
+ *	                                             +-- stopping, halting: manager_end.c
+ *
+ * INVARIANTS
+ *   I1. Jobs wait for a pool as long as one may come: that descriptors, memory or threads are short
+ *       ends nothing once somebody has been served, or was by the last manager
+ *       (manager_is_wanted()). One is tried again, at longer intervals. Without anybody who waits
+ *       forkd ends with what was wrong, which an operator sees at once.
+ *   I2. When a pool has died the fronts of board and arena are written anew before anything else: a
+ *       task can write there (fronts.c, I1). What a pool says, which a task can do for it, is
+ *       believed where the manager knows that it may be so.
+ *   I3. A pool that is ready is told of settings, CPUs and quarantines before it has tenants, and
+ *       of all clients before anybody connects.
  */
 #include "daemon/manager_internal.h"
 
@@ -30,19 +51,12 @@ static bool manager_restart_later(struct manager *m, uint32_t n)
 	return loop_timer(&m->loop, &m->restart_source, MANAGER_BACKOFF_NS << min(n, 4u)) == 0;
 }
 
-/* What others use up, and may give back; descriptors that nobody has received among it. */
-static bool manager_is_shortage(int r)
-{
-	return r == -EAGAIN || r == -EMFILE || r == -ENFILE || r == -ENOBUFS || r == -ENOMEM ||
-	       r == -ETOOMANYREFS;
-}
-
 /* Until it has heard that, a service manager waits, and then ends forkd. */
 static void manager_announce(struct manager *m)
 {
 	int r = notify_ready();
 
-	if (manager_is_shortage(r) || r == -EINTR)
+	if (is_shortage(r) || r == -EINTR)
 		r = loop_timer(&m->loop, &m->announce_source, MANAGER_BACKOFF_NS);
 	if (r < 0)
 		log_error("cannot tell the service manager that forkd is ready: %s", strerror(-r));
@@ -58,8 +72,7 @@ void manager_on_announce(struct loop_source *source, int result)
  * the first one. */
 static bool manager_try_again(struct manager *m, int r, const char *why)
 {
-	if (!manager_is_wanted(m) || !manager_is_shortage(r) ||
-	    !manager_restart_later(m, m->n_shortages))
+	if (!manager_is_wanted(m) || !is_shortage(r) || !manager_restart_later(m, m->n_shortages))
 		return false;
 	m->n_shortages++;
 	log_limited(&m->shortages, LOG_LEVEL_WARNING, "cannot start the pool: %s; trying again",

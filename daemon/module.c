@@ -46,12 +46,6 @@ static const char *module_unsafe(const struct stat *st)
 	return NULL;
 }
 
-/* What others use up, and may give back. */
-static bool module_is_shortage(int r)
-{
-	return r == -ENOMEM || r == -EAGAIN || r == -EMFILE || r == -ENFILE;
-}
-
 /* The loader's errno is its own: there are only its words. Pages, memory, descriptors. */
 static bool module_ran_short(const char *why)
 {
@@ -345,7 +339,7 @@ static int module_open_patiently(const char *path, const struct fk_module **ret_
 {
 	int r = module_open(path, ret_module, ret_fd, ret_error, size);
 
-	for (uint32_t i = 0; i < MODULE_TRIES && module_is_shortage(r); i++) {
+	for (uint32_t i = 0; i < MODULE_TRIES && is_shortage(r); i++) {
 		(void)nanosleep(&module_pause, NULL);
 		r = module_open(path, ret_module, ret_fd, ret_error, size);
 	}

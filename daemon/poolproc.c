@@ -57,7 +57,6 @@
 #include "common/util.h"
 
 #define POOLPROC_CHANNEL  3
-#define POOLPROC_STORED	  "pool"
 #define POOLPROC_SHORT	  126 /* status of a child for which the kernel was short of something */
 #define POOLPROC_NO_EXEC  127 /* of one that was not executed for another reason; the loader's */
 #define POOLPROC_OOM	  100 /* by so much the pool's oom_score_adj is above the manager's */
@@ -183,7 +182,7 @@ static void poolproc_close(struct poolproc *pool)
 	loop_forget(pool->loop, &pool->outgoing);
 	loop_forget(pool->loop, &pool->limit);
 	store_forget(&pool->stored);
-	store_remove(pool->store, POOLPROC_STORED);
+	store_remove(pool->store, STORE_POOL);
 	pulse_end(&pool->pulse);
 	pool->channel = hangup(pool->hangups, pool->channel);
 	pool->pidfd = safe_close(pool->pidfd);
@@ -323,7 +322,7 @@ int poolproc_start(struct poolproc *pool, int board_fd, int arena_fd)
 	if (r == 0)
 		r = loop_poll(pool->loop, &pool->incoming, pool->channel, POLLIN);
 	if (r == 0)
-		r = store_put(pool->store, &pool->stored, POOLPROC_STORED, &pool->pidfd, 1);
+		r = store_put(pool->store, &pool->stored, STORE_POOL, &pool->pidfd, 1);
 	if (r == 0)
 		r = poolproc_begin(pool);
 	if (r >= 0)
@@ -345,14 +344,6 @@ void poolproc_kill(struct poolproc *pool)
 static int poolproc_push(struct poolproc *pool, const struct proto_pool *message, int fd)
 {
 	return proto_send(pool->channel, message, sizeof(*message), &fd, fd >= 0);
-}
-
-/* True if the message has to wait: the pool does not read, or the kernel is short of something.
- * Else it was sent; or the pool is dying, which the pidfd tells. */
-static bool poolproc_must_wait(int r)
-{
-	/* ETOOMANYREFS: more descriptors on their way than the kernel allows. */
-	return r == -EAGAIN || r == -ETOOMANYREFS || r == -ENOBUFS || r == -ENOMEM;
 }
 
 /* r: of poolproc_push(). What the kernel is short of has nothing to do with the room in the
@@ -381,7 +372,8 @@ void poolproc_send(struct poolproc *pool, const struct proto_pool *message, int 
 		pulse_said(&pool->pulse);
 	if (!pool->first)
 		r = poolproc_push(pool, message, fd);
-	if (!poolproc_must_wait(r))
+	/* Else it was sent; or the pool is dying, which the pidfd tells. */
+	if (!is_shortage(r))
 		return;
 	m = malloc(sizeof(*m));
 	if (!m) {
@@ -405,7 +397,7 @@ static void poolproc_on_outgoing(struct loop_source *source, int result)
 		struct poolproc_message *m = pool->first;
 		int r = poolproc_push(pool, &m->message, m->fd);
 
-		if (poolproc_must_wait(r)) {
+		if (is_shortage(r)) {
 			poolproc_wait_outgoing(pool, r);
 			return;
 		}

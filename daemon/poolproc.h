@@ -80,7 +80,7 @@ struct poolproc {
 };
 
 /* hangups: they get the channel of each pool that has ended. store: it has the pidfd of each that
- * runs, as "pool". Returns 0 or -ENOMEM. After it, poolproc_fini() may be called. */
+ * runs, as STORE_POOL. Returns 0 or -ENOMEM. After it, poolproc_fini() may be called. */
 int poolproc_init(struct poolproc *pool, struct hangups *hangups, struct store *store,
 		  const struct options *options, const struct poolproc_events *events);
 /* A setting has changed: the next process gets these options. Returns 0 or -ENOMEM. */

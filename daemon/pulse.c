@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/pulse.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -8,6 +9,7 @@
 #include "common/util.h"
 #include "daemon/poolproc.h"
 #include "shm/ledger.h"
+#include "shm/proto.h"
 
 #define PULSE_LEAST   NSEC_PER_SEC /* the limit of the pool itself, if hang-limit is less */
 #define PULSE_LOOKS   32u	   /* in that */
@@ -99,7 +101,7 @@ static void pulse_look(struct pulse *p)
 		poolproc_kill(p->pool);
 		return;
 	}
-	(void)kill(p->pool->pid, PULSE_SIGNAL);
+	(void)kill(p->pool->pid, PROTO_POOL_SIGNAL);
 	pulse_timer(p, PULSE_ASKED, pulse_interval(p));
 }
 

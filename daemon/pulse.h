@@ -6,8 +6,8 @@
  *   A task that hangs is the dispatcher's matter (hang.h). If the dispatcher or the channel's
  *   thread is stuck nobody in the pool notices: no client is taken on or let go of, no job that is
  *   late ends, while workers may go on. So the manager asks: the channel's thread reads
- *   PROTO_POOL_PING, the dispatcher answers PROTO_POOL_PONG. A pool that does not for hang-limit, or
- *   a second if that is less, is killed; it is nobody's fault.
+ *   PROTO_POOL_PING, the dispatcher answers PROTO_POOL_PONG. A pool that does not for hang-limit,
+ *   or a second if that is less, is killed; it is nobody's fault.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   poolproc.c, which has one; the manager's only thread. pulse_judge() is a function of its
@@ -35,14 +35,10 @@
 #ifndef DAEMON_PULSE_H
 #define DAEMON_PULSE_H
 
-#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "daemon/loop.h"
-
-/* WORKER_SIGNAL: it ends nothing. */
-#define PULSE_SIGNAL SIGURG
 
 struct arena;
 struct poolproc;

@@ -25,7 +25,6 @@
 #include "daemon/session.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -129,7 +128,7 @@ static int session_store(struct session *s)
 	int fds[3] = { s->fd, s->segment.fd, s->pidfd };
 	char name[STORE_NAME];
 
-	store_name(name, 'c', s->slot);
+	store_name(name, STORE_CLIENT, s->slot);
 	return store_put(s->table->store, &s->put, name, fds, s->pidfd < 0 ? 2 : 3);
 }
 

@@ -3,7 +3,7 @@
  * daemon/session_end.c - the end of a connection, and of what forkd had for it
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   session.c, session_adopt.c and, when the pool has released a client, manager.c; on the
+ *   session.c, session_adopt.c and, when the pool has released a client, manager_pool.c; on the
  *   manager's only thread. The invariants stand in session_internal.h.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
@@ -56,7 +56,7 @@ void session_forget(struct session_table *table, uint32_t slot)
 	char name[STORE_NAME];
 
 	roster_client_is(table->roster, slot, ROSTER_FREE);
-	store_name(name, 'c', slot);
+	store_name(name, STORE_CLIENT, slot);
 	store_remove(table->store, name);
 }
 

@@ -123,12 +123,6 @@ static int store_send_remove(const struct store *store, const char *name)
 	return store_send(store->fd, text, NULL, 0);
 }
 
-/* It is to be sent later: nobody reads, or the kernel is short of something. */
-static bool store_must_wait(int r)
-{
-	return r == -EAGAIN || r == -ETOOMANYREFS || r == -ENOBUFS || r == -ENOMEM;
-}
-
 /* ------------------------------------------------------------------------ the queue */
 
 static void store_close_fds(struct store_item *item)
@@ -195,14 +189,14 @@ static void store_done(struct store *store, struct store_item *item, int r)
 	}
 }
 
-/* Sends the first of the queue. Returns 0: it is done with; or what store_must_wait() says. */
+/* Sends the first of the queue. Returns 0: it is done with; or what is_shortage() knows. */
 static int store_push(struct store *store)
 {
 	struct store_item *item = store->first;
 	int r = item->leaves ? store_send_remove(store, item->name)
 			     : store_send_put(store, item->name, item->fds, item->n);
 
-	if (store_must_wait(r))
+	if (is_shortage(r))
 		return r;
 	store_done(store, item, r);
 	return 0;
@@ -333,7 +327,7 @@ int store_put(struct store *store, struct store_put *put, const char *name, cons
 		return -ENOMEM;
 	if (!store->first)
 		r = store_send_put(store, name, fds, n);
-	if (store_must_wait(r)) {
+	if (is_shortage(r)) {
 		r = store_wait(store, r);
 		if (r == 0)
 			r = store_put_later(store, item, put, fds);
@@ -368,7 +362,7 @@ static void store_remove_item(struct store *store, struct store_item *item)
 	item->leaves = true;
 	if (!store->first)
 		r = store_send_remove(store, item->name);
-	if (!store_must_wait(r)) {
+	if (!is_shortage(r)) {
 		store_item_free(store, item);
 		return;
 	}
@@ -401,7 +395,7 @@ bool store_has(const struct store *store, const char *name)
 	return store_find(store, name) != NULL;
 }
 
-void store_name(char ret_name[STORE_NAME], char letter, uint32_t slot)
+void store_name(char ret_name[STORE_NAME], enum store_letter letter, uint32_t slot)
 {
 	(void)snprintf(ret_name, STORE_NAME, "%c%u", letter, slot % 1000000u);
 }
@@ -569,14 +563,14 @@ void store_drop_rest(struct store *store, struct hangups *hangups)
 
 /* What was inherited under one name that begins so is let go of: nobody finds it any more, and
  * store_drop_rest() closes it. False if there is none. */
-static bool store_let_go(struct store *store, char letter)
+static bool store_let_go(struct store *store, enum store_letter letter)
 {
 	const char *name = NULL;
 
 	for (uint32_t i = 0; i < store->n_inherited; i++) {
 		struct store_inherited *in = &store->inherited[i];
 
-		if (!name && !in->gone && in->name[0] == letter && !store_is_own(in->name))
+		if (!name && !in->gone && in->name[0] == (char)letter && !store_is_own(in->name))
 			name = in->name;
 		if (name && streq(in->name, name))
 			in->gone = true;
@@ -598,10 +592,10 @@ static void store_fit(struct store *store)
 		store->max = 0;
 		return;
 	}
-	while (!store_has_room(store, "c0", 0) && store_let_go(store, 'c'))
+	while (!store_has_room(store, "c0", 0) && store_let_go(store, STORE_CLIENT))
 		n++;
 	/* Those who had them are gone now. */
-	while (!store_has_room(store, "c0", 0) && store_let_go(store, 't'))
+	while (!store_has_room(store, "c0", 0) && store_let_go(store, STORE_TENANT))
 		;
 	if (n)
 		log_warning("FDSTORE= of forkd's unit is %u, and %u descriptors were kept: %u "
@@ -665,7 +659,7 @@ static void store_barrier(struct store *store, uint64_t end)
 	theirs = pair[1];
 	do {
 		r = store_send(store->fd, "BARRIER=1", &theirs, 1);
-	} while (store_must_wait(r) && store_wait_to_send(store, r, end));
+	} while (is_shortage(r) && store_wait_to_send(store, r, end));
 	theirs = safe_close(theirs);
 	if (r == 0)
 		(void)store_wait_until(ours, 0, end);

@@ -12,7 +12,19 @@
 
 #define STORE_NAME     8u /* bytes of a name with its end: "c1023" */
 #define STORE_PER_NAME 3u /* descriptors that go under one name, at most */
-#define STORE_OWN      4u /* names of forkd's own, one each: those without a number */
+
+/* The names of forkd's own, one descriptor each. */
+#define STORE_POOL   "pool"
+#define STORE_BOARD  "board"
+#define STORE_ARENA  "arena"
+#define STORE_ROSTER "roster"
+#define STORE_OWN    4u /* so many */
+
+/* How the others begin, which have a slot's number. */
+enum store_letter {
+	STORE_CLIENT = 'c',
+	STORE_TENANT = 't',
+};
 
 /* What it is to hold for so many clients, whoever they are. */
 #define STORE_NEEDS(n_clients) (STORE_OWN + LIMIT_TENANTS + STORE_PER_NAME * (n_clients))
@@ -66,8 +78,8 @@ struct store {
  * Takes what the service manager has passed, and whether it has a store for us: $FDSTORE, the
  * unit's FileDescriptorStoreMax=, which systemd sets from 254 on, and the unit itself. Without one,
  * or with one that is too small for anybody, or without a service manager, nothing below does
- * anything, and nothing fails; but what was inherited all the same leaves it. Of one that is smaller
- * than it was clients are let go of.
+ * anything, and nothing fails; but what was inherited all the same leaves it. Of one that is
+ * smaller than it was clients are let go of.
  * Returns 0 or a negative errno. After it, store_fini() may be called.
  */
 int store_init(struct store *store, struct loop *loop);
@@ -99,8 +111,8 @@ void store_empty(struct store *store);
 /* True if the name is in it, or will be when the service manager reads. */
 bool store_has(const struct store *store, const char *name);
 
-/* The name of a slot's client ('c') or tenant ('t'). */
-void store_name(char ret_name[STORE_NAME], char letter, uint32_t slot);
+/* The name of a slot's client or tenant. */
+void store_name(char ret_name[STORE_NAME], enum store_letter letter, uint32_t slot);
 
 /* One that was inherited under this name: the descriptor, the caller's now, or -1. The name stays
  * in the store. */

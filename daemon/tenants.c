@@ -3,7 +3,8 @@
  * daemon/tenants.c - the uids that forkd serves, and the segment with rings that each of them has
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   session.c, and manager.c when the pool has let go of one; on the manager's only thread.
+ *   session*.c, adopt.c, and manager_pool.c when the pool has let go of one; on the manager's only
+ *   thread.
  *
  *	FREE --> USED, with sessions <--> idle --trim()--> LEAVING --released()--> EMPTYING --> FREE
  *
@@ -74,7 +75,7 @@ static void tenants_forget(struct tenants *tenants, uint32_t index)
 
 	roster_tenant_is(tenants->roster, index, ROSTER_FREE);
 	store_forget(&tenants->slots[index].put);
-	store_name(name, 't', index);
+	store_name(name, STORE_TENANT, index);
 	store_remove(tenants->store, name);
 }
 
@@ -247,7 +248,7 @@ static int tenants_make(struct tenants *tenants, uint32_t index, uint32_t uid)
 		return r;
 	}
 	t->put = (struct store_put){ .call = tenants_on_stored };
-	store_name(name, 't', index);
+	store_name(name, STORE_TENANT, index);
 	r = store_put(tenants->store, &t->put, name, &fd, 1);
 	if (r < 0) {
 		segment_unmap(base, size);
@@ -363,7 +364,7 @@ static int tenants_adopt_one(struct tenants *tenants, uint32_t index)
 	void *base;
 	int fd, r;
 
-	store_name(name, 't', index);
+	store_name(name, STORE_TENANT, index);
 	fd = store_take(tenants->store, name, STORE_MEMFD);
 	if (fd < 0)
 		return -ENOENT;

@@ -10,7 +10,6 @@
 
 #include <pthread.h>
 #include <setjmp.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -25,11 +24,12 @@
 #include "daemon/stack.h"
 #include "shm/board.h"
 #include "shm/ledger.h"
+#include "shm/proto.h"
 
 struct pool;
 
-#define WORKER_ROOTS	  64u	 /* queued jobs that a worker holds at most */
-#define WORKER_SIGNAL	  SIGURG /* makes a worker expose the work behind a long leaf */
+#define WORKER_ROOTS	  64u		    /* queued jobs that a worker holds at most */
+#define WORKER_SIGNAL	  PROTO_POOL_SIGNAL /* makes a worker expose the work behind a leaf */
 #define WORKER_NO_JOB	  UINT32_MAX
 #define WORKER_LATE	  1024u /* children that are kept back at most, each with a stack */
 #define WORKER_SHAKE	  1024u /* bytes of frames in a pool that is shaken, until the next look */

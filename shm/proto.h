@@ -9,6 +9,7 @@
 #define SHM_PROTO_H
 
 #include <errno.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -39,6 +40,8 @@
 #define PROTO_POOL_PING	       25u /* PROTO_POOL_PONG is the answer */
 #define PROTO_POOL_HALT	       26u /* start nothing more, end what runs, then exit */
 #define PROTO_POOL_CPUS	       27u /* cpu.max is enough for n_jobs CPUs; 0: for any number */
+/* What the manager makes a thread of the pool run with: nothing else comes of it. */
+#define PROTO_POOL_SIGNAL SIGURG
 /* Pool to manager. */
 #define PROTO_POOL_READY	   32u
 #define PROTO_POOL_RELEASED	   33u /* the client's jobs have ended, its segment is unmapped */

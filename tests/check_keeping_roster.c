@@ -36,11 +36,11 @@ static void say_roster(const struct roster *roster, char *ret_names, size_t size
 
 	for (uint32_t slot = 0; slot < LIMIT_TENANTS && n < FDSTORE_MAX; slot++)
 		if (roster->tenants[slot].state != ROSTER_FREE)
-			store_name(names[n++], 't', slot);
+			store_name(names[n++], STORE_TENANT, slot);
 	/* Socket, segment, pidfd. */
 	for (uint32_t slot = 0; slot < LIMIT_CLIENTS && n + 3 <= FDSTORE_MAX; slot++)
 		for (uint32_t i = 0; i < 3 && roster->clients[slot].state != ROSTER_FREE; i++)
-			store_name(names[n++], 'c', slot);
+			store_name(names[n++], STORE_CLIENT, slot);
 	qsort(names, n, sizeof(names[0]), compare);
 	ret_names[0] = '\0';
 	for (uint32_t i = 0; i < n; i++) {

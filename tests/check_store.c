@@ -24,7 +24,7 @@ START_TEST(what_is_put_goes_under_its_name_and_leaves_by_it)
 
 	begin("8");
 	ck_assert(store_is_there(&store));
-	store_name(name, 'c', 1023);
+	store_name(name, STORE_CLIENT, 1023);
 	ck_assert_str_eq(name, "c1023");
 	ck_assert_int_eq(store_put(&store, &put, name, fds, 3), 0);
 	hear_put("c1023", 3);
@@ -131,7 +131,7 @@ static uint32_t fill(struct store_put *ret_waits, char *ret_name)
 	for (uint32_t i = 0; i < MANY; i++) {
 		int r;
 
-		store_name(ret_name, 'c', i);
+		store_name(ret_name, STORE_CLIENT, i);
 		r = put_one(ret_waits, ret_name);
 		if (r == 1)
 			return i;
@@ -146,7 +146,7 @@ static void hear_all(uint32_t from, uint32_t to)
 	for (uint32_t i = from; i < to; i++) {
 		char name[STORE_NAME];
 
-		store_name(name, 'c', i);
+		store_name(name, STORE_CLIENT, i);
 		hear_put(name, 1);
 	}
 }
@@ -184,7 +184,7 @@ static pid_t hear_later(uint32_t n_puts, const char *const *removed)
 		char name[STORE_NAME];
 
 		ck_assert_int_eq(poll(&p, 1, 10000), 1);
-		store_name(name, 'c', i);
+		store_name(name, STORE_CLIENT, i);
 		hear_put(name, 1);
 	}
 	for (; *removed; removed++) {
@@ -216,8 +216,8 @@ START_TEST(who_does_not_read_is_waited_for_and_nothing_is_lost_or_overtaken)
 	ck_assert_uint_gt(n, 3);
 	/* There is room again, but nothing goes before the one that waits. */
 	hear_all(0, 3);
-	store_name(next, 'c', n + 1);
-	store_name(last, 'c', n + 2);
+	store_name(next, STORE_CLIENT, n + 1);
+	store_name(last, STORE_CLIENT, n + 2);
 	ck_assert_int_eq(put_one(&more, next), 1);
 	ck_assert_int_eq(put_one(&gone, last), 1);
 	/* Behind the messages that wait. */
@@ -359,7 +359,7 @@ START_TEST(nobody_waits_for_what_would_not_call)
 	no_memory = 0;
 	do {
 		/* The first to wait finds memory for neither. */
-		store_name(name, 'c', n);
+		store_name(name, STORE_CLIENT, n);
 		no_memory = 2;
 		r = put_one(&first, name);
 	} while (r == 0 && n++ < MANY);
@@ -441,7 +441,7 @@ START_TEST(at_the_end_what_waits_is_sent_and_it_waits_until_all_is_closed)
 	ck_assert_uint_lt(n, MANY);
 	/* The newest first, and nothing of the one that was never put. */
 	for (uint32_t i = 0; i < n; i++) {
-		store_name(names[i], 'c', n - 1 - i);
+		store_name(names[i], STORE_CLIENT, n - 1 - i);
 		removed[i] = names[i];
 	}
 	store_empty(&store);
