@@ -34,15 +34,19 @@ void loop_fault_init(void)
 
 int loop_fault(enum loop_fault_kind kind)
 {
-	uint32_t nth = atomic_load(&fault->kinds[kind].nth);
+	uint32_t nth, seen;
 
+	/* ORDER loop/fault [Q3]: acquire, what it shall say was written before. Pairs with the store
+	 * of tests. */
+	nth = atomic_load_explicit(&fault->kinds[kind].nth, memory_order_acquire);
 	if (!nth)
 		return 0;
+	/* Relaxed: a count; and the rest stands there by now. */
+	seen = atomic_fetch_add_explicit(&fault->kinds[kind].seen, 1, memory_order_relaxed) + 1;
 	/* Below it: more than can be. */
-	return atomic_fetch_add(&fault->kinds[kind].seen, 1) + 1 - nth <
-			       atomic_load(&fault->kinds[kind].times)
-		     ? atomic_load(&fault->kinds[kind].error)
-		     : 0;
+	if (seen - nth >= atomic_load_explicit(&fault->kinds[kind].times, memory_order_relaxed))
+		return 0;
+	return atomic_load_explicit(&fault->kinds[kind].error, memory_order_relaxed);
 }
 
 #endif

@@ -197,6 +197,7 @@ static void arm(enum who who, const struct call *call, int err, uint64_t n, uint
 	atomic_store(&faults->kinds[call->number].seen, 0);
 	atomic_store(&faults->kinds[call->number].times, (uint32_t)times);
 	atomic_store(&faults->kinds[call->number].error, -err);
+	/* ORDER loop/fault [Q3]: last. */
 	atomic_store(&faults->kinds[call->number].nth, (uint32_t)n);
 }
 
