@@ -200,10 +200,7 @@ static void session_attach(struct session *s, const struct greet_verdict *grante
 	table->slots[slot] = s;
 	loop_forget(table->loop, &s->timer_source);
 	/* It has nothing to say until it is told that it is in, but it may end. */
-	r = loop_poll(table->loop, &s->socket_source, s->fd, POLLIN);
-	if (r == 0 && s->pidfd >= 0)
-		r = loop_poll(table->loop, &s->pidfd_source, s->pidfd, POLLIN);
-	if (r < 0)
+	if (session_await(s, POLLIN) < 0)
 		session_retire(s);
 }
 

@@ -29,8 +29,8 @@ static bool session_has_ended(const struct session *s)
 }
 
 /* What the options say now of who made the connection. Nobody has stored it: the kernel has not
- * forgotten who that was. False if it may not be in any more. */
-static bool session_judge(struct session *s)
+ * forgotten who that was. False if it may not be in any more; who is here is told so. */
+static bool session_judge(struct session *s, bool here)
 {
 	struct greet_peer peer = session_peer(s);
 	_cleanup_free_ uint32_t *gids = session_groups(s, &peer);
@@ -39,18 +39,19 @@ static bool session_judge(struct session *s)
 	(void)gids; /* peer has them */
 	greet_again(s->table->options, &peer, &verdict);
 	s->rights = verdict.rights;
-	if (verdict.code)
-		log_warning("client %u (pid %u) of the last forkd may not be in any more: %s",
+	if (verdict.code && here) {
+		log_limited(&s->table->misfits, LOG_LEVEL_WARNING,
+			    "client %u (pid %u) of the last forkd may not be in any more: %s",
 			    s->slot, s->pid, verdict.text);
+		session_say(s, &verdict);
+	}
 	return verdict.code == 0;
 }
 
 /* Waits for what it says and for its end, from where the former manager was. */
 static void session_resume(struct session *s, enum roster_state state)
 {
-	struct loop *loop = s->table->loop;
-	bool admitted;
-	int r;
+	bool admitted, watched;
 
 	if (state == ROSTER_EMPTYING) {
 		s->state = SESSION_GONE;
@@ -58,10 +59,10 @@ static void session_resume(struct session *s, enum roster_state state)
 		return;
 	}
 	/* Those that are gone, too: the pool hears of them before it hears that. */
-	admitted = session_judge(s);
+	admitted = session_judge(s, state == ROSTER_HERE);
 	if (state == ROSTER_GONE) {
 		s->state = SESSION_GONE;
-		s->held = s->fd >= 0 && loop_poll(loop, &s->socket_source, s->fd, POLLHUP) == 0;
+		s->held = s->fd >= 0 && session_await(s, POLLHUP) == 0;
 		if (!s->held)
 			session_disconnect(s);
 		return;
@@ -71,15 +72,10 @@ static void session_resume(struct session *s, enum roster_state state)
 		session_gone(s);
 		return;
 	}
-	if (!admitted) {
-		session_evict(s);
-		return;
-	}
 	session_weigh(s->table, s->tenant);
-	r = loop_poll(loop, &s->socket_source, s->fd, POLLIN);
-	if (r == 0 && s->pidfd >= 0)
-		r = loop_poll(loop, &s->pidfd_source, s->pidfd, POLLIN);
-	if (r < 0)
+	/* Also for who has to go: its process may end before a child of it that has the socket. */
+	watched = session_await(s, POLLIN) == 0;
+	if (!watched || !admitted)
 		session_evict(s);
 }
 

@@ -100,16 +100,21 @@ void session_drop(struct session *s)
 		session_free(s);
 }
 
-void session_refuse(struct session *s, const struct greet_verdict *verdict)
+void session_say(struct session *s, const struct greet_verdict *verdict)
 {
 	struct proto_error error = { .head = { PROTO_MAGIC, PROTO_ERROR }, .code = verdict->code };
 
 	memcpy(error.text, verdict->text, sizeof(error.text));
+	(void)proto_send(s->fd, &error, sizeof(error), NULL, 0);
+}
+
+void session_refuse(struct session *s, const struct greet_verdict *verdict)
+{
 	log_limited(&s->table->refusals, LOG_LEVEL_INFO, "client pid %u, uid %u refused: %s",
-		    s->pid, s->uid, error.text);
+		    s->pid, s->uid, verdict->text);
 	s->table->refused++;
 	session_show_counts(s->table);
-	(void)proto_send(s->fd, &error, sizeof(error), NULL, 0);
+	session_say(s, verdict);
 	session_drop(s);
 }
 

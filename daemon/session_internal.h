@@ -121,6 +121,9 @@ void session_retire(struct session *s);
 /* Ends one that is not open yet. */
 void session_drop(struct session *s);
 
+/* Tells it why, as well as can be. */
+void session_say(struct session *s, const struct greet_verdict *verdict);
+
 /* Answers with an error, and ends the session, which is not open yet. */
 void session_refuse(struct session *s, const struct greet_verdict *verdict);
 
@@ -150,6 +153,9 @@ uint32_t *session_groups(const struct session *s, struct greet_peer *peer);
 
 /* The name of its program; empty if that cannot be had. */
 void session_comm(const struct session *s, char *ret_comm, size_t size);
+
+/* Waits for one of these of its socket, and for the end of its process. 0 or a negative errno. */
+int session_await(struct session *s, uint32_t events);
 
 /* Nothing is waited for any more; the connection has ended. */
 void session_disconnect(struct session *s);

@@ -126,6 +126,15 @@ void session_comm(const struct session *s, char *ret_comm, size_t size)
 	ret_comm[strcspn(ret_comm, "\n")] = '\0';
 }
 
+int session_await(struct session *s, uint32_t events)
+{
+	int r = loop_poll(s->table->loop, &s->socket_source, s->fd, events);
+
+	if (r == 0 && s->pidfd >= 0)
+		r = loop_poll(s->table->loop, &s->pidfd_source, s->pidfd, POLLIN);
+	return r;
+}
+
 void session_disconnect(struct session *s)
 {
 	struct loop *loop = s->table->loop;

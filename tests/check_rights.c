@@ -22,6 +22,7 @@
 #include "shm/layout.h"
 #define CHECK_TIMEOUT 120
 #include "tests/check_unit.h"
+#include "tests/counts.h"
 #include "tests/jobs.h"
 #include "tests/kept.h"
 
@@ -415,17 +416,29 @@ static void write_conf(const char *path, const char *lines)
 	ck_assert_int_ge(fputs(lines, f), 0);
 }
 
-/* One connection is left to whoever may have it. */
+/* Until it is told why it is not any more, and then it ends; a child of it has the socket for
+ * longer. */
 static void be_there(void)
 {
-	struct pollfd p = { .events = POLLRDHUP };
+	union proto_message m;
+	int fds[PROTO_MAX_FDS];
+	uint32_t n_fds;
 	fk_client *c;
 
 	if (try_open(&c) < 0)
 		_exit(2);
+	if (_Fork() == 0) {
+		for (uint32_t ms = 0; ms < 2000 * DAEMON_PATIENCE && !atomic_load(&shared->go);
+		     ms++)
+			(void)poll(NULL, 0, 1);
+		_exit(0);
+	}
 	atomic_fetch_add(&shared->ready, 1);
-	p.fd = c->fd;
-	(void)poll(&p, 1, -1);
+	if (proto_recv(c->fd, &m, fds, &n_fds, 0) != (int)sizeof(m.error) ||
+	    m.head.type != PROTO_ERROR || m.error.code != -EACCES || !strstr(m.error.text, "deny"))
+		_exit(3);
+	if (proto_recv(c->fd, &m, fds, &n_fds, 0) != 0)
+		_exit(4);
 }
 
 START_TEST(the_next_manager_asks_its_own_forkd_conf)
@@ -449,10 +462,12 @@ START_TEST(the_next_manager_asks_its_own_forkd_conf)
 	kept_kill(&d, store);
 	/* Who may not be there any more sees his connection end. */
 	ck_assert_int_eq(daemon_reap(visitor), 0);
+	kept_ready(&d, store);
+	/* Carol, and the test. */
+	DAEMON_AWAIT(counts_mapped(d.manager, "forkd-client", NULL) == 2);
 	atomic_store(&shared->round, 1);
 	DAEMON_AWAIT(atomic_load(&shared->ready) == 3);
 	has_called(&carol, 0, -EACCES, 0);
-	kept_ready(&d, store);
 	ck_assert(daemon_logged(&d, "of the last forkd may not be in any more", "uid 65502"));
 	ck_assert(!daemon_logged(&d, "of the last forkd may not be in any more", "uid 65503"));
 	end_all(&pid, 1);
@@ -474,7 +489,8 @@ START_TEST(a_pattern_that_fits_no_task_is_warned_of_where_it_stands)
 			 "workers = 1\n"
 			 "tasks = *:*:*, 65503:fib:fi[x]\n");
 	daemon_start(&d, config, NULL);
-	ck_assert(daemon_logged(&d, "forkd.conf:2: tasks: \"srot:*\" fits no task", "forkctl tasks"));
+	ck_assert(
+		daemon_logged(&d, "forkd.conf:2: tasks: \"srot:*\" fits no task", "forkctl tasks"));
 	ck_assert(daemon_logged(&d, "forkd.conf:4: tasks: \"fib:fi[x]\" fits no task", ""));
 	ck_assert(!daemon_logged(&d, "\"fib:*\"", "fits no task"));
 	ck_assert(!daemon_logged(&d, "\"*:*\"", "fits no task"));
