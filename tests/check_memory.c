@@ -8,12 +8,12 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "client/client.h"
 #include "common/cleanup.h"
 #include "common/util.h"
+#include "tests/control_group.h"
 #include "tests/daemon.h"
 #define CHECK_TIMEOUT 120
 #include "tests/check_unit.h"
@@ -254,12 +254,12 @@ END_TEST
 
 /* ------------------------------------------------------------------------ all of it */
 
-#define GROUP_LIMIT (300 * MIB)
+#define GROUP_LIMIT "314572800" /* 300 MiB */
 
 /* A control group with a limit, of either version. */
-struct cgroup {
-	char folder[64];
-	char home[400]; /* this process's own, to go back to */
+struct limited {
+	struct control_group group;
+	struct control_group home; /* this process's own, to go back to */
 	const char *killed;
 };
 
@@ -269,19 +269,6 @@ static const struct {
 	{ "/sys/fs/cgroup", "::", "memory.max", "memory.events" },
 	{ "/sys/fs/cgroup/memory", ":memory:", "memory.limit_in_bytes", "memory.oom_control" },
 };
-
-static bool put(const char *folder, const char *file, int64_t number)
-{
-	char path[512];
-	FILE *f;
-
-	(void)snprintf(path, sizeof(path), "%s/%s", folder, file);
-	f = fopen(path, "r+e"); /* a kernel's, or none */
-	if (!f)
-		return false;
-	(void)fprintf(f, "%" PRId64, number);
-	return fclose(f) == 0;
-}
 
 /* The group of this process. */
 static void find_home(char *ret, size_t size, const char *mount, const char *controller)
@@ -300,34 +287,31 @@ static void find_home(char *ret, size_t size, const char *mount, const char *con
 }
 
 /* False: none can be made here. */
-static bool make_cgroup(struct cgroup *g)
+static bool make_limited(struct limited *g)
 {
 	for (uint32_t i = 0; i < ARRAY_SIZE(hierarchies); i++) {
 		const char *mount = hierarchies[i].mount;
 
 		g->killed = hierarchies[i].killed;
-		find_home(g->home, sizeof(g->home), mount, hierarchies[i].controller);
-		(void)snprintf(g->folder, sizeof(g->folder), "%s/forkd-test-%d", mount,
-			       (int)getpid());
-		if (mkdir(g->folder, 0700) < 0)
+		find_home(g->home.folder, sizeof(g->home.folder), mount, hierarchies[i].controller);
+		if (!control_group_make(&g->group, mount, hierarchies[i].limit, GROUP_LIMIT))
 			continue;
-		if (put(g->folder, hierarchies[i].limit, GROUP_LIMIT) &&
-		    put(g->folder, "cgroup.procs", getpid()) &&
-		    put(g->home, "cgroup.procs", getpid()))
+		if (control_group_enter(&g->group, getpid()) &&
+		    control_group_enter(&g->home, getpid()))
 			return true;
-		(void)rmdir(g->folder);
+		control_group_end(&g->group);
 	}
 	return false;
 }
 
 /* How often the kernel has killed in it. */
-static int64_t cgroup_kills(const struct cgroup *g)
+static int64_t kills_in(const struct limited *g)
 {
-	char path[128], line[64];
+	char path[512], line[64];
 	int64_t n = -1;
 	FILE *f;
 
-	(void)snprintf(path, sizeof(path), "%s/%s", g->folder, g->killed);
+	(void)snprintf(path, sizeof(path), "%s/%s", g->group.folder, g->killed);
 	f = fopen(path, "re");
 	while (f && fgets(line, sizeof(line), f))
 		(void)sscanf(line, "oom_kill %" SCNd64, &n);
@@ -337,13 +321,13 @@ static int64_t cgroup_kills(const struct cgroup *g)
 }
 
 /* Starts forkd in the group. */
-static int try_in(const struct cgroup *g, const char *const *options)
+static int try_in(const struct limited *g, const char *const *options)
 {
 	int status;
 
-	ck_assert(put(g->folder, "cgroup.procs", getpid()));
+	ck_assert(control_group_enter(&g->group, getpid()));
 	status = daemon_try(&d, options);
-	ck_assert(put(g->home, "cgroup.procs", getpid()));
+	ck_assert(control_group_enter(&g->home, getpid()));
 	return status;
 }
 
@@ -365,20 +349,20 @@ START_TEST(in_a_control_group_all_that_can_be_had_at_once_is_no_more_than_its_li
 	const char *const usual[] = { "--workers=2", "--heap-max=16M", "--limit-bytes=16T", NULL };
 	struct fk_buffer gate;
 	fk_client *clients[64], *c;
-	struct cgroup g;
+	struct limited g;
 	fk_job keeps, deep;
 	uint32_t n;
 	pid_t pool;
 	int code;
 
-	if (!make_cgroup(&g)) {
+	if (!make_limited(&g)) {
 		check_unit_not_run(
 			in_a_control_group_all_that_can_be_had_at_once_is_no_more_than_its_limit,
 			"no control group with a limit of memory can be made here");
 		return;
 	}
 	ck_assert_int_eq(try_in(&g, large), 2);
-	ck_assert(daemon_logged(&d, "memory-total is 300M (/", strrchr(g.folder, '/')));
+	ck_assert(daemon_logged(&d, "memory-total is 300M (/", strrchr(g.group.folder, '/')));
 	ck_assert(daemon_logged(&d, "arena-max 290M", "arena-max=auto would be"));
 	ck_assert_int_eq(try_in(&g, usual), -1);
 	pool = daemon_pool(&d);
@@ -397,13 +381,13 @@ START_TEST(in_a_control_group_all_that_can_be_had_at_once_is_no_more_than_its_li
 		ck_assert_int_eq(outcome(c, keeps, NULL), FK_DONE);
 		memset(gate.data, 0, gate.size);
 	}
-	ck_assert_int_eq(cgroup_kills(&g), 0);
+	ck_assert_int_eq(kills_in(&g), 0);
 	ck_assert_int_eq(daemon_pool(&d), pool);
 	while (n--)
 		ck_assert_int_eq(fk_close(clients[n]), 0);
 	ck_assert_int_eq(fk_close(c), 0);
 	ck_assert_int_eq(daemon_stop(&d), 0);
-	ck_assert_int_eq(rmdir(g.folder), 0);
+	control_group_end(&g.group);
 }
 END_TEST
 

@@ -8,18 +8,17 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/util.h"
 #include "shm/wake.h"
 #include "tests/check_unit.h"
+#include "tests/control_group.h"
 #include "tests/kept.h"
 
 #define CLIENTS 2u
@@ -344,66 +343,28 @@ END_TEST
 
 /* ------------------------------------------------------------------------ control groups */
 
-struct group {
-	char folder[96];
-	bool made;
-};
-
-static bool group_put(const struct group *group, const char *name, const char *text)
-{
-	_cleanup_close_ int fd = -1;
-	char path[160];
-
-	(void)snprintf(path, sizeof(path), "%s/%s", group->folder, name);
-	fd = open(path, O_WRONLY | O_CLOEXEC);
-	return fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
-}
-
-/* A group of its own; mount: of version 2, or of a controller of version 1. */
-static bool group_make(struct group *group, const char *mount)
-{
-	(void)snprintf(group->folder, sizeof(group->folder), "%s/forkd-check-%d", mount,
-		       (int)getpid());
-	group->made = mkdir(group->folder, 0755) == 0;
-	return group->made;
-}
-
-static bool group_enter(const struct group *group, pid_t pid)
-{
-	char text[16];
-
-	(void)snprintf(text, sizeof(text), "%d", (int)pid);
-	return group_put(group, "cgroup.procs", text);
-}
-
-static void group_end(struct group *group)
-{
-	if (group->made)
-		ck_assert_int_eq(rmdir(group->folder), 0);
-}
-
 /* A number of a CPU, or those of both workers. */
-static void set_cpus(const struct group *group, bool all)
+static void set_cpus(const struct control_group *group, bool all)
 {
 	char text[32];
 	int n = snprintf(text, sizeof(text), "%u", d.board->workers[0].cpu);
 
 	if (all)
 		(void)snprintf(text + n, sizeof(text) - (size_t)n, ",%u", d.board->workers[1].cpu);
-	ck_assert(group_put(group, "cpuset.cpus", text));
+	ck_assert(control_group_put(group, "cpuset.cpus", text));
 }
 
 START_TEST(a_cpuset_is_followed)
 {
-	static struct group group;
+	static struct control_group group;
 
 	if (!begin(a_cpuset_is_followed, "--confine=normal"))
 		return;
-	if ((group_make(&group, "/sys/fs/cgroup/cpuset") || group_make(&group, "/sys/fs/cgroup")) &&
-	    group_put(&group, "cpuset.mems", "0")) {
+	if (control_group_make(&group, CONTROL_GROUP_V2 "/cpuset", "cpuset.mems", "0") ||
+	    control_group_make(&group, CONTROL_GROUP_V2, "cpuset.mems", "0")) {
 		set_cpus(&group, true);
-		ck_assert(group_enter(&group, d.manager));
-		ck_assert(group_enter(&group, daemon_pool(&d)));
+		ck_assert(control_group_enter(&group, d.manager));
+		ck_assert(control_group_enter(&group, daemon_pool(&d)));
 		set_cpus(&group, false);
 		check_parked();
 		set_cpus(&group, true);
@@ -413,26 +374,26 @@ START_TEST(a_cpuset_is_followed)
 	}
 	end_load();
 	ck_assert_int_eq(daemon_stop(&d), 0);
-	group_end(&group);
+	control_group_end(&group);
 }
 END_TEST
 
 START_TEST(a_quota_is_followed)
 {
-	static struct group group;
-	bool old = group_make(&group, "/sys/fs/cgroup/cpu");
+	static struct control_group group;
+	bool old;
 
 	if (!begin(a_quota_is_followed, "--confine=strict"))
 		return;
-	if ((old ? group_put(&group, "cpu.cfs_quota_us", "-1")
-		 : group_make(&group, "/sys/fs/cgroup") && group_put(&group, "cpu.max", "max"))) {
+	old = control_group_make(&group, CONTROL_GROUP_V2 "/cpu", "cpu.cfs_quota_us", "-1");
+	if (old || control_group_make(&group, CONTROL_GROUP_V2, "cpu.max", "max")) {
 		const char *name = old ? "cpu.cfs_quota_us" : "cpu.max";
 
-		ck_assert(group_enter(&group, d.manager));
-		ck_assert(group_enter(&group, daemon_pool(&d)));
-		ck_assert(group_put(&group, name, "90000"));
+		ck_assert(control_group_enter(&group, d.manager));
+		ck_assert(control_group_enter(&group, daemon_pool(&d)));
+		ck_assert(control_group_put(&group, name, "90000"));
 		check_parked();
-		ck_assert(group_put(&group, name, "110000"));
+		ck_assert(control_group_put(&group, name, "110000"));
 		check_back();
 		ck_assert(daemon_logged(&d, "workers parked: 1 of 2", "enough for 1"));
 	} else {
@@ -440,7 +401,7 @@ START_TEST(a_quota_is_followed)
 	}
 	end_load();
 	ck_assert_int_eq(daemon_stop(&d), 0);
-	group_end(&group);
+	control_group_end(&group);
 }
 END_TEST
 

@@ -410,6 +410,7 @@ noinst_HEADERS = \
 	tests/algorithm.h \
 	tests/check_unit.h \
 	tests/compile.h \
+	tests/control_group.h \
 	tests/counted.h \
 	tests/counted_fail.h \
 	tests/entries.h \

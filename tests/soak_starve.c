@@ -10,20 +10,19 @@
  * starved as it is.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "client/client.h"
 #include "common/util.h"
 #define CHECK_TIMEOUT 86400
 #include "tests/check_unit.h"
+#include "tests/control_group.h"
 #include "tests/jobs.h"
 
 #define SPINNERS     16
@@ -42,50 +41,23 @@ struct shared {
 
 static struct daemon d;
 static struct shared *shared;
-static char group[128]; /* its folder, "" if there is none */
+static struct control_group group;
 
 /* ------------------------------------------------------------------------ the quota */
 
-static bool write_to(const char *folder, const char *file, const char *text)
-{
-	char path[192];
-	bool done;
-	int fd;
-
-	(void)snprintf(path, sizeof(path), "%s/%s", folder, file);
-	fd = open(path, O_WRONLY | O_CLOEXEC);
-	done = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
-	if (fd >= 0)
-		(void)close(fd);
-	return done;
-}
-
-/* A tenth of a CPU, in the one hierarchy or in that of the second version. */
-static bool try_group(const char *parent, const char *file, const char *quota)
-{
-	(void)snprintf(group, sizeof(group), "%s/forkd-starve-%d", parent, (int)getpid());
-	if (mkdir(group, 0755) == 0 && write_to(group, file, quota))
-		return true;
-	(void)rmdir(group);
-	group[0] = '\0';
-	return false;
-}
-
+/* A tenth of a CPU. */
 static void make_group(void)
 {
-	if (try_group("/sys/fs/cgroup", "cpu.max", "10000 100000") ||
-	    try_group("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", "10000"))
-		printf("a quota of 10 %% of a CPU: %s\n", group);
+	if (control_group_make(&group, CONTROL_GROUP_V2, "cpu.max", "10000 100000") ||
+	    control_group_make(&group, CONTROL_GROUP_V2 "/cpu", "cpu.cfs_quota_us", "10000"))
+		printf("a quota of 10 %% of a CPU: %s\n", group.folder);
 	else
 		printf("no control group can be made: stopped for 90 %% of the time\n");
 }
 
 static void enter_group(pid_t pid)
 {
-	char text[16];
-
-	(void)snprintf(text, sizeof(text), "%d", (int)pid);
-	ck_assert(!group[0] || write_to(group, "cgroup.procs", text));
+	ck_assert(!group.made || control_group_enter(&group, pid));
 }
 
 /* Lets this much time pass, as forkd has it. */
@@ -94,12 +66,12 @@ static void starve_for_a_while(void)
 	const struct timespec run = { .tv_nsec = RUN_NS }, stopped = { .tv_nsec = STOPPED_NS };
 	pid_t pool = daemon_pool(&d);
 
-	if (!group[0]) {
+	if (!group.made) {
 		ck_assert_int_eq(kill(d.manager, SIGSTOP), 0);
 		ck_assert_int_eq(kill(pool, SIGSTOP), 0);
 	}
 	(void)nanosleep(&stopped, NULL);
-	if (!group[0]) {
+	if (!group.made) {
 		ck_assert_int_eq(kill(pool, SIGCONT), 0);
 		ck_assert_int_eq(kill(d.manager, SIGCONT), 0);
 	}
@@ -214,7 +186,7 @@ START_TEST(nobody_who_is_starved_is_taken_for_dead)
 		ck_assert_int_eq(daemon_reap(spinners[i]), 256 + SIGKILL);
 	}
 	ck_assert_int_eq(daemon_stop(&d), 0);
-	ck_assert(!group[0] || rmdir(group) == 0);
+	control_group_end(&group);
 	printf("%" PRIu64 " s: %" PRIu64 " connections, %" PRIu64 " calls, %" PRIu64
 	       " late, %" PRIu64 " cancelled; nobody blamed\n",
 	       seconds, atomic_load(&shared->opened), atomic_load(&shared->called),
