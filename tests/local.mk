@@ -91,7 +91,6 @@ UNIT_TESTS = \
 	tests/check_strict \
 	tests/check_submit \
 	tests/check_task_api \
-	tests/check_tenants \
 	tests/check_topology \
 	tests/check_unwind \
 	tests/check_vacate \
