@@ -303,7 +303,7 @@ START_TEST(a_daemon_that_is_told_to_stop_lets_running_and_queued_jobs_finish)
 	setup();
 	daemon_start(&d, "--workers=2", "--stop-timeout=60s", NULL);
 	leaf_ms = 300;
-	/* One runs for sure; of the others one may, and who has come may still be about to submit. */
+	/* One runs for sure; another one may, and who has come may still be about to submit. */
 	pids[0] = daemon_client(waiter, DAEMON_UID);
 	DAEMON_AWAIT(daemon_counter(&d, "roots") == 1);
 	for (size_t i = 1; i < ARRAY_SIZE(pids); i++)

@@ -56,9 +56,9 @@ int inject_enter(struct inject *i);
 
 /*
  * So many calls, from the nth on from now, fail with error, and are not made; the later ones are
- * again. Of a process that executes another program only what main() does counts (it begins as forkd's does, by
- * ignoring SIGPIPE), not what the loader needs. Of futex(2) only waits are counted: a wake fails
- * for a wrong address alone.
+ * again. Of a process that executes another program only what main() does counts (it begins as
+ * forkd's does, by ignoring SIGPIPE), not what the loader needs. Of futex(2) only waits are
+ * counted: a wake fails for a wrong address alone.
  */
 void inject_arm(struct inject *i, enum inject_who who, long call, int error, uint64_t nth,
 		uint64_t times);

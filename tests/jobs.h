@@ -31,8 +31,8 @@ static inline fk_job jobs_submit(fk_client *c, const char *name, unsigned int fl
 	return job;
 }
 
-/* Submits a job that keeps its worker until *ret_gate, which is on the client's heap, is 1: whatever
- * happens meanwhile, and however long that takes. */
+/* Submits a job that keeps its worker until *ret_gate, which is on the client's heap, is 1:
+ * whatever happens meanwhile, and however long that takes. */
 static inline fk_job jobs_hold(fk_client *c, unsigned int flags, volatile uint8_t **ret_gate)
 {
 	struct fk_buffer buffer = { NULL, 1 };
