@@ -88,8 +88,11 @@ START_TEST(what_is_kept_is_what_the_roster_names)
 		pool = kept_pool(store, pool);
 		AWAIT_STORE("c0 c0 c0 c1 c1 c1 pool roster t0");
 	}
-	/* One says what it may not, and one leaves. */
+	/* One says what it may not, and lets go of what it has at last; and one leaves. */
 	ck_assert_int_eq(send(a.fd, "nonsense", 8, 0), 8);
+	AWAIT(roster->clients[0].state == ROSTER_GONE);
+	AWAIT_STORE("c0 c0 c0 c1 c1 c1 pool roster t0");
+	(void)close(a.fd);
 	AWAIT_STORE("c1 c1 c1 pool roster t0");
 	(void)close(b.fd);
 	AWAIT_STORE("pool roster t0");
