@@ -293,24 +293,6 @@ START_TEST(a_pool_that_dies_leaves_no_group_behind)
 }
 END_TEST
 
-/* However long that takes, as long as jobs end. */
-static void await_while_jobs_end(fk_client *c, fk_job job)
-{
-	uint64_t ended = 0, since = clock_ns();
-	int r;
-
-	while ((r = fk_wait(c, job, NSEC_PER_SEC)) == -ETIMEDOUT) {
-		uint64_t now = daemon_counter(&d, "jobs_done");
-
-		if (now != ended)
-			since = clock_ns();
-		ended = now;
-		ck_assert_msg(clock_ns() < since + DAEMON_PATIENCE * NSEC_PER_SEC,
-			      "job %u is forgotten", (uint32_t)job & 0xffffu);
-	}
-	ck_assert_int_eq(r, 0);
-}
-
 /* A chain is taken off its ring in parts. Of a part that was taken the records come back, and are
  * other jobs by the time that the pool dies; the rest is found all the same. */
 START_TEST(a_pool_that_dies_forgets_no_part_of_a_chain)
@@ -338,7 +320,8 @@ START_TEST(a_pool_that_dies_forgets_no_part_of_a_chain)
 		for (uint32_t i = 0; i < LONG; i++) {
 			int is;
 
-			await_while_jobs_end(c, jobs[i]);
+			/* None is forgotten. */
+			DAEMON_AWAIT_AMID(fk_poll(c, jobs[i]), daemon_counter(&d, "jobs_done"));
 			is = fk_outcome(c, jobs[i], NULL, NULL);
 			ck_assert(is == FK_DONE || is == FK_LOST);
 		}

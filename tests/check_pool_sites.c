@@ -302,6 +302,12 @@ static bool has_ended(pid_t pid)
 	return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid;
 }
 
+static uint64_t all_ended(void)
+{
+	return atomic_load(&shared->ended[0]) + atomic_load(&shared->ended[1]) +
+	       atomic_load(&shared->rounds);
+}
+
 /* Or they have ended, which is found when they are reaped. */
 static void see_all_go_on(const pid_t pids[3])
 {
@@ -360,7 +366,7 @@ static void die_there(const struct row *row)
 		third(row);
 	if (row->killed)
 		deaths += kill_until_reached(site, pids);
-	DAEMON_AWAIT(!daemon_is_mined(&d));
+	DAEMON_AWAIT_AMID(!daemon_is_mined(&d), all_ended());
 	DAEMON_AWAIT(crashes() == deaths);
 	see_all_go_on(pids);
 	atomic_store(&o.shared->stop, 1);

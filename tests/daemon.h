@@ -43,6 +43,23 @@
 		}                                                                                  \
 	} while (0)
 
+/* Looks until the condition holds, however long that takes as long as this number changes. */
+#define DAEMON_AWAIT_AMID(condition, number)                                                       \
+	do {                                                                                       \
+		uint64_t await_seen = 0, await_since = clock_ns();                                 \
+                                                                                                   \
+		while (!(condition)) {                                                             \
+			uint64_t await_now = (number);                                             \
+                                                                                                   \
+			if (await_now != await_seen)                                               \
+				await_since = clock_ns();                                          \
+			await_seen = await_now;                                                    \
+			ck_assert_msg(clock_ns() < await_since + DAEMON_PATIENCE * NSEC_PER_SEC,   \
+				      "in vain: %s", #condition);                                  \
+			(void)poll(NULL, 0, 1);                                                    \
+		}                                                                                  \
+	} while (0)
+
 struct daemon {
 	pid_t manager;
 	char folder[64]; /* everything of this daemon is in it, and goes with it */
