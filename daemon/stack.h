@@ -46,9 +46,11 @@
 
 #include <forkd/task.h>
 
-#define STACK_MIN     4096u
-#define STACK_MIN_LOG 12u
-#define STACK_ORDERS  28u     /* 4 KiB to 512 GiB */
+/* Enough for some fifty frames of fine-grained tasks: a tree whose leaves are beyond the end of the
+ * first stacklet goes over it at each of them, which costs as much as dozens of forks. */
+#define STACK_MIN     8192u
+#define STACK_MIN_LOG 13u
+#define STACK_ORDERS  27u     /* 8 KiB to 512 GiB */
 #define STACK_KEEP    65536u  /* bytes of each size that a worker keeps; larger ones it does not */
 #define STACK_SMALL   262144u /* bytes that a job holds to which the last sixteenth is open */
 #define STACK_CLEAN   262144u /* bytes that stack_arena_clean() gives back at a time */

@@ -113,7 +113,7 @@ static void lay_out_again(struct pool *pool)
 		topology_new("numa:3 core:2 pu:1", 6, NULL, error, sizeof(error), &topology), 0);
 	ck_assert_int_eq(layout_place(pool, topology), 0);
 	ck_assert_int_eq(layout_make(pool, rig.arena_fd), 0);
-	ck_assert_ptr_eq(pool->stacks[0].next, first + PAGE);
+	ck_assert_ptr_eq(pool->stacks[0].next, first + STACK_MIN);
 	ck_assert_ptr_eq(pool->stacks[1].next, pool->stacks[1].begin);
 	ck_assert_ptr_eq(pool->stacks[2].next, last + PAGE);
 	ck_assert(stack_arena_dirty(pool->stacks));

@@ -102,7 +102,7 @@ START_TEST(what_a_job_may_not_have_is_never_taken)
 	ck_assert_uint_eq(room_cache.allocated, allocated);
 	ck_assert_uint_eq(atomic_load(&account), 0);
 	/* A stack that is handed to a frame is the job's. */
-	for (uint32_t i = 0; i < 256; i++) {
+	for (uint32_t i = 0; i < (1u << 20) / STACK_MIN; i++) {
 		ck_assert(stack_give(&room_cache, stack));
 		stack = stack_new(&room_cache);
 	}

@@ -24,6 +24,15 @@ START_TEST(nested_children_touch_nothing_but_the_fast_path) /* rows 1, 2, 12 */
 }
 END_TEST
 
+START_TEST(frames_of_sixty_forks_stand_on_the_first_stacklet)
+{
+	rig_start(&rig, 1, &fk_module, false);
+	ck_assert_int_eq(rig_call(&rig, "t:forked", 60), 60);
+	ck_assert_uint_eq(rig_counter(&rig, unnested), 0);
+	rig_stop(&rig);
+}
+END_TEST
+
 START_TEST(resumed_parents_of_called_children_go_on) /* rows 6, 10, 11 */
 {
 	rig_start(&rig, 1, &fk_module, false);
@@ -272,6 +281,7 @@ START_TEST(a_request_stands_until_the_first_fork_after_some_calls)
 END_TEST
 
 CHECK_MAIN("strand", nested_children_touch_nothing_but_the_fast_path,
+	   frames_of_sixty_forks_stand_on_the_first_stacklet,
 	   resumed_parents_of_called_children_go_on, resumed_parents_of_forked_children_are_popped,
 	   published_parents_are_taken_back, stolen_parents_join_when_all_have_ended,
 	   last_child_resumes_the_parent_that_waits, waiting_job_goes_first_and_the_giant_goes_on,

@@ -202,7 +202,7 @@ FK_DEFINE_UNWIND(int64_t, holder, (int64_t, n))
 FK_NO_LEAF(holder)
 {
 	self->memory = own(self->n);
-	FK_FORK(x, fails_below, 20);
+	FK_FORK(x, fails_below, 200); /* beyond the first stacklet, where C activations end */
 	FK_JOIN();
 	disown(self->memory, self->n, &ended);
 	FK_RETURN(self->x);
