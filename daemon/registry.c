@@ -37,7 +37,7 @@ void registry_fini(struct pool *pool)
 	pthread_mutex_destroy(&all->count_lock);
 	for (uint32_t i = 0; i < LIMIT_TENANTS; i++)
 		segment_unmap(all->tenants[i].base, all->tenants[i].size);
-	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++)
+	for (uint32_t i = 0; i < pool->max_clients; i++)
 		segment_unmap(all->clients[i].segment, all->clients[i].segment_size);
 	free(all->chains);
 	free(all->tails);

@@ -19,15 +19,26 @@
 /* The forkd.conf; its `at` is NULL outside of a call. */
 static struct fuzz_input conf;
 
-/* The linker puts these in the place of fopen(): --wrap. libFuzzer has files to open, too. */
+/* The linker puts these in the place of fopen() and fclose(): --wrap. libFuzzer has files to open,
+ * too. */
 FILE *__real_fopen(const char *path, const char *mode);
 FILE *__wrap_fopen(const char *path, const char *mode);
+int __real_fclose(FILE *file);
+int __wrap_fclose(FILE *file);
 
 FILE *__wrap_fopen(const char *path, const char *mode)
 {
 	if (!conf.at)
 		return __real_fopen(path, mode);
-	return fmemopen((void *)(uintptr_t)conf.at, (size_t)(conf.end - conf.at), "r");
+	return fuzz_file_open(conf.at, (size_t)(conf.end - conf.at));
+}
+
+int __wrap_fclose(FILE *file)
+{
+	if (file != fuzz_stream)
+		return __real_fclose(file);
+	fuzz_file_close();
+	return 0;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -50,6 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	conf = size ? input : (struct fuzz_input){ (const uint8_t *)"", (const uint8_t *)"" };
 	r = options_args_parse(&o, argc, argv, &action, &error);
 	conf.at = NULL;
+	FUZZ_ASSERT(!fuzz_file.at);
 
 	if (r == 0) {
 		FUZZ_ASSERT(action != OPTIONS_CONFIG && action <= OPTIONS_VERSION);

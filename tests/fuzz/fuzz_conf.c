@@ -37,7 +37,7 @@ static void check_error(const struct options *o, const uint8_t *data, size_t siz
 	FUZZ_ASSERT(!strncmp(error->text, where, sizeof(where) - 1));
 	line = strtoul(error->text + sizeof(where) - 1, &rest, 10);
 	FUZZ_ASSERT(line > 0 && *rest == ':');
-	FUZZ_ASSERT(options_init(&before) == 0);
+	fuzz_options_init(&before);
 	FUZZ_ASSERT(fuzz_read_conf(&before, data, line_start(data, size, line), &none) == 0);
 	FUZZ_ASSERT(fuzz_same_options(o, &before, true));
 	options_fini(&before);
@@ -49,7 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct options o;
 	int r;
 
-	FUZZ_ASSERT(options_init(&o) == 0);
+	fuzz_options_init(&o);
 	r = fuzz_read_conf(&o, data, size, &error);
 	FUZZ_ASSERT(r == 0 || r == -EBADMSG || r == -ENOENT || r == -EINVAL || r == -ERANGE ||
 		    r == -EPERM);

@@ -3,12 +3,16 @@
 #ifndef TESTS_FUZZ_FUZZ_OPTIONS_H
 #define TESTS_FUZZ_FUZZ_OPTIONS_H
 
+#include <grp.h>
+#include <pwd.h>
 #include <stdbool.h>
+#include <stdio_ext.h>
 
 #include <hwloc.h>
 
 #include "common/option_list.h"
 #include "common/option_table.h"
+#include "common/option_value.h"
 #include "common/options_file.h"
 #include "common/options_print.h"
 #include "common/util.h"
@@ -16,6 +20,95 @@
 
 /* What options_file_read() takes as a line, without its end. */
 #define FUZZ_LINE 198u
+
+/* ------------------------------------------------------------------------ a file in memory */
+
+/* One FILE for all: to make one takes longer than to read what is in it. What is left of it; `at` is
+ * NULL while it is not open. */
+static FILE *fuzz_stream;
+static struct fuzz_input fuzz_file;
+
+static inline ssize_t fuzz_file_read(void *cookie, char *buffer, size_t size)
+{
+	struct fuzz_input *left = cookie;
+	size_t n = min(size, (size_t)(left->end - left->at));
+
+	FUZZ_ASSERT(left->at);
+	memcpy(buffer, left->at, n);
+	left->at += n;
+	return (ssize_t)n;
+}
+
+/* Not to be closed with fclose(). */
+static inline FILE *fuzz_file_open(const void *data, size_t size)
+{
+	static const cookie_io_functions_t io = { .read = fuzz_file_read };
+
+	if (!fuzz_stream)
+		fuzz_stream = fopencookie(&fuzz_file, "r", io);
+	FUZZ_ASSERT(fuzz_stream && !fuzz_file.at);
+	fuzz_file.at = size ? data : (const uint8_t *)"";
+	fuzz_file.end = fuzz_file.at + size;
+	__fpurge(fuzz_stream);
+	clearerr(fuzz_stream);
+	return fuzz_stream;
+}
+
+static inline void fuzz_file_close(void)
+{
+	FUZZ_ASSERT(fuzz_file.at);
+	fuzz_file.at = NULL;
+}
+
+/* ------------------------------------------------------------------------ users */
+
+/* The linker puts these in the place of the system's, which reads files: --wrap. */
+struct passwd *__wrap_getpwnam(const char *name);
+struct group *__wrap_getgrnam(const char *name);
+
+struct passwd *__wrap_getpwnam(const char *name)
+{
+	static struct passwd root = { .pw_uid = 0 }, daemon = { .pw_uid = 1 };
+
+	return streq(name, "root") ? &root : streq(name, "daemon") ? &daemon : NULL;
+}
+
+struct group *__wrap_getgrnam(const char *name)
+{
+	static struct group root = { .gr_gid = 0 }, staff = { .gr_gid = 50 };
+
+	return streq(name, "root") ? &root : streq(name, "staff") ? &staff : NULL;
+}
+
+/* ------------------------------------------------------------------------ options */
+
+static inline const struct options *fuzz_defaults(void)
+{
+	static struct options defaults;
+	static bool known;
+
+	if (!known)
+		FUZZ_ASSERT(options_init(&defaults) == 0);
+	known = true;
+	return &defaults;
+}
+
+/* As options_init(), which reads every default anew. */
+static inline void fuzz_options_init(struct options *o)
+{
+	struct option_fault fault;
+
+	*o = *fuzz_defaults();
+	for (size_t i = 0; i < OPTION_ROWS; i++) {
+		const struct option_row *row = &option_rows[i];
+
+		/* What is kept elsewhere, each has for itself; none of a list, and of no CPUs. */
+		if (row->type == OPTION_PATH) {
+			*(char **)option_field(row, o) = NULL;
+			FUZZ_ASSERT(!option_value_set(row, option_field(row, o), row->def, &fault));
+		}
+	}
+}
 
 static inline bool fuzz_same_list(const struct options_list *a, const struct options_list *b)
 {
@@ -128,42 +221,71 @@ static inline void fuzz_check_range(const struct option_row *row, const void *fi
 static inline int fuzz_read_conf(struct options *o, const void *data, size_t size,
 				 struct options_error *ret_error)
 {
-	FILE *file = fmemopen((void *)(uintptr_t)data, size, "r");
-	int r;
+	int r = options_file_read(o, fuzz_file_open(data, size), "forkd.conf", ret_error);
 
-	FUZZ_ASSERT(file);
-	r = options_file_read(o, file, "forkd.conf", ret_error);
-	(void)fclose(file);
+	fuzz_file_close();
 	return r;
 }
 
-/* Every option is in its range; what options_print() writes is read to the same options, where each
- * line can be read. */
+/* What options_print() writes, up to the next call. */
+static inline char *fuzz_print(const struct options *o)
+{
+	static FILE *file;
+	static char *text;
+	static size_t size;
+
+	if (!file)
+		file = open_memstream(&text, &size);
+	FUZZ_ASSERT(file);
+	rewind(file);
+	options_print(o, file);
+	FUZZ_ASSERT(fputc('\0', file) == 0 && fflush(file) == 0);
+	return text;
+}
+
+/* The line is one of this option. */
+static inline bool fuzz_is_of(const char *line, const struct option_row *row)
+{
+	size_t n = strlen(row->name);
+
+	return !strncmp(line, row->name, n) && !strncmp(line + n, " = ", 3);
+}
+
+/* Every option is in its range; what options_print() writes has all of them, in order, and what is
+ * not the default is read to the same, where each line can be read. */
 static inline void fuzz_check_options(const struct options *o)
 {
+	static const char head[] = "[forkd]\n";
 	struct options_error error = { "" };
 	struct options again;
-	bool hidden = false, readable = true;
-	char *text = NULL;
-	size_t size;
-	FILE *file = open_memstream(&text, &size);
+	bool readable = true;
+	char *text = fuzz_print(o), *line = text + strlen(head), *to = line;
 
-	FUZZ_ASSERT(file);
-	options_print(o, file);
-	for (size_t i = 0; i < OPTION_ROWS; i++)
-		fuzz_check_range(&option_rows[i], option_const_field(&option_rows[i], o));
-	FUZZ_ASSERT(fclose(file) == 0);
-	for (const char *line = text; *line; line = strchr(line, '\n') + 1)
-		readable &= strcspn(line, "\n") <= FUZZ_LINE;
-	for (size_t i = 0; i < OPTION_ROWS; i++)
-		hidden |= !option_rows[i].help && strstr(text, option_rows[i].name);
-	if (readable && !hidden) {
-		FUZZ_ASSERT(options_init(&again) == 0);
-		FUZZ_ASSERT(fuzz_read_conf(&again, text, size, &error) == 0);
-		FUZZ_ASSERT(fuzz_same_options(o, &again, false));
-		options_fini(&again);
+	FUZZ_ASSERT(!strncmp(text, head, strlen(head)));
+	for (size_t i = 0; i < OPTION_ROWS; i++) {
+		const struct option_row *row = &option_rows[i];
+		const void *field = option_const_field(row, o);
+		bool same = fuzz_same_option(row, field, option_const_field(row, fuzz_defaults()));
+		uint32_t lines = 0;
+
+		fuzz_check_range(row, field);
+		for (; fuzz_is_of(line, row); lines++) {
+			size_t size = strcspn(line, "\n") + 1;
+
+			readable &= row->help && size <= FUZZ_LINE + 1;
+			memmove(to, line, size);
+			to += same ? 0 : size;
+			line += size;
+		}
+		FUZZ_ASSERT(lines ? row->help || !same : !row->help && same);
 	}
-	free(text);
+	FUZZ_ASSERT(!*line);
+	if (!readable)
+		return;
+	fuzz_options_init(&again);
+	FUZZ_ASSERT(fuzz_read_conf(&again, text, (size_t)(to - text), &error) == 0);
+	FUZZ_ASSERT(fuzz_same_options(o, &again, false));
+	options_fini(&again);
 }
 
 #endif

@@ -80,9 +80,10 @@ static void submit(uint32_t client)
 		      &position) == RING_OK)
 		tenant_mark(tenant, ring);
 	else
-		/* Not without its own uid's doing. */
 		for (uint32_t i = 0; i < filled; i++) {
-			FUZZ_ASSERT(client != 2);
+			/* Not without its own uid's doing, but where there is no slot. */
+			FUZZ_ASSERT(client != 2 ||
+				    tenant->rings[ring].tail >= heads[1][ring] + RING_SLOTS);
 			wanted[client][(first + i) % JOBS].spoiled = true;
 		}
 }

@@ -15,6 +15,7 @@
  *   comes out once, at the latest when the manager has set astray and the ring is drained, and
  *   twice only if the consumer died between head and slot. After that the ring is as good as new.
  */
+#undef RING_SLOTS
 #define RING_SLOTS 8u
 
 #include <stdatomic.h>

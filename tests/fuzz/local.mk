@@ -3,7 +3,7 @@
 # gives it the inputs of tests/fuzz/corpus/NAME; and for `make fuzz` with libFuzzer, which clang
 # has, where what it looks at is built once more, with coverage, sanitizers and crash sites.
 #
-#   make fuzz FUZZ_SECONDS=600		each target for so long (60)
+#   make fuzz FUZZ_SECONDS=600		each target for so many seconds of CPU time (60)
 #   make fuzz FUZZ_RUNS=2000000		or so many inputs
 #   make fuzz-ring			one alone
 #
@@ -13,7 +13,14 @@
 FUZZERS = args conf forkctl greet module pool record ring signature
 
 # What a target puts in the place of others.
-FUZZ_WRAP_args = -Wl,--wrap=fopen
+FUZZ_WRAP_args = -Wl,--wrap=fopen,--wrap=fclose,--wrap=getpwnam,--wrap=getgrnam
+FUZZ_WRAP_conf = -Wl,--wrap=getpwnam,--wrap=getgrnam
+FUZZ_CMP = __sanitizer_cov_trace_cmp
+FUZZ_CONST_CMP = __sanitizer_cov_trace_const_cmp
+FUZZ_WRAP_pool = -Wl,--wrap=segment_map,--wrap=segment_unmap,--wrap=layout_withhold \
+	-Wl,--wrap=$(FUZZ_CMP)1,--wrap=$(FUZZ_CMP)2,--wrap=$(FUZZ_CMP)4,--wrap=$(FUZZ_CMP)8 \
+	-Wl,--wrap=$(FUZZ_CONST_CMP)1,--wrap=$(FUZZ_CONST_CMP)2 \
+	-Wl,--wrap=$(FUZZ_CONST_CMP)4,--wrap=$(FUZZ_CONST_CMP)8
 FUZZ_WRAP_record = -Wl,--wrap=stack_lump_take,--wrap=stack_lump_put
 # forkctl's main() makes room for another.
 FUZZ_FORKCTL = -DFK_SBINDIR='"$(sbindir)"' -Dmain=forkctl_main -Wno-missing-prototypes
@@ -43,6 +50,7 @@ tests_fuzz_replay_args_LDADD = $(REPLAY_LIBS)
 tests_fuzz_replay_args_LDFLAGS = $(AM_LDFLAGS) $(FUZZ_WRAP_args)
 tests_fuzz_replay_conf_SOURCES = tests/fuzz/fuzz_conf.c tests/fuzz/fuzz_options.h
 tests_fuzz_replay_conf_LDADD = $(REPLAY_LIBS)
+tests_fuzz_replay_conf_LDFLAGS = $(AM_LDFLAGS) $(FUZZ_WRAP_conf)
 tests_fuzz_replay_forkctl_SOURCES = tests/fuzz/fuzz_forkctl.c $(forkctl_SOURCES)
 tests_fuzz_replay_forkctl_LDADD = $(REPLAY_LIBS)
 tests_fuzz_replay_forkctl_CFLAGS = $(AM_CFLAGS) $(FUZZ_FORKCTL)
@@ -50,11 +58,19 @@ tests_fuzz_replay_greet_SOURCES = tests/fuzz/fuzz_greet.c
 tests_fuzz_replay_greet_LDADD = $(REPLAY_LIBS)
 tests_fuzz_replay_module_SOURCES = tests/fuzz/fuzz_module.c
 tests_fuzz_replay_module_LDADD = $(REPLAY_LIBS)
+# The rings of pool are full soon, and soon looked through; these sources know how long they are.
+FUZZ_RINGS = -DRING_SLOTS=16u
 tests_fuzz_replay_pool_SOURCES = \
+	daemon/drain.c \
+	daemon/intake.c \
+	daemon/registry.c \
+	daemon/requeue.c \
 	tests/fuzz/fuzz_pool.c \
 	tests/fuzz/pool_rig.h \
 	tests/fuzz/pool_true.h
+tests_fuzz_replay_pool_CPPFLAGS = $(AM_CPPFLAGS) $(FUZZ_RINGS)
 tests_fuzz_replay_pool_LDADD = $(REPLAY_LIBS)
+tests_fuzz_replay_pool_LDFLAGS = $(AM_LDFLAGS) $(FUZZ_WRAP_pool)
 tests_fuzz_replay_record_SOURCES = tests/fuzz/fuzz_record.c
 tests_fuzz_replay_record_LDADD = $(REPLAY_LIBS)
 tests_fuzz_replay_record_LDFLAGS = $(AM_LDFLAGS) $(FUZZ_WRAP_record)
@@ -63,15 +79,15 @@ tests_fuzz_replay_ring_LDADD = $(REPLAY_LIBS)
 tests_fuzz_replay_signature_SOURCES = tests/fuzz/fuzz_signature.c
 tests_fuzz_replay_signature_LDADD = $(REPLAY_LIBS)
 
-EXTRA_DIST += tests/fuzz/corpus
+EXTRA_DIST += tests/fuzz/corpus tests/fuzz/uncovered
 
 # ------------------------------------------------------------------------ with libFuzzer
 
-FUZZ_MACROS = -U_FORTIFY_SOURCE -DFK_CRASH_SITES=1
+FUZZ_MACROS = -U_FORTIFY_SOURCE -DFK_CRASH_SITES=1 $(FUZZ_RINGS)
 FUZZ_CPP = $(AM_CPPFLAGS) $(FUZZ_MACROS)
 FUZZ_CC = -O1 $(BASE_CFLAGS) $(WARN_CFLAGS) $(INIH_CFLAGS) $(HWLOC_CFLAGS) \
 	-fsanitize=fuzzer-no-link,$(FUZZ_SANITIZERS) -fno-sanitize-recover=undefined \
-	-fno-omit-frame-pointer
+	-fsanitize-coverage-ignorelist=$(srcdir)/tests/fuzz/uncovered -fno-omit-frame-pointer
 FUZZ_LINKING = -pthread -fsanitize=fuzzer,$(FUZZ_SANITIZERS)
 FUZZ_SYSTEM_LIBS = $(INIH_LIBS) $(HWLOC_LIBS) -ldl -lm
 FUZZ_LIBS = tests/fuzz/libfuzzed.la $(FUZZ_SYSTEM_LIBS)
@@ -101,6 +117,7 @@ $(FUZZERS:%=tests/fuzz/fuzz_%): tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuz
 		-o $@ $< $(FUZZ_LIBS)
 tests/fuzz/fuzz_pool: tests/fuzz/pool_rig.h tests/fuzz/pool_true.h
 
+fuzz-programs: $(FUZZERS:%=tests/fuzz/fuzz_%)
 FUZZ_TARGETS += $(FUZZERS:%=fuzz-%)
 $(FUZZERS:%=fuzz-%): fuzz-%: tests/fuzz/fuzz_%
 	top_srcdir='$(abs_top_srcdir)' $(srcdir)/tests/fuzz/run $*
@@ -110,9 +127,11 @@ fuzz-mutants: tests/fuzz/libfuzzed.la
 	top_srcdir='$(abs_top_srcdir)' FUZZ_COMPILE='$(CC) -include config.h' \
 		FUZZ_FLAGS='$(DEFAULT_INCLUDES) -I$(srcdir) $(FUZZ_MACROS) $(FUZZ_CC) $(CFLAGS)' \
 		FUZZ_LINK='$(CC) $(FUZZ_LINKING)' FUZZ_LIBS='$(FUZZ_SYSTEM_LIBS)' \
-		FUZZ_WRAP_args='$(FUZZ_WRAP_args)' FUZZ_WRAP_record='$(FUZZ_WRAP_record)' \
+		FUZZ_WRAP_args='$(FUZZ_WRAP_args)' FUZZ_WRAP_conf='$(FUZZ_WRAP_conf)' \
+		FUZZ_WRAP_pool='$(FUZZ_WRAP_pool)' FUZZ_WRAP_record='$(FUZZ_WRAP_record)' \
 		$(srcdir)/tests/fuzz/mutants $(FUZZ_MUTANTS)
 else
+fuzz-programs:
 FUZZ_TARGETS += fuzz-missing
 fuzz-missing fuzz-mutants:
 	@echo 'make fuzz needs libFuzzer: configure with CC=clang and without --enable-sanitizer'
@@ -125,4 +144,4 @@ dist_noinst_SCRIPTS += tests/fuzz/mutants tests/fuzz/run
 clean-fuzz:
 	rm -rf fuzz
 clean-local: clean-fuzz
-.PHONY: clean-fuzz fuzz-mutants
+.PHONY: clean-fuzz fuzz-mutants fuzz-programs

@@ -2,7 +2,9 @@
 /*
  * tests/fuzz/pool_rig.h - the pool of fuzz_pool.c: without threads, and another one when it dies
  *
- * Board, arena and segments are made once, by set_up(); each input begins with pool_begin().
+ * Board, arena and segments are made once, by set_up(), and mapped once for the pools: all the rest
+ * begins anew with each input, in pool_begin(). What a pool has unmapped, or not mapped yet, nobody
+ * may touch there: AddressSanitizer knows.
  */
 #ifndef TESTS_FUZZ_POOL_RIG_H
 #define TESTS_FUZZ_POOL_RIG_H
@@ -10,6 +12,14 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdbool.h>
+
+/* Its macros do nothing where there is no AddressSanitizer. */
+#if __has_include(<sanitizer/asan_interface.h>)
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(base, size)	((void)(base), (void)(size))
+#define ASAN_UNPOISON_MEMORY_REGION(base, size) ((void)(base), (void)(size))
+#endif
 
 #include "common/crash.h"
 #include "common/log.h"
@@ -96,6 +106,83 @@ static void disarm(void)
 {
 }
 #endif
+
+/* ------------------------------------------------------------------------ libFuzzer */
+
+/* It is not told of comparisons: that takes a quarter of the time, and an input is steps; nothing is
+ * compared with its bytes. The linker puts these in the place of libFuzzer's: --wrap. */
+#define UNTOLD(bits, name)                                                                         \
+	void __wrap___sanitizer_cov_trace_##name(uint##bits##_t a, uint##bits##_t b);              \
+	void __wrap___sanitizer_cov_trace_##name(uint##bits##_t a, uint##bits##_t b)               \
+	{                                                                                          \
+		(void)a, (void)b;                                                                  \
+	}
+UNTOLD(8, cmp1)
+UNTOLD(16, cmp2)
+UNTOLD(32, cmp4)
+UNTOLD(64, cmp8)
+UNTOLD(8, const_cmp1)
+UNTOLD(16, const_cmp2)
+UNTOLD(32, const_cmp4)
+UNTOLD(64, const_cmp8)
+
+/* ------------------------------------------------------------------------ segments */
+
+/* Where the pools have the segments of tenants and clients. */
+static struct mapping {
+	int fd;
+	void *base;
+	uint64_t size;
+	bool mapped;
+} mappings[TENANTS + CLIENTS];
+
+/* The linker puts these in the place of segment_map(), segment_unmap() and layout_withhold(). */
+int __real_segment_map(int fd, uint32_t kind, int writable, uint64_t epoch, void **ret_base,
+		       uint64_t *ret_size);
+int __wrap_segment_map(int fd, uint32_t kind, int writable, uint64_t epoch, void **ret_base,
+		       uint64_t *ret_size);
+void __wrap_segment_unmap(void *base, uint64_t size);
+int __wrap_layout_withhold(void *base, uint64_t size, bool secret);
+
+int __wrap_segment_map(int fd, uint32_t kind, int writable, uint64_t epoch, void **ret_base,
+		       uint64_t *ret_size)
+{
+	struct mapping *m = mappings;
+
+	if (kind != SEGMENT_ANY) /* the clients', and what there is once */
+		return __real_segment_map(fd, kind, writable, epoch, ret_base, ret_size);
+	while (m->base && m->fd != fd)
+		m++;
+	FUZZ_ASSERT(m < mappings + ARRAY_SIZE(mappings) && !m->mapped);
+	if (!m->base) {
+		m->fd = fd;
+		FUZZ_ASSERT(__real_segment_map(fd, kind, 1, 0, &m->base, &m->size) == 0);
+	}
+	m->mapped = true;
+	ASAN_UNPOISON_MEMORY_REGION(m->base, m->size);
+	*ret_base = m->base;
+	*ret_size = m->size;
+	return 0;
+}
+
+void __wrap_segment_unmap(void *base, uint64_t size)
+{
+	struct mapping *m = mappings;
+
+	if (!base)
+		return;
+	while (m->base != base)
+		m++;
+	FUZZ_ASSERT(m < mappings + ARRAY_SIZE(mappings) && m->mapped && m->size == size);
+	m->mapped = false;
+	ASAN_POISON_MEMORY_REGION(base, size);
+}
+
+int __wrap_layout_withhold(void *base, uint64_t size, bool secret)
+{
+	(void)base, (void)size, (void)secret;
+	return 0;
+}
 
 /* ------------------------------------------------------------------------ a pool */
 
