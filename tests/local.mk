@@ -161,10 +161,19 @@ SCRIPT_TESTS = \
 	tests/check-unit
 
 # The part of TESTS that the tsan tier runs: what has its threads in one process.
-# check_modules has too, and is left out: every module in every mode takes minutes there.
+# check_modules has too, and is left out: every module in every mode takes minutes there. The first
+# nine take longest: no single one is left in the end.
 TSAN_TESTS = \
-	tests/check_algorithm \
 	tests/check_alloc \
+	tests/check_unwind \
+	tests/check_sort \
+	tests/check_each \
+	tests/check_ring \
+	tests/check_stack \
+	tests/check_place \
+	tests/check_scan \
+	tests/check_job \
+	tests/check_algorithm \
 	tests/check_array \
 	tests/check_aside \
 	tests/check_batch \
@@ -174,7 +183,6 @@ TSAN_TESTS = \
 	tests/check_deadline \
 	tests/check_deque \
 	tests/check_drain \
-	tests/check_each \
 	tests/check_error \
 	tests/check_fold \
 	tests/check_forkmode \
@@ -182,7 +190,6 @@ TSAN_TESTS = \
 	tests/check_halt \
 	tests/check_heap \
 	tests/check_intake \
-	tests/check_job \
 	tests/check_lazy \
 	tests/check_lazy_pool \
 	tests/check_log \
@@ -196,27 +203,21 @@ TSAN_TESTS = \
 	tests/check_options_print \
 	tests/check_park \
 	tests/check_permit \
-	tests/check_place \
 	tests/check_pool \
 	tests/check_profile \
 	tests/check_publish \
 	tests/check_record \
 	tests/check_registry \
 	tests/check_requeue \
-	tests/check_ring \
 	tests/check_ring_astray \
-	tests/check_scan \
 	tests/check_sleep \
 	tests/check_slots \
-	tests/check_sort \
-	tests/check_stack \
 	tests/check_stack_account \
 	tests/check_stack_arena \
 	tests/check_strand \
 	tests/check_strand_full \
 	tests/check_strict \
 	tests/check_submit \
-	tests/check_unwind \
 	tests/check_vacate \
 	tests/check_wait \
 	tests/check_wake
@@ -243,12 +244,17 @@ LONG_TESTS = \
 	tests/model/run \
 	tests/soak_starve \
 	tests/soak_stress
+# Those that look at the sources alone.
+TEXT_TESTS = \
+	tests/check-orders \
+	tests/check-style
 short-tests:
-	@echo $(filter-out $(LONG_TESTS),$(TESTS))
+	@echo $(filter-out $(LONG_TESTS) $(TEXT_TESTS),$(TESTS))
 
 # What the tarball has to show for itself, and no other tier: that all is in it that tests read, in
-# a tree that nobody may write to, and that the service that is built from it does its work. The
-# other programs are built. `make distcheck` alone runs everything.
+# a tree that nobody may write to, and that the service that is built from it does its work; and, as
+# no other tier is built as users build forkd, that jobs fork and join there, too. The other programs
+# are built. `make distcheck` alone runs everything.
 DIST_TESTS = \
 	$(SCRIPT_TESTS) \
 	$(REPLAYS) \
@@ -260,9 +266,11 @@ DIST_TESTS = \
 	tests/check_cpus \
 	tests/check_crash \
 	tests/check_deque \
+	tests/check_fair_queue \
 	tests/check_group \
 	tests/check_hostile \
 	tests/check_isolation \
+	tests/check_lazy_pool \
 	tests/check_manager \
 	tests/check_module \
 	tests/check_park \
@@ -274,11 +282,14 @@ DIST_TESTS = \
 	tests/check_session \
 	tests/check_settings \
 	tests/check_sleep \
+	tests/check_stack \
 	tests/check_strand \
+	tests/check_strand_full \
 	tests/check_task_api \
 	tests/check_topology \
 	tests/check_users \
-	tests/check_victims
+	tests/check_victims \
+	tests/check_wake
 dist-tests:
 	@echo $(filter-out $(LONG_TESTS),$(DIST_TESTS))
 .PHONY: dist-tests short-tests
