@@ -4,8 +4,8 @@
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   The manager, after it has reaped the pool, or has waited for the death of one that was the last
- *   manager's (adopt.c), and before it starts the next. recover_cancel(): when the next one is ready
- *   and before it is told of the client; then nobody else writes its rows.
+ *   manager's (adopt.c), and before it starts the next. recover_cancel(): when the next one is
+ *   ready and before it is told of the client; then nobody else writes its rows.
  *
  * THE TABLE
  *	row		blamed		idempotent	not idempotent

@@ -170,8 +170,8 @@ struct roster_entry roster_client(const struct roster *roster, uint32_t slot);
 bool roster_try(struct roster *roster, uint64_t n_ended);
 void roster_ready(struct roster *roster, uint64_t n_ended);
 
-/* Should the manager end now, what stands here is not why: it has lived for long enough, was told to
- * make room for the next, or something was short when it began. */
+/* Should the manager end now, what stands here is not why: it has lived for long enough, was told
+ * to make room for the next, or something was short when it began. */
 void roster_acquit(struct roster *roster);
 
 /* What the board shows of pools. */
