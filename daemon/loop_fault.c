@@ -36,8 +36,8 @@ int loop_fault(enum loop_fault_kind kind)
 {
 	uint32_t nth, seen;
 
-	/* ORDER loop/fault [Q3]: acquire, what it shall say was written before. Pairs with the store
-	 * of tests. */
+	/* ORDER loop/fault [Q3]: acquire, what it shall say was written before. Pairs with
+	 * loop_fault_arm(). */
 	nth = atomic_load_explicit(&fault->kinds[kind].nth, memory_order_acquire);
 	if (!nth)
 		return 0;

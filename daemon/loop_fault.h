@@ -25,12 +25,24 @@ enum loop_fault_kind {
 /* The file, of each kind: the test writes, and the loop counts. */
 struct loop_fault {
 	struct {
-		_Atomic uint32_t nth;	/* which one fails, from 1 on; 0: none; set last */
+		_Atomic uint32_t nth;	/* which one fails, from 1 on; 0: none */
 		_Atomic uint32_t times; /* so many in a row */
 		_Atomic uint32_t seen;	/* so many were there since */
 		_Atomic int32_t error;	/* a negative errno */
 	} kinds[LOOP_FAULTS];
 };
+
+/* The test's: so many of a kind, from the nth on from now, fail; error: a negative errno. */
+static inline void loop_fault_arm(struct loop_fault *fault, enum loop_fault_kind kind, int error,
+				  uint32_t nth, uint32_t times)
+{
+	/* Relaxed: nth hands them over. */
+	atomic_store_explicit(&fault->kinds[kind].seen, 0, memory_order_relaxed);
+	atomic_store_explicit(&fault->kinds[kind].times, times, memory_order_relaxed);
+	atomic_store_explicit(&fault->kinds[kind].error, error, memory_order_relaxed);
+	/* ORDER loop/fault [Q3]: release, pairs with loop_fault(). */
+	atomic_store_explicit(&fault->kinds[kind].nth, nth, memory_order_release);
+}
 
 #ifdef FK_CRASH_SITES
 

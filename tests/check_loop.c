@@ -84,13 +84,6 @@ static void begin(uint32_t n)
 	wanted = n;
 }
 
-static void refuse(enum loop_fault_kind kind, int err, uint32_t nth, uint32_t times)
-{
-	atomic_store(&faults->kinds[kind].error, err);
-	atomic_store(&faults->kinds[kind].times, times);
-	atomic_store(&faults->kinds[kind].nth, nth);
-}
-
 /* Until all have been called, each once, and nothing is left of them. */
 static void run(void)
 {
@@ -103,7 +96,7 @@ static void run(void)
 START_TEST(a_kernel_that_cannot_wait_is_asked_again_after_a_pause)
 {
 	begin(1);
-	refuse(LOOP_FAULT_POLL, -ENOMEM, 1, REFUSALS);
+	loop_fault_arm(faults, LOOP_FAULT_POLL, -ENOMEM, 1, REFUSALS);
 	ck_assert_int_eq(loop_poll(&loop, &sources[0], ready, POLLIN), 0);
 	run();
 	ck_assert_int_eq(last, POLLIN);
@@ -115,7 +108,7 @@ END_TEST
 START_TEST(a_time_that_could_not_be_waited_for_is_none_that_is_over)
 {
 	begin(1);
-	refuse(LOOP_FAULT_TIMER, -EAGAIN, 1, REFUSALS);
+	loop_fault_arm(faults, LOOP_FAULT_TIMER, -EAGAIN, 1, REFUSALS);
 	ck_assert_int_eq(loop_timer(&loop, &sources[0], 1), 0);
 	run();
 	ck_assert_int_eq(last, 0);
@@ -126,7 +119,7 @@ END_TEST
 START_TEST(many_who_cannot_wait_share_their_pauses)
 {
 	begin(MANY);
-	refuse(LOOP_FAULT_POLL, -ENOMEM, 1, MANY * REFUSALS);
+	loop_fault_arm(faults, LOOP_FAULT_POLL, -ENOMEM, 1, MANY * REFUSALS);
 	for (uint32_t i = 0; i < MANY; i++)
 		ck_assert_int_eq(loop_poll(&loop, &sources[i], ready, POLLIN), 0);
 	run();
@@ -138,7 +131,7 @@ END_TEST
 START_TEST(who_was_interrupted_makes_no_pause)
 {
 	begin(1);
-	refuse(LOOP_FAULT_POLL, -EINTR, 1, REFUSALS);
+	loop_fault_arm(faults, LOOP_FAULT_POLL, -EINTR, 1, REFUSALS);
 	ck_assert_int_eq(loop_poll(&loop, &sources[0], ready, POLLIN), 0);
 	run();
 	ck_assert_int_eq(last, POLLIN);
@@ -150,8 +143,8 @@ END_TEST
 START_TEST(nor_is_anybody_called_because_there_is_no_entry_to_ask_with)
 {
 	begin(1);
-	refuse(LOOP_FAULT_POLL, -ENOMEM, 1, 1);
-	refuse(LOOP_FAULT_ENTRY, -ENOMEM, 2, REFUSALS);
+	loop_fault_arm(faults, LOOP_FAULT_POLL, -ENOMEM, 1, 1);
+	loop_fault_arm(faults, LOOP_FAULT_ENTRY, -ENOMEM, 2, REFUSALS);
 	ck_assert_int_eq(loop_poll(&loop, &sources[0], ready, POLLIN), 0);
 	run();
 	ck_assert_int_eq(last, POLLIN);
