@@ -46,11 +46,14 @@ static const char *module_unsafe(const struct stat *st)
 	return NULL;
 }
 
-/* The loader's errno is its own: there are only its words. Pages, memory, descriptors. */
+/* The loader's errno is its own: there are only its words. Pages, memory, descriptors, or a signal
+ * while a file system was waited for that lets one in. */
 static bool module_ran_short(const char *why)
 {
-	static const char *const words[] = { "map segment", "cannot map", "allocate",
-					     "cannot create", "Too many open files" };
+	static const char *const words[] = {
+		"map segment",	 "cannot map",		"allocate",
+		"cannot create", "Too many open files", "Interrupted system call"
+	};
 
 	if (strstr(why, "undefined symbol"))
 		return false; /* whatever its name is */

@@ -99,7 +99,9 @@ static const struct call {
 	{ "fchmod", SYS_fchmod, MANAGER, { EPERM }, true },
 	/* Not the pool's: hwloc loses a descriptor of a folder. */
 	{ "fstat", SYS_newfstatat, MANAGER | CLIENT, { ENOMEM }, true },
-	{ "read", SYS_read, MANAGER | POOL, { EINTR, ENOMEM, EIO }, true },
+	/* EIO is for good: such a module is left out. */
+	{ "read", SYS_read, MANAGER, { EINTR, ENOMEM, EIO }, true },
+	{ "read", SYS_read, POOL, { EINTR, ENOMEM }, true },
 	{ "pread", SYS_pread64, MANAGER | POOL | CLIENT, { EINTR, ENOMEM }, true },
 	{ "pwrite", SYS_pwrite64, MANAGER, { ENOSPC, EINTR, ENOMEM }, true },
 	{ "write", SYS_write, MANAGER | POOL, { ENOSPC, EAGAIN }, true },
