@@ -235,13 +235,6 @@ static bool has_descriptors(pid_t pid)
 	return false;
 }
 
-static bool has_ended(pid_t pid)
-{
-	siginfo_t info = { 0 };
-
-	return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid;
-}
-
 /* how: makes a child. execs: it is another program. */
 static void outlive(void (*how)(void), bool execs)
 {
@@ -263,7 +256,7 @@ static void outlive(void (*how)(void), bool execs)
 		(void)close(gate[1]);
 		parent();
 	}
-	DAEMON_AWAIT(atomic_load(&shared->ready) || has_ended(pid));
+	DAEMON_AWAIT(atomic_load(&shared->ready) || daemon_has_ended(pid));
 	ck_assert_msg(atomic_load(&shared->ready), "the parent ended with %d", daemon_reap(pid));
 	child_pid = (pid_t)atomic_load(&shared->child);
 	if (execs) {
@@ -285,7 +278,7 @@ static void outlive(void (*how)(void), bool execs)
 		ck_assert_uint_eq(pages, 0);
 	}
 	daemon_call_fib(&d);
-	ck_assert_msg(!has_ended(child_pid), "the child has ended before");
+	ck_assert_msg(!daemon_has_ended(child_pid), "the child has ended before");
 	atomic_store(&shared->over, 1);
 	(void)close(gate[0]);
 	(void)close(gate[1]);

@@ -86,6 +86,15 @@ static fk_client *open_victim(void)
 	return c;
 }
 
+/* Ends a victim that cannot go on, with an exit status that the test is not content with. */
+static void must(int r, const char *what)
+{
+	if (r >= 0)
+		return;
+	(void)fprintf(stderr, "victim %d: %s: %s\n", (int)getpid(), what, fk_strerror(r));
+	_exit(2);
+}
+
 /* Submits as fast as it can, waits for nothing but room, until it is killed. */
 static void victim(void)
 {
@@ -93,24 +102,24 @@ static void victim(void)
 	const fk_task *add, *fib, *text;
 	fk_job jobs[200];
 
-	if (fk_task_find(c, "null:add", &add) < 0 || fk_task_find(c, "fib:fib", &fib) < 0 ||
-	    fk_task_find(c, "bytes:text", &text) < 0)
-		_exit(2);
+	must(fk_task_find(c, "null:add", &add), "its task");
+	must(fk_task_find(c, "fib:fib", &fib), "its task");
+	must(fk_task_find(c, "bytes:text", &text), "its task");
 	for (uint32_t i = 0;; i++) {
 		uint32_t k = i % ARRAY_SIZE(jobs);
 		int r;
 
-		if (i >= ARRAY_SIZE(jobs) &&
-		    (fk_wait(c, jobs[k], FK_FOREVER) < 0 || fk_release(c, jobs[k]) < 0))
-			_exit(3);
+		if (i >= ARRAY_SIZE(jobs)) {
+			must(fk_wait(c, jobs[k], FK_FOREVER), "a wait");
+			must(fk_release(c, jobs[k]), "a release");
+		}
 		if (i % 8 == 0)
 			r = fk_submitv(c, fib, FK_WAIT_ROOM, &jobs[k], INT64_C(12));
 		else if (i % 8 == 1)
 			r = fk_submitv(c, text, FK_WAIT_ROOM, &jobs[k], "some text", INT64_C(2));
 		else
 			r = fk_submitv(c, add, FK_WAIT_ROOM, &jobs[k], INT64_C(1), INT64_C(2));
-		if (r < 0)
-			_exit(4);
+		must(r, "a submission");
 		atomic_fetch_add(&shared->submitted, 1);
 	}
 }
@@ -122,16 +131,15 @@ static void counted_victim(void)
 	struct oracle_job jobs[2][8];
 	fk_group groups[2];
 
-	if (fk_group_new(c, &groups[0]) < 0 || fk_group_new(c, &groups[1]) < 0)
-		_exit(2);
+	for (uint32_t i = 0; i < 2; i++)
+		must(fk_group_new(c, &groups[i]), "a group");
 	for (uint32_t i = 0;; i++) {
 		uint32_t n = i % 2 ? 1 : ARRAY_SIZE(jobs[0]);
 
-		if (oracle_submit(&o, c, n, i % 4 ? NULL : groups, FK_WAIT_ROOM, jobs[i % 2]) < 0)
-			_exit(3);
+		must(oracle_submit(&o, c, n, i % 4 ? NULL : groups, FK_WAIT_ROOM, jobs[i % 2]),
+		     "a submission");
 		for (uint32_t k = 0; i && k < (n == 1 ? ARRAY_SIZE(jobs[0]) : 1); k++)
-			if (oracle_end(&o, c, &jobs[(i - 1) % 2][k]) < 0)
-				_exit(4);
+			must(oracle_end(&o, c, &jobs[(i - 1) % 2][k]), "an end");
 		atomic_fetch_add(&shared->submitted, n);
 	}
 }
@@ -177,7 +185,7 @@ static void kill_one(uint32_t round, struct notices *notices)
 	atomic_store(&shared->slot, NOWHERE);
 	pid = daemon_client(counted ? counted_victim : victim, DAEMON_UID);
 	if (!early)
-		DAEMON_AWAIT_BUSY(atomic_load(&shared->submitted) > until);
+		DAEMON_AWAIT_BUSY(atomic_load(&shared->submitted) > until || daemon_has_ended(pid));
 	while (clock_ns() < moment)
 		;
 	start = clock_ns();

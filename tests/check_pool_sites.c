@@ -295,13 +295,6 @@ static _Noreturn void third(const struct row *row)
 
 /* ------------------------------------------------------------------------ the test */
 
-static bool has_ended(pid_t pid)
-{
-	siginfo_t info = { 0 };
-
-	return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid;
-}
-
 static uint64_t all_ended(void)
 {
 	return atomic_load(&shared->ended[0]) + atomic_load(&shared->ended[1]) +
@@ -316,9 +309,10 @@ static void see_all_go_on(const pid_t pids[3])
 	for (uint32_t i = 0; i < 2; i++) {
 		uint64_t seen = atomic_load(&shared->ended[i]);
 
-		DAEMON_AWAIT(atomic_load(&shared->ended[i]) > seen + 16 || has_ended(pids[i]));
+		DAEMON_AWAIT(atomic_load(&shared->ended[i]) > seen + 16 ||
+			     daemon_has_ended(pids[i]));
 	}
-	DAEMON_AWAIT(atomic_load(&shared->rounds) > rounds + 1 || has_ended(pids[2]));
+	DAEMON_AWAIT(atomic_load(&shared->rounds) > rounds + 1 || daemon_has_ended(pids[2]));
 }
 
 static uint64_t crashes(void)

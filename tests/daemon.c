@@ -318,6 +318,14 @@ bool daemon_logged(struct daemon *d, const char *text, const char *and)
 
 /* ------------------------------------------------------------------------ other processes */
 
+bool daemon_has_ended(pid_t pid)
+{
+	siginfo_t info = { 0 };
+
+	ck_assert_int_eq(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT), 0);
+	return info.si_pid != 0;
+}
+
 int daemon_reap(pid_t pid)
 {
 	int status;

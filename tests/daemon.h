@@ -165,6 +165,9 @@ pid_t daemon_spawn(struct daemon *d, const char *output, const char *const *argv
 /* Waits for a child's end. Returns its status, or 256 + its signal. */
 int daemon_reap(pid_t pid);
 
+/* True if a child has ended; daemon_reap() says how. */
+bool daemon_has_ended(pid_t pid);
+
 /* Runs a program as daemon_spawn() does. Sets text to its output. Returns as daemon_reap(). */
 int daemon_run(struct daemon *d, char *text, size_t size, const char *const *argv);
 
