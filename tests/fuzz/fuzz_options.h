@@ -23,8 +23,8 @@
 
 /* ------------------------------------------------------------------------ a file in memory */
 
-/* One FILE for all: to make one takes longer than to read what is in it. What is left of it; `at` is
- * NULL while it is not open. */
+/* One FILE for all: to make one takes longer than to read what is in it. And what is left of it;
+ * `at` is NULL while it is not open. */
 static FILE *fuzz_stream;
 static struct fuzz_input fuzz_file;
 

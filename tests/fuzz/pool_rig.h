@@ -109,8 +109,8 @@ static void disarm(void)
 
 /* ------------------------------------------------------------------------ libFuzzer */
 
-/* It is not told of comparisons: that takes a quarter of the time, and an input is steps; nothing is
- * compared with its bytes. The linker puts these in the place of libFuzzer's: --wrap. */
+/* It is not told of comparisons: that takes a quarter of the time, and an input is steps; nothing
+ * is compared with its bytes. The linker puts these in the place of libFuzzer's: --wrap. */
 #define UNTOLD(bits, name)                                                                         \
 	void __wrap___sanitizer_cov_trace_##name(uint##bits##_t a, uint##bits##_t b);              \
 	void __wrap___sanitizer_cov_trace_##name(uint##bits##_t a, uint##bits##_t b)               \
