@@ -411,13 +411,15 @@ static void for_long(enum who who, const struct call *call, int err)
 	prepare();
 	daemon_start(&d, OPTIONS, NULL);
 	SAY(visit(USE) == RIGHT, "not even without a fault");
+	/* It is not the end of that one that is disturbed. */
+	(void)held();
 	arm(who, call, err, 1, LONG);
 	SAY(visit(USE) == RIGHT, "it does not work, see %s", d.log);
 	refused = disarm(who, call);
 	naps = inject_naps(&inject);
 	SAY(refused == LONG, "only %" PRIu64 " have failed", refused);
-	/* Of a client's and the pool's at once: they share them. */
-	SAY(naps >= LONG / 2, "only %" PRIu64 " naps", naps);
+	/* All that are waited for share them: some for the client, the pool, the socket. */
+	SAY(naps >= LONG / 10, "only %" PRIu64 " naps", naps);
 	ck_assert_int_eq(daemon_stop(&d), 0);
 	inject_end(&inject);
 }
