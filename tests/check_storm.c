@@ -74,7 +74,7 @@ static uint64_t all_ended(void)
 	return n;
 }
 
-/* The pool is dying, or comes to where it dies as long as it goes on. Its end has been seen then. */
+/* The pool is dying, or comes to where it dies as long as it goes on. Its end was seen then. */
 static void await_end(int pidfd)
 {
 	struct pollfd p = { .fd = pidfd, .events = POLLIN };
