@@ -33,8 +33,8 @@ static int is_quarantined(const struct board *board, const struct board_task *ta
 static const char *mark_of(const fk_client *client, uint32_t index)
 {
 	const struct board_task *task = &client->board->tasks[index];
-	uint64_t denied = atomic_load_explicit(&client->segment->denied[index / 64],
-					       memory_order_relaxed);
+	uint64_t denied =
+		atomic_load_explicit(&client->segment->denied[index / 64], memory_order_relaxed);
 
 	if (denied >> index % 64 & 1)
 		return "(denied) ";

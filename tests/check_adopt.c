@@ -136,6 +136,8 @@ START_TEST(nothing_goes_on_before_each_pool_of_the_store_is_dead)
 	ck_assert_ptr_null(adopt.roster);
 	ck_assert(!adopt.inherited);
 	adopt_fini(&adopt);
+	(void)close(s.fd);
+	free(inherited);
 }
 END_TEST
 

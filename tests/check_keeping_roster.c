@@ -181,11 +181,17 @@ static uint32_t count_ended(const struct service_client *clients, uint32_t n, ui
 	uint32_t ended = 0;
 	char byte;
 
-	for (uint32_t i = 0; i < n; i++)
-		if (recv(clients[i].fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
+	for (uint32_t i = 0; i < n; i++) {
+		ssize_t size;
+
+		/* Whom a forkd has taken over it may have said WELCOME to once more. */
+		while ((size = recv(clients[i].fd, &byte, 1, MSG_DONTWAIT)) > 0)
+			;
+		if (size == 0)
 			ended++;
 		else
 			*ret_here = i;
+	}
 	return ended;
 }
 

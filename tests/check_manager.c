@@ -124,8 +124,7 @@ START_TEST(a_job_that_hung_and_has_ended_leaves_the_next_one_of_its_worker_alone
 	ck_assert_uint_eq(service_outcome(&c, 1), JOB_DONE);
 	ck_assert_uint_eq(service_outcome(&c, 0), JOB_DONE);
 	/* ORDER board/crashes [B2]: acquire, pairs with the release in the manager. */
-	ck_assert_uint_eq(
-		atomic_load_explicit(&c.board->manager.crashes, memory_order_acquire), 1);
+	ck_assert_uint_eq(atomic_load_explicit(&c.board->manager.crashes, memory_order_acquire), 1);
 	ck_assert_uint_eq(c.board->crashes[0].reason, CRASH_HANG);
 	ck_assert_uint_eq(c.board->crashes[0].client_pid, 0);
 	ck_assert_uint_eq(c.board->crashes[0].lost, 1);

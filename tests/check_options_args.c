@@ -154,7 +154,8 @@ START_TEST(options_that_contradict_each_other_are_refused)
 {
 	enum options_action action;
 
-	ck_assert_int_eq(PARSE(&action, (char *)"--config=/dev/null", (char *)"--memory-max=1M"),
+	ck_assert_int_eq(PARSE(&action, (char *)"--config=/dev/null", (char *)"--memory-max=1M",
+			       (char *)"--heap-max=64M"),
 			 -EINVAL);
 	ck_assert_error("heap-max");
 	ck_assert_error("memory-max");

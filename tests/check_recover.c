@@ -227,8 +227,8 @@ START_TEST(a_job_that_has_ended_though_it_hung_leaves_the_blame_to_nobody)
 	static const struct {
 		uint32_t state, generation, row;
 	} cells[] = {
-		{ LEDGER_FREE, GEN, 1 },      { LEDGER_FINISHING, GEN, 1 },
-		{ LEDGER_COPYING, GEN, 1 },   { LEDGER_QUEUED, GEN + 1, 1 },
+		{ LEDGER_FREE, GEN, 1 },	{ LEDGER_FINISHING, GEN, 1 },
+		{ LEDGER_COPYING, GEN, 1 },	{ LEDGER_QUEUED, GEN + 1, 1 },
 		{ LEDGER_RUNNING, GEN + 1, 1 }, { LEDGER_RUNNING, GEN, 0xffff },
 	};
 

@@ -53,7 +53,7 @@ struct fdstore {
 	_Atomic uint32_t signs;	    /* WATCHDOG=1 */
 	_Atomic uint32_t bites;	    /* kills for want of them */
 	_Atomic uint32_t barriers;
-	_Atomic int status;   /* of the last main process, as waitpid() has it */
+	_Atomic int status;    /* of the last main process, as waitpid() has it */
 	_Atomic uint32_t says; /* what the next one hears of max, if it is not so */
 	_Atomic bool restart;  /* also after it has exited with 0: "systemctl restart" */
 };

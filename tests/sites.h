@@ -8,6 +8,8 @@
 
 #include "common/crash.h"
 
+#ifdef FK_CRASH_SITES
+
 /* Fails the test if somebody of this kind does not die at one of its sites of common/crash.def.
  * is_tried: of a site, whether somebody does. */
 static inline void sites_check(enum crash_process process, bool (*is_tried)(enum crash_site site))
@@ -17,5 +19,7 @@ static inline void sites_check(enum crash_process process, bool (*is_tried)(enum
 			crash_rows[site].process != process || is_tried((enum crash_site)site),
 			"nobody dies at %s: %s", crash_rows[site].name, crash_rows[site].between);
 }
+
+#endif
 
 #endif
