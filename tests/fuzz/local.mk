@@ -10,7 +10,8 @@
 # A finding is left as fuzz/NAME-crash-...: tests/fuzz/replay_NAME FILE shows it again. What mends
 # it brings it into the corpus, under a name that tells.
 
-FUZZERS = args conf forkctl greet module pool record ring signature
+# The one that takes longest first.
+FUZZERS = pool args conf forkctl greet module record ring signature
 
 # What a target puts in the place of others.
 FUZZ_WRAP_args = -Wl,--wrap=fopen,--wrap=fclose,--wrap=getpwnam,--wrap=getgrnam
