@@ -361,12 +361,14 @@ static struct session_inherited adopt_take(struct store *store, uint32_t slot)
 	};
 }
 
-void adopt_clients(struct adopt *adopt, struct session_table *table)
+int adopt_clients(struct adopt *adopt, struct session_table *table)
 {
+	int r;
+
 	if (!adopt->inherited)
-		return;
-	tenants_adopt(&table->tenants);
-	for (uint32_t slot = 0; slot < LIMIT_CLIENTS; slot++) {
+		return 0;
+	r = tenants_adopt(&table->tenants);
+	for (uint32_t slot = 0; slot < LIMIT_CLIENTS && !is_shortage(r); slot++) {
 		const struct roster_entry entry = roster_client(adopt->roster, slot);
 		struct session_inherited fds;
 
@@ -374,14 +376,18 @@ void adopt_clients(struct adopt *adopt, struct session_table *table)
 		if (entry.state == ROSTER_FREE)
 			continue;
 		fds = adopt_take(table->store, slot);
-		if (session_adopt(table, slot, &entry, &fds))
+		r = session_adopt(table, slot, &entry, &fds);
+		if (r == 0)
 			adopt->n_clients++;
-		else
+		else if (!is_shortage(r))
 			log_warning("client %u (pid %u, uid %u) of the last forkd is disconnected: "
 				    "its segment or its rings are missing",
 				    slot, entry.pid, entry.uid);
 		FK_CRASH(adopt_client);
 	}
+	if (is_shortage(r))
+		return r;
 	tenants_settle(&table->tenants);
 	store_drop_rest(table->store, table->hangups);
+	return 0;
 }

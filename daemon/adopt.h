@@ -57,8 +57,9 @@ void adopt_share(struct adopt *adopt, struct store *store, const struct fronts *
 /* True if the next forkd can go on from here. */
 bool adopt_is_shared(const struct adopt *adopt, const struct store *store);
 
-/* Goes on with tenants and clients. The table is as for none; what it needs is set. */
-void adopt_clients(struct adopt *adopt, struct session_table *table);
+/* Goes on with tenants and clients. The table is as for none; what it needs is set. Returns 0, or
+ * what was short: all that is in the store stays for the next manager. */
+int adopt_clients(struct adopt *adopt, struct session_table *table);
 
 /* What stands in the store stays there. */
 void adopt_fini(struct adopt *adopt);

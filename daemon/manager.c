@@ -267,7 +267,9 @@ static int manager_init(struct manager *m)
 	};
 	fronts_write(&m->fronts);
 	quarantine_show(&m->quarantine);
-	adopt_clients(&m->adopt, &m->sessions);
+	r = adopt_clients(&m->adopt, &m->sessions);
+	if (r < 0)
+		return manager_system(m, "go on with the clients of the last forkd", r);
 	if (m->adopt.inherited)
 		postmortem_inherit(&m->postmortem, m->adopt.n_clients);
 	return 0;

@@ -27,9 +27,10 @@ struct session_inherited {
 };
 
 /* Goes on with a client of a former manager, as the roster has it; its tenant is there, no pool is
- * alive. The descriptors are taken. False if that is not possible: it is disconnected. */
-bool session_adopt(struct session_table *table, uint32_t slot, const struct roster_entry *entry,
-		   const struct session_inherited *fds);
+ * alive. The descriptors are taken. Returns 0; what was short, and it stays as it is for the next
+ * manager; or -EBADMSG, -ENOENT: it is disconnected. */
+int session_adopt(struct session_table *table, uint32_t slot, const struct roster_entry *entry,
+		  const struct session_inherited *fds);
 
 /* Refuses those that are not in yet; new ones are refused as long as table->stopping. */
 void session_stop(struct session_table *table);

@@ -9,11 +9,13 @@
  * WHAT HAPPENS IF A PEER DIES HERE
  *   A client, before this or meanwhile: its connection is looked at before its jobs are.
  */
+#include <errno.h>
 #include <poll.h>
 #include <string.h>
 
 #include "common/cleanup.h"
 #include "common/log.h"
+#include "common/util.h"
 #include "daemon/session.h"
 #include "daemon/session_internal.h"
 
@@ -49,49 +51,44 @@ static bool session_judge(struct session *s, bool here)
 }
 
 /* Waits for what it says and for its end, from where the former manager was. */
-static void session_resume(struct session *s, enum roster_state state)
+static int session_resume(struct session *s, enum roster_state state)
 {
-	bool admitted, watched;
+	bool admitted;
+	int r;
 
 	if (state == ROSTER_EMPTYING) {
 		s->state = SESSION_GONE;
 		session_retire(s);
-		return;
+		return 0;
 	}
 	/* Those that are gone, too: the pool hears of them before it hears that. */
 	admitted = session_judge(s, state == ROSTER_HERE);
 	if (state == ROSTER_GONE) {
 		s->state = SESSION_GONE;
-		s->held = s->fd >= 0 && session_await(s, POLLHUP) == 0;
-		if (!s->held)
-			session_disconnect(s);
-		return;
+		s->held = s->fd >= 0;
+		return s->held ? session_await(s, POLLHUP) : 0;
 	}
 	s->state = SESSION_OPEN;
 	if (session_has_ended(s)) {
 		session_gone(s);
-		return;
+		return 0;
 	}
 	session_weigh(s->table, s->tenant);
 	/* Also for who has to go: its process may end before a child of it that has the socket. */
-	watched = session_await(s, POLLIN) == 0;
-	if (!watched || !admitted)
+	r = session_await(s, POLLIN);
+	if (r == 0 && !admitted)
 		session_evict(s);
+	return r;
 }
 
-bool session_adopt(struct session_table *table, uint32_t slot, const struct roster_entry *entry,
-		   const struct session_inherited *fds)
+int session_adopt(struct session_table *table, uint32_t slot, const struct roster_entry *entry,
+		  const struct session_inherited *fds)
 {
 	struct session *s = session_new(table, fds->socket);
-	bool mapped;
+	int r;
 
-	if (!s) {
-		(void)hangup(table->hangups, fds->socket);
-		(void)safe_close(fds->pidfd);
-		(void)safe_close(fds->segment);
-		session_forget(table, slot);
-		return false;
-	}
+	if (!s)
+		return -ENOMEM;
 	s->pidfd = fds->pidfd;
 	s->pid = entry->pid;
 	s->uid = entry->uid;
@@ -99,17 +96,20 @@ bool session_adopt(struct session_table *table, uint32_t slot, const struct rost
 	s->tenant = entry->tenant;
 	s->welcomed = entry->welcomed;
 	s->inherited = true;
-	mapped = segments_adopt(&table->segments, &s->segment, s->uid, fds->segment, entry->n_jobs,
-				entry->size) == 0;
-	if (!mapped)
+	r = segments_adopt(&table->segments, &s->segment, s->uid, fds->segment, entry->n_jobs,
+			   entry->size);
+	if (is_shortage(r))
+		return r;
+	if (r < 0)
 		(void)safe_close(fds->segment);
-	if (!mapped || !tenants_join(&table->tenants, entry->tenant, entry->uid)) {
+	else if (!tenants_join(&table->tenants, entry->tenant, entry->uid))
+		r = -ENOENT;
+	if (r < 0) {
 		session_free(s);
 		session_forget(table, slot);
-		return false;
+		return r;
 	}
 	s->slot = slot;
 	table->slots[slot] = s;
-	session_resume(s, entry->state);
-	return true;
+	return session_resume(s, entry->state);
 }

@@ -381,7 +381,7 @@ static int tenants_adopt_one(struct tenants *tenants, uint32_t index)
 	return 0;
 }
 
-void tenants_adopt(struct tenants *tenants)
+int tenants_adopt(struct tenants *tenants)
 {
 	for (uint32_t i = 0; i < LIMIT_TENANTS; i++) {
 		int r;
@@ -391,10 +391,13 @@ void tenants_adopt(struct tenants *tenants)
 		r = tenants_adopt_one(tenants, i);
 		if (r == 0)
 			continue;
+		if (is_shortage(r))
+			return r;
 		log_warning("cannot go on with the rings of uid %u: %s",
 			    (uint32_t)tenants->roster->tenants[i].uid, strerror(-r));
 		tenants_forget(tenants, i);
 	}
+	return 0;
 }
 
 bool tenants_join(struct tenants *tenants, uint32_t index, uint32_t uid)

@@ -97,8 +97,8 @@ void tenants_mark(struct tenants *tenants, uint32_t index);
 void tenants_mark_all(struct tenants *tenants);
 
 /* Takes over what a former manager had, as the roster has it; no pool is alive. Before any
- * session. */
-void tenants_adopt(struct tenants *tenants);
+ * session. Returns 0, or what was short: nobody is given up then. */
+int tenants_adopt(struct tenants *tenants);
 /* A session that a former manager had is there. False if its tenant is not, or is another uid's. */
 bool tenants_join(struct tenants *tenants, uint32_t index, uint32_t uid);
 /* When all of these are: the others are idle. */

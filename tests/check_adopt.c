@@ -536,11 +536,12 @@ END_TEST
 
 #define FAILURES 7u
 
-static _Atomic uint32_t *failing; /* managers that are to come, which cannot map the arena */
+static _Atomic uint32_t *failing; /* managers that are to come, which have so little: */
+static rlim_t little;		  /* bytes of addresses */
 
 static void be_short(void)
 {
-	struct rlimit limit = { .rlim_cur = 200 << 20, .rlim_max = 200 << 20 };
+	struct rlimit limit = { .rlim_cur = little, .rlim_max = little };
 
 	if (atomic_load(failing)) {
 		atomic_fetch_sub(failing, 1);
@@ -548,34 +549,52 @@ static void be_short(void)
 	}
 }
 
-START_TEST(a_shortage_at_its_start_is_no_reason_to_give_clients_up)
+/* Managers that have so little come to this, and nobody is given up. */
+static void start_short(rlim_t bytes, const char *line)
 {
+	const struct fk_open_options large = { .heap_size = UINT64_C(512) << 20 };
 	volatile uint8_t *gate;
 	fk_client *c;
 	fk_job job;
 
-	if (daemon_sanitized()) {
-		check_unit_not_run(a_shortage_at_its_start_is_no_reason_to_give_clients_up,
-				   "sanitizers need address space");
-		return;
-	}
+	little = bytes;
 	failing = daemon_share(sizeof(*failing));
 	daemon_prepare(&d);
 	d.entering = be_short;
-	store = kept_start(&d, "--workers=2", "--arena-max=256M", NULL);
-	c = daemon_open(&d);
+	store = kept_start(&d, "--workers=2", "--arena-max=256M", "--heap-max=512M",
+			   "--memory-max=1G", NULL);
+	ck_assert_int_eq(fk_open(d.socket, &large, &c), 0);
 	job = kept_hold(c, FK_IDEMPOTENT, &gate);
 	DAEMON_AWAIT(n_running() == 1);
 	atomic_store(failing, FAILURES);
 	kept_kill(&d, store);
 	kept_ready(&d, store);
 	ck_assert_uint_eq(store->starts, 1 + FAILURES + 1);
-	ck_assert(daemon_logged(&d, "cannot map the arena", ""));
+	ck_assert(daemon_logged(&d, line, ""));
 	*gate = 1;
 	ck_assert_str_eq(fk_outcome_name(outcome(c, job)), "DONE");
 	ck_assert(!daemon_logged(&d, "disconnected", ""));
 	ck_assert_int_eq(fk_close(c), 0);
 	kept_stop(&d, store);
+}
+
+START_TEST(a_shortage_at_its_start_is_no_reason_to_give_clients_up)
+{
+	if (daemon_sanitized())
+		check_unit_not_run(a_shortage_at_its_start_is_no_reason_to_give_clients_up,
+				   "sanitizers need address space");
+	else
+		start_short(200 << 20, "cannot map the arena");
+}
+END_TEST
+
+START_TEST(nor_is_a_shortage_while_they_are_taken_over)
+{
+	if (daemon_sanitized())
+		check_unit_not_run(nor_is_a_shortage_while_they_are_taken_over,
+				   "sanitizers need address space");
+	else
+		start_short(600 << 20, "cannot go on with the clients of the last forkd");
 }
 END_TEST
 
@@ -823,6 +842,7 @@ int main(void)
 		with_another_layout_each_job_is_LOST_and_all_is_new,
 		a_manager_that_has_lived_for_a_while_is_no_try,
 		a_shortage_at_its_start_is_no_reason_to_give_clients_up,
+		nor_is_a_shortage_while_they_are_taken_over,
 		what_is_auto_stays_as_it_is_for_those_who_are_there,
 		what_is_set_otherwise_is_named_and_all_is_new,
 #ifdef FK_CRASH_SITES
