@@ -324,6 +324,7 @@ bool registry_is_over(struct pool *pool, struct registry_client *client)
 void registry_release(struct pool *pool, struct registry_client *client)
 {
 	uint32_t slot = (uint32_t)(client - pool->registry.clients);
+	uint32_t generation = client->generation;
 
 	registry_unmap_client(pool, slot);
 	FK_CRASH(client_unmapped);
@@ -333,5 +334,5 @@ void registry_release(struct pool *pool, struct registry_client *client)
 	 * intake_add_client(). */
 	atomic_store_explicit(&client->state, CLIENT_NONE, memory_order_release);
 	FK_CRASH(client_released);
-	channel_send(pool, PROTO_POOL_RELEASED, slot, client->generation, "");
+	channel_send(pool, PROTO_POOL_RELEASED, slot, generation, "");
 }
