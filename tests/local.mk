@@ -100,6 +100,8 @@ UNIT_TESTS = \
 
 SCENARIOS = \
 	tests/check_adopt \
+	tests/check_adopt_drain \
+	tests/check_adopt_sites \
 	tests/check_blame \
 	tests/check_cancel \
 	tests/check_cancel_kept \
@@ -310,6 +312,7 @@ AM_TESTS_ENVIRONMENT = \
 	ASAN_OPTIONS="detect_stack_use_after_return=0:$${ASAN_OPTIONS}"; export ASAN_OPTIONS; \
 	UBSAN_OPTIONS="print_stacktrace=1:$${UBSAN_OPTIONS}"; export UBSAN_OPTIONS; \
 	TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1:$${TSAN_OPTIONS}"; \
+	TSAN_OPTIONS="suppressions=$(abs_top_srcdir)/tests/tsan.supp:$${TSAN_OPTIONS}"; \
 	export TSAN_OPTIONS; \
 	CK_TIMEOUT_MULTIPLIER="$${CK_TIMEOUT_MULTIPLIER:-1}"; export CK_TIMEOUT_MULTIPLIER;
 
@@ -408,6 +411,8 @@ tests_check_vacate_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=mremap
 check_PROGRAMS += tests/systemd/calls
 EXTRA_DIST += tests/systemd/inside tests/systemd/run
 
+EXTRA_DIST += tests/tsan.supp
+
 # Machines that are not here.
 EXTRA_DIST += \
 	tests/topologies/asymmetric.xml \
@@ -417,6 +422,7 @@ EXTRA_DIST += \
 	tests/topologies/ring.xml
 
 noinst_HEADERS = \
+	tests/adopt_rig.h \
 	tests/algorithm.h \
 	tests/check_unit.h \
 	tests/compile.h \
