@@ -71,9 +71,9 @@ static void see_sum(uint32_t i)
 
 #ifdef FK_CRASH_SITES
 /*
- * A chain of n, all in one group, every other one idempotent; a job and a chain behind it. begun:
- * some were taken off the ring before the walk in which the pool dies, and may run then; all are
- * idempotent.
+ * A chain of n, all in one group, every other one idempotent; a job and a chain behind it, which
+ * are so too, as another worker may have begun them. begun: some were taken off the ring before the
+ * walk in which the pool dies, and may run then; all are idempotent.
  */
 static void die_in_a_walk(const char *site, uint32_t after, uint32_t n, bool begun)
 {
@@ -85,7 +85,7 @@ static void die_in_a_walk(const char *site, uint32_t after, uint32_t n, bool beg
 	open_client();
 	ck_assert_int_eq(fk_group_new(c, &group), 0);
 	for (uint32_t i = 0; i < n + 4; i++)
-		requests[i].flags = begun || (i < n && i % 2) ? FK_IDEMPOTENT : 0;
+		requests[i].flags = begun || i >= n || i % 2 ? FK_IDEMPOTENT : 0;
 	for (uint32_t i = 0; i < n; i++)
 		requests[i].group = group;
 	ck_assert_int_eq(fk_submit_batch(c, requests, n, 0, jobs), 0);
