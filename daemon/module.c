@@ -12,13 +12,23 @@
  * compiler of another language, may be wrong in each field; whatever of it is used later is looked
  * at here, once, and a task that cannot be right is left out. What no loader can see is whether a
  * pointer that is not NULL leads to what it should.
+ *
+ * PLACES
+ *   Clients, and the records of jobs that wait, know a task by its place on the board and its hash.
+ *   So that both stay good when there is another pool, with other modules perhaps, each task goes
+ *   where the board has it already (shm/board.h, I2): by name and hash, or by name if its signature
+ *   is another now. A new one takes a place that no task ever had, or else that of one that is
+ *   gone, or of one that has not come yet. The board is only asked which of the free places is
+ *   best: whatever a task of the last pool may have written there, each task gets one of its own.
  */
 #include "daemon/module.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -172,81 +182,163 @@ static const char *module_wrong(const struct fk_export *export)
 	return NULL;
 }
 
+/* ------------------------------------------------------------------------ places on the board */
+
+static bool modules_have(const struct modules *modules, uint32_t place)
+{
+	return place < modules->n_tasks && modules->tasks[place].export;
+}
+
+/* How well a place suits a task; 0: it is taken. */
+static uint32_t modules_rate(const struct modules *modules, const struct board *board,
+			     uint32_t place, const struct module_task *task)
+{
+	const struct board_task *entry = &board->tasks[place];
+
+	if (modules_have(modules, place))
+		return 0;
+	/* Relaxed: the pool that wrote it is dead, or it is this one. */
+	if (place >= atomic_load_explicit(&board->n_tasks, memory_order_relaxed))
+		return 3;
+	if (!strncmp(entry->name, task->name, sizeof(entry->name)))
+		return atomic_load_explicit(&entry->hash, memory_order_relaxed) == task->hash ? 5
+											      : 4;
+	return atomic_load_explicit(&entry->flags, memory_order_relaxed) & TASK_GONE ? 2 : 1;
+}
+
+/* The best place for a task, of equal ones the first. LIMIT_TASKS: there is none. */
+static uint32_t modules_place(const struct modules *modules, const struct board *board,
+			      const struct module_task *task)
+{
+	uint32_t best = 0, place = LIMIT_TASKS;
+
+	for (uint32_t i = 0; i < LIMIT_TASKS; i++) {
+		uint32_t rate = modules_rate(modules, board, i, task);
+
+		if (rate > best) {
+			best = rate;
+			place = i;
+		}
+	}
+	return place;
+}
+
+/* Writes a task's entry, if it is not there as it is. */
+static void module_enter(struct board *board, uint32_t place, const struct module_task *task)
+{
+	struct board_task *entry = &board->tasks[place];
+	const struct fk_export *export = task->export;
+	struct board_task new = { .help = "" };
+	uint32_t flags = export->flags & FK_EXPORT_CHANGING_BUFFERS ? TASK_CHANGING_BUFFERS : 0;
+
+	strcpy(new.name, task->name);
+	strcpy(new.signature, export->signature);
+	snprintf(new.help, sizeof(new.help), "%s", export->help);
+	/* Relaxed throughout: a new one is counted below; who copies one that changes compares the
+	 * hash with what it has copied (client.c, I4). */
+	if (memcmp(entry, &new, offsetof(struct board_task, hash)) != 0 ||
+	    atomic_load_explicit(&entry->hash, memory_order_relaxed) != task->hash) {
+		atomic_store_explicit(&entry->flags, TASK_GONE, memory_order_relaxed);
+		atomic_store_explicit(&entry->hash, 0, memory_order_relaxed);
+		memcpy(entry, &new, offsetof(struct board_task, hash));
+		atomic_store_explicit(&entry->hash, task->hash, memory_order_relaxed);
+	}
+	atomic_store_explicit(&entry->flags, flags, memory_order_relaxed);
+	/* After a restart of the pool the entries are there already, and clients go on using them.
+	 * ORDER board/tasks [B1]: release, the entry is whole before it is counted. Pairs with
+	 * board_find_task(). */
+	if (atomic_load_explicit(&board->n_tasks, memory_order_relaxed) <= place)
+		atomic_store_explicit(&board->n_tasks, place + 1, memory_order_release);
+}
+
+/* Gives a task its place, here and on the board. Returns 0 or -ENOSPC. */
+static int modules_enter(struct modules *modules, struct board *board,
+			 const struct module_task *task)
+{
+	uint32_t place = modules_place(modules, board, task);
+
+	if (place == LIMIT_TASKS)
+		return -ENOSPC;
+	while (modules->n_tasks <= place)
+		modules->tasks[modules->n_tasks++] = (struct module_task){ .export = NULL };
+	modules->tasks[place] = *task;
+	module_enter(board, place, task);
+	return 0;
+}
+
+/* What stands on the board and was not entered is gone. */
+static void modules_mark_gone(const struct modules *modules, struct board *board)
+{
+	/* Relaxed: the only writer. */
+	uint32_t n = min(atomic_load_explicit(&board->n_tasks, memory_order_relaxed), LIMIT_TASKS);
+
+	for (uint32_t i = 0; i < n; i++)
+		if (!modules_have(modules, i))
+			atomic_store_explicit(&board->tasks[i].flags, TASK_GONE,
+					      memory_order_relaxed);
+	/* ORDER board/tasks [B1]: release, as above; a task may have written more there. */
+	atomic_store_explicit(&board->n_tasks, n, memory_order_release);
+}
+
 /* Enters one task on the board. Returns 0 or a negative errno, with one line in ret_error. */
 static int module_add(struct modules *modules, struct board *board, const struct fk_module *module,
 		      const struct fk_export *export, char *ret_error, uint64_t size)
 {
-	struct module_task *task = &modules->tasks[modules->n_tasks];
-	struct board_task *entry = &board->tasks[modules->n_tasks];
+	const struct board_task *entry = &board->tasks[0];
+	struct module_task task = { .export = export };
 	const char *wrong = module_wrong(export);
 	const char *at = NULL;
-	char name[sizeof(entry->name)];
 	int r;
 
 	if (wrong) {
 		snprintf(ret_error, size, "task %s %s", export->name, wrong);
 		return -EINVAL;
 	}
-	if (modules->n_tasks == LIMIT_TASKS) {
-		snprintf(ret_error, size,
-			 "task %s is one too many: there are %u already; take modules out of the "
-			 "folder",
-			 export->name, LIMIT_TASKS);
-		return -ENOSPC;
-	}
-	r = signature_parse(export->signature, &task->signature, &at);
+	r = signature_parse(export->signature, &task.signature, &at);
 	if (r < 0) {
 		snprintf(ret_error, size, "task %s: its signature \"%s\" is wrong at \"%s\"%s",
 			 export->name, export->signature, at ? at : "",
 			 r == -E2BIG ? ": too many, or too large" : "");
 		return r;
 	}
-	if (task->signature.args_size != export->args_size ||
-	    task->signature.results_size != export->result_size) {
+	if (task.signature.args_size != export->args_size ||
+	    task.signature.results_size != export->result_size) {
 		snprintf(ret_error, size,
 			 "task %s: its signature \"%s\" means %u bytes of arguments and %u of "
 			 "results, its C type has %u and %u: make them agree",
-			 export->name, export->signature, task->signature.args_size,
-			 task->signature.results_size, export->args_size, export->result_size);
+			 export->name, export->signature, task.signature.args_size,
+			 task.signature.results_size, export->args_size, export->result_size);
 		return -EINVAL;
 	}
-	if (snprintf(name, sizeof(name), "%s:%s", module->name, export->name) >=
-		    (int)sizeof(name) ||
+	if (snprintf(task.name, sizeof(task.name), "%s:%s", module->name, export->name) >=
+		    (int)sizeof(task.name) ||
 	    strlen(export->signature) >= sizeof(entry->signature)) {
 		snprintf(ret_error, size,
 			 "task %s: its name and the module's have more than %zu letters, or its "
 			 "signature more than %zu: make them shorter",
-			 export->name, sizeof(name) - 2, sizeof(entry->signature) - 1);
+			 export->name, sizeof(task.name) - 2, sizeof(entry->signature) - 1);
 		return -ENAMETOOLONG;
 	}
 	for (uint32_t i = 0; i < modules->n_tasks; i++)
-		if (!strcmp(modules->tasks[i].name, name)) {
+		if (!strcmp(modules->tasks[i].name, task.name)) {
 			snprintf(ret_error, size,
 				 "task %s is there already, from this file or another: give one of "
 				 "them another name",
-				 name);
+				 task.name);
 			return -EEXIST;
 		}
-	strcpy(task->name, name);
-	strcpy(entry->name, name);
-	strcpy(entry->signature, export->signature);
-	snprintf(entry->help, sizeof(entry->help), "%s", export->help);
-	task->hash = signature_hash(entry->name, entry->signature);
-	/* Relaxed: counted below. */
-	atomic_store_explicit(&entry->hash, task->hash, memory_order_relaxed);
-	atomic_store_explicit(&entry->flags,
-			      export->flags & FK_EXPORT_CHANGING_BUFFERS ? TASK_CHANGING_BUFFERS
-									 : 0,
-			      memory_order_relaxed);
-	task->export = export;
-	modules->n_tasks++;
-	/* After a restart of the pool the entries are there already, and clients go on using them.
-	 * ORDER board/tasks [B1]: release, the entry is whole before it is counted. Pairs with
-	 * board_find_task(). */
-	if (atomic_load_explicit(&board->n_tasks, memory_order_relaxed) < modules->n_tasks)
-		atomic_store_explicit(&board->n_tasks, modules->n_tasks, memory_order_release);
+	task.hash = signature_hash(task.name, export->signature);
+	if (modules_enter(modules, board, &task) < 0) {
+		snprintf(ret_error, size,
+			 "task %s is one too many: there are %u already; take modules out of the "
+			 "folder",
+			 export->name, LIMIT_TASKS);
+		return -ENOSPC;
+	}
 	return 0;
 }
+
+/* ------------------------------------------------------------------------ a module's table */
 
 static int module_by_name(const void *a, const void *b)
 {
@@ -349,6 +441,144 @@ static int module_open_patiently(const char *path, const struct fk_module **ret_
 	return r;
 }
 
+/* Counts a file in: which one it is, and when it was changed. */
+static void modules_count(struct modules *modules, const char *name, const struct stat *st)
+{
+	const uint64_t numbers[] = {
+		st->st_dev,
+		st->st_ino,
+		(uint64_t)st->st_size,
+		(uint64_t)st->st_mtim.tv_sec,
+		(uint64_t)st->st_mtim.tv_nsec,
+		(uint64_t)st->st_ctim.tv_sec,
+		(uint64_t)st->st_ctim.tv_nsec,
+	};
+	char text[ARRAY_SIZE(numbers) * 17 + 17] = "";
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < ARRAY_SIZE(numbers); i++)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "%" PRIx64 ",", numbers[i]);
+	(void)snprintf(text + n, sizeof(text) - n, "%" PRIx64, modules->version);
+	modules->version = signature_hash(name, text);
+}
+
+/* What dl_iterate_phdr() is asked: of the object with this address its build-id. */
+struct module_id {
+	uintptr_t address;
+	char *text;
+	size_t size;
+};
+
+static void module_print_id(const struct module_id *id, const uint8_t *bytes, size_t n)
+{
+	for (size_t i = 0; i < n && 2 * i + 3 <= id->size; i++)
+		(void)snprintf(id->text + 2 * i, 3, "%02x", bytes[i]);
+}
+
+static void module_find_note(const struct module_id *id, const char *at, size_t size)
+{
+	while (size >= sizeof(ElfW(Nhdr))) {
+		const ElfW(Nhdr) *note = (const void *)at;
+		size_t name = align_up(note->n_namesz, 4), value = align_up(note->n_descsz, 4);
+
+		if (name + value > size - sizeof(*note))
+			return;
+		at += sizeof(*note);
+		if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == sizeof("GNU") &&
+		    !memcmp(at, "GNU", sizeof("GNU"))) {
+			module_print_id(id, (const uint8_t *)at + name, note->n_descsz);
+			return;
+		}
+		at += name + value;
+		size -= sizeof(*note) + name + value;
+	}
+}
+
+static int module_find_id(struct dl_phdr_info *info, size_t size, void *context)
+{
+	const struct module_id *id = context;
+	const char *base = (const char *)info->dlpi_addr;
+	bool found = false;
+
+	(void)size;
+	for (uint32_t i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+		uintptr_t from = (uintptr_t)base + p->p_vaddr;
+
+		found |= p->p_type == PT_LOAD && id->address - from < p->p_memsz;
+	}
+	for (uint32_t i = 0; found && i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+
+		if (p->p_type == PT_NOTE && p->p_filesz == p->p_memsz)
+			module_find_note(id, base + p->p_vaddr, p->p_memsz);
+	}
+	return found;
+}
+
+/* Shows a module on the board, of which so many tasks were entered. */
+static void module_show(struct board *board, const struct fk_module *module, const char *file,
+			uint32_t n_tasks)
+{
+	/* Relaxed: the pool's own, before anybody else can count. */
+	uint32_t n = atomic_load_explicit(&board->n_modules, memory_order_relaxed);
+	struct board_module *m = &board->modules[n];
+	struct module_id id = { (uintptr_t)module, m->build_id, sizeof(m->build_id) };
+	struct timespec now;
+
+	if (n >= LIMIT_MODULES)
+		return;
+	*m = (struct board_module){ .n_tasks = n_tasks };
+	snprintf(m->name, sizeof(m->name), "%s", module->name);
+	snprintf(m->file, sizeof(m->file), "%s", file);
+	snprintf(m->help, sizeof(m->help), "%s", module->help);
+	(void)dl_iterate_phdr(module_find_id, &id);
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	m->loaded_ns = (uint64_t)now.tv_sec * NSEC_PER_SEC + (uint64_t)now.tv_nsec;
+	/* ORDER board/modules [B3]: release, the entry is whole before it is counted. Pairs with
+	 * whoever lists them. */
+	atomic_store_explicit(&board->n_modules, n + 1, memory_order_release);
+}
+
+static uint32_t modules_n_entered(const struct modules *modules)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < modules->n_tasks; i++)
+		n += modules_have(modules, i);
+	return n;
+}
+
+/* One file of the folder. Returns the descriptor that has to stay open, or -1: it is left out. */
+static int modules_load_one(struct modules *modules, struct board *board, const char *folder,
+			    const char *name)
+{
+	uint32_t before = modules_n_entered(modules);
+	const struct fk_module *module;
+	char path[4096], error[512];
+	struct stat st = { 0 };
+	int fd, r;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	r = module_open_patiently(path, &module, &fd, error, sizeof(error));
+	if (r < 0) {
+		log_error("module %s is left out: %s", path, error);
+		(void)stat(path, &st);
+		fd = -1;
+	} else {
+		r = modules_add(modules, board, module, error, sizeof(error));
+		if (r < 0)
+			log_error("module %s: %s", path, error);
+		/* A table that is broken has no name. */
+		if (r == 0 || modules_n_entered(modules) > before)
+			module_show(board, module, name, modules_n_entered(modules) - before);
+		(void)fstat(fd, &st);
+	}
+	modules->n_left_out += r < 0;
+	modules_count(modules, name, &st);
+	return fd;
+}
+
 int modules_load(struct modules *modules, struct board *board, const char *folder)
 {
 	_cleanup_free_ int *fds = NULL;
@@ -356,7 +586,8 @@ int modules_load(struct modules *modules, struct board *board, const char *folde
 	struct stat st;
 	int n, loaded = 0;
 
-	modules->n_tasks = 0;
+	modules->n_tasks = modules->n_left_out = 0;
+	modules->version = 0;
 	if (stat(folder, &st) < 0)
 		return -errno;
 	if (module_unsafe(&st))
@@ -371,18 +602,11 @@ int modules_load(struct modules *modules, struct board *board, const char *folde
 		free(names);
 		return -ENOMEM;
 	}
+	atomic_store_explicit(&board->n_modules, 0, memory_order_relaxed);
 	for (int i = 0; i < n; i++) {
-		const struct fk_module *module;
-		char path[4096], error[512];
-		int fd, r;
+		int fd = modules_load_one(modules, board, folder, names[i]->d_name);
 
-		snprintf(path, sizeof(path), "%s/%s", folder, names[i]->d_name);
-		r = module_open_patiently(path, &module, &fd, error, sizeof(error));
-		if (r < 0)
-			log_error("module %s is left out: %s", path, error);
-		else if (modules_add(modules, board, module, error, sizeof(error)) < 0)
-			log_error("module %s: %s", path, error);
-		if (r >= 0)
+		if (fd >= 0)
 			fds[loaded++] = fd;
 		free(names[i]);
 	}
@@ -391,7 +615,6 @@ int modules_load(struct modules *modules, struct board *board, const char *folde
 		close(fds[i]);
 	if (!loaded)
 		log_warning("no module in %s: there is nothing to call", folder);
-	/* ORDER board/tasks [B1]: release; fewer than before if a module is gone. */
-	atomic_store_explicit(&board->n_tasks, modules->n_tasks, memory_order_release);
+	modules_mark_gone(modules, board);
 	return loaded;
 }

@@ -23,20 +23,23 @@ struct module_task {
 };
 
 struct modules {
-	uint32_t n_tasks;
-	struct module_task tasks[LIMIT_TASKS];
+	uint32_t n_tasks;    /* places up to the last task; one without export has none */
+	uint32_t n_left_out; /* modules that were, or of which a task was */
+	uint64_t version;    /* of all files: another, if any of them is */
+	struct module_task tasks[LIMIT_TASKS]; /* in the places that they have on the board */
 };
 
 /*
- * Loads every NAME.so of a folder and enters its tasks on the board. A module that cannot be loaded
- * is logged, one line that says what to do, and left out.
+ * Loads every NAME.so of a folder and enters its tasks on the board, which another pool may have
+ * had. A module that cannot be loaded is logged, one line that says what to do, and left out.
  * Returns the number of modules, or a negative errno for the folder (EPERM: it is not safe).
  */
 int modules_load(struct modules *modules, struct board *board, const char *folder);
 
 /*
  * Enters the tasks of a module on the board. Returns 0, or the first error with one line for it in
- * ret_error; the other tasks are entered all the same.
+ * ret_error; the other tasks are entered all the same. modules: as modules_load() has it, n_tasks 0
+ * before the first.
  */
 int modules_add(struct modules *modules, struct board *board, const struct fk_module *module,
 		char *ret_error, uint64_t size);

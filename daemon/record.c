@@ -72,7 +72,7 @@ static int record_check(struct record *record, const struct modules *modules,
 		return -ENOENT;
 	record->index = index;
 	record->task = &modules->tasks[index];
-	if (record->task->hash != hash)
+	if (!record->task->export || record->task->hash != hash)
 		return -ESTALE;
 	r = permit_check(permit, client->denied, client->tenant, index);
 	if (r < 0)

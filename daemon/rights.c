@@ -23,6 +23,9 @@ static bool rights_fit(const char *pattern, const struct board *board, uint32_t 
 	for (uint32_t i = 0; i < n; i++) {
 		char name[sizeof(board->tasks[i].name)];
 
+		/* Relaxed: the pool has loaded its modules. */
+		if (atomic_load_explicit(&board->tasks[i].flags, memory_order_relaxed) & TASK_GONE)
+			continue;
 		/* The pool writes there, and so may its tasks. */
 		memcpy(name, board->tasks[i].name, sizeof(name));
 		name[sizeof(name) - 1] = '\0';

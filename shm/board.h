@@ -9,9 +9,11 @@
  * INVARIANTS
  *   I1. Every field has one writer. Fields that change while others read them are atomic.
  *   I2. A task's entry is complete before n_tasks counts it (release), and does not change while
- *       the pool lives; a task that is gone keeps its entry, marked TASK_GONE. The next pool enters
- *       its tasks from the first place on, in the same order: only if other modules are there by
- *       then do entries change. Whoever keeps an index keeps the hash with it and compares.
+ *       the pool lives. It keeps its place from pool to pool: the next one enters each task where
+ *       it stands already, and a new one where none is. A task that is gone keeps its entry, marked
+ *       TASK_GONE, until its place is needed. So as long as a task has its name and signature, its
+ *       index and hash stay good; whoever keeps an index keeps the hash with it and compares. An
+ *       entry is marked gone while it is changed, and whoever copies one compares as well.
  *   I3. Counters only grow, while the pool's generation stays the same.
  *   I4. A task's stray write can reach every byte. The manager reads nothing back that it has
  *       written here, and writes head and manager anew when that pool has died.
@@ -88,6 +90,19 @@ struct board_task {
 };
 
 _Static_assert(sizeof(struct board_task) == 256, "four lines a task");
+
+/* A module of the pool's: what it is, and what of it was loaded. */
+struct board_module {
+	char name[64];
+	char file[64];	   /* in module-dir */
+	char build_id[64]; /* hexadecimal; empty if it has none */
+	char help[80];
+	uint64_t loaded_ns; /* CLOCK_REALTIME */
+	uint32_t n_tasks;
+	uint8_t reserved[36];
+};
+
+_Static_assert(sizeof(struct board_module) == 320, "five lines a module");
 
 struct board_client {
 	/* the manager writes; pid 0: nobody had this slot yet. A client that has left keeps its row
@@ -206,6 +221,9 @@ struct board {
 	struct board_quarantine quarantine[LIMIT_QUARANTINE];
 	/* the pool's only worker writes, before the job's outcome */
 	struct board_profile profile;
+	/* the pool writes, before it has workers; those beyond LIMIT_MODULES are not shown */
+	_Alignas(64) _Atomic uint32_t n_modules;
+	_Alignas(64) struct board_module modules[LIMIT_MODULES];
 };
 
 /* One row of counters.def. */

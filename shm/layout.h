@@ -65,6 +65,8 @@
 #define LAYOUT_43   LAYOUT_MIX(LAYOUT_42, offsetof(struct arena, workers))
 #define LAYOUT_44   LAYOUT_MIX(LAYOUT_43, offsetof(struct job, cancel))
 #define LAYOUT_45   LAYOUT_MIX(LAYOUT_44, sizeof(struct board_quarantine))
-#define LAYOUT_HASH LAYOUT_MIX(LAYOUT_45, offsetof(struct board, quarantine))
+#define LAYOUT_46   LAYOUT_MIX(LAYOUT_45, offsetof(struct board, quarantine))
+#define LAYOUT_47   LAYOUT_MIX(LAYOUT_46, sizeof(struct board_module))
+#define LAYOUT_HASH LAYOUT_MIX(LAYOUT_47, offsetof(struct board, modules))
 
 #endif

@@ -9,6 +9,7 @@
 #define LIMIT_JOBS	 16384u /* job records of one client */
 #define LIMIT_GROUPS	 64u	/* groups of one client */
 #define LIMIT_TASKS	 512u	/* exported tasks of all modules */
+#define LIMIT_MODULES	 128u	/* modules that the board shows */
 #define LIMIT_ARGS	 192u	/* bytes of a job's packed arguments */
 #define LIMIT_RESULT	 64u	/* bytes of a job's packed result */
 #define LIMIT_CRASHES	 64u	/* crashes that the board remembers */

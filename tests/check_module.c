@@ -221,6 +221,108 @@ START_TEST(a_name_that_is_there_already_is_left_out)
 }
 END_TEST
 
+/* What another pool finds, with these tasks of the table. */
+static void load_again(size_t from, size_t n)
+{
+	modules->n_tasks = 0;
+	module.exports = table + from;
+	module.exports_end = table + from + n;
+	error[0] = '\0';
+	ck_assert_int_eq(add(), 0);
+}
+
+static const char *at(uint32_t place)
+{
+	return board->tasks[place].name;
+}
+
+START_TEST(a_task_keeps_its_place_from_pool_to_pool)
+{
+	uint64_t hash;
+
+	make(N);
+	ck_assert_int_eq(add(), 0);
+	hash = board->tasks[2].hash;
+	/* Others come, and some before it in the alphabet; its place in the table is another. */
+	table[N] = table[2];
+	table[N + 1] = good;
+	table[N + 1].name = "aaa";
+	table[N + 2] = good;
+	table[N + 2].name = "bbb";
+	load_again(N, 3);
+	ck_assert_str_eq(at(2), "mine:task2");
+	ck_assert_uint_eq(board->tasks[2].hash, hash);
+	ck_assert_ptr_eq(modules->tasks[2].export, &table[N]);
+	/* New ones do not take places of those that may come yet. */
+	ck_assert_str_eq(at(N), "mine:aaa");
+	ck_assert_str_eq(at(N + 1), "mine:bbb");
+	ck_assert_str_eq(at(1), "mine:task1");
+	ck_assert_ptr_null(modules->tasks[1].export);
+	ck_assert_uint_eq(modules->n_tasks, N + 2);
+	ck_assert_uint_eq(board->n_tasks, N + 2);
+}
+END_TEST
+
+START_TEST(a_task_with_another_signature_has_another_hash_at_its_place)
+{
+	uint64_t hash;
+
+	make(N);
+	ck_assert_int_eq(add(), 0);
+	hash = board->tasks[1].hash;
+	table[1].signature = "m:i64 -> i64";
+	load_again(0, N);
+	ck_assert_uint_eq(board->n_tasks, N);
+	ck_assert_str_eq(at(1), "mine:task1");
+	ck_assert_str_eq(board->tasks[1].signature, "m:i64 -> i64");
+	ck_assert_uint_ne(board->tasks[1].hash, hash);
+	ck_assert_uint_eq(board->tasks[1].flags, 0);
+}
+END_TEST
+
+START_TEST(places_of_those_that_are_gone_are_taken_when_there_is_no_other)
+{
+	make(LIMIT_TASKS);
+	ck_assert_int_eq(add(), 0);
+	for (uint32_t i = 10; i < 20; i++)
+		board->tasks[i].flags = TASK_GONE;
+	/* Of others that have not come it is taken at the very end. */
+	table[0] = good;
+	table[0].name = "zzz";
+	table[1] = good;
+	table[1].name = "yyy";
+	load_again(0, 2);
+	ck_assert_str_eq(at(10), "mine:yyy");
+	ck_assert_str_eq(at(11), "mine:zzz");
+	ck_assert_uint_eq(board->tasks[10].flags, 0);
+	ck_assert_uint_eq(board->tasks[12].flags, TASK_GONE);
+	ck_assert_uint_eq(board->n_tasks, LIMIT_TASKS);
+}
+END_TEST
+
+START_TEST(whatever_stands_on_the_board_each_task_has_a_place_of_its_own)
+{
+	make(N);
+	memset(board->tasks, 0x5a, sizeof(board->tasks));
+	board->n_tasks = 0x5a5a5a5a;
+	/* Twice the same. */
+	for (uint32_t i = 0; i < 4; i++)
+		strcpy(board->tasks[3 * i].name, "mine:task3");
+	load_again(0, N);
+	for (uint32_t i = 0; i < N; i++) {
+		uint32_t n = 0;
+
+		for (uint32_t j = 0; j < modules->n_tasks; j++)
+			if (modules->tasks[j].export == &table[i]) {
+				ck_assert_str_eq(modules->tasks[j].name, at(j));
+				ck_assert_uint_eq(modules->tasks[j].hash, board->tasks[j].hash);
+				n++;
+			}
+		ck_assert_uint_eq(n, 1);
+	}
+}
+END_TEST
+
 START_TEST(tasks_beyond_those_that_the_board_holds_are_left_out)
 {
 	make(LIMIT_TASKS - 1);
@@ -271,6 +373,9 @@ END_TEST
 CHECK_MAIN("module", a_module_that_is_right_is_entered_in_the_order_of_its_names,
 	   a_module_without_a_name_or_help_is_refused, a_table_with_an_impossible_end_is_refused,
 	   a_task_without_a_name_is_left_out, a_task_whose_entry_is_wrong_is_left_out,
-	   a_name_that_is_there_already_is_left_out,
+	   a_name_that_is_there_already_is_left_out, a_task_keeps_its_place_from_pool_to_pool,
+	   a_task_with_another_signature_has_another_hash_at_its_place,
+	   places_of_those_that_are_gone_are_taken_when_there_is_no_other,
+	   whatever_stands_on_the_board_each_task_has_a_place_of_its_own,
 	   tasks_beyond_those_that_the_board_holds_are_left_out,
 	   a_file_that_is_no_module_is_refused_in_words)
