@@ -27,6 +27,8 @@ int forkctl_tasks(const char *socket, int argc, char *argv[]);
 int forkctl_call(const char *socket, int argc, char *argv[]);
 int forkctl_session(const char *socket, int argc, char *argv[]);
 int forkctl_set(const char *socket, int argc, char *argv[]);
+int forkctl_reload(const char *socket, int argc, char *argv[]);
+int forkctl_modules(const char *socket, int argc, char *argv[]);
 int forkctl_check(const char *socket, int argc, char *argv[]);
 int forkctl_profile(const char *socket, int argc, char *argv[]);
 

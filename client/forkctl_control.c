@@ -10,11 +10,14 @@
  *   The one thread of forkctl.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
- *   The manager: the connection ends, or nothing comes for 10 s (connect.c); either is reported.
+ *   The manager: the connection ends, or nothing comes for 10 s (connect.c); either is reported. A
+ *   reload waits for jobs, and so does who has asked for it, for any time.
  */
 #include "client/forkctl_control.h"
 
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 
 #include "client/connect.h"
 #include "client/forkctl.h"
@@ -37,6 +40,7 @@ int forkctl_control(const char *socket, const char *command, uint32_t type, cons
 {
 	struct proto_set request = { .head = { PROTO_MAGIC, type } };
 	const char *path = connect_path(socket);
+	const struct timeval for_ever = { 0 };
 	union proto_message answer = { .head = { 0 } };
 	_cleanup_close_ int fd = -1;
 	int fds[PROTO_MAX_FDS];
@@ -50,6 +54,8 @@ int forkctl_control(const char *socket, const char *command, uint32_t type, cons
 		return r;
 	if (connect_socket(path, &fd) < 0)
 		return forkctl_fail(FORKCTL_NO_DAEMON, "%s", fk_open_error());
+	if (type == PROTO_RELOAD)
+		(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &for_ever, sizeof(for_ever));
 	r = connect_ask(fd, path, &request, sizeof(request), &answer, fds, &n_fds);
 	while (n_fds)
 		(void)safe_close(fds[--n_fds]);

@@ -53,12 +53,14 @@ forkctl_SOURCES = \
 	client/forkctl_control.h \
 	client/forkctl_crashes.c \
 	client/forkctl_limits.c \
+	client/forkctl_modules.c \
 	client/forkctl_option.c \
 	client/forkctl_option.h \
 	client/forkctl_profile.c \
 	client/forkctl_quarantine.c \
 	client/forkctl_record.c \
 	client/forkctl_record.h \
+	client/forkctl_reload.c \
 	client/forkctl_run.c \
 	client/forkctl_run.h \
 	client/forkctl_session.c \

@@ -33,11 +33,19 @@ const struct option_flag option_flags[OPTION_FLAGS] = {
 #undef FLAG
 };
 
-/* Of the options that can be changed while forkd runs. */
+/* Of the options that can be changed while forkd runs: by forkctl set, and by a reload alone. */
 static const size_t runtime_offsets[] = {
 #define OPTION(...)
 #define FLAG(...)
 #define RUNTIME(field) offsetof(struct options, field),
+#include "common/options.def"
+#undef OPTION
+#undef FLAG
+};
+static const size_t reload_offsets[] = {
+#define OPTION(...)
+#define FLAG(...)
+#define RELOAD(field) offsetof(struct options, field),
 #include "common/options.def"
 #undef OPTION
 #undef FLAG
@@ -103,10 +111,21 @@ const char *option_nearest(const char *name, bool flags)
 	return nearest;
 }
 
-bool option_is_runtime(const struct option_row *row)
+static bool table_has(const size_t *offsets, size_t n, size_t offset)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(runtime_offsets); i++)
-		if (runtime_offsets[i] == row->offset)
+	for (size_t i = 0; i < n; i++)
+		if (offsets[i] == offset)
 			return true;
 	return false;
+}
+
+bool option_is_runtime(const struct option_row *row)
+{
+	return table_has(runtime_offsets, ARRAY_SIZE(runtime_offsets), row->offset);
+}
+
+bool option_is_reloadable(const struct option_row *row)
+{
+	return option_is_runtime(row) ||
+	       table_has(reload_offsets, ARRAY_SIZE(reload_offsets), row->offset);
 }

@@ -78,6 +78,12 @@ static inline const void *option_const_field(const struct option_row *row, const
 	return (const char *)o + row->offset;
 }
 
+/* It is a number or a word, and not memory of its own. */
+static inline bool option_is_plain(const struct option_row *row)
+{
+	return row->type > OPTION_PATH && row->type < OPTION_CPULIST;
+}
+
 /* It is kept as a struct options_list. */
 static inline bool option_is_list(const struct option_row *row)
 {
@@ -96,7 +102,8 @@ const struct option_row *option_find(const char *name);
 /* The name that was most likely meant, of those that are not hidden; with flags, also of those. */
 const char *option_nearest(const char *name, bool flags);
 
-/* It can be changed while forkd runs. */
+/* It can be changed while forkd runs: by forkctl set; by a reload, which can do all of those. */
 bool option_is_runtime(const struct option_row *row);
+bool option_is_reloadable(const struct option_row *row);
 
 #endif

@@ -320,3 +320,87 @@ void option_value_fini(const struct option_row *row, void *field)
 		*(struct options_list **)field = NULL;
 	}
 }
+
+static size_t value_size(const struct option_row *row)
+{
+	switch (row->type) {
+	case OPTION_INT:
+	case OPTION_OCTAL:
+	case OPTION_ENUM:
+		return sizeof(unsigned int);
+	case OPTION_SIZE:
+	case OPTION_AUTOSIZE:
+	case OPTION_DURATION:
+		return sizeof(uint64_t);
+	default:
+		return sizeof(void *);
+	}
+}
+
+static size_t list_size(const struct options_list *list)
+{
+	return sizeof(*list) + list->n * sizeof(list->entries[0]);
+}
+
+int option_value_copy(const struct option_row *row, const void *field, void *ret_field)
+{
+	const void *old = option_is_plain(row) ? NULL : *(void *const *)field;
+	void *copy = NULL;
+
+	if (option_is_plain(row)) {
+		memcpy(ret_field, field, value_size(row));
+		return 0;
+	}
+	if (!old) {
+		*(void **)ret_field = NULL;
+		return 0;
+	}
+	if (row->type == OPTION_PATH)
+		copy = strdup(old);
+	else if (row->type == OPTION_CPULIST)
+		copy = hwloc_bitmap_dup(old);
+	else if ((copy = malloc(list_size(old))))
+		memcpy(copy, old, list_size(old));
+	*(void **)ret_field = copy;
+	return copy ? 0 : -ENOMEM;
+}
+
+static bool lists_equal(const struct options_list *a, const struct options_list *b)
+{
+	if (!a || !b || a->n != b->n)
+		return a == b;
+	for (uint32_t i = 0; i < a->n; i++) {
+		const struct options_entry *x = &a->entries[i], *y = &b->entries[i];
+
+		if (x->who != y->who || x->id != y->id || x->number != y->number ||
+		    !streq(x->task, y->task))
+			return false;
+	}
+	return true;
+}
+
+bool option_value_equals(const struct option_row *row, const void *a, const void *b)
+{
+	const void *x, *y;
+
+	if (option_is_plain(row))
+		return !memcmp(a, b, value_size(row));
+	x = *(void *const *)a;
+	y = *(void *const *)b;
+	if (option_is_list(row))
+		return lists_equal(x, y);
+	if (!x || !y)
+		return x == y;
+	return row->type == OPTION_PATH ? streq(x, y) : hwloc_bitmap_isequal(x, y);
+}
+
+void option_value_swap(const struct option_row *row, void *a, void *b)
+{
+	size_t size = value_size(row);
+	uint64_t held = 0;
+
+	_Static_assert(sizeof(void *) <= sizeof(held), "room for a pointer");
+	memcpy(&held, a, size);
+	memcpy(a, b, size);
+	memcpy(b, &held, size);
+}

@@ -19,6 +19,15 @@ int option_value_set(const struct option_row *row, void *field, const char *text
 /* Frees what a field holds; it is 0 then. */
 void option_value_fini(const struct option_row *row, void *field);
 
+/* Copies a field of which no value is held yet. Returns 0 or -ENOMEM. */
+int option_value_copy(const struct option_row *row, const void *field, void *ret_field);
+
+/* True if both say the same; of lists also in the same order. */
+bool option_value_equals(const struct option_row *row, const void *a, const void *b);
+
+/* Each has what the other had. */
+void option_value_swap(const struct option_row *row, void *a, void *b);
+
 /* Writes it as option_value_set() takes it. */
 void option_value_print(const struct option_row *row, const void *field, FILE *out);
 

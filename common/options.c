@@ -144,13 +144,28 @@ int options_init(struct options *o)
 	return 0;
 }
 
+int options_copy(const struct options *o, struct options *ret)
+{
+	*ret = (struct options){ 0 };
+	for (size_t i = 0; i < OPTION_ROWS; i++) {
+		const struct option_row *row = &option_rows[i];
+		int r = option_value_copy(row, option_const_field(row, o), option_field(row, ret));
+
+		if (r < 0) {
+			options_fini(ret);
+			return r;
+		}
+	}
+	return 0;
+}
+
 void options_fini(struct options *o)
 {
 	for (size_t i = 0; i < OPTION_ROWS; i++)
 		option_value_fini(&option_rows[i], option_field(&option_rows[i], o));
 }
 
-int options_each_runtime(const struct options *o,
+int options_each_setting(const struct options *o,
 			 void (*fn)(void *context, const char *name, const char *value),
 			 void *context)
 {
@@ -159,7 +174,7 @@ int options_each_runtime(const struct options *o,
 		size_t size;
 		FILE *f;
 
-		if (!option_is_runtime(&option_rows[i]))
+		if (!option_is_reloadable(&option_rows[i]) || !option_is_plain(&option_rows[i]))
 			continue;
 		f = open_memstream(&value, &size);
 		if (!f)

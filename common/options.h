@@ -87,6 +87,7 @@ enum options_action {
 	OPTIONS_RUN,
 	OPTIONS_CONFIG, /* never returned: --config only changes the file */
 	OPTIONS_POOL,
+	OPTIONS_REHEARSE,
 	OPTIONS_CHECK,
 	OPTIONS_HELP,
 	OPTIONS_VERSION,
@@ -101,8 +102,10 @@ struct options_error {
 void options_error_set(struct options_error *error, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* Set every option to its default. -ENOMEM. After it, options_fini() may always be called. */
+/* Set every option to its default, or to what others are. -ENOMEM. After it, options_fini() may
+ * always be called. */
 int options_init(struct options *o);
+int options_copy(const struct options *o, struct options *ret);
 void options_fini(struct options *o);
 
 /*
@@ -122,9 +125,10 @@ int options_change(struct options *o, const char *name, const char *value,
 /* The rules that concern several options. -EINVAL. */
 int options_check(const struct options *o, struct options_error *ret_error);
 
-/* Calls fn for each option that is marked RUNTIME, with its value as options_set() takes it.
- * Returns 0, or -ENOMEM: not all were called. */
-int options_each_runtime(const struct options *o,
+/* Calls fn for each option that can be changed while forkd runs, by a reload or by forkctl set, and
+ * is a number or a word, with its value as options_set() takes it. Returns 0, or -ENOMEM: not all
+ * were called. */
+int options_each_setting(const struct options *o,
 			 void (*fn)(void *context, const char *name, const char *value),
 			 void *context);
 

@@ -137,7 +137,7 @@ int options_args_parse(struct options *o, int argc, char *argv[], enum options_a
 				  "command line: --config: the name of a file is missing");
 		goto fail;
 	}
-	if (action == OPTIONS_RUN || action == OPTIONS_CHECK) {
+	if (action == OPTIONS_RUN || action == OPTIONS_CHECK || action == OPTIONS_REHEARSE) {
 		const char *name = config ? config : FK_CONFIG_FILE;
 
 		file = fopen(name, "re");

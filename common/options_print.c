@@ -122,6 +122,8 @@ void options_print_man(FILE *out, bool flags)
 		if (option_is_runtime(row))
 			fputs("Can be changed while forkd runs:\n.Cm set\nin\n.Xr forkctl 1 .\n",
 			      out);
+		if (option_is_reloadable(row))
+			fputs("A reload changes it.\n", out);
 	}
 	for (size_t i = 0; flags && i < OPTION_FLAGS; i++) {
 		const struct option_flag *row = &option_flags[i];

@@ -29,7 +29,7 @@ systemdsystemunit_DATA = contrib/systemd/forkd.service contrib/systemd/forkd.soc
 endif
 
 contrib/systemd/forkd.service: $(srcdir)/contrib/systemd/forkd.service.in Makefile
-	$(AM_V_GEN)$(MKDIR_P) $(@D) && sed -e 's|[@]sbindir@|$(sbindir)|' \
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && sed -e 's|[@]sbindir@|$(sbindir)|' -e 's|[@]bindir@|$(bindir)|' \
 		$(srcdir)/contrib/systemd/forkd.service.in >$@.tmp && mv $@.tmp $@
 
 contrib/forkd.conf: common/options-man$(EXEEXT)

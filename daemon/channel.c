@@ -194,6 +194,13 @@ static void channel_on_set(struct pool *pool, struct proto_pool *m)
 		log_error("\"%.100s\" cannot be set: %s", m->text, strerror(-r));
 }
 
+static void channel_on_rule(struct pool *pool, struct proto_pool *m)
+{
+	m->text[sizeof(m->text) - 1] = '\0';
+	if (permit_rule(&pool->permit, m->n_jobs, m->text) < 0)
+		log_error("rule %u of tasks, \"%.100s\", is none", m->n_jobs, m->text);
+}
+
 /* Not if it ends by now: the manager may say so twice. */
 static void channel_drain(struct pool *pool)
 {
@@ -230,6 +237,12 @@ static void channel_dispatch(struct pool *pool, struct proto_pool *m, int fd)
 		/* A task that no module has any more needs no refusal. */
 		(void)permit_set(&pool->permit, &pool->modules, m->tenant, m->task_hash,
 				 m->refused);
+		break;
+	case PROTO_POOL_RULE:
+		channel_on_rule(pool, m);
+		break;
+	case PROTO_POOL_RIGHTS:
+		intake_set_rules(pool, m->client, m->client_generation, m->rules);
 		break;
 	case PROTO_POOL_TENANT_GONE:
 		vacate_tenant(pool, m->tenant);

@@ -57,7 +57,8 @@ enum greet_wish greet_wish(const union proto_message *message, int size)
 	if (size == (int)sizeof(message->hello) && message->head.type == PROTO_HELLO)
 		return GREET_ATTACH;
 	if (size == (int)sizeof(message->set) &&
-	    (message->head.type == PROTO_SET || message->head.type == PROTO_LIFT))
+	    (message->head.type == PROTO_SET || message->head.type == PROTO_LIFT ||
+	     message->head.type == PROTO_RELOAD))
 		return GREET_SET;
 	return GREET_NONE;
 }
@@ -248,6 +249,16 @@ void greet_hello(const struct proto_hello *hello, const struct options *options,
 		greet_rights(options, &peer->who, &ret->rights);
 }
 
+/* Of somebody who is in. */
+static void greet_grant(const struct options *options, const struct greet_peer *peer,
+			struct greet_verdict *v)
+{
+	if (!v->code)
+		greet_rights(options, &peer->who, &v->rights);
+	else
+		v->rights.rules[PROTO_RULES - 1] = PROTO_RULES_NONE;
+}
+
 void greet_again(const struct options *options, const struct greet_peer *peer,
 		 struct greet_verdict *ret)
 {
@@ -255,22 +266,36 @@ void greet_again(const struct options *options, const struct greet_peer *peer,
 	greet_known(peer, ret);
 	if (!ret->code)
 		greet_admitted(options, &peer->who, ret);
-	if (!ret->code)
-		greet_rights(options, &peer->who, &ret->rights);
-	else
-		ret->rights.rules[PROTO_RULES - 1] = PROTO_RULES_NONE;
+	greet_grant(options, peer, ret);
 }
 
-void greet_set(const struct greet_peer *peer, uint32_t owner, bool lift, struct greet_verdict *ret)
+void greet_change(const struct options *options, const struct greet_peer *peer,
+		  struct greet_verdict *ret)
 {
+	*ret = (struct greet_verdict){ .code = 0 };
+	greet_known(peer, ret);
+	greet_grant(options, peer, ret);
+}
+
+void greet_set(const struct greet_peer *peer, uint32_t owner, uint32_t type,
+	       struct greet_verdict *ret)
+{
+	const char *command = "set", *what = "change settings";
+
+	if (type == PROTO_LIFT) {
+		command = "quarantine";
+		what = "lift one";
+	} else if (type == PROTO_RELOAD) {
+		command = "reload";
+		what = "ask for one";
+	}
 	*ret = (struct greet_verdict){ .code = 0 };
 	greet_known(peer, ret);
 	if (!ret->code && peer->who.uid != 0 && peer->who.uid != owner)
 		greet_refuse(ret, -EPERM,
 			     "%s: only root and the user that forkd runs as (uid %u) may %s, this "
 			     "is uid %u: try sudo",
-			     lift ? "quarantine" : "set", owner,
-			     lift ? "lift one" : "change settings", peer->who.uid);
+			     command, owner, what, peer->who.uid);
 }
 
 void greet_none(struct greet_verdict *ret)

@@ -14,7 +14,7 @@
 /* What a first message asks for. */
 enum greet_wish {
 	GREET_ATTACH, /* PROTO_HELLO */
-	GREET_SET,    /* PROTO_SET */
+	GREET_SET,    /* PROTO_SET, PROTO_LIFT, PROTO_RELOAD */
 	GREET_NONE,   /* nothing that forkd's protocol knows */
 };
 
@@ -58,17 +58,22 @@ struct greet_verdict {
 enum greet_wish greet_wish(const union proto_message *message, int size);
 
 /* The answers to what GREET_ATTACH, GREET_SET and GREET_NONE stand for. They depend on nothing else
- * and change nothing. owner: the uid that forkd runs as. lift: a quarantine, else a setting. */
+ * and change nothing. owner: the uid that forkd runs as. type: the message's. */
 void greet_hello(const struct proto_hello *hello, const struct options *options,
 		 const struct greet_peer *peer, const struct greet_room *room,
 		 struct greet_verdict *ret);
-void greet_set(const struct greet_peer *peer, uint32_t owner, bool lift, struct greet_verdict *ret);
+void greet_set(const struct greet_peer *peer, uint32_t owner, uint32_t type,
+	       struct greet_verdict *ret);
 void greet_none(struct greet_verdict *ret);
 
 /* Somebody is in, whom a former forkd let in, perhaps by other options: may he still be, and what
  * are his rights now. Who may not has the right to call nothing. */
 void greet_again(const struct options *options, const struct greet_peer *peer,
 		 struct greet_verdict *ret);
+
+/* The options have changed, and somebody is in: what are his rights now, may he come or not. */
+void greet_change(const struct options *options, const struct greet_peer *peer,
+		  struct greet_verdict *ret);
 
 /* That forkd is stopping; that no message came for so many ns; that what was granted cannot be
  * made, for this negative errno. */

@@ -161,8 +161,9 @@ static bool hang_look_at(struct pool *pool, uint32_t index, uint64_t now, uint64
 	struct hang_look look = hang_see(pool, w, now), last = watch->last;
 	uint64_t held = hang_judge(watch, &look, interval);
 	bool again = look.doomed && look.doomed == last.doomed;
+	uint64_t limit = pool_hang_limit(pool);
 
-	if (held >= pool->options->hang_limit)
+	if (limit && held >= limit)
 		fault_hang(pool, index, (uint32_t)(look.doomed >> 32) - 1, (uint32_t)look.doomed,
 			   held);
 	/* Who runs most of the time need not be asked. */
@@ -179,8 +180,7 @@ static bool hang_look_at(struct pool *pool, uint32_t index, uint64_t now, uint64
 void hang_expect(struct pool *pool)
 {
 	/* Relaxed: who has set it sees to the rest. */
-	if (!pool->options->hang_limit ||
-	    atomic_load_explicit(&pool->hangs.news, memory_order_relaxed))
+	if (!pool_hang_limit(pool) || atomic_load_explicit(&pool->hangs.news, memory_order_relaxed))
 		return;
 	/* ORDER hang/news [H1]: seq_cst, before the look at watching. Pairs with hangs_rest(). */
 	atomic_store_explicit(&pool->hangs.news, true, memory_order_seq_cst);
@@ -222,7 +222,7 @@ static bool hangs_look(struct pool *pool, uint64_t now, uint64_t interval)
 uint64_t hangs_check(struct pool *pool)
 {
 	struct hangs *h = &pool->hangs;
-	uint64_t limit = pool->options->hang_limit, now;
+	uint64_t limit = pool_hang_limit(pool), now;
 	uint64_t interval = min(max(limit / HANG_LOOKS, HANG_OFTEN), HANG_SELDOM);
 
 	/* Relaxed: the dispatcher sleeps after a full fence, and who sets it wakes it after one. */

@@ -121,11 +121,28 @@ int intake_add_tenant(struct pool *pool, uint32_t slot, uint32_t weight, int fd)
 /* What the client may not call is known here, and shown to it. */
 static void intake_deny(struct pool *pool, struct registry_client *client, const uint64_t *rules)
 {
-	permit_deny(&pool->modules, pool->options->tasks, rules, client->denied);
-	/* Relaxed: the manager hears of it after that, and then the client. */
-	for (uint32_t i = 0; i < PERMIT_WORDS; i++)
-		atomic_store_explicit(&client->segment->denied[i], client->denied[i],
-				      memory_order_relaxed);
+	uint64_t denied[PERMIT_WORDS];
+
+	permit_deny(&pool->permit, &pool->modules, rules, denied);
+	/* Relaxed: of one that comes the manager hears after that, and then the client; of others
+	 * see permit_check(). */
+	for (uint32_t i = 0; i < PERMIT_WORDS; i++) {
+		atomic_store_explicit(&client->denied[i], denied[i], memory_order_relaxed);
+		atomic_store_explicit(&client->segment->denied[i], denied[i], memory_order_relaxed);
+	}
+}
+
+void intake_set_rules(struct pool *pool, uint32_t slot, uint32_t generation, const uint64_t *rules)
+{
+	struct registry_client *client;
+
+	if (slot >= pool->max_clients)
+		return;
+	client = &pool->registry.clients[slot];
+	/* Relaxed: this thread makes clients live, and ends them. */
+	if (atomic_load_explicit(&client->state, memory_order_relaxed) == CLIENT_LIVE &&
+	    client->generation == generation)
+		intake_deny(pool, client, rules);
 }
 
 int intake_add_client(struct pool *pool, const struct intake_newcomer *newcomer, int fd)
@@ -148,7 +165,9 @@ int intake_add_client(struct pool *pool, const struct intake_newcomer *newcomer,
 	if (r < 0)
 		return r;
 	intake_deny(pool, &pool->registry.clients[slot], newcomer->rules);
-	fair_add_client(&pool->intake.fair, slot, tenant, pool->options->weight);
+	/* Relaxed: this thread sets it. */
+	fair_add_client(&pool->intake.fair, slot, tenant,
+			atomic_load_explicit(&pool->weight, memory_order_relaxed));
 	/* While none of its words can be accepted: what is QUEUED now was so before this pool. */
 	requeue_find(pool, slot);
 	if (t->error && !pool->registry.clients[slot].n_requeued) {

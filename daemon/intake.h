@@ -75,6 +75,10 @@ struct intake_newcomer {
 int intake_add_tenant(struct pool *pool, uint32_t tenant, uint32_t weight, int fd);
 int intake_add_client(struct pool *pool, const struct intake_newcomer *client, int fd);
 
+/* A live client may call other tasks from now on: permit_deny(). Of any other nothing changes. */
+void intake_set_rules(struct pool *pool, uint32_t client, uint32_t generation,
+		      const uint64_t *rules);
+
 /* Ends jobs of dying clients, and unmaps those that nothing refers to any more. Tells the manager
  * of stranded ones. */
 enum intake_left intake_release(struct pool *pool);

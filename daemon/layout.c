@@ -144,8 +144,7 @@ static void layout_census(struct pool *pool)
 
 		lazy_set_near(l, c, victims_order(pool->victims, from), pool->n_workers - 1);
 	}
-	atomic_store_explicit(&pool->scheduler, pool->options->scheduler, memory_order_relaxed);
-	atomic_store_explicit(&pool->spin, pool->options->spin, memory_order_relaxed);
+	pool_init_settings(pool);
 }
 
 /*

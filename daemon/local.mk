@@ -30,6 +30,7 @@ libmanager_la_SOURCES = \
 	daemon/manager_end.c \
 	daemon/manager_internal.h \
 	daemon/manager_pool.c \
+	daemon/manager_reload.c \
 	daemon/notify.c \
 	daemon/notify.h \
 	daemon/pages.c \
@@ -46,6 +47,8 @@ libmanager_la_SOURCES = \
 	daemon/quota.h \
 	daemon/recover.c \
 	daemon/recover.h \
+	daemon/rehearse.c \
+	daemon/rehearse.h \
 	daemon/rights.c \
 	daemon/rights.h \
 	daemon/roster.c \
@@ -62,10 +65,14 @@ libmanager_la_SOURCES = \
 	daemon/session_table.h \
 	daemon/settings.c \
 	daemon/settings.h \
+	daemon/spawn.c \
+	daemon/spawn.h \
 	daemon/store.c \
 	daemon/store.h \
 	daemon/tenants.c \
 	daemon/tenants.h \
+	daemon/trial.c \
+	daemon/trial.h \
 	daemon/userns.c \
 	daemon/userns.h
 libmanager_la_CFLAGS = $(AM_CFLAGS) $(LIBURING_CFLAGS) $(LIBSYSTEMD_CFLAGS) $(HWLOC_CFLAGS)

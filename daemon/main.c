@@ -26,8 +26,8 @@
 #include "daemon/confine.h"
 #include "daemon/manager.h"
 #include "daemon/pool.h"
-
-#define MAIN_CHANNEL 3
+#include "daemon/rehearse.h"
+#include "daemon/spawn.h"
 
 /* Without all three, the first descriptors that are opened would take their places. */
 static int main_std_streams(void)
@@ -74,11 +74,11 @@ static int main_pool(const struct options *options)
 {
 	log_set_name("forkd-pool");
 	(void)prctl(PR_SET_NAME, "forkd-pool");
-	if (fcntl(MAIN_CHANNEL, F_SETFD, FD_CLOEXEC) < 0) {
+	if (fcntl(SPAWN_FD, F_SETFD, FD_CLOEXEC) < 0) {
 		log_error("--pool is for forkd itself: start forkd without it");
 		return MANAGER_EXIT_USAGE;
 	}
-	return pool_run(options, MAIN_CHANNEL);
+	return pool_run(options, SPAWN_FD);
 }
 
 int main(int argc, char *argv[])
@@ -113,10 +113,15 @@ int main(int argc, char *argv[])
 		confine_hide(options.confine);
 		code = main_pool(&options);
 		break;
+	case OPTIONS_REHEARSE:
+		confine_hide(options.confine);
+		log_set_name("forkd-reload");
+		code = rehearse_run(&options, SPAWN_FD);
+		break;
 	case OPTIONS_CONFIG:
 	case OPTIONS_RUN:
 		confine_hide(options.confine);
-		code = manager_run(&options);
+		code = manager_run(&options, argv);
 		break;
 	}
 	options_fini(&options);

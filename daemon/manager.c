@@ -30,6 +30,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -57,8 +58,12 @@ void manager_status(struct notify *notify)
 		notify_status(notify, "Stopping: waiting for running jobs");
 	else if (m->halting)
 		notify_status(notify, "To be started again: waiting for running jobs");
+	else if (m->reload.state == RELOAD_RENEWING && m->pool.state == POOLPROC_READY)
+		notify_status(notify, "Reloading: waiting for running jobs, for other modules");
 	else if (m->pool.state != POOLPROC_READY)
 		notify_status(notify, "Starting the pool");
+	else if (m->reload.state == RELOAD_TRYING)
+		notify_status(notify, "Reloading: reading forkd.conf and modules");
 	else
 		notify_status(notify, "Running: %u workers, %u clients", m->fronts.n_workers,
 			      session_n_open(&m->sessions));
@@ -90,6 +95,15 @@ static int manager_on_lift(struct session_table *table, const char *task, const 
 	struct manager *m = container_of(table, struct manager, sessions);
 
 	return quarantine_lift(&m->quarantine, uid, task, ret_n, n_size, ret_error, error_size);
+}
+
+static void manager_on_reload(struct session_table *table, uint32_t pid, uint32_t uid,
+			      uint64_t *ret_number)
+{
+	char why[64];
+
+	(void)snprintf(why, sizeof(why), "reload by pid %u, uid %u", pid, uid);
+	manager_reload(container_of(table, struct manager, sessions), why, ret_number);
 }
 
 /* A uid that comes back has another tenant. */
@@ -197,6 +211,9 @@ static int manager_init(struct manager *m)
 	r = store_init(&m->store, &m->loop);
 	if (r < 0)
 		return manager_system(m, "take what systemd passes", r);
+	r = options_copy(m->options, &m->configured);
+	if (r < 0)
+		return manager_system(m, "keep the options as they are", r);
 	adopt_look(&m->adopt, &m->store);
 	if (budget_settle(m->options, adopt_inherit(&m->adopt, m->options), &text) < 0) {
 		log_error("%s", text.text);
@@ -253,6 +270,7 @@ static int manager_init(struct manager *m)
 		.store = &m->store,
 		.set = manager_on_set,
 		.lift = manager_on_lift,
+		.reload = manager_on_reload,
 		.changed = manager_on_changed,
 		.refusals = LOG_LIMIT_INIT,
 		.offences = LOG_LIMIT_INIT,
@@ -275,7 +293,7 @@ static int manager_init(struct manager *m)
 	return 0;
 }
 
-int manager_run(struct options *options)
+int manager_run(struct options *options, char *const *args)
 {
 	/* Some tens of KiB of slots: not on the stack. One manager a process. */
 	static struct manager m;
@@ -284,6 +302,8 @@ int manager_run(struct options *options)
 
 	m = (struct manager){
 		.options = options,
+		.args = args,
+		.reload.trial = TRIAL_INIT,
 		.notify = { .loop = &m.loop, .status = manager_status, .alive = manager_alive },
 		.store = STORE_INIT,
 		.adopt = ADOPT_INIT,

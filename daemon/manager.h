@@ -16,9 +16,10 @@
 
 /*
  * Runs forkd until SIGTERM, SIGINT or SIGUSR2. SIGPIPE is to be ignored, SIGCHLD not, descriptors
- * 0 to 2 open, and no other thread may run. options: changed by forkctl set.
+ * 0 to 2 open, and no other thread may run. options: changed by forkctl set, and by a reload. args:
+ * the command line that they are of, as main() has it; NULL: nothing is read again.
  * Returns the exit code; what went wrong has been logged.
  */
-int manager_run(struct options *options);
+int manager_run(struct options *options, char *const *args);
 
 #endif

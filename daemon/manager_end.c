@@ -10,6 +10,8 @@
  *	not begun, loop fails	the next one's	stay queued	stays		acquitted
  *	killed			the next one's	stay queued	stays		as it is
  *
+ *   A reload ends the pool alone, by the rules of a halt: manager_reload.c.
+ *
  *   A halt is for the next forkd that the service manager starts: if not all that it needs is in
  *   the store it is a stop.
  */
@@ -45,16 +47,17 @@ void manager_end(struct manager *m, uint32_t outcome)
 	loop_stop(&m->loop);
 }
 
-/* The pool is told to end, in one way or the other, and has stop-timeout for it. */
-static void manager_end_pool(struct manager *m, uint32_t message)
+void manager_end_pool(struct manager *m, uint32_t message)
 {
 	struct proto_pool stop = { .head = { PROTO_MAGIC, message } };
 
 	poolproc_send(&m->pool, &stop, -1);
 	loop_forget(&m->loop, &m->stop_source);
 	if (m->pool.state != POOLPROC_READY || !m->options->stop_timeout ||
-	    loop_timer(&m->loop, &m->stop_source, m->options->stop_timeout) < 0)
+	    loop_timer(&m->loop, &m->stop_source, m->options->stop_timeout) < 0) {
+		m->reload.killed = true;
 		poolproc_kill(&m->pool);
+	}
 }
 
 static void manager_stop(struct manager *m, const char *why)
@@ -74,6 +77,7 @@ static void manager_stop(struct manager *m, const char *why)
 	notify_stopping();
 	manager_status(&m->notify);
 	loop_forget(&m->loop, &m->restart_source);
+	manager_reload_end(m);
 	(void)loop_close(&m->loop, listener_leave(&m->listener));
 	session_stop(&m->sessions);
 	if (m->pool.state == POOLPROC_DOWN)
@@ -106,6 +110,7 @@ static void manager_halt(struct manager *m, const char *why)
 	m->halting = true;
 	manager_status(&m->notify);
 	loop_forget(&m->loop, &m->restart_source);
+	manager_reload_end(m);
 	/* Who connects now waits for the next forkd. */
 	listener_end(&m->listener);
 	if (m->pool.state == POOLPROC_DOWN)
@@ -119,8 +124,11 @@ void manager_on_stop_timeout(struct loop_source *source, int result)
 	struct manager *m = container_of(source, struct manager, stop_source);
 
 	(void)result;
-	log_notice("stop-timeout: running jobs are %s",
-		   m->halting ? "left to the next forkd" : "cancelled");
+	log_notice("stop-timeout: running jobs are %s", m->halting ? "left to the next forkd"
+							: m->reload.state == RELOAD_RENEWING
+								? "LOST, or run again if they may"
+								: "cancelled");
+	m->reload.killed = true;
 	poolproc_kill(&m->pool);
 }
 
@@ -128,6 +136,7 @@ void manager_on_signal(struct loop_source *source, int result)
 {
 	struct manager *m = container_of(source, struct manager, signal_source);
 	struct signalfd_siginfo info;
+	uint64_t number;
 
 	(void)result;
 	/* Armed first: manager_stop() may end the loop. */
@@ -135,7 +144,7 @@ void manager_on_signal(struct loop_source *source, int result)
 		log_error("out of memory: further signals are not seen");
 	while (read(m->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
 		if (info.ssi_signo == SIGHUP)
-			log_notice("SIGHUP: there is no reload, forkd goes on as it is");
+			manager_reload(m, "SIGHUP", &number);
 		else if (info.ssi_signo == SIGUSR2)
 			manager_halt(m, "SIGUSR2");
 		else
@@ -154,6 +163,8 @@ void manager_part(struct manager *m)
 void manager_fini(struct manager *m)
 {
 	session_fini(&m->sessions);
+	trial_end(&m->reload.trial);
+	options_fini(&m->configured);
 	if (m->pool.loop)
 		poolproc_fini(&m->pool);
 	adopt_fini(&m->adopt);

@@ -20,9 +20,28 @@
 #include "daemon/quarantine.h"
 #include "daemon/session.h"
 #include "daemon/store.h"
+#include "daemon/trial.h"
+
+enum reload_state {
+	RELOAD_IDLE,
+	RELOAD_TRYING,	 /* a trial runs */
+	RELOAD_RENEWING, /* the pool is to end for the next one */
+};
+
+/* manager_reload.c */
+struct reload {
+	enum reload_state state;
+	uint64_t asked; /* so far */
+	uint64_t begun; /* of these, up to the one that runs, or was the last */
+	bool killed;	/* RENEWING: the pool's time was over */
+	char text[400]; /* what has come of it */
+	struct trial trial;
+};
 
 struct manager {
 	struct options *options;
+	char *const *args;	   /* the command line that they are of, or NULL */
+	struct options configured; /* as they were when forkd was started, nothing settled */
 	struct loop loop;
 	struct hangups hangups;
 	struct poolproc pool;
@@ -34,6 +53,7 @@ struct manager {
 	struct fronts fronts;
 	struct postmortem postmortem;
 	struct quarantine quarantine;
+	struct reload reload;
 	int signal_fd;
 	bool ready; /* the first pool was */
 	bool stopping;
@@ -62,10 +82,25 @@ void manager_on_announce(struct loop_source *source, int result);
 void manager_on_lived(struct loop_source *source, int result);
 extern const struct poolproc_events manager_pool_events;
 
+/* Tells the service manager that forkd is ready, again and again until it has heard it. */
+void manager_announce(struct manager *m);
+
+/* manager_reload.c: a reload is asked for; why: for the log. *ret_number: session_reloaded() is
+ * told this one, or a later one, when there was one; perhaps before this returns. */
+void manager_reload(struct manager *m, const char *why, uint64_t *ret_number);
+/* Begins one that was asked for, if it can. */
+void manager_reload_go(struct manager *m);
+/* The pool is ready, and has been told everything. */
+void manager_reload_ready(struct manager *m);
+/* None goes on: forkd ends. */
+void manager_reload_end(struct manager *m);
+
 /* manager_end.c: nothing runs any more, or ever will; outcome is that of all jobs without one. */
 void manager_end(struct manager *m, uint32_t outcome);
 /* What the service manager keeps is the next forkd's: nothing is closed, no job gets an outcome. */
 void manager_leave(struct manager *m);
+/* The pool is told to end, by PROTO_POOL_STOP or _HALT, and has stop-timeout for it. */
+void manager_end_pool(struct manager *m, uint32_t message);
 void manager_on_signal(struct loop_source *source, int result);
 void manager_on_stop_timeout(struct loop_source *source, int result);
 /* After the loop, one of them: all is left as it is, or given back. */

@@ -52,10 +52,11 @@ static bool manager_restart_later(struct manager *m, uint32_t n)
 }
 
 /* Until it has heard that, a service manager waits, and then ends forkd. */
-static void manager_announce(struct manager *m)
+void manager_announce(struct manager *m)
 {
 	int r = notify_ready();
 
+	loop_forget(&m->loop, &m->announce_source);
 	if (is_shortage(r) || r == -EINTR)
 		r = loop_timer(&m->loop, &m->announce_source, MANAGER_BACKOFF_NS);
 	if (r < 0)
@@ -136,6 +137,7 @@ static void manager_on_ready(struct poolproc *pool)
 	if (m->ready) {
 		log_notice("pool %u runs (pid %d)", m->fronts.pool_generation, (int)pool->pid);
 		notify_changed(&m->notify);
+		manager_reload_ready(m);
 		return;
 	}
 	m->ready = true;
@@ -149,6 +151,7 @@ static void manager_on_ready(struct poolproc *pool)
 	manager_status(&m->notify);
 	log_notice("%u workers, listening on %s", m->fronts.n_workers,
 		   m->listener.path ? m->listener.path : "the socket from systemd");
+	manager_reload_ready(m);
 }
 
 void manager_on_lived(struct loop_source *source, int result)
@@ -225,6 +228,14 @@ static void manager_on_died(struct poolproc *pool, const struct poolproc_end *en
 	if (!m->stopping && !end->was_ready &&
 	    manager_try_again(m, end->failed, end->failed_text)) {
 		fronts_clear_workers(&m->fronts);
+		return;
+	}
+	if (m->reload.state == RELOAD_RENEWING &&
+	    (end->stopped || (m->reload.killed && end->signo == SIGKILL))) {
+		m->reload.killed = false;
+		postmortem_renewed(&m->postmortem, end);
+		fronts_next_pool(&m->fronts);
+		manager_start_pool(m);
 		return;
 	}
 	next = postmortem_run(&m->postmortem, end);

@@ -76,6 +76,16 @@ void notify_stopping(void)
 	(void)notify_send("STOPPING=1");
 }
 
+void notify_reloading(void)
+{
+	char text[64];
+
+	/* The time tells the service manager which reload it is that READY=1 ends. */
+	(void)snprintf(text, sizeof(text), "RELOADING=1\nMONOTONIC_USEC=%llu",
+		       (unsigned long long)(clock_ns() / NSEC_PER_USEC));
+	(void)notify_send(text);
+}
+
 void notify_status(struct notify *notify, const char *format, ...)
 {
 	char text[256] = "STATUS=";

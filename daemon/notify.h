@@ -30,6 +30,8 @@ void notify_end(struct notify *notify);
 /* Returns 0, or a negative errno: then the service manager does not know it. */
 int notify_ready(void);
 void notify_stopping(void);
+/* A reload begins; its end is notify_ready(). */
+void notify_reloading(void);
 /* One line for "systemctl status". */
 void notify_status(struct notify *notify, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));

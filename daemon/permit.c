@@ -5,20 +5,27 @@
 #include <fnmatch.h>
 #include <string.h>
 
-#include "common/options.h"
 #include "daemon/module.h"
 
-static bool permit_is_allowed(const char *name, const struct options_list *tasks,
-			      const uint64_t *rules)
+int permit_rule(struct permit *permit, uint32_t place, const char *pattern)
 {
-	for (uint32_t i = 0; tasks && i < tasks->n; i++)
-		if (rules[i / 64] >> i % 64 & 1 && !fnmatch(tasks->entries[i].task, name, 0))
+	if (place >= PERMIT_RULES || strlen(pattern) >= PERMIT_RULE)
+		return -EINVAL;
+	strcpy(permit->rules[place], pattern);
+	return 0;
+}
+
+/* No task has an empty name, so no place without a rule fits one: PROTO_RULES_NONE. */
+static bool permit_is_allowed(const struct permit *permit, const char *name, const uint64_t *rules)
+{
+	for (uint32_t i = 0; i < PERMIT_RULES; i++)
+		if (rules[i / 64] >> i % 64 & 1 && !fnmatch(permit->rules[i], name, 0))
 			return true;
 	return false;
 }
 
-void permit_deny(const struct modules *modules, const struct options_list *tasks,
-		 const uint64_t *rules, uint64_t ret_denied[PERMIT_WORDS])
+void permit_deny(const struct permit *permit, const struct modules *modules, const uint64_t *rules,
+		 uint64_t ret_denied[PERMIT_WORDS])
 {
 	uint64_t any = 0;
 
@@ -26,7 +33,7 @@ void permit_deny(const struct modules *modules, const struct options_list *tasks
 	for (uint32_t i = 0; i < PROTO_RULES; i++)
 		any |= rules[i];
 	for (uint32_t i = 0; any && i < modules->n_tasks; i++)
-		if (!permit_is_allowed(modules->tasks[i].name, tasks, rules))
+		if (!permit_is_allowed(permit, modules->tasks[i].name, rules))
 			ret_denied[i / 64] |= UINT64_C(1) << i % 64;
 }
 

@@ -4,16 +4,19 @@
  * and by a tenant now, because they are in quarantine
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   permit_deny(), permit_set(), permit_clear(): the channel's thread. permit_check(): any worker,
- *   for each job that it starts.
+ *   permit_rule(), permit_deny(), permit_set(), permit_clear(): the channel's thread.
+ *   permit_check(): any worker, for each job that it starts.
  *
  * INVARIANTS
- *   I1. What a client may never call is the client's own (registry.h) and does not change while it
- *       is there: it is known before any word of it is. What is in quarantine changes, and is one
- *       bit for each tenant and task, in one line for each tenant.
+ *   I1. What a client may not call by the option tasks is the client's own (registry.h): it is
+ *       known before any word of it is, and changes when forkd.conf is read again. What is in
+ *       quarantine changes as well, and is one bit for each tenant and task, in one line for each
+ *       tenant.
  *   I2. Bits are of this pool's tasks, by their index. The manager names tasks by hash, and rules
- *       by their place in the option tasks, which both have in the same order; it tells each pool
- *       anew, of tenants before it tells of clients. No pool can change what the next one is told.
+ *       by their place in the option tasks; it tells each pool anew, first of the rules, then of
+ *       tenants, then of clients. Where rules change it tells of all of them before it tells which
+ *       are a client's now: what a client may not call is bits of tasks, and waits for that. No
+ *       pool can change what the next one is told.
  *   I3. A slot's next tenant is another user: with the one that leaves all bits are cleared, while
  *       it has no client.
  *
@@ -33,9 +36,10 @@
 #include "shm/proto.h"
 
 struct modules;
-struct options_list;
 
 #define PERMIT_WORDS (LIMIT_TASKS / 64)
+#define PERMIT_RULES (PROTO_RULES * 64)
+#define PERMIT_RULE  64u /* bytes of a pattern, with its end */
 
 struct permit_tenant {
 	/* a bit for each task */
@@ -46,15 +50,20 @@ struct permit_tenant {
 
 struct permit {
 	struct permit_tenant tenants[LIMIT_TENANTS];
+	/* the channel's thread: of the option tasks, what each entry lets one call */
+	char rules[PERMIT_RULES][PERMIT_RULE];
 };
 
+/* The entry at this place of the option tasks has this pattern now. Returns 0, or -EINVAL for
+ * another place or a longer one than there can be. */
+int permit_rule(struct permit *permit, uint32_t place, const char *pattern);
+
 /*
- * The tasks that a client may not call: a bit for each in ret_denied. tasks: the list of the
- * option, rules: those of its entries that say what the client may call, a bit for each; none: it
- * may call all (PROTO_POOL_CLIENT).
+ * The tasks that a client may not call: a bit for each in ret_denied. rules: the entries that say
+ * what it may call, a bit for each; none: it may call all (PROTO_POOL_CLIENT).
  */
-void permit_deny(const struct modules *modules, const struct options_list *tasks,
-		 const uint64_t *rules, uint64_t ret_denied[PERMIT_WORDS]);
+void permit_deny(const struct permit *permit, const struct modules *modules, const uint64_t *rules,
+		 uint64_t ret_denied[PERMIT_WORDS]);
 
 /*
  * Refuses a task to a tenant from now on, or does so no more. task: its hash, 0 for every task.
@@ -69,16 +78,18 @@ void permit_clear(struct permit *permit, uint32_t tenant);
 
 /* Returns 0, or what the job of a client fails with, of a tenant: -EACCES if the client may not
  * call the task, -EKEYREVOKED if it is in quarantine. task: an index that there is. */
-static inline int permit_check(const struct permit *permit, const uint64_t denied[PERMIT_WORDS],
-			       uint32_t tenant, uint32_t task)
+static inline int permit_check(const struct permit *permit,
+			       const _Atomic uint64_t denied[PERMIT_WORDS], uint32_t tenant,
+			       uint32_t task)
 {
 	/* Relaxed: a job that is started while it is told may be on either side of it. */
 	uint64_t refused = atomic_load_explicit(&permit->tenants[tenant].refused[task / 64],
 						memory_order_relaxed);
+	uint64_t never = atomic_load_explicit(&denied[task / 64], memory_order_relaxed);
 
-	if (likely(!((denied[task / 64] | refused) >> task % 64 & 1)))
+	if (likely(!((never | refused) >> task % 64 & 1)))
 		return 0;
-	return denied[task / 64] >> task % 64 & 1 ? -EACCES : -EKEYREVOKED;
+	return never >> task % 64 & 1 ? -EACCES : -EKEYREVOKED;
 }
 
 #endif

@@ -27,6 +27,7 @@
 
 #include "common/cleanup.h"
 #include "common/log.h"
+#include "common/option_table.h"
 #include "common/urgent.h"
 #include "daemon/allowance.h"
 #include "daemon/confine.h"
@@ -93,22 +94,53 @@ void pool_stop_workers(struct pool *pool)
 	pool_wake_all(pool);
 }
 
+/* Relaxed throughout: workers that rest are woken after it, others come by. */
+static void pool_take_settings(struct pool *pool, const struct options *o)
+{
+	atomic_store_explicit(&pool->scheduler, o->scheduler, memory_order_relaxed);
+	atomic_store_explicit(&pool->spin, o->spin, memory_order_relaxed);
+	atomic_store_explicit(&pool->weight, o->weight, memory_order_relaxed);
+	atomic_store_explicit(&pool->stack_max, o->stack_max, memory_order_relaxed);
+	atomic_store_explicit(&pool->hang_limit, o->hang_limit, memory_order_relaxed);
+}
+
+void pool_init_settings(struct pool *pool)
+{
+	pool_take_settings(pool, pool->options);
+}
+
+/* Those alone: the others would have to be allocated, and a task may have all memory. Relaxed: this
+ * thread sets them. */
+static struct options pool_settings(struct pool *pool)
+{
+	return (struct options){
+		.scheduler = atomic_load_explicit(&pool->scheduler, memory_order_relaxed),
+		.spin = atomic_load_explicit(&pool->spin, memory_order_relaxed),
+		.weight = atomic_load_explicit(&pool->weight, memory_order_relaxed),
+		.stack_max = atomic_load_explicit(&pool->stack_max, memory_order_relaxed),
+		.hang_limit = atomic_load_explicit(&pool->hang_limit, memory_order_relaxed),
+		.log_level = (unsigned int)log_get_level() - LOG_LEVEL_ERROR,
+	};
+}
+
 int pool_set(struct pool *pool, const char *name, const char *value)
 {
-	/* Without defaults, which would have to be allocated: a task may have all memory. */
-	struct options changed = { 0 };
+	const struct option_row *row = option_find(name);
+	struct options changed = pool_settings(pool);
 	struct options_error error;
-	int r = options_change(&changed, name, value, &error);
+	int r;
 
-	/* Relaxed: pool_wake_all(). */
-	if (r == 0 && streq(name, "scheduler"))
-		atomic_store_explicit(&pool->scheduler, changed.scheduler, memory_order_relaxed);
-	if (r == 0 && streq(name, "spin"))
-		atomic_store_explicit(&pool->spin, changed.spin, memory_order_relaxed);
-	options_fini(&changed);
-	if (r == 0)
+	if (row && !(option_is_reloadable(row) && option_is_plain(row)))
+		return -EPERM;
+	r = options_set(&changed, name, value, "set", &error);
+	if (r < 0)
+		return r;
+	pool_take_settings(pool, &changed);
+	log_set_level((enum log_level)options_log_level(&changed));
+	/* Whoever rests does so by these two. */
+	if (streq(name, "scheduler") || streq(name, "spin"))
 		pool_wake_all(pool);
-	return r;
+	return 0;
 }
 
 struct worker *pool_worker_at(struct pool *pool, uint32_t index)
@@ -367,7 +399,10 @@ int pool_run(const struct options *options, int channel)
 	if (r < 0)
 		_exit(pool_fail(pool, "cannot limit the memory of tasks", r));
 	memory = safe_close(memory);
-	channel_send(pool, PROTO_POOL_READY, 0, 0, "");
+	channel_tell(pool, &(struct proto_pool){
+				   .head = { PROTO_MAGIC, PROTO_POOL_READY },
+				   .task_hash = pool->modules.version,
+			   });
 	if (!channel_serve(pool))
 		_exit(EXIT_FAILURE); /* nobody is left to give outcomes to */
 	pthread_join(dispatcher, NULL);

@@ -72,9 +72,12 @@ struct pool {
 	/* a bit for each root deque that may hold jobs: worker_mark_roots() */
 	_Alignas(64) _Atomic uint64_t root_words[LIMIT_WORKERS / 64];
 	_Atomic uint32_t wake_turn; /* the cell to be asked first for a sleeper */
-	/* the channel's thread writes, rarely */
+	/* the channel's thread writes, rarely: options that change, see pool_set() */
 	_Alignas(64) _Atomic uint32_t scheduler; /* OPTIONS_SCHEDULER_* */
+	_Atomic uint32_t weight;		 /* of connections that come */
 	_Atomic uint64_t spin;			 /* ns */
+	_Atomic uint64_t stack_max;		 /* bytes, of a job that begins */
+	_Atomic uint64_t hang_limit;		 /* ns, 0: any time */
 	_Atomic uint32_t stop; /* POOL_*; the dispatcher says ENDING, and that it stays */
 	struct halt halt;
 	_Atomic bool pinged; /* the dispatcher owes a PROTO_POOL_PONG */
@@ -124,8 +127,20 @@ static inline uint64_t pool_spin(struct pool *pool)
 	return atomic_load_explicit(&pool->spin, memory_order_relaxed);
 }
 
-/* Changes a setting while workers run: one that common/options.def marks RUNTIME.
- * Returns 0, or what options_set() returns; -EPERM for one that is not marked. */
+/* ns, 0: any time. Relaxed: it is looked at again and again. */
+static inline uint64_t pool_hang_limit(struct pool *pool)
+{
+	return atomic_load_explicit(&pool->hang_limit, memory_order_relaxed);
+}
+
+/* Settings as the options have them, before workers run. */
+void pool_init_settings(struct pool *pool);
+
+/*
+ * Changes a setting while workers run: an option that can be changed then, and is a number or a
+ * word. Nothing comes of one that the manager alone uses.
+ * Returns 0, or what options_set() returns; -EPERM for one that cannot be changed.
+ */
 int pool_set(struct pool *pool, const char *name, const char *value);
 
 /* Wakes the dispatcher, if it sleeps. Any thread of the pool. */

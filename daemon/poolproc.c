@@ -36,14 +36,12 @@
 #include "daemon/poolproc.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/pidfd.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -53,13 +51,9 @@
 #include "common/crash.h"
 #include "common/log.h"
 #include "common/options_print.h"
-#include "common/urgent.h"
 #include "common/util.h"
+#include "daemon/spawn.h"
 
-#define POOLPROC_CHANNEL  3
-#define POOLPROC_SHORT	  126 /* status of a child for which the kernel was short of something */
-#define POOLPROC_NO_EXEC  127 /* of one that was not executed for another reason; the loader's */
-#define POOLPROC_OOM	  100 /* by so much the pool's oom_score_adj is above the manager's */
 #define POOLPROC_START_NS (30 * NSEC_PER_SEC) /* from start to READY, at most */
 #define POOLPROC_AGAIN_NS (2 * NSEC_PER_MSEC) /* between two tries where the kernel is short */
 #define POOLPROC_TURN	  64u	/* messages that are read before all others have their turn */
@@ -210,51 +204,6 @@ void poolproc_fini(struct poolproc *pool)
 	pool->argv = NULL;
 }
 
-/* In the child: where memory is short the pool goes, which can be started again, and not the
- * manager. Anybody may raise it. */
-static bool poolproc_offer(void)
-{
-	_cleanup_close_ int fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
-	char text[16] = "";
-	int n;
-
-	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
-		return false;
-	n = snprintf(text, sizeof(text), "%d", min(atoi(text) + POOLPROC_OOM, 1000));
-	return pwrite(fd, text, (size_t)n, 0) == n;
-}
-
-/* In the child: async-signal-safe as far as it goes, there was one thread before. */
-static void __attribute__((noreturn))
-poolproc_exec(const struct poolproc *pool, pid_t manager, int channel)
-{
-	sigset_t none;
-
-	(void)sigemptyset(&none);
-	(void)sigprocmask(SIG_SETMASK, &none, NULL);
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != manager)
-		_exit(POOLPROC_NO_EXEC); /* it died before that */
-	urgent_hand_over();
-	(void)unsetenv("FDSTORE");
-	(void)unsetenv("NOTIFY_SOCKET");
-	(void)unsetenv("WATCHDOG_USEC");
-	(void)unsetenv("WATCHDOG_PID");
-	if (channel == POOLPROC_CHANNEL ? fcntl(channel, F_SETFD, 0) < 0
-					: dup2(channel, POOLPROC_CHANNEL) < 0)
-		_exit(POOLPROC_NO_EXEC);
-	if (close_range(POOLPROC_CHANNEL + 1, ~0u, 0) < 0)
-		_exit(POOLPROC_NO_EXEC);
-	/* confine_hide() has given the files of /proc/self to root. */
-	(void)prctl(PR_SET_DUMPABLE, 1UL);
-	(void)poolproc_offer();
-	/* The link works after an update has replaced the file, too: manager and pool are always
-	 * of one version. */
-	(void)execv("/proc/self/exe", pool->argv);
-	_exit(errno == ENOMEM || errno == EAGAIN || errno == ENFILE ? POOLPROC_SHORT
-								    : POOLPROC_NO_EXEC);
-}
-
 /* I6. Returns 0 or a negative errno. */
 static int poolproc_begin(struct poolproc *pool)
 {
@@ -301,7 +250,7 @@ int poolproc_start(struct poolproc *pool, int board_fd, int arena_fd)
 	proto_take_no_descriptors(pool->channel);
 	pool->pid = fork();
 	if (pool->pid == 0)
-		poolproc_exec(pool, manager, theirs);
+		spawn_exec(pool->argv, manager, theirs);
 	if (pool->pid < 0) {
 		r = -errno;
 		goto fail;
@@ -417,6 +366,7 @@ static bool poolproc_take(struct poolproc *pool, struct proto_pool *message)
 		if (pool->state != POOLPROC_STARTING)
 			return false;
 		pool->state = POOLPROC_READY;
+		pool->modules = message->task_hash;
 		pool->ready_ns = clock_ns();
 		loop_forget(pool->loop, &pool->limit);
 		pool->events->ready(pool);
@@ -517,10 +467,10 @@ static void poolproc_guess(struct poolproc_end *end)
 	if (end->signo == SIGKILL) {
 		end->failed = -EAGAIN;
 		why = "it was killed at its start";
-	} else if (!end->signo && end->status == POOLPROC_SHORT) {
+	} else if (!end->signo && end->status == SPAWN_SHORT) {
 		end->failed = -EAGAIN;
 		why = "there is too little memory to execute it";
-	} else if (!end->signo && end->status == POOLPROC_NO_EXEC) {
+	} else if (!end->signo && end->status == SPAWN_NO_EXEC) {
 		end->failed = -ENOEXEC;
 		why = "it, or a library that it needs, cannot be loaded: was the system updated? "
 		      "restart forkd";

@@ -67,6 +67,7 @@ struct poolproc {
 	bool stopped;
 	bool hung;
 	uint64_t ready_ns;
+	uint64_t modules; /* which files it has loaded: struct modules, version */
 	int failed;
 	char failed_text[224];
 	struct loop_source process;

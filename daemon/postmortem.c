@@ -171,6 +171,22 @@ void postmortem_inherit(struct postmortem *p, uint32_t n_clients)
 	postmortem_accuse(p, &report, &crash);
 }
 
+void postmortem_renewed(struct postmortem *p, const struct poolproc_end *end)
+{
+	struct recover_limits limits = postmortem_limits(p);
+	struct recover_report report;
+
+	limits.killed = true;
+	recover_run(p->fronts->arena, &limits, end->signo, session_records, p->sessions, &report);
+	session_count_fails(p->sessions,
+			    report.crashed + report.lost + report.finished + report.cancelled);
+	fronts_clear_workers(p->fronts);
+	p->n_deaths = 0;
+	log_notice("pool (pid %d) has ended for the next one: %u jobs lost, %u cancelled, %u run "
+		   "again, %u stay queued",
+		   (int)end->pid, report.lost, report.cancelled, report.requeued, report.queued);
+}
+
 enum postmortem_next postmortem_run(struct postmortem *p, const struct poolproc_end *end)
 {
 	const struct recover_limits limits = postmortem_limits(p);

@@ -40,6 +40,10 @@ enum postmortem_next postmortem_run(struct postmortem *postmortem, const struct 
  * blamed or suspected. */
 void postmortem_inherit(struct postmortem *postmortem, uint32_t n_clients);
 
+/* The same for a pool that was to end so that there is another one, by itself or when its time was
+ * over: nobody is blamed or suspected, and it is no crash. */
+void postmortem_renewed(struct postmortem *postmortem, const struct poolproc_end *end);
+
 /* Ends the jobs of clients that have gone since then; the next pool, which has just become ready,
  * is told of them after it. */
 void postmortem_cancel_gone(struct postmortem *postmortem);

@@ -134,6 +134,11 @@ void pulse_init(struct pulse *p, struct poolproc *pool, uint64_t limit)
 	};
 }
 
+void pulse_set_limit(struct pulse *p, uint64_t limit)
+{
+	p->limit = limit ? max(limit, PULSE_LEAST) : 0;
+}
+
 void pulse_watch(struct pulse *p, const struct arena *arena, uint32_t n_workers)
 {
 	p->arena = arena;

@@ -63,7 +63,8 @@ struct registry_client {
 	struct client_segment *segment;
 	uint64_t segment_size;
 	uint64_t *tails; /* of its tenant's rings, when it died; all->tails has them */
-	uint64_t denied[PERMIT_WORDS]; /* the tasks that it may not call: permit_deny() */
+	/* the channel's thread writes: the tasks that it may not call, permit_deny() */
+	_Atomic uint64_t denied[PERMIT_WORDS];
 	/* the channel's thread: rows that the last pool had QUEUED, until the tenant is there */
 	uint32_t requeued; /* the first, linked by the fair queues' next */
 	uint32_t n_requeued;

@@ -43,6 +43,8 @@
 #define SESSION_GREETING_NS (5 * NSEC_PER_SEC)	/* from connecting to HELLO, at most */
 #define SESSION_CANCEL_NS   (2 * NSEC_PER_MSEC) /* between two tries to pass a cancel on */
 
+static void session_fail(struct session *s);
+
 /* ------------------------------------------------------------------------ attaching */
 
 static void session_welcome(struct session *s)
@@ -222,23 +224,18 @@ static void session_hello(struct session *s, const struct proto_hello *hello)
 		session_attach(s, &verdict);
 }
 
-/* forkctl set, and forkctl quarantine lift: no slot is needed, and the connection ends with the
- * answer. */
+/* forkctl set, and forkctl quarantine lift, of one who may: the connection ends with the answer. */
 static void session_set(struct session *s, struct proto_set *set)
 {
 	struct proto_set done = { .head = { PROTO_MAGIC, PROTO_SET_DONE } };
-	const struct greet_peer peer = session_peer(s);
 	bool lift = set->head.type == PROTO_LIFT;
 	struct greet_verdict verdict;
 
 	set->name[sizeof(set->name) - 1] = '\0';
 	set->value[sizeof(set->value) - 1] = '\0';
-	greet_set(&peer, geteuid(), lift, &verdict);
-	if (!verdict.code)
-		verdict.code =
-			(lift ? s->table->lift : s->table->set)(s->table, set->name, set->value,
-								done.value, sizeof(done.value),
-								verdict.text, sizeof(verdict.text));
+	verdict.code = (lift ? s->table->lift : s->table->set)(s->table, set->name, set->value,
+							       done.value, sizeof(done.value),
+							       verdict.text, sizeof(verdict.text));
 	if (verdict.code) {
 		session_refuse(s, &verdict);
 		return;
@@ -252,6 +249,57 @@ static void session_set(struct session *s, struct proto_set *set)
 			   done.value, s->pid, s->uid);
 	(void)proto_send(s->fd, &done, sizeof(done), NULL, 0);
 	session_free(s);
+}
+
+/* forkctl reload: it waits with it. */
+static void session_reload(struct session *s)
+{
+	loop_forget(s->table->loop, &s->timer_source);
+	if (loop_poll(s->table->loop, &s->socket_source, s->fd, POLLIN) < 0)
+		session_fail(s);
+	else
+		s->table->reload(s->table, s->pid, s->uid, &s->reload);
+}
+
+static void session_answer_reload(struct session *s, int code, const char *text)
+{
+	struct proto_set done = { .head = { PROTO_MAGIC, PROTO_SET_DONE }, .name = "reload" };
+	struct greet_verdict verdict = { .code = code };
+
+	if (code) {
+		(void)snprintf(verdict.text, sizeof(verdict.text), "%s", text);
+		session_refuse(s, &verdict);
+		return;
+	}
+	(void)snprintf(done.value, sizeof(done.value), "%s", text);
+	(void)proto_send(s->fd, &done, sizeof(done), NULL, 0);
+	session_free(s);
+}
+
+void session_reloaded(struct session_table *table, uint64_t number, int code, const char *text)
+{
+	struct session *next;
+
+	for (struct session *s = table->greeting; s; s = next) {
+		next = s->next;
+		if (s->reload && s->reload <= number)
+			session_answer_reload(s, code, text);
+	}
+}
+
+/* A request to the manager: no slot is needed. */
+static void session_control(struct session *s, struct proto_set *request)
+{
+	const struct greet_peer peer = session_peer(s);
+	struct greet_verdict verdict;
+
+	greet_set(&peer, geteuid(), request->head.type, &verdict);
+	if (verdict.code)
+		session_refuse(s, &verdict);
+	else if (request->head.type == PROTO_RELOAD)
+		session_reload(s);
+	else
+		session_set(s, request);
 }
 
 /* ------------------------------------------------------------------------ events */
@@ -318,7 +366,7 @@ static void session_greet(struct session *s, union proto_message *message, int r
 		session_hello(s, &message->hello);
 		break;
 	case GREET_SET:
-		session_set(s, &message->set);
+		session_control(s, &message->set);
 		break;
 	case GREET_NONE:
 		greet_none(&verdict);

@@ -32,6 +32,10 @@ struct session_inherited {
 int session_adopt(struct session_table *table, uint32_t slot, const struct roster_entry *entry,
 		  const struct session_inherited *fds);
 
+/* A reload is over, and with it all that were asked for up to this number: those who wait for one
+ * are told. code: 0, or a negative errno; text: a line about it. */
+void session_reloaded(struct session_table *table, uint64_t number, int code, const char *text);
+
 /* Refuses those that are not in yet; new ones are refused as long as table->stopping. */
 void session_stop(struct session_table *table);
 

@@ -82,6 +82,7 @@ struct session {
 	/* GREETING */
 	struct session *next;
 	struct session **link;
+	uint64_t reload; /* the number of the reload that it waits for, 0: of none */
 	/* from MAKING on */
 	uint32_t slot;
 	uint32_t generation;

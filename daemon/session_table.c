@@ -11,6 +11,7 @@
 
 #include <string.h>
 
+#include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/util.h"
 #include "daemon/recover.h"
@@ -68,6 +69,34 @@ void session_tell_pool(struct session_table *table)
 			session_tell_client(table->slots[i], PROTO_POOL_GONE);
 	/* A consumer may have died between clearing a bit and its last look. */
 	tenants_mark_all(&table->tenants);
+}
+
+/* What the options say now of who made the connection. */
+static void session_judge(struct session *s)
+{
+	struct greet_peer peer = session_peer(s);
+	_cleanup_free_ uint32_t *gids = session_groups(s, &peer);
+	struct greet_verdict verdict;
+
+	(void)gids; /* peer has them */
+	greet_change(s->table->options, &peer, &verdict);
+	s->rights = verdict.rights;
+	if (verdict.code)
+		log_limited(&s->table->misfits, LOG_LEVEL_WARNING,
+			    "client %u (pid %u) may call nothing any more: %s", s->slot, s->pid,
+			    verdict.text);
+	if (session_is_the_pools(s))
+		session_tell_client(s, PROTO_POOL_RIGHTS);
+}
+
+void session_judge_all(struct session_table *table)
+{
+	/* Those that are MAKING, too: the pool is told of them by the rules that there are now. */
+	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++)
+		if (table->slots[i])
+			session_judge(table->slots[i]);
+	for (uint32_t i = 0; i < table->tenants.n; i++)
+		session_weigh(table, i);
 }
 
 /* ------------------------------------------------------------------------ what the board shows */

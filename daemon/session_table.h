@@ -46,6 +46,10 @@ struct session_table {
 	/* The same: somebody wants a quarantine to end; quarantine_lift(). */
 	int (*lift)(struct session_table *table, const char *task, const char *uid, char *ret_n,
 		    size_t n_size, char *ret_error, size_t error_size);
+	/* The same: somebody wants forkd.conf to be read again. session_reloaded() tells of it by
+	 * this number, or a later one; it may be called before this has returned. */
+	void (*reload)(struct session_table *table, uint32_t pid, uint32_t uid,
+		       uint64_t *ret_number);
 	/* called when the number of connections has changed */
 	void (*changed)(struct session_table *table);
 
@@ -71,6 +75,10 @@ void session_count_fails(struct session_table *table, uint64_t n);
 
 /* Tells the pool, which has just become ready, of all tenants and clients. */
 void session_tell_pool(struct session_table *table);
+
+/* The options have changed: what each may call, and how much each tenant weighs, is judged anew,
+ * and the pool, which knows the rules, is told. */
+void session_judge_all(struct session_table *table);
 
 /* A slot's job records and how many, or NULL: a recover_records; context is the table. */
 struct job *session_records(void *context, uint32_t client, uint32_t *ret_n);

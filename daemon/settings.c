@@ -14,6 +14,8 @@
 #include <stdio.h>
 
 #include "common/log.h"
+#include "common/option_table.h"
+#include "common/option_value.h"
 #include "common/util.h"
 #include "shm/proto.h"
 
@@ -26,9 +28,22 @@ static void settings_tell(void *context, const char *name, const char *value)
 	poolproc_send(pool, &set, -1);
 }
 
+/* Whom they are for, the manager knows: what a client may call is said with it. */
+static void settings_tell_rules(const struct options_list *tasks, struct poolproc *pool)
+{
+	struct proto_pool rule = { .head = { PROTO_MAGIC, PROTO_POOL_RULE } };
+
+	for (uint32_t i = 0; tasks && i < tasks->n; i++) {
+		rule.n_jobs = i;
+		(void)snprintf(rule.text, sizeof(rule.text), "%s", tasks->entries[i].task);
+		poolproc_send(pool, &rule, -1);
+	}
+}
+
 void settings_tell_pool(const struct options *options, struct poolproc *pool)
 {
-	if (options_each_runtime(options, settings_tell, pool) == 0)
+	settings_tell_rules(options->tasks, pool);
+	if (options_each_setting(options, settings_tell, pool) == 0)
 		return;
 	log_error("out of memory for the settings of the pool: it is restarted");
 	poolproc_kill(pool);
@@ -57,7 +72,7 @@ int settings_change(struct options *options, struct fronts *fronts, struct poolp
 	struct options_error error;
 	int r;
 
-	r = options_each_runtime(options, settings_read, &old);
+	r = options_each_setting(options, settings_read, &old);
 	if (r < 0) {
 		(void)snprintf(ret_error, error_size, "set: %s: out of memory", name);
 		return r;
@@ -73,4 +88,40 @@ int settings_change(struct options *options, struct fronts *fronts, struct poolp
 	fronts_show_scheduler(fronts);
 	settings_tell(pool, name, value);
 	return 0;
+}
+
+static void settings_name(struct settings_names *names, const char *name)
+{
+	size_t n = strlen(names->text);
+
+	(void)snprintf(names->text + n, sizeof(names->text) - n, "%s%s", n ? ", " : "", name);
+}
+
+void settings_exchange(struct options *options, struct options *new,
+		       struct settings_names *ret_changed)
+{
+	ret_changed->text[0] = '\0';
+	for (size_t i = 0; i < OPTION_ROWS; i++) {
+		const struct option_row *row = &option_rows[i];
+		void *field = option_field(row, options), *other = option_field(row, new);
+
+		if (!option_is_reloadable(row) || option_value_equals(row, field, other))
+			continue;
+		option_value_swap(row, field, other);
+		settings_name(ret_changed, row->name);
+	}
+}
+
+void settings_compare(const struct options *configured, const struct options *new,
+		      struct settings_names *ret_restart)
+{
+	ret_restart->text[0] = '\0';
+	for (size_t i = 0; i < OPTION_ROWS; i++) {
+		const struct option_row *row = &option_rows[i];
+
+		if (!option_is_reloadable(row) &&
+		    !option_value_equals(row, option_const_field(row, configured),
+					 option_const_field(row, new)))
+			settings_name(ret_restart, row->name);
+	}
 }

@@ -110,8 +110,9 @@ static void worker_set_job_from(struct worker *w, uint32_t job, uint64_t now)
 	if (account_row(&w->account) != job)
 		intake_account(w, job, false, now ? now : clock_ns());
 	w->job = job;
+	/* Relaxed: a number. */
 	stack_bill(&w->cache, job == WORKER_NO_JOB ? NULL : &w->pool->stack_bytes[job],
-		   w->pool->options->stack_max);
+		   atomic_load_explicit(&w->pool->stack_max, memory_order_relaxed));
 	/* ORDER verdict/runs [V3]: release, what waits below is counted before. Pairs with
 	 * verdict_put(). */
 	atomic_store_explicit(&w->ledger->job, job, memory_order_release);

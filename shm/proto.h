@@ -18,9 +18,10 @@
 
 /* Client to manager. */
 #define PROTO_HELLO  1u
-#define PROTO_CANCEL 4u /* after WELCOME, as often as one likes; it has no answer */
-#define PROTO_SET    5u /* instead of HELLO: changes a setting; PROTO_SET_DONE or PROTO_ERROR */
-#define PROTO_LIFT   7u /* the same: name is a task or empty, value a uid; ends its quarantine */
+#define PROTO_CANCEL 4u	 /* after WELCOME, as often as one likes; it has no answer */
+#define PROTO_SET    5u	 /* instead of HELLO: changes a setting; PROTO_SET_DONE or PROTO_ERROR */
+#define PROTO_LIFT   7u	 /* the same: name is a task or empty, value a uid; ends its quarantine */
+#define PROTO_RELOAD 11u /* the same: all is read again; the value says what came of it */
 /* Manager to client. */
 #define PROTO_WELCOME 2u /* with three descriptors: board (read-only), tenant, client */
 #define PROTO_ERROR   3u
@@ -40,6 +41,8 @@
 #define PROTO_POOL_PING	       25u /* PROTO_POOL_PONG is the answer */
 #define PROTO_POOL_HALT	       26u /* start nothing more, end what runs, then exit */
 #define PROTO_POOL_CPUS	       27u /* cpu.max is enough for n_jobs CPUs; 0: for any number */
+#define PROTO_POOL_RULE	       28u /* of the option tasks entry n_jobs: text is its pattern */
+#define PROTO_POOL_RIGHTS      29u /* a client has other rules now */
 /* What the manager makes a thread of the pool run with: nothing else comes of it. */
 #define PROTO_POOL_SIGNAL SIGURG
 /* Pool to manager. */
@@ -106,9 +109,9 @@ struct proto_pool {
 	uint32_t job_generation; /* PROTO_POOL_CANCEL */
 	int32_t error;		 /* PROTO_POOL_FAILED: a negative errno */
 	uint32_t refused;	 /* PROTO_POOL_TASKS: 1: its jobs fail; 0: no more */
-	uint64_t task_hash;	 /* PROTO_POOL_TASKS */
-	/* PROTO_POOL_CLIENT: the entries of the option tasks that say what it may call, a bit for
-	 * each; none: it may call all; PROTO_RULES_NONE alone: it may call nothing */
+	uint64_t task_hash;	 /* PROTO_POOL_TASKS; PROTO_POOL_READY: of the modules' files */
+	/* PROTO_POOL_CLIENT, PROTO_POOL_RIGHTS: the entries of the option tasks that say what it
+	 * may call, a bit for each; none: it may call all; PROTO_RULES_NONE alone: nothing */
 	uint64_t rules[PROTO_RULES];
 	char text[224];
 };

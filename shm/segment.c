@@ -33,7 +33,7 @@
 
 #define SEGMENT_SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 
-static int segment_memfd(const char *name)
+int segment_memfd(const char *name)
 {
 	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
 

@@ -39,6 +39,10 @@ struct segment {
 
 _Static_assert(sizeof(struct segment) == 64, "a segment's head is one cache line");
 
+/* An empty file in memory, which nobody can execute where the kernel knows that. Returns its
+ * descriptor, or a negative errno. */
+int segment_memfd(const char *name);
+
 /* The head of a segment of this build. */
 struct segment segment_head(uint32_t kind, uint64_t size, uint64_t epoch);
 

@@ -421,7 +421,7 @@ START_TEST(hoarder_fails_or_is_cancelled_and_gives_all_back)
 			int64_t n = 0;
 
 			start(workers, forced);
-			rig.options.stack_max = 16 << 20;
+			atomic_store(&rig.pool->stack_max, 16 << 20);
 			for (int i = 0; i < 5; i++) {
 				rig_submit(&rig, 1, "t:hoards", &n, sizeof(n));
 				ck_assert_uint_eq(rig_wait(&rig, 1), JOB_FAILED);

@@ -194,7 +194,7 @@ START_TEST(who_cannot_be_told_from_others_is_nobody)
 	peer.who.uid = 65534;
 	refused(-EACCES, "PrivateUsers");
 	ck_assert_ptr_nonnull(strstr(verdict.text, "map the user"));
-	greet_set(&peer, 65534, false, &verdict);
+	greet_set(&peer, 65534, PROTO_SET, &verdict);
 	said(-EACCES, "user namespace");
 }
 END_TEST
@@ -270,7 +270,7 @@ START_TEST(who_may_not_connect_hears_nothing_of_what_there_is)
 	refused(-EACCES, "PrivateUsers");
 	/* Settings are root's and forkd's own user's, whatever the lists say. */
 	peer.stranger = false;
-	greet_set(&peer, 1000, false, &verdict);
+	greet_set(&peer, 1000, PROTO_SET, &verdict);
 	ck_assert_int_eq(verdict.code, 0);
 }
 END_TEST
@@ -389,16 +389,16 @@ END_TEST
 START_TEST(only_root_and_the_owner_may_change_settings)
 {
 	peer.who.uid = 0;
-	greet_set(&peer, 1000, false, &verdict);
+	greet_set(&peer, 1000, PROTO_SET, &verdict);
 	ck_assert_int_eq(verdict.code, 0);
 	peer.who.uid = 1000;
-	greet_set(&peer, 1000, false, &verdict);
+	greet_set(&peer, 1000, PROTO_SET, &verdict);
 	ck_assert_int_eq(verdict.code, 0);
 	peer.who.uid = 1001;
-	greet_set(&peer, 1000, false, &verdict);
+	greet_set(&peer, 1000, PROTO_SET, &verdict);
 	said(-EPERM, "this is uid 1001");
 	ck_assert_ptr_nonnull(strstr(verdict.text, "set: only root"));
-	greet_set(&peer, 1000, true, &verdict);
+	greet_set(&peer, 1000, PROTO_LIFT, &verdict);
 	said(-EPERM, "may lift one");
 }
 END_TEST

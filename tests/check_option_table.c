@@ -69,6 +69,14 @@ START_TEST(some_can_be_changed_while_forkd_runs)
 	ck_assert(option_is_runtime(option_find("scheduler")));
 	ck_assert(option_is_runtime(option_find("spin")));
 	ck_assert(!option_is_runtime(option_find("workers")));
+	ck_assert(option_is_reloadable(option_find("spin")));
+	ck_assert(option_is_reloadable(option_find("tasks")));
+	ck_assert(option_is_reloadable(option_find("module-dir")));
+	ck_assert(!option_is_runtime(option_find("tasks")));
+	ck_assert(!option_is_reloadable(option_find("workers")));
+	ck_assert(!option_is_reloadable(option_find("socket")));
+	ck_assert(!option_is_reloadable(option_find("confine")));
+	ck_assert(!option_is_reloadable(option_find("fork-mode")));
 	ck_assert(!option_is_runtime(option_find("fork-mode")));
 }
 END_TEST

@@ -243,6 +243,50 @@ START_TEST(an_error_says_what_is_allowed)
 }
 END_TEST
 
-CHECK_MAIN("option_value", sizes_take_binary_units, auto_is_a_size_where_that_is_allowed,
-	   durations_take_units_and_have_one_of_their_own, cpu_lists_become_bitmaps,
-	   a_bad_value_is_refused_and_changes_nothing, an_error_says_what_is_allowed)
+/* One of each kind; what is said of others than this is in the table. */
+static const char *const kinds[][3] = {
+	{ "socket", "/run/a", "/run/b" },    { "workers", "2", "3" },
+	{ "socket-mode", "0600", "0660" },   { "stack-max", "1M", "2M" },
+	{ "memory-max", "100M", "auto" },    { "spin", "1us", "2us" },
+	{ "scheduler", "lazy", "busy" },     { "cpus", "0-3,8", "" },
+	{ "allow", "1000,@50", "@50,1000" }, { "weights", "1:2,3:4", "1:2" },
+	{ "limit-jobs", "1:2", "1:3" },	     { "limit-bytes", "1:2M", "" },
+	{ "tasks", "1:a:b,1:c:d", "1:a:b" },
+};
+
+START_TEST(a_copy_says_the_same_and_another_value_does_not)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		const struct option_row *row = option_find(kinds[i][0]);
+		struct options copy, other;
+
+		init();
+		ck_assert_int_eq(set(kinds[i][0], kinds[i][1]), 0);
+		ck_assert_int_eq(options_copy(&o, &copy), 0);
+		for (size_t k = 0; k < OPTION_ROWS; k++)
+			ck_assert(option_value_equals(&option_rows[k],
+						      option_field(&option_rows[k], &o),
+						      option_field(&option_rows[k], &copy)));
+		option_value_fini(row, option_field(row, &o));
+		ck_assert_int_eq(set(kinds[i][0], kinds[i][2]), 0);
+		ck_assert_int_eq(options_copy(&o, &other), 0);
+		ck_assert_msg(!option_value_equals(row, option_field(row, &o),
+						   option_field(row, &copy)),
+			      "%s", row->name);
+		option_value_swap(row, option_field(row, &o), option_field(row, &copy));
+		ck_assert(option_value_equals(row, option_field(row, &copy),
+					      option_field(row, &other)));
+		ck_assert(!option_value_equals(row, option_field(row, &o),
+					       option_field(row, &other)));
+		/* Each has its own: all of it is freed once. */
+		options_fini(&o);
+		options_fini(&copy);
+		options_fini(&other);
+	}
+}
+END_TEST
+
+CHECK_MAIN("option_value", a_copy_says_the_same_and_another_value_does_not, sizes_take_binary_units,
+	   auto_is_a_size_where_that_is_allowed, durations_take_units_and_have_one_of_their_own,
+	   cpu_lists_become_bitmaps, a_bad_value_is_refused_and_changes_nothing,
+	   an_error_says_what_is_allowed)

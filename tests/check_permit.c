@@ -18,7 +18,7 @@
 
 static struct permit permit;
 static struct modules modules;
-static const uint64_t nothing[PERMIT_WORDS];
+static const _Atomic uint64_t nothing[PERMIT_WORDS];
 
 static void setup(uint32_t n_tasks)
 {
@@ -75,7 +75,7 @@ END_TEST
 
 START_TEST(what_a_client_may_never_call_goes_before_quarantine_and_stays)
 {
-	const uint64_t denied[PERMIT_WORDS] = { [1] = UINT64_C(1) << (70 - 64) };
+	const _Atomic uint64_t denied[PERMIT_WORDS] = { [1] = UINT64_C(1) << (70 - 64) };
 
 	setup(LIMIT_TASKS);
 	ck_assert_int_eq(permit_check(&permit, denied, 5, 70), -EACCES);
@@ -93,10 +93,13 @@ END_TEST
 /* The tasks that a client with these rules may call. */
 static void calls(const uint64_t *rules, const char *const *names)
 {
-	uint64_t denied[PERMIT_WORDS];
+	_Atomic uint64_t denied[PERMIT_WORDS];
+	uint64_t bits[PERMIT_WORDS];
 
-	memset(denied, 0xa5, sizeof(denied));
-	permit_deny(&modules, o.tasks, rules, denied);
+	memset(bits, 0xa5, sizeof(bits));
+	permit_deny(&permit, &modules, rules, bits);
+	for (uint32_t i = 0; i < PERMIT_WORDS; i++)
+		atomic_init(&denied[i], bits[i]);
 	for (uint32_t i = 0; i < modules.n_tasks; i++) {
 		bool may = names && *names && streq(*names, modules.tasks[i].name);
 
@@ -107,10 +110,18 @@ static void calls(const uint64_t *rules, const char *const *names)
 	ck_assert(!names || !*names);
 }
 
+/* As the manager tells it. */
+static void rules_are(const struct options_list *tasks)
+{
+	for (uint32_t i = 0; tasks && i < tasks->n; i++)
+		ck_assert_int_eq(permit_rule(&permit, i, tasks->entries[i].task), 0);
+}
+
 START_TEST(a_client_may_call_what_any_of_its_rules_says_and_all_without_rules)
 {
 	static const char *const all[] = { "fib:fib", "sort:f64", "sort:i64", "uts:uts", NULL };
 	static const char *const none[] = { NULL };
+	static const char *const all_fib[] = { "fib:fib", NULL };
 	static const char *const two[] = { "fib:fib", "sort:i64", NULL };
 	static const char *const sorts[] = { "sort:f64", "sort:i64", NULL };
 	static const char *const not_uts[] = { "fib:fib", "sort:f64", "sort:i64", NULL };
@@ -135,15 +146,22 @@ START_TEST(a_client_may_call_what_any_of_its_rules_says_and_all_without_rules)
 		strcpy(modules.tasks[modules.n_tasks].name, all[modules.n_tasks]);
 	init();
 	ck_assert_int_eq(set("tasks", "1:sort:*,1:[fs]*:*i[b6]*,1:*:nothing,*:*,2:FIB:fib"), 0);
+	rules_are(o.tasks);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		calls((uint64_t[PROTO_RULES]){ rows[i].rules }, rows[i].names);
 	for (uint32_t i = o.tasks->n; i < OPTION_LIST_MAX; i++) {
 		(void)snprintf(text, sizeof(text), "%u:sort:*", i);
 		ck_assert_int_eq(set("tasks", text), 0);
 	}
+	rules_are(o.tasks);
 	calls(last, sorts);
 	calls(of_no_entry, none);
 	ck_assert_int_eq(set("tasks", ""), 0);
+	/* Another list, by which the same bits mean others. */
+	ck_assert_int_eq(set("tasks", "1:fib:fib,1:nobody:knows,1:*:*i64"), 0);
+	rules_are(o.tasks);
+	calls((uint64_t[PROTO_RULES]){ 1 << 0 }, all_fib);
+	calls((uint64_t[PROTO_RULES]){ 1 << 0 | 1 << 2 }, two);
 	calls(of_no_entry, none);
 	options_fini(&o);
 }

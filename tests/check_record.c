@@ -213,7 +213,7 @@ END_TEST
 START_TEST(copies_that_a_job_may_not_have_fail_it_alone)
 {
 	rig_start(&rig, 2, &fk_module, false);
-	rig.options.stack_max = 128 << 10;
+	atomic_store(&rig.pool->stack_max, 128 << 10);
 	fill_heap();
 	for (int i = 0; i < 20; i++) {
 		refer(100000);

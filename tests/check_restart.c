@@ -138,7 +138,8 @@ START_TEST(a_hangup_of_the_terminal_changes_nothing)
 	/* A terminal that goes tells both. */
 	ck_assert_int_eq(kill(d.manager, SIGHUP), 0);
 	ck_assert_int_eq(kill(pool, SIGHUP), 0);
-	DAEMON_AWAIT(daemon_logged(&d, "SIGHUP", "forkd goes on"));
+	DAEMON_AWAIT(daemon_logged(&d, "SIGHUP", "read again"));
+	DAEMON_AWAIT(daemon_logged(&d, "reload: no option has changed", ""));
 	ck_assert_int_eq(outcome(running), FK_DONE);
 	ck_assert_int_eq(outcome(queued), FK_DONE);
 	ck_assert_int_eq(daemon_pool(&d), pool);

@@ -132,6 +132,7 @@ SCENARIOS = \
 	tests/check_planned \
 	tests/check_promises \
 	tests/check_quarantine \
+	tests/check_reload \
 	tests/check_renew \
 	tests/check_restart \
 	tests/check_rights \

@@ -99,7 +99,7 @@ static _Noreturn void service_run(const char *const *extra)
 		(void)fprintf(stderr, "%s\n", error.text);
 		_exit(99);
 	}
-	_exit(manager_run(&options));
+	_exit(manager_run(&options, NULL));
 }
 
 pid_t service_start(int listen_fd, const char *const *extra)

@@ -198,8 +198,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		break;
 	case GREET_SET:
 		FUZZ_ASSERT(left == sizeof(message->set));
-		FUZZ_ASSERT(message->head.type == PROTO_SET || message->head.type == PROTO_LIFT);
-		greet_set(&peer, OWNER, message->head.type == PROTO_LIFT, &v);
+		FUZZ_ASSERT(message->head.type == PROTO_SET || message->head.type == PROTO_LIFT ||
+			    message->head.type == PROTO_RELOAD);
+		greet_set(&peer, OWNER, message->head.type, &v);
 		FUZZ_ASSERT(!v.code ==
 			    (!peer.stranger && (peer.who.uid == 0 || peer.who.uid == OWNER)));
 		if (!v.code && message->head.type == PROTO_SET)

@@ -11,6 +11,7 @@ tests/modules/%.la: AM_CFLAGS = $(MODULE_CFLAGS)
 if !TSAN
 check_LTLIBRARIES += \
 	tests/modules/broken/broken_abi.la \
+	tests/modules/broken/broken_crash.la \
 	tests/modules/broken/broken_signature.la \
 	tests/modules/broken/broken_size.la \
 	tests/modules/broken/broken_small.la \
@@ -24,6 +25,7 @@ check_LTLIBRARIES += \
 	tests/modules/flat.la \
 	tests/modules/hog.la \
 	tests/modules/hang.la \
+	tests/modules/later/null.la \
 	tests/modules/mark.la \
 	tests/modules/null.la \
 	tests/modules/spin.la \
@@ -33,6 +35,7 @@ check_LTLIBRARIES += \
 endif
 
 tests_modules_broken_broken_abi_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+tests_modules_broken_broken_crash_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_broken_broken_signature_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_broken_broken_size_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_broken_broken_small_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
@@ -46,6 +49,7 @@ tests_modules_deep_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_flat_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_hog_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_hang_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+tests_modules_later_null_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_mark_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_null_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_spin_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon/manager_reload.c - forkd.conf and the modules are read again while forkd runs
+ *
+ * WHAT IT IS
+ *   SIGHUP, or forkctl reload. First all of it is tried by a process of its own (trial.c). Then
+ *   what can change at run time does, in the manager and in the pool that lives. Modules cannot:
+ *   the pool has given away what it takes to open files and to map code (confine.c), frames and
+ *   stacks refer to code that would go, and a module's mistake at its start would be the living
+ *   pool's. So where they are others there is another pool, by the rules of a planned end (halt.h):
+ *   jobs that run end first, those that are queued wait for it, and nobody loses his connection.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   manager_end.c and session.c, who are asked for it, manager_pool.c, and the trial; on the
+ *   manager's only thread.
+ *
+ *	        asked, and the pool is ready                  other modules
+ *	IDLE ------------------------------> TRYING ------------------------------> RENEWING
+ *	  ^                                    |  wrong: nothing changes               |
+ *	  |                                    |  the same modules                     |
+ *	  +------------------------------------+------------- the next pool is ready --+
+ *
+ * INVARIANTS
+ *   I1. A reload takes everything or nothing. Nothing changes unless files and command line are
+ *       right as a start would have them, and either no file of the modules is another than those
+ *       that the pool has loaded, or each of them can be loaded whole. What follows cannot fail,
+ *       but for want of memory, which is found before the first option changes.
+ *   I2. A reload that was asked for begins after that: what it reads was there by then. One for
+ *       several is enough as long as it has not begun.
+ *   I3. The pool that runs when a reload is over has loaded what stood in the folder after it was
+ *       asked for: the trial says which files there are, and the pool which it has. Where it died
+ *       meanwhile all of it is begun anew when there is one.
+ *   I4. Jobs: what is queued stays so, what runs has stop-timeout to end; what has not by then is
+ *       LOST, or runs again if it may, and nobody is blamed for it. A task keeps its place on the
+ *       board as long as its name and signature are the same (module.c), so those that wait, and
+ *       whoever knows the task, go on with the new one.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   The trial: nothing changes. The pool: while it is to end, it has crashed as at any other time,
+ *   and the next one is that which was wanted. Who waits for the answer: session.c. The manager:
+ *   the next one reads all of it at its start.
+ */
+#include "daemon/manager_internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/util.h"
+#include "daemon/settings.h"
+
+/* Whoever waits is told, and the service manager. code: 0, or a negative errno. */
+static void reload_over(struct manager *m, int code, const char *text)
+{
+	struct reload *r = &m->reload;
+
+	if (code)
+		log_error("reload: nothing changes: %s", text);
+	else
+		log_notice("reload: %s", text);
+	r->state = RELOAD_IDLE;
+	session_reloaded(&m->sessions, r->begun, code, text);
+	manager_announce(m);
+	notify_changed(&m->notify);
+	manager_reload_go(m);
+}
+
+/* What has changed is in force from here on. */
+static void reload_take(struct manager *m)
+{
+	log_set_level((enum log_level)options_log_level(m->options));
+	pulse_set_limit(&m->pool.pulse, m->options->hang_limit);
+	fronts_show_scheduler(&m->fronts);
+	settings_tell_pool(m->options, &m->pool);
+	session_judge_all(&m->sessions);
+}
+
+/* The pool makes room for one with other modules. */
+static void reload_renew(struct manager *m)
+{
+	log_notice("reload: other modules: there is to be another pool, running jobs have %.6g s",
+		   (double)m->options->stop_timeout / (double)NSEC_PER_SEC);
+	m->reload.state = RELOAD_RENEWING;
+	m->reload.killed = false;
+	manager_end_pool(m, PROTO_POOL_HALT);
+}
+
+/* Takes what the trial has found. Returns 0, or a negative errno with why, and nothing has
+ * changed. */
+static int reload_apply(struct manager *m, struct trial_found *found, const char **ret_why)
+{
+	struct settings_names changed, restart;
+
+	if (found->modules != m->pool.modules && found->n_left_out) {
+		*ret_why = "not all modules can be loaded: forkd's log has which, and why";
+		return -ENOEXEC;
+	}
+	settings_compare(&m->configured, &found->options, &restart);
+	settings_exchange(m->options, &found->options, &changed);
+	if (poolproc_set_options(&m->pool, m->options) < 0) {
+		settings_exchange(m->options, &found->options, &changed);
+		*ret_why = "out of memory";
+		return -ENOMEM;
+	}
+	if (restart.text[0])
+		log_warning("reload: these need a restart, and stay as they are: %s", restart.text);
+	(void)snprintf(m->reload.text, sizeof(m->reload.text), "%s%s%s",
+		       changed.text[0] ? "changed: " : "no option has changed", changed.text,
+		       restart.text[0] ? "; some need a restart" : "");
+	if (changed.text[0])
+		reload_take(m);
+	return 0;
+}
+
+static void reload_on_trial(struct trial *trial, struct trial_found *found, const char *why)
+{
+	struct manager *m = container_of(trial, struct manager, reload.trial);
+	bool others;
+	int r;
+
+	if (!found) {
+		reload_over(m, -EINVAL, why);
+		return;
+	}
+	if (m->pool.state != POOLPROC_READY) { /* I3 */
+		options_fini(&found->options);
+		m->reload.state = RELOAD_IDLE;
+		m->reload.begun--;
+		return;
+	}
+	r = reload_apply(m, found, &why);
+	others = found->modules != m->pool.modules;
+	options_fini(&found->options);
+	if (r < 0)
+		reload_over(m, r, why);
+	else if (others)
+		reload_renew(m);
+	else
+		reload_over(m, 0, m->reload.text);
+}
+
+void manager_reload_go(struct manager *m)
+{
+	struct reload *r = &m->reload;
+	int err;
+
+	if (r->state != RELOAD_IDLE || r->begun == r->asked || m->pool.state != POOLPROC_READY ||
+	    m->stopping || m->halting)
+		return;
+	r->begun = r->asked;
+	r->state = RELOAD_TRYING;
+	notify_reloading();
+	manager_status(&m->notify);
+	r->trial.loop = &m->loop;
+	r->trial.done = reload_on_trial;
+	err = m->args ? trial_start(&r->trial, m->args) : -ENOSYS;
+	if (err < 0)
+		reload_over(m, err, strerror(-err));
+}
+
+void manager_reload(struct manager *m, const char *why, uint64_t *ret_number)
+{
+	*ret_number = ++m->reload.asked;
+	if (m->stopping || m->halting) {
+		log_notice("%s: forkd stops, nothing is read again", why);
+		session_reloaded(&m->sessions, *ret_number, -ESHUTDOWN,
+				 "forkd is stopping: nothing is read again");
+		return;
+	}
+	log_notice("%s: forkd.conf and modules are read again%s", why,
+		   m->reload.state != RELOAD_IDLE || m->pool.state != POOLPROC_READY ? ", later"
+										     : "");
+	manager_reload_go(m);
+}
+
+void manager_reload_ready(struct manager *m)
+{
+	if (m->reload.state == RELOAD_RENEWING) {
+		size_t n = strlen(m->reload.text);
+
+		(void)snprintf(m->reload.text + n, sizeof(m->reload.text) - n,
+			       "; another pool has other modules");
+		reload_over(m, 0, m->reload.text);
+	}
+	manager_reload_go(m);
+}
+
+void manager_reload_end(struct manager *m)
+{
+	trial_end(&m->reload.trial);
+	m->reload.state = RELOAD_IDLE;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon/rehearse.c - what a reload would come to, found out by a process that nobody depends on
+ *
+ * WHAT IT IS
+ *   forkd --rehearse, which the manager starts (trial.c). It reads what a start would read, by the
+ *   same command line, and may wait for it: for disks, and for whoever knows the names of users. It
+ *   loads every module, whose constructors may do whatever they like. Then it writes down what it
+ *   found, and ends:
+ *
+ *	[forkd]
+ *	name = value		as options_print() has them, users and groups as numbers
+ *	# 0123456789abcdef 0	the version of the modules (module.h), and how many were left out
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   main(), the only one.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   The manager: the kernel kills this process. This process: nothing changes.
+ */
+#include "daemon/rehearse.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/log.h"
+#include "common/options_print.h"
+#include "common/urgent.h"
+#include "daemon/budget.h"
+#include "daemon/manager.h"
+#include "daemon/module.h"
+#include "daemon/rights.h"
+
+static int rehearse_modules(const struct options *options, struct modules *modules)
+{
+	_cleanup_free_ struct board *board = calloc(1, sizeof(*board));
+	int r = board ? modules_load(modules, board, options->module_dir) : -ENOMEM;
+
+	if (r < 0)
+		log_error("module-dir %s (to be root's or forkd's own, and go-w): %s",
+			  options->module_dir, strerror(-r));
+	else
+		rights_look(options, board);
+	return r;
+}
+
+int rehearse_run(struct options *options, int fd)
+{
+	_cleanup_fclose_ FILE *out = fdopen(fd, "w");
+	static struct modules modules;
+	struct options_error text;
+
+	urgent_take_over();
+	urgent_end();
+	if (!out) {
+		log_error(
+			"--rehearse is for forkd itself: forkd --check-config looks at forkd.conf");
+		return MANAGER_EXIT_USAGE;
+	}
+	/* Before what is auto is settled: that is not what was said. */
+	options_print(options, out);
+	if (budget_settle(options, 0, &text) < 0) {
+		log_error("%s", text.text);
+		return MANAGER_EXIT_USAGE;
+	}
+	if (rehearse_modules(options, &modules) < 0)
+		return MANAGER_EXIT_USAGE;
+	(void)fprintf(out, "# %016" PRIx64 " %" PRIu32 "\n", modules.version, modules.n_left_out);
+	return fflush(out) == 0 ? MANAGER_EXIT_OK : MANAGER_EXIT_SYSTEM;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* daemon/spawn.h - this program again, as a child of the manager's */
+#ifndef DAEMON_SPAWN_H
+#define DAEMON_SPAWN_H
+
+#include <sys/types.h>
+
+#define SPAWN_FD      3
+#define SPAWN_SHORT   126 /* status of a child for which the kernel was short of something */
+#define SPAWN_NO_EXEC 127 /* of one that was not executed for another reason; the loader's */
+
+/*
+ * In a child that the manager (a pid) has forked: becomes this program with these arguments. It has
+ * descriptors 0, 1, 2 and fd as SPAWN_FD, and nothing else; no signal is blocked; it is killed with
+ * the manager, and before it where memory is short; its environment has nothing that belongs to the
+ * service manager.
+ */
+_Noreturn void spawn_exec(char *const *argv, pid_t manager, int fd);
+
+#endif

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon/trial.c - a reload is tried: what forkd.conf and the modules are now
+ *
+ * WHAT IT IS
+ *   To read forkd.conf again is to open files, and to ask the system for users and groups; to know
+ *   whether a module can be loaded is to load it. The manager waits for nothing (manager.c, I2) and
+ *   loads nothing, so a process of its own does all that (rehearse.c). What it finds it writes into
+ *   a file in memory, which is read when it has ended.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   The manager's only thread.
+ *
+ * INVARIANTS
+ *   I1. It is read when nobody writes any more: the process is reaped. What a module's constructor
+ *       may have left behind could write still; so it is read once, TRIAL_SIZE at most, and then
+ *       parsed, each value as the command line's are.
+ *   I2. A trial ends, by itself or after TRIAL_NS.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   The process, at any moment: done(), with how it died. The manager: the kernel kills it.
+ */
+#include "daemon/trial.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/util.h"
+#include "daemon/spawn.h"
+#include "shm/segment.h"
+
+#define TRIAL_NS   (30 * NSEC_PER_SEC)
+#define TRIAL_SIZE (1u << 20)
+
+/* ------------------------------------------------------------------------ what it says */
+
+/* One line of options_print(). */
+static int trial_take_line(struct trial_found *found, char *line, bool *complete)
+{
+	char *equals = strstr(line, " =");
+	struct options_error error;
+
+	if (line[0] == '#') {
+		*complete = sscanf(line, "# %" SCNx64 " %" SCNu32, &found->modules,
+				   &found->n_left_out) == 2;
+		return 0;
+	}
+	if (!equals)
+		return 0; /* the section's title */
+	*equals = '\0';
+	equals += 2;
+	return options_set(&found->options, line, equals + strspn(equals, " "), "reload", &error);
+}
+
+static int trial_parse(char *text, struct trial_found *ret)
+{
+	struct trial_found found = { .modules = 0 };
+	bool complete = false;
+	char *save = NULL;
+	int r = options_init(&found.options);
+
+	if (r < 0)
+		return r;
+	for (char *line = strtok_r(text, "\n", &save); line && r == 0;
+	     line = strtok_r(NULL, "\n", &save))
+		r = trial_take_line(&found, line, &complete);
+	if (r == 0 && !complete)
+		r = -EBADMSG;
+	if (r < 0) {
+		options_fini(&found.options);
+		return r;
+	}
+	*ret = found;
+	return 0;
+}
+
+static int trial_read(int fd, struct trial_found *ret)
+{
+	_cleanup_free_ char *text = calloc(1, TRIAL_SIZE);
+	ssize_t n;
+
+	if (!text)
+		return -ENOMEM;
+	do
+		n = pread(fd, text, TRIAL_SIZE - 1, 0);
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : trial_parse(text, ret);
+}
+
+/* ------------------------------------------------------------------------ its process */
+
+static void trial_close(struct trial *t)
+{
+	loop_forget(t->loop, &t->process);
+	loop_forget(t->loop, &t->limit);
+	t->pidfd = safe_close(t->pidfd);
+	t->file = safe_close(t->file);
+	t->pid = 0;
+}
+
+static void trial_kill(struct trial *t)
+{
+	(void)kill(t->pid, SIGKILL); /* not reaped yet, so the pid is its own */
+	while (waitpid(t->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
+/* It has ended so. Returns 0 and what it found, or a negative errno with why. */
+static int trial_judge(struct trial *t, const siginfo_t *info, struct trial_found *ret, char *why,
+		       size_t size)
+{
+	int r;
+
+	if (info->si_code != CLD_EXITED) {
+		(void)snprintf(why, size, "the process that tries it died of signal %d (%s)",
+			       info->si_status, strsignal(info->si_status));
+		return -ENOEXEC;
+	}
+	if (info->si_status) {
+		(void)snprintf(
+			why, size, "%s",
+			info->si_status == SPAWN_SHORT ? "there is too little memory to try it"
+			: info->si_status == SPAWN_NO_EXEC
+				? "forkd itself cannot be executed: was it updated? restart it"
+				: "forkd's log has what is wrong, and where");
+		return -EINVAL;
+	}
+	r = trial_read(t->file, ret);
+	if (r < 0)
+		(void)snprintf(why, size,
+			       "what the process that tries it has found is not known: %s",
+			       strerror(-r));
+	return r;
+}
+
+static void trial_on_process(struct loop_source *source, int result)
+{
+	struct trial *t = container_of(source, struct trial, process);
+	struct trial_found found;
+	siginfo_t info = { 0 };
+	char why[160];
+	int r;
+
+	(void)result;
+	while (waitid(P_PIDFD, (id_t)t->pidfd, &info, WEXITED | WNOHANG) < 0 && errno == EINTR)
+		;
+	if (!info.si_pid) {
+		/* The end of one that lives has not come: I8 of loop.c does not let that be. */
+		if (loop_poll_later(t->loop, &t->process, t->pidfd, POLLIN) == 0)
+			return;
+		trial_kill(t);
+		info.si_code = CLD_KILLED;
+		info.si_status = SIGKILL;
+	}
+	r = trial_judge(t, &info, &found, why, sizeof(why));
+	trial_close(t);
+	t->done(t, r < 0 ? NULL : &found, why);
+}
+
+static void trial_on_limit(struct loop_source *source, int result)
+{
+	struct trial *t = container_of(source, struct trial, limit);
+	char why[64];
+
+	(void)result;
+	trial_kill(t);
+	trial_close(t);
+	(void)snprintf(why, sizeof(why), "the process that tries it took more than %llu s",
+		       (unsigned long long)(TRIAL_NS / NSEC_PER_SEC));
+	t->done(t, NULL, why);
+}
+
+/* The command line, with --rehearse before all else: the first of such flags counts. */
+static char **trial_argv(char *const *args)
+{
+	char **argv;
+	size_t n = 0;
+
+	while (args[n])
+		n++;
+	argv = calloc(n + 2, sizeof(*argv));
+	if (!argv)
+		return NULL;
+	argv[0] = args[0];
+	argv[1] = (char *)(uintptr_t) "--rehearse";
+	memcpy(argv + 2, args + 1, (n - 1) * sizeof(*argv));
+	return argv;
+}
+
+int trial_start(struct trial *t, char *const *args)
+{
+	_cleanup_free_ char **argv = trial_argv(args);
+	const pid_t manager = getpid();
+	int r;
+
+	if (!argv)
+		return -ENOMEM;
+	t->process.call = trial_on_process;
+	t->limit.call = trial_on_limit;
+	t->file = segment_memfd("forkd-reload");
+	if (t->file < 0)
+		return t->file;
+	t->pid = fork();
+	if (t->pid == 0)
+		spawn_exec(argv, manager, t->file);
+	r = t->pid < 0 ? -errno : 0;
+	if (r == 0) {
+		t->pidfd = pidfd_open(t->pid, 0);
+		r = t->pidfd < 0 ? -errno : 0;
+		if (r == 0)
+			r = loop_poll(t->loop, &t->process, t->pidfd, POLLIN);
+		if (r == 0)
+			r = loop_timer(t->loop, &t->limit, TRIAL_NS);
+		if (r < 0)
+			trial_kill(t);
+	}
+	if (r < 0)
+		trial_close(t);
+	return r;
+}
+
+void trial_end(struct trial *t)
+{
+	if (!t->pid)
+		return;
+	trial_kill(t);
+	trial_close(t);
+}

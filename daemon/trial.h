@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/* daemon/trial.h - a reload is tried: what forkd.conf and the modules are now */
+#ifndef DAEMON_TRIAL_H
+#define DAEMON_TRIAL_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/options.h"
+#include "daemon/loop.h"
+
+/* What was found. */
+struct trial_found {
+	struct options options; /* as files and command line have them: nothing is settled */
+	uint64_t modules;	/* which files there are: struct modules, version */
+	uint32_t n_left_out;	/* of them, that cannot be loaded whole */
+};
+
+struct trial {
+	/* the caller sets these; the rest starts as zero, and the descriptors as -1 */
+	struct loop *loop;
+	/* found: NULL if it has failed, with a line that says why; else the callee's, with
+	 * options_fini() to follow. Not called from within a function of the trial. */
+	void (*done)(struct trial *trial, struct trial_found *found, const char *why);
+
+	pid_t pid; /* 0: there is none */
+	int pidfd;
+	int file;
+	struct loop_source process;
+	struct loop_source limit;
+};
+
+#define TRIAL_INIT                                                                                 \
+	{                                                                                          \
+		.pidfd = -1, .file = -1                                                            \
+	}
+
+/* Starts it; args: the command line of this forkd, with its name, NULL at the end. There must be
+ * none. Returns 0, and done() follows; or a negative errno. */
+int trial_start(struct trial *trial, char *const *args);
+
+/* done() does not come any more. */
+void trial_end(struct trial *trial);
+
+#endif
