@@ -239,7 +239,7 @@ void adopt_look(struct adopt *adopt, struct store *store)
 		log_warning(
 			"the last forkd's clients are disconnected: its roster cannot be read: %s",
 			strerror(-r));
-	else if (adopt->roster->ended)
+	else if (roster_has_ended(adopt->roster))
 		adopt_forgo(adopt);
 }
 

@@ -40,18 +40,17 @@ void fronts_set_pool(struct fronts *f, uint32_t pid)
 void fronts_next_pool(struct fronts *f)
 {
 	/* Relaxed: for display, and for who counts sleeps (client/publish.c). */
-	atomic_store_explicit(&f->board->manager.pool_generation, ++f->pool_generation,
+	atomic_store_explicit(&f->board->manager.pool_generation, roster_next_pool(f->roster),
 			      memory_order_relaxed);
-	roster_pools(f->roster, f->pool_generation, f->crashes);
 }
 
 void fronts_crashed(struct fronts *f, const struct board_crash *crash)
 {
-	f->board->crashes[f->crashes % LIMIT_CRASHES] = *crash;
+	f->board->crashes[roster_crashes(f->roster) % LIMIT_CRASHES] = *crash;
 	/* ORDER board/crashes [B2]: release, so that who sees the number sees the entry. Pairs with
 	 * the acquire of whoever shows it. */
-	atomic_store_explicit(&f->board->manager.crashes, ++f->crashes, memory_order_release);
-	roster_pools(f->roster, f->pool_generation, f->crashes);
+	atomic_store_explicit(&f->board->manager.crashes, roster_crashed(f->roster),
+			      memory_order_release);
 }
 
 void fronts_show_scheduler(struct fronts *f)
@@ -79,8 +78,9 @@ void fronts_write(struct fronts *f)
 	fronts_set_pool(f, 0);
 	fronts_show_scheduler(f);
 	/* Relaxed: for display. */
-	atomic_store_explicit(&b->pool_generation, f->pool_generation, memory_order_relaxed);
-	atomic_store_explicit(&b->crashes, f->crashes, memory_order_relaxed);
+	atomic_store_explicit(&b->pool_generation, roster_pool_generation(f->roster),
+			      memory_order_relaxed);
+	atomic_store_explicit(&b->crashes, roster_crashes(f->roster), memory_order_relaxed);
 
 	a->head = f->arena_head;
 	a->n_workers = f->n_workers;
@@ -200,11 +200,9 @@ int fronts_init(struct fronts *f, const struct options *options, uint32_t n_work
 	f->roster = inherited->roster;
 	f->board_fd = inherited->board_fd;
 	f->arena_fd = inherited->arena_fd;
-	f->pool_generation = (uint32_t)f->roster->pool_generation + 1;
-	f->crashes = f->roster->crashes;
 	/* The next manager's first pool has another: clients tell the sleeps of one pool from those
 	 * of another by it (client/publish.c). */
-	roster_pools(f->roster, f->pool_generation, f->crashes);
+	(void)roster_next_pool(f->roster);
 	r = fronts_make_board(f, epoch, ret_what);
 	return r < 0 ? r : fronts_make_arena(f, epoch, ret_what);
 }

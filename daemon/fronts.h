@@ -26,9 +26,7 @@ struct fronts {
 	/* what the board says of the manager and its pool */
 	uint64_t started_ns;
 	uint32_t n_workers;
-	uint32_t state; /* BOARD_* */
-	uint32_t pool_generation;
-	uint64_t crashes; /* of the pool, so far */
+	uint32_t state; /* BOARD_*; of its pools the roster knows */
 };
 
 #define FRONTS_INIT                                                                                \

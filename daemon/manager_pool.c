@@ -135,7 +135,8 @@ static void manager_on_ready(struct poolproc *pool)
 	if (m->stopping || m->halting)
 		return;
 	if (m->ready) {
-		log_notice("pool %u runs (pid %d)", m->fronts.pool_generation, (int)pool->pid);
+		log_notice("pool %u runs (pid %d)", roster_pool_generation(m->adopt.roster),
+			   (int)pool->pid);
 		notify_changed(&m->notify);
 		manager_reload_ready(m);
 		return;

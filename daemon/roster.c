@@ -277,6 +277,16 @@ struct roster_entry roster_client(const struct roster *roster, uint32_t slot)
 	return entry;
 }
 
+enum roster_state roster_tenant(const struct roster *roster, uint32_t slot, uint32_t *ret_uid)
+{
+	const struct roster_tenant *t = &roster->tenants[slot];
+	enum roster_state state = (enum roster_state)roster_load(&t->state);
+
+	if (ret_uid && state != ROSTER_FREE)
+		*ret_uid = (uint32_t)roster_load(&t->uid);
+	return state;
+}
+
 bool roster_try(struct roster *roster, uint64_t n_ended)
 {
 	uint64_t ready = roster_load(&roster->ready), tries = roster_load(&roster->tries) + 1;
@@ -298,13 +308,38 @@ void roster_acquit(struct roster *roster)
 	roster_store(&roster->tries, 0);
 }
 
-void roster_pools(struct roster *roster, uint64_t pool_generation, uint64_t crashes)
+uint32_t roster_pool_generation(const struct roster *roster)
 {
-	roster_store(&roster->pool_generation, pool_generation);
+	return (uint32_t)roster_load(&roster->pool_generation);
+}
+
+uint64_t roster_crashes(const struct roster *roster)
+{
+	return roster_load(&roster->crashes);
+}
+
+uint32_t roster_next_pool(struct roster *roster)
+{
+	uint32_t generation = roster_pool_generation(roster) + 1;
+
+	roster_store(&roster->pool_generation, generation);
+	return generation;
+}
+
+uint64_t roster_crashed(struct roster *roster)
+{
+	uint64_t crashes = roster_crashes(roster) + 1;
+
 	roster_store(&roster->crashes, crashes);
+	return crashes;
 }
 
 void roster_end(struct roster *roster)
 {
 	roster_store(&roster->ended, 1);
+}
+
+bool roster_has_ended(const struct roster *roster)
+{
+	return roster_load(&roster->ended);
 }

@@ -161,6 +161,8 @@ void roster_tenant_is(struct roster *roster, uint32_t slot, enum roster_state st
 void roster_welcome(struct roster *roster, uint32_t slot);
 
 struct roster_entry roster_client(const struct roster *roster, uint32_t slot);
+/* The state of a tenant's slot; *ret_uid is set unless it is free, or NULL. */
+enum roster_state roster_tenant(const struct roster *roster, uint32_t slot, uint32_t *ret_uid);
 
 /*
  * A manager begins to go on from here. n_ended: jobs so far; the last manager has come to something
@@ -174,11 +176,15 @@ void roster_ready(struct roster *roster, uint64_t n_ended);
  * to make room for the next, or something was short when it began. */
 void roster_acquit(struct roster *roster);
 
-/* What the board shows of pools. */
-void roster_pools(struct roster *roster, uint64_t pool_generation, uint64_t crashes);
+/* What the board shows of pools; one more of them. Return how many there have been. */
+uint32_t roster_pool_generation(const struct roster *roster);
+uint64_t roster_crashes(const struct roster *roster);
+uint32_t roster_next_pool(struct roster *roster);
+uint64_t roster_crashed(struct roster *roster);
 
 /* Nobody goes on from here: whoever is pending gets its outcome from this manager, or its
  * connection ends. */
 void roster_end(struct roster *roster);
+bool roster_has_ended(const struct roster *roster);
 
 #endif

@@ -309,7 +309,7 @@ static void tenants_release_one(struct tenants *tenants)
 	assert(oldest);
 	m.tenant = (uint32_t)(oldest - tenants->slots);
 	/* Not if it waits for the store. */
-	if (tenants->roster->tenants[m.tenant].state != ROSTER_FREE)
+	if (roster_tenant(tenants->roster, m.tenant, NULL) != ROSTER_FREE)
 		roster_tenant_is(tenants->roster, m.tenant, ROSTER_GONE);
 	if (tenants->pool->state == POOLPROC_READY) {
 		oldest->state = TENANTS_LEAVING;
@@ -356,9 +356,8 @@ int tenants_fd(const struct tenants *tenants, uint32_t index)
 }
 
 /* One that a former manager had. Returns 0 or a negative errno. */
-static int tenants_adopt_one(struct tenants *tenants, uint32_t index)
+static int tenants_adopt_one(struct tenants *tenants, uint32_t index, uint32_t uid)
 {
-	struct roster_tenant *row = &tenants->roster->tenants[index];
 	uint64_t size = tenant_segment_size(tenants->n_workers);
 	char name[STORE_NAME];
 	void *base;
@@ -373,28 +372,27 @@ static int tenants_adopt_one(struct tenants *tenants, uint32_t index)
 		(void)safe_close(fd);
 		return r;
 	}
-	tenants_place(tenants, index, (uint32_t)row->uid, fd, base, size);
-	if (row->state == ROSTER_HERE)
-		return 0;
+	tenants_place(tenants, index, uid, fd, base, size);
 	/* As if a pool had been told: the next one is not. */
-	tenants->slots[index].state = TENANTS_LEAVING;
+	if (roster_tenant(tenants->roster, index, NULL) != ROSTER_HERE)
+		tenants->slots[index].state = TENANTS_LEAVING;
 	return 0;
 }
 
 int tenants_adopt(struct tenants *tenants)
 {
 	for (uint32_t i = 0; i < LIMIT_TENANTS; i++) {
+		uint32_t uid;
 		int r;
 
-		if (tenants->roster->tenants[i].state == ROSTER_FREE)
+		if (roster_tenant(tenants->roster, i, &uid) == ROSTER_FREE)
 			continue;
-		r = tenants_adopt_one(tenants, i);
+		r = tenants_adopt_one(tenants, i, uid);
 		if (r == 0)
 			continue;
 		if (is_shortage(r))
 			return r;
-		log_warning("cannot go on with the rings of uid %u: %s",
-			    (uint32_t)tenants->roster->tenants[i].uid, strerror(-r));
+		log_warning("cannot go on with the rings of uid %u: %s", uid, strerror(-r));
 		tenants_forget(tenants, i);
 	}
 	return 0;

@@ -61,23 +61,32 @@ START_TEST(the_next_one_reads_who_is_there_and_who_is_not)
 {
 	struct roster *roster, *next;
 	struct roster_entry entry;
+	uint32_t uid = 0;
 	int fd;
 
 	roster = make(&fd);
 	roster_enter_client(roster, 7, &first);
 	roster_welcome(roster, 7);
 	roster_enter_tenant(roster, 3, 1000);
+	ck_assert_uint_eq(roster_next_pool(roster), 1);
+	ck_assert_uint_eq(roster_crashed(roster), 1);
+	ck_assert_uint_eq(roster_next_pool(roster), 2);
 	ck_assert_int_eq(roster_map(fd, &next), 0);
 	ck_assert(roster_fits(next, &geometry, why));
 	entry = roster_client(next, 7);
 	ck_assert(entry.welcomed);
 	entry.welcomed = false;
 	ck_assert(same(&entry, &first));
-	ck_assert_uint_eq(next->tenants[3].state, ROSTER_HERE);
-	ck_assert_uint_eq(next->tenants[3].uid, 1000);
+	ck_assert_uint_eq(roster_tenant(next, 3, &uid), ROSTER_HERE);
+	ck_assert_uint_eq(uid, 1000);
 	ck_assert_uint_eq(roster_client(next, 8).state, ROSTER_FREE);
-	ck_assert_uint_eq(next->tenants[4].state, ROSTER_FREE);
+	ck_assert_uint_eq(roster_tenant(next, 4, NULL), ROSTER_FREE);
 	ck_assert_uint_eq(next->head.epoch, EPOCH);
+	ck_assert_uint_eq(roster_pool_generation(next), 2);
+	ck_assert_uint_eq(roster_crashes(next), 1);
+	ck_assert(!roster_has_ended(next));
+	roster_end(roster);
+	ck_assert(roster_has_ended(next));
 	roster_client_is(roster, 7, ROSTER_FREE);
 	ck_assert_uint_eq(roster_client(next, 7).state, ROSTER_FREE);
 	ck_assert_uint_eq(roster_client(next, 7).generation, first.generation);
