@@ -82,15 +82,6 @@ END_TEST
 
 /* ------------------------------------------------------------------------ without loss */
 
-static void see_clients_go_on(void)
-{
-	for (uint32_t i = 0; i < CLIENTS + GUESTS; i++) {
-		uint64_t seen = atomic_load(&ended[i]);
-
-		DAEMON_AWAIT(atomic_load(&ended[i]) > seen + 1);
-	}
-}
-
 /* Whoever is connecting when a manager dies is let in by the next. Returns an exit status. */
 static int visit(const _Atomic uint32_t *stop, _Atomic uint64_t *calls)
 {
@@ -134,14 +125,14 @@ START_TEST(twenty_managers_are_killed_under_load_and_no_client_notices)
 			_exit(i < CLIENTS ? oracle_serve(&o, d.socket, &ended[i])
 					  : visit(&o.shared->stop, &ended[i]));
 	}
-	see_clients_go_on();
+	oracle_await_each(ended, CLIENTS + GUESTS);
 	for (uint32_t i = 0; i < KILLS; i++) {
 		ns[i] = clock_ns();
 		kept_kill(&d, store);
 		serves(d.watcher);
 		ns[i] = clock_ns() - ns[i];
 		kept_ready(&d, store);
-		see_clients_go_on();
+		oracle_await_each(ended, CLIENTS + GUESTS);
 	}
 	serves(d.watcher);
 	atomic_store(&o.shared->stop, 1);
@@ -176,18 +167,18 @@ START_TEST(what_ran_is_LOST_or_runs_again_as_often_as_it_takes)
 
 	store = kept_start(&d, "--workers=2", NULL);
 	c = daemon_open(&d);
-	jobs[0] = kept_hold(c, 0, &gates[0]);
-	jobs[1] = kept_hold(c, FK_IDEMPOTENT, &gates[1]);
-	DAEMON_AWAIT(n_running() == 2);
+	jobs[0] = jobs_hold(c, 0, &gates[0]);
+	jobs[1] = jobs_hold(c, FK_IDEMPOTENT, &gates[1]);
+	DAEMON_AWAIT(jobs_running(&d, NULL) == 2);
 	/* Nobody suspects it of these deaths. */
 	for (uint32_t i = 0; i < 4; i++) {
 		kept_kill(&d, store);
 		kept_ready(&d, store);
-		ck_assert_str_eq(fk_outcome_name(outcome(c, jobs[0])), "LOST");
-		DAEMON_AWAIT(n_running() == 1);
+		jobs_see_end(c, jobs[0], "LOST");
+		DAEMON_AWAIT(jobs_running(&d, NULL) == 1);
 	}
 	*gates[1] = 1;
-	ck_assert_str_eq(fk_outcome_name(outcome(c, jobs[1])), "DONE");
+	jobs_see_end(c, jobs[1], "DONE");
 	ck_assert_int_eq(fk_close(c), 0);
 	kept_stop(&d, store);
 }
@@ -201,9 +192,9 @@ START_TEST(what_is_submitted_while_nobody_is_there_is_done)
 	store = kept_start(&d, "--workers=2", NULL);
 	c = daemon_open(&d);
 	kept_kill_and_hold(&d, store);
-	job = submit_add(c);
+	job = jobs_submit(c, "null:add", FK_IDEMPOTENT, 40, 2);
 	kept_go_on(store);
-	ck_assert_str_eq(fk_outcome_name(outcome(c, job)), "DONE");
+	jobs_see_end(c, job, "DONE");
 	ck_assert_int_eq(fk_close(c), 0);
 	kept_ready(&d, store);
 	kept_stop(&d, store);
@@ -218,12 +209,12 @@ START_TEST(a_cancel_while_nobody_is_there_holds)
 
 	store = kept_start(&d, "--workers=2", NULL);
 	c = daemon_open(&d);
-	job = kept_hold(c, FK_IDEMPOTENT, &gate);
-	DAEMON_AWAIT(n_running() == 1);
+	job = jobs_hold(c, FK_IDEMPOTENT, &gate);
+	DAEMON_AWAIT(jobs_running(&d, NULL) == 1);
 	kept_kill_and_hold(&d, store);
 	ck_assert_int_eq(fk_cancel(c, job), 0);
 	kept_go_on(store);
-	ck_assert_str_eq(fk_outcome_name(outcome(c, job)), "CANCELLED");
+	jobs_see_end(c, job, "CANCELLED");
 	serves(c);
 	ck_assert_int_eq(fk_close(c), 0);
 	kept_ready(&d, store);
@@ -236,7 +227,7 @@ static void be_held(void)
 	fk_client *c = daemon_open(&d);
 	volatile uint8_t *gate;
 
-	(void)kept_hold(c, FK_IDEMPOTENT, &gate);
+	(void)jobs_hold(c, FK_IDEMPOTENT, &gate);
 	for (;;)
 		(void)pause();
 }
@@ -247,7 +238,7 @@ START_TEST(a_client_that_dies_while_nobody_is_there_leaves_nothing)
 
 	store = kept_start(&d, "--workers=2", NULL);
 	pid = daemon_client(be_held, DAEMON_UID);
-	DAEMON_AWAIT(n_running() == 1);
+	DAEMON_AWAIT(jobs_running(&d, NULL) == 1);
 	DAEMON_AWAIT(n_kept("c0") && n_kept("c1"));
 	kept_kill_and_hold(&d, store);
 	ck_assert_int_eq(kill(pid, SIGKILL), 0);

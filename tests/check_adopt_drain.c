@@ -122,8 +122,8 @@ START_TEST(with_another_layout_each_job_is_LOST_and_all_is_new)
 	store = kept_start(&d, "--workers=2", NULL);
 	c = daemon_open(&d);
 	for (uint32_t i = 0; i < 3; i++)
-		jobs[i] = kept_hold(c, FK_IDEMPOTENT, &gates[i]);
-	DAEMON_AWAIT(n_running() == 2);
+		jobs[i] = jobs_hold(c, FK_IDEMPOTENT, &gates[i]);
+	DAEMON_AWAIT(jobs_running(&d, NULL) == 2);
 	roster = fdstore_roster(store);
 	roster->head.layout_hash ^= 1;
 	roster_unmap(roster);
@@ -178,15 +178,15 @@ static void start_short(rlim_t bytes, const char *line)
 	store = kept_start(&d, "--workers=2", "--arena-max=256M", "--heap-max=512M",
 			   "--memory-max=1G", NULL);
 	ck_assert_int_eq(fk_open(d.socket, &large, &c), 0);
-	job = kept_hold(c, FK_IDEMPOTENT, &gate);
-	DAEMON_AWAIT(n_running() == 1);
+	job = jobs_hold(c, FK_IDEMPOTENT, &gate);
+	DAEMON_AWAIT(jobs_running(&d, NULL) == 1);
 	atomic_store(failing, FAILURES);
 	kept_kill(&d, store);
 	kept_ready(&d, store);
 	ck_assert_uint_eq(store->starts, 1 + FAILURES + 1);
 	ck_assert(daemon_logged(&d, line, ""));
 	*gate = 1;
-	ck_assert_str_eq(fk_outcome_name(outcome(c, job)), "DONE");
+	jobs_see_end(c, job, "DONE");
 	ck_assert(!daemon_logged(&d, "disconnected", ""));
 	ck_assert_int_eq(fk_close(c), 0);
 	kept_stop(&d, store);
@@ -238,9 +238,9 @@ START_TEST(what_is_auto_stays_as_it_is_for_those_who_are_there)
 	store = kept_start(&d, kept_configure(&d, "memory-total = 600M\nworkers = 2\n"), NULL);
 	before = arena_max();
 	c = daemon_open(&d);
-	job = kept_hold(c, FK_IDEMPOTENT, &gate);
+	job = jobs_hold(c, FK_IDEMPOTENT, &gate);
 	for (uint32_t i = 0; i < ARRAY_SIZE(later); i++) {
-		DAEMON_AWAIT(n_running() == 1);
+		DAEMON_AWAIT(jobs_running(&d, NULL) == 1);
 		(void)kept_configure(&d, later[i]);
 		kept_kill(&d, store);
 		kept_ready(&d, store);
@@ -248,7 +248,7 @@ START_TEST(what_is_auto_stays_as_it_is_for_those_who_are_there)
 		ck_assert_uint_eq(d.board->manager.n_workers, 2);
 	}
 	*gate = 1;
-	ck_assert_str_eq(fk_outcome_name(outcome(c, job)), "DONE");
+	jobs_see_end(c, job, "DONE");
 	ck_assert(!daemon_logged(&d, "disconnected", ""));
 	ck_assert_int_eq(fk_close(c), 0);
 	kept_stop(&d, store);
@@ -265,8 +265,8 @@ static void change(const char *conf, const char *says)
 	begin();
 	store = kept_start(&d, kept_configure(&d, "memory-total = 600M\nworkers = 2\n"), NULL);
 	c = daemon_open(&d);
-	job = kept_hold(c, FK_IDEMPOTENT, &gate);
-	DAEMON_AWAIT(n_running() == 1);
+	job = jobs_hold(c, FK_IDEMPOTENT, &gate);
+	DAEMON_AWAIT(jobs_running(&d, NULL) == 1);
 	(void)kept_configure(&d, conf);
 	kept_kill(&d, store);
 	DAEMON_AWAIT(daemon_logged(&d, "clients of the last forkd are disconnected", says));

@@ -43,8 +43,8 @@ START_TEST(a_manager_whose_loop_fails_is_gone_on_from)
 	ck_assert_int_eq(setenv("FORKD_LOOP_FAULT", path, 1), 0);
 	store = kept_start(&d, "--workers=2", NULL);
 	c = daemon_open(&d);
-	job = kept_hold(c, FK_IDEMPOTENT, &gate);
-	DAEMON_AWAIT(n_running() == 1);
+	job = jobs_hold(c, FK_IDEMPOTENT, &gate);
+	DAEMON_AWAIT(jobs_running(&d, NULL) == 1);
 	atomic_store(&fault->kinds[LOOP_FAULT_ENTER].error, -ENOMEM);
 	atomic_store(&fault->kinds[LOOP_FAULT_ENTER].times, 1);
 	atomic_store(&fault->kinds[LOOP_FAULT_ENTER].nth, 1);
@@ -54,12 +54,13 @@ START_TEST(a_manager_whose_loop_fails_is_gone_on_from)
 	ck_assert(daemon_logged(&d, "io_uring failed", ""));
 	ck_assert_int_eq(WEXITSTATUS(store->status), MANAGER_EXIT_BUG);
 	*gate = 1;
-	ck_assert_str_eq(fk_outcome_name(outcome(c, job)), "DONE");
+	jobs_see_end(c, job, "DONE");
 	ck_assert(!daemon_logged(&d, "disconnected", ""));
 	ck_assert_int_eq(fk_close(c), 0);
 	kept_stop(&d, store);
 }
 END_TEST
+
 START_TEST(a_state_that_kills_each_manager_is_given_up)
 {
 	volatile uint8_t *gate;
@@ -71,10 +72,10 @@ START_TEST(a_state_that_kills_each_manager_is_given_up)
 	ck_assert_int_eq(unsetenv("FORKD_CRASH_TOKEN"), 0);
 	store = kept_start(&d, "--workers=2", NULL);
 	c = daemon_open(&d);
-	job = kept_hold(c, FK_IDEMPOTENT, &gate);
-	DAEMON_AWAIT(n_running() == 1);
+	job = jobs_hold(c, FK_IDEMPOTENT, &gate);
+	DAEMON_AWAIT(jobs_running(&d, NULL) == 1);
 	kept_kill(&d, store);
-	ck_assert_str_eq(fk_outcome_name(outcome(c, job)), "LOST");
+	jobs_see_end(c, job, "LOST");
 	ck_assert_uint_eq(store->starts, 1 + 5 + 1);
 	see_all_lost(c, &job, 1);
 }
@@ -93,16 +94,16 @@ static void die_taking_over(const char *site)
 	daemon_unmine(&d);
 	store = kept_start(&d, "--workers=2", NULL);
 	c = daemon_open(&d);
-	jobs[0] = kept_hold(c, 0, &gates[0]);
-	jobs[1] = kept_hold(c, FK_IDEMPOTENT, &gates[1]);
-	DAEMON_AWAIT(n_running() == 2);
+	jobs[0] = jobs_hold(c, 0, &gates[0]);
+	jobs[1] = jobs_hold(c, FK_IDEMPOTENT, &gates[1]);
+	DAEMON_AWAIT(jobs_running(&d, NULL) == 2);
 	daemon_mine(&d, site, 0);
 	kept_kill(&d, store);
 	DAEMON_AWAIT(!daemon_is_mined(&d));
 	DAEMON_AWAIT(store->starts >= 3);
-	ck_assert_str_eq(fk_outcome_name(outcome(c, jobs[0])), "LOST");
+	jobs_see_end(c, jobs[0], "LOST");
 	*gates[1] = 1;
-	ck_assert_str_eq(fk_outcome_name(outcome(c, jobs[1])), "DONE");
+	jobs_see_end(c, jobs[1], "DONE");
 	kept_ready(&d, store);
 	daemon_call_fib(&d);
 	ck_assert_int_eq(fk_close(c), 0);
@@ -139,7 +140,7 @@ static void die_taking_in(const char *site, bool twice)
 	daemon_mine(&d, site, 0);
 	c = daemon_open(&d);
 	/* The next manager may hear this before it has said WELCOME itself. */
-	job = submit_add(c);
+	job = jobs_submit(c, "null:add", FK_IDEMPOTENT, 40, 2);
 	ck_assert_int_eq(fk_cancel(c, job), 0);
 	DAEMON_AWAIT(!daemon_is_mined(&d));
 	kept_ready(&d, store);
@@ -149,7 +150,7 @@ static void die_taking_in(const char *site, bool twice)
 		roster_unmap(roster);
 		ck_assert(!client_gone(c));
 	}
-	(void)outcome(c, job);
+	(void)jobs_outcome(c, job, NULL);
 	serves(c);
 	ck_assert_int_eq(fk_close(c), 0);
 	serves(old);
@@ -178,8 +179,8 @@ START_TEST(one_that_dies_while_it_gives_jobs_up_has_the_next_do_it)
 	store = kept_start(&d, "--workers=2", NULL);
 	c = daemon_open(&d);
 	for (uint32_t i = 0; i < 2; i++)
-		jobs[i] = kept_hold(c, FK_IDEMPOTENT, &gates[i]);
-	DAEMON_AWAIT(n_running() == 2);
+		jobs[i] = jobs_hold(c, FK_IDEMPOTENT, &gates[i]);
+	DAEMON_AWAIT(jobs_running(&d, NULL) == 2);
 	roster = fdstore_roster(store);
 	roster->geometry.max_jobs++;
 	roster_unmap(roster);

@@ -37,12 +37,6 @@ static fk_job submit(fk_client *c, const char *name, int64_t argument, fk_group 
 	return job;
 }
 
-static int outcome(fk_client *c, fk_job job)
-{
-	ck_assert_int_eq(fk_wait(c, job, FK_FOREVER), 0);
-	return fk_outcome(c, job, NULL, NULL);
-}
-
 /* A worker has taken this job, and runs nothing else before it. */
 static bool is_taken(fk_client *c, fk_job job)
 {
@@ -66,7 +60,7 @@ static void settle(fk_client *c)
 	while ((err = fk_cancel(c, job)) == -EAGAIN)
 		(void)poll(NULL, 0, 1);
 	ck_assert_int_eq(err, 0);
-	ck_assert_int_eq(outcome(c, job), FK_CANCELLED);
+	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_CANCELLED);
 	ck_assert_int_eq(fk_release(c, job), 0);
 }
 
@@ -91,7 +85,7 @@ START_TEST(what_has_not_started_never_does)
 			ck_assert_int_eq(fk_cancel(c, jobs[i]), 0);
 	settle(c);
 	*gate_open = 1;
-	ck_assert_int_eq(outcome(c, gate), FK_DONE);
+	ck_assert_int_eq(jobs_outcome(c, gate, NULL), FK_DONE);
 	ck_assert_int_eq(fk_group_wait(c, group, FK_FOREVER), 0);
 	for (uint32_t i = 0; i < N; i++) {
 		int64_t n = 7;
@@ -126,7 +120,7 @@ START_TEST(what_runs_ends_as_cancelled)
 	job = submit(c, "crash:spin", FOREVER, 0);
 	DAEMON_AWAIT(is_taken(c, job));
 	ck_assert_int_eq(fk_cancel(c, job), 0);
-	ck_assert_int_eq(outcome(c, job), FK_CANCELLED);
+	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_CANCELLED);
 	ck_assert_int_eq(fk_result(c, job, &n, sizeof(n)), -ECANCELED);
 	ck_assert_int_eq(n, 7);
 	fk_close(c);
@@ -157,11 +151,11 @@ START_TEST(nobody_cancels_what_is_anothers)
 		while (proto_send(b->fd, &cancel, sizeof(cancel), NULL, 0) == -EAGAIN)
 			(void)poll(NULL, 0, 1);
 	}
-	ck_assert_int_eq(outcome(b, theirs), FK_CANCELLED);
+	ck_assert_int_eq(jobs_outcome(b, theirs, NULL), FK_CANCELLED);
 	settle(b);
 	*gate_open = 1;
-	ck_assert_int_eq(outcome(a, gate), FK_DONE);
-	ck_assert_int_eq(outcome(a, mine), FK_DONE);
+	ck_assert_int_eq(jobs_outcome(a, gate, NULL), FK_DONE);
+	ck_assert_int_eq(jobs_outcome(a, mine, NULL), FK_DONE);
 	/* Whoever gets the place of one that had cancelled what it never submitted. */
 	fk_close(b);
 	DAEMON_AWAIT(atomic_load(&d.board->manager.clients) == 2);
@@ -172,7 +166,9 @@ START_TEST(nobody_cancels_what_is_anothers)
 			next[i] = daemon_open(&d);
 		for (int i = 0; i < 4; i++)
 			for (int k = 0; k < 8; k++)
-				ck_assert_int_eq(outcome(next[i], submit(next[i], "fib:fib", 5, 0)),
+				ck_assert_int_eq(jobs_outcome(next[i],
+							      submit(next[i], "fib:fib", 5, 0),
+							      NULL),
 						 FK_DONE);
 		for (int i = 0; i < 4; i++)
 			fk_close(next[i]);
@@ -242,7 +238,7 @@ START_TEST(a_flood_of_cancels_holds_nobody_up)
 	}
 	ck_assert_uint_gt(sent, 0);
 	*gate_open = 1;
-	ck_assert_int_eq(outcome(flood, gate), FK_CANCELLED);
+	ck_assert_int_eq(jobs_outcome(flood, gate, NULL), FK_CANCELLED);
 	fk_close(flood);
 	ck_assert_int_eq(daemon_stop(&d), 0);
 }
@@ -348,7 +344,7 @@ START_TEST(a_pool_that_drains_still_hears_its_clients)
 	ck_assert_int_eq(kill(d.manager, SIGTERM), 0);
 	DAEMON_AWAIT(atomic_load(&d.board->manager.state) == BOARD_STOPPING);
 	ck_assert_int_eq(fk_cancel(c, job), 0);
-	ck_assert_int_eq(outcome(c, job), FK_CANCELLED);
+	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_CANCELLED);
 	ck_assert_int_eq(fk_close(c), 0);
 	ck_assert_int_eq(daemon_wait(&d), 0);
 }

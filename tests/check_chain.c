@@ -13,7 +13,7 @@
 
 #include "client/client.h"
 #include "common/util.h"
-#include "tests/daemon.h"
+#include "tests/jobs.h"
 #define CHECK_TIMEOUT 240
 #include "tests/check_unit.h"
 
@@ -25,14 +25,6 @@ static struct fk_request requests[JOBS];
 static int64_t numbers[JOBS][2];
 static fk_job jobs[JOBS];
 
-static const fk_task *find(const char *name)
-{
-	const fk_task *task = NULL;
-
-	ck_assert_int_eq(fk_task_find(c, name, &task), 0);
-	return task;
-}
-
 static void open_client(void)
 {
 	struct fk_open_options options = { .n_jobs = JOBS };
@@ -42,7 +34,7 @@ static void open_client(void)
 		numbers[i][0] = i;
 		numbers[i][1] = 1000;
 		requests[i] = (struct fk_request){
-			.task = find("null:add"),
+			.task = jobs_task(c, "null:add"),
 			.args = numbers[i],
 			.size = 16,
 		};
@@ -54,17 +46,11 @@ static uint32_t count_of(fk_group group)
 	return group_count(group_load(&c->groups[group & 0xffffu]));
 }
 
-static int outcome(fk_job job)
-{
-	ck_assert_int_eq(fk_wait(c, job, DAEMON_PATIENCE * NSEC_PER_SEC), 0);
-	return fk_outcome(c, job, NULL, NULL);
-}
-
 static void see_sum(uint32_t i)
 {
 	int64_t n = 0;
 
-	ck_assert_int_eq(outcome(jobs[i]), FK_DONE);
+	ck_assert_int_eq(jobs_outcome(c, jobs[i], NULL), FK_DONE);
 	ck_assert_int_eq(fk_result(c, jobs[i], &n, sizeof(n)), 0);
 	ck_assert_int_eq(n, i + 1000);
 }
@@ -147,7 +133,7 @@ START_TEST(a_group_counts_each_job_once_whatever_becomes_of_it)
 		requests[i].group = group;
 		if (i > 2)
 			continue;
-		requests[i].task = find(i == 2 ? "crash:segv" : "crash:hang");
+		requests[i].task = jobs_task(c, i == 2 ? "crash:segv" : "crash:hang");
 		requests[i].args = i ? &short_ms : &long_ms;
 		requests[i].size = fk_task_args_size(requests[i].task);
 		requests[i].flags = i == 1 ? FK_IDEMPOTENT : 0;
@@ -158,9 +144,9 @@ START_TEST(a_group_counts_each_job_once_whatever_becomes_of_it)
 	DAEMON_AWAIT(daemon_counter(&d, "roots") == 2);
 	ck_assert_int_eq(fk_submit_batch(c, &requests[2], 38, 0, &jobs[2]), 0);
 	ck_assert_int_eq(fk_group_wait(c, group, FK_FOREVER), 0);
-	ck_assert_int_eq(outcome(jobs[0]), FK_LOST);
-	ck_assert_int_eq(outcome(jobs[1]), FK_DONE);
-	ck_assert_int_eq(outcome(jobs[2]), FK_CRASHED);
+	ck_assert_int_eq(jobs_outcome(c, jobs[0], NULL), FK_LOST);
+	ck_assert_int_eq(jobs_outcome(c, jobs[1], NULL), FK_DONE);
+	ck_assert_int_eq(jobs_outcome(c, jobs[2], NULL), FK_CRASHED);
 	for (uint32_t i = 3; i < 40; i++)
 		see_sum(i);
 	/* Not only is none pending: the count is right, and the group's number goes on. */
@@ -197,7 +183,7 @@ START_TEST(the_board_says_whose_job_a_worker_runs)
 	daemon_start(&d, "--workers=2", NULL);
 	open_client();
 	ck_assert_ptr_null(our_worker(false));
-	ck_assert_int_eq(fk_submitv(c, find("fib:fib"), 0, &job, INT64_C(60)), 0);
+	ck_assert_int_eq(fk_submitv(c, jobs_task(c, "fib:fib"), 0, &job, INT64_C(60)), 0);
 	/* One of them has started it; the other may be at work on it too, as a thief. */
 	DAEMON_AWAIT((worker = our_worker(true)) != NULL &&
 		     (task = atomic_load(&worker->task)) < LIMIT_TASKS);
@@ -205,7 +191,7 @@ START_TEST(the_board_says_whose_job_a_worker_runs)
 	ck_assert_uint_ge(atomic_load(&worker->since_ns), before);
 	ck_assert_uint_le(atomic_load(&worker->since_ns), clock_ns());
 	ck_assert_int_eq(fk_cancel(c, job), 0);
-	ck_assert_int_eq(outcome(job), FK_CANCELLED);
+	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_CANCELLED);
 	DAEMON_AWAIT(our_worker(false) == NULL);
 	ck_assert_int_eq(fk_close(c), 0);
 	ck_assert_int_eq(daemon_stop(&d), 0);

@@ -483,19 +483,6 @@ static int readable(pid_t pid)
 	return n;
 }
 
-static int oom_score_adj(pid_t pid)
-{
-	_cleanup_fclose_ FILE *f = NULL;
-	char path[64];
-	int n = 0;
-
-	(void)snprintf(path, sizeof(path), "/proc/%d/oom_score_adj", (int)pid);
-	f = fopen(path, "re");
-	ck_assert_ptr_nonnull(f);
-	ck_assert_int_eq(fscanf(f, "%d", &n), 1);
-	return n;
-}
-
 START_TEST(a_process_of_forkds_own_uid_cannot_look_into_it)
 {
 	if (!become_nobody()) {
@@ -511,7 +498,7 @@ START_TEST(a_process_of_forkds_own_uid_cannot_look_into_it)
 	ck_assert_int_eq(readable(d.manager), 0);
 	ck_assert_int_eq(readable(daemon_pool(&d)), 0);
 	/* It could itself, before: the pool goes first where memory is short. */
-	ck_assert_int_gt(oom_score_adj(daemon_pool(&d)), oom_score_adj(d.manager));
+	ck_assert_int_gt(daemon_oom_score(daemon_pool(&d)), daemon_oom_score(d.manager));
 	teardown();
 }
 END_TEST

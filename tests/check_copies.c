@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "common/util.h"
-#include "tests/daemon.h"
+#include "tests/jobs.h"
 #define CHECK_TIMEOUT 120
 #include "tests/check_unit.h"
 
@@ -30,14 +30,6 @@ static fk_client *open_with_buffer(size_t size, struct fk_buffer *ret_buffer)
 	return c;
 }
 
-static const fk_task *find(fk_client *c, const char *name)
-{
-	const fk_task *task;
-
-	ck_assert_int_eq(fk_task_find(c, name, &task), 0);
-	return task;
-}
-
 static int outcome(fk_client *c, fk_job job, int *ret_code)
 {
 	ck_assert_int_eq(fk_wait(c, job, DAEMON_PATIENCE * NSEC_PER_SEC), 0);
@@ -47,7 +39,7 @@ static int outcome(fk_client *c, fk_job job, int *ret_code)
 /* Eight copies of the buffer for each of JOBS jobs at once. */
 static void submit_all(fk_client *c, struct fk_buffer b, fk_job jobs[JOBS])
 {
-	const fk_task *eight = find(c, "bytes:eight");
+	const fk_task *eight = jobs_task(c, "bytes:eight");
 
 	for (uint32_t i = 0; i < JOBS; i++)
 		ck_assert_int_eq(fk_submitv(c, eight, 0, &jobs[i], b, b, b, b, b, b, b, b), 0);
@@ -169,7 +161,7 @@ static void die_while_copying(uint32_t after, unsigned int flags)
 	bytes = both.data;
 	a = (struct fk_buffer){ bytes, size };
 	b = (struct fk_buffer){ bytes + size, size };
-	ck_assert_int_eq(fk_submitv(c, find(c, "bytes:invert_both"), flags, &job, a, b), 0);
+	ck_assert_int_eq(fk_submitv(c, jobs_task(c, "bytes:invert_both"), flags, &job, a, b), 0);
 	/* Inverted once more it would be what it was: DONE, and wrong. */
 	ck_assert_int_eq(outcome(c, job, NULL), FK_LOST);
 	ck_assert(!daemon_is_mined(&d));
@@ -181,7 +173,7 @@ static void die_while_copying(uint32_t after, unsigned int flags)
 	/* The record and the buffers are as good as ever. */
 	ck_assert_int_eq(fk_release(c, job), 0);
 	memset(bytes, 1, 2 * size);
-	ck_assert_int_eq(fk_submitv(c, find(c, "bytes:invert_both"), flags, &job, a, b), 0);
+	ck_assert_int_eq(fk_submitv(c, jobs_task(c, "bytes:invert_both"), flags, &job, a, b), 0);
 	ck_assert_int_eq(outcome(c, job, NULL), FK_DONE);
 	ck_assert_uint_eq(bytes[0], 0xfe);
 	ck_assert_uint_eq(bytes[2 * size - 1], 0xfe);

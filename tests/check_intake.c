@@ -177,6 +177,15 @@ START_TEST(who_takes_more_than_it_starts_tells_somebody)
 }
 END_TEST
 
+/* What the test does before there are workers, who find nothing to run then. */
+static void by_hand(uint32_t workers, void (*act)(struct pool *pool))
+{
+	rig_prepare = act;
+	start(workers);
+	ck_assert_uint_eq(atomic_load(&ran), 0);
+	rig_stop(&rig);
+}
+
 /* Before there are workers: this thread is worker 0 and looks for work, while worker 1 runs a job
  * that goes before all that is queued, and has nothing public. */
 static void search_by_hand(struct pool *pool)
@@ -204,10 +213,7 @@ static void search_by_hand(struct pool *pool)
 
 START_TEST(who_finds_a_queued_job_in_each_search_asks_for_the_work_that_goes_before_it)
 {
-	rig_prepare = search_by_hand;
-	start(2);
-	ck_assert_uint_eq(atomic_load(&ran), 0);
-	rig_stop(&rig);
+	by_hand(2, search_by_hand);
 }
 END_TEST
 
@@ -230,10 +236,7 @@ static void leave_by_hand(struct pool *pool)
 
 START_TEST(jobs_of_a_client_that_left_end_some_at_a_time_without_a_pause)
 {
-	rig_prepare = leave_by_hand;
-	start(1);
-	ck_assert_uint_eq(atomic_load(&ran), 0);
-	rig_stop(&rig);
+	by_hand(1, leave_by_hand);
 }
 END_TEST
 

@@ -186,8 +186,7 @@ START_TEST(what_a_manager_cannot_begin_with_is_left_to_the_next)
 		service_expect("READY=1");
 		ck_assert_int_eq(*fails, NOWHERE);
 		ck_assert_uint_eq(store->starts, 1 + 2 * (i + 1));
-		service_submit(&c, 0, STUB_DONE, 0);
-		ck_assert_uint_eq(service_outcome(&c, 0), JOB_DONE);
+		service_do(&c, 0);
 		AWAIT(holds(store, "arena board c0 c0 c0 pool roster t0"));
 	}
 	service_end(store);

@@ -102,8 +102,7 @@ START_TEST(what_is_kept_is_what_the_roster_names)
 	service_expect("READY=1");
 	ck_assert_int_eq(WEXITSTATUS(store->status), MANAGER_EXIT_RESTART);
 	AWAIT_STORE("c2 c2 c2 pool roster t0");
-	service_submit(&b, 0, STUB_DONE, 0);
-	ck_assert_uint_eq(service_outcome(&b, 0), JOB_DONE);
+	service_do(&b, 0);
 	roster_unmap(roster);
 	service_end(store);
 }
@@ -166,8 +165,7 @@ START_TEST(a_client_for_whom_the_store_has_no_room_is_refused)
 	ck_assert_int_eq(kill(store->service, SIGKILL), 0);
 	service_expect("READY=1");
 	(void)kept_pool(store, pool);
-	service_submit(&a, 0, STUB_DONE, 0);
-	ck_assert_uint_eq(service_outcome(&a, 0), JOB_DONE);
+	service_do(&a, 0);
 	(void)close(a.fd);
 	AWAIT(holds(store, "arena board pool roster t0"));
 	serves();
@@ -208,8 +206,7 @@ START_TEST(a_store_that_is_smaller_than_it_was_keeps_whom_it_can_and_forkd_runs)
 	ck_assert_int_eq(kill(store->service, SIGKILL), 0);
 	service_expect("READY=1");
 	AWAIT(count_ended(c, 3, &here) == 2);
-	service_submit(&c[here], 0, STUB_DONE, 0);
-	ck_assert_uint_eq(service_outcome(&c[here], 0), JOB_DONE);
+	service_do(&c[here], 0);
 	service_refused_hello(service_hello(), -ENOSPC, "");
 	/* Not even one of them. */
 	store->says = 4;

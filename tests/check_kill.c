@@ -46,10 +46,7 @@ static uint64_t seed = 88172645463325252u;
 
 static uint64_t draw(uint64_t n)
 {
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return seed % n;
+	return xorshift64(&seed) % n;
 }
 
 /* Submits and checks until it is told to stop; ends with 1 if anything is wrong. */

@@ -175,11 +175,9 @@ START_TEST(a_pool_that_is_killed_comes_back)
 
 	pid = SERVICE_READY("");
 	c = service_attach();
-	service_submit(&c, 0, STUB_DONE, 0);
-	ck_assert_uint_eq(service_outcome(&c, 0), JOB_DONE);
+	service_do(&c, 0);
 	ck_assert_int_eq(kill((pid_t)c.board->manager.pool_pid, SIGKILL), 0);
-	service_submit(&c, 1, STUB_DONE, 0);
-	ck_assert_uint_eq(service_outcome(&c, 1), JOB_DONE);
+	service_do(&c, 1);
 	service_stop(pid);
 }
 END_TEST
@@ -224,8 +222,7 @@ START_TEST(a_wild_write_into_the_front_of_the_arena_does_not_reach_the_manager)
 	/* Its rows are put in order at this. */
 	second = service_attach();
 	ck_assert_uint_ne(second.segment->client, first.segment->client);
-	service_submit(&second, 0, STUB_DONE, 0);
-	ck_assert_uint_eq(service_outcome(&second, 0), JOB_DONE);
+	service_do(&second, 0);
 	service_stop(pid);
 }
 END_TEST
@@ -278,8 +275,7 @@ START_TEST(a_task_that_wrecks_the_fronts_takes_no_other_pool_with_it)
 	ck_assert_uint_eq(c.board->crashes[0].job, 3);
 	/* Its client maps them anew. */
 	late = service_attach();
-	service_submit(&late, 0, STUB_DONE, 0);
-	ck_assert_uint_eq(service_outcome(&late, 0), JOB_DONE);
+	service_do(&late, 0);
 	ck_assert_uint_eq(late.board->manager.accepted, old.accepted + 1);
 	service_stop(pid);
 }

@@ -14,7 +14,7 @@
 #include "common/cleanup.h"
 #include "common/util.h"
 #include "tests/control_group.h"
-#include "tests/daemon.h"
+#include "tests/jobs.h"
 #define CHECK_TIMEOUT 120
 #include "tests/check_unit.h"
 
@@ -22,14 +22,6 @@
 #define OTHER_UID 65531u
 
 static struct daemon d;
-
-static const fk_task *find(fk_client *c, const char *name)
-{
-	const fk_task *task;
-
-	ck_assert_int_eq(fk_task_find(c, name, &task), 0);
-	return task;
-}
 
 static int outcome(fk_client *c, fk_job job, int *ret_code)
 {
@@ -78,7 +70,7 @@ static fk_job keep_all(fk_client *c, struct fk_buffer gate)
 	int64_t bytes = 0;
 	fk_job job;
 
-	ck_assert_int_eq(fk_submitv(c, find(c, "hog:keep"), 0, &job, gate), 0);
+	ck_assert_int_eq(fk_submitv(c, jobs_task(c, "hog:keep"), 0, &job, gate), 0);
 	DAEMON_AWAIT(fk_call(c, "hog:held", &bytes, INT64_C(0)) == 0 && bytes > 0);
 	return job;
 }
@@ -102,7 +94,8 @@ START_TEST(a_task_that_allocates_without_end_fails_alone)
 		int code = 0;
 		fk_job job;
 
-		ck_assert_int_eq(fk_submitv(greedy, find(greedy, "hog:eat"), 0, &job, piece), 0);
+		ck_assert_int_eq(fk_submitv(greedy, jobs_task(greedy, "hog:eat"), 0, &job, piece),
+				 0);
 		do
 			fib_is_right(modest);
 		while (fk_poll(greedy, job) == 0);
@@ -211,8 +204,8 @@ static void punch(void)
 	fk_job job;
 
 	ck_assert_int_eq(fk_open(d.socket, &options, &c), 0);
-	hold = find(c, "crash:hold");
-	invert = find(c, "bytes:invert");
+	hold = jobs_task(c, "crash:hold");
+	invert = jobs_task(c, "bytes:invert");
 	gate = make_gate(c);
 	ck_assert_int_eq(fk_alloc(c, data.size, &data.data), 0);
 	ck_assert_int_eq(fk_alloc(c, quiet.size, &quiet.data), 0);
@@ -372,8 +365,8 @@ START_TEST(in_a_control_group_all_that_can_be_had_at_once_is_no_more_than_its_li
 	ck_assert_uint_ge(n, 2);
 	for (int round = 0; round < 2; round++) {
 		keeps = keep_all(c, gate);
-		ck_assert_int_eq(fk_submitv(c, find(c, "deep:deep"), 0, &deep, INT64_C(1) << 40),
-				 0);
+		ck_assert_int_eq(
+			fk_submitv(c, jobs_task(c, "deep:deep"), 0, &deep, INT64_C(1) << 40), 0);
 		ck_assert_int_eq(outcome(c, deep, &code), FK_FAILED);
 		ck_assert_int_eq(code, -ENOMEM);
 		fib_is_right(clients[0]);

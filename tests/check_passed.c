@@ -60,11 +60,9 @@ static void others_are_served(pid_t manager)
 
 	await_loop(manager);
 	c = service_attach();
-	service_submit(&c, 0, STUB_DONE, 0);
-	ck_assert_uint_eq(service_outcome(&c, 0), JOB_DONE);
+	service_do(&c, 0);
 	(void)close(c.fd);
-	service_submit(&first, 1, STUB_DONE, 0);
-	ck_assert_uint_eq(service_outcome(&first, 1), JOB_DONE);
+	service_do(&first, 1);
 }
 
 static void halt(pid_t manager)
@@ -244,8 +242,7 @@ START_TEST(a_kernel_that_can_keep_them_out_does)
 	ck_assert_int_eq(r, -EPERM);
 	(void)close(peer);
 	/* Nothing has come. */
-	service_submit(&c, 0, STUB_DONE, 0);
-	ck_assert_uint_eq(service_outcome(&c, 0), JOB_DONE);
+	service_do(&c, 0);
 	others_are_served(pid);
 	ck_assert_uint_eq(first.board->manager.refused, 0);
 	service_stop(pid);

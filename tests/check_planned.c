@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/client.h"
 #include "common/util.h"
 #include "daemon/manager.h"
+#include "tests/jobs.h"
 #include "tests/kept.h"
 #include "tests/oracle.h"
 #define CHECK_TIMEOUT 120
@@ -35,21 +35,9 @@ static void restart(void)
 	ck_assert_int_eq(WEXITSTATUS(store->status), MANAGER_EXIT_RESTART);
 }
 
-static const char *outcome(fk_client *c, fk_job job)
-{
-	ck_assert_int_eq(fk_wait(c, job, DAEMON_PATIENCE * NSEC_PER_SEC), 0);
-	return fk_outcome_name(fk_outcome(c, job, NULL, NULL));
-}
-
 static fk_job add(fk_client *c)
 {
-	const int64_t args[2] = { 40, 2 };
-	const fk_task *task;
-	fk_job job;
-
-	ck_assert_int_eq(fk_task_find(c, "null:add", &task), 0);
-	ck_assert_int_eq(fk_submit(c, task, args, sizeof(args), 0, &job), 0);
-	return job;
+	return jobs_submit(c, "null:add", 0, 40, 2);
 }
 
 /* All that was said to the manager before has been said to the pool, which has done it: that goes
@@ -59,16 +47,7 @@ static void settle(fk_client *c)
 	fk_job job = add(c);
 
 	ck_assert_int_eq(fk_cancel(c, job), 0);
-	ck_assert_str_eq(outcome(c, job), "CANCELLED");
-}
-
-static uint32_t n_running(void)
-{
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i < d.board->manager.n_workers; i++)
-		n += atomic_load(&d.board->running[i].job) != UINT32_MAX;
-	return n;
+	jobs_see_end(c, job, "CANCELLED");
 }
 
 START_TEST(what_runs_ends_and_what_is_queued_is_run_by_the_next)
@@ -81,8 +60,8 @@ START_TEST(what_runs_ends_and_what_is_queued_is_run_by_the_next)
 	store = kept_start(&d, "--workers=2", "--stop-timeout=1000s", NULL);
 	c = daemon_open(&d);
 	for (uint32_t i = 0; i < 2; i++)
-		jobs[i] = kept_hold(c, 0, &gates[i]);
-	DAEMON_AWAIT(n_running() == 2);
+		jobs[i] = jobs_hold(c, 0, &gates[i]);
+	DAEMON_AWAIT(jobs_running(&d, NULL) == 2);
 	for (uint32_t i = 0; i < QUEUED; i++)
 		queued[i] = add(c);
 	ck_assert_int_eq(kill(d.manager, SIGUSR2), 0);
@@ -92,16 +71,16 @@ START_TEST(what_runs_ends_and_what_is_queued_is_run_by_the_next)
 		queued[i] = add(c);
 	/* It waits for both. */
 	*gates[0] = 1;
-	ck_assert_str_eq(outcome(c, jobs[0]), "DONE");
+	jobs_see_end(c, jobs[0], "DONE");
 	for (uint32_t i = 0; i < 2 * QUEUED; i++)
 		ck_assert_int_eq(fk_outcome(c, queued[i], NULL, NULL), FK_PENDING);
 	ck_assert_uint_eq(store->starts, 1);
 	*gates[1] = 1;
-	ck_assert_str_eq(outcome(c, jobs[1]), "DONE");
+	jobs_see_end(c, jobs[1], "DONE");
 	kept_ready(&d, store);
 	ck_assert_int_eq(WEXITSTATUS(store->status), MANAGER_EXIT_RESTART);
 	for (uint32_t i = 0; i < 2 * QUEUED; i++)
-		ck_assert_str_eq(outcome(c, queued[i]), "DONE");
+		jobs_see_end(c, queued[i], "DONE");
 	ck_assert_int_eq(fk_close(c), 0);
 	kept_stop(&d, store);
 }
@@ -116,18 +95,18 @@ START_TEST(what_does_not_end_in_time_is_LOST_or_runs_again)
 	memset(&d, 0, sizeof(d));
 	store = kept_start(&d, "--workers=2", "--stop-timeout=50ms", NULL);
 	c = daemon_open(&d);
-	jobs[0] = kept_hold(c, 0, &gates[0]);
-	jobs[1] = kept_hold(c, FK_IDEMPOTENT, &gates[1]);
-	DAEMON_AWAIT(n_running() == 2);
+	jobs[0] = jobs_hold(c, 0, &gates[0]);
+	jobs[1] = jobs_hold(c, FK_IDEMPOTENT, &gates[1]);
+	DAEMON_AWAIT(jobs_running(&d, NULL) == 2);
 	/* Nobody is suspected of the end of its pool. */
 	for (uint32_t i = 0; i < 3; i++) {
 		restart();
 		kept_ready(&d, store);
-		DAEMON_AWAIT(n_running() == 1);
+		DAEMON_AWAIT(jobs_running(&d, NULL) == 1);
 	}
-	ck_assert_str_eq(outcome(c, jobs[0]), "LOST");
+	jobs_see_end(c, jobs[0], "LOST");
 	*gates[1] = 1;
-	ck_assert_str_eq(outcome(c, jobs[1]), "DONE");
+	jobs_see_end(c, jobs[1], "DONE");
 	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 0);
 	ck_assert_int_eq(fk_close(c), 0);
 	kept_stop(&d, store);
@@ -143,21 +122,21 @@ START_TEST(a_second_signal_waits_for_nothing_and_a_stop_stops)
 	memset(&d, 0, sizeof(d));
 	store = kept_start(&d, "--workers=1", "--stop-timeout=1000s", NULL);
 	c = daemon_open(&d);
-	job = kept_hold(c, FK_IDEMPOTENT, &gate);
-	DAEMON_AWAIT(n_running() == 1);
+	job = jobs_hold(c, FK_IDEMPOTENT, &gate);
+	DAEMON_AWAIT(jobs_running(&d, NULL) == 1);
 	ck_assert_int_eq(kill(d.manager, SIGUSR2), 0);
 	DAEMON_AWAIT(daemon_logged(&d, "SIGUSR2: to be started again", ""));
 	restart();
 	kept_ready(&d, store);
-	DAEMON_AWAIT(n_running() == 1);
+	DAEMON_AWAIT(jobs_running(&d, NULL) == 1);
 	queued = add(c);
 	ck_assert_int_eq(kill(d.manager, SIGUSR2), 0);
 	ck_assert_int_eq(kill(d.manager, SIGTERM), 0);
 	DAEMON_AWAIT(daemon_logged(&d, "SIGTERM: stopping", ""));
 	settle(c);
 	*gate = 1;
-	ck_assert_str_eq(outcome(c, job), "DONE");
-	ck_assert_str_eq(outcome(c, queued), "CANCELLED");
+	jobs_see_end(c, job, "DONE");
+	jobs_see_end(c, queued, "CANCELLED");
 	DAEMON_AWAIT(store->service == 0);
 	ck_assert_int_eq(store->status, 0);
 	ck_assert_uint_eq(store->n, 0);
@@ -177,8 +156,8 @@ START_TEST(with_other_memory_nothing_is_lost)
 	store = kept_start(&d, kept_configure(&d, "memory-total = 600M\nstop-timeout = 1000s\n"),
 			   "--workers=1", NULL);
 	c = daemon_open(&d);
-	jobs[0] = kept_hold(c, 0, &gate);
-	DAEMON_AWAIT(n_running() == 1);
+	jobs[0] = jobs_hold(c, 0, &gate);
+	DAEMON_AWAIT(jobs_running(&d, NULL) == 1);
 	jobs[1] = add(c);
 	(void)kept_configure(&d, "memory-total = 500M\n");
 	ck_assert_int_eq(kill(d.manager, SIGUSR2), 0);
@@ -186,7 +165,7 @@ START_TEST(with_other_memory_nothing_is_lost)
 	jobs[2] = add(c);
 	*gate = 1;
 	for (uint32_t i = 0; i < ARRAY_SIZE(jobs); i++)
-		ck_assert_str_eq(outcome(c, jobs[i]), "DONE");
+		jobs_see_end(c, jobs[i], "DONE");
 	kept_ready(&d, store);
 	ck_assert_int_eq(WEXITSTATUS(store->status), MANAGER_EXIT_RESTART);
 	ck_assert(!daemon_logged(&d, "disconnected", ""));
@@ -211,11 +190,7 @@ START_TEST(twenty_restarts_under_load_lose_nothing)
 			_exit(oracle_serve(&o, d.socket, &ended[i]));
 	}
 	for (uint32_t i = 0; i <= RESTARTS; i++) {
-		for (uint32_t j = 0; j < CLIENTS; j++) {
-			uint64_t seen = atomic_load(&ended[j]);
-
-			DAEMON_AWAIT(atomic_load(&ended[j]) > seen + 1);
-		}
+		oracle_await_each(ended, CLIENTS);
 		if (i == RESTARTS)
 			break;
 		restart();

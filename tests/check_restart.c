@@ -151,32 +151,18 @@ START_TEST(a_hangup_of_the_terminal_changes_nothing)
 }
 END_TEST
 
-static int64_t oom_score_adj(pid_t pid)
-{
-	char path[64];
-	int64_t n = INT64_MIN;
-	FILE *f;
-
-	(void)snprintf(path, sizeof(path), "/proc/%d/oom_score_adj", (int)pid);
-	f = fopen(path, "re");
-	ck_assert_ptr_nonnull(f);
-	ck_assert_int_eq(fscanf(f, "%" SCNd64, &n), 1);
-	(void)fclose(f);
-	return n;
-}
-
 START_TEST(where_memory_is_short_each_pool_goes_before_the_manager)
 {
-	int64_t usual = oom_score_adj(getpid());
+	int64_t usual = daemon_oom_score(getpid());
 
 	memset(&d, 0, sizeof(d));
 	daemon_start(&d, "--workers=1", NULL);
 	for (int i = 0; i < 3; i++) {
 		pid_t pool = daemon_pool(&d);
 
-		ck_assert_int_eq(oom_score_adj(d.manager), usual);
+		ck_assert_int_eq(daemon_oom_score(d.manager), usual);
 		/* Above the manager, and none above the last one. */
-		ck_assert_int_eq(oom_score_adj(pool), min(usual + 100, INT64_C(1000)));
+		ck_assert_int_eq(daemon_oom_score(pool), min(usual + 100, INT64_C(1000)));
 		/* As the kernel does it then. */
 		ck_assert_int_eq(kill(pool, SIGKILL), 0);
 		(void)jobs_pool_after(&d, pool);

@@ -34,8 +34,7 @@ START_TEST(it_is_ready_when_its_pool_is_and_stops_when_told)
 	ck_assert_uint_eq(c.tenant->uid, getuid());
 	ck_assert_uint_eq(c.segment->n_jobs, 256);
 	ck_assert_uint_eq(c.segment->heap_size, 1 << 20);
-	service_submit(&c, 0, STUB_DONE, 0);
-	ck_assert_uint_eq(service_outcome(&c, 0), JOB_DONE);
+	service_do(&c, 0);
 	service_stop(pid);
 	ck_assert_uint_eq(c.board->manager.state, BOARD_STOPPED);
 	ck_assert_int_eq(lstat(service_socket, &st), -1);
@@ -54,8 +53,7 @@ START_TEST(a_socket_from_the_service_manager_is_used_and_left_there)
 	pid = service_start(fd, NULL);
 	service_expect("READY=1");
 	c = service_attach();
-	service_submit(&c, 0, STUB_DONE, 0);
-	ck_assert_uint_eq(service_outcome(&c, 0), JOB_DONE);
+	service_do(&c, 0);
 	ck_assert_int_eq(kill(pid, SIGTERM), 0);
 	ck_assert_int_eq(service_ends(pid), MANAGER_EXIT_OK);
 	ck_assert_int_eq(lstat(service_socket, &st), 0);
@@ -72,8 +70,7 @@ START_TEST(who_is_not_heard_serves_and_says_again_that_it_is_ready)
 	service_deafen();
 	pid = service_start(service_listen(), NULL);
 	c = service_attach();
-	service_submit(&c, 0, STUB_DONE, 0);
-	ck_assert_uint_eq(service_outcome(&c, 0), JOB_DONE);
+	service_do(&c, 0);
 	service_expect("READY=1");
 	service_stop(pid);
 }
@@ -126,8 +123,7 @@ START_TEST(what_does_not_end_in_time_is_cancelled)
 	c = service_attach();
 	service_submit(&c, 0, STUB_HANG, 0);
 	service_submit(&c, 1, STUB_QUEUE, 0);
-	service_submit(&c, 2, STUB_DONE, 0);
-	ck_assert_uint_eq(service_outcome(&c, 2), JOB_DONE);
+	service_do(&c, 2);
 	service_stop(pid);
 	ck_assert_uint_eq(service_outcome(&c, 0), JOB_CANCELLED);
 	ck_assert_uint_eq(service_outcome(&c, 1), JOB_CANCELLED);

@@ -307,8 +307,7 @@ START_TEST(its_pages_stay_as_long_as_the_pool_may_write_there)
 	while (!keeper_attach(&next))
 		;
 	ck_assert_uint_eq(pages(&k), 0);
-	service_submit(&c, 0, STUB_DONE, 0);
-	ck_assert_uint_eq(service_outcome(&c, 0), JOB_DONE);
+	service_do(&c, 0);
 	service_stop(pid);
 }
 END_TEST
@@ -442,12 +441,10 @@ START_TEST(whose_process_cannot_be_watched_is_refused_and_others_are_served)
 	for (uint32_t i = 0; i < 3; i++)
 		service_refused_hello(service_hello(), -EMFILE, "cannot watch your process");
 	ck_assert_uint_eq(first.board->manager.refused, 3);
-	service_submit(&first, 0, STUB_DONE, 0);
-	ck_assert_uint_eq(service_outcome(&first, 0), JOB_DONE);
+	service_do(&first, 0);
 	ck_assert_int_eq(prlimit(pid, RLIMIT_NOFILE, &old, NULL), 0);
 	next = service_attach();
-	service_submit(&next, 0, STUB_DONE, 0);
-	ck_assert_uint_eq(service_outcome(&next, 0), JOB_DONE);
+	service_do(&next, 0);
 	service_stop(pid);
 }
 END_TEST

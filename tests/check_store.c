@@ -169,9 +169,8 @@ static bool sleeps(pid_t pid)
 static pid_t hear_later(uint32_t n_puts, const char *const *removed)
 {
 	struct pollfd p = { .fd = ear, .events = POLLIN };
-	uint32_t n;
+	struct fdstore_message m;
 	pid_t pid;
-	int fd;
 
 	ended = mmap(NULL, sizeof(*ended), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		     0);
@@ -193,13 +192,14 @@ static pid_t hear_later(uint32_t n_puts, const char *const *removed)
 		if (removed[1])
 			continue;
 		ck_assert_int_eq(poll(&p, 1, 10000), 1);
-		ck_assert_str_eq(hear(&fd, &n), "BARRIER=1");
-		ck_assert_uint_eq(n, 1);
+		m = hear();
+		ck_assert_str_eq(m.text, "BARRIER=1");
+		ck_assert_uint_eq(m.n, 1);
 		/* All that it has is closed then; and until then it is waited for. */
 		while (!sleeps(getppid()))
 			sched_yield();
 		ck_assert(!*ended);
-		(void)close(fd);
+		(void)close(m.fds[0]);
 	}
 	_exit(0);
 }
@@ -260,10 +260,11 @@ END_TEST
 START_TEST(what_waits_has_descriptors_of_its_own)
 {
 	struct store_put put = { .call = on_put }, waits;
-	int fd = memfd_create("check", MFD_CLOEXEC), fds[8];
+	int fd = memfd_create("check", MFD_CLOEXEC);
 	const char *const none[] = { NULL };
 	char name[STORE_NAME], bytes[5] = "";
-	uint32_t n, n_fds;
+	struct fdstore_message m;
+	uint32_t n;
 
 	begin("100000");
 	n = fill(&waits, name);
@@ -273,9 +274,10 @@ START_TEST(what_waits_has_descriptors_of_its_own)
 	ends_well(hear_later(n, none));
 	turn_until(2);
 	hear_put(name, 1);
-	ck_assert_str_eq(hear(fds, &n_fds), "FDSTORE=1 FDPOLL=0 FDNAME=board");
-	ck_assert_uint_eq(n_fds, 1);
-	ck_assert_int_eq(pread(fds[0], bytes, 4, 0), 4);
+	m = hear();
+	ck_assert_str_eq(m.text, "FDSTORE=1 FDPOLL=0 FDNAME=board");
+	ck_assert_uint_eq(m.n, 1);
+	ck_assert_int_eq(pread(m.fds[0], bytes, 4, 0), 4);
 	ck_assert_str_eq(bytes, "mine");
 	end();
 }

@@ -185,15 +185,6 @@ static void crash(fk_client *c, const char *site, uint32_t turn)
 		see_crashed(c, job);
 }
 
-static void see_clients_go_on(void)
-{
-	for (uint32_t i = 0; i < CLIENTS; i++) {
-		uint64_t seen = atomic_load(&shared->ended[i]);
-
-		DAEMON_AWAIT(atomic_load(&shared->ended[i]) > seen + 1);
-	}
-}
-
 static int compare(const void *a, const void *b)
 {
 	const uint64_t *x = a, *y = b;
@@ -235,13 +226,13 @@ static void rage(const char *site, uint32_t n)
 		if (pids[i] == 0)
 			_exit(oracle_serve(&o, d.socket, &shared->ended[i]));
 	}
-	see_clients_go_on();
+	oracle_await_each(shared->ended, CLIENTS);
 	for (uint32_t i = 0; i < n; i++) {
 		crash(c, site, i);
 		if (i % 8 == 0)
-			see_clients_go_on();
+			oracle_await_each(shared->ended, CLIENTS);
 	}
-	see_clients_go_on();
+	oracle_await_each(shared->ended, CLIENTS);
 	atomic_store(&o.shared->stop, 1);
 	for (uint32_t i = 0; i < CLIENTS; i++)
 		ck_assert_int_eq(daemon_reap(pids[i]), 0);

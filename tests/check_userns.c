@@ -126,8 +126,7 @@ START_TEST(who_is_in_the_namespace_is_served_and_who_is_not_is_told_why)
 		ck_assert_int_eq(WEXITSTATUS(status), 0);
 		ck_assert_uint_eq(c.board->manager.refused, 1);
 	}
-	service_submit(&c, 0, STUB_DONE, 0);
-	ck_assert_uint_eq(service_outcome(&c, 0), JOB_DONE);
+	service_do(&c, 0);
 	service_stop(pid);
 }
 END_TEST

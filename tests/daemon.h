@@ -177,6 +177,9 @@ int daemon_ctl(struct daemon *d, char *text, size_t size, ...) __attribute__((se
 /* A number of /proc/PID/status, such as VmHWM (kB); -1 if the process is not there. */
 int64_t daemon_proc_status(pid_t pid, const char *name);
 
+/* What stands in its oom_score_adj. */
+int64_t daemon_oom_score(pid_t pid);
+
 /* Memory of a process in kB: what stands as "Pss" in its smaps_rollup. */
 int64_t daemon_pss(pid_t pid);
 

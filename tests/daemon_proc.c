@@ -32,6 +32,19 @@ int64_t daemon_proc_status(pid_t pid, const char *name)
 	return daemon_number(path, name);
 }
 
+int64_t daemon_oom_score(pid_t pid)
+{
+	_cleanup_fclose_ FILE *f = NULL;
+	int64_t n = INT64_MIN;
+	char path[64];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/oom_score_adj", (int)pid);
+	f = fopen(path, "re");
+	ck_assert_ptr_nonnull(f);
+	ck_assert_int_eq(fscanf(f, "%" SCNd64, &n), 1);
+	return n;
+}
+
 int64_t daemon_pss(pid_t pid)
 {
 	char path[64];

@@ -40,8 +40,6 @@
 #include "common/clock.h"
 #include "common/util.h"
 
-#define FDSTORE_FDS 16 /* in a message */
-
 /* The stand-in's own. */
 struct warden {
 	struct fdstore *store;
@@ -138,9 +136,10 @@ static bool warden_field(const char *text, const char *name, char *ret, size_t s
 	return false;
 }
 
-static void warden_obey(struct warden *w, const char *text, const int *fds, uint32_t n)
+static void warden_obey(struct warden *w, const struct fdstore_message *m)
 {
 	struct fdstore *store = w->store;
+	const char *text = m->text;
 	char name[32] = "stored", value[32];
 	uint32_t kept = 0;
 
@@ -151,12 +150,12 @@ static void warden_obey(struct warden *w, const char *text, const int *fds, uint
 	if (warden_field(text, "FDSTORE", value, sizeof(value))) {
 		bool polled = !warden_field(text, "FDPOLL", value, sizeof(value));
 
-		while (kept < n)
-			warden_keep(w, name, polled, fds[kept++]);
+		while (kept < m->n)
+			warden_keep(w, name, polled, m->fds[kept++]);
 	}
 	warden_must(pthread_mutex_unlock(&store->lock) == 0);
-	while (kept < n)
-		(void)close(fds[kept++]);
+	while (kept < m->n)
+		(void)close(m->fds[kept++]);
 	if (warden_field(text, "BARRIER", value, sizeof(value)))
 		store->barriers++;
 	if (warden_field(text, "READY", value, sizeof(value)))
@@ -169,41 +168,47 @@ static void warden_obey(struct warden *w, const char *text, const int *fds, uint
 	}
 }
 
-/* One message, if there is one. */
-static bool warden_read(struct warden *w)
+bool fdstore_hear(int socket, struct fdstore_message *ret)
 {
-	char text[512],
-		control[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(FDSTORE_FDS * sizeof(int))];
-	struct iovec iov = { .iov_base = text, .iov_len = sizeof(text) - 1 };
+	char control[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(FDSTORE_FDS * sizeof(int))];
+	struct iovec iov = { .iov_base = ret->text, .iov_len = sizeof(ret->text) - 1 };
 	struct msghdr header = {
 		.msg_iov = &iov,
 		.msg_iovlen = 1,
 		.msg_control = control,
 		.msg_controllen = sizeof(control),
 	};
-	ssize_t size = recvmsg(w->notify, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	struct ucred from = { 0 };
-	int fds[FDSTORE_FDS];
-	uint32_t n = 0;
+	ssize_t size;
 
+	*ret = (struct fdstore_message){ 0 };
+	size = recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	if (size < 0)
 		return false;
-	text[size] = '\0';
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(&header); c; c = CMSG_NXTHDR(&header, c)) {
 		if (c->cmsg_type == SCM_CREDENTIALS)
-			memcpy(&from, CMSG_DATA(c), sizeof(from));
+			memcpy(&ret->from, CMSG_DATA(c), sizeof(ret->from));
 		if (c->cmsg_type != SCM_RIGHTS)
 			continue;
-		n = (uint32_t)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-		memcpy(fds, CMSG_DATA(c), n * sizeof(int));
+		ret->n = (uint32_t)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+		memcpy(ret->fds, CMSG_DATA(c), ret->n * sizeof(int));
 	}
-	if (from.pid == w->store->service) {
-		warden_obey(w, text, fds, n);
+	return true;
+}
+
+/* One message, if there is one. */
+static bool warden_read(struct warden *w)
+{
+	struct fdstore_message m;
+
+	if (!fdstore_hear(w->notify, &m))
+		return false;
+	if (m.from.pid == w->store->service) {
+		warden_obey(w, &m);
 		return true;
 	}
 	w->store->strangers++;
-	while (n)
-		(void)close(fds[--n]);
+	while (m.n)
+		(void)close(m.fds[--m.n]);
 	return true;
 }
 

@@ -13,11 +13,24 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
 #include <sys/types.h>
 
 #include "daemon/roster.h"
 
 #define FDSTORE_MAX 512u
+#define FDSTORE_FDS 16u /* in a message */
+
+/* What a service manager is told. */
+struct fdstore_message {
+	char text[512];
+	struct ucred from; /* zeros, if the socket does not say */
+	uint32_t n;
+	int fds[FDSTORE_FDS]; /* whoever hears it closes them */
+};
+
+/* The next message of a notification socket. False if there is none: all of it is empty then. */
+bool fdstore_hear(int socket, struct fdstore_message *ret);
 
 struct fdstore_unit {
 	void (*run)(void *context); /* the service; in a child, returns never */

@@ -17,15 +17,22 @@
 #include "common/util.h"
 #include "tests/daemon.h"
 
+static inline const fk_task *jobs_task(fk_client *c, const char *name)
+{
+	const fk_task *task = NULL;
+
+	ck_assert_int_eq(fk_task_find(c, name, &task), 0);
+	return task;
+}
+
 /* Submits a job whose task takes up to two numbers. */
 static inline fk_job jobs_submit(fk_client *c, const char *name, unsigned int flags, int64_t a,
 				 int64_t b)
 {
 	const union fk_value values[2] = { { .i64 = a }, { .i64 = b } };
-	const fk_task *task;
+	const fk_task *task = jobs_task(c, name);
 	fk_job job = 0;
 
-	ck_assert_int_eq(fk_task_find(c, name, &task), 0);
 	ck_assert_int_eq(
 		fk_submit_values(c, task, values, fk_task_args_size(task) / 8, flags, &job), 0);
 	return job;
@@ -36,14 +43,12 @@ static inline fk_job jobs_submit(fk_client *c, const char *name, unsigned int fl
 static inline fk_job jobs_hold(fk_client *c, unsigned int flags, volatile uint8_t **ret_gate)
 {
 	struct fk_buffer buffer = { NULL, 1 };
-	const fk_task *task;
 	fk_job job = 0;
 
 	ck_assert_int_eq(fk_alloc(c, buffer.size, &buffer.data), 0);
 	*ret_gate = buffer.data;
 	**ret_gate = 0;
-	ck_assert_int_eq(fk_task_find(c, "crash:hold", &task), 0);
-	ck_assert_int_eq(fk_submitv(c, task, flags, &job, buffer), 0);
+	ck_assert_int_eq(fk_submitv(c, jobs_task(c, "crash:hold"), flags, &job, buffer), 0);
 	return job;
 }
 
@@ -54,12 +59,18 @@ static inline int jobs_outcome(fk_client *c, fk_job job, int *ret_signo)
 	return fk_outcome(c, job, NULL, ret_signo);
 }
 
+/* Waits for a job that has this outcome, by its name. */
+static inline void jobs_see_end(fk_client *c, fk_job job, const char *name)
+{
+	ck_assert_str_eq(fk_outcome_name(jobs_outcome(c, job, NULL)), name);
+}
+
 /* Waits for a job that is done and says this. Releases it. */
 static inline void jobs_see(fk_client *c, fk_job job, int64_t result)
 {
 	int64_t n = 0;
 
-	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_DONE);
+	jobs_see_end(c, job, "DONE");
 	ck_assert_int_eq(fk_result(c, job, &n, sizeof(n)), 0);
 	ck_assert_int_eq(n, result);
 	ck_assert_int_eq(fk_release(c, job), 0);
@@ -73,7 +84,7 @@ static inline const struct board_crash *jobs_crash(struct daemon *d, uint64_t nu
 	return &d->board->crashes[(number - 1) % LIMIT_CRASHES];
 }
 
-/* Workers that run such a job. */
+/* Workers that run such a job; name: NULL, or of its task. */
 static inline uint32_t jobs_running(struct daemon *d, const char *name)
 {
 	uint32_t n = 0;
@@ -81,8 +92,8 @@ static inline uint32_t jobs_running(struct daemon *d, const char *name)
 	for (uint32_t i = 0; i < d->board->manager.n_workers; i++) {
 		uint32_t task = atomic_load(&d->board->running[i].task);
 
-		n += atomic_load(&d->board->running[i].job) != UINT32_MAX && task < LIMIT_TASKS &&
-		     streq(d->board->tasks[task].name, name);
+		n += atomic_load(&d->board->running[i].job) != UINT32_MAX &&
+		     (!name || (task < LIMIT_TASKS && streq(d->board->tasks[task].name, name)));
 	}
 	return n;
 }

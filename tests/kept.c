@@ -23,7 +23,6 @@
 
 #include "client/client.h"
 #include "common/util.h"
-#include "tests/jobs.h"
 
 #define KEPT_OPTIONS 16u
 
@@ -149,9 +148,4 @@ void kept_ended(struct daemon *d, struct fdstore *store)
 	ck_assert_msg(!daemon_logged(d, "Sanitizer", "") && !daemon_logged(d, "runtime error", ""),
 		      "a sanitizer has found something: %s", d->log);
 	daemon_discard(d);
-}
-
-fk_job kept_hold(fk_client *c, unsigned int flags, volatile uint8_t **ret_gate)
-{
-	return jobs_hold(c, flags, ret_gate);
 }

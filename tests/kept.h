@@ -33,6 +33,3 @@ void kept_go_on(struct fdstore *store);
 void kept_stop(struct daemon *d, struct fdstore *store);
 /* The same of one that was told already. */
 void kept_ended(struct daemon *d, struct fdstore *store);
-
-/* Submits a job that runs until *ret_gate is 1, and that nobody can end. */
-fk_job kept_hold(fk_client *c, unsigned int flags, volatile uint8_t **ret_gate);

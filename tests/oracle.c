@@ -15,6 +15,7 @@
 
 #include "common/cleanup.h"
 #include "common/util.h"
+#include "tests/daemon.h"
 
 #define ORACLE_CHAIN 128u
 
@@ -191,6 +192,15 @@ int oracle_serve(struct oracle *o, const char *socket, _Atomic uint64_t *ended)
 	if (r < 0)
 		(void)fprintf(stderr, "oracle %d: %s\n", (int)getpid(), fk_strerror(r));
 	return r < 0 || fk_close(c) < 0 ? 93 : 0;
+}
+
+void oracle_await_each(const _Atomic uint64_t *ended, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t seen = atomic_load(&ended[i]);
+
+		DAEMON_AWAIT(atomic_load(&ended[i]) > seen + 1);
+	}
 }
 
 void oracle_note_killed(struct oracle *o, pid_t pid)

@@ -67,6 +67,9 @@ int oracle_end(struct oracle *o, fk_client *c, const struct oracle_job *job);
  */
 int oracle_serve(struct oracle *o, const char *socket, _Atomic uint64_t *ended);
 
+/* Waits until each of so many clients has begun and ended a job from now on. */
+void oracle_await_each(const _Atomic uint64_t *ended, uint32_t n);
+
 /* This client was killed: what it has not seen the end of is nobody's. */
 void oracle_note_killed(struct oracle *o, pid_t pid);
 

@@ -82,6 +82,9 @@ void service_submit(struct service_client *c, uint32_t job, uint32_t task, uint3
 /* Waits for it. */
 uint32_t service_outcome(struct service_client *c, uint32_t job);
 
+/* A job that is done. */
+void service_do(struct service_client *c, uint32_t job);
+
 /* What forkd answers to a message that it must refuse. */
 void service_refused(const void *message, uint32_t size, int code, const char *text);
 void service_refused_hello(struct proto_hello h, int code, const char *text);

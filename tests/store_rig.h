@@ -25,6 +25,7 @@
 
 #include "common/util.h"
 #include "tests/check_unit.h"
+#include "tests/fdstore.h"
 
 static struct loop loop;
 static struct hangups hangups = { .loop = &loop };
@@ -67,39 +68,25 @@ static inline void end(void)
 	(void)rmdir(folder);
 }
 
-/* The next message, as a line of words, and how many descriptors came with it; "" for none. */
-static inline const char *hear(int *ret_fds, uint32_t *ret_n)
+/* The next message, as a line of words; "" for none. */
+static inline struct fdstore_message hear(void)
 {
-	static char text[256];
-	char control[CMSG_SPACE(8 * sizeof(int))];
-	struct iovec iov = { .iov_base = text, .iov_len = sizeof(text) - 1 };
-	struct msghdr header = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = control,
-		.msg_controllen = sizeof(control),
-	};
-	ssize_t n = recvmsg(ear, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	struct cmsghdr *c = n < 0 ? NULL : CMSG_FIRSTHDR(&header);
+	struct fdstore_message m;
 
-	*ret_n = c ? (uint32_t)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int)) : 0;
-	if (c)
-		memcpy(ret_fds, CMSG_DATA(c), *ret_n * sizeof(int));
-	text[max(n, (ssize_t)0)] = '\0';
-	for (char *at = text; (at = strchr(at, '\n'));)
+	(void)fdstore_hear(ear, &m);
+	for (char *at = m.text; (at = strchr(at, '\n'));)
 		*at = ' ';
-	return text;
+	return m;
 }
 
 static inline void hear_that(const char *text, uint32_t n)
 {
-	uint32_t n_fds;
-	int fds[8];
+	struct fdstore_message m = hear();
 
-	ck_assert_str_eq(hear(fds, &n_fds), text);
-	ck_assert_uint_eq(n_fds, n);
-	while (n_fds)
-		(void)close(fds[--n_fds]);
+	ck_assert_str_eq(m.text, text);
+	ck_assert_uint_eq(m.n, n);
+	while (m.n)
+		(void)close(m.fds[--m.n]);
 }
 
 static inline void hear_nothing(void)
