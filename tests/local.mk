@@ -234,6 +234,8 @@ else
 check_PROGRAMS += $(UNIT_TESTS) $(SCENARIOS)
 TESTS += $(SCRIPT_TESTS) $(SCENARIOS) $(UNIT_TESTS)
 endif
+$(check_PROGRAMS): private LIBTOOL = $(SHELL) $(srcdir)/tests/link
+dist_noinst_SCRIPTS += tests/link
 
 # Those that take long and say nothing new under another compiler or a sanitizer. contrib/check runs
 # the rest there: `make check TESTS="$(make -s short-tests)"`.
