@@ -15,6 +15,7 @@
 
 #include <forkd/task.h>
 
+#include "common/util.h"
 #include "tests/rig.h"
 
 #define MAX   20000u
@@ -35,7 +36,12 @@ static struct {
 static const struct {
 	uint32_t workers;
 	bool forced;
-} modes[] = { { 1, false }, { 2, false }, { 8, false }, { 1, true }, { 3, true } };
+} modes[] = {
+	{ 2, false }, { 8, false }, { 3, true },
+#ifndef FK_SANITIZE_THREAD /* alone, a worker races with nobody */
+	{ 1, false }, { 1, true },
+#endif
+};
 
 #define N_MODES (sizeof(modes) / sizeof(modes[0]))
 
@@ -72,10 +78,7 @@ static uint64_t random_state __attribute__((unused)) = 88172645463325252u;
 
 static inline uint64_t random_next(void)
 {
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 7;
-	random_state ^= random_state << 17;
-	return random_state;
+	return xorshift64(&random_state);
 }
 
 /* Every job takes one number, and most of them do not look at it. */
