@@ -19,6 +19,7 @@ FUZZ_WRAP_conf = -Wl,--wrap=getpwnam,--wrap=getgrnam
 FUZZ_CMP = __sanitizer_cov_trace_cmp
 FUZZ_CONST_CMP = __sanitizer_cov_trace_const_cmp
 FUZZ_WRAP_pool = -Wl,--wrap=segment_map,--wrap=segment_unmap,--wrap=layout_withhold \
+	-Wl,--wrap=fair_init \
 	-Wl,--wrap=$(FUZZ_CMP)1,--wrap=$(FUZZ_CMP)2,--wrap=$(FUZZ_CMP)4,--wrap=$(FUZZ_CMP)8 \
 	-Wl,--wrap=$(FUZZ_CONST_CMP)1,--wrap=$(FUZZ_CONST_CMP)2 \
 	-Wl,--wrap=$(FUZZ_CONST_CMP)4,--wrap=$(FUZZ_CONST_CMP)8
