@@ -296,7 +296,7 @@ DIST_TESTS = \
 	tests/check_victims \
 	tests/check_wake
 dist-tests:
-	@echo $(filter-out $(LONG_TESTS),$(DIST_TESTS))
+	@echo $(filter-out $(LONG_TESTS) $(TEXT_TESTS),$(DIST_TESTS))
 .PHONY: dist-tests short-tests
 
 # No test hangs for ever: after TEST_TIME seconds it is killed and has failed. In a debugger:
