@@ -77,8 +77,10 @@ static void fork_parent(void)
 
 static void fork_child(void)
 {
-	for (fk_client *c = list; c; c = c->list_next)
+	for (fk_client *c = list; c; c = c->list_next) {
 		c->fd = safe_close(c->fd);
+		events_forget(c);
+	}
 	list = NULL;
 	pthread_mutex_unlock(&list_lock);
 }
@@ -116,6 +118,7 @@ static fk_client *client_free(fk_client *client)
 
 	if (!client)
 		return NULL;
+	events_fini(client);
 	task = atomic_load_explicit(&client->tasks, memory_order_relaxed);
 	while (task) {
 		struct fk_client_task *next = task->next;
@@ -213,7 +216,8 @@ static int check_segments(fk_client *client)
 		return -EBADMSG;
 	if (!client->n_jobs || client->n_jobs > LIMIT_JOBS || client->id >= LIMIT_CLIENTS ||
 	    segment->jobs_offset % CACHE_LINE || segment->jobs_offset > client->segment_size ||
-	    client->n_jobs * sizeof(struct job) + LIMIT_GROUPS * sizeof(struct group) >
+	    client->n_jobs * sizeof(struct job) + LIMIT_GROUPS * sizeof(struct group) +
+			    sizeof(struct watch) >
 		    client->segment_size - segment->jobs_offset)
 		return -EBADMSG;
 	if (heap_offset % HEAP_ALIGN || heap_offset > client->segment_size ||
@@ -325,6 +329,7 @@ int fk_open(const char *socket, const struct fk_open_options *options, fk_client
 	client->fd = -1;
 	pthread_mutex_init(&client->tasks_lock, NULL);
 	pthread_mutex_init(&client->group_lock, NULL);
+	events_init(client);
 
 	err = reach(path, options, &welcome, fds);
 	if (err < 0)

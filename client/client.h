@@ -11,6 +11,7 @@
 
 #include <forkd/client.h>
 
+#include "client/events.h"
 #include "client/heap.h"
 #include "client/publish.h"
 #include "client/slots.h"
@@ -88,6 +89,7 @@ struct fk_client {
 	uint64_t segment_size;
 	struct fk_client *list_next; /* under the lock of client.c */
 	struct heap heap;	     /* has its own lock */
+	struct events events;	     /* the same */
 	/* any thread */
 	_Atomic(struct fk_client_task *) tasks; /* grows at its front */
 	pthread_mutex_t tasks_lock;		/* of who adds */
@@ -135,6 +137,20 @@ int client_look(struct fk_client *client, uint64_t now_ns);
  */
 int client_sleep(struct fk_client *client, const _Atomic uint32_t *word, uint32_t value,
 		 uint64_t deadline_ns);
+
+/* When a timeout that is not 0 is over. now_ns: clock_ns(). UINT64_MAX: never. */
+static inline uint64_t client_deadline(uint64_t now_ns, uint64_t timeout_ns)
+{
+	return timeout_ns > UINT64_MAX - now_ns ? UINT64_MAX : now_ns + timeout_ns;
+}
+
+/* The timeout that is left of it; 0 for a deadline of 0. */
+static inline uint64_t client_left(uint64_t deadline_ns)
+{
+	uint64_t now = deadline_ns && deadline_ns != UINT64_MAX ? clock_ns() : 0;
+
+	return deadline_ns == UINT64_MAX ? FK_FOREVER : deadline_ns > now ? deadline_ns - now : 0;
+}
 
 /* A step of a spin, of which the caller counts in *steps: false once end_ns is over. */
 static inline int client_spin(uint32_t *steps, uint64_t end_ns)

@@ -45,6 +45,7 @@ static const struct {
 	{ E2BIG, "more jobs than the job table has records, or more than forkd gives to a client" },
 	{ EBUSY, "the job, or one of them, has not ended yet" },
 	{ EINPROGRESS, "the job has not ended yet" },
+	{ EALREADY, "the job is watched already, and was not fetched or called back yet" },
 	{ EINVAL, "an argument does not fit the task's signature or the call" },
 	{ EFAULT,
 	  "a buffer lies outside the client's heap, or not at a multiple of 8 bytes in it" },

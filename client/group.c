@@ -172,7 +172,7 @@ static int group_wait(struct fk_client *client, uint32_t number, uint64_t timeou
 	if (!timeout_ns)
 		return group_poll(client, number);
 	start = clock_ns();
-	deadline = timeout_ns > UINT64_MAX - start ? UINT64_MAX : start + timeout_ns;
+	deadline = client_deadline(start, timeout_ns);
 	/* Relaxed: a hint, that single waits adapt. */
 	spin = atomic_load_explicit(&client->spin, memory_order_relaxed);
 	if (spin && group_spin(&client->groups[number - 1], min(start + spin, deadline)))

@@ -11,9 +11,12 @@ libclientcore_la_SOURCES = \
 	client/connect.c \
 	client/connect.h \
 	client/error.c \
+	client/events.c \
+	client/events.h \
 	client/group.c \
 	client/heap.c \
 	client/heap.h \
+	client/many.c \
 	client/pack.c \
 	client/publish.c \
 	client/publish.h \

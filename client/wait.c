@@ -43,6 +43,14 @@ static int wait_ended(struct job *job)
 	return job_outcome(job) == JOB_IDLE ? -ECONNRESET : 0;
 }
 
+/* What is said of a job without an outcome. */
+static int wait_pending(struct fk_client *client)
+{
+	/* Relaxed: never goes back. */
+	return atomic_load_explicit(&client->gone, memory_order_relaxed) ? -ECONNRESET
+									 : -EINPROGRESS;
+}
+
 /* True if the job ended while spinning. */
 static int wait_spin(struct job *job, uint64_t end_ns)
 {
@@ -83,7 +91,7 @@ static int wait_job(struct fk_client *client, fk_job handle, uint64_t timeout_ns
 		return err > 0 ? 0 : err ? err : -ETIMEDOUT;
 	}
 	start = clock_ns();
-	deadline = timeout_ns > UINT64_MAX - start ? UINT64_MAX : start + timeout_ns;
+	deadline = client_deadline(start, timeout_ns);
 
 	/* Relaxed: a hint. */
 	spin = atomic_load_explicit(&client->spin, memory_order_relaxed);
@@ -145,6 +153,8 @@ int fk_outcome(fk_client *client, fk_job handle, int *ret_code, int *ret_signo)
 	outcome = job_outcome(job);
 	if (outcome == JOB_IDLE)
 		return -ECONNRESET; /* wait_ended() */
+	if (outcome == JOB_PENDING && wait_pending(client) == -ECONNRESET)
+		return -ECONNRESET;
 	/* Relaxed: they were written before the outcome. */
 	if (ret_code)
 		*ret_code = outcome == JOB_FAILED
@@ -168,6 +178,8 @@ int fk_result(fk_client *client, fk_job handle, void *result, size_t size)
 		return err;
 	job = client_job(client, handle);
 	outcome = job_outcome(job);
+	if (outcome == JOB_PENDING)
+		return wait_pending(client);
 	/* Relaxed: written before the outcome. */
 	err = error_of_outcome(outcome, atomic_load_explicit(&job->code, memory_order_relaxed));
 	if (err)
@@ -191,7 +203,7 @@ int fk_timings(fk_client *client, fk_job handle, struct fk_timings *ret_timings)
 		return err;
 	job = client_job(client, handle);
 	if (is_pending(job))
-		return -EINPROGRESS;
+		return wait_pending(client);
 	err = wait_ended(job);
 	if (err)
 		return err;

@@ -70,6 +70,7 @@ bool recover_finish(struct job *job, struct group *groups, uint32_t generation, 
 {
 	/* Before the outcome: after it the client may use the record again. */
 	struct group *group = group_of(groups, recover_load(&job->group));
+	struct watch *watch = watch_of(groups);
 	uint32_t state = recover_load(&job->state);
 
 	/* A client that hammers the word can make the step fail, but not hold the manager up. */
@@ -92,6 +93,8 @@ bool recover_finish(struct job *job, struct group *groups, uint32_t generation, 
 	}
 	if (state & JOB_WAITER)
 		(void)futex_wake(&job->state, INT_MAX);
+	if (watch && state & JOB_WATCHED && watch_end(watch))
+		(void)futex_wake(&watch->ended, INT_MAX);
 	if (group && group_done(group, 1))
 		(void)futex_wake(&group->word, INT_MAX);
 	return true;

@@ -127,7 +127,9 @@ static bool root_finish(struct pool *pool, const struct root_end *end)
 	struct registry_client *client = registry_of(pool, end->row);
 	struct job *job = &client->jobs[end->row % pool->max_jobs];
 	struct board_client *board = &pool->board->clients[client - pool->registry.clients];
+	struct watch *watch = watch_of(client->groups);
 	struct group *group;
+	uint32_t told;
 	bool woke = false;
 
 	atomic_store_explicit(&job->code, end->code, memory_order_relaxed);
@@ -150,9 +152,15 @@ static bool root_finish(struct pool *pool, const struct root_end *end)
 	group = group_of(client->groups, atomic_load_explicit(&job->group, memory_order_relaxed));
 	if (root_is_cancelled(pool, end->row, end->generation))
 		atomic_store_explicit(&pool->cancels[end->row], 0, memory_order_relaxed);
-	if (job_finish(job, end->generation, end->outcome)) {
+	told = job_finish(job, end->generation, end->outcome);
+	if (told) {
 		FK_CRASH(root_ended);
-		futex_wake(&job->state, INT32_MAX);
+		if (told & JOB_WAITER)
+			futex_wake(&job->state, INT32_MAX);
+		if (told & JOB_WATCHED && watch_end(watch)) {
+			FK_CRASH(root_watched);
+			futex_wake(&watch->ended, INT32_MAX);
+		}
 		woke = true;
 	}
 	FK_CRASH(root_told);

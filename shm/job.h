@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * shm/job.h - the client segment: a table of job records, a table of groups and a heap
+ * shm/job.h - the client segment: a table of job records, a table of groups, a watch and a heap
  *
  * WHO WRITES, WHO READS
  *   One segment per connection, mapped by that client, the pool and the manager. Everything in it
@@ -8,9 +8,10 @@
  *   the copy. Arguments are copied before the task runs.
  *
  * THE STATE WORD
- *   { generation:24, waiter:1, outcome:7 }. The client writes generation and JOB_PENDING before it
- *   submits, and sets the waiter bit by a CAS before it sleeps on the word. The pool exchanges the
- *   final state in and wakes if the bit was set. A futex word.
+ *   { generation:24, waiter:1, watched:1, outcome:6 }. The client writes generation and JOB_PENDING
+ *   before it submits, and sets the waiter bit by a CAS before it sleeps on the word; or the
+ *   watched bit, before it sleeps on the watch for many jobs (watch.h). The pool exchanges the
+ *   final state in and tells those whose bit was set. A futex word.
  *
  * CHAINS
  *   A record may head a chain: next is the index of the chain's next record + 1, 0 at its end. The
@@ -41,7 +42,8 @@
  *       the record is taken off the ring, and before anything can give the job its outcome.
  *   I3. All records of a chain are filled, next included, before the word of the first is
  *       published. A client that dies before that has submitted none of them.
- *   I4. The job's outcome comes first, then its group is counted down (group.h).
+ *   I4. The job's outcome comes first, then its group is counted down (group.h), and its end
+ *       counted if it is watched (watch.h).
  *   I5. A generation that the client wants to end stands in cancel before it says so over its
  *       socket: whoever may have lost the message (a pool, with what it had in private memory; the
  *       manager) is gone before another process looks at the record, at each job that it accepts,
@@ -63,6 +65,7 @@
 #include "shm/group.h"
 #include "shm/limits.h"
 #include "shm/segment.h"
+#include "shm/watch.h"
 
 /* Outcomes: the low bits of the state word. */
 #define JOB_IDLE      0u
@@ -74,7 +77,8 @@
 #define JOB_CRASHED   6u /* signo says how */
 #define JOB_LOST      7u
 
-#define JOB_OUTCOME_MASK 0x7fu
+#define JOB_OUTCOME_MASK 0x3fu
+#define JOB_WATCHED	 0x40u
 #define JOB_WAITER	 0x80u
 #define JOB_GEN_SHIFT	 8
 #define JOB_GEN_MASK	 0xffffffu
@@ -114,7 +118,7 @@ struct job {
 	uint8_t reserved0[12];
 	/* lines 1 to 3: the client writes, the pool copies */
 	uint8_t args[LIMIT_ARGS];
-	/* line 4: the pool writes, the client reads; the waiter bit of state is the client's */
+	/* line 4: the pool writes, the client reads; two bits of state are the client's */
 	_Alignas(64) _Atomic uint32_t state;
 	_Atomic int32_t code;
 	_Atomic uint32_t signo;
@@ -132,7 +136,7 @@ _Static_assert(offsetof(struct job, args) == 64, "args open a cache line");
 _Static_assert(offsetof(struct job, state) == 256, "the pool's fields open a cache line");
 _Static_assert(offsetof(struct job, result) == 320, "the result opens a cache line");
 
-/* The client segment: this head, the jobs, the groups, the heap. */
+/* The client segment: this head, the jobs, the groups, the watch, the heap. */
 struct client_segment {
 	struct segment head;
 	/* the manager writes once */
@@ -162,7 +166,7 @@ static inline struct group *client_segment_groups(struct job *jobs, uint32_t n_j
 static inline uint64_t client_segment_heap_offset(uint32_t n_jobs)
 {
 	uint64_t end = sizeof(struct client_segment) + (uint64_t)n_jobs * sizeof(struct job) +
-		       LIMIT_GROUPS * sizeof(struct group);
+		       LIMIT_GROUPS * sizeof(struct group) + sizeof(struct watch);
 
 	return (end + 4095) & ~UINT64_C(4095);
 }
@@ -202,19 +206,20 @@ static inline uint32_t job_state(uint32_t generation, uint32_t outcome)
 
 /*
  * Puts the one outcome of a job into its record; the result, code and signo have been written.
- * Returns true if somebody waits on the word, who is then to be woken by a futex wake.
+ * Returns who is to be told: JOB_WAITER, whoever sleeps on the word, by a futex wake; JOB_WATCHED,
+ * by watch_end(). 0: nobody.
  */
-static inline int job_finish(struct job *job, uint32_t generation, uint32_t outcome)
+static inline uint32_t job_finish(struct job *job, uint32_t generation, uint32_t outcome)
 {
 	/* ORDER job/outcome [J1]: release, so that who sees the outcome sees result and code;
 	 * acquire is not needed, nothing of the client's is read after it. Pairs with the acquire
-	 * in job_outcome(). The exchange takes the waiter bit in the same step (I1 of the wait:
+	 * in job_outcome(). The exchange takes both bits in the same step (I1 of the wait:
 	 * either the client's CAS comes first and the bit is seen here, or it fails and
 	 * sees us). */
 	uint32_t old = atomic_exchange_explicit(&job->state, job_state(generation, outcome),
 						memory_order_release);
 
-	return (old & JOB_WAITER) != 0;
+	return old & (JOB_WAITER | JOB_WATCHED);
 }
 
 /* The outcome of this generation so far: JOB_PENDING or a final one. */
@@ -266,22 +271,34 @@ static inline int job_is_unwanted(struct job *job, uint32_t generation)
 	return atomic_load_explicit(&job->cancel, memory_order_relaxed) == generation;
 }
 
+/* Puts a bit into the state of a pending job. Returns the state, or 0 if it is not pending. */
+static inline uint32_t job_announce(struct job *job, uint32_t bit)
+{
+	uint32_t state = atomic_load_explicit(&job->state, memory_order_relaxed);
+
+	while ((state & JOB_OUTCOME_MASK) == JOB_PENDING) {
+		if (state & bit)
+			return state;
+		if (atomic_compare_exchange_weak_explicit(&job->state, &state, state | bit,
+							  memory_order_relaxed,
+							  memory_order_relaxed))
+			return state | bit;
+	}
+	return 0;
+}
+
 /*
  * Announces a waiter. Returns the value to sleep on, or 0 if the job is not pending any more.
  */
 static inline uint32_t job_announce_waiter(struct job *job)
 {
-	uint32_t state = atomic_load_explicit(&job->state, memory_order_relaxed);
+	return job_announce(job, JOB_WAITER);
+}
 
-	while ((state & JOB_OUTCOME_MASK) == JOB_PENDING) {
-		if (state & JOB_WAITER)
-			return state;
-		if (atomic_compare_exchange_weak_explicit(&job->state, &state, state | JOB_WAITER,
-							  memory_order_relaxed,
-							  memory_order_relaxed))
-			return state | JOB_WAITER;
-	}
-	return 0;
+/* Has the job's end counted by watch_end(). False if it is not pending any more. */
+static inline int job_watch(struct job *job)
+{
+	return job_announce(job, JOB_WATCHED) != 0;
 }
 
 #endif

@@ -67,6 +67,9 @@
 #define LAYOUT_45   LAYOUT_MIX(LAYOUT_44, sizeof(struct board_quarantine))
 #define LAYOUT_46   LAYOUT_MIX(LAYOUT_45, offsetof(struct board, quarantine))
 #define LAYOUT_47   LAYOUT_MIX(LAYOUT_46, sizeof(struct board_module))
-#define LAYOUT_HASH LAYOUT_MIX(LAYOUT_47, offsetof(struct board, modules))
+#define LAYOUT_48   LAYOUT_MIX(LAYOUT_47, offsetof(struct board, modules))
+#define LAYOUT_49   LAYOUT_MIX(LAYOUT_48, sizeof(struct watch))
+#define LAYOUT_50   LAYOUT_MIX(LAYOUT_49, offsetof(struct watch, sleepers))
+#define LAYOUT_HASH LAYOUT_MIX(LAYOUT_50, JOB_WATCHED)
 
 #endif

@@ -23,4 +23,5 @@ libshm_la_SOURCES = \
 	shm/signature.c \
 	shm/signature.h \
 	shm/tenant.h \
-	shm/wake.h
+	shm/wake.h \
+	shm/watch.h

@@ -230,6 +230,18 @@ static void wait_for_group(void)
 	(void)fk_group_wait(c, groups[0], NSEC_PER_MSEC);
 }
 
+static void wait_for_any(void)
+{
+	size_t index;
+
+	(void)fk_wait_any(c, &endless, 1, NSEC_PER_MSEC, &index);
+}
+
+static void watch(void)
+{
+	must(fk_watch(c, endless, NULL, NULL));
+}
+
 static void cancel(void)
 {
 	must(fk_cancel(c, endless));
@@ -307,6 +319,8 @@ static const struct row {
 	SITE(wait_announced, wait_a_moment),
 	SITE(wait_woken, wait_a_moment),
 	SITE(group_announced, wait_for_group),
+	SITE(many_watched, wait_for_any),
+	SITE(events_watched, watch),
 	SITE(cancel_wanted, cancel),
 	SITE(cancel_written, cancel),
 	SITE(cancel_sent, cancel),

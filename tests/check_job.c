@@ -38,8 +38,8 @@ START_TEST(the_word_holds_generation_waiter_and_outcome_apart)
 {
 	ck_assert_uint_eq(job_state(JOB_GEN_MASK, 0), 0xffffff00u);
 	ck_assert_uint_eq(job_state(JOB_GEN_MASK + 1, JOB_DONE), JOB_DONE);
-	ck_assert_uint_eq(JOB_OUTCOME_MASK & JOB_WAITER, 0);
-	ck_assert_uint_eq((JOB_OUTCOME_MASK | JOB_WAITER) + 1, 1u << JOB_GEN_SHIFT);
+	ck_assert_uint_eq(JOB_OUTCOME_MASK & (JOB_WAITER | JOB_WATCHED), 0);
+	ck_assert_uint_eq((JOB_OUTCOME_MASK | JOB_WAITER | JOB_WATCHED) + 1, 1u << JOB_GEN_SHIFT);
 	for (uint32_t outcome = JOB_IDLE; outcome <= JOB_LOST; outcome++) {
 		atomic_store_explicit(&job.state, job_state(0xabcdef, outcome) | JOB_WAITER,
 				      memory_order_relaxed);
@@ -53,7 +53,7 @@ START_TEST(finishing_without_a_waiter_wakes_nobody)
 {
 	submit(5);
 	ck_assert_uint_eq(job_outcome(&job), JOB_PENDING);
-	ck_assert_int_eq(job_finish(&job, 5, JOB_DONE), 0);
+	ck_assert_uint_eq(job_finish(&job, 5, JOB_DONE), 0);
 	ck_assert_uint_eq(state(), job_state(5, JOB_DONE));
 }
 END_TEST
@@ -62,7 +62,7 @@ START_TEST(finishing_takes_the_waiter_bit_away_and_says_so)
 {
 	submit(5);
 	ck_assert_uint_eq(job_announce_waiter(&job), job_state(5, JOB_PENDING) | JOB_WAITER);
-	ck_assert_int_eq(job_finish(&job, 5, JOB_CRASHED), 1);
+	ck_assert_uint_eq(job_finish(&job, 5, JOB_CRASHED), JOB_WAITER);
 	ck_assert_uint_eq(state(), job_state(5, JOB_CRASHED));
 }
 END_TEST
@@ -75,6 +75,22 @@ START_TEST(a_second_waiter_sleeps_on_the_same_value)
 	value = job_announce_waiter(&job);
 	ck_assert_uint_eq(job_announce_waiter(&job), value);
 	ck_assert_uint_eq(state(), value);
+}
+END_TEST
+
+START_TEST(finishing_takes_the_watched_bit_away_and_says_so)
+{
+	submit(5);
+	ck_assert_int_eq(job_watch(&job), 1);
+	ck_assert_int_eq(job_watch(&job), 1);
+	ck_assert_uint_eq(job_outcome(&job), JOB_PENDING);
+	ck_assert_uint_eq(state(), job_state(5, JOB_PENDING) | JOB_WATCHED);
+	/* Neither bit is in the other's way. */
+	ck_assert_uint_eq(job_announce_waiter(&job),
+			  job_state(5, JOB_PENDING) | JOB_WATCHED | JOB_WAITER);
+	ck_assert_uint_eq(job_finish(&job, 5, JOB_LOST), JOB_WATCHED | JOB_WAITER);
+	ck_assert_uint_eq(state(), job_state(5, JOB_LOST));
+	ck_assert_int_eq(job_watch(&job), 0);
 }
 END_TEST
 
@@ -92,7 +108,7 @@ END_TEST
 START_TEST(the_outcome_overwrites_whatever_the_client_wrote)
 {
 	atomic_store_explicit(&job.state, UINT32_MAX, memory_order_relaxed);
-	ck_assert_int_eq(job_finish(&job, 3, JOB_DONE), 1);
+	ck_assert_uint_eq(job_finish(&job, 3, JOB_DONE), JOB_WAITER | JOB_WATCHED);
 	ck_assert_uint_eq(state(), job_state(3, JOB_DONE));
 }
 END_TEST
@@ -144,7 +160,7 @@ START_TEST(every_record_and_the_heap_are_where_they_are_said_to_be)
 
 		ck_assert_uint_eq(heap % 4096, 0);
 		uint64_t end = sizeof(struct client_segment) + n * sizeof(struct job) +
-			       LIMIT_GROUPS * sizeof(struct group);
+			       LIMIT_GROUPS * sizeof(struct group) + sizeof(struct watch);
 
 		ck_assert_uint_ge(heap, end);
 		ck_assert_uint_lt(heap, end + 4096);
@@ -153,6 +169,9 @@ START_TEST(every_record_and_the_heap_are_where_they_are_said_to_be)
 	ck_assert_uint_eq(sizeof(struct client_segment) % 64, 0);
 	ck_assert_uint_eq(offsetof(struct job, result) % 64, 0);
 	ck_assert_ptr_eq(client_segment_groups(&job, 1), &job + 1);
+	ck_assert_ptr_eq(watch_of(client_segment_groups(&job, 1)),
+			 (char *)(&job + 1) + LIMIT_GROUPS * sizeof(struct group));
+	ck_assert_ptr_null(watch_of(NULL));
 }
 END_TEST
 
@@ -276,6 +295,7 @@ END_TEST
 
 CHECK_MAIN("job", a_new_record_is_idle, the_word_holds_generation_waiter_and_outcome_apart,
 	   finishing_without_a_waiter_wakes_nobody, finishing_takes_the_waiter_bit_away_and_says_so,
+	   finishing_takes_the_watched_bit_away_and_says_so,
 	   a_second_waiter_sleeps_on_the_same_value, nobody_waits_for_what_has_an_outcome,
 	   the_outcome_overwrites_whatever_the_client_wrote, a_wish_to_end_is_of_one_generation,
 	   a_value_to_sleep_on_is_never_the_one_that_says_there_is_none,

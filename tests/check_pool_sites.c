@@ -95,6 +95,27 @@ static void submit_many(void)
 		must_be(oracle_end(&o, c, &jobs[i]) == FK_DONE, "an idempotent job is not done");
 }
 
+/* It sleeps until one of them has ended, again and again. */
+static void wait_for_any(void)
+{
+	struct oracle_job jobs[64];
+	fk_job handles[64];
+	uint32_t n = ARRAY_SIZE(jobs);
+
+	must(oracle_submit(&o, c, n, NULL, FK_WAIT_ROOM | FK_IDEMPOTENT, jobs));
+	for (uint32_t i = 0; i < n; i++)
+		handles[i] = jobs[i].job;
+	while (n) {
+		size_t i;
+
+		must(fk_wait_any(c, handles, n, FK_FOREVER, &i));
+		must_be(fk_poll(c, handles[i]) == 1, "a job that has ended has not");
+		handles[i] = handles[--n];
+	}
+	for (uint32_t i = 0; i < ARRAY_SIZE(jobs); i++)
+		must_be(oracle_end(&o, c, &jobs[i]) == FK_DONE, "an idempotent job is not done");
+}
+
 /* One that thieves take from, for as long as it lasts. */
 static void fork_often(void)
 {
@@ -247,6 +268,7 @@ static const struct row rows[] = {
 	SITE(root_finishing, 200, submit_many),
 	SITE(root_finishing, 300, submit_many),
 	SITE(root_ended, 20, submit_many),
+	SITE(root_watched, 1, wait_for_any),
 	SITE(root_told, 200, submit_many),
 	SITE(root_counted, 1, submit_many),
 	SITE(root_woken, 200, submit_many),

@@ -337,6 +337,30 @@ START_TEST(groups_are_counted_down)
 }
 END_TEST
 
+/* And the ends of watched jobs are counted, of those that get their outcome here. */
+START_TEST(ends_of_watched_jobs_are_counted)
+{
+	static struct {
+		struct group groups[LIMIT_GROUPS];
+		struct watch watch;
+	} table;
+	static struct job jobs[3];
+
+	for (uint32_t i = 0; i < 3; i++) {
+		atomic_store(&jobs[i].state, job_state(GEN, JOB_PENDING));
+		if (i != 1)
+			ck_assert_int_eq(job_watch(&jobs[i]), 1);
+	}
+	for (uint32_t i = 0; i < 3; i++) {
+		ck_assert(recover_finish(&jobs[i], table.groups, GEN, JOB_LOST, 0, 0));
+		ck_assert_uint_eq(jobs[i].state, job_state(GEN, JOB_LOST));
+		ck_assert_uint_eq(table.watch.ended, i == 2 ? 2 : 1);
+		ck_assert(!recover_finish(&jobs[i], table.groups, GEN, JOB_CRASHED, 0, 0));
+		ck_assert_uint_eq(table.watch.ended, i == 2 ? 2 : 1);
+	}
+}
+END_TEST
+
 START_TEST(without_blame_an_idempotent_job_runs_again_once)
 {
 	struct recover_report report;
@@ -533,7 +557,8 @@ END_TEST
 CHECK_MAIN("recover", each_cell_of_the_table, a_job_that_hangs_is_to_blame_as_one_that_faults,
 	   a_job_that_has_ended_though_it_hung_leaves_the_blame_to_nobody,
 	   a_fault_while_buffers_are_written_back_is_that_jobs_own, an_outcome_comes_exactly_once,
-	   groups_are_counted_down, without_blame_an_idempotent_job_runs_again_once,
+	   groups_are_counted_down, ends_of_watched_jobs_are_counted,
+	   without_blame_an_idempotent_job_runs_again_once,
 	   with_blame_for_another_it_runs_again_as_often_as_needed,
 	   the_fault_of_a_worker_that_names_no_running_row_blames_nobody,
 	   what_a_client_does_to_its_records_changes_neither_blame_nor_progress,

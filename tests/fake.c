@@ -110,8 +110,11 @@ void fake_run(uint32_t payload)
 	struct client_segment *segment = atomic_load(&fake.clients[ring_payload_client(payload)]);
 	struct job *job = (struct job *)(segment + 1) + ring_payload_job(payload);
 	char *heap = (char *)segment + segment->heap_offset;
+	struct group *groups = client_segment_groups((struct job *)(segment + 1), fake.n_jobs);
+	struct watch *watch = watch_of(groups);
 	uint32_t outcome = JOB_DONE;
 	struct group *group;
+	uint32_t told;
 	struct job_ref ref;
 	int64_t numbers[2];
 	double half;
@@ -155,10 +158,12 @@ void fake_run(uint32_t payload)
 	}
 	atomic_store_explicit(&job->ended_ns, clock_ns(), memory_order_relaxed);
 	/* Before the outcome: after it the record may be another job's. */
-	group = group_of(client_segment_groups((struct job *)(segment + 1), fake.n_jobs),
-			 atomic_load(&job->group));
-	if (job_finish(job, job->generation, outcome))
+	group = group_of(groups, atomic_load(&job->group));
+	told = job_finish(job, job->generation, outcome);
+	if (told & JOB_WAITER)
 		(void)futex_wake(&job->state, INT32_MAX);
+	if (told & JOB_WATCHED && watch_end(watch))
+		(void)futex_wake(&watch->ended, INT32_MAX);
 	if (group && group_done(group, 1))
 		(void)futex_wake(&group->word, INT32_MAX);
 }

@@ -24,6 +24,7 @@ UNIT_TESTS = \
 	tests/check_drain \
 	tests/check_each \
 	tests/check_error \
+	tests/check_events \
 	tests/check_fair \
 	tests/check_fair_claim \
 	tests/check_fair_queue \
@@ -44,6 +45,7 @@ UNIT_TESTS = \
 	tests/check_ledger \
 	tests/check_log \
 	tests/check_loop \
+	tests/check_many \
 	tests/check_module \
 	tests/check_modules \
 	tests/check_number \
@@ -187,6 +189,7 @@ TSAN_TESTS = \
 	tests/check_deque \
 	tests/check_drain \
 	tests/check_error \
+	tests/check_events \
 	tests/check_fold \
 	tests/check_forkmode \
 	tests/check_group \
@@ -196,6 +199,7 @@ TSAN_TESTS = \
 	tests/check_lazy \
 	tests/check_lazy_pool \
 	tests/check_log \
+	tests/check_many \
 	tests/check_number \
 	tests/check_option_list \
 	tests/check_option_table \

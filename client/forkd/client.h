@@ -17,6 +17,9 @@
  *   Every function but fk_open() and fk_close() may be called by any number of threads on one
  *   client at the same time. Two threads may wait for the same job; it is released once, after the
  *   last of them is back. fk_close() comes after every other call has returned.
+ *   Callbacks run on the thread that calls fk_dispatch(), and nowhere else. From the first
+ *   fk_event_fd() on the library has a thread of its own; it runs nothing of the program's, no
+ *   signal handler either.
  *
  * FORK
  *   A client belongs to the process that opened it. In a child made by fork() every call with the
@@ -125,7 +128,7 @@ struct fk_timings {
 	uint64_t run_ns;  /* from start to end */
 };
 
-/* Timeouts of fk_wait(). */
+/* A timeout without an end. */
 #define FK_FOREVER UINT64_MAX
 
 /*
@@ -255,6 +258,65 @@ int fk_wait(fk_client *client, fk_job job, uint64_t timeout_ns);
  * of 0.
  */
 int fk_poll(fk_client *client, fk_job job);
+
+/*
+ * Waits until one of n jobs has ended.
+ * jobs: any number, 128 and more as well; one may stand there twice. timeout_ns: as in fk_wait().
+ * ret_index: where the first stands that has ended. To wait for the others take it out.
+ * Returns 0, -ETIMEDOUT, -EINVAL (n is 0), -ESTALE (one of the jobs is not there), -ECONNRESET (as
+ * in fk_wait()).
+ */
+int fk_wait_any(fk_client *client, const fk_job *jobs, size_t n, uint64_t timeout_ns,
+		size_t *ret_index);
+
+/*
+ * Waits until all of n jobs have ended, however they did.
+ * jobs, timeout_ns: as in fk_wait_any(). n: 0 is fine. Of jobs that are submitted together a group
+ * costs less: fk_group_wait().
+ * Returns 0, -ETIMEDOUT, -ESTALE (one of the jobs is not there), -ECONNRESET (as in fk_wait()).
+ */
+int fk_wait_all(fk_client *client, const fk_job *jobs, size_t n, uint64_t timeout_ns);
+
+/*
+ * Has the end of a job reported, once: by a call of ended() from fk_dispatch(), or with ended NULL
+ * by fk_next_ended(). A job that has ended already is reported as well, and when the daemon is gone
+ * every watched job is: then fk_outcome() of those that have none is -ECONNRESET. One that is
+ * released before is not.
+ * ended: NULL, or called with this data. It may call all functions of the library but fk_close().
+ * data: what the caller likes.
+ * Returns 0, -ESTALE (no such job), -EALREADY (it is watched, and was not reported yet), -ENOMEM.
+ */
+int fk_watch(fk_client *client, fk_job job,
+	     void (*ended)(fk_client *client, fk_job job, void *data), void *data);
+
+/*
+ * Takes the next job that has ended of those that are watched without a callback, in the order in
+ * which their ends were found. It is still to be released.
+ * timeout_ns: how long it waits for one; FK_FOREVER, or 0 to only look.
+ * ret_data: NULL, or set to the data of fk_watch().
+ * Returns 0, -ETIMEDOUT (there is none), -ECONNRESET (the daemon is gone, and every watched job was
+ * reported).
+ */
+int fk_next_ended(fk_client *client, uint64_t timeout_ns, fk_job *ret_job, void **ret_data);
+
+/*
+ * Calls the callbacks of watched jobs that have ended, on this thread. Jobs that callbacks watch
+ * are left to the next call.
+ * timeout_ns: how long it waits for the first; FK_FOREVER, or 0 to only look.
+ * Returns how many it has called, 0 if the time was over, or -ECONNRESET (the daemon is gone, and
+ * every watched job was reported).
+ */
+int fk_dispatch(fk_client *client, uint64_t timeout_ns);
+
+/*
+ * A descriptor for poll() and its kin: readable as long as fk_next_ended() or fk_dispatch() has
+ * something to report, the end of the daemon too. It belongs to the client, and is closed with it;
+ * it is there to be waited for, not to be read, written or closed. The first call starts a thread,
+ * which sleeps but for a look now and then while jobs are watched.
+ * Returns 0 (the same descriptor each time), -EMFILE, -ENFILE (no descriptor), -EAGAIN (no thread),
+ * -ENOMEM.
+ */
+int fk_event_fd(fk_client *client, int *ret_fd);
 
 /*
  * How a job has ended.

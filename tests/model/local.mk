@@ -17,7 +17,8 @@ EXTRA_DIST += \
 	tests/model/ring.c \
 	tests/model/run.h \
 	tests/model/summary.c \
-	tests/model/wake.c
+	tests/model/wake.c \
+	tests/model/watch.c
 
 model-local:
 	top_srcdir='$(abs_top_srcdir)' CC='$(CC)' $(srcdir)/tests/model/run --long

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tests/model/watch.c - nobody who waits for any of many jobs sleeps through an end (shm/watch.h,
+ * I1 and I2)
+ *
+ * THE PROGRAM
+ *   Two workers have a job each: they store a result, finish the job, and count its end if it is
+ *   watched. A client watches both, and waits for either of them; in every second instance it
+ *   watches the second one alone.
+ *
+ * WHAT MUST BE TRUE
+ *   Who sleeps is woken; who sees an end sees the result.
+ *
+ * MUTANTS
+ *   MUTANT_DROP=FUNCTION  that function of watch.h loses its fence
+ *   MUTANT_RELEASE        the end is counted relaxed
+ *   MUTANT_ACQUIRE        the count is read relaxed
+ *   MUTANT_LOOK           the look for sleepers comes before the outcome
+ *   MUTANT_WAKE           sleepers are woken before the end is counted
+ *   MUTANT_VALUE          the value to sleep on is read after the look at the jobs
+ *   MUTANT_EARLY          the end is counted before there is an outcome
+ *   MUTANT_MARK           the jobs are marked by a store, not by a CAS
+ */
+#include <stdatomic.h>
+#include <stddef.h>
+
+#include "tests/model/model.h"
+
+#include "shm/fence.h"
+
+#ifdef MUTANT_DROP
+#define MODEL_NAME_(name) #name
+#define MODEL_NAME(name)  MODEL_NAME_(name)
+/* The two functions have names of different lengths. */
+#define fence_full()                                                                               \
+	do {                                                                                       \
+		if (sizeof(__func__) != sizeof(MODEL_NAME(MUTANT_DROP)))                           \
+			(fence_full)();                                                            \
+	} while (0)
+#endif
+#ifdef MUTANT_RELEASE
+#define memory_order_release memory_order_relaxed
+#endif
+#ifdef MUTANT_ACQUIRE
+#define memory_order_acquire memory_order_relaxed
+#endif
+
+#include "shm/watch.h"
+
+#undef fence_full
+#undef memory_order_release
+#undef memory_order_acquire
+
+#ifdef MUTANT_MARK
+#undef atomic_compare_exchange_weak_explicit
+#define atomic_compare_exchange_weak_explicit(object, old, value, order, failed)                   \
+	(model_stumble(), atomic_store_explicit(object, value, order), 1)
+#endif
+
+#include "shm/job.h"
+
+#define MODEL_THREADS 3
+
+#define CLIENT	   2u
+#define GENERATION 7u
+#define RESULT	   UINT64_C(0x0123456789abcdef)
+
+struct model {
+	struct job jobs[2];
+	struct watch watch;
+	struct model_futex futex;
+	uint32_t first; /* constant: the client watches this one and those behind it */
+};
+
+static void model_init(struct model *m, uint32_t instance)
+{
+	m->first = instance % 2;
+	for (uint32_t i = 0; i < 2; i++) {
+		memset(m->jobs[i].result, 0, sizeof(m->jobs[i].result));
+		atomic_store_explicit(&m->jobs[i].state, job_state(GENERATION, JOB_PENDING),
+				      memory_order_relaxed);
+	}
+	atomic_store_explicit(&m->watch.ended, instance % 3 ? UINT32_MAX : 0, memory_order_relaxed);
+	atomic_store_explicit(&m->watch.sleepers, 0, memory_order_relaxed);
+	model_futex_init(&m->futex);
+}
+
+static void worker(struct model *m, struct job *job)
+{
+	uint64_t result = RESULT;
+#if defined MUTANT_LOOK || defined MUTANT_WAKE
+	/* Of the latter this is not the last word. */
+	uint32_t sleepers = atomic_load_explicit(&m->watch.sleepers, memory_order_relaxed);
+#endif
+
+	memcpy(job->result, &result, sizeof(result));
+#if defined MUTANT_EARLY
+	if (watch_end(&m->watch))
+		model_wake(&m->futex);
+	model_stumble();
+	(void)job_finish(job, GENERATION, JOB_DONE);
+#elif defined MUTANT_LOOK
+	model_stumble();
+	if (job_finish(job, GENERATION, JOB_DONE) & JOB_WATCHED) {
+		(void)watch_end(&m->watch);
+		if (sleepers)
+			model_wake(&m->futex);
+	}
+#elif defined MUTANT_WAKE
+	if (job_finish(job, GENERATION, JOB_DONE) & JOB_WATCHED) {
+		sleepers = atomic_load_explicit(&m->watch.sleepers, memory_order_relaxed);
+		if (sleepers)
+			model_wake(&m->futex);
+		model_stumble();
+		(void)watch_end(&m->watch);
+	}
+#else
+	if (job_finish(job, GENERATION, JOB_DONE) & JOB_WATCHED && watch_end(&m->watch))
+		model_wake(&m->futex);
+#endif
+}
+
+/* True if one of those that it watches has ended. */
+static int look(struct model *m)
+{
+	int seen = 0;
+
+	for (uint32_t i = m->first; i < 2; i++) {
+		uint64_t result;
+
+		if (job_outcome(&m->jobs[i]) == JOB_PENDING)
+			continue;
+		memcpy(&result, m->jobs[i].result, sizeof(result));
+		model_assert(result == RESULT, "who sees the end sees the result");
+		seen = 1;
+	}
+	return seen;
+}
+
+static void client(struct model *m)
+{
+	for (uint32_t i = m->first; i < 2; i++)
+		(void)job_watch(&m->jobs[i]);
+	for (;;) {
+		uint32_t value = watch_begin(&m->watch);
+		int seen = look(m);
+
+#ifdef MUTANT_VALUE
+		model_stumble();
+		value = atomic_load_explicit(&m->watch.ended, memory_order_acquire);
+#endif
+#ifdef MUTANT_WAKE
+		model_stumble();
+#endif
+		/* It sleeps, and is counted. */
+		if (!seen && model_wait(&m->futex, &m->watch.ended, value, CLIENT))
+			return;
+		watch_leave(&m->watch);
+		if (seen)
+			return;
+	}
+}
+
+static void model_thread(struct model *m, uint32_t thread)
+{
+	if (thread == CLIENT)
+		client(m);
+	else
+		worker(m, &m->jobs[thread]);
+}
+
+static void model_check(struct model *m)
+{
+	model_assert(!m->futex.sleeping, "who sleeps is woken");
+}
+
+#include "tests/model/run.h"
