@@ -39,7 +39,7 @@ libforkclient_la_LDFLAGS = -version-info 0:0:0 $(COMMON_LDFLAGS) \
 EXTRA_libforkclient_la_DEPENDENCIES = client/libforkclient.map
 EXTRA_DIST += client/libforkclient.map
 
-forkdinclude_HEADERS += client/forkd/client.h
+forkdinclude_HEADERS += client/forkd/client.h client/forkd/client.hpp
 pkgconfig_DATA += client/forkd-client.pc
 
 bin_PROGRAMS += forkctl

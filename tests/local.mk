@@ -155,6 +155,7 @@ endif
 SCRIPT_TESTS = \
 	tests/check-badinput \
 	tests/check-bench \
+	tests/check-cpp \
 	tests/check-docs \
 	tests/check-forkctl-check \
 	tests/check-numa \
@@ -348,6 +349,9 @@ tests_libtests_la_SOURCES = \
 	tests/service.h \
 	tests/stub.c \
 	tests/stub.h
+
+# What tests/check-cpp compiles.
+EXTRA_DIST += tests/cpp/client.cc
 
 # Those of several files.
 tests_check_inject_SOURCES = \

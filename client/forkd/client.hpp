@@ -1,0 +1,685 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * forkd/client.hpp - libforkclient for C++17 in a header: owners, futures, exceptions
+ *
+ *	forkd::client client;
+ *	auto f = client.submit<std::int64_t>("fib:fib", 30);
+ *	std::cout << f.get() << '\n';
+ *
+ * Everything is moved and not copied, and may be used by one thread at a time, but the client,
+ * which any number of threads may use at once. A future and a buffer end before their client.
+ *
+ * ERRORS
+ *   What fails throws forkd::error, a std::system_error whose code compares with std::errc
+ *   (std::errc::timed_out, ...) and whose text is fk_strerror()'s; a job that has ended in another
+ *   way than with a result throws forkd::job_error, which has its outcome, code and signal.
+ *
+ * TYPES
+ *   Of a signature i64 takes any integer and gives std::int64_t, f64 takes any number and gives
+ *   double, str takes std::string, std::string_view and const char *, buf and iobuf take a
+ *   forkd::buffer, a forkd::span of a part of one, or an fk_buffer. What does not fit the task's
+ *   signature throws, before anything is submitted. Several results are a std::tuple.
+ */
+#ifndef FORKD_CLIENT_HPP
+#define FORKD_CLIENT_HPP
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <forkd/client.h>
+
+namespace forkd
+{
+
+/* ------------------------------------------------------------------------ errors */
+
+class error_category final : public std::error_category
+{
+public:
+	const char *name() const noexcept override
+	{
+		return "forkd";
+	}
+	std::string message(int err) const override
+	{
+		return fk_strerror(err);
+	}
+	std::error_condition default_error_condition(int err) const noexcept override
+	{
+		return { err, std::generic_category() };
+	}
+};
+
+inline const std::error_category &category() noexcept
+{
+	static const error_category the_only;
+
+	return the_only;
+}
+
+/* err: an errno of the library, negative or positive. */
+class error : public std::system_error
+{
+public:
+	error(int err, const std::string &what)
+		: std::system_error(err < 0 ? -err : err, category(), what)
+	{
+	}
+};
+
+/* A job has ended without a result. */
+class job_error : public error
+{
+public:
+	job_error(int err, const std::string &what, int outcome, int code, int signo)
+		: error(err, what + ": " + fk_outcome_name(outcome)), outcome_(outcome),
+		  code_(code), signo_(signo)
+	{
+	}
+	/* FK_FAILED, FK_CANCELLED, FK_EXPIRED, FK_CRASHED or FK_LOST. */
+	int outcome() const noexcept
+	{
+		return outcome_;
+	}
+	/* Of FK_FAILED: a negative errno, or the task's own number. */
+	int task_code() const noexcept
+	{
+		return code_;
+	}
+	/* Of FK_CRASHED: the signal, if there was one. */
+	int signal() const noexcept
+	{
+		return signo_;
+	}
+
+private:
+	int outcome_, code_, signo_;
+};
+
+namespace detail
+{
+
+inline void check(int err, const char *what)
+{
+	if (err < 0)
+		throw error(err, what);
+}
+
+} // namespace detail
+
+/* FK_FOREVER for the longest, 0 for what is not positive. */
+inline std::uint64_t timeout_ns(std::chrono::nanoseconds timeout) noexcept
+{
+	if (timeout == std::chrono::nanoseconds::max())
+		return FK_FOREVER;
+	return timeout.count() > 0 ? static_cast<std::uint64_t>(timeout.count()) : 0;
+}
+
+inline constexpr std::chrono::nanoseconds forever = std::chrono::nanoseconds::max();
+
+/* ------------------------------------------------------------------------ buffers */
+
+/* A part of a buffer, which owns it. It starts at a multiple of 8 bytes for buf and iobuf. */
+template <class T> class span
+{
+public:
+	span() = default;
+	span(T *data, std::size_t size) noexcept : data_(data), size_(size)
+	{
+	}
+	T *data() const noexcept
+	{
+		return data_;
+	}
+	std::size_t size() const noexcept
+	{
+		return size_;
+	}
+	bool empty() const noexcept
+	{
+		return size_ == 0;
+	}
+	T *begin() const noexcept
+	{
+		return data_;
+	}
+	T *end() const noexcept
+	{
+		return data_ + size_;
+	}
+	T &operator[](std::size_t i) const noexcept
+	{
+		return data_[i];
+	}
+	/* What lies beyond the end is left out. */
+	span subspan(std::size_t from, std::size_t n = SIZE_MAX) const noexcept
+	{
+		from = from < size_ ? from : size_;
+		n = n < size_ - from ? n : size_ - from;
+		return { data_ + from, n };
+	}
+	operator fk_buffer() const noexcept
+	{
+		return { const_cast<std::remove_const_t<T> *>(data_), size_ * sizeof(T) };
+	}
+
+private:
+	T *data_ = nullptr;
+	std::size_t size_ = 0;
+};
+
+/* Memory in the shared heap: a task works on it where it is. Made by client::alloc(). */
+template <class T> class buffer : public span<T>
+{
+	static_assert(std::is_trivially_copyable_v<T>, "another process reads and writes it");
+	static_assert(alignof(T) <= 64, "the heap aligns to a cache line");
+
+public:
+	buffer() = default;
+	buffer(buffer &&other) noexcept
+		: span<T>(std::exchange(static_cast<span<T> &>(other), span<T>())),
+		  client_(std::exchange(other.client_, nullptr))
+	{
+	}
+	buffer &operator=(buffer &&other) noexcept
+	{
+		std::swap(static_cast<span<T> &>(*this), static_cast<span<T> &>(other));
+		std::swap(client_, other.client_);
+		return *this;
+	}
+	~buffer()
+	{
+		if (client_)
+			(void)fk_free(client_, this->data());
+	}
+
+private:
+	friend class client;
+	buffer(fk_client *client, T *data, std::size_t size) noexcept
+		: span<T>(data, size), client_(client)
+	{
+	}
+	fk_client *client_ = nullptr;
+};
+
+/* ------------------------------------------------------------------------ tasks */
+
+namespace detail
+{
+
+enum class kind { i64, f64, str, buf };
+
+/* The types of a signature, "name:type, ... -> type, ...", whose form the library has checked. */
+class signature
+{
+public:
+	explicit signature(std::string_view text)
+	{
+		const std::size_t arrow = text.find("->");
+
+		args = kinds(text.substr(0, arrow));
+		results = kinds(text.substr(arrow + 2));
+	}
+	std::vector<kind> args, results;
+
+private:
+	static std::vector<kind> kinds(std::string_view list)
+	{
+		std::vector<kind> all;
+
+		while (list.find_first_not_of(' ') != list.npos) {
+			const std::size_t comma = list.find(',');
+
+			all.push_back(kind_of(list.substr(0, comma)));
+			list.remove_prefix(comma == list.npos ? list.size() : comma + 1);
+		}
+		return all;
+	}
+	static kind kind_of(std::string_view item)
+	{
+		const std::size_t colon = item.find(':');
+
+		item.remove_prefix(colon == item.npos ? 0 : colon + 1);
+		item.remove_prefix(item.find_first_not_of(' '));
+		item = item.substr(0, 3);
+		return item == "i64" ? kind::i64
+		     : item == "f64" ? kind::f64
+		     : item == "str" ? kind::str
+				     : kind::buf;
+	}
+};
+
+[[noreturn]] inline void misfit(const fk_task *task, const std::string &what)
+{
+	throw error(EINVAL, std::string(fk_task_name(task)) + " (" + fk_task_signature(task) +
+				    "): " + what);
+}
+
+/* An argument as the signature wants it. text: where a text is kept meanwhile, with its NUL. */
+template <class T>
+fk_value value_of(const fk_task *task, kind want, const T &arg, std::string &text)
+{
+	fk_value value{};
+	bool fits;
+
+	if constexpr (std::is_convertible_v<const T &, fk_buffer>) {
+		fits = want == kind::buf;
+		value.buf = arg;
+	} else if constexpr (std::is_convertible_v<const T &, std::string_view>) {
+		fits = want == kind::str;
+		text = std::string_view(arg);
+		value.str = text.c_str();
+	} else if constexpr (std::is_integral_v<T>) {
+		fits = want == kind::i64 || want == kind::f64;
+		if (want == kind::f64)
+			value.f64 = static_cast<double>(arg);
+		else
+			value.i64 = static_cast<std::int64_t>(arg);
+		if constexpr (std::is_unsigned_v<T> && sizeof(T) == 8)
+			if (want == kind::i64 && arg > static_cast<T>(INT64_MAX))
+				misfit(task, "an integer does not fit into 64 bits with a sign");
+	} else {
+		static_assert(std::is_floating_point_v<T>, "no task takes such an argument");
+		fits = want == kind::f64;
+		value.f64 = static_cast<double>(arg);
+	}
+	if (!fits)
+		misfit(task, "an argument is of another type");
+	return value;
+}
+
+template <class R>
+inline constexpr bool is_result = std::is_same_v<R, double> ||
+				  (std::is_integral_v<R> && std::is_signed_v<R> &&
+				   sizeof(R) == sizeof(std::int64_t));
+
+} // namespace detail
+
+/* A task, by client::find(); as long as its client. */
+class task
+{
+public:
+	const fk_task *get() const noexcept
+	{
+		return task_;
+	}
+
+private:
+	friend class client;
+	explicit task(const fk_task *raw) : task_(raw), signature_(fk_task_signature(raw))
+	{
+	}
+	const fk_task *task_;
+	detail::signature signature_;
+};
+
+/* Options of a job, as in struct fk_request. */
+struct job_options {
+	std::chrono::nanoseconds timeout{ 0 }; /* 0: none */
+	std::uint32_t weight = 0;
+	fk_group group = 0;
+	bool idempotent = false;
+	bool wait_room =
+		true; /* false: throws what compares with std::errc::resource_..._try_again */
+	bool strict = false;
+	std::uint32_t place = FK_PLACE_ANY;
+	std::uint32_t place_index = 0;
+};
+
+/* ------------------------------------------------------------------------ futures */
+
+/*
+ * A job that was submitted, without its result. One that goes before its job has ended cancels the
+ * job and waits for its end: it may be at work in a buffer.
+ */
+class job
+{
+public:
+	job() = default;
+	job(job &&other) noexcept
+		: client_(std::exchange(other.client_, nullptr)), task_(other.task_),
+		  job_(std::exchange(other.job_, 0))
+	{
+	}
+	job &operator=(job &&other) noexcept
+	{
+		std::swap(client_, other.client_);
+		std::swap(task_, other.task_);
+		std::swap(job_, other.job_);
+		return *this;
+	}
+	~job()
+	{
+		if (!valid())
+			return;
+		if (fk_poll(client_, job_) == 0)
+			(void)fk_cancel(client_, job_);
+		(void)fk_wait(client_, job_, FK_FOREVER);
+		release();
+	}
+	/* There is a job, and get() has not been called. Only then the others may be. */
+	bool valid() const noexcept
+	{
+		return job_ != 0;
+	}
+	/* For the functions of the library, such as fk_watch(). */
+	fk_job handle() const noexcept
+	{
+		return job_;
+	}
+	fk_client *owner() const noexcept
+	{
+		return client_;
+	}
+	/* True if it has ended within that time. */
+	bool wait(std::chrono::nanoseconds timeout = forever) const
+	{
+		const int err = fk_wait(client_, job_, timeout_ns(timeout));
+
+		if (err == -ETIMEDOUT)
+			return false;
+		detail::check(err, fk_task_name(task_));
+		return true;
+	}
+	bool ready() const
+	{
+		return wait(std::chrono::nanoseconds(0));
+	}
+	/* FK_PENDING, FK_DONE, ... */
+	int outcome() const
+	{
+		const int outcome = fk_outcome(client_, job_, nullptr, nullptr);
+
+		detail::check(outcome, fk_task_name(task_));
+		return outcome;
+	}
+	struct fk_timings timings() const
+	{
+		struct fk_timings timings;
+
+		detail::check(fk_timings_of(&timings), fk_task_name(task_));
+		return timings;
+	}
+	/* Asks for its end: wait() or get() comes after it. */
+	void cancel()
+	{
+		detail::check(fk_cancel(client_, job_), fk_task_name(task_));
+	}
+
+protected:
+	job(fk_client *client, const fk_task *task, fk_job handle) noexcept
+		: client_(client), task_(task), job_(handle)
+	{
+	}
+	/* Waits for its end, copies its result and releases it, or throws. */
+	void take(void *bytes, std::size_t size)
+	{
+		int code = 0, signo = 0, outcome, err;
+
+		(void)wait();
+		outcome = fk_outcome(client_, job_, &code, &signo);
+		err = fk_result(client_, job_, bytes, size);
+		release();
+		if (err && outcome >= FK_DONE)
+			throw job_error(err, fk_task_name(task_), outcome, code, signo);
+		detail::check(err, fk_task_name(task_));
+	}
+
+private:
+	int fk_timings_of(struct fk_timings *timings) const noexcept
+	{
+		return ::fk_timings(client_, job_, timings);
+	}
+	void release() noexcept
+	{
+		(void)fk_release(client_, std::exchange(job_, 0));
+	}
+	fk_client *client_ = nullptr;
+	const fk_task *task_ = nullptr;
+	fk_job job_ = 0;
+};
+
+/* A job and its result: none, an std::int64_t or a double, or a tuple of them. */
+template <class... R> class future : public job
+{
+	static_assert((detail::is_result<R> && ...), "results are std::int64_t and double");
+
+public:
+	future() = default;
+
+	/* Waits, and gives the result; once. Throws job_error if there is none. */
+	auto get()
+	{
+		std::array<unsigned char, 64> bytes;
+
+		take(bytes.data(), bytes.size());
+		if constexpr (sizeof...(R) == 1)
+			return std::get<0>(unpack(bytes.data(), std::index_sequence_for<R...>()));
+		else if constexpr (sizeof...(R) > 1)
+			return unpack(bytes.data(), std::index_sequence_for<R...>());
+	}
+
+private:
+	friend class client;
+	using job::job;
+
+	template <std::size_t... I>
+	static std::tuple<R...> unpack(const unsigned char *bytes, std::index_sequence<I...>)
+	{
+		std::tuple<R...> all;
+
+		(std::memcpy(&std::get<I>(all), bytes + 8 * I, 8), ...);
+		return all;
+	}
+};
+
+/* ------------------------------------------------------------------------ the client */
+
+class client
+{
+public:
+	/* socket: nullptr for $FORKD_SOCKET, or else the one forkd was installed with. */
+	explicit client(const char *socket = nullptr, const fk_open_options &options = {})
+	{
+		const int err = fk_open(socket, &options, &client_);
+
+		if (err)
+			throw error(err, fk_open_error());
+	}
+	client(client &&other) noexcept : client_(std::exchange(other.client_, nullptr))
+	{
+	}
+	client &operator=(client &&other) noexcept
+	{
+		std::swap(client_, other.client_);
+		return *this;
+	}
+	~client()
+	{
+		(void)fk_close(client_);
+	}
+	fk_client *get() const noexcept
+	{
+		return client_;
+	}
+	task find(const std::string &name) const
+	{
+		const fk_task *raw = nullptr;
+
+		detail::check(fk_task_find(client_, name.c_str(), &raw), name.c_str());
+		return task(raw);
+	}
+	template <class... R, class... A> future<R...> submit(const task &task, const A &...args)
+	{
+		return submit_with<R...>(job_options(), task, args...);
+	}
+	template <class... R, class... A>
+	future<R...> submit(const std::string &name, const A &...args)
+	{
+		return submit_with<R...>(job_options(), find(name), args...);
+	}
+	template <class... R, class... A>
+	future<R...> submit(const job_options &options, const task &task, const A &...args)
+	{
+		return submit_with<R...>(options, task, args...);
+	}
+	template <class... R, class... A>
+	future<R...> submit(const job_options &options, const std::string &name, const A &...args)
+	{
+		return submit_with<R...>(options, find(name), args...);
+	}
+	/* Submits and waits. */
+	template <class... R, class... A> auto call(const std::string &name, const A &...args)
+	{
+		return submit_with<R...>(job_options(), find(name), args...).get();
+	}
+	/* n elements in the shared heap, whose values are not defined. */
+	template <class T> buffer<T> alloc(std::size_t n)
+	{
+		void *data = nullptr;
+
+		detail::check(n > SIZE_MAX / sizeof(T) ? -ENOMEM
+						       : fk_alloc(client_, n * sizeof(T), &data),
+			      "alloc");
+		return { client_, static_cast<T *>(data), n };
+	}
+	/* fk_event_fd() and fk_dispatch(). */
+	int event_fd()
+	{
+		int fd = -1;
+
+		detail::check(fk_event_fd(client_, &fd), "event_fd");
+		return fd;
+	}
+	int dispatch(std::chrono::nanoseconds timeout = std::chrono::nanoseconds(0))
+	{
+		const int n = fk_dispatch(client_, timeout_ns(timeout));
+
+		detail::check(n, "dispatch");
+		return n;
+	}
+
+private:
+	template <class... R>
+	static void check_types(const detail::signature &signature, const fk_task *raw,
+				std::size_t n)
+	{
+		const std::array<detail::kind, sizeof...(R)> gives = { (
+			std::is_same_v<R, double> ? detail::kind::f64 : detail::kind::i64)... };
+
+		if (n != signature.args.size())
+			detail::misfit(raw, "the number of arguments is another");
+		/* Who names no results wants none. */
+		if (sizeof...(R) && !std::equal(gives.begin(), gives.end(),
+						signature.results.begin(), signature.results.end()))
+			detail::misfit(raw, "the results are others");
+	}
+	template <class... R, class... A>
+	future<R...> submit_with(const job_options &options, const task &task, const A &...args)
+	{
+		const fk_task *raw = task.get();
+		std::array<std::string, sizeof...(A) + 1> texts;
+		std::size_t i = 0;
+		fk_request request{};
+		fk_job job = 0;
+
+		check_types<R...>(task.signature_, raw, sizeof...(A));
+		/* In a list in braces the order is that of the arguments. */
+		const std::array<fk_value, sizeof...(A) + 1> values{
+			(i++,
+			 detail::value_of(raw, task.signature_.args[i - 1], args, texts[i - 1]))...
+		};
+		request.task = raw;
+		request.values = values.data();
+		request.size = sizeof...(A);
+		/* One that is over already is not one that never ends. */
+		request.timeout_ns = options.timeout.count() < 0 ? 1 : timeout_ns(options.timeout);
+		request.group = options.group;
+		request.flags =
+			(options.idempotent ? FK_IDEMPOTENT : 0) | (options.strict ? FK_STRICT : 0);
+		request.weight = options.weight;
+		request.place = options.place;
+		request.place_index = options.place_index;
+		detail::check(fk_submit_batch(client_, &request, 1,
+					      options.wait_room ? FK_WAIT_ROOM : 0, &job),
+			      fk_task_name(raw));
+		return { client_, raw, job };
+	}
+	fk_client *client_ = nullptr;
+};
+
+/* ------------------------------------------------------------------------ many futures */
+
+namespace detail
+{
+
+/* The jobs of a range that are valid. All are of one client. */
+template <class I> fk_client *handles_of(I first, I last, std::vector<fk_job> &handles)
+{
+	fk_client *owner = nullptr;
+
+	for (; first != last; ++first) {
+		const job &each = *first;
+
+		if (!each.valid())
+			continue;
+		if (owner && owner != each.owner())
+			throw error(EINVAL, "futures of several clients");
+		owner = each.owner();
+		handles.push_back(each.handle());
+	}
+	return owner;
+}
+
+} // namespace detail
+
+/* Waits until all futures of a range have ended, however they did. False: the time is over. */
+template <class I> bool when_all(I first, I last, std::chrono::nanoseconds timeout = forever)
+{
+	std::vector<fk_job> handles;
+	fk_client *owner = detail::handles_of(first, last, handles);
+	const int err =
+		owner ? fk_wait_all(owner, handles.data(), handles.size(), timeout_ns(timeout)) : 0;
+
+	if (err == -ETIMEDOUT)
+		return false;
+	detail::check(err, "when_all");
+	return true;
+}
+
+/*
+ * Waits until one of the futures of a range has ended, and returns it. last: the time is over, or
+ * none of them is valid (as after their get()).
+ */
+template <class I> I when_any(I first, I last, std::chrono::nanoseconds timeout = forever)
+{
+	std::vector<fk_job> handles;
+	fk_client *owner = detail::handles_of(first, last, handles);
+	std::size_t index = 0;
+	const int err = owner ? fk_wait_any(owner, handles.data(), handles.size(),
+					    timeout_ns(timeout), &index)
+			      : -ETIMEDOUT;
+
+	if (err == -ETIMEDOUT)
+		return last;
+	detail::check(err, "when_any");
+	while (static_cast<const job &>(*first).handle() != handles[index])
+		++first;
+	return first;
+}
+
+} // namespace forkd
+
+#endif

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tests/cpp/client.cc - forkd/client.hpp against a forkd of its own: run by tests/check-cpp, in a
+ * session. Says what does not hold, and returns 1 then.
+ */
+#include <forkd/client.hpp>
+
+#include <poll.h>
+
+#include <cstdio>
+#include <numeric>
+
+static int bad;
+
+static void must(bool holds, const char *what, int line)
+{
+	if (holds)
+		return;
+	std::fprintf(stderr, "client.cc:%d: %s\n", line, what);
+	bad = 1;
+}
+#define MUST(condition) must(condition, #condition, __LINE__)
+
+/* What comes out of it is an error that compares with this. */
+template <class F> static bool throws(std::errc want, F call)
+{
+	try {
+		call();
+	} catch (const forkd::error &e) {
+		if (e.code() == want && *e.what())
+			return true;
+		std::fprintf(stderr, "%s\n", e.what());
+	}
+	return false;
+}
+
+/* The same with an outcome. */
+template <class F> static bool ends_as(int outcome, std::errc want, F call)
+{
+	try {
+		call();
+	} catch (const forkd::job_error &e) {
+		return e.outcome() == outcome && e.code() == want;
+	}
+	return false;
+}
+
+static void numbers_in_and_out(forkd::client &client)
+{
+	const forkd::task fib = client.find("fib:fib");
+	std::vector<forkd::future<std::int64_t>> all;
+
+	static_assert(
+		std::is_same_v<decltype(client.call<std::int64_t>("fib:fib", 1)), std::int64_t>);
+	MUST(client.call<std::int64_t>("fib:fib", 30) == 832040);
+	for (short i = 0; i < 100; i++)
+		all.push_back(client.submit<long>(fib, i % 20));
+	MUST(forkd::when_all(all.begin(), all.end()));
+	for (int i = 0; i < 100; i++) {
+		static const int first[] = { 0,	 1,  1,	  2,   3,   5,	 8,   13,   21,	  34,
+					     55, 89, 144, 233, 377, 610, 987, 1597, 2584, 4181 };
+
+		MUST(all[i].valid() && all[i].ready() && all[i].outcome() == FK_DONE);
+		MUST(all[i].get() == first[i % 20]);
+		MUST(!all[i].valid());
+	}
+	/* An integer is a number; and who names no result wants none. */
+	MUST(client.call<double>("integrate:integrate", 2, 1e-3) > 5.9);
+	client.call("fib:fib", 10u);
+}
+
+static void buffers(forkd::client &client)
+{
+	forkd::buffer<std::int64_t> data = client.alloc<std::int64_t>(1000), moved;
+	forkd::buffer<double> reals = client.alloc<double>(4);
+	std::int64_t least, most;
+
+	static_assert(!std::is_copy_constructible_v<forkd::buffer<double>>);
+	std::iota(data.begin(), data.end(), -500);
+	std::reverse(data.begin(), data.end());
+	std::tie(least, most) = client.call<std::int64_t, std::int64_t>("array:minmax_i64", data);
+	MUST(least == -500 && most == 499);
+	client.call("sort:i64", data.subspan(500));
+	MUST(data[499] == 0 && data[500] == -500 && data[999] == -1);
+	moved = std::move(data);
+	MUST(data.empty() && moved.size() == 1000);
+	MUST(client.call<std::int64_t>("array:sum_i64", forkd::span<std::int64_t>(moved)) == -500);
+	MUST(moved.subspan(2000).empty() && moved.subspan(999, 7).size() == 1);
+	std::iota(reals.begin(), reals.end(), 1.0);
+	client.call("array:scale_f64", reals, 10);
+	const auto stats =
+		client.call<std::int64_t, double, double, double, double>("array:stats_f64", reals);
+	MUST(std::get<0>(stats) == 4 && std::get<2>(stats) == 40 && std::get<3>(stats) == 25);
+	/* Memory that is not the heap's. */
+	std::int64_t elsewhere[2] = {};
+	MUST(throws(std::errc::bad_address, [&] {
+		client.call<std::int64_t>("array:sum_i64", forkd::span<std::int64_t>(elsewhere, 2));
+	}));
+	MUST(throws(std::errc::not_enough_memory, [&] { client.alloc<double>(SIZE_MAX / 8); }));
+}
+
+static void texts(forkd::client &client)
+{
+	const std::string name = "T1", longer = "T1XX";
+
+	for (int i = 0; i < 3; i++) {
+		const std::int64_t nodes = std::get<0>(
+			i == 0	 ? client.call<std::int64_t, std::int64_t, std::int64_t>("uts:uts",
+											 "T3")
+			: i == 1 ? client.call<std::int64_t, std::int64_t, std::int64_t>("uts:uts",
+											 name)
+				 : client.call<std::int64_t, std::int64_t, std::int64_t>(
+					   "uts:uts", std::string_view(longer).substr(0, 2)));
+
+		MUST(nodes == (i == 0 ? 4112897 : 4130071));
+	}
+}
+
+static void misfits(forkd::client &client)
+{
+	const std::errc misfit = std::errc::invalid_argument;
+
+	MUST(throws(std::errc::no_such_file_or_directory, [&] { client.find("no:such"); }));
+	MUST(throws(misfit, [&] { client.submit<std::int64_t>("fib:fib"); }));
+	MUST(throws(misfit, [&] { client.submit<std::int64_t>("fib:fib", 1, 2); }));
+	MUST(throws(misfit, [&] { client.submit<std::int64_t>("fib:fib", 1.5); }));
+	MUST(throws(misfit, [&] { client.submit<std::int64_t>("fib:fib", "1"); }));
+	MUST(throws(misfit, [&] { client.submit<std::int64_t>("fib:fib", UINT64_MAX); }));
+	MUST(throws(misfit, [&] { client.submit<double>("fib:fib", 1); }));
+	MUST(throws(misfit, [&] { client.submit<std::int64_t, std::int64_t>("fib:fib", 1); }));
+	MUST(throws(misfit, [&] { client.submit<std::int64_t>("array:sum_i64", 1); }));
+	MUST(throws(std::errc::no_such_file_or_directory,
+		    [] { forkd::client("/no/such/socket"); }));
+}
+
+/* fib:fib of 90 is endless. */
+static void ends_of_jobs(forkd::client &client)
+{
+	const forkd::task fib = client.find("fib:fib");
+	forkd::job_options options;
+	forkd::future<std::int64_t> gone;
+
+	options.timeout = std::chrono::milliseconds(1);
+	gone = client.submit<std::int64_t>(options, fib, 90);
+	MUST(ends_as(FK_EXPIRED, std::errc::stream_timeout, [&] { gone.get(); }));
+	MUST(!gone.valid());
+	options.timeout = std::chrono::hours(-1);
+	gone = client.submit<std::int64_t>(options, fib, 90);
+	MUST(ends_as(FK_EXPIRED, std::errc::stream_timeout, [&] { gone.get(); }));
+	gone = client.submit<std::int64_t>("fib:fib", 90);
+	MUST(!gone.wait(std::chrono::milliseconds(1)) && !gone.ready());
+	MUST(gone.outcome() == FK_PENDING);
+	MUST(throws(std::errc::operation_in_progress, [&] { gone.timings(); }));
+	gone.cancel();
+	MUST(ends_as(FK_CANCELLED, std::errc::operation_canceled, [&] { gone.get(); }));
+	try {
+		client.call<std::int64_t>("nqueens:nqueens", 99);
+		MUST(false);
+	} catch (const forkd::job_error &e) {
+		MUST(e.outcome() == FK_FAILED && e.code() == std::errc::result_out_of_range);
+		MUST(e.task_code() == -ERANGE && e.signal() == 0);
+		MUST(std::string(e.what()).find("nqueens:nqueens: FAILED") == 0);
+	}
+	/* They are cancelled, and their records come free: there are 256. */
+	for (int i = 0; i < 300; i++)
+		(void)client.submit<std::int64_t>("fib:fib", 90);
+}
+
+static void options(forkd::client &client)
+{
+	fk_open_options small{};
+	forkd::job_options now;
+
+	small.n_jobs = 1;
+	forkd::client other(nullptr, small), moved(std::move(other));
+	MUST(!other.get() && moved.get());
+	const auto endless = moved.submit<std::int64_t>("fib:fib", 90);
+	now.wait_room = false;
+	MUST(throws(std::errc::resource_unavailable_try_again,
+		    [&] { moved.submit<std::int64_t>(now, "fib:fib", 1); }));
+	now.weight = 50;
+	now.idempotent = true;
+	now.strict = true;
+	now.place = FK_PLACE_WORKER;
+	now.place_index = 1;
+	MUST(client.submit<std::int64_t>(now, "fib:fib", 20).get() == 6765);
+	now.place_index = 77;
+	MUST(throws(std::errc::invalid_argument,
+		    [&] { client.submit<std::int64_t>(now, "fib:fib", 1); }));
+}
+
+static void any_and_all(forkd::client &client)
+{
+	std::vector<forkd::future<std::int64_t>> all;
+
+	MUST(forkd::when_all(all.begin(), all.end()));
+	MUST(forkd::when_any(all.begin(), all.end()) == all.end());
+	for (int i = 0; i < 200; i++)
+		all.push_back(client.submit<std::int64_t>("fib:fib", i == 150 ? 1 : 90));
+	auto first = forkd::when_any(all.begin(), all.end());
+	MUST(first - all.begin() == 150 && first->get() == 1);
+	MUST(forkd::when_any(all.begin(), all.end(), std::chrono::milliseconds(1)) == all.end());
+	MUST(!forkd::when_all(all.begin(), all.end(), std::chrono::milliseconds(1)));
+	for (auto &each : all)
+		if (each.valid())
+			each.cancel();
+	MUST(forkd::when_all(all.begin(), all.end()));
+	for (auto i = all.begin(); (i = forkd::when_any(i, all.end())) != all.end();)
+		MUST(ends_as(FK_CANCELLED, std::errc::operation_canceled, [&] { i->get(); }));
+}
+
+static void event_loop(forkd::client &client)
+{
+	std::vector<forkd::future<std::int64_t>> all;
+	pollfd loop = { client.event_fd(), POLLIN, 0 };
+	int n = 0;
+
+	for (int i = 0; i < 100; i++) {
+		all.push_back(client.submit<std::int64_t>("fib:fib", 15));
+		MUST(!fk_watch(
+			client.get(), all.back().handle(),
+			[](fk_client *, fk_job, void *count) { ++*static_cast<int *>(count); },
+			&n));
+	}
+	for (int told = 0; told < 100;) {
+		MUST(poll(&loop, 1, -1) == 1);
+		told += client.dispatch();
+	}
+	MUST(n == 100 && client.dispatch() == 0);
+}
+
+int main()
+{
+	try {
+		forkd::client client;
+
+		numbers_in_and_out(client);
+		buffers(client);
+		texts(client);
+		misfits(client);
+		ends_of_jobs(client);
+		options(client);
+		any_and_all(client);
+		event_loop(client);
+	} catch (const std::exception &e) {
+		std::fprintf(stderr, "%s\n", e.what());
+		return 1;
+	}
+	return bad;
+}
