@@ -35,10 +35,34 @@ contrib/systemd/forkd.service: $(srcdir)/contrib/systemd/forkd.service.in Makefi
 contrib/forkd.conf: common/options-man$(EXEEXT)
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && common/options-man$(EXEEXT) --conf >$@.tmp && mv $@.tmp $@
 
+# Completion of command lines, with what --help says. Bash looks for a file by the program's name.
+COMPLETION_FILES = contrib/completion/forkctl contrib/completion/_forkctl
+EXTRA_DIST += contrib/completion/_forkctl.in contrib/completion/common contrib/completion/forkctl.in
+dist_noinst_SCRIPTS += contrib/completion/tables
+CLEANFILES += $(COMPLETION_FILES) contrib/completion/tables.out
+bashcompletiondir = $(datadir)/bash-completion/completions
+zshcompletiondir = $(datadir)/zsh/site-functions
+bashcompletion_DATA = contrib/completion/forkctl
+zshcompletion_DATA = contrib/completion/_forkctl
+
+contrib/completion/tables.out: forkctl$(EXEEXT) forkd$(EXEEXT) \
+		$(srcdir)/contrib/completion/tables $(srcdir)/contrib/completion/common
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && \
+		$(srcdir)/contrib/completion/tables ./forkctl ./forkd >$@.tmp && \
+		sed 1d $(srcdir)/contrib/completion/common >>$@.tmp && mv $@.tmp $@
+$(COMPLETION_FILES): %: contrib/completion/tables.out
+contrib/completion/forkctl: $(srcdir)/contrib/completion/forkctl.in
+contrib/completion/_forkctl: $(srcdir)/contrib/completion/_forkctl.in
+$(COMPLETION_FILES):
+	$(AM_V_GEN)sed -e '/^@TABLES@$$/{r contrib/completion/tables.out' -e 'd;}' $(srcdir)/$@.in >$@
+
 install-data-local: contrib/forkd.conf
 	$(MKDIR_P) '$(DESTDIR)$(forkdconfdir)'
 	test -e '$(DESTDIR)$(forkdconfdir)/forkd.conf' || \
 		$(INSTALL_DATA) contrib/forkd.conf '$(DESTDIR)$(forkdconfdir)/forkd.conf'
+	$(MKDIR_P) '$(DESTDIR)$(bashcompletiondir)'
+	cd '$(DESTDIR)$(bashcompletiondir)' && rm -f forkd && $(LN_S) forkctl forkd
 uninstall-local:
+	rm -f '$(DESTDIR)$(bashcompletiondir)/forkd'
 	if cmp -s contrib/forkd.conf '$(DESTDIR)$(forkdconfdir)/forkd.conf'; then \
 		rm -f '$(DESTDIR)$(forkdconfdir)/forkd.conf'; fi

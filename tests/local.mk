@@ -155,6 +155,7 @@ endif
 SCRIPT_TESTS = \
 	tests/check-badinput \
 	tests/check-bench \
+	tests/check-completion \
 	tests/check-cpp \
 	tests/check-docs \
 	tests/check-forkctl-check \
@@ -254,8 +255,9 @@ LONG_TESTS = \
 	tests/model/run \
 	tests/soak_starve \
 	tests/soak_stress
-# Those that look at the sources alone.
+# Those that look at the sources alone, or at what --help says.
 TEXT_TESTS = \
+	tests/check-completion \
 	tests/check-orders \
 	tests/check-style
 short-tests:
@@ -422,7 +424,7 @@ tests_check_vacate_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=mremap
 check_PROGRAMS += tests/systemd/calls
 EXTRA_DIST += tests/systemd/inside tests/systemd/run
 
-EXTRA_DIST += tests/tsan.supp
+EXTRA_DIST += tests/completion.zsh tests/tsan.supp
 
 # Machines that are not here.
 EXTRA_DIST += \
