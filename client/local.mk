@@ -34,10 +34,30 @@ if CRASH_SITES
 libforkclient_la_SOURCES += common/crash.c
 endif
 libforkclient_la_LIBADD = $(CLIENT_LIBS)
-libforkclient_la_LDFLAGS = -version-info 0:0:0 $(COMMON_LDFLAGS) \
+# libforkclient.so.1: the first number that programs rely on. It changes (N:0:0) when a function or
+# a type that they use goes or becomes another one: tests/check-abi says so.
+libforkclient_la_LDFLAGS = -version-info 1:0:0 $(COMMON_LDFLAGS) \
 	-Wl,--version-script=$(srcdir)/client/libforkclient.map
 EXTRA_libforkclient_la_DEPENDENCIES = client/libforkclient.map
 EXTRA_DIST += client/libforkclient.map
+
+# What tests/check-abi compares: the library once more, with all that a debugger can be told of it,
+# whatever CFLAGS says. Libabigail tells public types by the name of their header, and there is a
+# client.h of our own: the public one goes by the name of abi.h.
+client/abi.so: $(libclientcore_la_SOURCES) $(libshm_la_SOURCES) \
+		client/forkd/client.h client/libforkclient.map
+	$(AM_V_at)cp $(srcdir)/client/forkd/client.h client/abi.h
+	$(AM_V_CCLD)$(CC) $(DEFS) $(DEFAULT_INCLUDES) $(AM_CPPFLAGS) -U_FORTIFY_SOURCE $(COMMON_CFLAGS) \
+		-fPIC -g -fdebug-prefix-map=$(srcdir)/client/forkd/client.h=client/abi.h -shared \
+		-Wl,--version-script=$(srcdir)/client/libforkclient.map -o $@ $(filter %.c,$^)
+CLEANFILES += client/abi.h client/abi.so
+# What this makes of it is the library that programs rely on from then on.
+abi: client/abi.so
+	abidw --header-file client/abi.h --drop-private-types --exported-interfaces-only \
+		--drop-undefined-syms --no-corpus-path --no-comp-dir-path --no-show-locs \
+		--out-file $(srcdir)/client/libforkclient.abi client/abi.so
+.PHONY: abi
+EXTRA_DIST += client/libforkclient.abi
 
 forkdinclude_HEADERS += client/forkd/client.h client/forkd/client.hpp
 pkgconfig_DATA += client/forkd-client.pc

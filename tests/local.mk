@@ -153,6 +153,7 @@ SCENARIOS += tests/check_client_sites tests/check_last_steps tests/check_pool_si
 endif
 
 SCRIPT_TESTS = \
+	tests/check-abi \
 	tests/check-badinput \
 	tests/check-bench \
 	tests/check-completion \
@@ -257,6 +258,7 @@ LONG_TESTS = \
 	tests/soak_stress
 # Those that look at the sources alone, or at what --help says.
 TEXT_TESTS = \
+	tests/check-abi \
 	tests/check-completion \
 	tests/check-orders \
 	tests/check-style
