@@ -7,6 +7,27 @@ dist_noinst_SCRIPTS += \
 dist_noinst_DATA += contrib/packages
 EXTRA_DIST += .ci/run
 
+# The Debian packages; `make deb-test` tries them.
+EXTRA_DIST += \
+	debian/changelog \
+	debian/control \
+	debian/copyright \
+	debian/forkd-dev.examples \
+	debian/forkd-dev.install \
+	debian/forkd-dev.lintian-overrides \
+	debian/forkd-modules.install \
+	debian/forkd-modules.lintian-overrides \
+	debian/forkd.docs \
+	debian/forkd.install \
+	debian/forkd.lintian-overrides \
+	debian/libforkclient-dev.examples \
+	debian/libforkclient-dev.install \
+	debian/libforkclient1.install \
+	debian/libforkclient1.symbols \
+	debian/not-installed \
+	debian/rules \
+	debian/source/format
+
 # The demonstration: clients that link libforkclient as anybody's program does.
 noinst_HEADERS += contrib/demo/demo.h
 noinst_PROGRAMS += contrib/demo/area contrib/demo/many contrib/demo/sorter

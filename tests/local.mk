@@ -158,6 +158,7 @@ SCRIPT_TESTS = \
 	tests/check-bench \
 	tests/check-completion \
 	tests/check-cpp \
+	tests/check-debian \
 	tests/check-docs \
 	tests/check-forkctl-check \
 	tests/check-numa \
@@ -260,6 +261,7 @@ LONG_TESTS = \
 TEXT_TESTS = \
 	tests/check-abi \
 	tests/check-completion \
+	tests/check-debian \
 	tests/check-orders \
 	tests/check-style
 short-tests:
@@ -425,6 +427,12 @@ tests_check_vacate_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=mremap
 # The service in a booted systemd.
 check_PROGRAMS += tests/systemd/calls
 EXTRA_DIST += tests/systemd/inside tests/systemd/run
+
+# The Debian packages, built, installed, used, upgraded and purged: some minutes, and by root alone.
+EXTRA_DIST += tests/debian/inside tests/debian/run
+deb-test:
+	$(srcdir)/tests/debian/run $(srcdir) .
+.PHONY: deb-test
 
 EXTRA_DIST += tests/completion.zsh tests/tsan.supp
 
