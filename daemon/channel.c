@@ -164,18 +164,36 @@ static void channel_on_client(struct pool *pool, const struct proto_pool *m, int
 	pool_wake_dispatcher(pool);
 }
 
-/* A client wants one of its jobs to end. This thread also adds and ends clients, so the client
- * stays what it is. */
+/* All that a client has submitted and that has not ended; what is still in a ring, too: its mark
+ * waits for it (root_cancel()). A client that lies in its records gets at its own jobs alone. */
+static void channel_cancel_all(struct pool *pool, struct registry_client *client, uint32_t first)
+{
+	for (uint32_t i = 0; i < client->n_jobs; i++) {
+		/* Relaxed: a job that is submitted right now may be seen or not. */
+		uint32_t state = atomic_load_explicit(&client->jobs[i].state, memory_order_relaxed);
+
+		if ((state & JOB_OUTCOME_MASK) == JOB_PENDING && state >> JOB_GEN_SHIFT)
+			root_cancel(pool, first + i, state >> JOB_GEN_SHIFT);
+	}
+}
+
+/* A client, or somebody who may, wants one of its jobs to end, or all of them. This thread also
+ * adds and ends clients, so the client stays what it is. */
 static void channel_on_cancel(struct pool *pool, const struct proto_pool *m)
 {
+	uint32_t first = m->client * pool->max_jobs;
 	struct registry_client *client;
 
 	if (m->client >= pool->max_clients)
 		return;
 	client = &pool->registry.clients[m->client];
-	if (atomic_load_explicit(&client->state, memory_order_relaxed) == CLIENT_LIVE &&
-	    client->generation == m->client_generation && m->job < client->n_jobs)
-		root_cancel(pool, m->client * pool->max_jobs + m->job, m->job_generation);
+	if (atomic_load_explicit(&client->state, memory_order_relaxed) != CLIENT_LIVE ||
+	    client->generation != m->client_generation)
+		return;
+	if (m->job == PROTO_EVERY_JOB)
+		channel_cancel_all(pool, client, first);
+	else if (m->job < client->n_jobs)
+		root_cancel(pool, first + m->job, m->job_generation);
 }
 
 /* The text is "name=value". */

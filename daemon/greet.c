@@ -60,6 +60,10 @@ enum greet_wish greet_wish(const union proto_message *message, int size)
 	    (message->head.type == PROTO_SET || message->head.type == PROTO_LIFT ||
 	     message->head.type == PROTO_RELOAD))
 		return GREET_SET;
+	if (size == (int)sizeof(message->ask) &&
+	    (message->head.type == PROTO_CANCEL_FOR || message->head.type == PROTO_CONFIG ||
+	     message->head.type == PROTO_JOBS))
+		return GREET_ASK;
 	return GREET_NONE;
 }
 
@@ -277,6 +281,11 @@ void greet_change(const struct options *options, const struct greet_peer *peer,
 	greet_grant(options, peer, ret);
 }
 
+bool greet_is_operator(const struct greet_peer *peer, uint32_t owner)
+{
+	return !peer->stranger && (peer->who.uid == 0 || peer->who.uid == owner);
+}
+
 void greet_set(const struct greet_peer *peer, uint32_t owner, uint32_t type,
 	       struct greet_verdict *ret)
 {
@@ -291,11 +300,44 @@ void greet_set(const struct greet_peer *peer, uint32_t owner, uint32_t type,
 	}
 	*ret = (struct greet_verdict){ .code = 0 };
 	greet_known(peer, ret);
-	if (!ret->code && peer->who.uid != 0 && peer->who.uid != owner)
+	if (!ret->code && !greet_is_operator(peer, owner))
 		greet_refuse(ret, -EPERM,
 			     "%s: only root and the user that forkd runs as (uid %u) may %s, this "
 			     "is uid %u: try sudo",
 			     command, owner, what, peer->who.uid);
+}
+
+void greet_ask(const struct greet_peer *peer, uint32_t owner, uint32_t type, uint32_t uid,
+	       struct greet_verdict *ret)
+{
+	*ret = (struct greet_verdict){ .code = 0 };
+	greet_known(peer, ret);
+	if (ret->code || greet_is_operator(peer, owner))
+		return;
+	if (type == PROTO_CONFIG)
+		greet_refuse(ret, -EPERM,
+			     "config: only root and the user that forkd runs as (uid %u) may see "
+			     "it, this is uid %u: try sudo",
+			     owner, peer->who.uid);
+	else if (type == PROTO_CANCEL_FOR && uid != peer->who.uid)
+		greet_refuse(ret, -EPERM,
+			     "cancel: this is uid %u, the client is uid %u's: only that user, root "
+			     "and the user that forkd runs as (uid %u) may end its jobs",
+			     peer->who.uid, uid, owner);
+}
+
+void greet_no_client(uint32_t client, struct greet_verdict *ret)
+{
+	greet_refuse(ret, -ENOENT,
+		     "cancel: there is no client %u any more: `forkctl jobs` lists what runs",
+		     client);
+}
+
+void greet_pool_busy(struct greet_verdict *ret)
+{
+	greet_refuse(ret, -EAGAIN,
+		     "cancel: forkd's pool is starting, or has not read what it was told before: "
+		     "try again");
 }
 
 void greet_none(struct greet_verdict *ret)

@@ -15,6 +15,7 @@
 enum greet_wish {
 	GREET_ATTACH, /* PROTO_HELLO */
 	GREET_SET,    /* PROTO_SET, PROTO_LIFT, PROTO_RELOAD */
+	GREET_ASK,    /* PROTO_CANCEL_FOR, PROTO_CONFIG, PROTO_JOBS */
 	GREET_NONE,   /* nothing that forkd's protocol knows */
 };
 
@@ -57,13 +58,18 @@ struct greet_verdict {
 /* size: that the message came with. */
 enum greet_wish greet_wish(const union proto_message *message, int size);
 
-/* The answers to what GREET_ATTACH, GREET_SET and GREET_NONE stand for. They depend on nothing else
- * and change nothing. owner: the uid that forkd runs as. type: the message's. */
+/* The answers to what GREET_ATTACH, GREET_SET, GREET_ASK and GREET_NONE stand for. They depend on
+ * nothing else and change nothing. owner: the uid that forkd runs as. type: the message's. */
 void greet_hello(const struct proto_hello *hello, const struct options *options,
 		 const struct greet_peer *peer, const struct greet_room *room,
 		 struct greet_verdict *ret);
 void greet_set(const struct greet_peer *peer, uint32_t owner, uint32_t type,
 	       struct greet_verdict *ret);
+/* uid: of whose client a job is to end; of the other questions none. */
+void greet_ask(const struct greet_peer *peer, uint32_t owner, uint32_t type, uint32_t uid,
+	       struct greet_verdict *ret);
+/* The same in short: it is root or the user that forkd runs as. */
+bool greet_is_operator(const struct greet_peer *peer, uint32_t owner);
 void greet_none(struct greet_verdict *ret);
 
 /* Somebody is in, whom a former forkd let in, perhaps by other options: may he still be, and what
@@ -82,6 +88,9 @@ void greet_late(uint64_t ns, struct greet_verdict *ret);
 void greet_failed(int r, struct greet_verdict *ret);
 /* That the service manager does not keep it, for this negative errno. */
 void greet_not_kept(int r, struct greet_verdict *ret);
+/* That the client whose job is to end is not there; that the pool cannot be told now. */
+void greet_no_client(uint32_t client, struct greet_verdict *ret);
+void greet_pool_busy(struct greet_verdict *ret);
 /* That the message had descriptors. */
 void greet_passed(struct greet_verdict *ret);
 /* That too many have said nothing yet, most of them of its uid. */

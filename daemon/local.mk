@@ -58,6 +58,7 @@ libmanager_la_SOURCES = \
 	daemon/session.c \
 	daemon/session.h \
 	daemon/session_adopt.c \
+	daemon/session_ask.c \
 	daemon/session_end.c \
 	daemon/session_internal.h \
 	daemon/session_peer.c \

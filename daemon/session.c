@@ -368,6 +368,9 @@ static void session_greet(struct session *s, union proto_message *message, int r
 	case GREET_SET:
 		session_control(s, &message->set);
 		break;
+	case GREET_ASK:
+		session_ask(s, &message->ask);
+		break;
 	case GREET_NONE:
 		greet_none(&verdict);
 		session_refuse(s, &verdict);

@@ -5,6 +5,7 @@
  * THE PARTS
  *   session.c        the life of one connection
  *   session_end.c    its end
+ *   session_ask.c    what those ask who want no connection
  *   session_adopt.c  its life goes on, after that of the manager it had
  *   session_peer.c   who is at its other end
  *   session_table.c  all of them: slots, and what the pool, the board and the manager are told
@@ -139,6 +140,11 @@ void session_evict(struct session *s);
 
 /* A client whose session had ended before has let go of it, or has died. */
 void session_let_go(struct session *s);
+
+/* ------------------------------------------------------------------------ session_ask.c */
+
+/* Answers forkctl cancel, config or jobs: no slot is needed, and the connection ends with it. */
+void session_ask(struct session *s, const struct proto_ask *ask);
 
 /* ------------------------------------------------------------------------ session_peer.c */
 

@@ -22,11 +22,16 @@
 #define PROTO_SET    5u	 /* instead of HELLO: changes a setting; PROTO_SET_DONE or PROTO_ERROR */
 #define PROTO_LIFT   7u	 /* the same: name is a task or empty, value a uid; ends its quarantine */
 #define PROTO_RELOAD 11u /* the same: all is read again; the value says what came of it */
+/* Instead of HELLO as well, a proto_ask: PROTO_TOLD or PROTO_ERROR. */
+#define PROTO_CANCEL_FOR 8u  /* ends a job of a client, or all that it has now */
+#define PROTO_CONFIG	 9u  /* with the answer: the options, as forkd.conf has them */
+#define PROTO_JOBS	 12u /* the same: proto_job, of those that the sender may know of */
 /* Manager to client. */
 #define PROTO_WELCOME 2u /* with three descriptors: board (read-only), tenant, client */
 #define PROTO_ERROR   3u
 
-#define PROTO_SET_DONE 6u /* a proto_set with the name and the value it had, or how many; the end */
+#define PROTO_SET_DONE 6u /* a proto_set with the name and the value it had, or how many: the end */
+#define PROTO_TOLD     10u /* a proto_told, and a descriptor if something is to be read; the end */
 
 /* Manager to pool. */
 #define PROTO_POOL_START       16u /* with two descriptors: board (writable), arena */
@@ -34,7 +39,7 @@
 #define PROTO_POOL_CLIENT      18u /* with one: the client segment */
 #define PROTO_POOL_GONE	       19u /* a client's connection has ended: cancel, then release */
 #define PROTO_POOL_STOP	       20u /* run what is queued, then exit */
-#define PROTO_POOL_CANCEL      21u /* one job of a client: job, job_generation */
+#define PROTO_POOL_CANCEL      21u /* one job of a client: job, job_generation; PROTO_EVERY_JOB */
 #define PROTO_POOL_SET	       22u /* a setting has changed: text is NAME=VALUE */
 #define PROTO_POOL_TASKS       23u /* a tenant's task_hash, 0 for all, is refused now or no more */
 #define PROTO_POOL_TENANT_GONE 24u /* it has no clients any more */
@@ -94,6 +99,38 @@ struct proto_set {
 	char value[160];
 };
 
+#define PROTO_EVERY_JOB UINT32_MAX
+
+/* Of the job's own user, root and forkd's own uid; PROTO_CONFIG of the last two. */
+struct proto_ask {
+	struct proto_head head;
+	/* PROTO_CANCEL_FOR alone */
+	uint32_t client; /* slot */
+	uint32_t client_generation;
+	uint32_t job;	     /* index in its table, or PROTO_EVERY_JOB */
+	uint32_t generation; /* 24 bits, of that job */
+};
+
+struct proto_told {
+	struct proto_head head;
+	uint64_t n; /* PROTO_JOBS: so many there are; those that fit are in the file */
+};
+
+/* A job that the pool has. */
+struct proto_job {
+	uint32_t client; /* slot */
+	uint32_t client_generation;
+	uint32_t job; /* index in its table */
+	uint32_t generation;
+	uint32_t worker; /* that has started it, UINT32_MAX: none has */
+	uint32_t task;	 /* on the board, UINT32_MAX: not known yet */
+	/* CLOCK_MONOTONIC, when it was taken off the ring: as the record has it, which the client
+	 * can write to */
+	uint64_t drained_ns;
+};
+
+#define PROTO_MAX_TOLD 4096u /* jobs in the file at most, running ones first */
+
 #define PROTO_RULES	 4u
 #define PROTO_RULES_NONE (UINT64_C(1) << 63) /* in the last of them: of no entry */
 
@@ -124,6 +161,8 @@ union proto_message {
 	struct proto_error error;
 	struct proto_cancel cancel;
 	struct proto_set set;
+	struct proto_ask ask;
+	struct proto_told told;
 	struct proto_pool pool;
 };
 

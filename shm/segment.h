@@ -46,6 +46,9 @@ int segment_memfd(const char *name);
 /* The head of a segment of this build. */
 struct segment segment_head(uint32_t kind, uint64_t size, uint64_t epoch);
 
+/* An empty memfd that can be sealed, no segment. name: for /proc. It, or a negative errno. */
+int segment_memfd(const char *name);
+
 /*
  * Creates a sealed memfd of size bytes with its head filled in.
  * name: for /proc. kind: SEGMENT_*. preallocate: allocate all pages now, which is for sizes that no

@@ -104,6 +104,7 @@ SCENARIOS = \
 	tests/check_adopt \
 	tests/check_adopt_drain \
 	tests/check_adopt_sites \
+	tests/check_ask \
 	tests/check_blame \
 	tests/check_cancel \
 	tests/check_cancel_kept \
