@@ -251,6 +251,13 @@ static void module_enter(struct board *board, uint32_t place, const struct modul
 		atomic_store_explicit(&board->n_tasks, place + 1, memory_order_release);
 }
 
+/* So many places are known, and no task is in those that come. */
+static void modules_reach(struct modules *modules, uint32_t n)
+{
+	while (modules->n_tasks < n)
+		modules->tasks[modules->n_tasks++] = (struct module_task){ .export = NULL };
+}
+
 /* Gives a task its place, here and on the board. Returns 0 or -ENOSPC. */
 static int modules_enter(struct modules *modules, struct board *board,
 			 const struct module_task *task)
@@ -259,19 +266,19 @@ static int modules_enter(struct modules *modules, struct board *board,
 
 	if (place == LIMIT_TASKS)
 		return -ENOSPC;
-	while (modules->n_tasks <= place)
-		modules->tasks[modules->n_tasks++] = (struct module_task){ .export = NULL };
+	modules_reach(modules, place + 1);
 	modules->tasks[place] = *task;
 	module_enter(board, place, task);
 	return 0;
 }
 
 /* What stands on the board and was not entered is gone. */
-static void modules_mark_gone(const struct modules *modules, struct board *board)
+static void modules_mark_gone(struct modules *modules, struct board *board)
 {
 	/* Relaxed: the only writer. */
 	uint32_t n = min(atomic_load_explicit(&board->n_tasks, memory_order_relaxed), LIMIT_TASKS);
 
+	modules_reach(modules, n);
 	for (uint32_t i = 0; i < n; i++)
 		if (!modules_have(modules, i))
 			atomic_store_explicit(&board->tasks[i].flags, TASK_GONE,
