@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Manuals in mdoc(7). forkd.8 and forkd.conf.5 take the rows of their options from
-# common/options.def, forkd-counters.7 its rows from shm/counters.def.
+# common/options.def, forkd-counters.7 its rows from shm/counters.def, and fk_*.3 are made whole.
 dist_man_MANS += man/forkctl.1 man/libforkclient.3 man/forkd-modules.7
 
 noinst_PROGRAMS += man/counters-man
@@ -29,3 +29,25 @@ $(MADE_MANS):
 	$(AM_V_GEN)sed -e '/^@ROWS@$$/{r $@.rows' -e 'd;}' -e 's|[@]moduledir@|$(moduledir)|' \
 		-e 's|[@]conf@|$(forkdconfdir)/forkd.conf|' $(srcdir)/$@.in >$@.tmp && \
 		mv $@.tmp $@
+
+# A page for each function of the library, from its comment in the header.
+EXTRA_DIST += man/functions.awk
+CLEANFILES += man/functions.stamp
+man/functions.stamp: $(srcdir)/man/functions.awk $(srcdir)/client/forkd/client.h \
+		$(srcdir)/man/libforkclient.3
+	$(AM_V_GEN)$(MKDIR_P) man && rm -f man/fk_*.3 && \
+		$(AWK) -v folder=man -v date="$$($(SED) -n 's/^\.Dd //p' $(srcdir)/man/libforkclient.3)" \
+			-f $(srcdir)/man/functions.awk $(srcdir)/client/forkd/client.h && \
+		touch $@
+install-functions: man/functions.stamp
+	@$(MKDIR_P) "$(DESTDIR)$(man3dir)"
+	$(INSTALL_DATA) man/fk_*.3 "$(DESTDIR)$(man3dir)"
+uninstall-functions: man/functions.stamp
+	for page in man/fk_*.3; do rm -f "$(DESTDIR)$(man3dir)/$${page#man/}"; done
+clean-functions:
+	rm -f man/fk_*.3
+all-local: man/functions.stamp
+install-data-local: install-functions
+uninstall-local: uninstall-functions
+clean-local: clean-functions
+.PHONY: clean-functions install-functions uninstall-functions

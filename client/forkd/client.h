@@ -179,7 +179,7 @@ int fk_task_find(fk_client *client, const char *name, const fk_task **ret_task);
 const char *fk_task_name(const fk_task *task);
 const char *fk_task_signature(const fk_task *task);
 
-/* Bytes of its packed arguments and of its packed result. */
+/* How large the packed arguments and the packed result of a task are, in bytes. */
 size_t fk_task_args_size(const fk_task *task);
 size_t fk_task_result_size(const fk_task *task);
 
@@ -201,17 +201,19 @@ int fk_submit(fk_client *client, const fk_task *task, const void *args, size_t s
 	      unsigned int flags, fk_job *ret_job);
 
 /*
- * The same with one value per argument, packed by the library; strings are copied to the heap and
- * freed with the job.
- * Returns also -EINVAL (n is not the signature's, or a string is NULL), -EFAULT (a buffer outside
- * the heap, or not at a multiple of 8 bytes), -ENOMEM (the heap has no room for the strings).
+ * Submits a job with one value per argument, packed by the library. Strings are copied to the heap
+ * and freed with the job. The rest is as in fk_submit().
+ * Returns what fk_submit() does, or -EINVAL (n is not the signature's, or a string is NULL),
+ * -EFAULT (a buffer outside the heap, or not at a multiple of 8 bytes), -ENOMEM (the heap has no
+ * room for the strings).
  */
 int fk_submit_values(fk_client *client, const fk_task *task, const union fk_value *values, size_t n,
 		     unsigned int flags, fk_job *ret_job);
 
 /*
- * The same with variable arguments, which must have the types of the signature: i64 int64_t (an int
- * needs a cast), f64 double, str const char *, buf and iobuf struct fk_buffer.
+ * Submits a job with variable arguments, which must have the types of the signature: i64 int64_t
+ * (an int needs a cast), f64 double, str const char *, buf and iobuf struct fk_buffer.
+ * Returns what fk_submit_values() does.
  */
 int fk_submitv(fk_client *client, const fk_task *task, unsigned int flags, fk_job *ret_job, ...);
 int fk_vsubmit(fk_client *client, const fk_task *task, unsigned int flags, fk_job *ret_job,
@@ -252,10 +254,10 @@ int fk_submit_batch(fk_client *client, const struct fk_request *requests, size_t
 int fk_wait(fk_client *client, fk_job job, uint64_t timeout_ns);
 
 /*
- * Returns 1 if the job has ended, 0 if not, -ESTALE, -ECONNRESET. Never sleeps, and makes no system
- * call but now and then, a few times in a second at most: a look at the connection, and a wake of a
- * worker that should have come. The same goes for fk_wait() and fk_group_wait() with a timeout
- * of 0.
+ * Looks whether a job has ended. Never sleeps, and makes no system call but now and then, a few
+ * times in a second at most: a look at the connection, and a wake of a worker that should have
+ * come. The same goes for the waits with a timeout of 0.
+ * Returns 1 if the job has ended, 0 if not, -ESTALE, -ECONNRESET.
  */
 int fk_poll(fk_client *client, fk_job job);
 
@@ -354,8 +356,9 @@ int fk_timings(fk_client *client, fk_job job, struct fk_timings *ret_timings);
 int fk_release(fk_client *client, fk_job job);
 
 /*
- * The same for n jobs. Returns 0, or -EBUSY (one has not ended: none was released), -ESTALE (one
- * was released already: the others are now).
+ * Gives the records of n jobs and their strings back.
+ * Returns 0, or -EBUSY (one has not ended: none was released), -ESTALE (one was released already:
+ * the others are now).
  */
 int fk_release_batch(fk_client *client, const fk_job *jobs, size_t n);
 
@@ -405,19 +408,22 @@ int fk_call(fk_client *client, const char *name, void *result, ...);
  */
 int fk_alloc(fk_client *client, size_t size, void **ret_data);
 
-/* Gives it back. NULL is fine. Returns 0, or -EINVAL (not from fk_alloc(), or free already). */
+/*
+ * Gives memory of fk_alloc() back. NULL is fine.
+ * Returns 0, or -EINVAL (not from fk_alloc(), or free already).
+ */
 int fk_free(fk_client *client, void *data);
 
 /*
- * A buffer as fk_submit() wants it. Returns 0 or -EFAULT (not within the heap, or not at a multiple
- * of 8 bytes).
+ * Makes the reference to a buffer that packed arguments have.
+ * Returns 0 or -EFAULT (not within the heap, or not at a multiple of 8 bytes).
  */
 int fk_buffer_ref(fk_client *client, struct fk_buffer buffer, struct fk_ref *ret_ref);
 
 /* A text for any error of this library. err: an errno, negative or positive. Never NULL. */
 const char *fk_strerror(int err);
 
-/* "DONE", "FAILED", ... "?" for what is none. Never NULL. */
+/* The name of an outcome: "DONE", "FAILED", and "?" for what is none. Never NULL. */
 const char *fk_outcome_name(int outcome);
 
 #pragma GCC visibility pop
