@@ -119,6 +119,32 @@ static enum answer group(fk_client *c)
 	return err ? wrong("group's freeing", err) : answer;
 }
 
+/* As a program with an event loop does. */
+static enum answer watch(fk_client *c)
+{
+	struct pollfd loop = { .events = POLLIN };
+	const union fk_value value = { .i64 = 14 };
+	const fk_task *task;
+	fk_job job, ended = 0;
+	enum answer answer;
+	int err = fk_task_find(c, "fib:fib", &task), r;
+
+	if (!err)
+		err = fk_submit_values(c, task, &value, 1, FK_IDEMPOTENT, &job);
+	if (err)
+		return error("watched job", err);
+	err = fk_watch(c, job, NULL, NULL);
+	if (!err)
+		err = fk_event_fd(c, &loop.fd);
+	if (!err && poll(&loop, 1, VISITOR_PATIENCE * 1000) != 1)
+		err = -ETIMEDOUT;
+	if (!err)
+		err = fk_next_ended(c, 0, &ended, NULL);
+	answer = outcome(c, job, 377);
+	r = !err && ended != job;
+	return r ? wrong("watched job", r) : err ? worse(answer, error("watch", err)) : answer;
+}
+
 /* A job that ends by itself after a minute. */
 static enum answer cancel(fk_client *c)
 {
@@ -166,6 +192,7 @@ enum answer visitor_comes(const struct daemon *d, const char *run, bool restart)
 		answer = crash(c);
 	answer = worse(answer, call(c));
 	answer = worse(answer, group(c));
+	answer = worse(answer, watch(c));
 	answer = worse(answer, cancel(c));
 	err = fk_close(c);
 	return err ? wrong("close", err) : answer;
