@@ -113,25 +113,6 @@ static int64_t leaf_rounds;
 static int64_t batch_expected[BATCH];
 static int64_t tree_expected;
 
-/* How many rounds of a leaf take so long, when nothing else runs. */
-static int64_t rounds_of(uint64_t ns)
-{
-	const int64_t many = 100000;
-	volatile uint32_t sink;
-	uint64_t least = UINT64_MAX;
-
-	for (int i = 0; i < 50; i++) {
-		uint64_t began = clock_ns();
-		uint64_t took;
-
-		sink = work_leaf(i, many);
-		took = clock_ns() - began;
-		least = took < least ? took : least;
-	}
-	(void)sink;
-	return (int64_t)(ns * (uint64_t)many / least);
-}
-
 /* ------------------------------------------------------------------------------------- floods */
 
 static bool my_turn(uint32_t number)
@@ -422,8 +403,8 @@ int main(int argc, char **argv)
 	};
 
 	figures_options(argc, argv, options);
-	job_rounds = rounds_of(JOB_NS);
-	leaf_rounds = rounds_of(LEAF_NS);
+	job_rounds = figures_rounds(JOB_NS);
+	leaf_rounds = figures_rounds(LEAF_NS);
 	expect();
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		      0);

@@ -84,21 +84,25 @@ static void build_tree(char *ret, size_t size)
 	}
 }
 
-static void exec_forkd(const struct bench_pool *pool, const char *modules, int workers,
-		       const char *option, pid_t parent)
+static void exec_forkd(const struct bench_pool *pool, const char *modules,
+		       const char *const *options, pid_t parent)
 {
 	const char *bin = getenv("FORKD_BIN");
-	/* An older one has no such option, and no total. */
-	const char *total = bin ? "--log-level=error" : "--memory-total=16T";
+	const char *args[16] = { "forkd", "--config=/dev/null", "--log-level=error" };
+	size_t n = 3;
 	char tree[2048];
 	char forkd[4096];
 	char folder[4096];
-	char n[16];
 
 	build_tree(tree, sizeof(tree));
 	snprintf(forkd, sizeof(forkd), "%s/forkd", tree);
 	snprintf(folder, sizeof(folder), "%s/%s", tree, modules);
-	snprintf(n, sizeof(n), "%d", workers);
+	args[n++] = "--socket";
+	args[n++] = pool->socket;
+	args[n++] = "--module-dir";
+	args[n++] = folder;
+	while (*options && n + 1 < sizeof(args) / sizeof(args[0]))
+		args[n++] = *options++;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(1);
@@ -106,9 +110,7 @@ static void exec_forkd(const struct bench_pool *pool, const char *modules, int w
 	unsetenv("LISTEN_FDS");
 	unsetenv("LISTEN_PID");
 	unsetenv("WATCHDOG_USEC");
-	execl(bin ? bin : forkd, "forkd", "--config=/dev/null", "--socket", pool->socket,
-	      "--module-dir", folder, "--workers", n, "--heap-max", "16G", "--memory-max", "20G",
-	      "--max-jobs", "4096", "--log-level", "error", total, option, NULL);
+	execv(bin ? bin : forkd, (char *const *)args);
 	fprintf(stderr, "cannot start %s: %s\n", bin ? bin : forkd, strerror(errno));
 	_exit(127);
 }
@@ -134,8 +136,8 @@ static int await_ready(int fd, pid_t manager)
 	return -ETIMEDOUT;
 }
 
-void bench_pool_start_with(struct bench_pool *pool, const char *modules, int workers,
-			   const char *option)
+/* options: of forkd, NULL at the end. */
+static void start(struct bench_pool *pool, const char *modules, const char *const *options)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	pid_t parent = getpid();
@@ -164,7 +166,7 @@ void bench_pool_start_with(struct bench_pool *pool, const char *modules, int wor
 		bench_die("cannot fork: %s", strerror(errno));
 	}
 	if (!pool->manager)
-		exec_forkd(pool, modules, workers, option, parent);
+		exec_forkd(pool, modules, options, parent);
 	r = await_ready(fd, pool->manager);
 	close(fd);
 	if (r == -ECHILD)
@@ -172,6 +174,30 @@ void bench_pool_start_with(struct bench_pool *pool, const char *modules, int wor
 	if (r < 0)
 		bench_die("forkd did not get ready: %s",
 			  r == -ECHILD ? "it has ended" : strerror(-r));
+}
+
+void bench_pool_start_with(struct bench_pool *pool, const char *modules, int workers,
+			   const char *option)
+{
+	char n[32];
+	/* An older one has no total. */
+	const char *options[] = { n,
+				  "--heap-max=16G",
+				  "--memory-max=20G",
+				  "--max-jobs=4096",
+				  getenv("FORKD_BIN") ? "--log-level=error" : "--memory-total=16T",
+				  option,
+				  NULL };
+
+	snprintf(n, sizeof(n), "--workers=%d", workers);
+	start(pool, modules, options);
+}
+
+void bench_pool_start_plain(struct bench_pool *pool, const char *modules)
+{
+	const char *const none[] = { NULL };
+
+	start(pool, modules, none);
 }
 
 void bench_pool_start(struct bench_pool *pool, const char *modules, int workers)
@@ -263,24 +289,24 @@ static int64_t proc_kib(pid_t pid, const char *file, const char *word)
 	return kib;
 }
 
-static pid_t pool_pid(fk_client *client)
+pid_t bench_pool_pid(fk_client *client)
 {
 	return (pid_t)atomic_load_explicit(&client->board->manager.pool_pid, memory_order_relaxed);
 }
 
 int64_t bench_pool_pss(fk_client *client)
 {
-	return proc_kib(pool_pid(client), "smaps_rollup", "Pss:");
+	return proc_kib(bench_pool_pid(client), "smaps_rollup", "Pss:");
 }
 
 int64_t bench_pool_rss(fk_client *client)
 {
-	return proc_kib(pool_pid(client), "status", "VmRSS:");
+	return proc_kib(bench_pool_pid(client), "status", "VmRSS:");
 }
 
 int64_t bench_pool_rss_peak(fk_client *client)
 {
-	return proc_kib(pool_pid(client), "status", "VmHWM:");
+	return proc_kib(bench_pool_pid(client), "status", "VmHWM:");
 }
 
 int64_t bench_pool_manager_rss(const struct bench_pool *pool)

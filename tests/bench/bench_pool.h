@@ -30,6 +30,9 @@ void bench_pool_start(struct bench_pool *pool, const char *modules, int workers)
 void bench_pool_start_with(struct bench_pool *pool, const char *modules, int workers,
 			   const char *option);
 
+/* The same with its own defaults: a worker on each core, the usual limits. */
+void bench_pool_start_plain(struct bench_pool *pool, const char *modules);
+
 /* Stops the daemon, waits until manager and pool are gone, removes the folder. Twice is fine. */
 void bench_pool_stop(struct bench_pool *pool);
 
@@ -48,6 +51,9 @@ void bench_pool_call(fk_client *client, const fk_task *task, const union fk_valu
 
 /* The sum over all workers of a counter of shm/counters.def, by its name. */
 uint64_t bench_pool_counter(fk_client *client, const char *name);
+
+/* The process that runs the workers. */
+pid_t bench_pool_pid(fk_client *client);
 
 /* PSS of the pool process now, in KiB; -1 if it cannot be read. */
 int64_t bench_pool_pss(fk_client *client);

@@ -3,8 +3,8 @@
  * tests/bench/figures.c - numbers that benchmark programs read and print
  *
  * WHAT IT IS
- *   Numbers and options of the command line, and quantiles of what was measured, as members of a
- *   JSON object.
+ *   Numbers and options of the command line, quantiles of what was measured, as members of a JSON
+ *   object, and the speed of this machine.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   Any thread, on numbers of its own.
@@ -12,6 +12,9 @@
 #include "tests/bench/figures.h"
 
 #include <getopt.h>
+
+#include "common/clock.h"
+#include "tests/bench/work.h"
 
 int64_t figures_number(const char *arg, int64_t low, int64_t high)
 {
@@ -78,4 +81,22 @@ void figures_print(const char *name, uint64_t *times, size_t n)
 	       (unsigned long long)figures_quantile(times, n, 0.99),
 	       (unsigned long long)figures_quantile(times, n, 0.999),
 	       (unsigned long long)figures_quantile(times, n, 1));
+}
+
+int64_t figures_rounds(uint64_t ns)
+{
+	const int64_t many = 100000;
+	volatile uint32_t sink;
+	uint64_t least = UINT64_MAX;
+
+	for (int i = 0; i < 50; i++) {
+		uint64_t began = clock_ns();
+		uint64_t took;
+
+		sink = work_leaf(i, many);
+		took = clock_ns() - began;
+		least = took < least ? took : least;
+	}
+	(void)sink;
+	return (int64_t)(ns * (uint64_t)many / least);
 }

@@ -53,3 +53,6 @@ uint64_t figures_quantile(const uint64_t *sorted, size_t n, double q);
 
 /* Sorts n > 0 times and prints `, "name": {"p50": ..., "p99": ..., "p999": ..., "max": ...}`. */
 void figures_print(const char *name, uint64_t *times, size_t n);
+
+/* How many rounds of work_leaf() take so long when nothing else runs. */
+int64_t figures_rounds(uint64_t ns);
