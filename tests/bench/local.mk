@@ -20,6 +20,17 @@ BENCH_H = \
 	tests/bench/work.h \
 	daemon/modules/uts_tree.h
 
+COMPOSE_H = \
+	tests/bench/compose.h \
+	tests/bench/compose_shared.h \
+	tests/bench/work.h
+
+# The members of bench_compose are this, and a side.
+COMPOSE_COMMON = \
+	tests/bench/compose_futex.o \
+	tests/bench/compose_leaf.o \
+	tests/bench/compose_member.o
+
 BENCH_DEQUE_H = \
 	daemon/deque.h \
 	tests/bench/bulk.h \
@@ -35,24 +46,26 @@ BENCH_BUILT = \
 	tests/bench/bench_deque \
 	tests/bench/bench_forkd \
 	tests/bench/bench_cancel \
+	tests/bench/bench_compose \
 	tests/bench/bench_hidden \
 	tests/bench/bench_jobs \
 	tests/bench/bench_latency \
 	tests/bench/bench_sleep \
 	tests/bench/bench_steals \
+	tests/bench/compose_forkd \
 	tests/bench/control_pingpong \
 	tests/bench/peer_serial \
 	tests/bench/peer_serial_noinline \
 	tests/bench/peer_serial_call
 
 if HAVE_TBB
-BENCH_BUILT += tests/bench/peer_tbb
+BENCH_BUILT += tests/bench/compose_tbb tests/bench/peer_tbb
 endif
 if HAVE_LIBOMP
-BENCH_BUILT += tests/bench/peer_libomp
+BENCH_BUILT += tests/bench/compose_libomp tests/bench/peer_libomp
 endif
 if HAVE_LIBGOMP
-BENCH_BUILT += tests/bench/peer_libgomp
+BENCH_BUILT += tests/bench/compose_libgomp tests/bench/peer_libgomp
 endif
 
 # What those have in common that start a forkd and are its clients.
@@ -94,6 +107,23 @@ tests_bench_bench_jobs_LDADD = $(BENCH_CLIENT_LIBS)
 tests_bench_bench_latency_LDADD = $(BENCH_CLIENT_LIBS)
 tests_bench_bench_steals_LDADD = $(BENCH_CLIENT_LIBS)
 
+# Processes beside each other. The side of forkd is a client in the flags of the tree.
+EXTRA_PROGRAMS += tests/bench/bench_compose tests/bench/compose_forkd
+tests_bench_bench_compose_SOURCES = \
+	tests/bench/bench_compose.c \
+	tests/bench/compose.h \
+	tests/bench/compose_shared.h \
+	tests/bench/usage.c \
+	tests/bench/usage.h \
+	tests/bench/work.h
+tests_bench_bench_compose_LDADD = $(BENCH_CLIENT_LIBS)
+tests_bench_compose_forkd_SOURCES = \
+	tests/bench/compose.h \
+	tests/bench/compose_forkd.c \
+	tests/bench/compose_member.c \
+	tests/bench/compose_shared.h
+tests_bench_compose_forkd_LDADD = $(CLIENT_LIBS) libcommon.la
+
 # Of a sleep and a wake, by tenants and workers: the workers' code is compiled in.
 EXTRA_PROGRAMS += tests/bench/bench_sleep
 tests_bench_bench_sleep_CFLAGS = $(libpool_la_CFLAGS)
@@ -115,6 +145,7 @@ BENCH_MODULES = \
 	tests/bench/modules/deep.la \
 	tests/bench/modules/flat.la \
 	tests/bench/modules/hidden.la \
+	tests/bench/modules/loop.la \
 	tests/bench/modules/matmul.la \
 	tests/bench/modules/msort.la \
 	tests/bench/modules/null.la \
@@ -134,6 +165,13 @@ tests_bench_modules_flat_la_SOURCES = tests/modules/flat.c
 tests_bench_modules_flat_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 
 tests_bench_modules_hidden_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+
+# The leaf that all sides of bench_compose run, the same machine code. By the linker's own option:
+# libtool warns of an object that is none of its own.
+tests_bench_modules_loop_la_LDFLAGS = \
+	$(TEST_MODULE_LDFLAGS) \
+	-Wl,tests/bench/compose_leaf.o
+tests_bench_modules_loop_la_DEPENDENCIES = tests/bench/compose_leaf.o
 
 tests_bench_modules_matmul_la_SOURCES = tests/bench/modules/matmul.c tests/bench/kernel.c tests/bench/kernel.h
 tests_bench_modules_matmul_la_CFLAGS = $(MODULE_CFLAGS)
@@ -160,6 +198,7 @@ dist_noinst_SCRIPTS += tests/bench/bench tests/bench/forkpath
 BENCH_DRIVER = \
 	tests/bench/driver/__init__.py \
 	tests/bench/driver/alone.py \
+	tests/bench/driver/compose.py \
 	tests/bench/driver/deques.py \
 	tests/bench/driver/growth.py \
 	tests/bench/driver/latency.py \
@@ -171,10 +210,14 @@ BENCH_DRIVER = \
 EXTRA_DIST += \
 	$(BENCH_DRIVER) \
 	$(BENCH_H) \
+	$(COMPOSE_H) \
 	daemon/modules/uts_tree.c \
 	tests/bench/bench_deque.c \
 	tests/bench/bulk.h \
 	tests/bench/chase_lev.h \
+	tests/bench/compose_leaf.c \
+	tests/bench/compose_omp.c \
+	tests/bench/compose_tbb.cc \
 	tests/bench/control_pingpong.c \
 	tests/bench/forkpath_serial.c \
 	tests/bench/kernel.c \
@@ -183,8 +226,9 @@ EXTRA_DIST += \
 	tests/bench/peer_serial.c \
 	tests/bench/peer_steps.c \
 	tests/bench/peer_tbb.cc
-CLEANFILES += $(BENCH_COMMON) $(BENCH_BUILT) $(EXTRA_LTLIBRARIES) $(EXTRA_PROGRAMS) \
-	bench.json bench.txt bench-report/report.html bench-report/*.svg forkpath.txt
+CLEANFILES += $(BENCH_COMMON) $(COMPOSE_COMMON) $(BENCH_BUILT) $(EXTRA_LTLIBRARIES) $(EXTRA_PROGRAMS) \
+	bench.json bench.txt bench-report/report.html bench-report/*.svg \
+	bench-report/composability.* bench-report/compose/* forkpath.txt
 
 BENCH_DIR = @mkdir -p tests/bench
 
@@ -203,6 +247,18 @@ tests/bench/peer_steps.o: tests/bench/peer_steps.c $(BENCH_H)
 tests/bench/kernel.o: tests/bench/kernel.c $(BENCH_H)
 	$(BENCH_DIR)
 	$(AM_V_CC)$(BENCH_CC) -c -o $@ $(top_srcdir)/tests/bench/kernel.c
+
+tests/bench/compose_futex.o: shm/futex.c shm/futex.h
+	$(BENCH_DIR)
+	$(AM_V_CC)$(BENCH_CC) -c -o $@ $(top_srcdir)/shm/futex.c
+
+tests/bench/compose_leaf.o: tests/bench/compose_leaf.c $(COMPOSE_H)
+	$(BENCH_DIR)
+	$(AM_V_CC)$(BENCH_CC) -fPIC -c -o $@ $(top_srcdir)/tests/bench/compose_leaf.c
+
+tests/bench/compose_member.o: tests/bench/compose_member.c $(COMPOSE_H)
+	$(BENCH_DIR)
+	$(AM_V_CC)$(BENCH_CC) -c -o $@ $(top_srcdir)/tests/bench/compose_member.c
 
 tests/bench/bench_deque: tests/bench/bench_deque.c $(BENCH_DEQUE_H)
 	$(BENCH_DIR)
@@ -239,6 +295,18 @@ tests/bench/peer_libgomp: tests/bench/peer_omp.c $(BENCH_H) $(BENCH_COMMON)
 		-DPEER_NAME='"libgomp"' \
 		-o $@ $(top_srcdir)/tests/bench/peer_omp.c $(BENCH_COMMON) $(BENCH_LIBS)
 
+tests/bench/compose_tbb: tests/bench/compose_tbb.cc $(COMPOSE_H) $(COMPOSE_COMMON)
+	$(AM_V_CCLD)$(CXX) -std=gnu++17 $(BENCH_CPPFLAGS) $(BENCH_CFLAGS) \
+		-o $@ $(top_srcdir)/tests/bench/compose_tbb.cc $(COMPOSE_COMMON) -ltbb
+
+tests/bench/compose_libomp: tests/bench/compose_omp.c $(COMPOSE_H) $(COMPOSE_COMMON)
+	$(AM_V_CCLD)$(CLANG) -std=gnu11 $(BENCH_CPPFLAGS) $(BENCH_CFLAGS) -fopenmp=libomp \
+		-o $@ $(top_srcdir)/tests/bench/compose_omp.c $(COMPOSE_COMMON)
+
+tests/bench/compose_libgomp: tests/bench/compose_omp.c $(COMPOSE_H) $(COMPOSE_COMMON)
+	$(AM_V_CCLD)$(GCC_OPENMP) -std=gnu11 $(BENCH_CPPFLAGS) $(BENCH_CFLAGS) -fopenmp \
+		-o $@ $(top_srcdir)/tests/bench/compose_omp.c $(COMPOSE_COMMON)
+
 bench-programs: $(BENCH_BUILT) $(BENCH_MODULES)
 
 # A second make, or two of them would build the libraries at the same time under -j.
@@ -247,5 +315,15 @@ bench-run: all
 	$(PYTHON3) $(top_srcdir)/tests/bench/bench --dir tests/bench --json bench.json \
 		--text bench.txt --report bench-report $(BENCH_FLAGS)
 
+# Composability alone, at length: README's picture and figures.
+COMPOSE_REPORT = bench-report/compose
+bench-compose: all
+	$(MAKE) $(AM_MAKEFLAGS) bench-programs
+	$(MKDIR_P) $(COMPOSE_REPORT)
+	$(PYTHON3) $(top_srcdir)/tests/bench/bench --dir tests/bench --only compose --runs 5 \
+		--json $(COMPOSE_REPORT)/bench.json --text $(COMPOSE_REPORT)/bench.txt \
+		--report $(COMPOSE_REPORT) $(BENCH_FLAGS)
+	cp $(COMPOSE_REPORT)/composability.svg $(top_srcdir)/contrib/composability.svg
+
 BENCH_TARGETS += bench-run
-.PHONY: bench-programs bench-run
+.PHONY: bench-compose bench-programs bench-run

@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 
-HEAD = """set terminal svg size 900,460 font "sans-serif,13" background "white"
+HEAD = """set terminal svg size {size} font "sans-serif,13" background "white"
 set output "{path}"
 set title "{title}" noenhanced
 set xlabel "{x}" noenhanced
@@ -30,15 +30,19 @@ def cell(value):
 
 
 class Lines:
-    """name: of the file; series: [(title, [(x, y), ...]), ...]"""
+    """name: of the file; series: [(title, [(x, y), ...]), ...]; more: commands of gnuplot"""
 
-    def __init__(self, name, title, x, y, series, log=""):
+    size = "900,460"
+
+    def __init__(self, name, title, x, y, series, log="", more=""):
         self.name, self.title, self.x, self.y = name, title, x, y
         self.series = [(t, points) for t, points in series if points]
         self.log = log
+        self.more = more
 
     def script(self):
         out = f"set logscale {self.log}\n" if self.log else ""
+        out += self.more
         for i, (_, points) in enumerate(self.series):
             out += block(f"d{i}", [f"{cell(x)} {cell(y)}" for x, y in points])
         parts = [
@@ -48,8 +52,31 @@ class Lines:
         return out + "plot " + ", ".join(parts) + "\n" if parts else None
 
 
+class Panels:
+    """Several Lines in one picture, two in a row."""
+
+    def __init__(self, name, title, panels):
+        self.name, self.title, self.x, self.y = name, title, "", ""
+        self.panels = [panel for panel in panels if panel.series]
+        self.size = f"900,{60 + 300 * ((len(self.panels) + 1) // 2)}"
+
+    def script(self):
+        if not self.panels:
+            return None
+        rows = (len(self.panels) + 1) // 2
+        out = f"set multiplot layout {rows},2 title {quoted(self.title)} noenhanced\n"
+        for panel in self.panels:
+            out += "unset logscale\nset yrange [*:*]\n"
+            out += f"set title {quoted(panel.title)}\n"
+            out += f"set xlabel {quoted(panel.x)}\nset ylabel {quoted(panel.y)}\n"
+            out += panel.script()
+        return out + "unset multiplot\n"
+
+
 class Bars:
     """names: one group of bars each; series: [(title, [value or None, ...]), ...]"""
+
+    size = "900,460"
 
     def __init__(self, name, title, y, names, series, log=False, line=None):
         self.name, self.title, self.x, self.y = name, title, "", y
@@ -89,7 +116,11 @@ def draw(plots, folder, log):
             continue
         file = f"{plot.name}.svg"
         head = HEAD.format(
-            path=os.path.join(folder, file), title=plot.title, x=plot.x, y=plot.y
+            path=os.path.join(folder, file),
+            size=plot.size,
+            title=plot.title,
+            x=plot.x,
+            y=plot.y,
         )
         done = subprocess.run(
             [gnuplot, "-"], input=head + script, capture_output=True, text=True, check=False

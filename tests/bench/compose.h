@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+#include <stdint.h>
+
+/*
+ * What the members of bench_compose have in common: processes that run parallel jobs, each on the
+ * pool of its own library or all of them on one forkd. compose_member.c is the main() of each
+ * program; its side is one file more, compose_forkd.c, compose_omp.c or compose_tbb.cc.
+ */
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define COMPOSE_MEMBERS 64
+#define COMPOSE_JOBS	16384 /* of a member, in one run */
+
+/* The leaf of every side: an object file that is compiled once (compose_leaf.c). */
+int64_t compose_leaf(int64_t i, int64_t rounds);
+
+/* Before the first job. socket: of the forkd; the other sides need none. */
+void compose_start(const char *socket);
+
+/* One job: the sum of so many leaves, 0 <= i < leaves, as a user of the library writes it. Ends the
+ * program if it cannot. */
+int64_t compose_sum(int64_t leaves, int64_t rounds);
+
+#ifdef __cplusplus
+}
+#endif

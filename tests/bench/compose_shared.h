@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "tests/bench/compose.h"
+
+/*
+ * What it is
+ *   The memory that bench_compose shares with its members: file descriptor and number of the member
+ *   are arguments of its program.
+ *
+ *	driver    phase: WAIT ----------------> RUN ----------------> OVER ----> SIGKILL
+ *	                   all n_ready are there     the time is over      all n_past are there
+ *
+ * Invariants
+ *   I1. A member runs jobs until it is killed: while one has not ended that had begun when the time
+ *       was over, the others keep the machine as busy as before. So a job that was running then can
+ *       be counted by its share, and long ones are in the samples as well as short ones.
+ *   I2. What a member has written of its jobs below n_jobs changes no more.
+ *
+ * What happens if a peer dies here
+ *   The members die with the driver (PR_SET_PDEATHSIG). The driver looks for dead members whenever
+ *   it waits, and ends with an error.
+ */
+
+enum compose_phase {
+	COMPOSE_WAIT,
+	COMPOSE_RUN,
+	COMPOSE_OVER,
+};
+
+/* What a member runs: over and over, after a pause of gap_us, which is random, from half of it to
+ * one and a half. */
+struct compose_work {
+	int64_t leaves;
+	int64_t rounds; /* of each leaf */
+	int64_t expected;
+	uint64_t gap_us;
+};
+
+struct compose_job {
+	uint64_t began_ns;
+	uint64_t ended_ns;
+};
+
+struct compose_member {
+	/* the driver writes, before the member is there */
+	_Alignas(64) struct compose_work work;
+	/* the member writes */
+	_Alignas(64) _Atomic uint32_t n_jobs;
+	struct compose_job jobs[COMPOSE_JOBS];
+};
+
+struct compose_shared {
+	/* the driver writes, members sleep on it */
+	_Alignas(64) _Atomic uint32_t phase;
+	/* members count up, the driver sleeps on them */
+	_Alignas(64) _Atomic uint32_t n_ready;
+	_Atomic uint32_t n_past; /* have seen OVER, and their job has ended */
+	struct compose_member members[COMPOSE_MEMBERS];
+};
