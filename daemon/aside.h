@@ -43,7 +43,7 @@ static inline void aside_clear(struct asides *asides)
 
 /*
  * Owner, at attention: is there a job that has to go on in place of the one that runs? It has if it
- * has failed, and is to wind down; or, if the worker was asked to look, if it is further behind.
+ * has failed, and is to wind down; or, if the worker was asked to look, if it is behind by a turn.
  * Sets *ret_row to it.
  */
 bool aside_claims(struct worker *worker, bool asked, uint32_t *ret_row);

@@ -422,9 +422,13 @@ uint32_t fair_turn(struct fair *fair, uint32_t row, const uint32_t *rows, uint32
 	uint32_t best = row;
 	uint64_t weight;
 
-	for (uint32_t i = 0; i < n; i++)
-		if (fair_lead(fair, best, rows[i], &weight) > 0)
+	for (uint32_t i = 0; i < n; i++) {
+		int64_t lead = fair_lead(fair, best, rows[i], &weight);
+
+		/* A short job that goes before giants is ahead of them soon, but not for long. */
+		if (lead > (best == row ? (int64_t)vtime_of(FAIR_TURN, weight) : 0))
 			best = rows[i];
+	}
 	return best;
 }
 

@@ -241,8 +241,8 @@ void fair_settle_sometimes(struct fair *fair, uint64_t now);
  * had this many ns on this worker. row: of the ledger, or ACCOUNT_NOBODY. */
 bool fair_claims(struct fair *fair, uint32_t worker, uint32_t row, uint64_t ran_ns);
 
-/* Lock held, after fair_settle(): the job that is furthest behind, of the running one of this row
- * and of n that were set aside for it. */
+/* Lock held, after fair_settle(): the running job of this row, or, if it is ahead by more than a
+ * turn, of n that were set aside for it the one that is furthest behind. */
 uint32_t fair_turn(struct fair *fair, uint32_t row, const uint32_t *rows, uint32_t n);
 
 /* Charges a job with CPU time. last: it has ended with this. */

@@ -131,6 +131,36 @@ START_TEST(a_running_client_that_is_behind_is_said_to_be)
 }
 END_TEST
 
+/* Lock not held: whose turn it is after the running job has had so many ns more. */
+static uint32_t turn_after(uint32_t running, uint64_t ns, uint32_t waits)
+{
+	uint32_t row;
+
+	fair_charge(&fair, running, ns, false);
+	now += ns;
+	fair_lock(&fair);
+	fair_settle(&fair, now);
+	row = fair_turn(&fair, running, &waits, 1);
+	fair_unlock(&fair);
+	return row;
+}
+
+START_TEST(a_job_that_has_begun_has_a_turn_before_it_makes_way)
+{
+	uint32_t rows[2], giant, last;
+
+	one_uid(2);
+	giant = submit(0, 1, 0);
+	last = submit(1, 1, 0);
+	ck_assert_uint_eq(pick(rows, 2), 2);
+	ck_assert_uint_eq(turn_after(last, FAIR_TURN / 2, giant), last);
+	ck_assert_uint_eq(turn_after(last, FAIR_TURN, giant), giant);
+	/* And the other way round: they are ahead of each other by turns. */
+	ck_assert_uint_eq(turn_after(giant, FAIR_TURN * 2, last), giant);
+	ck_assert_uint_eq(turn_after(giant, FAIR_TURN, last), last);
+}
+END_TEST
+
 /* A job that was set aside was stolen, has ended, and its client is gone. */
 START_TEST(a_dead_row_makes_nobody_active)
 {
@@ -160,4 +190,5 @@ CHECK_MAIN("fair_claim", a_giant_job_and_a_flood_of_another_connection_share_the
 	   a_giant_job_and_a_flood_of_another_uid_share_by_weight,
 	   a_giant_job_is_not_shut_out_by_small_ones_of_its_own_connection,
 	   a_new_job_goes_before_a_giant_that_was_alone,
-	   a_running_client_that_is_behind_is_said_to_be, a_dead_row_makes_nobody_active)
+	   a_running_client_that_is_behind_is_said_to_be,
+	   a_job_that_has_begun_has_a_turn_before_it_makes_way, a_dead_row_makes_nobody_active)
