@@ -208,6 +208,7 @@ BENCH_DRIVER = \
 	tests/bench/driver/suite.py \
 	tests/bench/driver/table.py
 EXTRA_DIST += \
+	contrib/composability.svg \
 	$(BENCH_DRIVER) \
 	$(BENCH_H) \
 	$(COMPOSE_H) \
