@@ -8,13 +8,13 @@
 #include "client/forkctl.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "client/forkctl_data.h"
 #include "client/forkctl_option.h"
 #include "common/cleanup.h"
 #include "common/util.h"
@@ -38,23 +38,27 @@ static const char set_help[] = "change a setting while forkd runs:"
 	;
 
 static const struct command commands[] = {
-	{ "status", "", "the daemon, its pool, its workers and who is connected", forkctl_status,
-	  NULL },
-	{ "crashes", "", "how pools have died, which job is blamed, and what it cost the others",
-	  forkctl_crashes, NULL },
-	{ "quarantine", "[lift USER [MODULE:TASK]]",
+	{ "status", "[--json]", "the daemon, its pool, its workers and who is connected",
+	  forkctl_status, forkctl_look_options },
+	{ "stat", "[--json]", "counters, per worker and client", forkctl_stat,
+	  forkctl_look_options },
+	{ "clients", "[--json]", "who is connected, and what each has used and may use",
+	  forkctl_clients, forkctl_look_options },
+	{ "tasks", "[--json]", "what can be called: names, arguments -> results, help",
+	  forkctl_tasks, forkctl_look_options },
+	{ "crashes", "[--json]",
+	  "how pools have died, which job is blamed, and what it cost the others", forkctl_crashes,
+	  forkctl_look_options },
+	{ "quarantine", "[--json | lift USER [MODULE:TASK]]",
 	  "tasks that are refused to a user because they crash; lift: no longer",
-	  forkctl_quarantine, NULL },
-	{ "stat", "", "counters, per worker and client", forkctl_stat, NULL },
-	{ "tasks", "", "what can be called: names, arguments -> results, help", forkctl_tasks,
-	  NULL },
+	  forkctl_quarantine, forkctl_look_options },
 	{ "call", "[OPTION...] MODULE:TASK [ARG...]",
 	  "run a task and print its results; @FILE for a buffer", forkctl_call,
 	  forkctl_call_options },
 	{ "set", "NAME VALUE", set_help, forkctl_set, NULL },
-	{ "modules", "[check FILE.so...]",
+	{ "modules", "[--json | check FILE.so...]",
 	  "what is loaded: modules, their tasks, build-ids and files; check: as the command check",
-	  forkctl_modules, NULL },
+	  forkctl_modules, forkctl_look_options },
 	{ "reload", "", "read forkd.conf and the modules again; connections stay", forkctl_reload,
 	  NULL },
 	{ "check", "[OPTION...] MODULE | MODULE:TASK [ARG...] | FILE.so...",
@@ -91,11 +95,21 @@ int forkctl_open(const char *socket, uint32_t n_jobs, uint64_t heap_size, fk_cli
 	return 0;
 }
 
-int forkctl_look(const char *socket, int argc, char *argv[], fk_client **ret_client)
+const struct forkctl_option forkctl_look_options[] = {
+	{ "", "--json", NULL, "print all of it as JSON", FORKCTL_FLAG, 0, 0, 0 },
+	{ 0 },
+};
+
+int forkctl_look(const char *socket, int argc, char *argv[], int *ret_json, fk_client **ret_client)
 {
+	int json = 0, err = forkctl_options(forkctl_look_options, &json, &argc, argv);
+
+	if (err)
+		return err;
 	if (argc > 1)
 		return forkctl_fail(FORKCTL_USAGE, "%s takes no arguments, not %s", argv[0],
 				    argv[1]);
+	*ret_json = json;
 	return forkctl_open(socket, 1, FORKCTL_HEAP_SMALL, ret_client);
 }
 
@@ -129,45 +143,6 @@ const char *forkctl_time(struct forkctl_text *text, uint64_t ns)
 	else
 		(void)snprintf(text->text, sizeof(text->text), "%.2f s", t / 1e9);
 	return text->text;
-}
-
-const char *forkctl_name(struct forkctl_text *text, const char *name, size_t size)
-{
-	size_t i;
-
-	for (i = 0; i < min(size, sizeof(text->text) - 1) && name[i]; i++) {
-		unsigned char c = (unsigned char)name[i];
-
-		text->text[i] = c < 32 || c == 127 ? '?' : (char)c;
-	}
-	text->text[i] = '\0';
-	return text->text;
-}
-
-const char *forkctl_command(struct forkctl_text *text, const struct board_client *client)
-{
-	char comm[sizeof(client->comm)], path[sizeof("/proc/4294967295/comm")];
-	_cleanup_close_ int fd = -1;
-	ssize_t n;
-
-	memcpy(comm, client->comm, sizeof(comm));
-	/* Relaxed: for display. */
-	if (comm[0] || atomic_load_explicit(&client->left_ns, memory_order_relaxed))
-		return forkctl_name(text, comm, sizeof(comm));
-	(void)snprintf(path, sizeof(path), "/proc/%u/comm",
-		       atomic_load_explicit(&client->pid, memory_order_relaxed));
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd >= 0 ? read(fd, comm, sizeof(comm) - 1) : 0;
-	comm[n > 0 ? n - 1 : 0] = '\0'; /* the line's end */
-	return forkctl_name(text, comm, sizeof(comm));
-}
-
-const char *forkctl_task(const struct board *board, uint32_t task)
-{
-	/* ORDER board/tasks [B1]: acquire, so that the entry is complete (board.h, I2). */
-	uint32_t n = atomic_load_explicit(&board->n_tasks, memory_order_acquire);
-
-	return task < min(n, LIMIT_TASKS) ? board->tasks[task].name : "-";
 }
 
 static void print_help(void)
@@ -248,6 +223,7 @@ int main(int argc, char *argv[])
 	const char *socket = NULL;
 	int c;
 
+	data_init();
 	opterr = 0;
 	/* The + ends it at the command, whose own options follow. */
 	while ((c = getopt_long(argc, argv, "+:hV", options, NULL)) != -1) {

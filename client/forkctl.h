@@ -31,8 +31,10 @@ int forkctl_reload(const char *socket, int argc, char *argv[]);
 int forkctl_modules(const char *socket, int argc, char *argv[]);
 int forkctl_check(const char *socket, int argc, char *argv[]);
 int forkctl_profile(const char *socket, int argc, char *argv[]);
+int forkctl_clients(const char *socket, int argc, char *argv[]);
 
-/* The options of those that have some: forkctl_option.h. */
+/* The options of those that have some: forkctl_option.h. Of those that only look it is --json. */
+extern const struct forkctl_option forkctl_look_options[];
 extern const struct forkctl_option forkctl_call_options[];
 extern const struct forkctl_option forkctl_check_options[];
 extern const struct forkctl_option forkctl_profile_options[];
@@ -50,8 +52,8 @@ int forkctl_fail(int code, const char *format, ...) __attribute__((format(printf
 /* Connects; on failure says why. Returns 0 or an exit code. */
 int forkctl_open(const char *socket, uint32_t n_jobs, uint64_t heap_size, fk_client **ret_client);
 
-/* The same for commands without options and arguments, that only look. */
-int forkctl_look(const char *socket, int argc, char *argv[], fk_client **ret_client);
+/* The same for commands that only look, and take no arguments and one option: --json. */
+int forkctl_look(const char *socket, int argc, char *argv[], int *ret_json, fk_client **ret_client);
 
 /* Writes all of it. Returns 0 or a negative errno. */
 int forkctl_write(int fd, const void *data, size_t size);
@@ -67,27 +69,12 @@ void forkctl_interruptible(fk_job job);
 /* One has come. */
 int forkctl_interrupted(void);
 
-/* Room for forkctl_time(), or for the name of a task. */
+/* Room for forkctl_time(), or for a line. */
 struct forkctl_text {
 	char text[80];
 };
 
 /* A time in the unit that suits it: "12.3 us". */
 const char *forkctl_time(struct forkctl_text *text, uint64_t ns);
-
-/* A name as it may be shown on a terminal: control characters become '?'. */
-const char *forkctl_name(struct forkctl_text *text, const char *name, size_t size);
-/* The name of a client's program. A service that sees no other processes does not know it: then
- * this process looks. */
-const char *forkctl_command(struct forkctl_text *text, const struct board_client *client);
-
-/* One line about the newest crash, if there is one. */
-void forkctl_print_last_crash(const struct board *board);
-
-/* How many tasks are refused to somebody. */
-uint32_t forkctl_count_quarantine(const struct board *board);
-
-/* The name of a task on the board, "-" for none. */
-const char *forkctl_task(const struct board *board, uint32_t task);
 
 #endif

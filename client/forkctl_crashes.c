@@ -6,34 +6,39 @@
  */
 #include "client/forkctl.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
-#include "common/clock.h"
+#include "client/forkctl_rows.h"
 #include "common/util.h"
 
-static const char *crash_time(struct forkctl_text *text, uint64_t ns)
-{
-	time_t seconds = (time_t)(ns / NSEC_PER_SEC);
-	struct tm tm;
-
-	if (!localtime_r(&seconds, &tm) || !strftime(text->text, sizeof(text->text), "%F %T", &tm))
-		(void)strcpy(text->text, "?");
-	return text->text;
-}
+static const struct data_column crashes_columns[] = {
+	{ "time_ns", "WHEN", DATA_DATE },
+	{ "pool_pid", "POOL", DATA_NUMBER },
+	{ "cause", "CAUSE", DATA_TEXT },
+	{ "end", "END", DATA_TEXT },
+	{ "address", "ADDRESS", DATA_HEX },
+	{ "worker", "WORKER", DATA_NUMBER },
+	{ "pid", "PID", DATA_NUMBER },
+	{ "uid", "UID", DATA_NUMBER },
+	{ "job", "JOB", DATA_NUMBER },
+	{ "lost", "LOST", DATA_NUMBER },
+	{ "requeued", "REQUEUED", DATA_NUMBER },
+	{ "task", "TASK", DATA_TEXT },
+	{ NULL },
+};
 
 /* How it ended: "SEGV", "exit 3". */
-static const char *crash_end(struct forkctl_text *text, const struct board_crash *crash)
+static json_t *crash_end(const struct board_crash *crash)
 {
 	const char *name = crash->signo ? sigabbrev_np((int)crash->signo) : NULL;
+	char text[32];
 
 	if (name)
-		return name;
-	(void)snprintf(text->text, sizeof(text->text), crash->signo ? "signal %d" : "exit %d",
+		return data_text(name, SIZE_MAX);
+	(void)snprintf(text, sizeof(text), crash->signo ? "signal %d" : "exit %d",
 		       crash->signo ? (int)crash->signo : (int)crash->status);
-	return text->text;
+	return data_text(text, sizeof(text));
 }
 
 /* Whose doing it was, as far as is known. */
@@ -47,63 +52,50 @@ static const char *crash_cause(const struct board_crash *crash)
 	return crash->reason && crash->reason < ARRAY_SIZE(causes) ? causes[crash->reason] : "?";
 }
 
-/* The newest that there is; the number of those before it that can be shown is *ret_first. */
-static uint64_t crash_count(const struct board *board, uint64_t *ret_first)
+static json_t *crash_row(const struct board_crash *c)
+{
+	json_t *row = json_pack("{s:o, s:o, s:s, s:o, s:o, s:o}", "time_ns",
+				data_number(c->time_ns), "pool_pid", data_number(c->pid), "cause",
+				crash_cause(c), "end", crash_end(c), "address",
+				c->address ? data_number(c->address) : json_null(), "worker",
+				data_index(c->worker));
+	json_t *blame = c->client_pid
+			      ? json_pack("{s:o, s:o, s:o}", "pid", data_number(c->client_pid),
+					  "uid", data_number(c->uid), "job", data_number(c->job))
+			      : json_pack("{s:n, s:n, s:n}", "pid", "uid", "job");
+	json_t *cost = json_pack("{s:o, s:o, s:o}", "lost", data_number(c->lost), "requeued",
+				 data_number(c->requeued), "task",
+				 c->task[0] ? data_text(c->task, sizeof(c->task)) : json_null());
+
+	(void)json_object_update_new(row, blame);
+	(void)json_object_update_new(row, cost);
+	return row;
+}
+
+json_t *rows_crashes(const struct board *board)
 {
 	/* ORDER board/crashes [B2]: acquire, so that the entries are complete. Pairs with the
 	 * release in postmortem_show(). */
 	uint64_t n = atomic_load_explicit(&board->manager.crashes, memory_order_acquire);
+	json_t *rows = json_array();
 
-	*ret_first = n > LIMIT_CRASHES ? n - LIMIT_CRASHES : 0;
-	return n;
-}
-
-void forkctl_print_last_crash(const struct board *board)
-{
-	uint64_t first, n = crash_count(board, &first);
-	const struct board_crash *crash = &board->crashes[(n - 1) % LIMIT_CRASHES];
-	struct forkctl_text when, how, task;
-
-	if (!n)
-		return;
-	printf("last crash: %s, %s", crash_time(&when, crash->time_ns), crash_end(&how, crash));
-	if (crash->client_pid)
-		printf(", %s of uid %" PRIu32,
-		       forkctl_name(&task, crash->task, sizeof(crash->task)), crash->uid);
-	printf("; `forkctl crashes` has more\n");
+	for (uint64_t i = n > LIMIT_CRASHES ? n - LIMIT_CRASHES : 0; i < n; i++)
+		(void)json_array_append_new(rows, crash_row(&board->crashes[i % LIMIT_CRASHES]));
+	return rows;
 }
 
 int forkctl_crashes(const char *socket, int argc, char *argv[])
 {
+	_cleanup_json_ json_t *rows = NULL;
 	fk_client *client;
-	uint64_t first, n;
-	int err = forkctl_look(socket, argc, argv, &client);
+	int json, err = forkctl_look(socket, argc, argv, &json, &client);
 
 	if (err)
 		return err;
-	n = crash_count(client->board, &first);
-	printf("%-19s %8s %-8s %-8s %-18s %6s %8s %8s %6s %4s %8s %s\n", "WHEN", "POOL", "CAUSE",
-	       "END", "ADDRESS", "WORKER", "CLIENT", "UID", "JOB", "LOST", "REQUEUED", "TASK");
-	for (uint64_t i = first; i < n; i++) {
-		const struct board_crash *crash = &client->board->crashes[i % LIMIT_CRASHES];
-		struct forkctl_text when, how, task;
-		char address[24] = "-", worker[16] = "-";
-
-		if (crash->address)
-			(void)snprintf(address, sizeof(address), "0x%" PRIx64, crash->address);
-		if (crash->worker != UINT32_MAX)
-			(void)snprintf(worker, sizeof(worker), "%" PRIu32, crash->worker);
-		printf("%-19s %8" PRIu32 " %-8s %-8s %-18s %6s ", crash_time(&when, crash->time_ns),
-		       crash->pid, crash_cause(crash), crash_end(&how, crash), address, worker);
-		if (crash->client_pid)
-			printf("%8" PRIu32 " %8" PRIu32 " %6" PRIu32, crash->client_pid, crash->uid,
-			       crash->job);
-		else
-			printf("%8s %8s %6s", "-", "-", "-");
-		(void)forkctl_name(&task, crash->task, sizeof(crash->task));
-		printf(" %4" PRIu32 " %8" PRIu32 " %s\n", crash->lost, crash->requeued,
-		       task.text[0] ? task.text : "-");
-	}
+	rows = rows_crashes(client->board);
 	(void)fk_close(client);
+	if (json)
+		return data_print_json(json_pack("{s:O}", "crashes", rows), 2);
+	data_print_table("", rows, crashes_columns);
 	return FORKCTL_OK;
 }

@@ -6,57 +6,66 @@
  */
 #include "client/forkctl.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <time.h>
-
-#include "common/clock.h"
+#include "client/forkctl_data.h"
 #include "common/util.h"
 
 #define MODULES_ID 12u /* letters of a build-id: who compares wants no more */
 
-static const char *loaded_at(struct forkctl_text *text, uint64_t ns)
-{
-	const time_t seconds = (time_t)(ns / NSEC_PER_SEC);
-	struct tm tm;
+static const struct data_column modules_columns[] = {
+	{ "module", "MODULE", DATA_TEXT },
+	{ "tasks", "TASKS", DATA_NUMBER },
+	{ "build_id", "BUILD-ID", DATA_TEXT },
+	{ "time_ns", "LOADED", DATA_DATE },
+	{ "file", "FILE", DATA_TEXT },
+	{ "help", "HELP", DATA_TEXT },
+	{ NULL },
+};
 
-	if (!localtime_r(&seconds, &tm) || !strftime(text->text, sizeof(text->text), "%F %T", &tm))
-		text->text[0] = '\0';
-	return text->text;
+static json_t *module_row(const struct board_module *m)
+{
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "module",
+			 data_text(m->name, sizeof(m->name)), "tasks", data_number(m->n_tasks),
+			 "build_id", data_text(m->build_id, sizeof(m->build_id)), "time_ns",
+			 data_number(m->loaded_ns), "file", data_text(m->file, sizeof(m->file)),
+			 "help", data_text(m->help, sizeof(m->help)));
 }
 
-static void print_modules(const struct board *board)
+static json_t *module_rows(const struct board *board)
 {
 	/* ORDER board/modules [B3]: acquire, so that the entries are complete. Pairs with
 	 * module_show(). */
 	uint32_t n =
 		min(atomic_load_explicit(&board->n_modules, memory_order_acquire), LIMIT_MODULES);
+	json_t *rows = json_array();
 
-	printf("%-12s %5s %-*s  %-19s  %-16s %s\n", "MODULE", "TASKS", (int)MODULES_ID, "BUILD-ID",
-	       "LOADED", "FILE", "HELP");
-	for (uint32_t i = 0; i < n; i++) {
-		const struct board_module *m = &board->modules[i];
-		struct forkctl_text name, file, id, help, time;
-
-		printf("%-12s %5" PRIu32 " %-*s  %-19s  %-16s %s\n",
-		       forkctl_name(&name, m->name, sizeof(m->name)), m->n_tasks, (int)MODULES_ID,
-		       forkctl_name(&id, m->build_id, MODULES_ID), loaded_at(&time, m->loaded_ns),
-		       forkctl_name(&file, m->file, sizeof(m->file)),
-		       forkctl_name(&help, m->help, sizeof(m->help)));
-	}
+	for (uint32_t i = 0; i < n; i++)
+		(void)json_array_append_new(rows, module_row(&board->modules[i]));
+	return rows;
 }
 
 int forkctl_modules(const char *socket, int argc, char *argv[])
 {
+	_cleanup_json_ json_t *rows = NULL;
 	fk_client *client;
-	int err;
+	json_t *row;
+	size_t i;
+	int json, err;
 
 	if (argc > 1 && streq(argv[1], "check"))
 		return forkctl_check(socket, argc - 1, argv + 1);
-	err = forkctl_look(socket, argc, argv, &client);
+	err = forkctl_look(socket, argc, argv, &json, &client);
 	if (err)
 		return err;
-	print_modules(client->board);
+	rows = module_rows(client->board);
 	(void)fk_close(client);
+	if (json)
+		return data_print_json(json_pack("{s:O}", "modules", rows), 2);
+	json_array_foreach(rows, i, row)
+	{
+		const char *id = json_string_value(json_object_get(row, "build_id"));
+
+		(void)json_object_set_new(row, "build_id", data_text(id, MODULES_ID));
+	}
+	data_print_table("", rows, modules_columns);
 	return FORKCTL_OK;
 }

@@ -12,46 +12,58 @@
 #include <stdio.h>
 
 #include "client/forkctl_control.h"
+#include "client/forkctl_rows.h"
 #include "common/clock.h"
 #include "common/number.h"
 #include "common/util.h"
 
-uint32_t forkctl_count_quarantine(const struct board *board)
-{
-	uint32_t n = 0;
+static const struct data_column quarantine_columns[] = {
+	{ "user", "USER", DATA_TEXT },	       { "uid", "UID", DATA_NUMBER },
+	{ "crashes", "CRASHES", DATA_NUMBER }, { "left_ns", "FOR", DATA_TIME },
+	{ "task", "TASK", DATA_TEXT },	       { NULL },
+};
 
-	/* Relaxed: for display. */
-	for (uint32_t i = 0; i < LIMIT_QUARANTINE; i++)
-		n += atomic_load_explicit(&board->quarantine[i].until_ns, memory_order_relaxed) !=
-		     0;
-	return n;
+json_t *rows_quarantine(const struct board *board)
+{
+	json_t *rows = json_array();
+
+	for (uint32_t i = 0; i < LIMIT_QUARANTINE; i++) {
+		const struct board_quarantine *q = &board->quarantine[i];
+		/* Relaxed: for display. */
+		uint64_t until = atomic_load_explicit(&q->until_ns, memory_order_relaxed);
+		uint32_t uid = atomic_load_explicit(&q->uid, memory_order_relaxed);
+		uint32_t crashes = atomic_load_explicit(&q->crashes, memory_order_relaxed);
+		uint64_t now = clock_ns();
+
+		if (until)
+			(void)json_array_append_new(
+				rows, json_pack("{s:o, s:o, s:o, s:o, s:o}", "user", rows_user(uid),
+						"uid", data_number(uid), "crashes",
+						data_number(crashes), "left_ns",
+						data_number(until > now ? until - now : 0), "task",
+						q->task[0] ? data_text(q->task, sizeof(q->task))
+							   : json_null()));
+	}
+	return rows;
 }
 
-static int quarantine_list(const char *socket)
+static int quarantine_list(const char *socket, int json)
 {
+	_cleanup_json_ json_t *rows = NULL;
 	fk_client *client;
+	json_t *row;
+	size_t i;
 	int err = forkctl_open(socket, 1, FORKCTL_HEAP_SMALL, &client);
 
 	if (err)
 		return err;
-	printf("%10s %8s %-10s %s\n", "UID", "CRASHES", "FOR", "TASK");
-	for (uint32_t i = 0; i < LIMIT_QUARANTINE; i++) {
-		const struct board_quarantine *q = &client->board->quarantine[i];
-		/* Relaxed: for display. */
-		uint64_t until = atomic_load_explicit(&q->until_ns, memory_order_relaxed);
-		uint64_t now = clock_ns();
-		struct forkctl_text left, task;
-
-		if (!until)
-			continue;
-		(void)forkctl_name(&task, q->task, sizeof(q->task));
-		printf("%10" PRIu32 " %8" PRIu32 " %-10s %s\n",
-		       atomic_load_explicit(&q->uid, memory_order_relaxed),
-		       atomic_load_explicit(&q->crashes, memory_order_relaxed),
-		       forkctl_time(&left, until > now ? until - now : 0),
-		       task.text[0] ? task.text : "(every task)");
-	}
+	rows = rows_quarantine(client->board);
 	(void)fk_close(client);
+	if (json)
+		return data_print_json(json_pack("{s:O}", "quarantine", rows), 2);
+	json_array_foreach(rows, i, row) if (json_is_null(json_object_get(row, "task")))(void)
+		json_object_set_new(row, "task", json_string("(every task)"));
+	data_print_table("", rows, quarantine_columns);
 	return FORKCTL_OK;
 }
 
@@ -77,11 +89,13 @@ int forkctl_quarantine(const char *socket, int argc, char *argv[])
 {
 	struct proto_set answer;
 	char uid[24];
-	int err;
+	int json = 0, err = forkctl_options(forkctl_look_options, &json, &argc, argv);
 
+	if (err)
+		return err;
 	if (argc == 1)
-		return quarantine_list(socket);
-	if (!streq(argv[1], "lift") || argc < 3 || argc > 4)
+		return quarantine_list(socket, json);
+	if (json || !streq(argv[1], "lift") || argc < 3 || argc > 4)
 		return forkctl_fail(FORKCTL_USAGE,
 				    "quarantine takes nothing, or whose to lift: `forkctl "
 				    "quarantine lift USER [MODULE:TASK]`");

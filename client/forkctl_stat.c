@@ -3,75 +3,75 @@
  * client/forkctl_stat.c - forkctl stat: every counter, as a sum, of the pool's own threads and per
  * worker; time per client
  *
- * The rows come from shm/counters.def. Statistics: relaxed loads, not of one moment.
+ * The rows come from shm/counters.def. Statistics, not of one moment.
  */
 #include "client/forkctl.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "client/forkctl_rows.h"
 #include "common/util.h"
 
 #define STAT_COLUMNS 16u /* with more workers, those are not printed */
+#define STAT_FIXED   4u
 
-#define LOAD(x) atomic_load_explicit(&(x), memory_order_relaxed)
+static const struct data_column stat_fixed[STAT_FIXED] = {
+	{ "name", "COUNTER", DATA_TEXT },
+	{ "unit", "UNIT", DATA_TEXT },
+	{ "sum", "SUM", DATA_NUMBER },
+	{ "pool", "POOL", DATA_NUMBER },
+};
 
-static void print_counters(const struct board *board)
+static const struct data_column stat_clients[] = {
+	{ "pid", "PID", DATA_TEXT },
+	{ "command", "COMMAND", DATA_TEXT },
+	{ "jobs", "JOBS", DATA_NUMBER },
+	{ "failed", "FAILED", DATA_NUMBER },
+	{ "refused", "REFUSED", DATA_NUMBER },
+	{ "run_ns", "RUN", DATA_TIME },
+	{ "wait_ns", "WAIT", DATA_TIME },
+	{ "state", "STATE", DATA_TEXT },
+	{ NULL },
+};
+
+static void print_counters(const struct board *board, const json_t *counters)
 {
+	struct data_column columns[STAT_FIXED + STAT_COLUMNS + 1] = { 0 };
 	uint32_t n = min(board->manager.n_workers, LIMIT_WORKERS);
-	uint32_t columns = n <= STAT_COLUMNS ? n : 0;
-	char title[16];
+	char titles[STAT_COLUMNS][24];
 
-	printf("%-16s %-9s %14s %14s", "COUNTER", "UNIT", "SUM", "POOL");
-	for (uint32_t w = 0; w < columns; w++) {
-		(void)snprintf(title, sizeof(title), "WORKER %" PRIu32, w);
-		printf(" %14s", title);
+	memcpy(columns, stat_fixed, sizeof(stat_fixed));
+	for (uint32_t w = 0; n <= STAT_COLUMNS && w < n; w++) {
+		(void)snprintf(titles[w], sizeof(titles[w]), "WORKER %" PRIu32, w);
+		columns[STAT_FIXED + w] =
+			(struct data_column){ "workers", titles[w], DATA_NUMBER, w + 1 };
 	}
-	printf("\n");
-	for (uint32_t i = 0; i < board_n_counters; i++) {
-		const struct counter_row *row = &board_counter_rows[i];
-
-		/* Signed: what one worker frees another may have allocated. */
-		printf("%-16s %-9s %14" PRId64 " %14" PRId64, row->name, row->unit,
-		       (int64_t)board_counter_sum(board, row),
-		       (int64_t)board_counter(board, BOARD_POOL, row));
-		for (uint32_t w = 0; w < columns; w++)
-			printf(" %14" PRId64, (int64_t)board_counter(board, w, row));
-		printf("\n");
-	}
+	data_print_table("", counters, columns);
 }
 
-static void print_clients(const struct board *board)
+static int stat_print(const struct board *board, int json)
 {
-	printf("\n%-8s %-16s %10s %10s %10s %12s %12s %s\n", "CLIENT", "COMMAND", "JOBS", "FAILED",
-	       "REFUSED", "RUN", "WAIT", "STATE");
-	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++) {
-		const struct board_client *c = &board->clients[i];
-		struct forkctl_text name;
-		struct forkctl_text run;
-		struct forkctl_text wait;
-		uint32_t pid = LOAD(c->pid);
+	_cleanup_json_ json_t *counters = rows_counters(board);
+	_cleanup_json_ json_t *clients = rows_clients(board, ROWS_ALL);
 
-		if (!pid)
-			continue;
-		printf("%-8" PRIu32 " %-16s %10" PRIu64 " %10" PRIu64 " %10" PRIu64
-		       " %12s %12s %s\n",
-		       pid, forkctl_command(&name, c), LOAD(c->jobs), LOAD(c->failed),
-		       LOAD(c->refused), forkctl_time(&run, LOAD(c->run_ns)),
-		       forkctl_time(&wait, LOAD(c->wait_ns)),
-		       LOAD(c->left_ns) ? "left" : "connected");
-	}
+	if (json)
+		return data_print_json(
+			json_pack("{s:O, s:O}", "counters", counters, "clients", clients), 2);
+	print_counters(board, counters);
+	data_print_table("\n", clients, stat_clients);
+	return FORKCTL_OK;
 }
 
 int forkctl_stat(const char *socket, int argc, char *argv[])
 {
 	fk_client *client;
-	int err = forkctl_look(socket, argc, argv, &client);
+	int json, err = forkctl_look(socket, argc, argv, &json, &client);
 
 	if (err)
 		return err;
-	print_counters(client->board);
-	print_clients(client->board);
+	err = stat_print(client->board, json);
 	(void)fk_close(client);
-	return FORKCTL_OK;
+	return err;
 }

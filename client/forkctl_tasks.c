@@ -12,7 +12,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/forkctl_rows.h"
 #include "common/util.h"
+
+static const struct data_column tasks_columns[] = {
+	{ "task", "TASK", DATA_TEXT },
+	{ "signature", "SIGNATURE", DATA_TEXT },
+	{ "help", "HELP", DATA_TEXT },
+	{ NULL },
+};
 
 /* Relaxed throughout: for display, and a task may go at any time. */
 
@@ -29,52 +37,62 @@ static int is_quarantined(const struct board *board, const struct board_task *ta
 	return 0;
 }
 
-/* What stands in front of the help. */
-static const char *mark_of(const fk_client *client, uint32_t index)
+static json_t *task_row(const fk_client *client, uint32_t index)
 {
 	const struct board_task *task = &client->board->tasks[index];
 	uint64_t denied =
 		atomic_load_explicit(&client->segment->denied[index / 64], memory_order_relaxed);
+	uint32_t flags = atomic_load_explicit(&task->flags, memory_order_relaxed);
 
-	if (denied >> index % 64 & 1)
-		return "(denied) ";
-	return is_quarantined(client->board, task, geteuid()) ? "(in quarantine) " : "";
+	return json_pack("{s:o, s:o, s:o, s:b, s:b, s:b}", "task",
+			 data_text(task->name, sizeof(task->name)), "signature",
+			 data_text(task->signature, sizeof(task->signature)), "help",
+			 data_text(task->help, sizeof(task->help)), "denied",
+			 (int)(denied >> index % 64 & 1), "quarantined",
+			 is_quarantined(client->board, task, geteuid()), "in_place",
+			 (flags & TASK_CHANGING_BUFFERS) != 0);
 }
 
-static void print_tasks(const fk_client *client)
+static json_t *task_rows(const fk_client *client)
 {
 	/* ORDER board/tasks [B1]: acquire, so that the entries are complete (board.h, I2). */
 	uint32_t n = min(atomic_load_explicit(&client->board->n_tasks, memory_order_acquire),
 			 LIMIT_TASKS);
-	int name_width = 4;
-	int signature_width = 9;
+	json_t *rows = json_array();
 
-	for (uint32_t i = 0; i < n; i++) {
-		const struct board_task *task = &client->board->tasks[i];
+	for (uint32_t i = 0; i < n; i++)
+		if (!(atomic_load_explicit(&client->board->tasks[i].flags, memory_order_relaxed) &
+		      TASK_GONE))
+			(void)json_array_append_new(rows, task_row(client, i));
+	return rows;
+}
 
-		name_width = max(name_width, (int)strnlen(task->name, sizeof(task->name)));
-		signature_width = max(signature_width,
-				      (int)strnlen(task->signature, sizeof(task->signature)));
-	}
-	printf("%-*s  %-*s  %s\n", name_width, "TASK", signature_width, "SIGNATURE", "HELP");
-	for (uint32_t i = 0; i < n; i++) {
-		const struct board_task *task = &client->board->tasks[i];
+/* A mark in front of the help. */
+static void mark(json_t *row)
+{
+	const char *help = json_string_value(json_object_get(row, "help"));
+	const char *why = json_is_true(json_object_get(row, "denied"))	    ? "(denied) "
+			: json_is_true(json_object_get(row, "quarantined")) ? "(in quarantine) "
+									    : "";
 
-		if (atomic_load_explicit(&task->flags, memory_order_relaxed) & TASK_GONE)
-			continue;
-		printf("%-*s  %-*s  %s%s\n", name_width, task->name, signature_width,
-		       task->signature, mark_of(client, i), task->help);
-	}
+	(void)json_object_set_new(row, "help", json_sprintf("%s%s", why, help));
 }
 
 int forkctl_tasks(const char *socket, int argc, char *argv[])
 {
+	_cleanup_json_ json_t *rows = NULL;
 	fk_client *client;
-	int err = forkctl_look(socket, argc, argv, &client);
+	json_t *row;
+	int json, err = forkctl_look(socket, argc, argv, &json, &client);
+	size_t i;
 
 	if (err)
 		return err;
-	print_tasks(client);
+	rows = task_rows(client);
 	(void)fk_close(client);
+	if (json)
+		return data_print_json(json_pack("{s:O}", "tasks", rows), 2);
+	json_array_foreach(rows, i, row) mark(row);
+	data_print_table("", rows, tasks_columns);
 	return FORKCTL_OK;
 }

@@ -70,11 +70,14 @@ forkctl_SOURCES = \
 	client/forkctl_case.c \
 	client/forkctl_case.h \
 	client/forkctl_check.c \
+	client/forkctl_clients.c \
 	client/forkctl_compare.c \
 	client/forkctl_compare.h \
 	client/forkctl_control.c \
 	client/forkctl_control.h \
 	client/forkctl_crashes.c \
+	client/forkctl_data.c \
+	client/forkctl_data.h \
 	client/forkctl_limits.c \
 	client/forkctl_modules.c \
 	client/forkctl_option.c \
@@ -84,6 +87,8 @@ forkctl_SOURCES = \
 	client/forkctl_record.c \
 	client/forkctl_record.h \
 	client/forkctl_reload.c \
+	client/forkctl_rows.c \
+	client/forkctl_rows.h \
 	client/forkctl_run.c \
 	client/forkctl_run.h \
 	client/forkctl_session.c \
@@ -94,4 +99,7 @@ forkctl_SOURCES = \
 	client/forkctl_value.c \
 	client/forkctl_value.h
 forkctl_CPPFLAGS = $(AM_CPPFLAGS) -DFK_SBINDIR='"$(sbindir)"'
-forkctl_LDADD = $(CLIENT_LIBS) libcommon.la
+FORKCTL_CFLAGS = $(JANSSON_CFLAGS)
+FORKCTL_LIBS = $(JANSSON_LIBS)
+forkctl_CFLAGS = $(AM_CFLAGS) $(FORKCTL_CFLAGS)
+forkctl_LDADD = $(CLIENT_LIBS) libcommon.la $(FORKCTL_LIBS)

@@ -150,6 +150,7 @@ void session_show(const struct session *s)
 	atomic_store_explicit(&c->tenant, s->tenant, memory_order_relaxed);
 	atomic_store_explicit(&c->connected_ns, clock_ns(), memory_order_relaxed);
 	atomic_store_explicit(&c->left_ns, 0, memory_order_relaxed);
+	atomic_store_explicit(&c->memory, s->segment.size, memory_order_relaxed);
 	atomic_store_explicit(&c->pid, s->pid, memory_order_relaxed);
 }
 

@@ -18,7 +18,8 @@
 #include "common/util.h"
 
 const struct counter_row board_counter_rows[] = {
-#define COUNTER(name, unit, help) { #name, unit, help, offsetof(struct board_counters, name) },
+#define COUNTER(name, unit, help) { #name, unit, help, offsetof(struct board_counters, name), 0 },
+#define GAUGE(name, unit, help)	  { #name, unit, help, offsetof(struct board_counters, name), 1 },
 #include "shm/counters.def"
 #undef COUNTER
 };

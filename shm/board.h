@@ -14,7 +14,8 @@
  *       TASK_GONE, until its place is needed. So as long as a task has its name and signature, its
  *       index and hash stay good; whoever keeps an index keeps the hash with it and compares. An
  *       entry is marked gone while it is changed, and whoever copies one compares as well.
- *   I3. Counters only grow, while the pool's generation stays the same.
+ *   I3. Counters only grow, while the pool's generation stays the same; a gauge may be any number,
+ *       and below 0 that of one worker.
  *   I4. A task's stray write can reach every byte. The manager reads nothing back that it has
  *       written here, and writes head and manager anew when that pool has died.
  */
@@ -113,8 +114,9 @@ struct board_client {
 	_Atomic uint32_t tenant;
 	_Atomic uint64_t connected_ns; /* CLOCK_MONOTONIC */
 	_Atomic uint64_t left_ns;      /* CLOCK_MONOTONIC, 0 while it is connected */
+	_Atomic uint64_t memory;       /* bytes that it shares with forkd: job records and heap */
 	char comm[16];
-	uint8_t reserved0[16];
+	uint8_t reserved0[8];
 	/* the pool's workers write, by fetch-add */
 	_Alignas(64) _Atomic uint64_t jobs; /* that got an outcome */
 	_Atomic uint64_t failed;	    /* of these, not JOB_DONE */
@@ -232,6 +234,7 @@ struct counter_row {
 	const char *unit;
 	const char *help;
 	uint32_t offset; /* bytes into struct board_counters */
+	uint32_t gauge;	 /* 1: it goes down, too */
 };
 
 extern const struct counter_row board_counter_rows[];

@@ -162,6 +162,7 @@ SCRIPT_TESTS = \
 	tests/check-debian \
 	tests/check-docs \
 	tests/check-forkctl-check \
+	tests/check-forkctl-json \
 	tests/check-numa \
 	tests/check-manuals \
 	tests/check-readme \

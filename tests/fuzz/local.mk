@@ -54,8 +54,8 @@ tests_fuzz_replay_conf_SOURCES = tests/fuzz/fuzz_conf.c tests/fuzz/fuzz_options.
 tests_fuzz_replay_conf_LDADD = $(REPLAY_LIBS)
 tests_fuzz_replay_conf_LDFLAGS = $(AM_LDFLAGS) $(FUZZ_WRAP_conf)
 tests_fuzz_replay_forkctl_SOURCES = tests/fuzz/fuzz_forkctl.c $(forkctl_SOURCES)
-tests_fuzz_replay_forkctl_LDADD = $(REPLAY_LIBS)
-tests_fuzz_replay_forkctl_CFLAGS = $(AM_CFLAGS) $(FUZZ_FORKCTL)
+tests_fuzz_replay_forkctl_LDADD = $(REPLAY_LIBS) $(FORKCTL_LIBS)
+tests_fuzz_replay_forkctl_CFLAGS = $(AM_CFLAGS) $(FORKCTL_CFLAGS) $(FUZZ_FORKCTL)
 tests_fuzz_replay_greet_SOURCES = tests/fuzz/fuzz_greet.c
 tests_fuzz_replay_greet_LDADD = $(REPLAY_LIBS)
 tests_fuzz_replay_module_SOURCES = tests/fuzz/fuzz_module.c
@@ -88,10 +88,11 @@ EXTRA_DIST += tests/fuzz/corpus tests/fuzz/uncovered
 FUZZ_MACROS = -U_FORTIFY_SOURCE -DFK_CRASH_SITES=1 $(FUZZ_RINGS)
 FUZZ_CPP = $(AM_CPPFLAGS) $(FUZZ_MACROS)
 FUZZ_CC = -O1 $(BASE_CFLAGS) $(WARN_CFLAGS) $(INIH_CFLAGS) $(HWLOC_CFLAGS) \
+	$(JANSSON_CFLAGS) \
 	-fsanitize=fuzzer-no-link,$(FUZZ_SANITIZERS) -fno-sanitize-recover=undefined \
 	-fsanitize-coverage-ignorelist=$(srcdir)/tests/fuzz/uncovered -fno-omit-frame-pointer
 FUZZ_LINKING = -pthread -fsanitize=fuzzer,$(FUZZ_SANITIZERS)
-FUZZ_SYSTEM_LIBS = $(INIH_LIBS) $(HWLOC_LIBS) -ldl -lm
+FUZZ_SYSTEM_LIBS = $(INIH_LIBS) $(HWLOC_LIBS) $(JANSSON_LIBS) -ldl -lm
 FUZZ_LIBS = tests/fuzz/libfuzzed.la $(FUZZ_SYSTEM_LIBS)
 
 EXTRA_LTLIBRARIES += tests/fuzz/libfuzzed.la
