@@ -32,6 +32,9 @@ int forkctl_modules(const char *socket, int argc, char *argv[]);
 int forkctl_check(const char *socket, int argc, char *argv[]);
 int forkctl_profile(const char *socket, int argc, char *argv[]);
 int forkctl_clients(const char *socket, int argc, char *argv[]);
+int forkctl_jobs(const char *socket, int argc, char *argv[]);
+int forkctl_cancel_jobs(const char *socket, int argc, char *argv[]);
+int forkctl_config(const char *socket, int argc, char *argv[]);
 
 /* The options of those that have some: forkctl_option.h. Of those that only look it is --json. */
 extern const struct forkctl_option forkctl_look_options[];

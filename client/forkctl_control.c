@@ -15,9 +15,11 @@
  */
 #include "client/forkctl_control.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <unistd.h>
 
 #include "client/connect.h"
 #include "client/forkctl.h"
@@ -35,10 +37,11 @@ static int control_copy(char *to, size_t size, const char *command, const char *
 	return 0;
 }
 
-int forkctl_control(const char *socket, const char *command, uint32_t type, const char *name,
-		    const char *value, struct proto_set *ret_answer)
+/* Takes the answer to a request; a descriptor that comes with it goes to *ret_fd. Returns 0 or an
+ * exit code. */
+static int control_exchange(const char *socket, const void *request, size_t size, uint32_t type,
+			    size_t least, union proto_message *ret_answer, int *ret_fd)
 {
-	struct proto_set request = { .head = { PROTO_MAGIC, type } };
 	const char *path = connect_path(socket);
 	const struct timeval for_ever = { 0 };
 	union proto_message answer = { .head = { 0 } };
@@ -47,25 +50,77 @@ int forkctl_control(const char *socket, const char *command, uint32_t type, cons
 	uint32_t n_fds;
 	int r;
 
+	if (connect_socket(path, &fd) < 0)
+		return forkctl_fail(FORKCTL_NO_DAEMON, "%s", fk_open_error());
+	if (((const struct proto_head *)request)->type == PROTO_RELOAD)
+		(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &for_ever, sizeof(for_ever));
+	r = connect_ask(fd, path, request, size, &answer, fds, &n_fds);
+	while (n_fds > 1)
+		(void)safe_close(fds[--n_fds]);
+	if (r >= 0 && (answer.head.type != type || r < (int)least))
+		r = connect_not_understood(path);
+	if (r >= 0) {
+		*ret_answer = answer;
+		*ret_fd = n_fds ? fds[0] : -1;
+		return FORKCTL_OK;
+	}
+	if (n_fds)
+		(void)safe_close(fds[0]);
+	return forkctl_fail(answer.head.type == PROTO_ERROR ? FORKCTL_FAILED : FORKCTL_NO_DAEMON,
+			    "%s", fk_open_error());
+}
+
+int forkctl_control(const char *socket, const char *command, uint32_t type, const char *name,
+		    const char *value, struct proto_set *ret_answer)
+{
+	struct proto_set request = { .head = { PROTO_MAGIC, type } };
+	union proto_message answer;
+	int fd = -1, r;
+
 	r = control_copy(request.name, sizeof(request.name), command, "name", name);
 	if (!r)
 		r = control_copy(request.value, sizeof(request.value), command, "value", value);
+	if (!r)
+		r = control_exchange(socket, &request, sizeof(request), PROTO_SET_DONE,
+				     sizeof(answer.set), &answer, &fd);
 	if (r)
 		return r;
-	if (connect_socket(path, &fd) < 0)
-		return forkctl_fail(FORKCTL_NO_DAEMON, "%s", fk_open_error());
-	if (type == PROTO_RELOAD)
-		(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &for_ever, sizeof(for_ever));
-	r = connect_ask(fd, path, &request, sizeof(request), &answer, fds, &n_fds);
-	while (n_fds)
-		(void)safe_close(fds[--n_fds]);
-	if (r >= 0 && (answer.head.type != PROTO_SET_DONE || r < (int)sizeof(answer.set)))
-		r = connect_not_understood(path);
-	if (r < 0)
-		return forkctl_fail(answer.head.type == PROTO_ERROR ? FORKCTL_FAILED
-								    : FORKCTL_NO_DAEMON,
-				    "%s", fk_open_error());
+	(void)safe_close(fd);
 	answer.set.value[sizeof(answer.set.value) - 1] = '\0';
 	*ret_answer = answer.set;
+	return FORKCTL_OK;
+}
+
+int forkctl_cancel_for(const char *socket, const struct proto_ask *ask)
+{
+	struct proto_ask request = *ask;
+	union proto_message answer;
+	int fd = -1, r;
+
+	request.head = (struct proto_head){ PROTO_MAGIC, PROTO_CANCEL_FOR };
+	r = control_exchange(socket, &request, sizeof(request), PROTO_TOLD, sizeof(answer.told),
+			     &answer, &fd);
+	if (!r)
+		(void)safe_close(fd);
+	return r;
+}
+
+int forkctl_fetch(const char *socket, uint32_t type, uint64_t *ret_n, FILE **ret_file)
+{
+	struct proto_ask request = { .head = { PROTO_MAGIC, type } };
+	union proto_message answer;
+	int fd = -1, r;
+
+	r = control_exchange(socket, &request, sizeof(request), PROTO_TOLD, sizeof(answer.told),
+			     &answer, &fd);
+	if (r)
+		return r;
+	/* Its place is where the writer's was: the end. */
+	*ret_file = fd >= 0 && lseek(fd, 0, SEEK_SET) == 0 ? fdopen(fd, "r") : NULL;
+	if (!*ret_file) {
+		(void)safe_close(fd);
+		return forkctl_fail(FORKCTL_FAILED, "forkd's answer cannot be read");
+	}
+	*ret_n = answer.told.n;
 	return FORKCTL_OK;
 }

@@ -73,11 +73,13 @@ forkctl_SOURCES = \
 	client/forkctl_clients.c \
 	client/forkctl_compare.c \
 	client/forkctl_compare.h \
+	client/forkctl_config.c \
 	client/forkctl_control.c \
 	client/forkctl_control.h \
 	client/forkctl_crashes.c \
 	client/forkctl_data.c \
 	client/forkctl_data.h \
+	client/forkctl_jobs.c \
 	client/forkctl_limits.c \
 	client/forkctl_modules.c \
 	client/forkctl_option.c \
