@@ -50,6 +50,8 @@ static const struct command commands[] = {
 	  forkctl_cancel_jobs, NULL },
 	{ "tasks", "[--json]", "what can be called: names, arguments -> results, help",
 	  forkctl_tasks, forkctl_look_options },
+	{ "topo", "[--json]", "the machine as hwloc sees it, and where the workers are",
+	  forkctl_topo, forkctl_look_options },
 	{ "crashes", "[--json]",
 	  "how pools have died, which job is blamed, and what it cost the others", forkctl_crashes,
 	  forkctl_look_options },

@@ -35,6 +35,7 @@ int forkctl_clients(const char *socket, int argc, char *argv[]);
 int forkctl_jobs(const char *socket, int argc, char *argv[]);
 int forkctl_cancel_jobs(const char *socket, int argc, char *argv[]);
 int forkctl_config(const char *socket, int argc, char *argv[]);
+int forkctl_topo(const char *socket, int argc, char *argv[]);
 
 /* The options of those that have some: forkctl_option.h. Of those that only look it is --json. */
 extern const struct forkctl_option forkctl_look_options[];

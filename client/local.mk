@@ -98,10 +98,11 @@ forkctl_SOURCES = \
 	client/forkctl_stat.c \
 	client/forkctl_status.c \
 	client/forkctl_tasks.c \
+	client/forkctl_topo.c \
 	client/forkctl_value.c \
 	client/forkctl_value.h
 forkctl_CPPFLAGS = $(AM_CPPFLAGS) -DFK_SBINDIR='"$(sbindir)"'
-FORKCTL_CFLAGS = $(JANSSON_CFLAGS)
-FORKCTL_LIBS = $(JANSSON_LIBS)
+FORKCTL_CFLAGS = $(HWLOC_CFLAGS) $(JANSSON_CFLAGS)
+FORKCTL_LIBS = $(HWLOC_LIBS) $(JANSSON_LIBS)
 forkctl_CFLAGS = $(AM_CFLAGS) $(FORKCTL_CFLAGS)
 forkctl_LDADD = $(CLIENT_LIBS) libcommon.la $(FORKCTL_LIBS)
