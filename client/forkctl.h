@@ -42,6 +42,7 @@ extern const struct forkctl_option forkctl_look_options[];
 extern const struct forkctl_option forkctl_call_options[];
 extern const struct forkctl_option forkctl_check_options[];
 extern const struct forkctl_option forkctl_profile_options[];
+extern const struct forkctl_option forkctl_stat_options[];
 
 /*
  * Starts a private forkd with these options, and calls run() in a process of its own, with the

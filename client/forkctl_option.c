@@ -4,7 +4,8 @@
  *
  * WHAT IT IS
  *   What getopt cannot do: a negative number is an argument, and a value that does not fit is told
- *   with what would. "-n 3", "-n3", "--repeat 3" and "--repeat=3" are the same.
+ *   with what would. "-n 3", "-n3", "--repeat 3" and "--repeat=3" are the same, where the value
+ *   may not be missing; "--watch 3" is an option and a word.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   Each command, before it does anything.
@@ -65,11 +66,14 @@ static int store_time(const struct forkctl_option *o, struct forkctl_limit *fiel
 	struct forkctl_text most;
 	uint64_t ns;
 
-	if (number_parse_unit(text, &number_durations, NULL, &ns) || ns < o->least)
-		return forkctl_fail(FORKCTL_USAGE,
-				    "%s wants a time with its unit, such as 50us, 20ms, 5s or "
-				    "2min, not %s",
-				    o->name, *text ? text : "nothing");
+	if (number_parse_unit(text, &number_durations, o->type == FORKCTL_SECONDS ? "s" : NULL,
+			      &ns) ||
+	    ns < o->least)
+		return forkctl_fail(FORKCTL_USAGE, "%s wants a time%s, not %s", o->name,
+				    o->type == FORKCTL_SECONDS
+					    ? ", such as 2 (seconds) or 500ms"
+					    : " with its unit, such as 50us, 20ms, 5s or 2min",
+				    *text ? text : "nothing");
 	if (ns > o->most)
 		return forkctl_fail(FORKCTL_USAGE, "%s wants a time of at most %s, not %s", o->name,
 				    forkctl_time(&most, o->most), text);
@@ -89,6 +93,7 @@ static int store(const struct forkctl_option *o, void *values, const char *text)
 	case FORKCTL_NUMBER:
 		return store_number(o, field, text);
 	case FORKCTL_TIME:
+	case FORKCTL_SECONDS:
 		return store_time(o, field, text);
 	case FORKCTL_LIST:
 		if (list->n == FORKCTL_WORDS)
@@ -127,6 +132,8 @@ int forkctl_options(const struct forkctl_option *options, void *values, int *arg
 		if (!o->value && value)
 			return forkctl_fail(FORKCTL_USAGE, "%s takes no value: %s", o->name,
 					    argv[i]);
+		if (o->value && !value)
+			value = o->alone;
 		if (o->value && !value && i + 1 == *argc)
 			return forkctl_fail(FORKCTL_USAGE, "%s lacks its value %s", o->name,
 					    o->value);
@@ -143,10 +150,11 @@ int forkctl_options(const struct forkctl_option *options, void *values, int *arg
 void forkctl_print_options(const struct forkctl_option *options, FILE *out)
 {
 	for (const struct forkctl_option *o = options; o->name; o++) {
+		const char *before = o->alone ? "[=" : o->value ? " " : "";
 		char text[64];
 
-		(void)snprintf(text, sizeof(text), "%s%s%s%s%s", o->brief, *o->brief ? ", " : "",
-			       o->name, o->value ? " " : "", o->value ? o->value : "");
-		(void)fprintf(out, "  %-20s  %s\n", text, o->help);
+		(void)snprintf(text, sizeof(text), "%s%s%s%s%s%s", o->brief, *o->brief ? ", " : "",
+			       o->name, before, o->value ? o->value : "", o->alone ? "]" : "");
+		(void)fprintf(out, "  %-22s  %s\n", text, o->help);
 	}
 }

@@ -15,10 +15,11 @@
 #define FORKCTL_WORDS 12u
 
 enum forkctl_option_type {
-	FORKCTL_FLAG,	/* int: 1 if it is given */
-	FORKCTL_NUMBER, /* uint32_t, from least to most */
-	FORKCTL_TIME,	/* struct forkctl_limit, from least to most ns */
-	FORKCTL_LIST,	/* struct forkctl_words: one word more each time that it is given */
+	FORKCTL_FLAG,	 /* int: 1 if it is given */
+	FORKCTL_NUMBER,	 /* uint32_t, from least to most */
+	FORKCTL_TIME,	 /* struct forkctl_limit, from least to most ns */
+	FORKCTL_SECONDS, /* the same, and a number without a unit is in seconds */
+	FORKCTL_LIST,	 /* struct forkctl_words: one word more each time that it is given */
 };
 
 struct forkctl_limit {
@@ -40,6 +41,7 @@ struct forkctl_option {
 	size_t offset; /* in the command's struct */
 	uint64_t least;
 	uint64_t most;
+	const char *alone; /* its value where none is given; NULL: one must be */
 };
 
 /*

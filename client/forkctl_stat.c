@@ -3,19 +3,46 @@
  * client/forkctl_stat.c - forkctl stat: every counter, as a sum, of the pool's own threads and per
  * worker; time per client
  *
- * The rows come from shm/counters.def. Statistics, not of one moment.
+ * The rows come from shm/counters.def. Statistics, not of one moment. As OpenMetrics:
+ * forkctl_metrics.c; as they change: forkctl_watch.c.
  */
-#include "client/forkctl.h"
+#include "client/forkctl_stat.h"
 
 #include <inttypes.h>
-#include <stdio.h>
+#include <signal.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "client/forkctl.h"
 #include "client/forkctl_rows.h"
 #include "common/util.h"
 
 #define STAT_COLUMNS 16u /* with more workers, those are not printed */
 #define STAT_FIXED   4u
+
+struct stat_options {
+	int json;
+	int openmetrics;
+	int http;
+	struct forkctl_limit watch;
+	uint32_t count;
+};
+
+const struct forkctl_option forkctl_stat_options[] = {
+	{ "", "--json", NULL, "print all of it as JSON; with --watch an object a line",
+	  FORKCTL_FLAG, offsetof(struct stat_options, json), 0, 0 },
+	{ "", "--openmetrics", NULL, "print it for Prometheus and the like", FORKCTL_FLAG,
+	  offsetof(struct stat_options, openmetrics), 0, 0 },
+	{ "", "--http", NULL, "the same, as the answer to one HTTP request on standard input",
+	  FORKCTL_FLAG, offsetof(struct stat_options, http), 0, 0 },
+	{ "-w", "--watch", "SECONDS", "print what they change by per second, again and again; 1",
+	  FORKCTL_SECONDS, offsetof(struct stat_options, watch), 1000000, UINT64_C(86400000000000),
+	  "1" },
+	{ "-n", "--count", "N", "end --watch after so many times; never", FORKCTL_NUMBER,
+	  offsetof(struct stat_options, count), 1, UINT32_MAX },
+	{ 0 },
+};
 
 static const struct data_column stat_fixed[STAT_FIXED] = {
 	{ "name", "COUNTER", DATA_TEXT },
@@ -64,14 +91,75 @@ static int stat_print(const struct board *board, int json)
 	return FORKCTL_OK;
 }
 
-int forkctl_stat(const char *socket, int argc, char *argv[])
+/* Answers one request for the metrics; an exit code. */
+static int stat_http(const char *socket)
 {
+	struct fk_open_options options = { .n_jobs = 1, .heap_size = FORKCTL_HEAP_SMALL };
+	struct http_request request = http_read(STDIN_FILENO);
+	_cleanup_free_ char *body = NULL;
+	int r, status = FORKCTL_OK;
 	fk_client *client;
-	int json, err = forkctl_look(socket, argc, argv, &json, &client);
+	size_t size = 0;
+	FILE *out;
+
+	(void)signal(SIGPIPE, SIG_IGN);
+	if (request.status == 200 && fk_open(socket, &options, &client)) {
+		status = forkctl_fail(FORKCTL_NO_DAEMON, "%s", fk_open_error());
+		request.status = 503;
+	}
+	if (request.status != 200) {
+		r = http_answer(STDOUT_FILENO, &request, NULL, NULL, 0);
+		return r < 0 ? FORKCTL_FAILED : status;
+	}
+	out = open_memstream(&body, &size);
+	if (out)
+		metrics_print(client->board, out);
+	(void)fk_close(client);
+	if (!out || fclose(out) != 0)
+		return forkctl_fail(FORKCTL_FAILED, "out of memory");
+	r = http_answer(STDOUT_FILENO, &request,
+			"application/openmetrics-text; version=1.0.0; charset=utf-8", body, size);
+	return r < 0 ? forkctl_fail(FORKCTL_FAILED, "cannot answer: %s", strerror(-r)) : FORKCTL_OK;
+}
+
+/* Which of the forms is meant. Returns 0 or an exit code. */
+static int stat_parse(struct stat_options *o, int argc, char *argv[])
+{
+	int err = forkctl_options(forkctl_stat_options, o, &argc, argv);
 
 	if (err)
 		return err;
-	err = stat_print(client->board, json);
+	if (argc > 1)
+		return forkctl_fail(FORKCTL_USAGE, "stat takes no arguments, not %s", argv[1]);
+	if (o->openmetrics && (o->json || o->watch.text))
+		return forkctl_fail(FORKCTL_USAGE, "--openmetrics does not go with --%s",
+				    o->json ? "json" : "watch");
+	if (o->http && !o->openmetrics)
+		return forkctl_fail(FORKCTL_USAGE, "--http goes with --openmetrics");
+	if (o->count && !o->watch.text)
+		return forkctl_fail(FORKCTL_USAGE, "--count goes with --watch");
+	return 0;
+}
+
+int forkctl_stat(const char *socket, int argc, char *argv[])
+{
+	struct stat_options o = { 0 };
+	fk_client *client;
+	int err = stat_parse(&o, argc, argv);
+
+	if (err)
+		return err;
+	if (o.http)
+		return stat_http(socket);
+	err = forkctl_open(socket, 1, FORKCTL_HEAP_SMALL, &client);
+	if (err)
+		return err;
+	if (o.openmetrics)
+		metrics_print(client->board, stdout);
+	else if (o.watch.text)
+		err = watch_run(client, o.watch.ns, o.count, o.json);
+	else
+		err = stat_print(client->board, o.json);
 	(void)fk_close(client);
 	return err;
 }

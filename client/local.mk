@@ -79,8 +79,10 @@ forkctl_SOURCES = \
 	client/forkctl_crashes.c \
 	client/forkctl_data.c \
 	client/forkctl_data.h \
+	client/forkctl_http.c \
 	client/forkctl_jobs.c \
 	client/forkctl_limits.c \
+	client/forkctl_metrics.c \
 	client/forkctl_modules.c \
 	client/forkctl_option.c \
 	client/forkctl_option.h \
@@ -96,11 +98,13 @@ forkctl_SOURCES = \
 	client/forkctl_session.c \
 	client/forkctl_set.c \
 	client/forkctl_stat.c \
+	client/forkctl_stat.h \
 	client/forkctl_status.c \
 	client/forkctl_tasks.c \
 	client/forkctl_topo.c \
 	client/forkctl_value.c \
-	client/forkctl_value.h
+	client/forkctl_value.h \
+	client/forkctl_watch.c
 forkctl_CPPFLAGS = $(AM_CPPFLAGS) -DFK_SBINDIR='"$(sbindir)"'
 FORKCTL_CFLAGS = $(HWLOC_CFLAGS) $(JANSSON_CFLAGS)
 FORKCTL_LIBS = $(HWLOC_LIBS) $(JANSSON_LIBS)

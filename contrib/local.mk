@@ -41,17 +41,23 @@ contrib_demo_sorter_LDADD = libforkclient.la
 
 # What makes forkd a service: the units with the paths of this installation, and a forkd.conf with
 # every option at its default, commented out. An existing forkd.conf is never touched.
-EXTRA_DIST += README.md contrib/systemd/forkd.service.in contrib/systemd/forkd.socket
-SERVICE_FILES = contrib/systemd/forkd.service contrib/forkd.conf
+SERVICE_UNITS = contrib/systemd/forkd.service contrib/systemd/forkd-exporter@.service
+SOCKET_UNITS = contrib/systemd/forkd.socket contrib/systemd/forkd-exporter.socket
+EXTRA_DIST += README.md $(SERVICE_UNITS:=.in) $(SOCKET_UNITS)
+SERVICE_FILES = $(SERVICE_UNITS) contrib/forkd.conf
 CLEANFILES += $(SERVICE_FILES)
 noinst_DATA = $(SERVICE_FILES)
 if HAVE_SYSTEMD_UNITS
-systemdsystemunit_DATA = contrib/systemd/forkd.service contrib/systemd/forkd.socket
+systemdsystemunit_DATA = $(SERVICE_UNITS) $(SOCKET_UNITS)
 endif
 
-contrib/systemd/forkd.service: $(srcdir)/contrib/systemd/forkd.service.in Makefile
-	$(AM_V_GEN)$(MKDIR_P) $(@D) && sed -e 's|[@]sbindir@|$(sbindir)|' -e 's|[@]bindir@|$(bindir)|' \
-		$(srcdir)/contrib/systemd/forkd.service.in >$@.tmp && mv $@.tmp $@
+$(SERVICE_UNITS): %: $(srcdir)/%.in Makefile
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && sed -e 's|[@]sbindir@|$(sbindir)|' \
+		-e 's|[@]bindir@|$(bindir)|' $(srcdir)/$@.in >$@.tmp && mv $@.tmp $@
+
+# A dashboard over what `forkctl stat --openmetrics` prints.
+grafanadir = $(datadir)/forkd/grafana
+dist_grafana_DATA = contrib/grafana/forkd.json
 
 contrib/forkd.conf: common/options-man$(EXEEXT)
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && common/options-man$(EXEEXT) --conf >$@.tmp && mv $@.tmp $@

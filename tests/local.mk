@@ -165,6 +165,7 @@ SCRIPT_TESTS = \
 	tests/check-forkctl-json \
 	tests/check-numa \
 	tests/check-manuals \
+	tests/check-metrics \
 	tests/check-readme \
 	tests/check-orders \
 	tests/check-sites \

@@ -44,6 +44,7 @@ static size_t field_size(enum forkctl_option_type type)
 	case FORKCTL_NUMBER:
 		return sizeof(uint32_t);
 	case FORKCTL_TIME:
+	case FORKCTL_SECONDS:
 		return sizeof(struct forkctl_limit);
 	case FORKCTL_LIST:
 		return sizeof(struct forkctl_words);
@@ -79,6 +80,7 @@ static void check_option(const struct forkctl_option *o, const void *field)
 		FUZZ_ASSERT(!number || (number >= o->least && number <= o->most));
 		break;
 	case FORKCTL_TIME:
+	case FORKCTL_SECONDS:
 		FUZZ_ASSERT(!limit->text || (limit->ns >= o->least && limit->ns <= o->most));
 		break;
 	case FORKCTL_LIST:

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * client/forkctl_metrics.c - forkctl stat --openmetrics: rows as OpenMetrics text 1.0
+ *
+ * WHAT IT IS
+ *   A family of metrics is a member of rows, and a sample of it a row. Times are in seconds there,
+ *   as OpenMetrics wants its base units; those are the only ones that are named, because a unit
+ *   has to stand at the end of the name.
+ *
+ *   What a client has had done is counted per connection: its number, pid, uid and command are the
+ *   labels. The sum over a uid is the reader's to make; the board has none.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   The one thread of forkctl.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/forkctl_rows.h"
+#include "client/forkctl_stat.h"
+#include "common/clock.h"
+#include "common/util.h"
+#include "shm/wake.h"
+
+struct family {
+	const char *key; /* the member; NULL ends a list */
+	const char *name;
+	const char *type; /* counter or gauge */
+	const char *unit; /* seconds: the member has ns; bytes; or NULL */
+	const char *help;
+};
+
+static const struct family of_daemon[] = {
+	{ "started_ns", "start_time_seconds", "gauge", "seconds", "When forkd started" },
+	{ NULL },
+};
+
+static const struct family of_pool[] = {
+	{ "generation", "pool_generation", "gauge", NULL, "Pools since forkd started" },
+	{ "crashes", "pool_crashes", "counter", NULL, "Pools that have died" },
+	{ "workers", "workers", "gauge", NULL, "Workers of the pool" },
+	{ "parked", "workers_parked", "gauge", NULL, "Workers whose CPUs are not to be used" },
+	{ NULL },
+};
+
+static const struct family of_connections[] = {
+	{ "clients", "clients", "gauge", NULL, "Connections" },
+	{ "most", "clients_most", "gauge", NULL, "Connections at the same time, at most" },
+	{ "users", "users", "gauge", NULL, "Users that have connections" },
+	{ "accepted", "connections_accepted", "counter", NULL, "Connections that were accepted" },
+	{ "refused", "connections_refused", "counter", NULL, "Connections that were refused" },
+	{ "failed_by_manager", "jobs_failed_by_manager", "counter", NULL,
+	  "Jobs whose pool has died, or that none could take up" },
+	{ NULL },
+};
+
+static const struct family of_quarantine[] = {
+	{ "n", "quarantined", "gauge", NULL, "Tasks that are refused to a user" },
+	{ NULL },
+};
+
+static const struct family of_worker[] = {
+	{ "busy", "worker_busy", "gauge", NULL, "1 for a worker that runs a job" },
+	{ NULL },
+};
+
+static const struct family of_client[] = {
+	{ "jobs", "client_jobs", "counter", NULL, "Jobs that got an outcome" },
+	{ "failed", "client_jobs_failed", "counter", NULL, "Of these, jobs that are not DONE" },
+	{ "refused", "client_jobs_refused", "counter", NULL, "Jobs that did not pass the checks" },
+	{ "run_ns", "client_run_seconds", "counter", "seconds", "Jobs from start to end, summed" },
+	{ "wait_ns", "client_wait_seconds", "counter", "seconds",
+	  "Jobs from being taken up to their start, summed" },
+	{ "cpu_ns", "client_cpu_seconds", "counter", "seconds", "Time of workers for its jobs" },
+	{ "weight", "client_weight", "gauge", NULL, "Its share among those of its user" },
+	{ "memory_bytes", "client_memory_bytes", "gauge", "bytes",
+	  "Memory that it shares with forkd" },
+	{ NULL },
+};
+
+static const char *const client_labels[] = { "client", "pid", "uid", "command", NULL };
+static const char *const worker_labels[] = { "worker", NULL };
+static const char *const no_labels[] = { NULL };
+
+/* As a label's value, and a line of help, are escaped. */
+static void print_escaped(FILE *out, const char *text)
+{
+	for (; *text; text++) {
+		if (*text == '\\' || *text == '"')
+			(void)putc('\\', out);
+		(void)fputs(*text == '\n' ? "\\n" : (char[]){ *text, '\0' }, out);
+	}
+}
+
+static void print_head(FILE *out, const char *name, const char *type, const char *unit,
+		       const char *help)
+{
+	(void)fprintf(out, "# TYPE forkd_%s %s\n", name, type);
+	if (unit)
+		(void)fprintf(out, "# UNIT forkd_%s %s\n", name, unit);
+	(void)fprintf(out, "# HELP forkd_%s ", name);
+	print_escaped(out, help);
+	(void)putc('\n', out);
+}
+
+static void print_labels(FILE *out, const json_t *row, const char *const *labels)
+{
+	struct data_cell cell;
+
+	for (size_t i = 0; labels[i]; i++) {
+		const json_t *value = json_object_get(row, labels[i]);
+
+		(void)fprintf(out, "%s%s=\"", i ? "," : "{", labels[i]);
+		print_escaped(out, json_is_string(value) ? json_string_value(value)
+							 : data_show(&cell, value, DATA_NUMBER));
+		(void)putc('"', out);
+	}
+	if (labels[0])
+		(void)putc('}', out);
+}
+
+static void print_value(FILE *out, json_int_t value, const char *unit)
+{
+	if (unit && streq(unit, "seconds"))
+		(void)fprintf(out, " %" PRIu64 ".%09" PRIu64 "\n", (uint64_t)value / NSEC_PER_SEC,
+			      (uint64_t)value % NSEC_PER_SEC);
+	else
+		(void)fprintf(out, " %" JSON_INTEGER_FORMAT "\n", value);
+}
+
+static const char *suffix(const char *type)
+{
+	return streq(type, "counter") ? "_total" : "";
+}
+
+static void print_families(FILE *out, const json_t *rows, const struct family *families,
+			   const char *const *labels)
+{
+	const json_t *row;
+	size_t i;
+
+	for (const struct family *f = families; f->key; f++) {
+		print_head(out, f->name, f->type, f->unit, f->help);
+		json_array_foreach(rows, i, row)
+		{
+			(void)fprintf(out, "forkd_%s%s", f->name, suffix(f->type));
+			print_labels(out, row, labels);
+			print_value(out, json_integer_value(json_object_get(row, f->key)), f->unit);
+		}
+	}
+}
+
+/* The same of one row, which is the callee's. */
+static void print_one(FILE *out, json_t *row, const struct family *families)
+{
+	_cleanup_json_ json_t *rows = json_pack("[o]", row);
+
+	print_families(out, rows, families, no_labels);
+}
+
+static void print_version(FILE *out, const struct board *board)
+{
+	static const char *const labels[] = { "version", NULL };
+	_cleanup_json_ json_t *row = rows_daemon(board);
+
+	print_head(out, "build", "info", NULL, "The forkd that runs");
+	(void)fputs("forkd_build_info", out);
+	print_labels(out, row, labels);
+	print_value(out, 1, NULL);
+}
+
+/* A counter of counters.def: of each worker, and of the pool's other threads. */
+static void print_counter(FILE *out, const json_t *row)
+{
+	const char *kind = json_string_value(json_object_get(row, "kind"));
+	const char *unit = json_string_value(json_object_get(row, "unit"));
+	const json_t *workers = json_object_get(row, "workers"), *value;
+	char name[64], help[200];
+	size_t i;
+
+	(void)snprintf(name, sizeof(name), "worker_%s",
+		       json_string_value(json_object_get(row, "name")));
+	(void)snprintf(help, sizeof(help), "%s (%s)",
+		       json_string_value(json_object_get(row, "help")), unit);
+	print_head(out, name, kind, streq(unit, "bytes") ? unit : NULL, help);
+	json_array_foreach(workers, i, value)
+	{
+		(void)fprintf(out, "forkd_%s%s{worker=\"%zu\"}", name, suffix(kind), i);
+		print_value(out, json_integer_value(value), NULL);
+	}
+	(void)fprintf(out, "forkd_%s%s{worker=\"pool\"}", name, suffix(kind));
+	print_value(out, json_integer_value(json_object_get(row, "pool")), NULL);
+}
+
+static void print_workers(FILE *out, const struct board *board)
+{
+	_cleanup_json_ json_t *rows = rows_workers(board);
+	json_t *row;
+	size_t i;
+
+	json_array_foreach(rows, i, row)
+	{
+		const char *state = json_string_value(json_object_get(row, "state"));
+
+		(void)json_object_set_new(row, "busy", json_integer(streq(state, "busy")));
+	}
+	print_families(out, rows, of_worker, worker_labels);
+}
+
+void metrics_print(const struct board *board, FILE *out)
+{
+	_cleanup_json_ json_t *counters = rows_counters(board);
+	_cleanup_json_ json_t *clients = rows_clients(board, ROWS_ALL);
+	_cleanup_json_ json_t *quarantine = rows_quarantine(board);
+	const json_t *row;
+	size_t i;
+
+	print_version(out, board);
+	print_one(out, rows_daemon(board), of_daemon);
+	print_one(out, rows_pool(board), of_pool);
+	print_one(out, rows_connections(board), of_connections);
+	print_one(out, json_pack("{s:o}", "n", data_number(json_array_size(quarantine))),
+		  of_quarantine);
+	print_workers(out, board);
+	json_array_foreach(counters, i, row) print_counter(out, row);
+	print_families(out, clients, of_client, client_labels);
+	(void)fputs("# EOF\n", out);
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * client/forkctl_watch.c - forkctl stat --watch: counters per second
+ *
+ * WHAT IT IS
+ *   On a terminal the screen is written anew each time, as far as it goes, with the counters that
+ *   have ever counted; otherwise there is a line for each one that has just changed, with the time
+ *   in front. A new pool counts from 0 on, so what is subtracted then is 0.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   The one thread of forkctl.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   forkd: the socket's end is seen at the next look, and said.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/forkctl.h"
+#include "client/forkctl_rows.h"
+#include "client/forkctl_stat.h"
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/util.h"
+
+#define LOAD(x) atomic_load_explicit(&(x), memory_order_relaxed)
+
+/* What the counters are at a moment. */
+struct sample {
+	uint64_t time_ns;
+	uint32_t generation; /* of the pool */
+	int64_t sums[];
+};
+
+static const struct data_column watch_columns[] = {
+	{ "name", "COUNTER", DATA_TEXT },
+	{ "unit", "UNIT", DATA_TEXT },
+	{ "per_second", "PER SECOND", DATA_NUMBER },
+	{ "sum", "SUM", DATA_NUMBER },
+	{ NULL },
+};
+
+static struct sample *sample_new(void)
+{
+	struct sample *s = calloc(1, sizeof(*s) + board_n_counters * sizeof(s->sums[0]));
+
+	if (!s)
+		exit(forkctl_fail(FORKCTL_FAILED, "out of memory"));
+	return s;
+}
+
+static void sample_take(struct sample *s, const struct board *board)
+{
+	s->generation = LOAD(board->manager.pool_generation);
+	s->time_ns = clock_ns();
+	for (uint32_t i = 0; i < board_n_counters; i++)
+		s->sums[i] = (int64_t)board_counter_sum(board, &board_counter_rows[i]);
+}
+
+/* One for each counter; per_second is null of what is no counter. */
+static json_t *sample_rows(const struct sample *old, const struct sample *now)
+{
+	double seconds = (double)(now->time_ns - old->time_ns) / 1e9;
+	json_t *rows = json_array();
+
+	for (uint32_t i = 0; i < board_n_counters; i++) {
+		const struct counter_row *counter = &board_counter_rows[i];
+		int64_t before = now->generation == old->generation ? old->sums[i] : 0;
+		double rate = (double)(now->sums[i] - before) / max(seconds, 1e-9);
+
+		(void)json_array_append_new(
+			rows,
+			json_pack("{s:s, s:s, s:I, s:o}", "name", counter->name, "unit",
+				  counter->unit, "sum", (json_int_t)now->sums[i], "per_second",
+				  counter->gauge ? json_null() : json_real(rate)));
+	}
+	return rows;
+}
+
+/* The screen anew: what has ever counted, as far as there are lines. */
+static void print_screen(const json_t *rows, uint64_t interval_ns)
+{
+	_cleanup_json_ json_t *shown = json_array();
+	struct winsize size = { .ws_row = 24 };
+	struct forkctl_text text;
+	json_t *row;
+	size_t i;
+
+	(void)ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
+	json_array_foreach(rows, i, row) if (json_integer_value(json_object_get(row, "sum")) &&
+					     json_array_size(shown) + 4 < max(size.ws_row, 8))(void)
+		json_array_append(shown, row);
+	printf("\033[H\033[2J");
+	printf("forkd, every %s\n\n", forkctl_time(&text, interval_ns));
+	data_print_table("", shown, watch_columns);
+}
+
+static void print_lines(const json_t *rows)
+{
+	_cleanup_json_ json_t *now = data_number(data_now_ns());
+	struct data_cell when, rate;
+	json_t *row;
+	size_t i;
+
+	json_array_foreach(rows, i, row)
+	{
+		const json_t *value = json_object_get(row, "per_second");
+
+		if (json_is_real(value) && json_real_value(value) != 0)
+			printf("%s  %s  %s %s/s\n", data_show(&when, now, DATA_DATE),
+			       json_string_value(json_object_get(row, "name")),
+			       data_show(&rate, value, DATA_NUMBER),
+			       json_string_value(json_object_get(row, "unit")));
+	}
+}
+
+static int print_object(const json_t *rows, const struct sample *old, const struct sample *now)
+{
+	return data_print_json(json_pack("{s:o, s:o, s:o, s:O}", "time_ns",
+					 data_number(data_now_ns()), "interval_ns",
+					 data_number(now->time_ns - old->time_ns), "generation",
+					 data_number(now->generation), "counters", rows),
+			       0);
+}
+
+static void print_sample(const struct sample *old, const struct sample *now, uint64_t interval_ns,
+			 int json)
+{
+	_cleanup_json_ json_t *rows = sample_rows(old, now);
+
+	if (json)
+		(void)print_object(rows, old, now);
+	else if (isatty(STDOUT_FILENO))
+		print_screen(rows, interval_ns);
+	else
+		print_lines(rows);
+}
+
+int watch_run(fk_client *client, uint64_t interval_ns, uint32_t count, int json)
+{
+	_cleanup_free_ struct sample *old = sample_new();
+	_cleanup_free_ struct sample *now = sample_new();
+	uint64_t next = clock_ns();
+
+	sample_take(old, client->board);
+	for (uint32_t i = 0; !count || i < count; i++) {
+		struct timespec until = clock_to_timespec(next += interval_ns);
+		struct sample *taken = now;
+
+		while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+			;
+		if (client_gone(client))
+			return forkctl_fail(FORKCTL_NO_DAEMON, "forkd has ended");
+		sample_take(now, client->board);
+		print_sample(old, now, interval_ns, json);
+		/* Nobody may read any more. */
+		if (fflush(stdout) != 0)
+			return FORKCTL_FAILED;
+		now = old;
+		old = taken;
+	}
+	return FORKCTL_OK;
+}
