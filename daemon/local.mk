@@ -183,9 +183,12 @@ DAEMON_LIBS = $(MANAGER_LIBS) $(POOL_LIBS) libtopology.la $(OPTIONS_LIBS) libshm
 # from the build tree takes as its module-dir.
 module_LTLIBRARIES += \
 	daemon/modules/array.la \
+	daemon/modules/compress.la \
 	daemon/modules/fib.la \
+	daemon/modules/hash.la \
 	daemon/modules/integrate.la \
 	daemon/modules/nqueens.la \
+	daemon/modules/search.la \
 	daemon/modules/sort.la \
 	daemon/modules/uts.la
 
@@ -194,9 +197,24 @@ daemon_modules_array_la_CFLAGS = $(MODULE_CFLAGS)
 daemon_modules_array_la_LDFLAGS = $(MODULE_LDFLAGS)
 daemon_modules_array_la_LIBADD = -lm
 
+daemon_modules_compress_la_SOURCES = \
+	daemon/modules/compress.c \
+	daemon/modules/compress.h \
+	daemon/modules/compress_gzip.c \
+	daemon/modules/compress_zstd.c \
+	daemon/modules/spare.h
+daemon_modules_compress_la_CFLAGS = $(MODULE_CFLAGS) $(ZSTD_CFLAGS) $(DEFLATE_CFLAGS) $(ZLIB_CFLAGS)
+daemon_modules_compress_la_LDFLAGS = $(MODULE_LDFLAGS)
+daemon_modules_compress_la_LIBADD = $(ZSTD_LIBS) $(DEFLATE_LIBS) $(ZLIB_LIBS)
+
 daemon_modules_fib_la_SOURCES = daemon/modules/fib.c
 daemon_modules_fib_la_CFLAGS = $(MODULE_CFLAGS)
 daemon_modules_fib_la_LDFLAGS = $(MODULE_LDFLAGS)
+
+daemon_modules_hash_la_SOURCES = daemon/modules/hash.c
+daemon_modules_hash_la_CFLAGS = $(MODULE_CFLAGS) $(XXHASH_CFLAGS) $(NETTLE_CFLAGS)
+daemon_modules_hash_la_LDFLAGS = $(MODULE_LDFLAGS)
+daemon_modules_hash_la_LIBADD = $(NETTLE_LIBS)
 
 daemon_modules_integrate_la_SOURCES = daemon/modules/integrate.c
 daemon_modules_integrate_la_CFLAGS = $(MODULE_CFLAGS)
@@ -206,6 +224,10 @@ daemon_modules_integrate_la_LIBADD = -lm
 daemon_modules_nqueens_la_SOURCES = daemon/modules/nqueens.c
 daemon_modules_nqueens_la_CFLAGS = $(MODULE_CFLAGS)
 daemon_modules_nqueens_la_LDFLAGS = $(MODULE_LDFLAGS)
+
+daemon_modules_search_la_SOURCES = daemon/modules/search.c daemon/modules/spare.h
+daemon_modules_search_la_CFLAGS = $(MODULE_CFLAGS)
+daemon_modules_search_la_LDFLAGS = $(MODULE_LDFLAGS)
 
 daemon_modules_sort_la_SOURCES = daemon/modules/sort.c daemon/modules/array.h
 daemon_modules_sort_la_CFLAGS = $(MODULE_CFLAGS)

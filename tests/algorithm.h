@@ -15,13 +15,10 @@
 
 #include <forkd/task.h>
 
-#include "common/util.h"
-#include "tests/rig.h"
+#include "tests/modes.h"
 
 #define MAX   20000u
 #define GUARD 64u /* elements behind the last that must stay as they are */
-
-static struct rig rig;
 
 /* What the next job works on; the test writes it before it submits. */
 static struct {
@@ -32,18 +29,6 @@ static struct {
 	bool with_buffer;
 	int64_t fails_at;
 } ask __attribute__((unused));
-
-static const struct {
-	uint32_t workers;
-	bool forced;
-} modes[] = {
-	{ 2, false }, { 8, false }, { 3, true },
-#ifndef FK_SANITIZE_THREAD /* alone, a worker races with nobody */
-	{ 1, false }, { 1, true },
-#endif
-};
-
-#define N_MODES (sizeof(modes) / sizeof(modes[0]))
 
 static const size_t grains[] = { 0, 1, 7, 64 };
 

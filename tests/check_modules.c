@@ -16,17 +16,7 @@
 
 #include "common/util.h"
 #include "tests/check_unit.h"
-#include "tests/rig.h"
-
-static struct rig rig;
-
-/* How each test runs: workers, and whether every fork is stolen. */
-static const struct {
-	uint32_t workers;
-	bool forced;
-} modes[] = { { 1, false }, { 2, false }, { 8, false }, { 1, true }, { 3, true } };
-
-#define N_MODES (sizeof(modes) / sizeof(modes[0]))
+#include "tests/shipped.h"
 
 static void start(const char *name, size_t mode)
 {
@@ -39,12 +29,6 @@ static void start(const char *name, size_t mode)
 	ck_assert_msg(module_open(path, &module, &fd, error, sizeof(error)) == 0, "%s: %s", path,
 		      error);
 	rig_start(&rig, modes[mode].workers, module, modes[mode].forced);
-}
-
-static void run(const char *task, const void *args, uint32_t size)
-{
-	rig_submit(&rig, 0, task, args, size);
-	ck_assert_uint_eq(rig_wait(&rig, 0), JOB_DONE);
 }
 
 START_TEST(fib_is_right_in_every_mode)
@@ -229,11 +213,6 @@ END_TEST
 #define ARRAY_N 60000
 
 static const struct job_ref array_ref = { 8, ARRAY_N * sizeof(int64_t) };
-
-static void result(void *ret_result, size_t size)
-{
-	memcpy(ret_result, rig.jobs[0].result, size);
-}
 
 START_TEST(tasks_on_integers_are_right_in_every_mode)
 {
@@ -436,13 +415,6 @@ START_TEST(arrays_that_are_none_fail_the_job)
 	rig_stop(&rig);
 }
 END_TEST
-
-static void refused(const char *task, const void *args, uint32_t size, int code)
-{
-	rig_submit(&rig, 0, task, args, size);
-	ck_assert_uint_eq(rig_wait(&rig, 0), JOB_FAILED);
-	ck_assert_int_eq(atomic_load(&rig.jobs[0].code), code);
-}
 
 START_TEST(numbers_that_make_no_sense_fail_the_job)
 {

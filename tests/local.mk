@@ -18,6 +18,7 @@ UNIT_TESTS = \
 	tests/check_ceiling \
 	tests/check_cgroup \
 	tests/check_channel \
+	tests/check_compress \
 	tests/check_connect \
 	tests/check_deadline \
 	tests/check_deque \
@@ -36,6 +37,7 @@ UNIT_TESTS = \
 	tests/check_halt \
 	tests/check_hang \
 	tests/check_hangup \
+	tests/check_hash \
 	tests/check_heap \
 	tests/check_intake \
 	tests/check_job \
@@ -70,6 +72,7 @@ UNIT_TESTS = \
 	tests/check_quarantine_memory \
 	tests/check_quota \
 	tests/check_record \
+	tests/check_records \
 	tests/check_recover \
 	tests/check_ref \
 	tests/check_registry \
@@ -78,6 +81,7 @@ UNIT_TESTS = \
 	tests/check_ring_astray \
 	tests/check_roster \
 	tests/check_scan \
+	tests/check_search \
 	tests/check_segment \
 	tests/check_signature \
 	tests/check_sleep \
@@ -168,6 +172,7 @@ SCRIPT_TESTS = \
 	tests/check-metrics \
 	tests/check-readme \
 	tests/check-orders \
+	tests/check-shipped \
 	tests/check-sites \
 	tests/check-style \
 	tests/check-unit
@@ -363,6 +368,10 @@ tests_libtests_la_SOURCES = \
 EXTRA_DIST += tests/cpp/client.cc
 
 # Those of several files.
+tests_check_compress_SOURCES = \
+	daemon/modules/compress_gzip.c \
+	daemon/modules/compress_zstd.c \
+	tests/check_compress.c
 tests_check_inject_SOURCES = \
 	tests/check_inject.c \
 	tests/inject.c \
@@ -387,6 +396,10 @@ tests_soak_stress_SOURCES = \
 	tests/soak_torment.h
 
 tests_check_array_LDADD = $(LDADD) -lm
+tests_check_compress_CFLAGS = $(AM_CFLAGS) $(ZSTD_CFLAGS) $(DEFLATE_CFLAGS) $(ZLIB_CFLAGS)
+tests_check_compress_LDADD = $(LDADD) $(ZSTD_LIBS) $(DEFLATE_LIBS) $(ZLIB_LIBS)
+tests_check_hash_CFLAGS = $(AM_CFLAGS) $(XXHASH_CFLAGS) $(NETTLE_CFLAGS)
+tests_check_hash_LDADD = $(LDADD) $(NETTLE_LIBS)
 tests_check_modules_LDADD = $(LDADD) -lm
 tests_check_scan_LDADD = $(LDADD) -lm
 tests_check_sleep_CFLAGS = $(libpool_la_CFLAGS)
@@ -462,11 +475,13 @@ noinst_HEADERS = \
 	tests/jobs.h \
 	tests/keeping.h \
 	tests/machines.h \
+	tests/modes.h \
 	tests/options.h \
 	tests/passed.h \
 	tests/quiet.h \
 	tests/requests.h \
 	tests/ring_rig.h \
+	tests/shipped.h \
 	tests/sites.h \
 	tests/sleep_steps.h \
 	tests/stack_room.h \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * modules/array.c - what one does with large arrays of numbers: sums, statistics, prefix sums
+ * modules/array.c - what one does with large arrays of numbers: sums, statistics, histograms
  *
  * WHAT IT IS
  *   The algorithms of forkd/algorithm.h on buffers of int64_t and double, in the machine's own
@@ -38,6 +38,7 @@ static inline double take_f64(double sum, const double *x)
 FK_FOLD(fold_i64, int64_t, int64_t, 0, take_i64, fk_add_i64)
 FK_FOLD(fold_f64, double, double, 0.0, take_f64, fk_add_f64)
 FK_SCAN(scan_i64, int64_t, int64_t, 0, take_i64, fk_add_i64)
+FK_SCAN(scan_f64, double, double, 0.0, take_f64, fk_add_f64)
 
 FK_TASK(int64_t, sum_i64, (struct fk_buf, data), int64_t sum;)
 {
@@ -74,6 +75,43 @@ FK_BODY(prefix_i64)
 	FK_RETURN(self->sum);
 }
 FK_END(prefix_i64)
+
+FK_TASK(double, prefix_f64, (struct fk_buf, data), double sum;)
+{
+	if (!array_is_whole(data))
+		FK_LEAF_FAIL(-EINVAL);
+}
+FK_BODY(prefix_f64)
+{
+	FK_CALL(sum, scan_f64, self->data.data, self->data.data, self->data.size / 8, 0);
+	FK_RETURN(self->sum);
+}
+FK_END(prefix_f64)
+
+struct arrays {
+	const double *a;
+	const double *b;
+};
+
+static inline double take_product(double sum, int64_t i, struct arrays x)
+{
+	return sum + x.a[i] * x.b[i];
+}
+
+FK_FOLD_RANGE(fold_products, double, 0.0, take_product, fk_add_f64, struct arrays)
+
+FK_TASK(double, dot_f64, (struct fk_buf, a, struct fk_buf, b), double sum;)
+{
+	if (!array_is_whole(a) || !array_is_whole(b) || a.size != b.size)
+		FK_LEAF_FAIL(-EINVAL);
+}
+FK_BODY(dot_f64)
+{
+	FK_CALL(sum, fold_products, 0, (int64_t)(self->a.size / 8), 0,
+		((struct arrays){ self->a.data, self->b.data }));
+	FK_RETURN(self->sum);
+}
+FK_END(dot_f64)
 
 /* ---------------------------------------------------------------- statistics */
 
@@ -202,35 +240,59 @@ FK_END(scale_f64)
 
 /* Each part of the data has a table of its own: its bins, and how many numbers were in none. */
 struct histogram {
-	const double *data;
+	const void *data;
 	int64_t *tables;
 	int64_t *counts;
 	int64_t n;
 	int64_t parts;
 	int64_t bins;
-	double low;
+	double low; /* of real numbers, from low to high */
 	double high;
+	double scale;  /* bins to a unit */
+	int64_t first; /* of integers, so many from the first one on */
+	uint64_t range;
+	uint64_t step; /* in a bin */
 };
 
-static void count_part(int64_t part, const struct histogram *h)
+/* The bin of a number that is loaded once; h->bins if it is in none. */
+static inline int64_t bin_of_f64(const struct histogram *h, int64_t i)
+{
+	double x = ((const volatile double *)h->data)[i];
+	double at = (x - h->low) * h->scale;
+
+	if (!(x >= h->low && x < h->high))
+		return h->bins;
+	/* Rounding may lead to the upper end; so may infinity, to no number. */
+	return at < (double)(h->bins - 1) ? (int64_t)at : h->bins - 1;
+}
+
+static inline int64_t bin_of_i64(const struct histogram *h, int64_t i)
+{
+	uint64_t at = (uint64_t)((const volatile int64_t *)h->data)[i] - (uint64_t)h->first;
+
+	return at < h->range ? (int64_t)(at / h->step) : h->bins;
+}
+
+static inline __attribute__((always_inline)) void
+count_part(int64_t part, const struct histogram *h,
+	   int64_t (*bin_of)(const struct histogram *h, int64_t i))
 {
 	int64_t size = h->n / h->parts + 1;
 	int64_t end = h->n - part * size < size ? h->n : (part + 1) * size;
 	int64_t *table = h->tables + part * (h->bins + 1);
-	double scale = (double)h->bins / (h->high - h->low);
 
-	for (int64_t i = part * size; i < end; i++) {
-		double x = *(const volatile double *)(h->data + i);
-		int64_t bin = h->bins;
+	for (int64_t i = part * size; i < end; i++)
+		table[bin_of(h, i)]++;
+}
 
-		if (x >= h->low && x < h->high) {
-			double at = (x - h->low) * scale;
+static void count_part_f64(int64_t part, const struct histogram *h)
+{
+	count_part(part, h, bin_of_f64);
+}
 
-			/* Rounding may lead to the upper end; so may infinity, to no number. */
-			bin = at < (double)(h->bins - 1) ? (int64_t)at : h->bins - 1;
-		}
-		table[bin]++;
-	}
+static void count_part_i64(int64_t part, const struct histogram *h)
+{
+	count_part(part, h, bin_of_i64);
 }
 
 static void add_bin(int64_t bin, const struct histogram *h)
@@ -242,36 +304,58 @@ static void add_bin(int64_t bin, const struct histogram *h)
 	h->counts[bin] = sum;
 }
 
-FK_FOR_RANGE(count_parts, count_part, const struct histogram *)
+FK_FOR_RANGE(count_parts_f64, count_part_f64, const struct histogram *)
+FK_FOR_RANGE(count_parts_i64, count_part_i64, const struct histogram *)
 FK_FOR_RANGE(add_bins, add_bin, const struct histogram *)
 
-static inline struct histogram make_histogram(struct fk_buf data, double low, double high,
-					      struct fk_buf counts)
+static inline struct histogram make_histogram(struct fk_buf data, struct fk_buf counts)
 {
 	struct histogram h = {
 		.data = data.data,
 		.counts = counts.data,
 		.n = (int64_t)(data.size / 8),
 		.bins = (int64_t)(counts.size / 8),
-		.low = low,
-		.high = high,
 	};
 
 	h.parts = h.n / (HISTOGRAM_PART + h.bins) + 1;
-	h.tables = calloc((size_t)h.parts, (size_t)(h.bins + 1) * 8);
 	return h;
 }
 
+static int64_t count_outside(const struct histogram *h)
+{
+	int64_t outside = 0;
+
+	for (int64_t part = 0; part < h->parts; part++)
+		outside += h->tables[part * (h->bins + 1) + h->bins];
+	return outside;
+}
+
 /* Holds the tables, and gives them back whatever happens. */
-FK_DECLARE(int64_t, histogram_f64,
-	   (struct fk_buf, data, double, low, double, high, struct fk_buf, counts),
-	   struct histogram h;)
-FK_UNWIND(histogram_f64)
+FK_DECLARE(int64_t, histogram, (struct histogram, h, int64_t, of_integers), int64_t outside;)
+FK_UNWIND(histogram)
 {
 	free(self->h.tables);
 }
-FK_DEFINE_UNWIND(int64_t, histogram_f64,
-		 (struct fk_buf, data, double, low, double, high, struct fk_buf, counts))
+FK_DEFINE_UNWIND(int64_t, histogram, (struct histogram, h, int64_t, of_integers))
+FK_NO_LEAF(histogram)
+{
+	self->h.tables = calloc((size_t)self->h.parts, (size_t)(self->h.bins + 1) * 8);
+	if (!self->h.tables)
+		FK_FAIL(-ENOMEM);
+	if (self->of_integers)
+		FK_CALL_VOID(count_parts_i64, 0, self->h.parts, 1, &self->h);
+	else
+		FK_CALL_VOID(count_parts_f64, 0, self->h.parts, 1, &self->h);
+	FK_CALL_VOID(add_bins, 0, self->h.bins, FK_GRAIN(self->h.parts), &self->h);
+	self->outside = count_outside(&self->h);
+	free(self->h.tables);
+	FK_RETURN(self->outside);
+}
+FK_END(histogram)
+
+FK_TASK(int64_t, histogram_f64,
+	(struct fk_buf, data, double, low, double, high, struct fk_buf, counts), struct histogram h;
+	int64_t outside;)
 {
 	if (!array_is_whole(data) || !array_is_whole(counts) || !counts.size || !(low < high) ||
 	    !isfinite(low) || !isfinite(high))
@@ -279,20 +363,33 @@ FK_DEFINE_UNWIND(int64_t, histogram_f64,
 }
 FK_BODY(histogram_f64)
 {
-	int64_t outside;
-
-	self->h = make_histogram(self->data, self->low, self->high, self->counts);
-	if (!self->h.tables)
-		FK_FAIL(-ENOMEM);
-	FK_CALL_VOID(count_parts, 0, self->h.parts, 1, &self->h);
-	FK_CALL_VOID(add_bins, 0, self->h.bins, FK_GRAIN(self->h.parts), &self->h);
-	outside = 0;
-	for (int64_t part = 0; part < self->h.parts; part++)
-		outside += self->h.tables[part * (self->h.bins + 1) + self->h.bins];
-	free(self->h.tables);
-	FK_RETURN(outside);
+	self->h = make_histogram(self->data, self->counts);
+	self->h.low = self->low;
+	self->h.high = self->high;
+	self->h.scale = (double)self->h.bins / (self->high - self->low);
+	FK_CALL(outside, histogram, self->h, 0);
+	FK_RETURN(self->outside);
 }
 FK_END(histogram_f64)
+
+FK_TASK(int64_t, histogram_i64,
+	(struct fk_buf, data, int64_t, low, int64_t, high, struct fk_buf, counts),
+	struct histogram h;
+	int64_t outside;)
+{
+	if (!array_is_whole(data) || !array_is_whole(counts) || !counts.size || low >= high)
+		FK_LEAF_FAIL(-EINVAL);
+}
+FK_BODY(histogram_i64)
+{
+	self->h = make_histogram(self->data, self->counts);
+	self->h.first = self->low;
+	self->h.range = (uint64_t)self->high - (uint64_t)self->low;
+	self->h.step = (self->h.range - 1) / (uint64_t)self->h.bins + 1;
+	FK_CALL(outside, histogram, self->h, 1);
+	FK_RETURN(self->outside);
+}
+FK_END(histogram_i64)
 
 FK_EXPORT(sum_i64, "data:buf -> sum:i64", FK_EXPORT_CHANGING_BUFFERS,
 	  "The sum of 64-bit integers, modulo 2^64")
@@ -304,9 +401,16 @@ FK_EXPORT(stats_f64, "data:buf -> n:i64, min:f64, max:f64, mean:f64, sd:f64",
 	  FK_EXPORT_CHANGING_BUFFERS, "Extremes, mean and standard deviation (of a sample)")
 FK_EXPORT(prefix_i64, "data:iobuf -> sum:i64", FK_EXPORT_CHANGING_BUFFERS,
 	  "Each integer becomes the sum of those up to it, modulo 2^64")
+FK_EXPORT(prefix_f64, "data:iobuf -> sum:f64", FK_EXPORT_CHANGING_BUFFERS,
+	  "Each number becomes the sum of those up to it")
+FK_EXPORT(dot_f64, "a:buf, b:buf -> sum:f64", FK_EXPORT_CHANGING_BUFFERS,
+	  "The sum of the products of two arrays' numbers")
 FK_EXPORT(scale_f64, "data:iobuf, factor:f64 -> ", FK_EXPORT_CHANGING_BUFFERS,
 	  "Multiplies each number by a factor")
 FK_EXPORT(histogram_f64, "data:buf, low:f64, high:f64, counts:iobuf -> outside:i64",
 	  FK_EXPORT_CHANGING_BUFFERS,
 	  "Counts numbers in [low, high) into equal bins, one per integer of counts")
+FK_EXPORT(histogram_i64, "data:buf, low:i64, high:i64, counts:iobuf -> outside:i64",
+	  FK_EXPORT_CHANGING_BUFFERS,
+	  "Counts integers in [low, high) into bins of equally many, one per integer of counts")
 FK_MODULE(array, "Arrays of numbers: sums, statistics, prefix sums, histograms")

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * modules/hash.c - checksums of large buffers, by trees, so that they can be computed in parallel
+ *
+ * WHAT IT IS
+ *   xxh3: the data is cut into chunks of 256 KiB, the last one may be shorter; of nothing there is
+ *   one chunk, of nothing. The result is the XXH3-128 of the XXH3-128 of each chunk, one behind the
+ *   other, each as 16 bytes in its canonical form (big-endian), and of the number of bytes of the
+ *   data behind them, as 8 bytes, big-endian; the seed is 0. Fast, and no help against somebody who
+ *   wants two files to have the same one.
+ *   sha256: chunks of 1 MiB, each has its SHA-256. Then, until one hash is left, each two that
+ *   stand side by side become the SHA-256 of the both of them, and one left over stays as it is:
+ *   the tree hash of Amazon S3 Glacier. The first halves of a level are those of the level before,
+ *   so that the tree of n chunks is that of the largest power of two below n, and of the rest.
+ *
+ * INVARIANTS
+ *   I1. The buffer is the client's own memory, and may change at any moment. Both hashes read each
+ *       byte that they are told, and what they read says nothing of where they read next.
+ */
+#include <endian.h>
+#include <errno.h>
+#include <nettle/sha2.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <forkd/algorithm.h>
+
+#define XXH3_CHUNK   (256u << 10)
+#define SHA256_CHUNK (1u << 20)
+
+/* ---------------------------------------------------------------- XXH3 */
+
+struct chunks {
+	const uint8_t *data;
+	uint64_t size;
+	int64_t n;
+	XXH128_canonical_t *hashes; /* and room for the size */
+};
+
+static void hash_chunk(int64_t i, const struct chunks *c)
+{
+	uint64_t from = (uint64_t)i * XXH3_CHUNK;
+	uint64_t left = c->size - from;
+
+	XXH128_canonicalFromHash(&c->hashes[i],
+				 XXH3_128bits(c->data + from,
+					      left < XXH3_CHUNK ? (size_t)left : XXH3_CHUNK));
+}
+
+FK_FOR_RANGE(hash_chunks, hash_chunk, const struct chunks *)
+
+struct halves {
+	int64_t high;
+	int64_t low;
+};
+
+static struct halves hash_root(const struct chunks *c)
+{
+	size_t n = (size_t)c->n * sizeof(c->hashes[0]);
+	uint64_t size = htobe64(c->size);
+	XXH128_hash_t hash;
+
+	memcpy((char *)c->hashes + n, &size, sizeof(size));
+	hash = XXH3_128bits(c->hashes, n + sizeof(size));
+	return (struct halves){ (int64_t)hash.high64, (int64_t)hash.low64 };
+}
+
+FK_DECLARE(struct halves, xxh3, (struct fk_buf, data), struct chunks c; struct halves hash;)
+FK_UNWIND(xxh3)
+{
+	free(self->c.hashes);
+}
+FK_DEFINE_UNWIND(struct halves, xxh3, (struct fk_buf, data))
+FK_NO_LEAF(xxh3)
+{
+	self->c = (struct chunks){
+		.data = self->data.data,
+		.size = self->data.size,
+		.n = (int64_t)((self->data.size + XXH3_CHUNK - 1) / XXH3_CHUNK),
+	};
+	if (!self->c.n)
+		self->c.n = 1;
+	self->c.hashes = malloc((size_t)(self->c.n + 1) * sizeof(XXH128_canonical_t));
+	if (!self->c.hashes)
+		FK_FAIL(-ENOMEM);
+	FK_CALL_VOID(hash_chunks, 0, self->c.n, 1, &self->c);
+	self->hash = hash_root(&self->c);
+	free(self->c.hashes);
+	FK_RETURN_VALUE(self->hash);
+}
+FK_END(xxh3)
+
+/* ---------------------------------------------------------------- SHA-256 */
+
+struct digest {
+	uint8_t bytes[SHA256_DIGEST_SIZE];
+} __attribute__((aligned(8)));
+
+static struct digest digest_of(const void *data, size_t n)
+{
+	struct sha256_ctx sha256;
+	struct digest digest;
+
+	sha256_init(&sha256);
+	sha256_update(&sha256, n, data);
+	sha256_digest(&sha256, sizeof(digest.bytes), digest.bytes);
+	return digest;
+}
+
+/* Of a megabyte or less, which takes as long as its turn may be; a fork costs nothing beside it. */
+FK_TASK(struct digest, tree, (const uint8_t *, data, uint64_t, n), uint64_t left;
+	struct digest halves[2];)
+{
+	if (n <= SHA256_CHUNK)
+		FK_LEAF_VALUE(digest_of(data, (size_t)n));
+}
+FK_BODY(tree)
+{
+	/* The largest power of two of chunks that leaves something for the right. */
+	self->left = SHA256_CHUNK;
+	while (self->left < self->n - self->left)
+		self->left *= 2;
+	FK_FORK(halves[0], tree, self->data, self->left);
+	FK_CALL(halves[1], tree, self->data + self->left, self->n - self->left);
+	FK_JOIN();
+	FK_RETURN_VALUE(digest_of(self->halves, sizeof(self->halves)));
+}
+FK_END(tree)
+
+static void write_hex(const struct digest *digest, char *hex)
+{
+	static const char digits[] = "0123456789abcdef";
+
+	for (size_t i = 0; i < sizeof(digest->bytes); i++) {
+		hex[2 * i] = digits[digest->bytes[i] >> 4];
+		hex[2 * i + 1] = digits[digest->bytes[i] & 15];
+	}
+}
+
+FK_TASK(fk_void, sha256, (struct fk_buf, data, struct fk_buf, hex), struct digest root;)
+{
+	if (hex.size < 2 * SHA256_DIGEST_SIZE)
+		FK_LEAF_FAIL(-EINVAL);
+}
+FK_BODY(sha256)
+{
+	FK_CALL(root, tree, self->data.data, self->data.size);
+	write_hex(&self->root, self->hex.data);
+	FK_RETURN();
+}
+FK_END(sha256)
+
+FK_EXPORT(xxh3, "data:buf -> high:i64, low:i64", FK_EXPORT_CHANGING_BUFFERS,
+	  "A fast checksum: XXH3-128 of the XXH3-128 of chunks of 256 KiB")
+FK_EXPORT(sha256, "data:buf, hex:iobuf -> ", FK_EXPORT_CHANGING_BUFFERS,
+	  "The SHA-256 tree hash (of Amazon S3 Glacier), as 64 letters")
+FK_MODULE(hash, "Checksums of large buffers")

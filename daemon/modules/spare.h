@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * modules/spare.h - what a leaf works in, kept for the next leaf of the job
+ *
+ * WHAT IT IS
+ *   A shelf of pointers in the frame of a task: a leaf takes one off, or makes its own if there is
+ *   none, and puts it back. So contexts of libraries and buffers are made once for each worker that
+ *   helps, and not for each leaf, and are bound to no thread.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   Leaves of one job, on any worker; the task that has the shelf, before and after them.
+ *
+ * INVARIANTS
+ *   I1. A pointer is on the shelf or one leaf's: it goes from one to the other by an exchange.
+ *   I2. No leaf has one across a fork, so when the leaves have ended, all are on the shelf.
+ */
+#ifndef MODULES_SPARE_H
+#define MODULES_SPARE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#define SPARE_MAX 32u /* what is more is freed, and made anew */
+
+struct spare {
+	_Atomic(void *) slots[SPARE_MAX];
+};
+
+/* NULL if there is none. */
+static inline void *spare_take(struct spare *spare)
+{
+	for (unsigned i = 0; i < SPARE_MAX; i++) {
+		void *one;
+
+		/* Relaxed: a hint. */
+		if (!atomic_load_explicit(&spare->slots[i], memory_order_relaxed))
+			continue;
+		/* ORDER spare_take/spare_give [M1]: acquire, so that what the leaf before has made
+		 * of it is seen. Pairs with the release in spare_give(). Proof: I1. */
+		one = atomic_exchange_explicit(&spare->slots[i], NULL, memory_order_acquire);
+		if (one)
+			return one;
+	}
+	return NULL;
+}
+
+/* False if there is no room: the caller frees it. */
+static inline bool spare_give(struct spare *spare, void *one)
+{
+	for (unsigned i = 0; i < SPARE_MAX; i++) {
+		void *none = NULL;
+
+		/* ORDER spare_take/spare_give [M1]: release, pairs with the acquire in
+		 * spare_take(). Proof: I1. */
+		if (atomic_compare_exchange_strong_explicit(&spare->slots[i], &none, one,
+							    memory_order_release,
+							    memory_order_relaxed))
+			return true;
+	}
+	return false;
+}
+
+#endif
