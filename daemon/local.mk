@@ -186,7 +186,9 @@ module_LTLIBRARIES += \
 	daemon/modules/compress.la \
 	daemon/modules/fib.la \
 	daemon/modules/hash.la \
+	daemon/modules/image.la \
 	daemon/modules/integrate.la \
+	daemon/modules/matmul.la \
 	daemon/modules/nqueens.la \
 	daemon/modules/search.la \
 	daemon/modules/sort.la \
@@ -216,10 +218,19 @@ daemon_modules_hash_la_CFLAGS = $(MODULE_CFLAGS) $(XXHASH_CFLAGS) $(NETTLE_CFLAG
 daemon_modules_hash_la_LDFLAGS = $(MODULE_LDFLAGS)
 daemon_modules_hash_la_LIBADD = $(NETTLE_LIBS)
 
+daemon_modules_image_la_SOURCES = daemon/modules/image.c daemon/modules/spare.h
+daemon_modules_image_la_CFLAGS = $(MODULE_CFLAGS)
+daemon_modules_image_la_LDFLAGS = $(MODULE_LDFLAGS)
+daemon_modules_image_la_LIBADD = -lm
+
 daemon_modules_integrate_la_SOURCES = daemon/modules/integrate.c
 daemon_modules_integrate_la_CFLAGS = $(MODULE_CFLAGS)
 daemon_modules_integrate_la_LDFLAGS = $(MODULE_LDFLAGS)
 daemon_modules_integrate_la_LIBADD = -lm
+
+daemon_modules_matmul_la_SOURCES = daemon/modules/matmul.c daemon/modules/spare.h
+daemon_modules_matmul_la_CFLAGS = $(MODULE_CFLAGS)
+daemon_modules_matmul_la_LDFLAGS = $(MODULE_LDFLAGS)
 
 daemon_modules_nqueens_la_SOURCES = daemon/modules/nqueens.c
 daemon_modules_nqueens_la_CFLAGS = $(MODULE_CFLAGS)

@@ -53,7 +53,7 @@ union number {
  * string of its, so that it does not find the name of a tree that takes minutes. */
 static const struct row {
 	const char *task;
-	union number numbers[3];
+	union number numbers[5];
 	const char *letters;
 	bool equal; /* its buffers must be of one size */
 } rows[] = {
@@ -82,7 +82,14 @@ static const struct row {
 	{ .task = "fib:fib", .numbers = { { .i64 = 15 } } },
 	{ .task = "hash:sha256" },
 	{ .task = "hash:xxh3" },
+	{ .task = "image:convert", .numbers = { { .i64 = 4 }, { .i64 = 1 } }, .equal = true },
+	{ .task = "image:resize",
+	  .numbers = { { .i64 = 128 }, { .i64 = 256 }, { .i64 = 3 }, { .i64 = 64 }, { .i64 = 32 } },
+	  .letters = "box" },
 	{ .task = "integrate:integrate", .numbers = { { .f64 = 10 }, { .f64 = 1e-3 } } },
+	{ .task = "matmul:f64",
+	  .numbers = { { .i64 = 64 }, { .i64 = 64 }, { .i64 = 192 } },
+	  .letters = "\x3f\xf0" },
 	{ .task = "nqueens:nqueens", .numbers = { { .i64 = 6 } } },
 	{ .task = "search:count" },
 	{ .task = "search:count_bytes" },

@@ -2,8 +2,8 @@
 /*
  * tests/counted.h - the memory that what is included behind this takes, counted
  *
- * malloc(), calloc(), realloc() and free() of a header or a module under test are those of this
- * file. Called by workers, from any of them.
+ * malloc() and its like and free() of a header or a module under test are those of this file.
+ * Called by workers, from any of them.
  */
 #pragma once
 
@@ -37,6 +37,11 @@ static inline void *counted_calloc(size_t n, size_t size)
 	return counted(calloc(n, size));
 }
 
+static inline void *counted_aligned_alloc(size_t alignment, size_t size)
+{
+	return counted(aligned_alloc(alignment, size));
+}
+
 static inline void *counted_realloc(void *memory, size_t size)
 {
 	return memory ? realloc(memory, size) : counted(malloc(size));
@@ -49,7 +54,8 @@ static inline void counted_free(void *memory)
 	free(memory);
 }
 
-#define malloc	counted_malloc
-#define calloc	counted_calloc
-#define realloc counted_realloc
-#define free	counted_free
+#define malloc	      counted_malloc
+#define calloc	      counted_calloc
+#define aligned_alloc counted_aligned_alloc
+#define realloc	      counted_realloc
+#define free	      counted_free

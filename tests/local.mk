@@ -39,6 +39,7 @@ UNIT_TESTS = \
 	tests/check_hangup \
 	tests/check_hash \
 	tests/check_heap \
+	tests/check_image \
 	tests/check_intake \
 	tests/check_job \
 	tests/check_layout \
@@ -48,6 +49,7 @@ UNIT_TESTS = \
 	tests/check_log \
 	tests/check_loop \
 	tests/check_many \
+	tests/check_matmul \
 	tests/check_module \
 	tests/check_modules \
 	tests/check_number \
@@ -400,6 +402,7 @@ tests_check_compress_CFLAGS = $(AM_CFLAGS) $(ZSTD_CFLAGS) $(DEFLATE_CFLAGS) $(ZL
 tests_check_compress_LDADD = $(LDADD) $(ZSTD_LIBS) $(DEFLATE_LIBS) $(ZLIB_LIBS)
 tests_check_hash_CFLAGS = $(AM_CFLAGS) $(XXHASH_CFLAGS) $(NETTLE_CFLAGS)
 tests_check_hash_LDADD = $(LDADD) $(NETTLE_LIBS)
+tests_check_image_LDADD = $(LDADD) -lm
 tests_check_modules_LDADD = $(LDADD) -lm
 tests_check_scan_LDADD = $(LDADD) -lm
 tests_check_sleep_CFLAGS = $(libpool_la_CFLAGS)
