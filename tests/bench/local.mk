@@ -194,12 +194,13 @@ tests_bench_modules_counted_flat_la_SOURCES = tests/modules/flat.c
 tests_bench_modules_counted_flat_la_CPPFLAGS = $(AM_CPPFLAGS) -DFK_COUNT_FORKS
 tests_bench_modules_counted_flat_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 
-dist_noinst_SCRIPTS += tests/bench/bench tests/bench/forkpath
+dist_noinst_SCRIPTS += tests/bench/bench tests/bench/forkpath tests/bench/modules-bench
 BENCH_DRIVER = \
 	tests/bench/driver/__init__.py \
 	tests/bench/driver/alone.py \
 	tests/bench/driver/compose.py \
 	tests/bench/driver/deques.py \
+	tests/bench/driver/forkd.py \
 	tests/bench/driver/growth.py \
 	tests/bench/driver/latency.py \
 	tests/bench/driver/plot.py \
@@ -228,7 +229,7 @@ EXTRA_DIST += \
 	tests/bench/peer_steps.c \
 	tests/bench/peer_tbb.cc
 CLEANFILES += $(BENCH_COMMON) $(COMPOSE_COMMON) $(BENCH_BUILT) $(EXTRA_LTLIBRARIES) $(EXTRA_PROGRAMS) \
-	bench.json bench.txt bench-report/report.html bench-report/*.svg \
+	bench.json bench.txt bench-modules.txt bench-report/report.html bench-report/*.svg \
 	bench-report/composability.* bench-report/compose/* forkpath.txt
 
 BENCH_DIR = @mkdir -p tests/bench
@@ -326,5 +327,10 @@ bench-compose: all
 		--report $(COMPOSE_REPORT) $(BENCH_FLAGS)
 	cp $(COMPOSE_REPORT)/composability.svg $(top_srcdir)/contrib/composability.svg
 
+# The modules that ship, beside the usual tools.
+bench-modules: all
+	$(PYTHON3) $(top_srcdir)/tests/bench/modules-bench --build . --text bench-modules.txt \
+		$(BENCH_FLAGS)
+
 BENCH_TARGETS += bench-run
-.PHONY: bench-compose bench-programs bench-run
+.PHONY: bench-compose bench-modules bench-programs bench-run
