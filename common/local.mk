@@ -12,6 +12,8 @@ libcommon_la_SOURCES = \
 	common/crash.h \
 	common/log.c \
 	common/log.h \
+	common/log_journal.c \
+	common/log_journal.h \
 	common/number.c \
 	common/number.h \
 	common/urgent.c \

@@ -3,8 +3,9 @@
  * Messages of the programs.
  *
  * What it is: lines to stderr, with a level. Under systemd, where stderr is the journal's stream
- * socket, each line opens with the level as sd-daemon(3) wants it ("<4>"); else with the name of
- * the program, and the level where it is a warning or an error.
+ * socket, each line opens with the level as sd-daemon(3) wants it ("<4>"), or goes to the journal
+ * with fields, if it is about somebody (log_journal.c); else it opens with the name of the program,
+ * and the level where it is a warning or an error.
  *
  * Who calls it: forkd and forkctl, on any thread. Never a library: libforkclient returns errors.
  *
@@ -35,6 +36,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/log_journal.h"
 
 /* Relaxed everywhere: a level that changes late drops or prints a message more. */
 static _Atomic int log_level = LOG_LEVEL_NOTICE;
@@ -129,12 +131,14 @@ static const char *log_label(enum log_level level)
 	return level == LOG_LEVEL_WARNING ? "warning: " : "";
 }
 
-static bool log_line(enum log_level level, const char *format, va_list ap)
-	__attribute__((format(printf, 2, 0)));
+static bool log_line(enum log_level level, const struct log_about *about, const char *format,
+		     va_list ap) __attribute__((format(printf, 3, 0)));
 
-/* Writes one line, or nothing. False if there was no room. */
-static bool log_line(enum log_level level, const char *format, va_list ap)
+/* Writes one line, or nothing. about: or NULL. False if there was no room. */
+static bool log_line(enum log_level level, const struct log_about *about, const char *format,
+		     va_list ap)
 {
+	enum log_journal sent = LOG_JOURNAL_NONE;
 	int kind = atomic_load_explicit(&log_kind, memory_order_relaxed);
 	int saved = errno;
 	char line[1024];
@@ -162,6 +166,10 @@ static bool log_line(enum log_level level, const char *format, va_list ap)
 	for (size_t i = head; i < len; i++)
 		if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f)
 			line[i] = '?';
+	if (about && kind & LOG_JOURNAL)
+		sent = log_journal_send(level, log_name, about, line + head, len - head);
+	if (sent != LOG_JOURNAL_NONE)
+		return sent == LOG_JOURNAL_SENT;
 	line[len++] = '\n';
 	return log_put(kind, line, len);
 }
@@ -175,15 +183,16 @@ static bool log_own_line(enum log_level level, const char *format, ...)
 	bool put;
 
 	va_start(ap, format);
-	put = log_line(level, format, ap);
+	put = log_line(level, NULL, format, ap);
 	va_end(ap);
 	return put;
 }
 
-static void log_vmsg(enum log_level level, const char *format, va_list ap)
-	__attribute__((format(printf, 2, 0)));
+static void log_vmsg(enum log_level level, const struct log_about *about, const char *format,
+		     va_list ap) __attribute__((format(printf, 3, 0)));
 
-static void log_vmsg(enum log_level level, const char *format, va_list ap)
+static void log_vmsg(enum log_level level, const struct log_about *about, const char *format,
+		     va_list ap)
 {
 	uint64_t lost = atomic_exchange_explicit(&log_lost, 0, memory_order_relaxed);
 	int saved = errno;
@@ -195,7 +204,7 @@ static void log_vmsg(enum log_level level, const char *format, va_list ap)
 	else
 		lost = 0;
 	errno = saved;
-	if (!lost && !log_line(level, format, ap))
+	if (!lost && !log_line(level, about, format, ap))
 		lost = 1;
 	if (lost)
 		(void)atomic_fetch_add_explicit(&log_lost, lost, memory_order_relaxed);
@@ -209,7 +218,18 @@ void log_msg(enum log_level level, const char *format, ...)
 	if (level > log_get_level())
 		return;
 	va_start(ap, format);
-	log_vmsg(level, format, ap);
+	log_vmsg(level, NULL, format, ap);
+	va_end(ap);
+}
+
+void log_about(enum log_level level, const struct log_about *about, const char *format, ...)
+{
+	va_list ap;
+
+	if (level > log_get_level())
+		return;
+	va_start(ap, format);
+	log_vmsg(level, about, format, ap);
 	va_end(ap);
 }
 
@@ -228,17 +248,38 @@ static bool log_limit_pass(struct log_limit *limit)
 	return false;
 }
 
-void log_limited(struct log_limit *limit, enum log_level level, const char *format, ...)
+static void log_vlimited(struct log_limit *limit, enum log_level level,
+			 const struct log_about *about, const char *format, va_list ap)
+	__attribute__((format(printf, 4, 0)));
+
+static void log_vlimited(struct log_limit *limit, enum log_level level,
+			 const struct log_about *about, const char *format, va_list ap)
 {
 	uint64_t more;
-	va_list ap;
 
 	if (level > log_get_level() || !log_limit_pass(limit))
 		return;
-	va_start(ap, format);
-	log_vmsg(level, format, ap);
-	va_end(ap);
+	log_vmsg(level, about, format, ap);
 	more = atomic_exchange_explicit(&limit->more, 0, memory_order_relaxed);
 	if (more)
 		log_msg(level, "%" PRIu64 " more like it were not written", more);
+}
+
+void log_limited(struct log_limit *limit, enum log_level level, const char *format, ...)
+{
+	va_list ap;
+
+	va_start(ap, format);
+	log_vlimited(limit, level, NULL, format, ap);
+	va_end(ap);
+}
+
+void log_limited_about(struct log_limit *limit, enum log_level level, const struct log_about *about,
+		       const char *format, ...)
+{
+	va_list ap;
+
+	va_start(ap, format);
+	log_vlimited(limit, level, about, format, ap);
+	va_end(ap);
 }

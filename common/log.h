@@ -29,6 +29,37 @@ void log_set_name(const char *name);
  */
 void log_msg(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Whom a line is about. has: which of the numbers are known. */
+#define LOG_JOB	   1u
+#define LOG_CLIENT 2u
+#define LOG_PID	   4u
+#define LOG_UID	   8u
+struct log_about {
+	unsigned int has;
+	uint32_t job;		/* its index among its client's */
+	uint32_t client;	/* the client's slot */
+	uint32_t pid;		/* of the client */
+	uint32_t uid;		/* of the client */
+	const char *task;	/* MODULE:TASK; NULL or empty: not known */
+	const char *message_id; /* LOG_ID_*, or NULL */
+};
+
+/* MESSAGE_ID= of lines that people look for: journalctl(1). forkd(8) has them. */
+#define LOG_ID_CRASH	  "41cd6e0cc57d41d1b2ca8ff9e82c7eed"
+#define LOG_ID_HANG	  "bc9d9394e8e34beea2785fd1433da8ae"
+#define LOG_ID_QUARANTINE "f6fad0b1659543c59d2d76267286e25a"
+
+/*
+ * The same of somebody. Where stderr is the journal's it gets all of this as fields, FORKD_JOB=,
+ * FORKD_CLIENT=, FORKD_CLIENT_PID=, FORKD_UID=, FORKD_TASK=, on its own socket; elsewhere it is a
+ * line as any other, whose words say it.
+ */
+void log_about(enum log_level level, const struct log_about *about, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* The journal's socket, for tests; @path is kept. Before the first line. */
+void log_set_journal(const char *path);
+
 #define log_error(...)	 log_msg(LOG_LEVEL_ERROR, __VA_ARGS__)
 #define log_warning(...) log_msg(LOG_LEVEL_WARNING, __VA_ARGS__)
 #define log_notice(...)	 log_msg(LOG_LEVEL_NOTICE, __VA_ARGS__)
@@ -59,3 +90,6 @@ struct log_limit {
 /* As log_msg(), as often as the limit allows. */
 void log_limited(struct log_limit *limit, enum log_level level, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+/* The same of log_about(). */
+void log_limited_about(struct log_limit *limit, enum log_level level, const struct log_about *about,
+		       const char *format, ...) __attribute__((format(printf, 4, 5)));

@@ -31,6 +31,7 @@ libmanager_la_SOURCES = \
 	daemon/manager_internal.h \
 	daemon/manager_pool.c \
 	daemon/manager_reload.c \
+	daemon/manager_status.c \
 	daemon/notify.c \
 	daemon/notify.h \
 	daemon/pages.c \

@@ -48,32 +48,7 @@ static int manager_fail(struct manager *m, int exit_code)
 	return -ECANCELED;
 }
 
-/* ------------------------------------------------------------------------ status */
-
-void manager_status(struct notify *notify)
-{
-	struct manager *m = container_of(notify, struct manager, notify);
-
-	if (m->stopping)
-		notify_status(notify, "Stopping: waiting for running jobs");
-	else if (m->halting)
-		notify_status(notify, "To be started again: waiting for running jobs");
-	else if (m->reload.state == RELOAD_RENEWING && m->pool.state == POOLPROC_READY)
-		notify_status(notify, "Reloading: waiting for running jobs, for other modules");
-	else if (m->pool.state != POOLPROC_READY)
-		notify_status(notify, "Starting the pool");
-	else if (m->reload.state == RELOAD_TRYING)
-		notify_status(notify, "Reloading: reading forkd.conf and modules");
-	else
-		notify_status(notify, "Running: %u workers, %u clients", m->fronts.n_workers,
-			      session_n_open(&m->sessions));
-}
-
-/* It is awake, whatever the pool does. */
-static void manager_alive(struct notify *notify)
-{
-	pulse_glance(&container_of(notify, struct manager, notify)->pool.pulse);
-}
+/* ------------------------------------------------------------------------ what is asked for */
 
 static void manager_on_changed(struct session_table *table)
 {

@@ -63,8 +63,15 @@ struct manager {
 	struct log_limit shortages;
 	struct log_limit strays; /* lines that a task can provoke, by the pool's channel */
 	uint64_t ended_before;	 /* jobs, when the stop began */
-	uint64_t cpus_ns;	 /* of the last look at cpu.max */
-	uint32_t cpus;		 /* that it was enough for; 0: for any number */
+	struct {
+		bool known;
+		uint64_t per_second; /* jobs that ended, between the last two signs of life */
+		uint64_t ns;	     /* of the last one */
+		uint64_t ended;	     /* jobs, by then, of this pool */
+		uint32_t pool;
+	} pace;
+	uint64_t cpus_ns; /* of the last look at cpu.max */
+	uint32_t cpus;	  /* that it was enough for; 0: for any number */
 	struct loop_source signal_source;
 	struct loop_source restart_source;
 	struct loop_source stop_source;
@@ -72,8 +79,9 @@ struct manager {
 	struct loop_source lived_source;
 };
 
-/* manager.c: the line for the service manager. */
+/* manager_status.c: the line for the service manager; and with each sign of life. */
 void manager_status(struct notify *notify);
+void manager_alive(struct notify *notify);
 
 /* manager_pool.c: starts the pool, now or when there is what it needs. */
 void manager_start_pool(struct manager *m);

@@ -60,6 +60,8 @@ static void reload_over(struct manager *m, int code, const char *text)
 	else
 		log_notice("reload: %s", text);
 	r->state = RELOAD_IDLE;
+	if (code)
+		(void)snprintf(r->text, sizeof(r->text), "nothing changes: %s", text);
 	session_reloaded(&m->sessions, r->begun, code, text);
 	manager_announce(m);
 	notify_changed(&m->notify);

@@ -88,7 +88,7 @@ void notify_reloading(void)
 
 void notify_status(struct notify *notify, const char *format, ...)
 {
-	char text[256] = "STATUS=";
+	char text[576] = "STATUS=";
 	size_t n = strlen(text);
 	va_list ap;
 

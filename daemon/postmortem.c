@@ -96,6 +96,15 @@ static struct board_crash postmortem_crash(const struct postmortem *p,
 static void postmortem_log(const struct poolproc_end *end, const struct recover_report *r,
 			   const struct board_crash *c)
 {
+	const struct log_about about = {
+		.has = r->blamed ? LOG_JOB | LOG_CLIENT | LOG_PID | LOG_UID : 0,
+		.job = r->job,
+		.client = r->client,
+		.pid = c->client_pid,
+		.uid = c->uid,
+		.task = c->task,
+		.message_id = postmortem_hung(end, r) ? LOG_ID_HANG : LOG_ID_CRASH,
+	};
 	char how[64], what[96], who[320] = "no job can be blamed";
 
 	if (postmortem_hung(end, r))
@@ -117,11 +126,11 @@ static void postmortem_log(const struct poolproc_end *end, const struct recover_
 			       "job %u of client %u (pid %u, uid %u), task %s, %s", r->job,
 			       r->client, c->client_pid, c->uid, c->task[0] ? c->task : "not known",
 			       what);
-	log_warning(
-		"pool (pid %d) %s: %s; %u crashed, %u lost, %u cancelled, %u run again, %u stay "
-		"queued%s%s",
-		(int)end->pid, how, who, r->crashed, r->lost, r->cancelled, r->requeued, r->queued,
-		end->failed_text[0] ? ": " : "", end->failed_text);
+	log_about(LOG_LEVEL_WARNING, &about,
+		  "pool (pid %d) %s: %s; %u crashed, %u lost, %u cancelled, %u run again, %u stay "
+		  "queued%s%s",
+		  (int)end->pid, how, who, r->crashed, r->lost, r->cancelled, r->requeued,
+		  r->queued, end->failed_text[0] ? ": " : "", end->failed_text);
 }
 
 /* Counts a death at the start. True if there were too many. */

@@ -78,6 +78,15 @@ static void quarantine_show_entry(struct quarantine *q, const struct roster_refu
 	atomic_store_explicit(&b->until_ns, quarantine_until(e), memory_order_relaxed);
 }
 
+uint32_t quarantine_count_all(const struct quarantine *q)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < LIMIT_QUARANTINE; i++)
+		n += quarantine_until(&q->memory->refusals[i]) != 0;
+	return n;
+}
+
 void quarantine_show(struct quarantine *q)
 {
 	for (uint32_t i = 0; i < LIMIT_QUARANTINE; i++)
@@ -127,12 +136,23 @@ static const char *quarantine_what(const struct roster_refusal *e, char text[80]
 	return text;
 }
 
+static struct log_about quarantine_about(const struct roster_refusal *e)
+{
+	return (struct log_about){
+		.has = LOG_UID,
+		.uid = e->uid,
+		.task = e->name,
+		.message_id = LOG_ID_QUARANTINE,
+	};
+}
+
 static void quarantine_end(struct quarantine *q, struct roster_refusal *e, const char *why)
 {
+	const struct log_about about = quarantine_about(e);
 	char what[80];
 
-	log_notice("%s of uid %u is no longer in quarantine: %s", quarantine_what(e, what), e->uid,
-		   why);
+	log_about(LOG_LEVEL_NOTICE, &about, "%s of uid %u is no longer in quarantine: %s",
+		  quarantine_what(e, what), e->uid, why);
 	quarantine_tell(q, e, false);
 	roster_store(&e->until_ns, 0);
 	quarantine_show_entry(q, e);
@@ -196,6 +216,7 @@ static void quarantine_begin(struct quarantine *q, uint32_t uid, uint64_t task, 
 			     uint32_t crashes)
 {
 	struct roster_refusal *e = quarantine_find(q, uid, task);
+	struct log_about about;
 	char what[80];
 
 	roster_store(&e->until_ns, 0);
@@ -204,11 +225,13 @@ static void quarantine_begin(struct quarantine *q, uint32_t uid, uint64_t task, 
 	e->crashes = crashes;
 	(void)snprintf(e->name, sizeof(e->name), "%s", name);
 	roster_store(&e->until_ns, clock_ns() + q->options->quarantine_time);
-	log_warning("%s is refused to uid %u for %.6g s, after %u crashes: `forkctl quarantine "
-		    "lift %u%s%s` ends that",
-		    quarantine_what(e, what), uid,
-		    (double)q->options->quarantine_time / (double)NSEC_PER_SEC, crashes, uid,
-		    *name ? " " : "", name);
+	about = quarantine_about(e);
+	log_about(LOG_LEVEL_WARNING, &about,
+		  "%s is refused to uid %u for %.6g s, after %u crashes: `forkctl quarantine "
+		  "lift %u%s%s` ends that",
+		  quarantine_what(e, what), uid,
+		  (double)q->options->quarantine_time / (double)NSEC_PER_SEC, crashes, uid,
+		  *name ? " " : "", name);
 	quarantine_show_entry(q, e);
 	quarantine_wait(q);
 }

@@ -33,6 +33,9 @@ void quarantine_init(struct quarantine *quarantine, const struct options *option
 void quarantine_crashed(struct quarantine *quarantine, uint32_t uid, uint64_t task,
 			const char *name);
 
+/* How many entries there are. */
+uint32_t quarantine_count_all(const struct quarantine *quarantine);
+
 /* Writes the board's rows anew. No pool may be alive. */
 void quarantine_show(struct quarantine *quarantine);
 

@@ -69,6 +69,7 @@ void session_attached(struct session_table *table, uint32_t client, uint32_t gen
 {
 	struct session *s = client < LIMIT_CLIENTS ? table->slots[client] : NULL;
 	struct proto_error error = { .head = { PROTO_MAGIC, PROTO_ERROR }, .code = -EIO };
+	struct log_about about;
 	uint32_t n;
 
 	if (!s || s->state != SESSION_OPEN || s->generation != generation)
@@ -78,9 +79,11 @@ void session_attached(struct session_table *table, uint32_t client, uint32_t gen
 			session_welcome(s);
 		return;
 	}
-	log_limited(&table->misfits, LOG_LEVEL_WARNING,
-		    "client %u (pid %u, uid %u) is disconnected: the pool cannot serve it: %s",
-		    s->slot, s->pid, s->uid, text);
+	about = session_about(s);
+	log_limited_about(
+		&table->misfits, LOG_LEVEL_WARNING, &about,
+		"client %u (pid %u, uid %u) is disconnected: the pool cannot serve it: %s", s->slot,
+		s->pid, s->uid, text);
 	(void)snprintf(error.text, sizeof(error.text),
 		       "forkd's pool cannot serve this connection: %.120s: connect again", text);
 	(void)proto_send(s->fd, &error, sizeof(error), NULL, 0);
@@ -102,6 +105,7 @@ void session_attached(struct session_table *table, uint32_t client, uint32_t gen
 /* There is all that it needs. */
 static void session_open(struct session *s)
 {
+	const struct log_about about = session_about(s);
 	struct session_table *table = s->table;
 
 	s->state = SESSION_OPEN;
@@ -120,7 +124,7 @@ static void session_open(struct session *s)
 	session_weigh(table, s->tenant);
 	tenants_tell(&table->tenants, s->tenant);
 	session_tell_client(s, PROTO_POOL_CLIENT);
-	log_debug("client %u: pid %u, uid %u", s->slot, s->pid, s->uid);
+	log_about(LOG_LEVEL_DEBUG, &about, "client %u: pid %u, uid %u", s->slot, s->pid, s->uid);
 	session_count(table);
 }
 
@@ -227,6 +231,7 @@ static void session_hello(struct session *s, const struct proto_hello *hello)
 /* forkctl set, and forkctl quarantine lift, of one who may: the connection ends with the answer. */
 static void session_set(struct session *s, struct proto_set *set)
 {
+	const struct log_about about = session_about(s);
 	struct proto_set done = { .head = { PROTO_MAGIC, PROTO_SET_DONE } };
 	bool lift = set->head.type == PROTO_LIFT;
 	struct greet_verdict verdict;
@@ -242,11 +247,11 @@ static void session_set(struct session *s, struct proto_set *set)
 	}
 	memcpy(done.name, set->name, sizeof(done.name));
 	if (lift)
-		log_notice("%s lifted for uid %s by pid %u, uid %u", done.value, set->value, s->pid,
-			   s->uid);
+		log_about(LOG_LEVEL_NOTICE, &about, "%s lifted for uid %s by pid %u, uid %u",
+			  done.value, set->value, s->pid, s->uid);
 	else
-		log_notice("%s is %s now, was %s: set by pid %u, uid %u", set->name, set->value,
-			   done.value, s->pid, s->uid);
+		log_about(LOG_LEVEL_NOTICE, &about, "%s is %s now, was %s: set by pid %u, uid %u",
+			  set->name, set->value, done.value, s->pid, s->uid);
 	(void)proto_send(s->fd, &done, sizeof(done), NULL, 0);
 	session_free(s);
 }
@@ -382,11 +387,13 @@ static void session_greet(struct session *s, union proto_message *message, int r
  * is not held for it. */
 static void session_offence(struct session *s)
 {
+	const struct log_about about = session_about(s);
 	struct greet_verdict verdict;
 
-	log_limited(&s->table->offences, LOG_LEVEL_WARNING,
-		    "pid %u, uid %u is disconnected: it sent descriptors along with a message",
-		    s->pid, s->uid);
+	log_limited_about(
+		&s->table->offences, LOG_LEVEL_WARNING, &about,
+		"pid %u, uid %u is disconnected: it sent descriptors along with a message", s->pid,
+		s->uid);
 	if (s->state == SESSION_OPEN) {
 		s->table->refused++;
 		session_end(s);

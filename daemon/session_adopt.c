@@ -34,6 +34,7 @@ static bool session_has_ended(const struct session *s)
  * forgotten who that was. False if it may not be in any more; who is here is told so. */
 static bool session_judge(struct session *s, bool here)
 {
+	const struct log_about about = session_about(s);
 	struct greet_peer peer = session_peer(s);
 	_cleanup_free_ uint32_t *gids = session_groups(s, &peer);
 	struct greet_verdict verdict;
@@ -42,9 +43,9 @@ static bool session_judge(struct session *s, bool here)
 	greet_again(s->table->options, &peer, &verdict);
 	s->rights = verdict.rights;
 	if (verdict.code && here) {
-		log_limited(&s->table->misfits, LOG_LEVEL_WARNING,
-			    "client %u (pid %u) of the last forkd may not be in any more: %s",
-			    s->slot, s->pid, verdict.text);
+		log_limited_about(&s->table->misfits, LOG_LEVEL_WARNING, &about,
+				  "client %u (pid %u) of the last forkd may not be in any more: %s",
+				  s->slot, s->pid, verdict.text);
 		session_say(s, &verdict);
 	}
 	return verdict.code == 0;

@@ -110,8 +110,10 @@ void session_say(struct session *s, const struct greet_verdict *verdict)
 
 void session_refuse(struct session *s, const struct greet_verdict *verdict)
 {
-	log_limited(&s->table->refusals, LOG_LEVEL_INFO, "client pid %u, uid %u refused: %s",
-		    s->pid, s->uid, verdict->text);
+	const struct log_about about = session_about(s);
+
+	log_limited_about(&s->table->refusals, LOG_LEVEL_INFO, &about,
+			  "client pid %u, uid %u refused: %s", s->pid, s->uid, verdict->text);
 	s->table->refused++;
 	session_show_counts(s->table);
 	session_say(s, verdict);
@@ -131,10 +133,12 @@ void session_close(struct session *s)
 /* An open session is over: what is left of it waits for the pool. */
 static void session_leave(struct session *s)
 {
+	const struct log_about about = session_about(s);
+
 	session_close(s);
 	tenants_mark(&s->table->tenants, s->tenant);
 	session_tell_client(s, PROTO_POOL_GONE);
-	log_debug("client %u (pid %u) is gone", s->slot, s->pid);
+	log_about(LOG_LEVEL_DEBUG, &about, "client %u (pid %u) is gone", s->slot, s->pid);
 	session_count(s->table);
 }
 

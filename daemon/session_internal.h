@@ -155,6 +155,9 @@ int session_identify(struct session *s);
 /* The same as greet.c asks for it, without its groups. */
 struct greet_peer session_peer(const struct session *s);
 
+/* Whom a line of the log is about. */
+struct log_about session_about(const struct session *s);
+
 /* Adds these, if an option asks for them. Returns what is to be freed after the peer's last use. */
 uint32_t *session_groups(const struct session *s, struct greet_peer *peer);
 

@@ -102,6 +102,16 @@ struct greet_peer session_peer(const struct session *s)
 	};
 }
 
+struct log_about session_about(const struct session *s)
+{
+	return (struct log_about){
+		.has = LOG_PID | LOG_UID | (s->slot == SESSION_SLOT_NONE ? 0 : LOG_CLIENT),
+		.client = s->slot,
+		.pid = s->pid,
+		.uid = s->uid,
+	};
+}
+
 uint32_t *session_groups(const struct session *s, struct greet_peer *peer)
 {
 	uint32_t *gids = NULL;

@@ -74,6 +74,7 @@ void session_tell_pool(struct session_table *table)
 /* What the options say now of who made the connection. */
 static void session_judge(struct session *s)
 {
+	const struct log_about about = session_about(s);
 	struct greet_peer peer = session_peer(s);
 	_cleanup_free_ uint32_t *gids = session_groups(s, &peer);
 	struct greet_verdict verdict;
@@ -82,9 +83,9 @@ static void session_judge(struct session *s)
 	greet_change(s->table->options, &peer, &verdict);
 	s->rights = verdict.rights;
 	if (verdict.code)
-		log_limited(&s->table->misfits, LOG_LEVEL_WARNING,
-			    "client %u (pid %u) may call nothing any more: %s", s->slot, s->pid,
-			    verdict.text);
+		log_limited_about(&s->table->misfits, LOG_LEVEL_WARNING, &about,
+				  "client %u (pid %u) may call nothing any more: %s", s->slot,
+				  s->pid, verdict.text);
 	if (session_is_the_pools(s))
 		session_tell_client(s, PROTO_POOL_RIGHTS);
 }

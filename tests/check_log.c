@@ -10,11 +10,13 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -272,8 +274,152 @@ START_TEST(what_comes_again_and_again_is_said_once_and_counted)
 }
 END_TEST
 
+/* ------------------------------------------------------------------------ fields */
+
+static char journal_folder[] = "/tmp/check_log.XXXXXX";
+static char journal_path[64];
+
+/* A journal that reads when the test does. */
+static int journal(void)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (!journal_path[0]) {
+		ck_assert_ptr_nonnull(mkdtemp(journal_folder));
+		(void)snprintf(journal_path, sizeof(journal_path), "%s/socket", journal_folder);
+	}
+	(void)unlink(journal_path);
+	(void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", journal_path);
+	ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	return fd;
+}
+
+/* The next entry; empty if there is none. */
+static const char *entry(int fd)
+{
+	static char text[4096];
+	ssize_t n = recv(fd, text, sizeof(text) - 1, 0);
+
+	text[n > 0 ? n : 0] = '\0';
+	return text;
+}
+
+static void remove_journal(int fd)
+{
+	(void)close(fd);
+	(void)unlink(journal_path);
+	(void)rmdir(journal_folder);
+}
+
+static const struct log_about everything = {
+	.has = LOG_JOB | LOG_CLIENT | LOG_PID | LOG_UID,
+	.job = 0,
+	.client = 3,
+	.pid = 77,
+	.uid = 1000,
+	.task = "crash:segv",
+	.message_id = LOG_ID_CRASH,
+};
+
+static void say_about(void)
+{
+	struct log_about some = { .has = LOG_UID, .uid = 0, .task = "a\nFORKD_UID=9" };
+
+	log_set_name("tester");
+	log_set_journal(journal_path);
+	log_about(LOG_LEVEL_WARNING, &everything, "all of %s\nPRIORITY=0", "it");
+	log_about(LOG_LEVEL_NOTICE, &some, "some");
+	log_about(LOG_LEVEL_INFO, &some, "not written");
+	log_notice("as always");
+}
+
+START_TEST(the_journal_gets_fields_and_nobody_can_forge_one)
+{
+	int fd = journal();
+
+	run(say_about, true);
+	ck_assert_str_eq(entry(fd), "MESSAGE=all of it?PRIORITY=0\nPRIORITY=4\n"
+				    "SYSLOG_IDENTIFIER=tester\n"
+				    "MESSAGE_ID=" LOG_ID_CRASH "\nFORKD_JOB=0\nFORKD_CLIENT=3\n"
+				    "FORKD_CLIENT_PID=77\nFORKD_UID=1000\n"
+				    "FORKD_TASK=crash:segv\n");
+	ck_assert_str_eq(entry(fd), "MESSAGE=some\nPRIORITY=5\nSYSLOG_IDENTIFIER=tester\n"
+				    "FORKD_UID=0\nFORKD_TASK=a?FORKD_UID=9\n");
+	ck_assert_str_eq(entry(fd), "");
+	ck_assert_str_eq(said, "<5>as always\n");
+	remove_journal(fd);
+}
+END_TEST
+
+START_TEST(without_a_journal_a_line_with_fields_is_text)
+{
+	static const char text[] = "tester: warning: all of it?PRIORITY=0\n"
+				   "tester: some\ntester: as always\n";
+	int fd = journal();
+
+	run(say_about, false);
+	ck_assert_str_eq(said, text);
+	ck_assert_str_eq(entry(fd), "");
+	remove_journal(fd);
+	/* It is, and does not answer. */
+	run(say_about, true);
+	ck_assert_str_eq(said, "<4>all of it?PRIORITY=0\n<5>some\n<5>as always\n");
+}
+END_TEST
+
+static int journal_read = -1;
+
+static void say_to_a_sleeper(void)
+{
+	log_set_journal(journal_path);
+	for (int i = 0; i < 5000; i++)
+		log_about(LOG_LEVEL_NOTICE, &everything, "again");
+	while (entry(journal_read)[0])
+		;
+	log_about(LOG_LEVEL_NOTICE, &everything, "it reads");
+}
+
+START_TEST(a_journal_that_does_not_read_stops_nobody_and_what_is_lost_is_counted)
+{
+	journal_read = journal();
+	run(say_to_a_sleeper, true);
+	ck_assert_ptr_nonnull(strstr(said, "messages are lost"));
+	ck_assert_int_eq(strncmp(entry(journal_read), "MESSAGE=it reads\n", 17), 0);
+	ck_assert_str_eq(entry(journal_read), "");
+	remove_journal(journal_read);
+}
+END_TEST
+
+static void say_across_a_restart(void)
+{
+	/* Nobody else has it open. */
+	journal_read = journal();
+	log_set_journal(journal_path);
+	log_about(LOG_LEVEL_NOTICE, &everything, "before");
+	if (strncmp(entry(journal_read), "MESSAGE=before\n", 15) != 0)
+		_exit(1);
+	(void)close(journal_read);
+	journal_read = journal();
+	log_about(LOG_LEVEL_NOTICE, &everything, "after");
+	if (strncmp(entry(journal_read), "MESSAGE=after\n", 14) != 0)
+		_exit(2);
+	remove_journal(journal_read);
+}
+
+START_TEST(a_journal_that_is_started_anew_is_found)
+{
+	run(say_across_a_restart, true);
+	ck_assert_str_eq(said, "");
+}
+END_TEST
+
 CHECK_MAIN("log", messages_above_the_level_are_dropped, the_journal_gets_levels_and_no_names,
 	   a_message_cannot_forge_a_line_or_steer_a_terminal,
 	   a_long_message_is_cut_and_still_a_line, errno_is_printed_and_kept_even_if_nobody_listens,
 	   a_pipe_that_nobody_reads_stops_nobody, nor_does_one_of_an_older_kernel,
-	   nor_does_a_journal_that_stalls, what_comes_again_and_again_is_said_once_and_counted)
+	   nor_does_a_journal_that_stalls, what_comes_again_and_again_is_said_once_and_counted,
+	   the_journal_gets_fields_and_nobody_can_forge_one,
+	   without_a_journal_a_line_with_fields_is_text,
+	   a_journal_that_does_not_read_stops_nobody_and_what_is_lost_is_counted,
+	   a_journal_that_is_started_anew_is_found)

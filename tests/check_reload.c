@@ -280,6 +280,34 @@ START_TEST(a_task_that_is_another_now_has_to_be_asked_for_again)
 }
 END_TEST
 
+START_TEST(a_job_that_waits_for_a_task_that_is_another_now_fails)
+{
+	volatile uint8_t *gate;
+	fk_job held, other, gone;
+	pid_t waits;
+	int code;
+
+	prepare();
+	start("workers = 1\nstop-timeout = 1000s\n");
+	held = jobs_hold(c, 0, &gate);
+	DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 1);
+	other = jobs_submit(c, "null:add", 0, 1, 2);
+	gone = jobs_submit(c, "null:null", 0, 0, 0);
+	put("tests/modules/later/.libs/null.so", "null.so");
+	waits = reload_waits();
+	*gate = 1;
+	ck_assert_int_eq(daemon_reap(waits), 0);
+	ck_assert_int_eq(jobs_outcome(c, held, NULL), FK_DONE);
+	ck_assert_int_eq(jobs_outcome(c, other, NULL), FK_FAILED);
+	ck_assert_int_eq(fk_outcome(c, other, &code, NULL), FK_FAILED);
+	ck_assert_int_eq(code, -ESTALE);
+	ck_assert_int_eq(jobs_outcome(c, gone, NULL), FK_FAILED);
+	ck_assert_int_eq(fk_outcome(c, gone, &code, NULL), FK_FAILED);
+	ck_assert_int_eq(code, -ESTALE);
+	jobs_end(&d, c);
+}
+END_TEST
+
 START_TEST(what_does_not_end_in_time_is_LOST_or_runs_again_and_nobody_is_blamed)
 {
 	volatile uint8_t *gates[2];
@@ -391,14 +419,19 @@ static void told(const char *text)
 START_TEST(the_service_manager_is_told_when_it_begins_and_when_it_is_over)
 {
 	prepare();
-	start("");
+	start("workers = 2\n");
 	ck_assert_int_eq(kill(d.manager, SIGHUP), 0);
 	told("RELOADING=1\nMONOTONIC_USEC=");
 	told("READY=1");
+	told("STATUS=Running: 2 workers, 2 clients of 1 users; reload: no option has changed");
 	put(SHIPPED("sort"));
 	reload(0, "");
 	told("RELOADING=1\nMONOTONIC_USEC=");
 	told("READY=1");
+	told("STATUS=Running: 2 workers, 2 clients of 1 users; reload: no option has changed; "
+	     "another pool has other modules");
+	ck_assert_int_eq(kill(daemon_pool(&d), SIGKILL), 0);
+	told("STATUS=Running: 2 workers, 2 clients of 1 users, 1 crashes; reload:");
 	jobs_end(&d, c);
 }
 END_TEST
@@ -447,6 +480,7 @@ CHECK_MAIN("reload", what_can_change_does_and_the_rest_is_named,
 	   what_is_wrong_is_said_and_nothing_changes,
 	   modules_come_when_what_runs_has_ended_and_what_is_queued_waits,
 	   a_task_that_is_another_now_has_to_be_asked_for_again,
+	   a_job_that_waits_for_a_task_that_is_another_now_fails,
 	   what_does_not_end_in_time_is_LOST_or_runs_again_and_nobody_is_blamed,
 	   a_module_that_cannot_be_loaded_leaves_those_that_are,
 	   a_pool_that_dies_before_its_end_makes_room_too, a_stop_does_not_wait_for_a_reload,
