@@ -12,22 +12,41 @@
 #include "client/connect.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include "client/client.h"
 #include "common/cleanup.h"
 #include "common/crash.h"
+
+/* The socket of the user's own instance, where its file is there; else NULL. */
+static const char *connect_own(void)
+{
+	static _Thread_local char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	const char *folder = secure_getenv("XDG_RUNTIME_DIR");
+	int n;
+
+	if (!folder || folder[0] != '/')
+		return NULL;
+	n = snprintf(path, sizeof(path), "%s/forkd/forkd.sock", folder);
+	return n < (int)sizeof(path) && access(path, F_OK) == 0 ? path : NULL;
+}
 
 const char *connect_path(const char *socket)
 {
 	if (socket)
 		return socket;
 	socket = secure_getenv("FORKD_SOCKET");
-	return socket && *socket ? socket : FK_SOCKET_PATH;
+	if (socket && *socket)
+		return socket;
+	/* One pool for the machine is better than one for each user. */
+	socket = access(FK_SOCKET_PATH, F_OK) < 0 ? connect_own() : NULL;
+	return socket ? socket : FK_SOCKET_PATH;
 }
 
 /* Why connect() has failed. */

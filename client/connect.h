@@ -11,8 +11,9 @@
 /* For the daemon to accept, to answer and to read: seconds. */
 #define CONNECT_TIMEOUT_S 10
 
-/* The path of forkd's socket: what was asked for; if that is NULL, $FORKD_SOCKET, or the one that
- * forkd was installed with. */
+/* The path of forkd's socket: what was asked for; if that is NULL, $FORKD_SOCKET; or the one that
+ * forkd was installed with; or, where that is not there, the one of the user's own instance, below
+ * $XDG_RUNTIME_DIR. Good until the next call of this thread. */
 const char *connect_path(const char *socket);
 
 /*

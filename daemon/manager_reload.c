@@ -64,7 +64,7 @@ static void reload_over(struct manager *m, int code, const char *text)
 		(void)snprintf(r->text, sizeof(r->text), "nothing changes: %s", text);
 	session_reloaded(&m->sessions, r->begun, code, text);
 	manager_announce(m);
-	notify_changed(&m->notify);
+	manager_status(&m->notify);
 	manager_reload_go(m);
 }
 

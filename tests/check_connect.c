@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "client/client.h"
+#include "client/connect.h"
 #include "tests/check_unit.h"
 #include "tests/fake.h"
 
@@ -181,8 +182,43 @@ START_TEST(a_closed_client_is_gone_whoever_has_a_copy_of_its_socket)
 }
 END_TEST
 
+START_TEST(where_the_machine_has_none_the_users_own_is_taken)
+{
+	char own[128], path[160];
+	const char *machine = connect_path("/named");
+	bool there;
+
+	ck_assert_str_eq(machine, "/named");
+	ck_assert_int_eq(unsetenv("FORKD_SOCKET"), 0);
+	ck_assert_int_eq(unsetenv("XDG_RUNTIME_DIR"), 0);
+	machine = connect_path(NULL);
+	there = access(machine, F_OK) == 0;
+	fake_start(1, 1);
+	ck_assert_int_eq(setenv("XDG_RUNTIME_DIR", fake.folder, 1), 0);
+	/* Its file is not there. */
+	ck_assert_str_eq(connect_path(NULL), machine);
+	(void)snprintf(own, sizeof(own), "%s/forkd", fake.folder);
+	ck_assert_int_eq(mkdir(own, 0700), 0);
+	(void)snprintf(path, sizeof(path), "%s/forkd.sock", own);
+	ck_assert_int_eq(symlink(fake.path, path), 0);
+	ck_assert_str_eq(connect_path(NULL), there ? machine : path);
+	if (!there) {
+		fk_client *client;
+
+		ck_assert_int_eq(fk_open(NULL, NULL, &client), 0);
+		ck_assert_int_eq(fk_close(client), 0);
+	}
+	ck_assert_int_eq(setenv("XDG_RUNTIME_DIR", "relative", 1), 0);
+	ck_assert_str_eq(connect_path(NULL), machine);
+	ck_assert_int_eq(unlink(path), 0);
+	ck_assert_int_eq(rmdir(own), 0);
+	fake_stop();
+}
+END_TEST
+
 CHECK_MAIN("connect", who_cannot_connect_is_told_what_to_do,
 	   permissions_are_named_when_they_are_what_is_wrong, what_is_reserved_has_to_be_0,
 	   two_clients_of_a_process_do_not_disturb_each_other,
 	   a_child_of_fork_may_not_use_the_parents_client,
-	   a_closed_client_is_gone_whoever_has_a_copy_of_its_socket)
+	   a_closed_client_is_gone_whoever_has_a_copy_of_its_socket,
+	   where_the_machine_has_none_the_users_own_is_taken)

@@ -133,7 +133,8 @@ struct fk_timings {
 
 /*
  * Connects to forkd.
- * socket: path of its socket; NULL for $FORKD_SOCKET, or else the one it was installed with.
+ * socket: path of its socket; NULL for $FORKD_SOCKET, or else the one it was installed with,
+ *   or where that is not there the user's own, $XDG_RUNTIME_DIR/forkd/forkd.sock.
  * options: NULL for the defaults.
  * Returns 0, or
  *	-ENOENT, -ECONNREFUSED  no forkd listens there
