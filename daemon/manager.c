@@ -3,8 +3,9 @@
  * daemon/manager.c - the process that clients connect to; it keeps the pool running
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   main(), or a test. One thread, one loop; everything here, in manager_pool.c and in
- *   manager_end.c is called from it.
+ *   main(), or a test. One thread, one loop; everything here and in the other parts is called from
+ *   it: manager_pool.c has the pool, manager_reload.c what is read again, manager_status.c the line
+ *   for the service manager, manager_end.c the end.
  *
  *	segments, socket --> pool starts --READY--> accepts clients --SIGTERM--> stops
  *	                        ^                        |                         |

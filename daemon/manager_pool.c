@@ -10,6 +10,7 @@
  *	    start --> STARTING ----+--- READY ---> died --> post-mortem --> start, now or later
  *	                  |                          |           |
  *	                  +-- not wanted: the end    |           +-- again and again: LOST, the end
+ *	                                             +-- for other modules: start
  *	                                             +-- stopping, halting: manager_end.c
  *
  * INVARIANTS
