@@ -46,14 +46,15 @@ static void status_add(struct status_text *t, const char *format, ...)
 static void status_running(struct manager *m, struct status_text *t)
 {
 	uint32_t used, idle, refused = quarantine_count_all(&m->quarantine);
+	uint64_t crashes = roster_crashes(m->adopt.roster);
 
 	tenants_count(&m->sessions.tenants, &used, &idle);
 	status_add(t, "Running: %u workers, %u clients of %u users", m->fronts.n_workers,
 		   session_n_open(&m->sessions), used - idle);
 	if (m->pace.known)
 		status_add(t, ", %" PRIu64 " jobs/s", m->pace.per_second);
-	if (m->fronts.crashes)
-		status_add(t, ", %" PRIu64 " crashes", m->fronts.crashes);
+	if (crashes)
+		status_add(t, ", %" PRIu64 " crashes", crashes);
 	if (refused)
 		status_add(t, ", %" PRIu32 " in quarantine", refused);
 	if (m->reload.text[0])
@@ -84,15 +85,16 @@ void manager_status(struct notify *notify)
 static void status_pace(struct manager *m)
 {
 	uint64_t now = clock_ns(), ended = fronts_jobs_ended(&m->fronts);
+	uint32_t pool = roster_pool_generation(m->adopt.roster);
 	uint64_t ns = now - m->pace.ns;
-	bool same = m->pace.pool == m->fronts.pool_generation && ended >= m->pace.ended;
+	bool same = m->pace.pool == pool && ended >= m->pace.ended;
 
 	m->pace.known = same && ns >= NSEC_PER_SEC;
 	if (m->pace.known)
 		m->pace.per_second = (uint64_t)((double)(ended - m->pace.ended) * 1e9 / (double)ns);
 	m->pace.ns = now;
 	m->pace.ended = ended;
-	m->pace.pool = m->fronts.pool_generation;
+	m->pace.pool = pool;
 }
 
 void manager_alive(struct notify *notify)
