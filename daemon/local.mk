@@ -34,6 +34,8 @@ libmanager_la_SOURCES = \
 	daemon/manager_status.c \
 	daemon/notify.c \
 	daemon/notify.h \
+	daemon/offspring.c \
+	daemon/offspring.h \
 	daemon/pages.c \
 	daemon/pages.h \
 	daemon/poolproc.c \
@@ -67,8 +69,6 @@ libmanager_la_SOURCES = \
 	daemon/session_table.h \
 	daemon/settings.c \
 	daemon/settings.h \
-	daemon/spawn.c \
-	daemon/spawn.h \
 	daemon/store.c \
 	daemon/store.h \
 	daemon/tenants.c \

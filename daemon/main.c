@@ -25,9 +25,9 @@
 #include "daemon/budget.h"
 #include "daemon/confine.h"
 #include "daemon/manager.h"
+#include "daemon/offspring.h"
 #include "daemon/pool.h"
 #include "daemon/rehearse.h"
-#include "daemon/spawn.h"
 
 /* Without all three, the first descriptors that are opened would take their places. */
 static int main_std_streams(void)

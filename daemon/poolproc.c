@@ -52,7 +52,7 @@
 #include "common/log.h"
 #include "common/options_print.h"
 #include "common/util.h"
-#include "daemon/spawn.h"
+#include "daemon/offspring.h"
 
 #define POOLPROC_START_NS (30 * NSEC_PER_SEC) /* from start to READY, at most */
 #define POOLPROC_AGAIN_NS (2 * NSEC_PER_MSEC) /* between two tries where the kernel is short */
@@ -250,7 +250,7 @@ int poolproc_start(struct poolproc *pool, int board_fd, int arena_fd)
 	proto_take_no_descriptors(pool->channel);
 	pool->pid = fork();
 	if (pool->pid == 0)
-		spawn_exec(pool->argv, manager, theirs);
+		offspring_exec(pool->argv, manager, theirs);
 	if (pool->pid < 0) {
 		r = -errno;
 		goto fail;

@@ -37,7 +37,7 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/util.h"
-#include "daemon/spawn.h"
+#include "daemon/offspring.h"
 #include "shm/segment.h"
 
 #define TRIAL_NS   (30 * NSEC_PER_SEC)
@@ -213,7 +213,7 @@ int trial_start(struct trial *t, char *const *args)
 		return t->file;
 	t->pid = fork();
 	if (t->pid == 0)
-		spawn_exec(argv, manager, t->file);
+		offspring_exec(argv, manager, t->file);
 	r = t->pid < 0 ? -errno : 0;
 	if (r == 0) {
 		t->pidfd = pidfd_open(t->pid, 0);

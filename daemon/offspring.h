@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* daemon/spawn.h - this program again, as a child of the manager's */
-#ifndef DAEMON_SPAWN_H
-#define DAEMON_SPAWN_H
+/* daemon/offspring.h - this program again, as a child of the manager's */
+#ifndef DAEMON_OFFSPRING_H
+#define DAEMON_OFFSPRING_H
 
 #include <sys/types.h>
 
@@ -15,6 +15,6 @@
  * the manager, and before it where memory is short; its environment has nothing that belongs to the
  * service manager.
  */
-_Noreturn void spawn_exec(char *const *argv, pid_t manager, int fd);
+_Noreturn void offspring_exec(char *const *argv, pid_t manager, int fd);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * daemon/spawn.c - this program again, as a child of the manager's: a pool, a trial
+ * daemon/offspring.c - this program again, as a child of the manager's: a pool, a trial
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   poolproc.c and trial.c, in the child: async-signal-safe as far as it goes, there was one thread
  *   before.
  */
-#include "daemon/spawn.h"
+#include "daemon/offspring.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,11 +21,11 @@
 #include "common/urgent.h"
 #include "common/util.h"
 
-#define SPAWN_OOM 100 /* by so much its oom_score_adj is above the manager's */
+#define OFFSPRING_OOM 100 /* by so much its oom_score_adj is above the manager's */
 
 /* Where memory is short the child goes, which can be started again, and not the manager. Anybody
  * may raise it. */
-static bool spawn_offer(void)
+static bool offspring_offer(void)
 {
 	_cleanup_close_ int fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
 	char text[16] = "";
@@ -33,11 +33,11 @@ static bool spawn_offer(void)
 
 	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
 		return false;
-	n = snprintf(text, sizeof(text), "%d", min(atoi(text) + SPAWN_OOM, 1000));
+	n = snprintf(text, sizeof(text), "%d", min(atoi(text) + OFFSPRING_OOM, 1000));
 	return pwrite(fd, text, (size_t)n, 0) == n;
 }
 
-void spawn_exec(char *const *argv, pid_t manager, int fd)
+void offspring_exec(char *const *argv, pid_t manager, int fd)
 {
 	sigset_t none;
 
@@ -57,7 +57,7 @@ void spawn_exec(char *const *argv, pid_t manager, int fd)
 		_exit(SPAWN_NO_EXEC);
 	/* confine_hide() has given the files of /proc/self to root. */
 	(void)prctl(PR_SET_DUMPABLE, 1UL);
-	(void)spawn_offer();
+	(void)offspring_offer();
 	/* The link works after an update has replaced the file, too: the manager and its children
 	 * are always of one version. */
 	(void)execv("/proc/self/exe", argv);
