@@ -88,6 +88,23 @@ uint64_t daemon_switches(pid_t pid)
 	return sum;
 }
 
+/* The state in a file stat, '?' if there is none. */
+static char proc_state(const char *path)
+{
+	_cleanup_fclose_ FILE *f = fopen(path, "re");
+	char state = '?';
+
+	return f && fscanf(f, "%*d (%*[^)]) %c", &state) == 1 ? state : '?';
+}
+
+bool daemon_is(pid_t pid, char state)
+{
+	char path[64];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", (int)pid, (int)pid);
+	return proc_state(path) == state;
+}
+
 bool daemon_is_all(pid_t pid, char state)
 {
 	_cleanup_closedir_ DIR *dir = NULL;
@@ -98,14 +115,10 @@ bool daemon_is_all(pid_t pid, char state)
 	(void)snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
 	dir = opendir(path);
 	while (dir && (e = readdir(dir))) {
-		_cleanup_fclose_ FILE *f = NULL;
-		char found = '?';
-
 		if (e->d_name[0] == '.')
 			continue;
 		(void)snprintf(path, sizeof(path), "/proc/%d/task/%s/stat", (int)pid, e->d_name);
-		f = fopen(path, "re");
-		all = f && fscanf(f, "%*d (%*[^)]) %c", &found) == 1 && found == state;
+		all = proc_state(path) == state;
 		if (!all)
 			break;
 	}
