@@ -110,7 +110,9 @@ static void pulse_on_timer(struct loop_source *source, int result)
 	struct pulse *p = container_of(source, struct pulse, timer);
 
 	(void)result;
-	if (p->state == PULSE_ASKED)
+	if (!p->limit)
+		p->state = PULSE_QUIET;
+	else if (p->state == PULSE_ASKED)
 		pulse_look(p);
 	else if (p->said || pulse_works(p))
 		pulse_ask(p);
@@ -136,7 +138,11 @@ void pulse_init(struct pulse *p, struct poolproc *pool, uint64_t limit)
 
 void pulse_set_limit(struct pulse *p, uint64_t limit)
 {
-	p->limit = limit ? max(limit, PULSE_LEAST) : 0;
+	limit = limit ? max(limit, PULSE_LEAST) : 0;
+	if (limit == p->limit)
+		return;
+	pulse_end(p);
+	p->limit = limit;
 }
 
 void pulse_watch(struct pulse *p, const struct arena *arena, uint32_t n_workers)

@@ -80,7 +80,7 @@ struct pulse {
 
 /* limit: ns, 0: it is never asked. arena: of so many workers, read only; NULL for none. */
 void pulse_init(struct pulse *pulse, struct poolproc *pool, uint64_t limit);
-/* Another limit, from the next question on. */
+/* Another limit: what was asked is forgotten, the next question is when something is said. */
 void pulse_set_limit(struct pulse *pulse, uint64_t limit);
 void pulse_watch(struct pulse *pulse, const struct arena *arena, uint32_t n_workers);
 

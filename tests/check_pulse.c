@@ -9,6 +9,7 @@
 
 #include "common/clock.h"
 #include "common/util.h"
+#include "daemon/poolproc.h"
 #define CHECK_SETUP    setup
 #define CHECK_TEARDOWN NULL
 #include "tests/check_unit.h"
@@ -81,6 +82,45 @@ START_TEST(it_has_a_second_at_least_unless_it_is_never_asked)
 }
 END_TEST
 
+/* A reload changes the limit when a job runs, and the timer of the next question stands. */
+START_TEST(a_limit_that_goes_takes_the_question_with_it_and_another_begins_anew)
+{
+	static const enum pulse_state states[] = { PULSE_SOON, PULSE_ASKED };
+	struct loop loop;
+
+	ck_assert_int_eq(loop_init(&loop), 0);
+	for (uint32_t i = 0; i < ARRAY_SIZE(states); i++) {
+		struct poolproc pool = { .loop = &loop }; /* DOWN: nothing is sent, or killed */
+		struct pulse *p = &pool.pulse;
+
+		pulse_init(p, &pool, 10 * NSEC_PER_SEC);
+		pulse_said(p);
+		if (states[i] == PULSE_ASKED)
+			p->timer.call(&p->timer, 0);
+		ck_assert_int_eq(p->state, states[i]);
+		pulse_set_limit(p, 0);
+		for (uint32_t n = 0; n < 3; n++)
+			p->timer.call(&p->timer, 0);
+		ck_assert(!pool.hung);
+		ck_assert_int_eq(p->state, PULSE_QUIET);
+		ck_assert_ptr_null(p->timer.op);
+		pulse_said(p);
+		ck_assert_int_eq(p->state, PULSE_QUIET);
+		/* The same limit changes nothing, another one whose next question is when it was. */
+		pulse_set_limit(p, 3600 * NSEC_PER_SEC);
+		pulse_said(p);
+		ck_assert_int_eq(p->state, PULSE_SOON);
+		pulse_set_limit(p, 3600 * NSEC_PER_SEC);
+		ck_assert_int_eq(p->state, PULSE_SOON);
+		pulse_set_limit(p, NSEC_PER_SEC);
+		ck_assert_int_eq(p->state, PULSE_QUIET);
+		pulse_end(p);
+	}
+	loop_fini(&loop);
+}
+END_TEST
+
 CHECK_MAIN("pulse", the_time_of_a_pool_that_has_a_CPU_counts, a_pool_without_any_CPU_owes_nothing,
 	   nor_does_one_whose_manager_has_none, a_pool_that_has_a_fault_may_take_long_to_die,
-	   it_has_a_second_at_least_unless_it_is_never_asked)
+	   it_has_a_second_at_least_unless_it_is_never_asked,
+	   a_limit_that_goes_takes_the_question_with_it_and_another_begins_anew)
