@@ -50,6 +50,8 @@
 #include "common/util.h"
 #include "daemon/settings.h"
 
+#define RELOAD_TRIAL_NS (30 * NSEC_PER_SEC)
+
 /* Whoever waits is told, and the service manager. code: 0, or a negative errno. */
 static void reload_over(struct manager *m, int code, const char *text)
 {
@@ -155,10 +157,13 @@ void manager_reload_go(struct manager *m)
 	notify_reloading();
 	manager_status(&m->notify);
 	r->trial.loop = &m->loop;
+	r->trial.limit_ns = RELOAD_TRIAL_NS;
 	r->trial.done = reload_on_trial;
 	err = m->args ? trial_start(&r->trial, m->args) : -ENOSYS;
 	if (err < 0)
-		reload_over(m, err, strerror(-err));
+		reload_over(m, err,
+			    err == -EBUSY ? "the process that tried the last one is stuck still"
+					  : strerror(-err));
 }
 
 void manager_reload(struct manager *m, const char *why, uint64_t *ret_number)

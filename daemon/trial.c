@@ -15,7 +15,9 @@
  *   I1. It is read when nobody writes any more: the process is reaped. What a module's constructor
  *       may have left behind could write still; so it is read once, TRIAL_SIZE at most, and then
  *       parsed, each value as the command line's are.
- *   I2. A trial ends, by itself or after TRIAL_NS.
+ *   I2. A trial is over after limit_ns and TRIAL_LAST_NS at most, and the manager waits for none
+ *       of it: a process that is stuck in the kernel, as on a disk that hangs, ends when that lets
+ *       go of it. Until then it is there, killed, and there is no other.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   The process, at any moment: done(), with how it died. The manager: the kernel kills it.
@@ -36,12 +38,13 @@
 
 #include "common/cleanup.h"
 #include "common/clock.h"
+#include "common/log.h"
 #include "common/util.h"
 #include "daemon/offspring.h"
 #include "shm/segment.h"
 
-#define TRIAL_NS   (30 * NSEC_PER_SEC)
-#define TRIAL_SIZE (1u << 20)
+#define TRIAL_SIZE    (1u << 20)
+#define TRIAL_LAST_NS (2 * NSEC_PER_SEC) /* from SIGKILL to its end, where nothing is stuck */
 
 /* ------------------------------------------------------------------------ what it says */
 
@@ -109,11 +112,17 @@ static void trial_close(struct trial *t)
 	t->pid = 0;
 }
 
+/* It is reaped if it has ended at once. Else it is when the manager is, or by it (I2). */
 static void trial_kill(struct trial *t)
 {
 	(void)kill(t->pid, SIGKILL); /* not reaped yet, so the pid is its own */
-	while (waitpid(t->pid, NULL, 0) < 0 && errno == EINTR)
-		;
+	(void)waitpid(t->pid, NULL, WNOHANG);
+}
+
+static void trial_tell(struct trial *t, struct trial_found *found, const char *why)
+{
+	t->state = TRIAL_OVER;
+	t->done(t, found, why);
 }
 
 /* It has ended so. Returns 0 and what it found, or a negative errno with why. */
@@ -147,6 +156,7 @@ static int trial_judge(struct trial *t, const siginfo_t *info, struct trial_foun
 static void trial_on_process(struct loop_source *source, int result)
 {
 	struct trial *t = container_of(source, struct trial, process);
+	enum trial_state state = t->state;
 	struct trial_found found;
 	siginfo_t info = { 0 };
 	char why[160];
@@ -163,22 +173,34 @@ static void trial_on_process(struct loop_source *source, int result)
 		info.si_code = CLD_KILLED;
 		info.si_status = SIGKILL;
 	}
-	r = trial_judge(t, &info, &found, why, sizeof(why));
+	if (state == TRIAL_RUNS)
+		r = trial_judge(t, &info, &found, why, sizeof(why));
 	trial_close(t);
-	t->done(t, r < 0 ? NULL : &found, why);
+	if (state == TRIAL_RUNS)
+		trial_tell(t, r < 0 ? NULL : &found, why);
+	else if (state == TRIAL_KILLED)
+		trial_tell(t, NULL, t->why);
+	else
+		log_notice("reload: the process that tried it has ended at last");
 }
 
 static void trial_on_limit(struct loop_source *source, int result)
 {
 	struct trial *t = container_of(source, struct trial, limit);
-	char why[64];
 
 	(void)result;
-	trial_kill(t);
-	trial_close(t);
-	(void)snprintf(why, sizeof(why), "the process that tries it took more than %llu s",
-		       (unsigned long long)(TRIAL_NS / NSEC_PER_SEC));
-	t->done(t, NULL, why);
+	if (t->state == TRIAL_RUNS) {
+		t->state = TRIAL_KILLED;
+		(void)snprintf(t->why, sizeof(t->why),
+			       "the process that tries it took more than %.3g s",
+			       (double)t->limit_ns / (double)NSEC_PER_SEC);
+		(void)kill(t->pid, SIGKILL); /* not reaped yet, so the pid is its own */
+		if (loop_timer(t->loop, &t->limit, TRIAL_LAST_NS) == 0)
+			return;
+	}
+	(void)snprintf(t->why + strlen(t->why), sizeof(t->why) - strlen(t->why),
+		       ", and is stuck: is a disk?");
+	trial_tell(t, NULL, t->why);
 }
 
 /* The command line, with --rehearse before all else: the first of such flags counts. */
@@ -200,12 +222,13 @@ static char **trial_argv(char *const *args)
 
 int trial_start(struct trial *t, char *const *args)
 {
-	_cleanup_free_ char **argv = trial_argv(args);
+	_cleanup_free_ char **argv = t->pid ? NULL : trial_argv(args);
 	const pid_t manager = getpid();
 	int r;
 
 	if (!argv)
-		return -ENOMEM;
+		return t->pid ? -EBUSY : -ENOMEM;
+	t->state = TRIAL_RUNS;
 	t->process.call = trial_on_process;
 	t->limit.call = trial_on_limit;
 	t->file = segment_memfd("forkd-reload");
@@ -221,7 +244,7 @@ int trial_start(struct trial *t, char *const *args)
 		if (r == 0)
 			r = loop_poll(t->loop, &t->process, t->pidfd, POLLIN);
 		if (r == 0)
-			r = loop_timer(t->loop, &t->limit, TRIAL_NS);
+			r = loop_timer(t->loop, &t->limit, t->limit_ns);
 		if (r < 0)
 			trial_kill(t);
 	}

@@ -16,18 +16,27 @@ struct trial_found {
 	uint32_t n_left_out;	/* of them, that cannot be loaded whole */
 };
 
+enum trial_state {
+	TRIAL_RUNS,
+	TRIAL_KILLED, /* it was over its limit */
+	TRIAL_OVER,   /* done() was called; if there is a pid it does not end */
+};
+
 struct trial {
 	/* the caller sets these; the rest starts as zero, and the descriptors as -1 */
 	struct loop *loop;
+	uint64_t limit_ns; /* it has so long */
 	/* found: NULL if it has failed, with a line that says why; else the callee's, with
 	 * options_fini() to follow. Not called from within a function of the trial. */
 	void (*done)(struct trial *trial, struct trial_found *found, const char *why);
 
+	enum trial_state state;
 	pid_t pid; /* 0: there is none */
 	int pidfd;
 	int file;
 	struct loop_source process;
 	struct loop_source limit;
+	char why[96]; /* KILLED: the words for it */
 };
 
 #define TRIAL_INIT                                                                                 \
@@ -35,11 +44,12 @@ struct trial {
 		.pidfd = -1, .file = -1                                                            \
 	}
 
-/* Starts it; args: the command line of this forkd, with its name, NULL at the end. There must be
- * none. Returns 0, and done() follows; or a negative errno. */
+/* Starts it; args: the command line of this forkd, with its name, NULL at the end. None must run.
+ * Returns 0, and done() follows; or a negative errno: -EBUSY, the last one was killed and is stuck
+ * in the kernel. */
 int trial_start(struct trial *trial, char *const *args);
 
-/* done() does not come any more. */
+/* done() does not come any more. Waits for nothing; what does not end by then is init's. */
 void trial_end(struct trial *trial);
 
 #endif

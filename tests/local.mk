@@ -100,6 +100,7 @@ UNIT_TESTS = \
 	tests/check_submit \
 	tests/check_task_api \
 	tests/check_topology \
+	tests/check_trial \
 	tests/check_unwind \
 	tests/check_vacate \
 	tests/check_victims \
