@@ -12,6 +12,8 @@
 #include "daemon/pool.h"
 #include "shm/proto.h"
 
+#define VACATE_TRIES 20u
+
 static const struct timespec vacate_pause = { .tv_nsec = 50000 };
 
 /* What is there for who has the address. Nobody writes to it: that takes a role. */
@@ -21,6 +23,18 @@ static int vacate_blank(const struct registry_tenant *tenant)
 		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
 		return -errno;
 	return 0;
+}
+
+/* A shortage may be over in a moment, and nobody comes by here again before the next tenant. */
+static int vacate_blank_patiently(const struct registry_tenant *tenant)
+{
+	int r = vacate_blank(tenant);
+
+	for (uint32_t i = 1; r < 0 && i < VACATE_TRIES; i++) {
+		(void)nanosleep(&vacate_pause, NULL);
+		r = vacate_blank(tenant);
+	}
+	return r;
 }
 
 /* I1, I2. */
@@ -63,7 +77,7 @@ void vacate_tenant(struct pool *pool, uint32_t slot)
 		atomic_store_explicit(&tenant->segment, NULL, memory_order_relaxed);
 		vacate_close(pool, slot);
 		FK_CRASH(tenant_closed);
-		r = vacate_blank(tenant);
+		r = vacate_blank_patiently(tenant);
 		if (r < 0)
 			/* It is one mapping more than there was for a moment. What the manager has
 			 * punched reads as zeros, too. */

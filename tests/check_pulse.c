@@ -106,7 +106,7 @@ START_TEST(a_limit_that_goes_takes_the_question_with_it_and_another_begins_anew)
 		ck_assert_ptr_null(p->timer.op);
 		pulse_said(p);
 		ck_assert_int_eq(p->state, PULSE_QUIET);
-		/* The same limit changes nothing, another one whose next question is when it was. */
+		/* The same limit changes nothing, another one whose question is when it was. */
 		pulse_set_limit(p, 3600 * NSEC_PER_SEC);
 		pulse_said(p);
 		ck_assert_int_eq(p->state, PULSE_SOON);

@@ -84,6 +84,8 @@ static pid_t reload_waits(void)
 	pid_t pid = daemon_spawn(&d, "reload", (const char *[]){ "forkctl", "reload", NULL });
 
 	DAEMON_AWAIT(daemon_logged(&d, "there is to be another pool", ""));
+	/* It has heard so, too. */
+	DAEMON_AWAIT(daemon_is_quiet(&d));
 	return pid;
 }
 

@@ -3,8 +3,8 @@
  * check_trial.c - a trial that takes too long, and one that not even SIGKILL ends: the manager
  * waits for neither
  *
- * The trial is this program itself, as trial.c starts it: --rehearse. What keeps it from its end, as
- * a disk that hangs would, is a tracer that is told of the end and says nothing.
+ * The trial is this program itself, as trial.c starts it: --rehearse. What keeps it from its end,
+ * as a disk that hangs would, is a tracer that is told of the end and says nothing.
  */
 #include "daemon/trial.h"
 

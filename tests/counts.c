@@ -80,21 +80,15 @@ static struct counts counts_now(struct daemon *d)
 	return now;
 }
 
-/* The manager, and the pool's thread that hears it, have nothing to do: no message is on its way. */
-static bool counts_quiet(struct daemon *d)
-{
-	return daemon_is_all(d->manager, 'S') && daemon_is(daemon_pool(d), 'S');
-}
-
 /* What they have for a moment is not counted: true if the manager, which opens a socket for each
  * status, has slept all the while, and the pool has mapped and closed what it was sent. */
 static bool counts_try(struct daemon *d, struct counts *ret)
 {
 	uint64_t switches = daemon_switches(d->manager);
-	bool quiet = counts_quiet(d);
+	bool quiet = daemon_is_quiet(d);
 
 	*ret = counts_now(d);
-	return quiet && counts_quiet(d) && daemon_switches(d->manager) == switches &&
+	return quiet && daemon_is_quiet(d) && daemon_switches(d->manager) == switches &&
 	       !ret->pool.memfds;
 }
 

@@ -192,8 +192,10 @@ uint64_t daemon_switches(pid_t pid);
  * false if it is not there.
  */
 bool daemon_is_all(pid_t pid, char state);
-/* The same of its main thread alone. */
-bool daemon_is(pid_t pid, char state);
+
+/* The manager and the pool's thread that hears it have nothing to do: what the manager had to say
+ * has been heard. */
+bool daemon_is_quiet(struct daemon *d);
 
 /* The test is root's, with all that root may but to exceed limits, and under no filter of calls: a
  * container's root is not. */

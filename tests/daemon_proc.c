@@ -97,14 +97,6 @@ static char proc_state(const char *path)
 	return f && fscanf(f, "%*d (%*[^)]) %c", &state) == 1 ? state : '?';
 }
 
-bool daemon_is(pid_t pid, char state)
-{
-	char path[64];
-
-	(void)snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", (int)pid, (int)pid);
-	return proc_state(path) == state;
-}
-
 bool daemon_is_all(pid_t pid, char state)
 {
 	_cleanup_closedir_ DIR *dir = NULL;
@@ -123,6 +115,15 @@ bool daemon_is_all(pid_t pid, char state)
 			break;
 	}
 	return all;
+}
+
+bool daemon_is_quiet(struct daemon *d)
+{
+	pid_t pool = daemon_pool(d);
+	char path[64];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", (int)pool, (int)pool);
+	return daemon_is_all(d->manager, 'S') && proc_state(path) == 'S';
 }
 
 bool daemon_may_all(void)
