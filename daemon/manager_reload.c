@@ -23,8 +23,8 @@
  * INVARIANTS
  *   I1. A reload takes everything or nothing. Nothing changes unless files and command line are
  *       right as a start would have them, and either no file of the modules is another than those
- *       that the pool has loaded, or each of them can be loaded whole. What follows cannot fail,
- *       but for want of memory, which is found before the first option changes.
+ *       that the pool has, or each of them can be loaded whole. What follows cannot fail, but for
+ *       want of memory, which is found before the first option changes.
  *   I2. A reload that was asked for begins after that: what it reads was there by then. One for
  *       several is enough as long as it has not begun.
  *   I3. The pool that runs when a reload is over has loaded what stood in the folder after it was
@@ -90,6 +90,13 @@ static void reload_renew(struct manager *m)
 	manager_end_pool(m, PROTO_POOL_HALT);
 }
 
+/* Is another pool to have what the trial has found? What this one has left out may be whole now
+ * though its file is the same: a library that it needs is there, or memory. */
+static bool reload_is_other(const struct manager *m, const struct trial_found *found)
+{
+	return found->modules != m->pool.modules || found->n_left_out < m->pool.n_left_out;
+}
+
 /* Takes what the trial has found. Returns 0, or a negative errno with why, and nothing has
  * changed. */
 static int reload_apply(struct manager *m, struct trial_found *found, const char **ret_why)
@@ -134,7 +141,7 @@ static void reload_on_trial(struct trial *trial, struct trial_found *found, cons
 		return;
 	}
 	r = reload_apply(m, found, &why);
-	others = found->modules != m->pool.modules;
+	others = reload_is_other(m, found);
 	options_fini(&found->options);
 	if (r < 0)
 		reload_over(m, r, why);

@@ -402,6 +402,7 @@ int pool_run(const struct options *options, int channel)
 	channel_tell(pool, &(struct proto_pool){
 				   .head = { PROTO_MAGIC, PROTO_POOL_READY },
 				   .task_hash = pool->modules.version,
+				   .n_jobs = pool->modules.n_left_out,
 			   });
 	if (!channel_serve(pool))
 		_exit(EXIT_FAILURE); /* nobody is left to give outcomes to */

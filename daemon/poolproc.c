@@ -367,6 +367,7 @@ static bool poolproc_take(struct poolproc *pool, struct proto_pool *message)
 			return false;
 		pool->state = POOLPROC_READY;
 		pool->modules = message->task_hash;
+		pool->n_left_out = message->n_jobs;
 		pool->ready_ns = clock_ns();
 		loop_forget(pool->loop, &pool->limit);
 		pool->events->ready(pool);

@@ -67,7 +67,8 @@ struct poolproc {
 	bool stopped;
 	bool hung;
 	uint64_t ready_ns;
-	uint64_t modules; /* which files it has loaded: struct modules, version */
+	uint64_t modules;    /* which files it has loaded: struct modules, version */
+	uint32_t n_left_out; /* of them, that could not be loaded whole */
 	int failed;
 	char failed_text[224];
 	struct loop_source process;

@@ -360,6 +360,39 @@ START_TEST(a_module_that_cannot_be_loaded_leaves_those_that_are)
 }
 END_TEST
 
+/* The library that it needs comes, and no file in the folder changes. */
+START_TEST(a_module_that_was_left_out_is_tried_again)
+{
+	char library[128];
+	pid_t pool;
+
+	/* Its runtime wants to be the first of all libraries. */
+	if (daemon_sanitized())
+		return;
+	prepare();
+	put("tests/modules/later/.libs/needs.so", "needs.so");
+	put("tests/modules/broken/.libs/broken_abi.so", "old.so");
+	(void)snprintf(library, sizeof(library), "%s/needed.so", d.folder);
+	ck_assert_int_eq(setenv("LD_PRELOAD", library, 1), 0);
+	start("workers = 2\n");
+	ck_assert(daemon_logged(&d, "needs.so is left out", "needed"));
+	pool = daemon_pool(&d);
+	reload(0, "no option has changed");
+	ck_assert_int_eq(daemon_pool(&d), pool);
+	put("tests/modules/later/.libs/needed.so", "../needed.so");
+	/* Another that is as it was keeps it from nothing. */
+	reload(0, "another pool has other modules");
+	ck_assert_int_ne(daemon_pool(&d), pool);
+	jobs_see(c, jobs_submit(c, "needs:next", 0, 41, 0), 42);
+	pool = daemon_pool(&d);
+	reload(0, "no option has changed");
+	ck_assert_int_eq(daemon_pool(&d), pool);
+	ck_assert_int_eq(unsetenv("LD_PRELOAD"), 0);
+	ck_assert_int_eq(unlink(library), 0);
+	jobs_end(&d, c);
+}
+END_TEST
+
 START_TEST(a_pool_that_dies_before_its_end_makes_room_too)
 {
 	volatile uint8_t *gate;
@@ -485,6 +518,7 @@ CHECK_MAIN("reload", what_can_change_does_and_the_rest_is_named,
 	   a_job_that_waits_for_a_task_that_is_another_now_fails,
 	   what_does_not_end_in_time_is_LOST_or_runs_again_and_nobody_is_blamed,
 	   a_module_that_cannot_be_loaded_leaves_those_that_are,
+	   a_module_that_was_left_out_is_tried_again,
 	   a_pool_that_dies_before_its_end_makes_room_too, a_stop_does_not_wait_for_a_reload,
 	   the_service_manager_is_told_when_it_begins_and_when_it_is_over,
 	   reloads_under_load_lose_nothing)

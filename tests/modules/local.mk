@@ -25,6 +25,8 @@ check_LTLIBRARIES += \
 	tests/modules/flat.la \
 	tests/modules/hog.la \
 	tests/modules/hang.la \
+	tests/modules/later/needed.la \
+	tests/modules/later/needs.la \
 	tests/modules/later/null.la \
 	tests/modules/mark.la \
 	tests/modules/null.la \
@@ -49,6 +51,8 @@ tests_modules_deep_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_flat_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_hog_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_hang_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+tests_modules_later_needed_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+tests_modules_later_needs_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_later_null_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_mark_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_null_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
