@@ -275,6 +275,7 @@ static void channel_dispatch(struct pool *pool, struct proto_pool *m, int fd)
 		break;
 	case PROTO_POOL_HALT:
 		halt_begin(pool);
+		log_notice("no job is started any more: those that wait are the next pool's");
 		/* fall through */
 	case PROTO_POOL_STOP:
 		channel_drain(pool);
