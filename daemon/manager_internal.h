@@ -34,6 +34,7 @@ struct reload {
 	uint64_t asked; /* so far */
 	uint64_t begun; /* of these, up to the one that runs, or was the last */
 	bool killed;	/* RENEWING: the pool's time was over */
+	uint32_t n_left_out; /* RENEWING: modules that the trial has */
 	char text[400]; /* what has come of it */
 	struct trial trial;
 };

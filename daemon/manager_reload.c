@@ -29,7 +29,8 @@
  *       several is enough as long as it has not begun.
  *   I3. The pool that runs when a reload is over has loaded what stood in the folder after it was
  *       asked for: the trial says which files there are, and the pool which it has. Where it died
- *       meanwhile all of it is begun anew when there is one.
+ *       meanwhile all of it is begun anew when there is one. The next pool may find newer files than
+ *       the trial, which is as well, as long as it has left out no more of them.
  *   I4. Jobs: what is queued stays so, what runs has stop-timeout to end; what has not by then is
  *       LOST, or runs again if it may, and nobody is blamed for it. A task keeps its place on the
  *       board as long as its name and signature are the same (module.c), so those that wait, and
@@ -56,14 +57,12 @@
 static void reload_over(struct manager *m, int code, const char *text)
 {
 	struct reload *r = &m->reload;
+	const char *nothing = code && r->state != RELOAD_RENEWING ? "nothing changes: " : "";
 
-	if (code)
-		log_error("reload: nothing changes: %s", text);
-	else
-		log_notice("reload: %s", text);
+	log_msg(code ? LOG_LEVEL_ERROR : LOG_LEVEL_NOTICE, "reload: %s%s", nothing, text);
 	r->state = RELOAD_IDLE;
-	if (code)
-		(void)snprintf(r->text, sizeof(r->text), "nothing changes: %s", text);
+	if (text != r->text)
+		(void)snprintf(r->text, sizeof(r->text), "%s%s", nothing, text);
 	session_reloaded(&m->sessions, r->begun, code, text);
 	manager_announce(m);
 	manager_status(&m->notify);
@@ -80,12 +79,13 @@ static void reload_take(struct manager *m)
 	session_judge_all(&m->sessions);
 }
 
-/* The pool makes room for one with other modules. */
-static void reload_renew(struct manager *m)
+/* The pool makes room for one with other modules, of which the trial has left out so many. */
+static void reload_renew(struct manager *m, uint32_t n_left_out)
 {
 	log_notice("reload: other modules: there is to be another pool, running jobs have %.6g s",
 		   (double)m->options->stop_timeout / (double)NSEC_PER_SEC);
 	m->reload.state = RELOAD_RENEWING;
+	m->reload.n_left_out = n_left_out;
 	m->reload.killed = false;
 	manager_end_pool(m, PROTO_POOL_HALT);
 }
@@ -146,7 +146,7 @@ static void reload_on_trial(struct trial *trial, struct trial_found *found, cons
 	if (r < 0)
 		reload_over(m, r, why);
 	else if (others)
-		reload_renew(m);
+		reload_renew(m, found->n_left_out);
 	else
 		reload_over(m, 0, m->reload.text);
 }
@@ -190,12 +190,17 @@ void manager_reload(struct manager *m, const char *why, uint64_t *ret_number)
 
 void manager_reload_ready(struct manager *m)
 {
-	if (m->reload.state == RELOAD_RENEWING) {
-		size_t n = strlen(m->reload.text);
+	struct reload *r = &m->reload;
+	size_t n = strlen(r->text);
 
-		(void)snprintf(m->reload.text + n, sizeof(m->reload.text) - n,
+	if (r->state == RELOAD_RENEWING && m->pool.n_left_out > r->n_left_out) {
+		reload_over(m, -ENOEXEC,
+			    "another pool has other modules, but not all of them as when they were "
+			    "tried: forkd's log has which, and why");
+	} else if (r->state == RELOAD_RENEWING) {
+		(void)snprintf(r->text + n, sizeof(r->text) - n,
 			       "; another pool has other modules");
-		reload_over(m, 0, m->reload.text);
+		reload_over(m, 0, r->text);
 	}
 	manager_reload_go(m);
 }

@@ -76,6 +76,8 @@ static void reload(int status, const char *text)
 
 	ck_assert_int_eq(daemon_ctl(&d, output, sizeof(output), "reload", NULL), status);
 	ck_assert_msg(strstr(output, text), "\"%s\" is not in: %s", text, output);
+	/* The pool has heard what is another now. */
+	DAEMON_AWAIT(daemon_is_quiet(&d));
 }
 
 /* It waits for jobs, and forkctl with it: returns its pid when the pool was told to end. */
@@ -84,8 +86,8 @@ static pid_t reload_waits(void)
 	pid_t pid = daemon_spawn(&d, "reload", (const char *[]){ "forkctl", "reload", NULL });
 
 	DAEMON_AWAIT(daemon_logged(&d, "there is to be another pool", ""));
-	/* It has heard so, too. */
-	DAEMON_AWAIT(daemon_is_quiet(&d));
+	/* It has heard of that. */
+	DAEMON_AWAIT(daemon_logged(&d, "no job is started any more", ""));
 	return pid;
 }
 
@@ -393,6 +395,34 @@ START_TEST(a_module_that_was_left_out_is_tried_again)
 }
 END_TEST
 
+/* After the trial, and before the pool that was to load what it had tried. */
+START_TEST(a_pool_that_has_left_out_more_than_the_trial_is_no_success)
+{
+	volatile uint8_t *gate;
+	fk_job held, queued;
+	pid_t waits, pool;
+
+	prepare();
+	start("workers = 1\nstop-timeout = 1000s\n");
+	pool = daemon_pool(&d);
+	held = jobs_hold(c, 0, &gate);
+	DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 1);
+	queued = jobs_submit(c, "null:add", 0, 1, 2);
+	put(SHIPPED("sort"));
+	waits = reload_waits();
+	put("tests/modules/broken/.libs/broken_abi.so", "old.so");
+	*gate = 1;
+	ck_assert_int_eq(daemon_reap(waits), 1);
+	ck_assert_int_eq(jobs_outcome(c, held, NULL), FK_DONE);
+	jobs_see(c, queued, 3);
+	ck_assert_int_ne(daemon_pool(&d), pool);
+	ck_assert(daemon_logged(&d, "reload: another pool has other modules, but", "log"));
+	take_away("old.so");
+	reload(0, "another pool has other modules");
+	jobs_end(&d, c);
+}
+END_TEST
+
 START_TEST(a_pool_that_dies_before_its_end_makes_room_too)
 {
 	volatile uint8_t *gate;
@@ -519,6 +549,7 @@ CHECK_MAIN("reload", what_can_change_does_and_the_rest_is_named,
 	   what_does_not_end_in_time_is_LOST_or_runs_again_and_nobody_is_blamed,
 	   a_module_that_cannot_be_loaded_leaves_those_that_are,
 	   a_module_that_was_left_out_is_tried_again,
+	   a_pool_that_has_left_out_more_than_the_trial_is_no_success,
 	   a_pool_that_dies_before_its_end_makes_room_too, a_stop_does_not_wait_for_a_reload,
 	   the_service_manager_is_told_when_it_begins_and_when_it_is_over,
 	   reloads_under_load_lose_nothing)
