@@ -29,8 +29,8 @@
  *       several is enough as long as it has not begun.
  *   I3. The pool that runs when a reload is over has loaded what stood in the folder after it was
  *       asked for: the trial says which files there are, and the pool which it has. Where it died
- *       meanwhile all of it is begun anew when there is one. The next pool may find newer files than
- *       the trial, which is as well, as long as it has left out no more of them.
+ *       meanwhile all of it is begun anew when there is one. The next pool may find newer files
+ *       than the trial, which is as well, as long as it has left out no more of them.
  *   I4. Jobs: what is queued stays so, what runs has stop-timeout to end; what has not by then is
  *       LOST, or runs again if it may, and nobody is blamed for it. A task keeps its place on the
  *       board as long as its name and signature are the same (module.c), so those that wait, and

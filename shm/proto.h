@@ -51,7 +51,7 @@
 /* What the manager makes a thread of the pool run with: nothing else comes of it. */
 #define PROTO_POOL_SIGNAL SIGURG
 /* Pool to manager. */
-#define PROTO_POOL_READY	   32u /* task_hash: of the modules' files; n_jobs: left out of them */
+#define PROTO_POOL_READY	   32u /* task_hash: of the modules' files; n_jobs: left out */
 #define PROTO_POOL_RELEASED	   33u /* the client's jobs have ended, its segment is unmapped */
 #define PROTO_POOL_STOPPED	   34u
 #define PROTO_POOL_FAILED	   35u /* could not start; text says why, error too */
