@@ -92,10 +92,14 @@ static void session_judge(struct session *s)
 
 void session_judge_all(struct session_table *table)
 {
-	/* Those that are MAKING, too: the pool is told of them by the rules that there are now. */
-	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++)
-		if (table->slots[i])
-			session_judge(table->slots[i]);
+	/* Those that are MAKING, too: the pool is told of them by the rules that there are now. Of
+	 * whoever is gone there is no socket to ask for its groups, and nothing more to come. */
+	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++) {
+		struct session *s = table->slots[i];
+
+		if (s && (s->state == SESSION_OPEN || s->state == SESSION_MAKING))
+			session_judge(s);
+	}
 	for (uint32_t i = 0; i < table->tenants.n; i++)
 		session_weigh(table, i);
 }
