@@ -201,6 +201,17 @@ static void manager_pool_failed(struct manager *m, const struct poolproc_end *en
 	manager_end(m, JOB_LOST);
 }
 
+/* It has made room for one with other modules, or its time for that was over. That is the end of the
+ * one that was told, and of none after it. */
+static bool manager_was_to_end(struct manager *m, const struct poolproc_end *end)
+{
+	bool killed = m->reload.killed;
+
+	m->reload.killed = false;
+	return m->reload.state == RELOAD_RENEWING && end->was_ready &&
+	       (end->stopped || (killed && end->signo == SIGKILL));
+}
+
 static void manager_on_died(struct poolproc *pool, const struct poolproc_end *end)
 {
 	struct manager *m = container_of(pool, struct manager, pool);
@@ -232,11 +243,10 @@ static void manager_on_died(struct poolproc *pool, const struct poolproc_end *en
 		fronts_clear_workers(&m->fronts);
 		return;
 	}
-	if (m->reload.state == RELOAD_RENEWING &&
-	    (end->stopped || (m->reload.killed && end->signo == SIGKILL))) {
-		m->reload.killed = false;
+	if (manager_was_to_end(m, end)) {
 		postmortem_renewed(&m->postmortem, end);
 		fronts_next_pool(&m->fronts);
+		notify_changed(&m->notify);
 		manager_start_pool(m);
 		return;
 	}
