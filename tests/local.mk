@@ -392,8 +392,11 @@ tests_check_layout_SOURCES = \
 	tests/check_layout_ring.c \
 	tests/check_layout_same.c
 tests_soak_stress_SOURCES = \
+	tests/soak.h \
+	tests/soak_arrays.c \
 	tests/soak_jobs.c \
 	tests/soak_jobs.h \
+	tests/soak_modules.c \
 	tests/soak_stress.c \
 	tests/soak_torment.c \
 	tests/soak_torment.h
@@ -408,7 +411,8 @@ tests_check_modules_LDADD = $(LDADD) -lm
 tests_check_scan_LDADD = $(LDADD) -lm
 tests_check_sleep_CFLAGS = $(libpool_la_CFLAGS)
 tests_check_victims_LDADD = $(LDADD) -lm
-tests_soak_stress_LDADD = $(LDADD) -lm
+tests_soak_stress_CFLAGS = $(AM_CFLAGS) $(XXHASH_CFLAGS) $(NETTLE_CFLAGS)
+tests_soak_stress_LDADD = $(LDADD) $(NETTLE_LIBS) -lm
 
 # The kernel is short of something when the test says so.
 tests_check_channel_LDFLAGS = \

@@ -7,7 +7,8 @@
  *   came back. Results are known beforehand (fib, nqueens, uts), follow from the arguments (sums,
  *   orders), or were computed here by the same sums in the same order (integrate): so every bit
  *   of them is compared. Some jobs would take hours, and are cancelled or have a deadline: they
- *   have to end by that, or they hang.
+ *   have to end by that, or they hang. Jobs on arrays stand in soak_arrays.c, on other buffers
+ *   in soak_modules.c.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   The client processes of soak_stress.c, each with one thread.
@@ -19,78 +20,14 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "common/clock.h"
 #include "common/util.h"
+#include "tests/soak.h"
 
-#define SOAK_HEAP   (UINT64_C(4) << 20)
-#define SOAK_BURST  96u
-#define SOAK_NUMBER 30000u /* numbers in a buffer, at most */
-
-struct soak {
-	fk_client *client;
-	struct soak_slot *slot;
-	uint64_t random;
-	double *integrals; /* computed once each; NAN before */
-};
-
-static uint64_t draw(struct soak *s, uint64_t below)
-{
-	return (xorshift64(&s->random) >> 11) % below;
-}
-
-/* Small ones are more likely than large ones, as they are with jobs. */
-static uint64_t draw_size(struct soak *s, uint64_t below)
-{
-	return draw(s, draw(s, below) + 1);
-}
-
-static bool wrong(struct soak *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static bool wrong(struct soak *s, const char *format, ...)
-{
-	va_list ap;
-
-	va_start(ap, format);
-	(void)vsnprintf(s->slot->wrong, sizeof(s->slot->wrong), format, ap);
-	va_end(ap);
-	return false;
-}
-
-/* Waits for a job, which must be DONE, takes its result and releases it. */
-static bool finish(struct soak *s, const char *what, fk_job job, void *result, size_t size)
-{
-	int r = fk_wait(s->client, job, FK_FOREVER);
-
-	if (r == 0)
-		r = fk_result(s->client, job, result, size);
-	if (r < 0)
-		return wrong(s, "%s: %s", what, fk_strerror(r));
-	atomic_fetch_sub(&s->slot->outstanding, 1);
-	atomic_fetch_add(&s->slot->done, 1);
-	return fk_release(s->client, job) == 0 || wrong(s, "%s: cannot be released", what);
-}
-
-/* Calls a task. */
-static bool call(struct soak *s, const char *task, void *result, size_t size,
-		 const union fk_value *values, size_t n)
-{
-	unsigned int flags = FK_WAIT_ROOM | (draw(s, 2) ? FK_IDEMPOTENT : 0);
-	const fk_task *found;
-	fk_job job;
-	int r = fk_task_find(s->client, task, &found);
-
-	atomic_fetch_add(&s->slot->outstanding, 1);
-	if (r == 0)
-		r = fk_submit_values(s->client, found, values, n, flags, &job);
-	if (r < 0)
-		return wrong(s, "%s: %s", task, fk_strerror(r));
-	return finish(s, task, job, result, size);
-}
+#define SOAK_BURST 96u
 
 /* ------------------------------------------------------------------------ number to number */
 
@@ -302,16 +239,17 @@ static double integral(double x1, double half, double y1, double y2, double area
 
 static bool run_integrate(struct soak *s)
 {
+	static double known[ARRAY_SIZE(integrals)]; /* 0: not yet */
 	size_t i = draw(s, ARRAY_SIZE(integrals));
 	double n = integrals[i].n, eps = integrals[i].eps, found = 0;
 	const union fk_value values[] = { { .f64 = n }, { .f64 = eps } };
 
-	if (isnan(s->integrals[i]))
-		s->integrals[i] = integral(0, n / 2, curve(0), curve(n), 0, eps);
+	if (known[i] == 0)
+		known[i] = integral(0, n / 2, curve(0), curve(n), 0, eps);
 	if (!call(s, "integrate:integrate", &found, sizeof(found), values, 2))
 		return false;
-	return !memcmp(&found, &s->integrals[i], sizeof(found)) ||
-	       wrong(s, "integrate %g %g is %.17g, not %.17g", n, eps, found, s->integrals[i]);
+	return !memcmp(&found, &known[i], sizeof(found)) ||
+	       wrong(s, "integrate %g %g is %.17g, not %.17g", n, eps, found, known[i]);
 }
 
 /* ------------------------------------------------------------------------ trees */
@@ -335,256 +273,67 @@ static bool run_uts(struct soak *s)
 		     (long long)found[0], (long long)found[1], (long long)found[2]);
 }
 
-/* ------------------------------------------------------------------------ arrays */
-
-struct array {
-	union {
-		void *data;
-		int64_t *i64;
-		double *f64;
-	};
-	size_t n;
-	int64_t sum;
-	int64_t min;
-	int64_t max;
-};
-
-/* Whole numbers, so that sums of doubles are exact in whatever order. */
-static bool new_array(struct soak *s, struct array *ret_array, bool doubles)
-{
-	struct array a = { .n = 1 + draw_size(s, SOAK_NUMBER), .min = INT64_MAX, .max = INT64_MIN };
-	int r = fk_alloc(s->client, a.n * 8, &a.data);
-
-	if (r < 0)
-		return wrong(s, "%zu bytes of heap: %s", a.n * 8, fk_strerror(r));
-	for (size_t i = 0; i < a.n; i++) {
-		int64_t x = (int64_t)draw(s, 1 << 20) - (1 << 19);
-
-		a.sum += x;
-		a.min = min(a.min, x);
-		a.max = max(a.max, x);
-		if (doubles)
-			a.f64[i] = (double)x;
-		else
-			a.i64[i] = x;
-	}
-	*ret_array = a;
-	return true;
-}
-
-static union fk_value as_value(const struct array *a)
-{
-	return (union fk_value){ .buf = { a->data, a->n * 8 } };
-}
-
-/* Gives it back, right or wrong. */
-static bool end_array(struct soak *s, struct array *a, const char *task, bool called, bool right)
-{
-	if (called && !right)
-		(void)wrong(s, "%s: wrong for %zu numbers", task, a->n);
-	return fk_free(s->client, a->data) == 0 && called && right;
-}
-
-static bool run_sort(struct soak *s, const char *task, bool doubles)
-{
-	struct array a = { 0 };
-	bool called, right = true;
-	int64_t sum = 0;
-	union fk_value value;
-
-	if (!new_array(s, &a, doubles))
-		return false;
-	value = as_value(&a);
-	called = call(s, task, NULL, 0, &value, 1);
-	for (size_t i = 0; called && i < a.n; i++) {
-		sum += doubles ? (int64_t)a.f64[i] : a.i64[i];
-		right = right &&
-			(!i || (doubles ? a.f64[i - 1] <= a.f64[i] : a.i64[i - 1] <= a.i64[i]));
-	}
-	return end_array(s, &a, task, called, right && sum == a.sum);
-}
-
-static bool run_sort_i64(struct soak *s)
-{
-	return run_sort(s, "sort:i64", false);
-}
-
-static bool run_sort_f64(struct soak *s)
-{
-	return run_sort(s, "sort:f64", true);
-}
-
-static bool run_sum(struct soak *s, const char *task, bool doubles)
-{
-	union {
-		int64_t i64;
-		double f64;
-	} found = { 0 };
-	struct array a = { 0 };
-	union fk_value value;
-	bool called;
-
-	if (!new_array(s, &a, doubles))
-		return false;
-	value = as_value(&a);
-	called = call(s, task, &found, sizeof(found), &value, 1);
-	return end_array(s, &a, task, called,
-			 doubles ? found.f64 == (double)a.sum : found.i64 == a.sum);
-}
-
-static bool run_sum_i64(struct soak *s)
-{
-	return run_sum(s, "array:sum_i64", false);
-}
-
-static bool run_sum_f64(struct soak *s)
-{
-	return run_sum(s, "array:sum_f64", true);
-}
-
-static bool run_minmax(struct soak *s)
-{
-	int64_t found[2] = { 0 };
-	struct array a = { 0 };
-	union fk_value value;
-	bool called;
-
-	if (!new_array(s, &a, false))
-		return false;
-	value = as_value(&a);
-	called = call(s, "array:minmax_i64", found, sizeof(found), &value, 1);
-	return end_array(s, &a, "array:minmax_i64", called, found[0] == a.min && found[1] == a.max);
-}
-
-static bool run_stats(struct soak *s)
-{
-	struct {
-		int64_t n;
-		double min, max, mean, sd;
-	} found = { 0 };
-	struct array a = { 0 };
-	union fk_value value;
-	double squares = 0, mean, sd;
-	bool called;
-
-	if (!new_array(s, &a, true))
-		return false;
-	mean = (double)a.sum / (double)a.n;
-	for (size_t i = 0; i < a.n; i++)
-		squares += (a.f64[i] - mean) * (a.f64[i] - mean);
-	sd = a.n > 1 ? sqrt(squares / (double)(a.n - 1)) : 0;
-	value = as_value(&a);
-	called = call(s, "array:stats_f64", &found, sizeof(found), &value, 1);
-	/* Its sums are in another order than these: equal but for rounding. */
-	return end_array(s, &a, "array:stats_f64", called,
-			 found.n == (int64_t)a.n && found.min == (double)a.min &&
-				 found.max == (double)a.max && fabs(found.mean - mean) < 1e-6 &&
-				 fabs(found.sd - sd) < 1e-6);
-}
-
-static bool run_prefix(struct soak *s)
-{
-	static int64_t before[SOAK_NUMBER + 1];
-	int64_t found = 0, sum = 0;
-	struct array a = { 0 };
-	union fk_value value;
-	bool called, right;
-
-	if (!new_array(s, &a, false))
-		return false;
-	memcpy(before, a.data, a.n * 8);
-	value = as_value(&a);
-	called = call(s, "array:prefix_i64", &found, sizeof(found), &value, 1);
-	right = found == a.sum;
-	for (size_t i = 0; called && i < a.n; i++) {
-		sum += before[i];
-		right = right && a.i64[i] == sum;
-	}
-	return end_array(s, &a, "array:prefix_i64", called, right);
-}
-
-static bool run_scale(struct soak *s)
-{
-	union fk_value values[2];
-	struct array a = { 0 };
-	double sum = 0;
-	bool called;
-
-	if (!new_array(s, &a, true))
-		return false;
-	values[0] = as_value(&a);
-	values[1] = (union fk_value){ .f64 = 4 };
-	called = call(s, "array:scale_f64", NULL, 0, values, 2);
-	for (size_t i = 0; called && i < a.n; i++)
-		sum += a.f64[i];
-	return end_array(s, &a, "array:scale_f64", called, sum == 4 * (double)a.sum);
-}
-
-static bool run_histogram(struct soak *s)
-{
-	enum { BINS = 16 };
-	int64_t wanted[BINS] = { 0 }, outside = 0, found = -1;
-	union fk_value values[4];
-	struct array a = { 0 };
-	void *counts = NULL;
-	bool called, right;
-
-	if (!new_array(s, &a, true))
-		return false;
-	/* Bins of 2^15 from -2^18 on: no rounding. */
-	for (size_t i = 0; i < a.n; i++) {
-		double bin = floor((a.f64[i] + 262144.0) / 32768.0);
-
-		if (bin >= 0 && bin < BINS)
-			wanted[(int)bin]++;
-		else
-			outside++;
-	}
-	if (fk_alloc(s->client, sizeof(wanted), &counts) < 0)
-		return end_array(s, &a, "array:histogram_f64", true, false);
-	values[0] = as_value(&a);
-	values[1] = (union fk_value){ .f64 = -262144.0 };
-	values[2] = (union fk_value){ .f64 = 262144.0 };
-	values[3] = (union fk_value){ .buf = { counts, sizeof(wanted) } };
-	called = call(s, "array:histogram_f64", &found, sizeof(found), values, 4);
-	right = called && found == outside && !memcmp(counts, wanted, sizeof(wanted));
-	right = fk_free(s->client, counts) == 0 && right;
-	return end_array(s, &a, "array:histogram_f64", called, right);
-}
-
 /* ------------------------------------------------------------------------ all of them */
 
-static const struct {
-	const char *name; /* of the task; or of several */
-	bool (*run)(struct soak *s);
-} rows[] = {
+static const struct soak_row soak_numbers[] = {
 	{ "fib:fib", run_fib },
 	{ "nqueens:nqueens", run_queens },
 	{ "integrate:integrate", run_integrate },
 	{ "uts:uts", run_uts },
-	{ "sort:i64", run_sort_i64 },
-	{ "sort:f64", run_sort_f64 },
-	{ "array:sum_i64", run_sum_i64 },
-	{ "array:sum_f64", run_sum_f64 },
-	{ "array:minmax_i64", run_minmax },
-	{ "array:stats_f64", run_stats },
-	{ "array:prefix_i64", run_prefix },
-	{ "array:scale_f64", run_scale },
-	{ "array:histogram_f64", run_histogram },
 	{ "many at once", run_burst },
 	{ "one to be cancelled", run_cancelled },
 	{ "one with a deadline", run_expired },
+	{ NULL, NULL },
 };
+
+static const struct soak_row *const tables[] = { soak_numbers, soak_arrays, soak_modules };
+
+/* The row of this number, counted through all tables. NULL: there are not so many. */
+static const struct soak_row *row_at(uint32_t n)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(tables); i++)
+		for (const struct soak_row *row = tables[i]; row->name; row++)
+			if (!n--)
+				return row;
+	return NULL;
+}
+
+/* Tables are as likely as each other, however long they are: jobs that mostly fork stay many. */
+static uint32_t draw_row(struct soak *s)
+{
+	uint64_t table = draw(s, ARRAY_SIZE(tables));
+	uint32_t first = 0, n = 0;
+
+	for (size_t i = 0; i <= table; i++)
+		for (first += n, n = 0; tables[i][n].name;)
+			n++;
+	return first + (uint32_t)draw(s, n);
+}
 
 const char *soak_jobs_name(uint32_t row)
 {
-	return row < ARRAY_SIZE(rows) ? rows[row].name : "nothing";
+	const struct soak_row *found = row_at(row);
+
+	return found ? found->name : "nothing";
+}
+
+/* Is it one of the words of a row's name? */
+static bool is_named(const char *name, const char *task)
+{
+	size_t n = strlen(task);
+
+	for (const char *at = name; (at = strstr(at, task)); at += n)
+		if ((at == name || at[-1] == ' ') && (!at[n] || at[n] == ' '))
+			return true;
+	return false;
 }
 
 static bool has_row(const char *task)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-		if (streq(rows[i].name, task))
+	const struct soak_row *row;
+
+	for (uint32_t i = 0; (row = row_at(i)); i++)
+		if (is_named(row->name, task))
 			return true;
 	return false;
 }
@@ -610,12 +359,23 @@ bool soak_jobs_cover(const struct board *board, const char *const *foreign, cons
 	return true;
 }
 
+static bool run_row(struct soak *s, uint32_t row)
+{
+	bool right;
+
+	atomic_store(&s->slot->job, row);
+	right = row_at(row)->run(s);
+	while (s->n_taken)
+		if (fk_free(s->client, s->taken[--s->n_taken]) < 0 && right)
+			right = wrong(s, "its memory is not given back");
+	return right;
+}
+
 int soak_jobs_run(const char *socket, struct soak_slot *slot, uint64_t seed,
 		  const _Atomic uint32_t *stop)
 {
 	struct fk_open_options options = { .n_jobs = 2 * SOAK_BURST, .heap_size = SOAK_HEAP };
-	double known[ARRAY_SIZE(integrals)];
-	struct soak s = { .slot = slot, .random = seed, .integrals = known };
+	struct soak s = { .slot = slot, .random = seed };
 	int r = fk_open(socket, &options, &s.client);
 	bool right = true;
 
@@ -623,14 +383,8 @@ int soak_jobs_run(const char *socket, struct soak_slot *slot, uint64_t seed,
 		(void)wrong(&s, "%s", fk_open_error());
 		return 1;
 	}
-	for (size_t i = 0; i < ARRAY_SIZE(integrals); i++)
-		known[i] = NAN;
-	while (right && !atomic_load(stop)) {
-		uint32_t row = (uint32_t)draw(&s, ARRAY_SIZE(rows));
-
-		atomic_store(&slot->job, row);
-		right = rows[row].run(&s);
-	}
+	while (right && !atomic_load(stop))
+		right = run_row(&s, draw_row(&s));
 	r = fk_close(s.client);
 	if (right && r < 0)
 		right = wrong(&s, "the end: %s", fk_strerror(r));
