@@ -31,11 +31,11 @@ enum reload_state {
 /* manager_reload.c */
 struct reload {
 	enum reload_state state;
-	uint64_t asked; /* so far */
-	uint64_t begun; /* of these, up to the one that runs, or was the last */
-	bool killed;	/* RENEWING: the pool's time was over */
+	uint64_t asked;	     /* so far */
+	uint64_t begun;	     /* of these, up to the one that runs, or was the last */
+	bool killed;	     /* RENEWING: the pool's time was over */
 	uint32_t n_left_out; /* RENEWING: modules that the trial has */
-	char text[400]; /* what has come of it */
+	char text[400];	     /* what has come of it */
 	struct trial trial;
 };
 
