@@ -87,13 +87,17 @@ static void print_screen(const json_t *rows, uint64_t interval_ns)
 	_cleanup_json_ json_t *shown = json_array();
 	struct winsize size = { .ws_row = 24 };
 	struct forkctl_text text;
-	json_t *row;
-	size_t i;
+	size_t room;
 
 	(void)ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
-	json_array_foreach(rows, i, row) if (json_integer_value(json_object_get(row, "sum")) &&
-					     json_array_size(shown) + 4 < max(size.ws_row, 8))(void)
-		json_array_append(shown, row);
+	/* The title takes four lines. */
+	room = max(size.ws_row, (unsigned short)8) - 4u;
+	for (size_t i = 0; i < json_array_size(rows) && json_array_size(shown) < room; i++) {
+		json_t *row = json_array_get(rows, i);
+
+		if (json_integer_value(json_object_get(row, "sum")))
+			(void)json_array_append(shown, row);
+	}
 	printf("\033[H\033[2J");
 	printf("forkd, every %s\n\n", forkctl_time(&text, interval_ns));
 	data_print_table("", shown, watch_columns);

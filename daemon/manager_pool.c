@@ -201,8 +201,8 @@ static void manager_pool_failed(struct manager *m, const struct poolproc_end *en
 	manager_end(m, JOB_LOST);
 }
 
-/* It has made room for one with other modules, or its time for that was over. That is the end of the
- * one that was told, and of none after it. */
+/* It has made room for one with other modules, or its time for that was over. That is the end of
+ * the one that was told, and of none after it. */
 static bool manager_was_to_end(struct manager *m, const struct poolproc_end *end)
 {
 	bool killed = m->reload.killed;
