@@ -33,6 +33,7 @@ void manager_end(struct manager *m, uint32_t outcome)
 	uint64_t ended = fronts_jobs_ended(&m->fronts);
 	uint64_t n;
 
+	manager_reload_end(m, "forkd ends: its log has why");
 	ended = ended > m->ended_before ? ended - m->ended_before : 0;
 	roster_end(m->adopt.roster);
 	fronts_set_state(&m->fronts, BOARD_STOPPED);
@@ -77,7 +78,7 @@ static void manager_stop(struct manager *m, const char *why)
 	notify_stopping();
 	manager_status(&m->notify);
 	loop_forget(&m->loop, &m->restart_source);
-	manager_reload_end(m);
+	manager_reload_end(m, "forkd is stopping: nothing is read again");
 	(void)loop_close(&m->loop, listener_leave(&m->listener));
 	session_stop(&m->sessions);
 	if (m->pool.state == POOLPROC_DOWN)
@@ -110,7 +111,7 @@ static void manager_halt(struct manager *m, const char *why)
 	m->halting = true;
 	manager_status(&m->notify);
 	loop_forget(&m->loop, &m->restart_source);
-	manager_reload_end(m);
+	manager_reload_end(m, "forkd is to be started again, and reads all of it then");
 	/* Who connects now waits for the next forkd. */
 	listener_end(&m->listener);
 	if (m->pool.state == POOLPROC_DOWN)

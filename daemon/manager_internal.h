@@ -101,8 +101,8 @@ void manager_reload(struct manager *m, const char *why, uint64_t *ret_number);
 void manager_reload_go(struct manager *m);
 /* The pool is ready, and has been told everything. */
 void manager_reload_ready(struct manager *m);
-/* None goes on: forkd ends. */
-void manager_reload_end(struct manager *m);
+/* None goes on: forkd ends. Whoever waits is told why. */
+void manager_reload_end(struct manager *m, const char *why);
 
 /* manager_end.c: nothing runs any more, or ever will; outcome is that of all jobs without one. */
 void manager_end(struct manager *m, uint32_t outcome);

@@ -63,9 +63,10 @@ static void reload_over(struct manager *m, int code, const char *text)
 	r->state = RELOAD_IDLE;
 	if (text != r->text)
 		(void)snprintf(r->text, sizeof(r->text), "%s%s", nothing, text);
-	session_reloaded(&m->sessions, r->begun, code, text);
+	/* First: ExecReload= ends with the answer, and the service manager is to know by then. */
 	manager_announce(m);
 	manager_status(&m->notify);
+	session_reloaded(&m->sessions, r->begun, code, text);
 	manager_reload_go(m);
 }
 
@@ -99,7 +100,8 @@ static bool reload_is_other(const struct manager *m, const struct trial_found *f
 
 /* Takes what the trial has found. Returns 0, or a negative errno with why, and nothing has
  * changed. */
-static int reload_apply(struct manager *m, struct trial_found *found, const char **ret_why)
+static int reload_apply(struct manager *m, struct trial_found *found, bool others,
+			const char **ret_why)
 {
 	struct settings_names changed, restart;
 
@@ -116,9 +118,11 @@ static int reload_apply(struct manager *m, struct trial_found *found, const char
 	}
 	if (restart.text[0])
 		log_warning("reload: these need a restart, and stay as they are: %s", restart.text);
-	(void)snprintf(m->reload.text, sizeof(m->reload.text), "%s%s%s",
-		       changed.text[0] ? "changed: " : "no option has changed", changed.text,
-		       restart.text[0] ? "; some need a restart" : "");
+	/* Names last: where there is no room for all it is they that are cut. */
+	(void)snprintf(m->reload.text, sizeof(m->reload.text), "%s%s%s%s",
+		       others ? "another pool has other modules; " : "",
+		       restart.text[0] ? "some options need a restart; " : "",
+		       changed.text[0] ? "changed: " : "no option has changed", changed.text);
 	if (changed.text[0])
 		reload_take(m);
 	return 0;
@@ -140,8 +144,8 @@ static void reload_on_trial(struct trial *trial, struct trial_found *found, cons
 		m->reload.begun--;
 		return;
 	}
-	r = reload_apply(m, found, &why);
 	others = reload_is_other(m, found);
+	r = reload_apply(m, found, others, &why);
 	options_fini(&found->options);
 	if (r < 0)
 		reload_over(m, r, why);
@@ -191,22 +195,20 @@ void manager_reload(struct manager *m, const char *why, uint64_t *ret_number)
 void manager_reload_ready(struct manager *m)
 {
 	struct reload *r = &m->reload;
-	size_t n = strlen(r->text);
 
 	if (r->state == RELOAD_RENEWING && m->pool.n_left_out > r->n_left_out) {
 		reload_over(m, -ENOEXEC,
 			    "another pool has other modules, but not all of them as when they were "
 			    "tried: forkd's log has which, and why");
 	} else if (r->state == RELOAD_RENEWING) {
-		(void)snprintf(r->text + n, sizeof(r->text) - n,
-			       "; another pool has other modules");
 		reload_over(m, 0, r->text);
 	}
 	manager_reload_go(m);
 }
 
-void manager_reload_end(struct manager *m)
+void manager_reload_end(struct manager *m, const char *why)
 {
 	trial_end(&m->reload.trial);
 	m->reload.state = RELOAD_IDLE;
+	session_reloaded(&m->sessions, m->reload.asked, -ESHUTDOWN, why);
 }

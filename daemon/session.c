@@ -276,7 +276,8 @@ static void session_answer_reload(struct session *s, int code, const char *text)
 		session_refuse(s, &verdict);
 		return;
 	}
-	(void)snprintf(done.value, sizeof(done.value), "%s", text);
+	if (snprintf(done.value, sizeof(done.value), "%s", text) >= (int)sizeof(done.value))
+		strcpy(done.value + sizeof(done.value) - sizeof("..."), "...");
 	(void)proto_send(s->fd, &done, sizeof(done), NULL, 0);
 	session_free(s);
 }

@@ -114,13 +114,13 @@ START_TEST(what_can_change_does_and_the_rest_is_named)
 	pool = daemon_pool(&d);
 	reload(0, "no option has changed");
 	configure("workers = 3\nspin = 20us\nscheduler = busy\nmax-jobs = 10\nweights = *:7\n");
-	reload(0, "changed: scheduler, weights, spin; some need a restart");
+	reload(0, "some options need a restart; changed: scheduler, weights, spin");
 	ck_assert(daemon_logged(&d, "stay as they are: workers, max-jobs", "restart"));
 	ck_assert_uint_eq(atomic_load(&d.board->manager.scheduler), 1);
 	ck_assert_int_eq(daemon_ctl(&d, text, sizeof(text), "set", "spin", "30us", NULL), 0);
 	ck_assert_str_eq(text, "spin = 30us (was 20us)\n");
 	/* What was set is as the file says again. */
-	reload(0, "changed: spin;");
+	reload(0, "some options need a restart; changed: spin");
 	configure("workers = 2\nmax-jobs = 100\n");
 	ck_assert_int_eq(kill(d.manager, SIGHUP), 0);
 	/* It begins after that one is over. */
@@ -356,7 +356,7 @@ START_TEST(a_module_that_cannot_be_loaded_leaves_those_that_are)
 	reload(1, "died of signal 6");
 	ck_assert_int_eq(daemon_pool(&d), pool);
 	take_away("other.so");
-	reload(0, "changed: spin; another pool has other modules");
+	reload(0, "another pool has other modules; changed: spin");
 	ck_assert_int_ne(daemon_pool(&d), pool);
 	jobs_end(&d, c);
 }
@@ -468,6 +468,30 @@ START_TEST(a_stop_does_not_wait_for_a_reload)
 }
 END_TEST
 
+START_TEST(nor_does_a_planned_restart_and_who_waits_is_told)
+{
+	const char *conf = kept_configure(&d, "workers = 1\nstop-timeout = 1000s\n");
+	volatile uint8_t *gate;
+	struct fdstore *store;
+	pid_t waits;
+	fk_job held;
+
+	store = kept_start(&d, conf, NULL);
+	c = daemon_open(&d);
+	held = jobs_hold(c, 0, &gate);
+	DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 1);
+	put(SHIPPED("fib"));
+	waits = reload_waits();
+	ck_assert_int_eq(kill(d.manager, SIGUSR2), 0);
+	ck_assert_int_eq(daemon_reap(waits), 1);
+	*gate = 1;
+	ck_assert_int_eq(jobs_outcome(c, held, NULL), FK_DONE);
+	kept_ready(&d, store);
+	ck_assert_int_eq(fk_close(c), 0);
+	kept_stop(&d, store);
+}
+END_TEST
+
 /* The next message to the service manager that begins so. */
 static void told(const char *text)
 {
@@ -493,8 +517,8 @@ START_TEST(the_service_manager_is_told_when_it_begins_and_when_it_is_over)
 	reload(0, "");
 	told("RELOADING=1\nMONOTONIC_USEC=");
 	told("READY=1");
-	told("STATUS=Running: 2 workers, 2 clients of 1 users; reload: no option has changed; "
-	     "another pool has other modules");
+	told("STATUS=Running: 2 workers, 2 clients of 1 users; reload: another pool has other "
+	     "modules; no option has changed");
 	ck_assert_int_eq(kill(daemon_pool(&d), SIGKILL), 0);
 	told("STATUS=Running: 2 workers, 2 clients of 1 users, 1 crashes; reload:");
 	jobs_end(&d, c);
@@ -551,5 +575,6 @@ CHECK_MAIN("reload", what_can_change_does_and_the_rest_is_named,
 	   a_module_that_was_left_out_is_tried_again,
 	   a_pool_that_has_left_out_more_than_the_trial_is_no_success,
 	   a_pool_that_dies_before_its_end_makes_room_too, a_stop_does_not_wait_for_a_reload,
+	   nor_does_a_planned_restart_and_who_waits_is_told,
 	   the_service_manager_is_told_when_it_begins_and_when_it_is_over,
 	   reloads_under_load_lose_nothing)
