@@ -20,10 +20,12 @@
  */
 #include "daemon/rehearse.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 #include "common/cleanup.h"
 #include "common/log.h"
@@ -55,6 +57,8 @@ int rehearse_run(struct options *options, int fd)
 
 	urgent_take_over();
 	urgent_end();
+	(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+	(void)prctl(PR_SET_NAME, "forkd-reload");
 	if (!out) {
 		log_error(
 			"--rehearse is for forkd itself: forkd --check-config looks at forkd.conf");
@@ -62,6 +66,9 @@ int rehearse_run(struct options *options, int fd)
 	}
 	/* Before what is auto is settled: that is not what was said. */
 	options_print(options, out);
+	/* A constructor that forks and exits would write what stands in the buffer once more. */
+	if (fflush(out) != 0)
+		return MANAGER_EXIT_SYSTEM;
 	if (budget_settle(options, 0, &text) < 0) {
 		log_error("%s", text.text);
 		return MANAGER_EXIT_USAGE;

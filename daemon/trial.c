@@ -216,7 +216,8 @@ static char **trial_argv(char *const *args)
 		return NULL;
 	argv[0] = args[0];
 	argv[1] = (char *)(uintptr_t) "--rehearse";
-	memcpy(argv + 2, args + 1, (n - 1) * sizeof(*argv));
+	if (n > 1)
+		memcpy(argv + 2, args + 1, (n - 1) * sizeof(*argv));
 	return argv;
 }
 
@@ -235,8 +236,12 @@ int trial_start(struct trial *t, char *const *args)
 	if (t->file < 0)
 		return t->file;
 	t->pid = fork();
-	if (t->pid == 0)
+	if (t->pid == 0) {
+		/* It may go to all processes of a service, and is the manager's alone. Ignored it
+		 * stays so for what is executed. */
+		(void)signal(SIGHUP, SIG_IGN);
 		offspring_exec(argv, manager, t->file);
+	}
 	r = t->pid < 0 ? -errno : 0;
 	if (r == 0) {
 		t->pidfd = pidfd_open(t->pid, 0);

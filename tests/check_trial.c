@@ -157,6 +157,19 @@ START_TEST(one_that_does_not_end_then_is_told_of_and_reaped_when_it_does)
 }
 END_TEST
 
+START_TEST(one_that_is_told_to_reload_itself_goes_on)
+{
+	begin(3600 * NSEC_PER_SEC);
+	start();
+	/* Delivered by the time that the next one is. */
+	ck_assert_int_eq(kill(trial.pid, SIGHUP), 0);
+	ck_assert_int_eq(kill(trial.pid, SIGTERM), 0);
+	run();
+	ck_assert_ptr_nonnull(strstr(why_not, "died of signal 15"));
+	loop_fini(&loop);
+}
+END_TEST
+
 START_TEST(nobody_who_stops_waits_for_it)
 {
 	pid_t tracer, pid;
@@ -178,4 +191,4 @@ END_TEST
 
 CHECK_MAIN("trial", one_that_takes_too_long_is_killed,
 	   one_that_does_not_end_then_is_told_of_and_reaped_when_it_does,
-	   nobody_who_stops_waits_for_it)
+	   one_that_is_told_to_reload_itself_goes_on, nobody_who_stops_waits_for_it)
