@@ -336,6 +336,24 @@ START_TEST(what_does_not_end_in_time_is_LOST_or_runs_again_and_nobody_is_blamed)
 }
 END_TEST
 
+START_TEST(what_hangs_already_is_seen_by_a_limit_that_comes)
+{
+	fk_job job;
+
+	prepare();
+	put(OURS("hang"));
+	start("workers = 2\nhang-limit = 0\n");
+	job = jobs_submit(c, "hang:spin", 0, 0, 0);
+	DAEMON_AWAIT(jobs_running(&d, "hang:spin") == 1);
+	ck_assert_int_eq(fk_cancel(c, job), 0);
+	ck_assert_int_eq(code_of("null:add"), 0);
+	configure("workers = 2\nhang-limit = 100ms\n");
+	reload(0, "changed: hang-limit");
+	jobs_see_end(c, job, "CRASHED");
+	jobs_end(&d, c);
+}
+END_TEST
+
 START_TEST(a_module_that_cannot_be_loaded_leaves_those_that_are)
 {
 	pid_t pool;
@@ -571,6 +589,7 @@ CHECK_MAIN("reload", what_can_change_does_and_the_rest_is_named,
 	   a_task_that_is_another_now_has_to_be_asked_for_again,
 	   a_job_that_waits_for_a_task_that_is_another_now_fails,
 	   what_does_not_end_in_time_is_LOST_or_runs_again_and_nobody_is_blamed,
+	   what_hangs_already_is_seen_by_a_limit_that_comes,
 	   a_module_that_cannot_be_loaded_leaves_those_that_are,
 	   a_module_that_was_left_out_is_tried_again,
 	   a_pool_that_has_left_out_more_than_the_trial_is_no_success,
