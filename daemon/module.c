@@ -529,7 +529,7 @@ static void module_show(struct board *board, const struct fk_module *module, con
 {
 	/* Relaxed: the pool's own, before anybody else can count. */
 	uint32_t n = atomic_load_explicit(&board->n_modules, memory_order_relaxed);
-	struct board_module *m = &board->modules[n];
+	struct board_module *m = &board->modules[min(n, LIMIT_MODULES - 1)];
 	struct module_id id = { (uintptr_t)module, m->build_id, sizeof(m->build_id) };
 	struct timespec now;
 
