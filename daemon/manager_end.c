@@ -10,9 +10,9 @@
  *	not begun, loop fails	the next one's	stay queued	stays		acquitted
  *	killed			the next one's	stay queued	stays		as it is
  *
- *   A reload ends the pool alone, by the rules of a halt: manager_reload.c. A pool that was told of
- *   that starts nothing more: if forkd is stopped meanwhile those that wait are CANCELLED when those
- *   that run have ended.
+ *   A reload ends the pool alone, by the rules of a halt: manager_reload.c. A pool that was told
+ *   of that starts nothing more: if forkd is stopped meanwhile those that wait are CANCELLED when
+ *   those that run have ended.
  *
  *   A halt is for the next forkd that the service manager starts: if not all that it needs is in
  *   the store it is a stop.
