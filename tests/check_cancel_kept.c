@@ -100,7 +100,7 @@ static pid_t stop_pool(void)
 {
 	pid_t pool = daemon_pool(&d);
 
-	ck_assert_int_eq(kill(pool, SIGSTOP), 0);
+	daemon_suspend(pool);
 	return pool;
 }
 

@@ -358,7 +358,7 @@ START_TEST(a_starved_job_is_not_blamed)
 	asked = clock_ns();
 	for (; !fk_poll(c, job); stops++) {
 		(void)nanosleep(&run_for, NULL);
-		ck_assert_int_eq(kill(pool, SIGSTOP), 0);
+		daemon_suspend(pool);
 		(void)nanosleep(&stop_for, NULL);
 		ck_assert_int_eq(kill(pool, SIGCONT), 0);
 	}
@@ -439,7 +439,7 @@ START_TEST(a_pool_that_is_stopped_owes_no_answer)
 	setup("--hang-limit=100ms", NULL);
 	pool = daemon_pool(&d);
 	job = run("hang:slow", 1, 0, 0);
-	ck_assert_int_eq(kill(pool, SIGSTOP), 0);
+	daemon_suspend(pool);
 	client = daemon_client(connect_and_leave, DAEMON_UID);
 	/* Not a wait for something: this is the time in which nothing may happen. */
 	(void)poll(NULL, 0, 1000);

@@ -108,7 +108,7 @@ START_TEST(a_manager_that_is_stopped_is_bitten_and_comes_back)
 	/* It gives signs of life as long as it lives. */
 	AWAIT(store->signs >= 4);
 	ck_assert_uint_eq(store->bites, 0);
-	ck_assert_int_eq(kill(store->service, SIGSTOP), 0);
+	daemon_suspend(store->service);
 	AWAIT(store->starts == 2);
 	ck_assert_uint_eq(store->bites, 1);
 	service_expect("READY=1");
@@ -368,7 +368,7 @@ START_TEST(who_may_have_been_welcomed_has_an_outcome_for_each_job)
 	store = SERVICE_KEEP("forget", 32, 0);
 	service_expect("READY=1");
 	(void)kept_pool(store, 0);
-	ck_assert_int_eq(kill(store->pid, SIGSTOP), 0);
+	daemon_suspend(store->pid);
 	ck_assert_int_eq(waitpid(store->pid, NULL, WUNTRACED), store->pid);
 	c = service_attach();
 	/* Nor does the last one's pool see the job. */

@@ -46,12 +46,6 @@ static char state_of(pid_t pid)
 	return state;
 }
 
-static void stop(pid_t pid)
-{
-	ck_assert_int_eq(kill(pid, SIGSTOP), 0);
-	DAEMON_AWAIT(state_of(pid) == 'T');
-}
-
 static void go_on(pid_t pid)
 {
 	ck_assert_int_eq(kill(pid, SIGCONT), 0);
@@ -95,7 +89,7 @@ START_TEST(a_gigabyte_that_the_last_job_used_goes_back_when_the_next_pool_runs)
 		pid_t pool = daemon_pool(&d);
 
 		/* The next pool does not start before this one's pages were counted. */
-		stop(d.manager);
+		daemon_suspend(d.manager);
 		job = jobs_submit(c, "crash:deep", 0, bytes / DEEP_FRAME, 0);
 		DAEMON_AWAIT(state_of(pool) == 'Z');
 		ck_assert_int_ge(arena_bytes() - before, bytes);
@@ -210,7 +204,7 @@ static fk_job stop_before_the_next_is_told(void)
 		ck_assert_int_eq(kill(old, SIGKILL), 0);
 		DAEMON_AWAIT_BUSY(atomic_load(&d.board->manager.pool_pid) &&
 				  (pid_t)atomic_load(&d.board->manager.pool_pid) != old);
-		stop(d.manager);
+		daemon_suspend(d.manager);
 		DAEMON_AWAIT(is_ready(daemon_pool(&d)));
 		if (!counts_mapped(daemon_pool(&d), "forkd-client", NULL))
 			return job;
@@ -283,11 +277,11 @@ START_TEST(a_manager_that_is_stopped_keeps_no_client_of_the_pools_waiting)
 	for (uint32_t i = 0; i < LEAVERS; i++)
 		others[i] = daemon_open(&d);
 	/* All leave; the pool says so when the manager does not read. */
-	stop(pool);
+	daemon_suspend(pool);
 	for (uint32_t i = 0; i < LEAVERS; i++)
 		ck_assert_int_eq(fk_close(others[i]), 0);
 	DAEMON_AWAIT(atomic_load(&d.board->manager.clients) == 2);
-	stop(d.manager);
+	daemon_suspend(d.manager);
 	narrow_channel(pool);
 	go_on(pool);
 	/* The only worker is at it, and comes to others when the dispatcher asks it to. */

@@ -17,6 +17,7 @@
 
 #include "common/util.h"
 #include "tests/check_unit.h"
+#include "tests/daemon.h"
 #include "tests/service.h"
 
 START_TEST(what_cannot_be_had_is_refused_with_what_to_do)
@@ -296,7 +297,7 @@ START_TEST(its_pages_stay_as_long_as_the_pool_may_write_there)
 	c = service_attach();
 	ck_assert(keeper_attach(&k));
 	pool = (pid_t)c.board->manager.pool_pid;
-	ck_assert_int_eq(kill(pool, SIGSTOP), 0);
+	daemon_suspend(pool);
 	(void)close(k.fd);
 	while (c.board->manager.clients != 1)
 		(void)sched_yield();
@@ -323,7 +324,7 @@ START_TEST(who_is_gone_counts_for_its_user_until_the_pool_has_let_go)
 	ck_assert(keeper_attach(&k));
 	service_refused_hello(service_hello(), -EDQUOT, "limit-clients (2)");
 	pool = (pid_t)c.board->manager.pool_pid;
-	ck_assert_int_eq(kill(pool, SIGSTOP), 0);
+	daemon_suspend(pool);
 	(void)close(k.fd);
 	while (c.board->manager.clients != 1)
 		(void)sched_yield();
@@ -377,7 +378,7 @@ START_TEST(who_goes_before_its_memory_is_made_is_nothing_to_the_pool)
 			    "--max-clients=64", "--limit-clients=64");
 	first = service_attach();
 	pool = (pid_t)first.board->manager.pool_pid;
-	ck_assert_int_eq(kill(pool, SIGSTOP), 0);
+	daemon_suspend(pool);
 	for (uint32_t i = 0; i < 20; i++) {
 		int fd = service_dial();
 

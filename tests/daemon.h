@@ -193,6 +193,10 @@ uint64_t daemon_switches(pid_t pid);
  */
 bool daemon_is_all(pid_t pid, char state);
 
+/* Stops a process with SIGSTOP, and waits until each of its threads has stopped: a moment after
+ * kill(2), or, where there is much to do, long after it. */
+void daemon_suspend(pid_t pid);
+
 /* The manager and the pool's thread that hears it have nothing to do: what the manager had to say
  * has been heard. */
 bool daemon_is_quiet(struct daemon *d);

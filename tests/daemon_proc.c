@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <inttypes.h>
 #include <linux/capability.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,6 +116,12 @@ bool daemon_is_all(pid_t pid, char state)
 			break;
 	}
 	return all;
+}
+
+void daemon_suspend(pid_t pid)
+{
+	ck_assert_int_eq(kill(pid, SIGSTOP), 0);
+	DAEMON_AWAIT(daemon_is_all(pid, 'T'));
 }
 
 bool daemon_is_quiet(struct daemon *d)

@@ -16,6 +16,7 @@
 #include "common/clock.h"
 #include "common/util.h"
 #include "tests/check_unit.h"
+#include "tests/daemon.h"
 #include "tests/service.h"
 
 #define KEEPING_NS (30 * NSEC_PER_SEC)
@@ -59,7 +60,7 @@ static inline void serves(void)
 /* It does not read, and its notification socket is full. */
 static inline void deafen(struct fdstore *store)
 {
-	ck_assert_int_eq(kill(store->pid, SIGSTOP), 0);
+	daemon_suspend(store->pid);
 	ck_assert_int_eq(waitpid(store->pid, NULL, WUNTRACED), store->pid);
 	service_deafen();
 }

@@ -117,7 +117,7 @@ void kept_kill_and_hold(struct daemon *d, struct fdstore *store)
 {
 	pid_t pool = (pid_t)atomic_load(&d->board->manager.pool_pid);
 
-	ck_assert_int_eq(kill(store->pid, SIGSTOP), 0);
+	daemon_suspend(store->pid);
 	ck_assert_int_eq(waitpid(store->pid, NULL, WUNTRACED), store->pid);
 	ck_assert_int_eq(kill(d->manager, SIGKILL), 0);
 	/* Nobody reaps it: a zombie has no memory any more. */
