@@ -69,8 +69,8 @@ static uint32_t finish(fk_job job)
 	return job_finish(client_job(client, job), (uint32_t)(job >> 16), JOB_DONE);
 }
 
-/* Far more than futex_waitv() takes. A tick that comes between an outcome and its wake ends the wait
- * first, and nobody sleeps there any more. */
+/* Far more than futex_waitv() takes. A tick that comes between an outcome and its wake ends the
+ * wait first, and nobody sleeps there any more. */
 START_TEST(the_end_of_any_of_600_jobs_wakes_who_waits_for_all_of_them)
 {
 	static const uint32_t order[] = { 599, 0, 130, 127, 300 };
