@@ -30,18 +30,14 @@ static bool session_has_ended(const struct session *s)
 	return s->fd < 0 || poll(p, 2, 0) > 0;
 }
 
-/* What the options say now of who made the connection. Nobody has stored it: the kernel has not
- * forgotten who that was. False if it may not be in any more; who is here is told so. */
-static bool session_judge(struct session *s, bool here)
+/* Nobody has stored who made the connection: the kernel has not forgotten. False if it may not be
+ * in any more; who is here is told so. */
+static bool session_admit(struct session *s, bool here)
 {
 	const struct log_about about = session_about(s);
-	struct greet_peer peer = session_peer(s);
-	_cleanup_free_ uint32_t *gids = session_groups(s, &peer);
 	struct greet_verdict verdict;
 
-	(void)gids; /* peer has them */
-	greet_again(s->table->options, &peer, &verdict);
-	s->rights = verdict.rights;
+	session_judge(s, greet_again, &verdict);
 	if (verdict.code && here) {
 		log_limited_about(&s->table->misfits, LOG_LEVEL_WARNING, &about,
 				  "client %u (pid %u) of the last forkd may not be in any more: %s",
@@ -63,7 +59,7 @@ static int session_resume(struct session *s, enum roster_state state)
 		return 0;
 	}
 	/* Those that are gone, too: the pool hears of them before it hears that. */
-	admitted = session_judge(s, state == ROSTER_HERE);
+	admitted = session_admit(s, state == ROSTER_HERE);
 	if (state == ROSTER_GONE) {
 		s->state = SESSION_GONE;
 		s->held = s->fd >= 0;

@@ -161,6 +161,13 @@ struct log_about session_about(const struct session *s);
 /* Adds these, if an option asks for them. Returns what is to be freed after the peer's last use. */
 uint32_t *session_groups(const struct session *s, struct greet_peer *peer);
 
+/* What the options say now of who made the connection, by greet_again() or greet_change(). From now
+ * on its rights are those. */
+void session_judge(struct session *s,
+		   void (*greet)(const struct options *options, const struct greet_peer *peer,
+				 struct greet_verdict *ret),
+		   struct greet_verdict *ret_verdict);
+
 /* The name of its program; empty if that cannot be had. */
 void session_comm(const struct session *s, char *ret_comm, size_t size);
 

@@ -155,3 +155,16 @@ void session_disconnect(struct session *s)
 	s->fd = hangup(s->table->hangups, s->fd);
 	s->pidfd = safe_close(s->pidfd);
 }
+
+void session_judge(struct session *s,
+		   void (*greet)(const struct options *options, const struct greet_peer *peer,
+				 struct greet_verdict *ret),
+		   struct greet_verdict *ret_verdict)
+{
+	struct greet_peer peer = session_peer(s);
+	_cleanup_free_ uint32_t *gids = session_groups(s, &peer);
+
+	(void)gids; /* peer has them */
+	greet(s->table->options, &peer, ret_verdict);
+	s->rights = ret_verdict->rights;
+}

@@ -71,17 +71,12 @@ void session_tell_pool(struct session_table *table)
 	tenants_mark_all(&table->tenants);
 }
 
-/* What the options say now of who made the connection. */
-static void session_judge(struct session *s)
+static void session_change(struct session *s)
 {
 	const struct log_about about = session_about(s);
-	struct greet_peer peer = session_peer(s);
-	_cleanup_free_ uint32_t *gids = session_groups(s, &peer);
 	struct greet_verdict verdict;
 
-	(void)gids; /* peer has them */
-	greet_change(s->table->options, &peer, &verdict);
-	s->rights = verdict.rights;
+	session_judge(s, greet_change, &verdict);
 	if (verdict.code)
 		log_limited_about(&s->table->misfits, LOG_LEVEL_WARNING, &about,
 				  "client %u (pid %u) may call nothing any more: %s", s->slot,
@@ -98,7 +93,7 @@ void session_judge_all(struct session_table *table)
 		struct session *s = table->slots[i];
 
 		if (s && (s->state == SESSION_OPEN || s->state == SESSION_MAKING))
-			session_judge(s);
+			session_change(s);
 	}
 	for (uint32_t i = 0; i < table->tenants.n; i++)
 		session_weigh(table, i);
