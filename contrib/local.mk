@@ -70,6 +70,15 @@ $(SERVICE_UNITS) $(USER_UNITS): %: $(srcdir)/%.in Makefile
 grafanadir = $(datadir)/forkd/grafana
 dist_grafana_DATA = contrib/grafana/forkd.json
 
+# What teaches; the manuals list.
+guidedir = $(docdir)/guide
+dist_guide_DATA = \
+	contrib/guide/architecture.md \
+	contrib/guide/architecture.svg \
+	contrib/guide/client.md \
+	contrib/guide/module.md \
+	contrib/guide/operator.md
+
 contrib/forkd.conf: common/options-man$(EXEEXT)
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && common/options-man$(EXEEXT) --conf >$@.tmp && mv $@.tmp $@
 

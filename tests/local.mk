@@ -170,6 +170,7 @@ SCRIPT_TESTS = \
 	tests/check-docs \
 	tests/check-forkctl-check \
 	tests/check-forkctl-json \
+	tests/check-guides \
 	tests/check-numa \
 	tests/check-manuals \
 	tests/check-metrics \
@@ -260,6 +261,7 @@ dist_noinst_SCRIPTS += tests/link
 # the rest there: `make check TESTS="$(make -s short-tests)"`.
 LONG_TESTS = \
 	tests/check-bench \
+	tests/check-guides \
 	tests/check-numa \
 	tests/check_hanging \
 	tests/check_inject \
