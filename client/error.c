@@ -38,7 +38,7 @@ static const struct {
 } error_texts[] = {
 	{ 0, "success" },
 	{ EPERM, "this client belongs to the parent process: open another after fork()" },
-	{ ENOENT, "no such task here (any more), or no forkd listens there" },
+	{ ENOENT, "no such task here (any more), no watch of this job, or no forkd listens there" },
 	{ EAGAIN,
 	  "no room now (records, rings, groups, requests or threads): wait for a job, release "
 	  "it, and try again" },

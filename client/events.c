@@ -233,6 +233,28 @@ int fk_watch(fk_client *client, fk_job job,
 	return err;
 }
 
+int fk_unwatch(fk_client *client, fk_job job)
+{
+	struct events *events = &client->events;
+	struct events_entry *entry;
+	struct client_slot *slot;
+	int err = client_find(client, job, &slot);
+
+	if (err)
+		return err;
+	/* The mark stays in the job: its end is counted, and nobody finds an entry. */
+	pthread_mutex_lock(&events->lock);
+	entry = events->entries ? &events->entries[job & 0xffffu] : NULL;
+	if (entry && entry->list != EVENTS_NONE && entry->job == job) {
+		events_unlink(events, entry);
+		events_level(client);
+	} else {
+		err = -ENOENT;
+	}
+	pthread_mutex_unlock(&events->lock);
+	return err;
+}
+
 int fk_next_ended(fk_client *client, uint64_t timeout_ns, fk_job *ret_job, void **ret_data)
 {
 	struct events_entry entry;

@@ -165,6 +165,58 @@ START_TEST(a_job_that_was_released_is_not_reported)
 }
 END_TEST
 
+static void never(fk_client *of, fk_job job, void *data)
+{
+	(void)of;
+	(void)data;
+	ck_abort_msg("job %llx was called back", (unsigned long long)job);
+}
+
+START_TEST(a_watch_that_is_taken_back_is_not_reported)
+{
+	fk_job job;
+
+	start(1, 0);
+	submit(4);
+	ck_assert_int_eq(fk_unwatch(client, jobs[0]), -ENOENT);
+	fd = must_event_fd();
+	watch(0);
+	watch(1);
+	ck_assert_int_eq(fk_watch(client, jobs[2], never, NULL), 0);
+	ck_assert_int_eq(fk_unwatch(client, jobs[3]), -ENOENT);
+	/* One before its job has ended. */
+	ck_assert_int_eq(fk_unwatch(client, jobs[1]), 0);
+	ck_assert_int_eq(fk_unwatch(client, jobs[1]), -ENOENT);
+	run_all();
+	ck_assert_int_eq(fk_next_ended(client, FK_FOREVER, &job, NULL), 0);
+	ck_assert_uint_eq(job, jobs[0]);
+	ck_assert_int_eq(fk_unwatch(client, jobs[0]), -ENOENT);
+	/* And one whose end was found: the descriptor says that nothing else is left. */
+	ck_assert(is_readable());
+	ck_assert_int_eq(fk_unwatch(client, jobs[2]), 0);
+	ck_assert(!is_readable());
+	must_be_quiet();
+	/* It can be watched again. */
+	watch(1);
+	ck_assert_int_eq(fk_next_ended(client, 0, &job, NULL), 0);
+	ck_assert_uint_eq(job, jobs[1]);
+	must_be_quiet();
+	/* The next job of the record is another one. */
+	watch(3);
+	ck_assert_int_eq(fk_release(client, jobs[0]), 0);
+	ck_assert_int_eq(fk_release(client, jobs[3]), 0);
+	ck_assert_int_eq(fk_unwatch(client, jobs[3]), -ESTALE);
+	submit(1);
+	ck_assert_uint_eq(jobs[0] & 0xffff, jobs[3] & 0xffff);
+	ck_assert_int_eq(fk_unwatch(client, jobs[0]), -ENOENT);
+	run_all();
+	must_be_quiet();
+	for (uint32_t i = 0; i < 3; i++)
+		ck_assert_int_eq(fk_release(client, jobs[i]), 0);
+	stop();
+}
+END_TEST
+
 /* By a loop that takes one a turn as well. */
 START_TEST(the_descriptor_is_readable_as_long_as_there_is_something_to_report)
 {
@@ -457,6 +509,7 @@ START_TEST(a_child_has_neither_and_its_parent_goes_on)
 		fk_job job;
 
 		bad |= fk_watch(client, jobs[0], NULL, NULL) != -EPERM;
+		bad |= fk_unwatch(client, jobs[0]) != -EPERM;
 		bad |= fk_next_ended(client, 0, &job, NULL) != -EPERM;
 		bad |= fk_dispatch(client, 0) != -EPERM;
 		bad |= fk_event_fd(client, &fd) != -EPERM;
@@ -534,7 +587,7 @@ START_TEST(who_waits_for_the_next_end_finds_out_that_the_daemon_is_gone)
 END_TEST
 
 CHECK_MAIN("events", a_watched_job_is_reported_once, one_that_had_ended_before_is_reported_too,
-	   a_job_that_was_released_is_not_reported,
+	   a_job_that_was_released_is_not_reported, a_watch_that_is_taken_back_is_not_reported,
 	   the_descriptor_is_readable_as_long_as_there_is_something_to_report,
 	   callbacks_run_on_the_thread_that_dispatches_once_for_each_job,
 	   a_dispatch_calls_no_more_than_there_were, who_fetches_and_who_dispatches_get_their_own,

@@ -293,6 +293,13 @@ int fk_watch(fk_client *client, fk_job job,
 	     void (*ended)(fk_client *client, fk_job job, void *data), void *data);
 
 /*
+ * Takes the fk_watch() of a job back: its end is not reported, no callback comes.
+ * Returns 0, -ESTALE (no such job), -ENOENT (it is not watched, or was reported by now: another
+ * thread may be in its callback).
+ */
+int fk_unwatch(fk_client *client, fk_job job);
+
+/*
  * Takes the next job that has ended of those that are watched without a callback, in the order in
  * which their ends were found. It is still to be released.
  * timeout_ns: how long it waits for one; FK_FOREVER, or 0 to only look.
