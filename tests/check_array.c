@@ -65,6 +65,45 @@ START_TEST(sums_of_real_numbers_and_products_are_right_in_every_mode)
 }
 END_TEST
 
+/* As many as a leaf takes at a time, and whatever is left of it. */
+START_TEST(sums_and_extremes_of_any_length_are_right)
+{
+	static const uint64_t lengths[] = { 0, 1, 15, 16, 17, 2047, 2048, 2049, 4100, N };
+
+	start_mode(1);
+	for (size_t i = 0; i < ARRAY_SIZE(lengths); i++) {
+		struct job_ref arrays[] = { { FIRST, lengths[i] * 8 }, { SECOND, lengths[i] * 8 } };
+		double *a = (double *)(rig.heap + FIRST), *b = (double *)(rig.heap + SECOND);
+		double sum = 0, dot = 0, got, range[2];
+		uint64_t n = lengths[i];
+
+		for (uint64_t k = 0; k < N; k++) {
+			a[k] = k < n ? (double)(k * 7919 % 1001) - 500 : 1e9;
+			b[k] = (double)(k % 64);
+			sum += k < n ? a[k] : 0;
+			dot += k < n ? a[k] * b[k] : 0;
+		}
+		run("array:sum_f64", arrays, sizeof(arrays[0]));
+		result(&got, sizeof(got));
+		ck_assert_msg(got == sum, "%d numbers: %g, not %g", (int)n, got, sum);
+		run("array:dot_f64", arrays, sizeof(arrays));
+		result(&got, sizeof(got));
+		ck_assert_msg(got == dot, "%d numbers: %g, not %g", (int)n, got, dot);
+		if (n < 3)
+			continue;
+		/* Neither at an end nor in the way. */
+		a[n / 2] = (double)NAN;
+		a[n / 3] = 1000;
+		a[n - 1] = -(double)INFINITY;
+		run("array:minmax_f64", arrays, sizeof(arrays[0]));
+		result(range, sizeof(range));
+		ck_assert(isinf(range[0]) && range[0] < 0);
+		ck_assert(range[1] == 1000);
+	}
+	rig_stop(&rig);
+}
+END_TEST
+
 struct histogram_args {
 	struct job_ref data;
 	int64_t low, high;
@@ -135,10 +174,17 @@ START_TEST(arrays_that_are_none_fail_the_job)
 	arrays[0].size = arrays[1].size = 12;
 	refused("array:dot_f64", arrays, sizeof(arrays), -EINVAL);
 	refused("array:prefix_f64", arrays, sizeof(arrays[0]), -EINVAL);
+	refused("array:minmax_f64", arrays, sizeof(arrays[0]), -EINVAL);
+	arrays[0].size = 0;
+	refused("array:minmax_f64", arrays, sizeof(arrays[0]), -ENODATA);
+	arrays[0].size = 16;
+	((double *)(rig.heap + FIRST))[0] = ((double *)(rig.heap + FIRST))[1] = (double)NAN;
+	refused("array:minmax_f64", arrays, sizeof(arrays[0]), -ENODATA);
 	rig_stop(&rig);
 }
 END_TEST
 
 CHECK_MAIN("array", a_histogram_gives_its_tables_back_when_the_job_fails_as_they_are_taken,
 	   sums_of_real_numbers_and_products_are_right_in_every_mode,
-	   integers_are_counted_once_in_every_mode, arrays_that_are_none_fail_the_job)
+	   sums_and_extremes_of_any_length_are_right, integers_are_counted_once_in_every_mode,
+	   arrays_that_are_none_fail_the_job)

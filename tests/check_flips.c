@@ -62,6 +62,7 @@ static const struct row {
 	{ .task = "array:dot_f64", .equal = true },
 	{ .task = "array:histogram_f64", .numbers = { { .f64 = -1.0 }, { .f64 = 1e6 } } },
 	{ .task = "array:histogram_i64", .numbers = { { .i64 = INT64_MIN }, { .i64 = 1000 } } },
+	{ .task = "array:minmax_f64" },
 	{ .task = "array:minmax_i64" },
 	{ .task = "array:prefix_f64" },
 	{ .task = "array:prefix_i64" },

@@ -58,24 +58,24 @@ static bool compare(struct soak *s, const char *task, const struct array *a, boo
 
 /* ------------------------------------------------------------------------ sums */
 
-/* A sum as it comes back. */
-union sum {
+/* A number as it comes back. */
+union number {
 	int64_t i64;
 	double f64;
 };
 
-static bool is_sum(union sum found, int64_t wanted, bool doubles)
+static bool is_number(union number found, int64_t wanted, bool doubles)
 {
 	return doubles ? found.f64 == (double)wanted : found.i64 == wanted;
 }
 
 static bool run_sum(struct soak *s, const char *task, bool doubles)
 {
-	union sum found = { 0 };
+	union number found = { 0 };
 	struct array a;
 
 	return new_array(s, &a, doubles) && call(s, task, &found, sizeof(found), &a.value, 1) &&
-	       compare(s, task, &a, is_sum(found, a.sum, doubles));
+	       compare(s, task, &a, is_number(found, a.sum, doubles));
 }
 
 static bool run_sum_i64(struct soak *s)
@@ -91,7 +91,7 @@ static bool run_sum_f64(struct soak *s)
 static bool run_prefix(struct soak *s, const char *task, bool doubles)
 {
 	static int64_t before[SOAK_NUMBER + 1];
-	union sum found = { 0 };
+	union number found = { 0 };
 	bool right = true;
 	int64_t sum = 0;
 	struct array a;
@@ -106,7 +106,7 @@ static bool run_prefix(struct soak *s, const char *task, bool doubles)
 		sum += before[i];
 		right = right && number_at(&a, i, doubles) == sum;
 	}
-	return compare(s, task, &a, right && is_sum(found, a.sum, doubles));
+	return compare(s, task, &a, right && is_number(found, a.sum, doubles));
 }
 
 static bool run_prefix_i64(struct soak *s)
@@ -143,14 +143,24 @@ static bool run_dot(struct soak *s)
 
 /* ------------------------------------------------------------------------ statistics */
 
-static bool run_minmax(struct soak *s)
+static bool run_minmax(struct soak *s, const char *task, bool doubles)
 {
-	int64_t found[2] = { 0 };
+	union number found[2] = { 0 };
 	struct array a;
 
-	return new_array(s, &a, false) &&
-	       call(s, "array:minmax_i64", found, sizeof(found), &a.value, 1) &&
-	       compare(s, "array:minmax_i64", &a, found[0] == a.min && found[1] == a.max);
+	return new_array(s, &a, doubles) && call(s, task, found, sizeof(found), &a.value, 1) &&
+	       compare(s, task, &a,
+		       is_number(found[0], a.min, doubles) && is_number(found[1], a.max, doubles));
+}
+
+static bool run_minmax_i64(struct soak *s)
+{
+	return run_minmax(s, "array:minmax_i64", false);
+}
+
+static bool run_minmax_f64(struct soak *s)
+{
+	return run_minmax(s, "array:minmax_f64", true);
 }
 
 static bool run_stats(struct soak *s)
@@ -323,7 +333,8 @@ const struct soak_row soak_arrays[] = {
 	{ "array:prefix_i64", run_prefix_i64 },
 	{ "array:prefix_f64", run_prefix_f64 },
 	{ "array:dot_f64", run_dot },
-	{ "array:minmax_i64", run_minmax },
+	{ "array:minmax_i64", run_minmax_i64 },
+	{ "array:minmax_f64", run_minmax_f64 },
 	{ "array:stats_f64", run_stats },
 	{ "array:scale_f64", run_scale },
 	{ "array:histogram_i64", run_histogram_i64 },

@@ -22,6 +22,8 @@
 #include "modules/array.h"
 
 #define HISTOGRAM_PART 8192u /* numbers that are counted into one table */
+#define BLOCK	       2048  /* real numbers that a leaf adds up */
+#define LANES	       16    /* of them at a time */
 
 /* ---------------------------------------------------------------- sums */
 
@@ -35,8 +37,58 @@ static inline double take_f64(double sum, const double *x)
 	return sum + *x;
 }
 
+/*
+ * An addition of real numbers waits for the one before it, and none may be moved: so a block has
+ * LANES sums, one beside the other, of the numbers whose places are as far apart. Where a block
+ * begins and ends depends on the length of the array alone.
+ */
+struct arrays {
+	const double *a;
+	const double *b; /* NULL: all ones */
+	int64_t n;
+};
+
+typedef double pair __attribute__((vector_size(16), aligned(8), may_alias));
+
+static inline __attribute__((always_inline)) double sum_block(const double *a, const double *b,
+							      int64_t n)
+{
+	pair sums[LANES / 2] = { 0 };
+	double sum = 0;
+	int64_t i = 0;
+
+	for (; i + LANES <= n; i += LANES)
+		for (int k = 0; k < LANES / 2; k++) {
+			pair x = *(const pair *)(a + i + 2 * k);
+
+			if (b)
+				x *= *(const pair *)(b + i + 2 * k);
+			sums[k] += x;
+		}
+	for (int k = 0; k < LANES / 2; k++)
+		sum += sums[k][0] + sums[k][1];
+	for (; i < n; i++)
+		sum += b ? a[i] * b[i] : a[i];
+	return sum;
+}
+
+static inline double take_block(double sum, int64_t i, struct arrays x)
+{
+	int64_t first = i * BLOCK;
+	int64_t n = x.n - first < BLOCK ? x.n - first : BLOCK;
+
+	/* As constants, or the loop asks each time. */
+	return sum +
+	       (x.b ? sum_block(x.a + first, x.b + first, n) : sum_block(x.a + first, NULL, n));
+}
+
+static inline int64_t blocks(struct fk_buf data)
+{
+	return (int64_t)((data.size / 8 + BLOCK - 1) / BLOCK);
+}
+
 FK_FOLD(fold_i64, int64_t, int64_t, 0, take_i64, fk_add_i64)
-FK_FOLD(fold_f64, double, double, 0.0, take_f64, fk_add_f64)
+FK_FOLD_RANGE(fold_f64, double, 0.0, take_block, fk_add_f64, struct arrays)
 FK_SCAN(scan_i64, int64_t, int64_t, 0, take_i64, fk_add_i64)
 FK_SCAN(scan_f64, double, double, 0.0, take_f64, fk_add_f64)
 
@@ -59,7 +111,8 @@ FK_TASK(double, sum_f64, (struct fk_buf, data), double sum;)
 }
 FK_BODY(sum_f64)
 {
-	FK_CALL(sum, fold_f64, self->data.data, self->data.size / 8, 0);
+	FK_CALL(sum, fold_f64, 0, blocks(self->data), 1,
+		((struct arrays){ self->data.data, NULL, (int64_t)(self->data.size / 8) }));
 	FK_RETURN(self->sum);
 }
 FK_END(sum_f64)
@@ -88,18 +141,6 @@ FK_BODY(prefix_f64)
 }
 FK_END(prefix_f64)
 
-struct arrays {
-	const double *a;
-	const double *b;
-};
-
-static inline double take_product(double sum, int64_t i, struct arrays x)
-{
-	return sum + x.a[i] * x.b[i];
-}
-
-FK_FOLD_RANGE(fold_products, double, 0.0, take_product, fk_add_f64, struct arrays)
-
 FK_TASK(double, dot_f64, (struct fk_buf, a, struct fk_buf, b), double sum;)
 {
 	if (!array_is_whole(a) || !array_is_whole(b) || a.size != b.size)
@@ -107,8 +148,8 @@ FK_TASK(double, dot_f64, (struct fk_buf, a, struct fk_buf, b), double sum;)
 }
 FK_BODY(dot_f64)
 {
-	FK_CALL(sum, fold_products, 0, (int64_t)(self->a.size / 8), 0,
-		((struct arrays){ self->a.data, self->b.data }));
+	FK_CALL(sum, fold_f64, 0, blocks(self->a), 1,
+		((struct arrays){ self->a.data, self->b.data, (int64_t)(self->a.size / 8) }));
 	FK_RETURN(self->sum);
 }
 FK_END(dot_f64)
@@ -146,6 +187,41 @@ FK_BODY(minmax_i64)
 	FK_RETURN_VALUE(self->seen);
 }
 FK_END(minmax_i64)
+
+struct range {
+	double min;
+	double max;
+};
+
+static inline struct range extend(struct range seen, const double *number)
+{
+	double x = *number;
+
+	/* What is not a number is neither. */
+	return (struct range){ x < seen.min ? x : seen.min, x > seen.max ? x : seen.max };
+}
+
+static inline struct range join(struct range a, struct range b)
+{
+	return (struct range){ a.min < b.min ? a.min : b.min, a.max > b.max ? a.max : b.max };
+}
+
+FK_FOLD(range_f64, double, struct range, ((struct range){ (double)INFINITY, -(double)INFINITY }),
+	extend, join)
+
+FK_TASK(struct range, minmax_f64, (struct fk_buf, data), struct range seen;)
+{
+	if (!array_is_whole(data))
+		FK_LEAF_FAIL(-EINVAL);
+}
+FK_BODY(minmax_f64)
+{
+	FK_CALL(seen, range_f64, self->data.data, self->data.size / 8, 0);
+	if (self->seen.min > self->seen.max)
+		FK_FAIL(-ENODATA);
+	FK_RETURN_VALUE(self->seen);
+}
+FK_END(minmax_f64)
 
 /* Of n numbers; squares: the sum of the squared distances from the mean. */
 struct moments {
@@ -397,12 +473,14 @@ FK_EXPORT(sum_f64, "data:buf -> sum:f64", FK_EXPORT_CHANGING_BUFFERS,
 	  "The sum of 64-bit floating point numbers")
 FK_EXPORT(minmax_i64, "data:buf -> min:i64, max:i64", FK_EXPORT_CHANGING_BUFFERS,
 	  "The smallest and the largest of 64-bit integers")
+FK_EXPORT(minmax_f64, "data:buf -> min:f64, max:f64", FK_EXPORT_CHANGING_BUFFERS,
+	  "The smallest and the largest of 64-bit floating point numbers, without NaN")
 FK_EXPORT(stats_f64, "data:buf -> n:i64, min:f64, max:f64, mean:f64, sd:f64",
 	  FK_EXPORT_CHANGING_BUFFERS, "Extremes, mean and standard deviation (of a sample)")
 FK_EXPORT(prefix_i64, "data:iobuf -> sum:i64", FK_EXPORT_CHANGING_BUFFERS,
-	  "Each integer becomes the sum of those up to it, modulo 2^64")
+	  "Inclusive scan: each integer becomes the sum of those up to it, modulo 2^64")
 FK_EXPORT(prefix_f64, "data:iobuf -> sum:f64", FK_EXPORT_CHANGING_BUFFERS,
-	  "Each number becomes the sum of those up to it")
+	  "Inclusive scan: each number becomes the sum of those up to it")
 FK_EXPORT(dot_f64, "a:buf, b:buf -> sum:f64", FK_EXPORT_CHANGING_BUFFERS,
 	  "The sum of the products of two arrays' numbers")
 FK_EXPORT(scale_f64, "data:iobuf, factor:f64 -> ", FK_EXPORT_CHANGING_BUFFERS,
@@ -413,4 +491,4 @@ FK_EXPORT(histogram_f64, "data:buf, low:f64, high:f64, counts:iobuf -> outside:i
 FK_EXPORT(histogram_i64, "data:buf, low:i64, high:i64, counts:iobuf -> outside:i64",
 	  FK_EXPORT_CHANGING_BUFFERS,
 	  "Counts integers in [low, high) into bins of equally many, one per integer of counts")
-FK_MODULE(array, "Arrays of numbers: sums, statistics, prefix sums, histograms")
+FK_MODULE(array, "Arrays of numbers: reduce (sums, extremes), scan (prefix sums), histograms")
