@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -59,7 +60,7 @@ static const struct command commands[] = {
 	  "tasks that are refused to a user because they crash; lift: no longer",
 	  forkctl_quarantine, forkctl_look_options },
 	{ "call", "[OPTION...] MODULE:TASK [ARG...]",
-	  "run a task and print its results; @FILE for a buffer", forkctl_call,
+	  "run a task and print its results; @FILE or @:SIZE for a buffer", forkctl_call,
 	  forkctl_call_options },
 	{ "config", "[--json]", "every option, as the running forkd uses it", forkctl_config,
 	  forkctl_look_options },
@@ -97,8 +98,15 @@ int forkctl_fail(int code, const char *format, ...)
 int forkctl_open(const char *socket, uint32_t n_jobs, uint64_t heap_size, fk_client **ret_client)
 {
 	struct fk_open_options options = { .n_jobs = n_jobs, .heap_size = heap_size };
+	int err = fk_open(socket, &options, ret_client);
 
-	if (fk_open(socket, &options, ret_client))
+	/* Not everybody has a forkd.conf to write to. */
+	if (err == -E2BIG && heap_size > FORKCTL_HEAP_SMALL)
+		return forkctl_fail(FORKCTL_NO_DAEMON,
+				    "%s; or `forkctl session --heap-max=%" PRIu64
+				    "M -- forkctl ...`",
+				    fk_open_error(), align_up(heap_size, 1 << 20) >> 20);
+	if (err)
 		return forkctl_fail(FORKCTL_NO_DAEMON, "%s", fk_open_error());
 	return 0;
 }

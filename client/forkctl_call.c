@@ -4,7 +4,8 @@
  *
  * WHAT IT IS
  *   One job at a time, from a command line to printed results, with what its user may want to
- *   limit.
+ *   limit. What an output buffer is to hold the module may say (forkctl_room.h); how much of it
+ *   counts a result may, which is called `size`.
  *
  *	forkctl call [OPTION...] MODULE:TASK ARG...
  */
@@ -20,6 +21,8 @@
 
 #include "client/forkctl_case.h"
 #include "client/forkctl_option.h"
+#include "client/forkctl_progress.h"
+#include "client/forkctl_room.h"
 #include "client/forkctl_value.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
@@ -43,6 +46,7 @@ struct call {
 	fk_client *client;
 	const fk_task *task;
 	union fk_value values[SIGNATURE_MAX_ARGS];
+	struct progress progress;
 };
 
 const struct forkctl_option forkctl_call_options[] = {
@@ -50,7 +54,7 @@ const struct forkctl_option forkctl_call_options[] = {
 	  offsetof(struct call, repeat), 1, UINT32_MAX },
 	{ "-o", "--output", "FILE", "write the iobuf there, - for standard output; one for each",
 	  FORKCTL_LIST, offsetof(struct call, outputs), 0, 0 },
-	{ "-t", "--timing", NULL, "print how long it waited, ran, and took as a whole",
+	{ "-t", "--timing", NULL, "print how long it waited, ran, and took, and its CPU time",
 	  FORKCTL_FLAG, offsetof(struct call, timing), 0, 0 },
 	{ "", "--timeout", "TIME", "cancel it after this time, such as 500ms or 5min; never",
 	  FORKCTL_TIME, offsetof(struct call, timeout), 1, UINT64_MAX },
@@ -127,13 +131,64 @@ static int check_outputs(const struct call *call)
 			    call->name, n, call->outputs.n);
 }
 
-static void print_result(const struct signature *signature, const uint8_t *result)
+/* How much of an iobuf is output: where it is the only one, as much as the result `size` says. */
+static size_t output_size(const struct signature *signature, const uint8_t *result, size_t all)
+{
+	uint32_t n = 0;
+	int64_t size;
+
+	for (uint32_t i = 0; i < signature->n_args; i++)
+		n += signature->args[i].type == SIGNATURE_IOBUF;
+	for (uint32_t i = 0; n == 1 && i < signature->n_results; i++) {
+		const struct signature_item *item = &signature->results[i];
+
+		if (item->type != SIGNATURE_I64 || !streq(item->name, "size"))
+			continue;
+		memcpy(&size, result + item->offset, sizeof(size));
+		if (size >= 0 && (uint64_t)size <= all)
+			return (size_t)size;
+	}
+	return all;
+}
+
+/* Returns 0 or an exit code. */
+static int write_outputs(const struct call *call, const uint8_t *result)
+{
+	const struct signature *signature = &call->task->signature;
+	uint32_t output = 0;
+
+	for (uint32_t i = 0; i < signature->n_args && output < call->outputs.n; i++) {
+		const char *path = call->outputs.words[output];
+		const struct fk_buffer *buf = &call->values[i].buf;
+		int err;
+
+		if (signature->args[i].type != SIGNATURE_IOBUF)
+			continue;
+		err = write_file(path, buf->data, output_size(signature, result, buf->size));
+		if (err)
+			return forkctl_fail(FORKCTL_FAILED, "cannot write %s: %s", path,
+					    strerrordesc_np(-err));
+		output++;
+	}
+	return 0;
+}
+
+/* Where no iobuf is written to. */
+static FILE *result_stream(const struct call *call)
+{
+	for (uint32_t i = 0; i < call->outputs.n; i++)
+		if (streq(call->outputs.words[i], "-"))
+			return stderr;
+	return stdout;
+}
+
+static void print_result(const struct signature *signature, const uint8_t *result, FILE *out)
 {
 	for (uint32_t i = 0; i < signature->n_results; i++) {
 		const struct signature_item *item = &signature->results[i];
 
 		if (item->name[0])
-			printf("%s=", item->name);
+			(void)fprintf(out, "%s=", item->name);
 		if (item->type == SIGNATURE_F64) {
 			char text[40];
 			double value;
@@ -145,12 +200,12 @@ static void print_result(const struct signature *signature, const uint8_t *resul
 				if (strtod(text, NULL) == value)
 					break;
 			}
-			printf("%s\n", text);
+			(void)fprintf(out, "%s\n", text);
 		} else {
 			int64_t value;
 
 			memcpy(&value, result + item->offset, sizeof(value));
-			printf("%" PRId64 "\n", value);
+			(void)fprintf(out, "%" PRId64 "\n", value);
 		}
 	}
 }
@@ -186,38 +241,53 @@ struct times {
 	uint64_t wait;
 	uint64_t run;
 	uint64_t round_trip;
+	uint64_t cpu; /* of all workers */
 };
+
+/* What forkd has charged this connection with. */
+static uint64_t cpu_ns(const fk_client *client)
+{
+	/* Relaxed: a sum that grows. */
+	return atomic_load_explicit(&client->board->clients[client->id].cpu_ns,
+				    memory_order_relaxed);
+}
 
 static int run_once(struct call *call, uint8_t *ret_result, struct times *ret_times)
 {
 	struct fk_timings timings;
-	uint64_t start;
+	uint64_t start, cpu = cpu_ns(call->client);
+	int err, outcome = FK_PENDING;
 	fk_job job;
-	int err;
 
 	/* Before its time begins: what the run before left there is not what was asked for. */
 	forkctl_fill(&call->args, call->task, call->values);
+	progress_next(&call->progress);
 	start = clock_ns();
 	err = fk_submit_batch(call->client, &call->request, 1, FK_WAIT_ROOM, &job);
 	if (!err) {
 		forkctl_interruptible(job);
-		err = fk_wait(call->client, job,
-			      call->timeout.text ? call->timeout.ns : FK_FOREVER);
+		err = progress_wait(&call->progress, job,
+				    call->timeout.text ? call->timeout.ns : FK_FOREVER);
 		if (err == -ETIMEDOUT) {
 			forkctl_cancel(call->client, job);
-			err = fk_wait(call->client, job, FK_FOREVER);
+			err = progress_wait(&call->progress, job, FK_FOREVER);
 		}
 		forkctl_interruptible(0);
 	}
+	if (!err)
+		outcome = fk_outcome(call->client, job, NULL, NULL);
+	if (outcome != FK_DONE || forkctl_interrupted())
+		progress_clear(&call->progress);
 	if (err)
 		return forkctl_fail(err == -ECONNRESET ? FORKCTL_NO_DAEMON : FORKCTL_FAILED,
 				    "%s: %s", call->name, fk_strerror(err));
 	ret_times->round_trip = clock_ns() - start;
-	if (fk_outcome(call->client, job, NULL, NULL) != FK_DONE)
+	if (outcome != FK_DONE)
 		return report_outcome(call, job);
 	(void)fk_timings(call->client, job, &timings);
 	ret_times->wait = timings.wait_ns;
 	ret_times->run = timings.run_ns;
+	ret_times->cpu = cpu_ns(call->client) - cpu;
 	err = fk_result(call->client, job, ret_result, LIMIT_RESULT);
 	if (err)
 		return forkctl_fail(FORKCTL_FAILED, "%s: %s", call->name, fk_strerror(err));
@@ -258,37 +328,30 @@ static void print_times(const char *name, const struct times *times, uint64_t n,
 
 static int run_all(struct call *call)
 {
-	const struct signature *signature = &call->task->signature;
 	uint32_t kept = min(call->repeat, 1u << 20);
 	_cleanup_free_ struct times *times = calloc(kept, sizeof(*times));
 	uint8_t result[LIMIT_RESULT];
-	uint32_t output = 0;
 	int err;
 
 	if (!times)
 		return forkctl_fail(FORKCTL_FAILED, "out of memory");
+	progress_init(&call->progress, call->client, call->name, call->repeat);
 	for (uint32_t i = 0; i < call->repeat; i++) {
 		err = run_once(call, result, &times[i % kept]);
 		if (err)
 			return err;
 	}
-	for (uint32_t i = 0; i < signature->n_args && output < call->outputs.n; i++) {
-		const char *path = call->outputs.words[output];
-
-		if (signature->args[i].type != SIGNATURE_IOBUF)
-			continue;
-		err = write_file(path, call->values[i].buf.data, call->values[i].buf.size);
-		if (err)
-			return forkctl_fail(FORKCTL_FAILED, "cannot write %s: %s", path,
-					    strerrordesc_np(-err));
-		output++;
-	}
-	print_result(signature, result);
+	progress_clear(&call->progress);
+	err = write_outputs(call, result);
+	if (err)
+		return err;
+	print_result(&call->task->signature, result, result_stream(call));
 	(void)fflush(stdout);
 	if (call->timing) {
 		print_times("wait", times, kept, offsetof(struct times, wait));
 		print_times("run", times, kept, offsetof(struct times, run));
 		print_times("round trip", times, kept, offsetof(struct times, round_trip));
+		print_times("CPU", times, kept, offsetof(struct times, cpu));
 	}
 	return FORKCTL_OK;
 }
@@ -313,14 +376,10 @@ static int check_place(const struct call *call)
 
 static int find_and_run(struct call *call)
 {
-	int err = fk_task_find(call->client, call->name, &call->task);
+	int err = forkctl_find(call->client, call->name, &call->task);
 
-	if (err == -ENOENT)
-		return forkctl_fail(FORKCTL_USAGE,
-				    "there is no task %s: `forkctl tasks` lists them all",
-				    call->name);
 	if (err)
-		return forkctl_fail(FORKCTL_FAILED, "%s: %s", call->name, fk_strerror(err));
+		return err;
 	err = forkctl_values(&call->args, call->client, call->task, call->values);
 	if (!err)
 		err = check_outputs(call);
@@ -340,6 +399,8 @@ int forkctl_call(const char *socket, int argc, char *argv[])
 	struct call call = { .repeat = 1, .worker = CALL_ANYWHERE, .node = CALL_ANYWHERE };
 	int status = parse_command_line(&call, argc, argv);
 
+	if (!status && room_is_open(&call.args))
+		status = room_ask(socket, call.name, &call.args);
 	if (!status)
 		status = forkctl_open(socket, 1, forkctl_args_heap(&call.args), &call.client);
 	if (!status) {

@@ -5,7 +5,8 @@
  * WHAT IT IS
  *   The size of the heap has to be known before the connection exists, and the types of the
  *   arguments only after it. So every word that begins with @ and names a file is read first; where
- *   the signature then says str, the argument is taken as the text that it is.
+ *   the signature then says str, the argument is taken as the text that it is. A file whose name
+ *   begins with a colon is "@./:name": "@:64K" is a buffer of this size, of zeros.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   The commands that call tasks: call, check, profile.
@@ -24,7 +25,10 @@
 
 #include "client/forkctl.h"
 #include "common/cleanup.h"
+#include "common/number.h"
 #include "common/util.h"
+
+#define SIZE_MOST (UINT64_C(1) << 40) /* heap-max can be no more */
 
 /* Reads a whole file; "-" is standard input. Returns 0 or a negative errno. */
 static int read_file(const char *path, struct forkctl_file *ret_file)
@@ -69,15 +73,31 @@ static int read_file(const char *path, struct forkctl_file *ret_file)
 	return 0;
 }
 
+static int read_size(const char *text, struct forkctl_file *ret_file)
+{
+	uint64_t size = 0;
+	int err = *text ? number_parse_unit(text, &number_sizes, "", &size) : 0;
+
+	if (err || size > SIZE_MOST)
+		return err ? err : -ERANGE;
+	ret_file->size = size;
+	ret_file->open = !*text;
+	return 0;
+}
+
 int forkctl_args_init(struct forkctl_args *args, char *const *words, uint32_t n)
 {
 	if (n > SIGNATURE_MAX_ARGS)
 		return forkctl_fail(FORKCTL_USAGE, "a task has at most %u arguments, not %" PRIu32,
 				    SIGNATURE_MAX_ARGS, n);
 	*args = (struct forkctl_args){ .words = words, .n = n };
-	for (uint32_t i = 0; i < n; i++)
+	for (uint32_t i = 0; i < n; i++) {
+		struct forkctl_file *file = &args->files[i];
+
 		if (words[i][0] == '@')
-			args->files[i].err = read_file(words[i] + 1, &args->files[i]);
+			file->err = words[i][1] == ':' ? read_size(words[i] + 2, file)
+						       : read_file(words[i] + 1, file);
+	}
 	return 0;
 }
 
@@ -139,8 +159,20 @@ static int open_buffer(const struct forkctl_args *args, fk_client *client, const
 	int err;
 
 	if (word[0] != '@' || !word[1])
-		return forkctl_fail(FORKCTL_USAGE, "%s is a buffer: give a file, as @FILE, not %s",
+		return forkctl_fail(FORKCTL_USAGE,
+				    "%s is a buffer: give a file, as @FILE, or a size, as @:64K, "
+				    "not %s",
 				    name, *word ? word : "nothing");
+	if (file->open)
+		return forkctl_fail(FORKCTL_USAGE,
+				    "%s: @: without a size is for an iobuf, and for `forkctl call` "
+				    "alone: give one, as @:64K",
+				    name);
+	if (file->err && word[1] == ':')
+		return forkctl_fail(FORKCTL_USAGE,
+				    "%s must be a size, such as @:64K or @:10M, "
+				    "not %s",
+				    name, word);
 	if (file->err)
 		return forkctl_fail(FORKCTL_USAGE, "%s: cannot read %s: %s", name, word + 1,
 				    strerrordesc_np(-file->err));
@@ -148,6 +180,18 @@ static int open_buffer(const struct forkctl_args *args, fk_client *client, const
 	if (err)
 		return forkctl_fail(FORKCTL_FAILED, "%s: %s: %s", name, word, fk_strerror(err));
 	*ret_buffer = (struct fk_buffer){ .data = data, .size = file->size };
+	return 0;
+}
+
+int forkctl_find(fk_client *client, const char *name, const fk_task **ret_task)
+{
+	int err = fk_task_find(client, name, ret_task);
+
+	if (err == -ENOENT)
+		return forkctl_fail(FORKCTL_USAGE,
+				    "there is no task %s: `forkctl tasks` lists them all", name);
+	if (err)
+		return forkctl_fail(FORKCTL_FAILED, "%s: %s", name, fk_strerror(err));
 	return 0;
 }
 
@@ -198,7 +242,14 @@ int forkctl_values(const struct forkctl_args *args, fk_client *client, const fk_
 
 void forkctl_fill(const struct forkctl_args *args, const fk_task *task, union fk_value *values)
 {
-	for (uint32_t i = 0; i < task->signature.n_args; i++)
-		if (signature_is_buffer(task->signature.args[i].type) && args->files[i].size)
-			memcpy(values[i].buf.data, args->files[i].data, args->files[i].size);
+	for (uint32_t i = 0; i < task->signature.n_args; i++) {
+		const struct forkctl_file *file = &args->files[i];
+
+		if (!signature_is_buffer(task->signature.args[i].type) || !file->size)
+			continue;
+		if (file->data)
+			memcpy(values[i].buf.data, file->data, file->size);
+		else
+			memset(values[i].buf.data, 0, file->size);
+	}
 }

@@ -8,16 +8,17 @@
 
 #include "client/client.h"
 
-/* The contents of a file that an argument names. */
+/* What an argument stands for that begins with @: the contents of a file, or so many zeros. */
 struct forkctl_file {
-	char *data; /* NULL: the argument names no file */
+	char *data; /* NULL: zeros */
 	size_t size;
-	int err; /* why it cannot be read, a negative errno */
+	int err;  /* why it cannot be read, or is no size: a negative errno */
+	int open; /* "@:": how many zeros is for the module to say (forkctl_room.h) */
 };
 
 /*
  * Words as arguments, before it is known what they are: reads the files that those which begin with
- * @ name. Freed by forkctl_args_fini().
+ * @ name, "@:64M" is a size. Freed by forkctl_args_fini().
  */
 struct forkctl_args {
 	char *const *words;
@@ -31,6 +32,9 @@ void forkctl_args_fini(struct forkctl_args *args);
 
 /* Bytes of heap that they need at most. */
 uint64_t forkctl_args_heap(const struct forkctl_args *args);
+
+/* Finds a task. Says what is wrong. Returns 0 or an exit code. */
+int forkctl_find(fk_client *client, const char *name, const fk_task **ret_task);
 
 /*
  * The values of a task's arguments; of buffers, memory of the client's heap with room for their

@@ -87,10 +87,14 @@ forkctl_SOURCES = \
 	client/forkctl_option.c \
 	client/forkctl_option.h \
 	client/forkctl_profile.c \
+	client/forkctl_progress.c \
+	client/forkctl_progress.h \
 	client/forkctl_quarantine.c \
 	client/forkctl_record.c \
 	client/forkctl_record.h \
 	client/forkctl_reload.c \
+	client/forkctl_room.c \
+	client/forkctl_room.h \
 	client/forkctl_rows.c \
 	client/forkctl_rows.h \
 	client/forkctl_run.c \

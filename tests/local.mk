@@ -164,6 +164,7 @@ SCRIPT_TESTS = \
 	tests/check-abi \
 	tests/check-badinput \
 	tests/check-bench \
+	tests/check-call \
 	tests/check-completion \
 	tests/check-cpp \
 	tests/check-debian \

@@ -96,7 +96,8 @@ static char *safe_word(char *word)
 {
 	static char path[64];
 	static int fd = -1;
-	static const char *const names[] = { "@", "@/dev/null", "@/nonexistent", path };
+	static const char *const names[] = { "@",     "@/dev/null", "@/nonexistent", path,
+					     "@:100", "@:",	    "@:4X" };
 
 	if (word[0] != '@')
 		return word;
@@ -105,6 +106,9 @@ static char *safe_word(char *word)
 		FUZZ_ASSERT(fd >= 0);
 		(void)snprintf(path, sizeof(path), "@/proc/self/fd/%d", fd);
 	}
+	/* Those that are sizes behind a colon: no heap of a terabyte. */
+	if (word[1] == ':')
+		return (char *)(uintptr_t)names[4 + (unsigned char)word[2] % 3];
 	return (char *)(uintptr_t)names[word[1] ? 1 + (unsigned char)word[1] % 3 : 0];
 }
 
@@ -122,6 +126,14 @@ static void fill_file(char *const *words, uint32_t n, struct fuzz_input rest)
 		(void)close(fd);
 		return;
 	}
+}
+
+static bool is_zero(const char *data, size_t size)
+{
+	for (size_t i = 0; i < size; i++)
+		if (data[i])
+			return false;
+	return true;
 }
 
 static void check_value(const struct signature_item *item, const struct forkctl_args *args,
@@ -148,8 +160,11 @@ static void check_value(const struct signature_item *item, const struct forkctl_
 	case SIGNATURE_IOBUF:
 		FUZZ_ASSERT(value->buf.size == args->files[i].size);
 		FUZZ_ASSERT(heap_contains(heap, value->buf.data, value->buf.size));
-		FUZZ_ASSERT(!value->buf.size ||
-			    !memcmp(value->buf.data, args->files[i].data, value->buf.size));
+		FUZZ_ASSERT(!args->files[i].open);
+		if (!args->files[i].data)
+			FUZZ_ASSERT(is_zero(value->buf.data, value->buf.size));
+		else
+			FUZZ_ASSERT(!memcmp(value->buf.data, args->files[i].data, value->buf.size));
 		break;
 	}
 }
