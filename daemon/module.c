@@ -17,9 +17,10 @@
  *   Clients, and the records of jobs that wait, know a task by its place on the board and its hash.
  *   So that both stay good when there is another pool, with other modules perhaps, each task goes
  *   where the board has it already (shm/board.h, I2): by name and hash, or by name if its signature
- *   is another now. A new one takes a place that no task ever had, or else that of one that is
- *   gone, or of one that has not come yet. The board is only asked which of the free places is
- *   best: whatever a task of the last pool may have written there, each task gets one of its own.
+ *   is another now. When all of these have their places, each new one takes one that no task ever
+ *   had, or else that of one that is gone, at best for long. The board is only asked which of the
+ *   free places is best: whatever a task of the last pool may have written there, each task gets
+ *   one of its own.
  */
 #include "daemon/module.h"
 
@@ -206,11 +207,13 @@ static uint32_t modules_rate(const struct modules *modules, const struct board *
 	return atomic_load_explicit(&entry->flags, memory_order_relaxed) & TASK_GONE ? 2 : 1;
 }
 
-/* The best place for a task, of equal ones the first. LIMIT_TASKS: there is none. */
+#define MODULES_KNOWN 4u /* from this rate on the place is the task's own */
+
+/* The best place for a task, of equal ones the first, and its rate. There is one. */
 static uint32_t modules_place(const struct modules *modules, const struct board *board,
-			      const struct module_task *task)
+			      const struct module_task *task, uint32_t *ret_rate)
 {
-	uint32_t best = 0, place = LIMIT_TASKS;
+	uint32_t best = 0, place = 0;
 
 	for (uint32_t i = 0; i < LIMIT_TASKS; i++) {
 		uint32_t rate = modules_rate(modules, board, i, task);
@@ -220,6 +223,7 @@ static uint32_t modules_place(const struct modules *modules, const struct board 
 			place = i;
 		}
 	}
+	*ret_rate = best;
 	return place;
 }
 
@@ -258,18 +262,18 @@ static void modules_reach(struct modules *modules, uint32_t n)
 		modules->tasks[modules->n_tasks++] = (struct module_task){ .export = NULL };
 }
 
-/* Gives a task its place, here and on the board. Returns 0 or -ENOSPC. */
-static int modules_enter(struct modules *modules, struct board *board,
-			 const struct module_task *task)
+/* Gives a task its place, here and on the board, if that is as good as this. */
+static bool modules_enter(struct modules *modules, struct board *board,
+			  const struct module_task *task, uint32_t least)
 {
-	uint32_t place = modules_place(modules, board, task);
+	uint32_t rate, place = modules_place(modules, board, task, &rate);
 
-	if (place == LIMIT_TASKS)
-		return -ENOSPC;
+	if (rate < least)
+		return false;
 	modules_reach(modules, place + 1);
 	modules->tasks[place] = *task;
 	module_enter(board, place, task);
-	return 0;
+	return true;
 }
 
 /* What stands on the board and was not entered is gone. */
@@ -287,12 +291,31 @@ static void modules_mark_gone(struct modules *modules, struct board *board)
 	atomic_store_explicit(&board->n_tasks, n, memory_order_release);
 }
 
-/* Enters one task on the board. Returns 0 or a negative errno, with one line in ret_error. */
-static int module_add(struct modules *modules, struct board *board, const struct fk_module *module,
+int modules_settle(struct modules *modules, struct board *board)
+{
+	_cleanup_free_ struct module_task *added = calloc(LIMIT_TASKS, sizeof(*added));
+	uint32_t n = modules->n_tasks;
+
+	if (!added)
+		return -ENOMEM;
+	memcpy(added, modules->tasks, n * sizeof(*added));
+	modules->n_tasks = 0;
+	for (uint32_t i = 0; i < n; i++)
+		if (added[i].export && modules_enter(modules, board, &added[i], MODULES_KNOWN))
+			added[i].export = NULL;
+	for (uint32_t i = 0; i < n; i++)
+		if (added[i].export)
+			(void)modules_enter(modules, board, &added[i], 1);
+	modules_mark_gone(modules, board);
+	return 0;
+}
+
+/* Adds one task. Returns 0 or a negative errno, with one line in ret_error. */
+static int module_add(struct modules *modules, const struct fk_module *module,
 		      const struct fk_export *export, char *ret_error, uint64_t size)
 {
-	const struct board_task *entry = &board->tasks[0];
 	struct module_task task = { .export = export };
+	const size_t letters = sizeof(((struct board_task *)NULL)->signature);
 	const char *wrong = module_wrong(export);
 	const char *at = NULL;
 	int r;
@@ -319,11 +342,11 @@ static int module_add(struct modules *modules, struct board *board, const struct
 	}
 	if (snprintf(task.name, sizeof(task.name), "%s:%s", module->name, export->name) >=
 		    (int)sizeof(task.name) ||
-	    strlen(export->signature) >= sizeof(entry->signature)) {
+	    strlen(export->signature) >= letters) {
 		snprintf(ret_error, size,
 			 "task %s: its name and the module's have more than %zu letters, or its "
 			 "signature more than %zu: make them shorter",
-			 export->name, sizeof(task.name) - 2, sizeof(entry->signature) - 1);
+			 export->name, sizeof(task.name) - 2, letters - 1);
 		return -ENAMETOOLONG;
 	}
 	for (uint32_t i = 0; i < modules->n_tasks; i++)
@@ -334,14 +357,15 @@ static int module_add(struct modules *modules, struct board *board, const struct
 				 task.name);
 			return -EEXIST;
 		}
-	task.hash = signature_hash(task.name, export->signature);
-	if (modules_enter(modules, board, &task) < 0) {
+	if (modules->n_tasks == LIMIT_TASKS) {
 		snprintf(ret_error, size,
 			 "task %s is one too many: there are %u already; take modules out of the "
 			 "folder",
 			 export->name, LIMIT_TASKS);
 		return -ENOSPC;
 	}
+	task.hash = signature_hash(task.name, export->signature);
+	modules->tasks[modules->n_tasks++] = task;
 	return 0;
 }
 
@@ -383,8 +407,8 @@ static int module_count(const struct fk_module *module, size_t *ret_n, char *ret
 	return 0;
 }
 
-int modules_add(struct modules *modules, struct board *board, const struct fk_module *module,
-		char *ret_error, uint64_t size)
+int modules_add(struct modules *modules, const struct fk_module *module, char *ret_error,
+		uint64_t size)
 {
 	_cleanup_free_ const struct fk_export **exports = NULL;
 	size_t n, named = 0, left_out = 0;
@@ -414,7 +438,7 @@ int modules_add(struct modules *modules, struct board *board, const struct fk_mo
 	/* Compilers leave them in an order of their own. */
 	qsort(exports, named, sizeof(*exports), module_by_name);
 	for (size_t i = 0; i < named; i++) {
-		int this = module_add(modules, board, module, exports[i], error, sizeof(error));
+		int this = module_add(modules, module, exports[i], error, sizeof(error));
 
 		if (this >= 0 || left_out++)
 			continue;
@@ -547,20 +571,11 @@ static void module_show(struct board *board, const struct fk_module *module, con
 	atomic_store_explicit(&board->n_modules, n + 1, memory_order_release);
 }
 
-static uint32_t modules_n_entered(const struct modules *modules)
-{
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i < modules->n_tasks; i++)
-		n += modules_have(modules, i);
-	return n;
-}
-
 /* One file of the folder. Returns the descriptor that has to stay open, or -1: it is left out. */
 static int modules_load_one(struct modules *modules, struct board *board, const char *folder,
 			    const char *name)
 {
-	uint32_t before = modules_n_entered(modules);
+	uint32_t before = modules->n_tasks;
 	const struct fk_module *module;
 	char path[4096], error[512];
 	struct stat st = { 0 };
@@ -573,12 +588,12 @@ static int modules_load_one(struct modules *modules, struct board *board, const 
 		(void)stat(path, &st);
 		fd = -1;
 	} else {
-		r = modules_add(modules, board, module, error, sizeof(error));
+		r = modules_add(modules, module, error, sizeof(error));
 		if (r < 0)
 			log_error("module %s: %s", path, error);
 		/* A table that is broken has no name. */
-		if (r == 0 || modules_n_entered(modules) > before)
-			module_show(board, module, name, modules_n_entered(modules) - before);
+		if (r == 0 || modules->n_tasks > before)
+			module_show(board, module, name, modules->n_tasks - before);
 		(void)fstat(fd, &st);
 	}
 	modules->n_left_out += r < 0;
@@ -591,7 +606,7 @@ int modules_load(struct modules *modules, struct board *board, const char *folde
 	_cleanup_free_ int *fds = NULL;
 	struct dirent **names = NULL;
 	struct stat st;
-	int n, loaded = 0;
+	int n, r, loaded = 0;
 
 	modules->n_tasks = modules->n_left_out = 0;
 	modules->version = 0;
@@ -622,6 +637,6 @@ int modules_load(struct modules *modules, struct board *board, const char *folde
 		close(fds[i]);
 	if (!loaded)
 		log_warning("no module in %s: there is nothing to call", folder);
-	modules_mark_gone(modules, board);
-	return loaded;
+	r = modules_settle(modules, board);
+	return r < 0 ? r : loaded;
 }

@@ -37,12 +37,18 @@ struct modules {
 int modules_load(struct modules *modules, struct board *board, const char *folder);
 
 /*
- * Enters the tasks of a module on the board. Returns 0, or the first error with one line for it in
- * ret_error; the other tasks are entered all the same. modules: as modules_load() has it, n_tasks 0
- * before the first.
+ * Adds the tasks of a module, which have no places yet. Returns 0, or the first error with one line
+ * for it in ret_error; the other tasks are added all the same. modules: as modules_load() has it,
+ * n_tasks 0 before the first.
  */
-int modules_add(struct modules *modules, struct board *board, const struct fk_module *module,
-		char *ret_error, uint64_t size);
+int modules_add(struct modules *modules, const struct fk_module *module, char *ret_error,
+		uint64_t size);
+
+/*
+ * All that were added get their places, here and on the board, and what stands there besides is
+ * gone. Returns 0 or -ENOMEM, and nothing has changed.
+ */
+int modules_settle(struct modules *modules, struct board *board);
 
 /*
  * Opens and loads one file, for good. Sets *ret_module and *ret_fd, which has to stay open until

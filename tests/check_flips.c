@@ -179,9 +179,9 @@ static void add_others(struct pool *pool)
 	char error[512] = "";
 
 	for (uint32_t i = 1; i < n_modules; i++)
-		ck_assert_msg(modules_add(&pool->modules, pool->board, &modules[i], error,
-					  sizeof(error)) == 0,
+		ck_assert_msg(modules_add(&pool->modules, &modules[i], error, sizeof(error)) == 0,
 			      "%s", error);
+	ck_assert_int_eq(modules_settle(&pool->modules, pool->board), 0);
 }
 
 static void start(bool copied)

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/util.h"
 #include "daemon/module.h"
 #include "tests/check_unit.h"
 #include "tests/entries.h"
@@ -51,7 +52,10 @@ static void make(size_t n)
 
 static int add(void)
 {
-	return modules_add(modules, board, &module, error, sizeof(error));
+	int r = modules_add(modules, &module, error, sizeof(error));
+
+	ck_assert_int_eq(modules_settle(modules, board), 0);
+	return r;
 }
 
 static void says(const char *words)
@@ -300,6 +304,37 @@ START_TEST(places_of_those_that_are_gone_are_taken_when_there_is_no_other)
 }
 END_TEST
 
+/* More new ones than places that were free before, and they come first. */
+START_TEST(on_a_full_board_those_that_stay_keep_their_places)
+{
+	static char names[LIMIT_TASKS][16];
+	static struct board_task before[LIMIT_TASKS];
+	uint32_t stayed = 0, came = 0;
+
+	make(LIMIT_TASKS);
+	ck_assert_int_eq(add(), 0);
+	memcpy(before, board->tasks, sizeof(before));
+	for (uint32_t i = 0; i < 300; i++) {
+		snprintf(names[i], sizeof(names[i]), "another%u", i);
+		table[i].name = names[i];
+	}
+	load_again(0, LIMIT_TASKS);
+	for (uint32_t i = 0; i < LIMIT_TASKS; i++) {
+		const struct board_task *now = &board->tasks[i];
+
+		ck_assert_ptr_nonnull(modules->tasks[i].export);
+		ck_assert_str_eq(modules->tasks[i].name, now->name);
+		ck_assert_uint_eq(now->flags, 0);
+		if (streq(now->name, before[i].name) && now->hash == before[i].hash)
+			stayed++;
+		else
+			came += strstr(now->name, "another") != NULL;
+	}
+	ck_assert_uint_eq(stayed, LIMIT_TASKS - 300);
+	ck_assert_uint_eq(came, 300);
+}
+END_TEST
+
 START_TEST(whatever_stands_on_the_board_each_task_has_a_place_of_its_own)
 {
 	make(N);
@@ -376,6 +411,7 @@ CHECK_MAIN("module", a_module_that_is_right_is_entered_in_the_order_of_its_names
 	   a_name_that_is_there_already_is_left_out, a_task_keeps_its_place_from_pool_to_pool,
 	   a_task_with_another_signature_has_another_hash_at_its_place,
 	   places_of_those_that_are_gone_are_taken_when_there_is_no_other,
+	   on_a_full_board_those_that_stay_keep_their_places,
 	   whatever_stands_on_the_board_each_task_has_a_place_of_its_own,
 	   tasks_beyond_those_that_the_board_holds_are_left_out,
 	   a_file_that_is_no_module_is_refused_in_words)

@@ -93,8 +93,9 @@ void rig_start_on(struct rig *rig, const char *machine, uint32_t workers,
 	worker_catch_signal();
 	ck_assert_int_eq(layout_make(pool, rig->arena_fd), 0);
 	ck_assert_int_eq(intake_init(pool), 0);
-	ck_assert_int_eq(modules_add(&pool->modules, pool->board, module, error, sizeof(error)), 0);
+	ck_assert_int_eq(modules_add(&pool->modules, module, error, sizeof(error)), 0);
 	ck_assert_str_eq(error, "");
+	ck_assert_int_eq(modules_settle(&pool->modules, pool->board), 0);
 
 	rig->tenant_fd = segment_create("tenant", SEGMENT_TENANT, tenant_segment_size(workers),
 					RIG_EPOCH, 0, 0600);

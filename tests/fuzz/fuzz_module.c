@@ -158,16 +158,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	take_bounds(&input, table, n);
 
 	FUZZ_ASSERT(error);
-	r = modules_add(&modules, &board, &table->module, error, room);
+	r = modules_add(&modules, &table->module, error, room);
 	FUZZ_ASSERT(r <= 0 && memchr(error, '\0', room));
 	FUZZ_ASSERT(r == 0 ? !*error : room == 1 || fuzz_is_line(error));
 	entered = modules.n_tasks;
+	FUZZ_ASSERT(modules_settle(&modules, &board) == 0 && modules.n_tasks == entered);
 	FUZZ_ASSERT(entered <= n && entered == atomic_load(&board.n_tasks));
 	if (r == 0)
 		FUZZ_ASSERT(entered == table->module.exports_end - table->module.exports);
 	for (uint32_t i = 0; i < entered; i++)
 		check_task(table, i);
-	r = modules_add(&modules, &board, &table->module, error, room);
+	r = modules_add(&modules, &table->module, error, room);
 	FUZZ_ASSERT(r < 0 && modules.n_tasks == entered);
 	free(error);
 	free(table);
