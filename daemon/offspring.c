@@ -21,11 +21,9 @@
 #include "common/urgent.h"
 #include "common/util.h"
 
-#define OFFSPRING_OOM 100 /* by so much its oom_score_adj is above the manager's */
-
 /* Where memory is short the child goes, which can be started again, and not the manager. Anybody
  * may raise it. */
-static bool offspring_offer(void)
+static bool offspring_offer(int oom)
 {
 	_cleanup_close_ int fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
 	char text[16] = "";
@@ -33,11 +31,11 @@ static bool offspring_offer(void)
 
 	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
 		return false;
-	n = snprintf(text, sizeof(text), "%d", min(atoi(text) + OFFSPRING_OOM, 1000));
+	n = snprintf(text, sizeof(text), "%d", min(atoi(text) + oom, 1000));
 	return pwrite(fd, text, (size_t)n, 0) == n;
 }
 
-void offspring_exec(char *const *argv, pid_t manager, int fd)
+void offspring_exec(char *const *argv, pid_t manager, int fd, int oom)
 {
 	sigset_t none;
 
@@ -57,7 +55,7 @@ void offspring_exec(char *const *argv, pid_t manager, int fd)
 		_exit(SPAWN_NO_EXEC);
 	/* confine_hide() has given the files of /proc/self to root. */
 	(void)prctl(PR_SET_DUMPABLE, 1UL);
-	(void)offspring_offer();
+	(void)offspring_offer(oom);
 	/* The link works after an update has replaced the file, too: the manager and its children
 	 * are always of one version. */
 	(void)execv("/proc/self/exe", argv);

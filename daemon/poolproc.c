@@ -250,7 +250,7 @@ int poolproc_start(struct poolproc *pool, int board_fd, int arena_fd)
 	proto_take_no_descriptors(pool->channel);
 	pool->pid = fork();
 	if (pool->pid == 0)
-		offspring_exec(pool->argv, manager, theirs);
+		offspring_exec(pool->argv, manager, theirs, SPAWN_OOM_POOL);
 	if (pool->pid < 0) {
 		r = -errno;
 		goto fail;

@@ -19,6 +19,7 @@
 
 #include "common/util.h"
 #include "tests/check_unit.h"
+#include "tests/daemon.h"
 
 #define FILE_FD 3
 
@@ -170,6 +171,16 @@ START_TEST(one_that_is_told_to_reload_itself_goes_on)
 }
 END_TEST
 
+START_TEST(where_memory_is_short_it_goes_before_the_pool)
+{
+	begin(1);
+	start();
+	ck_assert_int_eq(daemon_oom_score(trial.pid), 1000);
+	run();
+	loop_fini(&loop);
+}
+END_TEST
+
 START_TEST(nobody_who_stops_waits_for_it)
 {
 	pid_t tracer, pid;
@@ -191,4 +202,5 @@ END_TEST
 
 CHECK_MAIN("trial", one_that_takes_too_long_is_killed,
 	   one_that_does_not_end_then_is_told_of_and_reaped_when_it_does,
-	   one_that_is_told_to_reload_itself_goes_on, nobody_who_stops_waits_for_it)
+	   one_that_is_told_to_reload_itself_goes_on,
+	   where_memory_is_short_it_goes_before_the_pool, nobody_who_stops_waits_for_it)
