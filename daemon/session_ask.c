@@ -16,14 +16,20 @@
  *   What is looked at for an answer is what the clients that are concerned have: their own users
  *   bound it by their quotas (quota.c). The file has PROTO_MAX_TOLD jobs at most.
  *
+ * INVARIANTS
+ *   I1. Whose end was asked for does not run again. The client's own wish stands in its record
+ *       (shm/job.h, I5), to which nobody else writes; that of others stands here, by the job's
+ *       generation, before the pool is told. Each pool is told of those that have no outcome yet,
+ *       after it was told of the client and before that one's jobs can start.
+ *
  * WHAT HAPPENS IF A PEER DIES HERE
- *   Who asks: the answer goes nowhere. The pool, after it was sent a cancel: it is lost, unlike one
- *   of the client's own (shm/job.h, I5), whose record nobody else writes to; a job that runs again
- *   has to be cancelled again. Best effort, and forkctl(1) says so.
+ *   Who asks: the answer goes nowhere. The pool: I1. The manager: the next one does not know of it,
+ *   and a job that runs again has to be cancelled again; forkctl(1) says so.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -150,7 +156,51 @@ static struct session *ask_client(const struct session_table *table, const struc
 											   : NULL;
 }
 
-static void ask_cancel(struct session *s, const struct session *of, const struct proto_ask *ask)
+/* The generation that a record has and that has no outcome yet, 0: none. It is the client's word,
+ * which gets at its own jobs alone. */
+static uint32_t ask_pending(const struct job *job)
+{
+	/* Relaxed: a job that is submitted right now may be seen or not. */
+	uint32_t state = atomic_load_explicit(&job->state, memory_order_relaxed);
+
+	return (state & JOB_OUTCOME_MASK) == JOB_PENDING ? state >> JOB_GEN_SHIFT : 0;
+}
+
+/* Keeps in mind what is to end (I1). Returns 0 or -ENOMEM. */
+static int ask_note(struct session *of, const struct proto_ask *ask)
+{
+	const struct job *jobs = segments_jobs(&of->segment);
+
+	if (!of->unwanted)
+		of->unwanted = calloc(of->segment.n_jobs, sizeof(*of->unwanted));
+	if (!of->unwanted)
+		return -ENOMEM;
+	if (ask->job != PROTO_EVERY_JOB)
+		of->unwanted[ask->job] = ask->generation;
+	for (uint32_t i = 0; jobs && ask->job == PROTO_EVERY_JOB && i < of->segment.n_jobs; i++)
+		of->unwanted[i] = ask_pending(&jobs[i]);
+	return 0;
+}
+
+void session_tell_unwanted(struct session *s)
+{
+	const struct job *jobs = segments_jobs(&s->segment);
+	struct proto_pool m = {
+		.head = { PROTO_MAGIC, PROTO_POOL_CANCEL },
+		.client = s->slot,
+		.client_generation = s->generation,
+	};
+
+	for (m.job = 0; s->unwanted && jobs && m.job < s->segment.n_jobs; m.job++) {
+		m.job_generation = s->unwanted[m.job];
+		if (m.job_generation && m.job_generation == ask_pending(&jobs[m.job]))
+			poolproc_send(s->table->pool, &m, -1);
+		else
+			s->unwanted[m.job] = 0;
+	}
+}
+
+static void ask_cancel(struct session *s, struct session *of, const struct proto_ask *ask)
 {
 	struct poolproc *pool = s->table->pool;
 	struct proto_pool m = {
@@ -160,11 +210,14 @@ static void ask_cancel(struct session *s, const struct session *of, const struct
 		.job = ask->job,
 		.job_generation = ask->generation,
 	};
-	struct greet_verdict verdict;
+	struct greet_verdict verdict = { .code = 0 };
 
 	/* Nothing waits for the pool but what is bounded (session_internal.h, I2 and I6). */
-	if (!poolproc_is_free(pool)) {
+	if (!poolproc_is_free(pool))
 		greet_pool_busy(&verdict);
+	else if (ask_note(of, ask) < 0)
+		greet_failed(-ENOMEM, &verdict);
+	if (verdict.code) {
 		session_refuse(s, &verdict);
 		return;
 	}
@@ -178,8 +231,8 @@ static void ask_cancel(struct session *s, const struct session *of, const struct
 void session_ask(struct session *s, const struct proto_ask *ask)
 {
 	const struct greet_peer peer = session_peer(s);
-	const struct session *of = NULL;
 	struct greet_verdict verdict;
+	struct session *of = NULL;
 
 	if (ask->head.type == PROTO_CANCEL_FOR) {
 		of = ask_client(s->table, ask);

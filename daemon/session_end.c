@@ -42,6 +42,7 @@ void session_free(struct session *s)
 		tenants_detach(&s->table->tenants, s->tenant);
 	session_disconnect(s);
 	segments_close(&s->table->segments, &s->segment);
+	free(s->unwanted);
 	free(s);
 }
 

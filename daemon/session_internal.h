@@ -21,9 +21,10 @@
  *       what is there.
  *   I2. The pool is told of a tenant before each of its clients, of a client before it has the
  *       rings to write to and before its end; for one that is still MAKING it is told nothing. So
- *       what waits for a pool that does not read is bounded by the slots. When it is not READY it
- *       is told nothing; session_tell_pool() makes up for that, with the clients first: the rings
- *       may have words of theirs.
+ *       what waits for a pool that does not read is bounded by the slots, and by the jobs whose end
+ *       was asked for before it was there. When it is not READY it is told nothing;
+ *       session_tell_pool() makes up for that, with the clients first: the rings may have words of
+ *       theirs.
  *   I3. Who a client is comes from SO_PEERCRED and SO_PEERGROUPS: what it was when it connected.
  *       What it asks for is checked (greet.c) before anything is made for it, and everything that
  *       is made is counted against memory-max, and among what its uid may have (quota.c).
@@ -95,6 +96,7 @@ struct session {
 	struct proto_cancel cancel; /* to be passed on */
 	struct segments_client segment;
 	struct greet_rights rights; /* greet.c, I3 */
+	uint32_t *unwanted;	    /* session_ask.c, I1; NULL: nobody has asked */
 	struct store_put put;	    /* MAKING: its descriptors go into the store */
 };
 
@@ -145,6 +147,9 @@ void session_let_go(struct session *s);
 
 /* Answers forkctl cancel, config or jobs: no slot is needed, and the connection ends with it. */
 void session_ask(struct session *s, const struct proto_ask *ask);
+
+/* Tells a pool that has just been told of the client which of its jobs are to end. */
+void session_tell_unwanted(struct session *s);
 
 /* ------------------------------------------------------------------------ session_peer.c */
 

@@ -61,8 +61,10 @@ void session_tell_pool(struct session_table *table)
 	/* Clients first: a ring that the pool knows is drained, and a word of a client that it does
 	 * not know is garbage. Of one that was released no ring has a word. */
 	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++)
-		if (session_is_the_pools(table->slots[i]))
+		if (session_is_the_pools(table->slots[i])) {
 			session_tell_client(table->slots[i], PROTO_POOL_CLIENT);
+			session_tell_unwanted(table->slots[i]);
+		}
 	tenants_tell_pool(&table->tenants);
 	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++)
 		if (session_is_the_pools(table->slots[i]) && table->slots[i]->state == SESSION_GONE)

@@ -183,6 +183,43 @@ START_TEST(what_is_nobodys_is_refused)
 }
 END_TEST
 
+/* It may run again, and does, but for the cancel: whether the pool had heard of that or not. */
+START_TEST(a_cancel_outlives_the_pool)
+{
+	fk_job gate, jobs[ONE], one;
+	fk_client *c;
+	pid_t pool;
+
+	daemon_start(&d, "--workers=1", NULL);
+	c = daemon_open(&d);
+	for (uint32_t heard = 0; heard < 2; heard++) {
+		pool = daemon_pool(&d);
+		one = jobs_hold(c, FK_IDEMPOTENT, &gate_open);
+		DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 1);
+		if (!heard)
+			daemon_suspend(pool);
+		ck_assert_int_eq(cancel_job(c, one), 0);
+		ck_assert_int_eq(kill(pool, SIGKILL), 0);
+		(void)jobs_pool_after(&d, pool);
+		*gate_open = 1;
+		ck_assert_int_eq(jobs_outcome(c, one, NULL), FK_CANCELLED);
+		ck_assert_int_eq(fk_release(c, one), 0);
+	}
+	/* All, and no job that comes after that. */
+	pool = daemon_pool(&d);
+	gate = fill(c, jobs);
+	daemon_suspend(pool);
+	ck_assert_int_eq(cancel(c, PROTO_EVERY_JOB, 0), 0);
+	one = jobs_submit(c, "fib:fib", 0, 10, 0);
+	ck_assert_int_eq(kill(pool, SIGKILL), 0);
+	for (uint32_t i = 0; i < ONE; i++)
+		ck_assert_int_eq(jobs_outcome(c, jobs[i], NULL), FK_CANCELLED);
+	ck_assert_int_eq(jobs_outcome(c, gate, NULL), FK_LOST);
+	jobs_see(c, one, 55);
+	jobs_end(&d, c);
+}
+END_TEST
+
 START_TEST(what_runs_and_what_waits_is_told)
 {
 	struct proto_job told[2 * ONE];
@@ -306,4 +343,5 @@ END_TEST
 
 CHECK_MAIN("ask", all_jobs_of_a_client_end_and_nobody_elses,
 	   one_job_ends_and_the_next_of_its_record_does_not, what_is_nobodys_is_refused,
+	   a_cancel_outlives_the_pool,
 	   what_runs_and_what_waits_is_told, its_user_and_root_may_and_nobody_else)
