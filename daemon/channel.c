@@ -269,8 +269,9 @@ static void channel_dispatch(struct pool *pool, struct proto_pool *m, int fd)
 		park_set_most(pool, m->n_jobs);
 		break;
 	case PROTO_POOL_PING:
-		/* Relaxed: nothing is handed over. */
-		atomic_store_explicit(&pool->pinged, true, memory_order_relaxed);
+		/* ORDER pool/pinged [Q4]: release, what was said before is in force. The last
+		 * number answers for all before it. Pairs with dispatcher_answer(). */
+		atomic_store_explicit(&pool->pinged, m->task_hash, memory_order_release);
 		pool_wake_dispatcher(pool);
 		break;
 	case PROTO_POOL_HALT:

@@ -176,13 +176,19 @@ static void dispatcher_clean(struct pool *pool)
 	d->clean_at = now + DISPATCHER_CLEAN;
 }
 
-/* The manager wants to know whether the channel's thread and this one do what they are for. */
+/* The manager wants to know whether the channel's thread and this one do what they are for, and
+ * whether what it has said is in force. */
 static void dispatcher_answer(struct pool *pool)
 {
-	/* Relaxed: nothing is handed over; who sets it wakes the dispatcher after it. */
-	if (atomic_load_explicit(&pool->pinged, memory_order_relaxed) &&
-	    atomic_exchange_explicit(&pool->pinged, false, memory_order_relaxed))
-		channel_send(pool, PROTO_POOL_PONG, 0, 0, "");
+	struct proto_pool pong = { .head = { PROTO_MAGIC, PROTO_POOL_PONG } };
+
+	/* Relaxed: who sets it wakes the dispatcher after it. */
+	if (!atomic_load_explicit(&pool->pinged, memory_order_relaxed))
+		return;
+	/* ORDER pool/pinged [Q4]: acquire, who hears of the answer finds what the channel's thread
+	 * has done by then. Pairs with channel_dispatch(). */
+	pong.task_hash = atomic_exchange_explicit(&pool->pinged, 0, memory_order_acquire);
+	channel_tell(pool, &pong);
 }
 
 /* Ends jobs that are late, summons workers whose jobs take turns, looks at those that may hang,

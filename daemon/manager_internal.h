@@ -26,6 +26,7 @@ enum reload_state {
 	RELOAD_IDLE,
 	RELOAD_TRYING,	 /* a trial runs */
 	RELOAD_RENEWING, /* the pool is to end for the next one */
+	RELOAD_TELLING,	 /* the pool has not heard all of it yet */
 };
 
 /* manager_reload.c */
@@ -35,7 +36,9 @@ struct reload {
 	uint64_t begun;	     /* of these, up to the one that runs, or was the last */
 	bool killed;	     /* RENEWING: the pool's time was over */
 	uint32_t n_left_out; /* RENEWING: modules that the trial has */
-	char text[400];	     /* what has come of it */
+	uint64_t heard;	     /* TELLING: poolproc_ask() */
+	int code;	     /* what has come of it */
+	char text[400];
 	struct trial trial;
 };
 
@@ -101,6 +104,8 @@ void manager_reload(struct manager *m, const char *why, uint64_t *ret_number);
 void manager_reload_go(struct manager *m);
 /* The pool is ready, and has been told everything. */
 void manager_reload_ready(struct manager *m);
+/* The pool has heard more, or has ended. */
+void manager_reload_heard(struct manager *m);
 /* None goes on: forkd ends. Whoever waits is told why. */
 void manager_reload_end(struct manager *m, const char *why);
 

@@ -212,6 +212,15 @@ static bool manager_was_to_end(struct manager *m, const struct poolproc_end *end
 	       (end->stopped || (killed && end->signo == SIGKILL));
 }
 
+/* What was said to the pool is in force; or the next one begins with it. */
+static void manager_on_heard(struct poolproc *pool)
+{
+	struct manager *m = container_of(pool, struct manager, pool);
+
+	session_heard(&m->sessions);
+	manager_reload_heard(m);
+}
+
 static void manager_on_died(struct poolproc *pool, const struct poolproc_end *end)
 {
 	struct manager *m = container_of(pool, struct manager, pool);
@@ -221,6 +230,7 @@ static void manager_on_died(struct poolproc *pool, const struct poolproc_end *en
 	session_show_counts(&m->sessions);
 	quarantine_show(&m->quarantine);
 	loop_forget(&m->loop, &m->stop_source);
+	manager_on_heard(pool);
 	if (m->halting) {
 		/* One that crashed has somebody to blame. */
 		if (!end->stopped && end->signo != SIGKILL)
@@ -272,5 +282,6 @@ const struct poolproc_events manager_pool_events = {
 	.released = manager_on_released,
 	.tenant_released = manager_on_tenant_released,
 	.asks_cpus = manager_on_asks_cpus,
+	.heard = manager_on_heard,
 	.died = manager_on_died,
 };

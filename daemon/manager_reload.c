@@ -16,9 +16,10 @@
  *
  *	        asked, and the pool is ready                  other modules
  *	IDLE ------------------------------> TRYING ------------------------------> RENEWING
- *	  ^                                    |  wrong: nothing changes               |
- *	  |                                    |  the same modules                     |
- *	  +------------------------------------+------------- the next pool is ready --+
+ *	 ^ ^                                   |  |                                    |
+ *	 | +--- wrong: nothing changes --------+  +-- the same modules                 |
+ *	 |                                        v                                    |
+ *	 +-- the pool has heard, or has ended -- TELLING <---- the next pool is ready -+
  *
  * INVARIANTS
  *   I1. A reload takes everything or nothing. Nothing changes unless files and command line are
@@ -35,6 +36,8 @@
  *       LOST, or runs again if it may, and nobody is blamed for it. A task keeps its place on the
  *       board as long as its name and signature are the same (module.c), so those that wait, and
  *       whoever knows the task, go on with the new one.
+ *   I5. When it is said that a reload is over no job begins by what was in force before: the pool
+ *       has heard it, or has ended, and the next one is told before it has any job.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   The trial: nothing changes. The pool: while it is to end, it has crashed as at any other time,
@@ -53,11 +56,12 @@
 
 #define RELOAD_TRIAL_NS (30 * NSEC_PER_SEC)
 
-/* Whoever waits is told, and the service manager. code: 0, or a negative errno. */
+/* Whoever waits is told, and the service manager. code: 0, or a negative errno; then nothing has
+ * changed, unless text is r->text. */
 static void reload_over(struct manager *m, int code, const char *text)
 {
 	struct reload *r = &m->reload;
-	const char *nothing = code && r->state != RELOAD_RENEWING ? "nothing changes: " : "";
+	const char *nothing = text != r->text ? "nothing changes: " : "";
 
 	log_msg(code ? LOG_LEVEL_ERROR : LOG_LEVEL_NOTICE, "reload: %s%s", nothing, text);
 	r->state = RELOAD_IDLE;
@@ -78,6 +82,23 @@ static void reload_take(struct manager *m)
 	fronts_show_scheduler(&m->fronts);
 	settings_tell_pool(m->options, &m->pool);
 	session_judge_all(&m->sessions);
+}
+
+/* All is done, with this code and r->text, but that the pool has to hear of it. */
+static void reload_tell(struct manager *m, int code)
+{
+	m->reload.state = RELOAD_TELLING;
+	m->reload.code = code;
+	m->reload.heard = poolproc_ask(&m->pool);
+	manager_reload_heard(m);
+}
+
+void manager_reload_heard(struct manager *m)
+{
+	struct reload *r = &m->reload;
+
+	if (r->state == RELOAD_TELLING && r->heard <= m->pool.heard)
+		reload_over(m, r->code, r->text);
 }
 
 /* The pool makes room for one with other modules, of which the trial has left out so many. */
@@ -152,7 +173,7 @@ static void reload_on_trial(struct trial *trial, struct trial_found *found, cons
 	else if (others)
 		reload_renew(m, found->n_left_out);
 	else
-		reload_over(m, 0, m->reload.text);
+		reload_tell(m, 0);
 }
 
 void manager_reload_go(struct manager *m)
@@ -197,11 +218,12 @@ void manager_reload_ready(struct manager *m)
 	struct reload *r = &m->reload;
 
 	if (r->state == RELOAD_RENEWING && m->pool.n_left_out > r->n_left_out) {
-		reload_over(m, -ENOEXEC,
-			    "another pool has other modules, but not all of them as when they were "
-			    "tried: forkd's log has which, and why");
+		(void)snprintf(r->text, sizeof(r->text),
+			       "another pool has other modules, but not all of them as when they "
+			       "were tried: forkd's log has which, and why");
+		reload_tell(m, -ENOEXEC);
 	} else if (r->state == RELOAD_RENEWING) {
-		reload_over(m, 0, r->text);
+		reload_tell(m, 0);
 	}
 	manager_reload_go(m);
 }

@@ -80,7 +80,7 @@ struct pool {
 	_Atomic uint64_t hang_limit;		 /* ns, 0: any time */
 	_Atomic uint32_t stop; /* POOL_*; the dispatcher says ENDING, and that it stays */
 	struct halt halt;
-	_Atomic bool pinged; /* the dispatcher owes a PROTO_POOL_PONG */
+	_Atomic uint64_t pinged; /* number of the PROTO_POOL_PONG that is owed, 0: none is */
 	/* forkctl check and profile, constant once workers run: pool_set_fork_mode() */
 	bool force_steals;	 /* treat every fork as stolen, and scribble over the C stack */
 	bool late_children;	 /* with it: what follows a fork runs before the child */

@@ -188,6 +188,7 @@ static void poolproc_close(struct poolproc *pool)
 		free(m);
 	}
 	pool->last = &pool->first;
+	pool->heard = pool->asked;
 	pool->state = POOLPROC_DOWN;
 }
 
@@ -337,6 +338,17 @@ void poolproc_send(struct poolproc *pool, const struct proto_pool *message, int 
 	poolproc_wait_outgoing(pool, r);
 }
 
+uint64_t poolproc_ask(struct poolproc *pool)
+{
+	struct proto_pool ping = { .head = { PROTO_MAGIC, PROTO_POOL_PING } };
+
+	if (pool->state != POOLPROC_READY)
+		return pool->heard;
+	ping.task_hash = ++pool->asked;
+	poolproc_send(pool, &ping, -1);
+	return pool->asked;
+}
+
 static void poolproc_on_outgoing(struct loop_source *source, int result)
 {
 	struct poolproc *pool = container_of(source, struct poolproc, outgoing);
@@ -356,6 +368,16 @@ static void poolproc_on_outgoing(struct loop_source *source, int result)
 			pool->last = &pool->first;
 		free(m);
 	}
+}
+
+/* A task may have said it: then somebody is answered too soon, and no more. */
+static void poolproc_take_pong(struct poolproc *pool, uint64_t number)
+{
+	if (number <= pool->heard || number > pool->asked)
+		return;
+	pool->heard = number;
+	pulse_answered(&pool->pulse, number);
+	pool->events->heard(pool);
 }
 
 static bool poolproc_take(struct poolproc *pool, struct proto_pool *message)
@@ -383,7 +405,7 @@ static bool poolproc_take(struct poolproc *pool, struct proto_pool *message)
 		pool->events->tenant_released(pool, message->tenant);
 		return true;
 	case PROTO_POOL_PONG:
-		pulse_answered(&pool->pulse);
+		poolproc_take_pong(pool, message->task_hash);
 		return true;
 	case PROTO_POOL_ASK_CPUS:
 		pool->events->asks_cpus(pool);

@@ -47,6 +47,8 @@ struct poolproc_events {
 	void (*released)(struct poolproc *pool, uint32_t client, uint32_t generation);
 	void (*tenant_released)(struct poolproc *pool, uint32_t tenant);
 	void (*asks_cpus)(struct poolproc *pool);
+	/* pool->heard has grown */
+	void (*heard)(struct poolproc *pool);
 	void (*died)(struct poolproc *pool, const struct poolproc_end *end);
 };
 
@@ -69,6 +71,8 @@ struct poolproc {
 	uint64_t ready_ns;
 	uint64_t modules;    /* which files it has loaded: struct modules, version */
 	uint32_t n_left_out; /* of them, that could not be loaded whole */
+	uint64_t asked;	     /* PINGs so far, of all pools */
+	uint64_t heard;	     /* up to which it has answered, or has died, which is as good */
 	int failed;
 	char failed_text[224];
 	struct loop_source process;
@@ -103,6 +107,13 @@ int poolproc_start(struct poolproc *pool, int board_fd, int arena_fd);
  * last about it.
  */
 void poolproc_send(struct poolproc *pool, const struct proto_pool *message, int fd);
+
+/*
+ * Asks whether all that was sent so far is in force. Returns a number: as soon as pool->heard is
+ * not less it is so, or there is no pool, and the next one begins with what was sent. Where there
+ * is none that is READY that is so at once.
+ */
+uint64_t poolproc_ask(struct poolproc *pool);
 
 /* True if a message would go to the pool at once, as far as can be known: READY, none waits. */
 static inline bool poolproc_is_free(const struct poolproc *pool)

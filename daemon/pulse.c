@@ -54,11 +54,9 @@ static bool pulse_works(const struct pulse *p)
 
 static void pulse_ask(struct pulse *p)
 {
-	struct proto_pool ping = { .head = { PROTO_MAGIC, PROTO_POOL_PING } };
-
 	p->watch = (struct pulse_watch){ .held = 0 };
 	pulse_timer(p, PULSE_ASKED, pulse_interval(p));
-	poolproc_send(p->pool, &ping, -1);
+	p->number = poolproc_ask(p->pool);
 	p->said = false;
 }
 
@@ -163,9 +161,9 @@ void pulse_moved(struct pulse *p)
 	p->watch.held = 0;
 }
 
-void pulse_answered(struct pulse *p)
+void pulse_answered(struct pulse *p, uint64_t number)
 {
-	if (p->state != PULSE_ASKED)
+	if (p->state != PULSE_ASKED || number < p->number)
 		return;
 	p->state = PULSE_QUIET;
 	if (p->said)

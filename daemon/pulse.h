@@ -72,7 +72,8 @@ struct pulse {
 	const struct arena *arena; /* NULL: nobody knows whether workers run jobs */
 	uint32_t n_workers;
 	enum pulse_state state;
-	bool said; /* something was, since the last question */
+	bool said;	 /* something was, since the last question */
+	uint64_t number; /* of that: poolproc_ask() */
 	uint64_t due;
 	struct pulse_watch watch;
 	struct loop_source timer;
@@ -90,8 +91,8 @@ void pulse_said(struct pulse *pulse);
 void pulse_glance(struct pulse *pulse);
 /* It has read something for which there was no room before. */
 void pulse_moved(struct pulse *pulse);
-/* It has answered. */
-void pulse_answered(struct pulse *pulse);
+/* It has answered all questions up to this number. */
+void pulse_answered(struct pulse *pulse, uint64_t number);
 /* There is no pool. */
 void pulse_end(struct pulse *pulse);
 

@@ -228,6 +228,33 @@ static void session_hello(struct session *s, const struct proto_hello *hello)
 		session_attach(s, &verdict);
 }
 
+/* It waits for the answer to what it asked for, for any time. False: it cannot. */
+static bool session_wait(struct session *s)
+{
+	loop_forget(s->table->loop, &s->timer_source);
+	if (loop_poll(s->table->loop, &s->socket_source, s->fd, POLLIN) == 0)
+		return true;
+	session_fail(s);
+	return false;
+}
+
+static void session_answer(struct session *s)
+{
+	(void)proto_send(s->fd, &s->answer, sizeof(s->answer), NULL, 0);
+	session_free(s);
+}
+
+void session_heard(struct session_table *table)
+{
+	struct session *next;
+
+	for (struct session *s = table->greeting; s; s = next) {
+		next = s->next;
+		if (s->heard && s->heard <= table->pool->heard)
+			session_answer(s);
+	}
+}
+
 /* forkctl set, and forkctl quarantine lift, of one who may: the connection ends with the answer. */
 static void session_set(struct session *s, struct proto_set *set)
 {
@@ -252,23 +279,24 @@ static void session_set(struct session *s, struct proto_set *set)
 	else
 		log_about(LOG_LEVEL_NOTICE, &about, "%s is %s now, was %s: set by pid %u, uid %u",
 			  set->name, set->value, done.value, s->pid, s->uid);
-	(void)proto_send(s->fd, &done, sizeof(done), NULL, 0);
-	session_free(s);
+	s->answer = done;
+	s->heard = poolproc_ask(s->table->pool);
+	if (s->heard <= s->table->pool->heard)
+		session_answer(s);
+	else
+		(void)session_wait(s);
 }
 
 /* forkctl reload: it waits with it. */
 static void session_reload(struct session *s)
 {
-	loop_forget(s->table->loop, &s->timer_source);
-	if (loop_poll(s->table->loop, &s->socket_source, s->fd, POLLIN) < 0)
-		session_fail(s);
-	else
+	if (session_wait(s))
 		s->table->reload(s->table, s->pid, s->uid, &s->reload);
 }
 
 static void session_answer_reload(struct session *s, int code, const char *text)
 {
-	struct proto_set done = { .head = { PROTO_MAGIC, PROTO_SET_DONE }, .name = "reload" };
+	struct proto_set *done = &s->answer;
 	struct greet_verdict verdict = { .code = code };
 
 	if (code) {
@@ -276,10 +304,10 @@ static void session_answer_reload(struct session *s, int code, const char *text)
 		session_refuse(s, &verdict);
 		return;
 	}
-	if (snprintf(done.value, sizeof(done.value), "%s", text) >= (int)sizeof(done.value))
-		strcpy(done.value + sizeof(done.value) - sizeof("..."), "...");
-	(void)proto_send(s->fd, &done, sizeof(done), NULL, 0);
-	session_free(s);
+	*done = (struct proto_set){ .head = { PROTO_MAGIC, PROTO_SET_DONE }, .name = "reload" };
+	if (snprintf(done->value, sizeof(done->value), "%s", text) >= (int)sizeof(done->value))
+		strcpy(done->value + sizeof(done->value) - sizeof("..."), "...");
+	session_answer(s);
 }
 
 void session_reloaded(struct session_table *table, uint64_t number, int code, const char *text)

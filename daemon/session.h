@@ -36,6 +36,9 @@ int session_adopt(struct session_table *table, uint32_t slot, const struct roste
  * are told. code: 0, or a negative errno; text: a line about it. */
 void session_reloaded(struct session_table *table, uint64_t number, int code, const char *text);
 
+/* The pool has heard more, or has ended (poolproc_ask()): those who wait for that are told. */
+void session_heard(struct session_table *table);
+
 /* Refuses those that are not in yet; new ones are refused as long as table->stopping. */
 void session_stop(struct session_table *table);
 

@@ -85,6 +85,8 @@ struct session {
 	struct session *next;
 	struct session **link;
 	uint64_t reload; /* the number of the reload that it waits for, 0: of none */
+	uint64_t heard;	 /* what the pool is to have heard before it is answered so, 0: nothing */
+	struct proto_set answer;
 	/* from MAKING on */
 	uint32_t slot;
 	uint32_t generation;

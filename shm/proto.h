@@ -43,7 +43,7 @@
 #define PROTO_POOL_SET	       22u /* a setting has changed: text is NAME=VALUE */
 #define PROTO_POOL_TASKS       23u /* a tenant's task_hash, 0 for all, is refused now or no more */
 #define PROTO_POOL_TENANT_GONE 24u /* it has no clients any more */
-#define PROTO_POOL_PING	       25u /* PROTO_POOL_PONG is the answer */
+#define PROTO_POOL_PING	       25u /* task_hash: its number; PROTO_POOL_PONG is the answer */
 #define PROTO_POOL_HALT	       26u /* start nothing more, end what runs, then exit */
 #define PROTO_POOL_CPUS	       27u /* cpu.max is enough for n_jobs CPUs; 0: for any number */
 #define PROTO_POOL_RULE	       28u /* of the option tasks entry n_jobs: text is its pattern */
@@ -57,7 +57,7 @@
 #define PROTO_POOL_FAILED	   35u /* could not start; text says why, error too */
 #define PROTO_POOL_ATTACHED	   36u /* the client's segment is mapped, or text says why not */
 #define PROTO_POOL_TENANT_RELEASED 37u /* the tenant's is unmapped, its rings are nobody's */
-#define PROTO_POOL_PONG		   38u /* channel and dispatcher do what they are for */
+#define PROTO_POOL_PONG		   38u /* the same number: all before that PING is in force */
 #define PROTO_POOL_ASK_CPUS	   39u /* PROTO_POOL_CPUS is the answer; once a second at most */
 
 struct proto_head {
@@ -146,7 +146,9 @@ struct proto_pool {
 	uint32_t job_generation; /* PROTO_POOL_CANCEL */
 	int32_t error;		 /* PROTO_POOL_FAILED: a negative errno */
 	uint32_t refused;	 /* PROTO_POOL_TASKS: 1: its jobs fail; 0: no more */
-	uint64_t task_hash;	 /* PROTO_POOL_TASKS; PROTO_POOL_READY: of the modules' files */
+	/* PROTO_POOL_TASKS; PROTO_POOL_READY: of the modules' files; PROTO_POOL_PING and PONG: a
+	 * number */
+	uint64_t task_hash;
 	/* PROTO_POOL_CLIENT, PROTO_POOL_RIGHTS: the entries of the option tasks that say what it
 	 * may call, a bit for each; none: it may call all; PROTO_RULES_NONE alone: nothing */
 	uint64_t rules[PROTO_RULES];

@@ -76,8 +76,6 @@ static void reload(int status, const char *text)
 
 	ck_assert_int_eq(daemon_ctl(&d, output, sizeof(output), "reload", NULL), status);
 	ck_assert_msg(strstr(output, text), "\"%s\" is not in: %s", text, output);
-	/* The pool has heard what is another now. */
-	DAEMON_AWAIT(daemon_is_quiet(&d));
 }
 
 /* It waits for jobs, and forkctl with it: returns its pid when the pool was told to end. */
@@ -465,6 +463,93 @@ START_TEST(a_pool_that_dies_before_its_end_makes_room_too)
 }
 END_TEST
 
+/* forkctl reload has begun, and forkd goes by this scheduler; it has not said that yet. */
+static pid_t reload_begins(uint32_t scheduler, const char *said)
+{
+	pid_t pid = daemon_spawn(&d, "reload", (const char *[]){ "forkctl", "reload", NULL });
+	char text[16384];
+
+	DAEMON_AWAIT(atomic_load(&d.board->manager.scheduler) == scheduler);
+	/* What it did in that turn is done when it answers another. */
+	ck_assert_int_eq(daemon_ctl(&d, text, sizeof(text), "config", NULL), 0);
+	ck_assert(!daemon_logged(&d, "reload: changed:", said));
+	return pid;
+}
+
+START_TEST(it_is_over_when_the_pool_has_heard_or_has_ended)
+{
+	pid_t pool, waits;
+
+	prepare();
+	start("workers = 2\n");
+	pool = daemon_pool(&d);
+	daemon_suspend(pool);
+	configure("workers = 2\nscheduler = busy\n");
+	waits = reload_begins(1, "scheduler");
+	ck_assert_int_eq(kill(pool, SIGKILL), 0);
+	ck_assert_int_eq(daemon_reap(waits), 0);
+	ck_assert(daemon_logged(&d, "reload: changed:", "scheduler"));
+	DAEMON_AWAIT(daemon_logged(&d, "pool 2 runs", ""));
+	pool = daemon_pool(&d);
+	daemon_suspend(pool);
+	configure("workers = 2\nspin = 20us\n");
+	waits = reload_begins(0, "spin");
+	ck_assert_int_eq(kill(pool, SIGCONT), 0);
+	ck_assert_int_eq(daemon_reap(waits), 0);
+	ck_assert(daemon_logged(&d, "reload: changed:", "spin"));
+	ck_assert_int_eq(daemon_pool(&d), pool);
+	jobs_end(&d, c);
+}
+END_TEST
+
+/* The pool has not let go of it yet, and nobody can ask for its groups any more. */
+START_TEST(who_is_gone_is_not_judged)
+{
+	fk_client *late;
+	pid_t pool, waits;
+
+	prepare();
+	start("workers = 2\n");
+	late = daemon_open(&d);
+	pool = daemon_pool(&d);
+	daemon_suspend(pool);
+	ck_assert_int_eq(fk_close(late), 0);
+	DAEMON_AWAIT(atomic_load(&d.board->manager.clients) == 2);
+	configure("workers = 2\nscheduler = busy\ntasks = @4294967294:x:*,*:*:*\n");
+	waits = reload_begins(1, "tasks");
+	ck_assert_int_eq(kill(pool, SIGCONT), 0);
+	ck_assert_int_eq(daemon_reap(waits), 0);
+	ck_assert(daemon_logged(&d, "reload: changed:", "tasks"));
+	ck_assert(!daemon_logged(&d, "may call nothing any more", ""));
+	jobs_end(&d, c);
+}
+END_TEST
+
+START_TEST(where_there_is_no_room_for_all_it_is_names_that_are_cut)
+{
+	prepare();
+	start("workers = 2\n");
+	put(SHIPPED("sort"));
+	configure("workers = 3\nscheduler = busy\nspin = 20us\nweight = 7\nweights = *:7\n"
+		  "deny = 4294967294\ntasks = *:*:*\nstack-max = 1G\nlimit-clients = 100\n"
+		  "limit-jobs = 1000\nlimit-bytes = 1G\nquarantine-crashes = 4\n"
+		  "quarantine-budget = 100\nquarantine-window = 1min\nquarantine-time = 1min\n");
+	reload(0, "another pool has other modules; some options need a restart; changed: ");
+	reload(0, "some options need a restart; no option has changed");
+	jobs_end(&d, c);
+}
+END_TEST
+
+START_TEST(a_constructor_that_forks_and_exits_writes_nothing_twice)
+{
+	prepare();
+	put("tests/modules/later/.libs/forks.so", "forks.so");
+	start("workers = 2\nweights = *:7\nlimit-clients = 100\n");
+	reload(0, "no option has changed");
+	jobs_end(&d, c);
+}
+END_TEST
+
 START_TEST(a_stop_does_not_wait_for_a_reload)
 {
 	volatile uint8_t *gate;
@@ -510,17 +595,22 @@ START_TEST(nor_does_a_planned_restart_and_who_waits_is_told)
 }
 END_TEST
 
-/* The next message to the service manager that begins so. */
-static void told(const char *text)
+/* The next message to the service manager that begins so; flags: MSG_DONTWAIT if it is there. */
+static void told_so(const char *text, int flags)
 {
 	char message[512];
 
 	do {
-		ssize_t n = recv(d.notify_fd, message, sizeof(message) - 1, 0);
+		ssize_t n = recv(d.notify_fd, message, sizeof(message) - 1, flags);
 
-		ck_assert_int_gt(n, 0);
+		ck_assert_msg(n > 0, "it was not told %s", text);
 		message[n] = '\0';
 	} while (strncmp(message, text, strlen(text)) != 0);
+}
+
+static void told(const char *text)
+{
+	told_so(text, 0);
 }
 
 START_TEST(the_service_manager_is_told_when_it_begins_and_when_it_is_over)
@@ -533,8 +623,9 @@ START_TEST(the_service_manager_is_told_when_it_begins_and_when_it_is_over)
 	told("STATUS=Running: 2 workers, 2 clients of 1 users; reload: no option has changed");
 	put(SHIPPED("sort"));
 	reload(0, "");
-	told("RELOADING=1\nMONOTONIC_USEC=");
-	told("READY=1");
+	/* Before forkctl, which is ExecReload=. */
+	told_so("RELOADING=1\nMONOTONIC_USEC=", MSG_DONTWAIT);
+	told_so("READY=1", MSG_DONTWAIT);
 	told("STATUS=Running: 2 workers, 2 clients of 1 users; reload: another pool has other "
 	     "modules; no option has changed");
 	ck_assert_int_eq(kill(daemon_pool(&d), SIGKILL), 0);
@@ -593,7 +684,10 @@ CHECK_MAIN("reload", what_can_change_does_and_the_rest_is_named,
 	   a_module_that_cannot_be_loaded_leaves_those_that_are,
 	   a_module_that_was_left_out_is_tried_again,
 	   a_pool_that_has_left_out_more_than_the_trial_is_no_success,
-	   a_pool_that_dies_before_its_end_makes_room_too, a_stop_does_not_wait_for_a_reload,
+	   a_pool_that_dies_before_its_end_makes_room_too,
+	   it_is_over_when_the_pool_has_heard_or_has_ended, who_is_gone_is_not_judged,
+	   where_there_is_no_room_for_all_it_is_names_that_are_cut,
+	   a_constructor_that_forks_and_exits_writes_nothing_twice, a_stop_does_not_wait_for_a_reload,
 	   nor_does_a_planned_restart_and_who_waits_is_told,
 	   the_service_manager_is_told_when_it_begins_and_when_it_is_over,
 	   reloads_under_load_lose_nothing)

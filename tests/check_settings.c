@@ -10,6 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "client/connect.h"
 #include "common/util.h"
 #include "shm/proto.h"
 #include "shm/wake.h"
@@ -82,6 +83,47 @@ START_TEST(the_next_pool_gets_what_was_set)
 	/* Of this pool: the counters began anew. */
 	ck_assert_uint_eq(daemon_counter(&d, "sleeps") + daemon_counter(&d, "naps"), 0);
 	ck_assert_uint_eq(scheduler(), 1);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+END_TEST
+
+/* Asks for it, as forkctl set does. Returns the socket, on which the answer comes. */
+static int ask_for_spin(const char *value)
+{
+	struct proto_set set = { .head = { PROTO_MAGIC, PROTO_SET }, .name = "spin" };
+	int fd = -1;
+
+	(void)snprintf(set.value, sizeof(set.value), "%s", value);
+	ck_assert_int_eq(connect_socket(d.socket, &fd), 0);
+	ck_assert_int_eq(proto_send(fd, &set, sizeof(set), NULL, 0), 0);
+	return fd;
+}
+
+START_TEST(it_is_answered_when_the_pool_has_heard_or_has_ended)
+{
+	static const char *const values[] = { "20us", "30us" };
+	union proto_message answer;
+	int fds[PROTO_MAX_FDS];
+	char text[16384];
+	uint32_t n_fds;
+
+	daemon_start(&d, "--workers=2", NULL);
+	for (uint32_t ends = 0; ends < 2; ends++) {
+		pid_t pool = daemon_pool(&d);
+		int fd;
+
+		daemon_suspend(pool);
+		fd = ask_for_spin(values[ends]);
+		DAEMON_AWAIT(daemon_logged(&d, "spin is", values[ends]));
+		/* What it did in that turn is done when it answers another. */
+		ck_assert_int_eq(daemon_ctl(&d, text, sizeof(text), "config", NULL), 0);
+		ck_assert_int_eq(proto_recv(fd, &answer, fds, &n_fds, MSG_DONTWAIT), -EAGAIN);
+		ck_assert_int_eq(kill(pool, ends ? SIGKILL : SIGCONT), 0);
+		ck_assert_int_eq(proto_recv(fd, &answer, fds, &n_fds, 0), sizeof(answer.set));
+		ck_assert_uint_eq(answer.head.type, PROTO_SET_DONE);
+		ck_assert_int_eq(close(fd), 0);
+	}
+	daemon_call_fib(&d);
 	ck_assert_int_eq(daemon_stop(&d), 0);
 }
 END_TEST
@@ -192,5 +234,6 @@ START_TEST(a_message_that_is_no_text_is_refused)
 END_TEST
 
 CHECK_MAIN("settings", the_scheduler_is_switched_to_and_fro, the_next_pool_gets_what_was_set,
+	   it_is_answered_when_the_pool_has_heard_or_has_ended,
 	   what_cannot_be_set_is_said_and_nothing_changes, another_user_may_not,
 	   a_message_that_is_no_text_is_refused)

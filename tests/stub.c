@@ -58,6 +58,7 @@ static void stub_send(uint32_t type, const struct proto_pool *about, const char 
 		m.client = about->client;
 		m.client_generation = about->client_generation;
 		m.tenant = about->tenant;
+		m.task_hash = about->task_hash; /* of a PING */
 	}
 	(void)snprintf(m.text, sizeof(m.text), "%s", text);
 	(void)proto_send(3, &m, sizeof(m), NULL, 0);

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/* tests/modules/later/forks.c - its constructor has a child that ends as programs do: what stands
+ * in the buffers of stdio is written by each */
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <forkd/task.h>
+
+static void __attribute__((constructor)) begin(void)
+{
+	pid_t pid = fork();
+
+	if (pid == 0)
+		exit(0);
+	(void)waitpid(pid, NULL, 0);
+}
+
+FK_TASK(int64_t, next, (int64_t, n))
+{
+	FK_LEAF(n + 1);
+}
+FK_NO_BODY(next)
+FK_END(next)
+
+FK_EXPORT(next, "n:i64 -> i64", 0, "The next number")
+FK_MODULE(forks, "A task of a module that forks when it is loaded")
