@@ -17,7 +17,8 @@
  *       parsed, each value as the command line's are.
  *   I2. A trial is over after limit_ns and TRIAL_LAST_NS at most, and the manager waits for none
  *       of it: a process that is stuck in the kernel, as on a disk that hangs, ends when that lets
- *       go of it. Until then it is there, killed, and there is no other.
+ *       go of it. Until then it is there, killed, and there is no other. One whose end nothing tells
+ *       of, for want of a descriptor or of memory, is looked at until it has ended.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   The process, at any moment: done(), with how it died. The manager: the kernel kills it.
@@ -43,8 +44,9 @@
 #include "daemon/offspring.h"
 #include "shm/segment.h"
 
-#define TRIAL_SIZE    (1u << 20)
-#define TRIAL_LAST_NS (2 * NSEC_PER_SEC) /* from SIGKILL to its end, where nothing is stuck */
+#define TRIAL_SIZE     (1u << 20)
+#define TRIAL_LAST_NS  (2 * NSEC_PER_SEC)   /* from SIGKILL to its end, where nothing is stuck */
+#define TRIAL_AGAIN_NS (10 * NSEC_PER_MSEC) /* between two looks whether it has ended */
 
 /* ------------------------------------------------------------------------ what it says */
 
@@ -109,14 +111,25 @@ static void trial_close(struct trial *t)
 	loop_forget(t->loop, &t->limit);
 	t->pidfd = safe_close(t->pidfd);
 	t->file = safe_close(t->file);
-	t->pid = 0;
 }
 
-/* It is reaped if it has ended at once. Else it is when the manager is, or by it (I2). */
-static void trial_kill(struct trial *t)
+/* Killed, and nothing tells of its end: now, or later, or by the next trial. */
+static void trial_reap(struct trial *t)
 {
+	loop_forget(t->loop, &t->limit);
+	if (waitpid(t->pid, NULL, WNOHANG) == 0)
+		(void)loop_timer(t->loop, &t->limit, TRIAL_AGAIN_NS);
+	else
+		t->pid = 0;
+}
+
+/* Its end cannot be waited for. */
+static void trial_leave(struct trial *t)
+{
+	trial_close(t);
+	t->state = TRIAL_OVER;
 	(void)kill(t->pid, SIGKILL); /* not reaped yet, so the pid is its own */
-	(void)waitpid(t->pid, NULL, WNOHANG);
+	trial_reap(t);
 }
 
 static void trial_tell(struct trial *t, struct trial_found *found, const char *why)
@@ -169,10 +182,13 @@ static void trial_on_process(struct loop_source *source, int result)
 		/* The end of one that lives has not come: I8 of loop.c does not let that be. */
 		if (loop_poll_later(t->loop, &t->process, t->pidfd, POLLIN) == 0)
 			return;
-		trial_kill(t);
-		info.si_code = CLD_KILLED;
-		info.si_status = SIGKILL;
+		trial_leave(t);
+		if (state != TRIAL_OVER)
+			trial_tell(t, NULL,
+				   "out of memory for the end of the process that tries it");
+		return;
 	}
+	t->pid = 0;
 	if (state == TRIAL_RUNS)
 		r = trial_judge(t, &info, &found, why, sizeof(why));
 	trial_close(t);
@@ -189,6 +205,10 @@ static void trial_on_limit(struct loop_source *source, int result)
 	struct trial *t = container_of(source, struct trial, limit);
 
 	(void)result;
+	if (t->state == TRIAL_OVER) {
+		trial_reap(t);
+		return;
+	}
 	if (t->state == TRIAL_RUNS) {
 		t->state = TRIAL_KILLED;
 		(void)snprintf(t->why, sizeof(t->why),
@@ -223,12 +243,17 @@ static char **trial_argv(char *const *args)
 
 int trial_start(struct trial *t, char *const *args)
 {
-	_cleanup_free_ char **argv = t->pid ? NULL : trial_argv(args);
+	_cleanup_free_ char **argv = NULL;
 	const pid_t manager = getpid();
 	int r;
 
+	if (t->pid && t->pidfd < 0)
+		trial_reap(t);
+	if (t->pid)
+		return -EBUSY;
+	argv = trial_argv(args);
 	if (!argv)
-		return t->pid ? -EBUSY : -ENOMEM;
+		return -ENOMEM;
 	t->state = TRIAL_RUNS;
 	t->process.call = trial_on_process;
 	t->limit.call = trial_on_limit;
@@ -250,11 +275,13 @@ int trial_start(struct trial *t, char *const *args)
 			r = loop_poll(t->loop, &t->process, t->pidfd, POLLIN);
 		if (r == 0)
 			r = loop_timer(t->loop, &t->limit, t->limit_ns);
-		if (r < 0)
-			trial_kill(t);
 	}
-	if (r < 0)
+	if (r < 0 && t->pid > 0) {
+		trial_leave(t);
+	} else if (r < 0) {
 		trial_close(t);
+		t->pid = 0;
+	}
 	return r;
 }
 
@@ -262,6 +289,9 @@ void trial_end(struct trial *t)
 {
 	if (!t->pid)
 		return;
-	trial_kill(t);
+	/* If it has not ended at once whoever reaps the manager's children does it. */
+	(void)kill(t->pid, SIGKILL);
+	(void)waitpid(t->pid, NULL, WNOHANG);
 	trial_close(t);
+	t->pid = 0;
 }

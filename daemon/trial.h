@@ -19,7 +19,7 @@ struct trial_found {
 enum trial_state {
 	TRIAL_RUNS,
 	TRIAL_KILLED, /* it was over its limit */
-	TRIAL_OVER,   /* done() was called; if there is a pid it does not end */
+	TRIAL_OVER,   /* done() is not to be called any more; if there is a pid it has not ended */
 };
 
 struct trial {

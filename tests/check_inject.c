@@ -13,8 +13,8 @@
  *	- afterwards everything works, and is given back: descriptors, mappings, memory, children
  *
  *   So much goes on in a run: a client of another user's comes, calls, submits, cancels and leaves
- *   (use); and a task crashes the pool, which is started again (restart); or forkd itself starts,
- *   is used and stops (life).
+ *   (use); and a task crashes the pool, which is started again (restart); or a module is another,
+ *   and forkd is told to reload (reload); or forkd itself starts, is used and stops (life).
  *
  * In the environment: INJECT is a part of a name ("pool restart mmap ENOMEM"), for only those, and
  * INJECT_NTH the n, for only that one.
@@ -26,6 +26,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -59,6 +60,7 @@ enum who {
 enum when {
 	USE,
 	RESTART,
+	RELOAD,
 	LIFE,
 };
 
@@ -178,6 +180,24 @@ static enum answer visit(enum when when)
 	return visit_again(when);
 }
 
+/* Another file of a module is there, and the next pool has loaded it; or who asked for that is told
+ * why not. */
+static enum answer reload_and_visit(enum when when)
+{
+	char path[128], text[1024] = "";
+	enum answer answer;
+	int status;
+
+	(void)snprintf(path, sizeof(path), "%s/fib.so", d.modules);
+	SAY(utimensat(AT_FDCWD, path, NULL, 0) == 0, "%s is not there", path);
+	status = daemon_ctl(&d, text, sizeof(text), "reload", NULL);
+	SAY(status == 0 ? strstr(text, "another pool") != NULL
+			: (status == 1 || status == 3) && text[0],
+	    "forkctl reload ended with %d: %s", status, text);
+	answer = visit(when);
+	return answer == RIGHT && status ? ERROR : answer;
+}
+
 /* One kind of run. */
 struct run {
 	enum who who;
@@ -238,7 +258,7 @@ static void name_run(enum who who, enum when when, const struct call *call, int 
 	static const char *const whose[] = {
 		[MANAGER] = "manager", [POOL] = "pool", [CLIENT] = "client", [RING] = "ring"
 	};
-	static const char *const times[] = { "use", "restart", "life" };
+	static const char *const times[] = { "use", "restart", "reload", "life" };
 
 	(void)snprintf(run_name, sizeof(run_name), "%s %s %s %s %" PRIu64, whose[who], times[when],
 		       call->name, strerrorname_np(err), n);
@@ -354,12 +374,12 @@ static void look(void)
 
 static void while_it_runs(enum who who, enum when when)
 {
-	const struct run run = { who, when, NULL, visit, look };
+	const struct run run = { who, when, NULL, when == RELOAD ? reload_and_visit : visit, look };
 
 	if (!are_wanted(who, when))
 		return;
 	/* With more, the next pool may have failed to map the rings of one who is not here. */
-	if (when == RESTART)
+	if (when != USE)
 		n_users = 1;
 	prepare();
 	daemon_start(&d, OPTIONS, NULL);
@@ -393,6 +413,18 @@ END_TEST
 START_TEST(a_call_of_the_pool_fails_while_it_is_started_again)
 {
 	while_it_runs(POOL, RESTART);
+}
+END_TEST
+
+START_TEST(a_call_of_the_manager_fails_while_it_reloads)
+{
+	while_it_runs(MANAGER, RELOAD);
+}
+END_TEST
+
+START_TEST(a_call_of_the_pool_or_of_the_trial_fails_in_a_reload)
+{
+	while_it_runs(POOL, RELOAD);
 }
 END_TEST
 
@@ -624,6 +656,8 @@ int main(void)
 		a_call_of_the_pool_fails_while_clients_come_and_go,
 		a_call_of_the_manager_fails_while_the_pool_is_started_again,
 		a_call_of_the_pool_fails_while_it_is_started_again,
+		a_call_of_the_manager_fails_while_it_reloads,
+		a_call_of_the_pool_or_of_the_trial_fails_in_a_reload,
 		the_manager_has_no_memory_to_hear_anybody_with_for_long,
 		the_pool_has_no_memory_to_hear_the_manager_with_for_long,
 		a_call_of_a_client_fails,

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -171,6 +172,29 @@ START_TEST(one_that_is_told_to_reload_itself_goes_on)
 }
 END_TEST
 
+/* There is a descriptor for its file, and none for its end. */
+START_TEST(one_whose_end_cannot_be_waited_for_is_not_left)
+{
+	struct loop_source look = { .call = on_look };
+	char *const none[] = { NULL };
+	struct rlimit limit;
+
+	begin(3600 * NSEC_PER_SEC);
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	limit.rlim_cur = (rlim_t)dup(0) + 1;
+	ck_assert_int_eq(close((int)limit.rlim_cur - 1), 0);
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	ck_assert_int_eq(trial_start(&trial, none), -EMFILE);
+	limit.rlim_cur = limit.rlim_max;
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	ck_assert_int_eq(loop_timer(&loop, &look, NSEC_PER_MSEC), 0);
+	run();
+	ck_assert_uint_eq(over, 0);
+	ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1);
+	loop_fini(&loop);
+}
+END_TEST
+
 START_TEST(where_memory_is_short_it_goes_before_the_pool)
 {
 	begin(1);
@@ -203,4 +227,5 @@ END_TEST
 CHECK_MAIN("trial", one_that_takes_too_long_is_killed,
 	   one_that_does_not_end_then_is_told_of_and_reaped_when_it_does,
 	   one_that_is_told_to_reload_itself_goes_on,
+	   one_whose_end_cannot_be_waited_for_is_not_left,
 	   where_memory_is_short_it_goes_before_the_pool, nobody_who_stops_waits_for_it)
