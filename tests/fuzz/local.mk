@@ -4,7 +4,7 @@
 # has, where what it looks at is built once more, with coverage, sanitizers and crash sites.
 #
 #   make fuzz FUZZ_SECONDS=600		each target for so many seconds of CPU time (60)
-#   make fuzz FUZZ_RUNS=2000000		or so many inputs
+#   make fuzz FUZZ_RUNS=500000		or so many inputs
 #   make fuzz-ring			one alone
 #
 # A finding is left as fuzz/NAME-crash-...: tests/fuzz/replay_NAME FILE shows it again. What mends
