@@ -169,6 +169,7 @@ SCRIPT_TESTS = \
 	tests/check-cpp \
 	tests/check-debian \
 	tests/check-docs \
+	tests/check-documented \
 	tests/check-forkctl-check \
 	tests/check-forkctl-json \
 	tests/check-guides \
@@ -276,6 +277,7 @@ TEXT_TESTS = \
 	tests/check-abi \
 	tests/check-completion \
 	tests/check-debian \
+	tests/check-documented \
 	tests/check-orders \
 	tests/check-style
 short-tests:
