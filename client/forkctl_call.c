@@ -210,11 +210,29 @@ static void print_result(const struct signature *signature, const uint8_t *resul
 	}
 }
 
+/* What to do about a code that the pool gives, and a task rarely. */
+static const char *find_advice(int code)
+{
+	switch (-code) {
+	case EACCES:
+		return "`forkctl tasks` marks what forkd.conf denies you by its option tasks";
+	case EKEYREVOKED:
+		return "it crashed too often for you: `forkctl quarantine` says for how long";
+	case ENOMEM:
+		return "jobs have stack-max and arena-max of forkd.conf, what tasks allocate "
+		       "module-memory";
+	case EPROTO:
+		return "the task breaks a rule of forkd-modules(7): forkd's log says which";
+	default:
+		return NULL;
+	}
+}
+
 /* One line on what became of a job that is not DONE. */
 static int report_outcome(const struct call *call, fk_job job)
 {
 	struct forkctl_outcome o = { 0 };
-	const char *help = "";
+	const char *help = "", *advice;
 	struct forkctl_text text;
 	int task;
 
@@ -229,6 +247,10 @@ static int report_outcome(const struct call *call, fk_job job)
 				    call->deadline.text);
 	if (o.outcome != FK_FAILED)
 		return forkctl_fail(FORKCTL_FAILED, "%s: %s", call->name, case_outcome(&o, &text));
+	advice = find_advice(o.code);
+	if (advice)
+		return forkctl_fail(FORKCTL_FAILED, "%s: %s: %s", call->name,
+				    case_outcome(&o, &text), advice);
 	/* Most often by its arguments: what they are. */
 	task = board_find_task(call->client->board, call->name);
 	if (task >= 0)

@@ -120,9 +120,10 @@ int options_change(struct options *o, const char *name, const char *value,
 		runtime_names(names, sizeof(names));
 		options_error_set(
 			ret_error,
-			"set: %s needs a restart: change it in forkd.conf; while forkd runs, only "
-			"these can be set: %s",
-			name, names);
+			"set: %s needs a %s: change it in forkd.conf%s; while forkd runs, "
+			"only these can be set: %s",
+			name, option_is_reloadable(row) ? "reload" : "restart",
+			option_is_reloadable(row) ? ", then `forkctl reload`" : "", names);
 		return -EPERM;
 	}
 	return options_set(o, name, value, "set", ret_error);

@@ -313,9 +313,9 @@ int quarantine_lift(struct quarantine *q, const char *uid_text, const char *name
 	}
 	if (!n) {
 		(void)snprintf(ret_error, error_size,
-			       "%s%.64s of uid %" PRIu64 " is not in quarantine: `forkctl "
+			       "no task%s%.64s of uid %" PRIu64 " is in quarantine: `forkctl "
 			       "quarantine` lists what is",
-			       *name ? "task " : "no task", name, uid);
+			       *name ? " " : "", name, uid);
 		return -ENOENT;
 	}
 	if (!*name)
