@@ -29,6 +29,8 @@ int forkctl_session(const char *socket, int argc, char *argv[]);
 int forkctl_set(const char *socket, int argc, char *argv[]);
 int forkctl_reload(const char *socket, int argc, char *argv[]);
 int forkctl_modules(const char *socket, int argc, char *argv[]);
+/* Of modules: load, unload. */
+int forkctl_load(const char *socket, int argc, char *argv[]);
 int forkctl_check(const char *socket, int argc, char *argv[]);
 int forkctl_profile(const char *socket, int argc, char *argv[]);
 int forkctl_clients(const char *socket, int argc, char *argv[]);
@@ -59,6 +61,9 @@ int forkctl_open(const char *socket, uint32_t n_jobs, uint64_t heap_size, fk_cli
 
 /* The same for commands that only look, and take no arguments and one option: --json. */
 int forkctl_look(const char *socket, int argc, char *argv[], int *ret_json, fk_client **ret_client);
+
+/* What an option is in the running forkd: *ret is the caller's. Returns 0 or an exit code. */
+int forkctl_option_value(const char *socket, const char *name, char **ret);
 
 /* Writes all of it. Returns 0 or a negative errno. */
 int forkctl_write(int fd, const void *data, size_t size);

@@ -122,24 +122,47 @@ static json_t *option_row(const struct config_option *option, const char *text)
 			 "help", option->help);
 }
 
-int forkctl_config(const char *socket, int argc, char *argv[])
+/* All of them, as forkd.conf has them. Returns 0 or an exit code. */
+static int config_fetch(const char *socket, char **ret_text)
 {
 	_cleanup_fclose_ FILE *file = NULL;
+	size_t room = 0;
+	uint64_t n;
+	int err = forkctl_fetch(socket, PROTO_CONFIG, &n, &file);
+
+	if (err)
+		return err;
+	if (getdelim(ret_text, &room, '\0', file) < 0)
+		return forkctl_fail(FORKCTL_FAILED, "forkd's answer cannot be read");
+	return 0;
+}
+
+int forkctl_option_value(const char *socket, const char *name, char **ret)
+{
+	_cleanup_free_ char *text = NULL;
+	_cleanup_json_ json_t *values = NULL;
+	int err = config_fetch(socket, &text);
+
+	if (err)
+		return err;
+	values = values_of(text, name);
+	*ret = json_array_size(values) ? strdup(json_string_value(json_array_get(values, 0))) : NULL;
+	return *ret ? 0 : forkctl_fail(FORKCTL_FAILED, "forkd's answer has no %s", name);
+}
+
+int forkctl_config(const char *socket, int argc, char *argv[])
+{
 	_cleanup_free_ char *text = NULL;
 	int json = 0, err = forkctl_options(forkctl_look_options, &json, &argc, argv);
-	size_t room = 0;
 	json_t *rows;
-	uint64_t n;
 
 	if (err)
 		return err;
 	if (argc > 1)
 		return forkctl_fail(FORKCTL_USAGE, "config takes no arguments, not %s", argv[1]);
-	err = forkctl_fetch(socket, PROTO_CONFIG, &n, &file);
+	err = config_fetch(socket, &text);
 	if (err)
 		return err;
-	if (getdelim(&text, &room, '\0', file) < 0)
-		return forkctl_fail(FORKCTL_FAILED, "forkd's answer cannot be read");
 	if (!json) {
 		(void)fputs(text, stdout);
 		return FORKCTL_OK;

@@ -54,11 +54,7 @@ int forkctl_modules(const char *socket, int argc, char *argv[])
 	if (argc > 1 && streq(argv[1], "check"))
 		return forkctl_check(socket, argc - 1, argv + 1);
 	if (argc > 1 && (streq(argv[1], "load") || streq(argv[1], "unload")))
-		return forkctl_fail(
-			FORKCTL_USAGE,
-			"modules has no %s: what is in the module folder is loaded: change "
-			"that, then `forkctl reload`",
-			argv[1]);
+		return forkctl_load(socket, argc - 1, argv + 1);
 	err = forkctl_look(socket, argc, argv, &json, &client);
 	if (err)
 		return err;

@@ -30,8 +30,7 @@
 
 #define SIZE_MOST (UINT64_C(1) << 40) /* heap-max can be no more */
 
-/* Reads a whole file; "-" is standard input. Returns 0 or a negative errno. */
-static int read_file(const char *path, struct forkctl_file *ret_file)
+int forkctl_read_file(const char *path, struct forkctl_file *ret_file)
 {
 	_cleanup_close_ int opened = -1;
 	_cleanup_free_ char *data = NULL;
@@ -96,7 +95,7 @@ int forkctl_args_init(struct forkctl_args *args, char *const *words, uint32_t n)
 
 		if (words[i][0] == '@')
 			file->err = words[i][1] == ':' ? read_size(words[i] + 2, file)
-						       : read_file(words[i] + 1, file);
+						       : forkctl_read_file(words[i] + 1, file);
 	}
 	return 0;
 }

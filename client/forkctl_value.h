@@ -16,6 +16,10 @@ struct forkctl_file {
 	int open; /* "@:": how many zeros is for the module to say (forkctl_room.h) */
 };
 
+/* Reads a whole file, whose data is the caller's then; "-" is standard input. Returns 0 or a negative
+ * errno. */
+int forkctl_read_file(const char *path, struct forkctl_file *ret_file);
+
 /*
  * Words as arguments, before it is known what they are: reads the files that those which begin with
  * @ name, "@:64M" is a size. Freed by forkctl_args_fini().

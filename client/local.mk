@@ -82,6 +82,7 @@ forkctl_SOURCES = \
 	client/forkctl_http.c \
 	client/forkctl_jobs.c \
 	client/forkctl_limits.c \
+	client/forkctl_load.c \
 	client/forkctl_metrics.c \
 	client/forkctl_modules.c \
 	client/forkctl_option.c \

@@ -3,6 +3,7 @@
  * reload - forkd.conf and the modules are read again while forkd runs: what can change does, what
  * is wrong changes nothing, and who is connected notices a pause at most
  */
+#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "client/client.h"
+#include "common/cleanup.h"
 #include "common/util.h"
 #include "tests/jobs.h"
 #include "tests/kept.h"
@@ -595,6 +597,94 @@ START_TEST(nor_does_a_planned_restart_and_who_waits_is_told)
 }
 END_TEST
 
+/* `forkctl modules WHAT FILE` ends with this status, and what it prints has this text. */
+static void modules(int status, const char *text, const char *what, const char *file)
+{
+	char output[1024];
+
+	ck_assert_int_eq(daemon_ctl(&d, output, sizeof(output), "modules", what, file, NULL),
+			 status);
+	ck_assert_msg(strstr(output, text), "\"%s\" is not in: %s", text, output);
+}
+
+/* A file of the build tree. */
+static const char *built(const char *file)
+{
+	static char path[4096];
+	const char *top = getenv("top_builddir");
+
+	(void)snprintf(path, sizeof(path), "%s/%s", top ? top : ".", file);
+	return path;
+}
+
+static bool is_there(const char *name)
+{
+	char path[128];
+	struct stat st;
+
+	(void)snprintf(path, sizeof(path), "%s/%s", d.modules, name);
+	return stat(path, &st) == 0 && (st.st_mode & 07777) == 0644;
+}
+
+/* Files in the module folder, of whatever name. */
+static uint32_t n_files(void)
+{
+	_cleanup_closedir_ DIR *dir = opendir(d.modules);
+	uint32_t n = 0;
+
+	ck_assert_ptr_nonnull(dir);
+	while (readdir(dir))
+		n++;
+	return n - 2;
+}
+
+START_TEST(forkctl_brings_a_module_or_takes_it_away_and_undoes_what_is_refused)
+{
+	char copy[128];
+	const fk_task *task;
+	pid_t pool;
+
+	prepare();
+	start("workers = 2\n");
+	modules(0, "another pool has other modules", "load", built("daemon/modules/.libs/sort.so"));
+	ck_assert_int_eq(fk_task_find(c, "sort:i64", &task), 0);
+	ck_assert(is_there("sort.so"));
+	modules(0, "another pool has other modules", "load",
+		built("tests/modules/later/.libs/null.so"));
+	ck_assert_int_eq(fk_task_find(c, "null:add", &task), 0);
+	ck_assert_str_eq(fk_task_signature(task), "a:i64, b:i64, c:i64 -> i64");
+	ck_assert_uint_eq(n_files(), 4);
+	/* One that cannot be loaded: a new one, and one in place of another. */
+	pool = daemon_pool(&d);
+	modules(1, "is as it was", "load", built("tests/modules/broken/.libs/broken_crash.so"));
+	put("tests/modules/broken/.libs/broken_abi.so", "../null.so");
+	(void)snprintf(copy, sizeof(copy), "%s/null.so", d.folder);
+	modules(1, "is as it was", "load", copy);
+	ck_assert_int_eq(unlink(copy), 0);
+	ck_assert_uint_eq(n_files(), 4);
+	ck_assert_int_eq(daemon_pool(&d), pool);
+	reload(0, "no option has changed");
+	ck_assert_int_eq(fk_task_find(c, "null:add", &task), 0);
+	ck_assert_str_eq(fk_task_signature(task), "a:i64, b:i64, c:i64 -> i64");
+	/* By its name, or by its file's. */
+	put(OURS("bytes"));
+	modules(0, "another pool has other modules", "unload", "sort");
+	modules(0, "another pool has other modules", "unload", "bytes.so");
+	ck_assert_int_eq(fk_task_find(c, "sort:i64", &task), -ENOENT);
+	ck_assert(!is_there("sort.so") && is_there("sort.so.unloaded"));
+	(void)snprintf(copy, sizeof(copy), "%s/sort.so.unloaded", d.modules);
+	modules(0, "another pool has other modules", "load", copy);
+	ck_assert_int_eq(fk_task_find(c, "sort:i64", &task), 0);
+	pool = daemon_pool(&d);
+	modules(1, "cannot take", "unload", "sorted");
+	modules(2, "no name of a module", "unload", "../sort");
+	modules(2, "has to end in .so", "load", "/etc/passwd");
+	modules(2, "cannot read", "load", "/nowhere/there.so");
+	ck_assert_int_eq(daemon_pool(&d), pool);
+	jobs_end(&d, c);
+}
+END_TEST
+
 /* The next message to the service manager that begins so; flags: MSG_DONTWAIT if it is there. */
 static void told_so(const char *text, int flags)
 {
@@ -687,7 +777,8 @@ CHECK_MAIN("reload", what_can_change_does_and_the_rest_is_named,
 	   a_pool_that_dies_before_its_end_makes_room_too,
 	   it_is_over_when_the_pool_has_heard_or_has_ended, who_is_gone_is_not_judged,
 	   where_there_is_no_room_for_all_it_is_names_that_are_cut,
-	   a_constructor_that_forks_and_exits_writes_nothing_twice, a_stop_does_not_wait_for_a_reload,
-	   nor_does_a_planned_restart_and_who_waits_is_told,
+	   a_constructor_that_forks_and_exits_writes_nothing_twice,
+	   a_stop_does_not_wait_for_a_reload, nor_does_a_planned_restart_and_who_waits_is_told,
+	   forkctl_brings_a_module_or_takes_it_away_and_undoes_what_is_refused,
 	   the_service_manager_is_told_when_it_begins_and_when_it_is_over,
 	   reloads_under_load_lose_nothing)
