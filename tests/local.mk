@@ -324,7 +324,29 @@ DIST_TESTS = \
 	tests/check_wake
 dist-tests:
 	@echo $(filter-out $(LONG_TESTS) $(TEXT_TESTS),$(DIST_TESTS))
-.PHONY: dist-tests short-tests
+
+# What a distribution's package has to show when it is built, by whoever builds it, without root, a
+# network or other tools, and soon (debian/rules): that what its compiler and its flags have made
+# forks, joins, loads modules, serves and goes on after a crash. Only these are built.
+PACKAGE_TESTS = \
+	tests/check_child \
+	tests/check_compress \
+	tests/check_crash \
+	tests/check_deque \
+	tests/check_lazy_pool \
+	tests/check_manager \
+	tests/check_module \
+	tests/check_ring \
+	tests/check_scenario \
+	tests/check_service \
+	tests/check_session \
+	tests/check_sleep \
+	tests/check_stack \
+	tests/check_task_api \
+	tests/check_topology
+package-tests:
+	@echo $(PACKAGE_TESTS)
+.PHONY: dist-tests package-tests short-tests
 
 # No test hangs for ever: after TEST_TIME seconds it is killed and has failed. In a debugger:
 # make check LOG_COMPILER= TESTS=...
