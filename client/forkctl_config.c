@@ -145,8 +145,10 @@ int forkctl_option_value(const char *socket, const char *name, char **ret)
 
 	if (err)
 		return err;
+	*ret = NULL;
 	values = values_of(text, name);
-	*ret = json_array_size(values) ? strdup(json_string_value(json_array_get(values, 0))) : NULL;
+	if (json_array_size(values))
+		*ret = strdup(json_string_value(json_array_get(values, 0)));
 	return *ret ? 0 : forkctl_fail(FORKCTL_FAILED, "forkd's answer has no %s", name);
 }
 

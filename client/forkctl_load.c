@@ -4,14 +4,14 @@
  * out of the way, and forkd reloads
  *
  * WHAT IT IS
- *   What stands in the folder is what there is, after a restart, too; so there is nothing that forkd
- *   could be told but to look again. Both do by one step what an administrator would do by several,
- *   and take it back if forkd does not want it.
+ *   What stands in the folder is what there is, after a restart, too; so there is nothing that
+ *   forkd could be told but to look again. Both do by one step what an administrator would do by
+ *   several, and take it back if forkd does not want it.
  *
  * INVARIANTS
- *   I1. At any moment each NAME.so of the folder is whole, the one of before or the new one: the new
- *       one is written beside it, under a name that forkd does not look at (module.c), and then they
- *       are exchanged by one rename.
+ *   I1. At any moment each NAME.so of the folder is whole, the one of before or the new one: the
+ *       new one is written beside it, under a name that forkd does not look at (module.c), and then
+ *       they are exchanged by one rename.
  *   I2. Nothing is lost: what was in the folder before stands beside it until forkd has taken the
  *       new one, and what is unloaded stays there as NAME.so.unloaded.
  *

@@ -16,8 +16,8 @@ struct forkctl_file {
 	int open; /* "@:": how many zeros is for the module to say (forkctl_room.h) */
 };
 
-/* Reads a whole file, whose data is the caller's then; "-" is standard input. Returns 0 or a negative
- * errno. */
+/* Reads a whole file, whose data is the caller's then; "-" is standard input. Returns 0 or a
+ * negative errno. */
 int forkctl_read_file(const char *path, struct forkctl_file *ret_file);
 
 /*

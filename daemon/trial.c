@@ -17,8 +17,8 @@
  *       parsed, each value as the command line's are.
  *   I2. A trial is over after limit_ns and TRIAL_LAST_NS at most, and the manager waits for none
  *       of it: a process that is stuck in the kernel, as on a disk that hangs, ends when that lets
- *       go of it. Until then it is there, killed, and there is no other. One whose end nothing tells
- *       of, for want of a descriptor or of memory, is looked at until it has ended.
+ *       go of it. Until then it is there, killed, and there is no other. One whose end nothing
+ *       tells of, for want of a descriptor or of memory, is looked at until it has ended.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   The process, at any moment: done(), with how it died. The manager: the kernel kills it.
