@@ -137,9 +137,12 @@ static int fronts_make_board(struct fronts *f, uint64_t epoch, const char **ret_
 	*ret_what = "make the board";
 	if (new)
 		f->board_fd = segment_create("forkd-board", SEGMENT_BOARD, sizeof(struct board),
-					     epoch, 1, 0400);
+					     epoch, 0, 0400);
 	if (f->board_fd < 0)
 		return f->board_fd;
+	r = new ? segment_allocate(f->board_fd, 0, BOARD_FRONT) : 0;
+	if (r < 0)
+		return r;
 	*ret_what = "open the board again (is /proc mounted?)";
 	f->board_readonly_fd = segment_reopen_readonly(f->board_fd);
 	if (f->board_readonly_fd < 0)

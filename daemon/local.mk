@@ -73,6 +73,7 @@ libmanager_la_SOURCES = \
 	daemon/store.h \
 	daemon/tenants.c \
 	daemon/tenants.h \
+	daemon/times.h \
 	daemon/trial.c \
 	daemon/trial.h \
 	daemon/userns.c \

@@ -228,6 +228,7 @@ static int manager_init(struct manager *m)
 			.roster = m->adopt.roster,
 			.store = &m->store,
 			.board = m->fronts.board,
+			.board_fd = m->fronts.board_fd,
 			.arena = m->fronts.arena,
 			.epoch = epoch,
 			.n_workers = n_workers,

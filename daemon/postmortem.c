@@ -34,6 +34,7 @@ static struct recover_limits postmortem_limits(const struct postmortem *p)
 		.max_jobs = p->fronts->options->max_jobs,
 		.n_tenants = p->sessions->tenants.n,
 		.is_gone = session_is_gone,
+		.ended = session_on_ended,
 	};
 }
 

@@ -160,9 +160,21 @@ static uint32_t *recover_counter(struct recover_report *report, uint32_t outcome
 	return outcome == JOB_CANCELLED ? &report->cancelled : &report->lost;
 }
 
+/* The record gets its outcome, unless it has one. Returns how many did: 1 or 0. */
+static uint32_t recover_give(const struct recover_limits *limits, void *context, uint32_t at,
+			     const struct ledger_row *row, struct job *job, struct group *groups,
+			     uint32_t outcome, int32_t code, uint32_t signo)
+{
+	if (!recover_finish(job, groups, row->generation, outcome, code, signo))
+		return 0;
+	if (limits->ended)
+		limits->ended(context, at / limits->max_jobs, at, row);
+	return 1;
+}
+
 static void recover_row(struct arena *arena, const struct recover_limits *limits,
 			const struct recover_blame *blame, uint32_t client, uint32_t index,
-			bool gone, struct job *job, struct group *groups,
+			bool gone, struct job *job, struct group *groups, void *context,
 			struct recover_report *report)
 {
 	uint32_t at = client * limits->max_jobs + index;
@@ -213,7 +225,7 @@ static void recover_row(struct arena *arena, const struct recover_limits *limits
 		report->job = index;
 		report->task = row.task ? row.task - 1 : UINT32_MAX;
 	}
-	*counter += recover_finish(job, groups, row.generation, outcome, code, signo);
+	*counter += recover_give(limits, context, at, &row, job, groups, outcome, code, signo);
 	FK_CRASH(recover_given);
 	recover_store(word, ledger_pack((struct ledger_row){ .generation = row.generation }));
 }
@@ -245,7 +257,7 @@ void recover_run(struct arena *arena, const struct recover_limits *limits, uint3
 		gone = limits->is_gone && limits->is_gone(context, client);
 		for (uint32_t i = 0; i < min(n, limits->max_jobs); i++)
 			recover_row(arena, limits, &blame, client, i, gone, &jobs[i],
-				    client_segment_groups(jobs, n), &report);
+				    client_segment_groups(jobs, n), context, &report);
 	}
 	for (uint32_t worker = 0; worker < limits->n_workers; worker++) {
 		recover_store(&arena->workers[worker].job, UINT32_MAX);
@@ -276,7 +288,8 @@ uint32_t recover_cancel(struct arena *arena, const struct recover_limits *limits
 		/* What is in a ring has no row yet. */
 		if (row.state == LEDGER_FREE)
 			row.generation = recover_load(&jobs[i].generation) & JOB_GEN_MASK;
-		n += recover_finish(&jobs[i], groups, row.generation, JOB_CANCELLED, 0, 0);
+		n += recover_give(limits, context, client * limits->max_jobs + i, &row, &jobs[i],
+				  groups, JOB_CANCELLED, 0, 0);
 		recover_store(&rows[i], ledger_pack((struct ledger_row){
 						.generation = row.generation,
 						.state = LEDGER_FREE,

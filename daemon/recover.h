@@ -18,6 +18,8 @@ struct recover_limits {
 	bool killed;	    /* the pool was, with its manager: no job is suspected of it */
 	/* True if the client of a slot has died, as far as is known; NULL: none has. */
 	bool (*is_gone)(void *context, uint32_t client);
+	/* Is told of each job that gets its outcome here, and how its row was; NULL: nobody. */
+	void (*ended)(void *context, uint32_t client, uint32_t at, const struct ledger_row *row);
 };
 
 /* The job records of a client slot, or NULL if nobody has it. *ret_n: how many there are. */

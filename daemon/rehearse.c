@@ -38,9 +38,13 @@
 
 static int rehearse_modules(const struct options *options, struct modules *modules)
 {
-	_cleanup_free_ struct board *board = calloc(1, sizeof(*board));
-	int r = board ? modules_load(modules, board, options->module_dir) : -ENOMEM;
+	_cleanup_free_ struct board *board = aligned_alloc(_Alignof(struct board), BOARD_FRONT);
+	int r = -ENOMEM;
 
+	if (board) {
+		memset(board, 0, BOARD_FRONT);
+		r = modules_load(modules, board, options->module_dir);
+	}
 	if (r < 0)
 		log_error("module-dir %s (to be root's or forkd's own, and go-w): %s",
 			  options->module_dir, strerror(-r));

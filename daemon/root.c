@@ -42,6 +42,7 @@
 #include "daemon/profile.h"
 #include "daemon/record.h"
 #include "daemon/strand.h"
+#include "daemon/times.h"
 #include "daemon/verdict.h"
 #include "shm/fence.h"
 #include "shm/futex.h"
@@ -121,6 +122,19 @@ bool root_is_cancelled(struct pool *pool, uint32_t row, uint32_t generation)
 	return atomic_load_explicit(&pool->cancels[row], memory_order_seq_cst) == generation;
 }
 
+/* What its tenant is told of a job that ends; its row is FINISHING. */
+static void root_count(struct pool *pool, uint32_t tenant, const struct root_end *end)
+{
+	if (end->worker == UINT32_MAX)
+		/* Relaxed: a statistic. */
+		atomic_fetch_add_explicit(&pool->board->tenants[tenant].dropped, 1,
+					  memory_order_relaxed);
+	else
+		times_count(&pool->board->times[tenant][end->worker],
+			    end->started_ns - end->drained_ns, end->ended_ns - end->started_ns,
+			    times_id(end->row, end->generation));
+}
+
 /* Gives the job its outcome; the row is in the caller's hand. True if it has woken who waited. */
 static bool root_finish(struct pool *pool, const struct root_end *end)
 {
@@ -139,6 +153,8 @@ static bool root_finish(struct pool *pool, const struct root_end *end)
 	atomic_store_explicit(&job->ended_ns, end->ended_ns, memory_order_relaxed);
 	root_set_row(pool, end->row, LEDGER_FINISHING, end->outcome, end->worker);
 	FK_CRASH(root_finishing);
+	root_count(pool, client->tenant, end);
+	FK_CRASH(root_timed);
 	deadline_remove(pool, end->row);
 
 	atomic_fetch_add_explicit(&board->jobs, 1, memory_order_relaxed);

@@ -16,6 +16,7 @@
 #include "common/util.h"
 #include "daemon/recover.h"
 #include "daemon/session_internal.h"
+#include "daemon/times.h"
 
 /* ------------------------------------------------------------------------ what the pool is told */
 
@@ -235,6 +236,17 @@ bool session_identity(const struct session_table *table, uint32_t client, uint32
 	return true;
 }
 
+void session_on_ended(void *context, uint32_t client, uint32_t at, const struct ledger_row *row)
+{
+	struct session_table *table = context;
+	uint32_t tenant = table->slots[client]->tenant;
+
+	/* The board is asked for nothing but whether that number stands there. */
+	if (row->state != LEDGER_FINISHING || row->worker >= table->tenants.n_workers ||
+	    !times_has(&table->board->times[tenant][row->worker], times_id(at, row->generation)))
+		tenants_ended(&table->tenants, tenant, 1);
+}
+
 uint32_t session_finish_one(struct session *s, uint32_t outcome)
 {
 	uint32_t n_jobs, n = 0;
@@ -243,6 +255,7 @@ uint32_t session_finish_one(struct session *s, uint32_t outcome)
 	for (uint32_t i = 0; jobs && i < n_jobs; i++)
 		n += recover_finish(&jobs[i], client_segment_groups(jobs, n_jobs), UINT32_MAX,
 				    outcome, 0, 0);
+	tenants_ended(&s->table->tenants, s->tenant, n);
 	return n;
 }
 

@@ -90,6 +90,10 @@ bool session_is_gone(void *context, uint32_t client);
 bool session_identity(const struct session_table *table, uint32_t client, uint32_t *ret_pid,
 		      uint32_t *ret_uid);
 
+/* A job of this row got its outcome from the manager: its tenant counts it, unless the pool had. A
+ * recover_limits.ended; context is the table. */
+void session_on_ended(void *context, uint32_t client, uint32_t at, const struct ledger_row *row);
+
 /* Gives every job that is still pending this outcome. Returns how many. */
 uint64_t session_finish_all(struct session_table *table, uint32_t outcome);
 

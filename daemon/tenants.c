@@ -25,6 +25,10 @@
  *       the old segment mapped: its pages are punched out of it, before its bytes stop being
  *       counted.
  *
+ *   I6. The board shows a tenant from its beginning until it is to leave: never two of one uid.
+ *       The memory of its times is there before a pool or a client hears of it, is 0 then, and
+ *       goes when no pool counts there any more, with the rings.
+ *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   A client between a ring's slot and its summary bit, or a consumer between clearing the bit and
  *   its last look: tenants_mark() makes up for both. The pool: tenants_tell_pool() when the next
@@ -40,6 +44,7 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/log.h"
 #include "common/util.h"
 #include "shm/futex.h"
@@ -48,6 +53,78 @@
 
 #define TENANTS_IDLE  16u /* that are kept */
 #define TENANTS_SPARE 16u /* slots that idle ones leave free, for uids that come all at once */
+
+/* ------------------------------------------------------------------------ what the board shows */
+
+/* Relaxed throughout: for display. */
+static void tenants_hide(struct tenants *tenants, uint32_t index)
+{
+	atomic_store_explicit(&tenants->board->tenants[index].since_ns, 0, memory_order_relaxed);
+}
+
+static void tenants_show(struct tenants *tenants, uint32_t index)
+{
+	struct board_tenant *b = &tenants->board->tenants[index];
+	const struct tenants_slot *t = &tenants->slots[index];
+
+	tenants_hide(tenants, index);
+	atomic_store_explicit(&b->uid, t->uid, memory_order_relaxed);
+	atomic_store_explicit(&b->ended, t->ended, memory_order_relaxed);
+	atomic_store_explicit(&b->since_ns, t->since_ns, memory_order_relaxed);
+}
+
+/* What a former manager has shown, as far as it stands there. */
+static void tenants_show_again(struct tenants *tenants, uint32_t index)
+{
+	const struct board_tenant *b = &tenants->board->tenants[index];
+	struct tenants_slot *t = &tenants->slots[index];
+
+	t->ended = atomic_load_explicit(&b->ended, memory_order_relaxed);
+	t->since_ns = atomic_load_explicit(&b->since_ns, memory_order_relaxed);
+	if (!t->since_ns)
+		t->since_ns = clock_ns();
+	tenants_show(tenants, index);
+}
+
+void tenants_ended(struct tenants *tenants, uint32_t index, uint32_t n)
+{
+	struct tenants_slot *t = &tenants->slots[index];
+
+	t->ended += n;
+	/* Nothing is read back: a task may have written there. */
+	atomic_store_explicit(&tenants->board->tenants[index].ended, t->ended,
+			      memory_order_relaxed);
+}
+
+static uint64_t tenants_times(uint32_t index)
+{
+	return offsetof(struct board, times) + index * sizeof(((struct board *)NULL)->times[0]);
+}
+
+/* Of a tenant that is gone, or is to come: 0s, and no memory. */
+static int tenants_clear_times(struct tenants *tenants, uint32_t index)
+{
+	atomic_store_explicit(&tenants->board->tenants[index].dropped, 0, memory_order_relaxed);
+	return segment_clear(tenants->board_fd, tenants_times(index),
+			     board_times_size(tenants->n_workers));
+}
+
+static int tenants_make_times(struct tenants *tenants, uint32_t index)
+{
+	int r = tenants_clear_times(tenants, index);
+
+	return r < 0 ? r
+		     : segment_allocate(tenants->board_fd, tenants_times(index),
+					board_times_size(tenants->n_workers));
+}
+
+/* Bytes that a tenant takes. */
+static uint64_t tenants_size(const struct tenants *tenants)
+{
+	return tenant_segment_size(tenants->n_workers) + board_times_size(tenants->n_workers);
+}
+
+/* ------------------------------------------------------------------------ what the pool is told */
 
 void tenants_tell(struct tenants *tenants, uint32_t index)
 {
@@ -88,7 +165,7 @@ static void tenants_on_emptied(struct pages *pages, int result)
 			  "stay counted against memory-max",
 			  t->size, t->uid, strerror(-result));
 	else
-		t->all->memory -= t->size;
+		t->all->memory -= tenants_size(t->all);
 	t->fd = safe_close(t->fd);
 	t->state = TENANTS_FREE;
 	tenants_forget(t->all, (uint32_t)(t - t->all->slots));
@@ -108,6 +185,8 @@ static void tenants_empty(struct tenants *tenants, uint32_t index)
 		atomic_store_explicit(&tenants->arena->rings[index][i].head, 0,
 				      memory_order_relaxed);
 	t->state = TENANTS_EMPTYING;
+	/* If it fails, it is tried again before the slot is another's. */
+	(void)tenants_clear_times(tenants, index);
 	t->pages = (struct pages){ .loop = tenants->loop, .call = tenants_on_emptied };
 	r = pages_drop(&t->pages, t->fd, t->size);
 	if (r < 0)
@@ -117,10 +196,13 @@ static void tenants_empty(struct tenants *tenants, uint32_t index)
 void tenants_tell_pool(struct tenants *tenants)
 {
 	for (uint32_t i = 0; i < tenants->n; i++)
-		if (tenants->slots[i].state == TENANTS_USED)
+		if (tenants->slots[i].state == TENANTS_USED) {
 			tenants_tell(tenants, i);
-		else if (tenants->slots[i].state == TENANTS_LEAVING)
+			/* The last one may have written there. */
+			tenants_show(tenants, i);
+		} else if (tenants->slots[i].state == TENANTS_LEAVING) {
 			tenants_empty(tenants, i);
+		}
 }
 
 void tenants_mark(struct tenants *tenants, uint32_t index)
@@ -179,8 +261,7 @@ static uint32_t tenants_find_free(const struct tenants *tenants)
 
 uint64_t tenants_needs(const struct tenants *tenants, uint32_t uid)
 {
-	return tenants_find(tenants, uid) < LIMIT_TENANTS ? 0
-							  : tenant_segment_size(tenants->n_workers);
+	return tenants_find(tenants, uid) < LIMIT_TENANTS ? 0 : tenants_size(tenants);
 }
 
 bool tenants_are_full(const struct tenants *tenants, uint32_t uid)
@@ -226,7 +307,7 @@ static void tenants_place(struct tenants *tenants, uint32_t index, uint32_t uid,
 		.head = segment_head(SEGMENT_TENANT, size, tenants->epoch),
 		.put = t->put, /* which may wait */
 	};
-	tenants->memory += size;
+	tenants->memory += tenants_size(tenants);
 	tenants->n = max(tenants->n, index + 1);
 }
 
@@ -256,6 +337,8 @@ static int tenants_make(struct tenants *tenants, uint32_t index, uint32_t uid)
 		return r;
 	}
 	tenants_place(tenants, index, uid, fd, base, size);
+	tenants->slots[index].since_ns = clock_ns();
+	tenants_show(tenants, index);
 	if (r == 0)
 		tenants_enter(tenants, index);
 	return 0;
@@ -270,7 +353,11 @@ int tenants_attach(struct tenants *tenants, uint32_t uid)
 	if (new) {
 		index = tenants_find_free(tenants);
 		assert(index < LIMIT_TENANTS);
-		r = tenants_make(tenants, index, uid);
+		r = tenants_make_times(tenants, index);
+		if (r == 0)
+			r = tenants_make(tenants, index, uid);
+		if (r < 0)
+			(void)tenants_clear_times(tenants, index);
 	}
 	if (r < 0)
 		return r;
@@ -308,6 +395,7 @@ static void tenants_release_one(struct tenants *tenants)
 	}
 	assert(oldest);
 	m.tenant = (uint32_t)(oldest - tenants->slots);
+	tenants_hide(tenants, m.tenant);
 	/* Not if it waits for the store. */
 	if (roster_tenant(tenants->roster, m.tenant, NULL) != ROSTER_FREE)
 		roster_tenant_is(tenants->roster, m.tenant, ROSTER_GONE);
@@ -376,6 +464,8 @@ static int tenants_adopt_one(struct tenants *tenants, uint32_t index, uint32_t u
 	/* As if a pool had been told: the next one is not. */
 	if (roster_tenant(tenants->roster, index, NULL) != ROSTER_HERE)
 		tenants->slots[index].state = TENANTS_LEAVING;
+	else
+		tenants_show_again(tenants, index);
 	return 0;
 }
 
@@ -393,6 +483,7 @@ int tenants_adopt(struct tenants *tenants)
 		if (is_shortage(r))
 			return r;
 		log_warning("cannot go on with the rings of uid %u: %s", uid, strerror(-r));
+		tenants_hide(tenants, i);
 		tenants_forget(tenants, i);
 	}
 	return 0;

@@ -32,6 +32,10 @@ struct tenants_slot {
 	uint32_t weight;     /* among the users; the pool is told */
 	uint32_t n_sessions; /* connections, and those that are gone and not released */
 	uint64_t idle_since; /* without sessions: when the last of them was released, by n_idled */
+	/* as the board has it: since when, CLOCK_MONOTONIC, and jobs that the manager gave their
+	 * outcome */
+	uint64_t since_ns;
+	uint64_t ended;
 	int fd;
 	struct segment head; /* of the segment, as it was made */
 	struct tenant_segment *segment;
@@ -47,6 +51,7 @@ struct tenants {
 	struct roster *roster;
 	struct store *store;
 	struct board *board;
+	int board_fd; /* borrowed */
 	struct arena *arena;
 	uint64_t epoch;
 	uint32_t n_workers;
@@ -55,7 +60,7 @@ struct tenants {
 
 	uint32_t n; /* slots that were ever used, from 0 on */
 	uint64_t n_idled;
-	uint64_t memory; /* bytes of the segments whose pages are not gone */
+	uint64_t memory; /* bytes of the segments whose pages are not gone, and of their times */
 	struct tenants_slot slots[LIMIT_TENANTS];
 };
 
@@ -75,6 +80,9 @@ void tenants_tell(struct tenants *tenants, uint32_t index);
 void tenants_weigh(struct tenants *tenants, uint32_t index, uint32_t weight);
 /* One has ended, and the pool has released it. */
 void tenants_detach(struct tenants *tenants, uint32_t index);
+
+/* The manager gave so many of its jobs their outcome, which no pool has counted. */
+void tenants_ended(struct tenants *tenants, uint32_t index, uint32_t n);
 
 /* How many are in use, and how many of these have no sessions. */
 void tenants_count(const struct tenants *tenants, uint32_t *ret_used, uint32_t *ret_idle);

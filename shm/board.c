@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * shm/board.c - the counters as a table, and the search for a task
+ * shm/board.c - the counters as a table, the times of a tenant, and the search for a task
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   Anybody who maps the board, any thread. Nothing is written here.
@@ -43,6 +43,37 @@ uint64_t board_counter_sum(const struct board *board, const struct counter_row *
 	for (uint32_t i = 0; i < n; i++)
 		sum += board_counter(board, i, row);
 	return sum;
+}
+
+const struct time_row board_time_rows[N_TIMES] = {
+#define TIME(name, NAME, help) [TIMES_##NAME] = { #name, help },
+#include "shm/times.def"
+#undef TIME
+};
+
+bool board_read_time(const struct board *board, uint32_t tenant, enum board_time which,
+		     struct histogram_sum *ret_histogram)
+{
+	uint32_t n = min(board->manager.n_workers, LIMIT_WORKERS);
+	struct histogram_sum h = { 0 };
+
+	/* Relaxed: for display. */
+	if (!atomic_load_explicit(&board->tenants[tenant].since_ns, memory_order_relaxed))
+		return false;
+	for (uint32_t w = 0; w < n; w++) {
+		const struct board_times *t = &board->times[tenant][w];
+
+		h.sum_ns += atomic_load_explicit(&t->sum_ns[which], memory_order_relaxed);
+		h.max_ns = max(h.max_ns,
+			       atomic_load_explicit(&t->max_ns[which], memory_order_relaxed));
+		for (uint32_t i = 0; i < HISTOGRAM_BUCKETS; i++)
+			h.counts[i] +=
+				atomic_load_explicit(&t->counts[which][i], memory_order_relaxed);
+	}
+	for (uint32_t i = 0; i < HISTOGRAM_BUCKETS; i++)
+		h.n += h.counts[i];
+	*ret_histogram = h;
+	return true;
 }
 
 uint64_t board_jobs_ended(const struct board *board, uint32_t n_workers)

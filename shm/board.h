@@ -18,14 +18,22 @@
  *       and below 0 that of one worker.
  *   I4. A task's stray write can reach every byte. The manager reads nothing back that it has
  *       written here, and writes head and manager anew when that pool has died.
+ *   I5. A job that a worker has started, and that the pool gave its outcome, is counted once in
+ *       each of its tenant's times, before its client sees the outcome; one that the manager gave
+ *       it once in ended (daemon/times.h). These go on from pool to pool, as what is said of
+ *       clients does, for as long as the uid has the slot.
+ *   I6. Memory has been taken for everything but times: of these for the workers that there are,
+ *       while a tenant is there. Who reads others takes memory.
  */
 #ifndef SHM_BOARD_H
 #define SHM_BOARD_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "shm/histogram.h"
 #include "shm/limits.h"
 #include "shm/segment.h"
 
@@ -132,6 +140,40 @@ struct board_client {
 
 _Static_assert(sizeof(struct board_client) == 128, "two lines a client");
 
+/* Who has a tenant's slot. */
+struct board_tenant {
+	/* the manager writes; since_ns 0: nobody, or the pool is to let go of it. Nobody else of this
+	 * uid is shown then. */
+	_Atomic uint64_t since_ns; /* CLOCK_MONOTONIC; with the slot it says which tenant it is */
+	_Atomic uint32_t uid;
+	uint32_t reserved0;
+	_Atomic uint64_t ended; /* jobs that got their outcome from the manager alone */
+	uint8_t reserved1[40];
+	/* the pool's threads write, by fetch-add */
+	_Alignas(64) _Atomic uint64_t dropped; /* jobs that no worker took up */
+	uint8_t reserved2[56];
+};
+
+_Static_assert(sizeof(struct board_tenant) == 128, "two lines a tenant");
+
+/* What is measured of jobs: times.def. */
+enum board_time {
+#define TIME(name, NAME, help) TIMES_##NAME,
+#include "shm/times.def"
+#undef TIME
+	N_TIMES,
+};
+
+/* A worker's part of it for one tenant, plain stores by that worker: daemon/times.h. */
+struct board_times {
+	_Alignas(64) _Atomic uint64_t last; /* job that was counted: times_id() */
+	_Atomic uint64_t sum_ns[N_TIMES];
+	_Atomic uint64_t max_ns[N_TIMES];
+	_Alignas(64) _Atomic uint64_t counts[N_TIMES][HISTOGRAM_BUCKETS];
+};
+
+_Static_assert(sizeof(struct board_times) == 2432, "38 lines a worker and tenant");
+
 /* Why a pool died. */
 #define CRASH_FAULT  1u /* a worker did what it may not, or aborted: signo, address */
 #define CRASH_EXIT   2u /* a worker ended the process: status */
@@ -226,7 +268,17 @@ struct board {
 	/* the pool writes, before it has workers; those beyond LIMIT_MODULES are not shown */
 	_Alignas(64) _Atomic uint32_t n_modules;
 	_Alignas(64) struct board_module modules[LIMIT_MODULES];
+	/* see board_tenant */
+	struct board_tenant tenants[LIMIT_TENANTS];
+	/* each worker writes its own; the manager clears them before a pool knows the tenant. A
+	 * tenant's are whole pages. */
+	_Alignas(4096) struct board_times times[LIMIT_TENANTS][LIMIT_WORKERS];
 };
+
+_Static_assert(sizeof(((struct board *)NULL)->times[0]) % 4096 == 0, "a tenant's times are pages");
+
+/* Bytes that there is memory for from the start (I6). */
+#define BOARD_FRONT offsetof(struct board, times)
 
 /* One row of counters.def. */
 struct counter_row {
@@ -243,6 +295,27 @@ extern const uint32_t board_n_counters;
 /* The value of a counter of one worker, or of BOARD_POOL; and of all together. */
 uint64_t board_counter(const struct board *board, uint32_t worker, const struct counter_row *row);
 uint64_t board_counter_sum(const struct board *board, const struct counter_row *row);
+
+/* One row of times.def. */
+struct time_row {
+	const char *name;
+	const char *help;
+};
+
+extern const struct time_row board_time_rows[N_TIMES];
+
+/*
+ * What was measured of a tenant's jobs: all workers' parts together. False if nobody has the slot.
+ * Counts and sum are read one after the other; they agree when no job of it ends meanwhile.
+ */
+bool board_read_time(const struct board *board, uint32_t tenant, enum board_time which,
+		     struct histogram_sum *ret_histogram);
+
+/* Bytes of times that a tenant takes with so many workers. */
+static inline uint64_t board_times_size(uint32_t n_workers)
+{
+	return (n_workers * sizeof(struct board_times) + 4095) & ~UINT64_C(4095);
+}
 
 /* Jobs that the pool, which has so many workers, gave their outcome, all together. */
 uint64_t board_jobs_ended(const struct board *board, uint32_t n_workers);

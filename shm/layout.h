@@ -70,6 +70,11 @@
 #define LAYOUT_48   LAYOUT_MIX(LAYOUT_47, offsetof(struct board, modules))
 #define LAYOUT_49   LAYOUT_MIX(LAYOUT_48, sizeof(struct watch))
 #define LAYOUT_50   LAYOUT_MIX(LAYOUT_49, offsetof(struct watch, sleepers))
-#define LAYOUT_HASH LAYOUT_MIX(LAYOUT_50, JOB_WATCHED)
+#define LAYOUT_51   LAYOUT_MIX(LAYOUT_50, JOB_WATCHED)
+#define LAYOUT_52   LAYOUT_MIX(LAYOUT_51, sizeof(struct board_tenant))
+#define LAYOUT_53   LAYOUT_MIX(LAYOUT_52, offsetof(struct board, tenants))
+#define LAYOUT_54   LAYOUT_MIX(LAYOUT_53, offsetof(struct board, times))
+#define LAYOUT_55   LAYOUT_MIX(LAYOUT_54, sizeof(struct board_times))
+#define LAYOUT_HASH LAYOUT_MIX(LAYOUT_55, HISTOGRAM_UNIT)
 
 #endif

@@ -10,6 +10,8 @@ libshm_la_SOURCES = \
 	shm/futex.c \
 	shm/futex.h \
 	shm/group.h \
+	shm/histogram.c \
+	shm/histogram.h \
 	shm/job.h \
 	shm/layout.h \
 	shm/ledger.h \
@@ -23,5 +25,6 @@ libshm_la_SOURCES = \
 	shm/signature.c \
 	shm/signature.h \
 	shm/tenant.h \
+	shm/times.def \
 	shm/wake.h \
 	shm/watch.h

@@ -3,8 +3,8 @@
  * shm/segment.c - creating, sealing, checking and mapping the shared segments
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   segment_create() and segment_reopen_readonly(): the manager. The rest: everybody, any thread;
- *   there is no state here.
+ *   segment_create(), segment_allocate(), segment_clear(), segment_reopen_readonly(): the manager.
+ *   The rest: everybody, any thread; there is no state here.
  *
  * INVARIANTS
  *   I1. A descriptor leaves segment_create() sealed, so its size is what the head says, for ever.
@@ -42,14 +42,24 @@ int segment_memfd(const char *name)
 	return fd < 0 ? -errno : fd;
 }
 
-static int segment_allocate(int fd, uint64_t size)
+static int segment_fallocate(int fd, int mode, uint64_t offset, uint64_t size)
 {
 	int r;
 
 	do {
-		r = fallocate(fd, 0, 0, (off_t)size);
+		r = fallocate(fd, mode, (off_t)offset, (off_t)size);
 	} while (r < 0 && errno == EINTR);
 	return r < 0 ? -errno : 0;
+}
+
+int segment_allocate(int fd, uint64_t offset, uint64_t size)
+{
+	return segment_fallocate(fd, 0, offset, size);
+}
+
+int segment_clear(int fd, uint64_t offset, uint64_t size)
+{
+	return segment_fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, size);
 }
 
 struct segment segment_head(uint32_t kind, uint64_t size, uint64_t epoch)
@@ -80,7 +90,7 @@ int segment_create(const char *name, uint32_t kind, uint64_t size, uint64_t epoc
 	if (ftruncate(fd, (off_t)size) < 0)
 		return -errno;
 	if (preallocate) {
-		r = segment_allocate(fd, size);
+		r = segment_allocate(fd, 0, size);
 		if (r < 0)
 			return r;
 	}

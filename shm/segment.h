@@ -43,6 +43,14 @@ _Static_assert(sizeof(struct segment) == 64, "a segment's head is one cache line
  * descriptor, or a negative errno. */
 int segment_memfd(const char *name);
 
+/*
+ * Takes memory for a part of a segment that was created without; and gives a part's back, whose
+ * bytes are 0 from then on. For few pages: it waits. Returns 0, or a negative errno (ENOSPC,
+ * ENOMEM).
+ */
+int segment_allocate(int fd, uint64_t offset, uint64_t size);
+int segment_clear(int fd, uint64_t offset, uint64_t size);
+
 /* The head of a segment of this build. */
 struct segment segment_head(uint32_t kind, uint64_t size, uint64_t epoch);
 

@@ -313,7 +313,7 @@ START_TEST(the_tables_of_a_record_and_of_a_worker_are_counted)
 	ck_assert_uint_le(record, BUDGET_RECORD);
 	ck_assert_uint_le(WORKER_STACK, BUDGET_WORKER);
 	/* Of both processes, with as many tenants and clients as there can be. */
-	ck_assert_uint_le(sizeof(struct pool) + sizeof(struct arena) + sizeof(struct board) +
+	ck_assert_uint_le(sizeof(struct pool) + sizeof(struct arena) + BOARD_FRONT +
 				  LIMIT_TENANTS * LIMIT_CLIENTS * sizeof(void *),
 			  BUDGET_PROCESSES);
 }

@@ -49,6 +49,9 @@ START_TEST(no_two_writers_share_a_cache_line)
 	assert_line(struct board, clients);
 	assert_line(struct board, crashes);
 	assert_line(struct board_client, jobs);
+	assert_line(struct board, tenants);
+	assert_line(struct board_tenant, dropped);
+	assert_line(struct board, times);
 	assert_line(struct ring, tail);
 	assert_line(struct ring, slots);
 	assert_line(struct tenant_segment, summary);
@@ -62,6 +65,7 @@ START_TEST(no_two_writers_share_a_cache_line)
 	assert_line(struct arena, rings);
 	ck_assert_uint_eq(sizeof(struct board_counters) % CACHE_LINE, 0);
 	ck_assert_uint_eq(sizeof(struct board_worker) % CACHE_LINE, 0);
+	ck_assert_uint_eq(sizeof(struct board_times) % CACHE_LINE, 0);
 	ck_assert_uint_eq(sizeof(struct ledger_worker) % CACHE_LINE, 0);
 	ck_assert_uint_eq(sizeof(struct ring) % CACHE_LINE, 0);
 }

@@ -33,7 +33,7 @@ static struct service_client first;
 static pid_t start(void)
 {
 	const uint64_t max = segments_size(JOBS, LARGEST) + 2 * segments_size(JOBS, SMALL) +
-			     2 * tenant_segment_size(2);
+			     2 * (tenant_segment_size(2) + board_times_size(2));
 	char memory[64], one[64];
 	pid_t pid;
 

@@ -36,9 +36,10 @@ static void make(size_t n)
 
 	free(board);
 	free(modules);
-	board = calloc(1, sizeof(*board));
+	board = aligned_alloc(_Alignof(struct board), BOARD_FRONT);
 	modules = calloc(1, sizeof(*modules));
 	ck_assert(board && modules);
+	memset(board, 0, BOARD_FRONT);
 	for (size_t i = 0; i < n; i++) {
 		snprintf(names[i], sizeof(names[i]), "task%zu", i);
 		table[i] = good;

@@ -267,6 +267,7 @@ static const struct row rows[] = {
 	SITE(root_copied, 2, change_buffers),
 	SITE(root_finishing, 200, submit_many),
 	SITE(root_finishing, 300, submit_many),
+	SITE(root_timed, 200, submit_many),
 	SITE(root_ended, 20, submit_many),
 	SITE(root_watched, 1, wait_for_any),
 	SITE(root_told, 200, submit_many),

@@ -159,7 +159,7 @@ static void as_nobody(int readonly)
 
 START_TEST(another_user_cannot_write_the_board)
 {
-	int fd = segment_create("board", SEGMENT_BOARD, sizeof(struct board), EPOCH, 1, 0400);
+	int fd = segment_create("board", SEGMENT_BOARD, sizeof(struct board), EPOCH, 0, 0400);
 	int readonly, status;
 	uint64_t size;
 	void *base;

@@ -266,7 +266,7 @@ void fake_segments(uint32_t n_workers)
 {
 	fake.n_workers = n_workers;
 	fake.fds[0] =
-		segment_create("check-board", SEGMENT_BOARD, sizeof(struct board), EPOCH, 1, 0600);
+		segment_create("check-board", SEGMENT_BOARD, sizeof(struct board), EPOCH, 0, 0600);
 	fake.fds[1] = segment_create("check-tenant", SEGMENT_TENANT, tenant_segment_size(n_workers),
 				     EPOCH, 1, 0600);
 	fake.board = must_map(fake.fds[0], SEGMENT_BOARD);

@@ -39,6 +39,7 @@ UNIT_TESTS = \
 	tests/check_hangup \
 	tests/check_hash \
 	tests/check_heap \
+	tests/check_histogram \
 	tests/check_image \
 	tests/check_intake \
 	tests/check_job \
@@ -151,6 +152,7 @@ SCENARIOS = \
 	tests/check_session \
 	tests/check_settings \
 	tests/check_storm \
+	tests/check_times \
 	tests/check_userns \
 	tests/check_users \
 	tests/soak_starve \

@@ -218,7 +218,7 @@ static bool is_gone(void *context, uint32_t client)
 	return client < CLIENTS && gone[client];
 }
 
-static const struct recover_limits limits = { WORKERS, SLOTS, JOBS, TENANTS, false, is_gone };
+static const struct recover_limits limits = { WORKERS, SLOTS, JOBS, TENANTS, false, is_gone, NULL };
 
 static void add_tenant(uint32_t tenant)
 {
