@@ -201,7 +201,7 @@ static int check_segments(fk_client *client)
 	const struct board *board = client->board;
 	uint64_t heap_offset, heap_size;
 
-	if (client->board_size < sizeof(*board) || client->segment_size < sizeof(*segment) ||
+	if (client->board_size < BOARD_LOADS || client->segment_size < sizeof(*segment) ||
 	    client->tenant_size < sizeof(*client->tenant))
 		return -EBADMSG;
 	heap_offset = segment->heap_offset;
@@ -211,6 +211,7 @@ static int check_segments(fk_client *client)
 	client->id = segment->client;
 	client->generation = segment->generation;
 	if (!client->n_workers || client->n_workers > LIMIT_WORKERS ||
+	    client->board_size < board_size(client->n_workers) ||
 	    client->tenant->n_rings < client->n_workers ||
 	    client->tenant_size < tenant_segment_size(client->n_workers))
 		return -EBADMSG;

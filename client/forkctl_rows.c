@@ -57,6 +57,14 @@ json_t *rows_task(const struct board *board, uint32_t task)
 	return data_text(board->tasks[task].name, sizeof(board->tasks[task].name));
 }
 
+json_t *rows_load(const struct board *board, uint32_t task)
+{
+	uint64_t jobs, run_ns;
+
+	board_task_load(board, task, &jobs, &run_ns);
+	return json_pack("{s:o, s:o}", "jobs", data_number(jobs), "run_ns", data_number(run_ns));
+}
+
 static const char *state_name(uint32_t state)
 {
 	static const char *const names[] = {
@@ -126,19 +134,21 @@ static json_t *client_row(const struct board *board, uint32_t slot)
 {
 	const struct board_client *c = &board->clients[slot];
 	uint64_t since = LOAD(c->connected_ns); /* before the clock is looked at */
-	uint64_t left = LOAD(c->left_ns), cpu = LOAD(c->cpu_ns);
-	uint64_t age = (left ? left : clock_ns()) - since;
+	uint64_t left = LOAD(c->left_ns), now = clock_ns();
+	uint64_t age = (left ? left : now) - since, cpu = board_client_cpu(board, slot, now);
 	json_t *row = json_pack("{s:o, s:o, s:o, s:o, s:o, s:s}", "client", data_number(slot),
 				"pid", data_number(LOAD(c->pid)), "uid", data_number(LOAD(c->uid)),
 				"user", rows_user(LOAD(c->uid)), "command", rows_command(c),
 				"state", left ? "left" : "connected");
 	json_t *sums =
-		json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:f, s:o, s:o, s:o}", "jobs",
-			  data_number(LOAD(c->jobs)), "failed", data_number(LOAD(c->failed)),
-			  "refused", data_number(LOAD(c->refused)), "run_ns",
-			  data_number(LOAD(c->run_ns)), "wait_ns", data_number(LOAD(c->wait_ns)),
-			  "cpu_ns", data_number(cpu), "cpu_share", cpu_share(board, cpu, age),
-			  "weight", data_number(LOAD(c->weight)), "memory_bytes",
+		json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:f, s:o, s:o, s:o, s:o}", "jobs",
+			  data_number(LOAD(c->jobs)), "pending",
+			  data_number(left ? 0 : board_client_pending(board, slot)), "failed",
+			  data_number(LOAD(c->failed)), "refused", data_number(LOAD(c->refused)),
+			  "run_ns", data_number(LOAD(c->run_ns)), "wait_ns",
+			  data_number(LOAD(c->wait_ns)), "cpu_ns", data_number(cpu), "cpu_share",
+			  cpu_share(board, cpu, age), "weight", data_number(LOAD(c->weight)),
+			  "user_weight", data_number(LOAD(c->user_weight)), "memory_bytes",
 			  data_number(LOAD(c->memory)), "age_ns", data_number(age));
 
 	(void)json_object_update_new(row, sums);
@@ -181,8 +191,18 @@ static json_t *running_row(const struct board *board, uint32_t worker)
 		return json_pack("{s:n, s:n, s:n, s:n}", "client", "pid", "task", "running_ns");
 	return json_pack("{s:o, s:o, s:o, s:o}", "client", data_number(client), "pid",
 			 data_number(LOAD(board->clients[client].pid)), "task",
-			 rows_task(board, LOAD(running->task)), "running_ns",
+			 rows_task(board, board_job_task(board, LOAD(running->job))), "running_ns",
 			 data_number(clock_ns() - started));
+}
+
+/* How it has spent its time, since the pool is there: what is in neither it searched. */
+static json_t *used_row(const struct board *board, uint32_t worker)
+{
+	const struct board_running *running = &board->running[worker];
+	uint64_t now = clock_ns();
+
+	return json_pack("{s:o, s:o}", "busy_ns", data_number(stopwatch_read(&running->busy, now)),
+			 "rested_ns", data_number(stopwatch_read(&running->rested, now)));
 }
 
 json_t *rows_workers(const struct board *board)
@@ -197,6 +217,7 @@ json_t *rows_workers(const struct board *board)
 					"state", wake_name(wake_state(wake_load(&w->wake))));
 
 		(void)json_object_update_new(row, running_row(board, i));
+		(void)json_object_update_new(row, used_row(board, i));
 		(void)json_array_append_new(rows, row);
 	}
 	return rows;

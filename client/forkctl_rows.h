@@ -38,4 +38,7 @@ json_t *rows_command(const struct board_client *client);
 /* The name of a task on the board; null for none. */
 json_t *rows_task(const struct board *board, uint32_t task);
 
+/* The jobs of a task that this pool has ended. */
+json_t *rows_load(const struct board *board, uint32_t task);
+
 #endif

@@ -44,13 +44,16 @@ static json_t *task_row(const fk_client *client, uint32_t index)
 		atomic_load_explicit(&client->segment->denied[index / 64], memory_order_relaxed);
 	uint32_t flags = atomic_load_explicit(&task->flags, memory_order_relaxed);
 
-	return json_pack("{s:o, s:o, s:o, s:b, s:b, s:b}", "task",
-			 data_text(task->name, sizeof(task->name)), "signature",
-			 data_text(task->signature, sizeof(task->signature)), "help",
-			 data_text(task->help, sizeof(task->help)), "denied",
-			 (int)(denied >> index % 64 & 1), "quarantined",
-			 is_quarantined(client->board, task, geteuid()), "in_place",
-			 (flags & TASK_CHANGING_BUFFERS) != 0);
+	json_t *row = json_pack("{s:o, s:o, s:o, s:b, s:b, s:b}", "task",
+				data_text(task->name, sizeof(task->name)), "signature",
+				data_text(task->signature, sizeof(task->signature)), "help",
+				data_text(task->help, sizeof(task->help)), "denied",
+				(int)(denied >> index % 64 & 1), "quarantined",
+				is_quarantined(client->board, task, geteuid()), "in_place",
+				(flags & TASK_CHANGING_BUFFERS) != 0);
+
+	(void)json_object_update_new(row, rows_load(client->board, index));
+	return row;
 }
 
 static json_t *task_rows(const fk_client *client)

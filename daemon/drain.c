@@ -242,6 +242,12 @@ static bool drain_walk(struct drain *drain, uint32_t tenant, struct registry_cha
 		more = drain_spent(drain);
 	}
 	*accepted += n;
+	/* Relaxed: for display. None of them has ended yet. */
+	if (n)
+		atomic_fetch_add_explicit(&drain->pool->board
+						   ->clients[client - drain->pool->registry.clients]
+						   .accepted,
+					  n, memory_order_relaxed);
 	/* One row takes the walk's own use over. */
 	if (n > 1)
 		atomic_fetch_add_explicit(&client->active, n - 1, memory_order_relaxed);

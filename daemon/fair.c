@@ -208,6 +208,9 @@ void fair_settle(struct fair *fair, uint64_t now)
 		if (row != ACCOUNT_NOBODY)
 			fair_charge(fair, row, ns, false);
 	}
+	/* Relaxed: for display, as what was charged. */
+	if (fair->settled_shown)
+		atomic_store_explicit(fair->settled_shown, now, memory_order_relaxed);
 	vtime_settle(fair);
 	for (uint32_t i = 0; fair->heap.n && i < fair->n_active; i++)
 		behind |= fair_goes_before(fair, &fair->clients[fair->active[i]]);

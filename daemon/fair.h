@@ -138,7 +138,8 @@ struct fair {
 	uint32_t n_active;
 	uint64_t picks;
 	uint64_t settled_at;
-	uint64_t credit; /* FAIR_CREDIT of all workers */
+	_Atomic uint64_t *settled_shown; /* the same on the board; NULL: nowhere */
+	uint64_t credit;		 /* FAIR_CREDIT of all workers */
 };
 
 /* clients: of the board. n_accounts: of workers. Returns 0 or -ENOMEM. */

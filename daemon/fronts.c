@@ -104,6 +104,8 @@ void fronts_clear_workers(struct fronts *f)
 			break;
 		atomic_store_explicit(&w->tid, 0, memory_order_relaxed);
 		atomic_store_explicit(&f->board->running[i].job, UINT32_MAX, memory_order_relaxed);
+		stopwatch_clear(&f->board->running[i].busy);
+		stopwatch_clear(&f->board->running[i].rested);
 	}
 }
 
@@ -123,7 +125,7 @@ struct roster_geometry fronts_geometry(const struct options *options, uint32_t n
 		.n_workers = n_workers,
 		.max_clients = options->max_clients,
 		.max_jobs = options->max_jobs,
-		.board_size = sizeof(struct board),
+		.board_size = board_size(n_workers),
 		.arena_size = fronts_arena_size(options),
 	};
 }
@@ -134,13 +136,16 @@ static int fronts_make_board(struct fronts *f, uint64_t epoch, const char **ret_
 	void *base;
 	int r;
 
+	f->board_size = board_size(f->n_workers);
 	*ret_what = "make the board";
 	if (new)
-		f->board_fd = segment_create("forkd-board", SEGMENT_BOARD, sizeof(struct board),
-					     epoch, 0, 0400);
+		f->board_fd =
+			segment_create("forkd-board", SEGMENT_BOARD, f->board_size, epoch, 0, 0400);
 	if (f->board_fd < 0)
 		return f->board_fd;
 	r = new ? segment_allocate(f->board_fd, 0, BOARD_FRONT) : 0;
+	if (new &&r == 0)
+		r = segment_allocate(f->board_fd, BOARD_LOADS, f->board_size - BOARD_LOADS);
 	if (r < 0)
 		return r;
 	*ret_what = "open the board again (is /proc mounted?)";
@@ -148,7 +153,6 @@ static int fronts_make_board(struct fronts *f, uint64_t epoch, const char **ret_
 	if (f->board_readonly_fd < 0)
 		return f->board_readonly_fd;
 	*ret_what = "map the board";
-	f->board_size = sizeof(struct board);
 	r = segment_map_sized(f->board_fd, f->board_size, &base);
 	if (r < 0)
 		return r;

@@ -21,6 +21,7 @@ int intake_init(struct pool *pool)
 	int r = fair_init(fair, pool->board->clients, pool->max_clients, pool->max_jobs,
 			  LIMIT_TENANTS, pool->n_workers);
 
+	fair->settled_shown = &pool->board->settled_ns;
 	if (r == 0)
 		r = registry_init(pool);
 	for (uint32_t i = 0; r == 0 && i < pool->n_workers; i++)
@@ -507,6 +508,7 @@ void intake_account(struct worker *w, uint32_t row, bool last, uint64_t now)
 	if (left != ACCOUNT_NOBODY)
 		fair_charge(&w->pool->intake.fair, left, ns, last);
 	w->job_since = now;
+	stopwatch_set(&w->pool->board->running[w->index].busy, row != ACCOUNT_NOBODY, now);
 	if (row != ACCOUNT_NOBODY)
 		account_open(&w->account, row, now);
 }

@@ -54,6 +54,7 @@ int layout_map(struct pool *pool, int board_fd, int arena_fd)
 	 * touched that nobody needs. */
 	memset(pool->board->counters, 0, pool->n_workers * sizeof(pool->board->counters[0]));
 	memset(&pool->board->counters[BOARD_POOL], 0, sizeof(pool->board->counters[0]));
+	memset(pool->board->loads, 0, pool->n_workers * sizeof(pool->board->loads[0]));
 	return 0;
 }
 

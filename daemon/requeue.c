@@ -9,6 +9,7 @@
 void requeue_find(struct pool *pool, uint32_t slot)
 {
 	struct registry_client *c = &pool->registry.clients[slot];
+	struct board_client *board = &pool->board->clients[slot];
 	uint32_t first = slot * pool->max_jobs;
 	struct drain drain = { .pool = pool };
 
@@ -20,6 +21,11 @@ void requeue_find(struct pool *pool, uint32_t slot)
 		atomic_fetch_add_explicit(&c->active, 1, memory_order_relaxed);
 		drain_admit(&drain, &c->jobs[i], first + i, row.generation);
 	}
+	/* Those that ran are the last pool's. Relaxed: for display, and nobody has them yet. */
+	atomic_store_explicit(&board->accepted,
+			      (uint32_t)atomic_load_explicit(&board->jobs, memory_order_relaxed) +
+				      drain.n,
+			      memory_order_relaxed);
 	c->requeued = drain.first;
 	c->n_requeued = c->to_settle = drain.n;
 }

@@ -192,6 +192,24 @@ static bool root_finish(struct pool *pool, const struct root_end *end)
 	return woke;
 }
 
+/* A job ends here that began with the task that its row names, if it came to one. */
+static void root_count(struct worker *w, uint32_t row, uint64_t run_ns)
+{
+	uint32_t task = ledger_row(w->pool->arena, row).task;
+	struct board_load *load;
+
+	if (!task || task > LIMIT_TASKS)
+		return;
+	load = &w->pool->board->loads[w->index][task - 1];
+	/* Relaxed: the worker's own statistics. */
+	atomic_store_explicit(&load->jobs,
+			      atomic_load_explicit(&load->jobs, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+	atomic_store_explicit(&load->run_ns,
+			      atomic_load_explicit(&load->run_ns, memory_order_relaxed) + run_ns,
+			      memory_order_relaxed);
+}
+
 /* Gives a job that was started its outcome: the root is gone after it, and the worker runs none. */
 static void root_end(struct worker *w, struct root *root, uint32_t outcome, int32_t code)
 {
@@ -207,6 +225,7 @@ static void root_end(struct worker *w, struct root *root, uint32_t outcome, int3
 	};
 
 	intake_account(w, WORKER_NO_JOB, true, end.ended_ns);
+	root_count(w, root->row, end.ended_ns - end.started_ns);
 	if (outcome == JOB_DONE)
 		COUNT(w, jobs_done);
 	else
@@ -313,6 +332,7 @@ void root_run(struct worker *w, uint32_t row)
 	root->fk.top = (char *)(root + 1);
 	atomic_store_explicit(&root->fk.joins, 0, memory_order_relaxed);
 	intake_account(w, row, false, root->started_ns);
+	board_show_task(pool->board, row, UINT32_MAX);
 	worker_set_job(w, row);
 	root_set_row(pool, row, LEDGER_RUNNING, 0, w->index);
 	FK_CRASH(root_running);
@@ -350,8 +370,7 @@ void root_run(struct worker *w, uint32_t row)
 	export = root->record.task->export;
 	FK_CRASH(root_loaded);
 	root_name_task(pool, row, root->record.index);
-	atomic_store_explicit(&pool->board->running[w->index].task, root->record.index,
-			      memory_order_relaxed);
+	board_show_task(pool->board, row, root->record.index);
 	/* With nothing below there is no frame that would want to be told. */
 	if (w->fk.bottom == w->frames.entries)
 		w->fk.unwinds = 0;

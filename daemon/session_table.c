@@ -47,8 +47,17 @@ void session_weigh(struct session_table *table, uint32_t tenant)
 			weight = max(weight, s->rights.weight);
 	}
 	/* Without any it has nothing to weigh. */
-	if (weight)
-		tenants_weigh(&table->tenants, tenant, weight);
+	if (!weight)
+		return;
+	tenants_weigh(&table->tenants, tenant, weight);
+	for (uint32_t i = 0; i < table->options->max_clients; i++) {
+		const struct session *s = table->slots[i];
+
+		/* Relaxed: for display. */
+		if (s && s->state == SESSION_OPEN && s->tenant == tenant)
+			atomic_store_explicit(&table->board->clients[i].user_weight, weight,
+					      memory_order_relaxed);
+	}
 }
 
 /* True if a pool has to do with it: it has its segment, or will have. */
@@ -148,6 +157,7 @@ void session_show(const struct session *s)
 	atomic_store_explicit(&c->refused, 0, memory_order_relaxed);
 	atomic_store_explicit(&c->cpu_ns, 0, memory_order_relaxed);
 	atomic_store_explicit(&c->vtime_ns, 0, memory_order_relaxed);
+	atomic_store_explicit(&c->accepted, 0, memory_order_relaxed);
 	atomic_store_explicit(&c->uid, s->uid, memory_order_relaxed);
 	atomic_store_explicit(&c->generation, s->generation, memory_order_relaxed);
 	atomic_store_explicit(&c->tenant, s->tenant, memory_order_relaxed);

@@ -116,12 +116,10 @@ static void worker_set_job_from(struct worker *w, uint32_t job, uint64_t now)
 	/* ORDER verdict/runs [V3]: release, what waits below is counted before. Pairs with
 	 * verdict_put(). */
 	atomic_store_explicit(&w->ledger->job, job, memory_order_release);
-	/* Relaxed: for display. Who starts a job names its task after this (root.c). */
+	/* Relaxed: for display. */
 	atomic_store_explicit(&running->job, job, memory_order_relaxed);
-	if (job == WORKER_NO_JOB)
-		return;
-	atomic_store_explicit(&running->task, UINT32_MAX, memory_order_relaxed);
-	atomic_store_explicit(&running->since_ns, w->job_since, memory_order_relaxed);
+	if (job != WORKER_NO_JOB)
+		atomic_store_explicit(&running->since_ns, w->job_since, memory_order_relaxed);
 }
 
 void worker_set_job(struct worker *w, uint32_t job)

@@ -159,6 +159,17 @@ void worker_spread(struct worker *w)
 	}
 }
 
+/* Waits while its word is this; ns: for so long at most, or 0. */
+static void worker_wait(struct worker *w, uint32_t value, uint64_t ns)
+{
+	struct stopwatch *rested = &w->pool->board->running[w->index].rested;
+	uint64_t now = clock_ns();
+
+	stopwatch_set(rested, true, now);
+	futex_wait(&w->board->wake, value, ns ? now + ns : 0);
+	stopwatch_set(rested, false, clock_ns());
+}
+
 /* What it has to look at itself, before: its own root deque, and all jobs if nobody else does. */
 bool worker_rest(struct worker *w)
 {
@@ -185,7 +196,7 @@ bool worker_rest(struct worker *w)
 			COUNT(w, sleeps);
 		else
 			COUNT(w, naps);
-		futex_wait(&w->board->wake, value, sleeps ? 0 : clock_ns() + POLICY_NAP);
+		worker_wait(w, value, sleeps ? 0 : POLICY_NAP);
 	}
 	wake_store(&w->board->wake, WAKE_LOOKING);
 	if (!sleeps) {
@@ -221,7 +232,7 @@ void worker_park(struct worker *w)
 	if (worker_is_parked(w) && !pool_ends(pool) && (!mine || !w->stack)) {
 		COUNT(w, parks);
 		/* Without memory for a stack it comes again. */
-		futex_wait(&w->board->wake, value, mine ? clock_ns() + POLICY_NAP : 0);
+		worker_wait(w, value, mine ? POLICY_NAP : 0);
 	}
 	wake_store(&w->board->wake, WAKE_LOOKING);
 	if (!lazy_rise(l, w->index, LAZY_ROUSED))

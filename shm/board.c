@@ -91,6 +91,81 @@ uint64_t board_jobs_ended(const struct board *board, uint32_t n_workers)
 	       atomic_load_explicit(&board->counters[BOARD_POOL].dropped, memory_order_relaxed);
 }
 
+/* What a worker has not been charged with yet for this client's job, if it runs one. */
+static uint64_t board_uncharged(const struct board *board, uint32_t worker, uint32_t client,
+				uint64_t settled_ns, uint64_t now_ns)
+{
+	const struct board_running *running = &board->running[worker];
+	uint32_t job = atomic_load_explicit(&running->job, memory_order_relaxed);
+	uint64_t since = atomic_load_explicit(&running->since_ns, memory_order_relaxed);
+
+	if (job == UINT32_MAX || job / max(board->manager.max_jobs, 1u) != client)
+		return 0;
+	since = max(since, settled_ns);
+	return now_ns > since ? now_ns - since : 0;
+}
+
+uint64_t board_client_cpu(const struct board *board, uint32_t client, uint64_t now_ns)
+{
+	const struct board_client *c = &board->clients[client];
+	/* Relaxed: statistics. The sum comes first: what is charged in between is missed until the
+	 * next look, and not counted twice. */
+	uint64_t sum = atomic_load_explicit(&c->cpu_ns, memory_order_relaxed);
+	uint64_t settled = atomic_load_explicit(&board->settled_ns, memory_order_relaxed);
+
+	if (atomic_load_explicit(&c->left_ns, memory_order_relaxed))
+		return sum;
+	for (uint32_t i = 0; i < min(board->manager.n_workers, LIMIT_WORKERS); i++)
+		sum += board_uncharged(board, i, client, settled, now_ns);
+	return sum;
+}
+
+uint32_t board_client_pending(const struct board *board, uint32_t client)
+{
+	const struct board_client *c = &board->clients[client];
+	/* Relaxed: statistics. What has ended is read first, so that it is not more. */
+	uint32_t ended = (uint32_t)atomic_load_explicit(&c->jobs, memory_order_relaxed);
+
+	return atomic_load_explicit(&c->accepted, memory_order_relaxed) - ended;
+}
+
+/* A client's records are neighbours, and begun by different workers: their places are not. */
+static uint32_t board_place(uint32_t job)
+{
+	return job * UINT32_C(2654435761) % BOARD_STARTED;
+}
+
+void board_show_task(struct board *board, uint32_t job, uint32_t task)
+{
+	/* Relaxed: for display, and one word. */
+	atomic_store_explicit(&board->started[board_place(job)].word,
+			      (uint64_t)(task + 1) << 32 | job, memory_order_relaxed);
+}
+
+uint32_t board_job_task(const struct board *board, uint32_t job)
+{
+	uint64_t word =
+		atomic_load_explicit(&board->started[board_place(job)].word, memory_order_relaxed);
+
+	return (uint32_t)word == job ? (uint32_t)(word >> 32) - 1 : UINT32_MAX;
+}
+
+void board_task_load(const struct board *board, uint32_t task, uint64_t *ret_jobs,
+		     uint64_t *ret_run_ns)
+{
+	uint64_t jobs = 0, run_ns = 0;
+
+	/* Relaxed: statistics. */
+	for (uint32_t i = 0; i < min(board->manager.n_workers, LIMIT_WORKERS); i++) {
+		const struct board_load *load = &board->loads[i][task];
+
+		jobs += atomic_load_explicit(&load->jobs, memory_order_relaxed);
+		run_ns += atomic_load_explicit(&load->run_ns, memory_order_relaxed);
+	}
+	*ret_jobs = jobs;
+	*ret_run_ns = run_ns;
+}
+
 int board_find_task(const struct board *board, const char *name)
 {
 	/* ORDER board/tasks [B1]: acquire, so that a counted entry is complete. Pairs with the

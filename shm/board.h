@@ -36,6 +36,7 @@
 #include "shm/histogram.h"
 #include "shm/limits.h"
 #include "shm/segment.h"
+#include "shm/stopwatch.h"
 
 /* The daemon's state. */
 #define BOARD_STARTING 0u
@@ -81,13 +82,29 @@ _Static_assert(sizeof(struct board_worker) == 64, "a worker's line");
 /* What a worker runs, for display: it changes with every job, so it is not beside the wake word,
  * not even in the line after it, which CPUs fetch along. */
 struct board_running {
-	_Atomic uint32_t job;	   /* client * manager.max_jobs + record, UINT32_MAX for none */
-	_Atomic uint32_t task;	   /* root task of that job, UINT32_MAX if it did not start there */
+	_Atomic uint32_t job; /* client * manager.max_jobs + record, UINT32_MAX for none */
+	uint8_t reserved0[4];
 	_Atomic uint64_t since_ns; /* CLOCK_MONOTONIC */
-	uint8_t reserved[48];
+	struct stopwatch busy;	   /* it had a job; since the pool is there */
+	struct stopwatch rested;   /* it slept, napped or was parked; what is left it searched */
+	uint8_t reserved1[32];
 };
 
 _Static_assert(sizeof(struct board_running) == 64, "a worker's line");
+
+/* The task that a job began with. Jobs share places: of those, the board has the one that began
+ * last. */
+#define BOARD_STARTED 4096u
+
+struct board_started {
+	_Atomic uint64_t word; /* { task + 1:32, job:32 }, job as above; task + 1 is 0: not known */
+};
+
+/* What a worker has run of a task. */
+struct board_load {
+	_Atomic uint64_t jobs;	 /* that began with it and ended on this worker, however */
+	_Atomic uint64_t run_ns; /* of these from start to end, summed */
+};
 
 struct board_task {
 	char name[64];	    /* MODULE:TASK */
@@ -124,18 +141,22 @@ struct board_client {
 	_Atomic uint64_t left_ns;      /* CLOCK_MONOTONIC, 0 while it is connected */
 	_Atomic uint64_t memory;       /* bytes that it shares with forkd: job records and heap */
 	char comm[16];
-	uint8_t reserved0[8];
+	_Atomic uint32_t user_weight; /* of its uid among the users */
+	uint8_t reserved0[4];
 	/* the pool's workers write, by fetch-add */
 	_Alignas(64) _Atomic uint64_t jobs; /* that got an outcome */
 	_Atomic uint64_t failed;	    /* of these, not JOB_DONE */
 	_Atomic uint64_t run_ns;	    /* from start to end, summed */
 	_Atomic uint64_t wait_ns;	    /* from drained to started, summed */
 	_Atomic uint64_t refused;	    /* records that did not pass the checks */
-	_Atomic uint64_t cpu_ns;	    /* of all its jobs on all workers, charged so far */
+	_Atomic uint64_t cpu_ns; /* of all its jobs on all workers, charged so far: up to settled_ns
+				  * and to where a worker left a job: board_client_cpu() */
 	/* one worker at a time writes */
 	_Atomic uint64_t vtime_ns; /* cpu_ns by weight: of weight 100 at its own pace; vtime.c */
 	_Atomic uint32_t weight;   /* among the connections of its uid */
-	uint8_t reserved1[4];
+	/* the workers, as above: jobs that this pool has taken up, and those that had ended before,
+	 * modulo 2^32; what it is ahead of jobs has not ended yet */
+	_Atomic uint32_t accepted;
 };
 
 _Static_assert(sizeof(struct board_client) == 128, "two lines a client");
@@ -252,10 +273,14 @@ struct board {
 	_Alignas(64) _Atomic uint32_t dispatcher; /* wake.h */
 	/* the pool writes */
 	_Alignas(64) _Atomic uint32_t n_tasks;
+	/* one worker at a time writes: up to when the time of all running jobs is charged */
+	_Alignas(64) _Atomic uint64_t settled_ns; /* CLOCK_MONOTONIC */
 	/* each worker writes its own */
 	_Alignas(64) struct board_worker workers[LIMIT_WORKERS];
 	struct board_counters counters[LIMIT_WORKERS + 1]; /* and BOARD_POOL */
 	_Alignas(64) struct board_running running[LIMIT_WORKERS];
+	/* who starts a job writes: board_show_task() */
+	_Alignas(64) struct board_started started[BOARD_STARTED];
 	/* the pool writes */
 	struct board_task tasks[LIMIT_TASKS];
 	/* see board_client */
@@ -273,12 +298,21 @@ struct board {
 	/* each worker writes its own; the manager clears them before a pool knows the tenant. A
 	 * tenant's are whole pages. */
 	_Alignas(4096) struct board_times times[LIMIT_TENANTS][LIMIT_WORKERS];
+	/* each worker writes its own, by task; the last member, see board_size() */
+	_Alignas(64) struct board_load loads[LIMIT_WORKERS][LIMIT_TASKS];
 };
 
 _Static_assert(sizeof(((struct board *)NULL)->times[0]) % 4096 == 0, "a tenant's times are pages");
 
-/* Bytes that there is memory for from the start (I6). */
+/* There is memory from the start up to FRONT, and from LOADS on (I6). */
 #define BOARD_FRONT offsetof(struct board, times)
+#define BOARD_LOADS offsetof(struct board, loads)
+
+/* Bytes that the board of so many workers has: of loads, those of others are not there. */
+static inline uint64_t board_size(uint32_t n_workers)
+{
+	return BOARD_LOADS + n_workers * sizeof(((struct board *)0)->loads[0]);
+}
 
 /* One row of counters.def. */
 struct counter_row {
@@ -319,6 +353,25 @@ static inline uint64_t board_times_size(uint32_t n_workers)
 
 /* Jobs that the pool, which has so many workers, gave their outcome, all together. */
 uint64_t board_jobs_ended(const struct board *board, uint32_t n_workers);
+
+/*
+ * The time that all jobs of a client have had workers, up to now_ns, which is read before: what is
+ * charged, and what those that run have had since then. Of one that has left, what is charged.
+ */
+uint64_t board_client_cpu(const struct board *board, uint32_t client, uint64_t now_ns);
+
+/* Jobs of a client that the pool has taken up and that have not ended. */
+uint32_t board_client_pending(const struct board *board, uint32_t client);
+
+/* Who starts a job: the task that it begins with, UINT32_MAX while that is not known. */
+void board_show_task(struct board *board, uint32_t job, uint32_t task);
+
+/* The task of a job that runs, UINT32_MAX if it is not known. */
+uint32_t board_job_task(const struct board *board, uint32_t job);
+
+/* What all workers have run of a task. */
+void board_task_load(const struct board *board, uint32_t task, uint64_t *ret_jobs,
+		     uint64_t *ret_run_ns);
 
 /* The index of a task by its MODULE:TASK name, or -ENOENT. */
 int board_find_task(const struct board *board, const char *name);

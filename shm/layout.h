@@ -52,7 +52,7 @@
 #define LAYOUT_30   LAYOUT_MIX(LAYOUT_29, sizeof(struct board_counters))
 #define LAYOUT_31   LAYOUT_MIX(LAYOUT_30, sizeof(struct board_running))
 #define LAYOUT_32   LAYOUT_MIX(LAYOUT_31, offsetof(struct board_running, job))
-#define LAYOUT_33   LAYOUT_MIX(LAYOUT_32, offsetof(struct board_running, task))
+#define LAYOUT_33   LAYOUT_MIX(LAYOUT_32, offsetof(struct board, started))
 #define LAYOUT_34   LAYOUT_MIX(LAYOUT_33, offsetof(struct board_running, since_ns))
 #define LAYOUT_35   LAYOUT_MIX(LAYOUT_34, sizeof(struct board_task))
 #define LAYOUT_36   LAYOUT_MIX(LAYOUT_35, offsetof(struct board_task, hash))
@@ -75,6 +75,8 @@
 #define LAYOUT_53   LAYOUT_MIX(LAYOUT_52, offsetof(struct board, tenants))
 #define LAYOUT_54   LAYOUT_MIX(LAYOUT_53, offsetof(struct board, times))
 #define LAYOUT_55   LAYOUT_MIX(LAYOUT_54, sizeof(struct board_times))
-#define LAYOUT_HASH LAYOUT_MIX(LAYOUT_55, HISTOGRAM_UNIT)
+#define LAYOUT_56   LAYOUT_MIX(LAYOUT_55, HISTOGRAM_UNIT)
+#define LAYOUT_57   LAYOUT_MIX(LAYOUT_56, offsetof(struct board, settled_ns))
+#define LAYOUT_HASH LAYOUT_MIX(LAYOUT_57, offsetof(struct board, loads))
 
 #endif

@@ -24,6 +24,7 @@ libshm_la_SOURCES = \
 	shm/segment.h \
 	shm/signature.c \
 	shm/signature.h \
+	shm/stopwatch.h \
 	shm/tenant.h \
 	shm/times.def \
 	shm/wake.h \

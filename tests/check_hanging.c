@@ -43,9 +43,9 @@ static int64_t where(const char *name, uint64_t since_ns)
 {
 	for (uint32_t i = 0; i < d.board->manager.n_workers; i++) {
 		const struct board_running *now = &d.board->running[i];
-		uint32_t task = atomic_load(&now->task);
+		uint32_t job = atomic_load(&now->job), task = board_job_task(d.board, job);
 
-		if (atomic_load(&now->job) != UINT32_MAX && task < LIMIT_TASKS &&
+		if (job != UINT32_MAX && task < LIMIT_TASKS &&
 		    streq(d.board->tasks[task].name, name) &&
 		    atomic_load(&now->since_ns) >= since_ns)
 			return i;

@@ -90,9 +90,10 @@ static inline uint32_t jobs_running(struct daemon *d, const char *name)
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < d->board->manager.n_workers; i++) {
-		uint32_t task = atomic_load(&d->board->running[i].task);
+		uint32_t job = atomic_load(&d->board->running[i].job);
+		uint32_t task = board_job_task(d->board, job);
 
-		n += atomic_load(&d->board->running[i].job) != UINT32_MAX &&
+		n += job != UINT32_MAX &&
 		     (!name || (task < LIMIT_TASKS && streq(d->board->tasks[task].name, name)));
 	}
 	return n;

@@ -93,6 +93,7 @@ UNIT_TESTS = \
 	tests/check_stack \
 	tests/check_stack_account \
 	tests/check_stack_arena \
+	tests/check_stopwatch \
 	tests/check_store \
 	tests/check_store_inherit \
 	tests/check_strand \
@@ -114,6 +115,7 @@ SCENARIOS = \
 	tests/check_adopt_sites \
 	tests/check_ask \
 	tests/check_blame \
+	tests/check_board \
 	tests/check_cancel \
 	tests/check_cancel_kept \
 	tests/check_chain \

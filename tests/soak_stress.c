@@ -132,7 +132,8 @@ static void dump(uint32_t client)
 	for (uint32_t i = 0; i < d.board->manager.n_workers; i++)
 		(void)fprintf(stderr, "worker %u: tid %u, wake word %#x, job %#x, task %#x\n", i,
 			      d.board->workers[i].tid, d.board->workers[i].wake,
-			      d.board->running[i].job, d.board->running[i].task);
+			      d.board->running[i].job,
+			      board_job_task(d.board, d.board->running[i].job));
 	(void)fprintf(stderr, "dispatcher: %#x\n", d.board->dispatcher);
 	show("forkctl status", (const char *const[]){ "forkctl", "status", NULL });
 	show("forkctl stat", (const char *const[]){ "forkctl", "stat", NULL });

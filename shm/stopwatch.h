@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * shm/stopwatch.h - how long somebody was in a state, in one word
+ *
+ * WHO WRITES, WHO READS
+ *   Its owner starts and stops it, with plain stores; anybody reads it, at any time.
+ *
+ * THE WORD
+ *   { ns:63, runs:1 }. Stopped: the time that it ran. Running: that time less the clock at the
+ *   start, so that who adds the clock has it up to now. One load is enough for that, and nobody
+ *   reads a sum from before a stop with a start from after it.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   The owner: it runs on, or stands. Who clears up after a pool clears its watches, too.
+ *
+ * Compiles with C11 alone.
+ */
+#ifndef SHM_STOPWATCH_H
+#define SHM_STOPWATCH_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define STOPWATCH_RUNS UINT64_C(1)
+
+struct stopwatch {
+	_Atomic uint64_t word;
+};
+
+/* The ns that a word stands for. A clock that was read before the start: as long as at the start,
+ * or where that is nothing, 0. */
+static inline uint64_t stopwatch_ns(uint64_t word, uint64_t now_ns)
+{
+	uint64_t sum = word & STOPWATCH_RUNS ? (word >> 1) + now_ns : word >> 1;
+
+	/* Of 63 bits; the upper half of them is what is below 0. */
+	sum &= UINT64_MAX >> 1;
+	return sum >> 62 ? 0 : sum;
+}
+
+/* Anybody: up to now. Relaxed: a statistic, of one word. */
+static inline uint64_t stopwatch_read(const struct stopwatch *watch, uint64_t now_ns)
+{
+	return stopwatch_ns(atomic_load_explicit(&watch->word, memory_order_relaxed), now_ns);
+}
+
+/* Owner: it runs, or stands, from now on; nothing if it does already. Relaxed: see above. */
+static inline void stopwatch_set(struct stopwatch *watch, bool runs, uint64_t now_ns)
+{
+	uint64_t word = atomic_load_explicit(&watch->word, memory_order_relaxed);
+	uint64_t sum;
+
+	if ((word & STOPWATCH_RUNS) == runs)
+		return;
+	sum = stopwatch_ns(word, now_ns);
+	word = runs ? (sum - now_ns) << 1 | STOPWATCH_RUNS : sum << 1;
+	atomic_store_explicit(&watch->word, word, memory_order_relaxed);
+}
+
+/* Owner, or who clears up after it. */
+static inline void stopwatch_clear(struct stopwatch *watch)
+{
+	atomic_store_explicit(&watch->word, 0, memory_order_relaxed);
+}
+
+#endif
