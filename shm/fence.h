@@ -2,8 +2,8 @@
 /*
  * shm/fence.h - the one place where standalone fences and spin hints live
  *
- * ThreadSanitizer does not model standalone fences. Under it a full fence is a read-modify-write of
- * one shared word, which orders at least as much as the fence does.
+ * ThreadSanitizer does not model standalone fences. Under it each is a full one, which is a
+ * read-modify-write of one shared word and orders at least as much.
  */
 #ifndef SHM_FENCE_H
 #define SHM_FENCE_H
@@ -29,6 +29,26 @@ static inline void fence_full(void)
 	atomic_fetch_add_explicit(&word, 1, memory_order_seq_cst);
 #else
 	atomic_thread_fence(memory_order_seq_cst);
+#endif
+}
+
+/* Orders loads and stores before it against stores after it; and loads before it against loads and
+ * stores after it. No instruction on x86-64. */
+static inline void fence_release(void)
+{
+#ifdef FENCE_TSAN
+	fence_full();
+#else
+	atomic_thread_fence(memory_order_release);
+#endif
+}
+
+static inline void fence_acquire(void)
+{
+#ifdef FENCE_TSAN
+	fence_full();
+#else
+	atomic_thread_fence(memory_order_acquire);
 #endif
 }
 

@@ -15,6 +15,7 @@
 #include "shm/ledger.h"
 #include "shm/proto.h"
 #include "shm/tenant.h"
+#include "shm/trace.h"
 
 /* Multiply-and-add over 64 bits: constant expressions only. */
 #define LAYOUT_MIX(h, x) ((h)*UINT64_C(0x100000001b3) + (uint64_t)(x))
@@ -77,6 +78,7 @@
 #define LAYOUT_55   LAYOUT_MIX(LAYOUT_54, sizeof(struct board_times))
 #define LAYOUT_56   LAYOUT_MIX(LAYOUT_55, HISTOGRAM_UNIT)
 #define LAYOUT_57   LAYOUT_MIX(LAYOUT_56, offsetof(struct board, settled_ns))
-#define LAYOUT_HASH LAYOUT_MIX(LAYOUT_57, offsetof(struct board, loads))
+#define LAYOUT_58   LAYOUT_MIX(LAYOUT_57, offsetof(struct board, loads))
+#define LAYOUT_HASH LAYOUT_MIX(LAYOUT_58, sizeof(struct trace_ring))
 
 #endif

@@ -27,5 +27,6 @@ libshm_la_SOURCES = \
 	shm/stopwatch.h \
 	shm/tenant.h \
 	shm/times.def \
+	shm/trace.h \
 	shm/wake.h \
 	shm/watch.h

@@ -25,6 +25,7 @@
 #define SEGMENT_CLIENT 3u
 #define SEGMENT_ARENA  4u
 #define SEGMENT_ROSTER 5u
+#define SEGMENT_TRACE  6u
 #define SEGMENT_ANY    0u /* segment_map(): who sent it is trusted, its head is not looked at */
 
 struct segment {

@@ -17,6 +17,7 @@ EXTRA_DIST += \
 	tests/model/ring.c \
 	tests/model/run.h \
 	tests/model/summary.c \
+	tests/model/trace.c \
 	tests/model/wake.c \
 	tests/model/watch.c
 

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * shm/trace.h - what workers have done lately, for who traces
+ *
+ * WHO WRITES, WHO READS
+ *   A segment of its own, that the manager makes when somebody begins to trace and nobody else
+ *   does: daemon/session_trace.c. It has a ring for each worker, which that worker alone writes,
+ *   as long as it is traced (daemon/trace.h). Whoever traces maps it read-only; he is root or
+ *   forkd's own user. Nobody waits for a reader, and there may be any number of them.
+ *
+ * THE RING
+ *   head counts the events so far. Event k stands in slot k % TRACE_EVENTS until event
+ *   k + TRACE_EVENTS is written there.
+ *
+ *	writer	fence; the slot's words; head = k + 1
+ *	reader	head; words of some slots; fence; head once more
+ *
+ * INVARIANTS
+ *   I1. Who sees head > k sees the words of event k, or those of a later one in its slot: head is
+ *       stored with release, and read with acquire, [T1].
+ *   I2. Who has read a word of event k + TRACE_EVENTS in the slot of k sees, behind its fence,
+ *       head >= k + TRACE_EVENTS: the writer's fence stands between the store of that head and the
+ *       words, [T2]. So what was read of k counts if head is less then; what does not is lost, and
+ *       the reader knows how much that is.
+ *   I3. Nothing here is believed: a task's stray write may be anywhere. A reader keeps its own
+ *       places, uses head modulo TRACE_EVENTS, and looks at each event's fields before it goes by
+ *       one of them. The manager reads nothing.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   The pool, in the middle of an event: head has not counted it. What is there stays, for whoever
+ *   has it mapped. A reader: nobody knows, but for the manager, by the end of his connection.
+ *
+ * Compiles with C11 alone: tests/model/trace.c runs this file.
+ */
+#ifndef SHM_TRACE_H
+#define SHM_TRACE_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "shm/fence.h"
+#include "shm/segment.h"
+
+#ifndef TRACE_EVENTS
+#define TRACE_EVENTS 16384u /* that a ring has; a power of 2 */
+#endif
+
+/* Kinds of events, and which fields they have. Those of a job: row, generation, task. */
+#define TRACE_ROOT	 1u /* took a job up: of a job; value: when it was taken off its ring, ns */
+#define TRACE_TASK	 2u /* its task is known, and runs: of a job */
+#define TRACE_JOB_END	 3u /* has ended: of a job; value: trace_outcome() */
+#define TRACE_STRAND	 4u /* goes on with a frame: of a job */
+#define TRACE_STRAND_END 5u /* what TRACE_ROOT or TRACE_STRAND began */
+#define TRACE_STEAL	 6u /* took a continuation: of a job; peer: the victim */
+#define TRACE_REST	 7u /* value: TRACE_SLEEP, TRACE_NAP or TRACE_PARK */
+#define TRACE_AWAKE	 8u /* value: after which of them */
+#define TRACE_WAKE	 9u /* woke a worker that slept or napped: peer */
+
+#define TRACE_SLEEP 0u
+#define TRACE_NAP   1u
+#define TRACE_PARK  2u
+
+struct trace_event {
+	uint64_t time_ns;    /* CLOCK_MONOTONIC */
+	uint32_t row;	     /* of a job: client * manager.max_jobs + record; UINT32_MAX: none */
+	uint32_t generation; /* of that record */
+	uint32_t task;	     /* on the board, UINT32_MAX: not known */
+	uint16_t kind;	     /* TRACE_* */
+	uint16_t peer;	     /* a worker */
+	uint64_t value;
+};
+
+#define TRACE_WORDS (sizeof(struct trace_event) / sizeof(uint64_t))
+
+_Static_assert(sizeof(struct trace_event) == 32, "two events a line");
+
+struct trace_ring {
+	/* the worker writes */
+	_Alignas(4096) _Atomic uint64_t head;
+	_Alignas(64) _Atomic uint64_t slots[TRACE_EVENTS][TRACE_WORDS];
+};
+
+struct trace {
+	/* the manager writes once */
+	struct segment head;
+	/* one for each worker */
+	struct trace_ring rings[];
+};
+
+/* Bytes of the segment. */
+static inline uint64_t trace_size(uint32_t n_workers)
+{
+	return sizeof(struct trace) + n_workers * sizeof(struct trace_ring);
+}
+
+/* An outcome, JOB_*, and the code that goes with it. */
+static inline uint64_t trace_outcome(uint32_t outcome, int32_t code)
+{
+	return outcome | (uint64_t)(uint32_t)code << 32;
+}
+
+/* Writes an event. The ring's worker. */
+static inline void trace_put(struct trace_ring *ring, const struct trace_event *event)
+{
+	/* Relaxed: its own. */
+	uint64_t k = atomic_load_explicit(&ring->head, memory_order_relaxed);
+	_Atomic uint64_t *slot = ring->slots[k % TRACE_EVENTS];
+	uint64_t words[TRACE_WORDS];
+
+	memcpy(words, event, sizeof(words));
+	/* ORDER trace/overrun [T2]: release, head says k before the slot changes (I2). Pairs with
+	 * trace_take(). */
+	fence_release();
+	for (uint32_t i = 0; i < TRACE_WORDS; i++)
+		atomic_store_explicit(&slot[i], words[i], memory_order_relaxed);
+	/* ORDER trace/event [T1]: release, the slot before the head (I1). Pairs with trace_take().
+	 */
+	atomic_store_explicit(&ring->head, k + 1, memory_order_release);
+}
+
+/* Where a reader begins: what is written from now on. */
+static inline uint64_t trace_head(const struct trace_ring *ring)
+{
+	return atomic_load_explicit(&ring->head, memory_order_relaxed);
+}
+
+/*
+ * Reads events from *at on, most of them at most, which is no more than TRACE_EVENTS; *at moves
+ * behind them. Adds to *ret_lost how many there were before them and are overwritten. Any thread
+ * that can read the ring. Returns how many it has.
+ */
+static inline uint32_t trace_take(const struct trace_ring *ring, uint64_t *at,
+				  struct trace_event *ret_events, uint32_t most, uint64_t *ret_lost)
+{
+	/* ORDER trace/event [T1]: acquire, the slots below head. Pairs with trace_put(). */
+	uint64_t head = atomic_load_explicit(&ring->head, memory_order_acquire);
+	uint64_t first = *at, n, gone;
+
+	/* Not by a worker (I3). */
+	if (head - first > UINT64_MAX / 2)
+		first = *at = head;
+	if (head - first > TRACE_EVENTS)
+		first = head - TRACE_EVENTS;
+	n = head - first < most ? head - first : most;
+	for (uint64_t k = 0; k < n; k++) {
+		const _Atomic uint64_t *slot = ring->slots[(first + k) % TRACE_EVENTS];
+		uint64_t words[TRACE_WORDS];
+
+		for (uint32_t i = 0; i < TRACE_WORDS; i++)
+			words[i] = atomic_load_explicit(&slot[i], memory_order_relaxed);
+		memcpy(&ret_events[k], words, sizeof(words));
+	}
+	/* ORDER trace/overrun [T2]: acquire, the slots before head. Pairs with trace_put(). */
+	fence_acquire();
+	head = atomic_load_explicit(&ring->head, memory_order_relaxed);
+	/* Event head may be half written: in the slot of head - TRACE_EVENTS. */
+	gone = head - first >= TRACE_EVENTS ? head - first - TRACE_EVENTS + 1 : 0;
+	if (gone > n)
+		gone = n;
+	memmove(ret_events, ret_events + gone, (n - gone) * sizeof(*ret_events));
+	*ret_lost += first + gone - *at;
+	*at = first + n;
+	return (uint32_t)(n - gone);
+}
+
+#endif
