@@ -13,6 +13,7 @@
 #include "common/log.h"
 #include "daemon/pool.h"
 #include "daemon/root.h"
+#include "daemon/trace.h"
 #include "daemon/vacate.h"
 
 /* One that ends nothing, and whose handler has nothing to do on this thread. */
@@ -219,6 +220,13 @@ static void channel_on_rule(struct pool *pool, struct proto_pool *m)
 		log_error("rule %u of tasks, \"%.100s\", is none", m->n_jobs, m->text);
 }
 
+static void channel_on_trace(struct pool *pool, int fd)
+{
+	int r = trace_begin(pool, fd);
+
+	channel_send(pool, PROTO_POOL_TRACED, 0, 0, r < 0 ? strerror(-r) : "");
+}
+
 /* Not if it ends by now: the manager may say so twice. */
 static void channel_drain(struct pool *pool)
 {
@@ -264,6 +272,12 @@ static void channel_dispatch(struct pool *pool, struct proto_pool *m, int fd)
 		break;
 	case PROTO_POOL_TENANT_GONE:
 		vacate_tenant(pool, m->tenant);
+		break;
+	case PROTO_POOL_TRACE:
+		channel_on_trace(pool, fd);
+		break;
+	case PROTO_POOL_TRACE_END:
+		trace_end(pool);
 		break;
 	case PROTO_POOL_CPUS:
 		park_set_most(pool, m->n_jobs);

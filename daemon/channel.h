@@ -13,9 +13,9 @@
  *       memory: it is tried again and again then.
  *   I2. The queue never overflows: no message is read while there is no room for its answer
  *       (ATTACHED to a CLIENT, RELEASED to a GONE of one that is not there, TENANT_RELEASED), for
- *       the one PONG that may be due, for one question for the CPUs, and for what others may have
- *       to say of each client, which is that it is RELEASED, or before that why it cannot be
- *       served. A manager that does not read is not listened to.
+ *       the one PONG that may be due, for one question for the CPUs, for whether a trace has begun,
+ *       and for what others may have to say of each client, which is that it is RELEASED, or before
+ *       that why it cannot be served. A manager that does not read is not listened to.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   The manager: the channel ends, what was queued is dropped, and channel_serve() says so.
@@ -32,7 +32,7 @@
 
 struct pool;
 
-#define CHANNEL_ROOM  (2 * LIMIT_CLIENTS + 2) /* for I2 */
+#define CHANNEL_ROOM  (2 * LIMIT_CLIENTS + 3) /* for I2 */
 #define CHANNEL_QUEUE (4 * LIMIT_CLIENTS)
 
 struct channel {

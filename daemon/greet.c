@@ -62,7 +62,7 @@ enum greet_wish greet_wish(const union proto_message *message, int size)
 		return GREET_SET;
 	if (size == (int)sizeof(message->ask) &&
 	    (message->head.type == PROTO_CANCEL_FOR || message->head.type == PROTO_CONFIG ||
-	     message->head.type == PROTO_JOBS))
+	     message->head.type == PROTO_JOBS || message->head.type == PROTO_TRACE))
 		return GREET_ASK;
 	return GREET_NONE;
 }
@@ -319,6 +319,11 @@ void greet_ask(const struct greet_peer *peer, uint32_t owner, uint32_t type, uin
 			     "config: only root and the user that forkd runs as (uid %u) may see "
 			     "it, this is uid %u: try sudo",
 			     owner, peer->who.uid);
+	else if (type == PROTO_TRACE)
+		greet_refuse(ret, -EPERM,
+			     "trace: only root and the user that forkd runs as (uid %u) may see "
+			     "what everybody's jobs do, this is uid %u: try sudo",
+			     owner, peer->who.uid);
 	else if (type == PROTO_CANCEL_FOR && uid != peer->who.uid)
 		greet_refuse(ret, -EPERM,
 			     "cancel: this is uid %u, the client is uid %u's: only that user, root "
@@ -333,11 +338,25 @@ void greet_no_client(uint32_t client, struct greet_verdict *ret)
 		     client);
 }
 
-void greet_pool_busy(struct greet_verdict *ret)
+void greet_pool_busy(const char *command, struct greet_verdict *ret)
 {
 	greet_refuse(ret, -EAGAIN,
-		     "cancel: forkd's pool is starting, or has not read what it was told before: "
-		     "try again");
+		     "%s: forkd's pool is starting, or has not read what it was told before: "
+		     "try again",
+		     command);
+}
+
+void greet_no_trace(const char *why, struct greet_verdict *ret)
+{
+	greet_refuse(ret, -EIO, "trace: forkd's pool cannot write it: %.120s: try again later",
+		     why);
+}
+
+void greet_trace_lost(bool planned, struct greet_verdict *ret)
+{
+	greet_refuse(ret, -ESHUTDOWN, "%s",
+		     planned ? "the pool has made room for the next one"
+			     : "the pool has died: `forkctl crashes` says how");
 }
 
 void greet_none(struct greet_verdict *ret)

@@ -90,7 +90,10 @@ void greet_failed(int r, struct greet_verdict *ret);
 void greet_not_kept(int r, struct greet_verdict *ret);
 /* That the client whose job is to end is not there; that the pool cannot be told now. */
 void greet_no_client(uint32_t client, struct greet_verdict *ret);
-void greet_pool_busy(struct greet_verdict *ret);
+void greet_pool_busy(const char *command, struct greet_verdict *ret);
+/* That the pool does not trace, and why; that it did, and has ended: for the next one, or not. */
+void greet_no_trace(const char *why, struct greet_verdict *ret);
+void greet_trace_lost(bool planned, struct greet_verdict *ret);
 /* That the message had descriptors. */
 void greet_passed(struct greet_verdict *ret);
 /* That too many have said nothing yet, most of them of its uid. */

@@ -67,6 +67,7 @@ libmanager_la_SOURCES = \
 	daemon/session_peer.c \
 	daemon/session_table.c \
 	daemon/session_table.h \
+	daemon/session_trace.c \
 	daemon/settings.c \
 	daemon/settings.h \
 	daemon/store.c \
@@ -126,6 +127,7 @@ libpool_la_SOURCES = \
 	daemon/policy.h \
 	daemon/pool.c \
 	daemon/pool.h \
+	daemon/probe.h \
 	daemon/profile.c \
 	daemon/profile.h \
 	daemon/record.c \
@@ -149,6 +151,8 @@ libpool_la_SOURCES = \
 	daemon/strand_kept.c \
 	daemon/strand_part.c \
 	daemon/strand_unwind.c \
+	daemon/trace.c \
+	daemon/trace.h \
 	daemon/trim.c \
 	daemon/trim.h \
 	daemon/vacate.c \

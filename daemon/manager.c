@@ -240,6 +240,7 @@ static int manager_init(struct manager *m)
 			.arena = m->fronts.arena,
 			.epoch = epoch,
 		},
+		.trace = { .fd = -1 },
 		.stranger = userns_stranger(),
 		.strange_group = userns_strange_group(),
 		.hangups = &m->hangups,

@@ -188,6 +188,15 @@ static void manager_on_tenant_released(struct poolproc *pool, uint32_t tenant)
 			    "the pool released tenant %u, which has not left", tenant);
 }
 
+static void manager_on_traced(struct poolproc *pool, const char *text)
+{
+	struct manager *m = container_of(pool, struct manager, pool);
+
+	if (!session_traced(&m->sessions, text))
+		log_limited(&m->strays, LOG_LEVEL_WARNING,
+			    "the pool says that it traces, which it was not asked for");
+}
+
 static void manager_pool_failed(struct manager *m, const struct poolproc_end *end)
 {
 	if (end->failed_text[0])
@@ -227,6 +236,7 @@ static void manager_on_died(struct poolproc *pool, const struct poolproc_end *en
 	enum postmortem_next next;
 
 	fronts_write(&m->fronts);
+	session_trace_lost(&m->sessions, end->stopped);
 	session_show_counts(&m->sessions);
 	quarantine_show(&m->quarantine);
 	loop_forget(&m->loop, &m->stop_source);
@@ -283,5 +293,6 @@ const struct poolproc_events manager_pool_events = {
 	.tenant_released = manager_on_tenant_released,
 	.asks_cpus = manager_on_asks_cpus,
 	.heard = manager_on_heard,
+	.traced = manager_on_traced,
 	.died = manager_on_died,
 };

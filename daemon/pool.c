@@ -36,6 +36,7 @@
 #include "daemon/profile.h"
 #include "daemon/shake.h"
 #include "daemon/topology.h"
+#include "daemon/trace.h"
 #include "shm/futex.h"
 #include "shm/proto.h"
 #include "shm/wake.h"
@@ -278,6 +279,7 @@ static void pool_free(struct pool *pool)
 	intake_fini(pool);
 	for (uint32_t i = 0; pool->workers && i < pool->n_workers; i++)
 		worker_fini(&pool->workers[i]);
+	trace_fini(pool);
 	layout_unplace(pool);
 	layout_unmap(pool);
 	pool_free_rows(pool);

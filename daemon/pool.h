@@ -32,6 +32,7 @@
 
 struct profile;
 struct topology;
+struct trace;
 struct victims;
 
 #define POOL_RUNNING  0u
@@ -66,6 +67,7 @@ struct pool {
 	struct hangs hangs;
 	pid_t pid;
 	struct channel channel;
+	struct trace *trace; /* NULL until somebody has traced: trace.h, I1 */
 	/* who is busy, looks, sleeps */
 	struct lazy lazy;
 	struct lazy_seat seats[LIMIT_WORKERS];

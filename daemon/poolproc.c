@@ -410,6 +410,9 @@ static bool poolproc_take(struct poolproc *pool, struct proto_pool *message)
 	case PROTO_POOL_ASK_CPUS:
 		pool->events->asks_cpus(pool);
 		return true;
+	case PROTO_POOL_TRACED:
+		pool->events->traced(pool, message->text);
+		return true;
 	case PROTO_POOL_STOPPED:
 		pool->stopped = true;
 		return true;

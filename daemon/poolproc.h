@@ -49,6 +49,8 @@ struct poolproc_events {
 	void (*asks_cpus)(struct poolproc *pool);
 	/* pool->heard has grown */
 	void (*heard)(struct poolproc *pool);
+	/* text: empty, or why it does not trace */
+	void (*traced)(struct poolproc *pool, const char *text);
 	void (*died)(struct poolproc *pool, const struct poolproc_end *end);
 };
 

@@ -43,6 +43,7 @@
 #include "daemon/record.h"
 #include "daemon/strand.h"
 #include "daemon/times.h"
+#include "daemon/trace.h"
 #include "daemon/verdict.h"
 #include "shm/fence.h"
 #include "shm/futex.h"
@@ -60,6 +61,12 @@ struct root {
 };
 
 static struct fk_frame *root_resume(struct fk_worker *fk, struct fk_frame *frame);
+
+/* Its client's. */
+static uint32_t root_slot(const struct root *root)
+{
+	return (uint32_t)(root->client - root->pool->registry.clients);
+}
 
 static const struct fk_task root_task = { "(root)", root_resume, NULL, NULL, sizeof(struct root) };
 
@@ -226,6 +233,8 @@ static void root_end(struct worker *w, struct root *root, uint32_t outcome, int3
 
 	intake_account(w, WORKER_NO_JOB, true, end.ended_ns);
 	root_count(w, root->row, end.ended_ns - end.started_ns);
+	trace_job_end(w, root_slot(root), root->row, outcome, code,
+		      end.ended_ns - root->started_ns);
 	if (outcome == JOB_DONE)
 		COUNT(w, jobs_done);
 	else
@@ -335,6 +344,7 @@ void root_run(struct worker *w, uint32_t row)
 	board_show_task(pool->board, row, UINT32_MAX);
 	worker_set_job(w, row);
 	root_set_row(pool, row, LEDGER_RUNNING, 0, w->index);
+	trace_root(w, row, root->drained_ns);
 	FK_CRASH(root_running);
 
 	verdict_begin(pool, row, root->generation);
@@ -358,9 +368,8 @@ void root_run(struct worker *w, uint32_t row)
 				&w->cache, &root->fk.top);
 	/* That there is no memory for it now is not the record's fault. */
 	if (r < 0 && r != -ENOMEM) {
-		atomic_fetch_add_explicit(
-			&pool->board->clients[client - pool->registry.clients].refused, 1,
-			memory_order_relaxed);
+		atomic_fetch_add_explicit(&pool->board->clients[root_slot(root)].refused, 1,
+					  memory_order_relaxed);
 		COUNT(w, refused);
 	}
 	if (r < 0) {
@@ -371,6 +380,7 @@ void root_run(struct worker *w, uint32_t row)
 	FK_CRASH(root_loaded);
 	root_name_task(pool, row, root->record.index);
 	board_show_task(pool->board, row, root->record.index);
+	trace_task(w, root_slot(root), row, root->started_ns - root->drained_ns);
 	/* With nothing below there is no frame that would want to be told. */
 	if (w->fk.bottom == w->frames.entries)
 		w->fk.unwinds = 0;

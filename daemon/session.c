@@ -461,7 +461,7 @@ static void session_on_socket(struct loop_source *source, int result)
 	else if (session_is_cancel(s, &message, r)) {
 		s->cancel = message.cancel;
 		session_pass_cancel(s);
-	} else if (s->state == SESSION_GREETING && (r > 0 || r == -EBADMSG)) {
+	} else if (s->state == SESSION_GREETING && !s->traces && (r > 0 || r == -EBADMSG)) {
 		session_greet(s, &message, r);
 	} else if (result > 0 && result & POLLHUP) {
 		session_end(s);
@@ -571,6 +571,7 @@ void session_fini(struct session_table *table)
 {
 	while (table->greeting)
 		session_free(table->greeting);
+	table->trace.fd = safe_close(table->trace.fd);
 	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++) {
 		if (table->slots[i])
 			session_free(table->slots[i]);

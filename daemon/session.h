@@ -32,6 +32,13 @@ struct session_inherited {
 int session_adopt(struct session_table *table, uint32_t slot, const struct roster_entry *entry,
 		  const struct session_inherited *fds);
 
+/* The pool has answered to PROTO_POOL_TRACE; text: empty, or why workers are not traced. False if
+ * it was not asked. */
+bool session_traced(struct session_table *table, const char *text);
+
+/* The pool that was traced has ended; planned: for another one. */
+void session_trace_lost(struct session_table *table, bool planned);
+
 /* A reload is over, and with it all that were asked for up to this number: those who wait for one
  * are told. code: 0, or a negative errno; text: a line about it. */
 void session_reloaded(struct session_table *table, uint64_t number, int code, const char *text);

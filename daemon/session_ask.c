@@ -11,7 +11,7 @@
  *	        <--PROTO_TOLD, a sealed file-- and the connection ends
  *
  *   Who asks is known by the kernel's word. The operator may ask everything; other users may end
- *   the jobs of their own clients and see those.
+ *   the jobs of their own clients and see those. PROTO_TRACE goes on in session_trace.c.
  *
  *   What is looked at for an answer is what the clients that are concerned have: their own users
  *   bound it by their quotas (quota.c). The file has PROTO_MAX_TOLD jobs at most.
@@ -214,7 +214,7 @@ static void ask_cancel(struct session *s, struct session *of, const struct proto
 
 	/* Nothing waits for the pool but what is bounded (session_internal.h, I2 and I6). */
 	if (!poolproc_is_free(pool))
-		greet_pool_busy(&verdict);
+		greet_pool_busy("cancel", &verdict);
 	else if (ask_note(of, ask) < 0)
 		greet_failed(-ENOMEM, &verdict);
 	if (verdict.code) {
@@ -249,6 +249,8 @@ void session_ask(struct session *s, const struct proto_ask *ask)
 		session_refuse(s, &verdict);
 	else if (of)
 		ask_cancel(s, of, ask);
+	else if (ask->head.type == PROTO_TRACE)
+		session_trace(s);
 	else
 		ask_print(s, ask->head.type == PROTO_CONFIG ? ask_print_options : ask_print_jobs);
 }

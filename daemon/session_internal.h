@@ -6,6 +6,7 @@
  *   session.c        the life of one connection
  *   session_end.c    its end
  *   session_ask.c    what those ask who want no connection
+ *   session_trace.c  who traces what workers do
  *   session_adopt.c  its life goes on, after that of the manager it had
  *   session_peer.c   who is at its other end
  *   session_table.c  all of them: slots, and what the pool, the board and the manager are told
@@ -87,6 +88,7 @@ struct session {
 	uint64_t reload; /* the number of the reload that it waits for, 0: of none */
 	uint64_t heard;	 /* what the pool is to have heard before it is answered so, 0: nothing */
 	struct proto_set answer;
+	bool traces; /* session_trace.c, T3 */
 	/* from MAKING on */
 	uint32_t slot;
 	uint32_t generation;
@@ -147,11 +149,20 @@ void session_let_go(struct session *s);
 
 /* ------------------------------------------------------------------------ session_ask.c */
 
-/* Answers forkctl cancel, config or jobs: no slot is needed, and the connection ends with it. */
+/* Answers forkctl cancel, config or jobs: no slot is needed, and the connection ends with it; or
+ * begins a trace. */
 void session_ask(struct session *s, const struct proto_ask *ask);
 
 /* Tells a pool that has just been told of the client which of its jobs are to end. */
 void session_tell_unwanted(struct session *s);
+
+/* ------------------------------------------------------------------------ session_trace.c */
+
+/* It may trace: it is told when that begins, and that it ends. */
+void session_trace(struct session *s);
+
+/* One that has traced has left, and is in no list. */
+void session_trace_left(struct session_table *table);
 
 /* ------------------------------------------------------------------------ session_peer.c */
 

@@ -54,6 +54,11 @@ struct session_table {
 	void (*changed)(struct session_table *table);
 
 	struct session *greeting; /* list of those that have not said HELLO yet, the newest first */
+	/* session_trace.c */
+	struct {
+		int fd;	 /* the segment, -1: nobody traces */
+		bool on; /* the pool has said so */
+	} trace;
 	struct session *slots[LIMIT_CLIENTS];
 	uint32_t generations[LIMIT_CLIENTS]; /* of the slot's next client */
 	uint64_t freed[LIMIT_CLIENTS];	     /* when the slot became free, counted in n_freed */

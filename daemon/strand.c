@@ -51,6 +51,7 @@
 #include "daemon/join.h"
 #include "daemon/root.h"
 #include "daemon/strand_internal.h"
+#include "daemon/trace.h"
 #include "daemon/verdict.h"
 
 #define STRAND_VAIN                                                                                \
@@ -259,10 +260,11 @@ static void strand_shake(struct worker *w)
 
 void strand_loop(struct worker *worker)
 {
-	struct worker *w;
+	bool jumped = STRAND_SET(worker);
+	struct worker *w = worker_self(); /* registers are gone after a jump */
 
-	(void)STRAND_SET(worker);
-	w = worker_self(); /* registers are gone after a jump */
+	if (jumped)
+		trace_strand_end(w);
 	for (;;) {
 		struct fk_frame *frame = w->unwind ? w->unwind : w->next;
 		uint32_t row;
@@ -287,6 +289,7 @@ void strand_loop(struct worker *worker)
 				COUNT(w, roots);
 				strand_shake(w);
 				root_run(w, row);
+				trace_strand_end(w);
 				continue;
 			case WORKER_FRAME:
 				w->moved = w->fk.bottom;
@@ -295,16 +298,19 @@ void strand_loop(struct worker *worker)
 			}
 		}
 		COUNT(w, strands);
+		trace_strand(w);
 		w->next = w->unwind = NULL;
 		if (pool_scribbles(w->pool))
 			strand_scribble();
 		if (frame->parent && verdict_get(w->pool, w->job).outcome) {
 			w->next = strand_unwind(w, frame);
+			trace_strand_end(w);
 			continue;
 		}
 		w->base = frame;
 		strand_shake(w);
 		STRAND_PROFILE(w, go, frame);
 		w->next = frame->task->resume(&w->fk, frame);
+		trace_strand_end(w);
 	}
 }

@@ -34,6 +34,7 @@
 #include "daemon/policy.h"
 #include "daemon/pool.h"
 #include "daemon/strand.h"
+#include "daemon/trace.h"
 #include "daemon/trim.h"
 #include "daemon/victims.h"
 #include "daemon/worker_internal.h"
@@ -281,6 +282,7 @@ static bool worker_steal(struct worker *w, struct worker *victim, uint64_t now)
 	w->next = (struct fk_frame *)(uintptr_t)word;
 	/* Not left to strand_adopt(): the time is known, and worker_turn_busy() has the fence. */
 	worker_set_job_from(w, w->next->job, now);
+	trace_steal(w, victim);
 	strand_adopt(w, w->next);
 	FK_CRASH(steal_adopted);
 	return true;

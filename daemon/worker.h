@@ -27,6 +27,7 @@
 #include "shm/proto.h"
 
 struct pool;
+struct trace_ring;
 
 #define WORKER_ROOTS	  64u		    /* queued jobs that a worker holds at most */
 #define WORKER_SIGNAL	  PROTO_POOL_SIGNAL /* makes a worker expose the work behind a leaf */
@@ -71,7 +72,8 @@ struct worker {
 	struct fk_frame *unwind; /* the same, of a job that has failed */
 	struct fk_frame *base;	 /* see strand_internal.h, O4 */
 	struct fk_entry *moved; /* entries below are others' jobs: of frames set aside, and older */
-	struct fk_frame nobody; /* of a child that got no frame */
+	struct trace_ring *_Atomic trace; /* the channel's thread writes, rarely: trace.h */
+	struct fk_frame nobody;		  /* of a child that got no frame */
 	struct inbox inbox;
 	uintptr_t stack_limit; /* of frames on the top stacklet */
 	uint64_t forks;	       /* of modules compiled with FK_COUNT_FORKS */

@@ -33,6 +33,7 @@
 #include "common/clock.h"
 #include "daemon/policy.h"
 #include "daemon/pool.h"
+#include "daemon/trace.h"
 #include "daemon/worker_internal.h"
 #include "shm/fence.h"
 #include "shm/futex.h"
@@ -49,6 +50,7 @@ static void worker_rouse(struct pool *pool, uint32_t index, struct worker *waker
 	if (!wake_rests(value) || !pool_wake_word(word, value) || !waker)
 		return;
 	COUNT(waker, wakes);
+	trace_wake(waker, index);
 	if (pool->workers[index].group != waker->group)
 		COUNT(waker, wakes_far);
 }
@@ -159,14 +161,16 @@ void worker_spread(struct worker *w)
 	}
 }
 
-/* Waits while its word is this; ns: for so long at most, or 0. */
-static void worker_wait(struct worker *w, uint32_t value, uint64_t ns)
+/* Waits while its word is this; how: TRACE_SLEEP ...; ns: for so long at most, or 0. */
+static void worker_wait(struct worker *w, uint32_t how, uint32_t value, uint64_t ns)
 {
 	struct stopwatch *rested = &w->pool->board->running[w->index].rested;
 	uint64_t now = clock_ns();
 
 	stopwatch_set(rested, true, now);
+	trace_rest(w, how);
 	futex_wait(&w->board->wake, value, ns ? now + ns : 0);
+	trace_awake(w, how);
 	stopwatch_set(rested, false, clock_ns());
 }
 
@@ -196,7 +200,7 @@ bool worker_rest(struct worker *w)
 			COUNT(w, sleeps);
 		else
 			COUNT(w, naps);
-		worker_wait(w, value, sleeps ? 0 : POLICY_NAP);
+		worker_wait(w, sleeps ? TRACE_SLEEP : TRACE_NAP, value, sleeps ? 0 : POLICY_NAP);
 	}
 	wake_store(&w->board->wake, WAKE_LOOKING);
 	if (!sleeps) {
@@ -232,7 +236,7 @@ void worker_park(struct worker *w)
 	if (worker_is_parked(w) && !pool_ends(pool) && (!mine || !w->stack)) {
 		COUNT(w, parks);
 		/* Without memory for a stack it comes again. */
-		worker_wait(w, value, mine ? POLICY_NAP : 0);
+		worker_wait(w, TRACE_PARK, value, mine ? POLICY_NAP : 0);
 	}
 	wake_store(&w->board->wake, WAKE_LOOKING);
 	if (!lazy_rise(l, w->index, LAZY_ROUSED))

@@ -26,6 +26,9 @@
 #define PROTO_CANCEL_FOR 8u  /* ends a job of a client, or all that it has now */
 #define PROTO_CONFIG	 9u  /* with the answer: the options, as forkd.conf has them */
 #define PROTO_JOBS	 12u /* the same: proto_job, of those that the sender may know of */
+/* The same: with the answer a segment of shm/trace.h. It is written as long as the connection
+ * lasts; a PROTO_ERROR before that says why it is not any more. */
+#define PROTO_TRACE 13u
 /* Manager to client. */
 #define PROTO_WELCOME 2u /* with three descriptors: board (read-only), tenant, client */
 #define PROTO_ERROR   3u
@@ -48,6 +51,8 @@
 #define PROTO_POOL_CPUS	       27u /* cpu.max is enough for n_jobs CPUs; 0: for any number */
 #define PROTO_POOL_RULE	       28u /* of the option tasks entry n_jobs: text is its pattern */
 #define PROTO_POOL_RIGHTS      29u /* a client has other rules now */
+#define PROTO_POOL_TRACE       30u /* with one: shm/trace.h; PROTO_POOL_TRACED is the answer */
+#define PROTO_POOL_TRACE_END   31u /* nobody traces any more */
 /* What the manager makes a thread of the pool run with: nothing else comes of it. */
 #define PROTO_POOL_SIGNAL SIGURG
 /* Pool to manager. */
@@ -59,6 +64,7 @@
 #define PROTO_POOL_TENANT_RELEASED 37u /* the tenant's is unmapped, its rings are nobody's */
 #define PROTO_POOL_PONG		   38u /* the same number: all before that PING is in force */
 #define PROTO_POOL_ASK_CPUS	   39u /* PROTO_POOL_CPUS is the answer; once a second at most */
+#define PROTO_POOL_TRACED	   40u /* workers write what they do, or text says why not */
 
 struct proto_head {
 	uint32_t magic;
@@ -101,7 +107,7 @@ struct proto_set {
 
 #define PROTO_EVERY_JOB UINT32_MAX
 
-/* Of the job's own user, root and forkd's own uid; PROTO_CONFIG of the last two. */
+/* Of the job's own user, root and forkd's own uid; PROTO_CONFIG and PROTO_TRACE of the last two. */
 struct proto_ask {
 	struct proto_head head;
 	/* PROTO_CANCEL_FOR alone */

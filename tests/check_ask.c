@@ -291,12 +291,14 @@ static void fail_to_end_it(void)
 {
 	struct proto_ask all = shared->question;
 	struct proto_ask config = { .head = { PROTO_MAGIC, PROTO_CONFIG } };
+	struct proto_ask trace = { .head = { PROTO_MAGIC, PROTO_TRACE } };
 	struct proto_job told;
 
 	all.job = PROTO_EVERY_JOB;
 	DAEMON_MUST(ask(&shared->question, sizeof(all), NULL) == -EPERM);
 	DAEMON_MUST(ask(&all, sizeof(all), NULL) == -EPERM);
 	DAEMON_MUST(ask(&config, sizeof(config), NULL) == -EPERM);
+	DAEMON_MUST(ask(&trace, sizeof(trace), NULL) == -EPERM);
 	DAEMON_MUST(list(&told, 1) == 0);
 }
 

@@ -102,6 +102,7 @@ UNIT_TESTS = \
 	tests/check_submit \
 	tests/check_task_api \
 	tests/check_topology \
+	tests/check_trace \
 	tests/check_trial \
 	tests/check_unwind \
 	tests/check_vacate \
@@ -247,6 +248,7 @@ TSAN_TESTS = \
 	tests/check_strand_full \
 	tests/check_strict \
 	tests/check_submit \
+	tests/check_trace \
 	tests/check_vacate \
 	tests/check_wait \
 	tests/check_wake

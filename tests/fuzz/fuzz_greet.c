@@ -211,8 +211,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		/* Anybody may ask which jobs there are, and end those of his own. */
 		greet_ask(&peer, OWNER, message->head.type, peer.who.uid, &v);
 		FUZZ_ASSERT(!v.code == (!peer.stranger && !peer.groupless &&
-					(message->head.type != PROTO_CONFIG || peer.who.uid == 0 ||
-					 peer.who.uid == OWNER)));
+					((message->head.type != PROTO_CONFIG &&
+					  message->head.type != PROTO_TRACE) ||
+					 peer.who.uid == 0 || peer.who.uid == OWNER)));
 		if (message->head.type != PROTO_CANCEL_FOR)
 			break;
 		greet_ask(&peer, OWNER, PROTO_CANCEL_FOR, peer.who.uid + 1, &v);
