@@ -3,8 +3,9 @@
  * client/forkctl_control.c - a request to the manager, which it may grant
  *
  * WHAT IT IS
- *   One message and one answer on a connection of its own, without the segments of a client. The
- *   manager decides: who may do that, by what the kernel says of the peer, and what can be done.
+ *   One message and one answer on a connection of its own, without the segments of a client; a
+ *   trace lasts as long as its connection. The manager decides: who may do that, by what the kernel
+ *   says of the peer, and what can be done.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   The one thread of forkctl.
@@ -37,10 +38,11 @@ static int control_copy(char *to, size_t size, const char *command, const char *
 	return 0;
 }
 
-/* Takes the answer to a request; a descriptor that comes with it goes to *ret_fd. Returns 0 or an
- * exit code. */
-static int control_exchange(const char *socket, const void *request, size_t size, uint32_t type,
-			    size_t least, union proto_message *ret_answer, int *ret_fd)
+/* Takes the answer to a request; a descriptor that comes with it goes to *ret_fd, the connection to
+ * *ret_connection. Returns 0 or an exit code. */
+static int control_connect(const char *socket, const void *request, size_t size, uint32_t type,
+			   size_t least, union proto_message *ret_answer, int *ret_fd,
+			   int *ret_connection)
 {
 	const char *path = connect_path(socket);
 	const struct timeval for_ever = { 0 };
@@ -62,12 +64,22 @@ static int control_exchange(const char *socket, const void *request, size_t size
 	if (r >= 0) {
 		*ret_answer = answer;
 		*ret_fd = n_fds ? fds[0] : -1;
+		*ret_connection = steal_fd(&fd);
 		return FORKCTL_OK;
 	}
 	if (n_fds)
 		(void)safe_close(fds[0]);
 	return forkctl_fail(answer.head.type == PROTO_ERROR ? FORKCTL_FAILED : FORKCTL_NO_DAEMON,
 			    "%s", fk_open_error());
+}
+
+/* The same where that is the end of the connection. */
+static int control_exchange(const char *socket, const void *request, size_t size, uint32_t type,
+			    size_t least, union proto_message *ret_answer, int *ret_fd)
+{
+	_cleanup_close_ int connection = -1;
+
+	return control_connect(socket, request, size, type, least, ret_answer, ret_fd, &connection);
 }
 
 int forkctl_control(const char *socket, const char *command, uint32_t type, const char *name,
@@ -123,4 +135,13 @@ int forkctl_fetch(const char *socket, uint32_t type, uint64_t *ret_n, FILE **ret
 	}
 	*ret_n = answer.told.n;
 	return FORKCTL_OK;
+}
+
+int forkctl_trace_open(const char *socket, int *ret_connection, int *ret_fd)
+{
+	const struct proto_ask request = { .head = { PROTO_MAGIC, PROTO_TRACE } };
+	union proto_message answer;
+
+	return control_connect(socket, &request, sizeof(request), PROTO_TOLD, sizeof(answer.told),
+			       &answer, ret_fd, ret_connection);
 }

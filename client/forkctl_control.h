@@ -22,4 +22,7 @@ int forkctl_cancel_for(const char *socket, const struct proto_ask *ask);
 /* Asks PROTO_CONFIG or PROTO_JOBS: opens what comes with the answer. The same. */
 int forkctl_fetch(const char *socket, uint32_t type, uint64_t *ret_n, FILE **ret_file);
 
+/* Asks PROTO_TRACE: the connection that it lasts as long as, and the segment. The same. */
+int forkctl_trace_open(const char *socket, int *ret_connection, int *ret_fd);
+
 #endif

@@ -95,6 +95,9 @@ static int store(const struct forkctl_option *o, void *values, const char *text)
 	case FORKCTL_TIME:
 	case FORKCTL_SECONDS:
 		return store_time(o, field, text);
+	case FORKCTL_TEXT:
+		*(const char **)field = text;
+		return 0;
 	case FORKCTL_LIST:
 		if (list->n == FORKCTL_WORDS)
 			return forkctl_fail(FORKCTL_USAGE, "%s can be given %u times at most",

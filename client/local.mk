@@ -106,7 +106,10 @@ forkctl_SOURCES = \
 	client/forkctl_stat.h \
 	client/forkctl_status.c \
 	client/forkctl_tasks.c \
+	client/forkctl_timeline.c \
+	client/forkctl_timeline.h \
 	client/forkctl_topo.c \
+	client/forkctl_trace.c \
 	client/forkctl_value.c \
 	client/forkctl_value.h \
 	client/forkctl_watch.c

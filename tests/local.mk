@@ -101,6 +101,7 @@ UNIT_TESTS = \
 	tests/check_strict \
 	tests/check_submit \
 	tests/check_task_api \
+	tests/check_timeline \
 	tests/check_topology \
 	tests/check_trace \
 	tests/check_trial \
@@ -156,6 +157,7 @@ SCENARIOS = \
 	tests/check_settings \
 	tests/check_storm \
 	tests/check_times \
+	tests/check_tracing \
 	tests/check_userns \
 	tests/check_users \
 	tests/soak_starve \
@@ -424,6 +426,11 @@ tests_check_layout_SOURCES = \
 	tests/check_layout.h \
 	tests/check_layout_ring.c \
 	tests/check_layout_same.c
+tests_check_timeline_SOURCES = \
+	client/forkctl_data.c \
+	client/forkctl_rows.c \
+	client/forkctl_timeline.c \
+	tests/check_timeline.c
 tests_soak_stress_SOURCES = \
 	tests/soak.h \
 	tests/soak_arrays.c \
@@ -443,6 +450,8 @@ tests_check_image_LDADD = $(LDADD) -lm
 tests_check_modules_LDADD = $(LDADD) -lm
 tests_check_scan_LDADD = $(LDADD) -lm
 tests_check_sleep_CFLAGS = $(libpool_la_CFLAGS)
+tests_check_timeline_CFLAGS = $(AM_CFLAGS) $(FORKCTL_CFLAGS)
+tests_check_timeline_LDADD = $(LDADD) $(FORKCTL_LIBS)
 tests_check_victims_LDADD = $(LDADD) -lm
 tests_soak_stress_CFLAGS = $(AM_CFLAGS) $(XXHASH_CFLAGS) $(NETTLE_CFLAGS)
 tests_soak_stress_LDADD = $(LDADD) $(NETTLE_LIBS) -lm
@@ -491,7 +500,7 @@ deb-test:
 	$(srcdir)/tests/debian/run $(srcdir) .
 .PHONY: deb-test
 
-EXTRA_DIST += tests/completion.zsh tests/tsan.supp
+EXTRA_DIST += tests/completion.zsh tests/trace.py tests/tsan.supp
 
 # Machines that are not here.
 EXTRA_DIST += \

@@ -46,6 +46,8 @@ static size_t field_size(enum forkctl_option_type type)
 	case FORKCTL_TIME:
 	case FORKCTL_SECONDS:
 		return sizeof(struct forkctl_limit);
+	case FORKCTL_TEXT:
+		return sizeof(const char *);
 	case FORKCTL_LIST:
 		return sizeof(struct forkctl_words);
 	}
@@ -82,6 +84,8 @@ static void check_option(const struct forkctl_option *o, const void *field)
 	case FORKCTL_TIME:
 	case FORKCTL_SECONDS:
 		FUZZ_ASSERT(!limit->text || (limit->ns >= o->least && limit->ns <= o->most));
+		break;
+	case FORKCTL_TEXT:
 		break;
 	case FORKCTL_LIST:
 		FUZZ_ASSERT(list->n <= FORKCTL_WORDS);
