@@ -93,10 +93,8 @@ static void *timeline_room(void *array, size_t n, size_t size)
 
 static struct lane_start lane_look(const struct board *board, uint32_t worker)
 {
-	const struct board_running *running = &board->running[worker];
-	struct lane_start start = {
-		.event = { .row = LOAD(running->job), .task = LOAD(running->task) },
-	};
+	const uint32_t job = LOAD(board->running[worker].job);
+	struct lane_start start = { .event = { .row = job, .task = board_job_task(board, job) } };
 
 	switch (wake_state(wake_load(&board->workers[worker].wake))) {
 	case WAKE_SLEEPING:

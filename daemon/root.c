@@ -130,7 +130,7 @@ bool root_is_cancelled(struct pool *pool, uint32_t row, uint32_t generation)
 }
 
 /* What its tenant is told of a job that ends; its row is FINISHING. */
-static void root_count(struct pool *pool, uint32_t tenant, const struct root_end *end)
+static void root_count_time(struct pool *pool, uint32_t tenant, const struct root_end *end)
 {
 	if (end->worker == UINT32_MAX)
 		/* Relaxed: a statistic. */
@@ -160,7 +160,7 @@ static bool root_finish(struct pool *pool, const struct root_end *end)
 	atomic_store_explicit(&job->ended_ns, end->ended_ns, memory_order_relaxed);
 	root_set_row(pool, end->row, LEDGER_FINISHING, end->outcome, end->worker);
 	FK_CRASH(root_finishing);
-	root_count(pool, client->tenant, end);
+	root_count_time(pool, client->tenant, end);
 	FK_CRASH(root_timed);
 	deadline_remove(pool, end->row);
 
@@ -200,7 +200,7 @@ static bool root_finish(struct pool *pool, const struct root_end *end)
 }
 
 /* A job ends here that began with the task that its row names, if it came to one. */
-static void root_count(struct worker *w, uint32_t row, uint64_t run_ns)
+static void root_count_task(struct worker *w, uint32_t row, uint64_t run_ns)
 {
 	uint32_t task = ledger_row(w->pool->arena, row).task;
 	struct board_load *load;
@@ -232,7 +232,7 @@ static void root_end(struct worker *w, struct root *root, uint32_t outcome, int3
 	};
 
 	intake_account(w, WORKER_NO_JOB, true, end.ended_ns);
-	root_count(w, root->row, end.ended_ns - end.started_ns);
+	root_count_task(w, root->row, end.ended_ns - end.started_ns);
 	trace_job_end(w, root_slot(root), root->row, outcome, code,
 		      end.ended_ns - root->started_ns);
 	if (outcome == JOB_DONE)
