@@ -66,6 +66,14 @@ $(SERVICE_UNITS) $(USER_UNITS): %: $(srcdir)/%.in Makefile
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && sed -e 's|[@]sbindir@|$(sbindir)|' \
 		-e 's|[@]bindir@|$(bindir)|' $(srcdir)/$@.in >$@.tmp && mv $@.tmp $@
 
+# Examples of what the probes are for: forkd(8).
+bpftracedir = $(datadir)/forkd/bpftrace
+dist_bpftrace_DATA = \
+	contrib/bpftrace/queue-waits.bt \
+	contrib/bpftrace/sleeps.bt \
+	contrib/bpftrace/steals.bt \
+	contrib/bpftrace/task-times.bt
+
 # A dashboard over what `forkctl stat --openmetrics` prints.
 grafanadir = $(datadir)/forkd/grafana
 dist_grafana_DATA = contrib/grafana/forkd.json

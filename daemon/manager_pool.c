@@ -33,6 +33,7 @@
 #include "common/clock.h"
 #include "common/util.h"
 #include "daemon/cgroup.h"
+#include "daemon/probe.h"
 #include "daemon/rights.h"
 #include "daemon/settings.h"
 
@@ -127,6 +128,7 @@ static void manager_on_ready(struct poolproc *pool)
 {
 	struct manager *m = container_of(pool, struct manager, pool);
 
+	PROBE(pool_start, pool->pid);
 	m->n_shortages = 0;
 	settings_tell_pool(m->options, pool);
 	manager_on_asks_cpus(pool); /* what it asked before is not answered */
@@ -235,6 +237,7 @@ static void manager_on_died(struct poolproc *pool, const struct poolproc_end *en
 	struct manager *m = container_of(pool, struct manager, pool);
 	enum postmortem_next next;
 
+	PROBE(pool_end, end->pid, end->signo, end->status);
 	fronts_write(&m->fronts);
 	session_trace_lost(&m->sessions, end->stopped);
 	session_show_counts(&m->sessions);

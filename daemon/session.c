@@ -37,6 +37,7 @@
 #include "common/crash.h"
 #include "common/log.h"
 #include "common/util.h"
+#include "daemon/probe.h"
 #include "daemon/session_internal.h"
 #include "shm/proto.h"
 
@@ -124,6 +125,7 @@ static void session_open(struct session *s)
 	session_weigh(table, s->tenant);
 	tenants_tell(&table->tenants, s->tenant);
 	session_tell_client(s, PROTO_POOL_CLIENT);
+	PROBE(client_attach, s->slot, s->pid, s->uid);
 	log_about(LOG_LEVEL_DEBUG, &about, "client %u: pid %u, uid %u", s->slot, s->pid, s->uid);
 	session_count(table);
 }

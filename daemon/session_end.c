@@ -20,6 +20,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/util.h"
+#include "daemon/probe.h"
 #include "daemon/session.h"
 #include "daemon/session_internal.h"
 #include "shm/proto.h"
@@ -141,6 +142,7 @@ static void session_leave(struct session *s)
 	session_close(s);
 	tenants_mark(&s->table->tenants, s->tenant);
 	session_tell_client(s, PROTO_POOL_GONE);
+	PROBE(client_leave, s->slot, s->pid, s->uid);
 	log_about(LOG_LEVEL_DEBUG, &about, "client %u (pid %u) is gone", s->slot, s->pid);
 	session_count(s->table);
 }

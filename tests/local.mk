@@ -183,6 +183,7 @@ SCRIPT_TESTS = \
 	tests/check-numa \
 	tests/check-manuals \
 	tests/check-metrics \
+	tests/check-probes \
 	tests/check-readme \
 	tests/check-orders \
 	tests/check-shipped \
