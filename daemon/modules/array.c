@@ -490,5 +490,5 @@ FK_EXPORT(histogram_f64, "data:buf, low:f64, high:f64, counts:iobuf -> outside:i
 	  "Counts numbers in [low, high) into equal bins, one per integer of counts")
 FK_EXPORT(histogram_i64, "data:buf, low:i64, high:i64, counts:iobuf -> outside:i64",
 	  FK_EXPORT_CHANGING_BUFFERS,
-	  "Counts integers in [low, high) into bins of equally many, one per integer of counts")
+	  "Counts integers in [low, high) into bins, one per integer of counts")
 FK_MODULE(array, "Arrays of numbers: reduce (sums, extremes), scan (prefix sums), histograms")
