@@ -28,8 +28,8 @@
 
 #ifdef FK_SANITIZE_ADDRESS
 #include <sanitizer/asan_interface.h>
-#define WANTED 2000u /* flips while jobs were on their way, of each row */
-#define JOBS   20u   /* of a few numbers, amid each pair of odd ones */
+#define WANTED 1000u /* flips while jobs were on their way, of each row */
+#define JOBS   10u   /* of a few numbers, amid each pair of odd ones */
 #else
 #define ASAN_POISON_MEMORY_REGION(p, n)	  ((void)(p), (void)(n))
 #define ASAN_UNPOISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))

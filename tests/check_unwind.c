@@ -77,14 +77,21 @@ static void cancel_one(const char *task, int64_t n, uint64_t when)
 	ck_assert_int_eq(*(int64_t *)rig.jobs[1].result, 144);
 }
 
+/* What ThreadSanitizer looks at is the same with fewer. */
+#ifdef FK_SANITIZE_THREAD
+#define MILLION 100000
+#else
+#define MILLION 1000000
+#endif
+
 START_TEST(million_frames_are_cancelled)
 {
 	for (uint32_t workers = 1; workers <= 4; workers *= 2) {
 		start(workers, false);
-		cancel_one("t:by_forks", 1000000, 1);
-		cancel_one("t:by_calls", 1000000, 1);
-		cancel_one("t:by_both", 300000, 1);
-		ck_assert_uint_gt(rig_counter(&rig, unwound), 1000000);
+		cancel_one("t:by_forks", MILLION, 1);
+		cancel_one("t:by_calls", MILLION, 1);
+		cancel_one("t:by_both", MILLION / 3, 1);
+		ck_assert_uint_gt(rig_counter(&rig, unwound), MILLION);
 		stop();
 	}
 }

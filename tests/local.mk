@@ -291,6 +291,15 @@ TEXT_TESTS = \
 	tests/check-style
 short-tests:
 	@echo $(filter-out $(LONG_TESTS) $(TEXT_TESTS),$(TESTS))
+# And of these those that have a compiler at work: another one says nothing new of what the other
+# scripts look at, what programs print and other programs read.
+COMPILING_TESTS = \
+	tests/check-cpp \
+	tests/check-manuals \
+	tests/check-readme
+clang-tests:
+	@echo $(COMPILING_TESTS) \
+		$(filter-out $(LONG_TESTS) $(TEXT_TESTS) $(SCRIPT_TESTS),$(TESTS))
 
 # What the tarball has to show for itself, and no other tier: that all is in it that tests read, in
 # a tree that nobody may write to, and that the service that is built from it does its work; and, as
@@ -355,13 +364,15 @@ PACKAGE_TESTS = \
 	tests/check_topology
 package-tests:
 	@echo $(PACKAGE_TESTS)
-.PHONY: dist-tests package-tests short-tests
+.PHONY: clang-tests dist-tests package-tests short-tests
 
 # No test hangs for ever: after TEST_TIME seconds it is killed and has failed. In a debugger:
-# make check LOG_COMPILER= TESTS=...
+# make check LOG_COMPILER= AM_LOG_FLAGS= TESTS=...
 TEST_TIME = 600
-LOG_COMPILER = timeout
-AM_LOG_FLAGS = --kill-after=10 $(TEST_TIME)
+LOG_COMPILER = $(srcdir)/tests/limited
+AM_LOG_FLAGS = $(TEST_TIME)
+dist_noinst_SCRIPTS += tests/limited
+CLEANFILES += cpu.log
 
 # What a test may use: where things are, and the multiplier of libcheck's time limits.
 AM_TESTS_ENVIRONMENT = \
