@@ -8,7 +8,9 @@
  *   has to stand at the end of the name.
  *
  *   What a client has had done is counted per connection: its number, pid, uid and command are the
- *   labels. The sum over a uid is the reader's to make; the board has none.
+ *   labels. How long jobs have waited and run is counted per user. A bucket is there for each power
+ *   of two from METRICS_FROM to METRICS_TO, as ns, and not for each quarter of it as on the board:
+ *   Prometheus keeps a series for each, of each user, whether there is anything in it or not.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   The one thread of forkctl.
@@ -19,6 +21,7 @@
 
 #include "client/forkctl_rows.h"
 #include "client/forkctl_stat.h"
+#include "client/forkctl_times.h"
 #include "common/clock.h"
 #include "common/util.h"
 #include "shm/wake.h"
@@ -79,6 +82,18 @@ static const struct family of_client[] = {
 	{ NULL },
 };
 
+static const struct family of_user[] = {
+	{ "dropped", "user_jobs_dropped", "counter", NULL,
+	  "Jobs that no worker took up: cancelled, late, or their client gone" },
+	{ "failed_by_manager", "user_jobs_failed_by_manager", "counter", NULL,
+	  "Jobs whose pool has died, or that none could take up" },
+	{ NULL },
+};
+
+#define METRICS_FROM 10u /* a microsecond */
+#define METRICS_TO   40u /* 18 minutes */
+
+static const char *const user_labels[] = { "uid", "user", NULL };
 static const char *const client_labels[] = { "client", "pid", "uid", "command", NULL };
 static const char *const worker_labels[] = { "worker", NULL };
 static const char *const no_labels[] = { NULL };
@@ -104,7 +119,8 @@ static void print_head(FILE *out, const char *name, const char *type, const char
 	(void)putc('\n', out);
 }
 
-static void print_labels(FILE *out, const json_t *row, const char *const *labels)
+/* Without the bracket that ends them. */
+static void print_some_labels(FILE *out, const json_t *row, const char *const *labels)
 {
 	struct data_cell cell;
 
@@ -116,6 +132,11 @@ static void print_labels(FILE *out, const json_t *row, const char *const *labels
 							 : data_show(&cell, value, DATA_NUMBER));
 		(void)putc('"', out);
 	}
+}
+
+static void print_labels(FILE *out, const json_t *row, const char *const *labels)
+{
+	print_some_labels(out, row, labels);
 	if (labels[0])
 		(void)putc('}', out);
 }
@@ -193,6 +214,51 @@ static void print_counter(FILE *out, const json_t *row)
 	print_value(out, json_integer_value(json_object_get(row, "pool")), NULL);
 }
 
+/* A histogram of times.def, of a user. */
+static void print_histogram(FILE *out, const char *name, const json_t *user,
+			    const struct histogram_sum *h)
+{
+	for (uint32_t octave = METRICS_FROM; octave <= METRICS_TO; octave++) {
+		uint64_t ns = UINT64_C(1) << octave;
+
+		(void)fprintf(out, "forkd_user_%s_seconds_bucket", name);
+		print_some_labels(out, user, user_labels);
+		(void)fprintf(out, ",le=\"%" PRIu64 ".%09" PRIu64 "\"} %" PRIu64 "\n",
+			      ns / NSEC_PER_SEC, ns % NSEC_PER_SEC, histogram_below(h, octave));
+	}
+	(void)fprintf(out, "forkd_user_%s_seconds_bucket", name);
+	print_some_labels(out, user, user_labels);
+	(void)fprintf(out, ",le=\"+Inf\"} %" PRIu64 "\n", h->n);
+	(void)fprintf(out, "forkd_user_%s_seconds_count", name);
+	print_labels(out, user, user_labels);
+	(void)fprintf(out, " %" PRIu64 "\n", h->n);
+	(void)fprintf(out, "forkd_user_%s_seconds_sum", name);
+	print_labels(out, user, user_labels);
+	print_value(out, (json_int_t)h->sum_ns, "seconds");
+}
+
+static void print_times(FILE *out, const struct board *board)
+{
+	_cleanup_free_ struct times *times = times_new();
+	_cleanup_json_ json_t *users = NULL;
+
+	times_read(times, board);
+	users = times_users(times);
+	print_families(out, users, of_user, user_labels);
+	for (enum board_time which = 0; which < N_TIMES; which++) {
+		const struct time_row *row = &board_time_rows[which];
+		char name[64];
+		size_t n = 0;
+
+		(void)snprintf(name, sizeof(name), "user_%s_seconds", row->name);
+		print_head(out, name, "histogram", "seconds", row->help);
+		for (uint32_t i = 0; i < LIMIT_TENANTS; i++)
+			if (times->users[i].since_ns)
+				print_histogram(out, row->name, json_array_get(users, n++),
+						&times->users[i].times[which]);
+	}
+}
+
 static void print_workers(FILE *out, const struct board *board)
 {
 	_cleanup_json_ json_t *rows = rows_workers(board);
@@ -224,6 +290,7 @@ void metrics_print(const struct board *board, FILE *out)
 		  of_quarantine);
 	print_workers(out, board);
 	json_array_foreach(counters, i, row) print_counter(out, row);
+	print_times(out, board);
 	print_families(out, clients, of_client, client_labels);
 	(void)fputs("# EOF\n", out);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * client/forkctl_stat.c - forkctl stat: every counter, as a sum, of the pool's own threads and per
- * worker; time per client
+ * worker; what users' jobs have waited and run; time per client
  *
- * The rows come from shm/counters.def. Statistics, not of one moment. As OpenMetrics:
- * forkctl_metrics.c; as they change: forkctl_watch.c.
+ * The rows come from shm/counters.def and shm/times.def. Statistics, not of one moment. As
+ * OpenMetrics: forkctl_metrics.c; as they change: forkctl_watch.c.
  */
 #include "client/forkctl_stat.h"
 
@@ -16,6 +16,7 @@
 
 #include "client/forkctl.h"
 #include "client/forkctl_rows.h"
+#include "client/forkctl_times.h"
 #include "common/util.h"
 
 #define STAT_COLUMNS 16u /* with more workers, those are not printed */
@@ -63,6 +64,27 @@ static const struct data_column stat_clients[] = {
 	{ NULL },
 };
 
+static const struct data_column stat_users[] = {
+	{ "user", "USER", DATA_TEXT },
+	{ "started", "STARTED", DATA_NUMBER },
+	{ "dropped", "DROPPED", DATA_NUMBER },
+	{ "failed_by_manager", "FAILED BY MANAGER", DATA_NUMBER },
+	{ "age_ns", "FOR", DATA_TIME },
+	{ NULL },
+};
+
+static const struct data_column stat_times[] = {
+	{ "user", "USER", DATA_TEXT },
+	{ "time", "TIME", DATA_TEXT },
+	{ "jobs", "JOBS", DATA_NUMBER },
+	{ "sum_ns", "SUM", DATA_TIME },
+	{ "p50_ns", "P50", DATA_TIME },
+	{ "p90_ns", "P90", DATA_TIME },
+	{ "p99_ns", "P99", DATA_TIME },
+	{ "max_ns", "MAX", DATA_TIME },
+	{ NULL },
+};
+
 static void print_counters(const struct board *board, const json_t *counters)
 {
 	struct data_column columns[STAT_FIXED + STAT_COLUMNS + 1] = { 0 };
@@ -82,11 +104,19 @@ static int stat_print(const struct board *board, int json)
 {
 	_cleanup_json_ json_t *counters = rows_counters(board);
 	_cleanup_json_ json_t *clients = rows_clients(board, ROWS_ALL);
+	_cleanup_free_ struct times *times = times_new();
+	_cleanup_json_ json_t *users = NULL, *rows = NULL;
 
+	times_read(times, board);
+	users = times_users(times);
+	rows = times_rows(times, 0);
 	if (json)
-		return data_print_json(
-			json_pack("{s:O, s:O}", "counters", counters, "clients", clients), 2);
+		return data_print_json(json_pack("{s:O, s:O, s:O, s:O}", "counters", counters,
+						 "users", users, "times", rows, "clients", clients),
+				       2);
 	print_counters(board, counters);
+	data_print_table("\n", users, stat_users);
+	data_print_table("\n", rows, stat_times);
 	data_print_table("\n", clients, stat_clients);
 	return FORKCTL_OK;
 }

@@ -108,6 +108,8 @@ forkctl_SOURCES = \
 	client/forkctl_tasks.c \
 	client/forkctl_timeline.c \
 	client/forkctl_timeline.h \
+	client/forkctl_times.c \
+	client/forkctl_times.h \
 	client/forkctl_topo.c \
 	client/forkctl_trace.c \
 	client/forkctl_value.c \

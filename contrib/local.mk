@@ -77,6 +77,9 @@ dist_bpftrace_DATA = \
 # A dashboard over what `forkctl stat --openmetrics` prints.
 grafanadir = $(datadir)/forkd/grafana
 dist_grafana_DATA = contrib/grafana/forkd.json
+# And alerts.
+prometheusdir = $(datadir)/forkd/prometheus
+dist_prometheus_DATA = contrib/prometheus/forkd.rules.yml
 
 # What teaches; the manuals list.
 guidedir = $(docdir)/guide

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Manuals in mdoc(7). forkd.8 and forkd.conf.5 take the rows of their options from
-# common/options.def, forkd-counters.7 its rows from shm/counters.def, and fk_*.3 are made whole.
+# common/options.def, forkd-counters.7 its rows from shm/counters.def and shm/times.def, and fk_*.3
+# are made whole.
 dist_man_MANS += man/forkctl.1 man/libforkclient.3 man/forkd-modules.7 man/forkd-modules-shipped.7
 
 noinst_PROGRAMS += man/counters-man
@@ -10,7 +11,7 @@ man_counters_man_LDADD = libshm.la
 MADE_MANS = man/forkd.8 man/forkd.conf.5 man/forkd-counters.7
 man_MANS += $(MADE_MANS)
 EXTRA_DIST += $(MADE_MANS:=.in)
-CLEANFILES += $(MADE_MANS) $(MADE_MANS:=.rows)
+CLEANFILES += $(MADE_MANS) $(MADE_MANS:=.rows) man/forkd-counters.7.times
 
 # What stands in the place of the line @ROWS@.
 FOLD = fold -s -w 78 | $(SED) 's/ *$$//'
@@ -21,12 +22,16 @@ man/forkd.conf.5.rows: common/options-man$(EXEEXT) $(srcdir)/man/local.mk
 man/forkd-counters.7.rows: man/counters-man$(EXEEXT) $(srcdir)/man/local.mk
 	$(AM_V_at)$(MKDIR_P) man && man/counters-man$(EXEEXT) | $(FOLD) >$@
 
+man/forkd-counters.7.times: man/counters-man$(EXEEXT) $(srcdir)/man/local.mk
+	$(AM_V_at)$(MKDIR_P) man && man/counters-man$(EXEEXT) times | $(FOLD) >$@
+
 $(MADE_MANS): %: %.rows $(srcdir)/man/local.mk
 man/forkd.8: $(srcdir)/man/forkd.8.in
 man/forkd.conf.5: $(srcdir)/man/forkd.conf.5.in
-man/forkd-counters.7: $(srcdir)/man/forkd-counters.7.in
+man/forkd-counters.7: $(srcdir)/man/forkd-counters.7.in man/forkd-counters.7.times
 $(MADE_MANS):
-	$(AM_V_GEN)sed -e '/^@ROWS@$$/{r $@.rows' -e 'd;}' -e 's|[@]moduledir@|$(moduledir)|' \
+	$(AM_V_GEN)sed -e '/^@ROWS@$$/{r $@.rows' -e 'd;}' \
+		-e '/^@TIMES@$$/{r $@.times' -e 'd;}' -e 's|[@]moduledir@|$(moduledir)|' \
 		-e 's|[@]conf@|$(forkdconfdir)/forkd.conf|' $(srcdir)/$@.in >$@.tmp && \
 		mv $@.tmp $@
 

@@ -163,9 +163,9 @@ _Static_assert(sizeof(struct board_client) == 128, "two lines a client");
 
 /* Who has a tenant's slot. */
 struct board_tenant {
-	/* the manager writes; since_ns 0: nobody, or the pool is to let go of it. Nobody else of this
-	 * uid is shown then. */
-	_Atomic uint64_t since_ns; /* CLOCK_MONOTONIC; with the slot it says which tenant it is */
+	/* the manager writes; since_ns 0: nobody, or the pool is to let go of it. There is one of a
+	 * uid at most. Slot and since_ns say which tenant it is. */
+	_Atomic uint64_t since_ns; /* CLOCK_MONOTONIC */
 	_Atomic uint32_t uid;
 	uint32_t reserved0;
 	_Atomic uint64_t ended; /* jobs that got their outcome from the manager alone */
