@@ -28,6 +28,22 @@ EXTRA_DIST += \
 	debian/rules \
 	debian/source/format
 
+# The Python package: setup.py, or pip, installs it.
+EXTRA_DIST += \
+	contrib/python/README.md \
+	contrib/python/build_native.py \
+	contrib/python/forkd/__init__.py \
+	contrib/python/forkd/_library.py \
+	contrib/python/forkd/_native.pyi \
+	contrib/python/forkd/connection.py \
+	contrib/python/forkd/errors.py \
+	contrib/python/forkd/job.py \
+	contrib/python/forkd/pool.py \
+	contrib/python/forkd/py.typed \
+	contrib/python/forkd/task.py \
+	contrib/python/pyproject.toml \
+	contrib/python/setup.py
+
 # The demonstration: clients that link libforkclient as anybody's program does.
 noinst_HEADERS += contrib/demo/demo.h
 noinst_PROGRAMS += contrib/demo/area contrib/demo/many contrib/demo/sorter

@@ -186,6 +186,7 @@ SCRIPT_TESTS = \
 	tests/check-probes \
 	tests/check-readme \
 	tests/check-orders \
+	tests/check-python \
 	tests/check-shipped \
 	tests/check-sites \
 	tests/check-style \
@@ -274,6 +275,7 @@ LONG_TESTS = \
 	tests/check-bench \
 	tests/check-guides \
 	tests/check-numa \
+	tests/check-python \
 	tests/check_hanging \
 	tests/check_inject \
 	tests/check_parking \
@@ -414,8 +416,12 @@ tests_libtests_la_SOURCES = \
 	tests/stub.c \
 	tests/stub.h
 
-# What tests/check-cpp compiles.
-EXTRA_DIST += tests/cpp/client.cc
+# What tests/check-cpp compiles, and tests/check-python runs.
+EXTRA_DIST += \
+	tests/cpp/client.cc \
+	tests/python/rig.py \
+	tests/python/test_calls.py \
+	tests/python/test_memory.py
 
 # Those of several files.
 tests_check_compress_SOURCES = \

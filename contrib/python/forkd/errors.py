@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: MIT
+"""What calls of forkd raise.
+
+    Error
+        ConnectError     no connection; also a ConnectionError
+        Disconnected     forkd went away; also a ConnectionError
+        UnknownTask      no module has the task; also a LookupError
+        HeapFull         no room in the shared heap; also a MemoryError
+        JobError         a job has ended without a result
+            Failed       the task, or the pool for it, gave an error code
+                Refused  this user may not call the task (now)
+            Cancelled    also a concurrent.futures.CancelledError
+            Expired      not done at its deadline; also a TimeoutError
+            Crashed      the task crashed
+            Lost         another task crashed the pool
+
+Arguments that do not fit a task's signature are a TypeError, an OverflowError
+or a ValueError, before anything is submitted.
+"""
+from __future__ import annotations
+
+import concurrent.futures
+import enum
+import errno
+import os
+import signal as signals
+
+from forkd._library import EACCES, ECONNRESET, EKEYREVOKED, lib, text_of
+
+
+class Outcome(enum.IntEnum):
+    """How a job has ended: exactly one of them."""
+
+    PENDING = lib.FK_PENDING
+    DONE = lib.FK_DONE
+    FAILED = lib.FK_FAILED
+    CANCELLED = lib.FK_CANCELLED
+    EXPIRED = lib.FK_EXPIRED
+    CRASHED = lib.FK_CRASHED
+    LOST = lib.FK_LOST
+
+
+class Error(Exception):
+    """Something that forkd could not do.
+
+    code: a negative errno, as the C library has it, or 0.
+    task: the name of the task that it is about, or "".
+    """
+
+    def __init__(self, message: str, code: int = 0, task: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.task = task
+
+
+class ConnectError(Error, ConnectionError):
+    """There is no connection to forkd; the text says what to do about it."""
+
+
+class Disconnected(Error, ConnectionError):
+    """forkd went away and said nothing of the job: it may have run or not.
+
+    The next call connects anew.
+    """
+
+
+class UnknownTask(Error, LookupError):
+    """No module has a task of that name."""
+
+
+class HeapFull(Error, MemoryError):
+    """The shared heap has no room."""
+
+
+class JobError(Error):
+    """A job has ended without a result.
+
+    outcome: how. code: of FAILED the task's own number or a negative errno, of
+    others the negative errno that the C library has for the outcome.
+    """
+
+    outcome = Outcome.PENDING
+
+
+class Failed(JobError):
+    """The task failed with a code, or the pool could not run it."""
+
+    outcome = Outcome.FAILED
+
+
+class Refused(Failed, PermissionError):
+    """The user may not call the task, or not until its quarantine is over."""
+
+
+class Cancelled(JobError, concurrent.futures.CancelledError):
+    """The job was cancelled, or forkd was stopped."""
+
+    outcome = Outcome.CANCELLED
+
+
+class Expired(JobError, TimeoutError):
+    """The job was not done at its deadline."""
+
+    outcome = Outcome.EXPIRED
+
+
+class Crashed(JobError):
+    """The task got a fatal signal, ended its process, or hung.
+
+    signal: which; None where the process has ended without one.
+    """
+
+    outcome = Outcome.CRASHED
+    signal: int | None = None
+
+    @property
+    def module(self) -> str:
+        """The module whose task it is."""
+        return self.task.partition(":")[0]
+
+
+class Lost(JobError):
+    """Another task crashed the pool while this job was running."""
+
+    outcome = Outcome.LOST
+
+
+_SIGNALS = {s.value: s.name for s in signals.Signals}
+
+
+def disconnected(task: str) -> Disconnected:
+    """The error for a job whose outcome nobody knows."""
+    return Disconnected(f"{task}: {text_of(ECONNRESET)}", ECONNRESET, task)
+
+
+def job_error(task: str, outcome: int, code: int, signo: int) -> Error:
+    """The error for a job that has ended in another way than DONE.
+
+    outcome: or the negative errno of fk_outcome().
+    """
+    if outcome == ECONNRESET:
+        return disconnected(task)
+    if outcome < 0:
+        return Error(f"{task}: {text_of(outcome)}", outcome, task)
+    if outcome == Outcome.FAILED:
+        kind = Refused if code in (EACCES, EKEYREVOKED) else Failed
+        return kind(f"{task}: FAILED: {_reason(kind, code)}", code, task)
+    if outcome == Outcome.CRASHED:
+        name = _SIGNALS.get(signo, f"signal {signo}")
+        crashed = Crashed(f"{task}: CRASHED" + (f": {name}" if signo else ""),
+                          -errno.ENOTRECOVERABLE, task)
+        crashed.signal = signo or None
+        return crashed
+    other, code = _OTHERS[Outcome(outcome)]
+    return other(f"{task}: {other.outcome.name}", code, task)
+
+
+_OTHERS: dict[Outcome, tuple[type[JobError], int]] = {
+    Outcome.CANCELLED: (Cancelled, -errno.ECANCELED),
+    Outcome.EXPIRED: (Expired, -errno.ETIME),
+    Outcome.LOST: (Lost, -errno.EOWNERDEAD),
+}
+
+
+def _reason(kind: type[Failed], code: int) -> str:
+    if kind is Refused:
+        return text_of(code)
+    if code < 0:
+        # The task's own, as a rule: not what the library means by it.
+        return f"{errno.errorcode.get(-code, code)} ({os.strerror(-code)})"
+    return f"code {code}"

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: MIT
+"""A job: what it is called with, its record, and what became of it."""
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from typing import Any, Callable, NamedTuple, TypedDict
+
+from forkd import errors
+from forkd._library import (
+    EAGAIN, ECONNRESET, EINVAL, ENOENT, ENOMEM, ETIMEDOUT, ffi, lib, text_of)
+from forkd.connection import SLICE_NS, Connection
+from forkd.task import Place, Task, misfit
+
+
+class Options(TypedDict, total=False):
+    """What may be said of a job, by keyword.
+
+    timeout: seconds until it ends as EXPIRED, if it has not ended before.
+    weight: its share of CPU time beside this pool's other jobs.
+    idempotent: may be run a second time if the pool dies under it.
+    worker, node: where it is to start: a worker's number, or a NUMA node's.
+    strict: nowhere else, however long it waits.
+    """
+
+    timeout: float | None
+    weight: int
+    idempotent: bool
+    worker: int | None
+    node: int | None
+    strict: bool
+
+
+class Timings(NamedTuple):
+    """Seconds that a job has waited before it started, and run."""
+
+    wait: float
+    run: float
+
+
+# Gets the result of a job, or else what it raises.
+Deliver = Callable[[Any, "BaseException | None"], None]
+
+
+class Job:
+    """A job of a task, to be submitted, waited for and taken once.
+
+    What its buffers are in is held until the job has ended, however it does,
+    and whoever waits for it: a task may be at work there.
+    """
+
+    def __init__(self, connection: Connection, task: Task,
+                 arguments: tuple[Any, ...], options: Options) -> None:
+        self.connection = connection
+        self.task = task
+        # Of whoever waits for it: how the result gets there, and how to stop.
+        self.deliver: Deliver | None = None
+        self.stop: Callable[[], object] | None = None
+        self.timings: Timings | None = None
+        self._watched = False
+        self._handle = ffi.new("fk_job *")
+        self._held: list[Any] = []
+        self._copies: list[tuple[Any, Any]] = []
+        self._request = ffi.new("struct fk_request *")
+        self._request.task = task.handle
+        self._request.values = task.pack(arguments, self._refer, self._held)
+        self._request.size = len(arguments)
+        self._deadline = self._set(**options)
+
+    def _set(self, *, timeout: float | None = None, weight: int = 0,
+             idempotent: bool = False, worker: int | None = None,
+             node: int | None = None, strict: bool = False) -> float:
+        """Puts the options into the request; when it expires."""
+        request = self._request
+        request.weight = weight
+        request.flags = ((lib.FK_IDEMPOTENT if idempotent else 0)
+                         | (lib.FK_STRICT if strict else 0))
+        if worker is not None and node is not None:
+            raise ValueError("a job starts on a worker or on a node, not both")
+        if worker is not None:
+            request.place = lib.FK_PLACE_WORKER
+            request.place_index = worker
+        elif node is not None:
+            request.place = lib.FK_PLACE_NODE
+            request.place_index = node
+        elif strict:
+            raise ValueError("strict goes with a worker or a node")
+        return math.inf if timeout is None else time.monotonic() + timeout
+
+    # ------------------------------------------------------------- buffers
+
+    def _refer(self, value: Any, writes: bool, place: Place) -> Any:
+        """The struct fk_buffer of an argument: it, or a copy in the heap."""
+        try:
+            view = memoryview(value)
+        except TypeError:
+            raise misfit(place, "a buffer (bytes, memoryview, array)",
+                         value) from None
+        if writes and view.readonly:
+            raise misfit(place, "a buffer that can be written to", value)
+        if not view.c_contiguous:
+            raise ValueError(f"{place} must be contiguous: pass a copy")
+        if not view.nbytes:
+            return (ffi.NULL, 0)
+        memory = ffi.from_buffer("char[]", view)
+        self._held.append(memory)
+        if not lib.fk_buffer_ref(self.connection.client, (memory, view.nbytes),
+                                 ffi.new("struct fk_ref *")):
+            return (memory, view.nbytes)
+        copy = self.connection.allocate(view.nbytes, f"{place}: ")
+        self._held.append(copy)
+        ffi.memmove(copy, memory, view.nbytes)
+        self.connection.copied += view.nbytes
+        if writes:
+            self._copies.append((memory, copy))
+        return (copy, view.nbytes)
+
+    def _copy_back(self) -> None:
+        for memory, copy in self._copies:
+            ffi.memmove(memory, copy, len(memory))
+            self.connection.copied += len(memory)
+
+    # ------------------------------------------------------------- its way
+
+    @property
+    def handle(self) -> int:
+        """The library's own, 0 while it has no record."""
+        return int(self._handle[0])
+
+    def left(self) -> float:
+        """Seconds until it expires."""
+        return self._deadline - time.monotonic()
+
+    def submit(self) -> bool:
+        """False: there is no room now."""
+        left = self.left()
+        if left < math.inf:
+            self._request.timeout_ns = min(max(int(left * 1e9), 1), 2**63)
+        code = lib.fk_submit_batch(self.connection.client, self._request, 1, 0,
+                                   self._handle)
+        if not code:
+            self.connection.jobs.add(self)
+            return True
+        if code != EAGAIN:
+            raise self._refusal(code)
+        if left < 0:
+            raise errors.Expired(f"{self.task.name}: EXPIRED before there was "
+                                 "room for it", task=self.task.name)
+        return False
+
+    def _refusal(self, code: int) -> Exception:
+        """Why it was not submitted."""
+        name = self.task.name
+        if code == ECONNRESET:
+            return errors.disconnected(name)
+        if code == ENOENT:
+            return errors.UnknownTask(
+                f"{name}: its module is gone, or another one now", code, name)
+        if code == ENOMEM:
+            return errors.HeapFull(
+                f"{name}: the shared heap has no room for a str", code, name)
+        if code == EINVAL:
+            return ValueError(f"{name}: there is no such worker or node")
+        return errors.Error(f"{name}: {text_of(code)}", code, name)
+
+    def start(self) -> None:
+        """Submits it, and waits for room to."""
+        while not (self.submit() or self.connection.submit_later(self)):
+            pass
+
+    async def astart(self, loop: asyncio.AbstractEventLoop) -> None:
+        """The same for a coroutine."""
+        while not (self.submit()
+                   or await self.connection.asubmit_later(self, loop)):
+            pass
+
+    def wait(self) -> None:
+        """Until it has ended, or the connection has."""
+        # In pieces: signal handlers run between them.
+        while lib.fk_wait(self.connection.client, self._handle[0],
+                          SLICE_NS) == ETIMEDOUT:
+            pass
+
+    def watch(self) -> None:
+        """Has its end reported, and ended() called."""
+        self._watched = True
+        self.connection.watch(self)
+
+    def cancel(self) -> None:
+        """Asks for its end."""
+        # What cannot be sent now is written into the record all the same.
+        lib.fk_cancel(self.connection.client, self._handle[0])
+
+    def abandon(self) -> None:
+        """Nobody waits for it any more: if it was submitted it is cancelled,
+        and released when it has ended."""
+        self.deliver = self.stop = None
+        if not self.handle:
+            return
+        self.connection.jobs.add(self)
+        self.cancel()
+        if not self._watched:
+            self.watch()
+        self.connection.have_thread()
+
+    def result(self) -> Any:
+        """What it gives, or raises, now that it has ended; it is released."""
+        client = self.connection.client
+        code, signo = ffi.new("int *"), ffi.new("int *")
+        outcome = lib.fk_outcome(client, self._handle[0], code, signo)
+        try:
+            if outcome != errors.Outcome.DONE:
+                raise errors.job_error(self.task.name, outcome, code[0],
+                                       signo[0])
+            packed = ffi.new("char[64]")
+            lib.fk_result(client, self._handle[0], packed, len(packed))
+            self._copy_back()
+            return self.task.unpack(ffi.buffer(packed))
+        finally:
+            self._release()
+
+    def _release(self) -> None:
+        handle, self._handle[0] = self._handle[0], 0
+        lib.fk_release(self.connection.client, handle)
+        self._held.clear()
+        self._copies.clear()
+        self.connection.leave(self)
+
+    def ended(self) -> None:
+        """Takes its result and delivers. Raises nothing."""
+        timings = ffi.new("struct fk_timings *")
+        if not lib.fk_timings(self.connection.client, self._handle[0],
+                              timings):
+            self.timings = Timings(timings.wait_ns / 1e9, timings.run_ns / 1e9)
+        result, error = None, None
+        try:
+            result = self.result()
+        except BaseException as e:
+            # Its frames would keep the connection.
+            error = e.with_traceback(None)
+        deliver = self.deliver
+        self.deliver = self.stop = None
+        if deliver is not None:
+            deliver(result, error)

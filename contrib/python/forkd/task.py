@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: MIT
+"""Tasks and their signatures: Python values in, Python values out."""
+from __future__ import annotations
+
+import operator
+import struct
+from collections import namedtuple
+from typing import Any, Callable, NamedTuple
+
+from forkd._library import ffi
+
+# Types of a signature, as struct has them.
+_FORMATS = {"i64": "q", "f64": "d"}
+
+# Of fields that are known when it runs: not for type checkers.
+_namedtuple: Any = namedtuple
+
+
+class Item(NamedTuple):
+    """An argument or a result of a task; name is "" if it has none."""
+
+    name: str
+    type: str
+
+
+class Place(NamedTuple):
+    """What is said of an argument that does not fit."""
+
+    task: Task
+    number: int
+
+    def __str__(self) -> str:
+        name, kind = self.task.arguments[self.number - 1]
+        named = f"{name}:{kind}" if name else kind
+        return f"{self.task.name}: argument {self.number} ({named})"
+
+
+def _items(text: str) -> tuple[Item, ...]:
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    parts = [word.rpartition(":") for word in words]
+    return tuple(Item(name.strip(), kind.strip()) for name, _, kind in parts)
+
+
+class Task:
+    """A task of a module, which says by itself what it takes and gives.
+
+    name: "MODULE:TASK". signature: "n:i64 -> i64". arguments and results: the
+    same, in parts.
+    """
+
+    def __init__(self, handle: Any, name: str, signature: str) -> None:
+        arguments, _, results = signature.partition("->")
+        self.name = name
+        self.signature = signature
+        self.arguments = _items(arguments)
+        self.results = _items(results)
+        self._handle = handle
+        self._struct = struct.Struct(
+            "=" + "".join(_FORMATS[item.type] for item in self.results))
+        # What has no name, or one that Python keeps for itself, is _0, _1, ...
+        self._tuple = _namedtuple(
+            "Result", [item.name for item in self.results], rename=True)
+
+    def __repr__(self) -> str:
+        return f"<forkd.Task {self.name} ({self.signature})>"
+
+    @property
+    def handle(self) -> Any:
+        """The library's own, for as long as its connection."""
+        return self._handle
+
+    def unpack(self, packed: Any) -> Any:
+        """The result of a job: None, a number, or a named tuple of them."""
+        values = self._struct.unpack_from(packed)
+        if len(values) > 1:
+            return self._tuple._make(values)
+        return values[0] if values else None
+
+    def pack(self, values: tuple[Any, ...], refer: Refer,
+             held: list[Any]) -> Any:
+        """The array of union fk_value for these arguments.
+
+        refer: gives the struct fk_buffer for a buffer. held: takes what has to
+        live until the job has ended.
+        """
+        if len(values) != len(self.arguments):
+            n = len(self.arguments)
+            raise TypeError(
+                f"{self.name} takes {n} argument{'s' * (n != 1)} "
+                f"({self.signature}), not {len(values)}")
+        packed = ffi.new("union fk_value[]", len(values))
+        held.append(packed)
+        for i, (item, value) in enumerate(zip(self.arguments, values)):
+            place = Place(self, i + 1)
+            if item.type == "i64":
+                packed[i].i64 = _integer(value, place)
+            elif item.type == "f64":
+                packed[i].f64 = _real(value, place)
+            elif item.type == "str":
+                text = ffi.new("char[]", _text(value, place))
+                held.append(text)
+                packed[i].str = text
+            else:
+                packed[i].buf = refer(value, item.type == "iobuf", place)
+        return packed
+
+
+# The argument, whether the task writes to it, its place.
+Refer = Callable[[Any, bool, Place], Any]
+
+
+def _integer(value: Any, place: Place) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise misfit(place, "an integer", value) from None
+    if not -2**63 <= number < 2**63:
+        raise OverflowError(
+            f"{place} must fit into 64 bits with a sign: {number} does not")
+    return number
+
+
+def _real(value: Any, place: Place) -> float:
+    # float() takes texts as well.
+    if not isinstance(value, (str, bytes, bytearray)):
+        try:
+            return float(value)
+        except TypeError:
+            pass
+        except OverflowError as error:
+            raise OverflowError(f"{place}: {error}") from None
+    raise misfit(place, "a number", value)
+
+
+def _text(value: Any, place: Place) -> bytes:
+    if not isinstance(value, str):
+        raise misfit(place, "a str", value)
+    if "\0" in value:
+        raise ValueError(f"{place} must have no NUL in it")
+    return value.encode("utf-8", "surrogateescape")
+
+
+def misfit(place: Place, what: str, value: object) -> TypeError:
+    """The error for an argument of another type."""
+    return TypeError(f"{place} must be {what}, not {type(value).__name__}")

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: MIT
+"""What the tests of the Python package share.
+
+tests/check-python runs them in a session, whose modules are those that ship
+and those of the tests.
+"""
+import ctypes
+import json
+import logging
+import os
+import signal
+import subprocess
+import time
+import unittest
+
+import forkd
+from forkd import connection
+
+BUILD = os.environ["top_builddir"]
+MULTIPLIER = float(os.environ.get("CK_TIMEOUT_MULTIPLIER", "1"))
+
+# What it says is that a loop with debug= is slow.
+logging.getLogger("asyncio").setLevel(logging.ERROR)
+# Who waits for room is woken: one that only looks again is too late here.
+connection._ROOM = connection._ROOM_LATE = 1000
+
+# fib:fib of 90 takes years, with a fork at every call.
+ENDLESS = ("fib:fib", 90)
+FIB = [0, 1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 987, 1597,
+       2584, 4181]
+
+
+def until(holds):
+    """Waits for what comes by itself; the limit is of the whole test."""
+    while not holds():
+        time.sleep(0.001)
+
+
+def running(task):
+    """How many jobs of the task workers have begun."""
+    out = subprocess.run([BUILD + "/forkctl", "jobs", "--json"], check=True,
+                         stdout=subprocess.PIPE).stdout
+    return sum(job["task"] == task and job["state"] == "running"
+               for job in json.loads(out)["jobs"])
+
+
+def address(buffer):
+    return ctypes.addressof(ctypes.c_char.from_buffer(buffer))
+
+
+class Gate:
+    """crash:hold is busy in one leaf until its gate is opened."""
+
+    def __init__(self, test, pool):
+        self.view = pool.alloc(8)
+        self.view[0] = 0
+        self.address = address(self.view)
+        # As long as there is memory at that address.
+        self.connection = pool._connection
+        test.addCleanup(self.open)
+
+    def open(self):
+        ctypes.c_char.from_address(self.address).value = b"\1"
+
+
+class Forkd:
+    """One that can be killed."""
+
+    def __init__(self, folder):
+        self.socket = os.path.join(folder, "sock")
+
+    def start(self):
+        self.process = subprocess.Popen(
+            [os.environ["FORKD_BIN"], "--config=/dev/null", "--workers=2",
+             "--log-level=error", "--socket=" + self.socket,
+             "--module-dir=" + os.environ["FORKD_MODULES"]])
+        until(self._answers)
+
+    def _answers(self):
+        try:
+            forkd.connect(self.socket)
+        except forkd.ConnectError:
+            return False
+        return True
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+
+class TestCase(unittest.TestCase):
+    def setUp(self):
+        # What hangs is a failure that says where.
+        signal.signal(signal.SIGALRM, self._late)
+        signal.setitimer(signal.ITIMER_REAL, 60 * MULTIPLIER, 1)
+        self.addCleanup(signal.setitimer, signal.ITIMER_REAL, 0)
+
+    def _late(self, *_):
+        raise AssertionError("it hangs")
+
+    def pool(self, **options):
+        pool = forkd.connect(**options)
+        self.addCleanup(pool.shutdown, cancel_futures=True)
+        return pool
+
+    def raises(self, error, pattern, task, *arguments, **options):
+        with self.assertRaisesRegex(error, pattern) as caught:
+            self.pool().call(task, *arguments, **options)
+        return caught.exception

@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: MIT
+"""Buffers and their lifetime; processes that end, fork, are interrupted."""
+import array
+import asyncio
+import concurrent.futures
+import gc
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+import weakref
+
+import forkd
+from forkd._native import ffi
+from rig import ENDLESS, Forkd, Gate, TestCase, until
+
+try:
+    import numpy
+except ImportError:
+    numpy = None
+
+needs_numpy = unittest.skipUnless(numpy, "python3-numpy is not installed")
+
+
+class Buffers(TestCase):
+    @needs_numpy
+    def test_an_array_in_the_heap_is_sorted_without_a_copy(self):
+        n = 100_000_000 // 8
+        pool = self.pool(heap_size=n * 8)
+        numbers = pool.empty(n, numpy.int64)
+        numbers[:] = numpy.random.default_rng(1).integers(-2**62, 2**62, n)
+        total = numbers.sum()
+        pool.call("sort:i64", numbers)
+        self.assertTrue((numbers[:-1] <= numbers[1:]).all())
+        self.assertEqual(numbers.sum(), total)
+        self.assertEqual(pool.call("array:sum_i64", numbers[1:]),
+                         total - numbers[0])
+        self.assertEqual(pool.copied, 0)
+        # It is in pages that forkd has shared with this process.
+        at = numbers.ctypes.data
+        with open("/proc/self/maps") as maps:
+            lines = [line for line in maps for low, high in
+                     [line.split()[0].split("-")]
+                     if int(low, 16) <= at < int(high, 16)]
+        self.assertRegex(lines[0], "rw-s .*/memfd:forkd")
+
+    @needs_numpy
+    def test_an_array_elsewhere_is_copied_there_and_back(self):
+        pool = self.pool()
+        numbers = numpy.arange(100.0)[::-1].copy()
+        self.assertEqual(pool.call("array:stats_f64", numbers)[:3],
+                         (100, 0, 99))
+        self.assertEqual(pool.copied, 800)
+        pool.call("sort:f64", numbers)
+        self.assertEqual(list(numbers), list(range(100)))
+        self.assertEqual(pool.copied, 2400)
+        grid = pool.empty((3, 4))
+        grid[:] = 2
+        pool.submit("array:scale_f64", grid, 21).result()
+        self.assertTrue((grid == 42).all())
+        self.assertEqual(pool.copied, 2400)
+
+    def test_any_buffer_will_do(self):
+        pool = self.pool()
+        self.assertEqual(pool.call("bytes:sum", b"\1\2\3"), 6)
+        self.assertEqual(pool.call("bytes:sum", b""), 0)
+        self.assertEqual(pool.call("search:count", b"abab", "ab"), 2)
+        numbers = array.array("q", [3, 1, 2])
+        pool.call("sort:i64", numbers)
+        self.assertEqual(numbers.tolist(), [1, 2, 3])
+        heap = pool.alloc(64)
+        heap[:] = bytes(range(64))
+        copied = pool.copied
+        self.assertEqual(pool.call("bytes:sum", heap[8:]), 1988)
+        self.assertEqual(pool.copied, copied)
+        # Not at a multiple of 8 bytes.
+        self.assertEqual(pool.call("bytes:sum", heap[1:3]), 3)
+        self.assertEqual(pool.copied, copied + 2)
+
+    def test_what_a_job_that_fails_has_done_is_not_copied_back(self):
+        pool = self.pool()
+        data = bytearray(b"\1\2\3")
+        with self.assertRaises(forkd.Failed):
+            pool.call("bytes:spoil", data)
+        self.assertEqual(data, b"\1\2\3")
+        pool.call("bytes:invert", data)
+        self.assertEqual(data, b"\xfe\xfd\xfc")
+        # This one works in the heap itself.
+        data = bytearray(4096)
+        future = pool.submit("flat:fill", data, 10**6)
+        [(_, copy)] = next(iter(pool._connection.jobs))._copies
+        until(lambda: any(ffi.buffer(copy, 4096)))
+        future.cancel()
+        concurrent.futures.wait([future])
+        self.assertEqual(data, bytes(4096))
+
+    def test_a_full_heap_is_an_error_with_words(self):
+        pool = self.pool(heap_size=65536)
+        with self.assertRaisesRegex(forkd.HeapFull, "70000 bytes.*heap_size"):
+            pool.alloc(70000)
+        with self.assertRaisesRegex(MemoryError, r"argument 1 \(data:buf\)"):
+            pool.call("bytes:sum", bytes(70000))
+        # All of it is there, as nothing was lost.
+        for _ in range(3):
+            self.assertEqual(pool.call("bytes:sum", bytes(65536)), 0)
+
+    def test_a_buffer_lives_as_long_as_a_job_uses_it(self):
+        pool = self.pool(heap_size=65536)
+        gate = Gate(self, pool)
+        holding = pool.submit("crash:hold", gate.view)
+        gate.view = None
+        gc.collect()
+        rest = []
+        with self.assertRaises(forkd.HeapFull):
+            while True:
+                rest.append(pool.alloc(64))
+                rest[-1][0] = 1
+        self.assertEqual(len(rest), 65536 // 64 - 1)
+        self.assertFalse(holding.done())
+        gate.open()
+        self.assertGreater(holding.result(), 0)
+        rest.append(pool.alloc(64))
+
+    def test_close_leaves_memory_that_is_in_use(self):
+        pool = forkd.connect()
+        view = pool.alloc(64)
+        part = view[8:16].cast("q")
+        del view
+        with self.assertRaisesRegex(BufferError, "1 piece of this pool"):
+            pool.close()
+        part[0] = 7
+        self.assertEqual(pool.call("array:sum_i64", part), 7)
+        pool.shutdown()
+        self.assertEqual(part[0], 7)
+        pool = forkd.connect()
+        view = pool.alloc(64)
+        connection = weakref.ref(pool._connection)
+        view.release()
+        pool.close()
+        self.assertIsNone(connection())
+        pool.close()
+
+
+    def test_garbage_is_collected_in_any_order(self):
+        for _ in range(3):
+            pool = forkd.connect()
+            garbage = [pool, pool._connection, pool.alloc(64)]
+            pool._connection.garbage = garbage
+            pool._connection.memories = list(pool._connection.memory)
+            garbage.append(garbage)
+            gone = weakref.ref(pool._connection)
+            del pool, garbage
+            gc.collect()
+            self.assertIsNone(gone())
+
+
+class Processes(TestCase):
+    def test_a_program_may_end_in_the_middle_of_everything(self):
+        script = """if True:
+            import asyncio
+            import forkd
+            pool = forkd.connect()
+            view = pool.alloc(64)
+            future = pool.submit("fib:fib", 90)
+            async def main():
+                asyncio.ensure_future(pool.acall("fib:fib", 90))
+                await asyncio.sleep(0)
+            asyncio.run(main())
+            pool._connection.garbage = [pool, view]
+            """
+        subprocess.run([sys.executable, "-P", "-c", script], check=True)
+
+    def test_ctrl_c_interrupts_a_call_and_cancels_its_job(self):
+        script = """if True:
+            import threading
+            import forkd
+            pool = forkd.connect()
+            def tell():
+                while not pool._connection.jobs:
+                    pass
+                print("under way", flush=True)
+            threading.Thread(target=tell).start()
+            try:
+                pool.call("fib:fib", 90)
+            except KeyboardInterrupt:
+                print("interrupted", pool.call("fib:fib", 20))
+            pool.shutdown()
+            """
+        with subprocess.Popen([sys.executable, "-P", "-c", script], text=True,
+                              stdout=subprocess.PIPE) as process:
+            self.addCleanup(process.kill)
+            self.assertEqual(process.stdout.readline(), "under way\n")
+            process.send_signal(signal.SIGINT)
+            self.assertEqual(process.communicate(),
+                             ("interrupted 6765\n", None))
+            self.assertEqual(process.returncode, 0)
+
+    def test_a_child_of_fork_has_a_connection_of_its_own(self):
+        pool = self.pool()
+        numbers = pool.alloc(24).cast("q")
+        numbers[:] = array.array("q", [3, 1, 2])
+        gate = Gate(self, pool)
+        holding = pool.submit("crash:hold", gate.view)
+        child = os.fork()
+        if not child:
+            status = 1
+            try:
+                assert pool.call("fib:fib", 20) == 6765
+                assert pool.submit("fib:fib", 20).result() == 6765
+                pool.call("sort:i64", numbers)
+                assert pool.copied == 48 and numbers.tolist() == [1, 2, 3]
+                try:
+                    holding.result(0)
+                except forkd.Error as error:
+                    assert "parent process" in str(error), error
+                    status = 0
+                pool.shutdown()
+            finally:
+                os._exit(status)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        gate.open()
+        self.assertGreater(holding.result(), 0)
+        self.assertEqual(pool.call("fib:fib", 20), 6765)
+
+    def test_calls_go_on_with_the_next_forkd(self):
+        with tempfile.TemporaryDirectory() as folder:
+            daemon = Forkd(folder)
+            daemon.start()
+            self.addCleanup(lambda: daemon.kill())
+            pool = self.pool(socket=daemon.socket)
+            data = pool.alloc(24).cast("q")
+            data[:] = array.array("q", [3, 1, 2])
+            ended = [pool.submit("fib:fib", 10) for _ in range(100)]
+            concurrent.futures.wait(ended)
+            endless = pool.submit(*ENDLESS)
+
+            async def main():
+                call = asyncio.ensure_future(pool.acall(*ENDLESS))
+                await asyncio.sleep(0)
+                daemon.kill()
+                with self.assertRaises(forkd.Disconnected):
+                    await call
+            asyncio.run(main())
+            with self.assertRaisesRegex(ConnectionError, "is lost"):
+                endless.result()
+            self.assertEqual({f.result() for f in ended}, {55})
+            self.assertFalse(pool.connected)
+            with self.assertRaises(forkd.ConnectError):
+                pool.call("fib:fib", 20)
+            daemon.start()
+            self.assertEqual(pool.call("fib:fib", 20), 6765)
+            # What is in the heap of the old connection is copied now.
+            pool.call("sort:i64", data)
+            self.assertEqual((data.tolist(), pool.copied), ([1, 2, 3], 48))
+            # And one that did nothing meanwhile.
+            daemon.kill()
+            daemon.start()
+            until(lambda: not pool.connected)
+            self.assertEqual(pool.submit("fib:fib", 20).result(), 6765)
