@@ -25,6 +25,8 @@ EXTRA_DIST += \
 	debian/libforkclient1.install \
 	debian/libforkclient1.symbols \
 	debian/not-installed \
+	debian/python3-forkd.docs \
+	debian/python3-forkd.install \
 	debian/rules \
 	debian/source/format
 
