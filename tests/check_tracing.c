@@ -104,9 +104,30 @@ static const struct {
 	{ "nap", "naps" },	     { "wake", "wakes" },   { "parked", "parks" },
 };
 
+static void look(uint64_t *ret_counters)
+{
+	for (uint32_t i = 0; i < ARRAY_SIZE(pairs); i++)
+		ret_counters[i] = daemon_counter(&d, pairs[i].counter);
+}
+
+/* The counters at a moment in which nothing happens. Returns when that was; now and then the
+ * dispatcher has a worker tidy up. */
+static uint64_t stand_still(uint64_t *ret_counters)
+{
+	uint64_t again[ARRAY_SIZE(pairs)], now;
+
+	do {
+		DAEMON_AWAIT(all_sleep());
+		look(ret_counters);
+		now = clock_ns();
+		look(again);
+	} while (memcmp(again, ret_counters, sizeof(again)) != 0 || !all_sleep());
+	return now;
+}
+
 START_TEST(numbers_of_events_are_those_of_the_counters)
 {
-	uint64_t before[ARRAY_SIZE(pairs)], from, to;
+	uint64_t before[ARRAY_SIZE(pairs)], after[ARRAY_SIZE(pairs)], from, to;
 	char text[4096] = "\n";
 	fk_client *c;
 	pid_t pid;
@@ -115,26 +136,21 @@ START_TEST(numbers_of_events_are_those_of_the_counters)
 	c = daemon_open(&d);
 	jobs_see(c, jobs_submit(c, "fib:fib", 0, 20, 0), 6765);
 	pid = begin("t.json");
-	DAEMON_AWAIT(all_sleep());
-	from = clock_ns();
-	for (uint32_t i = 0; i < ARRAY_SIZE(pairs); i++)
-		before[i] = daemon_counter(&d, pairs[i].counter);
+	from = stand_still(before);
 	jobs_see_end(c, jobs_submit(c, "nqueens:nqueens", 0, -5, 0), "FAILED");
 	for (uint32_t i = 0; i < 5; i++)
 		jobs_see(c, jobs_submit(c, "fib:fib", 0, 25, 0), 75025);
 	/* On a machine with much to do the other worker may come late. */
 	while (daemon_counter(&d, "steals") < before[4] + 3)
 		jobs_see(c, jobs_submit(c, "fib:fib", 0, 25, 0), 75025);
-	DAEMON_AWAIT(all_sleep());
-	to = clock_ns();
-	for (uint32_t i = 0; i < ARRAY_SIZE(pairs); i++)
-		before[i] = daemon_counter(&d, pairs[i].counter) - before[i];
+	to = stand_still(after);
 	finish(pid);
 	validate("t.json", from, to, text + 1, sizeof(text) - 1);
 	ck_assert_uint_eq(number(text, "lost"), 0);
 	for (uint32_t i = 0; i < ARRAY_SIZE(pairs); i++)
-		ck_assert_msg(number(text, pairs[i].event) == before[i],
-			      "%s: %" PRIu64 " counted, and %s", pairs[i].counter, before[i], text);
+		ck_assert_msg(number(text, pairs[i].event) == after[i] - before[i],
+			      "%s: %" PRIu64 " counted, and %s", pairs[i].counter,
+			      after[i] - before[i], text);
 	ck_assert_uint_gt(number(text, "s"), 0);
 	ck_assert_uint_eq(number(text, "s"), number(text, "f"));
 	ck_assert_ptr_nonnull(strstr(text, "ended: interrupted"));
@@ -214,33 +230,40 @@ static int64_t rings_kb(void)
 	return kb;
 }
 
+/* Some hundred events each, for every fork is a strand. */
+static void run_jobs(fk_client *c)
+{
+	for (uint32_t i = 0; i < 10; i++)
+		jobs_see(c, jobs_submit(c, "fib:fib", 0, 12, 0), 144);
+}
+
 START_TEST(who_is_killed_traces_no_more_and_who_is_not_goes_on)
 {
+	/* A worker that writes late makes two pages again: of its head, and of an event. */
+	const int64_t late = 2 * 8;
 	char text[4096] = "\n";
 	fk_client *c;
 	pid_t one, other;
 
-	daemon_start(&d, "--workers=2", NULL);
+	daemon_start(&d, "--workers=2", "--fork-mode=stolen", NULL);
 	c = daemon_open(&d);
 	one = begin("one.json");
 	other = begin("other.json");
-	ck_assert_int_gt(rings_kb(), 0);
+	ck_assert_int_gt(rings_kb(), 4 * late);
 	ck_assert_int_eq(kill(one, SIGKILL), 0);
 	ck_assert_int_eq(daemon_reap(one), 256 + SIGKILL);
-	for (uint32_t i = 0; i < 10; i++)
-		jobs_see(c, jobs_submit(c, "fib:fib", 0, 20, 0), 6765);
-	ck_assert_int_gt(rings_kb(), 0);
+	run_jobs(c);
 	finish(other);
 	validate("other.json", 0, 0, text + 1, sizeof(text) - 1);
+	ck_assert_uint_eq(number(text, "lost"), 0);
 	ck_assert_uint_eq(number(text, "DONE"), 10);
 	/* Nobody is left: the memory goes back, and nobody writes any more. */
 	other = begin("killed.json");
 	ck_assert_int_eq(kill(other, SIGKILL), 0);
 	ck_assert_int_eq(daemon_reap(other), 256 + SIGKILL);
-	DAEMON_AWAIT(rings_kb() == 0);
-	for (uint32_t i = 0; i < 10; i++)
-		jobs_see(c, jobs_submit(c, "fib:fib", 0, 20, 0), 6765);
-	ck_assert_int_eq(rings_kb(), 0);
+	DAEMON_AWAIT(rings_kb() <= late);
+	run_jobs(c);
+	ck_assert_int_le(rings_kb(), late);
 	jobs_end(&d, c);
 }
 END_TEST
