@@ -150,7 +150,7 @@ START_TEST(what_had_begun_before_the_trace_begins_with_it)
 	atomic_store(&board->workers[3].wake, WAKE_SLEEPING);
 	atomic_store(&board->workers[4].wake, WAKE_BUSY);
 	atomic_store(&board->running[4].job, ROW);
-	atomic_store(&board->running[4].task, 0);
+	board_show_task(board, ROW, 0);
 	t = timeline_new(board, 6);
 	now = clock_ns();
 	tell(0, TRACE_JOB_END, 0, trace_outcome(JOB_DONE, 0), 0);
