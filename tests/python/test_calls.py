@@ -153,6 +153,21 @@ class Futures(TestCase):
         self.assertEqual([f.result() for f in futures], FIB * 50)
         self.assertEqual(list(pool.map("fib:fib", range(20))), FIB)
 
+    def test_a_callback_may_wait_for_room(self):
+        pool = self.pool(n_jobs=1)
+        gate = Gate(self, pool)
+        found = []
+
+        def go_on(_):
+            found.append(pool.submit("crash:hold", gate.view))
+            found.append(pool.submit("fib:fib", 10))
+            found.append(pool.call("fib:fib", 11))
+        pool.submit("fib:fib", 1).add_done_callback(go_on)
+        until(lambda: running("crash:hold"))
+        gate.open()
+        until(lambda: len(found) == 3)
+        self.assertEqual((found[1].result(), found[2]), (55, 89))
+
     def test_cancel_ends_a_job_that_runs(self):
         pool = self.pool()
         future = pool.submit(*ENDLESS)

@@ -96,6 +96,16 @@ class Buffers(TestCase):
         concurrent.futures.wait([future])
         self.assertEqual(data, bytes(4096))
 
+    def test_what_is_done_although_it_was_given_up_is_not_copied_back(self):
+        pool = self.pool()
+        data = bytearray(b"\1\2\3")
+        job = pool._job("bytes:invert", (data,), {})
+        job.start()
+        job.wait()
+        job.give_up()
+        self.assertEqual(job.result(), 6)
+        self.assertEqual(data, b"\1\2\3")
+
     def test_a_full_heap_is_an_error_with_words(self):
         pool = self.pool(heap_size=65536)
         with self.assertRaisesRegex(forkd.HeapFull, "70000 bytes.*heap_size"):

@@ -128,6 +128,9 @@ class Connection:
         """Submits, or waits until it is worth while to try again: False."""
         room = threading.Event()
         woken = False
+        if threading.current_thread() is self._thread:
+            # In a callback of a future: another one takes the reports now.
+            self._thread = None
         self.have_thread()
         self._waiting.append(room.set)
         try:
@@ -194,6 +197,8 @@ class Connection:
 
     def _has_work(self) -> bool:
         with self._changed:
+            if self._thread is not threading.current_thread():
+                return False
             if not self._watched:
                 self._changed.wait(_LINGER)
             if not self._watched:

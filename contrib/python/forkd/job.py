@@ -192,14 +192,19 @@ class Job:
         # What cannot be sent now is written into the record all the same.
         lib.fk_cancel(self.connection.client, self._handle[0])
 
+    def give_up(self) -> None:
+        """The same, and nothing is copied back if it is done all the same."""
+        self._copies.clear()
+        self.cancel()
+
     def abandon(self) -> None:
-        """Nobody waits for it any more: if it was submitted it is cancelled,
+        """Nobody waits for it any more: if it was submitted it is given up,
         and released when it has ended."""
         self.deliver = self.stop = None
         if not self.handle:
             return
         self.connection.jobs.add(self)
-        self.cancel()
+        self.give_up()
         if not self._watched:
             self.watch()
         self.connection.have_thread()

@@ -61,7 +61,7 @@ class Future(concurrent.futures.Future[Any]):
         if not super().cancel():
             return False
         if job is not None:
-            job.cancel()
+            job.give_up()
         return True
 
     def result(self, timeout: float | None = None) -> Any:
