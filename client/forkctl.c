@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -64,6 +63,9 @@ static const struct command commands[] = {
 	  forkctl_call_options },
 	{ "config", "[--json]", "every option, as the running forkd uses it", forkctl_config,
 	  forkctl_look_options },
+	{ "top", "[OPTION...]",
+	  "what goes on, on the whole screen: workers, tenants, tasks, steals", forkctl_top,
+	  forkctl_top_options },
 	{ "set", "NAME VALUE", set_help, forkctl_set, NULL },
 	{ "modules", "[--json | check FILE.so... | load FILE.so | unload NAME]",
 	  "what is loaded: modules, their tasks, build-ids and files; or other ones, while forkd runs",
@@ -83,20 +85,6 @@ static const struct command commands[] = {
 	  "run a command with a forkd of its own; `forkd --help` has its options", forkctl_session,
 	  NULL },
 };
-
-int forkctl_fail(int code, const char *format, ...)
-{
-	char text[1024];
-	va_list args;
-
-	(void)fflush(stdout);
-	va_start(args, format);
-	(void)vsnprintf(text, sizeof(text), format, args);
-	va_end(args);
-	/* In one piece: a forkd of ours may write to the same terminal. */
-	(void)dprintf(STDERR_FILENO, "forkctl: %s\n", text);
-	return code;
-}
 
 int forkctl_open(const char *socket, uint32_t n_jobs, uint64_t heap_size, fk_client **ret_client)
 {
@@ -147,21 +135,6 @@ int forkctl_write(int fd, const void *data, size_t size)
 		size -= (size_t)n;
 	}
 	return 0;
-}
-
-const char *forkctl_time(struct forkctl_text *text, uint64_t ns)
-{
-	double t = (double)ns;
-
-	if (ns < 1000)
-		(void)snprintf(text->text, sizeof(text->text), "%u ns", (unsigned int)ns);
-	else if (ns < 1000000)
-		(void)snprintf(text->text, sizeof(text->text), "%.2f us", t / 1e3);
-	else if (ns < 1000000000)
-		(void)snprintf(text->text, sizeof(text->text), "%.2f ms", t / 1e6);
-	else
-		(void)snprintf(text->text, sizeof(text->text), "%.2f s", t / 1e9);
-	return text->text;
 }
 
 static void print_help(void)

@@ -38,6 +38,7 @@ int forkctl_jobs(const char *socket, int argc, char *argv[]);
 int forkctl_cancel_jobs(const char *socket, int argc, char *argv[]);
 int forkctl_config(const char *socket, int argc, char *argv[]);
 int forkctl_topo(const char *socket, int argc, char *argv[]);
+int forkctl_top(const char *socket, int argc, char *argv[]);
 int forkctl_trace(const char *socket, int argc, char *argv[]);
 
 /* The options of those that have some: forkctl_option.h. Of those that only look it is --json. */
@@ -46,6 +47,7 @@ extern const struct forkctl_option forkctl_call_options[];
 extern const struct forkctl_option forkctl_check_options[];
 extern const struct forkctl_option forkctl_profile_options[];
 extern const struct forkctl_option forkctl_stat_options[];
+extern const struct forkctl_option forkctl_top_options[];
 extern const struct forkctl_option forkctl_trace_options[];
 
 /*

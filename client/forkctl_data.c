@@ -92,6 +92,38 @@ static void show_bytes(struct data_cell *cell, double bytes)
 	(void)snprintf(cell->text, sizeof(cell->text), "%.1f%c", bytes, units[unit]);
 }
 
+static void show_rate(struct data_cell *cell, double n)
+{
+	static const char *const units[] = { "", "k", "M", "G", "T" };
+	int digits = n > 0 && n < 9.95;
+	size_t unit = 0;
+
+	if (n >= 9999.5) {
+		for (; n >= 999.5 && unit < ARRAY_SIZE(units) - 1; n /= 1000)
+			unit++;
+		digits = n < 9.995 ? 2 : n < 99.95 ? 1 : 0;
+	}
+	(void)snprintf(cell->text, sizeof(cell->text), "%.*f%s", digits, n, units[unit]);
+}
+
+/* The two largest units of it. */
+static void show_age(struct data_cell *cell, uint64_t ns)
+{
+	uint64_t s = ns / NSEC_PER_SEC;
+
+	if (s < 60)
+		(void)snprintf(cell->text, sizeof(cell->text), "%" PRIu64 " s", s);
+	else if (s < 3600)
+		(void)snprintf(cell->text, sizeof(cell->text), "%" PRIu64 " min %" PRIu64 " s",
+			       s / 60, s % 60);
+	else if (s < 86400)
+		(void)snprintf(cell->text, sizeof(cell->text), "%" PRIu64 " h %" PRIu64 " min",
+			       s / 3600, s / 60 % 60);
+	else
+		(void)snprintf(cell->text, sizeof(cell->text), "%" PRIu64 " d %" PRIu64 " h",
+			       s / 86400, s / 3600 % 24);
+}
+
 static void show_text(struct data_cell *cell, const char *text)
 {
 	size_t i;
@@ -137,6 +169,12 @@ const char *data_show(struct data_cell *cell, const json_t *value, enum data_for
 		(void)snprintf(cell->text, sizeof(cell->text), "%.1f%%",
 			       100 * json_number_value(value));
 		break;
+	case DATA_AGE:
+		show_age(cell, (uint64_t)n);
+		break;
+	case DATA_RATE:
+		show_rate(cell, json_number_value(value));
+		break;
 	}
 	return cell->text;
 }
@@ -153,8 +191,7 @@ static const char *show_member(struct data_cell *cell, const json_t *row,
 	return data_show(cell, value, column->format);
 }
 
-/* Characters, not bytes. */
-static int width(const char *text)
+int data_width(const char *text)
 {
 	int n = 0;
 
@@ -163,10 +200,15 @@ static int width(const char *text)
 	return n;
 }
 
+int data_is_left(enum data_format format)
+{
+	return format == DATA_TEXT || format == DATA_DATE;
+}
+
 static void print_cell(const char *text, const struct data_column *column, int columns, int last)
 {
-	int left = column->format == DATA_TEXT || column->format == DATA_DATE;
-	int blanks = columns - width(text);
+	int left = data_is_left(column->format);
+	int blanks = columns - data_width(text);
 
 	printf("%*s%s%*s%s", left ? 0 : blanks, "", text, left && !last ? blanks : 0, "",
 	       last ? "\n" : "  ");
@@ -181,9 +223,9 @@ void data_print_table(const char *below, const json_t *rows, const struct data_c
 	size_t i;
 
 	for (; n < DATA_COLUMNS && columns[n].key; n++) {
-		widths[n] = width(columns[n].title);
+		widths[n] = data_width(columns[n].title);
 		json_array_foreach(rows, i, row) widths[n] =
-			max(widths[n], width(show_member(&cell, row, &columns[n])));
+			max(widths[n], data_width(show_member(&cell, row, &columns[n])));
 	}
 	printf("%s", below);
 	for (uint32_t c = 0; c < n; c++)

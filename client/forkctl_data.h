@@ -23,10 +23,12 @@ enum data_format {
 	DATA_TEXT,
 	DATA_NUMBER,
 	DATA_TIME,  /* ns: "12.3 us" */
+	DATA_AGE,   /* ns: "2 h 14 min" */
 	DATA_DATE,  /* ns of CLOCK_REALTIME: "2026-01-31 12:00:00" */
 	DATA_BYTES, /* "1.5M" */
 	DATA_HEX,
 	DATA_PERCENT, /* of 1 */
+	DATA_RATE,    /* "0.5", "1234", "12.3k", "4.56M" */
 };
 
 struct data_column {
@@ -53,6 +55,12 @@ struct data_cell {
 	char text[256];
 };
 const char *data_show(struct data_cell *cell, const json_t *value, enum data_format format);
+
+/* Columns that a text takes: its characters, not its bytes. */
+int data_width(const char *text);
+
+/* True for a format of what stands at the left of its column: the others are numbers. */
+int data_is_left(enum data_format format);
 
 /* Titles and rows, each column as wide as it has to be; `below` stands in front of the titles. */
 void data_print_table(const char *below, const json_t *rows, const struct data_column *columns);

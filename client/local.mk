@@ -100,6 +100,7 @@ forkctl_SOURCES = \
 	client/forkctl_rows.h \
 	client/forkctl_run.c \
 	client/forkctl_run.h \
+	client/forkctl_say.c \
 	client/forkctl_session.c \
 	client/forkctl_set.c \
 	client/forkctl_stat.c \
@@ -110,13 +111,21 @@ forkctl_SOURCES = \
 	client/forkctl_timeline.h \
 	client/forkctl_times.c \
 	client/forkctl_times.h \
+	client/forkctl_top.c \
+	client/forkctl_top.h \
+	client/forkctl_top_draw.c \
+	client/forkctl_top_keys.c \
+	client/forkctl_top_model.c \
+	client/forkctl_top_screen.c \
+	client/forkctl_top_text.c \
+	client/forkctl_top_view.c \
 	client/forkctl_topo.c \
 	client/forkctl_trace.c \
 	client/forkctl_value.c \
 	client/forkctl_value.h \
 	client/forkctl_watch.c
 forkctl_CPPFLAGS = $(AM_CPPFLAGS) -DFK_SBINDIR='"$(sbindir)"'
-FORKCTL_CFLAGS = $(HWLOC_CFLAGS) $(JANSSON_CFLAGS)
-FORKCTL_LIBS = $(HWLOC_LIBS) $(JANSSON_LIBS)
+FORKCTL_CFLAGS = $(HWLOC_CFLAGS) $(JANSSON_CFLAGS) $(NCURSES_CFLAGS)
+FORKCTL_LIBS = $(HWLOC_LIBS) $(JANSSON_LIBS) $(NCURSES_LIBS)
 forkctl_CFLAGS = $(AM_CFLAGS) $(FORKCTL_CFLAGS)
 forkctl_LDADD = $(CLIENT_LIBS) libcommon.la $(FORKCTL_LIBS)

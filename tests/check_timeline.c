@@ -26,19 +26,6 @@ static struct timeline *t;
 static uint64_t now;
 static char text[1 << 16];
 
-/* forkctl's, which stand in forkctl.c. */
-int forkctl_fail(int code, const char *format, ...)
-{
-	(void)format;
-	return code;
-}
-
-const char *forkctl_time(struct forkctl_text *room, uint64_t ns)
-{
-	(void)ns;
-	return strcpy(room->text, "?");
-}
-
 static void make(uint32_t n_workers)
 {
 	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,

@@ -102,6 +102,8 @@ UNIT_TESTS = \
 	tests/check_submit \
 	tests/check_task_api \
 	tests/check_timeline \
+	tests/check_top \
+	tests/check_top_draw \
 	tests/check_topology \
 	tests/check_trace \
 	tests/check_trial \
@@ -190,6 +192,7 @@ SCRIPT_TESTS = \
 	tests/check-shipped \
 	tests/check-sites \
 	tests/check-style \
+	tests/check-top \
 	tests/check-unit
 
 # The part of TESTS that the tsan tier runs: what has its threads in one process.
@@ -447,8 +450,22 @@ tests_check_layout_SOURCES = \
 tests_check_timeline_SOURCES = \
 	client/forkctl_data.c \
 	client/forkctl_rows.c \
+	client/forkctl_say.c \
 	client/forkctl_timeline.c \
 	tests/check_timeline.c
+# What forkctl top is without a forkd and a terminal.
+TOP_SOURCES = \
+	client/forkctl_data.c \
+	client/forkctl_rows.c \
+	client/forkctl_say.c \
+	client/forkctl_top_draw.c \
+	client/forkctl_top_keys.c \
+	client/forkctl_top_model.c \
+	client/forkctl_top_text.c \
+	client/forkctl_top_view.c \
+	tests/top_rig.h
+tests_check_top_SOURCES = tests/check_top.c $(TOP_SOURCES)
+tests_check_top_draw_SOURCES = tests/check_top_draw.c $(TOP_SOURCES)
 tests_soak_stress_SOURCES = \
 	tests/soak.h \
 	tests/soak_arrays.c \
@@ -470,6 +487,10 @@ tests_check_scan_LDADD = $(LDADD) -lm
 tests_check_sleep_CFLAGS = $(libpool_la_CFLAGS)
 tests_check_timeline_CFLAGS = $(AM_CFLAGS) $(FORKCTL_CFLAGS)
 tests_check_timeline_LDADD = $(LDADD) $(FORKCTL_LIBS)
+tests_check_top_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
+tests_check_top_LDADD = $(LDADD) $(JANSSON_LIBS)
+tests_check_top_draw_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
+tests_check_top_draw_LDADD = $(LDADD) $(JANSSON_LIBS)
 tests_check_victims_LDADD = $(LDADD) -lm
 tests_soak_stress_CFLAGS = $(AM_CFLAGS) $(XXHASH_CFLAGS) $(NETTLE_CFLAGS)
 tests_soak_stress_LDADD = $(LDADD) $(NETTLE_LIBS) -lm

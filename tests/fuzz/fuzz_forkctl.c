@@ -85,7 +85,7 @@ static void check_option(const struct forkctl_option *o, const void *field)
 	case FORKCTL_SECONDS:
 		FUZZ_ASSERT(!limit->text || (limit->ns >= o->least && limit->ns <= o->most));
 		break;
-	case FORKCTL_TEXT:
+	case FORKCTL_TEXT: /* of the command line, or NULL */
 		break;
 	case FORKCTL_LIST:
 		FUZZ_ASSERT(list->n <= FORKCTL_WORDS);
