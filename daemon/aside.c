@@ -6,8 +6,8 @@
  *   A worker whose job makes way for a better claim sets the running frame aside: it becomes the
  *   newest entry of the deque, and what runs first runs above it. A job whose child went to another
  *   worker waits so, too. If what runs does not end, the job below would wait for ever, on a
- *   machine with no idle thief. So the dispatcher summons workers where something waits every
- *   FAIR_TURN, and at that fork the worker asks who is further behind (fair.c). If it is one that
+ *   machine with no idle thief. So the worker has an alarm (alarm.h): it is summoned, and at the
+ *   next fork it asks who is further behind (fair.c), and when that may change. If it is one that
  *   waits, the running frame is set aside, and the other one's entries are moved to the newest end:
  *
  *	oldest [ A a A' ] [ B b B' ]  bottom     A', B': set aside; the loop would go on with B'
@@ -37,6 +37,7 @@
 
 #include "common/clock.h"
 #include "common/crash.h"
+#include "daemon/alarm.h"
 #include "daemon/pool.h"
 #include "daemon/strand.h"
 #include "daemon/verdict.h"
@@ -63,13 +64,21 @@ static uint32_t aside_add(struct asides *asides, uint32_t n, uint32_t row)
 	return n + 1;
 }
 
+/* Another job runs here now: at the first look it shows for how long it may. */
+static void aside_set_alarm(struct worker *w)
+{
+	uint64_t now = clock_ns();
+
+	alarm_by(w, now + FAIR_TURN, now);
+}
+
 void aside_start(struct worker *w)
 {
 	/* What ran last left the newest entries, if there are any. */
 	if (w->job == WORKER_NO_JOB || (w->fk.bottom == w->frames.entries && !w->n_forced))
 		return;
 	aside_set_count(&w->asides, aside_add(&w->asides, aside_count(&w->asides), w->job));
-	pool_wake_dispatcher(w->pool);
+	aside_set_alarm(w);
 }
 
 void aside_end(struct worker *w, uint32_t row)
@@ -119,9 +128,9 @@ bool aside_claims(struct worker *w, bool asked, uint32_t *ret_row)
 			return true;
 		}
 	}
-	if (!n || !asked || clock_ns() < asides->not_before)
+	if (!asked)
 		return false;
-	row = intake_turn(w, asides->rows, n);
+	row = intake_turn(w, asides->rows, n, asides->not_before);
 	if (row == w->job)
 		return false;
 	*ret_row = row;
@@ -192,4 +201,5 @@ void aside_bring_up(struct worker *w, uint32_t row)
 	FK_CRASH(aside_moved);
 	COUNT(w, turns);
 	w->asides.not_before = clock_ns() + ASIDE_SHARE * (clock_ns() - began);
+	aside_set_alarm(w);
 }

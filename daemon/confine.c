@@ -327,6 +327,9 @@ static const struct confine_row confine_rows[] = {
 	{ SYS_sigaltstack, ALLOW },
 	{ SYS_sysinfo, ALLOW },
 	{ SYS_time, ALLOW },
+	{ SYS_timer_create, ALLOW }, /* daemon/alarm.h */
+	{ SYS_timer_delete, ALLOW },
+	{ SYS_timer_settime, ALLOW },
 	{ SYS_times, ALLOW },
 	{ SYS_uname, ALLOW },
 };

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "common/clock.h"
+#include "daemon/alarm.h"
 #include "daemon/drain.h"
 #include "daemon/pool.h"
 #include "shm/futex.h"
@@ -23,12 +24,17 @@ struct dispatcher_view {
 	uint64_t moved[LIMIT_WORKERS / 64]; /* a bit for each that has started a job */
 };
 
-/* Asks a worker to serve a waiting job at its next fork. */
-static void dispatcher_summon(struct worker *w)
+void dispatcher_summon(struct worker *w)
 {
 	/* ORDER summons [M1]: release, pairs with dispatcher_take_summons(). */
 	atomic_store_explicit(&w->summoned, 1, memory_order_release);
 	worker_ask(w);
+}
+
+bool dispatcher_has_summoned(struct worker *w)
+{
+	/* Relaxed: nothing is read that was written before it. */
+	return atomic_load_explicit(&w->summoned, memory_order_relaxed);
 }
 
 bool dispatcher_take_summons(struct worker *w)
@@ -87,6 +93,13 @@ static void dispatcher_summon_some(struct pool *pool)
 	fair_unlock(fair);
 }
 
+/* Jobs wait, but workers will look by themselves when one of them is to go first. */
+static bool dispatcher_may_rest(struct pool *pool, enum intake_left left)
+{
+	return left == INTAKE_NONE && !atomic_load_explicit(&pool->stop, memory_order_relaxed) &&
+	       intake_is_watched(pool, NULL, ACCOUNT_NOBODY);
+}
+
 /* Sees to it that waiting jobs are started. Returns after how many ns it has to look again. */
 static uint64_t dispatcher_dispatch(struct pool *pool)
 {
@@ -97,6 +110,7 @@ static uint64_t dispatcher_dispatch(struct pool *pool)
 	uint64_t again = left == INTAKE_MORE ? 0 : DISPATCHER_TICK;
 	uint64_t now = clock_ns();
 	struct dispatcher_view view;
+	bool fresh;
 
 	/* Whether a running job's turn comes first is as old as the last settlement; and what runs
 	 * for hours is charged (account.h). */
@@ -109,41 +123,28 @@ static uint64_t dispatcher_dispatch(struct pool *pool)
 			     : ACCOUNT_TIDE;
 	if (placed)
 		intake_wake_places(pool, NULL);
+	if (dispatcher_may_rest(pool, left))
+		return ACCOUNT_TIDE;
 	/* What workers do is judged by the tick; in between jobs of the dead are ended. */
 	if (!again && now < d->looked_ns + DISPATCHER_TICK)
 		return again;
+	fresh = now >= d->looked_ns + 2 * DISPATCHER_TICK;
 	dispatcher_look(pool, now, &view);
 	/* Somebody who looks may find strands of a running job to steal, again and again. */
 	if (waiting && worker_wake_one(pool, NULL) && d->waited <= DISPATCHER_PATIENCE && !placed)
 		return again;
-	/* All are busy, or about to look. */
-	if (!view.drained && drain_rings_pending(pool))
+	/* All are busy, or about to look. One that comes after a rest need not come again if what
+	 * there is can wait. */
+	if ((fresh || !view.drained) && drain_rings_pending(pool)) {
 		intake_collect(pool, d->collected++);
+		if (dispatcher_may_rest(pool, left))
+			return ACCOUNT_TIDE;
+	}
 	for (uint32_t i = 0; i < pool->n_workers; i++)
 		if (!(view.moved[i / 64] >> i % 64 & 1))
 			intake_recall(pool, &pool->workers[i]);
 	dispatcher_summon_some(pool);
 	return again;
-}
-
-/* Jobs that were set aside take turns with those above them. Returns when to come back for it, 0 if
- * there are none. */
-static uint64_t dispatcher_turns(struct pool *pool)
-{
-	struct dispatcher *d = &pool->dispatcher;
-	uint64_t now = clock_ns();
-	bool due = now >= d->turn_at, any = false;
-
-	for (uint32_t i = 0; i < pool->n_workers; i++) {
-		if (!aside_any(&pool->workers[i].asides))
-			continue;
-		any = true;
-		if (due)
-			dispatcher_summon(&pool->workers[i]);
-	}
-	if (any && due)
-		d->turn_at = now + FAIR_TURN;
-	return any ? d->turn_at : 0;
 }
 
 /* The earlier of two times, where 0 is never. */
@@ -191,12 +192,12 @@ static void dispatcher_answer(struct pool *pool)
 	channel_tell(pool, &pong);
 }
 
-/* Ends jobs that are late, summons workers whose jobs take turns, looks at those that may hang,
- * sees to freed memory and to the CPUs that there are, and says when it has to come back, within so
+/* Ends jobs that are late, summons workers that have no timer, looks at those that may hang, sees
+ * to freed memory and to the CPUs that there are, and says when it has to come back, within so
  * many ns. */
 static uint64_t dispatcher_next(struct pool *pool, uint64_t again)
 {
-	uint64_t next = dispatcher_earlier(deadlines_check(pool), dispatcher_turns(pool));
+	uint64_t next = dispatcher_earlier(deadlines_check(pool), alarms_check(pool));
 
 	next = dispatcher_earlier(next, hangs_check(pool));
 	dispatcher_clean(pool);
@@ -226,8 +227,13 @@ static void dispatcher_slow_down(struct dispatcher *d)
 void dispatcher_attend(struct pool *pool)
 {
 	_Atomic uint32_t *word = &pool->board->dispatcher;
+	_Atomic uint64_t *rounds = &pool->board->counters[BOARD_POOL].rounds;
 	uint32_t value = wake_load(word);
 	uint64_t again = dispatcher_dispatch(pool);
+
+	/* Relaxed: its own. */
+	atomic_store_explicit(rounds, atomic_load_explicit(rounds, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
 
 	if (again == ACCOUNT_TIDE) {
 		value = wake_prepare(word);

@@ -6,11 +6,13 @@
  *   Sleeps on its wake word on the board. A client that finds every worker busy wakes it, as does a
  *   worker that becomes busy and leaves jobs waiting with nobody looking. As long as jobs wait, it
  *   comes by itself, every DISPATCHER_TICK; its word says LOOKING then, so that a flood does not
- *   wake it for each job. Each time it sees to it that somebody comes: wakes a sleeper; or summons
- *   workers if there are words in the rings, which one has to take off, or if they run jobs that
- *   have a worse claim than a queued one (fair.c). Who is summoned looks at its next fork, and if
- *   it is still so, sets its continuation aside and starts the queued job. Each time the next
- *   DISPATCHER_SUMMONS of them are summoned, so that one in a long leaf delays nothing. Jobs in the
+ *   wake it for each job. It need not where all that waits are queued jobs which no worker is to
+ *   make way for soon: then that worker looks by itself (intake_turn.c).
+ *   Each time it sees to it that somebody comes: wakes a sleeper; or summons workers if there are
+ *   words in the rings, which one has to take off, or if they run jobs that have a worse claim than
+ *   a queued one (fair_claim.c). Who is summoned looks at its next fork, and if it is still so,
+ *   sets its continuation aside and starts the queued job. Each time the next DISPATCHER_SUMMONS of
+ *   them are summoned, so that one in a long leaf delays nothing. Jobs in the
  *   root deque of a worker that does not come to them are taken back, and wait among all others for
  *   whoever comes first. Where no worker takes anything off the rings for a tick, all of them in
  *   long leaves, it does that itself: so deadlines and cancels of what is there are seen
@@ -45,7 +47,6 @@ struct dispatcher {
 	uint32_t waited;	       /* looks since one was started, with jobs waiting */
 	uint32_t next_worker;	       /* to be summoned */
 	uint32_t collected;	       /* times that it took jobs off the rings */
-	uint64_t turn_at;	       /* when jobs that were set aside have their next turn */
 	uint64_t clean_at;	       /* when it looks after freed memory; 0: there is none */
 	uint64_t cleaned;	       /* pieces of it that were given back by the last time */
 	uint64_t rounds_since;	       /* when the tick began in which it has come ... */
@@ -54,6 +55,13 @@ struct dispatcher {
 
 /* One round: looks, and sleeps until it has to look again, or is woken. */
 void dispatcher_attend(struct pool *pool);
+
+/* A worker is to look, at its next fork, whether another job goes first. Any thread, and the
+ * handler of WORKER_SIGNAL. */
+void dispatcher_summon(struct worker *worker);
+
+/* It was, and has not looked. */
+bool dispatcher_has_summoned(struct worker *worker);
 
 /* Owner, at a fork: was it asked to look whether another job goes first? */
 bool dispatcher_take_summons(struct worker *worker);

@@ -13,6 +13,7 @@
  *
  *	intake.c -> fair.c -> fairq.c	where rows wait; says who has rows, and who has none
  *			   -> vtime.c	v, floors, who is active; heaps (vheap.h) of those with rows
+ *	fair_claim.c			who that runs makes way for who waits, and when
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   See fair.h. On the way of every job are fair_prepare(), an exchange on its worker's account,
@@ -349,8 +350,7 @@ static uint32_t fair_first_placed(struct fair *fair, uint32_t place, uint32_t be
 	return best;
 }
 
-/* The row that goes first on this worker; ACCOUNT_NOBODY if there is none. */
-static uint32_t fair_first(struct fair *fair, uint32_t worker)
+uint32_t fair_first(struct fair *fair, uint32_t worker)
 {
 	uint32_t best = ACCOUNT_NOBODY;
 
@@ -393,59 +393,4 @@ uint32_t fair_pick(struct fair *fair, uint32_t worker, uint32_t *ret_rows, uint3
 	}
 	fair_set_direct(fair);
 	return n;
-}
-
-/* How far a job is in virtual time: a queued one has used nothing. */
-static uint64_t fair_row_v(struct fair *fair, uint32_t row)
-{
-	uint64_t used = atomic_load_explicit(&fair->rows[row].used, memory_order_relaxed);
-
-	return fairq_row_start(fair, row) + vtime_of(used, fairq_row_weight(fair, row));
-}
-
-/* How far a job is ahead of another, at the level where they part, and the weight that the other
- * has there. */
-static int64_t fair_lead(struct fair *fair, uint32_t row, uint32_t other, uint64_t *ret_weight)
-{
-	/* Not made active: a row that was set aside may be a dead one's (vtime.c, I1). */
-	const struct fair_client *a = &fair->clients[row / fair->max_jobs];
-	const struct fair_client *b = &fair->clients[other / fair->max_jobs];
-	const struct vheap_node *p, *q;
-
-	if (vtime_part(a, b, &p, &q)) {
-		*ret_weight = q->weight;
-		return vtime_ahead(p->v, q->v);
-	}
-	*ret_weight = fairq_row_weight(fair, other);
-	return vtime_ahead(fair_row_v(fair, row), fair_row_v(fair, other));
-}
-
-uint32_t fair_turn(struct fair *fair, uint32_t row, const uint32_t *rows, uint32_t n)
-{
-	uint32_t best = row;
-	uint64_t weight;
-
-	for (uint32_t i = 0; i < n; i++) {
-		int64_t lead = fair_lead(fair, best, rows[i], &weight);
-
-		/* A short job that goes before giants is ahead of them soon, but not for long. */
-		if (lead > (best == row ? (int64_t)vtime_of(FAIR_TURN, weight) : 0))
-			best = rows[i];
-	}
-	return best;
-}
-
-bool fair_claims(struct fair *fair, uint32_t worker, uint32_t row, uint64_t ran_ns)
-{
-	uint32_t first = fair_first(fair, worker);
-	uint64_t weight;
-	int64_t ahead;
-
-	if (first == ACCOUNT_NOBODY || row == ACCOUNT_NOBODY)
-		return first != ACCOUNT_NOBODY;
-	ahead = fair_lead(fair, row, first, &weight);
-	/* Among equals the one that waits; but nobody is set aside for nothing, at each fork. */
-	if (ahead < 0)
-		return false;
-	return ran_ns >= FAIR_QUANTUM || ahead >= (int64_t)vtime_of(FAIR_QUANTUM, weight);
 }

@@ -5,7 +5,8 @@
  * WHO CALLS IT, ON WHICH THREAD
  *   Workers and the dispatcher, through intake.c; the channel's thread adds tenants and clients.
  *   What says "lock held" is called between fair_lock() and fair_unlock(); the rest takes no lock.
- *   fair.c says who goes first, vtime.c how far anybody is, fairq.c where rows wait.
+ *   fair.c says who goes first, fair_claim.c who makes way, vtime.c how far anybody is, fairq.c
+ *   where rows wait.
  */
 #ifndef DAEMON_FAIR_H
 #define DAEMON_FAIR_H
@@ -29,8 +30,10 @@
 #define FAIR_BATCH_JOBS 64u
 #define FAIR_GUESS	(25 * NSEC_PER_USEC)  /* a job's time, while there is no better one */
 #define FAIR_QUANTUM	(100 * NSEC_PER_USEC) /* what the one that is first may be behind */
-#define FAIR_TURN	(2 * NSEC_PER_MSEC)   /* jobs that have begun take turns so often */
-#define FAIR_CREDIT	(10 * NSEC_PER_SEC)   /* of all workers, what one may be behind at most */
+#define FAIR_TURN	(2 * NSEC_PER_MSEC)   /* a job that has begun has a turn of so much */
+#define FAIR_TURN_LONG	(20 * NSEC_PER_MSEC)  /* or, if it and who waits are long, up to this */
+#define FAIR_NEVER	UINT64_MAX
+#define FAIR_CREDIT	(10 * NSEC_PER_SEC) /* of all workers, what one may be behind at most */
 
 /* Virtual time goes by this much for each ns of CPU, divided by the weight. */
 #define FAIR_ONE UINT64_C(10000)
@@ -238,6 +241,9 @@ void fair_settle(struct fair *fair, uint64_t now);
 /* The same, if it was not done just now: so that it takes a small part of all time. */
 void fair_settle_sometimes(struct fair *fair, uint64_t now);
 
+/* Lock held: the row that goes first on this worker; ACCOUNT_NOBODY if there is none. */
+uint32_t fair_first(struct fair *fair, uint32_t worker);
+
 /* Lock held, after fair_settle(): true if a queued job is to go before this running one, which has
  * had this many ns on this worker. row: of the ledger, or ACCOUNT_NOBODY. */
 bool fair_claims(struct fair *fair, uint32_t worker, uint32_t row, uint64_t ran_ns);
@@ -245,6 +251,12 @@ bool fair_claims(struct fair *fair, uint32_t worker, uint32_t row, uint64_t ran_
 /* Lock held, after fair_settle(): the running job of this row, or, if it is ahead by more than a
  * turn, of n that were set aside for it the one that is furthest behind. */
 uint32_t fair_turn(struct fair *fair, uint32_t row, const uint32_t *rows, uint32_t n);
+
+/* Lock held, after fair_settle(): in how many ns, at the earliest, fair_claims() will be true of a
+ * job that runs on this worker, or fair_turn() gives one of those set aside; as long as workers run
+ * what they run now. FAIR_NEVER if nobody waits. */
+uint64_t fair_claims_in(struct fair *fair, uint32_t worker, uint32_t row);
+uint64_t fair_turn_in(struct fair *fair, uint32_t row, const uint32_t *rows, uint32_t n);
 
 /* Charges a job with CPU time. last: it has ended with this. */
 void fair_charge(struct fair *fair, uint32_t row, uint64_t ns, bool last);

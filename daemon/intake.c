@@ -299,9 +299,9 @@ static uint32_t intake_pick(struct worker *w, uint64_t *ret_rows, uint64_t now)
 /*
  * I1: the worker had rows in hand, and has put some where others are to find them; left: there is
  * more than what it starts itself. Who looked meanwhile has seen nothing of it. A worker that looks
- * itself does the rest when it turns busy (worker.c).
+ * itself does the rest when it turns busy (worker.c). row: what it runs then.
  */
-static void intake_pass_on(struct worker *w, bool left)
+static void intake_pass_on(struct worker *w, bool left, uint32_t row)
 {
 	struct pool *pool = w->pool;
 	bool busy = wake_state(wake_load(&w->board->wake)) == WAKE_BUSY, alone;
@@ -310,15 +310,16 @@ static void intake_pass_on(struct worker *w, bool left)
 	alone = left && busy && !worker_wake_one(pool, w);
 	/* Whom to summon for a place, it knows. */
 	if (alone || fair_placed(&pool->intake.fair))
-		pool_wake_dispatcher(pool);
+		intake_tell(w, row);
 }
 
 /* The same, after the worker took a list off the rings. */
-static void intake_pass_on_drain(struct worker *w, const struct drain *drain, bool left)
+static void intake_pass_on_drain(struct worker *w, const struct drain *drain, bool left,
+				 uint32_t row)
 {
 	if (drain->placed)
 		intake_wake_places(w->pool, w);
-	intake_pass_on(w, left || drain->more);
+	intake_pass_on(w, left || drain->more, row);
 	if (drain->earlier)
 		pool_wake_dispatcher(w->pool);
 }
@@ -361,7 +362,7 @@ bool intake_drain(struct worker *w, uint32_t *ret_row)
 		*ret_row = (uint32_t)rows[0];
 		intake_publish(w, rows + 1, n - 1);
 	}
-	intake_pass_on_drain(w, &drain, n > 1);
+	intake_pass_on_drain(w, &drain, n > 1, n ? *ret_row : w->job);
 	return n;
 }
 
@@ -429,7 +430,7 @@ bool intake_preempt(struct worker *w)
 		w->own = (uint32_t)rows[0] + 1;
 	else
 		intake_publish(w, rows, n);
-	intake_pass_on_drain(w, &drain, n > 1);
+	intake_pass_on_drain(w, &drain, n > 1, n ? (uint32_t)rows[0] : w->job);
 	return n;
 }
 
@@ -453,20 +454,8 @@ bool intake_again(struct worker *w, uint32_t *ret_row)
 	}
 	*ret_row = (uint32_t)rows[0];
 	intake_publish(w, rows + 1, n - 1);
-	intake_pass_on(w, n > 1);
+	intake_pass_on(w, n > 1, *ret_row);
 	return true;
-}
-
-uint32_t intake_turn(struct worker *w, const uint32_t *rows, uint32_t n)
-{
-	struct fair *fair = &w->pool->intake.fair;
-	uint32_t row;
-
-	fair_lock(fair);
-	fair_settle_sometimes(fair, clock_ns());
-	row = fair_turn(fair, w->job, rows, n);
-	fair_unlock(fair);
-	return row;
 }
 
 bool intake_steal(struct worker *w, struct worker *victim, uint32_t *ret_row)

@@ -23,6 +23,7 @@
  *       comes for what is left (wake.h): who looked in between has seen neither. intake_pass_on()
  *       does that for a worker that runs something; one that looks does it when it turns busy
  *       (worker.c); the dispatcher comes again.
+ *   I2. With all workers busy somebody comes for what is queued: see intake_turn.c.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   A client: what it has in the queues ends, INTAKE_CUT jobs at a time. The pool: requeue.h.
@@ -120,9 +121,19 @@ bool intake_preempt(struct worker *worker);
  * gives it, if the job that was set aside is still not the one that goes first. */
 bool intake_again(struct worker *worker, uint32_t *ret_row);
 
-/* Owner, at a fork: the job that is furthest behind, of the one that the worker runs and of n that
- * it has set aside. */
-uint32_t intake_turn(struct worker *worker, const uint32_t *rows, uint32_t n);
+/* Owner, at a fork that it was summoned to: the job that is furthest behind, of the one that the
+ * worker runs and of n that it has set aside, which may not have their turn before a time. If that
+ * is the one that runs, the worker's alarm is set for when that may change. */
+uint32_t intake_turn(struct worker *worker, const uint32_t *rows, uint32_t n, uint64_t not_before);
+
+/* True if all that waits are queued jobs which no worker is to make way for now, and one's alarm
+ * rings when that may change: nobody has to come for them. worker: the caller, which is about to
+ * run this row; NULL on other threads. */
+bool intake_is_watched(struct pool *pool, const struct worker *worker, uint32_t row);
+
+/* Owner, which leaves jobs waiting with all workers busy, and is about to run this row: the
+ * dispatcher is to come for them, unless they are watched. */
+void intake_tell(struct worker *worker, uint32_t row);
 
 /* Takes half of a victim's root deque, by one CAS: the oldest to *ret_row, the others onto the
  * worker's own, which is empty. */

@@ -83,6 +83,8 @@ libmanager_la_CFLAGS = $(AM_CFLAGS) $(LIBURING_CFLAGS) $(LIBSYSTEMD_CFLAGS) $(HW
 
 libpool_la_SOURCES = \
 	daemon/account.h \
+	daemon/alarm.c \
+	daemon/alarm.h \
 	daemon/alloc.c \
 	daemon/alloc.h \
 	daemon/allowance.c \
@@ -102,6 +104,7 @@ libpool_la_SOURCES = \
 	daemon/drain.h \
 	daemon/fair.c \
 	daemon/fair.h \
+	daemon/fair_claim.c \
 	daemon/fairq.c \
 	daemon/fairq.h \
 	daemon/fault.c \
@@ -114,6 +117,7 @@ libpool_la_SOURCES = \
 	daemon/inbox.h \
 	daemon/intake.c \
 	daemon/intake.h \
+	daemon/intake_turn.c \
 	daemon/join.h \
 	daemon/layout.c \
 	daemon/layout.h \

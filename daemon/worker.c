@@ -30,6 +30,7 @@
 
 #include "common/clock.h"
 #include "common/crash.h"
+#include "daemon/alarm.h"
 #include "daemon/hang.h"
 #include "daemon/policy.h"
 #include "daemon/pool.h"
@@ -65,6 +66,7 @@ void worker_init(struct worker *w, struct pool *pool, uint32_t index,
 	w->fk.bottom = w->fk.floor = frame_entries;
 	w->moved = frame_entries;
 	inbox_init(&w->inbox);
+	alarm_init(w);
 	w->fk.end = frame_entries + n_frame_entries;
 	atomic_store_explicit(&w->press_wait, POLICY_PRESS_MIN, memory_order_relaxed);
 	w->stack_limit = 1; /* nobody asks, and no frame fits: there is no stack yet */
@@ -80,6 +82,7 @@ void worker_fini(struct worker *w)
 {
 	free(w->forced);
 	inbox_fini(&w->inbox);
+	alarm_fini(w);
 	stack_cache_fini(&w->cache);
 }
 
@@ -148,7 +151,7 @@ void worker_clear_roots(struct worker *from)
 		worker_mark_roots(from);
 }
 
-static bool worker_roots_pending(struct pool *pool)
+bool worker_roots_pending(struct pool *pool)
 {
 	uint64_t any = 0;
 
@@ -185,8 +188,8 @@ static void worker_charge(struct worker *w)
 	}
 }
 
-/* look -> busy. */
-static void worker_turn_busy(struct worker *w)
+/* look -> busy, with this job. */
+static void worker_turn_busy(struct worker *w, uint32_t row)
 {
 	struct pool *pool = w->pool;
 
@@ -199,7 +202,7 @@ static void worker_turn_busy(struct worker *w)
 	if (lazy_spins(worker_cell(w)) || !worker_jobs_pending(pool))
 		worker_charge(w);
 	else if (!worker_wake_one(pool, w))
-		pool_wake_dispatcher(pool);
+		intake_tell(w, row);
 }
 
 /* busy -> look. */
@@ -485,7 +488,7 @@ static enum worker_found worker_search(struct worker *w, uint32_t *ret_row)
 		if (strand_own_stack(w) &&
 		    (unlikely(parked) ? worker_look_parked(w, &found, ret_row)
 				      : worker_look(w, now, &found, ret_row))) {
-			worker_turn_busy(w);
+			worker_turn_busy(w, found == WORKER_ROOT ? *ret_row : w->job);
 			if (rested)
 				worker_spread(w);
 			worker_learn_spin(w, rested, now - began);
@@ -530,22 +533,28 @@ enum worker_found worker_find(struct worker *w, uint32_t *ret_row)
 }
 
 /* Runs on a worker's thread, between any two instructions of a task or of the runtime. */
-static void worker_pressed(int signo)
+static void worker_pressed(int signo, siginfo_t *info, void *context)
 {
 	struct worker *w = worker_self();
 	int saved = errno;
 
 	(void)signo;
+	(void)context;
 	if (w) {
 		strand_expose(w);
 		hang_answer(w);
+		if (info->si_code == SI_TIMER)
+			alarm_ring(w);
 	}
 	errno = saved;
 }
 
 void worker_catch_signal(void)
 {
-	struct sigaction action = { .sa_handler = worker_pressed, .sa_flags = SA_RESTART };
+	struct sigaction action = {
+		.sa_sigaction = worker_pressed,
+		.sa_flags = SA_RESTART | SA_SIGINFO,
+	};
 
 	sigaction(WORKER_SIGNAL, &action, NULL);
 }
@@ -561,6 +570,8 @@ void *worker_main(void *arg)
 	atomic_store_explicit(&w->board->tid, (uint32_t)syscall(SYS_gettid), memory_order_relaxed);
 	w->fk.cstack_limit = (uintptr_t)&here - WORKER_STACK_NEST;
 	trim_init(w);
+	alarm_begin(w);
 	strand_loop(w);
+	alarm_end(w);
 	return NULL;
 }

@@ -15,6 +15,7 @@
 
 #include "common/util.h"
 #include "daemon/account.h"
+#include "daemon/alarm.h"
 #include "daemon/aside.h"
 #include "daemon/deque.h"
 #include "daemon/hang.h"
@@ -91,11 +92,12 @@ struct worker {
 	uint64_t next_ns;   /* when a job that was found right after another begins; else 0 */
 	uint32_t preempted; /* the job that made way for others, while they run; WORKER_NO_JOB */
 	struct asides asides;
-	uint32_t own;	 /* a job that another makes way for, and no other may start: row + 1 */
-	bool root_first; /* a frame was set aside for a root */
-	bool publish;	 /* make what is pushed next public, if that fork was asked */
-	uint8_t vain;	 /* frames that have found nothing for who asked */
-	bool duty;	 /* worker_wake_one() at the next fork: lazy.h, L1 */
+	struct alarm alarm; /* see alarm.h */
+	uint32_t own;	    /* a job that another makes way for, and no other may start: row + 1 */
+	bool root_first;    /* a frame was set aside for a root */
+	bool publish;	    /* make what is pushed next public, if that fork was asked */
+	uint8_t vain;	    /* frames that have found nothing for who asked */
+	bool duty;	    /* worker_wake_one() at the next fork: lazy.h, L1 */
 	struct spin spin;
 	uint64_t random;   /* xorshift64 */
 	uint64_t ask_wait; /* ns to wait between requests to victims */
@@ -189,7 +191,10 @@ enum worker_found {
 /* Blocks until there is something to run. */
 enum worker_found worker_find(struct worker *worker, uint32_t *ret_row);
 
-/* True if a queued job waits, in a ring or in a root deque. After a full fence: see wake.h. */
+/* True if a queued job waits in a root deque. After a full fence: see wake.h. */
+bool worker_roots_pending(struct pool *pool);
+
+/* The same, in a ring or in a queue as well. */
 bool worker_jobs_pending(struct pool *pool);
 
 /* Hands a frame to another worker in particular, on a worker. Returns 0 or -ENOMEM. */

@@ -49,7 +49,8 @@
  *	room does the publisher's part again, once in a tick (client/client.c, I5).
  *   W8. The dispatcher sleeps in the same way, on its own word. While jobs wait it comes by itself,
  *	at each of its ticks, and the word says LOOKING, in the futex too; who reads that leaves it
- *	alone, so that a flood of jobs makes no wake for each. That is true for W2: the look comes
+ *	alone, so that a flood of jobs makes no wake for each. It sleeps with jobs queued if workers
+ *	come for these by themselves (daemon/intake_turn.c). That is true for W2: the look comes
  *	without being asked for, and a look that finds nothing ends the ticks only after the steps
  *	of a worker that goes to sleep: store SLEEPING; full fence; look at all rings.
  *

@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "daemon/aside.h"
 #include "daemon/root.h"
@@ -209,6 +210,57 @@ START_TEST(deep_jobs_take_turns)
 }
 END_TEST
 
+#define TURNS 20
+
+/* Two jobs take turns on one worker. Returns how often the dispatcher came meanwhile. */
+static uint64_t rounds_of_turns(void)
+{
+	uint64_t rounds, turns;
+
+	start(1, false);
+	for (uint32_t i = 0; i < 2; i++)
+		submit(i, "t:endless", i);
+	all_go_on(0, 2);
+	rounds = rig_counter(&rig, rounds);
+	turns = rig_counter(&rig, turns);
+	while (rig_counter(&rig, turns) < turns + TURNS)
+		sched_yield();
+	rounds = rig_counter(&rig, rounds) - rounds;
+	for (uint32_t i = 0; i < 2; i++) {
+		root_cancel(rig.pool, i, rig.generation[i]);
+		ck_assert_uint_eq(rig_wait(&rig, i), JOB_CANCELLED);
+	}
+	return rounds;
+}
+
+START_TEST(no_other_thread_comes_for_turns)
+{
+	uint64_t rounds = rounds_of_turns();
+
+	ck_assert_uint_ge(rig_counter(&rig, alarms), TURNS);
+	ck_assert_uint_lt(rounds, TURNS / 2);
+	rig_stop(&rig);
+}
+END_TEST
+
+START_TEST(the_dispatcher_comes_for_turns_where_there_are_no_timers)
+{
+	struct rlimit before, none;
+	uint64_t rounds;
+
+	/* A timer is a signal that may wait. */
+	ck_assert_int_eq(getrlimit(RLIMIT_SIGPENDING, &before), 0);
+	none = (struct rlimit){ .rlim_cur = 0, .rlim_max = before.rlim_max };
+	ck_assert_int_eq(setrlimit(RLIMIT_SIGPENDING, &none), 0);
+	rounds = rounds_of_turns();
+	/* libcheck has one, too. */
+	ck_assert_int_eq(setrlimit(RLIMIT_SIGPENDING, &before), 0);
+	ck_assert_uint_eq(rig_counter(&rig, alarms), 0);
+	ck_assert_uint_ge(rounds, TURNS);
+	rig_stop(&rig);
+}
+END_TEST
+
 /* Its worker comes to no fork, and the other one, which was held as well, takes what waits. */
 START_TEST(a_job_below_a_leaf_goes_on_elsewhere)
 {
@@ -312,7 +364,8 @@ static void bring_up_with(const char *failed, const char *before, uint32_t publi
 {
 	static _Atomic uint64_t verdicts[256];
 	static struct options options; /* without a limit of hangs */
-	static struct pool pool = { .options = &options, .verdicts = verdicts };
+	static struct board board;
+	static struct pool pool = { .options = &options, .verdicts = verdicts, .board = &board };
 	size_t n = strlen(before);
 	struct fk_entry *entries = calloc(n + 1, sizeof(*entries));
 	struct fk_frame *frames = calloc(n + 1, sizeof(*frames));
@@ -419,7 +472,8 @@ START_TEST(a_job_that_has_ended_elsewhere_is_forgotten)
 }
 END_TEST
 
-CHECK_MAIN("aside", endless_jobs_take_turns, deep_jobs_take_turns,
+CHECK_MAIN("aside", endless_jobs_take_turns, deep_jobs_take_turns, no_other_thread_comes_for_turns,
+	   the_dispatcher_comes_for_turns_where_there_are_no_timers,
 	   a_job_below_a_leaf_goes_on_elsewhere, any_of_them_is_cancelled_first,
 	   cancelled_job_ends_before_those_that_were_taken, all_that_have_failed_come_up_at_once,
 	   entries_of_one_job_come_up_in_their_order, a_job_that_has_ended_elsewhere_is_forgotten)

@@ -161,6 +161,102 @@ START_TEST(a_job_that_has_begun_has_a_turn_before_it_makes_way)
 }
 END_TEST
 
+/* Two connections of which one knows that their jobs take so long; the first one's runs on
+ * worker 0, the other one's is queued, and none is ahead. Returns the rows. */
+static void long_jobs(uint64_t first, uint64_t second, uint32_t *ret_runs, uint32_t *ret_waits)
+{
+	uint32_t rows[2];
+
+	one_uid(2);
+	for (uint32_t i = 0; i < 2; i++)
+		submit(i, 1, 0);
+	ck_assert_uint_eq(pick(rows, 2), 2);
+	for (uint32_t i = 0; i < 2; i++)
+		run(rows[i], rows[i] / JOBS ? second : first);
+	settle();
+	*ret_runs = submit(0, 1, 0);
+	ck_assert_uint_eq(pick(rows, 1), 1);
+	account_open(&accounts[0], *ret_runs, now);
+	*ret_waits = submit(1, 1, 0);
+	fair.clients[0].node.v = fair.clients[1].node.v;
+}
+
+static bool claims(uint32_t row)
+{
+	bool is;
+
+	fair_lock(&fair);
+	fair_settle(&fair, now);
+	is = fair_claims(&fair, 0, row, FAIR_QUANTUM);
+	fair_unlock(&fair);
+	return is;
+}
+
+START_TEST(a_long_job_claims_the_worker_of_another_when_that_had_its_turn)
+{
+	uint32_t runs, waits;
+	uint64_t in;
+
+	long_jobs(100 * MS, 100 * MS, &runs, &waits);
+	now += FAIR_TURN_LONG / 2;
+	ck_assert(!claims(runs));
+	/* Nobody need look before that time. */
+	in = fair_claims_in(&fair, 0, runs);
+	ck_assert_uint_ge(in, FAIR_TURN_LONG / 2 - 10 * US);
+	ck_assert_uint_le(in, FAIR_TURN_LONG / 2 + 10 * US);
+	now += in - 10 * US;
+	ck_assert(!claims(runs));
+	now += 20 * US;
+	ck_assert(claims(runs));
+	ck_assert_uint_eq(fair_claims_in(&fair, 0, runs), 0);
+	/* It is so much earlier if another worker runs it, too. */
+	again();
+	long_jobs(100 * MS, 100 * MS, &runs, &waits);
+	account_open(&accounts[1], runs, now);
+	settle();
+	ck_assert_uint_le(fair_claims_in(&fair, 0, runs), FAIR_TURN_LONG / 2 + 10 * US);
+}
+END_TEST
+
+START_TEST(a_short_job_claims_the_worker_of_a_long_one_at_once)
+{
+	uint32_t runs, waits;
+
+	long_jobs(100 * MS, 100 * US, &runs, &waits);
+	now += FAIR_QUANTUM;
+	ck_assert(claims(runs));
+	/* And keeps it, before one that is long. */
+	again();
+	long_jobs(100 * US, 100 * MS, &runs, &waits);
+	now += FAIR_TURN / 2;
+	ck_assert(!claims(runs));
+	now += FAIR_TURN;
+	ck_assert(claims(runs));
+}
+END_TEST
+
+START_TEST(turns_of_long_jobs_are_long)
+{
+	uint32_t rows[1], runs, waits;
+	uint64_t in;
+
+	long_jobs(100 * MS, 100 * MS, &runs, &waits);
+	ck_assert_uint_eq(pick(rows, 1), 1);
+	ck_assert_uint_eq(rows[0], waits);
+	/* What it is charged with in advance does not count. */
+	fair.clients[1].node.v = fair.clients[0].node.v;
+	(void)account_close(&accounts[0], now, rows);
+	ck_assert_uint_eq(turn_after(runs, FAIR_TURN_LONG / 2, waits), runs);
+	account_open(&accounts[0], runs, now);
+	in = fair_turn_in(&fair, runs, &waits, 1);
+	ck_assert_uint_ge(in, FAIR_TURN_LONG / 2 - 10 * US);
+	ck_assert_uint_le(in, FAIR_TURN_LONG / 2 + 10 * US);
+	(void)account_close(&accounts[0], now, rows);
+	ck_assert_uint_eq(turn_after(runs, in + 10 * US, waits), waits);
+	ck_assert_uint_eq(fair_turn_in(&fair, runs, &waits, 0), FAIR_NEVER);
+}
+END_TEST
+
 /* A job that was set aside was stolen, has ended, and its client is gone. */
 START_TEST(a_dead_row_makes_nobody_active)
 {
@@ -191,4 +287,7 @@ CHECK_MAIN("fair_claim", a_giant_job_and_a_flood_of_another_connection_share_the
 	   a_giant_job_is_not_shut_out_by_small_ones_of_its_own_connection,
 	   a_new_job_goes_before_a_giant_that_was_alone,
 	   a_running_client_that_is_behind_is_said_to_be,
-	   a_job_that_has_begun_has_a_turn_before_it_makes_way, a_dead_row_makes_nobody_active)
+	   a_job_that_has_begun_has_a_turn_before_it_makes_way,
+	   a_long_job_claims_the_worker_of_another_when_that_had_its_turn,
+	   a_short_job_claims_the_worker_of_a_long_one_at_once, turns_of_long_jobs_are_long,
+	   a_dead_row_makes_nobody_active)

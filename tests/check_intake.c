@@ -177,6 +177,54 @@ START_TEST(who_takes_more_than_it_starts_tells_somebody)
 }
 END_TEST
 
+/* Before there are workers: this thread is the only one, and runs a long job, as its client's jobs
+ * are, when the next one comes. */
+static void leave_waiting_by_hand(struct pool *pool)
+{
+	struct worker *w = &pool->workers[0];
+	struct fair_client *client = &pool->intake.fair.clients[0];
+	uint32_t row = LAST;
+
+	alarm_begin(w); /* this thread's: it takes the signal for nothing */
+	client->mean = 100 * NSEC_PER_MSEC;
+	words(0, 0);
+	ck_assert(intake_drain(w, &row));
+	w->job = row;
+	intake_account(w, row, false, clock_ns());
+	words(1, 1);
+	let_dispatcher_sleep(pool);
+	ck_assert(!intake_preempt(w));
+	ck_assert(!dispatcher_was_woken(pool));
+	ck_assert_uint_ne(atomic_load(&w->alarm.at), 0);
+	ck_assert(intake_is_watched(pool, NULL, LAST));
+	/* Not if there is one more in a ring, */
+	words(2, 2);
+	ck_assert(!intake_is_watched(pool, NULL, LAST));
+	intake_collect(pool, 0);
+	ck_assert(intake_is_watched(pool, NULL, LAST));
+	/* or that one claims the worker by now, */
+	client->mean = 0;
+	ck_assert(!intake_is_watched(pool, NULL, LAST));
+	client->mean = 100 * NSEC_PER_MSEC;
+	/* or the worker is at an end. */
+	intake_account(w, WORKER_NO_JOB, false, clock_ns());
+	ck_assert(!intake_is_watched(pool, NULL, LAST));
+	w->job = WORKER_NO_JOB;
+	root_drop(pool, row, JOB_CANCELLED, 0);
+	alarm_end(w);
+	wake_store(&pool->board->dispatcher, WAKE_LOOKING);
+}
+
+START_TEST(nobody_is_woken_for_a_job_that_can_wait)
+{
+	rig_prepare = leave_waiting_by_hand;
+	start(1);
+	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_DONE);
+	ck_assert_uint_eq(rig_wait(&rig, 2), JOB_DONE);
+	rig_stop(&rig);
+}
+END_TEST
+
 /* What the test does before there are workers, who find nothing to run then. */
 static void by_hand(uint32_t workers, void (*act)(struct pool *pool))
 {
@@ -270,6 +318,7 @@ CHECK_MAIN("intake", a_queued_job_past_its_deadline_expires_and_does_not_run,
 	   a_job_behind_another_of_its_batch_is_taken_back_and_goes_before_it,
 	   jobs_behind_one_that_keeps_its_worker_go_to_another,
 	   what_a_job_used_is_charged_to_its_client, who_takes_more_than_it_starts_tells_somebody,
+	   nobody_is_woken_for_a_job_that_can_wait,
 	   who_finds_a_queued_job_in_each_search_asks_for_the_work_that_goes_before_it,
 	   jobs_of_a_client_that_left_end_some_at_a_time_without_a_pause,
 	   a_pool_that_drains_is_not_empty_before_the_last_job_has_ended)

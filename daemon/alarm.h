@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon/alarm.h - a worker's own timer: at a time that anybody says it looks whose turn it is
+ *
+ * WHAT IT IS
+ *   Jobs that have begun take turns after milliseconds, and nobody need come for that: the timer
+ *   sends WORKER_SIGNAL to the worker's own thread, whose handler summons it (dispatcher.h), so
+ *   that it looks at its next fork. A signal to a thread that runs is no context switch.
+ *   Where the kernel gives no timer, the dispatcher comes and summons the worker (alarms_check()).
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   alarm_begin(), alarm_end(), alarm_at(), alarm_ring(): the worker; the last one in the handler
+ *   of WORKER_SIGNAL. alarm_by(): any thread of the pool. alarms_check(): the dispatcher.
+ *   alarm.c says why none is lost.
+ */
+#ifndef DAEMON_ALARM_H
+#define DAEMON_ALARM_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+struct pool;
+struct worker;
+
+struct alarm {
+	pthread_mutex_t lock; /* of those that set it */
+	timer_t timer;
+	_Atomic bool timed;  /* there is one */
+	_Atomic uint64_t at; /* CLOCK_MONOTONIC, ns: when it rings; 0: not at all */
+};
+
+void alarm_init(struct worker *worker);
+void alarm_fini(struct worker *worker);
+
+/* The worker's thread has begun, or is about to end. */
+void alarm_begin(struct worker *worker);
+void alarm_end(struct worker *worker);
+
+/* It rings at this time, or earlier. After what it is to look at was written with the lock of fair
+ * held, or by the worker itself. now: the clock. */
+void alarm_by(struct worker *worker, uint64_t at, uint64_t now);
+
+/* Owner: it rings at this time, and not before; 0: not at all. With the lock of fair held, in which
+ * it has looked at all that there is to look at. */
+void alarm_at(struct worker *worker, uint64_t at);
+
+/* The handler of the signal: summons the worker, which is its own. */
+void alarm_ring(struct worker *worker);
+
+/* Rings for workers without timers. Returns when to come back, 0 for never. */
+uint64_t alarms_check(struct pool *pool);
+
+#endif

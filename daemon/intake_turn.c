@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon/intake_turn.c - who comes, and when, while all workers are busy and jobs wait
+ *
+ * WHAT IT IS
+ *   Jobs wait in the queues, or set aside in a worker's deque, until those that run are so far
+ *   ahead that they make way (fair_claim.c). When that is, at the earliest, is known; so nobody
+ *   looks before, and then it is the worker itself (alarm.h).
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   Workers, and the dispatcher before it rests: see intake.h.
+ *
+ * INVARIANTS
+ *   I1. With all workers busy somebody comes for what is queued: the dispatcher, or a worker whose
+ *       alarm rings. That is set, with the lock of fair held, for when a worker is to make way at
+ *       the earliest, or in FAIR_TURN_LONG. After each ring the worker looks (alarm.c, I1): it
+ *       takes a job, or sets an alarm anew, or wakes the dispatcher, which for what it leaves does
+ *       intake_tell(). A worker that ends what it runs goes on to what it has set aside, or looks
+ *       for jobs, and so it does at each end.
+ *   I2. So a job that goes before one that runs is started at that one's next fork. It is late by
+ *       FAIR_TURN_LONG at most: if a worker has gone on meanwhile to one that is further ahead than
+ *       those that the alarm was set for.
+ *   I3. For what is set aside its own worker has an alarm as long as there is any: aside_start()
+ *       and aside_bring_up() set one, and each look sets the next.
+ *   I4. Where something stands in a ring or in a root deque, or waits for a place, or is to go
+ *       first before INTAKE_SOON, the dispatcher does it (dispatcher.h).
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   See intake.h.
+ */
+#include "daemon/intake.h"
+
+#include "common/clock.h"
+#include "daemon/alarm.h"
+#include "daemon/drain.h"
+#include "daemon/pool.h"
+#include "daemon/worker.h"
+#include "shm/wake.h"
+
+/* A claim that comes before that is not worth a timer. */
+#define INTAKE_SOON NSEC_PER_MSEC
+
+bool intake_is_watched(struct pool *pool, const struct worker *self, uint32_t row)
+{
+	struct fair *fair = &pool->intake.fair;
+	uint64_t first = FAIR_NEVER, now = clock_ns();
+	struct worker *next = NULL;
+	bool watched;
+
+	if (fair_placed(fair) || worker_roots_pending(pool) || drain_rings_pending(pool))
+		return false;
+	fair_lock(fair);
+	fair_settle_sometimes(fair, now);
+	watched = fair->heap.n;
+	for (uint32_t i = 0; i < pool->n_workers && watched; i++) {
+		struct worker *w = &pool->workers[i];
+		uint64_t in;
+
+		if (worker_is_parked(w))
+			continue;
+		in = fair_claims_in(fair, i, w == self ? row : account_row(&w->account));
+		watched = in >= INTAKE_SOON;
+		if (in < first) {
+			first = in;
+			next = w;
+		}
+	}
+	watched &= next != NULL;
+	if (watched)
+		alarm_by(next, now + min(first, FAIR_TURN_LONG), now);
+	fair_unlock(fair);
+	return watched;
+}
+
+void intake_tell(struct worker *w, uint32_t row)
+{
+	/* What there is was queued, or left, before the look at the word: wake.h, W8. */
+	wake_published();
+	if (wake_rests(wake_load(&w->pool->board->dispatcher)) &&
+	    !intake_is_watched(w->pool, w, row))
+		pool_wake_dispatcher(w->pool);
+}
+
+/* Lock held: when a worker that goes on with its job has to look again, in ns. A claim that comes
+ * before INTAKE_SOON is the dispatcher's to see to. */
+static uint64_t intake_look_in(struct worker *w, const uint32_t *rows, uint32_t n)
+{
+	struct fair *fair = &w->pool->intake.fair;
+	uint64_t turn = max(fair_turn_in(fair, w->job, rows, n), FAIR_QUANTUM);
+	uint64_t claim = fair_claims_in(fair, w->index, w->job);
+
+	return min(turn, claim < INTAKE_SOON ? FAIR_NEVER : claim);
+}
+
+uint32_t intake_turn(struct worker *w, const uint32_t *rows, uint32_t n, uint64_t not_before)
+{
+	struct fair *fair = &w->pool->intake.fair;
+	uint64_t now = clock_ns(), in;
+	uint32_t row = w->job;
+
+	fair_lock(fair);
+	fair_settle_sometimes(fair, now);
+	if (now >= not_before)
+		row = fair_turn(fair, w->job, rows, n);
+	if (row == w->job) {
+		in = intake_look_in(w, rows, n);
+		alarm_at(w, in == FAIR_NEVER
+				    ? 0
+				    : max(now + min(in, FAIR_TURN_LONG), n ? not_before : 0));
+	}
+	fair_unlock(fair);
+	return row;
+}
