@@ -409,10 +409,12 @@ int client_look(struct fk_client *client, uint64_t now_ns)
 		return (int)atomic_load_explicit(&client->gone, memory_order_relaxed);
 	if (client_gone(client))
 		return 1;
-	/* A wake may have gone to somebody else who waits on a worker's word (wake.h, W7). */
+	/* A wake may have gone to somebody else who waits on a worker's word (wake.h, W7). With all
+	 * jobs taken off the rings there is nothing to wake anybody for. */
 	wake_published();
-	(void)publish_wake(client->board, client->n_workers,
-			   atomic_load_explicit(&client->last, memory_order_relaxed), NULL);
+	if (tenant_is_marked(client->tenant))
+		(void)publish_wake(client->board, client->n_workers,
+				   atomic_load_explicit(&client->last, memory_order_relaxed), NULL);
 	return 0;
 }
 

@@ -22,7 +22,7 @@
 #include "shm/tenant.h"
 
 /* Who waits, or calls again and again and finds nothing, looks at the socket this often. */
-#define CLIENT_TICK_NS UINT64_C(200000000)
+#define CLIENT_TICK_NS UINT64_C(500000000)
 
 /* Steps of a spin between two looks at the clock. */
 #define CLIENT_SPIN_BATCH 16u

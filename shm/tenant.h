@@ -70,4 +70,14 @@ static inline void tenant_clear(struct tenant_segment *tenant, uint32_t ring)
 				  memory_order_acq_rel);
 }
 
+/* May any ring hold something? After a full fence: S1. Relaxed: the fence. */
+static inline int tenant_is_marked(const struct tenant_segment *tenant)
+{
+	uint64_t any = 0;
+
+	for (uint32_t i = 0; i < TENANT_SUMMARY_WORDS; i++)
+		any |= atomic_load_explicit(&tenant->summary[i], memory_order_relaxed);
+	return any != 0;
+}
+
 #endif

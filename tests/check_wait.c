@@ -173,7 +173,7 @@ static void interrupt(int signo)
 	atomic_fetch_add(&interruptions, 1);
 }
 
-/* A signal comes ten times as often as the client looks at its socket. */
+/* A signal comes far more often than the client looks at its socket. */
 START_TEST(a_sleep_that_signals_interrupt_finds_it_out_too)
 {
 	struct itimerval often = { { .tv_usec = 20000 }, { .tv_usec = 20000 } };
@@ -219,12 +219,14 @@ END_TEST
 struct late_worker {
 	uint32_t value;
 	_Atomic uint32_t woken;
+	_Atomic uint32_t tid;
 };
 
 static void *sleep_late(void *argument)
 {
 	struct late_worker *worker = argument;
 
+	atomic_store(&worker->tid, (uint32_t)gettid());
 	while (futex_wait(&fake.board->workers[0].wake, worker->value, 0))
 		continue;
 	atomic_store(&worker->woken, 1);
@@ -264,6 +266,50 @@ START_TEST(who_polls_wakes_again_whom_a_stranger_kept_from_being_woken)
 }
 END_TEST
 
+/* Of the process: is it asleep in a futex? */
+static bool sleeps(_Atomic uint32_t *tid)
+{
+	char path[64], state = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%u/stat", atomic_load(tid));
+	file = fopen(path, "re");
+	if (file)
+		ck_assert_int_eq(fscanf(file, "%*d (%*[^)]) %c", &state), 1);
+	if (file)
+		fclose(file);
+	return state == 'S';
+}
+
+START_TEST(who_waits_for_jobs_that_were_taken_off_the_rings_wakes_nobody)
+{
+	struct late_worker worker = { 0 };
+	_Atomic uint32_t *word;
+	fk_client *client;
+	pthread_t thread;
+	fk_job job;
+
+	fake_start(1, 0);
+	word = &fake.board->workers[0].wake;
+	wake_store(word, WAKE_LOOKING);
+	client = must_open();
+	ck_assert_int_eq(fk_submitv(client, must_find(client, "test:drop"), 0, &job), 0);
+	tenant_clear(fake.tenant, 0);
+	worker.value = wake_prepare(word);
+	pthread_create(&thread, NULL, sleep_late, &worker);
+	while (!atomic_load(&worker.tid) || !sleeps(&worker.tid))
+		sched_yield();
+	atomic_store(&client->looked_ns, 0);
+	ck_assert_int_eq(fk_poll(client, job), 0);
+	ck_assert_uint_gt(atomic_load(&client->looked_ns), 0);
+	/* It sleeps still. */
+	ck_assert_int_eq(futex_wake(word, 1), 1);
+	pthread_join(thread, NULL);
+	fk_close(client);
+	fake_stop();
+}
+END_TEST
+
 START_TEST(an_outcome_that_was_the_daemons_last_act_counts)
 {
 	fk_client *client;
@@ -284,4 +330,5 @@ CHECK_MAIN("wait", a_waiter_finds_out_that_the_daemon_is_gone,
 	   who_polls_or_waits_for_room_finds_it_out_too,
 	   a_sleep_that_signals_interrupt_finds_it_out_too,
 	   who_polls_wakes_again_whom_a_stranger_kept_from_being_woken,
+	   who_waits_for_jobs_that_were_taken_off_the_rings_wakes_nobody,
 	   an_outcome_that_was_the_daemons_last_act_counts)
