@@ -12,7 +12,7 @@ int main(int argc, char *argv[])
 {
 	(void)argv;
 	for (uint32_t i = 0; argc > 1 && i < N_TIMES; i++)
-		printf(".It Cm %s\n%s.\n", board_time_rows[i].name, board_time_rows[i].help);
+		printf(".It Li %s\n%s.\n", board_time_rows[i].name, board_time_rows[i].help);
 	for (uint32_t i = 0; argc == 1 && i < board_n_counters; i++) {
 		const struct counter_row *row = &board_counter_rows[i];
 
