@@ -266,12 +266,10 @@ struct times {
 	uint64_t cpu; /* of all workers */
 };
 
-/* What forkd has charged this connection with. */
+/* What the jobs of this connection have used. */
 static uint64_t cpu_ns(const fk_client *client)
 {
-	/* Relaxed: a sum that grows. */
-	return atomic_load_explicit(&client->board->clients[client->id].cpu_ns,
-				    memory_order_relaxed);
+	return board_client_cpu(client->board, client->id, clock_ns());
 }
 
 static int run_once(struct call *call, uint8_t *ret_result, struct times *ret_times)
@@ -309,7 +307,8 @@ static int run_once(struct call *call, uint8_t *ret_result, struct times *ret_ti
 	(void)fk_timings(call->client, job, &timings);
 	ret_times->wait = timings.wait_ns;
 	ret_times->run = timings.run_ns;
-	ret_times->cpu = cpu_ns(call->client) - cpu;
+	/* What runs is counted up to now, and charged up to a moment before that. */
+	ret_times->cpu = max(cpu_ns(call->client), cpu) - cpu;
 	err = fk_result(call->client, job, ret_result, LIMIT_RESULT);
 	if (err)
 		return forkctl_fail(FORKCTL_FAILED, "%s: %s", call->name, fk_strerror(err));

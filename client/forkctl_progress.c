@@ -4,9 +4,8 @@
  *
  * WHAT IT IS
  *   Standard error is a terminal: from a second on there is a line on it, written anew as long as
- *   the call takes, and gone before anything else is written there. What it says is on the board;
- *   how many workers run the job is looked at ten times a second, and the mean of that, times the
- *   time, is what it has had of them: forkd itself counts CPU time as workers leave a job.
+ *   the call takes, and gone before anything else is written there. What it says is on the board,
+ *   which is looked at ten times a second.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   forkctl call, the one thread that waits.
@@ -27,11 +26,14 @@
 
 void progress_init(struct progress *p, fk_client *client, const char *task, uint32_t runs)
 {
+	uint64_t now = clock_ns();
+
 	*p = (struct progress){
 		.client = client,
 		.task = task,
 		.runs = runs,
-		.start_ns = clock_ns(),
+		.start_ns = now,
+		.cpu_ns = board_client_cpu(client->board, client->id, now),
 		.terminal = isatty(STDERR_FILENO),
 	};
 }
@@ -54,14 +56,15 @@ static void show(struct progress *p, uint64_t now, const char *workers)
 
 void progress_next(struct progress *p)
 {
+	uint64_t now;
+
 	p->run++;
 	if (!p->terminal)
 		return;
-	p->looked_ns = clock_ns();
+	now = clock_ns();
 	/* Short ones end before anybody looks. */
-	if (p->looked_ns - p->start_ns >= PROGRESS_AFTER &&
-	    p->looked_ns - p->shown_ns >= PROGRESS_AFTER)
-		show(p, p->looked_ns, "");
+	if (now - p->start_ns >= PROGRESS_AFTER && now - p->shown_ns >= PROGRESS_AFTER)
+		show(p, now, "");
 }
 
 /* The workers that run strands of the job right now. */
@@ -80,17 +83,17 @@ static uint32_t workers_on(const fk_client *client, fk_job job)
 static void look(struct progress *p, fk_job job)
 {
 	uint64_t now = clock_ns();
+	uint64_t cpu = board_client_cpu(p->client->board, p->client->id, now);
 	uint32_t on = workers_on(p->client, job);
 	struct forkctl_text text;
 
-	p->worker_ns += on * (now - p->looked_ns);
-	p->sampled_ns += now - p->looked_ns;
-	p->looked_ns = now;
 	if (now - p->start_ns < PROGRESS_AFTER)
 		return;
-	(void)snprintf(text.text, sizeof(text.text), ", on %" PRIu32 " worker%s, %.1f on average",
-		       on, on == 1 ? "" : "s", (double)p->worker_ns / (double)p->sampled_ns);
-	show(p, now, p->worker_ns ? text.text : ", waits for a worker");
+	cpu = max(cpu, p->cpu_ns) - p->cpu_ns;
+	(void)snprintf(text.text, sizeof(text.text),
+		       ", on %" PRIu32 " worker%s, %.1f s of CPU time", on, on == 1 ? "" : "s",
+		       (double)cpu / 1e9);
+	show(p, now, cpu ? text.text : ", waits for a worker");
 }
 
 int progress_wait(struct progress *p, fk_job job, uint64_t timeout_ns)

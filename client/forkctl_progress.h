@@ -12,11 +12,9 @@ struct progress {
 	fk_client *client;
 	const char *task;
 	uint32_t runs;
-	uint32_t run;	     /* of these; counted from 1 */
-	uint64_t start_ns;   /* of the first run */
-	uint64_t looked_ns;  /* at the workers, or the begin of the run */
-	uint64_t sampled_ns; /* time between looks */
-	uint64_t worker_ns;  /* of that, all workers' on the jobs */
+	uint32_t run;	   /* of these; counted from 1 */
+	uint64_t start_ns; /* of the first run */
+	uint64_t cpu_ns;   /* that was used before */
 	uint64_t shown_ns;
 	size_t width; /* of what the terminal shows; 0: nothing */
 	int terminal; /* else nothing is shown */
