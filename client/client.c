@@ -54,6 +54,7 @@
 #define CLIENT_SPIN_NS	  20000u
 #define CLIENT_TRIES	  3u /* to be let in, by one forkd after the other */
 #define CLIENT_ALIVE_SIZE 4096
+#define CLIENT_READY	  32u /* records that most clients do not use all of */
 
 /* Newer than the oldest C library's headers that this compiles with. */
 #ifndef MADV_POPULATE_WRITE
@@ -249,8 +250,11 @@ static int map_segments(fk_client *client, const struct proto_welcome *welcome, 
 	err = check_segments(client);
 	if (err)
 		return err;
-	/* What the hot path touches: its page faults are taken now. Only a matter of speed. */
-	(void)madvise(client->segment, (size_t)(client->heap.base - (char *)client->segment),
+	/* What the hot path touches: its page faults are taken now. Only a matter of speed; and
+	 * records are taken from the first on, the one that was given back last going first. */
+	(void)madvise(client->segment,
+		      (size_t)((char *)&client->jobs[min(client->n_jobs, CLIENT_READY)] -
+			       (char *)client->segment),
 		      MADV_POPULATE_WRITE);
 	(void)madvise(client->tenant, client->tenant_size, MADV_POPULATE_WRITE);
 	return 0;
@@ -282,17 +286,8 @@ static int init_private(fk_client *client)
 	client->slots = calloc(client->n_jobs, sizeof(*client->slots));
 	if (!client->slots)
 		return -ENOMEM;
-	/* The ledger remembers the generations of the client that had this place before; the
-	 * manager left the last of each in the record. */
-	for (uint32_t i = client->n_jobs; i-- > 0;) {
-		uint32_t last =
-			atomic_load_explicit(&client->jobs[i].state, memory_order_relaxed) >>
-			JOB_GEN_SHIFT;
-		uint32_t next = (last + 1) & JOB_GEN_MASK;
-
-		atomic_init(&client->slots[i].generation, next ? next : 1);
+	for (uint32_t i = client->n_jobs; i-- > 0;)
 		slots_give(client, i);
-	}
 	atomic_init(&client->random, (uint32_t)clock_ns() ^ (uint32_t)getpid() << 12);
 	client->spin_max = cpus() > 1 ? CLIENT_SPIN_NS : 0;
 	atomic_init(&client->spin, client->spin_max);

@@ -40,6 +40,21 @@ int submit_check_task(const struct fk_client *client, const fk_task *task)
 	return 0;
 }
 
+uint32_t submit_first(struct fk_client *client, uint32_t index)
+{
+	/* The ledger remembers the generations of the client that had this place before; the
+	 * manager left the last of each in the record. Not before it is needed: a record that is
+	 * looked at is memory. An exchange, because reading it would map the pages around it, too. */
+	uint32_t last =
+		atomic_fetch_or_explicit(&client->jobs[index].state, 0, memory_order_relaxed) >>
+		JOB_GEN_SHIFT;
+	uint32_t next = (last + 1) & JOB_GEN_MASK;
+
+	next = next ? next : 1;
+	atomic_store_explicit(&client->slots[index].generation, next, memory_order_relaxed);
+	return next;
+}
+
 void submit_undo(struct fk_client *client, uint32_t index)
 {
 	struct client_slot *slot = &client->slots[index];

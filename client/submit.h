@@ -12,6 +12,7 @@
 
 #include "client/client.h"
 #include "common/crash.h"
+#include "common/util.h"
 
 /* The free records keep these fields at 0: a submission without options does not write them. */
 static inline void submit_clear_options(struct client_slot *slot, struct job *job)
@@ -29,6 +30,9 @@ static inline void submit_clear_options(struct client_slot *slot, struct job *jo
 /* 0, or -ENOENT if the task is gone from where it was found (client.c, I4). */
 int submit_check_task(const struct fk_client *client, const fk_task *task);
 
+/* The generation of the first job of a slot that was taken. */
+uint32_t submit_first(struct fk_client *client, uint32_t index);
+
 /*
  * Fills the record of a slot that was taken, but for its arguments and its options, and makes it
  * PENDING. Returns its handle.
@@ -40,6 +44,8 @@ static inline fk_job submit_fill(struct fk_client *client, uint32_t index, const
 	struct job *job = &client->jobs[index];
 	uint32_t generation = atomic_load_explicit(&slot->generation, memory_order_relaxed);
 
+	if (unlikely(!generation))
+		generation = submit_first(client, index);
 	slot->result_size = task->signature.results_size;
 	slot->strings = strings;
 	slot->submitted_ns = now_ns;

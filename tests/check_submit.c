@@ -174,6 +174,44 @@ START_TEST(a_handle_ends_with_its_release)
 }
 END_TEST
 
+/* KiB of this process in the mapping that an address is in. */
+static unsigned long resident_kib(const void *address)
+{
+	FILE *file = fopen("/proc/self/smaps", "re");
+	unsigned long from, to, kib;
+	char line[512];
+	int found = 0;
+
+	ck_assert_ptr_nonnull(file);
+	while (fgets(line, sizeof(line), file)) {
+		if (sscanf(line, "%lx-%lx ", &from, &to) == 2)
+			found = (uintptr_t)address >= from && (uintptr_t)address < to;
+		if (found && sscanf(line, "Rss: %lu", &kib) == 1) {
+			fclose(file);
+			return kib;
+		}
+	}
+	ck_abort_msg("it is not mapped");
+}
+
+START_TEST(records_are_memory_when_they_are_used)
+{
+	fk_client *client;
+	fk_job job;
+
+	fake_start(1, 1);
+	fake.n_jobs = 4096;
+	client = must_open();
+	ck_assert_uint_eq(client->n_jobs, 4096);
+	ck_assert_int_eq(fk_submitv(client, must_find(client, "test:crash"), 0, &job), 0);
+	ck_assert_int_eq(fk_wait(client, job, FK_FOREVER), 0);
+	/* All of them are more than a mebibyte; the kernel may map 64 KiB around what is used. */
+	ck_assert_uint_le(resident_kib(client->jobs), 256);
+	fk_close(client);
+	fake_stop();
+}
+END_TEST
+
 START_TEST(generations_go_round_without_zero)
 {
 	const fk_task *task;
@@ -253,5 +291,5 @@ END_TEST
 
 CHECK_MAIN("submit", a_call_gives_the_result, what_does_not_fit_the_signature_is_refused,
 	   an_index_that_has_become_another_task_calls_nothing, a_handle_ends_with_its_release,
-	   generations_go_round_without_zero, threads_may_share_a_client,
-	   a_job_behind_a_busy_worker_is_run_by_another)
+	   generations_go_round_without_zero, records_are_memory_when_they_are_used,
+	   threads_may_share_a_client, a_job_behind_a_busy_worker_is_run_by_another)
