@@ -140,7 +140,7 @@ static void sleep_lay_down(struct pool *pool)
 
 static void sleep_turn(struct pool *pool)
 {
-	worker_turn_busy(&pool->workers[0]);
+	worker_turn_busy(&pool->workers[0], WORKER_NO_JOB);
 	worker_turn_looking(&pool->workers[0]);
 }
 
@@ -172,10 +172,10 @@ static void sleep_all_steps(struct pool *pool)
 	sleep_measure(SLEEP_WAKE_ANY, pool, NULL, sleep_wake_any, sleep_all_asleep);
 	/* Another one is busy, far away where there is a far away. */
 	sleep_awake(&w[n - 1]);
-	worker_turn_busy(&w[n - 1]);
+	worker_turn_busy(&w[n - 1], WORKER_NO_JOB);
 	sleep_awake(&w[0]);
 	sleep_measure(SLEEP_NAP, pool, NULL, sleep_rest, NULL);
-	worker_turn_busy(&w[0]);
+	worker_turn_busy(&w[0], WORKER_NO_JOB);
 	for (uint32_t thief; (thief = lazy_pick(&pool->lazy, 0)) != LAZY_NOBODY;)
 		wake_store(&w[thief].board->wake, WAKE_LOOKING);
 	sleep_measure(SLEEP_WAKE, pool, sleep_lay_down, sleep_wake_one, NULL);
