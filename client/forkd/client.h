@@ -249,7 +249,7 @@ int fk_submit_batch(fk_client *client, const struct fk_request *requests, size_t
  * Waits until a job has ended: spins for a short time, then sleeps.
  * timeout_ns: how long at most; FK_FOREVER, or 0 to only look.
  * Returns 0 (it has an outcome), -ETIMEDOUT, -ESTALE (no such job), -ECONNRESET (the daemon is gone
- * and the job has no outcome; found out within a quarter of a second, or, if the timeouts are
+ * and the job has no outcome; found out within about half a second, or, if the timeouts are
  * shorter, by a call after that).
  */
 int fk_wait(fk_client *client, fk_job job, uint64_t timeout_ns);

@@ -213,8 +213,8 @@ class Pool(concurrent.futures.Executor):
 
     @property
     def connected(self) -> bool:
-        """Whether there is a connection, whose end is found out within a
-        quarter of a second. If not, the next call connects."""
+        """Whether there is a connection, whose end is found out within
+        half a second or so. If not, the next call connects."""
         connection = self._connection
         return connection is not None and not connection.is_gone()
 
