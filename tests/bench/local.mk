@@ -317,7 +317,7 @@ bench-run: all
 	$(PYTHON3) $(top_srcdir)/tests/bench/bench --dir tests/bench --json bench.json \
 		--text bench.txt --report bench-report $(BENCH_FLAGS)
 
-# Composability alone, at length: README's picture and figures.
+# Composability alone, at length: README's picture, and its table (composability.md).
 COMPOSE_REPORT = bench-report/compose
 bench-compose: all
 	$(MAKE) $(AM_MAKEFLAGS) bench-programs

@@ -27,6 +27,7 @@ SIDES = [
     ("libomp", "compose_libomp"),
 ]
 PASSIVE = [("libgomp-passive", "compose_libgomp"), ("libomp-passive", "compose_libomp")]
+NAMES = {"onetbb": "oneTBB"}
 OTHERS = ("onetbb", "libgomp", "libomp")
 GOAL_AT = 8
 
@@ -72,7 +73,7 @@ class Run:
 
     def __init__(self, got, large):
         self.job_ns, self.small_ns = got["job_ns"], got["small_ns"]
-        seconds = got["seconds"]
+        seconds = self.seconds = got["seconds"]
         self.jobs_per_s = got["jobs"] / seconds
         self.voluntary_per_s = got["voluntary"] / seconds
         self.involuntary_per_s = got["involuntary"] / seconds
@@ -283,14 +284,54 @@ class Compose:
                 over = small.over(other, "forkd", "small_p99")
                 goals.at_least(f"{what}: their p99 of a small job / forkd's", over, 5, 1)
 
+    def readme(self):
+        """README's table, of K = GOAL_AT, or as many as there are."""
+        most = {cell.load: cell for cell in self.cells if cell.members <= GOAL_AT}
+        if not {"large", "small"} <= set(most):
+            return []
+        large, small = most["large"], most["small"]
+        sides = [side for side, _ in SIDES if side in large.measured()]
+
+        def row(name, value):
+            return f"| {name} | " + " | ".join(value(side) for side in sides) + " |"
+
+        def quantiles(cell, name, digits):
+            def both(side):
+                return " / ".join(ms(cell.pooled(side, name, q), digits) for q in (0.5, 0.99))
+
+            return both
+
+        def of(name, digits):
+            return lambda side: text(large.median(side, name), digits)
+
+        def small_rate(side):
+            ended = [len(times) for times in small.of(side, "small_ns")]
+            seconds = small.of(side, "seconds")
+            return text(ratio(sum(ended), sum(seconds)), 0)
+
+        names = ["one forkd" if side == "forkd" else NAMES.get(side, side) for side in sides]
+        return [
+            row(f"{large.members} processes", lambda side: names[sides.index(side)]),
+            "|" + "---|" * (len(sides) + 1),
+            row("jobs of 100 ms in a second, all together", of("jobs_per_s", 1)),
+            row("such a job, p50 / p99, ms", quantiles(large, "job_ns", 0)),
+            row("a job of 1 ms beside them, p50 / p99, ms", quantiles(small, "small_ns", 1)),
+            row("such jobs in a second", small_rate),
+            row("context switches in a second", of("switches_per_s", 0)),
+            row("memory of all processes (PSS), MiB", of("pss_mib", 1)),
+        ]
+
     def write_files(self, folder):
-        """Every figure as CSV."""
+        """Every figure as CSV, and README's table."""
         rows = [cell.csv_row(side) for cell in self.cells for side in cell.measured()]
         if not rows:
             return
         path = os.path.join(folder, "composability.csv")
         with open(path, "w", encoding="ascii", newline="") as f:
             csv.writer(f, lineterminator="\n").writerows([CSV_HEAD, *rows])
+        path = os.path.join(folder, "composability.md")
+        with open(path, "w", encoding="ascii") as f:
+            f.writelines(f"{line}\n" for line in [*self.readme(), "", self.notes()[-1]])
 
     def json(self):
         return {
