@@ -173,6 +173,14 @@ static int wants_help(int argc, char *argv[])
 	return 0;
 }
 
+/* Of whoever has printed: its exit code, unless not all of that could be written. */
+static int flush(int status)
+{
+	if (fflush(stdout) != 0 || ferror(stdout))
+		return forkctl_fail(FORKCTL_FAILED, "cannot write to standard output");
+	return status;
+}
+
 static int run_command(const char *socket, int argc, char *argv[])
 {
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
@@ -184,9 +192,7 @@ static int run_command(const char *socket, int argc, char *argv[])
 			print_command_help(&commands[i]);
 		else
 			status = commands[i].run(socket, argc, argv);
-		if (fflush(stdout) != 0 || ferror(stdout))
-			return forkctl_fail(FORKCTL_FAILED, "cannot write to standard output");
-		return status;
+		return flush(status);
 	}
 	return forkctl_fail(FORKCTL_USAGE, "there is no command %s: `forkctl --help` lists them",
 			    argv[0]);
@@ -225,10 +231,10 @@ int main(int argc, char *argv[])
 			break;
 		case 'h':
 			print_help();
-			return FORKCTL_OK;
+			return flush(FORKCTL_OK);
 		case 'V':
 			printf("forkctl %s\n", PACKAGE_VERSION);
-			return FORKCTL_OK;
+			return flush(FORKCTL_OK);
 		case ':':
 			return forkctl_fail(FORKCTL_USAGE, "%s lacks its value", argv[optind - 1]);
 		default:

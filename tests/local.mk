@@ -174,6 +174,7 @@ SCRIPT_TESTS = \
 	tests/check-badinput \
 	tests/check-bench \
 	tests/check-call \
+	tests/check-commands \
 	tests/check-completion \
 	tests/check-cpp \
 	tests/check-debian \
