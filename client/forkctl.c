@@ -68,7 +68,8 @@ static const struct command commands[] = {
 	  forkctl_top_options },
 	{ "set", "NAME VALUE", set_help, forkctl_set, NULL },
 	{ "modules", "[--json | check FILE.so... | load FILE.so | unload NAME]",
-	  "what is loaded: modules, their tasks, build-ids and files; or other ones, while forkd runs",
+	  "what is loaded: modules, their tasks, build-ids and files; or other ones, while forkd "
+	  "runs",
 	  forkctl_modules, forkctl_look_options },
 	{ "reload", "", "read forkd.conf and the modules again; connections stay", forkctl_reload,
 	  NULL },

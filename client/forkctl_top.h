@@ -17,6 +17,7 @@
 #include <stdio.h>
 
 #include "client/forkctl_data.h"
+#include "client/forkctl_times.h"
 #include "shm/board.h"
 
 /* ------------------------------------------------------------------------ the model */
@@ -38,6 +39,7 @@ struct top_sample {
 	uint32_t generation;
 	json_t *head;
 	json_t *rows[TOP_TABLES];
+	struct times *times; /* how long each user's jobs have waited */
 };
 
 /* What happened between two samples: rates, and what is so at the second. */

@@ -18,6 +18,7 @@
  */
 #include "client/forkctl_top.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "client/forkctl_rows.h"
@@ -127,6 +128,8 @@ void top_sample_take(struct top_sample *ret_sample, const struct board *board, u
 		sum_counters(board), "jobs",
 		data_number(board_jobs_ended(board, min(board->manager.n_workers, LIMIT_WORKERS))),
 		"heap_bytes", heap_bytes(s.rows[TOP_CLIENTS]));
+	s.times = times_new();
+	times_read(s.times, board);
 	top_sample_fini(ret_sample);
 	*ret_sample = s;
 }
@@ -136,6 +139,7 @@ void top_sample_fini(struct top_sample *sample)
 	json_decref(sample->head);
 	for (size_t i = 0; i < TOP_TABLES; i++)
 		json_decref(sample->rows[i]);
+	free(sample->times);
 	*sample = (struct top_sample){ 0 };
 }
 
@@ -380,7 +384,34 @@ static void add_to_tenant(json_t *tenant, const json_t *client)
 	set(tenant, "weight", json_incref(json_object_get(client, "user_weight")));
 }
 
-static json_t *frame_tenants(const struct between *b, const json_t *clients)
+/* How long the jobs of users have waited that were started between two samples. */
+static json_t *frame_waits(const struct top_sample *old, const struct top_sample *now)
+{
+	_cleanup_free_ struct times *times = times_new();
+
+	*times = *now->times;
+	times_subtract(times, old->times);
+	return times_rows_busy(times, 0);
+}
+
+static void add_waits(json_t *tenant, const json_t *waits)
+{
+	const json_t *row;
+	size_t i;
+
+	json_array_foreach(waits, i, row)
+	{
+		if (!is_same(row, tenant, "uid") ||
+		    !streq(json_string_value(json_object_get(row, "time")),
+			   board_time_rows[TIMES_WAIT].name))
+			continue;
+		set(tenant, "wait_p50_ns", json_incref(json_object_get(row, "p50_ns")));
+		set(tenant, "wait_p99_ns", json_incref(json_object_get(row, "p99_ns")));
+	}
+}
+
+/* waits: of frame_waits(), or NULL. */
+static json_t *frame_tenants(const struct between *b, const json_t *clients, const json_t *waits)
 {
 	json_t *rows = json_array(), *row;
 	const json_t *client;
@@ -402,6 +433,7 @@ static json_t *frame_tenants(const struct between *b, const json_t *clients)
 		for (size_t k = 0; k < ARRAY_SIZE(summed); k++)
 			n[k] = json_real_value(json_object_get(row, summed[k]));
 		rate_jobs(b, row, n[0], n[1], n[2], n[3], n[4]);
+		add_waits(row, waits);
 	}
 	return rows;
 }
@@ -454,6 +486,7 @@ void top_frame_make(struct top_frame *ret_frame, const struct top_sample *old,
 		.seconds = same_pool ? (double)(now->time_ns - old->time_ns) / 1e9 : 0,
 		.n_workers = (uint32_t)json_array_size(now->rows[TOP_WORKERS]),
 	};
+	_cleanup_json_ json_t *waits = same_pool ? frame_waits(old, now) : NULL;
 	struct top_frame f = { 0 };
 	json_t *row;
 	size_t i;
@@ -475,7 +508,7 @@ void top_frame_make(struct top_frame *ret_frame, const struct top_sample *old,
 	json_array_foreach(f.rows[TOP_CLIENTS], i, row)
 		rate_client(&b, row, old ? same(old->rows[TOP_CLIENTS], row, "client", i) : NULL,
 			    f.rows[TOP_WORKERS]);
-	f.rows[TOP_TENANTS] = frame_tenants(&b, f.rows[TOP_CLIENTS]);
+	f.rows[TOP_TENANTS] = frame_tenants(&b, f.rows[TOP_CLIENTS], waits);
 	f.rows[TOP_STEALS] = frame_steals(&b, json_object_get(now->head, "counters"),
 					  old ? json_object_get(old->head, "counters") : NULL);
 	f.head = frame_head(&b, &f, old, now);

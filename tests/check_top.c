@@ -136,6 +136,32 @@ START_TEST(a_tenant_is_the_sum_of_its_connections)
 }
 END_TEST
 
+/* Of one worker's, 98 waits of a microsecond and two of a second, all since the first look. */
+START_TEST(how_long_a_users_jobs_wait_is_of_those_that_began_in_between)
+{
+	struct board_times *times = board->times[5];
+
+	atomic_store(&board->tenants[5].uid, 4000000002);
+	atomic_store(&board->tenants[5].since_ns, S);
+	atomic_store(&times[1].counts[TIMES_WAIT][histogram_bucket(60 * S)], 1000);
+	look(10 * S);
+	ck_assert_ptr_null(json_object_get(row(TOP_TENANTS, 1), "wait_p50_ns"));
+	atomic_store(&times[3].counts[TIMES_WAIT][histogram_bucket(NSEC_PER_USEC)], 98);
+	atomic_store(&times[3].counts[TIMES_WAIT][histogram_bucket(S)], 2);
+	atomic_store(&times[3].max_ns[TIMES_WAIT], S);
+	atomic_store(&times[3].counts[TIMES_RUN][histogram_bucket(60 * S)], 100);
+	look(11 * S);
+	ck_assert_str_eq(string(row(TOP_TENANTS, 1), "user"), "4000000002");
+	ck_assert_double_lt(value(row(TOP_TENANTS, 1), "wait_p50_ns"), 2. * NSEC_PER_USEC);
+	ck_assert_double_ge(value(row(TOP_TENANTS, 1), "wait_p99_ns"), S / 2.);
+	ck_assert_double_lt(value(row(TOP_TENANTS, 1), "wait_p99_ns"), 2. * S);
+	ck_assert_ptr_null(json_object_get(row(TOP_TENANTS, 0), "wait_p50_ns"));
+	/* None has begun. */
+	look(12 * S);
+	ck_assert_ptr_null(json_object_get(row(TOP_TENANTS, 1), "wait_p50_ns"));
+}
+END_TEST
+
 /* The board's sum is as old as the last settlement. */
 START_TEST(a_job_that_was_not_charged_yet_is_its_clients_time)
 {
@@ -324,6 +350,7 @@ END_TEST
 CHECK_MAIN("top", the_first_sample_has_no_rates_and_the_second_has, a_worker_runs_searches_or_rests,
 	   a_new_pool_has_no_rates_and_no_count_goes_down, steals_are_told_apart_by_how_far_they_go,
 	   a_tenant_is_the_sum_of_its_connections,
+	   how_long_a_users_jobs_wait_is_of_those_that_began_in_between,
 	   a_job_that_was_not_charged_yet_is_its_clients_time,
 	   tasks_are_those_that_this_pool_runs_or_has_run, the_task_of_a_job_is_its_own_or_nobodys,
 	   rows_are_sorted_by_the_column_that_keys_choose,

@@ -107,6 +107,8 @@ END_TEST
 START_TEST(a_long_table_is_gone_through)
 {
 	board->manager.n_workers = 60;
+	for (uint32_t i = 3; i < 40; i++)
+		client(i, 100 + i, 4000000002, "many");
 	look(10 * S);
 	look(11 * S);
 	keys("2");
@@ -122,8 +124,11 @@ START_TEST(a_long_table_is_gone_through)
 	/* With others beside it, each table has its part of the lines, and says so where its titles
 	 * leave room. */
 	keys("1");
-	assert_shows(screen(24, COLUMNS), "LEVEL");
-	assert_shows(screen(24, COLUMNS), "COMMAND");
+	assert_shows(screen(24, COLUMNS), "\nLEVEL");
+	assert_shows(screen(24, COLUMNS), "\nTASK");
+	/* 19 lines, of which tenants have 3, levels 2, tasks 1: 7 and 6 are left. */
+	assert_shows(screen(24, COLUMNS), " 54 more  ");
+	assert_shows(screen(24, COLUMNS), " 35 more  ");
 }
 END_TEST
 

@@ -459,6 +459,7 @@ TOP_SOURCES = \
 	client/forkctl_data.c \
 	client/forkctl_rows.c \
 	client/forkctl_say.c \
+	client/forkctl_times.c \
 	client/forkctl_top_draw.c \
 	client/forkctl_top_keys.c \
 	client/forkctl_top_model.c \
