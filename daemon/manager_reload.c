@@ -109,6 +109,7 @@ static void reload_renew(struct manager *m, uint32_t n_left_out)
 	m->reload.state = RELOAD_RENEWING;
 	m->reload.n_left_out = n_left_out;
 	m->reload.killed = false;
+	notify_changed(&m->notify);
 	manager_end_pool(m, PROTO_POOL_HALT);
 }
 

@@ -5,6 +5,7 @@
  */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -724,6 +725,34 @@ START_TEST(the_service_manager_is_told_when_it_begins_and_when_it_is_over)
 }
 END_TEST
 
+/* The old one has ended, and the new one takes its time. */
+START_TEST(the_service_manager_is_told_that_another_pool_starts)
+{
+	volatile uint8_t *gate;
+	char file[128];
+	pid_t waits;
+	fk_job held;
+
+	prepare();
+	(void)snprintf(file, sizeof(file), "%s/slow", d.folder);
+	ck_assert_int_eq(close(creat(file, 0644)), 0);
+	ck_assert_int_eq(setenv("SLOW_START", file, 1), 0);
+	start("workers = 2\nstop-timeout = 1000s\n");
+	held = jobs_hold(c, 0, &gate);
+	DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 1);
+	put("tests/modules/later/.libs/slow.so", "slow.so");
+	waits = reload_waits();
+	told("STATUS=Reloading: waiting for running jobs");
+	*gate = 1;
+	ck_assert_int_eq(jobs_outcome(c, held, NULL), FK_DONE);
+	told("STATUS=Starting the pool");
+	ck_assert_int_eq(unlink(file), 0);
+	ck_assert_int_eq(daemon_reap(waits), 0);
+	jobs_see(c, jobs_submit(c, "slow:next", 0, 41, 0), 42);
+	jobs_end(&d, c);
+}
+END_TEST
+
 START_TEST(reloads_under_load_lose_nothing)
 {
 	_Atomic uint64_t *ended = daemon_share(CLIENTS * sizeof(*ended));
@@ -781,4 +810,4 @@ CHECK_MAIN("reload", what_can_change_does_and_the_rest_is_named,
 	   a_stop_does_not_wait_for_a_reload, nor_does_a_planned_restart_and_who_waits_is_told,
 	   forkctl_brings_a_module_or_takes_it_away_and_undoes_what_is_refused,
 	   the_service_manager_is_told_when_it_begins_and_when_it_is_over,
-	   reloads_under_load_lose_nothing)
+	   the_service_manager_is_told_that_another_pool_starts, reloads_under_load_lose_nothing)

@@ -29,6 +29,7 @@ check_LTLIBRARIES += \
 	tests/modules/later/needed.la \
 	tests/modules/later/needs.la \
 	tests/modules/later/null.la \
+	tests/modules/later/slow.la \
 	tests/modules/mark.la \
 	tests/modules/null.la \
 	tests/modules/spin.la \
@@ -56,6 +57,7 @@ tests_modules_later_forks_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_later_needed_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_later_needs_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_later_null_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+tests_modules_later_slow_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_mark_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_null_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_spin_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
