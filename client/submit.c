@@ -44,7 +44,8 @@ uint32_t submit_first(struct fk_client *client, uint32_t index)
 {
 	/* The ledger remembers the generations of the client that had this place before; the
 	 * manager left the last of each in the record. Not before it is needed: a record that is
-	 * looked at is memory. An exchange, because reading it would map the pages around it, too. */
+	 * looked at is memory. A read-modify-write, because reading it might map the pages around
+	 * it, too. Relaxed: the slot is this thread's. */
 	uint32_t last =
 		atomic_fetch_or_explicit(&client->jobs[index].state, 0, memory_order_relaxed) >>
 		JOB_GEN_SHIFT;

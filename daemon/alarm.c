@@ -129,6 +129,13 @@ static uint64_t alarm_summon(struct worker *w, uint64_t now)
 	return now + FAIR_TURN_LONG;
 }
 
+bool alarm_is_due(struct worker *w)
+{
+	uint64_t at = atomic_load_explicit(&w->alarm.at, memory_order_relaxed);
+
+	return at && at <= clock_ns();
+}
+
 void alarm_ring(struct worker *w)
 {
 	uint64_t again;

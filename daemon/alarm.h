@@ -47,6 +47,10 @@ void alarm_by(struct worker *worker, uint64_t at, uint64_t now);
  * it has looked at all that there is to look at. */
 void alarm_at(struct worker *worker, uint64_t at);
 
+/* Owner: its time has come. ThreadSanitizer, which delivers signals late, keeps one of two, and
+ * that may be another's. */
+bool alarm_is_due(struct worker *worker);
+
 /* The handler of the signal: summons the worker, which is its own. */
 void alarm_ring(struct worker *worker);
 

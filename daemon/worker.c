@@ -543,7 +543,7 @@ static void worker_pressed(int signo, siginfo_t *info, void *context)
 	if (w) {
 		strand_expose(w);
 		hang_answer(w);
-		if (info->si_code == SI_TIMER)
+		if (info->si_code == SI_TIMER || alarm_is_due(w))
 			alarm_ring(w);
 	}
 	errno = saved;
