@@ -169,6 +169,12 @@ static void roster_say(char why[ROSTER_WHY], const char *option, uint64_t was, u
 			       unit);
 }
 
+static bool roster_is_other(char ret_why[ROSTER_WHY])
+{
+	(void)snprintf(ret_why, ROSTER_WHY, "forkd has another version now");
+	return false;
+}
+
 bool roster_fits(const struct roster *roster, const struct roster_geometry *geometry,
 		 char ret_why[ROSTER_WHY])
 {
@@ -176,10 +182,8 @@ bool roster_fits(const struct roster *roster, const struct roster_geometry *geom
 	uint64_t unit = 1;
 
 	ret_why[0] = '\0';
-	if (!roster_is_known(roster) || was->board_size != is->board_size) {
-		(void)snprintf(ret_why, ROSTER_WHY, "forkd has another version now");
-		return false;
-	}
+	if (!roster_is_known(roster))
+		return roster_is_other(ret_why);
 	roster_say(ret_why, "workers", was->n_workers, is->n_workers, "");
 	roster_say(ret_why, "max-clients", was->max_clients, is->max_clients, "");
 	roster_say(ret_why, "max-jobs", was->max_jobs, is->max_jobs, "");
@@ -187,7 +191,10 @@ bool roster_fits(const struct roster *roster, const struct roster_geometry *geom
 		unit = ROSTER_MIB;
 	roster_say(ret_why, "arena-max", roster_arena_of(was) / unit, roster_arena_of(is) / unit,
 		   unit == 1 ? "" : "M");
-	return !ret_why[0];
+	if (ret_why[0])
+		return false;
+	/* It follows from the workers. */
+	return was->board_size == is->board_size || roster_is_other(ret_why);
 }
 
 static bool roster_has_cpu(const struct roster *roster, uint64_t at, uint32_t cpu)

@@ -345,5 +345,5 @@ END_TEST
 
 CHECK_MAIN("ask", all_jobs_of_a_client_end_and_nobody_elses,
 	   one_job_ends_and_the_next_of_its_record_does_not, what_is_nobodys_is_refused,
-	   a_cancel_outlives_the_pool,
-	   what_runs_and_what_waits_is_told, its_user_and_root_may_and_nobody_else)
+	   a_cancel_outlives_the_pool, what_runs_and_what_waits_is_told,
+	   its_user_and_root_may_and_nobody_else)

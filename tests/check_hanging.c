@@ -187,13 +187,16 @@ START_TEST(a_job_that_hangs_long_after_it_was_cancelled_is_CRASHED)
 {
 	volatile unsigned char *gate;
 	fk_job busy, bad;
+	uint64_t moved;
 	pid_t pool;
 
 	setup("--hang-limit=100ms", NULL);
 	pool = daemon_pool(&d);
 	busy = hold(0, &gate);
+	moved = daemon_counter(&d, "moved");
 	bad = jobs_submit(c, "hang:untidy", 0, where("crash:hold", 0), 0);
-	DAEMON_AWAIT(daemon_counter(&d, "roots") == 2 && where("hang:untidy", 0) < 0);
+	/* It has begun, and waits for that worker. */
+	DAEMON_AWAIT(daemon_counter(&d, "moved") > moved);
 	ck_assert_int_eq(fk_cancel(c, bad), 0);
 	(void)poll(NULL, 0, 300);
 	*gate = 1;

@@ -198,7 +198,7 @@ START_TEST(what_is_lifted_may_be_called_and_counts_anew)
 	ctl("crash:maybe", NULL, NULL, NULL);
 	ctl("crash:segv", NULL, NULL, NULL);
 	ctl_fails(1, "task fib:fib of uid", "lift", user, "fib:fib");
-	ctl_fails(1, "is not in quarantine", "lift", "4000000000", NULL);
+	ctl_fails(1, "is in quarantine: `forkctl quarantine` lists", "lift", "4000000000", NULL);
 	ctl_fails(2, "no user and no uid", "lift", "no-such-user", NULL);
 	ctl_fails(2, "takes nothing, or", "lift", NULL, NULL);
 	ctl_fails(2, "takes nothing, or", "drop", user, NULL);

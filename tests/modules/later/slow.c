@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/modules/later/slow.c - its constructor takes as long as there is the file $SLOW_START, where
- * a pool loads it, and no time where it is tried */
+/* tests/modules/later/slow.c - its constructor takes as long as there is the file $SLOW_START,
+ * where a pool loads it, and no time where it is tried */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
