@@ -286,8 +286,10 @@ static int init_private(fk_client *client)
 	client->slots = calloc(client->n_jobs, sizeof(*client->slots));
 	if (!client->slots)
 		return -ENOMEM;
-	for (uint32_t i = client->n_jobs; i-- > 0;)
+	for (uint32_t i = client->n_jobs; i-- > 0;) {
+		atomic_init(&client->slots[i].generation, CLIENT_UNUSED);
 		slots_give(client, i);
+	}
 	atomic_init(&client->random, (uint32_t)clock_ns() ^ (uint32_t)getpid() << 12);
 	client->spin_max = cpus() > 1 ? CLIENT_SPIN_NS : 0;
 	atomic_init(&client->spin, client->spin_max);

@@ -43,11 +43,14 @@ struct fk_client_task {
 #define CLIENT_OPTIONS 0x80000000u
 #define CLIENT_GROUP   0xffffu
 
+/* The generation of no job, and of no handle. */
+#define CLIENT_UNUSED 0x80000000u
+
 /* What the library keeps for each record of the job table, where no other process writes. */
 struct client_slot {
 	_Atomic uint32_t next;	     /* the free list's next slot + 1 */
-	_Atomic uint32_t generation; /* of the job that has it, or will have it next; 0 before the
-				      * first: submit_first() */
+	_Atomic uint32_t generation; /* of the job that has it, or will have it next; CLIENT_UNUSED
+				      * before the first: submit_first() */
 	/* the job's owner, before the handle exists */
 	uint32_t result_size;	  /* bytes */
 	_Atomic uint32_t options; /* CLIENT_OPTIONS | number, or 0 */

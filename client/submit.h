@@ -44,7 +44,7 @@ static inline fk_job submit_fill(struct fk_client *client, uint32_t index, const
 	struct job *job = &client->jobs[index];
 	uint32_t generation = atomic_load_explicit(&slot->generation, memory_order_relaxed);
 
-	if (unlikely(!generation))
+	if (unlikely(generation == CLIENT_UNUSED))
 		generation = submit_first(client, index);
 	slot->result_size = task->signature.results_size;
 	slot->strings = strings;

@@ -6,9 +6,10 @@
  *   I1. A ring is followed by a look at all that the worker may have to make way for, with the lock
  *       of fair held. A busy worker that was summoned looks at its next fork (strand_attend()).
  *       One that comes to none for ALARM_AGAIN rings again, until it has looked; it finds that it
- *       is summoned still, and wakes the dispatcher if jobs are queued, for others to look. One
- *       that is not busy looks for work, in which it finds whatever waits, or sleeps, and nothing
- *       is set aside there.
+ *       is summoned still, and wakes the dispatcher if jobs are queued, for others to look. If
+ *       nothing waits any more it rings no more, until somebody wants it to. One that is not busy
+ *       looks for work, in which it finds whatever waits, or sleeps, and nothing is set aside
+ *       there.
  *   I2. So nothing that waits is forgotten. Who wants the worker to look writes that first, with
  *       the lock held, and then sets the alarm. If it finds one that rings earlier it leaves it
  *       alone; that one has not rung, so the look that follows it finds what was written. If the
@@ -31,6 +32,7 @@
 #include "daemon/dispatcher.h"
 #include "daemon/pool.h"
 #include "daemon/worker.h"
+#include "shm/fence.h"
 #include "shm/wake.h"
 
 /* A worker that was summoned has not come to a fork. */
@@ -116,17 +118,27 @@ void alarm_at(struct worker *w, uint64_t at)
 /* The worker is to look; one that is not busy does. Returns when to look after it again. */
 static uint64_t alarm_summon(struct worker *w, uint64_t now)
 {
-	bool still = dispatcher_has_summoned(w);
+	struct fair *fair = &w->pool->intake.fair;
+	/* A press that comes at the same time rings, too. */
+	bool still = dispatcher_has_summoned(w) && now - w->alarm.asked >= ALARM_AGAIN / 2;
 
 	if (wake_state(wake_load(&w->board->wake)) != WAKE_BUSY)
 		return 0;
 	/* Also if it was: it takes the request as it unwinds a job, and does not look. */
 	dispatcher_summon(w);
-	if (!still)
+	if (!still) {
+		w->alarm.asked = now;
 		return now + ALARM_AGAIN;
-	if (fair_queued(&w->pool->intake.fair))
+	}
+	/* ORDER wake/ring [A1]: full, between `at`, which has passed, and the look at what waits.
+	 * Pairs with wake_published() and wake_prepare(): who reads that `at` has queued it before
+	 * (I2). */
+	fence_full();
+	if (fair_queued(fair))
 		pool_wake_dispatcher(w->pool);
-	return now + FAIR_TURN_LONG;
+	return fair_queued(fair) || fair_placed(fair) || aside_any(&w->asides)
+		     ? now + FAIR_TURN_LONG
+		     : 0;
 }
 
 bool alarm_is_due(struct worker *w)

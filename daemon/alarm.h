@@ -30,6 +30,7 @@ struct alarm {
 	timer_t timer;
 	_Atomic bool timed;  /* there is one */
 	_Atomic uint64_t at; /* CLOCK_MONOTONIC, ns: when it rings; 0: not at all */
+	uint64_t asked;	     /* who rings: when it has summoned the worker last */
 };
 
 void alarm_init(struct worker *worker);
@@ -47,7 +48,7 @@ void alarm_by(struct worker *worker, uint64_t at, uint64_t now);
  * it has looked at all that there is to look at. */
 void alarm_at(struct worker *worker, uint64_t at);
 
-/* Owner: its time has come. ThreadSanitizer, which delivers signals late, keeps one of two, and
+/* Owner: its time has come. Of two signals the kernel, or ThreadSanitizer, may deliver one, and
  * that may be another's. */
 bool alarm_is_due(struct worker *worker);
 

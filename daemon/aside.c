@@ -14,7 +14,7 @@
  *	oldest [ B b B' ] [ A a A' ]  bottom     after aside_bring_up(A)
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   The worker whose deque it is, between two strands. The dispatcher reads asides.n.
+ *   The worker whose deque it is, between two strands. verdict.c and alarm.c read asides.n.
  *
  * INVARIANTS
  *   I1. Only private entries are moved: all that is public is taken back first, and published again
@@ -49,7 +49,7 @@ static uint32_t aside_count(const struct asides *asides)
 	return atomic_load_explicit(&asides->n, memory_order_relaxed);
 }
 
-/* Relaxed: the dispatcher looks again. */
+/* Relaxed: who reads it looks again. */
 static void aside_set_count(struct asides *asides, uint32_t n)
 {
 	atomic_store_explicit(&asides->n, n, memory_order_relaxed);

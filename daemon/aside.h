@@ -36,7 +36,7 @@ void aside_end(struct worker *worker, uint32_t row);
 /* Owner: nothing is left in the deque. */
 static inline void aside_clear(struct asides *asides)
 {
-	/* Relaxed: the dispatcher looks again. */
+	/* Relaxed: who reads it looks again. */
 	if (atomic_load_explicit(&asides->n, memory_order_relaxed))
 		atomic_store_explicit(&asides->n, 0, memory_order_relaxed);
 }

@@ -48,8 +48,9 @@ static int64_t fair_lead(struct fair *fair, uint32_t row, uint32_t other, uint64
 	const struct fair_client *b = &fair->clients[other / fair->max_jobs];
 	const struct vheap_node *p, *q;
 
+	/* A tenant that has left has no weight: a row that was set aside may be one's. */
 	if (vtime_part(a, b, &p, &q)) {
-		*ret_weight = q->weight;
+		*ret_weight = max(q->weight, 1u);
 		return vtime_ahead(p->v, q->v);
 	}
 	*ret_weight = fairq_row_weight(fair, other);
@@ -127,6 +128,7 @@ static uint64_t fair_gets_ahead_in(struct fair *fair, uint32_t row, uint32_t oth
 	const struct fair_client *client = &fair->clients[row / fair->max_jobs];
 	const struct vheap_node *node = NULL, *q;
 	uint64_t weight = fairq_row_weight(fair, row), n = 0;
+	bool counted = false;
 
 	if (v <= 0)
 		return 0;
@@ -134,13 +136,18 @@ static uint64_t fair_gets_ahead_in(struct fair *fair, uint32_t row, uint32_t oth
 		weight = node->weight;
 	for (uint32_t i = 0; i < fair->n_accounts; i++) {
 		uint32_t runs = account_row(fair->accounts[i]);
-		const struct fair_client *c = &fair->clients[runs / fair->max_jobs];
+		const struct fair_client *c;
 
-		if (runs != ACCOUNT_NOBODY)
-			n += node ? node == &c->node || node == &c->tenant->node : runs == row;
+		if (runs == ACCOUNT_NOBODY)
+			continue;
+		c = &fair->clients[runs / fair->max_jobs];
+		n += node ? node == &c->node || node == &c->tenant->node : runs == row;
+		counted |= runs == row;
 	}
+	/* Its worker's account may not be open yet. */
+	n += !counted;
 	/* v is of FAIR_ONE for each ns and a weight of 1. */
-	return (uint64_t)v / FAIR_ONE * weight / max(n, UINT64_C(1));
+	return ((uint64_t)v / FAIR_ONE * weight + (uint64_t)v % FAIR_ONE * weight / FAIR_ONE) / n;
 }
 
 uint64_t fair_claims_in(struct fair *fair, uint32_t worker, uint32_t row)

@@ -9,7 +9,8 @@
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   intake_add_*: the channel's thread. intake_drain, intake_preempt, intake_again, intake_turn,
- *   intake_steal, intake_account: workers. intake_pending: workers and the dispatcher.
+ *   intake_tell, intake_steal, intake_account: workers. intake_pending, intake_is_watched: workers
+ *   and the dispatcher.
  *   intake_release, intake_collect, intake_recall: the dispatcher.
  *
  * PLACES

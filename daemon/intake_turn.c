@@ -81,33 +81,36 @@ void intake_tell(struct worker *w, uint32_t row)
 		pool_wake_dispatcher(w->pool);
 }
 
-/* Lock held: when a worker that goes on with its job has to look again, in ns. A claim that comes
- * before INTAKE_SOON is the dispatcher's to see to. */
-static uint64_t intake_look_in(struct worker *w, const uint32_t *rows, uint32_t n)
+/* Lock held: when a worker that goes on with its job has to look again, CLOCK_MONOTONIC, ns; 0: at
+ * no time. However soon a claim comes, the worker has an alarm for it: the dispatcher may sleep, as
+ * the claim was not that soon when somebody asked last (I1). What was set aside has its turn after
+ * not_before. */
+static uint64_t intake_look_at(struct worker *w, const uint32_t *rows, uint32_t n,
+			       uint64_t not_before, uint64_t now)
 {
 	struct fair *fair = &w->pool->intake.fair;
-	uint64_t turn = max(fair_turn_in(fair, w->job, rows, n), FAIR_QUANTUM);
-	uint64_t claim = fair_claims_in(fair, w->index, w->job);
+	uint64_t turn = max(fair_turn_in(fair, w->job, rows, n), FAIR_TURN / 4);
+	uint64_t claim = max(fair_claims_in(fair, w->index, w->job), FAIR_QUANTUM);
+	uint64_t in;
 
-	return min(turn, claim < INTAKE_SOON ? FAIR_NEVER : claim);
+	if (n && not_before > now)
+		turn = max(turn, not_before - now);
+	in = min(turn, claim);
+	return in == FAIR_NEVER ? 0 : now + min(in, FAIR_TURN_LONG);
 }
 
 uint32_t intake_turn(struct worker *w, const uint32_t *rows, uint32_t n, uint64_t not_before)
 {
 	struct fair *fair = &w->pool->intake.fair;
-	uint64_t now = clock_ns(), in;
+	uint64_t now = clock_ns();
 	uint32_t row = w->job;
 
 	fair_lock(fair);
 	fair_settle_sometimes(fair, now);
 	if (now >= not_before)
 		row = fair_turn(fair, w->job, rows, n);
-	if (row == w->job) {
-		in = intake_look_in(w, rows, n);
-		alarm_at(w, in == FAIR_NEVER
-				    ? 0
-				    : max(now + min(in, FAIR_TURN_LONG), n ? not_before : 0));
-	}
+	if (row == w->job)
+		alarm_at(w, intake_look_at(w, rows, n, not_before, now));
 	fair_unlock(fair);
 	return row;
 }

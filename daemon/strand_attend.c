@@ -85,7 +85,7 @@ bool strand_attend(struct worker *w, struct fk_frame *frame)
 	/* What goes first needs a place above the frame that is set aside. */
 	if (w->fk.bottom == w->fk.end) {
 		if (inbox_any(&w->inbox))
-			worker_ask(w); /* the dispatcher knows of all else, and asks again */
+			worker_ask(w); /* its alarm rings for all else */
 		return true;
 	}
 	asked = dispatcher_take_summons(w);

@@ -31,7 +31,7 @@ struct pool;
 struct trace_ring;
 
 #define WORKER_ROOTS	  64u		    /* queued jobs that a worker holds at most */
-#define WORKER_SIGNAL	  PROTO_POOL_SIGNAL /* makes a worker expose the work behind a leaf */
+#define WORKER_SIGNAL	  PROTO_POOL_SIGNAL /* see worker_pressed() */
 #define WORKER_NO_JOB	  UINT32_MAX
 #define WORKER_LATE	  1024u /* children that are kept back at most, each with a stack */
 #define WORKER_SHAKE	  1024u /* bytes of frames in a pool that is shaken, until the next look */
@@ -62,6 +62,8 @@ struct worker {
 	_Atomic uint64_t press_at;
 	_Atomic uint64_t press_wait;
 	struct account account; /* the job that is charged for its time: account.h */
+	/* anybody writes, rarely */
+	_Alignas(64) struct alarm alarm; /* see alarm.h */
 	/* the dispatcher writes: it runs only what no other may, see park.h; and hang.h */
 	_Alignas(64) _Atomic uint32_t parked;
 	_Atomic uint64_t hang_asked;
@@ -92,12 +94,11 @@ struct worker {
 	uint64_t next_ns;   /* when a job that was found right after another begins; else 0 */
 	uint32_t preempted; /* the job that made way for others, while they run; WORKER_NO_JOB */
 	struct asides asides;
-	struct alarm alarm; /* see alarm.h */
-	uint32_t own;	    /* a job that another makes way for, and no other may start: row + 1 */
-	bool root_first;    /* a frame was set aside for a root */
-	bool publish;	    /* make what is pushed next public, if that fork was asked */
-	uint8_t vain;	    /* frames that have found nothing for who asked */
-	bool duty;	    /* worker_wake_one() at the next fork: lazy.h, L1 */
+	uint32_t own;	 /* a job that another makes way for, and no other may start: row + 1 */
+	bool root_first; /* a frame was set aside for a root */
+	bool publish;	 /* make what is pushed next public, if that fork was asked */
+	uint8_t vain;	 /* frames that have found nothing for who asked */
+	bool duty;	 /* worker_wake_one() at the next fork: lazy.h, L1 */
 	struct spin spin;
 	uint64_t random;   /* xorshift64 */
 	uint64_t ask_wait; /* ns to wait between requests to victims */

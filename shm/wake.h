@@ -132,7 +132,8 @@ static inline void wake_busy(_Atomic uint32_t *word)
 static inline void wake_published(void)
 {
 	/* ORDER wake/sleep [W]: full, between the publication and the look at the words; W1, W2.
-	 * ORDER wake/busy [W]: the same fence; W2, W3. */
+	 * ORDER wake/busy [W]: the same fence; W2, W3.
+	 * ORDER wake/ring [A1]: the same fence, before the look at a worker's alarm (alarm.c). */
 	fence_full();
 }
 

@@ -186,6 +186,14 @@ static void leave_waiting_by_hand(struct pool *pool)
 	uint32_t row = LAST;
 
 	alarm_begin(w); /* this thread's: it takes the signal for nothing */
+	/* For who comes to no fork it rings again, but not if nothing waits any more. */
+	ck_assert_uint_eq(wake_state(wake_load(&w->board->wake)), WAKE_BUSY);
+	alarm_ring(w);
+	ck_assert_uint_ne(atomic_load(&w->alarm.at), 0);
+	w->alarm.asked = 0;
+	alarm_ring(w);
+	ck_assert_uint_eq(atomic_load(&w->alarm.at), 0);
+	ck_assert(dispatcher_take_summons(w));
 	client->mean = 100 * NSEC_PER_MSEC;
 	words(0, 0);
 	ck_assert(intake_drain(w, &row));
@@ -205,6 +213,9 @@ static void leave_waiting_by_hand(struct pool *pool)
 	/* or that one claims the worker by now, */
 	client->mean = 0;
 	ck_assert(!intake_is_watched(pool, NULL, LAST));
+	/* for which it has an alarm: who was asked before may have let the dispatcher sleep; */
+	ck_assert_uint_eq(intake_turn(w, NULL, 0, 0), row);
+	ck_assert_uint_ne(atomic_load(&w->alarm.at), 0);
 	client->mean = 100 * NSEC_PER_MSEC;
 	/* or the worker is at an end. */
 	intake_account(w, WORKER_NO_JOB, false, clock_ns());

@@ -174,6 +174,27 @@ START_TEST(a_handle_ends_with_its_release)
 }
 END_TEST
 
+START_TEST(before_the_first_job_no_handle_is_good)
+{
+	fk_client *client;
+	int64_t sum;
+
+	fake_start(1, 1);
+	client = must_open();
+	for (fk_job job = 0; job < client->n_jobs; job += client->n_jobs - 1) {
+		ck_assert_int_eq(fk_poll(client, job), -ESTALE);
+		ck_assert_int_eq(fk_wait(client, job, 0), -ESTALE);
+		ck_assert_int_eq(fk_cancel(client, job), -ESTALE);
+		ck_assert_int_eq(fk_outcome(client, job, NULL, NULL), -ESTALE);
+		ck_assert_int_eq(fk_release(client, job), -ESTALE);
+	}
+	ck_assert_int_eq(fk_call(client, "test:add", &sum, (int64_t)1, (int64_t)2), 0);
+	ck_assert_int_eq(sum, 3);
+	fk_close(client);
+	fake_stop();
+}
+END_TEST
+
 /* KiB of this process in the mapping that an address is in. */
 static unsigned long resident_kib(const void *address)
 {
@@ -290,6 +311,7 @@ START_TEST(a_job_behind_a_busy_worker_is_run_by_another)
 END_TEST
 
 CHECK_MAIN("submit", a_call_gives_the_result, what_does_not_fit_the_signature_is_refused,
-	   an_index_that_has_become_another_task_calls_nothing, a_handle_ends_with_its_release,
+	   an_index_that_has_become_another_task_calls_nothing,
+	   before_the_first_job_no_handle_is_good, a_handle_ends_with_its_release,
 	   generations_go_round_without_zero, records_are_memory_when_they_are_used,
 	   threads_may_share_a_client, a_job_behind_a_busy_worker_is_run_by_another)

@@ -49,7 +49,9 @@ static inline void client(uint32_t slot, uint32_t pid, uint32_t uid, const char 
 static inline void setup(void)
 {
 	data_init();
-	board = calloc(1, sizeof(*board));
+	board = aligned_alloc(_Alignof(struct board), sizeof(*board));
+	ck_assert_ptr_nonnull(board);
+	memset(board, 0, sizeof(*board));
 	board->manager.n_workers = N_WORKERS;
 	board->manager.max_jobs = MAX_JOBS;
 	board->manager.started_ns = clock_ns();

@@ -67,7 +67,7 @@ class Connection:
         self._thread: threading.Thread | None = None
 
     def is_gone(self) -> bool:
-        """Whether the daemon is, as far as one knows within 0.2 seconds."""
+        """Whether the daemon is, as far as one knows within half a second."""
         # Nobody has callbacks: all this does is to look.
         return bool(lib.fk_dispatch(self.client, 0) == ECONNRESET)
 
