@@ -38,7 +38,7 @@
 #endif
 
 #define N_FLIPPERS 2u
-#define TRIES	   1000u /* jobs, until one does its work */
+#define TRIES	   1000u /* jobs amid flips, until one does its work */
 #define MAX_TASKS  64u
 #define LARGE	   (96u * 1024) /* bytes of a buffer: it is cut into pieces that are stolen */
 #define GAP	   4096u
@@ -380,12 +380,15 @@ static void run_amid_flips(const struct row *row, const struct module_task *task
 	lay_out(task, LARGE, row->sizes[0] ? row->sizes : NULL);
 	fill(ARRAY_SIZE(odd));
 	start_flippers(threads, flip_on);
-	/* Where a word is changed, most jobs may find it wrong. */
-	for (uint32_t i = 0; during < WANTED || (has_to && !done && i < TRIES); i++) {
-		uint64_t before = atomic_load(&flips);
+	/* Where a word is changed, most jobs may find it wrong; and all of them while the flippers
+	 * have no CPU, which is long for jobs that fail at once. */
+	for (uint32_t i = 0; during < WANTED || (has_to && !done && i < TRIES);) {
+		uint64_t before = atomic_load(&flips), came;
 
 		done += run(row, task);
-		during += atomic_load(&flips) - before;
+		came = atomic_load(&flips) - before;
+		during += came;
+		i += came > 0;
 	}
 	stop_flippers(threads);
 	look_at_the_gaps(row->task);
