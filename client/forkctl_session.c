@@ -27,6 +27,7 @@
  *   stays.
  */
 #include "client/forkctl.h"
+#include "client/forkctl_command.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -166,20 +167,10 @@ static int open_notify(struct session *s)
 
 static int block_signals(struct session *s)
 {
-	static const int signals[] = { SIGCHLD, SIGTERM, SIGHUP, SIGINT, SIGQUIT };
-	sigset_t set;
-
-	sigemptyset(&set);
-	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
-		sigaddset(&set, signals[i]);
-	/* Inherited SIG_IGN would reap the children without us. */
-	(void)signal(SIGCHLD, SIG_DFL);
-	if (sigprocmask(SIG_BLOCK, &set, &s->old_mask) < 0)
-		return forkctl_fail(FORKCTL_NO_DAEMON, "cannot block signals: %s",
-				    strerrordesc_np(errno));
-	s->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	s->signal_fd = forkctl_catch_signals(&s->old_mask);
 	if (s->signal_fd < 0)
-		return forkctl_fail(FORKCTL_NO_DAEMON, "no signalfd: %s", strerrordesc_np(errno));
+		return forkctl_fail(FORKCTL_NO_DAEMON, "cannot read signals: %s",
+				    strerrordesc_np(errno));
 	return 0;
 }
 
@@ -259,19 +250,15 @@ static int start_command(struct session *s, const struct session_command *comman
 		return forkctl_fail(FORKCTL_FAILED, "cannot fork: %s", strerrordesc_np(errno));
 	}
 	if (!s->command) {
-		char **argv = command->argv;
 		int code;
 
 		(void)setenv("FORKD_SOCKET", s->socket, 1);
+		if (command->argv)
+			forkctl_exec(command->argv, &s->old_mask);
 		(void)sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
-		if (!argv) {
-			code = command->run(s->socket, command->context);
-			(void)fflush(stdout);
-			_exit(code);
-		}
-		(void)execvp(argv[0], argv);
-		code = errno == ENOENT ? 127 : 126;
-		_exit(forkctl_fail(code, "cannot run %s: %s", argv[0], strerrordesc_np(errno)));
+		code = command->run(s->socket, command->context);
+		(void)fflush(stdout);
+		_exit(code);
 	}
 	return 0;
 }
@@ -347,7 +334,7 @@ static void wait_for_something(const struct session *s, uint64_t deadline)
 /* What a shell would make of it. */
 static int exit_code(int status)
 {
-	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+	return forkctl_exit_status(status);
 }
 
 static int wait_for_ready(struct session *s)

@@ -36,6 +36,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "client/forkctl_command.h"
 #include "client/forkctl_control.h"
 #include "client/forkctl_timeline.h"
 #include "common/cleanup.h"
@@ -162,7 +163,7 @@ static void reap(struct tracer *t)
 	if (!t->pid || waitpid(t->pid, &status, WNOHANG) != t->pid)
 		return;
 	t->pid = 0;
-	t->status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+	t->status = forkctl_exit_status(status);
 	end(t, false, "the command has ended");
 }
 
@@ -184,18 +185,10 @@ static void read_signals(struct tracer *t)
 
 static int block_signals(struct tracer *t)
 {
-	static const int signals[] = { SIGCHLD, SIGTERM, SIGHUP, SIGINT, SIGQUIT };
-	sigset_t set;
-
-	sigemptyset(&set);
-	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
-		sigaddset(&set, signals[i]);
-	/* Inherited SIG_IGN would reap the child without us. */
-	(void)signal(SIGCHLD, SIG_DFL);
-	(void)sigprocmask(SIG_BLOCK, &set, &t->old_mask);
-	t->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	t->signals = forkctl_catch_signals(&t->old_mask);
 	if (t->signals < 0)
-		return forkctl_fail(FORKCTL_FAILED, "no signalfd: %s", strerrordesc_np(errno));
+		return forkctl_fail(FORKCTL_FAILED, "cannot read signals: %s",
+				    strerrordesc_np(errno));
 	return 0;
 }
 
@@ -203,8 +196,6 @@ static int block_signals(struct tracer *t)
 
 static int start(struct tracer *t)
 {
-	int code;
-
 	if (!t->command)
 		return 0;
 	(void)fflush(NULL);
@@ -215,10 +206,7 @@ static int start(struct tracer *t)
 	}
 	if (t->pid)
 		return 0;
-	(void)sigprocmask(SIG_SETMASK, &t->old_mask, NULL);
-	(void)execvp(t->command[0], t->command);
-	code = errno == ENOENT ? 127 : 126;
-	_exit(forkctl_fail(code, "cannot run %s: %s", t->command[0], strerrordesc_np(errno)));
+	forkctl_exec(t->command, &t->old_mask);
 }
 
 /* ------------------------------------------------------------------------ all of it */

@@ -71,6 +71,8 @@ forkctl_SOURCES = \
 	client/forkctl_case.h \
 	client/forkctl_check.c \
 	client/forkctl_clients.c \
+	client/forkctl_command.c \
+	client/forkctl_command.h \
 	client/forkctl_compare.c \
 	client/forkctl_compare.h \
 	client/forkctl_config.c \
@@ -109,6 +111,8 @@ forkctl_SOURCES = \
 	client/forkctl_tasks.c \
 	client/forkctl_timeline.c \
 	client/forkctl_timeline.h \
+	client/forkctl_timeline_internal.h \
+	client/forkctl_timeline_write.c \
 	client/forkctl_times.c \
 	client/forkctl_times.h \
 	client/forkctl_top.c \

@@ -453,6 +453,7 @@ tests_check_timeline_SOURCES = \
 	client/forkctl_rows.c \
 	client/forkctl_say.c \
 	client/forkctl_timeline.c \
+	client/forkctl_timeline_write.c \
 	tests/check_timeline.c
 # What forkctl top is without a forkd and a terminal.
 TOP_SOURCES = \
