@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * reload - forkd.conf and the modules are read again while forkd runs: what can change does, what
- * is wrong changes nothing, and who is connected notices a pause at most
+ * is wrong changes nothing, and who is connected notices a pause at most; check_reload_modules.c
+ * has what becomes of tasks
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -14,83 +14,12 @@
 #include <unistd.h>
 
 #include "client/client.h"
-#include "common/cleanup.h"
 #include "common/util.h"
-#include "tests/jobs.h"
-#include "tests/kept.h"
 #include "tests/oracle.h"
-#define CHECK_TIMEOUT 120
-#include "tests/check_unit.h"
+#include "tests/reload_rig.h"
 
-#define QUEUED	10u
 #define CLIENTS 3u
 #define RELOADS 3u
-
-#define SHIPPED(name) "daemon/modules/.libs/" name ".so", name ".so"
-#define OURS(name)    "tests/modules/.libs/" name ".so", name ".so"
-
-static struct daemon d;
-static fk_client *c;
-
-/* A file of the build tree is in the module folder under this name from now on: another file than
- * before, whole at any time. */
-static void put(const char *path, const char *name)
-{
-	char from[128], to[128];
-
-	daemon_add_module(&d, path, "next");
-	(void)snprintf(from, sizeof(from), "%s/next", d.modules);
-	(void)snprintf(to, sizeof(to), "%s/%s", d.modules, name);
-	ck_assert_int_eq(rename(from, to), 0);
-}
-
-static void take_away(const char *name)
-{
-	char path[128];
-
-	(void)snprintf(path, sizeof(path), "%s/%s", d.modules, name);
-	ck_assert_int_eq(unlink(path), 0);
-}
-
-static void prepare(void)
-{
-	memset(&d, 0, sizeof(d));
-	daemon_prepare_bare(&d);
-	put(SHIPPED("fib"));
-	put(OURS("null"));
-	put(OURS("crash"));
-}
-
-static void start(const char *conf)
-{
-	daemon_start(&d, kept_configure(&d, conf), NULL);
-	c = daemon_open(&d);
-}
-
-static void configure(const char *conf)
-{
-	(void)kept_configure(&d, conf);
-}
-
-/* forkctl reload ends with this status, and what it prints has this text. */
-static void reload(int status, const char *text)
-{
-	char output[1024];
-
-	ck_assert_int_eq(daemon_ctl(&d, output, sizeof(output), "reload", NULL), status);
-	ck_assert_msg(strstr(output, text), "\"%s\" is not in: %s", text, output);
-}
-
-/* It waits for jobs, and forkctl with it: returns its pid when the pool was told to end. */
-static pid_t reload_waits(void)
-{
-	pid_t pid = daemon_spawn(&d, "reload", (const char *[]){ "forkctl", "reload", NULL });
-
-	DAEMON_AWAIT(daemon_logged(&d, "there is to be another pool", ""));
-	/* It has heard of that. */
-	DAEMON_AWAIT(daemon_logged(&d, "no job is started any more", ""));
-	return pid;
-}
 
 /* The outcome of a job of a task by this name, and its error. */
 static int code_of(const char *name)
@@ -198,121 +127,6 @@ START_TEST(what_is_wrong_is_said_and_nothing_changes)
 }
 END_TEST
 
-START_TEST(modules_come_when_what_runs_has_ended_and_what_is_queued_waits)
-{
-	fk_job held[2], queued[2 * QUEUED];
-	volatile uint8_t *gates[2];
-	const fk_task *add, *sort;
-	fk_client *late;
-	pid_t pool, waits;
-
-	prepare();
-	start("workers = 2\nstop-timeout = 1000s\n");
-	pool = daemon_pool(&d);
-	ck_assert_int_eq(fk_task_find(c, "null:add", &add), 0);
-	ck_assert_int_eq(fk_task_find(c, "sort:i64", &sort), -ENOENT);
-	for (uint32_t i = 0; i < 2; i++)
-		held[i] = jobs_hold(c, 0, &gates[i]);
-	DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 2);
-	for (uint32_t i = 0; i < QUEUED; i++)
-		queued[i] = jobs_submit(c, "null:add", 0, i, 1);
-	/* Before the others, by its name and its file's. */
-	put("daemon/modules/.libs/array.so", "array.so");
-	put("daemon/modules/.libs/sort.so", "a.so");
-	waits = reload_waits();
-	for (uint32_t i = QUEUED; i < 2 * QUEUED; i++)
-		queued[i] = jobs_submit(c, "null:add", 0, i, 1);
-	*gates[0] = 1;
-	ck_assert_int_eq(jobs_outcome(c, held[0], NULL), FK_DONE);
-	for (uint32_t i = 0; i < 2 * QUEUED; i++)
-		ck_assert_int_eq(fk_outcome(c, queued[i], NULL, NULL), FK_PENDING);
-	/* Who connects is served meanwhile, as far as that goes. */
-	late = daemon_open(&d);
-	ck_assert_int_eq(daemon_pool(&d), pool);
-	ck_assert(!daemon_has_ended(waits));
-	*gates[1] = 1;
-	ck_assert_int_eq(daemon_reap(waits), 0);
-	ck_assert_int_eq(jobs_outcome(c, held[1], NULL), FK_DONE);
-	for (uint32_t i = 0; i < 2 * QUEUED; i++)
-		jobs_see(c, queued[i], i + 1);
-	ck_assert_int_ne(daemon_pool(&d), pool);
-	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 0);
-	ck_assert_uint_eq(atomic_load(&d.board->manager.pool_generation), 2);
-	/* A handle of then is as good as ever, and of those that came there are some. */
-	ck_assert_int_eq(fk_submit(c, add, (const int64_t[]){ 40, 2 }, 16, 0, &held[0]), 0);
-	jobs_see(c, held[0], 42);
-	ck_assert_int_eq(fk_task_find(c, "sort:i64", &sort), 0);
-	ck_assert_int_eq(fk_close(late), 0);
-	jobs_end(&d, c);
-}
-END_TEST
-
-START_TEST(a_task_that_is_another_now_has_to_be_asked_for_again)
-{
-	static const uint8_t nothing[LIMIT_ARGS];
-	const fk_task *add, *fib, *sort;
-	union fk_value values[3] = { { .i64 = 1 }, { .i64 = 2 }, { .i64 = 4 } };
-	fk_job job;
-	pid_t pool;
-
-	prepare();
-	put(SHIPPED("sort"));
-	start("workers = 2\n");
-	ck_assert_int_eq(fk_task_find(c, "null:add", &add), 0);
-	ck_assert_int_eq(fk_task_find(c, "sort:i64", &sort), 0);
-	ck_assert_int_eq(fk_task_find(c, "fib:fib", &fib), 0);
-	pool = daemon_pool(&d);
-	put("tests/modules/later/.libs/null.so", "null.so");
-	put(SHIPPED("fib"));
-	take_away("sort.so");
-	reload(0, "another pool has other modules");
-	ck_assert_int_ne(daemon_pool(&d), pool);
-	ck_assert_int_eq(fk_submit(c, add, (const int64_t[]){ 40, 2 }, 16, 0, &job), -ENOENT);
-	ck_assert_int_eq(fk_submit(c, sort, nothing, fk_task_args_size(sort), 0, &job), -ENOENT);
-	ck_assert_int_eq(fk_task_find(c, "sort:i64", &sort), -ENOENT);
-	ck_assert_int_eq(fk_task_find(c, "null:add", &add), 0);
-	ck_assert_str_eq(fk_task_signature(add), "a:i64, b:i64, c:i64 -> i64");
-	ck_assert_int_eq(fk_submit_values(c, add, values, 3, 0, &job), 0);
-	jobs_see(c, job, 7);
-	/* Another file with the same task. */
-	ck_assert_int_eq(fk_submit_values(c, fib, &(union fk_value){ .i64 = 20 }, 1, 0, &job), 0);
-	jobs_see(c, job, 6765);
-	/* It comes back to where it was. */
-	put(SHIPPED("sort"));
-	reload(0, "another pool has other modules");
-	ck_assert_int_eq(fk_task_find(c, "sort:i64", &sort), 0);
-	jobs_end(&d, c);
-}
-END_TEST
-
-START_TEST(a_job_that_waits_for_a_task_that_is_another_now_fails)
-{
-	volatile uint8_t *gate;
-	fk_job held, other, gone;
-	pid_t waits;
-	int code;
-
-	prepare();
-	start("workers = 1\nstop-timeout = 1000s\n");
-	held = jobs_hold(c, 0, &gate);
-	DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 1);
-	other = jobs_submit(c, "null:add", 0, 1, 2);
-	gone = jobs_submit(c, "null:null", 0, 0, 0);
-	put("tests/modules/later/.libs/null.so", "null.so");
-	waits = reload_waits();
-	*gate = 1;
-	ck_assert_int_eq(daemon_reap(waits), 0);
-	ck_assert_int_eq(jobs_outcome(c, held, NULL), FK_DONE);
-	ck_assert_int_eq(jobs_outcome(c, other, NULL), FK_FAILED);
-	ck_assert_int_eq(fk_outcome(c, other, &code, NULL), FK_FAILED);
-	ck_assert_int_eq(code, -ESTALE);
-	ck_assert_int_eq(jobs_outcome(c, gone, NULL), FK_FAILED);
-	ck_assert_int_eq(fk_outcome(c, gone, &code, NULL), FK_FAILED);
-	ck_assert_int_eq(code, -ESTALE);
-	jobs_end(&d, c);
-}
-END_TEST
-
 START_TEST(what_does_not_end_in_time_is_LOST_or_runs_again_and_nobody_is_blamed)
 {
 	volatile uint8_t *gates[2];
@@ -351,117 +165,6 @@ START_TEST(what_hangs_already_is_seen_by_a_limit_that_comes)
 	configure("workers = 2\nhang-limit = 100ms\n");
 	reload(0, "changed: hang-limit");
 	jobs_see_end(c, job, "CRASHED");
-	jobs_end(&d, c);
-}
-END_TEST
-
-START_TEST(a_module_that_cannot_be_loaded_leaves_those_that_are)
-{
-	pid_t pool;
-
-	prepare();
-	put("tests/modules/broken/.libs/broken_abi.so", "old.so");
-	start("workers = 2\nspin = 10us\n");
-	pool = daemon_pool(&d);
-	/* It was so when forkd was started. */
-	configure("workers = 2\nspin = 20us\n");
-	reload(0, "changed: spin");
-	put("tests/modules/broken/.libs/broken_undefined.so", "other.so");
-	configure("workers = 2\n");
-	reload(1, "not all modules can be loaded");
-	ck_assert(daemon_logged(&d, "other.so is left out", "forkd-reload"));
-	take_away("old.so");
-	put("tests/modules/broken/.libs/broken_crash.so", "other.so");
-	reload(1, "died of signal 6");
-	ck_assert_int_eq(daemon_pool(&d), pool);
-	take_away("other.so");
-	reload(0, "another pool has other modules; changed: spin");
-	ck_assert_int_ne(daemon_pool(&d), pool);
-	jobs_end(&d, c);
-}
-END_TEST
-
-/* The library that it needs comes, and no file in the folder changes. */
-START_TEST(a_module_that_was_left_out_is_tried_again)
-{
-	char library[128];
-	pid_t pool;
-
-	/* Its runtime wants to be the first of all libraries. */
-	if (daemon_sanitized())
-		return;
-	prepare();
-	put("tests/modules/later/.libs/needs.so", "needs.so");
-	put("tests/modules/broken/.libs/broken_abi.so", "old.so");
-	(void)snprintf(library, sizeof(library), "%s/needed.so", d.folder);
-	ck_assert_int_eq(setenv("LD_PRELOAD", library, 1), 0);
-	start("workers = 2\n");
-	ck_assert(daemon_logged(&d, "needs.so is left out", "needed"));
-	pool = daemon_pool(&d);
-	reload(0, "no option has changed");
-	ck_assert_int_eq(daemon_pool(&d), pool);
-	put("tests/modules/later/.libs/needed.so", "../needed.so");
-	/* Another that is as it was keeps it from nothing. */
-	reload(0, "another pool has other modules");
-	ck_assert_int_ne(daemon_pool(&d), pool);
-	jobs_see(c, jobs_submit(c, "needs:next", 0, 41, 0), 42);
-	pool = daemon_pool(&d);
-	reload(0, "no option has changed");
-	ck_assert_int_eq(daemon_pool(&d), pool);
-	ck_assert_int_eq(unsetenv("LD_PRELOAD"), 0);
-	ck_assert_int_eq(unlink(library), 0);
-	jobs_end(&d, c);
-}
-END_TEST
-
-/* After the trial, and before the pool that was to load what it had tried. */
-START_TEST(a_pool_that_has_left_out_more_than_the_trial_is_no_success)
-{
-	volatile uint8_t *gate;
-	fk_job held, queued;
-	pid_t waits, pool;
-
-	prepare();
-	start("workers = 1\nstop-timeout = 1000s\n");
-	pool = daemon_pool(&d);
-	held = jobs_hold(c, 0, &gate);
-	DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 1);
-	queued = jobs_submit(c, "null:add", 0, 1, 2);
-	put(SHIPPED("sort"));
-	waits = reload_waits();
-	put("tests/modules/broken/.libs/broken_abi.so", "old.so");
-	*gate = 1;
-	ck_assert_int_eq(daemon_reap(waits), 1);
-	ck_assert_int_eq(jobs_outcome(c, held, NULL), FK_DONE);
-	jobs_see(c, queued, 3);
-	ck_assert_int_ne(daemon_pool(&d), pool);
-	ck_assert(daemon_logged(&d, "reload: another pool has other modules, but", "log"));
-	take_away("old.so");
-	reload(0, "another pool has other modules");
-	jobs_end(&d, c);
-}
-END_TEST
-
-START_TEST(a_pool_that_dies_before_its_end_makes_room_too)
-{
-	volatile uint8_t *gate;
-	fk_job held, queued;
-	const fk_task *task;
-	pid_t waits;
-
-	prepare();
-	start("workers = 1\nstop-timeout = 1000s\n");
-	held = jobs_hold(c, 0, &gate);
-	DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 1);
-	queued = jobs_submit(c, "null:add", 0, 1, 2);
-	put(SHIPPED("sort"));
-	waits = reload_waits();
-	ck_assert_int_eq(kill(daemon_pool(&d), SIGKILL), 0);
-	ck_assert_int_eq(daemon_reap(waits), 0);
-	ck_assert_int_eq(jobs_outcome(c, held, NULL), FK_LOST);
-	jobs_see(c, queued, 3);
-	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 1);
-	ck_assert_int_eq(fk_task_find(c, "sort:i64", &task), 0);
 	jobs_end(&d, c);
 }
 END_TEST
@@ -598,94 +301,6 @@ START_TEST(nor_does_a_planned_restart_and_who_waits_is_told)
 }
 END_TEST
 
-/* `forkctl modules WHAT FILE` ends with this status, and what it prints has this text. */
-static void modules(int status, const char *text, const char *what, const char *file)
-{
-	char output[1024];
-
-	ck_assert_int_eq(daemon_ctl(&d, output, sizeof(output), "modules", what, file, NULL),
-			 status);
-	ck_assert_msg(strstr(output, text), "\"%s\" is not in: %s", text, output);
-}
-
-/* A file of the build tree. */
-static const char *built(const char *file)
-{
-	static char path[4096];
-	const char *top = getenv("top_builddir");
-
-	(void)snprintf(path, sizeof(path), "%s/%s", top ? top : ".", file);
-	return path;
-}
-
-static bool is_there(const char *name)
-{
-	char path[128];
-	struct stat st;
-
-	(void)snprintf(path, sizeof(path), "%s/%s", d.modules, name);
-	return stat(path, &st) == 0 && (st.st_mode & 07777) == 0644;
-}
-
-/* Files in the module folder, of whatever name. */
-static uint32_t n_files(void)
-{
-	_cleanup_closedir_ DIR *dir = opendir(d.modules);
-	uint32_t n = 0;
-
-	ck_assert_ptr_nonnull(dir);
-	while (readdir(dir))
-		n++;
-	return n - 2;
-}
-
-START_TEST(forkctl_brings_a_module_or_takes_it_away_and_undoes_what_is_refused)
-{
-	char copy[128];
-	const fk_task *task;
-	pid_t pool;
-
-	prepare();
-	start("workers = 2\n");
-	modules(0, "another pool has other modules", "load", built("daemon/modules/.libs/sort.so"));
-	ck_assert_int_eq(fk_task_find(c, "sort:i64", &task), 0);
-	ck_assert(is_there("sort.so"));
-	modules(0, "another pool has other modules", "load",
-		built("tests/modules/later/.libs/null.so"));
-	ck_assert_int_eq(fk_task_find(c, "null:add", &task), 0);
-	ck_assert_str_eq(fk_task_signature(task), "a:i64, b:i64, c:i64 -> i64");
-	ck_assert_uint_eq(n_files(), 4);
-	/* One that cannot be loaded: a new one, and one in place of another. */
-	pool = daemon_pool(&d);
-	modules(1, "is as it was", "load", built("tests/modules/broken/.libs/broken_crash.so"));
-	put("tests/modules/broken/.libs/broken_abi.so", "../null.so");
-	(void)snprintf(copy, sizeof(copy), "%s/null.so", d.folder);
-	modules(1, "is as it was", "load", copy);
-	ck_assert_int_eq(unlink(copy), 0);
-	ck_assert_uint_eq(n_files(), 4);
-	ck_assert_int_eq(daemon_pool(&d), pool);
-	reload(0, "no option has changed");
-	ck_assert_int_eq(fk_task_find(c, "null:add", &task), 0);
-	ck_assert_str_eq(fk_task_signature(task), "a:i64, b:i64, c:i64 -> i64");
-	/* By its name, or by its file's. */
-	put(OURS("bytes"));
-	modules(0, "another pool has other modules", "unload", "sort");
-	modules(0, "another pool has other modules", "unload", "bytes.so");
-	ck_assert_int_eq(fk_task_find(c, "sort:i64", &task), -ENOENT);
-	ck_assert(!is_there("sort.so") && is_there("sort.so.unloaded"));
-	(void)snprintf(copy, sizeof(copy), "%s/sort.so.unloaded", d.modules);
-	modules(0, "another pool has other modules", "load", copy);
-	ck_assert_int_eq(fk_task_find(c, "sort:i64", &task), 0);
-	pool = daemon_pool(&d);
-	modules(1, "cannot take", "unload", "sorted");
-	modules(2, "no name of a module", "unload", "../sort");
-	modules(2, "has to end in .so", "load", "/etc/passwd");
-	modules(2, "cannot read", "load", "/nowhere/there.so");
-	ck_assert_int_eq(daemon_pool(&d), pool);
-	jobs_end(&d, c);
-}
-END_TEST
-
 /* The next message to the service manager that begins so; flags: MSG_DONTWAIT if it is there. */
 static void told_so(const char *text, int flags)
 {
@@ -795,19 +410,11 @@ END_TEST
 CHECK_MAIN("reload", what_can_change_does_and_the_rest_is_named,
 	   who_is_in_stays_and_may_call_what_the_new_list_says,
 	   what_is_wrong_is_said_and_nothing_changes,
-	   modules_come_when_what_runs_has_ended_and_what_is_queued_waits,
-	   a_task_that_is_another_now_has_to_be_asked_for_again,
-	   a_job_that_waits_for_a_task_that_is_another_now_fails,
 	   what_does_not_end_in_time_is_LOST_or_runs_again_and_nobody_is_blamed,
 	   what_hangs_already_is_seen_by_a_limit_that_comes,
-	   a_module_that_cannot_be_loaded_leaves_those_that_are,
-	   a_module_that_was_left_out_is_tried_again,
-	   a_pool_that_has_left_out_more_than_the_trial_is_no_success,
-	   a_pool_that_dies_before_its_end_makes_room_too,
 	   it_is_over_when_the_pool_has_heard_or_has_ended, who_is_gone_is_not_judged,
 	   where_there_is_no_room_for_all_it_is_names_that_are_cut,
 	   a_constructor_that_forks_and_exits_writes_nothing_twice,
 	   a_stop_does_not_wait_for_a_reload, nor_does_a_planned_restart_and_who_waits_is_told,
-	   forkctl_brings_a_module_or_takes_it_away_and_undoes_what_is_refused,
 	   the_service_manager_is_told_when_it_begins_and_when_it_is_over,
 	   the_service_manager_is_told_that_another_pool_starts, reloads_under_load_lose_nothing)

@@ -150,6 +150,7 @@ SCENARIOS = \
 	tests/check_promises \
 	tests/check_quarantine \
 	tests/check_reload \
+	tests/check_reload_modules \
 	tests/check_renew \
 	tests/check_restart \
 	tests/check_rights \
@@ -571,6 +572,7 @@ noinst_HEADERS = \
 	tests/options.h \
 	tests/passed.h \
 	tests/quiet.h \
+	tests/reload_rig.h \
 	tests/requests.h \
 	tests/ring_rig.h \
 	tests/shipped.h \
