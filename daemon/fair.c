@@ -194,7 +194,9 @@ static bool fair_goes_before(const struct fair *fair, const struct fair_client *
 	const struct vheap_node *a, *b;
 
 	return !client->queued && !client->placed && vtime_part(client, first, &a, &b) &&
-	       !a->place && vtime_ahead(b->v, a->v) > (int64_t)vtime_of(FAIR_QUANTUM, a->weight);
+	       !a->place &&
+	       vtime_lead(b, first->node.warp, a, client->node.warp) >
+		       (int64_t)vtime_of(FAIR_QUANTUM, a->weight);
 }
 
 void fair_settle(struct fair *fair, uint64_t now)
@@ -331,9 +333,12 @@ static bool fair_goes_first(struct fair *fair, uint32_t a, uint32_t b)
 	const struct fair_client *x = &fair->clients[a / fair->max_jobs];
 	const struct fair_client *y = &fair->clients[b / fair->max_jobs];
 	const struct vheap_node *p, *q;
+	int64_t lead;
 
-	if (vtime_part(x, y, &p, &q))
-		return vheap_before(p, q);
+	if (vtime_part(x, y, &p, &q)) {
+		lead = vtime_lead(p, x->node.warp, q, y->node.warp);
+		return lead < 0 || (lead == 0 && p->picked_at < q->picked_at);
+	}
 	return vtime_ahead(fairq_row_start(fair, a), fairq_row_start(fair, b)) < 0;
 }
 

@@ -32,11 +32,14 @@
 #define FAIR_QUANTUM	(100 * NSEC_PER_USEC) /* what the one that is first may be behind */
 #define FAIR_TURN	(2 * NSEC_PER_MSEC)   /* a job that has begun has a turn of so much */
 #define FAIR_TURN_LONG	(20 * NSEC_PER_MSEC)  /* or, if it and who waits are long, up to this */
+#define FAIR_SHORT	(8 * NSEC_PER_MSEC)   /* a job of less is a short one */
 #define FAIR_NEVER	UINT64_MAX
 #define FAIR_CREDIT	(10 * NSEC_PER_SEC) /* of all workers, what one may be behind at most */
 
 /* Virtual time goes by this much for each ns of CPU, divided by the weight. */
 #define FAIR_ONE UINT64_C(10000)
+/* By so much of it short jobs go before long ones: 5 ms of CPU at the usual weight. See vtime.c, I6. */
+#define FAIR_WARP (5 * NSEC_PER_MSEC * FAIR_ONE / FAIR_WEIGHT)
 
 /* Where a job may be started: anywhere; where none is, so that it fails wherever it starts; on this
  * worker; or on any of this group. */

@@ -5,10 +5,10 @@
  * WHAT IT IS
  *   A job that runs and one that waits, queued or set aside, are compared where they part: by the
  *   virtual time of their tenants, their connections, or themselves. A short job goes before a long
- *   one as soon as that is ahead; who is not known to be long is taken for short. Among long ones a
- *   change gains nothing, and costs: who waits waits until the other is ahead by a quarter of what
- *   the shorter of the two takes (fair_patience()). The same numbers say when that will be, and
- *   until then nobody need look.
+ *   one of others as long as it is not ahead by a warp (vtime.c, I6); who is not known to be long is
+ *   taken for short. Among long ones a change gains nothing, and costs: who waits waits until the
+ *   other is ahead by a quarter of what the shorter of the two takes (fair_patience()). The same
+ *   numbers say when that will be, and until then nobody need look.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   See fair.h: with the lock held.
@@ -16,7 +16,8 @@
  * INVARIANTS
  *   I1. As long as each worker runs what it runs, nothing that waits claims a worker, or has its
  *       turn, before fair_claims_in() or fair_turn_in() says: a virtual time grows by the CPU time
- *       that is used, and no faster than by all workers that are at it now. It may go back a bit
+ *       that is used, and no faster than by all workers that are at it now; and a job loses its warp
+ *       when it has used FAIR_SHORT itself, no sooner. A virtual time may go back a bit
  *       for who waits, where jobs that were given to workers end (vtime.c): that is an end, at
  *       which a worker comes by itself.
  *   I2. Patience is for FAIR_TURN_LONG at most, so nobody whose turn it would be waits longer than
@@ -39,6 +40,18 @@ static uint64_t fair_row_v(struct fair *fair, uint32_t row)
 	return fairq_row_start(fair, row) + vtime_of(used, fairq_row_weight(fair, row));
 }
 
+/* What a job has used, or its connection's jobs use on average. */
+static uint64_t fair_size(struct fair *fair, uint32_t row)
+{
+	return max(atomic_load_explicit(&fair->rows[row].used, memory_order_relaxed),
+		   fair->clients[row / fair->max_jobs].mean);
+}
+
+static bool fair_is_short(struct fair *fair, uint32_t row)
+{
+	return fair_size(fair, row) < FAIR_SHORT;
+}
+
 /* How far a job is ahead of another, at the level where they part, and the weight that the other
  * has there. */
 static int64_t fair_lead(struct fair *fair, uint32_t row, uint32_t other, uint64_t *ret_weight)
@@ -51,33 +64,26 @@ static int64_t fair_lead(struct fair *fair, uint32_t row, uint32_t other, uint64
 	/* A tenant that has left has no weight: a row that was set aside may be one's. */
 	if (vtime_part(a, b, &p, &q)) {
 		*ret_weight = max(q->weight, 1u);
-		return vtime_ahead(p->v, q->v);
+		return vtime_lead(p, fair_is_short(fair, row), q, fair_is_short(fair, other));
 	}
 	*ret_weight = fairq_row_weight(fair, other);
 	return vtime_ahead(fair_row_v(fair, row), fair_row_v(fair, other));
-}
-
-/* What a job has used, or its connection's jobs use on average. */
-static uint64_t fair_size(struct fair *fair, uint32_t row)
-{
-	return max(atomic_load_explicit(&fair->rows[row].used, memory_order_relaxed),
-		   fair->clients[row / fair->max_jobs].mean);
 }
 
 /* How far a job may be ahead of another, which waits and is long too: ns; 0 if one of them is not,
  * as far as one knows. */
 static uint64_t fair_patience(struct fair *fair, uint32_t row, uint32_t other)
 {
-	uint64_t turn = min(fair_size(fair, row), fair_size(fair, other)) / 4;
+	uint64_t shorter = min(fair_size(fair, row), fair_size(fair, other));
 
-	return turn < FAIR_TURN ? 0 : min(turn, FAIR_TURN_LONG);
+	return shorter < FAIR_SHORT ? 0 : min(shorter / 4, FAIR_TURN_LONG);
 }
 
 /* How far a job may be ahead of a queued one, before that one claims its worker: one that is long
  * does not end a short one's turn. 0: by FAIR_QUANTUM, see fair_claims(). */
 static int64_t fair_claim_lead(struct fair *fair, uint32_t row, uint32_t first, uint64_t weight)
 {
-	if (fair_size(fair, first) / 4 < FAIR_TURN)
+	if (fair_is_short(fair, first))
 		return 0;
 	return (int64_t)vtime_of(max(FAIR_TURN, fair_patience(fair, row, first)), weight);
 }
@@ -127,7 +133,8 @@ static uint64_t fair_gets_ahead_in(struct fair *fair, uint32_t row, uint32_t oth
 {
 	const struct fair_client *client = &fair->clients[row / fair->max_jobs];
 	const struct vheap_node *node = NULL, *q;
-	uint64_t weight = fairq_row_weight(fair, row), n = 0;
+	uint64_t used = atomic_load_explicit(&fair->rows[row].used, memory_order_relaxed);
+	uint64_t weight = fairq_row_weight(fair, row), n = 0, in;
 	bool counted = false;
 
 	if (v <= 0)
@@ -147,7 +154,11 @@ static uint64_t fair_gets_ahead_in(struct fair *fair, uint32_t row, uint32_t oth
 	/* Its worker's account may not be open yet. */
 	n += !counted;
 	/* v is of FAIR_ONE for each ns and a weight of 1. */
-	return ((uint64_t)v / FAIR_ONE * weight + (uint64_t)v % FAIR_ONE * weight / FAIR_ONE) / n;
+	in = (uint64_t)v / FAIR_ONE * weight + (uint64_t)v % FAIR_ONE * weight / FAIR_ONE;
+	/* Or it has lost its warp by then. */
+	if (node && fair_is_short(fair, row))
+		in = min(in, FAIR_SHORT - used);
+	return in / n;
 }
 
 uint64_t fair_claims_in(struct fair *fair, uint32_t worker, uint32_t row)

@@ -3,15 +3,16 @@
  * daemon/vheap.h - a binary heap of nodes by their virtual time
  *
  * WHAT IT IS
- *   The node with the smallest v is nodes[0]; among equals the one that was picked longest ago. A
- *   node knows its place, so it can be sifted or removed from anywhere. Virtual times wrap: those
- *   in one heap are within 2^63 of each other (vtime.c, I4).
+ *   The node with the smallest v, less its warp, is nodes[0]; among equals the one that was picked
+ *   longest ago. A node knows its place, so it can be sifted or removed from anywhere. Virtual times
+ *   wrap: those in one heap are within 2^63 of each other (vtime.c, I4).
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   vtime.c changes heaps, with the lock of fair held; fair.c compares nodes.
  *
  * INVARIANTS
- *   I1. No node goes before its parent, but for one whose v has changed and which is moved next.
+ *   I1. No node goes before its parent, but for one whose v or warp has changed and which is moved
+ *       next.
  *   I2. nodes[node->place - 1] is the node; place is 0 where it is in no heap.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
@@ -25,6 +26,7 @@
 
 struct vheap_node {
 	uint64_t v;	    /* virtual time used; compared modulo 2^64 */
+	uint64_t warp;	    /* it goes first as if it had used so much less */
 	uint64_t picked_at; /* the number of the choice that took it last */
 	uint32_t weight;    /* 1 to FAIR_WEIGHT_MAX */
 	uint32_t place;	    /* in the heap + 1, 0 if it is not there */
@@ -37,7 +39,7 @@ struct vheap {
 
 static inline bool vheap_before(const struct vheap_node *a, const struct vheap_node *b)
 {
-	int64_t d = (int64_t)(a->v - b->v);
+	int64_t d = (int64_t)((a->v - a->warp) - (b->v - b->warp));
 
 	return d < 0 || (d == 0 && a->picked_at < b->picked_at);
 }
@@ -84,7 +86,7 @@ static inline void vheap_remove(struct vheap *heap, struct vheap_node *node)
 	node->place = 0;
 }
 
-/* The v of a node has changed, which is in this heap or in none. */
+/* The v or warp of a node has changed, which is in this heap or in none. */
 static inline void vheap_moved(struct vheap *heap, struct vheap_node *node)
 {
 	if (node->place)

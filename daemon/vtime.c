@@ -10,6 +10,8 @@
  *   added since the last time into virtual time. In between, v counts an estimate for each job
  *   given to a worker, the mean of that client's, but FAIR_BATCH at most; as they end it is taken
  *   back in proportion.
+ *   Who has short jobs goes before who has long ones as if its v were less by a warp: borrowed
+ *   virtual time (Duda and Cheriton, SOSP 1999). v itself counts all that was used.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   See vtime.h.
@@ -40,6 +42,14 @@
  *       has for what it missed the whole pool for FAIR_CREDIT at most, or where there is one w
  *       times lighter for w times as long; then all go on by their weights. And who had all
  *       workers in leaves that no attention ends has paid for FAIR_CREDIT of it in full.
+ *   I6. A warp changes when somebody is served, not how much: it is FAIR_WARP or 0, the same for
+ *       all, and v is charged without it. Two who have it, or have it not, compare as if there were
+ *       none. One whose jobs are short, or were cut into short ones, gets ahead of one with long
+ *       jobs by FAIR_WARP and a job's time at most, once, and stays there while both want more; who
+ *       sleeps until the others are where it is may do so again, and has used no more than they
+ *       (I2). A client's warp ends when its mean is FAIR_SHORT, and that of a job in particular
+ *       when the job has used as much (fair_claim.c). A tenant's is that of its client that goes
+ *       first, and the same is true of tenants.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   See fair.c.
@@ -66,11 +76,20 @@ static void vtime_charge(const struct fair_level *level, uint64_t *v, uint64_t s
 	*v += min(step, (uint64_t)max(room, INT64_C(0)));
 }
 
+/* After the v of a tenant, or the order of its clients, has changed. */
+static void vtime_sift_tenant(struct fair *fair, struct fair_tenant *tenant)
+{
+	bool warps = tenant->heap.n && tenant->heap.nodes[0]->warp;
+
+	tenant->node.warp = warps ? FAIR_WARP : 0;
+	vheap_moved(&fair->heap, &tenant->node);
+}
+
 /* After the v of a client and its tenant have changed. */
 static void vtime_sift(struct fair *fair, struct fair_client *client)
 {
 	vheap_moved(&client->tenant->heap, &client->node);
-	vheap_moved(&fair->heap, &client->tenant->node);
+	vtime_sift_tenant(fair, client->tenant);
 }
 
 /* What one expects of the client's next job, from its mean. */
@@ -78,6 +97,7 @@ static void vtime_expect(struct fair_client *client)
 {
 	uint64_t n;
 
+	client->node.warp = client->mean < FAIR_SHORT ? FAIR_WARP : 0;
 	client->estimate = min(client->mean ? client->mean : FAIR_GUESS, FAIR_BATCH);
 	client->step = vtime_of(client->estimate, client->node.weight);
 	client->tenant_step = vtime_of(client->estimate, client->tenant->node.weight);
@@ -230,15 +250,15 @@ static void vtime_raise_tenants(struct fair *fair)
 }
 
 /* An active one, after all have been seen. */
-static void vtime_pull(const struct fair *fair, const struct fair_level *level, struct vheap *heap,
+static bool vtime_pull(const struct fair *fair, const struct fair_level *level,
 		       struct vheap_node *node)
 {
 	uint64_t lag = vtime_of(fair->credit, min(level->lightest, FAIR_WEIGHT));
 
 	if (vtime_ahead(level->highest, node->v) <= (int64_t)lag)
-		return;
+		return false;
 	node->v = level->highest - lag;
-	vheap_moved(heap, node);
+	return true;
 }
 
 void vtime_activate(struct fair *fair, struct fair_client *client)
@@ -307,7 +327,7 @@ void vtime_weigh(struct fair *fair, struct fair_tenant *tenant, uint32_t weight)
 			tenant->node.v +=
 				vtime_of(client->ahead, weight) - vtime_of(client->ahead, old);
 	}
-	vheap_moved(&fair->heap, &tenant->node);
+	vtime_sift_tenant(fair, tenant);
 }
 
 void vtime_add_client(struct fair_client *client)
@@ -327,9 +347,12 @@ void vtime_remove_client(struct fair *fair, struct fair_client *client)
 
 void vtime_enter(struct fair *fair, struct fair_client *client)
 {
-	vheap_insert(&client->tenant->heap, &client->node);
-	if (!client->tenant->node.place)
-		vheap_insert(&fair->heap, &client->tenant->node);
+	struct fair_tenant *tenant = client->tenant;
+
+	vheap_insert(&tenant->heap, &client->node);
+	if (!tenant->node.place)
+		vheap_insert(&fair->heap, &tenant->node);
+	vtime_sift_tenant(fair, tenant);
 }
 
 void vtime_leave(struct fair *fair, struct fair_client *client)
@@ -339,6 +362,7 @@ void vtime_leave(struct fair *fair, struct fair_client *client)
 	vheap_remove(&tenant->heap, &client->node);
 	if (!tenant->heap.n)
 		vheap_remove(&fair->heap, &tenant->node);
+	vtime_sift_tenant(fair, tenant);
 }
 
 void vtime_advance(struct fair *fair, struct fair_client *client)
@@ -378,8 +402,9 @@ void vtime_settle(struct fair *fair)
 		struct fair_tenant *tenant = client->tenant;
 
 		vtime_raise_clients(fair, tenant);
-		vtime_pull(fair, &tenant->level, &tenant->heap, &client->node);
-		vtime_pull(fair, &fair->level, &fair->heap, &tenant->node);
+		if (vtime_pull(fair, &tenant->level, &client->node) |
+		    vtime_pull(fair, &fair->level, &tenant->node))
+			vtime_sift(fair, client);
 	}
 	vtime_raise_tenants(fair);
 }

@@ -61,6 +61,13 @@ void vtime_take_back(struct fair *fair, struct fair_client *client);
  * nothing left is not active any more, and floors follow. */
 void vtime_settle(struct fair *fair);
 
+/* How far one goes behind another at this level, if their jobs are short or not. */
+static inline int64_t vtime_lead(const struct vheap_node *a, bool a_short,
+				 const struct vheap_node *b, bool b_short)
+{
+	return vtime_ahead(a->v - (a_short ? FAIR_WARP : 0), b->v - (b_short ? FAIR_WARP : 0));
+}
+
 /* Where two clients part: of each the node at that level, their tenants' or their own. False: they
  * are one. */
 bool vtime_part(const struct fair_client *a, const struct fair_client *b,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* check_fair_claim.c - unit: jobs that run: whose turn it is, and who makes way. */
+#include "daemon/vtime.h"
 #include "tests/fair_clock.h"
 
 /*
@@ -85,18 +86,17 @@ START_TEST(a_new_job_goes_before_a_giant_that_was_alone)
 	fair_lock(&fair);
 	fair_settle(&fair, now);
 	claims = fair_claims(&fair, 0, giant, FAIR_QUANTUM);
-	ck_assert(!fair_claims(&fair, 0, giant, FAIR_QUANTUM - 1)); /* has just been resumed */
 	fair_unlock(&fair);
 	ck_assert(claims);
 	/* Time of both workers is the giant's. */
 	ck_assert_uint_ge(cpu(0), 2 * NSEC_PER_SEC - 2 * US);
 	ck_assert_uint_eq(atomic_load(&fair.rows[giant].used), cpu(0));
-	/* The new one had no credit for the second: after 5 ms, while the giant does not run, it is
-	 * the giant's turn. */
+	/* The new one had no credit for the second: after its warp and some ms, while the giant
+	 * does not run, it is the giant's turn. */
 	ck_assert_uint_eq(pick(rows, 1), 1);
 	(void)account_close(&accounts[0], now, rows + 1);
 	(void)account_close(&accounts[1], now, rows + 1);
-	run(rows[0], 5 * MS);
+	run(rows[0], FAIR_SHORT - MS);
 	submit(1, 1, 0);
 	fair_lock(&fair);
 	fair_settle(&fair, now);
@@ -225,13 +225,120 @@ START_TEST(a_short_job_claims_the_worker_of_a_long_one_at_once)
 	long_jobs(100 * MS, 100 * US, &runs, &waits);
 	now += FAIR_QUANTUM;
 	ck_assert(claims(runs));
-	/* And keeps it, before one that is long. */
+	/* And keeps it, before one that is long: for its warp, and a turn. */
 	again();
 	long_jobs(100 * US, 100 * MS, &runs, &waits);
-	now += FAIR_TURN / 2;
+	now += 5 * MS + FAIR_TURN / 2;
 	ck_assert(!claims(runs));
-	now += FAIR_TURN;
+	now += FAIR_TURN / 2;
 	ck_assert(claims(runs));
+	/* One that has used as much as a long one has no warp any more. */
+	again();
+	long_jobs(100 * US, 100 * MS, &runs, &waits);
+	fair_charge(&fair, runs, FAIR_SHORT, false);
+	settle();
+	fair.clients[0].node.v = fair.clients[1].node.v + vtime_of(FAIR_TURN, FAIR_WEIGHT);
+	ck_assert(claims(runs));
+}
+END_TEST
+
+START_TEST(who_has_just_gone_on_is_not_set_aside_for_an_equal)
+{
+	uint32_t runs, waits;
+
+	long_jobs(100 * US, 100 * US, &runs, &waits);
+	fair_lock(&fair);
+	ck_assert(!fair_claims(&fair, 0, runs, FAIR_QUANTUM - 1));
+	ck_assert(fair_claims(&fair, 0, runs, FAIR_QUANTUM));
+	fair_unlock(&fair);
+}
+END_TEST
+
+/* Three connections, of one uid or of one each: the first two have long jobs, the third one short
+ * ones. The first runs; the others wait, and are so far behind or ahead, in ms. */
+static void short_behind_long(bool uids, int64_t lead_2, int64_t lead_3, uint32_t *ret_runs)
+{
+	uint32_t rows[3];
+
+	for (uint32_t i = 0; i < 3; i++) {
+		tenant(uids ? i : 0, 100);
+		client(i, uids ? i : 0, 100);
+		submit(i, 1, 0);
+	}
+	ck_assert_uint_eq(pick(rows, 3), 3);
+	for (uint32_t i = 0; i < 3; i++)
+		run(rows[i], rows[i] / JOBS == 2 ? MS : 100 * MS);
+	settle();
+	*ret_runs = submit(0, 1, 0);
+	ck_assert_uint_eq(pick(rows, 3), 1);
+	account_open(&accounts[0], *ret_runs, now);
+	for (uint32_t i = 1; i < 3; i++) {
+		int64_t lead = i == 1 ? lead_2 : lead_3;
+		struct vheap_node *node = uids ? &fair.tenants[i].node : &fair.clients[i].node;
+
+		submit(i, 1, 0);
+		node->v = (uids ? fair.tenants[0].node.v : fair.clients[0].node.v) +
+			  (uint64_t)(lead * (int64_t)vtime_of(MS, FAIR_WEIGHT));
+		vheap_moved(uids ? &fair.heap : &fair.tenants[0].heap, node);
+	}
+}
+
+START_TEST(a_short_job_waits_behind_no_long_ones)
+{
+	uint32_t runs, row;
+
+	for (int uids = 0; uids < 2; uids++) {
+		/* The long one that is queued is behind, but not by a turn. */
+		short_behind_long(uids, -1, 0, &runs);
+		fair_lock(&fair);
+		row = fair_first(&fair, 0);
+		fair_unlock(&fair);
+		ck_assert_uint_eq(row / JOBS, 2);
+		ck_assert(claims(runs));
+		/* It is ahead of both, by less than a warp. */
+		again();
+		short_behind_long(uids, -1, 4, &runs);
+		ck_assert(claims(runs));
+		/* And by more. */
+		again();
+		short_behind_long(uids, -1, 6, &runs);
+		ck_assert(!claims(runs));
+		again();
+	}
+}
+END_TEST
+
+START_TEST(a_flood_of_short_jobs_gets_ahead_of_a_long_one_once)
+{
+	uint32_t rows[FAIR_BATCH_JOBS], runs, row;
+	int64_t ahead, least = INT64_MAX, most = INT64_MIN;
+	uint64_t used[2];
+
+	/* The long job runs whenever no short one claims its worker. */
+	short_behind_long(false, 1000, 0, &runs);
+	used[0] = cpu(0);
+	used[1] = cpu(2);
+	for (uint32_t i = 0; i < 4000; i++) {
+		now += 100 * US;
+		if (fair.clients[2].queued < 10)
+			submit(2, 100, 0);
+		if (!claims(runs))
+			continue;
+		fair_charge(&fair, runs, account_close(&accounts[0], now, &row), false);
+		do {
+			for (uint32_t n = pick(rows, FAIR_BATCH_JOBS); n;)
+				run(rows[--n], 50 * US);
+		} while (fair.clients[2].queued && claims(runs));
+		account_open(&accounts[0], runs, now);
+		ahead = (int64_t)(cpu(2) - used[1] - (cpu(0) - used[0]));
+		if (i >= 1000) {
+			least = min(least, ahead);
+			most = max(most, ahead);
+		}
+	}
+	/* By a warp, and then both go on alike. */
+	ck_assert_int_ge(least, (int64_t)(4 * MS));
+	ck_assert_int_le(most, (int64_t)(6 * MS));
 }
 END_TEST
 
@@ -289,5 +396,8 @@ CHECK_MAIN("fair_claim", a_giant_job_and_a_flood_of_another_connection_share_the
 	   a_running_client_that_is_behind_is_said_to_be,
 	   a_job_that_has_begun_has_a_turn_before_it_makes_way,
 	   a_long_job_claims_the_worker_of_another_when_that_had_its_turn,
-	   a_short_job_claims_the_worker_of_a_long_one_at_once, turns_of_long_jobs_are_long,
+	   a_short_job_claims_the_worker_of_a_long_one_at_once,
+	   who_has_just_gone_on_is_not_set_aside_for_an_equal,
+	   a_short_job_waits_behind_no_long_ones,
+	   a_flood_of_short_jobs_gets_ahead_of_a_long_one_once, turns_of_long_jobs_are_long,
 	   a_dead_row_makes_nobody_active)
