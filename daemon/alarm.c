@@ -65,6 +65,7 @@ void alarm_begin(struct worker *w)
 	/* Relaxed, wherever it is read: with the lock held, or on this thread; alarms_check() looks
 	 * again. */
 	pthread_mutex_lock(&a->lock);
+	a->made = timed;
 	atomic_store_explicit(&a->timed, timed, memory_order_relaxed);
 	pthread_mutex_unlock(&a->lock);
 }
@@ -74,8 +75,10 @@ void alarm_end(struct worker *w)
 	struct alarm *a = &w->alarm;
 
 	pthread_mutex_lock(&a->lock);
-	if (atomic_exchange_explicit(&a->timed, false, memory_order_relaxed))
+	if (a->made)
 		(void)timer_delete(a->timer);
+	a->made = false;
+	atomic_store_explicit(&a->timed, false, memory_order_relaxed);
 	atomic_store_explicit(&a->at, 0, memory_order_relaxed);
 	pthread_mutex_unlock(&a->lock);
 }
@@ -87,8 +90,12 @@ static void alarm_set(struct worker *w, uint64_t at)
 	struct itimerspec time = { .it_value = clock_to_timespec(at) };
 	bool timed = atomic_load_explicit(&a->timed, memory_order_relaxed);
 
-	if (timed)
-		(void)timer_settime(a->timer, TIMER_ABSTIME, &time, NULL);
+	/* One that cannot be set is none from now on: the dispatcher, which is woken below, sees
+	 * that with what it is woken for. */
+	if (timed && timer_settime(a->timer, TIMER_ABSTIME, &time, NULL) < 0) {
+		timed = false;
+		atomic_store_explicit(&a->timed, false, memory_order_relaxed);
+	}
 	/* Relaxed, here and below: I2 and I3. */
 	atomic_store_explicit(&a->at, at, memory_order_relaxed);
 	if (!timed && at)

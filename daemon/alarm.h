@@ -6,7 +6,8 @@
  *   Jobs that have begun take turns after milliseconds, and nobody need come for that: the timer
  *   sends WORKER_SIGNAL to the worker's own thread, whose handler summons it (dispatcher.h), so
  *   that it looks at its next fork. A signal to a thread that runs is no context switch.
- *   Where the kernel gives no timer, the dispatcher comes and summons the worker (alarms_check()).
+ *   Where the kernel gives no timer, or does not set it, the dispatcher comes and summons the
+ *   worker (alarms_check()).
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   alarm_begin(), alarm_end(), alarm_at(), alarm_ring(): the worker; the last one in the handler
@@ -28,7 +29,8 @@ struct worker;
 struct alarm {
 	pthread_mutex_t lock; /* of those that set it */
 	timer_t timer;
-	_Atomic bool timed;  /* there is one */
+	bool made;	     /* there is one */
+	_Atomic bool timed;  /* and it could be set whenever it was to be */
 	_Atomic uint64_t at; /* CLOCK_MONOTONIC, ns: when it rings; 0: not at all */
 	uint64_t asked;	     /* who rings: when it has summoned the worker last */
 };

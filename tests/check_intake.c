@@ -236,6 +236,24 @@ START_TEST(nobody_is_woken_for_a_job_that_can_wait)
 }
 END_TEST
 
+/* What a worker whose timer cannot be set is to look at, the dispatcher comes for. */
+static void lose_the_timer(struct pool *pool)
+{
+	struct worker *w = &pool->workers[0];
+	uint64_t now = clock_ns();
+
+	alarm_begin(w);
+	/* From now on the kernel refuses it. */
+	ck_assert_int_eq(timer_delete(w->alarm.timer), 0);
+	let_dispatcher_sleep(pool);
+	alarm_by(w, now + 3600 * NSEC_PER_SEC, now);
+	ck_assert(dispatcher_was_woken(pool));
+	ck_assert_uint_eq(alarms_check(pool), now + 3600 * NSEC_PER_SEC);
+	alarm_end(w);
+	ck_assert_uint_eq(alarms_check(pool), 0);
+	wake_store(&pool->board->dispatcher, WAKE_LOOKING);
+}
+
 /* What the test does before there are workers, who find nothing to run then. */
 static void by_hand(uint32_t workers, void (*act)(struct pool *pool))
 {
@@ -244,6 +262,12 @@ static void by_hand(uint32_t workers, void (*act)(struct pool *pool))
 	ck_assert_uint_eq(atomic_load(&ran), 0);
 	rig_stop(&rig);
 }
+
+START_TEST(the_dispatcher_looks_after_a_worker_whose_timer_cannot_be_set)
+{
+	by_hand(1, lose_the_timer);
+}
+END_TEST
 
 /* Before there are workers: this thread is worker 0 and looks for work, while worker 1 runs a job
  * that goes before all that is queued, and has nothing public. */
@@ -330,6 +354,7 @@ CHECK_MAIN("intake", a_queued_job_past_its_deadline_expires_and_does_not_run,
 	   jobs_behind_one_that_keeps_its_worker_go_to_another,
 	   what_a_job_used_is_charged_to_its_client, who_takes_more_than_it_starts_tells_somebody,
 	   nobody_is_woken_for_a_job_that_can_wait,
+	   the_dispatcher_looks_after_a_worker_whose_timer_cannot_be_set,
 	   who_finds_a_queued_job_in_each_search_asks_for_the_work_that_goes_before_it,
 	   jobs_of_a_client_that_left_end_some_at_a_time_without_a_pause,
 	   a_pool_that_drains_is_not_empty_before_the_last_job_has_ended)
