@@ -14,7 +14,8 @@
  *
  *   So much goes on in a run: a client of another user's comes, calls, submits, cancels and leaves
  *   (use); and a task crashes the pool, which is started again (restart); or a module is another,
- *   and forkd is told to reload (reload); or forkd itself starts, is used and stops (life).
+ *   and forkd is told to reload (reload); or somebody traces what workers do (trace); or forkd
+ *   itself starts, is used and stops (life).
  *
  * In the environment: INJECT is a part of a name ("pool restart mmap ENOMEM"), for only those, and
  * INJECT_NTH the n, for only that one.
@@ -61,6 +62,7 @@ enum when {
 	USE,
 	RESTART,
 	RELOAD,
+	TRACE,
 	LIFE,
 };
 
@@ -82,6 +84,9 @@ static const struct call {
 	{ "recvmsg", SYS_recvmsg, MANAGER | POOL | CLIENT, { ENOMEM, EAGAIN, EINTR, ENOBUFS } },
 	{ "sendmsg", SYS_sendmsg, MANAGER, { ENOBUFS, EAGAIN, EINTR, ENOMEM, ETOOMANYREFS } },
 	{ "sendmsg", SYS_sendmsg, POOL | CLIENT, { ENOBUFS, EAGAIN, EINTR, ENOMEM } },
+	/* EPERM: where a filter of the system's forbids it. */
+	{ "timer_create", SYS_timer_create, POOL, { EAGAIN, ENOMEM, EPERM } },
+	{ "timer_settime", SYS_timer_settime, POOL, { EPERM, EINVAL } },
 	{ "io_uring_setup", SYS_io_uring_setup, MANAGER, { ENOMEM, EPERM, ENOSYS, EMFILE } },
 	{ "io_uring_enter", SYS_io_uring_enter, MANAGER, { EINTR, EAGAIN, EBUSY }, true },
 	{ "io_uring_register", SYS_io_uring_register, MANAGER, { ENOMEM, EINVAL }, true },
@@ -198,6 +203,36 @@ static enum answer reload_and_visit(enum when when)
 	return answer == RIGHT && status ? ERROR : answer;
 }
 
+static void read_text(const char *path, char *text, size_t size)
+{
+	_cleanup_fclose_ FILE *file = fopen(path, "re");
+
+	text[file ? fread(text, 1, size - 1, file) : 0] = '\0';
+}
+
+/* Somebody traces meanwhile, or is told why not. */
+static enum answer trace_and_visit(enum when when)
+{
+	static const char *const argv[] = { "forkctl", "trace", "-o", "/dev/null", NULL };
+	char text[1024] = "", path[128];
+	enum answer answer;
+	int status;
+	pid_t pid;
+
+	(void)snprintf(path, sizeof(path), "%s/trace.out", d.folder);
+	(void)unlink(path); /* of the run before */
+	pid = daemon_spawn(&d, "trace.out", argv);
+	while (!strstr(text, "tracing") && !daemon_has_ended(pid))
+		read_text(path, text, sizeof(text));
+	answer = visit(when);
+	(void)kill(pid, SIGINT);
+	status = daemon_reap(pid);
+	read_text(path, text, sizeof(text));
+	SAY(status == 0 || ((status == 1 || status == 3) && text[0]),
+	    "forkctl trace ended with %d: %s", status, text);
+	return answer == RIGHT && status ? ERROR : answer;
+}
+
 /* One kind of run. */
 struct run {
 	enum who who;
@@ -258,7 +293,7 @@ static void name_run(enum who who, enum when when, const struct call *call, int 
 	static const char *const whose[] = {
 		[MANAGER] = "manager", [POOL] = "pool", [CLIENT] = "client", [RING] = "ring"
 	};
-	static const char *const times[] = { "use", "restart", "reload", "life" };
+	static const char *const times[] = { "use", "restart", "reload", "trace", "life" };
 
 	(void)snprintf(run_name, sizeof(run_name), "%s %s %s %s %" PRIu64, whose[who], times[when],
 		       call->name, strerrorname_np(err), n);
@@ -374,7 +409,10 @@ static void look(void)
 
 static void while_it_runs(enum who who, enum when when)
 {
-	const struct run run = { who, when, NULL, when == RELOAD ? reload_and_visit : visit, look };
+	static enum answer (*const during[])(enum when) = {
+		[USE] = visit, [RESTART] = visit, [RELOAD] = reload_and_visit, [TRACE] = trace_and_visit
+	};
+	const struct run run = { who, when, NULL, during[when], look };
 
 	if (!are_wanted(who, when))
 		return;
@@ -385,6 +423,8 @@ static void while_it_runs(enum who who, enum when when)
 	daemon_start(&d, OPTIONS, NULL);
 	for (uint32_t i = 0; i < n_users; i++)
 		SAY(visit(i ? USE : RESTART) == RIGHT, "not even without a fault, see %s", d.log);
+	/* The pool keeps the place of a trace in its memory for the next one. */
+	SAY(when != TRACE || trace_and_visit(when) == RIGHT, "not even without a fault");
 	DAEMON_AWAIT((counts_before = counts_read(&d)).manager.memfds ==
 		     MEMFDS(min(n_users, KEPT)));
 	run_all(&run);
@@ -425,6 +465,18 @@ END_TEST
 START_TEST(a_call_of_the_pool_or_of_the_trial_fails_in_a_reload)
 {
 	while_it_runs(POOL, RELOAD);
+}
+END_TEST
+
+START_TEST(a_call_of_the_manager_fails_while_somebody_traces)
+{
+	while_it_runs(MANAGER, TRACE);
+}
+END_TEST
+
+START_TEST(a_call_of_the_pool_fails_while_somebody_traces)
+{
+	while_it_runs(POOL, TRACE);
 }
 END_TEST
 
@@ -658,6 +710,8 @@ int main(void)
 		a_call_of_the_pool_fails_while_it_is_started_again,
 		a_call_of_the_manager_fails_while_it_reloads,
 		a_call_of_the_pool_or_of_the_trial_fails_in_a_reload,
+		a_call_of_the_manager_fails_while_somebody_traces,
+		a_call_of_the_pool_fails_while_somebody_traces,
 		the_manager_has_no_memory_to_hear_anybody_with_for_long,
 		the_pool_has_no_memory_to_hear_the_manager_with_for_long,
 		a_call_of_a_client_fails,
