@@ -571,26 +571,41 @@ static void module_show(struct board *board, const struct fk_module *module, con
 	atomic_store_explicit(&board->n_modules, n + 1, memory_order_release);
 }
 
+/* For the log: a path, and what it is a link to; forkctl check makes such ones. */
+static void module_describe(const char *path, char *text, size_t size)
+{
+	_cleanup_free_ char *file = NULL;
+	struct stat st;
+
+	if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode))
+		file = realpath(path, NULL);
+	(void)snprintf(text, size, "%s%s%s%s", path, file ? " (a link to " : "", file ? file : "",
+		       file ? ")" : "");
+}
+
 /* One file of the folder. Returns the descriptor that has to stay open, or -1: it is left out. */
 static int modules_load_one(struct modules *modules, struct board *board, const char *folder,
 			    const char *name)
 {
 	uint32_t before = modules->n_tasks;
 	const struct fk_module *module;
-	char path[4096], error[512];
+	char path[4096], where[8192 + 16], error[512];
 	struct stat st = { 0 };
 	int fd, r;
 
 	snprintf(path, sizeof(path), "%s/%s", folder, name);
 	r = module_open_patiently(path, &module, &fd, error, sizeof(error));
 	if (r < 0) {
-		log_error("module %s is left out: %s", path, error);
+		module_describe(path, where, sizeof(where));
+		log_error("module %s is left out: %s", where, error);
 		(void)stat(path, &st);
 		fd = -1;
 	} else {
 		r = modules_add(modules, module, error, sizeof(error));
-		if (r < 0)
-			log_error("module %s: %s", path, error);
+		if (r < 0) {
+			module_describe(path, where, sizeof(where));
+			log_error("module %s: %s", where, error);
+		}
 		/* A table that is broken has no name. */
 		if (r == 0 || modules->n_tasks > before)
 			module_show(board, module, name, modules->n_tasks - before);
