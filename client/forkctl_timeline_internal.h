@@ -44,8 +44,8 @@ struct lane {
 	size_t max;
 	/* while it is written */
 	size_t at;
-	bool open;
-	uint64_t arrow; /* that ends with the next strand, 0: none */
+	enum lane_state open; /* the slice that is, LANE_IDLE: none */
+	uint64_t arrow;	      /* that ends with the next strand, 0: none */
 };
 
 struct timeline {

@@ -16,7 +16,8 @@
  *   L1. What begins ends, whatever the events say: a slice that is open ends where the next one
  *       begins, where events were lost, or with the trace. What ends without a beginning has begun
  *       with the trace, or with the first event after those that were lost.
- *   L2. An arrow has both its ends, or is not there: a steal looks for its strand first.
+ *   L2. An arrow leads from a strand to a strand, or is not there: a steal looks for its own first,
+ *       and for the victim's, which may have ended before the thief looked at its clock.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   The one thread of forkctl.
@@ -134,21 +135,22 @@ static json_t *job_args(const struct timeline *t, const struct trace_event *e)
 
 static void lane_close(struct writer *w, struct lane *lane, uint64_t time_ns)
 {
-	if (lane->open)
+	if (lane->open != LANE_IDLE)
 		put(w, of_lane(w, lane, "E", time_ns));
-	lane->open = false;
+	lane->open = LANE_IDLE;
 }
 
-static void lane_open(struct writer *w, struct lane *lane, uint64_t time_ns, const char *category,
+static void lane_open(struct writer *w, struct lane *lane, uint64_t time_ns, enum lane_state what,
 		      json_t *name, json_t *args)
 {
 	json_t *event = of_lane(w, lane, "B", time_ns);
 
 	lane_close(w, lane, time_ns);
 	(void)json_object_update_new(event, json_pack("{s:o, s:s, s:o}", "name", name, "cat",
-						      category, "args", args));
+						      what == LANE_STRAND ? "strand" : "rest",
+						      "args", args));
 	put(w, event);
-	lane->open = true;
+	lane->open = what;
 }
 
 static void lane_instant(struct writer *w, const struct lane *lane, const struct trace_event *e,
@@ -183,7 +185,7 @@ static void lane_rest(struct writer *w, struct lane *lane, uint64_t time_ns, uin
 		[TRACE_PARK] = "parked",
 	};
 
-	lane_open(w, lane, time_ns, "rest",
+	lane_open(w, lane, time_ns, LANE_RESTS,
 		  json_string(how < ARRAY_SIZE(names) ? names[how] : "rest"), json_object());
 }
 
@@ -211,7 +213,7 @@ static const struct trace_event *lane_find(const struct lane *lane, size_t k, ui
 static void lane_strand(struct writer *w, struct lane *lane, uint64_t time_ns,
 			const struct trace_event *e, uint32_t task)
 {
-	lane_open(w, lane, time_ns, "strand", job_name(w->t, task, "job"), job_args(w->t, e));
+	lane_open(w, lane, time_ns, LANE_STRAND, job_name(w->t, task, "job"), job_args(w->t, e));
 }
 
 /* Whatever was open when the events from k on begin (L1). */
@@ -246,7 +248,7 @@ static void lane_steal(struct writer *w, struct lane *lane, const struct trace_e
 
 	(void)json_object_set_new(args, "from", data_number(e->peer));
 	lane_instant(w, lane, e, "steal", args);
-	if (e->peer >= t->n_lanes ||
+	if (e->peer >= t->n_lanes || t->lanes[e->peer].open != LANE_STRAND ||
 	    !lane_find(lane, lane->at + 1, KINDS_STRAND, KINDS_START & ~KINDS_STRAND))
 		return;
 	lane->arrow = ++w->arrows;

@@ -123,6 +123,24 @@ START_TEST(a_job_is_queued_and_runs_and_is_stolen_from)
 }
 END_TEST
 
+/* Viewers say that an arrow from between two slices is none. */
+START_TEST(a_steal_from_whose_strand_has_ended_is_seen_without_an_arrow)
+{
+	make(2);
+	tell(0, TRACE_STRAND, 0, 0, 0);
+	tell(0, TRACE_STRAND_END, 0, 0, 0);
+	tell(1, TRACE_STEAL, 0, 0, 0);
+	tell(1, TRACE_STRAND, 0, 0, 0);
+	tell(0, TRACE_REST, 0, TRACE_NAP, 0);
+	tell(1, TRACE_STEAL, 0, 0, 0);
+	tell(1, TRACE_STRAND, 0, 0, 0);
+	see_that_it_is_one();
+	ck_assert_uint_eq(times("\"name\":\"steal\",\"s\":\"t\""), 2);
+	ck_assert_uint_eq(times("\"ph\":\"s\""), 0);
+	ck_assert_uint_eq(times("\"ph\":\"f\""), 0);
+}
+END_TEST
+
 START_TEST(what_had_begun_before_the_trace_begins_with_it)
 {
 	make(6);
@@ -223,6 +241,7 @@ END_TEST
 int main(void)
 {
 	const TTest *const tests[] = { a_job_is_queued_and_runs_and_is_stolen_from,
+				       a_steal_from_whose_strand_has_ended_is_seen_without_an_arrow,
 				       what_had_begun_before_the_trace_begins_with_it,
 				       what_is_lost_is_shown_where_it_was,
 				       whatever_the_events_say_it_is_a_trace,

@@ -61,6 +61,8 @@ def look_at(events):
             must(slices[thread], "ends what did not begin", e)
             slices[thread].pop()
         elif e["ph"] == "s":
+            here = slices[thread][0]["cat"] if slices[thread] else None
+            must(here == "strand", "an arrow from no strand", e)
             must(e["id"] not in arrows, "an arrow twice", e)
             arrows[e["id"]] = None
         elif e["ph"] == "f":
