@@ -124,6 +124,16 @@ uint64_t timeline_lost(const struct timeline *t)
 }
 
 /* ------------------------------------------------------------------------ jobs */
+
+const struct board_client *timeline_client(const struct timeline *t, uint32_t row, uint64_t time_ns)
+{
+	uint32_t slot = row / t->max_jobs;
+
+	if (slot >= LIMIT_CLIENTS || LOAD(t->board->clients[slot].connected_ns) > time_ns)
+		return NULL;
+	return &t->board->clients[slot];
+}
+
 static int compare_numbers(uint64_t a, uint64_t b)
 {
 	return (a > b) - (a < b);
@@ -199,6 +209,15 @@ static void jobs_gather(struct timeline_jobs *jobs, const struct trace_event *ev
 	}
 }
 
+/* Once for each job: somebody else may get the place while the trace is written. */
+static uint32_t jobs_pid(const struct timeline *t, const struct timeline_job *job)
+{
+	const struct board_client *client =
+		timeline_client(t, job->row, job->ended_ns ? job->ended_ns : UINT64_MAX);
+
+	return client ? LOAD(client->pid) : TIMELINE_LEFT;
+}
+
 /* Within the trace, and in their order. */
 static void jobs_mark(struct timeline_jobs *jobs, uint64_t begun_ns, uint64_t end_ns)
 {
@@ -230,5 +249,7 @@ void jobs_make(struct timeline_jobs *jobs, const struct timeline *t, uint64_t en
 				events[n++] = t->lanes[i].events[k];
 	qsort(events, n, sizeof(*events), compare_events);
 	jobs_gather(jobs, events, n);
+	for (size_t i = 0; i < jobs->n; i++)
+		jobs->jobs[i].pid = jobs_pid(t, &jobs->jobs[i]);
 	jobs_mark(jobs, t->begun_ns, end_ns);
 }

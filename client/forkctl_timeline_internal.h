@@ -21,6 +21,7 @@
 
 #define TIMELINE_LOST 0u /* a kind of our own: value events are missing here */
 #define TIMELINE_NONE UINT32_MAX
+#define TIMELINE_LEFT (UINT32_C(1) << 30) /* instead of a pid, and more than any is */
 
 /* In what a worker is. */
 enum lane_state {
@@ -70,6 +71,7 @@ struct timeline_job {
 	uint64_t started_ns;
 	uint64_t ended_ns;
 	uint64_t outcome; /* trace_outcome() */
+	uint32_t pid;	  /* of its client; TIMELINE_LEFT: not known any more */
 };
 
 /* What happens to a job at a moment. */
@@ -88,6 +90,11 @@ struct timeline_jobs {
 
 /* An array of so many; never NULL. */
 void *timeline_room(void *array, size_t n, size_t size);
+
+/* Whose job this was at a time; NULL: he has left, and somebody else has his place on the board, or
+ * there is no such place. */
+const struct board_client *timeline_client(const struct timeline *timeline, uint32_t row,
+					   uint64_t time_ns);
 
 /* What became of each job, up to this time. Both arrays are the caller's to free. */
 void jobs_make(struct timeline_jobs *jobs, const struct timeline *timeline, uint64_t end_ns);

@@ -43,6 +43,7 @@ struct writer {
 	uint64_t n;
 	uint64_t arrows;
 	uint64_t named[LIMIT_CLIENTS / 64]; /* clients whose process has its name */
+	bool left_named;		    /* and that of those who have left */
 };
 
 /* The event, which is the callee's. */
@@ -97,21 +98,6 @@ static json_t *job_id(const struct timeline *t, uint32_t row, uint32_t generatio
 			    (uint64_t)generation << 16 | row % t->max_jobs);
 }
 
-/* The board's row of a job's client, NULL if it cannot be one. */
-static const struct board_client *job_client(const struct timeline *t, uint32_t row)
-{
-	uint32_t slot = row / t->max_jobs;
-
-	return slot < LIMIT_CLIENTS ? &t->board->clients[slot] : NULL;
-}
-
-static uint64_t job_pid(const struct timeline *t, uint32_t row)
-{
-	const struct board_client *client = job_client(t, row);
-
-	return client ? LOAD(client->pid) : 0;
-}
-
 static json_t *job_name(const struct timeline *t, uint32_t task, const char *otherwise)
 {
 	json_t *name = rows_task(t->board, task);
@@ -119,13 +105,16 @@ static json_t *job_name(const struct timeline *t, uint32_t task, const char *oth
 	return json_is_string(name) ? name : json_string(otherwise);
 }
 
-static json_t *job_args(const struct timeline *t, const struct trace_event *e)
+/* Of what a worker did with a job at a time. */
+static json_t *job_args(const struct timeline *t, const struct trace_event *e, uint64_t time_ns)
 {
+	const struct board_client *client = timeline_client(t, e->row, time_ns);
 	json_t *args = json_object();
 
 	if (e->row == TIMELINE_NONE)
 		return args;
-	(void)json_object_set_new(args, "pid", data_number(job_pid(t, e->row)));
+	if (client)
+		(void)json_object_set_new(args, "pid", data_number(LOAD(client->pid)));
 	if (e->generation)
 		(void)json_object_set_new(args, "job", job_id(t, e->row, e->generation));
 	return args;
@@ -213,7 +202,8 @@ static const struct trace_event *lane_find(const struct lane *lane, size_t k, ui
 static void lane_strand(struct writer *w, struct lane *lane, uint64_t time_ns,
 			const struct trace_event *e, uint32_t task)
 {
-	lane_open(w, lane, time_ns, LANE_STRAND, job_name(w->t, task, "job"), job_args(w->t, e));
+	lane_open(w, lane, time_ns, LANE_STRAND, job_name(w->t, task, "job"),
+		  job_args(w->t, e, time_ns));
 }
 
 /* Whatever was open when the events from k on begin (L1). */
@@ -244,7 +234,7 @@ static void lane_resume(struct writer *w, struct lane *lane, size_t k, uint64_t 
 static void lane_steal(struct writer *w, struct lane *lane, const struct trace_event *e)
 {
 	struct timeline *t = w->t;
-	json_t *args = job_args(t, e);
+	json_t *args = job_args(t, e, e->time_ns);
 
 	(void)json_object_set_new(args, "from", data_number(e->peer));
 	lane_instant(w, lane, e, "steal", args);
@@ -321,24 +311,26 @@ static const char *outcome_name(uint64_t outcome)
 static void job_put(struct writer *w, const struct timeline_job *job, const char *phase,
 		    uint64_t time_ns, json_t *name, json_t *args)
 {
-	uint64_t pid = job_pid(w->t, job->row);
-
-	put(w,
-	    json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "ph", phase, "cat", "job", "name",
-		      name, "id", job_id(w->t, job->row, job->generation), "pid", data_number(pid),
-		      "tid", data_number(pid), "ts", micros(w, time_ns), "args", args));
+	put(w, json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "ph", phase, "cat", "job",
+			 "name", name, "id", job_id(w->t, job->row, job->generation), "pid",
+			 data_number(job->pid), "tid", data_number(job->pid), "ts",
+			 micros(w, time_ns), "args", args));
 }
 
 /* The process that the jobs of a client are shown with. */
-static void job_put_process(struct writer *w, uint32_t row)
+static void job_put_process(struct writer *w, const struct timeline_job *job)
 {
-	const struct board_client *client = job_client(w->t, row);
-	uint32_t slot = row / w->t->max_jobs;
+	uint32_t slot = job->row / w->t->max_jobs;
 
-	if (!client || w->named[slot / 64] >> slot % 64 & 1)
-		return;
-	w->named[slot / 64] |= UINT64_C(1) << slot % 64;
-	put_name(w, "process_name", LOAD(client->pid), 0, rows_command(client));
+	if (job->pid == TIMELINE_LEFT) {
+		if (!w->left_named)
+			put_name(w, "process_name", job->pid, 0,
+				 json_string("clients that have left"));
+		w->left_named = true;
+	} else if (!(w->named[slot / 64] >> slot % 64 & 1)) {
+		w->named[slot / 64] |= UINT64_C(1) << slot % 64;
+		put_name(w, "process_name", job->pid, 0, rows_command(&w->t->board->clients[slot]));
+	}
 }
 
 static void job_step(struct writer *w, const struct timeline_job *job,
@@ -348,7 +340,7 @@ static void job_step(struct writer *w, const struct timeline_job *job,
 
 	switch (mark->what) {
 	case MARK_QUEUED:
-		job_put_process(w, job->row);
+		job_put_process(w, job);
 		job_put(w, job, "b", mark->time_ns, job_name(w->t, job->task, "job"), args);
 		job_put(w, job, "b", mark->time_ns, json_string("queued"), json_object());
 		break;

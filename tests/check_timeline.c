@@ -24,6 +24,7 @@
 static struct board *board;
 static struct timeline *t;
 static uint64_t now;
+static uint32_t generation;
 static char text[1 << 16];
 
 static void make(uint32_t n_workers)
@@ -48,6 +49,7 @@ static void make(uint32_t n_workers)
 	strcpy(board->clients[7].comm, "prog");
 	t = timeline_new(board, n_workers);
 	now = clock_ns();
+	generation = 5;
 }
 
 static void tell(uint32_t worker, uint32_t kind, uint32_t peer, uint64_t value, uint64_t lost)
@@ -55,7 +57,7 @@ static void tell(uint32_t worker, uint32_t kind, uint32_t peer, uint64_t value, 
 	struct trace_event e = {
 		.time_ns = now += 1000,
 		.row = ROW,
-		.generation = 5,
+		.generation = generation,
 		.task = 1,
 		.kind = (uint16_t)kind,
 		.peer = (uint16_t)peer,
@@ -138,6 +140,29 @@ START_TEST(a_steal_from_whose_strand_has_ended_is_seen_without_an_arrow)
 	ck_assert_uint_eq(times("\"name\":\"steal\",\"s\":\"t\""), 2);
 	ck_assert_uint_eq(times("\"ph\":\"s\""), 0);
 	ck_assert_uint_eq(times("\"ph\":\"f\""), 0);
+}
+END_TEST
+
+START_TEST(jobs_of_who_has_left_are_not_those_of_the_next_one_in_his_place)
+{
+	make(1);
+	for (uint32_t i = 0; i < 2; i++) {
+		tell(0, TRACE_ROOT, 0, now, 0);
+		tell(0, TRACE_TASK, 0, 0, 0);
+		tell(0, TRACE_JOB_END, 0, trace_outcome(JOB_DONE, 0), 0);
+		tell(0, TRACE_STRAND_END, 0, 0, 0);
+		/* Somebody else gets the place. */
+		if (i == 0)
+			atomic_store(&board->clients[7].connected_ns, now + 1);
+		generation++;
+	}
+	see_that_it_is_one();
+	ck_assert_uint_eq(times("\"id\":\"7.327683\",\"pid\":1073741824"), 6);
+	ck_assert_uint_eq(times("\"id\":\"7.393219\",\"pid\":123"), 6);
+	ck_assert_uint_eq(times("\"args\":{\"name\":\"clients that have left\"}"), 1);
+	ck_assert_uint_eq(times("\"args\":{\"name\":\"prog\"}"), 1);
+	ck_assert_uint_eq(times("\"args\":{\"job\":\"7.327683\"}"), 1);
+	ck_assert_uint_eq(times("\"args\":{\"pid\":123,\"job\":\"7.393219\"}"), 1);
 }
 END_TEST
 
@@ -240,12 +265,15 @@ END_TEST
 
 int main(void)
 {
-	const TTest *const tests[] = { a_job_is_queued_and_runs_and_is_stolen_from,
-				       a_steal_from_whose_strand_has_ended_is_seen_without_an_arrow,
-				       what_had_begun_before_the_trace_begins_with_it,
-				       what_is_lost_is_shown_where_it_was,
-				       whatever_the_events_say_it_is_a_trace,
-				       nothing_at_all_is_a_trace };
+	const TTest *const tests[] = {
+		a_job_is_queued_and_runs_and_is_stolen_from,
+		a_steal_from_whose_strand_has_ended_is_seen_without_an_arrow,
+		jobs_of_who_has_left_are_not_those_of_the_next_one_in_his_place,
+		what_had_begun_before_the_trace_begins_with_it,
+		what_is_lost_is_shown_where_it_was,
+		whatever_the_events_say_it_is_a_trace,
+		nothing_at_all_is_a_trace
+	};
 
 	if (system("python3 -c 'import json' 2>/dev/null") != 0) {
 		printf("not installed: python3\n");
