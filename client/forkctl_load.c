@@ -81,13 +81,13 @@ static int load_write(struct load_paths *paths, const struct forkctl_file *file)
 			    strerrordesc_np(-r));
 }
 
-/* The file beside gets its place, and what stands there the other's; *ret_new: nothing did. Returns
- * 0 or a negative errno. */
-static int load_exchange(const struct load_paths *paths, bool *ret_new)
+/* The file beside gets its place, and what stands there the other's; *ret_fresh: nothing did.
+ * Returns 0 or a negative errno. */
+static int load_exchange(const struct load_paths *paths, bool *ret_fresh)
 {
-	*ret_new =
+	*ret_fresh =
 		renameat2(AT_FDCWD, paths->beside, AT_FDCWD, paths->there, RENAME_NOREPLACE) == 0;
-	if (*ret_new)
+	if (*ret_fresh)
 		return 0;
 	return renameat2(AT_FDCWD, paths->beside, AT_FDCWD, paths->there, RENAME_EXCHANGE) < 0
 		     ? -errno
@@ -99,7 +99,7 @@ static int load_file(const char *socket, const char *folder, const char *path)
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
 	struct forkctl_file file = { .err = 0 };
 	struct load_paths paths;
-	bool new;
+	bool fresh;
 	int n = (int)strlen(name), r;
 
 	if (load_ends(name, LOAD_UNLOADED))
@@ -119,7 +119,7 @@ static int load_file(const char *socket, const char *folder, const char *path)
 	free(file.data);
 	if (r)
 		return r;
-	r = load_exchange(&paths, &new);
+	r = load_exchange(&paths, &fresh);
 	if (r < 0) {
 		(void)unlink(paths.beside);
 		return forkctl_fail(FORKCTL_FAILED, "modules load: cannot write %s: %s",
@@ -127,13 +127,13 @@ static int load_file(const char *socket, const char *folder, const char *path)
 	}
 	r = load_reload(socket);
 	if (!r) {
-		if (!new)
+		if (!fresh)
 			(void)unlink(paths.beside);
 		return FORKCTL_OK;
 	}
-	if (!new &&load_exchange(&paths, &new) == 0)
+	if (!fresh && load_exchange(&paths, &fresh) == 0)
 		(void)unlink(paths.beside);
-	else if (new)
+	else if (fresh)
 		(void)unlink(paths.there);
 	return forkctl_fail(r, "modules load: %s is as it was", folder);
 }

@@ -184,14 +184,15 @@ static const char *wake_name(uint32_t state)
 static json_t *running_row(const struct board *board, uint32_t worker)
 {
 	const struct board_running *running = &board->running[worker];
-	uint32_t client = LOAD(running->job) / max(board->manager.max_jobs, 1u);
+	uint32_t job = LOAD(running->job);
+	uint32_t client = job / max(board->manager.max_jobs, 1u);
 	uint64_t started = LOAD(running->since_ns);
 
 	if (client >= LIMIT_CLIENTS)
 		return json_pack("{s:n, s:n, s:n, s:n}", "client", "pid", "task", "running_ns");
 	return json_pack("{s:o, s:o, s:o, s:o}", "client", data_number(client), "pid",
 			 data_number(LOAD(board->clients[client].pid)), "task",
-			 rows_task(board, board_job_task(board, LOAD(running->job))), "running_ns",
+			 rows_task(board, board_job_task(board, job)), "running_ns",
 			 data_number(clock_ns() - started));
 }
 

@@ -11,9 +11,9 @@
  */
 #include "client/forkctl_timeline_internal.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
+#include "client/forkctl.h"
 #include "client/forkctl_rows.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
@@ -25,10 +25,8 @@
 void *timeline_room(void *array, size_t n, size_t size)
 {
 	array = reallocarray(array, n, size);
-	if (!array) {
-		(void)fprintf(stderr, "forkctl: out of memory\n");
-		exit(1);
-	}
+	if (!array)
+		exit(forkctl_fail(FORKCTL_FAILED, "out of memory"));
 	return array;
 }
 
