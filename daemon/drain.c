@@ -168,7 +168,7 @@ static bool drain_accept(struct drain *drain, struct registry_client *client, ui
 {
 	struct pool *pool = drain->pool;
 	struct job *job = &client->jobs[index];
-	uint32_t slot = (uint32_t)(client - pool->registry.clients);
+	uint32_t slot = registry_slot(&pool->registry, client);
 	uint32_t row = slot * pool->max_jobs + index;
 	_Atomic uint64_t *word = &arena_rows(pool->arena)[row];
 	uint64_t expected = atomic_load_explicit(word, memory_order_relaxed);
@@ -210,7 +210,8 @@ static bool drain_accept(struct drain *drain, struct registry_client *client, ui
 static bool drain_walk(struct drain *drain, uint32_t tenant, struct registry_chain *chain,
 		       uint32_t payload, uint64_t now, uint32_t *accepted)
 {
-	struct registry_client *client = registry_get(drain->pool, ring_payload_client(payload));
+	uint32_t slot = ring_payload_client(payload);
+	struct registry_client *client = registry_get(drain->pool, slot);
 	bool more = false;
 	uint32_t n = 0;
 
@@ -244,10 +245,8 @@ static bool drain_walk(struct drain *drain, uint32_t tenant, struct registry_cha
 	*accepted += n;
 	/* Relaxed: for display. None of them has ended yet. */
 	if (n)
-		atomic_fetch_add_explicit(&drain->pool->board
-						   ->clients[client - drain->pool->registry.clients]
-						   .accepted,
-					  n, memory_order_relaxed);
+		atomic_fetch_add_explicit(&drain->pool->board->clients[slot].accepted, n,
+					  memory_order_relaxed);
 	/* One row takes the walk's own use over. */
 	if (n > 1)
 		atomic_fetch_add_explicit(&client->active, n - 1, memory_order_relaxed);

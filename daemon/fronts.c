@@ -130,6 +130,14 @@ struct roster_geometry fronts_geometry(const struct options *options, uint32_t n
 	};
 }
 
+/* All but the times: board.h, I6. */
+static int fronts_allocate_board(const struct fronts *f)
+{
+	int r = segment_allocate(f->board_fd, 0, BOARD_FRONT);
+
+	return r < 0 ? r : segment_allocate(f->board_fd, BOARD_LOADS, f->board_size - BOARD_LOADS);
+}
+
 static int fronts_make_board(struct fronts *f, uint64_t epoch, const char **ret_what)
 {
 	bool new = f->board_fd < 0;
@@ -143,9 +151,7 @@ static int fronts_make_board(struct fronts *f, uint64_t epoch, const char **ret_
 			segment_create("forkd-board", SEGMENT_BOARD, f->board_size, epoch, 0, 0400);
 	if (f->board_fd < 0)
 		return f->board_fd;
-	r = new ? segment_allocate(f->board_fd, 0, BOARD_FRONT) : 0;
-	if (new &&r == 0)
-		r = segment_allocate(f->board_fd, BOARD_LOADS, f->board_size - BOARD_LOADS);
+	r = new ? fronts_allocate_board(f) : 0;
 	if (r < 0)
 		return r;
 	*ret_what = "open the board again (is /proc mounted?)";

@@ -9,7 +9,7 @@
  *   fork, a join or a submission.
  *
  *   Arguments are at hand, in registers or memory: nothing is to be computed for them where
- *   nobody looks.
+ *   nobody looks, but for the address of a task's name, once or twice a job.
  */
 #ifndef DAEMON_PROBE_H
 #define DAEMON_PROBE_H

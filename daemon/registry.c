@@ -227,7 +227,7 @@ void registry_strand(struct pool *pool, uint32_t slot, int error)
 
 void registry_tell_stranded(struct pool *pool, struct registry_client *client)
 {
-	uint32_t slot = (uint32_t)(client - pool->registry.clients);
+	uint32_t slot = registry_slot(&pool->registry, client);
 	char text[100];
 	int error;
 
@@ -323,7 +323,7 @@ bool registry_is_over(struct pool *pool, struct registry_client *client)
 
 void registry_release(struct pool *pool, struct registry_client *client)
 {
-	uint32_t slot = (uint32_t)(client - pool->registry.clients);
+	uint32_t slot = registry_slot(&pool->registry, client);
 	uint32_t generation = client->generation;
 
 	registry_unmap_client(pool, slot);

@@ -101,6 +101,13 @@ struct registry {
 	uint64_t *tails;
 };
 
+/* The number of a client. */
+static inline uint32_t registry_slot(const struct registry *registry,
+				     const struct registry_client *client)
+{
+	return (uint32_t)(client - registry->clients);
+}
+
 /* Before any other call: 0 or -ENOMEM. And unmaps everything, after all threads have ended. */
 int registry_init(struct pool *pool);
 void registry_fini(struct pool *pool);

@@ -65,7 +65,7 @@ static struct fk_frame *root_resume(struct fk_worker *fk, struct fk_frame *frame
 /* Its client's. */
 static uint32_t root_slot(const struct root *root)
 {
-	return (uint32_t)(root->client - root->pool->registry.clients);
+	return registry_slot(&root->pool->registry, root->client);
 }
 
 static const struct fk_task root_task = { "(root)", root_resume, NULL, NULL, sizeof(struct root) };
@@ -147,7 +147,7 @@ static bool root_finish(struct pool *pool, const struct root_end *end)
 {
 	struct registry_client *client = registry_of(pool, end->row);
 	struct job *job = &client->jobs[end->row % pool->max_jobs];
-	struct board_client *board = &pool->board->clients[client - pool->registry.clients];
+	struct board_client *board = &pool->board->clients[registry_slot(&pool->registry, client)];
 	struct watch *watch = watch_of(client->groups);
 	struct group *group;
 	uint32_t told;
@@ -208,13 +208,8 @@ static void root_count_task(struct worker *w, uint32_t row, uint64_t run_ns)
 	if (!task || task > LIMIT_TASKS)
 		return;
 	load = &w->pool->board->loads[w->index][task - 1];
-	/* Relaxed: the worker's own statistics. */
-	atomic_store_explicit(&load->jobs,
-			      atomic_load_explicit(&load->jobs, memory_order_relaxed) + 1,
-			      memory_order_relaxed);
-	atomic_store_explicit(&load->run_ns,
-			      atomic_load_explicit(&load->run_ns, memory_order_relaxed) + run_ns,
-			      memory_order_relaxed);
+	times_add(&load->jobs, 1);
+	times_add(&load->run_ns, run_ns);
 }
 
 /* Gives a job that was started its outcome: the root is gone after it, and the worker runs none. */

@@ -169,7 +169,7 @@ static void roster_say(char why[ROSTER_WHY], const char *option, uint64_t was, u
 			       unit);
 }
 
-static bool roster_is_other(char ret_why[ROSTER_WHY])
+static bool roster_refuse(char ret_why[ROSTER_WHY])
 {
 	(void)snprintf(ret_why, ROSTER_WHY, "forkd has another version now");
 	return false;
@@ -183,7 +183,7 @@ bool roster_fits(const struct roster *roster, const struct roster_geometry *geom
 
 	ret_why[0] = '\0';
 	if (!roster_is_known(roster))
-		return roster_is_other(ret_why);
+		return roster_refuse(ret_why);
 	roster_say(ret_why, "workers", was->n_workers, is->n_workers, "");
 	roster_say(ret_why, "max-clients", was->max_clients, is->max_clients, "");
 	roster_say(ret_why, "max-jobs", was->max_jobs, is->max_jobs, "");
@@ -194,7 +194,7 @@ bool roster_fits(const struct roster *roster, const struct roster_geometry *geom
 	if (ret_why[0])
 		return false;
 	/* It follows from the workers. */
-	return was->board_size == is->board_size || roster_is_other(ret_why);
+	return was->board_size == is->board_size || roster_refuse(ret_why);
 }
 
 static bool roster_has_cpu(const struct roster *roster, uint64_t at, uint32_t cpu)

@@ -148,8 +148,8 @@ bool session_traced(struct session_table *table, const char *text)
 		next = trace_next(table, s);
 		trace_tell(s);
 	}
-	if (table->trace.on && !trace_next(table, NULL))
-		trace_stop(table);
+	/* Perhaps nobody has waited so long. */
+	session_trace_left(table);
 	return true;
 }
 

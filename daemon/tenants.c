@@ -24,7 +24,6 @@
  *       arena are put back to where those of a new segment are. Whoever has been a client may have
  *       the old segment mapped: its pages are punched out of it, before its bytes stop being
  *       counted.
- *
  *   I6. The board shows a tenant from its beginning until it is to leave: never two of one uid.
  *       The memory of its times is there before a pool or a client hears of it, is 0 then, and
  *       goes when no pool counts there any more, with the rings.
