@@ -59,8 +59,7 @@ uint64_t histogram_from(uint32_t bucket);
  */
 uint64_t histogram_quantile(const struct histogram_sum *h, double q);
 
-/* How many do not exceed 2^octave ns, or have the next bucket's first ns. octave: HISTOGRAM_UNIT +
- * HISTOGRAM_PARTS at least. */
+/* How many are less than 2^octave ns. octave: HISTOGRAM_UNIT + HISTOGRAM_PARTS at least. */
 uint64_t histogram_below(const struct histogram_sum *h, uint32_t octave);
 
 /* What has been counted since `before`, which was read earlier. The largest is known as far as its
