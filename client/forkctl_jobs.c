@@ -21,8 +21,6 @@
 #include "common/number.h"
 #include "common/util.h"
 
-#define LOAD(x) atomic_load_explicit(&(x), memory_order_relaxed)
-
 static const struct data_column jobs_columns[] = {
 	{ "id", "JOB", DATA_TEXT },
 	{ "pid", "PID", DATA_NUMBER },

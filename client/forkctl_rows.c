@@ -19,8 +19,6 @@
 #include "common/util.h"
 #include "shm/wake.h"
 
-#define LOAD(x) atomic_load_explicit(&(x), memory_order_relaxed)
-
 json_t *rows_user(uint32_t uid)
 {
 	const struct passwd *user = getpwuid(uid);

@@ -11,6 +11,9 @@
 #include "client/forkctl_data.h"
 #include "shm/board.h"
 
+/* A word of the board. Relaxed: for display. */
+#define LOAD(x) atomic_load_explicit(&(x), memory_order_relaxed)
+
 enum rows_clients {
 	ROWS_CONNECTED,
 	ROWS_ALL, /* those that have left as well, as far as the board remembers them */

@@ -14,7 +14,6 @@
 #include <stdlib.h>
 
 #include "client/forkctl.h"
-#include "client/forkctl_rows.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/util.h"

@@ -14,10 +14,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "client/forkctl_rows.h"
 #include "shm/limits.h"
 #include "shm/trace.h"
-
-#define LOAD(x) atomic_load_explicit(&(x), memory_order_relaxed)
 
 #define TIMELINE_LOST 0u /* a kind of our own: value events are missing here */
 #define TIMELINE_NONE UINT32_MAX

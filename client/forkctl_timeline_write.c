@@ -30,7 +30,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/forkctl_rows.h"
 #include "common/cleanup.h"
 #include "common/util.h"
 #include "shm/job.h"

@@ -8,9 +8,6 @@
 #include "common/clock.h"
 #include "common/util.h"
 
-/* Relaxed: for display. */
-#define LOAD(x) atomic_load_explicit(&(x), memory_order_relaxed)
-
 struct times *times_new(void)
 {
 	struct times *times = calloc(1, sizeof(*times));

@@ -29,8 +29,6 @@
 #include "common/clock.h"
 #include "common/util.h"
 
-#define LOAD(x) atomic_load_explicit(&(x), memory_order_relaxed)
-
 /* What the counters are at a moment. */
 struct sample {
 	uint64_t time_ns;
