@@ -40,14 +40,16 @@ static uint64_t loads(const char *task, uint64_t *ret_run_ns)
 	return jobs;
 }
 
-/* A job keeps the only worker, and JOBS more wait. */
-static fk_job fill(fk_client *c, unsigned int flags, fk_job *ret_jobs)
+/* A job keeps the only worker, and JOBS more wait, which the board knows. */
+static fk_job fill(fk_client *c, fk_job *ret_jobs)
 {
 	fk_job gate = jobs_hold(c, 0, &gate_open);
 
 	DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 1);
 	for (uint32_t i = 0; i < JOBS; i++)
-		ret_jobs[i] = jobs_submit(c, "fib:fib", flags, 10, 0);
+		ret_jobs[i] = jobs_submit(c, "fib:fib", 0, 10, 0);
+	/* The dispatcher takes up what no worker does. */
+	DAEMON_AWAIT(board_client_pending(d.board, c->id) == 1 + JOBS);
 	return gate;
 }
 
@@ -84,8 +86,7 @@ START_TEST(a_job_that_runs_is_its_clients_time_and_its_workers)
 	ck_assert_uint_gt(before, 3 * NSEC_PER_MSEC);
 	ck_assert_uint_eq(cpu(c), atomic_load(&d.board->clients[c->id].cpu_ns));
 	ck_assert_uint_eq(busy(0), before);
-	ck_assert_int_eq(fk_close(c), 0);
-	ck_assert_int_eq(daemon_stop(&d), 0);
+	jobs_end(&d, c);
 }
 END_TEST
 
@@ -107,8 +108,7 @@ START_TEST(a_worker_that_sleeps_rests_and_one_with_a_job_does_not)
 	*gate_open = 1;
 	jobs_see_end(c, gate, "DONE");
 	DAEMON_AWAIT(rested(0) > before);
-	ck_assert_int_eq(fk_close(c), 0);
-	ck_assert_int_eq(daemon_stop(&d), 0);
+	jobs_end(&d, c);
 }
 END_TEST
 
@@ -120,9 +120,7 @@ START_TEST(jobs_are_pending_until_they_end_and_count_for_their_task)
 
 	daemon_start(&d, "--workers=1", NULL);
 	c = daemon_open(&d);
-	gate = fill(c, 0, jobs);
-	/* The dispatcher takes up what no worker does. */
-	DAEMON_AWAIT(board_client_pending(d.board, c->id) == 1 + JOBS);
+	gate = fill(c, jobs);
 	ck_assert_uint_eq(loads("fib:fib", &run_ns), 0);
 	*gate_open = 1;
 	for (uint32_t i = 0; i < JOBS; i++)
@@ -133,8 +131,7 @@ START_TEST(jobs_are_pending_until_they_end_and_count_for_their_task)
 	ck_assert_uint_gt(run_ns, 0);
 	ck_assert_uint_eq(loads("crash:hold", &run_ns), 1);
 	ck_assert_uint_gt(run_ns, 0);
-	ck_assert_int_eq(fk_close(c), 0);
-	ck_assert_int_eq(daemon_stop(&d), 0);
+	jobs_end(&d, c);
 }
 END_TEST
 
@@ -147,8 +144,7 @@ START_TEST(the_next_pool_has_pending_what_was_queued)
 
 	daemon_start(&d, "--workers=1", NULL);
 	c = daemon_open(&d);
-	gate = fill(c, 0, jobs);
-	DAEMON_AWAIT(board_client_pending(d.board, c->id) == 1 + JOBS);
+	gate = fill(c, jobs);
 	pool = daemon_pool(&d);
 	ck_assert_int_eq(kill(pool, SIGKILL), 0);
 	(void)jobs_pool_after(&d, pool);
@@ -156,8 +152,7 @@ START_TEST(the_next_pool_has_pending_what_was_queued)
 	for (uint32_t i = 0; i < JOBS; i++)
 		jobs_see(c, jobs[i], 55);
 	ck_assert_uint_eq(board_client_pending(d.board, c->id), 0);
-	ck_assert_int_eq(fk_close(c), 0);
-	ck_assert_int_eq(daemon_stop(&d), 0);
+	jobs_end(&d, c);
 }
 END_TEST
 
@@ -170,8 +165,7 @@ START_TEST(a_connection_shows_what_its_user_weighs)
 	daemon_start(&d, "--workers=1", option, NULL);
 	c = daemon_open(&d);
 	ck_assert_uint_eq(atomic_load(&d.board->clients[c->id].user_weight), 350);
-	ck_assert_int_eq(fk_close(c), 0);
-	ck_assert_int_eq(daemon_stop(&d), 0);
+	jobs_end(&d, c);
 }
 END_TEST
 
