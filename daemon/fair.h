@@ -38,7 +38,7 @@
 
 /* Virtual time goes by this much for each ns of CPU, divided by the weight. */
 #define FAIR_ONE UINT64_C(10000)
-/* By so much of it short jobs go before long ones: 5 ms of CPU at the usual weight. See vtime.c, I6. */
+/* Short jobs go before long ones by so much of it, 5 ms at the usual weight: vtime.c, I6. */
 #define FAIR_WARP (5 * NSEC_PER_MSEC * FAIR_ONE / FAIR_WEIGHT)
 
 /* Where a job may be started: anywhere; where none is, so that it fails wherever it starts; on this

@@ -5,10 +5,10 @@
  * WHAT IT IS
  *   A job that runs and one that waits, queued or set aside, are compared where they part: by the
  *   virtual time of their tenants, their connections, or themselves. A short job goes before a long
- *   one of others as long as it is not ahead by a warp (vtime.c, I6); who is not known to be long is
- *   taken for short. Among long ones a change gains nothing, and costs: who waits waits until the
- *   other is ahead by a quarter of what the shorter of the two takes (fair_patience()). The same
- *   numbers say when that will be, and until then nobody need look.
+ *   one of others as long as it is not ahead by a warp (vtime.c, I6); who is not known to be long
+ *   is taken for short. Among long ones a change gains nothing, and costs: who waits waits until
+ *   the other is ahead by a quarter of what the shorter of the two takes (fair_patience()). The
+ *   same numbers say when that will be, and until then nobody need look.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   See fair.h: with the lock held.
@@ -16,10 +16,10 @@
  * INVARIANTS
  *   I1. As long as each worker runs what it runs, nothing that waits claims a worker, or has its
  *       turn, before fair_claims_in() or fair_turn_in() says: a virtual time grows by the CPU time
- *       that is used, and no faster than by all workers that are at it now; and a job loses its warp
- *       when it has used FAIR_SHORT itself, no sooner. A virtual time may go back a bit
- *       for who waits, where jobs that were given to workers end (vtime.c): that is an end, at
- *       which a worker comes by itself.
+ *       that is used, and no faster than by all workers that are at it now; and a job loses its
+ *       warp when it has used FAIR_SHORT itself, no sooner. A virtual time may go back a bit for
+ *       who waits, where jobs that were given to workers end (vtime.c): that is an end, at which a
+ *       worker comes by itself.
  *   I2. Patience is for FAIR_TURN_LONG at most, so nobody whose turn it would be waits longer than
  *       the others take for that.
  *
