@@ -49,6 +49,12 @@
 #define FAIR_GROUP(index)  (2u + LIMIT_WORKERS + (index))
 #define FAIR_PLACES	   (2u + 2 * LIMIT_WORKERS)
 
+/* How many workers run something, by the fair_count() of that number. */
+struct fair_runs {
+	uint32_t n;
+	uint32_t counted;
+};
+
 /* A queued or running job. */
 struct fair_row {
 	uint32_t next;		 /* the queue's next row + 1 */
@@ -58,6 +64,7 @@ struct fair_row {
 	uint32_t in;		 /* it is in a queue */
 	_Atomic uint64_t used;	 /* ns charged while it runs; any worker adds */
 	_Atomic uint64_t start;	 /* virtual time of its connection's jobs when it came */
+	struct fair_runs runs;
 };
 
 /* Rows, linked by next and prev: the first and the last + 1. */
@@ -87,6 +94,7 @@ struct fair_tenant {
 	uint64_t weights; /* of its active clients */
 	/* ns spent on words of its rings that were no jobs; any thread adds */
 	_Atomic uint64_t wasted;
+	struct fair_runs runs;
 };
 
 struct fair_client {
@@ -116,6 +124,7 @@ struct fair_client {
 	uint64_t sample_jobs;
 	uint64_t cut;	      /* of the jobs that will end, those that were never started */
 	_Atomic uint64_t now; /* virtual time of its jobs; changed with the lock held */
+	struct fair_runs runs;
 };
 
 struct fair {
@@ -144,6 +153,7 @@ struct fair {
 	uint32_t n_active;
 	uint64_t picks;
 	uint64_t settled_at;
+	uint32_t counted;		 /* calls of fair_count() */
 	_Atomic uint64_t *settled_shown; /* the same on the board; NULL: nowhere */
 	uint64_t credit;		 /* FAIR_CREDIT of all workers */
 };
@@ -255,7 +265,10 @@ bool fair_claims(struct fair *fair, uint32_t worker, uint32_t row, uint64_t ran_
  * turn, of n that were set aside for it the one that is furthest behind. */
 uint32_t fair_turn(struct fair *fair, uint32_t row, const uint32_t *rows, uint32_t n);
 
-/* Lock held, after fair_settle(): in how many ns, at the earliest, fair_claims() will be true of a
+/* Lock held: counts on how many workers each job, client and tenant runs. */
+void fair_count(struct fair *fair);
+
+/* Lock held, after fair_settle() and fair_count(): in how many ns, at the earliest, fair_claims() will be true of a
  * job that runs on this worker, or fair_turn() gives one of those set aside; as long as workers run
  * what they run now. FAIR_NEVER if nobody waits. */
 uint64_t fair_claims_in(struct fair *fair, uint32_t worker, uint32_t row);

@@ -22,6 +22,8 @@
  *       worker comes by itself.
  *   I2. Patience is for FAIR_TURN_LONG at most, so nobody whose turn it would be waits longer than
  *       the others take for that.
+ *   I3. Who asks about all workers, or all that is set aside, has them counted once (fair_count()):
+ *       each answer costs the same, however many workers there are.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   See fair.c.
@@ -127,38 +129,58 @@ bool fair_claims(struct fair *fair, uint32_t worker, uint32_t row, uint64_t ran_
 	return ran_ns >= FAIR_QUANTUM || ahead >= (int64_t)vtime_of(FAIR_QUANTUM, weight);
 }
 
+static void fair_count_one(const struct fair *fair, struct fair_runs *runs)
+{
+	if (runs->counted != fair->counted)
+		*runs = (struct fair_runs){ .counted = fair->counted };
+	runs->n++;
+}
+
+void fair_count(struct fair *fair)
+{
+	fair->counted++;
+	for (uint32_t i = 0; i < fair->n_accounts; i++) {
+		uint32_t row = account_row(fair->accounts[i]);
+		struct fair_client *client;
+
+		if (row == ACCOUNT_NOBODY)
+			continue;
+		client = &fair->clients[row / fair->max_jobs];
+		fair_count_one(fair, &fair->rows[row].runs);
+		fair_count_one(fair, &client->runs);
+		fair_count_one(fair, &client->tenant->runs);
+	}
+}
+
+/* On how many workers; on one at least, whose account may not have been open yet. */
+static uint32_t fair_counted(const struct fair *fair, const struct fair_runs *runs)
+{
+	return runs->counted == fair->counted ? runs->n : 1;
+}
+
 /* In how many ns a running job gets so much further in virtual time, at the level where it and
  * another part: what all workers that run jobs of this node do now. */
 static uint64_t fair_gets_ahead_in(struct fair *fair, uint32_t row, uint32_t other, int64_t v)
 {
 	const struct fair_client *client = &fair->clients[row / fair->max_jobs];
+	const struct fair_client *waits = &fair->clients[other / fair->max_jobs];
+	const struct fair_runs *runs = &fair->rows[row].runs;
 	const struct vheap_node *node = NULL, *q;
 	uint64_t used = atomic_load_explicit(&fair->rows[row].used, memory_order_relaxed);
-	uint64_t weight = fairq_row_weight(fair, row), n = 0, in;
-	bool counted = false;
+	uint64_t weight = fairq_row_weight(fair, row), in;
 
 	if (v <= 0)
 		return 0;
-	if (vtime_part(client, &fair->clients[other / fair->max_jobs], &node, &q))
+	if (vtime_part(client, waits, &node, &q)) {
 		weight = node->weight;
-	for (uint32_t i = 0; i < fair->n_accounts; i++) {
-		uint32_t runs = account_row(fair->accounts[i]);
-		const struct fair_client *c;
-
-		if (runs == ACCOUNT_NOBODY)
-			continue;
-		c = &fair->clients[runs / fair->max_jobs];
-		n += node ? node == &c->node || node == &c->tenant->node : runs == row;
-		counted |= runs == row;
+		runs = client->tenant == waits->tenant ? &client->runs : &client->tenant->runs;
 	}
-	/* Its worker's account may not be open yet. */
-	n += !counted;
 	/* v is of FAIR_ONE for each ns and a weight of 1. */
 	in = (uint64_t)v / FAIR_ONE * weight + (uint64_t)v % FAIR_ONE * weight / FAIR_ONE;
 	/* Or it has lost its warp by then. */
 	if (node && fair_is_short(fair, row))
 		in = min(in, FAIR_SHORT - used);
-	return in / n;
+	return in / fair_counted(fair, runs);
 }
 
 uint64_t fair_claims_in(struct fair *fair, uint32_t worker, uint32_t row)

@@ -51,6 +51,7 @@ bool intake_is_watched(struct pool *pool, const struct worker *self, uint32_t ro
 		return false;
 	fair_lock(fair);
 	fair_settle_sometimes(fair, now);
+	fair_count(fair);
 	watched = fair->heap.n;
 	for (uint32_t i = 0; i < pool->n_workers && watched; i++) {
 		struct worker *w = &pool->workers[i];
@@ -89,10 +90,11 @@ static uint64_t intake_look_at(struct worker *w, const uint32_t *rows, uint32_t 
 			       uint64_t not_before, uint64_t now)
 {
 	struct fair *fair = &w->pool->intake.fair;
-	uint64_t turn = max(fair_turn_in(fair, w->job, rows, n), FAIR_TURN / 4);
-	uint64_t claim = max(fair_claims_in(fair, w->index, w->job), FAIR_QUANTUM);
-	uint64_t in;
+	uint64_t turn, claim, in;
 
+	fair_count(fair);
+	turn = max(fair_turn_in(fair, w->job, rows, n), FAIR_TURN / 4);
+	claim = max(fair_claims_in(fair, w->index, w->job), FAIR_QUANTUM);
 	if (n && not_before > now)
 		turn = max(turn, not_before - now);
 	in = min(turn, claim);
