@@ -29,6 +29,7 @@ UNIT_TESTS = \
 	tests/check_fair \
 	tests/check_fair_claim \
 	tests/check_fair_queue \
+	tests/check_fair_short \
 	tests/check_flips \
 	tests/check_fold \
 	tests/check_forkmode \
