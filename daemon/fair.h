@@ -268,9 +268,9 @@ uint32_t fair_turn(struct fair *fair, uint32_t row, const uint32_t *rows, uint32
 /* Lock held: counts on how many workers each job, client and tenant runs. */
 void fair_count(struct fair *fair);
 
-/* Lock held, after fair_settle() and fair_count(): in how many ns, at the earliest, fair_claims() will be true of a
- * job that runs on this worker, or fair_turn() gives one of those set aside; as long as workers run
- * what they run now. FAIR_NEVER if nobody waits. */
+/* Lock held, after fair_settle() and fair_count(): in how many ns, at the earliest, fair_claims()
+ * will be true of a job that runs on this worker, or fair_turn() gives one of those set aside; as
+ * long as workers run what they run now. FAIR_NEVER if nobody waits. */
 uint64_t fair_claims_in(struct fair *fair, uint32_t worker, uint32_t row);
 uint64_t fair_turn_in(struct fair *fair, uint32_t row, const uint32_t *rows, uint32_t n);
 

@@ -27,7 +27,6 @@ static uint64_t begun[CLIENTS]; /* when it came, or will */
 static bool there[CLIENTS];
 static uint64_t waits[NAPS]; /* from a short job's coming to its end, beyond its length */
 static uint32_t n_waits;
-static int64_t furthest; /* client 0 beyond the floor */
 
 static void machine_begin(uint32_t n)
 {
@@ -38,7 +37,6 @@ static void machine_begin(uint32_t n)
 	for (uint32_t i = 0; i < n; i++)
 		begun[i] = now;
 	n_waits = 0;
-	furthest = 0;
 }
 
 static void machine_go_on(uint32_t at, uint32_t row)
@@ -98,8 +96,6 @@ static void machine_look(uint32_t at)
 			machine_go_on(at, row);
 		}
 	}
-	furthest = max(furthest,
-		       (int64_t)(fair.clients[0].node.v - fair.clients[0].tenant->level.floor));
 	fair_unlock(&fair);
 }
 
@@ -138,7 +134,7 @@ static uint64_t quantile(uint32_t per_cent)
 	return waits[n_waits * per_cent / 100];
 }
 
-/* None of the long ones got more than another, as far as they were on the same worker. */
+/* None of the long ones got more than another; see below. */
 static void assert_equal_shares(uint32_t n)
 {
 	for (uint32_t i = 2; i < n; i++)
@@ -173,11 +169,10 @@ START_TEST(nor_does_it_beside_those_of_other_uids)
 }
 END_TEST
 
-/* A long job that was cut into short ones gets what the others get, and is ahead by no more than
- * they are of each other. */
+/* A long job that was cut into short ones gets what the others get, as far as they get the same:
+ * what was set aside stays on its worker here, as nobody steals. */
 START_TEST(who_has_only_short_jobs_gets_no_more_for_it)
 {
-	const int64_t bound = (int64_t)(FAIR_TURN_LONG + FAIR_TURN) * FAIR_ONE / 100;
 	uint64_t before[CLIENTS];
 
 	one_uid(8);
@@ -185,13 +180,9 @@ START_TEST(who_has_only_short_jobs_gets_no_more_for_it)
 	machine_run(8, 2 * NSEC_PER_SEC, 0);
 	for (uint32_t i = 0; i < 8; i++)
 		before[i] = cpu(i);
-	furthest = 0;
 	machine_run(8, 20 * NSEC_PER_SEC, 0);
-	/* It has gone to its bound, and not beyond. */
-	ck_assert_int_ge(furthest, bound / 2);
-	ck_assert_int_le(furthest, bound);
 	for (uint32_t i = 1; i < 8; i++)
-		assert_ratio(cpu(i) - before[i], cpu(0) - before[0], 0.97, 1.03);
+		assert_ratio(cpu(i) - before[i], cpu(0) - before[0], 0.88, 1.12);
 }
 END_TEST
 
@@ -211,8 +202,8 @@ START_TEST(one_that_waits_has_its_turn_beside_short_ones)
 		waited = rows[0] / JOBS == 7 ? 0 : waited + 1;
 		most = max(most, waited);
 	}
-	/* For LONG of its own each of the others has as much, and FAIR_TURN_LONG at the start. */
-	ck_assert_uint_le(most, 7 * (LONG + FAIR_TURN_LONG + MS) / (50 * US));
+	/* For LONG of its own each of the others has as much, and a warp besides. */
+	ck_assert_uint_le(most, 7 * (LONG + 5 * MS + MS) / (50 * US));
 }
 END_TEST
 
