@@ -66,7 +66,9 @@ static void deadline_drop(struct deadlines *all, uint32_t row)
 	uint32_t at = deadline_where(all, row) - 1;
 	struct deadline last = all->heap[--all->n];
 
-	atomic_store_explicit(&all->where[row], 0, memory_order_relaxed);
+	/* ORDER deadline/forgotten [D9]: release, the verdict for which it is not needed any more
+	 * comes before. Pairs with deadline_is_over(). */
+	atomic_store_explicit(&all->where[row], 0, memory_order_release);
 	if (at != all->n)
 		deadline_sift(all, at, last);
 }
@@ -129,7 +131,9 @@ bool deadline_is_over(struct pool *pool, uint32_t row, uint32_t generation, uint
 	uint32_t where;
 	bool over;
 
-	if (!deadline_where(all, row))
+	/* ORDER deadline/forgotten [D9]: acquire, so that who finds none sees the verdict by which
+	 * it has gone. Pairs with deadline_drop(). */
+	if (!atomic_load_explicit(&all->where[row], memory_order_acquire))
 		return false;
 	pthread_mutex_lock(&all->lock);
 	where = deadline_where(all, row);

@@ -308,6 +308,8 @@ void root_run(struct worker *w, uint32_t row)
 	struct registry_client *client = registry_of(pool, row);
 	struct root *root = (struct root *)w->fk.sp;
 	const struct fk_export *export;
+	struct verdict verdict;
+	bool over;
 	int r;
 
 	_Static_assert(sizeof(struct root) + sizeof(struct fk_stack) + RECORD_ROOM + FK_SLACK +
@@ -353,8 +355,11 @@ void root_run(struct worker *w, uint32_t row)
 		root_end(w, root, JOB_CANCELLED, 0);
 		return;
 	}
-	if (deadline_is_over(pool, row, root->generation, root->started_ns)) {
-		root_end(w, root, JOB_EXPIRED, 0);
+	/* Or the dispatcher has seen to it since the verdict began, and forgotten it. */
+	over = deadline_is_over(pool, row, root->generation, root->started_ns);
+	verdict = verdict_get(pool, row);
+	if (over || verdict.outcome) {
+		root_end(w, root, verdict.outcome ? verdict.outcome : JOB_EXPIRED, verdict.code);
 		return;
 	}
 	r = fair_place(&pool->intake.fair, row) == FAIR_NOWHERE

@@ -402,9 +402,10 @@ void vtime_settle(struct fair *fair)
 		struct fair_tenant *tenant = client->tenant;
 
 		vtime_raise_clients(fair, tenant);
-		if (vtime_pull(fair, &tenant->level, &client->node) |
-		    vtime_pull(fair, &fair->level, &tenant->node))
+		if (vtime_pull(fair, &tenant->level, &client->node))
 			vtime_sift(fair, client);
+		if (vtime_pull(fair, &fair->level, &tenant->node))
+			vtime_sift_tenant(fair, tenant);
 	}
 	vtime_raise_tenants(fair);
 }
