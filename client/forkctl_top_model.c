@@ -25,8 +25,6 @@
 #include "common/clock.h"
 #include "common/util.h"
 
-#define LOAD(x) atomic_load_explicit(&(x), memory_order_relaxed)
-
 static json_int_t member(const json_t *row, const char *key)
 {
 	return json_integer_value(json_object_get(row, key));

@@ -333,12 +333,10 @@ static bool fair_goes_first(struct fair *fair, uint32_t a, uint32_t b)
 	const struct fair_client *x = &fair->clients[a / fair->max_jobs];
 	const struct fair_client *y = &fair->clients[b / fair->max_jobs];
 	const struct vheap_node *p, *q;
-	int64_t lead;
 
-	if (vtime_part(x, y, &p, &q)) {
-		lead = vtime_lead(p, x->node.warp, q, y->node.warp);
-		return lead < 0 || (lead == 0 && p->picked_at < q->picked_at);
-	}
+	/* A tenant's own warp is of what anybody may start. */
+	if (vtime_part(x, y, &p, &q))
+		return vheap_leads(vtime_lead(p, x->node.warp, q, y->node.warp), p, q);
 	return vtime_ahead(fairq_row_start(fair, a), fairq_row_start(fair, b)) < 0;
 }
 

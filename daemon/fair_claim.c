@@ -152,10 +152,10 @@ void fair_count(struct fair *fair)
 	}
 }
 
-/* On how many workers; on one at least, whose account may not have been open yet. */
+/* On how many workers. */
 static uint32_t fair_counted(const struct fair *fair, const struct fair_runs *runs)
 {
-	return runs->counted == fair->counted ? runs->n : 1;
+	return runs->counted == fair->counted ? runs->n : 0;
 }
 
 /* In how many ns a running job gets so much further in virtual time, at the level where it and
@@ -164,7 +164,7 @@ static uint64_t fair_gets_ahead_in(struct fair *fair, uint32_t row, uint32_t oth
 {
 	const struct fair_client *client = &fair->clients[row / fair->max_jobs];
 	const struct fair_client *waits = &fair->clients[other / fair->max_jobs];
-	const struct fair_runs *runs = &fair->rows[row].runs;
+	const struct fair_runs *own = &fair->rows[row].runs, *runs = own;
 	const struct vheap_node *node = NULL, *q;
 	uint64_t used = atomic_load_explicit(&fair->rows[row].used, memory_order_relaxed);
 	uint64_t weight = fairq_row_weight(fair, row), in;
@@ -180,7 +180,8 @@ static uint64_t fair_gets_ahead_in(struct fair *fair, uint32_t row, uint32_t oth
 	/* Or it has lost its warp by then. */
 	if (node && fair_is_short(fair, row))
 		in = min(in, FAIR_SHORT - used);
-	return in / fair_counted(fair, runs);
+	/* Its worker's account may not be open yet. */
+	return in / (fair_counted(fair, runs) + !fair_counted(fair, own));
 }
 
 uint64_t fair_claims_in(struct fair *fair, uint32_t worker, uint32_t row)

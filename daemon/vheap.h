@@ -37,11 +37,15 @@ struct vheap {
 	uint32_t n;
 };
 
+/* Does a go before b, whom it is ahead of by so much? Among equals, by who was picked. */
+static inline bool vheap_leads(int64_t lead, const struct vheap_node *a, const struct vheap_node *b)
+{
+	return lead < 0 || (lead == 0 && a->picked_at < b->picked_at);
+}
+
 static inline bool vheap_before(const struct vheap_node *a, const struct vheap_node *b)
 {
-	int64_t d = (int64_t)((a->v - a->warp) - (b->v - b->warp));
-
-	return d < 0 || (d == 0 && a->picked_at < b->picked_at);
+	return vheap_leads((int64_t)((a->v - a->warp) - (b->v - b->warp)), a, b);
 }
 
 static inline void vheap_put(struct vheap *heap, uint32_t at, struct vheap_node *node)

@@ -61,7 +61,7 @@ void vtime_take_back(struct fair *fair, struct fair_client *client);
  * nothing left is not active any more, and floors follow. */
 void vtime_settle(struct fair *fair);
 
-/* How far one goes behind another at this level, if their jobs are short or not. */
+/* How far a is ahead of b at this level, warps included. a_short, b_short: are these jobs short? */
 static inline int64_t vtime_lead(const struct vheap_node *a, bool a_short,
 				 const struct vheap_node *b, bool b_short)
 {

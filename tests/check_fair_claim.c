@@ -195,7 +195,7 @@ static bool claims(uint32_t row)
 
 START_TEST(a_long_job_claims_the_worker_of_another_when_that_had_its_turn)
 {
-	uint32_t runs, waits;
+	uint32_t runs, waits, row;
 	uint64_t in;
 
 	long_jobs(100 * MS, 100 * MS, &runs, &waits);
@@ -215,6 +215,14 @@ START_TEST(a_long_job_claims_the_worker_of_another_when_that_had_its_turn)
 	long_jobs(100 * MS, 100 * MS, &runs, &waits);
 	account_open(&accounts[1], runs, now);
 	ck_assert(!claims(runs));
+	ck_assert_uint_le(fair_claims_in(&fair, 0, runs), FAIR_TURN_LONG / 2 + 10 * US);
+	/* Or another job of its connection, and its own worker's account is not open yet. */
+	again();
+	long_jobs(100 * MS, 100 * MS, &runs, &waits);
+	(void)account_close(&accounts[0], now, &row);
+	account_open(&accounts[1], row_of(0, JOBS - 1), now);
+	settle();
+	fair_count(&fair);
 	ck_assert_uint_le(fair_claims_in(&fair, 0, runs), FAIR_TURN_LONG / 2 + 10 * US);
 }
 END_TEST
