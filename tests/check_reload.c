@@ -263,9 +263,7 @@ START_TEST(a_stop_does_not_wait_for_a_reload)
 	fk_job held;
 
 	prepare();
-	start("workers = 1\nstop-timeout = 1000s\n");
-	held = jobs_hold(c, 0, &gate);
-	DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 1);
+	held = start_held(&gate);
 	put(SHIPPED("sort"));
 	waits = reload_waits();
 	ck_assert_int_eq(kill(d.manager, SIGTERM), 0);

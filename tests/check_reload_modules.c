@@ -121,9 +121,7 @@ START_TEST(a_job_that_waits_for_a_task_that_is_another_now_fails)
 	int code;
 
 	prepare();
-	start("workers = 1\nstop-timeout = 1000s\n");
-	held = jobs_hold(c, 0, &gate);
-	DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 1);
+	held = start_held(&gate);
 	other = jobs_submit(c, "null:add", 0, 1, 2);
 	gone = jobs_submit(c, "null:null", 0, 0, 0);
 	put("tests/modules/later/.libs/null.so", "null.so");
@@ -208,10 +206,8 @@ START_TEST(a_pool_that_has_left_out_more_than_the_trial_is_no_success)
 	pid_t waits, pool;
 
 	prepare();
-	start("workers = 1\nstop-timeout = 1000s\n");
+	held = start_held(&gate);
 	pool = daemon_pool(&d);
-	held = jobs_hold(c, 0, &gate);
-	DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 1);
 	queued = jobs_submit(c, "null:add", 0, 1, 2);
 	put(SHIPPED("sort"));
 	waits = reload_waits();
@@ -236,9 +232,7 @@ START_TEST(a_pool_that_dies_before_its_end_makes_room_too)
 	pid_t waits;
 
 	prepare();
-	start("workers = 1\nstop-timeout = 1000s\n");
-	held = jobs_hold(c, 0, &gate);
-	DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 1);
+	held = start_held(&gate);
 	queued = jobs_submit(c, "null:add", 0, 1, 2);
 	put(SHIPPED("sort"));
 	waits = reload_waits();

@@ -44,6 +44,18 @@ static inline void start(const char *conf)
 	c = daemon_open(&d);
 }
 
+/* forkd has one worker, which a job keeps until **ret_gate is 1: whoever waits for it, waits.
+ * Returns the job. */
+static inline fk_job start_held(volatile uint8_t **ret_gate)
+{
+	fk_job held;
+
+	start("workers = 1\nstop-timeout = 1000s\n");
+	held = jobs_hold(c, 0, ret_gate);
+	DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 1);
+	return held;
+}
+
 static inline void configure(const char *conf)
 {
 	(void)kept_configure(&d, conf);
