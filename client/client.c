@@ -22,10 +22,12 @@
  *       where to look: a new pool may have loaded other modules, and have other tasks there. Every
  *       submission compares the hashes here, and the pool compares them again.
  *   I5. However a thread finds nothing, asleep or in a loop of calls, undisturbed or with signals
- *       all the time: client_look() has its turn within CLIENT_TICK_NS of the last one's, or of the
- *       first call (and a tick of the coarse clock, by which polls go). For no sleep is longer than
- *       until then, and where the turn is due the next call takes it, or the end of a sleep that
- *       was none of a wake. One that is woken goes by what it was woken for, and takes no turn.
+ *       all the time: it is looked within CLIENT_TICK_NS of the last time, of the first call, or of
+ *       the beginning of its sleep (and a tick of the coarse clock, by which polls go). For no
+ *       sleep is longer than that, and one that was as long ends with a look; and where
+ *       client_look() is due the next call takes its turn, or the end of a sleep that was none of a
+ *       wake. One that is woken goes by what it was woken for, and takes no turn. So who waits for
+ *       jobs that end sooner never wakes up to look; of threads that sleep longer each one does.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   The daemon before its WELCOME: end of file, and another try, or the receive timeout. After it:
@@ -399,11 +401,9 @@ int client_due(_Atomic uint64_t *looked_ns, uint64_t now_ns)
 	return 1;
 }
 
-int client_look(struct fk_client *client, uint64_t now_ns)
+/* True if the daemon is gone. */
+static int client_look_now(struct fk_client *client)
 {
-	/* Relaxed: never goes back. */
-	if (!client_due(&client->looked_ns, now_ns))
-		return (int)atomic_load_explicit(&client->gone, memory_order_relaxed);
 	if (client_gone(client))
 		return 1;
 	/* A wake may have gone to somebody else who waits on a worker's word (wake.h, W7). With all
@@ -415,24 +415,32 @@ int client_look(struct fk_client *client, uint64_t now_ns)
 	return 0;
 }
 
+int client_look(struct fk_client *client, uint64_t now_ns)
+{
+	/* Relaxed: never goes back. */
+	if (!client_due(&client->looked_ns, now_ns))
+		return (int)atomic_load_explicit(&client->gone, memory_order_relaxed);
+	return client_look_now(client);
+}
+
 int client_sleep(struct fk_client *client, const _Atomic uint32_t *word, uint32_t value,
 		 uint64_t deadline_ns)
 {
 	uint64_t now = clock_ns();
 	uint64_t due = now + CLIENT_TICK_NS;
-	/* Relaxed: a time, and by itself. */
-	uint64_t next =
-		atomic_load_explicit(&client->looked_ns, memory_order_relaxed) + CLIENT_TICK_NS;
 	int r;
 
 	if (now >= deadline_ns)
 		return client_look(client, now) ? -ECONNRESET : -ETIMEDOUT;
-	if (next > now)
-		due = min(due, next);
 	r = futex_wait(word, value, min(due, deadline_ns));
 	if (!r || r == -EAGAIN)
 		return 0;
-	return client_look(client, clock_ns()) ? -ECONNRESET : 0;
+	now = clock_ns();
+	if (now < due)
+		return client_look(client, now) ? -ECONNRESET : 0;
+	/* Whoever has looked meanwhile (I5). Relaxed: a time, and by itself. */
+	atomic_store_explicit(&client->looked_ns, now, memory_order_relaxed);
+	return client_look_now(client) ? -ECONNRESET : 0;
 }
 
 /* A task of the list that is still there, or NULL. */

@@ -104,6 +104,7 @@ struct fk_client {
 	_Atomic uint32_t random;
 	_Atomic uint32_t spin;		    /* ns that a wait spins now */
 	_Atomic uint32_t gone;		    /* the daemon is; never cleared */
+	_Atomic uint32_t lasting;	    /* lasting.h */
 	_Atomic uint64_t looked_ns;	    /* at the socket, by client_look(); 0: never */
 	_Alignas(64) _Atomic uint32_t room; /* futex word: goes up when a record came free */
 	_Atomic uint32_t room_waiters;	    /* for one 1, for several CLIENT_ROOM_CHAIN */
@@ -135,8 +136,8 @@ int client_due(_Atomic uint64_t *looked_ns, uint64_t now_ns);
 int client_look(struct fk_client *client, uint64_t now_ns);
 
 /*
- * client.c: sleeps as long as *word is value, but not longer than until client_look() is due, and
- * looks, unless somebody has woken it. Returns 0, for another look at the word; -ETIMEDOUT, without
+ * client.c: sleeps as long as *word is value, but not longer than CLIENT_TICK_NS, and then looks,
+ * unless somebody has woken it. Returns 0, for another look at the word; -ETIMEDOUT, without
  * having slept, if deadline_ns (CLOCK_MONOTONIC) is over, after a look if that is due; -ECONNRESET.
  */
 int client_sleep(struct fk_client *client, const _Atomic uint32_t *word, uint32_t value,

@@ -16,6 +16,7 @@ libclientcore_la_SOURCES = \
 	client/group.c \
 	client/heap.c \
 	client/heap.h \
+	client/lasting.h \
 	client/many.c \
 	client/pack.c \
 	client/publish.c \

@@ -15,7 +15,8 @@
  *       Words that were read before it, for the choice, are not used after it.
  *   I2. publish_wake() returns only after it saw a word that is LOOKING, woke a sleeper, saw the
  *       word of a sleeper change or knew this sleep to be woken already, or has done the same with
- *       the dispatcher: W1 to W3 of wake.h.
+ *       the dispatcher: W1 to W3 of wake.h. publish_record() leaves a dispatcher that dozes alone
+ *       if the job can wait for an alarm: W9.
  *   I3. One word in one ring is one publication and one wake, however long the chain behind it: who
  *       takes the chain finds more than one job, and shares.
  *
@@ -37,6 +38,7 @@
 #include <time.h>
 
 #include "client/client.h"
+#include "client/lasting.h"
 #include "common/crash.h"
 #include "common/util.h"
 #include "shm/futex.h"
@@ -163,8 +165,9 @@ static int wake_word(const struct board *board, const _Atomic uint32_t *word, ui
 	return 0;
 }
 
-uint32_t publish_wake(const struct board *board, uint32_t n_workers, uint32_t ring,
-		      _Atomic uint64_t *woken)
+/* A worker that was found awake or was woken; n_workers: all are BUSY or PARKED. */
+static uint32_t publish_wake_worker(const struct board *board, uint32_t n_workers, uint32_t ring,
+				    _Atomic uint64_t *woken)
 {
 	uint32_t sleeper = n_workers;
 	uint32_t value = 0;
@@ -195,19 +198,32 @@ uint32_t publish_wake(const struct board *board, uint32_t n_workers, uint32_t ri
 	if (sleeper < n_workers &&
 	    wake_word(board, &board->workers[sleeper].wake, value, woken ? &woken[sleeper] : NULL))
 		return sleeper;
-
-	/* All BUSY or PARKED. A dispatcher that is awake looks once more before it sleeps. */
-	value = wake_load(&board->dispatcher);
-	FK_CRASH(publish_dispatcher);
-	if (wake_state(value) == WAKE_SLEEPING)
-		(void)wake_word(board, &board->dispatcher, value, NULL);
 	return n_workers;
 }
 
+/* A dispatcher that is awake looks once more before it rests. */
+static void publish_wake_dispatcher(const struct board *board)
+{
+	uint32_t value = wake_load(&board->dispatcher);
+
+	FK_CRASH(publish_dispatcher);
+	if (wake_rests(value))
+		(void)wake_word(board, &board->dispatcher, value, NULL);
+}
+
+uint32_t publish_wake(const struct board *board, uint32_t n_workers, uint32_t ring,
+		      _Atomic uint64_t *woken)
+{
+	uint32_t w = publish_wake_worker(board, n_workers, ring, woken);
+
+	if (w == n_workers)
+		publish_wake_dispatcher(board);
+	return w;
+}
+
 /* Into this ring and no other. False if it is full. */
-static inline __attribute__((always_inline)) int
-publish_push(const struct board *board, struct tenant_segment *tenant, uint32_t n_workers,
-	     uint32_t ring, uint32_t payload, _Atomic uint64_t *woken)
+static inline __attribute__((always_inline)) int publish_put(struct tenant_segment *tenant,
+							     uint32_t ring, uint32_t payload)
 {
 	uint64_t position;
 
@@ -216,6 +232,15 @@ publish_push(const struct board *board, struct tenant_segment *tenant, uint32_t 
 	tenant_mark(tenant, ring);
 	FK_CRASH(publish_marked);
 	wake_published();
+	return 1;
+}
+
+static int publish_push(const struct board *board, struct tenant_segment *tenant,
+			uint32_t n_workers, uint32_t ring, uint32_t payload,
+			_Atomic uint64_t *woken)
+{
+	if (!publish_put(tenant, ring, payload))
+		return 0;
 	(void)publish_wake(board, n_workers, ring, woken);
 	return 1;
 }
@@ -330,6 +355,20 @@ void publish_prepare(struct fk_client *client)
 	publish_fetch(&ring->tail);
 }
 
+/* All workers are busy. */
+static void publish_hand_over(struct fk_client *client, uint32_t index)
+{
+	const struct job *job = &client->jobs[index];
+
+	/* Relaxed: this thread has written it. Whoever watches deadlines has to know of one. */
+	if (wake_state(wake_load(&client->board->dispatcher)) == WAKE_DOZING &&
+	    !atomic_load_explicit(&job->next, memory_order_relaxed) &&
+	    !atomic_load_explicit(&job->deadline_ns, memory_order_relaxed) &&
+	    lasting_spends(&client->lasting, job))
+		return;
+	publish_wake_dispatcher(client->board);
+}
+
 int publish_record(struct fk_client *client, uint32_t index, uint32_t place, int wait)
 {
 	uint32_t payload = ring_payload(client->id, client->generation, index);
@@ -341,9 +380,11 @@ int publish_record(struct fk_client *client, uint32_t index, uint32_t place, int
 	last = atomic_load_explicit(&client->last, memory_order_relaxed);
 	ring = publish_pick(client->board, client->tenant, client->n_workers, last,
 			    publish_random(client));
-	if (unlikely(!publish_push(client->board, client->tenant, client->n_workers, ring, payload,
-				   client->woken)))
+	if (unlikely(!publish_put(client->tenant, ring, payload)))
 		return publish_slowly(client, payload, 0, wait);
+	if (publish_wake_worker(client->board, client->n_workers, ring, client->woken) ==
+	    client->n_workers)
+		publish_hand_over(client, index);
 	if (ring != last)
 		atomic_store_explicit(&client->last, ring, memory_order_relaxed);
 	return 0;

@@ -12,8 +12,9 @@
  * INVARIANTS
  *   I1. The waiter bit is set by a CAS that fails once there is an outcome, and the outcome is
  *       exchanged in, so one of the two sees the other (J1 in shm/job.h).
- *   I2. Sleeps and polls look at the socket once in CLIENT_TICK_NS, all threads of the client
- *       together (client.c, I5): a call in a loop makes no system call for it each time.
+ *   I2. Polls look at the socket once in CLIENT_TICK_NS, all threads of the client together
+ *       (client.c, I5): a call in a loop makes no system call for it each time. A sleep looks when
+ *       it has lasted that long.
  *   I3. Spinning learns: a wait that slept although its job ended within the longest spin sets the
  *       spin to its longest, one that spun in vain halves it.
  *
@@ -26,6 +27,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "client/lasting.h"
 #include "common/crash.h"
 #include "common/util.h"
 
@@ -117,8 +119,10 @@ static int wait_job(struct fk_client *client, fk_job handle, uint64_t timeout_ns
 			break;
 	}
 	/* The acquire of the outcome, also for who saw it change in job_announce_waiter(). */
-	if (!is_pending(job))
+	if (!is_pending(job)) {
 		err = wait_ended(job);
+		lasting_learn(&client->lasting, job);
+	}
 	if (!err && spin && clock_ns() - start < client->spin_max)
 		atomic_store_explicit(&client->spin, client->spin_max, memory_order_relaxed);
 	return err;

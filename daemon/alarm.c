@@ -6,10 +6,10 @@
  *   I1. A ring is followed by a look at all that the worker may have to make way for, with the lock
  *       of fair held. A busy worker that was summoned looks at its next fork (strand_attend()).
  *       One that comes to none for ALARM_AGAIN rings again, until it has looked; it finds that it
- *       is summoned still, and wakes the dispatcher if jobs are queued, for others to look. If
- *       nothing waits any more it rings no more, until somebody wants it to. One that is not busy
- *       looks for work, in which it finds whatever waits, or sleeps, and nothing is set aside
- *       there.
+ *       is summoned still, and wakes the dispatcher if jobs are queued or in a ring, for others to
+ *       look. If nothing waits any more it rings no more, until somebody wants it to. One that is
+ *       not busy looks for work, in which it finds whatever waits, or sleeps, and nothing is set
+ *       aside there.
  *   I2. So nothing that waits is forgotten. Who wants the worker to look writes that first, with
  *       the lock held, and then sets the alarm. If it finds one that rings earlier it leaves it
  *       alone; that one has not rung, so the look that follows it finds what was written. If the
@@ -18,6 +18,10 @@
  *   I3. `at` says when it rings, or a time that has passed. The timer is set first, and then `at`:
  *       a handler that comes in between sets both, and leaves a timer for what stands there. Where
  *       two threads cross it may ring for nothing, or as late as the later of the two wanted.
+ *   I4. With an alarm set, the dispatcher may doze: clients leave jobs in the rings and wake nobody
+ *       (shm/wake.h, W9). So an alarm is set anew, to ring within FAIR_TURN_LONG, or alarm_over()
+ *       is called when `at` is 0. Between two of them, in alarm_ring(), others find 0, too: they
+ *       wake the dispatcher for nothing, or it does not doze.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   A worker dies with the whole pool.
@@ -30,6 +34,7 @@
 
 #include "common/clock.h"
 #include "daemon/dispatcher.h"
+#include "daemon/drain.h"
 #include "daemon/pool.h"
 #include "daemon/worker.h"
 #include "shm/fence.h"
@@ -50,6 +55,27 @@ void alarm_init(struct worker *w)
 void alarm_fini(struct worker *w)
 {
 	pthread_mutex_destroy(&w->alarm.lock);
+}
+
+bool alarms_set(struct pool *pool)
+{
+	for (uint32_t i = 0; i < pool->n_workers; i++) {
+		const struct alarm *a = &pool->workers[i].alarm;
+
+		/* Relaxed: the callers have the fences. */
+		if (atomic_load_explicit(&a->at, memory_order_relaxed) &&
+		    atomic_load_explicit(&a->timed, memory_order_relaxed))
+			return true;
+	}
+	return false;
+}
+
+/* A worker's alarm has become none (I4). */
+static void alarm_over(struct pool *pool)
+{
+	wake_alarm_over();
+	if (wake_state(wake_load(&pool->board->dispatcher)) == WAKE_DOZING && !alarms_set(pool))
+		pool_wake_dispatcher(pool);
 }
 
 void alarm_begin(struct worker *w)
@@ -120,6 +146,8 @@ void alarm_at(struct worker *w, uint64_t at)
 	pthread_mutex_lock(&w->alarm.lock);
 	alarm_set(w, at);
 	pthread_mutex_unlock(&w->alarm.lock);
+	if (!at)
+		alarm_over(w->pool);
 }
 
 /* The worker is to look; one that is not busy does. Returns when to look after it again. */
@@ -141,7 +169,7 @@ static uint64_t alarm_summon(struct worker *w, uint64_t now)
 	 * Pairs with wake_published() and wake_prepare(): who reads that `at` has queued it before
 	 * (I2). */
 	fence_full();
-	if (fair_queued(fair))
+	if (fair_queued(fair) || drain_rings_pending(w->pool))
 		pool_wake_dispatcher(w->pool);
 	return fair_queued(fair) || fair_placed(fair) || aside_any(&w->asides)
 		     ? now + FAIR_TURN_LONG
@@ -165,6 +193,8 @@ void alarm_ring(struct worker *w)
 	/* Without the lock, which this thread may have. */
 	if (again)
 		alarm_set(w, again);
+	else
+		alarm_over(w->pool);
 }
 
 uint64_t alarms_check(struct pool *pool)

@@ -8,11 +8,13 @@
  *   that it looks at its next fork. A signal to a thread that runs is no context switch.
  *   Where the kernel gives no timer, or does not set it, the dispatcher comes and summons the
  *   worker (alarms_check()).
+ *   A worker that looks sees the rings, too. So as long as an alarm is set the dispatcher dozes
+ *   (shm/wake.h, W9), and the next one of a client's long jobs wakes nobody.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   alarm_begin(), alarm_end(), alarm_at(), alarm_ring(): the worker; the last one in the handler
- *   of WORKER_SIGNAL. alarm_by(): any thread of the pool. alarms_check(): the dispatcher.
- *   alarm.c says why none is lost.
+ *   of WORKER_SIGNAL. alarm_by(): any thread of the pool. alarms_check(), alarms_set(): the
+ *   dispatcher. alarm.c says why none is lost.
  */
 #ifndef DAEMON_ALARM_H
 #define DAEMON_ALARM_H
@@ -56,6 +58,9 @@ bool alarm_is_due(struct worker *worker);
 
 /* The handler of the signal: summons the worker, which is its own. */
 void alarm_ring(struct worker *worker);
+
+/* One is set, by a timer: whoever has it looks at all rings soon, or wakes the dispatcher. */
+bool alarms_set(struct pool *pool);
 
 /* Rings for workers without timers. Returns when to come back, 0 for never. */
 uint64_t alarms_check(struct pool *pool);

@@ -93,11 +93,15 @@ static void dispatcher_summon_some(struct pool *pool)
 	fair_unlock(fair);
 }
 
-/* Jobs wait, but workers will look by themselves when one of them is to go first. */
+/* Jobs wait, but workers will look by themselves when one of them is to go first; those for which
+ * that is now are summoned. */
 static bool dispatcher_may_rest(struct pool *pool, enum intake_left left)
 {
-	return left == INTAKE_NONE && !atomic_load_explicit(&pool->stop, memory_order_relaxed) &&
-	       intake_is_watched(pool, NULL, ACCOUNT_NOBODY);
+	if (left != INTAKE_NONE || atomic_load_explicit(&pool->stop, memory_order_relaxed) ||
+	    !intake_is_watched(pool, NULL, ACCOUNT_NOBODY))
+		return false;
+	dispatcher_summon_some(pool);
+	return true;
 }
 
 /* Sees to it that waiting jobs are started. Returns after how many ns it has to look again. */
@@ -236,8 +240,13 @@ void dispatcher_attend(struct pool *pool)
 			      memory_order_relaxed);
 
 	if (again == ACCOUNT_TIDE) {
-		value = wake_prepare(word);
+		bool dozes = alarms_set(pool);
+
+		value = dozes ? wake_dozing(word) : wake_prepare(word);
 		again = dispatcher_dispatch(pool);
+		/* Nobody looks at what clients leave to the alarms: wake.h, W9. */
+		if (dozes && !alarms_set(pool))
+			again = 0;
 	}
 	/* It comes by itself: nobody needs to wake it. */
 	if (again < ACCOUNT_TIDE) {

@@ -7,7 +7,10 @@
  *   worker that becomes busy and leaves jobs waiting with nobody looking. As long as jobs wait, it
  *   comes by itself, every DISPATCHER_TICK; its word says LOOKING then, so that a flood does not
  *   wake it for each job. It need not where all that waits are queued jobs which no worker is to
- *   make way for soon: then that worker looks by itself (intake_turn.c).
+ *   make way for soon, or long ones: then that worker looks by itself when it is time
+ *   (intake_turn.c); where that is now, it is summoned first. A worker that will look sees the
+ *   rings, too: so the dispatcher dozes meanwhile, and clients whose jobs can wait do not wake it
+ *   (shm/wake.h, W9).
  *   Each time it sees to it that somebody comes: wakes a sleeper; or summons workers if there are
  *   words in the rings, which one has to take off, or if they run jobs that have a worse claim than
  *   a queued one (fair_claim.c). Who is summoned looks at its next fork, and if it is still so,

@@ -265,6 +265,10 @@ bool fair_claims(struct fair *fair, uint32_t worker, uint32_t row, uint64_t ran_
  * turn, of n that were set aside for it the one that is furthest behind. */
 uint32_t fair_turn(struct fair *fair, uint32_t row, const uint32_t *rows, uint32_t n);
 
+/* Lock held: there is a job that waits for this worker, and the one that goes first is long, as far
+ * as one knows. */
+bool fair_first_is_long(struct fair *fair, uint32_t worker);
+
 /* Lock held: counts on how many workers each job, client and tenant runs. */
 void fair_count(struct fair *fair);
 

@@ -129,6 +129,13 @@ bool fair_claims(struct fair *fair, uint32_t worker, uint32_t row, uint64_t ran_
 	return ran_ns >= FAIR_QUANTUM || ahead >= (int64_t)vtime_of(FAIR_QUANTUM, weight);
 }
 
+bool fair_first_is_long(struct fair *fair, uint32_t worker)
+{
+	uint32_t first = fair_first(fair, worker);
+
+	return first != ACCOUNT_NOBODY && !fair_is_short(fair, first);
+}
+
 static void fair_count_one(const struct fair *fair, struct fair_runs *runs)
 {
 	if (runs->counted != fair->counted)

@@ -127,9 +127,9 @@ bool intake_again(struct worker *worker, uint32_t *ret_row);
  * is the one that runs, the worker's alarm is set for when that may change. */
 uint32_t intake_turn(struct worker *worker, const uint32_t *rows, uint32_t n, uint64_t not_before);
 
-/* True if all that waits are queued jobs which no worker is to make way for now, and one's alarm
- * rings when that may change: nobody has to come for them. worker: the caller, which is about to
- * run this row; NULL on other threads. */
+/* True if all that waits are queued jobs, each worker runs one, and none is to make way for a short
+ * one soon: an alarm rings when one is to make way, and nobody has to come for that. worker: the
+ * caller, which is about to run this row; NULL on other threads. */
 bool intake_is_watched(struct pool *pool, const struct worker *worker, uint32_t row);
 
 /* Owner, which leaves jobs waiting with all workers busy, and is about to run this row: the

@@ -15,15 +15,17 @@
  *       alarm rings. That is set, with the lock of fair held, for when a worker is to make way at
  *       the earliest, or in FAIR_TURN_LONG. After each ring the worker looks (alarm.c, I1): it
  *       takes a job, or sets an alarm anew, or wakes the dispatcher, which for what it leaves does
- *       intake_tell(). A worker that ends what it runs goes on to what it has set aside, or looks
- *       for jobs, and so it does at each end.
+ *       intake_tell(). One that was summoned for now, and has not looked, does so at its next fork;
+ *       so the alarm is another's, or rings in FAIR_TURN_LONG. A worker that ends what it runs goes
+ *       on to what it has set aside, or looks for jobs, and so it does at each end.
  *   I2. So a job that goes before one that runs is started at that one's next fork. It is late by
  *       FAIR_TURN_LONG at most: if a worker has gone on meanwhile to one that is further ahead than
  *       those that the alarm was set for.
  *   I3. For what is set aside its own worker has an alarm as long as there is any: aside_start()
  *       and aside_bring_up() set one, and each look sets the next.
- *   I4. Where something stands in a ring or in a root deque, or waits for a place, or is to go
- *       first before INTAKE_SOON, the dispatcher does it (dispatcher.h).
+ *   I4. Where something stands in a ring or in a root deque, or waits for a place, or a short job
+ *       is to go first before INTAKE_SOON, or a worker runs nothing, the dispatcher does it, tick
+ *       by tick (dispatcher.h): there may be a flood of such jobs, which would wake it each time.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   See intake.h.
@@ -32,13 +34,29 @@
 
 #include "common/clock.h"
 #include "daemon/alarm.h"
+#include "daemon/dispatcher.h"
 #include "daemon/drain.h"
 #include "daemon/pool.h"
 #include "daemon/worker.h"
 #include "shm/wake.h"
 
-/* A claim that comes before that is not worth a timer. */
+/* A claim of a short job that comes before that is not worth a timer. */
 #define INTAKE_SOON NSEC_PER_MSEC
+
+/* Lock held: in how many ns a worker has to look by itself, with what runs there. False: somebody
+ * has to see to it now. */
+static bool intake_looks_in(struct worker *w, uint32_t runs, bool self, uint64_t *ret_in)
+{
+	struct fair *fair = &w->pool->intake.fair;
+	uint64_t in = fair_claims_in(fair, w->index, runs);
+
+	if (runs == ACCOUNT_NOBODY || (in < INTAKE_SOON && !fair_first_is_long(fair, w->index)))
+		return false;
+	if (in < INTAKE_SOON && !self && dispatcher_has_summoned(w))
+		in = FAIR_TURN_LONG;
+	*ret_in = min(max(in, FAIR_QUANTUM), FAIR_TURN_LONG);
+	return true;
+}
 
 bool intake_is_watched(struct pool *pool, const struct worker *self, uint32_t row)
 {
@@ -55,20 +73,20 @@ bool intake_is_watched(struct pool *pool, const struct worker *self, uint32_t ro
 	watched = fair->heap.n;
 	for (uint32_t i = 0; i < pool->n_workers && watched; i++) {
 		struct worker *w = &pool->workers[i];
+		uint32_t runs = w == self ? row : account_row(&w->account);
 		uint64_t in;
 
 		if (worker_is_parked(w))
 			continue;
-		in = fair_claims_in(fair, i, w == self ? row : account_row(&w->account));
-		watched = in >= INTAKE_SOON;
-		if (in < first) {
+		watched = intake_looks_in(w, runs, w == self, &in);
+		if (watched && in < first) {
 			first = in;
 			next = w;
 		}
 	}
 	watched &= next != NULL;
 	if (watched)
-		alarm_by(next, now + min(first, FAIR_TURN_LONG), now);
+		alarm_by(next, now + first, now);
 	fair_unlock(fair);
 	return watched;
 }
@@ -83,9 +101,8 @@ void intake_tell(struct worker *w, uint32_t row)
 }
 
 /* Lock held: when a worker that goes on with its job has to look again, CLOCK_MONOTONIC, ns; 0: at
- * no time. However soon a claim comes, the worker has an alarm for it: the dispatcher may sleep, as
- * the claim was not that soon when somebody asked last (I1). What was set aside has its turn after
- * not_before. */
+ * no time. However soon a claim comes, the worker has an alarm for it: the dispatcher may sleep
+ * (I1). What was set aside has its turn after not_before. */
 static uint64_t intake_look_at(struct worker *w, const uint32_t *rows, uint32_t n,
 			       uint64_t not_before, uint64_t now)
 {

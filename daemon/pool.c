@@ -69,7 +69,7 @@ void pool_wake_dispatcher(struct pool *pool)
 
 	wake_published();
 	value = wake_load(&pool->board->dispatcher);
-	if (wake_state(value) == WAKE_SLEEPING)
+	if (wake_rests(value))
 		pool_wake_word(&pool->board->dispatcher, value);
 }
 

@@ -15,11 +15,14 @@
  *	SLEEPING  waits on the word; whoever wakes it changes nothing, the worker does
  *	PARKED    a worker that is not to run now (daemon/park.h): it waits on the word, too, and a
  *		  publisher leaves it alone, as if it were BUSY for ever
+ *	DOZING    the dispatcher sleeps, and a busy worker's alarm is set, at which that looks at
+ *		  the rings: a publisher whose job can wait so long leaves it alone; others wake it
  *
  * THE PROTOCOL, AND WHY NO JOB IS FORGOTTEN
  *   Publisher (client):  publish P;  full fence;  read the words:
  *	a SLEEPING one: FUTEX_WAKE on that value until one was woken or the value changed;
- *	else a LOOKING one: nothing;  else (all BUSY): raise and wake the dispatcher.
+ *	else a LOOKING one: nothing;  else (all BUSY): raise and wake the dispatcher, unless that is
+ *	DOZING and the job can wait.
  *   Worker going to sleep:  store SLEEPING;  full fence;  look at all rings;  FUTEX_WAIT.
  *   Worker that found work: store BUSY;  full fence;  look whether any ring has something; if so,
  *	do for it what the publisher would (wake a sleeper, else the dispatcher).
@@ -53,10 +56,26 @@
  *	come for these by themselves (daemon/intake_turn.c). That is true for W2: the look comes
  *	without being asked for, and a look that finds nothing ends the ticks only after the steps
  *	of a worker that goes to sleep: store SLEEPING; full fence; look at all rings.
+ *   W9. A publisher reads DOZING from it and leaves P to the alarms. The dispatcher has done:
+ *		store DOZING;  full fence;  look at all rings;  look at the alarms: one is set,
+ *	or it comes at once, and goes by SLEEPING next. A worker whose alarm is over:
+ *		store so;  full fence;  if no alarm is set, and the dispatcher dozes: wake it.
+ *	If of the fences of the publisher and the dispatcher the publisher's comes first, the
+ *	dispatcher sees P. Else an alarm was set after the dispatcher's fence. As long as there is
+ *	one, it rings within FAIR_TURN_LONG (20 ms), and its worker takes P off the ring at its next
+ *	fork; if it comes to none for 2 ms the dispatcher is woken (daemon/alarm.c). And the one
+ *	whose fence is the last of those that end finds none set, and the word DOZING, if its fence
+ *	comes after the dispatcher's; if it comes before, the dispatcher finds none. So the
+ *	dispatcher is awake after the publisher's read, and looks at all rings before it rests (W8).
+ *	Whoever else turns from BUSY looks by itself, and so does each worker at each end.
+ *	Not so yet: a worker with mail at its next fork takes the summons and does not look
+ *	(strand_attend()), and `at` may stand for a timer that has rung, where two threads cross
+ *	(alarm.c, I3). P waits for the end of a job then, or its client's next look.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   A client between publish and wake: the manager, on its death, has all summaries set and the
- *   dispatcher woken. The pool: the manager wakes every word after it has failed what ran.
+ *   dispatcher woken, also one that dozes. The pool, with its alarms: the manager wakes every word
+ *   after it has failed what ran, and the next pool looks at all rings when it starts.
  *
  * Compiles with C11 alone: tests/model/wake.c runs this file.
  */
@@ -71,7 +90,8 @@
 #define WAKE_BUSY     0u
 #define WAKE_LOOKING  1u
 #define WAKE_SLEEPING 2u
-#define WAKE_PARKED   3u
+#define WAKE_PARKED   3u /* of a worker */
+#define WAKE_DOZING   3u /* of the dispatcher */
 #define WAKE_STATE    3u
 #define WAKE_SEQ      4u /* one step of the sequence */
 
@@ -83,7 +103,8 @@ static inline void wake_store(_Atomic uint32_t *word, uint32_t state)
 	atomic_store_explicit(word, (old & ~WAKE_STATE) | state, memory_order_relaxed);
 }
 
-/* Owner: the word of the next rest, SLEEPING or PARKED. Relaxed, the callers have the fences. */
+/* Owner: the word of the next rest, SLEEPING, PARKED or DOZING. Relaxed, the callers have the
+ * fences. */
 static inline uint32_t wake_next(_Atomic uint32_t *word, uint32_t state)
 {
 	uint32_t old = atomic_load_explicit(word, memory_order_relaxed);
@@ -105,6 +126,29 @@ static inline uint32_t wake_prepare(_Atomic uint32_t *word)
 	 * Pairs with wake_published(). */
 	fence_full();
 	return sleeping;
+}
+
+/* The dispatcher: announces that it dozes. After it, look at everything once more, and whether an
+ * alarm is set; then FUTEX_WAIT on the returned value, or wake_store() another state. */
+static inline uint32_t wake_dozing(_Atomic uint32_t *word)
+{
+	uint32_t dozing = wake_next(word, WAKE_DOZING);
+
+	/* ORDER wake/sleep [W]: full, between the store of DOZING and the look at the rings. Pairs
+	 * with wake_published().
+	 * ORDER wake/doze [W]: the same fence, before the look at the alarms. Pairs with
+	 * wake_alarm_over(); W9. */
+	fence_full();
+	return dozing;
+}
+
+/* A worker, whose alarm is none from now on. After it, look whether another one is set, and if not,
+ * whether the dispatcher dozes. */
+static inline void wake_alarm_over(void)
+{
+	/* ORDER wake/doze [W]: full, between the store and the look. Pairs with wake_dozing() and
+	 * with itself, where two end at once; W9. */
+	fence_full();
 }
 
 /* Owner: announces that it is parked. After it, look whether any ring has work left, and hand that
@@ -147,7 +191,7 @@ static inline uint32_t wake_state(uint32_t value)
 	return value & WAKE_STATE;
 }
 
-/* Its owner waits on the word, or is about to: SLEEPING or PARKED. */
+/* Its owner waits on the word, or is about to: SLEEPING, PARKED or DOZING. */
 static inline int wake_rests(uint32_t value)
 {
 	return wake_state(value) >= WAKE_SLEEPING;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * intake: from the queues into the workers' hands, in a whole pool: whom a job goes to, whom it
- * goes before, and what becomes of those that do not start. check_drain.c has the rings.
+ * goes before, and what becomes of those that do not start. check_drain.c has the rings,
+ * check_intake_turn.c who comes for what waits.
  */
 #include "common/clock.h"
 #include "common/util.h"
@@ -85,30 +86,6 @@ START_TEST(what_a_job_used_is_charged_to_its_client)
 }
 END_TEST
 
-/* The dispatcher sleeps; true if it was woken since. */
-static void let_dispatcher_sleep(struct pool *pool)
-{
-	(void)wake_prepare(&pool->board->dispatcher);
-}
-
-static bool dispatcher_was_woken(struct pool *pool)
-{
-	return wake_state(wake_load(&pool->board->dispatcher)) != WAKE_SLEEPING;
-}
-
-/* Records first to last, a word each, as the only worker's next jobs. */
-static void words(uint32_t first, uint32_t last)
-{
-	uint64_t position;
-
-	for (uint32_t i = first; i <= last; i++) {
-		fill(i, "intake:count", LAST);
-		ck_assert_int_eq(ring_push(&rig.tenant->rings[0], ring_payload(0, 1, i), &position),
-				 RING_OK);
-	}
-	tenant_mark(rig.tenant, 0);
-}
-
 /* Before there are workers: this thread is the only one, busy, and nobody else looks. */
 static void take_by_hand(struct pool *pool)
 {
@@ -174,98 +151,6 @@ START_TEST(who_takes_more_than_it_starts_tells_somebody)
 	ck_assert_uint_eq(rig_wait(&rig, 6), JOB_DONE);
 	ck_assert_uint_eq(atomic_load(&ran), 2);
 	rig_stop(&rig);
-}
-END_TEST
-
-/* Before there are workers: this thread is the only one, and runs a long job, as its client's jobs
- * are, when the next one comes. */
-static void leave_waiting_by_hand(struct pool *pool)
-{
-	struct worker *w = &pool->workers[0];
-	struct fair_client *client = &pool->intake.fair.clients[0];
-	uint32_t row = LAST;
-
-	alarm_begin(w); /* this thread's: it takes the signal for nothing */
-	/* For who comes to no fork it rings again, but not if nothing waits any more. */
-	ck_assert_uint_eq(wake_state(wake_load(&w->board->wake)), WAKE_BUSY);
-	alarm_ring(w);
-	ck_assert_uint_ne(atomic_load(&w->alarm.at), 0);
-	w->alarm.asked = 0;
-	alarm_ring(w);
-	ck_assert_uint_eq(atomic_load(&w->alarm.at), 0);
-	ck_assert(dispatcher_take_summons(w));
-	client->mean = 100 * NSEC_PER_MSEC;
-	words(0, 0);
-	ck_assert(intake_drain(w, &row));
-	w->job = row;
-	intake_account(w, row, false, clock_ns());
-	words(1, 1);
-	let_dispatcher_sleep(pool);
-	ck_assert(!intake_preempt(w));
-	ck_assert(!dispatcher_was_woken(pool));
-	ck_assert_uint_ne(atomic_load(&w->alarm.at), 0);
-	ck_assert(intake_is_watched(pool, NULL, LAST));
-	/* Not if there is one more in a ring, */
-	words(2, 2);
-	ck_assert(!intake_is_watched(pool, NULL, LAST));
-	intake_collect(pool, 0);
-	ck_assert(intake_is_watched(pool, NULL, LAST));
-	/* or that one claims the worker by now, */
-	client->mean = 0;
-	ck_assert(!intake_is_watched(pool, NULL, LAST));
-	/* for which it has an alarm: who was asked before may have let the dispatcher sleep; */
-	ck_assert_uint_eq(intake_turn(w, NULL, 0, 0), row);
-	ck_assert_uint_ne(atomic_load(&w->alarm.at), 0);
-	client->mean = 100 * NSEC_PER_MSEC;
-	/* or the worker is at an end. */
-	intake_account(w, WORKER_NO_JOB, false, clock_ns());
-	ck_assert(!intake_is_watched(pool, NULL, LAST));
-	w->job = WORKER_NO_JOB;
-	root_drop(pool, row, JOB_CANCELLED, 0);
-	alarm_end(w);
-	wake_store(&pool->board->dispatcher, WAKE_LOOKING);
-}
-
-START_TEST(nobody_is_woken_for_a_job_that_can_wait)
-{
-	rig_prepare = leave_waiting_by_hand;
-	start(1);
-	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_DONE);
-	ck_assert_uint_eq(rig_wait(&rig, 2), JOB_DONE);
-	rig_stop(&rig);
-}
-END_TEST
-
-/* What a worker whose timer cannot be set is to look at, the dispatcher comes for. */
-static void lose_the_timer(struct pool *pool)
-{
-	struct worker *w = &pool->workers[0];
-	uint64_t now = clock_ns();
-
-	alarm_begin(w);
-	/* From now on the kernel refuses it. */
-	ck_assert_int_eq(timer_delete(w->alarm.timer), 0);
-	let_dispatcher_sleep(pool);
-	alarm_by(w, now + 3600 * NSEC_PER_SEC, now);
-	ck_assert(dispatcher_was_woken(pool));
-	ck_assert_uint_eq(alarms_check(pool), now + 3600 * NSEC_PER_SEC);
-	alarm_end(w);
-	ck_assert_uint_eq(alarms_check(pool), 0);
-	wake_store(&pool->board->dispatcher, WAKE_LOOKING);
-}
-
-/* What the test does before there are workers, who find nothing to run then. */
-static void by_hand(uint32_t workers, void (*act)(struct pool *pool))
-{
-	rig_prepare = act;
-	start(workers);
-	ck_assert_uint_eq(atomic_load(&ran), 0);
-	rig_stop(&rig);
-}
-
-START_TEST(the_dispatcher_looks_after_a_worker_whose_timer_cannot_be_set)
-{
-	by_hand(1, lose_the_timer);
 }
 END_TEST
 
@@ -353,8 +238,6 @@ CHECK_MAIN("intake", a_queued_job_past_its_deadline_expires_and_does_not_run,
 	   a_job_behind_another_of_its_batch_is_taken_back_and_goes_before_it,
 	   jobs_behind_one_that_keeps_its_worker_go_to_another,
 	   what_a_job_used_is_charged_to_its_client, who_takes_more_than_it_starts_tells_somebody,
-	   nobody_is_woken_for_a_job_that_can_wait,
-	   the_dispatcher_looks_after_a_worker_whose_timer_cannot_be_set,
 	   who_finds_a_queued_job_in_each_search_asks_for_the_work_that_goes_before_it,
 	   jobs_of_a_client_that_left_end_some_at_a_time_without_a_pause,
 	   a_pool_that_drains_is_not_empty_before_the_last_job_has_ended)

@@ -8,11 +8,13 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "client/lasting.h"
 #include "common/clock.h"
 #include "common/util.h"
 #include "shm/futex.h"
@@ -166,6 +168,86 @@ START_TEST(with_all_busy_the_dispatcher_is_woken)
 }
 END_TEST
 
+/* The dispatcher dozes: s sleeps on its word. */
+static void doze(struct sleeper *s)
+{
+	s->result = 1;
+	s->word = &fake.board->dispatcher;
+	(void)wake_dozing(s->word);
+	pthread_create(&s->thread, NULL, sleep_on_word, s);
+}
+
+/* As if the client had slept until two of its jobs of 100 ms ended. */
+static void have_waited(fk_client *client, uint32_t task)
+{
+	struct job job = { .task = task, .started_ns = 1, .ended_ns = 1 + LASTING_NS };
+
+	lasting_learn(&client->lasting, &job);
+	lasting_learn(&client->lasting, &job);
+}
+
+static void submit_some(fk_client *client, const struct fk_request *request, uint32_t n)
+{
+	const struct fk_request requests[2] = { *request, *request };
+	fk_job jobs[2];
+
+	ck_assert_int_eq(fk_submit_batch(client, requests, n, 0, jobs), 0);
+}
+
+/* Submits until it is awake: a sleeper that is not there yet cannot be woken. waited: each time the
+ * client has waited. */
+static void must_wake(struct sleeper *s, fk_client *client, const struct fk_request *request,
+		      uint32_t n, bool waited)
+{
+	do {
+		if (waited)
+			have_waited(client, request->task->index);
+		submit_some(client, request, n);
+	} while (pthread_tryjoin_np(s->thread, NULL) != 0);
+	ck_assert_int_eq(s->result, 0);
+}
+
+START_TEST(a_job_that_can_wait_leaves_a_dispatcher_that_dozes_alone)
+{
+	struct fk_request request = { 0 }, late;
+	struct sleeper s;
+	fk_client *client;
+
+	fake_start(1, 0);
+	client = must_open();
+	request.task = must_find(client, "test:drop");
+	atomic_store(&fake.board->workers[0].wake, WAKE_BUSY);
+	/* Nobody knows how long it will take. */
+	doze(&s);
+	must_wake(&s, client, &request, 1, false);
+
+	doze(&s);
+	have_waited(client, request.task->index);
+	submit_some(client, &request, 1);
+	/* It sleeps still, or is about to. */
+	while (!futex_wake(s.word, 1))
+		ck_assert_int_ne(pthread_tryjoin_np(s.thread, NULL), 0);
+	pthread_join(s.thread, NULL);
+
+	/* Not the second one, nor a chain, nor a job with a deadline; */
+	doze(&s);
+	must_wake(&s, client, &request, 1, false);
+	doze(&s);
+	must_wake(&s, client, &request, 2, true);
+	late = request;
+	late.timeout_ns = 3600 * NSEC_PER_SEC;
+	doze(&s);
+	must_wake(&s, client, &late, 1, true);
+	/* nor while it sleeps, and no alarm is set. */
+	s.result = 1;
+	atomic_store(s.word, WAKE_SLEEPING);
+	pthread_create(&s.thread, NULL, sleep_on_word, &s);
+	must_wake(&s, client, &request, 1, true);
+	fk_close(client);
+	fake_stop();
+}
+END_TEST
+
 START_TEST(who_looks_needs_no_wake)
 {
 	set_words((uint32_t[]){ WAKE_BUSY, WAKE_SLEEPING, WAKE_LOOKING }, 3);
@@ -286,7 +368,8 @@ CHECK_MAIN("publish", the_last_worker_is_chosen_while_it_looks, a_sleeper_is_cho
 	   a_parked_worker_is_left_alone, of_two_busy_ones_the_shorter_ring_is_chosen,
 	   the_length_of_a_ring_is_seen_within_a_factor_of_two,
 	   a_busy_workers_job_wakes_a_sleeper_and_nobody_else, a_job_in_a_sleepers_ring_wakes_it,
-	   with_all_busy_the_dispatcher_is_woken, who_looks_needs_no_wake,
+	   with_all_busy_the_dispatcher_is_woken,
+	   a_job_that_can_wait_leaves_a_dispatcher_that_dozes_alone, who_looks_needs_no_wake,
 	   a_sleeper_that_never_sleeps_passes_the_duty_on,
 	   a_sleep_is_woken_once_and_the_next_pools_again,
 	   a_full_ring_gives_way_to_the_next_until_all_are_full,

@@ -10,6 +10,7 @@
 #include <sys/time.h>
 
 #include "client/client.h"
+#include "client/lasting.h"
 #include "common/clock.h"
 #include "shm/futex.h"
 #include "shm/proto.h"
@@ -310,6 +311,68 @@ START_TEST(who_waits_for_jobs_that_were_taken_off_the_rings_wakes_nobody)
 }
 END_TEST
 
+/* A job of 100 ms, whoever looks at the clock. */
+static void *end_a_long_job(void *argument)
+{
+	struct job *job = argument;
+
+	await_waiter(job);
+	/* The fake has taken it. */
+	while (!atomic_load(&job->started_ns))
+		sched_yield();
+	atomic_store(&job->started_ns, 1);
+	atomic_store(&job->ended_ns, 1 + LASTING_NS);
+	(void)job_finish(job, atomic_load(&job->generation), JOB_DONE);
+	return NULL;
+}
+
+START_TEST(who_slept_until_long_jobs_ended_knows_that_the_next_one_can_wait)
+{
+	const fk_task *task;
+	fk_client *client;
+
+	fake_start(1, 1);
+	client = must_open();
+	task = must_find(client, "test:drop");
+	for (int i = 0; i < 2; i++) {
+		pthread_t thread;
+		fk_job job;
+
+		ck_assert_int_eq(fk_submitv(client, task, 0, &job), 0);
+		ck_assert(!lasting_spends(&client->lasting, client_job(client, job)));
+		pthread_create(&thread, NULL, end_a_long_job, client_job(client, job));
+		ck_assert_int_eq(fk_wait(client, job, FK_FOREVER), 0);
+		pthread_join(thread, NULL);
+		if (i)
+			ck_assert(lasting_spends(&client->lasting, client_job(client, job)));
+	}
+	fk_close(client);
+	fake_stop();
+}
+END_TEST
+
+/* Somebody's look is long ago, or was just now: who falls asleep now is not woken for the next. */
+START_TEST(a_sleep_looks_when_it_has_lasted_a_tick_and_not_sooner)
+{
+	fk_client *client;
+	uint64_t end;
+	fk_job job;
+
+	job = must_drop(&client);
+	end = clock_ns() + CLIENT_TICK_NS / 5;
+	atomic_store(&client->looked_ns, clock_ns() - CLIENT_TICK_NS * 9 / 10);
+	ck_assert_int_eq(fk_wait(client, job, CLIENT_TICK_NS / 5), -ETIMEDOUT);
+	/* By who finds its time over. */
+	ck_assert_uint_ge(atomic_load(&client->looked_ns), end);
+	fake_hang_up();
+	/* For an hour nobody else would. */
+	atomic_store(&client->looked_ns, clock_ns() + 3600 * NSEC_PER_SEC);
+	ck_assert_int_eq(fk_wait(client, job, FK_FOREVER), -ECONNRESET);
+	fk_close(client);
+	fake_stop();
+}
+END_TEST
+
 START_TEST(an_outcome_that_was_the_daemons_last_act_counts)
 {
 	fk_client *client;
@@ -331,4 +394,6 @@ CHECK_MAIN("wait", a_waiter_finds_out_that_the_daemon_is_gone,
 	   a_sleep_that_signals_interrupt_finds_it_out_too,
 	   who_polls_wakes_again_whom_a_stranger_kept_from_being_woken,
 	   who_waits_for_jobs_that_were_taken_off_the_rings_wakes_nobody,
+	   who_slept_until_long_jobs_ended_knows_that_the_next_one_can_wait,
+	   a_sleep_looks_when_it_has_lasted_a_tick_and_not_sooner,
 	   an_outcome_that_was_the_daemons_last_act_counts)

@@ -116,6 +116,45 @@ static inline void publish(uint32_t index, uint32_t ring)
 		pool_wake_dispatcher(rig.pool);
 }
 
+/* A word for a ring, and nobody is told. */
+static inline void leave(uint32_t index, uint32_t ring)
+{
+	uint64_t position;
+
+	ck_assert_int_eq(ring_push(&rig.tenant->rings[ring], ring_payload(0, 1, index), &position),
+			 RING_OK);
+	tenant_mark(rig.tenant, ring);
+}
+
+/* Records first to last, a word each, as worker 0's next jobs. */
+static inline void words(uint32_t first, uint32_t last)
+{
+	for (uint32_t i = first; i <= last; i++) {
+		fill(i, "intake:count", LAST);
+		leave(i, 0);
+	}
+}
+
+/* What the test does before there are workers, who find nothing to run then. */
+static inline void by_hand(uint32_t workers, void (*act)(struct pool *pool))
+{
+	rig_prepare = act;
+	start(workers);
+	ck_assert_uint_eq(atomic_load(&ran), 0);
+	rig_stop(&rig);
+}
+
+/* The dispatcher sleeps; true if it was woken since. */
+static inline void let_dispatcher_sleep(struct pool *pool)
+{
+	(void)wake_prepare(&pool->board->dispatcher);
+}
+
+static inline bool dispatcher_was_woken(struct pool *pool)
+{
+	return !wake_rests(wake_load(&pool->board->dispatcher));
+}
+
 /* A second client, of another uid or of the same one. */
 struct other {
 	int tenant_fd, client_fd;

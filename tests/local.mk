@@ -8,6 +8,7 @@ LDADD = tests/libtests.la $(DAEMON_LIBS) $(CLIENT_LIBS) libcommon.la $(CHECK_LIB
 
 UNIT_TESTS = \
 	tests/check_account \
+	tests/check_alarm \
 	tests/check_algorithm \
 	tests/check_alloc \
 	tests/check_array \
@@ -43,7 +44,9 @@ UNIT_TESTS = \
 	tests/check_histogram \
 	tests/check_image \
 	tests/check_intake \
+	tests/check_intake_turn \
 	tests/check_job \
+	tests/check_lasting \
 	tests/check_layout \
 	tests/check_lazy \
 	tests/check_lazy_pool \
@@ -211,6 +214,7 @@ TSAN_TESTS = \
 	tests/check_place \
 	tests/check_scan \
 	tests/check_job \
+	tests/check_alarm \
 	tests/check_algorithm \
 	tests/check_array \
 	tests/check_aside \
@@ -229,6 +233,7 @@ TSAN_TESTS = \
 	tests/check_halt \
 	tests/check_heap \
 	tests/check_intake \
+	tests/check_intake_turn \
 	tests/check_lazy \
 	tests/check_lazy_pool \
 	tests/check_log \
@@ -438,6 +443,7 @@ tests_check_inject_SOURCES = \
 	tests/check_inject.c \
 	tests/inject.c \
 	tests/inject.h \
+	tests/inject_runs.h \
 	tests/visitor.c \
 	tests/visitor.h
 tests_check_isolation_SOURCES = \
