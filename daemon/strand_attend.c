@@ -88,9 +88,12 @@ bool strand_attend(struct worker *w, struct fk_frame *frame)
 			worker_ask(w); /* its alarm rings for all else */
 		return true;
 	}
-	asked = dispatcher_take_summons(w);
 	mail = inbox_any(&w->inbox);
-	preempted = !mail && asked && intake_preempt(w);
+	/* Mail goes first, and whoever summoned the worker wants a look: at the next fork. */
+	asked = !mail && dispatcher_take_summons(w);
+	if (mail && dispatcher_has_summoned(w))
+		worker_ask(w);
+	preempted = asked && intake_preempt(w);
 	if (!mail && !preempted && !aside_claims(w, asked, &turn))
 		return true;
 	strand_set_aside(w, frame);

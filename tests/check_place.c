@@ -15,6 +15,7 @@
 #include <sched.h>
 #include <string.h>
 
+#include "daemon/dispatcher.h"
 #include "daemon/root.h"
 #include "tests/check_unit.h"
 #include "tests/quiet.h"
@@ -23,6 +24,7 @@
 
 static struct rig rig;
 static _Atomic uint64_t trips, wrong;
+static _Atomic uint32_t host;
 
 static void arrived(uint32_t worker)
 {
@@ -207,6 +209,41 @@ FK_NO_LEAF(goes_and_fails)
 }
 FK_END(goes_and_fails)
 
+/* Keeps its worker until somebody is on the way to it, and lets it be summoned then. */
+FK_TASK(int64_t, hosts, (int64_t, n))
+{
+	struct worker *w = worker_self();
+
+	(void)n;
+	atomic_store(&host, w->index);
+	while (!inbox_any(&w->inbox))
+		sched_yield();
+	dispatcher_summon(w);
+	FK_LEAF(1);
+}
+FK_NO_BODY(hosts)
+FK_END(hosts)
+
+FK_TASK(int64_t, hosts_one, (int64_t, n), int64_t x; int64_t y;)
+FK_NO_LEAF(hosts_one)
+{
+	FK_CALL(x, hosts, self->n);
+	FK_CALL(y, stay, 1);
+	FK_RETURN(self->x);
+}
+FK_END(hosts_one)
+
+/* Goes there, and looks whether the summons is there still, and again after a fork. */
+FK_TASK(int64_t, visits, (int64_t, there), int64_t first; int64_t x;)
+FK_NO_LEAF(visits)
+{
+	FK_GO_TO_WORKER((uint32_t)self->there);
+	self->first = dispatcher_has_summoned(worker_self());
+	FK_CALL(x, stay, 0);
+	FK_RETURN(self->first << 1 | dispatcher_has_summoned(worker_self()));
+}
+FK_END(visits)
+
 FK_EXPORT(tour, "n:i64 -> i64", 0, "goes to each worker")
 FK_EXPORT(stay, "n:i64 -> i64", 0, "goes to where it is")
 FK_EXPORT(nowhere, "place:i64 -> i64", 0, "goes to a worker")
@@ -216,6 +253,8 @@ FK_EXPORT(swap, "n:i64 -> i64", 0, "children that change places")
 FK_EXPORT(nodes, "n:i64 -> i64", 0, "goes to each node")
 FK_EXPORT(restless, "seed:i64 -> i64", 0, "travels for ever")
 FK_EXPORT(goes_and_fails, "seed:i64 -> i64", 0, "fails elsewhere")
+FK_EXPORT(hosts_one, "n:i64 -> i64", 0, "waits for a visitor")
+FK_EXPORT(visits, "there:i64 -> i64", 0, "is one")
 FK_MODULE(t, "test tasks")
 
 static void start(uint32_t workers, bool forced)
@@ -292,6 +331,23 @@ START_TEST(busy_worker_takes_who_comes)
 			ck_assert_uint_eq(rig_wait(&rig, 10 + i), JOB_DONE);
 		stop();
 	}
+}
+END_TEST
+
+/* Whoever summoned the worker wants it to look whose turn it is, and who came does not. */
+START_TEST(who_comes_does_not_take_a_summons_away)
+{
+	start(2, false);
+	for (int i = 0; i < 20; i++) {
+		atomic_store(&host, UINT32_MAX);
+		submit(1, "t:hosts_one", 0);
+		while (atomic_load(&host) == UINT32_MAX)
+			sched_yield();
+		/* There when it came, and taken at its first fork. */
+		ck_assert_int_eq(rig_call(&rig, "t:visits", atomic_load(&host)), 2);
+		ck_assert_uint_eq(rig_wait(&rig, 1), JOB_DONE);
+	}
+	stop();
 }
 END_TEST
 
@@ -443,7 +499,8 @@ START_TEST(failure_takes_nobody_elses_frames)
 END_TEST
 
 CHECK_MAIN("place", task_is_where_it_asked_to_be, who_is_there_already_stays,
-	   place_that_is_none_fails_the_job, busy_worker_takes_who_comes, sleeper_is_woken,
+	   place_that_is_none_fails_the_job, busy_worker_takes_who_comes,
+	   who_comes_does_not_take_a_summons_away, sleeper_is_woken,
 	   children_that_change_places_join, trees_travel, trees_travel_in_a_storm,
 	   thousands_travel_at_once, nodes_of_other_machines, travellers_are_cancelled,
 	   failure_takes_nobody_elses_frames)
