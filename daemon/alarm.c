@@ -15,9 +15,11 @@
  *       alone; that one has not rung, so the look that follows it finds what was written. If the
  *       alarm rings meanwhile, the same look does. The owner may put it off because it has just
  *       looked: what is written after that look sets the alarm anew.
- *   I3. `at` says when it rings, or a time that has passed. The timer is set first, and then `at`:
- *       a handler that comes in between sets both, and leaves a timer for what stands there. Where
- *       two threads cross it may ring for nothing, or as late as the later of the two wanted.
+ *   I3. `at` says when it rings, or a time that has passed, whose ring is on its way; or 0. It is
+ *       written before the timer is set, and the timer is stopped, by the owner alone, before it is
+ *       0. So a handler that comes in between, which makes it 0 or sets both, never leaves a time
+ *       without a timer behind it. It may leave a timer without a time, which rings for nothing;
+ *       and where two threads cross, it may ring as late as the later of the two wanted.
  *   I4. With an alarm set, the dispatcher may doze: clients leave jobs in the rings and wake nobody
  *       (shm/wake.h, W9). So an alarm is set anew, to ring within FAIR_TURN_LONG, or alarm_over()
  *       is called when `at` is 0. Between two of them, in alarm_ring(), others find 0, too: they
@@ -109,23 +111,28 @@ void alarm_end(struct worker *w)
 	pthread_mutex_unlock(&a->lock);
 }
 
-/* at: 0 stops it. */
+static void alarm_stop(struct alarm *a)
+{
+	static const struct itimerspec never;
+
+	if (atomic_load_explicit(&a->timed, memory_order_relaxed))
+		(void)timer_settime(a->timer, 0, &never, NULL);
+	/* Relaxed, here and below: I2 and I3. */
+	atomic_store_explicit(&a->at, 0, memory_order_relaxed);
+}
+
 static void alarm_set(struct worker *w, uint64_t at)
 {
 	struct alarm *a = &w->alarm;
 	struct itimerspec time = { .it_value = clock_to_timespec(at) };
-	bool timed = atomic_load_explicit(&a->timed, memory_order_relaxed);
 
-	/* One that cannot be set is none from now on: the dispatcher, which is woken below, sees
-	 * that with what it is woken for. */
-	if (timed && timer_settime(a->timer, TIMER_ABSTIME, &time, NULL) < 0) {
-		timed = false;
-		atomic_store_explicit(&a->timed, false, memory_order_relaxed);
-	}
-	/* Relaxed, here and below: I2 and I3. */
 	atomic_store_explicit(&a->at, at, memory_order_relaxed);
-	if (!timed && at)
-		pool_wake_dispatcher(w->pool);
+	if (atomic_load_explicit(&a->timed, memory_order_relaxed) &&
+	    timer_settime(a->timer, TIMER_ABSTIME, &time, NULL) == 0)
+		return;
+	/* One that cannot be set is none from now on: the dispatcher sees that. */
+	atomic_store_explicit(&a->timed, false, memory_order_relaxed);
+	pool_wake_dispatcher(w->pool);
 }
 
 void alarm_by(struct worker *w, uint64_t at, uint64_t now)
@@ -144,7 +151,10 @@ void alarm_at(struct worker *w, uint64_t at)
 	if (atomic_load_explicit(&w->alarm.at, memory_order_relaxed) == at)
 		return;
 	pthread_mutex_lock(&w->alarm.lock);
-	alarm_set(w, at);
+	if (at)
+		alarm_set(w, at);
+	else
+		alarm_stop(&w->alarm);
 	pthread_mutex_unlock(&w->alarm.lock);
 	if (!at)
 		alarm_over(w->pool);

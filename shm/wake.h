@@ -63,14 +63,12 @@
  *	If of the fences of the publisher and the dispatcher the publisher's comes first, the
  *	dispatcher sees P. Else an alarm was set after the dispatcher's fence. As long as there is
  *	one, it rings within FAIR_TURN_LONG (20 ms), and its worker takes P off the ring at its next
- *	fork; if it comes to none for 2 ms the dispatcher is woken (daemon/alarm.c). And the one
+ *	fork, or the next after its mail; if it comes to none for 2 ms the dispatcher is woken
+ *	(daemon/alarm.c). And the one
  *	whose fence is the last of those that end finds none set, and the word DOZING, if its fence
  *	comes after the dispatcher's; if it comes before, the dispatcher finds none. So the
  *	dispatcher is awake after the publisher's read, and looks at all rings before it rests (W8).
  *	Whoever else turns from BUSY looks by itself, and so does each worker at each end.
- *	Not so yet: a worker with mail at its next fork takes the summons and does not look
- *	(strand_attend()), and `at` may stand for a timer that has rung, where two threads cross
- *	(alarm.c, I3). P waits for the end of a job then, or its client's next look.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   A client between publish and wake: the manager, on its death, has all summaries set and the

@@ -6,6 +6,8 @@
  */
 #include "daemon/alarm.h"
 
+#include <signal.h>
+
 #include "common/clock.h"
 #include "daemon/dispatcher.h"
 #include "daemon/root.h"
@@ -80,6 +82,48 @@ static void set_by_hand(struct pool *pool)
 START_TEST(others_bring_it_forward_and_the_owner_puts_it_off)
 {
 	by_hand(1, set_by_hand);
+}
+END_TEST
+
+static struct worker *rung;
+
+static void ring(int signo)
+{
+	(void)signo;
+	alarm_ring(rung);
+}
+
+/* It rings while it is being set, and has nothing to ring for any more. */
+static void cross_by_hand(struct pool *pool)
+{
+	struct sigaction act = { .sa_handler = ring }, old;
+	struct worker *w = &pool->workers[0];
+
+	rung = w;
+	ck_assert_int_eq(sigaction(WORKER_SIGNAL, &act, &old), 0);
+	alarm_begin(w);
+	wake_store(&w->board->wake, WAKE_LOOKING);
+	for (int i = 0; i < 1000; i++) {
+		uint64_t rings = w->counters->alarms, now = clock_ns();
+
+		if (i % 2)
+			alarm_at(w, now);
+		else
+			alarm_by(w, now, now);
+		while (w->counters->alarms == rings)
+			sched_yield();
+		/* It rings no more, so none is set. */
+		ck_assert_uint_eq(rings_at(w), 0);
+		ck_assert(!alarms_set(pool));
+	}
+	alarm_end(w);
+	ck_assert_int_eq(sigaction(WORKER_SIGNAL, &old, NULL), 0);
+	wake_store(&w->board->wake, WAKE_BUSY);
+}
+
+START_TEST(one_that_rings_while_it_is_set_is_none)
+{
+	by_hand(1, cross_by_hand);
 }
 END_TEST
 
@@ -186,6 +230,7 @@ END_TEST
 
 CHECK_MAIN("alarm", it_rings_again_for_who_does_not_look_as_long_as_something_waits,
 	   others_bring_it_forward_and_the_owner_puts_it_off,
+	   one_that_rings_while_it_is_set_is_none,
 	   the_dispatcher_is_woken_for_what_is_in_a_ring_if_its_worker_does_not_look,
 	   the_last_one_that_ends_wakes_a_dispatcher_that_dozes,
 	   the_dispatcher_looks_after_a_worker_whose_timer_cannot_be_set)
