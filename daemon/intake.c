@@ -425,12 +425,15 @@ bool intake_preempt(struct worker *w)
 	fair_unlock(fair);
 	if (n)
 		w->preempted = w->job;
-	/* One with a place is alone, and not for the deque, where others would take it. */
+	/* One with a place is alone, and not for the deque, where others would take it. Nobody has
+	 * to see to one that this worker starts next: it goes there when the others were told. */
 	if (n && fair_place(fair, (uint32_t)rows[0]) > FAIR_NOWHERE)
 		w->own = (uint32_t)rows[0] + 1;
-	else
+	else if (n > 1)
 		intake_publish(w, rows, n);
 	intake_pass_on_drain(w, &drain, n > 1, n ? (uint32_t)rows[0] : w->job);
+	if (n == 1 && !w->own)
+		intake_publish(w, rows, n);
 	return n;
 }
 

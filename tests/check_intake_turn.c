@@ -118,6 +118,34 @@ START_TEST(a_worker_that_is_to_make_way_for_a_long_job_is_rung_for_now)
 }
 END_TEST
 
+/* The worker makes way for one of two, and starts that itself. */
+static void make_way_by_hand(struct pool *pool)
+{
+	struct worker *w = run_by_hand(pool);
+
+	words(1, 2);
+	let_dispatcher_sleep(pool);
+	pool->intake.fair.clients[0].estimate = FAIR_BATCH; /* of which one is a batch */
+	atomic_store(&pool->intake.fair.rows[0].used, LATER);
+	ck_assert(intake_preempt(w));
+	ck_assert(worker_roots_pending(pool));
+	ck_assert_uint_eq(fair_queued(&pool->intake.fair), 1);
+	ck_assert(!dispatcher_was_woken(pool));
+	ck_assert_uint_ne(atomic_load(&w->alarm.at), 0);
+	w->preempted = WORKER_NO_JOB;
+	end_by_hand(w);
+}
+
+START_TEST(nobody_is_woken_when_a_worker_makes_way_for_one_of_those_that_wait)
+{
+	rig_prepare = make_way_by_hand;
+	start(1);
+	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_DONE);
+	ck_assert_uint_eq(rig_wait(&rig, 2), JOB_DONE);
+	rig_stop(&rig);
+}
+END_TEST
+
 static uint32_t dispatcher_state(void)
 {
 	return wake_state(wake_load(&rig.pool->board->dispatcher));
@@ -154,5 +182,6 @@ START_TEST(a_job_that_wakes_nobody_is_found_while_the_dispatcher_dozes)
 END_TEST
 
 CHECK_MAIN("intake_turn", nobody_is_woken_for_a_job_that_can_wait,
+	   nobody_is_woken_when_a_worker_makes_way_for_one_of_those_that_wait,
 	   a_worker_that_is_to_make_way_for_a_long_job_is_rung_for_now,
 	   a_job_that_wakes_nobody_is_found_while_the_dispatcher_dozes)
