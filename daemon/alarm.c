@@ -6,8 +6,8 @@
  *   I1. A ring is followed by a look at all that the worker may have to make way for, with the lock
  *       of fair held. A busy worker that was summoned looks at its next fork (strand_attend()).
  *       One that comes to none for ALARM_AGAIN rings again, until it has looked; it finds that it
- *       is summoned still, and wakes the dispatcher if jobs are queued or in a ring, for others to
- *       look. If nothing waits any more it rings no more, until somebody wants it to. One that is
+ *       is summoned still, and wakes the dispatcher if jobs are queued, in a ring or on a root
+ *       deque, for others to look. If nothing waits any more it rings no more, until somebody wants it to. One that is
  *       not busy looks for work, in which it finds whatever waits, or sleeps, and nothing is set
  *       aside there.
  *   I2. So nothing that waits is forgotten. Who wants the worker to look writes that first, with
@@ -36,7 +36,6 @@
 
 #include "common/clock.h"
 #include "daemon/dispatcher.h"
-#include "daemon/drain.h"
 #include "daemon/pool.h"
 #include "daemon/worker.h"
 #include "shm/fence.h"
@@ -176,10 +175,10 @@ static uint64_t alarm_summon(struct worker *w, uint64_t now)
 		return now + ALARM_AGAIN;
 	}
 	/* ORDER wake/ring [A1]: full, between `at`, which has passed, and the look at what waits.
-	 * Pairs with wake_published() and wake_prepare(): who reads that `at` has queued it before
+	 * Pairs with wake_published(), wake_prepare() and wake_dozing(): who reads that `at` has queued it before
 	 * (I2). */
 	fence_full();
-	if (fair_queued(fair) || drain_rings_pending(w->pool))
+	if (worker_jobs_pending(w->pool))
 		pool_wake_dispatcher(w->pool);
 	return fair_queued(fair) || fair_placed(fair) || aside_any(&w->asides)
 		     ? now + FAIR_TURN_LONG

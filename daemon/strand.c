@@ -119,7 +119,7 @@ void fk_rt_unnest(struct fk_worker *fk, struct fk_frame *frame, char *sp, uint32
 	if (w->pool->late_children && strand_delay(w, frame))
 		w->next = NULL;
 	/* It may come to no fork. */
-	if (!w->pool->force_steals && !atomic_load_explicit(&w->fk.limit, memory_order_relaxed)) {
+	if (!w->pool->force_steals && worker_is_asked(w)) {
 		if (!strand_attend(w, frame))
 			w->next = NULL;
 		strand_publish(w);

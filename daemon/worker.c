@@ -254,7 +254,7 @@ static bool worker_take_root(struct worker *w, struct worker *from, uint32_t *re
 static bool worker_request(struct worker *victim, uint64_t now)
 {
 	/* Relaxed, all of these: hints; a signal too many or too late does no harm. */
-	if (!atomic_load_explicit(&victim->fk.limit, memory_order_relaxed))
+	if (worker_is_asked(victim))
 		return false;
 	atomic_store_explicit(&victim->press_at,
 			      now + atomic_load_explicit(&victim->press_wait, memory_order_relaxed),

@@ -150,6 +150,12 @@ static inline void worker_ask(struct worker *worker)
 	atomic_exchange_explicit(&worker->fk.limit, 0, memory_order_release);
 }
 
+/* It has a request to take. Relaxed: a hint. */
+static inline bool worker_is_asked(struct worker *worker)
+{
+	return !atomic_load_explicit(&worker->fk.limit, memory_order_relaxed);
+}
+
 /* Owner: takes the request, before it acts on it, so that a later one is not lost. */
 static inline void worker_take_request(struct worker *worker)
 {

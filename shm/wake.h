@@ -58,17 +58,17 @@
  *	of a worker that goes to sleep: store SLEEPING; full fence; look at all rings.
  *   W9. A publisher reads DOZING from it and leaves P to the alarms. The dispatcher has done:
  *		store DOZING;  full fence;  look at all rings;  look at the alarms: one is set,
- *	or it comes at once, and goes by SLEEPING next. A worker whose alarm is over:
+ *	or it comes at once, and looks again. A worker whose alarm is over:
  *		store so;  full fence;  if no alarm is set, and the dispatcher dozes: wake it.
  *	If of the fences of the publisher and the dispatcher the publisher's comes first, the
  *	dispatcher sees P. Else an alarm was set after the dispatcher's fence. As long as there is
  *	one, it rings within FAIR_TURN_LONG (20 ms), and its worker takes P off the ring at its next
  *	fork, or the next after its mail; if it comes to none for 2 ms the dispatcher is woken
- *	(daemon/alarm.c). And the one
- *	whose fence is the last of those that end finds none set, and the word DOZING, if its fence
- *	comes after the dispatcher's; if it comes before, the dispatcher finds none. So the
- *	dispatcher is awake after the publisher's read, and looks at all rings before it rests (W8).
- *	Whoever else turns from BUSY looks by itself, and so does each worker at each end.
+ *	(daemon/alarm.c). And the one whose fence is the last of those that end finds none set, and
+ *	the word DOZING, if its fence comes after the dispatcher's; if it comes before, the
+ *	dispatcher finds none. So the dispatcher is awake after the publisher's read, and looks at
+ *	all rings before it rests (W8). Whoever else turns from BUSY looks by itself, and so does
+ *	each worker at each end.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   A client between publish and wake: the manager, on its death, has all summaries set and the

@@ -97,8 +97,12 @@ static void claim_by_hand(struct pool *pool)
 	now = clock_ns();
 	ck_assert(intake_is_watched(pool, NULL, LAST));
 	ck_assert_uint_ge(atomic_load(&w->alarm.at), now + FAIR_TURN_LONG);
+	/* But if it has taken the request and not looked, the summons says nothing. */
+	worker_take_request(w);
+	alarm_at(w, 0);
+	ck_assert(intake_is_watched(pool, NULL, LAST));
+	ck_assert_uint_le(atomic_load(&w->alarm.at), clock_ns() + FAIR_QUANTUM);
 	ck_assert(dispatcher_take_summons(w));
-	atomic_store(&fair->rows[0].used, 0);
 	/* For a short one the dispatcher is to come, as there may be many. */
 	fair->clients[0].mean = 0;
 	ck_assert(!intake_is_watched(pool, NULL, LAST));

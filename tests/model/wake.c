@@ -31,7 +31,7 @@
 #ifdef MUTANT_DROP
 #define MODEL_NAME_(name) #name
 #define MODEL_NAME(name)  MODEL_NAME_(name)
-/* The functions have names of different lengths. */
+/* Of functions whose names are as long as another one the mutant drops both. */
 #define fence_full()                                                                               \
 	do {                                                                                       \
 		if (sizeof(__func__) != sizeof(MODEL_NAME(MUTANT_DROP)))                           \
