@@ -7,9 +7,9 @@
  *       of fair held. A busy worker that was summoned looks at its next fork (strand_attend()).
  *       One that comes to none for ALARM_AGAIN rings again, until it has looked; it finds that it
  *       is summoned still, and wakes the dispatcher if jobs are queued, in a ring or on a root
- *       deque, for others to look. If nothing waits any more it rings no more, until somebody wants it to. One that is
- *       not busy looks for work, in which it finds whatever waits, or sleeps, and nothing is set
- *       aside there.
+ *       deque, for others to look. If nothing waits any more it rings no more, until somebody
+ *       wants it to. One that is not busy looks for work, in which it finds whatever waits, or
+ *       sleeps, and nothing is set aside there.
  *   I2. So nothing that waits is forgotten. Who wants the worker to look writes that first, with
  *       the lock held, and then sets the alarm. If it finds one that rings earlier it leaves it
  *       alone; that one has not rung, so the look that follows it finds what was written. If the
@@ -175,8 +175,8 @@ static uint64_t alarm_summon(struct worker *w, uint64_t now)
 		return now + ALARM_AGAIN;
 	}
 	/* ORDER wake/ring [A1]: full, between `at`, which has passed, and the look at what waits.
-	 * Pairs with wake_published(), wake_prepare() and wake_dozing(): who reads that `at` has queued it before
-	 * (I2). */
+	 * Pairs with wake_published(), wake_prepare() and wake_dozing(): who reads that `at` has
+	 * queued it before (I2). */
 	fence_full();
 	if (worker_jobs_pending(w->pool))
 		pool_wake_dispatcher(w->pool);
