@@ -5,8 +5,8 @@
  * WHAT IT IS
  *   With all workers busy a client wakes the dispatcher, which takes a worker off its CPU. A job
  *   that will run for long gains little by that if an alarm is set (shm/wake.h, W9): it would
- *   seldom be started before. How long a job will run, nobody knows; so a client goes by what it has
- *   waited for last, in its sleep.
+ *   seldom be started before. How long a job will run, nobody knows; so a client goes by what it
+ *   has waited for last, in its sleep.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   lasting_learn(): who has waited for one job, and slept (wait.c). lasting_spends(): who submits
