@@ -94,6 +94,9 @@ void timeline_add(struct timeline *t, uint32_t worker, const struct trace_event 
 
 	t->n_lost += lost;
 	t->n_events += n;
+	/* Of a pool that was about to start when the trace began. */
+	if (!lane->tid)
+		lane->tid = LOAD(t->board->workers[worker].tid);
 	if (lost) {
 		/* Where it goes on; a worker's clock does not go back. */
 		last = n ? max(events[0].time_ns, last) : last;

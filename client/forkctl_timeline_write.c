@@ -409,9 +409,15 @@ int timeline_write(struct timeline *t, uint64_t end_ns, const char *why, FILE *o
 	_cleanup_json_ json_t *begun = data_number(t->begun_real_ns);
 	json_t *other;
 
-	for (uint32_t i = 0; i < t->n_lanes; i++)
-		if (t->lanes[i].n)
-			end_ns = max(end_ns, t->lanes[i].events[t->lanes[i].n - 1].time_ns);
+	for (uint32_t i = 0; i < t->n_lanes; i++) {
+		struct lane *lane = &t->lanes[i];
+
+		if (lane->n)
+			end_ns = max(end_ns, lane->events[lane->n - 1].time_ns);
+		/* Nobody has seen it: it is gone by now. A number that no other has. */
+		if (!lane->tid)
+			lane->tid = i + 1;
+	}
 	*w = (struct writer){ .t = t, .out = out };
 	jobs_make(&jobs, t, end_ns);
 	(void)fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[", out);

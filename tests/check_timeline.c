@@ -222,6 +222,24 @@ START_TEST(what_is_lost_is_shown_where_it_was)
 END_TEST
 
 /* As a task's stray writes might leave them. */
+/* Traced from before the workers had begun, or until after they were gone. */
+START_TEST(workers_whose_threads_are_not_known_are_not_one)
+{
+	make(3);
+	t = timeline_free(t);
+	for (uint32_t i = 0; i < 3; i++)
+		atomic_store(&board->workers[i].tid, 0);
+	t = timeline_new(board, 3);
+	atomic_store(&board->workers[1].tid, 4002);
+	for (uint32_t i = 0; i < 3; i++)
+		tell(i, TRACE_STRAND, 0, 0, 0);
+	see_that_it_is_one();
+	ck_assert_uint_eq(times("\"ph\":\"B\",\"pid\":4000,\"tid\":1,"), 1);
+	ck_assert_uint_eq(times("\"ph\":\"B\",\"pid\":4000,\"tid\":4002,"), 1);
+	ck_assert_uint_eq(times("\"ph\":\"B\",\"pid\":4000,\"tid\":3,"), 1);
+}
+END_TEST
+
 START_TEST(whatever_the_events_say_it_is_a_trace)
 {
 	uint64_t random = 88172645463325252;
@@ -271,6 +289,7 @@ int main(void)
 		jobs_of_who_has_left_are_not_those_of_the_next_one_in_his_place,
 		what_had_begun_before_the_trace_begins_with_it,
 		what_is_lost_is_shown_where_it_was,
+		workers_whose_threads_are_not_known_are_not_one,
 		whatever_the_events_say_it_is_a_trace,
 		nothing_at_all_is_a_trace
 	};
