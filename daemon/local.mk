@@ -155,6 +155,8 @@ libpool_la_SOURCES = \
 	daemon/strand_kept.c \
 	daemon/strand_part.c \
 	daemon/strand_unwind.c \
+	daemon/switch.c \
+	daemon/switch.h \
 	daemon/trace.c \
 	daemon/trace.h \
 	daemon/trim.c \
@@ -170,6 +172,15 @@ libpool_la_SOURCES = \
 	daemon/worker.h \
 	daemon/worker_internal.h \
 	daemon/worker_wake.c
+if SWITCH_X86_64
+libpool_la_SOURCES += daemon/switch_x86_64.S
+endif
+if SWITCH_AARCH64
+libpool_la_SOURCES += daemon/switch_aarch64.S
+endif
+if SWITCH_UCONTEXT
+libpool_la_SOURCES += daemon/switch_ucontext.c
+endif
 libpool_la_CFLAGS = -O3 $(COMMON_CFLAGS) -fno-stack-protector $(HWLOC_CFLAGS)
 
 # Both processes look at the machine through the same unit.

@@ -104,6 +104,8 @@ UNIT_TESTS = \
 	tests/check_strand_full \
 	tests/check_strict \
 	tests/check_submit \
+	tests/check_switch \
+	tests/check_switch_ucontext \
 	tests/check_task_api \
 	tests/check_timeline \
 	tests/check_top \
@@ -263,6 +265,8 @@ TSAN_TESTS = \
 	tests/check_strand_full \
 	tests/check_strict \
 	tests/check_submit \
+	tests/check_switch \
+	tests/check_switch_ucontext \
 	tests/check_trace \
 	tests/check_vacate \
 	tests/check_wait \
@@ -456,6 +460,12 @@ tests_check_layout_SOURCES = \
 	tests/check_layout.h \
 	tests/check_layout_ring.c \
 	tests/check_layout_same.c
+# Once more, with the implementation that few machines need.
+tests_check_switch_ucontext_SOURCES = \
+	daemon/switch.c \
+	daemon/switch_ucontext.c \
+	tests/check_switch.c
+tests_check_switch_ucontext_LDADD = libcommon.la $(CHECK_LIBS)
 tests_check_timeline_SOURCES = \
 	client/forkctl_data.c \
 	client/forkctl_rows.c \
