@@ -43,7 +43,7 @@ void switch_make(struct switch_context *ctx, void *stack_low, size_t size, void 
 
 	assert(size >= SWITCH_STACK_LEAST);
 	*ctx = (struct switch_context){
-		.valgrind = VALGRIND_STACK_REGISTER(stack_low, high) + 1,
+		.valgrind = VALGRIND_STACK_REGISTER(stack_low, (char *)high - 1) + 1,
 	};
 #ifdef FK_SANITIZE
 	ctx->entry = entry;

@@ -62,7 +62,9 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
-#define SWITCH_STACK_LEAST 4096u /* bytes: what waits there, and something to call functions with */
+/* Bytes: what waits there, and something to call functions with. By ucontext that is three times a
+ * ucontext_t, which some machines have large ones of: aarch64 4.5 KiB. */
+#define SWITCH_STACK_LEAST 4096u
 
 struct switch_context {
 	/* Where it waits; the implementation's own. First: assembly knows that. */

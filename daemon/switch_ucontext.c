@@ -45,8 +45,11 @@ void *switch_prepare(void *low, void *high, void (*entry)(void *arg), void *arg)
 {
 	struct new_stack *stack = (struct new_stack *)high - 1;
 	uint64_t address = (uintptr_t)stack;
-	int r = getcontext(&stack->ucontext);
+	int r;
 
+	/* This one, one more in switch_swap(), and as much for the functions. */
+	assert((size_t)((char *)high - (char *)low) >= 3 * sizeof(*stack));
+	r = getcontext(&stack->ucontext);
 	assert(r == 0);
 	stack->entry = entry;
 	stack->arg = arg;

@@ -23,7 +23,7 @@
 #define SPARE ((size_t)32 << 10) /* what is left of a stack when it counts as used */
 #else
 #define STACK ((size_t)64 << 10)
-#define SPARE ((size_t)4 << 10)
+#define SPARE ((size_t)16 << 10)
 #endif
 #ifdef FK_SANITIZE_THREAD
 #define MANY 200u /* each is a thread to it */
