@@ -90,7 +90,7 @@ switch_swap:
 switch_prepare:
 	.cfi_startproc
 	sub	x0, x1, #176
-	adr	x9, switch_start
+	adr	x9, .Lbegin
 	stp	xzr, x9, [x0]
 	stp	x2, x3, [x0, #16]
 	mrs	x9, fpcr
@@ -99,14 +99,15 @@ switch_prepare:
 	.cfi_endproc
 	.size	switch_prepare, . - switch_prepare
 
-/* Where a new context goes on: x19 is entry, x20 its argument. The nop is for who looks, as after a
- * call, at the instruction before this address. */
+/* A new context goes on behind the nop: who unwinds looks, as after a call, at the instruction before
+ * that address. x19 is entry, x20 its argument. */
 	.type	switch_start, %function
 	.p2align 4
+switch_start:
 	.cfi_startproc
 	.cfi_undefined x30
 	nop
-switch_start:
+.Lbegin:
 	mov	x0, x20
 	blr	x19
 	brk	#0

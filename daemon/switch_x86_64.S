@@ -118,7 +118,7 @@ switch_prepare:
 	fnstcw	4(%rax)
 	movq	%rcx, 24(%rax)
 	movq	%rdx, 32(%rax)
-	leaq	switch_start(%rip), %rdx
+	leaq	.Lbegin(%rip), %rdx
 	movq	%rdx, 56(%rax)
 	xorl	%edx, %edx
 	movq	%rdx, 48(%rax)
@@ -128,14 +128,15 @@ switch_prepare:
 	.cfi_endproc
 	.size	switch_prepare, . - switch_prepare
 
-/* Where a new context goes on: r12 is entry, r13 its argument, and rsp a multiple of 16. The nop is
- * for who looks, as after a call, at the instruction before this address. */
+/* A new context goes on behind the nop: who unwinds looks, as after a call, at the instruction before
+ * that address. r12 is entry, r13 its argument, and rsp a multiple of 16. */
 	.type	switch_start, @function
 	.p2align 4
+switch_start:
 	.cfi_startproc
 	.cfi_undefined %rip
 	nop
-switch_start:
+.Lbegin:
 	movq	%r13, %rdi
 	callq	*%r12
 	ud2

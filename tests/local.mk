@@ -178,6 +178,7 @@ endif
 
 SCRIPT_TESTS = \
 	tests/check-abi \
+	tests/check-backtrace \
 	tests/check-badinput \
 	tests/check-bench \
 	tests/check-call \
@@ -278,7 +279,7 @@ if TSAN
 check_PROGRAMS += $(TSAN_TESTS)
 TESTS += $(TSAN_TESTS)
 else
-check_PROGRAMS += $(UNIT_TESTS) $(SCENARIOS)
+check_PROGRAMS += $(UNIT_TESTS) $(SCENARIOS) tests/backtrace_rig
 TESTS += $(SCRIPT_TESTS) $(SCENARIOS) $(UNIT_TESTS)
 endif
 $(check_PROGRAMS): private LIBTOOL = $(SHELL) $(srcdir)/tests/link
@@ -460,6 +461,8 @@ tests_check_layout_SOURCES = \
 	tests/check_layout.h \
 	tests/check_layout_ring.c \
 	tests/check_layout_same.c
+# The frame pointer has to be found again, too.
+tests_backtrace_rig_CFLAGS = $(AM_CFLAGS) -fno-omit-frame-pointer
 # Once more, with the implementation that few machines need.
 tests_check_switch_ucontext_SOURCES = \
 	daemon/switch.c \
