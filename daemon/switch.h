@@ -4,17 +4,19 @@
  *
  * WHAT IT IS
  *   A context is a stack and where somebody stands on it. switch_to() keeps in one context where
- *   the caller stands, and goes on where another one was left. What a called function must preserve
- *   lies on the stack that is left, below its last frame; the context itself has the address of it:
+ *   the caller stands, and goes on where another one was left. What no compiler saves lies on the
+ *   stack that is left, below its last frame; the context itself has the address of it:
  *
  *       stack of a context that waits          struct switch_context
  *       | frames of its functions |
  *       | where to go on          |
- *       | callee-saved registers  |
+ *       | frame pointer           |
  *       | floating-point modes    |  <-------- sp
  *
  *   Three implementations of switch_swap() and switch_prepare(), of which configure takes one
  *   (--with-switch): switch_x86_64.S, switch_aarch64.S, and switch_ucontext.c for other machines.
+ *   The assembly is jumped to from a statement that says to the compiler that it changes all
+ *   registers: so whoever switches saves those that matter to it or to its callers, and no others.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   Any thread. It enters by a context of its own (switch_adopt()), and ends there. A context may
@@ -55,6 +57,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#if !defined(SWITCH_UCONTEXT) && !defined(__x86_64__) && !defined(__aarch64__)
+#define SWITCH_UCONTEXT 1
+#endif
+
 #if defined(FK_SANITIZE_ADDRESS)
 #include <sanitizer/common_interface_defs.h>
 #endif
@@ -88,7 +94,59 @@ struct switch_context {
 };
 
 /* Implementation: leaves from, goes on in to. */
+#if defined(SWITCH_UCONTEXT)
 void switch_swap(struct switch_context *from, struct switch_context *to);
+#elif defined(__x86_64__)
+#ifdef __AVX512F__
+#define SWITCH_CLOBBERS_AVX512                                                                     \
+	, "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23", "xmm24",         \
+		"xmm25", "xmm26", "xmm27", "xmm28", "xmm29", "xmm30", "xmm31", "k0", "k1", "k2",   \
+		"k3", "k4", "k5", "k6", "k7"
+#else
+#define SWITCH_CLOBBERS_AVX512
+#endif
+static inline __attribute__((always_inline)) void switch_swap(struct switch_context *from,
+							      struct switch_context *to)
+{
+	__asm__ volatile("leaq 1f(%%rip), %%rdx\n\t"
+			 "jmp switch_stacks\n"
+			 "1:"
+			 : "+D"(from), "+S"(to)
+			 :
+			 : "rax", "rbx", "rcx", "rdx", "r8", "r9", "r10", "r11", "r12", "r13",
+			   "r14", "r15", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6",
+			   "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14",
+			   "xmm15", "st", "st(1)", "st(2)", "st(3)", "st(4)", "st(5)", "st(6)",
+			   "st(7)", "cc", "memory" SWITCH_CLOBBERS_AVX512);
+}
+#else
+#ifdef __ARM_FEATURE_SVE
+#define SWITCH_CLOBBERS_SVE                                                                        \
+	, "p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9", "p10", "p11", "p12", "p13",  \
+		"p14", "p15", "ffr"
+#else
+#define SWITCH_CLOBBERS_SVE
+#endif
+static inline __attribute__((always_inline)) void switch_swap(struct switch_context *from,
+							      struct switch_context *to)
+{
+	register struct switch_context *x0 __asm__("x0") = from;
+	register struct switch_context *x1 __asm__("x1") = to;
+
+	__asm__ volatile("adr x30, 1f\n\t"
+			 "b switch_stacks\n"
+			 "1:"
+			 : "+r"(x0), "+r"(x1)
+			 :
+			 : "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12",
+			   "x13", "x14", "x15", "x16", "x17", "x18", "x19", "x20", "x21", "x22",
+			   "x23", "x24", "x25", "x26", "x27", "x28", "x30", "v0", "v1", "v2", "v3",
+			   "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14",
+			   "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24",
+			   "v25", "v26", "v27", "v28", "v29", "v30", "v31", "cc",
+			   "memory" SWITCH_CLOBBERS_SVE);
+}
+#endif
 
 /* Implementation: the sp of a context that begins with entry(arg) and has its stack from low up to
  * high, which is a multiple of 16. */

@@ -18,6 +18,9 @@
  * WHO CALLS IT, ON WHICH THREAD
  *   As in switch.h.
  */
+#ifndef SWITCH_UCONTEXT
+#define SWITCH_UCONTEXT 1 /* for who compiles it beside another one */
+#endif
 #include "daemon/switch.h"
 
 #include <assert.h>

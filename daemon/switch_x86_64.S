@@ -6,15 +6,17 @@
  *   What lies at the sp of a context that waits, from there up:
  *
  *        0  MXCSR, and at 4 the x87 control word
- *        8  r15, 16 r14, 24 r13, 32 r12, 40 rbx, 48 rbp
- *       56  where to go on
+ *        8  rbp
+ *       16  where to go on
+ *       24  128 bytes that are the caller's, if it calls nobody (the red zone)
  *
- *   To load MXCSR or the x87 control word takes longer than all the rest, and hardly anybody changes
- *   them: they are loaded only where those of the two contexts differ. The flags of MXCSR count for
- *   nothing there.
+ *   switch_stacks() is jumped to, and jumps back. The compiler has saved the other registers that
+ *   matter to the caller, as switch_swap() says that it changes them: often none. And no call and
+ *   no return means that the processor, which takes each return for that of the last call, is right
+ *   about those of the callers as often as it can be.
  *
- *   It ends in a jump, not in a return: the processor predicts returns by the calls that it has
- *   seen, and none of them was on this stack.
+ *   The x87 control word is loaded only where those of the two contexts differ, without the flags
+ *   of exceptions that were raised: one that is no longer masked would be a signal at once.
  *
  * HOW IT IS UNWOUND
  *   Both stacks look alike while it runs, so that one description (CFI) holds before and after the
@@ -23,89 +25,56 @@
  *
  * No mark of IBT or SHSTK (CET): see switch.h, SHADOW STACKS.
  */
-#define FLAGS_OF_MXCSR 0x3f
+#define RED_ZONE 128
 
 	.text
 
-/* void switch_swap(struct switch_context *from (rdi), struct switch_context *to (rsi)) */
-	.globl	switch_swap
-	.hidden	switch_swap
-	.type	switch_swap, @function
+/* from in rdi, to in rsi, where the caller goes on in rdx */
+	.globl	switch_stacks
+	.hidden	switch_stacks
+	.type	switch_stacks, @function
 	.p2align 4
-switch_swap:
+switch_stacks:
 	.cfi_startproc
-	pushq	%rbp
-	.cfi_adjust_cfa_offset 8
-	.cfi_rel_offset %rbp, 0
-	pushq	%rbx
-	.cfi_adjust_cfa_offset 8
-	.cfi_rel_offset %rbx, 0
-	pushq	%r12
-	.cfi_adjust_cfa_offset 8
-	.cfi_rel_offset %r12, 0
-	pushq	%r13
-	.cfi_adjust_cfa_offset 8
-	.cfi_rel_offset %r13, 0
-	pushq	%r14
-	.cfi_adjust_cfa_offset 8
-	.cfi_rel_offset %r14, 0
-	pushq	%r15
-	.cfi_adjust_cfa_offset 8
-	.cfi_rel_offset %r15, 0
-	subq	$8, %rsp
-	.cfi_adjust_cfa_offset 8
+	.cfi_def_cfa_offset 0
+	.cfi_register %rip, %rdx
+	leaq	-(RED_ZONE + 24)(%rsp), %rsp
+	.cfi_adjust_cfa_offset RED_ZONE + 24
 	stmxcsr	(%rsp)
 	fnstcw	4(%rsp)
-	movl	(%rsp), %eax
+	movq	%rbp, 8(%rsp)
+	.cfi_rel_offset %rbp, 8
+	movq	%rdx, 16(%rsp)
+	.cfi_rel_offset %rip, 16
 	movzwl	4(%rsp), %ecx
 
 	movq	%rsp, (%rdi)
 	movq	(%rsi), %rsp
 
-	xorl	(%rsp), %eax
-	xorw	4(%rsp), %cx
-	andl	$~FLAGS_OF_MXCSR, %eax
-	orl	%ecx, %eax
-	jnz	2f
+	movq	16(%rsp), %rdx
+	movq	8(%rsp), %rbp
+	ldmxcsr	(%rsp)
+	cmpw	4(%rsp), %cx
+	jne	2f
+1:	leaq	RED_ZONE + 24(%rsp), %rsp
 	.cfi_remember_state
-1:	addq	$8, %rsp
-	.cfi_adjust_cfa_offset -8
-	popq	%r15
-	.cfi_adjust_cfa_offset -8
-	.cfi_restore %r15
-	popq	%r14
-	.cfi_adjust_cfa_offset -8
-	.cfi_restore %r14
-	popq	%r13
-	.cfi_adjust_cfa_offset -8
-	.cfi_restore %r13
-	popq	%r12
-	.cfi_adjust_cfa_offset -8
-	.cfi_restore %r12
-	popq	%rbx
-	.cfi_adjust_cfa_offset -8
-	.cfi_restore %rbx
-	popq	%rbp
-	.cfi_adjust_cfa_offset -8
+	.cfi_adjust_cfa_offset -(RED_ZONE + 24)
 	.cfi_restore %rbp
-	popq	%rcx
-	.cfi_adjust_cfa_offset -8
-	.cfi_register %rip, %rcx
-	jmpq	*%rcx
+	.cfi_register %rip, %rdx
+	jmpq	*%rdx
 
-	/* A flag of the x87 that is raised and no longer masked would be a signal at once. */
 	.cfi_restore_state
 2:	fnclex
 	fldcw	4(%rsp)
-	ldmxcsr	(%rsp)
 	jmp	1b
 	.cfi_endproc
-	.size	switch_swap, . - switch_swap
+	.size	switch_stacks, . - switch_stacks
 
 /*
  * void *switch_prepare(void *low (rdi), void *high (rsi), void (*entry)(void *) (rdx),
  *			void *arg (rcx))
- * Two words of zeros above: the frame below switch_start's, for who goes by frame pointers.
+ * The red zone of nobody ends 32 bytes below high: there are entry and arg, and two zeros, the
+ * frame below switch_start's for who goes by frame pointers.
  */
 	.globl	switch_prepare
 	.hidden	switch_prepare
@@ -113,23 +82,23 @@ switch_swap:
 	.p2align 4
 switch_prepare:
 	.cfi_startproc
-	leaq	-80(%rsi), %rax
+	leaq	-(32 + RED_ZONE + 24)(%rsi), %rax
 	stmxcsr	(%rax)
 	fnstcw	4(%rax)
-	movq	%rcx, 24(%rax)
-	movq	%rdx, 32(%rax)
+	movq	%rdx, -32(%rsi)
+	movq	%rcx, -24(%rsi)
 	leaq	.Lbegin(%rip), %rdx
-	movq	%rdx, 56(%rax)
+	movq	%rdx, 16(%rax)
 	xorl	%edx, %edx
-	movq	%rdx, 48(%rax)
-	movq	%rdx, 64(%rax)
-	movq	%rdx, 72(%rax)
+	movq	%rdx, 8(%rax)
+	movq	%rdx, -16(%rsi)
+	movq	%rdx, -8(%rsi)
 	ret
 	.cfi_endproc
 	.size	switch_prepare, . - switch_prepare
 
-/* A new context goes on behind the nop: who unwinds looks, as after a call, at the instruction before
- * that address. r12 is entry, r13 its argument, and rsp a multiple of 16. */
+/* A new context goes on behind the nop: who unwinds looks, as after a call, at the instruction
+ * before that address. */
 	.type	switch_start, @function
 	.p2align 4
 switch_start:
@@ -137,8 +106,11 @@ switch_start:
 	.cfi_undefined %rip
 	nop
 .Lbegin:
-	movq	%r13, %rdi
-	callq	*%r12
+	popq	%rax
+	.cfi_adjust_cfa_offset -8
+	popq	%rdi
+	.cfi_adjust_cfa_offset -8
+	callq	*%rax
 	ud2
 	.cfi_endproc
 	.size	switch_start, . - switch_start

@@ -2,8 +2,8 @@
 /*
  * tests/backtrace_rig.c - what tests/check-backtrace looks at in gdb: callers on two stacks
  *
- * main() > rig_home() > switch_swap(), and on the other stack rig_entry() > rig_middle() >
- * rig_leaf() > switch_swap(). Each goes to the other three times, the other one with another
+ * main() > rig_home() > switch_to(), and on the other stack rig_entry() > rig_middle() >
+ * rig_leaf() > switch_to(). Each goes to the other three times, the other one with another
  * rounding from the second time on; then rig_entry() aborts.
  */
 #include <fenv.h>

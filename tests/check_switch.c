@@ -247,6 +247,73 @@ START_TEST(callee_saved_registers_survive)
 }
 END_TEST
 
+/* F(0) to F(15) */
+#define SIXTEEN(F)                                                                                 \
+	F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7) F(8) F(9) F(10) F(11) F(12) F(13) F(14) F(15)
+
+/*
+ * As many variables as there are registers, in whatever the compiler leaves them over the switch:
+ * none of what switch_swap() says that it changes. That they are read once, it may not do again.
+ */
+static __attribute__((noinline)) bool variables_survive(struct switch_context *from,
+							struct switch_context *to, uint64_t first)
+{
+	volatile uint64_t word = first;
+	volatile double number = (double)(uint32_t)first;
+	bool survive = true;
+
+#define READ(i)                                                                                    \
+	uint64_t word##i = word + i;                                                               \
+	double number##i = number + i;
+	SIXTEEN(READ)
+	switch_to(from, to);
+#define LOOK(i) survive = survive && word##i == first + i && number##i == (uint32_t)first + i;
+	SIXTEEN(LOOK)
+	return survive;
+}
+
+/* One that calls nobody may have variables below its stack pointer. */
+static __attribute__((noinline)) bool leaf_survives(struct switch_context *from,
+						    struct switch_context *to, uint64_t first)
+{
+	volatile uint64_t words[8];
+	bool survive = true;
+
+	for (uint32_t i = 0; i < ARRAY_SIZE(words); i++)
+		words[i] = first + i;
+	switch_to(from, to);
+	for (uint32_t i = 0; i < ARRAY_SIZE(words); i++)
+		survive = survive && words[i] == first + i;
+	return survive;
+}
+
+static void variables_task(void *arg)
+{
+	struct task *task = arg;
+
+	for (uint64_t first = 1000;; first += 1000) {
+		ck_assert(variables_survive(&task->ctx, task->home, first));
+		ck_assert(leaf_survives(&task->ctx, task->home, first));
+		task->steps++;
+	}
+}
+
+START_TEST(variables_survive_wherever_they_are)
+{
+	struct task task = { 0 };
+
+	switch_adopt(&home);
+	task_make(&task, variables_task);
+	for (uint64_t first = 77; first < 177; first++) {
+		ck_assert(variables_survive(&home, &task.ctx, first));
+		ck_assert(leaf_survives(&home, &task.ctx, first));
+	}
+	ck_assert_uint_eq(task.steps, 99);
+	task_free(&task);
+	switch_destroy(&home);
+}
+END_TEST
+
 static const int roundings[] = { FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO };
 
 /* A third, at the rounding that is in force. */
@@ -264,6 +331,8 @@ static long double long_third(void)
 	return one / three;
 }
 
+static double third_upward;
+
 struct rounded {
 	struct task task;
 	int rounding;
@@ -276,6 +345,7 @@ static void rounding_task(void *arg)
 	struct rounded *r = container_of(arg, struct rounded, task);
 
 	ck_assert_int_eq(fegetround(), FE_UPWARD);
+	ck_assert(third() == third_upward);
 	ck_assert_int_eq(fesetround(r->rounding), 0);
 	r->third = third();
 	r->long_third = long_third();
@@ -296,6 +366,8 @@ START_TEST(floating_point_modes_are_kept_per_context)
 	switch_adopt(&home);
 	/* A new one has those of its maker. */
 	ck_assert_int_eq(fesetround(FE_UPWARD), 0);
+	third_upward = third();
+	ck_assert(third_upward > nearest);
 	for (uint32_t i = 0; i < ARRAY_SIZE(roundings); i++) {
 		rounded[i].rounding = roundings[i];
 		task_make(&rounded[i].task, rounding_task);
@@ -660,6 +732,7 @@ END_TEST
 
 CHECK_MAIN("switch", a_context_begins_and_goes_on_where_it_was_left,
 	   a_stack_serves_one_context_after_the_other, callee_saved_registers_survive,
-	   floating_point_modes_are_kept_per_context, each_floating_point_unit_has_modes_of_its_own,
-	   many_contexts_in_any_order, a_stack_is_used_to_its_end_and_nothing_beside_it,
-	   contexts_go_on_on_other_threads, a_signal_may_come_at_any_instruction)
+	   variables_survive_wherever_they_are, floating_point_modes_are_kept_per_context,
+	   each_floating_point_unit_has_modes_of_its_own, many_contexts_in_any_order,
+	   a_stack_is_used_to_its_end_and_nothing_beside_it, contexts_go_on_on_other_threads,
+	   a_signal_may_come_at_any_instruction)

@@ -468,6 +468,7 @@ tests_check_switch_ucontext_SOURCES = \
 	daemon/switch.c \
 	daemon/switch_ucontext.c \
 	tests/check_switch.c
+tests_check_switch_ucontext_CPPFLAGS = $(AM_CPPFLAGS) -DSWITCH_UCONTEXT=1
 tests_check_switch_ucontext_LDADD = libcommon.la $(CHECK_LIBS)
 tests_check_timeline_SOURCES = \
 	client/forkctl_data.c \
