@@ -52,6 +52,7 @@ BENCH_BUILT = \
 	tests/bench/bench_latency \
 	tests/bench/bench_sleep \
 	tests/bench/bench_steals \
+	tests/bench/bench_switch \
 	tests/bench/compose_forkd \
 	tests/bench/control_pingpong \
 	tests/bench/peer_serial \
@@ -207,6 +208,7 @@ BENCH_DRIVER = \
 	tests/bench/driver/programs.py \
 	tests/bench/driver/sleeps.py \
 	tests/bench/driver/suite.py \
+	tests/bench/driver/switches.py \
 	tests/bench/driver/table.py
 EXTRA_DIST += \
 	contrib/composability.svg \
@@ -215,6 +217,7 @@ EXTRA_DIST += \
 	$(COMPOSE_H) \
 	daemon/modules/uts_tree.c \
 	tests/bench/bench_deque.c \
+	tests/bench/bench_switch.c \
 	tests/bench/bulk.h \
 	tests/bench/chase_lev.h \
 	tests/bench/compose_leaf.c \
@@ -265,6 +268,23 @@ tests/bench/compose_member.o: tests/bench/compose_member.c $(COMPOSE_H)
 tests/bench/bench_deque: tests/bench/bench_deque.c $(BENCH_DEQUE_H)
 	$(BENCH_DIR)
 	$(AM_V_CCLD)$(BENCH_CC) -o $@ $(top_srcdir)/tests/bench/bench_deque.c
+
+# As configure took it, which stands in config.h.
+BENCH_SWITCH = \
+	daemon/switch.c \
+	daemon/switch.h \
+	daemon/$(SWITCH_IMPLEMENTATION)
+BENCH_SWITCH_CPPFLAGS = -include config.h
+BENCH_SWITCH_LIBS =
+if HAVE_FCONTEXT
+BENCH_SWITCH_CPPFLAGS += -DHAVE_FCONTEXT
+BENCH_SWITCH_LIBS += $(FCONTEXT_LIBS)
+endif
+tests/bench/bench_switch: tests/bench/bench_switch.c $(BENCH_SWITCH) tests/bench/figures.h
+	$(BENCH_DIR)
+	$(AM_V_CCLD)$(BENCH_CC) $(BENCH_SWITCH_CPPFLAGS) -o $@ \
+		$(top_srcdir)/tests/bench/bench_switch.c $(top_srcdir)/daemon/switch.c \
+		$(top_srcdir)/daemon/$(SWITCH_IMPLEMENTATION) $(BENCH_SWITCH_LIBS)
 
 tests/bench/control_pingpong: tests/bench/control_pingpong.c tests/bench/figures.h
 	$(BENCH_DIR)
