@@ -31,6 +31,7 @@ UNIT_TESTS = \
 	tests/check_fair_claim \
 	tests/check_fair_queue \
 	tests/check_fair_short \
+	tests/check_fiber_stack \
 	tests/check_flips \
 	tests/check_fold \
 	tests/check_forkmode \
@@ -230,6 +231,7 @@ TSAN_TESTS = \
 	tests/check_drain \
 	tests/check_error \
 	tests/check_events \
+	tests/check_fiber_stack \
 	tests/check_fold \
 	tests/check_forkmode \
 	tests/check_group \
@@ -526,6 +528,13 @@ tests_check_channel_LDFLAGS = \
 	-Wl,--wrap=nanosleep \
 	-Wl,--wrap=proto_recv_short \
 	-Wl,--wrap=proto_send
+tests_check_fiber_stack_LDFLAGS = \
+	$(AM_LDFLAGS) \
+	-Wl,--wrap=madvise \
+	-Wl,--wrap=mincore \
+	-Wl,--wrap=mmap \
+	-Wl,--wrap=mprotect \
+	-Wl,--wrap=sysconf
 tests_check_keeping_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=listener_open -Wl,--wrap=poolproc_init
 tests_check_lazy_pool_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=strdup
 tests_check_loop_LDFLAGS = \
