@@ -29,17 +29,19 @@
  *
  * FREE STACKS
  *   U. Each stack that is made is in one state: USED; KEPT or BARE, in that list of its shelf; or
- *      LEAVING, in the hands of the one thread that gives pages of this node back (cleaning).
+ *      LEAVING, in the hands of a worker that gives its pages back.
  *   Taken is, in this order: the one that was put last (its top is in the cache), one without
  *   pages, one that is cut out of a chunk, of a free chunk, of a chunk that was never used; what
  *   all others of the node keep, if that makes a chunk free; one of the next node.
  *   When a node keeps too much, the oldest stack of the shelf that keeps most has to go, and with
- *   it all that is free in its chunk: so neighbours go with one system call, and a chunk in which
- *   nobody has a stack as a whole.
+ *   it all that is kept in its chunk: so neighbours go with one system call, and a chunk in which
+ *   nobody has a stack as a whole. Whoever puts the stack that is too much does that, so several
+ *   may be at it, and nobody can put faster than pages go.
  *
  * PAGES
  *   P1. The highest page of a slab's stack stays as long as the one above it is in use, or might
- *       be, because its canary is there. It is wiped instead. If both go, it goes.
+ *       be, because its canary is there. It is wiped instead. If both go, it goes: who gives one of
+ *       them back takes hold of the other for that, if it is bare.
  *   P2. Whoever finds nothing waits while somebody cleans, and looks once more: so nobody is
  *       refused for what is just being cleaned.
  *   Huge pages would make 2 MiB of each first touch: they are refused for the whole mapping.
@@ -82,7 +84,6 @@
 #define MADV_GUARD_REMOVE  103
 #endif
 
-#define FIBER_STACK_PER_CHUNK	 (FIBER_STACK_CHUNK / FIBER_STACK_MIN)
 #define FIBER_STACK_MAPPINGS	 65530u /* vm.max_map_count where nobody has set it */
 #define FIBER_STACK_MAPPINGS_FOR 4u	/* a guard is two, and stacks get half of them */
 
@@ -167,7 +168,7 @@ struct fiber_stack *fiber_stack_at(const struct fiber_stacks *stacks, const void
 	uint64_t at = (uint64_t)((uintptr_t)address - (uintptr_t)stacks->base);
 	const struct fiber_stack_chunk *chunk;
 	uint32_t shape;
-	size_t edge, lead;
+	size_t edge;
 
 	if (at / FIBER_STACK_CHUNK >= stacks->n_chunks)
 		return NULL;
@@ -177,11 +178,8 @@ struct fiber_stack *fiber_stack_at(const struct fiber_stacks *stacks, const void
 	if (!shape--)
 		return NULL;
 	edge = fiber_stack_edge(shape);
-	lead = FIBER_STACK_PAGE - edge;
-	at %= FIBER_STACK_CHUNK;
-	if (at < lead)
-		return NULL;
-	at -= lead;
+	/* From the edge of the lowest one on; what is below that becomes a large number. */
+	at = at % FIBER_STACK_CHUNK - (FIBER_STACK_PAGE - edge);
 	if (at / fiber_stack_stride(shape) >=
 	    atomic_load_explicit(&chunk->made, memory_order_relaxed))
 		return NULL;
@@ -281,24 +279,41 @@ static struct fiber_stack_shelf *fiber_stack_shelf(struct fiber_stacks_node *nod
 	return &node->shelves[fiber_stack_shape(stack->kind, stack->class)];
 }
 
+/* The bit of it in its chunk. */
+static void fiber_stack_mark(struct fiber_stacks *stacks, const struct fiber_stack *stack,
+			     bool kept)
+{
+	struct fiber_stack_chunk *chunk = fiber_stack_chunk(stacks, stack);
+	uint64_t i = (uint64_t)(stack - fiber_stack_first(stacks, chunk));
+	uint64_t bit = UINT64_C(1) << i % 64;
+
+	if (kept)
+		chunk->kept[i / 64] |= bit;
+	else
+		chunk->kept[i / 64] &= ~bit;
+}
+
 /* A stack that is in no list gets into the one of this state. */
-static void fiber_stack_shelve(struct fiber_stacks_node *node, struct fiber_stack *stack,
+static void fiber_stack_shelve(struct fiber_stacks *stacks, struct fiber_stack *stack,
 			       enum fiber_stack_state state)
 {
+	struct fiber_stacks_node *node = &stacks->nodes[stack->node];
 	struct fiber_stack_shelf *shelf = fiber_stack_shelf(node, stack);
 
 	stack->state = (uint8_t)state;
 	fiber_stack_list_add(state == FIBER_STACK_KEPT ? &shelf->kept : &shelf->bare, stack);
 	if (state != FIBER_STACK_KEPT)
 		return;
+	fiber_stack_mark(stacks, stack, true);
 	node->count.cached += fiber_stack_class_size(stack->class);
 	node->count.n_cached++;
 }
 
 /* The other way round. */
-static void fiber_stack_unshelve(struct fiber_stacks_node *node, struct fiber_stack *stack,
+static void fiber_stack_unshelve(struct fiber_stacks *stacks, struct fiber_stack *stack,
 				 enum fiber_stack_state next)
 {
+	struct fiber_stacks_node *node = &stacks->nodes[stack->node];
 	struct fiber_stack_shelf *shelf = fiber_stack_shelf(node, stack);
 	bool kept = stack->state == FIBER_STACK_KEPT;
 
@@ -306,6 +321,7 @@ static void fiber_stack_unshelve(struct fiber_stacks_node *node, struct fiber_st
 	fiber_stack_list_remove(kept ? &shelf->kept : &shelf->bare, stack);
 	if (!kept)
 		return;
+	fiber_stack_mark(stacks, stack, false);
 	node->count.cached -= fiber_stack_class_size(stack->class);
 	node->count.n_cached--;
 }
@@ -374,22 +390,39 @@ static struct fiber_stack *fiber_stack_oldest(struct fiber_stacks_node *node)
 	return most->last;
 }
 
-/* Takes all that is free in a chunk out of its lists. Returns them in order, linked by next. */
+/* Takes the stack out of its list, and puts it in front of those that leave the chunk. */
 static struct fiber_stack *fiber_stack_leave(struct fiber_stacks *stacks,
-					     struct fiber_stacks_node *node,
-					     struct fiber_stack_chunk *chunk)
+					     struct fiber_stack_chunk *chunk, uint32_t i,
+					     struct fiber_stack *leaving)
+{
+	struct fiber_stack *stack = fiber_stack_first(stacks, chunk) + i;
+
+	if (stack->state != FIBER_STACK_KEPT && stack->state != FIBER_STACK_BARE)
+		return leaving;
+	stacks->nodes[stack->node].count.returned += stack->state == FIBER_STACK_KEPT;
+	fiber_stack_unshelve(stacks, stack, FIBER_STACK_LEAVING);
+	chunk->leaving++;
+	stack->next = leaving;
+	return stack;
+}
+
+/* All that is kept in a chunk leaves it, and neighbours of it that are bare (P1); all that is free,
+ * if the chunk goes as a whole. Returns them in order, linked by next. */
+static struct fiber_stack *fiber_stack_leave_all(struct fiber_stacks *stacks,
+						 struct fiber_stack_chunk *chunk, bool whole)
 {
 	uint32_t n = atomic_load_explicit(&chunk->made, memory_order_relaxed);
 	struct fiber_stack *leaving = NULL;
+	uint64_t near[FIBER_STACK_PER_CHUNK / 64 + 2] = { 0 }; /* bits, and a word at each end */
 
-	for (struct fiber_stack *s = fiber_stack_first(stacks, chunk) + n; n--;) {
-		if ((--s)->state == FIBER_STACK_USED)
-			continue;
-		node->count.returned += s->state == FIBER_STACK_KEPT;
-		fiber_stack_unshelve(node, s, FIBER_STACK_LEAVING);
-		s->next = leaving;
-		leaving = s;
+	for (uint32_t i = 0; i < FIBER_STACK_PER_CHUNK / 64; i++) {
+		near[i] |= chunk->kept[i] << 63;
+		near[i + 1] |= chunk->kept[i] << 1 | chunk->kept[i] | chunk->kept[i] >> 1;
+		near[i + 2] |= chunk->kept[i] >> 63;
 	}
+	while (n--)
+		if (whole || near[n / 64 + 1] >> n % 64 & 1)
+			leaving = fiber_stack_leave(stacks, chunk, n, leaving);
 	return leaving;
 }
 
@@ -405,7 +438,8 @@ static void fiber_stack_give_back(struct fiber_stack *from, struct fiber_stack *
 	if (!top)
 		end -= FIBER_STACK_PAGE;
 	gone = madvise(from->low, (size_t)(end - from->low), MADV_DONTNEED) == 0;
-	if (gone && !top)
+	/* If it is fresh it was bare before, and there may be no page. */
+	if (gone && !top && !last->fresh)
 		memset(end, 0, (size_t)(last->low + last->size - end));
 	for (struct fiber_stack *s = from; s <= last; s++)
 		s->fresh = gone;
@@ -439,50 +473,67 @@ static bool fiber_stack_give_back_chunk(struct fiber_stacks *stacks,
 static void fiber_stack_close_chunk(struct fiber_stacks_node *node, struct fiber_stack_chunk *chunk)
 {
 	atomic_store_explicit(&chunk->shape, 0, memory_order_relaxed);
+	chunk->leaving = 0;
 	chunk->next = node->free;
 	node->free = chunk;
 	node->count.mapped -= FIBER_STACK_CHUNK;
 }
 
-/* Gives back what is free in the chunk of the oldest. Lets go of the lock. */
-static void fiber_stack_clean_chunk(struct fiber_stacks *stacks, struct fiber_stacks_node *node)
+/* They are free again, and have no pages. */
+static void fiber_stack_bare(struct fiber_stacks *stacks, struct fiber_stack_chunk *chunk,
+			     struct fiber_stack *leaving)
 {
-	struct fiber_stack_chunk *chunk = fiber_stack_chunk(stacks, fiber_stack_oldest(node));
+	while (leaving) {
+		struct fiber_stack *next = leaving->next;
+
+		chunk->leaving--;
+		fiber_stack_shelve(stacks, leaving, FIBER_STACK_BARE);
+		leaving = next;
+	}
+}
+
+/* Gives back what is kept in a chunk, or all of it if nobody has a stack there. Lets go of the
+ * lock. True: nobody has one any more, and it was not tried. */
+static bool fiber_stack_clean_chunk(struct fiber_stacks *stacks, struct fiber_stacks_node *node,
+				    struct fiber_stack_chunk *chunk)
+{
 	uint32_t shape = atomic_load_explicit(&chunk->shape, memory_order_relaxed) - 1;
-	struct fiber_stack *leaving = fiber_stack_leave(stacks, node, chunk), *next;
+	bool whole = !chunk->used && !chunk->leaving, gone = false;
+	struct fiber_stack *leaving = fiber_stack_leave_all(stacks, chunk, whole);
 	const struct fiber_stack *end =
 		fiber_stack_first(stacks, chunk) + fiber_stack_per_chunk(shape);
-	bool whole = !chunk->used;
 
 	/* Nobody cuts anything out of it meanwhile. */
 	if (whole && node->shelves[shape].open == chunk)
 		node->shelves[shape].open = NULL;
 	pthread_mutex_unlock(&node->lock);
-	if (!whole || !fiber_stack_give_back_chunk(stacks, chunk, shape)) {
+	if (whole)
+		gone = fiber_stack_give_back_chunk(stacks, chunk, shape);
+	if (!gone)
 		fiber_stack_give_back_all(leaving, end);
-		whole = false;
-	}
 	pthread_mutex_lock(&node->lock);
-	if (whole) {
+	if (gone)
 		fiber_stack_close_chunk(node, chunk);
-		return;
-	}
-	for (; leaving; leaving = next) {
-		next = leaving->next;
-		fiber_stack_shelve(node, leaving, FIBER_STACK_BARE);
-	}
+	else
+		fiber_stack_bare(stacks, chunk, leaving);
+	return !whole && !chunk->used && !chunk->leaving;
 }
 
-/* Gives back until no more than so many bytes are kept. Under the lock, which it lets go of; nobody
- * else is at it. */
+/* Gives back until no more than so many bytes are kept. Under the lock, which it lets go of. */
 static void fiber_stack_clean(struct fiber_stacks *stacks, struct fiber_stacks_node *node,
 			      uint64_t keep)
 {
-	node->cleaning = true;
-	while (node->count.cached > keep)
-		fiber_stack_clean_chunk(stacks, node);
-	node->cleaning = false;
-	pthread_cond_broadcast(&node->cleaned);
+	while (node->count.cached > keep) {
+		struct fiber_stack_chunk *chunk =
+			fiber_stack_chunk(stacks, fiber_stack_oldest(node));
+
+		node->cleaning++;
+		/* Twice, if the last of it was put, or given back by another, meanwhile. */
+		if (fiber_stack_clean_chunk(stacks, node, chunk))
+			(void)fiber_stack_clean_chunk(stacks, node, chunk);
+		node->cleaning--;
+		pthread_cond_broadcast(&node->cleaned);
+	}
 }
 
 /* ------------------------------------------------------------------------ get and put */
@@ -496,7 +547,7 @@ static struct fiber_stack *fiber_stack_find(struct fiber_stacks *stacks,
 
 	if (!stack)
 		return fiber_stack_cut(stacks, node, shape);
-	fiber_stack_unshelve(node, stack, FIBER_STACK_USED);
+	fiber_stack_unshelve(stacks, stack, FIBER_STACK_USED);
 	node->count.reused++;
 	return stack;
 }
@@ -509,10 +560,10 @@ static struct fiber_stack *fiber_stack_take(struct fiber_stacks *stacks,
 
 	pthread_mutex_lock(&node->lock);
 	while (!(stack = fiber_stack_find(stacks, node, shape))) {
-		if (node->cleaning) /* P2 */
-			pthread_cond_wait(&node->cleaned, &node->lock);
-		else if (node->count.cached)
+		if (node->count.cached)
 			fiber_stack_clean(stacks, node, 0);
+		else if (node->cleaning) /* P2 */
+			pthread_cond_wait(&node->cleaned, &node->lock);
 		else
 			break;
 	}
@@ -534,9 +585,8 @@ static void fiber_stack_drop(struct fiber_stacks *stacks, struct fiber_stack *st
 	fiber_stack_chunk(stacks, stack)->used--;
 	node->count.used -= fiber_stack_class_size(stack->class);
 	node->count.n_used--;
-	fiber_stack_shelve(node, stack, FIBER_STACK_KEPT);
-	if (node->count.cached > stacks->keep && !node->cleaning)
-		fiber_stack_clean(stacks, node, stacks->keep);
+	fiber_stack_shelve(stacks, stack, FIBER_STACK_KEPT);
+	fiber_stack_clean(stacks, node, stacks->keep);
 	pthread_mutex_unlock(&node->lock);
 }
 
@@ -555,9 +605,9 @@ static void fiber_stack_clean_all(struct fiber_stacks *stacks)
 		struct fiber_stacks_node *node = &stacks->nodes[i];
 
 		pthread_mutex_lock(&node->lock);
+		fiber_stack_clean(stacks, node, 0);
 		while (node->cleaning)
 			pthread_cond_wait(&node->cleaned, &node->lock);
-		fiber_stack_clean(stacks, node, 0);
 		pthread_mutex_unlock(&node->lock);
 	}
 }

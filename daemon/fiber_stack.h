@@ -25,7 +25,8 @@
  *       not, has it until fiber_stack_put().
  *   I2. A stack goes back to the node that it is from, whoever puts it there.
  *   I3. Free stacks of a node are no more than `keep` bytes long together, but for those that have
- *       no pages; while one worker gives pages back, others may come in between with one each.
+ *       no pages, and those in the chunks, one for each worker, whose pages are being given back.
+ *       One that is free below a stack of a slab has a page, with the canary.
  *   I4. A stack that is fresh is zero from end to end when it is got.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
@@ -49,6 +50,8 @@
 #define FIBER_STACK_PAGE    ((size_t)4096)
 #define FIBER_STACK_CANARY  ((size_t)64) /* bytes below a stack of a slab */
 #define FIBER_STACK_CHUNK   ((size_t)4 << 20)
+
+#define FIBER_STACK_PER_CHUNK (FIBER_STACK_CHUNK / FIBER_STACK_MIN)
 
 enum fiber_stack_kind {
 	FIBER_STACK_GUARDED,
@@ -74,8 +77,11 @@ struct fiber_stack_chunk {
 	_Atomic uint32_t shape; /* + 1; 0 while it is free */
 	_Atomic uint32_t made;	/* stacks that have been cut out of it */
 	uint32_t used;		/* of these, those that somebody has */
-	uint32_t guards;	/* of these, those that cost a mapping */
+	uint32_t leaving;	/* of these, those whose pages are being given back */
+	uint32_t guards;	/* that cost a mapping */
 	struct fiber_stack_chunk *next;
+	uint64_t kept[FIBER_STACK_PER_CHUNK /
+		      64]; /* a bit for each that may have pages and is free */
 };
 
 struct fiber_stack_list {
@@ -107,7 +113,7 @@ struct fiber_stacks_count {
 struct fiber_stacks_node {
 	pthread_mutex_t lock;
 	pthread_cond_t cleaned;
-	bool cleaning;			/* a thread gives pages back, with some stacks in no list */
+	uint32_t cleaning; /* workers that give pages back, with some stacks in no list */
 	struct fiber_stack_chunk *next; /* never used from here on */
 	struct fiber_stack_chunk *end;
 	struct fiber_stack_chunk *free;
@@ -132,7 +138,7 @@ struct fiber_stacks {
 	_Atomic uint32_t guards; /* that cost a mapping */
 	struct fiber_stacks_node *nodes;
 	struct fiber_stack_chunk *chunks;
-	struct fiber_stack *stacks; /* FIBER_STACK_CHUNK / FIBER_STACK_MIN for each chunk */
+	struct fiber_stack *stacks; /* FIBER_STACK_PER_CHUNK for each chunk */
 };
 
 /*
