@@ -109,6 +109,8 @@ libpool_la_SOURCES = \
 	daemon/fairq.h \
 	daemon/fault.c \
 	daemon/fault.h \
+	daemon/fiber_counter.h \
+	daemon/fiber_park.h \
 	daemon/fiber_stack.c \
 	daemon/fiber_stack.h \
 	daemon/halt.c \

@@ -8,6 +8,7 @@ EXTRA_DIST += \
 	tests/model/account.c \
 	tests/model/deque.c \
 	tests/model/expose.c \
+	tests/model/fiber.c \
 	tests/model/group.c \
 	tests/model/job.c \
 	tests/model/join.c \
