@@ -31,6 +31,8 @@ UNIT_TESTS = \
 	tests/check_fair_claim \
 	tests/check_fair_queue \
 	tests/check_fair_short \
+	tests/check_fiber_counter \
+	tests/check_fiber_park \
 	tests/check_fiber_stack \
 	tests/check_flips \
 	tests/check_fold \
@@ -231,6 +233,8 @@ TSAN_TESTS = \
 	tests/check_drain \
 	tests/check_error \
 	tests/check_events \
+	tests/check_fiber_counter \
+	tests/check_fiber_park \
 	tests/check_fiber_stack \
 	tests/check_fold \
 	tests/check_forkmode \
