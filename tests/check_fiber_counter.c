@@ -165,6 +165,21 @@ START_TEST(who_leaves_by_something_else_takes_its_node_off)
 }
 END_TEST
 
+START_TEST(who_leaves_does_not_touch_those_that_were_woken_before)
+{
+	struct fiber_counter_ref ref = make(2);
+
+	waits(ref, 0, 1);
+	waits(ref, 1, 0);
+	ck_assert_uint_eq(down(ref, 1), 1);
+	memset(&nodes[0], 0xff, sizeof(nodes[0]));
+	ck_assert_int_eq(fiber_park_cancel(&parks[1]), FIBER_RUN);
+	fiber_counter_unhook(&nodes[1]);
+	ck_assert_ptr_null(counter.first);
+	ck_assert_uint_eq(down(ref, 1), 0);
+}
+END_TEST
+
 START_TEST(a_node_whose_waiter_was_lost_is_off_as_well)
 {
 	struct fiber_counter_ref ref = make(1);
@@ -486,6 +501,34 @@ START_TEST(a_fiber_joins_its_children_and_its_stack_is_gone)
 }
 END_TEST
 
+static void *counts_down(void *arg)
+{
+	count_down(*(struct fiber_counter_ref *)arg);
+	return NULL;
+}
+
+START_TEST(nothing_is_counted_while_somebody_has_the_lock)
+{
+	for (uint32_t i = 0; i < 20; i++) {
+		struct fiber_counter_ref ref = make(2);
+		uint64_t word = fiber_counter_settled(&counter, ref.generation);
+		pthread_t thread;
+
+		while (!fiber_counter_try(&counter, word))
+			;
+		ck_assert_int_eq(pthread_create(&thread, NULL, counts_down, &ref), 0);
+		for (uint32_t yields = 0; yields < 100; yields++)
+			sched_yield();
+		word = atomic_load_explicit(&counter.word, memory_order_relaxed);
+		ck_assert_uint_eq(fiber_counter_value(word), 2);
+		fiber_counter_unlock(&counter, ref.generation, 2);
+		ck_assert_int_eq(pthread_join(thread, NULL), 0);
+		ck_assert_int_eq(fiber_counter_look(ref, 1), FIBER_COUNTER_REACHED);
+		ck_assert_int_eq(fiber_counter_look(ref, 0), FIBER_COUNTER_OK);
+	}
+}
+END_TEST
+
 /* Each round has a counter of its own, in memory that stays: fibers leave by deadlines. */
 static struct fiber_counter gates[ROUNDS];
 static struct fiber_counter_ref gate_refs[ROUNDS];
@@ -528,11 +571,13 @@ CHECK_MAIN("fiber_counter", a_counter_that_has_come_down_is_not_waited_for,
 	   who_is_on_its_way_out_is_left_to_its_loop,
 	   nobody_is_runnable_and_the_counter_is_free_before_it_is_delivered,
 	   who_leaves_by_something_else_takes_its_node_off,
+	   who_leaves_does_not_touch_those_that_were_woken_before,
 	   a_node_whose_waiter_was_lost_is_off_as_well,
 	   to_wait_once_more_after_it_was_reached_returns_at_once,
 	   a_node_that_is_hooked_waits_for_nothing_else, a_counter_that_was_freed_says_so,
 	   generations_go_round_and_zero_is_none,
 	   those_that_wait_for_what_is_freed_are_woken_and_told,
 	   a_count_out_of_range_is_refused_and_nothing_changes,
+	   nothing_is_counted_while_somebody_has_the_lock,
 	   a_fiber_joins_its_children_and_its_stack_is_gone,
 	   fibers_meet_at_a_counter_and_nobody_is_left_behind)

@@ -162,6 +162,7 @@ START_TEST(a_cancelled_fiber_does_not_park_but_where_it_is_held)
 	ck_assert(fiber_park_is_out(&park));
 	generation = fiber_park_begin(&park, true);
 	ck_assert_uint_ne(generation, 0);
+	ck_assert(fiber_park_cancelled(&park));
 	ck_assert(!fiber_park_left(&park));
 	ck_assert_int_eq(fiber_park_cancel(&park), FIBER_LOST);
 	ck_assert(!fiber_park_is_out(&park));
