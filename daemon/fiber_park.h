@@ -163,10 +163,11 @@ static inline uint64_t fiber_park_begin(struct fiber_park *park, bool held)
 		next |= word & FIBER_PARK_CANCELLED;
 		if (held)
 			next |= FIBER_PARK_HELD;
-		/* ORDER fiber/cancel [F2]: release, whoever cancels this park sees what was before;
-		 * acquire, as above. Pairs with fiber_park_cancel(). Proof: I5. */
+		/* ORDER fiber/cancel [F2]: acquire, for where it fails, as above. Pairs with
+		 * fiber_park_cancel(). Proof: I5. It releases nothing: who wakes is told of the
+		 * park by something that does, or, who cancels, touches the word alone. */
 	} while (!atomic_compare_exchange_weak_explicit(
-		&park->word, &word, next, memory_order_acq_rel, memory_order_acquire));
+		&park->word, &word, next, memory_order_acquire, memory_order_acquire));
 	return next >> FIBER_PARK_GENERATION;
 }
 

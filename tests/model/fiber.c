@@ -147,7 +147,8 @@ static inline void model_store(void *object, size_t size, uint64_t value, memory
 #elif defined(MUTANT_BEGIN)
 #define MODEL_CAS_SPLIT(order, failed) ((failed) == memory_order_acquire)
 #elif defined(MUTANT_STAY)
-#define MODEL_CAS_SPLIT(order, failed) ((order) == memory_order_acquire)
+#define MODEL_CAS_SPLIT(order, failed)                                                             \
+	((order) == memory_order_acquire && (failed) == memory_order_relaxed)
 #elif defined(MUTANT_PARK_RELEASE)
 #define memory_order_acq_rel memory_order_acquire
 #elif defined(MUTANT_PARK_ACQUIRE)
@@ -425,7 +426,8 @@ struct model {
 	struct child children[2];
 	struct fiber_counter counter;
 	struct fiber_counter_ref ref, old;
-	uint64_t why; /* F was cancelled */
+	uint64_t why;	/* F was cancelled */
+	uint64_t fired; /* its deadline */
 	/* F's first park, once the timer, or the poller, knows of it. */
 	_Atomic uint64_t armed;
 };
@@ -526,6 +528,8 @@ static void ends(struct fiber *fiber)
 		/* It has another use, in which nobody else has a share. */
 		(void)fiber_counter_renew(&m->counter, 1);
 	}
+	if (fiber_park_cancelled(&fiber->park))
+		model_assert(m->why == RESULT, "who is cancelled sees why");
 	model_assert(!fiber->ended++, "a fiber ends once");
 	resume_all(woken);
 }
@@ -641,6 +645,8 @@ static void resume(struct fiber *fiber)
 		fiber_counter_unhook(&fiber->node);
 #endif
 	scribble(&fiber->node, sizeof(fiber->node));
+	if (reason == FIBER_DEADLINE && fiber == &m->f)
+		model_assert(m->fired == RESULT, "who is woken sees what its waker did");
 	if (reason == FIBER_CANCEL)
 		model_assert(m->why == RESULT, "who is cancelled sees why");
 	if (reason == FIBER_IO)
@@ -669,6 +675,7 @@ static void timer(struct model *m)
 
 	if (!generation)
 		return;
+	m->fired = RESULT;
 	if (fiber_park_wake(&m->f.park, generation, FIBER_DEADLINE) == FIBER_RUN)
 		resume(&m->f);
 	model_stumble();
@@ -723,9 +730,10 @@ static void guest(struct model *m)
 	struct fiber_counter_node *woken = NULL;
 
 	run(&m->g);
-	model_assert(fiber_counter_down(m->old, 1, &woken) == FIBER_COUNTER_STALE, "it was freed");
+	model_stumble();
 	if (m->kind == LEAVES && fiber_park_wake(&m->g.park, 1, FIBER_DEADLINE) == FIBER_RUN)
 		resume(&m->g);
+	model_assert(fiber_counter_down(m->old, 1, &woken) == FIBER_COUNTER_STALE, "it was freed");
 }
 
 static void fiber_init(struct model *m, struct fiber *fiber, uint32_t value)
@@ -747,7 +755,7 @@ static void model_init(struct model *m, uint32_t instance)
 	for (uint32_t i = 0; i < 2; i++)
 		m->children[i] = (struct child){ .on_stack = true, .result = 0 };
 	atomic_store_explicit(&m->armed, 0, memory_order_relaxed);
-	m->why = 0;
+	m->why = m->fired = 0;
 	m->old = fiber_counter_init(&m->counter, 0);
 	(void)fiber_counter_fini(m->old, &woken);
 	m->ref = fiber_counter_renew(&m->counter, children(m));
