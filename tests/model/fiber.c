@@ -77,8 +77,9 @@
 /* ------------------------------------------------------------------------ mutants of the word */
 
 /* What the headers do, with orders that a mutant has chosen, or in two steps. */
-static inline bool model_cas(_Atomic uint64_t *word, uint64_t *old, uint64_t value, int two_steps,
-			     memory_order order)
+#define MODEL_HELPER static inline __attribute__((unused))
+MODEL_HELPER bool model_cas(_Atomic uint64_t *word, uint64_t *old, uint64_t value, int two_steps,
+			    memory_order order)
 {
 	bool is;
 
@@ -97,7 +98,7 @@ static inline bool model_cas(_Atomic uint64_t *word, uint64_t *old, uint64_t val
 	return is;
 }
 
-static inline uint64_t model_or(_Atomic uint64_t *word, uint64_t bits, int two_steps)
+MODEL_HELPER uint64_t model_or(_Atomic uint64_t *word, uint64_t bits, int two_steps)
 {
 	uint64_t old;
 
@@ -109,7 +110,7 @@ static inline uint64_t model_or(_Atomic uint64_t *word, uint64_t bits, int two_s
 	return old;
 }
 
-static inline uint64_t model_load(const void *object, size_t size, memory_order order)
+MODEL_HELPER uint64_t model_load(const void *object, size_t size, memory_order order)
 {
 	if (size == sizeof(uint32_t))
 		return order == memory_order_relaxed
@@ -122,7 +123,7 @@ static inline uint64_t model_load(const void *object, size_t size, memory_order 
 		     : atomic_load_explicit((const _Atomic uint64_t *)object, memory_order_acquire);
 }
 
-static inline void model_store(void *object, size_t size, uint64_t value, memory_order order)
+MODEL_HELPER void model_store(void *object, size_t size, uint64_t value, memory_order order)
 {
 	_Atomic uint32_t *small = object;
 	_Atomic uint64_t *word = object;
