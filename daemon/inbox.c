@@ -4,9 +4,12 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include <forkd/frame.h>
+
 void inbox_init(struct inbox *inbox)
 {
 	*inbox = (struct inbox){ .max = 0 };
+	inbox->chain_end = &inbox->chain;
 	pthread_mutex_init(&inbox->lock, NULL);
 }
 
@@ -18,7 +21,7 @@ void inbox_fini(struct inbox *inbox)
 
 static int inbox_grow(struct inbox *inbox)
 {
-	uint32_t n = atomic_load_explicit(&inbox->n, memory_order_relaxed);
+	uint32_t n = inbox->n_frames;
 	uint32_t more = inbox->max ? 2 * inbox->max : 16;
 	struct fk_frame **frames = calloc(more, sizeof(struct fk_frame *));
 
@@ -33,37 +36,66 @@ static int inbox_grow(struct inbox *inbox)
 	return 0;
 }
 
+/* Locked. */
+static void inbox_count(struct inbox *inbox, int32_t more)
+{
+	uint32_t n = atomic_load_explicit(&inbox->n, memory_order_relaxed);
+
+	atomic_store_explicit(&inbox->n, n + (uint32_t)more, memory_order_relaxed);
+}
+
 int inbox_push(struct inbox *inbox, struct fk_frame *frame)
 {
-	uint32_t n;
 	int r = 0;
 
 	pthread_mutex_lock(&inbox->lock);
-	n = atomic_load_explicit(&inbox->n, memory_order_relaxed);
-	if (n == inbox->max)
+	if (inbox->n_frames == inbox->max)
 		r = inbox_grow(inbox);
 	if (r == 0) {
-		inbox->frames[(inbox->first + n) % inbox->max] = frame;
-		atomic_store_explicit(&inbox->n, n + 1, memory_order_relaxed);
+		inbox->frames[(inbox->first + inbox->n_frames++) % inbox->max] = frame;
+		inbox_count(inbox, 1);
 	}
 	pthread_mutex_unlock(&inbox->lock);
 	return r;
 }
 
+void inbox_put(struct inbox *inbox, struct fk_frame *frame)
+{
+	pthread_mutex_lock(&inbox->lock);
+	*inbox->chain_end = frame;
+	inbox->chain_end = &frame->parent;
+	inbox_count(inbox, 1);
+	pthread_mutex_unlock(&inbox->lock);
+}
+
+/* Locked. */
+static struct fk_frame *inbox_take(struct inbox *inbox)
+{
+	struct fk_frame *frame = inbox->chain;
+
+	if (inbox->n_frames) {
+		frame = inbox->frames[inbox->first];
+		inbox->first = (inbox->first + 1) % inbox->max;
+		inbox->n_frames--;
+	} else if (frame) {
+		inbox->chain = frame->parent;
+		if (!inbox->chain)
+			inbox->chain_end = &inbox->chain;
+		frame->parent = NULL;
+	}
+	if (frame)
+		inbox_count(inbox, -1);
+	return frame;
+}
+
 struct fk_frame *inbox_pop(struct inbox *inbox)
 {
-	struct fk_frame *frame = NULL;
-	uint32_t n;
+	struct fk_frame *frame;
 
 	if (!inbox_any(inbox))
 		return NULL;
 	pthread_mutex_lock(&inbox->lock);
-	n = atomic_load_explicit(&inbox->n, memory_order_relaxed);
-	if (n) {
-		frame = inbox->frames[inbox->first];
-		inbox->first = (inbox->first + 1) % inbox->max;
-		atomic_store_explicit(&inbox->n, n - 1, memory_order_relaxed);
-	}
+	frame = inbox_take(inbox);
 	pthread_mutex_unlock(&inbox->lock);
 	return frame;
 }

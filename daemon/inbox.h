@@ -3,11 +3,11 @@
  * daemon/inbox.h - what was sent to one worker in particular
  *
  * WHAT IT IS
- *   A queue of frames that asked to go on on this worker (FK_GO_TO_WORKER). Nobody else takes
- *   anything out of it.
+ *   A queue of frames that asked to go on on this worker (FK_GO_TO_WORKER), and a chain of fibers
+ *   that go on here (fiber.h), which takes no memory. Nobody else takes anything out of it.
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   inbox_push(): any worker. inbox_pop(), inbox_any(): the owner.
+ *   inbox_push(): any worker. inbox_put(): any thread. inbox_pop(), inbox_any(): the owner.
  *
  * INVARIANTS
  *   I1. n is changed under the lock, and read without it as a hint.
@@ -31,7 +31,10 @@ struct inbox {
 	struct fk_frame **frames; /* a ring */
 	uint32_t first;
 	uint32_t max;
-	_Atomic uint32_t n;
+	uint32_t n_frames;	/* in the ring */
+	struct fk_frame *chain; /* the first of those that were put, linked by parent */
+	struct fk_frame **chain_end;
+	_Atomic uint32_t n; /* of both */
 };
 
 void inbox_init(struct inbox *inbox);
@@ -40,7 +43,10 @@ void inbox_fini(struct inbox *inbox);
 /* Returns 0 or -ENOMEM. */
 int inbox_push(struct inbox *inbox, struct fk_frame *frame);
 
-/* The oldest; NULL if there is none. */
+/* The same of a frame that has no parent, which is NULL again once it is popped. */
+void inbox_put(struct inbox *inbox, struct fk_frame *frame);
+
+/* The oldest of a kind; NULL if there is none. */
 struct fk_frame *inbox_pop(struct inbox *inbox);
 
 static inline bool inbox_any(struct inbox *inbox)
