@@ -109,10 +109,16 @@ libpool_la_SOURCES = \
 	daemon/fairq.h \
 	daemon/fault.c \
 	daemon/fault.h \
+	daemon/fiber.c \
+	daemon/fiber.h \
+	daemon/fiber_call.c \
 	daemon/fiber_counter.h \
+	daemon/fiber_family.c \
+	daemon/fiber_local.c \
 	daemon/fiber_park.h \
 	daemon/fiber_stack.c \
 	daemon/fiber_stack.h \
+	daemon/fiber_wait.c \
 	daemon/halt.c \
 	daemon/halt.h \
 	daemon/hang.c \
@@ -280,7 +286,11 @@ install-data-hook:
 uninstall-hook:
 	rm -f $(patsubst %,'$(DESTDIR)$(moduledir)/%',$(notdir $(module_LTLIBRARIES:.la=.so)))
 
-forkdinclude_HEADERS += daemon/forkd/algorithm.h daemon/forkd/frame.h daemon/forkd/task.h
+forkdinclude_HEADERS += \
+	daemon/forkd/algorithm.h \
+	daemon/forkd/fiber.h \
+	daemon/forkd/frame.h \
+	daemon/forkd/task.h
 
 forkdalgorithmdir = $(forkdincludedir)/algorithm
 forkdalgorithm_HEADERS = \

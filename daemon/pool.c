@@ -283,6 +283,7 @@ static void pool_free(struct pool *pool)
 	layout_unplace(pool);
 	layout_unmap(pool);
 	pool_free_rows(pool);
+	fibers_fini(pool);
 	profile_free(pool->profile);
 	channel_fini(&pool->channel);
 	munmap(pool, sizeof(*pool));
@@ -328,6 +329,9 @@ static int pool_prepare(struct pool *pool, const int *fds)
 	r = layout_make(pool, fds[1]);
 	if (r < 0)
 		return pool_fail(pool, "arena-max is too small for so many workers", r);
+	r = fibers_init(pool);
+	if (r < 0)
+		return pool_fail(pool, "no address space for the stacks of fibers", r);
 	r = intake_init(pool);
 	if (r < 0)
 		return pool_fail(pool, "no memory for the queues", r);

@@ -18,6 +18,7 @@
 #include "daemon/channel.h"
 #include "daemon/deadline.h"
 #include "daemon/dispatcher.h"
+#include "daemon/fiber.h"
 #include "daemon/halt.h"
 #include "daemon/hang.h"
 #include "daemon/intake.h"
@@ -65,6 +66,7 @@ struct pool {
 	_Atomic uint32_t *cancels;     /* each row's generation that is cancelled, 0 for none */
 	struct deadlines deadlines;
 	struct hangs hangs;
+	struct fibers fibers;
 	pid_t pid;
 	struct channel channel;
 	struct trace *trace; /* NULL until somebody has traced: trace.h, I1 */

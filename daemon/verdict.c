@@ -45,6 +45,7 @@ static void verdict_put(struct pool *pool, uint32_t row, uint64_t word, int32_t 
 		    aside_any(&w->asides))
 			worker_ask(w);
 	}
+	fibers_cancel(pool, row);
 }
 
 void verdict_fail(struct pool *pool, uint32_t row, int32_t code)

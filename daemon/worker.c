@@ -553,7 +553,8 @@ void worker_catch_signal(void)
 {
 	struct sigaction action = {
 		.sa_sigaction = worker_pressed,
-		.sa_flags = SA_RESTART | SA_SIGINFO,
+		/* Not on the stack of a fiber, which is small. */
+		.sa_flags = SA_RESTART | SA_SIGINFO | SA_ONSTACK,
 	};
 
 	sigaction(WORKER_SIGNAL, &action, NULL);
@@ -571,7 +572,9 @@ void *worker_main(void *arg)
 	w->fk.cstack_limit = (uintptr_t)&here - WORKER_STACK_NEST;
 	trim_init(w);
 	alarm_begin(w);
+	switch_adopt(&w->loop);
 	strand_loop(w);
+	switch_destroy(&w->loop);
 	alarm_end(w);
 	return NULL;
 }

@@ -23,6 +23,7 @@
 #include "daemon/policy.h"
 #include "daemon/spin.h"
 #include "daemon/stack.h"
+#include "daemon/switch.h"
 #include "shm/board.h"
 #include "shm/ledger.h"
 #include "shm/proto.h"
@@ -77,6 +78,8 @@ struct worker {
 	struct fk_entry *moved; /* entries below are others' jobs: of frames set aside, and older */
 	struct trace_ring *_Atomic trace; /* the channel's thread writes, rarely: trace.h */
 	struct fk_frame nobody;		  /* of a child that got no frame */
+	struct switch_context loop;	  /* where fibers come back to: fiber.c */
+	struct fiber *fiber;		  /* that runs, or NULL */
 	struct inbox inbox;
 	uintptr_t stack_limit; /* of frames on the top stacklet */
 	uint64_t forks;	       /* of modules compiled with FK_COUNT_FORKS */

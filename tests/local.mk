@@ -31,6 +31,7 @@ UNIT_TESTS = \
 	tests/check_fair_claim \
 	tests/check_fair_queue \
 	tests/check_fair_short \
+	tests/check_fiber \
 	tests/check_fiber_counter \
 	tests/check_fiber_park \
 	tests/check_fiber_stack \
@@ -233,6 +234,7 @@ TSAN_TESTS = \
 	tests/check_drain \
 	tests/check_error \
 	tests/check_events \
+	tests/check_fiber \
 	tests/check_fiber_counter \
 	tests/check_fiber_park \
 	tests/check_fiber_stack \

@@ -92,6 +92,7 @@ void rig_start_on(struct rig *rig, const char *machine, uint32_t workers,
 	ck_assert_int_eq(layout_place(pool, topology), 0);
 	worker_catch_signal();
 	ck_assert_int_eq(layout_make(pool, rig->arena_fd), 0);
+	ck_assert_int_eq(fibers_init(pool), 0);
 	ck_assert_int_eq(intake_init(pool), 0);
 	ck_assert_int_eq(modules_add(&pool->modules, module, error, sizeof(error)), 0);
 	ck_assert_str_eq(error, "");
@@ -148,6 +149,7 @@ void rig_stop(struct rig *rig)
 	close(rig->tenant_fd);
 	close(rig->client_fd);
 	pool_free_rows(pool);
+	fibers_fini(pool);
 	layout_unplace(pool);
 	free(pool);
 	options_fini(&rig->options);

@@ -205,6 +205,15 @@ struct fk_buf {
 		if (!NAME##__fine || fk_after)                                                       \
 			fk_enter(fk_w, fk_after);                                                    \
 		return fk_result;                                                                    \
+	}                                                                                            \
+	/* As a called child, for who has no frame: a root, a fiber. */                              \
+	static __attribute__((unused)) void NAME##__enter(struct fk_worker *fk_w, char *fk_sp,       \
+							  void *fk_result, const void *fk_args)      \
+	{                                                                                            \
+		bool fk_leaf;                                                                        \
+		*(ret *)fk_result =                                                                  \
+			NAME##__spawn(fk_w, fk_sp, FK_RESUMED, fk_w->current, 0, &fk_leaf,           \
+				      *(const struct NAME##__args *)fk_args);                        \
 	}
 
 /* Defines a task: the block that follows is what runs before it has a frame. */
@@ -625,12 +634,6 @@ FK_INLINE bool fk_pop(struct fk_worker *w, bool pushed)
  * flags: FK_EXPORT_* or 0. help: one line.
  */
 #define FK_EXPORT(NAME, signature, flags, help)                                                    \
-	static void NAME##__enter(struct fk_worker *w, char *sp, void *result, const void *args)   \
-	{                                                                                          \
-		bool leaf;                                                                         \
-		*(NAME##__ret *)result = NAME##__spawn(w, sp, FK_RESUMED, w->current, 0, &leaf,    \
-						       *(const struct NAME##__args *)args);        \
-	}                                                                                          \
 	static const struct fk_export NAME##__export __attribute__((                               \
 		used, section("fk_exports"), aligned(8))) = { #NAME,                               \
 							      signature,                           \

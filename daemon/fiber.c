@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon/fiber.c - a fiber's life: spawned, switched to, leaves its stack, ends
+ *
+ * WHAT IT IS
+ *   A fiber stands in deques, chains and inboxes as a frame, its face: of a task whose resume
+ *   function switches to the fiber's stack, with FK_MOVED in its site, as a frame that was set
+ *   aside and has no stack of frames. So it is stolen, sent, set aside, charged and counted by the
+ *   code that does so with frames. It has no parent: the loop does not unwind it.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   Workers: fiber_resume() from the loop, fk_rt_*() from fibers.
+ *
+ * WHERE A FIBER RUNS
+ *   On top of the worker's loop, which it comes back to whatever it does: it says what is to be
+ *   done with it, and switches to the loop's context, within fiber_resume(), where that is done.
+ *   The worker's own stack of frames is empty while a fiber runs. `current` is the face while the
+ *   fiber's own code runs, and 0 while the runtime's does and while contexts are switched: so a
+ *   signal makes what the fiber has spawned public (strand_expose() finds no frame above the base).
+ *
+ *	loop --> fiber_resume() --switch--> fiber's code ... fiber_leave()
+ *	 ^              |  <-------------switch-----------------'
+ *	 |              v
+ *	 '-- next -- fiber_left(): again | put | parked | called | gone
+ *
+ * INVARIANTS
+ *   I1. Nobody sees a fiber as one that can go on before it has left its stack. It is put into a
+ *       deque or an inbox by who has made it, before it ran; by fiber_left(), when fiber_resume()
+ *       is back on the loop's stack, and all that the fiber needs is in its context; or by who has
+ *       woken it and was told to (fiber_park.h, I3): that one has found that fiber_left() had said
+ *       so. Who finds it in the deque has acquired what was stored before it was put there.
+ *   I2. Its stack is given back by fiber_left() alone, for the same reason.
+ *   I3. What is asked of the worker that a fiber is on (worker_self(), fiber->worker) is asked anew
+ *       after each fiber_leave(), by a function that is not inlined: no thread-local address is
+ *       kept across it.
+ *   I4. Entries of fibers are nobody's ancestors: worker->moved stands above each of them.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   A worker dies with the whole pool.
+ */
+#include "daemon/fiber.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "daemon/pool.h"
+#include "daemon/strand_internal.h"
+#include "daemon/verdict.h"
+
+#define FIBER_SPACE	  (UINT64_C(16) << 30) /* bytes of address space for stacks, if there are */
+#define FIBER_SPACE_LEAST (UINT64_C(64) << 20)
+#define FIBER_KEEP	  (UINT64_C(16) << 20) /* of free ones, on each node */
+
+static struct fk_frame *fiber_resume(struct fk_worker *fk, struct fk_frame *face);
+
+static const struct fk_task fiber_task = { "(fiber)", fiber_resume, NULL, NULL,
+					   sizeof(struct fk_frame) };
+
+int fibers_init(struct pool *pool)
+{
+	struct fiber_stacks_options options = { .space = FIBER_SPACE, .keep = FIBER_KEEP };
+	int r;
+
+	for (uint32_t i = 0; i < FIBER_BUCKETS; i++)
+		pthread_mutex_init(&pool->fibers.buckets[i].lock, NULL);
+	do {
+		r = fiber_stacks_init(&pool->fibers.stacks, max(pool->n_groups, 1u), &options);
+		options.space /= 2;
+	} while (r == -ENOMEM && options.space >= FIBER_SPACE_LEAST);
+	return r;
+}
+
+void fibers_fini(struct pool *pool)
+{
+	fiber_stacks_fini(&pool->fibers.stacks);
+	for (uint32_t i = 0; i < FIBER_BUCKETS; i++)
+		pthread_mutex_destroy(&pool->fibers.buckets[i].lock);
+}
+
+struct fiber *fiber_self(void)
+{
+	struct worker *w = worker_self();
+
+	return w ? w->fiber : NULL;
+}
+
+bool fiber_is_over(const struct fiber *f)
+{
+	return verdict_get(f->worker->pool, f->face.job).outcome;
+}
+
+/* ------------------------------------------------------------------------ begin and end */
+
+/* The fiber's own code, on its stack, from its first instruction to its last. */
+static void fiber_main(void *arg)
+{
+	struct fiber *f = arg;
+
+	if (!fiber_is_over(f))
+		f->fn(f->arg);
+	fiber_locals_end(f);
+	fk_enter(&f->worker->fk, 0);
+	f->after = FIBER_ENDS;
+	switch_leave(&f->context, &f->worker->loop);
+}
+
+/* The job of the worker holds so many bytes more. False: it may not. */
+static bool fiber_charge(struct worker *w, uint64_t bytes)
+{
+	_Atomic uint64_t *held = &w->pool->stack_bytes[w->job];
+
+	/* Relaxed: a sum, as in stack.c. */
+	if (atomic_fetch_add_explicit(held, bytes, memory_order_relaxed) + bytes <= w->cache.max)
+		return true;
+	atomic_fetch_sub_explicit(held, bytes, memory_order_relaxed);
+	return false;
+}
+
+static void fiber_refund(struct worker *w, uint32_t job, uint64_t bytes)
+{
+	atomic_fetch_sub_explicit(&w->pool->stack_bytes[job], bytes, memory_order_relaxed);
+}
+
+int fiber_new(struct worker *w, struct fiber_family *family, void (*fn)(void *), void *arg,
+	      size_t size, size_t room, const char *name, struct fiber **ret_fiber)
+{
+	struct fiber_stack *stack;
+	struct fiber *f;
+	int r;
+
+	r = fiber_stack_get(&w->pool->fibers.stacks, w->group, size, FIBER_STACK_GUARDED, &stack);
+	if (r < 0)
+		return r;
+	if (!fiber_charge(w, stack->size)) {
+		fiber_stack_put(&w->pool->fibers.stacks, stack);
+		return -ENOMEM;
+	}
+	f = (struct fiber *)(((uintptr_t)stack->low + stack->size - sizeof(*f)) & ~(uintptr_t)63);
+	memset(f, 0, sizeof(*f));
+	f->face.task = &fiber_task;
+	f->face.job = w->job;
+	f->face.top = (char *)&f->face; /* never a worker's sp */
+	f->family = family;
+	f->worker = w;
+	f->fn = fn;
+	f->arg = arg;
+	f->name = name;
+	f->stack = stack;
+	stack->fiber = f;
+	fk_set_site(&f->face, FK_PARTED);
+	fiber_park_init(&f->park);
+	switch_make(&f->context, stack->low, (size_t)((char *)f - room - stack->low), fiber_main,
+		    f);
+	COUNT(w, fibers);
+	*ret_fiber = f;
+	return 0;
+}
+
+void fiber_free(struct worker *w, struct fiber *f)
+{
+	struct fiber_stack *stack = f->stack;
+
+	switch_destroy(&f->context);
+	fiber_refund(w, f->face.job, stack->size);
+	fiber_stack_put(&w->pool->fibers.stacks, stack);
+}
+
+/* ------------------------------------------------------------------------ it runs */
+
+void fiber_leave(struct fiber *f, enum fiber_after after)
+{
+	struct worker *w = f->worker;
+
+	fk_enter(&w->fk, 0);
+	f->after = after;
+	switch_to(&f->context, &w->loop);
+	/* Here the fiber is back, maybe on another worker: f->worker. */
+	fk_enter(&f->worker->fk, (uintptr_t)&f->face);
+}
+
+void fiber_put(struct worker *w, struct fiber *f)
+{
+	fk_set_site(&f->face, FK_PARTED | FK_MOVED);
+	if (!strand_push(w, &f->face)) {
+		inbox_put(&w->inbox, &f->face);
+		worker_ask(w);
+		return;
+	}
+	w->moved = w->fk.bottom;
+	if (deque_size(&w->frames) < POLICY_PUBLIC)
+		strand_publish(w);
+}
+
+/*
+ * In the loop: the fiber goes to the newest end, and what is oldest goes on, as if the worker had
+ * stolen it from itself: so all that it has comes in turn. Returns what that is.
+ */
+static struct fk_frame *fiber_yield(struct worker *w, struct fiber *f)
+{
+	enum deque_status status;
+	struct fk_frame *oldest;
+	uint64_t word, n;
+
+	COUNT(w, fiber_yields);
+	if (w->fk.bottom == w->fk.floor && !deque_size(&w->frames))
+		return &f->face;
+	fiber_put(w, f);
+	do
+		status = deque_steal_share(&w->frames, DEQUE_ONE, &word, 1, &n);
+	while (status == DEQUE_RACE);
+	/* Others have taken them; what there is else the loop finds. */
+	if (status == DEQUE_EMPTY)
+		return NULL;
+	oldest = (struct fk_frame *)(uintptr_t)word;
+	if (oldest->job != w->job) {
+		aside_start(w);
+		aside_end(w, oldest->job);
+	}
+	strand_adopt(w, oldest);
+	return oldest;
+}
+
+/* In the loop: the fiber has ended. */
+static struct fk_frame *fiber_end(struct worker *w, struct fiber *f)
+{
+	struct fiber_family *family = f->family;
+	struct fk_counter *counter = f->counter;
+
+	/* The root's stack is the family's, too. */
+	if (f != family->root)
+		fiber_free(w, f);
+	if (counter)
+		fiber_counter_end(w, counter);
+	return fiber_family_leave(w, family);
+}
+
+/* The fiber has left its stack. Returns what to run next. */
+static struct fk_frame *fiber_left(struct worker *w, struct fiber *f)
+{
+	switch (f->after) {
+	case FIBER_AGAIN:
+		return &f->face;
+	case FIBER_YIELDS:
+		return fiber_yield(w, f);
+	case FIBER_PARKS:
+		COUNT(w, fiber_parks);
+		/* If not it may run elsewhere by now. */
+		return fiber_park_left(&f->park) ? &f->face : NULL;
+	case FIBER_CALLS:
+		return fiber_call(w, f);
+	case FIBER_ENDS:
+		return fiber_end(w, f);
+	}
+	__builtin_unreachable();
+}
+
+/* Others may have asked the worker for something since it has run a fiber or frame last. False: the
+ * fiber makes way for another job, and stands in the deque. */
+static bool fiber_attend(struct worker *w, struct fiber *f)
+{
+	if (atomic_load_explicit(&w->fk.limit, memory_order_relaxed))
+		return true;
+	if (fiber_is_over(f)) {
+		worker_take_request(w);
+		return true;
+	}
+	if (!strand_attend(w, &f->face))
+		return false;
+	strand_publish(w);
+	w->vain = 0;
+	return true;
+}
+
+static struct fk_frame *fiber_resume(struct fk_worker *fk, struct fk_frame *face)
+{
+	struct worker *w = worker_of(fk);
+	struct fiber *f = fiber_of(face);
+
+	if (!fiber_attend(w, f))
+		return NULL;
+	if (f->worker != w) {
+		COUNT(w, fiber_moves);
+		f->worker = w;
+	}
+	COUNT(w, fiber_switches);
+	w->fiber = f;
+	/* fiber_main() begins with it; others do it themselves. */
+	fk_enter(fk, (uintptr_t)face);
+	switch_to(&w->loop, &f->context);
+	w->fiber = NULL;
+	return fiber_left(w, f);
+}
+
+/* ------------------------------------------------------------------------ what fibers call */
+
+int fk_rt_fiber_spawn(void (*fn)(void *), void *arg, struct fk_counter *counter, size_t stack,
+		      const char *name)
+{
+	struct fiber *self = fiber_self(), *f;
+	struct worker *w;
+	bool asked;
+	int r;
+
+	if (!self)
+		return -EPERM;
+	w = strand_enter(&self->worker->fk);
+	r = fiber_is_over(self) ? -ECANCELED : 0;
+	if (r == 0)
+		r = fiber_new(w, self->family, fn, arg, stack, 0, name, &f);
+	if (r == 0 && counter) {
+		f->counter = counter;
+		r = fiber_counter_begin(counter);
+		if (r < 0)
+			fiber_free(w, f);
+	}
+	if (r < 0) {
+		fk_enter(&w->fk, (uintptr_t)&self->face);
+		return r;
+	}
+	/* Relaxed: the caller is one of them. */
+	atomic_fetch_add_explicit(&self->family->live, 1, memory_order_relaxed);
+	fiber_put(w, f);
+	asked = !atomic_load_explicit(&w->fk.limit, memory_order_relaxed);
+	fk_enter(&w->fk, (uintptr_t)&self->face);
+	if (asked)
+		fiber_leave(self, FIBER_AGAIN);
+	return 0;
+}
+
+int fk_rt_fiber_yield(void)
+{
+	struct fiber *f = fiber_self();
+
+	if (!f)
+		return -EPERM;
+	if (fiber_is_over(f))
+		return -ECANCELED;
+	fiber_leave(f, FIBER_YIELDS);
+	return fiber_is_over(f) ? -ECANCELED : 0;
+}
+
+bool fk_rt_fiber_is_over(void)
+{
+	struct fiber *f = fiber_self();
+
+	return f && fiber_is_over(f);
+}
+
+int fk_rt_fiber_fail(int code)
+{
+	struct fiber *f = fiber_self();
+
+	if (!f)
+		return -EPERM;
+	fk_rt_fail(&f->worker->fk, code);
+	return 0;
+}

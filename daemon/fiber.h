@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon/fiber.h - fibers: C functions on stacks of their own, among the frames of the workers
+ *
+ * WHAT IT IS
+ *   What the parts of the fibers' runtime have of each other, and what the rest of the pool has of
+ *   them. forkd/fiber.h is what authors see.
+ *
+ *   fiber.c          a fiber's life: spawned, switched to, leaves, ends
+ *   fiber_wait.c     counters, waits, wakes
+ *   fiber_family.c   what belongs together: how it begins and ends, and how cancels reach it
+ *   fiber_call.c     frames run fibers, and fibers run frames
+ *
+ * WORDS
+ *   face: the frame by which a fiber stands in a deque. family: a root fiber, and all that it and
+ *   those have spawned. front: the frame that runs a family, and goes on when all of it has ended.
+ *   bridge: the frame that is the parent of what a fiber calls.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   Workers; fibers_cancel() any thread of the pool.
+ */
+#ifndef DAEMON_FIBER_H
+#define DAEMON_FIBER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <forkd/fiber.h>
+
+#include "common/util.h"
+#include "daemon/fiber_park.h"
+#include "daemon/fiber_stack.h"
+#include "daemon/switch.h"
+#include "daemon/worker.h"
+
+#define FIBER_SHARDS  16u /* lists of a family's parked fibers */
+#define FIBER_BUCKETS 64u /* lists of families */
+
+/* What is to be done with a fiber that has left its stack. */
+enum fiber_after {
+	FIBER_AGAIN, /* goes on, unless others go first */
+	FIBER_YIELDS,
+	FIBER_PARKS,
+	FIBER_CALLS,
+	FIBER_ENDS,
+};
+
+/* A place in a list. */
+struct fiber_link {
+	struct fiber_link *prev, *next;
+};
+
+/* The fibers of a family that wait, of those workers whose index modulo FIBER_SHARDS is this. */
+struct fiber_shard {
+	_Alignas(64) pthread_mutex_t lock;
+	struct fiber_link parked;
+};
+
+struct fiber_family {
+	struct fk_frame *front;
+	struct fiber *root;		    /* on whose stack this is */
+	struct fiber_family *next, **prev;  /* in its bucket; what points to it */
+	_Alignas(64) _Atomic uint64_t live; /* its fibers that have not ended */
+	struct fiber_shard shards[FIBER_SHARDS];
+};
+
+/* Stands at the high end of its stack. */
+struct fiber {
+	struct fk_frame face;
+	struct switch_context context;
+	struct fiber_park park;
+	enum fiber_after after;
+	struct worker *worker; /* it runs on, or has run on last */
+	struct fiber_family *family;
+	struct fk_counter *counter; /* that is told of its end, or NULL */
+	void (*fn)(void *arg);
+	void *arg;
+	const char *name;
+	struct fiber_stack *stack;
+	struct fiber_link link; /* while it is parked, in its shard */
+	uint32_t shard;
+	struct fk_frame bridge; /* of the call that it waits for */
+	void (*enter)(struct fk_worker *w, char *sp, void *result, const void *args);
+	const struct fk_task *task;
+	void *result;
+	const void *args;
+	void *locals[FK_LOCALS];
+};
+
+static inline struct fiber *fiber_of(struct fk_frame *face)
+{
+	return container_of(face, struct fiber, face);
+}
+
+/* The families of jobs whose row modulo FIBER_BUCKETS is this. */
+struct fiber_bucket {
+	_Alignas(64) pthread_mutex_t lock;
+	struct fiber_family *first;
+};
+
+/* Those of a pool. All zero: there are none. */
+struct fibers {
+	struct fiber_stacks stacks;
+	struct fiber_bucket buckets[FIBER_BUCKETS];
+};
+
+/* After layout_make(). Returns 0 or a negative errno. */
+int fibers_init(struct pool *pool);
+void fibers_fini(struct pool *pool);
+
+static inline void fiber_list_init(struct fiber_link *list)
+{
+	list->prev = list->next = list;
+}
+
+static inline void fiber_list_add(struct fiber_link *list, struct fiber_link *link)
+{
+	link->prev = list->prev;
+	link->next = list;
+	list->prev->next = link;
+	list->prev = link;
+}
+
+static inline void fiber_list_remove(struct fiber_link *link)
+{
+	link->prev->next = link->next;
+	link->next->prev = link->prev;
+}
+
+/* fiber.c */
+
+/* The fiber that calls; NULL if the caller is none. */
+struct fiber *fiber_self(void);
+
+/* A fiber of the worker's job that nobody knows of yet. room: bytes for others at the high end of
+ * its stack. Returns 0 or a negative errno. */
+int fiber_new(struct worker *worker, struct fiber_family *family, void (*fn)(void *), void *arg,
+	      size_t stack, size_t room, const char *name, struct fiber **ret_fiber);
+
+/* Its stack goes back: nobody knows of it any more. */
+void fiber_free(struct worker *worker, struct fiber *fiber);
+
+/* In the fiber: leaves its stack, and comes back when it goes on. */
+void fiber_leave(struct fiber *fiber, enum fiber_after after);
+
+/* The worker has it in hand, and runs fibers or the loop, but no frame: it is to go on, here or on
+ * whoever steals it. */
+void fiber_put(struct worker *worker, struct fiber *fiber);
+
+/* The fiber's job is over. */
+bool fiber_is_over(const struct fiber *fiber);
+
+/* fiber_wait.c */
+
+/* Has won the wake of a fiber that is parked: makes it go on. w: the worker that the caller is, or
+ * NULL. */
+void fiber_ready(struct worker *w, struct fiber *fiber);
+
+/* A fiber is spawned with this counter. Returns 0; -EINVAL if it is none for fibers, -ERANGE. */
+int fiber_counter_begin(struct fk_counter *counter);
+/* It has ended, or was not spawned after all. */
+void fiber_counter_end(struct worker *worker, struct fk_counter *counter);
+
+/* fiber_local.c */
+
+/* In the fiber, which ends: what it has of its own goes. */
+void fiber_locals_end(struct fiber *fiber);
+
+/* fiber_family.c */
+
+/* The fiber waits, and fibers_cancel() finds it, from here on; and not any more. */
+void fiber_wait_begin(struct fiber *fiber);
+void fiber_wait_end(struct fiber *fiber);
+
+/* Returns 0 or a negative errno. */
+int fiber_family_new(struct worker *worker, struct fk_frame *front, void (*fn)(void *),
+		     size_t stack, const char *name, struct fiber_family **ret_family);
+
+/* A fiber of the family has ended. Returns what runs next: the front, if it was the last. */
+struct fk_frame *fiber_family_leave(struct worker *worker, struct fiber_family *family);
+
+/* The job of this row has an outcome: its fibers wait no more. Any thread of the pool. */
+void fibers_cancel(struct pool *pool, uint32_t row);
+
+/* fiber_call.c */
+
+/* In the loop: the fiber calls a task. Returns what to run next. */
+struct fk_frame *fiber_call(struct worker *worker, struct fiber *fiber);
+
+#endif

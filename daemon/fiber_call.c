@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon/fiber_call.c - frames run fibers, and fibers run frames
+ *
+ * WHAT IT IS
+ *   A frame that runs a fiber (FK_FIBER_TASK) is set aside as one that goes to another worker; it
+ *   goes on where the last fiber of the family has ended.
+ *   A fiber that calls a task of frames leaves its stack; the task runs from the loop, as a job's
+ *   first one does, with a frame of the fiber's record as its parent: the bridge. When the task has
+ *   ended, by a C return or because the loop resumes the bridge, on whatever worker, the
+ *   fiber goes on there.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   Workers: fk_rt_fiber_run() from a frame, fk_rt_fiber_call() from a fiber, the rest the loop.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   A worker dies with the whole pool.
+ */
+#include <errno.h>
+
+#include "daemon/fiber.h"
+#include "daemon/pool.h"
+#include "daemon/strand_internal.h"
+#include "daemon/verdict.h"
+
+struct fk_frame *fk_rt_fiber_run(struct fk_worker *fk, struct fk_frame *frame, uint32_t site,
+				 void (*fn)(void *), size_t stack, const char *name)
+{
+	uintptr_t current = fk->current;
+	struct worker *w = strand_enter(fk);
+	struct fiber_family *family;
+	int r = fiber_family_new(w, frame, fn, stack, name, &family);
+
+	STRAND_PROFILE(w, stop);
+	if (r < 0) {
+		verdict_fail(w->pool, w->job, r);
+		fk_enter(fk, current);
+		return NULL;
+	}
+	fk_set_site(frame, site | FK_PARTED);
+	strand_set_aside(w, frame);
+	if (!strand_own_stack(w))
+		verdict_fail(w->pool, w->job, -ENOMEM);
+	w->moved = w->fk.bottom;
+	return &family->root->face;
+}
+
+static struct fk_frame *fiber_bridge_resume(struct fk_worker *fk, struct fk_frame *bridge)
+{
+	struct worker *w = worker_of(fk);
+	struct fiber *f = container_of(bridge, struct fiber, bridge);
+
+	stack_trim(&w->cache, w->top);
+	/* Whoever has the worker for something else has seen to it. */
+	w->moved = w->fk.bottom;
+	return &f->face;
+}
+
+static const struct fk_task fiber_bridge = { "(fiber's call)", fiber_bridge_resume, NULL, NULL,
+					     sizeof(struct fk_frame) };
+
+struct fk_frame *fiber_call(struct worker *w, struct fiber *f)
+{
+	struct fk_frame *bridge = &f->bridge;
+
+	/* Without memory for its frames, the job has failed (strand_adopt()). */
+	if (!strand_own_stack(w)) {
+		verdict_fail(w->pool, w->job, -ENOMEM);
+		return &f->face;
+	}
+	*bridge = (struct fk_frame){ .task = &fiber_bridge, .job = f->face.job };
+	bridge->top = w->fk.sp;
+	fk_set_site(bridge, FK_PARTED);
+	w->moved = w->fk.bottom;
+	w->base = bridge;
+	w->fk.slot = (uintptr_t)f->result | FK_CALLED;
+	w->fk.child = f->task;
+	fk_enter(&w->fk, (uintptr_t)bridge);
+	f->enter(&w->fk, w->fk.sp, f->result, f->args);
+	/* Here the strand was never left: the same worker, the same stack. */
+	fk_enter(&w->fk, 0);
+	return fiber_bridge_resume(&w->fk, bridge);
+}
+
+int fk_rt_fiber_call(void (*enter)(struct fk_worker *w, char *sp, void *result, const void *args),
+		     const struct fk_task *task, void *result, const void *args)
+{
+	struct fiber *f = fiber_self();
+
+	if (!f)
+		return -EPERM;
+	if (fiber_is_over(f))
+		return -ECANCELED;
+	f->enter = enter;
+	f->task = task;
+	f->result = result;
+	f->args = args;
+	fiber_leave(f, FIBER_CALLS);
+	return fiber_is_over(f) ? -ECANCELED : 0;
+}

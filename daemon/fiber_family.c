@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon/fiber_family.c - families of fibers: how they begin, how they end, how cancels reach them
+ *
+ * WHAT IT IS
+ *   The root fiber of a family is run by a frame, the front, which is set aside until the family's
+ *   last fiber has ended: so a job has no fibers any more when its tasks have ended, and what ends
+ *   jobs (root.c) knows nothing of fibers. Families that live stand in lists by their job's row,
+ *   their fibers that wait in lists of theirs: that is where who ends a job early finds them.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   Workers; fibers_cancel() any thread of the pool, and code of tasks.
+ *
+ * INVARIANTS
+ *   I1. A family is in the list of its row's bucket from before its first fiber runs until all have
+ *       ended, and the lock of the bucket is held by who looks at it there: so it lives meanwhile.
+ *       The family stands on its root's stack, which is given back after that.
+ *   I2. A fiber is in the list of a shard before it looks at its job's verdict and then parks; who
+ *       cancels has put the verdict there before it looks at the list. Both take the shard's lock
+ *       in between: one sees the other.
+ *
+ * LOCKS
+ *   A bucket's, then a shard's, then an inbox's.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   A worker dies with the whole pool.
+ */
+#include "daemon/fiber.h"
+#include "daemon/pool.h"
+#include "daemon/strand_internal.h"
+
+static struct fiber_bucket *fiber_bucket(struct pool *pool, uint32_t row)
+{
+	return &pool->fibers.buckets[row % FIBER_BUCKETS];
+}
+
+int fiber_family_new(struct worker *w, struct fk_frame *front, void (*fn)(void *), size_t stack,
+		     const char *name, struct fiber_family **ret_family)
+{
+	struct fiber_bucket *bucket = fiber_bucket(w->pool, front->job);
+	struct fiber_family *family;
+	struct fiber *root;
+	int r = fiber_new(w, NULL, fn, front, stack, sizeof(*family), name, &root);
+
+	if (r < 0)
+		return r;
+	family = (struct fiber_family *)(void *)root - 1;
+	family->front = front;
+	family->root = root;
+	root->family = family;
+	atomic_init(&family->live, 1);
+	for (uint32_t i = 0; i < FIBER_SHARDS; i++) {
+		pthread_mutex_init(&family->shards[i].lock, NULL);
+		fiber_list_init(&family->shards[i].parked);
+	}
+	pthread_mutex_lock(&bucket->lock);
+	family->next = bucket->first;
+	family->prev = &bucket->first;
+	if (family->next)
+		family->next->prev = &family->next;
+	bucket->first = family;
+	pthread_mutex_unlock(&bucket->lock);
+	*ret_family = family;
+	return 0;
+}
+
+struct fk_frame *fiber_family_leave(struct worker *w, struct fiber_family *family)
+{
+	struct fk_frame *front = family->front;
+	struct fiber_bucket *bucket = fiber_bucket(w->pool, front->job);
+
+	/* ORDER fiber/family [F2]: release, what the fiber did comes before; acquire, the last sees
+	 * what all did. Pairs with itself. */
+	if (atomic_fetch_sub_explicit(&family->live, 1, memory_order_acq_rel) != 1)
+		return NULL;
+	pthread_mutex_lock(&bucket->lock);
+	*family->prev = family->next;
+	if (family->next)
+		family->next->prev = family->prev;
+	pthread_mutex_unlock(&bucket->lock);
+	for (uint32_t i = 0; i < FIBER_SHARDS; i++)
+		pthread_mutex_destroy(&family->shards[i].lock);
+	fiber_free(w, family->root);
+	/* The front was set aside for the family. */
+	strand_adopt(w, front);
+	return front;
+}
+
+void fiber_wait_begin(struct fiber *f)
+{
+	struct fiber_shard *shard;
+
+	f->shard = f->worker->index % FIBER_SHARDS;
+	shard = &f->family->shards[f->shard];
+	pthread_mutex_lock(&shard->lock);
+	fiber_list_add(&shard->parked, &f->link);
+	pthread_mutex_unlock(&shard->lock);
+}
+
+void fiber_wait_end(struct fiber *f)
+{
+	struct fiber_shard *shard = &f->family->shards[f->shard];
+
+	pthread_mutex_lock(&shard->lock);
+	fiber_list_remove(&f->link);
+	pthread_mutex_unlock(&shard->lock);
+}
+
+static void fiber_family_cancel(struct fiber_family *family)
+{
+	for (uint32_t i = 0; i < FIBER_SHARDS; i++) {
+		struct fiber_shard *shard = &family->shards[i];
+
+		pthread_mutex_lock(&shard->lock);
+		for (struct fiber_link *at = shard->parked.next; at != &shard->parked;
+		     at = at->next) {
+			struct fiber *f = container_of(at, struct fiber, link);
+
+			if (fiber_park_cancel(&f->park) == FIBER_RUN)
+				fiber_ready(NULL, f);
+		}
+		pthread_mutex_unlock(&shard->lock);
+	}
+}
+
+void fibers_cancel(struct pool *pool, uint32_t row)
+{
+	struct fiber_bucket *bucket = fiber_bucket(pool, row);
+
+	pthread_mutex_lock(&bucket->lock);
+	for (struct fiber_family *family = bucket->first; family; family = family->next)
+		if (family->front->job == row)
+			fiber_family_cancel(family);
+	pthread_mutex_unlock(&bucket->lock);
+}

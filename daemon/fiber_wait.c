@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon/fiber_wait.c - fibers wait for counters, and go on
+ *
+ * WHAT IT IS
+ *   A wait is announced on the fiber's park word (fiber_park.h); then the fiber's node, on its
+ *   stack, goes into the counter's list (fiber_counter.h), and its link into the list of those that
+ *   a cancel looks for (fiber_family.c); then it leaves its stack. Who wakes it, and is the one
+ *   that does, makes it go on: in its own deque if it runs a fiber, or none; else in the inbox of a
+ *   worker: code of frames owns the newest entry of the deque, and other threads have none.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   Fibers; the loop, for a fiber that has ended; fk_counter_add() any code of tasks.
+ *
+ * INVARIANTS
+ *   I1. What a fiber has put into lists it takes out of them itself, before its wait returns: a
+ *       link, under its shard's lock; a node, under the counter's, unless who counted has.
+ *       So nobody has a pointer to a fiber's stack that goes on.
+ *   I2. A counter has ended when a wait for it may return: nobody touches it any more after its
+ *       lock was released by who has counted.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   A worker dies with the whole pool.
+ */
+#include <errno.h>
+
+#include "daemon/fiber.h"
+#include "daemon/fiber_counter.h"
+#include "daemon/pool.h"
+#include "daemon/strand_internal.h"
+#include "shm/wake.h"
+
+#define FIBER_COUNTS_FIBERS UINT64_C(0) /* fk_kind: FK_COUNTER */
+#define FIBER_COUNTS_ANY    UINT64_C(1) /* FK_COUNTER_OF() */
+
+_Static_assert(sizeof(struct fiber_counter) == offsetof(struct fk_counter, fk_kind), "it fits");
+_Static_assert(FK_COUNTER_WORD(7) == (UINT64_C(1) << FIBER_COUNTER_GENERATION |
+				      UINT64_C(7) << FIBER_COUNTER_VALUE),
+	       "a counter's first word");
+_Static_assert(FK_COUNTER_MAX == FIBER_COUNTER_MAX, "a counter's limit");
+
+/* Authors' counters live once. */
+static struct fiber_counter_ref fiber_counter_of(struct fk_counter *counter)
+{
+	return (struct fiber_counter_ref){ (struct fiber_counter *)(void *)counter, 1 };
+}
+
+/* What authors are told. */
+static int fiber_counter_error(enum fiber_counter_result result)
+{
+	switch (result) {
+	case FIBER_COUNTER_OK:
+	case FIBER_COUNTER_REACHED:
+		return 0;
+	case FIBER_COUNTER_RANGE:
+		return -ERANGE;
+	case FIBER_COUNTER_STALE:
+	case FIBER_COUNTER_TWICE:
+		return -EINVAL;
+	}
+	__builtin_unreachable();
+}
+
+/* ------------------------------------------------------------------------ going on */
+
+/* Who is to have a fiber that no worker has woken: the one it was on, unless that is busy and
+ * another is not. */
+static struct worker *fiber_host(struct fiber *f)
+{
+	struct pool *pool = f->worker->pool;
+
+	for (uint32_t i = 0; i < pool->n_workers; i++) {
+		struct worker *w = &pool->workers[(f->worker->index + i) % pool->n_workers];
+
+		if (!worker_is_parked(w) && wake_state(wake_load(&w->board->wake)) != WAKE_BUSY)
+			return w;
+	}
+	return f->worker;
+}
+
+void fiber_ready(struct worker *w, struct fiber *f)
+{
+	struct worker *to;
+
+	if (w) {
+		fiber_put(w, f);
+		return;
+	}
+	to = fiber_host(f);
+	fk_set_site(&f->face, FK_PARTED | FK_MOVED);
+	inbox_put(&to->inbox, &f->face);
+	worker_wake(to->pool, to->index, NULL);
+	worker_ask(to);
+}
+
+/* ------------------------------------------------------------------------ counting */
+
+/* Counts down, and makes those go on that have waited for it. w: see fiber_ready(). */
+static enum fiber_counter_result fiber_count_down(struct worker *w, struct fk_counter *counter,
+						  uint32_t n)
+{
+	struct fiber_counter_node *woken = NULL;
+	enum fiber_counter_result result = fiber_counter_down(fiber_counter_of(counter), n, &woken);
+	struct fiber_park *park;
+
+	/* The counter may be gone. */
+	while ((park = fiber_counter_next(&woken)))
+		fiber_ready(w, container_of(park, struct fiber, park));
+	return result;
+}
+
+int fiber_counter_begin(struct fk_counter *counter)
+{
+	if (counter->fk_kind != FIBER_COUNTS_FIBERS)
+		return -EINVAL;
+	return fiber_counter_error(fiber_counter_up(fiber_counter_of(counter), 1));
+}
+
+void fiber_counter_end(struct worker *w, struct fk_counter *counter)
+{
+	(void)fiber_count_down(w, counter, 1);
+}
+
+int fk_rt_counter_add(struct fk_counter *counter, int32_t n)
+{
+	uint32_t size = n < 0 ? -(uint32_t)n : (uint32_t)n;
+	struct fiber *f = fiber_self();
+	enum fiber_counter_result result;
+
+	if (counter->fk_kind != FIBER_COUNTS_ANY)
+		return -EINVAL;
+	if (n >= 0) {
+		result = fiber_counter_up(fiber_counter_of(counter), size);
+	} else if (!f) {
+		result = fiber_count_down(NULL, counter, size);
+	} else {
+		fk_enter(&f->worker->fk, 0);
+		result = fiber_count_down(f->worker, counter, size);
+		fk_enter(&f->worker->fk, (uintptr_t)&f->face);
+	}
+	return fiber_counter_error(result);
+}
+
+/* ------------------------------------------------------------------------ waiting */
+
+/* Parks until the counter is at value or below. held: whatever becomes of the job. Returns 0, or
+ * the error, -ECANCELED if the job was over first. */
+static int fiber_wait(struct fiber *f, struct fiber_counter_ref ref, uint32_t value, bool held)
+{
+	struct fiber_counter_node node = { .hooked = 0 };
+	uint64_t generation = fiber_park_begin(&f->park, held);
+	enum fiber_counter_result result;
+
+	if (!generation)
+		return -ECANCELED;
+	result = fiber_counter_hook(ref, value, &node, &f->park, generation);
+	if (result != FIBER_COUNTER_OK) {
+		if (!fiber_park_stay(&f->park))
+			fiber_leave(f, FIBER_PARKS);
+		return fiber_counter_error(result);
+	}
+	fiber_leave(f, FIBER_PARKS);
+	if (fiber_park_reason(&f->park) == FIBER_COUNTER)
+		return fiber_counter_error(node.outcome);
+	fiber_counter_unhook(&node);
+	return -ECANCELED;
+}
+
+int fk_rt_counter_wait(struct fk_counter *counter, uint32_t value)
+{
+	struct fiber_counter_ref ref = fiber_counter_of(counter);
+	struct fiber *f = fiber_self();
+	int r = -ECANCELED;
+
+	if (!f)
+		return -EPERM;
+	/* It is there already, for the most part, where fibers were stolen and have ended. */
+	if (fiber_counter_look(ref, value) == FIBER_COUNTER_REACHED) {
+		r = 0;
+	} else {
+		fiber_wait_begin(f);
+		if (!fiber_is_over(f))
+			r = fiber_wait(f, ref, value, false);
+		fiber_wait_end(f);
+	}
+	if (r == 0 && fiber_is_over(f))
+		r = -ECANCELED;
+	/* They will not take long. */
+	if (r == -ECANCELED && counter->fk_kind == FIBER_COUNTS_FIBERS && f->counter != counter)
+		(void)fiber_wait(f, ref, 0, true);
+	return r;
+}

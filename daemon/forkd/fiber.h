@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * forkd/fiber.h - ordinary C functions as tasks: fibers
+ *
+ * WHAT IT IS
+ *   What a module's author needs to run C functions on small stacks of their own, many to few, on
+ *   the workers that run frames (forkd/task.h). A fiber may call whatever it likes, and wait in the
+ *   midst of it; while it waits, its worker runs something else. A fiber costs some hundred times
+ *   what a fork does, so it is for code that cannot be written as frames.
+ *
+ *	static void part(void *arg)
+ *	{
+ *		struct part *p = arg;
+ *
+ *		p->sum = sum_of_file(p->name);
+ *	}
+ *
+ *	FK_FIBER_TASK(int64_t, total, (struct fk_buf, names))
+ *	{
+ *		struct fk_counter running = FK_COUNTER;
+ *		struct part parts[PARTS];
+ *
+ *		... fk_fiber_spawn(part, &parts[i], &running); ...
+ *		if (fk_counter_wait(&running, 0) < 0)
+ *			return 0;
+ *		... adds them up ...
+ *	}
+ *	FK_EXPORT(total, "names:buf -> sum:i64", 0, "Sums files up")
+ *
+ *   An FK_FIBER_TASK is a task as any other: it is exported, forked and called like one, has the
+ *   arguments and the result of one, and is a C function that runs as a fiber. It has ended when
+ *   the function has returned, and so has every fiber that it has spawned, and what those have.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   Fibers: the functions below return -EPERM elsewhere. fk_counter_add(): any code of a task.
+ *
+ * WHAT A FIBER MUST KNOW
+ *   - It may go on on another worker, hence another thread, after each call of a function or macro
+ *     of this file. Thread-local variables, errno among them, are not to be used across one; nor is
+ *     a lock to be held across one.
+ *   - Its stack is small (FK_FIBER_STACK) unless it asks for another size. What overflows ends the
+ *     job as CRASHED.
+ *   - When its job has failed, was cancelled or is late, waits return -ECANCELED, at once. No fiber
+ *     is ended from outside: it is to return, and may give back what it holds before. Fibers that
+ *     have not begun by then do not begin.
+ *   - FK_FORK, FK_JOIN and their like are for bodies of frames. A fiber runs a task of frames by
+ *     FK_FIBER_CALL.
+ */
+#ifndef FORKD_FIBER_H
+#define FORKD_FIBER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <forkd/task.h>
+
+#define FK_FIBER_STACK 65536u /* bytes, unless another size is asked for */
+
+/*
+ * A number that fibers wait for, of one of two kinds:
+ *   FK_COUNTER		counts fibers that were spawned with it and have not ended; begins with none
+ *   FK_COUNTER_OF(n)	counts whatever its users say, by fk_counter_add(); begins with n
+ * It stays where it is until nobody uses it any more: who waits may have it on his stack.
+ */
+struct fk_counter {
+	_Atomic uint64_t fk_word;
+	void *fk_waiters;
+	uint64_t fk_kind;
+};
+
+#define FK_COUNTER	   ((struct fk_counter){ FK_COUNTER_WORD(0), NULL, 0 })
+#define FK_COUNTER_OF(n)   ((struct fk_counter){ FK_COUNTER_WORD(n), NULL, 1 })
+#define FK_COUNTER_MAX	   ((1u << 25) - 1)
+#define FK_COUNTER_WORD(n) (UINT64_C(1) << 51 | (uint64_t)(n) << 1)
+
+/* The runtime, in the pool (daemon/fiber.h). Not for authors. */
+FK_COLD int fk_rt_fiber_spawn(void (*fn)(void *arg), void *arg, struct fk_counter *counter,
+			      size_t stack, const char *name);
+FK_COLD int fk_rt_fiber_yield(void);
+FK_COLD bool fk_rt_fiber_is_over(void);
+FK_COLD int fk_rt_fiber_fail(int code);
+FK_COLD int fk_rt_counter_wait(struct fk_counter *counter, uint32_t value);
+FK_COLD int fk_rt_counter_add(struct fk_counter *counter, int32_t n);
+FK_COLD void **fk_rt_fiber_local(_Atomic uint32_t *key, void (*end)(void *value));
+FK_COLD int fk_rt_fiber_call(void (*enter)(struct fk_worker *w, char *sp, void *result,
+					   const void *args),
+			     const struct fk_task *task, void *result, const void *args);
+/* A frame's body: runs this as a fiber, which gets the frame, and goes on at this site when it and
+ * all that it has spawned have ended. Returns what to run next; NULL: the job has failed, go on. */
+FK_COLD struct fk_frame *fk_rt_fiber_run(struct fk_worker *w, struct fk_frame *frame, uint32_t site,
+					 void (*fn)(void *frame), size_t stack, const char *name);
+
+/*
+ * Starts a fiber that runs fn(arg), beside the caller. counter, if not NULL: counted up by one now,
+ * and down when the fiber has ended. Where the fiber begins is nobody's business: on this worker as
+ * soon as the caller waits, or on another that has nothing to do.
+ * Returns 0; -ENOMEM: no memory for its stack, or the job may have no more (stack-max); -ECANCELED:
+ * the job is over; -EINVAL: the counter is no FK_COUNTER; -ERANGE: it counts too many; -EPERM: the
+ * caller is no fiber. Nothing has happened then.
+ */
+#define fk_fiber_spawn(fn, arg, counter) fk_rt_fiber_spawn(fn, arg, counter, FK_FIBER_STACK, #fn)
+/* The same with a stack of this many bytes, up to 1 MiB. -EINVAL: there are none so large. */
+#define fk_fiber_spawn_sized(fn, arg, counter, stack)                                              \
+	fk_rt_fiber_spawn(fn, arg, counter, stack, #fn)
+
+/*
+ * Waits until the counter is at this value, or below; the worker runs something else meanwhile.
+ * Returns 0; -ECANCELED: the job is over; -EINVAL: it is no counter; -EPERM: the caller is no fiber.
+ * With -ECANCELED too, all fibers that were spawned with an FK_COUNTER have ended, unless the caller
+ * is one of them: so the counter, and what they have got as arguments, may be on the caller's stack.
+ */
+static inline int fk_counter_wait(struct fk_counter *counter, uint32_t value)
+{
+	return fk_rt_counter_wait(counter, value);
+}
+
+/*
+ * Adds n, which may be negative, to an FK_COUNTER_OF, and wakes who waited for what it is now.
+ * Any code of a task may call it, but none of another job's.
+ * Returns 0; -ERANGE: it would be below 0 or above FK_COUNTER_MAX, and is what it was; -EINVAL: it
+ * is no FK_COUNTER_OF.
+ */
+static inline int fk_counter_add(struct fk_counter *counter, int32_t n)
+{
+	return fk_rt_counter_add(counter, n);
+}
+
+/* Lets what else this worker has to run go first. Returns 0; -ECANCELED: the job is over; -EPERM:
+ * the caller is no fiber. */
+static inline int fk_fiber_yield(void)
+{
+	return fk_rt_fiber_yield();
+}
+
+/* True if the job of the fiber is over: it was cancelled, is late, or has failed. For long loops
+ * that wait for nothing. */
+static inline bool fk_fiber_is_over(void)
+{
+	return fk_rt_fiber_is_over();
+}
+
+/* The job fails with this code: a negative errno or a number of the task's own, not 0. The first
+ * code of a job wins. Returns 0; -EPERM: the caller is no fiber. */
+static inline int fk_fiber_fail(int code)
+{
+	return fk_rt_fiber_fail(code);
+}
+
+/*
+ * Data of a fiber's own: a static variable is the key, FK_LOCAL(end) its value. end, if not NULL,
+ * is called with what is not NULL at the end of each fiber, in that fiber.
+ */
+struct fk_local {
+	_Atomic uint32_t fk_index; /* + 1, once it is used */
+	void (*fk_end)(void *value);
+};
+
+#define FK_LOCALS 16u /* keys in a pool, of all modules together */
+#define FK_LOCAL(end_)                                                                             \
+	{                                                                                          \
+		.fk_end = (end_)                                                                   \
+	}
+
+/* What the fiber that runs has of this key: a place for a pointer, NULL at first. Returns NULL if
+ * the caller is no fiber, or there are more than FK_LOCALS keys. */
+static inline void **fk_fiber_local(struct fk_local *key)
+{
+	return fk_rt_fiber_local(&key->fk_index, key->fk_end);
+}
+
+/*
+ * Runs a task of frames with these arguments, and waits for it; the worker that the fiber is on
+ * begins it at once. *result gets what it returns.
+ * Returns 0; -ECANCELED: the job is over, and *result is what it was; -EPERM: the caller is no
+ * fiber.
+ */
+#define FK_FIBER_CALL(result, task, ...)                                                           \
+	__extension__({                                                                            \
+		(void)sizeof(                                                                      \
+			task##__leaf((void *)0, (task##__ret *)0 __VA_OPT__(, ) __VA_ARGS__));     \
+		struct task##__args fk_child_args = { __VA_ARGS__ };                               \
+		task##__ret *fk_child_result = (result);                                           \
+		fk_rt_fiber_call(task##__enter, &task##__task, fk_child_result, &fk_child_args);   \
+	})
+
+/*
+ * Defines a task that is a C function, which the block that follows is the body of, and that runs
+ * as a fiber. ret, params: as in FK_TASK.
+ */
+#define FK_FIBER_TASK(ret, NAME, params) FK_FIBER_TASK_SIZED(ret, NAME, params, FK_FIBER_STACK)
+/* The same with a stack of this many bytes at least. */
+#define FK_FIBER_TASK_SIZED(ret, NAME, params, stack)                                              \
+	FK_DECLARE(ret, NAME, params, ret fk_value;)                                               \
+	FK_FIBER_DEFINE_SIZED(ret, NAME, params, stack)
+/* Declares one that is defined further down, so that others can fork or call it; and defines it. */
+#define FK_FIBER_DECLARE(ret, NAME, params) FK_DECLARE(ret, NAME, params, ret fk_value;)
+#define FK_FIBER_DEFINE(ret, NAME, params)  FK_FIBER_DEFINE_SIZED(ret, NAME, params, FK_FIBER_STACK)
+#define FK_FIBER_DEFINE_SIZED(ret, NAME, params, stack)                                            \
+	static ret NAME##__fiber(void *fk_none FK_PASS(FK_PARAM, params));                         \
+	static void NAME##__run(void *frame)                                                       \
+	{                                                                                          \
+		struct NAME##__frame *self = frame;                                                \
+		self->fk_value = NAME##__fiber(NULL FK_PASS(FK_OF_SELF, params));                  \
+	}                                                                                          \
+	FK_DEFINE(ret, NAME, params)                                                               \
+	FK_NO_LEAF(NAME)                                                                           \
+	{                                                                                          \
+		FK_FIBER_RUN_(__COUNTER__ + 1, NAME##__run, stack, #NAME);                         \
+		FK_RETURN_VALUE(self->fk_value);                                                   \
+	}                                                                                          \
+	FK_END(NAME)                                                                               \
+	static ret NAME##__fiber(void *fk_none __attribute__((unused)) FK_PASS(FK_MAYBE, params))
+
+#define FK_OF_SELF(type, name) , self->name
+#define FK_FIBER_RUN_(n, fn_, stack_, name_)                                                       \
+	do {                                                                                       \
+		FK_NOT_DESCRIBED();                                                                \
+		if (FK_IS_FRESH)                                                                   \
+			fk_rt_unnest(fk_w, &self->fk, (char *)self, 2 * (n));                      \
+		__attribute__((fallthrough));                                                      \
+	case FK_LABEL(2 * (n)):;                                                                   \
+		FK_NOT_DESCRIBED();                                                                \
+		if (fk_mode == FK_RESUMED) {                                                       \
+			*fk_next =                                                                 \
+				fk_rt_fiber_run(fk_w, &self->fk, 2 * (n) + 1, fn_, stack_, name_); \
+			if (*fk_next)                                                              \
+				return FK_NOTHING;                                                 \
+		}                                                                                  \
+		__attribute__((fallthrough));                                                      \
+	case FK_LABEL(2 * (n) + 1):;                                                               \
+		FK_NOT_DESCRIBED();                                                                \
+	} while (0)
+
+#endif
