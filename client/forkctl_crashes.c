@@ -13,19 +13,13 @@
 #include "common/util.h"
 
 static const struct data_column crashes_columns[] = {
-	{ "time_ns", "WHEN", DATA_DATE },
-	{ "pool_pid", "POOL", DATA_NUMBER },
-	{ "cause", "CAUSE", DATA_TEXT },
-	{ "end", "END", DATA_TEXT },
-	{ "address", "ADDRESS", DATA_HEX },
-	{ "worker", "WORKER", DATA_NUMBER },
-	{ "pid", "PID", DATA_NUMBER },
-	{ "uid", "UID", DATA_NUMBER },
-	{ "job", "JOB", DATA_NUMBER },
-	{ "lost", "LOST", DATA_NUMBER },
-	{ "requeued", "REQUEUED", DATA_NUMBER },
-	{ "task", "TASK", DATA_TEXT },
-	{ NULL },
+	{ "time_ns", "WHEN", DATA_DATE },	 { "pool_pid", "POOL", DATA_NUMBER },
+	{ "cause", "CAUSE", DATA_TEXT },	 { "end", "END", DATA_TEXT },
+	{ "address", "ADDRESS", DATA_HEX },	 { "worker", "WORKER", DATA_NUMBER },
+	{ "pid", "PID", DATA_NUMBER },		 { "uid", "UID", DATA_NUMBER },
+	{ "job", "JOB", DATA_NUMBER },		 { "lost", "LOST", DATA_NUMBER },
+	{ "requeued", "REQUEUED", DATA_NUMBER }, { "task", "TASK", DATA_TEXT },
+	{ "fiber", "FIBER", DATA_TEXT },	 { NULL },
 };
 
 /* How it ended: "SEGV", "exit 3". */
@@ -46,7 +40,7 @@ static const char *crash_cause(const struct board_crash *crash)
 {
 	static const char *const causes[] = {
 		[CRASH_FAULT] = "fault",  [CRASH_EXIT] = "exit", [CRASH_SIGNAL] = "outside",
-		[CRASH_ENDED] = "itself", [CRASH_HANG] = "hang",
+		[CRASH_ENDED] = "itself", [CRASH_HANG] = "hang", [CRASH_STACK] = "stack",
 	};
 
 	return crash->reason && crash->reason < ARRAY_SIZE(causes) ? causes[crash->reason] : "?";
@@ -63,9 +57,11 @@ static json_t *crash_row(const struct board_crash *c)
 			      ? json_pack("{s:o, s:o, s:o}", "pid", data_number(c->client_pid),
 					  "uid", data_number(c->uid), "job", data_number(c->job))
 			      : json_pack("{s:n, s:n, s:n}", "pid", "uid", "job");
-	json_t *cost = json_pack("{s:o, s:o, s:o}", "lost", data_number(c->lost), "requeued",
-				 data_number(c->requeued), "task",
-				 c->task[0] ? data_text(c->task, sizeof(c->task)) : json_null());
+	json_t *cost =
+		json_pack("{s:o, s:o, s:o, s:o}", "lost", data_number(c->lost), "requeued",
+			  data_number(c->requeued), "task",
+			  c->task[0] ? data_text(c->task, sizeof(c->task)) : json_null(), "fiber",
+			  c->fiber[0] ? data_text(c->fiber, sizeof(c->fiber)) : json_null());
 
 	(void)json_object_update_new(row, blame);
 	(void)json_object_update_new(row, cost);

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -68,6 +69,30 @@ static bool fault_claim(struct ledger_fault *fault, uint32_t worker)
 
 #define fault_store(p, v) atomic_store_explicit((p), (v), memory_order_relaxed)
 
+/* The fiber that ran, for the report. Async-signal-safe. */
+static void fault_name(struct ledger_fault *fault, const struct fiber *fiber)
+{
+	size_t n = strnlen(fiber->name, sizeof(fault->fiber) - 1);
+
+	memcpy(fault->fiber, fiber->name, n);
+	fault->fiber[n] = '\0';
+}
+
+/* Has it come to the end of its stack? What of it a wild task may have written over is looked at
+ * last: by then the job is blamed. */
+static void fault_name_fiber(struct worker *w, struct ledger_fault *fault, uint64_t address)
+{
+	const struct fiber *fiber = w->fiber;
+	struct fiber_stack *stack;
+	bool guard = false;
+
+	stack = fiber_stack_at(&fault_pool->fibers.stacks, (void *)(uintptr_t)address, &guard);
+	if (fiber && stack && guard && stack->fiber == fiber)
+		fault_store(&fault->reason, LEDGER_FAULT_STACK);
+	if (fiber)
+		fault_name(fault, fiber);
+}
+
 static void fault_blame(int signo, uint64_t address)
 {
 	struct worker *w = fault_worker();
@@ -81,6 +106,7 @@ static void fault_blame(int signo, uint64_t address)
 		return;
 	fault_store(&fault->signo, (uint32_t)signo);
 	fault_store(&fault->address, address);
+	fault_name_fiber(w, fault, address);
 }
 
 /* ------------------------------------------------------------------------ signals */
@@ -225,6 +251,20 @@ void fault_hang(struct pool *pool, uint32_t worker, uint32_t row, uint32_t gener
 	}
 	for (;;)
 		kill(pool->pid, SIGKILL);
+}
+
+void fault_overflow(struct worker *w, const struct fiber *fiber)
+{
+	struct ledger_fault *fault = &w->pool->arena->fault;
+
+	if (fault_claim(fault, w->index)) {
+		fault_store(&fault->signo, SIGSEGV);
+		fault_store(&fault->address, (uint64_t)(uintptr_t)fiber->stack->low);
+		fault_store(&fault->reason, LEDGER_FAULT_STACK);
+		fault_name(fault, fiber);
+	}
+	for (;;)
+		kill(w->pool->pid, SIGKILL);
 }
 
 /* ------------------------------------------------------------------------ begin and end */

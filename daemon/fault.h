@@ -25,7 +25,9 @@
 
 #include <stdint.h>
 
+struct fiber;
 struct pool;
+struct worker;
 
 /* Catches what ends the process, from now on, and blocks signals that the manager's process gets as
  * well: on this thread and those that it starts. */
@@ -42,5 +44,9 @@ void fault_end_thread(void *stack);
  * so many ns: ends the process, and it is to blame. The dispatcher. */
 void fault_hang(struct pool *pool, uint32_t worker, uint32_t row, uint32_t generation,
 		uint64_t held_ns) __attribute__((noreturn));
+
+/* A fiber that the worker has just run has written below its stack, where no guard is: ends the
+ * process, and its job is to blame. */
+void fault_overflow(struct worker *worker, const struct fiber *fiber) __attribute__((noreturn));
 
 #endif

@@ -44,6 +44,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "daemon/fault.h"
 #include "daemon/pool.h"
 #include "daemon/strand_internal.h"
 #include "daemon/verdict.h"
@@ -130,6 +131,10 @@ int fiber_new(struct worker *w, struct fiber_family *family, void (*fn)(void *),
 	int r;
 
 	r = fiber_stack_get(&w->pool->fibers.stacks, w->group, size, FIBER_STACK_GUARDED, &stack);
+	/* On older kernels the system has so many guards and no more. */
+	if (r == -EMFILE)
+		r = fiber_stack_get(&w->pool->fibers.stacks, w->group, size, FIBER_STACK_SLAB,
+				    &stack);
 	if (r < 0)
 		return r;
 	if (!fiber_charge(w, stack->size)) {
@@ -238,6 +243,8 @@ static struct fk_frame *fiber_end(struct worker *w, struct fiber *f)
 /* The fiber has left its stack. Returns what to run next. */
 static struct fk_frame *fiber_left(struct worker *w, struct fiber *f)
 {
+	if (unlikely(!fiber_stack_intact(f->stack)))
+		fault_overflow(w, f);
 	switch (f->after) {
 	case FIBER_AGAIN:
 		return &f->face;

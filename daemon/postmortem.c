@@ -60,6 +60,8 @@ static uint32_t postmortem_reason(const struct poolproc_end *end, const struct r
 {
 	if (postmortem_hung(end, r))
 		return CRASH_HANG;
+	if (r->overflowed)
+		return CRASH_STACK;
 	if (r->worker != UINT32_MAX)
 		return end->signo ? CRASH_FAULT : CRASH_EXIT;
 	return end->signo ? CRASH_SIGNAL : CRASH_ENDED;
@@ -90,6 +92,7 @@ static struct board_crash postmortem_crash(const struct postmortem *p,
 	if (r->blamed && r->task < LIMIT_TASKS)
 		memcpy(c.task, p->fronts->board->tasks[r->task].name, sizeof(c.task));
 	c.task[sizeof(c.task) - 1] = '\0';
+	memcpy(c.fiber, r->fiber, sizeof(c.fiber));
 	return c;
 }
 
@@ -106,7 +109,7 @@ static void postmortem_log(const struct poolproc_end *end, const struct recover_
 		.task = c->task,
 		.message_id = postmortem_hung(end, r) ? LOG_ID_HANG : LOG_ID_CRASH,
 	};
-	char how[64], what[96], who[320] = "no job can be blamed";
+	char how[64], what[224], who[448] = "no job can be blamed";
 
 	if (postmortem_hung(end, r))
 		(void)snprintf(how, sizeof(how), "was ended by hang-limit");
@@ -122,6 +125,10 @@ static void postmortem_log(const struct poolproc_end *end, const struct recover_
 	else
 		(void)snprintf(what, sizeof(what), "at address 0x%" PRIx64 " on worker %u",
 			       r->address, r->worker);
+	if (r->fiber[0])
+		(void)snprintf(what + strlen(what), sizeof(what) - strlen(what), "%s %s",
+			       r->overflowed ? ", beyond the stack of fiber" : ", in fiber",
+			       r->fiber);
 	if (r->blamed)
 		(void)snprintf(who, sizeof(who),
 			       "job %u of client %u (pid %u, uid %u), task %s, %s", r->job,

@@ -50,6 +50,7 @@
  */
 #include "daemon/recover.h"
 
+#include <ctype.h>
 #include <limits.h>
 #include <signal.h>
 
@@ -230,6 +231,16 @@ static void recover_row(struct arena *arena, const struct recover_limits *limits
 	recover_store(word, ledger_pack((struct ledger_row){ .generation = row.generation }));
 }
 
+/* What the pool has left as the name of a fiber: a wild task may have written there. */
+static void recover_name(const struct ledger_fault *fault, char *ret_name, size_t size)
+{
+	size_t n = 0;
+
+	for (; n + 1 < min(size, sizeof(fault->fiber)) && fault->fiber[n]; n++)
+		ret_name[n] = isgraph((unsigned char)fault->fiber[n]) ? fault->fiber[n] : '?';
+	ret_name[n] = '\0';
+}
+
 void recover_run(struct arena *arena, const struct recover_limits *limits, uint32_t signo,
 		 recover_records *records, void *context, struct recover_report *ret_report)
 {
@@ -244,6 +255,8 @@ void recover_run(struct arena *arena, const struct recover_limits *limits, uint3
 		if (said > 0 && said < (uint32_t)NSIG)
 			report.signo = said;
 		report.address = recover_load(&arena->fault.address);
+		report.overflowed = recover_load(&arena->fault.reason) == LEDGER_FAULT_STACK;
+		recover_name(&arena->fault, report.fiber, sizeof(report.fiber));
 		report.hung = blame.hung;
 		report.held_ns = recover_load(&arena->fault.held_ns);
 	}
@@ -271,6 +284,7 @@ void recover_run(struct arena *arena, const struct recover_limits *limits, uint3
 	recover_store(&arena->fault.row, 0);
 	recover_store(&arena->fault.generation, 0);
 	recover_store(&arena->fault.held_ns, 0);
+	arena->fault.fiber[0] = '\0';
 	*ret_report = report;
 }
 

@@ -42,6 +42,8 @@ struct recover_report {
 	uint32_t worker;   /* that faulted, or hangs; UINT32_MAX if none did */
 	uint32_t signo;
 	uint64_t address;
+	bool overflowed;  /* the stack of the fiber that the worker ran */
+	char fiber[64];	  /* that one's name, empty: it ran none */
 	bool hung;	  /* the worker did not fault: its job hangs ... */
 	uint64_t held_ns; /* ... for so long */
 };

@@ -201,6 +201,7 @@ _Static_assert(sizeof(struct board_times) == 2432, "38 lines a worker and tenant
 #define CRASH_SIGNAL 3u /* a signal that no worker has caused, so nobody is blamed: signo */
 #define CRASH_ENDED  4u /* it ended by itself: status */
 #define CRASH_HANG   5u /* a worker's job was to end and did not, or the pool itself hung: KILL */
+#define CRASH_STACK  6u /* the stack of a fiber was too small: SEGV */
 
 struct board_crash {
 	uint64_t time_ns; /* CLOCK_REALTIME */
@@ -217,9 +218,10 @@ struct board_crash {
 	uint32_t reason;   /* CRASH_* */
 	int32_t status;	   /* of its exit */
 	uint8_t reserved[8];
+	char fiber[64]; /* that ran, empty if none did */
 };
 
-_Static_assert(sizeof(struct board_crash) == 128, "two lines a crash");
+_Static_assert(sizeof(struct board_crash) == 192, "three lines a crash");
 
 /* A task that is refused to a user: daemon/quarantine.h. */
 struct board_quarantine {

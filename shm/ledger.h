@@ -104,6 +104,7 @@ struct ledger_worker {
 /* Why a worker is to blame. */
 #define LEDGER_FAULT_CRASH 0u /* it got a fatal signal, or ended the process */
 #define LEDGER_FAULT_HANG  1u /* its job was to end, and has not got on for held_ns */
+#define LEDGER_FAULT_STACK 2u /* the stack of a fiber was too small */
 
 struct ledger_fault {
 	_Alignas(64) _Atomic uint32_t worker; /* worker + 1, 0 for none */
@@ -115,9 +116,10 @@ struct ledger_fault {
 	_Atomic uint64_t held_ns;
 	_Atomic uint32_t generation; /* 24 bits */
 	uint8_t reserved[28];
+	char fiber[64]; /* the name of the fiber that the worker ran, empty if it ran none */
 };
 
-_Static_assert(sizeof(struct ledger_fault) == 64, "a line");
+_Static_assert(sizeof(struct ledger_fault) == 128, "two lines");
 
 /* The arena: this front, the rows, and behind them what only the pool understands. */
 struct arena {
