@@ -3,6 +3,8 @@
  * Fibers on the workers of a pool in this process: what authors call does what forkd/fiber.h says,
  * on one worker and on several, told by results and counters.
  */
+#define CHECK_TIMEOUT 120
+
 #include <check.h>
 #include <errno.h>
 #include <sched.h>
@@ -10,61 +12,398 @@
 
 #include <forkd/fiber.h>
 
+#include "daemon/root.h"
 #include "daemon/strand.h"
+#include "daemon/verdict.h"
+#include "shm/wake.h"
 #include "tests/check_unit.h"
+#include "tests/fiber_tasks.h"
+#include "tests/quiet.h"
 #include "tests/rig.h"
-#include "tests/tasks.h"
 
 static struct rig rig;
 
-/* ------------------------------------------------------------------------ trees */
-
-struct node {
-	int64_t n;
-	int64_t result;
-};
-
-static void fib_fiber(void *arg)
+static void start(uint32_t workers, bool forced)
 {
-	struct node *self = arg, left, right;
-	struct fk_counter both = FK_COUNTER;
-
-	if (self->n < 2) {
-		self->result = self->n;
-		return;
-	}
-	left.n = self->n - 1;
-	right.n = self->n - 2;
-	if (fk_fiber_spawn(fib_fiber, &left, &both) < 0)
-		return;
-	if (fk_fiber_spawn(fib_fiber, &right, &both) < 0 && fk_counter_wait(&both, 0))
-		return;
-	if (fk_counter_wait(&both, 0) == 0)
-		self->result = left.result + right.result;
+	atomic_store(&tasks_reached, 0);
+	atomic_store(&tasks_opened, 0);
+	atomic_store(&ended, 0);
+	atomic_store(&cut, 0);
+	rig_start(&rig, workers, &fk_module, forced);
 }
 
-FK_FIBER_TASK(int64_t, tree, (int64_t, n))
+/* Nothing is left of what ran. */
+static void stop(void)
 {
-	struct node root = { .n = n };
+	struct fiber_stacks_count count;
 
-	fib_fiber(&root);
-	return root.result;
+	quiet(&rig);
+	fiber_stacks_count(&rig.pool->fibers.stacks, &count);
+	ck_assert_uint_eq(count.n_used, 0);
+	for (uint32_t i = 0; i < FIBER_BUCKETS; i++)
+		ck_assert_ptr_null(rig.pool->fibers.buckets[i].first);
+	for (uint32_t i = 0; i < RIG_JOBS; i++)
+		ck_assert_uint_eq(atomic_load(&rig.pool->stack_bytes[i]), 0);
+	rig_stop(&rig);
 }
-FK_EXPORT(tree, "n:i64 -> i64", 0, "The n-th Fibonacci number by fibers")
 
-FK_MODULE(t, "What check_fiber runs")
+static void submit(uint32_t job, const char *task, int64_t n)
+{
+	rig_submit(&rig, job, task, &n, sizeof(n));
+}
+
+/* ------------------------------------------------------------------------ trees and steals */
 
 START_TEST(a_tree_of_fibers_has_its_result)
 {
 	for (uint32_t workers = 1; workers <= 4; workers *= 2) {
-		rig_start(&rig, workers, &fk_module, false);
-		for (int i = 0; i < 20; i++)
+		start(workers, false);
+		for (int i = 0; i < 10; i++)
 			ck_assert_int_eq(rig_call(&rig, "t:tree", 12), 144);
-		/* Of 465 calls each but the root's is a fiber, and the root is one as well. */
-		ck_assert_uint_eq(rig_counter(&rig, fibers), 20 * 465);
-		rig_stop(&rig);
+		/* Each of 465 calls is a fiber: the first one is the root. */
+		ck_assert_uint_eq(rig_counter(&rig, fibers), 10 * 465);
+		ck_assert_uint_ge(rig_counter(&rig, fiber_switches), 10 * 465);
+		stop();
 	}
 }
 END_TEST
 
-CHECK_MAIN("fiber", a_tree_of_fibers_has_its_result)
+START_TEST(a_tree_is_right_where_every_fork_is_stolen)
+{
+	for (uint32_t workers = 1; workers <= 2; workers++) {
+		start(workers, true);
+		ck_assert_int_eq(rig_call(&rig, "t:tree", 10), 55);
+		ck_assert_int_eq(rig_call(&rig, "t:mixed", 10), 11 * 55);
+		stop();
+	}
+}
+END_TEST
+
+static void shake(struct pool *pool)
+{
+	pool->shaken = 7;
+}
+
+START_TEST(a_tree_is_right_in_a_pool_that_is_shaken)
+{
+	for (uint32_t workers = 1; workers <= 2; workers++) {
+		rig_prepare = shake;
+		start(workers, false);
+		for (int i = 0; i < 5; i++)
+			ck_assert_int_eq(rig_call(&rig, "t:mixed", 10), 11 * 55);
+		stop();
+	}
+}
+END_TEST
+
+START_TEST(on_one_worker_all_wait_and_none_moves)
+{
+	start(1, false);
+	ck_assert_int_eq(rig_call(&rig, "t:tree", 10), 55);
+	/* 88 inner ones wait for their two, which run then; a leaf waits for nothing. */
+	ck_assert_uint_eq(rig_counter(&rig, fiber_parks), 88);
+	ck_assert_uint_eq(rig_counter(&rig, fiber_switches), 177 + 88);
+	ck_assert_uint_eq(rig_counter(&rig, fiber_moves), 0);
+	ck_assert_uint_eq(rig_counter(&rig, steals), 0);
+	stop();
+}
+END_TEST
+
+/* The fiber that opens the gate was spawned by one that waits for it in a loop: it has to be
+ * stolen, from the deque of a worker that comes to nothing. */
+START_TEST(fibers_behind_a_long_one_are_stolen)
+{
+	for (uint32_t workers = 2; workers <= 4; workers += 2) {
+		start(workers, false);
+		for (int i = 0; i < 20; i++) {
+			atomic_store(&tasks_opened, 0);
+			ck_assert_int_eq(rig_call(&rig, "t:opened", 20), 20);
+		}
+		ck_assert_uint_ge(rig_counter(&rig, steals), 20);
+		stop();
+	}
+}
+END_TEST
+
+START_TEST(a_stolen_fiber_moves_and_goes_on)
+{
+	start(2, false);
+	/* Until two have been in one place at the same time. */
+	for (int i = 0; i < 5; i++)
+		ck_assert_int_eq(rig_call(&rig, "t:meet", 8), 8);
+	ck_assert_uint_gt(rig_counter(&rig, fiber_moves), 0);
+	stop();
+}
+END_TEST
+
+START_TEST(many_fibers_wait_at_once)
+{
+	start(2, false);
+	ck_assert_int_eq(rig_call(&rig, "t:many", 3000), 3000);
+	ck_assert_uint_eq(rig_counter(&rig, fibers), 3001);
+	ck_assert_uint_ge(rig_counter(&rig, fiber_parks), 2000);
+	stop();
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ yields, counters */
+
+START_TEST(who_yields_comes_after_all_others)
+{
+	start(1, false);
+	/* Each of 5 fibers notes its turn 4 times: 5 different ones in each round. */
+	ck_assert_int_eq(rig_call(&rig, "t:rounds", 5), 0);
+	ck_assert_uint_ge(rig_counter(&rig, fiber_yields), 15);
+	stop();
+}
+END_TEST
+
+START_TEST(a_waiting_job_goes_before_fibers_that_only_yield)
+{
+	start(1, false);
+	submit(1, "t:yields", 0);
+	while (!atomic_load(&tasks_reached))
+		sched_yield();
+	ck_assert_int_eq(rig_call(&rig, "t:fib", 10), 55);
+	atomic_store(&tasks_opened, 1);
+	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_DONE);
+	ck_assert_uint_gt(rig_counter(&rig, moved), 0);
+	stop();
+}
+END_TEST
+
+START_TEST(waits_end_at_the_value_that_they_are_for)
+{
+	for (uint32_t workers = 1; workers <= 2; workers++) {
+		start(workers, false);
+		for (int i = 0; i < 50; i++)
+			ck_assert_int_eq(rig_call(&rig, "t:levels", 20), 0);
+		stop();
+	}
+}
+END_TEST
+
+START_TEST(frames_count_for_fibers_that_wait)
+{
+	for (uint32_t workers = 1; workers <= 2; workers++) {
+		start(workers, false);
+		for (int i = 0; i < 50; i++)
+			ck_assert_int_eq(rig_call(&rig, "t:told", 10), 10);
+		stop();
+	}
+}
+END_TEST
+
+START_TEST(errors_are_told_and_nothing_happens)
+{
+	start(1, false);
+	ck_assert_int_eq(rig_call(&rig, "t:errors", 0), 0);
+	/* The task itself is no fiber. */
+	ck_assert_int_eq(rig_call(&rig, "t:no_fiber", 0), 0);
+	stop();
+}
+END_TEST
+
+START_TEST(each_fiber_has_its_own_data_which_ends_with_it)
+{
+	start(2, false);
+	atomic_store(&ended, 0);
+	ck_assert_int_eq(rig_call(&rig, "t:own", 100), 0);
+	ck_assert_uint_eq(atomic_load(&ended), 100);
+	stop();
+}
+END_TEST
+
+START_TEST(a_fiber_of_its_own_size_uses_it)
+{
+	start(1, false);
+	ck_assert_int_eq(rig_call(&rig, "t:large", 500000), 500000);
+	stop();
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ both worlds */
+
+START_TEST(frames_run_fibers_and_fibers_run_frames)
+{
+	for (uint32_t workers = 1; workers <= 4; workers *= 2) {
+		start(workers, false);
+		for (int i = 0; i < 20; i++)
+			ck_assert_int_eq(rig_call(&rig, "t:mixed", 12), 11 * 144);
+		stop();
+	}
+}
+END_TEST
+
+START_TEST(fibers_and_frames_are_nested_as_deep_as_one_likes)
+{
+	for (uint32_t workers = 1; workers <= 2; workers++) {
+		start(workers, false);
+		ck_assert_int_eq(rig_call(&rig, "t:nested", 200), 200);
+		stop();
+	}
+}
+END_TEST
+
+START_TEST(what_a_task_has_spawned_ends_before_the_task)
+{
+	start(2, false);
+	for (int i = 0; i < 20; i++) {
+		atomic_store(&ended, 0);
+		ck_assert_int_eq(rig_call(&rig, "t:orphans", 30), 30);
+	}
+	stop();
+}
+END_TEST
+
+START_TEST(many_jobs_at_once_have_their_results)
+{
+	start(2, false);
+	for (uint32_t job = 0; job < 200; job++)
+		submit(job, job % 2 ? "t:mixed" : "t:tree", 8);
+	for (uint32_t job = 0; job < 200; job++) {
+		int64_t result;
+
+		ck_assert_uint_eq(rig_wait(&rig, job), JOB_DONE);
+		memcpy(&result, rig.jobs[job].result, sizeof(result));
+		ck_assert_int_eq(result, job % 2 ? 11 * 21 : 21);
+	}
+	stop();
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ ends before the end */
+
+static void cancel(uint32_t job)
+{
+	root_cancel(rig.pool, job, rig.generation[job]);
+}
+
+static void await_waiting(uint64_t n)
+{
+	while (rig_counter(&rig, fiber_parks) < n)
+		sched_yield();
+}
+
+START_TEST(a_cancel_reaches_fibers_that_wait)
+{
+	for (uint32_t workers = 1; workers <= 2; workers++) {
+		for (int i = 0; i < 10; i++) {
+			start(workers, false);
+			submit(1, "t:forever", 50);
+			await_waiting(51);
+			cancel(1);
+			ck_assert_uint_eq(rig_wait(&rig, 1), JOB_CANCELLED);
+			/* All have been told, and have come to their end. */
+			ck_assert_uint_eq(atomic_load(&cut), 51);
+			stop();
+		}
+	}
+}
+END_TEST
+
+/* At any moment: while they are spawned, begin, wait, wake each other. */
+START_TEST(a_cancel_at_any_moment_ends_the_job)
+{
+	for (uint32_t workers = 1; workers <= 2; workers++) {
+		start(workers, false);
+		for (uint32_t i = 0; i < 300; i++) {
+			uint32_t outcome;
+
+			submit(1, "t:busy", 40);
+			for (uint32_t j = 0; j < i * 40; j++)
+				__asm__ volatile("");
+			cancel(1);
+			outcome = rig_wait(&rig, 1);
+			ck_assert(outcome == JOB_CANCELLED || outcome == JOB_DONE);
+		}
+		stop();
+	}
+}
+END_TEST
+
+START_TEST(a_deadline_reaches_fibers_that_wait)
+{
+	start(2, false);
+	atomic_store(&rig.jobs[1].deadline_ns, clock_ns() + 10 * NSEC_PER_MSEC);
+	submit(1, "t:forever", 50);
+	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_EXPIRED);
+	stop();
+}
+END_TEST
+
+START_TEST(one_fails_and_the_others_are_told)
+{
+	for (uint32_t workers = 1; workers <= 2; workers++) {
+		start(workers, false);
+		submit(1, "t:one_fails", 30);
+		ck_assert_uint_eq(rig_wait(&rig, 1), JOB_FAILED);
+		ck_assert_int_eq((int32_t)atomic_load(&rig.jobs[1].code), -EDOM);
+		ck_assert_uint_eq(atomic_load(&cut), 31);
+		stop();
+	}
+}
+END_TEST
+
+START_TEST(frames_that_fail_end_the_fiber_that_called_them)
+{
+	for (uint32_t workers = 1; workers <= 2; workers++) {
+		start(workers, false);
+		submit(1, "t:calls_failing", 8);
+		ck_assert_uint_eq(rig_wait(&rig, 1), JOB_FAILED);
+		ck_assert_int_eq((int32_t)atomic_load(&rig.jobs[1].code), 77);
+		ck_assert_uint_eq(atomic_load(&cut), 1);
+		stop();
+	}
+}
+END_TEST
+
+/* A wait that is cut short is not over before those have ended that have pointers to the stack of
+ * who waits. */
+START_TEST(a_cut_wait_outlasts_the_fibers_of_its_counter)
+{
+	start(2, false);
+	submit(1, "t:outlasts", 1);
+	while (!atomic_load(&tasks_reached))
+		sched_yield();
+	await_waiting(1);
+	cancel(1);
+	while (!verdict_get(rig.pool, 1).outcome)
+		sched_yield();
+	/* The child does not wait, but runs until this. */
+	ck_assert_uint_eq(atomic_load(&cut), 0);
+	atomic_store(&tasks_opened, 1);
+	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_CANCELLED);
+	ck_assert_uint_eq(atomic_load(&cut), 1);
+	stop();
+}
+END_TEST
+
+START_TEST(stacks_count_for_what_a_job_may_hold)
+{
+	start(1, false);
+	atomic_store(&rig.pool->stack_max, 4 << 20);
+	/* So many fibers of 64 KiB, and no more: it is told so, and goes on without. */
+	ck_assert_int_eq(rig_call(&rig, "t:greedy", 100), 62);
+	atomic_store(&rig.pool->stack_max, 16 << 10);
+	submit(1, "t:tree", 3);
+	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_FAILED);
+	ck_assert_int_eq((int32_t)atomic_load(&rig.jobs[1].code), -ENOMEM);
+	stop();
+}
+END_TEST
+
+CHECK_MAIN("fiber", a_tree_of_fibers_has_its_result, a_tree_is_right_where_every_fork_is_stolen,
+	   a_tree_is_right_in_a_pool_that_is_shaken, on_one_worker_all_wait_and_none_moves,
+	   fibers_behind_a_long_one_are_stolen, a_stolen_fiber_moves_and_goes_on,
+	   many_fibers_wait_at_once, who_yields_comes_after_all_others,
+	   a_waiting_job_goes_before_fibers_that_only_yield,
+	   waits_end_at_the_value_that_they_are_for, frames_count_for_fibers_that_wait,
+	   errors_are_told_and_nothing_happens, each_fiber_has_its_own_data_which_ends_with_it,
+	   a_fiber_of_its_own_size_uses_it, frames_run_fibers_and_fibers_run_frames,
+	   fibers_and_frames_are_nested_as_deep_as_one_likes,
+	   what_a_task_has_spawned_ends_before_the_task, many_jobs_at_once_have_their_results,
+	   a_cancel_reaches_fibers_that_wait, a_cancel_at_any_moment_ends_the_job,
+	   a_deadline_reaches_fibers_that_wait, one_fails_and_the_others_are_told,
+	   frames_that_fail_end_the_fiber_that_called_them,
+	   a_cut_wait_outlasts_the_fibers_of_its_counter, stacks_count_for_what_a_job_may_hold)

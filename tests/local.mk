@@ -140,6 +140,7 @@ SCENARIOS = \
 	tests/check_crash \
 	tests/check_cut \
 	tests/check_descriptors \
+	tests/check_fiber_jobs \
 	tests/check_hanging \
 	tests/check_hostile \
 	tests/check_hostile_record \
@@ -600,6 +601,7 @@ noinst_HEADERS = \
 	tests/entries.h \
 	tests/fair_clock.h \
 	tests/fib.h \
+	tests/fiber_tasks.h \
 	tests/intake_rig.h \
 	tests/jobs.h \
 	tests/keeping.h \

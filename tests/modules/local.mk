@@ -22,6 +22,7 @@ check_LTLIBRARIES += \
 	tests/modules/count.la \
 	tests/modules/crash.la \
 	tests/modules/deep.la \
+	tests/modules/fiber.la \
 	tests/modules/flat.la \
 	tests/modules/hog.la \
 	tests/modules/hang.la \
@@ -50,6 +51,7 @@ tests_modules_bytes_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_count_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_crash_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_deep_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+tests_modules_fiber_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_flat_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_hog_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_hang_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)

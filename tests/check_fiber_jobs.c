@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Fibers in a real forkd: jobs of tests/modules/fiber.c have their results, end early, and end the
+ * pool with the fiber named.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+#include "client/client.h"
+#include "common/util.h"
+#define CHECK_TIMEOUT 120
+#include "tests/check_unit.h"
+#include "tests/jobs.h"
+
+static struct daemon d;
+static fk_client *c;
+
+static void start(const char *workers)
+{
+	memset(&d, 0, sizeof(d));
+	daemon_start(&d, workers, NULL);
+	c = daemon_open(&d);
+}
+
+static fk_job submit(const char *name, int64_t n)
+{
+	return jobs_submit(c, name, 0, n, 0);
+}
+
+/* So many fibers have begun to wait. */
+static void await_waiting(uint64_t n)
+{
+	DAEMON_AWAIT(daemon_counter(&d, "fiber_parks") >= n);
+}
+
+START_TEST(jobs_that_are_fibers_have_their_results)
+{
+	static const char *const workers[] = { "--workers=1", "--workers=2" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(workers); i++) {
+		start(workers[i]);
+		jobs_see(c, submit("fiber:tree", 15), 610);
+		jobs_see(c, submit("fiber:calls", 15), 6100);
+		jobs_see(c, submit("fiber:both", 15), 6710);
+		ck_assert_uint_eq(daemon_counter(&d, "fibers"), 2 * 1973 + 2);
+		jobs_end(&d, c);
+	}
+}
+END_TEST
+
+START_TEST(a_client_cancels_fibers_that_wait)
+{
+	fk_job job;
+
+	start("--workers=2");
+	job = submit("fiber:forever", 1000);
+	await_waiting(1001);
+	ck_assert_int_eq(fk_cancel(c, job), 0);
+	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_CANCELLED);
+	/* The next one is as good as the first. */
+	jobs_see(c, submit("fiber:tree", 10), 55);
+	jobs_end(&d, c);
+}
+END_TEST
+
+START_TEST(fibers_that_wait_end_with_their_client)
+{
+	fk_client *gone;
+
+	start("--workers=2");
+	gone = daemon_open(&d);
+	(void)jobs_submit(gone, "fiber:forever", 0, 100, 0);
+	await_waiting(101);
+	(void)fk_close(gone);
+	DAEMON_AWAIT(daemon_counter(&d, "jobs_failed") == 1);
+	jobs_see(c, submit("fiber:tree", 10), 55);
+	jobs_end(&d, c);
+}
+END_TEST
+
+START_TEST(fibers_that_wait_end_at_the_deadline)
+{
+	const union fk_value n = { .i64 = 100 };
+	struct fk_request request = { .timeout_ns = 50 * NSEC_PER_MSEC };
+	fk_job job;
+
+	start("--workers=2");
+	request.task = jobs_task(c, "fiber:forever");
+	request.values = &n;
+	request.size = 1;
+	ck_assert_int_eq(fk_submit_batch(c, &request, 1, 0, &job), 0);
+	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_EXPIRED);
+	jobs_end(&d, c);
+}
+END_TEST
+
+START_TEST(a_fiber_that_fails_says_with_what)
+{
+	fk_job job;
+	int code = 0;
+
+	start("--workers=2");
+	job = submit("fiber:ends", 4);
+	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_FAILED);
+	(void)fk_outcome(c, job, &code, NULL);
+	ck_assert_int_eq(code, -EDOM);
+	jobs_end(&d, c);
+}
+END_TEST
+
+/* Ends the pool in one of its ways; the fiber is named, and the next pool runs fibers. */
+static void see_bad_end(int64_t how, int signo, uint32_t reason, const char *fiber,
+			const char *said)
+{
+	const struct board_crash *crash;
+	int got = -1;
+	pid_t pool;
+
+	start("--workers=2");
+	pool = daemon_pool(&d);
+	ck_assert_int_eq(jobs_outcome(c, submit("fiber:ends", how), &got), FK_CRASHED);
+	ck_assert_int_eq(got, signo);
+	crash = jobs_crash(&d, 1);
+	ck_assert_uint_eq(crash->pid, (uint32_t)pool);
+	ck_assert_uint_eq(crash->reason, reason);
+	ck_assert_str_eq(crash->task, "fiber:ends");
+	ck_assert_str_eq(crash->fiber, fiber);
+	ck_assert(daemon_logged(&d, "task fiber:ends", said));
+	(void)jobs_pool_after(&d, pool);
+	jobs_see(c, submit("fiber:tree", 10), 55);
+	jobs_end(&d, c);
+}
+
+START_TEST(an_overflow_is_a_crash_and_names_the_fiber)
+{
+	see_bad_end(0, SIGSEGV, CRASH_STACK, "overflow", "beyond the stack of fiber overflow");
+}
+END_TEST
+
+START_TEST(exit_in_a_fiber_is_its_jobs)
+{
+	see_bad_end(1, 0, CRASH_EXIT, "leaves", "in fiber leaves");
+}
+END_TEST
+
+START_TEST(pthread_exit_in_a_fiber_is_its_jobs)
+{
+	see_bad_end(2, 0, CRASH_EXIT, "thread_ends", "in fiber thread_ends");
+}
+END_TEST
+
+START_TEST(abort_in_a_fiber_is_its_jobs)
+{
+	see_bad_end(3, SIGABRT, CRASH_FAULT, "aborts", "in fiber aborts");
+}
+END_TEST
+
+CHECK_MAIN("fiber_jobs", jobs_that_are_fibers_have_their_results, a_client_cancels_fibers_that_wait,
+	   fibers_that_wait_end_with_their_client, fibers_that_wait_end_at_the_deadline,
+	   a_fiber_that_fails_says_with_what, an_overflow_is_a_crash_and_names_the_fiber,
+	   exit_in_a_fiber_is_its_jobs, pthread_exit_in_a_fiber_is_its_jobs,
+	   abort_in_a_fiber_is_its_jobs)

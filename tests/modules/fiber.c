@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+/* tests/modules/fiber.c - tasks that are fibers, of which some end badly */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <forkd/fiber.h>
+
+#include "tests/fib.h"
+
+struct part {
+	int64_t n;
+	int64_t sum;
+};
+
+/* ------------------------------------------------------------------------ that end well */
+
+static void add_up(void *arg)
+{
+	struct part *self = arg, left, right;
+	struct fk_counter both = FK_COUNTER;
+
+	self->sum = self->n;
+	if (self->n < 2)
+		return;
+	self->sum = 0;
+	left.n = self->n - 1;
+	right.n = self->n - 2;
+	(void)fk_fiber_spawn(add_up, &left, &both);
+	(void)fk_fiber_spawn(add_up, &right, &both);
+	if (fk_counter_wait(&both, 0) == 0)
+		self->sum = left.sum + right.sum;
+}
+
+FK_FIBER_TASK(int64_t, tree, (int64_t, n))
+{
+	struct part root = { .n = n };
+
+	add_up(&root);
+	return root.sum;
+}
+FK_EXPORT(tree, "n:i64 -> sum:i64", 0, "The n-th Fibonacci number, a fiber for each")
+
+/* A fiber that runs frames. */
+FK_FIBER_TASK(int64_t, calls, (int64_t, n))
+{
+	int64_t sum = 0, x;
+
+	for (int64_t i = 0; i < 10; i++)
+		if (FK_FIBER_CALL(&x, fib, n) == 0)
+			sum += x;
+	return sum;
+}
+FK_EXPORT(calls, "n:i64 -> sum:i64", 0, "Ten times the n-th Fibonacci number, by frames")
+
+/* Frames that run fibers. */
+FK_TASK(int64_t, both, (int64_t, n), int64_t x; int64_t y;)
+FK_NO_LEAF(both)
+{
+	FK_FORK(x, tree, self->n);
+	FK_CALL(y, calls, self->n);
+	FK_JOIN();
+	FK_RETURN(self->x + self->y);
+}
+FK_END(both)
+FK_EXPORT(both, "n:i64 -> sum:i64", 0, "Eleven times the n-th Fibonacci number")
+
+/* ------------------------------------------------------------------------ that wait */
+
+static void waits(void *arg)
+{
+	(void)fk_counter_wait(arg, 0);
+}
+
+/* Fibers that wait for what does not come. Every one of them ends, and says so. */
+FK_FIBER_TASK(int64_t, forever, (int64_t, n))
+{
+	struct fk_counter never = FK_COUNTER_OF(1);
+	struct fk_counter waiting = FK_COUNTER;
+
+	for (int64_t i = 0; i < n; i++)
+		if (fk_fiber_spawn(waits, &never, &waiting) < 0)
+			break;
+	return fk_counter_wait(&waiting, 0);
+}
+FK_EXPORT(forever, "n:i64 -> i64", 0, "So many fibers that wait until the job is cancelled")
+
+/* ------------------------------------------------------------------------ that end badly */
+
+static __attribute__((noinline)) int64_t deeper(int64_t n)
+{
+	volatile char here[512];
+
+	memset((void *)(uintptr_t)here, (int)n, sizeof(here));
+	return n ? deeper(n - 1) + here[n % 512] : 0;
+}
+
+static int64_t depth;
+
+static void overflow(void *arg)
+{
+	(void)arg;
+	depth = deeper(1 << 20);
+}
+
+static void leaves(void *arg)
+{
+	(void)arg;
+	exit(7);
+}
+
+static void thread_ends(void *arg)
+{
+	(void)arg;
+	pthread_exit(NULL);
+}
+
+static void aborts(void *arg)
+{
+	(void)arg;
+	abort();
+}
+
+/* 0: too deep; 1: exit(); 2: pthread_exit(); 3: abort(); 4: fails with EDOM. Beside it fibers wait.
+ */
+FK_FIBER_TASK(int64_t, ends, (int64_t, how))
+{
+	struct fk_counter never = FK_COUNTER_OF(1);
+	struct fk_counter all = FK_COUNTER;
+
+	for (int i = 0; i < 10; i++)
+		(void)fk_fiber_spawn(waits, &never, &all);
+	switch (how) {
+	case 0:
+		(void)fk_fiber_spawn(overflow, NULL, &all);
+		break;
+	case 4:
+		(void)fk_fiber_fail(-EDOM);
+		break;
+	case 1:
+		(void)fk_fiber_spawn(leaves, NULL, &all);
+		break;
+	case 2:
+		(void)fk_fiber_spawn(thread_ends, NULL, &all);
+		break;
+	case 3:
+		(void)fk_fiber_spawn(aborts, NULL, &all);
+		break;
+	default:
+		break;
+	}
+	return fk_counter_wait(&all, 0);
+}
+FK_EXPORT(ends, "how:i64 -> i64", 0, "A fiber that ends badly, in one of several ways")
+
+FK_EXPORT(fib, "n:i64 -> i64", 0, "The n-th Fibonacci number, by frames")
+
+FK_MODULE(fiber, "Tasks that are fibers")
