@@ -158,6 +158,7 @@ int fiber_new(struct worker *w, struct fiber_family *family, void (*fn)(void *),
 	switch_make(&f->context, stack->low, (size_t)((char *)f - room - stack->low), fiber_main,
 		    f);
 	COUNT(w, fibers);
+	COUNT_ADD(w, fiber_bytes, stack->size);
 	*ret_fiber = f;
 	return 0;
 }
@@ -168,6 +169,7 @@ void fiber_free(struct worker *w, struct fiber *f)
 
 	switch_destroy(&f->context);
 	fiber_refund(w, f->face.job, stack->size);
+	COUNT_ADD(w, fiber_bytes, -stack->size);
 	fiber_stack_put(&w->pool->fibers.stacks, stack);
 }
 

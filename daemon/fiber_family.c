@@ -18,6 +18,8 @@
  *   I2. A fiber is in the list of a shard before it looks at its job's verdict and then parks; who
  *       cancels has put the verdict there before it looks at the list. Both take the shard's lock
  *       in between: one sees the other.
+ *   I3. live counts the fibers that have not ended; one that lives counts the next up. Whoever
+ *       counts it down to 0 sees what all of them did (ORDER fiber/family [B5]), and has the front.
  *
  * LOCKS
  *   A bucket's, then a shard's, then an inbox's.
@@ -69,7 +71,7 @@ struct fk_frame *fiber_family_leave(struct worker *w, struct fiber_family *famil
 	struct fk_frame *front = family->front;
 	struct fiber_bucket *bucket = fiber_bucket(w->pool, front->job);
 
-	/* ORDER fiber/family [F2]: release, what the fiber did comes before; acquire, the last sees
+	/* ORDER fiber/family [B5]: release, what the fiber did comes before; acquire, the last sees
 	 * what all did. Pairs with itself. */
 	if (atomic_fetch_sub_explicit(&family->live, 1, memory_order_acq_rel) != 1)
 		return NULL;

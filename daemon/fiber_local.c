@@ -29,7 +29,7 @@ static uint32_t fiber_key_new(_Atomic uint32_t *key, void (*end)(void *value))
 		/* Relaxed: a fiber that has a value of it has seen the key, or has the lock. */
 		atomic_store_explicit(&fiber_ends[fiber_n_keys], end, memory_order_relaxed);
 		index = ++fiber_n_keys;
-		/* ORDER fiber/key [F1]: release, who sees the key sees what ends it. Pairs with
+		/* ORDER fiber/key [B6]: release, who sees the key sees what ends it. Pairs with
 		 * fk_rt_fiber_local(). */
 		atomic_store_explicit(key, index, memory_order_release);
 	}
@@ -40,7 +40,7 @@ static uint32_t fiber_key_new(_Atomic uint32_t *key, void (*end)(void *value))
 void **fk_rt_fiber_local(_Atomic uint32_t *key, void (*end)(void *value))
 {
 	struct fiber *f = fiber_self();
-	/* ORDER fiber/key [F1]: acquire, pairs with fiber_key_new(). */
+	/* ORDER fiber/key [B6]: acquire, pairs with fiber_key_new(). */
 	uint32_t index = atomic_load_explicit(key, memory_order_acquire);
 
 	if (f && !index)

@@ -34,8 +34,8 @@
 #define FIBER_COUNTS_ANY    UINT64_C(1) /* FK_COUNTER_OF() */
 
 _Static_assert(sizeof(struct fiber_counter) == offsetof(struct fk_counter, fk_kind), "it fits");
-_Static_assert(FK_COUNTER_WORD(7) == (UINT64_C(1) << FIBER_COUNTER_GENERATION |
-				      UINT64_C(7) << FIBER_COUNTER_VALUE),
+_Static_assert(FK_COUNTER_WORD_(7) == (UINT64_C(1) << FIBER_COUNTER_GENERATION |
+				       UINT64_C(7) << FIBER_COUNTER_VALUE),
 	       "a counter's first word");
 _Static_assert(FK_COUNTER_MAX == FIBER_COUNTER_MAX, "a counter's limit");
 

@@ -40,6 +40,7 @@ static void stop(void)
 	quiet(&rig);
 	fiber_stacks_count(&rig.pool->fibers.stacks, &count);
 	ck_assert_uint_eq(count.n_used, 0);
+	ck_assert_uint_eq(rig_counter(&rig, fiber_bytes), 0);
 	for (uint32_t i = 0; i < FIBER_BUCKETS; i++)
 		ck_assert_ptr_null(rig.pool->fibers.buckets[i].first);
 	for (uint32_t i = 0; i < RIG_JOBS; i++)

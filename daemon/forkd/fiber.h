@@ -70,10 +70,10 @@ struct fk_counter {
 	uint64_t fk_kind;
 };
 
-#define FK_COUNTER	   ((struct fk_counter){ FK_COUNTER_WORD(0), NULL, 0 })
-#define FK_COUNTER_OF(n)   ((struct fk_counter){ FK_COUNTER_WORD(n), NULL, 1 })
-#define FK_COUNTER_MAX	   ((1u << 25) - 1)
-#define FK_COUNTER_WORD(n) (UINT64_C(1) << 51 | (uint64_t)(n) << 1)
+#define FK_COUNTER	    ((struct fk_counter){ FK_COUNTER_WORD_(0), NULL, 0 })
+#define FK_COUNTER_OF(n)    ((struct fk_counter){ FK_COUNTER_WORD_(n), NULL, 1 })
+#define FK_COUNTER_MAX	    ((1u << 25) - 1)
+#define FK_COUNTER_WORD_(n) (UINT64_C(1) << 51 | (uint64_t)(n) << 1)
 
 /* The runtime, in the pool (daemon/fiber.h). Not for authors. */
 FK_COLD int fk_rt_fiber_spawn(void (*fn)(void *arg), void *arg, struct fk_counter *counter,
@@ -107,9 +107,10 @@ FK_COLD struct fk_frame *fk_rt_fiber_run(struct fk_worker *w, struct fk_frame *f
 
 /*
  * Waits until the counter is at this value, or below; the worker runs something else meanwhile.
- * Returns 0; -ECANCELED: the job is over; -EINVAL: it is no counter; -EPERM: the caller is no fiber.
- * With -ECANCELED too, all fibers that were spawned with an FK_COUNTER have ended, unless the caller
- * is one of them: so the counter, and what they have got as arguments, may be on the caller's stack.
+ * Returns 0; -ECANCELED: the job is over; -EINVAL: it is no counter; -EPERM: the caller is no
+ * fiber. With -ECANCELED too, all fibers that were spawned with an FK_COUNTER have ended, unless
+ * the caller is one of them: so the counter, and what they have got as arguments, may be on the
+ * caller's stack.
  */
 static inline int fk_counter_wait(struct fk_counter *counter, uint32_t value)
 {
@@ -202,7 +203,7 @@ static inline void **fk_fiber_local(struct fk_local *key)
 	static void NAME##__run(void *frame)                                                       \
 	{                                                                                          \
 		struct NAME##__frame *self = frame;                                                \
-		self->fk_value = NAME##__fiber(NULL FK_PASS(FK_OF_SELF, params));                  \
+		self->fk_value = NAME##__fiber(NULL FK_PASS(FK_OF_SELF_, params));                 \
 	}                                                                                          \
 	FK_DEFINE(ret, NAME, params)                                                               \
 	FK_NO_LEAF(NAME)                                                                           \
@@ -213,7 +214,7 @@ static inline void **fk_fiber_local(struct fk_local *key)
 	FK_END(NAME)                                                                               \
 	static ret NAME##__fiber(void *fk_none __attribute__((unused)) FK_PASS(FK_MAYBE, params))
 
-#define FK_OF_SELF(type, name) , self->name
+#define FK_OF_SELF_(type, name) , self->name
 #define FK_FIBER_RUN_(n, fn_, stack_, name_)                                                       \
 	do {                                                                                       \
 		FK_NOT_DESCRIBED();                                                                \
