@@ -2,7 +2,12 @@
 # Manuals in mdoc(7). forkd.8 and forkd.conf.5 take the rows of their options from
 # common/options.def, forkd-counters.7 its rows from shm/counters.def and shm/times.def, and fk_*.3
 # are made whole.
-dist_man_MANS += man/forkctl.1 man/libforkclient.3 man/forkd-modules.7 man/forkd-modules-shipped.7
+dist_man_MANS += \
+	man/forkctl.1 \
+	man/libforkclient.3 \
+	man/forkd-fibers.7 \
+	man/forkd-modules.7 \
+	man/forkd-modules-shipped.7
 
 noinst_PROGRAMS += man/counters-man
 man_counters_man_SOURCES = man/counters_man.c
