@@ -112,6 +112,12 @@ static void take_figures(struct profile_figures *f, const struct board_profile *
 	f->runs++;
 }
 
+/* There is one worker. Relaxed: a statistic, of a job that has ended. */
+static bool profile_has_fibers(const fk_client *client)
+{
+	return atomic_load_explicit(&client->board->counters[0].fibers, memory_order_relaxed);
+}
+
 /* In the process that talks to the forkd. */
 static int run_job(const char *socket, void *context)
 {
@@ -139,8 +145,10 @@ static int run_job(const char *socket, void *context)
 		else if (job->plain)
 			f->plain = least(i, f->plain, (double)o.run_ns);
 		else if (LOAD(jobs) == before && f->varies++)
-			err = forkctl_fail(FORKCTL_FAILED, "%s: no memory for its profile",
-					   job->task);
+			err = forkctl_fail(FORKCTL_FAILED, "%s: %s", job->task,
+					   profile_has_fibers(client)
+						   ? "it runs fibers, which are not measured"
+						   : "no memory for its profile");
 		else if (LOAD(jobs) == before)
 			times++; /* it had other intervals: from now on each job has its own */
 		else if (i)
