@@ -17,6 +17,8 @@
  *   The worker's own stack of frames is empty while a fiber runs. `current` is the face while the
  *   fiber's own code runs, and 0 while the runtime's does and while contexts are switched: so a
  *   signal makes what the fiber has spawned public (strand_expose() finds no frame above the base).
+ *   Else that is public once somebody asks, as with frames: fiber_resume() looks each time, and so
+ *   does a fiber that spawns.
  *
  *	loop --> fiber_resume() --switch--> fiber's code ... fiber_leave()
  *	 ^              |  <-------------switch-----------------'
@@ -195,8 +197,6 @@ void fiber_put(struct worker *w, struct fiber *f)
 		return;
 	}
 	w->moved = w->fk.bottom;
-	if (deque_size(&w->frames) < POLICY_PUBLIC)
-		strand_publish(w);
 }
 
 /*
@@ -213,6 +213,8 @@ static struct fk_frame *fiber_yield(struct worker *w, struct fiber *f)
 	if (w->fk.bottom == w->fk.floor && !deque_size(&w->frames))
 		return &f->face;
 	fiber_put(w, f);
+	if (!deque_size(&w->frames))
+		strand_publish(w);
 	do
 		status = deque_steal_share(&w->frames, DEQUE_ONE, &word, 1, &n);
 	while (status == DEQUE_RACE);
@@ -272,6 +274,7 @@ static bool fiber_attend(struct worker *w, struct fiber *f)
 		return true;
 	if (fiber_is_over(f)) {
 		worker_take_request(w);
+		strand_publish(w);
 		return true;
 	}
 	if (!strand_attend(w, &f->face))
