@@ -7,8 +7,14 @@
 
 #include <check.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <forkd/fiber.h>
 
@@ -236,6 +242,38 @@ START_TEST(frames_run_fibers_and_fibers_run_frames)
 }
 END_TEST
 
+START_TEST(continuations_of_frames_come_in_turn_where_fibers_yield)
+{
+	for (uint32_t i = 0; i < 6; i++) {
+		bool forced = i % 2;
+
+		start(1u << i / 2, forced);
+		for (int j = 0; j < 5; j++)
+			ck_assert_int_eq(rig_call(&rig, "t:yielding", 10), 55);
+		stop();
+	}
+}
+END_TEST
+
+START_TEST(signals_and_requests_at_any_moment_do_no_harm)
+{
+	static const char *const tasks[] = { "t:tree", "t:mixed", "t:yielding" };
+	static const int64_t results[] = { 144, 11 * 144, 144 };
+	pthread_t storm;
+
+	for (uint32_t workers = 1; workers <= 2; workers++) {
+		start(workers, false);
+		storm = quiet_storm_begin(&rig);
+		do {
+			for (int i = 0; i < 3; i++)
+				ck_assert_int_eq(rig_call(&rig, tasks[i], 12), results[i]);
+		} while (rig_counter(&rig, exposed) < 10);
+		quiet_storm_end(storm);
+		stop();
+	}
+}
+END_TEST
+
 START_TEST(fibers_and_frames_are_nested_as_deep_as_one_likes)
 {
 	for (uint32_t workers = 1; workers <= 2; workers++) {
@@ -243,6 +281,66 @@ START_TEST(fibers_and_frames_are_nested_as_deep_as_one_likes)
 		ck_assert_int_eq(rig_call(&rig, "t:nested", 200), 200);
 		stop();
 	}
+}
+END_TEST
+
+/* As where each guard costs the system a mapping, and there are too many. */
+static void without_guards(struct pool *pool)
+{
+	struct fiber_stacks_options options = {
+		.space = 64 << 20, .keep = 1 << 20, .guards = 1, .protect = true
+	};
+
+	fiber_stacks_fini(&pool->fibers.stacks);
+	ck_assert_int_eq(fiber_stacks_init(&pool->fibers.stacks, pool->n_groups, &options), 0);
+}
+
+START_TEST(fibers_go_on_slabs_without_guards)
+{
+	rig_prepare = without_guards;
+	start(2, false);
+	for (int i = 0; i < 5; i++)
+		ck_assert_int_eq(rig_call(&rig, "t:tree", 10), 55);
+	ck_assert_int_eq(rig_call(&rig, "t:on_slab", 1), 1);
+	stop();
+}
+END_TEST
+
+START_TEST(a_fiber_that_writes_below_a_slab_ends_the_pool)
+{
+	char path[64];
+	int ready[2], go[2], fd, status;
+	const struct arena *arena;
+	pid_t child;
+
+	ck_assert_int_eq(pipe(ready), 0);
+	ck_assert_int_eq(pipe(go), 0);
+	child = fork();
+	if (child == 0) {
+		int64_t n = 0;
+
+		rig_prepare = without_guards;
+		start(1, false);
+		rig.pool->pid = getpid();
+		if (write(ready[1], &rig.arena_fd, sizeof(int)) != sizeof(int) ||
+		    read(go[0], &fd, 1) != 1)
+			_exit(1);
+		rig_submit(&rig, 0, "t:beyond", &n, sizeof(n));
+		(void)rig_wait(&rig, 0);
+		_exit(2);
+	}
+	ck_assert_int_eq(read(ready[0], &fd, sizeof(fd)), sizeof(fd));
+	(void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)child, fd);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	ck_assert_int_ge(fd, 0);
+	arena = mmap(NULL, sizeof(*arena), PROT_READ, MAP_SHARED, fd, 0);
+	ck_assert_ptr_ne(arena, MAP_FAILED);
+	ck_assert_int_eq(write(go[1], "", 1), 1);
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert_msg(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "status %x", status);
+	ck_assert_uint_eq(arena->fault.reason, LEDGER_FAULT_STACK);
+	ck_assert_uint_eq(arena->fault.worker, 1);
+	ck_assert_str_eq(arena->fault.fiber, "writes_below");
 }
 END_TEST
 
@@ -359,6 +457,31 @@ START_TEST(frames_that_fail_end_the_fiber_that_called_them)
 }
 END_TEST
 
+START_TEST(fibers_that_have_not_begun_do_not_begin)
+{
+	start(1, false);
+	submit(1, "t:fails_first", 20);
+	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_FAILED);
+	ck_assert_uint_eq(atomic_load(&tasks_reached), 0);
+	ck_assert_uint_eq(atomic_load(&cut), 2);
+	stop();
+}
+END_TEST
+
+START_TEST(frames_and_families_wind_down_together)
+{
+	for (uint32_t i = 0; i < 6; i++) {
+		start(1u << i / 2, i % 2);
+		for (int64_t n = 1; n < 20; n++) {
+			submit(1, "t:families", n);
+			ck_assert_uint_eq(rig_wait(&rig, 1), JOB_FAILED);
+			ck_assert_int_eq((int32_t)atomic_load(&rig.jobs[1].code), -EDOM);
+		}
+		stop();
+	}
+}
+END_TEST
+
 /* A wait that is cut short is not over before those have ended that have pointers to the stack of
  * who waits. */
 START_TEST(a_cut_wait_outlasts_the_fibers_of_its_counter)
@@ -371,7 +494,8 @@ START_TEST(a_cut_wait_outlasts_the_fibers_of_its_counter)
 	cancel(1);
 	while (!verdict_get(rig.pool, 1).outcome)
 		sched_yield();
-	/* The child does not wait, but runs until this. */
+	/* It was told, and waits again. The child does not, but runs until this. */
+	await_waiting(2);
 	ck_assert_uint_eq(atomic_load(&cut), 0);
 	atomic_store(&tasks_opened, 1);
 	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_CANCELLED);
@@ -402,9 +526,13 @@ CHECK_MAIN("fiber", a_tree_of_fibers_has_its_result, a_tree_is_right_where_every
 	   waits_end_at_the_value_that_they_are_for, frames_count_for_fibers_that_wait,
 	   errors_are_told_and_nothing_happens, each_fiber_has_its_own_data_which_ends_with_it,
 	   a_fiber_of_its_own_size_uses_it, frames_run_fibers_and_fibers_run_frames,
-	   fibers_and_frames_are_nested_as_deep_as_one_likes,
+	   continuations_of_frames_come_in_turn_where_fibers_yield,
+	   signals_and_requests_at_any_moment_do_no_harm,
+	   fibers_and_frames_are_nested_as_deep_as_one_likes, fibers_go_on_slabs_without_guards,
+	   a_fiber_that_writes_below_a_slab_ends_the_pool,
 	   what_a_task_has_spawned_ends_before_the_task, many_jobs_at_once_have_their_results,
 	   a_cancel_reaches_fibers_that_wait, a_cancel_at_any_moment_ends_the_job,
 	   a_deadline_reaches_fibers_that_wait, one_fails_and_the_others_are_told,
+	   fibers_that_have_not_begun_do_not_begin, frames_and_families_wind_down_together,
 	   frames_that_fail_end_the_fiber_that_called_them,
 	   a_cut_wait_outlasts_the_fibers_of_its_counter, stacks_count_for_what_a_job_may_hold)

@@ -13,6 +13,7 @@
 
 #include <forkd/fiber.h>
 
+#include "daemon/fiber.h"
 #include "tests/tasks.h"
 
 static _Atomic uint32_t ended; /* what fibers note at their end */
@@ -473,6 +474,42 @@ FK_NO_LEAF(nested)
 FK_END(nested)
 FK_EXPORT(nested, "n:i64 -> i64", 0, "Frames in fibers in frames")
 
+static void yields_thrice(void *arg)
+{
+	int64_t *n = arg;
+
+	for (int i = 0; i < 3; i++)
+		(void)fk_fiber_yield();
+	*n += 1;
+}
+
+FK_FIBER_TASK(int64_t, yielding_leaf, (int64_t, n))
+{
+	struct fk_counter one = FK_COUNTER;
+
+	(void)fk_fiber_yield();
+	(void)fk_fiber_spawn(yields_thrice, &n, &one);
+	(void)fk_fiber_yield();
+	(void)fk_counter_wait(&one, 0);
+	return n - 1;
+}
+
+/* Frames whose continuations stand in the deque while fibers below them yield. */
+FK_TASK(int64_t, yielding, (int64_t, n), int64_t x; int64_t y;)
+FK_NO_LEAF(yielding)
+{
+	if (self->n < 2) {
+		FK_CALL(x, yielding_leaf, self->n);
+		FK_RETURN(self->x);
+	}
+	FK_FORK(x, yielding, self->n - 1);
+	FK_CALL(y, yielding, self->n - 2);
+	FK_JOIN();
+	FK_RETURN(self->x + self->y);
+}
+FK_END(yielding)
+FK_EXPORT(yielding, "n:i64 -> i64", 0, "The n-th Fibonacci number, whose leaves are fibers")
+
 static void late(void *arg)
 {
 	(void)arg;
@@ -497,6 +534,44 @@ FK_NO_LEAF(orphans)
 }
 FK_END(orphans)
 FK_EXPORT(orphans, "n:i64 -> i64", 0, "How many of its fibers had ended when their task had")
+
+/* ------------------------------------------------------------------------ slabs */
+
+/* On a slab it may read below its stack. */
+static void reads_below(void *arg)
+{
+	const struct fiber *f = worker_self()->fiber;
+
+	*(int64_t *)arg = f->stack->kind == FIBER_STACK_SLAB && fiber_stack_intact(f->stack);
+}
+
+FK_FIBER_TASK(int64_t, on_slab, (int64_t, n))
+{
+	struct fk_counter one = FK_COUNTER;
+
+	(void)fk_fiber_spawn(reads_below, &n, &one);
+	(void)fk_counter_wait(&one, 0);
+	return n;
+}
+FK_EXPORT(on_slab, "n:i64 -> i64", 0, "1 if a fiber is on a slab")
+
+static __attribute__((no_sanitize("address"))) void writes_below(void *arg)
+{
+	volatile char *below = worker_self()->fiber->stack->low - 8;
+
+	(void)arg;
+	*below = (char)~*below;
+}
+
+FK_FIBER_TASK(int64_t, beyond, (int64_t, n))
+{
+	struct fk_counter one = FK_COUNTER;
+
+	(void)fk_fiber_spawn(writes_below, NULL, &one);
+	(void)fk_counter_wait(&one, 0);
+	return n;
+}
+FK_EXPORT(beyond, "n:i64 -> i64", 0, "Writes below a stack")
 
 /* ------------------------------------------------------------------------ ends before the end */
 
@@ -574,6 +649,53 @@ FK_FIBER_TASK(int64_t, one_fails, (int64_t, n))
 	return wait_noted(&all, 0);
 }
 FK_EXPORT(one_fails, "n:i64 -> i64", 0, "Fibers that wait, and one that fails")
+
+static void notes_beginning(void *arg)
+{
+	(void)arg;
+	atomic_fetch_add(&tasks_reached, 1);
+}
+
+/* They are in the deque when the job fails. */
+FK_FIBER_TASK(int64_t, fails_first, (int64_t, n))
+{
+	struct fk_counter all = FK_COUNTER;
+
+	for (int64_t i = 0; i < n; i++)
+		(void)fk_fiber_spawn(notes_beginning, NULL, &all);
+	(void)fk_fiber_fail(-EDOM);
+	if (fk_fiber_spawn(notes_beginning, NULL, &all) == -ECANCELED &&
+	    fk_fiber_yield() == -ECANCELED)
+		atomic_fetch_add(&cut, 1);
+	return wait_noted(&all, 0);
+}
+FK_EXPORT(fails_first, "n:i64 -> i64", 0, "Fails before its fibers begin")
+
+FK_FIBER_TASK(int64_t, family, (int64_t, n))
+{
+	struct fk_counter all = FK_COUNTER;
+
+	for (int64_t i = 0; i < 5; i++)
+		(void)fk_fiber_spawn(late, NULL, &all);
+	(void)fk_fiber_yield();
+	if (n == 0)
+		(void)fk_fiber_fail(-EDOM);
+	(void)fk_counter_wait(&all, 0);
+	return n;
+}
+
+/* A tree of frames whose leaves are families that are under way when the last one fails. */
+FK_TASK(int64_t, families, (int64_t, n), int64_t x; int64_t y;)
+FK_NO_LEAF(families)
+{
+	FK_FORK(x, family, self->n);
+	if (self->n)
+		FK_CALL(y, families, self->n - 1);
+	FK_JOIN();
+	FK_RETURN(self->x);
+}
+FK_END(families)
+FK_EXPORT(families, "n:i64 -> i64", 0, "Families of fibers, of which the last fails")
 
 FK_FIBER_TASK(int64_t, calls_failing, (int64_t, n))
 {
