@@ -49,6 +49,7 @@
 #include "daemon/fault.h"
 #include "daemon/pool.h"
 #include "daemon/strand_internal.h"
+#include "daemon/topology.h"
 #include "daemon/verdict.h"
 
 #define FIBER_SPACE	  (UINT64_C(16) << 30) /* bytes of address space for stacks, if there are */
@@ -68,9 +69,16 @@ int fibers_init(struct pool *pool)
 	for (uint32_t i = 0; i < FIBER_BUCKETS; i++)
 		pthread_mutex_init(&pool->fibers.buckets[i].lock, NULL);
 	do {
-		r = fiber_stacks_init(&pool->fibers.stacks, max(pool->n_groups, 1u), &options);
+		r = fiber_stacks_init(&pool->fibers.stacks, pool->n_groups, &options);
 		options.space /= 2;
 	} while (r == -ENOMEM && options.space >= FIBER_SPACE_LEAST);
+	/* Where it cannot be bound its first user decides: layout.c has said so in the log. */
+	for (uint32_t g = 0; r == 0 && g < pool->n_groups; g++) {
+		size_t size;
+		void *part = fiber_stacks_part(&pool->fibers.stacks, g, &size);
+
+		(void)topology_bind_group_memory(pool->topology, g, part, size);
+	}
 	return r;
 }
 

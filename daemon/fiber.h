@@ -17,7 +17,14 @@
  *   bridge: the frame that is the parent of what a fiber calls.
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   Workers; fibers_cancel() any thread of the pool.
+ *   Workers; fibers_cancel() any thread of the pool. fibers_init(), fibers_fini(): the pool's main
+ *   thread, before there are workers and after.
+ *
+ * INVARIANTS
+ *   On top of fiber.c, fiber_wait.c and fiber_family.c.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   A worker dies with the whole pool; which fiber it ran is told by fault.c.
  */
 #ifndef DAEMON_FIBER_H
 #define DAEMON_FIBER_H
