@@ -360,7 +360,8 @@ static bool worker_take_mail(struct worker *w, enum worker_found *ret_found)
 	if (!frame)
 		return false;
 	FK_CRASH(mail_taken);
-	aside_start(w);
+	if (frame->job != w->job)
+		aside_start(w);
 	*ret_found = WORKER_FRAME;
 	w->next = frame;
 	strand_adopt(w, frame);
