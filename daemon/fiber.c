@@ -282,6 +282,10 @@ static bool fiber_attend(struct worker *w, struct fiber *f)
 		return true;
 	if (fiber_is_over(f)) {
 		worker_take_request(w);
+		if (w->duty) {
+			w->duty = false;
+			worker_wake_one(w->pool, w);
+		}
 		strand_publish(w);
 		return true;
 	}
