@@ -125,6 +125,8 @@ START_TEST(fibers_behind_a_long_one_are_stolen)
 		for (int i = 0; i < 20; i++) {
 			atomic_store(&tasks_opened, 0);
 			ck_assert_int_eq(rig_call(&rig, "t:opened", 20), 20);
+			atomic_store(&tasks_opened, 0);
+			ck_assert_int_eq(rig_call(&rig, "t:opened_below", 2), 2);
 		}
 		ck_assert_uint_ge(rig_counter(&rig, steals), 20);
 		stop();
@@ -185,6 +187,17 @@ START_TEST(waits_end_at_the_value_that_they_are_for)
 		start(workers, false);
 		for (int i = 0; i < 50; i++)
 			ck_assert_int_eq(rig_call(&rig, "t:levels", 20), 0);
+		stop();
+	}
+}
+END_TEST
+
+START_TEST(who_is_about_to_wait_is_woken_as_well)
+{
+	for (uint32_t workers = 1; workers <= 4; workers *= 2) {
+		start(workers, false);
+		for (int i = 0; i < 5; i++)
+			ck_assert_int_eq(rig_call(&rig, "t:barriers", 2000), 8000);
 		stop();
 	}
 }
@@ -410,7 +423,8 @@ START_TEST(a_cancel_at_any_moment_ends_the_job)
 			uint32_t outcome;
 
 			submit(1, "t:busy", 40);
-			for (uint32_t j = 0; j < i * 40; j++)
+			/* It takes a millisecond or so. */
+			for (uint32_t j = 0; j < i % 100 * 10000; j++)
 				__asm__ volatile("");
 			cancel(1);
 			outcome = rig_wait(&rig, 1);
@@ -482,6 +496,19 @@ START_TEST(frames_and_families_wind_down_together)
 }
 END_TEST
 
+START_TEST(a_frame_that_winds_down_leaves_fibers_of_others_alone)
+{
+	for (uint32_t workers = 1; workers <= 2; workers++) {
+		start(workers, false);
+		for (int i = 0; i < 20; i++) {
+			submit(1, "t:shared", 1);
+			ck_assert_uint_eq(rig_wait(&rig, 1), JOB_FAILED);
+		}
+		stop();
+	}
+}
+END_TEST
+
 /* A wait that is cut short is not over before those have ended that have pointers to the stack of
  * who waits. */
 START_TEST(a_cut_wait_outlasts_the_fibers_of_its_counter)
@@ -523,9 +550,10 @@ CHECK_MAIN("fiber", a_tree_of_fibers_has_its_result, a_tree_is_right_where_every
 	   fibers_behind_a_long_one_are_stolen, a_stolen_fiber_moves_and_goes_on,
 	   many_fibers_wait_at_once, who_yields_comes_after_all_others,
 	   a_waiting_job_goes_before_fibers_that_only_yield,
-	   waits_end_at_the_value_that_they_are_for, frames_count_for_fibers_that_wait,
-	   errors_are_told_and_nothing_happens, each_fiber_has_its_own_data_which_ends_with_it,
-	   a_fiber_of_its_own_size_uses_it, frames_run_fibers_and_fibers_run_frames,
+	   waits_end_at_the_value_that_they_are_for, who_is_about_to_wait_is_woken_as_well,
+	   frames_count_for_fibers_that_wait, errors_are_told_and_nothing_happens,
+	   each_fiber_has_its_own_data_which_ends_with_it, a_fiber_of_its_own_size_uses_it,
+	   frames_run_fibers_and_fibers_run_frames,
 	   continuations_of_frames_come_in_turn_where_fibers_yield,
 	   signals_and_requests_at_any_moment_do_no_harm,
 	   fibers_and_frames_are_nested_as_deep_as_one_likes, fibers_go_on_slabs_without_guards,
@@ -534,5 +562,6 @@ CHECK_MAIN("fiber", a_tree_of_fibers_has_its_result, a_tree_is_right_where_every
 	   a_cancel_reaches_fibers_that_wait, a_cancel_at_any_moment_ends_the_job,
 	   a_deadline_reaches_fibers_that_wait, one_fails_and_the_others_are_told,
 	   fibers_that_have_not_begun_do_not_begin, frames_and_families_wind_down_together,
+	   a_frame_that_winds_down_leaves_fibers_of_others_alone,
 	   frames_that_fail_end_the_fiber_that_called_them,
 	   a_cut_wait_outlasts_the_fibers_of_its_counter, stacks_count_for_what_a_job_may_hold)

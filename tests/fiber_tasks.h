@@ -112,6 +112,25 @@ FK_FIBER_TASK(int64_t, opened, (int64_t, n))
 }
 FK_EXPORT(opened, "n:i64 -> i64", 0, "Waits in a loop for a fiber of its own")
 
+static void spins(void *arg)
+{
+	(void)arg;
+	while (!atomic_load(&tasks_opened))
+		sched_yield();
+}
+
+/* The same, and who comes to nothing has spawned nothing, and calls nothing of the runtime. */
+FK_FIBER_TASK(int64_t, opened_below, (int64_t, n))
+{
+	struct fk_counter both = FK_COUNTER;
+
+	(void)fk_fiber_spawn(opens, NULL, &both);
+	(void)fk_fiber_spawn(spins, NULL, &both);
+	(void)fk_counter_wait(&both, 0);
+	return n;
+}
+FK_EXPORT(opened_below, "n:i64 -> i64", 0, "A fiber that waits in a loop for one below it")
+
 struct meeting {
 	_Atomic uint32_t present;
 	_Atomic bool met;
@@ -290,6 +309,39 @@ FK_FIBER_TASK(int64_t, levels, (int64_t, n))
 	return wrong;
 }
 FK_EXPORT(levels, "n:i64 -> i64", 0, "Fibers that wait for values of one counter")
+
+struct barrier {
+	struct fk_counter *rounds;
+	int64_t n;
+	_Atomic int64_t passed;
+};
+
+static void passes_barriers(void *arg)
+{
+	struct barrier *barrier = arg;
+
+	for (int64_t i = 0; i < barrier->n; i++) {
+		(void)fk_counter_add(&barrier->rounds[i], -1);
+		if (fk_counter_wait(&barrier->rounds[i], 0) == 0)
+			atomic_fetch_add(&barrier->passed, 1);
+	}
+}
+
+/* Four that wait for each other: the last one wakes those that are about to leave, too. */
+FK_FIBER_TASK(int64_t, barriers, (int64_t, n))
+{
+	struct barrier barrier = { .rounds = calloc((size_t)n, sizeof(*barrier.rounds)), .n = n };
+	struct fk_counter all = FK_COUNTER;
+
+	for (int64_t i = 0; i < n; i++)
+		barrier.rounds[i] = FK_COUNTER_OF(4);
+	for (int i = 0; i < 4; i++)
+		(void)fk_fiber_spawn(passes_barriers, &barrier, &all);
+	(void)fk_counter_wait(&all, 0);
+	free(barrier.rounds);
+	return barrier.passed;
+}
+FK_EXPORT(barriers, "n:i64 -> i64", 0, "Four fibers that wait for each other, so often")
 
 /* A frame, and not even its body. */
 FK_TASK(int64_t, tells, (uintptr_t, counter))
@@ -696,6 +748,34 @@ FK_NO_LEAF(families)
 }
 FK_END(families)
 FK_EXPORT(families, "n:i64 -> i64", 0, "Families of fibers, of which the last fails")
+
+static struct fk_counter shared_gate;
+
+FK_FIBER_TASK(int64_t, waits_shared, (int64_t, n))
+{
+	(void)fk_counter_wait(&shared_gate, 0);
+	return n;
+}
+
+FK_FIBER_TASK(int64_t, tells_shared, (int64_t, n))
+{
+	(void)fk_counter_add(&shared_gate, -1);
+	(void)fk_fiber_fail(-EDOM);
+	return n;
+}
+
+/* A fiber of one family stands in the deque, awake, when the frame that runs another winds down. */
+FK_TASK(int64_t, shared, (int64_t, n), int64_t x; int64_t y;)
+FK_NO_LEAF(shared)
+{
+	shared_gate = FK_COUNTER_OF(1);
+	FK_FORK(x, waits_shared, self->n);
+	FK_CALL(y, tells_shared, self->n);
+	FK_JOIN();
+	FK_RETURN(self->x + self->y);
+}
+FK_END(shared)
+FK_EXPORT(shared, "n:i64 -> i64", 0, "Two families that share a counter")
 
 FK_FIBER_TASK(int64_t, calls_failing, (int64_t, n))
 {
