@@ -114,6 +114,43 @@ START_TEST(parameters_without_a_type_each_are_an_error)
 }
 END_TEST
 
+/* ------------------------------------------------------------------------ fibers */
+
+#define FIBER "FK_FIBER_TASK(int64_t, calls, (int64_t, n)) {"
+
+START_TEST(a_fiber_that_is_right_compiles_without_a_word)
+{
+	compile_taken("fiber.h", FIB
+		      "FK_FORK(x, fib, self->n - 1); FK_JOIN(); FK_RETURN(self->x);" END
+		      "static void part(void *arg) { (void)arg; }" FIBER
+		      "struct fk_counter all = FK_COUNTER; int64_t x = 0;"
+		      "if (fk_fiber_spawn(part, NULL, &all) < 0 || fk_counter_wait(&all, 0) < 0)"
+		      "return 0;"
+		      "switch (n) { case 1: return FK_FIBER_CALL(&x, fib, n); } return x; }"
+		      "FK_FIBER_TASK(fk_void, none, ()) { return (fk_void){}; }"
+		      "FK_EXPORT(calls, \"n:i64 -> i64\", 0, \"A task\")"
+		      "FK_EXPORT(none, \"\", 0, \"A task\")");
+}
+END_TEST
+
+START_TEST(a_fiber_calls_with_as_many_arguments_as_there_are)
+{
+	compile_refused("fiber.h",
+			FIB "FK_FORK(x, fib, self->n - 1); FK_JOIN(); FK_RETURN(self->x);" END FIBER
+			    "int64_t x = 0; (void)FK_FIBER_CALL(&x, fib, n, n); return x; }",
+			"too many arguments to function", "too many arguments to function");
+}
+END_TEST
+
+START_TEST(a_fiber_does_not_fork)
+{
+	compile_refused("fiber.h",
+			FIB "FK_FORK(x, fib, self->n - 1); FK_JOIN(); FK_RETURN(self->x);" END FIBER
+			    "int64_t x = 0; FK_FORK(x, fib, n); FK_JOIN(); return x; }",
+			"'self' undeclared", "undeclared identifier 'self'");
+}
+END_TEST
+
 CHECK_MAIN("task_api", a_task_that_is_right_compiles_without_a_word,
 	   loops_and_conditions_around_forks_are_fine, an_argument_is_not_in_scope_in_the_body,
 	   the_destination_of_a_fork_is_a_member_of_the_frame,
@@ -123,4 +160,6 @@ CHECK_MAIN("task_api", a_task_that_is_right_compiles_without_a_word,
 	   a_local_of_an_alignment_above_8_is_an_error,
 	   an_argument_of_an_alignment_above_8_is_an_error, a_result_of_alignment_1_is_an_error,
 	   a_task_that_was_declared_nowhere_cannot_be_forked,
-	   parameters_without_a_type_each_are_an_error)
+	   parameters_without_a_type_each_are_an_error,
+	   a_fiber_that_is_right_compiles_without_a_word,
+	   a_fiber_calls_with_as_many_arguments_as_there_are, a_fiber_does_not_fork)
