@@ -41,6 +41,7 @@ struct fk_frame *fk_rt_fiber_run(struct fk_worker *fk, struct fk_frame *frame, u
 	strand_set_aside(w, frame);
 	if (!strand_own_stack(w))
 		verdict_fail(w->pool, w->job, -ENOMEM);
+	/* The front's ancestors are none of what its fibers call. */
 	w->moved = w->fk.bottom;
 	return &family->root->face;
 }
@@ -51,8 +52,6 @@ static struct fk_frame *fiber_bridge_resume(struct fk_worker *fk, struct fk_fram
 	struct fiber *f = container_of(bridge, struct fiber, bridge);
 
 	stack_trim(&w->cache, w->top);
-	/* Whoever has the worker for something else has seen to it. */
-	w->moved = w->fk.bottom;
 	return &f->face;
 }
 
@@ -71,7 +70,6 @@ struct fk_frame *fiber_call(struct worker *w, struct fiber *f)
 	*bridge = (struct fk_frame){ .task = &fiber_bridge, .job = f->face.job };
 	bridge->top = w->fk.sp;
 	fk_set_site(bridge, FK_PARTED);
-	w->moved = w->fk.bottom;
 	w->base = bridge;
 	w->fk.slot = (uintptr_t)f->result | FK_CALLED;
 	w->fk.child = f->task;
