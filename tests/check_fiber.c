@@ -466,6 +466,10 @@ START_TEST(frames_that_fail_end_the_fiber_that_called_them)
 		ck_assert_uint_eq(rig_wait(&rig, 1), JOB_FAILED);
 		ck_assert_int_eq((int32_t)atomic_load(&rig.jobs[1].code), 77);
 		ck_assert_uint_eq(atomic_load(&cut), 1);
+		for (int64_t n = 0; n < 20; n++) {
+			submit(1, "t:forks_failing", n);
+			ck_assert_uint_eq(rig_wait(&rig, 1), JOB_FAILED);
+		}
 		stop();
 	}
 }
@@ -506,6 +510,20 @@ START_TEST(a_frame_that_winds_down_leaves_fibers_of_others_alone)
 		}
 		stop();
 	}
+}
+END_TEST
+
+START_TEST(a_wait_that_begins_after_the_end_is_none)
+{
+	start(1, false);
+	submit(1, "t:waits_when_opened", 1);
+	while (!atomic_load(&tasks_reached))
+		sched_yield();
+	cancel(1);
+	atomic_store(&tasks_opened, 1);
+	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_CANCELLED);
+	ck_assert_uint_eq(atomic_load(&cut), 1);
+	stop();
 }
 END_TEST
 
@@ -564,4 +582,5 @@ CHECK_MAIN("fiber", a_tree_of_fibers_has_its_result, a_tree_is_right_where_every
 	   fibers_that_have_not_begun_do_not_begin, frames_and_families_wind_down_together,
 	   a_frame_that_winds_down_leaves_fibers_of_others_alone,
 	   frames_that_fail_end_the_fiber_that_called_them,
-	   a_cut_wait_outlasts_the_fibers_of_its_counter, stacks_count_for_what_a_job_may_hold)
+	   a_wait_that_begins_after_the_end_is_none, a_cut_wait_outlasts_the_fibers_of_its_counter,
+	   stacks_count_for_what_a_job_may_hold)

@@ -787,6 +787,34 @@ FK_FIBER_TASK(int64_t, calls_failing, (int64_t, n))
 }
 FK_EXPORT(calls_failing, "n:i64 -> i64", 0, "A fiber whose frames fail")
 
+/* Its own entry stands in the deque below the fiber and the frames that it calls. */
+FK_TASK(int64_t, forks_failing, (int64_t, n), int64_t x; int64_t y;)
+FK_NO_LEAF(forks_failing)
+{
+	if (self->n == 0) {
+		FK_CALL(y, calls_failing, 8);
+		FK_RETURN(self->y);
+	}
+	FK_FORK(x, forks_failing, self->n - 1);
+	FK_JOIN();
+	FK_RETURN(self->x);
+}
+FK_END(forks_failing)
+FK_EXPORT(forks_failing, "n:i64 -> i64", 0, "Forked frames above a fiber whose frames fail")
+
+/* Waits for what does not come, when it is told to. */
+FK_FIBER_TASK(int64_t, waits_when_opened, (int64_t, n))
+{
+	struct fk_counter never = FK_COUNTER_OF(1);
+
+	atomic_fetch_add(&tasks_reached, 1);
+	while (!atomic_load(&tasks_opened))
+		sched_yield();
+	(void)wait_noted(&never, 0);
+	return n;
+}
+FK_EXPORT(waits_when_opened, "n:i64 -> i64", 0, "Begins to wait late")
+
 static void runs_until_opened(void *arg)
 {
 	int64_t *value = arg;
