@@ -126,7 +126,7 @@ static void see_bad_end(int64_t how, int signo, uint32_t reason, const char *fib
 	ck_assert_uint_eq(crash->reason, reason);
 	ck_assert_str_eq(crash->task, "fiber:ends");
 	ck_assert_str_eq(crash->fiber, fiber);
-	ck_assert(daemon_logged(&d, "task fiber:ends", said));
+	DAEMON_AWAIT(daemon_logged(&d, "task fiber:ends", said));
 	(void)jobs_pool_after(&d, pool);
 	jobs_see(c, submit("fiber:tree", 10), 55);
 	jobs_end(&d, c);
