@@ -218,8 +218,18 @@ static struct fk_frame *fiber_yield(struct worker *w, struct fiber *f)
 	uint64_t word, n;
 
 	COUNT(w, fiber_yields);
-	if (w->fk.bottom == w->fk.floor && !deque_size(&w->frames))
-		return &f->face;
+	if (w->fk.bottom == w->fk.floor && !deque_size(&w->frames) && !strand_reclaim(w)) {
+		/* Who only yields moves through the deque, to its end. */
+		strand_reset_deque(w);
+		if (!w->n_forced && !inbox_any(&w->inbox))
+			return &f->face;
+		oldest = strand_pop_forced(w);
+		fiber_put(w, f);
+		if (oldest)
+			strand_adopt(w, oldest);
+		/* Else the loop takes the mail first. */
+		return oldest;
+	}
 	fiber_put(w, f);
 	if (!deque_size(&w->frames))
 		strand_publish(w);
@@ -278,7 +288,7 @@ static struct fk_frame *fiber_left(struct worker *w, struct fiber *f)
  * fiber makes way for another job, and stands in the deque. */
 static bool fiber_attend(struct worker *w, struct fiber *f)
 {
-	if (atomic_load_explicit(&w->fk.limit, memory_order_relaxed))
+	if (!worker_is_asked(w))
 		return true;
 	if (fiber_is_over(f)) {
 		worker_take_request(w);
@@ -358,8 +368,7 @@ int fk_rt_fiber_yield(void)
 
 	if (!f)
 		return -EPERM;
-	if (fiber_is_over(f))
-		return -ECANCELED;
+	/* Also if the job is over: another fiber may have to end what this one waits for. */
 	fiber_leave(f, FIBER_YIELDS);
 	return fiber_is_over(f) ? -ECANCELED : 0;
 }

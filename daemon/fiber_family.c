@@ -30,6 +30,7 @@
 #include "daemon/fiber.h"
 #include "daemon/pool.h"
 #include "daemon/strand_internal.h"
+#include "daemon/verdict.h"
 
 static struct fiber_bucket *fiber_bucket(struct pool *pool, uint32_t row)
 {
@@ -130,8 +131,9 @@ void fibers_cancel(struct pool *pool, uint32_t row)
 	struct fiber_bucket *bucket = fiber_bucket(pool, row);
 
 	pthread_mutex_lock(&bucket->lock);
+	/* The job may have ended since, and the row be another's: that has no verdict. */
 	for (struct fiber_family *family = bucket->first; family; family = family->next)
-		if (family->front->job == row)
+		if (family->front->job == row && verdict_get(pool, row).outcome)
 			fiber_family_cancel(family);
 	pthread_mutex_unlock(&bucket->lock);
 }

@@ -68,14 +68,18 @@ static int fiber_counter_error(enum fiber_counter_result result)
 static struct worker *fiber_host(struct fiber *f)
 {
 	struct pool *pool = f->worker->pool;
+	struct worker *busy = NULL;
 
 	for (uint32_t i = 0; i < pool->n_workers; i++) {
 		struct worker *w = &pool->workers[(f->worker->index + i) % pool->n_workers];
 
-		if (!worker_is_parked(w) && wake_state(wake_load(&w->board->wake)) != WAKE_BUSY)
+		if (worker_is_parked(w))
+			continue;
+		if (wake_state(wake_load(&w->board->wake)) != WAKE_BUSY)
 			return w;
+		busy = busy ? busy : w;
 	}
-	return f->worker;
+	return busy ? busy : f->worker;
 }
 
 void fiber_ready(struct worker *w, struct fiber *f)
@@ -183,10 +187,11 @@ int fk_rt_counter_wait(struct fk_counter *counter, uint32_t value)
 			r = fiber_wait(f, ref, value, false);
 		fiber_wait_end(f);
 	}
-	if (r == 0 && fiber_is_over(f))
-		r = -ECANCELED;
-	/* They will not take long. */
+	/* The counter may be gone: another one that waited for it goes on, too. */
+	if (r == 0)
+		return fiber_is_over(f) ? -ECANCELED : 0;
+	/* They will not take long. Not for more of them: they may wait for this one. */
 	if (r == -ECANCELED && counter->fk_kind == FIBER_COUNTS_FIBERS && f->counter != counter)
-		(void)fiber_wait(f, ref, 0, true);
+		(void)fiber_wait(f, ref, value, true);
 	return r;
 }

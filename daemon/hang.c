@@ -63,7 +63,8 @@ static void hang_continued(int signo)
 
 void hangs_begin(void)
 {
-	struct sigaction action = { .sa_handler = hang_continued, .sa_flags = SA_RESTART };
+	struct sigaction action = { .sa_handler = hang_continued,
+				    .sa_flags = SA_RESTART | SA_ONSTACK };
 
 	(void)sigaction(SIGCONT, &action, NULL);
 }

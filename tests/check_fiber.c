@@ -563,6 +563,60 @@ START_TEST(stacks_count_for_what_a_job_may_hold)
 }
 END_TEST
 
+START_TEST(fibers_that_wait_for_some_of_others_are_no_circle_when_the_job_ends)
+{
+	for (uint32_t workers = 1; workers <= 2; workers++) {
+		start(workers, false);
+		submit(1, "t:circle", 1);
+		await_waiting(4);
+		cancel(1);
+		ck_assert_uint_eq(rig_wait(&rig, 1), JOB_CANCELLED);
+		stop();
+	}
+}
+END_TEST
+
+/* As by a thread that has put the verdict of the row's former job, and was stopped then. */
+START_TEST(a_cancel_that_comes_late_is_not_the_next_jobs)
+{
+	start(2, false);
+	submit(1, "t:gated", 5);
+	await_waiting(1);
+	fibers_cancel(rig.pool, 1);
+	atomic_store(&tasks_opened, 1);
+	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_DONE);
+	ck_assert_int_eq(*(int64_t *)rig.jobs[1].result, 5);
+	stop();
+}
+END_TEST
+
+static void make_deques_short(struct pool *pool)
+{
+	for (uint32_t i = 0; i < pool->n_workers; i++)
+		pool->workers[i].fk.end = pool->workers[i].fk.bottom + 1000;
+}
+
+START_TEST(who_only_yields_goes_on_at_the_end_of_the_deque)
+{
+	rig_prepare = make_deques_short;
+	for (uint32_t workers = 1; workers <= 2; workers++) {
+		start(workers, false);
+		ck_assert_int_eq(rig_call(&rig, "t:duet", 10000), 10000);
+		stop();
+	}
+}
+END_TEST
+
+START_TEST(who_yields_finds_what_forced_steals_have_taken)
+{
+	for (uint32_t workers = 1; workers <= 2; workers++) {
+		start(workers, true);
+		ck_assert_int_eq(rig_call(&rig, "t:behind", 10), 55);
+		stop();
+	}
+}
+END_TEST
+
 CHECK_MAIN("fiber", a_tree_of_fibers_has_its_result, a_tree_is_right_where_every_fork_is_stolen,
 	   a_tree_is_right_in_a_pool_that_is_shaken, on_one_worker_all_wait_and_none_moves,
 	   fibers_behind_a_long_one_are_stolen, a_stolen_fiber_moves_and_goes_on,
@@ -583,4 +637,7 @@ CHECK_MAIN("fiber", a_tree_of_fibers_has_its_result, a_tree_is_right_where_every
 	   a_frame_that_winds_down_leaves_fibers_of_others_alone,
 	   frames_that_fail_end_the_fiber_that_called_them,
 	   a_wait_that_begins_after_the_end_is_none, a_cut_wait_outlasts_the_fibers_of_its_counter,
-	   stacks_count_for_what_a_job_may_hold)
+	   fibers_that_wait_for_some_of_others_are_no_circle_when_the_job_ends,
+	   a_cancel_that_comes_late_is_not_the_next_jobs,
+	   who_only_yields_goes_on_at_the_end_of_the_deque,
+	   who_yields_finds_what_forced_steals_have_taken, stacks_count_for_what_a_job_may_hold)

@@ -851,6 +851,110 @@ FK_FIBER_TASK(int64_t, greedy, (int64_t, n))
 }
 FK_EXPORT(greedy, "n:i64 -> i64", 0, "How many fibers it could have at once")
 
+/* Of two counters: who counts what, and waits for whom, stands at circle. */
+struct circle {
+	struct fk_counter outer, inner, gate;
+};
+
+static void circle_waits(void *arg)
+{
+	struct circle *c = arg;
+
+	(void)fk_counter_wait(&c->gate, 0);
+}
+
+static void circle_inner(void *arg)
+{
+	struct circle *c = arg;
+
+	(void)fk_counter_wait(&c->outer, 1);
+}
+
+static void circle_outer(void *arg)
+{
+	struct circle *c = arg;
+
+	(void)fk_fiber_spawn(circle_inner, c, &c->inner);
+	(void)fk_counter_wait(&c->inner, 0);
+}
+
+/* outer counts one that waits for inner, and one that waits for the gate; inner one that waits
+ * until of those only the first is left. No circle, but one if each waited for all. */
+FK_FIBER_TASK(int64_t, circle, (int64_t, n))
+{
+	struct circle c = { FK_COUNTER, FK_COUNTER, FK_COUNTER_OF(1) };
+
+	(void)fk_fiber_spawn(circle_outer, &c, &c.outer);
+	(void)fk_fiber_spawn(circle_waits, &c, &c.outer);
+	(void)fk_counter_wait(&c.outer, 0);
+	return n;
+}
+FK_EXPORT(circle, "n:i64 -> i64", 0, "Fibers that wait for some of others")
+
+static void opens_gate(void *arg)
+{
+	while (!atomic_load(&tasks_opened))
+		sched_yield();
+	(void)fk_counter_add(arg, -1);
+}
+
+FK_FIBER_TASK(int64_t, gated, (int64_t, n))
+{
+	struct fk_counter gate = FK_COUNTER_OF(1), all = FK_COUNTER;
+
+	(void)fk_fiber_spawn(opens_gate, &gate, &all);
+	if (fk_counter_wait(&gate, 0) < 0)
+		n = -1;
+	(void)fk_counter_wait(&all, 0);
+	return n;
+}
+FK_EXPORT(gated, "n:i64 -> i64", 0, "Waits until all is opened")
+
+struct duet {
+	_Atomic bool over;
+	_Atomic int64_t yields;
+};
+
+static void yields_along(void *arg)
+{
+	struct duet *duet = arg;
+
+	while (!atomic_load(&duet->over)) {
+		atomic_fetch_add(&duet->yields, 1);
+		(void)fk_fiber_yield();
+	}
+}
+
+/* Two that do nothing but yield, the other one n times. */
+FK_FIBER_TASK(int64_t, duet, (int64_t, n))
+{
+	struct fk_counter all = FK_COUNTER;
+	struct duet duet = { .over = false };
+
+	(void)fk_fiber_spawn(yields_along, &duet, &all);
+	while (atomic_load(&duet.yields) < n)
+		(void)fk_fiber_yield();
+	atomic_store(&duet.over, true);
+	(void)fk_counter_wait(&all, 0);
+	return n;
+}
+FK_EXPORT(duet, "n:i64 -> i64", 0, "Two that yield")
+
+/* What it waits for is taken off the deque by the frames that it runs. */
+FK_FIBER_TASK(int64_t, behind, (int64_t, n))
+{
+	struct fk_counter all = FK_COUNTER;
+	int64_t x = 0;
+
+	(void)fk_fiber_spawn(opens, NULL, &all);
+	(void)FK_FIBER_CALL(&x, fib, n);
+	while (!atomic_load(&tasks_opened))
+		(void)fk_fiber_yield();
+	(void)fk_counter_wait(&all, 0);
+	return x;
+}
+FK_EXPORT(behind, "n:i64 -> i64", 0, "Yields until another fiber has run")
+
 FK_MODULE(t, "What check_fiber runs")
 
 #endif

@@ -108,9 +108,9 @@ FK_COLD struct fk_frame *fk_rt_fiber_run(struct fk_worker *w, struct fk_frame *f
 /*
  * Waits until the counter is at this value, or below; the worker runs something else meanwhile.
  * Returns 0; -ECANCELED: the job is over; -EINVAL: it is no counter; -EPERM: the caller is no
- * fiber. With -ECANCELED too, all fibers that were spawned with an FK_COUNTER have ended, unless
- * the caller is one of them: so the counter, and what they have got as arguments, may be on the
- * caller's stack.
+ * fiber. With -ECANCELED too, an FK_COUNTER is at this value, or below, unless the caller is one of
+ * those that it counts: so if the value is 0 the counter, and what they have got as arguments, may
+ * be on the caller's stack. Two that wait for each other's end wait for ever.
  */
 static inline int fk_counter_wait(struct fk_counter *counter, uint32_t value)
 {
