@@ -25,6 +25,7 @@ enum options_fork_mode {
 	OPTIONS_FORK_LATE,
 	OPTIONS_FORK_RANDOM,
 	OPTIONS_FORK_PROFILE,
+	OPTIONS_FORK_KEPT,
 };
 
 /* Whom an entry of a list means; what is behind goes before. */

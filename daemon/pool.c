@@ -233,6 +233,7 @@ int pool_set_fork_mode(struct pool *pool)
 	pool->late_children = mode == OPTIONS_FORK_LATE;
 	pool->force_steals =
 		mode == OPTIONS_FORK_STOLEN || pool->late_children || mode == OPTIONS_FORK_PROFILE;
+	pool->kept = mode == OPTIONS_FORK_KEPT;
 	pool->shaken = mode == OPTIONS_FORK_RANDOM ? max(options->fork_seed, 1u) : 0;
 	if (mode != OPTIONS_FORK_PROFILE)
 		return 0;

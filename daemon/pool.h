@@ -85,10 +85,11 @@ struct pool {
 	_Atomic uint32_t stop; /* POOL_*; the dispatcher says ENDING, and that it stays */
 	struct halt halt;
 	_Atomic uint64_t pinged; /* number of the PROTO_POOL_PONG that is owed, 0: none is */
-	/* forkctl check and profile, constant once workers run: pool_set_fork_mode() */
+	/* forkctl check and profile, benchmarks; constant once workers run: pool_set_fork_mode() */
 	bool force_steals;	 /* treat every fork as stolen, and scribble over the C stack */
 	bool late_children;	 /* with it: what follows a fork runs before the child */
 	uint32_t shaken;	 /* a seed: forks are published and stolen at random; 0: not */
+	bool kept;		 /* what a worker has forked or spawned nobody steals */
 	struct profile *profile; /* NULL: none is made */
 };
 

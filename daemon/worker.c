@@ -374,7 +374,7 @@ static bool worker_look(struct worker *w, uint64_t now, enum worker_found *ret_f
 {
 	struct pool *pool = w->pool;
 	bool ask = now - w->asked >= w->ask_wait;
-	uint32_t tries = min(pool->n_workers - 1, POLICY_TRIES);
+	uint32_t tries = pool->kept ? 0 : min(pool->n_workers - 1, POLICY_TRIES);
 	struct worker *victims[POLICY_TRIES];
 
 	if (worker_take_mail(w, ret_found))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The modes of forkctl check: what follows a fork runs before the child, and workers are asked for
- * attention at random. Tasks without a mistake give what they always give, and the counters say
- * that the modes do what they are for.
+ * attention at random. And that of benchmarks in which nobody steals. Tasks without a mistake give
+ * what they always give, and the counters say that the modes do what they are for.
  */
 #include <check.h>
 #include <string.h>
@@ -52,6 +52,11 @@ FK_END(many)
 FK_EXPORT(order, "n:i64 -> i64", 0, "")
 FK_EXPORT(many, "n:i64 -> i64", 0, "")
 FK_MODULE(mode, "")
+
+static void kept(struct pool *pool)
+{
+	pool->kept = true;
+}
 
 static void late(struct pool *pool)
 {
@@ -153,6 +158,19 @@ START_TEST(results_are_right_in_a_pool_that_is_shaken)
 }
 END_TEST
 
+START_TEST(nobody_steals_where_forks_are_kept)
+{
+	start(kept, 4);
+	for (int i = 0; i < 20; i++)
+		ck_assert_int_eq(rig_call(&rig, "mode:fib", 18), 2584);
+	/* Not even a look. */
+	ck_assert_uint_eq(rig_counter(&rig, steals), 0);
+	ck_assert_uint_eq(rig_counter(&rig, steal_attempts), 0);
+	rig_stop(&rig);
+}
+END_TEST
+
 CHECK_MAIN("forkmode", late_children_run_behind_what_follows_their_fork,
 	   results_are_right_with_late_children, no_more_children_wait_than_there_is_room_for,
-	   failed_jobs_end_with_late_children, results_are_right_in_a_pool_that_is_shaken)
+	   failed_jobs_end_with_late_children, results_are_right_in_a_pool_that_is_shaken,
+	   nobody_steals_where_forks_are_kept)

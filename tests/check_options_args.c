@@ -172,6 +172,7 @@ END_TEST
 START_TEST(hidden_options_are_of_the_command_line_and_go_to_the_pool)
 {
 	static char no_file[] = "--config=/dev/null", mode[] = "--fork-mode=late";
+	static char last[] = "--fork-mode=kept";
 	static char burden[] = "--fork-burden=2us";
 	char file[] = "fork-mode = late\n";
 	_cleanup_free_ char *text = NULL;
@@ -199,6 +200,10 @@ START_TEST(hidden_options_are_of_the_command_line_and_go_to_the_pool)
 	ck_assert_int_eq(options_file_read(&o, f, "here", &error), -EPERM);
 	(void)fclose(f);
 	ck_assert_error("here:1: fork-mode");
+	options_fini(&o);
+
+	ck_assert_int_eq(PARSE(&action, no_file, last), 0);
+	ck_assert_uint_eq(o.fork_mode, OPTIONS_FORK_KEPT);
 	options_fini(&o);
 }
 END_TEST

@@ -7,11 +7,14 @@
  *   modules are loaded from their shared objects, and submits every job through the daemon.
  *
  *	bench_forkd BENCH ARG... [--threads P] [--repeat R]     as every peer: see peer.c
+ *	bench_forkd fibers|kept BENCH ARG... [--threads P] [--repeat R]    the same by fibers
  *	bench_forkd counted fib|flat N [--threads P]            forks counted, and as they should be
  *	bench_forkd job TASK N [--threads P]                    memory of a task i64 -> i64, of N
  *	bench_forkd memory TREE [--threads P]                   the same of a tree of UTS
  *	bench_forkd pingpong warm|idle [--round-trips N] [--gap-us G] [--threads P]
  *	bench_forkd nulls [--clients C] [--in-flight K] [--seconds S] [--threads P]
+ *
+ *   kept: fibers that nobody steals.
  *
  *   One line of JSON per run on stdout. Exit status 0; 1 if a result was wrong, the forks were not
  *   the closed form; 2 for a wrong command line. No time makes it fail.
@@ -55,6 +58,8 @@ static struct bench_pool pool;
 static fk_client *client;
 static const char *modules = BENCH_MODULES_SHIPPED;
 static size_t heap_size = HEAP_SLACK;
+static const char *option; /* of forkd, or NULL */
+static bool as_fibers;
 static int64_t idle_kib = -1;	  /* PSS of the pool before the first job */
 static int64_t idle_rss_kib = -1; /* its largest RSS so far, then */
 
@@ -73,7 +78,7 @@ static void prepare(const char *bench, size_t bytes)
 
 static void start(int threads)
 {
-	bench_pool_start(&pool, modules, threads);
+	bench_pool_start_with(&pool, modules, threads, option);
 	client = bench_pool_open(&pool, 0, heap_size);
 	idle_kib = bench_pool_pss(client);
 	idle_rss_kib = bench_pool_rss_peak(client);
@@ -175,8 +180,8 @@ static void matmul(const float *a, const float *b, float *c, int64_t n)
 
 static int64_t steps(struct kernel_job *job)
 {
-	static const char *const names[] = { "steps:loop", "steps:heat", "steps:bfs",
-					     "steps:sort" };
+	static const char *const names[] = { "steps:loop", "steps:heat", "steps:bfs", "steps:sort",
+					     "steps:moves" };
 	size_t level = (size_t)job->n * sizeof(*job->level);
 	union fk_value values[4] = { { .i64 = job->n } };
 	int64_t result;
@@ -193,13 +198,42 @@ static int64_t steps(struct kernel_job *job)
 		values[0].buf = buffer_of(job->numbers, (size_t)job->n * sizeof(*job->numbers));
 		values[1].buf = buffer_of(job->spare, values[0].buf.size);
 		values[2].i64 = job->n;
+	} else if (job->kind == KERNEL_MOVES) {
+		values[0].buf = buffer_of(job->blocks, (size_t)job->n * KERNEL_MOVES_BLOCK *
+							       sizeof(*job->blocks));
+		values[1].buf =
+			buffer_of(job->moves, (size_t)(job->n * job->steps) * sizeof(*job->moves));
+		values[2].i64 = job->n;
 	} else {
 		values[0].buf = buffer_of((void *)(uintptr_t)job->edges, KERNEL_BFS_DEGREE * level);
 		values[1].buf = buffer_of(job->level, level);
 		values[2].buf = buffer_of(job->frontier, 2 * level);
 	}
-	values[3].i64 = job->fixed;
+	if (job->kind == KERNEL_MOVES)
+		values[3].i64 = job->steps;
+	else
+		values[3].i64 = as_fibers ? -1 : job->fixed;
 	bench_pool_call(client, bench_pool_task(client, names[job->kind]), values, 4, &result,
+			sizeof(result));
+	return result;
+}
+
+static int64_t cut_fib(int64_t n, int64_t cutoff)
+{
+	union fk_value values[2] = { { .i64 = n }, { .i64 = cutoff } };
+	int64_t result;
+
+	bench_pool_call(client, bench_pool_task(client, "fibers:fib"), values, 2, &result,
+			sizeof(result));
+	return result;
+}
+
+static int64_t cut_nqueens(int32_t n, int32_t rows)
+{
+	union fk_value values[2] = { { .i64 = n }, { .i64 = rows } };
+	int64_t result;
+
+	bench_pool_call(client, bench_pool_task(client, "fibers:nqueens"), values, 2, &result,
 			sizeof(result));
 	return result;
 }
@@ -207,11 +241,12 @@ static int64_t steps(struct kernel_job *job)
 /* What the workers did since the last call: of steals only those of the timed runs count. */
 static void note(char *ret, size_t size)
 {
-	static const char *const names[] = { "steals", "steal_attempts", "root_steals" };
-	static uint64_t before[3];
+	static const char *const names[] = { "steals", "steal_attempts", "root_steals",
+					     "fibers", "fiber_parks",	 "fiber_moves" };
+	static uint64_t before[6];
 	size_t n = 0;
 
-	for (size_t i = 0; i < 3 && n < size; i++) {
+	for (size_t i = 0; i < 6 && n < size; i++) {
 		uint64_t now = bench_pool_counter(client, names[i]);
 
 		n += (size_t)snprintf(ret + n, size - n, ", \"%s\": %llu", names[i],
@@ -246,10 +281,10 @@ static void watch(bool begin, char *ret, size_t size)
 		 (long long)bench_pool_rss_peak(client), (long long)bench_pool_manager_rss(&pool));
 }
 
-static int as_peer(int argc, char **argv)
+static int as_peer(const char *name, int argc, char **argv)
 {
-	static const struct peer peer = {
-		.name = "forkd",
+	struct peer peer = {
+		.name = name,
 		.start = start,
 		.fib = fib,
 		.flat = flat,
@@ -267,6 +302,12 @@ static int as_peer(int argc, char **argv)
 		.stop = stop,
 	};
 
+	as_fibers = !!strcmp(name, "forkd");
+	if (as_fibers) {
+		peer.cut_fib = cut_fib;
+		peer.cut_nqueens = cut_nqueens;
+		peer.watch = NULL;
+	}
 	return peer_main(&peer, argc, argv);
 }
 
@@ -634,5 +675,10 @@ int main(int argc, char **argv)
 				modes[i].name);
 		return r;
 	}
-	return as_peer(argc, argv);
+	if (argc > 1 && (!strcmp(argv[1], "fibers") || !strcmp(argv[1], "kept"))) {
+		if (!strcmp(argv[1], "kept"))
+			option = "--fork-mode=kept";
+		return as_peer(argv[1], argc - 1, argv + 1);
+	}
+	return as_peer("forkd", argc, argv);
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/bench/kernel.h"
 
+#include <pthread.h>
 #include <string.h>
-
-#include "tests/bench/work.h"
+#include <time.h>
 
 /*
  * What it is
- *   The leaves of matmul, loop, heat, bfs and mergesort. Unlike those of work.h they are long, and
+ *   The leaves of matmul, loop, heat, bfs, mergesort, moves, and of fib and nqueens where they are
+ *   cut off. Unlike those of work.h they are long, and
  *   how well a compiler vectorizes them would matter more than what is measured: so they stand in a
  *   file of their own, which one compiler translates for all programs and for forkd's modules.
  *
@@ -31,6 +32,8 @@
  *   mergesort         bottom up: the first step sorts runs, a part is one run; each step after it
  *                     merges pairs of them into the other array, a part is KERNEL_SORT_GRAIN runs
  *                     of the *output*, whose sources are found by work_merge_split().
+ *   moves             who sends a part writes its block, the part reads it; both say where they
+ *                     are, and the part how long it took.
  *
  *   fixed > 0 is the control, "static": as many parts as threads, cut evenly beforehand, so that
  *   nothing is left to balance. The heavy items of loop stand together and the strips of heat grow,
@@ -191,11 +194,50 @@ static int64_t sort_part(const struct kernel_job *job, int64_t first, int64_t en
 	return 0;
 }
 
+static uint64_t here(void)
+{
+	return (uint64_t)pthread_self();
+}
+
+static int64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+void kernel_send(struct kernel_job *job, int64_t part)
+{
+	int64_t *block = job->blocks + part * KERNEL_MOVES_BLOCK;
+
+	if (job->kind != KERNEL_MOVES)
+		return;
+	for (int64_t i = 0; i < KERNEL_MOVES_BLOCK; i++)
+		block[i] = part + i;
+	job->moves[part].home = here();
+}
+
+static int64_t moves_part(const struct kernel_job *job, int64_t part)
+{
+	const int64_t *block = job->blocks + part * KERNEL_MOVES_BLOCK;
+	struct kernel_move *move = &job->moves[part];
+	uint32_t sum = 0;
+
+	move->began = now_ns();
+	for (int64_t i = 0; i < KERNEL_MOVES_BLOCK; i++)
+		sum = work_leaf(block[i] ^ sum, 0);
+	move->place = here();
+	move->ended = now_ns();
+	return sum;
+}
+
 /* What is cut: items, strips, nodes of the frontier or runs of numbers. */
 static int64_t things(const struct kernel_job *job)
 {
 	switch (job->kind) {
 	case KERNEL_LOOP:
+	case KERNEL_MOVES:
 		return job->n;
 	case KERNEL_HEAT:
 		return KERNEL_HEAT_STRIPS;
@@ -230,6 +272,8 @@ int64_t kernel_part(struct kernel_job *job, int64_t part, int64_t parts)
 		return heat_part(job, first, end);
 	case KERNEL_BFS:
 		return bfs_part(job, first, end);
+	case KERNEL_MOVES:
+		return moves_part(job, part);
 	case KERNEL_SORT:
 		break;
 	}
@@ -257,6 +301,10 @@ bool kernel_next(struct kernel_job *job)
 		return false;
 	if (job->kind == KERNEL_SORT)
 		return sort_next(job);
+	if (job->kind == KERNEL_MOVES) {
+		job->moves += job->n;
+		return --job->steps > 0;
+	}
 	if (job->kind == KERNEL_HEAT) {
 		job->from = job->to;
 		job->to = from;
@@ -288,4 +336,23 @@ void kernel_start(struct kernel_job *job)
 		job->next_n = 0;
 		job->depth = 0;
 	}
+}
+
+int64_t kernel_fib(int64_t n)
+{
+	return n < 2 ? n : kernel_fib(n - 1) + kernel_fib(n - 2);
+}
+
+int64_t kernel_queens(int32_t n, int32_t rows, struct work_board board)
+{
+	int64_t sum = 0;
+
+	if (rows == n)
+		return 1;
+	for (int32_t i = 0; i < n; i++) {
+		board.column[rows] = (int8_t)i;
+		if (work_board_ok(&board, rows + 1))
+			sum += kernel_queens(n, rows + 1, board);
+	}
+	return sum;
 }

@@ -13,6 +13,8 @@ BENCH_LIBS = $(NETTLE_LIBS) -lm
 BENCH_FLAGS =
 
 BENCH_H = \
+	tests/bench/fiber_forkd.h \
+	tests/bench/fiber_work.h \
 	tests/bench/figures.h \
 	tests/bench/kernel.h \
 	tests/bench/peer.h \
@@ -57,10 +59,14 @@ BENCH_BUILT = \
 	tests/bench/control_pingpong \
 	tests/bench/peer_serial \
 	tests/bench/peer_serial_noinline \
-	tests/bench/peer_serial_call
+	tests/bench/peer_serial_call \
+	tests/bench/peer_threads
 
 if HAVE_TBB
 BENCH_BUILT += tests/bench/compose_tbb tests/bench/peer_tbb
+endif
+if HAVE_BOOST_FIBER
+BENCH_BUILT += tests/bench/peer_boost
 endif
 if HAVE_LIBOMP
 BENCH_BUILT += tests/bench/compose_libomp tests/bench/peer_libomp
@@ -144,6 +150,7 @@ forkpath: all
 BENCH_MODULES = \
 	tests/bench/modules/busy.la \
 	tests/bench/modules/deep.la \
+	tests/bench/modules/fibers.la \
 	tests/bench/modules/flat.la \
 	tests/bench/modules/hidden.la \
 	tests/bench/modules/loop.la \
@@ -161,6 +168,11 @@ tests_bench_modules_busy_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 
 tests_bench_modules_deep_la_SOURCES = tests/modules/deep.c
 tests_bench_modules_deep_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+
+tests_bench_modules_fibers_la_SOURCES = tests/bench/modules/fibers.c tests/bench/kernel.c tests/bench/kernel.h \
+	tests/bench/fiber_forkd.h tests/bench/fiber_work.h
+tests_bench_modules_fibers_la_CFLAGS = $(MODULE_CFLAGS)
+tests_bench_modules_fibers_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 
 tests_bench_modules_flat_la_SOURCES = tests/modules/flat.c
 tests_bench_modules_flat_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
@@ -183,7 +195,8 @@ tests_bench_modules_msort_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_bench_modules_null_la_SOURCES = tests/modules/null.c
 tests_bench_modules_null_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 
-tests_bench_modules_steps_la_SOURCES = tests/bench/modules/steps.c tests/bench/kernel.c tests/bench/kernel.h
+tests_bench_modules_steps_la_SOURCES = tests/bench/modules/steps.c tests/bench/kernel.c tests/bench/kernel.h \
+	tests/bench/fiber_forkd.h tests/bench/fiber_work.h
 tests_bench_modules_steps_la_CFLAGS = $(MODULE_CFLAGS)
 tests_bench_modules_steps_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 
@@ -201,6 +214,7 @@ BENCH_DRIVER = \
 	tests/bench/driver/alone.py \
 	tests/bench/driver/compose.py \
 	tests/bench/driver/deques.py \
+	tests/bench/driver/fibers.py \
 	tests/bench/driver/forkd.py \
 	tests/bench/driver/growth.py \
 	tests/bench/driver/latency.py \
@@ -227,10 +241,12 @@ EXTRA_DIST += \
 	tests/bench/forkpath_serial.c \
 	tests/bench/kernel.c \
 	tests/bench/peer.c \
+	tests/bench/peer_boost.cc \
 	tests/bench/peer_omp.c \
 	tests/bench/peer_serial.c \
 	tests/bench/peer_steps.c \
-	tests/bench/peer_tbb.cc
+	tests/bench/peer_tbb.cc \
+	tests/bench/peer_threads.c
 CLEANFILES += $(BENCH_COMMON) $(COMPOSE_COMMON) $(BENCH_BUILT) $(EXTRA_LTLIBRARIES) $(EXTRA_PROGRAMS) \
 	bench.json bench.txt bench-modules.txt bench-report/report.html bench-report/*.svg \
 	bench-report/composability.* bench-report/compose/* forkpath.txt
@@ -306,6 +322,15 @@ tests/bench/peer_serial_call: tests/bench/peer_serial.c $(BENCH_H) $(BENCH_COMMO
 tests/bench/peer_tbb: tests/bench/peer_tbb.cc $(BENCH_H) $(BENCH_COMMON)
 	$(AM_V_CCLD)$(CXX) -std=gnu++17 $(BENCH_CPPFLAGS) $(BENCH_CFLAGS) \
 		-o $@ $(top_srcdir)/tests/bench/peer_tbb.cc $(BENCH_COMMON) -ltbb $(BENCH_LIBS)
+
+tests/bench/peer_boost: tests/bench/peer_boost.cc $(BENCH_H) $(BENCH_COMMON)
+	$(AM_V_CCLD)$(CXX) -std=gnu++17 $(BENCH_CPPFLAGS) $(BENCH_CFLAGS) \
+		-o $@ $(top_srcdir)/tests/bench/peer_boost.cc $(BENCH_COMMON) $(BOOST_FIBER_LIBS) \
+		$(BENCH_LIBS)
+
+tests/bench/peer_threads: tests/bench/peer_threads.c $(BENCH_H) $(BENCH_COMMON)
+	$(AM_V_CCLD)$(BENCH_CC) -o $@ $(top_srcdir)/tests/bench/peer_threads.c $(BENCH_COMMON) \
+		$(BENCH_LIBS)
 
 tests/bench/peer_libomp: tests/bench/peer_omp.c $(BENCH_H) $(BENCH_COMMON)
 	$(AM_V_CCLD)$(CLANG) -std=gnu11 $(BENCH_CPPFLAGS) $(BENCH_CFLAGS) -fopenmp=libomp \

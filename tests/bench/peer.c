@@ -21,7 +21,8 @@
  *
  *       fib N | flat N [ROUNDS] | integrate N EPS | nqueens N | uts TREE | sort N | matmul N |
  *       loop N ROUNDS balanced|imbalanced stealing|static | heat N STEPS stealing|static |
- *       bfs NODES stealing|static | mergesort N stealing|static
+ *       bfs NODES stealing|static | mergesort N stealing|static |
+ *       cut-fib N CUTOFF | cut-nqueens N ROWS | moves N STEPS
  *
  *   For each of the R runs one line of JSON on stdout:
  *
@@ -184,12 +185,12 @@ static int run_integrate(struct run *run, struct outcome *out)
 	return 0;
 }
 
+static const int64_t known_queens[WORK_BOARD_MAX + 1] = {
+	1, 1, 0, 0, 2, 10, 4, 40, 92, 352, 724, 2680, 14200, 73712, 365596, 2279184, 14772512,
+};
+
 static int run_nqueens(struct run *run, struct outcome *out)
 {
-	static const int64_t known[WORK_BOARD_MAX + 1] = {
-		1,   1,	  0,	0,     2,     10,     4,       40,	 92,
-		352, 724, 2680, 14200, 73712, 365596, 2279184, 14772512,
-	};
 	struct work_board board = { { 0 } };
 	int64_t result;
 	double start;
@@ -202,9 +203,51 @@ static int run_nqueens(struct run *run, struct outcome *out)
 	start = peer_now();
 	result = run->peer->nqueens((int32_t)n);
 	out->seconds = peer_now() - start;
-	out->tasks = work_nqueens_tasks((int32_t)n, 0, board);
+	out->tasks = work_nqueens_tasks((int32_t)n, 0, (int32_t)n, board);
 	snprintf(out->result, sizeof(out->result), "%lld", (long long)result);
-	if (result != known[n])
+	if (result != known_queens[n])
+		out->wrong = "not the known number of solutions";
+	return 0;
+}
+
+static int run_cut_fib(struct run *run, struct outcome *out)
+{
+	int64_t cutoff;
+	int64_t result;
+	double start;
+	int64_t n;
+
+	if (!run->peer->cut_fib || figures_read(run->args[1], 1, 60, &cutoff) < 0 ||
+	    figures_read(run->args[0], cutoff, 60, &n) < 0)
+		return -EINVAL;
+	start = peer_now();
+	result = run->peer->cut_fib(n, cutoff);
+	out->seconds = peer_now() - start;
+	/* Two kinds of leaves: cutoff and the one below it. */
+	out->tasks = work_fib_tasks(n - cutoff + 1);
+	snprintf(out->result, sizeof(out->result), "%lld", (long long)result);
+	if (result != work_fib(n))
+		out->wrong = "not the closed form";
+	return 0;
+}
+
+static int run_cut_nqueens(struct run *run, struct outcome *out)
+{
+	struct work_board board = { { 0 } };
+	int64_t result;
+	double start;
+	int64_t rows;
+	int64_t n;
+
+	if (!run->peer->cut_nqueens || figures_read(run->args[0], 1, WORK_BOARD_MAX, &n) < 0 ||
+	    figures_read(run->args[1], 0, n, &rows) < 0)
+		return -EINVAL;
+	start = peer_now();
+	result = run->peer->cut_nqueens((int32_t)n, (int32_t)rows);
+	out->seconds = peer_now() - start;
+	out->tasks = work_nqueens_tasks((int32_t)n, 0, (int32_t)rows, board);
+	snprintf(out->result, sizeof(out->result), "%lld", (long long)result);
+	if (result != known_queens[n])
 		out->wrong = "not the known number of solutions";
 	return 0;
 }
@@ -307,6 +350,9 @@ static const struct {
 	{ "heat", 3, 3, peer_run_heat },
 	{ "bfs", 2, 2, peer_run_bfs },
 	{ "mergesort", 2, 2, peer_run_mergesort },
+	{ "cut-fib", 2, 2, run_cut_fib },
+	{ "cut-nqueens", 2, 2, run_cut_nqueens },
+	{ "moves", 2, 2, peer_run_moves },
 };
 
 static void print(const struct run *run, int nth, const struct outcome *out, const char *watched)
@@ -332,7 +378,7 @@ static size_t array_bytes(const struct run *run)
 		return (size_t)n * sizeof(uint32_t);
 	if (!strcmp(run->bench, "sort"))
 		return 2 * (size_t)n * sizeof(int64_t);
-	return peer_steps_bytes(run->bench, n);
+	return peer_steps_bytes(run->bench, n, run->args[1] ? strtoll(run->args[1], NULL, 10) : 0);
 }
 
 /* All runs of one benchmark. Returns the exit status. */

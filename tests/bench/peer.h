@@ -29,6 +29,10 @@ struct peer {
 	void (*matmul)(const float *a, const float *b, float *c, int64_t n);
 	int64_t (*steps)(struct kernel_job *job); /* see kernel.c; job may be changed */
 
+	/* Of those that are compared with fibers (fiber_work.h); NULL for the others. */
+	int64_t (*cut_fib)(int64_t n, int64_t cutoff);
+	int64_t (*cut_nqueens)(int32_t n, int32_t rows);
+
 	/* What only a peer whose tasks run in another process needs; all NULL for the others. */
 	void (*prepare)(const char *bench, size_t bytes); /* arrays of so many bytes will come */
 	void *(*alloc)(size_t bytes);			  /* memory for an array */

@@ -20,8 +20,8 @@ struct run {
 struct outcome {
 	char result[64];
 	const char *wrong; /* NULL: the result is right */
-	char extra[96];	   /* more members of the JSON object */
-	char noted[192];   /* the same, from the peer */
+	char extra[256];   /* more members of the JSON object */
+	char noted[256];   /* the same, from the peer */
 	double seconds;
 	int64_t tasks;
 };
@@ -44,6 +44,8 @@ int peer_run_loop(struct run *run, struct outcome *out);
 int peer_run_heat(struct run *run, struct outcome *out);
 int peer_run_bfs(struct run *run, struct outcome *out);
 int peer_run_mergesort(struct run *run, struct outcome *out);
+int peer_run_moves(struct run *run, struct outcome *out);
 
-/* Bytes of the arrays that one of them asks for, all of them together; 0: it is none of them. */
-size_t peer_steps_bytes(const char *bench, int64_t n);
+/* Bytes of the arrays that one of them asks for, all of them together; 0: it is none of them.
+ * steps: its second argument. */
+size_t peer_steps_bytes(const char *bench, int64_t n, int64_t steps);

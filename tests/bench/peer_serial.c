@@ -161,8 +161,10 @@ static int64_t split(struct kernel_job *job, int64_t first, int64_t end, int64_t
 	int64_t x;
 	int64_t y;
 
-	if (end - first == 1)
+	if (end - first == 1) {
+		kernel_send(job, first);
 		return kernel_part(job, first, parts);
+	}
 	x = split(job, first, middle, parts);
 	y = split(job, middle, end, parts);
 	return x + y;
@@ -178,6 +180,20 @@ static int64_t steps(struct kernel_job *job)
 	return sum;
 }
 
+static int64_t cut_fib(int64_t n, int64_t cutoff)
+{
+	(void)cutoff;
+	return kernel_fib(n);
+}
+
+static int64_t cut_nqueens(int32_t n, int32_t rows)
+{
+	struct work_board board = { { 0 } };
+
+	(void)rows;
+	return kernel_queens(n, 0, board);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct peer peer = {
@@ -190,6 +206,8 @@ int main(int argc, char **argv)
 		.sort = sort_root,
 		.matmul = matmul_root,
 		.steps = steps,
+		.cut_fib = cut_fib,
+		.cut_nqueens = cut_nqueens,
 	};
 
 	return peer_main(&peer, argc, argv);

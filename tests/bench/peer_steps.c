@@ -18,7 +18,7 @@
  *   be A (B x) for a vector of small numbers (Freivalds 1977). loop and heat are computed once
  *   more, by plain loops; heat must agree in every bit, for each cell is computed in one way. The
  *   levels of bfs are looked at edge by edge. What mergesort leaves is in order, and has the sum
- *   of what there was.
+ *   of what there was. moves has the hash of all blocks.
  *
  * What is timed
  *   The call alone. The arrays are filled again before each run.
@@ -361,8 +361,97 @@ int peer_run_mergesort(struct run *run, struct outcome *out)
 	return 0;
 }
 
-size_t peer_steps_bytes(const char *bench, int64_t n)
+static int compare_i64(const void *a, const void *b)
 {
+	const int64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* By thread, and by time. */
+static int compare_moves(const void *a, const void *b)
+{
+	const struct kernel_move *x = a, *y = b;
+
+	if (x->place != y->place)
+		return x->place > y->place ? 1 : -1;
+	return (x->began > y->began) - (x->began < y->began);
+}
+
+/* The middle one of n numbers, which are sorted by it; -1 if there is none. */
+static long long middle(int64_t *numbers, size_t n)
+{
+	qsort(numbers, n, sizeof(*numbers), compare_i64);
+	return n ? (long long)numbers[n / 2] : -1;
+}
+
+/* What the moves say, for those that ran where they were sent and for the others: how many, the
+ * time from the end of what ran before on the same thread, and the time that it took itself. */
+static void moves_say(struct kernel_move *moves, size_t n, struct outcome *out)
+{
+	int64_t *times = calloc(4 * n, sizeof(*times));
+	int64_t *gaps[2] = { times, times + n }, *works[2] = { times + 2 * n, times + 3 * n };
+	size_t n_gaps[2] = { 0 }, n_works[2] = { 0 };
+
+	if (!times) {
+		fputs("out of memory\n", stderr);
+		exit(1);
+	}
+	qsort(moves, n, sizeof(*moves), compare_moves);
+	for (size_t i = 0; i < n; i++) {
+		int stolen = moves[i].place != moves[i].home;
+
+		works[stolen][n_works[stolen]++] = moves[i].ended - moves[i].began;
+		if (i && moves[i - 1].place == moves[i].place)
+			gaps[stolen][n_gaps[stolen]++] = moves[i].began - moves[i - 1].ended;
+	}
+	snprintf(out->extra, sizeof(out->extra),
+		 ", \"local\": %zu, \"stolen\": %zu, \"local_gap_ns\": %lld, \"stolen_gap_ns\": "
+		 "%lld, "
+		 "\"local_work_ns\": %lld, \"stolen_work_ns\": %lld",
+		 n_works[0], n_works[1], middle(gaps[0], n_gaps[0]), middle(gaps[1], n_gaps[1]),
+		 middle(works[0], n_works[0]), middle(works[1], n_works[1]));
+	free(times);
+}
+
+int peer_run_moves(struct run *run, struct outcome *out)
+{
+	struct kernel_job job = { .kind = KERNEL_MOVES };
+	struct kernel_job mine;
+	int64_t expected = 0;
+	int64_t result;
+	double start;
+
+	if (figures_read(run->args[0], 1, 1000000, &job.n) < 0 ||
+	    figures_read(run->args[1], 1, 1000000, &job.steps) < 0)
+		return -EINVAL;
+	job.blocks =
+		peer_touched(run->peer, (size_t)(job.n * KERNEL_MOVES_BLOCK) * sizeof(*job.blocks));
+	job.moves = peer_touched(run->peer, (size_t)(job.n * job.steps) * sizeof(*job.moves));
+	mine = job;
+	for (int64_t i = 0; i < job.n; i++) {
+		kernel_send(&mine, i);
+		expected += kernel_part(&mine, i, job.n);
+	}
+	expected *= job.steps;
+	start = peer_now();
+	result = run->peer->steps(&job);
+	out->seconds = peer_now() - start;
+	out->tasks = mine.n * mine.steps + 1;
+	snprintf(out->result, sizeof(out->result), "%lld", (long long)result);
+	if (result != expected)
+		out->wrong = "not the hash of all blocks";
+	moves_say(mine.moves, (size_t)(mine.n * mine.steps), out);
+	peer_untouched(run->peer, mine.moves);
+	peer_untouched(run->peer, mine.blocks);
+	return 0;
+}
+
+size_t peer_steps_bytes(const char *bench, int64_t n, int64_t steps)
+{
+	if (!strcmp(bench, "moves"))
+		return (size_t)n * (KERNEL_MOVES_BLOCK * sizeof(int64_t) +
+				    (size_t)steps * sizeof(struct kernel_move));
 	if (!strcmp(bench, "matmul"))
 		return 3 * (size_t)(n * n) * sizeof(float);
 	if (!strcmp(bench, "mergesort"))

@@ -258,7 +258,7 @@ int main(int argc, char **argv)
 	static const struct peer peer = {
 		"onetbb",      start,	  fib_root,    flat_root,  integrate_root, nqueens_root,
 		uts_tree_root, sort_root, matmul_root, steps_root, nullptr,	   nullptr,
-		nullptr,       nullptr,	  nullptr,     nullptr,
+		nullptr,       nullptr,	  nullptr,     nullptr,	   nullptr,	   nullptr,
 	};
 
 	return peer_main(&peer, argc, argv);

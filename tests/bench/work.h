@@ -246,14 +246,16 @@ static inline int64_t work_integrate_tasks(struct work_strip strip, double eps)
 	return 1 + work_integrate_tasks(left, eps) + work_integrate_tasks(right, eps);
 }
 
-static inline int64_t work_nqueens_tasks(int32_t n, int32_t row, struct work_board board)
+/* Those with up to `rows` queens; there, what follows is a part of the task. */
+static inline int64_t work_nqueens_tasks(int32_t n, int32_t row, int32_t rows,
+					 struct work_board board)
 {
 	int64_t tasks = 1;
 
-	for (int32_t i = 0; row < n && i < n; i++) {
+	for (int32_t i = 0; row < rows && i < n; i++) {
 		board.column[row] = (int8_t)i;
 		if (work_board_ok(&board, row + 1))
-			tasks += work_nqueens_tasks(n, row + 1, board);
+			tasks += work_nqueens_tasks(n, row + 1, rows, board);
 	}
 	return tasks;
 }

@@ -4,7 +4,7 @@
  *
  * WHAT IT IS
  *   Computations in steps, each of them cut in parts by forks. parts says in how many; 0 leaves it
- *   to the computation.
+ *   to the computation. FIBERS: each part is a fiber.
  *
  * INVARIANTS
  *   I1. The job is in the root's frame, which stays where it is as long as there are parts.
@@ -12,12 +12,14 @@
  */
 #include <errno.h>
 
-#include <forkd/task.h>
+#include <forkd/fiber.h>
 
-#include "tests/bench/kernel.h"
+#include "tests/bench/fiber_forkd.h"
+#include "tests/bench/fiber_work.h"
 
 #define ITEMS_MAX (INT64_C(1) << 31)
 #define EDGE_MAX  (INT64_C(1) << 15)
+#define FIBERS	  INT64_C(-1)
 
 FK_TASK(int64_t, split, (struct kernel_job *, job, int64_t, first, int64_t, end, int64_t, parts),
 	int64_t x;
@@ -37,10 +39,20 @@ FK_BODY(split)
 }
 FK_END(split)
 
+FK_FIBER_TASK(int64_t, run_fibers, (struct kernel_job *, job))
+{
+	return fiber_steps(job);
+}
+
 FK_TASK(int64_t, run, (struct kernel_job *, job), int64_t part; int64_t sum;)
 FK_NO_LEAF(run)
 {
 	self->sum = 0;
+	if (self->job->fixed == FIBERS) {
+		self->job->fixed = 0;
+		FK_CALL(sum, run_fibers, self->job);
+		FK_RETURN(self->sum);
+	}
 	do {
 		FK_CALL(part, split, self->job, 0, kernel_parts(self->job),
 			kernel_parts(self->job));
@@ -52,7 +64,7 @@ FK_END(run)
 
 static bool parts_fit(int64_t parts, int64_t most)
 {
-	return parts >= 0 && parts <= most;
+	return parts == FIBERS || (parts >= 0 && parts <= most);
 }
 
 FK_TASK(int64_t, loop, (int64_t, n, int64_t, rounds, int64_t, heavy, int64_t, parts),
@@ -151,6 +163,29 @@ FK_BODY(sort)
 }
 FK_END(sort)
 
+/* records: room for a struct kernel_move of each part of each step. */
+FK_TASK(int64_t, moves, (struct fk_buf, blocks, struct fk_buf, records, int64_t, n, int64_t, steps),
+	struct kernel_job job;
+	int64_t sum;)
+{
+	if (n < 1 || n > ITEMS_MAX || steps < 1 || steps > ITEMS_MAX ||
+	    blocks.size != (uint64_t)n * KERNEL_MOVES_BLOCK * sizeof(int64_t) ||
+	    records.size != (uint64_t)n * (uint64_t)steps * sizeof(struct kernel_move) ||
+	    ((uintptr_t)blocks.data | (uintptr_t)records.data) % _Alignof(int64_t))
+		FK_LEAF_FAIL(-EINVAL);
+}
+FK_BODY(moves)
+{
+	self->job = (struct kernel_job){ .kind = KERNEL_MOVES,
+					 .n = self->n,
+					 .steps = self->steps,
+					 .blocks = self->blocks.data,
+					 .moves = self->records.data };
+	FK_CALL(sum, run_fibers, &self->job);
+	FK_RETURN(self->sum);
+}
+FK_END(moves)
+
 FK_EXPORT(loop, "n:i64, rounds:i64, heavy:i64, parts:i64 -> i64", 0,
 	  "Hashes n numbers, the first so many with ten times the rounds")
 FK_EXPORT(heat, "grids:iobuf, n:i64, steps:i64, parts:i64 -> i64", FK_EXPORT_CHANGING_BUFFERS,
@@ -159,4 +194,6 @@ FK_EXPORT(bfs, "edges:buf, level:iobuf, queues:iobuf, parts:i64 -> i64", FK_EXPO
 	  "Levels of the nodes of a graph, seen from the first one")
 FK_EXPORT(sort, "numbers:iobuf, spare:iobuf, n:i64, parts:i64 -> i64", FK_EXPORT_CHANGING_BUFFERS,
 	  "Sorts n 64-bit integers, step by step from one buffer to the other")
+FK_EXPORT(moves, "blocks:iobuf, records:iobuf, n:i64, steps:i64 -> i64", FK_EXPORT_CHANGING_BUFFERS,
+	  "Fibers that say where they were sent from and have run, and how long it took")
 FK_MODULE(steps, "Computations in steps: a loop, heat diffusion, breadth-first search, merge sort")
