@@ -501,6 +501,7 @@ TOP_SOURCES = \
 tests_check_top_SOURCES = tests/check_top.c $(TOP_SOURCES)
 tests_check_top_draw_SOURCES = tests/check_top_draw.c $(TOP_SOURCES)
 tests_soak_stress_SOURCES = \
+	tests/maze.h \
 	tests/soak.h \
 	tests/soak_arrays.c \
 	tests/soak_jobs.c \
@@ -648,6 +649,11 @@ soak-stress:
 	SOAK_SECONDS="$${SOAK_SECONDS:-3600}" $(MAKE) $(AM_MAKEFLAGS) check TEST_TIME=100000 \
 		TESTS=tests/soak_stress
 
+# The same with jobs of fibers and frames alone.
+soak-fibers:
+	SOAK_FIBERS=1 SOAK_SECONDS="$${SOAK_SECONDS:-3600}" $(MAKE) $(AM_MAKEFLAGS) check \
+		TEST_TIME=100000 TESTS=tests/soak_stress
+
 # Five minutes with a tenth of a CPU; a few seconds of it are part of check.
 soak-starve:
 	SOAK_SECONDS="$${SOAK_SECONDS:-300}" CK_TIMEOUT_MULTIPLIER=20 $(MAKE) $(AM_MAKEFLAGS) \
@@ -666,7 +672,7 @@ inject: all
 	sed -n '/ runs: /p' tests/check_inject.log
 .PHONY: inject
 
-SOAK_TARGETS += soak-local soak-stress soak-starve soak-kill
+SOAK_TARGETS += soak-local soak-stress soak-fibers soak-starve soak-kill
 
 bench: all $(BENCH_TARGETS)
 soak: all $(SOAK_TARGETS)

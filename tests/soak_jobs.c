@@ -7,7 +7,9 @@
  *   came back. Results are known beforehand (fib, nqueens, uts), follow from the arguments (sums,
  *   orders), or were computed here by the same sums in the same order (integrate): so every bit
  *   of them is compared. Some jobs would take hours, and are cancelled or have a deadline: they
- *   have to end by that, or they hang. Jobs on arrays stand in soak_arrays.c, on other buffers
+ *   have to end by that, or they hang. Jobs that are fibers, frames with fibers and fibers with
+ *   frames are of the tests' module fiber; with SOAK_FIBERS in the environment they are among all
+ *   others that are drawn. Jobs on arrays stand in soak_arrays.c, on other buffers
  *   in soak_modules.c.
  *
  * WHO CALLS IT, ON WHICH THREAD
@@ -20,11 +22,13 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "common/clock.h"
 #include "common/util.h"
+#include "tests/maze.h"
 #include "tests/soak.h"
 
 #define SOAK_BURST 96u
@@ -37,28 +41,59 @@ static const int64_t fibs[] = {
 };
 static const int64_t queens[] = { 1, 1, 0, 0, 2, 10, 4, 40, 92, 352, 724 };
 
+#define SOAK_MAZE_DEPTH 5
+
 struct number {
 	const char *task;
 	int64_t n;
 	int64_t wanted;
+	int64_t depth; /* of a maze, which is a task of two numbers; else 0 */
 };
+
+/* One that is made of fibers. */
+static struct number draw_fibers(struct soak *s)
+{
+	static const struct {
+		const char *task;
+		int64_t times;
+	} trees[] = { { "fiber:tree", 1 }, { "fiber:calls", 10 }, { "fiber:both", 11 } };
+	uint64_t place, n = draw_size(s, 15);
+	size_t i = draw(s, ARRAY_SIZE(trees) + 3);
+
+	if (i < ARRAY_SIZE(trees))
+		return (struct number){ trees[i].task, (int64_t)n, trees[i].times * fibs[n], 0 };
+	place = draw(s, INT32_MAX);
+	n = draw(s, SOAK_MAZE_DEPTH + 1);
+	return (struct number){ "fiber:maze", (int64_t)place,
+				(int64_t)maze_value(place, (int64_t)n), (int64_t)n };
+}
 
 /* A task from a number to a number, and what it makes of one. */
 static struct number draw_number(struct soak *s)
 {
 	uint64_t n;
 
-	switch (draw(s, 3)) {
+	switch (draw(s, 6)) {
 	case 0:
 		n = draw(s, ARRAY_SIZE(fibs));
-		return (struct number){ "fib:fib", (int64_t)n, fibs[n] };
+		return (struct number){ "fib:fib", (int64_t)n, fibs[n], 0 };
 	case 1:
 		n = draw_size(s, ARRAY_SIZE(queens));
-		return (struct number){ "nqueens:nqueens", (int64_t)n, queens[n] };
-	default:
+		return (struct number){ "nqueens:nqueens", (int64_t)n, queens[n], 0 };
+	case 2:
 		n = draw_size(s, 5000);
-		return (struct number){ "deep:forked", (int64_t)n, (int64_t)n };
+		return (struct number){ "deep:forked", (int64_t)n, (int64_t)n, 0 };
+	default:
+		return draw_fibers(s);
 	}
+}
+
+/* Its arguments, for as long as the number is there. Returns how many. */
+static size_t number_values(const struct number *number, union fk_value ret_values[2])
+{
+	ret_values[0].i64 = number->n;
+	ret_values[1].i64 = number->depth;
+	return streq(number->task, "fiber:maze") ? 2 : 1;
 }
 
 static bool compare_number(struct soak *s, const struct number *number, int64_t found)
@@ -70,24 +105,31 @@ static bool compare_number(struct soak *s, const struct number *number, int64_t 
 
 static bool run_number(struct soak *s, struct number number)
 {
+	union fk_value values[2];
+	size_t size = number_values(&number, values);
 	int64_t n = -1;
 
-	return call(s, number.task, &n, sizeof(n), &(union fk_value){ .i64 = number.n }, 1) &&
-	       compare_number(s, &number, n);
+	return call(s, number.task, &n, sizeof(n), values, size) && compare_number(s, &number, n);
 }
 
 static bool run_fib(struct soak *s)
 {
+	const char *task = draw(s, 2) ? "fib:fib" : "fiber:fib";
 	uint64_t n = draw(s, ARRAY_SIZE(fibs));
 
-	return run_number(s, (struct number){ "fib:fib", (int64_t)n, fibs[n] });
+	return run_number(s, (struct number){ task, (int64_t)n, fibs[n], 0 });
 }
 
 static bool run_queens(struct soak *s)
 {
 	uint64_t n = draw(s, ARRAY_SIZE(queens));
 
-	return run_number(s, (struct number){ "nqueens:nqueens", (int64_t)n, queens[n] });
+	return run_number(s, (struct number){ "nqueens:nqueens", (int64_t)n, queens[n], 0 });
+}
+
+static bool run_fibers(struct soak *s)
+{
+	return run_number(s, draw_fibers(s));
 }
 
 /* Many at once, waited for in another order. */
@@ -98,13 +140,16 @@ static bool run_burst(struct soak *s)
 	uint32_t n = 1 + (uint32_t)draw_size(s, SOAK_BURST);
 
 	for (uint32_t i = 0; i < n; i++) {
+		union fk_value values[2];
 		const fk_task *task;
 		int r;
 
 		numbers[i] = draw_number(s);
 		r = fk_task_find(s->client, numbers[i].task, &task);
 		if (r == 0)
-			r = fk_submitv(s->client, task, FK_WAIT_ROOM, &jobs[i], numbers[i].n);
+			r = fk_submit_values(s->client, task, values,
+					     number_values(&numbers[i], values), FK_WAIT_ROOM,
+					     &jobs[i]);
 		if (r < 0)
 			return wrong(s, "%s: %s", numbers[i].task, fk_strerror(r));
 		atomic_fetch_add(&s->slot->outstanding, 1);
@@ -126,25 +171,27 @@ static bool run_burst(struct soak *s)
 /* ------------------------------------------------------------------------ ended early */
 
 /* Jobs that would take minutes to hours, so that an end that does not come is seen. */
-static const struct {
-	const char *task;
-	int64_t n;
-} endless[] = { { "fib:fib", 70 }, { "nqueens:nqueens", 16 } };
+static const struct number endless[] = { { "fib:fib", 70, -1, 0 },
+					 { "nqueens:nqueens", 16, -1, 0 },
+					 { "fiber:forever", 100, -1, 0 },
+					 { "fiber:maze", 1, -1, 100 },
+					 { "fiber:maze", 2, -1, 100 } };
 
 /* Submits one of them, or as likely a short one, which has hours; timeout_ns 0: no deadline. */
 static bool submit_with_deadline(struct soak *s, uint64_t timeout_ns, struct number *ret_number,
-				 fk_job *ret_job)
+				 bool *ret_ends, fk_job *ret_job)
 {
 	size_t i = draw(s, ARRAY_SIZE(endless));
 	bool ends = timeout_ns && draw(s, 2);
-	union fk_value value;
-	struct fk_request request = { .values = &value, .size = 1, .timeout_ns = timeout_ns };
+	union fk_value values[2];
+	struct fk_request request = { .values = values, .timeout_ns = timeout_ns };
 	int r;
 
-	*ret_number = ends ? draw_number(s) : (struct number){ endless[i].task, endless[i].n, -1 };
+	*ret_number = ends ? draw_number(s) : endless[i];
+	*ret_ends = ends;
 	if (ends)
 		request.timeout_ns = 3600 * NSEC_PER_SEC;
-	value.i64 = ret_number->n;
+	request.size = number_values(ret_number, values);
 	atomic_fetch_add(&s->slot->outstanding, 1);
 	r = fk_task_find(s->client, ret_number->task, &request.task);
 	if (r == 0)
@@ -177,10 +224,11 @@ static bool run_cancelled(struct soak *s)
 {
 	struct timespec moment = clock_to_timespec(draw_moment(s));
 	struct number number;
+	bool ends;
 	fk_job job;
 	int r;
 
-	if (!submit_with_deadline(s, 0, &number, &job))
+	if (!submit_with_deadline(s, 0, &number, &ends, &job))
 		return false;
 	if (draw(s, 4))
 		(void)nanosleep(&moment, NULL);
@@ -196,14 +244,26 @@ static bool run_expired(struct soak *s)
 {
 	int64_t found = -1;
 	struct number number;
+	bool ends;
 	fk_job job;
 
-	if (!submit_with_deadline(s, 1 + draw_moment(s), &number, &job))
+	if (!submit_with_deadline(s, 1 + draw_moment(s), &number, &ends, &job))
 		return false;
-	if (number.wanted < 0)
+	if (!ends)
 		return finish_as(s, &number, job, FK_EXPIRED);
 	return finish(s, number.task, job, &found, sizeof(found)) &&
 	       compare_number(s, &number, found);
+}
+
+/* Fails by itself, with fibers beside it that wait. */
+static bool run_failing(struct soak *s)
+{
+	static const struct number failing = { "fiber:ends", 4, -1, 0 };
+	union fk_value values[2];
+	fk_job job;
+
+	return begin(s, failing.task, values, number_values(&failing, values), &job) &&
+	       finish_as(s, &failing, job, FK_FAILED);
 }
 
 /* ------------------------------------------------------------------------ integrate */
@@ -276,7 +336,7 @@ static bool run_uts(struct soak *s)
 /* ------------------------------------------------------------------------ all of them */
 
 static const struct soak_row soak_numbers[] = {
-	{ "fib:fib", run_fib },
+	{ "fib:fib fiber:fib", run_fib },
 	{ "nqueens:nqueens", run_queens },
 	{ "integrate:integrate", run_integrate },
 	{ "uts:uts", run_uts },
@@ -286,7 +346,18 @@ static const struct soak_row soak_numbers[] = {
 	{ NULL, NULL },
 };
 
-static const struct soak_row *const tables[] = { soak_numbers, soak_arrays, soak_modules };
+/* Frames are among the many, and those that end early. */
+static const struct soak_row soak_fibers[] = {
+	{ "fiber:tree fiber:calls fiber:both fiber:maze", run_fibers },
+	{ "fiber:ends", run_failing },
+	{ "many at once, fibers too", run_burst },
+	{ "one to be cancelled, fiber:forever too", run_cancelled },
+	{ "one with a deadline, a fiber too", run_expired },
+	{ NULL, NULL },
+};
+
+static const struct soak_row *const tables[] = { soak_fibers, soak_numbers, soak_arrays,
+						 soak_modules };
 
 /* The row of this number, counted through all tables. NULL: there are not so many. */
 static const struct soak_row *row_at(uint32_t n)
@@ -298,10 +369,11 @@ static const struct soak_row *row_at(uint32_t n)
 	return NULL;
 }
 
-/* Tables are as likely as each other, however long they are: jobs that mostly fork stay many. */
+/* Tables are as likely as each other, however long they are: jobs that mostly fork stay many. Or it
+ * is always that of fibers. */
 static uint32_t draw_row(struct soak *s)
 {
-	uint64_t table = draw(s, ARRAY_SIZE(tables));
+	uint64_t table = getenv("SOAK_FIBERS") ? 0 : draw(s, ARRAY_SIZE(tables));
 	uint32_t first = 0, n = 0;
 
 	for (size_t i = 0; i <= table; i++)

@@ -9,6 +9,7 @@
 #include <forkd/fiber.h>
 
 #include "tests/fib.h"
+#include "tests/maze.h"
 
 struct part {
 	int64_t n;
@@ -66,6 +67,129 @@ FK_NO_LEAF(both)
 }
 FK_END(both)
 FK_EXPORT(both, "n:i64 -> sum:i64", 0, "Eleven times the n-th Fibonacci number")
+
+/* ------------------------------------------------------------------------ a maze */
+
+/* So far above its ends fibers yield. Further up all of a maze would be begun at once by that. */
+#define MAZE_YIELDS 8
+
+struct maze {
+	uint64_t place;
+	int64_t depth;
+	uint64_t value;
+	struct fk_counter *told; /* counted down at the end, or NULL */
+};
+
+FK_DECLARE(uint64_t, maze_frame, (uint64_t, place, int64_t, depth), uint64_t values[MAZE_WAYS];
+	   uint32_t way; uint32_t ways;)
+
+static struct fk_local maze_here = FK_LOCAL(NULL);
+
+static void maze_walk(void *arg);
+
+/* A fiber for the way. */
+static void maze_enter(struct maze *way, struct fk_counter *all)
+{
+	int r = way->place & 1 ? fk_fiber_spawn(maze_walk, way, all)
+			       : fk_fiber_spawn_sized(maze_walk, way, all, 16384);
+
+	if (r < 0)
+		(void)fk_fiber_fail(r);
+}
+
+/* Waits for the ways, in a manner that the place decides. */
+static void maze_wait(const struct maze *self, struct fk_counter *all, uint32_t ways)
+{
+	void **here = fk_fiber_local(&maze_here);
+
+	*here = (void *)(uintptr_t)self;
+	switch (maze_mix(~self->place) % 3) {
+	case 0:
+		for (uint32_t i = ways; i > 0; i--)
+			(void)fk_counter_wait(all, i - 1);
+		break;
+	case 1:
+		if (self->depth <= MAZE_YIELDS)
+			(void)fk_fiber_yield();
+		__attribute__((fallthrough));
+	default:
+		(void)fk_counter_wait(all, 0);
+		break;
+	}
+}
+
+static void maze_walk(void *arg)
+{
+	struct maze *self = arg;
+	uint32_t ways = maze_ways(self->place, self->depth);
+	struct fk_counter told = FK_COUNTER_OF(ways);
+	struct fk_counter all = FK_COUNTER;
+	struct maze below[MAZE_WAYS];
+	uint64_t values[MAZE_WAYS];
+	void *outside = *fk_fiber_local(&maze_here);
+	uint64_t how = maze_mix(self->place ^ 77) % 4;
+
+	if (how == 0 && ways) {
+		if (FK_FIBER_CALL(&self->value, maze_frame, self->place, self->depth) < 0)
+			self->value = 0;
+	} else {
+		for (uint32_t i = 0; i < ways; i++) {
+			below[i] = (struct maze){ .place = maze_way(self->place, i),
+						  .depth = self->depth - 1,
+						  .told = how == 1 ? &told : NULL };
+			maze_enter(&below[i], &all);
+		}
+		if (how == 1)
+			(void)fk_counter_wait(&told, 0);
+		maze_wait(self, &all, ways);
+		for (uint32_t i = 0; i < ways; i++)
+			values[i] = below[i].value;
+		self->value = maze_sum(self->place, values, ways);
+		/* It is the fiber's own, wherever that has been. */
+		if (*fk_fiber_local(&maze_here) != self)
+			self->value = 0;
+	}
+	*fk_fiber_local(&maze_here) = outside;
+	if (self->told)
+		(void)fk_counter_add(self->told, -1);
+}
+
+FK_FIBER_TASK(uint64_t, maze_fiber, (uint64_t, place, int64_t, depth))
+{
+	struct maze root = { .place = place, .depth = depth };
+
+	maze_walk(&root);
+	return root.value;
+}
+
+FK_DEFINE(uint64_t, maze_frame, (uint64_t, place, int64_t, depth))
+FK_NO_LEAF(maze_frame)
+{
+	self->ways = maze_ways(self->place, self->depth);
+	for (self->way = 0; self->way < self->ways; self->way++) {
+		if (self->way % 2)
+			FK_FORK(values[self->way], maze_fiber, maze_way(self->place, self->way),
+				self->depth - 1);
+		else
+			FK_FORK(values[self->way], maze_frame, maze_way(self->place, self->way),
+				self->depth - 1);
+	}
+	FK_JOIN();
+	FK_RETURN(maze_sum(self->place, self->values, self->ways));
+}
+FK_END(maze_frame)
+
+FK_TASK(int64_t, maze, (int64_t, place, int64_t, depth), uint64_t value;)
+FK_NO_LEAF(maze)
+{
+	if (self->place % 2)
+		FK_CALL(value, maze_fiber, (uint64_t)self->place, self->depth);
+	else
+		FK_CALL(value, maze_frame, (uint64_t)self->place, self->depth);
+	FK_RETURN((int64_t)self->value);
+}
+FK_END(maze)
+FK_EXPORT(maze, "place:i64, depth:i64 -> value:i64", 0, "The value of a maze, by fibers and frames")
 
 /* ------------------------------------------------------------------------ that wait */
 
