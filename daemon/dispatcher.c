@@ -196,13 +196,14 @@ static void dispatcher_answer(struct pool *pool)
 	channel_tell(pool, &pong);
 }
 
-/* Ends jobs that are late, summons workers that have no timer, looks at those that may hang, sees
- * to freed memory and to the CPUs that there are, and says when it has to come back, within so
- * many ns. */
+/* Ends jobs that are late, has fibers go on whose time has come, summons workers that have no
+ * timer, looks at those that may hang, sees to freed memory and to the CPUs that there are, and
+ * says when it has to come back, within so many ns. */
 static uint64_t dispatcher_next(struct pool *pool, uint64_t again)
 {
 	uint64_t next = dispatcher_earlier(deadlines_check(pool), alarms_check(pool));
 
+	next = dispatcher_earlier(next, fibers_check(pool));
 	next = dispatcher_earlier(next, hangs_check(pool));
 	dispatcher_clean(pool);
 	dispatcher_answer(pool);

@@ -68,6 +68,7 @@ int fibers_init(struct pool *pool)
 
 	for (uint32_t i = 0; i < FIBER_BUCKETS; i++)
 		pthread_mutex_init(&pool->fibers.buckets[i].lock, NULL);
+	fiber_times_init(&pool->fibers);
 	do {
 		r = fiber_stacks_init(&pool->fibers.stacks, pool->n_groups, &options);
 		options.space /= 2;
@@ -85,6 +86,7 @@ int fibers_init(struct pool *pool)
 void fibers_fini(struct pool *pool)
 {
 	fiber_stacks_fini(&pool->fibers.stacks);
+	fiber_times_fini(&pool->fibers);
 	for (uint32_t i = 0; i < FIBER_BUCKETS; i++)
 		pthread_mutex_destroy(&pool->fibers.buckets[i].lock);
 }

@@ -8,6 +8,7 @@
  *
  *   fiber.c          a fiber's life: spawned, switched to, leaves, ends
  *   fiber_wait.c     counters, waits, wakes
+ *   fiber_time.c     waits for a time
  *   fiber_family.c   what belongs together: how it begins and ends, and how cancels reach it
  *   fiber_call.c     frames run fibers, and fibers run frames
  *
@@ -18,10 +19,10 @@
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   Workers; fibers_cancel() any thread of the pool. fibers_init(), fibers_fini(): the pool's main
- *   thread, before there are workers and after.
+ *   thread, before there are workers and after. fibers_check(): the dispatcher.
  *
  * INVARIANTS
- *   On top of fiber.c, fiber_wait.c and fiber_family.c.
+ *   On top of fiber.c, fiber_wait.c, fiber_time.c and fiber_family.c.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   A worker dies with the whole pool; which fiber it ran is told by fault.c.
@@ -41,9 +42,10 @@
 #include "daemon/fiber_park.h"
 #include "daemon/fiber_stack.h"
 #include "daemon/switch.h"
+#include "daemon/vheap.h"
 #include "daemon/worker.h"
 
-#define FIBER_SHARDS  16u /* lists of a family's parked fibers */
+#define FIBER_SHARDS  16u /* lists of a family's parked fibers; heaps of timers */
 #define FIBER_BUCKETS 64u /* lists of families */
 
 /* What is to be done with a fiber that has left its stack. */
@@ -108,10 +110,29 @@ struct fiber_bucket {
 	struct fiber_family *first;
 };
 
+/* The fibers that wait for a time, of those workers whose index modulo FIBER_SHARDS is this. */
+struct fiber_times {
+	_Alignas(64) pthread_mutex_t lock;
+	struct vheap heap; /* of timers, v: CLOCK_MONOTONIC, ns */
+	uint32_t room;	   /* in the heap */
+	uint64_t n_set;
+	_Atomic uint64_t first_ns; /* the first one's v; 0: there is none */
+};
+
+/* A fiber's, on its stack. */
+struct fiber_timer {
+	struct vheap_node node;
+	struct fiber *fiber;
+	uint64_t generation; /* of the park that it ends */
+	struct fiber_times *times;
+	struct fiber_timer *next; /* that is due as well */
+};
+
 /* Those of a pool. All zero: there are none. */
 struct fibers {
 	struct fiber_stacks stacks;
 	struct fiber_bucket buckets[FIBER_BUCKETS];
+	struct fiber_times times[FIBER_SHARDS];
 };
 
 /* After layout_make(). Returns 0 or a negative errno. */
@@ -170,6 +191,24 @@ void fiber_ready(struct worker *w, struct fiber *fiber);
 int fiber_counter_begin(struct fk_counter *counter);
 /* It has ended, or was not spawned after all. */
 void fiber_counter_end(struct worker *worker, struct fk_counter *counter);
+
+/* fiber_time.c */
+
+void fiber_times_init(struct fibers *fibers);
+void fiber_times_fini(struct fibers *fibers);
+
+/* In the fiber, which has begun a park of this generation: it is woken at this time at the latest,
+ * for FIBER_DEADLINE. Returns 0 or -ENOMEM. */
+int fiber_timer_set(struct fiber *fiber, struct fiber_timer *timer, uint64_t generation,
+		    uint64_t at_ns);
+
+/* In the fiber, which goes on: nobody touches the timer after it. Not needed if that has woken it.
+ */
+void fiber_timer_clear(struct fiber_timer *timer);
+
+/* Makes fibers go on whose time has come. Returns when the next look is due, 0 if there is none to
+ * come. */
+uint64_t fibers_check(struct pool *pool);
 
 /* fiber_local.c */
 

@@ -24,6 +24,7 @@
  */
 #include <errno.h>
 
+#include "common/clock.h"
 #include "daemon/fiber.h"
 #include "daemon/fiber_counter.h"
 #include "daemon/pool.h"
@@ -147,51 +148,83 @@ int fk_rt_counter_add(struct fk_counter *counter, int32_t n)
 
 /* ------------------------------------------------------------------------ waiting */
 
-/* Parks until the counter is at value or below. held: whatever becomes of the job. Returns 0, or
- * the error, -ECANCELED if the job was over first. */
-static int fiber_wait(struct fiber *f, struct fiber_counter_ref ref, uint32_t value, bool held)
+/* The fiber has begun a park, and what it wanted to wait for is there, or cannot be waited for. */
+static int fiber_stay(struct fiber *f, int r)
+{
+	if (!fiber_park_stay(&f->park))
+		fiber_leave(f, FIBER_PARKS);
+	return r;
+}
+
+/* Parks until the counter is at value or below, or until a time; FK_NEVER: without one. held:
+ * whatever becomes of the job. Returns 0, or the error, -ETIMEDOUT or, if the job was over first,
+ * -ECANCELED. */
+static int fiber_wait(struct fiber *f, struct fiber_counter_ref ref, uint32_t value,
+		      uint64_t until_ns, bool held)
 {
 	struct fiber_counter_node node = { .hooked = 0 };
 	uint64_t generation = fiber_park_begin(&f->park, held);
+	bool timed = until_ns != FK_NEVER;
 	enum fiber_counter_result result;
+	enum fiber_reason reason;
+	struct fiber_timer timer;
+	int r;
 
 	if (!generation)
 		return -ECANCELED;
+	r = timed ? fiber_timer_set(f, &timer, generation, until_ns) : 0;
+	if (r < 0)
+		return fiber_stay(f, r);
 	result = fiber_counter_hook(ref, value, &node, &f->park, generation);
-	if (result != FIBER_COUNTER_OK) {
-		if (!fiber_park_stay(&f->park))
-			fiber_leave(f, FIBER_PARKS);
-		return fiber_counter_error(result);
+	if (result != FIBER_COUNTER_OK)
+		r = fiber_stay(f, fiber_counter_error(result));
+	else
+		fiber_leave(f, FIBER_PARKS);
+	reason = fiber_park_reason(&f->park);
+	if (timed) {
+		COUNT(f->worker, fiber_timers);
+		if (reason != FIBER_DEADLINE)
+			fiber_timer_clear(&timer);
 	}
-	fiber_leave(f, FIBER_PARKS);
-	if (fiber_park_reason(&f->park) == FIBER_COUNTER)
+	if (result != FIBER_COUNTER_OK)
+		return r;
+	if (reason == FIBER_COUNTER)
 		return fiber_counter_error(node.outcome);
 	fiber_counter_unhook(&node);
-	return -ECANCELED;
+	if (reason != FIBER_DEADLINE)
+		return -ECANCELED;
+	COUNT(f->worker, fiber_timeouts);
+	return -ETIMEDOUT;
 }
 
-int fk_rt_counter_wait(struct fk_counter *counter, uint32_t value)
+int fk_rt_counter_wait(struct fk_counter *counter, uint32_t value, uint64_t until_ns)
 {
 	struct fiber_counter_ref ref = fiber_counter_of(counter);
+	enum fiber_counter_result result;
 	struct fiber *f = fiber_self();
 	int r = -ECANCELED;
 
 	if (!f)
 		return -EPERM;
 	/* It is there already, for the most part, where fibers were stolen and have ended. */
-	if (fiber_counter_look(ref, value) == FIBER_COUNTER_REACHED) {
-		r = 0;
+	result = fiber_counter_look(ref, value);
+	if (result != FIBER_COUNTER_OK) {
+		r = fiber_counter_error(result);
+	} else if (until_ns != FK_NEVER && until_ns <= clock_ns()) {
+		r = -ETIMEDOUT;
 	} else {
 		fiber_wait_begin(f);
 		if (!fiber_is_over(f))
-			r = fiber_wait(f, ref, value, false);
+			r = fiber_wait(f, ref, value, until_ns, false);
 		fiber_wait_end(f);
 	}
 	/* The counter may be gone: another one that waited for it goes on, too. */
 	if (r == 0)
 		return fiber_is_over(f) ? -ECANCELED : 0;
+	if (r == -ETIMEDOUT && fiber_is_over(f))
+		r = -ECANCELED;
 	/* They will not take long. Not for more of them: they may wait for this one. */
 	if (r == -ECANCELED && counter->fk_kind == FIBER_COUNTS_FIBERS && f->counter != counter)
-		(void)fiber_wait(f, ref, value, true);
+		(void)fiber_wait(f, ref, value, FK_NEVER, true);
 	return r;
 }

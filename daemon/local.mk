@@ -118,6 +118,7 @@ libpool_la_SOURCES = \
 	daemon/fiber_park.h \
 	daemon/fiber_stack.c \
 	daemon/fiber_stack.h \
+	daemon/fiber_time.c \
 	daemon/fiber_wait.c \
 	daemon/halt.c \
 	daemon/halt.h \

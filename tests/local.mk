@@ -35,6 +35,7 @@ UNIT_TESTS = \
 	tests/check_fiber_counter \
 	tests/check_fiber_park \
 	tests/check_fiber_stack \
+	tests/check_fiber_time \
 	tests/check_flips \
 	tests/check_fold \
 	tests/check_forkmode \
@@ -239,6 +240,7 @@ TSAN_TESTS = \
 	tests/check_fiber_counter \
 	tests/check_fiber_park \
 	tests/check_fiber_stack \
+	tests/check_fiber_time \
 	tests/check_fold \
 	tests/check_forkmode \
 	tests/check_group \
@@ -543,6 +545,7 @@ tests_check_fiber_stack_LDFLAGS = \
 	-Wl,--wrap=mmap \
 	-Wl,--wrap=mprotect \
 	-Wl,--wrap=sysconf
+tests_check_fiber_time_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=realloc
 tests_check_keeping_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=listener_open -Wl,--wrap=poolproc_init
 tests_check_lazy_pool_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=strdup
 tests_check_loop_LDFLAGS = \

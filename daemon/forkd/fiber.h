@@ -56,7 +56,8 @@
 
 #include <forkd/task.h>
 
-#define FK_FIBER_STACK 65536u /* bytes, unless another size is asked for */
+#define FK_FIBER_STACK 65536u	  /* bytes, unless another size is asked for */
+#define FK_NEVER       UINT64_MAX /* a time that does not come */
 
 /*
  * A number that fibers wait for, of one of two kinds:
@@ -81,7 +82,8 @@ FK_COLD int fk_rt_fiber_spawn(void (*fn)(void *arg), void *arg, struct fk_counte
 FK_COLD int fk_rt_fiber_yield(void);
 FK_COLD bool fk_rt_fiber_is_over(void);
 FK_COLD int fk_rt_fiber_fail(int code);
-FK_COLD int fk_rt_counter_wait(struct fk_counter *counter, uint32_t value);
+FK_COLD int fk_rt_fiber_sleep(uint64_t ns, bool from_now);
+FK_COLD int fk_rt_counter_wait(struct fk_counter *counter, uint32_t value, uint64_t deadline_ns);
 FK_COLD int fk_rt_counter_add(struct fk_counter *counter, int32_t n);
 FK_COLD void **fk_rt_fiber_local(_Atomic uint32_t *key, void (*end)(void *value));
 FK_COLD int fk_rt_fiber_call(void (*enter)(struct fk_worker *w, char *sp, void *result,
@@ -114,7 +116,20 @@ FK_COLD struct fk_frame *fk_rt_fiber_run(struct fk_worker *w, struct fk_frame *f
  */
 static inline int fk_counter_wait(struct fk_counter *counter, uint32_t value)
 {
-	return fk_rt_counter_wait(counter, value);
+	return fk_rt_counter_wait(counter, value, FK_NEVER);
+}
+
+/*
+ * The same until a time at most: CLOCK_MONOTONIC, ns. FK_NEVER: without one.
+ * Returns 0 or an error as fk_counter_wait() does; -ETIMEDOUT: the time has come, or had come
+ * before, and the counter is above the value; -ENOMEM: no memory to wait with. With these two,
+ * fibers that were spawned with the counter may run still: it is to be waited for once more before
+ * the caller returns.
+ */
+static inline int fk_counter_wait_until(struct fk_counter *counter, uint32_t value,
+					uint64_t deadline_ns)
+{
+	return fk_rt_counter_wait(counter, value, deadline_ns);
 }
 
 /*
@@ -133,6 +148,23 @@ static inline int fk_counter_add(struct fk_counter *counter, int32_t n)
 static inline int fk_fiber_yield(void)
 {
 	return fk_rt_fiber_yield();
+}
+
+/*
+ * Goes on after so many ns, and not before; the worker runs something else meanwhile. After 0 ns it
+ * is fk_fiber_yield().
+ * Returns 0; -ECANCELED: the job is over; -ENOMEM: no memory to wait with; -EPERM: the caller is no
+ * fiber.
+ */
+static inline int fk_fiber_sleep(uint64_t ns)
+{
+	return fk_rt_fiber_sleep(ns, true);
+}
+
+/* The same, until this time: CLOCK_MONOTONIC, ns. If it has passed it is fk_fiber_yield(). */
+static inline int fk_fiber_sleep_until(uint64_t deadline_ns)
+{
+	return fk_rt_fiber_sleep(deadline_ns, false);
 }
 
 /* True if the job of the fiber is over: it was cancelled, is late, or has failed. For long loops
