@@ -27,6 +27,12 @@
 #include "tests/quiet.h"
 #include "tests/rig.h"
 
+#ifdef FK_SANITIZE_THREAD
+#define TIMES 2u /* for each fiber its runtime maps memory */
+#else
+#define TIMES 10u
+#endif
+
 static struct rig rig;
 
 static void start(uint32_t workers, bool forced)
@@ -65,11 +71,11 @@ START_TEST(a_tree_of_fibers_has_its_result)
 {
 	for (uint32_t workers = 1; workers <= 4; workers *= 2) {
 		start(workers, false);
-		for (int i = 0; i < 10; i++)
+		for (uint32_t i = 0; i < TIMES; i++)
 			ck_assert_int_eq(rig_call(&rig, "t:tree", 12), 144);
 		/* Each of 465 calls is a fiber: the first one is the root. */
-		ck_assert_uint_eq(rig_counter(&rig, fibers), 10 * 465);
-		ck_assert_uint_ge(rig_counter(&rig, fiber_switches), 10 * 465);
+		ck_assert_uint_eq(rig_counter(&rig, fibers), TIMES * 465);
+		ck_assert_uint_ge(rig_counter(&rig, fiber_switches), TIMES * 465);
 		stop();
 	}
 }
@@ -248,7 +254,7 @@ START_TEST(frames_run_fibers_and_fibers_run_frames)
 {
 	for (uint32_t workers = 1; workers <= 4; workers *= 2) {
 		start(workers, false);
-		for (int i = 0; i < 20; i++)
+		for (uint32_t i = 0; i < 2 * TIMES; i++)
 			ck_assert_int_eq(rig_call(&rig, "t:mixed", 12), 11 * 144);
 		stop();
 	}
@@ -261,7 +267,7 @@ START_TEST(continuations_of_frames_come_in_turn_where_fibers_yield)
 		bool forced = i % 2;
 
 		start(1u << i / 2, forced);
-		for (int j = 0; j < 5; j++)
+		for (uint32_t j = 0; j < max(TIMES / 2, 1u); j++)
 			ck_assert_int_eq(rig_call(&rig, "t:yielding", 10), 55);
 		stop();
 	}
@@ -371,9 +377,9 @@ END_TEST
 START_TEST(many_jobs_at_once_have_their_results)
 {
 	start(2, false);
-	for (uint32_t job = 0; job < 200; job++)
+	for (uint32_t job = 0; job < 20 * TIMES; job++)
 		submit(job, job % 2 ? "t:mixed" : "t:tree", 8);
-	for (uint32_t job = 0; job < 200; job++) {
+	for (uint32_t job = 0; job < 20 * TIMES; job++) {
 		int64_t result;
 
 		ck_assert_uint_eq(rig_wait(&rig, job), JOB_DONE);
@@ -490,7 +496,7 @@ START_TEST(frames_and_families_wind_down_together)
 {
 	for (uint32_t i = 0; i < 6; i++) {
 		start(1u << i / 2, i % 2);
-		for (int64_t n = 1; n < 20; n++) {
+		for (int64_t n = 1; n < 2 * TIMES; n++) {
 			submit(1, "t:families", n);
 			ck_assert_uint_eq(rig_wait(&rig, 1), JOB_FAILED);
 			ck_assert_int_eq((int32_t)atomic_load(&rig.jobs[1].code), -EDOM);

@@ -166,6 +166,7 @@ FK_FIBER_TASK(int64_t, meet, (int64_t, n))
 FK_EXPORT(meet, "n:i64 -> i64", 0, "Fibers of which two meet")
 
 struct crowd {
+	struct fk_counter out; /* those that have not come to the gate */
 	struct fk_counter gate;
 	_Atomic int64_t ended;
 };
@@ -174,7 +175,8 @@ static void joins_crowd(void *arg)
 {
 	struct crowd *crowd = arg;
 
-	(void)fk_counter_wait(&crowd->gate, 0);
+	(void)fk_counter_add(&crowd->out, -1);
+	(void)wait_noted(&crowd->gate, 0);
 	atomic_fetch_add(&crowd->ended, 1);
 }
 
@@ -187,16 +189,13 @@ static void opens_crowd(void *arg)
 
 FK_FIBER_TASK(int64_t, many, (int64_t, n))
 {
-	struct crowd crowd = { .gate = FK_COUNTER_OF(1) };
+	struct crowd crowd = { FK_COUNTER_OF((uint32_t)n - 1), FK_COUNTER_OF(1), 0 };
 	struct fk_counter all = FK_COUNTER;
 
 	for (int64_t i = 1; i < n; i++)
 		if (fk_fiber_spawn(joins_crowd, &crowd, &all) < 0)
 			return -1;
-	/* The ones before run first, as this one waits. */
-	(void)fk_counter_wait(&all, (uint32_t)n - 1);
-	for (int64_t i = 0; i < 3 * n; i++)
-		(void)fk_fiber_yield();
+	(void)fk_counter_wait(&crowd.out, 0);
 	(void)fk_fiber_spawn(opens_crowd, &crowd, &all);
 	(void)fk_counter_wait(&all, 0);
 	return crowd.ended + 1;
@@ -690,13 +689,13 @@ static void fails(void *arg)
 
 FK_FIBER_TASK(int64_t, one_fails, (int64_t, n))
 {
-	struct fk_counter never = FK_COUNTER_OF(1), all = FK_COUNTER;
+	struct crowd crowd = { FK_COUNTER_OF((uint32_t)n), FK_COUNTER_OF(1), 0 };
+	struct fk_counter all = FK_COUNTER;
 
 	for (int64_t i = 0; i < n; i++)
-		(void)fk_fiber_spawn(waits_forever, &never, &all);
-	/* They run before this one goes on, which wants 0 of them to be left. */
-	for (int64_t i = 0; i < 4 * n; i++)
-		(void)fk_fiber_yield();
+		(void)fk_fiber_spawn(joins_crowd, &crowd, &all);
+	/* All of them have begun: they are told. */
+	(void)fk_counter_wait(&crowd.out, 0);
 	(void)fk_fiber_spawn(fails, NULL, &all);
 	return wait_noted(&all, 0);
 }
@@ -884,8 +883,9 @@ FK_FIBER_TASK(int64_t, circle, (int64_t, n))
 {
 	struct circle c = { FK_COUNTER, FK_COUNTER, FK_COUNTER_OF(1) };
 
-	(void)fk_fiber_spawn(circle_outer, &c, &c.outer);
+	/* In this order: as soon as the inner one begins, outer counts both. */
 	(void)fk_fiber_spawn(circle_waits, &c, &c.outer);
+	(void)fk_fiber_spawn(circle_outer, &c, &c.outer);
 	(void)fk_counter_wait(&c.outer, 0);
 	return n;
 }
