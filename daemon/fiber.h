@@ -39,6 +39,7 @@
 #include <forkd/fiber.h>
 
 #include "common/util.h"
+#include "daemon/fiber_counter.h"
 #include "daemon/fiber_park.h"
 #include "daemon/fiber_stack.h"
 #include "daemon/switch.h"
@@ -76,6 +77,29 @@ struct fiber_family {
 	struct fiber_shard shards[FIBER_SHARDS];
 };
 
+/* Of a fiber that waits for a time, or may. */
+struct fiber_timer {
+	struct vheap_node node;
+	uint64_t generation; /* of the park that it ends */
+	struct fiber_times *times;
+	struct fiber_timer *next; /* that is due as well */
+};
+
+/* What a fiber waits with: whoever wakes it finds that here, and not on its stack. */
+struct fiber_waits {
+	struct fiber_timer timer;
+	struct fiber_counter_node node;
+};
+
+/* The task that a fiber has called. */
+struct fiber_calls {
+	struct fk_frame bridge;
+	void (*enter)(struct fk_worker *w, char *sp, void *result, const void *args);
+	const struct fk_task *task;
+	void *result;
+	const void *args;
+};
+
 /* Stands at the high end of its stack. */
 struct fiber {
 	struct fk_frame face;
@@ -91,11 +115,10 @@ struct fiber {
 	struct fiber_stack *stack;
 	struct fiber_link link; /* while it is parked, in its shard */
 	uint32_t shard;
-	struct fk_frame bridge; /* of the call that it waits for */
-	void (*enter)(struct fk_worker *w, char *sp, void *result, const void *args);
-	const struct fk_task *task;
-	void *result;
-	const void *args;
+	union { /* it does one thing at a time */
+		struct fiber_waits waits;
+		struct fiber_calls calls;
+	};
 	void *locals[FK_LOCALS];
 };
 
@@ -117,15 +140,6 @@ struct fiber_times {
 	uint32_t room;	   /* in the heap */
 	uint64_t n_set;
 	_Atomic uint64_t first_ns; /* the first one's v; 0: there is none */
-};
-
-/* A fiber's, on its stack. */
-struct fiber_timer {
-	struct vheap_node node;
-	struct fiber *fiber;
-	uint64_t generation; /* of the park that it ends */
-	struct fiber_times *times;
-	struct fiber_timer *next; /* that is due as well */
 };
 
 /* Those of a pool. All zero: there are none. */
@@ -199,12 +213,11 @@ void fiber_times_fini(struct fibers *fibers);
 
 /* In the fiber, which has begun a park of this generation: it is woken at this time at the latest,
  * for FIBER_DEADLINE. Returns 0 or -ENOMEM. */
-int fiber_timer_set(struct fiber *fiber, struct fiber_timer *timer, uint64_t generation,
-		    uint64_t at_ns);
+int fiber_timer_set(struct fiber *fiber, uint64_t generation, uint64_t at_ns);
 
-/* In the fiber, which goes on: nobody touches the timer after it. Not needed if that has woken it.
+/* In the fiber, which goes on: nobody touches its timer after it. Not needed if that has woken it.
  */
-void fiber_timer_clear(struct fiber_timer *timer);
+void fiber_timer_clear(struct fiber *fiber);
 
 /* Makes fibers go on whose time has come. Returns when the next look is due, 0 if there is none to
  * come. */

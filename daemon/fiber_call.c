@@ -49,7 +49,7 @@ struct fk_frame *fk_rt_fiber_run(struct fk_worker *fk, struct fk_frame *frame, u
 static struct fk_frame *fiber_bridge_resume(struct fk_worker *fk, struct fk_frame *bridge)
 {
 	struct worker *w = worker_of(fk);
-	struct fiber *f = container_of(bridge, struct fiber, bridge);
+	struct fiber *f = container_of(bridge, struct fiber, calls.bridge);
 
 	stack_trim(&w->cache, w->top);
 	return &f->face;
@@ -60,7 +60,8 @@ static const struct fk_task fiber_bridge = { "(fiber's call)", fiber_bridge_resu
 
 struct fk_frame *fiber_call(struct worker *w, struct fiber *f)
 {
-	struct fk_frame *bridge = &f->bridge;
+	struct fiber_calls *calls = &f->calls;
+	struct fk_frame *bridge = &calls->bridge;
 
 	/* Without memory for its frames, the job has failed (strand_adopt()). */
 	if (!strand_own_stack(w)) {
@@ -71,10 +72,10 @@ struct fk_frame *fiber_call(struct worker *w, struct fiber *f)
 	bridge->top = w->fk.sp;
 	fk_set_site(bridge, FK_PARTED);
 	w->base = bridge;
-	w->fk.slot = (uintptr_t)f->result | FK_CALLED;
-	w->fk.child = f->task;
+	w->fk.slot = (uintptr_t)calls->result | FK_CALLED;
+	w->fk.child = calls->task;
 	fk_enter(&w->fk, (uintptr_t)bridge);
-	f->enter(&w->fk, w->fk.sp, f->result, f->args);
+	calls->enter(&w->fk, w->fk.sp, calls->result, calls->args);
 	/* Here the strand was never left: the same worker, the same stack. */
 	fk_enter(&w->fk, 0);
 	return fiber_bridge_resume(&w->fk, bridge);
@@ -89,10 +90,10 @@ int fk_rt_fiber_call(void (*enter)(struct fk_worker *w, char *sp, void *result, 
 		return -EPERM;
 	if (fiber_is_over(f))
 		return -ECANCELED;
-	f->enter = enter;
-	f->task = task;
-	f->result = result;
-	f->args = args;
+	f->calls.enter = enter;
+	f->calls.task = task;
+	f->calls.result = result;
+	f->calls.args = args;
 	fiber_leave(f, FIBER_CALLS);
 	return fiber_is_over(f) ? -ECANCELED : 0;
 }

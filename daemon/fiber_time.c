@@ -3,12 +3,12 @@
  * daemon/fiber_time.c - fibers wait for a time
  *
  * WHAT IT IS
- *   A fiber that waits until some time has a timer on its stack, in a heap by the time at which it
- *   is to go on. The dispatcher looks at the heaps each time that it comes by, and sleeps no longer
- *   than until the first of them (fibers_check()): it sleeps until a time anyhow, so no thread and
- *   no timer of the kernel's is added. A heap, because most of these timers come to nothing, as
- *   that of a wait that has its counter in time: to set one and to clear it costs a few steps in
- *   memory, and a call of the kernel only for one that becomes the first.
+ *   A fiber that waits until some time has its timer in a heap, by the time at which it is to go
+ *   on. The dispatcher looks at the heaps each time that it comes by, and sleeps no longer than
+ *   until the first of them (fibers_check()): it sleeps until a time anyhow, so no thread and no
+ *   timer of the kernel's is added. A heap, because most of these timers come to nothing, as that
+ *   of a wait that has its counter in time: to set one and to clear it costs a few steps in memory,
+ *   and a call of the kernel only for one that becomes the first.
  *   One heap for each FIBER_SHARDS-th worker, so that workers do not wait for each other's locks.
  *
  * WHO CALLS IT, ON WHICH THREAD
@@ -82,14 +82,15 @@ static int fiber_times_grow(struct fiber_times *times)
 	return 0;
 }
 
-int fiber_timer_set(struct fiber *f, struct fiber_timer *timer, uint64_t generation, uint64_t at_ns)
+int fiber_timer_set(struct fiber *f, uint64_t generation, uint64_t at_ns)
 {
 	struct pool *pool = f->worker->pool;
 	struct fiber_times *times = &pool->fibers.times[f->worker->index % FIBER_SHARDS];
+	struct fiber_timer *timer = &f->waits.timer;
 	bool first = false;
 	int r;
 
-	*timer = (struct fiber_timer){ .fiber = f, .generation = generation, .times = times };
+	*timer = (struct fiber_timer){ .generation = generation, .times = times };
 	timer->node.v = min(at_ns, clock_ns() + FIBER_FAR);
 	pthread_mutex_lock(&times->lock);
 	r = fiber_times_grow(times);
@@ -105,8 +106,9 @@ int fiber_timer_set(struct fiber *f, struct fiber_timer *timer, uint64_t generat
 	return r;
 }
 
-void fiber_timer_clear(struct fiber_timer *timer)
+void fiber_timer_clear(struct fiber *f)
 {
+	struct fiber_timer *timer = &f->waits.timer;
 	struct fiber_times *times = timer->times;
 
 	pthread_mutex_lock(&times->lock);
@@ -115,6 +117,11 @@ void fiber_timer_clear(struct fiber_timer *timer)
 		fiber_times_tell(times);
 	}
 	pthread_mutex_unlock(&times->lock);
+}
+
+static struct fiber *fiber_of_timer(struct fiber_timer *timer)
+{
+	return container_of(timer, struct fiber, waits.timer);
 }
 
 /* Takes some that are due out of a heap. Returns those whose fibers the caller makes go on. */
@@ -129,9 +136,9 @@ static struct fiber_timer *fiber_times_due(struct fiber_times *times, uint64_t n
 			container_of(times->heap.nodes[0], struct fiber_timer, node);
 
 		vheap_remove(&times->heap, &timer->node);
-		/* Nobody else makes it go on then: its stack stays as it is. */
-		if (fiber_park_wake(&timer->fiber->park, timer->generation, FIBER_DEADLINE) ==
-		    FIBER_RUN) {
+		/* Nobody else makes it go on then: its timer stays as it is. */
+		if (fiber_park_wake(&fiber_of_timer(timer)->park, timer->generation,
+				    FIBER_DEADLINE) == FIBER_RUN) {
 			*end = timer;
 			end = &timer->next;
 		}
@@ -158,7 +165,7 @@ uint64_t fibers_check(struct pool *pool)
 				break;
 			timer = fiber_times_due(times, now);
 			while (timer) {
-				struct fiber *f = timer->fiber;
+				struct fiber *f = fiber_of_timer(timer);
 
 				timer = timer->next;
 				fiber_ready(NULL, f);
@@ -172,13 +179,12 @@ uint64_t fibers_check(struct pool *pool)
 /* Parks until then. Returns 0, or the error, -ECANCELED if the job was over first. */
 static int fiber_sleep(struct fiber *f, uint64_t at_ns)
 {
-	struct fiber_timer timer;
 	uint64_t generation = fiber_park_begin(&f->park, false);
 	int r;
 
 	if (!generation)
 		return -ECANCELED;
-	r = fiber_timer_set(f, &timer, generation, at_ns);
+	r = fiber_timer_set(f, generation, at_ns);
 	if (r < 0) {
 		if (!fiber_park_stay(&f->park))
 			fiber_leave(f, FIBER_PARKS);
@@ -188,7 +194,7 @@ static int fiber_sleep(struct fiber *f, uint64_t at_ns)
 	COUNT(f->worker, fiber_timers);
 	if (fiber_park_reason(&f->park) == FIBER_DEADLINE)
 		return 0;
-	fiber_timer_clear(&timer);
+	fiber_timer_clear(f);
 	return -ECANCELED;
 }
 

@@ -3,11 +3,12 @@
  * daemon/fiber_wait.c - fibers wait for counters, and go on
  *
  * WHAT IT IS
- *   A wait is announced on the fiber's park word (fiber_park.h); then the fiber's node, on its
- *   stack, goes into the counter's list (fiber_counter.h), and its link into the list of those that
- *   a cancel looks for (fiber_family.c); then it leaves its stack. Who wakes it, and is the one
- *   that does, makes it go on: in its own deque if it runs a fiber, or none; else in the inbox of a
- *   worker: code of frames owns the newest entry of the deque, and other threads have none.
+ *   A wait is announced on the fiber's park word (fiber_park.h); then the fiber's node goes into
+ *   the counter's list (fiber_counter.h), and its link into the list of those that a cancel looks
+ *   for (fiber_family.c); then it leaves its stack. All three stand in the fiber's own record, not
+ *   on its stack, of which nobody needs a byte until the fiber goes on. Who wakes it, and is the
+ *   one that does, makes it go on: in its own deque if it runs a fiber, or none; else in the inbox
+ *   of a worker: code of frames owns the newest entry of the deque, and other threads have none.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   Fibers; the loop, for a fiber that has ended; fk_counter_add() any code of tasks.
@@ -15,7 +16,7 @@
  * INVARIANTS
  *   I1. What a fiber has put into lists it takes out of them itself, before its wait returns: a
  *       link, under its shard's lock; a node, under the counter's, unless who counted has.
- *       So nobody has a pointer to a fiber's stack that goes on.
+ *       So nobody has a pointer to them once the fiber goes on, and its next wait has them anew.
  *   I2. A counter has ended when a wait for it may return: nobody touches it any more after its
  *       lock was released by who has counted.
  *
@@ -26,7 +27,6 @@
 
 #include "common/clock.h"
 #include "daemon/fiber.h"
-#include "daemon/fiber_counter.h"
 #include "daemon/pool.h"
 #include "daemon/strand_internal.h"
 #include "shm/wake.h"
@@ -162,20 +162,20 @@ static int fiber_stay(struct fiber *f, int r)
 static int fiber_wait(struct fiber *f, struct fiber_counter_ref ref, uint32_t value,
 		      uint64_t until_ns, bool held)
 {
-	struct fiber_counter_node node = { .hooked = 0 };
+	struct fiber_counter_node *node = &f->waits.node;
 	uint64_t generation = fiber_park_begin(&f->park, held);
 	bool timed = until_ns != FK_NEVER;
 	enum fiber_counter_result result;
 	enum fiber_reason reason;
-	struct fiber_timer timer;
 	int r;
 
 	if (!generation)
 		return -ECANCELED;
-	r = timed ? fiber_timer_set(f, &timer, generation, until_ns) : 0;
+	*node = (struct fiber_counter_node){ .hooked = 0 };
+	r = timed ? fiber_timer_set(f, generation, until_ns) : 0;
 	if (r < 0)
 		return fiber_stay(f, r);
-	result = fiber_counter_hook(ref, value, &node, &f->park, generation);
+	result = fiber_counter_hook(ref, value, node, &f->park, generation);
 	if (result != FIBER_COUNTER_OK)
 		r = fiber_stay(f, fiber_counter_error(result));
 	else
@@ -184,13 +184,13 @@ static int fiber_wait(struct fiber *f, struct fiber_counter_ref ref, uint32_t va
 	if (timed) {
 		COUNT(f->worker, fiber_timers);
 		if (reason != FIBER_DEADLINE)
-			fiber_timer_clear(&timer);
+			fiber_timer_clear(f);
 	}
 	if (result != FIBER_COUNTER_OK)
 		return r;
 	if (reason == FIBER_COUNTER)
-		return fiber_counter_error(node.outcome);
-	fiber_counter_unhook(&node);
+		return fiber_counter_error(node->outcome);
+	fiber_counter_unhook(node);
 	if (reason != FIBER_DEADLINE)
 		return -ECANCELED;
 	COUNT(f->worker, fiber_timeouts);
