@@ -52,9 +52,13 @@
 #include "daemon/topology.h"
 #include "daemon/verdict.h"
 
-#define FIBER_SPACE	  (UINT64_C(16) << 30) /* bytes of address space for stacks, if there are */
+/* Bytes of address space for stacks, if there are: 1,671,168 of the smallest with guards. */
+#define FIBER_SPACE	  (UINT64_C(32) << 30)
 #define FIBER_SPACE_LEAST (UINT64_C(64) << 20)
 #define FIBER_KEEP	  (UINT64_C(16) << 20) /* of free ones, on each node */
+
+_Static_assert(FK_STACK_GUARDED == FIBER_STACK_GUARDED && FK_STACK_SLAB == FIBER_STACK_SLAB,
+	       "kinds");
 
 static struct fk_frame *fiber_resume(struct fk_worker *fk, struct fk_frame *face);
 
@@ -135,18 +139,15 @@ static void fiber_refund(struct worker *w, uint32_t job, uint64_t bytes)
 	atomic_fetch_sub_explicit(&w->pool->stack_bytes[job], bytes, memory_order_relaxed);
 }
 
-int fiber_new(struct worker *w, struct fiber_family *family, void (*fn)(void *), void *arg,
-	      size_t size, size_t room, const char *name, struct fiber **ret_fiber)
+int fiber_new(struct worker *w, struct fiber_family *family, const struct fiber_plan *plan,
+	      struct fiber **ret_fiber)
 {
 	struct fiber_stack *stack;
 	struct fiber *f;
 	int r;
 
-	r = fiber_stack_get(&w->pool->fibers.stacks, w->group, size, FIBER_STACK_GUARDED, &stack);
-	/* On older kernels the system has so many guards and no more. */
-	if (r == -EMFILE)
-		r = fiber_stack_get(&w->pool->fibers.stacks, w->group, size, FIBER_STACK_SLAB,
-				    &stack);
+	r = fiber_stack_get(&w->pool->fibers.stacks, w->group, plan->stack,
+			    (enum fiber_stack_kind)plan->kind, &stack);
 	if (r < 0)
 		return r;
 	if (!fiber_charge(w, stack->size)) {
@@ -160,15 +161,15 @@ int fiber_new(struct worker *w, struct fiber_family *family, void (*fn)(void *),
 	f->face.top = (char *)&f->face; /* never a worker's sp */
 	f->family = family;
 	f->worker = w;
-	f->fn = fn;
-	f->arg = arg;
-	f->name = name;
+	f->fn = plan->fn;
+	f->arg = plan->arg;
+	f->name = plan->name;
 	f->stack = stack;
 	stack->fiber = f;
 	fk_set_site(&f->face, FK_PARTED);
 	fiber_park_init(&f->park);
-	switch_make(&f->context, stack->low, (size_t)((char *)f - room - stack->low), fiber_main,
-		    f);
+	switch_make(&f->context, stack->low, (size_t)((char *)f - plan->room - stack->low),
+		    fiber_main, f);
 	COUNT(w, fibers);
 	COUNT_ADD(w, fiber_bytes, stack->size);
 	*ret_fiber = f;
@@ -330,9 +331,12 @@ static struct fk_frame *fiber_resume(struct fk_worker *fk, struct fk_frame *face
 
 /* ------------------------------------------------------------------------ what fibers call */
 
-int fk_rt_fiber_spawn(void (*fn)(void *), void *arg, struct fk_counter *counter, size_t stack,
-		      const char *name)
+int fk_rt_fiber_spawn(void (*fn)(void *), void *arg, struct fk_counter *counter, uint32_t kind,
+		      size_t stack, const char *name)
 {
+	struct fiber_plan plan = {
+		.fn = fn, .arg = arg, .name = name, .kind = kind, .stack = stack
+	};
 	struct fiber *self = fiber_self(), *f;
 	struct worker *w;
 	bool asked;
@@ -343,7 +347,7 @@ int fk_rt_fiber_spawn(void (*fn)(void *), void *arg, struct fk_counter *counter,
 	w = strand_enter(&self->worker->fk);
 	r = fiber_is_over(self) ? -ECANCELED : 0;
 	if (r == 0)
-		r = fiber_new(w, self->family, fn, arg, stack, 0, name, &f);
+		r = fiber_new(w, self->family, &plan, &f);
 	if (r == 0 && counter) {
 		f->counter = counter;
 		r = fiber_counter_begin(counter);

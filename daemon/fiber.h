@@ -177,10 +177,19 @@ static inline void fiber_list_remove(struct fiber_link *link)
 /* The fiber that calls; NULL if the caller is none. */
 struct fiber *fiber_self(void);
 
-/* A fiber of the worker's job that nobody knows of yet. room: bytes for others at the high end of
- * its stack. Returns 0 or a negative errno. */
-int fiber_new(struct worker *worker, struct fiber_family *family, void (*fn)(void *), void *arg,
-	      size_t stack, size_t room, const char *name, struct fiber **ret_fiber);
+/* What a fiber is made of. */
+struct fiber_plan {
+	void (*fn)(void *arg);
+	void *arg;
+	const char *name;
+	uint32_t kind; /* FK_STACK_... */
+	size_t stack;  /* bytes */
+	size_t room;   /* bytes for others at the high end of its stack */
+};
+
+/* A fiber of the worker's job that nobody knows of yet. Returns 0 or a negative errno. */
+int fiber_new(struct worker *worker, struct fiber_family *family, const struct fiber_plan *plan,
+	      struct fiber **ret_fiber);
 
 /* Its stack goes back: nobody knows of it any more. */
 void fiber_free(struct worker *worker, struct fiber *fiber);

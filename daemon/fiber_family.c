@@ -43,7 +43,15 @@ int fiber_family_new(struct worker *w, struct fk_frame *front, void (*fn)(void *
 	struct fiber_bucket *bucket = fiber_bucket(w->pool, front->job);
 	struct fiber_family *family;
 	struct fiber *root;
-	int r = fiber_new(w, NULL, fn, front, stack, sizeof(*family), name, &root);
+	struct fiber_plan plan = {
+		.fn = fn,
+		.arg = front,
+		.name = name,
+		.kind = FK_STACK_GUARDED,
+		.stack = stack,
+		.room = sizeof(*family),
+	};
+	int r = fiber_new(w, NULL, &plan, &root);
 
 	if (r < 0)
 		return r;

@@ -165,8 +165,8 @@ void fiber_stacks_count(struct fiber_stacks *stacks, struct fiber_stacks_count *
  * next ones. Returns 0 or a negative errno:
  *   -EINVAL  there is no such class, node or kind
  *   -ENOMEM  no address space is left for it, or the kernel has no memory for a guard
- *   -EMFILE  each guard costs mappings here, and there are as many as may be (vm.max_map_count);
- *            one of a slab is to be had
+ *   -EMFILE  each guard costs mappings here, and there are as many as may be (vm.max_map_count;
+ *            Linux before 6.13)
  */
 int fiber_stack_get(struct fiber_stacks *stacks, uint32_t node, size_t size,
 		    enum fiber_stack_kind kind, struct fiber_stack **ret_stack);

@@ -413,6 +413,8 @@ FK_FIBER_TASK(int64_t, errors, (int64_t, n))
 	FAILS(fk_counter_add(&fibers, 1), -EINVAL);
 	FAILS(fk_fiber_spawn(nothing, NULL, &numbers), -EINVAL);
 	FAILS(fk_fiber_spawn_sized(nothing, NULL, NULL, 1 << 30), -EINVAL);
+	FAILS(fk_fiber_spawn_on(nothing, NULL, NULL, FK_STACK_SLAB, 1 << 30), -EINVAL);
+	FAILS(fk_fiber_spawn_on(nothing, NULL, NULL, 77, FK_FIBER_STACK), -EINVAL);
 	FAILS(fk_fiber_spawn(nothing, NULL, &none), -EINVAL);
 	FAILS(fk_counter_wait(&none, 0), -EINVAL);
 	FAILS(fk_counter_add(&numbers, -3), -ERANGE);
@@ -600,11 +602,16 @@ FK_FIBER_TASK(int64_t, on_slab, (int64_t, n))
 {
 	struct fk_counter one = FK_COUNTER;
 
-	(void)fk_fiber_spawn(reads_below, &n, &one);
+	/* The one guard that there is this fiber has. */
+	if (fk_fiber_spawn(reads_below, &n, &one) != -EMFILE)
+		return -1;
+	if (fk_fiber_spawn_on(reads_below, &n, &one, FK_STACK_SLAB, FK_FIBER_STACK) != 0)
+		return -2;
 	(void)fk_counter_wait(&one, 0);
 	return n;
 }
-FK_EXPORT(on_slab, "n:i64 -> i64", 0, "1 if a fiber is on a slab")
+FK_EXPORT(on_slab, "n:i64 -> i64", 0,
+	  "1 if a fiber is on a slab, and there is no guard for another")
 
 static __attribute__((no_sanitize("address"))) void writes_below(void *arg)
 {
@@ -618,7 +625,7 @@ FK_FIBER_TASK(int64_t, beyond, (int64_t, n))
 {
 	struct fk_counter one = FK_COUNTER;
 
-	(void)fk_fiber_spawn(writes_below, NULL, &one);
+	(void)fk_fiber_spawn_on(writes_below, NULL, &one, FK_STACK_SLAB, FK_FIBER_STACK);
 	(void)fk_counter_wait(&one, 0);
 	return n;
 }

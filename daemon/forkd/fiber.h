@@ -60,6 +60,16 @@
 #define FK_NEVER       UINT64_MAX /* a time that does not come */
 
 /*
+ * Kinds of stacks:
+ *   FK_STACK_GUARDED	a page below it cannot be touched: what overflows ends at once
+ *   FK_STACK_SLAB	stacks stand side by side, for very many fibers that are shallow: each has
+ *			a page at least. What overflows writes to another one, and ends the pool at
+ *			the next wait, unless it has jumped over what is looked at there.
+ */
+#define FK_STACK_GUARDED 0u
+#define FK_STACK_SLAB	 1u
+
+/*
  * A number that fibers wait for, of one of two kinds:
  *   FK_COUNTER		counts fibers that were spawned with it and have not ended; begins with none
  *   FK_COUNTER_OF(n)	counts whatever its users say, by fk_counter_add(); begins with n
@@ -78,7 +88,7 @@ struct fk_counter {
 
 /* The runtime, in the pool (daemon/fiber.h). Not for authors. */
 FK_COLD int fk_rt_fiber_spawn(void (*fn)(void *arg), void *arg, struct fk_counter *counter,
-			      size_t stack, const char *name);
+			      uint32_t kind, size_t stack, const char *name);
 FK_COLD int fk_rt_fiber_yield(void);
 FK_COLD bool fk_rt_fiber_is_over(void);
 FK_COLD int fk_rt_fiber_fail(int code);
@@ -98,14 +108,19 @@ FK_COLD struct fk_frame *fk_rt_fiber_run(struct fk_worker *w, struct fk_frame *f
  * Starts a fiber that runs fn(arg), beside the caller. counter, if not NULL: counted up by one now,
  * and down when the fiber has ended. Where the fiber begins is nobody's business: on this worker as
  * soon as the caller waits, or on another that has nothing to do.
- * Returns 0; -ENOMEM: no memory for its stack, or the job may have no more (stack-max); -ECANCELED:
- * the job is over; -EINVAL: the counter is no FK_COUNTER; -ERANGE: it counts too many; -EPERM: the
- * caller is no fiber. Nothing has happened then.
+ * Returns 0; -ENOMEM: no memory for its stack, or the job may have no more (stack-max); -EMFILE: no
+ * page can be guarded any more (vm.max_map_count, and a kernel before 6.13); -ECANCELED: the job is
+ * over; -EINVAL: the counter is no FK_COUNTER; -ERANGE: it counts too many; -EPERM: the caller is
+ * no fiber. Nothing has happened then.
  */
-#define fk_fiber_spawn(fn, arg, counter) fk_rt_fiber_spawn(fn, arg, counter, FK_FIBER_STACK, #fn)
+#define fk_fiber_spawn(fn, arg, counter) fk_fiber_spawn_sized(fn, arg, counter, FK_FIBER_STACK)
 /* The same with a stack of this many bytes, up to 1 MiB. -EINVAL: there are none so large. */
 #define fk_fiber_spawn_sized(fn, arg, counter, stack)                                              \
-	fk_rt_fiber_spawn(fn, arg, counter, stack, #fn)
+	fk_fiber_spawn_on(fn, arg, counter, FK_STACK_GUARDED, stack)
+/* The same on a stack of this kind, FK_STACK_..., and of this many bytes. -EINVAL: there is no such
+ * kind, too. */
+#define fk_fiber_spawn_on(fn, arg, counter, kind, stack)                                           \
+	fk_rt_fiber_spawn(fn, arg, counter, kind, stack, #fn)
 
 /*
  * Waits until the counter is at this value, or below; the worker runs something else meanwhile.
