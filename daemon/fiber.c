@@ -44,6 +44,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/fault.h"
@@ -53,9 +54,10 @@
 #include "daemon/verdict.h"
 
 /* Bytes of address space for stacks, if there are: 1,671,168 of the smallest with guards. */
-#define FIBER_SPACE	  (UINT64_C(32) << 30)
-#define FIBER_SPACE_LEAST (UINT64_C(64) << 20)
-#define FIBER_KEEP	  (UINT64_C(16) << 20) /* of free ones, on each node */
+#define FIBER_SPACE	   (UINT64_C(32) << 30)
+#define FIBER_SPACE_LEAST  (UINT64_C(64) << 20)
+#define FIBER_MEMORY_SPACE (UINT64_C(32) << 30) /* the same, for records and copies */
+#define FIBER_KEEP	   (UINT64_C(16) << 20) /* of free ones, on each node */
 
 _Static_assert(FK_STACK_GUARDED == FIBER_STACK_GUARDED && FK_STACK_SLAB == FIBER_STACK_SLAB,
 	       "kinds");
@@ -73,6 +75,16 @@ int fibers_init(struct pool *pool)
 	for (uint32_t i = 0; i < FIBER_BUCKETS; i++)
 		pthread_mutex_init(&pool->fibers.buckets[i].lock, NULL);
 	fiber_times_init(&pool->fibers);
+	pthread_mutex_init(&pool->fibers.berths.lock, NULL);
+	r = fiber_memory_init(&pool->fibers.blocks, FIBER_MEMORY_SPACE);
+	if (r < 0)
+		return r;
+	pool->fibers.berths.berths =
+		aligned_alloc(CACHE_LINE, pool->n_workers * sizeof(struct fiber_berth));
+	if (!pool->fibers.berths.berths)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < pool->n_workers; i++)
+		pool->fibers.berths.berths[i] = (struct fiber_berth){ .holder = i, .home = i };
 	do {
 		r = fiber_stacks_init(&pool->fibers.stacks, pool->n_groups, &options);
 		options.space /= 2;
@@ -90,6 +102,9 @@ int fibers_init(struct pool *pool)
 void fibers_fini(struct pool *pool)
 {
 	fiber_stacks_fini(&pool->fibers.stacks);
+	fiber_memory_fini(&pool->fibers.blocks);
+	free(pool->fibers.berths.berths);
+	pthread_mutex_destroy(&pool->fibers.berths.lock);
 	fiber_times_fini(&pool->fibers);
 	for (uint32_t i = 0; i < FIBER_BUCKETS; i++)
 		pthread_mutex_destroy(&pool->fibers.buckets[i].lock);
@@ -122,25 +137,34 @@ static void fiber_main(void *arg)
 	switch_leave(&f->context, &f->worker->loop);
 }
 
-/* The job of the worker holds so many bytes more. False: it may not. */
-static bool fiber_charge(struct worker *w, uint64_t bytes)
+bool fiber_charge(struct worker *w, uint64_t bytes)
 {
 	_Atomic uint64_t *held = &w->pool->stack_bytes[w->job];
 
 	/* Relaxed: a sum, as in stack.c. */
-	if (atomic_fetch_add_explicit(held, bytes, memory_order_relaxed) + bytes <= w->cache.max)
+	if (atomic_fetch_add_explicit(held, bytes, memory_order_relaxed) + bytes <= w->cache.max) {
+		COUNT_ADD(w, fiber_bytes, bytes);
 		return true;
+	}
 	atomic_fetch_sub_explicit(held, bytes, memory_order_relaxed);
 	return false;
 }
 
-static void fiber_refund(struct worker *w, uint32_t job, uint64_t bytes)
+void fiber_refund(struct worker *w, uint32_t job, uint64_t bytes)
 {
 	atomic_fetch_sub_explicit(&w->pool->stack_bytes[job], bytes, memory_order_relaxed);
+	COUNT_ADD(w, fiber_bytes, -bytes);
 }
 
-int fiber_new(struct worker *w, struct fiber_family *family, const struct fiber_plan *plan,
-	      struct fiber **ret_fiber)
+void fiber_begin_on(struct fiber *f, struct fiber_stack *stack)
+{
+	f->stack = stack;
+	stack->fiber = f;
+	switch_make(&f->context, stack->low, stack->size, fiber_main, f);
+}
+
+/* A stack of its own, at the high end of which the fiber stands. */
+static int fiber_new_own(struct worker *w, const struct fiber_plan *plan, struct fiber **ret_fiber)
 {
 	struct fiber_stack *stack;
 	struct fiber *f;
@@ -156,6 +180,49 @@ int fiber_new(struct worker *w, struct fiber_family *family, const struct fiber_
 	}
 	f = (struct fiber *)(((uintptr_t)stack->low + stack->size - sizeof(*f)) & ~(uintptr_t)63);
 	memset(f, 0, sizeof(*f));
+	f->stack = stack;
+	stack->fiber = f;
+	switch_make(&f->context, stack->low, (size_t)((char *)f - plan->room - stack->low),
+		    fiber_main, f);
+	*ret_fiber = f;
+	return 0;
+}
+
+/* A record alone: it has a stack once it begins. */
+static int fiber_new_shared(struct worker *w, const struct fiber_plan *plan,
+			    struct fiber **ret_fiber)
+{
+	size_t size = fiber_memory_size(sizeof(struct fiber));
+	struct fiber *f;
+	int r;
+
+	if (plan->stack > FIBER_BERTH)
+		return -EINVAL;
+	r = fiber_berths_ready(w);
+	if (r < 0)
+		return r;
+	if (!fiber_charge(w, size))
+		return -ENOMEM;
+	f = fiber_memory_get(&w->pool->fibers.blocks, w->index, size);
+	if (!f) {
+		fiber_refund(w, w->job, size);
+		return -ENOMEM;
+	}
+	memset(f, 0, sizeof(*f));
+	f->shared = true;
+	*ret_fiber = f;
+	return 0;
+}
+
+int fiber_new(struct worker *w, struct fiber_family *family, const struct fiber_plan *plan,
+	      struct fiber **ret_fiber)
+{
+	struct fiber *f;
+	int r = plan->kind == FK_STACK_SHARED ? fiber_new_shared(w, plan, &f)
+					      : fiber_new_own(w, plan, &f);
+
+	if (r < 0)
+		return r;
 	f->face.task = &fiber_task;
 	f->face.job = w->job;
 	f->face.top = (char *)&f->face; /* never a worker's sp */
@@ -164,14 +231,9 @@ int fiber_new(struct worker *w, struct fiber_family *family, const struct fiber_
 	f->fn = plan->fn;
 	f->arg = plan->arg;
 	f->name = plan->name;
-	f->stack = stack;
-	stack->fiber = f;
 	fk_set_site(&f->face, FK_PARTED);
 	fiber_park_init(&f->park);
-	switch_make(&f->context, stack->low, (size_t)((char *)f - plan->room - stack->low),
-		    fiber_main, f);
 	COUNT(w, fibers);
-	COUNT_ADD(w, fiber_bytes, stack->size);
 	*ret_fiber = f;
 	return 0;
 }
@@ -180,23 +242,41 @@ void fiber_free(struct worker *w, struct fiber *f)
 {
 	struct fiber_stack *stack = f->stack;
 
-	switch_destroy(&f->context);
+	if (stack)
+		switch_destroy(&f->context);
+	if (f->shared) {
+		fiber_berth_leave(w, f);
+		fiber_refund(w, f->face.job, fiber_memory_size(sizeof(*f)));
+		fiber_memory_put(&w->pool->fibers.blocks, f);
+		return;
+	}
 	fiber_refund(w, f->face.job, stack->size);
-	COUNT_ADD(w, fiber_bytes, -stack->size);
 	fiber_stack_put(&w->pool->fibers.stacks, stack);
 }
 
 /* ------------------------------------------------------------------------ it runs */
 
-void fiber_leave(struct fiber *f, enum fiber_after after)
+bool fiber_leave(struct fiber *f, enum fiber_after after)
 {
 	struct worker *w = f->worker;
 
 	fk_enter(&w->fk, 0);
-	f->after = after;
+	f->after = (uint8_t)after;
+	f->refused = false;
 	switch_to(&f->context, &w->loop);
 	/* Here the fiber is back, maybe on another worker: f->worker. */
 	fk_enter(&f->worker->fk, (uintptr_t)&f->face);
+	return !f->refused;
+}
+
+bool fiber_rest(struct fiber *f)
+{
+	do {
+		if (fiber_leave(f, FIBER_PARKS))
+			return true;
+		/* If not, a waker is about to deliver. */
+	} while (!fiber_park_stay(&f->park));
+	return fiber_park_reason(&f->park) != FIBER_STAYED;
 }
 
 void fiber_put(struct worker *w, struct fiber *f)
@@ -212,7 +292,8 @@ void fiber_put(struct worker *w, struct fiber *f)
 
 /*
  * In the loop: the fiber goes to the newest end, and what is oldest goes on, as if the worker had
- * stolen it from itself: so all that it has comes in turn. Returns what that is.
+ * stolen it from itself: so all that it has comes in turn. Returns what that is. What shares its
+ * stack stands in the inbox, where its turn is each second time.
  */
 static struct fk_frame *fiber_yield(struct worker *w, struct fiber *f)
 {
@@ -227,13 +308,15 @@ static struct fk_frame *fiber_yield(struct worker *w, struct fiber *f)
 		if (!w->n_forced && !inbox_any(&w->inbox))
 			return &f->face;
 		oldest = strand_pop_forced(w);
-		fiber_put(w, f);
+		fiber_ready(w, f);
 		if (oldest)
 			strand_adopt(w, oldest);
 		/* Else the loop takes the mail first. */
 		return oldest;
 	}
-	fiber_put(w, f);
+	fiber_ready(w, f);
+	if (!f->shared && inbox_any(&w->inbox) && (w->fiber_turn ^= 1))
+		return NULL;
 	if (!deque_size(&w->frames))
 		strand_publish(w);
 	do
@@ -270,7 +353,11 @@ static struct fk_frame *fiber_left(struct worker *w, struct fiber *f)
 {
 	if (unlikely(!fiber_stack_intact(f->stack)))
 		fault_overflow(w, f);
-	switch (f->after) {
+	if (f->shared && f->after != FIBER_ENDS && unlikely(!fiber_berth_keep(w, f))) {
+		f->refused = true;
+		return &f->face;
+	}
+	switch ((enum fiber_after)f->after) {
 	case FIBER_AGAIN:
 		return &f->face;
 	case FIBER_YIELDS:
@@ -313,9 +400,13 @@ static struct fk_frame *fiber_resume(struct fk_worker *fk, struct fk_frame *face
 {
 	struct worker *w = worker_of(fk);
 	struct fiber *f = fiber_of(face);
+	struct fk_frame *next;
 
-	if (!fiber_attend(w, f))
+	/* One that could not leave goes straight back. */
+	if (!f->refused && ((f->shared && !fiber_berth_take(w, f)) || !fiber_attend(w, f)))
 		return NULL;
+	if (f->shared)
+		fiber_berth_enter(w, f);
 	if (f->worker != w) {
 		COUNT(w, fiber_moves);
 		f->worker = w;
@@ -326,7 +417,10 @@ static struct fk_frame *fiber_resume(struct fk_worker *fk, struct fk_frame *face
 	fk_enter(fk, (uintptr_t)face);
 	switch_to(&w->loop, &f->context);
 	w->fiber = NULL;
-	return fiber_left(w, f);
+	next = fiber_left(w, f);
+	if (next && next->task != &fiber_task)
+		fiber_berths_wait(w);
+	return next;
 }
 
 /* ------------------------------------------------------------------------ what fibers call */
@@ -344,6 +438,9 @@ int fk_rt_fiber_spawn(void (*fn)(void *), void *arg, struct fk_counter *counter,
 
 	if (!self)
 		return -EPERM;
+	if (fiber_on_shared_stack(self, arg, 1) ||
+	    (counter && fiber_on_shared_stack(self, counter, sizeof(*counter))))
+		return -EINVAL;
 	w = strand_enter(&self->worker->fk);
 	r = fiber_is_over(self) ? -ECANCELED : 0;
 	if (r == 0)
@@ -364,7 +461,7 @@ int fk_rt_fiber_spawn(void (*fn)(void *), void *arg, struct fk_counter *counter,
 	asked = !atomic_load_explicit(&w->fk.limit, memory_order_relaxed);
 	fk_enter(&w->fk, (uintptr_t)&self->face);
 	if (asked)
-		fiber_leave(self, FIBER_AGAIN);
+		(void)fiber_leave(self, FIBER_AGAIN);
 	return 0;
 }
 
@@ -375,7 +472,8 @@ int fk_rt_fiber_yield(void)
 	if (!f)
 		return -EPERM;
 	/* Also if the job is over: another fiber may have to end what this one waits for. */
-	fiber_leave(f, FIBER_YIELDS);
+	if (!fiber_leave(f, FIBER_YIELDS))
+		return -ENOMEM;
 	return fiber_is_over(f) ? -ECANCELED : 0;
 }
 

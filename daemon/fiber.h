@@ -11,11 +11,13 @@
  *   fiber_time.c     waits for a time
  *   fiber_family.c   what belongs together: how it begins and ends, and how cancels reach it
  *   fiber_call.c     frames run fibers, and fibers run frames
+ *   fiber_stack.c    stacks of their own; fiber_berth.c, those that they share; fiber_memory.c,
+ *                    memory for what they leave of these
  *
  * WORDS
  *   face: the frame by which a fiber stands in a deque. family: a root fiber, and all that it and
  *   those have spawned. front: the frame that runs a family, and goes on when all of it has ended.
- *   bridge: the frame that is the parent of what a fiber calls.
+ *   bridge: the frame that is the parent of what a fiber calls. berth: a stack that fibers share.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   Workers; fibers_cancel() any thread of the pool. fibers_init(), fibers_fini(): the pool's main
@@ -39,6 +41,8 @@
 #include <forkd/fiber.h>
 
 #include "common/util.h"
+#include "daemon/fiber_berth.h"
+#include "daemon/fiber_memory.h"
 #include "daemon/fiber_counter.h"
 #include "daemon/fiber_park.h"
 #include "daemon/fiber_stack.h"
@@ -100,26 +104,29 @@ struct fiber_calls {
 	const void *args;
 };
 
-/* Stands at the high end of its stack. */
+/* Stands at the high end of its stack, or, where it shares one, in a block. */
 struct fiber {
 	struct fk_frame face;
 	struct switch_context context;
 	struct fiber_park park;
-	enum fiber_after after;
+	uint8_t after; /* enum fiber_after */
+	bool shared;   /* its stack */
+	bool refused;  /* it was to leave that, and there was no memory for a copy */
+	uint32_t shard;
 	struct worker *worker; /* it runs on, or has run on last */
 	struct fiber_family *family;
 	struct fk_counter *counter; /* that is told of its end, or NULL */
 	void (*fn)(void *arg);
 	void *arg;
 	const char *name;
-	struct fiber_stack *stack;
-	struct fiber_link link; /* while it is parked, in its shard */
-	uint32_t shard;
-	union { /* it does one thing at a time */
+	struct fiber_stack *stack; /* NULL: it is to share one, and has not begun */
+	struct fiber_copy copy;	   /* if it shares one */
+	struct fiber_link link;	   /* while it is parked, in its shard */
+	union {			   /* it does one thing at a time */
 		struct fiber_waits waits;
 		struct fiber_calls calls;
 	};
-	void *locals[FK_LOCALS];
+	void **locals; /* FK_LOCALS of them, once it has one */
 };
 
 static inline struct fiber *fiber_of(struct fk_frame *face)
@@ -145,6 +152,8 @@ struct fiber_times {
 /* Those of a pool. All zero: there are none. */
 struct fibers {
 	struct fiber_stacks stacks;
+	struct fiber_memory blocks;
+	struct fiber_berths berths;
 	struct fiber_bucket buckets[FIBER_BUCKETS];
 	struct fiber_times times[FIBER_SHARDS];
 };
@@ -194,8 +203,27 @@ int fiber_new(struct worker *worker, struct fiber_family *family, const struct f
 /* Its stack goes back: nobody knows of it any more. */
 void fiber_free(struct worker *worker, struct fiber *fiber);
 
-/* In the fiber: leaves its stack, and comes back when it goes on. */
-void fiber_leave(struct fiber *fiber, enum fiber_after after);
+/* In the fiber: leaves its stack, and comes back when it goes on. False: it could not leave, for
+ * want of memory for what is there, and nothing was done. */
+bool fiber_leave(struct fiber *fiber, enum fiber_after after);
+
+/* In the fiber, which has begun a park: leaves its stack until it is woken. False: it could not,
+ * and nobody has woken it; it is OUT. */
+bool fiber_rest(struct fiber *fiber);
+
+/* Is any of these bytes on a stack that the fiber shares? There they stay only while it runs. */
+static inline bool fiber_on_shared_stack(const struct fiber *f, const void *ptr, size_t len)
+{
+	return f->shared && (uintptr_t)ptr < (uintptr_t)f->stack->low + f->stack->size &&
+	       (uintptr_t)ptr + len > (uintptr_t)f->stack->low;
+}
+
+/* The job of the worker holds so many bytes more. False: it may not. */
+bool fiber_charge(struct worker *worker, uint64_t bytes);
+void fiber_refund(struct worker *worker, uint32_t job, uint64_t bytes);
+
+/* The fiber, which is on no stack, begins on this one. */
+void fiber_begin_on(struct fiber *fiber, struct fiber_stack *stack);
 
 /* The worker has it in hand, and runs fibers or the loop, but no frame: it is to go on, here or on
  * whoever steals it. */

@@ -17,6 +17,7 @@
  *   A worker dies with the whole pool.
  */
 #include <errno.h>
+#include <string.h>
 
 #include "daemon/fiber.h"
 #include "daemon/pool.h"
@@ -68,6 +69,7 @@ struct fk_frame *fiber_call(struct worker *w, struct fiber *f)
 		verdict_fail(w->pool, w->job, -ENOMEM);
 		return &f->face;
 	}
+	fiber_berths_wait(w);
 	*bridge = (struct fk_frame){ .task = &fiber_bridge, .job = f->face.job };
 	bridge->top = w->fk.sp;
 	fk_set_site(bridge, FK_PARTED);
@@ -82,18 +84,35 @@ struct fk_frame *fiber_call(struct worker *w, struct fiber *f)
 }
 
 int fk_rt_fiber_call(void (*enter)(struct fk_worker *w, char *sp, void *result, const void *args),
-		     const struct fk_task *task, void *result, const void *args)
+		     const struct fk_task *task, void *result, size_t size, const void *args)
 {
 	struct fiber *f = fiber_self();
+	void *place = result;
+	int r = 0;
 
 	if (!f)
 		return -EPERM;
 	if (fiber_is_over(f))
 		return -ECANCELED;
+	/* Who ends the task writes there while others are on this stack. The arguments are taken
+	 * off it before anything else is run. */
+	if (fiber_on_shared_stack(f, result, size)) {
+		place = fiber_memory_get(&f->worker->pool->fibers.blocks, f->worker->index, size);
+		if (!place)
+			return -ENOMEM;
+		memcpy(place, result, size);
+	}
 	f->calls.enter = enter;
 	f->calls.task = task;
-	f->calls.result = result;
+	f->calls.result = place;
 	f->calls.args = args;
-	fiber_leave(f, FIBER_CALLS);
-	return fiber_is_over(f) ? -ECANCELED : 0;
+	if (!fiber_leave(f, FIBER_CALLS))
+		r = -ENOMEM;
+	else if (fiber_is_over(f))
+		r = -ECANCELED;
+	if (place != result) {
+		memcpy(result, place, size);
+		fiber_memory_put(&f->worker->pool->fibers.blocks, place);
+	}
+	return r;
 }

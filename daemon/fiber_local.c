@@ -12,7 +12,10 @@
  * WHAT HAPPENS IF A PEER DIES HERE
  *   A worker dies with the whole pool.
  */
+#include <string.h>
+
 #include "daemon/fiber.h"
+#include "daemon/pool.h"
 
 static pthread_mutex_t fiber_keys_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t fiber_n_keys;
@@ -45,12 +48,21 @@ void **fk_rt_fiber_local(_Atomic uint32_t *key, void (*end)(void *value))
 
 	if (f && !index)
 		index = fiber_key_new(key, end);
-	return f && index ? &f->locals[index - 1] : NULL;
+	if (!f || !index)
+		return NULL;
+	if (!f->locals) {
+		f->locals = fiber_memory_get(&f->worker->pool->fibers.blocks, f->worker->index,
+					     FK_LOCALS * sizeof(*f->locals));
+		if (!f->locals)
+			return NULL;
+		memset(f->locals, 0, FK_LOCALS * sizeof(*f->locals));
+	}
+	return &f->locals[index - 1];
 }
 
 void fiber_locals_end(struct fiber *f)
 {
-	for (uint32_t i = 0; i < FK_LOCALS; i++) {
+	for (uint32_t i = 0; f->locals && i < FK_LOCALS; i++) {
 		void (*end)(void *value);
 
 		if (!f->locals[i])
@@ -59,4 +71,5 @@ void fiber_locals_end(struct fiber *f)
 		if (end)
 			end(f->locals[i]);
 	}
+	fiber_memory_put(&f->worker->pool->fibers.blocks, f->locals);
 }

@@ -187,15 +187,15 @@ static int fiber_sleep(struct fiber *f, uint64_t at_ns)
 	r = fiber_timer_set(f, generation, at_ns);
 	if (r < 0) {
 		if (!fiber_park_stay(&f->park))
-			fiber_leave(f, FIBER_PARKS);
+			(void)fiber_rest(f);
 		return r;
 	}
-	fiber_leave(f, FIBER_PARKS);
+	r = fiber_rest(f) ? -ECANCELED : -ENOMEM;
 	COUNT(f->worker, fiber_timers);
 	if (fiber_park_reason(&f->park) == FIBER_DEADLINE)
 		return 0;
 	fiber_timer_clear(f);
-	return -ECANCELED;
+	return r;
 }
 
 int fk_rt_fiber_sleep(uint64_t until_ns, bool from_now)

@@ -87,6 +87,10 @@ void fiber_ready(struct worker *w, struct fiber *f)
 {
 	struct worker *to;
 
+	if (f->copy.berth) {
+		fiber_berth_wake(w, f);
+		return;
+	}
 	if (w) {
 		fiber_put(w, f);
 		return;
@@ -152,12 +156,12 @@ int fk_rt_counter_add(struct fk_counter *counter, int32_t n)
 static int fiber_stay(struct fiber *f, int r)
 {
 	if (!fiber_park_stay(&f->park))
-		fiber_leave(f, FIBER_PARKS);
+		(void)fiber_rest(f);
 	return r;
 }
 
 /* Parks until the counter is at value or below, or until a time; FK_NEVER: without one. held:
- * whatever becomes of the job. Returns 0, or the error, -ETIMEDOUT or, if the job was over first,
+ * whatever becomes of the job. Returns 0, or the error, -ETIMEDOUT, -ENOMEM or, if it was over,
  * -ECANCELED. */
 static int fiber_wait(struct fiber *f, struct fiber_counter_ref ref, uint32_t value,
 		      uint64_t until_ns, bool held)
@@ -167,6 +171,7 @@ static int fiber_wait(struct fiber *f, struct fiber_counter_ref ref, uint32_t va
 	bool timed = until_ns != FK_NEVER;
 	enum fiber_counter_result result;
 	enum fiber_reason reason;
+	bool rested = true;
 	int r;
 
 	if (!generation)
@@ -179,7 +184,7 @@ static int fiber_wait(struct fiber *f, struct fiber_counter_ref ref, uint32_t va
 	if (result != FIBER_COUNTER_OK)
 		r = fiber_stay(f, fiber_counter_error(result));
 	else
-		fiber_leave(f, FIBER_PARKS);
+		rested = fiber_rest(f);
 	reason = fiber_park_reason(&f->park);
 	if (timed) {
 		COUNT(f->worker, fiber_timers);
@@ -191,6 +196,8 @@ static int fiber_wait(struct fiber *f, struct fiber_counter_ref ref, uint32_t va
 	if (reason == FIBER_COUNTER)
 		return fiber_counter_error(node->outcome);
 	fiber_counter_unhook(node);
+	if (!rested)
+		return -ENOMEM;
 	if (reason != FIBER_DEADLINE)
 		return -ECANCELED;
 	COUNT(f->worker, fiber_timeouts);
@@ -206,6 +213,8 @@ int fk_rt_counter_wait(struct fk_counter *counter, uint32_t value, uint64_t unti
 
 	if (!f)
 		return -EPERM;
+	if (fiber_on_shared_stack(f, counter, sizeof(*counter)))
+		return -EINVAL;
 	/* It is there already, for the most part, where fibers were stolen and have ended. */
 	result = fiber_counter_look(ref, value);
 	if (result != FIBER_COUNTER_OK) {
@@ -224,7 +233,8 @@ int fk_rt_counter_wait(struct fk_counter *counter, uint32_t value, uint64_t unti
 	if (r == -ETIMEDOUT && fiber_is_over(f))
 		r = -ECANCELED;
 	/* They will not take long. Not for more of them: they may wait for this one. */
-	if (r == -ECANCELED && counter->fk_kind == FIBER_COUNTS_FIBERS && f->counter != counter)
-		(void)fiber_wait(f, ref, value, FK_NEVER, true);
+	if (r == -ECANCELED && counter->fk_kind == FIBER_COUNTS_FIBERS && f->counter != counter &&
+	    fiber_wait(f, ref, value, FK_NEVER, true) == -ENOMEM)
+		r = -ENOMEM;
 	return r;
 }

@@ -111,6 +111,10 @@ libpool_la_SOURCES = \
 	daemon/fault.h \
 	daemon/fiber.c \
 	daemon/fiber.h \
+	daemon/fiber_berth.c \
+	daemon/fiber_berth.h \
+	daemon/fiber_memory.c \
+	daemon/fiber_memory.h \
 	daemon/fiber_call.c \
 	daemon/fiber_counter.h \
 	daemon/fiber_family.c \

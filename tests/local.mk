@@ -33,7 +33,9 @@ UNIT_TESTS = \
 	tests/check_fair_short \
 	tests/check_fiber \
 	tests/check_fiber_counter \
+	tests/check_fiber_million \
 	tests/check_fiber_park \
+	tests/check_fiber_shared \
 	tests/check_fiber_stack \
 	tests/check_fiber_time \
 	tests/check_flips \
@@ -239,6 +241,7 @@ TSAN_TESTS = \
 	tests/check_fiber \
 	tests/check_fiber_counter \
 	tests/check_fiber_park \
+	tests/check_fiber_shared \
 	tests/check_fiber_stack \
 	tests/check_fiber_time \
 	tests/check_fold \
@@ -657,6 +660,12 @@ soak-fibers:
 	SOAK_FIBERS=1 SOAK_SECONDS="$${SOAK_SECONDS:-3600}" $(MAKE) $(AM_MAKEFLAGS) check \
 		TEST_TIME=100000 TESTS=tests/soak_stress
 
+# A million fibers that wait, of each kind: some five GB of memory. The log has what each cost.
+soak-million:
+	FIBERS="$${FIBERS:-1000000}" CK_TIMEOUT_MULTIPLIER=4 $(MAKE) $(AM_MAKEFLAGS) check \
+		TESTS=tests/check_fiber_million
+	sed -n '/fibers parked/p' tests/check_fiber_million.log
+
 # Five minutes with a tenth of a CPU; a few seconds of it are part of check.
 soak-starve:
 	SOAK_SECONDS="$${SOAK_SECONDS:-300}" CK_TIMEOUT_MULTIPLIER=20 $(MAKE) $(AM_MAKEFLAGS) \
@@ -675,7 +684,7 @@ inject: all
 	sed -n '/ runs: /p' tests/check_inject.log
 .PHONY: inject
 
-SOAK_TARGETS += soak-local soak-stress soak-fibers soak-starve soak-kill
+SOAK_TARGETS += soak-local soak-stress soak-fibers soak-million soak-starve soak-kill
 
 bench: all $(BENCH_TARGETS)
 soak: all $(SOAK_TARGETS)

@@ -65,9 +65,18 @@
  *   FK_STACK_SLAB	stacks stand side by side, for very many fibers that are shallow: each has
  *			a page at least. What overflows writes to another one, and ends the pool at
  *			the next wait, unless it has jumped over what is looked at there.
+ *   FK_STACK_SHARED	fibers run on a stack of their worker's, guarded and of 256 KiB, whatever
+ *			is asked for; while one waits, what it has there is in a copy of that size.
+ *			For very many fibers that are shallow when they wait. Once they have begun
+ *			they stay with their worker. What others read or write while they wait must
+ *			not stand on their stack: fk_fiber_spawn() and fk_counter_wait() return
+ *			-EINVAL for an argument or a counter that does, where they can tell. Who
+ *			waits, sleeps, yields or calls may be told -ENOMEM: no memory for the copy,
+ *			or stack-max does not allow it.
  */
 #define FK_STACK_GUARDED 0u
 #define FK_STACK_SLAB	 1u
+#define FK_STACK_SHARED	 2u
 
 /*
  * A number that fibers wait for, of one of two kinds:
@@ -96,9 +105,9 @@ FK_COLD int fk_rt_fiber_sleep(uint64_t ns, bool from_now);
 FK_COLD int fk_rt_counter_wait(struct fk_counter *counter, uint32_t value, uint64_t deadline_ns);
 FK_COLD int fk_rt_counter_add(struct fk_counter *counter, int32_t n);
 FK_COLD void **fk_rt_fiber_local(_Atomic uint32_t *key, void (*end)(void *value));
-FK_COLD int fk_rt_fiber_call(void (*enter)(struct fk_worker *w, char *sp, void *result,
-					   const void *args),
-			     const struct fk_task *task, void *result, const void *args);
+FK_COLD int
+fk_rt_fiber_call(void (*enter)(struct fk_worker *w, char *sp, void *result, const void *args),
+		 const struct fk_task *task, void *result, size_t size, const void *args);
 /* A frame's body: runs this as a fiber, which gets the frame, and goes on at this site when it and
  * all that it has spawned have ended. Returns what to run next; NULL: the job has failed, go on. */
 FK_COLD struct fk_frame *fk_rt_fiber_run(struct fk_worker *w, struct fk_frame *frame, uint32_t site,
@@ -124,10 +133,11 @@ FK_COLD struct fk_frame *fk_rt_fiber_run(struct fk_worker *w, struct fk_frame *f
 
 /*
  * Waits until the counter is at this value, or below; the worker runs something else meanwhile.
- * Returns 0; -ECANCELED: the job is over; -EINVAL: it is no counter; -EPERM: the caller is no
- * fiber. With -ECANCELED too, an FK_COUNTER is at this value, or below, unless the caller is one of
- * those that it counts: so if the value is 0 the counter, and what they have got as arguments, may
- * be on the caller's stack. Two that wait for each other's end wait for ever.
+ * Returns 0; -ECANCELED: the job is over; -EINVAL: it is no counter; -ENOMEM: see FK_STACK_SHARED;
+ * -EPERM: the caller is no fiber. With -ECANCELED too, an FK_COUNTER is at this value, or below,
+ * unless the caller is one of those that it counts: so if the value is 0 the counter, and what they
+ * have got as arguments, may be on the caller's stack. Two that wait for each other's end wait for
+ * ever.
  */
 static inline int fk_counter_wait(struct fk_counter *counter, uint32_t value)
 {
@@ -158,8 +168,8 @@ static inline int fk_counter_add(struct fk_counter *counter, int32_t n)
 	return fk_rt_counter_add(counter, n);
 }
 
-/* Lets what else this worker has to run go first. Returns 0; -ECANCELED: the job is over; -EPERM:
- * the caller is no fiber. */
+/* Lets what else this worker has to run go first. Returns 0; -ECANCELED: the job is over; -ENOMEM:
+ * see FK_STACK_SHARED; -EPERM: the caller is no fiber. */
 static inline int fk_fiber_yield(void)
 {
 	return fk_rt_fiber_yield();
@@ -221,8 +231,8 @@ static inline void **fk_fiber_local(struct fk_local *key)
 /*
  * Runs a task of frames with these arguments, and waits for it; the worker that the fiber is on
  * begins it at once. *result gets what it returns.
- * Returns 0; -ECANCELED: the job is over, and *result is what it was; -EPERM: the caller is no
- * fiber.
+ * Returns 0; -ECANCELED: the job is over, and *result is what it was; -ENOMEM: see FK_STACK_SHARED;
+ * -EPERM: the caller is no fiber.
  */
 #define FK_FIBER_CALL(result, task, ...)                                                           \
 	__extension__({                                                                            \
@@ -230,7 +240,8 @@ static inline void **fk_fiber_local(struct fk_local *key)
 			task##__leaf((void *)0, (task##__ret *)0 __VA_OPT__(, ) __VA_ARGS__));     \
 		struct task##__args fk_child_args = { __VA_ARGS__ };                               \
 		task##__ret *fk_child_result = (result);                                           \
-		fk_rt_fiber_call(task##__enter, &task##__task, fk_child_result, &fk_child_args);   \
+		fk_rt_fiber_call(task##__enter, &task##__task, fk_child_result,                    \
+				 sizeof(*fk_child_result), &fk_child_args);                        \
 	})
 
 /*

@@ -1,0 +1,667 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Fibers of each kind of stack, and above all those that share theirs: what they have there is as
+ * it was after each wait, at the same address; they stay with their worker, and go on elsewhere
+ * where that is parked; what cannot stand there is refused. The tasks are those of check_fiber.c,
+ * with a kind that the test chooses, and some of its own.
+ */
+#define CHECK_TIMEOUT 120
+
+#include <check.h>
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <forkd/fiber.h>
+
+static _Atomic uint32_t kind; /* of what tasks spawn */
+
+#undef fk_fiber_spawn
+#define fk_fiber_spawn(fn, arg, counter)                                                           \
+	fk_fiber_spawn_on(fn, arg, counter, atomic_load(&kind), FK_FIBER_STACK)
+
+#include "common/clock.h"
+#include "daemon/park.h"
+#include "daemon/root.h"
+#include "daemon/strand.h"
+#include "daemon/verdict.h"
+#include "shm/wake.h"
+#include "tests/check_unit.h"
+#include "tests/fiber_tasks.h"
+#include "tests/quiet.h"
+#include "tests/rig.h"
+
+static struct rig rig;
+
+static void start(uint32_t workers, uint32_t of, bool forced)
+{
+	atomic_store(&kind, of);
+	atomic_store(&tasks_reached, 0);
+	atomic_store(&tasks_opened, 0);
+	atomic_store(&ended, 0);
+	atomic_store(&cut, 0);
+	rig_start(&rig, workers, &fk_module, forced);
+}
+
+static uint32_t berths_with_stacks(void)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < rig.pool->n_workers; i++) {
+		const struct fiber_berth *berth = &rig.pool->fibers.berths.berths[i];
+
+		n += berth->stack != NULL;
+		ck_assert_ptr_null(berth->resident);
+	}
+	return n;
+}
+
+static uint64_t blocks_used(void)
+{
+	const struct fiber_memory *blocks = &rig.pool->fibers.blocks;
+	uint64_t n = 0;
+
+	for (uint64_t i = 0; i < blocks->next; i++)
+		n += blocks->slabs[i].used;
+	return n;
+}
+
+/* Nothing is left of what ran but the stacks that are shared. */
+static void stop(void)
+{
+	struct fiber_stacks_count count;
+
+	quiet(&rig);
+	fiber_stacks_count(&rig.pool->fibers.stacks, &count);
+	ck_assert_uint_eq(count.n_used, berths_with_stacks());
+	ck_assert_uint_eq(rig_counter(&rig, fiber_bytes), 0);
+	ck_assert_uint_eq(blocks_used(), 0);
+	for (uint32_t i = 0; i < FIBER_BUCKETS; i++)
+		ck_assert_ptr_null(rig.pool->fibers.buckets[i].first);
+	rig_stop(&rig);
+}
+
+static void submit(uint32_t job, const char *task, int64_t n)
+{
+	rig_submit(&rig, job, task, &n, sizeof(n));
+}
+
+static void cancel(uint32_t job)
+{
+	root_cancel(rig.pool, job, rig.generation[job]);
+}
+
+static void await_waiting(uint64_t n)
+{
+	while (rig_counter(&rig, fiber_parks) < n)
+		sched_yield();
+}
+
+/* ------------------------------------------------------------------------ as with any stack */
+
+START_TEST(fibers_do_the_same_on_slabs)
+{
+	for (uint32_t workers = 1; workers <= 4; workers *= 2) {
+		start(workers, FK_STACK_SLAB, false);
+		for (int i = 0; i < 5; i++)
+			ck_assert_int_eq(rig_call(&rig, "t:mixed", 10), 11 * 55);
+		ck_assert_int_eq(rig_call(&rig, "t:barriers", 500), 2000);
+		stop();
+	}
+}
+END_TEST
+
+static void do_all(void)
+{
+	ck_assert_int_eq(rig_call(&rig, "t:many", 300), 300);
+	ck_assert_int_eq(rig_call(&rig, "t:levels", 20), 0);
+	ck_assert_int_eq(rig_call(&rig, "t:barriers", 200), 800);
+	ck_assert_int_eq(rig_call(&rig, "t:told", 10), 10);
+	/* Two of its tree's fibers share their stacks: they spawn none with a counter there. */
+	ck_assert_int_eq(rig_call(&rig, "t:busy", 20), 10 * 21 + 7 + 6);
+	ck_assert_int_eq(rig_call(&rig, "t:own", 50), 0);
+	atomic_store(&tasks_opened, 0);
+	ck_assert_int_eq(rig_call(&rig, "t:behind", 10), 55);
+	ck_assert_int_eq(rig_call(&rig, "t:yielding", 8), 21);
+	atomic_store(&ended, 0);
+	ck_assert_int_eq(rig_call(&rig, "t:orphans", 30), 30);
+}
+
+START_TEST(fibers_do_the_same_on_shared_stacks)
+{
+	for (uint32_t workers = 1; workers <= 4; workers *= 2) {
+		start(workers, FK_STACK_SHARED, false);
+		for (int i = 0; i < 5; i++)
+			do_all();
+		ck_assert_uint_gt(rig_counter(&rig, fiber_copies), 0);
+		ck_assert_uint_gt(rig_counter(&rig, fiber_copied), rig_counter(&rig, fiber_copies));
+		stop();
+	}
+}
+END_TEST
+
+START_TEST(fibers_do_the_same_where_every_fork_is_stolen)
+{
+	for (uint32_t workers = 1; workers <= 2; workers++) {
+		start(workers, FK_STACK_SHARED, true);
+		do_all();
+		stop();
+	}
+}
+END_TEST
+
+static void shake(struct pool *pool)
+{
+	pool->shaken = 7;
+}
+
+START_TEST(fibers_do_the_same_in_a_pool_that_is_shaken)
+{
+	for (uint32_t workers = 1; workers <= 2; workers++) {
+		rig_prepare = shake;
+		start(workers, FK_STACK_SHARED, false);
+		for (int i = 0; i < 3; i++)
+			do_all();
+		stop();
+	}
+}
+END_TEST
+
+static void make_deques_short(struct pool *pool)
+{
+	for (uint32_t i = 0; i < pool->n_workers; i++)
+		pool->workers[i].fk.end = pool->workers[i].fk.bottom + 10;
+}
+
+START_TEST(fibers_do_the_same_where_deques_are_full)
+{
+	for (uint32_t workers = 1; workers <= 2; workers++) {
+		rig_prepare = make_deques_short;
+		start(workers, FK_STACK_SHARED, false);
+		ck_assert_int_eq(rig_call(&rig, "t:many", 1000), 1000);
+		ck_assert_int_eq(rig_call(&rig, "t:levels", 20), 0);
+		ck_assert_int_eq(rig_call(&rig, "t:barriers", 200), 800);
+		stop();
+	}
+}
+END_TEST
+
+START_TEST(signals_and_requests_at_any_moment_do_no_harm)
+{
+	pthread_t storm;
+
+	for (uint32_t workers = 1; workers <= 2; workers++) {
+		start(workers, FK_STACK_SHARED, false);
+		storm = quiet_storm_begin(&rig);
+		for (int i = 0; i < 5; i++)
+			do_all();
+		quiet_storm_end(storm);
+		stop();
+	}
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ what is on the stack */
+
+struct keeper {
+	struct fk_counter *round; /* counted down by each in each round */
+	uint32_t n_rounds;
+	uint32_t who;
+	_Atomic uint32_t wrong;
+	_Atomic uint32_t moved;
+};
+
+#define KEEPER_MOST 2000u
+
+/* Fills as much of its stack as it likes, waits in the midst of that, and finds it as it was. */
+static __attribute__((noinline)) void keeps(struct keeper *self, uint32_t round, uint32_t depth)
+{
+	uint32_t size = 1 + (self->who * 37 + round * 11 + depth) % KEEPER_MOST;
+	volatile uint32_t words[KEEPER_MOST];
+	volatile uint32_t *volatile at = words;
+
+	for (uint32_t i = 0; i < size; i++)
+		words[i] = self->who * 1000003 + round * 1009 + depth * 101 + i;
+	if (depth) {
+		keeps(self, round, depth - 1);
+	} else {
+		if (fk_counter_add(&self->round[round], -1) != 0 ||
+		    (round % 3 == 1 && fk_fiber_yield() != 0) ||
+		    (round % 3 == 2 && fk_fiber_sleep(1000) != 0) ||
+		    fk_counter_wait(&self->round[round], 0) != 0)
+			atomic_fetch_add(&self->wrong, 1);
+	}
+	for (uint32_t i = 0; i < size; i++)
+		if (words[i] != self->who * 1000003 + round * 1009 + depth * 101 + i)
+			atomic_fetch_add(&self->wrong, 1);
+	if (at != words)
+		atomic_fetch_add(&self->wrong, 1);
+}
+
+static void keeper(void *arg)
+{
+	struct keeper *self = arg;
+	struct worker *w = worker_self();
+
+	for (uint32_t i = 0; i < self->n_rounds; i++) {
+		keeps(self, i, (self->who + i) % 5);
+		if (worker_self() != w)
+			atomic_fetch_add(&self->moved, 1);
+		w = worker_self();
+	}
+}
+
+#define KEEPERS 40u
+
+/* Returns what was not as it should be, and 1000 for each fiber that went to another worker. */
+FK_FIBER_TASK(int64_t, keepers, (int64_t, rounds))
+{
+	struct keeper *all = calloc(KEEPERS, sizeof(*all));
+	struct fk_counter *round = calloc((size_t)rounds, sizeof(*round));
+	struct fk_counter running = FK_COUNTER;
+	int64_t wrong = 0;
+
+	for (int64_t i = 0; i < rounds; i++)
+		round[i] = FK_COUNTER_OF(KEEPERS);
+	for (uint32_t i = 0; i < KEEPERS; i++) {
+		all[i] = (struct keeper){ .round = round, .n_rounds = (uint32_t)rounds, .who = i };
+		if (fk_fiber_spawn(keeper, &all[i], &running) < 0)
+			return -1;
+	}
+	(void)fk_counter_wait(&running, 0);
+	for (uint32_t i = 0; i < KEEPERS; i++)
+		wrong += all[i].wrong + 1000 * all[i].moved;
+	free(all);
+	free(round);
+	return wrong;
+}
+FK_EXPORT(keepers, "rounds:i64 -> wrong:i64", 0, "Fibers that keep much on their stacks")
+
+START_TEST(what_is_on_a_shared_stack_is_there_after_each_wait)
+{
+	for (uint32_t workers = 1; workers <= 4; workers *= 2) {
+		start(workers, FK_STACK_SHARED, false);
+		for (int i = 0; i < 5; i++)
+			ck_assert_int_eq(rig_call(&rig, "t:keepers", 30), 0);
+		ck_assert_uint_ge(rig_counter(&rig, fiber_copies), 5 * 30);
+		stop();
+	}
+}
+END_TEST
+
+static void alone(void *arg)
+{
+	_Atomic bool *over = arg;
+
+	for (int i = 0; i < 1000; i++)
+		(void)fk_fiber_yield();
+	atomic_store(over, true);
+}
+
+FK_FIBER_TASK(int64_t, loner, (int64_t, n))
+{
+	struct fk_counter running = FK_COUNTER;
+	_Atomic bool over = false;
+
+	(void)fk_fiber_spawn(alone, (void *)&over, &running);
+	while (!atomic_load(&over))
+		(void)fk_fiber_yield();
+	(void)fk_counter_wait(&running, 0);
+	return n;
+}
+FK_EXPORT(loner, "n:i64 -> i64", 0, "Yields with one other")
+
+START_TEST(one_that_is_alone_on_its_stack_is_never_copied)
+{
+	start(1, FK_STACK_SHARED, false);
+	ck_assert_int_eq(rig_call(&rig, "t:loner", 1), 1);
+	ck_assert_uint_ge(rig_counter(&rig, fiber_yields), 1000);
+	ck_assert_uint_eq(rig_counter(&rig, fiber_copies), 0);
+	stop();
+}
+END_TEST
+
+static _Atomic int32_t said[8];
+
+static void misuses(void *arg)
+{
+	struct fk_counter here = FK_COUNTER, there = FK_COUNTER_OF(1);
+	int64_t x = 5;
+
+	(void)arg;
+	said[0] = fk_fiber_spawn(nothing, NULL, &here);
+	said[1] = fk_fiber_spawn(nothing, &x, NULL);
+	said[2] = fk_counter_wait(&there, 0);
+	said[3] = fk_fiber_spawn_on(nothing, NULL, &here, FK_STACK_GUARDED, FK_FIBER_STACK);
+	said[4] = fk_fiber_spawn_on(nothing, NULL, NULL, FK_STACK_SHARED, FIBER_BERTH + 1);
+	said[5] = fk_fiber_spawn(nothing, arg, NULL);
+	/* The result stands on its stack; others are on that meanwhile. */
+	for (int i = 0; i < 20; i++)
+		if (FK_FIBER_CALL(&x, fib, 12) != 0 || x != 144)
+			said[6]--;
+}
+
+FK_FIBER_TASK(int64_t, misused, (int64_t, n))
+{
+	struct fk_counter all = FK_COUNTER;
+
+	for (int64_t i = 0; i < n; i++)
+		(void)fk_fiber_spawn(misuses, NULL, &all);
+	(void)fk_counter_wait(&all, 0);
+	return 0;
+}
+FK_EXPORT(misused, "n:i64 -> i64", 0, "Fibers that leave things on their stacks")
+
+START_TEST(what_cannot_stand_on_a_shared_stack_is_refused)
+{
+	for (uint32_t workers = 1; workers <= 2; workers++) {
+		start(workers, FK_STACK_SHARED, false);
+		ck_assert_int_eq(rig_call(&rig, "t:misused", 10), 0);
+		for (int i = 0; i < 5; i++)
+			ck_assert_msg(said[i] == -EINVAL, "%d: %d", i, said[i]);
+		ck_assert_int_eq(said[5], 0);
+		ck_assert_int_eq(said[6], 0);
+		stop();
+	}
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ turns */
+
+START_TEST(who_yields_comes_after_all_others)
+{
+	start(1, FK_STACK_SHARED, false);
+	ck_assert_int_eq(rig_call(&rig, "t:rounds", 5), 0);
+	ck_assert_uint_ge(rig_counter(&rig, fiber_yields), 15);
+	stop();
+}
+END_TEST
+
+struct relay {
+	_Atomic int64_t turn;
+	int64_t n;
+};
+
+struct runner {
+	struct relay *relay;
+	int64_t who;
+};
+
+static void runs_relay(void *arg)
+{
+	struct runner *self = arg;
+	int64_t turn;
+
+	while ((turn = atomic_load(&self->relay->turn)) < self->relay->n) {
+		if (turn % 6 == self->who)
+			atomic_store(&self->relay->turn, turn + 1);
+		(void)fk_fiber_yield();
+	}
+}
+
+/* Three with their own stacks and three that share one do nothing but yield until it is their
+ * turn. */
+FK_FIBER_TASK(int64_t, relay, (int64_t, n))
+{
+	struct relay relay = { .n = n };
+	struct fk_counter all = FK_COUNTER;
+	struct runner runners[6];
+
+	for (int64_t i = 0; i < 6; i++) {
+		runners[i] = (struct runner){ &relay, i };
+		(void)fk_fiber_spawn_on(runs_relay, &runners[i], &all,
+					i % 2 ? FK_STACK_SHARED : FK_STACK_GUARDED, FK_FIBER_STACK);
+	}
+	(void)fk_counter_wait(&all, 0);
+	return relay.turn;
+}
+FK_EXPORT(relay, "n:i64 -> i64", 0, "Fibers of both kinds take turns")
+
+START_TEST(both_kinds_take_turns)
+{
+	for (uint32_t workers = 1; workers <= 2; workers++) {
+		start(workers, FK_STACK_SHARED, false);
+		ck_assert_int_eq(rig_call(&rig, "t:relay", 3000), 3000);
+		/* Some rounds for each turn at most, not until a timer rings. */
+		if (workers == 1)
+			ck_assert_uint_le(rig_counter(&rig, fiber_yields), 3000 * 24);
+		stop();
+	}
+}
+END_TEST
+
+START_TEST(a_waiting_job_goes_before_fibers_that_only_yield)
+{
+	start(1, FK_STACK_SHARED, false);
+	submit(1, "t:yields", 0);
+	while (!atomic_load(&tasks_reached))
+		sched_yield();
+	ck_assert_int_eq(rig_call(&rig, "t:fib", 10), 55);
+	atomic_store(&tasks_opened, 1);
+	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_DONE);
+	stop();
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ parked workers */
+
+static void choose(uint64_t usable)
+{
+	const uint64_t bits[LIMIT_WORKERS / 64] = { usable };
+
+	park_choose(rig.pool, bits, (uint32_t)__builtin_popcountll(usable), 0);
+}
+
+static struct fk_counter gate;
+static _Atomic uint32_t went_on[4]; /* on each worker */
+
+static void waits_at_gate(void *arg)
+{
+	struct fk_counter *begun = arg;
+	volatile uint64_t mark = (uintptr_t)&mark;
+
+	(void)fk_counter_add(begun, -1);
+	(void)fk_counter_wait(&gate, 0);
+	atomic_fetch_add(&went_on[worker_self()->index], 1);
+	if (mark != (uintptr_t)&mark)
+		atomic_fetch_add(&tasks_reached, 1000);
+	atomic_fetch_add(&tasks_reached, 1);
+}
+
+FK_FIBER_TASK(int64_t, at_gate, (int64_t, n))
+{
+	struct fk_counter all = FK_COUNTER, *begun = malloc(sizeof(*begun));
+
+	*begun = FK_COUNTER_OF((uint32_t)n);
+	for (int64_t i = 0; i < n; i++)
+		(void)fk_fiber_spawn(waits_at_gate, begun, &all);
+	(void)fk_counter_wait(begun, 0);
+	atomic_store(&tasks_opened, 1);
+	(void)fk_counter_wait(&all, 0);
+	free(begun);
+	return n;
+}
+FK_EXPORT(at_gate, "n:i64 -> i64", 0, "Fibers that wait until the test lets them go")
+
+/* So many fibers wait, some of each worker. */
+static void submit_waiting(uint32_t job, int64_t n)
+{
+	gate = FK_COUNTER_OF(1);
+	for (int i = 0; i < 4; i++)
+		atomic_store(&went_on[i], 0);
+	atomic_store(&tasks_reached, 0);
+	atomic_store(&tasks_opened, 0);
+	submit(job, "t:at_gate", n);
+	while (!atomic_load(&tasks_opened))
+		sched_yield();
+}
+
+static bool rests(uint32_t worker, uint32_t state)
+{
+	return wake_state(wake_load(&rig.pool->workers[worker].board->wake)) == state;
+}
+
+static void open_gate(void)
+{
+	(void)fk_rt_counter_add(&gate, -1);
+}
+
+START_TEST(those_of_a_parked_worker_go_on_elsewhere_and_come_back)
+{
+	start(2, FK_STACK_SHARED, false);
+	for (int i = 0; i < 30; i++) {
+		uint32_t stays = (uint32_t)i % 2, goes = 1 - stays;
+
+		submit_waiting(1, 200);
+		choose(1u << stays);
+		while (!rests(goes, WAKE_PARKED))
+			sched_yield();
+		open_gate();
+		ck_assert_uint_eq(rig_wait(&rig, 1), JOB_DONE);
+		ck_assert_uint_eq(atomic_load(&tasks_reached), 200);
+		/* Not where they had begun, if that was on the other one. */
+		ck_assert_uint_eq(went_on[stays], 200);
+		/* Also while it stands in for the other one that one is back. */
+		choose(3);
+		submit_waiting(1, 200);
+		open_gate();
+		ck_assert_uint_eq(rig_wait(&rig, 1), JOB_DONE);
+		ck_assert_uint_eq(atomic_load(&tasks_reached), 200);
+	}
+	stop();
+}
+END_TEST
+
+/* Workers are parked and come back all the time. */
+static _Atomic bool flicker_over;
+
+static void *flicker(void *arg)
+{
+	uint64_t set = 1;
+
+	while (!atomic_load(&flicker_over)) {
+		choose(set);
+		set = set % 15 + 1;
+		for (int i = 0; i < 100; i++)
+			sched_yield();
+	}
+	choose(15);
+	return arg;
+}
+
+START_TEST(workers_are_parked_at_any_moment)
+{
+	pthread_t thread;
+
+	for (uint32_t workers = 2; workers <= 4; workers += 2) {
+		start(workers, FK_STACK_SHARED, false);
+		atomic_store(&flicker_over, false);
+		ck_assert_int_eq(pthread_create(&thread, NULL, flicker, NULL), 0);
+		for (int i = 0; i < 10; i++) {
+			ck_assert_int_eq(rig_call(&rig, "t:keepers", 20) % 1000, 0);
+			do_all();
+		}
+		atomic_store(&flicker_over, true);
+		pthread_join(thread, NULL);
+		stop();
+	}
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ ends before the end */
+
+START_TEST(a_cancel_reaches_fibers_that_wait)
+{
+	for (uint32_t workers = 1; workers <= 2; workers++) {
+		start(workers, FK_STACK_SHARED, false);
+		for (int i = 0; i < 20; i++) {
+			uint64_t before = rig_counter(&rig, fiber_parks);
+
+			atomic_store(&cut, 0);
+			submit(1, "t:forever", 50);
+			await_waiting(before + 51);
+			cancel(1);
+			ck_assert_uint_eq(rig_wait(&rig, 1), JOB_CANCELLED);
+			ck_assert_uint_eq(atomic_load(&cut), 51);
+		}
+		stop();
+	}
+}
+END_TEST
+
+START_TEST(a_cancel_at_any_moment_ends_the_job)
+{
+	for (uint32_t workers = 1; workers <= 2; workers++) {
+		start(workers, FK_STACK_SHARED, false);
+		for (uint32_t i = 0; i < 300; i++) {
+			uint32_t outcome;
+
+			submit(1, "t:busy", 40);
+			for (uint32_t j = 0; j < i % 100 * 10000; j++)
+				__asm__ volatile("");
+			cancel(1);
+			outcome = rig_wait(&rig, 1);
+			ck_assert(outcome == JOB_CANCELLED || outcome == JOB_DONE);
+		}
+		stop();
+	}
+}
+END_TEST
+
+static _Atomic uint32_t no_memory;
+
+static void waits_if_it_can(void *arg)
+{
+	(void)arg;
+	if (fk_fiber_yield() == -ENOMEM)
+		atomic_fetch_add(&no_memory, 1);
+	if (fk_counter_wait(&gate, 0) == -ENOMEM)
+		atomic_fetch_add(&no_memory, 1);
+	if (fk_fiber_sleep(1000) == -ENOMEM)
+		atomic_fetch_add(&no_memory, 1);
+}
+
+FK_FIBER_TASK(int64_t, short_of_memory, (int64_t, n))
+{
+	struct fk_counter all = FK_COUNTER;
+	int64_t begun = 0;
+
+	gate = FK_COUNTER_OF(1);
+	while (begun < n && fk_fiber_spawn(waits_if_it_can, NULL, &all) == 0)
+		begun++;
+	/* Those that could wait are at the gate. */
+	for (int i = 0;
+	     i < 10000 && rig_counter(&rig, fiber_parks) + no_memory < 2 * (uint64_t)begun; i++)
+		(void)fk_fiber_yield();
+	(void)fk_counter_add(&gate, -1);
+	(void)fk_counter_wait(&all, 0);
+	return begun;
+}
+FK_EXPORT(short_of_memory, "n:i64 -> i64", 0, "Fibers of which some have no memory to wait with")
+
+START_TEST(who_has_no_memory_to_wait_with_is_told)
+{
+	start(1, FK_STACK_SHARED, false);
+	atomic_store(&no_memory, 0);
+	/* Enough for all records, and the stacks of some. */
+	atomic_store(&rig.pool->stack_max, 64 * 1024 + 512 * 200);
+	ck_assert_int_eq(rig_call(&rig, "t:short_of_memory", 180), 180);
+	ck_assert_uint_gt(atomic_load(&no_memory), 100);
+	ck_assert_uint_lt(atomic_load(&no_memory), 3 * 180);
+	stop();
+}
+END_TEST
+
+CHECK_MAIN("fiber_shared", fibers_do_the_same_on_slabs, fibers_do_the_same_on_shared_stacks,
+	   fibers_do_the_same_where_every_fork_is_stolen,
+	   fibers_do_the_same_in_a_pool_that_is_shaken, fibers_do_the_same_where_deques_are_full,
+	   signals_and_requests_at_any_moment_do_no_harm,
+	   what_is_on_a_shared_stack_is_there_after_each_wait,
+	   one_that_is_alone_on_its_stack_is_never_copied,
+	   what_cannot_stand_on_a_shared_stack_is_refused, who_yields_comes_after_all_others,
+	   both_kinds_take_turns, a_waiting_job_goes_before_fibers_that_only_yield,
+	   those_of_a_parked_worker_go_on_elsewhere_and_come_back, workers_are_parked_at_any_moment,
+	   a_cancel_reaches_fibers_that_wait, a_cancel_at_any_moment_ends_the_job,
+	   who_has_no_memory_to_wait_with_is_told)
