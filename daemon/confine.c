@@ -15,6 +15,9 @@
  *   I1. The filter is there before the first worker is made, and in all threads: those that a
  *       module's constructor has started get it too (TSYNC). What runs earlier is forkd's own code
  *       and the constructors of modules; they may open, start and connect what tasks need.
+ *       The poller's ring is there as well (poller.c): what fibers read, write and accept by it
+ *       passes no filter, so it does that and no more. Who accepts needs a socket that listens,
+ *       which a task cannot make.
  *   I2. The first row of the table that fits decides; then normal allows, strict denies.
  *   I3. A call that is denied fails with EPERM, and the job goes on: what comes of it is the
  *       task's. ENOSYS where libc has another way and shall take it.
@@ -284,6 +287,7 @@ static const struct confine_row confine_rows[] = {
 	{ SYS_poll, ALLOW },
 	{ SYS_ppoll, ALLOW },
 	{ SYS_pread64, ALLOW },
+	{ SYS_preadv2, ALLOW },
 	{ SYS_pwrite64, ALLOW },
 	{ SYS_pwritev2, ALLOW }, /* the log's pipe */
 	{ SYS_read, ALLOW },
@@ -297,6 +301,7 @@ static const struct confine_row confine_rows[] = {
 	{ SYS_clock_nanosleep, ALLOW },
 	{ SYS_futex, ALLOW },
 	{ SYS_futex_waitv, ALLOW },
+	{ SYS_io_uring_enter, ALLOW }, /* the poller's */
 	{ SYS_getcpu, ALLOW },
 	{ SYS_getegid, ALLOW },
 	{ SYS_geteuid, ALLOW },
@@ -474,6 +479,14 @@ void confine_hide(uint32_t mode)
 #else
 	(void)mode;
 #endif
+}
+
+int confine_thread(uint32_t mode)
+{
+#ifdef FK_SANITIZE
+	mode = OPTIONS_CONFINE_OFF;
+#endif
+	return mode == OPTIONS_CONFINE_OFF ? 0 : confine_capabilities();
 }
 
 int confine_pool(uint32_t mode)

@@ -25,4 +25,8 @@ void confine_hide(uint32_t mode);
  */
 int confine_pool(uint32_t mode);
 
+/* The calling thread, which is made before that, is to have no capability either. Returns 0 or a
+ * negative errno. */
+int confine_thread(uint32_t mode);
+
 #endif

@@ -96,11 +96,13 @@ int fibers_init(struct pool *pool)
 
 		(void)topology_bind_group_memory(pool->topology, g, part, size);
 	}
+	pool->fibers.poller_error = fiber_io_init(pool);
 	return r;
 }
 
 void fibers_fini(struct pool *pool)
 {
+	fiber_io_fini(pool);
 	fiber_stacks_fini(&pool->fibers.stacks);
 	fiber_memory_fini(&pool->fibers.blocks);
 	free(pool->fibers.berths.berths);

@@ -9,6 +9,7 @@
  *   fiber.c          a fiber's life: spawned, switched to, leaves, ends
  *   fiber_wait.c     counters, waits, wakes
  *   fiber_time.c     waits for a time
+ *   fiber_io.c       waits for input and output
  *   fiber_family.c   what belongs together: how it begins and ends, and how cancels reach it
  *   fiber_call.c     frames run fibers, and fibers run frames
  *   fiber_stack.c    stacks of their own; fiber_berth.c, those that they share; fiber_memory.c,
@@ -46,6 +47,7 @@
 #include "daemon/fiber_counter.h"
 #include "daemon/fiber_park.h"
 #include "daemon/fiber_stack.h"
+#include "daemon/poller.h"
 #include "daemon/switch.h"
 #include "daemon/vheap.h"
 #include "daemon/worker.h"
@@ -84,15 +86,24 @@ struct fiber_family {
 /* Of a fiber that waits for a time, or may. */
 struct fiber_timer {
 	struct vheap_node node;
-	uint64_t generation; /* of the park that it ends */
+	uint64_t generation; /* of the park that it ends; 0: it ends the fiber's I/O */
 	struct fiber_times *times;
 	struct fiber_timer *next; /* that is due as well */
+};
+
+/* What a fiber reads, writes, accepts or polls. */
+struct fiber_io {
+	struct poller_op op;
+	uint64_t generation; /* of its park */
 };
 
 /* What a fiber waits with: whoever wakes it finds that here, and not on its stack. */
 struct fiber_waits {
 	struct fiber_timer timer;
-	struct fiber_counter_node node;
+	union {
+		struct fiber_counter_node node;
+		struct fiber_io io;
+	};
 };
 
 /* The task that a fiber has called. */
@@ -112,6 +123,7 @@ struct fiber {
 	uint8_t after; /* enum fiber_after */
 	bool shared;   /* its stack */
 	bool refused;  /* it was to leave that, and there was no memory for a copy */
+	bool does_io;  /* what it waits for, if it does, is waits.io */
 	uint32_t shard;
 	struct worker *worker; /* it runs on, or has run on last */
 	struct fiber_family *family;
@@ -156,6 +168,8 @@ struct fibers {
 	struct fiber_berths berths;
 	struct fiber_bucket buckets[FIBER_BUCKETS];
 	struct fiber_times times[FIBER_SHARDS];
+	struct poller poller;
+	int poller_error; /* 0, or why there is none */
 };
 
 /* After layout_make(). Returns 0 or a negative errno. */
@@ -214,8 +228,13 @@ bool fiber_rest(struct fiber *fiber);
 /* Is any of these bytes on a stack that the fiber shares? There they stay only while it runs. */
 static inline bool fiber_on_shared_stack(const struct fiber *f, const void *ptr, size_t len)
 {
-	return f->shared && (uintptr_t)ptr < (uintptr_t)f->stack->low + f->stack->size &&
-	       (uintptr_t)ptr + len > (uintptr_t)f->stack->low;
+	uintptr_t at, low;
+
+	if (!f->shared)
+		return false;
+	at = (uintptr_t)ptr;
+	low = (uintptr_t)f->stack->low;
+	return at - low < f->stack->size || low - at < len;
 }
 
 /* The job of the worker holds so many bytes more. False: it may not. */
@@ -238,6 +257,14 @@ bool fiber_is_over(const struct fiber *fiber);
  * NULL. */
 void fiber_ready(struct worker *w, struct fiber *fiber);
 
+/* The same of many that no worker has woken: each, and then all of them. A batch is all zero at
+ * first. */
+struct fiber_batch {
+	uint64_t workers[LIMIT_WORKERS / 64];
+};
+void fiber_ready_one(struct fiber_batch *batch, struct fiber *fiber);
+void fiber_ready_all(struct pool *pool, const struct fiber_batch *batch);
+
 /* A fiber is spawned with this counter. Returns 0; -EINVAL if it is none for fibers, -ERANGE. */
 int fiber_counter_begin(struct fk_counter *counter);
 /* It has ended, or was not spawned after all. */
@@ -259,6 +286,16 @@ void fiber_timer_clear(struct fiber *fiber);
 /* Makes fibers go on whose time has come. Returns when the next look is due, 0 if there is none to
  * come. */
 uint64_t fibers_check(struct pool *pool);
+
+/* fiber_io.c */
+
+/* 0, or a negative errno: fibers do without then. */
+int fiber_io_init(struct pool *pool);
+void fiber_io_fini(struct pool *pool);
+
+/* What the fiber waits for, if it is I/O, ends early, with this error. The caller holds the lock of
+ * the list or the heap in which it has found the fiber or its timer. */
+void fiber_io_end(struct pool *pool, struct fiber *fiber, int error);
 
 /* fiber_local.c */
 

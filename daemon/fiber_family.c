@@ -27,6 +27,8 @@
  * WHAT HAPPENS IF A PEER DIES HERE
  *   A worker dies with the whole pool.
  */
+#include <errno.h>
+
 #include "daemon/fiber.h"
 #include "daemon/pool.h"
 #include "daemon/strand_internal.h"
@@ -117,7 +119,7 @@ void fiber_wait_end(struct fiber *f)
 	pthread_mutex_unlock(&shard->lock);
 }
 
-static void fiber_family_cancel(struct fiber_family *family)
+static void fiber_family_cancel(struct pool *pool, struct fiber_family *family)
 {
 	for (uint32_t i = 0; i < FIBER_SHARDS; i++) {
 		struct fiber_shard *shard = &family->shards[i];
@@ -127,6 +129,8 @@ static void fiber_family_cancel(struct fiber_family *family)
 		     at = at->next) {
 			struct fiber *f = container_of(at, struct fiber, link);
 
+			if (f->does_io)
+				fiber_io_end(pool, f, -ECANCELED);
 			if (fiber_park_cancel(&f->park) == FIBER_RUN)
 				fiber_ready(NULL, f);
 		}
@@ -142,6 +146,6 @@ void fibers_cancel(struct pool *pool, uint32_t row)
 	/* The job may have ended since, and the row be another's: that has no verdict. */
 	for (struct fiber_family *family = bucket->first; family; family = family->next)
 		if (family->front->job == row && verdict_get(pool, row).outcome)
-			fiber_family_cancel(family);
+			fiber_family_cancel(pool, family);
 	pthread_mutex_unlock(&bucket->lock);
 }

@@ -125,7 +125,8 @@ static struct fiber *fiber_of_timer(struct fiber_timer *timer)
 }
 
 /* Takes some that are due out of a heap. Returns those whose fibers the caller makes go on. */
-static struct fiber_timer *fiber_times_due(struct fiber_times *times, uint64_t now)
+static struct fiber_timer *fiber_times_due(struct pool *pool, struct fiber_times *times,
+					   uint64_t now)
 {
 	struct fiber_timer *ready = NULL, **end = &ready;
 
@@ -136,6 +137,10 @@ static struct fiber_timer *fiber_times_due(struct fiber_times *times, uint64_t n
 			container_of(times->heap.nodes[0], struct fiber_timer, node);
 
 		vheap_remove(&times->heap, &timer->node);
+		if (!timer->generation) {
+			fiber_io_end(pool, fiber_of_timer(timer), -ETIMEDOUT);
+			continue;
+		}
 		/* Nobody else makes it go on then: its timer stays as it is. */
 		if (fiber_park_wake(&fiber_of_timer(timer)->park, timer->generation,
 				    FIBER_DEADLINE) == FIBER_RUN) {
@@ -163,7 +168,7 @@ uint64_t fibers_check(struct pool *pool)
 			now = now ? now : clock_ns();
 			if (first > now)
 				break;
-			timer = fiber_times_due(times, now);
+			timer = fiber_times_due(pool, times, now);
 			while (timer) {
 				struct fiber *f = fiber_of_timer(timer);
 

@@ -83,6 +83,16 @@ static struct worker *fiber_host(struct fiber *f)
 	return busy ? busy : f->worker;
 }
 
+/* To a worker's inbox. Returns whose. */
+static struct worker *fiber_send(struct fiber *f)
+{
+	struct worker *to = fiber_host(f);
+
+	fk_set_site(&f->face, FK_PARTED | FK_MOVED);
+	inbox_put(&to->inbox, &f->face);
+	return to;
+}
+
 void fiber_ready(struct worker *w, struct fiber *f)
 {
 	struct worker *to;
@@ -95,11 +105,31 @@ void fiber_ready(struct worker *w, struct fiber *f)
 		fiber_put(w, f);
 		return;
 	}
-	to = fiber_host(f);
-	fk_set_site(&f->face, FK_PARTED | FK_MOVED);
-	inbox_put(&to->inbox, &f->face);
+	to = fiber_send(f);
 	worker_wake(to->pool, to->index, NULL);
 	worker_ask(to);
+}
+
+void fiber_ready_one(struct fiber_batch *batch, struct fiber *f)
+{
+	uint32_t to;
+
+	if (f->copy.berth) {
+		fiber_berth_wake(NULL, f);
+		return;
+	}
+	to = fiber_send(f)->index;
+	batch->workers[to / 64] |= UINT64_C(1) << to % 64;
+}
+
+void fiber_ready_all(struct pool *pool, const struct fiber_batch *batch)
+{
+	for (uint32_t i = 0; i < pool->n_workers; i++) {
+		if (!(batch->workers[i / 64] >> i % 64 & 1))
+			continue;
+		worker_wake(pool, i, NULL);
+		worker_ask(&pool->workers[i]);
+	}
 }
 
 /* ------------------------------------------------------------------------ counting */

@@ -118,6 +118,7 @@ libpool_la_SOURCES = \
 	daemon/fiber_call.c \
 	daemon/fiber_counter.h \
 	daemon/fiber_family.c \
+	daemon/fiber_io.c \
 	daemon/fiber_local.c \
 	daemon/fiber_park.h \
 	daemon/fiber_stack.c \
@@ -144,6 +145,8 @@ libpool_la_SOURCES = \
 	daemon/permit.c \
 	daemon/permit.h \
 	daemon/policy.h \
+	daemon/poller.c \
+	daemon/poller.h \
 	daemon/pool.c \
 	daemon/pool.h \
 	daemon/probe.h \
@@ -196,7 +199,7 @@ endif
 if SWITCH_UCONTEXT
 libpool_la_SOURCES += daemon/switch_ucontext.c
 endif
-libpool_la_CFLAGS = -O3 $(COMMON_CFLAGS) -fno-stack-protector $(HWLOC_CFLAGS)
+libpool_la_CFLAGS = -O3 $(COMMON_CFLAGS) -fno-stack-protector $(LIBURING_CFLAGS) $(HWLOC_CFLAGS)
 
 # Both processes look at the machine through the same unit.
 libtopology_la_SOURCES = \
@@ -212,7 +215,7 @@ forkd_LDFLAGS = $(COMMON_LDFLAGS) $(PIE_LDFLAGS) $(FK_RT_LDFLAGS)
 forkd_LDADD = $(DAEMON_LIBS)
 
 MANAGER_LIBS = libmanager.la $(LIBURING_LIBS) $(LIBSYSTEMD_LIBS)
-POOL_LIBS = libpool.la $(HWLOC_LIBS) -ldl
+POOL_LIBS = libpool.la $(LIBURING_LIBS) $(HWLOC_LIBS) -ldl
 DAEMON_LIBS = $(MANAGER_LIBS) $(POOL_LIBS) libtopology.la $(OPTIONS_LIBS) libshm.la libcommon.la
 
 # The modules are built in a folder of their own, daemon/modules/.libs, which a forkd that runs

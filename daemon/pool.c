@@ -277,6 +277,7 @@ static int pool_start_threads(struct pool *pool, struct pool_thread *threads,
 static void pool_free(struct pool *pool)
 {
 	fault_end();
+	fibers_fini(pool); /* its thread counts on the board */
 	intake_fini(pool);
 	for (uint32_t i = 0; pool->workers && i < pool->n_workers; i++)
 		worker_fini(&pool->workers[i]);
@@ -284,7 +285,6 @@ static void pool_free(struct pool *pool)
 	layout_unplace(pool);
 	layout_unmap(pool);
 	pool_free_rows(pool);
-	fibers_fini(pool);
 	profile_free(pool->profile);
 	channel_fini(&pool->channel);
 	munmap(pool, sizeof(*pool));
@@ -333,6 +333,9 @@ static int pool_prepare(struct pool *pool, const int *fds)
 	r = fibers_init(pool);
 	if (r < 0)
 		return pool_fail(pool, "no address space for the stacks of fibers", r);
+	if (pool->fibers.poller_error)
+		log_warning("fibers cannot wait for input and output: io_uring: %s",
+			    strerror(-pool->fibers.poller_error));
 	r = intake_init(pool);
 	if (r < 0)
 		return pool_fail(pool, "no memory for the queues", r);

@@ -109,6 +109,85 @@ START_TEST(a_fiber_that_fails_says_with_what)
 }
 END_TEST
 
+/* So many fibers wait for input. */
+static void await_reading(uint64_t n)
+{
+	DAEMON_AWAIT(daemon_counter(&d, "fiber_io_waiting") == n);
+}
+
+START_TEST(fibers_talk_through_pipes_however_tasks_are_confined)
+{
+	static const char *const confined[] = { "--confine=off", "--confine=normal" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(confined); i++) {
+		memset(&d, 0, sizeof(d));
+		daemon_start(&d, "--workers=2", confined[i], NULL);
+		c = daemon_open(&d);
+		jobs_see(c, submit("fiber:talk", 2000), 16 * 2000 * 2001 / 2);
+		ck_assert_uint_gt(daemon_counter(&d, "fiber_ios"), 0);
+		ck_assert_uint_eq(daemon_counter(&d, "fiber_io_waiting"), 0);
+		jobs_end(&d, c);
+	}
+}
+END_TEST
+
+START_TEST(a_cancel_ends_fibers_that_read)
+{
+	fk_job job;
+
+	start("--workers=2");
+	job = submit("fiber:reading", 1000);
+	await_reading(1000);
+	ck_assert_int_eq(fk_cancel(c, job), 0);
+	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_CANCELLED);
+	await_reading(0);
+	jobs_see(c, submit("fiber:talk", 10), 16 * 55);
+	jobs_end(&d, c);
+}
+END_TEST
+
+/* Its client is killed while they wait. */
+static void submits_and_stays(void)
+{
+	c = daemon_open(&d);
+	(void)submit("fiber:reading", 1000);
+	for (;;)
+		(void)pause();
+}
+
+START_TEST(fibers_that_read_end_with_a_client_that_is_killed)
+{
+	pid_t pid;
+
+	start("--workers=2");
+	pid = daemon_client(submits_and_stays, 0);
+	await_reading(1000);
+	ck_assert_int_eq(kill(pid, SIGKILL), 0);
+	ck_assert_int_eq(daemon_reap(pid), 256 + SIGKILL);
+	await_reading(0);
+	jobs_see(c, submit("fiber:talk", 10), 16 * 55);
+	jobs_end(&d, c);
+}
+END_TEST
+
+/* Whatever the pool waits for, and however it ends: nothing of it is left. */
+START_TEST(a_pool_that_is_killed_leaves_nothing_of_fibers_that_read)
+{
+	fk_job job;
+	pid_t pool;
+
+	start("--workers=2");
+	job = submit("fiber:reading", 1000);
+	await_reading(1000);
+	pool = daemon_pool(&d);
+	ck_assert_int_eq(kill(pool, SIGKILL), 0);
+	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_LOST);
+	(void)jobs_pool_after(&d, pool);
+	jobs_see(c, submit("fiber:talk", 10), 16 * 55);
+	jobs_end(&d, c);
+}
+END_TEST
+
 /* Ends the pool in one of its ways; the fiber is named, and the next pool runs fibers. */
 static void see_bad_end(int64_t how, int signo, uint32_t reason, const char *fiber,
 			const char *said)
@@ -160,4 +239,6 @@ CHECK_MAIN("fiber_jobs", jobs_that_are_fibers_have_their_results, a_client_cance
 	   fibers_that_wait_end_with_their_client, fibers_that_wait_end_at_the_deadline,
 	   a_fiber_that_fails_says_with_what, an_overflow_is_a_crash_and_names_the_fiber,
 	   exit_in_a_fiber_is_its_jobs, pthread_exit_in_a_fiber_is_its_jobs,
-	   abort_in_a_fiber_is_its_jobs)
+	   abort_in_a_fiber_is_its_jobs, fibers_talk_through_pipes_however_tasks_are_confined,
+	   a_cancel_ends_fibers_that_read, fibers_that_read_end_with_a_client_that_is_killed,
+	   a_pool_that_is_killed_leaves_nothing_of_fibers_that_read)

@@ -33,6 +33,7 @@ UNIT_TESTS = \
 	tests/check_fair_short \
 	tests/check_fiber \
 	tests/check_fiber_counter \
+	tests/check_fiber_io \
 	tests/check_fiber_million \
 	tests/check_fiber_park \
 	tests/check_fiber_shared \
@@ -240,6 +241,7 @@ TSAN_TESTS = \
 	tests/check_events \
 	tests/check_fiber \
 	tests/check_fiber_counter \
+	tests/check_fiber_io \
 	tests/check_fiber_park \
 	tests/check_fiber_shared \
 	tests/check_fiber_stack \
@@ -549,6 +551,7 @@ tests_check_fiber_stack_LDFLAGS = \
 	-Wl,--wrap=mprotect \
 	-Wl,--wrap=sysconf
 tests_check_fiber_time_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=realloc
+tests_check_fiber_io_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=realloc
 tests_check_keeping_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=listener_open -Wl,--wrap=poolproc_init
 tests_check_lazy_pool_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=strdup
 tests_check_loop_LDFLAGS = \

@@ -139,6 +139,7 @@ void rig_stop(struct rig *rig)
 	for (uint32_t i = 0; i < pool->n_workers; i++)
 		pthread_join(pool->workers[i].thread, NULL);
 	pthread_join(rig->dispatcher, NULL);
+	fibers_fini(pool);
 	for (uint32_t i = 0; i < pool->n_workers; i++)
 		worker_fini(&pool->workers[i]);
 	intake_fini(pool);
@@ -149,7 +150,6 @@ void rig_stop(struct rig *rig)
 	close(rig->tenant_fd);
 	close(rig->client_fd);
 	pool_free_rows(pool);
-	fibers_fini(pool);
 	layout_unplace(pool);
 	free(pool);
 	options_fini(&rig->options);

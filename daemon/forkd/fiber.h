@@ -95,6 +95,14 @@ struct fk_counter {
 #define FK_COUNTER_MAX	    ((1u << 25) - 1)
 #define FK_COUNTER_WORD_(n) (UINT64_C(1) << 51 | (uint64_t)(n) << 1)
 
+/* What fk_rt_fiber_io() does. */
+enum fk_io {
+	FK_IO_READ,
+	FK_IO_WRITE,
+	FK_IO_ACCEPT,
+	FK_IO_POLL,
+};
+
 /* The runtime, in the pool (daemon/fiber.h). Not for authors. */
 FK_COLD int fk_rt_fiber_spawn(void (*fn)(void *arg), void *arg, struct fk_counter *counter,
 			      uint32_t kind, size_t stack, const char *name);
@@ -104,6 +112,8 @@ FK_COLD int fk_rt_fiber_fail(int code);
 FK_COLD int fk_rt_fiber_sleep(uint64_t ns, bool from_now);
 FK_COLD int fk_rt_counter_wait(struct fk_counter *counter, uint32_t value, uint64_t deadline_ns);
 FK_COLD int fk_rt_counter_add(struct fk_counter *counter, int32_t n);
+FK_COLD int64_t fk_rt_fiber_io(enum fk_io what, int fd, void *data, size_t size,
+			       uint64_t deadline_ns);
 FK_COLD void **fk_rt_fiber_local(_Atomic uint32_t *key, void (*end)(void *value));
 FK_COLD int
 fk_rt_fiber_call(void (*enter)(struct fk_worker *w, char *sp, void *result, const void *args),
@@ -190,6 +200,40 @@ static inline int fk_fiber_sleep(uint64_t ns)
 static inline int fk_fiber_sleep_until(uint64_t deadline_ns)
 {
 	return fk_rt_fiber_sleep(deadline_ns, false);
+}
+
+/*
+ * Input and output, for which the fiber waits and its worker does not, whether the descriptor is
+ * O_NONBLOCK or not. What can be done at once is done at once.
+ *   fk_fiber_read()	what read(2) does: up to so many bytes, at the file's position
+ *   fk_fiber_write()	what write(2) does; it may write less than there is
+ *   fk_fiber_accept()	what accept(2) does; the descriptor that it returns is close-on-exec
+ *   fk_fiber_poll()	what poll(2) does, of one descriptor; returns which events there are
+ * deadline_ns: until when it waits at most, CLOCK_MONOTONIC; FK_NEVER: for ever.
+ * They return 0 or more; the error of the call that they are named for; -ETIMEDOUT: the time has
+ * come; -ECANCELED: the job is over; -EPERM: the caller is no fiber; -ENOSYS: it would have to
+ * wait, and the kernel has no io_uring for forkd; -ENOMEM: no memory to wait with. With all of
+ * these nothing was read, written or accepted. A descriptor that is closed meanwhile is waited for
+ * all the same.
+ */
+static inline int64_t fk_fiber_read(int fd, void *data, size_t size, uint64_t deadline_ns)
+{
+	return fk_rt_fiber_io(FK_IO_READ, fd, data, size, deadline_ns);
+}
+
+static inline int64_t fk_fiber_write(int fd, const void *data, size_t size, uint64_t deadline_ns)
+{
+	return fk_rt_fiber_io(FK_IO_WRITE, fd, (void *)(uintptr_t)data, size, deadline_ns);
+}
+
+static inline int fk_fiber_accept(int fd, uint64_t deadline_ns)
+{
+	return (int)fk_rt_fiber_io(FK_IO_ACCEPT, fd, NULL, 0, deadline_ns);
+}
+
+static inline int fk_fiber_poll(int fd, uint32_t events, uint64_t deadline_ns)
+{
+	return (int)fk_rt_fiber_io(FK_IO_POLL, fd, NULL, events, deadline_ns);
 }
 
 /* True if the job of the fiber is over: it was cancelled, is late, or has failed. For long loops

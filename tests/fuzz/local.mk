@@ -93,7 +93,7 @@ FUZZ_CC = -O1 $(BASE_CFLAGS) $(WARN_CFLAGS) $(INIH_CFLAGS) $(HWLOC_CFLAGS) \
 	-fsanitize=fuzzer-no-link,$(FUZZ_SANITIZERS) -fno-sanitize-recover=undefined \
 	-fsanitize-coverage-ignorelist=$(srcdir)/tests/fuzz/uncovered -fno-omit-frame-pointer
 FUZZ_LINKING = -pthread -fsanitize=fuzzer,$(FUZZ_SANITIZERS)
-FUZZ_SYSTEM_LIBS = $(INIH_LIBS) $(HWLOC_LIBS) $(JANSSON_LIBS) $(NCURSES_LIBS) -ldl -lm
+FUZZ_SYSTEM_LIBS = $(INIH_LIBS) $(LIBURING_LIBS) $(HWLOC_LIBS) $(JANSSON_LIBS) $(NCURSES_LIBS) -ldl -lm
 FUZZ_LIBS = tests/fuzz/libfuzzed.la $(FUZZ_SYSTEM_LIBS)
 
 EXTRA_LTLIBRARIES += tests/fuzz/libfuzzed.la

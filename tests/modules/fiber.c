@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* tests/modules/fiber.c - tasks that are fibers, of which some end badly */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -210,6 +211,80 @@ FK_FIBER_TASK(int64_t, forever, (int64_t, n))
 	return fk_counter_wait(&waiting, 0);
 }
 FK_EXPORT(forever, "n:i64 -> i64", 0, "So many fibers that wait until the job is cancelled")
+
+static void reads(void *arg)
+{
+	const int *ends = arg;
+	char byte;
+
+	(void)fk_fiber_read(ends[0], &byte, 1, FK_NEVER);
+}
+
+/* The same, for bytes that do not come. */
+FK_FIBER_TASK(int64_t, reading, (int64_t, n))
+{
+	struct fk_counter waiting = FK_COUNTER;
+	int ends[2];
+
+	if (pipe(ends) < 0)
+		return fk_fiber_fail(-errno);
+	for (int64_t i = 0; i < n; i++)
+		if (fk_fiber_spawn(reads, ends, &waiting) < 0)
+			break;
+	(void)fk_counter_wait(&waiting, 0);
+	(void)close(ends[0]);
+	(void)close(ends[1]);
+	return 0;
+}
+FK_EXPORT(reading, "n:i64 -> i64", 0, "So many fibers that read until the job is cancelled")
+
+struct pipe {
+	int ends[2];
+	int64_t n;
+	int64_t sum;
+};
+
+static void sends(void *arg)
+{
+	struct pipe *self = arg;
+
+	for (int64_t i = 1; i <= self->n; i++)
+		if (fk_fiber_write(self->ends[1], &i, sizeof(i), FK_NEVER) != sizeof(i))
+			break;
+	(void)close(self->ends[1]);
+}
+
+static void receives(void *arg)
+{
+	struct pipe *self = arg;
+	int64_t x;
+
+	while (fk_fiber_read(self->ends[0], &x, sizeof(x), FK_NEVER) == sizeof(x))
+		self->sum += x;
+	(void)close(self->ends[0]);
+}
+
+/* Pipes that hold one number each: a page. Who sends more waits for who receives. */
+FK_FIBER_TASK(int64_t, talk, (int64_t, n))
+{
+	struct fk_counter all = FK_COUNTER;
+	struct pipe pipes[16] = { { .n = 0 } };
+	int64_t sum = 0;
+
+	for (size_t i = 0; i < 16; i++) {
+		pipes[i].n = n;
+		if (pipe(pipes[i].ends) < 0)
+			return -errno;
+		(void)fcntl(pipes[i].ends[1], F_SETPIPE_SZ, 4096);
+		(void)fk_fiber_spawn(receives, &pipes[i], &all);
+		(void)fk_fiber_spawn(sends, &pipes[i], &all);
+	}
+	(void)fk_counter_wait(&all, 0);
+	for (size_t i = 0; i < 16; i++)
+		sum += pipes[i].sum;
+	return sum;
+}
+FK_EXPORT(talk, "n:i64 -> sum:i64", 0, "16 times the sum of the numbers to n, sent through pipes")
 
 /* ------------------------------------------------------------------------ that end badly */
 

@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon/poller.c - input and output that is waited for, all of a pool's in one place
+ *
+ * WHAT IT IS
+ *   The ring belongs to the poller's thread: it alone submits, and takes what has completed. Others
+ *   leave notes in a list, and ring a bell if the thread sleeps. A note is an operation that is to
+ *   begin, or the same one that is to end early: the address of it, with the lowest bit set for the
+ *   latter.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   As poller.h says.
+ *
+ *	others		fill in op; push note --> [notes]; fence; word: SLEEPING? --> bell
+ *	poller		take all notes --> ring; announce sleep, fence, look again; enter the kernel
+ *			<-- completions: result, count down; those at 0 --> done()
+ *
+ * THE BELL
+ *   The thread waits in io_uring_enter(2), so the bell is something that the ring waits for: the
+ *   word itself, as a futex, from Linux 6.7 on; before that an eventfd, which is read. Once it
+ *   waits for it it does so until it rings: a wake for an earlier sleep ends that wait, and is one
+ *   turn too many, no more.
+ *
+ * INVARIANTS
+ *   I1. notes is the newest note, which leads to those before by next. The thread takes all at
+ *       once, so nothing is ever taken out of the middle; it submits them in the order in which
+ *       they were left. Who ends an operation knows of it by something that came after
+ *       poller_begin(): so its end is submitted after it, and the kernel finds it.
+ *   I2. state is { why:24, asked:1, notes:2 }: how many of the operation's notes have not
+ *       completed, and why it is to end, once somebody has asked. Whoever asks counts up from 1,
+ *       never from 0, and once; the thread alone counts down. So an operation is done once, and
+ *       nobody touches it when its notes have come down to 0 but done().
+ *   I3. No note is forgotten: who leaves one makes a full fence and looks at the word; the thread
+ *       announces its sleep, makes a full fence, and looks at the list (shm/wake.h, W1, W5). If it
+ *       is on its way into the kernel then, the futex has another value than it was given, or the
+ *       eventfd can be read.
+ *   I4. What was read is not lost: an operation that has completed is told so, whoever has asked
+ *       for its end.
+ *   I5. No descriptor of the ring stays open where tasks could close it: the thread has it
+ *       registered with itself. The eventfd of the older way stays.
+ *
+ * CONFINEMENT
+ *   The ring is made before the pool is confined (confine.c), since tasks may make none. It is
+ *   restricted to what is used here, and where the kernel can do so to this thread: a task that
+ *   writes to the ring's memory can do no more by it than read, write, accept and poll.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   A thread dies with the whole pool, and the kernel gives up what was to be done.
+ */
+#include "daemon/poller.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/urgent.h"
+#include "common/util.h"
+#include "daemon/confine.h"
+#include "shm/futex.h"
+#include "shm/wake.h"
+
+#define POLLER_SQES    1024u
+#define POLLER_CQES    4096u
+#define POLLER_THREADS 4u	    /* of the kernel's, for files that cannot be polled */
+#define POLLER_STACK   (256u << 10) /* a sanitizer needs some */
+
+/* Newer than the headers of Debian 12. */
+#define POLLER_OP_FUTEX_WAIT 51
+#define POLLER_FUTEX_U32     2 /* FUTEX2_SIZE_U32 */
+
+#define POLLER_NOTES 3u /* state: how many */
+#define POLLER_ASKED 4u
+#define POLLER_WHY   8 /* shift */
+
+#define POLLER_ENDS ((uintptr_t)1) /* of a note */
+#define POLLER_BELL UINT64_C(2)	   /* user_data of what waits for the bell */
+
+bool poller_is_old;
+
+/* ------------------------------------------------------------------------ notes */
+
+static struct poller_op *poller_op_of(uintptr_t note)
+{
+	return (struct poller_op *)(note & ~POLLER_ENDS);
+}
+
+static uintptr_t *poller_next(uintptr_t note)
+{
+	return &poller_op_of(note)->next[note & POLLER_ENDS];
+}
+
+static void poller_ring(struct poller *p)
+{
+	const uint64_t one = 1;
+
+	if (p->bell < 0)
+		futex_wake(&p->word, INT32_MAX);
+	else
+		(void)!write(p->bell, &one, sizeof(one));
+}
+
+/* What it is to find was published before. */
+static void poller_wake(struct poller *p)
+{
+	uint32_t value;
+
+	wake_published();
+	value = wake_load(&p->word);
+	/* Relaxed: I3; who changes it is the one that rings. */
+	if (wake_rests(value) && atomic_compare_exchange_strong_explicit(
+					 &p->word, &value, (value & ~WAKE_STATE) | WAKE_LOOKING,
+					 memory_order_relaxed, memory_order_relaxed))
+		poller_ring(p);
+}
+
+static void poller_push(struct poller *p, uintptr_t note)
+{
+	/* Relaxed: the CAS orders. */
+	uintptr_t newest = atomic_load_explicit(&p->notes, memory_order_relaxed);
+
+	do {
+		*poller_next(note) = newest;
+		/* ORDER poller/note [N1]: release, the operation as it is filled in. Pairs with
+		 * poller_take(). */
+	} while (!atomic_compare_exchange_weak_explicit(
+		&p->notes, &newest, note, memory_order_release, memory_order_relaxed));
+	poller_wake(p);
+}
+
+void poller_begin(struct poller *p, struct poller_op *op)
+{
+	/* Relaxed: nobody knows of it yet. */
+	atomic_store_explicit(&op->state, 1, memory_order_relaxed);
+	poller_push(p, (uintptr_t)op);
+}
+
+void poller_end(struct poller *p, struct poller_op *op, int error)
+{
+	/* Relaxed throughout: the word has all there is to know, and the list orders the rest. */
+	uint32_t state = atomic_load_explicit(&op->state, memory_order_relaxed), next;
+
+	do {
+		if (!(state & POLLER_NOTES) || state & POLLER_ASKED)
+			return;
+		next = (state + 1) | POLLER_ASKED | (uint32_t)-error << POLLER_WHY;
+	} while (!atomic_compare_exchange_weak_explicit(
+		&op->state, &state, next, memory_order_relaxed, memory_order_relaxed));
+	poller_push(p, (uintptr_t)op | POLLER_ENDS);
+}
+
+/* All that were left, the oldest first. */
+static uintptr_t poller_take(struct poller *p)
+{
+	uintptr_t note, older, list = 0;
+
+	/* Relaxed: a hint; poller_turn() looks again. */
+	if (!atomic_load_explicit(&p->notes, memory_order_relaxed))
+		return 0;
+	/* ORDER poller/note [N1]: acquire, what the notes say. Pairs with poller_push(). */
+	note = atomic_exchange_explicit(&p->notes, 0, memory_order_acquire);
+	for (; note; note = older) {
+		older = *poller_next(note);
+		*poller_next(note) = list;
+		list = note;
+	}
+	return list;
+}
+
+/* ------------------------------------------------------------------------ submissions */
+
+/* NULL: there is no room now. */
+static struct io_uring_sqe *poller_sqe(struct poller *p)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&p->ring);
+
+	if (sqe || io_uring_submit(&p->ring) < 0)
+		return sqe;
+	return io_uring_get_sqe(&p->ring);
+}
+
+static void poller_describe(struct io_uring_sqe *sqe, const struct poller_op *op)
+{
+	switch (op->what) {
+	case POLLER_READ:
+		io_uring_prep_read(sqe, op->fd, op->data, op->size, (uint64_t)-1);
+		return;
+	case POLLER_WRITE:
+		io_uring_prep_write(sqe, op->fd, op->data, op->size, (uint64_t)-1);
+		return;
+	case POLLER_ACCEPT:
+		io_uring_prep_accept(sqe, op->fd, NULL, NULL, SOCK_CLOEXEC);
+		return;
+	case POLLER_POLL:
+		io_uring_prep_poll_add(sqe, op->fd, op->size);
+		return;
+	}
+	__builtin_unreachable();
+}
+
+/* Tells the ring what the notes say. What there is no room for stays. */
+static void poller_submit(struct poller *p)
+{
+	uintptr_t note = p->later ? p->later : poller_take(p);
+
+	while (note) {
+		struct io_uring_sqe *sqe = poller_sqe(p);
+		struct poller_op *op = poller_op_of(note);
+
+		if (!sqe)
+			break;
+		if (note & POLLER_ENDS)
+			io_uring_prep_cancel64(sqe, (uintptr_t)op, 0);
+		else
+			poller_describe(sqe, op);
+		sqe->user_data = note;
+		/* Where it is done once it is submitted: read before. */
+		note = *poller_next(note);
+	}
+	p->later = note;
+}
+
+/* The ring waits for the bell, if there is room. value: the word that announces the sleep. */
+static bool poller_arm(struct poller *p, uint32_t value)
+{
+	struct io_uring_sqe *sqe;
+
+	if (p->armed)
+		return true;
+	sqe = poller_sqe(p);
+	if (!sqe)
+		return false;
+	if (p->bell >= 0) {
+		io_uring_prep_read(sqe, p->bell, &p->rung, sizeof(p->rung), 0);
+	} else {
+		io_uring_prep_rw(POLLER_OP_FUTEX_WAIT, sqe, POLLER_FUTEX_U32,
+				 (const void *)(uintptr_t)&p->word, 0, value);
+		sqe->addr3 = FUTEX_BITSET_MATCH_ANY;
+	}
+	sqe->user_data = POLLER_BELL;
+	p->armed = true;
+	return true;
+}
+
+/* ------------------------------------------------------------------------ completions */
+
+/* One of the operation's notes has completed. True: all have. */
+static bool poller_count(struct poller_op *op, bool ends, int32_t result)
+{
+	uint32_t state;
+
+	if (!ends)
+		op->result = result;
+	/* Relaxed: I2. */
+	state = atomic_fetch_sub_explicit(&op->state, 1, memory_order_relaxed);
+	assert(state & POLLER_NOTES);
+	if ((state & POLLER_NOTES) != 1)
+		return false;
+	if (state & POLLER_ASKED && (op->result == -ECANCELED || op->result == -EINTR))
+		op->result = -(int32_t)(state >> POLLER_WHY);
+	return true;
+}
+
+/* Takes what has completed. Returns how many. */
+static uint32_t poller_reap(struct poller *p)
+{
+	uintptr_t first = 0, *end = &first;
+	struct io_uring_cqe *cqe;
+	unsigned int head;
+	uint32_t n = 0;
+
+	io_uring_for_each_cqe(&p->ring, head, cqe)
+	{
+		uint64_t note = cqe->user_data;
+		struct poller_op *op = poller_op_of(note);
+
+		n++;
+		if (note == POLLER_BELL) {
+			p->armed = false;
+		} else if (poller_count(op, note & POLLER_ENDS, cqe->res)) {
+			*end = (uintptr_t)op;
+			end = &op->next[0];
+		}
+	}
+	*end = 0;
+	io_uring_cq_advance(&p->ring, n);
+	if (first)
+		p->way.done(p->way.arg, (struct poller_op *)first);
+	return n;
+}
+
+/* ------------------------------------------------------------------------ the thread */
+
+static bool poller_stops(struct poller *p)
+{
+	/* Relaxed: who sets it wakes the thread after it. */
+	return atomic_load_explicit(&p->stop, memory_order_relaxed);
+}
+
+static void poller_turn(struct poller *p)
+{
+	const struct timespec rest = { .tv_nsec = 1000000 };
+	_Atomic uint64_t *turns = p->way.turns;
+	uint32_t value;
+	bool sleeps;
+	int r;
+
+	poller_submit(p);
+	value = wake_prepare(&p->word);
+	/* Relaxed: after the fence of wake_prepare(), I3. */
+	sleeps = !p->later && !atomic_load_explicit(&p->notes, memory_order_relaxed) &&
+		 !poller_stops(p) && poller_arm(p, value);
+	r = sleeps ? io_uring_submit_and_wait(&p->ring, 1)
+		   : io_uring_submit_and_get_events(&p->ring);
+	wake_store(&p->word, WAKE_LOOKING);
+	/* Relaxed: its own. */
+	atomic_store_explicit(turns, atomic_load_explicit(turns, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+	/* The kernel has no memory for it now, or too much has completed: it comes again. */
+	if (!poller_reap(p) && r < 0 && r != -EINTR)
+		(void)nanosleep(&rest, NULL);
+}
+
+static void poller_allow(struct io_uring_restriction *rows, uint32_t *n, uint8_t op)
+{
+	rows[(*n)++] =
+		(struct io_uring_restriction){ .opcode = IORING_RESTRICTION_SQE_OP, .sqe_op = op };
+}
+
+/* The ring, with whatever this kernel can do. */
+static int poller_make(struct poller *p)
+{
+	static const uint32_t ways[] = {
+		IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_SUBMIT_ALL,
+		IORING_SETUP_SUBMIT_ALL,
+	};
+	int r = -EINVAL;
+
+	for (uint32_t i = poller_is_old ? 1 : 0; r == -EINVAL && i < ARRAY_SIZE(ways); i++) {
+		struct io_uring_params params = {
+			.flags = ways[i] | IORING_SETUP_R_DISABLED | IORING_SETUP_CQSIZE,
+			.cq_entries = POLLER_CQES,
+		};
+
+		r = io_uring_queue_init_params(POLLER_SQES, &p->ring, &params);
+	}
+	return r;
+}
+
+/* What the bell is. Returns 0 or a negative errno. */
+static int poller_choose(struct poller *p)
+{
+	struct io_uring_probe *probe = io_uring_get_probe_ring(&p->ring);
+	bool futex = probe && io_uring_opcode_supported(probe, POLLER_OP_FUTEX_WAIT);
+
+	io_uring_free_probe(probe);
+	if (!futex || poller_is_old)
+		p->bell = eventfd(0, EFD_CLOEXEC);
+	return (!futex || poller_is_old) && p->bell < 0 ? -errno : 0;
+}
+
+/* What liburing 2.3 declares and does not have. */
+static int poller_register(struct poller *p, unsigned int what, const void *arg, uint32_t n)
+{
+	return syscall(SYS_io_uring_register, p->ring.ring_fd, what, arg, n) < 0 ? -errno : 0;
+}
+
+/* I5, and what is to be done for tasks alone. Returns 0 or a negative errno. */
+static int poller_restrict(struct poller *p)
+{
+	unsigned int threads[2] = { POLLER_THREADS, POLLER_THREADS };
+	struct io_uring_restriction rows[6];
+	uint32_t n = 0;
+	int r;
+
+	poller_allow(rows, &n, IORING_OP_READ);
+	poller_allow(rows, &n, IORING_OP_WRITE);
+	poller_allow(rows, &n, IORING_OP_ACCEPT);
+	poller_allow(rows, &n, IORING_OP_POLL_ADD);
+	poller_allow(rows, &n, IORING_OP_ASYNC_CANCEL);
+	if (p->bell < 0)
+		poller_allow(rows, &n, POLLER_OP_FUTEX_WAIT);
+	(void)io_uring_register_iowq_max_workers(&p->ring, threads);
+	r = poller_register(p, IORING_REGISTER_RESTRICTIONS, rows, n);
+	if (r < 0)
+		return r;
+	r = io_uring_register_ring_fd(&p->ring);
+	if (r < 0)
+		return r;
+	return poller_register(p, IORING_REGISTER_ENABLE_RINGS, NULL, 0);
+}
+
+/* begun: 1, or a negative errno. */
+static void poller_say(struct poller *p, int begun)
+{
+	/* ORDER poller/begun [N2]: release, the bell. Pairs with poller_start(). */
+	atomic_store_explicit(&p->begun, (uint32_t)begun, memory_order_release);
+	futex_wake(&p->begun, INT32_MAX);
+}
+
+static void *poller_main(void *arg)
+{
+	struct poller *p = arg;
+	int r;
+
+	pthread_setname_np(pthread_self(), "forkd-poller");
+	urgent_end();
+	p->bell = -1;
+	r = poller_make(p);
+	if (r < 0) {
+		poller_say(p, r);
+		return NULL;
+	}
+	r = confine_thread(p->way.confine);
+	if (r == 0)
+		r = poller_choose(p);
+	if (r == 0)
+		r = poller_restrict(p);
+	if (r >= 0) {
+		/* It is registered. */
+		close(p->ring.ring_fd);
+		p->ring.ring_fd = -1;
+		poller_say(p, 1);
+		while (!poller_stops(p))
+			poller_turn(p);
+	}
+	io_uring_queue_exit(&p->ring);
+	if (p->bell >= 0)
+		close(p->bell);
+	if (r < 0)
+		poller_say(p, r);
+	return NULL;
+}
+
+int poller_start(struct poller *p, const struct poller_way *way)
+{
+	sigset_t all, before;
+	pthread_attr_t attr;
+	uint32_t begun;
+	int r;
+
+	p->way = *way;
+	/* Whatever comes to the process is not this thread's, nor is a write that nobody reads. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	pthread_attr_init(&attr);
+	(void)pthread_attr_setstacksize(&attr, POLLER_STACK);
+	r = -pthread_create(&p->thread, &attr, poller_main, p);
+	pthread_attr_destroy(&attr);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (r < 0)
+		return r;
+	/* ORDER poller/begun [N2]: acquire, the bell. Pairs with poller_say(). */
+	while (!(begun = atomic_load_explicit(&p->begun, memory_order_acquire)))
+		(void)futex_wait(&p->begun, 0, 0);
+	p->started = begun == 1;
+	if (p->started)
+		return 0;
+	pthread_join(p->thread, NULL);
+	return (int)begun;
+}
+
+void poller_stop(struct poller *p)
+{
+	if (!p->started)
+		return;
+	/* Relaxed: poller_wake(). */
+	atomic_store_explicit(&p->stop, true, memory_order_relaxed);
+	poller_wake(p);
+	pthread_join(p->thread, NULL);
+	p->started = false;
+}
