@@ -13,17 +13,42 @@
 #include "common/util.h"
 #include "daemon/pool.h"
 
-#define FAULT_STACK 65536u
+#define FAULT_STACK    65536u
+#define FAULT_NOT_SAID (LIMIT_WORKERS + 1) /* no worker's index: nobody is blamed */
 
 /* The one of this process: neither a handler nor a hook gets an argument. */
 static struct pool *fault_pool;
 static pthread_key_t fault_key; /* of threads that run tasks */
+static bool fault_has_key;
 
-/* The worker that runs a task on this thread; NULL in the child of one that forks, also after
- * vfork(), where the memory is the pool's. */
-static struct worker *fault_worker(void)
+/* Who runs a task on this thread. */
+struct fault_who {
+	const struct worker *worker; /* that it is; of a fiber in a section: was; or NULL */
+	const struct fiber *fiber;   /* or NULL */
+};
+
+/* Nobody in the child of a task that forks, also after vfork(), where the memory is the pool's. */
+static struct fault_who fault_who(void)
 {
-	return fault_pool && getpid() == fault_pool->pid ? worker_self() : NULL;
+	struct fault_who who = { NULL, NULL };
+
+	if (!fault_pool || getpid() != fault_pool->pid)
+		return who;
+	who.worker = worker_self();
+	who.fiber = who.worker ? who.worker->fiber : fiber_on_side();
+	if (!who.worker && who.fiber)
+		who.worker = who.fiber->worker;
+	return who;
+}
+
+/* The row of the job that it runs. */
+static uint32_t fault_row(struct fault_who who)
+{
+	if (who.fiber && who.fiber->side)
+		return who.fiber->face.job;
+	/* Relaxed: this worker's own. */
+	return atomic_load_explicit(&fault_pool->arena->workers[who.worker->index].job,
+				    memory_order_relaxed);
 }
 
 /* True if the address is in a mapping of length size that begins at base. */
@@ -36,13 +61,10 @@ static bool fault_is_in(uint64_t address, const void *base, uint64_t size)
  * True if the address is in what the job's client has nothing to do with: the segment of another
  * client or tenant. Plain reads: what changes at this moment is not what this thread reads from.
  */
-static bool fault_is_foreign(const struct worker *w, uint64_t address)
+static bool fault_is_foreign(struct fault_who who, uint64_t address)
 {
 	const struct registry *all = &fault_pool->registry;
-	/* Relaxed: this worker's own. */
-	uint32_t row = atomic_load_explicit(&fault_pool->arena->workers[w->index].job,
-					    memory_order_relaxed);
-	uint32_t own = row / fault_pool->max_jobs;
+	uint32_t own = fault_row(who) / fault_pool->max_jobs;
 
 	if (own >= fault_pool->max_clients)
 		return false;
@@ -69,6 +91,27 @@ static bool fault_claim(struct ledger_fault *fault, uint32_t worker)
 
 #define fault_store(p, v) atomic_store_explicit((p), (v), memory_order_relaxed)
 
+/* The same for who runs a task. In a section the worker runs another one: the job is said, before
+ * that worker is. */
+static bool fault_claim_for(struct pool *pool, struct fault_who who)
+{
+	struct ledger_fault *fault = &pool->arena->fault;
+	uint32_t row;
+
+	if (!who.fiber || !who.fiber->side)
+		return fault_claim(fault, who.worker->index);
+	if (!fault_claim(fault, FAULT_NOT_SAID))
+		return false;
+	row = who.fiber->face.job;
+	/* A wild task can have written there. */
+	if (row / pool->max_jobs >= pool->max_clients)
+		return true;
+	fault_store(&fault->row, row + 1);
+	fault_store(&fault->generation, ledger_row(pool->arena, row).generation);
+	fault_store(&fault->worker, who.worker->index + 1);
+	return true;
+}
+
 /* The fiber that ran, for the report. Async-signal-safe. */
 static void fault_name(struct ledger_fault *fault, const struct fiber *fiber)
 {
@@ -80,9 +123,9 @@ static void fault_name(struct ledger_fault *fault, const struct fiber *fiber)
 
 /* Has it come to the end of its stack? What of it a wild task may have written over is looked at
  * last: by then the job is blamed. */
-static void fault_name_fiber(struct worker *w, struct ledger_fault *fault, uint64_t address)
+static void fault_name_fiber(const struct fiber *fiber, struct ledger_fault *fault,
+			     uint64_t address)
 {
-	const struct fiber *fiber = w->fiber;
 	struct fiber_stack *stack;
 	bool guard = false;
 
@@ -95,18 +138,18 @@ static void fault_name_fiber(struct worker *w, struct ledger_fault *fault, uint6
 
 static void fault_blame(int signo, uint64_t address)
 {
-	struct worker *w = fault_worker();
-	struct ledger_fault *fault = w ? &fault_pool->arena->fault : NULL;
+	struct fault_who who = fault_who();
+	struct ledger_fault *fault = who.worker ? &fault_pool->arena->fault : NULL;
 
 	/* A client has made a hole in its segment, and there is no page for it. Workers read rings
 	 * and records of all while they have a job. */
-	if (fault && signo == SIGBUS && fault_is_foreign(w, address))
+	if (fault && signo == SIGBUS && fault_is_foreign(who, address))
 		return;
-	if (!fault || !fault_claim(fault, w->index))
+	if (!fault || !fault_claim_for(fault_pool, who))
 		return;
 	fault_store(&fault->signo, (uint32_t)signo);
 	fault_store(&fault->address, address);
-	fault_name_fiber(w, fault, address);
+	fault_name_fiber(who.fiber, fault, address);
 }
 
 /* ------------------------------------------------------------------------ signals */
@@ -206,13 +249,13 @@ void __attribute__((visibility("default"))) _Exit(int status)
 static void fault_on_exit(int status, void *ignored)
 {
 	(void)ignored;
-	if (fault_worker())
+	if (fault_who().worker)
 		fault_leave(status);
 }
 
 static void fault_on_quick_exit(void)
 {
-	if (fault_worker())
+	if (fault_who().worker)
 		fault_leave(EXIT_FAILURE);
 }
 
@@ -257,7 +300,7 @@ void fault_overflow(struct worker *w, const struct fiber *fiber)
 {
 	struct ledger_fault *fault = &w->pool->arena->fault;
 
-	if (fault_claim(fault, w->index)) {
+	if (fault_claim_for(w->pool, (struct fault_who){ w, fiber })) {
 		fault_store(&fault->signo, SIGSEGV);
 		fault_store(&fault->address, (uint64_t)(uintptr_t)fiber->stack->low);
 		fault_store(&fault->reason, LEDGER_FAULT_STACK);
@@ -276,7 +319,7 @@ void fault_begin(struct pool *pool)
 	on_exit(fault_on_exit, NULL);
 	at_quick_exit(fault_on_quick_exit);
 	pthread_atfork(NULL, NULL, fault_on_fork);
-	pthread_key_create(&fault_key, fault_on_thread_exit);
+	fault_has_key = pthread_key_create(&fault_key, fault_on_thread_exit) == 0;
 }
 
 void fault_end(void)
@@ -288,7 +331,9 @@ void *fault_begin_thread(void)
 {
 	stack_t alt = { .ss_sp = malloc(FAULT_STACK), .ss_size = FAULT_STACK };
 
-	pthread_setspecific(fault_key, &fault_key);
+	/* Tests have side threads (fiber_block.c), and nobody to blame. */
+	if (fault_has_key)
+		pthread_setspecific(fault_key, &fault_key);
 	if (alt.ss_sp)
 		sigaltstack(&alt, NULL);
 	return alt.ss_sp;
@@ -298,7 +343,8 @@ void fault_end_thread(void *stack)
 {
 	stack_t alt = { .ss_flags = SS_DISABLE };
 
-	pthread_setspecific(fault_key, NULL);
+	if (fault_has_key)
+		pthread_setspecific(fault_key, NULL);
 	sigaltstack(&alt, NULL);
 	free(stack);
 }

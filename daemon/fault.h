@@ -13,10 +13,11 @@
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   fault_begin(), fault_end(): the pool's main thread, before there are workers and after.
- *   fault_begin_thread(), fault_end_thread(): each worker's thread, before and after it runs tasks.
+ *   fault_begin_thread(), fault_end_thread(): each thread that runs tasks, before and after.
  *   The rest happens on the thread that a signal comes to, or that calls exit() or fork().
  *
  * WHAT HAPPENS IF A PEER DIES HERE
+ *   A fiber in a section (fiber_block.c) runs on no worker's thread: the job is left as well then.
  *   This is where the pool dies: worker, signal and address are left in the arena, for recover.c;
  *   signal 0 if there is none. The first one to come is blamed.
  */

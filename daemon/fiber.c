@@ -20,10 +20,12 @@
  *   Else that is public once somebody asks, as with frames: fiber_resume() looks each time, and so
  *   does a fiber that spawns.
  *
+ *   In a section that may block (fiber_block.c) it runs on a thread that is no worker.
+ *
  *	loop --> fiber_resume() --switch--> fiber's code ... fiber_leave()
  *	 ^              |  <-------------switch-----------------'
  *	 |              v
- *	 '-- next -- fiber_left(): again | put | parked | called | gone
+ *	 '-- next -- fiber_left(): again | put | parked | called | aside | gone
  *
  * INVARIANTS
  *   I1. Nobody sees a fiber as one that can go on before it has left its stack. It is put into a
@@ -75,6 +77,7 @@ int fibers_init(struct pool *pool)
 	for (uint32_t i = 0; i < FIBER_BUCKETS; i++)
 		pthread_mutex_init(&pool->fibers.buckets[i].lock, NULL);
 	fiber_times_init(&pool->fibers);
+	fiber_sides_init(pool);
 	pthread_mutex_init(&pool->fibers.berths.lock, NULL);
 	r = fiber_memory_init(&pool->fibers.blocks, FIBER_MEMORY_SPACE);
 	if (r < 0)
@@ -100,9 +103,15 @@ int fibers_init(struct pool *pool)
 	return r;
 }
 
+void fibers_stop(struct pool *pool)
+{
+	fiber_sides_stop(pool);
+}
+
 void fibers_fini(struct pool *pool)
 {
 	fiber_io_fini(pool);
+	fiber_sides_fini(pool);
 	fiber_stacks_fini(&pool->fibers.stacks);
 	fiber_memory_fini(&pool->fibers.blocks);
 	free(pool->fibers.berths.berths);
@@ -133,6 +142,8 @@ static void fiber_main(void *arg)
 
 	if (!fiber_is_over(f))
 		f->fn(f->arg);
+	if (f->side)
+		(void)fk_rt_fiber_block_end();
 	fiber_locals_end(f);
 	fk_enter(&f->worker->fk, 0);
 	f->after = FIBER_ENDS;
@@ -370,6 +381,8 @@ static struct fk_frame *fiber_left(struct worker *w, struct fiber *f)
 		return fiber_park_left(&f->park) ? &f->face : NULL;
 	case FIBER_CALLS:
 		return fiber_call(w, f);
+	case FIBER_BLOCKS:
+		return fiber_block(w, f);
 	case FIBER_ENDS:
 		return fiber_end(w, f);
 	}
@@ -483,6 +496,8 @@ bool fk_rt_fiber_is_over(void)
 {
 	struct fiber *f = fiber_self();
 
+	if (!f)
+		f = fiber_on_side();
 	return f && fiber_is_over(f);
 }
 

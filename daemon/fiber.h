@@ -10,6 +10,7 @@
  *   fiber_wait.c     counters, waits, wakes
  *   fiber_time.c     waits for a time
  *   fiber_io.c       waits for input and output
+ *   fiber_block.c    sections in which calls may block, on threads of their own
  *   fiber_family.c   what belongs together: how it begins and ends, and how cancels reach it
  *   fiber_call.c     frames run fibers, and fibers run frames
  *   fiber_stack.c    stacks of their own; fiber_berth.c, those that they share; fiber_memory.c,
@@ -61,6 +62,7 @@ enum fiber_after {
 	FIBER_YIELDS,
 	FIBER_PARKS,
 	FIBER_CALLS,
+	FIBER_BLOCKS,
 	FIBER_ENDS,
 };
 
@@ -138,7 +140,9 @@ struct fiber {
 		struct fiber_waits waits;
 		struct fiber_calls calls;
 	};
-	void **locals; /* FK_LOCALS of them, once it has one */
+	void **locals;		 /* FK_LOCALS of them, once it has one */
+	struct fiber_side *side; /* that it is on in a section, or NULL */
+	int no_section;		 /* why a section has not begun */
 };
 
 static inline struct fiber *fiber_of(struct fk_frame *face)
@@ -161,6 +165,18 @@ struct fiber_times {
 	_Atomic uint64_t first_ns; /* the first one's v; 0: there is none */
 };
 
+/* The threads for sections in which calls may block, and who waits for one: fiber_block.c. */
+struct fiber_sides {
+	_Alignas(64) pthread_mutex_t lock;
+	pthread_cond_t some;	 /* fibers in the queue, or the end */
+	struct fiber_link queue; /* that wait for a thread */
+	uint32_t n_queued;
+	uint32_t n_idle; /* threads without a fiber */
+	uint32_t n, max;
+	bool ends;
+	struct fiber_side *first;
+};
+
 /* Those of a pool. All zero: there are none. */
 struct fibers {
 	struct fiber_stacks stacks;
@@ -170,10 +186,13 @@ struct fibers {
 	struct fiber_times times[FIBER_SHARDS];
 	struct poller poller;
 	int poller_error; /* 0, or why there is none */
+	struct fiber_sides sides;
 };
 
 /* After layout_make(). Returns 0 or a negative errno. */
 int fibers_init(struct pool *pool);
+/* The workers have ended, and what they worked on is there still. */
+void fibers_stop(struct pool *pool);
 void fibers_fini(struct pool *pool);
 
 static inline void fiber_list_init(struct fiber_link *list)
@@ -296,6 +315,22 @@ void fiber_io_fini(struct pool *pool);
 /* What the fiber waits for, if it is I/O, ends early, with this error. The caller holds the lock of
  * the list or the heap in which it has found the fiber or its timer. */
 void fiber_io_end(struct pool *pool, struct fiber *fiber, int error);
+
+/* fiber_block.c */
+
+void fiber_sides_init(struct pool *pool);
+/* No worker is left: the threads end. Before fiber_sides_fini(). */
+void fiber_sides_stop(struct pool *pool);
+void fiber_sides_fini(struct pool *pool);
+
+/* In the loop: a section begins. Returns what to run next. */
+struct fk_frame *fiber_block(struct worker *worker, struct fiber *fiber);
+
+/* The job of this row has an outcome: its fibers wait for no thread any more. */
+void fiber_blocks_cancel(struct pool *pool, uint32_t row);
+
+/* The fiber whose section the calling thread runs; NULL if it runs none. Async-signal-safe. */
+struct fiber *fiber_on_side(void);
 
 /* fiber_local.c */
 

@@ -148,4 +148,5 @@ void fibers_cancel(struct pool *pool, uint32_t row)
 		if (family->front->job == row && verdict_get(pool, row).outcome)
 			fiber_family_cancel(pool, family);
 	pthread_mutex_unlock(&bucket->lock);
+	fiber_blocks_cancel(pool, row);
 }

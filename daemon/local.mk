@@ -113,13 +113,14 @@ libpool_la_SOURCES = \
 	daemon/fiber.h \
 	daemon/fiber_berth.c \
 	daemon/fiber_berth.h \
-	daemon/fiber_memory.c \
-	daemon/fiber_memory.h \
+	daemon/fiber_block.c \
 	daemon/fiber_call.c \
 	daemon/fiber_counter.h \
 	daemon/fiber_family.c \
 	daemon/fiber_io.c \
 	daemon/fiber_local.c \
+	daemon/fiber_memory.c \
+	daemon/fiber_memory.h \
 	daemon/fiber_park.h \
 	daemon/fiber_stack.c \
 	daemon/fiber_stack.h \

@@ -32,9 +32,10 @@
  *   The pool's fault handler leaves its worker's number; what that worker was running stands in its
  *   ledger_worker. If that row has not started, or has ended, nobody is: it was no task's code
  *   then, or something has written over the arena. Without a word (SIGKILL by somebody else)
- *   neither. Of one that hangs the dispatcher leaves the job as well: until the kernel has stopped
- *   its worker it may end at last, and the next one that runs there has done nothing. Nobody is
- *   blamed then, and as what has killed the pool is known nobody is suspected.
+ *   neither. Of a fiber in a section that may block, which is on no worker, the handler leaves the
+ *   job as well. Of one that hangs the dispatcher does: until the kernel has stopped its worker it
+ *   may end at last, and the next one that runs there has done nothing. Nobody is blamed then, and
+ *   as what has killed the pool is known nobody is suspected.
  *
  * INVARIANTS
  *   I1. Each generation gets one outcome: a record is written only while it is pending and of the
@@ -104,6 +105,7 @@ bool recover_finish(struct job *job, struct group *groups, uint32_t generation, 
 struct recover_blame {
 	uint32_t worker; /* that has left a word, UINT32_MAX: none has */
 	bool hung;	 /* the word is that its job hangs */
+	bool told;	 /* and it says which job that is */
 	uint32_t row;	 /* of that job, or that it was running; UINT32_MAX: nobody is blamed */
 };
 
@@ -124,14 +126,15 @@ static struct recover_blame recover_whom(struct arena *arena, const struct recov
 		return blame;
 	blame.worker = worker - 1;
 	blame.hung = recover_load(&arena->fault.reason) == LEDGER_FAULT_HANG;
-	row = blame.hung ? recover_load(&arena->fault.row) - 1
+	blame.told = blame.hung || recover_load(&arena->fault.row);
+	row = blame.told ? recover_load(&arena->fault.row) - 1
 			 : recover_load(&arena->workers[blame.worker].job);
 	if (row / limits->max_jobs >= limits->max_clients)
 		return blame;
 	if (!records(context, row / limits->max_jobs, &n) || row % limits->max_jobs >= n)
 		return blame;
 	now = ledger_unpack(recover_load(&arena_rows(arena)[row]));
-	if (blame.hung ? now.state == LEDGER_RUNNING &&
+	if (blame.told ? now.state == LEDGER_RUNNING &&
 				 now.generation == recover_load(&arena->fault.generation)
 		       : recover_is_started(now.state))
 		blame.row = row;

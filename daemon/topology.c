@@ -661,6 +661,23 @@ int topology_bind(const struct topology *topology, uint32_t worker)
 	return 0;
 }
 
+int topology_bind_any(const struct topology *topology)
+{
+	_cleanup_(hwloc_bitmap_freep) hwloc_bitmap_t set = NULL;
+
+	if (topology->synthetic)
+		return 0;
+	set = hwloc_bitmap_alloc();
+	if (!set)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < topology->n_workers; i++)
+		if (hwloc_bitmap_set(set, topology_place(topology, i)->cpu) < 0)
+			return -ENOMEM;
+	if (hwloc_set_cpubind(topology->machine, set, HWLOC_CPUBIND_THREAD) < 0)
+		return -errno;
+	return 0;
+}
+
 int topology_bind_group_memory(const struct topology *t, uint32_t group, void *addr, size_t size)
 {
 	hwloc_obj_t source = t->groups[group].source;

@@ -77,6 +77,8 @@ int topology_victims(const struct topology *topology, struct victims **ret_victi
  * Returns 0 or a negative errno.
  */
 int topology_bind(const struct topology *topology, uint32_t worker);
+/* The same to the CPUs of all workers. */
+int topology_bind_any(const struct topology *topology);
 
 /*
  * Asks for the pages of [addr, addr + size) to come from the node of a worker, or of a group, from

@@ -111,7 +111,8 @@ struct ledger_fault {
 	_Atomic uint32_t signo;
 	_Atomic uint64_t address;
 	_Atomic uint32_t reason; /* LEDGER_FAULT_* */
-	/* of a hang alone: the job, which may have ended by the time that the pool is dead */
+	/* of a hang, and of a fiber in a section that may block: the job, which may have ended by
+	 * the time that the pool is dead */
 	_Atomic uint32_t row; /* + 1, 0 for none */
 	_Atomic uint64_t held_ns;
 	_Atomic uint32_t generation; /* 24 bits */

@@ -235,10 +235,99 @@ START_TEST(abort_in_a_fiber_is_its_jobs)
 }
 END_TEST
 
+/* In a section that may block: on no worker, which runs another job that is not to blame. */
+static void see_bad_end_aside(int64_t how, bool late, int signo, uint32_t reason)
+{
+	const struct board_crash *crash;
+	fk_job job, other = 0;
+	int got = -1;
+	pid_t pool;
+
+	start("--workers=1");
+	pool = daemon_pool(&d);
+	job = jobs_submit(c, "fiber:ends_aside", 0, how, late);
+	if (late)
+		other = jobs_submit(c, "fiber:spin", 0, 1, 0);
+	ck_assert_int_eq(jobs_outcome(c, job, &got), FK_CRASHED);
+	ck_assert_int_eq(got, signo);
+	if (late)
+		ck_assert_int_eq(jobs_outcome(c, other, NULL), FK_LOST);
+	crash = jobs_crash(&d, 1);
+	ck_assert_uint_eq(crash->reason, reason);
+	ck_assert_str_eq(crash->task, "fiber:ends_aside");
+	ck_assert_str_eq(crash->fiber, "ends_in_section");
+	(void)jobs_pool_after(&d, pool);
+	jobs_see(c, submit("fiber:naps", 1), 0);
+	jobs_end(&d, c);
+}
+
+START_TEST(a_fiber_that_ends_badly_in_a_section_is_its_jobs)
+{
+	see_bad_end_aside(0, false, SIGSEGV, CRASH_STACK);
+	see_bad_end_aside(1, false, 0, CRASH_EXIT);
+	see_bad_end_aside(2, false, 0, CRASH_EXIT);
+	see_bad_end_aside(3, false, SIGABRT, CRASH_FAULT);
+}
+END_TEST
+
+START_TEST(the_job_of_the_worker_is_not_to_blame_for_a_section)
+{
+	see_bad_end_aside(0, true, SIGSEGV, CRASH_STACK);
+	see_bad_end_aside(1, true, 0, CRASH_EXIT);
+	see_bad_end_aside(3, true, SIGABRT, CRASH_FAULT);
+}
+END_TEST
+
+START_TEST(sections_are_there_however_tasks_are_confined)
+{
+	static const char *const confine[] = { "--confine=off", "--confine=normal",
+					       "--confine=strict" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(confine); i++) {
+		memset(&d, 0, sizeof(d));
+		daemon_start(&d, "--workers=1", confine[i], "--blocking-max=2", NULL);
+		c = daemon_open(&d);
+		for (int k = 0; k < 5; k++)
+			jobs_see(c, submit("fiber:naps", 1), 0);
+		ck_assert_uint_eq(daemon_counter(&d, "fiber_blocks"), 5);
+		ck_assert_uint_ge(daemon_counter(&d, "fiber_block_threads"), 1);
+		jobs_end(&d, c);
+	}
+}
+END_TEST
+
+/* A stop waits for a section as it waits for a task, and for no longer. */
+START_TEST(a_stop_waits_for_a_section_and_not_for_ever)
+{
+	fk_job job;
+
+	start("--workers=1");
+	job = submit("fiber:naps", 200);
+	DAEMON_AWAIT(daemon_counter(&d, "fiber_blocks") == 1);
+	ck_assert_int_eq(kill(d.manager, SIGTERM), 0);
+	jobs_see(c, job, 0);
+	(void)fk_close(c);
+	ck_assert_int_eq(daemon_wait(&d), 0);
+
+	memset(&d, 0, sizeof(d));
+	daemon_start(&d, "--workers=1", "--stop-timeout=100ms", NULL);
+	c = daemon_open(&d);
+	(void)submit("fiber:naps", 3600 * 1000);
+	DAEMON_AWAIT(daemon_counter(&d, "fiber_blocks") == 1);
+	ck_assert_int_eq(kill(d.manager, SIGTERM), 0);
+	(void)fk_close(c);
+	ck_assert_int_eq(daemon_wait(&d), 0);
+}
+END_TEST
+
 CHECK_MAIN("fiber_jobs", jobs_that_are_fibers_have_their_results, a_client_cancels_fibers_that_wait,
 	   fibers_that_wait_end_with_their_client, fibers_that_wait_end_at_the_deadline,
 	   a_fiber_that_fails_says_with_what, an_overflow_is_a_crash_and_names_the_fiber,
 	   exit_in_a_fiber_is_its_jobs, pthread_exit_in_a_fiber_is_its_jobs,
 	   abort_in_a_fiber_is_its_jobs, fibers_talk_through_pipes_however_tasks_are_confined,
 	   a_cancel_ends_fibers_that_read, fibers_that_read_end_with_a_client_that_is_killed,
-	   a_pool_that_is_killed_leaves_nothing_of_fibers_that_read)
+	   a_pool_that_is_killed_leaves_nothing_of_fibers_that_read,
+	   a_fiber_that_ends_badly_in_a_section_is_its_jobs,
+	   the_job_of_the_worker_is_not_to_blame_for_a_section,
+	   sections_are_there_however_tasks_are_confined,
+	   a_stop_waits_for_a_section_and_not_for_ever)

@@ -53,6 +53,7 @@ START_TEST(defaults_are_those_of_the_table)
 	ck_assert_uint_eq(o.hang_limit, 10000 * MS);
 	ck_assert_uint_eq(o.stop_timeout, 5000 * MS);
 	ck_assert_uint_eq(o.spin, 50000);
+	ck_assert_uint_eq(o.blocking_max, 64);
 	ck_assert_int_eq(options_log_level(&o), LOG_LEVEL_NOTICE);
 	ck_assert_int_eq(options_check(&o, &error), 0);
 	options_fini(&o);

@@ -32,6 +32,7 @@ UNIT_TESTS = \
 	tests/check_fair_queue \
 	tests/check_fair_short \
 	tests/check_fiber \
+	tests/check_fiber_block \
 	tests/check_fiber_counter \
 	tests/check_fiber_io \
 	tests/check_fiber_million \
@@ -240,6 +241,7 @@ TSAN_TESTS = \
 	tests/check_error \
 	tests/check_events \
 	tests/check_fiber \
+	tests/check_fiber_block \
 	tests/check_fiber_counter \
 	tests/check_fiber_io \
 	tests/check_fiber_park \
@@ -543,6 +545,7 @@ tests_check_channel_LDFLAGS = \
 	-Wl,--wrap=nanosleep \
 	-Wl,--wrap=proto_recv_short \
 	-Wl,--wrap=proto_send
+tests_check_fiber_block_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=pthread_create
 tests_check_fiber_stack_LDFLAGS = \
 	$(AM_LDFLAGS) \
 	-Wl,--wrap=madvise \

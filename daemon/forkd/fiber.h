@@ -109,6 +109,8 @@ FK_COLD int fk_rt_fiber_spawn(void (*fn)(void *arg), void *arg, struct fk_counte
 FK_COLD int fk_rt_fiber_yield(void);
 FK_COLD bool fk_rt_fiber_is_over(void);
 FK_COLD int fk_rt_fiber_fail(int code);
+FK_COLD int fk_rt_fiber_block_begin(void);
+FK_COLD int fk_rt_fiber_block_end(void);
 FK_COLD int fk_rt_fiber_sleep(uint64_t ns, bool from_now);
 FK_COLD int fk_rt_counter_wait(struct fk_counter *counter, uint32_t value, uint64_t deadline_ns);
 FK_COLD int fk_rt_counter_add(struct fk_counter *counter, int32_t n);
@@ -212,8 +214,8 @@ static inline int fk_fiber_sleep_until(uint64_t deadline_ns)
  * deadline_ns: until when it waits at most, CLOCK_MONOTONIC; FK_NEVER: for ever.
  * They return 0 or more; the error of the call that they are named for; -ETIMEDOUT: the time has
  * come; -ECANCELED: the job is over; -EPERM: the caller is no fiber; -ENOSYS: it would have to
- * wait, and the kernel has no io_uring for forkd; -ENOMEM: no memory to wait with. With all of
- * these nothing was read, written or accepted. A descriptor that is closed meanwhile is waited for
+ * wait, and the kernel has no io_uring for forkd; -ENOMEM: no memory to wait with; -EINVAL: data is
+ * on a stack that the fiber shares. With all of these nothing was read, written or accepted. A descriptor that is closed meanwhile is waited for
  * all the same.
  */
 static inline int64_t fk_fiber_read(int fd, void *data, size_t size, uint64_t deadline_ns)
@@ -234,6 +236,32 @@ static inline int fk_fiber_accept(int fd, uint64_t deadline_ns)
 static inline int fk_fiber_poll(int fd, uint32_t events, uint64_t deadline_ns)
 {
 	return (int)fk_rt_fiber_io(FK_IO_POLL, fd, NULL, events, deadline_ns);
+}
+
+/*
+ * What the fiber does from begin to end may block its thread, as read(2), a lock, or a library that
+ * waits: the worker goes on with other work meanwhile, and the fiber runs on a thread of its own.
+ * There are blocking-max of these (forkd.conf); with more in such sections, a fiber waits in begin.
+ * In a section there is no fiber to the functions and macros of this file: they return what they do
+ * outside of fibers, -EPERM for the most part; so does a second begin. fk_fiber_is_over() and
+ * fk_counter_add() work. Nobody interrupts a call when the job is over. What a section is for costs
+ * some ten microseconds and may take long; what computes belongs outside.
+ *
+ * begin returns 0: the section has begun, and is to be ended in this fiber, which happens by itself
+ * if the fiber's function returns; or an error, and there is no section: -ECANCELED: the job is
+ * over; -EAGAIN: no thread could be made, and there is none; -ENOTSUP: the fiber shares its stack;
+ * -EPERM: the caller is no fiber, or in a section.
+ * end returns 0; -ECANCELED: the job is over; -EPERM: the caller is in no section. The section has
+ * ended with the first two. errno is to be looked at before.
+ */
+static inline int fk_fiber_block_begin(void)
+{
+	return fk_rt_fiber_block_begin();
+}
+
+static inline int fk_fiber_block_end(void)
+{
+	return fk_rt_fiber_block_end();
 }
 
 /* True if the job of the fiber is over: it was cancelled, is late, or has failed. For long loops

@@ -3,8 +3,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <forkd/fiber.h>
@@ -353,6 +356,60 @@ FK_FIBER_TASK(int64_t, ends, (int64_t, how))
 	return fk_counter_wait(&all, 0);
 }
 FK_EXPORT(ends, "how:i64 -> i64", 0, "A fiber that ends badly, in one of several ways")
+
+/* ------------------------------------------------------------------------ sections */
+
+static _Atomic int64_t spinning;
+
+FK_TASK(int64_t, spin, (int64_t, n))
+{
+	atomic_store(&spinning, 1);
+	while (atomic_load(&spinning))
+		(void)sched_yield();
+	FK_LEAF(n);
+}
+FK_NO_BODY(spin)
+FK_END(spin)
+FK_EXPORT(spin, "n:i64 -> i64", 0, "Does not end by itself")
+
+struct bad {
+	void (*end)(void *arg);
+	bool late; /* when the worker runs another job */
+};
+
+static void ends_in_section(void *arg)
+{
+	struct bad *bad = arg;
+
+	if (fk_fiber_block_begin() < 0)
+		return;
+	while (bad->late && !atomic_load(&spinning))
+		(void)sched_yield();
+	bad->end(NULL);
+}
+
+FK_FIBER_TASK(int64_t, ends_aside, (int64_t, how, int64_t, late))
+{
+	static void (*const ends_by[])(void *) = { overflow, leaves, thread_ends, aborts };
+	struct bad bad = { ends_by[how], late };
+	struct fk_counter all = FK_COUNTER;
+
+	(void)fk_fiber_spawn(ends_in_section, &bad, &all);
+	return fk_counter_wait(&all, 0);
+}
+FK_EXPORT(ends_aside, "how:i64, late:i64 -> i64", 0, "One in a section that may block")
+
+FK_FIBER_TASK(int64_t, naps, (int64_t, ms))
+{
+	struct timespec nap = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 };
+	int r;
+
+	if (fk_fiber_block_begin() < 0)
+		return -1;
+	r = nanosleep(&nap, NULL);
+	return fk_fiber_block_end() < 0 ? -1 : r;
+}
+FK_EXPORT(naps, "ms:i64 -> i64", 0, "Sleeps in a section that may block")
 
 FK_EXPORT(fib, "n:i64 -> i64", 0, "The n-th Fibonacci number, by frames")
 
