@@ -243,7 +243,8 @@ int fk_rt_counter_wait(struct fk_counter *counter, uint32_t value, uint64_t unti
 
 	if (!f)
 		return -EPERM;
-	if (fiber_on_shared_stack(f, counter, sizeof(*counter)))
+	if (counter->fk_kind > FIBER_COUNTS_ANY ||
+	    fiber_on_shared_stack(f, counter, sizeof(*counter)))
 		return -EINVAL;
 	/* It is there already, for the most part, where fibers were stolen and have ended. */
 	result = fiber_counter_look(ref, value);

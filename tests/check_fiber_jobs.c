@@ -235,6 +235,15 @@ START_TEST(abort_in_a_fiber_is_its_jobs)
 }
 END_TEST
 
+START_TEST(a_signal_that_a_module_handles_goes_by)
+{
+	start("--workers=1");
+	jobs_see(c, submit("fiber:signals", 8), 1 | 8);
+	jobs_see(c, submit("fiber:tree", 10), 55);
+	jobs_end(&d, c);
+}
+END_TEST
+
 /* In a section that may block: on no worker, which runs another job that is not to blame. */
 static void see_bad_end_aside(int64_t how, bool late, int signo, uint32_t reason)
 {
@@ -327,7 +336,7 @@ CHECK_MAIN("fiber_jobs", jobs_that_are_fibers_have_their_results, a_client_cance
 	   abort_in_a_fiber_is_its_jobs, fibers_talk_through_pipes_however_tasks_are_confined,
 	   a_cancel_ends_fibers_that_read, fibers_that_read_end_with_a_client_that_is_killed,
 	   a_pool_that_is_killed_leaves_nothing_of_fibers_that_read,
-	   a_fiber_that_ends_badly_in_a_section_is_its_jobs,
+	   a_signal_that_a_module_handles_goes_by, a_fiber_that_ends_badly_in_a_section_is_its_jobs,
 	   the_job_of_the_worker_is_not_to_blame_for_a_section,
 	   sections_are_there_however_tasks_are_confined,
 	   a_stop_waits_for_a_section_and_not_for_ever)

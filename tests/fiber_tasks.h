@@ -407,6 +407,7 @@ static void nothing(void *arg)
 FK_FIBER_TASK(int64_t, errors, (int64_t, n))
 {
 	struct fk_counter fibers = FK_COUNTER, numbers = FK_COUNTER_OF(2), none = { .fk_kind = 0 };
+	struct fk_counter other;
 	static struct fk_local keys[FK_LOCALS + 2];
 	uint32_t places = 0;
 
@@ -417,6 +418,17 @@ FK_FIBER_TASK(int64_t, errors, (int64_t, n))
 	FAILS(fk_fiber_spawn_on(nothing, NULL, NULL, 77, FK_FIBER_STACK), -EINVAL);
 	FAILS(fk_fiber_spawn(nothing, NULL, &none), -EINVAL);
 	FAILS(fk_counter_wait(&none, 0), -EINVAL);
+	/* Nor is what was one, and is something else. */
+	memset(&other, 0x5a, sizeof(other));
+	FAILS(fk_counter_wait(&other, 0), -EINVAL);
+	FAILS(fk_counter_add(&other, 1), -EINVAL);
+	FAILS(fk_fiber_spawn(nothing, NULL, &other), -EINVAL);
+	other = FK_COUNTER_OF(3);
+	other.fk_kind = 7;
+	FAILS(fk_counter_wait(&other, 3), -EINVAL);
+	/* To wait for it again is allowed. */
+	FAILS(fk_counter_wait(&fibers, 0), 0);
+	FAILS(fk_counter_wait(&fibers, 0), 0);
 	FAILS(fk_counter_add(&numbers, -3), -ERANGE);
 	FAILS(fk_counter_add(&numbers, FK_COUNTER_MAX - 1), -ERANGE);
 	FAILS(fk_counter_add(&numbers, INT32_MIN), -ERANGE);

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -288,6 +289,59 @@ FK_FIBER_TASK(int64_t, talk, (int64_t, n))
 	return sum;
 }
 FK_EXPORT(talk, "n:i64 -> sum:i64", 0, "16 times the sum of the numbers to n, sent through pipes")
+
+/* ------------------------------------------------------------------------ signals */
+
+static _Atomic uintptr_t handled_at[2]; /* a place on the handler's stack: SIGUSR1, SIGUSR2 */
+
+static void handles(int signo)
+{
+	char here;
+
+	atomic_store(&handled_at[signo == SIGUSR2], (uintptr_t)&here);
+}
+
+/* Whether that is on the stack of the fiber that this is a place of, and below it. */
+static int64_t is_below(uintptr_t at, uintptr_t here)
+{
+	return at < here && here - at < FK_FIBER_STACK;
+}
+
+static void gets_signals(void *arg)
+{
+	static const int signos[] = { SIGUSR1, SIGUSR2 };
+	int64_t *where = arg;
+	char here;
+
+	for (int i = 0; i < 2; i++) {
+		(void)raise(signos[i]);
+		if (atomic_load(&handled_at[i]))
+			*where |=
+				is_below(handled_at[i], (uintptr_t)&here) ? 1 << 2 * i : 2 << 2 * i;
+	}
+	(void)fk_fiber_yield();
+}
+
+/* Where handlers of two signals ran that fibers sent themselves: of the first one 1: on the fiber's
+ * stack, 2: elsewhere; of the second, which has SA_ONSTACK, 4 and 8. */
+FK_FIBER_TASK(int64_t, signals, (int64_t, n))
+{
+	struct sigaction action = { .sa_handler = handles };
+	int64_t where[8] = { 0 }, all;
+	struct fk_counter every = FK_COUNTER;
+
+	(void)sigaction(SIGUSR1, &action, NULL);
+	action.sa_flags = SA_ONSTACK;
+	(void)sigaction(SIGUSR2, &action, NULL);
+	for (int64_t i = 0; i < n; i++)
+		(void)fk_fiber_spawn(gets_signals, &where[i], &every);
+	(void)fk_counter_wait(&every, 0);
+	all = where[0];
+	for (int64_t i = 1; i < n; i++)
+		all = where[i] == all ? all : -1;
+	return all;
+}
+FK_EXPORT(signals, "n:i64 -> where:i64", 0, "Up to 8 fibers that handle signals")
 
 /* ------------------------------------------------------------------------ that end badly */
 
