@@ -159,7 +159,7 @@ static void fiber_berth_out(struct worker *w, struct fiber *f)
 	assert(used <= f->copy.room); /* I3 */
 	memcpy(f->copy.bytes, low, used);
 	COUNT(w, fiber_copies);
-	COUNT_ADD(w, fiber_copied, used);
+	COUNT_ADD(w, fiber_copied_bytes, used);
 }
 
 static void fiber_berth_in(struct fiber *f)

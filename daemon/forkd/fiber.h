@@ -215,8 +215,8 @@ static inline int fk_fiber_sleep_until(uint64_t deadline_ns)
  * They return 0 or more; the error of the call that they are named for; -ETIMEDOUT: the time has
  * come; -ECANCELED: the job is over; -EPERM: the caller is no fiber; -ENOSYS: it would have to
  * wait, and the kernel has no io_uring for forkd; -ENOMEM: no memory to wait with; -EINVAL: data is
- * on a stack that the fiber shares. With all of these nothing was read, written or accepted. A descriptor that is closed meanwhile is waited for
- * all the same.
+ * on a stack that the fiber shares. With all of these nothing was read, written or accepted. A
+ * descriptor that is closed meanwhile is waited for all the same.
  */
 static inline int64_t fk_fiber_read(int fd, void *data, size_t size, uint64_t deadline_ns)
 {
