@@ -73,11 +73,13 @@ static struct fk_frame *inbox_take(struct inbox *inbox)
 {
 	struct fk_frame *frame = inbox->chain;
 
-	if (inbox->n_frames) {
+	if (inbox->n_frames && !(frame && inbox->chain_next)) {
 		frame = inbox->frames[inbox->first];
 		inbox->first = (inbox->first + 1) % inbox->max;
 		inbox->n_frames--;
+		inbox->chain_next = true;
 	} else if (frame) {
+		inbox->chain_next = false;
 		inbox->chain = frame->parent;
 		if (!inbox->chain)
 			inbox->chain_end = &inbox->chain;

@@ -34,6 +34,7 @@ struct inbox {
 	uint32_t n_frames;	/* in the ring */
 	struct fk_frame *chain; /* the first of those that were put, linked by parent */
 	struct fk_frame **chain_end;
+	bool chain_next;    /* of one in both, whose turn it is */
 	_Atomic uint32_t n; /* of both */
 };
 
@@ -46,7 +47,7 @@ int inbox_push(struct inbox *inbox, struct fk_frame *frame);
 /* The same of a frame that has no parent, which is NULL again once it is popped. */
 void inbox_put(struct inbox *inbox, struct fk_frame *frame);
 
-/* The oldest of a kind; NULL if there is none. */
+/* The oldest of a kind, of both in turn; NULL if there is none. */
 struct fk_frame *inbox_pop(struct inbox *inbox);
 
 static inline bool inbox_any(struct inbox *inbox)

@@ -52,6 +52,7 @@ UNIT_TESTS = \
 	tests/check_heap \
 	tests/check_histogram \
 	tests/check_image \
+	tests/check_inbox \
 	tests/check_intake \
 	tests/check_intake_turn \
 	tests/check_job \

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * inbox: what is sent to a worker comes out in order, and neither kind keeps the other waiting.
+ */
+#include "daemon/inbox.h"
+
+#include <forkd/frame.h>
+
+#include "tests/check_unit.h"
+
+static struct inbox inbox;
+static struct fk_frame sent[100], put[100];
+
+static void fill(uint32_t n_sent, uint32_t n_put)
+{
+	for (uint32_t i = 0; i < n_sent; i++)
+		ck_assert_int_eq(inbox_push(&inbox, &sent[i]), 0);
+	for (uint32_t i = 0; i < n_put; i++)
+		inbox_put(&inbox, &put[i]);
+}
+
+START_TEST(each_kind_comes_out_in_order)
+{
+	inbox_init(&inbox);
+	ck_assert_ptr_null(inbox_pop(&inbox));
+	for (int round = 0; round < 3; round++) {
+		fill(50, 0);
+		for (uint32_t i = 0; i < 50; i++)
+			ck_assert_ptr_eq(inbox_pop(&inbox), &sent[i]);
+		fill(0, 50);
+		for (uint32_t i = 0; i < 50; i++) {
+			ck_assert(inbox_any(&inbox));
+			ck_assert_ptr_eq(inbox_pop(&inbox), &put[i]);
+			ck_assert_ptr_null(put[i].parent);
+		}
+		ck_assert(!inbox_any(&inbox));
+		ck_assert_ptr_null(inbox_pop(&inbox));
+	}
+	inbox_fini(&inbox);
+}
+END_TEST
+
+START_TEST(who_sends_on_and_on_keeps_no_fiber_waiting)
+{
+	inbox_init(&inbox);
+	fill(50, 20);
+	for (uint32_t i = 0; i < 20; i++) {
+		ck_assert_ptr_eq(inbox_pop(&inbox), &sent[i]);
+		ck_assert_ptr_eq(inbox_pop(&inbox), &put[i]);
+	}
+	for (uint32_t i = 20; i < 50; i++)
+		ck_assert_ptr_eq(inbox_pop(&inbox), &sent[i]);
+	/* Whose turn it is has to be there. */
+	fill(0, 2);
+	ck_assert_ptr_eq(inbox_pop(&inbox), &put[0]);
+	ck_assert_ptr_eq(inbox_pop(&inbox), &put[1]);
+	ck_assert(!inbox_any(&inbox));
+	inbox_fini(&inbox);
+}
+END_TEST
+
+CHECK_MAIN("inbox", each_kind_comes_out_in_order, who_sends_on_and_on_keeps_no_fiber_waiting)
