@@ -17,7 +17,7 @@
  *   fiber_park_begin(), fiber_park_stay(), fiber_park_reason(): the fiber, on its own stack.
  *   fiber_park_left(): the loop, after the switch that saved the fiber's registers, on its own
  *   stack. fiber_park_claim(), fiber_park_deliver(), fiber_park_wake(), fiber_park_cancel():
- *   anybody. fiber_park_init(), fiber_park_renew(): who makes the fiber.
+ *   anybody. fiber_park_init(): who makes the fiber.
  *
  * THE WORD
  *   { generation:48, reason:8, flags:8 }. The generation counts parks. The flags of a park:
@@ -69,11 +69,12 @@
  *       OUT.
  *
  * WHAT THE CALLER OWES
- *   The memory of the word stays one, in the fiber's descriptor, when the fiber has ended and when
- *   the next one has it (fiber_park_renew()): late wakers read it. Who cancels sees to it that the
- *   fiber does not end meanwhile: it finds it in a list, under the lock under which it is taken out
- *   of that list as it ends. 2^48 parks of a fiber are some years: the generation does not come
- *   again while a waker is late.
+ *   Nobody has { park, generation } any more when the fiber ends: the word is on its stack, and the
+ *   next fiber there begins with generation 0 again. So the fiber itself takes back what it has
+ *   told others, before its wait returns, under the lock under which they look at it: its node
+ *   (fiber_wait.c, I1), its timer (fiber_time.c, I1), the link by which who cancels finds it
+ *   (fiber_family.c, I2). A waker that comes without such a lock would need the word to stay. 2^48
+ *   parks of a fiber are some years: the generation does not come again while a waker is late.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   A worker dies with the whole pool; nobody reads the word after that.
@@ -120,14 +121,6 @@ struct fiber_park {
 static inline void fiber_park_init(struct fiber_park *park)
 {
 	atomic_store_explicit(&park->word, FIBER_PARK_OUT, memory_order_relaxed);
-}
-
-/* The memory gets another fiber; the earlier one has ended, and nobody cancels it any more. */
-static inline void fiber_park_renew(struct fiber_park *park)
-{
-	/* Relaxed: a late waker reads nothing but the word, which is OUT. */
-	atomic_fetch_and_explicit(&park->word, ~(uint64_t)FIBER_PARK_CANCELLED,
-				  memory_order_relaxed);
 }
 
 /* Neither going nor parked: it runs, or is to run. For assertions where it is resumed. */

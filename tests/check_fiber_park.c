@@ -185,23 +185,6 @@ START_TEST(a_held_fiber_that_is_cancelled_knows_it_at_its_next_park)
 }
 END_TEST
 
-START_TEST(the_next_fiber_in_this_memory_is_not_cancelled_and_late_wakers_lose)
-{
-	uint64_t generation;
-
-	make();
-	generation = fiber_park_begin(&park, false);
-	ck_assert(!fiber_park_left(&park));
-	ck_assert_int_eq(fiber_park_cancel(&park), FIBER_RUN);
-	fiber_park_renew(&park);
-	ck_assert(!fiber_park_cancelled(&park));
-	ck_assert(fiber_park_is_out(&park));
-	ck_assert_uint_gt(fiber_park_begin(&park, false), generation);
-	ck_assert_int_eq(fiber_park_wake(&park, generation, FIBER_DEADLINE), FIBER_LOST);
-	ck_assert(!fiber_park_left(&park));
-}
-END_TEST
-
 /* ------------------------------------------------------------------------ threads */
 
 #define FIBERS 3u
@@ -365,5 +348,4 @@ CHECK_MAIN("fiber_park", a_new_fiber_is_to_run_and_nobody_can_wake_it,
 	   a_late_waker_of_an_earlier_park_loses, who_stays_is_woken_by_nobody,
 	   a_cancelled_fiber_does_not_park_but_where_it_is_held,
 	   a_held_fiber_that_is_cancelled_knows_it_at_its_next_park,
-	   the_next_fiber_in_this_memory_is_not_cancelled_and_late_wakers_lose,
 	   each_park_ends_once_whoever_comes_first)
