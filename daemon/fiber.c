@@ -135,6 +135,13 @@ bool fiber_is_over(const struct fiber *f)
 
 /* ------------------------------------------------------------------------ begin and end */
 
+/* A section that the fiber has left open ends. */
+static void fiber_close(struct fiber *f)
+{
+	if (f->side)
+		(void)fk_rt_fiber_block_end();
+}
+
 /* The fiber's own code, on its stack, from its first instruction to its last. */
 static void fiber_main(void *arg)
 {
@@ -142,9 +149,9 @@ static void fiber_main(void *arg)
 
 	if (!fiber_is_over(f))
 		f->fn(f->arg);
-	if (f->side)
-		(void)fk_rt_fiber_block_end();
+	fiber_close(f);
 	fiber_locals_end(f);
+	fiber_close(f);
 	fk_enter(&f->worker->fk, 0);
 	f->after = FIBER_ENDS;
 	switch_leave(&f->context, &f->worker->loop);

@@ -66,20 +66,14 @@ struct fiber_side {
 	struct fiber_side *next;
 };
 
-static __thread struct fiber_side *side_here;
+static __thread struct fiber_side *fiber_side;
 
-/* Not inlined: a fiber comes here on one thread and goes on on another. */
-static __attribute__((noinline)) struct fiber_side *fiber_side_self(void)
-{
-	struct fiber_side **here = &side_here;
-
-	__asm__ volatile("" : "+r"(here));
-	return *here;
-}
+/* A fiber comes to an address on one thread and goes on on another. */
+SWITCH_LOCAL(struct fiber_side *, fiber_side)
 
 struct fiber *fiber_on_side(void)
 {
-	struct fiber_side *side = fiber_side_self();
+	struct fiber_side *side = *fiber_side_here();
 
 	return side ? side->fiber : NULL;
 }
@@ -163,12 +157,12 @@ static void *fiber_side_main(void *arg)
 
 	fiber_side_begin(side);
 	stack = fault_begin_thread();
-	side_here = side;
+	*fiber_side_here() = side;
 	switch_adopt(&side->loop);
 	while ((f = fiber_side_take(&side->pool->fibers.sides)))
 		fiber_side_run(side, f);
 	switch_destroy(&side->loop);
-	side_here = NULL;
+	*fiber_side_here() = NULL;
 	fault_end_thread(stack);
 	return NULL;
 }
@@ -311,8 +305,6 @@ int fk_rt_fiber_block_begin(void)
 	/* Its stack is its worker's. */
 	if (f->shared)
 		return -ENOTSUP;
-	if (fiber_is_over(f))
-		return -ECANCELED;
 	fk_enter(&f->worker->fk, 0);
 	f->after = FIBER_BLOCKS;
 	switch_to(&f->context, &f->worker->loop);
@@ -325,7 +317,7 @@ int fk_rt_fiber_block_begin(void)
 
 int fk_rt_fiber_block_end(void)
 {
-	struct fiber_side *side = fiber_side_self();
+	struct fiber_side *side = *fiber_side_here();
 	struct fiber *f;
 
 	if (!side)

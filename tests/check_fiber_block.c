@@ -125,6 +125,27 @@ FK_FIBER_TASK(int64_t, gated, (int64_t, n))
 }
 FK_EXPORT(gated, "n:i64 -> i64", 0, "Fibers that read from a pipe each")
 
+static void passes_twice(void *arg)
+{
+	struct fk_counter *all = arg;
+
+	if (fk_fiber_block_begin() < 0 || fk_fiber_block_end() < 0 || fk_counter_add(all, -1) < 0 ||
+	    fk_counter_wait(all, 0) < 0)
+		return;
+	passes_gate(NULL);
+}
+
+FK_FIBER_TASK(int64_t, gated_again, (int64_t, n))
+{
+	struct fk_counter all = FK_COUNTER, once = FK_COUNTER_OF((uint32_t)n);
+
+	for (int64_t i = 0; i < n; i++)
+		(void)fk_fiber_spawn(passes_twice, &once, &all);
+	(void)fk_counter_wait(&all, 0);
+	return n;
+}
+FK_EXPORT(gated_again, "n:i64 -> i64", 0, "The same, when all have been in a section before")
+
 static void adds_in_section(void *arg)
 {
 	if (fk_fiber_block_begin() < 0)
@@ -300,6 +321,7 @@ FK_EXPORT(both, "n:i64 -> i64", 0, "The same beside frames")
 FK_FIBER_TASK(int64_t, scarce, (int64_t, n))
 {
 	struct fk_counter all = FK_COUNTER;
+	_Atomic int64_t passed = 0;
 
 	atomic_store(&short_of_threads, true);
 	FAILS(fk_fiber_block_begin(), -EAGAIN);
@@ -309,10 +331,11 @@ FK_FIBER_TASK(int64_t, scarce, (int64_t, n))
 	/* There is one, for which others wait. */
 	atomic_store(&short_of_threads, true);
 	for (int64_t i = 0; i < n; i++)
-		(void)fk_fiber_spawn(passes_gate, NULL, &all);
+		(void)fk_fiber_spawn(passes_gate, (void *)(uintptr_t)&passed, &all);
 	open_gate(n);
 	(void)fk_counter_wait(&all, 0);
 	atomic_store(&short_of_threads, false);
+	FAILS(passed, n);
 	return 0;
 }
 FK_EXPORT(scarce, "n:i64 -> i64", 0, "The line of what is not as it should be, or 0")
@@ -469,6 +492,32 @@ START_TEST(a_cancel_reaches_those_that_wait_for_a_thread)
 }
 END_TEST
 
+static uint32_t queued(void)
+{
+	struct fiber_sides *sides = &rig.pool->fibers.sides;
+	uint32_t n;
+
+	pthread_mutex_lock(&sides->lock);
+	n = sides->n_queued;
+	pthread_mutex_unlock(&sides->lock);
+	return n;
+}
+
+START_TEST(who_has_been_in_a_section_is_refused_as_well)
+{
+	start(1, 1, false);
+	submit(1, "t:gated_again", 10);
+	await(&inside, 1);
+	while (queued() < 9)
+		sched_yield();
+	cancel(1);
+	await(&refused, 9);
+	open_gate(1);
+	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_CANCELLED);
+	stop();
+}
+END_TEST
+
 START_TEST(a_section_sees_that_the_job_is_over)
 {
 	start(1, 0, false);
@@ -591,9 +640,10 @@ END_TEST
 
 CHECK_MAIN("fiber_block", the_worker_goes_on_with_fibers, the_worker_goes_on_with_other_jobs,
 	   beyond_the_limit_they_wait_for_a_thread, a_cancel_reaches_those_that_wait_for_a_thread,
-	   a_section_sees_that_the_job_is_over, a_deadline_is_noticed_at_the_end_of_a_section,
-	   a_cancel_at_any_moment_ends_the_job, errors_are_told_inside_and_outside,
-	   who_ends_in_a_section_goes_back_first, fibers_go_back_and_forth_as_often_as_they_like,
+	   who_has_been_in_a_section_is_refused_as_well, a_section_sees_that_the_job_is_over,
+	   a_deadline_is_noticed_at_the_end_of_a_section, a_cancel_at_any_moment_ends_the_job,
+	   errors_are_told_inside_and_outside, who_ends_in_a_section_goes_back_first,
+	   fibers_go_back_and_forth_as_often_as_they_like,
 	   signals_and_requests_at_any_moment_do_no_harm,
 	   without_threads_it_is_told_so_and_one_is_enough,
 	   what_a_section_uses_is_charged_to_the_job)
