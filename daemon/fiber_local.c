@@ -60,16 +60,30 @@ void **fk_rt_fiber_local(_Atomic uint32_t *key, void (*end)(void *value))
 	return &f->locals[index - 1];
 }
 
-void fiber_locals_end(struct fiber *f)
+/* One pass over all. Returns whether something was to be ended. */
+static bool fiber_locals_pass(struct fiber *f)
 {
+	bool any = false;
+
 	for (uint32_t i = 0; f->locals && i < FK_LOCALS; i++) {
+		void *value = f->locals[i];
 		void (*end)(void *value);
 
-		if (!f->locals[i])
+		if (!value)
 			continue;
+		f->locals[i] = NULL;
 		end = atomic_load_explicit(&fiber_ends[i], memory_order_relaxed);
-		if (end)
-			end(f->locals[i]);
+		if (end) {
+			end(value);
+			any = true;
+		}
 	}
+	return any;
+}
+
+void fiber_locals_end(struct fiber *f)
+{
+	for (uint32_t i = 0; i < FK_LOCAL_PASSES && fiber_locals_pass(f); i++)
+		;
 	fiber_memory_put(&f->worker->pool->fibers.blocks, f->locals);
 }

@@ -280,14 +280,17 @@ static inline int fk_fiber_fail(int code)
 
 /*
  * Data of a fiber's own: a static variable is the key, FK_LOCAL(end) its value. end, if not NULL,
- * is called with what is not NULL at the end of each fiber, in that fiber.
+ * is called with what is not NULL at the end of each fiber, in that fiber, where it is NULL again.
+ * What it sets anew, or sets of others, is ended as well; what is there after FK_LOCAL_PASSES
+ * passes over all of them is left.
  */
 struct fk_local {
 	_Atomic uint32_t fk_index; /* + 1, once it is used */
 	void (*fk_end)(void *value);
 };
 
-#define FK_LOCALS 16u /* keys in a pool, of all modules together */
+#define FK_LOCALS	16u /* keys in a pool, of all modules together */
+#define FK_LOCAL_PASSES 4u
 #define FK_LOCAL(end_)                                                                             \
 	{                                                                                          \
 		.fk_end = (end_)                                                                   \
@@ -303,8 +306,8 @@ static inline void **fk_fiber_local(struct fk_local *key)
 /*
  * Runs a task of frames with these arguments, and waits for it; the worker that the fiber is on
  * begins it at once. *result gets what it returns.
- * Returns 0; -ECANCELED: the job is over, and *result is what it was; -ENOMEM: see FK_STACK_SHARED;
- * -EPERM: the caller is no fiber.
+ * Returns 0; -ECANCELED: the job is over, and *result is not to be looked at; -ENOMEM: see
+ * FK_STACK_SHARED; -EPERM: the caller is no fiber.
  */
 #define FK_FIBER_CALL(result, task, ...)                                                           \
 	__extension__({                                                                            \
