@@ -69,17 +69,12 @@ static struct fk_frame *fiber_resume(struct fk_worker *fk, struct fk_frame *face
 static const struct fk_task fiber_task = { "(fiber)", fiber_resume, NULL, NULL,
 					   sizeof(struct fk_frame) };
 
-int fibers_init(struct pool *pool)
+/* Memory for stacks, records and copies, and what workers have for fibers that share stacks. */
+static int fibers_reserve(struct pool *pool)
 {
 	struct fiber_stacks_options options = { .space = FIBER_SPACE, .keep = FIBER_KEEP };
-	int r;
+	int r = fiber_memory_init(&pool->fibers.blocks, FIBER_MEMORY_SPACE);
 
-	for (uint32_t i = 0; i < FIBER_BUCKETS; i++)
-		pthread_mutex_init(&pool->fibers.buckets[i].lock, NULL);
-	fiber_times_init(&pool->fibers);
-	fiber_sides_init(pool);
-	pthread_mutex_init(&pool->fibers.berths.lock, NULL);
-	r = fiber_memory_init(&pool->fibers.blocks, FIBER_MEMORY_SPACE);
 	if (r < 0)
 		return r;
 	pool->fibers.berths.berths =
@@ -99,8 +94,19 @@ int fibers_init(struct pool *pool)
 
 		(void)topology_bind_group_memory(pool->topology, g, part, size);
 	}
-	pool->fibers.poller_error = fiber_io_init(pool);
 	return r;
+}
+
+int fibers_init(struct pool *pool)
+{
+	for (uint32_t i = 0; i < FIBER_BUCKETS; i++)
+		pthread_mutex_init(&pool->fibers.buckets[i].lock, NULL);
+	fiber_times_init(&pool->fibers);
+	fiber_sides_init(pool);
+	pthread_mutex_init(&pool->fibers.berths.lock, NULL);
+	pool->fibers.error = fibers_reserve(pool);
+	pool->fibers.poller_error = fiber_io_init(pool);
+	return pool->fibers.error;
 }
 
 void fibers_stop(struct pool *pool)
@@ -188,8 +194,10 @@ static int fiber_new_own(struct worker *w, const struct fiber_plan *plan, struct
 {
 	struct fiber_stack *stack;
 	struct fiber *f;
-	int r;
+	int r = w->pool->fibers.error;
 
+	if (r < 0)
+		return r;
 	r = fiber_stack_get(&w->pool->fibers.stacks, w->group, plan->stack,
 			    (enum fiber_stack_kind)plan->kind, &stack);
 	if (r < 0)

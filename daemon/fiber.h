@@ -187,9 +187,11 @@ struct fibers {
 	struct poller poller;
 	int poller_error; /* 0, or why there is none */
 	struct fiber_sides sides;
+	int error; /* why there can be none; 0: there can */
 };
 
-/* After layout_make(). Returns 0 or a negative errno. */
+/* After layout_make(). Returns 0, or a negative errno: there are no stacks, and tasks that are
+ * fibers fail with that. fibers_fini() is to be called in both cases. */
 int fibers_init(struct pool *pool);
 /* The workers have ended, and what they worked on is there still. */
 void fibers_stop(struct pool *pool);

@@ -332,7 +332,8 @@ static int pool_prepare(struct pool *pool, const int *fds)
 		return pool_fail(pool, "arena-max is too small for so many workers", r);
 	r = fibers_init(pool);
 	if (r < 0)
-		return pool_fail(pool, "no address space for the stacks of fibers", r);
+		log_warning("tasks that are fibers will fail, there are no stacks for them: %s",
+			    r == -ENOTSUP ? "pages are not of 4 KiB" : strerror(-r));
 	if (pool->fibers.poller_error)
 		log_warning("fibers cannot wait for input and output: io_uring: %s",
 			    strerror(-pool->fibers.poller_error));
