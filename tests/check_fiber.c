@@ -109,6 +109,30 @@ START_TEST(a_tree_is_right_in_a_pool_that_is_shaken)
 }
 END_TEST
 
+static void make_late(struct pool *pool)
+{
+	pool->late_children = true;
+}
+
+START_TEST(results_are_right_with_late_children)
+{
+	for (uint32_t workers = 1; workers <= 4; workers *= 2) {
+		rig_prepare = make_late;
+		start(workers, true);
+		for (int i = 0; i < 3; i++) {
+			ck_assert_int_eq(rig_call(&rig, "t:tree", 10), 55);
+			ck_assert_int_eq(rig_call(&rig, "t:mixed", 10), 11 * 55);
+			ck_assert_int_eq(rig_call(&rig, "t:yielding", 10), 55);
+			ck_assert_int_eq(rig_call(&rig, "t:nested", 20), 20);
+			ck_assert_int_eq(rig_call(&rig, "t:told", 10), 10);
+		}
+		/* Frames that had begun, kept back behind what follows their fork. */
+		ck_assert_uint_gt(rig_counter(&rig, moved), 0);
+		stop();
+	}
+}
+END_TEST
+
 START_TEST(on_one_worker_all_wait_and_none_moves)
 {
 	start(1, false);
@@ -240,6 +264,27 @@ START_TEST(each_fiber_has_its_own_data_which_ends_with_it)
 }
 END_TEST
 
+START_TEST(data_that_is_set_at_the_end_ends_as_well)
+{
+	start(1, false);
+	ck_assert_int_eq(rig_call(&rig, "t:chained_ends", 1), 1);
+	ck_assert_int_eq(rig_call(&rig, "t:chained_ends", 3), 3);
+	/* One that always sets itself anew. */
+	ck_assert_int_eq(rig_call(&rig, "t:chained_ends", 9), FK_LOCAL_PASSES);
+	stop();
+}
+END_TEST
+
+START_TEST(who_goes_on_is_in_no_list)
+{
+	for (uint32_t workers = 1; workers <= 2; workers++) {
+		start(workers, false);
+		ck_assert_int_eq(rig_call(&rig, "t:unlisted", 20), 0);
+		stop();
+	}
+}
+END_TEST
+
 START_TEST(a_fiber_of_its_own_size_uses_it)
 {
 	start(1, false);
@@ -359,6 +404,26 @@ START_TEST(a_fiber_that_writes_below_a_slab_ends_the_pool)
 	ck_assert_uint_eq(arena->fault.reason, LEDGER_FAULT_STACK);
 	ck_assert_uint_eq(arena->fault.worker, 1);
 	ck_assert_str_eq(arena->fault.fiber, "writes_below");
+}
+END_TEST
+
+static void without_stacks(struct pool *pool)
+{
+	fiber_stacks_fini(&pool->fibers.stacks);
+	pool->fibers.error = -ENOTSUP;
+}
+
+START_TEST(where_no_fibers_can_be_their_tasks_fail_and_others_do_not)
+{
+	rig_prepare = without_stacks;
+	start(1, false);
+	submit(1, "t:tree", 3);
+	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_FAILED);
+	ck_assert_int_eq((int32_t)atomic_load(&rig.jobs[1].code), -ENOTSUP);
+	submit(1, "t:mixed", 3);
+	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_FAILED);
+	ck_assert_int_eq(rig_call(&rig, "t:fib", 10), 55);
+	stop();
 }
 END_TEST
 
@@ -629,13 +694,15 @@ CHECK_MAIN("fiber", a_tree_of_fibers_has_its_result, a_tree_is_right_where_every
 	   a_waiting_job_goes_before_fibers_that_only_yield,
 	   waits_end_at_the_value_that_they_are_for, who_is_about_to_wait_is_woken_as_well,
 	   frames_count_for_fibers_that_wait, errors_are_told_and_nothing_happens,
-	   each_fiber_has_its_own_data_which_ends_with_it, a_fiber_of_its_own_size_uses_it,
-	   frames_run_fibers_and_fibers_run_frames,
+	   each_fiber_has_its_own_data_which_ends_with_it, data_that_is_set_at_the_end_ends_as_well,
+	   who_goes_on_is_in_no_list, results_are_right_with_late_children,
+	   a_fiber_of_its_own_size_uses_it, frames_run_fibers_and_fibers_run_frames,
 	   continuations_of_frames_come_in_turn_where_fibers_yield,
 	   signals_and_requests_at_any_moment_do_no_harm,
 	   fibers_and_frames_are_nested_as_deep_as_one_likes,
 	   guards_that_run_out_are_told_and_slabs_are_to_be_had,
 	   a_fiber_that_writes_below_a_slab_ends_the_pool,
+	   where_no_fibers_can_be_their_tasks_fail_and_others_do_not,
 	   what_a_task_has_spawned_ends_before_the_task, many_jobs_at_once_have_their_results,
 	   a_cancel_reaches_fibers_that_wait, a_cancel_at_any_moment_ends_the_job,
 	   a_deadline_reaches_fibers_that_wait, one_fails_and_the_others_are_told,

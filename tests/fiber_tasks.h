@@ -13,6 +13,7 @@
 
 #include <forkd/fiber.h>
 
+#include "common/clock.h"
 #include "daemon/fiber.h"
 #include "tests/tasks.h"
 
@@ -460,6 +461,75 @@ FK_TASK(int64_t, no_fiber, (int64_t, n))
 FK_NO_BODY(no_fiber)
 FK_END(no_fiber)
 FK_EXPORT(no_fiber, "n:i64 -> i64", 0, "1 if a frame can do what only fibers can")
+
+/* The fiber, alone in its family, stands in no list of those that wait. */
+static int64_t is_listed(void)
+{
+	struct fiber_family *family = fiber_self()->family;
+	int64_t n = 0;
+
+	for (uint32_t i = 0; i < FIBER_SHARDS; i++)
+		n += family->shards[i].parked.next != &family->shards[i].parked;
+	return n;
+}
+
+FK_FIBER_TASK(int64_t, unlisted, (int64_t, n))
+{
+	struct fk_counter one = FK_COUNTER, never = FK_COUNTER_OF(1);
+
+	for (int64_t i = 0; i < n; i++) {
+		FAILS(fk_fiber_spawn(nothing, NULL, &one), 0);
+		FAILS(fk_counter_wait(&one, 0), 0);
+		FAILS(is_listed(), 0);
+		FAILS(fk_counter_wait_until(&never, 0, clock_ns() + 1000), -ETIMEDOUT);
+		FAILS(is_listed(), 0);
+		FAILS(fk_fiber_sleep(1000), 0);
+		FAILS(is_listed(), 0);
+	}
+	return 0;
+}
+FK_EXPORT(unlisted, "n:i64 -> i64", 0, "The line where a fiber that runs counts as one that waits")
+
+static _Atomic uint32_t chained;
+
+static void ends_chained(void *value);
+
+static struct fk_local chain[3] = { FK_LOCAL(ends_chained), FK_LOCAL(ends_chained),
+				    FK_LOCAL(ends_chained) };
+static struct fk_local endless = FK_LOCAL(ends_chained);
+
+/* The first sets the one before it, and that one the next: each takes a pass. */
+static void ends_chained(void *value)
+{
+	uintptr_t i = (uintptr_t)value;
+
+	atomic_fetch_add(&chained, 1);
+	if (i == 9)
+		*fk_fiber_local(&endless) = value;
+	else if (i > 1)
+		*fk_fiber_local(&chain[i - 2]) = (void *)(i - 1);
+}
+
+static void has_chain(void *arg)
+{
+	struct fk_local *key = (uintptr_t)arg == 9 ? &endless : &chain[(uintptr_t)arg - 1];
+
+	/* In this order, so that what is set comes in the next pass. */
+	for (int i = 0; i < 3; i++)
+		(void)fk_fiber_local(&chain[i]);
+	*fk_fiber_local(key) = arg;
+}
+
+FK_FIBER_TASK(int64_t, chained_ends, (int64_t, n))
+{
+	struct fk_counter all = FK_COUNTER;
+
+	atomic_store(&chained, 0);
+	(void)fk_fiber_spawn(has_chain, (void *)(uintptr_t)n, &all);
+	(void)fk_counter_wait(&all, 0);
+	return atomic_load(&chained);
+}
+FK_EXPORT(chained_ends, "n:i64 -> i64", 0, "How often data was ended that is set at the end")
 
 /* ------------------------------------------------------------------------ data */
 
