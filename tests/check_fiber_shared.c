@@ -508,11 +508,19 @@ static void open_gate(void)
 	(void)fk_rt_counter_add(&gate, -1);
 }
 
+static uint32_t holder_of(uint32_t berth)
+{
+	return atomic_load(&rig.pool->fibers.berths.berths[berth].holder);
+}
+
 START_TEST(those_of_a_parked_worker_go_on_elsewhere_and_come_back)
 {
+	uint32_t gone = 0, back = 0;
+
 	start(2, FK_STACK_SHARED, false);
 	for (int i = 0; i < 30; i++) {
 		uint32_t stays = (uint32_t)i % 2, goes = 1 - stays;
+		bool went;
 
 		submit_waiting(1, 200);
 		choose(1u << stays);
@@ -523,13 +531,18 @@ START_TEST(those_of_a_parked_worker_go_on_elsewhere_and_come_back)
 		ck_assert_uint_eq(atomic_load(&tasks_reached), 200);
 		/* Not where they had begun, if that was on the other one. */
 		ck_assert_uint_eq(went_on[stays], 200);
-		/* Also while it stands in for the other one that one is back. */
+		went = holder_of(goes) == stays;
+		gone += went;
+		/* And when the other one is back. */
 		choose(3);
 		submit_waiting(1, 200);
 		open_gate();
 		ck_assert_uint_eq(rig_wait(&rig, 1), JOB_DONE);
 		ck_assert_uint_eq(atomic_load(&tasks_reached), 200);
+		back += went && holder_of(goes) == goes;
 	}
+	ck_assert_uint_gt(gone, 0);
+	ck_assert_uint_gt(back, 0);
 	stop();
 }
 END_TEST
