@@ -136,7 +136,8 @@ START_TEST(fibers_do_the_same_on_shared_stacks)
 		for (int i = 0; i < 5; i++)
 			do_all();
 		ck_assert_uint_gt(rig_counter(&rig, fiber_copies), 0);
-		ck_assert_uint_gt(rig_counter(&rig, fiber_copied_bytes), rig_counter(&rig, fiber_copies));
+		ck_assert_uint_gt(rig_counter(&rig, fiber_copied_bytes),
+				  rig_counter(&rig, fiber_copies));
 		stop();
 	}
 }
