@@ -58,10 +58,14 @@ static struct number draw_fibers(struct soak *s)
 		int64_t times;
 	} trees[] = { { "fiber:tree", 1 }, { "fiber:calls", 10 }, { "fiber:both", 11 } };
 	uint64_t place, n = draw_size(s, 15);
-	size_t i = draw(s, ARRAY_SIZE(trees) + 3);
+	size_t i = draw(s, ARRAY_SIZE(trees) + 5);
 
 	if (i < ARRAY_SIZE(trees))
 		return (struct number){ trees[i].task, (int64_t)n, trees[i].times * fibs[n], 0 };
+	if (i == ARRAY_SIZE(trees))
+		return (struct number){ "fiber:talk", (int64_t)n, 8 * (int64_t)(n * (n + 1)), 0 };
+	if (i == ARRAY_SIZE(trees) + 1)
+		return (struct number){ "fiber:naps", (int64_t)n % 3, 0, 0 };
 	place = draw(s, INT32_MAX);
 	n = draw(s, SOAK_MAZE_DEPTH + 1);
 	return (struct number){ "fiber:maze", (int64_t)place,
@@ -171,11 +175,11 @@ static bool run_burst(struct soak *s)
 /* ------------------------------------------------------------------------ ended early */
 
 /* Jobs that would take minutes to hours, so that an end that does not come is seen. */
-static const struct number endless[] = { { "fib:fib", 70, -1, 0 },
-					 { "nqueens:nqueens", 16, -1, 0 },
-					 { "fiber:forever", 100, -1, 0 },
-					 { "fiber:maze", 1, -1, 100 },
-					 { "fiber:maze", 2, -1, 100 } };
+static const struct number endless[] = {
+	{ "fib:fib", 70, -1, 0 },	 { "nqueens:nqueens", 16, -1, 0 },
+	{ "fiber:forever", 100, -1, 0 }, { "fiber:reading", 100, -1, 0 },
+	{ "fiber:maze", 1, -1, 100 },	 { "fiber:maze", 2, -1, 100 }
+};
 
 /* Submits one of them, or as likely a short one, which has hours; timeout_ns 0: no deadline. */
 static bool submit_with_deadline(struct soak *s, uint64_t timeout_ns, struct number *ret_number,
@@ -348,10 +352,10 @@ static const struct soak_row soak_numbers[] = {
 
 /* Frames are among the many, and those that end early. */
 static const struct soak_row soak_fibers[] = {
-	{ "fiber:tree fiber:calls fiber:both fiber:maze", run_fibers },
+	{ "fiber:tree fiber:calls fiber:both fiber:maze fiber:talk fiber:naps", run_fibers },
 	{ "fiber:ends", run_failing },
 	{ "many at once, fibers too", run_burst },
-	{ "one to be cancelled, fiber:forever too", run_cancelled },
+	{ "one to be cancelled, fiber:forever and fiber:reading too", run_cancelled },
 	{ "one with a deadline, a fiber too", run_expired },
 	{ NULL, NULL },
 };
@@ -412,9 +416,12 @@ static bool has_row(const char *task)
 
 static bool is_of(const char *task, const char *const *modules)
 {
-	for (; *modules; modules++)
-		if (!strncmp(task, *modules, strlen(*modules)) && task[strlen(*modules)] == ':')
+	for (; *modules; modules++) {
+		size_t length = strlen(*modules);
+
+		if (!strncmp(task, *modules, length) && (!task[length] || task[length] == ':'))
 			return true;
+	}
 	return false;
 }
 

@@ -16,8 +16,8 @@ struct soak_slot {
 	char wrong[256];	      /* what was wrong, before it ends with status 1 */
 };
 
-/* Checks that there is a row for every task of the modules in this list, NULL at the end. False:
- * ret_task has none. */
+/* Checks that there is a row for every task but those of this list: names of modules and of tasks,
+ * NULL at the end. False: ret_task has none. */
 bool soak_jobs_cover(const struct board *board, const char *const *foreign, const char **ret_task);
 
 const char *soak_jobs_name(uint32_t row);

@@ -2,6 +2,7 @@
 /* tests/modules/fiber.c - tasks that are fibers, of which some end badly */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -92,12 +93,34 @@ static struct fk_local maze_here = FK_LOCAL(NULL);
 
 static void maze_walk(void *arg);
 
-/* A fiber for the way. */
+/* CLOCK_MONOTONIC, ns. */
+static uint64_t maze_now(void)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+/* How a place is walked: 0: by frames. */
+static uint64_t maze_manner(uint64_t place)
+{
+	return maze_mix(place ^ 77) % 4;
+}
+
+/* A fiber for the way. One that shares its stack is none that others have pointers to. */
 static void maze_enter(struct maze *way, struct fk_counter *all)
 {
-	int r = way->place & 1 ? fk_fiber_spawn(maze_walk, way, all)
-			       : fk_fiber_spawn_sized(maze_walk, way, all, 16384);
+	bool last = !maze_ways(way->place, way->depth) || !maze_manner(way->place);
+	int r;
 
+	if (way->place & 1)
+		r = fk_fiber_spawn(maze_walk, way, all);
+	else if (way->place & 2)
+		r = fk_fiber_spawn_on(maze_walk, way, all, FK_STACK_SLAB, 16384);
+	else
+		r = fk_fiber_spawn_on(maze_walk, way, all,
+				      last ? FK_STACK_SHARED : FK_STACK_GUARDED, 16384);
 	if (r < 0)
 		(void)fk_fiber_fail(r);
 }
@@ -123,6 +146,37 @@ static void maze_wait(const struct maze *self, struct fk_counter *all, uint32_t 
 	}
 }
 
+/* Some wait for something outside of the maze. */
+static void maze_pause(uint64_t place)
+{
+	const struct timespec nap = { .tv_nsec = 20000 };
+	int ends[2];
+
+	switch (maze_mix(place ^ 99) % 64) {
+	case 0:
+		if (fk_fiber_block_begin() == 0) {
+			(void)nanosleep(&nap, NULL);
+			(void)fk_fiber_block_end();
+		}
+		break;
+	case 1:
+		(void)fk_fiber_sleep(20000);
+		break;
+	case 2:
+		if (pipe(ends) < 0)
+			break;
+		(void)fk_fiber_poll(ends[0], POLLIN, maze_now() + 20000);
+		(void)close(ends[0]);
+		(void)close(ends[1]);
+		break;
+	case 3:
+		(void)fk_fiber_yield();
+		break;
+	default:
+		break;
+	}
+}
+
 static void maze_walk(void *arg)
 {
 	struct maze *self = arg;
@@ -132,8 +186,9 @@ static void maze_walk(void *arg)
 	struct maze below[MAZE_WAYS];
 	uint64_t values[MAZE_WAYS];
 	void *outside = *fk_fiber_local(&maze_here);
-	uint64_t how = maze_mix(self->place ^ 77) % 4;
+	uint64_t how = maze_manner(self->place);
 
+	maze_pause(self->place);
 	if (how == 0 && ways) {
 		if (FK_FIBER_CALL(&self->value, maze_frame, self->place, self->depth) < 0)
 			self->value = 0;
