@@ -245,7 +245,7 @@ static inline int fk_fiber_poll(int fd, uint32_t events, uint64_t deadline_ns)
  * In a section there is no fiber to the functions and macros of this file: they return what they do
  * outside of fibers, -EPERM for the most part; so does a second begin. fk_fiber_is_over() and
  * fk_counter_add() work. Nobody interrupts a call when the job is over. What a section is for costs
- * some ten microseconds and may take long; what computes belongs outside.
+ * some tens of microseconds and may take long; what computes belongs outside.
  *
  * begin returns 0: the section has begun, and is to be ended in this fiber, which happens by itself
  * if the fiber's function returns; or an error, and there is no section: -ECANCELED: the job is
