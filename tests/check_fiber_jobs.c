@@ -255,8 +255,11 @@ static void see_bad_end_aside(int64_t how, bool late, int signo, uint32_t reason
 	start("--workers=1");
 	pool = daemon_pool(&d);
 	job = jobs_submit(c, "fiber:ends_aside", 0, how, late);
-	if (late)
+	/* The section has its thread, or will have it; the worker is free. */
+	if (late) {
+		DAEMON_AWAIT(daemon_counter(&d, "fiber_blocks") == 1);
 		other = jobs_submit(c, "fiber:spin", 0, 1, 0);
+	}
 	ck_assert_int_eq(jobs_outcome(c, job, &got), FK_CRASHED);
 	ck_assert_int_eq(got, signo);
 	if (late)
