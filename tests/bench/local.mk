@@ -50,6 +50,7 @@ BENCH_BUILT = \
 	tests/bench/bench_cancel \
 	tests/bench/bench_compose \
 	tests/bench/bench_hidden \
+	tests/bench/bench_io \
 	tests/bench/bench_jobs \
 	tests/bench/bench_latency \
 	tests/bench/bench_sleep \
@@ -105,11 +106,14 @@ tests_bench_bench_forkd_LDADD = $(BENCH_CLIENT_LIBS) $(NETTLE_LIBS) -lm
 EXTRA_PROGRAMS += \
 	tests/bench/bench_cancel \
 	tests/bench/bench_hidden \
+	tests/bench/bench_io \
 	tests/bench/bench_jobs \
 	tests/bench/bench_latency \
 	tests/bench/bench_steals
 tests_bench_bench_cancel_LDADD = $(BENCH_CLIENT_LIBS)
 tests_bench_bench_hidden_LDADD = $(BENCH_CLIENT_LIBS)
+tests_bench_bench_io_SOURCES = tests/bench/bench_io.c tests/bench/io_work.h
+tests_bench_bench_io_LDADD = $(BENCH_CLIENT_LIBS)
 tests_bench_bench_jobs_LDADD = $(BENCH_CLIENT_LIBS)
 tests_bench_bench_latency_LDADD = $(BENCH_CLIENT_LIBS)
 tests_bench_bench_steals_LDADD = $(BENCH_CLIENT_LIBS)
@@ -153,6 +157,7 @@ BENCH_MODULES = \
 	tests/bench/modules/fibers.la \
 	tests/bench/modules/flat.la \
 	tests/bench/modules/hidden.la \
+	tests/bench/modules/io.la \
 	tests/bench/modules/loop.la \
 	tests/bench/modules/matmul.la \
 	tests/bench/modules/msort.la \
@@ -178,6 +183,9 @@ tests_bench_modules_flat_la_SOURCES = tests/modules/flat.c
 tests_bench_modules_flat_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 
 tests_bench_modules_hidden_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+
+tests_bench_modules_io_la_SOURCES = tests/bench/modules/io.c tests/bench/io_work.h
+tests_bench_modules_io_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 
 # The leaf that all sides of bench_compose run, the same machine code. By the linker's own option:
 # libtool warns of an object that is none of its own.
@@ -218,6 +226,7 @@ BENCH_DRIVER = \
 	tests/bench/driver/forkd.py \
 	tests/bench/driver/growth.py \
 	tests/bench/driver/latency.py \
+	tests/bench/driver/pipes.py \
 	tests/bench/driver/plot.py \
 	tests/bench/driver/programs.py \
 	tests/bench/driver/sleeps.py \

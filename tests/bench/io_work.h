@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tests/bench/io_work.h - who writes to many pipes, and who reads from them in an epoll loop
+ *
+ * WHAT IT IS
+ *   The writer is a thread beside those who read, the same code for each way to read: it writes
+ *   messages of IO_MESSAGE bytes, one to each pipe in turn ("rounds") or each to one that a
+ *   generator picks ("random"), and closes all pipes after the last. It never waits for who reads,
+ *   unless a pipe is full.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   bench_io.c in its own process, modules/io.c in forkd's pool.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   There is none: both ends of a pipe are in one process.
+ */
+#pragma once
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+
+#define IO_MESSAGE 64u
+
+struct io_pipe {
+	int ends[2];
+	uint64_t messages; /* that were read */
+	uint64_t sum;
+};
+
+struct io_work {
+	struct io_pipe *pipes;
+	uint64_t n, messages;
+	bool random;
+	uint64_t start_ns;
+	uint64_t sent; /* the sum of what they say */
+	pthread_t writer;
+};
+
+/* Makes the pipes. Returns 0 or a negative errno. */
+static inline int io_begin(struct io_work *work, uint64_t n, uint64_t messages, bool random)
+{
+	*work = (struct io_work){ .n = n, .messages = messages, .random = random };
+	work->pipes = calloc(n, sizeof(*work->pipes));
+	if (!work->pipes)
+		return -ENOMEM;
+	for (uint64_t i = 0; i < n; i++)
+		if (pipe(work->pipes[i].ends) < 0)
+			return -errno;
+	return 0;
+}
+
+static inline void *io_writer(void *arg)
+{
+	struct io_work *work = arg;
+	uint64_t message[IO_MESSAGE / 8] = { 0 }, random = 88172645463325252;
+	cpu_set_t all;
+
+	(void)pthread_setname_np(pthread_self(), "writer");
+	/* A worker that has made it is bound to one CPU. */
+	memset(&all, 0xff, sizeof(all));
+	(void)sched_setaffinity(0, sizeof(all), &all);
+	for (uint64_t i = 0; i < work->messages; i++) {
+		uint64_t to = i % work->n;
+
+		if (work->random) {
+			random ^= random << 13;
+			random ^= random >> 7;
+			random ^= random << 17;
+			to = random % work->n;
+		}
+		message[0] = i * (to + 1);
+		work->sent += message[0];
+		if (write(work->pipes[to].ends[1], message, sizeof(message)) != sizeof(message))
+			break;
+	}
+	for (uint64_t i = 0; i < work->n; i++)
+		(void)close(work->pipes[i].ends[1]);
+	return NULL;
+}
+
+/* Everybody is there to read. Returns 0 or a negative errno. */
+static inline int io_write(struct io_work *work)
+{
+	work->start_ns = clock_ns();
+	return -pthread_create(&work->writer, NULL, io_writer, work);
+}
+
+/* All have read to the end. Returns how long that took, in ns, or 0 if something is missing. */
+static inline uint64_t io_end(struct io_work *work)
+{
+	uint64_t ns = clock_ns() - work->start_ns, messages = 0, sum = 0;
+
+	pthread_join(work->writer, NULL);
+	for (uint64_t i = 0; i < work->n; i++) {
+		(void)close(work->pipes[i].ends[0]);
+		messages += work->pipes[i].messages;
+		sum += work->pipes[i].sum;
+	}
+	free(work->pipes);
+	return messages == work->messages && sum == work->sent ? ns : 0;
+}
