@@ -412,7 +412,6 @@ static void *poller_main(void *arg)
 
 	pthread_setname_np(pthread_self(), "forkd-poller");
 	urgent_end();
-	p->bell = -1;
 	r = poller_make(p);
 	if (r < 0) {
 		poller_say(p, r);
@@ -432,11 +431,17 @@ static void *poller_main(void *arg)
 			poller_turn(p);
 	}
 	io_uring_queue_exit(&p->ring);
-	if (p->bell >= 0)
-		close(p->bell);
 	if (r < 0)
 		poller_say(p, r);
 	return NULL;
+}
+
+/* The bell is rung by others, and closed when nobody does so any more. */
+static void poller_join(struct poller *p)
+{
+	pthread_join(p->thread, NULL);
+	p->bell = safe_close(p->bell);
+	p->started = false;
 }
 
 int poller_start(struct poller *p, const struct poller_way *way)
@@ -447,6 +452,7 @@ int poller_start(struct poller *p, const struct poller_way *way)
 	int r;
 
 	p->way = *way;
+	p->bell = -1;
 	/* Whatever comes to the process is not this thread's, nor is a write that nobody reads. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -460,10 +466,10 @@ int poller_start(struct poller *p, const struct poller_way *way)
 	/* ORDER poller/begun [N2]: acquire, the bell. Pairs with poller_say(). */
 	while (!(begun = atomic_load_explicit(&p->begun, memory_order_acquire)))
 		(void)futex_wait(&p->begun, 0, 0);
-	p->started = begun == 1;
-	if (p->started)
+	p->started = true;
+	if (begun == 1)
 		return 0;
-	pthread_join(p->thread, NULL);
+	poller_join(p);
 	return (int)begun;
 }
 
@@ -474,6 +480,5 @@ void poller_stop(struct poller *p)
 	/* Relaxed: poller_wake(). */
 	atomic_store_explicit(&p->stop, true, memory_order_relaxed);
 	poller_wake(p);
-	pthread_join(p->thread, NULL);
-	p->started = false;
+	poller_join(p);
 }
