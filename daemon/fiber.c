@@ -99,8 +99,10 @@ static int fibers_reserve(struct pool *pool)
 
 int fibers_init(struct pool *pool)
 {
-	for (uint32_t i = 0; i < FIBER_BUCKETS; i++)
+	for (uint32_t i = 0; i < FIBER_BUCKETS; i++) {
 		pthread_mutex_init(&pool->fibers.buckets[i].lock, NULL);
+		pthread_cond_init(&pool->fibers.buckets[i].told, NULL);
+	}
 	fiber_times_init(&pool->fibers);
 	fiber_sides_init(pool);
 	pthread_mutex_init(&pool->fibers.berths.lock, NULL);
@@ -123,8 +125,10 @@ void fibers_fini(struct pool *pool)
 	free(pool->fibers.berths.berths);
 	pthread_mutex_destroy(&pool->fibers.berths.lock);
 	fiber_times_fini(&pool->fibers);
-	for (uint32_t i = 0; i < FIBER_BUCKETS; i++)
+	for (uint32_t i = 0; i < FIBER_BUCKETS; i++) {
 		pthread_mutex_destroy(&pool->fibers.buckets[i].lock);
+		pthread_cond_destroy(&pool->fibers.buckets[i].told);
+	}
 }
 
 struct fiber *fiber_self(void)

@@ -75,12 +75,14 @@ struct fiber_link {
 struct fiber_shard {
 	_Alignas(64) pthread_mutex_t lock;
 	struct fiber_link parked;
+	struct fiber_link told; /* the same, but somebody has cancelled them */
 };
 
 struct fiber_family {
 	struct fk_frame *front;
-	struct fiber *root;		    /* on whose stack this is */
-	struct fiber_family *next, **prev;  /* in its bucket; what points to it */
+	struct fiber *root;		   /* on whose stack this is */
+	struct fiber_family *next, **prev; /* in its bucket; what points to it */
+	bool told, telling;		   /* its fibers that the job is over: once; and just now */
 	_Alignas(64) _Atomic uint64_t live; /* its fibers that have not ended */
 	struct fiber_shard shards[FIBER_SHARDS];
 };
@@ -153,6 +155,7 @@ static inline struct fiber *fiber_of(struct fk_frame *face)
 /* The families of jobs whose row modulo FIBER_BUCKETS is this. */
 struct fiber_bucket {
 	_Alignas(64) pthread_mutex_t lock;
+	pthread_cond_t told; /* of a family */
 	struct fiber_family *first;
 };
 

@@ -13,11 +13,15 @@
  *
  * INVARIANTS
  *   I1. A family is in the list of its row's bucket from before its first fiber runs until all have
- *       ended, and the lock of the bucket is held by who looks at it there: so it lives meanwhile.
- *       The family stands on its root's stack, which is given back after that.
+ *       ended. Who cancels finds it there with the lock of the bucket held, and says `telling`
+ *       before it lets go of that: who would take it out of the list waits then. So it lives
+ *       meanwhile. The family stands on its root's stack, which is given back after that. A
+ *       family is told once, for its job is over for good.
  *   I2. A fiber is in the list of a shard before it looks at its job's verdict and then parks; who
  *       cancels has put the verdict there before it looks at the list. Both take the shard's lock
- *       in between: one sees the other.
+ *       in between: one sees the other. Who cancels takes FIBER_TELL of them at a time off the
+ *       list, into another one, so that fibers which go on come in between; if those were fewer
+ *       the list was empty, and who comes later sees the verdict.
  *   I3. live counts the fibers that have not ended; one that lives counts the next up. Whoever
  *       counts it down to 0 sees what all of them did (ORDER fiber/family [B5]), and has the front.
  *
@@ -33,6 +37,8 @@
 #include "daemon/pool.h"
 #include "daemon/strand_internal.h"
 #include "daemon/verdict.h"
+
+#define FIBER_TELL 64u /* that are cancelled with the lock held */
 
 static struct fiber_bucket *fiber_bucket(struct pool *pool, uint32_t row)
 {
@@ -59,12 +65,14 @@ int fiber_family_new(struct worker *w, struct fk_frame *front, void (*fn)(void *
 		return r;
 	family = (struct fiber_family *)(void *)root - 1;
 	family->front = front;
+	family->told = family->telling = false;
 	family->root = root;
 	root->family = family;
 	atomic_init(&family->live, 1);
 	for (uint32_t i = 0; i < FIBER_SHARDS; i++) {
 		pthread_mutex_init(&family->shards[i].lock, NULL);
 		fiber_list_init(&family->shards[i].parked);
+		fiber_list_init(&family->shards[i].told);
 	}
 	pthread_mutex_lock(&bucket->lock);
 	family->next = bucket->first;
@@ -87,6 +95,8 @@ struct fk_frame *fiber_family_leave(struct worker *w, struct fiber_family *famil
 	if (atomic_fetch_sub_explicit(&family->live, 1, memory_order_acq_rel) != 1)
 		return NULL;
 	pthread_mutex_lock(&bucket->lock);
+	while (family->telling) /* and comes to the end soon: nobody waits any more */
+		pthread_cond_wait(&bucket->told, &bucket->lock);
 	*family->prev = family->next;
 	if (family->next)
 		family->next->prev = family->prev;
@@ -119,34 +129,54 @@ void fiber_wait_end(struct fiber *f)
 	pthread_mutex_unlock(&shard->lock);
 }
 
-static void fiber_family_cancel(struct pool *pool, struct fiber_family *family)
+/* Cancels some of those that wait. False: these were all. */
+static bool fiber_shard_cancel(struct pool *pool, struct fiber_shard *shard)
 {
-	for (uint32_t i = 0; i < FIBER_SHARDS; i++) {
-		struct fiber_shard *shard = &family->shards[i];
+	uint32_t n = 0;
 
-		pthread_mutex_lock(&shard->lock);
-		for (struct fiber_link *at = shard->parked.next; at != &shard->parked;
-		     at = at->next) {
-			struct fiber *f = container_of(at, struct fiber, link);
+	pthread_mutex_lock(&shard->lock);
+	for (; n < FIBER_TELL && shard->parked.next != &shard->parked; n++) {
+		struct fiber_link *link = shard->parked.next;
+		struct fiber *f = container_of(link, struct fiber, link);
 
-			if (f->does_io)
-				fiber_io_end(pool, f, -ECANCELED);
-			if (fiber_park_cancel(&f->park) == FIBER_RUN)
-				fiber_ready(NULL, f);
-		}
-		pthread_mutex_unlock(&shard->lock);
+		fiber_list_remove(link);
+		fiber_list_add(&shard->told, link);
+		if (f->does_io)
+			fiber_io_end(pool, f, -ECANCELED);
+		if (fiber_park_cancel(&f->park) == FIBER_RUN)
+			fiber_ready(NULL, f);
 	}
+	pthread_mutex_unlock(&shard->lock);
+	return n == FIBER_TELL;
+}
+
+/* A family of this job that has not been told, or NULL. Lock held. */
+static struct fiber_family *fiber_family_to_tell(struct fiber_bucket *bucket, uint32_t row)
+{
+	struct fiber_family *family = bucket->first;
+
+	while (family && (family->front->job != row || family->told))
+		family = family->next;
+	return family;
 }
 
 void fibers_cancel(struct pool *pool, uint32_t row)
 {
 	struct fiber_bucket *bucket = fiber_bucket(pool, row);
+	struct fiber_family *family;
 
 	pthread_mutex_lock(&bucket->lock);
 	/* The job may have ended since, and the row be another's: that has no verdict. */
-	for (struct fiber_family *family = bucket->first; family; family = family->next)
-		if (family->front->job == row && verdict_get(pool, row).outcome)
-			fiber_family_cancel(pool, family);
+	while ((family = fiber_family_to_tell(bucket, row)) && verdict_get(pool, row).outcome) {
+		family->told = family->telling = true;
+		pthread_mutex_unlock(&bucket->lock);
+		for (uint32_t i = 0; i < FIBER_SHARDS; i++)
+			while (fiber_shard_cancel(pool, &family->shards[i]))
+				;
+		pthread_mutex_lock(&bucket->lock);
+		family->telling = false;
+		pthread_cond_broadcast(&bucket->told);
+	}
 	pthread_mutex_unlock(&bucket->lock);
 	fiber_blocks_cancel(pool, row);
 }
