@@ -204,6 +204,7 @@ static uint64_t dispatcher_next(struct pool *pool, uint64_t again)
 	uint64_t next = dispatcher_earlier(deadlines_check(pool), alarms_check(pool));
 
 	next = dispatcher_earlier(next, fibers_check(pool));
+	next = dispatcher_earlier(next, fibers_look(pool));
 	next = dispatcher_earlier(next, hangs_check(pool));
 	dispatcher_clean(pool);
 	dispatcher_answer(pool);

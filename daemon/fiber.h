@@ -83,6 +83,8 @@ struct fiber_family {
 	struct fiber *root;		   /* on whose stack this is */
 	struct fiber_family *next, **prev; /* in its bucket; what points to it */
 	bool told, telling;		   /* its fibers that the job is over: once; and just now */
+	_Atomic uint64_t held;		   /* its fibers that only wait for others to end */
+	_Atomic uint64_t stuck_ns;	   /* since when all do; 0: not all */
 	_Alignas(64) _Atomic uint64_t live; /* its fibers that have not ended */
 	struct fiber_shard shards[FIBER_SHARDS];
 };
@@ -190,7 +192,8 @@ struct fibers {
 	struct poller poller;
 	int poller_error; /* 0, or why there is none */
 	struct fiber_sides sides;
-	int error; /* why there can be none; 0: there can */
+	_Atomic uint64_t look_ns; /* when fibers_look() is to look; 0: not at all */
+	int error;		  /* why there can be none; 0: there can */
 };
 
 /* After layout_make(). Returns 0, or a negative errno: there are no stacks, and tasks that are
@@ -357,6 +360,14 @@ struct fk_frame *fiber_family_leave(struct worker *worker, struct fiber_family *
 
 /* The job of this row has an outcome: its fibers wait no more. Any thread of the pool. */
 void fibers_cancel(struct pool *pool, uint32_t row);
+
+/* The fiber, whose job is over, waits for others' ends from here on; and not any more. */
+void fiber_held_begin(struct fiber *fiber);
+void fiber_held_end(struct fiber *fiber);
+
+/* Says in the log which jobs are over and do not end because their fibers wait for each other. The
+ * dispatcher. Returns when to come back, 0: there is no need. */
+uint64_t fibers_look(struct pool *pool);
 
 /* fiber_call.c */
 

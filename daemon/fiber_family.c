@@ -9,7 +9,8 @@
  *   their fibers that wait in lists of theirs: that is where who ends a job early finds them.
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   Workers; fibers_cancel() any thread of the pool, and code of tasks.
+ *   Workers; fibers_cancel() any thread of the pool, and code of tasks; fibers_look() the
+ *   dispatcher.
  *
  * INVARIANTS
  *   I1. A family is in the list of its row's bucket from before its first fiber runs until all have
@@ -24,6 +25,11 @@
  *       the list was empty, and who comes later sees the verdict.
  *   I3. live counts the fibers that have not ended; one that lives counts the next up. Whoever
  *       counts it down to 0 sees what all of them did (ORDER fiber/family [B5]), and has the front.
+ *   I4. A wait that is cut short goes on until the others have ended, so fibers that wait for each
+ *       other's end never do. Who begins such a wait has the dispatcher look, again and again until
+ *       there is none: a family is stuck if all of its fibers were in such waits at each look for
+ *       hang-limit, and none began or ended one. One that was woken and does not come to run for
+ *       so long is told of in vain: nothing comes of it but a line in the log.
  *
  * LOCKS
  *   A bucket's, then a shard's, then an inbox's.
@@ -32,13 +38,18 @@
  *   A worker dies with the whole pool.
  */
 #include <errno.h>
+#include <inttypes.h>
 
+#include "common/clock.h"
+#include "common/log.h"
 #include "daemon/fiber.h"
 #include "daemon/pool.h"
 #include "daemon/strand_internal.h"
 #include "daemon/verdict.h"
 
-#define FIBER_TELL 64u /* that are cancelled with the lock held */
+#define FIBER_TELL  64u			/* that are cancelled with the lock held */
+#define FIBER_STUCK (10 * NSEC_PER_SEC) /* as hang-limit, if there is none */
+#define FIBER_TOLD  UINT64_MAX
 
 static struct fiber_bucket *fiber_bucket(struct pool *pool, uint32_t row)
 {
@@ -69,6 +80,8 @@ int fiber_family_new(struct worker *w, struct fk_frame *front, void (*fn)(void *
 	family->root = root;
 	root->family = family;
 	atomic_init(&family->live, 1);
+	atomic_init(&family->held, 0);
+	atomic_init(&family->stuck_ns, 0);
 	for (uint32_t i = 0; i < FIBER_SHARDS; i++) {
 		pthread_mutex_init(&family->shards[i].lock, NULL);
 		fiber_list_init(&family->shards[i].parked);
@@ -179,4 +192,89 @@ void fibers_cancel(struct pool *pool, uint32_t row)
 	}
 	pthread_mutex_unlock(&bucket->lock);
 	fiber_blocks_cancel(pool, row);
+}
+
+/* ------------------------------------------------------------------------ that never end */
+
+/* Relaxed throughout: the dispatcher looks more than once. */
+static void fiber_held_count(struct fiber_family *family, uint64_t n)
+{
+	atomic_fetch_add_explicit(&family->held, n, memory_order_relaxed);
+	atomic_store_explicit(&family->stuck_ns, 0, memory_order_relaxed);
+}
+
+/* ns. */
+static uint64_t fiber_stuck_limit(struct pool *pool)
+{
+	uint64_t limit = pool_hang_limit(pool);
+
+	return limit ? limit : FIBER_STUCK;
+}
+
+void fiber_held_begin(struct fiber *f)
+{
+	struct pool *pool = f->worker->pool;
+
+	fiber_held_count(f->family, 1);
+	if (atomic_load_explicit(&pool->fibers.look_ns, memory_order_relaxed))
+		return;
+	atomic_store_explicit(&pool->fibers.look_ns, clock_ns() + fiber_stuck_limit(pool),
+			      memory_order_relaxed);
+	pool_wake_dispatcher(pool);
+}
+
+void fiber_held_end(struct fiber *f)
+{
+	fiber_held_count(f->family, -UINT64_C(1));
+}
+
+/* Bucket locked. Returns whether it is to be looked at again. */
+static bool fiber_family_look(struct pool *pool, struct fiber_family *family, uint64_t now)
+{
+	uint64_t held = atomic_load_explicit(&family->held, memory_order_relaxed);
+	uint64_t since = atomic_load_explicit(&family->stuck_ns, memory_order_relaxed);
+	uint32_t row = family->front->job;
+
+	if (held < atomic_load_explicit(&family->live, memory_order_relaxed) || !held) {
+		atomic_store_explicit(&family->stuck_ns, 0, memory_order_relaxed);
+		return held;
+	}
+	if (!since) {
+		atomic_store_explicit(&family->stuck_ns, now, memory_order_relaxed);
+		return true;
+	}
+	if (since == FIBER_TOLD)
+		return false;
+	if (now - since < fiber_stuck_limit(pool))
+		return true;
+	atomic_store_explicit(&family->stuck_ns, FIBER_TOLD, memory_order_relaxed);
+	log_warning("job %u of client %u is over and does not end: %" PRIu64 " fibers wait for "
+		    "each other's end, until forkd is restarted",
+		    row % pool->max_jobs, row / pool->max_jobs, held);
+	return false;
+}
+
+uint64_t fibers_look(struct pool *pool)
+{
+	_Atomic uint64_t *look_ns = &pool->fibers.look_ns;
+	uint64_t at = atomic_load_explicit(look_ns, memory_order_relaxed), now;
+	bool again = false;
+
+	if (!at || (now = clock_ns()) < at)
+		return at;
+	/* Before the look: who begins a wait behind it finds 0. */
+	atomic_store_explicit(look_ns, 0, memory_order_relaxed);
+	for (uint32_t i = 0; i < FIBER_BUCKETS; i++) {
+		struct fiber_bucket *bucket = &pool->fibers.buckets[i];
+
+		pthread_mutex_lock(&bucket->lock);
+		for (struct fiber_family *family = bucket->first; family; family = family->next)
+			again |= fiber_family_look(pool, family, now);
+		pthread_mutex_unlock(&bucket->lock);
+	}
+	if (!again)
+		return atomic_load_explicit(look_ns, memory_order_relaxed);
+	at = now + fiber_stuck_limit(pool);
+	atomic_store_explicit(look_ns, at, memory_order_relaxed);
+	return at;
 }

@@ -264,8 +264,11 @@ int fk_rt_counter_wait(struct fk_counter *counter, uint32_t value, uint64_t unti
 	if (r == -ETIMEDOUT && fiber_is_over(f))
 		r = -ECANCELED;
 	/* They will not take long. Not for more of them: they may wait for this one. */
-	if (r == -ECANCELED && counter->fk_kind == FIBER_COUNTS_FIBERS && f->counter != counter &&
-	    fiber_wait(f, ref, value, FK_NEVER, true) == -ENOMEM)
-		r = -ENOMEM;
+	if (r == -ECANCELED && counter->fk_kind == FIBER_COUNTS_FIBERS && f->counter != counter) {
+		fiber_held_begin(f);
+		if (fiber_wait(f, ref, value, FK_NEVER, true) == -ENOMEM)
+			r = -ENOMEM;
+		fiber_held_end(f);
+	}
 	return r;
 }

@@ -95,6 +95,29 @@ START_TEST(fibers_that_wait_end_at_the_deadline)
 }
 END_TEST
 
+START_TEST(fibers_that_wait_for_each_other_are_told_of)
+{
+	fk_job job;
+
+	memset(&d, 0, sizeof(d));
+	daemon_start(&d, "--workers=1", "--hang-limit=100ms", "--stop-timeout=100ms", NULL);
+	c = daemon_open(&d);
+	/* Those that wait for what does end are not. */
+	job = submit("fiber:forever", 100);
+	await_waiting(101);
+	ck_assert_int_eq(fk_cancel(c, job), 0);
+	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_CANCELLED);
+	job = submit("fiber:circle", 1);
+	await_waiting(101 + 3);
+	ck_assert(!daemon_logged(&d, "does not end", ""));
+	ck_assert_int_eq(fk_cancel(c, job), 0);
+	DAEMON_AWAIT(daemon_logged(&d, "does not end", "3 fibers wait for each other's end"));
+	/* Nobody else has to wait for it. */
+	jobs_see(c, submit("fiber:tree", 10), 55);
+	jobs_end(&d, c);
+}
+END_TEST
+
 START_TEST(a_fiber_that_fails_says_with_what)
 {
 	fk_job job;
@@ -334,10 +357,11 @@ END_TEST
 
 CHECK_MAIN("fiber_jobs", jobs_that_are_fibers_have_their_results, a_client_cancels_fibers_that_wait,
 	   fibers_that_wait_end_with_their_client, fibers_that_wait_end_at_the_deadline,
-	   a_fiber_that_fails_says_with_what, an_overflow_is_a_crash_and_names_the_fiber,
-	   exit_in_a_fiber_is_its_jobs, pthread_exit_in_a_fiber_is_its_jobs,
-	   abort_in_a_fiber_is_its_jobs, fibers_talk_through_pipes_however_tasks_are_confined,
-	   a_cancel_ends_fibers_that_read, fibers_that_read_end_with_a_client_that_is_killed,
+	   fibers_that_wait_for_each_other_are_told_of, a_fiber_that_fails_says_with_what,
+	   an_overflow_is_a_crash_and_names_the_fiber, exit_in_a_fiber_is_its_jobs,
+	   pthread_exit_in_a_fiber_is_its_jobs, abort_in_a_fiber_is_its_jobs,
+	   fibers_talk_through_pipes_however_tasks_are_confined, a_cancel_ends_fibers_that_read,
+	   fibers_that_read_end_with_a_client_that_is_killed,
 	   a_pool_that_is_killed_leaves_nothing_of_fibers_that_read,
 	   a_signal_that_a_module_handles_goes_by, a_fiber_that_ends_badly_in_a_section_is_its_jobs,
 	   the_job_of_the_worker_is_not_to_blame_for_a_section,

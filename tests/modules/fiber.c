@@ -345,6 +345,32 @@ FK_FIBER_TASK(int64_t, talk, (int64_t, n))
 }
 FK_EXPORT(talk, "n:i64 -> sum:i64", 0, "16 times the sum of the numbers to n, sent through pipes")
 
+struct circle {
+	struct fk_counter one, other;
+};
+
+static void is_one(void *arg)
+{
+	waits(&((struct circle *)arg)->other);
+}
+
+static void is_other(void *arg)
+{
+	waits(&((struct circle *)arg)->one);
+}
+
+/* Two that wait for each other's end. */
+FK_FIBER_TASK(int64_t, circle, (int64_t, n))
+{
+	struct circle circle = { FK_COUNTER, FK_COUNTER };
+
+	(void)fk_fiber_spawn(is_one, &circle, &circle.one);
+	(void)fk_fiber_spawn(is_other, &circle, &circle.other);
+	waits(&circle.one);
+	return n;
+}
+FK_EXPORT(circle, "n:i64 -> i64", 0, "Fibers that never end")
+
 /* ------------------------------------------------------------------------ signals */
 
 static _Atomic uintptr_t handled_at[2]; /* a place on the handler's stack: SIGUSR1, SIGUSR2 */
