@@ -288,7 +288,8 @@ void fiber_free(struct worker *w, struct fiber *f)
 
 /* ------------------------------------------------------------------------ it runs */
 
-bool fiber_leave(struct fiber *f, enum fiber_after after)
+/* Not inlined: each time that a function leaves by it, there is as much on the stack. */
+__attribute__((noinline)) bool fiber_leave(struct fiber *f, enum fiber_after after)
 {
 	struct worker *w = f->worker;
 
@@ -502,13 +503,15 @@ int fk_rt_fiber_spawn(void (*fn)(void *), void *arg, struct fk_counter *counter,
 int fk_rt_fiber_yield(void)
 {
 	struct fiber *f = fiber_self();
+	bool left;
 
 	if (!f)
 		return -EPERM;
 	/* Also if the job is over: another fiber may have to end what this one waits for. */
-	if (!fiber_leave(f, FIBER_YIELDS))
-		return -ENOMEM;
-	return fiber_is_over(f) ? -ECANCELED : 0;
+	left = fiber_leave(f, FIBER_YIELDS);
+	if (fiber_is_over(f))
+		return -ECANCELED;
+	return left ? 0 : -ENOMEM;
 }
 
 bool fk_rt_fiber_is_over(void)

@@ -43,6 +43,8 @@
 #define FIBER_BERTH_BELOW 0u
 #endif
 
+_Static_assert(FIBER_BERTH <= FIBER_MEMORY_MAX, "there are blocks for all that may be there");
+
 static struct worker *fiber_berth_holder(const struct worker *w, const struct fiber_berth *berth)
 {
 	/* ORDER berth/holder [B7]: acquire, the berth as the holder before has left it. Pairs with
@@ -214,12 +216,13 @@ bool fiber_berth_keep(struct worker *w, struct fiber *f)
 	room = fiber_memory_size(used);
 	if (room == copy->room)
 		return true;
+	/* Without memory for less than it has, it has enough all the same. */
 	if (!fiber_charge(w, room))
-		return false;
+		return used <= copy->room;
 	bytes = fiber_memory_get(&w->pool->fibers.blocks, w->index, room);
 	if (!bytes) {
 		fiber_refund(w, f->face.job, room);
-		return false;
+		return used <= copy->room;
 	}
 	fiber_berth_drop(w, f);
 	copy->bytes = bytes;

@@ -668,6 +668,103 @@ START_TEST(who_has_no_memory_to_wait_with_is_told)
 }
 END_TEST
 
+static _Atomic int32_t shrunk;
+
+static __attribute__((noinline)) void waits_deep(struct fk_counter *begun)
+{
+	volatile char much[60000];
+
+	much[0] = 1;
+	(void)fk_counter_add(begun, -1);
+	(void)fk_counter_wait(&gate, 0);
+	(void)much[0];
+}
+
+/* With 20000 bytes on its stack. */
+static __attribute__((noinline)) int32_t yields_deep(void)
+{
+	volatile char some[20000];
+	int32_t r;
+
+	some[0] = 1;
+	r = fk_fiber_yield();
+	(void)some[0];
+	return r;
+}
+
+static void waits_with_less(void *arg)
+{
+	waits_deep(arg);
+	atomic_store(&shrunk, yields_deep());
+}
+
+/* One that waits has much on its stack; others have all else that the job may have. */
+FK_FIBER_TASK(int64_t, shrinks, (int64_t, n))
+{
+	struct fk_counter all = FK_COUNTER, begun = FK_COUNTER_OF(1);
+
+	gate = FK_COUNTER_OF(1);
+	(void)fk_fiber_spawn(waits_with_less, &begun, &all);
+	(void)fk_counter_wait(&begun, 0);
+	while (rig_counter(&rig, fiber_parks) < 2)
+		(void)fk_fiber_yield();
+	while (fk_fiber_spawn(nothing, NULL, &all) == 0)
+		n++;
+	(void)fk_counter_add(&gate, -1);
+	(void)fk_counter_wait(&all, 0);
+	return n;
+}
+FK_EXPORT(shrinks, "n:i64 -> i64", 0, "A fiber that waits with less than before, without memory")
+
+START_TEST(who_has_less_on_its_stack_than_before_needs_no_memory)
+{
+	start(1, FK_STACK_SHARED, false);
+	atomic_store(&shrunk, 1);
+	atomic_store(&rig.pool->stack_max, 256 * 1024);
+	ck_assert_int_gt(rig_call(&rig, "t:shrinks", 0), 0);
+	ck_assert_int_eq(atomic_load(&shrunk), 0);
+	stop();
+}
+END_TEST
+
+static _Atomic int32_t last_yield;
+
+static void yields_until_over(void *arg)
+{
+	(void)arg;
+	while (!fk_fiber_is_over()) {
+		if (yields_deep() == -ENOMEM)
+			atomic_store(&tasks_reached, 1);
+	}
+	atomic_store(&last_yield, yields_deep());
+}
+
+FK_FIBER_TASK(int64_t, yields_in_vain, (int64_t, n))
+{
+	struct fk_counter all = FK_COUNTER;
+
+	(void)fk_fiber_spawn(yields_until_over, NULL, &all);
+	(void)fk_counter_wait(&all, 0);
+	return n;
+}
+FK_EXPORT(yields_in_vain, "n:i64 -> i64", 0, "A fiber that yields, and has no memory for that")
+
+START_TEST(who_has_no_memory_is_told_that_its_job_is_over)
+{
+	start(1, FK_STACK_SHARED, false);
+	atomic_store(&last_yield, 1);
+	/* The task's own stack, what its frame has, and a record, but no copy. */
+	atomic_store(&rig.pool->stack_max, FK_FIBER_STACK + 20 * 1024);
+	submit(1, "t:yields_in_vain", 0);
+	while (!atomic_load(&tasks_reached))
+		sched_yield();
+	cancel(1);
+	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_CANCELLED);
+	ck_assert_int_eq(atomic_load(&last_yield), -ECANCELED);
+	stop();
+}
+END_TEST
+
 CHECK_MAIN("fiber_shared", fibers_do_the_same_on_slabs, fibers_do_the_same_on_shared_stacks,
 	   fibers_do_the_same_where_every_fork_is_stolen,
 	   fibers_do_the_same_in_a_pool_that_is_shaken, fibers_do_the_same_where_deques_are_full,
@@ -678,4 +775,6 @@ CHECK_MAIN("fiber_shared", fibers_do_the_same_on_slabs, fibers_do_the_same_on_sh
 	   both_kinds_take_turns, a_waiting_job_goes_before_fibers_that_only_yield,
 	   those_of_a_parked_worker_go_on_elsewhere_and_come_back, workers_are_parked_at_any_moment,
 	   a_cancel_reaches_fibers_that_wait, a_cancel_at_any_moment_ends_the_job,
-	   who_has_no_memory_to_wait_with_is_told)
+	   who_has_no_memory_to_wait_with_is_told,
+	   who_has_less_on_its_stack_than_before_needs_no_memory,
+	   who_has_no_memory_is_told_that_its_job_is_over)
