@@ -297,7 +297,7 @@ struct fk_local {
 	}
 
 /* What the fiber that runs has of this key: a place for a pointer, NULL at first. Returns NULL if
- * the caller is no fiber, or there are more than FK_LOCALS keys. */
+ * the caller is no fiber, there are more than FK_LOCALS keys, or no memory for them. */
 static inline void **fk_fiber_local(struct fk_local *key)
 {
 	return fk_rt_fiber_local(&key->fk_index, key->fk_end);
