@@ -69,7 +69,7 @@
 
 #define POLLER_SQES    1024u
 #define POLLER_CQES    4096u
-#define POLLER_THREADS 4u	    /* of the kernel's, for files that cannot be polled */
+#define POLLER_THREADS 4u	    /* of the kernel's, for files on disks */
 #define POLLER_STACK   (256u << 10) /* a sanitizer needs some */
 
 /* Newer than the headers of Debian 12. */
@@ -375,7 +375,10 @@ static int poller_register(struct poller *p, unsigned int what, const void *arg,
 /* I5, and what is to be done for tasks alone. Returns 0 or a negative errno. */
 static int poller_restrict(struct poller *p)
 {
-	unsigned int threads[2] = { POLLER_THREADS, POLLER_THREADS };
+	/* Those for what is on no disk stay as many as there may be: one who was woken for nothing
+	 * some 128 times, as where many read from one pipe, blocks in such a thread until it has
+	 * its data, and then nobody else may have to wait for that. */
+	unsigned int threads[2] = { POLLER_THREADS, 0 };
 	struct io_uring_restriction rows[6];
 	uint32_t n = 0;
 	int r;

@@ -302,6 +302,27 @@ FK_FIBER_TASK(int64_t, vain, (int64_t, n))
 }
 FK_EXPORT(vain, "n:i64 -> i64", 0, "Fibers that wait for what does not come")
 
+static void takes_one(void *arg)
+{
+	char x;
+
+	if (fk_fiber_read((int)(intptr_t)arg, &x, 1, FK_NEVER) == 1)
+		atomic_fetch_add(&done, 1);
+}
+
+/* Twice as many fibers as n wait for a byte each, half of them from each of two pipes. */
+FK_FIBER_TASK(int64_t, herds, (int64_t, n))
+{
+	struct fk_counter all = FK_COUNTER;
+
+	for (int64_t i = 0; i < n; i++) {
+		(void)fk_fiber_spawn(takes_one, (void *)(intptr_t)a[0], &all);
+		(void)fk_fiber_spawn(takes_one, (void *)(intptr_t)b[0], &all);
+	}
+	return fk_counter_wait(&all, 0);
+}
+FK_EXPORT(herds, "n:i64 -> i64", 0, "Fibers that read from the same two pipes")
+
 static void waits_a_moment(void *arg)
 {
 	int64_t how = (int64_t)(uintptr_t)arg;
@@ -620,6 +641,38 @@ START_TEST(a_frame_waits_by_calling_a_fiber)
 }
 END_TEST
 
+/* Each byte wakes all that wait for one, and is one's: however often that happens to the others,
+ * none of them comes to hold what others need. */
+START_TEST(many_read_from_the_same_pipes)
+{
+	enum { READERS = 200 };
+
+	EACH_WAY(workers)
+	{
+		uint32_t n = 0;
+
+		make(a, false);
+		make(b, false);
+		start(workers);
+		submit(1, "t:herds", READERS);
+		await_waiting(2 * READERS);
+		for (int i = 0; i < 2 * READERS; i++) {
+			/* First those of one pipe, all but a few; then those of the other. */
+			int to = i < READERS - 20 || i >= 2 * READERS - 20 ? a[1] : b[1];
+
+			ck_assert_int_eq(write(to, "x", 1), 1);
+			n++;
+			while (atomic_load(&done) != n)
+				sched_yield();
+		}
+		ck_assert_uint_eq(rig_wait(&rig, 1), JOB_DONE);
+		stop();
+		drop(a);
+		drop(b);
+	}
+}
+END_TEST
+
 START_TEST(a_wait_ends_at_its_time)
 {
 	EACH_WAY(workers)
@@ -788,8 +841,8 @@ END_TEST
 CHECK_MAIN("fiber_io", what_is_there_costs_no_wait, what_is_not_there_is_waited_for,
 	   files_are_read_and_written_at_their_position, connections_are_accepted_and_served,
 	   ten_thousand_read_at_once_and_hold_no_worker, a_frame_waits_by_calling_a_fiber,
-	   a_wait_ends_at_its_time, data_and_a_time_at_once_are_one_of_the_two,
-	   a_cancel_reaches_those_that_wait, a_cancel_at_any_moment_leaves_nothing,
-	   a_deadline_of_the_job_reaches_those_that_wait,
+	   many_read_from_the_same_pipes, a_wait_ends_at_its_time,
+	   data_and_a_time_at_once_are_one_of_the_two, a_cancel_reaches_those_that_wait,
+	   a_cancel_at_any_moment_leaves_nothing, a_deadline_of_the_job_reaches_those_that_wait,
 	   who_closes_a_descriptor_does_not_end_the_wait, without_memory_it_is_told_so,
 	   without_a_ring_what_is_there_can_be_had, frames_do_not_wait_themselves)
