@@ -44,14 +44,16 @@ class Pipes:
                 rate = self.per_second(pattern, way)
                 waits = median([r["waits"] / r["messages"] for r in runs])
                 turns = median([ratio(r["waits"], r["turns"]) for r in runs])
-                row = [f"{pattern}: {way}", text(rate, 0), text(ratio(rate, plain), 2)]
+                cpu = median([1e6 * r["cpu_seconds"] / r["messages"] for r in runs])
+                row = [f"{pattern}: {way}", text(rate, 0), text(ratio(rate, plain), 2), text(cpu, 2)]
                 rows.append([*row, text(waits, 2), text(turns, 0)])
         pipes = self.rows[0]["pipes"]
         rounds = max(r["round"] for r in self.rows) + 1
-        head = ["", "messages/s", "/epoll", "waits/message", "waits/turn"]
+        head = ["", "messages/s", "/epoll", "CPU us", "waits/message", "waits/turn"]
         notes = [
             "rounds: one message to each pipe in turn; random: each to any; one thread writes",
             "epoll: a loop on one thread; epoll2: on two; fibers: one for each pipe, two workers",
+            "CPU: for each message, writing it included; making the pipes is in it, too",
             "waits: reads that had to; turn: of the thread that waits for all of them",
         ]
         if pipes < int(PIPES[self.context.size]):
