@@ -59,6 +59,7 @@
 #define FIBER_SPACE	   (UINT64_C(32) << 30)
 #define FIBER_SPACE_LEAST  (UINT64_C(64) << 20)
 #define FIBER_MEMORY_SPACE (UINT64_C(32) << 30) /* the same, for records and copies */
+#define FIBER_MEASURE	   64u
 #define FIBER_KEEP	   (UINT64_C(16) << 20) /* of free ones, on each node */
 
 _Static_assert(FK_STACK_GUARDED == FIBER_STACK_GUARDED && FK_STACK_SLAB == FIBER_STACK_SLAB,
@@ -230,6 +231,8 @@ static int fiber_new_shared(struct worker *w, const struct fiber_plan *plan,
 
 	if (plan->stack > FIBER_BERTH)
 		return -EINVAL;
+	if (w->pool->fibers.error < 0)
+		return w->pool->fibers.error;
 	r = fiber_berths_ready(w);
 	if (r < 0)
 		return r;
@@ -253,8 +256,10 @@ int fiber_new(struct worker *w, struct fiber_family *family, const struct fiber_
 	int r = plan->kind == FK_STACK_SHARED ? fiber_new_shared(w, plan, &f)
 					      : fiber_new_own(w, plan, &f);
 
-	if (r < 0)
+	if (r < 0) {
+		COUNT_ADD(w, fibers_refused, r != -EINVAL);
 		return r;
+	}
 	f->face.task = &fiber_task;
 	f->face.job = w->job;
 	f->face.top = (char *)&f->face; /* never a worker's sp */
@@ -270,6 +275,22 @@ int fiber_new(struct worker *w, struct fiber_family *family, const struct fiber_
 	return 0;
 }
 
+/* How much of its stack was in use: of one in FIBER_MEASURE, for that takes a system call. */
+static void fiber_measure(struct worker *w, const struct fiber_stack *stack)
+{
+	_Atomic uint64_t *high = &w->pool->board->counters[BOARD_POOL].fiber_stack_high;
+	/* Relaxed: a statistic. */
+	uint64_t before = atomic_load_explicit(high, memory_order_relaxed), used;
+
+	if (w->fibers_ended++ % FIBER_MEASURE)
+		return;
+	used = fiber_stack_high_water(stack);
+	while (used > before &&
+	       !atomic_compare_exchange_weak_explicit(high, &before, used, memory_order_relaxed,
+						      memory_order_relaxed))
+		;
+}
+
 void fiber_free(struct worker *w, struct fiber *f)
 {
 	struct fiber_stack *stack = f->stack;
@@ -283,6 +304,7 @@ void fiber_free(struct worker *w, struct fiber *f)
 		return;
 	}
 	fiber_refund(w, f->face.job, stack->size);
+	fiber_measure(w, stack);
 	fiber_stack_put(&w->pool->fibers.stacks, stack);
 }
 

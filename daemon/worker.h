@@ -81,6 +81,7 @@ struct worker {
 	struct switch_context loop;	  /* where fibers come back to: fiber.c */
 	struct fiber *fiber;		  /* that runs, or NULL */
 	bool fiber_turn;		  /* of those in the inbox, when a fiber yields next */
+	uint32_t fibers_ended;		  /* on stacks of their own */
 	struct inbox inbox;
 	uintptr_t stack_limit; /* of frames on the top stacklet */
 	uint64_t forks;	       /* of modules compiled with FK_COUNT_FORKS */

@@ -324,7 +324,16 @@ START_TEST(one_that_is_alone_on_its_stack_is_never_copied)
 }
 END_TEST
 
+/* What calls it has left its stack to others when this ends. */
+FK_FIBER_TASK(int64_t, says_late, (int64_t, n))
+{
+	for (int i = 0; i < 20; i++)
+		(void)fk_fiber_yield();
+	return n;
+}
+
 static _Atomic int32_t said[8];
+static _Atomic int64_t callers;
 
 static void misuses(void *arg)
 {
@@ -339,8 +348,8 @@ static void misuses(void *arg)
 	said[4] = fk_fiber_spawn_on(nothing, NULL, NULL, FK_STACK_SHARED, FIBER_BERTH + 1);
 	said[5] = fk_fiber_spawn(nothing, arg, NULL);
 	/* The result stands on its stack; others are on that meanwhile. */
-	for (int i = 0; i < 20; i++)
-		if (FK_FIBER_CALL(&x, fib, 12) != 0 || x != 144)
+	for (int64_t i = 0, n = atomic_fetch_add(&callers, 1); i < 20; i++)
+		if (FK_FIBER_CALL(&x, says_late, 100 * i + n) != 0 || x != 100 * i + n)
 			said[6]--;
 }
 
