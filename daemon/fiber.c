@@ -278,7 +278,7 @@ int fiber_new(struct worker *w, struct fiber_family *family, const struct fiber_
 /* How much of its stack was in use: of one in FIBER_MEASURE, for that takes a system call. */
 static void fiber_measure(struct worker *w, const struct fiber_stack *stack)
 {
-	_Atomic uint64_t *high = &w->pool->board->counters[BOARD_POOL].fiber_stack_high;
+	_Atomic uint64_t *high = &w->pool->board->counters[BOARD_POOL].fiber_stack_high_bytes;
 	/* Relaxed: a statistic. */
 	uint64_t before = atomic_load_explicit(high, memory_order_relaxed), used;
 

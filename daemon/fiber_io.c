@@ -162,16 +162,9 @@ static const struct {
 	[FK_IO_POLL] = { POLLER_POLL, 0 },
 };
 
-int64_t fk_rt_fiber_io(enum fk_io what, int fd, void *data, size_t size, uint64_t until_ns)
+static int64_t fiber_io(struct fiber *f, enum fk_io what, int fd, void *data, size_t size,
+			uint64_t until_ns)
 {
-	struct fiber *f = fiber_self();
-
-	if (!f)
-		return -EPERM;
-	COUNT(f->worker, fiber_io_calls);
-	if ((what == FK_IO_READ || what == FK_IO_WRITE) && fiber_on_shared_stack(f, data, size))
-		return -EINVAL;
-	size = min(size, FIBER_IO_MAX);
 	for (;;) {
 		int64_t r;
 
@@ -191,6 +184,20 @@ int64_t fk_rt_fiber_io(enum fk_io what, int fd, void *data, size_t size, uint64_
 		if (r < 0 && r != -EINTR)
 			return r;
 	}
+}
+
+int64_t fk_rt_fiber_io(enum fk_io what, int fd, void *data, size_t size, uint64_t until_ns)
+{
+	struct fiber *f = fiber_self();
+	int64_t r;
+
+	if (!f)
+		return -EPERM;
+	COUNT(f->worker, fiber_io_calls);
+	if ((what == FK_IO_READ || what == FK_IO_WRITE) && fiber_on_shared_stack(f, data, size))
+		return -EINVAL;
+	r = fiber_io(f, what, fd, data, min(size, FIBER_IO_MAX), until_ns);
+	return r == -ETIMEDOUT && fiber_is_over(f) ? -ECANCELED : r;
 }
 
 /* ------------------------------------------------------------------------ init, fini */

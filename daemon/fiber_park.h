@@ -69,7 +69,7 @@
  *       OUT.
  *
  * WHAT THE CALLER OWES
- *   Nobody has { park, generation } any more when the fiber ends: the word is on its stack, and the
+ *   Nobody has { park, generation } any more when the fiber ends: the word goes with it, and the
  *   next fiber there begins with generation 0 again. So the fiber itself takes back what it has
  *   told others, before its wait returns, under the lock under which they look at it: its node
  *   (fiber_wait.c, I1), its timer (fiber_time.c, I1), the link by which who cancels finds it

@@ -39,6 +39,10 @@
  *   I5. No descriptor of the ring stays open where tasks could close it: the thread has it
  *       registered with itself. The eventfd of the older way stays.
  *
+ *   I6. No end is lost: its note counts as completed when it has found the operation, or that has
+ *       completed before. Until then it is one of those for which there was no room, so the thread
+ *       does not sleep.
+ *
  * CONFINEMENT
  *   The ring is made before the pool is confined (confine.c), since tasks may make none. It is
  *   restricted to what is used here, and where the kernel can do so to this thread: a task that
@@ -199,7 +203,7 @@ static void poller_describe(struct io_uring_sqe *sqe, const struct poller_op *op
 		io_uring_prep_accept(sqe, op->fd, NULL, NULL, SOCK_CLOEXEC);
 		return;
 	case POLLER_POLL:
-		io_uring_prep_poll_add(sqe, op->fd, op->size);
+		io_uring_prep_poll_add(sqe, op->fd, op->size & UINT16_MAX);
 		return;
 	}
 	__builtin_unreachable();
@@ -268,7 +272,15 @@ static bool poller_count(struct poller_op *op, bool ends, int32_t result)
 	return true;
 }
 
-/* Takes what has completed. Returns how many. */
+/* The kernel has the operation still. */
+static bool poller_is_out(struct poller_op *op)
+{
+	/* Relaxed: the thread alone counts down. */
+	return (atomic_load_explicit(&op->state, memory_order_relaxed) & POLLER_NOTES) > 1;
+}
+
+/* Takes what has completed. Returns how many. An end that has not found its operation, since the
+ * kernel is just about to try that once more, is submitted again (I6). */
 static uint32_t poller_reap(struct poller *p)
 {
 	uintptr_t first = 0, *end = &first;
@@ -284,6 +296,9 @@ static uint32_t poller_reap(struct poller *p)
 		n++;
 		if (note == POLLER_BELL) {
 			p->armed = false;
+		} else if (note & POLLER_ENDS && cqe->res == -ENOENT && poller_is_out(op)) {
+			*poller_next(note) = p->later;
+			p->later = note;
 		} else if (poller_count(op, note & POLLER_ENDS, cqe->res)) {
 			*end = (uintptr_t)op;
 			end = &op->next[0];
