@@ -240,6 +240,12 @@ START_TEST(an_overflow_is_a_crash_and_names_the_fiber)
 }
 END_TEST
 
+START_TEST(an_overflow_of_a_shared_stack_names_who_was_on_it)
+{
+	see_bad_end(5, SIGSEGV, CRASH_STACK, "overflow", "beyond the stack of fiber overflow");
+}
+END_TEST
+
 START_TEST(exit_in_a_fiber_is_its_jobs)
 {
 	see_bad_end(1, 0, CRASH_EXIT, "leaves", "in fiber leaves");
@@ -358,7 +364,8 @@ END_TEST
 CHECK_MAIN("fiber_jobs", jobs_that_are_fibers_have_their_results, a_client_cancels_fibers_that_wait,
 	   fibers_that_wait_end_with_their_client, fibers_that_wait_end_at_the_deadline,
 	   fibers_that_wait_for_each_other_are_told_of, a_fiber_that_fails_says_with_what,
-	   an_overflow_is_a_crash_and_names_the_fiber, exit_in_a_fiber_is_its_jobs,
+	   an_overflow_is_a_crash_and_names_the_fiber,
+	   an_overflow_of_a_shared_stack_names_who_was_on_it, exit_in_a_fiber_is_its_jobs,
 	   pthread_exit_in_a_fiber_is_its_jobs, abort_in_a_fiber_is_its_jobs,
 	   fibers_talk_through_pipes_however_tasks_are_confined, a_cancel_ends_fibers_that_read,
 	   fibers_that_read_end_with_a_client_that_is_killed,

@@ -460,8 +460,8 @@ static void aborts(void *arg)
 	abort();
 }
 
-/* 0: too deep; 1: exit(); 2: pthread_exit(); 3: abort(); 4: fails with EDOM. Beside it fibers wait.
- */
+/* 0: too deep; 1: exit(); 2: pthread_exit(); 3: abort(); 4: fails with EDOM; 5: too deep where it
+ * shares its stack. Beside it fibers wait. */
 FK_FIBER_TASK(int64_t, ends, (int64_t, how))
 {
 	struct fk_counter never = FK_COUNTER_OF(1);
@@ -472,6 +472,11 @@ FK_FIBER_TASK(int64_t, ends, (int64_t, how))
 	switch (how) {
 	case 0:
 		(void)fk_fiber_spawn(overflow, NULL, &all);
+		break;
+	case 5:
+		for (int i = 0; i < 10; i++)
+			(void)fk_fiber_spawn_on(waits, &never, &all, FK_STACK_SHARED, 1);
+		(void)fk_fiber_spawn_on(overflow, NULL, &all, FK_STACK_SHARED, 1);
 		break;
 	case 4:
 		(void)fk_fiber_fail(-EDOM);
