@@ -774,6 +774,25 @@ START_TEST(who_has_no_memory_is_told_that_its_job_is_over)
 }
 END_TEST
 
+/* One that cannot leave its stack goes on, whoever asks its worker for something. */
+START_TEST(who_cannot_leave_a_shared_stack_makes_way_for_nobody)
+{
+	pthread_t storm;
+
+	for (uint32_t workers = 1; workers <= 2; workers++) {
+		start(workers, FK_STACK_SHARED, false);
+		atomic_store(&no_memory, 0);
+		atomic_store(&rig.pool->stack_max, 64 * 1024 + 512 * 200);
+		storm = quiet_storm_begin(&rig);
+		for (int i = 0; i < 20; i++)
+			ck_assert_int_gt(rig_call(&rig, "t:short_of_memory", 180), 100);
+		quiet_storm_end(storm);
+		ck_assert_uint_gt(atomic_load(&no_memory), 100);
+		stop();
+	}
+}
+END_TEST
+
 CHECK_MAIN("fiber_shared", fibers_do_the_same_on_slabs, fibers_do_the_same_on_shared_stacks,
 	   fibers_do_the_same_where_every_fork_is_stolen,
 	   fibers_do_the_same_in_a_pool_that_is_shaken, fibers_do_the_same_where_deques_are_full,
@@ -786,4 +805,5 @@ CHECK_MAIN("fiber_shared", fibers_do_the_same_on_slabs, fibers_do_the_same_on_sh
 	   a_cancel_reaches_fibers_that_wait, a_cancel_at_any_moment_ends_the_job,
 	   who_has_no_memory_to_wait_with_is_told,
 	   who_has_less_on_its_stack_than_before_needs_no_memory,
-	   who_has_no_memory_is_told_that_its_job_is_over)
+	   who_has_no_memory_is_told_that_its_job_is_over,
+	   who_cannot_leave_a_shared_stack_makes_way_for_nobody)
