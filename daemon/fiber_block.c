@@ -274,7 +274,9 @@ void fiber_blocks_cancel(struct pool *pool, uint32_t row)
 
 	fiber_list_init(&over);
 	pthread_mutex_lock(&sides->lock);
-	for (at = sides->queue.next; at != &sides->queue; at = next) {
+	/* Where all is zero there is no list. */
+	at = sides->n_queued ? sides->queue.next : &sides->queue;
+	for (; at != &sides->queue; at = next) {
 		struct fiber *f = container_of(at, struct fiber, link);
 
 		next = at->next;

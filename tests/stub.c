@@ -192,7 +192,7 @@ static void stub_on_asked(int signo)
 /* As one whose core is written. */
 static void stub_begin_to_die(void)
 {
-	stub_fault(1, SIGSEGV, LEDGER_FAULT_CRASH, 0, 0);
+	stub_fault(1, SIGSEGV, LEDGER_FAULT_CRASH, UINT32_MAX, 0);
 	(void)signal(SIGURG, stub_on_asked);
 }
 
