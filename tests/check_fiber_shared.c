@@ -681,23 +681,23 @@ static _Atomic int32_t shrunk;
 
 static __attribute__((noinline)) void waits_deep(struct fk_counter *begun)
 {
-	volatile char much[60000];
+	char much[60000];
 
-	much[0] = 1;
+	__asm__ volatile("" : : "r"(much) : "memory");
 	(void)fk_counter_add(begun, -1);
 	(void)fk_counter_wait(&gate, 0);
-	(void)much[0];
+	__asm__ volatile("" : : "r"(much) : "memory");
 }
 
 /* With 20000 bytes on its stack. */
 static __attribute__((noinline)) int32_t yields_deep(void)
 {
-	volatile char some[20000];
+	char some[20000];
 	int32_t r;
 
-	some[0] = 1;
+	__asm__ volatile("" : : "r"(some) : "memory");
 	r = fk_fiber_yield();
-	(void)some[0];
+	__asm__ volatile("" : : "r"(some) : "memory");
 	return r;
 }
 
