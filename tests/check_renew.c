@@ -115,8 +115,8 @@ END_TEST
 
 /* ------------------------------------------------------------------------ no room for rings */
 
-/* All threads of the pool are there (the main one, the dispatcher, the poller, workers), and it waits
- * for the manager. */
+/* All threads of the pool are there (the main one, the dispatcher, the poller, workers), and it
+ * waits for the manager. */
 static bool is_ready(pid_t pool)
 {
 	for (uint32_t i = 0; i < WORKERS; i++)
