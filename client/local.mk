@@ -63,9 +63,9 @@ EXTRA_DIST += client/libforkclient.abi
 forkdinclude_HEADERS += client/forkd/client.h client/forkd/client.hpp
 pkgconfig_DATA += client/forkd-client.pc
 
-bin_PROGRAMS += forkctl
-forkctl_SOURCES = \
-	client/forkctl.c \
+# forkctl without its main(), as tests link it.
+noinst_LTLIBRARIES += libforkctl.la
+libforkctl_la_SOURCES = \
 	client/forkctl.h \
 	client/forkctl_call.c \
 	client/forkctl_case.c \
@@ -129,8 +129,13 @@ forkctl_SOURCES = \
 	client/forkctl_value.c \
 	client/forkctl_value.h \
 	client/forkctl_watch.c
-forkctl_CPPFLAGS = $(AM_CPPFLAGS) -DFK_SBINDIR='"$(sbindir)"'
+libforkctl_la_CPPFLAGS = $(AM_CPPFLAGS) -DFK_SBINDIR='"$(sbindir)"'
 FORKCTL_CFLAGS = $(HWLOC_CFLAGS) $(JANSSON_CFLAGS) $(NCURSES_CFLAGS)
-FORKCTL_LIBS = $(HWLOC_LIBS) $(JANSSON_LIBS) $(NCURSES_LIBS)
+FORKCTL_LIBS = libforkctl.la $(CLIENT_LIBS) libcommon.la $(FORKCTL_SYSTEM_LIBS)
+FORKCTL_SYSTEM_LIBS = $(HWLOC_LIBS) $(JANSSON_LIBS) $(NCURSES_LIBS)
+libforkctl_la_CFLAGS = $(AM_CFLAGS) $(FORKCTL_CFLAGS)
+
+bin_PROGRAMS += forkctl
+forkctl_SOURCES = client/forkctl.c
 forkctl_CFLAGS = $(AM_CFLAGS) $(FORKCTL_CFLAGS)
-forkctl_LDADD = $(CLIENT_LIBS) libcommon.la $(FORKCTL_LIBS)
+forkctl_LDADD = $(FORKCTL_LIBS)

@@ -112,11 +112,6 @@ int fibers_init(struct pool *pool)
 	return pool->fibers.error;
 }
 
-void fibers_stop(struct pool *pool)
-{
-	fiber_sides_stop(pool);
-}
-
 void fibers_fini(struct pool *pool)
 {
 	fiber_io_fini(pool);
@@ -187,11 +182,11 @@ void fiber_refund(struct worker *w, uint32_t job, uint64_t bytes)
 	COUNT_ADD(w, fiber_bytes, -bytes);
 }
 
-void fiber_begin_on(struct fiber *f, struct fiber_stack *stack)
+void fiber_begin_on(struct fiber *f, struct fiber_stack *stack, size_t size)
 {
 	f->stack = stack;
 	stack->fiber = f;
-	switch_make(&f->context, stack->low, stack->size, fiber_main, f);
+	switch_make(&f->context, stack->low, size, fiber_main, f);
 }
 
 /* A stack of its own, at the high end of which the fiber stands. */
@@ -199,12 +194,9 @@ static int fiber_new_own(struct worker *w, const struct fiber_plan *plan, struct
 {
 	struct fiber_stack *stack;
 	struct fiber *f;
-	int r = w->pool->fibers.error;
+	int r = fiber_stack_get(&w->pool->fibers.stacks, w->group, plan->stack,
+				(enum fiber_stack_kind)plan->kind, &stack);
 
-	if (r < 0)
-		return r;
-	r = fiber_stack_get(&w->pool->fibers.stacks, w->group, plan->stack,
-			    (enum fiber_stack_kind)plan->kind, &stack);
 	if (r < 0)
 		return r;
 	if (!fiber_charge(w, stack->size)) {
@@ -213,10 +205,7 @@ static int fiber_new_own(struct worker *w, const struct fiber_plan *plan, struct
 	}
 	f = (struct fiber *)(((uintptr_t)stack->low + stack->size - sizeof(*f)) & ~(uintptr_t)63);
 	memset(f, 0, sizeof(*f));
-	f->stack = stack;
-	stack->fiber = f;
-	switch_make(&f->context, stack->low, (size_t)((char *)f - plan->room - stack->low),
-		    fiber_main, f);
+	fiber_begin_on(f, stack, (size_t)((char *)f - plan->room - stack->low));
 	*ret_fiber = f;
 	return 0;
 }
@@ -231,8 +220,6 @@ static int fiber_new_shared(struct worker *w, const struct fiber_plan *plan,
 
 	if (plan->stack > FIBER_BERTH)
 		return -EINVAL;
-	if (w->pool->fibers.error < 0)
-		return w->pool->fibers.error;
 	r = fiber_berths_ready(w);
 	if (r < 0)
 		return r;
@@ -252,10 +239,12 @@ static int fiber_new_shared(struct worker *w, const struct fiber_plan *plan,
 int fiber_new(struct worker *w, struct fiber_family *family, const struct fiber_plan *plan,
 	      struct fiber **ret_fiber)
 {
-	struct fiber *f;
-	int r = plan->kind == FK_STACK_SHARED ? fiber_new_shared(w, plan, &f)
-					      : fiber_new_own(w, plan, &f);
+	struct fiber *f = NULL;
+	int r = w->pool->fibers.error;
 
+	if (r == 0)
+		r = plan->kind == FK_STACK_SHARED ? fiber_new_shared(w, plan, &f)
+						  : fiber_new_own(w, plan, &f);
 	if (r < 0) {
 		COUNT_ADD(w, fibers_refused, r != -EINVAL);
 		return r;
@@ -338,7 +327,7 @@ void fiber_put(struct worker *w, struct fiber *f)
 {
 	fk_set_site(&f->face, FK_PARTED | FK_MOVED);
 	if (!strand_push(w, &f->face)) {
-		inbox_put(&w->inbox, &f->face);
+		fiber_send(w, f);
 		worker_ask(w);
 		return;
 	}
@@ -355,6 +344,7 @@ static struct fk_frame *fiber_yield(struct worker *w, struct fiber *f)
 	enum deque_status status;
 	struct fk_frame *oldest;
 	uint64_t word, n;
+	bool shared;
 
 	COUNT(w, fiber_yields);
 	if (w->fk.bottom == w->fk.floor && !deque_size(&w->frames) && !strand_reclaim(w)) {
@@ -369,8 +359,10 @@ static struct fk_frame *fiber_yield(struct worker *w, struct fiber *f)
 		/* Else the loop takes the mail first. */
 		return oldest;
 	}
+	/* It may be gone then. */
+	shared = f->shared;
 	fiber_ready(w, f);
-	if (!f->shared && inbox_any(&w->inbox) && (w->fiber_turn ^= 1))
+	if (!shared && inbox_any(&w->inbox) && (w->fiber_turn ^= 1))
 		return NULL;
 	if (!deque_size(&w->frames))
 		strand_publish(w);
@@ -435,6 +427,9 @@ static struct fk_frame *fiber_left(struct worker *w, struct fiber *f)
  * fiber makes way for another job, and stands in the deque. */
 static bool fiber_attend(struct worker *w, struct fiber *f)
 {
+	bool sent = w->mail == &f->face;
+
+	w->mail = NULL;
 	if (!worker_is_asked(w))
 		return true;
 	if (fiber_is_over(f)) {
@@ -446,7 +441,8 @@ static bool fiber_attend(struct worker *w, struct fiber *f)
 		strand_publish(w);
 		return true;
 	}
-	if (!strand_attend(w, &f->face))
+	/* One that was sent here itself has waited for its turn among what was. */
+	if (!strand_attend(w, &f->face, !sent))
 		return false;
 	strand_publish(w);
 	w->vain = 0;

@@ -20,6 +20,7 @@
  *   face: the frame by which a fiber stands in a deque. family: a root fiber, and all that it and
  *   those have spawned. front: the frame that runs a family, and goes on when all of it has ended.
  *   bridge: the frame that is the parent of what a fiber calls. berth: a stack that fibers share.
+ *   side thread: one beside the workers, for a section that may block.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   Workers; fibers_cancel() any thread of the pool. fibers_init(), fibers_fini(): the pool's main
@@ -92,7 +93,7 @@ struct fiber_family {
 /* Of a fiber that waits for a time, or may. */
 struct fiber_timer {
 	struct vheap_node node;
-	uint64_t generation; /* of the park that it ends; 0: it ends the fiber's I/O */
+	uint64_t generation; /* of the park that it ends */
 	struct fiber_times *times;
 	struct fiber_timer *next; /* that is due as well */
 };
@@ -147,6 +148,10 @@ struct fiber {
 	void **locals;		 /* FK_LOCALS of them, once it has one */
 	struct fiber_side *side; /* that it is on in a section, or NULL */
 	int no_section;		 /* why a section has not begun */
+	struct fiber_tries {
+		uint8_t vain : 4;  /* so many were left out after the last, which was in vain */
+		uint8_t blind : 4; /* so many are to be left out still */
+	} tries[4];		   /* of each kind of I/O */
 };
 
 static inline struct fiber *fiber_of(struct fk_frame *face)
@@ -199,8 +204,6 @@ struct fibers {
 /* After layout_make(). Returns 0, or a negative errno: there are no stacks, and tasks that are
  * fibers fail with that. fibers_fini() is to be called in both cases. */
 int fibers_init(struct pool *pool);
-/* The workers have ended, and what they worked on is there still. */
-void fibers_stop(struct pool *pool);
 void fibers_fini(struct pool *pool);
 
 static inline void fiber_list_init(struct fiber_link *list)
@@ -268,8 +271,8 @@ static inline bool fiber_on_shared_stack(const struct fiber *f, const void *ptr,
 bool fiber_charge(struct worker *worker, uint64_t bytes);
 void fiber_refund(struct worker *worker, uint32_t job, uint64_t bytes);
 
-/* The fiber, which is on no stack, begins on this one. */
-void fiber_begin_on(struct fiber *fiber, struct fiber_stack *stack);
+/* The fiber, which is on no stack, begins on the lowest size bytes of this one. */
+void fiber_begin_on(struct fiber *fiber, struct fiber_stack *stack, size_t size);
 
 /* The worker has it in hand, and runs fibers or the loop, but no frame: it is to go on, here or on
  * whoever steals it. */
@@ -283,6 +286,13 @@ bool fiber_is_over(const struct fiber *fiber);
 /* Has won the wake of a fiber that is parked: makes it go on. w: the worker that the caller is, or
  * NULL. */
 void fiber_ready(struct worker *w, struct fiber *fiber);
+
+/* Of a fiber that is to go on: any worker may run it. */
+bool fiber_goes_anywhere(const struct fk_frame *face);
+
+/* Puts a fiber that is to go on into a worker's inbox, and has that look there. */
+void fiber_send(struct worker *to, struct fiber *fiber);
+void fiber_rouse(struct worker *to);
 
 /* The same of many that no worker has woken: each, and then all of them. A batch is all zero at
  * first. */
@@ -303,7 +313,7 @@ void fiber_times_init(struct fibers *fibers);
 void fiber_times_fini(struct fibers *fibers);
 
 /* In the fiber, which has begun a park of this generation: it is woken at this time at the latest,
- * for FIBER_DEADLINE. Returns 0 or -ENOMEM. */
+ * for FIBER_DEADLINE; or its I/O ends then, if it does some. Returns 0 or -ENOMEM. */
 int fiber_timer_set(struct fiber *fiber, uint64_t generation, uint64_t at_ns);
 
 /* In the fiber, which goes on: nobody touches its timer after it. Not needed if that has woken it.
@@ -327,8 +337,7 @@ void fiber_io_end(struct pool *pool, struct fiber *fiber, int error);
 /* fiber_block.c */
 
 void fiber_sides_init(struct pool *pool);
-/* No worker is left: the threads end. Before fiber_sides_fini(). */
-void fiber_sides_stop(struct pool *pool);
+/* No worker is left: the threads end. */
 void fiber_sides_fini(struct pool *pool);
 
 /* In the loop: a section begins. Returns what to run next. */

@@ -45,7 +45,7 @@
 
 _Static_assert(FIBER_BERTH <= FIBER_MEMORY_MAX, "there are blocks for all that may be there");
 
-static struct worker *fiber_berth_holder(const struct worker *w, const struct fiber_berth *berth)
+struct worker *fiber_berth_holder(const struct worker *w, const struct fiber_berth *berth)
 {
 	/* ORDER berth/holder [B7]: acquire, the berth as the holder before has left it. Pairs with
 	 * fiber_berth_take(). */
@@ -87,14 +87,6 @@ static struct worker *fiber_berth_host(struct worker *w, const struct fiber_bert
 	return w;
 }
 
-static void fiber_berth_send(struct worker *to, struct fiber *f)
-{
-	fk_set_site(&f->face, FK_PARTED | FK_MOVED);
-	inbox_put(&to->inbox, &f->face);
-	worker_wake(to->pool, to->index, NULL);
-	worker_ask(to);
-}
-
 bool fiber_berth_take(struct worker *w, struct fiber *f)
 {
 	struct fiber_berth *berth = f->copy.berth;
@@ -113,21 +105,9 @@ bool fiber_berth_take(struct worker *w, struct fiber *f)
 		/* ORDER berth/holder [B7]: release, the berth and its fibers as they are. Pairs
 		 * with fiber_berth_holder(). */
 		atomic_store_explicit(&berth->holder, to->index, memory_order_release);
-	fiber_berth_send(to, f);
+	fiber_send(to, f);
+	fiber_rouse(to);
 	return false;
-}
-
-void fiber_berth_wake(struct worker *w, struct fiber *f)
-{
-	struct worker *to = fiber_berth_holder(f->worker, f->copy.berth);
-
-	if (w != to) {
-		fiber_berth_send(to, f);
-		return;
-	}
-	/* It comes to it by itself. */
-	fk_set_site(&f->face, FK_PARTED | FK_MOVED);
-	inbox_put(&w->inbox, &f->face);
 }
 
 void fiber_berths_wait(struct worker *w)
@@ -191,7 +171,7 @@ void fiber_berth_enter(struct worker *w, struct fiber *f)
 	berth->resident = f;
 	berth->stack->fiber = f;
 	if (begins)
-		fiber_begin_on(f, berth->stack);
+		fiber_begin_on(f, berth->stack, berth->stack->size);
 	else
 		fiber_berth_in(f);
 }

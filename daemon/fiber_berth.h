@@ -27,7 +27,7 @@
  *   (strand_attend()); a thief that takes it there sends it to the holder.
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   fiber_berth_wake(): any thread of the pool. The rest: workers, in the loop, and
+ *   fiber_berth_holder(): any thread of the pool. The rest: workers, in the loop, and
  *   fiber_berths_ready() from fibers that spawn.
  *
  * INVARIANTS
@@ -92,6 +92,9 @@ struct fiber_copy {
  * fiber_stack_get(). */
 int fiber_berths_ready(struct worker *worker);
 
+/* Who runs the berth's fibers now. w: any worker of its pool. */
+struct worker *fiber_berth_holder(const struct worker *w, const struct fiber_berth *berth);
+
 /* In the loop: may the worker run this fiber? False: it was sent to who may. */
 bool fiber_berth_take(struct worker *worker, struct fiber *fiber);
 
@@ -104,10 +107,6 @@ bool fiber_berth_keep(struct worker *worker, struct fiber *fiber);
 
 /* The fiber has ended. */
 void fiber_berth_leave(struct worker *worker, struct fiber *fiber);
-
-/* The fiber has a berth, and is to go on. w: the worker that the caller is, if it runs a fiber or
- * none; or NULL. */
-void fiber_berth_wake(struct worker *w, struct fiber *fiber);
 
 /* The worker goes on with a frame, which may take long: what is in its inbox has its turn then. */
 void fiber_berths_wait(struct worker *worker);

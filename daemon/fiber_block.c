@@ -22,8 +22,8 @@
  * WHO CALLS IT, ON WHICH THREAD
  *   fk_rt_fiber_block_begin(), fk_rt_fiber_block_end(): fibers. fiber_block(): the loop of a
  *   worker. fiber_blocks_cancel(): any thread of the pool. fiber_on_side(): any, also in a handler
- *   of signals. fiber_sides_init(): the pool's main thread, before there are workers;
- *   fiber_sides_stop() when they have ended.
+ *   of signals. fiber_sides_init(), fiber_sides_fini(): the pool's main thread, before there are
+ *   workers and when they have ended.
  *
  * INVARIANTS
  *   I1. As I1 of fiber.c: the loop of the worker puts a fiber into the queue when the fiber has
@@ -204,7 +204,7 @@ void fiber_sides_init(struct pool *pool)
 	sides->max = pool->options->blocking_max;
 }
 
-void fiber_sides_stop(struct pool *pool)
+void fiber_sides_fini(struct pool *pool)
 {
 	struct fiber_sides *sides = &pool->fibers.sides;
 	struct fiber_side *side;
@@ -219,12 +219,8 @@ void fiber_sides_stop(struct pool *pool)
 		pthread_join(side->thread, NULL);
 		free(side);
 	}
-}
-
-void fiber_sides_fini(struct pool *pool)
-{
-	pthread_cond_destroy(&pool->fibers.sides.some);
-	pthread_mutex_destroy(&pool->fibers.sides.lock);
+	pthread_cond_destroy(&sides->some);
+	pthread_mutex_destroy(&sides->lock);
 }
 
 /* ------------------------------------------------------------------------ on the worker */

@@ -6,6 +6,10 @@
  *   A fiber tries what it wants by a call that does not wait. What cannot be done at once is left
  *   to the poller (poller.h), and the fiber parks until that has done it. A descriptor for which
  *   the kernel does not wait because it is O_NONBLOCK is polled, and tried again.
+ *   Who has to wait each time need not try each time, for the ring tries first, too, and a call is
+ *   among the most expensive things here: the more tries of a fiber were in vain, one after the
+ *   other, the more of the same kind that it does next is left to the poller at once, 7 of 8 at
+ *   most.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   Fibers: fk_rt_fiber_io(). fiber_io_end(): who ends a job, and the dispatcher for one whose time
@@ -40,7 +44,8 @@
 #include "daemon/fiber.h"
 #include "daemon/pool.h"
 
-#define FIBER_IO_MAX ((size_t)INT32_MAX & ~(size_t)4095) /* bytes, as the kernel has it */
+#define FIBER_IO_MAX   ((size_t)INT32_MAX & ~(size_t)4095) /* bytes, as the kernel has it */
+#define FIBER_IO_BLIND 7u				   /* tries that are left out in a row */
 
 /* ------------------------------------------------------------------------ at once */
 
@@ -85,6 +90,27 @@ fiber_io_try(enum fk_io what, int fd, void *data, size_t size)
 	return n < 0 ? -errno : n;
 }
 
+static bool fiber_io_is_late(uint64_t until_ns)
+{
+	return until_ns != FK_NEVER && until_ns <= clock_ns();
+}
+
+/* There was a try in vain. */
+static void fiber_io_learn(struct fiber_tries *tries)
+{
+	tries->vain = min(2u * tries->vain + 1, FIBER_IO_BLIND);
+	tries->blind = tries->vain;
+}
+
+/* Not to be tried this time. */
+static bool fiber_io_is_blind(struct fiber_tries *tries, uint64_t until_ns)
+{
+	if (!tries->blind || fiber_io_is_late(until_ns))
+		return false;
+	tries->blind--;
+	return true;
+}
+
 /* ------------------------------------------------------------------------ later */
 
 /* On the poller's thread. */
@@ -118,8 +144,6 @@ static int64_t fiber_io_wait(struct fiber *f, enum poller_what what, int fd, voi
 	bool timed = until_ns != FK_NEVER;
 	bool left;
 
-	if (pool->fibers.poller_error)
-		return -ENOSYS;
 	/* Who shares a stack has room for what is on it from here on: it leaves by the same frame
 	 * below, and then it has to. */
 	if (f->shared && !fiber_leave(f, FIBER_AGAIN))
@@ -136,7 +160,7 @@ static int64_t fiber_io_wait(struct fiber *f, enum poller_what what, int fd, voi
 	fiber_wait_begin(f);
 	if (fiber_is_over(f))
 		fiber_io_end(pool, f, -ECANCELED);
-	if (timed && fiber_timer_set(f, 0, until_ns) < 0) {
+	if (timed && fiber_timer_set(f, io->generation, until_ns) < 0) {
 		fiber_io_end(pool, f, -ENOMEM);
 		timed = false;
 	}
@@ -162,20 +186,35 @@ static const struct {
 	[FK_IO_POLL] = { POLLER_POLL, 0 },
 };
 
+_Static_assert(sizeof(((struct fiber *)0)->tries) == ARRAY_SIZE(fiber_io_ways), "one for each");
+
 static int64_t fiber_io(struct fiber *f, enum fk_io what, int fd, void *data, size_t size,
 			uint64_t until_ns)
 {
-	for (;;) {
+	struct fiber_tries *tries = &f->tries[what];
+
+	for (bool blind = fiber_io_is_blind(tries, until_ns);; blind = false) {
 		int64_t r;
 
 		if (fiber_is_over(f))
 			return -ECANCELED;
-		r = fiber_io_try(what, fd, data, size);
-		if (r != -EAGAIN && r != -EOPNOTSUPP)
-			return r;
-		if (r == -EAGAIN && until_ns != FK_NEVER && until_ns <= clock_ns())
-			return -ETIMEDOUT;
+		if (!blind) {
+			r = fiber_io_try(what, fd, data, size);
+			if (r != -EAGAIN && r != -EOPNOTSUPP) {
+				tries->vain = 0;
+				return r;
+			}
+			if (r == -EAGAIN && fiber_io_is_late(until_ns))
+				return -ETIMEDOUT;
+			if (f->worker->pool->fibers.poller_error)
+				return -ENOSYS;
+			if (r == -EAGAIN)
+				fiber_io_learn(tries);
+		}
 		r = fiber_io_wait(f, fiber_io_ways[what].what, fd, data, (uint32_t)size, until_ns);
+		/* It needs none if it need not wait. */
+		if (r == -ENOMEM && blind)
+			continue;
 		if (r == -EAGAIN)
 			r = fiber_io_wait(f, POLLER_POLL, fd, NULL, fiber_io_ways[what].events,
 					  until_ns);
@@ -194,6 +233,8 @@ int64_t fk_rt_fiber_io(enum fk_io what, int fd, void *data, size_t size, uint64_
 	if (!f)
 		return -EPERM;
 	COUNT(f->worker, fiber_io_calls);
+	if (what >= ARRAY_SIZE(fiber_io_ways))
+		return -EINVAL;
 	if ((what == FK_IO_READ || what == FK_IO_WRITE) && fiber_on_shared_stack(f, data, size))
 		return -EINVAL;
 	r = fiber_io(f, what, fd, data, min(size, FIBER_IO_MAX), until_ns);

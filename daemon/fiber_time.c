@@ -135,15 +135,15 @@ static struct fiber_timer *fiber_times_due(struct pool *pool, struct fiber_times
 	     i++) {
 		struct fiber_timer *timer =
 			container_of(times->heap.nodes[0], struct fiber_timer, node);
+		struct fiber *f = fiber_of_timer(timer);
 
 		vheap_remove(&times->heap, &timer->node);
-		if (!timer->generation) {
-			fiber_io_end(pool, fiber_of_timer(timer), -ETIMEDOUT);
+		if (f->does_io) {
+			fiber_io_end(pool, f, -ETIMEDOUT);
 			continue;
 		}
 		/* Nobody else makes it go on then: its timer stays as it is. */
-		if (fiber_park_wake(&fiber_of_timer(timer)->park, timer->generation,
-				    FIBER_DEADLINE) == FIBER_RUN) {
+		if (fiber_park_wake(&f->park, timer->generation, FIBER_DEADLINE) == FIBER_RUN) {
 			*end = timer;
 			end = &timer->next;
 		}

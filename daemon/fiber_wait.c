@@ -64,13 +64,15 @@ static int fiber_counter_error(enum fiber_counter_result result)
 
 /* ------------------------------------------------------------------------ going on */
 
-/* Who is to have a fiber that no worker has woken: the one it was on, unless that is busy and
- * another is not. */
+/* Who is to have a fiber that no worker has woken: who holds its berth, if it has one; else the one
+ * it was on, unless that is busy and another is not. */
 static struct worker *fiber_host(struct fiber *f)
 {
 	struct pool *pool = f->worker->pool;
 	struct worker *busy = NULL;
 
+	if (f->copy.berth)
+		return fiber_berth_holder(f->worker, f->copy.berth);
 	for (uint32_t i = 0; i < pool->n_workers; i++) {
 		struct worker *w = &pool->workers[(f->worker->index + i) % pool->n_workers];
 
@@ -83,53 +85,51 @@ static struct worker *fiber_host(struct fiber *f)
 	return busy ? busy : f->worker;
 }
 
-/* To a worker's inbox. Returns whose. */
-static struct worker *fiber_send(struct fiber *f)
+bool fiber_goes_anywhere(const struct fk_frame *face)
 {
-	struct worker *to = fiber_host(f);
+	return !container_of(face, struct fiber, face)->copy.berth;
+}
 
+void fiber_send(struct worker *to, struct fiber *f)
+{
 	fk_set_site(&f->face, FK_PARTED | FK_MOVED);
 	inbox_put(&to->inbox, &f->face);
-	return to;
+}
+
+void fiber_rouse(struct worker *to)
+{
+	worker_wake(to->pool, to->index, NULL);
+	worker_ask(to);
 }
 
 void fiber_ready(struct worker *w, struct fiber *f)
 {
 	struct worker *to;
 
-	if (f->copy.berth) {
-		fiber_berth_wake(w, f);
-		return;
-	}
-	if (w) {
+	if (w && !f->copy.berth) {
 		fiber_put(w, f);
 		return;
 	}
-	to = fiber_send(f);
-	worker_wake(to->pool, to->index, NULL);
-	worker_ask(to);
+	to = fiber_host(f);
+	fiber_send(to, f);
+	/* To its own it comes by itself. */
+	if (to != w)
+		fiber_rouse(to);
 }
 
 void fiber_ready_one(struct fiber_batch *batch, struct fiber *f)
 {
-	uint32_t to;
+	struct worker *to = fiber_host(f);
 
-	if (f->copy.berth) {
-		fiber_berth_wake(NULL, f);
-		return;
-	}
-	to = fiber_send(f)->index;
-	batch->workers[to / 64] |= UINT64_C(1) << to % 64;
+	fiber_send(to, f);
+	batch->workers[to->index / 64] |= UINT64_C(1) << to->index % 64;
 }
 
 void fiber_ready_all(struct pool *pool, const struct fiber_batch *batch)
 {
-	for (uint32_t i = 0; i < pool->n_workers; i++) {
-		if (!(batch->workers[i / 64] >> i % 64 & 1))
-			continue;
-		worker_wake(pool, i, NULL);
-		worker_ask(&pool->workers[i]);
-	}
+	for (uint32_t i = 0; i < pool->n_workers; i++)
+		if (batch->workers[i / 64] >> i % 64 & 1)
+			fiber_rouse(&pool->workers[i]);
 }
 
 /* ------------------------------------------------------------------------ counting */

@@ -6,6 +6,12 @@
 
 #include <forkd/frame.h>
 
+#include "common/util.h"
+
+/* Lines of a fiber that goes on, from the begin of its record. */
+#define INBOX_BELOW 8
+#define INBOX_ABOVE 5
+
 void inbox_init(struct inbox *inbox)
 {
 	*inbox = (struct inbox){ .max = 0 };
@@ -68,6 +74,27 @@ void inbox_put(struct inbox *inbox, struct fk_frame *frame)
 	pthread_mutex_unlock(&inbox->lock);
 }
 
+/* Locked: takes the first out of the chain. */
+static void inbox_unchain(struct inbox *inbox)
+{
+	struct fk_frame *frame = inbox->chain;
+
+	inbox->chain = frame->parent;
+	if (!inbox->chain)
+		inbox->chain_end = &inbox->chain;
+	frame->parent = NULL;
+	inbox_count(inbox, -1);
+}
+
+/* What comes next is far away, as a rule: a record, and the stack that ends below it. */
+static void inbox_fetch(const struct fk_frame *frame)
+{
+	const char *at = (const char *)frame;
+
+	for (int line = -INBOX_BELOW; frame && line < INBOX_ABOVE; line++)
+		__builtin_prefetch(at + line * CACHE_LINE, 1);
+}
+
 /* Locked. */
 static struct fk_frame *inbox_take(struct inbox *inbox)
 {
@@ -78,15 +105,12 @@ static struct fk_frame *inbox_take(struct inbox *inbox)
 		inbox->first = (inbox->first + 1) % inbox->max;
 		inbox->n_frames--;
 		inbox->chain_next = true;
+		inbox_count(inbox, -1);
 	} else if (frame) {
 		inbox->chain_next = false;
-		inbox->chain = frame->parent;
-		if (!inbox->chain)
-			inbox->chain_end = &inbox->chain;
-		frame->parent = NULL;
+		inbox_unchain(inbox);
+		inbox_fetch(inbox->chain);
 	}
-	if (frame)
-		inbox_count(inbox, -1);
 	return frame;
 }
 
@@ -98,6 +122,21 @@ struct fk_frame *inbox_pop(struct inbox *inbox)
 		return NULL;
 	pthread_mutex_lock(&inbox->lock);
 	frame = inbox_take(inbox);
+	pthread_mutex_unlock(&inbox->lock);
+	return frame;
+}
+
+struct fk_frame *inbox_steal(struct inbox *inbox, bool (*may)(const struct fk_frame *frame))
+{
+	struct fk_frame *frame;
+
+	if (!inbox_any(inbox) || pthread_mutex_trylock(&inbox->lock) != 0)
+		return NULL;
+	frame = inbox->chain;
+	if (frame && may(frame))
+		inbox_unchain(inbox);
+	else
+		frame = NULL;
 	pthread_mutex_unlock(&inbox->lock);
 	return frame;
 }

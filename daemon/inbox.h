@@ -4,10 +4,13 @@
  *
  * WHAT IT IS
  *   A queue of frames that asked to go on on this worker (FK_GO_TO_WORKER), and a chain of fibers
- *   that go on here (fiber.h), which takes no memory. Nobody else takes anything out of it.
+ *   that go on here (fiber.h), which takes no memory. What is in the queue nobody else takes out;
+ *   a fiber that is the first of the chain, and may go on anywhere, is stolen from an owner that
+ *   has been busy with one thing for long (worker.c).
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   inbox_push(): any worker. inbox_put(): any thread. inbox_pop(), inbox_any(): the owner.
+ *   inbox_push(), inbox_steal(): any worker. inbox_put(), inbox_any(): any thread. inbox_pop(): the
+ *   owner.
  *
  * INVARIANTS
  *   I1. n is changed under the lock, and read without it as a hint.
@@ -49,6 +52,9 @@ void inbox_put(struct inbox *inbox, struct fk_frame *frame);
 
 /* The oldest of a kind, of both in turn; NULL if there is none. */
 struct fk_frame *inbox_pop(struct inbox *inbox);
+
+/* The oldest of the chain, if it may; NULL if not, or if another one is at it just now. */
+struct fk_frame *inbox_steal(struct inbox *inbox, bool (*may)(const struct fk_frame *frame));
 
 static inline bool inbox_any(struct inbox *inbox)
 {

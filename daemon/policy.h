@@ -23,7 +23,9 @@
 #define POLICY_PRESS_MIN 20000u	  /* ns: a victim that has not answered gets a signal after this */
 #define POLICY_PRESS_MAX 2000000u /* ns between two signals to a victim, at most */
 #define POLICY_NAP	 100000u  /* ns: a thief that must not sleep looks again after it */
-#define POLICY_SPREAD	 2u	  /* sleepers that a thief wakes which slept or napped, at most */
+#define POLICY_MAIL                                                                                \
+	50000u		 /* ns: who runs one thing for so long loses fibers that were sent to it */
+#define POLICY_SPREAD 2u /* sleepers that a thief wakes which slept or napped, at most */
 
 /*
  * How many of the private entries an owner makes public when it was asked. The newest stays private

@@ -80,6 +80,8 @@
 #define POLLER_OP_FUTEX_WAIT 51
 #define POLLER_FUTEX_U32     2 /* FUTEX2_SIZE_U32 */
 
+#define POLLER_AHEAD 8u /* completions, of which the operation is fetched */
+
 #define POLLER_NOTES 3u /* state: how many */
 #define POLLER_ASKED 4u
 #define POLLER_WHY   8 /* shift */
@@ -279,6 +281,15 @@ static bool poller_is_out(struct poller_op *op)
 	return (atomic_load_explicit(&op->state, memory_order_relaxed) & POLLER_NOTES) > 1;
 }
 
+/* The operation of a completion that comes later, or of an old one: worker and kernel had it on
+ * other CPUs. */
+static void poller_fetch(const struct poller *p, unsigned int at)
+{
+	const struct io_uring_cqe *cqe = &p->ring.cq.cqes[at & p->ring.cq.ring_mask];
+
+	__builtin_prefetch(poller_op_of(cqe->user_data), 1);
+}
+
 /* Takes what has completed. Returns how many. An end that has not found its operation, since the
  * kernel is just about to try that once more, is submitted again (I6). */
 static uint32_t poller_reap(struct poller *p)
@@ -294,6 +305,7 @@ static uint32_t poller_reap(struct poller *p)
 		struct poller_op *op = poller_op_of(note);
 
 		n++;
+		poller_fetch(p, head + POLLER_AHEAD);
 		if (note == POLLER_BELL) {
 			p->armed = false;
 		} else if (note & POLLER_ENDS && cqe->res == -ENOENT && poller_is_out(op)) {

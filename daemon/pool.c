@@ -424,7 +424,6 @@ int pool_run(const struct options *options, int channel)
 	for (uint32_t i = 0; i < pool->n_workers; i++)
 		pthread_join(pool->workers[i].thread, NULL);
 	shake_stop(shake);
-	fibers_stop(pool);
 	channel_send(pool, PROTO_POOL_STOPPED, 0, 0, "");
 	channel_flush(pool);
 	free(threads);

@@ -120,7 +120,7 @@ void fk_rt_unnest(struct fk_worker *fk, struct fk_frame *frame, char *sp, uint32
 		w->next = NULL;
 	/* It may come to no fork. */
 	if (!w->pool->force_steals && worker_is_asked(w)) {
-		if (!strand_attend(w, frame))
+		if (!strand_attend(w, frame, true))
 			w->next = NULL;
 		strand_publish(w);
 		/* What is forked first is to be public; but where nothing forks, the request is

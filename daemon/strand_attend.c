@@ -64,10 +64,10 @@ void fk_rt_publish(struct fk_worker *fk)
 	fk_enter(fk, current);
 }
 
-bool strand_attend(struct worker *w, struct fk_frame *frame)
+bool strand_attend(struct worker *w, struct fk_frame *frame, bool mail)
 {
 	uint32_t turn = WORKER_NO_JOB;
-	bool asked, mail, preempted;
+	bool asked, preempted;
 
 	worker_take_request(w);
 	COUNT(w, attentions);
@@ -88,7 +88,7 @@ bool strand_attend(struct worker *w, struct fk_frame *frame)
 			worker_ask(w); /* its alarm rings for all else */
 		return true;
 	}
-	mail = inbox_any(&w->inbox);
+	mail = mail && inbox_any(&w->inbox);
 	/* Mail goes first, and whoever summoned the worker wants a look: at the next fork. */
 	asked = !mail && dispatcher_take_summons(w);
 	if (mail && dispatcher_has_summoned(w))
@@ -103,8 +103,9 @@ bool strand_attend(struct worker *w, struct fk_frame *frame)
 		aside_bring_up(w, turn);
 	w->moved = w->fk.bottom;
 	strand_publish(w);
-	/* Else what is on the root deque waits: nobody has judged it to go before this frame. */
-	w->root_first = preempted;
+	/* What is on the root deque goes before this frame if that was judged now, or before, for a
+	 * frame below. */
+	w->root_first = preempted || (mail && w->root_first);
 	return false;
 }
 
@@ -115,7 +116,7 @@ bool fk_rt_attend(struct fk_worker *fk, struct fk_frame *frame, uint32_t site)
 
 	STRAND_PROFILE(w, stop);
 	fk_set_site(frame, site | FK_PARTED);
-	if (!strand_attend(w, frame))
+	if (!strand_attend(w, frame, true))
 		return false;
 	strand_publish(w);
 	w->vain = 0;

@@ -112,9 +112,9 @@ void strand_publish(struct worker *worker);
 
 /*
  * Somebody has asked. The frame, which runs, is whole, and could go on later. False: it does; it
- * was set aside, or its job has failed.
+ * was set aside, or its job has failed. mail: what was sent to the worker goes first.
  */
-bool strand_attend(struct worker *worker, struct fk_frame *frame);
+bool strand_attend(struct worker *worker, struct fk_frame *frame, bool mail);
 
 /* strand_unwind.c */
 

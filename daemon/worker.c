@@ -263,18 +263,15 @@ static bool worker_request(struct worker *victim, uint64_t now)
 	return true;
 }
 
-/* Takes the oldest continuation of a victim. */
-static bool worker_steal(struct worker *w, struct worker *victim, uint64_t now)
+/* The oldest continuation of a victim, or NULL. */
+static struct fk_frame *worker_steal_oldest(struct worker *w, struct worker *victim, uint32_t level,
+					    uint64_t now)
 {
-	uint32_t level = victims_level(w->pool->victims, w->index, victim->index);
 	uint64_t word, n;
 
-	COUNT(w, steal_attempts);
-	COUNT_ADD(w, attempts_far, level == 1);
-	COUNT_ADD(w, attempts_farther, level == 2);
 	if (!deque_size(&victim->frames) ||
 	    deque_steal(&victim->frames, &word, 1, &n) != DEQUE_STOLEN)
-		return false;
+		return NULL;
 	FK_CRASH(steal_taken);
 	COUNT(w, steals);
 	COUNT_ADD(w, steals_far, level == 1);
@@ -282,7 +279,44 @@ static bool worker_steal(struct worker *w, struct worker *victim, uint64_t now)
 	w->left = deque_size(&victim->frames);
 	if (policy_ask_more(w->left, POLICY_PUBLIC))
 		worker_request(victim, now);
-	w->next = (struct fk_frame *)(uintptr_t)word;
+	return (struct fk_frame *)(uintptr_t)word;
+}
+
+/* A fiber that was sent to a victim which has run one and the same thing for long; or NULL. Many
+ * that are short have run there sooner than others had moved them. */
+static struct fk_frame *worker_steal_mail(struct worker *w, struct worker *victim, uint64_t now)
+{
+	struct worker_watch *watch = &w->watch;
+	uint64_t switches;
+
+	if (!inbox_any(&victim->inbox) || wake_state(wake_load(&victim->board->wake)) != WAKE_BUSY)
+		return NULL;
+	/* Relaxed: a hint. */
+	switches = atomic_load_explicit(&victim->counters->fiber_switches, memory_order_relaxed);
+	if (watch->victim == victim && watch->switches != switches)
+		watch->victim = NULL;
+	/* One at a time, until it comes to something else, or that was long ago. */
+	if (!watch->victim || now - watch->since > 4 * POLICY_MAIL)
+		*watch = (struct worker_watch){ victim, switches, now };
+	if (watch->victim != victim || now - watch->since < POLICY_MAIL)
+		return NULL;
+	/* It has waited for its turn, as if it had been sent to this one. */
+	w->mail = inbox_steal(&victim->inbox, fiber_goes_anywhere);
+	return w->mail;
+}
+
+static bool worker_steal(struct worker *w, struct worker *victim, uint64_t now)
+{
+	uint32_t level = victims_level(w->pool->victims, w->index, victim->index);
+
+	COUNT(w, steal_attempts);
+	COUNT_ADD(w, attempts_far, level == 1);
+	COUNT_ADD(w, attempts_farther, level == 2);
+	w->next = worker_steal_oldest(w, victim, level, now);
+	if (!w->next)
+		w->next = worker_steal_mail(w, victim, now);
+	if (!w->next)
+		return false;
 	/* Not left to strand_adopt(): the time is known, and worker_turn_busy() has the fence. */
 	worker_set_job_from(w, w->next->job, now);
 	trace_steal(w, victim);
@@ -364,6 +398,7 @@ static bool worker_take_mail(struct worker *w, enum worker_found *ret_found)
 		aside_start(w);
 	*ret_found = WORKER_FRAME;
 	w->next = frame;
+	w->mail = frame;
 	strand_adopt(w, frame);
 	return true;
 }

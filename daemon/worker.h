@@ -74,6 +74,7 @@ struct worker {
 	struct fk_stack *top;	 /* that one's top stacklet */
 	struct fk_frame *next;	 /* to be run next by the loop */
 	struct fk_frame *unwind; /* the same, of a job that has failed */
+	struct fk_frame *mail;	 /* what was taken last of what was sent to this worker; stale */
 	struct fk_frame *base;	 /* see strand_internal.h, O4 */
 	struct fk_entry *moved; /* entries below are others' jobs: of frames set aside, and older */
 	struct trace_ring *_Atomic trace; /* the channel's thread writes, rarely: trace.h */
@@ -82,9 +83,11 @@ struct worker {
 	struct fiber *fiber;		  /* that runs, or NULL */
 	bool fiber_turn;		  /* of those in the inbox, when a fiber yields next */
 	uint32_t fibers_ended;		  /* on stacks of their own */
-	struct inbox inbox;
-	uintptr_t stack_limit; /* of frames on the top stacklet */
-	uint64_t forks;	       /* of modules compiled with FK_COUNT_FORKS */
+	/* anybody puts, thieves take */
+	_Alignas(64) struct inbox inbox;
+	/* the owner's */
+	_Alignas(64) uintptr_t stack_limit; /* of frames on the top stacklet */
+	uint64_t forks;			    /* of modules compiled with FK_COUNT_FORKS */
 	struct stack_cache cache;
 	struct fk_entry *forced; /* force_steals: taken off the own deque; and STRAND_LATE */
 	uint64_t n_forced;
@@ -110,7 +113,13 @@ struct worker {
 	uint64_t asked;	   /* when it has made the last ones, CLOCK_MONOTONIC */
 	uint64_t stolen_at;
 	uint64_t left; /* entries that were public yet where it stole last */
-	char *cstack;  /* its lowest address; NULL if that is not known */
+	/* Of one that has mail: whether it comes to it. */
+	struct worker_watch {
+		const struct worker *victim;
+		uint64_t switches; /* of fibers, so far */
+		uint64_t since;	   /* ns, CLOCK_MONOTONIC */
+	} watch;
+	char *cstack; /* its lowest address; NULL if that is not known */
 	struct board_worker *board;
 	struct board_counters *counters;
 	struct ledger_worker *ledger;

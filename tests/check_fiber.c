@@ -18,14 +18,17 @@
 
 #include <forkd/fiber.h>
 
-#include "daemon/root.h"
 #include "daemon/strand.h"
 #include "daemon/verdict.h"
 #include "shm/wake.h"
 #include "tests/check_unit.h"
-#include "tests/fiber_tasks.h"
-#include "tests/quiet.h"
-#include "tests/rig.h"
+#include "tests/fiber_rig.h"
+#include "tests/fiber_tasks_ends.h"
+#include "tests/fiber_tasks_errors.h"
+#include "tests/fiber_tasks_own.h"
+#include "tests/fiber_tasks_steals.h"
+#include "tests/fiber_tasks_trees.h"
+#include "tests/fiber_tasks_waits.h"
 
 #ifdef FK_SANITIZE_THREAD
 #define TIMES 2u /* for each fiber its runtime maps memory */
@@ -33,37 +36,7 @@
 #define TIMES 10u
 #endif
 
-static struct rig rig;
-
-static void start(uint32_t workers, bool forced)
-{
-	atomic_store(&tasks_reached, 0);
-	atomic_store(&tasks_opened, 0);
-	atomic_store(&ended, 0);
-	atomic_store(&cut, 0);
-	rig_start(&rig, workers, &fk_module, forced);
-}
-
-/* Nothing is left of what ran. */
-static void stop(void)
-{
-	struct fiber_stacks_count count;
-
-	quiet(&rig);
-	fiber_stacks_count(&rig.pool->fibers.stacks, &count);
-	ck_assert_uint_eq(count.n_used, 0);
-	ck_assert_uint_eq(rig_counter(&rig, fiber_bytes), 0);
-	for (uint32_t i = 0; i < FIBER_BUCKETS; i++)
-		ck_assert_ptr_null(rig.pool->fibers.buckets[i].first);
-	for (uint32_t i = 0; i < RIG_JOBS; i++)
-		ck_assert_uint_eq(atomic_load(&rig.pool->stack_bytes[i]), 0);
-	rig_stop(&rig);
-}
-
-static void submit(uint32_t job, const char *task, int64_t n)
-{
-	rig_submit(&rig, job, task, &n, sizeof(n));
-}
+FK_MODULE(t, "What check_fiber runs")
 
 /* ------------------------------------------------------------------------ trees and steals */
 
@@ -91,11 +64,6 @@ START_TEST(a_tree_is_right_where_every_fork_is_stolen)
 	}
 }
 END_TEST
-
-static void shake(struct pool *pool)
-{
-	pool->shaken = 7;
-}
 
 START_TEST(a_tree_is_right_in_a_pool_that_is_shaken)
 {
@@ -201,8 +169,7 @@ START_TEST(a_waiting_job_goes_before_fibers_that_only_yield)
 {
 	start(1, false);
 	submit(1, "t:yields", 0);
-	while (!atomic_load(&tasks_reached))
-		sched_yield();
+	await_reached();
 	ck_assert_int_eq(rig_call(&rig, "t:fib", 10), 55);
 	atomic_store(&tasks_opened, 1);
 	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_DONE);
@@ -422,11 +389,8 @@ START_TEST(where_no_fibers_can_be_their_tasks_fail_and_others_do_not)
 {
 	rig_prepare = without_stacks;
 	start(1, false);
-	submit(1, "t:tree", 3);
-	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_FAILED);
-	ck_assert_int_eq((int32_t)atomic_load(&rig.jobs[1].code), -ENOTSUP);
-	submit(1, "t:mixed", 3);
-	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_FAILED);
+	see_failed("t:tree", 3, -ENOTSUP);
+	see_failed("t:mixed", 3, -ENOTSUP);
 	ck_assert_int_eq(rig_call(&rig, "t:fib", 10), 55);
 	stop();
 }
@@ -449,28 +413,13 @@ START_TEST(many_jobs_at_once_have_their_results)
 	for (uint32_t job = 0; job < 20 * TIMES; job++)
 		submit(job, job % 2 ? "t:mixed" : "t:tree", 8);
 	for (uint32_t job = 0; job < 20 * TIMES; job++) {
-		int64_t result;
-
-		ck_assert_uint_eq(rig_wait(&rig, job), JOB_DONE);
-		memcpy(&result, rig.jobs[job].result, sizeof(result));
-		ck_assert_int_eq(result, job % 2 ? 11 * 21 : 21);
+		ck_assert_int_eq(result(job), job % 2 ? 11 * 21 : 21);
 	}
 	stop();
 }
 END_TEST
 
 /* ------------------------------------------------------------------------ ends before the end */
-
-static void cancel(uint32_t job)
-{
-	root_cancel(rig.pool, job, rig.generation[job]);
-}
-
-static void await_waiting(uint64_t n)
-{
-	while (rig_counter(&rig, fiber_parks) < n)
-		sched_yield();
-}
 
 START_TEST(a_cancel_reaches_fibers_that_wait)
 {
@@ -479,8 +428,7 @@ START_TEST(a_cancel_reaches_fibers_that_wait)
 			start(workers, false);
 			submit(1, "t:forever", 50);
 			await_waiting(51);
-			cancel(1);
-			ck_assert_uint_eq(rig_wait(&rig, 1), JOB_CANCELLED);
+			see_cancelled(1);
 			/* All have been told, and have come to their end. */
 			ck_assert_uint_eq(atomic_load(&cut), 51);
 			stop();
@@ -489,21 +437,13 @@ START_TEST(a_cancel_reaches_fibers_that_wait)
 }
 END_TEST
 
-/* At any moment: while they are spawned, begin, wait, wake each other. */
+/* While they are spawned, begin, wait, wake each other: it takes a millisecond or so. */
 START_TEST(a_cancel_at_any_moment_ends_the_job)
 {
 	for (uint32_t workers = 1; workers <= 2; workers++) {
 		start(workers, false);
 		for (uint32_t i = 0; i < 300; i++) {
-			uint32_t outcome;
-
-			submit(1, "t:busy", 40);
-			/* It takes a millisecond or so. */
-			for (uint32_t j = 0; j < i % 100 * 10000; j++)
-				__asm__ volatile("");
-			cancel(1);
-			outcome = rig_wait(&rig, 1);
-			ck_assert(outcome == JOB_CANCELLED || outcome == JOB_DONE);
+			(void)cancel_after(i % 100 * 10000, "t:busy", 40);
 		}
 		stop();
 	}
@@ -513,9 +453,7 @@ END_TEST
 START_TEST(a_deadline_reaches_fibers_that_wait)
 {
 	start(2, false);
-	atomic_store(&rig.jobs[1].deadline_ns, clock_ns() + 10 * NSEC_PER_MSEC);
-	submit(1, "t:forever", 50);
-	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_EXPIRED);
+	see_expired("t:forever", 50);
 	stop();
 }
 END_TEST
@@ -524,9 +462,7 @@ START_TEST(one_fails_and_the_others_are_told)
 {
 	for (uint32_t workers = 1; workers <= 2; workers++) {
 		start(workers, false);
-		submit(1, "t:one_fails", 30);
-		ck_assert_uint_eq(rig_wait(&rig, 1), JOB_FAILED);
-		ck_assert_int_eq((int32_t)atomic_load(&rig.jobs[1].code), -EDOM);
+		see_failed("t:one_fails", 30, -EDOM);
 		ck_assert_uint_eq(atomic_load(&cut), 31);
 		stop();
 	}
@@ -537,13 +473,10 @@ START_TEST(frames_that_fail_end_the_fiber_that_called_them)
 {
 	for (uint32_t workers = 1; workers <= 2; workers++) {
 		start(workers, false);
-		submit(1, "t:calls_failing", 8);
-		ck_assert_uint_eq(rig_wait(&rig, 1), JOB_FAILED);
-		ck_assert_int_eq((int32_t)atomic_load(&rig.jobs[1].code), 77);
+		see_failed("t:calls_failing", 8, 77);
 		ck_assert_uint_eq(atomic_load(&cut), 1);
 		for (int64_t n = 0; n < 20; n++) {
-			submit(1, "t:forks_failing", n);
-			ck_assert_uint_eq(rig_wait(&rig, 1), JOB_FAILED);
+			see_failed("t:forks_failing", n, 77);
 		}
 		stop();
 	}
@@ -553,8 +486,7 @@ END_TEST
 START_TEST(fibers_that_have_not_begun_do_not_begin)
 {
 	start(1, false);
-	submit(1, "t:fails_first", 20);
-	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_FAILED);
+	see_failed("t:fails_first", 20, -EDOM);
 	ck_assert_uint_eq(atomic_load(&tasks_reached), 0);
 	ck_assert_uint_eq(atomic_load(&cut), 2);
 	stop();
@@ -566,9 +498,7 @@ START_TEST(frames_and_families_wind_down_together)
 	for (uint32_t i = 0; i < 6; i++) {
 		start(1u << i / 2, i % 2);
 		for (int64_t n = 1; n < 2 * TIMES; n++) {
-			submit(1, "t:families", n);
-			ck_assert_uint_eq(rig_wait(&rig, 1), JOB_FAILED);
-			ck_assert_int_eq((int32_t)atomic_load(&rig.jobs[1].code), -EDOM);
+			see_failed("t:families", n, -EDOM);
 		}
 		stop();
 	}
@@ -580,8 +510,7 @@ START_TEST(a_frame_that_winds_down_leaves_fibers_of_others_alone)
 	for (uint32_t workers = 1; workers <= 2; workers++) {
 		start(workers, false);
 		for (int i = 0; i < 20; i++) {
-			submit(1, "t:shared", 1);
-			ck_assert_uint_eq(rig_wait(&rig, 1), JOB_FAILED);
+			see_failed("t:shared", 1, -EDOM);
 		}
 		stop();
 	}
@@ -592,8 +521,7 @@ START_TEST(a_wait_that_begins_after_the_end_is_none)
 {
 	start(1, false);
 	submit(1, "t:waits_when_opened", 1);
-	while (!atomic_load(&tasks_reached))
-		sched_yield();
+	await_reached();
 	cancel(1);
 	atomic_store(&tasks_opened, 1);
 	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_CANCELLED);
@@ -608,8 +536,7 @@ START_TEST(a_cut_wait_outlasts_the_fibers_of_its_counter)
 {
 	start(2, false);
 	submit(1, "t:outlasts", 1);
-	while (!atomic_load(&tasks_reached))
-		sched_yield();
+	await_reached();
 	await_waiting(1);
 	cancel(1);
 	while (!verdict_get(rig.pool, 1).outcome)
@@ -631,9 +558,7 @@ START_TEST(stacks_count_for_what_a_job_may_hold)
 	/* So many fibers of 64 KiB, and no more: it is told so, and goes on without. */
 	ck_assert_int_eq(rig_call(&rig, "t:greedy", 100), 62);
 	atomic_store(&rig.pool->stack_max, 16 << 10);
-	submit(1, "t:tree", 3);
-	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_FAILED);
-	ck_assert_int_eq((int32_t)atomic_load(&rig.jobs[1].code), -ENOMEM);
+	see_failed("t:tree", 3, -ENOMEM);
 	stop();
 }
 END_TEST
@@ -644,8 +569,7 @@ START_TEST(fibers_that_wait_for_some_of_others_are_no_circle_when_the_job_ends)
 		start(workers, false);
 		submit(1, "t:circle", 1);
 		await_waiting(4);
-		cancel(1);
-		ck_assert_uint_eq(rig_wait(&rig, 1), JOB_CANCELLED);
+		see_cancelled(1);
 		stop();
 	}
 }
@@ -659,8 +583,7 @@ START_TEST(a_cancel_that_comes_late_is_not_the_next_jobs)
 	await_waiting(1);
 	fibers_cancel(rig.pool, 1);
 	atomic_store(&tasks_opened, 1);
-	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_DONE);
-	ck_assert_int_eq(*(int64_t *)rig.jobs[1].result, 5);
+	ck_assert_int_eq(result(1), 5);
 	stop();
 }
 END_TEST

@@ -17,20 +17,13 @@
 #include <forkd/fiber.h>
 
 #include "common/clock.h"
-#include "daemon/root.h"
-#include "daemon/verdict.h"
 #include "tests/check_unit.h"
-#include "tests/fib.h"
-#include "tests/quiet.h"
-#include "tests/rig.h"
+#include "tests/fiber_rig.h"
 
-static struct rig rig;
 static int gate[2];		 /* a pipe: who reads from it in a section stays there */
 static _Atomic uint32_t inside;	 /* fibers in sections, noted by themselves */
 static _Atomic uint32_t most;	 /* of these at once */
 static _Atomic uint32_t refused; /* sections that did not begin because the job was over */
-static _Atomic uint32_t cut;	 /* and that ended when it was */
-static _Atomic uint32_t ended;	 /* local data */
 static _Atomic uint64_t burnt;	 /* ns of CPU time in a section */
 static _Atomic bool short_of_threads;
 
@@ -47,12 +40,6 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(
 }
 
 /* ------------------------------------------------------------------------ tasks */
-
-#define FAILS(what, error)                                                                         \
-	do {                                                                                       \
-		if ((what) != (error))                                                             \
-			return __LINE__;                                                           \
-	} while (0)
 
 /* tests/check-backtrace stops here. */
 static __attribute__((noinline)) void enter(void)
@@ -362,8 +349,6 @@ FK_FIBER_TASK(int64_t, burns, (int64_t, n))
 }
 FK_EXPORT(burns, "n:i64 -> i64", 0, "Uses so much CPU time in a section")
 
-FK_EXPORT(fib, "n:i64 -> i64", 0, "The n-th Fibonacci number, by frames")
-
 FK_MODULE(t, "What check_fiber_block runs")
 
 /* ------------------------------------------------------------------------ tests */
@@ -376,41 +361,17 @@ static void prepare(struct pool *pool)
 		pool->fibers.sides.max = limit;
 }
 
-static void start(uint32_t workers, uint32_t threads, bool forced)
+/* threads: at most; 0: as many as there are. */
+static void start_with(uint32_t threads, uint32_t workers, bool forced)
 {
 	atomic_store(&inside, 0);
 	atomic_store(&most, 0);
 	atomic_store(&refused, 0);
-	atomic_store(&cut, 0);
-	atomic_store(&ended, 0);
 	limit = threads;
 	rig_prepare = prepare;
 	if (!gate[1])
 		ck_assert_int_eq(pipe(gate), 0);
-	rig_start(&rig, workers, &fk_module, forced);
-}
-
-static void stop(void)
-{
-	const struct fiber_sides *sides = &rig.pool->fibers.sides;
-
-	quiet(&rig);
-	ck_assert_uint_eq(rig_counter(&rig, fiber_bytes), 0);
-	ck_assert_uint_eq(sides->n_queued, 0);
-	ck_assert_uint_le(sides->n, sides->max);
-	ck_assert_uint_eq(rig_counter(&rig, fiber_block_threads), sides->n);
-	rig_stop(&rig);
-}
-
-static void submit(uint32_t job, const char *task, int64_t n)
-{
-	rig_submit(&rig, job, task, &n, sizeof(n));
-}
-
-static int64_t result(uint32_t job)
-{
-	ck_assert_uint_eq(rig_wait(&rig, job), JOB_DONE);
-	return *(int64_t *)rig.jobs[job].result;
+	start(workers, forced);
 }
 
 static void await(_Atomic uint32_t *number, uint32_t n)
@@ -421,7 +382,7 @@ static void await(_Atomic uint32_t *number, uint32_t n)
 
 START_TEST(the_worker_goes_on_with_fibers)
 {
-	start(1, 0, false);
+	start_with(0, 1, false);
 	ck_assert_int_eq(rig_call(&rig, "t:handed", 20), 20);
 	ck_assert_uint_eq(rig_counter(&rig, fiber_blocks), 20);
 	ck_assert_uint_eq(rig_counter(&rig, fiber_block_threads), 1);
@@ -432,7 +393,7 @@ END_TEST
 
 START_TEST(the_worker_goes_on_with_other_jobs)
 {
-	start(1, 0, false);
+	start_with(0, 1, false);
 	submit(1, "t:gated", 3);
 	await(&inside, 3);
 	ck_assert_int_eq(rig_call(&rig, "t:fib", 15), 610);
@@ -444,7 +405,7 @@ END_TEST
 
 START_TEST(beyond_the_limit_they_wait_for_a_thread)
 {
-	start(1, 2, false);
+	start_with(2, 1, false);
 	submit(1, "t:gated", 20);
 	while (rig_counter(&rig, fiber_block_waits) < 18)
 		sched_yield();
@@ -461,15 +422,10 @@ START_TEST(beyond_the_limit_they_wait_for_a_thread)
 }
 END_TEST
 
-static void cancel(uint32_t job)
-{
-	root_cancel(rig.pool, job, rig.generation[job]);
-}
-
 START_TEST(a_cancel_reaches_those_that_wait_for_a_thread)
 {
 	for (uint32_t workers = 1; workers <= 2; workers++) {
-		start(workers, 1, false);
+		start_with(1, workers, false);
 		submit(1, "t:gated", 10);
 		while (rig_counter(&rig, fiber_block_waits) < 9)
 			sched_yield();
@@ -505,7 +461,7 @@ static uint32_t queued(void)
 
 START_TEST(who_has_been_in_a_section_is_refused_as_well)
 {
-	start(1, 1, false);
+	start_with(1, 1, false);
 	submit(1, "t:gated_again", 10);
 	await(&inside, 1);
 	while (queued() < 9)
@@ -520,11 +476,10 @@ END_TEST
 
 START_TEST(a_section_sees_that_the_job_is_over)
 {
-	start(1, 0, false);
+	start_with(0, 1, false);
 	submit(1, "t:until_over", 1);
 	await(&inside, 1);
-	cancel(1);
-	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_CANCELLED);
+	see_cancelled(1);
 	ck_assert_uint_eq(atomic_load(&cut), 1);
 	/* The next one finds the thread free. */
 	ck_assert_int_eq(rig_call(&rig, "t:handed", 1), 1);
@@ -535,10 +490,8 @@ END_TEST
 
 START_TEST(a_deadline_is_noticed_at_the_end_of_a_section)
 {
-	start(1, 0, false);
-	atomic_store(&rig.jobs[1].deadline_ns, clock_ns() + 10 * NSEC_PER_MSEC);
-	submit(1, "t:until_over", 1);
-	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_EXPIRED);
+	start_with(0, 1, false);
+	see_expired("t:until_over", 1);
 	stop();
 }
 END_TEST
@@ -547,16 +500,9 @@ END_TEST
 START_TEST(a_cancel_at_any_moment_ends_the_job)
 {
 	for (uint32_t workers = 1; workers <= 2; workers++) {
-		start(workers, 3, false);
+		start_with(3, workers, false);
 		for (uint32_t i = 0; i < 150; i++) {
-			uint32_t outcome;
-
-			submit(1, i % 2 ? "t:back_forth" : "t:both", 12);
-			for (uint32_t j = 0; j < i % 50 * 10000; j++)
-				__asm__ volatile("");
-			cancel(1);
-			outcome = rig_wait(&rig, 1);
-			ck_assert(outcome == JOB_CANCELLED || outcome == JOB_DONE);
+			(void)cancel_after(i % 50 * 10000, i % 2 ? "t:back_forth" : "t:both", 12);
 		}
 		stop();
 	}
@@ -565,11 +511,9 @@ END_TEST
 
 START_TEST(errors_are_told_inside_and_outside)
 {
-	start(1, 0, false);
+	start_with(0, 1, false);
 	atomic_store(&errors_line, -1);
-	submit(1, "t:errors_noted", 0);
-	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_FAILED);
-	ck_assert_int_eq((int32_t)atomic_load(&rig.jobs[1].code), -EDOM);
+	see_failed("t:errors_noted", 0, -EDOM);
 	ck_assert_int_eq(atomic_load(&errors_line), 0);
 	ck_assert_int_eq(rig_call(&rig, "t:no_fiber", 0), 0);
 	stop();
@@ -579,7 +523,7 @@ END_TEST
 START_TEST(who_ends_in_a_section_goes_back_first)
 {
 	for (uint32_t workers = 1; workers <= 2; workers++) {
-		start(workers, 0, false);
+		start_with(0, workers, false);
 		ck_assert_int_eq(rig_call(&rig, "t:open", 30), 30);
 		ck_assert_uint_eq(atomic_load(&ended), 30);
 		ck_assert_uint_eq(rig_counter(&rig, fiber_blocks), 31);
@@ -591,7 +535,7 @@ END_TEST
 START_TEST(fibers_go_back_and_forth_as_often_as_they_like)
 {
 	for (uint32_t i = 0; i < 6; i++) {
-		start(1u << i / 2, i % 2 ? 3 : 0, i % 2);
+		start_with(i % 2 ? 3 : 0, 1u << i / 2, i % 2);
 		ck_assert_int_eq(rig_call(&rig, "t:back_forth", 20), 1000);
 		ck_assert_int_eq(rig_call(&rig, "t:both", 20), 1000 + 6765);
 		ck_assert_uint_eq(rig_counter(&rig, fiber_blocks), 2000);
@@ -605,7 +549,7 @@ START_TEST(signals_and_requests_at_any_moment_do_no_harm)
 	pthread_t storm;
 
 	for (uint32_t workers = 1; workers <= 2; workers++) {
-		start(workers, 0, false);
+		start_with(0, workers, false);
 		storm = quiet_storm_begin(&rig);
 		for (int i = 0; i < 3; i++)
 			ck_assert_int_eq(rig_call(&rig, "t:both", 15), 750 + 610);
@@ -617,7 +561,7 @@ END_TEST
 
 START_TEST(without_threads_it_is_told_so_and_one_is_enough)
 {
-	start(1, 0, false);
+	start_with(0, 1, false);
 	ck_assert_int_eq(rig_call(&rig, "t:scarce", 10), 0);
 	ck_assert_uint_eq(rig_counter(&rig, fiber_block_threads), 1);
 	stop();
@@ -629,7 +573,7 @@ START_TEST(what_a_section_uses_is_charged_to_the_job)
 	_Atomic uint64_t *charged;
 	uint64_t before;
 
-	start(1, 0, false);
+	start_with(0, 1, false);
 	charged = &rig.pool->board->clients[0].cpu_ns;
 	before = atomic_load(charged);
 	ck_assert_int_eq(rig_call(&rig, "t:burns", 20 * NSEC_PER_MSEC), 0);

@@ -5,7 +5,9 @@
  * with its job. Told by results and counters. Each test runs with the ring as this kernel has it,
  * and as an older one would.
  */
-#define CHECK_TIMEOUT 120
+#define CHECK_TIMEOUT  120
+#define CHECK_SETUP    ignore_sigpipe
+#define CHECK_TEARDOWN NULL
 
 #include <check.h>
 #include <errno.h>
@@ -24,11 +26,10 @@
 #include <forkd/fiber.h>
 
 #include "common/clock.h"
-#include "daemon/root.h"
+#include "shm/fence.h"
 #include "tests/check_unit.h"
-#include "tests/quiet.h"
-#include "tests/rig.h"
-#include "tests/tasks.h"
+#include "tests/fiber_rig.h"
+#include "tests/short_of_memory.h"
 
 #define HOUR (3600 * NSEC_PER_SEC)
 #ifdef FK_SANITIZE_THREAD
@@ -38,28 +39,10 @@
 #endif
 #define SPARE 64 /* descriptors that a test needs beside */
 
-static struct rig rig;
-static _Atomic uint32_t cut;  /* waits that ended with -ECANCELED */
-static _Atomic uint32_t done; /* fibers that have ended as they should */
-static _Atomic bool short_of_memory;
 static int a[2], b[2]; /* pipes, or pairs of sockets */
 static int ends[MANY][2];
 
-void *__real_realloc(void *p, size_t size);
-void *__wrap_realloc(void *p, size_t size);
-
-void *__wrap_realloc(void *p, size_t size)
-{
-	return atomic_load(&short_of_memory) ? NULL : __real_realloc(p, size);
-}
-
 /* ------------------------------------------------------------------------ tasks */
-
-#define FAILS(what, error)                                                                         \
-	do {                                                                                       \
-		if ((what) != (error))                                                             \
-			return __LINE__;                                                           \
-	} while (0)
 
 /* What can be done at once: through a, of which the other end is here as well. */
 FK_FIBER_TASK(int64_t, at_once, (int64_t, n))
@@ -69,6 +52,7 @@ FK_FIBER_TASK(int64_t, at_once, (int64_t, n))
 	FAILS(fk_fiber_write(a[1], "forkd", 5, FK_NEVER), 5);
 	FAILS(fk_fiber_poll(a[0], POLLIN, FK_NEVER), POLLIN);
 	FAILS(fk_fiber_poll(a[1], POLLOUT, 0), POLLOUT);
+	FAILS(fk_rt_fiber_io((enum fk_io)4, a[0], text, 1, FK_NEVER), -EINVAL);
 	FAILS(fk_fiber_read(a[0], text, 2, FK_NEVER), 2);
 	FAILS(fk_fiber_read(a[0], text + 2, 6, 0), 3);
 	FAILS(strcmp(text, "forkd"), 0);
@@ -102,7 +86,7 @@ static void writes_later(void *arg)
 	while (!rig_counter(&rig, fiber_io_waiting))
 		(void)fk_fiber_yield();
 	if (write(a[1], "later", 5) == 5)
-		atomic_fetch_add(&done, 1);
+		atomic_fetch_add(&ended, 1);
 }
 
 static void reads_later(void *arg)
@@ -117,7 +101,7 @@ static void reads_later(void *arg)
 	while (poll(&pollfd, 1, 0) == 1)
 		if (read(a[0], text, sizeof(text)) <= 0)
 			return;
-	atomic_fetch_add(&done, 1);
+	atomic_fetch_add(&ended, 1);
 }
 
 /* What has to be waited for. */
@@ -148,6 +132,81 @@ FK_FIBER_TASK(int64_t, waits, (int64_t, n))
 	return 0;
 }
 FK_EXPORT(waits, "n:i64 -> i64", 0, "The line of what is not as it should be, or 0")
+
+/* Reads n bytes from a, of which each is there or comes, and writes as many to b. */
+FK_FIBER_TASK(int64_t, copies, (int64_t, n))
+{
+	char byte = 0;
+
+	for (int64_t i = 0; i < n; i++) {
+		FAILS(fk_fiber_read(a[0], &byte, 1, FK_NEVER), 1);
+		FAILS(fk_fiber_write(b[1], &byte, 1, FK_NEVER), 1);
+		atomic_fetch_add(&ended, 1);
+	}
+	return 0;
+}
+FK_EXPORT(copies, "n:i64 -> i64", 0, "The line of what is not as it should be, or 0")
+
+/* What is polled for is there then. */
+FK_FIBER_TASK(int64_t, polls, (int64_t, n))
+{
+	char byte;
+
+	for (int64_t i = 0; i < n; i++) {
+		FAILS(fk_fiber_poll(a[0], POLLIN, FK_NEVER), POLLIN);
+		FAILS(fk_fiber_read(a[0], &byte, 1, FK_NEVER), 1);
+		atomic_fetch_add(&ended, 1);
+	}
+	return 0;
+}
+FK_EXPORT(polls, "n:i64 -> i64", 0, "The line of what is not as it should be, or 0")
+
+static void meets(void *arg)
+{
+	(void)arg;
+	if (fk_fiber_poll(a[0], POLLIN, FK_NEVER) != POLLIN)
+		(void)fk_fiber_fail(1);
+	atomic_fetch_add(&ended, 1);
+	while (atomic_load(&ended) < 2)
+		fence_pause();
+}
+
+/* Two that have their data at the same time, and each needs the other one to go on. */
+FK_FIBER_TASK(int64_t, meeting, (int64_t, n))
+{
+	struct fk_counter all = FK_COUNTER;
+
+	for (int64_t i = 0; i < 2; i++)
+		FAILS(fk_fiber_spawn(meets, NULL, &all), 0);
+	FAILS(fk_counter_wait(&all, 0), 0);
+	return n;
+}
+FK_EXPORT(meeting, "n:i64 -> i64", 0, "The line of what is not as it should be, or n")
+
+static void reads_one(void *arg)
+{
+	char byte;
+
+	(void)arg;
+	if (fk_fiber_read(a[0], &byte, 1, FK_NEVER) == 1)
+		atomic_fetch_add(&ended, 1);
+}
+
+/* Calls tasks that fork nothing until another fiber of its worker has read something. */
+FK_FIBER_TASK(int64_t, calls, (int64_t, n))
+{
+	struct fk_counter all = FK_COUNTER;
+	int64_t x;
+
+	FAILS(fk_fiber_spawn(reads_one, NULL, &all), 0);
+	while (!rig_counter(&rig, fiber_ios))
+		(void)fk_fiber_yield();
+	while (!atomic_load(&ended))
+		FAILS(FK_FIBER_CALL(&x, fib, 1), 0);
+	FAILS(fk_counter_wait(&all, 0), 0);
+	return n;
+}
+FK_EXPORT(calls, "n:i64 -> i64", 0, "The line of what is not as it should be, or n")
 
 FK_FIBER_TASK(int64_t, files, (int64_t, fd))
 {
@@ -289,7 +348,7 @@ static void waits_in_vain(void *arg)
 	atomic_fetch_add(&cut, 1);
 	/* And at once, although it could be done. */
 	if (fk_fiber_write(b[1], text, 1, FK_NEVER) == -ECANCELED)
-		atomic_fetch_add(&done, 1);
+		atomic_fetch_add(&ended, 1);
 }
 
 FK_FIBER_TASK(int64_t, vain, (int64_t, n))
@@ -307,7 +366,7 @@ static void takes_one(void *arg)
 	char x;
 
 	if (fk_fiber_read((int)(intptr_t)arg, &x, 1, FK_NEVER) == 1)
-		atomic_fetch_add(&done, 1);
+		atomic_fetch_add(&ended, 1);
 }
 
 /* Twice as many fibers as n wait for a byte each, half of them from each of two pipes. */
@@ -333,7 +392,7 @@ static void waits_a_moment(void *arg)
 	r = how % 2 ? fk_fiber_read(a[0], text, sizeof(text), until)
 		    : fk_fiber_poll(a[0], POLLIN, until);
 	if (r == -ETIMEDOUT && clock_ns() >= until)
-		atomic_fetch_add(&done, 1);
+		atomic_fetch_add(&ended, 1);
 }
 
 FK_FIBER_TASK(int64_t, moments, (int64_t, n))
@@ -383,8 +442,8 @@ FK_FIBER_TASK(int64_t, no_ring, (int64_t, n))
 {
 	char text[8];
 
-	FAILS(fk_fiber_read(a[0], text, 1, FK_NEVER), -ENOSYS);
 	FAILS(fk_fiber_accept(a[0], FK_NEVER), -ENOSYS);
+	FAILS(fk_fiber_read(a[0], text, 1, FK_NEVER), -ENOSYS);
 	FAILS(fk_fiber_write(a[1], "x", 1, FK_NEVER), 1);
 	FAILS(fk_fiber_read(a[0], text, 1, FK_NEVER), 1);
 	return n;
@@ -409,36 +468,14 @@ FK_MODULE(t, "What check_fiber_io runs")
 
 /* ------------------------------------------------------------------------ tests */
 
-static void start(uint32_t workers)
+/* What is written to an end that is gone is an error, and no signal. */
+static void ignore_sigpipe(void)
 {
-	atomic_store(&cut, 0);
-	atomic_store(&done, 0);
 	(void)signal(SIGPIPE, SIG_IGN);
-	rig_start(&rig, workers, &fk_module, false);
-}
-
-static void stop(void)
-{
-	quiet(&rig);
-	ck_assert_uint_eq(rig_counter(&rig, fiber_io_waiting), 0);
-	ck_assert_uint_eq(rig_counter(&rig, fiber_bytes), 0);
-	for (uint32_t i = 0; i < FIBER_SHARDS; i++)
-		ck_assert_uint_eq(rig.pool->fibers.times[i].heap.n, 0);
-	rig_stop(&rig);
-}
-
-static void submit(uint32_t job, const char *task, int64_t n)
-{
-	rig_submit(&rig, job, task, &n, sizeof(n));
-}
-
-static void cancel(uint32_t job)
-{
-	root_cancel(rig.pool, job, rig.generation[job]);
 }
 
 /* So many fibers wait, and nobody runs. */
-static void await_waiting(uint64_t n)
+static void await_io(uint64_t n)
 {
 	while (rig_counter(&rig, fiber_io_waiting) != n || atomic_load(&rig.pool->lazy.active))
 		sched_yield();
@@ -470,7 +507,7 @@ START_TEST(what_is_there_costs_no_wait)
 		for (int sockets = 0; sockets < 2; sockets++) {
 			make(a, sockets);
 			make(b, sockets);
-			start(workers);
+			start(workers, false);
 			ck_assert_int_eq(rig_call(&rig, "t:at_once", 1), 0);
 			ck_assert_uint_eq(rig_counter(&rig, fiber_ios), 0);
 			ck_assert_uint_gt(rig_counter(&rig, fiber_io_calls), 15);
@@ -492,14 +529,108 @@ START_TEST(what_is_not_there_is_waited_for)
 				(void)fcntl(a[0], F_SETFL, O_NONBLOCK);
 				(void)fcntl(a[1], F_SETFL, O_NONBLOCK);
 			}
-			start(workers);
+			start(workers, false);
 			ck_assert_int_eq(rig_call(&rig, "t:waits", 20), 0);
-			ck_assert_uint_eq(atomic_load(&done), 21);
+			ck_assert_uint_eq(atomic_load(&ended), 21);
 			ck_assert_uint_ge(rig_counter(&rig, fiber_ios), 20);
 			ck_assert_uint_gt(rig_counter(&rig, poller_turns), 0);
 			stop();
 			drop(a);
 		}
+	}
+}
+END_TEST
+
+/* The task waits, and so many bytes come, all at once. It has noted this many then. */
+static void comes(int n, uint32_t noted)
+{
+	const char bytes[32] = { 0 };
+
+	while (!rig_counter(&rig, fiber_io_waiting) || atomic_load(&rig.pool->lazy.active))
+		sched_yield();
+	ck_assert_int_eq(write(a[1], bytes, (size_t)n), n);
+	while (atomic_load(&ended) != noted)
+		sched_yield();
+}
+
+/* Reads that had to wait save later ones their try, 1, 3 and 7 of them; a write has its own. */
+START_TEST(who_waits_each_time_does_not_try_each_time)
+{
+	EACH_WAY(workers)
+	{
+		make(a, false);
+		make(b, false);
+		start(workers, false);
+		submit(1, "t:copies", 43);
+		comes(1 + 1, 2);
+		comes(1 + 3, 6);
+		comes(1 + 7, 14);
+		comes(1 + 7, 22);
+		ck_assert_uint_ge(rig_counter(&rig, fiber_ios), 22);
+		/* The first try after that is not in vain, nor are those that follow. */
+		comes(1 + 7 + 13, 43);
+		ck_assert_int_eq(result(1), 0);
+		ck_assert_uint_eq(rig_counter(&rig, fiber_ios),
+				  1 + 1 + 1 + 3 + 1 + 7 + 1 + 7 + 1 + 7);
+		ck_assert_uint_eq(rig_counter(&rig, fiber_io_calls), 2 * 43);
+		stop();
+		drop(a);
+		drop(b);
+	}
+}
+END_TEST
+
+START_TEST(a_poll_in_vain_says_nothing_of_the_read_after_it)
+{
+	EACH_WAY(workers)
+	{
+		make(a, way % 2);
+		start(workers, false);
+		submit(1, "t:polls", 20);
+		for (uint32_t i = 1; i <= 20; i++)
+			comes(1, i);
+		ck_assert_int_eq(result(1), 0);
+		ck_assert_uint_eq(rig_counter(&rig, fiber_ios), 20);
+		stop();
+		drop(a);
+	}
+}
+END_TEST
+
+/* Both were sent to one worker, if that is where they were. */
+START_TEST(who_computes_keeps_no_other_from_its_data)
+{
+	for (int old = 0; old < 2; old++) {
+		poller_is_old = old;
+		make(a, false);
+		start(2, false);
+		for (int64_t i = 0; i < 100; i++) {
+			atomic_store(&ended, 0);
+			submit(1, "t:meeting", i);
+			await_io(2);
+			comes(1, 2);
+			ck_assert_int_eq(result(1), i);
+			ck_assert_int_eq(read(a[0], &(char){ 0 }, 1), 1);
+		}
+		stop();
+		drop(a);
+	}
+}
+END_TEST
+
+START_TEST(who_calls_makes_way_for_who_has_its_data)
+{
+	EACH_WAY(workers)
+	{
+		make(a, false);
+		start(workers, false);
+		submit(1, "t:calls", 5);
+		while (rig_counter(&rig, fiber_io_waiting) != 1)
+			sched_yield();
+		ck_assert_int_eq(write(a[1], "x", 1), 1);
+		ck_assert_int_eq(result(1), 5);
+		stop();
+		drop(a);
 	}
 }
 END_TEST
@@ -513,7 +644,7 @@ START_TEST(files_are_read_and_written_at_their_position)
 
 		ck_assert_int_ge(fd, 0);
 		(void)unlink(name);
-		start(workers);
+		start(workers, false);
 		ck_assert_int_eq(rig_call(&rig, "t:files", fd), 0);
 		stop();
 		(void)close(fd);
@@ -554,11 +685,10 @@ START_TEST(connections_are_accepted_and_served)
 		ck_assert_int_eq(bind(a[0], (struct sockaddr *)(void *)&address, sizeof(address)),
 				 0);
 		ck_assert_int_eq(listen(a[0], 4), 0);
-		start(workers);
+		start(workers, false);
 		submit(1, "t:served", 50);
 		ck_assert_int_eq(pthread_create(&client, NULL, connects, &address), 0);
-		ck_assert_uint_eq(rig_wait(&rig, 1), JOB_DONE);
-		ck_assert_int_eq(*(int64_t *)(void *)rig.jobs[1].result, 50 * 51 / 2);
+		ck_assert_int_eq(result(1), 50 * 51 / 2);
 		pthread_join(client, NULL);
 		stop();
 		(void)close(a[0]);
@@ -590,14 +720,16 @@ START_TEST(ten_thousand_read_at_once_and_hold_no_worker)
 	EACH_WAY(workers)
 	{
 		int64_t sum = 0;
+		uint64_t moved;
 
-		start(workers);
+		start(workers, false);
 		submit(1, "t:readers", n);
-		await_waiting((uint64_t)n);
+		await_io((uint64_t)n);
 		ck_assert_uint_eq(rig_counter(&rig, fiber_ios), (uint64_t)n);
 		ck_assert_uint_eq(rig_counter(&rig, fiber_io_calls), (uint64_t)n);
 		/* Beside them others have their turn. */
 		ck_assert_int_eq(rig_call(&rig, "t:fib", 15), 610);
+		moved = rig_counter(&rig, moved);
 		for (int64_t x = 1; x <= 3; x++) {
 			for (int64_t i = 0; i < n; i++) {
 				ck_assert_int_eq(write(ends[i][1], &x, sizeof(x)), sizeof(x));
@@ -606,10 +738,11 @@ START_TEST(ten_thousand_read_at_once_and_hold_no_worker)
 			while (rig_counter(&rig, fiber_ios) != (uint64_t)(n * (x + 1)))
 				sched_yield();
 		}
+		/* None of them makes way for those that have their bytes as well. */
+		ck_assert_uint_eq(rig_counter(&rig, moved), moved);
 		for (int64_t i = 0; i < n; i++)
 			(void)close(ends[i][1]);
-		ck_assert_uint_eq(rig_wait(&rig, 1), JOB_DONE);
-		ck_assert_int_eq(*(int64_t *)(void *)rig.jobs[1].result, sum);
+		ck_assert_int_eq(result(1), sum);
 		/* The poller has had more than one of them at a time. */
 		ck_assert_uint_lt(rig_counter(&rig, poller_turns), (uint64_t)n * 5);
 		stop();
@@ -627,13 +760,12 @@ START_TEST(a_frame_waits_by_calling_a_fiber)
 	{
 		for (int64_t i = 0; i < 64; i++)
 			make(ends[i], false);
-		start(workers);
+		start(workers, false);
 		submit(1, "t:frames", 64);
-		await_waiting(64);
+		await_io(64);
 		for (int64_t i = 0; i < 64; i++)
 			ck_assert_int_eq(write(ends[i][1], &i, sizeof(i)), sizeof(i));
-		ck_assert_uint_eq(rig_wait(&rig, 1), JOB_DONE);
-		ck_assert_int_eq(*(int64_t *)(void *)rig.jobs[1].result, 63 * 64 / 2);
+		ck_assert_int_eq(result(1), 63 * 64 / 2);
 		stop();
 		for (int64_t i = 0; i < 64; i++)
 			drop(ends[i]);
@@ -653,16 +785,16 @@ START_TEST(many_read_from_the_same_pipes)
 
 		make(a, false);
 		make(b, false);
-		start(workers);
+		start(workers, false);
 		submit(1, "t:herds", READERS);
-		await_waiting(2 * READERS);
+		await_io(2 * READERS);
 		for (int i = 0; i < 2 * READERS; i++) {
 			/* First those of one pipe, all but a few; then those of the other. */
 			int to = i < READERS - 20 || i >= 2 * READERS - 20 ? a[1] : b[1];
 
 			ck_assert_int_eq(write(to, "x", 1), 1);
 			n++;
-			while (atomic_load(&done) != n)
+			while (atomic_load(&ended) != n)
 				sched_yield();
 		}
 		ck_assert_uint_eq(rig_wait(&rig, 1), JOB_DONE);
@@ -678,9 +810,9 @@ START_TEST(a_wait_ends_at_its_time)
 	EACH_WAY(workers)
 	{
 		make(a, way % 2);
-		start(workers);
+		start(workers, false);
 		ck_assert_int_eq(rig_call(&rig, "t:moments", 100), 0);
-		ck_assert_uint_eq(atomic_load(&done), 100);
+		ck_assert_uint_eq(atomic_load(&ended), 100);
 		stop();
 		drop(a);
 	}
@@ -696,7 +828,7 @@ START_TEST(data_and_a_time_at_once_are_one_of_the_two)
 		char text[64];
 
 		make(a, way % 2);
-		start(workers);
+		start(workers, false);
 		submit(1, "t:at_that_time", 1000);
 		while (rig_counter(&rig, jobs_done) == 0) {
 			uint64_t waits = rig_counter(&rig, fiber_ios);
@@ -707,8 +839,7 @@ START_TEST(data_and_a_time_at_once_are_one_of_the_two)
 			     rig_counter(&rig, fiber_ios) == waits && clock_ns() < until;)
 				sched_yield();
 		}
-		ck_assert_uint_eq(rig_wait(&rig, 1), JOB_DONE);
-		got = *(int64_t *)(void *)rig.jobs[1].result;
+		got = result(1);
 		ck_assert_int_ge(got, 0);
 		(void)fcntl(a[0], F_SETFL, O_NONBLOCK);
 		for (ssize_t r; (r = read(a[0], text, sizeof(text))) > 0;)
@@ -727,13 +858,12 @@ START_TEST(a_cancel_reaches_those_that_wait)
 		make(a, way % 2);
 		make(b, way % 2);
 		for (int i = 0; i < 5; i++) {
-			start(workers);
+			start(workers, false);
 			submit(1, "t:vain", 200);
-			await_waiting(200);
-			cancel(1);
-			ck_assert_uint_eq(rig_wait(&rig, 1), JOB_CANCELLED);
+			await_io(200);
+			see_cancelled(1);
 			ck_assert_uint_eq(atomic_load(&cut), 200);
-			ck_assert_uint_eq(atomic_load(&done), 200);
+			ck_assert_uint_eq(atomic_load(&ended), 200);
 			stop();
 		}
 		drop(a);
@@ -748,13 +878,9 @@ START_TEST(a_cancel_at_any_moment_leaves_nothing)
 	{
 		make(a, way % 2);
 		make(b, way % 2);
-		start(workers);
+		start(workers, false);
 		for (uint32_t i = 0; i < 150; i++) {
-			submit(1, "t:vain", 30);
-			for (uint32_t j = 0; j < i * 400; j++)
-				__asm__ volatile("");
-			cancel(1);
-			ck_assert_uint_eq(rig_wait(&rig, 1), JOB_CANCELLED);
+			ck_assert_uint_eq(cancel_after(i * 400, "t:vain", 30), JOB_CANCELLED);
 		}
 		stop();
 		drop(a);
@@ -769,11 +895,8 @@ START_TEST(a_deadline_of_the_job_reaches_those_that_wait)
 	{
 		make(a, false);
 		make(b, false);
-		start(workers);
-		atomic_store(&rig.jobs[1].deadline_ns, clock_ns() + 10 * NSEC_PER_MSEC);
-		submit(1, "t:vain", 50);
-		ck_assert_uint_eq(rig_wait(&rig, 1), JOB_EXPIRED);
-		atomic_store(&rig.jobs[1].deadline_ns, 0);
+		start(workers, false);
+		see_expired("t:vain", 50);
 		stop();
 		drop(a);
 		drop(b);
@@ -789,15 +912,14 @@ START_TEST(who_closes_a_descriptor_does_not_end_the_wait)
 
 		make(a, false);
 		make(ends[0], way % 2);
-		start(workers);
+		start(workers, false);
 		submit(1, "t:frames", 1);
-		await_waiting(1);
+		await_io(1);
 		/* What has begun later has ended: the kernel has the descriptor. */
 		ck_assert_int_eq(rig_call(&rig, "t:moments", 1), 0);
 		(void)close(ends[0][0]);
 		ck_assert_int_eq(write(ends[0][1], &x, sizeof(x)), sizeof(x));
-		ck_assert_uint_eq(rig_wait(&rig, 1), JOB_DONE);
-		ck_assert_int_eq(*(int64_t *)(void *)rig.jobs[1].result, 7);
+		ck_assert_int_eq(result(1), 7);
 		stop();
 		drop(a);
 		(void)close(ends[0][1]);
@@ -808,7 +930,7 @@ END_TEST
 START_TEST(without_memory_it_is_told_so)
 {
 	make(a, false);
-	start(1);
+	start(1, false);
 	ck_assert_int_eq(rig_call(&rig, "t:no_memory", 3), 3);
 	stop();
 }
@@ -823,7 +945,7 @@ START_TEST(without_a_ring_what_is_there_can_be_had)
 {
 	make(a, false);
 	rig_prepare = take_ring;
-	start(1);
+	start(1, false);
 	ck_assert_int_eq(rig_call(&rig, "t:no_ring", 3), 3);
 	stop();
 }
@@ -832,13 +954,16 @@ END_TEST
 START_TEST(frames_do_not_wait_themselves)
 {
 	make(a, false);
-	start(1);
+	start(1, false);
 	ck_assert_int_eq(rig_call(&rig, "t:no_fiber", 0), 0);
 	stop();
 }
 END_TEST
 
 CHECK_MAIN("fiber_io", what_is_there_costs_no_wait, what_is_not_there_is_waited_for,
+	   who_waits_each_time_does_not_try_each_time,
+	   a_poll_in_vain_says_nothing_of_the_read_after_it,
+	   who_computes_keeps_no_other_from_its_data, who_calls_makes_way_for_who_has_its_data,
 	   files_are_read_and_written_at_their_position, connections_are_accepted_and_served,
 	   ten_thousand_read_at_once_and_hold_no_worker, a_frame_waits_by_calling_a_fiber,
 	   many_read_from_the_same_pipes, a_wait_ends_at_its_time,

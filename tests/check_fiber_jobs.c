@@ -16,11 +16,17 @@
 static struct daemon d;
 static fk_client *c;
 
-static void start(const char *workers)
+/* option, other: two more of them, or NULL. */
+static void start_with(const char *workers, const char *option, const char *other)
 {
 	memset(&d, 0, sizeof(d));
-	daemon_start(&d, workers, NULL);
+	daemon_start(&d, workers, option, other, NULL);
 	c = daemon_open(&d);
+}
+
+static void start(const char *workers)
+{
+	start_with(workers, NULL, NULL);
 }
 
 static fk_job submit(const char *name, int64_t n)
@@ -32,6 +38,33 @@ static fk_job submit(const char *name, int64_t n)
 static void await_waiting(uint64_t n)
 {
 	DAEMON_AWAIT(daemon_counter(&d, "fiber_parks") >= n);
+}
+
+/* So many fibers wait for input. */
+static void await_reading(uint64_t n)
+{
+	DAEMON_AWAIT(daemon_counter(&d, "fiber_io_waiting") == n);
+}
+
+static void see_cancelled(fk_job job)
+{
+	ck_assert_int_eq(fk_cancel(c, job), 0);
+	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_CANCELLED);
+}
+
+/* The next job is as good as the first, and then forkd ends. */
+static void see_tree_and_end(void)
+{
+	jobs_see(c, submit("fiber:tree", 10), 55);
+	jobs_end(&d, c);
+}
+
+/* The same, where fibers have waited for input: none does any more. */
+static void see_talk_and_end(void)
+{
+	await_reading(0);
+	jobs_see(c, submit("fiber:talk", 10), 16 * 55);
+	jobs_end(&d, c);
 }
 
 START_TEST(jobs_that_are_fibers_have_their_results)
@@ -56,11 +89,8 @@ START_TEST(a_client_cancels_fibers_that_wait)
 	start("--workers=2");
 	job = submit("fiber:forever", 1000);
 	await_waiting(1001);
-	ck_assert_int_eq(fk_cancel(c, job), 0);
-	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_CANCELLED);
-	/* The next one is as good as the first. */
-	jobs_see(c, submit("fiber:tree", 10), 55);
-	jobs_end(&d, c);
+	see_cancelled(job);
+	see_tree_and_end();
 }
 END_TEST
 
@@ -74,8 +104,7 @@ START_TEST(fibers_that_wait_end_with_their_client)
 	await_waiting(101);
 	(void)fk_close(gone);
 	DAEMON_AWAIT(daemon_counter(&d, "jobs_failed") == 1);
-	jobs_see(c, submit("fiber:tree", 10), 55);
-	jobs_end(&d, c);
+	see_tree_and_end();
 }
 END_TEST
 
@@ -99,22 +128,18 @@ START_TEST(fibers_that_wait_for_each_other_are_told_of)
 {
 	fk_job job;
 
-	memset(&d, 0, sizeof(d));
-	daemon_start(&d, "--workers=1", "--hang-limit=100ms", "--stop-timeout=100ms", NULL);
-	c = daemon_open(&d);
+	start_with("--workers=1", "--hang-limit=100ms", "--stop-timeout=100ms");
 	/* Those that wait for what does end are not. */
 	job = submit("fiber:forever", 100);
 	await_waiting(101);
-	ck_assert_int_eq(fk_cancel(c, job), 0);
-	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_CANCELLED);
+	see_cancelled(job);
 	job = submit("fiber:circle", 1);
 	await_waiting(101 + 3);
 	ck_assert(!daemon_logged(&d, "does not end", ""));
 	ck_assert_int_eq(fk_cancel(c, job), 0);
 	DAEMON_AWAIT(daemon_logged(&d, "does not end", "3 fibers wait for each other's end"));
 	/* Nobody else has to wait for it. */
-	jobs_see(c, submit("fiber:tree", 10), 55);
-	jobs_end(&d, c);
+	see_tree_and_end();
 }
 END_TEST
 
@@ -132,20 +157,12 @@ START_TEST(a_fiber_that_fails_says_with_what)
 }
 END_TEST
 
-/* So many fibers wait for input. */
-static void await_reading(uint64_t n)
-{
-	DAEMON_AWAIT(daemon_counter(&d, "fiber_io_waiting") == n);
-}
-
 START_TEST(fibers_talk_through_pipes_however_tasks_are_confined)
 {
 	static const char *const confined[] = { "--confine=off", "--confine=normal" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(confined); i++) {
-		memset(&d, 0, sizeof(d));
-		daemon_start(&d, "--workers=2", confined[i], NULL);
-		c = daemon_open(&d);
+		start_with("--workers=2", confined[i], NULL);
 		jobs_see(c, submit("fiber:talk", 2000), 16 * 2000 * 2001 / 2);
 		ck_assert_uint_gt(daemon_counter(&d, "fiber_ios"), 0);
 		ck_assert_uint_eq(daemon_counter(&d, "fiber_io_waiting"), 0);
@@ -161,11 +178,8 @@ START_TEST(a_cancel_ends_fibers_that_read)
 	start("--workers=2");
 	job = submit("fiber:reading", 1000);
 	await_reading(1000);
-	ck_assert_int_eq(fk_cancel(c, job), 0);
-	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_CANCELLED);
-	await_reading(0);
-	jobs_see(c, submit("fiber:talk", 10), 16 * 55);
-	jobs_end(&d, c);
+	see_cancelled(job);
+	see_talk_and_end();
 }
 END_TEST
 
@@ -187,9 +201,7 @@ START_TEST(fibers_that_read_end_with_a_client_that_is_killed)
 	await_reading(1000);
 	ck_assert_int_eq(kill(pid, SIGKILL), 0);
 	ck_assert_int_eq(daemon_reap(pid), 256 + SIGKILL);
-	await_reading(0);
-	jobs_see(c, submit("fiber:talk", 10), 16 * 55);
-	jobs_end(&d, c);
+	see_talk_and_end();
 }
 END_TEST
 
@@ -206,8 +218,7 @@ START_TEST(a_pool_that_is_killed_leaves_nothing_of_fibers_that_read)
 	ck_assert_int_eq(kill(pool, SIGKILL), 0);
 	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_LOST);
 	(void)jobs_pool_after(&d, pool);
-	jobs_see(c, submit("fiber:talk", 10), 16 * 55);
-	jobs_end(&d, c);
+	see_talk_and_end();
 }
 END_TEST
 
@@ -230,8 +241,7 @@ static void see_bad_end(int64_t how, int signo, uint32_t reason, const char *fib
 	ck_assert_str_eq(crash->fiber, fiber);
 	DAEMON_AWAIT(daemon_logged(&d, "task fiber:ends", said));
 	(void)jobs_pool_after(&d, pool);
-	jobs_see(c, submit("fiber:tree", 10), 55);
-	jobs_end(&d, c);
+	see_tree_and_end();
 }
 
 START_TEST(an_overflow_is_a_crash_and_names_the_fiber)
@@ -268,8 +278,7 @@ START_TEST(a_signal_that_a_module_handles_goes_by)
 {
 	start("--workers=1");
 	jobs_see(c, submit("fiber:signals", 8), 1 | 8);
-	jobs_see(c, submit("fiber:tree", 10), 55);
-	jobs_end(&d, c);
+	see_tree_and_end();
 }
 END_TEST
 
@@ -325,9 +334,7 @@ START_TEST(sections_are_there_however_tasks_are_confined)
 					       "--confine=strict" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(confine); i++) {
-		memset(&d, 0, sizeof(d));
-		daemon_start(&d, "--workers=1", confine[i], "--blocking-max=2", NULL);
-		c = daemon_open(&d);
+		start_with("--workers=1", confine[i], "--blocking-max=2");
 		for (int k = 0; k < 5; k++)
 			jobs_see(c, submit("fiber:naps", 1), 0);
 		ck_assert_uint_eq(daemon_counter(&d, "fiber_blocks"), 5);
@@ -350,9 +357,7 @@ START_TEST(a_stop_waits_for_a_section_and_not_for_ever)
 	(void)fk_close(c);
 	ck_assert_int_eq(daemon_wait(&d), 0);
 
-	memset(&d, 0, sizeof(d));
-	daemon_start(&d, "--workers=1", "--stop-timeout=100ms", NULL);
-	c = daemon_open(&d);
+	start_with("--workers=1", "--stop-timeout=100ms", NULL);
 	(void)submit("fiber:naps", 3600 * 1000);
 	DAEMON_AWAIT(daemon_counter(&d, "fiber_blocks") == 1);
 	ck_assert_int_eq(kill(d.manager, SIGTERM), 0);

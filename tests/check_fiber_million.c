@@ -15,21 +15,16 @@
 #include <forkd/fiber.h>
 
 #include "common/clock.h"
-#include "daemon/fiber.h"
-#include "daemon/root.h"
-#include "shm/job.h"
 #include "tests/check_unit.h"
-#include "tests/quiet.h"
-#include "tests/rig.h"
+#include "tests/fiber_rig.h"
 
 #define FIBERS	     100000
 #define FIBER_SMALL  16384u /* bytes of stack that is asked for */
 #define FIBER_SHARED 1200u  /* bytes at most that one costs, with all that it needs to be parked */
 #define FIBER_SLAB   4700u
 
-static struct rig rig;
 static struct fk_counter gate;
-static _Atomic uint32_t kind, ended;
+static _Atomic uint32_t kind;
 static _Atomic bool all_wait;
 static _Atomic uint64_t spawned_ns;
 
@@ -86,17 +81,15 @@ static int64_t fibers(void)
 static void park_all(uint32_t of, int64_t n)
 {
 	atomic_store(&kind, of);
-	atomic_store(&ended, 0);
 	atomic_store(&all_wait, false);
 	gate = FK_COUNTER_OF(1);
-	rig_start(&rig, 2, &fk_module, false);
+	start(2, false);
 	atomic_store(&rig.pool->stack_max, UINT64_C(64) << 30);
-	rig_submit(&rig, 1, "m:crowd", &n, sizeof(n));
+	submit(1, "m:crowd", n);
 	while (!atomic_load(&all_wait))
 		sched_yield();
 	/* The root, too. */
-	while (rig_counter(&rig, fiber_parks) < (uint64_t)n + 1)
-		sched_yield();
+	await_waiting((uint64_t)n + 1);
 }
 
 static double ms(uint64_t from, uint64_t to)
@@ -116,7 +109,7 @@ static void park_and_wake(uint32_t of, const char *name, uint64_t most, bool can
 	parked = clock_ns();
 	there = resident();
 	if (cancelled)
-		root_cancel(rig.pool, 1, rig.generation[1]);
+		cancel(1);
 	else
 		(void)fk_rt_counter_add(&gate, -1);
 	ck_assert_uint_eq(rig_wait(&rig, 1), cancelled ? JOB_CANCELLED : JOB_DONE);
@@ -133,9 +126,7 @@ static void park_and_wake(uint32_t of, const char *name, uint64_t most, bool can
 #else
 	(void)most;
 #endif
-	quiet(&rig);
-	ck_assert_uint_eq(rig_counter(&rig, fiber_bytes), 0);
-	rig_stop(&rig);
+	stop();
 }
 
 START_TEST(fibers_on_slabs_cost_a_page_each)

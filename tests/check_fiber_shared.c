@@ -24,79 +24,23 @@ static _Atomic uint32_t kind; /* of what tasks spawn */
 
 #include "common/clock.h"
 #include "daemon/park.h"
-#include "daemon/root.h"
 #include "daemon/strand.h"
-#include "daemon/verdict.h"
 #include "shm/wake.h"
 #include "tests/check_unit.h"
-#include "tests/fiber_tasks.h"
-#include "tests/quiet.h"
-#include "tests/rig.h"
+#include "tests/fiber_rig.h"
+#include "tests/fiber_tasks_ends.h"
+#include "tests/fiber_tasks_own.h"
+#include "tests/fiber_tasks_steals.h"
+#include "tests/fiber_tasks_trees.h"
+#include "tests/fiber_tasks_waits.h"
 
-static struct rig rig;
+FK_MODULE(t, "What check_fiber_shared runs")
 
-static void start(uint32_t workers, uint32_t of, bool forced)
+/* of: the kind of the stacks of what its tasks spawn. */
+static void start_on(uint32_t of, uint32_t workers, bool forced)
 {
 	atomic_store(&kind, of);
-	atomic_store(&tasks_reached, 0);
-	atomic_store(&tasks_opened, 0);
-	atomic_store(&ended, 0);
-	atomic_store(&cut, 0);
-	rig_start(&rig, workers, &fk_module, forced);
-}
-
-static uint32_t berths_with_stacks(void)
-{
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i < rig.pool->n_workers; i++) {
-		const struct fiber_berth *berth = &rig.pool->fibers.berths.berths[i];
-
-		n += berth->stack != NULL;
-		ck_assert_ptr_null(berth->resident);
-	}
-	return n;
-}
-
-static uint64_t blocks_used(void)
-{
-	const struct fiber_memory *blocks = &rig.pool->fibers.blocks;
-	uint64_t n = 0;
-
-	for (uint64_t i = 0; i < blocks->next; i++)
-		n += blocks->slabs[i].used;
-	return n;
-}
-
-/* Nothing is left of what ran but the stacks that are shared. */
-static void stop(void)
-{
-	struct fiber_stacks_count count;
-
-	quiet(&rig);
-	fiber_stacks_count(&rig.pool->fibers.stacks, &count);
-	ck_assert_uint_eq(count.n_used, berths_with_stacks());
-	ck_assert_uint_eq(rig_counter(&rig, fiber_bytes), 0);
-	ck_assert_uint_eq(blocks_used(), 0);
-	for (uint32_t i = 0; i < FIBER_BUCKETS; i++)
-		ck_assert_ptr_null(rig.pool->fibers.buckets[i].first);
-	rig_stop(&rig);
-}
-
-static void submit(uint32_t job, const char *task, int64_t n)
-{
-	rig_submit(&rig, job, task, &n, sizeof(n));
-}
-
-static void cancel(uint32_t job)
-{
-	root_cancel(rig.pool, job, rig.generation[job]);
-}
-
-static void await_waiting(uint64_t n)
-{
-	while (rig_counter(&rig, fiber_parks) < n)
-		sched_yield();
+	start(workers, forced);
 }
 
 /* ------------------------------------------------------------------------ as with any stack */
@@ -104,7 +48,7 @@ static void await_waiting(uint64_t n)
 START_TEST(fibers_do_the_same_on_slabs)
 {
 	for (uint32_t workers = 1; workers <= 4; workers *= 2) {
-		start(workers, FK_STACK_SLAB, false);
+		start_on(FK_STACK_SLAB, workers, false);
 		for (int i = 0; i < 5; i++)
 			ck_assert_int_eq(rig_call(&rig, "t:mixed", 10), 11 * 55);
 		ck_assert_int_eq(rig_call(&rig, "t:barriers", 500), 2000);
@@ -132,7 +76,7 @@ static void do_all(void)
 START_TEST(fibers_do_the_same_on_shared_stacks)
 {
 	for (uint32_t workers = 1; workers <= 4; workers *= 2) {
-		start(workers, FK_STACK_SHARED, false);
+		start_on(FK_STACK_SHARED, workers, false);
 		for (int i = 0; i < 5; i++)
 			do_all();
 		ck_assert_uint_gt(rig_counter(&rig, fiber_copies), 0);
@@ -146,23 +90,18 @@ END_TEST
 START_TEST(fibers_do_the_same_where_every_fork_is_stolen)
 {
 	for (uint32_t workers = 1; workers <= 2; workers++) {
-		start(workers, FK_STACK_SHARED, true);
+		start_on(FK_STACK_SHARED, workers, true);
 		do_all();
 		stop();
 	}
 }
 END_TEST
 
-static void shake(struct pool *pool)
-{
-	pool->shaken = 7;
-}
-
 START_TEST(fibers_do_the_same_in_a_pool_that_is_shaken)
 {
 	for (uint32_t workers = 1; workers <= 2; workers++) {
 		rig_prepare = shake;
-		start(workers, FK_STACK_SHARED, false);
+		start_on(FK_STACK_SHARED, workers, false);
 		for (int i = 0; i < 3; i++)
 			do_all();
 		stop();
@@ -180,7 +119,7 @@ START_TEST(fibers_do_the_same_where_deques_are_full)
 {
 	for (uint32_t workers = 1; workers <= 2; workers++) {
 		rig_prepare = make_deques_short;
-		start(workers, FK_STACK_SHARED, false);
+		start_on(FK_STACK_SHARED, workers, false);
 		ck_assert_int_eq(rig_call(&rig, "t:many", 1000), 1000);
 		ck_assert_int_eq(rig_call(&rig, "t:levels", 20), 0);
 		ck_assert_int_eq(rig_call(&rig, "t:barriers", 200), 800);
@@ -194,7 +133,7 @@ START_TEST(signals_and_requests_at_any_moment_do_no_harm)
 	pthread_t storm;
 
 	for (uint32_t workers = 1; workers <= 2; workers++) {
-		start(workers, FK_STACK_SHARED, false);
+		start_on(FK_STACK_SHARED, workers, false);
 		storm = quiet_storm_begin(&rig);
 		for (int i = 0; i < 5; i++)
 			do_all();
@@ -283,7 +222,7 @@ FK_EXPORT(keepers, "rounds:i64 -> wrong:i64", 0, "Fibers that keep much on their
 START_TEST(what_is_on_a_shared_stack_is_there_after_each_wait)
 {
 	for (uint32_t workers = 1; workers <= 4; workers *= 2) {
-		start(workers, FK_STACK_SHARED, false);
+		start_on(FK_STACK_SHARED, workers, false);
 		for (int i = 0; i < 5; i++)
 			ck_assert_int_eq(rig_call(&rig, "t:keepers", 30), 0);
 		ck_assert_uint_ge(rig_counter(&rig, fiber_copies), 5 * 30);
@@ -316,7 +255,7 @@ FK_EXPORT(loner, "n:i64 -> i64", 0, "Yields with one other")
 
 START_TEST(one_that_is_alone_on_its_stack_is_never_copied)
 {
-	start(1, FK_STACK_SHARED, false);
+	start_on(FK_STACK_SHARED, 1, false);
 	ck_assert_int_eq(rig_call(&rig, "t:loner", 1), 1);
 	ck_assert_uint_ge(rig_counter(&rig, fiber_yields), 1000);
 	ck_assert_uint_eq(rig_counter(&rig, fiber_copies), 0);
@@ -367,7 +306,7 @@ FK_EXPORT(misused, "n:i64 -> i64", 0, "Fibers that leave things on their stacks"
 START_TEST(what_cannot_stand_on_a_shared_stack_is_refused)
 {
 	for (uint32_t workers = 1; workers <= 2; workers++) {
-		start(workers, FK_STACK_SHARED, false);
+		start_on(FK_STACK_SHARED, workers, false);
 		ck_assert_int_eq(rig_call(&rig, "t:misused", 10), 0);
 		for (int i = 0; i < 5; i++)
 			ck_assert_msg(said[i] == -EINVAL, "%d: %d", i, said[i]);
@@ -382,7 +321,7 @@ END_TEST
 
 START_TEST(who_yields_comes_after_all_others)
 {
-	start(1, FK_STACK_SHARED, false);
+	start_on(FK_STACK_SHARED, 1, false);
 	ck_assert_int_eq(rig_call(&rig, "t:rounds", 5), 0);
 	ck_assert_uint_ge(rig_counter(&rig, fiber_yields), 15);
 	stop();
@@ -432,7 +371,7 @@ FK_EXPORT(relay, "n:i64 -> i64", 0, "Fibers of both kinds take turns")
 START_TEST(both_kinds_take_turns)
 {
 	for (uint32_t workers = 1; workers <= 2; workers++) {
-		start(workers, FK_STACK_SHARED, false);
+		start_on(FK_STACK_SHARED, workers, false);
 		ck_assert_int_eq(rig_call(&rig, "t:relay", 3000), 3000);
 		/* Some rounds for each turn at most, not until a timer rings. */
 		if (workers == 1)
@@ -444,10 +383,9 @@ END_TEST
 
 START_TEST(a_waiting_job_goes_before_fibers_that_only_yield)
 {
-	start(1, FK_STACK_SHARED, false);
+	start_on(FK_STACK_SHARED, 1, false);
 	submit(1, "t:yields", 0);
-	while (!atomic_load(&tasks_reached))
-		sched_yield();
+	await_reached();
 	ck_assert_int_eq(rig_call(&rig, "t:fib", 10), 55);
 	atomic_store(&tasks_opened, 1);
 	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_DONE);
@@ -527,7 +465,7 @@ START_TEST(those_of_a_parked_worker_go_on_elsewhere_and_come_back)
 {
 	uint32_t gone = 0, back = 0;
 
-	start(2, FK_STACK_SHARED, false);
+	start_on(FK_STACK_SHARED, 2, false);
 	for (int i = 0; i < 30; i++) {
 		uint32_t stays = (uint32_t)i % 2, goes = 1 - stays;
 		bool went;
@@ -579,7 +517,7 @@ START_TEST(workers_are_parked_at_any_moment)
 	pthread_t thread;
 
 	for (uint32_t workers = 2; workers <= 4; workers += 2) {
-		start(workers, FK_STACK_SHARED, false);
+		start_on(FK_STACK_SHARED, workers, false);
 		atomic_store(&flicker_over, false);
 		ck_assert_int_eq(pthread_create(&thread, NULL, flicker, NULL), 0);
 		for (int i = 0; i < 10; i++) {
@@ -598,15 +536,14 @@ END_TEST
 START_TEST(a_cancel_reaches_fibers_that_wait)
 {
 	for (uint32_t workers = 1; workers <= 2; workers++) {
-		start(workers, FK_STACK_SHARED, false);
+		start_on(FK_STACK_SHARED, workers, false);
 		for (int i = 0; i < 20; i++) {
 			uint64_t before = rig_counter(&rig, fiber_parks);
 
 			atomic_store(&cut, 0);
 			submit(1, "t:forever", 50);
 			await_waiting(before + 51);
-			cancel(1);
-			ck_assert_uint_eq(rig_wait(&rig, 1), JOB_CANCELLED);
+			see_cancelled(1);
 			ck_assert_uint_eq(atomic_load(&cut), 51);
 		}
 		stop();
@@ -617,16 +554,9 @@ END_TEST
 START_TEST(a_cancel_at_any_moment_ends_the_job)
 {
 	for (uint32_t workers = 1; workers <= 2; workers++) {
-		start(workers, FK_STACK_SHARED, false);
+		start_on(FK_STACK_SHARED, workers, false);
 		for (uint32_t i = 0; i < 300; i++) {
-			uint32_t outcome;
-
-			submit(1, "t:busy", 40);
-			for (uint32_t j = 0; j < i % 100 * 10000; j++)
-				__asm__ volatile("");
-			cancel(1);
-			outcome = rig_wait(&rig, 1);
-			ck_assert(outcome == JOB_CANCELLED || outcome == JOB_DONE);
+			(void)cancel_after(i % 100 * 10000, "t:busy", 40);
 		}
 		stop();
 	}
@@ -666,7 +596,7 @@ FK_EXPORT(short_of_memory, "n:i64 -> i64", 0, "Fibers of which some have no memo
 
 START_TEST(who_has_no_memory_to_wait_with_is_told)
 {
-	start(1, FK_STACK_SHARED, false);
+	start_on(FK_STACK_SHARED, 1, false);
 	atomic_store(&no_memory, 0);
 	/* Enough for all records, and the stacks of some. */
 	atomic_store(&rig.pool->stack_max, 64 * 1024 + 512 * 200);
@@ -727,7 +657,7 @@ FK_EXPORT(shrinks, "n:i64 -> i64", 0, "A fiber that waits with less than before,
 
 START_TEST(who_has_less_on_its_stack_than_before_needs_no_memory)
 {
-	start(1, FK_STACK_SHARED, false);
+	start_on(FK_STACK_SHARED, 1, false);
 	atomic_store(&shrunk, 1);
 	atomic_store(&rig.pool->stack_max, 256 * 1024);
 	ck_assert_int_gt(rig_call(&rig, "t:shrinks", 0), 0);
@@ -760,15 +690,13 @@ FK_EXPORT(yields_in_vain, "n:i64 -> i64", 0, "A fiber that yields, and has no me
 
 START_TEST(who_has_no_memory_is_told_that_its_job_is_over)
 {
-	start(1, FK_STACK_SHARED, false);
+	start_on(FK_STACK_SHARED, 1, false);
 	atomic_store(&last_yield, 1);
 	/* The task's own stack, what its frame has, and a record, but no copy. */
 	atomic_store(&rig.pool->stack_max, FK_FIBER_STACK + 20 * 1024);
 	submit(1, "t:yields_in_vain", 0);
-	while (!atomic_load(&tasks_reached))
-		sched_yield();
-	cancel(1);
-	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_CANCELLED);
+	await_reached();
+	see_cancelled(1);
 	ck_assert_int_eq(atomic_load(&last_yield), -ECANCELED);
 	stop();
 }
@@ -780,7 +708,7 @@ START_TEST(who_cannot_leave_a_shared_stack_makes_way_for_nobody)
 	pthread_t storm;
 
 	for (uint32_t workers = 1; workers <= 2; workers++) {
-		start(workers, FK_STACK_SHARED, false);
+		start_on(FK_STACK_SHARED, workers, false);
 		atomic_store(&no_memory, 0);
 		atomic_store(&rig.pool->stack_max, 64 * 1024 + 512 * 200);
 		storm = quiet_storm_begin(&rig);

@@ -13,33 +13,13 @@
 #include <forkd/fiber.h>
 
 #include "common/clock.h"
-#include "daemon/root.h"
-#include "daemon/verdict.h"
 #include "tests/check_unit.h"
-#include "tests/quiet.h"
-#include "tests/rig.h"
+#include "tests/fiber_rig.h"
+#include "tests/short_of_memory.h"
 
 #define HOUR (3600 * NSEC_PER_SEC)
 
-static struct rig rig;
-static _Atomic uint32_t cut; /* waits that ended with -ECANCELED */
-static _Atomic bool short_of_memory;
-
-void *__real_realloc(void *p, size_t size);
-void *__wrap_realloc(void *p, size_t size);
-
-void *__wrap_realloc(void *p, size_t size)
-{
-	return atomic_load(&short_of_memory) ? NULL : __real_realloc(p, size);
-}
-
 /* ------------------------------------------------------------------------ tasks */
-
-#define FAILS(what, error)                                                                         \
-	do {                                                                                       \
-		if ((what) != (error))                                                             \
-			return __LINE__;                                                           \
-	} while (0)
 
 FK_FIBER_TASK(int64_t, naps, (int64_t, n))
 {
@@ -231,32 +211,10 @@ FK_MODULE(t, "What check_fiber_time runs")
 
 /* ------------------------------------------------------------------------ tests */
 
-static void start(uint32_t workers)
-{
-	atomic_store(&cut, 0);
-	rig_start(&rig, workers, &fk_module, false);
-}
-
-static void stop(void)
-{
-	quiet(&rig);
-	for (uint32_t i = 0; i < FIBER_SHARDS; i++) {
-		ck_assert_uint_eq(rig.pool->fibers.times[i].heap.n, 0);
-		ck_assert_uint_eq(atomic_load(&rig.pool->fibers.times[i].first_ns), 0);
-	}
-	ck_assert_uint_eq(rig_counter(&rig, fiber_bytes), 0);
-	rig_stop(&rig);
-}
-
-static void submit(uint32_t job, const char *task, int64_t n)
-{
-	rig_submit(&rig, job, task, &n, sizeof(n));
-}
-
 START_TEST(who_sleeps_goes_on_and_not_too_early)
 {
 	for (uint32_t workers = 1; workers <= 2; workers++) {
-		start(workers);
+		start(workers, false);
 		ck_assert_int_eq(rig_call(&rig, "t:naps", 20), 0);
 		ck_assert_uint_le(rig_counter(&rig, fiber_timers), 40);
 		ck_assert_uint_gt(rig_counter(&rig, fiber_timers), 0);
@@ -268,10 +226,8 @@ END_TEST
 START_TEST(an_earlier_one_does_not_wait_for_later_ones)
 {
 	for (uint32_t workers = 1; workers <= 2; workers++) {
-		start(workers);
-		submit(1, "t:earlier", 50);
-		ck_assert_uint_eq(rig_wait(&rig, 1), JOB_FAILED);
-		ck_assert_int_eq((int32_t)atomic_load(&rig.jobs[1].code), -EDOM);
+		start(workers, false);
+		see_failed("t:earlier", 50, -EDOM);
 		stop();
 	}
 }
@@ -279,7 +235,7 @@ END_TEST
 
 START_TEST(thousands_sleep_at_once_and_hold_no_worker)
 {
-	start(2);
+	start(2, false);
 	ck_assert_int_eq(rig_call(&rig, "t:many", 5000), 5000);
 	ck_assert_uint_eq(rig_counter(&rig, fiber_timers), 5000);
 	ck_assert_uint_ge(rig_counter(&rig, fiber_parks), 5000);
@@ -289,7 +245,7 @@ END_TEST
 
 START_TEST(a_wait_for_a_counter_ends_at_its_time)
 {
-	start(1);
+	start(1, false);
 	ck_assert_int_eq(rig_call(&rig, "t:timed", 10), 0);
 	ck_assert_uint_eq(rig_counter(&rig, fiber_timeouts), 10);
 	ck_assert_uint_eq(rig_counter(&rig, fiber_timers), 10);
@@ -303,28 +259,21 @@ END_TEST
 START_TEST(a_counter_and_a_time_at_once_are_one_of_the_two)
 {
 	for (uint32_t workers = 1; workers <= 2; workers++) {
-		start(workers);
+		start(workers, false);
 		ck_assert_int_eq(rig_call(&rig, "t:race", 500), 1500);
 		stop();
 	}
 }
 END_TEST
 
-static void cancel(uint32_t job)
-{
-	root_cancel(rig.pool, job, rig.generation[job]);
-}
-
 START_TEST(a_cancel_reaches_sleepers)
 {
 	for (uint32_t workers = 1; workers <= 2; workers++) {
 		for (int i = 0; i < 5; i++) {
-			start(workers);
+			start(workers, false);
 			submit(1, "t:forever", 50);
-			while (rig_counter(&rig, fiber_parks) < 151)
-				sched_yield();
-			cancel(1);
-			ck_assert_uint_eq(rig_wait(&rig, 1), JOB_CANCELLED);
+			await_waiting(151);
+			see_cancelled(1);
 			ck_assert_uint_eq(atomic_load(&cut), 150);
 			stop();
 		}
@@ -338,16 +287,9 @@ START_TEST(a_cancel_at_any_moment_leaves_nothing)
 	static const char *const tasks[] = { "t:race", "t:many", "t:naps" };
 
 	for (uint32_t workers = 1; workers <= 2; workers++) {
-		start(workers);
+		start(workers, false);
 		for (uint32_t i = 0; i < 150; i++) {
-			uint32_t outcome;
-
-			submit(1, tasks[i % 3], 30);
-			for (uint32_t j = 0; j < i * 400; j++)
-				__asm__ volatile("");
-			cancel(1);
-			outcome = rig_wait(&rig, 1);
-			ck_assert(outcome == JOB_CANCELLED || outcome == JOB_DONE);
+			(void)cancel_after(i * 400, tasks[i % 3], 30);
 		}
 		stop();
 	}
@@ -356,17 +298,15 @@ END_TEST
 
 START_TEST(a_deadline_of_the_job_reaches_sleepers)
 {
-	start(2);
-	atomic_store(&rig.jobs[1].deadline_ns, clock_ns() + 10 * NSEC_PER_MSEC);
-	submit(1, "t:forever", 50);
-	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_EXPIRED);
+	start(2, false);
+	see_expired("t:forever", 50);
 	stop();
 }
 END_TEST
 
 START_TEST(without_memory_it_is_told_so)
 {
-	start(1);
+	start(1, false);
 	ck_assert_int_eq(rig_call(&rig, "t:no_memory", 0), 0);
 	stop();
 }
@@ -374,7 +314,7 @@ END_TEST
 
 START_TEST(frames_do_not_sleep)
 {
-	start(1);
+	start(1, false);
 	ck_assert_int_eq(rig_call(&rig, "t:no_fiber", 0), 0);
 	stop();
 }

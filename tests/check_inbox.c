@@ -59,4 +59,35 @@ START_TEST(who_sends_on_and_on_keeps_no_fiber_waiting)
 }
 END_TEST
 
-CHECK_MAIN("inbox", each_kind_comes_out_in_order, who_sends_on_and_on_keeps_no_fiber_waiting)
+static bool may(const struct fk_frame *frame)
+{
+	return frame != &put[1];
+}
+
+START_TEST(the_first_fiber_is_stolen_if_it_may_be)
+{
+	inbox_init(&inbox);
+	ck_assert_ptr_null(inbox_steal(&inbox, may));
+	fill(2, 0);
+	ck_assert_ptr_null(inbox_steal(&inbox, may));
+	fill(0, 3);
+	ck_assert_ptr_eq(inbox_steal(&inbox, may), &put[0]);
+	ck_assert_ptr_null(put[0].parent);
+	ck_assert_ptr_null(inbox_steal(&inbox, may));
+	ck_assert_ptr_eq(inbox_pop(&inbox), &sent[0]);
+	ck_assert_ptr_eq(inbox_pop(&inbox), &put[1]);
+	pthread_mutex_lock(&inbox.lock);
+	ck_assert_ptr_null(inbox_steal(&inbox, may));
+	pthread_mutex_unlock(&inbox.lock);
+	ck_assert_ptr_eq(inbox_steal(&inbox, may), &put[2]);
+	/* It was the last: the next one is the first. */
+	fill(0, 1);
+	ck_assert_ptr_eq(inbox_pop(&inbox), &sent[1]);
+	ck_assert_ptr_eq(inbox_pop(&inbox), &put[0]);
+	ck_assert(!inbox_any(&inbox));
+	inbox_fini(&inbox);
+}
+END_TEST
+
+CHECK_MAIN("inbox", each_kind_comes_out_in_order, who_sends_on_and_on_keeps_no_fiber_waiting,
+	   the_first_fiber_is_stolen_if_it_may_be)

@@ -39,6 +39,7 @@ UNIT_TESTS = \
 	tests/check_fiber_park \
 	tests/check_fiber_shared \
 	tests/check_fiber_stack \
+	tests/check_fiber_stack_guard \
 	tests/check_fiber_time \
 	tests/check_flips \
 	tests/check_fold \
@@ -248,6 +249,7 @@ TSAN_TESTS = \
 	tests/check_fiber_park \
 	tests/check_fiber_shared \
 	tests/check_fiber_stack \
+	tests/check_fiber_stack_guard \
 	tests/check_fiber_time \
 	tests/check_fold \
 	tests/check_forkmode \
@@ -340,8 +342,8 @@ clang-tests:
 
 # What the tarball has to show for itself, and no other tier: that all is in it that tests read, in
 # a tree that nobody may write to, and that the service that is built from it does its work; and, as
-# no other tier is built as users build forkd, that jobs fork and join there, too. The other programs
-# are built. `make distcheck` alone runs everything.
+# no other tier is built as users build forkd, that jobs fork and join there, too. `make distcheck`
+# alone runs everything.
 DIST_TESTS = \
 	$(SCRIPT_TESTS) \
 	$(REPLAYS) \
@@ -379,6 +381,20 @@ DIST_TESTS = \
 	tests/check_wake
 dist-tests:
 	@echo $(filter-out $(LONG_TESTS) $(TEXT_TESTS),$(DIST_TESTS))
+# Of the other programs the compiler reads the sources there and makes nothing of them: the tarball
+# has them, and their headers. What comes out of a compiler is seen in the other tiers. A debugger runs
+# two of them (tests/check-backtrace).
+SCRIPTS_NEED = tests/check_fiber tests/check_fiber_block
+READ_IN_DIST = $(filter-out $(DIST_TESTS) $(SCRIPTS_NEED),$(UNIT_TESTS) $(SCENARIOS))
+dist-programs:
+	@echo $(filter-out $(READ_IN_DIST),$(check_PROGRAMS))
+check-sources:
+	$(MAKE) $(AM_MAKEFLAGS) CFLAGS=-fsyntax-only \
+		$(foreach program,$(READ_IN_DIST),$($(subst /,_,$(program))_OBJECTS))
+# make distcheck TESTS="$(make -s dist-tests)" check_PROGRAMS="$(make -s dist-programs)" \
+#	CHECK_ALSO=check-sources
+CHECK_ALSO =
+check-local: $(CHECK_ALSO)
 
 # What a distribution's package has to show when it is built, by whoever builds it, without root, a
 # network or other tools, and soon (debian/rules): that what its compiler and its flags have made
@@ -401,7 +417,7 @@ PACKAGE_TESTS = \
 	tests/check_topology
 package-tests:
 	@echo $(PACKAGE_TESTS)
-.PHONY: clang-tests dist-tests package-tests short-tests
+.PHONY: check-sources clang-tests dist-programs dist-tests package-tests short-tests
 
 # No test hangs for ever: after TEST_TIME seconds it is killed and has failed. In a debugger:
 # make check LOG_COMPILER= AM_LOG_FLAGS= TESTS=...
@@ -489,27 +505,9 @@ tests_check_switch_ucontext_SOURCES = \
 	tests/check_switch.c
 tests_check_switch_ucontext_CPPFLAGS = $(AM_CPPFLAGS) -DSWITCH_UCONTEXT=1
 tests_check_switch_ucontext_LDADD = libcommon.la $(CHECK_LIBS)
-tests_check_timeline_SOURCES = \
-	client/forkctl_data.c \
-	client/forkctl_rows.c \
-	client/forkctl_say.c \
-	client/forkctl_timeline.c \
-	client/forkctl_timeline_write.c \
-	tests/check_timeline.c
 # What forkctl top is without a forkd and a terminal.
-TOP_SOURCES = \
-	client/forkctl_data.c \
-	client/forkctl_rows.c \
-	client/forkctl_say.c \
-	client/forkctl_times.c \
-	client/forkctl_top_draw.c \
-	client/forkctl_top_keys.c \
-	client/forkctl_top_model.c \
-	client/forkctl_top_text.c \
-	client/forkctl_top_view.c \
-	tests/top_rig.h
-tests_check_top_SOURCES = tests/check_top.c $(TOP_SOURCES)
-tests_check_top_draw_SOURCES = tests/check_top_draw.c $(TOP_SOURCES)
+tests_check_top_SOURCES = tests/check_top.c tests/top_rig.h
+tests_check_top_draw_SOURCES = tests/check_top_draw.c tests/top_rig.h
 tests_soak_stress_SOURCES = \
 	tests/maze.h \
 	tests/soak.h \
@@ -533,9 +531,9 @@ tests_check_sleep_CFLAGS = $(libpool_la_CFLAGS)
 tests_check_timeline_CFLAGS = $(AM_CFLAGS) $(FORKCTL_CFLAGS)
 tests_check_timeline_LDADD = $(LDADD) $(FORKCTL_LIBS)
 tests_check_top_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
-tests_check_top_LDADD = $(LDADD) $(JANSSON_LIBS)
+tests_check_top_LDADD = $(LDADD) $(FORKCTL_LIBS)
 tests_check_top_draw_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
-tests_check_top_draw_LDADD = $(LDADD) $(JANSSON_LIBS)
+tests_check_top_draw_LDADD = $(LDADD) $(FORKCTL_LIBS)
 tests_check_victims_LDADD = $(LDADD) -lm
 tests_soak_stress_CFLAGS = $(AM_CFLAGS) $(XXHASH_CFLAGS) $(NETTLE_CFLAGS)
 tests_soak_stress_LDADD = $(LDADD) $(NETTLE_LIBS) -lm
@@ -547,13 +545,15 @@ tests_check_channel_LDFLAGS = \
 	-Wl,--wrap=proto_recv_short \
 	-Wl,--wrap=proto_send
 tests_check_fiber_block_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=pthread_create
-tests_check_fiber_stack_LDFLAGS = \
+FIBER_STACK_WRAPS = \
 	$(AM_LDFLAGS) \
 	-Wl,--wrap=madvise \
 	-Wl,--wrap=mincore \
 	-Wl,--wrap=mmap \
 	-Wl,--wrap=mprotect \
 	-Wl,--wrap=sysconf
+tests_check_fiber_stack_LDFLAGS = $(FIBER_STACK_WRAPS)
+tests_check_fiber_stack_guard_LDFLAGS = $(FIBER_STACK_WRAPS)
 tests_check_fiber_time_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=realloc
 tests_check_fiber_io_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=realloc
 tests_check_keeping_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=listener_open -Wl,--wrap=poolproc_init
@@ -615,7 +615,14 @@ noinst_HEADERS = \
 	tests/entries.h \
 	tests/fair_clock.h \
 	tests/fib.h \
-	tests/fiber_tasks.h \
+	tests/fiber_rig.h \
+	tests/fiber_stack_rig.h \
+	tests/fiber_tasks_ends.h \
+	tests/fiber_tasks_errors.h \
+	tests/fiber_tasks_own.h \
+	tests/fiber_tasks_steals.h \
+	tests/fiber_tasks_trees.h \
+	tests/fiber_tasks_waits.h \
 	tests/intake_rig.h \
 	tests/jobs.h \
 	tests/keeping.h \
@@ -628,6 +635,7 @@ noinst_HEADERS = \
 	tests/requests.h \
 	tests/ring_rig.h \
 	tests/shipped.h \
+	tests/short_of_memory.h \
 	tests/sites.h \
 	tests/sleep_steps.h \
 	tests/stack_room.h \

@@ -139,7 +139,6 @@ void rig_stop(struct rig *rig)
 	for (uint32_t i = 0; i < pool->n_workers; i++)
 		pthread_join(pool->workers[i].thread, NULL);
 	pthread_join(rig->dispatcher, NULL);
-	fibers_stop(pool);
 	fibers_fini(pool);
 	for (uint32_t i = 0; i < pool->n_workers; i++)
 		worker_fini(&pool->workers[i]);

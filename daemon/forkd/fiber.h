@@ -206,7 +206,8 @@ static inline int fk_fiber_sleep_until(uint64_t deadline_ns)
 
 /*
  * Input and output, for which the fiber waits and its worker does not, whether the descriptor is
- * O_NONBLOCK or not. What can be done at once is done at once.
+ * O_NONBLOCK or not. What can be done at once is done at once, for the most part: what comes after
+ * some that had to wait is left to the thread that waits.
  *   fk_fiber_read()	what read(2) does: up to so many bytes, at the file's position
  *   fk_fiber_write()	what write(2) does; it may write less than there is
  *   fk_fiber_accept()	what accept(2) does; the descriptor that it returns is close-on-exec

@@ -25,7 +25,7 @@ FUZZ_WRAP_pool = -Wl,--wrap=segment_map,--wrap=segment_unmap,--wrap=layout_withh
 	-Wl,--wrap=$(FUZZ_CONST_CMP)4,--wrap=$(FUZZ_CONST_CMP)8
 FUZZ_WRAP_record = -Wl,--wrap=stack_lump_take,--wrap=stack_lump_put
 # forkctl's main() makes room for another.
-FUZZ_FORKCTL = -DFK_SBINDIR='"$(sbindir)"' -Dmain=forkctl_main -Wno-missing-prototypes
+FUZZ_MAIN = -Dmain=forkctl_main -Wno-missing-prototypes
 
 # ------------------------------------------------------------------------ as tests
 
@@ -55,7 +55,7 @@ tests_fuzz_replay_conf_LDADD = $(REPLAY_LIBS)
 tests_fuzz_replay_conf_LDFLAGS = $(AM_LDFLAGS) $(FUZZ_WRAP_conf)
 tests_fuzz_replay_forkctl_SOURCES = tests/fuzz/fuzz_forkctl.c $(forkctl_SOURCES)
 tests_fuzz_replay_forkctl_LDADD = $(REPLAY_LIBS) $(FORKCTL_LIBS)
-tests_fuzz_replay_forkctl_CFLAGS = $(AM_CFLAGS) $(FORKCTL_CFLAGS) $(FUZZ_FORKCTL)
+tests_fuzz_replay_forkctl_CFLAGS = $(AM_CFLAGS) $(FORKCTL_CFLAGS) $(FUZZ_MAIN)
 tests_fuzz_replay_greet_SOURCES = tests/fuzz/fuzz_greet.c
 tests_fuzz_replay_greet_LDADD = $(REPLAY_LIBS)
 tests_fuzz_replay_module_SOURCES = tests/fuzz/fuzz_module.c
@@ -100,6 +100,7 @@ EXTRA_LTLIBRARIES += tests/fuzz/libfuzzed.la
 tests_fuzz_libfuzzed_la_SOURCES = \
 	$(libclientcore_la_SOURCES) \
 	$(libcommon_la_SOURCES) \
+	$(libforkctl_la_SOURCES) \
 	$(liboptions_la_SOURCES) \
 	$(forkctl_SOURCES) \
 	$(libpool_la_SOURCES) \
@@ -110,7 +111,7 @@ tests_fuzz_libfuzzed_la_SOURCES = \
 	daemon/recover.c \
 	daemon/recover.h
 tests_fuzz_libfuzzed_la_CPPFLAGS = $(FUZZ_CPP)
-tests_fuzz_libfuzzed_la_CFLAGS = $(FUZZ_CC) $(FUZZ_FORKCTL)
+tests_fuzz_libfuzzed_la_CFLAGS = $(FUZZ_CC) -DFK_SBINDIR='"$(sbindir)"' $(FUZZ_MAIN)
 
 # What else a target includes is in the library, too.
 if HAVE_LIBFUZZER
