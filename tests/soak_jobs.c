@@ -206,12 +206,12 @@ static bool submit_with_deadline(struct soak *s, uint64_t timeout_ns, struct num
 /* Waits for one that must end in this way, and releases it. */
 static bool finish_as(struct soak *s, const struct number *number, fk_job job, int wanted)
 {
-	int r = fk_wait(s->client, job, FK_FOREVER);
-	int outcome = r < 0 ? r : fk_outcome(s->client, job, NULL, NULL);
+	int r = fk_wait(s->client, job, FK_FOREVER), code = 0;
+	int outcome = r < 0 ? r : fk_outcome(s->client, job, &code, NULL);
 
 	if (outcome != wanted)
-		return wrong(s, "%s %lld: %s, not %s", number->task, (long long)number->n,
-			     outcome < 0 ? fk_strerror(outcome) : fk_outcome_name(outcome),
+		return wrong(s, "%s %lld: %s (%d), not %s", number->task, (long long)number->n,
+			     outcome < 0 ? fk_strerror(outcome) : fk_outcome_name(outcome), code,
 			     fk_outcome_name(wanted));
 	atomic_fetch_sub(&s->slot->outstanding, 1);
 	atomic_fetch_add(&s->slot->done, 1);

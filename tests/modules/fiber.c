@@ -76,8 +76,13 @@ FK_EXPORT(both, "n:i64 -> sum:i64", 0, "Eleven times the n-th Fibonacci number")
 
 /* ------------------------------------------------------------------------ a maze */
 
-/* So far above its ends fibers yield. Further up all of a maze would be begun at once by that. */
+/* So far above its ends fibers yield and pause. Further up all of a maze would be begun at once by
+ * that, and one without end would run out of memory. */
 #define MAZE_YIELDS 8
+
+/* While so many have begun and not ended none yields or pauses: each time another way begins at the
+ * top, so a maze without end would have the more fibers the later its end comes. */
+#define MAZE_MANY 2000
 
 struct maze {
 	uint64_t place;
@@ -90,6 +95,7 @@ FK_DECLARE(uint64_t, maze_frame, (uint64_t, place, int64_t, depth), uint64_t val
 	   uint32_t way; uint32_t ways;)
 
 static struct fk_local maze_here = FK_LOCAL(NULL);
+static _Atomic uint32_t maze_begun;
 
 static void maze_walk(void *arg);
 
@@ -125,6 +131,13 @@ static void maze_enter(struct maze *way, struct fk_counter *all)
 		(void)fk_fiber_fail(r);
 }
 
+static bool maze_may_wait(const struct maze *self)
+{
+	/* Relaxed: a number. */
+	return self->depth <= MAZE_YIELDS &&
+	       atomic_load_explicit(&maze_begun, memory_order_relaxed) < MAZE_MANY;
+}
+
 /* Waits for the ways, in a manner that the place decides. */
 static void maze_wait(const struct maze *self, struct fk_counter *all, uint32_t ways)
 {
@@ -137,7 +150,7 @@ static void maze_wait(const struct maze *self, struct fk_counter *all, uint32_t 
 			(void)fk_counter_wait(all, i - 1);
 		break;
 	case 1:
-		if (self->depth <= MAZE_YIELDS)
+		if (maze_may_wait(self))
 			(void)fk_fiber_yield();
 		__attribute__((fallthrough));
 	default:
@@ -147,12 +160,15 @@ static void maze_wait(const struct maze *self, struct fk_counter *all, uint32_t 
 }
 
 /* Some wait for something outside of the maze. */
-static void maze_pause(uint64_t place)
+static void maze_pause(const struct maze *self)
 {
 	const struct timespec nap = { .tv_nsec = 20000 };
+	uint64_t how = maze_mix(self->place ^ 99) % 64;
 	int ends[2];
 
-	switch (maze_mix(place ^ 99) % 64) {
+	if (!maze_may_wait(self))
+		return;
+	switch (how) {
 	case 0:
 		if (fk_fiber_block_begin() == 0) {
 			(void)nanosleep(&nap, NULL);
@@ -188,7 +204,8 @@ static void maze_walk(void *arg)
 	void *outside = *fk_fiber_local(&maze_here);
 	uint64_t how = maze_manner(self->place);
 
-	maze_pause(self->place);
+	atomic_fetch_add_explicit(&maze_begun, 1, memory_order_relaxed);
+	maze_pause(self);
 	if (how == 0 && ways) {
 		if (FK_FIBER_CALL(&self->value, maze_frame, self->place, self->depth) < 0)
 			self->value = 0;
@@ -210,6 +227,7 @@ static void maze_walk(void *arg)
 			self->value = 0;
 	}
 	*fk_fiber_local(&maze_here) = outside;
+	atomic_fetch_sub_explicit(&maze_begun, 1, memory_order_relaxed);
 	if (self->told)
 		(void)fk_counter_add(self->told, -1);
 }
