@@ -350,19 +350,19 @@ static struct fk_frame *fiber_yield(struct worker *w, struct fiber *f)
 	if (w->fk.bottom == w->fk.floor && !deque_size(&w->frames) && !strand_reclaim(w)) {
 		/* Who only yields moves through the deque, to its end. */
 		strand_reset_deque(w);
-		if (!w->n_forced && !inbox_any(&w->inbox))
+		if (!w->root_first && !w->n_forced && !inbox_any(&w->inbox))
 			return &f->face;
-		oldest = strand_pop_forced(w);
+		oldest = w->root_first ? NULL : strand_pop_forced(w);
 		fiber_ready(w, f);
 		if (oldest)
 			strand_adopt(w, oldest);
-		/* Else the loop takes the mail first. */
+		/* Else the loop takes what goes first, or the mail. */
 		return oldest;
 	}
 	/* It may be gone then. */
 	shared = f->shared;
 	fiber_ready(w, f);
-	if (!shared && inbox_any(&w->inbox) && (w->fiber_turn ^= 1))
+	if (w->root_first || (!shared && inbox_any(&w->inbox) && (w->fiber_turn ^= 1)))
 		return NULL;
 	if (!deque_size(&w->frames))
 		strand_publish(w);

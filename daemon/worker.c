@@ -399,6 +399,7 @@ static bool worker_take_mail(struct worker *w, enum worker_found *ret_found)
 	*ret_found = WORKER_FRAME;
 	w->next = frame;
 	w->mail = frame;
+	w->mail_last = true;
 	strand_adopt(w, frame);
 	return true;
 }
@@ -481,16 +482,24 @@ static void worker_learn_spin(struct worker *w, bool rested, uint64_t searched)
 /* What goes on here, without a search: in the order of their claims. */
 static bool worker_go_on(struct worker *w, enum worker_found *ret_found, uint32_t *ret_row)
 {
-	if (worker_take_mail(w, ret_found))
+	/* Where a root goes first they take turns: those that share a stack are sent here each time
+	 * that they yield. */
+	bool late = w->root_first && w->mail_last;
+
+	if (!late && worker_take_mail(w, ret_found))
 		return true;
-	*ret_found = WORKER_ROOT;
 	/* All of the batch that a frame was set aside for, and more until it is that one's turn. */
 	if (w->root_first) {
+		*ret_found = WORKER_ROOT;
+		w->mail_last = false;
 		if (strand_own_stack(w) &&
 		    (worker_take_root(w, w, ret_row) || intake_again(w, ret_row)))
 			return true;
 		w->root_first = false;
 	}
+	if (late && worker_take_mail(w, ret_found))
+		return true;
+	*ret_found = WORKER_ROOT;
 	w->next = strand_pop_own(w);
 	if (!w->next)
 		w->next = strand_pop_forced(w);

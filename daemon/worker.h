@@ -104,6 +104,7 @@ struct worker {
 	struct asides asides;
 	uint32_t own;	 /* a job that another makes way for, and no other may start: row + 1 */
 	bool root_first; /* a frame was set aside for a root */
+	bool mail_last;	 /* what was taken last, of mail and such roots */
 	bool publish;	 /* make what is pushed next public, if that fork was asked */
 	uint8_t vain;	 /* frames that have found nothing for who asked */
 	bool duty;	 /* worker_wake_one() at the next fork: lazy.h, L1 */
