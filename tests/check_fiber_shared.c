@@ -404,12 +404,14 @@ static void choose(uint64_t usable)
 
 static struct fk_counter gate;
 static _Atomic uint32_t went_on[4]; /* on each worker */
+static _Atomic uint32_t came_to;    /* the worker of one that waits */
 
 static void waits_at_gate(void *arg)
 {
 	struct fk_counter *begun = arg;
 	volatile uint64_t mark = (uintptr_t)&mark;
 
+	atomic_store(&came_to, worker_self()->index);
 	(void)fk_counter_add(begun, -1);
 	(void)fk_counter_wait(&gate, 0);
 	atomic_fetch_add(&went_on[worker_self()->index], 1);
@@ -467,10 +469,12 @@ START_TEST(those_of_a_parked_worker_go_on_elsewhere_and_come_back)
 
 	start_on(FK_STACK_SHARED, 2, false);
 	for (int i = 0; i < 30; i++) {
-		uint32_t stays = (uint32_t)i % 2, goes = 1 - stays;
+		uint32_t stays, goes;
 		bool went;
 
 		submit_waiting(1, 200);
+		goes = atomic_load(&came_to);
+		stays = 1 - goes;
 		choose(1u << stays);
 		while (!rests(goes, WAKE_PARKED))
 			sched_yield();
