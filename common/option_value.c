@@ -255,7 +255,7 @@ int option_value_set(const struct option_row *row, void *field, const char *text
 		return 0;
 	}
 	case OPTION_CPULIST: {
-		hwloc_bitmap_t set;
+		hwloc_bitmap_t set = NULL;
 
 		r = parse_cpulist(text, row->max, &set);
 		if (r < 0)
