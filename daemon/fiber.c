@@ -425,11 +425,8 @@ static struct fk_frame *fiber_left(struct worker *w, struct fiber *f)
 
 /* Others may have asked the worker for something since it has run a fiber or frame last. False: the
  * fiber makes way for another job, and stands in the deque. */
-static bool fiber_attend(struct worker *w, struct fiber *f)
+static bool fiber_attend(struct worker *w, struct fiber *f, bool sent)
 {
-	bool sent = w->mail == &f->face;
-
-	w->mail = NULL;
 	if (!worker_is_asked(w))
 		return true;
 	if (fiber_is_over(f)) {
@@ -453,10 +450,12 @@ static struct fk_frame *fiber_resume(struct fk_worker *fk, struct fk_frame *face
 {
 	struct worker *w = worker_of(fk);
 	struct fiber *f = fiber_of(face);
+	bool sent = w->mail == face;
 	struct fk_frame *next;
 
+	w->mail = NULL;
 	/* One that could not leave goes straight back. */
-	if (!f->refused && ((f->shared && !fiber_berth_take(w, f)) || !fiber_attend(w, f)))
+	if (!f->refused && ((f->shared && !fiber_berth_take(w, f)) || !fiber_attend(w, f, sent)))
 		return NULL;
 	if (f->shared)
 		fiber_berth_enter(w, f);

@@ -201,7 +201,7 @@ static int64_t fiber_io(struct fiber *f, enum fk_io what, int fd, void *data, si
 		if (!blind) {
 			r = fiber_io_try(what, fd, data, size);
 			if (r != -EAGAIN && r != -EOPNOTSUPP) {
-				tries->vain = 0;
+				*tries = (struct fiber_tries){ 0 };
 				return r;
 			}
 			if (r == -EAGAIN && fiber_io_is_late(until_ns))
