@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/cleanup.h"
 #include "common/crash.h"
 #include "common/log.h"
 #include "daemon/pool.h"
@@ -140,7 +141,8 @@ static void channel_forget_cancels(struct pool *pool, uint32_t client, uint32_t 
 			atomic_store_explicit(&pool->cancels[first + i], 0, memory_order_relaxed);
 }
 
-static void channel_on_client(struct pool *pool, const struct proto_pool *m, int fd)
+/* Takes *fd. The answer comes last: a client that has it may count what the pool has open. */
+static void channel_on_client(struct pool *pool, const struct proto_pool *m, int *fd)
 {
 	static struct log_limit limit = LOG_LIMIT_INIT;
 	struct intake_newcomer newcomer = {
@@ -155,7 +157,8 @@ static void channel_on_client(struct pool *pool, const struct proto_pool *m, int
 
 	memcpy(newcomer.rules, m->rules, sizeof(newcomer.rules));
 	channel_forget_cancels(pool, m->client, m->n_jobs);
-	r = intake_add_client(pool, &newcomer, fd);
+	r = intake_add_client(pool, &newcomer, *fd);
+	*fd = safe_close(*fd);
 	if (r < 0) {
 		why = strerror(-r);
 		log_limited(&limit, LOG_LEVEL_ERROR, "client %u (pid %u) cannot be mapped: %s",
@@ -239,13 +242,13 @@ static void channel_drain(struct pool *pool)
 	pool_wake_dispatcher(pool);
 }
 
-/* A switch: two messages of one number do not compile. fd: what came with it, borrowed; -1:
- * nothing, or this process has no descriptor left, for tasks have them all. */
-static void channel_dispatch(struct pool *pool, struct proto_pool *m, int fd)
+/* A switch: two messages of one number do not compile. *fd: what came with it; -1: nothing, or
+ * this process has no descriptor left, for tasks have them all. A handler that closes it sets -1. */
+static void channel_dispatch(struct pool *pool, struct proto_pool *m, int *fd)
 {
 	switch (m->head.type) {
 	case PROTO_POOL_TENANT:
-		channel_on_tenant(pool, m, fd);
+		channel_on_tenant(pool, m, *fd);
 		break;
 	case PROTO_POOL_CLIENT:
 		channel_on_client(pool, m, fd);
@@ -274,7 +277,7 @@ static void channel_dispatch(struct pool *pool, struct proto_pool *m, int fd)
 		vacate_tenant(pool, m->tenant);
 		break;
 	case PROTO_POOL_TRACE:
-		channel_on_trace(pool, fd);
+		channel_on_trace(pool, *fd);
 		break;
 	case PROTO_POOL_TRACE_END:
 		trace_end(pool);
@@ -304,7 +307,7 @@ static void channel_dispatch(struct pool *pool, struct proto_pool *m, int fd)
 static bool channel_read(struct pool *pool)
 {
 	union proto_message m;
-	int fds[PROTO_MAX_FDS], r;
+	int fds[PROTO_MAX_FDS], none = -1, r;
 	uint32_t n_fds = 0;
 
 	r = proto_recv_short(pool->channel.fd, &m, fds, &n_fds, MSG_DONTWAIT);
@@ -314,9 +317,9 @@ static bool channel_read(struct pool *pool)
 		return true;
 	if (r <= 0)
 		return false;
-	channel_dispatch(pool, &m.pool, n_fds == 1 ? fds[0] : -1);
+	channel_dispatch(pool, &m.pool, n_fds == 1 ? &fds[0] : &none);
 	for (uint32_t i = 0; i < n_fds; i++)
-		close(fds[i]);
+		(void)safe_close(fds[i]);
 	return true;
 }
 
