@@ -243,7 +243,8 @@ static void channel_drain(struct pool *pool)
 }
 
 /* A switch: two messages of one number do not compile. *fd: what came with it; -1: nothing, or
- * this process has no descriptor left, for tasks have them all. A handler that closes it sets -1. */
+ * this process has no descriptor left, for tasks have them all. A handler that closes it sets
+ * -1. */
 static void channel_dispatch(struct pool *pool, struct proto_pool *m, int *fd)
 {
 	switch (m->head.type) {

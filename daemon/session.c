@@ -42,6 +42,7 @@
 #include "shm/proto.h"
 
 #define SESSION_GREETING_NS (5 * NSEC_PER_SEC)	/* from connecting to HELLO, at most */
+#define SESSION_HEARD_NS    (5 * NSEC_PER_SEC)	/* from a change to the pool's answer, at most */
 #define SESSION_CANCEL_NS   (2 * NSEC_PER_MSEC) /* between two tries to pass a cancel on */
 
 static void session_fail(struct session *s);
@@ -285,8 +286,8 @@ static void session_set(struct session *s, struct proto_set *set)
 	s->heard = poolproc_ask(s->table->pool);
 	if (s->heard <= s->table->pool->heard)
 		session_answer(s);
-	else
-		(void)session_wait(s);
+	else if (session_wait(s))
+		(void)loop_timer(s->table->loop, &s->timer_source, SESSION_HEARD_NS);
 }
 
 /* forkctl reload: it waits with it. */
@@ -486,6 +487,11 @@ static void session_on_timer(struct loop_source *source, int result)
 	(void)result;
 	if (s->state == SESSION_OPEN) {
 		session_pass_cancel(s);
+		return;
+	}
+	if (s->heard) {
+		s->answer.head.type = PROTO_SET_SENT;
+		session_answer(s);
 		return;
 	}
 	greet_late(SESSION_GREETING_NS, &verdict);

@@ -34,6 +34,8 @@
 #define PROTO_ERROR   3u
 
 #define PROTO_SET_DONE 6u /* a proto_set with the name and the value it had, or how many: the end */
+/* The same, and the pool has not answered for a while: it follows when it runs. */
+#define PROTO_SET_SENT 14u
 #define PROTO_TOLD     10u /* a proto_told, and a descriptor if something is to be read; the end */
 
 /* Manager to pool. */

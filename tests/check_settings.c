@@ -6,8 +6,10 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "client/connect.h"
@@ -128,6 +130,32 @@ START_TEST(it_is_answered_when_the_pool_has_heard_or_has_ended)
 }
 END_TEST
 
+/* A debugger holds the thread that reads the channel. */
+START_TEST(a_change_that_the_pool_does_not_answer_is_said_to_be_sent)
+{
+	char text[1024];
+	int status;
+	pid_t pool;
+
+	daemon_start(&d, "--workers=2", NULL);
+	pool = daemon_pool(&d);
+	if (ptrace(PTRACE_SEIZE, pool, NULL, NULL) < 0) {
+		check_unit_not_run(a_change_that_the_pool_does_not_answer_is_said_to_be_sent,
+				   "ptrace is not allowed here");
+		ck_assert_int_eq(daemon_stop(&d), 0);
+		return;
+	}
+	ck_assert_int_eq(ptrace(PTRACE_INTERRUPT, pool, NULL, NULL), 0);
+	ck_assert_int_eq(waitpid(pool, &status, __WALL), pool);
+	ck_assert_int_eq(daemon_ctl(&d, text, sizeof(text), "set", "spin", "20us", NULL), 0);
+	ck_assert_msg(strstr(text, "spin = 20us") && strstr(text, "has not answered"), "%s", text);
+	ck_assert_int_eq(ptrace(PTRACE_DETACH, pool, NULL, NULL), 0);
+	ck_assert_int_eq(daemon_ctl(&d, text, sizeof(text), "set", "spin", "30us", NULL), 0);
+	ck_assert_msg(strstr(text, "was 20us") && !strstr(text, "has not answered"), "%s", text);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+END_TEST
+
 /* forkctl set NAME VALUE fails, and its message has this text. */
 static void refused(int status, const char *name, const char *value, const char *text)
 {
@@ -235,5 +263,6 @@ END_TEST
 
 CHECK_MAIN("settings", the_scheduler_is_switched_to_and_fro, the_next_pool_gets_what_was_set,
 	   it_is_answered_when_the_pool_has_heard_or_has_ended,
+	   a_change_that_the_pool_does_not_answer_is_said_to_be_sent,
 	   what_cannot_be_set_is_said_and_nothing_changes, another_user_may_not,
 	   a_message_that_is_no_text_is_refused)
