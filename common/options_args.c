@@ -140,13 +140,9 @@ int options_args_parse(struct options *o, int argc, char *argv[], enum options_a
 	if (action == OPTIONS_RUN || action == OPTIONS_CHECK || action == OPTIONS_REHEARSE) {
 		const char *name = config ? config : FK_CONFIG_FILE;
 
-		file = fopen(name, "re");
-		if (!file && (config || errno != ENOENT)) {
-			r = -errno;
-			options_error_set(ret_error, "%s: cannot be opened: %s", name,
-					  strerror(errno));
+		r = options_file_open(&file, name, ret_error);
+		if (r < 0 && (config || r != -ENOENT))
 			goto fail;
-		}
 		if (file) {
 			r = options_file_read(&made, file, name, ret_error);
 			if (r < 0)

@@ -13,16 +13,22 @@
  *   I1. A line is read whole or is an error: none is longer than inih reads (200 bytes in Debian's
  *       build), and none has a NUL, where inih would end it.
  *   I2. inih is given no line that it would not understand: it goes on behind it.
+ *   I3. Neither the start nor a reload waits for a file: a FIFO, a socket or a device (except
+ *       /dev/null) is refused, and O_NONBLOCK keeps the open of such a file from waiting.
  */
 #include "common/options_file.h"
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #include <ini.h>
 
+#include "common/cleanup.h"
 #include "common/option_table.h"
 #include "common/util.h"
 
@@ -145,6 +151,39 @@ static int ini_option(void *arg, const char *section, const char *name, const ch
 	if (r < 0)
 		ini_fail(s, s->line, r);
 	return r == 0;
+}
+
+/* /dev/null: 1:3 on every Linux. */
+static bool file_has_an_end(const struct stat *st)
+{
+	return S_ISREG(st->st_mode) || (S_ISCHR(st->st_mode) && st->st_rdev == makedev(1, 3));
+}
+
+int options_file_open(FILE **ret_file, const char *name, struct options_error *ret_error)
+{
+	/* I3. ENXIO: it is a socket. */
+	_cleanup_close_ int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	int r = fd < 0 ? -errno : 0;
+	struct stat st;
+
+	if (r < 0 && r != -ENXIO) {
+		options_error_set(ret_error, "%s: cannot be opened: %s", name, strerror(-r));
+		return r;
+	}
+	if (fd < 0 || fstat(fd, &st) < 0 || !file_has_an_end(&st)) {
+		options_error_set(ret_error,
+				  "%s: not a regular file: name one with --config, or /dev/null "
+				  "for no options",
+				  name);
+		return -EINVAL;
+	}
+	*ret_file = fdopen(fd, "r");
+	if (!*ret_file) {
+		options_error_set(ret_error, "%s: out of memory", name);
+		return -ENOMEM;
+	}
+	(void)steal_fd(&fd);
+	return 0;
 }
 
 int options_file_read(struct options *o, FILE *file, const char *name,

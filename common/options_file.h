@@ -8,6 +8,13 @@
 #include "common/options.h"
 
 /*
+ * Opens the file name for options_file_read(); the caller closes it. It must be a regular file, or
+ * /dev/null, which has no options: neither the open nor a read of it ever waits for a writer.
+ * Returns 0 or a negative errno, -EINVAL for any other kind of file.
+ */
+int options_file_open(FILE **ret_file, const char *name, struct options_error *ret_error);
+
+/*
  * Reads a file in the format of forkd.conf(5); name is what messages call it. Stops at the first
  * error, with the options before it set. Errors as options_set(), and -EBADMSG for a line that is
  * not "name = value", -EPERM for an option of the command line alone, -EIO when reading fails.

@@ -5,8 +5,13 @@
 #include "common/options_args.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -84,6 +89,45 @@ START_TEST(a_named_file_must_be_there)
 	ck_assert_int_eq(PARSE(&action, (char *)"--config", (char *)"/nonexistent/forkd.conf"),
 			 -ENOENT);
 	ck_assert_error("/nonexistent/forkd.conf: cannot be opened: No such file");
+}
+END_TEST
+
+START_TEST(a_file_that_is_not_regular_is_refused_without_waiting)
+{
+	char folder[] = "check_options.XXXXXX";
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	enum options_action action;
+	char path[64], option[96];
+	int s;
+
+	ck_assert_ptr_nonnull(mkdtemp(folder));
+	(void)snprintf(path, sizeof(path), "%s/fifo", folder);
+	(void)snprintf(option, sizeof(option), "--config=%s", path);
+	ck_assert_int_eq(mkfifo(path, 0600), 0);
+	/* With no writer, and with one that writes nothing. */
+	ck_assert_int_eq(PARSE(&action, option), -EINVAL);
+	ck_assert_error("/fifo: not a regular file: name one with --config");
+	s = open(path, O_RDWR | O_CLOEXEC);
+	ck_assert_int_ge(s, 0);
+	ck_assert_int_eq(PARSE(&action, (char *)"--check-config", option), -EINVAL);
+	ck_assert_error("/fifo: not a regular file");
+	(void)close(s);
+	ck_assert_int_eq(unlink(path), 0);
+	s = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	(void)strcpy(address.sun_path, path);
+	ck_assert_int_eq(bind(s, (struct sockaddr *)&address, sizeof(address)), 0);
+	ck_assert_int_eq(PARSE(&action, option), -EINVAL);
+	ck_assert_error("/fifo: not a regular file");
+	(void)close(s);
+	ck_assert_int_eq(unlink(path), 0);
+	(void)snprintf(option, sizeof(option), "--config=%s", folder);
+	ck_assert_int_eq(PARSE(&action, option), -EINVAL);
+	ck_assert_error("not a regular file");
+	ck_assert_int_eq(rmdir(folder), 0);
+	ck_assert_int_eq(PARSE(&action, (char *)"--config=/dev/zero"), -EINVAL);
+	ck_assert_error("/dev/zero: not a regular file");
+	ck_assert_int_eq(PARSE(&action, (char *)"--config=/dev/null"), 0);
+	options_fini(&o);
 }
 END_TEST
 
@@ -210,6 +254,7 @@ END_TEST
 
 CHECK_MAIN("options_args", the_command_line_wins_over_the_file_and_the_file_over_defaults,
 	   a_list_on_the_command_line_replaces_that_of_the_file, a_named_file_must_be_there,
-	   flags_are_actions, a_bad_command_line_is_refused,
-	   what_may_mean_several_options_sets_none, options_that_contradict_each_other_are_refused,
+	   a_file_that_is_not_regular_is_refused_without_waiting, flags_are_actions,
+	   a_bad_command_line_is_refused, what_may_mean_several_options_sets_none,
+	   options_that_contradict_each_other_are_refused,
 	   hidden_options_are_of_the_command_line_and_go_to_the_pool)

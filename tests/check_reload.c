@@ -115,6 +115,12 @@ START_TEST(what_is_wrong_is_said_and_nothing_changes)
 	ck_assert(daemon_logged(&d, "memory-total is 16M", "forkd-reload"));
 	configure("spin = 20us\nallow = nobody-has-this-name\n");
 	reload(1, "log");
+	(void)snprintf(text, sizeof(text), "%s/forkd.conf", d.folder);
+	ck_assert_int_eq(unlink(text), 0);
+	ck_assert_int_eq(mkfifo(text, 0600), 0);
+	reload(1, "log");
+	ck_assert(daemon_logged(&d, "forkd.conf: not a regular file", "--config"));
+	ck_assert_int_eq(unlink(text), 0);
 	configure("spin = 20us\n");
 	ck_assert_int_eq(chmod(d.modules, 0777), 0);
 	reload(1, "log");
