@@ -216,6 +216,7 @@ static const struct confine_row confine_rows[] = {
 	{ SYS_prctl, ALLOW, IF_EQUAL(0, PR_SET_TIMERSLACK) },
 	{ SYS_prctl, ALLOW, IF_EQUAL(0, PR_GET_TIMERSLACK) },
 	{ SYS_prctl, ALLOW, IF_EQUAL(0, PR_GET_DUMPABLE) },
+	{ SYS_prctl, ALLOW, IF_EQUAL(0, PR_GET_TID_ADDRESS) }, /* daemon/fault.c */
 	{ SYS_prctl, ALLOW, IF_EQUAL(0, PR_SET_VMA) },
 	{ SYS_prctl, DENY },
 	{ SYS_seccomp, DENY },

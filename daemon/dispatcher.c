@@ -8,6 +8,7 @@
 #include "common/clock.h"
 #include "daemon/alarm.h"
 #include "daemon/drain.h"
+#include "daemon/fault.h"
 #include "daemon/pool.h"
 #include "shm/futex.h"
 #include "shm/wake.h"
@@ -276,6 +277,7 @@ static bool dispatcher_is_done(struct pool *pool)
 
 void *dispatcher_main(void *arg)
 {
+	struct fault_thread *fault = fault_begin_thread(NULL, NULL);
 	struct pool *pool = arg;
 
 	pthread_setname_np(pthread_self(), "forkd-dispatch");
@@ -286,5 +288,6 @@ void *dispatcher_main(void *arg)
 		dispatcher_attend(pool);
 	pool_stop_workers(pool);
 	channel_shut(pool);
+	fault_end_thread(fault);
 	return NULL;
 }

@@ -1,25 +1,48 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/fault.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/util.h"
 #include "daemon/pool.h"
+#include "shm/futex.h"
 
 #define FAULT_STACK    65536u
 #define FAULT_NOT_SAID (LIMIT_WORKERS + 1) /* no worker's index: nobody is blamed */
+#define FAULT_LOOKS    10000u		   /* for a thread that has ended, until it is gone */
+#define FAULT_LOOK_NS  100000
 
 /* The one of this process: neither a handler nor a hook gets an argument. */
 static struct pool *fault_pool;
 static pthread_key_t fault_key; /* of threads that run tasks */
 static bool fault_has_key;
+
+/* A thread of the pool. */
+struct fault_thread {
+	pid_t tid;
+	int *tid_address;	     /* of libc's, which the kernel clears; NULL: libc's it is */
+	const struct worker *worker; /* NULL: it is none */
+	struct fiber *const *fiber;  /* that it runs; NULL: it runs none */
+	struct fault_thread *next;
+	_Alignas(16) char stack[FAULT_STACK]; /* of handlers */
+};
+
+/* 1 as long as no thread has ended: then the kernel writes 0, and wakes the watch. */
+static _Atomic uint32_t fault_alive;
+static _Atomic bool fault_watches; /* false: a thread may end */
+static pthread_t fault_watch_thread;
+static pthread_mutex_t fault_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct fault_thread *fault_threads; /* with the lock */
 
 /* Who runs a task on this thread. */
 struct fault_who {
@@ -136,9 +159,8 @@ static void fault_name_fiber(const struct fiber *fiber, struct ledger_fault *fau
 		fault_name(fault, fiber);
 }
 
-static void fault_blame(int signo, uint64_t address)
+static void fault_blame_for(struct fault_who who, int signo, uint64_t address)
 {
-	struct fault_who who = fault_who();
 	struct ledger_fault *fault = who.worker ? &fault_pool->arena->fault : NULL;
 
 	/* A client has made a hole in its segment, and there is no page for it. Workers read rings
@@ -150,6 +172,11 @@ static void fault_blame(int signo, uint64_t address)
 	fault_store(&fault->signo, (uint32_t)signo);
 	fault_store(&fault->address, address);
 	fault_name_fiber(who.fiber, fault, address);
+}
+
+static void fault_blame(int signo, uint64_t address)
+{
+	fault_blame_for(fault_who(), signo, address);
 }
 
 /* ------------------------------------------------------------------------ signals */
@@ -310,9 +337,120 @@ void fault_overflow(struct worker *w, const struct fiber *fiber)
 		kill(w->pool->pid, SIGKILL);
 }
 
+/* ------------------------------------------------------------------------ threads that end */
+
+/* NULL: all are there. */
+static struct fault_thread *fault_ended(pid_t pid)
+{
+	struct fault_thread *thread;
+
+	pthread_mutex_lock(&fault_lock);
+	thread = fault_threads;
+	while (thread && !(syscall(SYS_tgkill, pid, thread->tid, 0) < 0 && errno == ESRCH))
+		thread = thread->next;
+	pthread_mutex_unlock(&fault_lock);
+	return thread;
+}
+
+/* A thread has ended, and may still be on its way out: ends the process. */
+static void __attribute__((noreturn)) fault_lose(struct pool *pool)
+{
+	const struct timespec rest = { .tv_nsec = FAULT_LOOK_NS };
+	struct fault_thread *thread = NULL;
+	struct fault_who who = { NULL, NULL };
+
+	for (uint32_t looks = 0; !thread && looks < FAULT_LOOKS; looks++) {
+		thread = fault_ended(pool->pid);
+		if (!thread)
+			(void)nanosleep(&rest, NULL);
+	}
+	if (thread) {
+		who.worker = thread->worker;
+		who.fiber = thread->fiber ? *thread->fiber : NULL;
+		if (!who.worker && who.fiber)
+			who.worker = who.fiber->worker;
+	}
+	fault_blame_for(who, 0, 0);
+	for (;;)
+		syscall(SYS_exit_group, EXIT_FAILURE);
+}
+
+static void *fault_watch(void *arg)
+{
+	pthread_setname_np(pthread_self(), "forkd-watch");
+	/* Relaxed: the kernel's word, and nothing behind it; fault_end() wakes after its own. */
+	while (atomic_load_explicit(&fault_alive, memory_order_relaxed))
+		(void)futex_wait(&fault_alive, 1, 0);
+	if (atomic_load_explicit(&fault_watches, memory_order_relaxed))
+		fault_lose(arg);
+	return NULL;
+}
+
+struct fault_thread *fault_begin_thread(const struct worker *worker, struct fiber *const *fiber)
+{
+	struct fault_thread *thread = malloc(sizeof(*thread));
+
+	/* Tests have side threads (fiber_block.c), and nobody to blame. */
+	if (fault_has_key)
+		pthread_setspecific(fault_key, &fault_key);
+	if (!thread)
+		return NULL;
+	thread->tid = (pid_t)syscall(SYS_gettid);
+	thread->tid_address = NULL;
+	thread->worker = worker;
+	thread->fiber = fiber;
+	sigaltstack(&(stack_t){ .ss_sp = thread->stack, .ss_size = FAULT_STACK }, NULL);
+	pthread_mutex_lock(&fault_lock);
+	thread->next = fault_threads;
+	fault_threads = thread;
+	pthread_mutex_unlock(&fault_lock);
+	/* Relaxed: it was so before there were threads. */
+	if (atomic_load_explicit(&fault_watches, memory_order_relaxed) &&
+	    prctl(PR_GET_TID_ADDRESS, &thread->tid_address) == 0)
+		(void)syscall(SYS_set_tid_address, &fault_alive);
+	return thread;
+}
+
+void fault_end_thread(struct fault_thread *thread)
+{
+	struct fault_thread **at = &fault_threads;
+
+	if (fault_has_key)
+		pthread_setspecific(fault_key, NULL);
+	if (!thread)
+		return;
+	if (thread->tid_address)
+		(void)syscall(SYS_set_tid_address, thread->tid_address);
+	pthread_mutex_lock(&fault_lock);
+	while (*at != thread)
+		at = &(*at)->next;
+	*at = thread->next;
+	pthread_mutex_unlock(&fault_lock);
+	sigaltstack(&(stack_t){ .ss_flags = SS_DISABLE }, NULL);
+	free(thread);
+}
+
 /* ------------------------------------------------------------------------ begin and end */
 
-void fault_begin(struct pool *pool)
+/* Without it a thread that has ended is missed by nobody. */
+static int fault_begin_watch(struct pool *pool)
+{
+	sigset_t all, before;
+	int r;
+
+	atomic_store_explicit(&fault_alive, 1, memory_order_relaxed);
+	atomic_store_explicit(&fault_watches, true, memory_order_relaxed);
+	/* What comes to the process is not this thread's. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	r = -pthread_create(&fault_watch_thread, NULL, fault_watch, pool);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (r < 0)
+		atomic_store_explicit(&fault_watches, false, memory_order_relaxed);
+	return r;
+}
+
+int fault_begin(struct pool *pool)
 {
 	fault_pool = pool;
 	fault_catch_signals();
@@ -320,31 +458,16 @@ void fault_begin(struct pool *pool)
 	at_quick_exit(fault_on_quick_exit);
 	pthread_atfork(NULL, NULL, fault_on_fork);
 	fault_has_key = pthread_key_create(&fault_key, fault_on_thread_exit) == 0;
+	return fault_begin_watch(pool);
 }
 
 void fault_end(void)
 {
 	fault_pool = NULL;
-}
-
-void *fault_begin_thread(void)
-{
-	stack_t alt = { .ss_sp = malloc(FAULT_STACK), .ss_size = FAULT_STACK };
-
-	/* Tests have side threads (fiber_block.c), and nobody to blame. */
-	if (fault_has_key)
-		pthread_setspecific(fault_key, &fault_key);
-	if (alt.ss_sp)
-		sigaltstack(&alt, NULL);
-	return alt.ss_sp;
-}
-
-void fault_end_thread(void *stack)
-{
-	stack_t alt = { .ss_flags = SS_DISABLE };
-
-	if (fault_has_key)
-		pthread_setspecific(fault_key, NULL);
-	sigaltstack(&alt, NULL);
-	free(stack);
+	/* Relaxed: fault_watch(). */
+	if (!atomic_exchange_explicit(&fault_watches, false, memory_order_relaxed))
+		return;
+	atomic_store_explicit(&fault_alive, 0, memory_order_relaxed);
+	(void)futex_wake(&fault_alive, 1);
+	pthread_join(fault_watch_thread, NULL);
 }

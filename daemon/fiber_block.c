@@ -152,18 +152,18 @@ static void fiber_side_run(struct fiber_side *side, struct fiber *f)
 static void *fiber_side_main(void *arg)
 {
 	struct fiber_side *side = arg;
+	struct fault_thread *fault;
 	struct fiber *f;
-	void *stack;
 
 	fiber_side_begin(side);
-	stack = fault_begin_thread();
+	fault = fault_begin_thread(NULL, &side->fiber);
 	*fiber_side_here() = side;
 	switch_adopt(&side->loop);
 	while ((f = fiber_side_take(&side->pool->fibers.sides)))
 		fiber_side_run(side, f);
 	switch_destroy(&side->loop);
 	*fiber_side_here() = NULL;
-	fault_end_thread(stack);
+	fault_end_thread(fault);
 	return NULL;
 }
 

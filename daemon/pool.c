@@ -192,15 +192,16 @@ struct worker *pool_worker_on(struct pool *pool, struct worker *near, uint32_t n
 static void *pool_worker_thread(void *arg)
 {
 	struct pool_thread *thread = arg;
+	struct worker *w = &thread->pool->workers[thread->worker];
 	int r = topology_bind(thread->pool->topology, thread->worker);
-	void *stack;
+	struct fault_thread *fault;
 
 	urgent_end();
 	if (r < 0)
 		log_warning("worker %u cannot be pinned: %s", thread->worker, strerror(-r));
-	stack = fault_begin_thread();
-	worker_main(&thread->pool->workers[thread->worker]);
-	fault_end_thread(stack);
+	fault = fault_begin_thread(w, &w->fiber);
+	worker_main(w);
+	fault_end_thread(fault);
 	return NULL;
 }
 
@@ -399,12 +400,13 @@ int pool_run(const struct options *options, int channel)
 		pool_free(pool);
 		return r;
 	}
-	fault_begin(pool);
+	r = fault_begin(pool);
 	worker_catch_signal();
 	hangs_begin();
 	park_begin(pool);
 	threads = calloc(pool->n_workers, sizeof(*threads));
-	r = threads ? pool_start_threads(pool, threads, &dispatcher) : -ENOMEM;
+	if (r == 0)
+		r = threads ? pool_start_threads(pool, threads, &dispatcher) : -ENOMEM;
 	if (r == 0 && pool->shaken && !(shake = shake_start(pool, pool->shaken)))
 		r = -ENOMEM;
 	if (r < 0)

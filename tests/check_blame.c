@@ -3,6 +3,7 @@
  * blame: whichever way a task ends the pool, its own job is CRASHED and all is said of it; and what
  * is not a task's doing is no task's fault
  */
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -10,6 +11,8 @@
 #define CHECK_TIMEOUT 120
 #include "tests/check_unit.h"
 #include "tests/jobs.h"
+
+#define QUEUED 40
 
 static struct daemon d;
 static fk_client *c;
@@ -86,6 +89,48 @@ START_TEST(a_task_that_ends_its_thread_takes_no_worker_away_and_is_blamed)
 	begin();
 	blame("crash:exit_thread", 0, 0, "exited with status 1", 1);
 	end();
+}
+END_TEST
+
+/* How long the last of jobs that are queued behind such a task waits, in us. */
+static uint64_t wait_behind(const char *task, int64_t argument, int outcome)
+{
+	volatile uint8_t *gate;
+	fk_job held = jobs_hold(c, FK_IDEMPOTENT, &gate), bad, queued[QUEUED];
+	uint64_t since;
+
+	DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 1);
+	since = clock_ns();
+	bad = jobs_submit(c, task, 0, argument, 0);
+	for (int i = 0; i < QUEUED; i++)
+		queued[i] = jobs_submit(c, "null:add", 0, i, 1000);
+	ck_assert_int_eq(jobs_outcome(c, bad, NULL), outcome);
+	for (int i = 0; i < QUEUED; i++)
+		jobs_see(c, queued[i], i + 1000);
+	since = clock_ns() - since;
+	ck_assert_int_eq(fk_release(c, bad), 0);
+	*gate = 1;
+	ck_assert_int_eq(jobs_outcome(c, held, NULL), FK_DONE);
+	ck_assert_int_eq(fk_release(c, held), 0);
+	return since / NSEC_PER_USEC;
+}
+
+START_TEST(a_task_that_ends_its_thread_past_libc_is_blamed_however_tasks_are_confined)
+{
+	static const char *const confine[] = { "--confine=off", "--confine=normal",
+					       "--confine=strict" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(confine); i++) {
+		uint64_t control;
+
+		begin_with(confine[i]);
+		blame("crash:vanish", 0, 0, "exited with status 1", 1);
+		control = wait_behind("crash:hang", 0, FK_DONE);
+		printf("%s: %d queued jobs wait for %" PRIu64 " us, control %" PRIu64 " us\n",
+		       confine[i], QUEUED, wait_behind("crash:vanish", 0, FK_CRASHED), control);
+		(void)jobs_crash(&d, 2);
+		end();
+	}
 }
 END_TEST
 
@@ -185,6 +230,7 @@ END_TEST
 
 CHECK_MAIN("blame", a_task_that_ends_the_process_in_any_way_of_libc_is_blamed,
 	   a_task_that_ends_its_thread_takes_no_worker_away_and_is_blamed,
+	   a_task_that_ends_its_thread_past_libc_is_blamed_however_tasks_are_confined,
 	   a_task_that_uses_up_its_C_stack_is_blamed,
 	   a_task_is_blamed_for_a_signal_of_its_own_whichever_it_is,
 	   signals_that_are_not_the_pools_to_die_of_end_nothing,

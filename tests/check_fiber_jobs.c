@@ -268,6 +268,12 @@ START_TEST(pthread_exit_in_a_fiber_is_its_jobs)
 }
 END_TEST
 
+START_TEST(a_fiber_that_ends_its_thread_past_libc_is_its_jobs)
+{
+	see_bad_end(6, 0, CRASH_EXIT, "thread_vanishes", "in fiber thread_vanishes");
+}
+END_TEST
+
 START_TEST(abort_in_a_fiber_is_its_jobs)
 {
 	see_bad_end(3, SIGABRT, CRASH_FAULT, "aborts", "in fiber aborts");
@@ -317,6 +323,7 @@ START_TEST(a_fiber_that_ends_badly_in_a_section_is_its_jobs)
 	see_bad_end_aside(1, false, 0, CRASH_EXIT);
 	see_bad_end_aside(2, false, 0, CRASH_EXIT);
 	see_bad_end_aside(3, false, SIGABRT, CRASH_FAULT);
+	see_bad_end_aside(4, false, 0, CRASH_EXIT);
 }
 END_TEST
 
@@ -325,6 +332,7 @@ START_TEST(the_job_of_the_worker_is_not_to_blame_for_a_section)
 	see_bad_end_aside(0, true, SIGSEGV, CRASH_STACK);
 	see_bad_end_aside(1, true, 0, CRASH_EXIT);
 	see_bad_end_aside(3, true, SIGABRT, CRASH_FAULT);
+	see_bad_end_aside(4, true, 0, CRASH_EXIT);
 }
 END_TEST
 
@@ -371,9 +379,9 @@ CHECK_MAIN("fiber_jobs", jobs_that_are_fibers_have_their_results, a_client_cance
 	   fibers_that_wait_for_each_other_are_told_of, a_fiber_that_fails_says_with_what,
 	   an_overflow_is_a_crash_and_names_the_fiber,
 	   an_overflow_of_a_shared_stack_names_who_was_on_it, exit_in_a_fiber_is_its_jobs,
-	   pthread_exit_in_a_fiber_is_its_jobs, abort_in_a_fiber_is_its_jobs,
-	   fibers_talk_through_pipes_however_tasks_are_confined, a_cancel_ends_fibers_that_read,
-	   fibers_that_read_end_with_a_client_that_is_killed,
+	   pthread_exit_in_a_fiber_is_its_jobs, a_fiber_that_ends_its_thread_past_libc_is_its_jobs,
+	   abort_in_a_fiber_is_its_jobs, fibers_talk_through_pipes_however_tasks_are_confined,
+	   a_cancel_ends_fibers_that_read, fibers_that_read_end_with_a_client_that_is_killed,
 	   a_pool_that_is_killed_leaves_nothing_of_fibers_that_read,
 	   a_signal_that_a_module_handles_goes_by, a_fiber_that_ends_badly_in_a_section_is_its_jobs,
 	   the_job_of_the_worker_is_not_to_blame_for_a_section,

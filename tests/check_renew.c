@@ -115,14 +115,14 @@ END_TEST
 
 /* ------------------------------------------------------------------------ no room for rings */
 
-/* All threads of the pool are there (the main one, the dispatcher, the poller, workers), and it
- * waits for the manager. */
+/* All threads of the pool are there (the main one, the dispatcher, the poller, the watch,
+ * workers), and it waits for the manager. */
 static bool is_ready(pid_t pool)
 {
 	for (uint32_t i = 0; i < WORKERS; i++)
 		if (!atomic_load(&d.board->workers[i].tid))
 			return false;
-	return daemon_proc_status(pool, "Threads") == WORKERS + 3 && state_of(pool) == 'S';
+	return daemon_proc_status(pool, "Threads") == WORKERS + 4 && state_of(pool) == 'S';
 }
 
 /* No more addresses than so many for the pool; 0: as many as it likes. */

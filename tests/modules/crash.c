@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -162,6 +163,17 @@ FK_BODY(exit_thread)
 	FK_RETURN();
 }
 FK_END(exit_thread)
+
+/* Past the C library. */
+FK_TASK(fk_void, vanish, (), )
+{
+	syscall(SYS_exit, 0);
+}
+FK_BODY(vanish)
+{
+	FK_RETURN();
+}
+FK_END(vanish)
 
 FK_TASK(fk_void, raise, (int64_t, signo), )
 {
@@ -375,6 +387,7 @@ FK_EXPORT(exit_c99, "-> ", 0, "Ends the process with status 4, by _Exit()")
 FK_EXPORT(exit_hooks, "-> ", 0, "Ends the process with status 5, by exit()")
 FK_EXPORT(exit_quick, "-> ", 0, "Ends the process, by quick_exit()")
 FK_EXPORT(exit_thread, "-> ", 0, "Ends its thread")
+FK_EXPORT(vanish, "-> ", 0, "Ends its thread by a system call")
 FK_EXPORT(raise, "signo:i64 -> ", 0, "Raises a signal for its thread")
 FK_EXPORT(recurse, "depth:i64 -> i64", 0, "Calls itself without end, on the C stack")
 FK_EXPORT(hole, "client:i64 -> i64", 0, "Reads a client's segment where it has no pages")

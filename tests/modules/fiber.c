@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -472,6 +473,13 @@ static void thread_ends(void *arg)
 	pthread_exit(NULL);
 }
 
+/* Past the C library. */
+static void thread_vanishes(void *arg)
+{
+	(void)arg;
+	syscall(SYS_exit, 0);
+}
+
 static void aborts(void *arg)
 {
 	(void)arg;
@@ -479,7 +487,7 @@ static void aborts(void *arg)
 }
 
 /* 0: too deep; 1: exit(); 2: pthread_exit(); 3: abort(); 4: fails with EDOM; 5: too deep where it
- * shares its stack. Beside it fibers wait. */
+ * shares its stack; 6: exit(2). Beside it fibers wait. */
 FK_FIBER_TASK(int64_t, ends, (int64_t, how))
 {
 	struct fk_counter never = FK_COUNTER_OF(1);
@@ -507,6 +515,9 @@ FK_FIBER_TASK(int64_t, ends, (int64_t, how))
 		break;
 	case 3:
 		(void)fk_fiber_spawn(aborts, NULL, &all);
+		break;
+	case 6:
+		(void)fk_fiber_spawn(thread_vanishes, NULL, &all);
 		break;
 	default:
 		break;
@@ -548,7 +559,8 @@ static void ends_in_section(void *arg)
 
 FK_FIBER_TASK(int64_t, ends_aside, (int64_t, how, int64_t, late))
 {
-	static void (*const ends_by[])(void *) = { overflow, leaves, thread_ends, aborts };
+	static void (*const ends_by[])(void *) = { overflow, leaves, thread_ends, aborts,
+						   thread_vanishes };
 	struct bad bad = { ends_by[how], late };
 	struct fk_counter all = FK_COUNTER;
 
