@@ -76,7 +76,7 @@ struct fiber_link {
 struct fiber_shard {
 	_Alignas(64) pthread_mutex_t lock;
 	struct fiber_link parked;
-	struct fiber_link told; /* the same, but somebody has cancelled them */
+	struct fiber_link told; /* the same, cancelled; or waiting for others to end */
 };
 
 struct fiber_family {
@@ -131,7 +131,8 @@ struct fiber {
 	bool shared;   /* its stack */
 	bool refused;  /* it was to leave that, and there was no memory for a copy */
 	bool does_io;  /* what it waits for, if it does, is waits.io */
-	uint32_t shard;
+	uint16_t shard;
+	uint16_t depth;	       /* spawns from its family's root to it, UINT16_MAX for more */
 	struct worker *worker; /* it runs on, or has run on last */
 	struct fiber_family *family;
 	struct fk_counter *counter; /* that is told of its end, or NULL */
@@ -374,8 +375,8 @@ void fibers_cancel(struct pool *pool, uint32_t row);
 void fiber_held_begin(struct fiber *fiber);
 void fiber_held_end(struct fiber *fiber);
 
-/* Says in the log which jobs are over and do not end because their fibers wait for each other. The
- * dispatcher. Returns when to come back, 0: there is no need. */
+/* Ends waits of fibers whose jobs are over and that wait for each other's end. The dispatcher.
+ * Returns when to come back, 0: there is no need. */
 uint64_t fibers_look(struct pool *pool);
 
 /* fiber_call.c */

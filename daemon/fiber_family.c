@@ -25,11 +25,18 @@
  *       the list was empty, and who comes later sees the verdict.
  *   I3. live counts the fibers that have not ended; one that lives counts the next up. Whoever
  *       counts it down to 0 sees what all of them did (ORDER fiber/family [B5]), and has the front.
- *   I4. A wait that is cut short goes on until the others have ended, so fibers that wait for each
- *       other's end never do. Who begins such a wait has the dispatcher look, again and again until
- *       there is none: a family is stuck if all of its fibers were in such waits at each look for
- *       hang-limit, and none began or ended one. One that was woken and does not come to run for
- *       so long is told of in vain: nothing comes of it but a line in the log.
+ *   I4. A wait that is cut short continues until the others have ended, because they may use what
+ *       is on the waiting fiber's stack. Fibers that wait for each other's end would do so for
+ *       ever. Whoever begins such a wait has the dispatcher look, again and again until there is
+ *       none. A family is stuck if all of its fibers are in such waits. Then some of these waits
+ *       end with -ECANCELED: of the fibers whose counter is not on their own stack those that are
+ *       deepest in the tree of spawns. Fibers that were spawned later are deeper, so none that is
+ *       left uses a stack that goes. There is such a fiber in each circle: a fiber with the counter
+ *       on its own stack is older than those that it counts. Then the others' waits end as usual,
+ *       or the next look finds those that are the deepest now.
+ *       A look compares two: no such wait began or ended between them, and none during the second.
+ *       Where the job has several families, one may wait for fibers of another: it counts as stuck
+ *       after hang-limit.
  *
  * LOCKS
  *   A bucket's, then a shard's, then an inbox's.
@@ -47,9 +54,9 @@
 #include "daemon/strand_internal.h"
 #include "daemon/verdict.h"
 
-#define FIBER_TELL  64u			/* that are cancelled with the lock held */
-#define FIBER_STUCK (10 * NSEC_PER_SEC) /* as hang-limit, if there is none */
-#define FIBER_TOLD  UINT64_MAX
+#define FIBER_TELL  64u			 /* that are cancelled with the lock held */
+#define FIBER_STUCK (10 * NSEC_PER_SEC)	 /* as hang-limit, if there is none */
+#define FIBER_LOOK  (10 * NSEC_PER_MSEC) /* while fibers only wait for others to end */
 
 static struct fiber_bucket *fiber_bucket(struct pool *pool, uint32_t row)
 {
@@ -122,15 +129,21 @@ struct fk_frame *fiber_family_leave(struct worker *w, struct fiber_family *famil
 	return front;
 }
 
-void fiber_wait_begin(struct fiber *f)
+/* Puts it into a list of its worker's shard. */
+static void fiber_enlist(struct fiber *f, bool told)
 {
 	struct fiber_shard *shard;
 
 	f->shard = f->worker->index % FIBER_SHARDS;
 	shard = &f->family->shards[f->shard];
 	pthread_mutex_lock(&shard->lock);
-	fiber_list_add(&shard->parked, &f->link);
+	fiber_list_add(told ? &shard->told : &shard->parked, &f->link);
 	pthread_mutex_unlock(&shard->lock);
+}
+
+void fiber_wait_begin(struct fiber *f)
+{
+	fiber_enlist(f, false);
 }
 
 void fiber_wait_end(struct fiber *f)
@@ -203,37 +216,99 @@ static void fiber_held_count(struct fiber_family *family, uint64_t n)
 	atomic_store_explicit(&family->stuck_ns, 0, memory_order_relaxed);
 }
 
-/* ns. */
-static uint64_t fiber_stuck_limit(struct pool *pool)
-{
-	uint64_t limit = pool_hang_limit(pool);
-
-	return limit ? limit : FIBER_STUCK;
-}
-
 void fiber_held_begin(struct fiber *f)
 {
 	struct pool *pool = f->worker->pool;
 
+	fiber_enlist(f, true);
 	fiber_held_count(f->family, 1);
 	if (atomic_load_explicit(&pool->fibers.look_ns, memory_order_relaxed))
 		return;
-	atomic_store_explicit(&pool->fibers.look_ns, clock_ns() + fiber_stuck_limit(pool),
-			      memory_order_relaxed);
+	atomic_store_explicit(&pool->fibers.look_ns, clock_ns() + FIBER_LOOK, memory_order_relaxed);
 	pool_wake_dispatcher(pool);
 }
 
 void fiber_held_end(struct fiber *f)
 {
 	fiber_held_count(f->family, -UINT64_C(1));
+	fiber_wait_end(f);
+}
+
+/* The counter that it waits for is not on its own stack. */
+static bool fiber_waits_elsewhere(const struct fiber *f)
+{
+	return f->shared ||
+	       (uintptr_t)f->waits.node.counter - (uintptr_t)f->stack->low >= f->stack->size;
+}
+
+/* Looks at the fibers of a family that only wait for others to end. Returns how many they are, 0 if
+ * one of them runs; and of those that wait elsewhere how deep the deepest is, -1: there is none. */
+static uint64_t fiber_family_survey(struct fiber_family *family, int32_t *ret_depth)
+{
+	bool runs = false;
+	uint64_t n = 0;
+
+	*ret_depth = -1;
+	for (uint32_t i = 0; i < FIBER_SHARDS; i++) {
+		struct fiber_shard *shard = &family->shards[i];
+
+		pthread_mutex_lock(&shard->lock);
+		for (struct fiber_link *l = shard->told.next; l != &shard->told; l = l->next) {
+			struct fiber *f = container_of(l, struct fiber, link);
+
+			n++;
+			if (!fiber_park_holds(&f->park))
+				runs = true;
+			else if (fiber_waits_elsewhere(f))
+				*ret_depth = max(*ret_depth, (int32_t)f->depth);
+		}
+		pthread_mutex_unlock(&shard->lock);
+	}
+	return runs ? 0 : n;
+}
+
+/* Of these, those of this depth that wait elsewhere go on. */
+static void fiber_family_part(struct fiber_family *family, int32_t depth)
+{
+	for (uint32_t i = 0; i < FIBER_SHARDS; i++) {
+		struct fiber_shard *shard = &family->shards[i];
+
+		pthread_mutex_lock(&shard->lock);
+		for (struct fiber_link *l = shard->told.next; l != &shard->told; l = l->next) {
+			struct fiber *f = container_of(l, struct fiber, link);
+			uint64_t generation = fiber_park_holds(&f->park);
+
+			if (generation && f->depth == depth && fiber_waits_elsewhere(f) &&
+			    fiber_park_wake(&f->park, generation, FIBER_CANCEL) == FIBER_RUN)
+				fiber_ready(NULL, f);
+		}
+		pthread_mutex_unlock(&shard->lock);
+	}
+}
+
+/* ns that it has to be stuck for: none, if nothing but its own fibers can end its waits. */
+static uint64_t fiber_family_patience(struct pool *pool, const struct fiber_bucket *bucket,
+				      const struct fiber_family *family)
+{
+	const struct fiber_family *other = bucket->first;
+	uint64_t limit = pool_hang_limit(pool);
+
+	while (other && (other == family || other->front->job != family->front->job))
+		other = other->next;
+	if (!other)
+		return 0;
+	return limit ? limit : FIBER_STUCK;
 }
 
 /* Bucket locked. Returns whether it is to be looked at again. */
-static bool fiber_family_look(struct pool *pool, struct fiber_family *family, uint64_t now)
+static bool fiber_family_look(struct pool *pool, const struct fiber_bucket *bucket,
+			      struct fiber_family *family, uint64_t now)
 {
+	static struct log_limit limit = LOG_LIMIT_INIT;
+	uint32_t row = family->front->job;
+	int32_t depth;
 	uint64_t held = atomic_load_explicit(&family->held, memory_order_relaxed);
 	uint64_t since = atomic_load_explicit(&family->stuck_ns, memory_order_relaxed);
-	uint32_t row = family->front->job;
 
 	if (held < atomic_load_explicit(&family->live, memory_order_relaxed) || !held) {
 		atomic_store_explicit(&family->stuck_ns, 0, memory_order_relaxed);
@@ -243,15 +318,17 @@ static bool fiber_family_look(struct pool *pool, struct fiber_family *family, ui
 		atomic_store_explicit(&family->stuck_ns, now, memory_order_relaxed);
 		return true;
 	}
-	if (since == FIBER_TOLD)
-		return false;
-	if (now - since < fiber_stuck_limit(pool))
+	/* One that runs has begun or ended such a wait, or is about to. */
+	if (now - since < fiber_family_patience(pool, bucket, family) ||
+	    fiber_family_survey(family, &depth) != held || depth < 0 ||
+	    atomic_load_explicit(&family->stuck_ns, memory_order_relaxed) != since)
 		return true;
-	atomic_store_explicit(&family->stuck_ns, FIBER_TOLD, memory_order_relaxed);
-	log_warning("job %u of client %u is over and does not end: %" PRIu64 " fibers wait for "
-		    "each other's end, until forkd is restarted",
+	log_limited(&limit, LOG_LEVEL_WARNING,
+		    "job %u of client %u is over: %" PRIu64 " fibers wait for each other's end: "
+		    "waits end with ECANCELED",
 		    row % pool->max_jobs, row / pool->max_jobs, held);
-	return false;
+	fiber_family_part(family, depth);
+	return true;
 }
 
 uint64_t fibers_look(struct pool *pool)
@@ -269,12 +346,12 @@ uint64_t fibers_look(struct pool *pool)
 
 		pthread_mutex_lock(&bucket->lock);
 		for (struct fiber_family *family = bucket->first; family; family = family->next)
-			again |= fiber_family_look(pool, family, now);
+			again |= fiber_family_look(pool, bucket, family, now);
 		pthread_mutex_unlock(&bucket->lock);
 	}
 	if (!again)
 		return atomic_load_explicit(look_ns, memory_order_relaxed);
-	at = now + fiber_stuck_limit(pool);
+	at = now + FIBER_LOOK;
 	atomic_store_explicit(look_ns, at, memory_order_relaxed);
 	return at;
 }

@@ -16,8 +16,8 @@
  * WHO CALLS IT, ON WHICH THREAD
  *   fiber_park_begin(), fiber_park_stay(), fiber_park_reason(): the fiber, on its own stack.
  *   fiber_park_left(): the loop, after the switch that saved the fiber's registers, on its own
- *   stack. fiber_park_claim(), fiber_park_deliver(), fiber_park_wake(), fiber_park_cancel():
- *   anybody. fiber_park_init(): who makes the fiber.
+ *   stack. fiber_park_claim(), fiber_park_deliver(), fiber_park_wake(), fiber_park_cancel(),
+ *   fiber_park_holds(): anybody. fiber_park_init(): who makes the fiber.
  *
  * THE WORD
  *   { generation:48, reason:8, flags:8 }. The generation counts parks. The flags of a park:
@@ -270,6 +270,17 @@ static inline enum fiber_wake fiber_park_cancel(struct fiber_park *park)
 	if (!(bits & FIBER_PARK_CLAIMED))
 		return FIBER_LOST;
 	return word & FIBER_PARK_LEFT ? FIBER_RUN : FIBER_WON;
+}
+
+/* Anybody: the generation of a park that is held, left and not claimed; 0: it is in none. */
+static inline uint64_t fiber_park_holds(struct fiber_park *park)
+{
+	/* ORDER fiber/leave [F1]: acquire, what the fiber waits for. Pairs with
+	 * fiber_park_left(). */
+	uint64_t word = atomic_load_explicit(&park->word, memory_order_acquire);
+	uint64_t flags = word & (FIBER_PARK_OUT | FIBER_PARK_HELD);
+
+	return flags == (FIBER_PARK_LEFT | FIBER_PARK_HELD) ? word >> FIBER_PARK_GENERATION : 0;
 }
 
 /* Fiber: who has ended its last park. */

@@ -108,38 +108,58 @@ START_TEST(fibers_that_wait_end_with_their_client)
 }
 END_TEST
 
-START_TEST(fibers_that_wait_end_at_the_deadline)
+static void see_expired(const char *name)
 {
 	const union fk_value n = { .i64 = 100 };
 	struct fk_request request = { .timeout_ns = 50 * NSEC_PER_MSEC };
 	fk_job job;
 
-	start("--workers=2");
-	request.task = jobs_task(c, "fiber:forever");
+	request.task = jobs_task(c, name);
 	request.values = &n;
 	request.size = 1;
 	ck_assert_int_eq(fk_submit_batch(c, &request, 1, 0, &job), 0);
 	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_EXPIRED);
+}
+
+START_TEST(fibers_that_wait_end_at_the_deadline)
+{
+	start("--workers=2");
+	see_expired("fiber:forever");
 	jobs_end(&d, c);
 }
 END_TEST
 
-START_TEST(fibers_that_wait_for_each_other_are_told_of)
+/* Fibers of one job, five in each of so many pairs of circles, wait for each other's end. */
+static fk_job circle(fk_client *client, int64_t n)
 {
-	fk_job job;
+	uint64_t parks = daemon_counter(&d, "fiber_parks");
+	fk_job job = jobs_submit(client, "fiber:circle", 0, n, 0);
 
-	start_with("--workers=1", "--hang-limit=100ms", "--stop-timeout=100ms");
-	/* Those that wait for what does end are not. */
-	job = submit("fiber:forever", 100);
-	await_waiting(101);
-	see_cancelled(job);
-	job = submit("fiber:circle", 1);
-	await_waiting(101 + 3);
-	ck_assert(!daemon_logged(&d, "does not end", ""));
-	ck_assert_int_eq(fk_cancel(c, job), 0);
-	DAEMON_AWAIT(daemon_logged(&d, "does not end", "3 fibers wait for each other's end"));
-	/* Nobody else has to wait for it. */
-	see_tree_and_end();
+	await_waiting(parks + 4 * (uint64_t)n + 1);
+	return job;
+}
+
+START_TEST(fibers_that_wait_for_each_other_end_with_their_job)
+{
+	fk_client *gone;
+	uint64_t failed;
+
+	for (int workers = 1; workers <= 2; workers++) {
+		start_with(workers == 1 ? "--workers=1" : "--workers=2", "--hang-limit=0", NULL);
+		/* Those that wait for what does end are not told of. */
+		see_cancelled(submit("fiber:forever", 100));
+		ck_assert(!daemon_logged(&d, "each other's end", ""));
+		see_cancelled(circle(c, 1));
+		ck_assert(daemon_logged(&d, "is over: 5 fibers wait for each other's end", ""));
+		see_cancelled(circle(c, 100));
+		see_expired("fiber:circle");
+		failed = daemon_counter(&d, "jobs_failed");
+		gone = daemon_open(&d);
+		(void)circle(gone, 3);
+		(void)fk_close(gone);
+		DAEMON_AWAIT(daemon_counter(&d, "jobs_failed") == failed + 1);
+		see_tree_and_end();
+	}
 }
 END_TEST
 
@@ -376,7 +396,7 @@ END_TEST
 
 CHECK_MAIN("fiber_jobs", jobs_that_are_fibers_have_their_results, a_client_cancels_fibers_that_wait,
 	   fibers_that_wait_end_with_their_client, fibers_that_wait_end_at_the_deadline,
-	   fibers_that_wait_for_each_other_are_told_of, a_fiber_that_fails_says_with_what,
+	   fibers_that_wait_for_each_other_end_with_their_job, a_fiber_that_fails_says_with_what,
 	   an_overflow_is_a_crash_and_names_the_fiber,
 	   an_overflow_of_a_shared_stack_names_who_was_on_it, exit_in_a_fiber_is_its_jobs,
 	   pthread_exit_in_a_fiber_is_its_jobs, a_fiber_that_ends_its_thread_past_libc_is_its_jobs,

@@ -148,8 +148,8 @@ FK_COLD struct fk_frame *fk_rt_fiber_run(struct fk_worker *w, struct fk_frame *f
  * Returns 0; -ECANCELED: the job is over; -EINVAL: it is no counter; -ENOMEM: see FK_STACK_SHARED;
  * -EPERM: the caller is no fiber. With -ECANCELED too, an FK_COUNTER is at this value, or below,
  * unless the caller is one of those that it counts: so if the value is 0 the counter, and what they
- * have got as arguments, may be on the caller's stack. Two that wait for each other's end wait for
- * ever.
+ * have got as arguments, may be on the caller's stack. Where the job is over and all of its fibers
+ * wait for each other's end, some of these waits end at once: forkd-fibers(7) says which.
  */
 static inline int fk_counter_wait(struct fk_counter *counter, uint32_t value)
 {

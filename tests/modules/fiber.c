@@ -364,13 +364,44 @@ FK_FIBER_TASK(int64_t, talk, (int64_t, n))
 }
 FK_EXPORT(talk, "n:i64 -> sum:i64", 0, "16 times the sum of the numbers to n, sent through pipes")
 
+#define CIRCLES 100
+
 struct circle {
 	struct fk_counter one, other;
+	_Atomic bool whole; /* both count */
+	bool *child_runs;   /* on the stack of one */
 };
+
+static void is_child(void *arg)
+{
+	struct circle *circle = arg;
+
+	*circle->child_runs = true;
+	waits(&circle->one);
+	*circle->child_runs = false;
+}
+
+/* Its child waits for it, and uses its stack: so the child's wait has to end before its own. */
+static void is_parent(void *arg)
+{
+	struct fk_counter child = FK_COUNTER;
+	struct circle *circle = arg;
+	bool child_runs = false;
+
+	circle->child_runs = &child_runs;
+	(void)fk_fiber_spawn(is_child, circle, &child);
+	waits(&child);
+	if (child_runs)
+		abort();
+}
 
 static void is_one(void *arg)
 {
-	waits(&((struct circle *)arg)->other);
+	struct circle *circle = arg;
+
+	while (!atomic_load(&circle->whole))
+		(void)fk_fiber_yield();
+	waits(&circle->other);
 }
 
 static void is_other(void *arg)
@@ -378,17 +409,27 @@ static void is_other(void *arg)
 	waits(&((struct circle *)arg)->one);
 }
 
-/* Two that wait for each other's end. */
+/* So many times two, and as many times two of which one is the other's parent, that wait for each
+ * other's end. */
 FK_FIBER_TASK(int64_t, circle, (int64_t, n))
 {
-	struct circle circle = { FK_COUNTER, FK_COUNTER };
+	struct circle circles[2 * CIRCLES];
 
-	(void)fk_fiber_spawn(is_one, &circle, &circle.one);
-	(void)fk_fiber_spawn(is_other, &circle, &circle.other);
-	waits(&circle.one);
+	for (size_t i = 0; i < 2 * CIRCLES; i++)
+		circles[i] = (struct circle){ .one = FK_COUNTER, .other = FK_COUNTER };
+	for (int64_t i = 0; i < n && i < CIRCLES; i++) {
+		(void)fk_fiber_spawn(is_one, &circles[2 * i], &circles[2 * i].one);
+		(void)fk_fiber_spawn(is_other, &circles[2 * i], &circles[2 * i].other);
+		atomic_store(&circles[2 * i].whole, true);
+		(void)fk_fiber_spawn(is_parent, &circles[2 * i + 1], &circles[2 * i + 1].one);
+	}
+	for (size_t i = 0; i < 2 * CIRCLES; i++) {
+		waits(&circles[i].one);
+		waits(&circles[i].other);
+	}
 	return n;
 }
-FK_EXPORT(circle, "n:i64 -> i64", 0, "Fibers that never end")
+FK_EXPORT(circle, "n:i64 -> i64", 0, "Fibers that never end unless the job is over")
 
 /* ------------------------------------------------------------------------ signals */
 
