@@ -24,7 +24,8 @@
  * INVARIANTS
  *   I1. Nothing of a former pool is read before each pool is dead that may have it mapped. The
  *       pidfd of one is in the store before it is told what to map (poolproc.c), and here all that
- *       are in the store are killed and waited for first.
+ *       are in the store are killed and waited for first. A pool that has not ended in time
+ *       executes no instruction any more, and the arena is replaced (poolproc.c, I7).
  *   I2. What clients and tasks can write is asked for nothing: neither the head of a segment nor a
  *       number in it; the roster has them all.
  *   I3. Killed at any instruction of it a manager has left what it found, or a later state of the
@@ -64,37 +65,43 @@
 #include "daemon/session.h"
 #include "shm/futex.h"
 
-#define ADOPT_PATIENCE_MS 5000 /* for a pool's death, until that is worth a line */
+#define ADOPT_PATIENCE_MS 5000 /* until a pool is abandoned (poolproc.c, I7) */
 
-static const char *const adopt_names[] = { STORE_BOARD, STORE_ARENA, STORE_ROSTER };
+#define ADOPT_ARENA 1u
 
-static void adopt_kill(int pidfd)
+static const char *const adopt_names[] = { STORE_BOARD, [ADOPT_ARENA] = STORE_ARENA, STORE_ROSTER };
+
+/* False if it has not ended in time. */
+static bool adopt_kill(int pidfd)
 {
 	struct pollfd p = { .fd = pidfd, .events = POLLIN };
-	int timeout = ADOPT_PATIENCE_MS;
 	int n;
 
 	/* One that has ended says ESRCH, and is there at once. */
 	(void)pidfd_send_signal(pidfd, SIGKILL, NULL, 0);
-	while ((n = poll(&p, 1, timeout)) <= 0) {
-		if (n < 0)
-			continue;
-		log_warning("the last forkd's pool was killed, and has not ended yet: waiting");
-		timeout = -1;
-	}
+	while ((n = poll(&p, 1, ADOPT_PATIENCE_MS)) < 0)
+		;
+	return n > 0;
 }
 
 /* I1. */
-static void adopt_fence(struct store *store)
+static void adopt_fence(struct adopt *adopt, struct store *store)
 {
 	int pidfd;
 
 	while ((pidfd = store_take(store, STORE_POOL, STORE_PIDFD)) >= 0) {
-		adopt_kill(pidfd);
+		if (!adopt_kill(pidfd)) {
+			log_error("the last forkd's pool was killed and has not ended after %u s: "
+				  "the next one is started without waiting for its end",
+				  ADOPT_PATIENCE_MS / 1000);
+			adopt->abandoned = true;
+		}
 		(void)close(pidfd);
 		FK_CRASH(adopt_fenced);
 	}
-	store_remove(store, STORE_POOL);
+	/* Else when the arena is replaced: a manager that is killed before has done nothing. */
+	if (!adopt->abandoned)
+		store_remove(store, STORE_POOL);
 }
 
 /* One record of another layout's, or of this one's. */
@@ -226,12 +233,12 @@ void adopt_look(struct adopt *adopt, struct store *store)
 {
 	int r;
 
-	adopt_fence(store);
 	*adopt = (struct adopt){
 		.roster_fd = store_take(store, STORE_ROSTER, STORE_MEMFD),
 		.board_fd = store_take(store, STORE_BOARD, STORE_MEMFD),
 		.arena_fd = store_take(store, STORE_ARENA, STORE_MEMFD),
 	};
+	adopt_fence(adopt, store);
 	if (adopt->roster_fd < 0)
 		return;
 	r = roster_map(adopt->roster_fd, &adopt->roster);
@@ -317,19 +324,30 @@ static void adopt_on_shared(struct store_put *put, int result)
 			    strerror(-result));
 }
 
+static void adopt_put(struct adopt *adopt, struct store *store, uint32_t i, int fd)
+{
+	int r;
+
+	adopt->puts[i].call = adopt_on_shared;
+	r = store_put(store, &adopt->puts[i], adopt_names[i], &fd, 1);
+	if (r < 0)
+		adopt_on_shared(&adopt->puts[i], r);
+}
+
 void adopt_share(struct adopt *adopt, struct store *store, const struct fronts *fronts)
 {
 	const int fds[] = { fronts->board_fd, fronts->arena_fd, adopt->roster_fd };
 
 	adopt->board_fd = adopt->arena_fd = -1;
-	for (uint32_t i = 0; i < ARRAY_SIZE(fds) && !adopt->inherited; i++) {
-		int r;
+	for (uint32_t i = 0; i < ARRAY_SIZE(fds) && !adopt->inherited; i++)
+		adopt_put(adopt, store, i, fds[i]);
+}
 
-		adopt->puts[i].call = adopt_on_shared;
-		r = store_put(store, &adopt->puts[i], adopt_names[i], &fds[i], 1);
-		if (r < 0)
-			adopt_on_shared(&adopt->puts[i], r);
-	}
+void adopt_share_arena(struct adopt *adopt, struct store *store, const struct fronts *fronts)
+{
+	store_forget(&adopt->puts[ADOPT_ARENA]);
+	store_remove(store, STORE_ARENA);
+	adopt_put(adopt, store, ADOPT_ARENA, fronts->arena_fd);
 }
 
 bool adopt_is_shared(const struct adopt *adopt, const struct store *store)

@@ -17,6 +17,7 @@
 struct adopt {
 	struct roster *roster; /* NULL: there is none yet */
 	bool inherited;	       /* it is a former manager's, and this one goes on from there */
+	bool abandoned;	       /* a former pool was killed and has not ended */
 	int roster_fd;
 	int board_fd;	    /* -1: there is none */
 	int arena_fd;	    /* as well */
@@ -29,8 +30,9 @@ struct adopt {
 		.roster_fd = -1, .board_fd = -1, .arena_fd = -1                                    \
 	}
 
-/* Waits until no former pool is alive, and looks at what the last manager has left in the store.
- * Before all that can fail: the next manager finds the rest, and no pool that works on it. */
+/* Waits until no former pool is alive, or abandons it, and looks at what the last manager has left
+ * in the store. Before all that can fail: the next manager finds the rest, and no pool that works
+ * on it. */
 void adopt_look(struct adopt *adopt, struct store *store);
 
 /*
@@ -53,6 +55,9 @@ int adopt_begin(struct adopt *adopt, struct store *store, struct hangups *hangup
 
 /* Board and arena are there: what is new goes into the store. They are the fronts' from now on. */
 void adopt_share(struct adopt *adopt, struct store *store, const struct fronts *fronts);
+
+/* The arena was replaced: the new one takes its place in the store. */
+void adopt_share_arena(struct adopt *adopt, struct store *store, const struct fronts *fronts);
 
 /* True if the next forkd can go on from here. */
 bool adopt_is_shared(const struct adopt *adopt, const struct store *store);

@@ -8,18 +8,24 @@
  * INVARIANTS
  *   I1. Whatever of the manager's stands at the front of board and arena, a task can write over,
  *       and the next pool and clients believe it. So it is kept here, and written anew when a pool
- *       has died, before anything else: fronts_write().
+ *       has died, before anything else: fronts_write(). While the pool lives what clients need to
+ *       connect and to submit (head, geometry, task table) is compared with what is kept at each
+ *       client that the pool takes on and at each answer of the pool: fronts_restore().
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   The pool: I1, fronts_clear_workers().
  */
 #include "daemon/fronts.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/clock.h"
+#include "common/util.h"
 #include "shm/segment.h"
 #include "shm/wake.h"
 
@@ -60,11 +66,11 @@ void fronts_show_scheduler(struct fronts *f)
 			      memory_order_relaxed);
 }
 
-void fronts_write(struct fronts *f)
+/* What the manager shows there and never changes. */
+static void fronts_write_fixed(struct fronts *f)
 {
 	char version[sizeof(f->board->manager.version)] = PACKAGE_VERSION;
 	struct board_manager *b = &f->board->manager;
-	struct arena *a = f->arena;
 
 	f->board->head = f->board_head;
 	b->pid = (uint32_t)getpid();
@@ -75,6 +81,56 @@ void fronts_write(struct fronts *f)
 	b->started_ns = f->started_ns;
 	memcpy(b->version, version, sizeof(b->version));
 	fronts_set_state(f, f->state);
+	if (!f->tasks)
+		return;
+	memcpy(f->board->tasks, f->tasks, f->n_tasks * sizeof(*f->tasks));
+	/* Relaxed: whoever reads it now may have read what a task had written there as well. */
+	atomic_store_explicit(&f->board->n_tasks, f->n_tasks, memory_order_relaxed);
+}
+
+/* Relaxed: as above. */
+static bool fronts_is_spoilt(const struct fronts *f)
+{
+	const struct board_manager *b = &f->board->manager;
+
+	return memcmp(&f->board->head, &f->board_head, sizeof(f->board_head)) != 0 ||
+	       atomic_load_explicit(&b->state, memory_order_relaxed) != f->state ||
+	       b->pid != (uint32_t)getpid() || b->n_workers != f->n_workers ||
+	       b->max_jobs != f->options->max_jobs || b->max_clients != f->options->max_clients ||
+	       b->heap_max != f->options->heap_max ||
+	       (f->tasks &&
+		(atomic_load_explicit(&f->board->n_tasks, memory_order_relaxed) != f->n_tasks ||
+		 memcmp(f->board->tasks, f->tasks, f->n_tasks * sizeof(*f->tasks)) != 0));
+}
+
+bool fronts_restore(struct fronts *f)
+{
+	bool spoilt = fronts_is_spoilt(f);
+
+	if (spoilt)
+		fronts_write_fixed(f);
+	return spoilt;
+}
+
+void fronts_keep_tasks(struct fronts *f)
+{
+	/* Relaxed: the pool has said READY after it. */
+	uint32_t n =
+		min(atomic_load_explicit(&f->board->n_tasks, memory_order_relaxed), LIMIT_TASKS);
+
+	free(f->tasks);
+	f->n_tasks = n;
+	f->tasks = malloc(max(n, 1u) * sizeof(*f->tasks));
+	if (f->tasks)
+		memcpy(f->tasks, f->board->tasks, n * sizeof(*f->tasks));
+}
+
+void fronts_write(struct fronts *f)
+{
+	struct board_manager *b = &f->board->manager;
+	struct arena *a = f->arena;
+
+	fronts_write_fixed(f);
 	fronts_set_pool(f, 0);
 	fronts_show_scheduler(f);
 	/* Relaxed: for display. */
@@ -200,6 +256,46 @@ static int fronts_make_arena(struct fronts *f, uint64_t epoch, const char **ret_
 	return 0;
 }
 
+/* Writes the pages that there are of the arena's first bytes into another file. */
+static int fronts_copy(const struct fronts *f, int fd, uint64_t size)
+{
+	off_t from, to = 0;
+
+	while ((from = lseek(f->arena_fd, to, SEEK_DATA)) >= 0 && (uint64_t)from < size) {
+		to = lseek(f->arena_fd, from, SEEK_HOLE);
+		if (to < 0)
+			return -errno;
+		to = (off_t)min((uint64_t)to, size);
+		while (from < to) {
+			ssize_t n = pwrite(fd, (const char *)f->arena + from, (size_t)(to - from),
+					   from);
+
+			if (n <= 0)
+				return n < 0 ? -errno : -ENOSPC;
+			from += n;
+		}
+	}
+	return from >= 0 || errno == ENXIO ? 0 : -errno;
+}
+
+int fronts_replace_arena(struct fronts *f)
+{
+	uint64_t size = arena_workers_offset(f->options->max_clients, f->options->max_jobs);
+	_cleanup_close_ int fd = segment_create("forkd-arena", SEGMENT_ARENA, f->arena_size,
+						f->arena_head.epoch, 0, 0600);
+	int r = fd < 0 ? fd : fronts_copy(f, fd, size);
+
+	if (r < 0)
+		return r;
+	/* At the same address, which others have. */
+	if (mmap(f->arena, f->arena_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) ==
+	    MAP_FAILED)
+		return -errno;
+	(void)close(f->arena_fd);
+	f->arena_fd = steal_fd(&fd);
+	return 0;
+}
+
 int fronts_init(struct fronts *f, const struct options *options, uint32_t n_workers,
 		const struct fronts_inherited *inherited, const char **ret_what)
 {
@@ -222,6 +318,7 @@ int fronts_init(struct fronts *f, const struct options *options, uint32_t n_work
 
 void fronts_fini(struct fronts *f)
 {
+	free(f->tasks);
 	segment_unmap(f->board, f->board_size);
 	segment_unmap(f->arena, f->arena_size);
 	(void)safe_close(f->board_fd);

@@ -3,6 +3,7 @@
 #ifndef DAEMON_FRONTS_H
 #define DAEMON_FRONTS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/options.h"
@@ -23,6 +24,9 @@ struct fronts {
 	/* of the segments, as they were made */
 	struct segment board_head;
 	struct segment arena_head;
+	/* the task table as it was when the last pool was ready; NULL before the first */
+	struct board_task *tasks;
+	uint32_t n_tasks;
 	/* what the board says of the manager and its pool */
 	uint64_t started_ns;
 	uint32_t n_workers;
@@ -55,6 +59,18 @@ void fronts_fini(struct fronts *fronts);
 
 /* Writes all of it anew, but for what session_show_counts() shows. No pool may be alive. */
 void fronts_write(struct fronts *fronts);
+
+/* A pool is ready: its task table is kept. */
+void fronts_keep_tasks(struct fronts *fronts);
+
+/* Compares what clients that connect rely on with what is kept here, while a pool is alive. Returns
+ * true if a task has written over it: it is restored then. */
+bool fronts_restore(struct fronts *fronts);
+
+/* Moves the manager's front of the arena and the rows, as they are, into another segment, mapped
+ * where the last one was. No process may be about to write them. Returns 0 or a negative errno:
+ * nothing has changed then. */
+int fronts_replace_arena(struct fronts *fronts);
 
 /* Of a pool that has died: whoever wants to wake one of its workers shall not try for ever
  * (wake.h). */

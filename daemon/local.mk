@@ -75,6 +75,8 @@ libmanager_la_SOURCES = \
 	daemon/tenants.c \
 	daemon/tenants.h \
 	daemon/times.h \
+	daemon/thread_states.c \
+	daemon/thread_states.h \
 	daemon/trial.c \
 	daemon/trial.h \
 	daemon/userns.c \

@@ -144,6 +144,7 @@ static int manager_signals(struct manager *m)
 	(void)sigaddset(&set, SIGINT);
 	(void)sigaddset(&set, SIGHUP);
 	(void)sigaddset(&set, SIGUSR2);
+	(void)sigaddset(&set, SIGCHLD);
 	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
 		return manager_system(m, "block signals", -errno);
 	m->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -172,6 +173,9 @@ static int manager_share(struct manager *m, uint32_t n_workers)
 				&what);
 	if (r < 0)
 		return manager_system(m, what, r);
+	if (m->adopt.inherited && m->adopt.abandoned)
+		manager_replace_arena(m);
+	store_remove(&m->store, STORE_POOL);
 	adopt_share(&m->adopt, &m->store, &m->fronts);
 	return 0;
 }

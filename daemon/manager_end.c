@@ -146,7 +146,9 @@ void manager_on_signal(struct loop_source *source, int result)
 	if (loop_poll(&m->loop, &m->signal_source, m->signal_fd, POLLIN) < 0)
 		log_error("out of memory: further signals are not seen");
 	while (read(m->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-		if (info.ssi_signo == SIGHUP)
+		if (info.ssi_signo == SIGCHLD)
+			poolproc_on_child(&m->pool);
+		else if (info.ssi_signo == SIGHUP)
 			manager_reload(m, "SIGHUP", &number);
 		else if (info.ssi_signo == SIGUSR2)
 			manager_halt(m, "SIGUSR2");

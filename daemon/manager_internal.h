@@ -96,6 +96,8 @@ extern const struct poolproc_events manager_pool_events;
 
 /* Tells the service manager that forkd is ready, again and again until it has heard it. */
 void manager_announce(struct manager *m);
+/* A pool was abandoned (poolproc.c, I7): the next one gets an arena that it has not mapped. */
+void manager_replace_arena(struct manager *m);
 
 /* manager_reload.c: a reload is asked for; why: for the log. *ret_number: session_reloaded() is
  * told this one, or a later one, when there was one; perhaps before this returns. */

@@ -28,6 +28,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "common/clock.h"
@@ -130,6 +131,7 @@ static void manager_on_ready(struct poolproc *pool)
 
 	PROBE(pool_start, pool->pid);
 	m->n_shortages = 0;
+	fronts_keep_tasks(&m->fronts);
 	settings_tell_pool(m->options, pool);
 	manager_on_asks_cpus(pool); /* what it asked before is not answered */
 	quarantine_tell_pool(&m->quarantine);
@@ -164,9 +166,23 @@ void manager_on_lived(struct loop_source *source, int result)
 	roster_acquit(container_of(source, struct manager, lived_source)->adopt.roster);
 }
 
+/* A task may have written over the front of the board: the next pool's clients are not to find
+ * that, nor those that connect now. Nobody can be blamed. */
+static void manager_check_board(struct manager *m)
+{
+	struct poolproc *pool = &m->pool;
+
+	if (pool->state != POOLPROC_READY || !fronts_restore(&m->fronts))
+		return;
+	(void)snprintf(pool->failed_text, sizeof(pool->failed_text),
+		       "a task has written over the front of the board");
+	poolproc_kill(pool);
+}
+
 static void manager_on_attached(struct poolproc *pool, uint32_t client, uint32_t generation,
 				const char *text)
 {
+	manager_check_board(container_of(pool, struct manager, pool));
 	session_attached(&container_of(pool, struct manager, pool)->sessions, client, generation,
 			 text);
 }
@@ -228,8 +244,21 @@ static void manager_on_heard(struct poolproc *pool)
 {
 	struct manager *m = container_of(pool, struct manager, pool);
 
+	manager_check_board(m);
 	session_heard(&m->sessions);
 	manager_reload_heard(m);
+}
+
+void manager_replace_arena(struct manager *m)
+{
+	int r = fronts_replace_arena(&m->fronts);
+
+	if (r == 0)
+		adopt_share_arena(&m->adopt, &m->store, &m->fronts);
+	else
+		log_error("no memory can be had for another arena: %s: the next pool shares it "
+			  "with one that has not ended",
+			  strerror(-r));
 }
 
 static void manager_on_died(struct poolproc *pool, const struct poolproc_end *end)
@@ -238,6 +267,8 @@ static void manager_on_died(struct poolproc *pool, const struct poolproc_end *en
 	enum postmortem_next next;
 
 	PROBE(pool_end, end->pid, end->signo, end->status);
+	if (end->abandoned)
+		manager_replace_arena(m);
 	fronts_write(&m->fronts);
 	session_trace_lost(&m->sessions, end->stopped);
 	session_show_counts(&m->sessions);

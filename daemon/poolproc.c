@@ -27,6 +27,14 @@
  *       manager's store, and without it the pool maps nothing and ends with its channel. So all who
  *       have the arena mapped are known to whoever is started after this manager: it kills them and
  *       waits for their end before it reads the ledger.
+ *   I7. A pool that was killed and has not ended after POOLPROC_DEATH_NS is abandoned: died() is
+ *       called, and the process is reaped when it ends (poolproc_on_child()). A thread with a
+ *       pending SIGKILL executes no instruction of its own any more, so nothing but the kernel can
+ *       still write for it: a read(2) that is under way, or one of its io_uring. So the next pool
+ *       gets another arena (fronts_replace_arena()): no frame of it is in memory that the abandoned
+ *       pool has mapped. Clients' segments stay shared with it: a read that is under way can write
+ *       into the buffer that it was made for, which is the client's of a job that has ended.
+ *       POOLPROC_ABANDONED of them are the limit: the manager waits for the end of the next one.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   The pool: see died(). A pool that closes its channel, sends what it may not, or is stuck
@@ -55,6 +63,7 @@
 #include "daemon/offspring.h"
 
 #define POOLPROC_START_NS (30 * NSEC_PER_SEC) /* from start to READY, at most */
+#define POOLPROC_DEATH_NS (2 * NSEC_PER_SEC)  /* from SIGKILL to the end, at most */
 #define POOLPROC_AGAIN_NS (2 * NSEC_PER_MSEC) /* between two tries where the kernel is short */
 #define POOLPROC_TURN	  64u	/* messages that are read before all others have their turn */
 #define POOLPROC_REST	  4096u /* more than a socket holds: those of a pool that has ended */
@@ -192,12 +201,23 @@ static void poolproc_close(struct poolproc *pool)
 	pool->state = POOLPROC_DOWN;
 }
 
+/* Waits for the end of the process, ms at most, and reaps it. */
+static void poolproc_await(const struct poolproc *pool, int ms)
+{
+	struct pollfd p = { .fd = pool->pidfd, .events = POLLIN };
+	siginfo_t info;
+
+	while (poll(&p, 1, ms) < 0 && errno == EINTR)
+		;
+	while (waitid(P_PIDFD, (id_t)pool->pidfd, &info, WEXITED | WNOHANG) < 0 && errno == EINTR)
+		;
+}
+
 void poolproc_fini(struct poolproc *pool)
 {
 	if (pool->state != POOLPROC_DOWN) {
 		poolproc_kill(pool);
-		while (waitpid(pool->pid, NULL, 0) < 0 && errno == EINTR)
-			;
+		poolproc_await(pool, (int)(POOLPROC_DEATH_NS / NSEC_PER_MSEC));
 	}
 	poolproc_close(pool);
 	poolproc_free_spares(pool);
@@ -215,8 +235,8 @@ static int poolproc_begin(struct poolproc *pool)
 	/* The third one's: nothing waits for the store now. */
 	poolproc_hold_spares(pool, 1);
 	r = proto_send(pool->channel, &start, sizeof(start), pool->fds, 2);
-	/* It has ended already: the pidfd tells. */
-	if (r == -EPIPE)
+	/* It has ended already, or is about to: the pidfd tells. */
+	if (r == -EPIPE || pool->killed)
 		return 0;
 	return r < 0 ? r : loop_timer(pool->loop, &pool->limit, POOLPROC_START_NS);
 }
@@ -257,7 +277,7 @@ int poolproc_start(struct poolproc *pool, int board_fd, int arena_fd)
 		goto fail;
 	}
 	pool->state = POOLPROC_STARTING;
-	pool->stopped = pool->hung = false;
+	pool->stopped = pool->hung = pool->continued = pool->killed = false;
 	pool->failed = 0;
 	pool->failed_text[0] = '\0';
 	pool->fds[0] = board_fd;
@@ -287,8 +307,40 @@ fail:
 
 void poolproc_kill(struct poolproc *pool)
 {
-	if (pool->state != POOLPROC_DOWN)
-		(void)kill(pool->pid, SIGKILL); /* not reaped yet, so the pid is its own */
+	if (pool->state == POOLPROC_DOWN)
+		return;
+	(void)kill(pool->pid, SIGKILL); /* not reaped yet, so the pid is its own */
+	if (pool->killed)
+		return;
+	pool->killed = true;
+	loop_forget(pool->loop, &pool->limit);
+	if (loop_timer(pool->loop, &pool->limit, POOLPROC_DEATH_NS) < 0)
+		log_error("out of memory: the end of the pool is waited for without a limit");
+}
+
+bool poolproc_is_stopped(const struct poolproc *pool)
+{
+	siginfo_t info = { 0 };
+
+	return pool->state != POOLPROC_DOWN &&
+	       waitid(P_PIDFD, (id_t)pool->pidfd, &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
+	       info.si_pid;
+}
+
+void poolproc_on_child(struct poolproc *pool)
+{
+	for (uint32_t i = pool->n_abandoned; i-- > 0;) {
+		siginfo_t info = { 0 };
+
+		if (waitid(P_PID, (id_t)pool->abandoned[i], &info, WEXITED | WNOHANG) < 0 ||
+		    !info.si_pid)
+			continue;
+		log_notice("pool (pid %d), which was abandoned, has ended",
+			   (int)pool->abandoned[i]);
+		pool->abandoned[i] = pool->abandoned[--pool->n_abandoned];
+	}
+	if (poolproc_is_stopped(pool))
+		pulse_stopped(&pool->pulse);
 }
 
 static int poolproc_push(struct poolproc *pool, const struct proto_pool *message, int fd)
@@ -470,17 +522,6 @@ static void poolproc_on_incoming(struct loop_source *source, int result)
 		poolproc_kill(pool);
 }
 
-static void poolproc_on_limit(struct loop_source *source, int result)
-{
-	struct poolproc *pool = container_of(source, struct poolproc, limit);
-
-	(void)result;
-	(void)snprintf(pool->failed_text, sizeof(pool->failed_text),
-		       "it was not ready after %llu s",
-		       (unsigned long long)(POOLPROC_START_NS / NSEC_PER_SEC));
-	poolproc_kill(pool);
-}
-
 /* A pool that had no say: there was no memory to execute it, or it was killed at its start, as the
  * kernel does when there is none. Or it will never be executed: an update of the system may have
  * taken a library away that this forkd needs. */
@@ -504,34 +545,81 @@ static void poolproc_guess(struct poolproc_end *end)
 	(void)snprintf(end->failed_text, sizeof(end->failed_text), "%s", why);
 }
 
-static void poolproc_on_process(struct loop_source *source, int result)
+/* It is no more: everything but its process is closed, and died() is called. */
+static void poolproc_die(struct poolproc *pool, struct poolproc_end *end)
 {
-	struct poolproc *pool = container_of(source, struct poolproc, process);
+	end->was_ready = pool->state == POOLPROC_READY;
+	end->stopped = pool->stopped;
+	end->hung = pool->hung;
+	end->lived_ns = end->was_ready ? clock_ns() - pool->ready_ns : 0;
+	end->failed = pool->failed;
+	memcpy(end->failed_text, pool->failed_text, sizeof(end->failed_text));
+	poolproc_guess(end);
+	poolproc_close(pool);
+	pool->events->died(pool, end);
+}
+
+/* Reads what the pool has left, and reaps it. False if it cannot be reaped now. */
+static bool poolproc_reap(struct poolproc *pool)
+{
 	struct poolproc_end end = { .pid = pool->pid };
 	siginfo_t info = { 0 };
 
-	(void)result;
-	/* The end of one that lives has not come: I8 of loop.c does not let that be. */
 	if (!proto_is_short(poolproc_read(pool, POOLPROC_REST)))
 		while (waitid(P_PIDFD, (id_t)pool->pidfd, &info, WEXITED | WNOHANG) < 0 &&
 		       errno == EINTR)
 			;
-	if (!info.si_pid) {
-		if (loop_poll_later(pool->loop, &pool->process, pool->pidfd, POLLIN) < 0)
-			log_error("out of memory: the end of the pool will not be seen");
-		return;
-	}
+	if (!info.si_pid)
+		return false;
 	if (info.si_code == CLD_EXITED)
 		end.status = info.si_status;
 	else
 		end.signo = (uint32_t)info.si_status;
-	end.was_ready = pool->state == POOLPROC_READY;
-	end.stopped = pool->stopped;
-	end.hung = pool->hung;
-	end.lived_ns = end.was_ready ? clock_ns() - pool->ready_ns : 0;
-	end.failed = pool->failed;
-	memcpy(end.failed_text, pool->failed_text, sizeof(end.failed_text));
-	poolproc_guess(&end);
-	poolproc_close(pool);
-	pool->events->died(pool, &end);
+	poolproc_die(pool, &end);
+	return true;
+}
+
+static void poolproc_on_process(struct loop_source *source, int result)
+{
+	struct poolproc *pool = container_of(source, struct poolproc, process);
+
+	(void)result;
+	/* The end of one that lives has not come: I8 of loop.c does not let that be. */
+	if (!poolproc_reap(pool) &&
+	    loop_poll_later(pool->loop, &pool->process, pool->pidfd, POLLIN) < 0)
+		log_error("out of memory: the end of the pool will not be seen");
+}
+
+/* I7. */
+static void poolproc_abandon(struct poolproc *pool)
+{
+	struct poolproc_end end = { .pid = pool->pid, .signo = SIGKILL, .abandoned = true };
+
+	if (pool->n_abandoned == POOLPROC_ABANDONED) {
+		log_error("pool (pid %d) was killed and does not end, as %u before it: waiting for "
+			  "its end",
+			  (int)pool->pid, pool->n_abandoned);
+		return;
+	}
+	log_error("pool (pid %d) was killed and has not ended after %llu s: the next one is "
+		  "started without waiting for its end",
+		  (int)pool->pid, (unsigned long long)(POOLPROC_DEATH_NS / NSEC_PER_SEC));
+	pool->abandoned[pool->n_abandoned++] = pool->pid;
+	poolproc_die(pool, &end);
+}
+
+static void poolproc_on_limit(struct loop_source *source, int result)
+{
+	struct poolproc *pool = container_of(source, struct poolproc, limit);
+
+	(void)result;
+	if (pool->killed) {
+		if (!poolproc_reap(pool))
+			poolproc_abandon(pool);
+		return;
+	}
+	(void)snprintf(pool->failed_text, sizeof(pool->failed_text),
+		       "it was not ready after %llu s",
+		       (unsigned long long)(POOLPROC_START_NS / NSEC_PER_SEC));
+	poolproc_kill(pool);
 }

@@ -16,8 +16,10 @@
 #include "daemon/store.h"
 #include "shm/proto.h"
 
+#define POOLPROC_ABANDONED 8u /* pools that do not end although they were killed, at most */
+
 enum poolproc_state {
-	POOLPROC_DOWN,	   /* there is no process */
+	POOLPROC_DOWN,	   /* there is no process, or none but abandoned ones */
 	POOLPROC_STARTING, /* until PROTO_POOL_READY */
 	POOLPROC_READY,
 };
@@ -30,6 +32,7 @@ struct poolproc_end {
 	bool was_ready;
 	bool stopped;	   /* it had said PROTO_POOL_STOPPED */
 	bool hung;	   /* it was killed because it did not answer: pulse.h */
+	bool abandoned;	   /* it was killed and has not ended: poolproc.c, I7 */
 	uint64_t lived_ns; /* since it was ready */
 	/* of PROTO_POOL_FAILED, or what is known of one that had no say; else 0 and empty */
 	int failed; /* a negative errno: as poolproc_start() has them */
@@ -70,6 +73,10 @@ struct poolproc {
 	int spares[3]; /* for the next start; one while there is a process */
 	bool stopped;
 	bool hung;
+	bool continued; /* by the pulse, after a stop */
+	bool killed;	/* by poolproc_kill(): limit is the time until its end */
+	pid_t abandoned[POOLPROC_ABANDONED];
+	uint32_t n_abandoned;
 	uint64_t ready_ns;
 	uint64_t modules;    /* which files it has loaded: struct modules, version */
 	uint32_t n_left_out; /* of them, that could not be loaded whole */
@@ -124,5 +131,11 @@ static inline bool poolproc_is_free(const struct poolproc *pool)
 }
 
 void poolproc_kill(struct poolproc *pool);
+
+/* True if all threads of the process are stopped by a signal (job control, not a debugger). */
+bool poolproc_is_stopped(const struct poolproc *pool);
+
+/* The manager got SIGCHLD: the pool may have been stopped, or an abandoned pool has ended. */
+void poolproc_on_child(struct poolproc *pool);
 
 #endif

@@ -6,8 +6,10 @@
 #include <time.h>
 
 #include "common/clock.h"
+#include "common/log.h"
 #include "common/util.h"
 #include "daemon/poolproc.h"
+#include "daemon/thread_states.h"
 #include "shm/ledger.h"
 #include "shm/proto.h"
 
@@ -21,9 +23,14 @@ uint64_t pulse_judge(struct pulse_watch *watch, const struct pulse_look *look, u
 	bool first = !watch->last.now;
 	bool late = look->now > look->due + interval / 2;
 
+	if (!look->stopped || first)
+		watch->stopped = 0;
+	else if (!late && watch->last.stopped)
+		watch->stopped += min(look->now - watch->last.now, interval);
 	if (look->dying)
 		watch->held = 0;
-	else if (!first && !late && look->cpu != watch->last.cpu)
+	else if (!first && !late &&
+		 (look->cpu != watch->last.cpu || (look->asleep && watch->last.asleep)))
 		watch->held += min(look->now - watch->last.now, interval);
 	watch->last = *look;
 	return watch->held;
@@ -77,28 +84,57 @@ static bool pulse_is_dying(const struct pulse *p)
 	return p->arena && atomic_load_explicit(&p->arena->fault.worker, memory_order_relaxed);
 }
 
+/* Ends the pool; no job is blamed. */
+static void pulse_kill(struct pulse *p, const char *why, uint64_t ns)
+{
+	p->pool->hung = true;
+	(void)snprintf(p->pool->failed_text, sizeof(p->pool->failed_text), "%s for %.3g s", why,
+		       (double)ns / (double)NSEC_PER_SEC);
+	poolproc_kill(p->pool);
+}
+
+/* I4. True if it was ended. */
+static bool pulse_revive(struct pulse *p)
+{
+	if (p->pool->continued) {
+		pulse_kill(p, "it was stopped by a signal again, after it had been continued",
+			   p->watch.stopped);
+		return true;
+	}
+	log_warning("pool (pid %d) was stopped by a signal for %.3g s: it is continued",
+		    (int)p->pool->pid, (double)p->watch.stopped / (double)NSEC_PER_SEC);
+	p->pool->continued = true;
+	p->reviving = true;
+	p->watch.stopped = 0;
+	(void)kill(p->pool->pid, SIGCONT);
+	return false;
+}
+
 static void pulse_look(struct pulse *p)
 {
+	struct thread_states threads = thread_states_look(p->pool->pid);
 	struct pulse_look look = {
 		.now = clock_ns(),
 		.due = p->due,
 		.cpu = pulse_cpu(p),
 		.dying = pulse_is_dying(p),
+		.stopped = poolproc_is_stopped(p->pool),
+		.asleep = threads.asleep,
 	};
 	uint64_t held = pulse_judge(&p->watch, &look, pulse_interval(p));
 
+	if (threads.killed)
+		poolproc_kill(p->pool);
 	if (p->pool->stopped) {
 		p->state = PULSE_QUIET; /* it only has to go */
 		return;
 	}
 	if (held >= p->limit) {
-		p->pool->hung = true;
-		(void)snprintf(p->pool->failed_text, sizeof(p->pool->failed_text),
-			       "it did not answer for %.3g s, though it had CPU time",
-			       (double)held / (double)NSEC_PER_SEC);
-		poolproc_kill(p->pool);
+		pulse_kill(p, "it was not starved, and yet it did not answer", held);
 		return;
 	}
+	if (look.stopped && (p->reviving || p->watch.stopped >= p->limit) && pulse_revive(p))
+		return;
 	(void)kill(p->pool->pid, PROTO_POOL_SIGNAL);
 	pulse_timer(p, PULSE_ASKED, pulse_interval(p));
 }
@@ -122,6 +158,12 @@ void pulse_glance(struct pulse *p)
 {
 	if (p->limit && p->pool->state == POOLPROC_READY && p->state != PULSE_ASKED &&
 	    pulse_works(p))
+		pulse_ask(p);
+}
+
+void pulse_stopped(struct pulse *p)
+{
+	if (p->limit && p->pool->state == POOLPROC_READY && p->state != PULSE_ASKED)
 		pulse_ask(p);
 }
 
@@ -166,6 +208,7 @@ void pulse_answered(struct pulse *p, uint64_t number)
 	if (p->state != PULSE_ASKED || number < p->number)
 		return;
 	p->state = PULSE_QUIET;
+	p->reviving = false;
 	if (p->said)
 		pulse_timer(p, PULSE_SOON, PULSE_SOON_NS);
 	else if (pulse_works(p))
@@ -178,5 +221,5 @@ void pulse_end(struct pulse *p)
 {
 	loop_forget(p->pool->loop, &p->timer);
 	p->state = PULSE_QUIET;
-	p->said = false;
+	p->said = p->reviving = false;
 }

@@ -27,10 +27,18 @@
  *   I2. The clock on the wall does not count. Of the time between two looks so much does as there
  *       should be, if the manager had a CPU itself when it wanted to look, and the pool's process
  *       has used some CPU time meanwhile: it is not stopped, and not starved altogether. One whose
- *       threads all sleep has a signal to handle, WORKER_SIGNAL, for which each CPU will do.
+ *       threads all sleep has a signal to handle, WORKER_SIGNAL, for which each CPU will do. If no
+ *       thread takes the signal, all threads must be asleep at both looks (thread_states.h). A
+ *       thread that waits for a CPU or for a disk, or that a debugger has stopped, is not asleep.
  *   I3. A pool that reads what waited for room in its channel gets on: its time begins anew. One
  *       that has a fault is as good as dead, and has all the time that it takes: killed before its
  *       end it would lose its core file.
+ *   I4. A pool that a signal has stopped (SIGSTOP, by a task or from outside) is asked at once. If
+ *       each look for the limit finds it stopped it gets SIGCONT, once: the next time it is ended,
+ *       or as soon as it is found stopped before it has answered. The kernel sends SIGCHLD for a
+ *       stop, so an idle manager needs no timer. A stop by a debugger (ptrace) is not seen there.
+ *   I5. A pool that was killed, by whomever, and has not ended has POOLPROC_DEATH_NS from the look
+ *       that finds SIGKILL pending in one of its threads (poolproc.c, I7).
  */
 #ifndef DAEMON_PULSE_H
 #define DAEMON_PULSE_H
@@ -49,11 +57,14 @@ struct pulse_look {
 	uint64_t due; /* when the look was meant to be */
 	uint64_t cpu; /* ns that the process has used so far */
 	bool dying;   /* a worker has left word of a fault */
+	bool stopped; /* by a signal */
+	bool asleep;  /* all of its threads */
 };
 
 struct pulse_watch {
 	struct pulse_look last; /* now: 0 before the first */
 	uint64_t held;		/* ns that count */
+	uint64_t stopped;	/* ns for which each look has found it stopped */
 };
 
 /* Takes a look into account; interval: ns between two. Returns how long the pool owes the answer,
@@ -73,6 +84,7 @@ struct pulse {
 	uint32_t n_workers;
 	enum pulse_state state;
 	bool said;	 /* something was, since the last question */
+	bool reviving;	 /* it got SIGCONT (I4) and has not answered since */
 	uint64_t number; /* of that: poolproc_ask() */
 	uint64_t due;
 	struct pulse_watch watch;
@@ -89,6 +101,8 @@ void pulse_watch(struct pulse *pulse, const struct arena *arena, uint32_t n_work
 void pulse_said(struct pulse *pulse);
 /* Somebody is awake anyway: it is asked if a worker runs a job. */
 void pulse_glance(struct pulse *pulse);
+/* A signal has stopped it. */
+void pulse_stopped(struct pulse *pulse);
 /* It has read something for which there was no room before. */
 void pulse_moved(struct pulse *pulse);
 /* It has answered all questions up to this number. */

@@ -50,6 +50,41 @@ START_TEST(a_pool_without_any_CPU_owes_nothing)
 }
 END_TEST
 
+/* No thread has taken the signal. */
+START_TEST(without_any_CPU_it_owes_an_answer_if_all_of_its_threads_sleep_at_both_looks)
+{
+	ck_assert_uint_eq(later(0, 0), 0);
+	look.asleep = true;
+	ck_assert_uint_eq(later(0, 0), 0);
+	ck_assert_uint_eq(later(0, 0), 100 * MS);
+	ck_assert_uint_eq(later(0, 1), 200 * MS);
+	/* One of them waits for a CPU. */
+	look.asleep = false;
+	ck_assert_uint_eq(later(0, 0), 200 * MS);
+	look.asleep = true;
+	ck_assert_uint_eq(later(0, 0), 200 * MS);
+	ck_assert_uint_eq(later(51, 0), 200 * MS);
+}
+END_TEST
+
+START_TEST(the_time_of_a_pool_that_is_stopped_at_each_look_counts_by_itself)
+{
+	look.stopped = true;
+	ck_assert_uint_eq(later(0, 0), 0);
+	ck_assert_uint_eq(watch.stopped, 0);
+	ck_assert_uint_eq(later(0, 0), 0);
+	ck_assert_uint_eq(watch.stopped, 100 * MS);
+	/* The manager may have been stopped as well. */
+	ck_assert_uint_eq(later(3600 * 1000, 0), 0);
+	ck_assert_uint_eq(watch.stopped, 100 * MS);
+	ck_assert_uint_eq(later(0, 0), 0);
+	ck_assert_uint_eq(watch.stopped, 200 * MS);
+	look.stopped = false;
+	ck_assert_uint_eq(later(0, 1), 100 * MS);
+	ck_assert_uint_eq(watch.stopped, 0);
+}
+END_TEST
+
 START_TEST(nor_does_one_whose_manager_has_none)
 {
 	for (int i = 0; i < 1000; i++)
@@ -121,6 +156,8 @@ START_TEST(a_limit_that_goes_takes_the_question_with_it_and_another_begins_anew)
 END_TEST
 
 CHECK_MAIN("pulse", the_time_of_a_pool_that_has_a_CPU_counts, a_pool_without_any_CPU_owes_nothing,
+	   without_any_CPU_it_owes_an_answer_if_all_of_its_threads_sleep_at_both_looks,
+	   the_time_of_a_pool_that_is_stopped_at_each_look_counts_by_itself,
 	   nor_does_one_whose_manager_has_none, a_pool_that_has_a_fault_may_take_long_to_die,
 	   it_has_a_second_at_least_unless_it_is_never_asked,
 	   a_limit_that_goes_takes_the_question_with_it_and_another_begins_anew)

@@ -118,6 +118,7 @@ UNIT_TESTS = \
 	tests/check_switch \
 	tests/check_switch_ucontext \
 	tests/check_task_api \
+	tests/check_thread_states \
 	tests/check_timeline \
 	tests/check_top \
 	tests/check_top_draw \
@@ -176,6 +177,7 @@ SCENARIOS = \
 	tests/check_service \
 	tests/check_session \
 	tests/check_settings \
+	tests/check_stalled \
 	tests/check_storm \
 	tests/check_times \
 	tests/check_tracing \
@@ -629,6 +631,7 @@ noinst_HEADERS = \
 	tests/machines.h \
 	tests/modes.h \
 	tests/options.h \
+	tests/other_user.h \
 	tests/passed.h \
 	tests/quiet.h \
 	tests/reload_rig.h \

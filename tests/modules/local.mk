@@ -34,6 +34,7 @@ check_LTLIBRARIES += \
 	tests/modules/mark.la \
 	tests/modules/null.la \
 	tests/modules/spin.la \
+	tests/modules/stall.la \
 	tests/modules/wild.la \
 	tests/modules/wrong/time.la \
 	tests/modules/wrong/wrong.la
@@ -63,6 +64,7 @@ tests_modules_later_slow_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_mark_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_null_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_spin_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+tests_modules_stall_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_wild_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_wrong_time_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_wrong_wrong_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)

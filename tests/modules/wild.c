@@ -11,8 +11,8 @@
 /* Not 0xff: as an offset that leads back by one. */
 #define GARBAGE 0x5a
 
-/* The first bytes of this segment, wherever it is mapped. */
-static void fill(const char *name, int64_t bytes)
+/* Bytes of this segment, wherever it is mapped. */
+static void fill(const char *name, int64_t from, int64_t bytes)
 {
 	FILE *maps = fopen("/proc/self/maps", "re");
 	char line[512];
@@ -20,7 +20,7 @@ static void fill(const char *name, int64_t bytes)
 
 	while (maps && fgets(line, sizeof(line), maps))
 		if (strstr(line, name) && sscanf(line, "%" SCNxPTR, &at) == 1) {
-			memset((void *)at, GARBAGE, (size_t)bytes);
+			memset((char *)at + from, GARBAGE, (size_t)bytes);
 			fclose(maps);
 			return;
 		}
@@ -29,8 +29,8 @@ static void fill(const char *name, int64_t bytes)
 
 FK_TASK(fk_void, fronts, (int64_t, arena, int64_t, board), )
 {
-	fill("forkd-arena", arena);
-	fill("forkd-board", board);
+	fill("forkd-arena", 0, arena);
+	fill("forkd-board", 0, board);
 	abort();
 }
 FK_BODY(fronts)
@@ -39,6 +39,18 @@ FK_BODY(fronts)
 }
 FK_END(fronts)
 
+FK_TASK(fk_void, board, (int64_t, from, int64_t, bytes), )
+{
+	fill("forkd-board", from, bytes);
+	FK_LEAF();
+}
+FK_BODY(board)
+{
+	FK_RETURN();
+}
+FK_END(board)
+
+FK_EXPORT(board, "from:i64, bytes:i64 -> ", 0, "Fills so many bytes of the board with garbage")
 FK_EXPORT(fronts, "arena:i64, board:i64 -> ", 0,
 	  "Fills so many bytes of arena and board with garbage, and calls abort()")
 FK_MODULE(wild, "A task that writes where it must not")

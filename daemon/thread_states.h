@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* daemon/thread_states.h - what the kernel says about the threads of a process (/proc) */
+#ifndef DAEMON_THREAD_STATES_H
+#define DAEMON_THREAD_STATES_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct thread_states {
+	bool asleep; /* each of them sleeps, and waits neither for a CPU nor for a disk */
+	bool killed; /* one has SIGKILL to take, and the process writes no core file */
+};
+
+/* As of now. All is false if the kernel does not show it. */
+struct thread_states thread_states_look(pid_t pid);
+
+#endif

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * stalled: a pool that a signal stops, by a task or from outside, one that does not end though it
+ * was killed, and one whose board a task has written over: others are served again soon
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "client/client.h"
+#include "common/util.h"
+#define CHECK_TIMEOUT 150
+#include "tests/check_unit.h"
+#include "tests/jobs.h"
+#include "tests/other_user.h"
+
+#define QUEUED 20
+#define LIMIT  "--hang-limit=1s"
+
+static struct daemon d;
+static fk_client *c;
+static fk_job queued[QUEUED];
+
+static void setup(const char *confine)
+{
+	memset(&d, 0, sizeof(d));
+	daemon_start(&d, "--workers=2", LIMIT, confine, NULL);
+	c = daemon_open(&d);
+}
+
+static uint64_t crashes(void)
+{
+	return atomic_load(&d.board->manager.crashes);
+}
+
+static void queue(void)
+{
+	for (int i = 0; i < QUEUED; i++)
+		queued[i] = jobs_submit(c, "null:add", FK_IDEMPOTENT, i, 1000);
+}
+
+/* Each is done, once. */
+static void see_queued(void)
+{
+	for (int i = 0; i < QUEUED; i++)
+		jobs_see(c, queued[i], i + 1000);
+}
+
+/* ------------------------------------------------------------------------ stopped by a signal */
+
+START_TEST(a_pool_that_is_stopped_from_outside_is_continued_once_and_ended_the_second_time)
+{
+	pid_t pool;
+
+	setup(NULL);
+	other_user_begin(&d);
+	pool = daemon_pool(&d);
+	daemon_suspend(pool);
+	queue();
+	see_queued();
+	ck_assert(daemon_logged(&d, "was stopped by a signal for 1", "it is continued"));
+	ck_assert_uint_eq(crashes(), 0);
+	ck_assert_int_eq(daemon_pool(&d), pool);
+	other_user_end("SIGSTOP");
+
+	other_user_begin(&d);
+	ck_assert_int_eq(kill(pool, SIGSTOP), 0);
+	queue();
+	see_queued();
+	ck_assert_uint_eq(jobs_crash(&d, 1)->reason, CRASH_HANG);
+	ck_assert_uint_eq(jobs_crash(&d, 1)->client_pid, 0);
+	DAEMON_AWAIT(daemon_logged(&d, "no job can be blamed",
+				   "it was stopped by a signal again, after it had been"));
+	other_user_end("SIGSTOP for the second time");
+	ck_assert_uint_eq(crashes(), 1);
+	jobs_end(&d, c);
+}
+END_TEST
+
+START_TEST(a_task_that_stops_the_pool_ends_as_it_should)
+{
+	fk_job job;
+
+	setup("--confine=off");
+	other_user_begin(&d);
+	job = jobs_submit(c, "stall:stop", 0, 1, 0);
+	DAEMON_AWAIT(daemon_logged(&d, "was stopped by a signal for 1", "it is continued"));
+	jobs_see(c, job, 1);
+	queue();
+	see_queued();
+	other_user_end("a task that stops the pool");
+	ck_assert_uint_eq(crashes(), 0);
+	jobs_end(&d, c);
+}
+END_TEST
+
+START_TEST(a_task_that_stops_the_pool_again_and_again_is_LOST_with_it)
+{
+	fk_job job;
+
+	setup("--confine=off");
+	other_user_begin(&d);
+	job = jobs_submit(c, "stall:stop", 0, INT64_MAX, 0);
+	DAEMON_AWAIT(daemon_is_all(daemon_pool(&d), 'T') || crashes());
+	queue();
+	see_queued();
+	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_LOST);
+	ck_assert_int_eq(fk_release(c, job), 0);
+	ck_assert_uint_eq(jobs_crash(&d, 1)->reason, CRASH_HANG);
+	other_user_end("a task that stops the pool again and again");
+	ck_assert_uint_eq(crashes(), 1);
+	jobs_end(&d, c);
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ asleep */
+
+static void connect_and_call(void)
+{
+	daemon_call_fib(&d);
+}
+
+START_TEST(a_pool_that_sleeps_and_takes_no_signal_is_ended)
+{
+	uint64_t since;
+	pid_t visitor;
+	int64_t n = -1;
+
+	setup(NULL);
+	ck_assert_int_eq(fk_call(c, "stall:deafen", &n, INT64_C(0)), 0);
+	ck_assert_int_eq(n, 0);
+	ck_assert_int_eq(fk_call(c, "hang:stick", &n, "forkd-dispatch"), 0);
+	ck_assert_int_eq(fk_call(c, "hang:stick", &n, ""), 0);
+	since = clock_ns();
+	visitor = daemon_client(connect_and_call, OTHER_USER_UID);
+	ck_assert_int_eq(daemon_reap(visitor), 0);
+	printf("a pool that sleeps: another user's connection and job took %.1f ms\n",
+	       (double)(clock_ns() - since) / (double)NSEC_PER_MSEC);
+	queue();
+	see_queued();
+	ck_assert_uint_eq(jobs_crash(&d, 1)->reason, CRASH_HANG);
+	DAEMON_AWAIT(daemon_logged(&d, "no job can be blamed", "it was not starved, and yet"));
+	jobs_end(&d, c);
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ not to be ended */
+
+/* What a debugger makes of a process: SIGKILL takes it to its exit, and no further. */
+struct held {
+	_Atomic int seized; /* 1, or a negative errno */
+	_Atomic bool exits;
+};
+
+static struct held *held;
+static pid_t held_pool;
+
+static void hold_exit(void)
+{
+	int status;
+
+	if (ptrace(PTRACE_SEIZE, held_pool, NULL, (void *)PTRACE_O_TRACEEXIT) < 0) {
+		atomic_store(&held->seized, -errno);
+		return;
+	}
+	atomic_store(&held->seized, 1);
+	while (waitpid(held_pool, &status, __WALL) == held_pool && WIFSTOPPED(status)) {
+		if (status >> 16 == PTRACE_EVENT_EXIT)
+			atomic_store(&held->exits, true);
+		else
+			(void)ptrace(PTRACE_CONT, held_pool, NULL,
+				     (void *)(intptr_t)(status >> 16 ? 0 : WSTOPSIG(status)));
+	}
+	for (;;)
+		(void)pause();
+}
+
+/* From now on it cannot be ended. Returns whoever holds it; 0 if nobody may. */
+static pid_t hold_pool(pid_t pool)
+{
+	pid_t pid;
+
+	held = daemon_share(sizeof(*held));
+	held_pool = pool;
+	pid = daemon_client(hold_exit, DAEMON_UID);
+	DAEMON_AWAIT(atomic_load(&held->seized));
+	if (atomic_load(&held->seized) == 1)
+		return pid;
+	printf("not done: no process may be traced here: %s\n",
+	       strerror(-atomic_load(&held->seized)));
+	(void)daemon_reap(pid);
+	return 0;
+}
+
+static void let_go(pid_t holder)
+{
+	ck_assert_int_eq(kill(holder, SIGKILL), 0);
+	ck_assert_int_eq(daemon_reap(holder), 256 + SIGKILL);
+}
+
+START_TEST(a_pool_that_does_not_end_keeps_nobody_waiting)
+{
+	volatile unsigned char *gate;
+	fk_job once, twice;
+	pid_t pool, holder, visitor;
+	char text[64];
+	int64_t n = -1;
+
+	setup(NULL);
+	pool = daemon_pool(&d);
+	holder = hold_pool(pool);
+	if (!holder) {
+		jobs_end(&d, c);
+		return;
+	}
+	other_user_begin(&d);
+	ck_assert_int_eq(fk_call(c, "hang:stick", &n, ""), 0);
+	ck_assert_int_eq(n, 0);
+	once = jobs_submit(c, "hang:spin", 0, 0, 0);
+	twice = jobs_hold(c, FK_IDEMPOTENT, &gate);
+	DAEMON_AWAIT(jobs_running(&d, "hang:spin") && jobs_running(&d, "crash:hold"));
+	/* hang-limit has the pool killed, and so the manager knows. */
+	visitor = daemon_client(connect_and_call, OTHER_USER_UID);
+	queue();
+	DAEMON_AWAIT(atomic_load(&held->exits));
+	ck_assert_int_eq(jobs_outcome(c, once, NULL), FK_LOST);
+	ck_assert_int_eq(fk_release(c, once), 0);
+	see_queued();
+	ck_assert_int_eq(daemon_reap(visitor), 0);
+	*gate = 1;
+	ck_assert_int_eq(jobs_outcome(c, twice, NULL), FK_DONE);
+	ck_assert_int_eq(fk_release(c, twice), 0);
+	other_user_end("a pool that does not end");
+	ck_assert_uint_eq(crashes(), 1);
+	ck_assert_int_ne(daemon_pool(&d), pool);
+	(void)snprintf(text, sizeof(text), "pool (pid %d) was killed", (int)pool);
+	ck_assert(daemon_logged(&d, text, "has not ended"));
+	/* And its end is noticed. */
+	let_go(holder);
+	DAEMON_AWAIT(daemon_logged(&d, "which was abandoned", "has ended"));
+	jobs_end(&d, c);
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ the board */
+
+/* Whoever connects is served, what is queued is done, and the pool is another one. */
+static void spoils(const char *what, size_t from, size_t bytes)
+{
+	uint64_t since, control, number = crashes() + 1;
+	pid_t pool = daemon_pool(&d);
+
+	since = clock_ns();
+	ck_assert_int_eq(daemon_reap(daemon_client(connect_and_call, OTHER_USER_UID)), 0);
+	control = clock_ns() - since;
+	jobs_see_end(c, jobs_submit(c, "wild:board", 0, (int64_t)from, (int64_t)bytes), "DONE");
+	since = clock_ns();
+	ck_assert_int_eq(daemon_reap(daemon_client(connect_and_call, OTHER_USER_UID)), 0);
+	printf("%s: another user's connection and job took %.1f ms, without it %.1f ms\n", what,
+	       (double)(clock_ns() - since) / (double)NSEC_PER_MSEC,
+	       (double)control / (double)NSEC_PER_MSEC);
+	queue();
+	see_queued();
+	ck_assert_uint_eq(jobs_crash(&d, number)->client_pid, 0);
+	DAEMON_AWAIT(daemon_logged(&d, "no job can be blamed", "over the front of the board"));
+	(void)jobs_pool_after(&d, pool);
+}
+
+START_TEST(a_board_whose_head_a_task_has_written_over_is_restored_and_the_pool_ended)
+{
+	setup(NULL);
+	spoils("the head of the board", 0, sizeof(struct segment));
+	spoils("the number of workers", offsetof(struct board, manager.n_workers), 4);
+	jobs_end(&d, c);
+}
+END_TEST
+
+START_TEST(so_is_the_task_table)
+{
+	setup(NULL);
+	spoils("the task table", offsetof(struct board, tasks), 64 * sizeof(struct board_task));
+	spoils("the number of tasks", offsetof(struct board, n_tasks), 4);
+	jobs_end(&d, c);
+}
+END_TEST
+
+CHECK_MAIN("stalled",
+	   a_pool_that_is_stopped_from_outside_is_continued_once_and_ended_the_second_time,
+	   a_task_that_stops_the_pool_ends_as_it_should,
+	   a_task_that_stops_the_pool_again_and_again_is_LOST_with_it,
+	   a_pool_that_sleeps_and_takes_no_signal_is_ended,
+	   a_pool_that_does_not_end_keeps_nobody_waiting,
+	   a_board_whose_head_a_task_has_written_over_is_restored_and_the_pool_ended,
+	   so_is_the_task_table)
