@@ -7,10 +7,10 @@
 
 #include "common/clock.h"
 #include "daemon/alarm.h"
+#include "daemon/bell.h"
 #include "daemon/drain.h"
 #include "daemon/fault.h"
 #include "daemon/pool.h"
-#include "shm/futex.h"
 #include "shm/wake.h"
 
 #define DISPATCHER_TICK	    (200 * NSEC_PER_USEC)
@@ -235,7 +235,8 @@ void dispatcher_attend(struct pool *pool)
 {
 	_Atomic uint32_t *word = &pool->board->dispatcher;
 	_Atomic uint64_t *rounds = &pool->board->counters[BOARD_POOL].rounds;
-	uint32_t value = wake_load(word);
+	_Atomic uint32_t *bell = &pool->arena->bell;
+	uint32_t heard = bell_heard(bell), value = wake_load(word);
 	uint64_t again = dispatcher_dispatch(pool);
 
 	/* Relaxed: its own. */
@@ -256,7 +257,7 @@ void dispatcher_attend(struct pool *pool)
 		wake_store(word, WAKE_LOOKING);
 		value = wake_load(word);
 	}
-	futex_wait(word, value, dispatcher_next(pool, again));
+	bell_wait(word, value, bell, heard, dispatcher_next(pool, again));
 	wake_store(word, WAKE_LOOKING);
 	if (again)
 		dispatcher_slow_down(&pool->dispatcher);

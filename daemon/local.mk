@@ -93,6 +93,8 @@ libpool_la_SOURCES = \
 	daemon/allowance.h \
 	daemon/aside.c \
 	daemon/aside.h \
+	daemon/bell.c \
+	daemon/bell.h \
 	daemon/channel.c \
 	daemon/channel.h \
 	daemon/confine.c \

@@ -30,6 +30,7 @@
 #include "common/option_table.h"
 #include "common/urgent.h"
 #include "daemon/allowance.h"
+#include "daemon/bell.h"
 #include "daemon/confine.h"
 #include "daemon/fault.h"
 #include "daemon/layout.h"
@@ -37,7 +38,6 @@
 #include "daemon/shake.h"
 #include "daemon/topology.h"
 #include "daemon/trace.h"
-#include "shm/futex.h"
 #include "shm/proto.h"
 #include "shm/wake.h"
 
@@ -50,7 +50,7 @@ struct pool_thread {
 	uint32_t worker;
 };
 
-bool pool_wake_word(_Atomic uint32_t *word, uint32_t value)
+bool pool_wake_word(_Atomic uint32_t *word, _Atomic uint32_t *bell, uint32_t value)
 {
 	uint32_t looking = (value & ~WAKE_STATE) | WAKE_LOOKING;
 
@@ -59,7 +59,7 @@ bool pool_wake_word(_Atomic uint32_t *word, uint32_t value)
 	if (!atomic_compare_exchange_strong_explicit(word, &value, looking, memory_order_relaxed,
 						     memory_order_relaxed))
 		return false;
-	futex_wake(word, INT32_MAX);
+	bell_ring(word, bell);
 	return true;
 }
 
@@ -70,7 +70,7 @@ void pool_wake_dispatcher(struct pool *pool)
 	wake_published();
 	value = wake_load(&pool->board->dispatcher);
 	if (wake_rests(value))
-		pool_wake_word(&pool->board->dispatcher, value);
+		pool_wake_word(&pool->board->dispatcher, &pool->arena->bell, value);
 }
 
 /* Something has changed that every worker has to see. */
@@ -80,11 +80,11 @@ static void pool_wake_all(struct pool *pool)
 	 * worker_rest(). */
 	wake_published();
 	for (uint32_t i = 0; i < pool->n_workers; i++) {
-		_Atomic uint32_t *word = &pool->workers[i].board->wake;
-		uint32_t value = wake_load(word);
+		struct worker *w = &pool->workers[i];
+		uint32_t value = wake_load(&w->board->wake);
 
 		if (wake_rests(value))
-			pool_wake_word(word, value);
+			pool_wake_word(&w->board->wake, &w->bell, value);
 	}
 }
 
@@ -403,6 +403,7 @@ int pool_run(const struct options *options, int channel)
 	r = fault_begin(pool);
 	worker_catch_signal();
 	hangs_begin();
+	bell_begin();
 	park_begin(pool);
 	threads = calloc(pool->n_workers, sizeof(*threads));
 	if (r == 0)

@@ -162,7 +162,8 @@ struct worker *pool_worker_on(struct pool *pool, struct worker *near, uint32_t n
 int pool_make_rows(struct pool *pool);
 void pool_free_rows(struct pool *pool);
 
-/* Wakes who rests on this wake word, which had this value; false: it is another now. */
-bool pool_wake_word(_Atomic uint32_t *word, uint32_t value);
+/* Wakes the thread that rests with this wake word, which had this value, and this bell; false: the
+ * value has changed. */
+bool pool_wake_word(_Atomic uint32_t *word, _Atomic uint32_t *bell, uint32_t value);
 
 #endif

@@ -213,12 +213,16 @@ void tenants_mark(struct tenants *tenants, uint32_t index)
 		atomic_store_explicit(&segment->rings[ring].astray, 1, memory_order_relaxed);
 		tenant_mark(segment, ring);
 	}
+	tenants_ring(tenants);
+}
+
+void tenants_ring(struct tenants *tenants)
+{
 	wake_published();
-	/* Relaxed: the fence stands above. Not only woken: a dispatcher that is about to sleep on
-	 * the old value finds another. The state bits stay as they are. */
-	(void)atomic_fetch_add_explicit(&tenants->board->dispatcher, WAKE_SEQ,
-					memory_order_relaxed);
-	(void)futex_wake(&tenants->board->dispatcher, INT32_MAX);
+	/* Relaxed: the fence is above. A dispatcher that is about to sleep finds that the bell has
+	 * changed. Without futex_waitv(2) it looks within BELL_NAP. */
+	(void)atomic_fetch_add_explicit(&tenants->arena->bell, 1, memory_order_relaxed);
+	(void)futex_wake(&tenants->arena->bell, INT32_MAX);
 }
 
 void tenants_mark_all(struct tenants *tenants)

@@ -104,6 +104,10 @@ void tenants_tell_pool(struct tenants *tenants);
 void tenants_mark(struct tenants *tenants, uint32_t index);
 void tenants_mark_all(struct tenants *tenants);
 
+/* Wakes the pool's dispatcher, which looks at all rings, whatever clients do to the words on the
+ * board (wake.h, W10). */
+void tenants_ring(struct tenants *tenants);
+
 /* Takes over what a former manager had, as the roster has it; no pool is alive. Before any
  * session. Returns 0, or what was short: nobody is given up then. */
 int tenants_adopt(struct tenants *tenants);

@@ -65,9 +65,10 @@ struct worker {
 	struct account account; /* the job that is charged for its time: account.h */
 	/* anybody writes, rarely */
 	_Alignas(64) struct alarm alarm; /* see alarm.h */
-	/* the dispatcher writes: it runs only what no other may, see park.h; and hang.h */
+	/* the dispatcher writes: it runs only what no other may, see park.h; and hang.h; rarely */
 	_Alignas(64) _Atomic uint32_t parked;
 	_Atomic uint64_t hang_asked;
+	_Atomic uint32_t bell; /* anybody rings it: bell.h */
 	/* the owner's */
 	_Alignas(64) struct pool *pool;
 	struct fk_stack *stack;	 /* the one it runs on, NULL after it gave it to a frame */

@@ -14,8 +14,9 @@
  *			first fork, through the attention that every fork looks at
  *	look -> sleep	word SLEEPING and full fence, step, then what lazy.h, L6 says about jobs; if
  *			the step is refused it naps for POLICY_NAP, counted as looking
- *	sleep -> look	who wakes a worker makes the step, then changes its word and wakes it; a
- *			client wakes it by the word alone, and it makes the step itself
+ *	sleep -> look	a thread of the pool that wakes a worker makes the step, then changes its
+ *			word and rings its bell (bell.h); a client wakes it by the word alone, and
+ *			the worker makes the step itself
  *	look -> parked	word PARKED and full fence, step, then what there is for others is handed on
  *			to them, as by one that turns busy; awake again, it takes what only it may
  *   With the scheduler set to busy nobody sleeps unless it is parked: whoever looks in vain yields,
@@ -31,12 +32,12 @@
 #include "daemon/worker.h"
 
 #include "common/clock.h"
+#include "daemon/bell.h"
 #include "daemon/policy.h"
 #include "daemon/pool.h"
 #include "daemon/trace.h"
 #include "daemon/worker_internal.h"
 #include "shm/fence.h"
-#include "shm/futex.h"
 #include "shm/wake.h"
 
 /* ------------------------------------------------------------------------ waking */
@@ -44,14 +45,14 @@
 /* The rest of a wake: the worker was taken out of the census, or naps. */
 static void worker_rouse(struct pool *pool, uint32_t index, struct worker *waker)
 {
-	_Atomic uint32_t *word = &pool->workers[index].board->wake;
-	uint32_t value = wake_load(word);
+	struct worker *w = &pool->workers[index];
+	uint32_t value = wake_load(&w->board->wake);
 
-	if (!wake_rests(value) || !pool_wake_word(word, value) || !waker)
+	if (!wake_rests(value) || !pool_wake_word(&w->board->wake, &w->bell, value) || !waker)
 		return;
 	COUNT(waker, wakes);
 	trace_wake(waker, index);
-	if (pool->workers[index].group != waker->group)
+	if (w->group != waker->group)
 		COUNT(waker, wakes_far);
 }
 
@@ -161,15 +162,15 @@ void worker_spread(struct worker *w)
 	}
 }
 
-/* Waits while its word is this; how: TRACE_SLEEP ...; ns: for so long at most, or 0. */
-static void worker_wait(struct worker *w, uint32_t how, uint32_t value, uint64_t ns)
+/* Waits while its word and its bell are these; how: TRACE_SLEEP ...; ns: at most, or 0. */
+static void worker_wait(struct worker *w, uint32_t how, uint32_t value, uint32_t heard, uint64_t ns)
 {
 	struct stopwatch *rested = &w->pool->board->running[w->index].rested;
 	uint64_t now = clock_ns();
 
 	stopwatch_set(rested, true, now);
 	trace_rest(w, how);
-	futex_wait(&w->board->wake, value, ns ? now + ns : 0);
+	bell_wait(&w->board->wake, value, &w->bell, heard, ns ? now + ns : 0);
 	trace_awake(w, how);
 	stopwatch_set(rested, false, clock_ns());
 }
@@ -179,6 +180,7 @@ bool worker_rest(struct worker *w)
 {
 	struct pool *pool = w->pool;
 	struct lazy *l = &pool->lazy;
+	uint32_t heard = bell_heard(&w->bell);
 	uint32_t value = wake_prepare(&w->board->wake);
 	enum lazy_rest rest = lazy_sleep(l, w->index);
 	bool sleeps = rest == LAZY_SLEEPS;
@@ -200,7 +202,8 @@ bool worker_rest(struct worker *w)
 			COUNT(w, sleeps);
 		else
 			COUNT(w, naps);
-		worker_wait(w, sleeps ? TRACE_SLEEP : TRACE_NAP, value, sleeps ? 0 : POLICY_NAP);
+		worker_wait(w, sleeps ? TRACE_SLEEP : TRACE_NAP, value, heard,
+			    sleeps ? 0 : POLICY_NAP);
 	}
 	wake_store(&w->board->wake, WAKE_LOOKING);
 	if (!sleeps) {
@@ -217,11 +220,12 @@ void worker_park(struct worker *w)
 {
 	struct pool *pool = w->pool;
 	struct lazy *l = &pool->lazy;
-	uint32_t value;
+	uint32_t heard, value;
 	bool mine;
 
 	/* What is left of a batch. */
 	intake_recall(pool, w);
+	heard = bell_heard(&w->bell);
 	value = wake_parked(&w->board->wake);
 	lazy_park(l, w->index);
 	/* What others left to this one while it looked, or woke it for (lazy.h, L6, L7). */
@@ -236,7 +240,7 @@ void worker_park(struct worker *w)
 	if (worker_is_parked(w) && !pool_ends(pool) && (!mine || !w->stack)) {
 		COUNT(w, parks);
 		/* Without memory for a stack it comes again. */
-		worker_wait(w, TRACE_PARK, value, mine ? POLICY_NAP : 0);
+		worker_wait(w, TRACE_PARK, value, heard, mine ? POLICY_NAP : 0);
 	}
 	wake_store(&w->board->wake, WAKE_LOOKING);
 	if (!lazy_rise(l, w->index, LAZY_ROUSED))

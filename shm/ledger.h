@@ -130,6 +130,8 @@ struct arena {
 	uint32_t max_clients;
 	uint32_t max_jobs; /* rows per client */
 	uint8_t reserved[52];
+	/* futex word: pool and manager wake the dispatcher by it (wake.h, W10) */
+	_Alignas(64) _Atomic uint32_t bell;
 	/* the pool's fault handler writes, or its dispatcher */
 	struct ledger_fault fault;
 	/* each worker writes its own */
