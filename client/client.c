@@ -4,8 +4,8 @@
  *
  * WHAT IT IS
  *   fk_open() says HELLO, gets WELCOME with three segments, maps and checks them. From then on
- *   nothing but a dismissal comes over the socket, and nothing but cancels goes (cancel.c); mainly
- *   it tells the two sides of each other's end.
+ *   nothing but a dismissal comes over the socket, and nothing but cancels (cancel.c) and rings
+ *   (publish.c) goes; mainly it tells the two sides of each other's end.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   fk_open() and fk_close(): any thread, on different clients at the same time too. The rest: any
@@ -28,6 +28,8 @@
  *       client_look() is due the next call takes its turn, or the end of a sleep that was none of a
  *       wake. One that is woken goes by what it was woken for, and takes no turn. So who waits for
  *       jobs that end sooner never wakes up to look; of threads that sleep longer each one does.
+ *       While a worker that this client has woken leaves its word as it was, the time is shorter:
+ *       PUBLISH_DOUBT at first, and then as long as that has lasted (wake.h, W11).
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   The daemon before its WELCOME: end of file, and another try, or the receive timeout. After it:
@@ -81,7 +83,7 @@ static void fork_parent(void)
 static void fork_child(void)
 {
 	for (fk_client *c = list; c; c = c->list_next) {
-		c->fd = safe_close(c->fd);
+		c->fd = c->waker.fd = safe_close(c->fd);
 		events_forget(c);
 	}
 	list = NULL;
@@ -326,7 +328,7 @@ int fk_open(const char *socket, const struct fk_open_options *options, fk_client
 	if (!client)
 		return error_open(-ENOMEM, "out of memory");
 	memset(client, 0, sizeof(*client));
-	client->fd = -1;
+	client->fd = client->waker.fd = -1;
 	pthread_mutex_init(&client->tasks_lock, NULL);
 	pthread_mutex_init(&client->group_lock, NULL);
 	events_init(client);
@@ -334,7 +336,7 @@ int fk_open(const char *socket, const struct fk_open_options *options, fk_client
 	err = reach(path, options, &welcome, fds);
 	if (err < 0)
 		return err;
-	client->fd = err;
+	client->fd = client->waker.fd = err;
 	FK_CRASH(open_welcome);
 	err = map_segments(client, &welcome, fds);
 	FK_CRASH(open_mapped);
@@ -392,10 +394,10 @@ int client_gone(struct fk_client *client)
 	return 1;
 }
 
-int client_due(_Atomic uint64_t *looked_ns, uint64_t now_ns)
+int client_due(_Atomic uint64_t *looked_ns, uint64_t now_ns, uint64_t tick_ns)
 {
 	/* Relaxed, and load and store apart: if two come at once, both look. */
-	if (now_ns < atomic_load_explicit(looked_ns, memory_order_relaxed) + CLIENT_TICK_NS)
+	if (now_ns < atomic_load_explicit(looked_ns, memory_order_relaxed) + tick_ns)
 		return 0;
 	atomic_store_explicit(looked_ns, now_ns, memory_order_relaxed);
 	return 1;
@@ -411,14 +413,18 @@ static int client_look_now(struct fk_client *client)
 	wake_published();
 	if (tenant_is_marked(client->tenant))
 		(void)publish_wake(client->board, client->n_workers,
-				   atomic_load_explicit(&client->last, memory_order_relaxed), NULL);
+				   atomic_load_explicit(&client->last, memory_order_relaxed),
+				   &client->waker);
 	return 0;
 }
 
 int client_look(struct fk_client *client, uint64_t now_ns)
 {
+	uint64_t unsure = publish_unsure(client->board, &client->waker, now_ns);
+	uint64_t tick = unsure < PUBLISH_DOUBT ? CLIENT_TICK_NS : min(unsure, CLIENT_TICK_NS);
+
 	/* Relaxed: never goes back. */
-	if (!client_due(&client->looked_ns, now_ns))
+	if (!client_due(&client->looked_ns, now_ns, tick))
 		return (int)atomic_load_explicit(&client->gone, memory_order_relaxed);
 	return client_look_now(client);
 }
@@ -427,7 +433,9 @@ int client_sleep(struct fk_client *client, const _Atomic uint32_t *word, uint32_
 		 uint64_t deadline_ns)
 {
 	uint64_t now = clock_ns();
-	uint64_t due = now + CLIENT_TICK_NS;
+	uint64_t unsure = publish_unsure(client->board, &client->waker, now);
+	/* Half as often each time, if looks do not help. */
+	uint64_t due = now + min(max(unsure, PUBLISH_DOUBT), CLIENT_TICK_NS);
 	int r;
 
 	if (now >= deadline_ns)

@@ -108,8 +108,7 @@ struct fk_client {
 	_Atomic uint64_t looked_ns;	    /* at the socket, by client_look(); 0: never */
 	_Alignas(64) _Atomic uint32_t room; /* futex word: goes up when a record came free */
 	_Atomic uint32_t room_waiters;	    /* for one 1, for several CLIENT_ROOM_CHAIN */
-	/* hints of who submits: { pool's generation:32, word of a worker when it was woken:32 } */
-	_Alignas(64) _Atomic uint64_t woken[LIMIT_WORKERS];
+	_Alignas(64) struct publish_waker waker;
 };
 
 /* 0, or -EPERM in a child. Costs one load. */
@@ -123,22 +122,24 @@ static inline int client_check(const struct fk_client *client)
 int client_gone(struct fk_client *client);
 
 /*
- * client.c: true once in CLIENT_TICK_NS, for one of those that share looked_ns. now_ns: clock_ns(),
- * or clock_coarse_ns().
+ * client.c: true once in tick_ns, for one of those that share looked_ns. now_ns: clock_ns(), or
+ * clock_coarse_ns().
  */
-int client_due(_Atomic uint64_t *looked_ns, uint64_t now_ns);
+int client_due(_Atomic uint64_t *looked_ns, uint64_t now_ns, uint64_t tick_ns);
 
 /*
  * client.c: for who waits or polls and finds nothing, as often as it likes: once in CLIENT_TICK_NS,
- * all threads together, looks at the socket and does the publisher's part again (wake.h, W7). True
- * if the daemon is gone. now_ns: as above.
+ * all threads together, looks at the socket and does the publisher's part again (wake.h, W7); more
+ * often while a worker that was woken for longer than PUBLISH_DOUBT does not wake up. True if the
+ * daemon is gone. now_ns: as above.
  */
 int client_look(struct fk_client *client, uint64_t now_ns);
 
 /*
- * client.c: sleeps as long as *word is value, but not longer than CLIENT_TICK_NS, and then looks,
- * unless somebody has woken it. Returns 0, for another look at the word; -ETIMEDOUT, without
- * having slept, if deadline_ns (CLOCK_MONOTONIC) is over, after a look if that is due; -ECONNRESET.
+ * client.c: sleeps as long as *word is value, but not longer than CLIENT_TICK_NS, or PUBLISH_DOUBT
+ * if a worker that was woken has not woken up yet; and then looks, unless somebody has woken it.
+ * Returns 0, for another look at the word; -ETIMEDOUT, without having slept, if deadline_ns
+ * (CLOCK_MONOTONIC) is over, after a look if that is due; -ECONNRESET.
  */
 int client_sleep(struct fk_client *client, const _Atomic uint32_t *word, uint32_t value,
 		 uint64_t deadline_ns);

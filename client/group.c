@@ -141,7 +141,7 @@ static int group_sleep(struct fk_client *client, uint32_t number, uint32_t gener
 		if (!value)
 			return 0;
 		FK_CRASH(group_announced);
-		if (client_due(&client->group[number - 1].looked_ns, clock_ns()) &&
+		if (client_due(&client->group[number - 1].looked_ns, clock_ns(), CLIENT_TICK_NS) &&
 		    !group_has_pending(client, number))
 			return 0;
 		err = client_sleep(client, &group->word, value, deadline);
@@ -155,7 +155,7 @@ static int group_poll(struct fk_client *client, uint32_t number)
 	uint64_t now = clock_coarse_ns();
 	int gone = client_look(client, now);
 
-	if ((gone || client_due(&client->group[number - 1].looked_ns, now)) &&
+	if ((gone || client_due(&client->group[number - 1].looked_ns, now, CLIENT_TICK_NS)) &&
 	    !group_has_pending(client, number))
 		return 0;
 	return gone ? -ECONNRESET : -ETIMEDOUT;

@@ -14,18 +14,22 @@
  *   I1. Between the publication and the reading of any worker's word stands wake_published().
  *       Words that were read before it, for the choice, are not used after it.
  *   I2. publish_wake() returns only after it saw a word that is LOOKING, woke a sleeper, saw the
- *       word of a sleeper change or knew this sleep to be woken already, or has done the same with
- *       the dispatcher: W1 to W3 of wake.h. publish_record() leaves a dispatcher that dozes alone
- *       if the job can wait for an alarm: W9.
+ *       word of a sleeper change, knew this sleep to be woken already or rang for it, or has done
+ *       the same with the dispatcher: W1 to W3 and W11 of wake.h. publish_record() leaves a
+ *       dispatcher that dozes alone if the job can wait for an alarm: W9.
  *   I3. One word in one ring is one publication and one wake, however long the chain behind it: who
  *       takes the chain finds more than one job, and shares.
  *
- * THE ONE LIMIT TO I2
- *   A worker that has stored SLEEPING and sleeps not yet makes FUTEX_WAKE find nobody. It is tried
- *   again until the worker sleeps or its word changes; a worker that stays between the two for
- *   thousands of tries has died with its pool or was stopped. Then its word is treated as BUSY: the
- *   next worker or the dispatcher gets the duty, and after the pool's death the next pool looks at
- *   all rings when it starts.
+ *   I4. A client has one ring in its socket, and as many more as threads sent one at the same
+ *       time: publish_ring() sends none while a message is unread there. It never blocks.
+ *
+ * A WAKE THAT FINDS NO SLEEPER
+ *   FUTEX_WAKE finds no sleeper if the worker has stored SLEEPING and does not sleep yet, if it has
+ *   died with its pool or was stopped, or if another client has requeued it (wake.h, W10). It is
+ *   tried again for some microseconds, then the client rings: the dispatcher looks at all rings.
+ *   If it cannot send the ring it tries on. After thousands of tries the word is treated as BUSY:
+ *   the next worker or the dispatcher gets the duty, and after the pool's death the next pool looks
+ *   at all rings when it starts.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   This client, anywhere: see shm/ring.h, shm/tenant.h, shm/wake.h. Another thread cannot die
@@ -34,7 +38,9 @@
 #include "client/publish.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <time.h>
 
 #include "client/client.h"
@@ -42,11 +48,12 @@
 #include "common/crash.h"
 #include "common/util.h"
 #include "shm/futex.h"
+#include "shm/proto.h"
 #include "shm/wake.h"
 
 #define PUBLISH_PROBES	   8u	  /* words looked at for the choice of a ring */
 #define PUBLISH_WAKES	   4096u  /* tries to wake a worker that is about to sleep */
-#define PUBLISH_BUSY_WAKES 64u	  /* of these without giving up the CPU */
+#define PUBLISH_BUSY_WAKES 64u	  /* of these without giving up the CPU, before it rings */
 #define PUBLISH_WAIT_NS	   20000u /* before a full ring is tried again, at first */
 
 uint64_t publish_length(struct ring *ring)
@@ -128,35 +135,95 @@ uint32_t publish_pick_node(const struct board *board, struct tenant_segment *ten
 		     : busy[0];
 }
 
-/*
- * Wakes who sleeps with this value. woken: where the value that was last woken stands, with the
- * pool's generation; NULL: nowhere. A worker that was woken from this very sleep and has not come
- * to change its word yet is as good as one that looks: the change comes after the read of the word,
- * and a look at all rings after the change (W2). So a burst of jobs makes one system call, not one
- * each until the worker runs. True if a sleeper was woken or its word is not the value any more;
- * false: the limit above.
- */
-static int wake_word(const struct board *board, const _Atomic uint32_t *word, uint32_t value,
-		     _Atomic uint64_t *woken)
+/* Has the manager wake the dispatcher (W11). False: there is no socket, or it takes nothing now. */
+static int publish_ring(const struct publish_waker *waker)
 {
+	struct proto_head ring = { PROTO_MAGIC, PROTO_RING };
+	int unread = 0;
+
+	if (waker->fd < 0)
+		return 0;
+	/* The manager has not read the last message: it will look after that (I4). */
+	if (ioctl(waker->fd, SIOCOUTQ, &unread) == 0 && unread)
+		return 1;
+	return proto_send(waker->fd, &ring, sizeof(ring), NULL, 0) == 0;
+}
+
+/* The word at this place of woken[]. */
+static const _Atomic uint32_t *publish_word(const struct board *board, uint32_t at)
+{
+	return at < LIMIT_WORKERS ? &board->workers[at].wake : &board->dispatcher;
+}
+
+uint64_t publish_unsure(const struct board *board, const struct publish_waker *waker,
+			uint64_t now_ns)
+{
+	/* Relaxed throughout: hints of when to look again. */
+	uint32_t at = atomic_load_explicit(&waker->last, memory_order_relaxed);
+	uint32_t value = wake_load(publish_word(board, at));
+	uint64_t since;
+
+	if (!wake_rests(value) ||
+	    (uint32_t)atomic_load_explicit(&waker->woken[at], memory_order_relaxed) != value)
+		return PUBLISH_SURE;
+	since = atomic_load_explicit(&waker->since_ns, memory_order_relaxed);
+	return now_ns > since ? now_ns - since : 0;
+}
+
+/* Remembers that this sleep was woken, or rung for. */
+static void publish_note(struct publish_waker *waker, uint32_t at, uint64_t sleep)
+{
+	if (!waker)
+		return;
+	/* Relaxed: as above. */
+	atomic_store_explicit(&waker->woken[at], sleep, memory_order_relaxed);
+	atomic_store_explicit(&waker->last, at, memory_order_relaxed);
+	atomic_store_explicit(&waker->since_ns, clock_ns(), memory_order_relaxed);
+}
+
+/*
+ * Wakes the thread that sleeps with this value of the word at this place. A worker that was woken
+ * from this very sleep and has not come to change its word yet is as good as one that looks: the
+ * change comes after the read of the word, and a look at all rings after the change (W2). So a
+ * burst of jobs makes one system call, not one each until the worker runs. If the word does not
+ * change for PUBLISH_DOUBT the wake may have gone elsewhere (W7): it is made again, and the client
+ * rings. True if a sleeper was woken, was rung for, or its word is not the value any more.
+ */
+static int wake_word(const struct board *board, uint32_t at, uint32_t value,
+		     struct publish_waker *waker)
+{
+	const _Atomic uint32_t *word = publish_word(board, at);
 	/* Relaxed: a sleep is known by its number, and a new pool may count from the start. */
 	uint64_t sleep =
 		(uint64_t)atomic_load_explicit(&board->manager.pool_generation, memory_order_relaxed)
 			<< 32 |
 		value;
 
-	if (woken && atomic_load_explicit(woken, memory_order_relaxed) == sleep)
+	if (waker && atomic_load_explicit(&waker->woken[at], memory_order_relaxed) == sleep) {
+		uint64_t unsure;
+
+		/* It was woken before the last one was: since_ns is late enough for it. */
+		atomic_store_explicit(&waker->last, at, memory_order_relaxed);
+		unsure = publish_unsure(board, waker, clock_ns());
+		if (unsure >= PUBLISH_DOUBT && unsure != PUBLISH_SURE) {
+			(void)futex_wake(word, INT32_MAX);
+			(void)publish_ring(waker);
+		}
 		return 1;
+	}
 	FK_CRASH(publish_waking);
 	for (uint32_t i = 0; i < PUBLISH_WAKES; i++) {
 		if (futex_wake(word, INT32_MAX) > 0) {
 			FK_CRASH(publish_woken);
-			if (woken)
-				atomic_store_explicit(woken, sleep, memory_order_relaxed);
+			publish_note(waker, at, sleep);
 			return 1;
 		}
 		if (wake_load(word) != value)
 			return 1;
+		if (i == PUBLISH_BUSY_WAKES && waker && publish_ring(waker)) {
+			publish_note(waker, at, sleep);
+			return 1;
+		}
 		if (i < PUBLISH_BUSY_WAKES)
 			fence_pause();
 		else
@@ -167,7 +234,7 @@ static int wake_word(const struct board *board, const _Atomic uint32_t *word, ui
 
 /* A worker that was found awake or was woken; n_workers: all are BUSY or PARKED. */
 static uint32_t publish_wake_worker(const struct board *board, uint32_t n_workers, uint32_t ring,
-				    _Atomic uint64_t *woken)
+				    struct publish_waker *waker)
 {
 	uint32_t sleeper = n_workers;
 	uint32_t value = 0;
@@ -177,8 +244,7 @@ static uint32_t publish_wake_worker(const struct board *board, uint32_t n_worker
 	value = wake_load(&board->workers[w].wake);
 	if (wake_state(value) == WAKE_LOOKING)
 		return w;
-	if (wake_state(value) == WAKE_SLEEPING &&
-	    wake_word(board, &board->workers[w].wake, value, woken ? &woken[w] : NULL))
+	if (wake_state(value) == WAKE_SLEEPING && wake_word(board, w, value, waker))
 		return w;
 
 	/* It is BUSY, or PARKED: somebody else who will look, or who can be woken. */
@@ -195,29 +261,28 @@ static uint32_t publish_wake_worker(const struct board *board, uint32_t n_worker
 			value = other;
 		}
 	}
-	if (sleeper < n_workers &&
-	    wake_word(board, &board->workers[sleeper].wake, value, woken ? &woken[sleeper] : NULL))
+	if (sleeper < n_workers && wake_word(board, sleeper, value, waker))
 		return sleeper;
 	return n_workers;
 }
 
 /* A dispatcher that is awake looks once more before it rests. */
-static void publish_wake_dispatcher(const struct board *board)
+static void publish_wake_dispatcher(const struct board *board, struct publish_waker *waker)
 {
 	uint32_t value = wake_load(&board->dispatcher);
 
 	FK_CRASH(publish_dispatcher);
 	if (wake_rests(value))
-		(void)wake_word(board, &board->dispatcher, value, NULL);
+		(void)wake_word(board, LIMIT_WORKERS, value, waker);
 }
 
 uint32_t publish_wake(const struct board *board, uint32_t n_workers, uint32_t ring,
-		      _Atomic uint64_t *woken)
+		      struct publish_waker *waker)
 {
-	uint32_t w = publish_wake_worker(board, n_workers, ring, woken);
+	uint32_t w = publish_wake_worker(board, n_workers, ring, waker);
 
 	if (w == n_workers)
-		publish_wake_dispatcher(board);
+		publish_wake_dispatcher(board, waker);
 	return w;
 }
 
@@ -237,21 +302,21 @@ static inline __attribute__((always_inline)) int publish_put(struct tenant_segme
 
 static int publish_push(const struct board *board, struct tenant_segment *tenant,
 			uint32_t n_workers, uint32_t ring, uint32_t payload,
-			_Atomic uint64_t *woken)
+			struct publish_waker *waker)
 {
 	if (!publish_put(tenant, ring, payload))
 		return 0;
-	(void)publish_wake(board, n_workers, ring, woken);
+	(void)publish_wake(board, n_workers, ring, waker);
 	return 1;
 }
 
 int publish(const struct board *board, struct tenant_segment *tenant, uint32_t n_workers,
-	    uint32_t last, uint32_t random, uint32_t payload, _Atomic uint64_t *woken)
+	    uint32_t last, uint32_t random, uint32_t payload, struct publish_waker *waker)
 {
 	uint32_t ring = publish_pick(board, tenant, n_workers, last, random);
 
 	for (uint32_t i = 0; i < n_workers; i++) {
-		if (publish_push(board, tenant, n_workers, ring, payload, woken))
+		if (publish_push(board, tenant, n_workers, ring, payload, waker))
 			return (int)ring;
 		if (++ring == n_workers)
 			ring = 0;
@@ -260,7 +325,7 @@ int publish(const struct board *board, struct tenant_segment *tenant, uint32_t n
 }
 
 int publish_placed(const struct board *board, struct tenant_segment *tenant, uint32_t n_workers,
-		   uint32_t place, uint32_t random, uint32_t payload, _Atomic uint64_t *woken)
+		   uint32_t place, uint32_t random, uint32_t payload, struct publish_waker *waker)
 {
 	uint32_t node = job_place_index(place);
 	uint32_t ring = node;
@@ -269,15 +334,15 @@ int publish_placed(const struct board *board, struct tenant_segment *tenant, uin
 		ring = publish_pick_node(board, tenant, n_workers, node, random);
 	if (unlikely(ring >= n_workers))
 		return -EAGAIN; /* the board of a pool that is not there yet */
-	if (publish_push(board, tenant, n_workers, ring, payload, woken))
+	if (publish_push(board, tenant, n_workers, ring, payload, waker))
 		return (int)ring;
 	if (!job_place_strict(place))
-		return publish(board, tenant, n_workers, ring, random, payload, woken);
+		return publish(board, tenant, n_workers, ring, random, payload, waker);
 	if (job_place_kind(place) != JOB_PLACE_NODE)
 		return -EAGAIN;
 	for (uint32_t w = 0; w < n_workers; w++)
 		if (atomic_load_explicit(&board->workers[w].node, memory_order_relaxed) == node &&
-		    publish_push(board, tenant, n_workers, w, payload, woken))
+		    publish_push(board, tenant, n_workers, w, payload, waker))
 			return (int)w;
 	return -EAGAIN;
 }
@@ -315,10 +380,10 @@ static __attribute__((noinline)) int publish_slowly(struct fk_client *client, ui
 
 		if (place)
 			ring = publish_placed(client->board, client->tenant, client->n_workers,
-					      place, random, payload, client->woken);
+					      place, random, payload, &client->waker);
 		else
 			ring = publish(client->board, client->tenant, client->n_workers, last,
-				       random, payload, client->woken);
+				       random, payload, &client->waker);
 		if (ring >= 0) {
 			atomic_store_explicit(&client->last, (uint32_t)ring, memory_order_relaxed);
 			return 0;
@@ -366,7 +431,7 @@ static void publish_hand_over(struct fk_client *client, uint32_t index)
 	    !atomic_load_explicit(&job->deadline_ns, memory_order_relaxed) &&
 	    lasting_spends(&client->lasting, job))
 		return;
-	publish_wake_dispatcher(client->board);
+	publish_wake_dispatcher(client->board, &client->waker);
 }
 
 int publish_record(struct fk_client *client, uint32_t index, uint32_t place, int wait)
@@ -382,7 +447,7 @@ int publish_record(struct fk_client *client, uint32_t index, uint32_t place, int
 			    publish_random(client));
 	if (unlikely(!publish_put(client->tenant, ring, payload)))
 		return publish_slowly(client, payload, 0, wait);
-	if (publish_wake_worker(client->board, client->n_workers, ring, client->woken) ==
+	if (publish_wake_worker(client->board, client->n_workers, ring, &client->waker) ==
 	    client->n_workers)
 		publish_hand_over(client, index);
 	if (ring != last)

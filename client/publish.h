@@ -5,10 +5,27 @@
 
 #include <stdint.h>
 
+#include "common/clock.h"
 #include "shm/board.h"
+#include "shm/limits.h"
 #include "shm/tenant.h"
 
 struct fk_client;
+
+/* How long a thread that was woken may leave its word as it is until the client rings: wake.h, W11.
+ */
+#define PUBLISH_DOUBT (2 * NSEC_PER_MSEC)
+#define PUBLISH_SURE  UINT64_MAX
+
+/* What a client knows of the threads that it has woken. All hints, 0 at first but for fd. */
+struct publish_waker {
+	int fd;			   /* its socket, -1: none; constant */
+	_Atomic uint32_t last;	   /* index in woken[] of the last one, or of one found there */
+	_Atomic uint64_t since_ns; /* when a thread was woken last, CLOCK_MONOTONIC */
+	/* for each worker, and for the dispatcher at LIMIT_WORKERS: { pool's generation:32, its
+	 * word when it was woken:32 } */
+	_Atomic uint64_t woken[LIMIT_WORKERS + 1];
+};
 
 /* Whose ring a job should go to. last: a worker; random: any number. */
 uint32_t publish_pick(const struct board *board, struct tenant_segment *tenant, uint32_t n_workers,
@@ -23,25 +40,32 @@ uint64_t publish_length(struct ring *ring);
 
 /*
  * The publisher's part of shm/wake.h, after wake_published(), for a job in this ring.
- * woken: a word for each worker, 0 at first, that remembers what was woken already; or NULL.
+ * waker: the client's; or NULL.
  * Returns the worker that was found awake or was woken, or n_workers if the dispatcher has it now.
  */
 uint32_t publish_wake(const struct board *board, uint32_t n_workers, uint32_t ring,
-		      _Atomic uint64_t *woken);
+		      struct publish_waker *waker);
+
+/*
+ * For how long, at now_ns, the thread that the client woke last has left its word as it was;
+ * PUBLISH_SURE: it has changed its word, or none was woken.
+ */
+uint64_t publish_unsure(const struct board *board, const struct publish_waker *waker,
+			uint64_t now_ns);
 
 /*
  * Publishes a payload in the ring that suits best, or in the next that has room, and wakes.
  * Returns the ring, or -EAGAIN if all are full.
  */
 int publish(const struct board *board, struct tenant_segment *tenant, uint32_t n_workers,
-	    uint32_t last, uint32_t random, uint32_t payload, _Atomic uint64_t *woken);
+	    uint32_t last, uint32_t random, uint32_t payload, struct publish_waker *waker);
 
 /*
  * The same in a ring of this place (shm/job.h), which exists; or in any, if these are full and the
  * place is not strict.
  */
 int publish_placed(const struct board *board, struct tenant_segment *tenant, uint32_t n_workers,
-		   uint32_t place, uint32_t random, uint32_t payload, _Atomic uint64_t *woken);
+		   uint32_t place, uint32_t random, uint32_t payload, struct publish_waker *waker);
 
 /*
  * Before the record is filled: has this CPU fetch the lines that publish_record() will probably

@@ -41,9 +41,10 @@
 #include "daemon/session_internal.h"
 #include "shm/proto.h"
 
-#define SESSION_GREETING_NS (5 * NSEC_PER_SEC)	/* from connecting to HELLO, at most */
-#define SESSION_HEARD_NS    (5 * NSEC_PER_SEC)	/* from a change to the pool's answer, at most */
-#define SESSION_CANCEL_NS   (2 * NSEC_PER_MSEC) /* between two tries to pass a cancel on */
+#define SESSION_GREETING_NS (5 * NSEC_PER_SEC)	 /* from connecting to HELLO, at most */
+#define SESSION_HEARD_NS    (5 * NSEC_PER_SEC)	 /* from a change to the pool's answer, at most */
+#define SESSION_CANCEL_NS   (2 * NSEC_PER_MSEC)	 /* between two tries to pass a cancel on */
+#define SESSION_RING_NS	    (NSEC_PER_MSEC / 10) /* between two rings of a user */
 
 static void session_fail(struct session *s);
 
@@ -375,6 +376,7 @@ static void session_pass_cancel(struct session *s)
 	int r;
 
 	if (poolproc_is_free(table->pool)) {
+		s->cancel.generation = 0;
 		poolproc_send(table->pool, &m, -1);
 		r = loop_poll(table->loop, &s->socket_source, s->fd, POLLIN);
 	} else {
@@ -391,6 +393,25 @@ static bool session_is_cancel(const struct session *s, const union proto_message
 	       size == (int)sizeof(message->cancel) && message->head.type == PROTO_CANCEL &&
 	       message->cancel.job < s->segment.n_jobs && message->cancel.generation &&
 	       message->cancel.generation <= JOB_GEN_MASK;
+}
+
+/* True if it says that no worker wakes up. */
+static bool session_is_ring(const struct session *s, const union proto_message *message, int size)
+{
+	return s->state == SESSION_OPEN && (s->welcomed || s->inherited) &&
+	       size == (int)sizeof(message->head) && message->head.type == PROTO_RING;
+}
+
+/* Has all rings looked at. The next message of this client is read later, so that all connections
+ * of its user together cannot ring more often than every SESSION_RING_NS. */
+static void session_pass_ring(struct session *s)
+{
+	struct session_table *table = s->table;
+	uint64_t n = table->tenants.slots[s->tenant].n_sessions;
+
+	tenants_ring(&table->tenants);
+	if (loop_timer(table->loop, &s->timer_source, n * SESSION_RING_NS) < 0)
+		session_fail(s);
 }
 
 /* The first message that it says: r as proto_recv() returned it. */
@@ -464,6 +485,8 @@ static void session_on_socket(struct loop_source *source, int result)
 	else if (session_is_cancel(s, &message, r)) {
 		s->cancel = message.cancel;
 		session_pass_cancel(s);
+	} else if (session_is_ring(s, &message, r)) {
+		session_pass_ring(s);
 	} else if (s->state == SESSION_GREETING && !s->traces && (r > 0 || r == -EBADMSG)) {
 		session_greet(s, &message, r);
 	} else if (result > 0 && result & POLLHUP) {
@@ -486,7 +509,10 @@ static void session_on_timer(struct loop_source *source, int result)
 
 	(void)result;
 	if (s->state == SESSION_OPEN) {
-		session_pass_cancel(s);
+		if (s->cancel.generation)
+			session_pass_cancel(s);
+		else
+			session_listen(s, 0);
 		return;
 	}
 	if (s->heard) {

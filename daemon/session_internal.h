@@ -29,7 +29,8 @@
  *   I3. Who a client is comes from SO_PEERCRED and SO_PEERGROUPS: what it was when it connected.
  *       What it asks for is checked (greet.c) before anything is made for it, and everything that
  *       is made is counted against memory-max, and among what its uid may have (quota.c).
- *       Afterwards it can only cancel jobs of its own; any other message ends the connection.
+ *       Afterwards it can only cancel jobs of its own and ring (wake.h, W11); any other message
+ *       ends the connection.
  *   I4. A segment is taken back (segments.c) once the pool has released the client, which is when
  *       it has unmapped it; or at once where no pool has heard of the client (MAKING). Where a
  *       connection ends and its client lives, because forkd cannot go on with it or it has said
@@ -45,6 +46,8 @@
  *       descriptor; then the socket's end is all.
  *   I6. Of a connection one message is read at a turn of the loop, and none while a cancel of it
  *       waits for the pool to read, or to be there: a flood of them fills the client's own socket.
+ *       After a ring the next message is read SESSION_RING_NS later, times the number of
+ *       connections of the user.
  *   I7. No call in this thread waits for what a client chose: its pages are made and given back by
  *       others (segments.c), descriptors that it sends along are not received, and whoever sends
  *       some is out (hangup.c).
@@ -97,7 +100,7 @@ struct session {
 	bool inherited;		    /* a former manager may have welcomed it */
 	bool held;		    /* GONE: the client has not let go of it (I4) */
 	bool released;		    /* GONE: by the pool */
-	struct proto_cancel cancel; /* to be passed on */
+	struct proto_cancel cancel; /* to be passed on; generation 0: none */
 	struct segments_client segment;
 	struct greet_rights rights; /* greet.c, I3 */
 	uint32_t *unwanted;	    /* session_ask.c, I1; NULL: nobody has asked */

@@ -18,7 +18,10 @@
 
 /* Client to manager. */
 #define PROTO_HELLO  1u
-#define PROTO_CANCEL 4u	 /* after WELCOME, as often as one likes; it has no answer */
+#define PROTO_CANCEL 4u /* after WELCOME, as often as one likes; it has no answer */
+/* After WELCOME as well, a head alone, without an answer: a job waits, and no worker seems to wake
+ * up for it (wake.h, W11). */
+#define PROTO_RING   15u
 #define PROTO_SET    5u	 /* instead of HELLO: changes a setting; PROTO_SET_DONE or PROTO_ERROR */
 #define PROTO_LIFT   7u	 /* the same: name is a task or empty, value a uid; ends its quarantine */
 #define PROTO_RELOAD 11u /* the same: all is read again; the value says what came of it */

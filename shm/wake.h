@@ -5,7 +5,21 @@
  * WHO WRITES, WHO READS
  *   Each worker writes its own wake word on the board, and the dispatcher its own; clients read
  *   them and can futex-wake on them, which works on a read-only mapping. So there is no doorbell
- *   that a client could break.
+ *   that a client could break. FUTEX_REQUEUE works on a read-only mapping as well: W10, W11.
+ *
+ * ALL FUTEX WORDS THAT TWO PROCESSES MAP
+ *   A process that maps a word can wake its sleepers, move them to a word of its own for good, and
+ *   wait there in their place.
+ *	word				sleepers		mapped by
+ *	workers[i].wake, dispatcher	the pool's threads	every client, manager, pool
+ *	(board)
+ *	bell (arena), bell (worker.h)	the pool's threads	manager, pool
+ *	job.state, group.word,		threads of the client	the client, manager, pool
+ *	watch.ended (client segment)
+ *   So only the words on the board are mapped by processes of two users, and their sleepers are
+ *   threads of the pool. No thread of a client sleeps on a word that another user maps: its segment
+ *   goes to it alone. Rings and summaries (tenant segment, one user) have no sleepers. All other
+ *   futex words (fk_client.room, those of the poller and of fibers) are in private memory.
  *
  * THE WORD
  *   { sequence:30, state:2 }. The sequence goes up each time the state changes to SLEEPING, so that
@@ -20,16 +34,19 @@
  *
  * THE PROTOCOL, AND WHY NO JOB IS FORGOTTEN
  *   Publisher (client):  publish P;  full fence;  read the words:
- *	a SLEEPING one: FUTEX_WAKE on that value until one was woken or the value changed;
+ *	a SLEEPING one: FUTEX_WAKE on that value until one was woken or the value changed, or,
+ *	after some tries, a ring (W11);
  *	else a LOOKING one: nothing;  else (all BUSY): raise and wake the dispatcher, unless that is
  *	DOZING and the job can wait.
- *   Worker going to sleep:  store SLEEPING;  full fence;  look at all rings;  FUTEX_WAIT.
+ *   Worker going to sleep:  read the bell;  store SLEEPING;  full fence;  look at all rings;
+ *	futex_waitv(2) on the word and the bell (W10).
  *   Worker that found work: store BUSY;  full fence;  look whether any ring has something; if so,
  *	do for it what the publisher would (wake a sleeper, else the dispatcher).
  *   Worker that parks:  the same, with PARKED.
  *
  *   W1. The publisher reads SLEEPING from worker i. Either i still sleeps on that value and is
- *	woken, or the value has changed, so i is awake after the publication's fence: W2 or W3.
+ *	woken, or the value has changed, so i is awake after the publication's fence: W2 or W3. If
+ *	another process has interfered: W11.
  *   W2. It reads LOOKING. The worker's next store to its word (SLEEPING or BUSY) is not visible
  *	to that read, so of the two full fences the publisher's comes first, and the look at the
  *	rings that follows the worker's fence sees P. It takes P, or, having become BUSY with
@@ -41,15 +58,14 @@
  *   W4. Passing on ends: each pass is made by a worker that turned BUSY, and there are finitely
  *	many; the last one finds all BUSY and goes to the dispatcher.
  *   W5. A waker inside the pool, which can write the word, changes SLEEPING to LOOKING by a CAS and
- *	then wakes. A worker that has announced its sleep and not entered the futex finds the value
- *	changed; one that is in it is woken. Until it runs, its word says LOOKING, and that is true
+ *	then rings the bell (W10). Until the worker runs, its word says LOOKING, and that is true
  *	for W2: its next store to the word comes before its next look.
  *   W6. A client that woke a worker from a sleep may take that same word, seen again, for LOOKING:
  *	the worker has left the futex and not come to change its word yet.
  *   W7. What W1 leaves open: anybody who maps the board can wait on its words, and a client's
  *	FUTEX_WAKE that reports one woken may have woken such a one while the worker was still on
  *	its way into the futex. So all are woken at once, and a client that waits, polls or finds no
- *	room does the publisher's part again, once in a tick (client/client.c, I5).
+ *	room does the publisher's part again, once in a tick (client/client.c, I5), and sooner: W11.
  *   W8. The dispatcher sleeps in the same way, on its own word. While jobs wait it comes by itself,
  *	at each of its ticks, and the word says LOOKING, in the futex too; who reads that leaves it
  *	alone, so that a flood of jobs makes no wake for each. It sleeps with jobs queued if workers
@@ -69,10 +85,25 @@
  *	dispatcher finds none. So the dispatcher is awake after the publisher's read, and looks at
  *	all rings before it rests (W8). Whoever else turns from BUSY looks by itself, and so does
  *	each worker at each end.
+ *   W10. A client can move each sleeper of the board's words to a word of its own, where it stays
+ *	after the client's end. So the pool's threads sleep on two words: the board's and a bell,
+ *	which no client maps (daemon/bell.h). The pool and the manager wake by the bell alone: full
+ *	fence; change the bell; FUTEX_WAKE. A thread that was moved is woken by that. A sleeper that
+ *	has read the new bell looks at the rings after that, and sees P by the two fences. One that
+ *	has read the old bell finds it changed when it enters the kernel, or is there.
+ *   W11. A client can wake by the board's word alone, and others can take that wake. It finds out
+ *	if FUTEX_WAKE finds no sleeper for some tries, or if the word of a sleeper that it woke is
+ *	still the same after PUBLISH_DOUBT (client/publish.h). Then it rings: PROTO_RING to the
+ *	manager, which rings the dispatcher's bell (W10). The dispatcher looks at all rings, and
+ *	wakes workers by their bells. A ring that is unread in the socket serves each job that was
+ *	published before it is read: full fence; the look whether one is unread; and in the manager
+ *	the read; full fence; the bell. The second case is found out by a client that waits, polls,
+ *	finds no room or submits again. The job of a client that does none of these waits until it
+ *	does, if another client takes its wakes and all of the pool sleeps.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
- *   A client between publish and wake: the manager, on its death, has all summaries set and the
- *   dispatcher woken, also one that dozes. The pool, with its alarms: the manager wakes every word
+ *   A client between publish and wake: the manager, on its death, has all summaries set and rings
+ *   the dispatcher's bell. The pool, with its alarms: the manager wakes every word
  *   after it has failed what ran, and the next pool looks at all rings when it starts.
  *
  * Compiles with C11 alone: tests/model/wake.c runs this file.

@@ -8,9 +8,11 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -18,6 +20,7 @@
 #include "common/clock.h"
 #include "common/util.h"
 #include "shm/futex.h"
+#include "shm/proto.h"
 #include "shm/wake.h"
 #include "tests/check_unit.h"
 #include "tests/fake.h"
@@ -168,6 +171,22 @@ START_TEST(with_all_busy_the_dispatcher_is_woken)
 }
 END_TEST
 
+/* How many rings are in the socket; takes them off. */
+static uint32_t rings(int fd)
+{
+	union proto_message message;
+	uint32_t n = 0;
+	int r;
+
+	while ((r = proto_recv_plain(fd, &message, MSG_DONTWAIT)) > 0) {
+		ck_assert_int_eq(r, sizeof(message.head));
+		ck_assert_uint_eq(message.head.type, PROTO_RING);
+		n++;
+	}
+	ck_assert_int_eq(r, -EAGAIN);
+	return n;
+}
+
 /* The dispatcher dozes: s sleeps on its word. */
 static void doze(struct sleeper *s)
 {
@@ -194,16 +213,20 @@ static void submit_some(fk_client *client, const struct fk_request *request, uin
 	ck_assert_int_eq(fk_submit_batch(client, requests, n, 0, jobs), 0);
 }
 
-/* Submits until it is awake: a sleeper that is not there yet cannot be woken. waited: each time the
- * client has waited. */
+/* Submits, and it wakes up. waited: after the client has waited. */
 static void must_wake(struct sleeper *s, fk_client *client, const struct fk_request *request,
 		      uint32_t n, bool waited)
 {
-	do {
-		if (waited)
-			have_waited(client, request->task->index);
-		submit_some(client, request, n);
-	} while (pthread_tryjoin_np(s->thread, NULL) != 0);
+	uint32_t rung;
+
+	if (waited)
+		have_waited(client, request->task->index);
+	submit_some(client, request, n);
+	/* As the manager does for a sleeper that was not there yet. */
+	rung = rings(fake.connections[0]);
+	while (rung && !futex_wake(s->word, 1))
+		sched_yield();
+	pthread_join(s->thread, NULL);
 	ck_assert_int_eq(s->result, 0);
 }
 
@@ -272,26 +295,59 @@ END_TEST
 
 START_TEST(a_sleep_is_woken_once_and_the_next_pools_again)
 {
-	_Atomic uint64_t woken[1] = { 0 };
+	struct publish_waker waker = { .fd = -1 };
 	struct sleeper s = { .result = 1 };
 
 	set_words((uint32_t[]){ WAKE_SLEEPING }, 1);
 	atomic_store(&fake.board->dispatcher, WAKE_LOOKING);
 	s.word = &fake.board->workers[0].wake;
 	pthread_create(&s.thread, NULL, sleep_on_word, &s);
-	while (publish_wake(fake.board, 1, 0, woken) != 0)
+	while (publish_wake(fake.board, 1, 0, &waker) != 0)
 		;
 	pthread_join(s.thread, NULL);
 	ck_assert_int_eq(s.result, 0);
 	/* The word still says SLEEPING, as if the worker had not run yet: on its way. */
-	ck_assert_uint_eq(publish_wake(fake.board, 1, 0, woken), 0);
+	ck_assert_uint_eq(publish_wake(fake.board, 1, 0, &waker), 0);
 	/* The same number in another pool is another sleep, which nobody woke. */
 	atomic_store(&fake.board->manager.pool_generation, 1);
-	ck_assert_uint_eq(publish_wake(fake.board, 1, 0, woken), 1);
+	ck_assert_uint_eq(publish_wake(fake.board, 1, 0, &waker), 1);
 	/* And so is the next number. */
 	atomic_store(&fake.board->manager.pool_generation, 0);
 	atomic_fetch_add(s.word, WAKE_SEQ);
-	ck_assert_uint_eq(publish_wake(fake.board, 1, 0, woken), 1);
+	ck_assert_uint_eq(publish_wake(fake.board, 1, 0, &waker), 1);
+}
+END_TEST
+
+START_TEST(a_client_that_finds_no_sleeper_rings_once)
+{
+	struct publish_waker waker = { .fd = -1 };
+	int ends[2];
+
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+	waker.fd = ends[0];
+	set_words((uint32_t[]){ WAKE_SLEEPING, WAKE_BUSY }, 2);
+	ck_assert_uint_eq(publish_wake(fake.board, 2, 0, &waker), 0);
+	ck_assert_uint_eq(rings(ends[1]), 1);
+	/* The same sleep: in doubt only after a time. */
+	ck_assert_uint_eq(publish_wake(fake.board, 2, 0, &waker), 0);
+	atomic_fetch_sub(&waker.since_ns, PUBLISH_DOUBT);
+	ck_assert_uint_ge(publish_unsure(fake.board, &waker, clock_ns()), PUBLISH_DOUBT);
+	ck_assert_uint_eq(publish_wake(fake.board, 2, 0, &waker), 0);
+	/* One that is unread is enough, of another sleep, too. */
+	atomic_fetch_add(&fake.board->workers[0].wake, WAKE_SEQ);
+	ck_assert_uint_eq(publish_unsure(fake.board, &waker, clock_ns()), PUBLISH_SURE);
+	ck_assert_uint_eq(publish_wake(fake.board, 2, 0, &waker), 0);
+	ck_assert_uint_eq(rings(ends[1]), 1);
+	/* The dispatcher's sleep. */
+	atomic_store(&fake.board->workers[0].wake, WAKE_BUSY);
+	atomic_store(&fake.board->dispatcher, WAKE_SLEEPING);
+	ck_assert_uint_eq(publish_wake(fake.board, 2, 0, &waker), 2);
+	ck_assert_uint_eq(rings(ends[1]), 1);
+	/* With no manager the word counts as BUSY. */
+	(void)close(ends[1]);
+	atomic_store(&fake.board->workers[0].wake, 7 * WAKE_SEQ | WAKE_SLEEPING);
+	ck_assert_uint_eq(publish_wake(fake.board, 2, 0, &waker), 2);
+	(void)close(ends[0]);
 }
 END_TEST
 
@@ -372,5 +428,6 @@ CHECK_MAIN("publish", the_last_worker_is_chosen_while_it_looks, a_sleeper_is_cho
 	   a_job_that_can_wait_leaves_a_dispatcher_that_dozes_alone, who_looks_needs_no_wake,
 	   a_sleeper_that_never_sleeps_passes_the_duty_on,
 	   a_sleep_is_woken_once_and_the_next_pools_again,
+	   a_client_that_finds_no_sleeper_rings_once,
 	   a_full_ring_gives_way_to_the_next_until_all_are_full,
 	   submitting_makes_no_system_call_where_a_worker_is_awake)

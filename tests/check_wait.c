@@ -252,7 +252,7 @@ START_TEST(who_polls_wakes_again_whom_a_stranger_kept_from_being_woken)
 		struct late_worker worker = { .value = wake_prepare(word) };
 		pthread_t thread;
 
-		atomic_store(&client->woken[0], worker.value);
+		atomic_store(&client->waker.woken[0], worker.value);
 		pthread_create(&thread, NULL, sleep_late, &worker);
 		ck_assert_int_eq(fk_submit_batch(client, &request, 1, 0, &job), 0);
 		while (!atomic_load(&worker.woken))
