@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/model/wake.c - no published job is forgotten (shm/wake.h, W1 to W3, W8, W9)
+ * tests/model/wake.c - no published job is forgotten (shm/wake.h, W1 to W3, W8 to W11)
  *
  * THE PROGRAM
  *   One client publishes one job and does what a publisher does. Worker A looks for work and goes
  *   to sleep; worker B finds other work and becomes busy; the dispatcher, at a tick of its own,
- *   looks and goes to sleep. Four instances in turn: A with B busy all along, B with A busy all
- *   along, both; and, with A and B busy all along, an alarm, which lets the dispatcher doze, rings
- *   for the last time, while the client leaves its job to it.
+ *   looks and goes to sleep. Six instances in turn: A with B busy all along, B with A busy all
+ *   along, both; with A and B busy all along, an alarm, which lets the dispatcher doze, rings for
+ *   the last time, while the client leaves its job to it. And two with a thread of another client,
+ *   the thief, which moves the sleepers of the board's words away and waits there itself: A with B
+ *   busy all along, and both.
+ *   A sleeps on two words, as the dispatcher does: its word on the board and its bell.
  *
  * WHAT MUST BE TRUE
  *   In the end the job was taken, or a sleeper woken who will look again, the dispatcher too, or
@@ -20,7 +23,13 @@
  *   MUTANT_TICK           the dispatcher gives its ticks up and still says LOOKING
  *   MUTANT_DOZE           the dispatcher dozes without having looked for an alarm again
  *   MUTANT_OVER           whose alarm is over does not look whether the dispatcher dozes
- *   MUTANT_WAKE           the publisher tries to wake once, whether or not the sleeper is there yet
+ *   MUTANT_WAKE           the publisher tries to wake once, whether or not the sleeper is there,
+ *                         and does not ring
+ *   MUTANT_RING           the publisher does not ring where it found no sleeper
+ *   MUTANT_DOUBT          the publisher does not ring where a thread that it woke does not wake up
+ *   MUTANT_BELL           B wakes A by the word on the board
+ *   MUTANT_SILENT         the manager wakes the dispatcher and does not change the bell
+ *   MUTANT_HEARD          the dispatcher reads its bell after its last look
  */
 #include <stdatomic.h>
 
@@ -43,7 +52,13 @@
 
 #undef fence_full
 
-#define MODEL_THREADS 4
+#define MODEL_THREADS 5
+
+#define CLIENT	   0u
+#define A	   1u
+#define B	   2u
+#define DISPATCHER 3u
+#define THIEF	   4u
 
 #define NOTHING	  0u
 #define PUBLISHED 1u
@@ -55,43 +70,129 @@ struct model {
 	_Alignas(64) _Atomic uint32_t job;
 	_Alignas(64) _Atomic uint32_t dispatcher;
 	_Alignas(64) _Atomic uint32_t alarm; /* of A: it is set */
-	struct model_futex futex;	     /* of A */
+	_Alignas(64) _Atomic uint32_t bell;  /* of A */
+	_Alignas(64) _Atomic uint32_t dispatcher_bell;
+	struct model_futex futex; /* of A: its word on the board, and its bell */
+	struct model_futex bell_futex;
 	struct model_futex dispatcher_futex;
-	int dispatcher_comes; /* by itself: it has seen the job */
+	struct model_futex dispatcher_bell_futex;
+	int a_comes;	      /* by itself: it did not fall asleep */
+	int dispatcher_comes; /* the same, or it has seen the job */
 	int a_runs;
 	int b_runs;
 	int a_rings;
+	int thief_runs;
 };
 
 static void model_init(struct model *m, uint32_t instance)
 {
-	m->a_rings = instance % 4 == 3;
-	m->a_runs = instance % 4 != 1 && !m->a_rings;
-	m->b_runs = instance % 4 != 0 && !m->a_rings;
+	uint32_t kind = instance % 6;
+
+	m->a_rings = kind == 3;
+	m->thief_runs = kind > 3;
+	m->a_runs = kind != 1 && kind != 3;
+	m->b_runs = kind == 1 || kind == 2 || kind == 5;
 	atomic_store_explicit(&m->alarm, (uint32_t)m->a_rings, memory_order_relaxed);
 	atomic_store_explicit(&m->a, m->a_runs ? WAKE_LOOKING : WAKE_BUSY, memory_order_relaxed);
 	atomic_store_explicit(&m->b, m->b_runs ? WAKE_LOOKING : WAKE_BUSY, memory_order_relaxed);
 	atomic_store_explicit(&m->job, NOTHING, memory_order_relaxed);
 	/* In its tick. */
 	atomic_store_explicit(&m->dispatcher, WAKE_LOOKING, memory_order_relaxed);
-	m->dispatcher_comes = 0;
+	atomic_store_explicit(&m->bell, 0, memory_order_relaxed);
+	atomic_store_explicit(&m->dispatcher_bell, 0, memory_order_relaxed);
+	m->a_comes = m->dispatcher_comes = 0;
 	model_futex_init(&m->futex);
+	model_futex_init(&m->bell_futex);
 	model_futex_init(&m->dispatcher_futex);
+	model_futex_init(&m->dispatcher_bell_futex);
 }
 
-/* Wakes who sleeps on a word with this value. */
-static void wake(struct model_futex *futex, _Atomic uint32_t *word, uint32_t value)
+/* One that sleeps leaves without a wake. */
+static void leave(struct model_futex *futex, uint32_t thread)
 {
-	while (wake_load(word) == value) {
-		if (model_wake(futex))
-			break;
+	pthread_mutex_lock(&futex->lock);
+	futex->sleeping &= ~(1u << thread);
+	pthread_mutex_unlock(&futex->lock);
+}
+
+/* The threads that were woken. */
+static uint32_t woken(struct model_futex *futex)
+{
+	uint32_t threads;
+
+	pthread_mutex_lock(&futex->lock);
+	threads = futex->woken;
+	pthread_mutex_unlock(&futex->lock);
+	return threads;
+}
+
+/* FUTEX_REQUEUE of all to a word of the thief's, which waits here itself then. */
+static void steal(struct model_futex *futex)
+{
+	pthread_mutex_lock(&futex->lock);
+	futex->sleeping = 1u << THIEF;
+	pthread_mutex_unlock(&futex->lock);
+}
+
+/* futex_waitv(2): one word after the other, as the kernel does. False: one had changed, and the
+ * thread looks again. */
+static int wait_two(struct model_futex *bell_futex, _Atomic uint32_t *bell, uint32_t heard,
+		    struct model_futex *futex, _Atomic uint32_t *word, uint32_t value,
+		    uint32_t thread)
+{
+	if (!model_wait(bell_futex, bell, heard, thread))
+		return 0;
+	if (model_wait(futex, word, value, thread))
+		return 1;
+	leave(bell_futex, thread);
+	return 0;
+}
+
+/* The thread was woken: by now it has changed its word. */
+static int is_woken(struct model_futex *futex, struct model_futex *bell_futex, uint32_t thread)
+{
+	return (woken(futex) | woken(bell_futex)) >> thread & 1;
+}
+
+/* The manager, when it reads the client's message. */
+static void ring(struct model *m)
+{
+	wake_published();
+#ifndef MUTANT_SILENT
+	(void)atomic_fetch_add_explicit(&m->dispatcher_bell, 1, memory_order_relaxed);
+#endif
+	(void)model_wake(&m->dispatcher_bell_futex);
+}
+
+/* A client wakes the thread that sleeps on a word of the board with this value. */
+static void wake(struct model *m, _Atomic uint32_t *word, uint32_t value, struct model_futex *futex,
+		 struct model_futex *bell_futex, uint32_t thread)
+{
+	int woke = 0;
+
+	for (uint32_t tries = 0; tries < 2 && !woke; tries++) {
+		if (wake_load(word) != value)
+			return;
+		woke = model_wake(futex);
 #ifdef MUTANT_WAKE
-		break;
+		return;
 #endif
 	}
+#ifndef MUTANT_RING
+	if (!woke)
+		ring(m);
+#endif
+#ifndef MUTANT_DOUBT
+	/* Some time later. */
+	if (woke && wake_load(word) == value && !is_woken(futex, bell_futex, thread))
+		ring(m);
+#endif
+	(void)m;
+	(void)bell_futex;
+	(void)thread;
 }
 
-/* What a publisher does after its fence, and who passes the duty on. */
+/* What a publisher does after its fence. */
 static void tell(struct model *m)
 {
 	uint32_t a = wake_load(&m->a);
@@ -99,14 +200,55 @@ static void tell(struct model *m)
 	uint32_t dispatcher;
 
 	if (wake_state(a) == WAKE_SLEEPING) {
-		wake(&m->futex, &m->a, a);
+		wake(m, &m->a, a, &m->futex, &m->bell_futex, A);
 		return;
 	}
 	if (wake_state(a) == WAKE_LOOKING || wake_state(b) == WAKE_LOOKING)
 		return;
 	dispatcher = wake_load(&m->dispatcher);
 	if (wake_state(dispatcher) == WAKE_SLEEPING)
-		wake(&m->dispatcher_futex, &m->dispatcher, dispatcher);
+		wake(m, &m->dispatcher, dispatcher, &m->dispatcher_futex, &m->dispatcher_bell_futex,
+		     DISPATCHER);
+}
+
+/* pool_wake_word(). */
+static void rouse(struct model_futex *futex, _Atomic uint32_t *word, uint32_t value,
+		  struct model_futex *bell_futex, _Atomic uint32_t *bell)
+{
+	uint32_t looking = (value & ~WAKE_STATE) | WAKE_LOOKING;
+
+	if (!atomic_compare_exchange_strong_explicit(word, &value, looking, memory_order_relaxed,
+						     memory_order_relaxed))
+		return;
+#ifdef MUTANT_BELL
+	(void)model_wake(futex);
+#else
+	(void)futex;
+	(void)atomic_fetch_add_explicit(bell, 1, memory_order_relaxed);
+	(void)model_wake(bell_futex);
+#endif
+	(void)bell;
+	(void)bell_futex;
+}
+
+/* The same in the pool: the duty is passed on. */
+static inline void pass(struct model *m)
+{
+	uint32_t a = wake_load(&m->a);
+	uint32_t dispatcher = wake_load(&m->dispatcher);
+
+	if (wake_state(a) == WAKE_SLEEPING)
+		rouse(&m->futex, &m->a, a, &m->bell_futex, &m->bell);
+	else if (wake_state(a) != WAKE_LOOKING && wake_rests(dispatcher))
+		rouse(&m->dispatcher_futex, &m->dispatcher, dispatcher, &m->dispatcher_bell_futex,
+		      &m->dispatcher_bell);
+}
+
+/* Another client, which has no part in the protocol. */
+static void thief(struct model *m)
+{
+	steal(&m->futex);
+	steal(&m->dispatcher_futex);
 }
 
 static int waits(struct model *m)
@@ -133,7 +275,7 @@ static void client(struct model *m)
 
 static void worker_a(struct model *m)
 {
-	uint32_t sleeping;
+	uint32_t heard, sleeping;
 
 	if (take(m)) {
 		wake_busy(&m->a);
@@ -142,6 +284,8 @@ static void worker_a(struct model *m)
 #ifdef MUTANT_LOOK
 	model_stumble();
 #endif
+	/* Relaxed: bell_heard(). */
+	heard = atomic_load_explicit(&m->bell, memory_order_relaxed);
 	sleeping = wake_prepare(&m->a);
 #ifndef MUTANT_LOOK
 	if (take(m)) {
@@ -152,7 +296,7 @@ static void worker_a(struct model *m)
 #ifdef MUTANT_WAKE
 	model_stumble();
 #endif
-	model_wait(&m->futex, &m->a, sleeping, 1);
+	m->a_comes = !wait_two(&m->bell_futex, &m->bell, heard, &m->futex, &m->a, sleeping, A);
 }
 
 static void worker_b(struct model *m)
@@ -160,7 +304,7 @@ static void worker_b(struct model *m)
 	wake_busy(&m->b);
 #ifndef MUTANT_DUTY
 	if (waits(m))
-		tell(m);
+		pass(m);
 #endif
 }
 
@@ -177,7 +321,8 @@ static void alarm_rings(struct model *m)
 	return;
 #endif
 	if (wake_state(dispatcher) == WAKE_DOZING)
-		wake(&m->dispatcher_futex, &m->dispatcher, dispatcher);
+		rouse(&m->dispatcher_futex, &m->dispatcher, dispatcher, &m->dispatcher_bell_futex,
+		      &m->dispatcher_bell);
 }
 
 static inline int alarm_is_set(struct model *m)
@@ -188,6 +333,8 @@ static inline int alarm_is_set(struct model *m)
 /* It takes nothing off: where it sees the job it sees to it, and comes again by itself. */
 static void dispatcher(struct model *m)
 {
+	/* Relaxed: bell_heard(). */
+	uint32_t heard = atomic_load_explicit(&m->dispatcher_bell, memory_order_relaxed);
 	uint32_t value = wake_load(&m->dispatcher);
 
 	m->dispatcher_comes = waits(m);
@@ -209,27 +356,37 @@ static void dispatcher(struct model *m)
 		wake_store(&m->dispatcher, WAKE_LOOKING);
 		return;
 	}
-	model_wait(&m->dispatcher_futex, &m->dispatcher, value, 3);
+#ifdef MUTANT_HEARD
+	model_stumble();
+	heard = atomic_load_explicit(&m->dispatcher_bell, memory_order_relaxed);
+#endif
+	m->dispatcher_comes = !wait_two(&m->dispatcher_bell_futex, &m->dispatcher_bell, heard,
+					&m->dispatcher_futex, &m->dispatcher, value, DISPATCHER);
 }
 
 static void model_thread(struct model *m, uint32_t thread)
 {
-	if (thread == 0)
+	if (thread == CLIENT)
 		client(m);
-	if (thread == 1 && m->a_runs)
+	if (thread == A && m->a_runs)
 		worker_a(m);
-	if (thread == 1 && m->a_rings)
+	if (thread == A && m->a_rings)
 		alarm_rings(m);
-	if (thread == 2 && m->b_runs)
+	if (thread == B && m->b_runs)
 		worker_b(m);
-	if (thread == 3)
+	if (thread == DISPATCHER)
 		dispatcher(m);
+	if (thread == THIEF && m->thief_runs)
+		thief(m);
 }
 
 static void model_check(struct model *m)
 {
 	model_assert(atomic_load_explicit(&m->job, memory_order_relaxed) == TAKEN ||
-			     m->futex.woken || m->dispatcher_futex.woken || m->dispatcher_comes,
+			     is_woken(&m->futex, &m->bell_futex, A) ||
+			     is_woken(&m->dispatcher_futex, &m->dispatcher_bell_futex,
+				      DISPATCHER) ||
+			     m->a_comes || m->dispatcher_comes,
 		     "a published job is taken, or somebody was told");
 }
 
