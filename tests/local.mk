@@ -149,6 +149,7 @@ SCENARIOS = \
 	tests/check_cut \
 	tests/check_descriptors \
 	tests/check_fiber_jobs \
+	tests/check_freeze \
 	tests/check_hanging \
 	tests/check_hostile \
 	tests/check_hostile_record \

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * scenario: a user moves the sleepers of the board's words to a word of its own, and others' jobs
+ * run all the same (shm/wake.h, W10 and W11)
+ *
+ * FUTEX_REQUEUE works on a read-only mapping, so every client can do that. Each user is a process
+ * with a uid of its own, which only root can start. What is asserted is that each job has its
+ * result and that the pool is still the same. How long jobs have waited is printed, next to the
+ * same without the attack; FREEZE_SECONDS=60 makes the long form (with CK_TIMEOUT_MULTIPLIER=4).
+ */
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/futex.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/client.h"
+#include "common/util.h"
+#include "shm/futex.h"
+#include "shm/proto.h"
+#include "shm/wake.h"
+#include "tests/daemon.h"
+#define CHECK_TIMEOUT 120
+#include "tests/check_unit.h"
+
+#define ATTACKER  65533u /* a uid */
+#define HONEST	  65531u
+#define ROUNDS	  10u
+#define WORKERS	  2u
+#define WORDS	  (WORKERS + 1) /* and the dispatcher's */
+#define STEADY	  3u		/* looks, a millisecond apart, that find no sleeper */
+#define RINGS	  2000u
+#define SHORT_RUN (300 * NSEC_PER_MSEC)
+
+enum attack {
+	NONE,
+	REQUEUE, /* all sleepers, once */
+	STEAL,	 /* the same, and wait on their words */
+	LOOP,	 /* requeue them again and again */
+};
+
+struct shared {
+	_Atomic uint32_t ready; /* the attacker has done what it wants */
+	_Atomic uint32_t stop;
+	_Atomic uint32_t jobs;
+	_Atomic uint64_t worst_ns;
+	_Atomic uint64_t moved; /* sleepers */
+	enum attack attack;
+	bool pauses; /* the honest client lets the pool fall asleep before each job */
+	uint64_t run_ns;
+};
+
+static struct shared *shared;
+
+static struct daemon d;
+static pid_t pool;
+
+/* ------------------------------------------------------------------------ the attacker */
+
+static const struct board *board; /* as a client has it: read-only */
+static _Atomic uint32_t own;	  /* nobody wakes who sleeps on it */
+
+static const _Atomic uint32_t *word_at(uint32_t i)
+{
+	return i < WORKERS ? &board->workers[i].wake : &board->dispatcher;
+}
+
+static uint64_t move_all(const _Atomic uint32_t *to)
+{
+	uint64_t moved = 0;
+
+	for (uint32_t i = 0; i < WORDS; i++) {
+		const _Atomic uint32_t *from = word_at(i);
+		long n = syscall(SYS_futex, from, FUTEX_REQUEUE, 0, (void *)(uintptr_t)INT32_MAX,
+				 to ? to : from, 0);
+
+		if (n > 0)
+			moved += (uint64_t)n;
+	}
+	return moved;
+}
+
+static bool all_sleep(const struct board *b)
+{
+	bool sleeps = wake_state(wake_load(&b->dispatcher)) == WAKE_SLEEPING;
+
+	for (uint32_t i = 0; i < WORKERS; i++)
+		sleeps &= wake_state(wake_load(&b->workers[i].wake)) == WAKE_SLEEPING;
+	return sleeps;
+}
+
+static void nap(void)
+{
+	(void)poll(NULL, 0, 1);
+}
+
+/* Until all sleep, and nobody where the board says. */
+static void move_every_sleeper(void)
+{
+	for (uint32_t steady = 0; steady < STEADY; nap()) {
+		uint64_t moved = move_all(&own);
+
+		atomic_fetch_add(&shared->moved, moved);
+		steady = moved || !all_sleep(board) ? 0 : steady + 1;
+	}
+}
+
+/* Takes the wakes that are meant for a sleeper. */
+static void *steal(void *word)
+{
+	for (;;)
+		(void)futex_wait(word, wake_load(word), 0);
+	return NULL;
+}
+
+static void attack(void)
+{
+	pthread_t thread;
+	fk_client *c;
+
+	DAEMON_MUST(fk_open(d.socket, NULL, &c) == 0);
+	board = c->board;
+	if (shared->attack != LOOP)
+		move_every_sleeper();
+	if (shared->attack == STEAL) {
+		for (uint32_t i = 0; i < WORDS; i++)
+			DAEMON_MUST(pthread_create(&thread, NULL, steal,
+						   (void *)(uintptr_t)word_at(i)) == 0);
+		/* Onto the same word: that says how many there are. */
+		while (move_all(NULL) < WORDS)
+			nap();
+	}
+	atomic_store(&shared->ready, 1);
+	while (!atomic_load(&shared->stop))
+		if (shared->attack == LOOP)
+			atomic_fetch_add(&shared->moved, move_all(&own));
+		else
+			nap();
+	_exit(0);
+}
+
+static pid_t begin_attack(enum attack kind)
+{
+	pid_t pid;
+
+	shared->attack = kind;
+	atomic_store(&shared->ready, 0);
+	atomic_store(&shared->stop, 0);
+	pid = daemon_client(attack, ATTACKER);
+	DAEMON_AWAIT(atomic_load(&shared->ready) || daemon_has_ended(pid));
+	return pid;
+}
+
+static void end_attack(pid_t pid)
+{
+	atomic_store(&shared->stop, 1);
+	ck_assert_int_eq(daemon_reap(pid), 0);
+}
+
+/* ------------------------------------------------------------------------ the honest client */
+
+static void one_job(fk_client *c)
+{
+	uint64_t since = clock_ns(), took;
+	int64_t n = 0;
+
+	DAEMON_MUST(fk_call(c, "fib:fib", &n, (int64_t)10) == 0);
+	DAEMON_MUST(n == 55);
+	took = clock_ns() - since;
+	if (took > atomic_load(&shared->worst_ns))
+		atomic_store(&shared->worst_ns, took);
+	atomic_fetch_add(&shared->jobs, 1);
+}
+
+/* Jobs for run_ns, one at least. */
+static void work(void)
+{
+	uint64_t end = clock_ns() + shared->run_ns;
+	fk_client *c;
+
+	DAEMON_MUST(fk_open(d.socket, NULL, &c) == 0);
+	do {
+		/* Not for ever: an attacker may wake them all the time, too. */
+		for (uint32_t i = 0; shared->pauses && i < 3 && !all_sleep(c->board); i++)
+			nap();
+		one_job(c);
+	} while (clock_ns() < end);
+	DAEMON_MUST(fk_close(c) == 0);
+	_exit(0);
+}
+
+static void work_for(uint64_t ns)
+{
+	shared->run_ns = ns;
+	ck_assert_int_eq(daemon_reap(daemon_client(work, HONEST)), 0);
+}
+
+/* ------------------------------------------------------------------------ tests */
+
+static void begin(void (*entering)(void))
+{
+	shared = daemon_share(sizeof(*shared));
+	daemon_prepare(&d);
+	d.entering = entering;
+	daemon_start(&d, "--workers=2", "--hang-limit=0", NULL);
+	pool = daemon_pool(&d);
+}
+
+/* The pool is the one that it was, and has lost no job. */
+static void end(void)
+{
+	ck_assert_int_eq(daemon_pool(&d), pool);
+	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 0);
+	ck_assert_uint_eq(daemon_counter(&d, "jobs_done"), atomic_load(&shared->jobs));
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+
+/* The worst wait of a job in ROUNDS of them, each of a new client while all of the pool sleeps. */
+static double worst_after(enum attack kind)
+{
+	pid_t pid;
+
+	atomic_store(&shared->worst_ns, 0);
+	for (uint32_t i = 0; i < ROUNDS; i++) {
+		DAEMON_AWAIT(all_sleep(d.board));
+		pid = kind != NONE ? begin_attack(kind) : 0;
+		/* One that steals stays. */
+		if (kind == REQUEUE)
+			end_attack(pid);
+		work_for(0);
+		if (kind == STEAL)
+			end_attack(pid);
+	}
+	return (double)atomic_load(&shared->worst_ns) / NSEC_PER_MSEC;
+}
+
+static void attack_once(enum attack kind, const char *what)
+{
+	double quiet;
+
+	begin(NULL);
+	quiet = worst_after(NONE);
+	printf("%s: worst wait %.2f ms (%.2f ms without)\n", what, worst_after(kind), quiet);
+	ck_assert_uint_ge(atomic_load(&shared->moved), WORDS);
+	ck_assert_uint_eq(atomic_load(&shared->jobs), 2 * ROUNDS);
+	end();
+}
+
+START_TEST(a_job_runs_after_all_sleepers_were_moved_away)
+{
+	attack_once(REQUEUE, "sleepers moved once");
+}
+END_TEST
+
+START_TEST(a_job_runs_though_an_attacker_takes_the_wakes)
+{
+	attack_once(STEAL, "sleepers moved once and their wakes taken");
+}
+END_TEST
+
+static void run_beside(enum attack kind, bool pauses, uint64_t ns, double *ret_rate,
+		       double *ret_worst)
+{
+	pid_t pid = kind != NONE ? begin_attack(kind) : 0;
+	uint32_t before = atomic_load(&shared->jobs);
+
+	shared->pauses = pauses;
+	atomic_store(&shared->worst_ns, 0);
+	work_for(ns);
+	if (pid)
+		end_attack(pid);
+	*ret_rate = (double)(atomic_load(&shared->jobs) - before) * 1e9 / (double)ns;
+	*ret_worst = (double)atomic_load(&shared->worst_ns) / NSEC_PER_MSEC;
+}
+
+static void attack_all_the_time(const char *what, void (*entering)(void))
+{
+	const char *seconds = getenv("FREEZE_SECONDS");
+	uint64_t ns = seconds ? strtoull(seconds, NULL, 10) * NSEC_PER_SEC : SHORT_RUN;
+	double rate, worst, quiet_rate, quiet_worst;
+
+	begin(entering);
+	for (int pauses = 0; pauses < 2; pauses++) {
+		run_beside(NONE, pauses, ns, &quiet_rate, &quiet_worst);
+		run_beside(LOOP, pauses, ns, &rate, &worst);
+		printf("%s, jobs %s: %.0f jobs/s, worst %.2f ms (%.0f jobs/s, %.2f ms without)\n",
+		       what, pauses ? "with pauses" : "back to back", rate, worst, quiet_rate,
+		       quiet_worst);
+	}
+}
+
+START_TEST(jobs_run_while_all_sleepers_are_moved_again_and_again)
+{
+	attack_all_the_time("sleepers moved all the time", NULL);
+	ck_assert(!daemon_logged(&d, "futex_waitv", ""));
+	end();
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ rings */
+
+/* More of them than the socket takes. */
+static void ring(void)
+{
+	const struct proto_head head = { PROTO_MAGIC, PROTO_RING };
+	fk_client *c;
+
+	DAEMON_MUST(fk_open(d.socket, NULL, &c) == 0);
+	for (uint32_t i = 0; i < RINGS; i++) {
+		int r = proto_send(c->fd, &head, sizeof(head), NULL, 0);
+
+		DAEMON_MUST(r == 0 || r == -EAGAIN);
+	}
+	/* It is still there, and its cancels arrive behind them. */
+	one_job(c);
+	DAEMON_MUST(!client_gone(c));
+	DAEMON_MUST(fk_close(c) == 0);
+	_exit(0);
+}
+
+START_TEST(a_client_may_ring_as_often_as_it_likes)
+{
+	begin(NULL);
+	ck_assert_int_eq(daemon_reap(daemon_client(ring, ATTACKER)), 0);
+	work_for(0);
+	end();
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ the fallback */
+
+/* As under a container's filter that is older than the call. */
+static void refuse_waitv(void)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_futex_waitv, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = { .len = ARRAY_SIZE(filter), .filter = filter };
+
+	DAEMON_MUST(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+	DAEMON_MUST(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+}
+
+START_TEST(without_futex_waitv_jobs_run_all_the_same)
+{
+	attack_all_the_time("the same without futex_waitv", refuse_waitv);
+	ck_assert(daemon_logged(&d, "futex_waitv", "Operation not permitted"));
+	end();
+}
+END_TEST
+
+int main(void)
+{
+	const TTest *const tests[] = {
+		a_job_runs_after_all_sleepers_were_moved_away,
+		a_job_runs_though_an_attacker_takes_the_wakes,
+		jobs_run_while_all_sleepers_are_moved_again_and_again,
+		a_client_may_ring_as_often_as_it_likes,
+		without_futex_waitv_jobs_run_all_the_same,
+	};
+
+	if (geteuid() != 0) {
+		(void)printf("only root can be several users\n");
+		return 77;
+	}
+	return check_unit_main("freeze", tests, ARRAY_SIZE(tests));
+}
