@@ -108,10 +108,11 @@ static inline uint64_t deque_reclaim(struct deque *deque)
 	/* Only the owner makes it more. */
 	if (!n)
 		return 0;
-	/* ORDER steal/reclaim [D2]: acquire, as above, for what was taken in between. Release for
-	 * D1: a thief that sees a later publication goes on seeing this one's shift. */
+	/* ORDER steal/reclaim [D2]: acquire, as above, for what was taken in between. Not release:
+	 * a thief acquires only from a word with n above 0, and that is a publication, or a thief's
+	 * CAS that continues its release sequence. The publication itself releases shift. */
 	old = atomic_exchange_explicit(&deque->word, deque->split << DEQUE_N_BITS,
-				       memory_order_acq_rel);
+				       memory_order_acquire);
 	n = old & DEQUE_N_MASK;
 	if (n) {
 		uint64_t shift = atomic_load_explicit(&deque->shift, memory_order_relaxed);

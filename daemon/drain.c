@@ -89,7 +89,7 @@ bool drain_is_empty(struct pool *pool)
 	for (uint32_t t = 0; t < LIMIT_TENANTS; t++)
 		for (uint32_t i = 0; registry_segment(pool, t) && i < pool->n_workers; i++)
 			/* ORDER ring/consumer [R3]: acquire: who has let go has counted what it
-			 * took. Pairs with drain_ring(). */
+			 * took. Pairs with ledger_ring_leave(). */
 			if (atomic_load_explicit(&pool->arena->rings[t][i].consumer,
 						 memory_order_acquire))
 				return false;
@@ -263,13 +263,10 @@ static void drain_ring(struct drain *drain, uint32_t tenant_slot, struct tenant_
 	struct ledger_ring *side = &pool->arena->rings[tenant_slot][index];
 	struct registry_chain *chain = &pool->registry.tenants[tenant_slot].chains[index];
 	struct ring *ring = &tenant->rings[index];
-	uint32_t nobody = 0, payload, accepted = 0, before = drain->steps;
+	uint32_t payload, accepted = 0, before = drain->steps;
 	uint64_t head, now = 0;
 
-	/* ORDER ring/consumer [R3]: acquire, the head and the chain as the last holder left them.
-	 * Pairs with the release below. */
-	if (!atomic_compare_exchange_strong_explicit(&side->consumer, &nobody, drain->consumer,
-						     memory_order_acquire, memory_order_relaxed))
+	if (!ledger_ring_hold(side, drain->consumer))
 		return;
 	tenant_clear(tenant, index);
 	head = atomic_load_explicit(&side->head, memory_order_relaxed);
@@ -281,8 +278,13 @@ static void drain_ring(struct drain *drain, uint32_t tenant_slot, struct tenant_
 		if (status == RING_EMPTY) {
 			if (ring_is_astray(ring, head))
 				drain_step(drain, DRAIN_MEND);
-			if (!ring_skip(ring, head))
+			status = ring_skip(ring, head);
+			if (status == RING_EMPTY)
 				break;
+			if (status == RING_OK) {
+				drain_step(drain, 1);
+				continue;
+			}
 		}
 		if (status == RING_GARBAGE) {
 			COUNT(drain, garbage);
@@ -321,8 +323,7 @@ static void drain_ring(struct drain *drain, uint32_t tenant_slot, struct tenant_
 	if (drain->steps - before > accepted)
 		fair_waste(&pool->intake.fair, tenant_slot,
 			   (drain->steps - before - accepted) * DRAIN_STEP_NS);
-	/* ORDER ring/consumer [R3]: release, pairs with the acquire above. */
-	atomic_store_explicit(&side->consumer, 0, memory_order_release);
+	ledger_ring_leave(side);
 }
 
 /* Takes what is in a tenant's rings: of those whose bit is set, beginning with ring first. */

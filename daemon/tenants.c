@@ -209,8 +209,7 @@ void tenants_mark(struct tenants *tenants, uint32_t index)
 	struct tenant_segment *segment = tenants->slots[index].segment;
 
 	for (uint32_t ring = 0; ring < tenants->n_workers; ring++) {
-		/* Relaxed: before the mark. */
-		atomic_store_explicit(&segment->rings[ring].astray, 1, memory_order_relaxed);
+		ring_set_astray(&segment->rings[ring]);
 		tenant_mark(segment, ring);
 	}
 	tenants_ring(tenants);

@@ -44,18 +44,11 @@ static void vacate_close(struct pool *pool, uint32_t slot)
 
 	for (uint32_t i = 0; i < pool->n_workers; i++) {
 		struct ledger_ring *side = &pool->arena->rings[slot][i];
-		uint32_t nobody = 0;
 
-		/* ORDER ring/consumer [R3]: acquire, the chain as the last holder left it. Pairs
-		 * with drain_ring(). It holds the role for the steps of a drain at most. */
-		while (!atomic_compare_exchange_weak_explicit(
-			&side->consumer, &nobody, LEDGER_NO_TENANT, memory_order_acquire,
-			memory_order_relaxed)) {
-			nobody = 0;
-			/* Not sched_yield(): this thread is of a better nice value than who may
-			 * wait for its CPU. */
+		/* A worker holds the role for the steps of a drain at most. Not sched_yield(): this
+		 * thread has a better nice value than a worker that may wait for its CPU. */
+		while (!ledger_ring_hold(side, LEDGER_NO_TENANT))
 			(void)nanosleep(&vacate_pause, NULL);
-		}
 		chains[i] = (struct registry_chain){ .next = 0 };
 	}
 }
@@ -116,8 +109,5 @@ int vacate_settle(struct pool *pool, uint32_t slot, void **base, uint64_t size)
 void vacate_open(struct pool *pool, uint32_t slot)
 {
 	for (uint32_t i = 0; i < pool->n_workers; i++)
-		/* ORDER ring/consumer [R3]: release, the ring is in order. Pairs with
-		 * drain_ring(). */
-		atomic_store_explicit(&pool->arena->rings[slot][i].consumer, 0,
-				      memory_order_release);
+		ledger_ring_leave(&pool->arena->rings[slot][i]);
 }

@@ -79,6 +79,7 @@
 #define LAYOUT_56   LAYOUT_MIX(LAYOUT_55, HISTOGRAM_UNIT)
 #define LAYOUT_57   LAYOUT_MIX(LAYOUT_56, offsetof(struct board, settled_ns))
 #define LAYOUT_58   LAYOUT_MIX(LAYOUT_57, offsetof(struct board, loads))
-#define LAYOUT_HASH LAYOUT_MIX(LAYOUT_58, sizeof(struct trace_ring))
+#define LAYOUT_59   LAYOUT_MIX(LAYOUT_58, sizeof(struct trace_ring))
+#define LAYOUT_HASH LAYOUT_MIX(LAYOUT_59, RING_ASTRAY)
 
 #endif

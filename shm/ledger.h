@@ -94,6 +94,24 @@ struct ledger_ring {
 
 _Static_assert(sizeof(struct ledger_ring) == 64, "a line a ring");
 
+/* Takes the consumer role of a ring. False if another thread has it. */
+static inline int ledger_ring_hold(struct ledger_ring *side, uint32_t consumer)
+{
+	uint32_t nobody = 0;
+
+	/* ORDER ring/consumer [R3]: acquire, the head, the ring's slots and the walk of a chain as
+	 * the last holder left them. Pairs with ledger_ring_leave(). */
+	return atomic_compare_exchange_strong_explicit(&side->consumer, &nobody, consumer,
+						       memory_order_acquire, memory_order_relaxed);
+}
+
+/* Gives it back. */
+static inline void ledger_ring_leave(struct ledger_ring *side)
+{
+	/* ORDER ring/consumer [R3]: release, pairs with ledger_ring_hold(). */
+	atomic_store_explicit(&side->consumer, 0, memory_order_release);
+}
+
 /* What a worker was doing, for blame. What the job's task is stands in its row: a thief runs
  * strands of jobs that others have started. */
 struct ledger_worker {

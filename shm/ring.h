@@ -19,13 +19,14 @@
  *       consumer, who may make it FULL(l, y) before (ring_repoint()); laps only grow. A producer
  *       that was stopped for long can hit its slot only in the lap it read: 2^32 laps, or 2^42
  *       jobs, later the word would be the same again.
- *   I2. The tail is a hint: whoever finds its slot taken helps it forward. As long as all are
- *       honest, every position below it was claimed, and it lags behind what was claimed by one
- *       at most: who claims p has found it at p. A hint that fits no slot is corrected by the laps
- *       found; one that points beyond the head, at slots that are free, leads honest jobs there,
- *       and the consumer follows: it gives the positions in between up (ring_skip()).
- *       With astray set it looks at all slots, puts false laps right and the tail behind the last
- *       full one.
+ *   I2. The tail is a hint: a producer that finds its slot taken helps it forward. As long as all
+ *       are honest, every position below it was claimed, and it lags behind what was claimed by one
+ *       at most: a producer that claims p has found the tail at p. A hint that fits no slot is
+ *       corrected by the laps found; one that points beyond the head, at slots that are free, leads
+ *       honest jobs there, and the consumer follows: it gives the positions in between up
+ *       (ring_skip()). If RING_ASTRAY is set in the tail, the consumer looks at all slots, puts
+ *       false laps right and the tail behind the last full slot. A producer that sets the tail
+ *       back, or finds it set back, sets the flag.
  *   I3. Jobs of one producer that go through one ring are consumed in the order of their CASes.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
@@ -35,7 +36,7 @@
  *   both with equal generations, which it sees; ring_take_over() frees the slot where the head has
  *   moved and the slot was not freed yet. Between a position's end in ring_skip() and the
  *   head's move: the next pool finds garbage there, resets it and skips it again.
- *   A producer that has left garbage: the manager sets astray in all rings of its uid and sees to
+ *   A producer that has left garbage: the manager sets the flag in all rings of its uid and sees to
  *   a drain, so that the next ones find the ring in order, and whatever they have pushed by then
  *   is found.
  *
@@ -47,8 +48,9 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* Where a test can kill a producer; in no other build. */
-#ifdef FK_CRASH_SITES
+/* Where a test can kill a producer; in no other build. tests/model/ring.c defines its own. */
+#ifdef RING_CRASH
+#elif defined(FK_CRASH_SITES)
 #include "common/crash.h"
 #define RING_CRASH(site) FK_CRASH(site)
 #else
@@ -62,11 +64,12 @@
 #define RING_FULL_BIT UINT64_C(0x80000000)
 #define RING_PAYLOAD  UINT64_C(0x7fffffff)
 
+/* In the tail: all slots are to be looked at. */
+#define RING_ASTRAY (UINT64_C(1) << 63)
+
 struct ring {
-	/* clients write, clients read */
+	/* clients, pool and manager write; a position, and RING_ASTRAY */
 	_Alignas(64) _Atomic uint64_t tail;
-	_Atomic uint32_t
-		astray; /* all slots are to be looked at; the manager and the pool write too */
 	/* clients and pool write, both read */
 	_Alignas(64) _Atomic uint64_t slots[RING_SLOTS];
 };
@@ -76,6 +79,7 @@ enum ring_status {
 	RING_FULL,    /* no room */
 	RING_EMPTY,   /* nothing there */
 	RING_GARBAGE, /* free, but for another lap, as nobody honest leaves it; it was reset */
+	RING_SKIPPED, /* the position was given up */
 };
 
 /* The payload: { client's generation:5, client:10, job:16 }. */
@@ -103,6 +107,41 @@ static inline uint32_t ring_payload_gen(uint32_t payload)
 	return payload >> 26 & 31u;
 }
 
+/* How far a tail is ahead of a head, as slots tell positions apart: modulo their laps. So the flag
+ * makes no difference. */
+#define RING_POSITIONS ((uint64_t)RING_SLOTS << 32)
+
+static inline uint64_t ring_ahead(uint64_t tail, uint64_t head)
+{
+	return (tail - head) % RING_POSITIONS;
+}
+
+/* All slots are to be looked at. Relaxed: a producer has released its job by its own change of the
+ * tail [R4], and each change of the tail is a read-modify-write, which continues that release. */
+static inline void ring_set_astray(struct ring *ring)
+{
+	atomic_fetch_or_explicit(&ring->tail, RING_ASTRAY, memory_order_relaxed);
+}
+
+/* A producer that has claimed p moves the tail behind it, or finds it set back: then the tail was
+ * false, and the job is astray. */
+static inline void ring_move_tail(struct ring *ring, uint64_t p)
+{
+	uint64_t old = p;
+
+	/* ORDER ring/astray [R4]: release, the job comes before the tail, for a consumer that looks
+	 * at all slots. Pairs with the CAS in ring_skip(). */
+	if (atomic_compare_exchange_strong_explicit(&ring->tail, &old, p + 1, memory_order_release,
+						    memory_order_relaxed))
+		return;
+	/* A read-modify-write sees the tail's last value, and ring_skip() sets the tail before it
+	 * looks at the slots: either this thread sees that, or ring_skip() sees the job.
+	 * ORDER ring/astray [R4]: release, as above. */
+	old = atomic_fetch_add_explicit(&ring->tail, 0, memory_order_release);
+	if (ring_ahead(old, p + 1) > RING_POSITIONS / 2)
+		ring_set_astray(ring);
+}
+
 /*
  * Publishes a payload. Any thread of any client. Lock-free.
  * Returns RING_OK or RING_FULL. Sets *ret_position (for tests and statistics) on RING_OK.
@@ -123,24 +162,14 @@ static inline enum ring_status ring_push(struct ring *ring, uint32_t payload,
 
 			RING_CRASH(ring_claiming);
 			/* ORDER ring/publish [R1]: release, so that who sees the word sees the job
-			 * record behind it. Pairs with the acquire in ring_peek().
-			 * ORDER ring/consume [R2]: nothing on this side: what a producer that finds
-			 * the slot free writes next is the slot itself. Pairs
-			 * with ring_consume(). */
+			 * record behind it. Pairs with the acquire in ring_peek(). */
 			if (atomic_compare_exchange_strong_explicit(slot, &word, full,
 								    memory_order_release,
 								    memory_order_relaxed)) {
-				uint64_t old = p;
-
 				RING_CRASH(ring_claimed);
-				/* ORDER ring/astray [R4]: release, the job comes before the tail,
-				 * for those who find that the tail is false. Pairs with the load
-				 * below. */
-				atomic_compare_exchange_strong_explicit(&ring->tail, &old, p + 1,
-									memory_order_release,
-									memory_order_relaxed);
+				ring_move_tail(ring, p);
 				RING_CRASH(ring_pushed);
-				*ret_position = p;
+				*ret_position = p & ~RING_ASTRAY;
 				return RING_OK;
 			}
 			continue;
@@ -152,19 +181,18 @@ static inline enum ring_status ring_push(struct ring *ring, uint32_t payload,
 			/* A lap behind us. Honest: the consumer has not been here yet. */
 			if (word_lap == ((lap - 1) & UINT32_MAX) && word & RING_FULL_BIT)
 				return RING_FULL;
-			/* Free for an earlier lap: the hint was false; the slot knows better. Jobs
-			 * may have been led there, with nothing to tell of them but this.
-			 * ORDER ring/astray [R4]: acquire, who has moved the tail here had
-			 * published before; release, who sees the flag sees those slots. Pairs with
-			 * the tail's CAS after a publication, and with ring_skip(). */
-			(void)atomic_load_explicit(&ring->tail, memory_order_acquire);
-			atomic_store_explicit(&ring->astray, 1, memory_order_release);
-			next = word_lap * RING_SLOTS + p % RING_SLOTS;
+			/* Free for an earlier lap: the hint was false, and the slot has the right
+			 * lap. Jobs may have been led astray, and only the flag leads to them. It
+			 * comes with the new position, in one step: a consumer that takes the flag
+			 * too early would miss them. */
+			next = (word_lap * RING_SLOTS + p % RING_SLOTS) | RING_ASTRAY;
 			RING_CRASH(ring_false);
 		} else {
 			/* This position was claimed, in this lap, and the tail lags: help it. */
 			RING_CRASH(ring_behind);
 		}
+		/* Relaxed: a read-modify-write of the tail, so that the producers that have moved
+		 * it here release their jobs by it as well [R4]. */
 		if (atomic_compare_exchange_strong_explicit(
 			    &ring->tail, &hint, next, memory_order_relaxed, memory_order_relaxed))
 			p = next;
@@ -192,8 +220,8 @@ static inline enum ring_status ring_peek(struct ring *ring, uint64_t head, uint3
 		*ret_payload = (uint32_t)(word & RING_PAYLOAD);
 		return RING_OK;
 	}
-	/* Relaxed: for this consumer itself. There may be more of it. */
-	atomic_store_explicit(&ring->astray, 1, memory_order_relaxed);
+	/* There may be more of it. */
+	ring_set_astray(ring);
 	atomic_compare_exchange_strong_explicit(slot, &word, lap << 32, memory_order_relaxed,
 						memory_order_relaxed);
 	return RING_GARBAGE;
@@ -222,69 +250,64 @@ static inline uint64_t ring_mend(struct ring *ring, uint64_t head)
 	return reach;
 }
 
-/* How far a tail is ahead of a head, as slots tell positions apart: modulo their laps. */
-#define RING_POSITIONS ((uint64_t)RING_SLOTS << 32)
-
-static inline uint64_t ring_ahead(uint64_t tail, uint64_t head)
+/* All slots are to be looked at: the flag is set, or the tail is nowhere near. */
+static inline int ring_must_mend(uint64_t tail, uint64_t head)
 {
-	return (tail - head) % RING_POSITIONS;
+	uint64_t ahead = ring_ahead(tail, head);
+
+	return tail & RING_ASTRAY || (ahead > RING_SLOTS && ahead != RING_POSITIONS - 1);
 }
 
-/* All slots are to be looked at: somebody says so, or the tail is nowhere near. */
-static inline int ring_must_mend(struct ring *ring, uint64_t ahead)
-{
-	/* ORDER ring/astray [R4]: acquire, pairs with ring_push(). */
-	return atomic_load_explicit(&ring->astray, memory_order_acquire) ||
-	       (ahead > RING_SLOTS && ahead != RING_POSITIONS - 1);
-}
-
-/* True if ring_skip() is going to look at all slots. A hint, for who counts the steps. */
+/* True if ring_skip() is going to look at all slots. A hint, to count the steps. */
 static inline int ring_is_astray(struct ring *ring, uint64_t head)
 {
-	uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
-
-	return ring_must_mend(ring, ring_ahead(tail, head));
+	return ring_must_mend(atomic_load_explicit(&ring->tail, memory_order_relaxed), head);
 }
 
 /*
- * At an empty slot, before the consumer leaves the ring: true if somebody has led the tail beyond
- * it, so that jobs may stand behind an empty slot. The position is given up then, nobody will write
- * to it any more, and the head goes on to the next. A tail that is nowhere near is put back, to
+ * At an empty slot, before the consumer leaves the ring: if a producer has led the tail beyond it,
+ * jobs may be behind the empty slot. The position is given up then: no producer writes to it any
+ * more, and the consumer continues at the next one. A tail that is nowhere near is put back, to
  * behind the last job that it may have led astray. Holder of the consumer flag only.
+ * Returns RING_EMPTY if no job is behind the slot; RING_SKIPPED; or RING_OK if a producer has
+ * changed the ring in the meantime and the consumer has to look again. That producer may be stopped
+ * before it sets the summary bit, so the jobs of others must not wait for it.
  *
- * Relaxed, but for the flag: it decides by the slot's own order. If a producer claims the position
- * at the same moment, one of the two CASes on FREE(lap) fails; if ours does, a job is there, and
- * its producer has still to say so to whoever consumes.
+ * Relaxed, except for the CAS below: tail and flag are one word, and the slot's own order decides
+ * whether the position is given up. If a producer claims it at the same moment, one of the two
+ * CASes on FREE(lap) fails; if ours does, a job is there.
  */
-static inline int ring_skip(struct ring *ring, uint64_t head)
+static inline enum ring_status ring_skip(struct ring *ring, uint64_t head)
 {
 	uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
-	uint64_t ahead = ring_ahead(tail, head);
 	uint64_t word = ((head / RING_SLOTS) & UINT32_MAX) << 32;
 	uint64_t next = ((head / RING_SLOTS + 1) & UINT32_MAX) << 32;
+	uint64_t ahead = ring_ahead(tail, head);
 
-	if (ring_must_mend(ring, ahead)) {
-		uint64_t reach;
-
-		/* First the flag: a producer that finds more sets it again.
-		 * ORDER ring/astray [R4]: acquire, pairs with ring_push(). */
-		atomic_exchange_explicit(&ring->astray, 0, memory_order_acquire);
-		reach = ring_mend(ring, head);
-		if (ahead > RING_SLOTS || ahead < reach) {
-			if (!atomic_compare_exchange_strong_explicit(
-				    &ring->tail, &tail, head + reach, memory_order_relaxed,
-				    memory_order_relaxed)) {
-				/* A producer was here, and wants another look of us. */
-				atomic_store_explicit(&ring->astray, 1, memory_order_relaxed);
-				return 0;
-			}
-			ahead = reach;
+	if (ring_must_mend(tail, head)) {
+		/* First the tail and its flag: a producer that pushes beyond it from now on sets
+		 * the flag again.
+		 * ORDER ring/astray [R4]: acquire, the jobs of all that have changed the tail
+		 * before. Pairs with ring_move_tail(). */
+		if (!atomic_compare_exchange_strong_explicit(
+			    &ring->tail, &tail, head, memory_order_acquire, memory_order_relaxed))
+			return RING_OK;
+		tail = head;
+		ahead = ring_mend(ring, head);
+		if (ahead && !atomic_compare_exchange_strong_explicit(
+				     &ring->tail, &tail, head + ahead, memory_order_relaxed,
+				     memory_order_relaxed)) {
+			/* A producer has moved the tail: the ring needs another look. */
+			ring_set_astray(ring);
+			return RING_OK;
 		}
 	}
 	if (ahead == 0 || ahead == RING_POSITIONS - 1)
-		return 0; /* I2 */
+		return RING_EMPTY; /* I2 */
 	return atomic_compare_exchange_strong_explicit(&ring->slots[head % RING_SLOTS], &word, next,
-						       memory_order_relaxed, memory_order_relaxed);
+						       memory_order_relaxed, memory_order_relaxed)
+		     ? RING_SKIPPED
+		     : RING_OK;
 }
 
 /*
@@ -298,8 +321,8 @@ static inline void ring_take_over(struct ring *ring, uint64_t head)
 	uint64_t word = atomic_load_explicit(slot, memory_order_relaxed);
 
 	if (head && word >> 32 == lap && word & RING_FULL_BIT)
-		/* ORDER ring/consume [R2]: release, as in ring_consume(). */
-		atomic_store_explicit(slot, ((lap + 1) & UINT32_MAX) << 32, memory_order_release);
+		/* Relaxed: as in ring_consume(). */
+		atomic_store_explicit(slot, ((lap + 1) & UINT32_MAX) << 32, memory_order_relaxed);
 }
 
 /*
@@ -322,10 +345,10 @@ static inline void ring_consume(struct ring *ring, uint64_t head)
 {
 	uint64_t next = (head / RING_SLOTS + 1) & UINT32_MAX;
 
-	/* ORDER ring/consume [R2]: release: the reads of the slot's job come before a producer that
-	 * finds the slot free. Pairs with the CAS in ring_push(), by the dependency on its result;
-	 * relaxed there, because what a producer then writes is the slot itself. */
-	atomic_store_explicit(&ring->slots[head % RING_SLOTS], next << 32, memory_order_release);
+	/* Relaxed: a producer that finds the slot free writes the slot alone, and accesses to one
+	 * slot keep their order. The job's record is written again only after the job's outcome
+	 * (shm/job.h). The next consumer is ordered by the consumer role [R3]. */
+	atomic_store_explicit(&ring->slots[head % RING_SLOTS], next << 32, memory_order_relaxed);
 }
 
 #endif

@@ -58,16 +58,19 @@ static inline void tenant_mark(struct tenant_segment *tenant, uint32_t ring)
 
 	/* ORDER summary/mark [S1]: release, the slot comes before the bit; an unconditional
 	 * read-modify-write, so that a consumer that clears the bit after it sees the slot. Pairs
-	 * with tenant_clear(). */
-	atomic_fetch_or_explicit(word, bit, memory_order_acq_rel);
+	 * with tenant_clear(). Not acquire: a producer reads nothing that consumers write before
+	 * they clear the bit, and it looks for sleepers after a fence (shm/wake.h). */
+	atomic_fetch_or_explicit(word, bit, memory_order_release);
 }
 
 /* Consumer, before its last look at the ring. */
 static inline void tenant_clear(struct tenant_segment *tenant, uint32_t ring)
 {
-	/* ORDER summary/mark [S1]: acquire, pairs with tenant_mark(). */
+	/* ORDER summary/mark [S1]: acquire, pairs with tenant_mark(). Not release: no thread
+	 * acquires from a cleared bit, and marks of other rings that were in the word before stay
+	 * released, because this is a read-modify-write. */
 	atomic_fetch_and_explicit(&tenant->summary[ring / 64], ~(UINT64_C(1) << ring % 64),
-				  memory_order_acq_rel);
+				  memory_order_acquire);
 }
 
 /* May any ring hold something? After a full fence: S1. Relaxed: the fence. */

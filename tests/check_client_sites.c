@@ -420,7 +420,7 @@ static bool is_at_rest(struct ring *ring)
 	for (uint64_t p = tail; p <= tail + 1; p++)
 		fits |= atomic_load(&ring->slots[p % RING_SLOTS]) == ((p / RING_SLOTS) & UINT32_MAX)
 									     << 32;
-	return fits && !atomic_load(&ring->astray);
+	return fits && !(tail & RING_ASTRAY);
 }
 
 static pid_t start_survivor(uint32_t n, uint32_t uid)

@@ -154,7 +154,7 @@ static void drain_by_hand(struct pool *pool)
 	ck_assert_uint_ge(wasted, 2 * (RING_SLOTS - 1) * DRAIN_STEP_NS);
 
 	/* Looking at all slots counts, too. */
-	atomic_store(&tenant->rings[0].astray, 1);
+	ring_set_astray(&tenant->rings[0]);
 	tenant_mark(tenant, 0);
 	intake_collect(pool, drains);
 	ck_assert_uint_ge(atomic_load(&pool->intake.fair.tenants[0].wasted),

@@ -47,7 +47,6 @@ static inline void start_at(uint64_t position)
 		set_slot(p % RING_SLOTS, (p / RING_SLOTS & UINT32_MAX) << 32);
 	}
 	set_tail(position);
-	atomic_store(&ring.astray, 0);
 	head = position;
 }
 

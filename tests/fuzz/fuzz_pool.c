@@ -133,7 +133,7 @@ static void write_ring(void)
 		ring->tail = position;
 		return;
 	case 1:
-		ring->astray = how >> 2 & 1;
+		ring->tail = (ring->tail & ~RING_ASTRAY) | (how & 4 ? RING_ASTRAY : 0);
 		return;
 	case 2:
 		/* One that means something: a record of a client of this uid, or of none. */

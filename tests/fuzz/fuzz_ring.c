@@ -12,7 +12,7 @@
  *   As long as all are honest: each word that was pushed comes out once, those of one producer in
  *   order; nothing is garbage; the ring is full only with RING_SLOTS words in it. Whatever is
  *   written: a step ends; the head goes up by one at a time; a word that nobody has written over
- *   comes out once, at the latest when the manager has set astray and the ring is drained, and
+ *   comes out once, at the latest when the manager has set RING_ASTRAY and the ring is drained, and
  *   twice only if the consumer died between head and slot. After that the ring is as good as new.
  */
 #undef RING_SLOTS
@@ -170,7 +170,7 @@ static void write_tail(void)
 
 static void write_flag(void)
 {
-	ring->astray = fuzz_u8(&input) & 1;
+	ring->tail = (ring->tail & ~RING_ASTRAY) | (fuzz_u8(&input) & 1 ? RING_ASTRAY : 0);
 	hostile = true;
 }
 
@@ -227,8 +227,11 @@ static bool consume(uint8_t how)
 	current = NOTHING;
 	switch (status = ring_peek(ring, head, &payload)) {
 	case RING_EMPTY:
-		if (!ring_skip(ring, head))
+		status = ring_skip(ring, head);
+		if (status == RING_EMPTY)
 			return false;
+		if (status == RING_OK)
+			return true;
 		FUZZ_ASSERT(hostile);
 		break;
 	case RING_GARBAGE:
@@ -338,7 +341,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	drain();
 	if (!hostile)
 		FUZZ_ASSERT(n_found == n_pushed);
-	ring->astray = 1;
+	ring_set_astray(ring);
 	drain();
 	for (uint32_t i = 0; i < n_words; i++)
 		FUZZ_ASSERT(!words[i].pushed || words[i].spoiled || words[i].found);

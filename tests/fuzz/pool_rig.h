@@ -285,7 +285,7 @@ static void pool_end(void)
 static void mark_rings(uint32_t tenant)
 {
 	for (uint32_t i = 0; i < WORKERS; i++) {
-		tenants[tenant]->rings[i].astray = 1;
+		ring_set_astray(&tenants[tenant]->rings[i]);
 		tenant_mark(tenants[tenant], i);
 	}
 }

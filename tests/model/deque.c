@@ -14,8 +14,13 @@
  *   MUTANT_RELEASE  deque_publish() adds relaxed
  *   MUTANT_ACQUIRE  deque_steal() loads the word relaxed
  *   MUTANT_STEAL    a thief compares and stores in two steps
+ *   MUTANT_PASSED   a thief's CAS comes before its reads of the entries
+ *   MUTANT_THIEF    a thief's CAS is relaxed: what MUTANT_PASSED does, but only IMM lets it happen
  *   MUTANT_RECLAIM  the owner takes back in two steps
  *   MUTANT_PUBLISH  the owner publishes in two steps
+ *   The acquires of deque_reclaim() have none. Without them a thief could read an entry that the
+ *   owner writes later. RC11 forbids that anyway, and IMM sees a control dependency in between, but
+ *   a C compiler may remove that.
  */
 #include <stdatomic.h>
 
@@ -34,6 +39,19 @@
 #define atomic_compare_exchange_strong_explicit(object, old, value, order, failed)                 \
 	(atomic_load_explicit(object, memory_order_relaxed) == *(old) &&                           \
 	 (model_stumble(), atomic_store_explicit(object, value, memory_order_release), 1))
+#endif
+#ifdef MUTANT_PASSED
+#undef atomic_compare_exchange_strong_explicit
+#define atomic_compare_exchange_strong_explicit(object, old, value, order, failed)                 \
+	(__atomic_compare_exchange_n((uint64_t *)(object), old, value, 0, __ATOMIC_RELAXED,        \
+				     __ATOMIC_RELAXED) &&                                          \
+	 (model_stumble(), deque_copy_out(ret_words, &deque->entries[position], k), 1))
+#endif
+#ifdef MUTANT_THIEF
+#undef atomic_compare_exchange_strong_explicit
+#define atomic_compare_exchange_strong_explicit(object, old, value, order, failed)                 \
+	__atomic_compare_exchange_n((uint64_t *)(object), old, value, 0, __ATOMIC_RELAXED,         \
+				    __ATOMIC_RELAXED)
 #endif
 #ifdef MUTANT_RECLAIM
 #undef atomic_exchange_explicit

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
 # The closed programs around the lock-free headers, and their mutants. The script builds them
-# itself, with $(CC), in a folder of its own.
+# itself, with $(CC), in a directory of its own.
 
 SCRIPT_TESTS += tests/model/run
 
 EXTRA_DIST += \
 	tests/model/account.c \
 	tests/model/deque.c \
+	tests/model/explore.c \
+	tests/model/explore.h \
 	tests/model/expose.c \
 	tests/model/fiber.c \
 	tests/model/group.c \

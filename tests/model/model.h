@@ -34,6 +34,15 @@
 #ifdef MODEL_ONCE
 #include <assert.h>
 #define model_assert(condition, text) assert((condition) && (text))
+#elif defined(MODEL_EXPLORE)
+#include "tests/model/explore.h"
+#define model_assert(condition, text)                                                              \
+	do {                                                                                       \
+		if (!(condition))                                                                  \
+			explore_violated(text);                                                    \
+	} while (0)
+#define sched_yield() explore_yield()
+#define thrd_yield()  explore_yield()
 #else
 #define model_assert(condition, text)                                                              \
 	do {                                                                                       \
@@ -48,7 +57,9 @@
 /* Between two steps of a mutant: now and then the others run first, on a single CPU as well. */
 static inline void model_stumble(void)
 {
-#ifndef MODEL_ONCE
+#if defined(MODEL_EXPLORE)
+	explore_yield();
+#elif !defined(MODEL_ONCE)
 	static _Thread_local uint32_t calls;
 
 	if (++calls % 16 == 0)
@@ -56,16 +67,44 @@ static inline void model_stumble(void)
 #endif
 }
 
-/* A futex: who sleeps and who was woken, one bit a thread. */
+#ifdef MODEL_EXPLORE
+typedef _Atomic uint32_t model_lock_t;
+
+static inline void model_lock(model_lock_t *lock)
+{
+	while (atomic_exchange_explicit(lock, 1, memory_order_acquire))
+		explore_yield();
+}
+
+static inline void model_unlock(model_lock_t *lock)
+{
+	atomic_store_explicit(lock, 0, memory_order_release);
+}
+#else
+typedef pthread_mutex_t model_lock_t;
+#define model_lock(lock)   pthread_mutex_lock(lock)
+#define model_unlock(lock) pthread_mutex_unlock(lock)
+#endif
+
+static inline void model_lock_init(model_lock_t *lock)
+{
+#ifdef MODEL_EXPLORE
+	atomic_store_explicit(lock, 0, memory_order_relaxed);
+#else
+	pthread_mutex_init(lock, NULL);
+#endif
+}
+
+/* A futex: the threads that sleep and those that were woken, one bit a thread. */
 struct model_futex {
-	pthread_mutex_t lock; /* the kernel's, of the hash bucket */
+	model_lock_t lock; /* the kernel's, of the hash bucket */
 	uint32_t sleeping;
 	uint32_t woken;
 };
 
 static inline void model_futex_init(struct model_futex *futex)
 {
-	pthread_mutex_init(&futex->lock, NULL);
+	model_lock_init(&futex->lock);
 	futex->sleeping = 0;
 	futex->woken = 0;
 }
@@ -76,11 +115,11 @@ static inline int model_wait(struct model_futex *futex, _Atomic uint32_t *word, 
 {
 	int sleeps;
 
-	pthread_mutex_lock(&futex->lock);
+	model_lock(&futex->lock);
 	sleeps = atomic_load_explicit(word, memory_order_relaxed) == value;
 	if (sleeps)
 		futex->sleeping |= 1u << thread;
-	pthread_mutex_unlock(&futex->lock);
+	model_unlock(&futex->lock);
 	return sleeps;
 }
 
@@ -92,10 +131,10 @@ static inline int model_wake(struct model_futex *futex)
 {
 	int any;
 
-	pthread_mutex_lock(&futex->lock);
+	model_lock(&futex->lock);
 	futex->woken |= futex->sleeping;
 	futex->sleeping = 0;
 	any = futex->woken != 0;
-	pthread_mutex_unlock(&futex->lock);
+	model_unlock(&futex->lock);
 	return any;
 }

@@ -33,6 +33,29 @@ int main(void)
 	return 0;
 }
 
+#elif defined(MODEL_EXPLORE)
+
+static struct model model_only;
+
+void *const explore_object = &model_only;
+const size_t explore_size = sizeof(model_only);
+const uint32_t explore_threads = MODEL_THREADS;
+
+void explore_init(uint32_t instance)
+{
+	model_init(&model_only, instance);
+}
+
+void explore_thread(uint32_t thread)
+{
+	model_thread(&model_only, thread);
+}
+
+void explore_check(void)
+{
+	model_check(&model_only);
+}
+
 #else
 
 #define MODEL_BATCH 128u

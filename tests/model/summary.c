@@ -12,7 +12,8 @@
  *   MUTANT_CLEAR    the consumer clears after it has emptied the ring
  *   MUTANT_MARK     the producers mark before they push
  *   MUTANT_RMW      the bit is set and cleared by a load and a store
- *   MUTANT_RELAXED  mark and clear are relaxed (no x86 machine shows it: for a model checker)
+ *   MUTANT_RELEASE  the bit is set relaxed
+ *   MUTANT_ACQUIRE  the bit is cleared relaxed
  */
 #include <stdatomic.h>
 #include <stdint.h>
@@ -21,8 +22,13 @@
 
 #define RING_SLOTS 4u
 
-#ifdef MUTANT_RELAXED
-#define memory_order_acq_rel memory_order_relaxed
+#include "shm/ring.h"
+
+#ifdef MUTANT_RELEASE
+#define memory_order_release memory_order_relaxed
+#endif
+#ifdef MUTANT_ACQUIRE
+#define memory_order_acquire memory_order_relaxed
 #endif
 #ifdef MUTANT_RMW
 #undef atomic_fetch_or_explicit
@@ -37,7 +43,8 @@
 
 #include "shm/tenant.h"
 
-#undef memory_order_acq_rel
+#undef memory_order_release
+#undef memory_order_acquire
 
 #define MODEL_THREADS 3
 

@@ -110,9 +110,9 @@ static void model_init(struct model *m, uint32_t instance)
 /* One that sleeps leaves without a wake. */
 static void leave(struct model_futex *futex, uint32_t thread)
 {
-	pthread_mutex_lock(&futex->lock);
+	model_lock(&futex->lock);
 	futex->sleeping &= ~(1u << thread);
-	pthread_mutex_unlock(&futex->lock);
+	model_unlock(&futex->lock);
 }
 
 /* The threads that were woken. */
@@ -120,18 +120,18 @@ static uint32_t woken(struct model_futex *futex)
 {
 	uint32_t threads;
 
-	pthread_mutex_lock(&futex->lock);
+	model_lock(&futex->lock);
 	threads = futex->woken;
-	pthread_mutex_unlock(&futex->lock);
+	model_unlock(&futex->lock);
 	return threads;
 }
 
 /* FUTEX_REQUEUE of all to a word of the thief's, which waits here itself then. */
 static void steal(struct model_futex *futex)
 {
-	pthread_mutex_lock(&futex->lock);
+	model_lock(&futex->lock);
 	futex->sleeping = 1u << THIEF;
-	pthread_mutex_unlock(&futex->lock);
+	model_unlock(&futex->lock);
 }
 
 /* futex_waitv(2): one word after the other, as the kernel does. False: one had changed, and the
