@@ -138,6 +138,9 @@ static uint64_t dispatcher_dispatch(struct pool *pool)
 	/* Somebody who looks may find strands of a running job to steal, again and again. */
 	if (waiting && worker_wake_one(pool, NULL) && d->waited <= DISPATCHER_PATIENCE && !placed)
 		return again;
+	/* Those that look have started nothing: they may get no CPU (starved.h). */
+	if (waiting && d->waited > DISPATCHER_PATIENCE)
+		(void)worker_wake_more(pool);
 	/* All are busy, or about to look. One that comes after a rest need not come again if what
 	 * there is can wait. */
 	if ((fresh || !view.drained) && drain_rings_pending(pool)) {

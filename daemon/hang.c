@@ -120,7 +120,7 @@ static uint64_t hang_beat(const struct worker *w)
 	       atomic_load_explicit(&w->counters->attentions, memory_order_relaxed);
 }
 
-static uint64_t hang_cpu(const struct worker *w)
+uint64_t hang_cpu(const struct worker *w)
 {
 	struct timespec used = { 0 };
 	clockid_t clock;

@@ -104,6 +104,9 @@ void hang_expect(struct pool *pool);
  * process if a worker has held out for too long. */
 uint64_t hangs_check(struct pool *pool);
 
+/* What a worker's thread has had of CPUs, ns. Any thread of the pool. */
+uint64_t hang_cpu(const struct worker *worker);
+
 /* The handler of WORKER_SIGNAL. */
 void hang_answer(struct worker *worker);
 

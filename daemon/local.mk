@@ -170,6 +170,8 @@ libpool_la_SOURCES = \
 	daemon/spin.h \
 	daemon/stack.c \
 	daemon/stack.h \
+	daemon/starved.c \
+	daemon/starved.h \
 	daemon/strand.c \
 	daemon/strand.h \
 	daemon/strand_attend.c \

@@ -10,6 +10,7 @@
 #include "daemon/pool.h"
 #include "daemon/topology.h"
 #include "shm/fence.h"
+#include "shm/wake.h"
 
 #define PARK_CPUS 8192u /* numbers below it: as the option cpus */
 
@@ -57,6 +58,44 @@ static bool park_pin(struct worker *w, uint32_t cpu)
 static uint32_t park_cpu(struct pool *pool, uint32_t worker)
 {
 	return topology_place(pool->topology, worker)->cpu;
+}
+
+static void park_allow(struct worker *w, const struct park_set *set)
+{
+	(void)pthread_setaffinity_np(w->thread, sizeof(*set), (const cpu_set_t *)set->bits);
+}
+
+void park_loosen(struct pool *pool, uint32_t worker)
+{
+	struct worker *w = &pool->workers[worker];
+	uint32_t home = park_cpu(pool, worker), n;
+	const uint32_t *members = topology_members(pool->topology, w->group, &n);
+	struct park_set allowed, group, others, free;
+
+	/* One that is loosened already is the kernel's. */
+	if (!park_read(pthread_self(), &allowed) || !park_read(w->thread, &group) ||
+	    park_count(&group) != 1)
+		return;
+	memset(&group, 0, sizeof(group));
+	memset(&others, 0, sizeof(others));
+	memset(&free, 0, sizeof(free));
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t cpu = park_cpu(pool, members[i]);
+
+		if (!park_in(&allowed, cpu))
+			continue;
+		park_add(&group, cpu);
+		if (cpu == home)
+			continue;
+		park_add(&others, cpu);
+		if (wake_rests(wake_load(&pool->workers[members[i]].board->wake)))
+			park_add(&free, cpu);
+	}
+	if (!park_count(&others))
+		return;
+	/* The kernel moves a thread at once if its CPU is none of the set, and else some time. */
+	park_allow(w, park_count(&free) ? &free : &others);
+	park_allow(w, &group);
 }
 
 /* The workers that stay, a bit each: those on the first CPUs that can be used. Where none of theirs
@@ -192,7 +231,7 @@ uint64_t park_look(struct pool *pool, uint64_t now)
 		return 0;
 	if (most == park->most_seen) {
 		if (now < park->look_at)
-			return park->look_at;
+			return min(park->look_at, starved_check(pool, now));
 		if (park_may_rest(pool))
 			return 0;
 	}
@@ -210,5 +249,5 @@ uint64_t park_look(struct pool *pool, uint64_t now)
 			usable[i / 64] |= UINT64_C(1) << i % 64;
 	}
 	park_choose(pool, usable, park_count(&allowed), most);
-	return park->look_at;
+	return min(park->look_at, starved_check(pool, now));
 }

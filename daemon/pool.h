@@ -27,6 +27,7 @@
 #include "daemon/park.h"
 #include "daemon/permit.h"
 #include "daemon/registry.h"
+#include "daemon/starved.h"
 #include "daemon/worker.h"
 #include "shm/board.h"
 #include "shm/ledger.h"
@@ -61,6 +62,7 @@ struct pool {
 	struct intake intake;
 	struct dispatcher dispatcher;
 	struct park park;
+	struct starved starved;
 	_Atomic uint64_t *stack_bytes; /* that each row's job holds: stack.h, I3 */
 	_Atomic uint64_t *verdicts;    /* of each row, see verdict.h */
 	_Atomic uint32_t *cancels;     /* each row's generation that is cancelled, 0 for none */

@@ -236,6 +236,10 @@ void worker_clear_roots(struct worker *from);
  */
 bool worker_wake_one(struct pool *pool, struct worker *waker);
 
+/* Wakes one that sleeps, though others look: they may get no CPU. False: none sleeps. Not on a
+ * worker. */
+bool worker_wake_more(struct pool *pool);
+
 /* Wakes this very worker if it sleeps or naps. What it is to find was published before; it looks at
  * its own root deque before each sleep. waker: as above. */
 void worker_wake(struct pool *pool, uint32_t index, struct worker *waker);

@@ -126,6 +126,19 @@ bool worker_wake_one(struct pool *pool, struct worker *waker)
 	return found;
 }
 
+bool worker_wake_more(struct pool *pool)
+{
+	struct lazy *l = &pool->lazy;
+	uint32_t thief = LAZY_NOBODY;
+
+	for (uint32_t c = 0; c < l->n_cells && thief == LAZY_NOBODY; c++)
+		thief = lazy_wake(l, &l->cells[c], 0);
+	if (thief == LAZY_NOBODY)
+		return false;
+	worker_rouse(pool, thief, NULL);
+	return true;
+}
+
 void worker_wake(struct pool *pool, uint32_t index, struct worker *waker)
 {
 	/* ORDER lazy/naps [L6]: full, as in worker_wake_one(). */

@@ -179,6 +179,7 @@ SCENARIOS = \
 	tests/check_session \
 	tests/check_settings \
 	tests/check_stalled \
+	tests/check_starved \
 	tests/check_storm \
 	tests/check_times \
 	tests/check_tracing \

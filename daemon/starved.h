@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon/starved.h - workers that are awake and get no CPU time
+ *
+ * WHAT IT IS
+ *   Other programs of the machine can keep a pinned worker off its CPU for seconds: a real-time
+ *   program, one of a low nice value, many loops. The words and the censuses still say that this
+ *   worker is busy, or looks for work. So other threads leave queued jobs to it, and sleep.
+ *   The dispatcher compares the CPU clocks of all workers that are awake, every STARVED_TICK. A
+ *   worker whose clock has not moved in between is starved, or its task waits in a system call;
+ *   the dispatcher treats both alike. It
+ *   - wakes a sleeping worker, which takes what the starved one has public: jobs of its ring and of
+ *     its root deque, continuations of its deque;
+ *   - loosens the pin (park_loosen()): the kernel may run the starved worker on each CPU of its
+ *     group. It is pinned again at the next look of park.c, within PARK_TICK.
+ *   A worker that was not starved loses nothing but the time of a move to another CPU.
+ *
+ * WHAT IS TAKEN, AND BY WHICH RULE
+ *   Nothing is taken in a new way; another worker is only woken to look.
+ *	a ring		any consumer that gets the ring's consumer word (shm/ledger.h)
+ *	root deque	deque_steal() by a worker, deque_steal_share() by the dispatcher
+ *			(intake_recall()): one CAS of the deque's word, as each thief does
+ *	frame deque	deque_steal(), the public part alone
+ *	inbox		inbox_steal(), of fibers that may run anywhere
+ *   The owner's side of a deque (split, floor, bottom) belongs to the starved worker all the time,
+ *   and so do the frame that it runs, its private entries, and what is placed there strictly: these
+ *   wait until it runs again, on another CPU.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   The dispatcher, while park.c looks after CPUs: not in a pool that sleeps.
+ *
+ * WHAT IT DOES NOT SEE
+ *   A worker that a client has woken, and that has not run since: its word says SLEEPING. The
+ *   client rings after PUBLISH_DOUBT (shm/wake.h, W11), so that the dispatcher comes, and wakes
+ *   another one if none of those that look starts a job.
+ */
+#ifndef DAEMON_STARVED_H
+#define DAEMON_STARVED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/clock.h"
+#include "shm/limits.h"
+
+struct pool;
+
+#define STARVED_TICK	(10 * NSEC_PER_MSEC)
+#define STARVED_SELDOM	(80 * NSEC_PER_MSEC) /* while all workers sleep */
+#define STARVED_UNKNOWN UINT64_MAX	     /* of a CPU clock: it was not read at the last look */
+
+/* The dispatcher's. */
+struct starved {
+	uint64_t cpu[LIMIT_WORKERS]; /* what each worker's clock said at the last look, ns */
+	uint64_t next;		     /* when it looks again, CLOCK_MONOTONIC, ns */
+	uint64_t interval;	     /* between the last two looks */
+};
+
+/*
+ * Looks at a clock. *last is what it said at the last look, and becomes what it says now: cpu ns,
+ * or STARVED_UNKNOWN of a worker that rests. Returns whether the worker was awake at both looks,
+ * and has not run in between.
+ */
+static inline bool starved_judge(uint64_t *last, uint64_t cpu)
+{
+	bool starved = cpu != STARVED_UNKNOWN && cpu == *last;
+
+	*last = cpu;
+	return starved;
+}
+
+/* Looks, if it is time to. Returns when to come back, CLOCK_MONOTONIC, ns. */
+uint64_t starved_check(struct pool *pool, uint64_t now);
+
+#endif

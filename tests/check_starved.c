@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * scenario: a worker that gets no CPU time keeps no job waiting but the frame that it runs
+ *
+ * WHAT IT IS
+ *   A real-time program takes the CPU of worker 0 (the hog). Jobs are queued to worker 0 while both
+ *   workers sleep. They have to end without CPU time of worker 0, or because it was moved to another
+ *   CPU; and before the client's own look after CLIENT_TICK_NS. The kernel lets other programs have
+ *   5 % of a hog's CPU, so this is tried until worker 0 has none left.
+ *   The tests need two CPUs, and leave to use SCHED_FIFO.
+ */
+#define CHECK_TIMEOUT 120
+
+#include <inttypes.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/util.h"
+#include "shm/wake.h"
+#include "tests/check_unit.h"
+#include "tests/daemon.h"
+#include "tests/jobs.h"
+
+#define JOBS  8u
+#define HOG_S 60u /* the hog ends itself */
+
+static struct daemon d;
+
+static _Atomic bool *hog_runs;
+
+/* On this CPU alone. */
+static void run_on(uint32_t cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	DAEMON_MUST(sched_setaffinity(0, sizeof(set), &set) == 0);
+}
+
+static void leave(uint32_t cpu)
+{
+	cpu_set_t set;
+
+	ck_assert_int_eq(sched_getaffinity(0, sizeof(set), &set), 0);
+	CPU_CLR(cpu, &set);
+	ck_assert_int_eq(sched_setaffinity(0, sizeof(set), &set), 0);
+}
+
+static bool be_real_time(void)
+{
+	const struct sched_param param = { .sched_priority = 1 };
+
+	return sched_setscheduler(0, SCHED_FIFO, &param) == 0;
+}
+
+static pid_t start_hog(uint32_t cpu)
+{
+	pid_t pid;
+
+	atomic_store(hog_runs, false);
+	pid = daemon_fork(DAEMON_UID);
+	if (pid) {
+		DAEMON_AWAIT(atomic_load(hog_runs));
+		return pid;
+	}
+	(void)alarm(HOG_S);
+	run_on(cpu);
+	DAEMON_MUST(be_real_time());
+	atomic_store(hog_runs, true);
+	for (;;)
+		;
+}
+
+static void end_hog(pid_t pid)
+{
+	ck_assert_int_eq(kill(pid, SIGKILL), 0);
+	ck_assert_int_eq(daemon_reap(pid), 256 + SIGKILL);
+}
+
+/* A pool of two workers, and this program on another CPU than worker 0. Returns worker 0's. */
+static uint32_t start(void)
+{
+	uint32_t cpu;
+
+	hog_runs = daemon_share(sizeof(*hog_runs));
+	daemon_start(&d, "--workers=2", NULL);
+	cpu = atomic_load(&d.board->workers[0].cpu);
+	leave(cpu);
+	return cpu;
+}
+
+/* Queues short jobs to worker 0, and waits for their ends. Returns how long that took, ns. */
+static uint64_t call_jobs(fk_client *c)
+{
+	struct fk_request requests[JOBS];
+	union fk_value n = { .i64 = 20 };
+	fk_job jobs[JOBS];
+	uint64_t began;
+
+	for (uint32_t i = 0; i < JOBS; i++)
+		requests[i] = (struct fk_request){ .task = jobs_task(c, "fib:fib"),
+						   .values = &n,
+						   .size = 1,
+						   .place = FK_PLACE_WORKER };
+	began = clock_ns();
+	ck_assert_int_eq(fk_submit_batch(c, requests, JOBS, 0, jobs), 0);
+	for (uint32_t i = 0; i < JOBS; i++) {
+		int64_t result = 0;
+
+		ck_assert_int_eq(fk_wait(c, jobs[i], FK_FOREVER), 0);
+		ck_assert_int_eq(fk_result(c, jobs[i], &result, sizeof(result)), 0);
+		ck_assert_int_eq(result, 6765);
+		ck_assert_int_eq(fk_release(c, jobs[i]), 0);
+	}
+	return clock_ns() - began;
+}
+
+static pid_t thread_of(uint32_t worker)
+{
+	return (pid_t)atomic_load(&d.board->workers[worker].tid);
+}
+
+static int cpus_of(uint32_t worker)
+{
+	cpu_set_t set;
+
+	ck_assert_int_eq(sched_getaffinity(thread_of(worker), sizeof(set), &set), 0);
+	return CPU_COUNT(&set);
+}
+
+/* The CPU time that a worker has had, ns. */
+static uint64_t ran(uint32_t worker)
+{
+	_cleanup_fclose_ FILE *f = NULL;
+	uint64_t ns = 0;
+	char path[64];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/schedstat", (int)thread_of(worker));
+	f = fopen(path, "re");
+	ck_assert_ptr_nonnull(f);
+	ck_assert_int_eq(fscanf(f, "%" SCNu64, &ns), 1);
+	return ns;
+}
+
+static bool sleeps(uint32_t worker)
+{
+	return wake_rests(wake_load(&d.board->workers[worker].wake));
+}
+
+/* True if the jobs have ended though worker 0 had no CPU. */
+static bool call_without(fk_client *c, uint64_t *ret_ns)
+{
+	uint64_t before;
+
+	DAEMON_AWAIT(sleeps(0) && sleeps(1));
+	before = ran(0);
+	*ret_ns = call_jobs(c);
+	return *ret_ns < CLIENT_TICK_NS && (cpus_of(0) > 1 || ran(0) == before);
+}
+
+START_TEST(jobs_that_are_queued_to_a_starved_worker_are_run_by_another)
+{
+	uint32_t cpu = start();
+	fk_client *c = daemon_open(&d);
+	pid_t pid = start_hog(cpu);
+	uint64_t waited, control;
+
+	DAEMON_AWAIT(call_without(c, &waited));
+	end_hog(pid);
+	control = call_jobs(c);
+	printf("# %u jobs queued to a worker without CPU time: %.2f ms; control: %.2f ms\n", JOBS,
+	       (double)waited / 1e6, (double)control / 1e6);
+	ck_assert_int_eq(fk_close(c), 0);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+END_TEST
+
+START_TEST(a_starved_worker_may_run_elsewhere_until_it_is_pinned_again)
+{
+	uint32_t cpu = start();
+	fk_client *c = daemon_open(&d);
+	union fk_value gate = { .buf = { .size = 1 } };
+	struct fk_request request = { .task = jobs_task(c, "crash:hold"),
+				      .values = &gate,
+				      .size = 1,
+				      .place = FK_PLACE_WORKER,
+				      .flags = FK_STRICT };
+	fk_job job;
+	pid_t pid;
+
+	ck_assert_int_eq(fk_alloc(c, gate.buf.size, &gate.buf.data), 0);
+	*(volatile char *)gate.buf.data = 0;
+	ck_assert_int_eq(fk_submit_batch(c, &request, 1, 0, &job), 0);
+	DAEMON_AWAIT(daemon_counter(&d, "roots") == 1);
+	DAEMON_AWAIT(cpus_of(0) == 1);
+	pid = start_hog(cpu);
+	DAEMON_AWAIT(cpus_of(0) > 1);
+	end_hog(pid);
+	DAEMON_AWAIT(cpus_of(0) == 1);
+	*(volatile char *)gate.buf.data = 1;
+	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_DONE);
+	ck_assert_int_eq(fk_close(c), 0);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+END_TEST
+
+static bool can_be_real_time(void)
+{
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(!be_real_time());
+	return pid > 0 && daemon_reap(pid) == 0;
+}
+
+static int left_out(const char *why)
+{
+	printf("%s\n", why);
+	return 77;
+}
+
+int main(void)
+{
+	const TTest *const tests[] = {
+		jobs_that_are_queued_to_a_starved_worker_are_run_by_another,
+		a_starved_worker_may_run_elsewhere_until_it_is_pinned_again,
+	};
+	cpu_set_t set;
+
+	if (sched_getaffinity(0, sizeof(set), &set) < 0 || CPU_COUNT(&set) < 2)
+		return left_out("one CPU");
+	if (!can_be_real_time())
+		return left_out("SCHED_FIFO is not allowed");
+	return check_unit_main("starved", tests, ARRAY_SIZE(tests));
+}
