@@ -4,9 +4,9 @@
  *
  * WHAT IT IS
  *   A real-time program takes the CPU of worker 0 (the hog). Jobs are queued to worker 0 while both
- *   workers sleep. They have to end without CPU time of worker 0, or because it was moved to another
- *   CPU; and before the client's own look after CLIENT_TICK_NS. The kernel lets other programs have
- *   5 % of a hog's CPU, so this is tried until worker 0 has none left.
+ *   workers sleep. They have to end without CPU time of worker 0, or because it was moved to
+ *   another CPU; and before the client's own look after CLIENT_TICK_NS. The kernel lets other
+ *   programs have 5 % of a hog's CPU, so this is tried until worker 0 has none left.
  *   The tests need two CPUs, and leave to use SCHED_FIFO.
  */
 #define CHECK_TIMEOUT 120
