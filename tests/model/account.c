@@ -61,7 +61,7 @@ static void model_init(struct model *m, uint32_t instance)
 {
 	uint64_t start = instance * STEP;
 
-	memset(m, 0, sizeof(*m));
+	model_zero(m);
 	/* Just before the time wraps, too. */
 	if (instance % 2)
 		start = (ACCOUNT_TIME_MASK << ACCOUNT_UNIT) - instance % 8 * STEP;

@@ -98,8 +98,8 @@ static void model_init(struct model *m, uint32_t instance)
 	(void)instance;
 	deque_init(&m->deque, m->entries, 8);
 	m->floor = m->bottom = 0;
-	memset(m->data, 0, sizeof(m->data));
-	memset(m->had, 0, sizeof(m->had));
+	model_zero(&m->data);
+	model_zero(&m->had);
 }
 
 static void have(struct model *m, uint32_t thread, uint64_t item)

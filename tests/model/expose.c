@@ -12,7 +12,7 @@
  *   array. A thief steals what is public, one or half.
  *   The handler runs on the owner's thread wherever a compiler fence of the production code stands,
  *   which is wherever a signal can make a difference, and in the leaf; which of these it takes is
- *   chosen at random.
+ *   left open (model_choose()).
  *
  * WHAT MUST BE TRUE
  *   Each entry is had once: popped by the owner or stolen, by nobody else, and with what was stored
@@ -27,6 +27,16 @@
  *   MUTANT_RELEASE  the handler's publication is relaxed
  */
 #include <stdatomic.h>
+
+/* GenMC explores each choice: few of them. */
+#ifdef MODEL_ONCE
+#define MODEL_CHOICES 64u
+#define SIGNALS	      2u
+#define SIGNAL_ONE_IN 2u
+#else
+#define SIGNALS	      64u
+#define SIGNAL_ONE_IN 4u
+#endif
 
 #include "tests/model/model.h"
 
@@ -49,6 +59,7 @@ static void model_signal(void);
 
 #include <forkd/task.h>
 
+#define DEQUE_WORD_BY_WORD
 #include "daemon/deque.h"
 #include "daemon/policy.h"
 
@@ -107,7 +118,7 @@ struct model {
 	struct fk_entry entries[8];
 	struct model_frame frames[ROUNDS][DEPTH];
 	uint32_t round;
-	uint32_t random;
+	uint32_t signals; /* that are still to come, at most */
 };
 
 /* Whose thread this is: the owner's instance, or none. */
@@ -116,11 +127,12 @@ static _Thread_local bool model_handles;
 
 static void model_init(struct model *m, uint32_t instance)
 {
-	memset(m, 0, sizeof(*m));
+	model_zero(m);
 	deque_init(&m->deque, m->entries, 8);
 	m->worker.bottom = m->worker.floor = m->entries;
 	m->worker.end = m->entries + 8;
-	m->random = instance * 2654435761u + 17;
+	m->signals = SIGNALS;
+	(void)instance;
 }
 
 static void have(struct model *m, uint32_t thread, uint64_t word)
@@ -191,11 +203,9 @@ static void model_signal(void)
 {
 	struct model *m = model_here;
 
-	if (!m || model_handles)
+	if (!m || model_handles || !m->signals || model_choose(SIGNAL_ONE_IN))
 		return;
-	m->random = m->random * 1664525u + 1013904223u;
-	if (m->random >> 30)
-		return;
+	m->signals--;
 	model_handles = true;
 	expose(m);
 	model_handles = false;

@@ -398,7 +398,7 @@ enum kind {
 
 #define RESULT	 UINT64_C(0x0123456789abcdef)
 #define CONTEXT	 UINT64_C(0xfedcba9876543210)
-#define SCRIBBLE 0xa5
+#define SCRIBBLE 0xa5u
 
 /* Plain memory, all but its park: whoever has the fiber has it alone. */
 struct fiber {
@@ -433,30 +433,51 @@ struct model {
 	_Atomic uint64_t armed;
 };
 
-/* Memory that is somebody else's now. Store by store: with gcc ThreadSanitizer does
- * not see a memset(). */
-static void scribble(void *memory, size_t size)
+/* Memory that has another use now, field by field: a late access changes a field, or goes wrong. */
+static void scribble_word(uint64_t *word)
 {
-#ifdef MODEL_ONCE
-	(void)memory;
-	(void)size;
-#else
-	for (size_t i = 0; i < size; i++)
-		((volatile unsigned char *)memory)[i] = SCRIBBLE;
-#endif
+	*word = SCRIBBLE;
 }
 
-/* Nobody has written there since. */
-static void check_scribble(const void *memory, size_t size)
+static void set_node(struct fiber_counter_node *node, uint32_t value)
 {
-#ifdef MODEL_ONCE
-	(void)memory;
-	(void)size;
-#else
-	for (size_t i = 0; i < size; i++)
-		model_assert(((const unsigned char *)memory)[i] == SCRIBBLE,
-			     "nobody touches what is gone");
-#endif
+	node->next = NULL;
+	node->link = NULL;
+	node->outcome = FIBER_COUNTER_OK;
+	node->level = value;
+	node->counter = NULL;
+	node->park = NULL;
+	node->generation = value;
+	atomic_store_explicit(&node->hooked, value, memory_order_relaxed);
+}
+
+static void scribble_counter(struct fiber_counter *counter)
+{
+	counter->first = NULL;
+	atomic_store_explicit(&counter->word, SCRIBBLE, memory_order_relaxed);
+}
+
+#define GONE "nobody touches what is gone"
+
+static void check_word(const uint64_t *word)
+{
+	model_assert(*word == SCRIBBLE, GONE);
+}
+
+static void check_node(const struct fiber_counter_node *node)
+{
+	model_assert(!node->next && !node->link && !node->counter && !node->park &&
+			     node->outcome == FIBER_COUNTER_OK && node->level == SCRIBBLE &&
+			     node->generation == SCRIBBLE &&
+			     atomic_load_explicit(&node->hooked, memory_order_relaxed) == SCRIBBLE,
+		     GONE);
+}
+
+static void check_counter(const struct fiber_counter *counter)
+{
+	model_assert(!counter->first &&
+			     atomic_load_explicit(&counter->word, memory_order_relaxed) == SCRIBBLE,
+		     GONE);
 }
 
 /* F frees the counter's memory, not only the counter. */
@@ -520,10 +541,10 @@ static void ends(struct fiber *fiber)
 	struct model *m = fiber->m;
 	struct fiber_counter_node *woken = NULL;
 
-	scribble(&fiber->node, sizeof(fiber->node));
-	scribble(&fiber->io, sizeof(fiber->io));
+	set_node(&fiber->node, SCRIBBLE);
+	scribble_word(&fiber->io);
 	if (fiber == &m->f && frees_memory(m)) {
-		scribble(&m->counter, sizeof(m->counter));
+		scribble_counter(&m->counter);
 	} else if (fiber == &m->f && m->kind != LEVELS) {
 		model_assert(fiber_counter_fini(m->ref, &woken) == FIBER_COUNTER_OK, "it is freed");
 		/* It has another use, in which nobody else has a share. */
@@ -554,7 +575,7 @@ static void wait_for(struct fiber *fiber)
 	uint64_t generation;
 
 	fiber->hooked = false;
-	memset(&fiber->node, 0, sizeof(fiber->node));
+	set_node(&fiber->node, 0);
 	fiber->io = 0;
 	generation = fiber_park_begin(&fiber->park, fiber->held);
 	if (!generation) {
@@ -645,7 +666,7 @@ static void resume(struct fiber *fiber)
 	if (fiber->hooked)
 		fiber_counter_unhook(&fiber->node);
 #endif
-	scribble(&fiber->node, sizeof(fiber->node));
+	set_node(&fiber->node, SCRIBBLE);
 	if (reason == FIBER_DEADLINE && fiber == &m->f)
 		model_assert(m->fired == RESULT, "who is woken sees what its waker did");
 	if (reason == FIBER_CANCEL)
@@ -739,10 +760,16 @@ static void guest(struct model *m)
 
 static void fiber_init(struct model *m, struct fiber *fiber, uint32_t value)
 {
-	memset(fiber, 0, sizeof(*fiber));
+	model_zero(fiber);
 	fiber_park_init(&fiber->park);
 	fiber->m = m;
 	fiber->value = value;
+}
+
+static void set_ref(struct fiber_counter_ref *ref, struct fiber_counter_ref value)
+{
+	ref->counter = value.counter;
+	ref->generation = value.generation;
 }
 
 static void model_init(struct model *m, uint32_t instance)
@@ -753,13 +780,15 @@ static void model_init(struct model *m, uint32_t instance)
 	fiber_init(m, &m->f, m->kind == FREED || m->kind == LEVELS);
 	fiber_init(m, &m->g, 0);
 	m->f.held = m->kind == HELD;
-	for (uint32_t i = 0; i < 2; i++)
-		m->children[i] = (struct child){ .on_stack = true, .result = 0 };
+	for (uint32_t i = 0; i < 2; i++) {
+		m->children[i].on_stack = true;
+		m->children[i].result = 0;
+	}
 	atomic_store_explicit(&m->armed, 0, memory_order_relaxed);
 	m->why = m->fired = 0;
-	m->old = fiber_counter_init(&m->counter, 0);
+	set_ref(&m->old, fiber_counter_init(&m->counter, 0));
 	(void)fiber_counter_fini(m->old, &woken);
-	m->ref = fiber_counter_renew(&m->counter, children(m));
+	set_ref(&m->ref, fiber_counter_renew(&m->counter, children(m)));
 }
 
 static void model_thread(struct model *m, uint32_t thread)
@@ -801,16 +830,16 @@ static void model_check(struct model *m)
 	uint64_t word = atomic_load_explicit(&m->counter.word, memory_order_relaxed);
 
 	model_assert(m->f.ended == 1, "F is woken");
-	check_scribble(&m->f.node, sizeof(m->f.node));
-	check_scribble(&m->f.io, sizeof(m->f.io));
+	check_node(&m->f.node);
+	check_word(&m->f.io);
 	if (m->kind == CANCEL || m->kind == ALONE || m->kind == HELD)
 		model_assert(fiber_park_cancelled(&m->f.park), "a cancellation is not forgotten");
 	if (frees_memory(m)) {
-		check_scribble(&m->counter, sizeof(m->counter));
+		check_counter(&m->counter);
 		return;
 	}
 	model_assert(m->g.ended == 1, "G is woken");
-	check_scribble(&m->g.node, sizeof(m->g.node));
+	check_node(&m->g.node);
 	model_assert(!m->counter.first && !fiber_counter_level(word), "nobody waits any more");
 	model_assert(fiber_counter_value(word) == (m->kind != LEVELS), "every child has counted");
 }

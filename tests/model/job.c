@@ -62,7 +62,7 @@ struct model {
 static void model_init(struct model *m, uint32_t instance)
 {
 	(void)instance;
-	memset(m->job.result, 0, sizeof(m->job.result));
+	model_zero(&m->job.result);
 	atomic_store_explicit(&m->job.state, job_state(GENERATION, JOB_PENDING),
 			      memory_order_relaxed);
 	model_futex_init(&m->futex);
@@ -70,14 +70,13 @@ static void model_init(struct model *m, uint32_t instance)
 
 static void worker(struct model *m)
 {
-	uint64_t result = RESULT;
 	int waiter;
 
 #ifdef MUTANT_RESULT
 	waiter = job_finish(&m->job, GENERATION, JOB_DONE);
-	memcpy(m->job.result, &result, sizeof(result));
+	*(model_word_t *)(void *)m->job.result = RESULT;
 #else
-	memcpy(m->job.result, &result, sizeof(result));
+	*(model_word_t *)(void *)m->job.result = RESULT;
 	waiter = job_finish(&m->job, GENERATION, JOB_DONE);
 #endif
 	if (waiter)
@@ -86,10 +85,8 @@ static void worker(struct model *m)
 
 static void read_result(struct model *m)
 {
-	uint64_t result;
-
-	memcpy(&result, m->job.result, sizeof(result));
-	model_assert(result == RESULT, "who sees the outcome sees the result");
+	model_assert(*(model_word_t *)(void *)m->job.result == RESULT,
+		     "who sees the outcome sees the result");
 }
 
 static void client(struct model *m, uint32_t thread)

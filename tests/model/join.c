@@ -61,7 +61,7 @@ static void model_init(struct model *m, uint32_t instance)
 	(void)instance;
 	atomic_store_explicit(&m->joins, 0, memory_order_relaxed);
 	m->results[0] = m->results[1] = m->stack = m->site = 0;
-	memset(m->went_on, 0, sizeof(m->went_on));
+	model_zero(&m->went_on);
 }
 
 static void go_on(struct model *m, uint32_t thread)

@@ -81,7 +81,7 @@ static void model_init(struct model *m, uint32_t instance)
 {
 	static const uint32_t groups[4][3] = { { 0, 0, 0 }, { 0, 1, 0 }, { 0, 1, 1 }, { 0, 0, 1 } };
 
-	memset(m, 0, sizeof(*m));
+	model_zero(m);
 	m->z_does = instance / 4 % 7;
 	m->s_sleeps = m->z_does == NOTHING;
 	lazy_init(&m->lazy, m->seats, 3, groups[instance % 4], instance % 4 ? 2 : 1);

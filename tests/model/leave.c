@@ -78,7 +78,7 @@ static int lie_down(struct model *m, uint32_t worker)
 
 static void model_init(struct model *m, uint32_t instance)
 {
-	memset(m, 0, sizeof(*m));
+	model_zero(m);
 	m->z_does = instance % 4;
 	lazy_init(&m->lazy, m->seats, 3, NULL, 0);
 	for (uint32_t i = 0; i < 3; i++) {

@@ -54,6 +54,54 @@
 	} while (0)
 #endif
 
+/* All of it is 0. The one instance of MODEL_ONCE is a variable that is: GenMC takes no memset(). */
+#ifdef MODEL_ONCE
+#define model_zero(object) ((void)(object))
+#else
+#define model_zero(object) ((void)memset(object, 0, sizeof(*(object))))
+#endif
+
+/* A word of an array of bytes, for GenMC, which takes no memcpy(). */
+typedef uint64_t __attribute__((may_alias)) model_word_t;
+
+/*
+ * A number below n: what the program leaves open. For GenMC it reads what another thread
+ * writes in a race, model_oracle(): MODEL_CHOICES times, and returns 0 then. One thread of the model
+ * may call it.
+ */
+#ifdef MODEL_ONCE
+#ifdef MODEL_CHOICES
+static _Atomic uint32_t model_choices[MODEL_CHOICES];
+
+static inline uint32_t model_choose(uint32_t n)
+{
+	static uint32_t chosen;
+
+	for (uint32_t i = n; i-- > 1 && chosen < MODEL_CHOICES;)
+		if (atomic_load_explicit(&model_choices[chosen++], memory_order_relaxed))
+			return i;
+	return 0;
+}
+
+static inline void *model_oracle(void *unused)
+{
+	for (uint32_t i = 0; i < MODEL_CHOICES; i++)
+		atomic_store_explicit(&model_choices[i], 1, memory_order_relaxed);
+	return unused;
+}
+#endif
+#elif defined(MODEL_EXPLORE)
+#define model_choose(n) explore_choose(n)
+#else
+static inline uint32_t model_choose(uint32_t n)
+{
+	static _Thread_local uint32_t random = 17;
+
+	random = random * 1664525u + 1013904223u;
+	return (random >> 16) % n;
+}
+#endif
+
 /* Between two steps of a mutant: now and then the others run first, on a single CPU as well. */
 static inline void model_stumble(void)
 {

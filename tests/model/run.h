@@ -23,12 +23,21 @@ static void *model_run(void *thread)
 int main(void)
 {
 	pthread_t threads[MODEL_THREADS];
+#ifdef MODEL_CHOICES
+	pthread_t oracle;
+#endif
 
 	model_init(&model_only, MODEL_INSTANCE);
+#ifdef MODEL_CHOICES
+	pthread_create(&oracle, NULL, model_oracle, NULL);
+#endif
 	for (uintptr_t i = 0; i < MODEL_THREADS; i++)
 		pthread_create(&threads[i], NULL, model_run, (void *)i);
 	for (uintptr_t i = 0; i < MODEL_THREADS; i++)
 		pthread_join(threads[i], NULL);
+#ifdef MODEL_CHOICES
+	pthread_join(oracle, NULL);
+#endif
 	model_check(&model_only);
 	return 0;
 }

@@ -69,7 +69,7 @@ static struct tenant_segment *tenant_of(struct model *m)
 static void model_init(struct model *m, uint32_t instance)
 {
 	(void)instance;
-	memset(m, 0, sizeof(*m));
+	model_zero(m);
 }
 
 static void producer(struct model *m, uint32_t i)

@@ -76,7 +76,7 @@ static void model_init(struct model *m, uint32_t instance)
 {
 	m->first = instance % 2;
 	for (uint32_t i = 0; i < 2; i++) {
-		memset(m->jobs[i].result, 0, sizeof(m->jobs[i].result));
+		model_zero(&m->jobs[i].result);
 		atomic_store_explicit(&m->jobs[i].state, job_state(GENERATION, JOB_PENDING),
 				      memory_order_relaxed);
 	}
@@ -87,13 +87,12 @@ static void model_init(struct model *m, uint32_t instance)
 
 static void worker(struct model *m, struct job *job)
 {
-	uint64_t result = RESULT;
 #if defined MUTANT_LOOK || defined MUTANT_WAKE
 	/* Of the latter this is not the last word. */
 	uint32_t sleepers = atomic_load_explicit(&m->watch.sleepers, memory_order_relaxed);
 #endif
 
-	memcpy(job->result, &result, sizeof(result));
+	*(model_word_t *)(void *)job->result = RESULT;
 #if defined MUTANT_EARLY
 	if (watch_end(&m->watch))
 		model_wake(&m->futex);
@@ -126,12 +125,10 @@ static int look(struct model *m)
 	int seen = 0;
 
 	for (uint32_t i = m->first; i < 2; i++) {
-		uint64_t result;
-
 		if (job_outcome(&m->jobs[i]) == JOB_PENDING)
 			continue;
-		memcpy(&result, m->jobs[i].result, sizeof(result));
-		model_assert(result == RESULT, "who sees the end sees the result");
+		model_assert(*(model_word_t *)(void *)m->jobs[i].result == RESULT,
+			     "who sees the end sees the result");
 		seen = 1;
 	}
 	return seen;
