@@ -400,6 +400,14 @@ void greet_crowded(uint32_t uid, struct greet_verdict *ret)
 		     QUOTA_GREETINGS, uid);
 }
 
+void greet_hasty(uint32_t uid, struct greet_verdict *ret)
+{
+	greet_refuse(ret, -EAGAIN,
+		     "uid %u connects too often, and too many of its connections wait: use one "
+		     "for several jobs, or try again",
+		     uid);
+}
+
 void greet_passed(struct greet_verdict *ret)
 {
 	greet_refuse(ret, -EPERM,

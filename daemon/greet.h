@@ -98,5 +98,7 @@ void greet_trace_lost(bool planned, struct greet_verdict *ret);
 void greet_passed(struct greet_verdict *ret);
 /* That too many have said nothing yet, most of them of its uid. */
 void greet_crowded(uint32_t uid, struct greet_verdict *ret);
+/* That its uid connects too often, and too many of its connections wait for their turn. */
+void greet_hasty(uint32_t uid, struct greet_verdict *ret);
 
 #endif

@@ -15,6 +15,12 @@
  *       leave its socket to the next, and its io_uring outlives it for some milliseconds: with an
  *       accept in it, it would take a connection and drop it; or be woken for one alone, for such
  *       an accept waits exclusively, and that one would wait until another comes.
+ *   I5. Accepting and closing costs more than connecting, and the manager has the higher priority.
+ *       So while a uid connects far too often (session_line.c) at most LISTENER_FEW connections
+ *       are accepted in LISTENER_PACE_NS, and the socket's queue is so short that connect() blocks
+ *       those that loop. The kernel serves those in connect() in the order in which they came.
+ *       Others wait for LISTENER_FLOOD / LISTENER_FEW paces in the queue, and for one more for
+ *       each LISTENER_FEW threads that are in connect() already.
  */
 #include "daemon/listener.h"
 
@@ -42,8 +48,12 @@
 #define LISTENER_PROBES                                                                            \
 	10u /* connections that may be cut before we believe that somebody is there */
 #define LISTENER_PROBE_MS 100
-#define LISTENER_LOOKS	  3u  /* at a file, where there is no memory for it */
-#define LISTENER_TURN	  16u /* connections that are accepted before all others have their turn */
+#define LISTENER_LOOKS	  3u   /* at a file, where there is no memory for it */
+#define LISTENER_TURN	  16u  /* connections that are accepted before all others have their turn */
+#define LISTENER_FLOOD	  16   /* connections in the socket's queue, in a flood */
+#define LISTENER_FEW	  8u   /* of these are accepted in a turn */
+#define LISTENER_CALM	  100u /* turns without another one too many that end it */
+#define LISTENER_PACE_NS  NSEC_PER_MSEC
 #define LISTENER_AGAIN_NS (100 * NSEC_PER_MSEC) /* after accept failed */
 
 static int listener_fail(char *error, size_t size, int r, const char *format, ...)
@@ -260,48 +270,63 @@ int listener_open(struct listener *ret_listener, struct store *store, const char
 	return 0;
 }
 
-/* Waits for the next connection, or a while. */
-static void listener_wait(struct listener *l, bool pause)
+/* Waits for the next connection, or so many ns. */
+static void listener_wait(struct listener *l, uint64_t pause_ns)
 {
-	if (!pause && loop_poll(l->loop, &l->source, l->fd, POLLIN) == 0)
+	if (!pause_ns && loop_poll(l->loop, &l->source, l->fd, POLLIN) == 0)
 		return;
-	if (loop_timer(l->loop, &l->source, LISTENER_AGAIN_NS) < 0)
+	if (loop_timer(l->loop, &l->source, pause_ns ? pause_ns : LISTENER_AGAIN_NS) < 0)
 		log_error("out of memory: no connections are accepted any more: restart forkd");
+}
+
+/* A turn has ended, with one too many of a uid, or without (I5). */
+static void listener_pace(struct listener *l, bool too_many)
+{
+	if (too_many && !l->flood)
+		(void)listen(l->fd, LISTENER_FLOOD);
+	if (too_many)
+		l->flood = LISTENER_CALM;
+	else if (l->flood && --l->flood == 0)
+		(void)listen(l->fd, SOMAXCONN);
 }
 
 static void listener_on_connection(struct loop_source *source, int result)
 {
 	struct listener *l = container_of(source, struct listener, source);
+	bool too_many = false;
 	int fd = 0, error;
 
 	(void)result;
-	for (uint32_t i = 0; i < LISTENER_TURN && l->loop; i++) {
+	for (uint32_t i = 0; i < (l->flood ? LISTENER_FEW : LISTENER_TURN) && l->loop; i++) {
 		fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (fd < 0)
 			break;
 		l->failed = false;
-		l->accepted(l, fd);
+		too_many |= !l->accepted(l, fd);
 	}
 	if (!l->loop)
 		return; /* that was the last one */
 	error = fd < 0 ? errno : EAGAIN;
+	listener_pace(l, too_many);
 	if (error == EAGAIN || error == ECONNABORTED || error == EINTR) {
-		listener_wait(l, false);
+		listener_wait(l, l->flood ? LISTENER_PACE_NS : 0);
 		return;
 	}
 	if (!l->failed)
 		log_warning("cannot accept a connection: %s; trying again", strerror(error));
 	l->failed = true;
-	listener_wait(l, true);
+	listener_wait(l, LISTENER_AGAIN_NS);
 }
 
 void listener_begin(struct listener *l, struct loop *loop,
-		    void (*accepted)(struct listener *listener, int fd))
+		    bool (*accepted)(struct listener *listener, int fd))
 {
 	l->loop = loop;
 	l->accepted = accepted;
 	l->source.call = listener_on_connection;
-	listener_wait(l, false);
+	/* A former forkd may have left it in a flood. */
+	(void)listen(l->fd, SOMAXCONN);
+	listener_wait(l, 0);
 }
 
 void listener_end(struct listener *l)

@@ -21,8 +21,9 @@ struct listener {
 
 	/* accepting */
 	struct loop *loop; /* NULL: it does not */
-	void (*accepted)(struct listener *listener, int fd);
+	bool (*accepted)(struct listener *listener, int fd);
 	bool failed;
+	uint32_t flood; /* I5: turns that it goes on for, 0: there is none */
 	struct loop_source source;
 };
 
@@ -40,10 +41,10 @@ struct listener {
 int listener_open(struct listener *ret_listener, struct store *store, const char *path,
 		  uint32_t mode, char *error, size_t error_size);
 
-/* Calls accepted() with each connection from now on: a descriptor, the callee's. The listener stays
- * where it is. */
+/* Calls accepted() with each connection from now on: a descriptor, the callee's. It returns false
+ * if the connection was one too many of its uid (I5). The listener stays where it is. */
 void listener_begin(struct listener *listener, struct loop *loop,
-		    void (*accepted)(struct listener *listener, int fd));
+		    bool (*accepted)(struct listener *listener, int fd));
 /* No more of it; those that come wait in the socket. Fine if it has not begun. */
 void listener_end(struct listener *listener);
 

@@ -64,6 +64,7 @@ libmanager_la_SOURCES = \
 	daemon/session_ask.c \
 	daemon/session_end.c \
 	daemon/session_internal.h \
+	daemon/session_line.c \
 	daemon/session_peer.c \
 	daemon/session_table.c \
 	daemon/session_table.h \

@@ -105,9 +105,9 @@ void manager_on_restart(struct loop_source *source, int result)
 	manager_start_pool(container_of(source, struct manager, restart_source));
 }
 
-static void manager_on_accept(struct listener *listener, int fd)
+static bool manager_on_accept(struct listener *listener, int fd)
 {
-	session_accept(&container_of(listener, struct manager, listener)->sessions, fd);
+	return session_accept(&container_of(listener, struct manager, listener)->sessions, fd);
 }
 
 /* It asks once a second, while it works (park.h); a task could say so at any time. */

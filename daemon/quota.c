@@ -19,11 +19,18 @@
  *   was restarted. So a uid may have all the places, and makes room when others come: where none is
  *   left the uid that has most of them loses its newest. So everybody has as many as anybody else,
  *   or as it wants.
+ *   The manager's own CPU time is limited as well, because it runs at a high priority: each
+ *   connection and each request is charged to its uid, which may be QUOTA_BURST_NS ahead of the
+ *   clock (the generic cell rate algorithm, ITU-T I.371). So a uid has 500 connections a second,
+ *   or 10,000 requests, and 256 connections at once; root and forkd's own uid have 16 times as
+ *   many. Beyond that connections wait (session_line.c), and requests stay in their sockets.
  *
  * INVARIANTS
  *   I1. What a uid holds is counted whenever it is asked for, over its sessions (session_table.c):
  *       there is no second account that could say something else. It is asked for once a HELLO, and
  *       there are no more sessions than slots.
+ *   I2. A uid that is not in the table has charged nothing. The table forgets the uid that is ahead
+ *       the least, which is none as long as at most QUOTA_PACED uids are ahead of the clock.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   A client: its session goes, and what it held with it.
@@ -31,6 +38,7 @@
 #include "daemon/quota.h"
 
 #include "common/option_list.h"
+#include "common/util.h"
 
 /* All but an eighth, as long as that is one. */
 static uint64_t quota_most(uint64_t all)
@@ -65,4 +73,20 @@ uint32_t quota_hog(const uint32_t *uids, uint32_t n)
 		}
 	}
 	return hog;
+}
+
+uint64_t quota_charge(struct quota_pace *pace, uint32_t uid, uint64_t ns, uint64_t now)
+{
+	struct quota_paced *user = &pace->users[0];
+
+	for (uint32_t i = 0; i < QUOTA_PACED && user->uid != uid; i++)
+		if (pace->users[i].uid == uid || pace->users[i].until_ns < user->until_ns)
+			user = &pace->users[i];
+	if (user->uid != uid)
+		*user = (struct quota_paced){ .uid = uid };
+	user->until_ns = max(user->until_ns, now);
+	if (user->until_ns - now + ns > QUOTA_BURST_NS)
+		return user->until_ns - now + ns - QUOTA_BURST_NS;
+	user->until_ns += ns;
+	return 0;
 }

@@ -5,9 +5,19 @@
 
 #include <stdint.h>
 
+#include "common/clock.h"
 #include "common/options.h"
 
 #define QUOTA_GREETINGS 256u /* connections without a HELLO, of all together */
+#define QUOTA_WAITING	256u /* connections that come too fast and wait for their turn, of all */
+#define QUOTA_WAITING_1 64u  /* the same, of one uid */
+
+/* What is charged for, ns of a uid's time. */
+#define QUOTA_CONNECT_NS (2 * NSEC_PER_MSEC)
+#define QUOTA_REQUEST_NS (100 * NSEC_PER_USEC)
+#define QUOTA_BURST_NS	 (256 * QUOTA_CONNECT_NS) /* that a uid may be ahead of the clock */
+#define QUOTA_OPERATOR	 16u /* a charge is this part for root and forkd's own uid */
+#define QUOTA_PACED	 256u
 
 /* What is held, or may be. */
 struct quota_sums {
@@ -23,5 +33,17 @@ struct quota_sums quota_for(const struct options *options, const struct options_
 /* The uid that stands most often among n of them, of several the one that stands furthest back.
  * n: at least 1, and no more than QUOTA_GREETINGS + 1, for each is compared with each. */
 uint32_t quota_hog(const uint32_t *uids, uint32_t n);
+
+/* Up to when each uid has used its time, CLOCK_MONOTONIC, ns. All zero at first. */
+struct quota_pace {
+	struct quota_paced {
+		uint32_t uid;
+		uint64_t until_ns;
+	} users[QUOTA_PACED];
+};
+
+/* Charges a uid for something that it makes the manager do. Returns 0, or how many ns it has to
+ * wait first: nothing is charged then. */
+uint64_t quota_charge(struct quota_pace *pace, uint32_t uid, uint64_t ns, uint64_t now);
 
 #endif

@@ -373,14 +373,15 @@ static void session_pass_cancel(struct session *s)
 		.job = s->cancel.job,
 		.job_generation = s->cancel.generation,
 	};
+	uint64_t wait = session_charge(s);
 	int r;
 
-	if (poolproc_is_free(table->pool)) {
+	if (!wait && poolproc_is_free(table->pool)) {
 		s->cancel.generation = 0;
 		poolproc_send(table->pool, &m, -1);
 		r = loop_poll(table->loop, &s->socket_source, s->fd, POLLIN);
 	} else {
-		r = loop_timer(table->loop, &s->timer_source, SESSION_CANCEL_NS);
+		r = loop_timer(table->loop, &s->timer_source, max(wait, SESSION_CANCEL_NS));
 	}
 	if (r < 0)
 		session_fail(s);
@@ -562,7 +563,7 @@ struct session *session_new(struct session_table *table, int fd)
 	return s;
 }
 
-void session_accept(struct session_table *table, int fd)
+void session_take(struct session_table *table, int fd)
 {
 	struct session *s;
 
@@ -594,6 +595,7 @@ void session_stop(struct session_table *table)
 
 	table->stopping = true;
 	greet_stopping(&verdict);
+	session_line_end(table, &verdict);
 	while (table->greeting)
 		session_refuse(table->greeting, &verdict);
 	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++)
@@ -603,6 +605,7 @@ void session_stop(struct session_table *table)
 
 void session_fini(struct session_table *table)
 {
+	session_line_end(table, NULL);
 	while (table->greeting)
 		session_free(table->greeting);
 	table->trace.fd = safe_close(table->trace.fd);

@@ -8,8 +8,8 @@
 
 #include "daemon/session_table.h"
 
-/* Takes over a connection that was just accepted. */
-void session_accept(struct session_table *table, int fd);
+/* Takes over a connection that was just accepted. False: it was one too many of its uid. */
+bool session_accept(struct session_table *table, int fd);
 
 /* The pool has mapped a client's segment; or text says why it cannot, which ends the client. */
 void session_attached(struct session_table *table, uint32_t client, uint32_t generation,

@@ -5,6 +5,7 @@
  * THE PARTS
  *   session.c        the life of one connection
  *   session_end.c    its end
+ *   session_line.c   connections that come too fast, and requests
  *   session_ask.c    what those ask who want no connection
  *   session_trace.c  who traces what workers do
  *   session_adopt.c  its life goes on, after that of the manager it had
@@ -51,6 +52,7 @@
  *   I7. No call in this thread waits for what a client chose: its pages are made and given back by
  *       others (segments.c), descriptors that it sends along are not received, and whoever sends
  *       some is out (hangup.c).
+ *   I8. What a uid makes this thread do for connections and cancels is charged to it (quota.c).
  */
 #ifndef DAEMON_SESSION_INTERNAL_H
 #define DAEMON_SESSION_INTERNAL_H
@@ -111,6 +113,17 @@ struct session {
 
 /* Somebody with this socket, who is nowhere yet; NULL if there is no memory. */
 struct session *session_new(struct session_table *table, int fd);
+
+/* Greets a connection that was accepted; fd is the table's now. */
+void session_take(struct session_table *table, int fd);
+
+/* ------------------------------------------------------------------------ session_line.c */
+
+/* A client's request is to be served. Returns 0, or how many ns it has to wait. */
+uint64_t session_charge(struct session *s);
+
+/* Nobody waits in line any more: those that do are refused; or closed, verdict is NULL then. */
+void session_line_end(struct session_table *table, const struct greet_verdict *verdict);
 
 /* ------------------------------------------------------------------------ session_end.c */
 

@@ -11,6 +11,7 @@
 #include "daemon/hangup.h"
 #include "daemon/loop.h"
 #include "daemon/poolproc.h"
+#include "daemon/quota.h"
 #include "daemon/roster.h"
 #include "daemon/segments.h"
 #include "daemon/store.h"
@@ -53,6 +54,16 @@ struct session_table {
 	/* called when the number of connections has changed */
 	void (*changed)(struct session_table *table);
 
+	/* session_line.c */
+	struct quota_pace pace;
+	struct {
+		struct session_waiting {
+			int fd;
+			uint32_t uid;
+		} first[QUOTA_WAITING];
+		uint32_t n;
+		struct loop_source source;
+	} line;
 	struct session *greeting; /* list of those that have not said HELLO yet, the newest first */
 	/* session_trace.c */
 	struct {

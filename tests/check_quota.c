@@ -53,6 +53,42 @@ START_TEST(by_default_an_eighth_is_left_to_the_others)
 }
 END_TEST
 
+START_TEST(a_uid_that_asks_too_often_waits_and_others_do_not)
+{
+	static struct quota_pace pace;
+	const uint64_t now = 7 * NSEC_PER_SEC, cost = QUOTA_CONNECT_NS;
+	const uint64_t burst = QUOTA_BURST_NS / cost;
+
+	for (uint64_t i = 0; i < burst; i++)
+		ck_assert_uint_eq(quota_charge(&pace, 1, cost, now), 0);
+	ck_assert_uint_eq(quota_charge(&pace, 1, cost, now), cost);
+	ck_assert_uint_eq(quota_charge(&pace, 1, QUOTA_REQUEST_NS, now), QUOTA_REQUEST_NS);
+	ck_assert_uint_eq(quota_charge(&pace, 0, cost, now), 0);
+	ck_assert_uint_eq(quota_charge(&pace, 2, cost, now), 0);
+	/* Waiting costs nothing; one more as its time comes. */
+	ck_assert_uint_eq(quota_charge(&pace, 1, cost, now + cost - 1), 1);
+	ck_assert_uint_eq(quota_charge(&pace, 1, cost, now + cost), 0);
+	ck_assert_uint_eq(quota_charge(&pace, 1, cost, now + cost), cost);
+	/* All of it again after a while, and not more. */
+	for (uint64_t i = 0; i < burst; i++)
+		ck_assert_uint_eq(quota_charge(&pace, 1, cost, now + NSEC_PER_SEC), 0);
+	ck_assert_uint_gt(quota_charge(&pace, 1, cost, now + NSEC_PER_SEC), 0);
+}
+END_TEST
+
+START_TEST(a_uid_that_is_ahead_is_not_forgotten_for_many_that_are_not)
+{
+	static struct quota_pace pace;
+	const uint64_t now = 7 * NSEC_PER_SEC;
+
+	while (!quota_charge(&pace, 1, QUOTA_CONNECT_NS, now))
+		;
+	for (uint32_t uid = 2; uid < 10 * QUOTA_PACED; uid++)
+		ck_assert_uint_eq(quota_charge(&pace, uid, QUOTA_CONNECT_NS, now), 0);
+	ck_assert_uint_gt(quota_charge(&pace, 1, QUOTA_CONNECT_NS, now), 0);
+}
+END_TEST
+
 START_TEST(options_say_what_users_and_groups_may_hold)
 {
 	static const uint32_t gids[] = { 50, 60 };
@@ -81,4 +117,6 @@ END_TEST
 
 CHECK_MAIN("quota", who_has_most_makes_room_and_among_equals_not_who_came_last,
 	   one_among_as_many_as_there_can_be_is_found, by_default_an_eighth_is_left_to_the_others,
+	   a_uid_that_asks_too_often_waits_and_others_do_not,
+	   a_uid_that_is_ahead_is_not_forgotten_for_many_that_are_not,
 	   options_say_what_users_and_groups_may_hold)

@@ -6,11 +6,13 @@
  */
 #include <dirent.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -20,6 +22,7 @@
 #include "common/util.h"
 #include "daemon/quota.h"
 #include "tests/daemon.h"
+#include "tests/service.h"
 #define CHECK_TIMEOUT 240
 #include "tests/check_unit.h"
 
@@ -33,6 +36,10 @@ struct shared {
 	_Atomic uint32_t n;	/* connections that it got */
 	int err;		/* why not more, and the words for it */
 	char text[256];
+	/* of a user in a hurry, and of another one */
+	_Atomic uint32_t phase;
+	_Atomic uint64_t n_dials;
+	_Atomic uint64_t worst_ns;
 };
 
 static struct shared *shared;
@@ -120,6 +127,136 @@ START_TEST(who_connects_and_says_nothing_keeps_nobody_out)
 		visited(OTHER_UID);
 	/* A uid's own are in the same boat; but who is quick gets through. */
 	end_hog(hog);
+	visited(HOG_UID);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ too often */
+
+enum { HURRY_HOLD, HURRY_CLOSE, HURRY_HELLO };
+
+#define HURRY_HELD (QUOTA_BURST_NS / QUOTA_CONNECT_NS + 2 * QUOTA_WAITING_1)
+#define HURRY_TIME (2 * NSEC_PER_SEC)
+#define VISITS	   50u
+
+/* Was the connection refused because its uid connects too often? */
+static bool hurry_is_told(int fd)
+{
+	union proto_message m;
+
+	return recv(fd, &m, sizeof(m), MSG_DONTWAIT) == (ssize_t)sizeof(m.error) &&
+	       m.error.code == -EAGAIN && strstr(m.error.text, "connects too often");
+}
+
+/* Connects in a loop: and keeps some until one is refused; and closes; and says HELLO, hears the
+ * answer and closes. */
+static void hurry(void)
+{
+	const struct proto_hello hello = service_hello();
+	int fds[HURRY_HELD] = { 0 };
+	union proto_message m;
+
+	(void)setpriority(PRIO_PROCESS, 0, 19);
+	for (uint64_t n = 0;; n++) {
+		uint32_t phase = atomic_load(&shared->phase);
+		int *fd = &fds[phase == HURRY_HOLD ? n % HURRY_HELD : 0];
+
+		if (*fd > 0 && hurry_is_told(*fd))
+			atomic_store(&shared->ready, 1);
+		if (*fd > 0)
+			(void)close(*fd);
+		*fd = dial();
+		if (phase == HURRY_HELLO && send(*fd, &hello, sizeof(hello), MSG_NOSIGNAL) > 0)
+			(void)recv(*fd, &m, sizeof(m), 0);
+		atomic_fetch_add(&shared->n_dials, 1);
+	}
+}
+
+/* Opens, calls and closes so often that a limit is not reached. */
+static void visit_often(void)
+{
+	for (uint32_t i = 0; i < VISITS; i++) {
+		uint64_t began = clock_ns(), took;
+		fk_client *c = NULL;
+		int64_t n = 0;
+
+		if (fk_open(d.socket, NULL, &c) < 0) {
+			(void)fprintf(stderr, "visit %u: %s\n", i, fk_open_error());
+			_exit(2);
+		}
+		if (fk_call(c, "fib:fib", &n, (int64_t)10) < 0 || n != 55)
+			_exit(3);
+		took = clock_ns() - began;
+		if (took > atomic_load(&shared->worst_ns))
+			atomic_store(&shared->worst_ns, took);
+		if (fk_close(c) < 0)
+			_exit(4);
+	}
+	_exit(0);
+}
+
+/* Of the manager's main thread, ns. */
+static uint64_t manager_cpu(void)
+{
+	_cleanup_fclose_ FILE *f = NULL;
+	unsigned long long ns = 0;
+	char path[64];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/schedstat", (int)d.manager);
+	f = fopen(path, "re");
+	ck_assert(f && fscanf(f, "%llu", &ns) == 1);
+	return ns;
+}
+
+/* Others come all the same, until HURRY_TIME has passed. Returns how often. */
+static uint64_t visited_for_a_while(const char *meanwhile)
+{
+	uint64_t began = clock_ns(), cpu = manager_cpu(), dials = atomic_load(&shared->n_dials);
+	uint64_t visits = 0, took;
+	double seconds;
+
+	atomic_store(&shared->worst_ns, 0);
+	do {
+		ck_assert_int_eq(
+			daemon_reap(daemon_client(visit_often, OTHER_UID - (uint32_t)visits)), 0);
+		visits += VISITS;
+		took = clock_ns() - began;
+	} while (took < HURRY_TIME);
+	seconds = (double)took / (double)NSEC_PER_SEC;
+	(void)printf("%s: %.0f connections a second, %.0f others served a second, the slowest in "
+		     "%.2f ms; the manager used %.1f %% of a CPU\n",
+		     meanwhile, (double)(atomic_load(&shared->n_dials) - dials) / seconds,
+		     (double)visits / seconds,
+		     (double)atomic_load(&shared->worst_ns) / (double)NSEC_PER_MSEC,
+		     100 * (double)(manager_cpu() - cpu) / (double)took);
+	return visits;
+}
+
+START_TEST(who_connects_in_a_loop_waits_and_others_do_not)
+{
+	uint64_t accepted, began, visits, most;
+	pid_t pid;
+
+	begin();
+	daemon_start(&d, "--workers=1", NULL);
+	(void)visited_for_a_while("without a loop");
+	pid = daemon_client(hurry, HOG_UID);
+	DAEMON_AWAIT(atomic_load(&shared->ready));
+	ck_assert_uint_gt(atomic_load(&d.board->manager.refused), 0);
+	atomic_store(&shared->phase, HURRY_CLOSE);
+	(void)visited_for_a_while("connect, close");
+	began = clock_ns();
+	accepted = atomic_load(&d.board->manager.accepted);
+	atomic_store(&shared->phase, HURRY_HELLO);
+	visits = visited_for_a_while("connect, HELLO, close");
+	accepted = atomic_load(&d.board->manager.accepted) - accepted - visits;
+	most = (clock_ns() - began + QUOTA_BURST_NS) / QUOTA_CONNECT_NS;
+	ck_assert_msg(accepted <= most, "%" PRIu64 " connections, at most %" PRIu64, accepted,
+		      most);
+	/* Even then it is served, in its turn. */
+	ck_assert_uint_gt(accepted, 0);
+	end_hog(pid);
 	visited(HOG_UID);
 	ck_assert_int_eq(daemon_stop(&d), 0);
 }
@@ -348,6 +485,7 @@ int main(void)
 {
 	const TTest *const tests[] = {
 		who_connects_and_says_nothing_keeps_nobody_out,
+		who_connects_in_a_loop_waits_and_others_do_not,
 		who_has_all_its_connections_leaves_room_for_others,
 		who_has_all_its_jobs_leaves_room_for_others,
 		who_has_all_its_bytes_leaves_room_for_others,
