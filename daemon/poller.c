@@ -11,15 +11,25 @@
  * WHO CALLS IT, ON WHICH THREAD
  *   As poller.h says.
  *
- *	others		fill in op; push note --> [notes]; fence; word: SLEEPING? --> bell
- *	poller		take all notes --> ring; announce sleep, fence, look again; enter the kernel
+ *	others		fill in op; push note --> [notes]; fence; word: SLEEPING? --> wake
+ *	poller		take all notes --> ring; announce sleep, fence, look again; sleep
  *			<-- completions: result, count down; those at 0 --> done()
  *
- * THE BELL
- *   The thread waits in io_uring_enter(2), so the bell is something that the ring waits for: the
- *   word itself, as a futex, from Linux 6.7 on; before that an eventfd, which is read. Once it
- *   waits for it it does so until it rings: a wake for an earlier sleep ends that wait, and is one
- *   turn too many, no more.
+ * HOW THE THREAD SLEEPS
+ *   The ring's memory is mapped, so a stray write of a task can change it. io_uring_enter(2) must
+ *   therefore never wait: if completions have overflowed the ring and its indices say otherwise,
+ *   the kernel looks for them for ever, and no signal ends that, SIGKILL included. The thread
+ *   sleeps in futex_waitv(2) instead, which reads no memory but the words that it compares:
+ *
+ *	word		other threads change it, and wake the thread (shm/wake.h)
+ *	tail of the completions, flags of the ring
+ *			the kernel changes them when an operation completes, on this thread. For
+ *			that it interrupts the sleep, which begins again, and compares again: no
+ *			completion is lost between the look and the sleep.
+ *
+ *   What a thread of the kernel completes, such as a read from a disk, changes the tail without an
+ *   interrupt. The kernel reports these, and these alone, by an eventfd. A read of it is always
+ *   under way in the ring, and its completion interrupts.
  *
  * INVARIANTS
  *   I1. notes is the newest note, which leads to those before by next. The thread takes all at
@@ -32,16 +42,18 @@
  *       nobody touches it when its notes have come down to 0 but done().
  *   I3. No note is forgotten: who leaves one makes a full fence and looks at the word; the thread
  *       announces its sleep, makes a full fence, and looks at the list (shm/wake.h, W1, W5). If it
- *       is on its way into the kernel then, the futex has another value than it was given, or the
- *       eventfd can be read.
+ *       is on its way into the kernel then, the futex has another value than it was given.
  *   I4. What was read is not lost: an operation that has completed is told so, whoever has asked
  *       for its end.
  *   I5. No descriptor of the ring stays open where tasks could close it: the thread has it
- *       registered with itself. The eventfd of the older way stays.
- *
+ *       registered with itself, and the ring has the eventfd.
  *   I6. No end is lost: its note counts as completed when it has found the operation, or that has
  *       completed before. Until then it is one of those for which there was no room, so the thread
  *       does not sleep.
+ *   I7. What the ring's memory says is compared with what only this thread writes or what the
+ *       kernel keeps (poller_is_sound()), each time before completions are taken. If it cannot be,
+ *       a task has written there: the pool ends, and no job is blamed. The kernel itself bounds
+ *       what it takes from that memory: at most the submissions that the ring has room for.
  *
  * CONFINEMENT
  *   The ring is made before the pool is confined (confine.c), since tasks may make none. It is
@@ -57,6 +69,7 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -65,6 +78,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/log.h"
 #include "common/urgent.h"
 #include "common/util.h"
 #include "daemon/confine.h"
@@ -76,20 +90,15 @@
 #define POLLER_THREADS 4u	    /* of the kernel's, for files on disks */
 #define POLLER_STACK   (256u << 10) /* a sanitizer needs some */
 
-/* Newer than the headers of Debian 12. */
-#define POLLER_OP_FUTEX_WAIT 51
-#define POLLER_FUTEX_U32     2 /* FUTEX2_SIZE_U32 */
-
 #define POLLER_AHEAD 8u /* completions, of which the operation is fetched */
 
 #define POLLER_NOTES 3u /* state: how many */
 #define POLLER_ASKED 4u
 #define POLLER_WHY   8 /* shift */
 
-#define POLLER_ENDS ((uintptr_t)1) /* of a note */
-#define POLLER_BELL UINT64_C(2)	   /* user_data of what waits for the bell */
-
-bool poller_is_old;
+#define POLLER_ENDS  ((uintptr_t)1) /* of a note */
+#define POLLER_NEWS  UINT64_C(2)    /* user_data of the read of the eventfd */
+#define POLLER_EVENT 0		    /* the eventfd among the ring's own files */
 
 /* ------------------------------------------------------------------------ notes */
 
@@ -103,16 +112,6 @@ static uintptr_t *poller_next(uintptr_t note)
 	return &poller_op_of(note)->next[note & POLLER_ENDS];
 }
 
-static void poller_ring(struct poller *p)
-{
-	const uint64_t one = 1;
-
-	if (p->bell < 0)
-		futex_wake(&p->word, INT32_MAX);
-	else
-		(void)!write(p->bell, &one, sizeof(one));
-}
-
 /* What it is to find was published before. */
 static void poller_wake(struct poller *p)
 {
@@ -124,7 +123,7 @@ static void poller_wake(struct poller *p)
 	if (wake_rests(value) && atomic_compare_exchange_strong_explicit(
 					 &p->word, &value, (value & ~WAKE_STATE) | WAKE_LOOKING,
 					 memory_order_relaxed, memory_order_relaxed))
-		poller_ring(p);
+		futex_wake(&p->word, 1);
 }
 
 static void poller_push(struct poller *p, uintptr_t note)
@@ -187,9 +186,12 @@ static struct io_uring_sqe *poller_sqe(struct poller *p)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&p->ring);
 
-	if (sqe || io_uring_submit(&p->ring) < 0)
-		return sqe;
-	return io_uring_get_sqe(&p->ring);
+	if (!sqe && io_uring_submit(&p->ring) >= 0)
+		sqe = io_uring_get_sqe(&p->ring);
+	/* liburing writes the table of entries once; a task may have written there since. */
+	if (sqe)
+		p->ring.sq.array[sqe - p->ring.sq.sqes] = (uint32_t)(sqe - p->ring.sq.sqes);
+	return sqe;
 }
 
 static void poller_describe(struct io_uring_sqe *sqe, const struct poller_op *op)
@@ -233,8 +235,8 @@ static void poller_submit(struct poller *p)
 	p->later = note;
 }
 
-/* The ring waits for the bell, if there is room. value: the word that announces the sleep. */
-static bool poller_arm(struct poller *p, uint32_t value)
+/* The ring reads the eventfd. False: there is no room now. */
+static bool poller_arm(struct poller *p)
 {
 	struct io_uring_sqe *sqe;
 
@@ -243,14 +245,9 @@ static bool poller_arm(struct poller *p, uint32_t value)
 	sqe = poller_sqe(p);
 	if (!sqe)
 		return false;
-	if (p->bell >= 0) {
-		io_uring_prep_read(sqe, p->bell, &p->rung, sizeof(p->rung), 0);
-	} else {
-		io_uring_prep_rw(POLLER_OP_FUTEX_WAIT, sqe, POLLER_FUTEX_U32,
-				 (const void *)(uintptr_t)&p->word, 0, value);
-		sqe->addr3 = FUTEX_BITSET_MATCH_ANY;
-	}
-	sqe->user_data = POLLER_BELL;
+	io_uring_prep_read(sqe, POLLER_EVENT, &p->news, sizeof(p->news), 0);
+	sqe->flags |= IOSQE_FIXED_FILE;
+	sqe->user_data = POLLER_NEWS;
 	p->armed = true;
 	return true;
 }
@@ -281,13 +278,47 @@ static bool poller_is_out(struct poller_op *op)
 	return (atomic_load_explicit(&op->state, memory_order_relaxed) & POLLER_NOTES) > 1;
 }
 
+/* How many have completed that were not taken yet. */
+static uint32_t poller_ready(const struct poller *p)
+{
+	return io_uring_smp_load_acquire(p->ring.cq.ktail) - p->head;
+}
+
+/* Set by the kernel: completions wait outside of the ring. */
+static uint32_t poller_flags(const struct poller *p)
+{
+	return IO_URING_READ_ONCE(*p->ring.sq.kflags);
+}
+
+static const struct io_uring_cqe *poller_cqe(const struct poller *p, uint32_t at)
+{
+	return &p->ring.cq.cqes[at & p->ring.cq.ring_mask];
+}
+
 /* The operation of a completion that comes later, or of an old one: worker and kernel had it on
  * other CPUs. */
-static void poller_fetch(const struct poller *p, unsigned int at)
+static void poller_fetch(const struct poller *p, uint32_t at)
 {
-	const struct io_uring_cqe *cqe = &p->ring.cq.cqes[at & p->ring.cq.ring_mask];
+	__builtin_prefetch(poller_op_of(poller_cqe(p, at)->user_data), 1);
+}
 
-	__builtin_prefetch(poller_op_of(cqe->user_data), 1);
+/*
+ * False: something else than this thread and the kernel has written to the ring's memory (I7).
+ * all: the kernel has just taken all submissions, and has put into the ring what there was room
+ * for.
+ */
+static bool poller_is_sound(const struct poller *p, bool all)
+{
+	const struct io_uring_sq *sq = &p->ring.sq;
+	const struct io_uring_cq *cq = &p->ring.cq;
+	uint32_t ready = poller_ready(p);
+	uint32_t flags = poller_flags(p);
+
+	return IO_URING_READ_ONCE(*cq->khead) == p->head && ready <= POLLER_CQES &&
+	       !IO_URING_READ_ONCE(*cq->kflags) && !IO_URING_READ_ONCE(*sq->kdropped) &&
+	       IO_URING_READ_ONCE(*sq->ktail) == sq->sqe_tail &&
+	       sq->sqe_tail - IO_URING_READ_ONCE(*sq->khead) <= POLLER_SQES &&
+	       !(flags & ~IORING_SQ_CQ_OVERFLOW) && !(flags && all && !ready);
 }
 
 /* Takes what has completed. Returns how many. An end that has not found its operation, since the
@@ -295,18 +326,15 @@ static void poller_fetch(const struct poller *p, unsigned int at)
 static uint32_t poller_reap(struct poller *p)
 {
 	uintptr_t first = 0, *end = &first;
-	struct io_uring_cqe *cqe;
-	unsigned int head;
-	uint32_t n = 0;
+	uint32_t n = poller_ready(p);
 
-	io_uring_for_each_cqe(&p->ring, head, cqe)
-	{
+	for (uint32_t i = 0; i < n; i++) {
+		const struct io_uring_cqe *cqe = poller_cqe(p, p->head + i);
 		uint64_t note = cqe->user_data;
 		struct poller_op *op = poller_op_of(note);
 
-		n++;
-		poller_fetch(p, head + POLLER_AHEAD);
-		if (note == POLLER_BELL) {
+		poller_fetch(p, p->head + i + POLLER_AHEAD);
+		if (note == POLLER_NEWS) {
 			p->armed = false;
 		} else if (note & POLLER_ENDS && cqe->res == -ENOENT && poller_is_out(op)) {
 			*poller_next(note) = p->later;
@@ -317,6 +345,7 @@ static uint32_t poller_reap(struct poller *p)
 		}
 	}
 	*end = 0;
+	p->head += n;
 	io_uring_cq_advance(&p->ring, n);
 	if (first)
 		p->way.done(p->way.arg, (struct poller_op *)first);
@@ -331,27 +360,47 @@ static bool poller_stops(struct poller *p)
 	return atomic_load_explicit(&p->stop, memory_order_relaxed);
 }
 
+/* Until there is a note, or something has completed. Returns 0 or a negative errno. */
+static int poller_sleep(struct poller *p)
+{
+	uint32_t value = wake_prepare(&p->word);
+	const struct futex_waitv words[] = {
+		{ value, (uintptr_t)&p->word, FUTEX_32, 0 },
+		{ p->head, (uintptr_t)p->ring.cq.ktail, FUTEX_32 | FUTEX_PRIVATE_FLAG, 0 },
+		{ 0, (uintptr_t)p->ring.sq.kflags, FUTEX_32 | FUTEX_PRIVATE_FLAG, 0 },
+	};
+	int r = 0;
+
+	/* Relaxed: after the fence of wake_prepare(), I3. */
+	if (!atomic_load_explicit(&p->notes, memory_order_relaxed) && !poller_stops(p) &&
+	    syscall(SYS_futex_waitv, words, ARRAY_SIZE(words), 0, NULL, 0) < 0)
+		r = errno == EAGAIN || errno == EINTR ? 0 : -errno;
+	wake_store(&p->word, WAKE_LOOKING);
+	return r;
+}
+
 static void poller_turn(struct poller *p)
 {
 	const struct timespec rest = { .tv_nsec = 1000000 };
 	_Atomic uint64_t *turns = p->way.turns;
-	uint32_t value;
-	bool sleeps;
+	bool armed, all;
 	int r;
 
 	poller_submit(p);
-	value = wake_prepare(&p->word);
-	/* Relaxed: after the fence of wake_prepare(), I3. */
-	sleeps = !p->later && !atomic_load_explicit(&p->notes, memory_order_relaxed) &&
-		 !poller_stops(p) && poller_arm(p, value);
-	r = sleeps ? io_uring_submit_and_wait(&p->ring, 1)
-		   : io_uring_submit_and_get_events(&p->ring);
-	wake_store(&p->word, WAKE_LOOKING);
+	armed = poller_arm(p);
+	r = io_uring_submit(&p->ring);
+	all = r >= 0 && !io_uring_sq_ready(&p->ring);
+	if (all && armed && !p->later && !poller_ready(p) && !poller_flags(p))
+		r = poller_sleep(p);
+	if (!poller_is_sound(p, all)) {
+		log_error("io_uring: memory of the ring was overwritten: the pool ends");
+		abort();
+	}
 	/* Relaxed: its own. */
 	atomic_store_explicit(turns, atomic_load_explicit(turns, memory_order_relaxed) + 1,
 			      memory_order_relaxed);
 	/* The kernel has no memory for it now, or too much has completed: it comes again. */
-	if (!poller_reap(p) && r < 0 && r != -EINTR)
+	if (!poller_reap(p) && (r < 0 || !all))
 		(void)nanosleep(&rest, NULL);
 }
 
@@ -361,36 +410,24 @@ static void poller_allow(struct io_uring_restriction *rows, uint32_t *n, uint8_t
 		(struct io_uring_restriction){ .opcode = IORING_RESTRICTION_SQE_OP, .sqe_op = op };
 }
 
-/* The ring, with whatever this kernel can do. */
 static int poller_make(struct poller *p)
 {
-	static const uint32_t ways[] = {
-		IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_SUBMIT_ALL,
-		IORING_SETUP_SUBMIT_ALL,
+	struct io_uring_params params = {
+		.flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_COOP_TASKRUN |
+			 IORING_SETUP_SUBMIT_ALL | IORING_SETUP_R_DISABLED | IORING_SETUP_CQSIZE,
+		.cq_entries = POLLER_CQES,
 	};
-	int r = -EINVAL;
 
-	for (uint32_t i = poller_is_old ? 1 : 0; r == -EINVAL && i < ARRAY_SIZE(ways); i++) {
-		struct io_uring_params params = {
-			.flags = ways[i] | IORING_SETUP_R_DISABLED | IORING_SETUP_CQSIZE,
-			.cq_entries = POLLER_CQES,
-		};
-
-		r = io_uring_queue_init_params(POLLER_SQES, &p->ring, &params);
-	}
-	return r;
+	return io_uring_queue_init_params(POLLER_SQES, &p->ring, &params);
 }
 
-/* What the bell is. Returns 0 or a negative errno. */
-static int poller_choose(struct poller *p)
+/* The eventfd, which the ring keeps. Returns 0 or a negative errno. */
+static int poller_add_event(struct poller *p)
 {
-	struct io_uring_probe *probe = io_uring_get_probe_ring(&p->ring);
-	bool futex = probe && io_uring_opcode_supported(probe, POLLER_OP_FUTEX_WAIT);
+	_cleanup_close_ int event = eventfd(0, EFD_CLOEXEC);
+	int r = event < 0 ? -errno : io_uring_register_eventfd_async(&p->ring, event);
 
-	io_uring_free_probe(probe);
-	if (!futex || poller_is_old)
-		p->bell = eventfd(0, EFD_CLOEXEC);
-	return (!futex || poller_is_old) && p->bell < 0 ? -errno : 0;
+	return r < 0 ? r : io_uring_register_files(&p->ring, &event, 1);
 }
 
 /* What liburing 2.3 declares and does not have. */
@@ -415,8 +452,10 @@ static int poller_restrict(struct poller *p)
 	poller_allow(rows, &n, IORING_OP_ACCEPT);
 	poller_allow(rows, &n, IORING_OP_POLL_ADD);
 	poller_allow(rows, &n, IORING_OP_ASYNC_CANCEL);
-	if (p->bell < 0)
-		poller_allow(rows, &n, POLLER_OP_FUTEX_WAIT);
+	rows[n++] = (struct io_uring_restriction){
+		.opcode = IORING_RESTRICTION_SQE_FLAGS_ALLOWED,
+		.sqe_flags = IOSQE_FIXED_FILE,
+	};
 	(void)io_uring_register_iowq_max_workers(&p->ring, threads);
 	r = poller_register(p, IORING_REGISTER_RESTRICTIONS, rows, n);
 	if (r < 0)
@@ -430,7 +469,8 @@ static int poller_restrict(struct poller *p)
 /* begun: 1, or a negative errno. */
 static void poller_say(struct poller *p, int begun)
 {
-	/* ORDER poller/begun [N2]: release, the bell. Pairs with poller_start(). */
+	/* ORDER poller/begun [N2]: release, the ring as it is made. Pairs with
+	 * poller_start(). */
 	atomic_store_explicit(&p->begun, (uint32_t)begun, memory_order_release);
 	futex_wake(&p->begun, INT32_MAX);
 }
@@ -449,7 +489,7 @@ static void *poller_main(void *arg)
 	}
 	r = confine_thread(p->way.confine);
 	if (r == 0)
-		r = poller_choose(p);
+		r = poller_add_event(p);
 	if (r == 0)
 		r = poller_restrict(p);
 	if (r >= 0) {
@@ -466,11 +506,9 @@ static void *poller_main(void *arg)
 	return NULL;
 }
 
-/* The bell is rung by others, and closed when nobody does so any more. */
 static void poller_join(struct poller *p)
 {
 	pthread_join(p->thread, NULL);
-	p->bell = safe_close(p->bell);
 	p->started = false;
 }
 
@@ -482,7 +520,6 @@ int poller_start(struct poller *p, const struct poller_way *way)
 	int r;
 
 	p->way = *way;
-	p->bell = -1;
 	/* Whatever comes to the process is not this thread's, nor is a write that nobody reads. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -493,7 +530,7 @@ int poller_start(struct poller *p, const struct poller_way *way)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (r < 0)
 		return r;
-	/* ORDER poller/begun [N2]: acquire, the bell. Pairs with poller_say(). */
+	/* ORDER poller/begun [N2]: acquire, the ring as it is made. Pairs with poller_say(). */
 	while (!(begun = atomic_load_explicit(&p->begun, memory_order_acquire)))
 		(void)futex_wait(&p->begun, 0, 0);
 	p->started = true;

@@ -55,10 +55,10 @@ struct poller_way {
 struct poller {
 	_Alignas(64) _Atomic uintptr_t notes; /* the newest: poller.c, I1 */
 	_Atomic uint32_t word;		      /* shm/wake.h: whether the thread sleeps */
-	int bell;			      /* an eventfd, or -1: word is a futex of the ring's */
 	_Alignas(64) struct io_uring ring;
-	uint64_t rung;	 /* what was read of the bell */
-	bool armed;	 /* the ring waits for the bell */
+	uint32_t head;	 /* of the completions: how many were taken */
+	uint64_t news;	 /* what was read from the eventfd */
+	bool armed;	 /* the ring reads it */
 	uintptr_t later; /* notes that there was no room for, the oldest first */
 	struct poller_way way;
 	pthread_t thread;
@@ -66,9 +66,6 @@ struct poller {
 	_Atomic bool stop;
 	_Atomic uint32_t begun; /* 1: the thread is there; or why it is not, a negative errno */
 };
-
-/* For tests: the ring is made as on Linux 6.1, and the bell is an eventfd. */
-extern bool poller_is_old;
 
 /* Makes the ring and its thread. Returns 0, or a negative errno: there is no io_uring here, or no
  * memory for it. */

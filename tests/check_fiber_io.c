@@ -495,10 +495,8 @@ static void drop(int pair[2])
 	(void)close(pair[1]);
 }
 
-/* Both ways to make the ring, on one worker and on two. */
-#define EACH_WAY(workers)                                                                          \
-	for (uint32_t way = 0, workers;                                                            \
-	     poller_is_old = way / 2 == 1, workers = 1 + way % 2, way < 4; way++)
+/* On one worker and on two. */
+#define EACH_WAY(workers) for (uint32_t way = 0, workers; workers = 1 + way, way < 2; way++)
 
 START_TEST(what_is_there_costs_no_wait)
 {
@@ -584,7 +582,7 @@ START_TEST(a_poll_in_vain_says_nothing_of_the_read_after_it)
 {
 	EACH_WAY(workers)
 	{
-		make(a, way % 2);
+		make(a, way);
 		start(workers, false);
 		submit(1, "t:polls", 20);
 		for (uint32_t i = 1; i <= 20; i++)
@@ -600,21 +598,18 @@ END_TEST
 /* Both were sent to one worker, if that is where they were. */
 START_TEST(who_computes_keeps_no_other_from_its_data)
 {
-	for (int old = 0; old < 2; old++) {
-		poller_is_old = old;
-		make(a, false);
-		start(2, false);
-		for (int64_t i = 0; i < 100; i++) {
-			atomic_store(&ended, 0);
-			submit(1, "t:meeting", i);
-			await_io(2);
-			comes(1, 2);
-			ck_assert_int_eq(result(1), i);
-			ck_assert_int_eq(read(a[0], &(char){ 0 }, 1), 1);
-		}
-		stop();
-		drop(a);
+	make(a, false);
+	start(2, false);
+	for (int64_t i = 0; i < 100; i++) {
+		atomic_store(&ended, 0);
+		submit(1, "t:meeting", i);
+		await_io(2);
+		comes(1, 2);
+		ck_assert_int_eq(result(1), i);
+		ck_assert_int_eq(read(a[0], &(char){ 0 }, 1), 1);
 	}
+	stop();
+	drop(a);
 }
 END_TEST
 
@@ -681,7 +676,7 @@ START_TEST(connections_are_accepted_and_served)
 		/* An abstract address. */
 		(void)snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1,
 			       "check_fiber_io.%d.%u", getpid(), way);
-		a[0] = socket(AF_UNIX, SOCK_STREAM | (way % 2 ? SOCK_NONBLOCK : 0), 0);
+		a[0] = socket(AF_UNIX, SOCK_STREAM | (way ? SOCK_NONBLOCK : 0), 0);
 		ck_assert_int_eq(bind(a[0], (struct sockaddr *)(void *)&address, sizeof(address)),
 				 0);
 		ck_assert_int_eq(listen(a[0], 4), 0);
@@ -748,7 +743,7 @@ START_TEST(ten_thousand_read_at_once_and_hold_no_worker)
 		stop();
 		for (int64_t i = 0; i < n; i++) {
 			(void)close(ends[i][0]);
-			make(ends[i], way % 2);
+			make(ends[i], way);
 		}
 	}
 }
@@ -809,7 +804,7 @@ START_TEST(a_wait_ends_at_its_time)
 {
 	EACH_WAY(workers)
 	{
-		make(a, way % 2);
+		make(a, way);
 		start(workers, false);
 		ck_assert_int_eq(rig_call(&rig, "t:moments", 100), 0);
 		ck_assert_uint_eq(atomic_load(&ended), 100);
@@ -827,7 +822,7 @@ START_TEST(data_and_a_time_at_once_are_one_of_the_two)
 		int64_t got = 0, n = 0;
 		char text[64];
 
-		make(a, way % 2);
+		make(a, way);
 		start(workers, false);
 		submit(1, "t:at_that_time", 1000);
 		while (rig_counter(&rig, jobs_done) == 0) {
@@ -855,8 +850,8 @@ START_TEST(a_cancel_reaches_those_that_wait)
 {
 	EACH_WAY(workers)
 	{
-		make(a, way % 2);
-		make(b, way % 2);
+		make(a, way);
+		make(b, way);
 		for (int i = 0; i < 5; i++) {
 			start(workers, false);
 			submit(1, "t:vain", 200);
@@ -876,8 +871,8 @@ START_TEST(a_cancel_at_any_moment_leaves_nothing)
 {
 	EACH_WAY(workers)
 	{
-		make(a, way % 2);
-		make(b, way % 2);
+		make(a, way);
+		make(b, way);
 		start(workers, false);
 		for (uint32_t i = 0; i < 150; i++) {
 			ck_assert_uint_eq(cancel_after(i * 400, "t:vain", 30), JOB_CANCELLED);
@@ -911,7 +906,7 @@ START_TEST(who_closes_a_descriptor_does_not_end_the_wait)
 		int64_t x = 7;
 
 		make(a, false);
-		make(ends[0], way % 2);
+		make(ends[0], way);
 		start(workers, false);
 		submit(1, "t:frames", 1);
 		await_io(1);

@@ -4,7 +4,9 @@
  * pool with the fiber named.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "client/client.h"
@@ -12,6 +14,8 @@
 #define CHECK_TIMEOUT 120
 #include "tests/check_unit.h"
 #include "tests/jobs.h"
+
+#define QUEUED 40
 
 static struct daemon d;
 static fk_client *c;
@@ -242,6 +246,64 @@ START_TEST(a_pool_that_is_killed_leaves_nothing_of_fibers_that_read)
 }
 END_TEST
 
+/*
+ * Fibers wait for input, another one begins to, and other jobs are queued. Returns how long the
+ * queued ones waited, in us. how: of wild:rings; < 0: nothing is written over.
+ */
+static uint64_t write_over_rings(int64_t how)
+{
+	uint64_t crashes = atomic_load(&d.board->manager.crashes), since;
+	fk_job reading = submit("fiber:reading", 10), other, bad, queued[QUEUED];
+	pid_t pool = daemon_pool(&d);
+
+	/* The ring's memory is as it was at first until something has completed. */
+	await_reading(10);
+	see_cancelled(reading);
+	ck_assert_int_eq(fk_release(c, reading), 0);
+	reading = submit("fiber:reading", 100);
+	await_reading(100);
+	since = clock_ns();
+	bad = how < 0 ? submit("fiber:naps", 0) : submit("wild:rings", how);
+	ck_assert_int_ne(jobs_outcome(c, bad, NULL), FK_CRASHED);
+	other = submit("fiber:reading", 1);
+	for (int i = 0; i < QUEUED; i++)
+		queued[i] = jobs_submit(c, "null:add", FK_IDEMPOTENT, i, 1000);
+	for (int i = 0; i < QUEUED; i++)
+		jobs_see(c, queued[i], i + 1000);
+	since = clock_ns() - since;
+	ck_assert_int_eq(fk_release(c, bad), 0);
+	if (how < 0) {
+		see_cancelled(reading);
+		see_cancelled(other);
+		ck_assert_int_eq(daemon_pool(&d), pool);
+	} else {
+		ck_assert_int_eq(jobs_outcome(c, reading, NULL), FK_LOST);
+		/* The pool may have ended before it began. */
+		(void)fk_cancel(c, other);
+		ck_assert_int_ne(jobs_outcome(c, other, NULL), FK_CRASHED);
+		ck_assert_str_eq(jobs_crash(&d, crashes + 1)->task, "");
+		ck_assert_int_ne(jobs_pool_after(&d, pool), pool);
+	}
+	ck_assert_int_eq(fk_release(c, reading), 0);
+	ck_assert_int_eq(fk_release(c, other), 0);
+	return since / NSEC_PER_USEC;
+}
+
+/* The kernel would look for completions for ever if a thread waited for them in the ring. */
+START_TEST(a_task_that_writes_over_the_memory_of_io_uring_ends_the_pool_and_blames_no_job)
+{
+	uint64_t control, longest = 0;
+
+	start_with("--workers=2", "--hang-limit=1s", NULL);
+	control = write_over_rings(-1);
+	for (int64_t how = 0; how < 4; how++)
+		longest = max(longest, write_over_rings(how));
+	printf("%d queued jobs wait for %" PRIu64 " us, control %" PRIu64 " us\n", QUEUED, longest,
+	       control);
+	see_talk_and_end();
+}
+END_TEST
+
 /* Ends the pool in one of its ways; the fiber is named, and the next pool runs fibers. */
 static void see_bad_end(int64_t how, int signo, uint32_t reason, const char *fiber,
 			const char *said)
@@ -403,6 +465,7 @@ CHECK_MAIN("fiber_jobs", jobs_that_are_fibers_have_their_results, a_client_cance
 	   abort_in_a_fiber_is_its_jobs, fibers_talk_through_pipes_however_tasks_are_confined,
 	   a_cancel_ends_fibers_that_read, fibers_that_read_end_with_a_client_that_is_killed,
 	   a_pool_that_is_killed_leaves_nothing_of_fibers_that_read,
+	   a_task_that_writes_over_the_memory_of_io_uring_ends_the_pool_and_blames_no_job,
 	   a_signal_that_a_module_handles_goes_by, a_fiber_that_ends_badly_in_a_section_is_its_jobs,
 	   the_job_of_the_worker_is_not_to_blame_for_a_section,
 	   sections_are_there_however_tasks_are_confined,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/modules/wild.c - a task that writes over what the pool shares with others, and crashes */
+/* tests/modules/wild.c - tasks that write over what the pool shares with others */
 #include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -51,6 +51,55 @@ FK_BODY(board)
 FK_END(board)
 
 FK_EXPORT(board, "from:i64, bytes:i64 -> ", 0, "Fills so many bytes of the board with garbage")
+
+/* The numbers that all words of the memory of the pool's io_uring become, one after the other: of
+ * bytes that are the same, or at random, for some rounds. */
+#define RINGS  4
+#define ROUNDS 200
+
+static uint32_t random_word(uint64_t *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return (uint32_t)*state;
+}
+
+static void scribble(volatile uint32_t *words, size_t n, int64_t how, uint64_t *state)
+{
+	static const uint32_t same[] = { 0x5a5a5a5a, 0xffffffff, 0 };
+
+	for (size_t i = 0; i < n; i++)
+		words[i] = how < 3 ? same[how] : random_word(state);
+}
+
+/* Returns how many such mappings there are. */
+FK_TASK(int64_t, rings, (int64_t, how), )
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	uint64_t state = 0x9e3779b97f4a7c15;
+	uintptr_t from[RINGS], to[RINGS];
+	char line[512];
+	int64_t n = 0;
+
+	while (maps && n < RINGS && fgets(line, sizeof(line), maps))
+		if (strstr(line, "[io_uring]") &&
+		    sscanf(line, "%" SCNxPTR "-%" SCNxPTR, &from[n], &to[n]) == 2)
+			n++;
+	if (maps)
+		(void)fclose(maps);
+	for (int round = 0; round < (how < 3 ? 1 : ROUNDS); round++)
+		for (int64_t i = 0; i < n; i++)
+			scribble((volatile uint32_t *)from[i], (to[i] - from[i]) / 4, how, &state);
+	FK_LEAF(n);
+}
+FK_BODY(rings)
+{
+	FK_RETURN(0);
+}
+FK_END(rings)
+
+FK_EXPORT(rings, "how:i64 -> i64", 0, "Writes over the memory of the pool's io_uring")
 FK_EXPORT(fronts, "arena:i64, board:i64 -> ", 0,
 	  "Fills so many bytes of arena and board with garbage, and calls abort()")
-FK_MODULE(wild, "A task that writes where it must not")
+FK_MODULE(wild, "Tasks that write where they must not")
