@@ -30,8 +30,8 @@ void bell_wait(const _Atomic uint32_t *word, uint32_t value, const _Atomic uint3
 
 	if (!bell_is_alone)
 		r = futex_wait_two(bell, heard, word, value, deadline_ns);
-	/* ENOMEM, too: the kernel allocates for futex_waitv(2). */
-	if (r == -ENOSYS || r == -ENOMEM) {
+	/* Otherwise, as with ENOMEM, it has not slept, and must not come again at once. */
+	if (r && r != -EAGAIN && r != -EINTR && r != -ETIMEDOUT) {
 		uint64_t nap = clock_ns() + BELL_NAP;
 
 		(void)futex_wait(word, value, deadline_ns ? min(deadline_ns, nap) : nap);

@@ -58,6 +58,7 @@ static const uint32_t inject_calls[] = {
 	SYS_fchmod,
 	SYS_fcntl,
 	SYS_fstat,
+	SYS_futex_waitv,
 	SYS_ftruncate,
 	SYS_getrandom,
 	SYS_getsockopt,

@@ -61,6 +61,7 @@ static const struct call {
 	{ "ftruncate", SYS_ftruncate, MANAGER, { ENOSPC, EINTR, ENOMEM } },
 	{ "fallocate", SYS_fallocate, MANAGER, { ENOSPC, EINTR, ENOMEM } },
 	{ "futex", SYS_futex, MANAGER | POOL | CLIENT, { EINTR, EAGAIN } },
+	{ "waitv", SYS_futex_waitv, POOL, { ENOMEM, EINTR, EAGAIN, ENOSYS } },
 	{ "accept", SYS_accept4, MANAGER, { EMFILE, ENFILE, ENOMEM, EINTR, ECONNABORTED } },
 	{ "recvmsg", SYS_recvmsg, MANAGER | POOL | CLIENT, { ENOMEM, EAGAIN, EINTR, ENOBUFS } },
 	{ "sendmsg", SYS_sendmsg, MANAGER, { ENOBUFS, EAGAIN, EINTR, ENOMEM, ETOOMANYREFS } },
