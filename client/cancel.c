@@ -3,8 +3,7 @@
  * client/cancel.c - asking forkd to end a job
  *
  * WHAT IT IS
- *   A word in the job's record, and the one message that a client sends after its HELLO. Neither
- *   has an answer but the job's outcome.
+ *   A word in the job's record, and a message. Neither has an answer but the job's outcome.
  *	client --PROTO_CANCEL--> manager --PROTO_POOL_CANCEL--> pool
  *
  * WHO CALLS IT, ON WHICH THREAD
