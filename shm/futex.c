@@ -21,27 +21,17 @@ int futex_wait(const _Atomic uint32_t *word, uint32_t value, uint64_t deadline_n
 	return 0;
 }
 
-/* glibc has no wrapper, and older headers have no structure. */
-struct futex_two {
-	uint64_t value;
-	uint64_t address;
-	uint32_t flags;
-	uint32_t reserved;
-};
-
-#define FUTEX_TWO_U32 2u /* FUTEX_32: of 32 bits, shared between processes */
-
 int futex_wait_two(const _Atomic uint32_t *a, uint32_t a_value, const _Atomic uint32_t *b,
 		   uint32_t b_value, uint64_t deadline_ns)
 {
 	struct timespec ts = { .tv_sec = (time_t)(deadline_ns / 1000000000u),
 			       .tv_nsec = (long)(deadline_ns % 1000000000u) };
-	struct futex_two two[] = {
-		{ .value = a_value, .address = (uintptr_t)a, .flags = FUTEX_TWO_U32 },
-		{ .value = b_value, .address = (uintptr_t)b, .flags = FUTEX_TWO_U32 },
+	struct futex_waitv words[] = {
+		{ .val = a_value, .uaddr = (uintptr_t)a, .flags = FUTEX_32 },
+		{ .val = b_value, .uaddr = (uintptr_t)b, .flags = FUTEX_32 },
 	};
 
-	if (syscall(SYS_futex_waitv, two, 2, 0, deadline_ns ? &ts : NULL, CLOCK_MONOTONIC) < 0)
+	if (syscall(SYS_futex_waitv, words, 2, 0, deadline_ns ? &ts : NULL, CLOCK_MONOTONIC) < 0)
 		return -errno;
 	return 0;
 }
