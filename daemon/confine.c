@@ -48,6 +48,7 @@
 #include <linux/ioprio.h>
 #include <linux/seccomp.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/mman.h>
@@ -130,6 +131,15 @@ struct confine_row {
 #define IF_OWN_PID(argument)	    CONFINE_OWN_PID, argument, 0
 #define IF_MANAGER(argument)	    CONFINE_MANAGER, argument, 0
 
+/* argument: the signal. SIGCONT makes a task that hangs look as if it had been stopped: hang.c. */
+#define DENY_STOPS(call, argument)                                                                 \
+	{ call, DENY, IF_EQUAL(argument, SIGSTOP) }, { call, DENY, IF_EQUAL(argument, SIGTSTP) },  \
+		{ call, DENY, IF_EQUAL(argument, SIGTTIN) },                                       \
+		{ call, DENY, IF_EQUAL(argument, SIGTTOU) },                                       \
+	{                                                                                          \
+		call, DENY, IF_EQUAL(argument, SIGCONT)                                            \
+	}
+
 static const struct confine_row confine_rows[] = {
 	/* Memory. What shall be executable is mapped before. */
 	{ SYS_mmap, DENY, IF_ANY_BIT(2, PROT_EXEC) },
@@ -169,6 +179,11 @@ static const struct confine_row confine_rows[] = {
 	{ SYS_set_robust_list, ALLOW },
 	{ SYS_set_tid_address, ALLOW },
 
+	/* Nothing that stops the pool. A timer of a task's can still do so (daemon/pulse.h, I4). */
+	DENY_STOPS(SYS_kill, 1),
+	DENY_STOPS(SYS_tgkill, 2),
+	DENY_STOPS(SYS_rt_sigqueueinfo, 1),
+	DENY_STOPS(SYS_rt_tgsigqueueinfo, 2),
 	/* Others, the manager among them, which has the same uid. */
 	{ SYS_kill, ALLOW, IF_OWN_PID(0) },
 	{ SYS_kill, DENY },

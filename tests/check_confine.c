@@ -165,6 +165,15 @@ static const struct attempt denied_to_equals[] = {
 /* These would do something, or are denied to root as well on some machines: without a filter they
  * are not tried. */
 static const struct attempt denied_unseen[] = {
+	{ CALL(kill), { POOL, SIGSTOP } },
+	{ CALL(kill), { POOL, SIGTSTP } },
+	{ CALL(kill), { POOL, SIGTTIN } },
+	{ CALL(kill), { POOL, SIGTTOU } },
+	{ CALL(kill), { POOL, SIGCONT } },
+	{ CALL(tgkill), { POOL, POOL, SIGSTOP } },
+	{ CALL(tgkill), { POOL, POOL, SIGTTOU } },
+	{ CALL(rt_sigqueueinfo), { POOL, SIGSTOP, 0 } },
+	{ CALL(rt_tgsigqueueinfo), { POOL, POOL, SIGSTOP, 0 } },
 	{ CALL(setpriority), { PRIO_PROCESS, MANAGER, 0 } },
 	{ CALL(setpriority), { PRIO_PGRP, 0, 0 } },
 	{ CALL(setpriority), { PRIO_USER, 0, 0 } },
@@ -202,6 +211,7 @@ static const struct attempt allowed[] = {
 	{ CALL(madvise), { 0, 0, MADV_DONTNEED } },
 	{ CALL(kill), { POOL, 0 } },
 	{ CALL(tgkill), { POOL, POOL, 0 } },
+	{ CALL(tgkill), { POOL, POOL, SIGURG } },
 	{ CALL(prlimit64), { 0, 7, 0, 0 } },
 	{ CALL(prlimit64), { POOL, 7, 0, 0 } },
 	{ CALL(prctl), { PR_SET_TIMERSLACK, 1000 } },
