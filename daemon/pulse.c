@@ -163,6 +163,8 @@ void pulse_glance(struct pulse *p)
 
 void pulse_stopped(struct pulse *p)
 {
+	p->watch.stopped = 0;
+	p->watch.last.stopped = false;
 	if (p->limit && p->pool->state == POOLPROC_READY && p->state != PULSE_ASKED)
 		pulse_ask(p);
 }

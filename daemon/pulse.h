@@ -36,7 +36,8 @@
  *   I4. A pool that a signal has stopped (SIGSTOP, by a task or from outside) is asked at once. If
  *       each look for the limit finds it stopped it gets SIGCONT, once: the next time it is ended,
  *       or as soon as it is found stopped before it has answered. The kernel sends SIGCHLD for a
- *       stop, so an idle manager needs no timer. A stop by a debugger (ptrace) is not seen there.
+ *       stop, so an idle manager needs no timer, and the time of each stop begins anew. A stop by a
+ *       debugger (ptrace) is not seen there.
  *   I5. A pool that was killed, by whomever, and has not ended has POOLPROC_DEATH_NS from the look
  *       that finds SIGKILL pending in one of its threads (poolproc.c, I7).
  */
@@ -101,7 +102,7 @@ void pulse_watch(struct pulse *pulse, const struct arena *arena, uint32_t n_work
 void pulse_said(struct pulse *pulse);
 /* Somebody is awake anyway: it is asked if a worker runs a job. */
 void pulse_glance(struct pulse *pulse);
-/* A signal has stopped it. */
+/* A signal has stopped it, perhaps not for the first time: the time of this stop begins. */
 void pulse_stopped(struct pulse *pulse);
 /* It has read something for which there was no room before. */
 void pulse_moved(struct pulse *pulse);

@@ -85,6 +85,25 @@ START_TEST(the_time_of_a_pool_that_is_stopped_at_each_look_counts_by_itself)
 }
 END_TEST
 
+START_TEST(stops_are_not_added_up)
+{
+	struct poolproc pool = { .state = POOLPROC_READY };
+	struct pulse *p = &pool.pulse;
+
+	pulse_init(p, &pool, 10 * NSEC_PER_SEC);
+	p->state = PULSE_ASKED;
+	p->watch = (struct pulse_watch){ .last = look, .stopped = 9 * NSEC_PER_SEC };
+	p->watch.last.stopped = look.stopped = true;
+	/* SIGCHLD. */
+	pulse_stopped(p);
+	watch = p->watch;
+	ck_assert_uint_eq(later(0, 0), 0);
+	ck_assert_uint_eq(watch.stopped, 0);
+	ck_assert_uint_eq(later(0, 0), 0);
+	ck_assert_uint_eq(watch.stopped, 100 * MS);
+}
+END_TEST
+
 START_TEST(nor_does_one_whose_manager_has_none)
 {
 	for (int i = 0; i < 1000; i++)
@@ -157,7 +176,7 @@ END_TEST
 
 CHECK_MAIN("pulse", the_time_of_a_pool_that_has_a_CPU_counts, a_pool_without_any_CPU_owes_nothing,
 	   without_any_CPU_it_owes_an_answer_if_all_of_its_threads_sleep_at_both_looks,
-	   the_time_of_a_pool_that_is_stopped_at_each_look_counts_by_itself,
+	   the_time_of_a_pool_that_is_stopped_at_each_look_counts_by_itself, stops_are_not_added_up,
 	   nor_does_one_whose_manager_has_none, a_pool_that_has_a_fault_may_take_long_to_die,
 	   it_has_a_second_at_least_unless_it_is_never_asked,
 	   a_limit_that_goes_takes_the_question_with_it_and_another_begins_anew)

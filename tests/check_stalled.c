@@ -17,6 +17,7 @@
 #define CHECK_TIMEOUT 150
 #include "tests/check_unit.h"
 #include "tests/jobs.h"
+#include "tests/kept.h"
 #include "tests/other_user.h"
 
 #define QUEUED 20
@@ -132,10 +133,8 @@ START_TEST(a_pool_that_sleeps_and_takes_no_signal_is_ended)
 	int64_t n = -1;
 
 	setup(NULL);
-	ck_assert_int_eq(fk_call(c, "stall:deafen", &n, INT64_C(0)), 0);
+	ck_assert_int_eq(fk_call(c, "stall:doze", &n, INT64_C(0)), 0);
 	ck_assert_int_eq(n, 0);
-	ck_assert_int_eq(fk_call(c, "hang:stick", &n, "forkd-dispatch"), 0);
-	ck_assert_int_eq(fk_call(c, "hang:stick", &n, ""), 0);
 	since = clock_ns();
 	visitor = daemon_client(connect_and_call, OTHER_USER_UID);
 	ck_assert_int_eq(daemon_reap(visitor), 0);
@@ -247,6 +246,40 @@ START_TEST(a_pool_that_does_not_end_keeps_nobody_waiting)
 }
 END_TEST
 
+START_TEST(nor_does_it_keep_the_next_manager_waiting)
+{
+	struct fdstore *store;
+	volatile uint8_t *gate;
+	pid_t pool, holder;
+	fk_job twice;
+
+	memset(&d, 0, sizeof(d));
+	store = kept_start(&d, "--workers=2", NULL);
+	c = daemon_open(&d);
+	pool = daemon_pool(&d);
+	twice = jobs_hold(c, FK_IDEMPOTENT, &gate);
+	DAEMON_AWAIT(jobs_running(&d, "crash:hold"));
+	holder = hold_pool(pool);
+	/* The second time with the arena that the store has got instead. */
+	for (int i = 0; i < (holder ? 2 : 0); i++) {
+		kept_kill(&d, store);
+		queue();
+		kept_ready(&d, store);
+		see_queued();
+		DAEMON_AWAIT(jobs_running(&d, "crash:hold"));
+		ck_assert(atomic_load(&held->exits));
+		ck_assert(daemon_logged(&d, "the last forkd's pool", "has not ended after 5 s"));
+	}
+	*gate = 1;
+	jobs_see_end(c, twice, "DONE");
+	ck_assert(!daemon_logged(&d, "are disconnected", ""));
+	ck_assert_int_eq(fk_close(c), 0);
+	if (holder)
+		let_go(holder);
+	kept_stop(&d, store);
+}
+END_TEST
+
 /* ------------------------------------------------------------------------ the board */
 
 /* Whoever connects is served, what is queued is done, and the pool is another one. */
@@ -294,6 +327,6 @@ CHECK_MAIN("stalled",
 	   a_task_that_stops_the_pool_ends_as_it_should,
 	   a_task_that_stops_the_pool_again_and_again_is_LOST_with_it,
 	   a_pool_that_sleeps_and_takes_no_signal_is_ended,
-	   a_pool_that_does_not_end_keeps_nobody_waiting,
+	   a_pool_that_does_not_end_keeps_nobody_waiting, nor_does_it_keep_the_next_manager_waiting,
 	   a_board_whose_head_a_task_has_written_over_is_restored_and_the_pool_ended,
 	   so_is_the_task_table)

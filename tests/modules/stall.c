@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* tests/modules/stall.c - tasks that keep the pool as a whole from running */
+#include <dirent.h>
+#include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <forkd/task.h>
@@ -22,18 +26,37 @@ FK_BODY(stop)
 }
 FK_END(stop)
 
-/* No thread of the pool wakes up for the signal that its manager sends. */
-FK_TASK(int64_t, deafen, (int64_t, ignored), )
+static void stay(int signo)
 {
-	(void)ignored;
-	FK_LEAF(signal(SIGURG, SIG_IGN) == SIG_ERR ? -1 : 0);
+	(void)signo;
+	for (;;)
+		(void)poll(NULL, 0, -1);
 }
-FK_BODY(deafen)
+
+/* All other threads of the pool sleep for ever; and none is woken by the signal that its manager
+ * sends. */
+FK_TASK(int64_t, doze, (int64_t, ignored), )
+{
+	struct sigaction action = { .sa_handler = stay };
+	DIR *dir = opendir("/proc/self/task");
+	struct dirent *e;
+
+	(void)ignored;
+	if (!dir || sigaction(SIGUSR2, &action, NULL) < 0 || signal(SIGURG, SIG_IGN) == SIG_ERR)
+		FK_LEAF(-1);
+	while ((e = readdir(dir)))
+		if (atoi(e->d_name) > 0 && atoi(e->d_name) != gettid())
+			(void)syscall(SYS_tgkill, getpid(), atoi(e->d_name), SIGUSR2);
+	(void)closedir(dir);
+	FK_LEAF(0);
+}
+FK_BODY(doze)
 {
 	FK_RETURN(0);
 }
-FK_END(deafen)
+FK_END(doze)
 
-FK_EXPORT(deafen, "ignored:i64 -> i64", 0, "Has the pool ignore SIGURG; 0")
+FK_EXPORT(doze, "ignored:i64 -> i64", 0,
+	  "All other threads of the pool sleep for ever, and SIGURG wakes none; 0")
 FK_EXPORT(stop, "n:i64 -> i64", 0, "Stops the pool by SIGSTOP, so often; n")
 FK_MODULE(stall, "Tasks that keep the pool from running")
