@@ -411,10 +411,13 @@ static int client_look_now(struct fk_client *client)
 	/* A wake may have gone to somebody else who waits on a worker's word (wake.h, W7). With all
 	 * jobs taken off the rings there is nothing to wake anybody for. */
 	wake_published();
-	if (tenant_is_marked(client->tenant))
+	if (tenant_is_marked(client->tenant)) {
 		(void)publish_wake(client->board, client->n_workers,
 				   atomic_load_explicit(&client->last, memory_order_relaxed),
 				   &client->waker);
+		/* Nor are the words believed after so long: a task may have written over them. */
+		(void)publish_ring(&client->waker);
+	}
 	return 0;
 }
 

@@ -136,7 +136,7 @@ uint32_t publish_pick_node(const struct board *board, struct tenant_segment *ten
 }
 
 /* Has the manager wake the dispatcher (W11). False: there is no socket, or it takes nothing now. */
-static int publish_ring(const struct publish_waker *waker)
+int publish_ring(const struct publish_waker *waker)
 {
 	struct proto_head ring = { PROTO_MAGIC, PROTO_RING };
 	int unread = 0;

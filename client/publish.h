@@ -53,6 +53,9 @@ uint32_t publish_wake(const struct board *board, uint32_t n_workers, uint32_t ri
 uint64_t publish_unsure(const struct board *board, const struct publish_waker *waker,
 			uint64_t now_ns);
 
+/* Has the dispatcher look at all rings, by the manager. True if it will. */
+int publish_ring(const struct publish_waker *waker);
+
 /*
  * Publishes a payload in the ring that suits best, or in the next that has room, and wakes.
  * Returns the ring, or -EAGAIN if all are full.

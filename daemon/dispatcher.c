@@ -16,8 +16,9 @@
 #define DISPATCHER_TICK	    (200 * NSEC_PER_USEC)
 #define DISPATCHER_ROUNDS   16u /* within a tick */
 #define DISPATCHER_CLEAN    (10 * NSEC_PER_MSEC)
-#define DISPATCHER_SUMMONS  2u /* at a time: one of two is not in a long leaf, or off its CPU */
-#define DISPATCHER_PATIENCE 2u /* ticks that a job waits for those who look */
+#define DISPATCHER_SUMMONS  2u	/* at a time: one of two is not in a long leaf, or off its CPU */
+#define DISPATCHER_PATIENCE 2u	/* ticks that a job waits for those who look */
+#define DISPATCHER_DOUBT    50u /* ticks without a start after which no word is believed */
 
 /* What workers have done since the last look with jobs waiting. */
 struct dispatcher_view {
@@ -94,6 +95,18 @@ static void dispatcher_summon_some(struct pool *pool)
 	fair_unlock(fair);
 }
 
+/* Wakes all that run no job, whatever their words and the census say: a task may have written over
+ * them. */
+static void dispatcher_rouse(struct pool *pool)
+{
+	for (uint32_t i = 0; i < pool->n_workers; i++) {
+		struct worker *w = &pool->workers[i];
+
+		if (account_row(&w->account) == ACCOUNT_NOBODY && !worker_is_parked(w))
+			bell_ring(&w->board->wake, &w->bell);
+	}
+}
+
 /* Jobs wait, but workers will look by themselves when one of them is to go first; those for which
  * that is now are summoned. */
 static bool dispatcher_may_rest(struct pool *pool, enum intake_left left)
@@ -135,6 +148,8 @@ static uint64_t dispatcher_dispatch(struct pool *pool)
 		return again;
 	fresh = now >= d->looked_ns + 2 * DISPATCHER_TICK;
 	dispatcher_look(pool, now, &view);
+	if (waiting && d->waited % DISPATCHER_DOUBT == 0)
+		dispatcher_rouse(pool);
 	/* Somebody who looks may find strands of a running job to steal, again and again. */
 	if (waiting && worker_wake_one(pool, NULL) && d->waited <= DISPATCHER_PATIENCE && !placed)
 		return again;

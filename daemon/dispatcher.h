@@ -19,7 +19,10 @@
  *   root deque of a worker that does not come to them are taken back, and wait among all others for
  *   whoever comes first. Where no worker takes anything off the rings for a tick, all of them in
  *   long leaves, it does that itself: so deadlines and cancels of what is there are seen
- *   (deadline.h). It looks at workers whose jobs are to end, and do not (hang.h), and has
+ *   (deadline.h). If no job is started for DISPATCHER_DOUBT ticks it wakes all workers that run
+ *   none, whatever their words on the board say: a task may have written over those (shm/wake.h,
+ *   W12).
+ *   It looks at workers whose jobs are to end, and do not (hang.h), and has
  *   fibers go on that wait for a time (fiber_time.c). It also releases dead clients, gives freed
  *   memory back if no worker does, and ends the pool once all is done after PROTO_POOL_STOP, or all
  *   that runs after PROTO_POOL_HALT. Whoever wakes it more than DISPATCHER_ROUNDS times a tick

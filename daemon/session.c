@@ -411,6 +411,8 @@ static void session_pass_ring(struct session *s)
 	uint64_t n = table->tenants.slots[s->tenant].n_sessions;
 
 	tenants_ring(&table->tenants);
+	/* And whether the dispatcher does so is asked. */
+	pulse_said(&table->pool->pulse);
 	if (loop_timer(table->loop, &s->timer_source, n * SESSION_RING_NS) < 0)
 		session_fail(s);
 }

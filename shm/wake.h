@@ -100,6 +100,10 @@
  *	the read; full fence; the bell. The second case is found out by a client that waits, polls,
  *	finds no room or submits again. The job of a client that does none of these waits until it
  *	does, if another client takes its wakes and all of the pool sleeps.
+ *   W12. A task that writes where it must not can leave any value in the words on the board, while
+ *	all threads sleep. Then no wake is sent, so after a tick a client whose job is still in a
+ *	ring rings, whatever the words say, and the dispatcher wakes each worker that runs no job by
+ *	its bell if no job starts. Each thread that wakes up writes its own word anew.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   A client between publish and wake: the manager, on its death, has all summaries set and rings

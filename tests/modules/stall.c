@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* tests/modules/stall.c - tasks that keep the pool as a whole from running */
 #include <dirent.h>
+#include <inttypes.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -58,5 +64,49 @@ FK_END(doze)
 
 FK_EXPORT(doze, "ignored:i64 -> i64", 0,
 	  "All other threads of the pool sleep for ever, and SIGURG wakes none; 0")
+/* When all threads of the pool sleep, which they do soon after the job: each word that says so is
+ * zero then, BUSY. The first word, how far the next one is, and how many there are. */
+struct hush {
+	_Atomic uint32_t *words;
+	int64_t stride, n;
+};
+
+static void *hush_later(void *arg)
+{
+	struct hush *hush = arg;
+
+	(void)poll(NULL, 0, 300);
+	for (int64_t i = 0; i < hush->n; i++)
+		hush->words[i * hush->stride / 4] = 0;
+	free(hush);
+	return NULL;
+}
+
+FK_TASK(int64_t, hush, (int64_t, from, int64_t, stride, int64_t, n), )
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	struct hush *hush = calloc(1, sizeof(*hush));
+	pthread_t thread;
+	char line[512];
+	uintptr_t at = 0;
+
+	while (maps && fgets(line, sizeof(line), maps))
+		if (strstr(line, "forkd-board") && sscanf(line, "%" SCNxPTR, &at) == 1)
+			break;
+	if (maps)
+		(void)fclose(maps);
+	if (!at || !hush)
+		FK_LEAF(-1);
+	*hush = (struct hush){ (void *)(at + (uintptr_t)from), stride, n };
+	FK_LEAF(-pthread_create(&thread, NULL, hush_later, hush));
+}
+FK_BODY(hush)
+{
+	FK_RETURN(0);
+}
+FK_END(hush)
+
+FK_EXPORT(hush, "from:i64, stride:i64, n:i64 -> i64", 0,
+	  "Clears so many words of the board, so many bytes apart, after 300 ms; 0")
 FK_EXPORT(stop, "n:i64 -> i64", 0, "Stops the pool by SIGSTOP, so often; n")
 FK_MODULE(stall, "Tasks that keep the pool from running")
