@@ -41,10 +41,9 @@
 #include "daemon/session_internal.h"
 #include "shm/proto.h"
 
-#define SESSION_GREETING_NS (5 * NSEC_PER_SEC)	 /* from connecting to HELLO, at most */
-#define SESSION_HEARD_NS    (5 * NSEC_PER_SEC)	 /* from a change to the pool's answer, at most */
-#define SESSION_CANCEL_NS   (2 * NSEC_PER_MSEC)	 /* between two tries to pass a cancel on */
-#define SESSION_RING_NS	    (NSEC_PER_MSEC / 10) /* between two rings of a user */
+#define SESSION_GREETING_NS (5 * NSEC_PER_SEC)	/* from connecting to HELLO, at most */
+#define SESSION_HEARD_NS    (5 * NSEC_PER_SEC)	/* from a change to the pool's answer, at most */
+#define SESSION_CANCEL_NS   (2 * NSEC_PER_MSEC) /* between two tries to pass a cancel on */
 
 static void session_fail(struct session *s);
 
@@ -362,8 +361,10 @@ static void session_fail(struct session *s)
 		session_drop(s);
 }
 
-/* Passes the client's cancel on, or tries again later; its next message is read after that. */
-static void session_pass_cancel(struct session *s)
+/* Does what the client has asked for, a cancel or a ring, or tries again later; its next message is
+ * read after that. All rings are looked at after either of them: a client that has sent one does
+ * not ring before it was read (client/publish.c, I4). */
+static void session_serve(struct session *s)
 {
 	struct session_table *table = s->table;
 	struct proto_pool m = {
@@ -373,12 +374,18 @@ static void session_pass_cancel(struct session *s)
 		.job = s->cancel.job,
 		.job_generation = s->cancel.generation,
 	};
-	uint64_t wait = session_charge(s);
+	uint64_t wait = s->charged ? 0 : session_charge(s);
 	int r;
 
-	if (!wait && poolproc_is_free(table->pool)) {
+	s->charged = !wait;
+	if (!wait && (!s->cancel.generation || poolproc_is_free(table->pool))) {
+		if (s->cancel.generation)
+			poolproc_send(table->pool, &m, -1);
+		tenants_ring(&table->tenants);
+		/* And whether the dispatcher does so is asked. */
+		pulse_said(&table->pool->pulse);
 		s->cancel.generation = 0;
-		poolproc_send(table->pool, &m, -1);
+		s->charged = false;
 		r = loop_poll(table->loop, &s->socket_source, s->fd, POLLIN);
 	} else {
 		r = loop_timer(table->loop, &s->timer_source, max(wait, SESSION_CANCEL_NS));
@@ -401,20 +408,6 @@ static bool session_is_ring(const struct session *s, const union proto_message *
 {
 	return s->state == SESSION_OPEN && (s->welcomed || s->inherited) &&
 	       size == (int)sizeof(message->head) && message->head.type == PROTO_RING;
-}
-
-/* Has all rings looked at. The next message of this client is read later, so that all connections
- * of its user together cannot ring more often than every SESSION_RING_NS. */
-static void session_pass_ring(struct session *s)
-{
-	struct session_table *table = s->table;
-	uint64_t n = table->tenants.slots[s->tenant].n_sessions;
-
-	tenants_ring(&table->tenants);
-	/* And whether the dispatcher does so is asked. */
-	pulse_said(&table->pool->pulse);
-	if (loop_timer(table->loop, &s->timer_source, n * SESSION_RING_NS) < 0)
-		session_fail(s);
 }
 
 /* The first message that it says: r as proto_recv() returned it. */
@@ -487,9 +480,9 @@ static void session_on_socket(struct loop_source *source, int result)
 		session_listen(s, r);
 	else if (session_is_cancel(s, &message, r)) {
 		s->cancel = message.cancel;
-		session_pass_cancel(s);
+		session_serve(s);
 	} else if (session_is_ring(s, &message, r)) {
-		session_pass_ring(s);
+		session_serve(s);
 	} else if (s->state == SESSION_GREETING && !s->traces && (r > 0 || r == -EBADMSG)) {
 		session_greet(s, &message, r);
 	} else if (result > 0 && result & POLLHUP) {
@@ -512,10 +505,7 @@ static void session_on_timer(struct loop_source *source, int result)
 
 	(void)result;
 	if (s->state == SESSION_OPEN) {
-		if (s->cancel.generation)
-			session_pass_cancel(s);
-		else
-			session_listen(s, 0);
+		session_serve(s);
 		return;
 	}
 	if (s->heard) {

@@ -47,12 +47,12 @@
  *       descriptor; then the socket's end is all.
  *   I6. Of a connection one message is read at a turn of the loop, and none while a cancel of it
  *       waits for the pool to read, or to be there: a flood of them fills the client's own socket.
- *       After a ring the next message is read SESSION_RING_NS later, times the number of
- *       connections of the user.
+ *       None is read either while a cancel or a ring waits for time of its uid (I8).
  *   I7. No call in this thread waits for what a client chose: its pages are made and given back by
  *       others (segments.c), descriptors that it sends along are not received, and whoever sends
  *       some is out (hangup.c).
- *   I8. What a uid makes this thread do for connections and cancels is charged to it (quota.c).
+ *   I8. What a uid makes this thread do for connections, cancels and rings is charged to it
+ *       (quota.c).
  */
 #ifndef DAEMON_SESSION_INTERNAL_H
 #define DAEMON_SESSION_INTERNAL_H
@@ -102,6 +102,7 @@ struct session {
 	bool inherited;		    /* a former manager may have welcomed it */
 	bool held;		    /* GONE: the client has not let go of it (I4) */
 	bool released;		    /* GONE: by the pool */
+	bool charged;		    /* for what it has asked for last and was not done yet */
 	struct proto_cancel cancel; /* to be passed on; generation 0: none */
 	struct segments_client segment;
 	struct greet_rights rights; /* greet.c, I3 */
