@@ -77,13 +77,6 @@ static uint64_t pulse_cpu(const struct pulse *p)
 	return (uint64_t)used.tv_sec * NSEC_PER_SEC + (uint64_t)used.tv_nsec;
 }
 
-/* It is not reaped yet, and takes its time: for a core file, or in the kernel. */
-static bool pulse_is_dying(const struct pulse *p)
-{
-	/* Relaxed: once it is there it stays. */
-	return p->arena && atomic_load_explicit(&p->arena->fault.worker, memory_order_relaxed);
-}
-
 /* Ends the pool; no job is blamed. */
 static void pulse_kill(struct pulse *p, const char *why, uint64_t ns)
 {
@@ -117,7 +110,7 @@ static void pulse_look(struct pulse *p)
 		.now = clock_ns(),
 		.due = p->due,
 		.cpu = pulse_cpu(p),
-		.dying = pulse_is_dying(p),
+		.dying = threads.dumps,
 		.stopped = poolproc_is_stopped(p->pool),
 		.asleep = threads.asleep,
 	};

@@ -31,8 +31,8 @@
  *       thread takes the signal, all threads must be asleep at both looks (thread_states.h). A
  *       thread that waits for a CPU or for a disk, or that a debugger has stopped, is not asleep.
  *   I3. A pool that reads what waited for room in its channel gets on: its time begins anew. One
- *       that has a fault is as good as dead, and has all the time that it takes: killed before its
- *       end it would lose its core file.
+ *       that writes a core file has all the time that it takes: killed before its end it would lose
+ *       the file. What the arena says of a fault does not count: a task can write there.
  *   I4. A pool that a signal has stopped (SIGSTOP, by a task or from outside) is asked at once. If
  *       each look for the limit finds it stopped it gets SIGCONT, once: the next time it is ended,
  *       or as soon as it is found stopped before it has answered. The kernel sends SIGCHLD for a
@@ -57,7 +57,7 @@ struct pulse_look {
 	uint64_t now; /* ns, CLOCK_MONOTONIC */
 	uint64_t due; /* when the look was meant to be */
 	uint64_t cpu; /* ns that the process has used so far */
-	bool dying;   /* a worker has left word of a fault */
+	bool dying;   /* it writes a core file */
 	bool stopped; /* by a signal */
 	bool asleep;  /* all of its threads */
 };

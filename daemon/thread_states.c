@@ -16,8 +16,7 @@
 #include "common/cleanup.h"
 
 /* One thread. False: it has ended, or cannot be seen. */
-static bool thread_states_read(pid_t pid, const char *tid, struct thread_states *threads,
-			       bool *ret_dumps)
+static bool thread_states_read(pid_t pid, const char *tid, struct thread_states *threads)
 {
 	_cleanup_fclose_ FILE *f = NULL;
 	_cleanup_free_ char *line = NULL;
@@ -33,7 +32,7 @@ static bool thread_states_read(pid_t pid, const char *tid, struct thread_states 
 		if (sscanf(line, "SigPnd: %" SCNx64, &pending) == 1)
 			threads->killed |= pending >> (SIGKILL - 1) & 1;
 		if (sscanf(line, "CoreDumping: %d", &dumps) == 1)
-			*ret_dumps |= dumps;
+			threads->dumps |= dumps;
 	}
 	/* Of one that has ended nothing is to be waited for. */
 	if (state)
@@ -45,7 +44,7 @@ struct thread_states thread_states_look(pid_t pid)
 {
 	struct thread_states threads = { .asleep = true };
 	_cleanup_closedir_ DIR *dir = NULL;
-	bool any = false, dumps = false;
+	bool any = false;
 	struct dirent *e;
 	char path[64];
 
@@ -53,8 +52,8 @@ struct thread_states thread_states_look(pid_t pid)
 	dir = opendir(path);
 	while (dir && (e = readdir(dir)))
 		if (e->d_name[0] != '.')
-			any |= thread_states_read(pid, e->d_name, &threads, &dumps);
+			any |= thread_states_read(pid, e->d_name, &threads);
 	threads.asleep &= any;
-	threads.killed &= !dumps;
+	threads.killed &= !threads.dumps;
 	return threads;
 }

@@ -113,7 +113,7 @@ START_TEST(nor_does_one_whose_manager_has_none)
 }
 END_TEST
 
-START_TEST(a_pool_that_has_a_fault_may_take_long_to_die)
+START_TEST(a_pool_that_writes_a_core_file_may_take_long_to_die)
 {
 	ck_assert_uint_eq(later(0, 1), 100 * MS);
 	look.dying = true;
@@ -177,6 +177,6 @@ END_TEST
 CHECK_MAIN("pulse", the_time_of_a_pool_that_has_a_CPU_counts, a_pool_without_any_CPU_owes_nothing,
 	   without_any_CPU_it_owes_an_answer_if_all_of_its_threads_sleep_at_both_looks,
 	   the_time_of_a_pool_that_is_stopped_at_each_look_counts_by_itself, stops_are_not_added_up,
-	   nor_does_one_whose_manager_has_none, a_pool_that_has_a_fault_may_take_long_to_die,
+	   nor_does_one_whose_manager_has_none, a_pool_that_writes_a_core_file_may_take_long_to_die,
 	   it_has_a_second_at_least_unless_it_is_never_asked,
 	   a_limit_that_goes_takes_the_question_with_it_and_another_begins_anew)

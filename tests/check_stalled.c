@@ -14,6 +14,7 @@
 
 #include "client/client.h"
 #include "common/util.h"
+#include "shm/ledger.h"
 #define CHECK_TIMEOUT 150
 #include "tests/check_unit.h"
 #include "tests/jobs.h"
@@ -126,25 +127,43 @@ static void connect_and_call(void)
 	daemon_call_fib(&d);
 }
 
-START_TEST(a_pool_that_sleeps_and_takes_no_signal_is_ended)
+/* says: a task has written that the pool has a fault, and is about to end. */
+static void see_sleeper_ended(bool says)
 {
 	uint64_t since;
 	pid_t visitor;
 	int64_t n = -1;
 
 	setup(NULL);
+	if (says)
+		jobs_see_end(c,
+			     jobs_submit(c, "wild:arena", 0, offsetof(struct arena, fault),
+					 sizeof(struct ledger_fault)),
+			     "DONE");
 	ck_assert_int_eq(fk_call(c, "stall:doze", &n, INT64_C(0)), 0);
 	ck_assert_int_eq(n, 0);
 	since = clock_ns();
 	visitor = daemon_client(connect_and_call, OTHER_USER_UID);
 	ck_assert_int_eq(daemon_reap(visitor), 0);
-	printf("a pool that sleeps: another user's connection and job took %.1f ms\n",
+	printf("a pool that sleeps%s: another user's connection and job took %.1f ms\n",
+	       says ? " and says that it ends" : "",
 	       (double)(clock_ns() - since) / (double)NSEC_PER_MSEC);
 	queue();
 	see_queued();
 	ck_assert_uint_eq(jobs_crash(&d, 1)->reason, CRASH_HANG);
 	DAEMON_AWAIT(daemon_logged(&d, "no job can be blamed", "it was not starved, and yet"));
 	jobs_end(&d, c);
+}
+
+START_TEST(a_pool_that_sleeps_and_takes_no_signal_is_ended)
+{
+	see_sleeper_ended(false);
+}
+END_TEST
+
+START_TEST(so_is_one_whose_arena_says_that_it_has_a_fault)
+{
+	see_sleeper_ended(true);
 }
 END_TEST
 
@@ -377,6 +396,7 @@ CHECK_MAIN("stalled",
 	   a_task_that_stops_the_pool_ends_as_it_should,
 	   a_task_that_stops_the_pool_again_and_again_is_LOST_with_it,
 	   a_pool_that_sleeps_and_takes_no_signal_is_ended,
+	   so_is_one_whose_arena_says_that_it_has_a_fault,
 	   a_pool_whose_words_say_that_nobody_sleeps_wakes_up,
 	   a_pool_that_does_not_end_keeps_nobody_waiting, nor_does_it_keep_the_next_manager_waiting,
 	   a_board_whose_head_a_task_has_written_over_is_restored_and_the_pool_ended,

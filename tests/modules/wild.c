@@ -50,6 +50,18 @@ FK_BODY(board)
 }
 FK_END(board)
 
+FK_TASK(fk_void, arena, (int64_t, from, int64_t, bytes), )
+{
+	fill("forkd-arena", from, bytes);
+	FK_LEAF();
+}
+FK_BODY(arena)
+{
+	FK_RETURN();
+}
+FK_END(arena)
+
+FK_EXPORT(arena, "from:i64, bytes:i64 -> ", 0, "Fills so many bytes of the arena with garbage")
 FK_EXPORT(board, "from:i64, bytes:i64 -> ", 0, "Fills so many bytes of the board with garbage")
 
 /* The numbers that all words of the memory of the pool's io_uring become, one after the other: of
