@@ -55,7 +55,8 @@ void *fk_rt_alloc(struct fk_worker *fk, struct fk_frame *frame, size_t size)
 	char *start, *end;
 
 	if (w->fk.sp != frame->top || frame->steals) {
-		strand_misused(w, frame, "FK_ALLOC where a fork is outstanding; join it first");
+		strand_misused(w, frame->task,
+			       "FK_ALLOC where a fork is outstanding; join it first");
 		fk_enter(fk, current);
 		return NULL;
 	}
@@ -90,7 +91,7 @@ void fk_rt_free(struct fk_worker *fk, struct fk_frame *frame, void *memory)
 	/* What is not freed here is freed at the end of the task. */
 	if (w->fk.sp != frame->top || frame->steals || frame->top == alloc_frame_end(frame) ||
 	    block->start != memory)
-		strand_misused(w, frame,
+		strand_misused(w, frame->task,
 			       "FK_FREE of what is not its newest FK_ALLOC, or where a "
 			       "fork is outstanding");
 	else

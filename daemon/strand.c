@@ -216,7 +216,7 @@ struct fk_frame *fk_rt_finish(struct fk_worker *fk, struct fk_frame *frame)
 	STRAND_PROFILE(w, stop);
 	STRAND_PROFILE(w, done, frame);
 	if (frame->steals) {
-		strand_misused(w, frame, "it returned with forks that it has not joined");
+		strand_misused(w, frame->task, "it returned with forks that it has not joined");
 		/* It ends when they have, and holds nothing: its body is over. */
 		fk_set_site(frame, FK_PARTED);
 		w->unwind = frame;
@@ -311,6 +311,8 @@ void strand_loop(struct worker *worker)
 		strand_shake(w);
 		STRAND_PROFILE(w, go, frame);
 		w->next = frame->task->resume(&w->fk, frame);
+		if (unlikely(w->next == FK_LEFT))
+			strand_left(w, frame);
 		trace_strand_end(w);
 	}
 }

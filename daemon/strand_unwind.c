@@ -27,15 +27,29 @@ void fk_rt_fail(struct fk_worker *fk, int code)
 	verdict_fail(w->pool, w->job, code);
 }
 
-void strand_misused(struct worker *w, const struct fk_frame *frame, const char *how)
+void strand_misused(struct worker *w, const struct fk_task *task, const char *how)
 {
 	/* As often as somebody calls it. That two tasks share a limit is rare. */
 	static struct log_limit limits[16] = { [0 ... 15] = LOG_LIMIT_INIT };
-	size_t i = ((uintptr_t)frame->task >> 6) % ARRAY_SIZE(limits);
+	size_t i = ((uintptr_t)task >> 6) % ARRAY_SIZE(limits);
 
-	log_limited(&limits[i], LOG_LEVEL_ERROR, "task %s: %s; its job fails", frame->task->name,
-		    how);
+	log_limited(&limits[i], LOG_LEVEL_ERROR, "task %s: %s; its job fails", task->name, how);
 	verdict_fail(w->pool, w->job, -EPROTO);
+}
+
+void fk_rt_lacks_return(struct fk_worker *fk, const struct fk_task *task)
+{
+	strand_misused(worker_of(fk), task, "its body ended without FK_RETURN");
+}
+
+void strand_left(struct worker *w, struct fk_frame *frame)
+{
+	fk_enter(&w->fk, 0);
+	strand_misused(w, frame->task, "its body returned without FK_RETURN");
+	/* It ends when its children have, and holds nothing: its body is over. */
+	fk_set_site(frame, FK_PARTED);
+	w->next = NULL;
+	w->unwind = frame;
 }
 
 /*

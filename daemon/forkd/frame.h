@@ -40,10 +40,14 @@ struct fk_child {
 	bool forked; /* or called */
 };
 
+/* What resume() returns if the body has ended by a return of its author's. */
+#define FK_LEFT ((struct fk_frame *)1)
+
 /* What the runtime knows of every task, exported or not. */
 struct fk_task {
 	const char *name;
-	/* Runs the frame from its site; returns the frame to run next on this worker, or NULL. */
+	/* Runs the frame from its site; returns the frame to run next on this worker, NULL, or
+	 * FK_LEFT. */
 	struct fk_frame *(*resume)(struct fk_worker *w, struct fk_frame *frame);
 	/* What is run at the frame's site. */
 	void (*describe)(struct fk_frame *frame, struct fk_child *ret_child);
@@ -172,6 +176,8 @@ FK_COLD bool fk_rt_join(struct fk_worker *w, struct fk_frame *frame);
 FK_COLD struct fk_frame *fk_rt_finish(struct fk_worker *w, struct fk_frame *frame);
 /* The job fails with this code (not 0), unless it has failed already. */
 FK_COLD void fk_rt_fail(struct fk_worker *w, int code);
+/* A body of this task has ended without FK_RETURN: the job fails. */
+FK_COLD void fk_rt_lacks_return(struct fk_worker *w, const struct fk_task *task);
 /* Resumed clone: size bytes behind the frame, or NULL with the job failed. */
 FK_COLD void *fk_rt_alloc(struct fk_worker *w, struct fk_frame *frame, size_t size);
 /* Resumed clone: gives the newest of them back. */

@@ -252,7 +252,7 @@ struct fk_buf {
 	static struct fk_frame *NAME##__resume(struct fk_worker *fk_w, struct fk_frame *fk_frame)    \
 	{                                                                                            \
 		struct NAME##__frame *self = (struct NAME##__frame *)fk_frame;                       \
-		struct fk_frame *fk_next = NULL;                                                     \
+		struct fk_frame *fk_next = FK_LEFT;                                                  \
 		if (!NAME##__fine)                                                                   \
 			fk_enter(fk_w, (uintptr_t)self);                                             \
 		NAME##__body(fk_w, fk_w->sp, self, FK_RESUMED,                                       \
@@ -350,13 +350,17 @@ struct fk_buf {
 		(void)fk_child;                                                                    \
 		(void)fk_next;                                                                     \
 		switch (fk_label) {                                                                \
+		default:                                                                           \
+			__builtin_unreachable();                                                   \
 		case FK_LABEL(0):                                                                  \
 			FK_NOT_DESCRIBED();
 
-/* Ends a task. */
+/* Ends a task. A body that comes here has no FK_RETURN, and its job fails. */
 #define FK_END(NAME)                                                                               \
 	}                                                                                          \
-	__builtin_unreachable();                                                                   \
+	FK_NOT_DESCRIBED();                                                                        \
+	fk_rt_lacks_return(fk_w, &NAME##__task);                                                   \
+	FK_RETURN_VALUE(FK_NOTHING);                                                               \
 	}                                                                                          \
 	FK_LABELS_END
 
@@ -373,11 +377,17 @@ struct fk_buf {
 		(void)fk_w;                                                                        \
 		(void)self;                                                                        \
 		(void)fk_next;                                                                     \
-		__builtin_unreachable();                                                           \
 	}
 
 /* What a clone returns that handed its frame back to the worker loop. */
 #define FK_NOTHING ((fk_ret[1]){})[0]
+
+/* Resumed clone: the frame is in other hands, and the worker loop looks for something else. */
+#define FK_HAND_OVER()                                                                             \
+	do {                                                                                       \
+		*fk_next = NULL;                                                                   \
+		return FK_NOTHING;                                                                 \
+	} while (0)
 
 /*
  * Says what runs from here on, for the signal handler of this thread.
@@ -457,7 +467,7 @@ FK_INLINE void fk_enter(struct fk_worker *w, uintptr_t current)
 		const bool fk_asked = fk_mode == FK_RESUMED &&                                       \
 				      !atomic_load_explicit(&fk_w->limit, memory_order_relaxed);     \
 		if (fk_unlikely(fk_asked) && !fk_rt_attend(fk_w, &self->fk, 2 * (n)))                \
-			return FK_NOTHING;                                                           \
+			FK_HAND_OVER();                                                              \
 		FK_COUNT_FORK();                                                                     \
 		/* Too few or too many arguments are an error here; nothing is evaluated. */         \
 		(void)sizeof(task_##__leaf(fk_w, (task_##__ret *)0 __VA_OPT__(, ) __VA_ARGS__));     \
@@ -536,7 +546,7 @@ FK_INLINE bool fk_pop(struct fk_worker *w, bool pushed)
 			fk_rt_unnest(fk_w, &self->fk, (char *)self, 2 * (n));                      \
 		if (fk_unlikely(fk_asked) && fk_mode == FK_RESUMED &&                              \
 		    !fk_rt_attend(fk_w, &self->fk, 2 * (n)))                                       \
-			return FK_NOTHING;                                                         \
+			FK_HAND_OVER();                                                            \
 		__attribute__((fallthrough));                                                      \
 	case FK_LABEL(2 * (n)):;                                                                   \
 		FK_DESCRIBED(task_, dst_, false);                                                  \
@@ -549,7 +559,7 @@ FK_INLINE bool fk_pop(struct fk_worker *w, bool pushed)
 		if (fk_mode == FK_RESUMED && self->fk.steals) {                                    \
 			fk_set_site(&self->fk, (2 * (n)) | FK_PARTED);                             \
 			if (!fk_rt_join(fk_w, &self->fk))                                          \
-				return FK_NOTHING;                                                 \
+				FK_HAND_OVER();                                                    \
 			fk_sp = fk_w->sp;                                                          \
 			if (!fk_fine)                                                              \
 				fk_enter(fk_w, (uintptr_t)self);                                   \
@@ -600,7 +610,7 @@ FK_INLINE bool fk_pop(struct fk_worker *w, bool pushed)
 		FK_NOT_DESCRIBED();                                                                \
 		if (fk_mode == FK_RESUMED &&                                                       \
 		    !fk_rt_move(fk_w, &self->fk, 2 * (n) + 1, kind, index))                        \
-			return FK_NOTHING;                                                         \
+			FK_HAND_OVER();                                                            \
 		__attribute__((fallthrough));                                                      \
 	case FK_LABEL(2 * (n) + 1):;                                                               \
 		FK_NOT_DESCRIBED();                                                                \
