@@ -362,10 +362,14 @@ static void loop_complete(struct loop *loop, struct loop_op *op, int result)
 		return;
 	if (op->kind == LOOP_TIMER && result == -ETIME)
 		result = 0;
-	loop_op_free(op);
-	if (!source)
-		return;
-	source->op = NULL;
+	if (source && source->repeats) {
+		loop_wait(loop, op);
+	} else {
+		loop_op_free(op);
+		if (!source)
+			return;
+		source->op = NULL;
+	}
 	source->call(source, result);
 }
 

@@ -20,11 +20,13 @@ struct loop {
 
 /*
  * One thing that is waited for; lives inside its owner. Zeroed, with call set, it waits for
- * nothing. What result means stands at the function that armed it.
+ * nothing. What result means stands at the function that armed it. With repeats set a poll begins
+ * again before each call, for which no memory is needed.
  */
 struct loop_source {
 	void (*call)(struct loop_source *source, int result);
 	struct loop_op *op;
+	bool repeats;
 };
 
 /* Returns 0 or a negative errno: EPERM or ENOSYS where io_uring is switched off. */
@@ -33,7 +35,8 @@ int loop_init(struct loop *loop);
 void loop_fini(struct loop *loop);
 
 /*
- * Each waits once; source must not be waiting. To wait again, call again from source->call().
+ * Each waits once, but for a poll of a source that repeats; source must not be waiting. To wait
+ * again, call again from source->call().
  * -ENOMEM, -EBUSY.
  *
  * loop_poll: until fd has one of events (POLLIN, ...). result: the events, or a negative errno,

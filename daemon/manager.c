@@ -294,7 +294,7 @@ int manager_run(struct options *options, char *const *args)
 		.signal_fd = -1,
 		.shortages = LOG_LIMIT_INIT,
 		.strays = LOG_LIMIT_INIT,
-		.signal_source = { .call = manager_on_signal },
+		.signal_source = { .call = manager_on_signal, .repeats = true },
 		.restart_source = { .call = manager_on_restart },
 		.stop_source = { .call = manager_on_stop_timeout },
 		.announce_source = { .call = manager_on_announce },

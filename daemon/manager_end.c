@@ -142,9 +142,6 @@ void manager_on_signal(struct loop_source *source, int result)
 	uint64_t number;
 
 	(void)result;
-	/* Armed first: manager_stop() may end the loop. */
-	if (loop_poll(&m->loop, &m->signal_source, m->signal_fd, POLLIN) < 0)
-		log_error("out of memory: further signals are not seen");
 	while (read(m->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
 		if (info.ssi_signo == SIGCHLD)
 			poolproc_on_child(&m->pool);

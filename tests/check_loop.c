@@ -105,6 +105,19 @@ START_TEST(a_kernel_that_cannot_wait_is_asked_again_after_a_pause)
 }
 END_TEST
 
+START_TEST(a_poll_that_repeats_needs_no_memory_to_begin_again)
+{
+	begin(REFUSALS);
+	sources[0].repeats = true;
+	ck_assert_int_eq(loop_poll(&loop, &sources[0], ready, POLLIN), 0);
+	loop_fault_arm(faults, LOOP_FAULT_ARM, -ENOMEM, 1, UINT32_MAX);
+	ck_assert_int_eq(loop_run(&loop), 0);
+	ck_assert_uint_eq(calls, REFUSALS);
+	ck_assert_uint_eq(atomic_load(&faults->kinds[LOOP_FAULT_ARM].seen), 0);
+	loop_fini(&loop);
+}
+END_TEST
+
 START_TEST(a_time_that_could_not_be_waited_for_is_none_that_is_over)
 {
 	begin(1);
@@ -205,6 +218,7 @@ int main(void)
 		who_found_no_memory_is_called_later_or_not_at_all_once_forgotten,
 		who_still_waits_for_memory_at_the_end_is_forgotten,
 		a_kernel_that_cannot_wait_is_asked_again_after_a_pause,
+		a_poll_that_repeats_needs_no_memory_to_begin_again,
 		a_time_that_could_not_be_waited_for_is_none_that_is_over,
 		many_who_cannot_wait_share_their_pauses,
 		who_was_interrupted_makes_no_pause,
