@@ -14,6 +14,7 @@ UNIT_TESTS = \
 	tests/check_array \
 	tests/check_aside \
 	tests/check_batch \
+	tests/check_bell \
 	tests/check_budget \
 	tests/check_cancel_message \
 	tests/check_ceiling \
@@ -238,6 +239,7 @@ TSAN_TESTS = \
 	tests/check_array \
 	tests/check_aside \
 	tests/check_batch \
+	tests/check_bell \
 	tests/check_cancel_message \
 	tests/check_channel \
 	tests/check_connect \
