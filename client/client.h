@@ -14,6 +14,7 @@
 #include "client/events.h"
 #include "client/heap.h"
 #include "client/publish.h"
+#include "client/slot_stack.h"
 #include "client/slots.h"
 #include "common/clock.h"
 #include "shm/board.h"
@@ -47,17 +48,6 @@ struct fk_client_task {
 #define CLIENT_UNUSED 0x80000000u
 
 /* What the library keeps for each record of the job table, where no other process writes. */
-struct client_slot {
-	_Atomic uint32_t next;	     /* the free list's next slot + 1 */
-	_Atomic uint32_t generation; /* of the job that has it, or will have it next; CLIENT_UNUSED
-				      * before the first: submit_first() */
-	/* the job's owner, before the handle exists */
-	uint32_t result_size;	  /* bytes */
-	_Atomic uint32_t options; /* CLIENT_OPTIONS | number, or 0 */
-	void *strings;		  /* block of the heap, or NULL */
-	uint64_t submitted_ns;
-};
-
 /* What the library keeps for each group. */
 enum client_group_state {
 	CLIENT_GROUP_FREE,

@@ -21,6 +21,7 @@ libclientcore_la_SOURCES = \
 	client/pack.c \
 	client/publish.c \
 	client/publish.h \
+	client/slot_stack.h \
 	client/slots.c \
 	client/slots.h \
 	client/submit.c \

@@ -36,40 +36,14 @@
 #include "shm/fence.h"
 #include "shm/futex.h"
 
-/* Once for one and once for many: the one is on the hot path. */
 static inline __attribute__((always_inline)) int slots_pop(struct fk_client *client, uint32_t n)
 {
-	/* ORDER slots/give [C1]: acquire, so that next and what the last owner left are seen. Pairs
-	 * with the release in slots_push(). The head was last changed by a chain of
-	 * read-modify-writes, so it passes on what every slots_push() released. */
-	uint64_t head = atomic_load_explicit(&client->free, memory_order_acquire);
+	int index = slot_stack_pop(&client->free, client->slots, n);
 
-	for (;;) {
-		uint32_t at = (uint32_t)head; /* + 1 */
-		uint32_t taken = 0;
-		uint64_t now;
-
-		/* Relaxed: may be stale, then the tag has changed (I2). */
-		for (; taken < n && at; taken++)
-			at = atomic_load_explicit(&client->slots[at - 1].next,
-						  memory_order_relaxed);
-		if (taken == n) {
-			/* ORDER slots/give [C1]: acquire, as above, for the retry. */
-			if (atomic_compare_exchange_weak_explicit(
-				    &client->free, &head, ((head >> 32) + 1) << 32 | at,
-				    memory_order_acquire, memory_order_acquire)) {
-				FK_CRASH(slots_taken);
-				return (int)((uint32_t)head - 1);
-			}
-			continue;
-		}
-		/* Too few, if this was the stack and not the trace of one that has changed.
-		 * ORDER slots/give [C1]: acquire, as above, for the retry. */
-		now = atomic_load_explicit(&client->free, memory_order_acquire);
-		if (now == head)
-			return -EAGAIN;
-		head = now;
-	}
+	if (index < 0)
+		return -EAGAIN;
+	FK_CRASH(slots_taken);
+	return index;
 }
 
 int slots_take(struct fk_client *client)
@@ -82,21 +56,11 @@ int slots_take_chain(struct fk_client *client, uint32_t n)
 	return slots_pop(client, n);
 }
 
-/* As slots_pop(). */
 static inline void slots_push(struct fk_client *client, uint32_t first, uint32_t last)
 {
-	uint64_t head = atomic_load_explicit(&client->free, memory_order_relaxed);
 	uint32_t waiters;
-	uint64_t next;
 
-	do {
-		atomic_store_explicit(&client->slots[last].next, (uint32_t)head,
-				      memory_order_relaxed);
-		next = ((head >> 32) + 1) << 32 | (first + 1);
-		/* ORDER slots/give [C1]: release, next and the slots' fields come before. Pairs
-		 * with the acquire in slots_take(). */
-	} while (!atomic_compare_exchange_weak_explicit(
-		&client->free, &head, next, memory_order_release, memory_order_relaxed));
+	slot_stack_push(&client->free, client->slots, first, last);
 	FK_CRASH(slots_given);
 
 	/* ORDER slots/room [C2]: full, between the slots and the look for waiters. Pairs with

@@ -94,6 +94,7 @@ libpool_la_SOURCES = \
 	daemon/allowance.h \
 	daemon/aside.c \
 	daemon/aside.h \
+	daemon/attend.h \
 	daemon/bell.c \
 	daemon/bell.h \
 	daemon/channel.c \
@@ -145,6 +146,7 @@ libpool_la_SOURCES = \
 	daemon/layout.h \
 	daemon/lazy.h \
 	daemon/module.c \
+	daemon/mark.h \
 	daemon/module.h \
 	daemon/park.c \
 	daemon/park.h \
@@ -191,6 +193,7 @@ libpool_la_SOURCES = \
 	daemon/vacate.h \
 	daemon/verdict.c \
 	daemon/verdict.h \
+	daemon/verdict_word.h \
 	daemon/vheap.h \
 	daemon/vtime.c \
 	daemon/vtime.h \

@@ -45,6 +45,7 @@
 #include "daemon/times.h"
 #include "daemon/trace.h"
 #include "daemon/verdict.h"
+#include "daemon/verdict_word.h"
 #include "shm/fence.h"
 #include "shm/futex.h"
 
@@ -124,9 +125,7 @@ static void root_free_row(struct pool *pool, uint32_t at, uint32_t generation)
 
 bool root_is_cancelled(struct pool *pool, uint32_t row, uint32_t generation)
 {
-	/* ORDER verdict/cancel [V1]: seq_cst, after verdict_begin(). Pairs with root_cancel().
-	 * ORDER cancel/accept [V2]: seq_cst, after the row was made QUEUED. Pairs with the same. */
-	return atomic_load_explicit(&pool->cancels[row], memory_order_seq_cst) == generation;
+	return cancel_is_marked(&pool->cancels[row], generation);
 }
 
 /* What its tenant is told of a job that ends; its row is FINISHING. */
@@ -438,9 +437,7 @@ void root_cancel(struct pool *pool, uint32_t row, uint32_t generation)
 
 	if (!later && !(queued && generation == now.generation))
 		return;
-	/* ORDER verdict/cancel [V1]: seq_cst, before the look at the verdict. Pairs with
-	 * root_run(), which begins the verdict and looks at the mark: one sees the other. */
-	atomic_store_explicit(&pool->cancels[row], generation, memory_order_seq_cst);
+	cancel_mark(&pool->cancels[row], generation);
 	FK_CRASH(root_cancelling);
 	(void)verdict_set(pool, row, generation, JOB_CANCELLED);
 	/* ORDER cancel/accept [V2]: seq_cst, after the mark. Pairs with drain_accept(), which

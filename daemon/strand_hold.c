@@ -24,11 +24,7 @@
 void strand_set_limit(struct worker *w, struct fk_stack *stacklet)
 {
 	w->stack_limit = (uintptr_t)stacklet->end - FK_SLACK;
-	/* ORDER attend [A1]: acquire, a request that is put back here has been seen; and acq_rel,
-	 * by an exchange, so that one which comes in between is not hidden from who takes it. Pairs
-	 * with worker_ask(). */
-	if (!atomic_exchange_explicit(&w->fk.limit, worker_limit(w), memory_order_acquire))
-		atomic_exchange_explicit(&w->fk.limit, 0, memory_order_acq_rel);
+	attend_set(&w->fk.limit, worker_limit(w));
 }
 
 bool strand_own_stack(struct worker *w)

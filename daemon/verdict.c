@@ -3,35 +3,20 @@
 
 #include "common/crash.h"
 #include "daemon/pool.h"
+#include "daemon/verdict_word.h"
 #include "shm/fence.h"
 #include "shm/job.h"
 
-static uint64_t verdict_pack(int32_t code, uint32_t generation, uint32_t outcome)
-{
-	return (uint64_t)(uint32_t)code << 32 | (uint64_t)(generation & JOB_GEN_MASK) << 8 |
-	       (outcome & 0xffu);
-}
-
 void verdict_begin(struct pool *pool, uint32_t row, uint32_t generation)
 {
-	/* ORDER verdict/cancel [V1]: seq_cst, before the look at the mark of a queued job's cancel.
-	 * Pairs with verdict_set(), whose caller has stored that mark: one sees the other. */
-	atomic_store_explicit(&pool->verdicts[row], verdict_pack(0, generation, 0),
-			      memory_order_seq_cst);
+	verdict_word_begin(&pool->verdicts[row], generation);
 }
 
 /* Puts an outcome into a word that has none. */
 static void verdict_put(struct pool *pool, uint32_t row, uint64_t word, int32_t code,
 			uint32_t outcome)
 {
-	uint32_t generation = (uint32_t)(word >> 8) & JOB_GEN_MASK;
-
-	if (word & 0xffu)
-		return;
-	/* Relaxed: nothing but the word itself is handed over. */
-	if (!atomic_compare_exchange_strong_explicit(&pool->verdicts[row], &word,
-						     verdict_pack(code, generation, outcome),
-						     memory_order_relaxed, memory_order_relaxed))
+	if (!verdict_word_put(&pool->verdicts[row], word, code, outcome))
 		return;
 	FK_CRASH(verdict_put);
 	/* ORDER verdict/runs [V3]: full, the verdict comes before the look at who runs the job.
@@ -56,10 +41,9 @@ void verdict_fail(struct pool *pool, uint32_t row, int32_t code)
 
 bool verdict_set(struct pool *pool, uint32_t row, uint32_t generation, uint32_t outcome)
 {
-	/* ORDER verdict/cancel [V1]: seq_cst, pairs with verdict_begin(). */
-	uint64_t word = atomic_load_explicit(&pool->verdicts[row], memory_order_seq_cst);
+	uint64_t word = verdict_word_look(&pool->verdicts[row]);
 
-	if (((uint32_t)(word >> 8) & JOB_GEN_MASK) != generation)
+	if (verdict_generation(word) != generation)
 		return false;
 	verdict_put(pool, row, word, 0, outcome);
 	hang_expect(pool);
@@ -74,5 +58,5 @@ struct verdict verdict_get(struct pool *pool, uint32_t row)
 			      ? 0
 			      : atomic_load_explicit(&pool->verdicts[row], memory_order_relaxed);
 
-	return (struct verdict){ .outcome = (uint32_t)word & 0xffu, .code = (int32_t)(word >> 32) };
+	return (struct verdict){ .outcome = verdict_outcome(word), .code = (int32_t)(word >> 32) };
 }

@@ -32,6 +32,7 @@
 #include "common/crash.h"
 #include "daemon/alarm.h"
 #include "daemon/hang.h"
+#include "daemon/mark.h"
 #include "daemon/policy.h"
 #include "daemon/pool.h"
 #include "daemon/strand.h"
@@ -135,18 +136,13 @@ void worker_set_job(struct worker *w, uint32_t job)
 
 void worker_mark_roots(struct worker *w)
 {
-	/* ORDER roots/mark [S2]: acq_rel, the jobs are in the deque before the bit, and who clears
-	 * it afterwards sees them. Pairs with worker_clear_roots(). */
-	atomic_fetch_or_explicit(&w->pool->root_words[w->index / 64], UINT64_C(1) << w->index % 64,
-				 memory_order_acq_rel);
+	mark_set(w->pool->root_words, w->index);
 }
 
 /* A root deque looked empty: first the bit, then once more, as in tenant.h. */
 void worker_clear_roots(struct worker *from)
 {
-	/* ORDER roots/mark [S2]: acq_rel, pairs with worker_mark_roots(). */
-	atomic_fetch_and_explicit(&from->pool->root_words[from->index / 64],
-				  ~(UINT64_C(1) << from->index % 64), memory_order_acq_rel);
+	mark_clear(from->pool->root_words, from->index);
 	if (deque_size(&from->roots))
 		worker_mark_roots(from);
 }

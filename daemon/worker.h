@@ -17,6 +17,7 @@
 #include "daemon/account.h"
 #include "daemon/alarm.h"
 #include "daemon/aside.h"
+#include "daemon/attend.h"
 #include "daemon/deque.h"
 #include "daemon/hang.h"
 #include "daemon/inbox.h"
@@ -160,10 +161,7 @@ uintptr_t worker_limit(struct worker *worker);
 /* Raises a worker's attention: it comes to fk_rt_attend() at its next fork. Any thread. */
 static inline void worker_ask(struct worker *worker)
 {
-	/* ORDER attend [A1]: release, what was written before (summoned) is seen by the owner that
-	 * takes the request by the exchange in worker_take_request(). An exchange, so that the
-	 * owner sees what each of several askers wrote, and not only the last. */
-	atomic_exchange_explicit(&worker->fk.limit, 0, memory_order_release);
+	attend_ask(&worker->fk.limit);
 }
 
 /* It has a request to take. Relaxed: a hint. */
@@ -175,8 +173,7 @@ static inline bool worker_is_asked(struct worker *worker)
 /* Owner: takes the request, before it acts on it, so that a later one is not lost. */
 static inline void worker_take_request(struct worker *worker)
 {
-	/* ORDER attend [A1]: acquire, pairs with worker_ask(). */
-	atomic_exchange_explicit(&worker->fk.limit, worker_limit(worker), memory_order_acquire);
+	attend_take(&worker->fk.limit, worker_limit(worker));
 	/* Relaxed: a hint for thieves. */
 	atomic_store_explicit(&worker->press_wait, POLICY_PRESS_MIN, memory_order_relaxed);
 }

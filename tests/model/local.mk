@@ -6,6 +6,8 @@ SCRIPT_TESTS += tests/model/run
 
 EXTRA_DIST += \
 	tests/model/account.c \
+	tests/model/alarm.c \
+	tests/model/attend.c \
 	tests/model/deque.c \
 	tests/model/explore.c \
 	tests/model/explore.h \
@@ -18,9 +20,13 @@ EXTRA_DIST += \
 	tests/model/leave.c \
 	tests/model/model.h \
 	tests/model/ring.c \
+	tests/model/roots.c \
 	tests/model/run.h \
+	tests/model/settings.c \
+	tests/model/slots.c \
 	tests/model/summary.c \
 	tests/model/trace.c \
+	tests/model/verdict.c \
 	tests/model/wake.c \
 	tests/model/watch.c
 

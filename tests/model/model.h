@@ -65,9 +65,9 @@
 typedef uint64_t __attribute__((may_alias)) model_word_t;
 
 /*
- * A number below n: what the program leaves open. For GenMC it reads what another thread
- * writes in a race, model_oracle(): MODEL_CHOICES times, and returns 0 then. One thread of the model
- * may call it.
+ * A number below n: what the program leaves open. For GenMC it reads what another thread,
+ * model_oracle(), writes in a race: MODEL_CHOICES times, and is 0 then. One thread of a model may
+ * call it.
  */
 #ifdef MODEL_ONCE
 #ifdef MODEL_CHOICES
