@@ -226,9 +226,10 @@ static void soak(const char *scheduler)
 {
 	bool busy = streq(scheduler, "busy");
 	static const char *const foreign[] = {
-		"ask",		 "bytes", "count",	"crash",	"deep",
-		"flat",		 "hang",  "hog",	"mark",		"null",
-		"spin",		 "wild",  "fiber:spin", "fiber:circle", "fiber:ends_aside",
+		"ask",		 "bytes",      "count",	       "crash",
+		"deep",		 "flat",       "hang",	       "hog",
+		"mark",		 "null",       "spin",	       "stall",
+		"wild",		 "fiber:spin", "fiber:circle", "fiber:ends_aside",
 		"fiber:signals", NULL
 	};
 	char option[64];
