@@ -216,7 +216,7 @@ tests_bench_modules_counted_flat_la_SOURCES = tests/modules/flat.c
 tests_bench_modules_counted_flat_la_CPPFLAGS = $(AM_CPPFLAGS) -DFK_COUNT_FORKS
 tests_bench_modules_counted_flat_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 
-dist_noinst_SCRIPTS += tests/bench/bench tests/bench/forkpath tests/bench/modules-bench
+dist_noinst_SCRIPTS += tests/bench/bench tests/bench/forkpath tests/bench/loaded tests/bench/modules-bench
 BENCH_DRIVER = \
 	tests/bench/driver/__init__.py \
 	tests/bench/driver/alone.py \
