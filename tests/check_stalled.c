@@ -130,18 +130,19 @@ static void connect_and_call(void)
 /* says: a task has written that the pool has a fault, and is about to end. */
 static void see_sleeper_ended(bool says)
 {
+	pid_t visitor, pool;
 	uint64_t since;
-	pid_t visitor;
-	int64_t n = -1;
+	fk_job job;
 
 	setup(NULL);
+	pool = daemon_pool(&d);
 	if (says)
 		jobs_see_end(c,
 			     jobs_submit(c, "wild:arena", 0, offsetof(struct arena, fault),
 					 sizeof(struct ledger_fault)),
 			     "DONE");
-	ck_assert_int_eq(fk_call(c, "stall:doze", &n, INT64_C(0)), 0);
-	ck_assert_int_eq(n, 0);
+	job = jobs_submit(c, "stall:doze", 0, 0, 0);
+	DAEMON_AWAIT(jobs_running(&d, "stall:doze") && daemon_is_all(pool, 'S'));
 	since = clock_ns();
 	visitor = daemon_client(connect_and_call, OTHER_USER_UID);
 	ck_assert_int_eq(daemon_reap(visitor), 0);
@@ -150,6 +151,8 @@ static void see_sleeper_ended(bool says)
 	       (double)(clock_ns() - since) / (double)NSEC_PER_MSEC);
 	queue();
 	see_queued();
+	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_LOST);
+	ck_assert_int_eq(fk_release(c, job), 0);
 	ck_assert_uint_eq(jobs_crash(&d, 1)->reason, CRASH_HANG);
 	DAEMON_AWAIT(daemon_logged(&d, "no job can be blamed", "it was not starved, and yet"));
 	jobs_end(&d, c);

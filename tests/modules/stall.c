@@ -39,8 +39,8 @@ static void stay(int signo)
 		(void)poll(NULL, 0, -1);
 }
 
-/* All other threads of the pool sleep for ever; and none is woken by the signal that its manager
- * sends. */
+/* All threads of the pool sleep for ever, this one in the task, and none is woken by the signal
+ * that its manager sends. */
 FK_TASK(int64_t, doze, (int64_t, ignored), )
 {
 	struct sigaction action = { .sa_handler = stay };
@@ -54,6 +54,7 @@ FK_TASK(int64_t, doze, (int64_t, ignored), )
 		if (atoi(e->d_name) > 0 && atoi(e->d_name) != gettid())
 			(void)syscall(SYS_tgkill, getpid(), atoi(e->d_name), SIGUSR2);
 	(void)closedir(dir);
+	stay(0);
 	FK_LEAF(0);
 }
 FK_BODY(doze)
@@ -63,7 +64,7 @@ FK_BODY(doze)
 FK_END(doze)
 
 FK_EXPORT(doze, "ignored:i64 -> i64", 0,
-	  "All other threads of the pool sleep for ever, and SIGURG wakes none; 0")
+	  "All threads of the pool sleep for ever, and SIGURG wakes none")
 /* When all threads of the pool sleep, which they do soon after the job: each word that says so is
  * zero then, BUSY. The first word, how far the next one is, and how many there are. */
 struct hush {
