@@ -2,12 +2,14 @@
 #include "daemon/fault.h"
 
 #include <errno.h>
+#include <link.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -19,6 +21,7 @@
 
 #define FAULT_STACK    65536u
 #define FAULT_NOT_SAID (LIMIT_WORKERS + 1) /* no worker's index: nobody is blamed */
+#define FAULT_PIECES   1024u		   /* of mapped files, at most */
 #define FAULT_LOOKS    10000u		   /* for a thread that has ended, until it is gone */
 #define FAULT_LOOK_NS  100000
 
@@ -27,12 +30,22 @@ static struct pool *fault_pool;
 static pthread_key_t fault_key; /* of threads that run tasks */
 static bool fault_has_key;
 
+struct fault_piece {
+	const void *base;
+	size_t size;
+};
+
+/* Of forkd, libraries and modules: they stay mapped. */
+static struct fault_piece fault_pieces[FAULT_PIECES];
+static uint32_t fault_n_pieces;
+
 /* A thread of the pool. */
 struct fault_thread {
 	pid_t tid;
 	int *tid_address;	     /* of libc's, which the kernel clears; NULL: libc's it is */
 	const struct worker *worker; /* NULL: it is none */
 	struct fiber *const *fiber;  /* that it runs; NULL: it runs none */
+	struct fault_piece own;	     /* its stack */
 	struct fault_thread *next;
 	_Alignas(16) char stack[FAULT_STACK]; /* of handlers */
 };
@@ -159,10 +172,71 @@ static void fault_name_fiber(const struct fiber *fiber, struct ledger_fault *fau
 		fault_name(fault, fiber);
 }
 
+/* ------------------------------------------------------------------------ memory that is gone */
+
+/* True if all pages of it are mapped. msync(2) does nothing else with MS_ASYNC. */
+static bool fault_is_mapped(const void *base, size_t size)
+{
+	uintptr_t page = (uintptr_t)base & ~(uintptr_t)4095;
+
+	return !base || msync((void *)page, (uintptr_t)base + size - page, MS_ASYNC) == 0 ||
+	       errno != ENOMEM;
+}
+
+static bool fault_threads_are_whole(void)
+{
+	bool whole = true;
+
+	/* Who has the lock makes a thread, or ends one. */
+	if (pthread_mutex_trylock(&fault_lock) != 0)
+		return true;
+	for (const struct fault_thread *t = fault_threads; t && whole; t = t->next)
+		whole = fault_is_mapped(t->own.base, t->own.size);
+	pthread_mutex_unlock(&fault_lock);
+	return whole;
+}
+
+/* False if memory that the pool cannot be without is not mapped any more. Async-signal-safe. */
+static bool fault_is_whole(const struct pool *pool)
+{
+	const struct registry *all = &pool->registry;
+	bool whole = fault_is_mapped(pool, sizeof(*pool)) &&
+		     fault_is_mapped(pool->arena, pool->arena_size) &&
+		     fault_is_mapped(pool->board, pool->board_size);
+
+	for (uint32_t i = 0; i < fault_n_pieces && whole; i++)
+		whole = fault_is_mapped(fault_pieces[i].base, fault_pieces[i].size);
+	for (uint32_t i = 0; i < pool->max_clients && whole; i++)
+		whole = fault_is_mapped(all->clients[i].segment, all->clients[i].segment_size);
+	for (uint32_t i = 0; i < LIMIT_TENANTS && whole; i++)
+		whole = fault_is_mapped(all->tenants[i].base, all->tenants[i].size);
+	return whole && fault_threads_are_whole();
+}
+
+static int fault_add_object(struct dl_phdr_info *info, size_t size, void *ignored)
+{
+	(void)size;
+	(void)ignored;
+	for (uint32_t i = 0; i < info->dlpi_phnum && fault_n_pieces < FAULT_PIECES; i++) {
+		const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+
+		if (part->p_type == PT_LOAD)
+			fault_pieces[fault_n_pieces++] = (struct fault_piece){
+				(const void *)(info->dlpi_addr + part->p_vaddr), part->p_memsz
+			};
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------------------ blame */
+
 static void fault_blame_for(struct fault_who who, int signo, uint64_t address)
 {
 	struct ledger_fault *fault = who.worker ? &fault_pool->arena->fault : NULL;
 
+	/* Some task has taken it away, and this thread is the first to miss it. */
+	if (fault && !fault_is_whole(fault_pool))
+		return;
 	/* A client has made a hole in its segment, and there is no page for it. Workers read rings
 	 * and records of all while they have a job. */
 	if (fault && signo == SIGBUS && fault_is_foreign(who, address))
@@ -386,6 +460,21 @@ static void *fault_watch(void *arg)
 	return NULL;
 }
 
+/* Of this thread; nothing if that is not known. */
+static struct fault_piece fault_stack(void)
+{
+	struct fault_piece own = { NULL, 0 };
+	pthread_attr_t attr;
+	void *base;
+
+	if (pthread_getattr_np(pthread_self(), &attr) != 0)
+		return own;
+	if (pthread_attr_getstack(&attr, &base, &own.size) == 0)
+		own.base = base;
+	pthread_attr_destroy(&attr);
+	return own;
+}
+
 struct fault_thread *fault_begin_thread(const struct worker *worker, struct fiber *const *fiber)
 {
 	struct fault_thread *thread = malloc(sizeof(*thread));
@@ -396,6 +485,7 @@ struct fault_thread *fault_begin_thread(const struct worker *worker, struct fibe
 	if (!thread)
 		return NULL;
 	thread->tid = (pid_t)syscall(SYS_gettid);
+	thread->own = fault_stack();
 	thread->tid_address = NULL;
 	thread->worker = worker;
 	thread->fiber = fiber;
@@ -453,6 +543,7 @@ static int fault_begin_watch(struct pool *pool)
 int fault_begin(struct pool *pool)
 {
 	fault_pool = pool;
+	(void)dl_iterate_phdr(fault_add_object, NULL);
 	fault_catch_signals();
 	on_exit(fault_on_exit, NULL);
 	at_quick_exit(fault_on_quick_exit);

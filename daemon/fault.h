@@ -9,7 +9,11 @@
  *   Nor for a system call that ends the process by itself, nor for what a thread does that is no
  *   worker: each job that runs then may be to blame, and where a module has threads of its own none
  *   need be, also if only one runs. So recover.c suspects them all, and blames none. Nor for a
- *   SIGBUS in the segment of a client or tenant that is not its job's.
+ *   SIGBUS in the segment of a client or tenant that is not its job's. Nor for anything once memory
+ *   is gone that the pool cannot be without: a task has unmapped it, and any thread may be the
+ *   first to miss it. That is: programs, libraries and modules, arena, board, segments of clients,
+ *   and stacks of threads. Memory that a task has written over, or has made inaccessible, is not
+ *   recognized.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   fault_begin(), fault_end(): the pool's main thread, before there are workers and after.

@@ -151,17 +151,19 @@ int registry_map_client(struct pool *pool, uint32_t slot, uint32_t generation, u
 	client->groups = client_segment_groups(client->jobs, n_jobs);
 	client->heap = (char *)base + heap_offset;
 	client->heap_size = size - heap_offset;
-	client->segment = base;
 	client->segment_size = size;
+	client->segment = base;
 	return 0;
 }
 
 void registry_unmap_client(struct pool *pool, uint32_t slot)
 {
 	struct registry_client *client = &pool->registry.clients[slot];
+	void *segment = client->segment;
 
-	segment_unmap(client->segment, client->segment_size);
+	/* First: fault.c looks whether what is here is mapped. */
 	client->segment = NULL;
+	segment_unmap(segment, client->segment_size);
 	/* Of the next one in this slot nothing is known yet, if it goes before it has rings. */
 	for (uint32_t i = 0; i < pool->n_workers; i++)
 		client->tails[i] = 0;

@@ -24,13 +24,12 @@ static fk_client *c;
 static void blame(const char *task, int64_t argument, int signo, const char *how, uint64_t n)
 {
 	pid_t pool = daemon_pool(&d);
-	uint64_t roots = daemon_counter(&d, "roots");
 	fk_job other = jobs_submit(c, "crash:hang", 0, 60000, 0), bad;
 	const struct board_crash *crash;
 	char text[64];
 	int got = -1;
 
-	DAEMON_AWAIT(daemon_counter(&d, "roots") == roots + 1);
+	DAEMON_AWAIT(jobs_running(&d, "crash:hang") == 1);
 	bad = jobs_submit(c, task, FK_IDEMPOTENT, argument, 0);
 	ck_assert_msg(jobs_outcome(c, bad, &got) == FK_CRASHED, "%s %d is %s", task, (int)argument,
 		      fk_outcome_name(jobs_outcome(c, bad, NULL)));
@@ -191,7 +190,7 @@ START_TEST(a_child_by_vfork_that_ends_ends_no_pool_and_blames_nobody)
 	/* If it had left a word in the arena, one of these would be to blame. */
 	jobs[0] = jobs_submit(c, "crash:hang", 0, 60000, 0);
 	jobs[1] = jobs_submit(c, "crash:hang", 0, 60000, 0);
-	DAEMON_AWAIT(daemon_counter(&d, "roots") == 3);
+	DAEMON_AWAIT(jobs_running(&d, "crash:hang") == 2);
 	ck_assert_int_eq(daemon_pool(&d), pool);
 	ck_assert_int_eq(kill(pool, SIGKILL), 0);
 	ck_assert_int_eq(jobs_outcome(c, jobs[0], NULL), FK_LOST);
@@ -228,6 +227,34 @@ START_TEST(a_hole_in_the_segment_of_another_client_is_no_fault_of_the_job)
 }
 END_TEST
 
+/* A worker that runs another job may miss it first. */
+START_TEST(memory_that_a_task_takes_away_is_no_fault_of_another_job)
+{
+	volatile uint8_t *gate;
+
+	begin();
+	for (uint64_t how = 0; how < 4; how++) {
+		pid_t pool = daemon_pool(&d);
+		fk_job victim = jobs_hold(c, 0, &gate), bad, queued[QUEUED];
+
+		DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 1);
+		bad = jobs_submit(c, "wild:unmap", 0, (int64_t)how, 0);
+		for (int i = 0; i < QUEUED; i++)
+			queued[i] = jobs_submit(c, "null:add", 0, i, 1000);
+		ck_assert_msg(jobs_outcome(c, victim, NULL) == FK_LOST, "%d: %s", (int)how,
+			      fk_outcome_name(jobs_outcome(c, victim, NULL)));
+		(void)jobs_outcome(c, bad, NULL);
+		for (int i = 0; i < QUEUED; i++)
+			jobs_see(c, queued[i], i + 1000);
+		ck_assert_str_ne(jobs_crash(&d, how + 1)->task, "crash:hold");
+		ck_assert_int_eq(fk_release(c, victim), 0);
+		ck_assert_int_eq(fk_release(c, bad), 0);
+		(void)jobs_pool_after(&d, pool);
+	}
+	end();
+}
+END_TEST
+
 CHECK_MAIN("blame", a_task_that_ends_the_process_in_any_way_of_libc_is_blamed,
 	   a_task_that_ends_its_thread_takes_no_worker_away_and_is_blamed,
 	   a_task_that_ends_its_thread_past_libc_is_blamed_however_tasks_are_confined,
@@ -235,4 +262,5 @@ CHECK_MAIN("blame", a_task_that_ends_the_process_in_any_way_of_libc_is_blamed,
 	   a_task_is_blamed_for_a_signal_of_its_own_whichever_it_is,
 	   signals_that_are_not_the_pools_to_die_of_end_nothing,
 	   a_child_by_vfork_that_ends_ends_no_pool_and_blames_nobody,
-	   a_hole_in_the_segment_of_another_client_is_no_fault_of_the_job)
+	   a_hole_in_the_segment_of_another_client_is_no_fault_of_the_job,
+	   memory_that_a_task_takes_away_is_no_fault_of_another_job)

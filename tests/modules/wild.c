@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* tests/modules/wild.c - tasks that write over what the pool shares with others */
 #include <inttypes.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <forkd/task.h>
 
@@ -111,6 +113,36 @@ FK_BODY(rings)
 }
 FK_END(rings)
 
+#define MAPPINGS 4096
+
+/* From the first one on, and from the last one; then those of clients, or a module, alone. */
+FK_TASK(fk_void, unmap, (int64_t, how), )
+{
+	static const char *const names[] = { "", "", "memfd:forkd-client", "crash.so" };
+	static uintptr_t from[MAPPINGS], to[MAPPINGS];
+	FILE *maps = fopen("/proc/self/maps", "re");
+	char line[512];
+	int64_t n = 0;
+
+	while (maps && n < MAPPINGS && fgets(line, sizeof(line), maps))
+		if (strstr(line, names[how]) &&
+		    sscanf(line, "%" SCNxPTR "-%" SCNxPTR, &from[n], &to[n]) == 2)
+			n++;
+	for (int64_t i = 0; i < n; i++) {
+		int64_t at = how == 1 ? n - 1 - i : i;
+
+		(void)munmap((void *)from[at], to[at] - from[at]);
+	}
+	for (;;)
+		(void)sched_yield();
+}
+FK_BODY(unmap)
+{
+	FK_RETURN();
+}
+FK_END(unmap)
+
+FK_EXPORT(unmap, "how:i64 -> ", 0, "Unmaps the pool's memory")
 FK_EXPORT(rings, "how:i64 -> i64", 0, "Writes over the memory of the pool's io_uring")
 FK_EXPORT(fronts, "arena:i64, board:i64 -> ", 0,
 	  "Fills so many bytes of arena and board with garbage, and calls abort()")
