@@ -101,7 +101,7 @@ static void crash_among_others(const char *task, int signo, const char *how)
 	pool = daemon_pool(&d);
 	once = submit("crash:hang", 0, 60000, 0);
 	twice = jobs_hold(c, FK_IDEMPOTENT, &gate);
-	DAEMON_AWAIT(daemon_counter(&d, "roots") == 2);
+	DAEMON_AWAIT(jobs_running(&d, "crash:hang") == 1 && jobs_running(&d, "crash:hold") == 1);
 	bad = submit(task, 0, 0, 0);
 	for (int i = 0; i < QUEUED; i++)
 		queued[i] = submit("null:add", FK_IDEMPOTENT, i, 1000);
@@ -164,7 +164,7 @@ START_TEST(a_killed_pool_loses_what_ran_and_runs_the_rest_again)
 	pool = daemon_pool(&d);
 	once = submit("crash:hang", 0, 60000, 0);
 	twice = jobs_hold(c, FK_IDEMPOTENT, &gate);
-	DAEMON_AWAIT(daemon_counter(&d, "roots") == 2);
+	DAEMON_AWAIT(jobs_running(&d, "crash:hang") == 1 && jobs_running(&d, "crash:hold") == 1);
 	/* Both workers are in a leaf: these wait in the rings. */
 	for (int i = 0; i < QUEUED; i++)
 		queued[i] = submit("null:add", 0, i, 1000);
@@ -272,7 +272,7 @@ START_TEST(another_client_that_waits_is_told_at_once_and_its_handle_stays_good)
 	other = daemon_open(&d);
 	ck_assert_int_eq(fk_task_find(other, "crash:hang", &task), 0);
 	ck_assert_int_eq(fk_submit(other, task, &ms, sizeof(ms), 0, &job), 0);
-	DAEMON_AWAIT(daemon_counter(&d, "roots") == 1);
+	DAEMON_AWAIT(jobs_running(&d, "crash:hang") == 1);
 	(void)submit("crash:abort", 0, 0, 0);
 	ck_assert_int_eq(fk_wait(other, job, FK_FOREVER), 0);
 	ck_assert_int_eq(fk_outcome(other, job, &code, &signo), FK_LOST);
