@@ -21,7 +21,7 @@
 #include "tests/model/model.h"
 
 #if defined(MUTANT_ASK)
-#define memory_order_release memory_order_relaxed
+#define memory_order_acq_rel memory_order_relaxed
 #elif defined(MUTANT_TAKE)
 #define memory_order_acquire memory_order_relaxed
 #elif defined(MUTANT_STORE)
@@ -36,7 +36,7 @@
 
 #include "daemon/attend.h"
 
-#undef memory_order_release
+#undef memory_order_acq_rel
 #undef memory_order_acquire
 
 #ifdef MUTANT_SET
