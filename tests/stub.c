@@ -180,22 +180,6 @@ static void stub_stray(void)
 	}
 }
 
-static void stub_on_asked(int signo)
-{
-	(void)signo;
-	if (++STUB_ASKED(stub.board) < STUB_DEATH)
-		return;
-	(void)signal(SIGSEGV, SIG_DFL);
-	(void)raise(SIGSEGV);
-}
-
-/* As one whose core is written. */
-static void stub_begin_to_die(void)
-{
-	stub_fault(1, SIGSEGV, LEDGER_FAULT_CRASH, UINT32_MAX, 0);
-	(void)signal(SIGURG, stub_on_asked);
-}
-
 static bool stub_message(const char *mode)
 {
 	union proto_message m;
@@ -232,7 +216,7 @@ static bool stub_message(const char *mode)
 		break;
 	case PROTO_POOL_PING:
 		if (streq(mode, "dying") && stub.generation == 1) {
-			stub_begin_to_die();
+			stub_fault(1, SIGSEGV, LEDGER_FAULT_CRASH, UINT32_MAX, 0);
 			break;
 		}
 		STUB_PINGS(stub.board)++;

@@ -29,15 +29,12 @@
  *	forget	the second one cannot map the first client that it is told of
  *	stray	says that it has released what was not to be
  *	stuck	does not stop when told
- *	dying	the first one has a fault, and takes long to die: it reads on, and answers nothing
+ *	dying	the first one leaves word of a fault and does not end: it reads, and answers nothing
  *	""	none of it
  */
 #define STUB_SHORT 6u
-/* It was asked so often how it is, while it was dying; the rest of them the same: nobody else
+/* How many of the manager's questions it has answered; the rest of them the same: nobody else
  * counts there. */
-#define STUB_ASKED(board) ((board)->profile.reads)
-#define STUB_DEATH	  64u /* then it is dead */
-/* Else. */
 #define STUB_PINGS(board) ((board)->profile.span_reads)
 /* So often it was told of a tenant. */
 #define STUB_TOLD(board) ((board)->profile.forks)
