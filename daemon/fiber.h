@@ -344,6 +344,9 @@ void fiber_sides_fini(struct pool *pool);
 /* In the loop: a section begins. Returns what to run next. */
 struct fk_frame *fiber_block(struct worker *worker, struct fiber *fiber);
 
+/* True if the job of this row has fibers that have not ended. Any thread of the pool. */
+bool fibers_has_family(struct pool *pool, uint32_t row);
+
 /* The job of this row has an outcome: its fibers wait for no thread any more. */
 void fiber_blocks_cancel(struct pool *pool, uint32_t row);
 

@@ -186,6 +186,19 @@ static struct fiber_family *fiber_family_to_tell(struct fiber_bucket *bucket, ui
 	return family;
 }
 
+bool fibers_has_family(struct pool *pool, uint32_t row)
+{
+	struct fiber_bucket *bucket = fiber_bucket(pool, row);
+	struct fiber_family *family;
+
+	pthread_mutex_lock(&bucket->lock);
+	family = bucket->first;
+	while (family && family->front->job != row)
+		family = family->next;
+	pthread_mutex_unlock(&bucket->lock);
+	return family;
+}
+
 void fibers_cancel(struct pool *pool, uint32_t row)
 {
 	struct fiber_bucket *bucket = fiber_bucket(pool, row);

@@ -8,10 +8,12 @@
 
 #include "common/clock.h"
 #include "daemon/fault.h"
+#include "daemon/fiber.h"
 #include "daemon/pool.h"
 #include "daemon/root.h"
 #include "daemon/verdict.h"
 #include "shm/job.h"
+#include "shm/wake.h"
 
 #define HANG_LOOKS    256u /* in hang-limit */
 #define HANG_OFTEN    (20 * NSEC_PER_MSEC)
@@ -95,22 +97,25 @@ static bool hang_is_wanted(struct pool *pool, uint32_t row, uint32_t generation,
 		       CLIENT_LIVE;
 }
 
-/* The job that the worker runs, if it is to end; 0 if it is not. */
+/* The job of this row, if it runs and is to end; 0 if it is not. */
+static uint64_t hang_doomed_row(struct pool *pool, uint32_t row)
+{
+	struct ledger_row now = ledger_row(pool->arena, row);
+
+	if (now.state != LEDGER_RUNNING ||
+	    !hang_is_wanted(pool, row, now.generation, verdict_get(pool, row).outcome))
+		return 0;
+	return ((uint64_t)row + 1) << 32 | now.generation;
+}
+
+/* The same of the job that the worker runs. */
 static uint64_t hang_doomed(struct pool *pool, const struct worker *w)
 {
 	/* Relaxed: it is looked at again, and has to be the same each time. */
 	uint32_t row = atomic_load_explicit(&w->ledger->job, memory_order_relaxed);
-	struct ledger_row now;
-	uint32_t outcome;
 
 	/* The number stands where a wild task can write. */
-	if (row / pool->max_jobs >= pool->max_clients)
-		return 0;
-	now = ledger_row(pool->arena, row);
-	outcome = verdict_get(pool, row).outcome;
-	if (now.state != LEDGER_RUNNING || !hang_is_wanted(pool, row, now.generation, outcome))
-		return 0;
-	return ((uint64_t)row + 1) << 32 | now.generation;
+	return row / pool->max_jobs < pool->max_clients ? hang_doomed_row(pool, row) : 0;
 }
 
 static uint64_t hang_beat(const struct worker *w)
@@ -176,6 +181,73 @@ static bool hang_look_at(struct pool *pool, uint32_t index, uint64_t now, uint64
 	return look.doomed;
 }
 
+/* ------------------------------------------------------------------------ that no worker has */
+
+/* How often workers have run or slept so far; 0: one is awake. Relaxed: statistics, and words that
+ * are looked at again. */
+static uint64_t hang_rests(struct pool *pool)
+{
+	uint64_t n = 1;
+
+	for (uint32_t i = 0; i < pool->n_workers; i++) {
+		const struct worker *w = &pool->workers[i];
+
+		if (!wake_rests(wake_load(&w->board->wake)))
+			return 0;
+		n += hang_beat(w) +
+		     atomic_load_explicit(&w->counters->sleeps, memory_order_relaxed) +
+		     atomic_load_explicit(&w->counters->naps, memory_order_relaxed) +
+		     atomic_load_explicit(&w->counters->parks, memory_order_relaxed);
+	}
+	return n;
+}
+
+/* One job that runs and is to end; 0: there is none. Only clients that have jobs are looked at, for
+ * rows that nobody has used are no memory yet. */
+static uint64_t hang_find(struct pool *pool)
+{
+	uint64_t doomed = 0;
+
+	for (uint32_t i = 0; i < pool->max_clients && !doomed; i++) {
+		const struct registry_client *client = &pool->registry.clients[i];
+		uint32_t n = 0;
+
+		/* ORDER client/live [K1]: acquire, before its number of jobs. Pairs with
+		 * registry_release(). */
+		if (atomic_load_explicit(&client->state, memory_order_acquire) != CLIENT_NONE &&
+		    atomic_load_explicit(&client->active, memory_order_relaxed))
+			n = min(client->n_jobs, pool->max_jobs);
+		for (uint32_t j = 0; j < n && !doomed; j++)
+			doomed = hang_doomed_row(pool, i * pool->max_jobs + j);
+	}
+	return doomed;
+}
+
+/* True if there is a job that runs and is to end. */
+static bool hang_look_for_orphan(struct pool *pool, uint64_t now, uint64_t interval)
+{
+	struct hang_orphan *orphan = &pool->hangs.orphan, last = *orphan;
+	uint32_t row = (uint32_t)(last.doomed >> 32) - 1;
+	uint64_t limit = pool_hang_limit(pool);
+
+	*orphan = (struct hang_orphan){
+		.doomed = last.doomed ? hang_doomed_row(pool, row) : hang_find(pool),
+		.now = now,
+		.rests = hang_rests(pool),
+		/* Relaxed: a count. */
+		.stops = atomic_load_explicit(&hang_stops, memory_order_relaxed),
+	};
+	if (!last.doomed || orphan->doomed != last.doomed)
+		return orphan->doomed || last.doomed;
+	if (orphan->rests && orphan->rests == last.rests && orphan->stops == last.stops &&
+	    !fibers_has_family(pool, row))
+		orphan->held = last.held + min(now - last.now, interval);
+	if (limit && orphan->held >= limit)
+		fault_hang(pool, ledger_row(pool->arena, row).worker % pool->n_workers, row,
+			   (uint32_t)last.doomed, orphan->held);
+	return true;
+}
+
 /* ------------------------------------------------------------------------ when to look */
 
 void hang_expect(struct pool *pool)
@@ -215,7 +287,7 @@ static bool hangs_look(struct pool *pool, uint64_t now, uint64_t interval)
 	for (uint32_t i = 0; i < pool->n_workers; i++)
 		if (hang_look_at(pool, i, now, interval))
 			h->looks = HANG_LOOKS_ON;
-	if (!h->looks && !hangs_rest(h))
+	if (!h->looks && (hang_look_for_orphan(pool, now, interval) || !hangs_rest(h)))
 		h->looks = 1;
 	return h->looks;
 }

@@ -25,6 +25,13 @@
  *   Each fork, call or join that leaves the fast path, and each frame that is resumed, starts the
  *   count anew: the job gets on.
  *
+ * A JOB THAT NO WORKER HAS
+ *   A stray write can leave a job RUNNING that has no strand, frame or fiber any more. So once no
+ *   worker runs a job that is to end, the dispatcher looks for one in the ledger. The time counts
+ *   in which all workers rest, none has run or slept anew, and the job has no fibers. A frame that
+ *   could go on would be found: a worker looks at all deques and inboxes before it rests.
+ *   While other jobs run, such a job is not found out.
+ *
  * WHO CALLS IT, ON WHICH THREAD
  *   hangs_check(): the dispatcher. hang_expect(): any thread of the pool. hang_answer(): a worker,
  *   in the handler of WORKER_SIGNAL. hang_judge() is a function of its arguments alone.
@@ -84,9 +91,19 @@ struct hang_watch {
  */
 uint64_t hang_judge(struct hang_watch *watch, const struct hang_look *look, uint64_t interval);
 
+/* What is known of a job that is to end and that no worker runs. */
+struct hang_orphan {
+	uint64_t doomed; /* as in a look; 0: none is known */
+	uint64_t now;	 /* of the last look */
+	uint64_t rests;	 /* of all workers, so far; 0: one was awake */
+	uint32_t stops;
+	uint64_t held; /* ns that nothing has happened */
+};
+
 /* The dispatcher's, but for what has another title. */
 struct hangs {
 	struct hang_watch watches[LIMIT_WORKERS];
+	struct hang_orphan orphan;
 	uint64_t next;	/* when it looks again */
 	uint32_t looks; /* that are left, unless one finds a job that is to end */
 	/* anybody sets news, the dispatcher clears it */

@@ -12,6 +12,7 @@
 
 #include "client/client.h"
 #include "common/util.h"
+#include "shm/ledger.h"
 #define CHECK_TIMEOUT 120
 #include "tests/check_unit.h"
 #include "tests/jobs.h"
@@ -456,6 +457,46 @@ START_TEST(a_pool_that_is_stopped_owes_no_answer)
 }
 END_TEST
 
+/* The row says that a job runs which has ended: nothing else is left of it. */
+static void lose(fk_job job, const char *name)
+{
+	uint64_t at = c->id * (uint64_t)d.board->manager.max_jobs + (job & 0xffff);
+	struct ledger_row row = {
+		.generation = (uint32_t)(job >> 16),
+		.state = LEDGER_RUNNING,
+		.worker = 1,
+	};
+
+	while (!streq(d.board->tasks[row.task++].name, name))
+		;
+	jobs_see_end(c,
+		     jobs_submit(c, "wild:word", 0,
+				 (int64_t)(arena_rows_offset() + at * sizeof(uint64_t)),
+				 (int64_t)ledger_pack(row)),
+		     "DONE");
+	atomic_store(&client_job(c, job)->state, row.generation << JOB_GEN_SHIFT | JOB_PENDING);
+}
+
+START_TEST(a_job_that_is_to_end_and_that_no_worker_has_is_CRASHED)
+{
+	fk_job waits, lost;
+	pid_t pool;
+
+	setup("--hang-limit=1s", NULL);
+	pool = daemon_pool(&d);
+	/* Its fiber waits, and it is not to end. */
+	waits = jobs_submit(c, "fiber:forever", 0, 1, 0);
+	lost = jobs_submit(c, "null:add", 0, 1, 2);
+	jobs_see_end(c, lost, "DONE");
+	lose(lost, "null:add");
+	ck_assert_int_eq(fk_cancel(c, lost), 0);
+	blamed(lost, "null:add", pool);
+	jobs_see_end(c, waits, "LOST");
+	ck_assert_int_eq(fk_release(c, waits), 0);
+	teardown();
+}
+END_TEST
+
 CHECK_MAIN("hanging",
 	   a_job_that_spins_beyond_its_deadline_is_CRASHED_and_the_others_get_what_they_deserve,
 	   a_job_that_waits_in_read_after_it_was_cancelled_is_CRASHED,
@@ -472,4 +513,5 @@ CHECK_MAIN("hanging",
 	   a_starved_job_is_not_blamed, a_pool_whose_channel_is_stuck_is_begun_anew,
 	   a_pool_whose_dispatcher_is_stuck_is_begun_anew,
 	   a_pool_that_is_stuck_is_found_out_while_its_workers_sleep,
-	   a_pool_that_is_stopped_owes_no_answer)
+	   a_pool_that_is_stopped_owes_no_answer,
+	   a_job_that_is_to_end_and_that_no_worker_has_is_CRASHED)

@@ -13,8 +13,8 @@
 /* Not 0xff: as an offset that leads back by one. */
 #define GARBAGE 0x5a
 
-/* Bytes of this segment, wherever it is mapped. */
-static void fill(const char *name, int64_t from, int64_t bytes)
+/* This segment, wherever it is mapped. */
+static char *segment(const char *name)
 {
 	FILE *maps = fopen("/proc/self/maps", "re");
 	char line[512];
@@ -22,11 +22,15 @@ static void fill(const char *name, int64_t from, int64_t bytes)
 
 	while (maps && fgets(line, sizeof(line), maps))
 		if (strstr(line, name) && sscanf(line, "%" SCNxPTR, &at) == 1) {
-			memset((char *)at + from, GARBAGE, (size_t)bytes);
 			fclose(maps);
-			return;
+			return (char *)at;
 		}
 	exit(4);
+}
+
+static void fill(const char *name, int64_t from, int64_t bytes)
+{
+	memset(segment(name) + from, GARBAGE, (size_t)bytes);
 }
 
 FK_TASK(fk_void, fronts, (int64_t, arena, int64_t, board), )
@@ -65,6 +69,20 @@ FK_END(arena)
 
 FK_EXPORT(arena, "from:i64, bytes:i64 -> ", 0, "Fills so many bytes of the arena with garbage")
 FK_EXPORT(board, "from:i64, bytes:i64 -> ", 0, "Fills so many bytes of the board with garbage")
+
+/* A word of the arena, as one store. */
+FK_TASK(fk_void, word, (int64_t, at, int64_t, value), )
+{
+	memcpy(segment("forkd-arena") + at, &value, sizeof(value));
+	FK_LEAF();
+}
+FK_BODY(word)
+{
+	FK_RETURN();
+}
+FK_END(word)
+
+FK_EXPORT(word, "at:i64, value:i64 -> ", 0, "Stores a number at an offset of the arena")
 
 /* The numbers that all words of the memory of the pool's io_uring become, one after the other: of
  * bytes that are the same, or at random, for some rounds. */
