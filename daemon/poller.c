@@ -81,6 +81,7 @@
 #include "common/log.h"
 #include "common/urgent.h"
 #include "common/util.h"
+#include "daemon/bell.h"
 #include "daemon/confine.h"
 #include "shm/futex.h"
 #include "shm/wake.h"
@@ -375,6 +376,11 @@ static int poller_sleep(struct poller *p)
 	if (!atomic_load_explicit(&p->notes, memory_order_relaxed) && !poller_stops(p) &&
 	    syscall(SYS_futex_waitv, words, ARRAY_SIZE(words), 0, NULL, 0) < 0)
 		r = errno == EAGAIN || errno == EINTR ? 0 : -errno;
+	/* As bell.c does without futex_waitv(2). Completions wait as long. */
+	if (r == -ENOSYS || r == -EPERM) {
+		(void)futex_wait(&p->word, value, clock_ns() + BELL_NAP);
+		r = 0;
+	}
 	wake_store(&p->word, WAKE_LOOKING);
 	return r;
 }
