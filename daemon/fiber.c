@@ -507,7 +507,7 @@ int fk_rt_fiber_spawn(void (*fn)(void *), void *arg, struct fk_counter *counter,
 		fk_enter(&w->fk, (uintptr_t)&self->face);
 		return r;
 	}
-	f->depth = (uint16_t)min(self->depth + 1, UINT16_MAX);
+	f->depth = self->depth + 1;
 	/* Relaxed: the caller is one of them. */
 	atomic_fetch_add_explicit(&self->family->live, 1, memory_order_relaxed);
 	fiber_put(w, f);

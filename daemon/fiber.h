@@ -132,7 +132,7 @@ struct fiber {
 	bool refused;  /* it was to leave that, and there was no memory for a copy */
 	bool does_io;  /* what it waits for, if it does, is waits.io */
 	uint16_t shard;
-	uint16_t depth;	       /* spawns from its family's root to it, UINT16_MAX for more */
+	uint64_t depth;	       /* spawns from its family's root to it */
 	struct worker *worker; /* it runs on, or has run on last */
 	struct fiber_family *family;
 	struct fk_counter *counter; /* that is told of its end, or NULL */

@@ -27,13 +27,17 @@
  *       counts it down to 0 sees what all of them did (ORDER fiber/family [B5]), and has the front.
  *   I4. A wait that is cut short continues until the others have ended, because they may use what
  *       is on the waiting fiber's stack. Fibers that wait for each other's end would do so for
- *       ever. Whoever begins such a wait has the dispatcher look, again and again until there is
- *       none. A family is stuck if all of its fibers are in such waits. Then some of these waits
- *       end with -ECANCELED: of the fibers whose counter is not on their own stack those that are
- *       deepest in the tree of spawns. Fibers that were spawned later are deeper, so none that is
- *       left uses a stack that goes. There is such a fiber in each circle: a fiber with the counter
- *       on its own stack is older than those that it counts. Then the others' waits end as usual,
- *       or the next look finds those that are the deepest now.
+ *       ever. A fiber that begins such a wait has the dispatcher look, and the dispatcher looks
+ *       again until there is no such wait. A family is stuck if all of its fibers are in such
+ *       waits. Then some of these waits end with -ECANCELED: of the fibers whose counter is not on
+ *       their own stack those that are deepest in the tree of spawns.
+ *       No fiber that is left uses a stack that goes, if what is on the stack of a fiber, a counter
+ *       too, is used by that fiber and its descendants alone: forkd-fibers(7) demands it.
+ *       Descendants are deeper, so fibers of equal depth use nothing of each other. And no fiber is
+ *       deeper than those that are parted: the deepest of all would wait for a counter on its own
+ *       stack. That counts a fiber that has not ended, and which the owner or a descendant has
+ *       spawned: a deeper one. So in each stuck family there is a fiber to part. Then the others'
+ *       waits end as usual, or the next look finds those that are the deepest now.
  *       A look compares two: no such wait began or ended between them, and none during the second.
  *       Where the job has several families, one may wait for fibers of another: it counts as stuck
  *       after hang-limit.
@@ -255,13 +259,14 @@ static bool fiber_waits_elsewhere(const struct fiber *f)
 }
 
 /* Looks at the fibers of a family that only wait for others to end. Returns how many they are, 0 if
- * one of them runs; and of those that wait elsewhere how deep the deepest is, -1: there is none. */
-static uint64_t fiber_family_survey(struct fiber_family *family, int32_t *ret_depth)
+ * one of them runs; and of those that wait elsewhere the depth of the deepest + 1, 0: there is
+ * none. */
+static uint64_t fiber_family_survey(struct fiber_family *family, uint64_t *ret_depth)
 {
 	bool runs = false;
 	uint64_t n = 0;
 
-	*ret_depth = -1;
+	*ret_depth = 0;
 	for (uint32_t i = 0; i < FIBER_SHARDS; i++) {
 		struct fiber_shard *shard = &family->shards[i];
 
@@ -273,15 +278,15 @@ static uint64_t fiber_family_survey(struct fiber_family *family, int32_t *ret_de
 			if (!fiber_park_holds(&f->park))
 				runs = true;
 			else if (fiber_waits_elsewhere(f))
-				*ret_depth = max(*ret_depth, (int32_t)f->depth);
+				*ret_depth = max(*ret_depth, f->depth + 1);
 		}
 		pthread_mutex_unlock(&shard->lock);
 	}
 	return runs ? 0 : n;
 }
 
-/* Of these, those of this depth that wait elsewhere go on. */
-static void fiber_family_part(struct fiber_family *family, int32_t depth)
+/* Ends the waits of those of this depth that wait elsewhere. */
+static void fiber_family_part(struct fiber_family *family, uint64_t depth)
 {
 	for (uint32_t i = 0; i < FIBER_SHARDS; i++) {
 		struct fiber_shard *shard = &family->shards[i];
@@ -319,7 +324,7 @@ static bool fiber_family_look(struct pool *pool, const struct fiber_bucket *buck
 {
 	static struct log_limit limit = LOG_LIMIT_INIT;
 	uint32_t row = family->front->job;
-	int32_t depth;
+	uint64_t depth;
 	uint64_t held = atomic_load_explicit(&family->held, memory_order_relaxed);
 	uint64_t since = atomic_load_explicit(&family->stuck_ns, memory_order_relaxed);
 
@@ -333,14 +338,14 @@ static bool fiber_family_look(struct pool *pool, const struct fiber_bucket *buck
 	}
 	/* One that runs has begun or ended such a wait, or is about to. */
 	if (now - since < fiber_family_patience(pool, bucket, family) ||
-	    fiber_family_survey(family, &depth) != held || depth < 0 ||
+	    fiber_family_survey(family, &depth) != held || !depth ||
 	    atomic_load_explicit(&family->stuck_ns, memory_order_relaxed) != since)
 		return true;
 	log_limited(&limit, LOG_LEVEL_WARNING,
 		    "job %u of client %u is over: %" PRIu64 " fibers wait for each other's end: "
 		    "waits end with ECANCELED",
 		    row % pool->max_jobs, row / pool->max_jobs, held);
-	fiber_family_part(family, depth);
+	fiber_family_part(family, depth - 1);
 	return true;
 }
 
