@@ -200,12 +200,15 @@ static int wake_word(const struct board *board, uint32_t at, uint32_t value,
 		value;
 
 	if (waker && atomic_load_explicit(&waker->woken[at], memory_order_relaxed) == sleep) {
+		uint64_t now = clock_ns();
 		uint64_t unsure;
 
 		/* It was woken before the last one was: since_ns is late enough for it. */
 		atomic_store_explicit(&waker->last, at, memory_order_relaxed);
-		unsure = publish_unsure(board, waker, clock_ns());
-		if (unsure >= PUBLISH_DOUBT && unsure != PUBLISH_SURE) {
+		unsure = publish_unsure(board, waker, now);
+		/* Once in PUBLISH_DOUBT: a thread that gets no CPU time cannot change its word. */
+		if (unsure >= PUBLISH_DOUBT && unsure != PUBLISH_SURE &&
+		    client_due(&waker->rung_ns, now, PUBLISH_DOUBT)) {
 			(void)futex_wake(word, INT32_MAX);
 			(void)publish_ring(waker);
 		}

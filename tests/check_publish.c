@@ -351,6 +351,31 @@ START_TEST(a_client_that_finds_no_sleeper_rings_once)
 }
 END_TEST
 
+START_TEST(a_sleeper_in_doubt_is_rung_for_once_in_a_while)
+{
+	struct publish_waker waker = { .fd = -1 };
+	int ends[2];
+
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+	waker.fd = ends[0];
+	set_words((uint32_t[]){ WAKE_SLEEPING }, 1);
+	ck_assert_uint_eq(publish_wake(fake.board, 1, 0, &waker), 0);
+	ck_assert_uint_eq(rings(ends[1]), 1);
+	atomic_store(&waker.since_ns, 0);
+	ck_assert_uint_eq(publish_wake(fake.board, 1, 0, &waker), 0);
+	ck_assert_uint_eq(rings(ends[1]), 1);
+	/* As if that were the same moment still. */
+	atomic_store(&waker.rung_ns, clock_ns() + 3600 * NSEC_PER_SEC);
+	ck_assert_uint_eq(publish_wake(fake.board, 1, 0, &waker), 0);
+	ck_assert_uint_eq(rings(ends[1]), 0);
+	atomic_store(&waker.rung_ns, 0);
+	ck_assert_uint_eq(publish_wake(fake.board, 1, 0, &waker), 0);
+	ck_assert_uint_eq(rings(ends[1]), 1);
+	(void)close(ends[1]);
+	(void)close(ends[0]);
+}
+END_TEST
+
 START_TEST(a_full_ring_gives_way_to_the_next_until_all_are_full)
 {
 	set_words((uint32_t[]){ WAKE_LOOKING, WAKE_LOOKING }, 2);
@@ -429,5 +454,6 @@ CHECK_MAIN("publish", the_last_worker_is_chosen_while_it_looks, a_sleeper_is_cho
 	   a_sleeper_that_never_sleeps_passes_the_duty_on,
 	   a_sleep_is_woken_once_and_the_next_pools_again,
 	   a_client_that_finds_no_sleeper_rings_once,
+	   a_sleeper_in_doubt_is_rung_for_once_in_a_while,
 	   a_full_ring_gives_way_to_the_next_until_all_are_full,
 	   submitting_makes_no_system_call_where_a_worker_is_awake)
