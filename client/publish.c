@@ -27,6 +27,7 @@
  *   FUTEX_WAKE finds no sleeper if the worker has stored SLEEPING and does not sleep yet, if it has
  *   died with its pool or was stopped, or if another client has requeued it (wake.h, W10). It is
  *   tried again for some microseconds, then the client rings: the dispatcher looks at all rings.
+ *   If FUTEX_WAKE fails, which another client can bring about, it rings at once (W11).
  *   If it cannot send the ring it tries on. After thousands of tries the word is treated as BUSY:
  *   the next worker or the dispatcher gets the duty, and after the pool's death the next pool looks
  *   at all rings when it starts.
@@ -216,14 +217,18 @@ static int wake_word(const struct board *board, uint32_t at, uint32_t value,
 	}
 	FK_CRASH(publish_waking);
 	for (uint32_t i = 0; i < PUBLISH_WAKES; i++) {
-		if (futex_wake(word, INT32_MAX) > 0) {
+		int n = futex_wake(word, INT32_MAX);
+
+		if (n > 0) {
 			FK_CRASH(publish_woken);
 			publish_note(waker, at, sleep);
 			return 1;
 		}
 		if (wake_load(word) != value)
 			return 1;
-		if (i == PUBLISH_BUSY_WAKES && waker && publish_ring(waker)) {
+		/* An error: another client keeps the kernel from waking anything here (W11). */
+		if ((i == PUBLISH_BUSY_WAKES || (n < 0 && i < PUBLISH_BUSY_WAKES)) && waker &&
+		    publish_ring(waker)) {
 			publish_note(waker, at, sleep);
 			return 1;
 		}

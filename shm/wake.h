@@ -95,7 +95,10 @@
  *	if FUTEX_WAKE finds no sleeper for some tries, or if the word of a sleeper that it woke is
  *	still the same after PUBLISH_DOUBT (client/publish.h). Then it rings: PROTO_RING to the
  *	manager, which rings the dispatcher's bell (W10). The dispatcher looks at all rings, and
- *	wakes workers by their bells. A ring that is unread in the socket serves each job that was
+ *	wakes workers by their bells. A client that waits on a word with FUTEX_WAIT_REQUEUE_PI makes
+ *	FUTEX_WAKE and FUTEX_REQUEUE on that word fail with EINVAL while it waits, and the threads
+ *	behind it in the kernel's queue sleep on: a publisher rings at once if FUTEX_WAKE fails.
+ *	Bells are not reached by that. A ring that is unread in the socket serves each job that was
  *	published before it is read: full fence; the look whether one is unread; and in the manager
  *	the read; full fence; the bell. The second case is found out by a client that waits, polls,
  *	finds no room or submits again. The job of a client that does none of these waits until it

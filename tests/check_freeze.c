@@ -46,6 +46,7 @@ enum attack {
 	NONE,
 	REQUEUE, /* all sleepers, once */
 	STEAL,	 /* the same, and wait on their words */
+	JAM,	 /* the same, and wait there so that each FUTEX_WAKE fails */
 	LOOP,	 /* requeue them again and again */
 	HARMLESS /* the same calls for a word of its own: it takes CPU time alone */
 };
@@ -62,6 +63,11 @@ struct shared {
 };
 
 static struct shared *shared;
+
+static bool takes_wakes(enum attack kind)
+{
+	return kind == STEAL || kind == JAM;
+}
 
 static struct daemon d;
 static pid_t pool;
@@ -126,22 +132,45 @@ static void *steal(void *word)
 	return NULL;
 }
 
+/* The kernel's FUTEX_WAKE refuses a word on which such a thread waits. */
+static void *jam(void *word)
+{
+	static _Atomic uint32_t with_owner;
+
+	for (;;)
+		(void)syscall(SYS_futex, word, FUTEX_WAIT_REQUEUE_PI, wake_load(word), NULL,
+			      &with_owner, 0);
+	return NULL;
+}
+
+static bool is_jammed(const _Atomic uint32_t *word)
+{
+	return syscall(SYS_futex, word, FUTEX_REQUEUE, 0, (void *)(uintptr_t)INT32_MAX, word, 0) <
+	       0;
+}
+
 static void attack(void)
 {
+	void *(*const waits)(void *) = shared->attack == JAM ? jam : steal;
 	pthread_t thread;
 	fk_client *c;
 
 	DAEMON_MUST(fk_open(d.socket, NULL, &c) == 0);
 	board = c->board;
-	if (shared->attack == REQUEUE || shared->attack == STEAL)
+	if (shared->attack == REQUEUE || takes_wakes(shared->attack))
 		move_every_sleeper();
-	if (shared->attack == STEAL) {
+	if (takes_wakes(shared->attack)) {
 		for (uint32_t i = 0; i < WORDS; i++)
-			DAEMON_MUST(pthread_create(&thread, NULL, steal,
+			DAEMON_MUST(pthread_create(&thread, NULL, waits,
 						   (void *)(uintptr_t)word_at(i)) == 0);
 		/* Onto the same word: that says how many there are. */
-		while (move_all(NULL) < WORDS)
+		while (shared->attack == STEAL && move_all(NULL) < WORDS)
 			nap();
+		for (uint32_t i = 0; shared->attack == JAM && i < WORDS;)
+			if (is_jammed(word_at(i)))
+				i++;
+			else
+				nap();
 	}
 	atomic_store(&shared->ready, 1);
 	while (!atomic_load(&shared->stop))
@@ -237,11 +266,11 @@ static double worst_after(enum attack kind)
 	for (uint32_t i = 0; i < ROUNDS; i++) {
 		DAEMON_AWAIT(all_sleep(d.board));
 		pid = kind != NONE ? begin_attack(kind) : 0;
-		/* One that steals stays. */
+		/* One that takes wakes stays. */
 		if (kind == REQUEUE)
 			end_attack(pid);
 		work_for(0);
-		if (kind == STEAL)
+		if (takes_wakes(kind))
 			end_attack(pid);
 	}
 	return (double)atomic_load(&shared->worst_ns) / NSEC_PER_MSEC;
@@ -268,6 +297,47 @@ END_TEST
 START_TEST(a_job_runs_though_an_attacker_takes_the_wakes)
 {
 	attack_once(STEAL, "sleepers moved once and their wakes taken");
+}
+END_TEST
+
+START_TEST(a_job_runs_though_no_word_can_be_woken)
+{
+	attack_once(JAM, "sleepers moved once and each wake refused");
+}
+END_TEST
+
+/* The thread that reports watched jobs sleeps already when the job is submitted. */
+START_TEST(a_watched_job_is_reported_though_an_attacker_takes_the_wakes)
+{
+	struct pollfd pfd = { .events = POLLIN };
+	uint64_t since, worst = 0;
+	const fk_task *add;
+	fk_client *c;
+	fk_job job;
+	pid_t pid;
+
+	begin(NULL);
+	c = daemon_open(&d);
+	ck_assert_int_eq(fk_task_find(c, "null:add", &add), 0);
+	ck_assert_int_eq(fk_event_fd(c, &pfd.fd), 0);
+	for (uint32_t i = 0; i < 2 * ROUNDS; i++) {
+		/* Every second one is not attacked: it has the thread look at its next tick. */
+		pid = i % 2 ? begin_attack(STEAL) : 0;
+		since = clock_ns();
+		ck_assert_int_eq(fk_submitv(c, add, 0, &job, INT64_C(1), INT64_C(2)), 0);
+		ck_assert_int_eq(fk_watch(c, job, NULL, NULL), 0);
+		ck_assert_int_eq(poll(&pfd, 1, -1), 1);
+		if (pid)
+			worst = max(worst, clock_ns() - since);
+		ck_assert_int_eq(fk_next_ended(c, 0, &job, NULL), 0);
+		ck_assert_int_eq(fk_release(c, job), 0);
+		atomic_fetch_add(&shared->jobs, 1);
+		if (pid)
+			end_attack(pid);
+	}
+	printf("a watched job, wakes taken: worst wait %.2f ms\n", (double)worst / NSEC_PER_MSEC);
+	ck_assert_int_eq(fk_close(c), 0);
+	end();
 }
 END_TEST
 
@@ -422,6 +492,8 @@ int main(void)
 	const TTest *const tests[] = {
 		a_job_runs_after_all_sleepers_were_moved_away,
 		a_job_runs_though_an_attacker_takes_the_wakes,
+		a_job_runs_though_no_word_can_be_woken,
+		a_watched_job_is_reported_though_an_attacker_takes_the_wakes,
 		jobs_run_while_all_sleepers_are_moved_again_and_again,
 		a_client_may_ring_as_often_as_it_likes,
 		a_cancel_rings_as_well,
