@@ -36,6 +36,11 @@
  *       before, so that the kernel sees any count after that.
  *   I5. Once the daemon is known to be gone every watched job counts as ended: what there is of
  *       outcomes is there, and fk_result() says -ECONNRESET of the others.
+ *   I6. A sleeper finds out that the wake of a job which was submitted after the sleep had begun
+ *       went elsewhere (wake.h, W11). fk_watch() sends all sleepers to look again if the last wake
+ *       is in doubt, once in PUBLISH_DOUBT, and for EVENTS_FRESH after that each sleep ends after
+ *       PUBLISH_DOUBT. So a stream of jobs makes no system call for each: at the end of a sleep
+ *       that began before a job was submitted, either that job is in doubt or all is well.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   Pool: as in shm/watch.h, I4. Daemon: I5; the thread ends, the eventfd stays readable. A child
@@ -57,6 +62,7 @@
 
 #define EVENTS_STACK	   (64u << 10)
 #define EVENTS_STACK_LARGE (1u << 20)
+#define EVENTS_FRESH	   (2 * PUBLISH_DOUBT)
 
 static int events_gone(struct fk_client *client)
 {
@@ -151,7 +157,23 @@ static int events_take(struct fk_client *client, enum events_list list, int coll
 	return found;
 }
 
-/* The same, and waits for one. Returns 0, -ETIMEDOUT, -ECONNRESET. */
+/* Sleeps as client_sleep() does, I6. After a look with the lock held. */
+static int events_sleep(struct fk_client *client, uint32_t value, uint64_t deadline_ns)
+{
+	struct watch *watch = watch_of(client->groups);
+	uint64_t now = clock_ns();
+	uint64_t end = deadline_ns;
+	int err;
+
+	/* Relaxed: it was written with the lock held, before the count of ends that tells of it. */
+	if (now <
+	    atomic_load_explicit(&client->events.kicked_ns, memory_order_relaxed) + EVENTS_FRESH)
+		end = min(end, now + PUBLISH_DOUBT);
+	err = client_sleep(client, &watch->ended, value, end);
+	return err == -ETIMEDOUT && end < deadline_ns ? 0 : err;
+}
+
+/* The same as events_take(), and waits for one. Returns 0, -ETIMEDOUT, -ECONNRESET. */
 static int events_await(struct fk_client *client, enum events_list list, uint64_t timeout_ns,
 			struct events_entry *ret_entry)
 {
@@ -166,7 +188,7 @@ static int events_await(struct fk_client *client, enum events_list list, uint64_
 		if (!found && events_gone(client))
 			err = -ECONNRESET;
 		else if (!found && timeout_ns)
-			err = client_sleep(client, &watch->ended, value, deadline);
+			err = events_sleep(client, value, deadline);
 		else if (!found)
 			err = client_look(client, clock_coarse_ns()) ? -ECONNRESET : -ETIMEDOUT;
 		watch_leave(watch);
@@ -186,6 +208,13 @@ static int events_entries(struct fk_client *client)
 	return events->entries ? 0 : -ENOMEM;
 }
 
+/* True if the last wake is in doubt, and no sleeper was sent to look for PUBLISH_DOUBT. */
+static int events_doubt(struct fk_client *client)
+{
+	return publish_unsure(client->board, &client->waker, 0) != PUBLISH_SURE &&
+	       client_due(&client->events.kicked_ns, clock_ns(), PUBLISH_DOUBT);
+}
+
 /* True if sleepers are to have another look. */
 static int events_add(struct fk_client *client, struct events_entry *entry)
 {
@@ -199,7 +228,7 @@ static int events_add(struct fk_client *client, struct events_entry *entry)
 	FK_CRASH(events_watched);
 	events_link(events, entry, pending ? EVENTS_WATCHED : events_list_of(entry));
 	events_level(client);
-	return !pending || idle;
+	return !pending || idle || events_doubt(client);
 }
 
 int fk_watch(fk_client *client, fk_job job,
@@ -314,7 +343,7 @@ static void *events_run(void *argument)
 			(void)futex_wait(&watch->ended, value, 0);
 		} else {
 			pthread_mutex_unlock(&events->lock);
-			(void)client_sleep(client, &watch->ended, value, UINT64_MAX);
+			(void)events_sleep(client, value, UINT64_MAX);
 		}
 		watch_leave(watch);
 		pthread_mutex_lock(&events->lock);

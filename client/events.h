@@ -39,6 +39,7 @@ struct events {
 	int idle;   /* the thread sleeps, and does not look now and then */
 	int stop;   /* it is to end */
 	pthread_t thread;
+	_Atomic uint64_t kicked_ns; /* when sleepers were last sent to look sooner, I6 */
 };
 
 void events_init(struct fk_client *client);

@@ -101,8 +101,11 @@
  *	Bells are not reached by that. A ring that is unread in the socket serves each job that was
  *	published before it is read: full fence; the look whether one is unread; and in the manager
  *	the read; full fence; the bell. The second case is found out by a client that waits, polls,
- *	finds no room or submits again. The job of a client that does none of these waits until it
- *	does, if another client takes its wakes and all of the pool sleeps.
+ *	finds no room or submits again, and by sleepers that report watched jobs (client/events.c,
+ *	I6). A thread that waited for another job of the client already when this one was submitted
+ *	finds it out at its next look, after CLIENT_TICK_NS (500 ms) at most. The job of a client
+ *	that does none of these waits until it does, if another client takes its wakes and all of
+ *	the pool sleeps.
  *   W12. A task that writes where it must not can leave any value in the words on the board, while
  *	all threads sleep. Then no wake is sent, so after a tick a client whose job is still in a
  *	ring rings, whatever the words say, and the dispatcher wakes each worker that runs no job by
