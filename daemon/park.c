@@ -70,14 +70,13 @@ void park_loosen(struct pool *pool, uint32_t worker)
 	struct worker *w = &pool->workers[worker];
 	uint32_t home = park_cpu(pool, worker), n;
 	const uint32_t *members = topology_members(pool->topology, w->group, &n);
-	struct park_set allowed, group, others, free;
+	struct park_set allowed, group, free;
 
 	/* One that is loosened already is the kernel's. */
 	if (!park_read(pthread_self(), &allowed) || !park_read(w->thread, &group) ||
 	    park_count(&group) != 1)
 		return;
 	memset(&group, 0, sizeof(group));
-	memset(&others, 0, sizeof(others));
 	memset(&free, 0, sizeof(free));
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t cpu = park_cpu(pool, members[i]);
@@ -85,16 +84,15 @@ void park_loosen(struct pool *pool, uint32_t worker)
 		if (!park_in(&allowed, cpu))
 			continue;
 		park_add(&group, cpu);
-		if (cpu == home)
-			continue;
-		park_add(&others, cpu);
-		if (wake_rests(wake_load(&pool->workers[members[i]].board->wake)))
+		if (cpu != home && wake_rests(wake_load(&pool->workers[members[i]].board->wake)))
 			park_add(&free, cpu);
 	}
-	if (!park_count(&others))
+	if (park_count(&group) < 2)
 		return;
-	/* The kernel moves a thread at once if its CPU is none of the set, and else some time. */
-	park_allow(w, park_count(&free) ? &free : &others);
+	/* The kernel moves a thread at once if its CPU is none of the set, and else when it
+	 * balances: it knows what else runs on the CPUs of workers that are busy. */
+	if (park_count(&free))
+		park_allow(w, &free);
 	park_allow(w, &group);
 }
 

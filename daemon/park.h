@@ -91,8 +91,8 @@ void park_choose(struct pool *pool, const uint64_t usable[LIMIT_WORKERS / 64], u
 		 uint32_t most);
 
 /* A worker gets no CPU time (starved.h): the kernel may run it on each CPU of its group that may be
- * used, until park_look() pins it again. It is moved at once, to the CPU of a worker that rests if
- * there is one. The dispatcher. */
+ * used, until park_look() pins it again. It is moved at once if there is the CPU of a worker that
+ * rests. The dispatcher. */
 void park_loosen(struct pool *pool, uint32_t worker);
 
 /* Wakes the dispatcher, which wants to be called. */

@@ -1,7 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/starved.h"
 
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/util.h"
 #include "daemon/hang.h"
+#include "daemon/inbox.h"
 #include "daemon/park.h"
 #include "daemon/pool.h"
 #include "daemon/worker.h"
@@ -15,6 +24,35 @@ static bool starved_rests(const struct worker *w)
 	return wake_rests(wake_load(&w->board->wake));
 }
 
+/*
+ * False if the worker's thread sleeps in the kernel. True if that is unknown: with confine = strict
+ * no file can be opened. A task can change the thread's number on the board; then workers are woken
+ * in vain, or a starved one is not found.
+ */
+static bool starved_is_runnable(const struct worker *w)
+{
+	/* Relaxed: written before the worker's first look. */
+	uint32_t tid = atomic_load_explicit(&w->board->tid, memory_order_relaxed);
+	_cleanup_close_ int fd = -1;
+	char path[48], text[64];
+	const char *state;
+	ssize_t n;
+
+	(void)snprintf(path, sizeof(path), "/proc/self/task/%" PRIu32 "/stat", tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
+	text[max(n, 0)] = '\0';
+	/* "TID (NAME) STATE ..." */
+	state = strrchr(text, ')');
+	return !state || !strncmp(state, ") R", 3);
+}
+
+/* True if jobs wait, or a thief may take something from this worker. A hint. */
+static bool starved_has_more(struct pool *pool, struct worker *w)
+{
+	return worker_jobs_pending(pool) || deque_size(&w->frames) || inbox_any(&w->inbox);
+}
+
 /* One look at all workers. Returns whether one of them is awake. */
 static bool starved_look(struct pool *pool)
 {
@@ -26,12 +64,14 @@ static bool starved_look(struct pool *pool)
 		bool rests = starved_rests(w);
 
 		awake |= !rests;
-		if (!starved_judge(&pool->starved.cpu[i], rests ? STARVED_UNKNOWN : hang_cpu(w)))
+		if (!starved_judge(&pool->starved.cpu[i], rests ? STARVED_UNKNOWN : hang_cpu(w)) ||
+		    !starved_is_runnable(w))
 			continue;
 		/* Relaxed: a statistic, and this thread's own. */
 		atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + 1,
 				      memory_order_relaxed);
-		(void)worker_wake_more(pool);
+		if (starved_has_more(pool, w))
+			(void)worker_wake_more(pool);
 		park_loosen(pool, i);
 	}
 	return awake;

@@ -7,10 +7,10 @@
  *   program, one of a low nice value, many loops. The words and the censuses still say that this
  *   worker is busy, or looks for work. So other threads leave queued jobs to it, and sleep.
  *   The dispatcher compares the CPU clocks of all workers that are awake, every STARVED_TICK. A
- *   worker whose clock has not moved in between is starved, or its task waits in a system call;
- *   the dispatcher treats both alike. It
- *   - wakes a sleeping worker, which takes what the starved one has public: jobs of its ring and of
- *     its root deque, continuations of its deque;
+ *   worker whose clock has not moved in between is starved, unless its thread sleeps in a system
+ *   call (/proc; if no file can be opened, the dispatcher treats both alike). The dispatcher
+ *   - wakes a sleeping worker if jobs wait or the starved one has something public: jobs of its
+ *     root deque, continuations of its deque, fibers of its inbox;
  *   - loosens the pin (park_loosen()): the kernel may run the starved worker on each CPU of its
  *     group. It is pinned again at the next look of park.c, within PARK_TICK.
  *   A worker that was not starved loses nothing but the time of a move to another CPU.
