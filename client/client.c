@@ -415,7 +415,7 @@ static int client_look_now(struct fk_client *client)
 		(void)publish_wake(client->board, client->n_workers,
 				   atomic_load_explicit(&client->last, memory_order_relaxed),
 				   &client->waker);
-		/* Nor are the words believed after so long: a task may have written over them. */
+		/* A task may have written over the words: after a tick the client rings anyway. */
 		(void)publish_ring(&client->waker);
 	}
 	return 0;

@@ -127,7 +127,7 @@ int client_look(struct fk_client *client, uint64_t now_ns);
 
 /*
  * client.c: sleeps as long as *word is value, but not longer than CLIENT_TICK_NS, or PUBLISH_DOUBT
- * if a worker that was woken has not woken up yet; and then looks, unless somebody has woken it.
+ * if a worker that was woken has not woken up yet; and then looks, unless it was woken.
  * Returns 0, for another look at the word; -ETIMEDOUT, without having slept, if deadline_ns
  * (CLOCK_MONOTONIC) is over, after a look if that is due; -ECONNRESET.
  */

@@ -28,8 +28,8 @@ struct client_slot {
 };
 
 /*
- * Takes n slots, which are linked by next. Returns the first one's index, or -1 if there are not so
- * many. Inline: one slot is on the hot path of a submission.
+ * Takes n slots, which are linked by next. Returns the first one's index, or -1 if there are
+ * fewer. Inline: one slot is on the hot path of a submission.
  */
 static inline __attribute__((always_inline)) int
 slot_stack_pop(_Atomic uint64_t *stack, struct client_slot *slots, uint32_t n)

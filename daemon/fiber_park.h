@@ -17,7 +17,7 @@
  *   fiber_park_begin(), fiber_park_stay(), fiber_park_reason(): the fiber, on its own stack.
  *   fiber_park_left(): the loop, after the switch that saved the fiber's registers, on its own
  *   stack. fiber_park_claim(), fiber_park_deliver(), fiber_park_wake(), fiber_park_cancel(),
- *   fiber_park_holds(): anybody. fiber_park_init(): who makes the fiber.
+ *   fiber_park_holds(): any thread of the pool. fiber_park_init(): the maker of the fiber.
  *
  * THE WORD
  *   { generation:48, reason:8, flags:8 }. The generation counts parks. The flags of a park:
@@ -272,7 +272,7 @@ static inline enum fiber_wake fiber_park_cancel(struct fiber_park *park)
 	return word & FIBER_PARK_LEFT ? FIBER_RUN : FIBER_WON;
 }
 
-/* Anybody: the generation of a park that is held, left and not claimed; 0: it is in none. */
+/* Any thread: the generation of a park that is held, left and not claimed; 0: it is in none. */
 static inline uint64_t fiber_park_holds(struct fiber_park *park)
 {
 	/* ORDER fiber/leave [F1]: acquire, what the fiber waits for. Pairs with

@@ -123,7 +123,7 @@ void session_take(struct session_table *table, int fd);
 /* A client's request is to be served. Returns 0, or how many ns it has to wait. */
 uint64_t session_charge(struct session *s);
 
-/* Nobody waits in line any more: those that do are refused; or closed, verdict is NULL then. */
+/* Refuses the connections that wait for their turn, or closes them if verdict is NULL. */
 void session_line_end(struct session_table *table, const struct greet_verdict *verdict);
 
 /* ------------------------------------------------------------------------ session_end.c */

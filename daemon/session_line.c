@@ -67,7 +67,7 @@ static void line_wait(struct session_table *table)
 
 	table->line.source.call = line_on_timer;
 	r = loop_timer(table->loop, &table->line.source, QUOTA_CONNECT_NS);
-	/* Nobody would greet them. -EBUSY: it runs already. */
+	/* Without a timer they would not be greeted. -EBUSY: it runs already. */
 	if (r < 0 && r != -EBUSY)
 		session_line_end(table, NULL);
 }

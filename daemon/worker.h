@@ -69,7 +69,7 @@ struct worker {
 	/* the dispatcher writes: it runs only what no other may, see park.h; and hang.h; rarely */
 	_Alignas(64) _Atomic uint32_t parked;
 	_Atomic uint64_t hang_asked;
-	_Atomic uint32_t bell; /* anybody rings it: bell.h */
+	_Atomic uint32_t bell; /* any thread rings it: bell.h */
 	/* the owner's */
 	_Alignas(64) struct pool *pool;
 	struct fk_stack *stack;	 /* the one it runs on, NULL after it gave it to a frame */

@@ -133,7 +133,7 @@ START_TEST(fibers_that_wait_end_at_the_deadline)
 }
 END_TEST
 
-/* Fibers of one job, five in each of so many pairs of circles, wait for each other's end. */
+/* The fibers of one job wait for each other's end in n pairs of circles of five fibers each. */
 static fk_job circle(fk_client *client, int64_t n)
 {
 	uint64_t parks = daemon_counter(&d, "fiber_parks");

@@ -236,7 +236,7 @@ static uint64_t visited_for_a_while(const char *meanwhile)
 	return visits;
 }
 
-START_TEST(who_connects_in_a_loop_waits_and_others_do_not)
+START_TEST(a_user_that_connects_in_a_loop_waits_and_others_do_not)
 {
 	uint64_t accepted, began, visits, most;
 	pid_t pid;
@@ -486,7 +486,7 @@ int main(void)
 {
 	const TTest *const tests[] = {
 		who_connects_and_says_nothing_keeps_nobody_out,
-		who_connects_in_a_loop_waits_and_others_do_not,
+		a_user_that_connects_in_a_loop_waits_and_others_do_not,
 		who_has_all_its_connections_leaves_room_for_others,
 		who_has_all_its_jobs_leaves_room_for_others,
 		who_has_all_its_bytes_leaves_room_for_others,

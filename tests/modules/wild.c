@@ -67,8 +67,10 @@ FK_BODY(arena)
 }
 FK_END(arena)
 
-FK_EXPORT(arena, "from:i64, bytes:i64 -> ", 0, "Fills so many bytes of the arena with garbage")
-FK_EXPORT(board, "from:i64, bytes:i64 -> ", 0, "Fills so many bytes of the board with garbage")
+FK_EXPORT(arena, "from:i64, bytes:i64 -> ", 0,
+	  "Fills this number of bytes of the arena with garbage")
+FK_EXPORT(board, "from:i64, bytes:i64 -> ", 0,
+	  "Fills this number of bytes of the board with garbage")
 
 /* A word of the arena, as one store. */
 FK_TASK(fk_void, word, (int64_t, at, int64_t, value), )
@@ -163,5 +165,5 @@ FK_END(unmap)
 FK_EXPORT(unmap, "how:i64 -> ", 0, "Unmaps the pool's memory")
 FK_EXPORT(rings, "how:i64 -> i64", 0, "Writes over the memory of the pool's io_uring")
 FK_EXPORT(fronts, "arena:i64, board:i64 -> ", 0,
-	  "Fills so many bytes of arena and board with garbage, and calls abort()")
+	  "Fills this number of bytes of arena and board with garbage, and calls abort()")
 FK_MODULE(wild, "Tasks that write where they must not")
