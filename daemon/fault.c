@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -35,9 +36,10 @@ struct fault_piece {
 	size_t size;
 };
 
-/* Of forkd, libraries and modules: they stay mapped. */
+/* Of forkd, the C library, the loader, the vDSO and modules: they stay mapped. */
 static struct fault_piece fault_pieces[FAULT_PIECES];
 static uint32_t fault_n_pieces;
+static uintptr_t fault_page; /* bytes */
 
 /* A thread of the pool. */
 struct fault_thread {
@@ -177,7 +179,7 @@ static void fault_name_fiber(const struct fiber *fiber, struct ledger_fault *fau
 /* True if all pages of it are mapped. msync(2) does nothing else with MS_ASYNC. */
 static bool fault_is_mapped(const void *base, size_t size)
 {
-	uintptr_t page = (uintptr_t)base & ~(uintptr_t)4095;
+	uintptr_t page = (uintptr_t)base & ~(fault_page - 1);
 
 	return !base || msync((void *)page, (uintptr_t)base + size - page, MS_ASYNC) == 0 ||
 	       errno != ENOMEM;
@@ -206,17 +208,49 @@ static bool fault_is_whole(const struct pool *pool)
 
 	for (uint32_t i = 0; i < fault_n_pieces && whole; i++)
 		whole = fault_is_mapped(fault_pieces[i].base, fault_pieces[i].size);
-	for (uint32_t i = 0; i < pool->max_clients && whole; i++)
-		whole = fault_is_mapped(all->clients[i].segment, all->clients[i].segment_size);
+	/* One that is being unmapped for its client's end is not there any more (registry.c). */
+	for (uint32_t i = 0; i < pool->max_clients && whole; i++) {
+		const struct registry_client *client = &all->clients[i];
+		const void *segment = client->segment;
+
+		whole = fault_is_mapped(segment, client->segment_size) ||
+			client->segment != segment;
+	}
 	for (uint32_t i = 0; i < LIMIT_TENANTS && whole; i++)
 		whole = fault_is_mapped(all->tenants[i].base, all->tenants[i].size);
 	return whole && fault_threads_are_whole();
 }
 
-static int fault_add_object(struct dl_phdr_info *info, size_t size, void *ignored)
+static bool fault_contains(const struct dl_phdr_info *info, const void *address)
+{
+	uintptr_t at = (uintptr_t)address - info->dlpi_addr;
+
+	for (uint32_t i = 0; i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_LOAD &&
+		    at - info->dlpi_phdr[i].p_vaddr < info->dlpi_phdr[i].p_memsz)
+			return true;
+	return false;
+}
+
+/* A task may unload any other library that it, or a constructor, has loaded. */
+static bool fault_stays(const struct dl_phdr_info *info, const struct modules *modules)
+{
+	const uintptr_t known[] = { (uintptr_t)msync, getauxval(AT_BASE),
+				    getauxval(AT_SYSINFO_EHDR) };
+	bool stays = !info->dlpi_name[0];
+
+	for (uint32_t i = 0; i < ARRAY_SIZE(known) && !stays; i++)
+		stays = fault_contains(info, (const void *)known[i]);
+	for (uint32_t i = 0; i < modules->n_tasks && !stays; i++)
+		stays = modules->tasks[i].export && fault_contains(info, modules->tasks[i].export);
+	return stays;
+}
+
+static int fault_add_object(struct dl_phdr_info *info, size_t size, void *modules)
 {
 	(void)size;
-	(void)ignored;
+	if (!fault_stays(info, modules))
+		return 0;
 	for (uint32_t i = 0; i < info->dlpi_phnum && fault_n_pieces < FAULT_PIECES; i++) {
 		const ElfW(Phdr) *part = &info->dlpi_phdr[i];
 
@@ -543,7 +577,8 @@ static int fault_begin_watch(struct pool *pool)
 int fault_begin(struct pool *pool)
 {
 	fault_pool = pool;
-	(void)dl_iterate_phdr(fault_add_object, NULL);
+	fault_page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	(void)dl_iterate_phdr(fault_add_object, &pool->modules);
 	fault_catch_signals();
 	on_exit(fault_on_exit, NULL);
 	at_quick_exit(fault_on_quick_exit);

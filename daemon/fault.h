@@ -11,7 +11,7 @@
  *   need be, also if only one runs. So recover.c suspects them all, and blames none. Nor for a
  *   SIGBUS in the segment of a client or tenant that is not its job's. Nor for anything once memory
  *   is gone that the pool cannot be without: a task has unmapped it, and any thread may be the
- *   first to miss it. That is: programs, libraries and modules, arena, board, segments of clients,
+ *   first to miss it. That is: forkd, the C library, modules, arena, board, segments of clients,
  *   and stacks of threads. Memory that a task has written over, or has made inaccessible, is not
  *   recognized.
  *

@@ -51,7 +51,7 @@
 #define LISTENER_LOOKS	  3u   /* at a file, where there is no memory for it */
 #define LISTENER_TURN	  16u  /* connections that are accepted before all others have their turn */
 #define LISTENER_FLOOD	  16   /* connections in the socket's queue, in a flood */
-#define LISTENER_FEW	  8u   /* of these are accepted in a turn */
+#define LISTENER_FEW	  16u  /* of these are accepted in a turn */
 #define LISTENER_CALM	  100u /* turns without another one too many that end it */
 #define LISTENER_PACE_NS  NSEC_PER_MSEC
 #define LISTENER_AGAIN_NS (100 * NSEC_PER_MSEC) /* after accept failed */

@@ -22,7 +22,7 @@
  *   The manager's own CPU time is limited as well, because it runs at a high priority: each
  *   connection and each request is charged to its uid, which may be QUOTA_BURST_NS ahead of the
  *   clock (the generic cell rate algorithm, ITU-T I.371). So a uid has 500 connections a second,
- *   or 10,000 requests, and 256 connections at once; root and forkd's own uid have 16 times as
+ *   or 10,000 requests, and 768 connections at once; root and forkd's own uid have 16 times as
  *   many. Beyond that connections wait (session_line.c), and requests stay in their sockets.
  *
  * INVARIANTS

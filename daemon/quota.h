@@ -15,7 +15,7 @@
 /* What is charged for, ns of a uid's time. */
 #define QUOTA_CONNECT_NS (2 * NSEC_PER_MSEC)
 #define QUOTA_REQUEST_NS (100 * NSEC_PER_USEC)
-#define QUOTA_BURST_NS	 (256 * QUOTA_CONNECT_NS) /* that a uid may be ahead of the clock */
+#define QUOTA_BURST_NS	 (768 * QUOTA_CONNECT_NS) /* that a uid may be ahead of the clock */
 #define QUOTA_OPERATOR	 16u /* a charge is this part for root and forkd's own uid */
 #define QUOTA_PACED	 256u
 

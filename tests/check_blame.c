@@ -255,6 +255,19 @@ START_TEST(memory_that_a_task_takes_away_is_no_fault_of_another_job)
 }
 END_TEST
 
+START_TEST(a_library_that_a_task_unloads_is_not_missed)
+{
+	fk_job job;
+
+	begin();
+	jobs_see(c, jobs_submit(c, "wild:unload", 0, 0, 0), 1);
+	job = jobs_submit(c, "crash:segv", 0, 0, 0);
+	jobs_see_end(c, job, "CRASHED");
+	ck_assert_int_eq(fk_release(c, job), 0);
+	end();
+}
+END_TEST
+
 CHECK_MAIN("blame", a_task_that_ends_the_process_in_any_way_of_libc_is_blamed,
 	   a_task_that_ends_its_thread_takes_no_worker_away_and_is_blamed,
 	   a_task_that_ends_its_thread_past_libc_is_blamed_however_tasks_are_confined,
@@ -263,4 +276,5 @@ CHECK_MAIN("blame", a_task_that_ends_the_process_in_any_way_of_libc_is_blamed,
 	   signals_that_are_not_the_pools_to_die_of_end_nothing,
 	   a_child_by_vfork_that_ends_ends_no_pool_and_blames_nobody,
 	   a_hole_in_the_segment_of_another_client_is_no_fault_of_the_job,
-	   memory_that_a_task_takes_away_is_no_fault_of_another_job)
+	   memory_that_a_task_takes_away_is_no_fault_of_another_job,
+	   a_library_that_a_task_unloads_is_not_missed)

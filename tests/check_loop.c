@@ -208,7 +208,7 @@ END_TEST
 #ifdef FK_CRASH_SITES
 #define NO_SITES 0
 #else
-#define NO_SITES 5 /* the last tests */
+#define NO_SITES 6 /* the last tests */
 #endif
 
 int main(void)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* tests/modules/wild.c - tasks that write over what the pool shares with others */
+#include <dlfcn.h>
 #include <inttypes.h>
 #include <sched.h>
 #include <stdint.h>
@@ -132,6 +133,27 @@ FK_BODY(rings)
 	FK_RETURN(0);
 }
 FK_END(rings)
+
+static void *library;
+
+__attribute__((constructor)) static void load(void)
+{
+	library = dlopen("libanl.so.1", RTLD_NOW);
+}
+
+/* 1 if there was one. */
+FK_TASK(int64_t, unload, (int64_t, ignored), )
+{
+	(void)ignored;
+	FK_LEAF(library && dlclose(library) == 0);
+}
+FK_BODY(unload)
+{
+	FK_RETURN(0);
+}
+FK_END(unload)
+
+FK_EXPORT(unload, "ignored:i64 -> i64", 0, "Unloads a library that the module had loaded")
 
 #define MAPPINGS 4096
 
