@@ -105,31 +105,40 @@ static bool pulse_revive(struct pulse *p)
 
 static void pulse_look(struct pulse *p)
 {
-	struct thread_states threads = thread_states_look(p->pool->pid);
 	struct pulse_look look = {
 		.now = clock_ns(),
 		.due = p->due,
 		.cpu = pulse_cpu(p),
-		.dying = threads.dumps,
 		.stopped = poolproc_is_stopped(p->pool),
-		.asleep = threads.asleep,
 	};
-	uint64_t held = pulse_judge(&p->watch, &look, pulse_interval(p));
+	uint64_t interval = pulse_interval(p);
+	bool killed = p->watch.last.killed;
+	uint64_t held;
 
-	if (threads.killed)
+	/* After now was taken: with many threads it takes longer than a look may be late. */
+	if (look.cpu == p->watch.last.cpu || p->watch.held + interval >= p->limit) {
+		struct thread_states threads = thread_states_look(p->pool->pid);
+
+		look.dying = threads.dumps;
+		look.killed = threads.killed;
+		look.asleep = threads.asleep;
+	}
+	held = pulse_judge(&p->watch, &look, interval);
+	/* At two looks: a core file may have been begun while the first one was taken. */
+	if (killed && look.killed)
 		poolproc_kill(p->pool);
 	if (p->pool->stopped) {
 		p->state = PULSE_QUIET; /* it only has to go */
 		return;
 	}
 	if (held >= p->limit) {
-		pulse_kill(p, "it was not starved, and yet it did not answer", held);
+		pulse_kill(p, "although it had CPU time or slept, it did not answer", held);
 		return;
 	}
 	if (look.stopped && (p->reviving || p->watch.stopped >= p->limit) && pulse_revive(p))
 		return;
 	(void)kill(p->pool->pid, PROTO_POOL_SIGNAL);
-	pulse_timer(p, PULSE_ASKED, pulse_interval(p));
+	pulse_timer(p, PULSE_ASKED, interval);
 }
 
 static void pulse_on_timer(struct loop_source *source, int result)

@@ -30,6 +30,8 @@
  *       threads all sleep has a signal to handle, WORKER_SIGNAL, for which each CPU will do. If no
  *       thread takes the signal, all threads must be asleep at both looks (thread_states.h). A
  *       thread that waits for a CPU or for a disk, or that a debugger has stopped, is not asleep.
+ *       The threads are looked at only if the process has used no CPU time since the last look, or
+ *       if this look may be the one that ends the pool.
  *   I3. A pool that reads what waited for room in its channel gets on: its time begins anew. One
  *       that writes a core file has all the time that it takes: killed before its end it would lose
  *       the file. What the arena says of a fault does not count: a task can write there.
@@ -38,8 +40,8 @@
  *       or as soon as it is found stopped before it has answered. The kernel sends SIGCHLD for a
  *       stop, so an idle manager needs no timer, and the time of each stop begins anew. A stop by a
  *       debugger (ptrace) is not seen there.
- *   I5. A pool that was killed, by whomever, and has not ended has POOLPROC_DEATH_NS from the look
- *       that finds SIGKILL pending in one of its threads (poolproc.c, I7).
+ *   I5. A pool that another process has killed, and that has not ended, has POOLPROC_DEATH_NS from
+ *       the second look in a row that finds SIGKILL pending in one of its threads (poolproc.c, I7).
  */
 #ifndef DAEMON_PULSE_H
 #define DAEMON_PULSE_H
@@ -58,6 +60,7 @@ struct pulse_look {
 	uint64_t due; /* when the look was meant to be */
 	uint64_t cpu; /* ns that the process has used so far */
 	bool dying;   /* it writes a core file */
+	bool killed;  /* a thread has SIGKILL pending, and no core file is written */
 	bool stopped; /* by a signal */
 	bool asleep;  /* all of its threads */
 };

@@ -154,7 +154,7 @@ static void see_sleeper_ended(bool says)
 	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_LOST);
 	ck_assert_int_eq(fk_release(c, job), 0);
 	ck_assert_uint_eq(jobs_crash(&d, 1)->reason, CRASH_HANG);
-	DAEMON_AWAIT(daemon_logged(&d, "no job can be blamed", "it was not starved, and yet"));
+	DAEMON_AWAIT(daemon_logged(&d, "no job can be blamed", "although it had CPU time"));
 	jobs_end(&d, c);
 }
 
