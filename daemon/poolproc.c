@@ -439,6 +439,9 @@ static bool poolproc_take(struct poolproc *pool, struct proto_pool *message)
 	case PROTO_POOL_READY:
 		if (pool->state != POOLPROC_STARTING)
 			return false;
+		/* The limit is the time until its end now. */
+		if (pool->killed)
+			return true;
 		pool->state = POOLPROC_READY;
 		pool->modules = message->task_hash;
 		pool->n_left_out = message->n_jobs;

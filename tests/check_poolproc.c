@@ -221,6 +221,30 @@ static const struct poolproc_events killed_events = {
 	.died = on_killed,
 };
 
+static void on_ready_too_late(struct poolproc *p)
+{
+	(void)p;
+	ck_abort_msg("ready after it was killed");
+}
+
+START_TEST(a_READY_that_is_read_after_the_pool_was_killed_is_ignored)
+{
+	struct poolproc_events told = killed_events;
+	siginfo_t info = { 0 };
+
+	told.ready = on_ready_too_late;
+	begin(&told);
+	ck_assert_int_eq(poolproc_start(&pool, file, file), 0);
+	/* READY is in the channel. */
+	ck_assert_int_eq(waitid(P_PID, (id_t)pool.pid, &info, WSTOPPED | WEXITED | WNOWAIT), 0);
+	ck_assert_int_eq(info.si_code, CLD_STOPPED);
+	poolproc_kill(&pool);
+	ck_assert_int_eq(loop_run(&loop), 0);
+	ck_assert_uint_eq(deaths, 1);
+	end();
+}
+END_TEST
+
 /* Takes every descriptor that is left. Returns how many. */
 static uint32_t fill_the_table(int *ret_fds, uint32_t max)
 {
@@ -599,6 +623,7 @@ END_TEST
 
 CHECK_MAIN("poolproc", a_flood_from_the_pool_leaves_others_their_turn_and_nothing_is_lost,
 	   the_next_pool_starts_when_connections_have_taken_every_descriptor,
+	   a_READY_that_is_read_after_the_pool_was_killed_is_ignored,
 	   also_while_the_service_manager_does_not_read,
 	   a_pool_that_cannot_be_told_what_is_set_is_begun_anew,
 	   a_pool_that_passes_descriptors_is_killed_and_holds_nobody_up,
