@@ -271,7 +271,7 @@ static int manager_init(struct manager *m)
 	if (r < 0)
 		return manager_system(m, "go on with the clients of the last forkd", r);
 	if (m->adopt.inherited)
-		postmortem_inherit(&m->postmortem, m->adopt.n_clients);
+		postmortem_inherit(&m->postmortem, m->adopt.n_clients, m->adopt.abandoned);
 	return 0;
 }
 

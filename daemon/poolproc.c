@@ -32,8 +32,10 @@
  *       pending SIGKILL executes no instruction of its own any more, so nothing but the kernel can
  *       still write for it: a read(2) that is under way, or one of its io_uring. So the next pool
  *       gets another arena (fronts_replace_arena()): no frame of it is in memory that the abandoned
- *       pool has mapped. Clients' segments stay shared with it: a read that is under way can write
- *       into the buffer that it was made for, which is the client's of a job that has ended.
+ *       pool has mapped. Board, tenants' segments and clients' segments stay shared with it. A read
+ *       that is under way can write into the buffer that it was made for, which is in the segment
+ *       of the job's client, or wherever a task has pointed it. So the jobs that were running there
+ *       end as LOST, idempotent ones as well (recover.c): none runs again in these buffers.
  *       POOLPROC_ABANDONED of them are the limit: the manager waits for the end of the next one.
  *
  * WHAT HAPPENS IF A PEER DIES HERE

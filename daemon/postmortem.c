@@ -165,7 +165,7 @@ static void postmortem_accuse(struct postmortem *p, const struct recover_report 
 	quarantine_crashed(p->quarantine, c->uid, task, c->task);
 }
 
-void postmortem_inherit(struct postmortem *p, uint32_t n_clients)
+void postmortem_inherit(struct postmortem *p, uint32_t n_clients, bool abandoned)
 {
 	const struct poolproc_end end = { .was_ready = true, .signo = SIGKILL };
 	struct recover_limits limits = postmortem_limits(p);
@@ -173,6 +173,7 @@ void postmortem_inherit(struct postmortem *p, uint32_t n_clients)
 	struct board_crash crash;
 
 	limits.killed = true;
+	limits.abandoned = abandoned;
 	recover_run(p->fronts->arena, &limits, end.signo, session_records, p->sessions, &report);
 	session_count_fails(p->sessions,
 			    report.crashed + report.lost + report.finished + report.cancelled);
@@ -194,6 +195,7 @@ void postmortem_renewed(struct postmortem *p, const struct poolproc_end *end)
 	struct recover_report report;
 
 	limits.killed = true;
+	limits.abandoned = end->abandoned;
 	recover_run(p->fronts->arena, &limits, end->signo, session_records, p->sessions, &report);
 	session_count_fails(p->sessions,
 			    report.crashed + report.lost + report.finished + report.cancelled);
@@ -206,12 +208,13 @@ void postmortem_renewed(struct postmortem *p, const struct poolproc_end *end)
 
 enum postmortem_next postmortem_run(struct postmortem *p, const struct poolproc_end *end)
 {
-	const struct recover_limits limits = postmortem_limits(p);
+	struct recover_limits limits = postmortem_limits(p);
 	struct recover_report report;
 	struct board_crash crash;
 	/* Before it was ready it has not begun to count anew. */
 	bool served = end->was_ready && fronts_jobs_ended(p->fronts);
 
+	limits.abandoned = end->abandoned;
 	recover_run(p->fronts->arena, &limits, end->signo, session_records, p->sessions, &report);
 	session_count_fails(p->sessions,
 			    report.crashed + report.lost + report.finished + report.cancelled);

@@ -37,8 +37,8 @@ enum postmortem_next postmortem_run(struct postmortem *postmortem, const struct 
 
 /* The same for the pool of a manager that has ended, whose clients this one goes on with. Nobody
  * has asked how that pool ended: of those whose end its own handler has not explained none is
- * blamed or suspected. */
-void postmortem_inherit(struct postmortem *postmortem, uint32_t n_clients);
+ * blamed or suspected. abandoned: that pool has not ended. */
+void postmortem_inherit(struct postmortem *postmortem, uint32_t n_clients, bool abandoned);
 
 /* The same for a pool that was to end so that there is another one, by itself or when its time was
  * over: nobody is blamed or suspected, and it is no crash. */

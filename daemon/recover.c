@@ -28,6 +28,10 @@
  *     pool that died with its manager, by the kernel's or the next manager's hand, is suspected of
  *     nothing.
  *
+ * JOBS OF A POOL THAT HAS NOT ENDED
+ *   A read that is under way in an abandoned pool (poolproc.c, I7) can still write into the buffers
+ *   of the job that began it. So none of its jobs is run again: an idempotent one is LOST as well.
+ *
  * WHO IS BLAMED
  *   The pool's fault handler leaves its worker's number; what that worker was running stands in its
  *   ledger_worker. If that row has not started, or has ended, nobody is: it was no task's code
@@ -142,8 +146,9 @@ static struct recover_blame recover_whom(struct arena *arena, const struct recov
 }
 
 /* A job that was running, or garbage. What it ends with; or JOB_PENDING: it is to run again.
- * known: why the pool has died. */
-static uint32_t recover_judge(const struct ledger_row *row, bool blamed, bool known, bool gone)
+ * known: why the pool has died. abandoned: the pool has not ended. */
+static uint32_t recover_judge(const struct ledger_row *row, bool blamed, bool known, bool gone,
+			      bool abandoned)
 {
 	if (!recover_is_started(row->state))
 		return JOB_LOST;
@@ -151,7 +156,7 @@ static uint32_t recover_judge(const struct ledger_row *row, bool blamed, bool kn
 		return JOB_CRASHED;
 	if (gone)
 		return JOB_CANCELLED;
-	if (row->state == LEDGER_RUNNING && row->flags & LEDGER_FLAG_IDEMPOTENT &&
+	if (row->state == LEDGER_RUNNING && row->flags & LEDGER_FLAG_IDEMPOTENT && !abandoned &&
 	    (known || !(row->flags & LEDGER_FLAG_REQUEUED)))
 		return JOB_PENDING;
 	return JOB_LOST;
@@ -210,7 +215,7 @@ static void recover_row(struct arena *arena, const struct recover_limits *limits
 		break;
 	default:
 		report->begun++;
-		outcome = recover_judge(&row, blame->row == at, known, gone);
+		outcome = recover_judge(&row, blame->row == at, known, gone, limits->abandoned);
 		counter = recover_counter(report, outcome);
 	}
 	if (outcome == JOB_PENDING) {

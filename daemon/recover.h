@@ -16,6 +16,7 @@ struct recover_limits {
 	uint32_t max_jobs;
 	uint32_t n_tenants; /* slots that were ever used */
 	bool killed;	    /* the pool was, with its manager: no job is suspected of it */
+	bool abandoned;	    /* the pool was killed and has not ended: no job runs again */
 	/* True if the client of a slot has died, as far as is known; NULL: none has. */
 	bool (*is_gone)(void *context, uint32_t client);
 	/* Is told of each job that gets its outcome here, and how its row was; NULL: nobody. */
@@ -50,7 +51,8 @@ struct recover_report {
 
 /*
  * Gives every job that the dead pool left RUNNING or FINISHING its outcome, or back to the queue,
- * and makes the arena's front ready for the next pool. No pool may be alive.
+ * and makes the arena's front ready for the next pool. No pool may be alive, except for abandoned
+ * ones, which have another arena mapped.
  * signo: the signal that ended the process, 0 if it exited.
  */
 void recover_run(struct arena *arena, const struct recover_limits *limits, uint32_t signo,

@@ -380,6 +380,27 @@ START_TEST(without_blame_an_idempotent_job_runs_again_once)
 }
 END_TEST
 
+/* A read that is under way may still write into its buffers. */
+START_TEST(an_idempotent_job_of_a_pool_that_has_not_ended_is_LOST)
+{
+	struct recover_limits some = limits;
+	struct recover_report report;
+
+	some.abandoned = true;
+	setup();
+	put(2, 0, LEDGER_RUNNING, LEDGER_FLAG_IDEMPOTENT, 1, 0);
+	put(2, 1, LEDGER_QUEUED, LEDGER_FLAG_IDEMPOTENT, 0, 0);
+	recover_run(arena, &some, SIGKILL, find, NULL, &report);
+	COUNTS(report, .lost = 1, .queued = 1, .begun = 1);
+	is(2, 0, JOB_LOST, LEDGER_FREE);
+	is(2, 1, JOB_PENDING, LEDGER_QUEUED);
+	some.killed = true;
+	put(2, 0, LEDGER_RUNNING, LEDGER_FLAG_IDEMPOTENT, 1, 0);
+	recover_run(arena, &some, SIGKILL, find, NULL, &report);
+	ck_assert_uint_eq(report.requeued, 0);
+}
+END_TEST
+
 START_TEST(with_blame_for_another_it_runs_again_as_often_as_needed)
 {
 	setup();
@@ -559,6 +580,7 @@ CHECK_MAIN("recover", each_cell_of_the_table, a_job_that_hangs_is_to_blame_as_on
 	   a_fault_while_buffers_are_written_back_is_that_jobs_own, an_outcome_comes_exactly_once,
 	   groups_are_counted_down, ends_of_watched_jobs_are_counted,
 	   without_blame_an_idempotent_job_runs_again_once,
+	   an_idempotent_job_of_a_pool_that_has_not_ended_is_LOST,
 	   with_blame_for_another_it_runs_again_as_often_as_needed,
 	   the_fault_of_a_worker_that_names_no_running_row_blames_nobody,
 	   what_a_client_does_to_its_records_changes_neither_blame_nor_progress,

@@ -218,7 +218,11 @@ static bool is_gone(void *context, uint32_t client)
 	return client < CLIENTS && gone[client];
 }
 
-static const struct recover_limits limits = { WORKERS, SLOTS, JOBS, TENANTS, false, is_gone, NULL };
+static const struct recover_limits limits = { .n_workers = WORKERS,
+					      .max_clients = SLOTS,
+					      .max_jobs = JOBS,
+					      .n_tenants = TENANTS,
+					      .is_gone = is_gone };
 
 static void add_tenant(uint32_t tenant)
 {
