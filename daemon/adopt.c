@@ -25,7 +25,9 @@
  *   I1. Nothing of a former pool is read before each pool is dead that may have it mapped. The
  *       pidfd of one is in the store before it is told what to map (poolproc.c), and here all that
  *       are in the store are killed and waited for first. A pool that has not ended in time
- *       executes no instruction any more, and the arena is replaced (poolproc.c, I7).
+ *       executes no instruction any more, and the arena is replaced (poolproc.c, I7). Its pidfd
+ *       leaves the store when its jobs have their outcomes: a manager that is killed before then
+ *       leaves it to the next one, which replaces the arena again.
  *   I2. What clients and tasks can write is asked for nothing: neither the head of a segment nor a
  *       number in it; the roster has them all.
  *   I3. Killed at any instruction of it a manager has left what it found, or a later state of the
@@ -71,6 +73,30 @@
 
 static const char *const adopt_names[] = { STORE_BOARD, [ADOPT_ARENA] = STORE_ARENA, STORE_ROSTER };
 
+static const char *adopt_name(const struct adopt *adopt, uint32_t i)
+{
+	return i == ADOPT_ARENA ? adopt->arena : adopt_names[i];
+}
+
+/* The last manager may have died when it had put the next arena and not removed the last one. No
+ * pool has used the next one then, and the last one is replaced again. */
+static int adopt_take_arena(struct adopt *adopt, struct store *store)
+{
+	int fd = store_take(store, STORE_ARENA, STORE_MEMFD);
+	int next = store_take(store, STORE_ARENA_NEXT, STORE_MEMFD);
+
+	adopt->arena = STORE_ARENA;
+	if (fd < 0 && next >= 0) {
+		adopt->arena = STORE_ARENA_NEXT;
+		return next;
+	}
+	if (next >= 0) {
+		(void)close(next);
+		store_remove(store, STORE_ARENA_NEXT);
+	}
+	return fd;
+}
+
 /* False if it has not ended in time. */
 static bool adopt_kill(int pidfd)
 {
@@ -99,7 +125,7 @@ static void adopt_fence(struct adopt *adopt, struct store *store)
 		(void)close(pidfd);
 		FK_CRASH(adopt_fenced);
 	}
-	/* Else when the arena is replaced: a manager that is killed before has done nothing. */
+	/* Else before the next pool is started (poolproc.c, I7). */
 	if (!adopt->abandoned)
 		store_remove(store, STORE_POOL);
 }
@@ -236,8 +262,8 @@ void adopt_look(struct adopt *adopt, struct store *store)
 	*adopt = (struct adopt){
 		.roster_fd = store_take(store, STORE_ROSTER, STORE_MEMFD),
 		.board_fd = store_take(store, STORE_BOARD, STORE_MEMFD),
-		.arena_fd = store_take(store, STORE_ARENA, STORE_MEMFD),
 	};
+	adopt->arena_fd = adopt_take_arena(adopt, store);
 	adopt_fence(adopt, store);
 	if (adopt->roster_fd < 0)
 		return;
@@ -329,7 +355,7 @@ static void adopt_put(struct adopt *adopt, struct store *store, uint32_t i, int 
 	int r;
 
 	adopt->puts[i].call = adopt_on_shared;
-	r = store_put(store, &adopt->puts[i], adopt_names[i], &fd, 1);
+	r = store_put(store, &adopt->puts[i], adopt_name(adopt, i), &fd, 1);
 	if (r < 0)
 		adopt_on_shared(&adopt->puts[i], r);
 }
@@ -345,15 +371,21 @@ void adopt_share(struct adopt *adopt, struct store *store, const struct fronts *
 
 void adopt_share_arena(struct adopt *adopt, struct store *store, const struct fronts *fronts)
 {
+	const char *last = adopt->arena;
+
 	store_forget(&adopt->puts[ADOPT_ARENA]);
-	store_remove(store, STORE_ARENA);
+	adopt->arena = streq(last, STORE_ARENA) ? STORE_ARENA_NEXT : STORE_ARENA;
+	/* A store that is full has no room for both: the next manager finds one, or none. */
+	if (store->n >= store->max)
+		store_remove(store, last);
 	adopt_put(adopt, store, ADOPT_ARENA, fronts->arena_fd);
+	store_remove(store, last);
 }
 
 bool adopt_is_shared(const struct adopt *adopt, const struct store *store)
 {
 	for (uint32_t i = 0; i < ARRAY_SIZE(adopt_names); i++)
-		if (adopt->puts[i].item || !store_has(store, adopt_names[i]))
+		if (adopt->puts[i].item || !store_has(store, adopt_name(adopt, i)))
 			return false;
 	return true;
 }

@@ -21,13 +21,14 @@ struct adopt {
 	int roster_fd;
 	int board_fd;	    /* -1: there is none */
 	int arena_fd;	    /* as well */
+	const char *arena;  /* its name in the store */
 	uint32_t n_clients; /* of a former manager, that this one goes on with */
 	struct store_put puts[3];
 };
 
 #define ADOPT_INIT                                                                                 \
 	{                                                                                          \
-		.roster_fd = -1, .board_fd = -1, .arena_fd = -1                                    \
+		.roster_fd = -1, .board_fd = -1, .arena_fd = -1, .arena = STORE_ARENA              \
 	}
 
 /* Waits until no former pool is alive, or abandons it, and looks at what the last manager has left
@@ -56,7 +57,8 @@ int adopt_begin(struct adopt *adopt, struct store *store, struct hangups *hangup
 /* Board and arena are there: what is new goes into the store. They are the fronts' from now on. */
 void adopt_share(struct adopt *adopt, struct store *store, const struct fronts *fronts);
 
-/* The arena was replaced: the new one takes its place in the store. */
+/* The arena was replaced: the new one takes its place in the store. It is put before the last one
+ * is removed, if there is room for both. */
 void adopt_share_arena(struct adopt *adopt, struct store *store, const struct fronts *fronts);
 
 /* True if the next forkd can go on from here. */

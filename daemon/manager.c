@@ -175,7 +175,6 @@ static int manager_share(struct manager *m, uint32_t n_workers)
 		return manager_system(m, what, r);
 	if (m->adopt.inherited && m->adopt.abandoned)
 		manager_replace_arena(m);
-	store_remove(&m->store, STORE_POOL);
 	adopt_share(&m->adopt, &m->store, &m->fronts);
 	return 0;
 }

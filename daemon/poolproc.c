@@ -36,6 +36,9 @@
  *       that is under way can write into the buffer that it was made for, which is in the segment
  *       of the job's client, or wherever a task has pointed it. So the jobs that were running there
  *       end as LOST, idempotent ones as well (recover.c): none runs again in these buffers.
+ *       The pidfd stays in the store until the next pool is started: then the next arena is in the
+ *       store and those jobs have their outcomes. If the manager dies before, the next manager
+ *       finds the pidfd, waits, and abandons the pool once more (adopt.c, I1).
  *       POOLPROC_ABANDONED of them are the limit: the manager waits for the end of the next one.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
@@ -179,15 +182,16 @@ static void poolproc_free_spares(struct poolproc *pool)
 		pool->spares[i] = safe_close(pool->spares[i]);
 }
 
-/* Everything but the process itself. */
-static void poolproc_close(struct poolproc *pool)
+/* Everything but the process itself. abandons: it has not ended, and the store keeps its pidfd. */
+static void poolproc_close(struct poolproc *pool, bool abandons)
 {
 	loop_forget(pool->loop, &pool->process);
 	loop_forget(pool->loop, &pool->incoming);
 	loop_forget(pool->loop, &pool->outgoing);
 	loop_forget(pool->loop, &pool->limit);
 	store_forget(&pool->stored);
-	store_remove(pool->store, STORE_POOL);
+	if (!abandons)
+		store_remove(pool->store, STORE_POOL);
 	pulse_end(&pool->pulse);
 	pool->channel = hangup(pool->hangups, pool->channel);
 	pool->pidfd = safe_close(pool->pidfd);
@@ -221,7 +225,7 @@ void poolproc_fini(struct poolproc *pool)
 		poolproc_kill(pool);
 		poolproc_await(pool, (int)(POOLPROC_DEATH_NS / NSEC_PER_MSEC));
 	}
-	poolproc_close(pool);
+	poolproc_close(pool, false);
 	poolproc_free_spares(pool);
 	poolproc_free_argv(pool->argv);
 	pool->argv = NULL;
@@ -264,6 +268,8 @@ int poolproc_start(struct poolproc *pool, int board_fd, int arena_fd)
 	int r;
 
 	poolproc_free_spares(pool);
+	/* Of an abandoned one, this manager's or the last one's. */
+	store_remove(pool->store, STORE_POOL);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
 		r = -errno;
 		goto fail;
@@ -303,7 +309,7 @@ int poolproc_start(struct poolproc *pool, int board_fd, int arena_fd)
 	while (waitpid(pool->pid, NULL, 0) < 0 && errno == EINTR)
 		;
 fail:
-	poolproc_close(pool);
+	poolproc_close(pool, false);
 	return r;
 }
 
@@ -560,7 +566,7 @@ static void poolproc_die(struct poolproc *pool, struct poolproc_end *end)
 	end->failed = pool->failed;
 	memcpy(end->failed_text, pool->failed_text, sizeof(end->failed_text));
 	poolproc_guess(end);
-	poolproc_close(pool);
+	poolproc_close(pool, end->abandoned);
 	pool->events->died(pool, end);
 }
 

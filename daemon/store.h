@@ -20,6 +20,9 @@
 #define STORE_ROSTER "roster"
 #define STORE_OWN    4u /* so many */
 
+/* The arena's other name: the next one is put under it before the last one is removed. */
+#define STORE_ARENA_NEXT "arenab"
+
 /* How the others begin, which have a slot's number. */
 enum store_letter {
 	STORE_CLIENT = 'c',

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/pidfd.h>
 
+#include "daemon/adopt.h"
 #include "tests/store_rig.h"
 
 static int sockets[2], listener;
@@ -113,6 +114,44 @@ static void come_in_disorder(void)
 	hear_nothing();
 	end();
 }
+
+/* The last manager died when it had put the next arena and not removed the last one. */
+static void replace_arena(void)
+{
+	struct adopt adopt = ADOPT_INIT;
+	struct fronts fronts = { .arena_fd = STDERR_FILENO };
+
+	inherit("t1:arena:arenab:t2:forkd.socket");
+	ck_assert_int_eq(dup2(4, 5), 5); /* one that can be sealed */
+	begin("9");
+	adopt_look(&adopt, &store);
+	ck_assert_int_eq(adopt.arena_fd, 4);
+	hear_remove("arenab");
+	adopt_share_arena(&adopt, &store, &fronts);
+	hear_put("arenab", 1);
+	hear_remove("arena");
+	store_drop_rest(&store, &hangups);
+	hear_remove("t1");
+	hear_remove("t2");
+	hear_nothing();
+	adopt_share_arena(&adopt, &store, &fronts);
+	hear_put("arena", 1);
+	hear_remove("arenab");
+	/* Without room for both the last one leaves first. */
+	store.max = store.n;
+	adopt_share_arena(&adopt, &store, &fronts);
+	hear_remove("arena");
+	hear_put("arenab", 1);
+	hear_nothing();
+	adopt_fini(&adopt);
+	end();
+}
+
+START_TEST(the_next_arena_is_put_before_the_last_one_is_removed)
+{
+	alone(replace_arena);
+}
+END_TEST
 
 START_TEST(names_may_come_in_any_order)
 {
@@ -236,5 +275,6 @@ END_TEST
 CHECK_MAIN("store_inherit", what_comes_back_is_known_by_name_and_kind, names_may_come_in_any_order,
 	   what_is_in_a_store_that_is_too_small_now_leaves_it,
 	   a_name_that_has_too_many_closes_no_others,
+	   the_next_arena_is_put_before_the_last_one_is_removed,
 	   what_nobody_takes_is_closed_and_leaves_the_store, a_units_socket_is_known_under_any_name,
 	   without_a_store_nothing_comes_back_but_the_socket)
