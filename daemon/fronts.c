@@ -84,7 +84,7 @@ static void fronts_write_fixed(struct fronts *f)
 	if (!f->tasks)
 		return;
 	memcpy(f->board->tasks, f->tasks, f->n_tasks * sizeof(*f->tasks));
-	/* Relaxed: whoever reads it now may have read what a task had written there as well. */
+	/* Relaxed: a client that reads n_tasks now could also have read a task's write there. */
 	atomic_store_explicit(&f->board->n_tasks, f->n_tasks, memory_order_relaxed);
 }
 

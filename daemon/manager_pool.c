@@ -167,7 +167,7 @@ void manager_on_lived(struct loop_source *source, int result)
 }
 
 /* A task may have written over the front of the board: the next pool's clients are not to find
- * that, nor those that connect now. Nobody can be blamed. */
+ * that, nor those that connect now. No job can be blamed. */
 static void manager_check_board(struct manager *m)
 {
 	struct poolproc *pool = &m->pool;

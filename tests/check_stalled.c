@@ -196,7 +196,7 @@ static bool is_hushed(void)
 	       !atomic_load(&d.board->dispatcher);
 }
 
-START_TEST(a_pool_whose_words_say_that_nobody_sleeps_wakes_up)
+START_TEST(a_pool_whose_words_say_that_no_thread_sleeps_wakes_up)
 {
 	uint64_t since;
 	fk_job job;
@@ -251,7 +251,7 @@ static void hold_exit(void)
 		(void)pause();
 }
 
-/* From now on it cannot be ended. Returns whoever holds it; 0 if nobody may. */
+/* From now on it cannot be ended. Returns the process that holds it; 0 if no process may. */
 static pid_t hold_pool(pid_t pool)
 {
 	pid_t pid;
@@ -274,7 +274,7 @@ static void let_go(pid_t holder)
 	ck_assert_int_eq(daemon_reap(holder), 256 + SIGKILL);
 }
 
-START_TEST(a_pool_that_does_not_end_keeps_nobody_waiting)
+START_TEST(a_pool_that_does_not_end_is_abandoned_and_the_next_one_serves)
 {
 	volatile unsigned char *gate;
 	fk_job once, idempotent;
@@ -318,7 +318,7 @@ START_TEST(a_pool_that_does_not_end_keeps_nobody_waiting)
 }
 END_TEST
 
-START_TEST(nor_does_it_keep_the_next_manager_waiting)
+START_TEST(the_next_manager_abandons_it_as_well)
 {
 	struct fdstore *store;
 	volatile uint8_t *gate;
@@ -360,7 +360,7 @@ END_TEST
 
 /* ------------------------------------------------------------------------ the board */
 
-/* Whoever connects is served, what is queued is done, and the pool is another one. */
+/* Clients that connect are served, queued jobs are done, and there is another pool. */
 static void spoils(const char *what, size_t from, size_t bytes)
 {
 	uint64_t since, control, number = crashes() + 1;
@@ -406,7 +406,8 @@ CHECK_MAIN("stalled",
 	   a_task_that_stops_the_pool_again_and_again_is_LOST_with_it,
 	   a_pool_that_sleeps_and_takes_no_signal_is_ended,
 	   so_is_one_whose_arena_says_that_it_has_a_fault,
-	   a_pool_whose_words_say_that_nobody_sleeps_wakes_up,
-	   a_pool_that_does_not_end_keeps_nobody_waiting, nor_does_it_keep_the_next_manager_waiting,
+	   a_pool_whose_words_say_that_no_thread_sleeps_wakes_up,
+	   a_pool_that_does_not_end_is_abandoned_and_the_next_one_serves,
+	   the_next_manager_abandons_it_as_well,
 	   a_board_whose_head_a_task_has_written_over_is_restored_and_the_pool_ended,
 	   so_is_the_task_table)
