@@ -18,7 +18,8 @@ void bell_begin(void)
 
 	bell_is_alone = r < 0;
 	if (r < 0)
-		log_warning("futex_waitv: %s: idle workers wake up every %u ms: Linux 5.16 and a "
+		log_warning("futex_waitv: %s: idle workers wake up, and I/O of fibers is looked "
+			    "after, every %u ms: Linux 5.16 and a "
 			    "seccomp filter that allows this call avoid it",
 			    strerror(-r), (unsigned int)(BELL_NAP / NSEC_PER_MSEC));
 }
