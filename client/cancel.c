@@ -71,6 +71,8 @@ int fk_cancel(fk_client *client, fk_job job)
 	/* Relaxed: never goes back. */
 	if (atomic_load_explicit(&client->gone, memory_order_relaxed))
 		return -ECONNRESET;
+	/* Relaxed: publish_ring(). */
+	atomic_store_explicit(&client->waker.cancels, 1, memory_order_relaxed);
 	FK_CRASH(cancel_written);
 	err = proto_send(client->fd, &cancel, sizeof(cancel), NULL, 0);
 	FK_CRASH(cancel_sent);

@@ -21,7 +21,8 @@
  *       takes the chain finds more than one job, and shares.
  *
  *   I4. A client has one ring in its socket, and as many more as threads sent one at the same
- *       time: publish_ring() sends none while a message is unread there. It never blocks.
+ *       time: publish_ring() sends none while one is unread there. A client that has cancelled a
+ *       job cannot tell what is unread, and sends each ring. It never blocks.
  *
  * A WAKE THAT FINDS NO SLEEPER
  *   FUTEX_WAKE finds no sleeper if the worker has stored SLEEPING and does not sleep yet, if it has
@@ -144,8 +145,10 @@ int publish_ring(const struct publish_waker *waker)
 
 	if (waker->fd < 0)
 		return 0;
-	/* The manager has not read the last message: it will look after that (I4). */
-	if (ioctl(waker->fd, SIOCOUTQ, &unread) == 0 && unread)
+	/* The manager has not read the last ring: it will look after that (I4). Relaxed: a cancel
+	 * of another thread that is in the socket alone costs this job a tick at most. */
+	if (!atomic_load_explicit(&waker->cancels, memory_order_relaxed) &&
+	    ioctl(waker->fd, SIOCOUTQ, &unread) == 0 && unread)
 		return 1;
 	return proto_send(waker->fd, &ring, sizeof(ring), NULL, 0) == 0;
 }

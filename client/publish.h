@@ -22,6 +22,7 @@ struct publish_waker {
 	int fd;			   /* its socket, -1: none; constant */
 	_Atomic uint32_t last;	   /* index in woken[] of the last one, or of one found there */
 	_Atomic uint64_t since_ns; /* when a thread was woken last, CLOCK_MONOTONIC */
+	_Atomic uint32_t cancels;  /* a message in the socket may be a cancel */
 	_Atomic uint64_t rung_ns;  /* when the client rang last because of a doubt */
 	/* for each worker, and for the dispatcher at LIMIT_WORKERS: { pool's generation:32, its
 	 * word when it was woken:32 } */

@@ -263,7 +263,7 @@ static void drain_ring(struct drain *drain, uint32_t tenant_slot, struct tenant_
 	struct ledger_ring *side = &pool->arena->rings[tenant_slot][index];
 	struct registry_chain *chain = &pool->registry.tenants[tenant_slot].chains[index];
 	struct ring *ring = &tenant->rings[index];
-	uint32_t payload, accepted = 0, before = drain->steps;
+	uint32_t payload = 0, accepted = 0, before = drain->steps;
 	uint64_t head, now = 0;
 
 	if (!ledger_ring_hold(side, drain->consumer))

@@ -362,8 +362,7 @@ static void session_fail(struct session *s)
 }
 
 /* Does what the client has asked for, a cancel or a ring, or tries again later; its next message is
- * read after that. All rings are looked at after either of them: a client that has sent one does
- * not ring before it was read (client/publish.c, I4). */
+ * read after that. */
 static void session_serve(struct session *s)
 {
 	struct session_table *table = s->table;
@@ -379,11 +378,13 @@ static void session_serve(struct session *s)
 
 	s->charged = !wait;
 	if (!wait && (!s->cancel.generation || poolproc_is_free(table->pool))) {
-		if (s->cancel.generation)
+		if (s->cancel.generation) {
 			poolproc_send(table->pool, &m, -1);
-		tenants_ring(&table->tenants);
-		/* And whether the dispatcher does so is asked. */
-		pulse_said(&table->pool->pulse);
+		} else {
+			tenants_ring(&table->tenants);
+			/* And whether the dispatcher looks at all rings is asked. */
+			pulse_said(&table->pool->pulse);
+		}
 		s->cancel.generation = 0;
 		s->charged = false;
 		r = loop_poll(table->loop, &s->socket_source, s->fd, POLLIN);

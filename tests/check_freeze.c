@@ -415,53 +415,6 @@ START_TEST(a_client_may_ring_as_often_as_it_likes)
 }
 END_TEST
 
-/* A client that believes to have woken all sleepers a moment ago. */
-static void believe(fk_client *c)
-{
-	uint64_t generation = atomic_load(&c->board->manager.pool_generation);
-
-	for (uint32_t i = 0; i < WORDS; i++) {
-		const _Atomic uint32_t *word =
-			i < WORKERS ? &c->board->workers[i].wake : &c->board->dispatcher;
-
-		atomic_store(&c->waker.woken[i < WORKERS ? i : LIMIT_WORKERS],
-			     generation << 32 | wake_load(word));
-	}
-	atomic_store(&c->waker.since_ns, clock_ns() + 3600 * NSEC_PER_SEC);
-}
-
-/* A client sends no ring while a cancel of it is unread: the manager rings after that. */
-START_TEST(a_cancel_rings_as_well)
-{
-	struct proto_cancel cancel = { .head = { PROTO_MAGIC, PROTO_CANCEL } };
-	const fk_task *add;
-	fk_client *c;
-	fk_job over, job;
-	uint64_t rounds;
-
-	begin(NULL);
-	c = daemon_open(&d);
-	ck_assert_int_eq(fk_task_find(c, "null:add", &add), 0);
-	ck_assert_int_eq(fk_submitv(c, add, 0, &over, INT64_C(1), INT64_C(2)), 0);
-	ck_assert_int_eq(fk_wait(c, over, FK_FOREVER), 0);
-	atomic_fetch_add(&shared->jobs, 1);
-	cancel.job = over & 0xffff;
-	cancel.generation = (uint32_t)(over >> 16);
-	/* Until the dispatcher wakes up by itself no more. */
-	do {
-		rounds = daemon_counter(&d, "rounds");
-		(void)poll(NULL, 0, 1000);
-	} while (rounds != daemon_counter(&d, "rounds") || !all_sleep(c->board));
-	believe(c);
-	ck_assert_int_eq(fk_submitv(c, add, 0, &job, INT64_C(1), INT64_C(2)), 0);
-	ck_assert_int_eq(proto_send(c->fd, &cancel, sizeof(cancel), NULL, 0), 0);
-	DAEMON_AWAIT((atomic_load(&client_job(c, job)->state) & JOB_OUTCOME_MASK) == JOB_DONE);
-	atomic_fetch_add(&shared->jobs, 1);
-	ck_assert_int_eq(fk_close(c), 0);
-	end();
-}
-END_TEST
-
 /* ------------------------------------------------------------------------ the fallback */
 
 /* As under a container's filter that is older than the call. */
@@ -496,7 +449,6 @@ int main(void)
 		a_watched_job_is_reported_though_an_attacker_takes_the_wakes,
 		jobs_run_while_all_sleepers_are_moved_again_and_again,
 		a_client_may_ring_as_often_as_it_likes,
-		a_cancel_rings_as_well,
 		without_futex_waitv_jobs_run_all_the_same,
 	};
 

@@ -338,6 +338,13 @@ START_TEST(a_client_that_finds_no_sleeper_rings_once)
 	ck_assert_uint_eq(publish_unsure(fake.board, &waker, clock_ns()), PUBLISH_SURE);
 	ck_assert_uint_eq(publish_wake(fake.board, 2, 0, &waker), 0);
 	ck_assert_uint_eq(rings(ends[1]), 1);
+	/* A cancel that is unread is none. */
+	atomic_store(&waker.cancels, 1);
+	for (int i = 0; i < 2; i++) {
+		atomic_fetch_add(&fake.board->workers[0].wake, WAKE_SEQ);
+		ck_assert_uint_eq(publish_wake(fake.board, 2, 0, &waker), 0);
+	}
+	ck_assert_uint_eq(rings(ends[1]), 2);
 	/* The dispatcher's sleep. */
 	atomic_store(&fake.board->workers[0].wake, WAKE_BUSY);
 	atomic_store(&fake.board->dispatcher, WAKE_SLEEPING);

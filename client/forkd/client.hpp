@@ -364,8 +364,9 @@ public:
 	{
 		if (!valid())
 			return;
-		if (fk_poll(client_, job_) == 0)
-			(void)fk_cancel(client_, job_);
+		/* EAGAIN: forkd has not read the last cancels yet. */
+		while (fk_poll(client_, job_) == 0 && fk_cancel(client_, job_) == -EAGAIN)
+			(void)fk_wait(client_, job_, 1000000);
 		(void)fk_wait(client_, job_, FK_FOREVER);
 		release();
 	}
