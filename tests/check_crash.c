@@ -287,35 +287,6 @@ START_TEST(another_client_that_waits_is_told_at_once_and_its_handle_stays_good)
 }
 END_TEST
 
-/* A thread of the pool's that is on a CPU: both of its workers are in a leaf. */
-static pid_t busy_thread(pid_t pool)
-{
-	pid_t found = 0;
-	char path[64];
-
-	(void)snprintf(path, sizeof(path), "/proc/%d/task", (int)pool);
-	while (!found) {
-		DIR *dir = opendir(path);
-
-		ck_assert_ptr_nonnull(dir);
-		for (struct dirent *e; !found && (e = readdir(dir));) {
-			pid_t tid = (pid_t)atoi(e->d_name);
-			char stat[400], state = 0;
-			FILE *f;
-
-			(void)snprintf(stat, sizeof(stat), "/proc/%d/task/%d/stat", (int)pool,
-				       (int)tid);
-			if (tid <= 0 || tid == pool || !(f = fopen(stat, "r")))
-				continue;
-			if (fscanf(f, "%*d (%*[^)]) %c", &state) == 1 && state == 'R')
-				found = tid;
-			(void)fclose(f);
-		}
-		(void)closedir(dir);
-	}
-	return found;
-}
-
 /* Lines of a process's maps that have this text; what the child of a task may not have. */
 static int maps_with(pid_t pid, const char *text)
 {
@@ -419,8 +390,8 @@ START_TEST(a_signal_from_outside_blames_nobody)
 		if (i % 2)
 			ck_assert_int_eq(kill(pool, signals[i]), 0);
 		else
-			ck_assert_int_eq(syscall(SYS_tgkill, pool, busy_thread(pool), signals[i]),
-					 0);
+			ck_assert_int_eq(
+				syscall(SYS_tgkill, pool, d.board->workers[0].tid, signals[i]), 0);
 		ck_assert_int_eq(outcome(once, NULL), FK_LOST);
 		*gate = 1;
 		wait_for_pool_after(pool);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import math
 import time
 from typing import Any, Callable, NamedTuple, TypedDict
@@ -189,8 +190,9 @@ class Job:
 
     def cancel(self) -> None:
         """Asks for its end."""
-        # What cannot be sent now is written into the record all the same.
-        lib.fk_cancel(self.connection.client, self._handle[0])
+        # EAGAIN: forkd has not read the last cancels yet.
+        while lib.fk_cancel(self.connection.client, self._handle[0]) == -errno.EAGAIN:
+            time.sleep(0.001)
 
     def give_up(self) -> None:
         """The same, and nothing is copied back if it is done all the same."""
