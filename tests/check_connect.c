@@ -111,6 +111,17 @@ START_TEST(two_clients_of_a_process_do_not_disturb_each_other)
 }
 END_TEST
 
+/* The client is gone. What it sent before are rings: the fake's threads may get no CPU time. */
+static bool hung_up(int flags)
+{
+	char byte;
+	ssize_t n;
+
+	while ((n = recv(fake.connections[0], &byte, 1, flags)) > 0)
+		;
+	return n == 0;
+}
+
 START_TEST(a_child_of_fork_may_not_use_the_parents_client)
 {
 	const fk_task *task;
@@ -157,7 +168,7 @@ START_TEST(a_child_of_fork_may_not_use_the_parents_client)
 	}
 	ck_assert_int_eq(fk_wait(client, job, FK_FOREVER), 0);
 	ck_assert_int_eq(fk_close(client), 0);
-	ck_assert_int_eq(recv(fake.connections[0], &byte, 1, 0), 0);
+	ck_assert(hung_up(0));
 	close(block[1]);
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 	ck_assert_int_eq(status, 0);
@@ -169,14 +180,13 @@ END_TEST
 START_TEST(a_closed_client_is_gone_whoever_has_a_copy_of_its_socket)
 {
 	fk_client *client;
-	char byte;
 	int copy;
 
 	fake_start(1, 1);
 	client = must_open();
 	copy = dup(client->fd);
 	ck_assert_int_eq(fk_close(client), 0);
-	ck_assert_int_eq(recv(fake.connections[0], &byte, 1, MSG_DONTWAIT), 0);
+	ck_assert(hung_up(MSG_DONTWAIT));
 	close(copy);
 	fake_stop();
 }
