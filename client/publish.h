@@ -17,7 +17,7 @@ struct fk_client;
 #define PUBLISH_DOUBT (2 * NSEC_PER_MSEC)
 #define PUBLISH_SURE  UINT64_MAX
 
-/* What a client knows of the threads that it has woken. All hints, 0 at first but for fd. */
+/* What a client knows of the threads that it has woken. Hints; all except fd are 0 at first. */
 struct publish_waker {
 	int fd;			   /* its socket, -1: none; constant */
 	_Atomic uint32_t last;	   /* index in woken[] of the last one, or of one found there */

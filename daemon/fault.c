@@ -189,7 +189,7 @@ static bool fault_threads_are_whole(void)
 {
 	bool whole = true;
 
-	/* Who has the lock makes a thread, or ends one. */
+	/* A thread that holds the lock makes a thread, or ends one. */
 	if (pthread_mutex_trylock(&fault_lock) != 0)
 		return true;
 	for (const struct fault_thread *t = fault_threads; t && whole; t = t->next)
@@ -556,7 +556,7 @@ void fault_end_thread(struct fault_thread *thread)
 
 /* ------------------------------------------------------------------------ begin and end */
 
-/* Without it a thread that has ended is missed by nobody. */
+/* Without it the end of a thread is not noticed. */
 static int fault_begin_watch(struct pool *pool)
 {
 	sigset_t all, before;

@@ -28,7 +28,7 @@
  * A JOB THAT NO WORKER HAS
  *   A stray write can leave a job RUNNING that has no strand, frame or fiber any more. So once no
  *   worker runs a job that is to end, the dispatcher looks for one in the ledger. The time counts
- *   in which all workers rest, none has run or slept anew, and the job has no fibers. A frame that
+ *   in which all workers rest, none has run or slept again, and the job has no fibers. A frame that
  *   could go on would be found: a worker looks at all deques and inboxes before it rests.
  *   While other jobs run, such a job is not found out.
  *

@@ -270,7 +270,7 @@ int listener_open(struct listener *ret_listener, struct store *store, const char
 	return 0;
 }
 
-/* Waits for the next connection, or so many ns. */
+/* Waits for the next connection, or for ns nanoseconds. */
 static void listener_wait(struct listener *l, uint64_t pause_ns)
 {
 	if (!pause_ns && loop_poll(l->loop, &l->source, l->fd, POLLIN) == 0)

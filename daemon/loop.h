@@ -35,7 +35,7 @@ int loop_init(struct loop *loop);
 void loop_fini(struct loop *loop);
 
 /*
- * Each waits once, but for a poll of a source that repeats; source must not be waiting. To wait
+ * Each waits once, except a poll of a source that repeats; source must not be waiting. To wait
  * again, call again from source->call().
  * -ENOMEM, -EBUSY.
  *

@@ -38,7 +38,7 @@
  *   I4. A pool that a signal has stopped (SIGSTOP, by a task or from outside) is asked at once. If
  *       each look for the limit finds it stopped it gets SIGCONT, once: the next time it is ended,
  *       or as soon as it is found stopped before it has answered. The kernel sends SIGCHLD for a
- *       stop, so an idle manager needs no timer, and the time of each stop begins anew. A stop by a
+ *       stop, so an idle manager needs no timer, and the time of each stop starts at 0. A stop by a
  *       debugger (ptrace) is not seen there.
  *   I5. A pool that another process has killed, and that has not ended, has POOLPROC_DEATH_NS from
  *       the second look in a row that finds SIGKILL pending in one of its threads (poolproc.c, I7).

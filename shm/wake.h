@@ -109,7 +109,7 @@
  *   W12. A task that writes where it must not can leave any value in the words on the board, while
  *	all threads sleep. Then no wake is sent, so after a tick a client whose job is still in a
  *	ring rings, whatever the words say, and the dispatcher wakes each worker that runs no job by
- *	its bell if no job starts. Each thread that wakes up writes its own word anew.
+ *	its bell if no job starts. Each thread that wakes up writes its own word again.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   A client between publish and wake: the manager, on its death, has all summaries set and rings

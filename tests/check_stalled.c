@@ -202,7 +202,7 @@ START_TEST(a_pool_whose_words_say_that_no_thread_sleeps_wakes_up)
 	fk_job job;
 
 	setup(NULL);
-	/* A worker may look about just then; it writes its word anew. */
+	/* A worker may look about just then; it writes its word again. */
 	hush();
 	for (uint64_t asked = clock_ns(); !is_hushed(); (void)poll(NULL, 0, 1)) {
 		if (clock_ns() - asked < 2 * NSEC_PER_SEC)

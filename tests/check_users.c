@@ -176,7 +176,7 @@ static void hurry(void)
 	}
 }
 
-/* Opens, calls and closes so often that a limit is not reached. */
+/* Opens, calls and closes more seldom than the limit allows. */
 static void visit_often(void)
 {
 	for (uint32_t i = 0; i < VISITS; i++) {

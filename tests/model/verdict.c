@@ -160,7 +160,7 @@ static void cancel(struct model *m, uint32_t thread)
 	m->cut = m->kind == ACCEPTS && row == QUEUED;
 }
 
-/* The job's deadline passes: it is decided by whoever is first. */
+/* The job's deadline passes: the first thread decides it. */
 static void expire(struct model *m, uint32_t thread)
 {
 	uint64_t word = verdict_word_look(&m->verdict);

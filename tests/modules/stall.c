@@ -108,6 +108,6 @@ FK_BODY(hush)
 FK_END(hush)
 
 FK_EXPORT(hush, "from:i64, stride:i64, n:i64 -> i64", 0,
-	  "Clears so many words of the board, so many bytes apart, after 300 ms; 0")
-FK_EXPORT(stop, "n:i64 -> i64", 0, "Stops the pool by SIGSTOP, so often; n")
+	  "Clears words of the board at a distance in bytes, after 300 ms; 0")
+FK_EXPORT(stop, "n:i64 -> i64", 0, "Stops the pool by SIGSTOP n times; n")
 FK_MODULE(stall, "Tasks that keep the pool from running")
