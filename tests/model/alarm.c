@@ -20,17 +20,7 @@
 
 #include "tests/model/model.h"
 
-#include "shm/fence.h"
-
-#ifdef MUTANT_DROP
-#define MODEL_NAME_(name) #name
-#define MODEL_NAME(name)  MODEL_NAME_(name)
-#define fence_full()                                                                               \
-	do {                                                                                       \
-		if (sizeof(__func__) != sizeof(MODEL_NAME(MUTANT_DROP)))                           \
-			(fence_full)();                                                            \
-	} while (0)
-#endif
+#include "tests/model/drop.h"
 
 #include "shm/wake.h"
 

@@ -9,6 +9,7 @@ EXTRA_DIST += \
 	tests/model/alarm.c \
 	tests/model/attend.c \
 	tests/model/deque.c \
+	tests/model/drop.h \
 	tests/model/explore.c \
 	tests/model/explore.h \
 	tests/model/expose.c \

@@ -35,18 +35,7 @@
 
 #include "tests/model/model.h"
 
-#include "shm/fence.h"
-
-#ifdef MUTANT_DROP
-#define MODEL_NAME_(name) #name
-#define MODEL_NAME(name)  MODEL_NAME_(name)
-/* Of functions whose names are as long as another one the mutant drops both. */
-#define fence_full()                                                                               \
-	do {                                                                                       \
-		if (sizeof(__func__) != sizeof(MODEL_NAME(MUTANT_DROP)))                           \
-			(fence_full)();                                                            \
-	} while (0)
-#endif
+#include "tests/model/drop.h"
 
 #include "shm/wake.h"
 

@@ -26,18 +26,7 @@
 
 #include "tests/model/model.h"
 
-#include "shm/fence.h"
-
-#ifdef MUTANT_DROP
-#define MODEL_NAME_(name) #name
-#define MODEL_NAME(name)  MODEL_NAME_(name)
-/* The two functions have names of different lengths. */
-#define fence_full()                                                                               \
-	do {                                                                                       \
-		if (sizeof(__func__) != sizeof(MODEL_NAME(MUTANT_DROP)))                           \
-			(fence_full)();                                                            \
-	} while (0)
-#endif
+#include "tests/model/drop.h"
 #ifdef MUTANT_RELEASE
 #define memory_order_release memory_order_relaxed
 #endif
