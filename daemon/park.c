@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/log.h"
+#include "common/util.h"
 #include "daemon/pool.h"
 #include "daemon/topology.h"
 #include "shm/fence.h"
@@ -63,6 +64,27 @@ static uint32_t park_cpu(struct pool *pool, uint32_t worker)
 static void park_allow(struct worker *w, const struct park_set *set)
 {
 	(void)pthread_setaffinity_np(w->thread, sizeof(*set), (const cpu_set_t *)set->bits);
+}
+
+void park_fetch(struct pool *pool, uint32_t worker, uint32_t cpu)
+{
+	struct worker *w = &pool->workers[worker];
+	struct park_set set;
+
+	memset(&set, 0, sizeof(set));
+	park_add(&set, cpu);
+	park_allow(w, &set);
+	/* Relaxed: it goes back at its next search, or park_look() pins it. */
+	atomic_store_explicit(&w->away, 1, memory_order_relaxed);
+}
+
+void park_return(struct worker *w)
+{
+	/* Relaxed: as above. */
+	if (likely(!atomic_load_explicit(&w->away, memory_order_relaxed)))
+		return;
+	atomic_store_explicit(&w->away, 0, memory_order_relaxed);
+	(void)park_pin(w, park_cpu(w->pool, w->index));
 }
 
 void park_loosen(struct pool *pool, uint32_t worker)

@@ -54,6 +54,7 @@
 #include "shm/limits.h"
 
 struct pool;
+struct worker;
 
 #define PARK_TICK NSEC_PER_SEC
 
@@ -94,6 +95,13 @@ void park_choose(struct pool *pool, const uint64_t usable[LIMIT_WORKERS / 64], u
  * used, until park_look() pins it again. It is moved at once if there is the CPU of a worker that
  * rests. The dispatcher. */
 void park_loosen(struct pool *pool, uint32_t worker);
+
+/* Moves a worker to that CPU, until park_return(), or until park_look() pins it again. Any thread
+ * of the pool. */
+void park_fetch(struct pool *pool, uint32_t worker, uint32_t cpu);
+
+/* The worker itself, between two jobs: goes back to its own CPU if it was moved. */
+void park_return(struct worker *worker);
 
 /* Wakes the dispatcher, which wants to be called. */
 void park_call(struct pool *pool);

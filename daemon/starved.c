@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 #include "daemon/inbox.h"
 #include "daemon/park.h"
 #include "daemon/pool.h"
+#include "daemon/topology.h"
 #include "daemon/worker.h"
 #include "shm/wake.h"
 
@@ -75,6 +77,34 @@ static bool starved_look(struct pool *pool)
 		park_loosen(pool, i);
 	}
 	return awake;
+}
+
+/* True if its thread has CPU time within STARVED_MOMENT; at once, if it runs now. */
+static bool starved_runs(const struct worker *w)
+{
+	uint64_t cpu = hang_cpu(w), until = clock_ns() + STARVED_MOMENT;
+
+	do
+		if (hang_cpu(w) != cpu)
+			return true;
+	while (clock_ns() < until);
+	return false;
+}
+
+void starved_hurry(struct pool *pool, uint32_t index)
+{
+	struct worker *w = &pool->workers[index];
+	int cpu = sched_getcpu();
+
+	/* One whose CPU this is may go on when the calling thread sleeps. */
+	if (!pool->park.works || cpu < 0 ||
+	    (uint32_t)cpu == topology_place(pool->topology, index)->cpu || starved_rests(w) ||
+	    starved_runs(w) || !starved_is_runnable(w))
+		return;
+	park_fetch(pool, index, (uint32_t)cpu);
+	/* Relaxed: a statistic. */
+	atomic_fetch_add_explicit(&pool->board->counters[BOARD_POOL].hurried, 1,
+				  memory_order_relaxed);
 }
 
 uint64_t starved_check(struct pool *pool, uint64_t now)

@@ -15,6 +15,20 @@
  *     group. It is pinned again at the next look of park.c, within PARK_TICK.
  *   A worker that was not starved loses nothing but the time of a move to another CPU.
  *
+ * A JOB THAT IS TO END
+ *   Somebody waits for the end of a job that was cancelled, is late, or whose client is gone. Its
+ *   last frame may belong to a worker that was preempted, and whose CPU runs another program until
+ *   the next tick of the kernel, up to 4 ms (HZ=250), or for some of its slices. So the thread that
+ *   decides about the end looks at once at each worker that runs the job (starved_hurry()). The
+ *   clock of a worker that has no CPU stands still; that worker is moved to the CPU of the thread
+ *   that looks, because with group scheduling (autogroup, cgroups) the pool's group has that CPU
+ *   now, and may be in debt on the others. The dispatcher looks again after 0.5 ms, then less and
+ *   less often (hang.h); that also makes the kernel choose anew on the dispatcher's CPU. A worker
+ *   goes back to its own CPU before it searches (park_return()).
+ *   Where the pool's group is in debt on all CPUs nothing helps but to wait: the kernel gives the
+ *   group no CPU before others have had as much. Real-time priority would help. Clients can keep
+ *   the manager and the dispatcher busy, and these would keep all other programs off the CPU.
+ *
  * WHAT IS TAKEN, AND BY WHICH RULE
  *   Nothing is taken in a new way; another worker is only woken to look.
  *	a ring		any consumer that gets the ring's consumer word (shm/ledger.h)
@@ -27,7 +41,8 @@
  *   wait until it runs again, on another CPU.
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   The dispatcher, while park.c looks after CPUs: not in a pool that sleeps.
+ *   starved_check(): the dispatcher, while park.c looks after CPUs, not in a pool that sleeps.
+ *   starved_hurry(): any thread of the pool.
  *
  * WHAT IT DOES NOT SEE
  *   A worker that a client has woken, and that has not run since: its word says SLEEPING. The
@@ -46,6 +61,7 @@
 struct pool;
 
 #define STARVED_TICK	(10 * NSEC_PER_MSEC)
+#define STARVED_MOMENT	(20 * NSEC_PER_USEC) /* that the manager takes on a worker's CPU */
 #define STARVED_SELDOM	(80 * NSEC_PER_MSEC) /* while all workers sleep */
 #define STARVED_UNKNOWN UINT64_MAX	     /* of a CPU clock: it was not read at the last look */
 
@@ -68,6 +84,12 @@ static inline bool starved_judge(uint64_t *last, uint64_t cpu)
 	*last = cpu;
 	return starved;
 }
+
+/*
+ * A worker's job is to end. If the worker waits for CPU time it is moved to the CPU of the calling
+ * thread, any of the pool's. Takes STARVED_MOMENT at most.
+ */
+void starved_hurry(struct pool *pool, uint32_t worker);
 
 /* Looks, if it is time to. Returns when to come back, CLOCK_MONOTONIC, ns. */
 uint64_t starved_check(struct pool *pool, uint64_t now);

@@ -46,7 +46,12 @@ bool verdict_set(struct pool *pool, uint32_t row, uint32_t generation, uint32_t 
 	if (verdict_generation(word) != generation)
 		return false;
 	verdict_put(pool, row, word, 0, outcome);
-	hang_expect(pool);
+	hang_expect(pool, HANG_NEWS | HANG_SOON);
+	/* Relaxed: a hint. */
+	for (uint32_t i = 0; i < pool->n_workers; i++)
+		if (atomic_load_explicit(&pool->workers[i].ledger->job, memory_order_relaxed) ==
+		    row)
+			starved_hurry(pool, i);
 	return true;
 }
 

@@ -569,6 +569,7 @@ enum worker_found worker_find(struct worker *w, uint32_t *ret_row)
 
 	if (worker_go_on(w, &found, ret_row))
 		return found;
+	park_return(w);
 	worker_turn_looking(w);
 	return worker_search(w, ret_row);
 }

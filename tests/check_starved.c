@@ -8,7 +8,7 @@
  *   another CPU; and while the hog runs, which ends before the client's own look after
  *   CLIENT_TICK_NS. The kernel lets other programs have 5 % of a hog's CPU, so this is tried until
  *   worker 0 has none.
- *   Two of the tests need two CPUs in one NUMA node, and leave to use SCHED_FIFO.
+ *   Three of the tests need two CPUs in one NUMA node, and leave to use SCHED_FIFO.
  */
 #define CHECK_TIMEOUT 120
 
@@ -228,6 +228,43 @@ START_TEST(a_starved_worker_may_run_elsewhere_until_it_is_pinned_again)
 }
 END_TEST
 
+/* Whether worker 0 was moved when its job was cancelled while the hog ran. */
+static bool cancel_beside(fk_client *c, uint32_t cpu)
+{
+	union fk_value forever = { .i64 = 60 };
+	struct fk_request request = { .task = jobs_task(c, "fib:fib"),
+				      .values = &forever,
+				      .size = 1 };
+	uint64_t before = daemon_counter(&d, "hurried");
+	fk_job job;
+	pid_t pid;
+
+	ck_assert_int_eq(fk_submit_batch(c, &request, 1, 0, &job), 0);
+	DAEMON_AWAIT(!sleeps(0) && !sleeps(1));
+	pid = start_hog(cpu);
+	ck_assert_int_eq(fk_cancel(c, job), 0);
+	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_CANCELLED);
+	ck_assert(atomic_load(&hog->runs));
+	end_hog(pid);
+	return daemon_counter(&d, "hurried") > before;
+}
+
+START_TEST(a_starved_worker_is_moved_when_its_job_is_to_end)
+{
+	uint32_t cpu = start();
+	fk_client *c = daemon_open(&d);
+	cpu_set_t set;
+
+	/* The dispatcher may come first: it loosens the pin. */
+	DAEMON_AWAIT(cancel_beside(c, cpu));
+	DAEMON_AWAIT(cpus_of(0) == 1);
+	DAEMON_AWAIT(sched_getaffinity(thread_of(0), sizeof(set), &set) == 0 &&
+		     CPU_ISSET(cpu, &set));
+	ck_assert_int_eq(fk_close(c), 0);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+END_TEST
+
 /* How the kernel sees it: R, S, ... */
 static char state_of(uint32_t worker)
 {
@@ -298,12 +335,13 @@ int main(void)
 		a_worker_whose_task_sleeps_in_a_system_call_is_not_starved,
 		jobs_that_are_queued_to_a_starved_worker_are_run_by_another,
 		a_starved_worker_may_run_elsewhere_until_it_is_pinned_again,
+		a_starved_worker_is_moved_when_its_job_is_to_end,
 	};
 	size_t n = ARRAY_SIZE(tests);
 
 	if (!are_neighbours())
-		n = check_unit_leave_out(tests, n, 2, "no two cores in the first NUMA node");
+		n = check_unit_leave_out(tests, n, 3, "no two cores in the first NUMA node");
 	else if (!can_be_real_time())
-		n = check_unit_leave_out(tests, n, 2, "SCHED_FIFO is not allowed");
+		n = check_unit_leave_out(tests, n, 3, "SCHED_FIFO is not allowed");
 	return check_unit_main("starved", tests, n);
 }
