@@ -29,7 +29,8 @@
  *       wake. One that is woken goes by what it was woken for, and takes no turn. So who waits for
  *       jobs that end sooner never wakes up to look; of threads that sleep longer each one does.
  *       While a worker that this client has woken leaves its word as it was, the time is shorter:
- *       PUBLISH_DOUBT at first, and then as long as that has lasted (wake.h, W11).
+ *       PUBLISH_NAP at first, PUBLISH_DOUBT within a second after a ring, and then as long as that
+ *       has lasted (wake.h, W11).
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   The daemon before its WELCOME: end of file, and another try, or the receive timeout. After it:
@@ -437,8 +438,11 @@ int client_sleep(struct fk_client *client, const _Atomic uint32_t *word, uint32_
 {
 	uint64_t now = clock_ns();
 	uint64_t unsure = publish_unsure(client->board, &client->waker, now);
+	/* Relaxed: a time, and by itself. */
+	uint64_t rung = atomic_load_explicit(&client->waker.rung_ns, memory_order_relaxed);
+	uint64_t nap = now - rung < NSEC_PER_SEC ? PUBLISH_DOUBT : PUBLISH_NAP;
 	/* Half as often each time, if looks do not help. */
-	uint64_t due = now + min(max(unsure, PUBLISH_DOUBT), CLIENT_TICK_NS);
+	uint64_t due = now + min(max(unsure, nap), CLIENT_TICK_NS);
 	int r;
 
 	if (now >= deadline_ns)

@@ -126,7 +126,7 @@ int client_due(_Atomic uint64_t *looked_ns, uint64_t now_ns, uint64_t tick_ns);
 int client_look(struct fk_client *client, uint64_t now_ns);
 
 /*
- * client.c: sleeps as long as *word is value, but not longer than CLIENT_TICK_NS, or PUBLISH_DOUBT
+ * client.c: sleeps as long as *word is value, but not longer than CLIENT_TICK_NS, or PUBLISH_NAP
  * if a worker that was woken has not woken up yet; and then looks, unless it was woken.
  * Returns 0, for another look at the word; -ETIMEDOUT, without having slept, if deadline_ns
  * (CLOCK_MONOTONIC) is over, after a look if that is due; -ECONNRESET.
