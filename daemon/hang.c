@@ -11,13 +11,11 @@
 #include "daemon/fiber.h"
 #include "daemon/pool.h"
 #include "daemon/root.h"
-#include "daemon/starved.h"
 #include "daemon/verdict.h"
 #include "shm/job.h"
 #include "shm/wake.h"
 
 #define HANG_LOOKS    256u /* in hang-limit */
-#define HANG_FIRST    (500 * NSEC_PER_USEC)
 #define HANG_OFTEN    (20 * NSEC_PER_MSEC)
 #define HANG_SELDOM   (50 * NSEC_PER_MSEC)
 #define HANG_LOOKS_ON 8u /* after the last that found something */
@@ -120,6 +118,11 @@ static uint64_t hang_doomed(struct pool *pool, const struct worker *w)
 	return row / pool->max_jobs < pool->max_clients ? hang_doomed_row(pool, row) : 0;
 }
 
+bool hang_is_doomed(struct pool *pool, const struct worker *w)
+{
+	return hang_doomed(pool, w);
+}
+
 static uint64_t hang_beat(const struct worker *w)
 {
 	/* Relaxed: statistics. */
@@ -174,8 +177,6 @@ static bool hang_look_at(struct pool *pool, uint32_t index, uint64_t now, uint64
 	if (limit && held >= limit)
 		fault_hang(pool, index, (uint32_t)(look.doomed >> 32) - 1, (uint32_t)look.doomed,
 			   held);
-	if (look.doomed)
-		starved_hurry(pool, index);
 	/* Who runs most of the time need not be asked. */
 	if (again && look.cpu - last.cpu < (look.now - last.now) / 2)
 		hang_ask(w);
@@ -254,16 +255,14 @@ static bool hang_look_for_orphan(struct pool *pool, uint64_t now, uint64_t inter
 
 /* ------------------------------------------------------------------------ when to look */
 
-void hang_expect(struct pool *pool, uint32_t news)
+void hang_expect(struct pool *pool)
 {
-	_Atomic uint32_t *word = &pool->hangs.news;
-
 	/* Relaxed: who has set it sees to the rest. */
-	if (!pool_hang_limit(pool) || !(news & ~atomic_load_explicit(word, memory_order_relaxed)))
+	if (!pool_hang_limit(pool) || atomic_load_explicit(&pool->hangs.news, memory_order_relaxed))
 		return;
 	/* ORDER hang/news [H1]: seq_cst, before the look at watching. Pairs with hangs_rest(). */
-	atomic_fetch_or_explicit(word, news, memory_order_seq_cst);
-	if (news & HANG_SOON || !atomic_load_explicit(&pool->hangs.watching, memory_order_seq_cst))
+	atomic_store_explicit(&pool->hangs.news, true, memory_order_seq_cst);
+	if (!atomic_load_explicit(&pool->hangs.watching, memory_order_seq_cst))
 		pool_wake_dispatcher(pool);
 }
 
@@ -287,7 +286,7 @@ static bool hangs_look(struct pool *pool, uint64_t now, uint64_t interval)
 	atomic_store_explicit(&h->watching, true, memory_order_relaxed);
 	/* ORDER hang/news [H1]: acquire, what the news are of was written before. Pairs with
 	 * hang_expect(). Who finds news there adds none: that is seen at one of the next looks. */
-	if (atomic_exchange_explicit(&h->news, 0, memory_order_acquire))
+	if (atomic_exchange_explicit(&h->news, false, memory_order_acquire))
 		h->looks = HANG_LOOKS_ON;
 	h->looks--;
 	for (uint32_t i = 0; i < pool->n_workers; i++)
@@ -301,19 +300,15 @@ static bool hangs_look(struct pool *pool, uint64_t now, uint64_t interval)
 uint64_t hangs_check(struct pool *pool)
 {
 	struct hangs *h = &pool->hangs;
-	/* Relaxed: the dispatcher sleeps after a full fence, and who sets it wakes it after one. */
-	uint32_t news = atomic_load_explicit(&h->news, memory_order_relaxed);
-	uint64_t limit = pool_hang_limit(pool), now, interval;
+	uint64_t limit = pool_hang_limit(pool), now;
+	uint64_t interval = min(max(limit / HANG_LOOKS, HANG_OFTEN), HANG_SELDOM);
 
-	if (!h->looks && !news)
+	/* Relaxed: the dispatcher sleeps after a full fence, and who sets it wakes it after one. */
+	if (!h->looks && !atomic_load_explicit(&h->news, memory_order_relaxed))
 		return 0;
 	now = clock_ns();
-	if (news & HANG_SOON)
-		h->since = now;
-	else if (h->looks && now < h->next)
+	if (h->looks && now < h->next)
 		return h->next;
-	interval = min(max(limit / HANG_LOOKS, HANG_OFTEN), HANG_SELDOM);
-	interval = min(max(now - h->since, HANG_FIRST), interval);
 	h->next = now + interval;
 	return hangs_look(pool, now, interval) ? h->next : 0;
 }

@@ -100,32 +100,29 @@ struct hang_orphan {
 	uint64_t held; /* ns that nothing has happened */
 };
 
-/* Bits of the news. */
-#define HANG_NEWS 1u
-#define HANG_SOON 2u /* somebody waits for the end of a job */
-
 /* The dispatcher's, but for what has another title. */
 struct hangs {
 	struct hang_watch watches[LIMIT_WORKERS];
 	struct hang_orphan orphan;
-	uint64_t since; /* when the last news came that somebody waits for */
 	uint64_t next;	/* when it looks again */
 	uint32_t looks; /* that are left, unless one finds a job that is to end */
 	/* anybody sets news, the dispatcher clears it */
-	_Alignas(64) _Atomic uint32_t news;
+	_Alignas(64) _Atomic bool news;
 	_Atomic bool watching; /* it comes by itself */
 };
 
 /* Before there are workers: counts how often the process was stopped, from now on. */
 void hangs_begin(void);
 
-/* A job is to end, and may run. news: HANG_NEWS; with HANG_SOON the dispatcher looks now, and then
- * in intervals that grow from HANG_FIRST. */
-void hang_expect(struct pool *pool, uint32_t news);
+/* A job is to end, and may run. */
+void hang_expect(struct pool *pool);
 
 /* Looks, if it is time to. Returns when to come back, 0: no job that is to end runs. Ends the
  * process if a worker has held out for too long. */
 uint64_t hangs_check(struct pool *pool);
+
+/* True if the worker runs a job that is to end. */
+bool hang_is_doomed(struct pool *pool, const struct worker *worker);
 
 /* What a worker's thread has had of CPUs, ns. Any thread of the pool. */
 uint64_t hang_cpu(const struct worker *worker);

@@ -66,16 +66,46 @@ static void park_allow(struct worker *w, const struct park_set *set)
 	(void)pthread_setaffinity_np(w->thread, sizeof(*set), (const cpu_set_t *)set->bits);
 }
 
+/* True if the CPU is one of the worker's group, and no worker was moved there. */
+static bool park_has_room(struct pool *pool, const struct worker *w, uint32_t cpu)
+{
+	bool ours = false;
+	uint32_t n;
+	const uint32_t *members = topology_members(pool->topology, w->group, &n);
+
+	for (uint32_t i = 0; i < n; i++) {
+		/* Relaxed: a hint. */
+		if (atomic_load_explicit(&pool->workers[members[i]].away, memory_order_relaxed) ==
+		    cpu + 1)
+			return false;
+		ours |= park_cpu(pool, members[i]) == cpu;
+	}
+	return ours;
+}
+
+bool park_may_fetch(struct pool *pool, uint32_t worker, uint32_t cpu)
+{
+	struct worker *w = &pool->workers[worker];
+
+	if (!pool->park.works || worker_is_parked(w))
+		return false;
+	/* Relaxed: a hint. On its own CPU it goes on when the calling thread sleeps. */
+	if (park_cpu(pool, worker) == cpu)
+		return atomic_load_explicit(&w->away, memory_order_relaxed);
+	return park_has_room(pool, w, cpu);
+}
+
 void park_fetch(struct pool *pool, uint32_t worker, uint32_t cpu)
 {
 	struct worker *w = &pool->workers[worker];
+	bool home = park_cpu(pool, worker) == cpu;
 	struct park_set set;
 
 	memset(&set, 0, sizeof(set));
 	park_add(&set, cpu);
 	park_allow(w, &set);
-	/* Relaxed: it goes back at its next search, or park_look() pins it. */
-	atomic_store_explicit(&w->away, 1, memory_order_relaxed);
+	/* Relaxed: it goes back at the end of its job, or park_look() pins it. */
+	atomic_store_explicit(&w->away, home ? 0 : cpu + 1, memory_order_relaxed);
 }
 
 void park_return(struct worker *w)
@@ -265,8 +295,10 @@ uint64_t park_look(struct pool *pool, uint64_t now)
 	for (uint32_t i = 0; i < pool->n_workers; i++) {
 		uint32_t cpu = park_cpu(pool, i);
 
-		if (park_in(&allowed, cpu) && park_pin(&pool->workers[i], cpu))
-			usable[i / 64] |= UINT64_C(1) << i % 64;
+		if (!park_in(&allowed, cpu) || !park_pin(&pool->workers[i], cpu))
+			continue;
+		usable[i / 64] |= UINT64_C(1) << i % 64;
+		atomic_store_explicit(&pool->workers[i].away, 0, memory_order_relaxed);
 	}
 	park_choose(pool, usable, park_count(&allowed), most);
 	return min(park->look_at, starved_check(pool, now));

@@ -96,11 +96,15 @@ void park_choose(struct pool *pool, const uint64_t usable[LIMIT_WORKERS / 64], u
  * rests. The dispatcher. */
 void park_loosen(struct pool *pool, uint32_t worker);
 
-/* Moves a worker to that CPU, until park_return(), or until park_look() pins it again. Any thread
- * of the pool. */
+/* True if park_fetch() may move the worker to that CPU: it belongs to a worker of the same group,
+ * and no other worker was moved there; or it is the worker's own, and the worker is away. */
+bool park_may_fetch(struct pool *pool, uint32_t worker, uint32_t cpu);
+
+/* Moves a worker to that CPU, until park_return(), or until park_look() pins it again. Both: any
+ * thread of the pool. */
 void park_fetch(struct pool *pool, uint32_t worker, uint32_t cpu);
 
-/* The worker itself, between two jobs: goes back to its own CPU if it was moved. */
+/* The worker itself, with no job: goes back to its own CPU if it was moved. */
 void park_return(struct worker *worker);
 
 /* Wakes the dispatcher, which wants to be called. */

@@ -139,7 +139,7 @@ int pool_set(struct pool *pool, const char *name, const char *value)
 	pool_take_settings(pool, &changed);
 	/* While there was no limit nobody has left word of what hangs. */
 	if (streq(name, "hang-limit"))
-		hang_expect(pool, HANG_NEWS);
+		hang_expect(pool);
 	log_set_level((enum log_level)options_log_level(&changed));
 	/* Whoever rests does so by these two. */
 	if (streq(name, "scheduler") || streq(name, "spin"))

@@ -91,30 +91,67 @@ static bool starved_runs(const struct worker *w)
 	return false;
 }
 
-void starved_hurry(struct pool *pool, uint32_t index)
+/* Moves the first worker whose job is to end, and which waits for CPU time, to the CPU of the
+ * calling thread. */
+static void starved_hurry(struct pool *pool)
 {
-	struct worker *w = &pool->workers[index];
 	int cpu = sched_getcpu();
 
-	/* One whose CPU this is may go on when the calling thread sleeps. */
-	if (!pool->park.works || cpu < 0 ||
-	    (uint32_t)cpu == topology_place(pool->topology, index)->cpu || starved_rests(w) ||
-	    starved_runs(w) || !starved_is_runnable(w))
+	for (uint32_t i = 0; cpu >= 0 && i < pool->n_workers; i++) {
+		struct worker *w = &pool->workers[i];
+
+		if (starved_rests(w) || !hang_is_doomed(pool, w) ||
+		    !park_may_fetch(pool, i, (uint32_t)cpu) || starved_runs(w) ||
+		    !starved_is_runnable(w))
+			continue;
+		park_fetch(pool, i, (uint32_t)cpu);
+		/* Relaxed: a statistic. */
+		atomic_fetch_add_explicit(&pool->board->counters[BOARD_POOL].hurried, 1,
+					  memory_order_relaxed);
 		return;
-	park_fetch(pool, index, (uint32_t)cpu);
-	/* Relaxed: a statistic. */
-	atomic_fetch_add_explicit(&pool->board->counters[BOARD_POOL].hurried, 1,
-				  memory_order_relaxed);
+	}
+}
+
+void starved_expect(struct pool *pool)
+{
+	/* Relaxed: who wakes the dispatcher has a full fence. */
+	atomic_store_explicit(&pool->starved.news, true, memory_order_relaxed);
+	pool_wake_dispatcher(pool);
+	starved_hurry(pool);
+}
+
+/* Hurries, if it is time to. Returns when to come back; UINT64_MAX: not for this. */
+static uint64_t starved_hurry_again(struct pool *pool, uint64_t now)
+{
+	struct starved *s = &pool->starved;
+	uint64_t at;
+
+	/* Relaxed: the dispatcher sleeps after a full fence. */
+	if (atomic_load_explicit(&s->news, memory_order_relaxed)) {
+		atomic_store_explicit(&s->news, false, memory_order_relaxed);
+		s->since = now;
+	}
+	if (now - s->since > STARVED_HURRY)
+		return UINT64_MAX;
+	at = s->hurried + max(s->hurried - min(s->since, s->hurried), STARVED_SOON);
+	if (now < at)
+		return at;
+	starved_hurry(pool);
+	s->hurried = now;
+	return now + max(now - s->since, STARVED_SOON);
 }
 
 uint64_t starved_check(struct pool *pool, uint64_t now)
 {
 	struct starved *s = &pool->starved;
+	uint64_t hurry = starved_hurry_again(pool, now), interval;
 
-	if (now < s->next)
-		return s->next;
-	s->interval = starved_look(pool) ? STARVED_TICK * (1 + pool->n_workers / STARVED_WORKERS)
-					 : min(2 * s->interval, STARVED_SELDOM);
-	s->next = now + s->interval;
-	return s->next;
+	if (now >= s->next) {
+		interval = STARVED_TICK * (1 + pool->n_workers / STARVED_WORKERS);
+		s->interval = starved_look(pool)
+				    ? interval
+				    : min(max(2 * s->interval, interval), STARVED_SELDOM);
+		s->next = now + s->interval;
+	}
+	return min(s->next, hurry);
 }

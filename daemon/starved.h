@@ -19,12 +19,13 @@
  *   Somebody waits for the end of a job that was cancelled, is late, or whose client is gone. Its
  *   last frame may belong to a worker that was preempted, and whose CPU runs another program until
  *   the next tick of the kernel, up to 4 ms (HZ=250), or for some of its slices. So the thread that
- *   decides about the end looks at once at each worker that runs the job (starved_hurry()). The
- *   clock of a worker that has no CPU stands still; that worker is moved to the CPU of the thread
- *   that looks, because with group scheduling (autogroup, cgroups) the pool's group has that CPU
- *   now, and may be in debt on the others. The dispatcher looks again after 0.5 ms, then less and
- *   less often (hang.h); that also makes the kernel choose anew on the dispatcher's CPU. A worker
- *   goes back to its own CPU before it searches (park_return()).
+ *   decides about the end looks at once at the workers that run such jobs (starved_expect()). The
+ *   clock of a worker that has no CPU stands still. The first such worker is moved to the CPU of
+ *   the thread that looks: with group scheduling (autogroup, cgroups) the pool's group has that CPU
+ *   now, and may be in debt on the others. The dispatcher does the same at once, after 0.5 ms, and
+ *   less and less often for 20 ms; that also makes the kernel choose again on the dispatcher's CPU.
+ *   A CPU takes one moved worker at a time, so that the workers of a wide job do not queue there. A
+ *   worker goes back when it has nothing more to go on with (park_return()).
  *   Where the pool's group is in debt on all CPUs nothing helps but to wait: the kernel gives the
  *   group no CPU before others have had as much. Real-time priority would help. Clients can keep
  *   the manager and the dispatcher busy, and these would keep all other programs off the CPU.
@@ -42,11 +43,11 @@
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   starved_check(): the dispatcher, while park.c looks after CPUs, not in a pool that sleeps.
- *   starved_hurry(): any thread of the pool.
+ *   starved_expect(): any thread of the pool.
  *
  * WHAT IT DOES NOT SEE
  *   A worker that a client has woken, and that has not run since: its word says SLEEPING. The
- *   client rings after PUBLISH_DOUBT (shm/wake.h, W11), so that the dispatcher comes, and wakes
+ *   client rings (shm/wake.h, W11), so that the dispatcher comes, and wakes
  *   another one if none of those that look starts a job.
  */
 #ifndef DAEMON_STARVED_H
@@ -61,15 +62,20 @@
 struct pool;
 
 #define STARVED_TICK	(10 * NSEC_PER_MSEC)
-#define STARVED_MOMENT	(20 * NSEC_PER_USEC) /* that the manager takes on a worker's CPU */
+#define STARVED_MOMENT	(20 * NSEC_PER_USEC) /* for which a worker may be off its CPU */
+#define STARVED_SOON	(500 * NSEC_PER_USEC)
+#define STARVED_HURRY	(20 * NSEC_PER_MSEC) /* for which the dispatcher looks often */
 #define STARVED_SELDOM	(80 * NSEC_PER_MSEC) /* while all workers sleep */
 #define STARVED_UNKNOWN UINT64_MAX	     /* of a CPU clock: it was not read at the last look */
 
-/* The dispatcher's. */
+/* The dispatcher's, but for news, which any thread sets. */
 struct starved {
 	uint64_t cpu[LIMIT_WORKERS]; /* what each worker's clock said at the last look, ns */
 	uint64_t next;		     /* when it looks again, CLOCK_MONOTONIC, ns */
 	uint64_t interval;	     /* between the last two looks */
+	uint64_t since;		     /* when it heard last that a job is to end */
+	uint64_t hurried;	     /* when it looked last because of that */
+	_Atomic bool news;
 };
 
 /*
@@ -85,11 +91,10 @@ static inline bool starved_judge(uint64_t *last, uint64_t cpu)
 	return starved;
 }
 
-/*
- * A worker's job is to end. If the worker waits for CPU time it is moved to the CPU of the calling
- * thread, any of the pool's. Takes STARVED_MOMENT at most.
- */
-void starved_hurry(struct pool *pool, uint32_t worker);
+/* A job that may run is to end: looks whether one of its workers gets no CPU time, now and several
+ * times later. Any thread of the pool. Takes STARVED_MOMENT for each worker of such a job that has
+ * no CPU. */
+void starved_expect(struct pool *pool);
 
 /* Looks, if it is time to. Returns when to come back, CLOCK_MONOTONIC, ns. */
 uint64_t starved_check(struct pool *pool, uint64_t now);

@@ -89,7 +89,7 @@ struct fk_frame *strand_unwind(struct worker *w, struct fk_frame *frame)
 	COUNT(w, unwound);
 	/* Before its body has begun it holds nothing, and its locals are not set. */
 	if (frame->task->unwind && fk_site(frame) & FK_SITE_MASK) {
-		hang_expect(w->pool, HANG_NEWS);
+		hang_expect(w->pool);
 		frame->task->unwind(frame);
 	}
 	return fk_rt_finish(&w->fk, frame);

@@ -506,6 +506,7 @@ static bool worker_go_on(struct worker *w, enum worker_found *ret_found, uint32_
 	}
 	if (w->job != WORKER_NO_JOB)
 		worker_set_job(w, WORKER_NO_JOB);
+	park_return(w);
 	return (!fair_behind(&w->pool->intake.fair) || deque_size(&w->roots)) &&
 	       strand_own_stack(w) && worker_next_root(w, ret_row);
 }
@@ -569,7 +570,6 @@ enum worker_found worker_find(struct worker *w, uint32_t *ret_row)
 
 	if (worker_go_on(w, &found, ret_row))
 		return found;
-	park_return(w);
 	worker_turn_looking(w);
 	return worker_search(w, ret_row);
 }

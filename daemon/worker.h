@@ -68,7 +68,7 @@ struct worker {
 	_Alignas(64) struct alarm alarm; /* see alarm.h */
 	/* the dispatcher writes: it runs only what no other may, see park.h; and hang.h; rarely */
 	_Alignas(64) _Atomic uint32_t parked;
-	_Atomic uint32_t away; /* from its CPU: park_fetch() */
+	_Atomic uint32_t away; /* from its CPU, 1 + which: park_fetch() */
 	_Atomic uint64_t hang_asked;
 	_Atomic uint32_t bell; /* any thread rings it: bell.h */
 	/* the owner's */
