@@ -285,10 +285,10 @@ static uint32_t poller_ready(const struct poller *p)
 	return io_uring_smp_load_acquire(p->ring.cq.ktail) - p->head;
 }
 
-/* Set by the kernel: completions wait outside of the ring. */
+/* Set by the kernel: completions wait outside of the ring, which was full before. */
 static uint32_t poller_flags(const struct poller *p)
 {
-	return IO_URING_READ_ONCE(*p->ring.sq.kflags);
+	return io_uring_smp_load_acquire(p->ring.sq.kflags);
 }
 
 static const struct io_uring_cqe *poller_cqe(const struct poller *p, uint32_t at)
@@ -312,8 +312,9 @@ static bool poller_is_sound(const struct poller *p, bool all)
 {
 	const struct io_uring_sq *sq = &p->ring.sq;
 	const struct io_uring_cq *cq = &p->ring.cq;
-	uint32_t ready = poller_ready(p);
+	/* In this order: with the flag the completions are seen that have filled the ring. */
 	uint32_t flags = poller_flags(p);
+	uint32_t ready = poller_ready(p);
 
 	return IO_URING_READ_ONCE(*cq->khead) == p->head && ready <= POLLER_CQES &&
 	       !IO_URING_READ_ONCE(*cq->kflags) && !IO_URING_READ_ONCE(*sq->kdropped) &&
