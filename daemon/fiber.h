@@ -86,6 +86,9 @@ struct fiber_family {
 	bool told, telling;		   /* its fibers that the job is over: once; and just now */
 	_Atomic uint64_t held;		   /* its fibers that only wait for others to end */
 	_Atomic uint64_t stuck_ns;	   /* since when all do; 0: not all */
+	/* Of the waits that the dispatcher has ended last: how deep, 0 for none so far; when; and
+	 * how long, ns, it has ended others that were as deep. */
+	uint64_t depth, parted_ns, vain_ns;
 	_Alignas(64) _Atomic uint64_t live; /* its fibers that have not ended */
 	struct fiber_shard shards[FIBER_SHARDS];
 };

@@ -39,6 +39,8 @@
  *       spawned: a deeper one. So in each stuck family there is a fiber to part. Then the others'
  *       waits end as usual, or the next look finds those that are the deepest now.
  *       A look compares two: no such wait began or ended between them, and none during the second.
+ *       A body that waits again each time keeps its family stuck: after hang-limit the pool ends,
+ *       with this job to blame.
  *       Where the job has several families, one may wait for fibers of another: it counts as stuck
  *       after hang-limit.
  *
@@ -53,6 +55,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "daemon/fault.h"
 #include "daemon/fiber.h"
 #include "daemon/pool.h"
 #include "daemon/strand_internal.h"
@@ -61,6 +64,7 @@
 #define FIBER_TELL  64u			 /* that are cancelled with the lock held */
 #define FIBER_STUCK (10 * NSEC_PER_SEC)	 /* as hang-limit, if there is none */
 #define FIBER_LOOK  (10 * NSEC_PER_MSEC) /* while fibers only wait for others to end */
+#define FIBER_REST  16u			 /* times as long as a look took, before the next */
 
 static struct fiber_bucket *fiber_bucket(struct pool *pool, uint32_t row)
 {
@@ -88,6 +92,7 @@ int fiber_family_new(struct worker *w, struct fk_frame *front, void (*fn)(void *
 	family = (struct fiber_family *)(void *)root - 1;
 	family->front = front;
 	family->told = family->telling = false;
+	family->depth = family->vain_ns = 0;
 	family->root = root;
 	root->family = family;
 	atomic_init(&family->live, 1);
@@ -318,6 +323,27 @@ static uint64_t fiber_family_patience(struct pool *pool, const struct fiber_buck
 	return limit ? limit : FIBER_STUCK;
 }
 
+/*
+ * Waits of this depth are about to be ended. The depth falls each time, for the fibers that did not
+ * wait for others have ended by then. If it does not fall for hang-limit, a body goes back to its
+ * wait each time, and would do so for ever.
+ */
+static bool fiber_family_hangs(struct pool *pool, struct fiber_family *family, uint64_t depth,
+			       uint64_t now)
+{
+	uint64_t limit = pool_hang_limit(pool);
+
+	if (!family->depth || depth < family->depth) {
+		family->depth = depth;
+		family->vain_ns = 0;
+	} else {
+		/* Looks that come late do not count for more. */
+		family->vain_ns += min(now - family->parted_ns, 4 * FIBER_LOOK);
+	}
+	family->parted_ns = now;
+	return limit && family->vain_ns >= limit;
+}
+
 /* Bucket locked. Returns whether it is to be looked at again. */
 static bool fiber_family_look(struct pool *pool, const struct fiber_bucket *bucket,
 			      struct fiber_family *family, uint64_t now)
@@ -341,6 +367,9 @@ static bool fiber_family_look(struct pool *pool, const struct fiber_bucket *buck
 	    fiber_family_survey(family, &depth) != held || !depth ||
 	    atomic_load_explicit(&family->stuck_ns, memory_order_relaxed) != since)
 		return true;
+	if (fiber_family_hangs(pool, family, depth, now))
+		fault_hang(pool, ledger_row(pool->arena, row).worker % pool->n_workers, row,
+			   ledger_row(pool->arena, row).generation, family->vain_ns);
 	log_limited(&limit, LOG_LEVEL_WARNING,
 		    "job %u of client %u is over: %" PRIu64 " fibers wait for each other's end: "
 		    "waits end with ECANCELED",
@@ -369,7 +398,8 @@ uint64_t fibers_look(struct pool *pool)
 	}
 	if (!again)
 		return atomic_load_explicit(look_ns, memory_order_relaxed);
-	at = now + FIBER_LOOK;
+	/* Many families take long, and this thread has more to do. */
+	at = now + max(FIBER_LOOK, FIBER_REST * (clock_ns() - now));
 	atomic_store_explicit(look_ns, at, memory_order_relaxed);
 	return at;
 }

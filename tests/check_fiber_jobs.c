@@ -167,6 +167,19 @@ START_TEST(fibers_that_wait_for_each_other_end_with_their_job)
 }
 END_TEST
 
+START_TEST(a_fiber_that_waits_again_after_each_end_of_its_wait_is_ended)
+{
+	fk_job job;
+
+	start_with("--workers=2", "--hang-limit=1s", NULL);
+	job = submit("fiber:stubborn", 1);
+	await_waiting(2);
+	ck_assert_int_eq(fk_cancel(c, job), 0);
+	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_CRASHED);
+	see_tree_and_end();
+}
+END_TEST
+
 START_TEST(a_fiber_that_fails_says_with_what)
 {
 	fk_job job;
@@ -458,8 +471,9 @@ END_TEST
 
 CHECK_MAIN("fiber_jobs", jobs_that_are_fibers_have_their_results, a_client_cancels_fibers_that_wait,
 	   fibers_that_wait_end_with_their_client, fibers_that_wait_end_at_the_deadline,
-	   fibers_that_wait_for_each_other_end_with_their_job, a_fiber_that_fails_says_with_what,
-	   an_overflow_is_a_crash_and_names_the_fiber,
+	   fibers_that_wait_for_each_other_end_with_their_job,
+	   a_fiber_that_waits_again_after_each_end_of_its_wait_is_ended,
+	   a_fiber_that_fails_says_with_what, an_overflow_is_a_crash_and_names_the_fiber,
 	   an_overflow_of_a_shared_stack_names_who_was_on_it, exit_in_a_fiber_is_its_jobs,
 	   pthread_exit_in_a_fiber_is_its_jobs, a_fiber_that_ends_its_thread_past_libc_is_its_jobs,
 	   abort_in_a_fiber_is_its_jobs, fibers_talk_through_pipes_however_tasks_are_confined,

@@ -431,6 +431,22 @@ FK_FIBER_TASK(int64_t, circle, (int64_t, n))
 }
 FK_EXPORT(circle, "n:i64 -> i64", 0, "Fibers that never end unless the job is over")
 
+static void waits_again(void *arg)
+{
+	while (fk_counter_wait(arg, 0) == -ECANCELED)
+		;
+}
+
+FK_FIBER_TASK(int64_t, stubborn, (int64_t, n))
+{
+	struct fk_counter own = FK_COUNTER;
+
+	(void)fk_fiber_spawn(waits_again, &own, &own);
+	waits(&own);
+	return n;
+}
+FK_EXPORT(stubborn, "n:i64 -> i64", 0, "A fiber that waits for its own end, however often it is told")
+
 /* ------------------------------------------------------------------------ signals */
 
 static _Atomic uintptr_t handled_at[2]; /* a place on the handler's stack: SIGUSR1, SIGUSR2 */
