@@ -445,7 +445,7 @@ FK_FIBER_TASK(int64_t, stubborn, (int64_t, n))
 	waits(&own);
 	return n;
 }
-FK_EXPORT(stubborn, "n:i64 -> i64", 0, "A fiber that waits for its own end, however often it is told")
+FK_EXPORT(stubborn, "n:i64 -> i64", 0, "A fiber that waits for its own end again and again")
 
 /* ------------------------------------------------------------------------ signals */
 
