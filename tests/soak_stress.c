@@ -225,13 +225,25 @@ static uint64_t draw_ns(uint64_t ms)
 static void soak(const char *scheduler)
 {
 	bool busy = streq(scheduler, "busy");
-	static const char *const foreign[] = {
-		"ask",		 "bytes",      "count",	       "crash",
-		"deep",		 "flat",       "hang",	       "hog",
-		"mark",		 "null",       "spin",	       "stall",
-		"wild",		 "fiber:spin", "fiber:circle", "fiber:ends_aside",
-		"fiber:signals", NULL
-	};
+	static const char *const foreign[] = { "ask",
+					       "bytes",
+					       "count",
+					       "crash",
+					       "deep",
+					       "flat",
+					       "hang",
+					       "hog",
+					       "mark",
+					       "null",
+					       "spin",
+					       "stall",
+					       "wild",
+					       "fiber:spin",
+					       "fiber:circle",
+					       "fiber:ends_aside",
+					       "fiber:signals",
+					       "fiber:stubborn",
+					       NULL };
 	char option[64];
 	const char *missing = NULL;
 	uint64_t kills = 0, switches = 0, end_ns, kill_ns, switch_ns, tell_ns;
