@@ -218,7 +218,7 @@ static uint64_t hang_find(struct pool *pool)
 		uint32_t n = 0;
 
 		/* ORDER client/live [K1]: acquire, before its number of jobs. Pairs with
-		 * registry_release(). */
+		 * registry_show_client(). */
 		if (atomic_load_explicit(&client->state, memory_order_acquire) != CLIENT_NONE &&
 		    atomic_load_explicit(&client->active, memory_order_relaxed))
 			n = min(client->n_jobs, pool->max_jobs);
