@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/pulse.h"
 
+#include <assert.h>
 #include <signal.h>
 #include <stdio.h>
 #include <time.h>
@@ -59,8 +60,10 @@ static bool pulse_works(const struct pulse *p)
 	return false;
 }
 
+/* The pool is READY: no PING goes to another one, and no PONG would come. */
 static void pulse_ask(struct pulse *p)
 {
+	assert(p->pool->state == POOLPROC_READY);
 	p->watch = (struct pulse_watch){ .held = 0 };
 	pulse_timer(p, PULSE_ASKED, pulse_interval(p));
 	p->number = poolproc_ask(p->pool);
@@ -197,6 +200,8 @@ void pulse_watch(struct pulse *p, const struct arena *arena, uint32_t n_workers)
 
 void pulse_said(struct pulse *p)
 {
+	if (p->pool->state != POOLPROC_READY)
+		return;
 	p->said = true;
 	if (p->limit && p->state == PULSE_QUIET)
 		pulse_timer(p, PULSE_SOON, PULSE_SOON_NS);

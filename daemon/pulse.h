@@ -101,7 +101,7 @@ void pulse_init(struct pulse *pulse, struct poolproc *pool, uint64_t limit);
 void pulse_set_limit(struct pulse *pulse, uint64_t limit);
 void pulse_watch(struct pulse *pulse, const struct arena *arena, uint32_t n_workers);
 
-/* Something was said to the pool. */
+/* Something was said to the pool. Does nothing unless the pool is READY. */
 void pulse_said(struct pulse *pulse);
 /* Somebody is awake anyway: it is asked if a worker runs a job. */
 void pulse_glance(struct pulse *pulse);

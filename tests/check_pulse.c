@@ -144,7 +144,8 @@ START_TEST(a_limit_that_goes_takes_the_question_with_it_and_another_begins_anew)
 
 	ck_assert_int_eq(loop_init(&loop), 0);
 	for (uint32_t i = 0; i < ARRAY_SIZE(states); i++) {
-		struct poolproc pool = { .loop = &loop }; /* DOWN: nothing is sent, or killed */
+		/* Nothing is sent, or killed. */
+		struct poolproc pool = { .loop = &loop, .state = POOLPROC_READY, .channel = -1 };
 		struct pulse *p = &pool.pulse;
 
 		pulse_init(p, &pool, 10 * NSEC_PER_SEC);
@@ -174,9 +175,43 @@ START_TEST(a_limit_that_goes_takes_the_question_with_it_and_another_begins_anew)
 }
 END_TEST
 
+/* A client rings, and the manager asks whether the dispatcher looks at all rings. */
+START_TEST(a_ring_while_there_is_no_pool_leaves_the_next_one_alone)
+{
+	static const enum poolproc_state states[] = { POOLPROC_DOWN, POOLPROC_STARTING };
+	struct loop loop;
+
+	ck_assert_int_eq(loop_init(&loop), 0);
+	for (uint32_t i = 0; i < ARRAY_SIZE(states); i++) {
+		struct poolproc pool = { .loop = &loop, .state = states[i], .channel = -1 };
+		struct pulse *p = &pool.pulse;
+
+		pulse_init(p, &pool, 10 * NSEC_PER_SEC);
+		pulse_said(p);
+		/* The question would be due before the pool is READY. */
+		if (p->timer.op)
+			p->timer.call(&p->timer, 0);
+		pool.state = POOLPROC_READY;
+		ck_assert_int_eq(p->state, PULSE_QUIET);
+		ck_assert_ptr_null(p->timer.op);
+		/* And it is asked like any other. */
+		pulse_said(p);
+		ck_assert_int_eq(p->state, PULSE_SOON);
+		p->timer.call(&p->timer, 0);
+		ck_assert_int_eq(p->state, PULSE_ASKED);
+		ck_assert_uint_eq(pool.asked, 1);
+		pulse_answered(p, pool.asked);
+		ck_assert_int_eq(p->state, PULSE_QUIET);
+		pulse_end(p);
+	}
+	loop_fini(&loop);
+}
+END_TEST
+
 CHECK_MAIN("pulse", the_time_of_a_pool_that_has_a_CPU_counts, a_pool_without_any_CPU_owes_nothing,
 	   without_any_CPU_it_owes_an_answer_if_all_of_its_threads_sleep_at_both_looks,
 	   the_time_of_a_pool_that_is_stopped_at_each_look_counts_by_itself, stops_are_not_added_up,
 	   nor_does_one_whose_manager_has_none, a_pool_that_writes_a_core_file_may_take_long_to_die,
 	   it_has_a_second_at_least_unless_it_is_never_asked,
-	   a_limit_that_goes_takes_the_question_with_it_and_another_begins_anew)
+	   a_limit_that_goes_takes_the_question_with_it_and_another_begins_anew,
+	   a_ring_while_there_is_no_pool_leaves_the_next_one_alone)
