@@ -39,7 +39,8 @@
  *       The pidfd stays in the store until the next pool is started: then the next arena is in the
  *       store and those jobs have their outcomes. If the manager dies before, the next manager
  *       finds the pidfd, waits, and abandons the pool once more (adopt.c, I1).
- *       POOLPROC_ABANDONED of them are the limit: the manager waits for the end of the next one.
+ *       POOLPROC_ABANDONED of them are the limit: the manager waits for the end of the next one,
+ *       or of one of them.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   The pool: see died(). A pool that closes its channel, sends what it may not, or is stuck
@@ -150,6 +151,7 @@ int poolproc_init(struct poolproc *pool, struct hangups *hangups, struct store *
 		.outgoing = { .call = poolproc_on_outgoing },
 		.limit = { .call = poolproc_on_limit },
 		.stored = { .call = poolproc_on_stored },
+		.waits = LOG_LIMIT_INIT,
 	};
 	pool->last = &pool->first;
 	pulse_init(&pool->pulse, pool, options->hang_limit);
@@ -313,17 +315,22 @@ fail:
 	return r;
 }
 
+/* It was killed: looks after it in POOLPROC_DEATH_NS. */
+static void poolproc_limit_death(struct poolproc *pool)
+{
+	if (!pool->limit.op && loop_timer(pool->loop, &pool->limit, POOLPROC_DEATH_NS) < 0)
+		log_error("out of memory: the end of the pool is waited for without a limit");
+}
+
 void poolproc_kill(struct poolproc *pool)
 {
 	if (pool->state == POOLPROC_DOWN)
 		return;
 	(void)kill(pool->pid, SIGKILL); /* not reaped yet, so the pid is its own */
-	if (pool->killed)
-		return;
+	if (!pool->killed)
+		loop_forget(pool->loop, &pool->limit);
 	pool->killed = true;
-	loop_forget(pool->loop, &pool->limit);
-	if (loop_timer(pool->loop, &pool->limit, POOLPROC_DEATH_NS) < 0)
-		log_error("out of memory: the end of the pool is waited for without a limit");
+	poolproc_limit_death(pool);
 }
 
 bool poolproc_is_stopped(const struct poolproc *pool)
@@ -607,9 +614,11 @@ static void poolproc_abandon(struct poolproc *pool)
 	struct poolproc_end end = { .pid = pool->pid, .signo = SIGKILL, .abandoned = true };
 
 	if (pool->n_abandoned == POOLPROC_ABANDONED) {
-		log_error("pool (pid %d) was killed and does not end, as %u before it: waiting for "
-			  "its end",
-			  (int)pool->pid, pool->n_abandoned);
+		log_limited(&pool->waits, LOG_LEVEL_ERROR,
+			    "pool (pid %d) was killed and does not end, as %u before it: waiting "
+			    "for the end of one",
+			    (int)pool->pid, pool->n_abandoned);
+		poolproc_limit_death(pool);
 		return;
 	}
 	log_error("pool (pid %d) was killed and has not ended after %llu s: the next one is "

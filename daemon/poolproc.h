@@ -9,6 +9,7 @@
 
 #include <sys/types.h>
 
+#include "common/log.h"
 #include "common/options.h"
 #include "daemon/hangup.h"
 #include "daemon/loop.h"
@@ -77,6 +78,7 @@ struct poolproc {
 	bool killed;	/* by poolproc_kill(): limit is the time until its end */
 	pid_t abandoned[POOLPROC_ABANDONED];
 	uint32_t n_abandoned;
+	struct log_limit waits; /* a line: there are POOLPROC_ABANDONED */
 	uint64_t ready_ns;
 	uint64_t modules;    /* which files it has loaded: struct modules, version */
 	uint32_t n_left_out; /* of them, that could not be loaded whole */
@@ -130,6 +132,7 @@ static inline bool poolproc_is_free(const struct poolproc *pool)
 	return pool->state == POOLPROC_READY && !pool->first;
 }
 
+/* If there was no memory for the timer of its end, another call tries to set it again. */
 void poolproc_kill(struct poolproc *pool);
 
 /* True if all threads of the process are stopped by a signal (job control, not a debugger). */

@@ -161,6 +161,9 @@ static void pulse_on_timer(struct loop_source *source, int result)
 
 void pulse_glance(struct pulse *p)
 {
+	/* There may have been no memory for the limit of its end. */
+	if (p->pool->killed)
+		poolproc_kill(p->pool);
 	if (p->limit && p->pool->state == POOLPROC_READY && p->state != PULSE_ASKED &&
 	    pulse_works(p))
 		pulse_ask(p);

@@ -561,9 +561,15 @@ int __wrap_nanosleep(const struct timespec *request, struct timespec *remaining)
 int __real_waitid(idtype_t type, id_t id, siginfo_t *info, int options);
 int __wrap_waitid(idtype_t type, id_t id, siginfo_t *info, int options);
 
+static bool undying; /* no process ends */
+
 int __wrap_waitid(idtype_t type, id_t id, siginfo_t *info, int flags)
 {
 	looks++;
+	if (undying) {
+		*info = (siginfo_t){ 0 };
+		return 0;
+	}
 	return __real_waitid(type, id, info, flags);
 }
 
@@ -590,6 +596,38 @@ START_TEST(who_has_no_memory_to_hear_the_pool_with_does_not_spin_and_hears_it_la
 	/* Of its channel and of its end, which may come in one turn. */
 	ck_assert_uint_eq(deaf, 0);
 	ck_assert_uint_ge(naps, DEAF + DEAF / 2);
+	end();
+}
+END_TEST
+
+/* The limit of its end has come. */
+static void look_again(void)
+{
+	ck_assert_ptr_nonnull(pool.limit.op);
+	loop_forget(&loop, &pool.limit);
+	pool.limit.call(&pool.limit, 0);
+}
+
+START_TEST(a_pool_is_looked_after_until_it_is_abandoned)
+{
+	begin(&killed_events);
+	ck_assert_int_eq(poolproc_start(&pool, file, file), 0);
+	poolproc_kill(&pool);
+	undying = true;
+	pool.n_abandoned = POOLPROC_ABANDONED;
+	for (uint32_t i = 0; i < 3; i++)
+		look_again();
+	ck_assert_uint_eq(deaths, 0);
+	/* There was no memory for the timer. */
+	loop_forget(&loop, &pool.limit);
+	poolproc_kill(&pool);
+	look_again();
+	/* One has ended. */
+	pool.n_abandoned--;
+	look_again();
+	ck_assert_uint_eq(deaths, 1);
+	ck_assert_int_eq(pool.state, POOLPROC_DOWN);
+	ck_assert_ptr_null(pool.limit.op);
 	end();
 }
 END_TEST
@@ -631,4 +669,5 @@ CHECK_MAIN("poolproc", a_flood_from_the_pool_leaves_others_their_turn_and_nothin
 	   only_what_is_short_may_be_there_later,
 	   a_kernel_that_is_short_of_something_is_asked_now_and_then,
 	   who_has_no_memory_to_hear_the_pool_with_does_not_spin_and_hears_it_later,
+	   a_pool_is_looked_after_until_it_is_abandoned,
 	   who_looks_for_the_end_of_a_pool_that_lives_goes_on)
