@@ -16,7 +16,8 @@
  *       what the pool does not read waits here. Nor does closing the channel: of what a task has
  *       put into it by itself no descriptor is received (proto.c, I3), or closed (hangup.c).
  *   I3. died() is called once for each start that worked, after everything that the pool had sent
- *       was read and its process was reaped.
+ *       was read and its process was reaped. The process of an abandoned pool is reaped later (I7).
+ *       If there is no memory to read with, the rest is dropped POOLPROC_DEATH_NS after the kill.
  *   I4. A pool that sends without end keeps the manager from nothing: POOLPROC_TURN messages, then
  *       it is the turn of whatever else is ready.
  *   I5. A start needs three descriptors of the manager's: channel, pidfd, and what waits for the
@@ -577,13 +578,14 @@ static void poolproc_die(struct poolproc *pool, struct poolproc_end *end)
 	pool->events->died(pool, end);
 }
 
-/* Reads what the pool has left, and reaps it. False if it cannot be reaped now. */
-static bool poolproc_reap(struct poolproc *pool)
+/* Reads what the pool has left, and reaps it. False if it cannot be reaped now. last: what there is
+ * no memory to read is left unread. */
+static bool poolproc_reap(struct poolproc *pool, bool last)
 {
 	struct poolproc_end end = { .pid = pool->pid };
 	siginfo_t info = { 0 };
 
-	if (!proto_is_short(poolproc_read(pool, POOLPROC_REST)))
+	if (!proto_is_short(poolproc_read(pool, POOLPROC_REST)) || last)
 		while (waitid(P_PIDFD, (id_t)pool->pidfd, &info, WEXITED | WNOHANG) < 0 &&
 		       errno == EINTR)
 			;
@@ -603,7 +605,7 @@ static void poolproc_on_process(struct loop_source *source, int result)
 
 	(void)result;
 	/* The end of one that lives has not come: I8 of loop.c does not let that be. */
-	if (!poolproc_reap(pool) &&
+	if (!poolproc_reap(pool, false) &&
 	    loop_poll_later(pool->loop, &pool->process, pool->pidfd, POLLIN) < 0)
 		log_error("out of memory: the end of the pool will not be seen");
 }
@@ -634,7 +636,7 @@ static void poolproc_on_limit(struct loop_source *source, int result)
 
 	(void)result;
 	if (pool->killed) {
-		if (!poolproc_reap(pool))
+		if (!poolproc_reap(pool, true))
 			poolproc_abandon(pool);
 		return;
 	}

@@ -206,10 +206,13 @@ static void on_any_released(struct poolproc *p, uint32_t client, uint32_t genera
 	(void)generation;
 }
 
+static bool abandoned;
+
 static void on_killed(struct poolproc *p, const struct poolproc_end *end)
 {
 	(void)p;
 	deaths++;
+	abandoned = end->abandoned;
 	ck_assert_uint_eq(end->signo, SIGKILL);
 	loop_stop(&loop);
 }
@@ -626,8 +629,25 @@ START_TEST(a_pool_is_looked_after_until_it_is_abandoned)
 	pool.n_abandoned--;
 	look_again();
 	ck_assert_uint_eq(deaths, 1);
+	ck_assert(abandoned);
 	ck_assert_int_eq(pool.state, POOLPROC_DOWN);
 	ck_assert_ptr_null(pool.limit.op);
+	end();
+}
+END_TEST
+
+START_TEST(a_pool_that_has_ended_is_not_abandoned_for_want_of_memory)
+{
+	siginfo_t info = { 0 };
+
+	begin(&killed_events);
+	ck_assert_int_eq(poolproc_start(&pool, file, file), 0);
+	poolproc_kill(&pool);
+	ck_assert_int_eq(waitid(P_PID, (id_t)pool.pid, &info, WEXITED | WNOWAIT), 0);
+	deaf = UINT32_MAX;
+	look_again();
+	ck_assert_uint_eq(deaths, 1);
+	ck_assert(!abandoned);
 	end();
 }
 END_TEST
@@ -670,4 +690,5 @@ CHECK_MAIN("poolproc", a_flood_from_the_pool_leaves_others_their_turn_and_nothin
 	   a_kernel_that_is_short_of_something_is_asked_now_and_then,
 	   who_has_no_memory_to_hear_the_pool_with_does_not_spin_and_hears_it_later,
 	   a_pool_is_looked_after_until_it_is_abandoned,
+	   a_pool_that_has_ended_is_not_abandoned_for_want_of_memory,
 	   who_looks_for_the_end_of_a_pool_that_lives_goes_on)
