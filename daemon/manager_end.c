@@ -144,7 +144,8 @@ void manager_on_signal(struct loop_source *source, int result)
 	(void)result;
 	while (read(m->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
 		if (info.ssi_signo == SIGCHLD)
-			poolproc_on_child(&m->pool);
+			poolproc_on_child(&m->pool,
+					  info.ssi_code == CLD_STOPPED ? (pid_t)info.ssi_pid : 0);
 		else if (info.ssi_signo == SIGHUP)
 			manager_reload(m, "SIGHUP", &number);
 		else if (info.ssi_signo == SIGUSR2)

@@ -343,7 +343,7 @@ bool poolproc_is_stopped(const struct poolproc *pool)
 	       info.si_pid;
 }
 
-void poolproc_on_child(struct poolproc *pool)
+void poolproc_on_child(struct poolproc *pool, pid_t stopped)
 {
 	for (uint32_t i = pool->n_abandoned; i-- > 0;) {
 		siginfo_t info = { 0 };
@@ -356,7 +356,7 @@ void poolproc_on_child(struct poolproc *pool)
 		pool->abandoned[i] = pool->abandoned[--pool->n_abandoned];
 	}
 	if (poolproc_is_stopped(pool))
-		pulse_stopped(&pool->pulse);
+		pulse_stopped(&pool->pulse, stopped == pool->pid);
 }
 
 static int poolproc_push(struct poolproc *pool, const struct proto_pool *message, int fd)

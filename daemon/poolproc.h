@@ -138,7 +138,8 @@ void poolproc_kill(struct poolproc *pool);
 /* True if all threads of the process are stopped by a signal (job control, not a debugger). */
 bool poolproc_is_stopped(const struct poolproc *pool);
 
-/* The manager got SIGCHLD: the pool may have been stopped, or an abandoned pool has ended. */
-void poolproc_on_child(struct poolproc *pool);
+/* The manager got SIGCHLD: the pool may have been stopped, or an abandoned pool has ended. stopped:
+ * the process that was stopped, as the signal says, or 0. */
+void poolproc_on_child(struct poolproc *pool, pid_t stopped);
 
 #endif

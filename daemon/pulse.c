@@ -169,10 +169,12 @@ void pulse_glance(struct pulse *p)
 		pulse_ask(p);
 }
 
-void pulse_stopped(struct pulse *p)
+void pulse_stopped(struct pulse *p, bool begins)
 {
-	p->watch.stopped = 0;
-	p->watch.last.stopped = false;
+	if (begins) {
+		p->watch.stopped = 0;
+		p->watch.last.stopped = false;
+	}
 	if (p->limit && p->pool->state == POOLPROC_READY && p->state != PULSE_ASKED)
 		pulse_ask(p);
 }

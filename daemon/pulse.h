@@ -105,8 +105,9 @@ void pulse_watch(struct pulse *pulse, const struct arena *arena, uint32_t n_work
 void pulse_said(struct pulse *pulse);
 /* Somebody is awake anyway: it is asked if a worker runs a job. */
 void pulse_glance(struct pulse *pulse);
-/* A signal has stopped it, perhaps not for the first time: the time of this stop begins. */
-void pulse_stopped(struct pulse *pulse);
+/* A signal has stopped it. begins: just now, so the time of this stop begins; else it is still
+ * stopped, or the kernel has merged the signal that says so with another one. */
+void pulse_stopped(struct pulse *pulse, bool begins);
 /* It has read something for which there was no room before. */
 void pulse_moved(struct pulse *pulse);
 /* It has answered all questions up to this number. */

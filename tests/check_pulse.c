@@ -85,7 +85,7 @@ START_TEST(the_time_of_a_pool_that_is_stopped_at_each_look_counts_by_itself)
 }
 END_TEST
 
-START_TEST(stops_are_not_added_up)
+START_TEST(stops_are_not_added_up_and_other_children_change_nothing)
 {
 	struct poolproc pool = { .state = POOLPROC_READY };
 	struct pulse *p = &pool.pulse;
@@ -94,8 +94,14 @@ START_TEST(stops_are_not_added_up)
 	p->state = PULSE_ASKED;
 	p->watch = (struct pulse_watch){ .last = look, .stopped = 9 * NSEC_PER_SEC };
 	p->watch.last.stopped = look.stopped = true;
-	/* SIGCHLD. */
-	pulse_stopped(p);
+	/* SIGCHLD, of another child. */
+	pulse_stopped(p, false);
+	watch = p->watch;
+	ck_assert_uint_eq(later(0, 0), 0);
+	ck_assert_uint_eq(watch.stopped, 9 * NSEC_PER_SEC + 100 * MS);
+	/* And of this one. */
+	p->watch = watch;
+	pulse_stopped(p, true);
 	watch = p->watch;
 	ck_assert_uint_eq(later(0, 0), 0);
 	ck_assert_uint_eq(watch.stopped, 0);
@@ -210,7 +216,8 @@ END_TEST
 
 CHECK_MAIN("pulse", the_time_of_a_pool_that_has_a_CPU_counts, a_pool_without_any_CPU_owes_nothing,
 	   without_any_CPU_it_owes_an_answer_if_all_of_its_threads_sleep_at_both_looks,
-	   the_time_of_a_pool_that_is_stopped_at_each_look_counts_by_itself, stops_are_not_added_up,
+	   the_time_of_a_pool_that_is_stopped_at_each_look_counts_by_itself,
+	   stops_are_not_added_up_and_other_children_change_nothing,
 	   nor_does_one_whose_manager_has_none, a_pool_that_writes_a_core_file_may_take_long_to_die,
 	   it_has_a_second_at_least_unless_it_is_never_asked,
 	   a_limit_that_goes_takes_the_question_with_it_and_another_begins_anew,
