@@ -30,18 +30,18 @@
 #include "daemon/session.h"
 #include "daemon/session_internal.h"
 
-static uint64_t line_charge(struct session_table *table, uint32_t uid, uint64_t ns)
+static uint64_t line_charge(struct session_table *table, uint32_t uid, uint64_t ns, uint64_t now)
 {
 	const struct greet_peer peer = { .who.uid = uid, .stranger = uid == table->stranger };
 
 	if (greet_is_operator(&peer, geteuid()))
 		ns /= QUOTA_OPERATOR;
-	return quota_charge(&table->pace, uid, ns, clock_ns());
+	return quota_charge(&table->pace, uid, ns, now);
 }
 
 uint64_t session_charge(struct session *s)
 {
-	return line_charge(s->table, s->uid, QUOTA_REQUEST_NS);
+	return line_charge(s->table, s->uid, QUOTA_REQUEST_NS, clock_ns());
 }
 
 /* Refuses one that is no session. */
@@ -77,11 +77,13 @@ static void line_on_timer(struct loop_source *source, int result)
 	struct session_table *table = container_of(source, struct session_table, line.source);
 	struct session_waiting *waiting = table->line.first;
 	uint32_t n = table->line.n;
+	/* L1: one time for all, so that a uid has no time for a later one alone. */
+	uint64_t now = clock_ns();
 
 	(void)result;
 	table->line.n = 0;
 	for (uint32_t i = 0; i < n; i++)
-		if (line_charge(table, waiting[i].uid, QUOTA_CONNECT_NS))
+		if (line_charge(table, waiting[i].uid, QUOTA_CONNECT_NS, now))
 			waiting[table->line.n++] = waiting[i];
 		else
 			session_take(table, waiting[i].fd);
@@ -102,7 +104,7 @@ bool session_accept(struct session_table *table, int fd)
 	}
 	for (uint32_t i = 0; i < table->line.n; i++)
 		own += table->line.first[i].uid == peer.uid;
-	if (!own && !line_charge(table, peer.uid, QUOTA_CONNECT_NS)) {
+	if (!own && !line_charge(table, peer.uid, QUOTA_CONNECT_NS, clock_ns())) {
 		session_take(table, fd);
 		return true;
 	}

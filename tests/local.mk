@@ -102,6 +102,7 @@ UNIT_TESTS = \
 	tests/check_scan \
 	tests/check_search \
 	tests/check_segment \
+	tests/check_session_line \
 	tests/check_signature \
 	tests/check_sleep \
 	tests/check_slots \
@@ -577,6 +578,10 @@ tests_check_poolproc_LDFLAGS = \
 	-Wl,--wrap=proto_recv_plain \
 	-Wl,--wrap=proto_send \
 	-Wl,--wrap=waitid
+tests_check_session_line_LDFLAGS = \
+	$(AM_LDFLAGS) \
+	-Wl,--wrap=clock_gettime \
+	-Wl,--wrap=session_take
 tests_check_store_LDFLAGS = \
 	$(AM_LDFLAGS) \
 	-Wl,--wrap=loop_poll \
