@@ -7,6 +7,7 @@
 
 #include "common/clock.h"
 #include "common/options.h"
+#include "shm/limits.h"
 
 #define QUOTA_GREETINGS 256u /* connections without a HELLO, of all together */
 #define QUOTA_WAITING	256u /* connections that come too fast and wait for their turn, of all */
@@ -16,8 +17,12 @@
 #define QUOTA_CONNECT_NS (2 * NSEC_PER_MSEC)
 #define QUOTA_REQUEST_NS (100 * NSEC_PER_USEC)
 #define QUOTA_BURST_NS	 (768 * QUOTA_CONNECT_NS) /* that a uid may be ahead of the clock */
-#define QUOTA_OPERATOR	 16u /* a charge is this part for root and forkd's own uid */
-#define QUOTA_PACED	 256u
+/* The same for requests. The rest is for one request of each connection that waits, and for another
+ * connection (quota.c, I3). */
+#define QUOTA_REQUEST_BURST_NS                                                                     \
+	(QUOTA_BURST_NS - LIMIT_CLIENTS * QUOTA_REQUEST_NS - 2 * QUOTA_CONNECT_NS)
+#define QUOTA_OPERATOR 16u /* a charge is this part for root and forkd's own uid */
+#define QUOTA_PACED    256u
 
 /* What is held, or may be. */
 struct quota_sums {
@@ -42,8 +47,12 @@ struct quota_pace {
 	} users[QUOTA_PACED];
 };
 
-/* Charges a uid for something that it makes the manager do. Returns 0, or how many ns it has to
- * wait first: nothing is charged then. */
+/* Charges a uid for a connection. Returns 0, or how many ns it has to wait first: nothing is
+ * charged then. */
 uint64_t quota_charge(struct quota_pace *pace, uint32_t uid, uint64_t ns, uint64_t now);
+
+/* Charges a uid for a request. Returns how many ns later it is to be served. Until then the same
+ * connection must not make another one. */
+uint64_t quota_reserve(struct quota_pace *pace, uint32_t uid, uint64_t ns, uint64_t now);
 
 #endif

@@ -376,7 +376,7 @@ static void session_serve(struct session *s)
 	uint64_t wait = s->charged ? 0 : session_charge(s);
 	int r;
 
-	s->charged = !wait;
+	s->charged = true;
 	if (!wait && (!s->cancel.generation || poolproc_is_free(table->pool))) {
 		if (s->cancel.generation) {
 			poolproc_send(table->pool, &m, -1);
@@ -389,7 +389,7 @@ static void session_serve(struct session *s)
 		s->charged = false;
 		r = loop_poll(table->loop, &s->socket_source, s->fd, POLLIN);
 	} else {
-		r = loop_timer(table->loop, &s->timer_source, max(wait, SESSION_CANCEL_NS));
+		r = loop_timer(table->loop, &s->timer_source, wait ? wait : SESSION_CANCEL_NS);
 	}
 	if (r < 0)
 		session_fail(s);

@@ -102,7 +102,7 @@ struct session {
 	bool inherited;		    /* a former manager may have welcomed it */
 	bool held;		    /* GONE: the client has not let go of it (I4) */
 	bool released;		    /* GONE: by the pool */
-	bool charged;		    /* for what it has asked for last and was not done yet */
+	bool charged;		    /* for a request that was not served yet */
 	struct proto_cancel cancel; /* to be passed on; generation 0: none */
 	struct segments_client segment;
 	struct greet_rights rights; /* greet.c, I3 */
@@ -120,7 +120,7 @@ void session_take(struct session_table *table, int fd);
 
 /* ------------------------------------------------------------------------ session_line.c */
 
-/* A client's request is to be served. Returns 0, or how many ns it has to wait. */
+/* Charges for a client's request. Returns how many ns later it is to be served. */
 uint64_t session_charge(struct session *s);
 
 /* Refuses the connections that wait for their turn, or closes them if verdict is NULL. */

@@ -15,7 +15,7 @@
  * INVARIANTS
  *   L1. Connections of one uid are greeted in the order in which they came.
  *   L2. A timer runs while any waits. So each uid's next one is greeted QUOTA_CONNECT_NS after the
- *       uid has time for it, at the latest.
+ *       uid has time for it, at the latest. Requests leave the uid that time (quota.c, I3).
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   A client that waits: that is found out when it is its turn. The manager: the connection ends.
@@ -30,18 +30,24 @@
 #include "daemon/session.h"
 #include "daemon/session_internal.h"
 
-static uint64_t line_charge(struct session_table *table, uint32_t uid, uint64_t ns, uint64_t now)
+/* Returns what a uid is charged, ns: less than others if it is an operator's. */
+static uint64_t line_cost(const struct session_table *table, uint32_t uid, uint64_t ns)
 {
 	const struct greet_peer peer = { .who.uid = uid, .stranger = uid == table->stranger };
 
-	if (greet_is_operator(&peer, geteuid()))
-		ns /= QUOTA_OPERATOR;
-	return quota_charge(&table->pace, uid, ns, now);
+	return greet_is_operator(&peer, geteuid()) ? ns / QUOTA_OPERATOR : ns;
+}
+
+/* As quota_charge(). */
+static uint64_t line_charge(struct session_table *table, uint32_t uid, uint64_t now)
+{
+	return quota_charge(&table->pace, uid, line_cost(table, uid, QUOTA_CONNECT_NS), now);
 }
 
 uint64_t session_charge(struct session *s)
 {
-	return line_charge(s->table, s->uid, QUOTA_REQUEST_NS, clock_ns());
+	return quota_reserve(&s->table->pace, s->uid, line_cost(s->table, s->uid, QUOTA_REQUEST_NS),
+			     clock_ns());
 }
 
 /* Refuses one that is no session. */
@@ -83,7 +89,7 @@ static void line_on_timer(struct loop_source *source, int result)
 	(void)result;
 	table->line.n = 0;
 	for (uint32_t i = 0; i < n; i++)
-		if (line_charge(table, waiting[i].uid, QUOTA_CONNECT_NS, now))
+		if (line_charge(table, waiting[i].uid, now))
 			waiting[table->line.n++] = waiting[i];
 		else
 			session_take(table, waiting[i].fd);
@@ -104,7 +110,7 @@ bool session_accept(struct session_table *table, int fd)
 	}
 	for (uint32_t i = 0; i < table->line.n; i++)
 		own += table->line.first[i].uid == peer.uid;
-	if (!own && !line_charge(table, peer.uid, QUOTA_CONNECT_NS, clock_ns())) {
+	if (!own && !line_charge(table, peer.uid, clock_ns())) {
 		session_take(table, fd);
 		return true;
 	}

@@ -62,7 +62,6 @@ START_TEST(a_uid_that_asks_too_often_waits_and_others_do_not)
 	for (uint64_t i = 0; i < burst; i++)
 		ck_assert_uint_eq(quota_charge(&pace, 1, cost, now), 0);
 	ck_assert_uint_eq(quota_charge(&pace, 1, cost, now), cost);
-	ck_assert_uint_eq(quota_charge(&pace, 1, QUOTA_REQUEST_NS, now), QUOTA_REQUEST_NS);
 	ck_assert_uint_eq(quota_charge(&pace, 0, cost, now), 0);
 	ck_assert_uint_eq(quota_charge(&pace, 2, cost, now), 0);
 	/* Waiting costs nothing; one more as its time comes. */
@@ -73,6 +72,56 @@ START_TEST(a_uid_that_asks_too_often_waits_and_others_do_not)
 	for (uint64_t i = 0; i < burst; i++)
 		ck_assert_uint_eq(quota_charge(&pace, 1, cost, later), 0);
 	ck_assert_uint_gt(quota_charge(&pace, 1, cost, later), 0);
+}
+END_TEST
+
+START_TEST(requests_of_a_uid_wait_one_after_the_other)
+{
+	static struct quota_pace pace;
+	const uint64_t now = 7 * NSEC_PER_SEC, cost = QUOTA_REQUEST_NS;
+	const uint64_t burst = QUOTA_REQUEST_BURST_NS / cost;
+
+	for (uint64_t i = 0; i < burst; i++)
+		ck_assert_uint_eq(quota_reserve(&pace, 1, cost, now), 0);
+	for (uint64_t i = 1; i <= LIMIT_CLIENTS; i++)
+		ck_assert_uint_eq(quota_reserve(&pace, 1, cost, now), i * cost);
+	/* Each waits by itself, and there is time for a connection. */
+	ck_assert_uint_eq(quota_charge(&pace, 1, QUOTA_CONNECT_NS, now), 0);
+	ck_assert_uint_eq(quota_reserve(&pace, 2, cost, now), 0);
+}
+END_TEST
+
+#define STEP (100 * NSEC_PER_USEC)
+
+/* As many as there can be, each of which makes the next request when the last one is served. */
+START_TEST(a_uid_whose_connections_ask_in_loops_gets_another_connection)
+{
+	static struct quota_pace pace;
+	static uint64_t due[LIMIT_CLIENTS];
+	const uint64_t began = 7 * NSEC_PER_SEC, end = began + 4 * NSEC_PER_SEC;
+	uint64_t served = 0, connected = 0, longest = 0;
+
+	while (!quota_charge(&pace, 1, QUOTA_CONNECT_NS, began))
+		;
+	for (uint64_t now = began; now < end; now += STEP) {
+		for (uint32_t i = 0; i < LIMIT_CLIENTS; i++) {
+			uint64_t wait;
+
+			if (due[i] > now)
+				continue;
+			wait = quota_reserve(&pace, 1, QUOTA_REQUEST_NS, now);
+			due[i] = now + wait;
+			served++;
+			longest = max(longest, wait);
+		}
+		if ((now - began) % QUOTA_CONNECT_NS == 0)
+			connected += !quota_charge(&pace, 1, QUOTA_CONNECT_NS, now);
+	}
+	ck_assert_uint_ge(connected, 10);
+	ck_assert_uint_le(longest, QUOTA_BURST_NS - QUOTA_REQUEST_BURST_NS +
+					   LIMIT_CLIENTS * QUOTA_REQUEST_NS);
+	ck_assert_uint_le(served * QUOTA_REQUEST_NS + connected * QUOTA_CONNECT_NS,
+			  end - began + QUOTA_BURST_NS);
 }
 END_TEST
 
@@ -118,5 +167,7 @@ END_TEST
 CHECK_MAIN("quota", who_has_most_makes_room_and_among_equals_not_who_came_last,
 	   one_among_as_many_as_there_can_be_is_found, by_default_an_eighth_is_left_to_the_others,
 	   a_uid_that_asks_too_often_waits_and_others_do_not,
+	   requests_of_a_uid_wait_one_after_the_other,
+	   a_uid_whose_connections_ask_in_loops_gets_another_connection,
 	   a_uid_that_is_ahead_is_not_forgotten_for_many_that_are_not,
 	   options_say_what_users_and_groups_may_hold)
