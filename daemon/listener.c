@@ -335,6 +335,10 @@ void listener_end(struct listener *l)
 		return;
 	loop_forget(l->loop, &l->source);
 	l->loop = NULL;
+	/* Those that come while nobody accepts wait in it. */
+	if (l->flood)
+		(void)listen(l->fd, SOMAXCONN);
+	l->flood = 0;
 }
 
 /* I2. */

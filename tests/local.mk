@@ -63,6 +63,7 @@ UNIT_TESTS = \
 	tests/check_lazy \
 	tests/check_lazy_pool \
 	tests/check_ledger \
+	tests/check_listener \
 	tests/check_log \
 	tests/check_loop \
 	tests/check_many \
