@@ -29,8 +29,8 @@
  *       wake. One that is woken goes by what it was woken for, and takes no turn. So who waits for
  *       jobs that end sooner never wakes up to look; of threads that sleep longer each one does.
  *       While a worker that this client has woken leaves its word as it was, the time is shorter:
- *       PUBLISH_NAP at first, PUBLISH_DOUBT within a second after a ring, and then as long as that
- *       has lasted (wake.h, W11).
+ *       PUBLISH_NAP at first, PUBLISH_DOUBT within a second after a ring because of a doubt, and
+ *       then as long as that has lasted (wake.h, W11).
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   The daemon before its WELCOME: end of file, and another try, or the receive timeout. After it:

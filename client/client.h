@@ -47,7 +47,6 @@ struct fk_client_task {
 /* The generation of no job, and of no handle. */
 #define CLIENT_UNUSED 0x80000000u
 
-/* What the library keeps for each record of the job table, where no other process writes. */
 /* What the library keeps for each group. */
 enum client_group_state {
 	CLIENT_GROUP_FREE,

@@ -6,8 +6,8 @@
  *   The manager's only thread.
  *
  *	DOWN --start()--> STARTING --PROTO_POOL_READY--> READY
- *	  ^                  |                             |
- *	  +---- reaped ------+-----------------------------+
+ *	  ^                     |                          |
+ *	  +-- reaped, abandoned +--------------------------+
  *
  * INVARIANTS
  *   I1. The pool gets descriptors 0, 1, 2 and, as 3, its channel; nothing else, and an environment
@@ -25,9 +25,10 @@
  *       it leaves, until the next start: connections cannot take them meanwhile. What a failed
  *       start could not get back is gathered by the next tries.
  *   I6. PROTO_POOL_START, with board and arena, is sent when the pool's pidfd is in the service
- *       manager's store, and without it the pool maps nothing and ends with its channel. So all who
- *       have the arena mapped are known to whoever is started after this manager: it kills them and
- *       waits for their end before it reads the ledger.
+ *       manager's store, and without it the pool maps nothing and ends with its channel. So the
+ *       next manager knows each pool that has the arena mapped: it kills the pool and waits for its
+ *       end before it reads the ledger. An abandoned pool has another arena mapped, if there was
+ *       memory for the next one (I7).
  *   I7. A pool that was killed and has not ended after POOLPROC_DEATH_NS is abandoned: died() is
  *       called, and the process is reaped when it ends (poolproc_on_child()). A thread with a
  *       pending SIGKILL executes no instruction of its own any more, so nothing but the kernel can
