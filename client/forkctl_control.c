@@ -62,7 +62,7 @@ static int control_connect(const char *socket, const void *request, size_t size,
 	if (r >= 0 && answer.head.type == PROTO_SET_SENT && type == PROTO_SET_DONE) {
 		(void)fprintf(stderr,
 			      "forkctl: forkd has changed it, but its pool has not answered "
-			      "for some seconds: it follows when it gets CPU time\n");
+			      "for 5 s: it follows when it gets CPU time\n");
 		answer.head.type = type;
 	}
 	if (r >= 0 && (answer.head.type != type || r < (int)least))
