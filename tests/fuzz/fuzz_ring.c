@@ -108,7 +108,7 @@ static struct word words[WORDS];
 static uint32_t n_words, n_pushed, n_found;
 static uint32_t last[DEPTH + 1]; /* order of what came out last, of each producer */
 static uint32_t current;	 /* payload that the consumer has in hand, NOTHING for none */
-static uint32_t depth;
+static uint32_t depth, n_steps;
 static bool consuming, hostile, quiet;
 
 /* ------------------------------------------------------------------------ hostile producers */
@@ -223,6 +223,7 @@ static bool consume(uint8_t how)
 {
 	uint32_t payload = 0;
 	enum ring_status status;
+	uint32_t before = n_steps;
 
 	current = NOTHING;
 	switch (status = ring_peek(ring, head, &payload)) {
@@ -230,9 +231,10 @@ static bool consume(uint8_t how)
 		status = ring_skip(ring, head);
 		if (status == RING_EMPTY)
 			return false;
+		/* An honest producer, in the meantime. */
+		FUZZ_ASSERT(hostile || (status == RING_OK && n_steps != before));
 		if (status == RING_OK)
 			return true;
-		FUZZ_ASSERT(hostile);
 		break;
 	case RING_GARBAGE:
 		FUZZ_ASSERT(hostile);
@@ -270,6 +272,7 @@ static void step(void)
 	bool producing = depth > 0;
 
 	depth++;
+	n_steps++;
 	switch (what & 7) {
 	case 0:
 	case 1:
