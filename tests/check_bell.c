@@ -58,16 +58,6 @@ START_TEST(a_sleeper_wakes_up_by_the_word)
 }
 END_TEST
 
-START_TEST(a_sleeper_wakes_up_by_its_bell)
-{
-	struct sleeper s;
-
-	fall_asleep(&s);
-	bell_ring(&word, &bell);
-	pthread_join(s.thread, NULL);
-}
-END_TEST
-
 START_TEST(a_sleeper_that_was_moved_wakes_up_by_its_bell)
 {
 	struct sleeper s;
@@ -80,16 +70,16 @@ START_TEST(a_sleeper_that_was_moved_wakes_up_by_its_bell)
 }
 END_TEST
 
-START_TEST(who_has_not_heard_the_bell_does_not_sleep)
+START_TEST(a_bell_that_rang_before_the_sleep_ends_it_at_once)
 {
 	uint32_t heard = bell_heard(&bell), value = wake_prepare(&word);
 
 	bell_begin();
 	bell_ring(&word, &bell);
 	bell_wait(&word, value, &bell, heard, 0);
-	/* Nor who finds another word, */
+	/* A thread that finds the word changed does not sleep. */
 	bell_wait(&word, value + WAKE_SEQ, &bell, bell_heard(&bell), 0);
-	/* nor after the deadline. */
+	/* Nor does one whose deadline is over. */
 	bell_wait(&word, value, &bell, bell_heard(&bell), 1);
 }
 END_TEST
@@ -98,9 +88,8 @@ int main(void)
 {
 	const TTest *const tests[] = {
 		a_sleeper_wakes_up_by_the_word,
-		a_sleeper_wakes_up_by_its_bell,
 		a_sleeper_that_was_moved_wakes_up_by_its_bell,
-		who_has_not_heard_the_bell_does_not_sleep,
+		a_bell_that_rang_before_the_sleep_ends_it_at_once,
 	};
 
 	if (futex_can_wait_two() < 0) {
