@@ -11,18 +11,6 @@
 #include "tests/check_unit.h"
 #include "tests/fake.h"
 
-/* The next message of a client that is no ring: the fake's threads may get no CPU time. */
-static int next_message(uint32_t client, union proto_message *ret_message, int flags)
-{
-	int fds[PROTO_MAX_FDS], r;
-	uint32_t n_fds;
-
-	do
-		r = proto_recv(fake.connections[client], ret_message, fds, &n_fds, flags);
-	while (r > 0 && ret_message->head.type == PROTO_RING);
-	return r;
-}
-
 START_TEST(a_cancel_names_the_job_and_its_generation)
 {
 	union proto_message message;
@@ -32,7 +20,7 @@ START_TEST(a_cancel_names_the_job_and_its_generation)
 
 	ck_assert_int_eq(fk_submitv(client, must_find(client, "test:drop"), 0, &jobs[1]), 0);
 	ck_assert_int_eq(fk_cancel(client, jobs[1]), 0);
-	ck_assert_int_eq(next_message(0, &message, 0), sizeof(message.cancel));
+	ck_assert_int_eq(fake_recv(0, &message, 0), sizeof(message.cancel));
 	ck_assert_uint_eq(message.head.type, PROTO_CANCEL);
 	ck_assert_uint_eq(message.cancel.job, jobs[1] & 0xffff);
 	ck_assert_uint_eq(message.cancel.generation, jobs[1] >> 16);
@@ -43,7 +31,7 @@ START_TEST(a_cancel_names_the_job_and_its_generation)
 	/* Not what has ended, nor what is nobody's any more. */
 	(void)job_finish(client_job(client, jobs[1]), (uint32_t)(jobs[1] >> 16), JOB_CANCELLED);
 	ck_assert_int_eq(fk_cancel(client, jobs[1]), 0);
-	ck_assert_int_eq(next_message(0, &message, MSG_DONTWAIT), -EAGAIN);
+	ck_assert_int_eq(fake_recv(0, &message, MSG_DONTWAIT), -EAGAIN);
 	ck_assert_int_eq(fk_result(client, jobs[1], NULL, 0), -ECANCELED);
 	ck_assert_int_eq(fk_release(client, jobs[1]), 0);
 	ck_assert_uint_eq(atomic_load(&record->cancel), 0);
@@ -70,7 +58,7 @@ START_TEST(a_cancel_never_blocks)
 	ck_assert_int_eq(err, -EAGAIN);
 	ck_assert_uint_gt(sent, 0);
 	for (uint64_t i = 0; i < sent; i++)
-		ck_assert_int_eq(next_message(0, &message, MSG_DONTWAIT), sizeof(message.cancel));
+		ck_assert_int_eq(fake_recv(0, &message, MSG_DONTWAIT), sizeof(message.cancel));
 	ck_assert_int_eq(fk_cancel(client, job), 0);
 	fk_close(client);
 	fake_stop();

@@ -310,6 +310,17 @@ void fake_start(uint32_t n_workers, uint32_t n_running)
 		pthread_create(&fake.dispatcher, NULL, dispatch, NULL);
 }
 
+int fake_recv(uint32_t client, union proto_message *ret_message, int flags)
+{
+	int fds[PROTO_MAX_FDS], r;
+	uint32_t n_fds;
+
+	do
+		r = proto_recv(fake.connections[client], ret_message, fds, &n_fds, flags);
+	while (r > 0 && ret_message->head.type == PROTO_RING);
+	return r;
+}
+
 void fake_hang_up(void)
 {
 	for (uint32_t i = 0; i < atomic_load(&fake.n_connections); i++) {

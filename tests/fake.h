@@ -18,6 +18,8 @@
 #define FAKE_WORKERS 4u
 #define FAKE_PENDING 4096u
 
+union proto_message;
+
 struct fake {
 	char folder[32];
 	char path[64];
@@ -57,6 +59,12 @@ void fake_segments(uint32_t n_workers);
 
 /* A socket in a new folder, where nobody accepts. */
 void fake_listen(void);
+
+/*
+ * Receives the next message of a client that is no ring. A client rings if the fake's threads get
+ * no CPU time. Returns as proto_recv() does.
+ */
+int fake_recv(uint32_t client, union proto_message *ret_message, int flags);
 
 /* Ends all connections. */
 void fake_hang_up(void);
