@@ -8,7 +8,6 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/prctl.h>
@@ -111,6 +110,7 @@ END_TEST
 
 struct sleeper {
 	pthread_t thread;
+	_Atomic uint32_t tid;
 	_Atomic uint32_t *word;
 	int result;
 };
@@ -119,6 +119,7 @@ static void *sleep_on_word(void *argument)
 {
 	struct sleeper *s = argument;
 
+	atomic_store(&s->tid, (uint32_t)gettid());
 	s->result = futex_wait(s->word, atomic_load(s->word), clock_ns() + 5 * NSEC_PER_SEC);
 	return NULL;
 }
@@ -187,13 +188,19 @@ static uint32_t rings(int fd)
 	return n;
 }
 
-/* The dispatcher dozes: s sleeps on its word. */
+/* Returns when s sleeps on the dispatcher's word. */
+static void sleep_as_dispatcher(struct sleeper *s)
+{
+	*s = (struct sleeper){ .word = &fake.board->dispatcher, .result = 1 };
+	pthread_create(&s->thread, NULL, sleep_on_word, s);
+	fake_await_sleep(&s->tid);
+}
+
+/* The same with the word DOZING. */
 static void doze(struct sleeper *s)
 {
-	s->result = 1;
-	s->word = &fake.board->dispatcher;
-	(void)wake_dozing(s->word);
-	pthread_create(&s->thread, NULL, sleep_on_word, s);
+	(void)wake_dozing(&fake.board->dispatcher);
+	sleep_as_dispatcher(s);
 }
 
 /* As if the client had slept until two of its jobs of 100 ms ended. */
@@ -213,19 +220,14 @@ static void submit_some(fk_client *client, const struct fk_request *request, uin
 	ck_assert_int_eq(fk_submit_batch(client, requests, n, 0, jobs), 0);
 }
 
-/* Submits, and it wakes up. waited: after the client has waited. */
+/* Submits, and the sleeper is woken, not rung for. waited: after the client has waited. */
 static void must_wake(struct sleeper *s, fk_client *client, const struct fk_request *request,
 		      uint32_t n, bool waited)
 {
-	uint32_t rung;
-
 	if (waited)
 		have_waited(client, request->task->index);
 	submit_some(client, request, n);
-	/* As the manager does for a sleeper that was not there yet. */
-	rung = rings(fake.connections[0]);
-	while (rung && !futex_wake(s->word, 1))
-		sched_yield();
+	ck_assert_uint_eq(rings(fake.connections[0]), 0);
 	pthread_join(s->thread, NULL);
 	ck_assert_int_eq(s->result, 0);
 }
@@ -247,9 +249,8 @@ START_TEST(a_job_that_can_wait_leaves_a_dispatcher_that_dozes_alone)
 	doze(&s);
 	have_waited(client, request.task->index);
 	submit_some(client, &request, 1);
-	/* It sleeps still, or is about to. */
-	while (!futex_wake(s.word, 1))
-		ck_assert_int_ne(pthread_tryjoin_np(s.thread, NULL), 0);
+	/* It sleeps still. */
+	ck_assert_int_eq(futex_wake(s.word, 1), 1);
 	pthread_join(s.thread, NULL);
 
 	/* Not the second one, nor a chain, nor a job with a deadline; */
@@ -262,9 +263,8 @@ START_TEST(a_job_that_can_wait_leaves_a_dispatcher_that_dozes_alone)
 	doze(&s);
 	must_wake(&s, client, &late, 1, true);
 	/* nor while it sleeps, and no alarm is set. */
-	s.result = 1;
 	atomic_store(s.word, WAKE_SLEEPING);
-	pthread_create(&s.thread, NULL, sleep_on_word, &s);
+	sleep_as_dispatcher(&s);
 	must_wake(&s, client, &request, 1, true);
 	fk_close(client);
 	fake_stop();

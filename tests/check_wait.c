@@ -279,21 +279,6 @@ START_TEST(who_polls_wakes_again_whom_a_stranger_kept_from_being_woken)
 }
 END_TEST
 
-/* Of the process: is it asleep in a futex? */
-static bool sleeps(_Atomic uint32_t *tid)
-{
-	char path[64], state = 0;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%u/stat", atomic_load(tid));
-	file = fopen(path, "re");
-	if (file)
-		ck_assert_int_eq(fscanf(file, "%*d (%*[^)]) %c", &state), 1);
-	if (file)
-		fclose(file);
-	return state == 'S';
-}
-
 START_TEST(who_waits_for_jobs_that_were_taken_off_the_rings_wakes_nobody)
 {
 	struct late_worker worker = { 0 };
@@ -310,8 +295,7 @@ START_TEST(who_waits_for_jobs_that_were_taken_off_the_rings_wakes_nobody)
 	tenant_clear(fake.tenant, 0);
 	worker.value = wake_prepare(word);
 	pthread_create(&thread, NULL, sleep_late, &worker);
-	while (!atomic_load(&worker.tid) || !sleeps(&worker.tid))
-		sched_yield();
+	fake_await_sleep(&worker.tid);
 	atomic_store(&client->looked_ns, 0);
 	ck_assert_int_eq(fk_poll(client, job), 0);
 	ck_assert_uint_gt(atomic_load(&client->looked_ns), 0);

@@ -2,7 +2,9 @@
 #include "tests/fake.h"
 
 #include <check.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -365,6 +367,27 @@ void fake_await_held(uint32_t n)
 
 	while ((held = atomic_load(&fake.held)) < n)
 		(void)futex_wait(&fake.held, held, 0);
+}
+
+/* True if the thread sleeps in the kernel. */
+static bool sleeps(uint32_t tid)
+{
+	char path[64], state = 0;
+	FILE *file;
+
+	(void)snprintf(path, sizeof(path), "/proc/self/task/%u/stat", tid);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	ck_assert_int_eq(fscanf(file, "%*d (%*[^)]) %c", &state), 1);
+	(void)fclose(file);
+	return state == 'S';
+}
+
+void fake_await_sleep(const _Atomic uint32_t *tid)
+{
+	while (!atomic_load(tid) || !sleeps(atomic_load(tid)))
+		sched_yield();
 }
 
 fk_client *must_open(void)

@@ -77,6 +77,9 @@ void fake_await_held(uint32_t n);
 int fake_take(uint32_t *ret_payload);
 void fake_run(uint32_t payload);
 
+/* Waits until a thread of this process, whose id is set by then, sleeps in the kernel. */
+void fake_await_sleep(const _Atomic uint32_t *tid);
+
 /* These fail the test if they cannot. */
 fk_client *must_open(void);
 const fk_task *must_find(fk_client *client, const char *name);
