@@ -318,13 +318,19 @@ START_TEST(a_sleep_is_woken_once_and_the_next_pools_again)
 }
 END_TEST
 
+/* Gives a client that has woken no thread a socket; the manager's end is ends[1]. */
+static void waker_begin(struct publish_waker *waker, int ends[2])
+{
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+	*waker = (struct publish_waker){ .fd = ends[0] };
+}
+
 START_TEST(a_client_that_finds_no_sleeper_rings_once)
 {
-	struct publish_waker waker = { .fd = -1 };
+	struct publish_waker waker;
 	int ends[2];
 
-	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
-	waker.fd = ends[0];
+	waker_begin(&waker, ends);
 	set_words((uint32_t[]){ WAKE_SLEEPING, WAKE_BUSY }, 2);
 	ck_assert_uint_eq(publish_wake(fake.board, 2, 0, &waker), 0);
 	ck_assert_uint_eq(rings(ends[1]), 1);
@@ -360,11 +366,10 @@ END_TEST
 
 START_TEST(a_sleeper_in_doubt_is_rung_for_once_in_a_while)
 {
-	struct publish_waker waker = { .fd = -1 };
+	struct publish_waker waker;
 	int ends[2];
 
-	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
-	waker.fd = ends[0];
+	waker_begin(&waker, ends);
 	set_words((uint32_t[]){ WAKE_SLEEPING }, 1);
 	ck_assert_uint_eq(publish_wake(fake.board, 1, 0, &waker), 0);
 	ck_assert_uint_eq(rings(ends[1]), 1);
