@@ -9,17 +9,12 @@
  * same without the attack; FREEZE_SECONDS=60 makes the long form (with CK_TIMEOUT_MULTIPLIER=4).
  */
 #include <errno.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
 #include <linux/futex.h>
-#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -30,6 +25,7 @@
 #include "shm/proto.h"
 #include "shm/wake.h"
 #include "tests/daemon.h"
+#include "tests/refuse.h"
 #define CHECK_TIMEOUT 120
 #include "tests/check_unit.h"
 
@@ -432,16 +428,7 @@ END_TEST
 /* As under a container's filter that is older than the call. */
 static void refuse_waitv(void)
 {
-	struct sock_filter filter[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_futex_waitv, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	struct sock_fprog program = { .len = ARRAY_SIZE(filter), .filter = filter };
-
-	DAEMON_MUST(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-	DAEMON_MUST(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+	DAEMON_MUST(refuse_call(SYS_futex_waitv, EPERM));
 }
 
 START_TEST(without_futex_waitv_a_job_runs_after_all_sleepers_were_moved_away)

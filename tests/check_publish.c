@@ -5,12 +5,8 @@
 #include "client/publish.h"
 
 #include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <pthread.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -23,6 +19,7 @@
 #include "shm/wake.h"
 #include "tests/check_unit.h"
 #include "tests/fake.h"
+#include "tests/refuse.h"
 
 static void set_words(const uint32_t *states, uint32_t n)
 {
@@ -404,7 +401,7 @@ static _Atomic uint32_t submitted;
 
 /* From now on every system call of this thread but exit is its end. (The strict mode of seccomp
  * would forbid the time stamp counter as well.) */
-static int forbid_system_calls(void)
+static bool forbid_system_calls(void)
 {
 	struct sock_filter filter[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -412,11 +409,8 @@ static int forbid_system_calls(void)
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_THREAD),
 	};
-	struct sock_fprog program = { .len = ARRAY_SIZE(filter), .filter = filter };
 
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		return -errno;
-	return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) < 0 ? -errno : 0;
+	return refuse_by(filter, ARRAY_SIZE(filter));
 }
 
 static void *submit_without_system_calls(void *argument)
@@ -427,7 +421,7 @@ static void *submit_without_system_calls(void *argument)
 
 	/* What a sanitizer's runtime calls is not ours. */
 #ifndef FK_SANITIZE
-	if (forbid_system_calls() < 0)
+	if (!forbid_system_calls())
 		return argument;
 #else
 	(void)forbid_system_calls;

@@ -644,6 +644,7 @@ noinst_HEADERS = \
 	tests/other_user.h \
 	tests/passed.h \
 	tests/quiet.h \
+	tests/refuse.h \
 	tests/reload_rig.h \
 	tests/requests.h \
 	tests/ring_rig.h \

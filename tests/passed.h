@@ -15,20 +15,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <stddef.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/util.h"
+#include "tests/refuse.h"
 
 #define PASSED_LINGER 3600
 #define PASSED_MANY   253u /* as many as one message holds */
@@ -118,10 +115,8 @@ static inline void passed_old_kernel(void)
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOPROTOOPT),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
-	struct sock_fprog program = { .len = ARRAY_SIZE(filter), .filter = filter };
 
-	passed_must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-	passed_must(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+	passed_must(refuse_by(filter, ARRAY_SIZE(filter)));
 }
 
 #endif
