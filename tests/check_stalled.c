@@ -251,8 +251,9 @@ static void hold_exit(void)
 		(void)pause();
 }
 
-/* From now on it cannot be ended. Returns the process that holds it; 0 if no process may. */
-static pid_t hold_pool(pid_t pool)
+/* From now on it cannot be ended. Returns the process that holds it; 0 if no process may: then the
+ * test is not run. */
+static pid_t hold_pool(const TTest *test, pid_t pool)
 {
 	pid_t pid;
 
@@ -262,8 +263,7 @@ static pid_t hold_pool(pid_t pool)
 	DAEMON_AWAIT(atomic_load(&held->seized));
 	if (atomic_load(&held->seized) == 1)
 		return pid;
-	printf("not done: no process may be traced here: %s\n",
-	       strerror(-atomic_load(&held->seized)));
+	check_unit_not_run(test, "ptrace is not allowed here");
 	(void)daemon_reap(pid);
 	return 0;
 }
@@ -284,7 +284,7 @@ START_TEST(a_pool_that_does_not_end_is_abandoned_and_the_next_one_serves)
 
 	setup(NULL);
 	pool = daemon_pool(&d);
-	holder = hold_pool(pool);
+	holder = hold_pool(a_pool_that_does_not_end_is_abandoned_and_the_next_one_serves, pool);
 	if (!holder) {
 		jobs_end(&d, c);
 		return;
@@ -331,7 +331,7 @@ START_TEST(the_next_manager_abandons_it_as_well)
 	pool = daemon_pool(&d);
 	job = jobs_hold(c, FK_IDEMPOTENT, &gate);
 	DAEMON_AWAIT(jobs_running(&d, "crash:hold"));
-	holder = hold_pool(pool);
+	holder = hold_pool(the_next_manager_abandons_it_as_well, pool);
 	/* The second time with the arena that the store has got instead. */
 	for (int i = 0; i < (holder ? 2 : 0); i++) {
 		kept_kill(&d, store);
