@@ -62,10 +62,11 @@ START_TEST(a_pool_that_is_stopped_from_outside_is_continued_once_and_ended_the_s
 	setup(NULL);
 	other_user_begin(&d);
 	pool = daemon_pool(&d);
-	daemon_suspend(pool);
+	ck_assert_int_eq(kill(pool, SIGSTOP), 0);
 	queue();
 	see_queued();
-	ck_assert(daemon_logged(&d, "was stopped by a signal for 1", "it is continued"));
+	/* The thread that takes the signal may get its CPU after these jobs. */
+	DAEMON_AWAIT(daemon_logged(&d, "was stopped by a signal for 1", "it is continued"));
 	ck_assert_uint_eq(crashes(), 0);
 	ck_assert_int_eq(daemon_pool(&d), pool);
 	other_user_end("SIGSTOP");
@@ -142,7 +143,7 @@ static void see_sleeper_ended(bool says)
 					 sizeof(struct ledger_fault)),
 			     "DONE");
 	job = jobs_submit(c, "stall:doze", 0, 0, 0);
-	DAEMON_AWAIT(jobs_running(&d, "stall:doze") && daemon_is_all(pool, 'S'));
+	DAEMON_AWAIT((jobs_running(&d, "stall:doze") && daemon_is_all(pool, 'S')) || crashes());
 	since = clock_ns();
 	visitor = daemon_client(connect_and_call, OTHER_USER_UID);
 	ck_assert_int_eq(daemon_reap(visitor), 0);
