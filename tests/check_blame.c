@@ -246,7 +246,8 @@ START_TEST(memory_that_a_task_takes_away_is_no_fault_of_another_job)
 		(void)jobs_outcome(c, bad, NULL);
 		for (int i = 0; i < QUEUED; i++)
 			jobs_see(c, queued[i], i + 1000);
-		ck_assert_str_ne(jobs_crash(&d, how + 1)->task, "crash:hold");
+		ck_assert_str_eq(jobs_crash(&d, how + 1)->task, "");
+		ck_assert_uint_eq(jobs_crash(&d, how + 1)->client_pid, 0);
 		ck_assert_int_eq(fk_release(c, victim), 0);
 		ck_assert_int_eq(fk_release(c, bad), 0);
 		(void)jobs_pool_after(&d, pool);
