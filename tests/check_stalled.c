@@ -102,6 +102,25 @@ START_TEST(a_task_that_stops_the_pool_ends_as_it_should)
 }
 END_TEST
 
+/* With the sandbox: it refuses the signal if a task sends it, but not the timer. */
+START_TEST(a_pool_that_the_timer_of_a_task_stops_is_continued)
+{
+	pid_t pool;
+
+	setup(NULL);
+	pool = daemon_pool(&d);
+	other_user_begin(&d);
+	jobs_see(c, jobs_submit(c, "stall:stop_later", 0, 1, 0), 0);
+	DAEMON_AWAIT(daemon_logged(&d, "was stopped by a signal for 1", "it is continued"));
+	queue();
+	see_queued();
+	other_user_end("a timer that stops the pool");
+	ck_assert_uint_eq(crashes(), 0);
+	ck_assert_int_eq(daemon_pool(&d), pool);
+	jobs_end(&d, c);
+}
+END_TEST
+
 START_TEST(a_task_that_stops_the_pool_again_and_again_is_LOST_with_it)
 {
 	fk_job job;
@@ -404,6 +423,7 @@ END_TEST
 CHECK_MAIN("stalled",
 	   a_pool_that_is_stopped_from_outside_is_continued_once_and_ended_the_second_time,
 	   a_task_that_stops_the_pool_ends_as_it_should,
+	   a_pool_that_the_timer_of_a_task_stops_is_continued,
 	   a_task_that_stops_the_pool_again_and_again_is_LOST_with_it,
 	   a_pool_that_sleeps_and_takes_no_signal_is_ended,
 	   so_is_one_whose_arena_says_that_it_has_a_fault,
