@@ -640,6 +640,7 @@ noinst_HEADERS = \
 	tests/keeping.h \
 	tests/machines.h \
 	tests/modes.h \
+	tests/modules/maps.h \
 	tests/options.h \
 	tests/other_user.h \
 	tests/passed.h \

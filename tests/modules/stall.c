@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /* tests/modules/stall.c - tasks that keep the pool as a whole from running */
 #include <dirent.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <forkd/task.h>
+
+#include "tests/modules/maps.h"
 
 /* What stays 1; volatile, so that the compiler does not know. */
 static volatile int64_t on = 1;
@@ -104,20 +103,13 @@ static void *hush_later(void *arg)
 
 FK_TASK(int64_t, hush, (int64_t, from, int64_t, stride, int64_t, n), )
 {
-	FILE *maps = fopen("/proc/self/maps", "re");
 	struct hush *hush = calloc(1, sizeof(*hush));
+	struct maps_range board;
 	pthread_t thread;
-	char line[512];
-	uintptr_t at = 0;
 
-	while (maps && fgets(line, sizeof(line), maps))
-		if (strstr(line, "forkd-board") && sscanf(line, "%" SCNxPTR, &at) == 1)
-			break;
-	if (maps)
-		(void)fclose(maps);
-	if (!at || !hush)
+	if (!hush || !maps_find("forkd-board", &board, 1))
 		FK_LEAF(-1);
-	*hush = (struct hush){ (void *)(at + (uintptr_t)from), stride, n };
+	*hush = (struct hush){ (void *)(board.from + (uintptr_t)from), stride, n };
 	FK_LEAF(-pthread_create(&thread, NULL, hush_later, hush));
 }
 FK_BODY(hush)

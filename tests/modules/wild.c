@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* tests/modules/wild.c - tasks that write over what the pool shares with others */
 #include <dlfcn.h>
-#include <inttypes.h>
 #include <sched.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include <forkd/task.h>
+
+#include "tests/modules/maps.h"
 
 /* Not 0xff: as an offset that leads back by one. */
 #define GARBAGE 0x5a
@@ -17,16 +17,11 @@
 /* This segment, wherever it is mapped. */
 static char *segment(const char *name)
 {
-	FILE *maps = fopen("/proc/self/maps", "re");
-	char line[512];
-	uintptr_t at;
+	struct maps_range range;
 
-	while (maps && fgets(line, sizeof(line), maps))
-		if (strstr(line, name) && sscanf(line, "%" SCNxPTR, &at) == 1) {
-			fclose(maps);
-			return (char *)at;
-		}
-	exit(4);
+	if (!maps_find(name, &range, 1))
+		exit(4);
+	return (char *)range.from;
 }
 
 static void fill(const char *name, int64_t from, int64_t bytes)
@@ -111,22 +106,15 @@ static void scribble(volatile uint32_t *words, size_t n, int64_t how, uint64_t *
 /* Returns how many such mappings there are. */
 FK_TASK(int64_t, rings, (int64_t, how), )
 {
-	FILE *maps = fopen("/proc/self/maps", "re");
 	uint64_t state = 0x9e3779b97f4a7c15;
-	uintptr_t from[RINGS], to[RINGS];
-	char line[512];
-	int64_t n = 0;
+	struct maps_range at[RINGS];
+	size_t n = maps_find("[io_uring]", at, RINGS);
 
-	while (maps && n < RINGS && fgets(line, sizeof(line), maps))
-		if (strstr(line, "[io_uring]") &&
-		    sscanf(line, "%" SCNxPTR "-%" SCNxPTR, &from[n], &to[n]) == 2)
-			n++;
-	if (maps)
-		(void)fclose(maps);
 	for (int round = 0; round < (how < 3 ? 1 : ROUNDS); round++)
-		for (int64_t i = 0; i < n; i++)
-			scribble((volatile uint32_t *)from[i], (to[i] - from[i]) / 4, how, &state);
-	FK_LEAF(n);
+		for (size_t i = 0; i < n; i++)
+			scribble((volatile uint32_t *)at[i].from, (at[i].to - at[i].from) / 4, how,
+				 &state);
+	FK_LEAF((int64_t)n);
 }
 FK_BODY(rings)
 {
@@ -161,19 +149,13 @@ FK_EXPORT(unload, "ignored:i64 -> i64", 0, "Unloads a library that the module ha
 FK_TASK(fk_void, unmap, (int64_t, how), )
 {
 	static const char *const names[] = { "", "", "memfd:forkd-client", "crash.so" };
-	static uintptr_t from[MAPPINGS], to[MAPPINGS];
-	FILE *maps = fopen("/proc/self/maps", "re");
-	char line[512];
-	int64_t n = 0;
+	static struct maps_range all[MAPPINGS];
+	size_t n = maps_find(names[how], all, MAPPINGS);
 
-	while (maps && n < MAPPINGS && fgets(line, sizeof(line), maps))
-		if (strstr(line, names[how]) &&
-		    sscanf(line, "%" SCNxPTR "-%" SCNxPTR, &from[n], &to[n]) == 2)
-			n++;
-	for (int64_t i = 0; i < n; i++) {
-		int64_t at = how == 1 ? n - 1 - i : i;
+	for (size_t i = 0; i < n; i++) {
+		const struct maps_range *at = &all[how == 1 ? n - 1 - i : i];
 
-		(void)munmap((void *)from[at], to[at] - from[at]);
+		(void)munmap((void *)at->from, at->to - at->from);
 	}
 	for (;;)
 		(void)sched_yield();
