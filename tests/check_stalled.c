@@ -53,6 +53,12 @@ static void see_queued(void)
 		jobs_see(c, queued[i], i + 1000);
 }
 
+/* A task fills this part of a segment with garbage. */
+static void fill(const char *segment, size_t from, size_t bytes)
+{
+	ck_assert_int_eq(fk_call(c, "wild:fill", NULL, segment, (int64_t)from, (int64_t)bytes), 0);
+}
+
 /* ------------------------------------------------------------------------ stopped by a signal */
 
 START_TEST(a_pool_that_is_stopped_from_outside_is_continued_once_and_ended_the_second_time)
@@ -157,10 +163,7 @@ static void see_sleeper_ended(bool says)
 	setup(NULL);
 	pool = daemon_pool(&d);
 	if (says)
-		jobs_see_end(c,
-			     jobs_submit(c, "wild:arena", 0, offsetof(struct arena, fault),
-					 sizeof(struct ledger_fault)),
-			     "DONE");
+		fill("forkd-arena", offsetof(struct arena, fault), sizeof(struct ledger_fault));
 	job = jobs_submit(c, "stall:doze", 0, 0, 0);
 	DAEMON_AWAIT((jobs_running(&d, "stall:doze") && daemon_is_all(pool, 'S')) || crashes());
 	since = clock_ns();
@@ -389,7 +392,7 @@ static void spoils(const char *what, size_t from, size_t bytes)
 	since = clock_ns();
 	ck_assert_int_eq(daemon_reap(daemon_client(connect_and_call, OTHER_USER_UID)), 0);
 	control = clock_ns() - since;
-	jobs_see_end(c, jobs_submit(c, "wild:board", 0, (int64_t)from, (int64_t)bytes), "DONE");
+	fill("forkd-board", from, bytes);
 	since = clock_ns();
 	ck_assert_int_eq(daemon_reap(daemon_client(connect_and_call, OTHER_USER_UID)), 0);
 	printf("%s: another user's connection and job took %.1f ms, without it %.1f ms\n", what,

@@ -24,15 +24,15 @@ static char *segment(const char *name)
 	return (char *)range.from;
 }
 
-static void fill(const char *name, int64_t from, int64_t bytes)
+static void overwrite(const char *name, int64_t from, int64_t bytes)
 {
 	memset(segment(name) + from, GARBAGE, (size_t)bytes);
 }
 
 FK_TASK(fk_void, fronts, (int64_t, arena, int64_t, board), )
 {
-	fill("forkd-arena", 0, arena);
-	fill("forkd-board", 0, board);
+	overwrite("forkd-arena", 0, arena);
+	overwrite("forkd-board", 0, board);
 	abort();
 }
 FK_BODY(fronts)
@@ -41,32 +41,19 @@ FK_BODY(fronts)
 }
 FK_END(fronts)
 
-FK_TASK(fk_void, board, (int64_t, from, int64_t, bytes), )
+FK_TASK(fk_void, fill, (struct fk_buf, segment, int64_t, from, int64_t, bytes), )
 {
-	fill("forkd-board", from, bytes);
+	overwrite(segment.data, from, bytes);
 	FK_LEAF();
 }
-FK_BODY(board)
+FK_BODY(fill)
 {
 	FK_RETURN();
 }
-FK_END(board)
+FK_END(fill)
 
-FK_TASK(fk_void, arena, (int64_t, from, int64_t, bytes), )
-{
-	fill("forkd-arena", from, bytes);
-	FK_LEAF();
-}
-FK_BODY(arena)
-{
-	FK_RETURN();
-}
-FK_END(arena)
-
-FK_EXPORT(arena, "from:i64, bytes:i64 -> ", 0,
-	  "Fills this number of bytes of the arena with garbage")
-FK_EXPORT(board, "from:i64, bytes:i64 -> ", 0,
-	  "Fills this number of bytes of the board with garbage")
+FK_EXPORT(fill, "segment:str, from:i64, bytes:i64 -> ", 0,
+	  "Fills this number of bytes of a segment with garbage")
 
 /* A word of the arena, as one store. */
 FK_TASK(fk_void, word, (int64_t, at, int64_t, value), )
