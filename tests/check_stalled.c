@@ -91,7 +91,7 @@ START_TEST(a_pool_that_is_stopped_from_outside_is_continued_once_and_ended_the_s
 }
 END_TEST
 
-START_TEST(a_task_that_stops_the_pool_ends_as_it_should)
+START_TEST(a_task_that_stops_the_pool_once_is_DONE)
 {
 	fk_job job;
 
@@ -187,7 +187,7 @@ START_TEST(a_pool_that_sleeps_and_takes_no_signal_is_ended)
 }
 END_TEST
 
-START_TEST(so_is_one_whose_arena_says_that_it_has_a_fault)
+START_TEST(a_sleeping_pool_with_a_false_fault_word_is_ended)
 {
 	see_sleeper_ended(true);
 }
@@ -414,7 +414,7 @@ START_TEST(a_board_whose_head_a_task_has_written_over_is_restored_and_the_pool_e
 }
 END_TEST
 
-START_TEST(so_is_the_task_table)
+START_TEST(a_task_table_written_over_is_restored_and_the_pool_ended)
 {
 	setup(NULL);
 	spoils("the task table", offsetof(struct board, tasks), 64 * sizeof(struct board_task));
@@ -425,13 +425,13 @@ END_TEST
 
 CHECK_MAIN("stalled",
 	   a_pool_that_is_stopped_from_outside_is_continued_once_and_ended_the_second_time,
-	   a_task_that_stops_the_pool_ends_as_it_should,
+	   a_task_that_stops_the_pool_once_is_DONE,
 	   a_pool_that_the_timer_of_a_task_stops_is_continued,
 	   a_task_that_stops_the_pool_again_and_again_is_LOST_with_it,
 	   a_pool_that_sleeps_and_takes_no_signal_is_ended,
-	   so_is_one_whose_arena_says_that_it_has_a_fault,
+	   a_sleeping_pool_with_a_false_fault_word_is_ended,
 	   a_pool_whose_words_say_that_no_thread_sleeps_wakes_up,
 	   a_pool_that_does_not_end_is_abandoned_and_the_next_one_serves,
 	   the_next_manager_abandons_it_as_well,
 	   a_board_whose_head_a_task_has_written_over_is_restored_and_the_pool_ended,
-	   so_is_the_task_table)
+	   a_task_table_written_over_is_restored_and_the_pool_ended)
