@@ -159,7 +159,8 @@ static void hurry(void)
 
 	for (uint64_t n = 0;; n++) {
 		uint32_t phase = atomic_load(&shared->phase);
-		/* Not before it is refused: it may hardly get a CPU. */
+		/* Low priority only after the first refusal, because at nice 19 it may get no
+		 * CPU. */
 		int nice = phase == HURRY_HOLD ? 0 : 19;
 		int *fd = &fds[phase == HURRY_HOLD ? n % HURRY_HELD : 0];
 

@@ -74,8 +74,8 @@ static inline void other_user_begin(struct daemon *d)
 	other_user->control_ns = atomic_exchange(&other_user->worst_ns, 0);
 }
 
-/* What was done to the pool is over, or will be: it is served again, none of its jobs got another
- * outcome, and this is how long one waited. */
+/* Waits until the pool serves the other user again, checks its outcomes, and prints its longest
+ * wait. */
 static inline void other_user_end(const char *what)
 {
 	other_user_waits();

@@ -33,8 +33,8 @@
  *	""	none of it
  */
 #define STUB_SHORT 6u
-/* How many of the manager's questions it has answered; the rest of them the same: nobody else
- * counts there. */
+/* Number of the manager's questions that the stub has answered. The macros below use other fields
+ * of the profile that nothing else writes. */
 #define STUB_PINGS(board) ((board)->profile.span_reads)
 /* So often it was told of a tenant. */
 #define STUB_TOLD(board) ((board)->profile.forks)

@@ -409,8 +409,8 @@ static void is_other(void *arg)
 	waits(&((struct circle *)arg)->one);
 }
 
-/* So many times two, and as many times two of which one is the other's parent, that wait for each
- * other's end. */
+/* n pairs of fibers that wait for each other's end, and n pairs of a parent and its child that do
+ * so. */
 FK_FIBER_TASK(int64_t, circle, (int64_t, n))
 {
 	struct circle circles[2 * CIRCLES];

@@ -83,8 +83,9 @@ FK_END(doze)
 
 FK_EXPORT(doze, "ignored:i64 -> i64", 0,
 	  "All threads of the pool sleep for ever, and SIGURG wakes none")
-/* When all threads of the pool sleep, which they do soon after the job: each word that says so is
- * zero then, BUSY. The first word, how far the next one is, and how many there are. */
+
+/* Clears words of the board 300 ms later, when all threads sleep (0 is BUSY). words: the first;
+ * stride: bytes to the next; n: their number. */
 struct hush {
 	_Atomic uint32_t *words;
 	int64_t stride, n;

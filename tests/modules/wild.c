@@ -69,8 +69,8 @@ FK_END(word)
 
 FK_EXPORT(word, "at:i64, value:i64 -> ", 0, "Stores a number at an offset of the arena")
 
-/* The numbers that all words of the memory of the pool's io_uring become, one after the other: of
- * bytes that are the same, or at random, for some rounds. */
+/* Values that are written over each word of the io_uring mappings: three constants, then ROUNDS
+ * rounds of random words. */
 #define RINGS  4
 #define ROUNDS 200
 
@@ -132,7 +132,8 @@ FK_EXPORT(unload, "ignored:i64 -> i64", 0, "Unloads a library that the module ha
 
 #define MAPPINGS 4096
 
-/* From the first one on, and from the last one; then those of clients, or a module, alone. */
+/* how: 0 unmaps all from the first mapping on, 1 from the last one, 2 only segments of clients, 3
+ * only crash.so. */
 FK_TASK(fk_void, unmap, (int64_t, how), )
 {
 	static const char *const names[] = { "", "", "memfd:forkd-client", "crash.so" };
