@@ -33,19 +33,6 @@ static fk_client *c;
 
 /* ------------------------------------------------------------------------ processes that stop */
 
-static char state_of(pid_t pid)
-{
-	char path[64], state = 0;
-	FILE *f;
-
-	(void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	f = fopen(path, "re");
-	ck_assert_ptr_nonnull(f);
-	ck_assert_int_eq(fscanf(f, "%*d (%*[^)]) %c", &state), 1);
-	(void)fclose(f);
-	return state;
-}
-
 static void go_on(pid_t pid)
 {
 	ck_assert_int_eq(kill(pid, SIGCONT), 0);
@@ -91,7 +78,7 @@ START_TEST(a_gigabyte_that_the_last_job_used_goes_back_when_the_next_pool_runs)
 		/* The next pool does not start before this one's pages were counted. */
 		daemon_suspend(d.manager);
 		job = jobs_submit(c, "crash:deep", 0, bytes / DEEP_FRAME, 0);
-		DAEMON_AWAIT(state_of(pool) == 'Z');
+		DAEMON_AWAIT(daemon_proc_state(pool) == 'Z');
 		ck_assert_int_ge(arena_bytes() - before, bytes);
 		start = clock_ns();
 		go_on(d.manager);
@@ -122,7 +109,7 @@ static bool is_ready(pid_t pool)
 	for (uint32_t i = 0; i < WORKERS; i++)
 		if (!atomic_load(&d.board->workers[i].tid))
 			return false;
-	return daemon_proc_status(pool, "Threads") == WORKERS + 4 && state_of(pool) == 'S';
+	return daemon_proc_status(pool, "Threads") == WORKERS + 4 && daemon_proc_state(pool) == 'S';
 }
 
 /* No more addresses than so many for the pool; 0: as many as it likes. */
@@ -173,7 +160,7 @@ START_TEST(a_client_whose_rings_cannot_be_mapped_is_told_and_the_next_one_has_th
 	daemon_start(&d, workers, "--socket-mode=0666", NULL);
 	limit_pool(tenant_segment_size(WORKERS) / 2);
 	pid = daemon_client(newcomer, OTHER_UID);
-	DAEMON_AWAIT(atomic_load(step) == 1 || state_of(pid) == 'Z');
+	DAEMON_AWAIT(atomic_load(step) == 1 || daemon_proc_state(pid) == 'Z');
 	if (!atomic_load(step))
 		ck_assert_int_eq(daemon_reap(pid), 0);
 	limit_pool(0);
@@ -290,7 +277,7 @@ START_TEST(a_manager_that_is_stopped_keeps_no_client_of_the_pools_waiting)
 	DAEMON_AWAIT(daemon_counter(&d, "roots") == 1);
 	for (int64_t i = 0; i < 100; i++)
 		jobs_see(c, jobs_submit(c, "null:add", 0, i, 1), i + 1);
-	ck_assert_int_eq(state_of(d.manager), 'T');
+	ck_assert_int_eq(daemon_proc_state(d.manager), 'T');
 	go_on(d.manager);
 	/* Each slot is free again, for the manager has heard of each. */
 	for (uint32_t i = 0; i < LEAVERS; i++)

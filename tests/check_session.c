@@ -400,17 +400,8 @@ END_TEST
 /* It has said how many clients there are, for which it needs a socket, and is back in its loop. */
 static void await_quiet(pid_t pid)
 {
-	char path[64], state = '?';
-
 	service_expect("STATUS=Running: 2 workers, 1 clients");
-	(void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	while (state != 'S') {
-		FILE *f = fopen(path, "re");
-
-		ck_assert_ptr_nonnull(f);
-		ck_assert_int_eq(fscanf(f, "%*d (%*[^)]) %c", &state), 1);
-		(void)fclose(f);
-	}
+	DAEMON_AWAIT(daemon_proc_state(pid) == 'S');
 }
 
 /* So that a process may have as many descriptors as it has now, and one more. */

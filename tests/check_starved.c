@@ -265,19 +265,6 @@ START_TEST(a_starved_worker_is_moved_when_its_job_is_to_end)
 }
 END_TEST
 
-/* How the kernel sees it: R, S, ... */
-static char state_of(uint32_t worker)
-{
-	_cleanup_fclose_ FILE *f = NULL;
-	char path[64], state = 0;
-
-	(void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)thread_of(worker));
-	f = fopen(path, "re");
-	ck_assert_ptr_nonnull(f);
-	ck_assert_int_eq(fscanf(f, "%*d (%*[^)]) %c", &state), 1);
-	return state;
-}
-
 START_TEST(a_worker_whose_task_sleeps_in_a_system_call_is_not_starved)
 {
 	union fk_value ignored = { .i64 = 0 };
@@ -291,7 +278,7 @@ START_TEST(a_worker_whose_task_sleeps_in_a_system_call_is_not_starved)
 	request.task = jobs_task(c, "hang:wait");
 	ck_assert_int_eq(fk_submit_batch(c, &request, 1, 0, &job), 0);
 	DAEMON_AWAIT(daemon_counter(&d, "roots") == 1);
-	DAEMON_AWAIT(state_of(0) == 'S' && !sleeps(0));
+	DAEMON_AWAIT(daemon_proc_state(thread_of(0)) == 'S' && !sleeps(0));
 	before = daemon_counter(&d, "starved");
 	/* Not a wait for something: this is the time in which nothing may happen. */
 	(void)poll(NULL, 0, ASLEEP_MS);

@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <sys/mman.h>
 
+#include "tests/daemon.h"
 #include "tests/store_rig.h"
 
 #define MANY 4096u /* more messages than a socket holds */
@@ -151,20 +152,6 @@ static void hear_all(uint32_t from, uint32_t to)
 	}
 }
 
-/* Asleep until something happens. */
-static bool sleeps(pid_t pid)
-{
-	char line[64], state = 0;
-	FILE *f;
-
-	(void)snprintf(line, sizeof(line), "/proc/%d/stat", (int)pid);
-	f = fopen(line, "re");
-	ck_assert_ptr_nonnull(f);
-	ck_assert_int_eq(fscanf(f, "%*d (%*[^)]) %c", &state), 1);
-	(void)fclose(f);
-	return state == 'S';
-}
-
 /* Reads the rest, as a service manager that has caught up. */
 static pid_t hear_later(uint32_t n_puts, const char *const *removed)
 {
@@ -196,7 +183,7 @@ static pid_t hear_later(uint32_t n_puts, const char *const *removed)
 		ck_assert_str_eq(m.text, "BARRIER=1");
 		ck_assert_uint_eq(m.n, 1);
 		/* All that it has is closed then; and until then it is waited for. */
-		while (!sleeps(getppid()))
+		while (daemon_proc_state(getppid()) != 'S')
 			sched_yield();
 		ck_assert(!*ended);
 		(void)close(m.fds[0]);

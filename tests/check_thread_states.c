@@ -2,16 +2,15 @@
 /* thread_states: what is seen of processes that sleep, run, are stopped, or are not there */
 #include "daemon/thread_states.h"
 
-#include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/check_unit.h"
+#include "tests/daemon.h"
 
 static void *rest(void *arg)
 {
@@ -44,21 +43,6 @@ static pid_t begin(void *(*last)(void *))
 	_exit(1);
 }
 
-static uint32_t count_threads(pid_t pid)
-{
-	char path[64];
-	uint32_t n = 0;
-	DIR *dir;
-
-	(void)snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-	dir = opendir(path);
-	ck_assert_ptr_nonnull(dir);
-	for (struct dirent *e; (e = readdir(dir));)
-		n += e->d_name[0] != '.';
-	ck_assert_int_eq(closedir(dir), 0);
-	return n;
-}
-
 static void end(pid_t pid)
 {
 	ck_assert_int_eq(kill(pid, SIGKILL), 0);
@@ -83,7 +67,7 @@ START_TEST(it_is_not_if_one_runs_or_waits_for_a_CPU)
 	pid_t pid = begin(spin);
 	uint32_t n = 0;
 
-	while (count_threads(pid) < 3)
+	while (daemon_proc_status(pid, "Threads") < 3)
 		;
 	for (uint32_t i = 0; i < 100; i++)
 		n += thread_states_look(pid).asleep;

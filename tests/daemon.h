@@ -187,10 +187,11 @@ int64_t daemon_pss(pid_t pid);
  * involuntary context switches. */
 uint64_t daemon_switches(pid_t pid);
 
-/*
- * True if all threads of a process are in this state, by its letter in /proc: S asleep, T stopped;
- * false if it is not there.
- */
+/* State of a thread, or of the first thread of a process, by its letter in /proc: R runs or wants a
+ * CPU, S asleep, T stopped, Z ended; '?' if it is not there. */
+char daemon_proc_state(pid_t tid);
+
+/* True if all threads of a process are in this state; false if it is not there. */
 bool daemon_is_all(pid_t pid, char state);
 
 /* Stops a process with SIGSTOP, and waits until each of its threads has stopped: a moment after

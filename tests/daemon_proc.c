@@ -89,12 +89,13 @@ uint64_t daemon_switches(pid_t pid)
 	return sum;
 }
 
-/* The state in a file stat, '?' if there is none. */
-static char proc_state(const char *path)
+char daemon_proc_state(pid_t tid)
 {
-	_cleanup_fclose_ FILE *f = fopen(path, "re");
-	char state = '?';
+	_cleanup_fclose_ FILE *f = NULL;
+	char path[64], state = '?';
 
+	(void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)tid);
+	f = fopen(path, "re");
 	return f && fscanf(f, "%*d (%*[^)]) %c", &state) == 1 ? state : '?';
 }
 
@@ -102,7 +103,7 @@ bool daemon_is_all(pid_t pid, char state)
 {
 	_cleanup_closedir_ DIR *dir = NULL;
 	bool all = false;
-	char path[512];
+	char path[64];
 	struct dirent *e;
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
@@ -110,8 +111,7 @@ bool daemon_is_all(pid_t pid, char state)
 	while (dir && (e = readdir(dir))) {
 		if (e->d_name[0] == '.')
 			continue;
-		(void)snprintf(path, sizeof(path), "/proc/%d/task/%s/stat", (int)pid, e->d_name);
-		all = proc_state(path) == state;
+		all = daemon_proc_state(atoi(e->d_name)) == state;
 		if (!all)
 			break;
 	}
@@ -126,11 +126,7 @@ void daemon_suspend(pid_t pid)
 
 bool daemon_is_quiet(struct daemon *d)
 {
-	pid_t pool = daemon_pool(d);
-	char path[64];
-
-	(void)snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", (int)pool, (int)pool);
-	return daemon_is_all(d->manager, 'S') && proc_state(path) == 'S';
+	return daemon_is_all(d->manager, 'S') && daemon_proc_state(daemon_pool(d)) == 'S';
 }
 
 bool daemon_may_all(void)
