@@ -12,14 +12,12 @@
  */
 #define CHECK_TIMEOUT 120
 
-#include <inttypes.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <unistd.h>
 
-#include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/util.h"
 #include "daemon/topology.h"
@@ -146,20 +144,6 @@ static int cpus_of(uint32_t worker)
 	return CPU_COUNT(&set);
 }
 
-/* The CPU time that a worker has had, ns. */
-static uint64_t ran(uint32_t worker)
-{
-	_cleanup_fclose_ FILE *f = NULL;
-	uint64_t ns = 0;
-	char path[64];
-
-	(void)snprintf(path, sizeof(path), "/proc/%d/schedstat", (int)thread_of(worker));
-	f = fopen(path, "re");
-	ck_assert_ptr_nonnull(f);
-	ck_assert_int_eq(fscanf(f, "%" SCNu64, &ns), 1);
-	return ns;
-}
-
 static bool sleeps(uint32_t worker)
 {
 	return wake_rests(wake_load(&d.board->workers[worker].wake));
@@ -175,10 +159,11 @@ static bool call_without(fk_client *c, uint32_t cpu, uint64_t *ret_ns)
 	/* What others may have of the CPU comes at the end of a period in which they want some. */
 	(void)poll(NULL, 0, HOG_PERIOD_MS);
 	DAEMON_AWAIT(sleeps(0) && sleeps(1));
-	before = ran(0);
+	before = daemon_cpu_ns(thread_of(0));
 	atomic_store(&hog->ends, clock_ns() + CLIENT_TICK_NS - HOG_SPARE);
 	*ret_ns = call_jobs(c);
-	without = atomic_load(&hog->runs) && (cpus_of(0) > 1 || ran(0) == before);
+	without = atomic_load(&hog->runs) &&
+		  (cpus_of(0) > 1 || daemon_cpu_ns(thread_of(0)) == before);
 	end_hog(pid);
 	return without;
 }

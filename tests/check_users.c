@@ -200,24 +200,11 @@ static void visit_often(void)
 	_exit(0);
 }
 
-/* Of the manager's main thread, ns. */
-static uint64_t manager_cpu(void)
-{
-	_cleanup_fclose_ FILE *f = NULL;
-	unsigned long long ns = 0;
-	char path[64];
-
-	(void)snprintf(path, sizeof(path), "/proc/%d/schedstat", (int)d.manager);
-	f = fopen(path, "re");
-	ck_assert(f && fscanf(f, "%llu", &ns) == 1);
-	return ns;
-}
-
 /* Others come all the same, until HURRY_TIME has passed. Returns how often. */
 static uint64_t visited_for_a_while(const char *meanwhile)
 {
-	uint64_t began = clock_ns(), cpu = manager_cpu(), dials = atomic_load(&shared->n_dials);
-	uint64_t visits = 0, took;
+	uint64_t began = clock_ns(), cpu = daemon_cpu_ns(d.manager);
+	uint64_t dials = atomic_load(&shared->n_dials), visits = 0, took;
 	double seconds;
 
 	atomic_store(&shared->worst_ns, 0);
@@ -233,7 +220,7 @@ static uint64_t visited_for_a_while(const char *meanwhile)
 		     meanwhile, (double)(atomic_load(&shared->n_dials) - dials) / seconds,
 		     (double)visits / seconds,
 		     (double)atomic_load(&shared->worst_ns) / (double)NSEC_PER_MSEC,
-		     100 * (double)(manager_cpu() - cpu) / (double)took);
+		     100 * (double)(daemon_cpu_ns(d.manager) - cpu) / (double)took);
 	return visits;
 }
 

@@ -183,6 +183,9 @@ int64_t daemon_oom_score(pid_t pid);
 /* Memory of a process in kB: what stands as "Pss" in its smaps_rollup. */
 int64_t daemon_pss(pid_t pid);
 
+/* CPU time of a thread, or of the first thread of a process, ns. */
+uint64_t daemon_cpu_ns(pid_t tid);
+
 /* Of all threads of a process together, but those that io_uring has there: voluntary and
  * involuntary context switches. */
 uint64_t daemon_switches(pid_t pid);

@@ -54,6 +54,18 @@ int64_t daemon_pss(pid_t pid)
 	return daemon_number(path, "Pss");
 }
 
+uint64_t daemon_cpu_ns(pid_t tid)
+{
+	_cleanup_fclose_ FILE *f = NULL;
+	uint64_t ns = 0;
+	char path[64];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/schedstat", (int)tid);
+	f = fopen(path, "re");
+	ck_assert(f && fscanf(f, "%" SCNu64, &ns) == 1);
+	return ns;
+}
+
 /* A thread that io_uring has in the process: the last one stays, and looks around every 5 s. */
 static bool daemon_is_kernels(pid_t pid, const char *tid)
 {
