@@ -236,8 +236,7 @@ START_TEST(fibers_that_read_end_with_a_client_that_is_killed)
 	start("--workers=2");
 	pid = daemon_client(submits_and_stays, 0);
 	await_reading(1000);
-	ck_assert_int_eq(kill(pid, SIGKILL), 0);
-	ck_assert_int_eq(daemon_reap(pid), 256 + SIGKILL);
+	daemon_kill_client(pid);
 	see_talk_and_end();
 }
 END_TEST

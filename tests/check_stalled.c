@@ -291,12 +291,6 @@ static pid_t hold_pool(const TTest *test, pid_t pool)
 	return 0;
 }
 
-static void let_go(pid_t holder)
-{
-	ck_assert_int_eq(kill(holder, SIGKILL), 0);
-	ck_assert_int_eq(daemon_reap(holder), 256 + SIGKILL);
-}
-
 START_TEST(a_pool_that_does_not_end_is_abandoned_and_the_next_one_serves)
 {
 	volatile unsigned char *gate;
@@ -335,7 +329,7 @@ START_TEST(a_pool_that_does_not_end_is_abandoned_and_the_next_one_serves)
 	(void)snprintf(text, sizeof(text), "pool (pid %d) was killed", (int)pool);
 	ck_assert(daemon_logged(&d, text, "has not ended"));
 	/* And its end is noticed. */
-	let_go(holder);
+	daemon_kill_client(holder);
 	DAEMON_AWAIT(daemon_logged(&d, "which was abandoned", "has ended"));
 	jobs_end(&d, c);
 }
@@ -376,7 +370,7 @@ START_TEST(the_next_manager_abandons_it_as_well)
 	ck_assert(!daemon_logged(&d, "are disconnected", ""));
 	ck_assert_int_eq(fk_close(c), 0);
 	if (holder)
-		let_go(holder);
+		daemon_kill_client(holder);
 	kept_stop(&d, store);
 }
 END_TEST

@@ -30,13 +30,13 @@
 #define HOG_PERIOD_MS 1200
 #define ASLEEP_MS     300
 #define HOG_SPARE     (100 * NSEC_PER_MSEC)
-#define HOG_S	      10u /* the hog ends itself */
+#define HOG_S	      10u /* at most */
 
 static struct daemon d;
 
 struct hog {
 	_Atomic bool runs;
-	_Atomic uint64_t ends; /* when it ends itself, clock_ns() */
+	_Atomic uint64_t ends; /* when it leaves the CPU, clock_ns() */
 };
 
 static struct hog *hog;
@@ -84,13 +84,8 @@ static pid_t start_hog(uint32_t cpu)
 	while (clock_ns() < atomic_load(&hog->ends))
 		;
 	atomic_store(&hog->runs, false);
-	_exit(0);
-}
-
-static void end_hog(pid_t pid)
-{
-	ck_assert_int_eq(kill(pid, SIGKILL), 0);
-	(void)daemon_reap(pid);
+	for (;;)
+		(void)pause();
 }
 
 /* A pool of two workers, and this program on another CPU than worker 0. Returns worker 0's. */
@@ -164,7 +159,7 @@ static bool call_without(fk_client *c, uint32_t cpu, uint64_t *ret_ns)
 	*ret_ns = call_jobs(c);
 	without = atomic_load(&hog->runs) &&
 		  (cpus_of(0) > 1 || daemon_cpu_ns(thread_of(0)) == before);
-	end_hog(pid);
+	daemon_kill_client(pid);
 	return without;
 }
 
@@ -204,7 +199,7 @@ START_TEST(a_starved_worker_may_run_elsewhere_until_it_is_pinned_again)
 	pid = start_hog(cpu);
 	DAEMON_AWAIT(cpus_of(0) > 1);
 	ck_assert_int_gt(daemon_counter(&d, "starved"), 0);
-	end_hog(pid);
+	daemon_kill_client(pid);
 	DAEMON_AWAIT(cpus_of(0) == 1);
 	*(volatile char *)gate.buf.data = 1;
 	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_DONE);
@@ -230,7 +225,7 @@ static bool cancel_beside(fk_client *c, uint32_t cpu)
 	ck_assert_int_eq(fk_cancel(c, job), 0);
 	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_CANCELLED);
 	ck_assert(atomic_load(&hog->runs));
-	end_hog(pid);
+	daemon_kill_client(pid);
 	return daemon_counter(&d, "hurried") > before;
 }
 

@@ -50,12 +50,6 @@ static void begin(void)
 	shared = daemon_share(sizeof(*shared));
 }
 
-static void end_hog(pid_t hog)
-{
-	ck_assert_int_eq(kill(hog, SIGKILL), 0);
-	ck_assert_int_eq(daemon_reap(hog), 256 + SIGKILL);
-}
-
 /* A user who opens, calls, and closes. The exit status says what went wrong. */
 static void visit(void)
 {
@@ -126,7 +120,7 @@ START_TEST(who_connects_and_says_nothing_keeps_nobody_out)
 	for (uint32_t i = 0; i < 20; i++)
 		visited(OTHER_UID);
 	/* A uid's own are in the same boat; but who is quick gets through. */
-	end_hog(hog);
+	daemon_kill_client(hog);
 	visited(HOG_UID);
 	ck_assert_int_eq(daemon_stop(&d), 0);
 }
@@ -245,7 +239,7 @@ START_TEST(a_user_that_connects_in_a_loop_waits_and_others_do_not)
 	most = (clock_ns() - began + QUOTA_BURST_NS) / QUOTA_CONNECT_NS + 1;
 	ck_assert_msg(accepted <= most, "%" PRIu64 " connections, at most %" PRIu64, accepted,
 		      most);
-	end_hog(pid);
+	daemon_kill_client(pid);
 	visited(HOG_UID);
 	ck_assert_int_eq(daemon_stop(&d), 0);
 }
@@ -302,7 +296,7 @@ static void takes_all(uint32_t n, const char *text)
 	atomic_store(&shared->again, 1);
 	DAEMON_AWAIT(!atomic_load(&shared->again));
 	visited(OTHER_UID - 3);
-	end_hog(pid);
+	daemon_kill_client(pid);
 	/* In the end: the pool is to release what it had, and that is to be taken back. */
 	DAEMON_AWAIT(daemon_reap(daemon_client(visit, HOG_UID)) == 0);
 	ck_assert_int_eq(daemon_stop(&d), 0);
@@ -463,7 +457,7 @@ START_TEST(slots_of_the_dead_come_back_though_their_rings_are_kept_full)
 	for (uint32_t i = 0; i < 8; i++)
 		ck_assert_int_eq(daemon_reap(daemon_client(die, HOG_UID)), 256 + SIGKILL);
 	visited(OTHER_UID);
-	end_hog(pid);
+	daemon_kill_client(pid);
 	/* In the end: the pool is to release what it had, and that is to be taken back. */
 	DAEMON_AWAIT(daemon_reap(daemon_client(visit, HOG_UID)) == 0);
 	ck_assert_int_eq(daemon_stop(&d), 0);

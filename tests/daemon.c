@@ -335,6 +335,12 @@ int daemon_reap(pid_t pid)
 	return WIFSIGNALED(status) ? 256 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
+void daemon_kill_client(pid_t pid)
+{
+	ck_assert_int_eq(kill(pid, SIGKILL), 0);
+	ck_assert_int_eq(daemon_reap(pid), 256 + SIGKILL);
+}
+
 void *daemon_share(size_t size)
 {
 	void *shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

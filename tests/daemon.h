@@ -165,6 +165,9 @@ pid_t daemon_spawn(struct daemon *d, const char *output, const char *const *argv
 /* Waits for a child's end. Returns its status, or 256 + its signal. */
 int daemon_reap(pid_t pid);
 
+/* Kills a client process, which must not have ended, and waits for its end. */
+void daemon_kill_client(pid_t pid);
+
 /* True if a child has ended; daemon_reap() says how. */
 bool daemon_has_ended(pid_t pid);
 
