@@ -91,39 +91,36 @@ START_TEST(a_pool_that_is_stopped_from_outside_is_continued_once_and_ended_the_s
 }
 END_TEST
 
-START_TEST(a_task_that_stops_the_pool_once_is_DONE)
+/* The task has the pool stopped once. */
+static void see_continued(const char *confine, const char *task)
 {
 	fk_job job;
+	pid_t pool;
 
-	setup("--confine=off");
+	setup(confine);
+	pool = daemon_pool(&d);
 	other_user_begin(&d);
-	job = jobs_submit(c, "stall:stop", 0, 1, 0);
+	job = jobs_submit(c, task, 0, 1, 0);
 	DAEMON_AWAIT(daemon_logged(&d, "was stopped by a signal for 1", "it is continued"));
 	jobs_see(c, job, 1);
 	queue();
 	see_queued();
-	other_user_end("a task that stops the pool");
+	other_user_end(task);
 	ck_assert_uint_eq(crashes(), 0);
+	ck_assert_int_eq(daemon_pool(&d), pool);
 	jobs_end(&d, c);
+}
+
+START_TEST(a_task_that_stops_the_pool_once_is_DONE)
+{
+	see_continued("--confine=off", "stall:stop");
 }
 END_TEST
 
 /* With the sandbox: it refuses the signal if a task sends it, but not the timer. */
 START_TEST(a_pool_that_the_timer_of_a_task_stops_is_continued)
 {
-	pid_t pool;
-
-	setup(NULL);
-	pool = daemon_pool(&d);
-	other_user_begin(&d);
-	jobs_see(c, jobs_submit(c, "stall:stop_later", 0, 1, 0), 0);
-	DAEMON_AWAIT(daemon_logged(&d, "was stopped by a signal for 1", "it is continued"));
-	queue();
-	see_queued();
-	other_user_end("a timer that stops the pool");
-	ck_assert_uint_eq(crashes(), 0);
-	ck_assert_int_eq(daemon_pool(&d), pool);
-	jobs_end(&d, c);
+	see_continued(NULL, "stall:stop_later");
 }
 END_TEST
 

@@ -32,7 +32,7 @@ FK_BODY(stop)
 }
 FK_END(stop)
 
-/* Returns 0, or -1 if there is no such timer. */
+/* Returns what it got; -1 if there is no such timer. */
 FK_TASK(int64_t, stop_later, (int64_t, ms), )
 {
 	struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGSTOP };
@@ -42,7 +42,7 @@ FK_TASK(int64_t, stop_later, (int64_t, ms), )
 	if (timer_create(CLOCK_MONOTONIC, &event, &timer) < 0 ||
 	    timer_settime(timer, 0, &once, NULL) < 0)
 		FK_LEAF(-1);
-	FK_LEAF(0);
+	FK_LEAF(ms);
 }
 FK_BODY(stop_later)
 {
@@ -121,6 +121,6 @@ FK_END(hush)
 
 FK_EXPORT(hush, "from:i64, stride:i64, n:i64 -> i64", 0,
 	  "Clears words of the board at a distance in bytes, after 300 ms; 0")
-FK_EXPORT(stop_later, "ms:i64 -> i64", 0, "A timer stops the pool by SIGSTOP, once; 0")
+FK_EXPORT(stop_later, "ms:i64 -> i64", 0, "A timer stops the pool by SIGSTOP, once; ms")
 FK_EXPORT(stop, "n:i64 -> i64", 0, "Stops the pool by SIGSTOP n times; n")
 FK_MODULE(stall, "Tasks that keep the pool from running")
