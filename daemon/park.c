@@ -110,7 +110,7 @@ void park_fetch(struct pool *pool, uint32_t worker, uint32_t cpu)
 
 void park_return(struct worker *w)
 {
-	/* Relaxed: as above. */
+	/* Relaxed: before it sleeps the worker looks behind a full fence (starved/away [A2]). */
 	if (likely(!atomic_load_explicit(&w->away, memory_order_relaxed)))
 		return;
 	atomic_store_explicit(&w->away, 0, memory_order_relaxed);

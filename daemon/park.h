@@ -104,7 +104,8 @@ bool park_may_fetch(struct pool *pool, uint32_t worker, uint32_t cpu);
  * thread of the pool. */
 void park_fetch(struct pool *pool, uint32_t worker, uint32_t cpu);
 
-/* The worker itself, with no job: goes back to its own CPU if it was moved. */
+/* Moves a worker that was moved back to its own CPU. The worker itself, with no job; or whoever has
+ * moved it. */
 void park_return(struct worker *worker);
 
 /* Wakes the dispatcher, which wants to be called. */

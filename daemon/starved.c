@@ -16,6 +16,7 @@
 #include "daemon/pool.h"
 #include "daemon/topology.h"
 #include "daemon/worker.h"
+#include "shm/fence.h"
 #include "shm/wake.h"
 
 /* A pool of many workers is looked at less often: each look reads each clock. */
@@ -105,6 +106,11 @@ static void starved_hurry(struct pool *pool)
 		    !starved_is_runnable(w))
 			continue;
 		park_fetch(pool, i, (uint32_t)cpu);
+		/* ORDER starved/away [A2]: full, the worker is away before the look at its job.
+		 * Pairs with worker_wait(): if that has not seen it, the job is over here. */
+		fence_full();
+		if (!hang_is_doomed(pool, w))
+			park_return(w);
 		/* Relaxed: a statistic. */
 		atomic_fetch_add_explicit(&pool->board->counters[BOARD_POOL].hurried, 1,
 					  memory_order_relaxed);

@@ -183,6 +183,9 @@ static void worker_wait(struct worker *w, uint32_t how, uint32_t value, uint32_t
 
 	stopwatch_set(rested, true, now);
 	trace_rest(w, how);
+	/* ORDER starved/away [A2]: the full fence of wake_prepare() or wake_parked() stands between
+	 * the end of its job and the look whether it is away. Pairs with starved_hurry(). */
+	park_return(w);
 	bell_wait(&w->board->wake, value, &w->bell, heard, ns ? now + ns : 0);
 	trace_awake(w, how);
 	stopwatch_set(rested, false, clock_ns());
