@@ -19,18 +19,18 @@
 /* The forkd.conf; its `at` is NULL outside of a call. */
 static struct fuzz_input conf;
 
-/* The linker puts these in the place of fopen() and fclose(): --wrap. libFuzzer has files to open,
- * too. */
-FILE *__real_fopen(const char *path, const char *mode);
-FILE *__wrap_fopen(const char *path, const char *mode);
+/* The linker puts these in the place of options_file_open() and fclose(): --wrap. libFuzzer has
+ * files to close, too. */
+int __wrap_options_file_open(FILE **ret_file, const char *name, struct options_error *ret_error);
 int __real_fclose(FILE *file);
 int __wrap_fclose(FILE *file);
 
-FILE *__wrap_fopen(const char *path, const char *mode)
+int __wrap_options_file_open(FILE **ret_file, const char *name, struct options_error *ret_error)
 {
-	if (!conf.at)
-		return __real_fopen(path, mode);
-	return fuzz_file_open(conf.at, (size_t)(conf.end - conf.at));
+	(void)name;
+	(void)ret_error;
+	*ret_file = fuzz_file_open(conf.at, (size_t)(conf.end - conf.at));
+	return 0;
 }
 
 int __wrap_fclose(FILE *file)
