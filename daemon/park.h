@@ -104,8 +104,8 @@ bool park_may_fetch(struct pool *pool, uint32_t worker, uint32_t cpu);
  * thread of the pool. */
 void park_fetch(struct pool *pool, uint32_t worker, uint32_t cpu);
 
-/* Moves a worker that was moved back to its own CPU. The worker itself, with no job; or whoever has
- * moved it. */
+/* Pins a worker that was moved to its own CPU again. The worker itself, without a job, or the
+ * thread that has moved it. */
 void park_return(struct worker *worker);
 
 /* Wakes the dispatcher, which wants to be called. */

@@ -120,7 +120,7 @@ static void starved_hurry(struct pool *pool)
 
 void starved_expect(struct pool *pool)
 {
-	/* Relaxed: who wakes the dispatcher has a full fence. A client that ends with thousands of
+	/* Relaxed: pool_wake_dispatcher() has a full fence. A client that ends with thousands of
 	 * jobs is news once. */
 	if (atomic_exchange_explicit(&pool->starved.news, true, memory_order_relaxed))
 		return;
