@@ -108,19 +108,13 @@ static uint64_t hang_doomed_row(struct pool *pool, uint32_t row)
 	return ((uint64_t)row + 1) << 32 | now.generation;
 }
 
-/* The same of the job that the worker runs. */
-static uint64_t hang_doomed(struct pool *pool, const struct worker *w)
+uint64_t hang_doomed(struct pool *pool, const struct worker *w)
 {
 	/* Relaxed: it is looked at again, and has to be the same each time. */
 	uint32_t row = atomic_load_explicit(&w->ledger->job, memory_order_relaxed);
 
 	/* The number stands where a wild task can write. */
 	return row / pool->max_jobs < pool->max_clients ? hang_doomed_row(pool, row) : 0;
-}
-
-bool hang_is_doomed(struct pool *pool, const struct worker *w)
-{
-	return hang_doomed(pool, w);
 }
 
 static uint64_t hang_beat(const struct worker *w)

@@ -121,8 +121,8 @@ void hang_expect(struct pool *pool);
  * process if a worker has held out for too long. */
 uint64_t hangs_check(struct pool *pool);
 
-/* True if the worker runs a job that is to end. */
-bool hang_is_doomed(struct pool *pool, const struct worker *worker);
+/* The job that the worker runs, as a number, if it is to end; or 0. Any thread of the pool. */
+uint64_t hang_doomed(struct pool *pool, const struct worker *worker);
 
 /* What a worker's thread has had of CPUs, ns. Any thread of the pool. */
 uint64_t hang_cpu(const struct worker *worker);

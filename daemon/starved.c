@@ -101,7 +101,7 @@ static void starved_hurry(struct pool *pool)
 	for (uint32_t i = 0; cpu >= 0 && i < pool->n_workers; i++) {
 		struct worker *w = &pool->workers[i];
 
-		if (starved_rests(w) || !hang_is_doomed(pool, w) ||
+		if (starved_rests(w) || !hang_doomed(pool, w) ||
 		    !park_may_fetch(pool, i, (uint32_t)cpu) || starved_runs(w) ||
 		    !starved_is_runnable(w))
 			continue;
@@ -109,7 +109,7 @@ static void starved_hurry(struct pool *pool)
 		/* ORDER starved/away [A2]: full, the worker is away before the look at its job.
 		 * Pairs with worker_wait(): if that has not seen it, the job is over here. */
 		fence_full();
-		if (!hang_is_doomed(pool, w))
+		if (!hang_doomed(pool, w))
 			park_return(w);
 		/* Relaxed: a statistic. */
 		atomic_fetch_add_explicit(&pool->board->counters[BOARD_POOL].hurried, 1,
