@@ -68,7 +68,7 @@ struct pool;
 #define STARVED_SELDOM	(80 * NSEC_PER_MSEC) /* while all workers sleep */
 #define STARVED_UNKNOWN UINT64_MAX	     /* of a CPU clock: it was not read at the last look */
 
-/* The dispatcher's, but for news, which any thread sets. */
+/* The dispatcher's, except news, which any thread sets. */
 struct starved {
 	uint64_t cpu[LIMIT_WORKERS]; /* what each worker's clock said at the last look, ns */
 	uint64_t next;		     /* when it looks again, CLOCK_MONOTONIC, ns */
