@@ -16,7 +16,7 @@
 
 #define WORDS 24
 
-/* The forkd.conf; its `at` is NULL outside of a call. */
+/* The forkd.conf. */
 static struct fuzz_input conf;
 
 /* The linker puts these in the place of options_file_open() and fclose(): --wrap. libFuzzer has
@@ -60,7 +60,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	conf = size ? input : (struct fuzz_input){ (const uint8_t *)"", (const uint8_t *)"" };
 	r = options_args_parse(&o, argc, argv, &action, &error);
-	conf.at = NULL;
 	FUZZ_ASSERT(!fuzz_file.at);
 
 	if (r == 0) {
