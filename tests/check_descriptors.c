@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * descriptors: a task that uses up all that the pool may have; who comes then is refused, and
- * nothing else happens
+ * descriptors: a task takes care that the pool may open none; a client that connects then is
+ * refused, and nothing else happens
  */
 #include <errno.h>
+#include <unistd.h>
 
 #define CHECK_TIMEOUT 120
 #include "tests/check_unit.h"
@@ -19,7 +20,7 @@ static int64_t descriptors(fk_client *c, int64_t most)
 	return n;
 }
 
-START_TEST(who_comes_while_a_task_has_all_descriptors_is_refused_and_what_runs_goes_on)
+START_TEST(a_client_that_connects_while_no_descriptor_is_left_is_refused)
 {
 	fk_client *c, *late = NULL;
 	fk_job job;
@@ -28,7 +29,7 @@ START_TEST(who_comes_while_a_task_has_all_descriptors_is_refused_and_what_runs_g
 	daemon_start(&d, "--workers=2", "--confine=normal", NULL);
 	c = daemon_open(&d);
 	pool = daemon_pool(&d);
-	ck_assert_int_eq(descriptors(c, 100), -EMFILE);
+	ck_assert_int_eq(descriptors(c, STDERR_FILENO + 1), -EMFILE);
 	job = jobs_submit(c, "crash:spin", 0, 60000, 0);
 	for (int i = 0; i < 3; i++)
 		ck_assert_int_lt(fk_open(d.socket, NULL, &late), 0);
@@ -45,5 +46,4 @@ START_TEST(who_comes_while_a_task_has_all_descriptors_is_refused_and_what_runs_g
 }
 END_TEST
 
-CHECK_MAIN("descriptors",
-	   who_comes_while_a_task_has_all_descriptors_is_refused_and_what_runs_goes_on)
+CHECK_MAIN("descriptors", a_client_that_connects_while_no_descriptor_is_left_is_refused)

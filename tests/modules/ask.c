@@ -52,26 +52,21 @@ FK_TASK(int64_t, thread, (int64_t, n))
 FK_NO_BODY(thread)
 FK_END(thread)
 
-/* Takes all descriptors, until the process has this many; 0: gives them back. The error of the last
- * one that it did not get. */
+/* Bounds the process to this many descriptors, 0: to as many as before. Returns the error of the
+ * next one, or 0. Those that are open stay: one that another thread closes is no room. */
 FK_TASK(int64_t, descriptors, (int64_t, most))
 {
-	static int first = -1, last;
+	static rlim_t before;
 	struct rlimit limit;
 	int fd;
 
-	if (!most) {
-		for (fd = first; fd >= 0 && fd <= last; fd++)
-			(void)close(fd);
-		FK_LEAF(0);
-	}
 	(void)getrlimit(RLIMIT_NOFILE, &limit);
-	limit.rlim_cur = (rlim_t)most;
+	if (!before)
+		before = limit.rlim_cur;
+	limit.rlim_cur = most ? (rlim_t)most : before;
 	(void)setrlimit(RLIMIT_NOFILE, &limit);
-	first = last = dup(STDERR_FILENO);
-	while ((fd = dup(STDERR_FILENO)) >= 0)
-		last = fd;
-	FK_LEAF(-errno);
+	fd = dup(STDERR_FILENO);
+	FK_LEAF(fd < 0 ? -errno : close(fd));
 }
 FK_NO_BODY(descriptors)
 FK_END(descriptors)
@@ -79,6 +74,6 @@ FK_END(descriptors)
 FK_EXPORT(call, "nr:i64, a:i64, b:i64, c:i64, d:i64, e:i64 -> i64", 0,
 	  "A system call; what it returns, or a negative errno")
 FK_EXPORT(foreign, "nr:i64 -> i64", 0, "A system call of 32-bit programs, without arguments")
-FK_EXPORT(descriptors, "most:i64 -> i64", 0, "Uses up all descriptors, or gives them back")
+FK_EXPORT(descriptors, "most:i64 -> i64", 0, "Bounds the descriptors of the process")
 FK_EXPORT(thread, "n:i64 -> i64", 0, "Gives n back, by way of a thread")
 FK_MODULE(ask, "Tasks that ask the kernel for things")
