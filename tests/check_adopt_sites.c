@@ -97,6 +97,8 @@ static void die_taking_over(const char *site)
 	jobs[0] = jobs_hold(c, 0, &gates[0]);
 	jobs[1] = jobs_hold(c, FK_IDEMPOTENT, &gates[1]);
 	DAEMON_AWAIT(jobs_running(&d, NULL) == 2);
+	/* It must not come to the site itself: it stores a word when it has lived for a second. */
+	daemon_suspend(d.manager);
 	daemon_mine(&d, site, 0);
 	kept_kill(&d, store);
 	DAEMON_AWAIT(!daemon_is_mined(&d));
