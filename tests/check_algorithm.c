@@ -100,12 +100,12 @@ FK_MODULE(algorithm, "Algorithms, to be tested")
 
 static void refused(const char *text, const char *message)
 {
-	compile_refused("algorithm.h", text, message, message);
+	compile_refused(compile_cc(), COMPILE_FLAGS, "algorithm.h", text, message);
 }
 
 static void taken(const char *text)
 {
-	compile_taken("algorithm.h", text);
+	compile_taken(compile_cc(), COMPILE_FLAGS, "algorithm.h", text);
 }
 
 #define STEP "static inline double step(double s, const double *x) { return s + *x; }\n"
@@ -163,7 +163,7 @@ END_TEST
 START_TEST(an_array_of_another_type_is_an_error)
 {
 	ck_assert_int_ne(
-		compile("algorithm.h",
+		compile(compile_cc(), COMPILE_FLAGS, "algorithm.h",
 			"#pragma GCC diagnostic error \"-Wincompatible-pointer-types\"\n" LESS
 			"FK_SORT(f, int, less)\n" USE("FK_CALL_VOID", "f, &self->d, 0, 0, 0")),
 		0);

@@ -2,7 +2,8 @@
 /*
  * tests/compile.h - snippets of modules that the compiler is to take, or to refuse
  *
- * With the compiler that this tree was configured with ($CC), as a module's author would call it.
+ * As a module's author would call a compiler. Messages are C's own, whatever language the tester
+ * speaks.
  */
 #ifndef TESTS_COMPILE_H
 #define TESTS_COMPILE_H
@@ -13,13 +14,24 @@
 #include <string.h>
 #include <sys/wait.h>
 
-/* The words of the last compile(). */
+/* The messages of the last compile(). */
 static char compile_message[65536];
 
-/* Compiles a module of this text, which includes <forkd/HEADER>. Returns the compiler's status. */
-static inline int compile(const char *header, const char *text)
+/* The compiler that this tree was configured with. */
+static inline const char *compile_cc(void)
 {
-	const char *cc = getenv("CC"), *top = getenv("top_srcdir");
+	const char *cc = getenv("CC");
+
+	return cc ? cc : "cc";
+}
+
+/* How a module is compiled, up to the name of the directory of headers. */
+#define COMPILE_FLAGS "-O1 -Wall -Wextra -I"
+
+/* Compiles a module of this text, which includes <forkd/HEADER>. Returns the compiler's status. */
+static inline int compile(const char *cc, const char *flags, const char *header, const char *text)
+{
+	const char *top = getenv("top_srcdir");
 	char path[] = "/tmp/forkd-compile.XXXXXX";
 	char command[4096];
 	size_t size;
@@ -32,11 +44,10 @@ static inline int compile(const char *header, const char *text)
 	ck_assert_ptr_nonnull(f);
 	fprintf(f, "#include <forkd/%s>\n%s\nFK_MODULE(snippet, \"A snippet\")\n", header, text);
 	ck_assert_int_eq(fclose(f), 0);
-	/* C's own messages, whatever language the tester speaks. */
-	size = (size_t)snprintf(command, sizeof(command),
-				"LC_ALL=C %s -std=gnu11 -O1 -fPIC -Wall -Wextra -I'%s/daemon' -x c "
-				"-c -o /dev/null %s 2>&1",
-				cc ? cc : "cc", top ? top : ".", path);
+	size = (size_t)snprintf(
+		command, sizeof(command),
+		"LC_ALL=C %s -std=gnu11 -fPIC %s '%s/daemon' -x c -c -o /dev/null %s 2>&1", cc,
+		flags, top ? top : ".", path);
 	ck_assert_uint_lt(size, sizeof(command));
 	f = popen(command, "r");
 	ck_assert_ptr_nonnull(f);
@@ -48,21 +59,23 @@ static inline int compile(const char *header, const char *text)
 	return WEXITSTATUS(status);
 }
 
-/* The compiler takes it without a word. */
-static inline void compile_taken(const char *header, const char *text)
+/* The compiler accepts the text without a message. */
+static inline void compile_taken(const char *cc, const char *flags, const char *header,
+				 const char *text)
 {
-	int status = compile(header, text);
+	int status = compile(cc, flags, header, text);
 
-	ck_assert_msg(status == 0 && !compile_message[0], "%s", compile_message);
+	ck_assert_msg(status == 0 && !compile_message[0], "%s %s: %s", cc, flags, compile_message);
 }
 
-/* It does not, and one of these stands in what it says, each compiler's own. */
-static inline void compile_refused(const char *header, const char *text, const char *gcc,
-				   const char *clang)
+/* The compiler refuses it with this message. */
+static inline void compile_refused(const char *cc, const char *flags, const char *header,
+				   const char *text, const char *message)
 {
-	ck_assert_msg(compile(header, text) != 0, "compiled, but must not: %s", text);
-	ck_assert_msg(strstr(compile_message, gcc) || strstr(compile_message, clang),
-		      "refused, but for: %s", compile_message);
+	ck_assert_msg(compile(cc, flags, header, text) != 0, "%s %s: compiled, but must not: %s",
+		      cc, flags, text);
+	ck_assert_msg(strstr(compile_message, message), "%s %s: \"%s\" is not in: %s", cc, flags,
+		      message, compile_message);
 }
 
 #endif

@@ -606,7 +606,7 @@ deb-test:
 	$(srcdir)/tests/debian/run $(srcdir) .
 .PHONY: deb-test
 
-EXTRA_DIST += tests/alerts.yml tests/completion.zsh tests/trace.py tests/tsan.supp
+EXTRA_DIST += tests/alerts.yml tests/completion.zsh tests/mistakes.def tests/trace.py tests/tsan.supp
 
 # Machines that are not here.
 EXTRA_DIST += \
