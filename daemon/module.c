@@ -2,11 +2,21 @@
 /*
  * daemon/module.c - loading modules
  *
- * A module's code runs with forkd's rights, so only files that nobody but root or forkd's own user
- * can change are loaded: the file and its folder belong to one of them and are not writable by
- * others. The file is opened once; what was checked is what is loaded (through /proc/self/fd). The
- * descriptors stay open until the last module is loaded: dlopen() takes a name that it has seen
- * before for the same object. Then they are closed; nothing is loaded by such a name afterwards.
+ * A module's code runs with forkd's rights, so forkd loads only files that nobody except root or
+ * forkd's own user can change: the file and its folder belong to one of them and are not writable
+ * by others.
+ *
+ * NAMES
+ *   A debugger, a profiler and a sanitizer open a module by the name that dlopen() got. So this is
+ *   the real path of the file, under two conditions:
+ *	- Only root and forkd's user can change what the path names (module_is_settled()). If one of
+ *	  them replaces the file between the check and the load, forkd refuses the module: after the
+ *	  load it compares the file's device, inode, size and time of change, and the notes of what
+ *	  was loaded, one of which is the build-id.
+ *	- No object was loaded by this path before: dlopen() would return that one.
+ *   Otherwise the name is /proc/PID/fd/FD, where FD is the checked file itself and stays open for
+ *   good: dlopen() takes a name that it has seen before for the same object. A debugger can open
+ *   this name as long as the process runs; in /proc/self/fd/FD it would find a file of its own.
  *
  * FK_MODULE and FK_EXPORT make a table that is right. One that was written by hand, or by another
  * compiler of another language, may be wrong in each field; whatever of it is used later is looked
@@ -85,15 +95,161 @@ static uint64_t module_symbol_size(const void *address)
 	return symbol->st_size;
 }
 
-int module_open(const char *path, const struct fk_module **ret_module, int *ret_fd, char *ret_error,
-		uint64_t size)
+/* True if only root and forkd's user can change what this path names. It has no links. */
+static bool module_is_settled(const char *path)
+{
+	for (const char *end = path; (end = strchr(end, '/')); end++) {
+		_cleanup_free_ char *folder = strndup(path, (size_t)max(end - path, 1));
+		struct stat st;
+
+		/* In a sticky folder only the owner of a file can rename it. */
+		if (!folder || lstat(folder, &st) < 0 ||
+		    (st.st_uid != 0 && st.st_uid != geteuid()) ||
+		    (st.st_mode & (S_IWGRP | S_IWOTH) && !(st.st_mode & S_ISVTX)))
+			return false;
+	}
+	return true;
+}
+
+/* True if a path names this file, and nothing has changed it since. */
+static bool module_is_at(const char *path, const struct stat *st)
+{
+	struct stat now;
+
+	return stat(path, &now) == 0 && now.st_dev == st->st_dev && now.st_ino == st->st_ino &&
+	       now.st_size == st->st_size && now.st_ctim.tv_sec == st->st_ctim.tv_sec &&
+	       now.st_ctim.tv_nsec == st->st_ctim.tv_nsec;
+}
+
+/* True if an object was loaded by this name, or from the file that it names. */
+static bool module_is_loaded(const char *name)
+{
+	void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+
+	if (handle)
+		dlclose(handle);
+	return handle;
+}
+
+/* What dl_iterate_phdr() is asked for: the object that has this address. */
+struct module_object {
+	uintptr_t address;
+	struct dl_phdr_info info;
+};
+
+static int module_match_object(struct dl_phdr_info *info, size_t size, void *context)
+{
+	struct module_object *object = context;
+
+	(void)size;
+	for (uint32_t i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+
+		if (p->p_type != PT_LOAD ||
+		    object->address - info->dlpi_addr - p->p_vaddr >= p->p_memsz)
+			continue;
+		object->info = *info;
+		return true;
+	}
+	return false;
+}
+
+static bool module_is_note(const ElfW(Phdr) * p)
+{
+	return p->p_type == PT_NOTE && p->p_filesz == p->p_memsz;
+}
+
+/* True if an object has the notes of a file, one of which is the build-id. */
+static bool module_is_of(void *handle, int fd)
+{
+	struct module_object object;
+	struct link_map *map;
+	char text[4096];
+
+	if (dlinfo(handle, RTLD_DI_LINKMAP, &map) < 0)
+		return false;
+	object.address = (uintptr_t)map->l_ld;
+	if (!dl_iterate_phdr(module_match_object, &object))
+		return false;
+	for (uint32_t i = 0; i < object.info.dlpi_phnum; i++) {
+		const ElfW(Phdr) *p = &object.info.dlpi_phdr[i];
+		const char *notes = (const char *)object.info.dlpi_addr + p->p_vaddr;
+		size_t n = min(p->p_filesz, sizeof(text));
+
+		if (module_is_note(p) && (pread(fd, text, n, (off_t)p->p_offset) != (ssize_t)n ||
+					  memcmp(text, notes, n) != 0))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Loads the file of *fd, whose status *st is, by a name as NAMES says. *fd is taken if it has to
+ * stay open. Returns 0 and the handle, or a negative errno with one line in ret_error.
+ */
+static int module_load(const char *path, int *fd, const struct stat *st, void **ret_handle,
+		       char *ret_error, uint64_t size)
+{
+	_cleanup_free_ char *real = realpath(path, NULL);
+	bool by_path = real && module_is_settled(real) && module_is_at(real, st) &&
+		       !module_is_loaded(real);
+	char self[16] = "", link[64];
+	void *handle;
+
+	/* The number that this process has there, which getpid() need not return. */
+	if (readlink("/proc/self", self, sizeof(self) - 1) < 0)
+		strcpy(self, "self");
+	snprintf(link, sizeof(link), "/proc/%s/fd/%d", self, *fd);
+	handle = dlopen(by_path ? real : link, RTLD_NOW | RTLD_LOCAL);
+	if (!handle) {
+		const char *why = dlerror();
+
+		snprintf(ret_error, size, "it cannot be loaded: %s; was it built for this forkd?",
+			 why);
+		return module_ran_short(why) ? -ENOMEM : -ENOEXEC;
+	}
+	if (!module_is_of(handle, *fd) || (by_path && !module_is_at(real, st))) {
+		snprintf(ret_error, size, "it was replaced while it was loaded: try again");
+		dlclose(handle);
+		return -EAGAIN;
+	}
+	if (!by_path)
+		(void)steal_fd(fd);
+	*ret_handle = handle;
+	return 0;
+}
+
+/* Returns 0 and the module that was loaded, or a negative errno with one line in ret_error. */
+static int module_look(void *handle, const struct fk_module **ret_module, char *ret_error,
+		       uint64_t size)
+{
+	const struct fk_module *module = dlsym(handle, "fk_module");
+
+	if (!module || module_symbol_size(module) < sizeof(*module)) {
+		snprintf(ret_error, size, "it has no fk_module: put FK_MODULE(name, help) into it");
+		return -ENOEXEC;
+	}
+	if (module->abi_version != FK_ABI_VERSION ||
+	    module->frame_header_size != sizeof(struct fk_frame)) {
+		snprintf(ret_error, size,
+			 "it was built for task ABI %u and frames of %u bytes, this forkd has %u "
+			 "and %zu: build it again with this forkd's headers",
+			 module->abi_version, module->frame_header_size, FK_ABI_VERSION,
+			 sizeof(struct fk_frame));
+		return -EPROTO;
+	}
+	*ret_module = module;
+	return 0;
+}
+
+int module_open(const char *path, const struct fk_module **ret_module, struct stat *ret_status,
+		char *ret_error, uint64_t size)
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	const struct fk_module *module;
 	const char *unsafe;
-	char link[64];
 	struct stat st;
 	void *handle;
+	int r;
 
 	if (fd < 0) {
 		snprintf(ret_error, size, "cannot open it: %s", strerror(errno));
@@ -112,34 +268,16 @@ int module_open(const char *path, const struct fk_module **ret_module, int *ret_
 		snprintf(ret_error, size, "it %s", unsafe);
 		return -EPERM;
 	}
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	handle = dlopen(link, RTLD_NOW | RTLD_LOCAL);
-	if (!handle) {
-		const char *why = dlerror();
-
-		snprintf(ret_error, size, "it cannot be loaded: %s; was it built for this forkd?",
-			 why);
-		return module_ran_short(why) ? -ENOMEM : -ENOEXEC;
-	}
-	module = dlsym(handle, "fk_module");
-	if (!module || module_symbol_size(module) < sizeof(*module)) {
-		snprintf(ret_error, size, "it has no fk_module: put FK_MODULE(name, help) into it");
+	r = module_load(path, &fd, &st, &handle, ret_error, size);
+	if (r < 0)
+		return r;
+	r = module_look(handle, ret_module, ret_error, size);
+	if (r < 0) {
 		dlclose(handle);
-		return -ENOEXEC;
-	}
-	if (module->abi_version != FK_ABI_VERSION ||
-	    module->frame_header_size != sizeof(struct fk_frame)) {
-		snprintf(ret_error, size,
-			 "it was built for task ABI %u and frames of %u bytes, this forkd has %u "
-			 "and %zu: build it again with this forkd's headers",
-			 module->abi_version, module->frame_header_size, FK_ABI_VERSION,
-			 sizeof(struct fk_frame));
-		dlclose(handle);
-		return -EPROTO;
+		return r;
 	}
 	/* The handle stays: frames refer to the module's code. */
-	*ret_module = module;
-	*ret_fd = steal_fd(&fd);
+	*ret_status = st;
 	return 0;
 }
 
@@ -460,14 +598,14 @@ static int module_filter(const struct dirent *entry)
 
 /* Tries again while something is short: without the module its tasks fail until the next pool. But
  * not for ever, for one may want more than there will ever be. */
-static int module_open_patiently(const char *path, const struct fk_module **ret_module, int *ret_fd,
-				 char *ret_error, uint64_t size)
+static int module_open_patiently(const char *path, const struct fk_module **ret_module,
+				 struct stat *ret_status, char *ret_error, uint64_t size)
 {
-	int r = module_open(path, ret_module, ret_fd, ret_error, size);
+	int r = module_open(path, ret_module, ret_status, ret_error, size);
 
 	for (uint32_t i = 0; i < MODULE_TRIES && is_shortage(r); i++) {
 		(void)nanosleep(&module_pause, NULL);
-		r = module_open(path, ret_module, ret_fd, ret_error, size);
+		r = module_open(path, ret_module, ret_status, ret_error, size);
 	}
 	return r;
 }
@@ -493,9 +631,8 @@ static void modules_count(struct modules *modules, const char *name, const struc
 	modules->version = signature_hash(name, text);
 }
 
-/* What dl_iterate_phdr() is asked: of the object with this address its build-id. */
+/* Where a build-id is written, as text. */
 struct module_id {
-	uintptr_t address;
 	char *text;
 	size_t size;
 };
@@ -525,26 +662,20 @@ static void module_find_note(const struct module_id *id, const char *at, size_t 
 	}
 }
 
-static int module_find_id(struct dl_phdr_info *info, size_t size, void *context)
+static void module_show_id(const struct fk_module *module, char *text, size_t size)
 {
-	const struct module_id *id = context;
-	const char *base = (const char *)info->dlpi_addr;
-	bool found = false;
+	struct module_object object = { .address = (uintptr_t)module };
+	struct module_id id = { text, size };
 
-	(void)size;
-	for (uint32_t i = 0; i < info->dlpi_phnum; i++) {
-		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
-		uintptr_t from = (uintptr_t)base + p->p_vaddr;
+	if (!dl_iterate_phdr(module_match_object, &object))
+		return;
+	for (uint32_t i = 0; i < object.info.dlpi_phnum; i++) {
+		const ElfW(Phdr) *p = &object.info.dlpi_phdr[i];
 
-		found |= p->p_type == PT_LOAD && id->address - from < p->p_memsz;
+		if (module_is_note(p))
+			module_find_note(&id, (const char *)object.info.dlpi_addr + p->p_vaddr,
+					 p->p_memsz);
 	}
-	for (uint32_t i = 0; found && i < info->dlpi_phnum; i++) {
-		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
-
-		if (p->p_type == PT_NOTE && p->p_filesz == p->p_memsz)
-			module_find_note(id, base + p->p_vaddr, p->p_memsz);
-	}
-	return found;
 }
 
 /* Shows a module on the board, of which so many tasks were entered. */
@@ -554,7 +685,6 @@ static void module_show(struct board *board, const struct fk_module *module, con
 	/* Relaxed: the pool's own, before anybody else can count. */
 	uint32_t n = atomic_load_explicit(&board->n_modules, memory_order_relaxed);
 	struct board_module *m = &board->modules[min(n, LIMIT_MODULES - 1)];
-	struct module_id id = { (uintptr_t)module, m->build_id, sizeof(m->build_id) };
 	struct timespec now;
 
 	if (n >= LIMIT_MODULES)
@@ -563,7 +693,7 @@ static void module_show(struct board *board, const struct fk_module *module, con
 	snprintf(m->name, sizeof(m->name), "%s", module->name);
 	snprintf(m->file, sizeof(m->file), "%s", file);
 	snprintf(m->help, sizeof(m->help), "%s", module->help);
-	(void)dl_iterate_phdr(module_find_id, &id);
+	module_show_id(module, m->build_id, sizeof(m->build_id));
 	(void)clock_gettime(CLOCK_REALTIME, &now);
 	m->loaded_ns = (uint64_t)now.tv_sec * NSEC_PER_SEC + (uint64_t)now.tv_nsec;
 	/* ORDER board/modules [B3]: release, the entry is whole before it is counted. Pairs with
@@ -583,23 +713,24 @@ static void module_describe(const char *path, char *text, size_t size)
 		       file ? ")" : "");
 }
 
-/* One file of the folder. Returns the descriptor that has to stay open, or -1: it is left out. */
-static int modules_load_one(struct modules *modules, struct board *board, const char *folder,
-			    const char *name)
+/* One file of the folder. Returns false if it is left out. */
+static bool modules_load_one(struct modules *modules, struct board *board, const char *folder,
+			     const char *name)
 {
 	uint32_t before = modules->n_tasks;
 	const struct fk_module *module;
 	char path[4096], where[8192 + 16], error[512];
 	struct stat st = { 0 };
-	int fd, r;
+	bool loaded;
+	int r;
 
 	snprintf(path, sizeof(path), "%s/%s", folder, name);
-	r = module_open_patiently(path, &module, &fd, error, sizeof(error));
-	if (r < 0) {
+	r = module_open_patiently(path, &module, &st, error, sizeof(error));
+	loaded = r == 0;
+	if (!loaded) {
 		module_describe(path, where, sizeof(where));
 		log_error("module %s is left out: %s", where, error);
 		(void)stat(path, &st);
-		fd = -1;
 	} else {
 		r = modules_add(modules, module, error, sizeof(error));
 		if (r < 0) {
@@ -609,16 +740,14 @@ static int modules_load_one(struct modules *modules, struct board *board, const 
 		/* A table that is broken has no name. */
 		if (r == 0 || modules->n_tasks > before)
 			module_show(board, module, name, modules->n_tasks - before);
-		(void)fstat(fd, &st);
 	}
 	modules->n_left_out += r < 0;
 	modules_count(modules, name, &st);
-	return fd;
+	return loaded;
 }
 
 int modules_load(struct modules *modules, struct board *board, const char *folder)
 {
-	_cleanup_free_ int *fds = NULL;
 	struct dirent **names = NULL;
 	struct stat st;
 	int n, r, loaded = 0;
@@ -632,24 +761,12 @@ int modules_load(struct modules *modules, struct board *board, const char *folde
 	n = scandir(folder, &names, module_filter, alphasort);
 	if (n < 0)
 		return -errno;
-	fds = calloc((size_t)n + 1, sizeof(*fds));
-	if (!fds) {
-		while (n > 0)
-			free(names[--n]);
-		free(names);
-		return -ENOMEM;
-	}
 	atomic_store_explicit(&board->n_modules, 0, memory_order_relaxed);
 	for (int i = 0; i < n; i++) {
-		int fd = modules_load_one(modules, board, folder, names[i]->d_name);
-
-		if (fd >= 0)
-			fds[loaded++] = fd;
+		loaded += modules_load_one(modules, board, folder, names[i]->d_name);
 		free(names[i]);
 	}
 	free(names);
-	for (int i = 0; i < loaded; i++)
-		close(fds[i]);
 	if (!loaded)
 		log_warning("no module in %s: there is nothing to call", folder);
 	r = modules_settle(modules, board);

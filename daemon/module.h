@@ -9,6 +9,7 @@
 #define DAEMON_MODULE_H
 
 #include <stdint.h>
+#include <sys/stat.h>
 
 #include <forkd/task.h>
 
@@ -51,10 +52,12 @@ int modules_add(struct modules *modules, const struct fk_module *module, char *r
 int modules_settle(struct modules *modules, struct board *board);
 
 /*
- * Opens and loads one file, for good. Sets *ret_module and *ret_fd, which has to stay open until
- * the last one is loaded, or ret_error (of size bytes) to one line. Returns 0 or a negative errno.
+ * Opens and loads one file, for good, by a name that debuggers can open. Sets *ret_module and
+ * *ret_status, which is that of the loaded file, or ret_error (of size bytes) to one line. A new
+ * version of a file that this process has loaded must be another file: it was renamed, not written
+ * over the old one. Returns 0 or a negative errno; -EAGAIN: the file was replaced meanwhile.
  */
-int module_open(const char *path, const struct fk_module **ret_module, int *ret_fd, char *ret_error,
-		uint64_t size);
+int module_open(const char *path, const struct fk_module **ret_module, struct stat *ret_status,
+		char *ret_error, uint64_t size);
 
 #endif

@@ -159,13 +159,13 @@ static void find_modules(const char *folder, bool copied)
 	while ((e = readdir(dir))) {
 		const struct fk_module *module;
 		size_t n = strlen(e->d_name);
-		int fd;
+		struct stat st;
 
 		if (n < 4 || !streq(e->d_name + n - 3, ".so"))
 			continue;
 		(void)snprintf(path, sizeof(path), "%s/%s/%s", build ? build : ".", folder,
 			       e->d_name);
-		ck_assert_msg(module_open(path, &module, &fd, error, sizeof(error)) == 0, "%s: %s",
+		ck_assert_msg(module_open(path, &module, &st, error, sizeof(error)) == 0, "%s: %s",
 			      path, error);
 		add_module(module, copied);
 	}

@@ -23,10 +23,10 @@ static void start(const char *name, size_t mode)
 	const char *build = getenv("top_builddir");
 	const struct fk_module *module;
 	char path[4096], error[512] = "";
-	int fd;
+	struct stat st;
 
 	snprintf(path, sizeof(path), "%s/daemon/modules/.libs/%s.so", build ? build : ".", name);
-	ck_assert_msg(module_open(path, &module, &fd, error, sizeof(error)) == 0, "%s: %s", path,
+	ck_assert_msg(module_open(path, &module, &st, error, sizeof(error)) == 0, "%s: %s", path,
 		      error);
 	rig_start(&rig, modes[mode].workers, module, modes[mode].forced);
 }

@@ -69,6 +69,7 @@ UNIT_TESTS = \
 	tests/check_many \
 	tests/check_matmul \
 	tests/check_module \
+	tests/check_module_names \
 	tests/check_modules \
 	tests/check_number \
 	tests/check_option_list \

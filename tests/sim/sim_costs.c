@@ -252,10 +252,10 @@ static void slow_paths(const char *folder, double rmw_ns)
 	char path[4096], error[512] = "";
 	const struct fk_module *module;
 	double fresh, forced, strands, sum = 0, scale;
-	int fd;
+	struct stat st;
 
 	snprintf(path, sizeof(path), "%s/fib.so", folder);
-	if (module_open(path, &module, &fd, error, sizeof(error)) < 0) {
+	if (module_open(path, &module, &st, error, sizeof(error)) < 0) {
 		fprintf(stderr, "sim_costs: %s: %s\n", path, error);
 		exit(1);
 	}
