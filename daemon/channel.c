@@ -233,12 +233,28 @@ static void channel_on_trace(struct pool *pool, int fd)
 /* Not if it ends by now: the manager may say so twice. */
 static void channel_drain(struct pool *pool)
 {
+	const uint32_t draining = POOL_DRAINING + pool->n_drains++;
 	uint32_t running = POOL_RUNNING;
 
 	/* ORDER pool/stop [Q2]: release, halt_begin() comes before. Pairs with
-	 * dispatcher_drains(). */
-	atomic_compare_exchange_strong_explicit(&pool->stop, &running, POOL_DRAINING,
+	 * dispatcher_ends(). */
+	atomic_compare_exchange_strong_explicit(&pool->stop, &running, draining,
 						memory_order_release, memory_order_relaxed);
+	pool_wake_dispatcher(pool);
+}
+
+/* The halt is taken back, unless the pool ends by now: halt.h, I3. */
+static void channel_resume(struct pool *pool)
+{
+	/* Relaxed, both: this thread has set it, or the dispatcher has for good. */
+	uint32_t stop = atomic_load_explicit(&pool->stop, memory_order_relaxed);
+
+	if (stop < POOL_DRAINING || !halt_declines(&pool->halt) ||
+	    !atomic_compare_exchange_strong_explicit(&pool->stop, &stop, POOL_RUNNING,
+						     memory_order_relaxed, memory_order_relaxed))
+		return;
+	halt_end(pool);
+	log_notice("jobs are started again: this pool stays");
 	pool_wake_dispatcher(pool);
 }
 
@@ -298,6 +314,9 @@ static void channel_dispatch(struct pool *pool, struct proto_pool *m, int *fd)
 		/* fall through */
 	case PROTO_POOL_STOP:
 		channel_drain(pool);
+		break;
+	case PROTO_POOL_RESUME:
+		channel_resume(pool);
 		break;
 	default:
 		log_error("message %u on the channel is not known", m->head.type);

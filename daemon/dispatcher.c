@@ -281,17 +281,23 @@ void dispatcher_attend(struct pool *pool)
 		dispatcher_slow_down(&pool->dispatcher);
 }
 
-static bool dispatcher_drains(struct pool *pool)
-{
-	/* ORDER pool/stop [Q2]: acquire, whether it halts is known then. Pairs with
-	 * channel_drain(). */
-	return atomic_load_explicit(&pool->stop, memory_order_acquire) == POOL_DRAINING;
-}
-
 /* Of a pool that drains: nobody has any work left, or any that is to be done. */
 static bool dispatcher_is_done(struct pool *pool)
 {
 	return halt_declines(&pool->halt) ? halt_is_over(pool) : intake_is_empty(pool);
+}
+
+/* True if the pool drains and is done: it ends then, and cannot resume any more (halt.h, I3). */
+static bool dispatcher_ends(struct pool *pool)
+{
+	/* ORDER pool/stop [Q2]: acquire, whether it halts is known then. Pairs with
+	 * channel_drain(). */
+	uint32_t stop = atomic_load_explicit(&pool->stop, memory_order_acquire);
+
+	/* Relaxed: pool_stop_workers() has the fence. */
+	return stop >= POOL_DRAINING && dispatcher_is_done(pool) &&
+	       atomic_compare_exchange_strong_explicit(&pool->stop, &stop, POOL_ENDING,
+						       memory_order_relaxed, memory_order_relaxed);
 }
 
 void *dispatcher_main(void *arg)
@@ -303,7 +309,7 @@ void *dispatcher_main(void *arg)
 	prctl(PR_SET_TIMERSLACK, 1000UL);
 	/* As long as it drains, the word says LOOKING: who finds SLEEPING wakes until somebody
 	 * woke, and in the end nobody would. */
-	while (!dispatcher_drains(pool) || !dispatcher_is_done(pool))
+	while (!dispatcher_ends(pool))
 		dispatcher_attend(pool);
 	pool_stop_workers(pool);
 	channel_shut(pool);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/halt.h"
 
+#include <string.h>
+
+#include "common/clock.h"
 #include "daemon/pool.h"
 #include "shm/ledger.h"
 #include "shm/wake.h"
@@ -9,7 +12,55 @@ void halt_begin(struct pool *pool)
 {
 	/* ORDER pool/stop [Q2]: relaxed, the release comes with pool->stop (channel.c), and the
 	 * dispatcher looks at this word behind its acquire. */
-	atomic_store_explicit(&pool->halt.on, true, memory_order_relaxed);
+	atomic_store_explicit(&pool->halt.on, ++pool->halt.n, memory_order_relaxed);
+}
+
+void halt_end(struct pool *pool)
+{
+	struct fair *fair = &pool->intake.fair;
+	uint64_t now = clock_ns();
+	uint32_t next;
+
+	fair_lock(fair);
+	atomic_store_explicit(&pool->halt.on, 0, memory_order_relaxed);
+	/* The last one first, each to the front: they wait in the order in which they came. */
+	for (uint32_t at = pool->halt.declined; at; at = next) {
+		uint32_t row = at - 1;
+
+		next = fair->rows[row].next;
+		fair_return(fair, &row, 1, now);
+	}
+	pool->halt.declined = 0;
+	fair_unlock(fair);
+	intake_wake_places(pool, NULL);
+}
+
+bool halt_decline(struct pool *pool, uint32_t row)
+{
+	struct fair *fair = &pool->intake.fair;
+	bool declines;
+
+	fair_lock(fair);
+	declines = halt_declines(&pool->halt);
+	if (declines) {
+		fair->rows[row].next = pool->halt.declined;
+		pool->halt.declined = row + 1;
+	}
+	fair_unlock(fair);
+	return declines;
+}
+
+/* I2. */
+static void halt_look_at(struct halt *halt)
+{
+	/* Relaxed: this thread has seen pool->stop, which is set after it. */
+	uint32_t on = atomic_load_explicit(&halt->on, memory_order_relaxed);
+
+	if (halt->of == on)
+		return;
+	halt->of = on;
+	halt->client = halt->job = 0;
+	memset(halt->seen, 0, sizeof(halt->seen));
 }
 
 /* True if no worker will start anything. */
@@ -48,6 +99,7 @@ bool halt_is_over(struct pool *pool)
 {
 	struct halt *halt = &pool->halt;
 
+	halt_look_at(halt);
 	if (!halt_is_seen(pool))
 		return false;
 	for (; halt->client < pool->max_clients; halt->client++) {

@@ -38,8 +38,8 @@ struct trace;
 struct victims;
 
 #define POOL_RUNNING  0u
-#define POOL_DRAINING 1u /* runs what is queued */
-#define POOL_ENDING   2u /* workers leave as soon as they find nothing */
+#define POOL_ENDING   1u /* workers leave as soon as they find nothing */
+#define POOL_DRAINING 2u /* and above, each time another: runs what is queued, or halts (halt.h) */
 
 struct pool {
 	const struct options *options;
@@ -85,6 +85,7 @@ struct pool {
 	_Atomic uint64_t stack_max;		 /* bytes, of a job that begins */
 	_Atomic uint64_t hang_limit;		 /* ns, 0: any time */
 	_Atomic uint32_t stop; /* POOL_*; the dispatcher says ENDING, and that it stays */
+	uint32_t n_drains;     /* so far; the channel's thread */
 	struct halt halt;
 	_Atomic uint64_t pinged; /* number of the PROTO_POOL_PONG that is owed, 0: none is */
 	/* forkctl check and profile, benchmarks; constant once workers run: pool_set_fork_mode() */

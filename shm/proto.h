@@ -21,10 +21,15 @@
 #define PROTO_CANCEL 4u /* after WELCOME, as often as one likes; it has no answer */
 /* After WELCOME as well, a head alone, without an answer: a job waits, and no worker seems to wake
  * up for it (wake.h, W11). */
-#define PROTO_RING   15u
-#define PROTO_SET    5u	 /* instead of HELLO: changes a setting; PROTO_SET_DONE or PROTO_ERROR */
-#define PROTO_LIFT   7u	 /* the same: name is a task or empty, value a uid; ends its quarantine */
-#define PROTO_RELOAD 11u /* the same: all is read again; the value says what came of it */
+#define PROTO_RING 15u
+#define PROTO_SET  5u /* instead of HELLO: changes a setting; PROTO_SET_DONE or PROTO_ERROR */
+#define PROTO_LIFT 7u /* the same: name is a task or empty, value a uid; ends its quarantine */
+/* The same: all is read again, and the value of the answer says what came of it. value: ns that it
+ * may wait for jobs that run if the pool has to be replaced, in digits; empty: stop-timeout. name:
+ * PROTO_RELOAD_FORCE to end them then; empty: nothing changes. */
+#define PROTO_RELOAD	   11u
+#define PROTO_RELOAD_FORCE "force"
+#define PROTO_RELOAD_MOST  (UINT64_C(366) * 24 * 3600 * 1000000000)
 /* Instead of HELLO as well, a proto_ask: PROTO_TOLD or PROTO_ERROR. */
 #define PROTO_CANCEL_FOR 8u  /* ends a job of a client, or all that it has now */
 #define PROTO_CONFIG	 9u  /* with the answer: the options, as forkd.conf has them */
@@ -58,6 +63,7 @@
 #define PROTO_POOL_RIGHTS      29u /* a client has other rules now */
 #define PROTO_POOL_TRACE       30u /* with one: shm/trace.h; PROTO_POOL_TRACED is the answer */
 #define PROTO_POOL_TRACE_END   31u /* nobody traces any more */
+#define PROTO_POOL_RESUME      41u /* a PROTO_POOL_HALT is taken back, if the pool has not ended */
 /* What the manager makes a thread of the pool run with: nothing else comes of it. */
 #define PROTO_POOL_SIGNAL SIGURG
 /* Pool to manager. */

@@ -129,5 +129,39 @@ START_TEST(what_forks_goes_on_on_all_workers_to_its_end)
 }
 END_TEST
 
+START_TEST(what_was_declined_runs_when_the_halt_is_taken_back)
+{
+	int64_t arg = 1;
+
+	start(2, 0, "t:held");
+	halt_begin(rig.pool);
+	for (uint32_t i = 0; i < QUEUED; i++)
+		rig_submit(&rig, i, "t:held", &arg, sizeof(arg));
+	wait_until_over();
+	wait_until_idle();
+	ck_assert_uint_eq(rig_counter(&rig, roots), 0);
+	halt_end(rig.pool);
+	pool_wake_dispatcher(rig.pool);
+	/* They run, and those after them wait. */
+	while (rig_counter(&rig, roots) < 2)
+		sched_yield();
+	halt_begin(rig.pool);
+	/* What the dispatcher has seen of the first halt does not count. */
+	not_over();
+	atomic_store(&tasks_opened, 1);
+	wait_until_over();
+	halt_end(rig.pool);
+	pool_wake_dispatcher(rig.pool);
+	for (uint32_t i = 0; i < QUEUED; i++)
+		while (job_outcome(&rig.jobs[i]) == JOB_PENDING)
+			sched_yield();
+	for (uint32_t i = 0; i < QUEUED; i++)
+		ck_assert_uint_eq(job_outcome(&rig.jobs[i]), JOB_DONE);
+	ck_assert_uint_eq(rig_counter(&rig, roots), QUEUED);
+	rig_stop(&rig);
+}
+END_TEST
+
 CHECK_MAIN("halt", what_runs_ends_and_what_is_queued_stays, an_idle_pool_that_halts_starts_nothing,
-	   what_forks_goes_on_on_all_workers_to_its_end)
+	   what_forks_goes_on_on_all_workers_to_its_end,
+	   what_was_declined_runs_when_the_halt_is_taken_back)
