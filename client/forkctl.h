@@ -7,6 +7,7 @@
 
 #include "client/client.h"
 #include "client/forkctl_option.h"
+#include "shm/proto.h"
 
 /* Exit codes. */
 #define FORKCTL_OK	   0
@@ -29,8 +30,35 @@ int forkctl_session(const char *socket, int argc, char *argv[]);
 int forkctl_set(const char *socket, int argc, char *argv[]);
 int forkctl_reload(const char *socket, int argc, char *argv[]);
 int forkctl_modules(const char *socket, int argc, char *argv[]);
+
+/* How long a reload may wait for jobs that run, if they have to end for it. */
+struct forkctl_terms {
+	struct forkctl_limit timeout; /* text NULL: stop-timeout */
+	int force;		      /* they are ended then; otherwise nothing changes */
+};
+
+/* The two options that say so; offset: of a struct forkctl_terms in the command's struct. */
+#define FORKCTL_TERMS(offset)                                                                      \
+	{ "",                                                                                      \
+	  "--timeout",                                                                             \
+	  "TIME",                                                                                  \
+	  "wait so long for running jobs, if it has to; stop-timeout",                             \
+	  FORKCTL_TIME,                                                                            \
+	  (offset) + offsetof(struct forkctl_terms, timeout),                                      \
+	  0,                                                                                       \
+	  PROTO_RELOAD_MOST },                                                                     \
+	{                                                                                          \
+		"", "--force", NULL, "then end them (LOST), instead of changing nothing",          \
+			FORKCTL_FLAG, (offset) + offsetof(struct forkctl_terms, force), 0, 0       \
+	}
+
+/* forkd reads everything again; prints what came of it. command: for errors. Returns 0 or an exit
+ * code. */
+int forkctl_ask_reload(const char *socket, const char *command, const struct forkctl_terms *terms);
+
 /* Of modules: load, unload. */
-int forkctl_load(const char *socket, int argc, char *argv[]);
+int forkctl_load(const char *socket, const struct forkctl_terms *terms, int argc, char *argv[]);
+
 int forkctl_check(const char *socket, int argc, char *argv[]);
 int forkctl_profile(const char *socket, int argc, char *argv[]);
 int forkctl_clients(const char *socket, int argc, char *argv[]);
@@ -45,7 +73,9 @@ int forkctl_trace(const char *socket, int argc, char *argv[]);
 extern const struct forkctl_option forkctl_look_options[];
 extern const struct forkctl_option forkctl_call_options[];
 extern const struct forkctl_option forkctl_check_options[];
+extern const struct forkctl_option forkctl_modules_options[];
 extern const struct forkctl_option forkctl_profile_options[];
+extern const struct forkctl_option forkctl_reload_options[];
 extern const struct forkctl_option forkctl_stat_options[];
 extern const struct forkctl_option forkctl_top_options[];
 extern const struct forkctl_option forkctl_trace_options[];

@@ -31,7 +31,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "client/forkctl_control.h"
 #include "client/forkctl_value.h"
 #include "common/cleanup.h"
 #include "common/util.h"
@@ -43,17 +42,6 @@ struct load_paths {
 	char there[PATH_MAX];  /* NAME.so in the folder */
 	char beside[PATH_MAX]; /* the other one */
 };
-
-/* forkd looks again. Returns 0 or an exit code. */
-static int load_reload(const char *socket)
-{
-	struct proto_set answer;
-	int err = forkctl_control(socket, "modules", PROTO_RELOAD, "", "", &answer);
-
-	if (!err)
-		(void)printf("%s\n", answer.value);
-	return err;
-}
 
 static bool load_ends(const char *text, const char *end)
 {
@@ -94,7 +82,8 @@ static int load_exchange(const struct load_paths *paths, bool *ret_fresh)
 		     : 0;
 }
 
-static int load_file(const char *socket, const char *folder, const char *path)
+static int load_file(const char *socket, const struct forkctl_terms *terms, const char *folder,
+		     const char *path)
 {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
 	struct forkctl_file file = { .err = 0 };
@@ -125,7 +114,7 @@ static int load_file(const char *socket, const char *folder, const char *path)
 		return forkctl_fail(FORKCTL_FAILED, "modules load: cannot write %s: %s",
 				    paths.there, strerrordesc_np(-r));
 	}
-	r = load_reload(socket);
+	r = forkctl_ask_reload(socket, "modules", terms);
 	if (!r) {
 		if (!fresh)
 			(void)unlink(paths.beside);
@@ -164,7 +153,8 @@ static int load_find(const char *socket, const char *word, char *ret_name, size_
 	return 0;
 }
 
-static int unload_file(const char *socket, const char *folder, const char *word)
+static int unload_file(const char *socket, const struct forkctl_terms *terms, const char *folder,
+		       const char *word)
 {
 	struct load_paths paths;
 	char name[NAME_MAX];
@@ -184,13 +174,13 @@ static int unload_file(const char *socket, const char *folder, const char *word)
 			"modules unload: cannot take %s away: %s: `forkctl modules` lists "
 			"what is loaded",
 			paths.there, strerrordesc_np(errno));
-	r = load_reload(socket);
+	r = forkctl_ask_reload(socket, "modules", terms);
 	if (r && rename(paths.beside, paths.there) == 0)
 		return forkctl_fail(r, "modules unload: %s is as it was", folder);
 	return r;
 }
 
-int forkctl_load(const char *socket, int argc, char *argv[])
+int forkctl_load(const char *socket, const struct forkctl_terms *terms, int argc, char *argv[])
 {
 	_cleanup_free_ char *folder = NULL;
 	bool unload = streq(argv[0], "unload");
@@ -203,5 +193,6 @@ int forkctl_load(const char *socket, int argc, char *argv[])
 	err = forkctl_option_value(socket, "module-dir", &folder);
 	if (err)
 		return err;
-	return unload ? unload_file(socket, folder, argv[1]) : load_file(socket, folder, argv[1]);
+	return unload ? unload_file(socket, terms, folder, argv[1])
+		      : load_file(socket, terms, folder, argv[1]);
 }

@@ -11,6 +11,18 @@
 
 #define MODULES_ID 12u /* letters of a build-id: who compares wants no more */
 
+struct modules_command {
+	int json;
+	struct forkctl_terms terms;
+};
+
+const struct forkctl_option forkctl_modules_options[] = {
+	{ "", "--json", NULL, "print all of it as JSON", FORKCTL_FLAG,
+	  offsetof(struct modules_command, json), 0, 0 },
+	FORKCTL_TERMS(offsetof(struct modules_command, terms)),
+	{ 0 },
+};
+
 static const struct data_column modules_columns[] = {
 	{ "module", "MODULE", DATA_TEXT },
 	{ "tasks", "TASKS", DATA_NUMBER },
@@ -45,22 +57,29 @@ static json_t *module_rows(const struct board *board)
 
 int forkctl_modules(const char *socket, int argc, char *argv[])
 {
+	struct modules_command command = { .json = 0 };
 	_cleanup_json_ json_t *rows = NULL;
 	fk_client *client;
 	json_t *row;
 	size_t i;
-	int json, err;
+	int err;
 
 	if (argc > 1 && streq(argv[1], "check"))
 		return forkctl_check(socket, argc - 1, argv + 1);
+	err = forkctl_options(forkctl_modules_options, &command, &argc, argv);
+	if (err)
+		return err;
 	if (argc > 1 && (streq(argv[1], "load") || streq(argv[1], "unload")))
-		return forkctl_load(socket, argc - 1, argv + 1);
-	err = forkctl_look(socket, argc, argv, &json, &client);
+		return forkctl_load(socket, &command.terms, argc - 1, argv + 1);
+	if (argc > 1)
+		return forkctl_fail(FORKCTL_USAGE, "modules takes check, load or unload, not %s",
+				    argv[1]);
+	err = forkctl_open(socket, 1, FORKCTL_HEAP_SMALL, &client);
 	if (err)
 		return err;
 	rows = module_rows(client->board);
 	(void)fk_close(client);
-	if (json)
+	if (command.json)
 		return data_print_json(json_pack("{s:O}", "modules", rows), 2);
 	json_array_foreach(rows, i, row)
 	{

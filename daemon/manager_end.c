@@ -10,9 +10,9 @@
  *	not begun, loop fails	the next one's	stay queued	stays		acquitted
  *	killed			the next one's	stay queued	stays		as it is
  *
- *   A reload ends the pool alone, by the rules of a halt: manager_reload.c. A pool that was told
- *   of that starts nothing more: if forkd is stopped meanwhile those that wait are CANCELLED when
- *   those that run have ended.
+ *   A reload ends the pool alone: manager_reload.c. A pool that was told of that starts nothing
+ *   more: if forkd is stopped meanwhile, the jobs that wait are CANCELLED when the running ones
+ *   have ended.
  *
  *   A halt is for the next forkd that the service manager starts: if not all that it needs is in
  *   the store it is a stop.
@@ -57,10 +57,8 @@ void manager_end_pool(struct manager *m, uint32_t message)
 	poolproc_send(&m->pool, &stop, -1);
 	loop_forget(&m->loop, &m->stop_source);
 	if (m->pool.state != POOLPROC_READY || !m->options->stop_timeout ||
-	    loop_timer(&m->loop, &m->stop_source, m->options->stop_timeout) < 0) {
-		m->reload.killed = true;
+	    loop_timer(&m->loop, &m->stop_source, m->options->stop_timeout) < 0)
 		poolproc_kill(&m->pool);
-	}
 }
 
 static void manager_stop(struct manager *m, const char *why)
@@ -127,17 +125,19 @@ void manager_on_stop_timeout(struct loop_source *source, int result)
 	struct manager *m = container_of(source, struct manager, stop_source);
 
 	(void)result;
-	log_notice("stop-timeout: running jobs are %s", m->halting ? "left to the next forkd"
-							: m->reload.state == RELOAD_RENEWING
-								? "LOST, or run again if they may"
-								: "cancelled");
-	m->reload.killed = true;
+	if (m->reload.state == RELOAD_RENEWING) {
+		manager_reload_late(m);
+		return;
+	}
+	log_notice("stop-timeout: running jobs are %s",
+		   m->halting ? "left to the next forkd" : "cancelled");
 	poolproc_kill(&m->pool);
 }
 
 void manager_on_signal(struct loop_source *source, int result)
 {
 	struct manager *m = container_of(source, struct manager, signal_source);
+	const struct reload_terms terms = { .limit_ns = m->options->stop_timeout };
 	struct signalfd_siginfo info;
 	uint64_t number;
 
@@ -147,7 +147,7 @@ void manager_on_signal(struct loop_source *source, int result)
 			poolproc_on_child(&m->pool,
 					  info.ssi_code == CLD_STOPPED ? (pid_t)info.ssi_pid : 0);
 		else if (info.ssi_signo == SIGHUP)
-			manager_reload(m, "SIGHUP", &number);
+			manager_reload(m, "SIGHUP", &terms, &number);
 		else if (info.ssi_signo == SIGUSR2)
 			manager_halt(m, "SIGUSR2");
 		else

@@ -32,10 +32,17 @@ enum reload_state {
 /* manager_reload.c */
 struct reload {
 	enum reload_state state;
-	uint64_t asked;	     /* so far */
-	uint64_t begun;	     /* of these, up to the one that runs, or was the last */
-	bool killed;	     /* RENEWING: the pool's time was over */
+	uint64_t asked;		   /* so far */
+	uint64_t begun;		   /* of these, up to the one that runs, or was the last */
+	struct reload_terms next;  /* of those that were asked for and have not begun */
+	struct reload_terms terms; /* of the one that runs */
+	bool killed;		   /* RENEWING: the pool, because its time was over */
+	bool late;		   /* RENEWING: its time was over, and no job ran any more */
+	bool resuming;		   /* TELLING: the pool stays, unless it has ended already */
+	bool is_found;		   /* found is what the trial has found, not taken yet */
+	struct trial_found found;
 	uint32_t n_left_out; /* RENEWING: modules that the trial has */
+	uint32_t n_ended;    /* RENEWING: jobs that ran when the pool was killed */
 	uint64_t heard;	     /* TELLING: poolproc_ask() */
 	int code;	     /* what has come of it */
 	char text[400];
@@ -101,13 +108,18 @@ void manager_replace_arena(struct manager *m);
 
 /* manager_reload.c: a reload is asked for; why: for the log. *ret_number: session_reloaded() is
  * told this one, or a later one, when there was one; perhaps before this returns. */
-void manager_reload(struct manager *m, const char *why, uint64_t *ret_number);
+void manager_reload(struct manager *m, const char *why, const struct reload_terms *terms,
+		    uint64_t *ret_number);
 /* Begins one that was asked for, if it can. */
 void manager_reload_go(struct manager *m);
 /* The pool is ready, and has been told everything. */
 void manager_reload_ready(struct manager *m);
 /* The pool has heard more, or has ended. */
 void manager_reload_heard(struct manager *m);
+/* The pool has ended, and nobody was told yet. */
+void manager_reload_died(struct manager *m);
+/* RENEWING: the time for running jobs is over. */
+void manager_reload_late(struct manager *m);
 /* None goes on: forkd ends. Whoever waits is told why. */
 void manager_reload_end(struct manager *m, const char *why);
 

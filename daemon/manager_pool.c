@@ -274,6 +274,7 @@ static void manager_on_died(struct poolproc *pool, const struct poolproc_end *en
 	session_show_counts(&m->sessions);
 	quarantine_show(&m->quarantine);
 	loop_forget(&m->loop, &m->stop_source);
+	manager_reload_died(m);
 	manager_on_heard(pool);
 	if (m->halting) {
 		/* One that crashed has somebody to blame. */

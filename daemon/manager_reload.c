@@ -4,49 +4,60 @@
  *
  * WHAT IT IS
  *   SIGHUP, or forkctl reload. First all of it is tried by a process of its own (trial.c). Then
- *   what can change at run time does, in the manager and in the pool that lives. Modules cannot:
- *   the pool has given away what it takes to open files and to map code (confine.c), frames and
- *   stacks refer to code that would go, and a module's mistake at its start would be the living
- *   pool's. So where they are others there is another pool, by the rules of a planned end (halt.h):
- *   jobs that run end first, those that are queued wait for it, and nobody loses his connection.
+ *   options that can change at run time do, in the manager and in the pool that runs. Modules
+ *   cannot: the pool has given up opening files and mapping code (confine.c), frames and stacks
+ *   refer to code that would be unmapped, and a module's mistake at its start would be that of the
+ *   running pool. So if modules have changed there is another pool, by the rules of a planned end
+ *   (halt.h): jobs that run end first, queued jobs wait, and no client loses its connection. If
+ *   jobs still run after the time that was asked for, the old pool resumes, and nothing has
+ *   changed; only if the reload was asked for with force are they ended.
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   manager_end.c and session.c, who are asked for it, manager_pool.c, and the trial; on the
+ *   manager_end.c and session.c, which are asked for it, manager_pool.c, and the trial; on the
  *   manager's only thread.
  *
  *	        asked, and the pool is ready                  other modules
  *	IDLE ------------------------------> TRYING ------------------------------> RENEWING
- *	 ^ ^                                   |  |                                    |
- *	 | +--- wrong: nothing changes --------+  +-- the same modules                 |
- *	 |                                        v                                    |
- *	 +-- the pool has heard, or has ended -- TELLING <---- the next pool is ready -+
+ *	 ^ ^                                   |  |                                  |    |
+ *	 | +--- wrong: nothing changes --------+  +-- the same modules               |    |
+ *	 |                                        v                                  |    |
+ *	 +-- the pool has heard, or has ended -- TELLING <-- the next pool is ready -+    |
+ *	                                          ^                                       |
+ *	                                          +--- jobs still run: the pool resumes --+
  *
  * INVARIANTS
  *   I1. A reload takes everything or nothing. Nothing changes unless files and command line are
- *       right as a start would have them, and either no file of the modules is another than those
- *       that the pool has, or each of them can be loaded whole. What follows cannot fail, but for
- *       want of memory, which is found before the first option changes.
+ *       right as a start would have them, and either no file of the modules differs from those
+ *       that the pool has, or each of them can be loaded whole. If there has to be another pool,
+ *       nothing changes before the old one has ended. The only failure after that is a lack of
+ *       memory for the options, which is reported.
  *   I2. A reload that was asked for begins after that: what it reads was there by then. One for
- *       several is enough as long as it has not begun.
- *   I3. The pool that runs when a reload is over has loaded what stood in the folder after it was
- *       asked for: the trial says which files there are, and the pool which it has. Where it died
- *       meanwhile all of it is begun anew when there is one. The next pool may find newer files
- *       than the trial, which is as well, as long as it has left out no more of them.
- *   I4. Jobs: what is queued stays so, what runs has stop-timeout to end; what has not by then is
- *       LOST, or runs again if it may, and nobody is blamed for it. A task keeps its place on the
- *       board as long as its name and signature are the same (module.c), so those that wait, and
- *       whoever knows the task, go on with the new one.
- *   I5. When it is said that a reload is over no job begins by what was in force before: the pool
- *       has heard it, or has ended, and the next one is told before it has any job.
+ *       several is enough as long as it has not begun; it waits as long as the most patient of
+ *       them, and ends jobs if one of them says so.
+ *   I3. The pool that runs when a reload has succeeded has loaded the files that were in the folder
+ *       after it was asked for: the trial reports which files there are, and the pool which it has.
+ *       If the pool died in the meantime all of it begins again when there is one. The next pool
+ *       may find newer files than the trial, which is as well, as long as it has left out no more
+ *       of them.
+ *   I4. Jobs: queued jobs stay queued. Running jobs have the time of the terms to end. If some
+ *       still run then, either all of them continue, and so do the queued ones, in the same pool;
+ *       or, with force, they are LOST, or run again if they are idempotent, and none is blamed. A
+ *       task keeps its place on the board as long as its name and signature are the same
+ *       (module.c), so queued jobs and clients that know the task continue with the new one.
+ *   I5. When a reload is reported as over no job begins by the old settings: the pool has heard the
+ *       new ones, or has ended, and the next one is told before it has any job.
+ *   I6. The pool ends or resumes, and not both (halt.h, I3): if it has ended before it read
+ *       PROTO_POOL_RESUME, the reload has succeeded.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   The trial: nothing changes. The pool: while it is to end, it has crashed as at any other time,
- *   and the next one is that which was wanted. Who waits for the answer: session.c. The manager:
- *   the next one reads all of it at its start.
+ *   and the next one is that which was wanted. The client that waits for the answer: session.c. The
+ *   manager: the next one reads all of it at its start.
  */
 #include "daemon/manager_internal.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -55,9 +66,18 @@
 #include "daemon/settings.h"
 
 #define RELOAD_TRIAL_NS (30 * NSEC_PER_SEC)
+#define RELOAD_LAST_NS	(2 * NSEC_PER_SEC) /* from the end of the last job to that of the pool */
 
-/* Whoever waits is told, and the service manager. code: 0, or a negative errno; then nothing has
- * changed, unless text is r->text. */
+/* What the trial has found is not needed any more. */
+static void reload_forget(struct reload *r)
+{
+	if (r->is_found)
+		options_fini(&r->found.options);
+	r->is_found = false;
+}
+
+/* The requests that wait are answered, and the service manager. code: 0, or a negative errno; then
+ * nothing has changed, unless text is r->text. */
 static void reload_over(struct manager *m, int code, const char *text)
 {
 	struct reload *r = &m->reload;
@@ -65,6 +85,7 @@ static void reload_over(struct manager *m, int code, const char *text)
 
 	log_msg(code ? LOG_LEVEL_ERROR : LOG_LEVEL_NOTICE, "reload: %s%s", nothing, text);
 	r->state = RELOAD_IDLE;
+	reload_forget(r);
 	if (text != r->text)
 		(void)snprintf(r->text, sizeof(r->text), "%s%s", nothing, text);
 	/* First: ExecReload= ends with the answer, and the service manager is to know by then. */
@@ -72,6 +93,13 @@ static void reload_over(struct manager *m, int code, const char *text)
 	manager_status(&m->notify);
 	session_reloaded(&m->sessions, r->begun, code, text);
 	manager_reload_go(m);
+}
+
+/* One reload for both: I2. */
+static void reload_join(struct reload_terms *terms, const struct reload_terms *other)
+{
+	terms->limit_ns = max(terms->limit_ns, other->limit_ns);
+	terms->force |= other->force;
 }
 
 /* What has changed is in force from here on. */
@@ -97,20 +125,69 @@ void manager_reload_heard(struct manager *m)
 {
 	struct reload *r = &m->reload;
 
-	if (r->state == RELOAD_TELLING && r->heard <= m->pool.heard)
-		reload_over(m, r->code, r->text);
+	if (r->state != RELOAD_TELLING || r->heard > m->pool.heard)
+		return;
+	r->resuming = false;
+	reload_over(m, r->code, r->text);
 }
 
-/* The pool makes room for one with other modules, of which the trial has left out so many. */
-static void reload_renew(struct manager *m, uint32_t n_left_out)
+/* The pool makes room for one with other modules. */
+static void reload_renew(struct manager *m)
 {
+	const struct proto_pool halt = { .head = { PROTO_MAGIC, PROTO_POOL_HALT } };
+	struct reload *r = &m->reload;
+	int err = loop_timer(&m->loop, &m->stop_source, max(r->terms.limit_ns, UINT64_C(1)));
+
+	if (err < 0) {
+		reload_over(m, err, strerror(-err));
+		return;
+	}
 	log_notice("reload: other modules: there is to be another pool, running jobs have %.6g s",
-		   (double)m->options->stop_timeout / (double)NSEC_PER_SEC);
-	m->reload.state = RELOAD_RENEWING;
-	m->reload.n_left_out = n_left_out;
-	m->reload.killed = false;
+		   (double)r->terms.limit_ns / (double)NSEC_PER_SEC);
+	r->state = RELOAD_RENEWING;
+	r->killed = r->late = false;
+	r->n_ended = 0;
 	notify_changed(&m->notify);
-	manager_end_pool(m, PROTO_POOL_HALT);
+	poolproc_send(&m->pool, &halt, -1);
+}
+
+/* Jobs run for longer than the reload waits: all of them continue (I4, I6). */
+static void reload_resume(struct manager *m, uint32_t n_jobs, uint32_t n_users)
+{
+	const struct proto_pool resume = { .head = { PROTO_MAGIC, PROTO_POOL_RESUME } };
+	struct reload *r = &m->reload;
+
+	(void)snprintf(r->text, sizeof(r->text),
+		       "nothing changes: after %.6g s %" PRIu32 " jobs of %" PRIu32
+		       " users still run: forkctl's --timeout waits longer for them, --force ends "
+		       "them",
+		       (double)r->terms.limit_ns / (double)NSEC_PER_SEC, n_jobs, n_users);
+	poolproc_send(&m->pool, &resume, -1);
+	r->resuming = true;
+	reload_tell(m, -EBUSY);
+}
+
+void manager_reload_late(struct manager *m)
+{
+	struct reload *r = &m->reload;
+	uint32_t n_jobs, n_users;
+
+	session_count_running(&m->sessions, &n_jobs, &n_users);
+	/* Then the pool is about to end. */
+	if (!n_jobs && !r->late && loop_timer(&m->loop, &m->stop_source, RELOAD_LAST_NS) == 0) {
+		r->late = true;
+		return;
+	}
+	if (!r->terms.force) {
+		reload_resume(m, n_jobs, n_users);
+		return;
+	}
+	log_notice("reload: %" PRIu32 " jobs of %" PRIu32
+		   " users still run and are ended: LOST, or run again if they are idempotent",
+		   n_jobs, n_users);
+	r->n_ended = n_jobs;
+	r->killed = true;
+	poolproc_kill(&m->pool);
 }
 
 /* Is another pool to have what the trial has found? What this one has left out may be whole now
@@ -120,61 +197,79 @@ static bool reload_is_other(const struct manager *m, const struct trial_found *f
 	return found->modules != m->pool.modules || found->n_left_out < m->pool.n_left_out;
 }
 
-/* Takes what the trial has found. Returns 0, or a negative errno with why, and nothing has
- * changed. */
-static int reload_apply(struct manager *m, struct trial_found *found, bool others,
-			const char **ret_why)
+/* Takes the options that the trial has found. Returns 0 or -ENOMEM, and no option has changed. */
+static int reload_apply(struct manager *m, bool others)
 {
 	struct settings_names changed, restart;
+	struct reload *r = &m->reload;
+	struct options *options = &r->found.options;
+	char ended[80] = "";
+	int err;
 
-	if (found->modules != m->pool.modules && found->n_left_out) {
-		*ret_why = "not all modules can be loaded: forkd's log has which, and why";
-		return -ENOEXEC;
-	}
-	settings_compare(&m->configured, &found->options, &restart);
-	settings_exchange(m->options, &found->options, &changed);
-	if (poolproc_set_options(&m->pool, m->options) < 0) {
-		settings_exchange(m->options, &found->options, &changed);
-		*ret_why = "out of memory";
-		return -ENOMEM;
-	}
-	if (restart.text[0])
+	settings_compare(&m->configured, options, &restart);
+	settings_exchange(m->options, options, &changed);
+	err = poolproc_set_options(&m->pool, m->options);
+	if (err < 0)
+		settings_exchange(m->options, options, &changed);
+	else if (restart.text[0])
 		log_warning("reload: these need a restart, and stay as they are: %s", restart.text);
-	/* Names last: where there is no room for all it is they that are cut. */
-	(void)snprintf(m->reload.text, sizeof(m->reload.text), "%s%s%s%s",
-		       others ? "another pool has other modules; " : "",
-		       restart.text[0] ? "some options need a restart; " : "",
-		       changed.text[0] ? "changed: " : "no option has changed", changed.text);
-	if (changed.text[0])
+	if (r->n_ended)
+		(void)snprintf(ended, sizeof(ended), "%" PRIu32 " running jobs were ended; ",
+			       r->n_ended);
+	/* Names last: if there is no room for all, it is names that are cut. */
+	(void)snprintf(r->text, sizeof(r->text), "%s%s%s%s%s",
+		       others ? "another pool has other modules; " : "", ended,
+		       restart.text[0] && err == 0 ? "some options need a restart; " : "",
+		       err < 0		 ? "no option has changed: out of memory"
+		       : changed.text[0] ? "changed: "
+					 : "no option has changed",
+		       err < 0 ? "" : changed.text);
+	if (err == 0 && changed.text[0])
 		reload_take(m);
-	return 0;
+	return err;
 }
 
 static void reload_on_trial(struct trial *trial, struct trial_found *found, const char *why)
 {
 	struct manager *m = container_of(trial, struct manager, reload.trial);
-	bool others;
-	int r;
+	struct reload *r = &m->reload;
 
 	if (!found) {
 		reload_over(m, -EINVAL, why);
 		return;
 	}
+	r->found = *found;
+	r->is_found = true;
+	r->n_ended = 0;
 	if (m->pool.state != POOLPROC_READY) { /* I3 */
-		options_fini(&found->options);
-		m->reload.state = RELOAD_IDLE;
-		m->reload.begun--;
-		return;
-	}
-	others = reload_is_other(m, found);
-	r = reload_apply(m, found, others, &why);
-	options_fini(&found->options);
-	if (r < 0)
-		reload_over(m, r, why);
-	else if (others)
-		reload_renew(m, found->n_left_out);
-	else
+		reload_forget(r);
+		r->state = RELOAD_IDLE;
+		r->begun--;
+		reload_join(&r->next, &r->terms);
+	} else if (found->modules != m->pool.modules && found->n_left_out) {
+		reload_over(m, -ENOEXEC,
+			    "not all modules can be loaded: forkd's log has which, and why");
+	} else if (reload_is_other(m, found)) {
+		reload_renew(m);
+	} else if (reload_apply(m, false) < 0) {
+		reload_over(m, -ENOMEM, "out of memory");
+	} else {
 		reload_tell(m, 0);
+	}
+}
+
+void manager_reload_died(struct manager *m)
+{
+	struct reload *r = &m->reload;
+
+	if (r->state == RELOAD_TELLING && r->resuming) /* I6 */
+		r->state = RELOAD_RENEWING;
+	r->resuming = false;
+	if (r->state != RELOAD_RENEWING || !r->is_found)
+		return;
+	r->n_left_out = r->found.n_left_out;
+	r->code = reload_apply(m, true);
+	reload_forget(r);
 }
 
 void manager_reload_go(struct manager *m)
@@ -186,6 +281,8 @@ void manager_reload_go(struct manager *m)
 	    m->stopping || m->halting)
 		return;
 	r->begun = r->asked;
+	r->terms = r->next;
+	r->next = (struct reload_terms){ .limit_ns = 0 };
 	r->state = RELOAD_TRYING;
 	notify_reloading();
 	manager_status(&m->notify);
@@ -199,9 +296,11 @@ void manager_reload_go(struct manager *m)
 					  : strerror(-err));
 }
 
-void manager_reload(struct manager *m, const char *why, uint64_t *ret_number)
+void manager_reload(struct manager *m, const char *why, const struct reload_terms *terms,
+		    uint64_t *ret_number)
 {
 	*ret_number = ++m->reload.asked;
+	reload_join(&m->reload.next, terms);
 	if (m->stopping || m->halting) {
 		log_notice("%s: forkd stops, nothing is read again", why);
 		session_reloaded(&m->sessions, *ret_number, -ESHUTDOWN,
@@ -224,7 +323,7 @@ void manager_reload_ready(struct manager *m)
 			       "were tried: forkd's log has which, and why");
 		reload_tell(m, -ENOEXEC);
 	} else if (r->state == RELOAD_RENEWING) {
-		reload_tell(m, 0);
+		reload_tell(m, r->code);
 	}
 	manager_reload_go(m);
 }
@@ -232,6 +331,7 @@ void manager_reload_ready(struct manager *m)
 void manager_reload_end(struct manager *m, const char *why)
 {
 	trial_end(&m->reload.trial);
+	reload_forget(&m->reload);
 	m->reload.state = RELOAD_IDLE;
 	session_reloaded(&m->sessions, m->reload.asked, -ESHUTDOWN, why);
 }

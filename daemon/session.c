@@ -36,6 +36,7 @@
 #include "common/clock.h"
 #include "common/crash.h"
 #include "common/log.h"
+#include "common/number.h"
 #include "common/util.h"
 #include "daemon/probe.h"
 #include "daemon/session_internal.h"
@@ -290,11 +291,33 @@ static void session_set(struct session *s, struct proto_set *set)
 		(void)loop_timer(s->table->loop, &s->timer_source, SESSION_HEARD_NS);
 }
 
-/* forkctl reload: it waits with it. */
-static void session_reload(struct session *s)
+/* name: empty, or PROTO_RELOAD_FORCE; value: empty, or ns. False: they are neither. */
+static bool session_read_terms(struct session *s, struct proto_set *request,
+			       struct reload_terms *ret)
 {
-	if (session_wait(s))
-		s->table->reload(s->table, s->pid, s->uid, &s->reload);
+	const char *rest = "";
+
+	request->name[sizeof(request->name) - 1] = '\0';
+	request->value[sizeof(request->value) - 1] = '\0';
+	*ret = (struct reload_terms){
+		.limit_ns = s->table->options->stop_timeout,
+		.force = streq(request->name, PROTO_RELOAD_FORCE),
+	};
+	if (request->value[0] && number_parse(request->value, 10, &ret->limit_ns, &rest))
+		return false;
+	return !*rest && ret->limit_ns <= PROTO_RELOAD_MOST && (ret->force || !request->name[0]);
+}
+
+/* forkctl reload: it waits until the reload is over. */
+static void session_reload(struct session *s, struct proto_set *request)
+{
+	struct greet_verdict verdict = { .code = -EINVAL, .text = "reload: malformed request" };
+	struct reload_terms terms;
+
+	if (!session_read_terms(s, request, &terms))
+		session_refuse(s, &verdict);
+	else if (session_wait(s))
+		s->table->reload(s->table, s->pid, s->uid, &terms, &s->reload);
 }
 
 static void session_answer_reload(struct session *s, int code, const char *text)
@@ -334,7 +357,7 @@ static void session_control(struct session *s, struct proto_set *request)
 	if (verdict.code)
 		session_refuse(s, &verdict);
 	else if (request->head.type == PROTO_RELOAD)
-		session_reload(s);
+		session_reload(s, request);
 	else
 		session_set(s, request);
 }

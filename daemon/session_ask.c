@@ -129,6 +129,40 @@ static void ask_print_client(const struct session *of, uint32_t state, FILE *fil
 	}
 }
 
+/* Those of one client. Relaxed reads of the ledger, which a task can write to: for display. */
+static uint32_t ask_count_running(const struct session *of)
+{
+	const struct session_table *table = of->table;
+	uint64_t first = (uint64_t)of->slot * table->options->max_jobs;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < of->segment.n_jobs; i++) {
+		uint32_t state = ledger_row(table->segments.arena, first + i).state;
+
+		n += state != LEDGER_FREE && state != LEDGER_QUEUED;
+	}
+	return n;
+}
+
+void session_count_running(const struct session_table *table, uint32_t *ret_n_jobs,
+			   uint32_t *ret_n_users)
+{
+	uint32_t uids[LIMIT_CLIENTS], n_users = 0, n_jobs = 0;
+
+	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++) {
+		const struct session *of = table->slots[i];
+		uint32_t n = of ? ask_count_running(of) : 0, at = 0;
+
+		n_jobs += n;
+		while (n && at < n_users && uids[at] != of->uid)
+			at++;
+		if (n && at == n_users)
+			uids[n_users++] = of->uid;
+	}
+	*ret_n_jobs = n_jobs;
+	*ret_n_users = n_users;
+}
+
 static void ask_print_jobs(struct session *s, FILE *file, uint64_t *ret_n)
 {
 	static const uint32_t states[] = { LEDGER_RUNNING, LEDGER_QUEUED };

@@ -22,6 +22,13 @@
 
 struct session;
 
+/* How long a reload waits for jobs that run, if the pool has to be replaced, and what it does then.
+ * All zero: not at all, and nothing changes. */
+struct reload_terms {
+	uint64_t limit_ns;
+	bool force; /* they are ended; otherwise nothing changes */
+};
+
 struct session_table {
 	struct loop *loop;
 	const struct options *options;
@@ -50,7 +57,7 @@ struct session_table {
 	/* The same: somebody wants forkd.conf to be read again. session_reloaded() tells of it by
 	 * this number, or a later one; it may be called before this has returned. */
 	void (*reload)(struct session_table *table, uint32_t pid, uint32_t uid,
-		       uint64_t *ret_number);
+		       const struct reload_terms *terms, uint64_t *ret_number);
 	/* called when the number of connections has changed */
 	void (*changed)(struct session_table *table);
 
@@ -85,6 +92,10 @@ uint32_t session_n_open(const struct session_table *table);
 
 /* Puts on the board how many there are and were; changed is not called. */
 void session_show_counts(struct session_table *table);
+
+/* The jobs that run, and the number of users that have some: as the ledger has them. */
+void session_count_running(const struct session_table *table, uint32_t *ret_n_jobs,
+			   uint32_t *ret_n_users);
 
 /* Counts jobs that the manager gave their outcome. */
 void session_count_fails(struct session_table *table, uint64_t n);

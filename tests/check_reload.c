@@ -133,20 +133,62 @@ START_TEST(what_is_wrong_is_said_and_nothing_changes)
 }
 END_TEST
 
-START_TEST(what_does_not_end_in_time_is_LOST_or_runs_again_and_nobody_is_blamed)
+START_TEST(what_does_not_end_in_time_continues_and_nothing_changes)
+{
+	fk_job held, queued[RELOADS];
+	const fk_task *task;
+	volatile uint8_t *gate;
+	char text[512];
+	pid_t pool;
+
+	prepare();
+	start("workers = 1\nstop-timeout = 50ms\nspin = 10us\n");
+	pool = daemon_pool(&d);
+	held = jobs_hold(c, 0, &gate);
+	DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 1);
+	put(SHIPPED("sort"));
+	configure("workers = 1\nstop-timeout = 50ms\nspin = 20us\n");
+	for (uint32_t i = 0; i < RELOADS; i++) {
+		queued[i] = jobs_submit(c, "null:add", 0, i, 1);
+		reload(1, "nothing changes: after 0.05 s 1 jobs of 1 users still run");
+	}
+	ck_assert_int_eq(daemon_ctl(&d, text, sizeof(text), "set", "spin", "10us", NULL), 0);
+	ck_assert_str_eq(text, "spin = 10us (was 10us)\n");
+	ck_assert_int_eq(fk_task_find(c, "sort:i64", &task), -ENOENT);
+	*gate = 1;
+	ck_assert_int_eq(jobs_outcome(c, held, NULL), FK_DONE);
+	for (uint32_t i = 0; i < RELOADS; i++)
+		jobs_see(c, queued[i], i + 1);
+	ck_assert_int_eq(daemon_pool(&d), pool);
+	/* No job runs, and so there is nothing to wait for. */
+	ck_assert_int_eq(daemon_ctl(&d, text, sizeof(text), "reload", "--timeout=0s", NULL), 0);
+	ck_assert_msg(strstr(text, "another pool has other modules; changed: spin"), "%s", text);
+	ck_assert_int_eq(fk_task_find(c, "sort:i64", &task), 0);
+	jobs_end(&d, c);
+}
+END_TEST
+
+START_TEST(with_force_what_does_not_end_in_time_is_LOST_or_runs_again_and_nobody_is_blamed)
 {
 	volatile uint8_t *gates[2];
+	char text[512], ended[64];
 	fk_job jobs[2];
 
 	prepare();
-	start("workers = 2\nstop-timeout = 50ms\n");
+	start("workers = 2\n");
 	jobs[0] = jobs_hold(c, 0, &gates[0]);
 	jobs[1] = jobs_hold(c, FK_IDEMPOTENT, &gates[1]);
 	DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 2);
 	/* Again and again: it is suspected of nothing. */
 	for (uint32_t i = 0; i < 3; i++) {
 		put(OURS("null"));
-		reload(0, "another pool has other modules");
+		ck_assert_int_eq(daemon_ctl(&d, text, sizeof(text), "reload", "--timeout=50ms",
+					    "--force", NULL),
+				 0);
+		(void)snprintf(ended, sizeof(ended),
+			       "another pool has other modules; %d running jobs were ended",
+			       i ? 1 : 2);
+		ck_assert_msg(strstr(text, ended), "%s", text);
 		DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 1);
 	}
 	ck_assert_int_eq(jobs_outcome(c, jobs[0], NULL), FK_LOST);
@@ -372,32 +414,41 @@ START_TEST(the_service_manager_is_told_that_another_pool_starts)
 }
 END_TEST
 
-START_TEST(reloads_under_load_lose_nothing)
+/* Reloads n times while clients have jobs of all kinds; may_fail: with so little time that jobs may
+ * still run, and then nothing changes. Returns how many have succeeded. */
+static uint32_t reloads_under_load(uint32_t n, const char *timeout, bool may_fail)
 {
 	_Atomic uint64_t *ended = daemon_share(CLIENTS * sizeof(*ended));
+	uint32_t succeeded = 0;
 	struct oracle_verdict v;
 	pid_t pids[CLIENTS];
 	struct oracle o;
+	char text[512];
 
 	prepare();
 	put(OURS("count"));
-	start("workers = 2\nstop-timeout = 1000s\n");
+	start("workers = 2\n");
 	oracle_init(&o, d.folder);
 	for (uint32_t i = 0; i < CLIENTS; i++) {
 		pids[i] = daemon_fork(DAEMON_UID);
 		if (pids[i] == 0)
 			_exit(oracle_serve(&o, d.socket, &ended[i]));
 	}
-	for (uint32_t i = 0; i <= RELOADS; i++) {
+	for (uint32_t i = 0; i <= n; i++) {
 		for (uint32_t j = 0; j < CLIENTS; j++) {
 			uint64_t seen = atomic_load(&ended[j]);
 
 			DAEMON_AWAIT(atomic_load(&ended[j]) > seen + 1);
 		}
-		if (i == RELOADS)
+		if (i == n)
 			break;
 		put(OURS("count"));
-		reload(0, "another pool has other modules");
+		if (daemon_ctl(&d, text, sizeof(text), "reload", timeout, NULL) == 0) {
+			ck_assert_msg(strstr(text, "another pool has other modules"), "%s", text);
+			succeeded++;
+		} else {
+			ck_assert_msg(may_fail && strstr(text, "still run"), "%s", text);
+		}
 	}
 	atomic_store(&o.shared->stop, 1);
 	for (uint32_t i = 0; i < CLIENTS; i++)
@@ -405,20 +456,34 @@ START_TEST(reloads_under_load_lose_nothing)
 	ck_assert_msg(oracle_judge(&o, &v), "%s; the log is %s", v.wrong, d.log);
 	ck_assert_uint_eq(v.outcomes[FK_DONE], v.submitted);
 	ck_assert_uint_eq(v.again, 0);
-	ck_assert_uint_eq(atomic_load(&d.board->manager.pool_generation), RELOADS + 1);
+	ck_assert_uint_eq(atomic_load(&d.board->manager.pool_generation), succeeded + 1);
 	oracle_fini(&o);
 	jobs_end(&d, c);
+	return succeeded;
+}
+
+START_TEST(reloads_under_load_lose_nothing)
+{
+	ck_assert_uint_eq(reloads_under_load(RELOADS, "--timeout=1000s", false), RELOADS);
+}
+END_TEST
+
+START_TEST(reloads_that_do_not_wait_lose_nothing)
+{
+	(void)reloads_under_load(10 * RELOADS, "--timeout=0s", true);
 }
 END_TEST
 
 CHECK_MAIN("reload", what_can_change_does_and_the_rest_is_named,
 	   who_is_in_stays_and_may_call_what_the_new_list_says,
 	   what_is_wrong_is_said_and_nothing_changes,
-	   what_does_not_end_in_time_is_LOST_or_runs_again_and_nobody_is_blamed,
+	   what_does_not_end_in_time_continues_and_nothing_changes,
+	   with_force_what_does_not_end_in_time_is_LOST_or_runs_again_and_nobody_is_blamed,
 	   what_hangs_already_is_seen_by_a_limit_that_comes,
 	   it_is_over_when_the_pool_has_heard_or_has_ended, who_is_gone_is_not_judged,
 	   where_there_is_no_room_for_all_it_is_names_that_are_cut,
 	   a_constructor_that_forks_and_exits_writes_nothing_twice,
 	   a_stop_does_not_wait_for_a_reload, nor_does_a_planned_restart_and_who_waits_is_told,
 	   the_service_manager_is_told_when_it_begins_and_when_it_is_over,
-	   the_service_manager_is_told_that_another_pool_starts, reloads_under_load_lose_nothing)
+	   the_service_manager_is_told_that_another_pool_starts, reloads_under_load_lose_nothing,
+	   reloads_that_do_not_wait_lose_nothing)
