@@ -331,8 +331,6 @@ static uint64_t fiber_family_patience(struct pool *pool, const struct fiber_buck
 static bool fiber_family_hangs(struct pool *pool, struct fiber_family *family, uint64_t depth,
 			       uint64_t now)
 {
-	uint64_t limit = pool_hang_limit(pool);
-
 	if (!family->depth || depth < family->depth) {
 		family->depth = depth;
 		family->vain_ns = 0;
@@ -341,7 +339,7 @@ static bool fiber_family_hangs(struct pool *pool, struct fiber_family *family, u
 		family->vain_ns += min(now - family->parted_ns, 4 * FIBER_LOOK);
 	}
 	family->parted_ns = now;
-	return limit && family->vain_ns >= limit;
+	return hang_is_reached(pool, &family->vain_ns);
 }
 
 /* Bucket locked. Returns whether it is to be looked at again. */

@@ -42,7 +42,9 @@
  *   I2. Without a job that is to end and runs the dispatcher does not look, and does not wake up
  *       for it. Whoever decides that one is to end says so (hang_expect()), after the decision;
  *       and so does a worker before it runs what a task has left for its end (FK_UNWIND).
- *   I3. Looks that come late do not count for more: of the time between two of them, without CPU,
+ *   I3. While the process is traced (ptrace(2)), by a debugger for example, no job is to blame, and
+ *       the time starts at 0 when hang-limit is reached.
+ *   I4. Looks that come late do not count for more: of the time between two of them, without CPU,
  *       no more than the interval; nothing, after the process was stopped (SIGCONT comes then).
  *
  * WHAT IT DOES NOT SEE
@@ -111,8 +113,13 @@ struct hangs {
 	_Atomic bool watching; /* it comes by itself */
 };
 
-/* Before there are workers: counts how often the process was stopped, from now on. */
+/* Before there are workers and before the pool is confined: counts how often the process was
+ * stopped, from now on. */
 void hangs_begin(void);
+
+/* True if a job has held out for hang-limit. *held: ns; 0 afterwards if a debugger traces the
+ * process, for then it is not the job that is slow. */
+bool hang_is_reached(struct pool *pool, uint64_t *held);
 
 /* A job is to end, and may run. */
 void hang_expect(struct pool *pool);

@@ -388,6 +388,7 @@ int pool_run(const struct options *options, int channel)
 	pool->options = options;
 	pool->pid = getpid();
 	channel_init(&pool->channel, channel);
+	hangs_begin();
 	memory = allowance_prepare(options->module_memory);
 	if (memory < 0)
 		r = pool_fail(pool, "cannot open /proc/self/statm", memory);
@@ -402,7 +403,6 @@ int pool_run(const struct options *options, int channel)
 	}
 	r = fault_begin(pool);
 	worker_catch_signal();
-	hangs_begin();
 	bell_begin();
 	park_begin(pool);
 	threads = calloc(pool->n_workers, sizeof(*threads));

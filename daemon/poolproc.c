@@ -69,6 +69,7 @@
 #include "common/options_print.h"
 #include "common/util.h"
 #include "daemon/offspring.h"
+#include "daemon/thread_states.h"
 
 #define POOLPROC_START_NS (30 * NSEC_PER_SEC) /* from start to READY, at most */
 #define POOLPROC_DEATH_NS (2 * NSEC_PER_SEC)  /* from SIGKILL to the end, at most */
@@ -235,6 +236,11 @@ void poolproc_fini(struct poolproc *pool)
 	pool->argv = NULL;
 }
 
+static int poolproc_limit_start(struct poolproc *pool)
+{
+	return loop_timer(pool->loop, &pool->limit, POOLPROC_START_NS);
+}
+
 /* I6. Returns 0 or a negative errno. */
 static int poolproc_begin(struct poolproc *pool)
 {
@@ -248,7 +254,7 @@ static int poolproc_begin(struct poolproc *pool)
 	/* It has ended already, or is about to: the pidfd tells. */
 	if (r == -EPIPE || pool->killed)
 		return 0;
-	return r < 0 ? r : loop_timer(pool->loop, &pool->limit, POOLPROC_START_NS);
+	return r < 0 ? r : poolproc_limit_start(pool);
 }
 
 static void poolproc_on_stored(struct store_put *put, int result)
@@ -641,6 +647,8 @@ static void poolproc_on_limit(struct loop_source *source, int result)
 			poolproc_abandon(pool);
 		return;
 	}
+	if (thread_states_look(pool->pid).traced && poolproc_limit_start(pool) == 0)
+		return;
 	(void)snprintf(pool->failed_text, sizeof(pool->failed_text),
 		       "it was not ready after %llu s",
 		       (unsigned long long)(POOLPROC_START_NS / NSEC_PER_SEC));

@@ -28,7 +28,9 @@ uint64_t pulse_judge(struct pulse_watch *watch, const struct pulse_look *look, u
 		watch->stopped = 0;
 	else if (!late && watch->last.stopped)
 		watch->stopped += min(look->now - watch->last.now, interval);
-	if (look->dying)
+	if (look->traced)
+		watch->stopped = 0;
+	if (look->dying || look->traced)
 		watch->held = 0;
 	else if (!first && !late &&
 		 (look->cpu != watch->last.cpu || (look->asleep && watch->last.asleep)))
@@ -125,6 +127,7 @@ static void pulse_look(struct pulse *p)
 		look.dying = threads.dumps;
 		look.killed = threads.killed;
 		look.asleep = threads.asleep;
+		look.traced = threads.traced;
 	}
 	held = pulse_judge(&p->watch, &look, interval);
 	/* At two looks: a core file may have been begun while the first one was taken. */
@@ -138,7 +141,8 @@ static void pulse_look(struct pulse *p)
 		pulse_kill(p, "although it had CPU time or slept, it did not answer", held);
 		return;
 	}
-	if (look.stopped && (p->reviving || p->watch.stopped >= p->limit) && pulse_revive(p))
+	if (look.stopped && !look.traced && (p->reviving || p->watch.stopped >= p->limit) &&
+	    pulse_revive(p))
 		return;
 	(void)kill(p->pool->pid, PROTO_POOL_SIGNAL);
 	pulse_timer(p, PULSE_ASKED, interval);

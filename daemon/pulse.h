@@ -38,9 +38,11 @@
  *   I4. A pool that a signal has stopped (SIGSTOP, by a task or from outside) is asked at once. If
  *       each look for the limit finds it stopped it gets SIGCONT, once: the next time it is ended,
  *       or as soon as it is found stopped before it has answered. The kernel sends SIGCHLD for a
- *       stop, so an idle manager needs no timer, and the time of each stop starts at 0. A stop by a
- *       debugger (ptrace) is not seen there.
- *   I5. A pool that another process has killed, and that has not ended, has POOLPROC_DEATH_NS from
+ *       stop, so an idle manager needs no timer, and the time of each stop starts at 0.
+ *   I5. A pool that is traced owes nothing, and is not continued: its debugger may hold one thread
+ *       for as long as it likes while the others run. The time starts at 0 when it is not
+ *       traced any more. Its start has no limit either (poolproc.c).
+ *   I6. A pool that another process has killed, and that has not ended, has POOLPROC_DEATH_NS from
  *       the second look in a row that finds SIGKILL pending in one of its threads (poolproc.c, I7).
  */
 #ifndef DAEMON_PULSE_H
@@ -63,6 +65,7 @@ struct pulse_look {
 	bool killed;  /* a thread has SIGKILL pending, and no core file is written */
 	bool stopped; /* by a signal */
 	bool asleep;  /* all of its threads */
+	bool traced;  /* a debugger has a thread of it */
 };
 
 struct pulse_watch {

@@ -22,7 +22,7 @@ static bool thread_states_read(pid_t pid, const char *tid, struct thread_states 
 	_cleanup_free_ char *line = NULL;
 	char path[512], state = 0;
 	uint64_t pending;
-	int dumps;
+	int dumps, tracer;
 	size_t size = 0;
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/task/%s/status", (int)pid, tid);
@@ -33,6 +33,8 @@ static bool thread_states_read(pid_t pid, const char *tid, struct thread_states 
 			threads->killed |= pending >> (SIGKILL - 1) & 1;
 		if (sscanf(line, "CoreDumping: %d", &dumps) == 1)
 			threads->dumps |= dumps;
+		if (sscanf(line, "TracerPid: %d", &tracer) == 1)
+			threads->traced |= tracer != 0;
 	}
 	/* Of one that has ended nothing is to be waited for. */
 	if (state)

@@ -6,8 +6,12 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "client/client.h"
@@ -457,6 +461,91 @@ START_TEST(a_pool_that_is_stopped_owes_no_answer)
 }
 END_TEST
 
+/* ------------------------------------------------------------------------ a debugger */
+
+/* A process that traces the main thread of the pool until it is killed: what a signal stops it
+ * continues. -1, and a line that says so: it may not. */
+static pid_t trace(void)
+{
+	pid_t pool = daemon_pool(&d), tracer = fork();
+	int status;
+
+	ck_assert_int_ge(tracer, 0);
+	if (!tracer) {
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (ptrace(PTRACE_SEIZE, pool, NULL, NULL) < 0)
+			_exit(EXIT_FAILURE);
+		while (waitpid(pool, &status, __WALL) == pool && WIFSTOPPED(status))
+			(void)ptrace(PTRACE_CONT, pool, NULL,
+				     (void *)(uintptr_t)(WSTOPSIG(status) & 0x7f));
+		_exit(EXIT_SUCCESS);
+	}
+	DAEMON_AWAIT(daemon_proc_status(pool, "TracerPid") == tracer || daemon_has_ended(tracer));
+	if (daemon_proc_status(pool, "TracerPid") == tracer)
+		return tracer;
+	printf("ptrace is not allowed here\n");
+	return -1;
+}
+
+static void trace_no_more(pid_t tracer)
+{
+	ck_assert_int_eq(kill(tracer, SIGKILL), 0);
+	ck_assert_int_eq(daemon_reap(tracer), 256 + SIGKILL);
+}
+
+/* Until the pool has had so much CPU time while a debugger traced it. */
+static void left_alone(uint64_t ms)
+{
+	uint64_t before = pool_cpu();
+
+	DAEMON_AWAIT(pool_cpu() - before > ms * NSEC_PER_MSEC);
+	ck_assert_uint_eq(crashes(), 0);
+}
+
+START_TEST(a_job_that_hangs_in_a_debugger_is_blamed_when_the_debugger_is_gone)
+{
+	pid_t pool, tracer;
+	fk_job job;
+
+	setup("--hang-limit=100ms", NULL);
+	pool = daemon_pool(&d);
+	tracer = trace();
+	job = run("hang:spin", 0, 0, 0);
+	ck_assert_int_eq(fk_cancel(c, job), 0);
+	if (tracer > 0) {
+		left_alone(1000);
+		ck_assert_int_eq(fk_outcome(c, job, NULL, NULL), FK_PENDING);
+		trace_no_more(tracer);
+	}
+	blamed(job, "hang:spin", pool);
+	teardown();
+}
+END_TEST
+
+START_TEST(a_pool_that_is_stuck_in_a_debugger_is_replaced_when_the_debugger_is_gone)
+{
+	pid_t pool, tracer;
+	fk_job job;
+	int64_t n;
+
+	setup("--hang-limit=100ms", NULL);
+	pool = daemon_pool(&d);
+	tracer = trace();
+	job = run("hang:spin", 0, 0, 0);
+	ck_assert_int_eq(fk_call(c, "hang:stick", &n, "forkd-dispatch"), 0);
+	/* Three times what it has without one. */
+	if (tracer > 0) {
+		left_alone(3000);
+		trace_no_more(tracer);
+	}
+	ck_assert_uint_eq(jobs_crash(&d, 1)->reason, CRASH_HANG);
+	jobs_see_end(c, job, "LOST");
+	ck_assert_int_eq(fk_release(c, job), 0);
+	(void)jobs_pool_after(&d, pool);
+	teardown();
+}
+END_TEST
+
 /* The row says that a job runs which has ended: nothing else is left of it. */
 static void lose(fk_job job, const char *name)
 {
@@ -514,4 +603,6 @@ CHECK_MAIN("hanging",
 	   a_pool_whose_dispatcher_is_stuck_is_begun_anew,
 	   a_pool_that_is_stuck_is_found_out_while_its_workers_sleep,
 	   a_pool_that_is_stopped_owes_no_answer,
+	   a_job_that_hangs_in_a_debugger_is_blamed_when_the_debugger_is_gone,
+	   a_pool_that_is_stuck_in_a_debugger_is_replaced_when_the_debugger_is_gone,
 	   a_job_that_is_to_end_and_that_no_worker_has_is_CRASHED)

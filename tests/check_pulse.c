@@ -128,6 +128,20 @@ START_TEST(a_pool_that_writes_a_core_file_may_take_long_to_die)
 }
 END_TEST
 
+/* Its debugger may hold the thread that answers, and a worker runs. */
+START_TEST(a_pool_that_is_traced_owes_nothing_until_it_is_not)
+{
+	ck_assert_uint_eq(later(0, 1), 100 * MS);
+	look.traced = look.stopped = true;
+	for (int i = 0; i < 1000; i++) {
+		ck_assert_uint_eq(later(0, 100 * MS), 0);
+		ck_assert_uint_eq(watch.stopped, 0);
+	}
+	look.traced = look.stopped = false;
+	ck_assert_uint_eq(later(0, 1), 100 * MS);
+}
+END_TEST
+
 /* A dispatcher that is late by the limit of a task, on a busy machine, is not stuck. */
 START_TEST(it_has_a_second_at_least_unless_it_is_never_asked)
 {
@@ -219,6 +233,7 @@ CHECK_MAIN("pulse", the_time_of_a_pool_that_has_a_CPU_counts, a_pool_without_any
 	   the_time_of_a_pool_that_is_stopped_at_each_look_counts_by_itself,
 	   stops_are_not_added_up_and_other_children_change_nothing,
 	   nor_does_one_whose_manager_has_none, a_pool_that_writes_a_core_file_may_take_long_to_die,
+	   a_pool_that_is_traced_owes_nothing_until_it_is_not,
 	   it_has_a_second_at_least_unless_it_is_never_asked,
 	   a_limit_that_goes_takes_the_question_with_it_and_another_begins_anew,
 	   a_ring_while_there_is_no_pool_leaves_the_next_one_alone)

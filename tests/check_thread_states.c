@@ -5,7 +5,9 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -90,5 +92,19 @@ START_TEST(it_is_not_if_it_is_stopped)
 }
 END_TEST
 
+START_TEST(it_is_traced_if_a_thread_is)
+{
+	pid_t pid = begin(rest);
+
+	ck_assert(!thread_states_look(pid).traced);
+	if (ptrace(PTRACE_SEIZE, pid, NULL, NULL) == 0)
+		ck_assert(thread_states_look(pid).traced);
+	else
+		printf("ptrace is not allowed here\n");
+	end(pid);
+}
+END_TEST
+
 CHECK_MAIN("thread_states", a_process_is_asleep_if_each_thread_sleeps,
-	   it_is_not_if_one_runs_or_waits_for_a_CPU, it_is_not_if_it_is_stopped)
+	   it_is_not_if_one_runs_or_waits_for_a_CPU, it_is_not_if_it_is_stopped,
+	   it_is_traced_if_a_thread_is)
