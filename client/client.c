@@ -323,11 +323,11 @@ int fk_open(const char *socket, const struct fk_open_options *options, fk_client
 	if (!options)
 		options = &defaults;
 	if (options_reserved(options))
-		return error_open(-EINVAL, "what is reserved in struct fk_open_options is not 0: "
-					   "name the fields that you set, the others are 0 then");
+		return error_say(-EINVAL, "what is reserved in struct fk_open_options is not 0: "
+					  "name the fields that you set, the others are 0 then");
 	client = aligned_alloc(CACHE_LINE, align_up(sizeof(*client), CACHE_LINE));
 	if (!client)
-		return error_open(-ENOMEM, "out of memory");
+		return error_say(-ENOMEM, "out of memory");
 	memset(client, 0, sizeof(*client));
 	client->fd = client->waker.fd = -1;
 	pthread_mutex_init(&client->tasks_lock, NULL);
@@ -344,15 +344,15 @@ int fk_open(const char *socket, const struct fk_open_options *options, fk_client
 	for (int i = 0; i < 3; i++)
 		(void)safe_close(fds[i]);
 	if (err == -EPROTO || err == -EBADMSG || err == -ESTALE)
-		return error_open(-EPROTO,
-				  "forkd on %s and this library are of different versions: use the "
-				  "libforkclient that came with it",
-				  path);
+		return error_say(-EPROTO,
+				 "forkd on %s and this library are of different versions: use the "
+				 "libforkclient that came with it",
+				 path);
 	if (!err)
 		err = init_private(client);
 	if (err)
-		return error_open(err, "cannot map what forkd on %s shares: %s", path,
-				  strerrordesc_np(-err));
+		return error_say(err, "cannot map what forkd on %s shares: %s", path,
+				 strerrordesc_np(-err));
 	FK_CRASH(open_ready);
 	list_add(client);
 	*ret_client = steal_ptr(client);
@@ -495,6 +495,7 @@ static int add_task(fk_client *client, const char *name, const fk_task **ret_tas
 	err = signature_parse(task->text, &task->signature, NULL);
 	if (err)
 		return -EPROTO;
+	task->types = pack_types(&task->signature);
 	task->next = atomic_load_explicit(&client->tasks, memory_order_relaxed);
 	/* ORDER tasks/add [C3]: release, the task is whole. Pairs with known_task(). */
 	atomic_store_explicit(&client->tasks, task, memory_order_release);

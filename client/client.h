@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdint.h>
 
@@ -17,6 +16,7 @@
 #include "client/slot_stack.h"
 #include "client/slots.h"
 #include "common/clock.h"
+#include "common/util.h"
 #include "shm/board.h"
 #include "shm/job.h"
 #include "shm/signature.h"
@@ -35,6 +35,7 @@ struct fk_client_task {
 	struct fk_client_task *next; /* constant once the task is in the list */
 	uint32_t index;		     /* on the board */
 	uint64_t hash;
+	uint64_t types; /* pack_types() */
 	struct signature signature;
 	char name[64 + 1];
 	char text[96 + 1];
@@ -210,11 +211,41 @@ int pack_buffer(const struct heap *heap, struct fk_buffer buffer, struct fk_ref 
 int pack_values(struct heap *heap, const struct signature *signature, const union fk_value *values,
 		size_t n, uint8_t *args, void **ret_strings);
 
-/* pack.c: takes the values of a signature off a va_list. values: SIGNATURE_MAX_ARGS. */
-void pack_take(const struct signature *signature, union fk_value *values, va_list args);
+/* The types of a call (fk_call_typed()): the bits of the result begin here, those of the arguments
+ * are below. */
+#define PACK_RESULT	    48
+#define PACK_ARGS	    (((uint64_t)1 << PACK_RESULT) - 1)
+#define PACK_TYPE(types, i) ((uint32_t)((types) >> 4 * (i)) & 15u)
 
-/* error.c: sets what fk_open_error() returns, from a format. Returns err. */
-int error_open(int err, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* pack.c: the types of a call that fits a signature. */
+uint64_t pack_types(const struct signature *signature);
+
+/* pack.c: the error of pack_check(), with its text. */
+int pack_misfit(const fk_task *task, uint64_t types, int with_result, size_t size);
+
+/*
+ * Compares the types of a call with a task's signature. with_result: of its result as well, of size
+ * bytes. Returns 0, or -EINVAL with an error text that shows both.
+ */
+static inline int pack_check(const fk_task *task, uint64_t types, int with_result, size_t size)
+{
+	uint64_t differs = types ^ task->types;
+
+	if (unlikely(differs & PACK_ARGS) ||
+	    (with_result && unlikely(size != task->signature.results_size ||
+				     (types >> PACK_RESULT && differs >> PACK_RESULT))))
+		return pack_misfit(task, types, with_result, size);
+	return 0;
+}
+
+/* error.c: sets what fk_error_text() returns, from a format. Returns err. */
+int error_say(int err, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/*
+ * error.c: the same by a task's name and fk_strerror(), put together when it is asked for: -EAGAIN
+ * may come often. Returns err.
+ */
+int error_of_task(int err, const char *name);
 
 /* The errno of a final outcome, 0 for JOB_DONE. */
 int error_of_outcome(uint32_t outcome, int32_t code);

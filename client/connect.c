@@ -55,23 +55,23 @@ static int connect_error(const char *path, int err)
 	switch (-err) {
 	case ENOENT:
 	case ECONNREFUSED:
-		return error_open(err,
-				  "no forkd listens on %s: start it with `systemctl start forkd`, "
-				  "or use `forkctl session -- COMMAND`",
-				  path);
+		return error_say(err,
+				 "no forkd listens on %s: start it with `systemctl start forkd`, "
+				 "or use `forkctl session -- COMMAND`",
+				 path);
 	case EACCES:
 	case EPERM:
-		return error_open(-EACCES,
-				  "not allowed to connect to %s: its permissions, or those of its "
-				  "folder, exclude this user (socket-mode in forkd.conf)",
-				  path);
+		return error_say(-EACCES,
+				 "not allowed to connect to %s: its permissions, or those of its "
+				 "folder, exclude this user (socket-mode in forkd.conf)",
+				 path);
 	case EPROTOTYPE:
-		return error_open(-EPROTO, "what listens on %s is not forkd", path);
+		return error_say(-EPROTO, "what listens on %s is not forkd", path);
 	case EAGAIN:
-		return error_open(-ETIMEDOUT, "forkd on %s accepts no connection in %d s", path,
-				  CONNECT_TIMEOUT_S);
+		return error_say(-ETIMEDOUT, "forkd on %s accepts no connection in %d s", path,
+				 CONNECT_TIMEOUT_S);
 	default:
-		return error_open(err, "cannot connect to %s: %s", path, strerrordesc_np(-err));
+		return error_say(err, "cannot connect to %s: %s", path, strerrordesc_np(-err));
 	}
 }
 
@@ -84,9 +84,9 @@ int connect_socket(const char *path, int *ret_fd)
 	int err;
 
 	if (!length)
-		return error_open(-EINVAL, "the path of forkd's socket is empty");
+		return error_say(-EINVAL, "the path of forkd's socket is empty");
 	if (length >= sizeof(address.sun_path))
-		return error_open(
+		return error_say(
 			-ENAMETOOLONG,
 			"the path of forkd's socket has %zu bytes, %zu are possible: %.60s...",
 			length, sizeof(address.sun_path) - 1, path);
@@ -94,7 +94,7 @@ int connect_socket(const char *path, int *ret_fd)
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (fd < 0) {
 		err = -errno;
-		return error_open(err, "no socket: %s", strerrordesc_np(-err));
+		return error_say(err, "no socket: %s", strerrordesc_np(-err));
 	}
 	/* For connect() as well, where the daemon does not accept. */
 	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
@@ -119,31 +119,31 @@ int connect_ask(int fd, const char *path, const void *request, size_t request_si
 	*ret_n_fds = 0;
 	/* Whoever is refused at once may find the pipe broken and the reason in it. */
 	if (err && err != -EPIPE)
-		return error_open(err, "cannot write to %s: %s", path, strerrordesc_np(-err));
+		return error_say(err, "cannot write to %s: %s", path, strerrordesc_np(-err));
 	FK_CRASH(connect_asked);
 	size = proto_recv(fd, &message, ret_fds, ret_n_fds, 0);
 	if (size == -EAGAIN)
-		return error_open(-ETIMEDOUT, "forkd on %s does not answer", path);
+		return error_say(-ETIMEDOUT, "forkd on %s does not answer", path);
 	if (size == -EBADMSG)
-		return error_open(-EBADMSG,
-				  "what listens on %s is not forkd, or this process has no "
-				  "descriptors left for what it sends",
-				  path);
+		return error_say(-EBADMSG,
+				 "what listens on %s is not forkd, or this process has no "
+				 "descriptors left for what it sends",
+				 path);
 	if (size < 0)
-		return error_open(size, "cannot read from %s: %s", path, strerrordesc_np(-size));
+		return error_say(size, "cannot read from %s: %s", path, strerrordesc_np(-size));
 	if (size == 0)
-		return error_open(-ECONNRESET, "forkd on %s closed the connection at once", path);
+		return error_say(-ECONNRESET, "forkd on %s closed the connection at once", path);
 	*ret_answer = message;
 	if (message.head.type == PROTO_ERROR && size >= (int)sizeof(message.error)) {
 		message.error.text[sizeof(message.error.text) - 1] = '\0';
 		err = message.error.code < 0 && message.error.code >= -4095 ? message.error.code
 									    : -EACCES;
-		return error_open(err, "%s", message.error.text);
+		return error_say(err, "%s", message.error.text);
 	}
 	return size;
 }
 
 int connect_not_understood(const char *path)
 {
-	return error_open(-EPROTO, "what listens on %s answers in a way that is not forkd's", path);
+	return error_say(-EPROTO, "what listens on %s answers in a way that is not forkd's", path);
 }

@@ -19,7 +19,7 @@ const char *connect_path(const char *socket);
 /*
  * Connects to what listens on a path, within CONNECT_TIMEOUT_S. What is received on *ret_fd, which
  * is the caller's, ends with -EAGAIN after as long; proto_send() never waits.
- * Returns 0 or the errors of fk_open(); then fk_open_error() says what is wrong.
+ * Returns 0 or the errors of fk_open(); then fk_error_text() says what is wrong.
  */
 int connect_socket(const char *path, int *ret_fd);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * client/error.c - texts of errors and outcomes, and the last error of fk_open()
+ * client/error.c - texts of errors and outcomes, and that of a thread's last failure
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   Any; the text of fk_open_error() is the thread's own.
+ *   Any; the text of fk_error_text() is the thread's own.
  */
 #include "client/client.h"
 
@@ -14,21 +14,38 @@
 
 #include "common/util.h"
 
-static _Thread_local char open_error[256] = "no error";
+#define ERROR_NAME 64 /* bytes of a task's name */
 
-int error_open(int err, const char *format, ...)
+static _Thread_local struct {
+	int err;
+	char name[ERROR_NAME + 1];
+	char text[512]; /* or empty: it is that of err, after the name */
+} last = { .text = "no error" };
+
+int error_say(int err, const char *format, ...)
 {
 	va_list args;
 
 	va_start(args, format);
-	(void)vsnprintf(open_error, sizeof(open_error), format, args);
+	(void)vsnprintf(last.text, sizeof(last.text), format, args);
 	va_end(args);
 	return err;
 }
 
-const char *fk_open_error(void)
+int error_of_task(int err, const char *name)
 {
-	return open_error;
+	last.err = err;
+	last.text[0] = '\0';
+	last.name[0] = '\0';
+	(void)strncat(last.name, name, ERROR_NAME);
+	return err;
+}
+
+const char *fk_error_text(void)
+{
+	if (!last.text[0])
+		(void)error_say(last.err, "%s: %s", last.name, fk_strerror(last.err));
+	return last.text;
 }
 
 /* Where the C library's text says too little about what it means here. */

@@ -97,9 +97,9 @@ int forkctl_open(const char *socket, uint32_t n_jobs, uint64_t heap_size, fk_cli
 		return forkctl_fail(FORKCTL_NO_DAEMON,
 				    "%s; or `forkctl session --heap-max=%" PRIu64
 				    "M -- forkctl ...`",
-				    fk_open_error(), align_up(heap_size, 1 << 20) >> 20);
+				    fk_error_text(), align_up(heap_size, 1 << 20) >> 20);
 	if (err)
-		return forkctl_fail(FORKCTL_NO_DAEMON, "%s", fk_open_error());
+		return forkctl_fail(FORKCTL_NO_DAEMON, "%s", fk_error_text());
 	return 0;
 }
 

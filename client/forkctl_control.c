@@ -53,7 +53,7 @@ static int control_connect(const char *socket, const void *request, size_t size,
 	int r;
 
 	if (connect_socket(path, &fd) < 0)
-		return forkctl_fail(FORKCTL_NO_DAEMON, "%s", fk_open_error());
+		return forkctl_fail(FORKCTL_NO_DAEMON, "%s", fk_error_text());
 	if (((const struct proto_head *)request)->type == PROTO_RELOAD)
 		(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &for_ever, sizeof(for_ever));
 	r = connect_ask(fd, path, request, size, &answer, fds, &n_fds);
@@ -76,7 +76,7 @@ static int control_connect(const char *socket, const void *request, size_t size,
 	if (n_fds)
 		(void)safe_close(fds[0]);
 	return forkctl_fail(answer.head.type == PROTO_ERROR ? FORKCTL_FAILED : FORKCTL_NO_DAEMON,
-			    "%s", fk_open_error());
+			    "%s", fk_error_text());
 }
 
 /* The same where that is the end of the connection. */

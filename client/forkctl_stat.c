@@ -134,7 +134,7 @@ static int stat_http(const char *socket)
 
 	(void)signal(SIGPIPE, SIG_IGN);
 	if (request.status == 200 && fk_open(socket, &options, &client)) {
-		status = forkctl_fail(FORKCTL_NO_DAEMON, "%s", fk_open_error());
+		status = forkctl_fail(FORKCTL_NO_DAEMON, "%s", fk_error_text());
 		request.status = 503;
 	}
 	if (request.status != 200) {

@@ -164,7 +164,7 @@ static bool look_connects(struct look *look, struct top *top)
 	look->client = NULL;
 	ns = data_number(clock_ns() - look->gone_ns);
 	(void)snprintf(top->trouble, sizeof(top->trouble), "is gone for %s: %.120s",
-		       data_show(&age, ns, DATA_AGE), fk_open_error());
+		       data_show(&age, ns, DATA_AGE), fk_error_text());
 	return false;
 }
 

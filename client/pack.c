@@ -14,7 +14,10 @@
 #include "client/client.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
+
+#include "common/util.h"
 
 #define PACK_ALIGN 8u /* bytes: daemon/record.c refuses buffers that start elsewhere */
 
@@ -113,23 +116,49 @@ int pack_values(struct heap *heap, const struct signature *signature, const unio
 	return 0;
 }
 
-void pack_take(const struct signature *signature, union fk_value *values, va_list args)
+/* FK_I64, ... for the type of an argument or a result. */
+static uint64_t pack_type(uint8_t type)
 {
-	for (uint32_t i = 0; i < signature->n_args; i++) {
-		switch ((enum signature_type)signature->args[i].type) {
-		case SIGNATURE_I64:
-			values[i].i64 = va_arg(args, int64_t);
-			break;
-		case SIGNATURE_F64:
-			values[i].f64 = va_arg(args, double);
-			break;
-		case SIGNATURE_STR:
-			values[i].str = va_arg(args, const char *);
-			break;
-		case SIGNATURE_BUF:
-		case SIGNATURE_IOBUF:
-			values[i].buf = va_arg(args, struct fk_buffer);
-			break;
-		}
+	switch ((enum signature_type)type) {
+	case SIGNATURE_I64:
+		return FK_I64;
+	case SIGNATURE_F64:
+		return FK_F64;
+	case SIGNATURE_STR:
+		return FK_STR;
+	case SIGNATURE_BUF:
+	case SIGNATURE_IOBUF:
+		return FK_BUF;
 	}
+	return 0;
+}
+
+uint64_t pack_types(const struct signature *signature)
+{
+	uint64_t types = 0;
+
+	_Static_assert(4 * SIGNATURE_MAX_ARGS <= PACK_RESULT, "and FKC_FOLD() of forkd/client.h");
+	for (uint32_t i = 0; i < signature->n_args; i++)
+		types |= pack_type(signature->args[i].type) << 4 * i;
+	if (signature->n_results == 1)
+		types |= pack_type(signature->results[0].type) << PACK_RESULT;
+	return types;
+}
+
+int pack_misfit(const fk_task *task, uint64_t types, int with_result, size_t size)
+{
+	static const char *const names[] = { "?", "i64", "f64", "str", "buf" };
+	uint32_t result = PACK_TYPE(types, PACK_RESULT / 4);
+	char args[SIGNATURE_MAX_ARGS * 5 + 1] = "", to[32] = "";
+
+	for (size_t i = 0, n = 0; i < SIGNATURE_MAX_ARGS && PACK_TYPE(types, i); i++)
+		n += (size_t)snprintf(args + n, sizeof(args) - n, "%s%s", i ? ", " : "",
+				      names[min(PACK_TYPE(types, i), 4u)]);
+	if (with_result && (result == FK_I64 || result == FK_F64))
+		(void)snprintf(to, sizeof(to), " -> %s", names[result]);
+	else if (with_result && result)
+		(void)snprintf(to, sizeof(to), " -> void *");
+	else if (with_result)
+		(void)snprintf(to, sizeof(to), " -> %zu bytes", size);
+	return error_say(-EINVAL, "%s is (%s), called as (%s)%s", task->name, task->text, args, to);
 }

@@ -139,27 +139,15 @@ int fk_submit_values(fk_client *client, const fk_task *task, const union fk_valu
 	return err;
 }
 
-int fk_vsubmit(fk_client *client, const fk_task *task, unsigned int flags, fk_job *ret_job,
-	       va_list args)
+int fk_submit_typed(fk_client *client, const fk_task *task, unsigned int flags, fk_job *ret_job,
+		    uint64_t types, const union fk_value *values)
 {
-	union fk_value values[SIGNATURE_MAX_ARGS];
-	int err = client_check(client);
+	int err = pack_check(task, types, 0, 0);
 
 	if (err)
 		return err;
-	pack_take(&task->signature, values, args);
-	return fk_submit_values(client, task, values, task->signature.n_args, flags, ret_job);
-}
-
-int fk_submitv(fk_client *client, const fk_task *task, unsigned int flags, fk_job *ret_job, ...)
-{
-	va_list args;
-	int err;
-
-	va_start(args, ret_job);
-	err = fk_vsubmit(client, task, flags, ret_job, args);
-	va_end(args);
-	return err;
+	err = fk_submit_values(client, task, values, task->signature.n_args, flags, ret_job);
+	return err ? error_of_task(err, task->name) : 0;
 }
 
 int fk_release(fk_client *client, fk_job job)
@@ -177,21 +165,22 @@ int fk_release(fk_client *client, fk_job job)
 	return 0;
 }
 
-int fk_call(fk_client *client, const char *name, void *result, ...)
+int fk_call_typed(fk_client *client, const char *name, uint64_t types, const union fk_value *values,
+		  void *result, size_t size)
 {
 	const fk_task *task;
-	va_list args;
 	fk_job job;
 	int err;
 
 	err = fk_task_find(client, name, &task);
 	if (err)
-		return err;
-	va_start(args, result);
-	err = fk_vsubmit(client, task, FK_WAIT_ROOM, &job, args);
-	va_end(args);
+		return error_of_task(err, name);
+	err = pack_check(task, types, result != NULL, size);
 	if (err)
 		return err;
+	err = fk_submit_values(client, task, values, task->signature.n_args, FK_WAIT_ROOM, &job);
+	if (err)
+		return error_of_task(err, name);
 	err = fk_wait(client, job, FK_FOREVER);
 	if (!err) {
 		uint8_t copy[LIMIT_RESULT];
@@ -201,5 +190,5 @@ int fk_call(fk_client *client, const char *name, void *result, ...)
 			memcpy(result, copy, task->signature.results_size);
 	}
 	(void)fk_release(client, job);
-	return err;
+	return err ? error_of_task(err, name) : 0;
 }

@@ -333,7 +333,7 @@ in_comment {
 	next
 }
 /^$/ { end_of_group(); next }
-declaration != "" || /^[a-z].*[ *]fk_[a-z_]+\(/ {
+declaration != "" || /^[a-z].*[ *]fk_[a-z_]+\(/ && !/^static/ {
 	line = $0
 	sub(/^[ \t]+/, "", line)
 	declaration = declaration (declaration == "" ? "" : " ") line

@@ -90,7 +90,7 @@ static int visit(const _Atomic uint32_t *stop, _Atomic uint64_t *calls)
 		int64_t sum = 0;
 
 		if (fk_open(d.socket, NULL, &c) < 0) {
-			(void)fprintf(stderr, "guest %d: %s\n", (int)getpid(), fk_open_error());
+			(void)fprintf(stderr, "guest %d: %s\n", (int)getpid(), fk_error_text());
 			return 94;
 		}
 		/* LOST, if it ran. */

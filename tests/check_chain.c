@@ -29,7 +29,7 @@ static void open_client(void)
 {
 	struct fk_open_options options = { .n_jobs = JOBS };
 
-	ck_assert_msg(fk_open(d.socket, &options, &c) == 0, "%s", fk_open_error());
+	ck_assert_msg(fk_open(d.socket, &options, &c) == 0, "%s", fk_error_text());
 	for (uint32_t i = 0; i < JOBS; i++) {
 		numbers[i][0] = i;
 		numbers[i][1] = 1000;

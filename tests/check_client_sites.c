@@ -90,7 +90,7 @@ static void open_client(uint32_t records)
 	struct fk_open_options options = { .n_jobs = records };
 
 	if (fk_open(d.socket, &options, &c) < 0) {
-		(void)fprintf(stderr, "victim: %s\n", fk_open_error());
+		(void)fprintf(stderr, "victim: %s\n", fk_error_text());
 		_exit(2);
 	}
 	atomic_store(&shared->id, c->id);

@@ -22,8 +22,8 @@ static void must_fail(const char *path, int err, const char *text)
 	fk_client *client = NULL;
 	int r = fk_open(path, NULL, &client);
 
-	ck_assert_msg(r == err, "%s: %d, not %d: %s", path, r, err, fk_open_error());
-	ck_assert_msg(strstr(fk_open_error(), text) != NULL, "%s", fk_open_error());
+	ck_assert_msg(r == err, "%s: %d, not %d: %s", path, r, err, fk_error_text());
+	ck_assert_msg(strstr(fk_error_text(), text) != NULL, "%s", fk_error_text());
 	ck_assert_ptr_null(client);
 }
 
@@ -84,7 +84,7 @@ START_TEST(what_is_reserved_has_to_be_0)
 		else
 			options.reserved[i] = UINT64_C(1) << 40;
 		ck_assert_int_eq(fk_open(fake.path, &options, &client), -EINVAL);
-		ck_assert_msg(strstr(fk_open_error(), "reserved") != NULL, "%s", fk_open_error());
+		ck_assert_msg(strstr(fk_error_text(), "reserved") != NULL, "%s", fk_error_text());
 		ck_assert_ptr_null(client);
 	}
 	ck_assert_uint_eq(atomic_load(&fake.n_connections), 0);

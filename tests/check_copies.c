@@ -23,7 +23,7 @@ static fk_client *open_with_buffer(size_t size, struct fk_buffer *ret_buffer)
 	const struct fk_open_options options = { .heap_size = size + 65536 };
 	fk_client *c = NULL;
 
-	ck_assert_msg(fk_open(d.socket, &options, &c) == 0, "%s", fk_open_error());
+	ck_assert_msg(fk_open(d.socket, &options, &c) == 0, "%s", fk_error_text());
 	ck_assert_int_eq(fk_alloc(c, size, &ret_buffer->data), 0);
 	ret_buffer->size = size;
 	memset(ret_buffer->data, 1, size);

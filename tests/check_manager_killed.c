@@ -73,7 +73,7 @@ static void attach(pid_t pid)
 	}
 	/* Another try finds nobody, or a queue that ends with its socket. */
 	ck_assert_msg(r == -ECONNREFUSED || r == -ECONNRESET, "%d", r);
-	ck_assert_msg(strstr(fk_open_error(), service_socket) != NULL, "%s", fk_open_error());
+	ck_assert_msg(strstr(fk_error_text(), service_socket) != NULL, "%s", fk_error_text());
 }
 
 static void leave(pid_t pid)

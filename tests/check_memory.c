@@ -332,7 +332,7 @@ static uint32_t take_shared(fk_client *clients[], uint32_t n)
 
 	while (i < n && fk_open(d.socket, &options, &clients[i]) == 0)
 		i++;
-	ck_assert_msg(strstr(fk_open_error(), "memory-max"), "%s", fk_open_error());
+	ck_assert_msg(strstr(fk_error_text(), "memory-max"), "%s", fk_error_text());
 	return i;
 }
 

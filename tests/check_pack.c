@@ -159,38 +159,6 @@ START_TEST(a_string_that_does_not_fit_is_no_memory)
 }
 END_TEST
 
-static void take(union fk_value *values, ...)
-{
-	va_list list;
-
-	va_start(list, values);
-	pack_take(&signature, values, list);
-	va_end(list);
-}
-
-START_TEST(variable_arguments_are_taken_by_their_types)
-{
-	union fk_value values[SIGNATURE_MAX_ARGS];
-
-	/* Enough of each that some travel in registers and some on the stack. */
-	prepare("i64, f64, str, buf, i64, i64, iobuf, f64, i64, str ->", SIZE);
-	take(values, (int64_t)-1, 2.5, "three", (struct fk_buffer){ memory, 4 }, (int64_t)5,
-	     (int64_t)6, (struct fk_buffer){ memory + 7, 7 }, 8.5, INT64_MIN, "ten");
-	ck_assert_int_eq(values[0].i64, -1);
-	ck_assert_double_eq(values[1].f64, 2.5);
-	ck_assert_str_eq(values[2].str, "three");
-	ck_assert_ptr_eq(values[3].buf.data, memory);
-	ck_assert_uint_eq(values[3].buf.size, 4);
-	ck_assert_int_eq(values[5].i64, 6);
-	ck_assert_ptr_eq(values[6].buf.data, memory + 7);
-	ck_assert_double_eq(values[7].f64, 8.5);
-	ck_assert_int_eq(values[8].i64, INT64_MIN);
-	ck_assert_str_eq(values[9].str, "ten");
-	heap_fini(&heap);
-}
-END_TEST
-
 CHECK_MAIN("pack", every_type_stands_at_its_offset, strings_share_a_block_that_one_free_gives_back,
 	   bad_values_are_refused_and_leave_nothing, a_buffer_starts_at_a_multiple_of_eight,
-	   an_empty_buffer_may_be_nowhere, a_string_that_does_not_fit_is_no_memory,
-	   variable_arguments_are_taken_by_their_types)
+	   an_empty_buffer_may_be_nowhere, a_string_that_does_not_fit_is_no_memory)

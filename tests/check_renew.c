@@ -136,7 +136,7 @@ static void newcomer(void)
 
 	if (fk_open(d.socket, &small, &mine) == 0)
 		_exit(2);
-	if (!strstr(fk_open_error(), "cannot serve this connection: Cannot allocate memory"))
+	if (!strstr(fk_error_text(), "cannot serve this connection: Cannot allocate memory"))
 		_exit(3);
 	atomic_store(step, 1);
 	while (atomic_load(step) == 1)

@@ -92,7 +92,7 @@ static int try_open(fk_client **ret)
 	const struct fk_open_options options = { .n_jobs = 16, .heap_size = 64 << 10 };
 
 	shared->err = fk_open(d.socket, &options, ret);
-	(void)snprintf(shared->text, sizeof(shared->text), "%s", fk_open_error());
+	(void)snprintf(shared->text, sizeof(shared->text), "%s", fk_error_text());
 	return shared->err;
 }
 
@@ -167,7 +167,7 @@ static void late_groups(void)
 		_exit(92);
 	become(&alice);
 	shared->err = connect_ask(fd, d.socket, &hello, sizeof(hello), &answer, fds, &n_fds);
-	(void)snprintf(shared->text, sizeof(shared->text), "%s", fk_open_error());
+	(void)snprintf(shared->text, sizeof(shared->text), "%s", fk_error_text());
 }
 
 START_TEST(groups_are_those_that_a_connection_was_made_with)

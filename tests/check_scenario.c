@@ -63,8 +63,8 @@ static void client_sort(const struct daemon *d)
 			numbers[i] = (int64_t)next_random(&random) - (1 << 23);
 			sum += numbers[i];
 		}
-		DAEMON_MUST(fk_call(c, "sort:i64", NULL,
-				    (struct fk_buffer){ data, N * sizeof(int64_t) }) == 0);
+		DAEMON_MUST(fk_call(c, "sort:i64", NULL, FK_BUFFER(data, N * sizeof(int64_t))) ==
+			    0);
 		left = sum - numbers[0];
 		for (int i = 1; i < N; i++) {
 			DAEMON_MUST(numbers[i - 1] <= numbers[i]);
@@ -91,17 +91,17 @@ static void client_bytes(const struct daemon *d)
 		bytes[i] = (unsigned char)(i * 7);
 		sum += bytes[i];
 	}
-	DAEMON_MUST(fk_call(c, "bytes:sum", &n, (struct fk_buffer){ data, N }) == 0);
+	DAEMON_MUST(fk_call(c, "bytes:sum", &n, FK_BUFFER(data, N)) == 0);
 	DAEMON_MUST(n == sum);
-	DAEMON_MUST(fk_call(c, "bytes:invert", &n, (struct fk_buffer){ data, N }) == 0);
+	DAEMON_MUST(fk_call(c, "bytes:invert", &n, FK_BUFFER(data, N)) == 0);
 	DAEMON_MUST(n == sum);
 	for (int i = 0; i < N; i++)
 		DAEMON_MUST(bytes[i] == (unsigned char)~(i * 7));
 	/* What a failed task did to its copy is not seen. */
-	DAEMON_MUST(fk_call(c, "bytes:spoil", &n, (struct fk_buffer){ data, N }) != 0);
+	DAEMON_MUST(fk_call(c, "bytes:spoil", &n, FK_BUFFER(data, N)) != 0);
 	for (int i = 0; i < N; i++)
 		DAEMON_MUST(bytes[i] == (unsigned char)~(i * 7));
-	DAEMON_MUST(fk_call(c, "bytes:sum", &n, (struct fk_buffer){ data, 0 }) == 0);
+	DAEMON_MUST(fk_call(c, "bytes:sum", &n, FK_BUFFER(data, 0)) == 0);
 	DAEMON_MUST(n == 0);
 	DAEMON_MUST(fk_call(c, "bytes:text", &n, "abc", INT64_C(10)) == 0);
 	DAEMON_MUST(n == 10 * ('a' + 'b' + 'c'));

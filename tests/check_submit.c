@@ -33,7 +33,7 @@ START_TEST(a_call_gives_the_result)
 	ck_assert_int_eq(fk_alloc(client, 3, &memory), 0);
 	data = memory;
 	memcpy(data, "abc", 3);
-	ck_assert_int_eq(fk_call(client, "test:inc", NULL, (struct fk_buffer){ data, 3 }), 0);
+	ck_assert_int_eq(fk_call(client, "test:inc", NULL, FK_BUFFER(data, 3)), 0);
 	ck_assert_int_eq(memcmp(data, "bcd", 3), 0);
 	ck_assert_int_eq(fk_free(client, data), 0);
 	ck_assert_int_eq(fk_free(client, data), -EINVAL);
@@ -65,8 +65,7 @@ START_TEST(what_does_not_fit_the_signature_is_refused)
 	ck_assert_int_eq(fk_submit(client, task, packed, 8, 0, &job), -EINVAL);
 	ck_assert_int_eq(fk_submit(client, task, packed, 16, 4, &job), -EINVAL);
 	ck_assert_int_eq(fk_submit_values(client, task, values, 3, 0, &job), -EINVAL);
-	ck_assert_int_eq(fk_call(client, "test:inc", NULL, (struct fk_buffer){ local, 4 }),
-			 -EFAULT);
+	ck_assert_int_eq(fk_call(client, "test:inc", NULL, FK_BUFFER(local, 4)), -EFAULT);
 	ck_assert_uint_eq(job, 7);
 	ck_assert_int_eq(fk_submit(client, task, packed, 16, FK_IDEMPOTENT, &job), 0);
 	ck_assert_int_eq(fk_wait(client, job, FK_FOREVER), 0);

@@ -58,7 +58,7 @@ static void visit(void)
 	int64_t n = 0;
 
 	if (fk_open(d.socket, &options, &c) < 0) {
-		(void)fprintf(stderr, "uid %u: %s\n", (unsigned int)getuid(), fk_open_error());
+		(void)fprintf(stderr, "uid %u: %s\n", (unsigned int)getuid(), fk_error_text());
 		_exit(2);
 	}
 	if (fk_call(c, "fib:fib", &n, (int64_t)10) < 0 || n != 55)
@@ -180,7 +180,7 @@ static void visit_often(void)
 		int64_t n = 0;
 
 		if (fk_open(d.socket, NULL, &c) < 0) {
-			(void)fprintf(stderr, "visit %u: %s\n", i, fk_open_error());
+			(void)fprintf(stderr, "visit %u: %s\n", i, fk_error_text());
 			_exit(2);
 		}
 		if (fk_call(c, "fib:fib", &n, (int64_t)10) < 0 || n != 55)
@@ -257,7 +257,7 @@ static fk_client *take_all(fk_client *last)
 		last = c;
 		atomic_fetch_add(&shared->n, 1);
 	}
-	(void)snprintf(shared->text, sizeof(shared->text), "%s", fk_open_error());
+	(void)snprintf(shared->text, sizeof(shared->text), "%s", fk_error_text());
 	return last;
 }
 

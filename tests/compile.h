@@ -28,8 +28,9 @@ static inline const char *compile_cc(void)
 /* How a module is compiled, up to the name of the directory of headers. */
 #define COMPILE_FLAGS "-O1 -Wall -Wextra -I"
 
-/* Compiles a module of this text, which includes <forkd/HEADER>. Returns the compiler's status. */
-static inline int compile(const char *cc, const char *flags, const char *header, const char *text)
+/* Compiles a text with the headers of top_srcdir/DIRECTORY. Returns the compiler's status. */
+static inline int compile_text(const char *cc, const char *flags, const char *directory,
+			       const char *text)
 {
 	const char *top = getenv("top_srcdir");
 	char path[] = "/tmp/forkd-compile.XXXXXX";
@@ -42,12 +43,12 @@ static inline int compile(const char *cc, const char *flags, const char *header,
 	ck_assert_int_ge(fd, 0);
 	f = fdopen(fd, "w");
 	ck_assert_ptr_nonnull(f);
-	fprintf(f, "#include <forkd/%s>\n%s\nFK_MODULE(snippet, \"A snippet\")\n", header, text);
+	ck_assert_int_ge(fputs(text, f), 0);
 	ck_assert_int_eq(fclose(f), 0);
 	size = (size_t)snprintf(
 		command, sizeof(command),
-		"LC_ALL=C %s -std=gnu11 -fPIC %s '%s/daemon' -x c -c -o /dev/null %s 2>&1", cc,
-		flags, top ? top : ".", path);
+		"LC_ALL=C %s -std=gnu11 -fPIC %s '%s/%s' -x c -c -o /dev/null %s 2>&1", cc, flags,
+		top ? top : ".", directory, path);
 	ck_assert_uint_lt(size, sizeof(command));
 	f = popen(command, "r");
 	ck_assert_ptr_nonnull(f);
@@ -57,6 +58,18 @@ static inline int compile(const char *cc, const char *flags, const char *header,
 	remove(path);
 	ck_assert(WIFEXITED(status));
 	return WEXITSTATUS(status);
+}
+
+/* The same for a module of this text, which includes <forkd/HEADER>. */
+static inline int compile(const char *cc, const char *flags, const char *header, const char *text)
+{
+	char module[4096];
+	int size = snprintf(module, sizeof(module),
+			    "#include <forkd/%s>\n%s\nFK_MODULE(snippet, \"A snippet\")\n", header,
+			    text);
+
+	ck_assert_int_lt(size, (int)sizeof(module));
+	return compile_text(cc, flags, "daemon", module);
 }
 
 /* The compiler accepts the text without a message. */

@@ -268,7 +268,7 @@ fk_client *daemon_open(struct daemon *d)
 	fk_client *client = NULL;
 	int err = fk_open(d->socket, NULL, &client);
 
-	ck_assert_msg(err == 0, "%s: %s", fk_open_error(), fk_strerror(err));
+	ck_assert_msg(err == 0, "%s: %s", fk_error_text(), fk_strerror(err));
 	return client;
 }
 

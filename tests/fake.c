@@ -394,7 +394,7 @@ fk_client *must_open(void)
 {
 	fk_client *client = NULL;
 
-	ck_assert_msg(fk_open(fake.path, NULL, &client) == 0, "%s", fk_open_error());
+	ck_assert_msg(fk_open(fake.path, NULL, &client) == 0, "%s", fk_error_text());
 	/* One mapping for both ends, or ThreadSanitizer takes them for different memory. The
 	 * client's own mappings stay behind; with a size of 0 fk_close() unmaps nothing. */
 	client->tenant = fake.tenant;

@@ -71,7 +71,7 @@ void honest_late(void)
 	int status = 0;
 
 	if (fk_open(honest_daemon->socket, NULL, &c) < 0) {
-		(void)fprintf(stderr, "late: %s\n", fk_open_error());
+		(void)fprintf(stderr, "late: %s\n", fk_error_text());
 		_exit(2);
 	}
 	if (fk_task_find(c, "fib:fib", &fib) < 0)
@@ -87,7 +87,7 @@ fk_client *hostile_open(void)
 	fk_client *c = NULL;
 
 	if (fk_open(honest_daemon->socket, &options, &c) < 0) {
-		(void)fprintf(stderr, "hostile: %s\n", fk_open_error());
+		(void)fprintf(stderr, "hostile: %s\n", fk_error_text());
 		_exit(2);
 	}
 	return c;

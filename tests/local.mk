@@ -16,6 +16,7 @@ UNIT_TESTS = \
 	tests/check_batch \
 	tests/check_bell \
 	tests/check_budget \
+	tests/check_call \
 	tests/check_cancel_message \
 	tests/check_ceiling \
 	tests/check_cgroup \

@@ -170,7 +170,7 @@ int oracle_serve(struct oracle *o, const char *socket, _Atomic uint64_t *ended)
 	int r = fk_open(socket, NULL, &c);
 
 	if (r < 0) {
-		(void)fprintf(stderr, "oracle %d: %s\n", (int)getpid(), fk_open_error());
+		(void)fprintf(stderr, "oracle %d: %s\n", (int)getpid(), fk_error_text());
 		return 92;
 	}
 	for (uint32_t i = 0; i < ARRAY_SIZE(groups) && r >= 0; i++)

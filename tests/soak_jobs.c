@@ -459,7 +459,7 @@ int soak_jobs_run(const char *socket, struct soak_slot *slot, uint64_t seed,
 	bool right = true;
 
 	if (r < 0) {
-		(void)wrong(&s, "%s", fk_open_error());
+		(void)wrong(&s, "%s", fk_error_text());
 		return 1;
 	}
 	while (right && !atomic_load(stop))

@@ -187,7 +187,7 @@ enum answer visitor_comes(const struct daemon *d, const char *run, bool restart)
 	err = fk_open(d->socket, NULL, &c);
 
 	if (err)
-		return answer_as(err < 0 && *fk_open_error() ? ERROR : WRONG, fk_open_error(), err);
+		return answer_as(err < 0 && *fk_error_text() ? ERROR : WRONG, fk_error_text(), err);
 	if (restart)
 		answer = crash(c);
 	answer = worse(answer, call(c));

@@ -7,10 +7,14 @@
  *	int err = fk_open(NULL, NULL, &client);
  *
  *	if (!err)
- *		err = fk_call(client, "fib:fib", &result, (int64_t)30);
+ *		err = fk_call(client, "fib:fib", &result, 30);
+ *	if (err)
+ *		puts(fk_error_text());
  *
  * ERRORS
  *   Every function that can fail returns 0 or a negative errno, fk_strerror() has a text for it.
+ *   fk_error_text() says more about the failures of fk_open(), fk_call(), fk_submitv() and
+ *   fk_result().
  *   What is called ret_x or result is left alone on failure.
  *
  * THREADS
@@ -34,7 +38,6 @@
 #ifndef FORKD_CLIENT_H
 #define FORKD_CLIENT_H
 
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -72,6 +75,12 @@ struct fk_buffer {
 	size_t size; /* bytes */
 };
 
+#ifndef __cplusplus
+/* A struct fk_buffer as an argument of fk_call() or fk_submitv(). They are macros: to those the
+ * comma of (struct fk_buffer){ data, size } would separate two arguments. */
+#define FK_BUFFER(data, size) ((struct fk_buffer){ (data), (size) })
+#endif
+
 /* The same as it stands among packed arguments: an offset from the start of the heap. */
 struct fk_ref {
 	uint64_t offset; /* bytes */
@@ -85,6 +94,12 @@ union fk_value {
 	const char *str;      /* NUL-terminated; copied */
 	struct fk_buffer buf; /* buf and iobuf; not copied */
 };
+
+/* Types of arguments and results in fk_call_typed() and fk_submit_typed(). */
+#define FK_I64 1u
+#define FK_F64 2u
+#define FK_STR 3u
+#define FK_BUF 4u /* buf and iobuf */
 
 /* Flags of a submission. */
 #define FK_IDEMPOTENT 1u /* may be run a second time if the pool dies under it: libforkclient(3) */
@@ -152,16 +167,17 @@ struct fk_timings {
  *	-ESHUTDOWN              it is stopping
  *	-EIO                    its pool cannot serve this connection
  *	-EMFILE, -ENFILE        no descriptor
- * or what else the system says to socket(), connect() or mmap(). fk_open_error() has the whole
+ * or what else the system says to socket(), connect() or mmap(). fk_error_text() has the whole
  * story.
  */
 int fk_open(const char *socket, const struct fk_open_options *options, fk_client **ret_client);
 
 /*
- * The calling thread's last failure of fk_open(), as one line that says what to do. Never NULL;
- * valid until the thread's next fk_open().
+ * The calling thread's last failure of fk_open(), fk_call(), fk_submitv() or fk_result(), as one
+ * line that says what failed, and why or what to do. Never NULL; valid until the thread's next call
+ * of one of these.
  */
-const char *fk_open_error(void);
+const char *fk_error_text(void);
 
 /*
  * Closes the connection and frees everything that belongs to it. Jobs that have not ended are
@@ -212,13 +228,22 @@ int fk_submit_values(fk_client *client, const fk_task *task, const union fk_valu
 		     unsigned int flags, fk_job *ret_job);
 
 /*
- * Submits a job with variable arguments, which must have the types of the signature: i64 int64_t
- * (an int needs a cast), f64 double, str const char *, buf and iobuf struct fk_buffer.
- * Returns what fk_submit_values() does.
+ * Submits a job with variable arguments. It is a macro of C, which tells the type of an argument
+ * from its C type:
+ *	i64         any integer; an uint64_t beyond INT64_MAX becomes negative, as C converts it
+ *	f64         float and double
+ *	str         char * and const char *
+ *	buf, iobuf  struct fk_buffer, as from FK_BUFFER(data, size)
+ * An argument of another type, or a thirteenth one, is an error of the compiler. The types are
+ * compared with the signature that the task has now.
+ * C++ has forkd/client.hpp. Other languages have fk_submit_typed(), of which types has 4 bits for
+ * each argument, those of the first one lowest: FK_I64, FK_F64, FK_STR or FK_BUF.
+ * Returns what fk_submit_values() does, and -EINVAL where the types are not those of the
+ * signature: fk_error_text() shows both.
  */
 int fk_submitv(fk_client *client, const fk_task *task, unsigned int flags, fk_job *ret_job, ...);
-int fk_vsubmit(fk_client *client, const fk_task *task, unsigned int flags, fk_job *ret_job,
-	       va_list args);
+int fk_submit_typed(fk_client *client, const fk_task *task, unsigned int flags, fk_job *ret_job,
+		    uint64_t types, const union fk_value *values);
 
 /*
  * Submits n jobs at once, each with its own options: all of them or, on failure, none. They become
@@ -403,11 +428,20 @@ int fk_group_free(fk_client *client, fk_group group);
 
 /*
  * Finds a task, submits a job, waits for its end, copies its result and releases it.
- * name: MODULE:TASK. result: as in fk_result(); NULL if the task has none, or it does not matter.
- * The arguments follow as in fk_submitv(). Waits for room.
- * Returns 0, or the errors of fk_task_find(), fk_submitv(), fk_wait() and fk_result().
+ * name: MODULE:TASK. result: where the result goes: the address of an int64_t or a double, or of a
+ * structure or an array with as many 8-byte numbers as the task has results; NULL if the task has
+ * none, or it does not matter.
+ * The arguments follow as in fk_submitv(): it is a macro of C, too. Waits for room.
+ * C++ has forkd/client.hpp. Other languages have fk_call_typed(), with types as in
+ * fk_submit_typed() and in bits 48 to 51 FK_I64 or FK_F64 for one result of this type, or 0 for
+ * results of any type. size: bytes of the result.
+ * Returns 0, or the errors of fk_task_find(), fk_submitv(), fk_wait() and fk_result(), and -EINVAL
+ * where the types, or the size of the result, are not those of the signature. fk_error_text() says
+ * which of them it was.
  */
 int fk_call(fk_client *client, const char *name, void *result, ...);
+int fk_call_typed(fk_client *client, const char *name, uint64_t types, const union fk_value *values,
+		  void *result, size_t size);
 
 /*
  * Takes memory from the shared heap, aligned to a cache line, contents not defined. Tasks can write
@@ -428,11 +462,117 @@ int fk_free(fk_client *client, void *data);
  */
 int fk_buffer_ref(fk_client *client, struct fk_buffer buffer, struct fk_ref *ret_ref);
 
-/* A text for any error of this library. err: an errno, negative or positive. Never NULL. */
+/*
+ * A text for any error of this library. err: an errno, negative or positive. Never NULL.
+ * An errno that fk_call() or fk_result() return may be a task's own: fk_error_text() tells.
+ */
 const char *fk_strerror(int err);
 
 /* The name of an outcome: "DONE", "FAILED", and "?" for what is none. Never NULL. */
 const char *fk_outcome_name(int outcome);
+
+#ifdef __cplusplus
+#define fk_submitv(...) fk_submitv_is_for_C_and_forkd_client_hpp_for_CPP
+#define fk_call(...)	fk_call_is_for_C_and_forkd_client_hpp_for_CPP
+#else
+
+/* ------------------------------------------------------------ fk_call() and fk_submitv(), in C */
+
+static inline union fk_value fkc_signed(int64_t n)
+{
+	return (union fk_value){ .i64 = n };
+}
+
+static inline union fk_value fkc_unsigned(uint64_t n)
+{
+	return (union fk_value){ .i64 = (int64_t)n };
+}
+
+static inline union fk_value fkc_f64(double x)
+{
+	return (union fk_value){ .f64 = x };
+}
+
+static inline union fk_value fkc_str(const char *text)
+{
+	return (union fk_value){ .str = text };
+}
+
+static inline union fk_value fkc_buf(struct fk_buffer buffer)
+{
+	return (union fk_value){ .buf = buffer };
+}
+
+/* There is none: its name is in the compiler's error for an argument of another type. */
+extern const struct fk_call_takes_integers_double_char_pointers_and_struct_fk_buffer
+	fk_call_takes_integers_double_char_pointers_and_struct_fk_buffer;
+
+/* One of these, by the type of x. */
+#define FKC_BY_TYPE(x, i64, u64, f64, str, buf, other)                                             \
+	_Generic((x), char: i64, signed char: i64, short: i64, int: i64, long: i64,                \
+		 long long: i64, _Bool: u64, unsigned char: u64, unsigned short: u64,              \
+		 unsigned int: u64, unsigned long: u64, unsigned long long: u64, float: f64,       \
+		 double: f64, char *: str, const char *: str, struct fk_buffer: buf,               \
+		 default: other)
+
+/* The list of values, from its end to its beginning; the same for the word of their types. */
+#define FKC_VALUE(x, rest)                                                                         \
+	FKC_BY_TYPE(x, fkc_signed, fkc_unsigned, fkc_f64, fkc_str, fkc_buf,                        \
+		    fk_call_takes_integers_double_char_pointers_and_struct_fk_buffer)              \
+	(x), rest
+#define FKC_VALUE_MORE 0
+#define FKC_TYPE(x, rest)                                                                          \
+	((uint64_t)FKC_BY_TYPE(x, FK_I64, FK_I64, FK_F64, FK_STR, FK_BUF, 0u) | (rest) << 4)
+#define FKC_TYPE_MORE                                                                              \
+	sizeof(struct {                                                                            \
+		_Static_assert(0, "fk_call(), fk_submitv(): a task has at most 12 arguments");     \
+		char none;                                                                         \
+	})
+
+/* f(x1, f(x2, ... f(xn, end))) for the x that follow the first one. */
+#define FKC_FOLD_MORE(f, end, ...)	   f##_MORE
+#define FKC_FOLD_0(f, end, first)	   end
+#define FKC_FOLD_1(f, end, first, x)	   f(x, end)
+#define FKC_FOLD_2(f, end, first, x, ...)  f(x, FKC_FOLD_1(f, end, first, __VA_ARGS__))
+#define FKC_FOLD_3(f, end, first, x, ...)  f(x, FKC_FOLD_2(f, end, first, __VA_ARGS__))
+#define FKC_FOLD_4(f, end, first, x, ...)  f(x, FKC_FOLD_3(f, end, first, __VA_ARGS__))
+#define FKC_FOLD_5(f, end, first, x, ...)  f(x, FKC_FOLD_4(f, end, first, __VA_ARGS__))
+#define FKC_FOLD_6(f, end, first, x, ...)  f(x, FKC_FOLD_5(f, end, first, __VA_ARGS__))
+#define FKC_FOLD_7(f, end, first, x, ...)  f(x, FKC_FOLD_6(f, end, first, __VA_ARGS__))
+#define FKC_FOLD_8(f, end, first, x, ...)  f(x, FKC_FOLD_7(f, end, first, __VA_ARGS__))
+#define FKC_FOLD_9(f, end, first, x, ...)  f(x, FKC_FOLD_8(f, end, first, __VA_ARGS__))
+#define FKC_FOLD_10(f, end, first, x, ...) f(x, FKC_FOLD_9(f, end, first, __VA_ARGS__))
+#define FKC_FOLD_11(f, end, first, x, ...) f(x, FKC_FOLD_10(f, end, first, __VA_ARGS__))
+#define FKC_FOLD_12(f, end, first, x, ...) f(x, FKC_FOLD_11(f, end, first, __VA_ARGS__))
+#define FKC_PICK(first, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, pick, ...)        \
+	FKC_FOLD_##pick
+#define FKC_FOLD(f, end, ...)                                                                      \
+	FKC_PICK(__VA_ARGS__, MORE, MORE, MORE, MORE, MORE, MORE, MORE, 12, 11, 10, 9, 8, 7, 6, 5, \
+		 4, 3, 2, 1, 0, )                                                                  \
+	(f, end, __VA_ARGS__)
+
+#define FKC_FIRST(...)	       FKC_FIRST_(__VA_ARGS__, )
+#define FKC_FIRST_(first, ...) first
+#define FKC_TYPES(...)	       FKC_FOLD(FKC_TYPE, UINT64_C(0), __VA_ARGS__)
+#define FKC_VALUES(...)	       ((const union fk_value[]){ FKC_FOLD(FKC_VALUE, { 0 }, __VA_ARGS__) })
+
+/* Of a void * that is not NULL nobody knows the size: 15 is the type of no result. */
+#define FKC_RESULT_TYPE(result)                                                                    \
+	((uint64_t)_Generic((result), long *: FK_I64, unsigned long *: FK_I64,                     \
+			    long long *: FK_I64, unsigned long long *: FK_I64, double *: FK_F64,   \
+			    void *: 15u, default: 0u)                                              \
+	 << 48)
+#define FKC_RESULT_SIZE(result) sizeof(*_Generic((result), void * : (char *)0, default : (result)))
+
+#define fk_submitv(client, task, flags, ...)                                                       \
+	fk_submit_typed(client, task, flags, FKC_FIRST(__VA_ARGS__), FKC_TYPES(__VA_ARGS__),       \
+			FKC_VALUES(__VA_ARGS__))
+#define fk_call(client, name, ...)                                                                 \
+	fk_call_typed(client, name,                                                                \
+		      FKC_RESULT_TYPE(FKC_FIRST(__VA_ARGS__)) | FKC_TYPES(__VA_ARGS__),            \
+		      FKC_VALUES(__VA_ARGS__), FKC_FIRST(__VA_ARGS__),                             \
+		      FKC_RESULT_SIZE(FKC_FIRST(__VA_ARGS__)))
+#endif
 
 #pragma GCC visibility pop
 

@@ -261,10 +261,48 @@ private:
 	}
 };
 
-[[noreturn]] inline void misfit(const fk_task *task, const std::string &what)
+/* The type of an argument; an integer fits an f64, too. */
+template <class T> constexpr kind kind_of()
 {
-	throw error(EINVAL, std::string(fk_task_name(task)) + " (" + fk_task_signature(task) +
-				    "): " + what);
+	if constexpr (std::is_convertible_v<const T &, fk_buffer>)
+		return kind::buf;
+	else if constexpr (std::is_convertible_v<const T &, std::string_view>)
+		return kind::str;
+	else if constexpr (std::is_integral_v<T>)
+		return kind::i64;
+	static_assert(std::is_convertible_v<const T &, fk_buffer> ||
+			      std::is_convertible_v<const T &, std::string_view> ||
+			      std::is_arithmetic_v<T>,
+		      "no task takes such an argument");
+	return kind::f64;
+}
+
+/* Names of types with commas between them, as in a signature. */
+template <class I> std::string list_of(I first, I last)
+{
+	static const char *const names[] = { "i64", "f64", "str", "buf" };
+	std::string all;
+
+	for (; first != last; ++first)
+		all += (all.empty() ? "" : ", ") + std::string(names[static_cast<int>(*first)]);
+	return all;
+}
+
+/* Throws unless a call fits the signature of its task. A call without results ignores them. */
+template <std::size_t N, std::size_t M>
+void check_types(const fk_task *task, const signature &wanted, const std::array<kind, N> &args,
+		 const std::array<kind, M> &results)
+{
+	if (std::equal(args.begin(), args.end(), wanted.args.begin(), wanted.args.end(),
+		       [](kind has, kind want) {
+			       return has == want || (has == kind::i64 && want == kind::f64);
+		       }) &&
+	    (!M || std::equal(results.begin(), results.end(), wanted.results.begin(),
+			      wanted.results.end())))
+		return;
+	throw error(EINVAL, std::string(fk_task_name(task)) + " is (" + fk_task_signature(task) +
+				    "), called as (" + list_of(args.begin(), args.end()) + ")" +
+				    (M ? " -> " + list_of(results.begin(), results.end()) : ""));
 }
 
 /* An argument as the signature wants it. text: where a text is kept meanwhile, with its NUL. */
@@ -272,31 +310,22 @@ template <class T>
 fk_value value_of(const fk_task *task, kind want, const T &arg, std::string &text)
 {
 	fk_value value{};
-	bool fits;
 
-	if constexpr (std::is_convertible_v<const T &, fk_buffer>) {
-		fits = want == kind::buf;
+	if constexpr (kind_of<T>() == kind::buf) {
 		value.buf = arg;
-	} else if constexpr (std::is_convertible_v<const T &, std::string_view>) {
-		fits = want == kind::str;
+	} else if constexpr (kind_of<T>() == kind::str) {
 		text = std::string_view(arg);
 		value.str = text.c_str();
-	} else if constexpr (std::is_integral_v<T>) {
-		fits = want == kind::i64 || want == kind::f64;
-		if (want == kind::f64)
-			value.f64 = static_cast<double>(arg);
-		else
-			value.i64 = static_cast<std::int64_t>(arg);
-		if constexpr (std::is_unsigned_v<T> && sizeof(T) == 8)
-			if (want == kind::i64 && arg > static_cast<T>(INT64_MAX))
-				misfit(task, "an integer does not fit into 64 bits with a sign");
-	} else {
-		static_assert(std::is_floating_point_v<T>, "no task takes such an argument");
-		fits = want == kind::f64;
+	} else if (want == kind::f64) {
 		value.f64 = static_cast<double>(arg);
+	} else {
+		if constexpr (std::is_unsigned_v<T> && sizeof(T) == 8)
+			if (arg > static_cast<T>(INT64_MAX))
+				throw error(EINVAL, std::string(fk_task_name(task)) +
+							    ": an integer does not fit into 64 "
+							    "bits with a sign");
+		value.i64 = static_cast<std::int64_t>(arg);
 	}
-	if (!fits)
-		misfit(task, "an argument is of another type");
 	return value;
 }
 
@@ -497,7 +526,7 @@ public:
 		const int err = fk_open(socket, &options, &client_);
 
 		if (err)
-			throw error(err, fk_open_error());
+			throw error(err, fk_error_text());
 	}
 	client(client &&other) noexcept : client_(std::exchange(other.client_, nullptr))
 	{
@@ -573,20 +602,6 @@ public:
 	}
 
 private:
-	template <class... R>
-	static void check_types(const detail::signature &signature, const fk_task *raw,
-				std::size_t n)
-	{
-		const std::array<detail::kind, sizeof...(R)> gives = { (
-			std::is_same_v<R, double> ? detail::kind::f64 : detail::kind::i64)... };
-
-		if (n != signature.args.size())
-			detail::misfit(raw, "the number of arguments is another");
-		/* Who names no results wants none. */
-		if (sizeof...(R) && !std::equal(gives.begin(), gives.end(),
-						signature.results.begin(), signature.results.end()))
-			detail::misfit(raw, "the results are others");
-	}
 	template <class... R, class... A>
 	future<R...> submit_with(const job_options &options, const task &task, const A &...args)
 	{
@@ -596,7 +611,12 @@ private:
 		fk_request request{};
 		fk_job job = 0;
 
-		check_types<R...>(task.signature_, raw, sizeof...(A));
+		detail::check_types(
+			raw, task.signature_,
+			std::array<detail::kind, sizeof...(A)>{ detail::kind_of<A>()... },
+			std::array<detail::kind, sizeof...(R)>{ (std::is_same_v<R, double>
+									 ? detail::kind::f64
+									 : detail::kind::i64)... });
 		/* In a list in braces the order is that of the arguments. */
 		const std::array<fk_value, sizeof...(A) + 1> values{
 			(i++,

@@ -33,7 +33,7 @@ static inline fk_client *demo_open(uint32_t n_jobs, uint64_t heap_size)
 
 	if (!fk_open(NULL, &options, &client))
 		return client;
-	(void)fprintf(stderr, "%s\n", fk_open_error());
+	(void)fprintf(stderr, "%s\n", fk_error_text());
 	exit(EXIT_FAILURE);
 }
 

@@ -37,8 +37,7 @@ int main(int argc, char *argv[])
 		numbers[i] = (int64_t)sorter_random(&state);
 		sum_before += (uint64_t)numbers[i];
 	}
-	demo_must(fk_call(client, "sort:i64", NULL, (struct fk_buffer){ data, size }),
-		  "sorter: sort:i64");
+	demo_must(fk_call(client, "sort:i64", NULL, FK_BUFFER(data, size)), "sorter: sort:i64");
 	for (uint64_t i = 0; i < SORTER_NUMBERS; i++) {
 		if (i && numbers[i - 1] > numbers[i])
 			order = "not sorted";

@@ -29,13 +29,12 @@ def header() -> Path:
 
 
 def declarations(text: str) -> str:
-    """The part of the header that cffi understands: no va_list."""
+    """The part of the header that cffi understands."""
     text = re.sub(r"/\*.*?\*/", " ", text, flags=re.DOTALL)
     constants = re.findall(r"^#define (FK_\w+)\s+(\d+)u\b", text, re.MULTILINE)
     text = re.sub(r"^#ifdef __cplusplus$.*?^#endif$", "", text,
                   flags=re.DOTALL | re.MULTILINE)
     text = re.sub(r"^#.*$", "", text, flags=re.MULTILINE)
-    text = re.sub(r"^[^;{}]*\bva_list\b[^;]*;", "", text, flags=re.MULTILINE)
     return text + "".join(f"#define {name} {n}\n" for name, n in constants)
 
 

@@ -233,7 +233,7 @@ fk_client *bench_pool_open(const struct bench_pool *pool, uint32_t n_jobs, uint6
 	fk_client *client;
 
 	if (fk_open(pool->socket, &options, &client) < 0)
-		bench_die("%s", fk_open_error());
+		bench_die("%s", fk_error_text());
 	return client;
 }
 

@@ -16,7 +16,7 @@ static fk_client *client;
 void compose_start(const char *socket)
 {
 	if (fk_open(socket, NULL, &client) < 0) {
-		fprintf(stderr, "%s\n", fk_open_error());
+		fprintf(stderr, "%s\n", fk_error_text());
 		exit(1);
 	}
 }

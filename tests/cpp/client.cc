@@ -113,9 +113,31 @@ static void texts(forkd::client &client)
 	MUST(ends_as(FK_FAILED, std::errc::no_such_file_or_directory, [&] { walk("no"); }));
 }
 
+/* The error for it begins with this. */
+template <class F> static bool says(const std::string &text, F call)
+{
+	try {
+		call();
+	} catch (const forkd::error &e) {
+		if (e.code() == std::errc::invalid_argument && !std::string(e.what()).find(text))
+			return true;
+		std::fprintf(stderr, "%s\n", e.what());
+	}
+	return false;
+}
+
 static void misfits(forkd::client &client)
 {
 	const std::errc misfit = std::errc::invalid_argument;
+
+	MUST(says("fib:fib is (n:i64 -> i64), called as () -> i64:",
+		  [&] { client.submit<std::int64_t>("fib:fib"); }));
+	MUST(says("fib:fib is (n:i64 -> i64), called as (f64, str):",
+		  [&] { client.submit("fib:fib", 1.5f, std::string("1")); }));
+	MUST(says("fib:fib is (n:i64 -> i64), called as (i64) -> f64, i64:",
+		  [&] { client.submit<double, std::int64_t>("fib:fib", 1); }));
+	MUST(says("fib:fib is (n:i64 -> i64), called as (buf):",
+		  [&] { client.submit("fib:fib", fk_buffer{}); }));
 
 	MUST(throws(std::errc::no_such_file_or_directory, [&] { client.find("no:such"); }));
 	MUST(throws(misfit, [&] { client.submit<std::int64_t>("fib:fib"); }));

@@ -60,7 +60,7 @@ static void begin(void)
 	ended = mmap(NULL, CLIENTS * sizeof(*ended), PROT_READ | PROT_WRITE,
 		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	ck_assert(ended != MAP_FAILED);
-	ck_assert_msg(fk_open(SOCKET, NULL, &client) == 0, "%s", fk_open_error());
+	ck_assert_msg(fk_open(SOCKET, NULL, &client) == 0, "%s", fk_error_text());
 	/* forkd is another user, and sees no other folder. */
 	ck_assert(mkdtemp(folder) && chmod(folder, 0755) == 0);
 	oracle_init(&o, folder);

@@ -52,7 +52,7 @@ class Connection:
             "utf-8", "surrogateescape")
         code = lib.fk_open(path, options, client)
         if code:
-            text: bytes = ffi.string(lib.fk_open_error())
+            text: bytes = ffi.string(lib.fk_error_text())
             raise errors.ConnectError(text.decode(), code)
         self.client = _owned(client[0], lib.fk_close)
         self.copied = 0

@@ -40,11 +40,11 @@ class Client:
     def __init__(self, library, heap_size):
         self.lib = ctypes.CDLL(library)
         self.lib.fk_strerror.restype = ctypes.c_char_p
-        self.lib.fk_open_error.restype = ctypes.c_char_p
+        self.lib.fk_error_text.restype = ctypes.c_char_p
         self.client = ctypes.c_void_p()
         options = _Options(heap_size=heap_size)
         if self.lib.fk_open(None, ctypes.byref(options), ctypes.byref(self.client)):
-            raise Failure(self.lib.fk_open_error().decode())
+            raise Failure(self.lib.fk_error_text().decode())
         self.tasks = {}
 
     def _must(self, err, what):
