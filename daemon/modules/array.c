@@ -485,10 +485,10 @@ FK_EXPORT(dot_f64, "a:buf, b:buf -> sum:f64", FK_EXPORT_CHANGING_BUFFERS,
 	  "The sum of the products of two arrays' numbers")
 FK_EXPORT(scale_f64, "data:iobuf, factor:f64 -> ", FK_EXPORT_CHANGING_BUFFERS,
 	  "Multiplies each number by a factor")
-FK_EXPORT(histogram_f64, "data:buf, low:f64, high:f64, counts:iobuf -> outside:i64",
+FK_EXPORT(histogram_f64, "data:buf, low:f64, high:f64, counts_i64:iobuf -> outside:i64",
 	  FK_EXPORT_CHANGING_BUFFERS,
 	  "Counts numbers in [low, high) into equal bins, one per integer of counts")
-FK_EXPORT(histogram_i64, "data:buf, low:i64, high:i64, counts:iobuf -> outside:i64",
+FK_EXPORT(histogram_i64, "data:buf, low:i64, high:i64, counts_i64:iobuf -> outside:i64",
 	  FK_EXPORT_CHANGING_BUFFERS,
 	  "Counts integers in [low, high) into bins, one per integer of counts")
 FK_MODULE(array, "Arrays of numbers: reduce (sums, extremes), scan (prefix sums), histograms")

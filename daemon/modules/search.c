@@ -258,8 +258,8 @@ FK_EXPORT(count, "data:buf, text:str -> count:i64", FK_EXPORT_CHANGING_BUFFERS,
 	  "How often a text stands in the data, overlaps counted")
 FK_EXPORT(count_bytes, "data:buf, pattern:buf -> count:i64", FK_EXPORT_CHANGING_BUFFERS,
 	  "How often a pattern of any bytes stands in the data")
-FK_EXPORT(places, "data:buf, text:str, out:iobuf -> count:i64", FK_EXPORT_CHANGING_BUFFERS,
+FK_EXPORT(places, "data:buf, text:str, out_i64:iobuf -> count:i64", FK_EXPORT_CHANGING_BUFFERS,
 	  "Also where: 64-bit integers, as many as there is room for")
-FK_EXPORT(places_bytes, "data:buf, pattern:buf, out:iobuf -> count:i64", FK_EXPORT_CHANGING_BUFFERS,
-	  "Where a pattern of any bytes stands: 64-bit integers")
+FK_EXPORT(places_bytes, "data:buf, pattern:buf, out_i64:iobuf -> count:i64",
+	  FK_EXPORT_CHANGING_BUFFERS, "Where a pattern of any bytes stands: 64-bit integers")
 FK_MODULE(search, "Patterns in a buffer")

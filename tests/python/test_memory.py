@@ -3,6 +3,7 @@
 import array
 import asyncio
 import concurrent.futures
+import ctypes
 import gc
 import os
 import signal
@@ -78,6 +79,53 @@ class Buffers(TestCase):
         # Not at a multiple of 8 bytes.
         self.assertEqual(pool.call("bytes:sum", heap[1:3]), 3)
         self.assertEqual(pool.copied, copied + 2)
+
+    def test_elements_that_a_task_would_take_for_others_are_refused(self):
+        pool = self.pool()
+        three = [3, 1, 2]
+        for words, name, *values in (
+                (r"\(data:iobuf\) must have elements of int64, not int32",
+                 "sort:i64", array.array("i", three)),
+                ("int64, not uint64", "sort:i64", array.array("Q", three)),
+                ("int64, not float64", "sort:i64", array.array("d", three)),
+                ("float64, not int64", "sort:f64", array.array("q", three)),
+                ("float64, not float32", "array:dot_f64",
+                 array.array("d", three), array.array("f", three)),
+                (r"argument 4 \(counts_i64:iobuf\) .* int64, not float64",
+                 "array:histogram_f64", array.array("d", three), 0, 4,
+                 array.array("d", three)),
+                ("int64 or float64, not int16", "bytes:sum",
+                 array.array("h", three)),
+                ("not those of format '>q'", "sort:i64",
+                 (ctypes.c_longlong.__ctype_be__ * 3)(*three))):
+            with self.subTest(words=words):
+                self.raises(TypeError, words, name, *values)
+        self.assertEqual(pool.copied, 0)
+        for letter in "qldB":
+            numbers = array.array(letter, three)
+            total = pool.call("bytes:sum", bytes(numbers))
+            self.assertEqual(pool.call("bytes:sum", numbers), total)
+        small = array.array("i", [1, 2])
+        with memoryview(small).cast("B") as view:
+            pool.call("sort:i64", view)
+        self.assertEqual(small.tolist(), [1, 2])
+        counts = array.array("q", [0, 0])
+        pool.call("array:histogram_f64", array.array("d", three), 0, 4, counts)
+        self.assertEqual(counts.tolist(), [1, 2])
+        pool.call("sort:i64", (ctypes.c_longlong * 3)(*three))
+
+    @needs_numpy
+    def test_elements_of_numpy_arrays_are_known(self):
+        pool = self.pool()
+        for kind in ("int32", "uint64", "float32", "complex128", ">i8", "M8[s]"):
+            with self.subTest(kind=kind):
+                with self.assertRaises((TypeError, ValueError)):
+                    pool.call("sort:i64", numpy.array([3, 1, 2]).astype(kind))
+        numbers = numpy.array([3, 1, 2], numpy.int32)
+        wide = numbers.astype(numpy.int64)
+        pool.call("sort:i64", wide)
+        self.assertEqual(wide.tolist(), [1, 2, 3])
+        self.assertEqual(pool.call("bytes:sum", numbers.view(numpy.uint8)), 6)
 
     def test_what_a_job_that_fails_has_done_is_not_copied_back(self):
         pool = self.pool()

@@ -12,7 +12,7 @@ from forkd import errors
 from forkd._library import (
     EAGAIN, ECONNRESET, EINVAL, ENOENT, ENOMEM, ETIMEDOUT, ffi, lib, text_of)
 from forkd.connection import SLICE_NS, Connection
-from forkd.task import Place, Task, misfit
+from forkd.task import Place, Task, check_elements, misfit
 
 
 class Options(TypedDict, total=False):
@@ -102,6 +102,7 @@ class Job:
             raise misfit(place, "a buffer that can be written to", value)
         if not view.c_contiguous:
             raise ValueError(f"{place} must be contiguous: pass a copy")
+        check_elements(view, place)
         if not view.nbytes:
             return (ffi.NULL, 0)
         memory = ffi.from_buffer("char[]", view)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import struct
+import sys
 from collections import namedtuple
 from typing import Any, Callable, NamedTuple
 
@@ -11,6 +12,12 @@ from forkd._library import ffi
 
 # Types of a signature, as struct has them.
 _FORMATS = {"i64": "q", "f64": "d"}
+
+# Elements of a buffer, by the end of a name that says which they are.
+_ELEMENTS = {"i64": "int64", "f64": "float64"}
+
+# Kinds of elements, by their letters in the format of a memoryview.
+_KINDS = {"int": "bhilqn", "uint": "BHILQN", "float": "efdg"}
 
 # Of fields that are known when it runs: not for type checkers.
 _namedtuple: Any = namedtuple
@@ -33,6 +40,16 @@ class Place(NamedTuple):
         name, kind = self.task.arguments[self.number - 1]
         named = f"{name}:{kind}" if name else kind
         return f"{self.task.name}: argument {self.number} ({named})"
+
+    @property
+    def elements(self) -> tuple[str, ...]:
+        """Elements of a buffer that the task takes, besides bytes: those that
+        the end of the argument's name says, or else that of the task's."""
+        for name in (self.task.arguments[self.number - 1].name, self.task.name):
+            end = name.replace(":", "_").rpartition("_")[2]
+            if end in _ELEMENTS:
+                return (_ELEMENTS[end],)
+        return tuple(_ELEMENTS.values())
 
 
 def _items(text: str) -> tuple[Item, ...]:
@@ -138,6 +155,28 @@ def _text(value: Any, place: Place) -> bytes:
     if "\0" in value:
         raise ValueError(f"{place} must have no NUL in it")
     return value.encode("utf-8", "surrogateescape")
+
+
+def _elements_of(view: memoryview) -> str:
+    """What a buffer has: "bytes", "int64", "float32", ..."""
+    order, letter = view.format[:-1], view.format[-1:]
+    if view.itemsize == 1:
+        return "bytes"
+    if order in ("", "@", "=", "<" if sys.byteorder == "little" else ">"):
+        for kind, letters in _KINDS.items():
+            if letter in letters:
+                return f"{kind}{8 * view.itemsize}"
+    return f"those of format {view.format!r}"
+
+
+def check_elements(view: memoryview, place: Place) -> None:
+    """A TypeError for elements that the task would take for others."""
+    has, wants = _elements_of(view), place.elements
+    if has != "bytes" and has not in wants:
+        raise TypeError(
+            f"{place} must have elements of {' or '.join(wants)}, not {has}: "
+            "convert them, or cast the buffer to bytes if the task is to see "
+            "them as they are")
 
 
 def misfit(place: Place, what: str, value: object) -> TypeError:
