@@ -18,7 +18,8 @@ libcommon_la_SOURCES = \
 	common/number.h \
 	common/urgent.c \
 	common/urgent.h \
-	common/util.h
+	common/util.h \
+	common/valgrind.h
 
 liboptions_la_SOURCES = \
 	common/option_list.c \

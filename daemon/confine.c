@@ -33,8 +33,9 @@
  *   A filter sees numbers, not paths: normal lets a task open /proc/self/mem, by which it can write
  *   to memory that is not writable. By their numbers it cannot tell the pool's threads, which its
  *   dispatcher binds when CPUs come and go (park.c), from other processes: what has the same uid
- *   can be bound to another CPU, the manager excepted. With a sanitizer nothing is done: its
- *   runtime opens files, forks to look for leaks, and has pages that can be written and executed.
+ *   can be bound to another CPU, the manager excepted. With a sanitizer or on valgrind nothing is
+ *   done: its runtime opens files, forks to look for leaks, and has pages that can be written and
+ *   executed.
  */
 #include "daemon/confine.h"
 
@@ -61,6 +62,7 @@
 #include "common/log.h"
 #include "common/options.h"
 #include "common/util.h"
+#include "common/valgrind.h"
 
 /* Newer than the headers of Debian 12; a kernel before 6.3 answers EINVAL. */
 #ifndef PR_SET_MDWE
@@ -515,6 +517,10 @@ int confine_pool(uint32_t mode)
 	log_notice("built with a sanitizer: tasks are not confined");
 	return 0;
 #endif
+	if (on_valgrind()) {
+		log_notice("on valgrind: tasks are not confined");
+		return 0;
+	}
 	r = confine_capabilities();
 	if (r < 0)
 		return r;

@@ -20,6 +20,7 @@
 #include "common/cleanup.h"
 #include "common/urgent.h"
 #include "common/util.h"
+#include "common/valgrind.h"
 
 /* Where memory is short the child goes, which can be started again, and not the manager. Anybody
  * may raise it. */
@@ -33,6 +34,16 @@ static bool offspring_offer(int oom)
 		return false;
 	n = snprintf(text, sizeof(text), "%d", min(atoi(text) + oom, 1000));
 	return pwrite(fd, text, (size_t)n, 0) == n;
+}
+
+/* The program. On valgrind the kernel's link leads to valgrind, but valgrind reads it itself. */
+static const char *offspring_file(void)
+{
+	static char file[4096];
+
+	if (on_valgrind() && readlink("/proc/self/exe", file, sizeof(file) - 1) > 0)
+		return file;
+	return "/proc/self/exe";
 }
 
 void offspring_exec(char *const *argv, pid_t manager, int fd, int oom)
@@ -58,6 +69,6 @@ void offspring_exec(char *const *argv, pid_t manager, int fd, int oom)
 	(void)offspring_offer(oom);
 	/* The link works after an update has replaced the file, too: the manager and its children
 	 * are always of one version. */
-	(void)execv("/proc/self/exe", argv);
+	(void)execv(offspring_file(), argv);
 	_exit(errno == ENOMEM || errno == EAGAIN || errno == ENFILE ? SPAWN_SHORT : SPAWN_NO_EXEC);
 }

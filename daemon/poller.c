@@ -371,14 +371,17 @@ static int poller_sleep(struct poller *p)
 		{ p->head, (uintptr_t)p->ring.cq.ktail, FUTEX_32 | FUTEX_PRIVATE_FLAG, 0 },
 		{ 0, (uintptr_t)p->ring.sq.kflags, FUTEX_32 | FUTEX_PRIVATE_FLAG, 0 },
 	};
+	/* Relaxed: after the fence of wake_prepare(), I3. */
+	bool rests = !atomic_load_explicit(&p->notes, memory_order_relaxed) && !poller_stops(p);
 	int r = 0;
 
-	/* Relaxed: after the fence of wake_prepare(), I3. */
-	if (!atomic_load_explicit(&p->notes, memory_order_relaxed) && !poller_stops(p) &&
-	    syscall(SYS_futex_waitv, words, ARRAY_SIZE(words), 0, NULL, 0) < 0)
+	if (rests && !p->naps &&
+	    syscall(SYS_futex_waitv, words, ARRAY_SIZE(words), 0, NULL, 0) < 0) {
 		r = errno == EAGAIN || errno == EINTR ? 0 : -errno;
+		p->naps = r == -ENOSYS || r == -EPERM;
+	}
 	/* As bell.c does without futex_waitv(2). Completions wait as long. */
-	if (r == -ENOSYS || r == -EPERM) {
+	if (rests && p->naps) {
 		(void)futex_wait(&p->word, value, clock_ns() + BELL_NAP);
 		r = 0;
 	}

@@ -52,6 +52,7 @@
 #include "daemon/poolproc.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -215,12 +216,12 @@ static void poolproc_close(struct poolproc *pool, bool abandons)
 /* Waits for the end of the process, ms at most, and reaps it. */
 static void poolproc_await(const struct poolproc *pool, int ms)
 {
-	struct pollfd p = { .fd = pool->pidfd, .events = POLLIN };
+	struct pollfd p = { .fd = pool->pidfd, .events = (short)pool->ends };
 	siginfo_t info;
 
 	while (poll(&p, 1, ms) < 0 && errno == EINTR)
 		;
-	while (waitid(P_PIDFD, (id_t)pool->pidfd, &info, WEXITED | WNOHANG) < 0 && errno == EINTR)
+	while (waitid(P_PID, (id_t)pool->pid, &info, WEXITED | WNOHANG) < 0 && errno == EINTR)
 		;
 }
 
@@ -270,6 +271,23 @@ static void poolproc_on_stored(struct store_put *put, int result)
 	poolproc_kill(pool);
 }
 
+/* Waits for the end of the process. Without pidfds, as in valgrind, the end of the channel is what
+ * shows it: the process has it as long as it lives. */
+static int poolproc_watch(struct poolproc *pool)
+{
+	pool->pidfd = pidfd_open(pool->pid, 0);
+	pool->ends = POLLIN;
+	if (pool->pidfd < 0 && errno == ENOSYS) {
+		log_notice("pidfd_open: %s: the end of the pool's channel shows its end",
+			   strerror(errno));
+		pool->pidfd = fcntl(pool->channel, F_DUPFD_CLOEXEC, 0);
+		pool->ends = 0; /* POLLHUP */
+	}
+	if (pool->pidfd < 0)
+		return -errno;
+	return loop_poll(pool->loop, &pool->process, pool->pidfd, pool->ends);
+}
+
 int poolproc_start(struct poolproc *pool, int board_fd, int arena_fd)
 {
 	const pid_t manager = getpid();
@@ -303,10 +321,7 @@ int poolproc_start(struct poolproc *pool, int board_fd, int arena_fd)
 	/* Its place is the pidfd's (I5). */
 	theirs = safe_close(theirs);
 	FK_CRASH(pool_forked);
-	pool->pidfd = pidfd_open(pool->pid, 0);
-	r = pool->pidfd < 0 ? -errno : 0;
-	if (r == 0)
-		r = loop_poll(pool->loop, &pool->process, pool->pidfd, POLLIN);
+	r = poolproc_watch(pool);
 	if (r == 0)
 		r = loop_poll(pool->loop, &pool->incoming, pool->channel, POLLIN);
 	if (r == 0)
@@ -346,7 +361,7 @@ bool poolproc_is_stopped(const struct poolproc *pool)
 	siginfo_t info = { 0 };
 
 	return pool->state != POOLPROC_DOWN &&
-	       waitid(P_PIDFD, (id_t)pool->pidfd, &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
+	       waitid(P_PID, (id_t)pool->pid, &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
 	       info.si_pid;
 }
 
@@ -593,7 +608,7 @@ static bool poolproc_reap(struct poolproc *pool, bool last)
 	siginfo_t info = { 0 };
 
 	if (!proto_is_short(poolproc_read(pool, POOLPROC_REST)) || last)
-		while (waitid(P_PIDFD, (id_t)pool->pidfd, &info, WEXITED | WNOHANG) < 0 &&
+		while (waitid(P_PID, (id_t)pool->pid, &info, WEXITED | WNOHANG) < 0 &&
 		       errno == EINTR)
 			;
 	if (!info.si_pid)
@@ -613,7 +628,7 @@ static void poolproc_on_process(struct loop_source *source, int result)
 	(void)result;
 	/* The end of one that lives has not come: I8 of loop.c does not let that be. */
 	if (!poolproc_reap(pool, false) &&
-	    loop_poll_later(pool->loop, &pool->process, pool->pidfd, POLLIN) < 0)
+	    loop_poll_later(pool->loop, &pool->process, pool->pidfd, pool->ends) < 0)
 		log_error("out of memory: the end of the pool will not be seen");
 }
 

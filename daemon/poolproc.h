@@ -68,7 +68,8 @@ struct poolproc {
 	char **argv;
 	enum poolproc_state state;
 	pid_t pid;
-	int pidfd;
+	int pidfd;     /* or, where there are none, the channel again */
+	uint32_t ends; /* events by which that shows the end */
 	int channel;
 	int fds[2];    /* board and arena; borrowed */
 	int spares[3]; /* for the next start; one while there is a process */

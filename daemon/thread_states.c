@@ -14,6 +14,7 @@
 #include <stdio.h>
 
 #include "common/cleanup.h"
+#include "common/valgrind.h"
 
 /* One thread. False: it has ended, or cannot be seen. */
 static bool thread_states_read(pid_t pid, const char *tid, struct thread_states *threads)
@@ -44,7 +45,7 @@ static bool thread_states_read(pid_t pid, const char *tid, struct thread_states 
 
 struct thread_states thread_states_look(pid_t pid)
 {
-	struct thread_states threads = { .asleep = true };
+	struct thread_states threads = { .asleep = true, .traced = on_valgrind() };
 	_cleanup_closedir_ DIR *dir = NULL;
 	bool any = false;
 	struct dirent *e;

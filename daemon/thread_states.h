@@ -10,7 +10,7 @@ struct thread_states {
 	bool asleep; /* each of them sleeps, and waits neither for a CPU nor for a disk */
 	bool killed; /* one has SIGKILL to take, and the process writes no core file */
 	bool dumps;  /* the process writes a core file */
-	bool traced; /* a debugger or the like has one (ptrace(2)) */
+	bool traced; /* a debugger has one (ptrace(2)), or it is a child on valgrind */
 };
 
 /* As of now. All is false if the kernel does not show it. */

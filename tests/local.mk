@@ -223,7 +223,8 @@ SCRIPT_TESTS = \
 	tests/check-sites \
 	tests/check-style \
 	tests/check-top \
-	tests/check-unit
+	tests/check-unit \
+	tests/check-valgrind
 
 # The part of TESTS that the tsan tier runs: what has its threads in one process.
 # check_modules has too, and is left out: every module in every mode takes minutes there. The first
