@@ -464,8 +464,8 @@ END_TEST
 /* ------------------------------------------------------------------------ a debugger */
 
 /* A process that traces the main thread of the pool until it is killed: what a signal stops it
- * continues. -1, and a line that says so: it may not. */
-static pid_t trace(void)
+ * continues. -1: it may not, which this test then says. */
+static pid_t trace(const TTest *test)
 {
 	pid_t pool = daemon_pool(&d), tracer = fork();
 	int status;
@@ -483,7 +483,7 @@ static pid_t trace(void)
 	DAEMON_AWAIT(daemon_proc_status(pool, "TracerPid") == tracer || daemon_has_ended(tracer));
 	if (daemon_proc_status(pool, "TracerPid") == tracer)
 		return tracer;
-	printf("ptrace is not allowed here\n");
+	check_unit_not_run(test, "ptrace is not allowed here");
 	return -1;
 }
 
@@ -509,7 +509,7 @@ START_TEST(a_job_that_hangs_in_a_debugger_is_blamed_when_the_debugger_is_gone)
 
 	setup("--hang-limit=100ms", NULL);
 	pool = daemon_pool(&d);
-	tracer = trace();
+	tracer = trace(a_job_that_hangs_in_a_debugger_is_blamed_when_the_debugger_is_gone);
 	job = run("hang:spin", 0, 0, 0);
 	ck_assert_int_eq(fk_cancel(c, job), 0);
 	if (tracer > 0) {
@@ -530,7 +530,7 @@ START_TEST(a_pool_that_is_stuck_in_a_debugger_is_replaced_when_the_debugger_is_g
 
 	setup("--hang-limit=100ms", NULL);
 	pool = daemon_pool(&d);
-	tracer = trace();
+	tracer = trace(a_pool_that_is_stuck_in_a_debugger_is_replaced_when_the_debugger_is_gone);
 	job = run("hang:spin", 0, 0, 0);
 	ck_assert_int_eq(fk_call(c, "hang:stick", &n, "forkd-dispatch"), 0);
 	/* Three times what it has without one. */
