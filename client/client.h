@@ -247,6 +247,15 @@ int error_say(int err, const char *format, ...) __attribute__((format(printf, 2,
  */
 int error_of_task(int err, const char *name);
 
+/* error.c: puts a task's name before what fk_error_text() returns. Returns err. */
+int error_name(int err, const char *name);
+
+/*
+ * error.c: what became of a job, in words: "FAILED: No such file or directory". begun: its task
+ * was; if not, the code is the pool's, otherwise the task's. Returns text.
+ */
+const char *error_outcome(char *text, size_t size, int outcome, int code, int signo, int begun);
+
 /* The errno of a final outcome, 0 for JOB_DONE. */
 int error_of_outcome(uint32_t outcome, int32_t code);
 

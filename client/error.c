@@ -41,10 +41,19 @@ int error_of_task(int err, const char *name)
 	return err;
 }
 
+int error_name(int err, const char *name)
+{
+	char text[sizeof(last.text)];
+
+	(void)strcpy(text, fk_error_text());
+	return error_say(err, "%s: %s", name, text);
+}
+
 const char *fk_error_text(void)
 {
 	if (!last.text[0])
-		(void)error_say(last.err, "%s: %s", last.name, fk_strerror(last.err));
+		(void)error_say(last.err, "%s%s%s", last.name, last.name[0] ? ": " : "",
+				fk_strerror(last.err));
 	return last.text;
 }
 
@@ -117,6 +126,47 @@ const char *fk_outcome_name(int outcome)
 	};
 
 	return outcome >= 0 && (size_t)outcome < ARRAY_SIZE(names) ? names[outcome] : "?";
+}
+
+/* Why the pool has not begun a task. */
+static const char *refusal_text(int code)
+{
+	switch (-code) {
+	case ENOENT:
+	case ESTALE:
+		return "the task was replaced, or its module is gone, since it was found";
+	case EACCES:
+		return "the option tasks of forkd.conf denies it to this user: see `forkctl tasks`";
+	case EFAULT:
+		return "a reference among the arguments is not within the client's heap";
+	case EINVAL:
+		return "there is no such worker or NUMA node any more";
+	case ENOMEM:
+		return "no memory for its arguments (stack-max and arena-max of forkd.conf)";
+	default:
+		return fk_strerror(code);
+	}
+}
+
+const char *error_outcome(char *text, size_t size, int outcome, int code, int signo, int begun)
+{
+	const char *name = fk_outcome_name(outcome), *signal = sigabbrev_np(signo);
+	const char *error = code < 0 && code >= -4095 ? strerrordesc_np(-code) : NULL;
+
+	if (outcome == FK_FAILED && !begun)
+		(void)snprintf(text, size, "%s: not begun: %s", name, refusal_text(code));
+	else if (outcome == FK_FAILED && code < 0)
+		(void)snprintf(text, size, "%s: %s", name, error ? error : "?");
+	else if (outcome == FK_FAILED)
+		(void)snprintf(text, size, "%s with code %d of its own", name, code);
+	else if (outcome == FK_CRASHED && signo)
+		(void)snprintf(text, size, "%s by signal %d (%s)", name, signo,
+			       signal ? signal : "?");
+	else if (outcome == FK_CRASHED)
+		(void)snprintf(text, size, "%s: it ended the process", name);
+	else
+		(void)snprintf(text, size, "%s", name);
+	return text;
 }
 
 int error_of_outcome(uint32_t outcome, int32_t code)

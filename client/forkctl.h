@@ -115,7 +115,7 @@ int forkctl_interrupted(void);
 
 /* Room for forkctl_time(), or for a line. */
 struct forkctl_text {
-	char text[80];
+	char text[192];
 };
 
 /* A time in the unit that suits it: "12.3 us". */

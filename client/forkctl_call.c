@@ -210,14 +210,10 @@ static void print_result(const struct signature *signature, const uint8_t *resul
 	}
 }
 
-/* What to do about a code that the pool gives, and a task rarely. */
+/* What to do about a code that the pool gives a task that was begun, and a task rarely. */
 static const char *find_advice(int code)
 {
 	switch (-code) {
-	case EACCES:
-		return "`forkctl tasks` marks what forkd.conf denies you by its option tasks";
-	case EKEYREVOKED:
-		return "it crashed too often for you: `forkctl quarantine` says for how long";
 	case ENOMEM:
 		return "jobs have stack-max and arena-max of forkd.conf, what tasks allocate "
 		       "module-memory";
@@ -234,9 +230,12 @@ static int report_outcome(const struct call *call, fk_job job)
 	struct forkctl_outcome o = { 0 };
 	const char *help = "", *advice;
 	struct forkctl_text text;
+	struct fk_timings timings;
 	int task;
 
 	o.outcome = fk_outcome(call->client, job, &o.code, &o.signo);
+	if (fk_timings(call->client, job, &timings) == 0)
+		o.run_ns = timings.run_ns;
 	if (o.outcome == FK_CANCELLED && forkctl_interrupted())
 		return forkctl_fail(FORKCTL_FAILED, "%s: CANCELLED: interrupted", call->name);
 	if (o.outcome == FK_CANCELLED && call->timeout.text)
@@ -245,7 +244,7 @@ static int report_outcome(const struct call *call, fk_job job)
 	if (o.outcome == FK_EXPIRED && call->deadline.text)
 		return forkctl_fail(FORKCTL_FAILED, "%s: EXPIRED after --deadline=%s", call->name,
 				    call->deadline.text);
-	if (o.outcome != FK_FAILED)
+	if (o.outcome != FK_FAILED || !o.run_ns)
 		return forkctl_fail(FORKCTL_FAILED, "%s: %s", call->name, case_outcome(&o, &text));
 	advice = find_advice(o.code);
 	if (advice)

@@ -158,24 +158,10 @@ int case_run(const struct forkctl_case *c, struct forkctl_call_values *call, uin
 
 const char *case_outcome(const struct forkctl_outcome *o, struct forkctl_text *text)
 {
-	const char *signal = sigabbrev_np(o->signo);
-	const char *error = o->code < 0 ? strerrordesc_np(-o->code) : NULL;
-
 	if (o->outcome == FK_PENDING)
 		return "has not ended";
-	if (o->outcome == FK_CRASHED && !o->signo)
-		return "CRASHED: it ended the process";
-	if (o->outcome == FK_CRASHED)
-		(void)snprintf(text->text, sizeof(text->text), "CRASHED by signal %d (%s)",
-			       o->signo, signal ? signal : "?");
-	else if (o->outcome == FK_FAILED && o->code < 0)
-		(void)snprintf(text->text, sizeof(text->text), "FAILED: %s", error ? error : "?");
-	else if (o->outcome == FK_FAILED)
-		(void)snprintf(text->text, sizeof(text->text), "FAILED with code %d of its own",
-			       o->code);
-	else
-		return fk_outcome_name(o->outcome);
-	return text->text;
+	return error_outcome(text->text, sizeof(text->text), o->outcome, o->code, o->signo,
+			     o->run_ns != 0);
 }
 
 void case_describe(const struct forkctl_case *c, const struct forkctl_call_values *call,

@@ -182,13 +182,17 @@ int fk_call_typed(fk_client *client, const char *name, uint64_t types, const uni
 	if (err)
 		return error_of_task(err, name);
 	err = fk_wait(client, job, FK_FOREVER);
-	if (!err) {
+	if (err) {
+		(void)error_of_task(err, name);
+	} else {
 		uint8_t copy[LIMIT_RESULT];
 
 		err = fk_result(client, job, copy, sizeof(copy));
-		if (!err && result)
+		if (err)
+			(void)error_name(err, name);
+		else if (result)
 			memcpy(result, copy, task->signature.results_size);
 	}
 	(void)fk_release(client, job);
-	return err ? error_of_task(err, name) : 0;
+	return err;
 }

@@ -171,6 +171,27 @@ int fk_outcome(fk_client *client, fk_job handle, int *ret_code, int *ret_signo)
 	return (int)outcome;
 }
 
+/* How long a job ran; 0 if its task was not begun. Relaxed: written before the outcome. */
+static uint64_t wait_run_ns(const struct client_slot *slot, struct job *job)
+{
+	uint64_t started = atomic_load_explicit(&job->started_ns, memory_order_relaxed);
+	uint64_t ended = atomic_load_explicit(&job->ended_ns, memory_order_relaxed);
+
+	return started >= slot->submitted_ns && ended > started ? ended - started : 0;
+}
+
+/* The error of a job that has ended without a result, and its text. */
+static int wait_failed(fk_client *client, fk_job handle, uint64_t run_ns, int err)
+{
+	int code = 0, signo = 0, outcome = fk_outcome(client, handle, &code, &signo);
+	char text[256];
+
+	if (outcome < FK_DONE)
+		return error_of_task(err, "");
+	return error_say(err, "%s",
+			 error_outcome(text, sizeof(text), outcome, code, signo, run_ns != 0));
+}
+
 int fk_result(fk_client *client, fk_job handle, void *result, size_t size)
 {
 	struct client_slot *slot;
@@ -179,20 +200,22 @@ int fk_result(fk_client *client, fk_job handle, void *result, size_t size)
 	int err = client_find(client, handle, &slot);
 
 	if (err)
-		return err;
+		return error_of_task(err, "");
 	job = client_job(client, handle);
 	outcome = job_outcome(job);
 	if (outcome == JOB_PENDING)
-		return wait_pending(client);
+		return error_of_task(wait_pending(client), "");
 	/* Relaxed: written before the outcome. */
 	err = error_of_outcome(outcome, atomic_load_explicit(&job->code, memory_order_relaxed));
 	if (err)
-		return err;
+		return wait_failed(client, handle, wait_run_ns(slot, job), err);
 	if (size < slot->result_size)
-		return -EINVAL;
+		return error_say(-EINVAL, "the result has %u bytes, there is room for %zu",
+				 slot->result_size, size);
 	if (slot->result_size)
 		memcpy(result, job->result, slot->result_size);
-	return wait_ended(job);
+	err = wait_ended(job);
+	return err ? error_of_task(err, "") : 0;
 }
 
 int fk_timings(fk_client *client, fk_job handle, struct fk_timings *ret_timings)
@@ -200,7 +223,6 @@ int fk_timings(fk_client *client, fk_job handle, struct fk_timings *ret_timings)
 	struct client_slot *slot;
 	struct job *job;
 	uint64_t started;
-	uint64_t ended;
 	int err = client_find(client, handle, &slot);
 
 	if (err)
@@ -211,12 +233,11 @@ int fk_timings(fk_client *client, fk_job handle, struct fk_timings *ret_timings)
 	err = wait_ended(job);
 	if (err)
 		return err;
-	/* Relaxed: written before the outcome. One that never started has neither. */
+	/* Relaxed: written before the outcome. One that never started has none. */
 	started = atomic_load_explicit(&job->started_ns, memory_order_relaxed);
-	ended = atomic_load_explicit(&job->ended_ns, memory_order_relaxed);
 	*ret_timings = (struct fk_timings){
 		.wait_ns = started > slot->submitted_ns ? started - slot->submitted_ns : 0,
-		.run_ns = started >= slot->submitted_ns && ended > started ? ended - started : 0,
+		.run_ns = wait_run_ns(slot, job),
 	};
 	return 0;
 }

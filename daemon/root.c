@@ -211,9 +211,14 @@ static void root_count_task(struct worker *w, uint32_t row, uint64_t run_ns)
 	times_add(&load->run_ns, run_ns);
 }
 
-/* Gives a job that was started its outcome: the root is gone after it, and the worker runs none. */
+/*
+ * Gives a job that was started its outcome: the root is gone after it, and the worker runs none. A
+ * job has run for 0 ns if and only if its task was not begun: its code is the pool's then.
+ */
 static void root_end(struct worker *w, struct root *root, uint32_t outcome, int32_t code)
 {
+	bool begun = ledger_row(w->pool->arena, root->row).task;
+	uint64_t now = clock_ns();
 	struct root_end end = {
 		.row = root->row,
 		.generation = root->generation,
@@ -221,14 +226,13 @@ static void root_end(struct worker *w, struct root *root, uint32_t outcome, int3
 		.code = code,
 		.worker = w->index,
 		.drained_ns = root->drained_ns,
-		.started_ns = root->started_ns,
-		.ended_ns = clock_ns(),
+		.started_ns = begun ? root->started_ns : now,
+		.ended_ns = begun ? max(now, root->started_ns + 1) : now,
 	};
 
 	intake_account(w, WORKER_NO_JOB, true, end.ended_ns);
 	root_count_task(w, root->row, end.ended_ns - end.started_ns);
-	trace_job_end(w, root_slot(root), root->row, outcome, code,
-		      end.ended_ns - root->started_ns);
+	trace_job_end(w, root_slot(root), root->row, outcome, code, end.ended_ns - end.started_ns);
 	if (outcome == JOB_DONE)
 		COUNT(w, jobs_done);
 	else

@@ -125,7 +125,7 @@ struct job {
 	_Atomic uint32_t worker;     /* that finished it */
 	_Atomic uint64_t drained_ns; /* CLOCK_MONOTONIC: taken off the ring */
 	_Atomic uint64_t started_ns;
-	_Atomic uint64_t ended_ns;
+	_Atomic uint64_t ended_ns; /* after started_ns, unless its task was not begun */
 	uint8_t reserved1[24];
 	/* line 5: the pool writes, the client reads once state says JOB_DONE */
 	uint8_t result[LIMIT_RESULT];

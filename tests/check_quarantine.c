@@ -139,6 +139,9 @@ START_TEST(a_task_that_crashes_is_refused_to_its_user_and_to_nobody_else)
 	/* Well or ill, it is refused now, and no pool dies of it. */
 	ck_assert_int_eq(maybe(0), -EKEYREVOKED);
 	ck_assert_int_eq(maybe(1), -EKEYREVOKED);
+	ck_assert_ptr_eq(strstr(fk_error_text(),
+				"crash:maybe: FAILED: not begun: this task crashed"),
+			 fk_error_text());
 	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 3);
 	ck_assert_int_eq(fk_task_find(c, "crash:maybe", &task), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(queued); i++)

@@ -98,7 +98,8 @@ static void client_bytes(const struct daemon *d)
 	for (int i = 0; i < N; i++)
 		DAEMON_MUST(bytes[i] == (unsigned char)~(i * 7));
 	/* What a failed task did to its copy is not seen. */
-	DAEMON_MUST(fk_call(c, "bytes:spoil", &n, FK_BUFFER(data, N)) != 0);
+	DAEMON_MUST(fk_call(c, "bytes:spoil", &n, FK_BUFFER(data, N)) == -EREMOTEIO);
+	DAEMON_MUST(!strcmp(fk_error_text(), "bytes:spoil: FAILED with code 77 of its own"));
 	for (int i = 0; i < N; i++)
 		DAEMON_MUST(bytes[i] == (unsigned char)~(i * 7));
 	DAEMON_MUST(fk_call(c, "bytes:sum", &n, FK_BUFFER(data, 0)) == 0);

@@ -140,7 +140,7 @@ enum fk_outcome {
 
 struct fk_timings {
 	uint64_t wait_ns; /* from submission to start */
-	uint64_t run_ns;  /* from start to end */
+	uint64_t run_ns;  /* from start to end; 0 if its task was not begun */
 };
 
 /* A timeout without an end. */
@@ -366,7 +366,8 @@ int fk_outcome(fk_client *client, fk_job job, int *ret_code, int *ret_signo);
  * result, size: at least fk_task_result_size() bytes.
  * Returns 0, -EINPROGRESS (not ended), -EINVAL (size is too small), -ESTALE, -ECONNRESET, or what
  * became of it:
- *	FK_FAILED     its code if that is a negative errno, else -EREMOTEIO. The pool's own codes
+ *	FK_FAILED     its code if that is a negative errno, else -EREMOTEIO: fk_error_text() tells
+ *	              a task's code from one of the pool. The pool's own codes
  *	              are -ENOMEM (no memory, or past the stack limit), -ENOENT and -ESTALE (the
  *	              task is another by now), -EFAULT (a bad reference among the arguments),
  *	              -EINVAL (there is no such place any more), -EPROTO (a task that breaks the

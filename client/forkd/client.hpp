@@ -30,6 +30,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -73,20 +74,26 @@ inline const std::error_category &category() noexcept
 class error : public std::system_error
 {
 public:
-	error(int err, const std::string &what)
-		: std::system_error(err < 0 ? -err : err, category(), what)
+	error(int err, const std::string &what, const std::error_category &of = category())
+		: std::system_error(err < 0 ? -err : err, of, what)
 	{
 	}
 };
 
-/* A job has ended without a result. */
+/* A job has ended without a result. An errno that its task has given is one of the system. */
 class job_error : public error
 {
 public:
 	job_error(int err, const std::string &what, int outcome, int code, int signo)
-		: error(err, what + ": " + fk_outcome_name(outcome)), outcome_(outcome),
-		  code_(code), signo_(signo)
+		: error(err, what,
+			outcome == FK_FAILED && err == code ? std::generic_category() : category()),
+		  what_(what), outcome_(outcome), code_(code), signo_(signo)
 	{
+	}
+	/* The task's name, the outcome and the reason, as fk_error_text() has them. */
+	const char *what() const noexcept override
+	{
+		return what_.what();
 	}
 	/* FK_FAILED, FK_CANCELLED, FK_EXPIRED, FK_CRASHED or FK_LOST. */
 	int outcome() const noexcept
@@ -105,6 +112,7 @@ public:
 	}
 
 private:
+	std::runtime_error what_; /* a text that is copied without an exception */
 	int outcome_, code_, signo_;
 };
 
@@ -463,7 +471,9 @@ protected:
 		err = fk_result(client_, job_, bytes, size);
 		release();
 		if (err && outcome >= FK_DONE)
-			throw job_error(err, fk_task_name(task_), outcome, code, signo);
+			throw job_error(err,
+					std::string(fk_task_name(task_)) + ": " + fk_error_text(),
+					outcome, code, signo);
 		detail::check(err, fk_task_name(task_));
 	}
 

@@ -101,6 +101,12 @@ class Ends(TestCase):
                             "nqueens:nqueens", 99)
         self.assertEqual((error.code, error.task, error.outcome),
                          (-34, "nqueens:nqueens", forkd.Outcome.FAILED))
+        self.raises(forkd.Failed, r"FAILED: ENOENT \(No such file", "uts:uts",
+                    "no")
+        # A task's own EACCES is no refusal by the pool.
+        for refusal, kind in (("", forkd.Failed), ("FAILED: not", forkd.Refused)):
+            self.assertIs(type(forkd.errors.job_error(
+                "a:b", forkd.Outcome.FAILED, -13, 0, refusal)), kind)
         again = pickle.loads(pickle.dumps(error))
         self.assertEqual((type(again), again.args, again.code),
                          (forkd.Failed, error.args, -34))

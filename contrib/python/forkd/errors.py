@@ -133,18 +133,22 @@ def disconnected(task: str) -> Disconnected:
     return Disconnected(f"{task}: {text_of(ECONNRESET)}", ECONNRESET, task)
 
 
-def job_error(task: str, outcome: int, code: int, signo: int) -> Error:
+def job_error(task: str, outcome: int, code: int, signo: int,
+              refusal: str) -> Error:
     """The error for a job that has ended in another way than DONE.
 
-    outcome: or the negative errno of fk_outcome().
+    outcome: or the negative errno of fk_outcome(). refusal: what the library
+    says of a job that the pool has not begun, otherwise "".
     """
     if outcome == ECONNRESET:
         return disconnected(task)
     if outcome < 0:
         return Error(f"{task}: {text_of(outcome)}", outcome, task)
     if outcome == Outcome.FAILED:
-        kind = Refused if code in (EACCES, EKEYREVOKED) else Failed
-        return kind(f"{task}: FAILED: {_reason(kind, code)}", code, task)
+        if refusal:
+            kind = Refused if code in (EACCES, EKEYREVOKED) else Failed
+            return kind(f"{task}: {refusal}", code, task)
+        return Failed(f"{task}: FAILED: {_reason(code)}", code, task)
     if outcome == Outcome.CRASHED:
         name = _SIGNALS.get(signo, f"signal {signo}")
         crashed = Crashed(f"{task}: CRASHED" + (f": {name}" if signo else ""),
@@ -162,10 +166,8 @@ _OTHERS: dict[Outcome, tuple[type[JobError], int]] = {
 }
 
 
-def _reason(kind: type[Failed], code: int) -> str:
-    if kind is Refused:
-        return text_of(code)
+def _reason(code: int) -> str:
     if code < 0:
-        # The task's own, as a rule: not what the library means by it.
+        # The task's own: not what the library means by it.
         return f"{errno.errorcode.get(-code, code)} ({os.strerror(-code)})"
     return f"code {code}"

@@ -218,15 +218,22 @@ class Job:
         code, signo = ffi.new("int *"), ffi.new("int *")
         outcome = lib.fk_outcome(client, self._handle[0], code, signo)
         try:
-            if outcome != errors.Outcome.DONE:
-                raise errors.job_error(self.task.name, outcome, code[0],
-                                       signo[0])
             packed = ffi.new("char[64]")
             lib.fk_result(client, self._handle[0], packed, len(packed))
+            if outcome != errors.Outcome.DONE:
+                raise errors.job_error(self.task.name, outcome, code[0],
+                                       signo[0], self._refusal_text())
             self._copy_back()
             return self.task.unpack(ffi.buffer(packed))
         finally:
             self._release()
+
+    def _refusal_text(self) -> str:
+        """Why the pool has not begun the task, after fk_result(); or ""."""
+        timings = ffi.new("struct fk_timings *")
+        lib.fk_timings(self.connection.client, self._handle[0], timings)
+        text: bytes = b"" if timings.run_ns else ffi.string(lib.fk_error_text())
+        return text.decode()
 
     def _release(self) -> None:
         handle, self._handle[0] = self._handle[0], 0
