@@ -47,8 +47,8 @@ static uint64_t budget_own(const struct options *o, uint32_t n_workers, uint64_t
 {
 	uint64_t records = min((uint64_t)o->max_clients * o->max_jobs, memory / sizeof(struct job));
 
-	return budget_up(BUDGET_PROCESSES + n_workers * BUDGET_WORKER + records * BUDGET_RECORD +
-			 total / BUDGET_KERNEL);
+	return budget_up(BUDGET_PROCESSES + n_workers * (BUDGET_WORKER + o->worker_stack) +
+			 records * BUDGET_RECORD + total / BUDGET_KERNEL);
 }
 
 static uint64_t budget_rest(uint64_t total, uint64_t taken)

@@ -32,9 +32,10 @@
 #include "common/options.h"
 #include "daemon/ceiling.h"
 
-/* Bytes at most: of manager and pool; of each worker; of each job record, in the tables of both. */
+/* Bytes at most: of manager and pool; of each worker, besides its C stack (worker-stack); of each
+ * job record, in the tables of both. */
 #define BUDGET_PROCESSES (UINT64_C(16) << 20)
-#define BUDGET_WORKER	 (UINT64_C(3) << 20)
+#define BUDGET_WORKER	 (UINT64_C(1) << 20)
 #define BUDGET_RECORD	 UINT64_C(96)
 
 /*

@@ -252,7 +252,7 @@ static int pool_start_threads(struct pool *pool, struct pool_thread *threads,
 	int r;
 
 	pthread_attr_init(&attr);
-	r = -pthread_attr_setstacksize(&attr, WORKER_STACK);
+	r = -pthread_attr_setstacksize(&attr, pool->options->worker_stack);
 	if (r == 0)
 		r = -pthread_attr_setguardsize(&attr, POOL_GUARD);
 	/* Relaxed: nobody has begun yet who could wait for it; and what is only shown. */

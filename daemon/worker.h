@@ -37,8 +37,7 @@ struct trace_ring;
 #define WORKER_NO_JOB	  UINT32_MAX
 #define WORKER_LATE	  1024u /* children that are kept back at most, each with a stack */
 #define WORKER_SHAKE	  1024u /* bytes of frames in a pool that is shaken, until the next look */
-#define WORKER_STACK	  (2u << 20) /* bytes of a worker's C stack */
-#define WORKER_STACK_NEST (1u << 20) /* of these, for nested activations */
+#define WORKER_STACK_NEST (1u << 20) /* bytes of its C stack for nested activations */
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define WORKER_LIBC_JUMP 1

@@ -311,7 +311,7 @@ START_TEST(the_tables_of_a_record_and_of_a_worker_are_counted)
 			  sizeof(*arena_rows((struct arena *)NULL));
 
 	ck_assert_uint_le(record, BUDGET_RECORD);
-	ck_assert_uint_le(WORKER_STACK, BUDGET_WORKER);
+	ck_assert_uint_le(sizeof(*pool->workers), BUDGET_WORKER);
 	/* Of both processes, with as many tenants and clients as there can be. */
 	ck_assert_uint_le(sizeof(struct pool) + sizeof(struct arena) + BOARD_FRONT +
 				  LIMIT_TENANTS * LIMIT_CLIENTS * sizeof(void *),

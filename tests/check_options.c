@@ -45,6 +45,7 @@ START_TEST(defaults_are_those_of_the_table)
 	ck_assert_ptr_null(o.limit_bytes);
 	ck_assert_uint_eq(o.arena_max, 0);
 	ck_assert_uint_eq(o.stack_max, UINT64_C(2) << 30);
+	ck_assert_uint_eq(o.worker_stack, UINT64_C(2) << 20);
 	ck_assert_uint_eq(o.module_memory, 0);
 	ck_assert_uint_eq(o.quarantine_crashes, 3);
 	ck_assert_uint_eq(o.quarantine_budget, 10);

@@ -16,6 +16,7 @@
 
 #define RIG_EPOCH 42u
 #define RIG_HEAP  (1u << 20)
+#define RIG_STACK (2u << 20) /* bytes of a worker's C stack */
 #define RIG_ARENA (UINT64_C(4) << 30)
 
 void (*rig_prepare)(struct pool *pool);
@@ -118,7 +119,7 @@ void rig_start_on(struct rig *rig, const char *machine, uint32_t workers,
 		rig_prepare(pool);
 	rig_prepare = NULL;
 	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, WORKER_STACK);
+	pthread_attr_setstacksize(&attr, RIG_STACK);
 	for (uint32_t i = 0; i < workers; i++)
 		ck_assert_int_eq(pthread_create(&pool->workers[i].thread, &attr, rig_worker,
 						&pool->workers[i]),
