@@ -19,7 +19,8 @@ static const struct data_column crashes_columns[] = {
 	{ "pid", "PID", DATA_NUMBER },		 { "uid", "UID", DATA_NUMBER },
 	{ "job", "JOB", DATA_NUMBER },		 { "lost", "LOST", DATA_NUMBER },
 	{ "requeued", "REQUEUED", DATA_NUMBER }, { "task", "TASK", DATA_TEXT },
-	{ "fiber", "FIBER", DATA_TEXT },	 { NULL },
+	{ "inner", "INNER", DATA_TEXT },	 { "fiber", "FIBER", DATA_TEXT },
+	{ "code", "CODE", DATA_TEXT },		 { NULL },
 };
 
 /* How it ended: "SEGV", "exit 3". */
@@ -46,6 +47,40 @@ static const char *crash_cause(const struct board_crash *crash)
 	return crash->reason && crash->reason < ARRAY_SIZE(causes) ? causes[crash->reason] : "?";
 }
 
+/* A name, or null. size: of its field, bytes. */
+static json_t *crash_name(const char *name, size_t size)
+{
+	return name[0] ? data_text(name, size) : json_null();
+}
+
+/* The place that says most, as text; or null. */
+static json_t *crash_code(const struct backtrace *trace)
+{
+	const struct backtrace_place *best = backtrace_best(trace);
+	char text[BACKTRACE_TEXT];
+
+	if (!best)
+		return json_null();
+	backtrace_print(best, text, sizeof(text));
+	return data_text(text, sizeof(text));
+}
+
+static json_t *crash_trace(const struct backtrace *trace)
+{
+	json_t *places = json_array();
+
+	for (uint32_t i = 0; i < backtrace_count(trace); i++) {
+		const struct backtrace_place *place = &trace->places[i];
+
+		(void)json_array_append_new(
+			places, json_pack("{s:o, s:o, s:o}", "object",
+					  crash_name(place->object, sizeof(place->object)),
+					  "offset", data_number(place->offset), "function",
+					  crash_name(place->function, sizeof(place->function))));
+	}
+	return places;
+}
+
 static json_t *crash_row(const struct board_crash *c)
 {
 	json_t *row = json_pack("{s:o, s:o, s:s, s:o, s:o, s:o}", "time_ns",
@@ -57,14 +92,19 @@ static json_t *crash_row(const struct board_crash *c)
 			      ? json_pack("{s:o, s:o, s:o}", "pid", data_number(c->client_pid),
 					  "uid", data_number(c->uid), "job", data_number(c->job))
 			      : json_pack("{s:n, s:n, s:n}", "pid", "uid", "job");
-	json_t *cost =
-		json_pack("{s:o, s:o, s:o, s:o}", "lost", data_number(c->lost), "requeued",
-			  data_number(c->requeued), "task",
-			  c->task[0] ? data_text(c->task, sizeof(c->task)) : json_null(), "fiber",
-			  c->fiber[0] ? data_text(c->fiber, sizeof(c->fiber)) : json_null());
+	json_t *cost = json_pack("{s:o, s:o}", "lost", data_number(c->lost), "requeued",
+				 data_number(c->requeued));
+	json_t *code =
+		json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "task",
+			  crash_name(c->task, sizeof(c->task)), "inner",
+			  crash_name(c->inner, sizeof(c->inner)), "fiber",
+			  crash_name(c->fiber, sizeof(c->fiber)), "code", crash_code(&c->trace),
+			  "backtrace", crash_trace(&c->trace), "stack_size",
+			  c->stack_size ? data_number(c->stack_size) : json_null());
 
 	(void)json_object_update_new(row, blame);
 	(void)json_object_update_new(row, cost);
+	(void)json_object_update_new(row, code);
 	return row;
 }
 

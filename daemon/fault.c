@@ -17,7 +17,9 @@
 #include <unistd.h>
 
 #include "common/util.h"
+#include "daemon/locate.h"
 #include "daemon/pool.h"
+#include "daemon/symbols.h"
 #include "shm/futex.h"
 
 #define FAULT_STACK    65536u
@@ -48,6 +50,7 @@ struct fault_thread {
 	const struct worker *worker; /* NULL: it is none */
 	struct fiber *const *fiber;  /* that it runs; NULL: it runs none */
 	struct fault_piece own;	     /* its stack */
+	size_t guard;		     /* bytes below that which nobody may touch */
 	struct fault_thread *next;
 	_Alignas(16) char stack[FAULT_STACK]; /* of handlers */
 };
@@ -58,6 +61,8 @@ static _Atomic bool fault_watches; /* false: a thread may end */
 static pthread_t fault_watch_thread;
 static pthread_mutex_t fault_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct fault_thread *fault_threads; /* with the lock */
+
+static _Thread_local struct fault_thread *fault_self; /* NULL: not the pool's, or not known */
 
 /* Who runs a task on this thread. */
 struct fault_who {
@@ -159,19 +164,38 @@ static void fault_name(struct ledger_fault *fault, const struct fiber *fiber)
 	fault->fiber[n] = '\0';
 }
 
+/* The thread or the fiber has come to the end of its stack. size: that one's, bytes. */
+static void fault_overflows(struct ledger_fault *fault, uint64_t size)
+{
+	fault_store(&fault->reason, LEDGER_FAULT_STACK);
+	fault_store(&fault->stack_size, size);
+}
+
 /* Has it come to the end of its stack? What of it a wild task may have written over is looked at
  * last: by then the job is blamed. */
-static void fault_name_fiber(const struct fiber *fiber, struct ledger_fault *fault,
-			     uint64_t address)
+static void fault_look_at_stack(const struct fiber *fiber, struct ledger_fault *fault,
+				uint64_t address)
 {
+	const struct fault_thread *thread = fault_self;
 	struct fiber_stack *stack;
 	bool guard = false;
 
+	if (thread && thread->own.base &&
+	    fault_is_in(address, (const char *)thread->own.base - thread->guard, thread->guard))
+		fault_overflows(fault, thread->own.size);
 	stack = fiber_stack_at(&fault_pool->fibers.stacks, (void *)(uintptr_t)address, &guard);
 	if (fiber && stack && guard && stack->fiber == fiber)
-		fault_store(&fault->reason, LEDGER_FAULT_STACK);
+		fault_overflows(fault, stack->size);
 	if (fiber)
 		fault_name(fault, fiber);
+}
+
+/* On the thread that ends the pool. context: of its signal handler, or NULL. */
+static void fault_locate(struct fault_who who, struct ledger_fault *fault, ucontext_t *context)
+{
+	locate_code(&fault->trace, context);
+	if (!who.fiber)
+		locate_task(who.worker, &fault->trace, fault->inner, sizeof(fault->inner));
 }
 
 /* ------------------------------------------------------------------------ memory that is gone */
@@ -246,9 +270,22 @@ static bool fault_stays(const struct dl_phdr_info *info, const struct modules *m
 	return stays;
 }
 
+/* The first of its bytes. */
+static const void *fault_start_of(const struct dl_phdr_info *info)
+{
+	for (uint32_t i = 0; i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_LOAD)
+			return (const void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+	return NULL;
+}
+
 static int fault_add_object(struct dl_phdr_info *info, size_t size, void *modules)
 {
+	const char *slash = strrchr(info->dlpi_name, '/');
+	const char *name = slash ? slash + 1 : info->dlpi_name;
+
 	(void)size;
+	symbols_add(fault_start_of(info), *name ? name : SYMBOLS_OWN, -1);
 	if (!fault_stays(info, modules))
 		return 0;
 	for (uint32_t i = 0; i < info->dlpi_phnum && fault_n_pieces < FAULT_PIECES; i++) {
@@ -264,27 +301,33 @@ static int fault_add_object(struct dl_phdr_info *info, size_t size, void *module
 
 /* ------------------------------------------------------------------------ blame */
 
-static void fault_blame_for(struct fault_who who, int signo, uint64_t address)
+/* True: the job is blamed. */
+static bool fault_blame_for(struct fault_who who, int signo, uint64_t address)
 {
 	struct ledger_fault *fault = who.worker ? &fault_pool->arena->fault : NULL;
 
 	/* Some task has taken it away, and this thread is the first to miss it. */
 	if (fault && !fault_is_whole(fault_pool))
-		return;
+		return false;
 	/* A client has made a hole in its segment, and there is no page for it. Workers read rings
 	 * and records of all while they have a job. */
 	if (fault && signo == SIGBUS && fault_is_foreign(who, address))
-		return;
+		return false;
 	if (!fault || !fault_claim_for(fault_pool, who))
-		return;
+		return false;
 	fault_store(&fault->signo, (uint32_t)signo);
 	fault_store(&fault->address, address);
-	fault_name_fiber(who.fiber, fault, address);
+	fault_look_at_stack(who.fiber, fault, address);
+	return true;
 }
 
-static void fault_blame(int signo, uint64_t address)
+/* The calling thread has ended the pool. */
+static void fault_blame(int signo, uint64_t address, ucontext_t *context)
 {
-	fault_blame_for(fault_who(), signo, address);
+	struct fault_who who = fault_who();
+
+	if (fault_blame_for(who, signo, address))
+		fault_locate(who, &fault_pool->arena->fault, context);
 }
 
 /* ------------------------------------------------------------------------ signals */
@@ -312,9 +355,9 @@ static bool fault_is_own(const siginfo_t *info)
 /* Async-signal-safe: atomics, and the default action again. */
 static void fault_on_signal(int signo, siginfo_t *info, void *context)
 {
-	(void)context;
 	if (fault_is_own(info))
-		fault_blame(signo, info->si_code > 0 ? (uint64_t)(uintptr_t)info->si_addr : 0);
+		fault_blame(signo, info->si_code > 0 ? (uint64_t)(uintptr_t)info->si_addr : 0,
+			    context);
 	signal(signo, SIG_DFL);
 	raise(signo);
 }
@@ -364,7 +407,7 @@ static void fault_catch_signals(void)
 
 static void __attribute__((noreturn)) fault_leave(int status)
 {
-	fault_blame(0, 0);
+	fault_blame(0, 0, NULL);
 	for (;;)
 		syscall(SYS_exit_group, status);
 }
@@ -438,7 +481,7 @@ void fault_overflow(struct worker *w, const struct fiber *fiber)
 	if (fault_claim_for(w->pool, (struct fault_who){ w, fiber })) {
 		fault_store(&fault->signo, SIGSEGV);
 		fault_store(&fault->address, (uint64_t)(uintptr_t)fiber->stack->low);
-		fault_store(&fault->reason, LEDGER_FAULT_STACK);
+		fault_overflows(fault, fiber->stack->size);
 		fault_name(fault, fiber);
 	}
 	for (;;)
@@ -478,7 +521,7 @@ static void __attribute__((noreturn)) fault_lose(struct pool *pool)
 		if (!who.worker && who.fiber)
 			who.worker = who.fiber->worker;
 	}
-	fault_blame_for(who, 0, 0);
+	(void)fault_blame_for(who, 0, 0);
 	for (;;)
 		syscall(SYS_exit_group, EXIT_FAILURE);
 }
@@ -494,19 +537,20 @@ static void *fault_watch(void *arg)
 	return NULL;
 }
 
-/* Of this thread; nothing if that is not known. */
-static struct fault_piece fault_stack(void)
+/* The stack of this thread; nothing if that is not known. */
+static void fault_measure_stack(struct fault_thread *thread)
 {
-	struct fault_piece own = { NULL, 0 };
 	pthread_attr_t attr;
 	void *base;
 
+	thread->own = (struct fault_piece){ NULL, 0 };
+	thread->guard = 0;
 	if (pthread_getattr_np(pthread_self(), &attr) != 0)
-		return own;
-	if (pthread_attr_getstack(&attr, &base, &own.size) == 0)
-		own.base = base;
+		return;
+	if (pthread_attr_getstack(&attr, &base, &thread->own.size) == 0)
+		thread->own.base = base;
+	(void)pthread_attr_getguardsize(&attr, &thread->guard);
 	pthread_attr_destroy(&attr);
-	return own;
 }
 
 struct fault_thread *fault_begin_thread(const struct worker *worker, struct fiber *const *fiber)
@@ -519,10 +563,11 @@ struct fault_thread *fault_begin_thread(const struct worker *worker, struct fibe
 	if (!thread)
 		return NULL;
 	thread->tid = (pid_t)syscall(SYS_gettid);
-	thread->own = fault_stack();
+	fault_measure_stack(thread);
 	thread->tid_address = NULL;
 	thread->worker = worker;
 	thread->fiber = fiber;
+	fault_self = thread;
 	sigaltstack(&(stack_t){ .ss_sp = thread->stack, .ss_size = FAULT_STACK }, NULL);
 	pthread_mutex_lock(&fault_lock);
 	thread->next = fault_threads;
@@ -551,6 +596,7 @@ void fault_end_thread(struct fault_thread *thread)
 	*at = thread->next;
 	pthread_mutex_unlock(&fault_lock);
 	sigaltstack(&(stack_t){ .ss_flags = SS_DISABLE }, NULL);
+	fault_self = NULL;
 	free(thread);
 }
 

@@ -145,6 +145,8 @@ libpool_la_SOURCES = \
 	daemon/layout.c \
 	daemon/layout.h \
 	daemon/lazy.h \
+	daemon/locate.c \
+	daemon/locate.h \
 	daemon/module.c \
 	daemon/mark.h \
 	daemon/module.h \
@@ -185,6 +187,8 @@ libpool_la_SOURCES = \
 	daemon/strand_unwind.c \
 	daemon/switch.c \
 	daemon/switch.h \
+	daemon/symbols.c \
+	daemon/symbols.h \
 	daemon/trace.c \
 	daemon/trace.h \
 	daemon/trim.c \

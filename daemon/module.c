@@ -52,6 +52,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/util.h"
+#include "daemon/symbols.h"
 #include "shm/signature.h"
 
 #define MODULE_TRIES 3u /* more, where something is short */
@@ -246,6 +247,7 @@ int module_open(const char *path, const struct fk_module **ret_module, struct st
 		char *ret_error, uint64_t size)
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	const int file = fd; /* open also if the loader has taken it */
 	const char *unsafe;
 	struct stat st;
 	void *handle;
@@ -277,6 +279,7 @@ int module_open(const char *path, const struct fk_module **ret_module, struct st
 		return r;
 	}
 	/* The handle stays: frames refer to the module's code. */
+	symbols_add(*ret_module, basename(path), file);
 	*ret_status = st;
 	return 0;
 }

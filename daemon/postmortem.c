@@ -82,6 +82,8 @@ static struct board_crash postmortem_crash(const struct postmortem *p,
 		.requeued = r->requeued,
 		.reason = postmortem_reason(end, r),
 		.status = end->status,
+		.stack_size = r->stack_size,
+		.trace = r->trace,
 	};
 	struct timespec now;
 
@@ -93,10 +95,59 @@ static struct board_crash postmortem_crash(const struct postmortem *p,
 		memcpy(c.task, p->fronts->board->tasks[r->task].name, sizeof(c.task));
 	c.task[sizeof(c.task) - 1] = '\0';
 	memcpy(c.fiber, r->fiber, sizeof(c.fiber));
+	memcpy(c.inner, r->inner, sizeof(c.inner));
 	return c;
 }
 
-/* The one line about a pool's death. */
+/* What the blamed job did, for the log: ", in child row, beyond the C stack of ...". */
+static void postmortem_describe(const struct recover_report *r, const struct board_crash *c,
+				char *text, size_t size)
+{
+	const struct backtrace_place *best = backtrace_best(&r->trace);
+	const char *colon = strchr(c->task, ':');
+	char place[BACKTRACE_TEXT];
+	FILE *f = fmemopen(text, size, "w");
+
+	text[0] = '\0';
+	if (!f)
+		return;
+	if (r->hung)
+		(void)fprintf(f, "which was to end and came to no fork for %.3g s of worker %u",
+			      (double)r->held_ns / (double)NSEC_PER_SEC, r->worker);
+	else
+		(void)fprintf(f, "at address 0x%" PRIx64 " on worker %u", r->address, r->worker);
+	if (r->inner[0] && !(colon && !strcmp(colon + 1, r->inner)))
+		(void)fprintf(f, ", in child %s", r->inner);
+	if (r->overflowed && !r->fiber[0])
+		(void)fprintf(f,
+			      ", beyond the worker's C stack of %" PRIu64 " bytes (worker-stack)",
+			      r->stack_size);
+	else if (r->fiber[0])
+		(void)fprintf(f, "%s %s",
+			      r->overflowed ? ", beyond the stack of fiber" : ", in fiber",
+			      r->fiber);
+	if (best) {
+		backtrace_print(best, place, sizeof(place));
+		(void)fprintf(f, ", in %s", place);
+	}
+	(void)fclose(f);
+}
+
+/* All places, the newest first. */
+static void postmortem_log_trace(const struct poolproc_end *end, const struct backtrace *trace)
+{
+	char text[BACKTRACE_PLACES * (BACKTRACE_TEXT + 4)] = "", place[BACKTRACE_TEXT];
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < backtrace_count(trace); i++) {
+		backtrace_print(&trace->places[i], place, sizeof(place));
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s", i ? " < " : "", place);
+	}
+	if (n)
+		log_warning("pool (pid %d) backtrace: %s", (int)end->pid, text);
+}
+
+/* The lines about a pool's death: one, and one of places in the code where they are known. */
 static void postmortem_log(const struct poolproc_end *end, const struct recover_report *r,
 			   const struct board_crash *c)
 {
@@ -109,7 +160,7 @@ static void postmortem_log(const struct poolproc_end *end, const struct recover_
 		.task = c->task,
 		.message_id = postmortem_hung(end, r) ? LOG_ID_HANG : LOG_ID_CRASH,
 	};
-	char how[64], what[224], who[448] = "no job can be blamed";
+	char how[64], what[480], who[640] = "no job can be blamed";
 
 	if (postmortem_hung(end, r))
 		(void)snprintf(how, sizeof(how), "was ended by hang-limit");
@@ -118,17 +169,7 @@ static void postmortem_log(const struct poolproc_end *end, const struct recover_
 			       strsignal((int)r->signo));
 	else
 		(void)snprintf(how, sizeof(how), "exited with status %d", end->status);
-	if (r->hung)
-		(void)snprintf(what, sizeof(what),
-			       "which was to end and came to no fork for %.3g s of worker %u",
-			       (double)r->held_ns / (double)NSEC_PER_SEC, r->worker);
-	else
-		(void)snprintf(what, sizeof(what), "at address 0x%" PRIx64 " on worker %u",
-			       r->address, r->worker);
-	if (r->fiber[0])
-		(void)snprintf(what + strlen(what), sizeof(what) - strlen(what), "%s %s",
-			       r->overflowed ? ", beyond the stack of fiber" : ", in fiber",
-			       r->fiber);
+	postmortem_describe(r, c, what, sizeof(what));
 	if (r->blamed)
 		(void)snprintf(who, sizeof(who),
 			       "job %u of client %u (pid %u, uid %u), task %s, %s", r->job,
@@ -139,6 +180,7 @@ static void postmortem_log(const struct poolproc_end *end, const struct recover_
 		  "queued%s%s",
 		  (int)end->pid, how, who, r->crashed, r->lost, r->cancelled, r->requeued,
 		  r->queued, end->failed_text[0] ? ": " : "", end->failed_text);
+	postmortem_log_trace(end, &r->trace);
 }
 
 /* Counts a death at the start. True if there were too many. */

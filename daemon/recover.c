@@ -239,14 +239,30 @@ static void recover_row(struct arena *arena, const struct recover_limits *limits
 	recover_store(word, ledger_pack((struct ledger_row){ .generation = row.generation }));
 }
 
-/* What the pool has left as the name of a fiber: a wild task may have written there. */
-static void recover_name(const struct ledger_fault *fault, char *ret_name, size_t size)
+/* A name that the pool has left, of size bytes at most: a wild task may have written there. */
+static void recover_name(const char *left, char *ret_name, size_t size)
 {
 	size_t n = 0;
 
-	for (; n + 1 < min(size, sizeof(fault->fiber)) && fault->fiber[n]; n++)
-		ret_name[n] = isgraph((unsigned char)fault->fiber[n]) ? fault->fiber[n] : '?';
+	for (; n + 1 < size && left[n]; n++)
+		ret_name[n] = isgraph((unsigned char)left[n]) ? left[n] : '?';
 	ret_name[n] = '\0';
+}
+
+/* The same of where the worker was. */
+static void recover_trace(const struct backtrace *left, struct backtrace *ret_trace)
+{
+	uint32_t n = backtrace_count(left);
+
+	*ret_trace = (struct backtrace){ .n = n };
+	for (uint32_t i = 0; i < n; i++) {
+		const struct backtrace_place *place = &left->places[i];
+		struct backtrace_place *ret = &ret_trace->places[i];
+
+		ret->offset = place->offset;
+		recover_name(place->object, ret->object, sizeof(ret->object));
+		recover_name(place->function, ret->function, sizeof(ret->function));
+	}
 }
 
 void recover_run(struct arena *arena, const struct recover_limits *limits, uint32_t signo,
@@ -264,7 +280,10 @@ void recover_run(struct arena *arena, const struct recover_limits *limits, uint3
 			report.signo = said;
 		report.address = recover_load(&arena->fault.address);
 		report.overflowed = recover_load(&arena->fault.reason) == LEDGER_FAULT_STACK;
-		recover_name(&arena->fault, report.fiber, sizeof(report.fiber));
+		report.stack_size = recover_load(&arena->fault.stack_size);
+		recover_name(arena->fault.fiber, report.fiber, sizeof(report.fiber));
+		recover_name(arena->fault.inner, report.inner, sizeof(report.inner));
+		recover_trace(&arena->fault.trace, &report.trace);
 		report.hung = blame.hung;
 		report.held_ns = recover_load(&arena->fault.held_ns);
 	}
@@ -292,7 +311,9 @@ void recover_run(struct arena *arena, const struct recover_limits *limits, uint3
 	recover_store(&arena->fault.row, 0);
 	recover_store(&arena->fault.generation, 0);
 	recover_store(&arena->fault.held_ns, 0);
-	arena->fault.fiber[0] = '\0';
+	recover_store(&arena->fault.stack_size, 0);
+	recover_store(&arena->fault.trace.n, 0);
+	arena->fault.fiber[0] = arena->fault.inner[0] = '\0';
 	*ret_report = report;
 }
 

@@ -43,10 +43,13 @@ struct recover_report {
 	uint32_t worker;   /* that faulted, or hangs; UINT32_MAX if none did */
 	uint32_t signo;
 	uint64_t address;
-	bool overflowed;  /* the stack of the fiber that the worker ran */
-	char fiber[64];	  /* that one's name, empty: it ran none */
-	bool hung;	  /* the worker did not fault: its job hangs ... */
-	uint64_t held_ns; /* ... for so long */
+	bool overflowed;	/* a C stack, that of the worker's thread or of the fiber */
+	uint64_t stack_size;	/* of that one, bytes */
+	char fiber[64];		/* the name of the fiber that the worker ran, empty: it ran none */
+	char inner[64];		/* of the newest task that it ran, empty: not known */
+	struct backtrace trace; /* n is 0: not known */
+	bool hung;		/* the worker did not fault: its job hangs ... */
+	uint64_t held_ns;	/* ... for so long */
 };
 
 /*

@@ -33,6 +33,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "shm/backtrace.h"
 #include "shm/histogram.h"
 #include "shm/limits.h"
 #include "shm/segment.h"
@@ -201,7 +202,7 @@ _Static_assert(sizeof(struct board_times) == 2432, "38 lines a worker and tenant
 #define CRASH_SIGNAL 3u /* a signal that no worker has caused, so nobody is blamed: signo */
 #define CRASH_ENDED  4u /* it ended by itself: status */
 #define CRASH_HANG   5u /* a worker's job was to end and did not, or the pool itself hung: KILL */
-#define CRASH_STACK  6u /* the stack of a fiber was too small: SEGV */
+#define CRASH_STACK  6u /* a C stack was too small, of a worker or of a fiber: SEGV */
 
 struct board_crash {
 	uint64_t time_ns; /* CLOCK_REALTIME */
@@ -212,16 +213,18 @@ struct board_crash {
 	uint32_t uid;
 	uint32_t job;
 	uint32_t worker;
-	uint32_t lost;	   /* others that were running and got JOB_LOST */
-	uint32_t requeued; /* others that were running and will run again */
-	char task[64];	   /* MODULE:TASK, empty if not known */
-	uint32_t reason;   /* CRASH_* */
-	int32_t status;	   /* of its exit */
-	uint8_t reserved[8];
-	char fiber[64]; /* that ran, empty if none did */
+	uint32_t lost;	     /* others that were running and got JOB_LOST */
+	uint32_t requeued;   /* others that were running and will run again */
+	char task[64];	     /* MODULE:TASK, empty if not known */
+	uint32_t reason;     /* CRASH_* */
+	int32_t status;	     /* of its exit */
+	uint64_t stack_size; /* bytes of the C stack that was too small, 0: none was */
+	char fiber[64];	     /* that ran, empty if none did */
+	char inner[64]; /* TASK, the newest that ran: that one, or a child; empty if not known */
+	struct backtrace trace; /* n: 0 if not known */
 };
 
-_Static_assert(sizeof(struct board_crash) == 192, "three lines a crash");
+_Static_assert(sizeof(struct board_crash) == 1344, "21 lines a crash");
 
 /* A task that is refused to a user: daemon/quarantine.h. */
 struct board_quarantine {

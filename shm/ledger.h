@@ -41,6 +41,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "shm/backtrace.h"
 #include "shm/limits.h"
 #include "shm/segment.h"
 
@@ -122,7 +123,7 @@ struct ledger_worker {
 /* Why a worker is to blame. */
 #define LEDGER_FAULT_CRASH 0u /* it got a fatal signal, or ended the process */
 #define LEDGER_FAULT_HANG  1u /* its job was to end, and has not got on for held_ns */
-#define LEDGER_FAULT_STACK 2u /* the stack of a fiber was too small */
+#define LEDGER_FAULT_STACK 2u /* a C stack was too small, of a thread or of a fiber */
 
 struct ledger_fault {
 	_Alignas(64) _Atomic uint32_t worker; /* worker + 1, 0 for none */
@@ -134,11 +135,15 @@ struct ledger_fault {
 	_Atomic uint32_t row; /* + 1, 0 for none */
 	_Atomic uint64_t held_ns;
 	_Atomic uint32_t generation; /* 24 bits */
-	uint8_t reserved[28];
+	uint32_t reserved0;
+	_Atomic uint64_t stack_size; /* bytes of the C stack that ended, 0: none did */
+	uint8_t reserved1[16];
 	char fiber[64]; /* the name of the fiber that the worker ran, empty if it ran none */
+	char inner[64]; /* of the newest task that it ran, empty if that is not known */
+	struct backtrace trace;
 };
 
-_Static_assert(sizeof(struct ledger_fault) == 128, "two lines");
+_Static_assert(sizeof(struct ledger_fault) == 1280, "20 lines");
 
 /* The arena: this front, the rows, and behind them what only the pool understands. */
 struct arena {

@@ -3,6 +3,8 @@
 
 noinst_LTLIBRARIES += libshm.la
 libshm_la_SOURCES = \
+	shm/backtrace.c \
+	shm/backtrace.h \
 	shm/board.c \
 	shm/board.h \
 	shm/counters.def \

@@ -151,6 +151,7 @@ SCENARIOS = \
 	tests/check_copies \
 	tests/check_cpus \
 	tests/check_crash \
+	tests/check_crash_report \
 	tests/check_cut \
 	tests/check_descriptors \
 	tests/check_fiber_jobs \

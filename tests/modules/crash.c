@@ -376,6 +376,130 @@ FK_NO_LEAF(hole)
 }
 FK_END(hole)
 
+/* The ways to fault that a child has. */
+enum { FAULT_FUNCTION, FAULT_CALL, FAULT_FIRST_BLOCK, FAULT_COPY, FAULT_EXIT, FAULT_STACK };
+
+static void (*volatile no_function)(void);
+
+/* Static, and no macro of forkd's has made it. */
+static __attribute__((noinline)) int64_t spoil(int64_t how)
+{
+	char bytes[64] = "";
+
+	switch (how) {
+	case FAULT_FUNCTION:
+		*(volatile int *)nowhere = 1;
+		break;
+	case FAULT_CALL:
+		no_function();
+		break;
+	case FAULT_COPY:
+		memcpy((void *)nowhere, bytes, nowhere * 8);
+		break;
+	case FAULT_STACK:
+		return descend(how);
+	default:
+		exit(7);
+	}
+	return how;
+}
+
+FK_TASK(int64_t, row, (int64_t, how), int64_t left;)
+{
+	if (how == FAULT_FIRST_BLOCK)
+		*(volatile int *)nowhere = 1;
+}
+FK_BODY(row)
+{
+	FK_CALL(left, tick, 0);
+	FK_RETURN(spoil(self->how) + self->left);
+}
+FK_END(row)
+
+/* Its children's children fault. */
+FK_TASK(int64_t, rows, (int64_t, how, int64_t, n), int64_t first; int64_t rest;)
+FK_NO_LEAF(rows)
+{
+	if (self->n == 0) {
+		FK_CALL(first, row, self->how);
+		FK_RETURN(self->first);
+	}
+	FK_FORK(first, tick, self->n);
+	FK_CALL(rest, rows, self->how, self->n - 1);
+	FK_JOIN();
+	FK_RETURN(self->first + self->rest);
+}
+FK_END(rows)
+
+FK_TASK(int64_t, picture, (int64_t, how), int64_t left;)
+FK_NO_LEAF(picture)
+{
+	FK_CALL(left, rows, self->how, 3);
+	FK_RETURN(self->left);
+}
+FK_END(picture)
+
+FK_FINE_TASK(int64_t, pixel, (int64_t, n), int64_t left; int64_t right;)
+{
+	if (n > 100)
+		FK_LEAF(n);
+}
+FK_BODY(pixel)
+{
+	if (self->n == 0)
+		FK_RETURN(spoil(FAULT_FUNCTION));
+	FK_FORK(left, pixel, self->n - 1);
+	FK_CALL(right, pixel, 101);
+	FK_JOIN();
+	FK_RETURN(self->left + self->right);
+}
+FK_END(pixel)
+
+FK_TASK(int64_t, pixels, (int64_t, n), int64_t left;)
+FK_NO_LEAF(pixels)
+{
+	FK_CALL(left, pixel, self->n);
+	FK_RETURN(self->left);
+}
+FK_END(pixels)
+
+/* A worker that is no longer what it was: nobody finds the newest frame by it. */
+FK_TASK(int64_t, blind, (int64_t, word), int64_t left;)
+FK_NO_LEAF(blind)
+{
+	FK_CALL(left, tick, 1);
+	fk_w->current = (uintptr_t)self->word;
+	fk_w->sp = (char *)(uintptr_t)self->word;
+	fk_w->child = (const struct fk_task *)(uintptr_t)self->word;
+	FK_RETURN(spoil(FAULT_FUNCTION) + self->left);
+}
+FK_END(blind)
+
+/* Fills the C stack from here on with a word: not as far as libc's own at its end. */
+static __attribute__((noinline, no_sanitize("address"))) void smash(uintptr_t word)
+{
+	volatile uintptr_t *here = __builtin_frame_address(0);
+
+	for (int i = 0; i < 32; i++)
+		here[i] = word;
+	*(volatile int *)nowhere = 1;
+}
+
+FK_TASK(fk_void, smash_stack, (int64_t, word), )
+{
+	smash((uintptr_t)word);
+	FK_LEAF();
+}
+FK_BODY(smash_stack)
+{
+	FK_RETURN();
+}
+FK_END(smash_stack)
+
+FK_EXPORT(blind, "word:i64 -> i64", 0, "Writes a word over what its worker knows, and faults")
+FK_EXPORT(smash_stack, "word:i64 -> ", 0, "Writes a word all over its C stack, and faults")
+FK_EXPORT(picture, "how:i64 -> i64", 0, "Has a child whose child faults, in a way of six")
+FK_EXPORT(pixels, "n:i64 -> i64", 0, "Has a fine-grained descendant that faults, n levels deep")
 FK_EXPORT(segv, "-> ", 0, "Writes where nothing is")
 FK_EXPORT(maybe, "bad:i64 -> i64", 0, "Writes where nothing is, unless bad is 0")
 FK_EXPORT(stolen_segv, "-> ", 0, "Writes where nothing is, once a thief has it; of 2 workers")

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon/locate.h - where a thread was when its task ended the pool: code, and the newest task
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   fault.c, on the thread that ends the pool, in a handler for a signal or in exit().
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   The task may have damaged what is read here, so a second fault is possible. It ends the process
+ *   at once. Each result is stored as soon as it is known, and what was stored before stays.
+ */
+#ifndef DAEMON_LOCATE_H
+#define DAEMON_LOCATE_H
+
+#include <stdint.h>
+#include <ucontext.h>
+
+#include "shm/backtrace.h"
+
+struct worker;
+
+/*
+ * Stores the place of the calling thread, and those of its callers. context: of the signal handler
+ * that calls this, NULL if none does: then the newest places, which are forkd's own, are left out.
+ * A program counter that is in no code is the first place, and the caller is the second one.
+ */
+void locate_code(struct backtrace *ret_trace, ucontext_t *context);
+
+/*
+ * Stores the name of the newest task that the worker runs: a child, or a child of that, of the task
+ * that its job began with. Empty if it is not known. size: of the name, bytes.
+ * trace: what locate_code() has stored.
+ */
+void locate_task(const struct worker *worker, const struct backtrace *trace, char *ret_name,
+		 uint32_t size);
+
+#endif

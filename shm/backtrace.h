@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/* shm/backtrace.h - where a thread was in its code when its task ended the pool */
+#ifndef SHM_BACKTRACE_H
+#define SHM_BACKTRACE_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define BACKTRACE_PLACES 8u
+
+/* A place in the code of a loaded object, or an address that is in none. */
+struct backtrace_place {
+	uint64_t offset;   /* in the object, as addr2line(1) takes it; or the address */
+	char object[40];   /* its file's name, empty: the address is in no loaded code */
+	char function[80]; /* that it is in, empty if not known */
+};
+
+/* The newest place first. */
+struct backtrace {
+	_Atomic uint32_t n;
+	uint8_t reserved[60];
+	struct backtrace_place places[BACKTRACE_PLACES];
+};
+
+_Static_assert(sizeof(struct backtrace_place) == 128, "two lines a place");
+_Static_assert(sizeof(struct backtrace) == 1088, "17 lines");
+
+/* How many places there are, also if garbage was written there. Relaxed: the thread that writes
+ * asks, or the writer's process has ended. */
+static inline uint32_t backtrace_count(const struct backtrace *trace)
+{
+	uint32_t n = atomic_load_explicit(&trace->n, memory_order_relaxed);
+
+	return n < BACKTRACE_PLACES ? n : BACKTRACE_PLACES;
+}
+
+#define BACKTRACE_TEXT 160u /* bytes of the text of a place at most */
+
+/* "mandel.so+0x1234 (compute_row)", or "0x0 (no code)". */
+void backtrace_print(const struct backtrace_place *place, char *ret_text, uint64_t size);
+
+/* The place that says most: the newest one in a function that is known, or else in loaded code, or
+ * else of all. NULL: there is none. */
+const struct backtrace_place *backtrace_best(const struct backtrace *trace);
+
+#endif
