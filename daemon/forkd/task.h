@@ -54,10 +54,14 @@
  *
  * HOW A TASK IS COMPILED
  *   One body, several clones (Cilk-5 has two: Frigo, Leiserson, Randall, PLDI 1998).
- *   NAME__leaf is the first block, inlined where the task is forked or called. NAME__framed is an
- *   ordinary C function that gets its arguments in registers, builds the frame and returns its
- *   result in a register; its body is compiled with the resume label 0, so that no switch is left,
- *   and no join either: as long as this activation lives, nobody stole its continuation.
+ *   NAME__leaf is the first block: of a fine-grained task inlined where the task is forked or
+ *   called, of an ordinary one a function of its own, whose loops are compiled as those of any
+ *   function. (Inlined, they would count as rare: gcc guesses that a nest of loops around forks,
+ *   with the switch of a resumed body in front of it, hardly ever gets to its innermost code.)
+ *   NAME__framed is an ordinary C function that gets its arguments in registers, builds the frame
+ *   and returns its result in a register; its body is compiled with the resume label 0, so that no
+ *   switch is left, and no join either: as long as this activation lives, nobody stole its
+ *   continuation.
  *   NAME__inner is the same for a fine-grained child of a fresh parent, without the checks: small
  *   bodies are inlined into their parent's there, one level deep.
  *   NAME__resume enters the same body through the switch, from the worker loop, for a continuation
@@ -159,6 +163,10 @@ struct fk_buf {
 #define FK_DECLARE(ret, NAME, params, ...)	FK_DECLARE_(0, ret, NAME, params, __VA_ARGS__)
 #define FK_FINE_DECLARE(ret, NAME, params, ...) FK_DECLARE_(1, ret, NAME, params, __VA_ARGS__)
 
+/* By fine: HOW A TASK IS COMPILED, above. */
+#define FK_LEAF_IS_0 __attribute__((noinline))
+#define FK_LEAF_IS_1 inline
+
 #define FK_DECLARE_(fine, ret, NAME, params, ...)                                                    \
 	typedef ret NAME##__ret;                                                                     \
 	enum { NAME##__fine = fine };                                                                \
@@ -175,8 +183,8 @@ struct fk_buf {
 	_Static_assert(sizeof(ret) == 0 || _Alignof(ret) >= 2,                                       \
 		       #NAME ": a result needs an alignment of at least 2 (use int)");               \
 	static const struct fk_task NAME##__task;                                                    \
-	static bool NAME##__leaf(struct fk_worker *fk_w,                                             \
-				 ret *fk_result FK_PASS(FK_PARAM, params));                          \
+	static FK_LEAF_IS_##fine bool NAME##__leaf(struct fk_worker *fk_w,                           \
+						   ret *fk_result FK_PASS(FK_PARAM, params));        \
 	static ret NAME##__framed(struct fk_worker *fk_w, char *fk_sp FK_PASS(FK_PARAM, params));    \
 	static inline ret NAME##__inner(struct fk_worker *fk_w,                                      \
 					char *fk_sp FK_PASS(FK_PARAM, params));                      \
@@ -185,7 +193,7 @@ struct fk_buf {
 				    uintptr_t fk_inside, uintptr_t fk_after, bool *ret_leaf,         \
 				    struct NAME##__args fk_args)                                     \
 	{                                                                                            \
-		ret fk_result;                                                                       \
+		ret fk_result = ((ret[1]){})[0];                                                     \
 		(void)fk_args;                                                                       \
 		*ret_leaf = false;                                                                   \
 		if (!NAME##__fine)                                                                   \
@@ -309,8 +317,7 @@ struct fk_buf {
 				    NULL);                                                           \
 	}                                                                                            \
                                                                                                      \
-	static inline bool NAME##__leaf(struct fk_worker *fk_w,                                      \
-					ret *fk_result FK_PASS(FK_MAYBE, params))                    \
+	static bool NAME##__leaf(struct fk_worker *fk_w, ret *fk_result FK_PASS(FK_MAYBE, params))   \
 	{                                                                                            \
 		typedef ret fk_ret __attribute__((unused));                                          \
 		(void)fk_result;                                                                     \

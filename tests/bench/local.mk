@@ -247,6 +247,7 @@ EXTRA_DIST += \
 	tests/bench/compose_omp.c \
 	tests/bench/compose_tbb.cc \
 	tests/bench/control_pingpong.c \
+	tests/bench/forkpath_leaf.c \
 	tests/bench/forkpath_serial.c \
 	tests/bench/kernel.c \
 	tests/bench/peer.c \
