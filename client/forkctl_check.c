@@ -53,6 +53,8 @@ const struct forkctl_option forkctl_check_options[] = {
 	  FORKCTL_NUMBER, offsetof(struct check, workers), 1, LIMIT_WORKERS },
 	{ "", "--timeout", "TIME", "how long a call may take; 60s", FORKCTL_TIME,
 	  offsetof(struct check, timeout), 1, UINT64_MAX },
+	{ "", "--except", "RESULT", "do not compare results of this name; again for more",
+	  FORKCTL_LIST, offsetof(struct check, compare.except), 0, 0 },
 	{ 0 },
 };
 
@@ -133,6 +135,28 @@ static void print_checked(const struct run_subject *subject, const char *task)
 	printf("\n");
 }
 
+/* Each name of --except is that of a result that is checked. */
+static int judge_names(const struct record_text *reference, const struct forkctl_words *except)
+{
+	for (uint32_t i = 0; i < except->n; i++) {
+		const struct record *record;
+		uint32_t found = 0;
+		size_t at = 0;
+
+		while ((record = record_next(reference, &at)))
+			for (uint32_t k = 0; k < record->signature.n_results; k++)
+				found += streq(record->signature.results[k].name, except->words[i]);
+		if (!found)
+			return forkctl_fail(FORKCTL_USAGE,
+					    "--except=%s: no task that is checked has a result of "
+					    "this name: `forkctl session -- forkctl tasks` shows "
+					    "the names",
+					    except->words[i]);
+		printf("may differ: result %s\n", except->words[i]);
+	}
+	return 0;
+}
+
 /* Says what is checked, and what is left out. */
 static int judge_reference(struct run_subject *subject)
 {
@@ -174,6 +198,8 @@ static int run_all(struct check *check)
 	const uint32_t n_runs = (uint32_t)ARRAY_SIZE(runs);
 	int status = run_reference(subject);
 
+	if (!status)
+		status = judge_names(&subject->reference, &compare->except);
 	if (!status)
 		status = judge_reference(subject);
 	for (uint32_t i = 0; !status && i < n_runs + check->seeds; i++) {

@@ -81,7 +81,8 @@ static int compare_task(struct compare *compare, const struct record_text *refer
 		if (!streq(got->task, task))
 			continue;
 		want = record_find(reference, task, got->level);
-		if (record_says(want) && record_differs(want, got, what, sizeof(what))) {
+		if (record_says(want) &&
+		    record_differs(want, got, &compare->except, what, sizeof(what))) {
 			note(compare, run, got, what, meaning(run->kind, got));
 			return 1;
 		}

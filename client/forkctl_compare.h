@@ -17,6 +17,7 @@ struct compare_fault {
 
 /* What all runs came to. Starts as zeros. */
 struct compare {
+	struct forkctl_words except; /* names of results that may differ */
 	uint32_t runs;
 	uint32_t differing;
 	uint32_t n_faults;

@@ -73,7 +73,16 @@ int record_says(const struct record *want)
 	return want && want->outcome.outcome != FK_EXPIRED && want->outcome.outcome != FK_PENDING;
 }
 
-int record_differs(const struct record *a, const struct record *b, char *text, size_t size)
+static int is_among(const struct forkctl_words *words, const char *name)
+{
+	for (uint32_t i = 0; i < words->n; i++)
+		if (streq(words->words[i], name))
+			return 1;
+	return 0;
+}
+
+int record_differs(const struct record *a, const struct record *b,
+		   const struct forkctl_words *except, char *text, size_t size)
 {
 	const struct signature *signature = &a->signature;
 	const char *x = (const char *)(a + 1), *y = (const char *)(b + 1);
@@ -100,7 +109,7 @@ int record_differs(const struct record *a, const struct record *b, char *text, s
 		int64_t m, n;
 		double d, e;
 
-		if (!memcmp(r, s, 8))
+		if (!memcmp(r, s, 8) || is_among(except, item->name))
 			continue;
 		memcpy(&m, r, sizeof(m));
 		memcpy(&n, s, sizeof(n));

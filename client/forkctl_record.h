@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "client/forkctl_case.h"
+#include "client/forkctl_option.h"
 
 /* What a call gave; the contents of its iobufs stand behind it. */
 struct record {
@@ -44,7 +45,9 @@ const struct record *record_find(const struct record_text *text, const char *tas
 /* As a reference, it says what the call gives. NULL: none does. */
 int record_says(const struct record *want);
 
-/* True if a run's record b is not as the reference a, with the first difference in text. */
-int record_differs(const struct record *a, const struct record *b, char *text, size_t size);
+/* True if a run's record b is not as the reference a, with the first difference in text. except:
+ * names of results that may differ. */
+int record_differs(const struct record *a, const struct record *b,
+		   const struct forkctl_words *except, char *text, size_t size);
 
 #endif
