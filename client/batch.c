@@ -34,7 +34,7 @@
 static uint32_t batch_next(struct fk_client *client, uint32_t index)
 {
 	/* Relaxed: this thread's own, between taking and giving back. */
-	return atomic_load_explicit(&client->slots[index].next, memory_order_relaxed) - 1;
+	return atomic_load_explicit(&client->slots[index].next, memory_order_relaxed) - 1u;
 }
 
 int batch_has_node(const struct fk_client *client, uint32_t node)
@@ -131,7 +131,9 @@ static void batch_undo(struct fk_client *client, uint32_t first, uint32_t n)
 	uint32_t index = first;
 
 	for (uint32_t i = 0; i < n; i++) {
-		void *strings = client->slots[index].strings;
+		/* Relaxed: this thread's own. */
+		void *strings =
+			atomic_load_explicit(&client->slots[index].strings, memory_order_relaxed);
 
 		if (strings)
 			(void)heap_free(&client->heap, strings);
@@ -169,9 +171,45 @@ static void batch_count(struct fk_client *client, uint32_t first, uint32_t n, in
 	}
 }
 
+/* The handle of the job that a record of this thread's has. */
+static fk_job batch_handle(struct fk_client *client, uint32_t index)
+{
+	return atomic_load_explicit(&client->slots[index].generation, memory_order_relaxed) << 16 |
+	       index;
+}
+
+/* Publishes a chain, and reads its handles. Those of several are in slots that no thread may take
+ * in the meantime (spill.c, I5). */
+static int batch_publish(struct fk_client *client, uint32_t first, uint32_t n, uint32_t place,
+			 int wait, fk_job *ret_jobs)
+{
+	fk_job handle = batch_handle(client, first);
+	int err;
+
+	/* Relaxed: publishing releases it. */
+	if (n > 1)
+		atomic_fetch_add_explicit(&client->batches, 1, memory_order_relaxed);
+	err = publish_record(client, first, place, wait);
+	for (uint32_t i = 0; !err && i < n; i++) {
+		ret_jobs[i] = handle;
+		if (i + 1 < n)
+			handle = batch_handle(client,
+					      batch_next(client, (uint32_t)(handle & 0xffffu)));
+	}
+	if (n > 1) {
+		/* ORDER batch/handles [C4]: release, the handles were read. Pairs with
+		 * spill_record(). */
+		atomic_fetch_sub_explicit(&client->batches, 1, memory_order_release);
+		/* ORDER slots/ends [C5]: full, before submit_published() looks for waiters. Pairs
+		 * with slots_look(): either it spills, or it is seen. */
+		fence_full();
+	}
+	return err;
+}
+
 /* Fills, counts and publishes the chain that was taken. On failure nothing is left of it. */
 static int batch_submit(struct fk_client *client, const struct fk_request *requests, uint32_t n,
-			uint32_t first, unsigned int flags)
+			uint32_t first, unsigned int flags, fk_job *ret_jobs)
 {
 	uint64_t now = clock_ns();
 	uint32_t index = first;
@@ -196,7 +234,8 @@ static int batch_submit(struct fk_client *client, const struct fk_request *reque
 	if (grouped)
 		batch_count(client, first, n, 1);
 	FK_CRASH(batch_counted);
-	err = publish_record(client, first, batch_place(&requests[0]), flags & FK_WAIT_ROOM);
+	err = batch_publish(client, first, n, batch_place(&requests[0]), flags & FK_WAIT_ROOM,
+			    ret_jobs);
 	if (err) {
 		if (grouped)
 			batch_count(client, first, n, 0);
@@ -219,7 +258,6 @@ static uint32_t batch_last(struct fk_client *client, uint32_t first, uint32_t n)
 int fk_submit_batch(fk_client *client, const struct fk_request *requests, size_t n,
 		    unsigned int flags, fk_job *ret_jobs)
 {
-	uint32_t index;
 	int first;
 	int err = client_check(client);
 
@@ -245,22 +283,14 @@ int fk_submit_batch(fk_client *client, const struct fk_request *requests, size_t
 		if (first < 0)
 			return first;
 	}
-	err = batch_submit(client, requests, (uint32_t)n, (uint32_t)first, flags);
+	err = batch_submit(client, requests, (uint32_t)n, (uint32_t)first, flags, ret_jobs);
 	if (err) {
 		slots_give_chain(client, (uint32_t)first,
 				 batch_last(client, (uint32_t)first, (uint32_t)n));
 		return err;
 	}
 	FK_CRASH(batch_published);
-	index = (uint32_t)first;
-	for (size_t i = 0; i < n; i++) {
-		/* Relaxed: they are the caller's until it releases them. */
-		ret_jobs[i] = (uint64_t)atomic_load_explicit(&client->slots[index].generation,
-							     memory_order_relaxed)
-				   << 16 |
-			      index;
-		index = batch_next(client, index);
-	}
+	submit_published(client);
 	return 0;
 }
 
@@ -273,18 +303,18 @@ int fk_release_batch(fk_client *client, const fk_job *jobs, size_t n)
 	if (err)
 		return err;
 	for (size_t i = 0; i < n; i++)
-		if (client_slot(client, jobs[i]) &&
-		    job_outcome(client_job(client, jobs[i])) == JOB_PENDING && !client_gone(client))
+		if (client_outcome_in_table(client, jobs[i]) == JOB_PENDING && !client_gone(client))
 			return -EBUSY;
 	for (size_t i = 0; i < n; i++) {
 		struct client_slot *slot = client_slot(client, jobs[i]);
 
-		if (!slot || !submit_release(client, slot, jobs[i])) {
-			err = -ESTALE;
+		if (unlikely(!slot) || !submit_release(client, slot, jobs[i])) {
+			if (spill_release(client, jobs[i]))
+				err = -ESTALE;
 			continue;
 		}
 		/* Relaxed: slots_give_chain() publishes them. */
-		atomic_store_explicit(&slot->next, first, memory_order_relaxed);
+		atomic_store_explicit(&slot->next, (uint16_t)first, memory_order_relaxed);
 		if (!first)
 			last = (uint32_t)(jobs[i] & 0xffffu);
 		first = (uint32_t)(jobs[i] & 0xffffu) + 1;

@@ -35,7 +35,7 @@
 static int cancel_write(fk_client *client, fk_job job)
 {
 	struct client_slot *slot = client_slot(client, job);
-	uint32_t generation = (uint32_t)(job >> 16);
+	uint32_t generation = client_generation(job);
 
 	if (!slot)
 		return 0;
@@ -57,17 +57,15 @@ int fk_cancel(fk_client *client, fk_job job)
 	struct proto_cancel cancel = {
 		.head = { PROTO_MAGIC, PROTO_CANCEL },
 		.job = (uint32_t)(job & 0xffffu),
-		.generation = (uint32_t)(job >> 16),
+		.generation = client_generation(job),
 	};
-	struct client_slot *slot;
-	int err = client_find(client, job, &slot);
+	int err = client_check(client);
 
 	if (err)
 		return err;
-	if (job_outcome(client_job(client, job)) != JOB_PENDING)
-		return 0;
-	if (!cancel_write(client, job))
-		return -ESTALE;
+	/* Of a job that has ended nothing is left to cancel, whether it was spilled or not. */
+	if (client_outcome_in_table(client, job) != JOB_PENDING || !cancel_write(client, job))
+		return client_outcome(client, job) == -ESTALE ? -ESTALE : 0;
 	/* Relaxed: never goes back. */
 	if (atomic_load_explicit(&client->gone, memory_order_relaxed))
 		return -ECONNRESET;

@@ -125,6 +125,7 @@ static fk_client *client_free(fk_client *client)
 	if (!client)
 		return NULL;
 	events_fini(client);
+	spill_fini(client);
 	task = atomic_load_explicit(&client->tasks, memory_order_relaxed);
 	while (task) {
 		struct fk_client_task *next = task->next;

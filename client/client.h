@@ -15,6 +15,7 @@
 #include "client/publish.h"
 #include "client/slot_stack.h"
 #include "client/slots.h"
+#include "client/spill.h"
 #include "common/clock.h"
 #include "common/util.h"
 #include "shm/board.h"
@@ -46,7 +47,17 @@ struct fk_client_task {
 #define CLIENT_GROUP   0xffffu
 
 /* The generation of no job, and of no handle. */
-#define CLIENT_UNUSED 0x80000000u
+#define CLIENT_UNUSED UINT64_MAX
+
+/* How a job has ended. */
+struct client_end {
+	uint32_t outcome;     /* JOB_DONE, ... */
+	int32_t code;	      /* 0, or that of JOB_FAILED */
+	uint32_t signo;	      /* 0, or that of JOB_CRASHED */
+	uint32_t result_size; /* bytes */
+	uint64_t wait_ns;     /* from submission to start */
+	uint64_t run_ns;      /* from start to end */
+};
 
 /* What the library keeps for each group. */
 enum client_group_state {
@@ -84,6 +95,7 @@ struct fk_client {
 	struct fk_client *list_next; /* under the lock of client.c */
 	struct heap heap;	     /* has its own lock */
 	struct events events;	     /* the same */
+	void *spilled;		     /* tree of spill.c, under the lock of events */
 	/* any thread */
 	_Atomic(struct fk_client_task *) tasks; /* grows at its front */
 	pthread_mutex_t tasks_lock;		/* of who adds */
@@ -98,6 +110,8 @@ struct fk_client {
 	_Atomic uint64_t looked_ns;	    /* at the socket, by client_look(); 0: never */
 	_Alignas(64) _Atomic uint32_t room; /* futex word: goes up when a record came free */
 	_Atomic uint32_t room_waiters;	    /* for one 1, for several CLIENT_ROOM_CHAIN */
+	_Atomic uint32_t room_looker; /* one of them sleeps on the ends of jobs (slots.c, I5) */
+	_Atomic uint32_t batches;     /* published, whose handles are still to be read */
 	_Alignas(64) struct publish_waker waker;
 };
 
@@ -156,7 +170,7 @@ static inline int client_spin(uint32_t *steps, uint64_t end_ns)
 }
 
 /*
- * The slot of a job, or NULL if it was released or never was.
+ * The slot of a job; NULL if the job is not in the table: it was released or spilled, or never was.
  */
 static inline struct client_slot *client_slot(struct fk_client *client, fk_job job)
 {
@@ -172,25 +186,49 @@ static inline struct client_slot *client_slot(struct fk_client *client, fk_job j
 	return slot;
 }
 
-/* The same for a call of the library. Returns 0, -EPERM in a child, or -ESTALE: there is none. */
-static inline int client_find(struct fk_client *client, fk_job job, struct client_slot **ret_slot)
-{
-	struct client_slot *slot;
-	int err = client_check(client);
-
-	if (err)
-		return err;
-	slot = client_slot(client, job);
-	if (!slot)
-		return -ESTALE;
-	*ret_slot = slot;
-	return 0;
-}
-
 static inline struct job *client_job(struct fk_client *client, fk_job job)
 {
 	return &client->jobs[job & 0xffffu];
 }
+
+/* The generation of a job as its record has it. */
+static inline uint32_t client_generation(fk_job job)
+{
+	return (uint32_t)(job >> 16) & JOB_GEN_MASK;
+}
+
+/*
+ * The outcome of a job in the table, JOB_PENDING if it has not ended. -ESTALE: it is not there, or
+ * its record is empty because forkd has taken the segment back.
+ */
+static inline int client_outcome_in_table(struct fk_client *client, fk_job job)
+{
+	uint32_t state;
+
+	if (unlikely(!client_slot(client, job)))
+		return -ESTALE;
+	/* ORDER job/outcome [J1]: acquire, pairs with the exchange in job_finish(). */
+	state = atomic_load_explicit(&client_job(client, job)->state, memory_order_acquire);
+	if (unlikely(state >> JOB_GEN_SHIFT != client_generation(job)))
+		return -ESTALE;
+	return (int)(state & JOB_OUTCOME_MASK);
+}
+
+/* The same of any job. Returns an outcome, -ESTALE (no such job) or -ECONNRESET (it has none, and
+ * forkd has taken the segment back). Without the lock of events. */
+static inline int client_outcome(struct fk_client *client, fk_job job)
+{
+	int outcome = client_outcome_in_table(client, job);
+
+	return likely(outcome >= 0) ? outcome : spill_outcome(client, job);
+}
+
+/*
+ * wait.c: reads how a job in the table has ended. result: LIMIT_RESULT bytes, or NULL.
+ * Returns 0, -EINPROGRESS, or -ESTALE as client_outcome_in_table().
+ */
+int client_end_in_table(struct fk_client *client, fk_job job, struct client_end *ret_end,
+			void *result);
 
 /* batch.c: true if the pool has a worker on this NUMA node. */
 int batch_has_node(const struct fk_client *client, uint32_t node);

@@ -66,8 +66,8 @@ static const struct {
 	{ EPERM, "this client belongs to the parent process: open another after fork()" },
 	{ ENOENT, "no such task here (any more), no watch of this job, or no forkd listens there" },
 	{ EAGAIN,
-	  "no room now (records, rings, groups, requests or threads): wait for a job, release "
-	  "it, and try again" },
+	  "no room now (all records have jobs in flight, rings, groups, requests or threads): wait "
+	  "for a job, and try again" },
 	{ E2BIG, "more jobs than the job table has records, or more than forkd gives to a client" },
 	{ EBUSY, "the job, or one of them, has not ended yet" },
 	{ EINPROGRESS, "the job has not ended yet" },

@@ -70,8 +70,7 @@ static int events_gone(struct fk_client *client)
 	return atomic_load_explicit(&client->gone, memory_order_relaxed) != 0;
 }
 
-/* Sends all sleepers to have another look, the thread too. */
-static void events_kick(struct fk_client *client)
+void events_kick(struct fk_client *client)
 {
 	struct watch *watch = watch_of(client->groups);
 
@@ -114,9 +113,25 @@ static void events_collect(struct fk_client *client)
 		next = TAILQ_NEXT(e, link);
 		if (unlikely(!client_slot(client, e->job)))
 			events_unlink(events, e);
-		else if (gone || job_outcome(client_job(client, e->job)) != JOB_PENDING)
+		else if (gone || client_outcome_in_table(client, e->job) != JOB_PENDING)
 			events_link(events, e, events_list_of(e));
 	}
+}
+
+/* Finds the entry of a job. Returns 0, -ESTALE (no such job), -ENOMEM. */
+static int events_find(struct fk_client *client, fk_job job, struct events_entry **ret_entry)
+{
+	struct events *events = &client->events;
+	struct events_entry *spilled = spill_entry(client, job);
+
+	if (!spilled && !client_slot(client, job))
+		return -ESTALE;
+	if (!events->entries)
+		events->entries = calloc(client->n_jobs, sizeof(*events->entries));
+	if (!events->entries)
+		return -ENOMEM;
+	*ret_entry = spilled ? spilled : &events->entries[job & 0xffffu];
+	return 0;
 }
 
 /* I3. */
@@ -135,6 +150,28 @@ static void events_level(struct fk_client *client)
 	events->raised = raised;
 }
 
+void events_drop(struct fk_client *client, struct events_entry *entry)
+{
+	if (entry->list == EVENTS_NONE)
+		return;
+	events_unlink(&client->events, entry);
+	events_level(client);
+}
+
+void events_move(struct fk_client *client, fk_job job, struct events_entry *to)
+{
+	struct events *events = &client->events;
+	struct events_entry *from = events->entries ? &events->entries[job & 0xffffu] : NULL;
+
+	if (!from || from->list == EVENTS_NONE || from->job != job)
+		return;
+	*to = *from;
+	to->list = EVENTS_NONE;
+	events_unlink(events, from);
+	events_link(events, to, events_list_of(to));
+	events_level(client);
+}
+
 /* True if there was one in this list; *ret_entry is a copy. collect: looks for those that have
  * ended, if there is none. */
 static int events_take(struct fk_client *client, enum events_list list, int collect,
@@ -149,7 +186,7 @@ static int events_take(struct fk_client *client, enum events_list list, int coll
 		events_collect(client);
 	while (!found && (entry = TAILQ_FIRST(&events->lists[list]))) {
 		events_unlink(events, entry);
-		found = client_slot(client, entry->job) != NULL;
+		found = client_slot(client, entry->job) || spill_entry(client, entry->job);
 		*ret_entry = *entry;
 	}
 	events_level(client);
@@ -199,15 +236,6 @@ static int events_await(struct fk_client *client, enum events_list list, uint64_
 	return found ? 0 : err;
 }
 
-static int events_entries(struct fk_client *client)
-{
-	struct events *events = &client->events;
-
-	if (!events->entries)
-		events->entries = calloc(client->n_jobs, sizeof(*events->entries));
-	return events->entries ? 0 : -ENOMEM;
-}
-
 /* True if the last wake is in doubt, and no sleeper was sent to look for PUBLISH_DOUBT. */
 static int events_doubt(struct fk_client *client)
 {
@@ -223,8 +251,10 @@ static int events_add(struct fk_client *client, struct events_entry *entry)
 	int pending;
 
 	events->idle = 0;
-	/* The mark first: where the job has ended already there is none to come (I2). */
-	pending = job_watch(client_job(client, entry->job)) && !events_gone(client);
+	/* The mark first: where the job has ended already there is none to come (I2). A spilled
+	 * one has. */
+	pending = client_slot(client, entry->job) && job_watch(client_job(client, entry->job)) &&
+		  !events_gone(client);
 	FK_CRASH(events_watched);
 	events_link(events, entry, pending ? EVENTS_WATCHED : events_list_of(entry));
 	events_level(client);
@@ -235,17 +265,15 @@ int fk_watch(fk_client *client, fk_job job,
 	     void (*ended)(fk_client *client, fk_job job, void *data), void *data)
 {
 	struct events *events = &client->events;
-	struct client_slot *slot;
 	struct events_entry *entry;
 	int kick = 0;
-	int err = client_find(client, job, &slot);
+	int err = client_check(client);
 
 	if (err)
 		return err;
 	pthread_mutex_lock(&events->lock);
-	err = events_entries(client);
+	err = events_find(client, job, &entry);
 	if (!err) {
-		entry = &events->entries[job & 0xffffu];
 		if (entry->list != EVENTS_NONE && entry->job == job) {
 			err = -EALREADY;
 		} else {
@@ -266,20 +294,17 @@ int fk_unwatch(fk_client *client, fk_job job)
 {
 	struct events *events = &client->events;
 	struct events_entry *entry;
-	struct client_slot *slot;
-	int err = client_find(client, job, &slot);
+	int err = client_check(client);
 
 	if (err)
 		return err;
 	/* The mark stays in the job: its end is counted, and nobody finds an entry. */
 	pthread_mutex_lock(&events->lock);
-	entry = events->entries ? &events->entries[job & 0xffffu] : NULL;
-	if (entry && entry->list != EVENTS_NONE && entry->job == job) {
-		events_unlink(events, entry);
-		events_level(client);
-	} else {
+	err = events_find(client, job, &entry);
+	if (!err && (entry->list == EVENTS_NONE || entry->job != job))
 		err = -ENOENT;
-	}
+	if (!err)
+		events_drop(client, entry);
 	pthread_mutex_unlock(&events->lock);
 	return err;
 }

@@ -18,7 +18,7 @@ enum events_list {
 	EVENTS_LISTS,
 };
 
-/* One for each record of the job table. */
+/* One for each record of the job table, and for each spilled job. */
 struct events_entry {
 	TAILQ_ENTRY(events_entry) link;
 	enum events_list list;
@@ -30,7 +30,7 @@ struct events_entry {
 TAILQ_HEAD(events_head, events_entry);
 
 struct events {
-	pthread_mutex_t lock;	      /* of all that follows */
+	pthread_mutex_t lock;	      /* of all that follows, and of the spilled jobs */
 	struct events_entry *entries; /* NULL until the first use */
 	struct events_head lists[EVENTS_LISTS];
 	uint32_t n[EVENTS_LISTS];
@@ -46,6 +46,16 @@ void events_init(struct fk_client *client);
 
 /* Ends the thread, and frees what there is. */
 void events_fini(struct fk_client *client);
+
+/* Sends all threads that sleep on the count of ends to look again. */
+void events_kick(struct fk_client *client);
+
+/*
+ * With the lock held. Moves what a job in the table is watched with to the entry of its spilled
+ * copy (spill.c); to free that, drops the entry from its list.
+ */
+void events_move(struct fk_client *client, fk_job job, struct events_entry *to);
+void events_drop(struct fk_client *client, struct events_entry *entry);
 
 /* In a child of fork(): its copy of the descriptor. */
 void events_forget(struct fk_client *client);

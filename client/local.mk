@@ -24,6 +24,8 @@ libclientcore_la_SOURCES = \
 	client/slot_stack.h \
 	client/slots.c \
 	client/slots.h \
+	client/spill.c \
+	client/spill.h \
 	client/submit.c \
 	client/submit.h \
 	client/wait.c

@@ -39,7 +39,7 @@ static int many_check(struct fk_client *client, const fk_job *jobs, size_t n)
 	int err = client_check(client);
 
 	for (size_t i = 0; i < n && !err; i++)
-		if (!client_slot(client, jobs[i]))
+		if (client_outcome(client, jobs[i]) == -ESTALE)
 			err = -ESTALE;
 	return err;
 }
@@ -49,15 +49,12 @@ static int many_check(struct fk_client *client, const fk_job *jobs, size_t n)
 static int any_look(struct fk_client *client, const fk_job *jobs, size_t n, size_t *ret_index)
 {
 	for (size_t i = 0; i < n; i++) {
-		uint32_t outcome;
+		int outcome = client_outcome(client, jobs[i]);
 
-		if (unlikely(!client_slot(client, jobs[i])))
-			return -ESTALE;
-		outcome = job_outcome(client_job(client, jobs[i]));
 		if (outcome == JOB_PENDING)
 			continue;
-		if (unlikely(outcome == JOB_IDLE))
-			return -ECONNRESET;
+		if (unlikely(outcome < 0))
+			return outcome;
 		*ret_index = i;
 		return 0;
 	}

@@ -17,15 +17,16 @@
 #include <stdint.h>
 
 struct client_slot {
-	_Atomic uint32_t next;	     /* the free list's next slot + 1 */
-	_Atomic uint32_t generation; /* of the job that has it, or will have it next; CLIENT_UNUSED
-				      * before the first: submit_first() */
-	/* the job's owner, before the handle exists */
-	uint32_t result_size;	  /* bytes */
-	_Atomic uint32_t options; /* CLIENT_OPTIONS | number, or 0 */
-	void *strings;		  /* block of the heap, or NULL */
-	uint64_t submitted_ns;
+	_Atomic uint16_t next;	      /* the free list's next slot + 1 */
+	_Atomic uint16_t result_size; /* bytes */
+	_Atomic uint32_t options;     /* CLIENT_OPTIONS | number, or 0 */
+	_Atomic uint64_t generation;  /* of the job that has it, or will have it next, 48 bits;
+				       * CLIENT_UNUSED before the first: submit_first() */
+	_Atomic(void *) strings;      /* block of the heap, or NULL */
+	_Atomic uint64_t submitted_ns;
 };
+
+_Static_assert(sizeof(struct client_slot) == 32, "two slots share a cache line");
 
 /*
  * Takes n slots, which are linked by next. Returns the first one's index, or -1 if there are
@@ -72,7 +73,7 @@ static inline void slot_stack_push(_Atomic uint64_t *stack, struct client_slot *
 	uint64_t next;
 
 	do {
-		atomic_store_explicit(&slots[last].next, (uint32_t)head, memory_order_relaxed);
+		atomic_store_explicit(&slots[last].next, (uint16_t)head, memory_order_relaxed);
 		next = ((head >> 32) + 1) << 32 | (first + 1);
 		/* ORDER slots/give [C1]: release, next and the slots' fields come before. Pairs
 		 * with the acquires in slot_stack_pop(). */

@@ -18,8 +18,9 @@ int slots_take(struct fk_client *client);
 int slots_take_chain(struct fk_client *client, uint32_t n);
 
 /*
- * After one of these has found too few of them. wait: until there are so many, and holds none
- * meanwhile. Returns as they do, or -ECONNRESET.
+ * After one of these has found too few of them: spills the jobs that have ended (spill.c).
+ * wait: until there are n, and holds none in the meantime.
+ * Returns as they do, or -ECONNRESET, or -ENOMEM: a job has ended and cannot be spilled.
  */
 int slots_take_slowly(struct fk_client *client, uint32_t n, int wait);
 

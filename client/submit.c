@@ -12,8 +12,8 @@
  *   Any number of threads on one client.
  *
  * INVARIANTS
- *   I1. A slot is in the free list or belongs to one job; its generation changes only when it is
- *       released, by the CAS that decides who releases it.
+ *   I1. A slot is in the free list or belongs to one job; its generation changes only when the job
+ *       is released or spilled (spill.c), by the CAS that decides which thread does it.
  *   I2. The records of the free list have 0 in next, deadline, weight, group and place. Who sets
  *       one marks the slot (CLIENT_OPTIONS), and who releases a marked one clears them, and cancel
  *       too (cancel.c, I4).
@@ -40,7 +40,7 @@ int submit_check_task(const struct fk_client *client, const fk_task *task)
 	return 0;
 }
 
-uint32_t submit_first(struct fk_client *client, uint32_t index)
+uint64_t submit_first(struct fk_client *client, uint32_t index)
 {
 	/* The ledger remembers the generations of the client that had this place before; the
 	 * manager left the last of each in the record. Not before it is needed: a record that is
@@ -49,9 +49,8 @@ uint32_t submit_first(struct fk_client *client, uint32_t index)
 	uint32_t last =
 		atomic_fetch_or_explicit(&client->jobs[index].state, 0, memory_order_relaxed) >>
 		JOB_GEN_SHIFT;
-	uint32_t next = (last + 1) & JOB_GEN_MASK;
+	uint64_t next = submit_next(last);
 
-	next = next ? next : 1;
 	atomic_store_explicit(&client->slots[index].generation, next, memory_order_relaxed);
 	return next;
 }
@@ -64,11 +63,12 @@ void submit_undo(struct fk_client *client, uint32_t index)
 	/* Relaxed: nobody else has seen it. */
 	atomic_store_explicit(
 		&job->state,
-		job_state(atomic_load_explicit(&slot->generation, memory_order_relaxed), JOB_IDLE),
+		job_state((uint32_t)atomic_load_explicit(&slot->generation, memory_order_relaxed),
+			  JOB_IDLE),
 		memory_order_relaxed);
 	if (atomic_load_explicit(&slot->options, memory_order_relaxed))
 		submit_clear_options(slot, job);
-	slot->strings = NULL;
+	atomic_store_explicit(&slot->strings, NULL, memory_order_relaxed);
 }
 
 /* strings: freed with the job; on failure they stay the caller's. */
@@ -107,6 +107,7 @@ static int submit(struct fk_client *client, const fk_task *task, const void *arg
 		return err;
 	}
 	FK_CRASH(submit_published);
+	submit_published(client);
 	*ret_job = handle;
 	return 0;
 }
@@ -153,14 +154,15 @@ int fk_submit_typed(fk_client *client, const fk_task *task, unsigned int flags, 
 int fk_release(fk_client *client, fk_job job)
 {
 	struct client_slot *slot;
-	int err = client_find(client, job, &slot);
+	int err = client_check(client);
 
 	if (err)
 		return err;
-	if (job_outcome(client_job(client, job)) == JOB_PENDING && !client_gone(client))
+	if (client_outcome_in_table(client, job) == JOB_PENDING && !client_gone(client))
 		return -EBUSY;
-	if (!submit_release(client, slot, job))
-		return -ESTALE;
+	slot = client_slot(client, job);
+	if (unlikely(!slot) || !submit_release(client, slot, job))
+		return spill_release(client, job);
 	slots_give(client, (uint32_t)(job & 0xffffu));
 	return 0;
 }

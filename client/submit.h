@@ -31,7 +31,7 @@ static inline void submit_clear_options(struct client_slot *slot, struct job *jo
 int submit_check_task(const struct fk_client *client, const fk_task *task);
 
 /* The generation of the first job of a slot that was taken. */
-uint32_t submit_first(struct fk_client *client, uint32_t index);
+uint64_t submit_first(struct fk_client *client, uint32_t index);
 
 /*
  * Fills the record of a slot that was taken, but for its arguments and its options, and makes it
@@ -42,46 +42,66 @@ static inline fk_job submit_fill(struct fk_client *client, uint32_t index, const
 {
 	struct client_slot *slot = &client->slots[index];
 	struct job *job = &client->jobs[index];
-	uint32_t generation = atomic_load_explicit(&slot->generation, memory_order_relaxed);
+	uint64_t generation = atomic_load_explicit(&slot->generation, memory_order_relaxed);
 
 	if (unlikely(generation == CLIENT_UNUSED))
 		generation = submit_first(client, index);
-	slot->result_size = task->signature.results_size;
-	slot->strings = strings;
-	slot->submitted_ns = now_ns;
 	/* Relaxed, all of them: ring_push() releases. */
+	atomic_store_explicit(&slot->result_size, (uint16_t)task->signature.results_size,
+			      memory_order_relaxed);
+	atomic_store_explicit(&slot->strings, strings, memory_order_relaxed);
+	atomic_store_explicit(&slot->submitted_ns, now_ns, memory_order_relaxed);
 	atomic_store_explicit(&job->task, task->index, memory_order_relaxed);
 	atomic_store_explicit(&job->flags, flags & FK_IDEMPOTENT ? JOB_IDEMPOTENT : 0,
 			      memory_order_relaxed);
-	atomic_store_explicit(&job->generation, generation, memory_order_relaxed);
+	atomic_store_explicit(&job->generation, (uint32_t)generation & JOB_GEN_MASK,
+			      memory_order_relaxed);
 	atomic_store_explicit(&job->args_size, task->signature.args_size, memory_order_relaxed);
 	atomic_store_explicit(&job->task_hash, task->hash, memory_order_relaxed);
 	FK_CRASH(submit_half);
-	atomic_store_explicit(&job->state, job_state(generation, JOB_PENDING),
+	atomic_store_explicit(&job->state, job_state((uint32_t)generation, JOB_PENDING),
 			      memory_order_relaxed);
-	return (uint64_t)generation << 16 | index;
+	return generation << 16 | index;
+}
+
+/* The generation after this one. A record never has 0. */
+static inline uint64_t submit_next(uint64_t generation)
+{
+	generation++;
+	return generation & JOB_GEN_MASK ? generation : generation + 1;
 }
 
 /*
  * Ends a handle whose job may be released. True if its slot is the caller's then, to give back;
- * false: another release was first.
+ * false: another release was first, or the job was spilled.
  */
 static inline int submit_release(struct fk_client *client, struct client_slot *slot, fk_job job)
 {
-	uint32_t generation = (uint32_t)(job >> 16);
-	uint32_t next = (generation + 1) & JOB_GEN_MASK;
+	uint64_t generation = job >> 16;
+	void *strings;
 
 	/* Relaxed: slots_give() publishes the slot. The CAS lets one of two releases win (I1). */
 	if (!atomic_compare_exchange_strong_explicit(&slot->generation, &generation,
-						     next ? next : 1, memory_order_relaxed,
+						     submit_next(generation), memory_order_relaxed,
 						     memory_order_relaxed))
 		return 0;
 	FK_CRASH(submit_released);
-	if (slot->strings)
-		(void)heap_free(&client->heap, slot->strings);
+	strings = atomic_load_explicit(&slot->strings, memory_order_relaxed);
+	if (strings)
+		(void)heap_free(&client->heap, strings);
 	if (atomic_load_explicit(&slot->options, memory_order_relaxed))
 		submit_clear_options(slot, client_job(client, job));
 	return 1;
+}
+
+/* After a publication: the thread that looks for room on behalf of all that wait for it has to know
+ * of the job (slots.c, I5). */
+static inline void submit_published(struct fk_client *client)
+{
+	/* ORDER slots/ends [C5]: relaxed, behind the full fence of wake_published(). Pairs with
+	 * slots_look(). */
+	if (unlikely(atomic_load_explicit(&client->room_waiters, memory_order_relaxed)))
+		events_kick(client);
 }
 
 /*

@@ -33,16 +33,24 @@
 
 #define WAIT_SPIN_MIN 500u /* ns: a spin never gets shorter, or it would never learn */
 
-static int is_pending(struct job *job)
+/* A job in the table. Not of a later job of its record. */
+static int is_pending(struct fk_client *client, fk_job handle)
 {
-	return job_outcome(job) == JOB_PENDING;
+	/* ORDER job/outcome [J1]: acquire, pairs with the exchange in job_finish(). */
+	uint32_t state =
+		atomic_load_explicit(&client_job(client, handle)->state, memory_order_acquire);
+
+	return (state & ~(JOB_WAITER | JOB_WATCHED)) ==
+	       job_state(client_generation(handle), JOB_PENDING);
 }
 
-/* It is not pending: 0, or -ECONNRESET if no outcome is there either. That was submitted: forkd has
- * taken the segment back, because this process has closed the socket by itself. */
-static int wait_ended(struct job *job)
+/* It is not pending: 0, -ESTALE, or -ECONNRESET if no outcome is there either. That was submitted:
+ * forkd has taken the segment back, because this process has closed the socket by itself. */
+static int wait_ended(struct fk_client *client, fk_job handle)
 {
-	return job_outcome(job) == JOB_IDLE ? -ECONNRESET : 0;
+	int outcome = client_outcome(client, handle);
+
+	return outcome < 0 ? outcome : 0;
 }
 
 /* What is said of a job without an outcome. */
@@ -54,26 +62,30 @@ static int wait_pending(struct fk_client *client)
 }
 
 /* True if the job ended while spinning. */
-static int wait_spin(struct job *job, uint64_t end_ns)
+static int wait_spin(struct fk_client *client, fk_job handle, uint64_t end_ns)
 {
 	uint32_t steps = 0;
 
 	do {
-		if (!is_pending(job))
+		if (!is_pending(client, handle))
 			return 1;
 	} while (client_spin(&steps, end_ns));
 	return 0;
 }
 
-/* 1 if the job has ended, 0 if not, -ECONNRESET. */
-static int wait_poll(struct fk_client *client, struct job *job)
+/* 1 if the job has ended, 0 if not, -ESTALE, -ECONNRESET. */
+static int wait_poll(struct fk_client *client, fk_job handle)
 {
-	int gone = is_pending(job) && client_look(client, clock_coarse_ns());
-	int err;
+	int gone, err;
 
-	if (is_pending(job))
+	if (unlikely(!client_slot(client, handle))) {
+		err = wait_ended(client, handle);
+		return err ? err : 1;
+	}
+	gone = is_pending(client, handle) && client_look(client, clock_coarse_ns());
+	if (is_pending(client, handle))
 		return gone ? -ECONNRESET : 0;
-	err = wait_ended(job);
+	err = wait_ended(client, handle);
 	return err ? err : 1;
 }
 
@@ -86,10 +98,10 @@ static int wait_job(struct fk_client *client, fk_job handle, uint64_t timeout_ns
 	uint32_t spin;
 	int err = 0;
 
-	if (!is_pending(job))
-		return wait_ended(job);
+	if (unlikely(!client_slot(client, handle)) || !is_pending(client, handle))
+		return wait_ended(client, handle);
 	if (!timeout_ns) {
-		err = wait_poll(client, job);
+		err = wait_poll(client, handle);
 		return err > 0 ? 0 : err ? err : -ETIMEDOUT;
 	}
 	start = clock_ns();
@@ -98,19 +110,17 @@ static int wait_job(struct fk_client *client, fk_job handle, uint64_t timeout_ns
 	/* Relaxed: a hint. */
 	spin = atomic_load_explicit(&client->spin, memory_order_relaxed);
 	if (spin) {
-		if (wait_spin(job, min(start + spin, deadline)))
-			return wait_ended(job);
+		if (wait_spin(client, handle, min(start + spin, deadline)))
+			return wait_ended(client, handle);
 		/* In vain so far (I3). */
 		atomic_store_explicit(&client->spin, max(spin / 2, WAIT_SPIN_MIN),
 				      memory_order_relaxed);
 	}
 	for (;;) {
-		uint32_t value;
+		uint32_t value = job_announce_waiter(job);
 
-		if (unlikely(!client_slot(client, handle)))
-			return -ESTALE;
-		value = job_announce_waiter(job);
-		if (!value)
+		/* Of a later job of the record: this one was released, or spilled. */
+		if (!value || value >> JOB_GEN_SHIFT != client_generation(handle))
 			break;
 		FK_CRASH(wait_announced);
 		err = client_sleep(client, &job->state, value, deadline);
@@ -118,9 +128,9 @@ static int wait_job(struct fk_client *client, fk_job handle, uint64_t timeout_ns
 		if (err)
 			break;
 	}
-	/* The acquire of the outcome, also for who saw it change in job_announce_waiter(). */
-	if (!is_pending(job)) {
-		err = wait_ended(job);
+	/* The acquire of the outcome, also where it changed in job_announce_waiter(). */
+	if (!is_pending(client, handle)) {
+		err = wait_ended(client, handle);
 		lasting_learn(&client->lasting, job);
 	}
 	if (!err && spin && clock_ns() - start < client->spin_max)
@@ -130,114 +140,125 @@ static int wait_job(struct fk_client *client, fk_job handle, uint64_t timeout_ns
 
 int fk_wait(fk_client *client, fk_job job, uint64_t timeout_ns)
 {
-	struct client_slot *slot;
-	int err = client_find(client, job, &slot);
+	int err = client_check(client);
 
 	return err ? err : wait_job(client, job, timeout_ns);
 }
 
 int fk_poll(fk_client *client, fk_job job)
 {
-	struct client_slot *slot;
-	int err = client_find(client, job, &slot);
+	int err = client_check(client);
 
-	return err ? err : wait_poll(client, client_job(client, job));
+	return err ? err : wait_poll(client, job);
 }
 
-int fk_outcome(fk_client *client, fk_job handle, int *ret_code, int *ret_signo)
+/*
+ * Copies a result, which another job of the record may be writing: then the copy is dropped. Words,
+ * as results are made of, and unknown to ThreadSanitizer. size: bytes.
+ */
+static __attribute__((no_sanitize("thread"))) void wait_copy(uint8_t *to, struct job *job,
+							     uint32_t size)
 {
-	struct client_slot *slot;
-	struct job *job;
-	uint32_t outcome;
-	int err = client_find(client, handle, &slot);
+	_Atomic uint64_t *words = (_Atomic uint64_t *)(void *)job->result;
 
-	if (err)
-		return err;
-	job = client_job(client, handle);
-	outcome = job_outcome(job);
-	if (outcome == JOB_IDLE)
-		return -ECONNRESET; /* wait_ended() */
-	if (outcome == JOB_PENDING && wait_pending(client) == -ECONNRESET)
-		return -ECONNRESET;
-	/* Relaxed: they were written before the outcome. */
-	if (ret_code)
-		*ret_code = outcome == JOB_FAILED
-				  ? atomic_load_explicit(&job->code, memory_order_relaxed)
-				  : 0;
-	if (ret_signo)
-		*ret_signo = outcome == JOB_CRASHED
-				   ? (int)atomic_load_explicit(&job->signo, memory_order_relaxed)
-				   : 0;
-	return (int)outcome;
+	for (uint32_t i = 0; i < size / sizeof(*words); i++) {
+		/* Relaxed: client_end_in_table() has acquired the outcome. */
+		uint64_t word = atomic_load_explicit(&words[i], memory_order_relaxed);
+
+		memcpy(to + i * sizeof(word), &word, sizeof(word));
+	}
 }
 
-/* How long a job ran; 0 if its task was not begun. Relaxed: written before the outcome. */
-static uint64_t wait_run_ns(const struct client_slot *slot, struct job *job)
+int client_end_in_table(struct fk_client *client, fk_job handle, struct client_end *ret_end,
+			void *result)
 {
-	uint64_t started = atomic_load_explicit(&job->started_ns, memory_order_relaxed);
-	uint64_t ended = atomic_load_explicit(&job->ended_ns, memory_order_relaxed);
+	struct client_slot *slot = client_slot(client, handle);
+	struct job *job = client_job(client, handle);
+	int outcome = client_outcome_in_table(client, handle);
+	uint64_t submitted, started, ended;
 
-	return started >= slot->submitted_ns && ended > started ? ended - started : 0;
-}
-
-/* The error of a job that has ended without a result, and its text. */
-static int wait_failed(fk_client *client, fk_job handle, uint64_t run_ns, int err)
-{
-	int code = 0, signo = 0, outcome = fk_outcome(client, handle, &code, &signo);
-	char text[256];
-
-	if (outcome < FK_DONE)
-		return error_of_task(err, "");
-	return error_say(err, "%s",
-			 error_outcome(text, sizeof(text), outcome, code, signo, run_ns != 0));
-}
-
-int fk_result(fk_client *client, fk_job handle, void *result, size_t size)
-{
-	struct client_slot *slot;
-	struct job *job;
-	uint32_t outcome;
-	int err = client_find(client, handle, &slot);
-
-	if (err)
-		return error_of_task(err, "");
-	job = client_job(client, handle);
-	outcome = job_outcome(job);
-	if (outcome == JOB_PENDING)
-		return error_of_task(wait_pending(client), "");
-	/* Relaxed: written before the outcome. */
-	err = error_of_outcome(outcome, atomic_load_explicit(&job->code, memory_order_relaxed));
-	if (err)
-		return wait_failed(client, handle, wait_run_ns(slot, job), err);
-	if (size < slot->result_size)
-		return error_say(-EINVAL, "the result has %u bytes, there is room for %zu",
-				 slot->result_size, size);
-	if (slot->result_size)
-		memcpy(result, job->result, slot->result_size);
-	err = wait_ended(job);
-	return err ? error_of_task(err, "") : 0;
-}
-
-int fk_timings(fk_client *client, fk_job handle, struct fk_timings *ret_timings)
-{
-	struct client_slot *slot;
-	struct job *job;
-	uint64_t started;
-	int err = client_find(client, handle, &slot);
-
-	if (err)
-		return err;
-	job = client_job(client, handle);
-	if (is_pending(job))
-		return wait_pending(client);
-	err = wait_ended(job);
-	if (err)
-		return err;
-	/* Relaxed: written before the outcome. One that never started has none. */
+	if (outcome < 0)
+		return outcome;
+	if (outcome == JOB_PENDING || outcome == JOB_IDLE)
+		return -EINPROGRESS;
+	/* Relaxed, all of them: written before the outcome. */
+	submitted = atomic_load_explicit(&slot->submitted_ns, memory_order_relaxed);
 	started = atomic_load_explicit(&job->started_ns, memory_order_relaxed);
-	*ret_timings = (struct fk_timings){
-		.wait_ns = started > slot->submitted_ns ? started - slot->submitted_ns : 0,
-		.run_ns = wait_run_ns(slot, job),
+	ended = atomic_load_explicit(&job->ended_ns, memory_order_relaxed);
+	*ret_end = (struct client_end){
+		.outcome = (uint32_t)outcome,
+		.code = outcome == JOB_FAILED
+			      ? atomic_load_explicit(&job->code, memory_order_relaxed)
+			      : 0,
+		.signo = outcome == JOB_CRASHED
+			       ? atomic_load_explicit(&job->signo, memory_order_relaxed)
+			       : 0,
+		.result_size = atomic_load_explicit(&slot->result_size, memory_order_relaxed),
+		/* One that never started has neither: error_outcome(). */
+		.wait_ns = started > submitted ? started - submitted : 0,
+		.run_ns = started >= submitted && ended > started ? ended - started : 0,
 	};
+	if (result)
+		wait_copy(result, job, ret_end->result_size);
+	/* Before the generations are checked again (spill.c, I3). */
+	fence_acquire();
+	return client_outcome_in_table(client, handle) == outcome ? 0 : -ESTALE;
+}
+
+/* How a job has ended. Returns 0, -EPERM, -EINPROGRESS, -ESTALE, -ECONNRESET. */
+static int wait_read(struct fk_client *client, fk_job job, struct client_end *ret_end, void *result)
+{
+	int err = client_check(client);
+
+	if (!err)
+		err = client_end_in_table(client, job, ret_end, result);
+	if (err == -ESTALE)
+		err = spill_read(client, job, ret_end, result);
+	return err == -EINPROGRESS ? wait_pending(client) : err;
+}
+
+int fk_outcome(fk_client *client, fk_job job, int *ret_code, int *ret_signo)
+{
+	struct client_end end = { .outcome = JOB_PENDING };
+	int err = wait_read(client, job, &end, NULL);
+
+	if (err && err != -EINPROGRESS)
+		return err;
+	if (ret_code)
+		*ret_code = end.code;
+	if (ret_signo)
+		*ret_signo = (int)end.signo;
+	return (int)end.outcome;
+}
+
+int fk_result(fk_client *client, fk_job job, void *result, size_t size)
+{
+	uint8_t copy[LIMIT_RESULT];
+	struct client_end end;
+	char text[256];
+	int err = wait_read(client, job, &end, copy);
+
+	if (err)
+		return error_of_task(err, "");
+	err = error_of_outcome(end.outcome, end.code);
+	if (err)
+		return error_say(err, "%s",
+				 error_outcome(text, sizeof(text), (int)end.outcome, end.code,
+					       (int)end.signo, end.run_ns != 0));
+	if (size < end.result_size)
+		return error_say(-EINVAL, "the result has %u bytes, there is room for %zu",
+				 end.result_size, size);
+	if (end.result_size)
+		memcpy(result, copy, end.result_size);
 	return 0;
+}
+
+int fk_timings(fk_client *client, fk_job job, struct fk_timings *ret_timings)
+{
+	struct client_end end;
+	int err = wait_read(client, job, &end, NULL);
+
+	if (!err)
+		*ret_timings = (struct fk_timings){ end.wait_ns, end.run_ns };
+	return err;
 }

@@ -109,6 +109,7 @@ UNIT_TESTS = \
 	tests/check_signature \
 	tests/check_sleep \
 	tests/check_slots \
+	tests/check_spill \
 	tests/check_sort \
 	tests/check_stack \
 	tests/check_stack_account \
@@ -293,6 +294,7 @@ TSAN_TESTS = \
 	tests/check_ring_astray \
 	tests/check_sleep \
 	tests/check_slots \
+	tests/check_spill \
 	tests/check_stack_account \
 	tests/check_stack_arena \
 	tests/check_strand \

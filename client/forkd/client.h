@@ -60,7 +60,7 @@ typedef uint64_t fk_job;
 typedef uint64_t fk_group;
 
 struct fk_open_options {
-	uint32_t n_jobs;      /* jobs at the same time, 0 for the default (256) */
+	uint32_t n_jobs;      /* jobs in flight at the same time, 0 for the default (256) */
 	uint32_t reserved0;   /* 0 */
 	uint64_t heap_size;   /* bytes of shared heap, 0 for the default (1 MiB) */
 	uint64_t reserved[6]; /* 0 */
@@ -103,7 +103,7 @@ union fk_value {
 
 /* Flags of a submission. */
 #define FK_IDEMPOTENT 1u /* may be run a second time if the pool dies under it: libforkclient(3) */
-#define FK_WAIT_ROOM  2u /* with the job table or all rings full: wait instead of -EAGAIN */
+#define FK_WAIT_ROOM  2u /* with all records in flight or all rings full: wait instead of -EAGAIN */
 #define FK_STRICT     4u /* of a request with a place: nowhere else, however long it waits */
 
 /* Where a job is to start: with FK_STRICT an order, otherwise a wish, which of a batch counts for
@@ -206,12 +206,16 @@ size_t fk_task_result_size(const fk_task *task);
  * fk_ref for str, buf and iobuf. flags: FK_IDEMPOTENT, FK_WAIT_ROOM.
  * Buffers stay untouched by the caller until the job has ended, if the task is to see them whole.
  * Returns 0, or
- *	-EAGAIN  every record of the job table is in use, or every ring is full
+ *	-EAGAIN  every record of the job table has a job in flight, or every ring is full
+ *	-ENOMEM  no memory for the result of a job that has ended and is not released
  *	-EINVAL  size does not fit the signature, or unknown flags
  *	-ENOENT  the task is gone from where it was found: its module, or an older version of it.
  *	         Ask fk_task_find() again
- * After -EAGAIN wait for a job of this client, release it and try again; or, if it is other threads
- * that release jobs, let FK_WAIT_ROOM wait for them. Rings come free by themselves.
+ * After -EAGAIN wait for a job of this client and try again; or let FK_WAIT_ROOM wait until a job
+ * has ended. Rings come free automatically.
+ * The job table limits the jobs in flight. If it is full, the library moves jobs that have ended
+ * into private memory (about 200 bytes each, until fk_release()). Their handles stay valid in every
+ * function. So no call waits for a job that its own caller would have to release.
  * A deadline, a weight, a place or a group: fk_submit_batch(), with n = 1 as well.
  */
 int fk_submit(fk_client *client, const fk_task *task, const void *args, size_t size,
@@ -253,8 +257,8 @@ int fk_submit_typed(fk_client *client, const fk_task *task, unsigned int flags, 
  * flags: 0 or FK_WAIT_ROOM. ret_jobs: room for n handles. n: 0 is fine.
  * Returns 0, or
  *	-E2BIG   n is more than the job table has records (struct fk_open_options)
- *	-EAGAIN  fewer than n records are free, or every ring is full; with FK_STRICT, every ring of
- *	         the first request's place
+ *	-EAGAIN  fewer than n records have no job in flight, or every ring is full; with FK_STRICT,
+ *	         every ring of the first request's place
  *	-EINVAL  a request's size or number of values does not fit the signature, a string is NULL,
  *	         there is no such worker or node, FK_STRICT without a place, unknown flags, or what
  *	         is reserved is not 0
@@ -432,7 +436,8 @@ int fk_group_free(fk_client *client, fk_group group);
  * name: MODULE:TASK. result: where the result goes: the address of an int64_t or a double, or of a
  * structure or an array with as many 8-byte numbers as the task has results; NULL if the task has
  * none, or it does not matter.
- * The arguments follow as in fk_submitv(): it is a macro of C, too. Waits for room.
+ * The arguments follow as in fk_submitv(): it is a macro of C, too. Waits for room,
+ * as FK_WAIT_ROOM does.
  * C++ has forkd/client.hpp. Other languages have fk_call_typed(), with types as in
  * fk_submit_typed() and in bits 48 to 51 FK_I64 or FK_F64 for one result of this type, or 0 for
  * results of any type. size: bytes of the result.

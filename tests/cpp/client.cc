@@ -9,6 +9,7 @@
 
 #include <cstdio>
 #include <numeric>
+#include <thread>
 
 static int bad;
 
@@ -235,6 +236,36 @@ static void any_and_all(forkd::client &client)
 		MUST(ends_as(FK_CANCELLED, std::errc::operation_canceled, [&] { i->get(); }));
 }
 
+/* Of a program that takes no result before it has submitted everything: there are 256 records. */
+static void more_than_records(forkd::client &client, int n)
+{
+	std::vector<forkd::future<std::int64_t>> all;
+
+	for (int i = 0; i < n; i++)
+		all.push_back(client.submit<std::int64_t>("fib:fib", i % 20));
+	/* Those that have ended are not in the way of a call. */
+	MUST(client.call<std::int64_t>("fib:fib", 10) == 55);
+	MUST(forkd::when_all(all.begin(), all.end()));
+	MUST(forkd::when_any(all.begin(), all.end()) == all.begin());
+	for (int i = n; i-- > 0;) {
+		std::int64_t a = 0, b = 1;
+
+		for (int k = 0; k < i % 20; k++)
+			a = std::exchange(b, a + b);
+		MUST(all[i].outcome() == FK_DONE);
+		MUST(all[i].get() == a && !all[i].valid());
+	}
+}
+
+static void more_than_records(forkd::client &client)
+{
+	more_than_records(client, 257);
+	more_than_records(client, 1000);
+	std::thread other([&] { more_than_records(client, 1000); });
+	more_than_records(client, 1000);
+	other.join();
+}
+
 static void event_loop(forkd::client &client)
 {
 	std::vector<forkd::future<std::int64_t>> all;
@@ -267,6 +298,7 @@ int main()
 		ends_of_jobs(client);
 		options(client);
 		any_and_all(client);
+		more_than_records(client);
 		event_loop(client);
 	} catch (const std::exception &e) {
 		std::fprintf(stderr, "%s\n", e.what());
