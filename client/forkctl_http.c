@@ -5,7 +5,7 @@
  * WHAT IT IS
  *   What a service of one request for each connection needs, and no more (contrib/systemd,
  *   forkd-exporter@.service): GET or HEAD /metrics of HTTP/1.x, and the connection ends. Of the
- *   request only its first line counts.
+ *   request only its first line counts, and whether Accept has OpenMetrics.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   The one thread of forkctl.
@@ -70,6 +70,21 @@ static bool http_has_end(const char *head, size_t n)
 	return memmem(head, n, "\r\n\r\n", 4) || memmem(head, n, "\n\n", 2);
 }
 
+/* True if a line "Accept:" of the head has OpenMetrics, with whatever version and weight. */
+static bool http_accepts_openmetrics(const char *head)
+{
+	for (const char *line = strchr(head, '\n'); line; line = strchr(line, '\n')) {
+		line++;
+		if (!strncasecmp(line, "Accept:", 7)) {
+			const char *type = strcasestr(line, "application/openmetrics-text");
+
+			if (type && type < line + strcspn(line, "\n"))
+				return true;
+		}
+	}
+	return false;
+}
+
 /* GET /metrics HTTP/1.1: of the first line, without its end. */
 static struct http_request http_parse(char *line)
 {
@@ -95,8 +110,10 @@ static struct http_request http_parse(char *line)
 struct http_request http_read(int fd)
 {
 	uint64_t deadline = clock_ns() + HTTP_TIME;
+	struct http_request request;
 	char head[HTTP_MOST + 1];
 	size_t size = 0;
+	bool openmetrics;
 
 	while (!http_has_end(head, size)) {
 		ssize_t n;
@@ -111,8 +128,11 @@ struct http_request http_read(int fd)
 		size += (size_t)n;
 	}
 	head[size] = '\0';
+	openmetrics = http_accepts_openmetrics(head);
 	head[strcspn(head, "\r\n")] = '\0';
-	return http_parse(head);
+	request = http_parse(head);
+	request.openmetrics = openmetrics;
+	return request;
 }
 
 static const char *http_text(int status)
@@ -149,7 +169,7 @@ int http_answer(int fd, const struct http_request *request, const char *type, co
 	}
 	n = snprintf(head, sizeof(head),
 		     "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n%s"
-		     "Cache-Control: no-store\r\nConnection: close\r\n\r\n",
+		     "Vary: Accept\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n",
 		     request->status, http_text(request->status), type, size,
 		     request->status == 405 ? "Allow: GET, HEAD\r\n" : "");
 	r = forkctl_write(fd, head, (size_t)n);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * client/forkctl_metrics.c - forkctl stat --openmetrics: rows as OpenMetrics text 1.0
+ * client/forkctl_metrics.c - rows as OpenMetrics text 1.0, or in Prometheus's text format 0.0.4
  *
  * WHAT IT IS
+ *   The samples of both formats are the same. Their comments differ: print_head().
+ *
  *   A family of metrics is a member of rows, and a sample of it a row. Times are in seconds there,
  *   as OpenMetrics wants its base units; those are the only ones that are named, because a unit
  *   has to stand at the end of the name.
@@ -16,6 +18,7 @@
  *   The one thread of forkctl.
  */
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +28,12 @@
 #include "common/clock.h"
 #include "common/util.h"
 #include "shm/wake.h"
+
+/* Where it goes, and in which format. */
+struct sink {
+	FILE *file;
+	int openmetrics; /* or 0: Prometheus's text format */
+};
 
 struct family {
 	const char *key; /* the member; NULL ends a list */
@@ -98,65 +107,72 @@ static const char *const client_labels[] = { "client", "pid", "uid", "command", 
 static const char *const worker_labels[] = { "worker", NULL };
 static const char *const no_labels[] = { NULL };
 
-/* As a label's value, and a line of help, are escaped. */
-static void print_escaped(FILE *out, const char *text)
+/* A label's value, or a line of help. Of the latter the text format has no escaped quotes. */
+static void print_escaped(const struct sink *out, const char *text, bool label)
 {
 	for (; *text; text++) {
-		if (*text == '\\' || *text == '"')
-			(void)putc('\\', out);
-		(void)fputs(*text == '\n' ? "\\n" : (char[]){ *text, '\0' }, out);
+		if (*text == '\\' || (*text == '"' && (label || out->openmetrics)))
+			(void)putc('\\', out->file);
+		(void)fputs(*text == '\n' ? "\\n" : (char[]){ *text, '\0' }, out->file);
 	}
 }
 
-static void print_head(FILE *out, const char *name, const char *type, const char *unit,
+/* What a sample's name has after that of its family. */
+static const char *suffix(const char *type)
+{
+	return streq(type, "counter") ? "_total" : streq(type, "info") ? "_info" : "";
+}
+
+/* The text format knows no units, and no types whose samples have another name than the family. */
+static void print_head(const struct sink *out, const char *name, const char *type, const char *unit,
 		       const char *help)
 {
-	(void)fprintf(out, "# TYPE forkd_%s %s\n", name, type);
-	if (unit)
-		(void)fprintf(out, "# UNIT forkd_%s %s\n", name, unit);
-	(void)fprintf(out, "# HELP forkd_%s ", name);
-	print_escaped(out, help);
-	(void)putc('\n', out);
+	const char *after = out->openmetrics ? "" : suffix(type);
+
+	(void)fprintf(out->file, "# TYPE forkd_%s%s %s\n", name, after,
+		      streq(type, "info") && !out->openmetrics ? "gauge" : type);
+	if (unit && out->openmetrics)
+		(void)fprintf(out->file, "# UNIT forkd_%s %s\n", name, unit);
+	(void)fprintf(out->file, "# HELP forkd_%s%s ", name, after);
+	print_escaped(out, help, false);
+	(void)putc('\n', out->file);
 }
 
 /* Without the bracket that ends them. */
-static void print_some_labels(FILE *out, const json_t *row, const char *const *labels)
+static void print_some_labels(const struct sink *out, const json_t *row, const char *const *labels)
 {
 	struct data_cell cell;
 
 	for (size_t i = 0; labels[i]; i++) {
 		const json_t *value = json_object_get(row, labels[i]);
 
-		(void)fprintf(out, "%s%s=\"", i ? "," : "{", labels[i]);
-		print_escaped(out, json_is_string(value) ? json_string_value(value)
-							 : data_show(&cell, value, DATA_NUMBER));
-		(void)putc('"', out);
+		(void)fprintf(out->file, "%s%s=\"", i ? "," : "{", labels[i]);
+		print_escaped(out,
+			      json_is_string(value) ? json_string_value(value)
+						    : data_show(&cell, value, DATA_NUMBER),
+			      true);
+		(void)putc('"', out->file);
 	}
 }
 
-static void print_labels(FILE *out, const json_t *row, const char *const *labels)
+static void print_labels(const struct sink *out, const json_t *row, const char *const *labels)
 {
 	print_some_labels(out, row, labels);
 	if (labels[0])
-		(void)putc('}', out);
+		(void)putc('}', out->file);
 }
 
-static void print_value(FILE *out, json_int_t value, const char *unit)
+static void print_value(const struct sink *out, json_int_t value, const char *unit)
 {
 	if (unit && streq(unit, "seconds"))
-		(void)fprintf(out, " %" PRIu64 ".%09" PRIu64 "\n", (uint64_t)value / NSEC_PER_SEC,
-			      (uint64_t)value % NSEC_PER_SEC);
+		(void)fprintf(out->file, " %" PRIu64 ".%09" PRIu64 "\n",
+			      (uint64_t)value / NSEC_PER_SEC, (uint64_t)value % NSEC_PER_SEC);
 	else
-		(void)fprintf(out, " %" JSON_INTEGER_FORMAT "\n", value);
+		(void)fprintf(out->file, " %" JSON_INTEGER_FORMAT "\n", value);
 }
 
-static const char *suffix(const char *type)
-{
-	return streq(type, "counter") ? "_total" : "";
-}
-
-static void print_families(FILE *out, const json_t *rows, const struct family *families,
-			   const char *const *labels)
+static void print_families(const struct sink *out, const json_t *rows,
+			   const struct family *families, const char *const *labels)
 {
 	const json_t *row;
 	size_t i;
@@ -165,7 +181,7 @@ static void print_families(FILE *out, const json_t *rows, const struct family *f
 		print_head(out, f->name, f->type, f->unit, f->help);
 		json_array_foreach(rows, i, row)
 		{
-			(void)fprintf(out, "forkd_%s%s", f->name, suffix(f->type));
+			(void)fprintf(out->file, "forkd_%s%s", f->name, suffix(f->type));
 			print_labels(out, row, labels);
 			print_value(out, json_integer_value(json_object_get(row, f->key)), f->unit);
 		}
@@ -173,26 +189,26 @@ static void print_families(FILE *out, const json_t *rows, const struct family *f
 }
 
 /* The same of one row, which is the callee's. */
-static void print_one(FILE *out, json_t *row, const struct family *families)
+static void print_one(const struct sink *out, json_t *row, const struct family *families)
 {
 	_cleanup_json_ json_t *rows = json_pack("[o]", row);
 
 	print_families(out, rows, families, no_labels);
 }
 
-static void print_version(FILE *out, const struct board *board)
+static void print_version(const struct sink *out, const struct board *board)
 {
 	static const char *const labels[] = { "version", NULL };
 	_cleanup_json_ json_t *row = rows_daemon(board);
 
 	print_head(out, "build", "info", NULL, "The forkd that runs");
-	(void)fputs("forkd_build_info", out);
+	(void)fputs("forkd_build_info", out->file);
 	print_labels(out, row, labels);
 	print_value(out, 1, NULL);
 }
 
 /* A counter of counters.def: of each worker, and of the pool's other threads. */
-static void print_counter(FILE *out, const json_t *row)
+static void print_counter(const struct sink *out, const json_t *row)
 {
 	const char *kind = json_string_value(json_object_get(row, "kind"));
 	const char *unit = json_string_value(json_object_get(row, "unit"));
@@ -207,37 +223,37 @@ static void print_counter(FILE *out, const json_t *row)
 	print_head(out, name, kind, streq(unit, "bytes") ? unit : NULL, help);
 	json_array_foreach(workers, i, value)
 	{
-		(void)fprintf(out, "forkd_%s%s{worker=\"%zu\"}", name, suffix(kind), i);
+		(void)fprintf(out->file, "forkd_%s%s{worker=\"%zu\"}", name, suffix(kind), i);
 		print_value(out, json_integer_value(value), NULL);
 	}
-	(void)fprintf(out, "forkd_%s%s{worker=\"pool\"}", name, suffix(kind));
+	(void)fprintf(out->file, "forkd_%s%s{worker=\"pool\"}", name, suffix(kind));
 	print_value(out, json_integer_value(json_object_get(row, "pool")), NULL);
 }
 
 /* A histogram of times.def, of a user. */
-static void print_histogram(FILE *out, const char *name, const json_t *user,
+static void print_histogram(const struct sink *out, const char *name, const json_t *user,
 			    const struct histogram_sum *h)
 {
 	for (uint32_t octave = METRICS_FROM; octave <= METRICS_TO; octave++) {
 		uint64_t ns = UINT64_C(1) << octave;
 
-		(void)fprintf(out, "forkd_user_%s_seconds_bucket", name);
+		(void)fprintf(out->file, "forkd_user_%s_seconds_bucket", name);
 		print_some_labels(out, user, user_labels);
-		(void)fprintf(out, ",le=\"%" PRIu64 ".%09" PRIu64 "\"} %" PRIu64 "\n",
+		(void)fprintf(out->file, ",le=\"%" PRIu64 ".%09" PRIu64 "\"} %" PRIu64 "\n",
 			      ns / NSEC_PER_SEC, ns % NSEC_PER_SEC, histogram_below(h, octave));
 	}
-	(void)fprintf(out, "forkd_user_%s_seconds_bucket", name);
+	(void)fprintf(out->file, "forkd_user_%s_seconds_bucket", name);
 	print_some_labels(out, user, user_labels);
-	(void)fprintf(out, ",le=\"+Inf\"} %" PRIu64 "\n", h->n);
-	(void)fprintf(out, "forkd_user_%s_seconds_count", name);
+	(void)fprintf(out->file, ",le=\"+Inf\"} %" PRIu64 "\n", h->n);
+	(void)fprintf(out->file, "forkd_user_%s_seconds_count", name);
 	print_labels(out, user, user_labels);
-	(void)fprintf(out, " %" PRIu64 "\n", h->n);
-	(void)fprintf(out, "forkd_user_%s_seconds_sum", name);
+	(void)fprintf(out->file, " %" PRIu64 "\n", h->n);
+	(void)fprintf(out->file, "forkd_user_%s_seconds_sum", name);
 	print_labels(out, user, user_labels);
 	print_value(out, (json_int_t)h->sum_ns, "seconds");
 }
 
-static void print_times(FILE *out, const struct board *board)
+static void print_times(const struct sink *out, const struct board *board)
 {
 	_cleanup_free_ struct times *times = times_new();
 	_cleanup_json_ json_t *users = NULL;
@@ -259,7 +275,7 @@ static void print_times(FILE *out, const struct board *board)
 	}
 }
 
-static void print_workers(FILE *out, const struct board *board)
+static void print_workers(const struct sink *out, const struct board *board)
 {
 	_cleanup_json_ json_t *rows = rows_workers(board);
 	json_t *row;
@@ -274,8 +290,9 @@ static void print_workers(FILE *out, const struct board *board)
 	print_families(out, rows, of_worker, worker_labels);
 }
 
-void metrics_print(const struct board *board, FILE *out)
+void metrics_print(const struct board *board, FILE *file, int openmetrics)
 {
+	const struct sink sink = { file, openmetrics }, *out = &sink;
 	_cleanup_json_ json_t *counters = rows_counters(board);
 	_cleanup_json_ json_t *clients = rows_clients(board, ROWS_ALL);
 	_cleanup_json_ json_t *quarantine = rows_quarantine(board);
@@ -292,5 +309,6 @@ void metrics_print(const struct board *board, FILE *out)
 	json_array_foreach(counters, i, row) print_counter(out, row);
 	print_times(out, board);
 	print_families(out, clients, of_client, client_labels);
-	(void)fputs("# EOF\n", out);
+	if (openmetrics)
+		(void)fputs("# EOF\n", file);
 }

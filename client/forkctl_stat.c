@@ -143,12 +143,15 @@ static int stat_http(const char *socket)
 	}
 	out = open_memstream(&body, &size);
 	if (out)
-		metrics_print(client->board, out);
+		metrics_print(client->board, out, request.openmetrics);
 	(void)fk_close(client);
 	if (!out || fclose(out) != 0)
 		return forkctl_fail(FORKCTL_FAILED, "out of memory");
 	r = http_answer(STDOUT_FILENO, &request,
-			"application/openmetrics-text; version=1.0.0; charset=utf-8", body, size);
+			request.openmetrics
+				? "application/openmetrics-text; version=1.0.0; charset=utf-8"
+				: "text/plain; version=0.0.4; charset=utf-8",
+			body, size);
 	return r < 0 ? forkctl_fail(FORKCTL_FAILED, "cannot answer: %s", strerror(-r)) : FORKCTL_OK;
 }
 
@@ -185,7 +188,7 @@ int forkctl_stat(const char *socket, int argc, char *argv[])
 	if (err)
 		return err;
 	if (o.openmetrics)
-		metrics_print(client->board, stdout);
+		metrics_print(client->board, stdout, 1);
 	else if (o.watch.text)
 		err = watch_run(client, o.watch.ns, o.count, o.json);
 	else

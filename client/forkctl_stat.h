@@ -12,12 +12,13 @@
 
 /* What `forkctl stat --http` answers to a request. */
 struct http_request {
-	int status;    /* 200: to GET or HEAD /metrics; what else is wrong: 400, 404, ... */
-	int head_only; /* the body is not wanted */
+	int status;	 /* 200: to GET or HEAD /metrics; what else is wrong: 400, 404, ... */
+	int head_only;	 /* the body is not wanted */
+	int openmetrics; /* Accept has it */
 };
 
-/* All of it as OpenMetrics text 1.0. */
-void metrics_print(const struct board *board, FILE *out);
+/* Prints all of it. openmetrics: as OpenMetrics text 1.0; 0: in Prometheus's text format 0.0.4. */
+void metrics_print(const struct board *board, FILE *file, int openmetrics);
 
 /*
  * Counters per second, until forkd is gone: every interval_ns, count times (0: without end). json:
