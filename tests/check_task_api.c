@@ -93,12 +93,57 @@ START_TEST(a_fiber_that_is_right_compiles_without_a_word)
 }
 END_TEST
 
+/* Of locals whose address is not taken. As the guides compile, with each level of optimization that
+ * gcc needs for it; clang needs none. */
+START_TEST(a_local_that_is_used_across_a_fork_is_warned_of)
+{
+	static const char *const of_gcc[] = { "-O3 -Wall -I", "-O1 -Wall -isystem" };
+	static const char *const of_clang[] = { "-O3 -Wall -I", "-O0 -isystem" };
+	static const struct {
+		const char *body, *gcc, *clang;
+	} rows[] = {
+		{ FIB "int64_t m = self->n - 1; FK_FORK(x, fib, m); FK_CALL(y, fib, m - 1);"
+		      "FK_JOIN(); FK_RETURN(self->x);" END,
+		  "'m' may be used uninitialized", "variable 'm' may be uninitialized" },
+		{ FIB "for (int i = 0; i < 4; i++) FK_FORK(x, fib, self->n - i);"
+		      "FK_JOIN(); FK_RETURN(self->x);" END,
+		  "'i' may be used uninitialized", "variable 'i' may be uninitialized" },
+		{ FIB "double half = (double)self->n / 2; FK_FORK(x, fib, self->n - 1); FK_JOIN();"
+		      "FK_RETURN((int64_t)half + self->x);" END,
+		  "'half' may be used uninitialized", "variable 'half' may be uninitialized" },
+	};
+
+	ck_assert_int_eq(system("grep -q '^Cflags:.* -Wall' \"${top_builddir:-.}\""
+				"/daemon/forkd-module.pc"),
+			 0);
+	for (int family = 0; family < 2; family++) {
+		const char *cc = compiler(family);
+
+		for (size_t i = 0; cc && i < sizeof(rows) / sizeof(rows[0]); i++) {
+			const char *message = family ? rows[i].clang : rows[i].gcc;
+
+			for (size_t k = 0; k < 2; k++) {
+				ck_assert_int_eq(compile(cc, family ? of_clang[k] : of_gcc[k],
+							 "task.h", rows[i].body),
+						 0);
+				ck_assert_msg(strstr(compile_message, message),
+					      "%s: \"%s\" is not in: %s", cc, message,
+					      compile_message);
+			}
+		}
+		if (cc)
+			compile_taken(cc, family ? of_clang[0] : of_gcc[0], "task.h", FIB_DONE);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	const TTest *const tests[] = {
 		a_task_that_is_right_compiles_without_a_word,
 		loops_and_conditions_around_forks_are_fine,
 		a_fiber_that_is_right_compiles_without_a_word,
+		a_local_that_is_used_across_a_fork_is_warned_of,
 #define MISTAKE(name, ...) name,
 #include "tests/mistakes.def"
 	};

@@ -120,6 +120,12 @@
 
 #include <forkd/frame.h>
 
+/* A local that is not in the frame is used across a fork: gcc warns by -Wall if it optimizes, clang
+ * by this alone. */
+#ifdef __clang__
+#pragma clang diagnostic warning "-Wconditional-uninitialized"
+#endif
+
 /* The result of a task that has none. */
 typedef struct {
 } __attribute__((aligned(2))) fk_void;
