@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "client/client.h"
@@ -226,6 +227,54 @@ START_TEST(what_is_lifted_may_be_called_and_counts_anew)
 }
 END_TEST
 
+/* Asks for the end of all quarantines of this user. Returns the connection. */
+static int ask_for_lift(void)
+{
+	struct proto_set lift = { .head = { PROTO_MAGIC, PROTO_LIFT } };
+	int fd = -1;
+
+	(void)snprintf(lift.value, sizeof(lift.value), "%s", user);
+	ck_assert_int_eq(connect_socket(d.socket, &fd), 0);
+	ck_assert_int_eq(proto_send(fd, &lift, sizeof(lift), NULL, 0), 0);
+	return fd;
+}
+
+START_TEST(a_lift_is_answered_when_the_pool_has_heard_or_has_ended)
+{
+	union proto_message answer;
+	int fds[PROTO_MAX_FDS];
+	char text[16384];
+	uint32_t n_fds;
+
+	setup("--quarantine-crashes=1", NULL, NULL);
+	for (uint32_t ends = 0; ends < 2; ends++) {
+		pid_t pool;
+		int fd, r;
+
+		crash("crash:maybe", 1);
+		ck_assert_int_eq(maybe(0), -EKEYREVOKED);
+		pool = daemon_pool(&d);
+		daemon_suspend(pool);
+		fd = ask_for_lift();
+		DAEMON_AWAIT(daemon_count_lines(&d, "lifted for uid", user) == ends + 1);
+		/* What it did in that turn is done when it answers another. */
+		ck_assert_int_eq(daemon_ctl(&d, text, sizeof(text), "config", NULL), 0);
+		r = proto_recv(fd, &answer, fds, &n_fds, MSG_DONTWAIT);
+		/* If this took 5 s, it was answered that the pool has not heard. */
+		if (r != -EAGAIN)
+			ck_assert_uint_eq(answer.head.type, PROTO_SET_SENT);
+		ck_assert_int_eq(kill(pool, ends ? SIGKILL : SIGCONT), 0);
+		if (r == -EAGAIN)
+			ck_assert_int_eq(proto_recv(fd, &answer, fds, &n_fds, 0),
+					 sizeof(answer.set));
+		if (answer.head.type == PROTO_SET_DONE)
+			ck_assert_int_eq(maybe(0), 0);
+		ck_assert_int_eq(close(fd), 0);
+	}
+	teardown();
+}
+END_TEST
+
 static void lift_as_another(void)
 {
 	struct proto_set lift = { .head = { PROTO_MAGIC, PROTO_LIFT } };
@@ -366,7 +415,7 @@ END_TEST
 
 CHECK_MAIN("quarantine", a_task_that_crashes_is_refused_to_its_user_and_to_nobody_else,
 	   the_next_pool_knows_before_it_has_any_job, what_is_lifted_may_be_called_and_counts_anew,
-	   another_user_may_not_lift_it, it_ends_by_itself,
-	   a_user_that_crashes_too_much_has_no_task_left,
+	   a_lift_is_answered_when_the_pool_has_heard_or_has_ended, another_user_may_not_lift_it,
+	   it_ends_by_itself, a_user_that_crashes_too_much_has_no_task_left,
 	   crashes_that_are_far_apart_do_not_count_together,
 	   a_signal_from_outside_counts_against_nobody, what_is_known_of_a_crash_is_shown)

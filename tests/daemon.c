@@ -304,16 +304,21 @@ uint64_t daemon_counter(struct daemon *d, const char *name)
 	return 0;
 }
 
-bool daemon_logged(struct daemon *d, const char *text, const char *and)
+uint32_t daemon_count_lines(struct daemon *d, const char *text, const char *and)
 {
 	_cleanup_fclose_ FILE *f = fopen(d->log, "re");
 	_cleanup_free_ char *line = NULL;
 	size_t size = 0;
+	uint32_t n = 0;
 
 	while (f && getline(&line, &size, f) >= 0)
-		if (strstr(line, text) && strstr(line, and))
-			return true;
-	return false;
+		n += strstr(line, text) && strstr(line, and);
+	return n;
+}
+
+bool daemon_logged(struct daemon *d, const char *text, const char *and)
+{
+	return daemon_count_lines(d, text, and) > 0;
 }
 
 /* ------------------------------------------------------------------------ other processes */

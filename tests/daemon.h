@@ -131,6 +131,9 @@ uint64_t daemon_counter(struct daemon *d, const char *name);
 /* True if a line of its log holds both texts. */
 bool daemon_logged(struct daemon *d, const char *text, const char *and);
 
+/* The number of such lines. */
+uint32_t daemon_count_lines(struct daemon *d, const char *text, const char *and);
+
 /*
  * Sends SIGTERM, waits for its end and its folder's removal, checks that nothing is left: no
  * process, no socket, no segment mapped or open anywhere. Returns the exit status.
