@@ -334,6 +334,97 @@ START_TEST(forkctl_brings_a_module_or_takes_it_away_and_undoes_what_is_refused)
 }
 END_TEST
 
+#define USERS 3u
+#define LOADS 100u
+
+/* What the users of the next test and the test tell each other. */
+struct users {
+	_Atomic uint32_t opened; /* long jobs that each user may end */
+	_Atomic uint32_t ended;	 /* those of all that have */
+};
+
+/* A user with one long job after the other, and a short one that may have to wait. Returns an exit
+ * status. */
+static int user_run(struct users *users, uint32_t n)
+{
+	fk_client *client;
+	int64_t sum;
+
+	if (fk_open(d.socket, NULL, &client) < 0)
+		return 2;
+	for (uint32_t i = 0; i < n; i++) {
+		struct fk_buffer gate = { NULL, 1 };
+		const fk_task *hold;
+		fk_job job;
+
+		if (fk_alloc(client, gate.size, &gate.data) < 0 ||
+		    fk_task_find(client, "crash:hold", &hold) < 0)
+			return 3;
+		*(volatile uint8_t *)gate.data = 0;
+		if (fk_submitv(client, hold, 0, &job, gate) < 0)
+			return 4;
+		while (atomic_load(&users->opened) <= i)
+			(void)usleep(1000);
+		*(volatile uint8_t *)gate.data = 1;
+		if (fk_wait(client, job, FK_FOREVER) < 0 ||
+		    fk_outcome(client, job, NULL, NULL) != FK_DONE || fk_release(client, job) < 0)
+			return 5;
+		fk_free(client, gate.data);
+		if (fk_call(client, "null:add", &sum, (int64_t)i, INT64_C(1)) < 0 || sum != i + 1)
+			return 6;
+		atomic_fetch_add(&users->ended, 1);
+	}
+	(void)fk_close(client);
+	return 0;
+}
+
+/* Every other time the jobs run on, and nothing changes; else they end by themselves while forkctl
+ * waits, and the pool is replaced. */
+START_TEST(a_module_is_loaded_100_times_while_three_users_have_long_jobs)
+{
+	static const char *const load[] = { "forkctl",	       "modules", "load",
+					    "--timeout=1000s", NULL,	  NULL };
+	struct users *users = daemon_share(sizeof(*users));
+	const char *argv[ARRAY_SIZE(load)];
+	char text[1024], running[32];
+	pid_t pids[USERS];
+
+	memcpy(argv, load, sizeof(argv));
+	argv[4] = built("daemon/modules/.libs/sort.so");
+	prepare();
+	start("workers = 3\n");
+	for (uint32_t i = 0; i < USERS; i++) {
+		pids[i] = daemon_fork(65533u - i);
+		if (pids[i] == 0)
+			_exit(user_run(users, LOADS / 2));
+	}
+	(void)snprintf(running, sizeof(running), "%u jobs of %u users still run", USERS,
+		       geteuid() == 0 ? USERS : 1);
+	for (uint32_t i = 0; i < LOADS / 2; i++) {
+		pid_t pool = daemon_pool(&d), waits;
+
+		DAEMON_AWAIT(jobs_running(&d, "crash:hold") == USERS);
+		ck_assert_int_eq(daemon_ctl(&d, text, sizeof(text), "modules", "load",
+					    "--timeout=1ms", argv[4], NULL),
+				 1);
+		ck_assert_msg(strstr(text, running) && strstr(text, "is as it was"), "%s", text);
+		ck_assert_int_eq(daemon_pool(&d), pool);
+		waits = daemon_spawn(&d, "load", argv);
+		DAEMON_AWAIT(daemon_count_lines(&d, "no job is started any more", "") ==
+			     2 * (i + 1));
+		atomic_store(&users->opened, i + 1);
+		ck_assert_int_eq(daemon_reap(waits), 0);
+		ck_assert_int_ne(daemon_pool(&d), pool);
+		DAEMON_AWAIT(atomic_load(&users->ended) >= USERS * (i + 1));
+	}
+	for (uint32_t i = 0; i < USERS; i++)
+		ck_assert_int_eq(daemon_reap(pids[i]), 0);
+	ck_assert_uint_eq(atomic_load(&d.board->manager.pool_generation), 1 + LOADS / 2);
+	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 0);
+	jobs_end(&d, c);
+}
+END_TEST
+
 CHECK_MAIN("reload_modules", modules_come_when_what_runs_has_ended_and_what_is_queued_waits,
 	   a_task_that_is_another_now_has_to_be_asked_for_again,
 	   a_job_that_waits_for_a_task_that_is_another_now_fails,
@@ -341,4 +432,5 @@ CHECK_MAIN("reload_modules", modules_come_when_what_runs_has_ended_and_what_is_q
 	   a_module_that_was_left_out_is_tried_again,
 	   a_pool_that_has_left_out_more_than_the_trial_is_no_success,
 	   a_pool_that_dies_before_its_end_makes_room_too,
-	   forkctl_brings_a_module_or_takes_it_away_and_undoes_what_is_refused)
+	   forkctl_brings_a_module_or_takes_it_away_and_undoes_what_is_refused,
+	   a_module_is_loaded_100_times_while_three_users_have_long_jobs)
