@@ -55,7 +55,8 @@
 #include "daemon/symbols.h"
 #include "shm/signature.h"
 
-#define MODULE_TRIES 3u /* more, where something is short */
+#define MODULE_HASHED 16384u /* blocks of 4 KiB */
+#define MODULE_TRIES  3u     /* more, where something is short */
 static const struct timespec module_pause = { .tv_nsec = 20 * NSEC_PER_MSEC };
 
 /* Why others could change it, or NULL. */
@@ -613,8 +614,27 @@ static int module_open_patiently(const char *path, const struct fk_module **ret_
 	return r;
 }
 
-/* Counts a file in: which one it is, and when it was changed. */
-static void modules_count(struct modules *modules, const char *name, const struct stat *st)
+/* A hash of what a file contains: of its first MODULE_HASHED blocks. */
+static uint64_t module_hash(const char *path)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	uint64_t block[512] = { 0 }, hash = 0;
+	ssize_t n;
+
+	for (uint32_t i = 0; fd >= 0 && i < MODULE_HASHED; i++) {
+		n = read(fd, block, sizeof(block));
+		for (ssize_t at = 0; at < n; at += 8)
+			hash = (hash ^ block[at / 8]) * UINT64_C(0x100000001b3) + (hash >> 29);
+		if (n <= 0)
+			break;
+	}
+	return hash;
+}
+
+/* Counts a file in: which one it is, and what is in it. Not st_ctim: a rename changes it, there and
+ * back, as forkctl does with a module that is refused. */
+static void modules_count(struct modules *modules, const char *path, const char *name,
+			  const struct stat *st)
 {
 	const uint64_t numbers[] = {
 		st->st_dev,
@@ -622,8 +642,9 @@ static void modules_count(struct modules *modules, const char *name, const struc
 		(uint64_t)st->st_size,
 		(uint64_t)st->st_mtim.tv_sec,
 		(uint64_t)st->st_mtim.tv_nsec,
-		(uint64_t)st->st_ctim.tv_sec,
-		(uint64_t)st->st_ctim.tv_nsec,
+		st->st_mode,
+		st->st_uid,
+		S_ISREG(st->st_mode) ? module_hash(path) : 0,
 	};
 	char text[ARRAY_SIZE(numbers) * 17 + 17] = "";
 	size_t n = 0;
@@ -745,7 +766,7 @@ static bool modules_load_one(struct modules *modules, struct board *board, const
 			module_show(board, module, name, modules->n_tasks - before);
 	}
 	modules->n_left_out += r < 0;
-	modules_count(modules, name, &st);
+	modules_count(modules, path, name, &st);
 	return loaded;
 }
 

@@ -313,6 +313,8 @@ START_TEST(forkctl_brings_a_module_or_takes_it_away_and_undoes_what_is_refused)
 	ck_assert_uint_eq(n_files(), 4);
 	ck_assert_int_eq(daemon_pool(&d), pool);
 	reload(0, "no option has changed");
+	/* Nor does the next reload take the file that was brought back for another one. */
+	ck_assert_int_eq(daemon_pool(&d), pool);
 	ck_assert_int_eq(fk_task_find(c, "null:add", &task), 0);
 	ck_assert_str_eq(fk_task_signature(task), "a:i64, b:i64, c:i64 -> i64");
 	/* By its name, or by its file's. */
