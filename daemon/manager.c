@@ -82,6 +82,11 @@ static void manager_on_reload(struct session_table *table, uint32_t pid, uint32_
 	manager_reload(container_of(table, struct manager, sessions), why, terms, ret_number);
 }
 
+static void manager_on_reload_left(struct session_table *table)
+{
+	manager_reload_left(container_of(table, struct manager, sessions));
+}
+
 /* A uid that comes back has another tenant. */
 static void manager_on_tenant(struct tenants *tenants, uint32_t index)
 {
@@ -252,6 +257,7 @@ static int manager_init(struct manager *m)
 		.set = manager_on_set,
 		.lift = manager_on_lift,
 		.reload = manager_on_reload,
+		.reload_left = manager_on_reload_left,
 		.changed = manager_on_changed,
 		.refusals = LOG_LIMIT_INIT,
 		.offences = LOG_LIMIT_INIT,

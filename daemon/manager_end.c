@@ -137,7 +137,10 @@ void manager_on_stop_timeout(struct loop_source *source, int result)
 void manager_on_signal(struct loop_source *source, int result)
 {
 	struct manager *m = container_of(source, struct manager, signal_source);
-	const struct reload_terms terms = { .limit_ns = m->options->stop_timeout };
+	const struct reload_terms terms = {
+		.limit_ns = m->options->stop_timeout,
+		.unasked = true,
+	};
 	struct signalfd_siginfo info;
 	uint64_t number;
 

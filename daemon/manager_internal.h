@@ -118,6 +118,8 @@ void manager_reload_ready(struct manager *m);
 void manager_reload_heard(struct manager *m);
 /* The pool has ended, and nobody was told yet. */
 void manager_reload_died(struct manager *m);
+/* A connection that waited for a reload has ended. */
+void manager_reload_left(struct manager *m);
 /* RENEWING: the time for running jobs is over. */
 void manager_reload_late(struct manager *m);
 /* None goes on: forkd ends. Whoever waits is told why. */

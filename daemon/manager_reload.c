@@ -41,7 +41,9 @@
  *       of them.
  *   I4. Jobs: queued jobs stay queued. Running jobs have the time of the terms to end. If some
  *       still run then, either all of them continue, and so do the queued ones, in the same pool;
- *       or, with force, they are LOST, or run again if they are idempotent, and none is blamed. A
+ *       or, with force, they are LOST, or run again if they are idempotent, and none is blamed.
+ *       They continue as well when no forkctl waits for the reload any more, unless a signal
+ *       asked for it: an interrupted command holds no job back. A
  *       task keeps its place on the board as long as its name and signature are the same
  *       (module.c), so queued jobs and clients that know the task continue with the new one.
  *   I5. When a reload is reported as over no job begins by the old settings: the pool has heard the
@@ -100,6 +102,7 @@ static void reload_join(struct reload_terms *terms, const struct reload_terms *o
 {
 	terms->limit_ns = max(terms->limit_ns, other->limit_ns);
 	terms->force |= other->force;
+	terms->unasked |= other->unasked;
 }
 
 /* What has changed is in force from here on. */
@@ -151,17 +154,13 @@ static void reload_renew(struct manager *m)
 	poolproc_send(&m->pool, &halt, -1);
 }
 
-/* Jobs run for longer than the reload waits: all of them continue (I4, I6). */
-static void reload_resume(struct manager *m, uint32_t n_jobs, uint32_t n_users)
+/* Jobs run for longer than the reload waits: all of them continue (I4, I6). r->text says why. */
+static void reload_resume(struct manager *m)
 {
 	const struct proto_pool resume = { .head = { PROTO_MAGIC, PROTO_POOL_RESUME } };
 	struct reload *r = &m->reload;
 
-	(void)snprintf(r->text, sizeof(r->text),
-		       "nothing changes: after %.6g s %" PRIu32 " jobs of %" PRIu32
-		       " users still run: forkctl's --timeout waits longer for them, --force ends "
-		       "them",
-		       (double)r->terms.limit_ns / (double)NSEC_PER_SEC, n_jobs, n_users);
+	loop_forget(&m->loop, &m->stop_source);
 	poolproc_send(&m->pool, &resume, -1);
 	r->resuming = true;
 	reload_tell(m, -EBUSY);
@@ -179,7 +178,12 @@ void manager_reload_late(struct manager *m)
 		return;
 	}
 	if (!r->terms.force) {
-		reload_resume(m, n_jobs, n_users);
+		(void)snprintf(r->text, sizeof(r->text),
+			       "nothing changes: after %.6g s %" PRIu32 " jobs of %" PRIu32
+			       " users still run: forkctl's --timeout waits longer for them, "
+			       "--force ends them",
+			       (double)r->terms.limit_ns / (double)NSEC_PER_SEC, n_jobs, n_users);
+		reload_resume(m);
 		return;
 	}
 	log_notice("reload: %" PRIu32 " jobs of %" PRIu32
@@ -188,6 +192,19 @@ void manager_reload_late(struct manager *m)
 	r->n_ended = n_jobs;
 	r->killed = true;
 	poolproc_kill(&m->pool);
+}
+
+void manager_reload_left(struct manager *m)
+{
+	struct reload *r = &m->reload;
+
+	/* While its pool starts there is nothing to resume. */
+	if (r->state != RELOAD_RENEWING || m->pool.state != POOLPROC_READY || r->killed ||
+	    r->terms.unasked || session_awaits_reload(&m->sessions, r->begun))
+		return;
+	(void)snprintf(r->text, sizeof(r->text),
+		       "nothing changes: forkctl has ended while it waited for running jobs");
+	reload_resume(m);
 }
 
 /* Is another pool to have what the trial has found? What this one has left out may be whole now

@@ -347,6 +347,14 @@ void session_reloaded(struct session_table *table, uint64_t number, int code, co
 	}
 }
 
+bool session_awaits_reload(const struct session_table *table, uint64_t number)
+{
+	for (const struct session *s = table->greeting; s; s = s->next)
+		if (s->reload && s->reload <= number)
+			return true;
+	return false;
+}
+
 /* A request to the manager: no slot is needed. */
 static void session_control(struct session *s, struct proto_set *request)
 {

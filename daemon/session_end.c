@@ -40,6 +40,8 @@ void session_free(struct session *s)
 	session_leave_greeting(s);
 	if (s->traces)
 		session_trace_left(s->table);
+	if (s->reload)
+		s->table->reload_left(s->table);
 	store_forget(&s->put);
 	if (s->slot != SESSION_SLOT_NONE)
 		tenants_detach(&s->table->tenants, s->tenant);

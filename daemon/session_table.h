@@ -26,7 +26,8 @@ struct session;
  * All zero: not at all, and nothing changes. */
 struct reload_terms {
 	uint64_t limit_ns;
-	bool force; /* they are ended; otherwise nothing changes */
+	bool force;   /* they are ended; otherwise nothing changes */
+	bool unasked; /* by a signal: it continues although no connection waits for it */
 };
 
 struct session_table {
@@ -58,6 +59,8 @@ struct session_table {
 	 * this number, or a later one; it may be called before this has returned. */
 	void (*reload)(struct session_table *table, uint32_t pid, uint32_t uid,
 		       const struct reload_terms *terms, uint64_t *ret_number);
+	/* called when a connection that waits for a reload has ended, answered or not */
+	void (*reload_left)(struct session_table *table);
 	/* called when the number of connections has changed */
 	void (*changed)(struct session_table *table);
 

@@ -168,6 +168,29 @@ START_TEST(what_does_not_end_in_time_continues_and_nothing_changes)
 }
 END_TEST
 
+START_TEST(a_reload_that_is_interrupted_holds_no_job_back)
+{
+	fk_job held, queued;
+	volatile uint8_t *gate;
+	pid_t pool, waits;
+
+	prepare();
+	held = start_held(&gate);
+	pool = daemon_pool(&d);
+	put(SHIPPED("sort"));
+	waits = reload_waits();
+	queued = jobs_submit(c, "null:add", 0, 1, 2);
+	daemon_kill_client(waits);
+	DAEMON_AWAIT(daemon_logged(&d, "nothing changes: forkctl has ended", "reload"));
+	*gate = 1;
+	ck_assert_int_eq(jobs_outcome(c, held, NULL), FK_DONE);
+	jobs_see(c, queued, 3);
+	ck_assert_int_eq(daemon_pool(&d), pool);
+	reload(0, "another pool has other modules");
+	jobs_end(&d, c);
+}
+END_TEST
+
 START_TEST(with_force_what_does_not_end_in_time_is_LOST_or_runs_again_and_nobody_is_blamed)
 {
 	volatile uint8_t *gates[2];
@@ -478,6 +501,7 @@ CHECK_MAIN("reload", what_can_change_does_and_the_rest_is_named,
 	   who_is_in_stays_and_may_call_what_the_new_list_says,
 	   what_is_wrong_is_said_and_nothing_changes,
 	   what_does_not_end_in_time_continues_and_nothing_changes,
+	   a_reload_that_is_interrupted_holds_no_job_back,
 	   with_force_what_does_not_end_in_time_is_LOST_or_runs_again_and_nobody_is_blamed,
 	   what_hangs_already_is_seen_by_a_limit_that_comes,
 	   it_is_over_when_the_pool_has_heard_or_has_ended, who_is_gone_is_not_judged,
