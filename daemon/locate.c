@@ -12,7 +12,7 @@
  *   base to the newest one, as strand_part_chain() does, but nothing is written. Fine-grained tasks
  *   do not say which frame is the newest one. But each task has functions of its own, NAME__framed
  *   and the like. The newest function of that kind on the C stack says which task runs, unless
- *   - a first block runs, which is inlined into the parent's function, or
+ *   - a first block runs, which may be inlined into the parent's function, or
  *   - the walk has come by that task: then the compiler has inlined its child.
  *   A module without .symtab has no such names, and a fine-grained child that is inlined into its
  *   parent is taken for the parent.
@@ -201,7 +201,7 @@ static bool locate_ascend(const struct worker *w, struct locate_frame *f)
 
 struct locate_newest {
 	const struct fk_task *task; /* NULL: not known */
-	bool in_first_block;	    /* which has no function of its own */
+	bool in_first_block;	    /* which may have no function of its own */
 	bool passed;		    /* an older frame is of a task with the function's name */
 };
 
