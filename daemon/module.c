@@ -310,8 +310,8 @@ static const char *module_wrong(const struct fk_export *export)
 {
 	const struct fk_task *task = export->task;
 
-	if (!module_is_line(export->signature))
-		return "has no signature of one line: give it one, such as \"n:i64 -> i64\"";
+	if (!export->args || !export->results)
+		return "has no list of arguments or of results: export it with FK_EXPORT()";
 	if (!module_is_line(export->help))
 		return "has no help of one line: give it one";
 	if (!export->enter || !task || !task->name || !task->resume || !task->describe)
@@ -323,6 +323,57 @@ static const char *module_wrong(const struct fk_export *export)
 		return "has flags that this forkd does not know: build it with this forkd's "
 		       "headers";
 	return NULL;
+}
+
+_Static_assert(FK_NAME_LETTERS + sizeof(":") + FK_NAME_LETTERS ==
+			       sizeof(((struct module_task *)NULL)->name) &&
+		       FK_SIGNATURE_LETTERS + 1 == sizeof(((struct module_task *)NULL)->text) &&
+		       FK_ITEM_LETTERS + 1 == SIGNATURE_NAME,
+	       "task.h refuses what the board has no room for");
+
+/* Appends arguments or results to a signature. False: there is no room. */
+static bool module_append(char *text, size_t size, const struct fk_item *item)
+{
+	for (const char *comma = ""; item->type; item++, comma = ", ") {
+		size_t n = strlen(text);
+
+		if (snprintf(text + n, size - n, "%s%s%s%s", comma, item->name ? item->name : "",
+			     item->name ? ":" : "", item->type) >= (int)(size - n))
+			return false;
+	}
+	return true;
+}
+
+/* Writes a task's signature as clients see it, and parses it. Returns 0 or a negative errno, with
+ * one line in ret_error. */
+static int module_sign(struct module_task *task, char *ret_error, uint64_t size)
+{
+	const struct fk_export *export = task->export;
+	const char *arrow = export->args->type ? " -> " : "-> ", *at;
+	const size_t room = sizeof(task->text);
+	char *text = task->text;
+	int r;
+
+	if (!module_append(text, room, export->args) || strlen(text) + strlen(arrow) >= room ||
+	    !module_append(strcat(text, arrow), room, export->results)) {
+		snprintf(ret_error, size,
+			 "task %s: its signature has more than %zu letters: make the names of "
+			 "arguments and results shorter",
+			 export->name, room - 1);
+		return -ENAMETOOLONG;
+	}
+	if (!module_is_line(text)) {
+		snprintf(ret_error, size,
+			 "task %s: its signature is not one line of text: export it with "
+			 "FK_EXPORT()",
+			 export->name);
+		return -EINVAL;
+	}
+	r = signature_parse(text, &task->signature, &at);
+	if (r < 0)
+		snprintf(ret_error, size, "task %s: its signature \"%s\" is wrong at \"%s\"%s",
+			 export->name, text, at, r == -E2BIG ? ": too many, or too large" : "");
+	return r;
 }
 
 /* ------------------------------------------------------------------------ places on the board */
@@ -378,7 +429,7 @@ static void module_enter(struct board *board, uint32_t place, const struct modul
 	uint32_t flags = export->flags & FK_EXPORT_CHANGING_BUFFERS ? TASK_CHANGING_BUFFERS : 0;
 
 	strcpy(new.name, task->name);
-	strcpy(new.signature, export->signature);
+	memcpy(new.signature, task->text, sizeof(new.signature));
 	snprintf(new.help, sizeof(new.help), "%s", export->help);
 	/* Relaxed throughout: a new one is counted below; who copies one that changes compares the
 	 * hash with what it has copied (client.c, I4). */
@@ -457,38 +508,31 @@ static int module_add(struct modules *modules, const struct fk_module *module,
 		      const struct fk_export *export, char *ret_error, uint64_t size)
 {
 	struct module_task task = { .export = export };
-	const size_t letters = sizeof(((struct board_task *)NULL)->signature);
 	const char *wrong = module_wrong(export);
-	const char *at = NULL;
 	int r;
 
 	if (wrong) {
 		snprintf(ret_error, size, "task %s %s", export->name, wrong);
 		return -EINVAL;
 	}
-	r = signature_parse(export->signature, &task.signature, &at);
-	if (r < 0) {
-		snprintf(ret_error, size, "task %s: its signature \"%s\" is wrong at \"%s\"%s",
-			 export->name, export->signature, at ? at : "",
-			 r == -E2BIG ? ": too many, or too large" : "");
+	r = module_sign(&task, ret_error, size);
+	if (r < 0)
 		return r;
-	}
 	if (task.signature.args_size != export->args_size ||
 	    task.signature.results_size != export->result_size) {
 		snprintf(ret_error, size,
 			 "task %s: its signature \"%s\" means %u bytes of arguments and %u of "
-			 "results, its C type has %u and %u: make them agree",
-			 export->name, export->signature, task.signature.args_size,
+			 "results, its C type has %u and %u: export it with FK_EXPORT()",
+			 export->name, task.text, task.signature.args_size,
 			 task.signature.results_size, export->args_size, export->result_size);
 		return -EINVAL;
 	}
 	if (snprintf(task.name, sizeof(task.name), "%s:%s", module->name, export->name) >=
-		    (int)sizeof(task.name) ||
-	    strlen(export->signature) >= letters) {
+	    (int)sizeof(task.name)) {
 		snprintf(ret_error, size,
-			 "task %s: its name and the module's have more than %zu letters, or its "
-			 "signature more than %zu: make them shorter",
-			 export->name, sizeof(task.name) - 2, letters - 1);
+			 "task %s: its name and the module's have more than %zu letters: make them "
+			 "shorter",
+			 export->name, sizeof(task.name) - 2);
 		return -ENAMETOOLONG;
 	}
 	for (uint32_t i = 0; i < modules->n_tasks; i++)
@@ -506,7 +550,7 @@ static int module_add(struct modules *modules, const struct fk_module *module,
 			 export->name, LIMIT_TASKS);
 		return -ENOSPC;
 	}
-	task.hash = signature_hash(task.name, export->signature);
+	task.hash = signature_hash(task.name, task.text);
 	modules->tasks[modules->n_tasks++] = task;
 	return 0;
 }

@@ -20,7 +20,9 @@ struct module_task {
 	const struct fk_export *export;
 	struct signature signature;
 	uint64_t hash;
-	char name[64]; /* MODULE:TASK, as on the board, where tasks can write */
+	/* MODULE:TASK and the signature, as on the board, where tasks can write. */
+	char name[sizeof(((struct board_task *)NULL)->name)];
+	char text[sizeof(((struct board_task *)NULL)->signature)];
 };
 
 struct modules {

@@ -28,10 +28,10 @@ static const struct signature_item *record_item(const struct record *record, uin
 	return &record->task->signature.args[i];
 }
 
-/* A reference among the arguments: a struct job_ref until it is resolved. */
-static struct fk_buf *record_buf(struct record *record, uint32_t i)
+/* A reference among the arguments, of whichever type: a struct job_ref until it is resolved. */
+static struct fk_iobuf *record_buf(struct record *record, uint32_t i)
 {
-	return (struct fk_buf *)((char *)record->args + record_item(record, i)->offset);
+	return (struct fk_iobuf *)((char *)record->args + record_item(record, i)->offset);
 }
 
 /* A string always is: it ends with a NUL, which the client could write over. */
@@ -91,7 +91,7 @@ static int record_resolve(struct record *record, const struct registry_client *c
 
 	for (uint32_t i = 0; i < record->task->signature.n_args; i++) {
 		uint8_t type = record_item(record, i)->type;
-		struct fk_buf *buf = record_buf(record, i);
+		struct fk_iobuf *buf = record_buf(record, i);
 		struct job_ref ref;
 		void *data;
 
@@ -102,7 +102,7 @@ static int record_resolve(struct record *record, const struct registry_client *c
 				   type == SIGNATURE_STR ? 1 : 8);
 		if (!data)
 			return -EFAULT;
-		*buf = (struct fk_buf){ .data = data, .size = ref.size };
+		*buf = (struct fk_iobuf){ .data = data, .size = ref.size };
 		/* Twelve of LIMIT_HEAP at most. */
 		if (record_is_copied(record, i))
 			size += record_space(record, i, ref.size);
@@ -116,7 +116,7 @@ static void record_copy_in(struct record *record)
 	char *at = record->copies;
 
 	for (uint32_t i = 0; i < record->task->signature.n_args; i++) {
-		struct fk_buf *buf = record_buf(record, i);
+		struct fk_iobuf *buf = record_buf(record, i);
 		uint64_t length, space;
 
 		if (!record_is_copied(record, i))
@@ -175,7 +175,7 @@ bool record_has_changes(const struct record *record)
 void record_write_back(struct record *record)
 {
 	for (uint32_t i = 0; i < record->task->signature.n_args; i++) {
-		const struct fk_buf *buf = record_buf(record, i);
+		const struct fk_iobuf *buf = record_buf(record, i);
 
 		if (!record_is_written_back(record, i))
 			continue;

@@ -75,7 +75,7 @@ static inline uint64_t random_next(void)
 		FK_RETURN(0);                                                                      \
 	}                                                                                          \
 	FK_END(NAME)                                                                               \
-	FK_EXPORT(NAME, "unused:i64 -> i64", 0, "A test")
+	FK_EXPORT(NAME, 0, "A test")
 
 #define JOB(NAME, type, result, task, ...)                                                         \
 	FK_TASK(int64_t, NAME, (int64_t, unused), type value;)                                     \
@@ -86,7 +86,7 @@ static inline uint64_t random_next(void)
 		FK_RETURN(0);                                                                      \
 	}                                                                                          \
 	FK_END(NAME)                                                                               \
-	FK_EXPORT(NAME, "unused:i64 -> i64", 0, "A test")
+	FK_EXPORT(NAME, 0, "A test")
 
 #define run(NAME) rig_call(&rig, "algorithm:" #NAME, 0)
 

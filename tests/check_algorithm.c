@@ -62,7 +62,7 @@ FK_NO_LEAF(invoking)
 		  self->x[6]);
 }
 FK_END(invoking)
-FK_EXPORT(invoking, "n:i64 -> i64", 0, "A test")
+FK_EXPORT(invoking, 0, "A test")
 
 START_TEST(invoke_runs_every_task_and_waits_for_all)
 {
@@ -113,7 +113,7 @@ static void taken(const char *text)
 #define USE(task, ...)                                                                             \
 	"FK_TASK(int64_t, use, (int64_t, n), double d; int i;)\nFK_NO_LEAF(use) { " task           \
 	"(" __VA_ARGS__ "); FK_RETURN(0); } FK_END(use) "                                          \
-	"FK_EXPORT(use, \"n:i64 -> i64\", 0, \"A task\")"
+	"FK_EXPORT(use, 0, \"A task\")"
 
 START_TEST(what_is_right_compiles_without_a_word)
 {
@@ -126,7 +126,7 @@ START_TEST(what_is_right_compiles_without_a_word)
 	      "FK_NO_LEAF(total)\n{\n"
 	      "FK_CALL(sum, sum, self->data.data, self->data.size / 8, 0);\n"
 	      "FK_RETURN(self->sum);\n}\nFK_END(total)\n"
-	      "FK_EXPORT(total, \"data:buf -> f64\", 0, \"The sum\")");
+	      "FK_EXPORT(total, 0, \"The sum\")");
 	taken(STEP "FK_SCAN(f, double, double, 0, step, fk_add_f64)\n" USE("FK_CALL",
 									   "d, f, 0, 0, 0, 0"));
 	taken(LESS "FK_SORT(f, int, less)\n" USE("FK_CALL_VOID", "f, 0, 0, 0, 0"));

@@ -98,7 +98,7 @@ FK_FIBER_TASK(int64_t, handed, (int64_t, n))
 	}
 	return passed;
 }
-FK_EXPORT(handed, "n:i64 -> i64", 0, "Sections that one outside of them ends")
+FK_EXPORT(handed, 0, "Sections that one outside of them ends")
 
 FK_FIBER_TASK(int64_t, gated, (int64_t, n))
 {
@@ -110,7 +110,7 @@ FK_FIBER_TASK(int64_t, gated, (int64_t, n))
 	(void)fk_counter_wait(&all, 0);
 	return passed;
 }
-FK_EXPORT(gated, "n:i64 -> i64", 0, "Fibers that read from a pipe each")
+FK_EXPORT(gated, 0, "Fibers that read from a pipe each")
 
 static void passes_twice(void *arg)
 {
@@ -131,7 +131,7 @@ FK_FIBER_TASK(int64_t, gated_again, (int64_t, n))
 	(void)fk_counter_wait(&all, 0);
 	return n;
 }
-FK_EXPORT(gated_again, "n:i64 -> i64", 0, "The same, when all have been in a section before")
+FK_EXPORT(gated_again, 0, "The same, when all have been in a section before")
 
 static void adds_in_section(void *arg)
 {
@@ -189,7 +189,7 @@ FK_FIBER_TASK(int64_t, errors_noted, (int64_t, n))
 	atomic_store(&errors_line, errors());
 	return n;
 }
-FK_EXPORT(errors_noted, "n:i64 -> i64", 0, "Notes the line of what is not as it should be, or 0")
+FK_EXPORT(errors_noted, 0, "Notes the line of what is not as it should be, or 0")
 
 FK_TASK(int64_t, no_fiber, (int64_t, n))
 {
@@ -198,7 +198,7 @@ FK_TASK(int64_t, no_fiber, (int64_t, n))
 }
 FK_NO_BODY(no_fiber)
 FK_END(no_fiber)
-FK_EXPORT(no_fiber, "n:i64 -> i64", 0, "1 if a frame can do what only fibers can")
+FK_EXPORT(no_fiber, 0, "1 if a frame can do what only fibers can")
 
 static void ends_data(void *value)
 {
@@ -225,7 +225,7 @@ FK_FIBER_TASK(int64_t, open, (int64_t, n))
 	(void)fk_fiber_block_begin();
 	return n;
 }
-FK_EXPORT(open, "n:i64 -> i64", 0, "Fibers that end within sections, this one too")
+FK_EXPORT(open, 0, "Fibers that end within sections, this one too")
 
 FK_FIBER_TASK(int64_t, until_over, (int64_t, n))
 {
@@ -238,7 +238,7 @@ FK_FIBER_TASK(int64_t, until_over, (int64_t, n))
 		atomic_fetch_add(&cut, 1);
 	return n;
 }
-FK_EXPORT(until_over, "n:i64 -> i64", 0, "A section that lasts as long as the job")
+FK_EXPORT(until_over, 0, "A section that lasts as long as the job")
 
 struct bench {
 	int64_t rounds;
@@ -292,7 +292,7 @@ FK_FIBER_TASK(int64_t, back_forth, (int64_t, n))
 	(void)fk_counter_wait(&all, 0);
 	return bench.sum;
 }
-FK_EXPORT(back_forth, "n:i64 -> i64", 0, "Sections and waits of so many fibers")
+FK_EXPORT(back_forth, 0, "Sections and waits of so many fibers")
 
 FK_TASK(int64_t, both, (int64_t, n), int64_t x; int64_t y;)
 FK_NO_LEAF(both)
@@ -303,7 +303,7 @@ FK_NO_LEAF(both)
 	FK_RETURN(self->x + self->y);
 }
 FK_END(both)
-FK_EXPORT(both, "n:i64 -> i64", 0, "The same beside frames")
+FK_EXPORT(both, 0, "The same beside frames")
 
 FK_FIBER_TASK(int64_t, scarce, (int64_t, n))
 {
@@ -325,7 +325,7 @@ FK_FIBER_TASK(int64_t, scarce, (int64_t, n))
 	FAILS(passed, n);
 	return 0;
 }
-FK_EXPORT(scarce, "n:i64 -> i64", 0, "The line of what is not as it should be, or 0")
+FK_EXPORT(scarce, 0, "The line of what is not as it should be, or 0")
 
 static uint64_t cpu_ns(void)
 {
@@ -347,7 +347,7 @@ FK_FIBER_TASK(int64_t, burns, (int64_t, n))
 	atomic_store(&burnt, now - began);
 	return fk_fiber_block_end();
 }
-FK_EXPORT(burns, "n:i64 -> i64", 0, "Uses so much CPU time in a section")
+FK_EXPORT(burns, 0, "Uses so much CPU time in a section")
 
 FK_MODULE(t, "What check_fiber_block runs")
 

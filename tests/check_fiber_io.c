@@ -78,7 +78,7 @@ FK_FIBER_TASK(int64_t, at_once, (int64_t, n))
 	FAILS(fk_fiber_write(b[1], text, 1, FK_NEVER), -EPIPE);
 	return 0;
 }
-FK_EXPORT(at_once, "n:i64 -> i64", 0, "The line of what is not as it should be, or 0")
+FK_EXPORT(at_once, 0, "The line of what is not as it should be, or 0")
 
 static void writes_later(void *arg)
 {
@@ -131,7 +131,7 @@ FK_FIBER_TASK(int64_t, waits, (int64_t, n))
 	FAILS(fk_counter_wait(&all, 0), 0);
 	return 0;
 }
-FK_EXPORT(waits, "n:i64 -> i64", 0, "The line of what is not as it should be, or 0")
+FK_EXPORT(waits, 0, "The line of what is not as it should be, or 0")
 
 /* Reads n bytes from a, of which each is there or comes, and writes as many to b. */
 FK_FIBER_TASK(int64_t, copies, (int64_t, n))
@@ -145,7 +145,7 @@ FK_FIBER_TASK(int64_t, copies, (int64_t, n))
 	}
 	return 0;
 }
-FK_EXPORT(copies, "n:i64 -> i64", 0, "The line of what is not as it should be, or 0")
+FK_EXPORT(copies, 0, "The line of what is not as it should be, or 0")
 
 /* What is polled for is there then. */
 FK_FIBER_TASK(int64_t, polls, (int64_t, n))
@@ -159,7 +159,7 @@ FK_FIBER_TASK(int64_t, polls, (int64_t, n))
 	}
 	return 0;
 }
-FK_EXPORT(polls, "n:i64 -> i64", 0, "The line of what is not as it should be, or 0")
+FK_EXPORT(polls, 0, "The line of what is not as it should be, or 0")
 
 static void meets(void *arg)
 {
@@ -181,7 +181,7 @@ FK_FIBER_TASK(int64_t, meeting, (int64_t, n))
 	FAILS(fk_counter_wait(&all, 0), 0);
 	return n;
 }
-FK_EXPORT(meeting, "n:i64 -> i64", 0, "The line of what is not as it should be, or n")
+FK_EXPORT(meeting, 0, "The line of what is not as it should be, or n")
 
 static void reads_one(void *arg)
 {
@@ -206,7 +206,7 @@ FK_FIBER_TASK(int64_t, calls, (int64_t, n))
 	FAILS(fk_counter_wait(&all, 0), 0);
 	return n;
 }
-FK_EXPORT(calls, "n:i64 -> i64", 0, "The line of what is not as it should be, or n")
+FK_EXPORT(calls, 0, "The line of what is not as it should be, or n")
 
 FK_FIBER_TASK(int64_t, files, (int64_t, fd))
 {
@@ -223,7 +223,7 @@ FK_FIBER_TASK(int64_t, files, (int64_t, fd))
 	FAILS(fk_fiber_accept(-1, FK_NEVER), -EBADF);
 	return 0;
 }
-FK_EXPORT(files, "fd:i64 -> i64", 0, "The line of what is not as it should be, or 0")
+FK_EXPORT(files, 0, "The line of what is not as it should be, or 0")
 
 /* A connection for each number, which is what comes through it. */
 static void serves(void *arg)
@@ -253,7 +253,7 @@ FK_FIBER_TASK(int64_t, served, (int64_t, n))
 	FAILS(fk_fiber_accept(a[0], clock_ns() + NSEC_PER_MSEC), -ETIMEDOUT);
 	return sum;
 }
-FK_EXPORT(served, "n:i64 -> i64", 0, "Sum of what n connections have sent")
+FK_EXPORT(served, 0, "Sum of what n connections have sent")
 
 struct reader {
 	int fd;
@@ -291,7 +291,7 @@ FK_FIBER_TASK(int64_t, readers, (int64_t, n))
 	free(readers);
 	return bad ? -bad : sum;
 }
-FK_EXPORT(readers, "n:i64 -> i64", 0, "What was read through n pipes")
+FK_EXPORT(readers, 0, "What was read through n pipes")
 
 /* A frame waits for what comes through a pipe. */
 FK_FIBER_TASK(int64_t, one_number, (int64_t, i))
@@ -322,7 +322,7 @@ FK_NO_LEAF(frames)
 	FK_RETURN(self->x);
 }
 FK_END(frames)
-FK_EXPORT(frames, "n:i64 -> i64", 0, "Sum of the numbers that come through n pipes")
+FK_EXPORT(frames, 0, "Sum of the numbers that come through n pipes")
 
 static void waits_in_vain(void *arg)
 {
@@ -359,7 +359,7 @@ FK_FIBER_TASK(int64_t, vain, (int64_t, n))
 		(void)fk_fiber_spawn(waits_in_vain, (void *)(uintptr_t)i, &all);
 	return fk_counter_wait(&all, 0);
 }
-FK_EXPORT(vain, "n:i64 -> i64", 0, "Fibers that wait for what does not come")
+FK_EXPORT(vain, 0, "Fibers that wait for what does not come")
 
 static void takes_one(void *arg)
 {
@@ -380,7 +380,7 @@ FK_FIBER_TASK(int64_t, herds, (int64_t, n))
 	}
 	return fk_counter_wait(&all, 0);
 }
-FK_EXPORT(herds, "n:i64 -> i64", 0, "Fibers that read from the same two pipes")
+FK_EXPORT(herds, 0, "Fibers that read from the same two pipes")
 
 static void waits_a_moment(void *arg)
 {
@@ -403,7 +403,7 @@ FK_FIBER_TASK(int64_t, moments, (int64_t, n))
 		(void)fk_fiber_spawn(waits_a_moment, (void *)(uintptr_t)i, &all);
 	return fk_counter_wait(&all, 0);
 }
-FK_EXPORT(moments, "n:i64 -> i64", 0, "Fibers that wait a moment for what does not come")
+FK_EXPORT(moments, 0, "Fibers that wait a moment for what does not come")
 
 /* What comes at the time until which it is waited for: it is there, now or at the next call. */
 FK_FIBER_TASK(int64_t, at_that_time, (int64_t, n))
@@ -424,7 +424,7 @@ FK_FIBER_TASK(int64_t, at_that_time, (int64_t, n))
 	}
 	return got;
 }
-FK_EXPORT(at_that_time, "n:i64 -> i64", 0, "How many of n reads had their byte in time")
+FK_EXPORT(at_that_time, 0, "How many of n reads had their byte in time")
 
 FK_FIBER_TASK(int64_t, no_memory, (int64_t, n))
 {
@@ -436,7 +436,7 @@ FK_FIBER_TASK(int64_t, no_memory, (int64_t, n))
 	FAILS(fk_fiber_read(a[0], text, 1, clock_ns() + NSEC_PER_MSEC), -ETIMEDOUT);
 	return n;
 }
-FK_EXPORT(no_memory, "n:i64 -> i64", 0, "The line of what is not as it should be, or n")
+FK_EXPORT(no_memory, 0, "The line of what is not as it should be, or n")
 
 FK_FIBER_TASK(int64_t, no_ring, (int64_t, n))
 {
@@ -448,7 +448,7 @@ FK_FIBER_TASK(int64_t, no_ring, (int64_t, n))
 	FAILS(fk_fiber_read(a[0], text, 1, FK_NEVER), 1);
 	return n;
 }
-FK_EXPORT(no_ring, "n:i64 -> i64", 0, "The line of what is not as it should be, or n")
+FK_EXPORT(no_ring, 0, "The line of what is not as it should be, or n")
 
 FK_TASK(int64_t, no_fiber, (int64_t, n))
 {
@@ -462,7 +462,7 @@ FK_TASK(int64_t, no_fiber, (int64_t, n))
 }
 FK_NO_BODY(no_fiber)
 FK_END(no_fiber)
-FK_EXPORT(no_fiber, "n:i64 -> i64", 0, "1 if a frame can do what only fibers can")
+FK_EXPORT(no_fiber, 0, "1 if a frame can do what only fibers can")
 
 FK_MODULE(t, "What check_fiber_io runs")
 

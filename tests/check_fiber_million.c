@@ -53,7 +53,7 @@ FK_FIBER_TASK(int64_t, crowd, (int64_t, n))
 	(void)fk_counter_wait(&running, 0);
 	return n;
 }
-FK_EXPORT(crowd, "n:i64 -> i64", 0, "So many fibers that wait for one counter")
+FK_EXPORT(crowd, 0, "So many fibers that wait for one counter")
 FK_MODULE(m, "What check_fiber_million runs")
 
 /* Bytes of this process that are memory: of the whole pool. */

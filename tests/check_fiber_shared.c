@@ -217,7 +217,7 @@ FK_FIBER_TASK(int64_t, keepers, (int64_t, rounds))
 	free(round);
 	return wrong;
 }
-FK_EXPORT(keepers, "rounds:i64 -> wrong:i64", 0, "Fibers that keep much on their stacks")
+FK_EXPORT_RESULTS(keepers, (int64_t, wrong), 0, "Fibers that keep much on their stacks")
 
 START_TEST(what_is_on_a_shared_stack_is_there_after_each_wait)
 {
@@ -251,7 +251,7 @@ FK_FIBER_TASK(int64_t, loner, (int64_t, n))
 	(void)fk_counter_wait(&running, 0);
 	return n;
 }
-FK_EXPORT(loner, "n:i64 -> i64", 0, "Yields with one other")
+FK_EXPORT(loner, 0, "Yields with one other")
 
 START_TEST(one_that_is_alone_on_its_stack_is_never_copied)
 {
@@ -301,7 +301,7 @@ FK_FIBER_TASK(int64_t, misused, (int64_t, n))
 	(void)fk_counter_wait(&all, 0);
 	return 0;
 }
-FK_EXPORT(misused, "n:i64 -> i64", 0, "Fibers that leave things on their stacks")
+FK_EXPORT(misused, 0, "Fibers that leave things on their stacks")
 
 START_TEST(what_cannot_stand_on_a_shared_stack_is_refused)
 {
@@ -366,7 +366,7 @@ FK_FIBER_TASK(int64_t, relay, (int64_t, n))
 	(void)fk_counter_wait(&all, 0);
 	return relay.turn;
 }
-FK_EXPORT(relay, "n:i64 -> i64", 0, "Fibers of both kinds take turns")
+FK_EXPORT(relay, 0, "Fibers of both kinds take turns")
 
 START_TEST(both_kinds_take_turns)
 {
@@ -433,7 +433,7 @@ FK_FIBER_TASK(int64_t, at_gate, (int64_t, n))
 	free(begun);
 	return n;
 }
-FK_EXPORT(at_gate, "n:i64 -> i64", 0, "Fibers that wait until the test lets them go")
+FK_EXPORT(at_gate, 0, "Fibers that wait until the test lets them go")
 
 /* So many fibers wait, some of each worker. */
 static void submit_waiting(uint32_t job, int64_t n)
@@ -614,13 +614,13 @@ FK_FIBER_TASK(int64_t, short_of_memory, (int64_t, n))
 {
 	return spawn_and_wait(waits_if_it_can, n);
 }
-FK_EXPORT(short_of_memory, "n:i64 -> i64", 0, "Fibers of which some have no memory to wait with")
+FK_EXPORT(short_of_memory, 0, "Fibers of which some have no memory to wait with")
 
 FK_FIBER_TASK(int64_t, short_and_deep, (int64_t, n))
 {
 	return spawn_and_wait(waits_deep_if_it_can, n);
 }
-FK_EXPORT(short_and_deep, "n:i64 -> i64", 0, "Fibers of which most have no memory to wait with")
+FK_EXPORT(short_and_deep, 0, "Fibers of which most have no memory to wait with")
 
 START_TEST(who_has_no_memory_to_wait_with_is_told)
 {
@@ -681,7 +681,7 @@ FK_FIBER_TASK(int64_t, shrinks, (int64_t, n))
 	(void)fk_counter_wait(&all, 0);
 	return n;
 }
-FK_EXPORT(shrinks, "n:i64 -> i64", 0, "A fiber that waits with less than before, without memory")
+FK_EXPORT(shrinks, 0, "A fiber that waits with less than before, without memory")
 
 START_TEST(who_has_less_on_its_stack_than_before_needs_no_memory)
 {
@@ -714,7 +714,7 @@ FK_FIBER_TASK(int64_t, yields_in_vain, (int64_t, n))
 	(void)fk_counter_wait(&all, 0);
 	return n;
 }
-FK_EXPORT(yields_in_vain, "n:i64 -> i64", 0, "A fiber that yields, and has no memory for that")
+FK_EXPORT(yields_in_vain, 0, "A fiber that yields, and has no memory for that")
 
 START_TEST(who_has_no_memory_is_told_that_its_job_is_over)
 {

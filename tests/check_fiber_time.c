@@ -34,7 +34,7 @@ FK_FIBER_TASK(int64_t, naps, (int64_t, n))
 	}
 	return 0;
 }
-FK_EXPORT(naps, "n:i64 -> i64", 0, "Sleeps 2n times: the line of what is not as it should be, or 0")
+FK_EXPORT(naps, 0, "Sleeps 2n times: the line of what is not as it should be, or 0")
 
 static void sleeps_an_hour(void *arg)
 {
@@ -56,7 +56,7 @@ FK_FIBER_TASK(int64_t, earlier, (int64_t, n))
 	FAILS(fk_counter_wait(&all, 0), -ECANCELED);
 	return 0;
 }
-FK_EXPORT(earlier, "n:i64 -> i64", 0, "Sleeps a moment beside those that sleep long, and fails")
+FK_EXPORT(earlier, 0, "Sleeps a moment beside those that sleep long, and fails")
 
 static void naps_a_little(void *arg)
 {
@@ -78,7 +78,7 @@ FK_FIBER_TASK(int64_t, many, (int64_t, n))
 	(void)fk_counter_wait(&all, 0);
 	return done;
 }
-FK_EXPORT(many, "n:i64 -> i64", 0, "How many of n sleepers have slept as long as they wanted")
+FK_EXPORT(many, 0, "How many of n sleepers have slept as long as they wanted")
 
 FK_FIBER_TASK(int64_t, timed, (int64_t, n))
 {
@@ -104,7 +104,7 @@ FK_FIBER_TASK(int64_t, timed, (int64_t, n))
 	FAILS(fk_fiber_sleep_until(1), 0);
 	return 0;
 }
-FK_EXPORT(timed, "n:i64 -> i64", 0, "The line of what is not as it should be, or 0")
+FK_EXPORT(timed, 0, "The line of what is not as it should be, or 0")
 
 struct race {
 	struct fk_counter start, goal;
@@ -153,7 +153,7 @@ FK_FIBER_TASK(int64_t, race, (int64_t, n))
 	free(race);
 	return sum;
 }
-FK_EXPORT(race, "n:i64 -> i64", 0, "How many waits had an outcome")
+FK_EXPORT(race, 0, "How many waits had an outcome")
 
 static void waits_an_hour(void *arg)
 {
@@ -180,7 +180,7 @@ FK_FIBER_TASK(int64_t, forever, (int64_t, n))
 	}
 	return fk_counter_wait(&all, 0);
 }
-FK_EXPORT(forever, "n:i64 -> i64", 0, "3n fibers that wait for what is not to come soon")
+FK_EXPORT(forever, 0, "3n fibers that wait for what is not to come soon")
 
 FK_FIBER_TASK(int64_t, no_memory, (int64_t, n))
 {
@@ -193,7 +193,7 @@ FK_FIBER_TASK(int64_t, no_memory, (int64_t, n))
 	FAILS(fk_fiber_sleep(NSEC_PER_MSEC), 0);
 	return n;
 }
-FK_EXPORT(no_memory, "n:i64 -> i64", 0, "The line of what is not as it should be, or n")
+FK_EXPORT(no_memory, 0, "The line of what is not as it should be, or n")
 
 FK_TASK(int64_t, no_fiber, (int64_t, n))
 {
@@ -205,7 +205,7 @@ FK_TASK(int64_t, no_fiber, (int64_t, n))
 }
 FK_NO_BODY(no_fiber)
 FK_END(no_fiber)
-FK_EXPORT(no_fiber, "n:i64 -> i64", 0, "1 if a frame can do what only fibers can")
+FK_EXPORT(no_fiber, 0, "1 if a frame can do what only fibers can")
 
 FK_MODULE(t, "What check_fiber_time runs")
 

@@ -49,8 +49,8 @@ FK_NO_LEAF(many)
 }
 FK_END(many)
 
-FK_EXPORT(order, "n:i64 -> i64", 0, "")
-FK_EXPORT(many, "n:i64 -> i64", 0, "")
+FK_EXPORT(order, 0, "")
+FK_EXPORT(many, 0, "")
 FK_MODULE(mode, "")
 
 static void kept(struct pool *pool)

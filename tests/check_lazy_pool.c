@@ -221,8 +221,8 @@ FK_BODY(meet)
 }
 FK_END(meet)
 
-FK_EXPORT(meet, "depth:i64 -> i64", 0, "needs all workers")
-FK_EXPORT(alone, "n:i64 -> i64", 0, "never forks")
+FK_EXPORT(meet, 0, "needs all workers")
+FK_EXPORT(alone, 0, "never forks")
 FK_MODULE(lazy, "test tasks")
 
 static int64_t serial_fib(int64_t n)

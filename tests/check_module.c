@@ -23,8 +23,21 @@ static struct modules *modules;
 static char error[512];
 
 static const struct fk_task good_task = { "task", resume, describe, NULL, 64 };
-static const struct fk_export good = { "task", "n:i64 -> i64", "A task", enter, &good_task, 0, 8, 8,
-				       64 };
+#define LIST(...) ((const struct fk_item[]){ __VA_ARGS__, { NULL, NULL } })
+static const struct fk_item nothing[] = { { NULL, NULL } };
+static const struct fk_item one[] = { { "n", "i64" }, { NULL, NULL } };
+static const struct fk_item unnamed[] = { { NULL, "i64" }, { NULL, NULL } };
+static const struct fk_export good = {
+	.name = "task",
+	.args = one,
+	.results = unnamed,
+	.help = "A task",
+	.enter = enter,
+	.task = &good_task,
+	.args_size = 8,
+	.result_size = 8,
+	.frame_size = 64,
+};
 
 static struct fk_export table[LIMIT_TASKS + 1];
 static struct fk_module module;
@@ -177,7 +190,6 @@ START_TEST(a_task_whose_entry_is_wrong_is_left_out)
 	static const struct fk_task *const codes[] = { NULL, &no_resume, &no_describe, &no_name };
 	static const struct fk_task *const frames[] = { &no_frame, &odd, &small, &huge };
 	static char long_name[64];
-	static char long_signature[128];
 
 	for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
 		WRONG_TASK(task, codes[i], -EINVAL,
@@ -193,23 +205,43 @@ START_TEST(a_task_whose_entry_is_wrong_is_left_out)
 	WRONG_TASK(flags, 1u << 31, -EINVAL, "task task1 has flags");
 	WRONG_TASK(help, NULL, -EINVAL, "task task1 has no help");
 	WRONG_TASK(help, "two\nlines", -EINVAL, "task task1 has no help of one line");
-	WRONG_TASK(signature, NULL, -EINVAL, "task task1 has no signature");
-	WRONG_TASK(signature, "n:i65 -> i64", -EINVAL,
+	WRONG_TASK(args, NULL, -EINVAL, "task task1 has no list of arguments");
+	WRONG_TASK(results, NULL, -EINVAL, "task task1 has no list of arguments");
+	WRONG_TASK(args, LIST({ "n", "i65" }), -EINVAL,
 		   "task task1: its signature \"n:i65 -> i64\" is wrong at \"i65 -> i64\"");
-	WRONG_TASK(signature, "i64,i64,i64,i64,i64,i64,i64,i64,i64,i64,i64,i64,i64 -> i64", -E2BIG,
-		   "too many");
-	WRONG_TASK(args_size, 16, -EINVAL, "its C type has 16 and 8: make them agree");
-	WRONG_TASK(result_size, UINT32_MAX, -EINVAL, "make them agree");
+	WRONG_TASK(args, LIST({ "n\033", "i64" }), -EINVAL,
+		   "task task1: its signature is not one line of text");
+	WRONG_TASK(results, LIST({ NULL, "buf" }), -EINVAL, "is wrong at \" buf\"");
+	WRONG_TASK(args,
+		   LIST({ NULL, "i64" }, { NULL, "i64" }, { NULL, "i64" }, { NULL, "i64" },
+			{ NULL, "i64" }, { NULL, "i64" }, { NULL, "i64" }, { NULL, "i64" },
+			{ NULL, "i64" }, { NULL, "i64" }, { NULL, "i64" }, { NULL, "i64" },
+			{ NULL, "i64" }),
+		   -E2BIG, "too many");
+	WRONG_TASK(args, nothing, -EINVAL, "means 0 bytes of arguments and 8 of results");
+	WRONG_TASK(args_size, 16, -EINVAL, "its C type has 16 and 8: export it with FK_EXPORT()");
+	WRONG_TASK(result_size, UINT32_MAX, -EINVAL, "export it with FK_EXPORT()");
 	make(N);
 	memset(long_name, 'x', sizeof(long_name) - 1);
 	table[1].name = long_name;
 	left_out(-ENAMETOOLONG, "make them shorter");
-	make(N);
-	memset(long_signature, ' ', sizeof(long_signature) - 1);
-	memcpy(long_signature, "n:i64", 5);
-	memcpy(long_signature + sizeof(long_signature) - 8, "-> i64", 7);
-	table[1].signature = long_signature;
-	left_out(-ENAMETOOLONG, "make them shorter");
+	/* A signature of 96 letters, and then one of 95. */
+	for (size_t more = 0; more < 2; more++) {
+		const char *name = "twenty_letters_in_it";
+
+		make(N);
+		table[1].args =
+			LIST({ name, "i64" }, { name, "i64" }, { &"twelve_chars"[more], "i64" });
+		table[1].args_size = 24;
+		table[1].results = LIST({ name, "i64" });
+		if (!more) {
+			left_out(-ENAMETOOLONG,
+				 "task task1: its signature has more than 95 letters");
+			continue;
+		}
+		ck_assert_int_eq(add(), 0);
+		ck_assert_uint_eq(strlen(board->tasks[1].signature), 95);
+	}
 }
 END_TEST
 
@@ -275,7 +307,7 @@ START_TEST(a_task_with_another_signature_has_another_hash_at_its_place)
 	make(N);
 	ck_assert_int_eq(add(), 0);
 	hash = board->tasks[1].hash;
-	table[1].signature = "m:i64 -> i64";
+	table[1].args = LIST({ "m", "i64" });
 	load_again(0, N);
 	ck_assert_uint_eq(board->n_tasks, N);
 	ck_assert_str_eq(at(1), "mine:task1");
@@ -380,7 +412,7 @@ START_TEST(a_file_that_is_no_module_is_refused_in_words)
 	} cases[] = {
 		{ "nowhere", "cannot open it: No such file", -ENOENT },
 		{ "broken_abi",
-		  "it was built for task ABI 3 and frames of 56 bytes, this forkd has 2 and 56: "
+		  "it was built for task ABI 4 and frames of 56 bytes, this forkd has 3 and 56: "
 		  "build it again",
 		  -EPROTO },
 		{ "broken_symbol", "it has no fk_module: put FK_MODULE(name, help)", -ENOEXEC },

@@ -75,11 +75,11 @@ FK_TASK(fk_void, gated, (), )
 FK_NO_BODY(gated)
 FK_END(gated)
 
-FK_EXPORT(gated, "-> ", 0, "Waits until the gate is open")
-FK_EXPORT(placed, "-> ", 0, "Counts whether it runs on worker 1")
-FK_EXPORT(tour, "n:i64 -> i64", 0, "Goes from worker to worker")
-FK_EXPORT(node_tour, "n:i64 -> i64", 0, "Goes from node to node")
-FK_EXPORT(hides, "-> ", 0, "Hides work behind a leaf")
+FK_EXPORT(gated, 0, "Waits until the gate is open")
+FK_EXPORT(placed, 0, "Counts whether it runs on worker 1")
+FK_EXPORT(tour, 0, "Goes from worker to worker")
+FK_EXPORT(node_tour, 0, "Goes from node to node")
+FK_EXPORT(hides, 0, "Hides work behind a leaf")
 
 /* From now on the CPUs of these workers can be used, a bit each. */
 static void choose(uint64_t usable)

@@ -196,21 +196,21 @@ static int is_leaf(uint64_t seed, int64_t depth)
 	return depth == 0 || seed % 5 == 0;
 }
 
-FK_TASK(int64_t, tree, (uint64_t, seed, int64_t, depth), int64_t x[8]; uint64_t i; uint64_t step;)
+FK_TASK(int64_t, tree, (int64_t, seed, int64_t, depth), int64_t x[8]; uint64_t i; uint64_t step;)
 {
-	tick(seed % 7);
-	if (is_leaf(seed, depth))
+	tick((uint64_t)seed % 7);
+	if (is_leaf((uint64_t)seed, depth))
 		FK_LEAF(1);
 }
 FK_BODY(tree)
 {
-	for (self->i = 0; self->i <= self->seed % 6; self->i++) {
-		self->step = mix(self->seed, self->i);
+	for (self->i = 0; self->i <= (uint64_t)self->seed % 6; self->i++) {
+		self->step = mix((uint64_t)self->seed, self->i);
 		tick(self->step % 11);
 		if (self->step >> 8 & 2)
-			FK_FORK(x[self->i], tree, self->step >> 16, self->depth - 1);
+			FK_FORK(x[self->i], tree, (int64_t)(self->step >> 16), self->depth - 1);
 		else if (self->step >> 8 & 1)
-			FK_CALL(x[self->i], tree, self->step >> 16, self->depth - 1);
+			FK_CALL(x[self->i], tree, (int64_t)(self->step >> 16), self->depth - 1);
 		else
 			FK_JOIN();
 	}
@@ -221,17 +221,17 @@ FK_BODY(tree)
 }
 FK_END(tree)
 
-FK_EXPORT(chain, "n:i64 -> i64", 0, "")
-FK_EXPORT(forked_chain, "n:i64 -> i64", 0, "")
-FK_EXPORT(leaf, "n:i64 -> i64", 0, "")
-FK_EXPORT(flat, "n:i64 -> i64", 0, "")
-FK_EXPORT(stairs, "n:i64 -> i64", 0, "")
-FK_EXPORT(fib, "n:i64 -> i64", 0, "")
-FK_EXPORT(balanced, "n:i64 -> i64", 0, "")
-FK_EXPORT(outer, "n:i64 -> i64", 0, "")
-FK_EXPORT(scopes, "n:i64 -> i64", 0, "")
-FK_EXPORT(failing, "n:i64 -> i64", 0, "")
-FK_EXPORT(tree, "seed:i64, depth:i64 -> i64", 0, "")
+FK_EXPORT(chain, 0, "")
+FK_EXPORT(forked_chain, 0, "")
+FK_EXPORT(leaf, 0, "")
+FK_EXPORT(flat, 0, "")
+FK_EXPORT(stairs, 0, "")
+FK_EXPORT(fib, 0, "")
+FK_EXPORT(balanced, 0, "")
+FK_EXPORT(outer, 0, "")
+FK_EXPORT(scopes, 0, "")
+FK_EXPORT(failing, 0, "")
+FK_EXPORT(tree, 0, "")
 FK_MODULE(profile, "")
 
 /* ---------------------------------------------------------------- running them */
@@ -489,7 +489,7 @@ FK_NO_LEAF(noisy)
 }
 FK_END(noisy)
 
-FK_EXPORT(noisy, "n:i64 -> i64", 0, "")
+FK_EXPORT(noisy, 0, "")
 
 static void prepare_repeated(struct pool *pool)
 {

@@ -39,13 +39,13 @@ static bool in_heap(const char *at)
 	return at >= rig.heap && at < rig.heap + rig.client->heap_size;
 }
 
-static void look_at(const struct fk_buf *buf, uint32_t i)
+static void look_at(struct fk_buf buf, uint32_t i)
 {
-	const unsigned char *bytes = buf->data;
+	const unsigned char *bytes = buf.data;
 
-	look(buf->size == refs[i].size && buf->data && !in_heap(buf->data));
-	look((uintptr_t)buf->data % 16 == 0);
-	for (uint64_t k = 0; k < buf->size; k++)
+	look(buf.size == refs[i].size && buf.data && !in_heap(buf.data));
+	look((uintptr_t)buf.data % 16 == 0);
+	for (uint64_t k = 0; k < buf.size; k++)
 		if (bytes[k] != pattern(refs[i].offset + k)) {
 			look(false);
 			return;
@@ -54,16 +54,16 @@ static void look_at(const struct fk_buf *buf, uint32_t i)
 
 /* Looks at the copies, and at the account of job 0; then inverts the last, and may fail. Its frame
  * goes from one worker to another where forks are stolen. */
-FK_TASK(int64_t, looks, (struct fk_buf, text, struct fk_buf, data, struct fk_buf, more, int64_t, n),
-	int64_t held;
+FK_TASK(int64_t, looks,
+	(struct fk_str, text, struct fk_buf, data, struct fk_iobuf, more, int64_t, n), int64_t held;
 	int64_t x;)
 FK_NO_LEAF(looks)
 {
 	self->held = (int64_t)atomic_load(&rig.pool->stack_bytes[0]);
-	look_at(&self->text, 0);
-	look_at(&self->data, 1);
-	look_at(&self->more, 2);
-	look(((char *)self->text.data)[self->text.size] == '\0');
+	look_at(FK_BUF(self->text), 0);
+	look_at(self->data, 1);
+	look_at(FK_BUF(self->more), 2);
+	look(self->text.data[self->text.size] == '\0');
 	FK_FORK(x, fib, 5);
 	FK_JOIN();
 	for (uint64_t k = 0; k < self->more.size; k++)
@@ -72,13 +72,13 @@ FK_NO_LEAF(looks)
 	FK_JOIN();
 	if (self->n)
 		FK_FAIL(99);
-	look_at(&self->text, 0);
-	look_at(&self->data, 1);
+	look_at(FK_BUF(self->text), 0);
+	look_at(self->data, 1);
 	FK_RETURN(self->held);
 }
 FK_END(looks)
 
-FK_EXPORT(looks, "text:str, data:buf, more:iobuf, n:i64 -> i64", 0, "looks at its copies")
+FK_EXPORT(looks, 0, "looks at its copies")
 FK_MODULE(t, "test tasks")
 
 static void fill_heap(void)

@@ -57,8 +57,8 @@ FK_NO_LEAF(await)
 }
 FK_END(await)
 
-FK_EXPORT(count, "-> ", 0, "Counts that it ran")
-FK_EXPORT(await, "-> ", 0, "Forks until the gate is open")
+FK_EXPORT(count, 0, "Counts that it ran")
+FK_EXPORT(await, 0, "Forks until the gate is open")
 FK_MODULE(requeue, "What check_requeue runs")
 
 static void *map(int fd, uint32_t kind)

@@ -208,8 +208,8 @@ FK_BODY(blocks)
 }
 FK_END(blocks)
 
-FK_EXPORT(wide, "n:i64 -> i64", 0, "forks beside each other")
-FK_EXPORT(blocks, "n:i64 -> i64", 0, "a block")
+FK_EXPORT(wide, 0, "forks beside each other")
+FK_EXPORT(blocks, 0, "a block")
 FK_MODULE(t, "test tasks")
 
 static struct rig rig;

@@ -62,8 +62,8 @@ FK_BODY(diver)
 }
 FK_END(diver)
 
-FK_EXPORT(loud, "n:i64 -> i64", 0, "depth by forks that are published")
-FK_EXPORT(diver, "n:i64 -> i64", 0, "forks at a depth")
+FK_EXPORT(loud, 0, "depth by forks that are published")
+FK_EXPORT(diver, 0, "forks at a depth")
 FK_MODULE(t, "test tasks")
 
 static void small_deque(struct pool *pool)

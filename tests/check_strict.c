@@ -39,9 +39,9 @@ FK_TASK(fk_void, other, (), )
 FK_NO_BODY(other)
 FK_END(other)
 
-FK_EXPORT(strict, "-> ", 0, "Counts where it ran")
-FK_EXPORT(near, "-> ", 0, "Counts in which group it ran")
-FK_EXPORT(other, "-> ", 0, "Notes how many have run")
+FK_EXPORT(strict, 0, "Counts where it ran")
+FK_EXPORT(near, 0, "Counts in which group it ran")
+FK_EXPORT(other, 0, "Notes how many have run")
 
 /* Each on its worker, whoever takes them off the rings; sleepers are woken. */
 START_TEST(strict_jobs_run_where_they_are_to)

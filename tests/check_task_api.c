@@ -11,9 +11,45 @@
 
 #define LEAF	 "{ if (n < 2) FK_LEAF(n); }\n"
 #define FIB	 "FK_TASK(int64_t, fib, (int64_t, n), int64_t x; int64_t y;)\n" LEAF "FK_BODY(fib) {"
-#define END	 "} FK_END(fib) FK_EXPORT(fib, \"n:i64 -> i64\", 0, \"A task\")"
+#define END	 "} FK_END(fib) FK_EXPORT(fib, 0, \"A task\")"
 #define FIB_DONE FIB "FK_FORK(x, fib, self->n - 1); FK_JOIN(); FK_RETURN(self->x);" END
 #define FIBER	 "FK_FIBER_TASK(int64_t, calls, (int64_t, n)) {"
+
+/* A task that ends in its first block, and is exported. */
+#define LEAVES(result, params, block)                                                              \
+	"FK_TASK(" result ", t, (" params "))\n{ " block " }\nFK_NO_BODY(t)\nFK_END(t)\n"
+#define EXPORTED(result, params, block) LEAVES(result, params, block) "FK_EXPORT(t, 0, \"A task\")"
+#define TWO				"struct two { int64_t n; double x; };\n"
+#define RESULTS(type, value, results)                                                              \
+	LEAVES(type, "int64_t, n", "FK_LEAF(" value ");")                                          \
+	"FK_EXPORT_RESULTS(t, (" results "), 0, \"A task\")"
+
+#define EIGHT                                                                                      \
+	"int64_t, a, int64_t, b, int64_t, c, int64_t, d, int64_t, e, int64_t, f, int64_t, g, "     \
+	"int64_t, h"
+#define USE_EIGHT "(void)a; (void)b; (void)c; (void)d; (void)e; (void)f; (void)g; (void)h; "
+/* A task of this name, and one whose signature has 84 letters and those of a name. */
+#define NAMED(name)                                                                                \
+	"FK_TASK(int64_t, " name ", (int64_t, n))\n{ FK_LEAF(n); }\nFK_NO_BODY(" name ")\n"        \
+	"FK_END(" name ")\nFK_EXPORT(" name ", 0, \"A task\")"
+#define SIGNED(name)                                                                               \
+	LEAVES("int64_t",                                                                          \
+	       "int64_t, twenty_letters_in_it, int64_t, twenty_letters_in_me, int64_t, " name,     \
+	       "FK_LEAF(twenty_letters_in_it + twenty_letters_in_me + " name ");")                 \
+	"FK_EXPORT_RESULTS(t, (int64_t, twenty_letters_in_us), 0, \"A task\")"
+
+/* gcc and clang show a message of task.h as it is. */
+#define BOTH(message) message, message
+#define NO_ARGUMENT                                                                                \
+	BOTH("FK_EXPORT(t): an argument is no int64_t, double, struct fk_str, fk_buf or "          \
+	     "fk_iobuf: give it one of these types")
+#define NO_RESULT                                                                                  \
+	BOTH("FK_EXPORT(t): its result is no int64_t, double or fk_void: export a struct of "      \
+	     "int64_t and double by FK_EXPORT_RESULTS(t, (type, member, ...), flags, help), or "   \
+	     "change the type")
+#define TOO_MANY                                                                                   \
+	BOTH("FK_TASK, FK_EXPORT_RESULTS: a list (type, name, ...) has 8 pairs at most: pass the " \
+	     "rest in a struct or a buffer")
 
 /* For a task that the text neither exports nor forks. */
 #define UNUSED(task) "\nextern const void *use; const void *use = &" #task "__task;"
@@ -88,8 +124,8 @@ START_TEST(a_fiber_that_is_right_compiles_without_a_word)
 		    "return 0;"
 		    "switch (n) { case 1: return FK_FIBER_CALL(&x, fib, n); } return x; }"
 		    "FK_FIBER_TASK(fk_void, none, ()) { return (fk_void){}; }"
-		    "FK_EXPORT(calls, \"n:i64 -> i64\", 0, \"A task\")"
-		    "FK_EXPORT(none, \"\", 0, \"A task\")");
+		    "FK_EXPORT(calls, 0, \"A task\")"
+		    "FK_EXPORT(none, 0, \"A task\")");
 }
 END_TEST
 

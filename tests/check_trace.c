@@ -16,7 +16,7 @@
 #include "tests/rig.h"
 #include "tests/fib.h"
 
-FK_EXPORT(fib, "n:i64 -> i64", 0, "a number")
+FK_EXPORT(fib, 0, "a number")
 FK_MODULE(t, "fib")
 
 static struct trace_ring *ring;

@@ -33,7 +33,7 @@ FK_FIBER_TASK(int64_t, forever, (int64_t, n))
 		(void)fk_fiber_spawn(waits_forever, &never, &all);
 	return wait_noted(&all, 0);
 }
-FK_EXPORT(forever, "n:i64 -> i64", 0, "Fibers that wait for what does not come")
+FK_EXPORT(forever, 0, "Fibers that wait for what does not come")
 
 struct pair {
 	struct fk_counter to, fro;
@@ -72,7 +72,7 @@ FK_FIBER_TASK(int64_t, busy, (int64_t, n))
 	(void)fk_counter_wait(&all, 0);
 	return x;
 }
-FK_EXPORT(busy, "n:i64 -> i64", 0, "Fibers that do a bit of everything")
+FK_EXPORT(busy, 0, "Fibers that do a bit of everything")
 
 /* Waits for what does not come, when it is told to. */
 FK_FIBER_TASK(int64_t, waits_when_opened, (int64_t, n))
@@ -85,7 +85,7 @@ FK_FIBER_TASK(int64_t, waits_when_opened, (int64_t, n))
 	(void)wait_noted(&never, 0);
 	return n;
 }
-FK_EXPORT(waits_when_opened, "n:i64 -> i64", 0, "Begins to wait late")
+FK_EXPORT(waits_when_opened, 0, "Begins to wait late")
 
 static void runs_until_opened(void *arg)
 {
@@ -106,7 +106,7 @@ FK_FIBER_TASK(int64_t, outlasts, (int64_t, n))
 	(void)wait_noted(&all, 0);
 	return value;
 }
-FK_EXPORT(outlasts, "n:i64 -> i64", 0, "Waits for a fiber that takes its time")
+FK_EXPORT(outlasts, 0, "Waits for a fiber that takes its time")
 
 /* Of two counters: who counts what, and waits for whom, stands at circle. */
 struct circle {
@@ -147,7 +147,7 @@ FK_FIBER_TASK(int64_t, circle, (int64_t, n))
 	(void)fk_counter_wait(&c.outer, 0);
 	return n;
 }
-FK_EXPORT(circle, "n:i64 -> i64", 0, "Fibers that wait for some of others")
+FK_EXPORT(circle, 0, "Fibers that wait for some of others")
 
 /* ------------------------------------------------------------------------ failures */
 
@@ -170,7 +170,7 @@ FK_FIBER_TASK(int64_t, one_fails, (int64_t, n))
 	(void)fk_fiber_spawn(fails, NULL, &all);
 	return wait_noted(&all, 0);
 }
-FK_EXPORT(one_fails, "n:i64 -> i64", 0, "Fibers that wait, and one that fails")
+FK_EXPORT(one_fails, 0, "Fibers that wait, and one that fails")
 
 static void notes_beginning(void *arg)
 {
@@ -191,7 +191,7 @@ FK_FIBER_TASK(int64_t, fails_first, (int64_t, n))
 		atomic_fetch_add(&cut, 1);
 	return wait_noted(&all, 0);
 }
-FK_EXPORT(fails_first, "n:i64 -> i64", 0, "Fails before its fibers begin")
+FK_EXPORT(fails_first, 0, "Fails before its fibers begin")
 
 FK_FIBER_TASK(int64_t, family, (int64_t, n))
 {
@@ -217,7 +217,7 @@ FK_NO_LEAF(families)
 	FK_RETURN(self->x);
 }
 FK_END(families)
-FK_EXPORT(families, "n:i64 -> i64", 0, "Families of fibers, of which the last fails")
+FK_EXPORT(families, 0, "Families of fibers, of which the last fails")
 
 static struct fk_counter shared_gate;
 
@@ -245,7 +245,7 @@ FK_NO_LEAF(shared)
 	FK_RETURN(self->x + self->y);
 }
 FK_END(shared)
-FK_EXPORT(shared, "n:i64 -> i64", 0, "Two families that share a counter")
+FK_EXPORT(shared, 0, "Two families that share a counter")
 
 FK_FIBER_TASK(int64_t, calls_failing, (int64_t, n))
 {
@@ -255,7 +255,7 @@ FK_FIBER_TASK(int64_t, calls_failing, (int64_t, n))
 		atomic_fetch_add(&cut, 1);
 	return x;
 }
-FK_EXPORT(calls_failing, "n:i64 -> i64", 0, "A fiber whose frames fail")
+FK_EXPORT(calls_failing, 0, "A fiber whose frames fail")
 
 /* Its own entry stands in the deque below the fiber and the frames that it calls. */
 FK_TASK(int64_t, forks_failing, (int64_t, n), int64_t x; int64_t y;)
@@ -270,6 +270,6 @@ FK_NO_LEAF(forks_failing)
 	FK_RETURN(self->x);
 }
 FK_END(forks_failing)
-FK_EXPORT(forks_failing, "n:i64 -> i64", 0, "Forked frames above a fiber whose frames fail")
+FK_EXPORT(forks_failing, 0, "Forked frames above a fiber whose frames fail")
 
 #endif

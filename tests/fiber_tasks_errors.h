@@ -56,7 +56,7 @@ FK_FIBER_TASK(int64_t, errors, (int64_t, n))
 	FAILS(fk_fiber_local(&keys[FK_LOCALS + 1]) == NULL, true);
 	return n;
 }
-FK_EXPORT(errors, "n:i64 -> i64", 0, "The line of what is not as it should be, or 0")
+FK_EXPORT(errors, 0, "The line of what is not as it should be, or 0")
 
 FK_TASK(int64_t, no_fiber, (int64_t, n))
 {
@@ -70,6 +70,6 @@ FK_TASK(int64_t, no_fiber, (int64_t, n))
 }
 FK_NO_BODY(no_fiber)
 FK_END(no_fiber)
-FK_EXPORT(no_fiber, "n:i64 -> i64", 0, "1 if a frame can do what only fibers can")
+FK_EXPORT(no_fiber, 0, "1 if a frame can do what only fibers can")
 
 #endif

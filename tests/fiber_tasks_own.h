@@ -55,7 +55,7 @@ FK_FIBER_TASK(int64_t, own, (int64_t, n))
 	(void)fk_counter_wait(&all, 0);
 	return wrong;
 }
-FK_EXPORT(own, "n:i64 -> i64", 0, "Fibers with data of their own, and how many have found others'")
+FK_EXPORT(own, 0, "Fibers with data of their own, and how many have found others'")
 
 static _Atomic uint32_t chained;
 
@@ -96,7 +96,7 @@ FK_FIBER_TASK(int64_t, chained_ends, (int64_t, n))
 	(void)fk_counter_wait(&all, 0);
 	return atomic_load(&chained);
 }
-FK_EXPORT(chained_ends, "n:i64 -> i64", 0, "How often data was ended that is set at the end")
+FK_EXPORT(chained_ends, 0, "How often data was ended that is set at the end")
 
 /* ------------------------------------------------------------------------ stacks */
 
@@ -108,7 +108,7 @@ FK_FIBER_TASK_SIZED(int64_t, large, (int64_t, n), 1 << 20)
 		here[i] = 1;
 	return n;
 }
-FK_EXPORT(large, "n:i64 -> i64", 0, "So many bytes of stack")
+FK_EXPORT(large, 0, "So many bytes of stack")
 
 FK_FIBER_TASK(int64_t, greedy, (int64_t, n))
 {
@@ -123,7 +123,7 @@ FK_FIBER_TASK(int64_t, greedy, (int64_t, n))
 	(void)fk_counter_wait(&all, 0);
 	return r == -ENOMEM ? got : -1;
 }
-FK_EXPORT(greedy, "n:i64 -> i64", 0, "How many fibers it could have at once")
+FK_EXPORT(greedy, 0, "How many fibers it could have at once")
 
 /* On a slab it may read below its stack. */
 static void reads_below(void *arg)
@@ -145,8 +145,7 @@ FK_FIBER_TASK(int64_t, on_slab, (int64_t, n))
 	(void)fk_counter_wait(&one, 0);
 	return n;
 }
-FK_EXPORT(on_slab, "n:i64 -> i64", 0,
-	  "1 if a fiber is on a slab, and there is no guard for another")
+FK_EXPORT(on_slab, 0, "1 if a fiber is on a slab, and there is no guard for another")
 
 static __attribute__((no_sanitize("address"))) void writes_below(void *arg)
 {
@@ -164,6 +163,6 @@ FK_FIBER_TASK(int64_t, beyond, (int64_t, n))
 	(void)fk_counter_wait(&one, 0);
 	return n;
 }
-FK_EXPORT(beyond, "n:i64 -> i64", 0, "Writes below a stack")
+FK_EXPORT(beyond, 0, "Writes below a stack")
 
 #endif

@@ -40,7 +40,7 @@ FK_FIBER_TASK(int64_t, opened, (int64_t, n))
 	(void)fk_counter_wait(&all, 0);
 	return done;
 }
-FK_EXPORT(opened, "n:i64 -> i64", 0, "Waits in a loop for a fiber of its own")
+FK_EXPORT(opened, 0, "Waits in a loop for a fiber of its own")
 
 static void spins(void *arg)
 {
@@ -59,7 +59,7 @@ FK_FIBER_TASK(int64_t, opened_below, (int64_t, n))
 	(void)fk_counter_wait(&both, 0);
 	return n;
 }
-FK_EXPORT(opened_below, "n:i64 -> i64", 0, "A fiber that waits in a loop for one below it")
+FK_EXPORT(opened_below, 0, "A fiber that waits in a loop for one below it")
 
 struct meeting {
 	_Atomic uint32_t present;
@@ -93,7 +93,7 @@ FK_FIBER_TASK(int64_t, meet, (int64_t, n))
 	(void)fk_counter_wait(&all, 0);
 	return atomic_load(&meeting.ended);
 }
-FK_EXPORT(meet, "n:i64 -> i64", 0, "Fibers of which two meet")
+FK_EXPORT(meet, 0, "Fibers of which two meet")
 
 /* What it waits for is taken off the deque by the frames that it runs. */
 FK_FIBER_TASK(int64_t, behind, (int64_t, n))
@@ -108,6 +108,6 @@ FK_FIBER_TASK(int64_t, behind, (int64_t, n))
 	(void)fk_counter_wait(&all, 0);
 	return x;
 }
-FK_EXPORT(behind, "n:i64 -> i64", 0, "Yields until another fiber has run")
+FK_EXPORT(behind, 0, "Yields until another fiber has run")
 
 #endif

@@ -43,7 +43,7 @@ FK_FIBER_TASK(int64_t, tree, (int64_t, n))
 	add_up(&root);
 	return root.result;
 }
-FK_EXPORT(tree, "n:i64 -> i64", 0, "The n-th Fibonacci number, a fiber for each call")
+FK_EXPORT(tree, 0, "The n-th Fibonacci number, a fiber for each call")
 
 FK_FIBER_TASK(int64_t, ten_calls, (int64_t, n))
 {
@@ -54,7 +54,7 @@ FK_FIBER_TASK(int64_t, ten_calls, (int64_t, n))
 			sum += x;
 	return sum;
 }
-FK_EXPORT(ten_calls, "n:i64 -> i64", 0, "Ten times the n-th Fibonacci number, by frames")
+FK_EXPORT(ten_calls, 0, "Ten times the n-th Fibonacci number, by frames")
 
 /* ------------------------------------------------------------------------ of both */
 
@@ -67,7 +67,7 @@ FK_NO_LEAF(mixed)
 	FK_RETURN(self->x + self->y);
 }
 FK_END(mixed)
-FK_EXPORT(mixed, "n:i64 -> i64", 0, "Eleven times the n-th Fibonacci number")
+FK_EXPORT(mixed, 0, "Eleven times the n-th Fibonacci number")
 
 FK_DECLARE(int64_t, nested, (int64_t, n), int64_t x;)
 
@@ -92,7 +92,7 @@ FK_NO_LEAF(nested)
 	FK_RETURN(self->x);
 }
 FK_END(nested)
-FK_EXPORT(nested, "n:i64 -> i64", 0, "Frames in fibers in frames")
+FK_EXPORT(nested, 0, "Frames in fibers in frames")
 
 static void yields_thrice(void *arg)
 {
@@ -128,7 +128,7 @@ FK_NO_LEAF(yielding)
 	FK_RETURN(self->x + self->y);
 }
 FK_END(yielding)
-FK_EXPORT(yielding, "n:i64 -> i64", 0, "The n-th Fibonacci number, whose leaves are fibers")
+FK_EXPORT(yielding, 0, "The n-th Fibonacci number, whose leaves are fibers")
 
 static void late(void *arg)
 {
@@ -153,6 +153,6 @@ FK_NO_LEAF(orphans)
 	FK_RETURN(atomic_load(&ended));
 }
 FK_END(orphans)
-FK_EXPORT(orphans, "n:i64 -> i64", 0, "How many of its fibers had ended when their task had")
+FK_EXPORT(orphans, 0, "How many of its fibers had ended when their task had")
 
 #endif

@@ -63,7 +63,7 @@ FK_FIBER_TASK(int64_t, rounds, (int64_t, n))
 	}
 	return 0;
 }
-FK_EXPORT(rounds, "n:i64 -> i64", 0, "The round in which a fiber had two turns, or 0")
+FK_EXPORT(rounds, 0, "The round in which a fiber had two turns, or 0")
 
 static void yields_on(void *arg)
 {
@@ -82,7 +82,7 @@ FK_FIBER_TASK(int64_t, yields, (int64_t, n))
 	(void)fk_counter_wait(&both, 0);
 	return n;
 }
-FK_EXPORT(yields, "n:i64 -> i64", 0, "Two fibers that yield to each other")
+FK_EXPORT(yields, 0, "Two fibers that yield to each other")
 
 struct duet {
 	_Atomic bool over;
@@ -112,7 +112,7 @@ FK_FIBER_TASK(int64_t, duet, (int64_t, n))
 	(void)fk_counter_wait(&all, 0);
 	return n;
 }
-FK_EXPORT(duet, "n:i64 -> i64", 0, "Two that yield")
+FK_EXPORT(duet, 0, "Two that yield")
 
 /* ------------------------------------------------------------------------ counters */
 
@@ -151,7 +151,7 @@ FK_FIBER_TASK(int64_t, many, (int64_t, n))
 	(void)fk_counter_wait(&all, 0);
 	return crowd.ended + 1;
 }
-FK_EXPORT(many, "n:i64 -> i64", 0, "So many fibers at once")
+FK_EXPORT(many, 0, "So many fibers at once")
 
 struct level {
 	struct fk_counter *counter;
@@ -194,7 +194,7 @@ FK_FIBER_TASK(int64_t, levels, (int64_t, n))
 		wrong += levels[i].wrong;
 	return wrong;
 }
-FK_EXPORT(levels, "n:i64 -> i64", 0, "Fibers that wait for values of one counter")
+FK_EXPORT(levels, 0, "Fibers that wait for values of one counter")
 
 struct barrier {
 	struct fk_counter *rounds;
@@ -227,7 +227,7 @@ FK_FIBER_TASK(int64_t, barriers, (int64_t, n))
 	free(barrier.rounds);
 	return barrier.passed;
 }
-FK_EXPORT(barriers, "n:i64 -> i64", 0, "Four fibers that wait for each other, so often")
+FK_EXPORT(barriers, 0, "Four fibers that wait for each other, so often")
 
 /* A frame, and not even its body. */
 FK_TASK(int64_t, tells, (uintptr_t, counter))
@@ -276,7 +276,7 @@ FK_FIBER_TASK(int64_t, told, (int64_t, n))
 	(void)fk_counter_wait(&all, 0);
 	return x;
 }
-FK_EXPORT(told, "n:i64 -> i64", 0, "Fibers that wait for frames")
+FK_EXPORT(told, 0, "Fibers that wait for frames")
 
 static void opens_gate(void *arg)
 {
@@ -295,7 +295,7 @@ FK_FIBER_TASK(int64_t, gated, (int64_t, n))
 	(void)fk_counter_wait(&all, 0);
 	return n;
 }
-FK_EXPORT(gated, "n:i64 -> i64", 0, "Waits until all is opened")
+FK_EXPORT(gated, 0, "Waits until all is opened")
 
 /* The fiber, alone in its family, stands in no list of those that wait. */
 static int64_t is_listed(void)
@@ -323,6 +323,6 @@ FK_FIBER_TASK(int64_t, unlisted, (int64_t, n))
 	}
 	return 0;
 }
-FK_EXPORT(unlisted, "n:i64 -> i64", 0, "The line where a fiber that runs counts as one that waits")
+FK_EXPORT(unlisted, 0, "The line where a fiber that runs counts as one that waits")
 
 #endif

@@ -204,7 +204,7 @@ FK_TASK(int64_t, nothing, (int64_t, n))
 FK_NO_BODY(nothing)
 FK_END(nothing)
 
-FK_EXPORT(nothing, "n:i64 -> i64", 0, "nothing")
+FK_EXPORT(nothing, 0, "nothing")
 FK_MODULE(sleep, "of sleep_steps.h")
 
 /* All steps in a pool of so many workers, four at least, in two groups, and tenants; a job runs in

@@ -25,7 +25,7 @@
  *			return 0;
  *		... adds them up ...
  *	}
- *	FK_EXPORT(total, "names:buf -> sum:i64", 0, "Sums files up")
+ *	FK_EXPORT_RESULTS(total, (int64_t, sum), 0, "Sums files up")
  *
  *   An FK_FIBER_TASK is a task as any other: it is exported, forked and called like one, has the
  *   arguments and the result of one, and is a C function that runs as a fiber. It has ended when

@@ -21,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FK_ABI_VERSION 2u
+#define FK_ABI_VERSION 3u
 
 struct fk_frame;
 struct fk_stack;
@@ -123,11 +123,23 @@ _Static_assert(sizeof(struct fk_worker) == 80, "the worker is part of the ABI");
 #define FK_SLACK 1024u
 #define FK_SMALL 448u
 
+/* An argument or a result, as clients see it. A list of them ends with one without a type. */
+struct fk_item {
+	const char *name; /* or NULL */
+	const char *type; /* "i64", "f64", "str", "buf" or "iobuf" */
+};
+
+/* Letters at most, for what clients see has room for them. */
+#define FK_NAME_LETTERS	     31 /* of the name of a module, and of a task */
+#define FK_ITEM_LETTERS	     23 /* of the name of an argument, and of a result */
+#define FK_SIGNATURE_LETTERS 95 /* of a signature: "n:i64, data:buf -> sum:i64" */
+
 /* A task of a module that clients may call. */
 struct fk_export {
 	const char *name;
-	const char *signature; /* "n:i64, data:buf -> sum:i64" */
-	const char *help;      /* one line */
+	const struct fk_item *args;
+	const struct fk_item *results;
+	const char *help; /* one line */
 	/* Runs the task as a called child; stores what it returns in result. */
 	void (*enter)(struct fk_worker *w, char *sp, void *result, const void *args);
 	const struct fk_task *task;
@@ -208,12 +220,15 @@ register uintptr_t fk_stack_pointer __asm__("sp");
 #define FK_EACH_12(F, t, n, ...) F(t, n) FK_EACH_10(F, __VA_ARGS__)
 #define FK_EACH_14(F, t, n, ...) F(t, n) FK_EACH_12(F, __VA_ARGS__)
 #define FK_EACH_16(F, t, n, ...) F(t, n) FK_EACH_14(F, __VA_ARGS__)
-#define FK_EACH_PICK(_0, _1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, _12, _13, _14, _15, _16, N, \
-		     ...)                                                                          \
+#define FK_EACH_many(F, ...)                                                                       \
+	_Static_assert(0, "FK_TASK, FK_EXPORT_RESULTS: a list (type, name, ...) has 8 pairs at "   \
+			  "most: pass the rest in a struct or a buffer");
+#define FK_EACH_PICK(_0, _1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, _12, _13, _14, _15, _16,    \
+		     _17, _18, _19, _20, _21, _22, _23, _24, N, ...)                               \
 	FK_EACH_##N
 #define FK_EACH_N(...)                                                                             \
-	FK_EACH_PICK(__VA_ARGS__, 16, odd, 14, odd, 12, odd, 10, odd, 8, odd, 6, odd, 4, odd, 2,   \
-		     odd, 0)
+	FK_EACH_PICK(__VA_ARGS__, many, odd, many, odd, many, odd, many, odd, 16, odd, 14, odd,    \
+		     12, odd, 10, odd, 8, odd, 6, odd, 4, odd, 2, odd, 0)
 #define FK_EACH(F, ...)	     FK_EACH_N(0 __VA_OPT__(, ) __VA_ARGS__)(F __VA_OPT__(, ) __VA_ARGS__)
 #define FK_FIELD(type, name) type name;
 #define FK_PARAM(type, name) , type name

@@ -130,11 +130,33 @@
 typedef struct {
 } __attribute__((aligned(2))) fk_void;
 
-/* A buffer or a string argument. A string is followed by a NUL byte that size does not count. */
+/* Arguments that refer to a client's memory. A text: size does not count the NUL byte behind it. */
+struct fk_str {
+	const char *data;
+	uint64_t size; /* bytes */
+};
+
+/* Bytes that the task reads. */
 struct fk_buf {
+	const void *data;
+	uint64_t size; /* bytes */
+};
+
+/* Bytes that the task reads and writes: the client gets them back. */
+struct fk_iobuf {
 	void *data;
 	uint64_t size; /* bytes */
 };
+
+/* The bytes of any of them, to be read. */
+#define FK_BUF(reference) ((struct fk_buf){ (reference).data, (reference).size })
+
+/* To write where a task only reads is an error, in all code of a module. */
+#ifdef __clang__
+#pragma clang diagnostic error "-Wincompatible-pointer-types-discards-qualifiers"
+#else
+#pragma GCC diagnostic error "-Wdiscarded-qualifiers"
+#endif
 
 /* The task stays in bounds whatever its buffers' bytes change to while it runs: no copy is made. */
 #define FK_EXPORT_CHANGING_BUFFERS 1u
@@ -175,7 +197,6 @@ struct fk_buf {
 
 #define FK_DECLARE_(fine, ret, NAME, params, ...)                                                    \
 	typedef ret NAME##__ret;                                                                     \
-	enum { NAME##__fine = fine };                                                                \
 	struct NAME##__args {                                                                        \
 		FK_PASS(FK_FIELD, params)                                                            \
 	};                                                                                           \
@@ -184,6 +205,14 @@ struct fk_buf {
 		FK_PASS(FK_FIELD, params)                                                            \
 		__VA_ARGS__                                                                          \
 	};                                                                                           \
+	enum {                                                                                       \
+		NAME##__fine = fine,                                                                 \
+		NAME##__unfit = 0 FK_PASS(FK_COUNT_UNFIT, params),                                   \
+		NAME##__long = 0 FK_PASS(FK_COUNT_LONG, params),                                     \
+		NAME##__letters = 0 FK_PASS(FK_COUNT_LETTERS, params)                                \
+	};                                                                                           \
+	static const struct fk_item NAME##__items[]                                                  \
+		__attribute__((unused)) = { FK_PASS(FK_ITEM, params){ NULL, NULL } };                \
 	_Static_assert(_Alignof(struct NAME##__frame) == 8,                                          \
 		       #NAME ": arguments and locals of an alignment above 8 are not supported");    \
 	_Static_assert(sizeof(ret) == 0 || _Alignof(ret) >= 2,                                       \
@@ -651,25 +680,111 @@ FK_INLINE bool fk_pop(struct fk_worker *w, bool pushed)
 	} while (0)
 
 /*
- * Lets clients call a task of this module, as MODULE:NAME.
- * signature: "name:type, ... -> name:type, ..." with the types i64, f64 (int64_t, double), str, buf
- * (struct fk_buf, read only) and iobuf (struct fk_buf, changed in place); results are i64 and f64.
+ * Lets clients call a task of this module, as MODULE:NAME. The compiler makes the signature that
+ * clients see from the names and types of the arguments and the type of the result:
+ *	int64_t i64, double f64		arguments, and the result if it is not fk_void
+ *	struct fk_str str, struct fk_buf buf, struct fk_iobuf iobuf	arguments only
  * flags: FK_EXPORT_* or 0. help: one line.
  */
-#define FK_EXPORT(NAME, signature, flags, help)                                                    \
-	static const struct fk_export NAME##__export __attribute__((                               \
-		used, section("fk_exports"), aligned(8))) = { #NAME,                               \
-							      signature,                           \
-							      help,                                \
-							      NAME##__enter,                       \
-							      &NAME##__task,                       \
-							      flags,                               \
-							      sizeof(struct NAME##__args),         \
-							      sizeof(NAME##__ret),                 \
-							      sizeof(struct NAME##__frame) };
+#define FK_EXPORT(NAME, flags, help)                                                               \
+	_Static_assert(sizeof(NAME##__ret) == 0 || FK_IS_NUMBER(NAME##__ret),                      \
+		       "FK_EXPORT(" #NAME                                                          \
+		       "): its result is no int64_t, double or fk_void: export a "                 \
+		       "struct of int64_t and double by FK_EXPORT_RESULTS(" #NAME                  \
+		       ", (type, member, ...), flags, help), or change the type");                 \
+	FK_EXPORT_("FK_EXPORT(" #NAME ")", NAME, ({ NULL, FK_WORD(NAME##__ret, NULL) }, ),         \
+		   sizeof(FK_WORD(NAME##__ret, "")) - 1, flags, help)
+
+/*
+ * The same for a task whose result is a struct of up to eight int64_t and double. results: all
+ * members in their order, (type, member, ...). One pair gives a name to the result of a task that
+ * returns a number: (int64_t, sum).
+ */
+#define FK_EXPORT_RESULTS(NAME, results, flags, help)                                              \
+	struct NAME##__named {                                                                     \
+		FK_PASS(FK_FIELD, results)                                                         \
+	};                                                                                         \
+	static inline __attribute__((unused)) void NAME##__check_results(void)                     \
+	{                                                                                          \
+		typedef struct NAME##__named fk_named;                                             \
+		typedef __typeof__(_Generic(*(NAME##__ret *)0, int64_t                             \
+					    : *(fk_named *)0, double                               \
+					    : *(fk_named *)0, default                              \
+					    : *(NAME##__ret *)0)) fk_result;                       \
+		FK_PASS(FK_CHECK_RESULT, results)                                                  \
+		_Static_assert(                                                                    \
+			sizeof(NAME##__ret) == sizeof(fk_named) &&                                 \
+				(!FK_IS_NUMBER(NAME##__ret) ||                                     \
+				 FK_IS_NUMBER(NAME##__ret) == 0 FK_PASS(FK_ADD_NUMBER, results)),  \
+			"FK_EXPORT_RESULTS(" #NAME                                                 \
+			"): the list is not the result: list all members of the struct, or one "   \
+			"pair of the type of the result");                                         \
+	}                                                                                          \
+	FK_EXPORT_("FK_EXPORT_RESULTS(" #NAME ")", NAME, (FK_PASS(FK_ITEM, results)),              \
+		   0 FK_PASS(FK_COUNT_LETTERS, results) - 2, flags, help)
+
+/* The word of a type in a signature; other: the type is not for clients. */
+#define FK_WORD(type, other)                                                                       \
+	_Generic(*(type *)0, int64_t                                                               \
+		 : "i64", double                                                                   \
+		 : "f64", struct fk_str                                                            \
+		 : "str", struct fk_buf                                                            \
+		 : "buf", struct fk_iobuf                                                          \
+		 : "iobuf", default                                                                \
+		 : other)
+#define FK_IS_NUMBER(type) _Generic(*(type *)0, int64_t : 1, double : 2, default : 0)
+
+/* For each (type, name) of a list. */
+#define FK_ITEM(type, name)	   { #name, FK_WORD(type, NULL) },
+#define FK_COUNT_UNFIT(type, name) +(sizeof(FK_WORD(type, "")) == 1)
+#define FK_COUNT_LONG(type, name)  +(sizeof(#name) - 1 > FK_ITEM_LETTERS)
+/* Of "name:type, ". */
+#define FK_COUNT_LETTERS(type, name) +sizeof(#name) + sizeof(FK_WORD(type, "")) + 1
+#define FK_ADD_NUMBER(type, name)    +FK_IS_NUMBER(type)
+#define FK_CHECK_RESULT(type, name)                                                                \
+	_Static_assert(FK_IS_NUMBER(type), "FK_EXPORT_RESULTS: " #name " is a " #type              \
+					   ": change it to int64_t or double");                    \
+	_Static_assert(_Generic(((fk_result *)0)->name, type : 1, default : 0) &&                  \
+			       offsetof(fk_result, name) == offsetof(fk_named, name),              \
+		       "FK_EXPORT_RESULTS: the result of the task has no " #type " " #name         \
+		       " at this place: list the members as they are in the struct");              \
+	FK_AT_MOST("FK_EXPORT_RESULTS: the name " #name, sizeof(#name) - 1, FK_ITEM_LETTERS)
+
+/* The message of the second assertion has both numbers in it. */
+#define FK_AT_MOST(what, n, most)                                                                  \
+	_Static_assert((n) <= (most),                                                              \
+		       what " has more than " FK_DIGITS(most) " letters: make it shorter");        \
+	_Static_assert(sizeof((char(*)[(n) <= (most) ? (most) : (n)])8 - (char(*)[most])8), "");
+#define FK_DIGITS(number)  FK_DIGITS_(number)
+#define FK_DIGITS_(number) #number
+
+#define FK_EXPORT_(who, NAME, results_, letters, flags_, help_)                                    \
+	_Static_assert(!NAME##__unfit, who ": an argument is no int64_t, double, struct fk_str, "  \
+					   "fk_buf or fk_iobuf: give it one of these types");      \
+	_Static_assert(!NAME##__long, who ": the name of an argument has more than " FK_DIGITS(    \
+					      FK_ITEM_LETTERS) " letters: make it shorter");       \
+	FK_AT_MOST(who ": the name", sizeof(#NAME) - 1, FK_NAME_LETTERS)                           \
+	/* With " -> " in place of the last ", " of the arguments. */                              \
+	FK_AT_MOST(who ": the signature, of the names and types of arguments and results,",        \
+		   NAME##__letters + (NAME##__letters ? 2 : 3) + letters, FK_SIGNATURE_LETTERS)    \
+	static const struct fk_item NAME##__results[] = { FK_STRIP results_{ NULL, NULL } };       \
+	static const struct fk_export NAME##__export                                               \
+		__attribute__((used, section("fk_exports"), aligned(8))) = {                       \
+			.name = #NAME,                                                             \
+			.args = NAME##__items,                                                     \
+			.results = NAME##__results,                                                \
+			.help = help_,                                                             \
+			.enter = NAME##__enter,                                                    \
+			.task = &NAME##__task,                                                     \
+			.flags = flags_,                                                           \
+			.args_size = sizeof(struct NAME##__args),                                  \
+			.result_size = sizeof(NAME##__ret),                                        \
+			.frame_size = sizeof(struct NAME##__frame),                                \
+		};
 
 /* Stands once in a module: its name and one line of help. */
 #define FK_MODULE(NAME, help)                                                                      \
+	FK_AT_MOST("FK_MODULE(" #NAME "): the name", sizeof(#NAME) - 1, FK_NAME_LETTERS)           \
 	extern const struct fk_export __start_fk_exports[] __attribute__((visibility("hidden")));  \
 	extern const struct fk_export __stop_fk_exports[] __attribute__((visibility("hidden")));   \
 	extern const struct fk_module fk_module;                                                   \

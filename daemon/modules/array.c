@@ -117,9 +117,9 @@ FK_BODY(sum_f64)
 }
 FK_END(sum_f64)
 
-FK_TASK(int64_t, prefix_i64, (struct fk_buf, data), int64_t sum;)
+FK_TASK(int64_t, prefix_i64, (struct fk_iobuf, data), int64_t sum;)
 {
-	if (!array_is_whole(data))
+	if (!array_is_whole(FK_BUF(data)))
 		FK_LEAF_FAIL(-EINVAL);
 }
 FK_BODY(prefix_i64)
@@ -129,9 +129,9 @@ FK_BODY(prefix_i64)
 }
 FK_END(prefix_i64)
 
-FK_TASK(double, prefix_f64, (struct fk_buf, data), double sum;)
+FK_TASK(double, prefix_f64, (struct fk_iobuf, data), double sum;)
 {
-	if (!array_is_whole(data))
+	if (!array_is_whole(FK_BUF(data)))
 		FK_LEAF_FAIL(-EINVAL);
 }
 FK_BODY(prefix_f64)
@@ -300,9 +300,9 @@ static inline void multiply(double *x, double factor)
 
 FK_FOR_EACH(multiply_f64, double, multiply, double)
 
-FK_TASK(fk_void, scale_f64, (struct fk_buf, data, double, factor), )
+FK_TASK(fk_void, scale_f64, (struct fk_iobuf, data, double, factor), )
 {
-	if (!array_is_whole(data))
+	if (!array_is_whole(FK_BUF(data)))
 		FK_LEAF_FAIL(-EINVAL);
 }
 FK_BODY(scale_f64)
@@ -384,7 +384,7 @@ FK_FOR_RANGE(count_parts_f64, count_part_f64, const struct histogram *)
 FK_FOR_RANGE(count_parts_i64, count_part_i64, const struct histogram *)
 FK_FOR_RANGE(add_bins, add_bin, const struct histogram *)
 
-static inline struct histogram make_histogram(struct fk_buf data, struct fk_buf counts)
+static inline struct histogram make_histogram(struct fk_buf data, struct fk_iobuf counts)
 {
 	struct histogram h = {
 		.data = data.data,
@@ -430,16 +430,17 @@ FK_NO_LEAF(histogram)
 FK_END(histogram)
 
 FK_TASK(int64_t, histogram_f64,
-	(struct fk_buf, data, double, low, double, high, struct fk_buf, counts), struct histogram h;
+	(struct fk_buf, data, double, low, double, high, struct fk_iobuf, counts_i64),
+	struct histogram h;
 	int64_t outside;)
 {
-	if (!array_is_whole(data) || !array_is_whole(counts) || !counts.size || !(low < high) ||
-	    !isfinite(low) || !isfinite(high))
+	if (!array_is_whole(data) || !array_is_whole(FK_BUF(counts_i64)) || !counts_i64.size ||
+	    !(low < high) || !isfinite(low) || !isfinite(high))
 		FK_LEAF_FAIL(-EINVAL);
 }
 FK_BODY(histogram_f64)
 {
-	self->h = make_histogram(self->data, self->counts);
+	self->h = make_histogram(self->data, self->counts_i64);
 	self->h.low = self->low;
 	self->h.high = self->high;
 	self->h.scale = (double)self->h.bins / (self->high - self->low);
@@ -449,16 +450,17 @@ FK_BODY(histogram_f64)
 FK_END(histogram_f64)
 
 FK_TASK(int64_t, histogram_i64,
-	(struct fk_buf, data, int64_t, low, int64_t, high, struct fk_buf, counts),
+	(struct fk_buf, data, int64_t, low, int64_t, high, struct fk_iobuf, counts_i64),
 	struct histogram h;
 	int64_t outside;)
 {
-	if (!array_is_whole(data) || !array_is_whole(counts) || !counts.size || low >= high)
+	if (!array_is_whole(data) || !array_is_whole(FK_BUF(counts_i64)) || !counts_i64.size ||
+	    low >= high)
 		FK_LEAF_FAIL(-EINVAL);
 }
 FK_BODY(histogram_i64)
 {
-	self->h = make_histogram(self->data, self->counts);
+	self->h = make_histogram(self->data, self->counts_i64);
 	self->h.first = self->low;
 	self->h.range = (uint64_t)self->high - (uint64_t)self->low;
 	self->h.step = (self->h.range - 1) / (uint64_t)self->h.bins + 1;
@@ -467,28 +469,25 @@ FK_BODY(histogram_i64)
 }
 FK_END(histogram_i64)
 
-FK_EXPORT(sum_i64, "data:buf -> sum:i64", FK_EXPORT_CHANGING_BUFFERS,
-	  "The sum of 64-bit integers, modulo 2^64")
-FK_EXPORT(sum_f64, "data:buf -> sum:f64", FK_EXPORT_CHANGING_BUFFERS,
-	  "The sum of 64-bit floating point numbers")
-FK_EXPORT(minmax_i64, "data:buf -> min:i64, max:i64", FK_EXPORT_CHANGING_BUFFERS,
-	  "The smallest and the largest of 64-bit integers")
-FK_EXPORT(minmax_f64, "data:buf -> min:f64, max:f64", FK_EXPORT_CHANGING_BUFFERS,
-	  "The smallest and the largest of 64-bit floating point numbers, without NaN")
-FK_EXPORT(stats_f64, "data:buf -> n:i64, min:f64, max:f64, mean:f64, sd:f64",
-	  FK_EXPORT_CHANGING_BUFFERS, "Extremes, mean and standard deviation (of a sample)")
-FK_EXPORT(prefix_i64, "data:iobuf -> sum:i64", FK_EXPORT_CHANGING_BUFFERS,
-	  "Inclusive scan: each integer becomes the sum of those up to it, modulo 2^64")
-FK_EXPORT(prefix_f64, "data:iobuf -> sum:f64", FK_EXPORT_CHANGING_BUFFERS,
-	  "Inclusive scan: each number becomes the sum of those up to it")
-FK_EXPORT(dot_f64, "a:buf, b:buf -> sum:f64", FK_EXPORT_CHANGING_BUFFERS,
-	  "The sum of the products of two arrays' numbers")
-FK_EXPORT(scale_f64, "data:iobuf, factor:f64 -> ", FK_EXPORT_CHANGING_BUFFERS,
-	  "Multiplies each number by a factor")
-FK_EXPORT(histogram_f64, "data:buf, low:f64, high:f64, counts_i64:iobuf -> outside:i64",
-	  FK_EXPORT_CHANGING_BUFFERS,
-	  "Counts numbers in [low, high) into equal bins, one per integer of counts")
-FK_EXPORT(histogram_i64, "data:buf, low:i64, high:i64, counts_i64:iobuf -> outside:i64",
-	  FK_EXPORT_CHANGING_BUFFERS,
-	  "Counts integers in [low, high) into bins, one per integer of counts")
+FK_EXPORT_RESULTS(sum_i64, (int64_t, sum), FK_EXPORT_CHANGING_BUFFERS,
+		  "The sum of 64-bit integers, modulo 2^64")
+FK_EXPORT_RESULTS(sum_f64, (double, sum), FK_EXPORT_CHANGING_BUFFERS,
+		  "The sum of 64-bit floating point numbers")
+FK_EXPORT_RESULTS(minmax_i64, (int64_t, min, int64_t, max), FK_EXPORT_CHANGING_BUFFERS,
+		  "The smallest and the largest of 64-bit integers")
+FK_EXPORT_RESULTS(minmax_f64, (double, min, double, max), FK_EXPORT_CHANGING_BUFFERS,
+		  "The smallest and the largest of 64-bit floating point numbers, without NaN")
+FK_EXPORT_RESULTS(stats_f64, (int64_t, n, double, min, double, max, double, mean, double, sd),
+		  FK_EXPORT_CHANGING_BUFFERS, "Extremes, mean and standard deviation (of a sample)")
+FK_EXPORT_RESULTS(prefix_i64, (int64_t, sum), FK_EXPORT_CHANGING_BUFFERS,
+		  "Inclusive scan: each integer becomes the sum of those up to it, modulo 2^64")
+FK_EXPORT_RESULTS(prefix_f64, (double, sum), FK_EXPORT_CHANGING_BUFFERS,
+		  "Inclusive scan: each number becomes the sum of those up to it")
+FK_EXPORT_RESULTS(dot_f64, (double, sum), FK_EXPORT_CHANGING_BUFFERS,
+		  "The sum of the products of two arrays' numbers")
+FK_EXPORT(scale_f64, FK_EXPORT_CHANGING_BUFFERS, "Multiplies each number by a factor")
+FK_EXPORT_RESULTS(histogram_f64, (int64_t, outside), FK_EXPORT_CHANGING_BUFFERS,
+		  "Counts numbers in [low, high) into equal bins, one per integer of counts")
+FK_EXPORT_RESULTS(histogram_i64, (int64_t, outside), FK_EXPORT_CHANGING_BUFFERS,
+		  "Counts integers in [low, high) into bins, one per integer of counts")
 FK_MODULE(array, "Arrays of numbers: reduce (sums, extremes), scan (prefix sums), histograms")

@@ -154,7 +154,7 @@ static void packing_fini(struct packing *p)
 /* Level 0: the usual one. */
 FK_DECLARE(int64_t, pack,
 	   (const struct compress_format *, format, struct fk_buf, data, int64_t, level,
-	    struct fk_buf, out),
+	    struct fk_iobuf, out),
 	   struct packing p;
 	   int64_t size;)
 FK_UNWIND(pack)
@@ -163,7 +163,7 @@ FK_UNWIND(pack)
 }
 FK_DEFINE_UNWIND(int64_t, pack,
 		 (const struct compress_format *, format, struct fk_buf, data, int64_t, level,
-		  struct fk_buf, out))
+		  struct fk_iobuf, out))
 {
 	if (level < 0 || level > format->max_level)
 		FK_LEAF_FAIL(-EINVAL);
@@ -388,7 +388,7 @@ FK_END(flow)
 
 /* out.data == NULL: how many bytes would come out. */
 FK_DECLARE(int64_t, unpack,
-	   (const struct compress_format *, format, struct fk_buf, data, struct fk_buf, out),
+	   (const struct compress_format *, format, struct fk_buf, data, struct fk_iobuf, out),
 	   struct unpacking u;
 	   int next;)
 FK_UNWIND(unpack)
@@ -396,7 +396,8 @@ FK_UNWIND(unpack)
 	unpacking_fini(&self->u);
 }
 FK_DEFINE_UNWIND(int64_t, unpack,
-		 (const struct compress_format *, format, struct fk_buf, data, struct fk_buf, out))
+		 (const struct compress_format *, format, struct fk_buf, data, struct fk_iobuf,
+		  out))
 {
 	/* No file of either format is empty. */
 	if (!data.size)
@@ -463,7 +464,7 @@ FK_TASK(int64_t, gzip_bound, (int64_t, size))
 FK_NO_BODY(gzip_bound)
 FK_END(gzip_bound)
 
-FK_TASK(int64_t, zstd, (struct fk_buf, data, int64_t, level, struct fk_buf, out), int64_t size;)
+FK_TASK(int64_t, zstd, (struct fk_buf, data, int64_t, level, struct fk_iobuf, out), int64_t size;)
 FK_NO_LEAF(zstd)
 {
 	FK_CALL(size, pack, &compress_zstd, self->data, self->level, self->out);
@@ -471,7 +472,7 @@ FK_NO_LEAF(zstd)
 }
 FK_END(zstd)
 
-FK_TASK(int64_t, gzip, (struct fk_buf, data, int64_t, level, struct fk_buf, out), int64_t size;)
+FK_TASK(int64_t, gzip, (struct fk_buf, data, int64_t, level, struct fk_iobuf, out), int64_t size;)
 FK_NO_LEAF(gzip)
 {
 	FK_CALL(size, pack, &compress_gzip, self->data, self->level, self->out);
@@ -479,7 +480,7 @@ FK_NO_LEAF(gzip)
 }
 FK_END(gzip)
 
-FK_TASK(int64_t, unzstd, (struct fk_buf, data, struct fk_buf, out), int64_t size;)
+FK_TASK(int64_t, unzstd, (struct fk_buf, data, struct fk_iobuf, out), int64_t size;)
 FK_NO_LEAF(unzstd)
 {
 	FK_CALL(size, unpack, &compress_zstd, self->data, self->out);
@@ -487,7 +488,7 @@ FK_NO_LEAF(unzstd)
 }
 FK_END(unzstd)
 
-FK_TASK(int64_t, gunzip, (struct fk_buf, data, struct fk_buf, out), int64_t size;)
+FK_TASK(int64_t, gunzip, (struct fk_buf, data, struct fk_iobuf, out), int64_t size;)
 FK_NO_LEAF(gunzip)
 {
 	FK_CALL(size, unpack, &compress_gzip, self->data, self->out);
@@ -496,7 +497,7 @@ FK_NO_LEAF(gunzip)
 FK_END(gunzip)
 
 /* Room for anything, and nothing to write to. */
-#define COUNTED ((struct fk_buf){ .size = INT64_MAX })
+#define COUNTED ((struct fk_iobuf){ .size = INT64_MAX })
 
 FK_TASK(int64_t, unzstd_size, (struct fk_buf, data), int64_t size;)
 FK_NO_LEAF(unzstd_size)
@@ -514,20 +515,18 @@ FK_NO_LEAF(gunzip_size)
 }
 FK_END(gunzip_size)
 
-FK_EXPORT(zstd, "data:buf, level:i64, out:iobuf -> size:i64", FK_EXPORT_CHANGING_BUFFERS,
-	  "Packs data as zstd(1) would, levels 1 to 19, 0 for 3")
-FK_EXPORT(zstd_bound, "size:i64 -> size:i64", 0,
-	  "The room that so many bytes packed by zstd take at most")
-FK_EXPORT(unzstd, "data:buf, out:iobuf -> size:i64", FK_EXPORT_CHANGING_BUFFERS,
-	  "Unpacks a file of zstd(1)")
-FK_EXPORT(unzstd_size, "data:buf -> size:i64", FK_EXPORT_CHANGING_BUFFERS,
-	  "How many bytes a file of zstd(1) has unpacked")
-FK_EXPORT(gzip, "data:buf, level:i64, out:iobuf -> size:i64", FK_EXPORT_CHANGING_BUFFERS,
-	  "Packs data as gzip(1) would, levels 1 to 12, 0 for 6")
-FK_EXPORT(gzip_bound, "size:i64 -> size:i64", 0,
-	  "The room that so many bytes packed by gzip take at most")
-FK_EXPORT(gunzip, "data:buf, out:iobuf -> size:i64", FK_EXPORT_CHANGING_BUFFERS,
-	  "Unpacks a file of gzip(1)")
-FK_EXPORT(gunzip_size, "data:buf -> size:i64", FK_EXPORT_CHANGING_BUFFERS,
-	  "How many bytes a file of gzip(1) has unpacked")
+FK_EXPORT_RESULTS(zstd, (int64_t, size), FK_EXPORT_CHANGING_BUFFERS,
+		  "Packs data as zstd(1) would, levels 1 to 19, 0 for 3")
+FK_EXPORT_RESULTS(zstd_bound, (int64_t, size), 0,
+		  "The room that so many bytes packed by zstd take at most")
+FK_EXPORT_RESULTS(unzstd, (int64_t, size), FK_EXPORT_CHANGING_BUFFERS, "Unpacks a file of zstd(1)")
+FK_EXPORT_RESULTS(unzstd_size, (int64_t, size), FK_EXPORT_CHANGING_BUFFERS,
+		  "How many bytes a file of zstd(1) has unpacked")
+FK_EXPORT_RESULTS(gzip, (int64_t, size), FK_EXPORT_CHANGING_BUFFERS,
+		  "Packs data as gzip(1) would, levels 1 to 12, 0 for 6")
+FK_EXPORT_RESULTS(gzip_bound, (int64_t, size), 0,
+		  "The room that so many bytes packed by gzip take at most")
+FK_EXPORT_RESULTS(gunzip, (int64_t, size), FK_EXPORT_CHANGING_BUFFERS, "Unpacks a file of gzip(1)")
+FK_EXPORT_RESULTS(gunzip_size, (int64_t, size), FK_EXPORT_CHANGING_BUFFERS,
+		  "How many bytes a file of gzip(1) has unpacked")
 FK_MODULE(compress, "Zstandard and gzip")

@@ -24,5 +24,5 @@ FK_BODY(fib)
 }
 FK_END(fib)
 
-FK_EXPORT(fib, "n:i64 -> i64", 0, "The n-th Fibonacci number, a fork at every call")
+FK_EXPORT(fib, 0, "The n-th Fibonacci number, a fork at every call")
 FK_MODULE(fib, "Fibonacci numbers: the cost of a fork")

@@ -140,7 +140,7 @@ static void write_hex(const struct digest *digest, char *hex)
 	}
 }
 
-FK_TASK(fk_void, sha256, (struct fk_buf, data, struct fk_buf, hex), struct digest root;)
+FK_TASK(fk_void, sha256, (struct fk_buf, data, struct fk_iobuf, hex), struct digest root;)
 {
 	if (hex.size < 2 * SHA256_DIGEST_SIZE)
 		FK_LEAF_FAIL(-EINVAL);
@@ -153,8 +153,8 @@ FK_BODY(sha256)
 }
 FK_END(sha256)
 
-FK_EXPORT(xxh3, "data:buf -> high:i64, low:i64", FK_EXPORT_CHANGING_BUFFERS,
-	  "A fast checksum: XXH3-128 of the XXH3-128 of chunks of 256 KiB")
-FK_EXPORT(sha256, "data:buf, hex:iobuf -> ", FK_EXPORT_CHANGING_BUFFERS,
+FK_EXPORT_RESULTS(xxh3, (int64_t, high, int64_t, low), FK_EXPORT_CHANGING_BUFFERS,
+		  "A fast checksum: XXH3-128 of the XXH3-128 of chunks of 256 KiB")
+FK_EXPORT(sha256, FK_EXPORT_CHANGING_BUFFERS,
 	  "The SHA-256 tree hash (of Amazon S3 Glacier), as 64 letters")
 FK_MODULE(hash, "Checksums of large buffers")

@@ -209,7 +209,7 @@ static int resize_part(int64_t i, struct resize *r)
 FK_FOR_RANGE(weigh_columns, weigh_column, const struct resize *)
 FK_FOR_RANGE(resize_parts, resize_part, struct resize *)
 
-static const struct filter *find_filter(struct fk_buf name)
+static const struct filter *find_filter(struct fk_str name)
 {
 	for (size_t i = 0; i < sizeof(filters) / sizeof(filters[0]); i++)
 		if (name.size == strlen(filters[i].name) &&
@@ -254,21 +254,19 @@ static void resize_fini(struct resize *r)
 }
 
 FK_DECLARE(fk_void, resize,
-	   (struct fk_buf, in, int64_t, width, int64_t, height, int64_t, channels, struct fk_buf,
-	    out, int64_t, new_width, int64_t, new_height, struct fk_buf, filter),
+	   (struct fk_buf, in, int64_t, w, int64_t, h, int64_t, channels, struct fk_iobuf, out,
+	    int64_t, to_w, int64_t, to_h, struct fk_str, filter),
 	   struct resize r;)
 FK_UNWIND(resize)
 {
 	resize_fini(&self->r);
 }
 FK_DEFINE_UNWIND(fk_void, resize,
-		 (struct fk_buf, in, int64_t, width, int64_t, height, int64_t, channels,
-		  struct fk_buf, out, int64_t, new_width, int64_t, new_height, struct fk_buf,
-		  filter))
+		 (struct fk_buf, in, int64_t, w, int64_t, h, int64_t, channels, struct fk_iobuf,
+		  out, int64_t, to_w, int64_t, to_h, struct fk_str, filter))
 {
-	if (!is_picture(in, width, height, channels) ||
-	    !is_picture(out, new_width, new_height, channels) || !is_enough(width, new_width) ||
-	    !is_enough(height, new_height))
+	if (!is_picture(in, w, h, channels) || !is_picture(FK_BUF(out), to_w, to_h, channels) ||
+	    !is_enough(w, to_w) || !is_enough(h, to_h))
 		FK_LEAF_FAIL(-EINVAL);
 }
 FK_BODY(resize)
@@ -281,16 +279,15 @@ FK_BODY(resize)
 		.in = self->in.data,
 		.out = self->out.data,
 		.channels = self->channels,
-		.across = axis_of(filter, self->width, self->new_width),
-		.down = axis_of(filter, self->height, self->new_height),
+		.across = axis_of(filter, self->w, self->to_w),
+		.down = axis_of(filter, self->h, self->to_h),
 	};
 	if (resize_init(&self->r)) {
 		resize_fini(&self->r);
 		FK_FAIL(-ENOMEM);
 	}
-	FK_CALL_VOID(weigh_columns, 0, self->new_width, FK_GRAIN(40 * self->r.across.taps),
-		     &self->r);
-	FK_CALL_VOID(resize_parts, 0, self->new_height * self->r.parts, 1, &self->r);
+	FK_CALL_VOID(weigh_columns, 0, self->to_w, FK_GRAIN(40 * self->r.across.taps), &self->r);
+	FK_CALL_VOID(resize_parts, 0, self->to_h * self->r.parts, 1, &self->r);
 	resize_fini(&self->r);
 	FK_RETURN();
 }
@@ -365,7 +362,7 @@ static void convert_leaf(int64_t i, const struct conversion *c)
 
 FK_FOR_RANGE(convert_leaves, convert_leaf, const struct conversion *)
 
-FK_TASK(int64_t, convert, (struct fk_buf, in, int64_t, from, struct fk_buf, out, int64_t, to),
+FK_TASK(int64_t, convert, (struct fk_buf, in, int64_t, from, struct fk_iobuf, out, int64_t, to),
 	struct conversion c;)
 {
 	if (!is_format(from) || !is_format(to) || in.size % (uint64_t)from ||
@@ -386,9 +383,8 @@ FK_BODY(convert)
 }
 FK_END(convert)
 
-FK_EXPORT(resize,
-	  "in:buf, w:i64, h:i64, channels:i64, out:iobuf, to_w:i64, to_h:i64, filter:str -> ",
-	  FK_EXPORT_CHANGING_BUFFERS, "Another size, by the filter box, bilinear or lanczos")
-FK_EXPORT(convert, "in:buf, from:i64, out:iobuf, to:i64 -> pixels:i64", FK_EXPORT_CHANGING_BUFFERS,
-	  "Pixels of 1 (gray), 3 (RGB) or 4 bytes (RGBA) to others")
+FK_EXPORT(resize, FK_EXPORT_CHANGING_BUFFERS,
+	  "Another size, by the filter box, bilinear or lanczos")
+FK_EXPORT_RESULTS(convert, (int64_t, pixels), FK_EXPORT_CHANGING_BUFFERS,
+		  "Pixels of 1 (gray), 3 (RGB) or 4 bytes (RGBA) to others")
 FK_MODULE(image, "Decoded pixels")

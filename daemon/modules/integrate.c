@@ -61,6 +61,5 @@ FK_BODY(integrate)
 }
 FK_END(integrate)
 
-FK_EXPORT(integrate, "n:f64, eps:f64 -> f64", 0,
-	  "Area under (x*x + 1)*x from 0 to n, cut until a cut changes less than eps")
+FK_EXPORT(integrate, 0, "Area under (x*x + 1)*x from 0 to n, cut until a cut changes less than eps")
 FK_MODULE(integrate, "Adaptive quadrature")

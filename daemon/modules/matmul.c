@@ -229,7 +229,7 @@ static void product_fini(struct product *p)
 }
 
 FK_DECLARE(fk_void, f64,
-	   (struct fk_buf, a, struct fk_buf, b, struct fk_buf, c, int64_t, rows, int64_t, inner,
+	   (struct fk_buf, a, struct fk_buf, b, struct fk_iobuf, c, int64_t, rows, int64_t, inner,
 	    int64_t, columns),
 	   struct product p;)
 FK_UNWIND(f64)
@@ -237,11 +237,11 @@ FK_UNWIND(f64)
 	product_fini(&self->p);
 }
 FK_DEFINE_UNWIND(fk_void, f64,
-		 (struct fk_buf, a, struct fk_buf, b, struct fk_buf, c, int64_t, rows, int64_t,
+		 (struct fk_buf, a, struct fk_buf, b, struct fk_iobuf, c, int64_t, rows, int64_t,
 		  inner, int64_t, columns))
 {
 	if (!is_matrix(a, rows, inner) || !is_matrix(b, inner, columns) ||
-	    !is_matrix(c, rows, columns))
+	    !is_matrix(FK_BUF(c), rows, columns))
 		FK_LEAF_FAIL(-EINVAL);
 }
 FK_BODY(f64)
@@ -262,6 +262,6 @@ FK_BODY(f64)
 }
 FK_END(f64)
 
-FK_EXPORT(f64, "a:buf, b:buf, c:iobuf, rows:i64, inner:i64, columns:i64 -> ",
-	  FK_EXPORT_CHANGING_BUFFERS, "c = a b: rows times inner numbers, and inner times columns")
+FK_EXPORT(f64, FK_EXPORT_CHANGING_BUFFERS,
+	  "c = a b: rows times inner numbers, and inner times columns")
 FK_MODULE(matmul, "The product of two matrices")

@@ -80,5 +80,5 @@ FK_BODY(nqueens)
 }
 FK_END(nqueens)
 
-FK_EXPORT(nqueens, "n:i64 -> i64", 0, "In how many ways n queens (0 to 16) stand in peace")
+FK_EXPORT(nqueens, 0, "In how many ways n queens (0 to 16) stand in peace")
 FK_MODULE(nqueens, "The queens on the chessboard")

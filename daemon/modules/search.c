@@ -182,7 +182,7 @@ static int64_t search_count(struct search *s)
 }
 
 FK_DECLARE(int64_t, find,
-	   (struct fk_buf, data, struct fk_buf, pattern, struct fk_buf, out, int64_t, places_too),
+	   (struct fk_buf, data, struct fk_buf, pattern, struct fk_iobuf, out, int64_t, places_too),
 	   struct search s;
 	   int64_t count;)
 FK_UNWIND(find)
@@ -190,7 +190,7 @@ FK_UNWIND(find)
 	search_fini(&self->s);
 }
 FK_DEFINE_UNWIND(int64_t, find,
-		 (struct fk_buf, data, struct fk_buf, pattern, struct fk_buf, out, int64_t,
+		 (struct fk_buf, data, struct fk_buf, pattern, struct fk_iobuf, out, int64_t,
 		  places_too))
 {
 	if (!pattern.size || pattern.size > PATTERN_MOST || out.size % 8 || (uintptr_t)out.data % 8)
@@ -218,12 +218,12 @@ FK_END(find)
 
 /* ---------------------------------------------------------------- what is exported */
 
-#define NOWHERE ((struct fk_buf){ .data = NULL })
+#define NOWHERE ((struct fk_iobuf){ .data = NULL })
 
-FK_TASK(int64_t, count, (struct fk_buf, data, struct fk_buf, pattern), int64_t n;)
+FK_TASK(int64_t, count, (struct fk_buf, data, struct fk_str, text), int64_t n;)
 FK_NO_LEAF(count)
 {
-	FK_CALL(n, find, self->data, self->pattern, NOWHERE, 0);
+	FK_CALL(n, find, self->data, FK_BUF(self->text), NOWHERE, 0);
 	FK_RETURN(self->n);
 }
 FK_END(count)
@@ -236,30 +236,30 @@ FK_NO_LEAF(count_bytes)
 }
 FK_END(count_bytes)
 
-FK_TASK(int64_t, places, (struct fk_buf, data, struct fk_buf, pattern, struct fk_buf, out),
+FK_TASK(int64_t, places, (struct fk_buf, data, struct fk_str, text, struct fk_iobuf, out_i64),
 	int64_t n;)
 FK_NO_LEAF(places)
 {
-	FK_CALL(n, find, self->data, self->pattern, self->out, 1);
+	FK_CALL(n, find, self->data, FK_BUF(self->text), self->out_i64, 1);
 	FK_RETURN(self->n);
 }
 FK_END(places)
 
-FK_TASK(int64_t, places_bytes, (struct fk_buf, data, struct fk_buf, pattern, struct fk_buf, out),
-	int64_t n;)
+FK_TASK(int64_t, places_bytes,
+	(struct fk_buf, data, struct fk_buf, pattern, struct fk_iobuf, out_i64), int64_t n;)
 FK_NO_LEAF(places_bytes)
 {
-	FK_CALL(n, find, self->data, self->pattern, self->out, 1);
+	FK_CALL(n, find, self->data, self->pattern, self->out_i64, 1);
 	FK_RETURN(self->n);
 }
 FK_END(places_bytes)
 
-FK_EXPORT(count, "data:buf, text:str -> count:i64", FK_EXPORT_CHANGING_BUFFERS,
-	  "How often a text stands in the data, overlaps counted")
-FK_EXPORT(count_bytes, "data:buf, pattern:buf -> count:i64", FK_EXPORT_CHANGING_BUFFERS,
-	  "How often a pattern of any bytes stands in the data")
-FK_EXPORT(places, "data:buf, text:str, out_i64:iobuf -> count:i64", FK_EXPORT_CHANGING_BUFFERS,
-	  "Also where: 64-bit integers, as many as there is room for")
-FK_EXPORT(places_bytes, "data:buf, pattern:buf, out_i64:iobuf -> count:i64",
-	  FK_EXPORT_CHANGING_BUFFERS, "Where a pattern of any bytes stands: 64-bit integers")
+FK_EXPORT_RESULTS(count, (int64_t, count), FK_EXPORT_CHANGING_BUFFERS,
+		  "How often a text stands in the data, overlaps counted")
+FK_EXPORT_RESULTS(count_bytes, (int64_t, count), FK_EXPORT_CHANGING_BUFFERS,
+		  "How often a pattern of any bytes stands in the data")
+FK_EXPORT_RESULTS(places, (int64_t, count), FK_EXPORT_CHANGING_BUFFERS,
+		  "Also where: 64-bit integers, as many as there is room for")
+FK_EXPORT_RESULTS(places_bytes, (int64_t, count), FK_EXPORT_CHANGING_BUFFERS,
+		  "Where a pattern of any bytes stands: 64-bit integers")
 FK_MODULE(search, "Patterns in a buffer")

@@ -37,9 +37,9 @@ static inline bool less_f64(const double *a, const double *b)
 FK_SORT(sort_i64, int64_t, less_i64)
 FK_SORT(sort_f64, double, less_f64)
 
-FK_TASK(fk_void, i64, (struct fk_buf, data), )
+FK_TASK(fk_void, i64, (struct fk_iobuf, data), )
 {
-	if (!array_is_whole(data))
+	if (!array_is_whole(FK_BUF(data)))
 		FK_LEAF_FAIL(-EINVAL);
 }
 FK_BODY(i64)
@@ -49,9 +49,9 @@ FK_BODY(i64)
 }
 FK_END(i64)
 
-FK_TASK(fk_void, f64, (struct fk_buf, data), )
+FK_TASK(fk_void, f64, (struct fk_iobuf, data), )
 {
-	if (!array_is_whole(data))
+	if (!array_is_whole(FK_BUF(data)))
 		FK_LEAF_FAIL(-EINVAL);
 }
 FK_BODY(f64)
@@ -168,7 +168,7 @@ FK_FOR_RANGE(gather_all, gather, const struct records *)
 FK_FOR_RANGE(copy_parts, copy_part, struct part)
 
 /* What the text says: i8 to i64, u8 to u64, f32, f64, or b and a number of bytes. */
-static bool parse_key(struct fk_buf text, struct records *r)
+static bool parse_key(struct fk_str text, struct records *r)
 {
 	char copy[12] = "";
 	unsigned long n;
@@ -197,7 +197,7 @@ static bool parse_key(struct fk_buf text, struct records *r)
 	}
 }
 
-static bool parse_records(struct fk_buf data, int64_t size, int64_t offset, struct fk_buf key,
+static bool parse_records(struct fk_iobuf data, int64_t size, int64_t offset, struct fk_str key,
 			  struct records *ret)
 {
 	struct records r = { .data = data.data };
@@ -215,7 +215,7 @@ static bool parse_records(struct fk_buf data, int64_t size, int64_t offset, stru
 
 /* Holds the entries and the sorted records. */
 FK_DECLARE(fk_void, records,
-	   (struct fk_buf, data, int64_t, size, int64_t, offset, struct fk_buf, key),
+	   (struct fk_iobuf, data, int64_t, size, int64_t, offset, struct fk_str, key),
 	   struct records r;)
 FK_UNWIND(records)
 {
@@ -223,7 +223,7 @@ FK_UNWIND(records)
 	free(self->r.sorted);
 }
 FK_DEFINE_UNWIND(fk_void, records,
-		 (struct fk_buf, data, int64_t, size, int64_t, offset, struct fk_buf, key))
+		 (struct fk_iobuf, data, int64_t, size, int64_t, offset, struct fk_str, key))
 FK_NO_LEAF(records)
 {
 	if (!parse_records(self->data, self->size, self->offset, self->key, &self->r))
@@ -247,10 +247,9 @@ FK_NO_LEAF(records)
 }
 FK_END(records)
 
-FK_EXPORT(i64, "data:iobuf -> ", FK_EXPORT_CHANGING_BUFFERS,
-	  "Sorts a buffer of 64-bit integers in place")
-FK_EXPORT(f64, "data:iobuf -> ", FK_EXPORT_CHANGING_BUFFERS,
+FK_EXPORT(i64, FK_EXPORT_CHANGING_BUFFERS, "Sorts a buffer of 64-bit integers in place")
+FK_EXPORT(f64, FK_EXPORT_CHANGING_BUFFERS,
 	  "Sorts a buffer of 64-bit floating point numbers in place, NaN last")
-FK_EXPORT(records, "data:iobuf, size:i64, offset:i64, key:str -> ", FK_EXPORT_CHANGING_BUFFERS,
+FK_EXPORT(records, FK_EXPORT_CHANGING_BUFFERS,
 	  "Sorts records of a size by the key at an offset: i64, u32, f64, b10 ...")
 FK_MODULE(sort, "Parallel merge sort")

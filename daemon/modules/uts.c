@@ -88,14 +88,14 @@ struct result {
 	int64_t leaves;
 };
 
-FK_TASK(struct result, uts, (struct fk_buf, name), struct uts_count sum;)
+FK_TASK(struct result, uts, (struct fk_str, tree), struct uts_count sum;)
 {
-	if (!uts_tree_find(name.data))
+	if (!uts_tree_find(tree.data))
 		FK_LEAF_FAIL(-ENOENT);
 }
 FK_BODY(uts)
 {
-	const struct uts_tree *tree = uts_tree_find(self->name.data);
+	const struct uts_tree *tree = uts_tree_find(self->tree.data);
 	struct range root = { .first = 0 };
 
 	uts_root(tree, &root.node);
@@ -105,6 +105,6 @@ FK_BODY(uts)
 }
 FK_END(uts)
 
-FK_EXPORT(uts, "tree:str -> nodes:i64, depth:i64, leaves:i64", 0,
-	  "Walks a sample tree: T1, T1L, T1XXL, T3, T3L or T3XXL")
+FK_EXPORT_RESULTS(uts, (int64_t, nodes, int64_t, depth, int64_t, leaves), 0,
+		  "Walks a sample tree: T1, T1L, T1XXL, T3, T3L or T3XXL")
 FK_MODULE(uts, "Unbalanced Tree Search")

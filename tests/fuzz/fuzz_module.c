@@ -14,18 +14,22 @@
  */
 #include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "daemon/module.h"
 #include "tests/entries.h"
 #include "tests/fuzz/fuzz.h"
 
 #define EXPORTS 10
+#define ITEMS	20
 #define SIZE	sizeof(struct fk_export)
 
 struct table {
 	struct fk_module module;
 	struct fk_task tasks[EXPORTS];
 	struct fk_export exports[EXPORTS];
+	struct fk_item items[EXPORTS][2][ITEMS + 1]; /* arguments, and results */
 	char texts[]; /* the whole input, so that each pointer to a text is one into it */
 };
 
@@ -33,9 +37,9 @@ static struct board board;
 static struct modules modules;
 
 /* A text up to the next NUL, which is passed; NULL where it begins with 0xff. */
-static const char *take_text(struct fuzz_input *input, struct table *table, const uint8_t *data)
+static char *take_text(struct fuzz_input *input, struct table *table, const uint8_t *data)
 {
-	const char *text = table->texts + (input->at - data);
+	char *text = table->texts + (input->at - data);
 
 	if (fuzz_more(input) && *input->at == 0xff) {
 		input->at++;
@@ -44,6 +48,28 @@ static const char *take_text(struct fuzz_input *input, struct table *table, cons
 	while (fuzz_u8(input))
 		;
 	return text;
+}
+
+/* Makes a list of text, name:type, name:type, up to an arrow or the end; returns what follows. */
+static char *split(char *text, struct fk_item *items)
+{
+	char end = ',';
+
+	for (uint32_t n = 0; end == ',' && n < ITEMS && text[strspn(text, " ")]; n++) {
+		char *word = text, *colon;
+
+		text += strcspn(text, ",-");
+		end = *text;
+		text += *text != '\0';
+		word[strcspn(word, ",-")] = '\0';
+		if (end != ',' && !word[strspn(word, " ")])
+			break;
+		colon = strchr(word, ':');
+		items[n] = (struct fk_item){ colon ? word : NULL, colon ? colon + 1 : word };
+		if (colon)
+			*colon = '\0';
+	}
+	return text + (end == '-' && *text == '>');
 }
 
 /* What the signature says, or any number. */
@@ -59,14 +85,19 @@ static void take_export(struct fuzz_input *input, struct table *table, uint32_t 
 	struct fk_task *task = &table->tasks[index];
 	struct signature signature = { 0 };
 	uint8_t missing = fuzz_u8(input);
+	char *text;
 
 	/* Most are right in each part but one: the upper bits choose among the parts. */
 	missing = missing >> 5 == 7 ? missing & 31 : missing >> 5 ? 0 : 1u << (missing & 7) & 31;
 	export->name = take_text(input, table, data);
-	export->signature = take_text(input, table, data);
+	text = take_text(input, table, data);
 	export->help = take_text(input, table, data);
-	if (export->signature)
-		(void)signature_parse(export->signature, &signature, NULL);
+	if (text) {
+		(void)signature_parse(text, &signature, NULL);
+		export->args = table->items[index][0];
+		export->results = table->items[index][1];
+		(void)split(split(text, table->items[index][0]), table->items[index][1]);
+	}
 	export->enter = missing & 1 ? NULL : enter;
 	export->task = missing & 2 ? NULL : task;
 	export->flags = fuzz_u8(input) % 4 ? FK_EXPORT_CHANGING_BUFFERS : fuzz_u8(input);
@@ -103,6 +134,23 @@ static bool is_whole(const char *text, size_t size)
 	return memchr(text, '\0', size) && (!*text || fuzz_is_line(text));
 }
 
+/* What was parsed is what the list says. */
+static bool is_list(const struct signature_item *items, uint32_t n, const struct fk_item *list)
+{
+	char type[16];
+
+	for (uint32_t i = 0; i < n; i++, list++) {
+		char name[SIGNATURE_NAME] = "";
+
+		if (!list->type || sscanf(list->type, "%15s", type) != 1 ||
+		    (list->name && sscanf(list->name, "%23s", name) != 1) ||
+		    strcmp(name, items[i].name) != 0 ||
+		    strcmp(type, signature_type_name(items[i].type)) != 0)
+			return false;
+	}
+	return !list->type;
+}
+
 /* One that was entered. */
 static void check_task(const struct table *table, uint32_t index)
 {
@@ -110,6 +158,7 @@ static void check_task(const struct table *table, uint32_t index)
 	const struct board_task *entry = &board.tasks[index];
 	const struct fk_export *export = task->export;
 	size_t module = strlen(table->module.name);
+	struct signature signature;
 
 	FUZZ_ASSERT(export >= table->module.exports && export < table->module.exports_end);
 	FUZZ_ASSERT(is_whole(entry->name, sizeof(entry->name)));
@@ -117,7 +166,11 @@ static void check_task(const struct table *table, uint32_t index)
 	FUZZ_ASSERT(is_whole(entry->help, sizeof(entry->help)));
 	FUZZ_ASSERT(!strncmp(entry->name, table->module.name, module) &&
 		    entry->name[module] == ':' && !strcmp(entry->name + module + 1, export->name));
-	FUZZ_ASSERT(!strcmp(entry->signature, export->signature));
+	FUZZ_ASSERT(!strcmp(entry->signature, task->text));
+	FUZZ_ASSERT(signature_parse(task->text, &signature, NULL) == 0);
+	FUZZ_ASSERT(!memcmp(&signature, &task->signature, sizeof(signature)));
+	FUZZ_ASSERT(is_list(signature.args, signature.n_args, export->args));
+	FUZZ_ASSERT(is_list(signature.results, signature.n_results, export->results));
 	FUZZ_ASSERT(!strncmp(entry->help, export->help, strlen(entry->help)));
 	FUZZ_ASSERT(task->hash == signature_hash(entry->name, entry->signature));
 	FUZZ_ASSERT(task->hash == atomic_load(&entry->hash));

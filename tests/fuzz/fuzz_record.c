@@ -156,7 +156,7 @@ static void check_args(const struct record *record, const struct job *before, co
 
 	for (uint32_t i = 0; i < task->signature.n_args; i++) {
 		const struct signature_item *item = &task->signature.args[i];
-		const struct fk_buf *buf = seen(record, item);
+		const struct fk_iobuf *buf = seen(record, item);
 		struct job_ref ref;
 
 		memcpy(&ref, before->args + item->offset, sizeof(ref));
@@ -184,7 +184,7 @@ static void work(const struct record *record, const struct job *before, char *pi
 
 	for (uint32_t i = 0; i < task->signature.n_args; i++) {
 		const struct signature_item *item = &task->signature.args[i];
-		const struct fk_buf *buf = seen(record, item);
+		const struct fk_iobuf *buf = seen(record, item);
 		struct job_ref ref;
 
 		if (item->type != SIGNATURE_IOBUF)

@@ -71,9 +71,8 @@ FK_TASK(int64_t, descriptors, (int64_t, most))
 FK_NO_BODY(descriptors)
 FK_END(descriptors)
 
-FK_EXPORT(call, "nr:i64, a:i64, b:i64, c:i64, d:i64, e:i64 -> i64", 0,
-	  "A system call; what it returns, or a negative errno")
-FK_EXPORT(foreign, "nr:i64 -> i64", 0, "A system call of 32-bit programs, without arguments")
-FK_EXPORT(descriptors, "most:i64 -> i64", 0, "Bounds the descriptors of the process")
-FK_EXPORT(thread, "n:i64 -> i64", 0, "Gives n back, by way of a thread")
+FK_EXPORT(call, 0, "A system call; what it returns, or a negative errno")
+FK_EXPORT(foreign, 0, "A system call of 32-bit programs, without arguments")
+FK_EXPORT(descriptors, 0, "Bounds the descriptors of the process")
+FK_EXPORT(thread, 0, "Gives n back, by way of a thread")
 FK_MODULE(ask, "Tasks that ask the kernel for things")

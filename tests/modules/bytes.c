@@ -4,12 +4,12 @@
 
 #define BYTES_LEAF 4096
 
-static int64_t bytes_sum(const struct fk_buf *data)
+static int64_t bytes_sum(struct fk_buf data)
 {
-	const unsigned char *bytes = data->data;
+	const unsigned char *bytes = data.data;
 	int64_t sum = 0;
 
-	for (uint64_t i = 0; i < data->size; i++)
+	for (uint64_t i = 0; i < data.size; i++)
 		sum += bytes[i];
 	return sum;
 }
@@ -32,17 +32,17 @@ FK_BODY(flip)
 }
 FK_END(flip)
 
-FK_TASK(int64_t, invert, (struct fk_buf, data), int64_t sum;)
+FK_TASK(int64_t, invert, (struct fk_iobuf, data), int64_t sum;)
 FK_NO_LEAF(invert)
 {
-	self->sum = bytes_sum(&self->data);
+	self->sum = bytes_sum(FK_BUF(self->data));
 	FK_CALL_VOID(flip, self->data.data, (int64_t)self->data.size);
 	FK_RETURN(self->sum);
 }
 FK_END(invert)
 
 /* The buffer is changed, and then the job fails: the client must not see the change. */
-FK_TASK(int64_t, spoil, (struct fk_buf, data), )
+FK_TASK(int64_t, spoil, (struct fk_iobuf, data), )
 {
 	unsigned char *bytes = data.data;
 
@@ -58,7 +58,7 @@ FK_END(spoil)
 
 FK_TASK(int64_t, sum, (struct fk_buf, data), )
 {
-	FK_LEAF(bytes_sum(&data));
+	FK_LEAF(bytes_sum(data));
 }
 FK_BODY(sum)
 {
@@ -66,9 +66,9 @@ FK_BODY(sum)
 }
 FK_END(sum)
 
-FK_TASK(int64_t, text, (struct fk_buf, text, int64_t, times), )
+FK_TASK(int64_t, text, (struct fk_str, text, int64_t, times), )
 {
-	FK_LEAF(bytes_sum(&text) * times);
+	FK_LEAF(bytes_sum(FK_BUF(text)) * times);
 }
 FK_BODY(text)
 {
@@ -81,8 +81,8 @@ FK_TASK(int64_t, eight,
 	(struct fk_buf, a, struct fk_buf, b, struct fk_buf, c, struct fk_buf, d, struct fk_buf, e,
 	 struct fk_buf, f, struct fk_buf, g, struct fk_buf, h), )
 {
-	FK_LEAF(bytes_sum(&a) + bytes_sum(&b) + bytes_sum(&c) + bytes_sum(&d) + bytes_sum(&e) +
-		bytes_sum(&f) + bytes_sum(&g) + bytes_sum(&h));
+	FK_LEAF(bytes_sum(a) + bytes_sum(b) + bytes_sum(c) + bytes_sum(d) + bytes_sum(e) +
+		bytes_sum(f) + bytes_sum(g) + bytes_sum(h));
 }
 FK_BODY(eight)
 {
@@ -90,7 +90,7 @@ FK_BODY(eight)
 }
 FK_END(eight)
 
-FK_TASK(fk_void, invert_both, (struct fk_buf, a, struct fk_buf, b), )
+FK_TASK(fk_void, invert_both, (struct fk_iobuf, a, struct fk_iobuf, b), )
 FK_NO_LEAF(invert_both)
 {
 	FK_CALL_VOID(flip, self->a.data, (int64_t)self->a.size);
@@ -99,11 +99,10 @@ FK_NO_LEAF(invert_both)
 }
 FK_END(invert_both)
 
-FK_EXPORT(invert, "data:iobuf -> i64", 0, "Inverts each byte; the sum of what they were")
-FK_EXPORT(invert_both, "a:iobuf, b:iobuf -> ", 0, "Inverts each byte of both")
-FK_EXPORT(spoil, "data:iobuf -> i64", 0, "Clears each byte, then fails with code 77")
-FK_EXPORT(sum, "data:buf -> i64", 0, "The sum of all bytes")
-FK_EXPORT(eight, "a:buf, b:buf, c:buf, d:buf, e:buf, f:buf, g:buf, h:buf -> i64", 0,
-	  "The sum of all bytes of eight buffers")
-FK_EXPORT(text, "text:str, times:i64 -> i64", 0, "The sum of all bytes of a text, so many times")
+FK_EXPORT(invert, 0, "Inverts each byte; the sum of what they were")
+FK_EXPORT(invert_both, 0, "Inverts each byte of both")
+FK_EXPORT(spoil, 0, "Clears each byte, then fails with code 77")
+FK_EXPORT(sum, 0, "The sum of all bytes")
+FK_EXPORT(eight, 0, "The sum of all bytes of eight buffers")
+FK_EXPORT(text, 0, "The sum of all bytes of a text, so many times")
 FK_MODULE(bytes, "Buffers and strings")

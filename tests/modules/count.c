@@ -19,7 +19,7 @@ static int64_t count(const char *path, int64_t id)
 	return n == sizeof(id) ? 0 : n < 0 ? n : -EIO;
 }
 
-FK_TASK(int64_t, once, (struct fk_buf, path, int64_t, id, int64_t, work), int64_t sum;)
+FK_TASK(int64_t, once, (struct fk_str, path, int64_t, id, int64_t, work), int64_t sum;)
 FK_NO_LEAF(once)
 {
 	int64_t r = count(self->path.data, self->id);
@@ -41,7 +41,7 @@ FK_NO_LEAF(go)
 }
 FK_END(go)
 
-FK_EXPORT(once, "path:str, id:i64, work:i64 -> i64", 0,
+FK_EXPORT(once, 0,
 	  "Appends id to a file, as 8 bytes, then forks; id + the Fibonacci number of work")
-FK_EXPORT(go, "n:i64 -> i64", 0, "Goes n times to and fro between workers 0 and 1; n")
+FK_EXPORT(go, 0, "Goes n times to and fro between workers 0 and 1; n")
 FK_MODULE(count, "Runs that are counted")

@@ -27,6 +27,6 @@ FK_BODY(forked)
 }
 FK_END(forked)
 
-FK_EXPORT(deep, "n:i64 -> i64", 0, "n, counted by n calls within each other")
-FK_EXPORT(forked, "n:i64 -> i64", 0, "n, counted by n forks within each other")
+FK_EXPORT(deep, 0, "n, counted by n calls within each other")
+FK_EXPORT(forked, 0, "n, counted by n forks within each other")
 FK_MODULE(deep, "Deep recursion")

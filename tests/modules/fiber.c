@@ -49,7 +49,7 @@ FK_FIBER_TASK(int64_t, tree, (int64_t, n))
 	add_up(&root);
 	return root.sum;
 }
-FK_EXPORT(tree, "n:i64 -> sum:i64", 0, "The n-th Fibonacci number, a fiber for each")
+FK_EXPORT_RESULTS(tree, (int64_t, sum), 0, "The n-th Fibonacci number, a fiber for each")
 
 /* A fiber that runs frames. */
 FK_FIBER_TASK(int64_t, calls, (int64_t, n))
@@ -61,7 +61,7 @@ FK_FIBER_TASK(int64_t, calls, (int64_t, n))
 			sum += x;
 	return sum;
 }
-FK_EXPORT(calls, "n:i64 -> sum:i64", 0, "Ten times the n-th Fibonacci number, by frames")
+FK_EXPORT_RESULTS(calls, (int64_t, sum), 0, "Ten times the n-th Fibonacci number, by frames")
 
 /* Frames that run fibers. */
 FK_TASK(int64_t, both, (int64_t, n), int64_t x; int64_t y;)
@@ -73,7 +73,7 @@ FK_NO_LEAF(both)
 	FK_RETURN(self->x + self->y);
 }
 FK_END(both)
-FK_EXPORT(both, "n:i64 -> sum:i64", 0, "Eleven times the n-th Fibonacci number")
+FK_EXPORT_RESULTS(both, (int64_t, sum), 0, "Eleven times the n-th Fibonacci number")
 
 /* ------------------------------------------------------------------------ a maze */
 
@@ -268,7 +268,7 @@ FK_NO_LEAF(maze)
 	FK_RETURN((int64_t)self->value);
 }
 FK_END(maze)
-FK_EXPORT(maze, "place:i64, depth:i64 -> value:i64", 0, "The value of a maze, by fibers and frames")
+FK_EXPORT_RESULTS(maze, (int64_t, value), 0, "The value of a maze, by fibers and frames")
 
 /* ------------------------------------------------------------------------ that wait */
 
@@ -288,7 +288,7 @@ FK_FIBER_TASK(int64_t, forever, (int64_t, n))
 			break;
 	return fk_counter_wait(&waiting, 0);
 }
-FK_EXPORT(forever, "n:i64 -> i64", 0, "So many fibers that wait until the job is cancelled")
+FK_EXPORT(forever, 0, "So many fibers that wait until the job is cancelled")
 
 static void reads(void *arg)
 {
@@ -314,7 +314,7 @@ FK_FIBER_TASK(int64_t, reading, (int64_t, n))
 	(void)close(ends[1]);
 	return 0;
 }
-FK_EXPORT(reading, "n:i64 -> i64", 0, "So many fibers that read until the job is cancelled")
+FK_EXPORT(reading, 0, "So many fibers that read until the job is cancelled")
 
 struct pipe {
 	int ends[2];
@@ -362,7 +362,8 @@ FK_FIBER_TASK(int64_t, talk, (int64_t, n))
 		sum += pipes[i].sum;
 	return sum;
 }
-FK_EXPORT(talk, "n:i64 -> sum:i64", 0, "16 times the sum of the numbers to n, sent through pipes")
+FK_EXPORT_RESULTS(talk, (int64_t, sum), 0,
+		  "16 times the sum of the numbers to n, sent through pipes")
 
 #define CIRCLES 100
 
@@ -429,7 +430,7 @@ FK_FIBER_TASK(int64_t, circle, (int64_t, n))
 	}
 	return n;
 }
-FK_EXPORT(circle, "n:i64 -> i64", 0, "Fibers that never end unless the job is over")
+FK_EXPORT(circle, 0, "Fibers that never end unless the job is over")
 
 static void waits_again(void *arg)
 {
@@ -445,7 +446,7 @@ FK_FIBER_TASK(int64_t, stubborn, (int64_t, n))
 	waits(&own);
 	return n;
 }
-FK_EXPORT(stubborn, "n:i64 -> i64", 0, "A fiber that waits for its own end again and again")
+FK_EXPORT(stubborn, 0, "A fiber that waits for its own end again and again")
 
 /* ------------------------------------------------------------------------ signals */
 
@@ -498,7 +499,7 @@ FK_FIBER_TASK(int64_t, signals, (int64_t, n))
 		all = where[i] == all ? all : -1;
 	return all;
 }
-FK_EXPORT(signals, "n:i64 -> where:i64", 0, "Up to 8 fibers that handle signals")
+FK_EXPORT_RESULTS(signals, (int64_t, where), 0, "Up to 8 fibers that handle signals")
 
 /* ------------------------------------------------------------------------ that end badly */
 
@@ -581,7 +582,7 @@ FK_FIBER_TASK(int64_t, ends, (int64_t, how))
 	}
 	return fk_counter_wait(&all, 0);
 }
-FK_EXPORT(ends, "how:i64 -> i64", 0, "A fiber that ends badly, in one of several ways")
+FK_EXPORT(ends, 0, "A fiber that ends badly, in one of several ways")
 
 /* ------------------------------------------------------------------------ sections */
 
@@ -596,7 +597,7 @@ FK_TASK(int64_t, spin, (int64_t, n))
 }
 FK_NO_BODY(spin)
 FK_END(spin)
-FK_EXPORT(spin, "n:i64 -> i64", 0, "Does not end by itself")
+FK_EXPORT(spin, 0, "Does not end by itself")
 
 struct bad {
 	void (*end)(void *arg);
@@ -624,7 +625,7 @@ FK_FIBER_TASK(int64_t, ends_aside, (int64_t, how, int64_t, late))
 	(void)fk_fiber_spawn(ends_in_section, &bad, &all);
 	return fk_counter_wait(&all, 0);
 }
-FK_EXPORT(ends_aside, "how:i64, late:i64 -> i64", 0, "One in a section that may block")
+FK_EXPORT(ends_aside, 0, "One in a section that may block")
 
 FK_FIBER_TASK(int64_t, naps, (int64_t, ms))
 {
@@ -636,8 +637,8 @@ FK_FIBER_TASK(int64_t, naps, (int64_t, ms))
 	r = nanosleep(&nap, NULL);
 	return fk_fiber_block_end() < 0 ? -1 : r;
 }
-FK_EXPORT(naps, "ms:i64 -> i64", 0, "Sleeps in a section that may block")
+FK_EXPORT(naps, 0, "Sleeps in a section that may block")
 
-FK_EXPORT(fib, "n:i64 -> i64", 0, "The n-th Fibonacci number, by frames")
+FK_EXPORT(fib, 0, "The n-th Fibonacci number, by frames")
 
 FK_MODULE(fiber, "Tasks that are fibers")

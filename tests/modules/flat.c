@@ -87,7 +87,7 @@ FK_BODY(flat)
 }
 FK_END(flat)
 
-FK_TASK(fk_void, fill, (struct fk_buf, out, int64_t, rounds), uint32_t *slots; int64_t n;
+FK_TASK(fk_void, fill, (struct fk_iobuf, out, int64_t, rounds), uint32_t *slots; int64_t n;
 	int64_t i;)
 {
 	if (out.size < sizeof(uint32_t))
@@ -104,8 +104,8 @@ FK_BODY(fill)
 }
 FK_END(fill)
 
-FK_EXPORT(flat, "n:i64 -> i64", 0, "The sum of n hashes, a fork for each")
-FK_EXPORT(rounds, "n:i64, rounds:i64 -> i64", 0, "The same with leaves of so many rounds")
-FK_EXPORT(fill, "out:iobuf, rounds:i64 -> ", FK_EXPORT_CHANGING_BUFFERS,
+FK_EXPORT(flat, 0, "The sum of n hashes, a fork for each")
+FK_EXPORT(rounds, 0, "The same with leaves of so many rounds")
+FK_EXPORT(fill, FK_EXPORT_CHANGING_BUFFERS,
 	  "The same leaves, left in the client's own array of 32-bit numbers")
 FK_MODULE(flat, "A flat loop of leaves")

@@ -182,7 +182,7 @@ static void stay(int signo)
 }
 
 /* That thread goes on no more. */
-FK_TASK(int64_t, stick, (struct fk_buf, name), )
+FK_TASK(int64_t, stick, (struct fk_str, name), )
 {
 	struct sigaction action = { .sa_handler = stay };
 
@@ -197,15 +197,14 @@ FK_BODY(stick)
 }
 FK_END(stick)
 
-FK_EXPORT(spin, "ignored:i64 -> i64", 0, "Busy for ever in one leaf")
-FK_EXPORT(wait, "ignored:i64 -> i64", 0, "Waits for ever in read(2)")
-FK_EXPORT(nap, "ms:i64 -> i64", 0, "Sleeps for so long, is busy for so long, for ever, in one leaf")
-FK_EXPORT(work, "ms:i64 -> i64", 0, "Uses so much of a CPU in one leaf")
-FK_EXPORT(slow, "ms:i64 -> i64", 0, "Uses so much of a CPU between two forks, for ever")
-FK_EXPORT(spread, "ignored:i64 -> i64", 0, "Busy for ever on two workers")
-FK_EXPORT(tidy, "n:i64, ms:i64 -> i64", 0, "For ever; to end, n + 1 frames take so long each")
-FK_EXPORT(untidy, "worker:i64 -> i64", 0,
+FK_EXPORT(spin, 0, "Busy for ever in one leaf")
+FK_EXPORT(wait, 0, "Waits for ever in read(2)")
+FK_EXPORT(nap, 0, "Sleeps for so long, is busy for so long, for ever, in one leaf")
+FK_EXPORT(work, 0, "Uses so much of a CPU in one leaf")
+FK_EXPORT(slow, 0, "Uses so much of a CPU between two forks, for ever")
+FK_EXPORT(spread, 0, "Busy for ever on two workers")
+FK_EXPORT(tidy, 0, "For ever; to end, n + 1 frames take so long each")
+FK_EXPORT(untidy, 0,
 	  "For ever, at forks, on this worker or, below 0, any; and once it is to end, at none")
-FK_EXPORT(stick, "name:str -> i64", 0,
-	  "The pool's thread of this name, or the channel's if it is empty, is stuck; 0")
+FK_EXPORT(stick, 0, "The pool's thread of this name, or the channel's if it is empty, is stuck; 0")
 FK_MODULE(hang, "Tasks that come to no fork, or seldom")

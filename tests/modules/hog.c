@@ -105,10 +105,9 @@ FK_BODY(some)
 }
 FK_END(some)
 
-FK_EXPORT(eat, "piece:i64 -> i64", 0,
-	  "Takes pieces of this size until there are none, gives them back and fails")
-FK_EXPORT(keep, "gate:buf -> i64", FK_EXPORT_CHANGING_BUFFERS,
+FK_EXPORT(eat, 0, "Takes pieces of this size until there are none, gives them back and fails")
+FK_EXPORT(keep, FK_EXPORT_CHANGING_BUFFERS,
 	  "Takes all there is and keeps it until the first byte is not 0; how much it was")
-FK_EXPORT(held, "ignored:i64 -> i64", 0, "What keep keeps; 0 before it has all and when it ends")
-FK_EXPORT(some, "bytes:i64 -> i64", 0, "Takes so much, touches it and gives it back")
+FK_EXPORT(held, 0, "What keep keeps; 0 before it has all and when it ends")
+FK_EXPORT(some, 0, "Takes so much, touches it and gives it back")
 FK_MODULE(hog, "Tasks that want memory")

@@ -17,7 +17,7 @@ static int64_t mark(const char *path)
 }
 
 /* Marks, and then runs until the pool ends if it is to. */
-FK_TASK(int64_t, leave, (struct fk_buf, path, int64_t, stay), )
+FK_TASK(int64_t, leave, (struct fk_str, path, int64_t, stay), )
 {
 	volatile int64_t left = stay;
 	int64_t n = mark(path.data);
@@ -32,6 +32,6 @@ FK_BODY(leave)
 }
 FK_END(leave)
 
-FK_EXPORT(leave, "path:str, stay:i64 -> i64", 0,
+FK_EXPORT(leave, 0,
 	  "Appends a byte to a file, and does not end if stay is not 0; how many bytes that were")
 FK_MODULE(mark, "A mark for each run")

@@ -22,6 +22,6 @@ FK_BODY(add)
 }
 FK_END(add)
 
-FK_EXPORT(null, "-> ", 0, "Nothing")
-FK_EXPORT(add, "a:i64, b:i64 -> i64", 0, "The sum of two numbers, modulo 2^64")
+FK_EXPORT(null, 0, "Nothing")
+FK_EXPORT(add, 0, "The sum of two numbers, modulo 2^64")
 FK_MODULE(null, "Tasks that do nothing")

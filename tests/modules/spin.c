@@ -45,6 +45,6 @@ FK_BODY(tree)
 }
 FK_END(tree)
 
-FK_EXPORT(us, "us:i64 -> i64", 0, "Spins for so many microseconds, and gives 1")
-FK_EXPORT(tree, "n:i64, leaf:i64 -> i64", 0, "Forks down to n leaves that spin; gives n")
+FK_EXPORT(us, 0, "Spins for so many microseconds, and gives 1")
+FK_EXPORT(tree, 0, "Forks down to n leaves that spin; gives n")
 FK_MODULE(spin, "Tasks that use CPU time")

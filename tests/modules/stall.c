@@ -81,8 +81,7 @@ FK_BODY(doze)
 }
 FK_END(doze)
 
-FK_EXPORT(doze, "ignored:i64 -> i64", 0,
-	  "All threads of the pool sleep for ever, and SIGURG wakes none")
+FK_EXPORT(doze, 0, "All threads of the pool sleep for ever, and SIGURG wakes none")
 
 /* Clears words of the board 300 ms later, when all threads sleep (0 is BUSY). words: the first;
  * stride: bytes to the next; n: their number. */
@@ -119,8 +118,7 @@ FK_BODY(hush)
 }
 FK_END(hush)
 
-FK_EXPORT(hush, "from:i64, stride:i64, n:i64 -> i64", 0,
-	  "Clears words of the board at a distance in bytes, after 300 ms; 0")
-FK_EXPORT(stop_later, "ms:i64 -> i64", 0, "A timer stops the pool by SIGSTOP, once; ms")
-FK_EXPORT(stop, "n:i64 -> i64", 0, "Stops the pool by SIGSTOP n times; n")
+FK_EXPORT(hush, 0, "Clears words of the board at a distance in bytes, after 300 ms; 0")
+FK_EXPORT(stop_later, 0, "A timer stops the pool by SIGSTOP, once; ms")
+FK_EXPORT(stop, 0, "Stops the pool by SIGSTOP n times; n")
 FK_MODULE(stall, "Tasks that keep the pool from running")

@@ -41,7 +41,7 @@ FK_BODY(fronts)
 }
 FK_END(fronts)
 
-FK_TASK(fk_void, fill, (struct fk_buf, segment, int64_t, from, int64_t, bytes), )
+FK_TASK(fk_void, fill, (struct fk_str, segment, int64_t, from, int64_t, bytes), )
 {
 	overwrite(segment.data, from, bytes);
 	FK_LEAF();
@@ -52,8 +52,7 @@ FK_BODY(fill)
 }
 FK_END(fill)
 
-FK_EXPORT(fill, "segment:str, from:i64, bytes:i64 -> ", 0,
-	  "Fills this number of bytes of a segment with garbage")
+FK_EXPORT(fill, 0, "Fills this number of bytes of a segment with garbage")
 
 /* A word of the arena, as one store. */
 FK_TASK(fk_void, word, (int64_t, at, int64_t, value), )
@@ -67,7 +66,7 @@ FK_BODY(word)
 }
 FK_END(word)
 
-FK_EXPORT(word, "at:i64, value:i64 -> ", 0, "Stores a number at an offset of the arena")
+FK_EXPORT(word, 0, "Stores a number at an offset of the arena")
 
 /* Values that are written over each word of the io_uring mappings: three constants, then ROUNDS
  * rounds of random words. */
@@ -128,7 +127,7 @@ FK_BODY(unload)
 }
 FK_END(unload)
 
-FK_EXPORT(unload, "ignored:i64 -> i64", 0, "Unloads a library that the module had loaded")
+FK_EXPORT(unload, 0, "Unloads a library that the module had loaded")
 
 #define MAPPINGS 4096
 
@@ -154,8 +153,8 @@ FK_BODY(unmap)
 }
 FK_END(unmap)
 
-FK_EXPORT(unmap, "how:i64 -> ", 0, "Unmaps the pool's memory")
-FK_EXPORT(rings, "how:i64 -> i64", 0, "Writes over the memory of the pool's io_uring")
-FK_EXPORT(fronts, "arena:i64, board:i64 -> ", 0,
+FK_EXPORT(unmap, 0, "Unmaps the pool's memory")
+FK_EXPORT(rings, 0, "Writes over the memory of the pool's io_uring")
+FK_EXPORT(fronts, 0,
 	  "Fills this number of bytes of arena and board with garbage, and calls abort()")
 FK_MODULE(wild, "Tasks that write where they must not")

@@ -72,7 +72,7 @@ FK_BODY(nested)
 }
 FK_END(nested)
 
-FK_TASK(int64_t, pit, (int64_t, n, int64_t, rounds, struct fk_buf, flag), int64_t sum;)
+FK_TASK(int64_t, pit, (int64_t, n, int64_t, rounds, struct fk_iobuf, flag), int64_t sum;)
 {
 	if (n < 1 || flag.size < sizeof(uint32_t))
 		FK_LEAF_FAIL(-EINVAL);
@@ -84,8 +84,8 @@ FK_BODY(pit)
 }
 FK_END(pit)
 
-FK_EXPORT(spin, "i:i64, rounds:i64 -> i64", 0, "A hash of i in so many rounds")
-FK_EXPORT(tree, "n:i64, rounds:i64 -> i64", 0, "The sum of n such hashes, a fork for each")
-FK_EXPORT(pit, "n:i64, rounds:i64, flag:iobuf -> i64", FK_EXPORT_CHANGING_BUFFERS,
+FK_EXPORT(spin, 0, "A hash of i in so many rounds")
+FK_EXPORT(tree, 0, "The sum of n such hashes, a fork for each")
+FK_EXPORT(pit, FK_EXPORT_CHANGING_BUFFERS,
 	  "A tree without end under n forks; flag, a 32-bit number, is 1 from then on")
 FK_MODULE(busy, "Tasks of a known length")

@@ -15,8 +15,7 @@ FK_FIBER_TASK(int64_t, fib, (int64_t, n, int64_t, cutoff))
 		return fk_fiber_fail(-EINVAL);
 	return fiber_cut_fib(n, cutoff);
 }
-FK_EXPORT(fib, "n:i64, cutoff:i64 -> i64", 0,
-	  "The n-th Fibonacci number, by fibers down to a cutoff")
+FK_EXPORT(fib, 0, "The n-th Fibonacci number, by fibers down to a cutoff")
 
 FK_FIBER_TASK(int64_t, nqueens, (int64_t, n, int64_t, rows))
 {
@@ -24,7 +23,6 @@ FK_FIBER_TASK(int64_t, nqueens, (int64_t, n, int64_t, rows))
 		return fk_fiber_fail(-EINVAL);
 	return fiber_cut_nqueens((int32_t)n, (int32_t)rows);
 }
-FK_EXPORT(nqueens, "n:i64, rows:i64 -> i64", 0,
-	  "Ways to place n queens, by fibers for so many rows")
+FK_EXPORT(nqueens, 0, "Ways to place n queens, by fibers for so many rows")
 
 FK_MODULE(fibers, "Workloads that are fibers")

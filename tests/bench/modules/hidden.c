@@ -63,8 +63,8 @@ FK_BODY(nested)
 FK_END(nested)
 
 struct nest_result {
-	int64_t first;
-	int64_t last;
+	int64_t first_ns;
+	int64_t last_ns;
 };
 
 FK_TASK(struct nest_result, nest, (int64_t, depth), struct probe probe; int64_t gave_up;)
@@ -82,19 +82,19 @@ FK_BODY(nest)
 	for (int64_t i = 0; i < self->depth; i++) {
 		int64_t at = atomic_load_explicit(&self->probe.taken[i], memory_order_relaxed);
 
-		if (at >= began && at - began < result.first)
-			result.first = at - began;
-		if (at - began > result.last)
-			result.last = at - began;
+		if (at >= began && at - began < result.first_ns)
+			result.first_ns = at - began;
+		if (at - began > result.last_ns)
+			result.last_ns = at - began;
 	}
-	if (result.first == INT64_MAX)
-		result.first = 0; /* all of it before the leaf had begun */
+	if (result.first_ns == INT64_MAX)
+		result.first_ns = 0; /* all of it before the leaf had begun */
 	if (self->gave_up)
-		result.last = -1;
+		result.last_ns = -1;
 	FK_RETURN_VALUE(result);
 }
 FK_END(nest)
 
-FK_EXPORT(nest, "depth:i64 -> first_ns:i64, last_ns:i64", 0,
-	  "When the work behind a long leaf was taken, after its start")
+FK_EXPORT_RESULTS(nest, (int64_t, first_ns, int64_t, last_ns), 0,
+		  "When the work behind a long leaf was taken, after its start")
 FK_MODULE(hidden, "Work behind a long leaf")

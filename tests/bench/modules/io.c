@@ -59,7 +59,7 @@ FK_FIBER_TASK(int64_t, fibers, (int64_t, n, int64_t, messages, int64_t, random))
 	free(readers);
 	return (int64_t)io_end(&shared.work);
 }
-FK_EXPORT(fibers, "n:i64, messages:i64, random:i64 -> ns:i64", 0,
-	  "Messages through n pipes, each read by a fiber: how long that takes")
+FK_EXPORT_RESULTS(fibers, (int64_t, ns), 0,
+		  "Messages through n pipes, each read by a fiber: how long that takes")
 
 FK_MODULE(io, "Many who read")

@@ -52,15 +52,15 @@ FK_BODY(multiply)
 }
 FK_END(multiply)
 
-static bool square(const struct fk_buf *buf, int64_t n)
+static bool square(struct fk_buf buf, int64_t n)
 {
-	return buf->size == (uint64_t)(n * n) * sizeof(float) &&
-	       (uintptr_t)buf->data % _Alignof(float) == 0;
+	return buf.size == (uint64_t)(n * n) * sizeof(float) &&
+	       (uintptr_t)buf.data % _Alignof(float) == 0;
 }
 
-FK_TASK(fk_void, matmul, (struct fk_buf, a, struct fk_buf, b, struct fk_buf, c, int64_t, n), )
+FK_TASK(fk_void, matmul, (struct fk_buf, a, struct fk_buf, b, struct fk_iobuf, c, int64_t, n), )
 {
-	if (n < 1 || n > EDGE_MAX || !square(&a, n) || !square(&b, n) || !square(&c, n))
+	if (n < 1 || n > EDGE_MAX || !square(a, n) || !square(b, n) || !square(FK_BUF(c), n))
 		FK_LEAF_FAIL(-EINVAL);
 }
 FK_BODY(matmul)
@@ -71,6 +71,5 @@ FK_BODY(matmul)
 }
 FK_END(matmul)
 
-FK_EXPORT(matmul, "a:buf, b:buf, c:iobuf, n:i64 -> ", FK_EXPORT_CHANGING_BUFFERS,
-	  "c += a * b, all of them n x n matrices of float")
+FK_EXPORT(matmul, FK_EXPORT_CHANGING_BUFFERS, "c += a * b, all of them n x n matrices of float")
 FK_MODULE(matmul, "Matrix multiplication")

@@ -61,7 +61,7 @@ FK_BODY(halves)
 }
 FK_END(halves)
 
-FK_TASK(fk_void, msort, (struct fk_buf, data, struct fk_buf, tmp), )
+FK_TASK(fk_void, msort, (struct fk_iobuf, data, struct fk_iobuf, tmp), )
 {
 	if (data.size != tmp.size || data.size % sizeof(int64_t) ||
 	    ((uintptr_t)data.data | (uintptr_t)tmp.data) % _Alignof(int64_t))
@@ -75,6 +75,6 @@ FK_BODY(msort)
 }
 FK_END(msort)
 
-FK_EXPORT(msort, "data:iobuf, tmp:iobuf -> ", FK_EXPORT_CHANGING_BUFFERS,
+FK_EXPORT(msort, FK_EXPORT_CHANGING_BUFFERS,
 	  "Sorts a buffer of 64-bit integers in place, with a second one as large")
 FK_MODULE(msort, "The merge sort of the benchmarks")

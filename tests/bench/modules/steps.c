@@ -87,7 +87,7 @@ FK_BODY(loop)
 FK_END(loop)
 
 /* Both grids stand in one buffer: the one to start from, then the other. */
-FK_TASK(int64_t, heat, (struct fk_buf, grids, int64_t, n, int64_t, steps, int64_t, parts),
+FK_TASK(int64_t, heat, (struct fk_iobuf, grids, int64_t, n, int64_t, steps, int64_t, parts),
 	struct kernel_job job;
 	int64_t sum;)
 {
@@ -111,7 +111,7 @@ FK_END(heat)
 
 /* queues: room for two frontiers; the first node of the first one is where it starts. */
 FK_TASK(int64_t, bfs,
-	(struct fk_buf, edges, struct fk_buf, level, struct fk_buf, queues, int64_t, parts),
+	(struct fk_buf, edges, struct fk_iobuf, level, struct fk_iobuf, queues, int64_t, parts),
 	struct kernel_job job;
 	int64_t sum;)
 {
@@ -142,7 +142,8 @@ FK_BODY(bfs)
 FK_END(bfs)
 
 /* Where the result is: numbers or spare, as the number of steps has it. */
-FK_TASK(int64_t, sort, (struct fk_buf, numbers, struct fk_buf, spare, int64_t, n, int64_t, parts),
+FK_TASK(int64_t, sort,
+	(struct fk_iobuf, numbers, struct fk_iobuf, spare, int64_t, n, int64_t, parts),
 	struct kernel_job job;
 	int64_t sum;)
 {
@@ -164,7 +165,8 @@ FK_BODY(sort)
 FK_END(sort)
 
 /* records: room for a struct kernel_move of each part of each step. */
-FK_TASK(int64_t, moves, (struct fk_buf, blocks, struct fk_buf, records, int64_t, n, int64_t, steps),
+FK_TASK(int64_t, moves,
+	(struct fk_iobuf, blocks, struct fk_iobuf, records, int64_t, n, int64_t, steps),
 	struct kernel_job job;
 	int64_t sum;)
 {
@@ -186,14 +188,12 @@ FK_BODY(moves)
 }
 FK_END(moves)
 
-FK_EXPORT(loop, "n:i64, rounds:i64, heavy:i64, parts:i64 -> i64", 0,
-	  "Hashes n numbers, the first so many with ten times the rounds")
-FK_EXPORT(heat, "grids:iobuf, n:i64, steps:i64, parts:i64 -> i64", FK_EXPORT_CHANGING_BUFFERS,
-	  "Heat diffusion on a square of n x n numbers")
-FK_EXPORT(bfs, "edges:buf, level:iobuf, queues:iobuf, parts:i64 -> i64", FK_EXPORT_CHANGING_BUFFERS,
+FK_EXPORT(loop, 0, "Hashes n numbers, the first so many with ten times the rounds")
+FK_EXPORT(heat, FK_EXPORT_CHANGING_BUFFERS, "Heat diffusion on a square of n x n numbers")
+FK_EXPORT(bfs, FK_EXPORT_CHANGING_BUFFERS,
 	  "Levels of the nodes of a graph, seen from the first one")
-FK_EXPORT(sort, "numbers:iobuf, spare:iobuf, n:i64, parts:i64 -> i64", FK_EXPORT_CHANGING_BUFFERS,
+FK_EXPORT(sort, FK_EXPORT_CHANGING_BUFFERS,
 	  "Sorts n 64-bit integers, step by step from one buffer to the other")
-FK_EXPORT(moves, "blocks:iobuf, records:iobuf, n:i64, steps:i64 -> i64", FK_EXPORT_CHANGING_BUFFERS,
+FK_EXPORT(moves, FK_EXPORT_CHANGING_BUFFERS,
 	  "Fibers that say where they were sent from and have run, and how long it took")
 FK_MODULE(steps, "Computations in steps: a loop, heat diffusion, breadth-first search, merge sort")

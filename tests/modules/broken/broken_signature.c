@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/modules/broken/broken_signature.c - a signature that is none: there is no type i65 */
+/* tests/modules/broken/broken_signature.c - a table of tasks by hand: there is no type i65 */
 #include <forkd/task.h>
 
 FK_TASK(int64_t, same, (int64_t, n), )
@@ -12,5 +12,18 @@ FK_BODY(same)
 }
 FK_END(same)
 
-FK_EXPORT(same, "n:i65 -> i64", 0, "The same number")
+static const struct fk_item args[] = { { "n", "i65" }, { NULL, NULL } };
+static const struct fk_item results[] = { { NULL, "i64" }, { NULL, NULL } };
+static const struct fk_export same__export
+	__attribute__((used, section("fk_exports"), aligned(8))) = {
+		.name = "same",
+		.args = args,
+		.results = results,
+		.help = "The same number",
+		.enter = same__enter,
+		.task = &same__task,
+		.args_size = 8,
+		.result_size = 8,
+		.frame_size = sizeof(struct same__frame),
+	};
 FK_MODULE(broken_signature, "A signature that is none")

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/modules/broken/broken_size.c - a signature with one argument for a task that takes two */
+/* tests/modules/broken/broken_size.c - a table of tasks by hand: of two arguments it names one */
 #include <forkd/task.h>
 
 FK_TASK(int64_t, sum, (int64_t, a, int64_t, b), )
@@ -12,5 +12,18 @@ FK_BODY(sum)
 }
 FK_END(sum)
 
-FK_EXPORT(sum, "a:i64 -> i64", 0, "Of two numbers, of which it names one")
+static const struct fk_item args[] = { { "a", "i64" }, { NULL, NULL } };
+static const struct fk_item results[] = { { NULL, "i64" }, { NULL, NULL } };
+static const struct fk_export sum__export
+	__attribute__((used, section("fk_exports"), aligned(8))) = {
+		.name = "sum",
+		.args = args,
+		.results = results,
+		.help = "Of two numbers",
+		.enter = sum__enter,
+		.task = &sum__task,
+		.args_size = sizeof(struct sum__args),
+		.result_size = 8,
+		.frame_size = sizeof(struct sum__frame),
+	};
 FK_MODULE(broken_size, "A signature that does not fit its task")

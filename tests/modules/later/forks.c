@@ -26,5 +26,5 @@ FK_TASK(int64_t, next, (int64_t, n))
 FK_NO_BODY(next)
 FK_END(next)
 
-FK_EXPORT(next, "n:i64 -> i64", 0, "The next number")
+FK_EXPORT(next, 0, "The next number")
 FK_MODULE(forks, "A task of a module that forks when it is loaded")

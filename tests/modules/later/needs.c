@@ -11,5 +11,5 @@ FK_TASK(int64_t, next, (int64_t, n))
 FK_NO_BODY(next)
 FK_END(next)
 
-FK_EXPORT(next, "n:i64 -> i64", 0, "The next number")
+FK_EXPORT(next, 0, "The next number")
 FK_MODULE(needs, "A task that needs a library")

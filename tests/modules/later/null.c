@@ -9,5 +9,5 @@ FK_TASK(int64_t, add, (int64_t, a, int64_t, b, int64_t, c))
 FK_NO_BODY(add)
 FK_END(add)
 
-FK_EXPORT(add, "a:i64, b:i64, c:i64 -> i64", 0, "The sum of three numbers")
+FK_EXPORT(add, 0, "The sum of three numbers")
 FK_MODULE(null, "Tasks that do next to nothing, later")

@@ -75,8 +75,9 @@ FK_TASK(struct found, search, (int64_t, n), )
 FK_NO_BODY(search)
 FK_END(search)
 
-FK_EXPORT(count, "n:i64 -> i64", 0, "Another number each time")
-FK_EXPORT(search, "n:i64 -> best:i64, nodes:i64", 0, "n, after as many nodes as it happens")
-FK_EXPORT(forever, "n:i64 -> i64", 0, "Never ends, but for n = 0")
-FK_EXPORT(orphan, "n:i64 -> i64", 0, "99: kills the manager")
+FK_EXPORT(count, 0, "Another number each time")
+FK_EXPORT_RESULTS(search, (int64_t, best, int64_t, nodes), 0,
+		  "n, after as many nodes as it happens")
+FK_EXPORT(forever, 0, "Never ends, but for n = 0")
+FK_EXPORT(orphan, 0, "99: kills the manager")
 FK_MODULE(time, "What cannot be checked")

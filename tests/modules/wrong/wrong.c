@@ -67,7 +67,7 @@ FK_BODY(mix)
 }
 FK_END(mix)
 
-FK_TASK(fk_void, order, (struct fk_buf, data), )
+FK_TASK(fk_void, order, (struct fk_iobuf, data), )
 {
 	if (data.size < 8)
 		FK_LEAF();
@@ -133,7 +133,7 @@ FK_BODY(mark)
 }
 FK_END(mark)
 
-FK_TASK(fk_void, fails, (struct fk_buf, data), )
+FK_TASK(fk_void, fails, (struct fk_iobuf, data), )
 {
 	if (data.size < 16)
 		FK_LEAF();
@@ -145,10 +145,10 @@ FK_BODY(fails)
 }
 FK_END(fails)
 
-FK_EXPORT(local, "n:i64 -> i64", 0, "An ordinary variable across a fork")
-FK_EXPORT(early, "n:i64 -> i64", 0, "A result that is read before the join")
-FK_EXPORT(order, "data:iobuf ->", 0, "Children that change the same number")
-FK_EXPORT(scope, "n:i64 -> i64", 0, "FK_ALLOC where a fork is outstanding")
-FK_EXPORT(right, "n:i64 -> i64", 0, "As it should be")
-FK_EXPORT(fails, "data:iobuf ->", FK_EXPORT_CHANGING_BUFFERS, "Fails, and has no mistake")
+FK_EXPORT(local, 0, "An ordinary variable across a fork")
+FK_EXPORT(early, 0, "A result that is read before the join")
+FK_EXPORT(order, 0, "Children that change the same number")
+FK_EXPORT(scope, 0, "FK_ALLOC where a fork is outstanding")
+FK_EXPORT(right, 0, "As it should be")
+FK_EXPORT(fails, FK_EXPORT_CHANGING_BUFFERS, "Fails, and has no mistake")
 FK_MODULE(wrong, "Mistakes that forkctl check finds")
