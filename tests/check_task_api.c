@@ -54,19 +54,6 @@
 /* For a task that the text neither exports nor forks. */
 #define UNUSED(task) "\nextern const void *use; const void *use = &" #task "__task;"
 
-/* A compiler of each family: the one that this tree was configured with ($CC) is one of them, the
- * other is there or is not. */
-static const char *compiler(bool clang)
-{
-	const char *cc = compile_cc();
-
-	if (!strstr(cc, "clang") == !clang)
-		return cc;
-	if (clang)
-		return system("command -v clang >/dev/null") ? NULL : "clang";
-	return system("command -v gcc >/dev/null") ? NULL : "gcc";
-}
-
 /* As in the guide, and as quietly as it can be: without optimization or warnings, with headers of
  * the system. */
 static const char *const flags[] = { "-O2 -Wall -Wextra -I", "-O0 -isystem" };
@@ -75,7 +62,7 @@ static void check_mistake(const char *header, const char *wrong, const char *rig
 			  const char *clang)
 {
 	for (int family = 0; family < 2; family++) {
-		const char *cc = compiler(family), *message = family ? clang : gcc;
+		const char *cc = compile_family(family), *message = family ? clang : gcc;
 
 		for (size_t i = 0; cc && i < sizeof(flags) / sizeof(flags[0]); i++) {
 			compile_refused(cc, flags[i], header, wrong, message);
@@ -153,7 +140,7 @@ START_TEST(a_local_that_is_used_across_a_fork_is_warned_of)
 				"/daemon/forkd-module.pc"),
 			 0);
 	for (int family = 0; family < 2; family++) {
-		const char *cc = compiler(family);
+		const char *cc = compile_family(family);
 
 		for (size_t i = 0; cc && i < sizeof(rows) / sizeof(rows[0]); i++) {
 			const char *message = family ? rows[i].clang : rows[i].gcc;

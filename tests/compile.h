@@ -9,6 +9,7 @@
 #define TESTS_COMPILE_H
 
 #include <check.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,19 @@ static inline const char *compile_cc(void)
 	const char *cc = getenv("CC");
 
 	return cc ? cc : "cc";
+}
+
+/* A compiler of each family: the one that this tree was configured with ($CC) is one of them, the
+ * other is there or is not. */
+static inline const char *compile_family(bool clang)
+{
+	const char *cc = compile_cc();
+
+	if (!strstr(cc, "clang") == !clang)
+		return cc;
+	if (clang)
+		return system("command -v clang >/dev/null") ? NULL : "clang";
+	return system("command -v gcc >/dev/null") ? NULL : "gcc";
 }
 
 /* How a module is compiled, up to the name of the directory of headers. */
