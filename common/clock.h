@@ -13,13 +13,18 @@
 #define NSEC_PER_MSEC UINT64_C(1000000)
 #define NSEC_PER_SEC  UINT64_C(1000000000)
 
+static inline uint64_t clock_of_timespec(const struct timespec *ts)
+{
+	return (uint64_t)ts->tv_sec * NSEC_PER_SEC + (uint64_t)ts->tv_nsec;
+}
+
 /* Now. Read through the vDSO: some 20 ns, no system call. */
 static inline uint64_t clock_ns(void)
 {
 	struct timespec ts;
 
 	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
+	return clock_of_timespec(&ts);
 }
 
 /* The same clock as of its last tick, up to 10 ms ago: a quarter of the time, for loops. */
@@ -28,7 +33,7 @@ static inline uint64_t clock_coarse_ns(void)
 	struct timespec ts;
 
 	(void)clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
-	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
+	return clock_of_timespec(&ts);
 }
 
 static inline struct timespec clock_to_timespec(uint64_t ns)

@@ -49,6 +49,8 @@
 /* Accounts are settled no more often than this, and than a tenth of what it costs. */
 #define FAIR_SETTLE	 (20 * NSEC_PER_USEC)
 #define FAIR_SETTLE_EACH 200u
+/* And CPU clocks read no more often than this for each of them: it takes 1 us at most. */
+#define FAIR_READ_EACH (50 * NSEC_PER_USEC)
 
 int fair_init(struct fair *fair, struct board_client *clients, uint32_t max_clients,
 	      uint32_t max_jobs, uint32_t max_tenants, uint32_t n_accounts)
@@ -61,6 +63,7 @@ int fair_init(struct fair *fair, struct board_client *clients, uint32_t max_clie
 	fair->n_accounts = n_accounts;
 	fair->credit = n_accounts * FAIR_CREDIT;
 	fair->accounts = calloc(n_accounts, sizeof(struct account *));
+	fair->clocks = calloc(n_accounts, sizeof(*fair->clocks));
 	fair->groups = calloc(n_accounts, sizeof(*fair->groups));
 	fair->parked = calloc(n_accounts, sizeof(*fair->parked));
 	fair->tenants = calloc(max_tenants, sizeof(*fair->tenants));
@@ -71,8 +74,9 @@ int fair_init(struct fair *fair, struct board_client *clients, uint32_t max_clie
 	fair->rows = calloc((uint64_t)max_clients * max_jobs, sizeof(*fair->rows));
 	fair->placed = calloc((uint64_t)FAIR_PLACES * max_clients, sizeof(*fair->placed));
 	fair->nodes = calloc((uint64_t)max_tenants * max_clients, sizeof(struct vheap_node *));
-	if (!fair->accounts || !fair->groups || !fair->parked || !fair->tenants || !fair->clients ||
-	    !fair->active || !fair->heap.nodes || !fair->rows || !fair->placed || !fair->nodes)
+	if (!fair->accounts || !fair->clocks || !fair->groups || !fair->parked || !fair->tenants ||
+	    !fair->clients || !fair->active || !fair->heap.nodes || !fair->rows || !fair->placed ||
+	    !fair->nodes)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < max_tenants; i++)
 		fair->tenants[i].heap.nodes = &fair->nodes[(uint64_t)i * max_clients];
@@ -83,6 +87,7 @@ int fair_init(struct fair *fair, struct board_client *clients, uint32_t max_clie
 void fair_fini(struct fair *fair)
 {
 	free(fair->accounts);
+	free(fair->clocks);
 	free(fair->groups);
 	free(fair->parked);
 	free(fair->nodes);
@@ -178,6 +183,14 @@ void fair_charge(struct fair *fair, uint32_t row, uint64_t ns, bool last)
 		atomic_fetch_add_explicit(&fair->rows[row].used, ns, memory_order_relaxed);
 }
 
+void fair_charge_sleep(struct fair *fair, uint32_t row, uint64_t ns)
+{
+	/* Relaxed, as above. */
+	atomic_fetch_add_explicit(&fair->clients[row / fair->max_jobs].slept, ns,
+				  memory_order_relaxed);
+	atomic_fetch_add_explicit(&fair->rows[row].used, ns, memory_order_relaxed);
+}
+
 void fair_waste(struct fair *fair, uint32_t tenant, uint64_t ns)
 {
 	atomic_fetch_add_explicit(&fair->tenants[tenant].wasted, ns, memory_order_relaxed);
@@ -199,6 +212,24 @@ static bool fair_goes_before(const struct fair *fair, const struct fair_client *
 		       (int64_t)vtime_of(FAIR_QUANTUM, a->weight);
 }
 
+/* Lock held: the CPU clock of a worker's thread. Of two readings the one that shows less counts: it
+ * is the later one, or the thread had no CPU before it. */
+static uint64_t fair_cpu(struct fair *fair, uint32_t worker, uint64_t now)
+{
+	struct fair_clock *clock = &fair->clocks[worker];
+	uint64_t stale = max(ACCOUNT_STALE, fair->n_accounts * FAIR_READ_EACH), cpu;
+
+	if (fair->cpu && (int64_t)(now - clock->read_at) >= (int64_t)stale) {
+		/* In this order: the kernel takes a thread off its CPU at the end of a system call,
+		 * and the other clock may run on until this thread is back. */
+		clock->read_at = clock_ns();
+		cpu = fair->cpu(fair->cpu_context, worker);
+		clock->off = clock->read_at - cpu;
+		return cpu;
+	}
+	return min(now - clock->off, account_cpu(fair->accounts[worker], now));
+}
+
 void fair_settle(struct fair *fair, uint64_t now)
 {
 	bool behind = false;
@@ -206,8 +237,11 @@ void fair_settle(struct fair *fair, uint64_t now)
 
 	fair->settled_at = now;
 	for (uint32_t i = 0; i < fair->n_accounts; i++) {
-		uint64_t ns = account_settle(fair->accounts[i], now, &row);
+		uint64_t ns;
 
+		if (account_row(fair->accounts[i]) == ACCOUNT_NOBODY)
+			continue;
+		ns = account_settle(fair->accounts[i], fair_cpu(fair, i, now), &row);
 		if (row != ACCOUNT_NOBODY)
 			fair_charge(fair, row, ns, false);
 	}

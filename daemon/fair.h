@@ -125,6 +125,13 @@ struct fair_client {
 	uint64_t cut;	      /* of the jobs that will end, those that were never started */
 	_Atomic uint64_t now; /* virtual time of its jobs; changed with the lock held */
 	struct fair_runs runs;
+	_Atomic uint64_t slept; /* ns in which its tasks slept on workers; any worker adds */
+};
+
+/* The CPU clock of a worker's thread, as those who settle read it: account.h. */
+struct fair_clock {
+	uint64_t off;	  /* ns that the thread had no CPU, up to read_at */
+	uint64_t read_at; /* CLOCK_MONOTONIC, ns */
 };
 
 struct fair {
@@ -139,6 +146,10 @@ struct fair {
 	uint32_t max_tenants;
 	uint32_t n_accounts;
 	struct account **accounts; /* of each worker */
+	struct fair_clock *clocks; /* the same */
+	/* Reads the CPU clock of a worker's thread, ns; NULL: all clocks are CLOCK_MONOTONIC. */
+	uint64_t (*cpu)(void *context, uint32_t worker);
+	void *cpu_context;
 	uint32_t *groups;	   /* the same */
 	bool *parked;		   /* the same: starts only what waits for its places */
 	struct fair_queue *placed; /* by place and client */
@@ -280,5 +291,9 @@ uint64_t fair_turn_in(struct fair *fair, uint32_t row, const uint32_t *rows, uin
 
 /* Charges a job with CPU time. last: it has ended with this. */
 void fair_charge(struct fair *fair, uint32_t row, uint64_t ns, bool last);
+
+/* Charges a job's client with time in which its task slept: it is no CPU time, but it has kept the
+ * worker from others. Takes no lock. */
+void fair_charge_sleep(struct fair *fair, uint32_t row, uint64_t ns);
 
 #endif

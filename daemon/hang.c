@@ -164,7 +164,7 @@ uint64_t hang_cpu(const struct worker *w)
 
 	if (pthread_getcpuclockid(w->thread, &clock) == 0)
 		(void)clock_gettime(clock, &used);
-	return (uint64_t)used.tv_sec * NSEC_PER_SEC + (uint64_t)used.tv_nsec;
+	return clock_of_timespec(&used);
 }
 
 static struct hang_look hang_see(struct pool *pool, struct worker *w, uint64_t now)

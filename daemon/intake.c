@@ -2,10 +2,12 @@
 #include "daemon/intake.h"
 
 #include <errno.h>
+#include <sys/resource.h>
 
 #include "common/clock.h"
 #include "common/crash.h"
 #include "daemon/drain.h"
+#include "daemon/hang.h"
 #include "daemon/pool.h"
 #include "daemon/requeue.h"
 #include "daemon/root.h"
@@ -13,7 +15,17 @@
 #include "daemon/worker.h"
 #include "shm/wake.h"
 
+/* Without a job for so long, a worker reads its CPU clock before it runs the next one. */
+#define INTAKE_AWAY ((int64_t)(20 * NSEC_PER_USEC))
+
 /* ------------------------------------------------------------------------ who comes and goes */
+
+static uint64_t intake_cpu(void *context, uint32_t worker)
+{
+	const struct pool *pool = context;
+
+	return hang_cpu(&pool->workers[worker]);
+}
 
 int intake_init(struct pool *pool)
 {
@@ -22,6 +34,8 @@ int intake_init(struct pool *pool)
 			  LIMIT_TENANTS, pool->n_workers);
 
 	fair->settled_shown = &pool->board->settled_ns;
+	fair->cpu = intake_cpu;
+	fair->cpu_context = pool;
 	if (r == 0)
 		r = registry_init(pool);
 	for (uint32_t i = 0; r == 0 && i < pool->n_workers; i++)
@@ -492,15 +506,71 @@ void intake_recall(struct pool *pool, struct worker *from)
 	fair_unlock(fair);
 }
 
+/* ------------------------------------------------------------------------ time that jobs use */
+
+/* Returns the part of a time without a CPU, ns since the last call, in which the thread slept: the
+ * part that its voluntary switches are of all its context switches. */
+static uint64_t intake_slept(struct worker *w, uint64_t off)
+{
+	uint64_t slept, lost;
+	struct rusage usage;
+
+	if (getrusage(RUSAGE_THREAD, &usage) < 0)
+		return 0;
+	slept = (uint64_t)usage.ru_nvcsw - w->slept;
+	lost = (uint64_t)usage.ru_nivcsw - w->lost_cpu;
+	w->slept += slept;
+	w->lost_cpu += lost;
+	return slept ? off / (slept + lost) * slept : 0;
+}
+
+/* The worker was without a job for a while. It may have slept or waited for a CPU, which must not
+ * be taken off the time of its next job. */
+static bool intake_was_away(struct worker *w, uint64_t now)
+{
+	return account_row(&w->account) == ACCOUNT_NOBODY &&
+	       (int64_t)(now - w->account.closed_at) >= INTAKE_AWAY;
+}
+
+/* Reads the CPU clock of the worker's thread, and returns it. Not inlined: few jobs come here. */
+__attribute__((noinline)) static uint64_t intake_read_cpu(struct worker *w)
+{
+	uint32_t row = account_row(&w->account);
+	struct timespec used = { 0 };
+	uint64_t cpu, off, slept;
+
+	/* The clock that stands still without a CPU first: what comes in between does not count. */
+	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+	cpu = clock_of_timespec(&used);
+	off = account_set_cpu(&w->account, cpu, clock_ns());
+	slept = intake_slept(w, off);
+	/* What is shorter than the time between two readings may have been another job's. */
+	if (row != ACCOUNT_NOBODY && slept >= ACCOUNT_STALE)
+		fair_charge_sleep(&w->pool->intake.fair, row, slept);
+	return cpu;
+}
+
 void intake_account(struct worker *w, uint32_t row, bool last, uint64_t now)
 {
+	struct board_running *running = &w->pool->board->running[w->index];
+	uint64_t cpu, ns;
 	uint32_t left;
-	uint64_t ns = account_close(&w->account, now, &left);
 
+	if (unlikely(account_is_stale(&w->account, now) || intake_was_away(w, now)))
+		cpu = intake_read_cpu(w);
+	else
+		cpu = account_cpu(&w->account, now);
+	ns = account_close(&w->account, cpu, &left);
 	if (left != ACCOUNT_NOBODY)
 		fair_charge(&w->pool->intake.fair, left, ns, last);
 	w->job_since = now;
-	stopwatch_set(&w->pool->board->running[w->index].busy, row != ACCOUNT_NOBODY, now);
-	if (row != ACCOUNT_NOBODY)
-		account_open(&w->account, row, now);
+	stopwatch_set(&running->busy, row != ACCOUNT_NOBODY, now);
+	/* Relaxed: for display. A client that has heard of its job's end sees none here. */
+	atomic_store_explicit(&running->job, row, memory_order_relaxed);
+	if (row == ACCOUNT_NOBODY) {
+		w->account.closed_at = now;
+		return;
+	}
+	atomic_store_explicit(&running->since_ns, now, memory_order_relaxed);
+	account_open(&w->account, row, cpu);
 }

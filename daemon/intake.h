@@ -143,8 +143,8 @@ bool intake_steal(struct worker *worker, struct worker *victim, uint32_t *ret_ro
 /* Takes jobs back from the root deque of a worker that does not come to them. */
 void intake_recall(struct pool *pool, struct worker *from);
 
-/* The worker goes on to another job, or to none: charges the one it leaves. last: it has ended.
- * now: the clock. */
+/* Owner: goes on to another job, or to none. Charges the one that it leaves, and shows the other on
+ * the board. last: the one it leaves has ended. now: the clock. */
 void intake_account(struct worker *worker, uint32_t row, bool last, uint64_t now);
 
 #endif

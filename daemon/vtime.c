@@ -10,6 +10,8 @@
  *   added since the last time into virtual time. In between, v counts an estimate for each job
  *   given to a worker, the mean of that client's, but FAIR_BATCH at most; as they end it is taken
  *   back in proportion.
+ *   Time in which a task slept, in a system call or for a lock, counts like CPU time: its worker
+ *   was there for no other job. Time in which the worker waited for a CPU does not (account.h).
  *   Who has short jobs goes before who has long ones as if its v were less by a warp: borrowed
  *   virtual time (Duda and Cheriton, SOSP 1999). v itself counts all that was used.
  *
@@ -126,6 +128,15 @@ static uint64_t vtime_grown(_Atomic uint64_t *counter, uint64_t *seen)
 	return grown;
 }
 
+/* What workers have added to a sum; it is 0 then. */
+static uint64_t vtime_take(_Atomic uint64_t *sum)
+{
+	/* Relaxed: a sum. Most of the time there is none. */
+	return atomic_load_explicit(sum, memory_order_relaxed)
+		     ? atomic_exchange_explicit(sum, 0, memory_order_relaxed)
+		     : 0;
+}
+
 /* The given part of a whole that n shares make up. */
 static uint64_t vtime_share(uint64_t whole, uint64_t shares, uint64_t n)
 {
@@ -160,12 +171,11 @@ static void vtime_learn(struct fair_client *client, uint64_t ns, uint64_t jobs)
 /* The same of an active tenant, for what was no job. */
 static void vtime_settle_waste(struct fair *fair, struct fair_tenant *tenant)
 {
-	/* Relaxed: a sum. */
-	if (!atomic_load_explicit(&tenant->wasted, memory_order_relaxed))
+	uint64_t ns = vtime_take(&tenant->wasted);
+
+	if (!ns)
 		return;
-	vtime_charge(&fair->level, &tenant->node.v,
-		     vtime_of(atomic_exchange_explicit(&tenant->wasted, 0, memory_order_relaxed),
-			      tenant->node.weight));
+	vtime_charge(&fair->level, &tenant->node.v, vtime_of(ns, tenant->node.weight));
 	vheap_moved(&fair->heap, &tenant->node);
 }
 
@@ -174,7 +184,8 @@ static void vtime_settle_client(struct fair *fair, struct fair_client *client)
 {
 	struct fair_tenant *tenant = client->tenant;
 	uint64_t jobs = vtime_grown(&client->board->jobs, &client->jobs);
-	uint64_t ns = vtime_grown(&client->board->cpu_ns, &client->cpu_ns);
+	uint64_t ns =
+		vtime_grown(&client->board->cpu_ns, &client->cpu_ns) + vtime_take(&client->slept);
 	uint64_t now = atomic_load_explicit(&client->now, memory_order_relaxed);
 	/* Those that went past the queues have weights too; none is known, and the usual one is
 	 * taken. */

@@ -109,8 +109,6 @@ uintptr_t worker_limit(struct worker *w)
 /* Marks which job the worker runs, from `now` on; 0: a clock is read, if that is needed. */
 static void worker_set_job_from(struct worker *w, uint32_t job, uint64_t now)
 {
-	struct board_running *running = &w->pool->board->running[w->index];
-
 	/* A job that has ended closed the account itself (root.c). */
 	if (account_row(&w->account) != job)
 		intake_account(w, job, false, now ? now : clock_ns());
@@ -121,10 +119,6 @@ static void worker_set_job_from(struct worker *w, uint32_t job, uint64_t now)
 	/* ORDER verdict/runs [V3]: release, what waits below is counted before. Pairs with
 	 * verdict_put(). */
 	atomic_store_explicit(&w->ledger->job, job, memory_order_release);
-	/* Relaxed: for display. */
-	atomic_store_explicit(&running->job, job, memory_order_relaxed);
-	if (job != WORKER_NO_JOB)
-		atomic_store_explicit(&running->since_ns, w->job_since, memory_order_relaxed);
 }
 
 void worker_set_job(struct worker *w, uint32_t job)

@@ -101,6 +101,8 @@ struct worker {
 	uint32_t glance;    /* the tenant that a search looks at next */
 	uint32_t job;	    /* row of the job it runs, WORKER_NO_JOB for none */
 	uint64_t job_since; /* ns, CLOCK_MONOTONIC */
+	uint64_t slept;	    /* times that its thread gave its CPU away, and lost it to others: */
+	uint64_t lost_cpu;  /* getrusage(2), when its CPU clock was read last */
 	uint64_t next_ns;   /* when a job that was found right after another begins; else 0 */
 	uint32_t preempted; /* the job that made way for others, while they run; WORKER_NO_JOB */
 	struct asides asides;

@@ -153,7 +153,8 @@ struct board_client {
 	_Atomic uint64_t cpu_ns; /* of all its jobs on all workers, charged so far: up to settled_ns
 				  * and to where a worker left a job: board_client_cpu() */
 	/* one worker at a time writes */
-	_Atomic uint64_t vtime_ns; /* cpu_ns by weight: of weight 100 at its own pace; vtime.c */
+	_Atomic uint64_t vtime_ns; /* cpu_ns, and time asleep, by weight: of weight 100 at its
+				    * own pace; vtime.c */
 	_Atomic uint32_t weight;   /* among the connections of its uid */
 	/* the workers, as above: jobs that this pool has taken up, and those that had ended before,
 	 * modulo 2^32; what it is ahead of jobs has not ended yet */
@@ -278,7 +279,7 @@ struct board {
 	_Alignas(64) _Atomic uint32_t dispatcher; /* wake.h */
 	/* the pool writes */
 	_Alignas(64) _Atomic uint32_t n_tasks;
-	/* one worker at a time writes: up to when the time of all running jobs is charged */
+	/* one worker at a time writes: up to when the CPU time of all running jobs is charged */
 	_Alignas(64) _Atomic uint64_t settled_ns; /* CLOCK_MONOTONIC */
 	/* each worker writes its own */
 	_Alignas(64) struct board_worker workers[LIMIT_WORKERS];
@@ -360,8 +361,10 @@ static inline uint64_t board_times_size(uint32_t n_workers)
 uint64_t board_jobs_ended(const struct board *board, uint32_t n_workers);
 
 /*
- * The time that all jobs of a client have had workers, up to now_ns, which is read before: what is
- * charged, and what those that run have had since then. Of one that has left, what is charged.
+ * The CPU time that all jobs of a client have had, up to now_ns, which is read before: what is
+ * charged, and an estimate for the jobs that run: the time since the last settlement, as if their
+ * workers had CPUs. While a worker is awake, accounts are settled every STARVED_TICK. Of a client
+ * that has left, what is charged.
  */
 uint64_t board_client_cpu(const struct board *board, uint32_t client, uint64_t now_ns);
 

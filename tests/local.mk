@@ -150,6 +150,7 @@ SCENARIOS = \
 	tests/check_child \
 	tests/check_confine \
 	tests/check_copies \
+	tests/check_cpu_time \
 	tests/check_cpus \
 	tests/check_crash \
 	tests/check_crash_report \
