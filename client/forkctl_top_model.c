@@ -6,7 +6,8 @@
  *   A sample has rows of counts, most of them those of forkctl_rows.c. A frame has the rows of the
  *   second of two samples, and in them rates: how much a count has grown in a second. The row of
  *   the same worker, task or client in the first sample is found by its name; a client whose slot
- *   has another process now is a new one.
+ *   has another process now is a new one. A connection that has ended between the samples is in no
+ *   row of its own, but what its jobs did by then is in its user's.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   The one thread of forkctl, or of a test: nothing here asks anybody but the board.
@@ -33,6 +34,11 @@ static json_int_t member(const json_t *row, const char *key)
 static void set(json_t *row, const char *key, json_t *value)
 {
 	(void)json_object_set_new(row, key, value);
+}
+
+static bool is_connected(const json_t *client)
+{
+	return streq(json_string_value(json_object_get(client, "state")), "connected");
 }
 
 /* ------------------------------------------------------------------------ samples */
@@ -108,7 +114,8 @@ static json_t *heap_bytes(const json_t *clients)
 	const json_t *row;
 	size_t i;
 
-	json_array_foreach(clients, i, row) sum += member(row, "memory_bytes");
+	json_array_foreach(clients, i, row) if (is_connected(row)) sum +=
+		member(row, "memory_bytes");
 	return json_integer(sum);
 }
 
@@ -119,7 +126,7 @@ void top_sample_take(struct top_sample *ret_sample, const struct board *board, u
 	s.generation = LOAD(board->manager.pool_generation);
 	s.rows[TOP_WORKERS] = sample_workers(board);
 	s.rows[TOP_TASKS] = sample_tasks(board);
-	s.rows[TOP_CLIENTS] = rows_clients(board, ROWS_CONNECTED);
+	s.rows[TOP_CLIENTS] = rows_clients(board, ROWS_ALL);
 	s.head = json_pack(
 		"{s:o, s:o, s:o, s:o, s:o, s:o}", "daemon", rows_daemon(board), "pool",
 		rows_pool(board), "connections", rows_connections(board), "counters",
@@ -366,10 +373,20 @@ static void rate_client(const struct between *b, json_t *row, const json_t *old,
 
 /* ------------------------------------------------------------------------ tenants */
 
+/* A connection that has ended counts for its user, if jobs of it ran or ended since the sample
+ * before. */
+static bool is_of_interest(const json_t *client, const struct between *b)
+{
+	return is_connected(client) ||
+	       (b->seconds > 0 && (json_real_value(json_object_get(client, "cpu_ns")) > 0 ||
+				   json_real_value(json_object_get(client, "jobs")) > 0));
+}
+
 /* Adds a client, with what it has grown by, to its user's row. */
 static void add_to_tenant(json_t *tenant, const json_t *client)
 {
 	static const char *const counts[] = { "workers", "running", "queued", "memory_bytes" };
+	bool connected = is_connected(client);
 
 	for (size_t i = 0; i < ARRAY_SIZE(summed); i++)
 		set(tenant, summed[i],
@@ -377,8 +394,9 @@ static void add_to_tenant(json_t *tenant, const json_t *client)
 			      json_real_value(json_object_get(client, summed[i]))));
 	for (size_t i = 0; i < ARRAY_SIZE(counts); i++)
 		set(tenant, counts[i],
-		    json_integer(member(tenant, counts[i]) + member(client, counts[i])));
-	set(tenant, "clients", json_integer(member(tenant, "clients") + 1));
+		    json_integer(member(tenant, counts[i]) +
+				 (connected ? member(client, counts[i]) : 0)));
+	set(tenant, "clients", json_integer(member(tenant, "clients") + connected));
 	set(tenant, "weight", json_incref(json_object_get(client, "user_weight")));
 }
 
@@ -418,6 +436,8 @@ static json_t *frame_tenants(const struct between *b, const json_t *clients, con
 
 	json_array_foreach(clients, i, client)
 	{
+		if (!is_of_interest(client, b))
+			continue;
 		row = (json_t *)(uintptr_t)same(rows, client, "uid", 0);
 		if (!row) {
 			row = json_pack("{s:O, s:O}", "uid", json_object_get(client, "uid"), "user",
@@ -437,6 +457,14 @@ static json_t *frame_tenants(const struct between *b, const json_t *clients, con
 }
 
 /* ------------------------------------------------------------------------ frames */
+
+/* Leaves out the clients that have left. */
+static void keep_connected(json_t *clients)
+{
+	for (size_t i = json_array_size(clients); i-- > 0;)
+		if (!is_connected(json_array_get(clients, i)))
+			(void)json_array_remove(clients, i);
+}
 
 /* Sums of what workers do, and rates of what all of them count. */
 static json_t *frame_head(const struct between *b, const struct top_frame *frame,
@@ -507,6 +535,7 @@ void top_frame_make(struct top_frame *ret_frame, const struct top_sample *old,
 		rate_client(&b, row, old ? same(old->rows[TOP_CLIENTS], row, "client", i) : NULL,
 			    f.rows[TOP_WORKERS]);
 	f.rows[TOP_TENANTS] = frame_tenants(&b, f.rows[TOP_CLIENTS], waits);
+	keep_connected(f.rows[TOP_CLIENTS]);
 	f.rows[TOP_STEALS] = frame_steals(&b, json_object_get(now->head, "counters"),
 					  old ? json_object_get(old->head, "counters") : NULL);
 	f.head = frame_head(&b, &f, old, now);

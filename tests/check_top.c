@@ -136,6 +136,33 @@ START_TEST(a_tenant_is_the_sum_of_its_connections)
 }
 END_TEST
 
+/* Client 2 uses half of the pool and leaves; another process comes to slot 3, uses a quarter of it
+ * and leaves, too. */
+START_TEST(what_a_connection_used_before_it_ended_is_its_users)
+{
+	atomic_store(&board->clients[2].cpu_ns, S);
+	look(10 * S);
+	atomic_store(&board->clients[2].cpu_ns, S + N_WORKERS * S / 2);
+	atomic_store(&board->clients[2].left_ns, 10 * S + S / 2);
+	client(3, 103, 4000000001, "four");
+	atomic_store(&board->clients[3].cpu_ns, N_WORKERS * S / 4);
+	atomic_store(&board->clients[3].left_ns, 10 * S + S / 2);
+	look(11 * S);
+	ck_assert_double_eq(value(row(TOP_TENANTS, 0), "share"), 0.75);
+	ck_assert_double_eq(value(row(TOP_TENANTS, 0), "clients"), 1);
+	ck_assert_uint_eq(json_array_size(frame.rows[TOP_CLIENTS]), 2);
+	look(12 * S);
+	ck_assert_double_eq(value(row(TOP_TENANTS, 0), "share"), 0);
+	/* A user that has left altogether is there as long as something was its. */
+	atomic_store(&board->clients[1].left_ns, 12 * S + S / 2);
+	atomic_store(&board->clients[1].cpu_ns, S);
+	look(13 * S);
+	ck_assert_uint_eq(json_array_size(frame.rows[TOP_TENANTS]), 2);
+	look(14 * S);
+	ck_assert_uint_eq(json_array_size(frame.rows[TOP_TENANTS]), 1);
+}
+END_TEST
+
 /* Of one worker's, 98 waits of a microsecond and two of a second, all since the first look. */
 START_TEST(how_long_a_users_jobs_wait_is_of_those_that_began_in_between)
 {
@@ -350,6 +377,7 @@ END_TEST
 CHECK_MAIN("top", the_first_sample_has_no_rates_and_the_second_has, a_worker_runs_searches_or_rests,
 	   a_new_pool_has_no_rates_and_no_count_goes_down, steals_are_told_apart_by_how_far_they_go,
 	   a_tenant_is_the_sum_of_its_connections,
+	   what_a_connection_used_before_it_ended_is_its_users,
 	   how_long_a_users_jobs_wait_is_of_those_that_began_in_between,
 	   a_job_that_was_not_charged_yet_is_its_clients_time,
 	   tasks_are_those_that_this_pool_runs_or_has_run, the_task_of_a_job_is_its_own_or_nobodys,
