@@ -84,7 +84,8 @@ static const struct family of_client[] = {
 	{ "run_ns", "client_run_seconds", "counter", "seconds", "Jobs from start to end, summed" },
 	{ "wait_ns", "client_wait_seconds", "counter", "seconds",
 	  "Jobs from being taken up to their start, summed" },
-	{ "cpu_ns", "client_cpu_seconds", "counter", "seconds", "Time of workers for its jobs" },
+	{ "cpu_ns", "client_cpu_seconds", "counter", "seconds",
+	  "CPU time of workers for its jobs" },
 	{ "weight", "client_weight", "gauge", NULL, "Its share among those of its user" },
 	{ "memory_bytes", "client_memory_bytes", "gauge", "bytes",
 	  "Memory that it shares with forkd" },
@@ -207,11 +208,12 @@ static void print_version(const struct sink *out, const struct board *board)
 	print_value(out, 1, NULL);
 }
 
-/* A counter of counters.def: of each worker, and of the pool's other threads. */
+/* A counter of counters.def: of each worker, and of the pool's other threads; a gauge as a sum. */
 static void print_counter(const struct sink *out, const json_t *row)
 {
 	const char *kind = json_string_value(json_object_get(row, "kind"));
 	const char *unit = json_string_value(json_object_get(row, "unit"));
+	bool gauge = streq(kind, "gauge");
 	const json_t *workers = json_object_get(row, "workers"), *value;
 	char name[64], help[200];
 	size_t i;
@@ -221,6 +223,11 @@ static void print_counter(const struct sink *out, const json_t *row)
 	(void)snprintf(help, sizeof(help), "%s (%s)",
 		       json_string_value(json_object_get(row, "help")), unit);
 	print_head(out, name, kind, streq(unit, "bytes") ? unit : NULL, help);
+	if (gauge) {
+		(void)fprintf(out->file, "forkd_%s", name);
+		print_value(out, json_integer_value(json_object_get(row, "sum")), NULL);
+		return;
+	}
 	json_array_foreach(workers, i, value)
 	{
 		(void)fprintf(out->file, "forkd_%s%s{worker=\"%zu\"}", name, suffix(kind), i);

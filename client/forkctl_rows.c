@@ -228,18 +228,24 @@ json_t *rows_counters(const struct board *board)
 
 	for (uint32_t i = 0; i < board_n_counters; i++) {
 		const struct counter_row *counter = &board_counter_rows[i];
+		uint32_t n = min(board->manager.n_workers, LIMIT_WORKERS);
 		json_t *workers = json_array();
 
-		for (uint32_t w = 0; w < min(board->manager.n_workers, LIMIT_WORKERS); w++)
+		/* What one worker adds to a gauge another one takes off: only the sum is a number
+		 * of something. */
+		for (uint32_t w = 0; !counter->gauge && w < n; w++)
 			(void)json_array_append_new(workers,
 						    data_number(board_counter(board, w, counter)));
 		(void)json_array_append_new(
-			rows, json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:o}", "name",
-					counter->name, "kind", counter->gauge ? "gauge" : "counter",
-					"unit", counter->unit, "help", counter->help, "sum",
-					data_number(board_counter_sum(board, counter)), "pool",
-					data_number(board_counter(board, BOARD_POOL, counter)),
-					"workers", workers));
+			rows,
+			json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:o}", "name", counter->name,
+				  "kind", counter->gauge ? "gauge" : "counter", "unit",
+				  counter->unit, "help", counter->help, "sum",
+				  data_number(board_counter_sum(board, counter)), "pool",
+				  counter->gauge
+					  ? json_null()
+					  : data_number(board_counter(board, BOARD_POOL, counter)),
+				  "workers", workers));
 	}
 	return rows;
 }
