@@ -96,8 +96,12 @@ static void ask_print(struct session *s,
 
 static void ask_print_options(struct session *s, FILE *file, uint64_t *ret_n)
 {
+	struct options shown = *s->table->options;
+
 	(void)ret_n;
-	options_print(s->table->options, file);
+	/* Where forkd.conf says 0, as many as there are. */
+	shown.workers = s->table->tenants.n_workers;
+	options_print(&shown, file);
 }
 
 /* ------------------------------------------------------------------------ jobs */
