@@ -316,8 +316,8 @@ void greet_ask(const struct greet_peer *peer, uint32_t owner, uint32_t type, uin
 		return;
 	if (type == PROTO_CONFIG)
 		greet_refuse(ret, -EPERM,
-			     "config: only root and the user that forkd runs as (uid %u) may see "
-			     "it, this is uid %u: try sudo",
+			     "only root and the user that forkd runs as (uid %u) may see and "
+			     "change its options and modules, this is uid %u: try sudo",
 			     owner, peer->who.uid);
 	else if (type == PROTO_TRACE)
 		greet_refuse(ret, -EPERM,

@@ -400,6 +400,10 @@ START_TEST(only_root_and_the_owner_may_change_settings)
 	ck_assert_ptr_nonnull(strstr(verdict.text, "set: only root"));
 	greet_set(&peer, 1000, PROTO_LIFT, &verdict);
 	said(-EPERM, "may lift one");
+	/* Several commands ask for this. */
+	greet_ask(&peer, 1000, PROTO_CONFIG, 0, &verdict);
+	said(-EPERM, "only root and the user that forkd runs as (uid 1000)");
+	ck_assert_ptr_null(strstr(verdict.text, "config:"));
 }
 END_TEST
 
