@@ -311,8 +311,6 @@ void strand_loop(struct worker *worker)
 		strand_shake(w);
 		STRAND_PROFILE(w, go, frame);
 		w->next = frame->task->resume(&w->fk, frame);
-		if (unlikely(w->next == FK_LEFT))
-			strand_left(w, frame);
 		trace_strand_end(w);
 	}
 }

@@ -55,9 +55,6 @@ void strand_expose(struct worker *worker);
 /* A module's author has broken a rule of forkd/task.h: the job of this task, which runs, fails. */
 void strand_misused(struct worker *worker, const struct fk_task *task, const char *how);
 
-/* In the loop: the body of this frame, which was resumed, has returned by itself. */
-void strand_left(struct worker *worker, struct fk_frame *frame);
-
 /* strand_kept.c */
 
 #define STRAND_LATE UINT64_C(1) /* with a frame: a child that pool->late_children keeps back */

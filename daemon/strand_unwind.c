@@ -37,21 +37,6 @@ void strand_misused(struct worker *w, const struct fk_task *task, const char *ho
 	verdict_fail(w->pool, w->job, -EPROTO);
 }
 
-void fk_rt_lacks_return(struct fk_worker *fk, const struct fk_task *task)
-{
-	strand_misused(worker_of(fk), task, "its body ended without FK_RETURN");
-}
-
-void strand_left(struct worker *w, struct fk_frame *frame)
-{
-	fk_enter(&w->fk, 0);
-	strand_misused(w, frame->task, "its body returned without FK_RETURN");
-	/* It ends when its children have, and holds nothing: its body is over. */
-	fk_set_site(frame, FK_PARTED);
-	w->next = NULL;
-	w->unwind = frame;
-}
-
 /*
  * The job of frame, on top of the worker's stack, has failed, and nothing on the way needs to be
  * told: everything down to the oldest private ancestor goes at once. Returns that one, which is in

@@ -257,47 +257,6 @@ FK_NO_LEAF(joins_nothing)
 }
 FK_END(joins_nothing)
 
-FK_DECLARE(int64_t, ends_nowhere, (int64_t, n), int64_t x;)
-FK_UNWIND(ends_nowhere)
-{
-	atomic_fetch_add(&unwound, 1);
-	(void)self;
-}
-FK_DEFINE_UNWIND(int64_t, ends_nowhere, (int64_t, n))
-FK_NO_LEAF(ends_nowhere)
-{
-	FK_FORK(x, tree, 5, 1);
-	FK_JOIN();
-}
-FK_END(ends_nowhere)
-
-FK_FINE_TASK(int64_t, ends_at_once, (int64_t, n))
-{
-	if (n < 0)
-		FK_LEAF(n);
-}
-FK_NO_BODY(ends_at_once)
-FK_END(ends_at_once)
-
-FK_TASK(int64_t, returns, (int64_t, n), int64_t x;)
-FK_NO_LEAF(returns)
-{
-	FK_FORK(x, tree, 5, 1);
-	if (self->n)
-		return self->n;
-	FK_RETURN(self->x);
-}
-FK_END(returns)
-
-FK_FINE_TASK(int64_t, fine_returns, (int64_t, n), int64_t x;)
-FK_NO_LEAF(fine_returns)
-{
-	FK_FORK(x, tree, 5, 1);
-	FK_JOIN();
-	return self->x;
-}
-FK_END(fine_returns)
-
 /* A spine of frames with something to steal at each. */
 FK_TASK(int64_t, spine, (int64_t, n), int64_t x; int64_t y;)
 {
@@ -337,10 +296,6 @@ FK_EXPORT(out_of_order, 0, "frees the older one first")
 FK_EXPORT(frees_twice, 0, "frees twice")
 FK_EXPORT(amid_forks, 0, "allocates amid forks")
 FK_EXPORT(joins_nothing, 0, "returns with a fork outstanding")
-FK_EXPORT(ends_nowhere, 0, "does not return")
-FK_EXPORT(ends_at_once, 0, "has no body and needs one")
-FK_EXPORT(returns, 0, "returns without FK_RETURN, amid forks")
-FK_EXPORT(fine_returns, 0, "returns without FK_RETURN")
 FK_EXPORT(frees_amid_forks, 0, "frees amid forks")
 FK_EXPORT(ribs, 0, "deep and wide")
 FK_MODULE(t, "test tasks")
@@ -547,12 +502,6 @@ START_TEST(misuse_is_reported)
 	must_fail("t:amid_forks", true, "FK_ALLOC where a fork is outstanding");
 	must_fail("t:frees_amid_forks", true, "where a fork is outstanding");
 	must_fail("t:joins_nothing", true, "returned with forks that it has not joined");
-	for (int forced = 0; forced < 2; forced++) {
-		must_fail("t:ends_nowhere", forced, "its body ended without FK_RETURN");
-		must_fail("t:ends_at_once", forced, "its body ended without FK_RETURN");
-	}
-	must_fail("t:returns", true, "its body returned without FK_RETURN");
-	must_fail("t:fine_returns", true, "its body returned without FK_RETURN");
 }
 END_TEST
 

@@ -68,6 +68,8 @@ static void check_mistake(const char *header, const char *wrong, const char *rig
 			compile_refused(cc, flags[i], header, wrong, message);
 			compile_taken(cc, flags[i], header, right);
 		}
+		if (cc)
+			compile_taken(cc, "-Og -Wall -Wextra -I", header, right);
 	}
 }
 

@@ -314,6 +314,9 @@ static inline void **fk_fiber_local(struct fk_local *key)
 	__extension__({                                                                            \
 		(void)sizeof(                                                                      \
 			task##__leaf((void *)0, (task##__ret *)0 __VA_OPT__(, ) __VA_ARGS__));     \
+		_Static_assert(                                                                    \
+			__builtin_types_compatible_p(__typeof__(&(result)[0]), task##__ret *),     \
+			"FK_FIBER_CALL: " #result " must point to the result type of " #task);     \
 		struct task##__args fk_child_args = { __VA_ARGS__ };                               \
 		task##__ret *fk_child_result = (result);                                           \
 		fk_rt_fiber_call(task##__enter, &task##__task, fk_child_result,                    \
@@ -361,7 +364,7 @@ static inline void **fk_fiber_local(struct fk_local *key)
 			*fk_next =                                                                 \
 				fk_rt_fiber_run(fk_w, &self->fk, 2 * (n) + 1, fn_, stack_, name_); \
 			if (*fk_next)                                                              \
-				return FK_NOTHING;                                                 \
+				return (fk_ended){};                                               \
 		}                                                                                  \
 		__attribute__((fallthrough));                                                      \
 	case FK_LABEL(2 * (n) + 1):;                                                               \

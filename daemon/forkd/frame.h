@@ -40,14 +40,10 @@ struct fk_child {
 	bool forked; /* or called */
 };
 
-/* What resume() returns if the body has ended by a return of its author's. */
-#define FK_LEFT ((struct fk_frame *)1)
-
 /* What the runtime knows of every task, exported or not. */
 struct fk_task {
 	const char *name;
-	/* Runs the frame from its site; returns the frame to run next on this worker, NULL, or
-	 * FK_LEFT. */
+	/* Runs the frame from its site; returns the frame to run next on this worker, or NULL. */
 	struct fk_frame *(*resume)(struct fk_worker *w, struct fk_frame *frame);
 	/* What is run at the frame's site. */
 	void (*describe)(struct fk_frame *frame, struct fk_child *ret_child);
@@ -164,6 +160,22 @@ struct fk_module {
 #define FK_COLD	       __attribute__((cold, noinline, visibility("default")))
 #define FK_INLINE      static inline __attribute__((always_inline, unused))
 
+/* A function that does not exist. The compiler proves that nothing calls it, or refuses the module
+ * with this text. Compilers without the attribute leave that to the linker. */
+#ifndef __has_attribute
+#define __has_attribute(attribute) 0
+#endif
+#if __has_attribute(error)
+#define FK_MISTAKE(text) __attribute__((noreturn, error(text), visibility("hidden")))
+#else
+#define FK_MISTAKE(text) __attribute__((noreturn, visibility("hidden")))
+#endif
+
+/* What the first block of a task returns: FK_LEAF has ended the task, or the body follows. */
+struct fk_use_FK_LEAF_not_return {
+	bool ended;
+};
+
 /* The runtime's slow paths, in the pool (daemon/strand.h). Not for authors. */
 
 /* The place for a frame of size bytes, whose caller's sp is sp: there, or on a new stacklet. */
@@ -188,8 +200,6 @@ FK_COLD bool fk_rt_join(struct fk_worker *w, struct fk_frame *frame);
 FK_COLD struct fk_frame *fk_rt_finish(struct fk_worker *w, struct fk_frame *frame);
 /* The job fails with this code (not 0), unless it has failed already. */
 FK_COLD void fk_rt_fail(struct fk_worker *w, int code);
-/* A body of this task has ended without FK_RETURN: the job fails. */
-FK_COLD void fk_rt_lacks_return(struct fk_worker *w, const struct fk_task *task);
 /* Resumed clone: size bytes behind the frame, or NULL with the job failed. */
 FK_COLD void *fk_rt_alloc(struct fk_worker *w, struct fk_frame *frame, size_t size);
 /* Resumed clone: gives the newest of them back. */
@@ -223,6 +233,8 @@ register uintptr_t fk_stack_pointer __asm__("sp");
 #define FK_EACH_many(F, ...)                                                                       \
 	_Static_assert(0, "FK_TASK, FK_EXPORT_RESULTS: a list (type, name, ...) has 8 pairs at "   \
 			  "most: pass the rest in a struct or a buffer");
+#define FK_EACH_odd(F, ...)                                                                        \
+	_Static_assert(0, "FK_TASK, FK_EXPORT_RESULTS: a list is (type, name, type, name, ...)");
 #define FK_EACH_PICK(_0, _1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, _12, _13, _14, _15, _16,    \
 		     _17, _18, _19, _20, _21, _22, _23, _24, N, ...)                               \
 	FK_EACH_##N
@@ -233,6 +245,7 @@ register uintptr_t fk_stack_pointer __asm__("sp");
 #define FK_FIELD(type, name) type name;
 #define FK_PARAM(type, name) , type name
 #define FK_MAYBE(type, name) , type name __attribute__((unused))
+#define FK_CONST(type, name) , type const name __attribute__((unused))
 #define FK_ARG(type, name)   , fk_args.name
 #define FK_STORE(type, name) self->name = name;
 #define FK_LOAD(type, name)  , name

@@ -21,10 +21,10 @@
  *	FK_END(fib)
  *
  *   The first block runs in registers, before any frame exists, and may end the task with
- *   FK_LEAF(). The second runs on a frame, `self`, which holds the arguments and the locals that
- *   are named last in FK_TASK. Whatever has to survive an FK_FORK, FK_CALL or FK_JOIN must be in
- *   it: arguments are not even in scope in the body, and an ordinary local
- *   variable loses its value whenever the continuation is stolen.
+ *   FK_LEAF(). The arguments are constants there. The second block runs on a frame, `self`, which
+ *   holds the arguments and the locals that are named last in FK_TASK. Whatever has to survive an
+ *   FK_FORK, FK_CALL or FK_JOIN must be in it: arguments are not even in scope in the body, and an
+ *   ordinary local variable loses its value whenever the continuation is stolen.
  *
  *   FK_FORK(member, task, args...)  the child may run beside what follows; its result goes to
  *                                   self->member, to be read after FK_JOIN() and not before
@@ -51,6 +51,13 @@
  *   tasks of a few instructions: its author promises that neither its first block nor what stands
  *   between two forks of it takes longer than some microseconds, and gets a fork of about the cost
  *   of a call. (A broken promise costs parallelism, never a wrong result.)
+ *
+ * MISTAKES
+ *   Each block is a function whose result only the macros make, so a plain `return` is an error
+ *   that names the macro. What follows the author's code, where a block must not end, is a call of
+ *   a function that does not exist (FK_MISTAKE): the compiler removes it where control cannot reach
+ *   it, and refuses the module otherwise. Each macro uses a constant that only its block declares.
+ *   tests/mistakes.def lists the mistakes, contrib/guide/module.md the messages.
  *
  * HOW A TASK IS COMPILED
  *   One body, several clones (Cilk-5 has two: Frigo, Leiserson, Randall, PLDI 1998).
@@ -167,14 +174,18 @@ struct fk_iobuf {
 #define FK_LABEL(site) (FK_LABEL_BASE + (site))
 #ifdef __clang__
 #define FK_LABELS_BEGIN                                                                            \
-	_Pragma("clang diagnostic push") _Pragma("clang diagnostic error \"-Wswitch\"")            \
-		_Pragma("clang diagnostic ignored \"-Wunreachable-code\"")
-#define FK_LABELS_END _Pragma("clang diagnostic pop")
+	_Pragma("GCC diagnostic error \"-Wswitch\"")                                               \
+		_Pragma("GCC diagnostic ignored \"-Wunreachable-code\"")
 #else
-#define FK_LABELS_BEGIN                                                                            \
-	_Pragma("GCC diagnostic push") _Pragma("GCC diagnostic error \"-Woverflow\"")
-#define FK_LABELS_END _Pragma("GCC diagnostic pop")
+#define FK_LABELS_BEGIN _Pragma("GCC diagnostic error \"-Woverflow\"")
 #endif
+/* Around the two blocks of a task: these warnings are errors. */
+#define FK_BLOCKS_BEGIN                                                                            \
+	_Pragma("GCC diagnostic push")                                                             \
+		FK_LABELS_BEGIN _Pragma("GCC diagnostic error \"-Wreturn-type\"")                  \
+			_Pragma("GCC diagnostic error \"-Wincompatible-pointer-types\"")           \
+				_Pragma("GCC diagnostic error \"-Wint-conversion\"")
+#define FK_BLOCKS_END _Pragma("GCC diagnostic pop")
 
 /* The clones of a body. */
 #define FK_FRESH    0 /* NAME__framed */
@@ -218,8 +229,8 @@ struct fk_iobuf {
 	_Static_assert(sizeof(ret) == 0 || _Alignof(ret) >= 2,                                       \
 		       #NAME ": a result needs an alignment of at least 2 (use int)");               \
 	static const struct fk_task NAME##__task;                                                    \
-	static FK_LEAF_IS_##fine bool NAME##__leaf(struct fk_worker *fk_w,                           \
-						   ret *fk_result FK_PASS(FK_PARAM, params));        \
+	static FK_LEAF_IS_##fine struct fk_use_FK_LEAF_not_return NAME##__leaf(                      \
+		struct fk_worker *fk_w, ret *fk_result FK_PASS(FK_PARAM, params));                   \
 	static ret NAME##__framed(struct fk_worker *fk_w, char *fk_sp FK_PASS(FK_PARAM, params));    \
 	static inline ret NAME##__inner(struct fk_worker *fk_w,                                      \
 					char *fk_sp FK_PASS(FK_PARAM, params));                      \
@@ -233,7 +244,7 @@ struct fk_iobuf {
 		*ret_leaf = false;                                                                   \
 		if (!NAME##__fine)                                                                   \
 			fk_enter(fk_w, fk_inside);                                                   \
-		if (NAME##__leaf(fk_w, &fk_result FK_PASS(FK_ARG, params))) {                        \
+		if (NAME##__leaf(fk_w, &fk_result FK_PASS(FK_ARG, params)).ended) {                  \
 			*ret_leaf = true;                                                            \
 			if (!NAME##__fine)                                                           \
 				fk_enter(fk_w, fk_after);                                            \
@@ -288,14 +299,22 @@ struct fk_iobuf {
 	static void NAME##__give_back(struct NAME##__frame *self)
 
 #define FK_DEFINE_(unwinds_, unwind_, ret, NAME, params)                                             \
-	FK_INLINE ret NAME##__body(struct fk_worker *fk_w, char *fk_sp,                              \
-				   struct NAME##__frame *self, const int fk_mode,                    \
-				   unsigned __int128 fk_label, struct fk_frame **fk_next,            \
-				   struct fk_child *fk_child);                                       \
+	void NAME##__ends_without_FK_LEAF(void) FK_MISTAKE(                                          \
+		#NAME                                                                                \
+		": the first block ends without FK_LEAF on some path, and FK_NO_BODY follows");      \
+	void NAME##__ends_without_FK_RETURN(void)                                                    \
+		FK_MISTAKE(#NAME ": the body ends without FK_RETURN on some path");                  \
+	typedef struct {                                                                             \
+		ret fk_value;                                                                        \
+	} NAME##__use_FK_RETURN_not_return;                                                          \
+	FK_INLINE NAME##__use_FK_RETURN_not_return NAME##__body(                                     \
+		struct fk_worker *fk_w, char *fk_sp, struct NAME##__frame *self,                     \
+		const int fk_mode, unsigned __int128 fk_label, struct fk_frame **fk_next,            \
+		struct fk_child *fk_child);                                                          \
 	static struct fk_frame *NAME##__resume(struct fk_worker *fk_w, struct fk_frame *fk_frame)    \
 	{                                                                                            \
 		struct NAME##__frame *self = (struct NAME##__frame *)fk_frame;                       \
-		struct fk_frame *fk_next = FK_LEFT;                                                  \
+		struct fk_frame *fk_next = NULL;                                                     \
 		if (!NAME##__fine)                                                                   \
 			fk_enter(fk_w, (uintptr_t)self);                                             \
 		NAME##__body(fk_w, fk_w->sp, self, FK_RESUMED,                                       \
@@ -339,7 +358,8 @@ struct fk_iobuf {
 		if (unwinds_)                                                                        \
 			fk_w->unwinds = 1;                                                           \
 		return NAME##__body(fk_w, (char *)(self + 1), self, FK_FRESH, FK_LABEL(0), NULL,     \
-				    NULL);                                                           \
+				    NULL)                                                            \
+			.fk_value;                                                                   \
 	}                                                                                            \
 	static inline ret NAME##__inner(struct fk_worker *fk_w,                                      \
 					char *fk_sp FK_PASS(FK_PARAM, params))                       \
@@ -349,12 +369,19 @@ struct fk_iobuf {
 		if (unwinds_)                                                                        \
 			fk_w->unwinds = 1;                                                           \
 		return NAME##__body(fk_w, (char *)(self + 1), self, FK_INNER, FK_LABEL(0), NULL,     \
-				    NULL);                                                           \
+				    NULL)                                                            \
+			.fk_value;                                                                   \
 	}                                                                                            \
                                                                                                      \
-	static bool NAME##__leaf(struct fk_worker *fk_w, ret *fk_result FK_PASS(FK_MAYBE, params))   \
+	FK_BLOCKS_BEGIN                                                                              \
+	static struct fk_use_FK_LEAF_not_return NAME##__leaf(                                        \
+		struct fk_worker *fk_w, ret *fk_result FK_PASS(FK_CONST, params))                    \
 	{                                                                                            \
 		typedef ret fk_ret __attribute__((unused));                                          \
+		enum {                                                                               \
+			FK_LEAF_is_for_the_first_block_FK_RETURN_for_the_body,                       \
+			FK_LEAF_FAIL_is_for_the_first_block_FK_FAIL_for_the_body                     \
+		};                                                                                   \
 		(void)fk_result;                                                                     \
 		(void)fk_w;
 
@@ -363,32 +390,39 @@ struct fk_iobuf {
 #define FK_LEAF(...) FK_LEAF_VALUE(((fk_ret){ __VA_ARGS__ }))
 #define FK_LEAF_VALUE(value)                                                                       \
 	do {                                                                                       \
+		(void)FK_LEAF_is_for_the_first_block_FK_RETURN_for_the_body;                       \
 		*fk_result = (value);                                                              \
-		return true;                                                                       \
+		return (struct fk_use_FK_LEAF_not_return){ true };                                 \
 	} while (0)
 
 /* In the first block: ends the task, and makes the job fail with this code: a negative errno or a
  * number of the task's own, not 0. The first code of a job wins. */
 #define FK_LEAF_FAIL(code)                                                                         \
 	do {                                                                                       \
+		(void)FK_LEAF_FAIL_is_for_the_first_block_FK_FAIL_for_the_body;                    \
 		fk_rt_fail(fk_w, code);                                                            \
 		*fk_result = FK_NOTHING;                                                           \
-		return true;                                                                       \
+		return (struct fk_use_FK_LEAF_not_return){ true };                                 \
 	} while (0)
 
-/* Ends the first block; the block that follows is what runs on the frame. */
+/* Ends the first block, whose arguments are constants; the block that follows is what runs on the
+ * frame. It ends with FK_RETURN or FK_FAIL on every path. */
 #define FK_BODY(NAME)                                                                              \
-	return false;                                                                              \
+	return (struct fk_use_FK_LEAF_not_return){ false };                                        \
 	}                                                                                          \
-	FK_LABELS_BEGIN                                                                            \
-	FK_INLINE NAME##__ret NAME##__body(struct fk_worker *fk_w, char *fk_sp,                    \
-					   struct NAME##__frame *self, const int fk_mode,          \
-					   unsigned __int128 fk_label, struct fk_frame **fk_next,  \
-					   struct fk_child *fk_child)                              \
+	FK_BODY_(NAME)
+#define FK_BODY_(NAME)                                                                             \
+	FK_INLINE NAME##__use_FK_RETURN_not_return NAME##__body(                                   \
+		struct fk_worker *fk_w, char *fk_sp, struct NAME##__frame *self,                   \
+		const int fk_mode, unsigned __int128 fk_label, struct fk_frame **fk_next,          \
+		struct fk_child *fk_child)                                                         \
 	{                                                                                          \
 		typedef NAME##__ret fk_ret __attribute__((unused));                                \
-		enum { fk_fine = NAME##__fine };                                                   \
+		typedef NAME##__use_FK_RETURN_not_return fk_ended __attribute__((unused));         \
+		enum { fk_fine = NAME##__fine, FK_BODY_NAMES };                                    \
+		(void)fk_w;                                                                        \
 		(void)fk_sp;                                                                       \
+		(void)self;                                                                        \
 		(void)fk_child;                                                                    \
 		(void)fk_next;                                                                     \
 		switch (fk_label) {                                                                \
@@ -397,14 +431,12 @@ struct fk_iobuf {
 		case FK_LABEL(0):                                                                  \
 			FK_NOT_DESCRIBED();
 
-/* Ends a task. A body that comes here has no FK_RETURN, and its job fails. */
+/* Ends a task. */
 #define FK_END(NAME)                                                                               \
 	}                                                                                          \
-	FK_NOT_DESCRIBED();                                                                        \
-	fk_rt_lacks_return(fk_w, &NAME##__task);                                                   \
-	FK_RETURN_VALUE(FK_NOTHING);                                                               \
+	NAME##__ends_without_FK_RETURN();                                                          \
 	}                                                                                          \
-	FK_LABELS_END
+	FK_BLOCKS_END
 
 /* A task without a first block. */
 #define FK_NO_LEAF(NAME)                                                                           \
@@ -414,21 +446,21 @@ struct fk_iobuf {
 
 /* The body of a task that always ends in its first block. */
 #define FK_NO_BODY(NAME)                                                                           \
-	FK_BODY(NAME)                                                                              \
+	NAME##__ends_without_FK_LEAF();                                                            \
+	}                                                                                          \
+	FK_BODY_(NAME)                                                                             \
 	{                                                                                          \
-		(void)fk_w;                                                                        \
-		(void)self;                                                                        \
-		(void)fk_next;                                                                     \
+		__builtin_unreachable();                                                           \
 	}
 
-/* What a clone returns that handed its frame back to the worker loop. */
+/* The result of a task that fails. */
 #define FK_NOTHING ((fk_ret[1]){})[0]
 
 /* Resumed clone: the frame is in other hands, and the worker loop looks for something else. */
 #define FK_HAND_OVER()                                                                             \
 	do {                                                                                       \
 		*fk_next = NULL;                                                                   \
-		return FK_NOTHING;                                                                 \
+		return (fk_ended){};                                                               \
 	} while (0)
 
 /*
@@ -442,10 +474,35 @@ FK_INLINE void fk_enter(struct fk_worker *w, uintptr_t current)
 	atomic_signal_fence(memory_order_seq_cst);
 }
 
-#define FK_FORK(member, task, ...) FK_FORK_(__COUNTER__ + 1, self->member, task, __VA_ARGS__)
-#define FK_CALL(member, task, ...) FK_CALL_(__COUNTER__ + 1, self->member, task, __VA_ARGS__)
-#define FK_FORK_VOID(task, ...)	   FK_FORK_(__COUNTER__ + 1, *(fk_void *)self, task, __VA_ARGS__)
-#define FK_CALL_VOID(task, ...)	   FK_CALL_(__COUNTER__ + 1, *(fk_void *)self, task, __VA_ARGS__)
+#define FK_FORK(member, task, ...)                                                                 \
+	FK_FORK_(__COUNTER__ + 1, FK_TAKES_RESULT(FK_FORK, member, task), self->member, task,      \
+		 __VA_ARGS__)
+#define FK_CALL(member, task, ...)                                                                 \
+	FK_CALL_(__COUNTER__ + 1, FK_TAKES_RESULT(FK_CALL, member, task), self->member, task,      \
+		 __VA_ARGS__)
+#define FK_FORK_VOID(task, ...)                                                                    \
+	FK_FORK_(__COUNTER__ + 1, FK_HAS_NO_RESULT(FK_FORK_VOID, FK_FORK, task), *(fk_void *)self, \
+		 task, __VA_ARGS__)
+#define FK_CALL_VOID(task, ...)                                                                    \
+	FK_CALL_(__COUNTER__ + 1, FK_HAS_NO_RESULT(FK_CALL_VOID, FK_CALL, task), *(fk_void *)self, \
+		 task, __VA_ARGS__)
+#define FK_TAKES_RESULT(macro, member, task_)                                                      \
+	FK_ONLY_IN_BODY(macro);                                                                    \
+	_Static_assert(__builtin_types_compatible_p(__typeof__(&self->member), task_##__ret *),    \
+		       #macro ": declare the member " #member " with the result type of " #task_)
+#define FK_HAS_NO_RESULT(macro, with_result, task_)                                                \
+	FK_ONLY_IN_BODY(macro);                                                                    \
+	_Static_assert(__builtin_types_compatible_p(fk_void, task_##__ret),                        \
+		       #macro ": " #task_ " has a result, use " #with_result)
+/* An error outside of a body, whose message is this name. */
+#define FK_ONLY_IN_BODY(macro) (void)macro##_is_for_the_body
+#define FK_BODY_NAMES                                                                              \
+	FK_FORK_is_for_the_body, FK_CALL_is_for_the_body, FK_FORK_VOID_is_for_the_body,            \
+		FK_CALL_VOID_is_for_the_body, FK_JOIN_is_for_the_body, FK_ALLOC_is_for_the_body,   \
+		FK_FREE_is_for_the_body, FK_GO_TO_WORKER_is_for_the_body,                          \
+		FK_GO_TO_NODE_is_for_the_body,                                                     \
+		FK_RETURN_is_for_the_body_FK_LEAF_for_the_first_block,                             \
+		FK_FAIL_is_for_the_body_FK_LEAF_FAIL_for_the_first_block
 
 /* Counting costs a tenth of a fork, so only a module compiled for it counts. */
 #ifdef FK_COUNT_FORKS
@@ -467,7 +524,7 @@ FK_INLINE void fk_enter(struct fk_worker *w, uintptr_t current)
 			fk_child->forked = (forked_);                                              \
 			/* What is not fixed may have effects, and was kept when it was made. */   \
 			fk_child->dst = FK_IS_FIXED(dst_) ? (void *)&(dst_) : NULL;                \
-			return FK_NOTHING;                                                         \
+			return (fk_ended){};                                                       \
 		}                                                                                  \
 	} while (0)
 /* Is this member at a fixed place in the frame? Nothing is evaluated, and nothing is known of what
@@ -500,8 +557,9 @@ FK_INLINE void fk_enter(struct fk_worker *w, uintptr_t current)
 	task_##__spawn(fk_w, fk_sp, fk_mode, (uintptr_t)self | FK_IN_CHILD,                        \
 		       fk_fine ? 0 : (uintptr_t)self, &fk_leaf, args)
 
-#define FK_FORK_(n, dst_, task_, ...)                                                                \
+#define FK_FORK_(n, checks, dst_, task_, ...)                                                        \
 	do {                                                                                         \
+		checks;                                                                              \
 	case FK_LABEL(2 * (n)):;                                                                     \
 		FK_NOT_DESCRIBED();                                                                  \
 		/* ORDER attend [A1]: relaxed: a hint, taken by the exchange in                    \
@@ -524,7 +582,7 @@ FK_INLINE void fk_enter(struct fk_worker *w, uintptr_t current)
 			*fk_dst = FK_SPAWN(task_, fk_child_args);                                    \
 			if (fk_unlikely(fk_pop(fk_w, fk_pushed)) &&                                  \
 			    !fk_rt_pop(fk_w, &self->fk, fk_next))                                    \
-				return FK_NOTHING;                                                   \
+				return (fk_ended){};                                                 \
 		} else {                                                                             \
 			*fk_dst = FK_SPAWN(task_, fk_child_args);                                    \
 			if (!(task_##__fine && fk_leaf) && fk_unlikely(fk_is_parted(&self->fk)))     \
@@ -571,8 +629,9 @@ FK_INLINE bool fk_pop(struct fk_worker *w, bool pushed)
 	return b < w->floor;
 }
 
-#define FK_CALL_(n, dst_, task_, ...)                                                              \
+#define FK_CALL_(n, checks, dst_, task_, ...)                                                      \
 	do {                                                                                       \
+		checks;                                                                            \
 		FK_NOT_DESCRIBED();                                                                \
 		/* Too few or too many arguments are an error here; nothing is evaluated. */       \
 		(void)sizeof(task_##__leaf(fk_w, (task_##__ret *)0 __VA_OPT__(, ) __VA_ARGS__));   \
@@ -597,6 +656,7 @@ FK_INLINE bool fk_pop(struct fk_worker *w, bool pushed)
 #define FK_JOIN() FK_JOIN_(__COUNTER__ + 1)
 #define FK_JOIN_(n)                                                                                \
 	do {                                                                                       \
+		FK_ONLY_IN_BODY(FK_JOIN);                                                          \
 		FK_NOT_DESCRIBED();                                                                \
 		if (fk_mode == FK_RESUMED && self->fk.steals) {                                    \
 			fk_set_site(&self->fk, (2 * (n)) | FK_PARTED);                             \
@@ -618,12 +678,14 @@ FK_INLINE bool fk_pop(struct fk_worker *w, bool pushed)
  * and joins. Both stand where no fork is outstanding: before the first fork, or after FK_JOIN().
  */
 #define FK_ALLOC(member, size)                                                                     \
-	FK_IN_LOOP_(__COUNTER__ + 1, self->member = fk_rt_alloc(fk_w, &self->fk, (size)))
-#define FK_FREE(member) FK_IN_LOOP_(__COUNTER__ + 1, fk_rt_free(fk_w, &self->fk, self->member))
+	FK_IN_LOOP_(__COUNTER__ + 1, FK_ALLOC, self->member = fk_rt_alloc(fk_w, &self->fk, (size)))
+#define FK_FREE(member)                                                                            \
+	FK_IN_LOOP_(__COUNTER__ + 1, FK_FREE, fk_rt_free(fk_w, &self->fk, self->member))
 
 /* What only a resumed clone can do: a fresh one leaves its C stack first. */
-#define FK_IN_LOOP_(n, statement)                                                                  \
+#define FK_IN_LOOP_(n, macro, statement)                                                           \
 	do {                                                                                       \
+		FK_ONLY_IN_BODY(macro);                                                            \
 		FK_NOT_DESCRIBED();                                                                \
 		if (FK_IS_FRESH)                                                                   \
 			fk_rt_unnest(fk_w, &self->fk, (char *)self, 2 * (n));                      \
@@ -640,10 +702,11 @@ FK_INLINE bool fk_pop(struct fk_worker *w, bool pushed)
  * The task goes on on this worker, or on a worker of this NUMA node; its children stay near it. The
  * job fails with EINVAL if there is none of this number.
  */
-#define FK_GO_TO_WORKER(index) FK_GO_TO_(__COUNTER__ + 1, FK_TO_WORKER, index)
-#define FK_GO_TO_NODE(index)   FK_GO_TO_(__COUNTER__ + 1, FK_TO_NODE, index)
-#define FK_GO_TO_(n, kind, index)                                                                  \
+#define FK_GO_TO_WORKER(index) FK_GO_TO_(__COUNTER__ + 1, FK_GO_TO_WORKER, FK_TO_WORKER, index)
+#define FK_GO_TO_NODE(index)   FK_GO_TO_(__COUNTER__ + 1, FK_GO_TO_NODE, FK_TO_NODE, index)
+#define FK_GO_TO_(n, macro, kind, index)                                                           \
 	do {                                                                                       \
+		FK_ONLY_IN_BODY(macro);                                                            \
 		FK_NOT_DESCRIBED();                                                                \
 		if (FK_IS_FRESH)                                                                   \
 			fk_rt_unnest(fk_w, &self->fk, (char *)self, 2 * (n));                      \
@@ -662,18 +725,20 @@ FK_INLINE bool fk_pop(struct fk_worker *w, bool pushed)
 #define FK_RETURN(...) FK_RETURN_VALUE(((fk_ret){ __VA_ARGS__ }))
 #define FK_RETURN_VALUE(value)                                                                     \
 	do {                                                                                       \
+		(void)FK_RETURN_is_for_the_body_FK_LEAF_for_the_first_block;                       \
 		FK_NOT_DESCRIBED();                                                                \
 		fk_ret fk_value = (value);                                                         \
 		if (FK_IS_FRESH)                                                                   \
-			return fk_value;                                                           \
+			return (fk_ended){ fk_value };                                             \
 		*(fk_ret *)(self->fk.slot & ~FK_CALLED) = fk_value;                                \
 		*fk_next = fk_rt_finish(fk_w, &self->fk);                                          \
-		return FK_NOTHING;                                                                 \
+		return (fk_ended){};                                                               \
 	} while (0)
 
 /* Like FK_LEAF_FAIL, in the body. Every fork must have been joined. */
 #define FK_FAIL(code)                                                                              \
 	do {                                                                                       \
+		(void)FK_FAIL_is_for_the_body_FK_LEAF_FAIL_for_the_first_block;                    \
 		FK_NOT_DESCRIBED();                                                                \
 		fk_rt_fail(fk_w, code);                                                            \
 		FK_RETURN_VALUE(FK_NOTHING);                                                       \
