@@ -6,8 +6,8 @@
  *   What all connections were charged (cpu_ns on the board), and what the threads of all workers
  *   have had of CPUs by the kernel's account (/proc/TID/schedstat), between two samples. Each
  *   worker has a job, or one is queued, from the first sample to the second: so none searches for
- *   work, which is nobody's time. A sample is taken when accounts are settled. If the workers have
- *   had much of the CPUs while it was taken, or one had nothing to do, all is done again.
+ *   work, which is nobody's time. A sample is taken when accounts are settled, and again if the
+ *   workers have had much of the CPUs meanwhile. If jobs ran out, the comparison is made again.
  *   On each worker's CPU two loops of other programs run: by the clock on the wall a job takes
  *   three times as long.
  */
@@ -187,10 +187,10 @@ static bool compare(void (*user)(void))
 		users[i] = daemon_client(user, FIRST_UID + i);
 	DAEMON_AWAIT(atomic_load(&shared->ready) == USERS);
 	DAEMON_AWAIT(jobs_running(&d, NULL) == WORKERS);
-	busy = take_sample(&from);
+	DAEMON_AWAIT_BUSY(take_sample(&from));
 	DAEMON_AWAIT(used() >= from.used + USED);
-	busy &= take_sample(&to);
-	busy &= pending() >= WORKERS;
+	DAEMON_AWAIT_BUSY(take_sample(&to));
+	busy = pending() >= WORKERS;
 	atomic_store(&shared->open, 1);
 	for (uint32_t i = 0; i < USERS; i++)
 		ck_assert_int_eq(daemon_reap(users[i]), 0);
