@@ -220,7 +220,7 @@ static int reload_apply(struct manager *m, bool others)
 	struct settings_names changed, restart;
 	struct reload *r = &m->reload;
 	struct options *options = &r->found.options;
-	char ended[80] = "";
+	char ended[48] = "";
 	int err;
 
 	settings_compare(&m->configured, options, &restart);
