@@ -70,17 +70,44 @@ static bool http_has_end(const char *head, size_t n)
 	return memmem(head, n, "\r\n\r\n", 4) || memmem(head, n, "\n\n", 2);
 }
 
-/* True if a line "Accept:" of the head has OpenMetrics, with whatever version and weight. */
+/* True if the element of a list TYPE;NAME=VALUE, ... that begins here is OpenMetrics, of whatever
+ * version, and its weight is not 0. */
+static bool http_is_openmetrics(const char *element)
+{
+	static const char type[] = "application/openmetrics-text";
+	const char *p = element + strspn(element, " \t");
+
+	if (strncasecmp(p, type, sizeof(type) - 1))
+		return false;
+	p += sizeof(type) - 1;
+	if (!strchr(",; \t\r\n", *p))
+		return false;
+	for (p += strcspn(p, ";,\n"); *p == ';'; p += strcspn(p, ";,\n")) {
+		p++;
+		p += strspn(p, " \t");
+		if (!strncasecmp(p, "q=", 2)) {
+			size_t zeros = strspn(p + 2, "0.");
+
+			return !zeros || (p[2 + zeros] >= '1' && p[2 + zeros] <= '9');
+		}
+	}
+	return true;
+}
+
+/* True if a line "Accept:" of the head has OpenMetrics. */
 static bool http_accepts_openmetrics(const char *head)
 {
 	for (const char *line = strchr(head, '\n'); line; line = strchr(line, '\n')) {
 		line++;
-		if (!strncasecmp(line, "Accept:", 7)) {
-			const char *type = strcasestr(line, "application/openmetrics-text");
-
-			if (type && type < line + strcspn(line, "\n"))
+		if (strncasecmp(line, "Accept:", 7))
+			continue;
+		/* At the colon, and then at each comma. */
+		line += 6;
+		do {
+			if (http_is_openmetrics(++line))
 				return true;
-		}
+			line += strcspn(line, ",\n");
+		} while (*line == ',');
 	}
 	return false;
 }
