@@ -272,6 +272,7 @@ private:
 /* The type of an argument; an integer fits an f64, too. */
 template <class T> constexpr kind kind_of()
 {
+	static_assert(!std::is_integral_v<T> || sizeof(T) <= 8, "an i64 has 64 bits");
 	if constexpr (std::is_convertible_v<const T &, fk_buffer>)
 		return kind::buf;
 	else if constexpr (std::is_convertible_v<const T &, std::string_view>)
