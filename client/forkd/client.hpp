@@ -273,6 +273,7 @@ private:
 template <class T> constexpr kind kind_of()
 {
 	static_assert(!std::is_integral_v<T> || sizeof(T) <= 8, "an i64 has 64 bits");
+	static_assert(!std::is_same_v<T, std::nullptr_t>, "a string is no null pointer");
 	if constexpr (std::is_convertible_v<const T &, fk_buffer>)
 		return kind::buf;
 	else if constexpr (std::is_convertible_v<const T &, std::string_view>)
@@ -323,6 +324,10 @@ fk_value value_of(const fk_task *task, kind want, const T &arg, std::string &tex
 	if constexpr (kind_of<T>() == kind::buf) {
 		value.buf = arg;
 	} else if constexpr (kind_of<T>() == kind::str) {
+		if constexpr (std::is_pointer_v<T>)
+			if (!arg)
+				throw error(EINVAL, std::string(fk_task_name(task)) +
+							    ": a string is a null pointer");
 		text = std::string_view(arg);
 		value.str = text.c_str();
 	} else if (want == kind::f64) {

@@ -154,6 +154,10 @@ static void misfits(forkd::client &client)
 	MUST(throws(misfit, [&] { client.submit<std::int64_t>("fib:fib", "1"); }));
 	MUST(throws(misfit, [&] { client.submit<std::int64_t>("fib:fib", UINT64_MAX); }));
 	MUST(throws(misfit, [&] { client.submit<double>("fib:fib", 1); }));
+	MUST(says("uts:uts: a string is a null pointer",
+		  [&] { client.submit("uts:uts", static_cast<const char *>(nullptr)); }));
+	MUST(says("uts:uts: a string is a null pointer",
+		  [&] { client.submit("uts:uts", static_cast<char *>(nullptr)); }));
 	MUST(throws(misfit, [&] { client.submit<std::int64_t, std::int64_t>("fib:fib", 1); }));
 	MUST(throws(misfit, [&] { client.submit<std::int64_t>("array:sum_i64", 1); }));
 	MUST(throws(std::errc::no_such_file_or_directory,
