@@ -148,16 +148,17 @@ uint64_t pack_types(const struct signature *signature)
 int pack_misfit(const fk_task *task, uint64_t types, int with_result, size_t size)
 {
 	static const char *const names[] = { "?", "i64", "f64", "str", "buf" };
+	static const char *const results[] = {
+		[FK_I64] = "i64", [FK_F64] = "f64", [14] = "pointer", [15] = "void *"
+	};
 	uint32_t result = PACK_TYPE(types, PACK_RESULT / 4);
 	char args[SIGNATURE_MAX_ARGS * 5 + 1] = "", to[32] = "";
 
 	for (size_t i = 0, n = 0; i < SIGNATURE_MAX_ARGS && PACK_TYPE(types, i); i++)
 		n += (size_t)snprintf(args + n, sizeof(args) - n, "%s%s", i ? ", " : "",
 				      names[min(PACK_TYPE(types, i), 4u)]);
-	if (with_result && (result == FK_I64 || result == FK_F64))
-		(void)snprintf(to, sizeof(to), " -> %s", names[result]);
-	else if (with_result && result)
-		(void)snprintf(to, sizeof(to), " -> void *");
+	if (with_result && result)
+		(void)snprintf(to, sizeof(to), " -> %s", results[result] ? results[result] : "?");
 	else if (with_result)
 		(void)snprintf(to, sizeof(to), " -> %zu bytes", size);
 	return error_say(-EINVAL, "%s is (%s), called as (%s)%s", task->name, task->text, args, to);

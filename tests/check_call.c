@@ -71,13 +71,20 @@ START_TEST(a_result_of_another_size_or_type_is_refused_and_left_alone)
 {
 	int64_t three[3] = { 7, 8, 9 };
 	double x = 0.5;
-	void *any = three;
+	void *any = three, *untouched = NULL;
+	int64_t *one = three;
+	const char *text = "text";
+	double *y = &x;
 	int small = 6;
 
 	start(1, 1);
 	REFUSED(fk_call(client, "test:add", &three, 1, 2), ADD "(i64, i64) -> 24 bytes");
 	REFUSED(fk_call(client, "test:add", &x, 1, 2), ADD "(i64, i64) -> f64");
 	REFUSED(fk_call(client, "test:add", any, 1, 2), ADD "(i64, i64) -> void *");
+	REFUSED(fk_call(client, "test:add", &one, 1, 2), ADD "(i64, i64) -> pointer");
+	REFUSED(fk_call(client, "test:add", &y, 1, 2), ADD "(i64, i64) -> pointer");
+	REFUSED(fk_call(client, "test:add", &text, 1, 2), ADD "(i64, i64) -> pointer");
+	REFUSED(fk_call(client, "test:add", &untouched, 1, 2), ADD "(i64, i64) -> pointer");
 	REFUSED(fk_call(client, "test:add", &small, 1, 2), ADD "(i64, i64) -> 4 bytes");
 	REFUSED(fk_call(client, "test:len", three, "two results"),
 		"test:len is (t:str -> i64, f64), called as (str) -> i64");
@@ -85,6 +92,7 @@ START_TEST(a_result_of_another_size_or_type_is_refused_and_left_alone)
 		"test:crash is (->), called as () -> 24 bytes");
 	ck_assert_int_eq(three[0] + three[1] + three[2], 24);
 	ck_assert_double_eq(x, 0.5);
+	ck_assert(one == three && y == &x && !untouched);
 	ck_assert_int_eq(small, 6);
 	stop();
 }

@@ -435,7 +435,7 @@ int fk_group_free(fk_client *client, fk_group group);
  * Finds a task, submits a job, waits for its end, copies its result and releases it.
  * name: MODULE:TASK. result: where the result goes: the address of an int64_t or a double, or of a
  * structure or an array with as many 8-byte numbers as the task has results; NULL if the task has
- * none, or it does not matter.
+ * none, or it does not matter. Of a structure or an array only the size is compared.
  * The arguments follow as in fk_submitv(): it is a macro of C, too. Waits for room,
  * as FK_WAIT_ROOM does.
  * C++ has forkd/client.hpp. Other languages have fk_call_typed(), with types as in
@@ -562,11 +562,15 @@ extern const struct fk_call_takes_integers_double_char_pointers_and_struct_fk_bu
 #define FKC_TYPES(...)	       FKC_FOLD(FKC_TYPE, UINT64_C(0), __VA_ARGS__)
 #define FKC_VALUES(...)	       ((const union fk_value[]){ FKC_FOLD(FKC_VALUE, { 0 }, __VA_ARGS__) })
 
-/* Of a void * that is not NULL nobody knows the size: 15 is the type of no result. */
+/* No task has a result of type 14 or 15. The address of a pointer is 14, such as that of one & too
+ * many. A void * is 15, because its size is not known; the library takes it if it is NULL. */
 #define FKC_RESULT_TYPE(result)                                                                    \
 	((uint64_t)_Generic((result), long *: FK_I64, unsigned long *: FK_I64,                     \
 			    long long *: FK_I64, unsigned long long *: FK_I64, double *: FK_F64,   \
-			    void *: 15u, default: 0u)                                              \
+			    void *: 15u, void **: 14u, const void **: 14u, char **: 14u,           \
+			    const char **: 14u, long **: 14u, unsigned long **: 14u,               \
+			    long long **: 14u, unsigned long long **: 14u, double **: 14u,         \
+			    default: 0u)                                                           \
 	 << 48)
 #define FKC_RESULT_SIZE(result) sizeof(*_Generic((result), void * : (char *)0, default : (result)))
 
