@@ -266,7 +266,8 @@ START_TEST(a_call_that_is_right_compiles_without_a_message)
 	static const char args[] =
 		"1, 2.5f, \"text\", FK_BUFFER(any, 8), UINT64_MAX, 'c', 7, 8, 9, 10, 11, 12";
 	static const char *const flags[] = {
-		"-O2 -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wcast-qual -I",
+		"-O2 -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wcast-qual "
+		"-Wdouble-promotion -I",
 		"-std=c11 -O0 -Wall -Wextra -Wpedantic -I",
 	};
 

@@ -494,6 +494,11 @@ static inline union fk_value fkc_unsigned(uint64_t n)
 	return (union fk_value){ .i64 = (int64_t)n };
 }
 
+static inline union fk_value fkc_f32(float x)
+{
+	return (union fk_value){ .f64 = (double)x };
+}
+
 static inline union fk_value fkc_f64(double x)
 {
 	return (union fk_value){ .f64 = x };
@@ -514,21 +519,21 @@ extern const struct fk_call_takes_integers_double_char_pointers_and_struct_fk_bu
 	fk_call_takes_integers_double_char_pointers_and_struct_fk_buffer;
 
 /* One of these, by the type of x. */
-#define FKC_BY_TYPE(x, i64, u64, f64, str, buf, other)                                             \
+#define FKC_BY_TYPE(x, i64, u64, f32, f64, str, buf, other)                                        \
 	_Generic((x), char: i64, signed char: i64, short: i64, int: i64, long: i64,                \
 		 long long: i64, _Bool: u64, unsigned char: u64, unsigned short: u64,              \
-		 unsigned int: u64, unsigned long: u64, unsigned long long: u64, float: f64,       \
+		 unsigned int: u64, unsigned long: u64, unsigned long long: u64, float: f32,       \
 		 double: f64, char *: str, const char *: str, struct fk_buffer: buf,               \
 		 default: other)
 
 /* The list of values, from its end to its beginning; the same for the word of their types. */
 #define FKC_VALUE(x, rest)                                                                         \
-	FKC_BY_TYPE(x, fkc_signed, fkc_unsigned, fkc_f64, fkc_str, fkc_buf,                        \
+	FKC_BY_TYPE(x, fkc_signed, fkc_unsigned, fkc_f32, fkc_f64, fkc_str, fkc_buf,               \
 		    fk_call_takes_integers_double_char_pointers_and_struct_fk_buffer)              \
 	(x), rest
 #define FKC_VALUE_MORE 0
 #define FKC_TYPE(x, rest)                                                                          \
-	((uint64_t)FKC_BY_TYPE(x, FK_I64, FK_I64, FK_F64, FK_STR, FK_BUF, 0u) | (rest) << 4)
+	((uint64_t)FKC_BY_TYPE(x, FK_I64, FK_I64, FK_F64, FK_F64, FK_STR, FK_BUF, 0u) | (rest) << 4)
 #define FKC_TYPE_MORE                                                                              \
 	sizeof(struct {                                                                            \
 		_Static_assert(0, "fk_call(), fk_submitv(): a task has at most 12 arguments");     \
