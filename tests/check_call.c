@@ -227,6 +227,7 @@ static const struct {
 	{ "&n", "called object '" TYPES "'", "called object type 'struct " TYPES "'" },
 	{ "NULL", "called object '" TYPES "'", "called object type 'struct " TYPES "'" },
 	{ "1.0L", "called object '" TYPES "'", "called object type 'struct " TYPES "'" },
+	{ "1) + !(fk_call", "'fk_call' undeclared", "undeclared identifier 'fk_call'" },
 	{ "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13",
 	  "\"fk_call(), fk_submitv(): a task has at most 12 arguments\"",
 	  "\"fk_call(), fk_submitv(): a task has at most 12 arguments\"" },

@@ -32,6 +32,10 @@
  *	-ECONNRESET  the daemon is gone; the client can only be closed
  *   where its comment does not repeat it.
  *
+ * MACROS
+ *   fk_call() and fk_submitv() are macros of C. Their prototypes stand within FKC_DOCUMENTATION,
+ *   which is never defined: the library has no functions of these names.
+ *
  * UNITS
  *   Times are nanoseconds, sizes are bytes.
  */
@@ -245,7 +249,9 @@ int fk_submit_values(fk_client *client, const fk_task *task, const union fk_valu
  * Returns what fk_submit_values() does, and -EINVAL where the types are not those of the
  * signature: fk_error_text() shows both.
  */
+#ifdef FKC_DOCUMENTATION
 int fk_submitv(fk_client *client, const fk_task *task, unsigned int flags, fk_job *ret_job, ...);
+#endif
 int fk_submit_typed(fk_client *client, const fk_task *task, unsigned int flags, fk_job *ret_job,
 		    uint64_t types, const union fk_value *values);
 
@@ -445,7 +451,9 @@ int fk_group_free(fk_client *client, fk_group group);
  * where the types, or the size of the result, are not those of the signature. fk_error_text() says
  * which of them it was.
  */
+#ifdef FKC_DOCUMENTATION
 int fk_call(fk_client *client, const char *name, void *result, ...);
+#endif
 int fk_call_typed(fk_client *client, const char *name, uint64_t types, const union fk_value *values,
 		  void *result, size_t size);
 

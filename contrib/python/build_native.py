@@ -32,7 +32,7 @@ def declarations(text: str) -> str:
     """The part of the header that cffi understands."""
     text = re.sub(r"/\*.*?\*/", " ", text, flags=re.DOTALL)
     constants = re.findall(r"^#define (FK_\w+)\s+(\d+)u\b", text, re.MULTILINE)
-    text = re.sub(r"^#ifdef __cplusplus$.*?^#endif$", "", text,
+    text = re.sub(r"^#ifdef (__cplusplus|FKC_DOCUMENTATION)$.*?^#endif$", "", text,
                   flags=re.DOTALL | re.MULTILINE)
     text = re.sub(r"^#.*$", "", text, flags=re.MULTILINE)
     return text + "".join(f"#define {name} {n}\n" for name, n in constants)
