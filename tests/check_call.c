@@ -217,6 +217,8 @@ END_TEST
 
 #define TYPES "fk_call_takes_integers_double_char_pointers_and_struct_fk_buffer"
 
+#define BIT_FIELD "((struct { unsigned int a : 3; }){ 1 }).a"
+
 /* What compilers refuse, and a part of their messages, as contrib/guide/client.md lists them. */
 static const struct {
 	const char *args;
@@ -227,6 +229,8 @@ static const struct {
 	{ "&n", "called object '" TYPES "'", "called object type 'struct " TYPES "'" },
 	{ "NULL", "called object '" TYPES "'", "called object type 'struct " TYPES "'" },
 	{ "1.0L", "called object '" TYPES "'", "called object type 'struct " TYPES "'" },
+	/* clang takes it. */
+	{ BIT_FIELD, "called object '" TYPES "'", NULL },
 	{ "1) + !(fk_call", "'fk_call' undeclared", "undeclared identifier 'fk_call'" },
 	{ "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13",
 	  "\"fk_call(), fk_submitv(): a task has at most 12 arguments\"",
@@ -254,6 +258,8 @@ START_TEST(a_mistake_is_an_error_of_the_compiler)
 		for (size_t i = 0; cc && i < sizeof(mistakes) / sizeof(mistakes[0]); i++) {
 			const char *message = clang ? mistakes[i].clang : mistakes[i].gcc;
 
+			if (!message)
+				continue;
 			ck_assert_int_ne(compile_call(cc, "-Wall -I", mistakes[i].args), 0);
 			ck_assert_msg(strstr(compile_message, message), "%s: \"%s\" is not in: %s",
 				      cc, message, compile_message);
@@ -265,7 +271,8 @@ END_TEST
 START_TEST(a_call_that_is_right_compiles_without_a_message)
 {
 	static const char args[] =
-		"1, 2.5f, \"text\", FK_BUFFER(any, 8), UINT64_MAX, 'c', 7, 8, 9, 10, 11, 12";
+		"1, 2.5f, \"text\", FK_BUFFER(any, 8), UINT64_MAX, 'c', 7, 8, 9, 10, "
+		"+" BIT_FIELD ", (int64_t)" BIT_FIELD;
 	static const char *const flags[] = {
 		"-O2 -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wcast-qual "
 		"-Wdouble-promotion -I",

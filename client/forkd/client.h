@@ -242,8 +242,9 @@ int fk_submit_values(fk_client *client, const fk_task *task, const union fk_valu
  *	f64         float and double
  *	str         char * and const char *
  *	buf, iobuf  struct fk_buffer, as from FK_BUFFER(data, size)
- * An argument of another type, or a thirteenth one, is an error of the compiler. The types are
- * compared with the signature that the task has now.
+ * An argument of another type, or a thirteenth one, is an error of the compiler. To gcc a bit-field
+ * has a type of its own: write +s.field, or a cast such as (int64_t)s.field, which a field wider
+ * than an int needs. The types are compared with the signature that the task has now.
  * C++ has forkd/client.hpp. Other languages have fk_submit_typed(), of which types has 4 bits for
  * each argument, those of the first one lowest: FK_I64, FK_F64, FK_STR or FK_BUF.
  * Returns what fk_submit_values() does, and -EINVAL where the types are not those of the
