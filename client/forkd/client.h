@@ -13,8 +13,8 @@
  *
  * ERRORS
  *   Every function that can fail returns 0 or a negative errno, fk_strerror() has a text for it.
- *   fk_error_text() says more about the failures of fk_open(), fk_call(), fk_submitv() and
- *   fk_result().
+ *   fk_error_text() says more about the failures of fk_open(), fk_call(), fk_call_typed(),
+ *   fk_submitv(), fk_submit_typed() and fk_result().
  *   What is called ret_x or result is left alone on failure.
  *
  * THREADS
@@ -177,9 +177,9 @@ struct fk_timings {
 int fk_open(const char *socket, const struct fk_open_options *options, fk_client **ret_client);
 
 /*
- * The calling thread's last failure of fk_open(), fk_call(), fk_submitv() or fk_result(), as one
- * line that says what failed, and why or what to do. Never NULL; valid until the thread's next call
- * of one of these.
+ * The calling thread's last failure of fk_open(), fk_call(), fk_call_typed(), fk_submitv(),
+ * fk_submit_typed() or fk_result(), as one line that says what failed, and why or what to do.
+ * Never NULL; valid until the thread's next call of one of these.
  */
 const char *fk_error_text(void);
 
@@ -236,8 +236,8 @@ int fk_submit_values(fk_client *client, const fk_task *task, const union fk_valu
 		     unsigned int flags, fk_job *ret_job);
 
 /*
- * Submits a job with variable arguments. It is a macro of C, which tells the type of an argument
- * from its C type:
+ * Submits a job with variable arguments. It is a macro of C, which derives the type of an
+ * argument from its C type:
  *	i64         any integer; an uint64_t beyond INT64_MAX becomes negative, as C converts it
  *	f64         float and double
  *	str         char * and const char *
@@ -523,7 +523,7 @@ static inline union fk_value fkc_buf(struct fk_buffer buffer)
 	return (union fk_value){ .buf = buffer };
 }
 
-/* There is none: its name is in the compiler's error for an argument of another type. */
+/* This object does not exist. The compiler shows its name for an argument of another type. */
 extern const struct fk_call_takes_integers_double_char_pointers_and_struct_fk_buffer
 	fk_call_takes_integers_double_char_pointers_and_struct_fk_buffer;
 
