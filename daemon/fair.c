@@ -116,9 +116,17 @@ void fair_park(struct fair *fair, uint32_t worker, bool parked)
 /* The only active client with nothing queued may go past the queues. */
 static void fair_set_direct(struct fair *fair)
 {
-	bool alone = fair->n_active == 1 && !fair_queued(fair) && !fair_placed(fair);
+	bool alone = fair->n_active == 1 && !fair_is_held(fair) && !fair_queued(fair) &&
+		     !fair_placed(fair);
 
 	atomic_store_explicit(&fair->direct, alone ? fair->active[0] + 1 : 0, memory_order_relaxed);
+}
+
+void fair_hold(struct fair *fair, bool held)
+{
+	/* Relaxed: a look without the lock is a hint (fair.h). */
+	atomic_store_explicit(&fair->held, held, memory_order_relaxed);
+	fair_set_direct(fair);
 }
 
 void fair_add_tenant(struct fair *fair, uint32_t slot, uint32_t weight)
@@ -391,6 +399,8 @@ uint32_t fair_first(struct fair *fair, uint32_t worker)
 {
 	uint32_t best = ACCOUNT_NOBODY;
 
+	if (fair_is_held(fair))
+		return best;
 	if (fair->heap.n && !fair->parked[worker]) {
 		const struct fair_tenant *tenant =
 			container_of(fair->heap.nodes[0], struct fair_tenant, node);

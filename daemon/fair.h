@@ -140,6 +140,7 @@ struct fair {
 	_Atomic uint32_t waits[FAIR_PLACES]; /* those for one place only; the same */
 	_Atomic uint32_t n_placed;	     /* of all places */
 	_Atomic uint32_t direct;	     /* the only active client + 1, or 0 */
+	_Atomic bool held;		     /* all that waits stays; changed with the lock held */
 	_Atomic uint32_t behind; /* a running client is further behind than all queued ones */
 	uint32_t max_clients;
 	uint32_t max_jobs;
@@ -200,10 +201,20 @@ static inline void fair_unlock(struct fair *fair)
 	pthread_mutex_unlock(&fair->lock);
 }
 
-/* Rows that wait and that anybody may start. A hint without the lock. */
+/* Lock held: from now on no row is given to a worker, and nobody is told of any that waits; or all
+ * of them are again. Rows are queued, returned and cut as ever. */
+void fair_hold(struct fair *fair, bool held);
+
+/* A hint without the lock. */
+static inline bool fair_is_held(struct fair *fair)
+{
+	return atomic_load_explicit(&fair->held, memory_order_relaxed);
+}
+
+/* Rows that wait and that anybody may start; 0 while they are held. A hint without the lock. */
 static inline uint32_t fair_queued(struct fair *fair)
 {
-	return atomic_load_explicit(&fair->queued, memory_order_relaxed);
+	return fair_is_held(fair) ? 0 : atomic_load_explicit(&fair->queued, memory_order_relaxed);
 }
 
 /* The place of a job that was admitted and has not ended. */
@@ -212,16 +223,17 @@ static inline uint32_t fair_place(const struct fair *fair, uint32_t row)
 	return fair->rows[row].place;
 }
 
-/* Rows that wait for a place. A hint without the lock. */
+/* Rows that wait for a place; 0 while they are held. A hint without the lock. */
 static inline uint32_t fair_placed(struct fair *fair)
 {
-	return atomic_load_explicit(&fair->n_placed, memory_order_relaxed);
+	return fair_is_held(fair) ? 0 : atomic_load_explicit(&fair->n_placed, memory_order_relaxed);
 }
 
 /* The same, of this one. */
 static inline uint32_t fair_waits(struct fair *fair, uint32_t place)
 {
-	return atomic_load_explicit(&fair->waits[place], memory_order_relaxed);
+	return fair_is_held(fair) ? 0
+				  : atomic_load_explicit(&fair->waits[place], memory_order_relaxed);
 }
 
 /* True if a running client with nothing queued is further behind than all that is queued: what can
@@ -265,7 +277,8 @@ void fair_settle(struct fair *fair, uint64_t now);
 /* The same, if it was not done just now: so that it takes a small part of all time. */
 void fair_settle_sometimes(struct fair *fair, uint64_t now);
 
-/* Lock held: the row that goes first on this worker; ACCOUNT_NOBODY if there is none. */
+/* Lock held: the row that goes first on this worker; ACCOUNT_NOBODY if there is none, or all are
+ * held. */
 uint32_t fair_first(struct fair *fair, uint32_t worker);
 
 /* Lock held, after fair_settle(): true if a queued job is to go before this running one, which has

@@ -10,44 +10,25 @@
 
 void halt_begin(struct pool *pool)
 {
+	struct fair *fair = &pool->intake.fair;
+
+	fair_lock(fair);
 	/* ORDER pool/stop [Q2]: relaxed, the release comes with pool->stop (channel.c), and the
 	 * dispatcher looks at this word behind its acquire. */
 	atomic_store_explicit(&pool->halt.on, ++pool->halt.n, memory_order_relaxed);
+	fair_hold(fair, true);
+	fair_unlock(fair);
 }
 
 void halt_end(struct pool *pool)
 {
 	struct fair *fair = &pool->intake.fair;
-	uint64_t now = clock_ns();
-	uint32_t next;
 
 	fair_lock(fair);
 	atomic_store_explicit(&pool->halt.on, 0, memory_order_relaxed);
-	/* The last one first, each to the front: they wait in the order in which they came. */
-	for (uint32_t at = pool->halt.declined; at; at = next) {
-		uint32_t row = at - 1;
-
-		next = fair->rows[row].next;
-		fair_return(fair, &row, 1, now);
-	}
-	pool->halt.declined = 0;
+	fair_hold(fair, false);
 	fair_unlock(fair);
 	intake_wake_places(pool, NULL);
-}
-
-bool halt_decline(struct pool *pool, uint32_t row)
-{
-	struct fair *fair = &pool->intake.fair;
-	bool declines;
-
-	fair_lock(fair);
-	declines = halt_declines(&pool->halt);
-	if (declines) {
-		fair->rows[row].next = pool->halt.declined;
-		pool->halt.declined = row + 1;
-	}
-	fair_unlock(fair);
-	return declines;
 }
 
 /* I2. */

@@ -451,6 +451,20 @@ bool intake_preempt(struct worker *w)
 	return n;
 }
 
+bool intake_decline(struct worker *w, uint32_t row)
+{
+	struct fair *fair = &w->pool->intake.fair;
+	uint32_t rows[WORKER_ROOTS + 1] = { row };
+	bool declines;
+
+	fair_lock(fair);
+	declines = halt_declines(&w->pool->halt);
+	if (declines)
+		fair_return(fair, rows, 1 + intake_take_back(w, rows + 1), clock_ns());
+	fair_unlock(fair);
+	return declines;
+}
+
 bool intake_again(struct worker *w, uint32_t *ret_row)
 {
 	struct fair *fair = &w->pool->intake.fair;

@@ -9,8 +9,8 @@
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   intake_add_*: the channel's thread. intake_drain, intake_preempt, intake_again, intake_turn,
- *   intake_tell, intake_steal, intake_account: workers. intake_pending, intake_is_watched: workers
- *   and the dispatcher.
+ *   intake_tell, intake_decline, intake_steal, intake_account: workers. intake_pending,
+ *   intake_is_watched: workers and the dispatcher.
  *   intake_release, intake_collect, intake_recall: the dispatcher.
  *
  * PLACES
@@ -135,6 +135,10 @@ bool intake_is_watched(struct pool *pool, const struct worker *worker, uint32_t 
 /* Owner, which leaves jobs waiting with all workers busy, and is about to run this row: the
  * dispatcher is to come for them, unless they are watched. */
 void intake_tell(struct worker *worker, uint32_t row);
+
+/* Owner, with a row in hand during a halt: gives it back to the queues, and all that is on its root
+ * deque after it. False: the halt has ended, and the worker starts the row. */
+bool intake_decline(struct worker *worker, uint32_t row);
 
 /* Takes half of a victim's root deque, by one CAS: the oldest to *ret_row, the others onto the
  * worker's own, which is empty. */

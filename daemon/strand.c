@@ -277,7 +277,7 @@ void strand_loop(struct worker *worker)
 			case WORKER_STOP:
 				return;
 			case WORKER_ROOT:
-				if (halt_declines(&w->pool->halt) && halt_decline(w->pool, row)) {
+				if (halt_declines(&w->pool->halt) && intake_decline(w, row)) {
 					w->next_ns = 0;
 					continue;
 				}

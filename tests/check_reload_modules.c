@@ -75,6 +75,43 @@ START_TEST(modules_come_when_what_runs_has_ended_and_what_is_queued_waits)
 }
 END_TEST
 
+START_TEST(what_waits_is_cancelled_and_late_and_left_while_running_jobs_end)
+{
+	struct fk_request late = { .timeout_ns = 50 * NSEC_PER_MSEC };
+	volatile uint8_t *gate;
+	fk_client *gone;
+	fk_job held, jobs[3];
+	pid_t waits;
+
+	prepare();
+	start("workers = 2\nstop-timeout = 1000s\n");
+	gone = daemon_open(&d);
+	held = jobs_hold(c, 0, &gate);
+	DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 1);
+	put(SHIPPED("sort"));
+	waits = reload_waits();
+	jobs[0] = jobs_submit(c, "null:add", 0, 1, 2);
+	jobs[1] = jobs_submit(c, "null:null", 0, 0, 0);
+	late.task = jobs_task(c, "null:null");
+	ck_assert_int_eq(fk_submit_batch(c, &late, 1, 0, &jobs[2]), 0);
+	(void)jobs_submit(gone, "null:null", 0, 0, 0);
+	/* The other worker has looked at all of them. */
+	DAEMON_AWAIT(daemon_counter(&d, "drained") == 5);
+	ck_assert_int_eq(fk_cancel(c, jobs[1]), 0);
+	jobs_see_end(c, jobs[1], "CANCELLED");
+	jobs_see_end(c, jobs[2], "EXPIRED");
+	(void)fk_close(gone);
+	DAEMON_AWAIT(daemon_counter(&d, "dropped") == 3);
+	ck_assert(!daemon_has_ended(waits));
+	ck_assert_int_eq(fk_outcome(c, jobs[0], NULL, NULL), FK_PENDING);
+	*gate = 1;
+	ck_assert_int_eq(daemon_reap(waits), 0);
+	ck_assert_int_eq(jobs_outcome(c, held, NULL), FK_DONE);
+	jobs_see(c, jobs[0], 3);
+	jobs_end(&d, c);
+}
+END_TEST
+
 START_TEST(a_task_that_is_another_now_has_to_be_asked_for_again)
 {
 	static const uint8_t nothing[LIMIT_ARGS];
@@ -428,6 +465,7 @@ START_TEST(a_module_is_loaded_100_times_while_three_users_have_long_jobs)
 END_TEST
 
 CHECK_MAIN("reload_modules", modules_come_when_what_runs_has_ended_and_what_is_queued_waits,
+	   what_waits_is_cancelled_and_late_and_left_while_running_jobs_end,
 	   a_task_that_is_another_now_has_to_be_asked_for_again,
 	   a_job_that_waits_for_a_task_that_is_another_now_fails,
 	   a_module_that_cannot_be_loaded_leaves_those_that_are,
