@@ -125,11 +125,14 @@ static void submit_chain(void)
 	must(submit(mode == ALONE, FK_WAIT_ROOM));
 }
 
-/* More than there are records. */
+/* More than there are records, and none of them ends: one that has ended makes room. */
 static void submit_all(void)
 {
-	for (uint32_t i = 0; i < N_JOBS; i++)
-		must(submit(false, FK_WAIT_ROOM));
+	fk_job job;
+
+	for (uint32_t i = 0; i < N_JOBS - n_jobs(); i++)
+		submit_endless(&job);
+	must(submit(false, FK_WAIT_ROOM));
 }
 
 /* Again and again, until the moment has come. prepare: before each, or NULL. */
