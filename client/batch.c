@@ -6,7 +6,7 @@
  *   n records are taken by one CAS, filled, linked by job->next, counted into their groups, and
  *   published by one CAS of one ring's word, that of the first (shm/job.h, CHAINS).
  *
- *	check all -> take n -> fill and link -> count into groups -> publish -> handles
+ *	check all -> take n -> fill, link, give out handles -> count into groups -> publish
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   Any number of threads on one client.
@@ -17,7 +17,9 @@
  *   I2. Groups are counted up before the publication (shm/group.h, I1), and down again if there is
  *       none; who sleeps on the group is woken by that as by a job's end.
  *   I3. The chain stands twice: in job->next for the pool, and in the slots, which no other process
- *       writes. Only the latter is followed here.
+ *       writes. Only the latter is followed here, and only until the publication: from then on
+ *       any of the jobs may end and be spilled (spill.c), and its slot have another job. So the
+ *       handles are given out before.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   This client, before the word is in the ring: none of the jobs was submitted, and the table,
@@ -92,7 +94,7 @@ static uint32_t batch_place(const struct fk_request *r)
 
 /* One record, with next (index + 1) behind it in the chain. Returns 0 or pack_values()'s errors. */
 static int batch_fill(struct fk_client *client, const struct fk_request *r, uint32_t index,
-		      uint32_t next, uint64_t now)
+		      uint32_t next, uint64_t now, fk_job *ret_job)
 {
 	struct client_slot *slot = &client->slots[index];
 	struct job *job = &client->jobs[index];
@@ -112,7 +114,7 @@ static int batch_fill(struct fk_client *client, const struct fk_request *r, uint
 	}
 	if (r->timeout_ns)
 		deadline = r->timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + r->timeout_ns;
-	(void)submit_fill(client, index, r->task, r->flags, strings, now);
+	*ret_job = submit_fill(client, index, r->task, r->flags, strings, now);
 	/* Those of a free record are 0 (submit.c, I2). */
 	if (next | deadline | r->weight | group | place) {
 		atomic_store_explicit(&job->next, next, memory_order_relaxed);
@@ -171,42 +173,6 @@ static void batch_count(struct fk_client *client, uint32_t first, uint32_t n, in
 	}
 }
 
-/* The handle of the job that a record of this thread's has. */
-static fk_job batch_handle(struct fk_client *client, uint32_t index)
-{
-	return atomic_load_explicit(&client->slots[index].generation, memory_order_relaxed) << 16 |
-	       index;
-}
-
-/* Publishes a chain, and reads its handles. Those of several are in slots that no thread may take
- * in the meantime (spill.c, I5). */
-static int batch_publish(struct fk_client *client, uint32_t first, uint32_t n, uint32_t place,
-			 int wait, fk_job *ret_jobs)
-{
-	fk_job handle = batch_handle(client, first);
-	int err;
-
-	/* Relaxed: publishing releases it. */
-	if (n > 1)
-		atomic_fetch_add_explicit(&client->batches, 1, memory_order_relaxed);
-	err = publish_record(client, first, place, wait);
-	for (uint32_t i = 0; !err && i < n; i++) {
-		ret_jobs[i] = handle;
-		if (i + 1 < n)
-			handle = batch_handle(client,
-					      batch_next(client, (uint32_t)(handle & 0xffffu)));
-	}
-	if (n > 1) {
-		/* ORDER batch/handles [C4]: release, the handles were read. Pairs with
-		 * spill_record(). */
-		atomic_fetch_sub_explicit(&client->batches, 1, memory_order_release);
-		/* ORDER slots/ends [C5]: full, before submit_published() looks for waiters. Pairs
-		 * with slots_look(): either it spills, or it is seen. */
-		fence_full();
-	}
-	return err;
-}
-
 /* Fills, counts and publishes the chain that was taken. On failure nothing is left of it. */
 static int batch_submit(struct fk_client *client, const struct fk_request *requests, uint32_t n,
 			uint32_t first, unsigned int flags, fk_job *ret_jobs)
@@ -222,7 +188,8 @@ static int batch_submit(struct fk_client *client, const struct fk_request *reque
 		/* The lines that come next: a record is in another core's cache, who ran it. */
 		__builtin_prefetch(&client->jobs[next], 1);
 		__builtin_prefetch(&client->jobs[next].state, 1);
-		err = batch_fill(client, &requests[i], index, i + 1 < n ? next + 1 : 0, now);
+		err = batch_fill(client, &requests[i], index, i + 1 < n ? next + 1 : 0, now,
+				 &ret_jobs[i]);
 		if (err) {
 			batch_undo(client, first, i);
 			return err;
@@ -234,8 +201,7 @@ static int batch_submit(struct fk_client *client, const struct fk_request *reque
 	if (grouped)
 		batch_count(client, first, n, 1);
 	FK_CRASH(batch_counted);
-	err = batch_publish(client, first, n, batch_place(&requests[0]), flags & FK_WAIT_ROOM,
-			    ret_jobs);
+	err = publish_record(client, first, batch_place(&requests[0]), flags & FK_WAIT_ROOM);
 	if (err) {
 		if (grouped)
 			batch_count(client, first, n, 0);

@@ -25,10 +25,7 @@
  *   I4. A job is spilled only if its state word has an outcome of the slot's generation. Free
  *       records, and those being filled, never have: the former have an older generation there, the
  *       latter no outcome.
- *   I5. The handles of a batch are read from its slots after it was published (batch.c). Nothing is
- *       spilled in the meantime: the publisher counts in `batches` before it publishes, and the
- *       outcome of a job of the batch comes after that.
- *   I6. What a spilled job was watched with moves along (events.c). Jobs of a group have ended, so
+ *   I5. What a spilled job was watched with moves along (events.c). Jobs of a group have ended, so
  *       the group does not need them.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
@@ -91,10 +88,6 @@ static int spill_record(struct fk_client *client, uint32_t index, int watch)
 	/* Memory that was never touched stays so. */
 	if (generation == CLIENT_UNUSED || (watch && job_watch(&client->jobs[index])) ||
 	    client_end_in_table(client, job, &end, result))
-		return 0;
-	/* ORDER batch/handles [C4]: acquire, the handles were read before. Pairs with
-	 * fk_submit_batch() (I5). */
-	if (atomic_load_explicit(&client->batches, memory_order_acquire))
 		return 0;
 	spilled = calloc(1, sizeof(*spilled));
 	if (!spilled)

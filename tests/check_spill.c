@@ -348,6 +348,67 @@ START_TEST(each_of_those_that_wait_for_room_has_it_by_ends_alone)
 }
 END_TEST
 
+static void *submit_strictly(void *unused)
+{
+	struct fk_request two[2] = { requests[0], requests[1] };
+	fk_job mine[2];
+	intptr_t err;
+
+	(void)unused;
+	two[0].place = FK_PLACE_WORKER;
+	two[0].flags = FK_STRICT;
+	err = fk_submit_batch(client, two, 2, FK_WAIT_ROOM, mine);
+	if (!err)
+		err = fk_wait_all(client, mine, 2, FK_FOREVER);
+	return (void *)(err ? err : fk_release_batch(client, mine, 2));
+}
+
+static uint32_t n_pending(void)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < JOBS; i++)
+		n += job_outcome(&client->jobs[i]) == JOB_PENDING;
+	return n;
+}
+
+/* It has its records, and its ring is full. */
+START_TEST(a_batch_that_waits_for_a_ring_holds_no_other_thread_up)
+{
+	struct ring *ring;
+	uint64_t position;
+	uint32_t payload;
+	pthread_t thread;
+	fk_job more;
+	void *err;
+
+	start(2, 0);
+	ring = &fake.tenant->rings[0];
+	ck_assert_int_eq(fk_submit_batch(client, requests, JOBS - 2, 0, jobs), 0);
+	run_all();
+	while (ring_push(ring, 0, &position) == RING_OK)
+		;
+	pthread_create(&thread, NULL, submit_strictly, NULL);
+	while (n_pending() != 2)
+		sched_yield();
+	ck_assert_int_eq(fk_submit(client, requests[0].task, numbers[0], 16, 0, &more), 0);
+	for (uint32_t i = 0; i < JOBS - 2; i++)
+		ck_assert_ptr_null(client_slot(client, jobs[i]));
+	for (uint32_t i = 0; i < RING_SLOTS; i++) {
+		ck_assert_int_eq(ring_peek(ring, fake.heads[0], &payload), RING_OK);
+		ring_consume(ring, fake.heads[0]++);
+	}
+	while (pthread_tryjoin_np(thread, &err))
+		run_all();
+	ck_assert_ptr_null(err);
+	run_all();
+	ck_assert_int_eq(fk_release(client, more), 0);
+	ck_assert_int_eq(fk_release_batch(client, jobs, JOBS - 2), 0);
+	ck_assert_ptr_null(client->spilled);
+	stop();
+}
+END_TEST
+
 static void *call_it(void *number)
 {
 	int64_t n = (int64_t)(intptr_t)number, sum = 0;
@@ -494,4 +555,5 @@ CHECK_MAIN("spill", results_of_more_jobs_than_records_are_kept, every_call_works
 	   a_handle_is_never_given_out_twice, fk_close_frees_what_was_spilled,
 	   spilled_results_outlive_the_daemon,
 	   each_of_those_that_wait_for_room_has_it_by_ends_alone,
+	   a_batch_that_waits_for_a_ring_holds_no_other_thread_up,
 	   a_call_does_not_wait_for_its_own_caller, threads_hold_more_jobs_than_there_are_records)

@@ -261,7 +261,8 @@ int fk_submit_typed(fk_client *client, const fk_task *task, unsigned int flags, 
  * visible to the pool together, by one atomic step, and one worker at most is woken for them.
  * They go to one worker's queue, which is the first request's place; from there a job with
  * FK_STRICT goes to its own place, and any other to whoever is free.
- * flags: 0 or FK_WAIT_ROOM. ret_jobs: room for n handles. n: 0 is fine.
+ * flags: 0 or FK_WAIT_ROOM. ret_jobs: room for n handles; on failure what it holds has no meaning.
+ * n: 0 is fine.
  * Returns 0, or
  *	-E2BIG   n is more than the job table has records (struct fk_open_options)
  *	-EAGAIN  fewer than n records have no job in flight, or every ring is full; with FK_STRICT,
