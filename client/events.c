@@ -166,10 +166,14 @@ void events_move(struct fk_client *client, fk_job job, struct events_entry *to)
 	if (!from || from->list == EVENTS_NONE || from->job != job)
 		return;
 	*to = *from;
-	to->list = EVENTS_NONE;
-	events_unlink(events, from);
-	events_link(events, to, events_list_of(to));
-	events_level(client);
+	TAILQ_INSERT_BEFORE(from, to, link);
+	TAILQ_REMOVE(&events->lists[from->list], from, link);
+	from->list = EVENTS_NONE;
+	/* Its end is found here. One whose end was found before keeps its turn. */
+	if (to->list == EVENTS_WATCHED) {
+		events_link(events, to, events_list_of(to));
+		events_level(client);
+	}
 }
 
 /* True if there was one in this list; *ret_entry is a copy. collect: looks for those that have

@@ -199,6 +199,27 @@ START_TEST(a_spilled_job_is_reported_once)
 }
 END_TEST
 
+START_TEST(spilled_jobs_are_reported_in_the_order_of_their_ends)
+{
+	static const uint32_t order[] = { 9, 3, 7, 1 };
+	fk_job job;
+
+	start(1, 0);
+	fill();
+	for (uint32_t i = 0; i < 4; i++)
+		ck_assert_int_eq(fk_watch(client, jobs[order[i]], NULL, NULL), 0);
+	spill();
+	for (uint32_t i = 0; i < 4; i++) {
+		ck_assert_int_eq(fk_next_ended(client, 0, &job, NULL), 0);
+		ck_assert_uint_eq(job, jobs[order[i]]);
+	}
+	ck_assert_int_eq(fk_next_ended(client, 0, &job, NULL), -ETIMEDOUT);
+	ck_assert_int_eq(fk_release_batch(client, jobs, JOBS), 0);
+	clear();
+	stop();
+}
+END_TEST
+
 START_TEST(a_group_does_not_need_its_spilled_jobs)
 {
 	fk_group group;
@@ -551,6 +572,7 @@ END_TEST
 
 CHECK_MAIN("spill", results_of_more_jobs_than_records_are_kept, every_call_works_on_a_spilled_job,
 	   how_a_job_failed_is_kept, a_spilled_job_is_reported_once,
+	   spilled_jobs_are_reported_in_the_order_of_their_ends,
 	   a_group_does_not_need_its_spilled_jobs, strings_do_not_wait_for_the_release,
 	   a_handle_is_never_given_out_twice, fk_close_frees_what_was_spilled,
 	   spilled_results_outlive_the_daemon,
