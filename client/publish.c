@@ -436,7 +436,9 @@ static void publish_hand_over(struct fk_client *client, uint32_t index)
 {
 	const struct job *job = &client->jobs[index];
 
-	/* Relaxed: this thread has written it. Whoever watches deadlines has to know of one. */
+	/* Relaxed, and a hint: once its job has ended the record may have a later one. Then
+	 * a worker has seen the word, and no wake is owed for it. The dispatcher has to know of
+	 * a deadline. */
 	if (wake_state(wake_load(&client->board->dispatcher)) == WAKE_DOZING &&
 	    !atomic_load_explicit(&job->next, memory_order_relaxed) &&
 	    !atomic_load_explicit(&job->deadline_ns, memory_order_relaxed) &&
