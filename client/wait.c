@@ -131,7 +131,9 @@ static int wait_job(struct fk_client *client, fk_job handle, uint64_t timeout_ns
 	/* The acquire of the outcome, also where it changed in job_announce_waiter(). */
 	if (!is_pending(client, handle)) {
 		err = wait_ended(client, handle);
-		lasting_learn(&client->lasting, job);
+		/* The record of a spilled job has a later one. */
+		if (likely(client_slot(client, handle)))
+			lasting_learn(&client->lasting, job);
 	}
 	if (!err && spin && clock_ns() - start < client->spin_max)
 		atomic_store_explicit(&client->spin, client->spin_max, memory_order_relaxed);
