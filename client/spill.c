@@ -22,6 +22,8 @@
  *       slot's generation decides (submit_release()). A copy that was made by the loser is dropped.
  *   I3. A reader copies from the record first and then checks the generations of state word and
  *       slot. If one has changed the copy may be of a later job: it is read again from the tree.
+ *       The client, the pool and the manager have a release fence before they write what a reader
+ *       copies (J2).
  *   I4. A job is spilled only if its state word has an outcome of the slot's generation. Free
  *       records, and those being filled, never have: the former have an older generation there, the
  *       latter no outcome.

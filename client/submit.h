@@ -13,6 +13,7 @@
 #include "client/client.h"
 #include "common/crash.h"
 #include "common/util.h"
+#include "shm/fence.h"
 
 /* The free records keep these fields at 0: a submission without options does not write them. */
 static inline void submit_clear_options(struct client_slot *slot, struct job *job)
@@ -46,6 +47,9 @@ static inline fk_job submit_fill(struct fk_client *client, uint32_t index, const
 
 	if (unlikely(generation == CLIENT_UNUSED))
 		generation = submit_first(client, index);
+	/* ORDER job/reuse [J2]: release, the end of the last job's handle comes before what this
+	 * job has in the record. Pairs with client_end_in_table(). */
+	fence_release();
 	/* Relaxed, all of them: ring_push() releases. */
 	atomic_store_explicit(&slot->result_size, (uint16_t)task->signature.results_size,
 			      memory_order_relaxed);

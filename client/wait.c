@@ -30,6 +30,7 @@
 #include "client/lasting.h"
 #include "common/crash.h"
 #include "common/util.h"
+#include "shm/fence.h"
 
 #define WAIT_SPIN_MIN 500u /* ns: a spin never gets shorter, or it would never learn */
 
@@ -202,7 +203,9 @@ int client_end_in_table(struct fk_client *client, fk_job handle, struct client_e
 	};
 	if (result)
 		wait_copy(result, job, ret_end->result_size);
-	/* Before the generations are checked again (spill.c, I3). */
+	/* ORDER job/reuse [J2]: acquire, the copy comes before the check of the generations. If it
+	 * has anything of a later job, the check sees that this one's handle has ended (spill.c,
+	 * I3). Pairs with submit_fill(), root_done(), root_finish() and recover_finish(). */
 	fence_acquire();
 	return client_outcome_in_table(client, handle) == outcome ? 0 : -ESTALE;
 }

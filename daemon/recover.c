@@ -61,6 +61,7 @@
 
 #include "common/crash.h"
 #include "common/util.h"
+#include "shm/fence.h"
 #include "shm/futex.h"
 
 /* Relaxed throughout: the pool is dead, and its end has been waited for, which orders its stores
@@ -79,6 +80,8 @@ bool recover_finish(struct job *job, struct group *groups, uint32_t generation, 
 	struct watch *watch = watch_of(groups);
 	uint32_t state = recover_load(&job->state);
 
+	/* ORDER job/reuse [J2]: release, as in root_done(). */
+	fence_release();
 	/* A client that hammers the word can make the step fail, but not hold the manager up. */
 	for (uint32_t tries = 0;; tries++) {
 		uint32_t old = state >> JOB_GEN_SHIFT & JOB_GEN_MASK;

@@ -152,6 +152,8 @@ static bool root_finish(struct pool *pool, const struct root_end *end)
 	uint32_t told;
 	bool woke = false;
 
+	/* ORDER job/reuse [J2]: release, as in root_done(). */
+	fence_release();
 	atomic_store_explicit(&job->code, end->code, memory_order_relaxed);
 	atomic_store_explicit(&job->signo, 0, memory_order_relaxed);
 	atomic_store_explicit(&job->worker, end->worker, memory_order_relaxed);
@@ -288,6 +290,9 @@ static void root_done(struct worker *w, struct root *root)
 	if (!verdict.outcome) {
 		if (record_has_changes(&root->record))
 			root_write_back(w, root);
+		/* ORDER job/reuse [J2]: release, this job was published before its result stands
+		 * there. Pairs with client_end_in_table(). */
+		fence_release();
 		memcpy(root->job->result, root->record.result,
 		       root->record.task->signature.results_size);
 	}
