@@ -74,12 +74,12 @@ static int manager_on_lift(struct session_table *table, const char *task, const 
 }
 
 static void manager_on_reload(struct session_table *table, uint32_t pid, uint32_t uid,
-			      const struct reload_terms *terms, uint64_t *ret_number)
+			      uint64_t *ret_number)
 {
 	char why[64];
 
 	(void)snprintf(why, sizeof(why), "reload by pid %u, uid %u", pid, uid);
-	manager_reload(container_of(table, struct manager, sessions), why, terms, ret_number);
+	manager_reload(container_of(table, struct manager, sessions), why, false, ret_number);
 }
 
 static void manager_on_reload_left(struct session_table *table)

@@ -137,10 +137,6 @@ void manager_on_stop_timeout(struct loop_source *source, int result)
 void manager_on_signal(struct loop_source *source, int result)
 {
 	struct manager *m = container_of(source, struct manager, signal_source);
-	const struct reload_terms terms = {
-		.limit_ns = m->options->stop_timeout,
-		.unasked = true,
-	};
 	struct signalfd_siginfo info;
 	uint64_t number;
 
@@ -150,7 +146,7 @@ void manager_on_signal(struct loop_source *source, int result)
 			poolproc_on_child(&m->pool,
 					  info.ssi_code == CLD_STOPPED ? (pid_t)info.ssi_pid : 0);
 		else if (info.ssi_signo == SIGHUP)
-			manager_reload(m, "SIGHUP", &terms, &number);
+			manager_reload(m, "SIGHUP", true, &number);
 		else if (info.ssi_signo == SIGUSR2)
 			manager_halt(m, "SIGUSR2");
 		else

@@ -34,8 +34,10 @@ struct reload {
 	enum reload_state state;
 	uint64_t asked;		   /* so far */
 	uint64_t begun;		   /* of these, up to the one that runs, or was the last */
-	struct reload_terms next;  /* of those that were asked for and have not begun */
-	struct reload_terms terms; /* of the one that runs */
+	bool unasked;		   /* a signal wants the one that runs: nobody waits for that */
+	bool unasked_next;	   /* the same, of those that have not begun */
+	struct reload_terms terms; /* of the one that runs: reload_agree() */
+	uint64_t renewing_ns;	   /* RENEWING: since when, CLOCK_MONOTONIC */
 	bool killed;		   /* RENEWING: the pool, because its time was over */
 	bool late;		   /* RENEWING: its time was over, and no job ran any more */
 	bool resuming;		   /* TELLING: the pool stays, unless it has ended already */
@@ -106,10 +108,10 @@ void manager_announce(struct manager *m);
 /* A pool was abandoned (poolproc.c, I7): the next one gets an arena that it has not mapped. */
 void manager_replace_arena(struct manager *m);
 
-/* manager_reload.c: a reload is asked for; why: for the log. *ret_number: session_reloaded() is
+/* manager_reload.c: a reload is asked for; why: for the log. unasked: by a signal, so it goes on
+ * although no connection waits for it. *ret_number: session_reloaded() is
  * told this one, or a later one, when there was one; perhaps before this returns. */
-void manager_reload(struct manager *m, const char *why, const struct reload_terms *terms,
-		    uint64_t *ret_number);
+void manager_reload(struct manager *m, const char *why, bool unasked, uint64_t *ret_number);
 /* Begins one that was asked for, if it can. */
 void manager_reload_go(struct manager *m);
 /* The pool is ready, and has been told everything. */

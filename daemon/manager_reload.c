@@ -33,7 +33,9 @@
  *       memory for the options, which is reported.
  *   I2. A reload that was asked for begins after that: what it reads was there by then. One for
  *       several is enough as long as it has not begun; it waits as long as the most patient of
- *       them, and ends jobs if one of them says so.
+ *       them, and ends jobs if one of them says so. Of a request whose forkctl has ended nothing
+ *       counts any more, whatever the reload does then; if there is no other request, the reload
+ *       does not begin, and ends no pool.
  *   I3. The pool that runs when a reload has succeeded has loaded the files that were in the folder
  *       after it was asked for: the trial reports which files there are, and the pool which it has.
  *       If the pool died in the meantime all of it begins again when there is one. The next pool
@@ -68,6 +70,7 @@
 #include "daemon/settings.h"
 
 #define RELOAD_TRIAL_NS (30 * NSEC_PER_SEC)
+#define RELOAD_LEFT	"forkctl has ended before running jobs had"
 #define RELOAD_LAST_NS	(2 * NSEC_PER_SEC) /* from the end of the last job to that of the pool */
 
 /* What the trial has found is not needed any more. */
@@ -97,12 +100,16 @@ static void reload_over(struct manager *m, int code, const char *text)
 	manager_reload_go(m);
 }
 
-/* One reload for both: I2. */
-static void reload_join(struct reload_terms *terms, const struct reload_terms *other)
+/* The terms of the reload that runs are those of all that want it now (I2). False: nobody does any
+ * more. */
+static bool reload_agree(struct manager *m)
 {
-	terms->limit_ns = max(terms->limit_ns, other->limit_ns);
-	terms->force |= other->force;
-	terms->unasked |= other->unasked;
+	struct reload *r = &m->reload;
+
+	r->terms = (struct reload_terms){ .limit_ns = 0 };
+	if (r->unasked)
+		r->terms.limit_ns = m->options->stop_timeout;
+	return session_join_reload(&m->sessions, r->begun, &r->terms) || r->unasked;
 }
 
 /* What has changed is in force from here on. */
@@ -139,8 +146,14 @@ static void reload_renew(struct manager *m)
 {
 	const struct proto_pool halt = { .head = { PROTO_MAGIC, PROTO_POOL_HALT } };
 	struct reload *r = &m->reload;
-	int err = loop_timer(&m->loop, &m->stop_source, max(r->terms.limit_ns, UINT64_C(1)));
+	int err;
 
+	if (!reload_agree(m)) {
+		reload_over(m, -ECANCELED, RELOAD_LEFT);
+		return;
+	}
+	r->renewing_ns = clock_ns();
+	err = loop_timer(&m->loop, &m->stop_source, max(r->terms.limit_ns, UINT64_C(1)));
 	if (err < 0) {
 		reload_over(m, err, strerror(-err));
 		return;
@@ -197,14 +210,21 @@ void manager_reload_late(struct manager *m)
 void manager_reload_left(struct manager *m)
 {
 	struct reload *r = &m->reload;
+	uint64_t end, now;
 
 	/* While its pool starts there is nothing to resume. */
-	if (r->state != RELOAD_RENEWING || m->pool.state != POOLPROC_READY || r->killed ||
-	    r->terms.unasked || session_awaits_reload(&m->sessions, r->begun))
+	if (r->state != RELOAD_RENEWING || m->pool.state != POOLPROC_READY || r->killed)
 		return;
-	(void)snprintf(r->text, sizeof(r->text),
-		       "nothing changes: forkctl has ended while it waited for running jobs");
-	reload_resume(m);
+	if (!reload_agree(m)) {
+		(void)snprintf(r->text, sizeof(r->text), "nothing changes: %s", RELOAD_LEFT);
+		reload_resume(m);
+		return;
+	}
+	/* Those that still wait may be less patient. */
+	end = r->renewing_ns + r->terms.limit_ns;
+	now = clock_ns();
+	if (!r->late)
+		(void)loop_timer(&m->loop, &m->stop_source, end > now ? end - now : 1);
 }
 
 /* Is another pool to have what the trial has found? What this one has left out may be whole now
@@ -262,7 +282,7 @@ static void reload_on_trial(struct trial *trial, struct trial_found *found, cons
 		reload_forget(r);
 		r->state = RELOAD_IDLE;
 		r->begun--;
-		reload_join(&r->next, &r->terms);
+		r->unasked_next |= r->unasked;
 	} else if (found->modules != m->pool.modules && found->n_left_out) {
 		reload_over(m, -ENOEXEC,
 			    "not all modules can be loaded: forkd's log has which, and why");
@@ -298,8 +318,12 @@ void manager_reload_go(struct manager *m)
 	    m->stopping || m->halting)
 		return;
 	r->begun = r->asked;
-	r->terms = r->next;
-	r->next = (struct reload_terms){ .limit_ns = 0 };
+	r->unasked = r->unasked_next;
+	r->unasked_next = false;
+	if (!reload_agree(m)) {
+		reload_over(m, -ECANCELED, RELOAD_LEFT);
+		return;
+	}
 	r->state = RELOAD_TRYING;
 	notify_reloading();
 	manager_status(&m->notify);
@@ -313,11 +337,10 @@ void manager_reload_go(struct manager *m)
 					  : strerror(-err));
 }
 
-void manager_reload(struct manager *m, const char *why, const struct reload_terms *terms,
-		    uint64_t *ret_number)
+void manager_reload(struct manager *m, const char *why, bool unasked, uint64_t *ret_number)
 {
 	*ret_number = ++m->reload.asked;
-	reload_join(&m->reload.next, terms);
+	m->reload.unasked_next |= unasked;
 	if (m->stopping || m->halting) {
 		log_notice("%s: forkd stops, nothing is read again", why);
 		session_reloaded(&m->sessions, *ret_number, -ESHUTDOWN,

@@ -312,12 +312,11 @@ static bool session_read_terms(struct session *s, struct proto_set *request,
 static void session_reload(struct session *s, struct proto_set *request)
 {
 	struct greet_verdict verdict = { .code = -EINVAL, .text = "reload: malformed request" };
-	struct reload_terms terms;
 
-	if (!session_read_terms(s, request, &terms))
+	if (!session_read_terms(s, request, &s->terms))
 		session_refuse(s, &verdict);
 	else if (session_wait(s))
-		s->table->reload(s->table, s->pid, s->uid, &terms, &s->reload);
+		s->table->reload(s->table, s->pid, s->uid, &s->reload);
 }
 
 static void session_answer_reload(struct session *s, int code, const char *text)
@@ -347,12 +346,19 @@ void session_reloaded(struct session_table *table, uint64_t number, int code, co
 	}
 }
 
-bool session_awaits_reload(const struct session_table *table, uint64_t number)
+bool session_join_reload(const struct session_table *table, uint64_t number,
+			 struct reload_terms *terms)
 {
-	for (const struct session *s = table->greeting; s; s = s->next)
-		if (s->reload && s->reload <= number)
-			return true;
-	return false;
+	bool any = false;
+
+	for (const struct session *s = table->greeting; s; s = s->next) {
+		if (!s->reload || s->reload > number)
+			continue;
+		any = true;
+		terms->limit_ns = max(terms->limit_ns, s->terms.limit_ns);
+		terms->force |= s->terms.force;
+	}
+	return any;
 }
 
 /* A request to the manager: no slot is needed. */

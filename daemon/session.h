@@ -43,8 +43,10 @@ void session_trace_lost(struct session_table *table, bool planned);
  * are told. code: 0, or a negative errno; text: a line about it. */
 void session_reloaded(struct session_table *table, uint64_t number, int code, const char *text);
 
-/* True if a connection waits for a reload up to this number. */
-bool session_awaits_reload(const struct session_table *table, uint64_t number);
+/* Joins the terms of all connections that wait for a reload up to this number with those in *terms:
+ * the longest time, and force if one of them says so. False: no connection waits. */
+bool session_join_reload(const struct session_table *table, uint64_t number,
+			 struct reload_terms *terms);
 
 /* The pool has heard more, or has ended (poolproc_ask()): those who wait for that are told. */
 void session_heard(struct session_table *table);

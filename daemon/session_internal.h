@@ -90,8 +90,9 @@ struct session {
 	/* GREETING */
 	struct session *next;
 	struct session **link;
-	uint64_t reload; /* the number of the reload that it waits for, 0: of none */
-	uint64_t heard;	 /* what the pool is to have heard before it is answered so, 0: nothing */
+	uint64_t reload;	   /* the number of the reload that it waits for, 0: of none */
+	struct reload_terms terms; /* of that reload */
+	uint64_t heard; /* what the pool is to have heard before it is answered so, 0: nothing */
 	struct proto_set answer;
 	bool traces; /* session_trace.c, T3 */
 	/* from MAKING on */

@@ -26,8 +26,7 @@ struct session;
  * All zero: not at all, and nothing changes. */
 struct reload_terms {
 	uint64_t limit_ns;
-	bool force;   /* they are ended; otherwise nothing changes */
-	bool unasked; /* by a signal: it continues although no connection waits for it */
+	bool force; /* they are ended; otherwise nothing changes */
 };
 
 struct session_table {
@@ -58,7 +57,7 @@ struct session_table {
 	/* The same: somebody wants forkd.conf to be read again. session_reloaded() tells of it by
 	 * this number, or a later one; it may be called before this has returned. */
 	void (*reload)(struct session_table *table, uint32_t pid, uint32_t uid,
-		       const struct reload_terms *terms, uint64_t *ret_number);
+		       uint64_t *ret_number);
 	/* called when a connection that waits for a reload has ended, answered or not */
 	void (*reload_left)(struct session_table *table);
 	/* called when the number of connections has changed */

@@ -191,6 +191,89 @@ START_TEST(a_reload_that_is_interrupted_holds_no_job_back)
 }
 END_TEST
 
+/* A trial takes as long as there is this file: the next reload's will. */
+static void try_slowly(char *ret_file, size_t size)
+{
+	(void)snprintf(ret_file, size, "%s/slow", d.folder);
+	ck_assert_int_eq(close(creat(ret_file, 0644)), 0);
+	ck_assert_int_eq(setenv("SLOW_TRIAL", ret_file, 1), 0);
+}
+
+/* forkctl reload with this option, or NULL: returns its pid when forkd has n requests so far. */
+static pid_t reload_asks(const char *timeout, const char *force, uint32_t n)
+{
+	pid_t pid = daemon_spawn(&d, "reload",
+				 (const char *[]){ "forkctl", "reload", timeout, force, NULL });
+
+	DAEMON_AWAIT(daemon_count_lines(&d, "forkd.conf and modules are read again", "") == n);
+	return pid;
+}
+
+/* What forkd did by then is done when it answers. */
+static void see_turn(void)
+{
+	char text[16384];
+
+	ck_assert_int_eq(daemon_ctl(&d, text, sizeof(text), "config", NULL), 0);
+}
+
+START_TEST(a_reload_that_is_interrupted_before_it_replaces_the_pool_ends_no_job)
+{
+	volatile uint8_t *gate;
+	char file[128];
+	pid_t pool, tries, forced;
+	fk_job held;
+
+	prepare();
+	try_slowly(file, sizeof(file));
+	held = start_held(&gate);
+	pool = daemon_pool(&d);
+	put("tests/modules/later/.libs/slow.so", "slow.so");
+	tries = reload_asks("--timeout=1000s", NULL, 1);
+	forced = reload_asks("--timeout=0s", "--force", 2);
+	daemon_kill_client(tries);
+	daemon_kill_client(forced);
+	see_turn();
+	ck_assert_int_eq(unlink(file), 0);
+	/* The one that was tried, and the one that waited for it. */
+	DAEMON_AWAIT(daemon_count_lines(&d, "nothing changes: forkctl has ended", "reload") == 2);
+	*gate = 1;
+	ck_assert_int_eq(jobs_outcome(c, held, NULL), FK_DONE);
+	ck_assert(!daemon_logged(&d, "no job is started any more", ""));
+	ck_assert_int_eq(daemon_pool(&d), pool);
+	reload(0, "another pool has other modules");
+	jobs_end(&d, c);
+}
+END_TEST
+
+START_TEST(the_terms_of_a_request_whose_forkctl_has_ended_do_not_count)
+{
+	volatile uint8_t *gate;
+	pid_t pool, tries, forced, polite;
+	char file[128];
+	fk_job held;
+
+	prepare();
+	try_slowly(file, sizeof(file));
+	held = start_held(&gate);
+	pool = daemon_pool(&d);
+	put("tests/modules/later/.libs/slow.so", "slow.so");
+	tries = reload_asks("--timeout=1000s", NULL, 1);
+	/* One reload for both. */
+	forced = reload_asks("--timeout=1000s", "--force", 2);
+	polite = reload_asks("--timeout=10ms", NULL, 3);
+	daemon_kill_client(tries);
+	daemon_kill_client(forced);
+	ck_assert_int_eq(unlink(file), 0);
+	ck_assert_int_eq(daemon_reap(polite), 1);
+	ck_assert(daemon_logged(&d, "nothing changes: after 0.01 s 1 jobs", "reload"));
+	*gate = 1;
+	ck_assert_int_eq(jobs_outcome(c, held, NULL), FK_DONE);
+	ck_assert_int_eq(daemon_pool(&d), pool);
+	jobs_end(&d, c);
+}
+END_TEST
+
 START_TEST(with_force_what_does_not_end_in_time_is_LOST_or_runs_again_and_nobody_is_blamed)
 {
 	volatile uint8_t *gates[2];
@@ -502,6 +585,8 @@ CHECK_MAIN("reload", what_can_change_does_and_the_rest_is_named,
 	   what_is_wrong_is_said_and_nothing_changes,
 	   what_does_not_end_in_time_continues_and_nothing_changes,
 	   a_reload_that_is_interrupted_holds_no_job_back,
+	   a_reload_that_is_interrupted_before_it_replaces_the_pool_ends_no_job,
+	   the_terms_of_a_request_whose_forkctl_has_ended_do_not_count,
 	   with_force_what_does_not_end_in_time_is_LOST_or_runs_again_and_nobody_is_blamed,
 	   what_hangs_already_is_seen_by_a_limit_that_comes,
 	   it_is_over_when_the_pool_has_heard_or_has_ended, who_is_gone_is_not_judged,
