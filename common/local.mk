@@ -19,6 +19,7 @@ libcommon_la_SOURCES = \
 	common/urgent.c \
 	common/urgent.h \
 	common/util.h \
+	common/valgrind.c \
 	common/valgrind.h
 
 liboptions_la_SOURCES = \

@@ -7,11 +7,7 @@
  */
 #pragma once
 
-#include <dlfcn.h>
 #include <stdbool.h>
 
-/* Each of its tools preloads a library that has this function. */
-static inline bool on_valgrind(void)
-{
-	return dlsym(RTLD_DEFAULT, "_vgnU_freeres");
-}
+/* Reads what was found out before main() began. Async-signal-safe, any thread. */
+bool on_valgrind(void);
