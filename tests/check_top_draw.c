@@ -135,11 +135,11 @@ END_TEST
 START_TEST(names_of_any_bytes_take_their_room)
 {
 	atomic_store(&board->n_tasks, 0);
-	task(0, "m\xc3\xa4:\xe2\x82\xac\x1b");
+	task(0, "m\xc3\xa4:\xe2\x82\xac\x1b\xc2\x9b\xc2\xa0");
 	run(0, 1, 5, 0, clock_ns());
 	look(10 * S);
 	look(11 * S);
-	assert_shows(screen(24, COLUMNS), "  101  m\xc3\xa4:\xe2\x82\xac?\n");
+	assert_shows(screen(24, COLUMNS), "  101  m\xc3\xa4:\xe2\x82\xac??\xc2\xa0\n");
 }
 END_TEST
 
