@@ -196,6 +196,7 @@ static int module_load(const char *path, int *fd, const struct stat *st, void **
 	bool by_path = real && module_is_settled(real) && module_is_at(real, st) &&
 		       !module_is_loaded(real);
 	char self[16] = "", link[64];
+	const int file = *fd; /* open also if the loader has taken it */
 	void *handle;
 
 	/* The number that this process has there, which getpid() need not return. */
@@ -210,13 +211,14 @@ static int module_load(const char *path, int *fd, const struct stat *st, void **
 			 why);
 		return module_ran_short(why) ? -ENOMEM : -ENOEXEC;
 	}
-	if (!module_is_of(handle, *fd) || (by_path && !module_is_at(real, st))) {
+	/* Also if the module is refused: dlclose() need not unload it (DF_1_NODELETE). */
+	if (!by_path)
+		(void)steal_fd(fd);
+	if (!module_is_of(handle, file) || (by_path && !module_is_at(real, st))) {
 		snprintf(ret_error, size, "it was replaced while it was loaded: try again");
 		dlclose(handle);
 		return -EAGAIN;
 	}
-	if (!by_path)
-		(void)steal_fd(fd);
 	*ret_handle = handle;
 	return 0;
 }
