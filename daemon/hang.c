@@ -7,10 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/log.h"
 #include "common/valgrind.h"
 #include "daemon/fault.h"
 #include "daemon/fiber.h"
@@ -30,6 +32,7 @@ static _Atomic uint32_t hang_stops;
 
 /* /proc/self/status: a pool that is confined may open no file. */
 static int hang_status = -1;
+static struct stat hang_status_file; /* a task can put another file in its place */
 
 /* ------------------------------------------------------------------------ the decision */
 
@@ -78,18 +81,38 @@ void hangs_begin(void)
 
 	(void)sigaction(SIGCONT, &action, NULL);
 	hang_status = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+	(void)fstat(hang_status, &hang_status_file);
+}
+
+/* The process that traces this one; 0: none does, or it is not known. */
+static int hang_tracer(void)
+{
+	static const char name[] = "\nTracerPid:";
+	char text[4096];
+	struct stat now;
+	const char *tracer;
+	ssize_t n;
+
+	if (fstat(hang_status, &now) < 0 || now.st_dev != hang_status_file.st_dev ||
+	    now.st_ino != hang_status_file.st_ino)
+		return 0;
+	n = pread(hang_status, text, sizeof(text) - 1, 0);
+	text[max(n, 0)] = '\0';
+	tracer = strstr(text, name);
+	return tracer ? atoi(tracer + strlen(name)) : 0;
 }
 
 static bool hang_is_traced(void)
 {
-	static const char name[] = "\nTracerPid:";
-	char text[4096];
-	ssize_t n = hang_status < 0 ? 0 : pread(hang_status, text, sizeof(text) - 1, 0);
-	const char *tracer;
+	static struct log_limit limit = LOG_LIMIT_INIT;
+	int tracer = hang_tracer();
 
-	text[max(n, 0)] = '\0';
-	tracer = strstr(text, name);
-	return on_valgrind() || (tracer && atoi(tracer + strlen(name)));
+	if (tracer)
+		log_limited(&limit, LOG_LEVEL_WARNING,
+			    "hang-limit ends no job while process %d traces the pool, as a "
+			    "debugger does",
+			    tracer);
+	return tracer || on_valgrind();
 }
 
 bool hang_is_reached(struct pool *pool, uint64_t *held)

@@ -514,9 +514,27 @@ START_TEST(a_job_that_hangs_in_a_debugger_is_blamed_when_the_debugger_is_gone)
 	ck_assert_int_eq(fk_cancel(c, job), 0);
 	if (tracer > 0) {
 		left_alone(1000);
+		DAEMON_AWAIT(daemon_logged(&d, "hang-limit ends no job while", "traces the pool"));
 		ck_assert_int_eq(fk_outcome(c, job, NULL, NULL), FK_PENDING);
 		trace_no_more(tracer);
 	}
+	blamed(job, "hang:spin", pool);
+	teardown();
+}
+END_TEST
+
+START_TEST(a_task_cannot_pretend_that_a_debugger_traces_the_pool)
+{
+	int64_t n = 0;
+	pid_t pool;
+	fk_job job;
+
+	setup("--hang-limit=100ms", NULL);
+	pool = daemon_pool(&d);
+	ck_assert_int_eq(fk_call(c, "hang:disguise", &n, INT64_C(0)), 0);
+	ck_assert_int_eq(n, 1);
+	job = run("hang:spin", 0, 0, 0);
+	ck_assert_int_eq(fk_cancel(c, job), 0);
 	blamed(job, "hang:spin", pool);
 	teardown();
 }
@@ -604,5 +622,6 @@ CHECK_MAIN("hanging",
 	   a_pool_that_is_stuck_is_found_out_while_its_workers_sleep,
 	   a_pool_that_is_stopped_owes_no_answer,
 	   a_job_that_hangs_in_a_debugger_is_blamed_when_the_debugger_is_gone,
+	   a_task_cannot_pretend_that_a_debugger_traces_the_pool,
 	   a_pool_that_is_stuck_in_a_debugger_is_replaced_when_the_debugger_is_gone,
 	   a_job_that_is_to_end_and_that_no_worker_has_is_CRASHED)

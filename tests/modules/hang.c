@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -197,6 +198,31 @@ FK_BODY(stick)
 }
 FK_END(stick)
 
+/* Where the pool has /proc/self/status open, a file that names a tracer takes its place. Returns in
+ * how many descriptors. */
+FK_TASK(int64_t, disguise, (int64_t, ignored), )
+{
+	static const char fake[] = "Name:\tforkd\nTracerPid:\t1\n", name[] = "Name:\t";
+	int file = memfd_create("status", MFD_CLOEXEC);
+	char text[sizeof(name) - 1];
+	int64_t n = 0;
+
+	(void)ignored;
+	if (file < 0 || write(file, fake, sizeof(fake) - 1) < 0)
+		FK_LEAF(-1);
+	for (int fd = 0; fd < 1024; fd++)
+		if (fd != file && pread(fd, text, sizeof(text), 0) == (ssize_t)sizeof(text) &&
+		    memcmp(text, name, sizeof(text)) == 0)
+			n += dup2(file, fd) == fd;
+	(void)close(file);
+	FK_LEAF(n);
+}
+FK_BODY(disguise)
+{
+	FK_RETURN(0);
+}
+FK_END(disguise)
+
 FK_EXPORT(spin, 0, "Busy for ever in one leaf")
 FK_EXPORT(wait, 0, "Waits for ever in read(2)")
 FK_EXPORT(nap, 0, "Sleeps for so long, is busy for so long, for ever, in one leaf")
@@ -207,4 +233,5 @@ FK_EXPORT(tidy, 0, "For ever; to end, n + 1 frames take so long each")
 FK_EXPORT(untidy, 0,
 	  "For ever, at forks, on this worker or, below 0, any; and once it is to end, at none")
 FK_EXPORT(stick, 0, "The pool's thread of this name, or the channel's if it is empty, is stuck; 0")
+FK_EXPORT(disguise, 0, "The pool seems to be traced; in how many files")
 FK_MODULE(hang, "Tasks that come to no fork, or seldom")
