@@ -19,6 +19,7 @@
  */
 #include "daemon/locate.h"
 
+#include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
@@ -75,6 +76,26 @@ static void locate_return(ucontext_t *context)
 
 #endif
 
+/*
+ * The object and function of an address in code. False, and the address itself: it is in no loaded
+ * code. Of an object that is not in the table of symbols.h, as one that a task has loaded, the code
+ * cannot be told from the data.
+ */
+static bool locate_find(uintptr_t address, struct backtrace_place *ret_place)
+{
+	bool found = symbols_find(address, ret_place);
+#ifdef DLFO_STRUCT_HAS_EH_DBASE /* as in dlfcn.h of glibc 2.35 and later */
+	void *at = (void *)address;
+	struct dl_find_object object;
+
+	if (!found && !symbols_contain(at, 1) && _dl_find_object(at, &object) == 0) {
+		strcpy(ret_place->object, SYMBOLS_UNKNOWN);
+		found = true;
+	}
+#endif
+	return found;
+}
+
 struct locate_walk {
 	struct backtrace *trace;
 	uintptr_t pc;	/* where it begins; 0: at the first place outside of forkd */
@@ -107,7 +128,7 @@ static _Unwind_Reason_Code locate_step(struct _Unwind_Context *context, void *ar
 	if (!at)
 		return _URC_END_OF_STACK;
 	/* Of a caller the instruction that calls, not the one behind it. */
-	(void)symbols_find(is_exact && !(is_first && walk->is_return) ? at : at - 1, &place);
+	(void)locate_find(is_exact && !(is_first && walk->is_return) ? at : at - 1, &place);
 	is_own = !strcmp(place.object, SYMBOLS_OWN);
 	walk->begun |= walk->pc ? is_first : place.object[0] && !is_own;
 	if (!walk->begun)
@@ -130,7 +151,7 @@ void locate_code(struct backtrace *trace, ucontext_t *context)
 		return;
 	}
 	walk.pc = locate_pc(context);
-	if (symbols_find(walk.pc, &place)) {
+	if (locate_find(walk.pc, &place)) {
 		(void)_Unwind_Backtrace(locate_step, &walk);
 		/* Without tables the unwinder has not come there. */
 		if (!backtrace_count(trace))
@@ -144,7 +165,7 @@ void locate_code(struct backtrace *trace, ucontext_t *context)
 	locate_return(context);
 	walk.pc = locate_pc(context);
 	walk.is_return = true;
-	if (symbols_find(walk.pc - 1, &place))
+	if (locate_find(walk.pc - 1, &place))
 		(void)_Unwind_Backtrace(locate_step, &walk);
 	*context = before;
 }

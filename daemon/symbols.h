@@ -18,7 +18,8 @@
 
 #include "shm/backtrace.h"
 
-#define SYMBOLS_OWN "forkd" /* the name of the program itself */
+#define SYMBOLS_OWN	"forkd" /* the name of the program itself */
+#define SYMBOLS_UNKNOWN "??"	/* of an object that is not in the table */
 
 /*
  * Enters the loaded object that has this address; one that is in the table already stays as it is.

@@ -10,8 +10,11 @@
 
 /* A place in the code of a loaded object, or an address that is in none. */
 struct backtrace_place {
-	uint64_t offset;   /* in the object, as addr2line(1) takes it; or the address */
-	char object[40];   /* its file's name, empty: the address is in no loaded code */
+	uint64_t offset;   /* in the object, as addr2line(1) takes it; the address if the object is
+			    * not known, or there is none */
+	char object[40];   /* its file's name; "??": not known, as that of what a task has loaded;
+			    * empty: the address is in no loaded object, but may be in code that a
+			    * task has made */
 	char function[80]; /* that it is in, empty if not known */
 };
 
@@ -36,7 +39,7 @@ static inline uint32_t backtrace_count(const struct backtrace *trace)
 
 #define BACKTRACE_TEXT 160u /* bytes of the text of a place at most */
 
-/* "mandel.so+0x1234 (compute_row)", or "0x0 (no code)". */
+/* "mandel.so+0x1234 (compute_row)", "??+0x7f0123456789" or "0x0 (no code)". */
 void backtrace_print(const struct backtrace_place *place, char *ret_text, uint64_t size);
 
 /* The place that says most: the newest one in a function that is known, or else in loaded code, or

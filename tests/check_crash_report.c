@@ -3,6 +3,7 @@
  * crash_report: a crash report names the task, the function and the place in the module, and a C
  * stack that was too small
  */
+#include <dlfcn.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +14,15 @@
 #include "tests/jobs.h"
 
 /* As in tests/modules/crash.c. */
-enum { FAULT_FUNCTION, FAULT_CALL, FAULT_FIRST_BLOCK, FAULT_COPY, FAULT_EXIT, FAULT_STACK };
+enum {
+	FAULT_FUNCTION,
+	FAULT_CALL,
+	FAULT_FIRST_BLOCK,
+	FAULT_COPY,
+	FAULT_EXIT,
+	FAULT_STACK,
+	FAULT_LOADED,
+};
 
 static struct daemon d;
 static fk_client *c;
@@ -101,6 +110,26 @@ START_TEST(a_call_that_leads_nowhere_names_its_caller)
 	ck_assert_uint_eq(place_in(report, "spoil"), 1);
 	DAEMON_AWAIT(daemon_logged(&d, "backtrace: 0x0 (no code) < crash.so+0x", "(spoil"));
 	end();
+}
+END_TEST
+
+START_TEST(a_fault_in_code_that_a_task_has_loaded_names_its_caller)
+{
+#ifdef DLFO_STRUCT_HAS_EH_DBASE /* as in dlfcn.h of glibc 2.35 and later */
+	const struct board_crash *report;
+
+	/* Else the task can open no file. */
+	begin("--confine=off");
+	report = crash("crash:picture", FAULT_LOADED, SIGSEGV, 1);
+	ck_assert_str_eq(report->inner, "row");
+	ck_assert_str_eq(report->trace.places[0].object, "??");
+	ck_assert_uint_eq(place_in(report, "spoil"), 1);
+	DAEMON_AWAIT(daemon_logged(&d, "backtrace: ??+0x", "(spoil"));
+	end();
+#else
+	check_unit_not_run(a_fault_in_code_that_a_task_has_loaded_names_its_caller,
+			   "it needs glibc 2.35");
+#endif
 }
 END_TEST
 
@@ -217,6 +246,7 @@ END_TEST
 
 CHECK_MAIN("crash_report", a_fault_in_a_static_function_names_it_its_place_and_the_inner_task,
 	   a_call_that_leads_nowhere_names_its_caller,
+	   a_fault_in_code_that_a_task_has_loaded_names_its_caller,
 	   a_fault_in_the_first_block_of_a_child_names_the_child,
 	   a_fault_in_a_library_names_the_function_that_has_called_it,
 	   a_fault_in_a_fine_grained_descendant_names_it,

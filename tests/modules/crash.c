@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* tests/modules/crash.c - tasks that misbehave, each in its own way */
+#include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <inttypes.h>
@@ -9,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -377,9 +380,41 @@ FK_NO_LEAF(hole)
 FK_END(hole)
 
 /* The ways to fault that a child has. */
-enum { FAULT_FUNCTION, FAULT_CALL, FAULT_FIRST_BLOCK, FAULT_COPY, FAULT_EXIT, FAULT_STACK };
+enum {
+	FAULT_FUNCTION,
+	FAULT_CALL,
+	FAULT_FIRST_BLOCK,
+	FAULT_COPY,
+	FAULT_EXIT,
+	FAULT_STACK,
+	FAULT_LOADED,
+};
 
 static void (*volatile no_function)(void);
+
+typedef int64_t spoil_function(int64_t how);
+
+/* This function in a copy of the module, which is loaded now; NULL: that is not possible. */
+static spoil_function *load_copy(spoil_function *function)
+{
+	Dl_info own, copy;
+	char path[64];
+	void *handle;
+	int from, to;
+
+	if (!dladdr((void *)(uintptr_t)function, &own))
+		return NULL;
+	from = open(own.dli_fname, O_RDONLY | O_CLOEXEC);
+	to = memfd_create("copy", MFD_CLOEXEC);
+	while (sendfile(to, from, NULL, 1 << 20) > 0)
+		;
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", to);
+	handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!handle || !dladdr(dlsym(handle, "fk_module"), &copy))
+		return NULL;
+	return (spoil_function *)((uintptr_t)function - (uintptr_t)own.dli_fbase +
+				  (uintptr_t)copy.dli_fbase);
+}
 
 /* Static, and no macro of forkd's has made it. */
 static __attribute__((noinline)) int64_t spoil(int64_t how)
@@ -398,6 +433,9 @@ static __attribute__((noinline)) int64_t spoil(int64_t how)
 		break;
 	case FAULT_STACK:
 		return descend(how);
+	case FAULT_LOADED:
+		how += load_copy(spoil)(FAULT_FUNCTION);
+		break;
 	default:
 		exit(7);
 	}
