@@ -346,6 +346,15 @@ static bool module_append(char *text, size_t size, const struct fk_item *item)
 	return true;
 }
 
+static uint32_t module_count_items(const struct fk_item *list)
+{
+	uint32_t n = 0;
+
+	while (list[n].type)
+		n++;
+	return n;
+}
+
 /* Writes a task's signature as clients see it, and parses it. Returns 0 or a negative errno, with
  * one line in ret_error. */
 static int module_sign(struct module_task *task, char *ret_error, uint64_t size)
@@ -372,10 +381,20 @@ static int module_sign(struct module_task *task, char *ret_error, uint64_t size)
 		return -EINVAL;
 	}
 	r = signature_parse(text, &task->signature, &at);
-	if (r < 0)
+	if (r < 0) {
 		snprintf(ret_error, size, "task %s: its signature \"%s\" is wrong at \"%s\"%s",
 			 export->name, text, at, r == -E2BIG ? ": too many, or too large" : "");
-	return r;
+		return r;
+	}
+	/* Not so where an entry is empty, or two in one. */
+	if (module_count_items(export->args) == task->signature.n_args &&
+	    module_count_items(export->results) == task->signature.n_results)
+		return 0;
+	snprintf(ret_error, size,
+		 "task %s: its signature \"%s\" has other numbers of arguments and results than "
+		 "its lists: export it with FK_EXPORT()",
+		 export->name, text);
+	return -EINVAL;
 }
 
 /* ------------------------------------------------------------------------ places on the board */
