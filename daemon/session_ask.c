@@ -106,6 +106,12 @@ static void ask_print_options(struct session *s, FILE *file, uint64_t *ret_n)
 
 /* ------------------------------------------------------------------------ jobs */
 
+/* The client of a job that is FINISHING may have its outcome by now. */
+static bool ask_runs(struct ledger_row row)
+{
+	return row.state == LEDGER_RUNNING || row.state == LEDGER_COPYING;
+}
+
 /* The jobs of a client that are in this state, as far as there is room. */
 static void ask_print_client(const struct session *of, uint32_t state, FILE *file, uint64_t *n)
 {
@@ -115,7 +121,7 @@ static void ask_print_client(const struct session *of, uint32_t state, FILE *fil
 
 	for (uint32_t i = 0; jobs && i < of->segment.n_jobs; i++) {
 		struct ledger_row row = ledger_row(table->segments.arena, first + i);
-		bool runs = row.state == LEDGER_RUNNING || row.state == LEDGER_COPYING;
+		bool runs = ask_runs(row);
 		struct proto_job job = {
 			.client = of->slot,
 			.client_generation = of->generation,
@@ -140,11 +146,8 @@ static uint32_t ask_count_running(const struct session *of)
 	uint64_t first = (uint64_t)of->slot * table->options->max_jobs;
 	uint32_t n = 0;
 
-	for (uint32_t i = 0; i < of->segment.n_jobs; i++) {
-		uint32_t state = ledger_row(table->segments.arena, first + i).state;
-
-		n += state != LEDGER_FREE && state != LEDGER_QUEUED;
-	}
+	for (uint32_t i = 0; i < of->segment.n_jobs; i++)
+		n += ask_runs(ledger_row(table->segments.arena, first + i));
 	return n;
 }
 
