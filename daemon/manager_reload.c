@@ -71,7 +71,8 @@
 
 #define RELOAD_TRIAL_NS (30 * NSEC_PER_SEC)
 #define RELOAD_LEFT	"forkctl has ended before running jobs had"
-#define RELOAD_LAST_NS	(2 * NSEC_PER_SEC) /* from the end of the last job to that of the pool */
+/* From the end of the last job to that of the pool, at least. */
+#define RELOAD_LAST_NS (10 * NSEC_PER_SEC)
 
 /* What the trial has found is not needed any more. */
 static void reload_forget(struct reload *r)
@@ -182,12 +183,21 @@ static void reload_resume(struct manager *m)
 void manager_reload_late(struct manager *m)
 {
 	struct reload *r = &m->reload;
+	uint64_t last = max(m->options->hang_limit, RELOAD_LAST_NS);
 	uint32_t n_jobs, n_users;
 
 	session_count_running(&m->sessions, &n_jobs, &n_users);
-	/* Then the pool is about to end. */
-	if (!n_jobs && !r->late && loop_timer(&m->loop, &m->stop_source, RELOAD_LAST_NS) == 0) {
+	/* Then the pool is about to end, or it hangs. */
+	if (!n_jobs && !r->late && loop_timer(&m->loop, &m->stop_source, last) == 0) {
 		r->late = true;
+		return;
+	}
+	if (!n_jobs && !r->terms.force) {
+		(void)snprintf(r->text, sizeof(r->text),
+			       "nothing changes: no job runs, but after %.6g s the pool has not "
+			       "ended: forkctl reload tries again",
+			       (double)last / (double)NSEC_PER_SEC);
+		reload_resume(m);
 		return;
 	}
 	if (!r->terms.force) {
@@ -199,9 +209,13 @@ void manager_reload_late(struct manager *m)
 		reload_resume(m);
 		return;
 	}
-	log_notice("reload: %" PRIu32 " jobs of %" PRIu32
-		   " users still run and are ended: LOST, or run again if they are idempotent",
-		   n_jobs, n_users);
+	if (!n_jobs)
+		log_notice("reload: no job runs, but the pool has not ended: it is killed");
+	else
+		log_notice(
+			"reload: %" PRIu32 " jobs of %" PRIu32
+			" users still run and are ended: LOST, or run again if they are idempotent",
+			n_jobs, n_users);
 	r->n_ended = n_jobs;
 	r->killed = true;
 	poolproc_kill(&m->pool);
