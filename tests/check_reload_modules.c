@@ -374,7 +374,7 @@ START_TEST(forkctl_brings_a_module_or_takes_it_away_and_undoes_what_is_refused)
 END_TEST
 
 #define USERS 3u
-#define LOADS 100u
+#define LOADS 50u
 
 /* What the users of the next test and the test tell each other. */
 struct users {
@@ -419,7 +419,7 @@ static int user_run(struct users *users, uint32_t n)
 
 /* Every other time the jobs run on, and nothing changes; else they end by themselves while forkctl
  * waits, and the pool is replaced. */
-START_TEST(a_module_is_loaded_100_times_while_three_users_have_long_jobs)
+START_TEST(a_module_is_loaded_50_times_and_refused_50_times_beside_long_jobs_of_three_users)
 {
 	static const char *const load[] = { "forkctl",	       "modules", "load",
 					    "--timeout=1000s", NULL,	  NULL };
@@ -435,11 +435,11 @@ START_TEST(a_module_is_loaded_100_times_while_three_users_have_long_jobs)
 	for (uint32_t i = 0; i < USERS; i++) {
 		pids[i] = daemon_fork(65533u - i);
 		if (pids[i] == 0)
-			_exit(user_run(users, LOADS / 2));
+			_exit(user_run(users, LOADS));
 	}
 	(void)snprintf(running, sizeof(running), "%u jobs of %u users still run", USERS,
 		       geteuid() == 0 ? USERS : 1);
-	for (uint32_t i = 0; i < LOADS / 2; i++) {
+	for (uint32_t i = 0; i < LOADS; i++) {
 		pid_t pool = daemon_pool(&d), waits;
 
 		DAEMON_AWAIT(jobs_running(&d, "crash:hold") == USERS);
@@ -458,7 +458,7 @@ START_TEST(a_module_is_loaded_100_times_while_three_users_have_long_jobs)
 	}
 	for (uint32_t i = 0; i < USERS; i++)
 		ck_assert_int_eq(daemon_reap(pids[i]), 0);
-	ck_assert_uint_eq(atomic_load(&d.board->manager.pool_generation), 1 + LOADS / 2);
+	ck_assert_uint_eq(atomic_load(&d.board->manager.pool_generation), 1 + LOADS);
 	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 0);
 	jobs_end(&d, c);
 }
@@ -473,4 +473,4 @@ CHECK_MAIN("reload_modules", modules_come_when_what_runs_has_ended_and_what_is_q
 	   a_pool_that_has_left_out_more_than_the_trial_is_no_success,
 	   a_pool_that_dies_before_its_end_makes_room_too,
 	   forkctl_brings_a_module_or_takes_it_away_and_undoes_what_is_refused,
-	   a_module_is_loaded_100_times_while_three_users_have_long_jobs)
+	   a_module_is_loaded_50_times_and_refused_50_times_beside_long_jobs_of_three_users)
