@@ -16,8 +16,8 @@
  *       new one, and what is unloaded stays there as NAME.so.unloaded.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
- *   forkd: the file is taken back. This process: the folder has the new files, and perhaps a file
- *   whose name begins with a dot.
+ *   forkd: the file is taken back. This process, also by an interrupt: the folder has the new
+ *   files, and perhaps a file whose name begins with a dot. forkctl(1) says so.
  */
 #include "client/forkctl.h"
 
