@@ -292,7 +292,7 @@ FK_FIBER_TASK(int64_t, back_forth, (int64_t, n))
 	(void)fk_counter_wait(&all, 0);
 	return bench.sum;
 }
-FK_EXPORT(back_forth, 0, "Sections and waits of so many fibers")
+FK_EXPORT(back_forth, 0, "Sections and waits of n fibers")
 
 FK_TASK(int64_t, both, (int64_t, n), int64_t x; int64_t y;)
 FK_NO_LEAF(both)

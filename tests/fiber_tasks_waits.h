@@ -227,7 +227,7 @@ FK_FIBER_TASK(int64_t, barriers, (int64_t, n))
 	free(barrier.rounds);
 	return barrier.passed;
 }
-FK_EXPORT(barriers, 0, "Four fibers that wait for each other, so often")
+FK_EXPORT(barriers, 0, "Four fibers that wait for each other, the given number of times")
 
 /* A frame, and not even its body. */
 FK_TASK(int64_t, tells, (uintptr_t, counter))

@@ -518,14 +518,14 @@ FK_END(gunzip_size)
 FK_EXPORT_RESULTS(zstd, (int64_t, size), FK_EXPORT_CHANGING_BUFFERS,
 		  "Packs data as zstd(1) would, levels 1 to 19, 0 for 3")
 FK_EXPORT_RESULTS(zstd_bound, (int64_t, size), 0,
-		  "The room that so many bytes packed by zstd take at most")
+		  "The room that n bytes packed by zstd take at most")
 FK_EXPORT_RESULTS(unzstd, (int64_t, size), FK_EXPORT_CHANGING_BUFFERS, "Unpacks a file of zstd(1)")
 FK_EXPORT_RESULTS(unzstd_size, (int64_t, size), FK_EXPORT_CHANGING_BUFFERS,
 		  "How many bytes a file of zstd(1) has unpacked")
 FK_EXPORT_RESULTS(gzip, (int64_t, size), FK_EXPORT_CHANGING_BUFFERS,
 		  "Packs data as gzip(1) would, levels 1 to 12, 0 for 6")
 FK_EXPORT_RESULTS(gzip_bound, (int64_t, size), 0,
-		  "The room that so many bytes packed by gzip take at most")
+		  "The room that n bytes packed by gzip take at most")
 FK_EXPORT_RESULTS(gunzip, (int64_t, size), FK_EXPORT_CHANGING_BUFFERS, "Unpacks a file of gzip(1)")
 FK_EXPORT_RESULTS(gunzip_size, (int64_t, size), FK_EXPORT_CHANGING_BUFFERS,
 		  "How many bytes a file of gzip(1) has unpacked")

@@ -105,7 +105,7 @@ FK_BODY(fill)
 FK_END(fill)
 
 FK_EXPORT(flat, 0, "The sum of n hashes, a fork for each")
-FK_EXPORT(rounds, 0, "The same with leaves of so many rounds")
+FK_EXPORT(rounds, 0, "The same with leaves of the given rounds")
 FK_EXPORT(fill, FK_EXPORT_CHANGING_BUFFERS,
 	  "The same leaves, left in the client's own array of 32-bit numbers")
 FK_MODULE(flat, "A flat loop of leaves")

@@ -71,7 +71,7 @@ FK_BODY(tree)
 }
 FK_END(tree)
 
-FK_EXPORT(us, 0, "Spins for so many microseconds, and gives 1")
+FK_EXPORT(us, 0, "Spins for the given microseconds, and gives 1")
 FK_EXPORT(cpu, 0, "Uses us microseconds of CPU time, and gives 1")
 FK_EXPORT(sleep, 0, "Sleeps n times, for us microseconds; n")
 FK_EXPORT(tree, 0, "Forks down to n leaves that spin; gives n")

@@ -23,6 +23,6 @@ FK_FIBER_TASK(int64_t, nqueens, (int64_t, n, int64_t, rows))
 		return fk_fiber_fail(-EINVAL);
 	return fiber_cut_nqueens((int32_t)n, (int32_t)rows);
 }
-FK_EXPORT(nqueens, 0, "Ways to place n queens, by fibers for so many rows")
+FK_EXPORT(nqueens, 0, "Ways to place n queens, by fibers for the given rows")
 
 FK_MODULE(fibers, "Workloads that are fibers")

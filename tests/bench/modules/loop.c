@@ -30,5 +30,5 @@ FK_BODY(sum)
 }
 FK_END(sum)
 
-FK_EXPORT(sum, 0, "The sum of so many leaves, a fork for each")
+FK_EXPORT(sum, 0, "The sum of the given number of leaves, a fork for each")
 FK_MODULE(loop, "A parallel loop")

@@ -188,7 +188,7 @@ FK_BODY(moves)
 }
 FK_END(moves)
 
-FK_EXPORT(loop, 0, "Hashes n numbers, the first so many with ten times the rounds")
+FK_EXPORT(loop, 0, "Hashes n numbers, the heavy ones with ten times the rounds")
 FK_EXPORT(heat, FK_EXPORT_CHANGING_BUFFERS, "Heat diffusion on a square of n x n numbers")
 FK_EXPORT(bfs, FK_EXPORT_CHANGING_BUFFERS,
 	  "Levels of the nodes of a graph, seen from the first one")

@@ -78,6 +78,6 @@ FK_END(search)
 FK_EXPORT(count, 0, "Another number each time")
 FK_EXPORT_RESULTS(search, (int64_t, best, int64_t, nodes), 0,
 		  "n, after as many nodes as it happens")
-FK_EXPORT(forever, 0, "Never ends, but for n = 0")
+FK_EXPORT(forever, 0, "Never ends, except for n = 0")
 FK_EXPORT(orphan, 0, "99: kills the manager")
 FK_MODULE(time, "What cannot be checked")
