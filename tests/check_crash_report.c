@@ -11,18 +11,8 @@
 #include "shm/backtrace.h"
 #define CHECK_TIMEOUT 120
 #include "tests/check_unit.h"
+#include "tests/faults.h"
 #include "tests/jobs.h"
-
-/* As in tests/modules/crash.c. */
-enum {
-	FAULT_FUNCTION,
-	FAULT_CALL,
-	FAULT_FIRST_BLOCK,
-	FAULT_COPY,
-	FAULT_EXIT,
-	FAULT_STACK,
-	FAULT_LOADED,
-};
 
 static struct daemon d;
 static fk_client *c;

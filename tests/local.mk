@@ -633,6 +633,7 @@ noinst_HEADERS = \
 	tests/counted_fail.h \
 	tests/entries.h \
 	tests/fair_clock.h \
+	tests/faults.h \
 	tests/fib.h \
 	tests/fiber_rig.h \
 	tests/fiber_stack_rig.h \

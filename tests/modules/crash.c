@@ -20,6 +20,7 @@
 #include <forkd/task.h>
 
 #include "shm/job.h"
+#include "tests/faults.h"
 
 static int64_t now_ns(void)
 {
@@ -378,17 +379,6 @@ FK_NO_LEAF(hole)
 	FK_RETURN(*(volatile uint32_t *)&self->segment->client);
 }
 FK_END(hole)
-
-/* The ways to fault that a child has. */
-enum {
-	FAULT_FUNCTION,
-	FAULT_CALL,
-	FAULT_FIRST_BLOCK,
-	FAULT_COPY,
-	FAULT_EXIT,
-	FAULT_STACK,
-	FAULT_LOADED,
-};
 
 static void (*volatile no_function)(void);
 
