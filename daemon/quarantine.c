@@ -66,10 +66,16 @@ static uint64_t quarantine_until(const struct roster_refusal *e)
 	return roster_load(&e->until_ns);
 }
 
+/* Of the board. */
+static struct board_quarantine *quarantine_row(struct quarantine *q, const struct roster_refusal *e)
+{
+	return &q->board->quarantine[e - q->memory->refusals];
+}
+
 /* Relaxed throughout: for display. until_ns first if the row becomes free, else last. */
 static void quarantine_show_entry(struct quarantine *q, const struct roster_refusal *e)
 {
-	struct board_quarantine *b = &q->board->quarantine[e - q->memory->refusals];
+	struct board_quarantine *b = quarantine_row(q, e);
 
 	atomic_store_explicit(&b->until_ns, 0, memory_order_relaxed);
 	memcpy(b->task, e->name, sizeof(b->task));
@@ -146,16 +152,19 @@ static struct log_about quarantine_about(const struct roster_refusal *e)
 	};
 }
 
+/* The board and the pool first: a client that reads the line finds no row. The roster last: a
+ * manager that dies before leaves the entry to the next one, which ends it. */
 static void quarantine_end(struct quarantine *q, struct roster_refusal *e, const char *why)
 {
 	const struct log_about about = quarantine_about(e);
 	char what[80];
 
+	/* Relaxed: for display. */
+	atomic_store_explicit(&quarantine_row(q, e)->until_ns, 0, memory_order_relaxed);
+	quarantine_tell(q, e, false);
 	log_about(LOG_LEVEL_NOTICE, &about, "%s of uid %u is no longer in quarantine: %s",
 		  quarantine_what(e, what), e->uid, why);
-	quarantine_tell(q, e, false);
 	roster_store(&e->until_ns, 0);
-	quarantine_show_entry(q, e);
 }
 
 /* The one that ends first; NULL if there is none. */
