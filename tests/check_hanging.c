@@ -551,6 +551,7 @@ START_TEST(a_pool_that_is_stuck_in_a_debugger_is_replaced_when_the_debugger_is_g
 	tracer = trace(a_pool_that_is_stuck_in_a_debugger_is_replaced_when_the_debugger_is_gone);
 	job = run("hang:spin", 0, 0, 0);
 	ck_assert_int_eq(fk_call(c, "hang:stick", &n, "forkd-dispatch"), 0);
+	ck_assert_int_eq(n, 0);
 	/* Three times what it has without one. */
 	if (tracer > 0) {
 		left_alone(3000);

@@ -152,7 +152,7 @@ FK_NO_LEAF(untidy)
 }
 FK_END(untidy)
 
-/* The thread of this process that has this name; itself if it is "". */
+/* The thread of this process that has this name, or 0; the process if the name is "". */
 static pid_t thread_of_name(const char *name)
 {
 	DIR *dir = *name ? opendir("/proc/self/task") : NULL;
@@ -186,11 +186,15 @@ static void stay(int signo)
 FK_TASK(int64_t, stick, (struct fk_str, name), )
 {
 	struct sigaction action = { .sa_handler = stay };
+	pid_t thread;
 
 	(void)sigfillset(&action.sa_mask);
 	if (sigaction(SIGUSR2, &action, NULL) < 0)
 		FK_LEAF(-1);
-	FK_LEAF(syscall(SYS_tgkill, getpid(), thread_of_name(name.data), SIGUSR2));
+	/* A pool that has just started runs jobs before all its threads have their names. */
+	while (!(thread = thread_of_name(name.data)))
+		(void)poll(NULL, 0, 1);
+	FK_LEAF(syscall(SYS_tgkill, getpid(), thread, SIGUSR2));
 }
 FK_BODY(stick)
 {
