@@ -464,69 +464,37 @@ FK_TASK(int64_t, gzip_bound, (int64_t, size))
 FK_NO_BODY(gzip_bound)
 FK_END(gzip_bound)
 
-FK_TASK(int64_t, zstd, (struct fk_buf, data, int64_t, level, struct fk_iobuf, out), int64_t size;)
-FK_NO_LEAF(zstd)
-{
-	FK_CALL(size, pack, &compress_zstd, self->data, self->level, self->out);
-	FK_RETURN(self->size);
-}
-FK_END(zstd)
-
-FK_TASK(int64_t, gzip, (struct fk_buf, data, int64_t, level, struct fk_iobuf, out), int64_t size;)
-FK_NO_LEAF(gzip)
-{
-	FK_CALL(size, pack, &compress_gzip, self->data, self->level, self->out);
-	FK_RETURN(self->size);
-}
-FK_END(gzip)
-
-FK_TASK(int64_t, unzstd, (struct fk_buf, data, struct fk_iobuf, out), int64_t size;)
-FK_NO_LEAF(unzstd)
-{
-	FK_CALL(size, unpack, &compress_zstd, self->data, self->out);
-	FK_RETURN(self->size);
-}
-FK_END(unzstd)
-
-FK_TASK(int64_t, gunzip, (struct fk_buf, data, struct fk_iobuf, out), int64_t size;)
-FK_NO_LEAF(gunzip)
-{
-	FK_CALL(size, unpack, &compress_gzip, self->data, self->out);
-	FK_RETURN(self->size);
-}
-FK_END(gunzip)
+/* Exports a task that calls one of those above with these arguments. */
+#define CODEC_TASK(NAME, help, params, ...)                                                        \
+	FK_TASK(int64_t, NAME, params, int64_t size;)                                              \
+	FK_NO_LEAF(NAME)                                                                           \
+	{                                                                                          \
+		FK_CALL(size, __VA_ARGS__);                                                        \
+		FK_RETURN(self->size);                                                             \
+	}                                                                                          \
+	FK_END(NAME)                                                                               \
+	FK_EXPORT_RESULTS(NAME, (int64_t, size), FK_EXPORT_CHANGING_BUFFERS, help)
 
 /* Room for anything, and nothing to write to. */
 #define COUNTED ((struct fk_iobuf){ .size = INT64_MAX })
 
-FK_TASK(int64_t, unzstd_size, (struct fk_buf, data), int64_t size;)
-FK_NO_LEAF(unzstd_size)
-{
-	FK_CALL(size, unpack, &compress_zstd, self->data, COUNTED);
-	FK_RETURN(self->size);
-}
-FK_END(unzstd_size)
+CODEC_TASK(zstd, "Packs data as zstd(1) would, levels 1 to 19, 0 for 3",
+	   (struct fk_buf, data, int64_t, level, struct fk_iobuf, out), pack, &compress_zstd,
+	   self->data, self->level, self->out)
+CODEC_TASK(gzip, "Packs data as gzip(1) would, levels 1 to 12, 0 for 6",
+	   (struct fk_buf, data, int64_t, level, struct fk_iobuf, out), pack, &compress_gzip,
+	   self->data, self->level, self->out)
+CODEC_TASK(unzstd, "Unpacks a file of zstd(1)", (struct fk_buf, data, struct fk_iobuf, out), unpack,
+	   &compress_zstd, self->data, self->out)
+CODEC_TASK(gunzip, "Unpacks a file of gzip(1)", (struct fk_buf, data, struct fk_iobuf, out), unpack,
+	   &compress_gzip, self->data, self->out)
+CODEC_TASK(unzstd_size, "How many bytes a file of zstd(1) has unpacked", (struct fk_buf, data),
+	   unpack, &compress_zstd, self->data, COUNTED)
+CODEC_TASK(gunzip_size, "How many bytes a file of gzip(1) has unpacked", (struct fk_buf, data),
+	   unpack, &compress_gzip, self->data, COUNTED)
 
-FK_TASK(int64_t, gunzip_size, (struct fk_buf, data), int64_t size;)
-FK_NO_LEAF(gunzip_size)
-{
-	FK_CALL(size, unpack, &compress_gzip, self->data, COUNTED);
-	FK_RETURN(self->size);
-}
-FK_END(gunzip_size)
-
-FK_EXPORT_RESULTS(zstd, (int64_t, size), FK_EXPORT_CHANGING_BUFFERS,
-		  "Packs data as zstd(1) would, levels 1 to 19, 0 for 3")
 FK_EXPORT_RESULTS(zstd_bound, (int64_t, size), 0,
 		  "The room that n bytes packed by zstd take at most")
-FK_EXPORT_RESULTS(unzstd, (int64_t, size), FK_EXPORT_CHANGING_BUFFERS, "Unpacks a file of zstd(1)")
-FK_EXPORT_RESULTS(unzstd_size, (int64_t, size), FK_EXPORT_CHANGING_BUFFERS,
-		  "How many bytes a file of zstd(1) has unpacked")
-FK_EXPORT_RESULTS(gzip, (int64_t, size), FK_EXPORT_CHANGING_BUFFERS,
-		  "Packs data as gzip(1) would, levels 1 to 12, 0 for 6")
 FK_EXPORT_RESULTS(gzip_bound, (int64_t, size), 0,
 		  "The room that n bytes packed by gzip take at most")
-FK_EXPORT_RESULTS(gunzip, (int64_t, size), FK_EXPORT_CHANGING_BUFFERS, "Unpacks a file of gzip(1)")
-FK_EXPORT_RESULTS(gunzip_size, (int64_t, size), FK_EXPORT_CHANGING_BUFFERS,
-		  "How many bytes a file of gzip(1) has unpacked")
 FK_MODULE(compress, "Zstandard and gzip")

@@ -220,46 +220,25 @@ FK_END(find)
 
 #define NOWHERE ((struct fk_iobuf){ .data = NULL })
 
-FK_TASK(int64_t, count, (struct fk_buf, data, struct fk_str, text), int64_t n;)
-FK_NO_LEAF(count)
-{
-	FK_CALL(n, find, self->data, FK_BUF(self->text), NOWHERE, 0);
-	FK_RETURN(self->n);
-}
-FK_END(count)
+/* Exports a task that calls find() with the arguments that follow the data. */
+#define SEARCH_TASK(NAME, help, params, ...)                                                       \
+	FK_TASK(int64_t, NAME, params, int64_t n;)                                                 \
+	FK_NO_LEAF(NAME)                                                                           \
+	{                                                                                          \
+		FK_CALL(n, find, self->data, __VA_ARGS__);                                         \
+		FK_RETURN(self->n);                                                                \
+	}                                                                                          \
+	FK_END(NAME)                                                                               \
+	FK_EXPORT_RESULTS(NAME, (int64_t, count), FK_EXPORT_CHANGING_BUFFERS, help)
 
-FK_TASK(int64_t, count_bytes, (struct fk_buf, data, struct fk_buf, pattern), int64_t n;)
-FK_NO_LEAF(count_bytes)
-{
-	FK_CALL(n, find, self->data, self->pattern, NOWHERE, 0);
-	FK_RETURN(self->n);
-}
-FK_END(count_bytes)
-
-FK_TASK(int64_t, places, (struct fk_buf, data, struct fk_str, text, struct fk_iobuf, out_i64),
-	int64_t n;)
-FK_NO_LEAF(places)
-{
-	FK_CALL(n, find, self->data, FK_BUF(self->text), self->out_i64, 1);
-	FK_RETURN(self->n);
-}
-FK_END(places)
-
-FK_TASK(int64_t, places_bytes,
-	(struct fk_buf, data, struct fk_buf, pattern, struct fk_iobuf, out_i64), int64_t n;)
-FK_NO_LEAF(places_bytes)
-{
-	FK_CALL(n, find, self->data, self->pattern, self->out_i64, 1);
-	FK_RETURN(self->n);
-}
-FK_END(places_bytes)
-
-FK_EXPORT_RESULTS(count, (int64_t, count), FK_EXPORT_CHANGING_BUFFERS,
-		  "How often a text stands in the data, overlaps counted")
-FK_EXPORT_RESULTS(count_bytes, (int64_t, count), FK_EXPORT_CHANGING_BUFFERS,
-		  "How often a pattern of any bytes stands in the data")
-FK_EXPORT_RESULTS(places, (int64_t, count), FK_EXPORT_CHANGING_BUFFERS,
-		  "Also where: 64-bit integers, as many as there is room for")
-FK_EXPORT_RESULTS(places_bytes, (int64_t, count), FK_EXPORT_CHANGING_BUFFERS,
-		  "Where a pattern of any bytes stands: 64-bit integers")
+SEARCH_TASK(count, "How often a text stands in the data, overlaps counted",
+	    (struct fk_buf, data, struct fk_str, text), FK_BUF(self->text), NOWHERE, 0)
+SEARCH_TASK(count_bytes, "How often a pattern of any bytes stands in the data",
+	    (struct fk_buf, data, struct fk_buf, pattern), self->pattern, NOWHERE, 0)
+SEARCH_TASK(places, "Also where: 64-bit integers, as many as there is room for",
+	    (struct fk_buf, data, struct fk_str, text, struct fk_iobuf, out_i64),
+	    FK_BUF(self->text), self->out_i64, 1)
+SEARCH_TASK(places_bytes, "Where a pattern of any bytes stands: 64-bit integers",
+	    (struct fk_buf, data, struct fk_buf, pattern, struct fk_iobuf, out_i64), self->pattern,
+	    self->out_i64, 1)
 FK_MODULE(search, "Patterns in a buffer")
