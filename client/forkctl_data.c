@@ -15,6 +15,7 @@
 
 #include "client/forkctl.h"
 #include "common/clock.h"
+#include "common/text.h"
 #include "common/util.h"
 
 #define DATA_COLUMNS 32u
@@ -124,24 +125,12 @@ static void show_age(struct data_cell *cell, uint64_t ns)
 			       s / 86400, s / 3600 % 24);
 }
 
-/* Bytes of the control character at text, in UTF-8; 0: there is none. Terminals also obey those
- * from U+0080 to U+009F. */
-static size_t control_size(const char *text)
-{
-	unsigned char first = (unsigned char)text[0], second;
-
-	if (first < 32 || first == 127)
-		return 1;
-	second = (unsigned char)text[1];
-	return first == 0xc2 && second >= 0x80 && second < 0xa0 ? 2 : 0;
-}
-
 static void show_text(struct data_cell *cell, const char *text)
 {
 	size_t i, n;
 
 	for (i = 0; i < sizeof(cell->text) - 1 && *text; i++) {
-		n = control_size(text);
+		n = text_control(text);
 		cell->text[i] = n ? '?' : *text;
 		text += n ? n : 1;
 	}

@@ -37,6 +37,7 @@
 
 #include "common/clock.h"
 #include "common/log_journal.h"
+#include "common/text.h"
 
 /* Relaxed everywhere: a level that changes late drops or prints a message more. */
 static _Atomic int log_level = LOG_LEVEL_NOTICE;
@@ -163,9 +164,7 @@ static bool log_line(enum log_level level, const struct log_about *about, const 
 	if (len > sizeof(line) - 1)
 		len = sizeof(line) - 1; /* where the line break goes */
 
-	for (size_t i = head; i < len; i++)
-		if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f)
-			line[i] = '?';
+	text_make_line(line + head, len - head);
 	if (about && kind & LOG_JOURNAL)
 		sent = log_journal_send(level, log_name, about, line + head, len - head);
 	if (sent != LOG_JOURNAL_NONE)

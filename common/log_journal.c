@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/text.h"
 
 static const char *journal_path = "/run/systemd/journal/socket";
 
@@ -71,9 +72,7 @@ static void journal_add(struct journal_text *t, const char *format, ...)
 	va_end(ap);
 	if (n < 0 || (size_t)n >= room)
 		return;
-	for (char *c = t->text + t->n; *c; c++)
-		if ((unsigned char)*c < 0x20 || *c == 0x7f)
-			*c = '?';
+	text_make_line(t->text + t->n, (size_t)n);
 	t->n += (size_t)n;
 	t->text[t->n++] = '\n';
 }

@@ -20,6 +20,7 @@
 
 #include "common/cleanup.h"
 #include "common/number.h"
+#include "common/text.h"
 #include "common/util.h"
 
 /* ------------------------------------------------------------------------ values from text */
@@ -224,12 +225,7 @@ void option_value_print_allowed(const struct option_row *row, FILE *out)
  * a blank at the end (I2). */
 static bool path_is_plain(const char *path)
 {
-	const char *c;
-
-	for (c = path; *c; c++)
-		if ((unsigned char)*c < 0x20 || *c == 0x7f || *c == ';')
-			return false;
-	return c[-1] != ' ';
+	return text_is_line(path) && !strchr(path, ';') && path[strlen(path) - 1] != ' ';
 }
 
 int option_value_set(const struct option_row *row, void *field, const char *text,

@@ -31,6 +31,7 @@
 #include "common/option_list.h"
 #include "common/option_table.h"
 #include "common/option_value.h"
+#include "common/text.h"
 #include "common/util.h"
 
 void options_error_set(struct options_error *error, const char *format, ...)
@@ -40,9 +41,7 @@ void options_error_set(struct options_error *error, const char *format, ...)
 	va_start(ap, format);
 	(void)vsnprintf(error->text, sizeof(error->text), format, ap);
 	va_end(ap);
-	for (char *c = error->text; *c; c++)
-		if ((unsigned char)*c < 0x20 || *c == 0x7f)
-			*c = '?';
+	text_make_line(error->text, strlen(error->text));
 }
 
 static void value_error(struct options_error *error, const char *where,

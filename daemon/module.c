@@ -51,6 +51,7 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/text.h"
 #include "common/util.h"
 #include "daemon/symbols.h"
 #include "shm/signature.h"
@@ -296,17 +297,6 @@ static bool module_is_name(const char *name)
 	return name && strcspn(name, "0123456789") > 0 && !name[strspn(name, word)];
 }
 
-/* One line of text. */
-static bool module_is_line(const char *text)
-{
-	if (!text)
-		return false;
-	for (; *text; text++)
-		if ((unsigned char)*text < ' ' || *text == 0x7f)
-			return false;
-	return true;
-}
-
 /* What is wrong with an entry of the table, and what to do; NULL if nothing. Its name is one. */
 static const char *module_wrong(const struct fk_export *export)
 {
@@ -314,7 +304,7 @@ static const char *module_wrong(const struct fk_export *export)
 
 	if (!export->args || !export->results)
 		return "has no list of arguments or of results: export it with FK_EXPORT()";
-	if (!module_is_line(export->help))
+	if (!export->help || !text_is_line(export->help))
 		return "has no help of one line: give it one";
 	if (!export->enter || !task || !task->name || !task->resume || !task->describe)
 		return "has no code: export it with FK_EXPORT()";
@@ -373,7 +363,7 @@ static int module_sign(struct module_task *task, char *ret_error, uint64_t size)
 			 export->name, room - 1);
 		return -ENAMETOOLONG;
 	}
-	if (!module_is_line(text)) {
+	if (!text_is_line(text)) {
 		snprintf(ret_error, size,
 			 "task %s: its signature is not one line of text: export it with "
 			 "FK_EXPORT()",
@@ -592,7 +582,7 @@ static int module_count(const struct fk_module *module, size_t *ret_n, char *ret
 	uintptr_t begin = (uintptr_t)module->exports, end = (uintptr_t)module->exports_end;
 	size_t n = (end - begin) / sizeof(*module->exports);
 
-	if (!module_is_name(module->name) || !module_is_line(module->help)) {
+	if (!module_is_name(module->name) || !module->help || !text_is_line(module->help)) {
 		snprintf(ret_error, size,
 			 "it has no name, or no help of one line: put FK_MODULE(name, help) into "
 			 "it");

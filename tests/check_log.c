@@ -85,13 +85,13 @@ END_TEST
 
 static void say_forged(void)
 {
-	log_error("%s", "task\n<0>\033[2Jforged\177");
+	log_error("%s", "task\n<0>\033[2Jforged\177\302\233J\302");
 }
 
 START_TEST(a_message_cannot_forge_a_line_or_steer_a_terminal)
 {
 	run(say_forged, true);
-	ck_assert_str_eq(said, "<3>task?<0>?[2Jforged?\n");
+	ck_assert_str_eq(said, "<3>task?<0>?[2Jforged???J\302\n");
 }
 END_TEST
 

@@ -136,7 +136,7 @@ END_TEST
 START_TEST(a_module_without_a_name_or_help_is_refused)
 {
 	static const char *const names[] = { NULL, "", "0x", "a:b", "a b", "a\n", "\xc3\xa4" };
-	static const char *const helps[] = { NULL, "two\nlines", "\x7f" };
+	static const char *const helps[] = { NULL, "two\nlines", "\x7f", "\xc2\x85" };
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		WRONG_MODULE(name, names[i], -EINVAL, "put FK_MODULE(name, help) into it");

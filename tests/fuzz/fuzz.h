@@ -19,6 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/text.h"
+
 /* Looks at one input. Returns 0. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -86,12 +88,7 @@ static inline char *fuzz_text(struct fuzz_input *input, char until)
 /* Something was said, in one line that a terminal may show. */
 static inline int fuzz_is_line(const char *text)
 {
-	if (!*text)
-		return 0;
-	for (; *text; text++)
-		if ((unsigned char)*text < ' ' || *text == 0x7f)
-			return 0;
-	return 1;
+	return *text && text_is_line(text);
 }
 
 #endif
