@@ -218,6 +218,11 @@ static int64_t steps(struct kernel_job *job)
 	return result;
 }
 
+static int64_t blocks(int64_t n)
+{
+	return call_i64("leaf:fresh", n);
+}
+
 static int64_t cut_fib(int64_t n, int64_t cutoff)
 {
 	union fk_value values[2] = { { .i64 = n }, { .i64 = cutoff } };
@@ -294,6 +299,7 @@ static int as_peer(const char *name, int argc, char **argv)
 		.sort = sort,
 		.matmul = matmul,
 		.steps = steps,
+		.blocks = blocks,
 		.prepare = prepare,
 		.alloc = take,
 		.release = give,

@@ -13,6 +13,7 @@ BENCH_LIBS = $(NETTLE_LIBS) -lm
 BENCH_FLAGS =
 
 BENCH_H = \
+	tests/bench/blocks.h \
 	tests/bench/fiber_forkd.h \
 	tests/bench/fiber_work.h \
 	tests/bench/figures.h \
@@ -93,6 +94,7 @@ tests_bench_bench_forkd_SOURCES = \
 	daemon/modules/uts_tree.c \
 	daemon/modules/uts_tree.h \
 	tests/bench/bench_forkd.c \
+	tests/bench/blocks.h \
 	tests/bench/kernel.c \
 	tests/bench/kernel.h \
 	tests/bench/peer.c \
@@ -158,6 +160,7 @@ BENCH_MODULES = \
 	tests/bench/modules/flat.la \
 	tests/bench/modules/hidden.la \
 	tests/bench/modules/io.la \
+	tests/bench/modules/leaf.la \
 	tests/bench/modules/loop.la \
 	tests/bench/modules/matmul.la \
 	tests/bench/modules/msort.la \
@@ -186,6 +189,10 @@ tests_bench_modules_hidden_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 
 tests_bench_modules_io_la_SOURCES = tests/bench/modules/io.c tests/bench/io_work.h
 tests_bench_modules_io_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+
+tests_bench_modules_leaf_la_SOURCES = tests/bench/forkpath_leaf.c tests/bench/blocks.h
+tests_bench_modules_leaf_la_CFLAGS = $(MODULE_CFLAGS)
+tests_bench_modules_leaf_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 
 # The leaf that all sides of bench_compose run, the same machine code. By the linker's own option:
 # libtool warns of an object that is none of its own.

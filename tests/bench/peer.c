@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "tests/bench/blocks.h"
 #include "tests/bench/figures.h"
 #include "tests/bench/work.h"
 
@@ -21,7 +22,7 @@
  *
  *       fib N | flat N [ROUNDS] | integrate N EPS | nqueens N | uts TREE | sort N | matmul N |
  *       loop N ROUNDS balanced|imbalanced stealing|static | heat N STEPS stealing|static |
- *       bfs NODES stealing|static | mergesort N stealing|static |
+ *       bfs NODES stealing|static | mergesort N stealing|static | blocks N |
  *       cut-fib N CUTOFF | cut-nqueens N ROWS | moves N STEPS
  *
  *   For each of the R runs one line of JSON on stdout:
@@ -210,6 +211,21 @@ static int run_nqueens(struct run *run, struct outcome *out)
 	return 0;
 }
 
+/* What is wrong shows when the programs are compared. */
+static int run_blocks(struct run *run, struct outcome *out)
+{
+	double start;
+	int64_t n;
+
+	if (!run->peer->blocks || figures_read(run->args[0], 1, BLOCKS_TIMES, &n) < 0)
+		return -EINVAL;
+	start = peer_now();
+	snprintf(out->result, sizeof(out->result), "%lld", (long long)run->peer->blocks(n));
+	out->seconds = peer_now() - start;
+	out->tasks = n * BLOCKS_ROW * BLOCKS_ROW + 1;
+	return 0;
+}
+
 static int run_cut_fib(struct run *run, struct outcome *out)
 {
 	int64_t cutoff;
@@ -350,6 +366,7 @@ static const struct {
 	{ "heat", 3, 3, peer_run_heat },
 	{ "bfs", 2, 2, peer_run_bfs },
 	{ "mergesort", 2, 2, peer_run_mergesort },
+	{ "blocks", 1, 1, run_blocks },
 	{ "cut-fib", 2, 2, run_cut_fib },
 	{ "cut-nqueens", 2, 2, run_cut_nqueens },
 	{ "moves", 2, 2, peer_run_moves },

@@ -28,6 +28,7 @@ struct peer {
 	void (*sort)(int64_t *a, int64_t *tmp, int64_t n); /* the result is in a */
 	void (*matmul)(const float *a, const float *b, float *c, int64_t n);
 	int64_t (*steps)(struct kernel_job *job); /* see kernel.c; job may be changed */
+	int64_t (*blocks)(int64_t n);		  /* see blocks.h */
 
 	/* Of those that are compared with fibers (fiber_work.h); NULL for the others. */
 	int64_t (*cut_fib)(int64_t n, int64_t cutoff);

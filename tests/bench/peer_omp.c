@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "tests/bench/blocks.h"
 #include "tests/bench/peer.h"
 #include "tests/bench/work.h"
 
@@ -248,6 +249,22 @@ static int64_t steps(struct kernel_job *job)
 	return sum;
 }
 
+static int64_t blocks(int64_t n)
+{
+	blocks_fill();
+#pragma omp parallel num_threads(omp_threads)
+#pragma omp single
+	for (int64_t k = 0; k < n; k++) {
+		for (int64_t i = 0; i < BLOCKS_ROW; i++)
+			for (int64_t j = 0; j < BLOCKS_ROW; j++) {
+#pragma omp task firstprivate(i, j, k)
+				blocks_update(i, j, k % BLOCKS_ROW);
+			}
+#pragma omp taskwait
+	}
+	return blocks_sum();
+}
+
 static void start(int threads)
 {
 	omp_threads = threads;
@@ -266,6 +283,7 @@ int main(int argc, char **argv)
 		.sort = sort_root,
 		.matmul = matmul_root,
 		.steps = steps,
+		.blocks = blocks,
 	};
 	char stack[16];
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "tests/bench/blocks.h"
 #include "tests/bench/peer.h"
 #include "tests/bench/work.h"
 
@@ -180,6 +181,16 @@ static int64_t steps(struct kernel_job *job)
 	return sum;
 }
 
+static int64_t blocks(int64_t n)
+{
+	blocks_fill();
+	for (int64_t k = 0; k < n; k++)
+		for (int64_t i = 0; i < BLOCKS_ROW; i++)
+			for (int64_t j = 0; j < BLOCKS_ROW; j++)
+				blocks_update(i, j, k % BLOCKS_ROW);
+	return blocks_sum();
+}
+
 static int64_t cut_fib(int64_t n, int64_t cutoff)
 {
 	(void)cutoff;
@@ -206,6 +217,7 @@ int main(int argc, char **argv)
 		.sort = sort_root,
 		.matmul = matmul_root,
 		.steps = steps,
+		.blocks = blocks,
 		.cut_fib = cut_fib,
 		.cut_nqueens = cut_nqueens,
 	};

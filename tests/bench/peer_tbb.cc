@@ -4,6 +4,7 @@
 #include <tbb/task_arena.h>
 #include <tbb/task_group.h>
 
+#include "tests/bench/blocks.h"
 #include "tests/bench/peer.h"
 #include "tests/bench/work.h"
 
@@ -241,6 +242,25 @@ static int64_t steps_root(struct kernel_job *job)
 	return arena->execute([job] { return steps(job); });
 }
 
+static int64_t blocks(int64_t n)
+{
+	tbb::task_group group;
+
+	blocks_fill();
+	for (int64_t k = 0; k < n; k++) {
+		for (int64_t i = 0; i < BLOCKS_ROW; i++)
+			for (int64_t j = 0; j < BLOCKS_ROW; j++)
+				group.run([=] { blocks_update(i, j, k % BLOCKS_ROW); });
+		group.wait();
+	}
+	return blocks_sum();
+}
+
+static int64_t blocks_root(int64_t n)
+{
+	return arena->execute([=] { return blocks(n); });
+}
+
 /* Called once; both controls hold until the program ends. */
 static void start(int threads)
 {
@@ -256,9 +276,10 @@ static void start(int threads)
 int main(int argc, char **argv)
 {
 	static const struct peer peer = {
-		"onetbb",      start,	  fib_root,    flat_root,  integrate_root, nqueens_root,
-		uts_tree_root, sort_root, matmul_root, steps_root, nullptr,	   nullptr,
-		nullptr,       nullptr,	  nullptr,     nullptr,	   nullptr,	   nullptr,
+		"onetbb",     start,	     fib_root,	flat_root,   integrate_root,
+		nqueens_root, uts_tree_root, sort_root, matmul_root, steps_root,
+		blocks_root,  nullptr,	     nullptr,	nullptr,     nullptr,
+		nullptr,      nullptr,	     nullptr,	nullptr,
 	};
 
 	return peer_main(&peer, argc, argv);
