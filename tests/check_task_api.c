@@ -82,6 +82,31 @@ static void check_mistake(const char *header, const char *wrong, const char *rig
 #include "tests/mistakes.def"
 #undef MISTAKE
 
+START_TEST(the_guide_shows_the_messages_of_each_mistake)
+{
+	static const char *const messages[] = {
+#define MISTAKE(name, header, wrong, right, ...) __VA_ARGS__,
+#include "tests/mistakes.def"
+#undef MISTAKE
+	};
+	const char *top = getenv("top_srcdir"), *table;
+	static char guide[1 << 20];
+	char path[4096];
+	FILE *f;
+
+	(void)snprintf(path, sizeof(path), "%s/contrib/guide/module.md", top ? top : ".");
+	f = fopen(path, "r");
+	ck_assert_ptr_nonnull(f);
+	guide[fread(guide, 1, sizeof(guide) - 1, f)] = '\0';
+	ck_assert_int_eq(fclose(f), 0);
+	table = strstr(guide, "| mistake | message | remedy |");
+	ck_assert_ptr_nonnull(table);
+	for (size_t i = 0; i < sizeof(messages) / sizeof(messages[0]); i++)
+		ck_assert_msg(strstr(table, messages[i]), "%s does not show: %s", path,
+			      messages[i]);
+}
+END_TEST
+
 static void check_taken(const char *header, const char *text)
 {
 	check_mistake(header, "#error nothing", text, "nothing", "nothing");
@@ -169,6 +194,7 @@ int main(void)
 		loops_and_conditions_around_forks_are_fine,
 		a_fiber_that_is_right_compiles_without_a_word,
 		a_local_that_is_used_across_a_fork_is_warned_of,
+		the_guide_shows_the_messages_of_each_mistake,
 #define MISTAKE(name, ...) name,
 #include "tests/mistakes.def"
 	};
