@@ -187,6 +187,28 @@ START_TEST(a_local_that_is_used_across_a_fork_is_warned_of)
 }
 END_TEST
 
+/* Where a compiler inlines it into a body, it guesses that loops there hardly ever run. */
+START_TEST(the_first_block_of_an_ordinary_task_is_a_function_that_is_not_cold)
+{
+	const char *top = getenv("top_srcdir");
+	char command[8192];
+
+	for (int family = 0; family < 2; family++) {
+		const char *cc = compile_family(family);
+
+		for (int level = 2; cc && level <= 3; level++) {
+			(void)snprintf(command, sizeof(command),
+				       "top='%s' && o=$(mktemp) && trap 'rm -f $o' EXIT &&"
+				       "%s -std=gnu11 -O%d -fPIC -I$top/daemon -c -o $o "
+				       "$top/tests/bench/forkpath_leaf.c &&"
+				       "objdump -t $o | grep -q ' F \\.text\t.* block__leaf'",
+				       top ? top : ".", cc, level);
+			ck_assert_msg(system(command) == 0, "%s", command);
+		}
+	}
+}
+END_TEST
+
 int main(void)
 {
 	const TTest *const tests[] = {
@@ -195,6 +217,7 @@ int main(void)
 		a_fiber_that_is_right_compiles_without_a_word,
 		a_local_that_is_used_across_a_fork_is_warned_of,
 		the_guide_shows_the_messages_of_each_mistake,
+		the_first_block_of_an_ordinary_task_is_a_function_that_is_not_cold,
 #define MISTAKE(name, ...) name,
 #include "tests/mistakes.def"
 	};
