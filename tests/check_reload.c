@@ -191,14 +191,6 @@ START_TEST(a_reload_that_is_interrupted_holds_no_job_back)
 }
 END_TEST
 
-/* A trial takes as long as there is this file: the next reload's will. */
-static void try_slowly(char *ret_file, size_t size)
-{
-	(void)snprintf(ret_file, size, "%s/slow", d.folder);
-	ck_assert_int_eq(close(creat(ret_file, 0644)), 0);
-	ck_assert_int_eq(setenv("SLOW_TRIAL", ret_file, 1), 0);
-}
-
 /* forkctl reload with this option, or NULL: returns its pid when forkd has n requests so far. */
 static pid_t reload_asks(const char *timeout, const char *force, uint32_t n)
 {
@@ -207,6 +199,23 @@ static pid_t reload_asks(const char *timeout, const char *force, uint32_t n)
 
 	DAEMON_AWAIT(daemon_count_lines(&d, "forkd.conf and modules are read again", "") == n);
 	return pid;
+}
+
+/* A job is held, and forkctl reload, whose pid is *ret_tries, waits for a trial. The trial takes as
+ * long as there is this file. Returns the job. */
+static fk_job hold_and_try(volatile uint8_t **ret_gate, pid_t *ret_tries, char *ret_file,
+			   size_t size)
+{
+	fk_job held;
+
+	prepare();
+	(void)snprintf(ret_file, size, "%s/slow", d.folder);
+	ck_assert_int_eq(close(creat(ret_file, 0644)), 0);
+	ck_assert_int_eq(setenv("SLOW_TRIAL", ret_file, 1), 0);
+	held = start_held(ret_gate);
+	put("tests/modules/later/.libs/slow.so", "slow.so");
+	*ret_tries = reload_asks("--timeout=1000s", NULL, 1);
+	return held;
 }
 
 /* What forkd did by then is done when it answers. */
@@ -224,12 +233,8 @@ START_TEST(a_reload_that_is_interrupted_before_it_replaces_the_pool_ends_no_job)
 	pid_t pool, tries, forced;
 	fk_job held;
 
-	prepare();
-	try_slowly(file, sizeof(file));
-	held = start_held(&gate);
+	held = hold_and_try(&gate, &tries, file, sizeof(file));
 	pool = daemon_pool(&d);
-	put("tests/modules/later/.libs/slow.so", "slow.so");
-	tries = reload_asks("--timeout=1000s", NULL, 1);
 	forced = reload_asks("--timeout=0s", "--force", 2);
 	daemon_kill_client(tries);
 	daemon_kill_client(forced);
@@ -253,12 +258,8 @@ START_TEST(the_terms_of_a_request_whose_forkctl_has_ended_do_not_count)
 	char file[128];
 	fk_job held;
 
-	prepare();
-	try_slowly(file, sizeof(file));
-	held = start_held(&gate);
+	held = hold_and_try(&gate, &tries, file, sizeof(file));
 	pool = daemon_pool(&d);
-	put("tests/modules/later/.libs/slow.so", "slow.so");
-	tries = reload_asks("--timeout=1000s", NULL, 1);
 	/* One reload for both. */
 	forced = reload_asks("--timeout=1000s", "--force", 2);
 	polite = reload_asks("--timeout=10ms", NULL, 3);
