@@ -5,9 +5,11 @@
  * tests/fake.h; tests/cpp/client.cc has a real pool.
  */
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <search.h>
 
 #include "client/client.h"
 #include "common/util.h"
@@ -16,6 +18,24 @@
 #define ROUNDS 10u
 
 static fk_job later[JOBS];
+
+/* How many more calls of calloc() and tsearch() have memory (tests/local.mk). */
+static _Atomic int callocs = INT_MAX, searches = INT_MAX;
+
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__real_tsearch(const void *key, void **root, comparison_fn_t compare);
+void *__wrap_tsearch(const void *key, void **root, comparison_fn_t compare);
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+	return atomic_fetch_sub(&callocs, 1) > 0 ? __real_calloc(n, size) : NULL;
+}
+
+void *__wrap_tsearch(const void *key, void **root, comparison_fn_t compare)
+{
+	return atomic_fetch_sub(&searches, 1) > 0 ? __real_tsearch(key, root, compare) : NULL;
+}
 
 /* All records have jobs that have ended; after it, other jobs, and the first ones are spilled. */
 static void fill(void)
@@ -291,6 +311,48 @@ START_TEST(a_handle_is_never_given_out_twice)
 	}
 	ck_assert_int_eq(fk_release(client, again), 0);
 	ck_assert_int_eq(fk_release_batch(client, jobs, JOBS), 0);
+	stop();
+}
+END_TEST
+
+/* There is memory for n jobs, and then none: calloc() fails first, or tsearch(). */
+static void spill_some(int n_callocs, int n_searches, uint32_t n)
+{
+	uint32_t in_table = 0;
+
+	atomic_store(&callocs, n_callocs);
+	atomic_store(&searches, n_searches);
+	ck_assert_int_eq(fk_submit(client, requests[0].task, numbers[0], 16, 0, &later[0]),
+			 n ? 0 : -ENOMEM);
+	if (!n)
+		ck_assert_int_eq(fk_submit(client, requests[0].task, numbers[0], 16, FK_WAIT_ROOM,
+					   &later[0]),
+				 -ENOMEM);
+	atomic_store(&callocs, INT_MAX);
+	atomic_store(&searches, INT_MAX);
+	for (uint32_t i = 0; i < JOBS; i++)
+		in_table += client_slot(client, jobs[i]) != NULL;
+	ck_assert_uint_eq(in_table, JOBS - n);
+}
+
+START_TEST(jobs_stay_in_the_table_if_there_is_no_memory_for_them)
+{
+	start(1, 0);
+	fill();
+	spill_some(0, INT_MAX, 0);
+	spill_some(INT_MAX, 0, 0);
+	spill_some(3, INT_MAX, 3);
+	for (uint32_t i = 0; i < JOBS; i++) {
+		int64_t sum = 0;
+
+		ck_assert_int_eq(fk_result(client, jobs[i], &sum, sizeof(sum)), 0);
+		ck_assert_int_eq(sum, i + 1000);
+	}
+	ck_assert_int_eq(fk_release_batch(client, jobs, JOBS), 0);
+	ck_assert_ptr_null(client->spilled);
+	run_all();
+	ck_assert_int_eq(fk_release(client, later[0]), 0);
+	must_be_clean();
 	stop();
 }
 END_TEST
@@ -574,8 +636,8 @@ CHECK_MAIN("spill", results_of_more_jobs_than_records_are_kept, every_call_works
 	   how_a_job_failed_is_kept, a_spilled_job_is_reported_once,
 	   spilled_jobs_are_reported_in_the_order_of_their_ends,
 	   a_group_does_not_need_its_spilled_jobs, strings_do_not_wait_for_the_release,
-	   a_handle_is_never_given_out_twice, fk_close_frees_what_was_spilled,
-	   spilled_results_outlive_the_daemon,
+	   a_handle_is_never_given_out_twice, jobs_stay_in_the_table_if_there_is_no_memory_for_them,
+	   fk_close_frees_what_was_spilled, spilled_results_outlive_the_daemon,
 	   each_of_those_that_wait_for_room_has_it_by_ends_alone,
 	   a_batch_that_waits_for_a_ring_holds_no_other_thread_up,
 	   a_call_does_not_wait_for_its_own_caller, threads_hold_more_jobs_than_there_are_records)

@@ -600,6 +600,9 @@ tests_check_store_LDFLAGS = \
 # It says that a worker cannot be pinned.
 tests_check_park_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=pthread_setaffinity_np
 
+# There is no memory for a job that is spilled.
+tests_check_spill_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=calloc -Wl,--wrap=tsearch
+
 # The kernel unmaps what was there, and has no memory then.
 tests_check_vacate_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=mremap
 
