@@ -73,7 +73,7 @@ static const struct command commands[] = {
 	  forkctl_modules, forkctl_modules_options },
 	{ "reload", "[OPTION...]", "read forkd.conf and the modules again; connections stay",
 	  forkctl_reload, forkctl_reload_options },
-	{ "check", "[OPTION...] MODULE | MODULE:TASK [ARG...] | FILE.so...",
+	{ "check", "[OPTION...] MODULE | MODULE:TASK [ARG...] | FILE.so... | FILE.c TASK [ARG...]",
 	  "run tasks serially, with every fork stolen and at random, and compare", forkctl_check,
 	  forkctl_check_options },
 	{ "profile", "[OPTION...] MODULE:TASK [ARG...]",

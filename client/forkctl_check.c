@@ -8,6 +8,7 @@
  *   checked, and in which runs.
  *
  *	forkctl check [OPTION...] MODULE | MODULE:TASK [ARG...] | FILE.so...
+ *	forkctl check --tsan FILE.c... TASK [ARG...]	(forkctl_races.c)
  *
  *   Without arguments every task is called with generated ones (forkctl_case.c); what cannot be
  *   checked by them is left out, and said to be. A FILE.so need not be installed: its forkd gets a
@@ -24,8 +25,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/forkctl_command.h"
 #include "client/forkctl_compare.h"
 #include "client/forkctl_option.h"
+#include "client/forkctl_races.h"
 #include "client/forkctl_run.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
@@ -40,6 +43,7 @@ struct check {
 	uint32_t seed;
 	uint32_t workers; /* 0: as many as suits */
 	struct forkctl_limit timeout;
+	int tsan;
 	struct run_subject subject;
 	struct compare compare;
 };
@@ -55,6 +59,8 @@ const struct forkctl_option forkctl_check_options[] = {
 	  offsetof(struct check, timeout), 1, UINT64_MAX },
 	{ "", "--except", "RESULT", "do not compare results of this name; again for more",
 	  FORKCTL_LIST, offsetof(struct check, compare.except), 0, 0 },
+	{ "", "--tsan", NULL, "compile FILE.c, and find races in TASK by ThreadSanitizer instead",
+	  FORKCTL_FLAG, offsetof(struct check, tsan), 0, 0 },
 	{ 0 },
 };
 
@@ -231,16 +237,10 @@ static int is_file(const char *word)
 /* A folder with a link to each of the files. */
 static int make_folder(struct run_subject *subject, int n, char *files[])
 {
-	const char *tmp = secure_getenv("TMPDIR");
+	int status = forkctl_make_folder(subject->folder, sizeof(subject->folder));
 
-	if (!tmp || tmp[0] != '/' || strlen(tmp) > 200)
-		tmp = "/tmp";
-	(void)snprintf(subject->folder, sizeof(subject->folder), "%s/forkctl-check-XXXXXX", tmp);
-	if (!mkdtemp(subject->folder)) {
-		subject->folder[0] = '\0';
-		return forkctl_fail(FORKCTL_FAILED, "cannot make a folder in %s: %s", tmp,
-				    strerrordesc_np(errno));
-	}
+	if (status)
+		return status;
 	for (int i = 0; i < n; i++) {
 		_cleanup_free_ char *path = realpath(files[i], NULL);
 		char link[288];
@@ -271,6 +271,11 @@ static void remove_folder(struct run_subject *subject, int n)
 
 static int parse_subject(struct run_subject *subject, int argc, char *argv[])
 {
+	if (argc >= 2 && races_is_source(argv[1]))
+		return forkctl_fail(FORKCTL_USAGE,
+				    "%s is a source: look for races in it by --tsan, or compile it "
+				    "and give FILE.so",
+				    argv[1]);
 	if (argc < 2)
 		return forkctl_fail(FORKCTL_USAGE, "check what? MODULE, MODULE:TASK with "
 						   "arguments, or FILE.so...");
@@ -285,6 +290,16 @@ static int parse_subject(struct run_subject *subject, int argc, char *argv[])
 	}
 	subject->task = argv[1];
 	return forkctl_args_init(&subject->given.args, argv + 2, (uint32_t)argc - 2);
+}
+
+/* Returns an exit code. */
+static int find_races(const struct check *check, int argc, char *argv[])
+{
+	if (check->seeds != CHECK_SEEDS || check->seed != 1 || check->workers ||
+	    check->compare.except.n)
+		return forkctl_fail(FORKCTL_USAGE, "--tsan runs the task once, serially: of the "
+						   "other options it takes --timeout alone");
+	return races_check(check->timeout.ns, argc - 1, argv + 1);
 }
 
 int forkctl_check(const char *socket, int argc, char *argv[])
@@ -302,6 +317,11 @@ int forkctl_check(const char *socket, int argc, char *argv[])
 	status = socket ? forkctl_fail(FORKCTL_USAGE, "check starts forkds of its own: leave "
 						      "--socket out")
 			: forkctl_options(forkctl_check_options, check, &argc, argv);
+	if (!status && check->tsan) {
+		status = find_races(check, argc, argv);
+		free(check);
+		return status;
+	}
 	subject->time_ns = check->timeout.ns;
 	if (!status)
 		status = parse_subject(subject, argc, argv);

@@ -2,6 +2,8 @@
 #include "client/forkctl_command.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -36,4 +38,18 @@ void forkctl_exec(char *const argv[], const sigset_t *mask)
 int forkctl_exit_status(int status)
 {
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+int forkctl_make_folder(char *ret, size_t size)
+{
+	const char *tmp = secure_getenv("TMPDIR");
+
+	if (!tmp || tmp[0] != '/' || strlen(tmp) > 200)
+		tmp = "/tmp";
+	(void)snprintf(ret, size, "%s/forkctl-check-XXXXXX", tmp);
+	if (mkdtemp(ret))
+		return 0;
+	ret[0] = '\0';
+	return forkctl_fail(FORKCTL_FAILED, "cannot make a folder in %s: %s", tmp,
+			    strerrordesc_np(errno));
 }

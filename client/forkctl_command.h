@@ -9,6 +9,7 @@
 #define CLIENT_FORKCTL_COMMAND_H
 
 #include <signal.h>
+#include <stddef.h>
 
 /* Blocks SIGCHLD and what may end forkctl. Returns a signalfd for them, which does not block, or
  * -1 with errno; then they may be blocked all the same. ret_old: the mask that there was. */
@@ -20,5 +21,9 @@ _Noreturn void forkctl_exec(char *const argv[], const sigset_t *mask);
 
 /* The exit status for a wait status, as a shell has it. */
 int forkctl_exit_status(int status);
+
+/* Makes a folder in $TMPDIR that only this user can enter, for files of the command. Says what is
+ * wrong; *ret is empty then. Returns 0 or an exit code. */
+int forkctl_make_folder(char *ret, size_t size);
 
 #endif

@@ -175,7 +175,12 @@ static int open_buffer(const struct forkctl_args *args, fk_client *client, const
 	if (file->err)
 		return forkctl_fail(FORKCTL_USAGE, "%s: cannot read %s: %s", name, word + 1,
 				    strerrordesc_np(-file->err));
-	err = fk_alloc(client, file->size, &data);
+	if (client) {
+		err = fk_alloc(client, file->size, &data);
+	} else {
+		data = malloc(file->size + 1);
+		err = data ? 0 : -ENOMEM;
+	}
 	if (err)
 		return forkctl_fail(FORKCTL_FAILED, "%s: %s: %s", name, word, fk_strerror(err));
 	*ret_buffer = (struct fk_buffer){ .data = data, .size = file->size };

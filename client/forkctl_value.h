@@ -42,8 +42,8 @@ int forkctl_find(fk_client *client, const char *name, const fk_task **ret_task);
 
 /*
  * The values of a task's arguments; of buffers, memory of the client's heap with room for their
- * files. Says what is wrong; what was taken from the heap until then stays taken. Returns 0 or an
- * exit code.
+ * files, or of malloc() with client NULL. Says what is wrong; memory that was taken until then
+ * stays taken. Returns 0 or an exit code.
  */
 int forkctl_values(const struct forkctl_args *args, fk_client *client, const fk_task *task,
 		   union fk_value *values);

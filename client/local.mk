@@ -97,6 +97,8 @@ libforkctl_la_SOURCES = \
 	client/forkctl_progress.c \
 	client/forkctl_progress.h \
 	client/forkctl_quarantine.c \
+	client/forkctl_races.c \
+	client/forkctl_races.h \
 	client/forkctl_record.c \
 	client/forkctl_record.h \
 	client/forkctl_reload.c \

@@ -313,6 +313,8 @@ forkdinclude_HEADERS += \
 	daemon/forkd/algorithm.h \
 	daemon/forkd/fiber.h \
 	daemon/forkd/frame.h \
+	daemon/forkd/races.h \
+	daemon/forkd/races_main.h \
 	daemon/forkd/task.h
 
 forkdalgorithmdir = $(forkdincludedir)/algorithm

@@ -222,6 +222,7 @@ SCRIPT_TESTS = \
 	tests/check-readme \
 	tests/check-orders \
 	tests/check-python \
+	tests/check-races \
 	tests/check-shipped \
 	tests/check-sites \
 	tests/check-style \
@@ -616,7 +617,7 @@ deb-test:
 	$(srcdir)/tests/debian/run $(srcdir) .
 .PHONY: deb-test
 
-EXTRA_DIST += tests/alerts.yml tests/completion.zsh tests/mistakes.def tests/trace.py tests/tsan.supp
+EXTRA_DIST += tests/alerts.yml tests/completion.zsh tests/mistakes.def tests/races.c tests/trace.py tests/tsan.supp
 
 # Machines that are not here.
 EXTRA_DIST += \

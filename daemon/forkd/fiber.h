@@ -56,6 +56,10 @@
 
 #include <forkd/task.h>
 
+#ifdef FK_RACES
+#error "forkctl check --tsan takes modules without fibers: see contrib/guide/debug.md"
+#endif
+
 #define FK_FIBER_STACK 65536u	  /* bytes, unless another size is asked for */
 #define FK_NEVER       UINT64_MAX /* a time that does not come */
 

@@ -858,4 +858,9 @@ FK_INLINE bool fk_pop(struct fk_worker *w, bool pushed)
 		help,		__start_fk_exports,	 __stop_fk_exports                         \
 	};
 
+/* forkctl check --tsan */
+#ifdef FK_RACES
+#include <forkd/races.h>
+#endif
+
 #endif
