@@ -44,7 +44,7 @@
 #define RACES_MEMORY  ((size_t)1 << 20)
 #define RACES_GUARD   ((size_t)16384)
 #define RACES_SPARE   ((size_t)65536) /* of the stack: for functions that are no tasks */
-#define RACES_STRANDS 1000u	      /* at a time; ThreadSanitizer takes up to 0.9 MB for each */
+#define RACES_STRANDS 500u	      /* at a time; ThreadSanitizer takes up to 0.9 MB for each */
 #define RACES_RETIRED 200u
 
 /* These functions use what all strands share; they run one at a time. */
