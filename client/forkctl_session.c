@@ -182,6 +182,7 @@ static void exec_forkd(const struct session *s, pid_t parent, int n_options, cha
 	static char socket_option[] = "--socket";
 	static char modules_option[] = "--module-dir";
 	static char level_option[] = "--log-level=warning";
+	static char user_option[] = "--user=0";
 	_cleanup_free_ char **argv = calloc((size_t)n_options + SESSION_ARGS + 1, sizeof(*argv));
 	int own_config = 0;
 	int n = 0;
@@ -195,6 +196,10 @@ static void exec_forkd(const struct session *s, pid_t parent, int n_options, cha
 			      (!options[i][8] || options[i][8] == '=');
 	if (!own_config)
 		argv[n++] = config_option;
+	/* Modules that root tries are often where no other user can read them. A --user among the
+	 * options comes later, and counts. */
+	if (!own_config && geteuid() == 0)
+		argv[n++] = user_option;
 	/* The terminal is the command's; the user's own --log-level comes behind, and wins. */
 	argv[n++] = level_option;
 	argv[n++] = socket_option;

@@ -128,6 +128,12 @@ static int list_parse(const struct option_row *row, char *text, struct options_e
 	return r < 0 || bare ? r : list_who(text, ret, fault);
 }
 
+/* One user, and each mention replaces the last one. */
+static bool list_is_single(const struct option_row *row)
+{
+	return row->type == OPTION_USERS && row->max == 1;
+}
+
 static bool list_has(const struct options_list *list, const struct options_entry *entry)
 {
 	for (uint32_t i = 0; i < list->n; i++)
@@ -152,6 +158,8 @@ static int list_append(const struct option_row *row, struct options_list *list, 
 	r = list_parse(row, entry, next, fault);
 	if (r < 0)
 		return r;
+	if (list_is_single(row) && next->who != OPTIONS_USER)
+		return -EINVAL;
 	if (list_has(list, next)) {
 		(void)snprintf(fault->why, sizeof(fault->why),
 			       "it is in the list already, by name or by number");
@@ -165,7 +173,7 @@ int option_list_add(const struct option_row *row, struct options_list **list, co
 		    struct option_fault *ret_fault)
 {
 	_cleanup_free_ struct options_list *longer = NULL;
-	uint32_t n = *list ? (*list)->n : 0;
+	uint32_t n = *list && !list_is_single(row) ? (*list)->n : 0;
 	size_t n_more = 1;
 
 	if (!*text) {
@@ -175,6 +183,8 @@ int option_list_add(const struct option_row *row, struct options_list **list, co
 	}
 	for (const char *c = text; *c; c++)
 		n_more += *c == ',';
+	if (list_is_single(row) && n_more > 1)
+		return -EINVAL;
 	if (n_more > OPTION_LIST_MAX - n) {
 		(void)snprintf(ret_fault->why, sizeof(ret_fault->why),
 			       "a list has at most %u entries, in all of its lines",
@@ -249,7 +259,10 @@ void option_list_print_allowed(const struct option_row *row, FILE *out)
 
 	switch (row->type) {
 	case OPTION_USERS:
-		fprintf(out, "a list such as alice,@staff, of users %s", who);
+		if (list_is_single(row))
+			fputs("the name or uid of one user", out);
+		else
+			fprintf(out, "a list such as alice,@staff, of users %s", who);
 		break;
 	case OPTION_TASKS:
 		fputs("a list such as alice:sort:*,*:fib:fib, of users (uid, name, @group, @gid or "

@@ -4,15 +4,17 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/util.h"
 
-#define URGENT_SLICE 100000 /* ns, the shortest there is */
-#define URGENT_NICE  (-15)
-#define URGENT_ALONE 1		  /* SCHED_FLAG_RESET_ON_FORK */
-#define URGENT_WORD  "FORKD_NICE" /* the nice value before */
+#define URGENT_SLICE  100000 /* ns, the shortest there is */
+#define URGENT_NICE   (-15)
+#define URGENT_RLIMIT 35	   /* RLIMIT_NICE that allows it: 20 - nice */
+#define URGENT_ALONE  1		   /* SCHED_FLAG_RESET_ON_FORK */
+#define URGENT_WORD   "FORKD_NICE" /* the nice value before */
 
 /* As the kernel has it; its own header does not go together with libc's. */
 struct urgent_attr {
@@ -81,4 +83,18 @@ void urgent_take_over(void)
 	attr.nice = atoi(text);
 	before = attr;
 	(void)unsetenv(URGENT_WORD);
+}
+
+void urgent_allow(void)
+{
+	struct rlimit limit = { URGENT_RLIMIT, URGENT_RLIMIT };
+
+	(void)setrlimit(RLIMIT_NICE, &limit);
+}
+
+void urgent_settle(void)
+{
+	struct rlimit limit = { 0, 0 };
+
+	(void)setrlimit(RLIMIT_NICE, &limit);
 }

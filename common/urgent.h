@@ -40,4 +40,9 @@ void urgent_end(void);
 void urgent_hand_over(void);
 void urgent_take_over(void);
 
+/* Before root becomes another user: the process may be urgent (RLIMIT_NICE), until
+ * urgent_settle() says that no thread of it becomes so any more. Async-signal-safe. */
+void urgent_allow(void);
+void urgent_settle(void);
+
 #endif

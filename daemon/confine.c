@@ -22,8 +22,8 @@
  *   I3. A call that is denied fails with EPERM, and the job goes on: what comes of it is the
  *       task's. ENOSYS where libc has another way and shall take it.
  *   I4. A pool that root has started has no capability any more, and can get none; only threads of
- *       a module's constructor keep theirs. Its uid is root's all the same, to which many files
- *       belong: the unit of systemd has a user of its own.
+ *       a module's constructor keep theirs. If its uid is still root's (runas.h), it can write to
+ *       most files all the same.
  *
  * COSTS
  *   Calls that are allowed whatever their arguments are cost nothing: the kernel keeps a bitmap of
@@ -468,6 +468,14 @@ static int confine_calls(bool strict)
 
 #endif
 
+int confine_bound(void)
+{
+	for (unsigned long i = 0; prctl(PR_CAPBSET_READ, i) >= 0; i++)
+		if (prctl(PR_CAPBSET_DROP, i) < 0 && errno != EPERM)
+			return -errno;
+	return 0;
+}
+
 /* I4. Of this thread, and of those that it makes from now on. */
 static int confine_capabilities(void)
 {
@@ -475,10 +483,8 @@ static int confine_capabilities(void)
 	struct __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3];
 	uint32_t any = 0;
 
-	for (unsigned long i = 0; prctl(PR_CAPBSET_READ, i) >= 0; i++)
-		if (prctl(PR_CAPBSET_DROP, i) < 0 && errno != EPERM)
-			return -errno;
-	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0UL, 0UL, 0UL) < 0 ||
+	if (confine_bound() < 0 ||
+	    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0UL, 0UL, 0UL) < 0 ||
 	    syscall(SYS_capget, &header, sets) < 0)
 		return -errno;
 	for (uint32_t i = 0; i < ARRAY_SIZE(sets); i++) {

@@ -17,6 +17,10 @@
  */
 void confine_hide(uint32_t mode);
 
+/* No program that this thread executes can get a capability. Only root can take them away; for
+ * others this does nothing. Async-signal-safe. Returns 0 or a negative errno, also in errno. */
+int confine_bound(void);
+
 /*
  * Takes from this process, all of its threads and all that it starts what no task needs:
  * capabilities, new executable memory, and the system calls of the table in confine.c. There is no

@@ -56,6 +56,8 @@ libmanager_la_SOURCES = \
 	daemon/rights.h \
 	daemon/roster.c \
 	daemon/roster.h \
+	daemon/runas.c \
+	daemon/runas.h \
 	daemon/segments.c \
 	daemon/segments.h \
 	daemon/session.c \

@@ -184,6 +184,20 @@ static int manager_share(struct manager *m, uint32_t n_workers)
 	return 0;
 }
 
+static int manager_choose_user(struct manager *m)
+{
+	struct options_error text;
+	int r = runas_choose(m->options, &m->runas, &text);
+
+	if (r < 0)
+		log_error("%s", text.text);
+	else if (m->runas.drops)
+		log_notice("%s", text.text);
+	else if (text.text[0])
+		log_warning("%s", text.text);
+	return r;
+}
+
 static int manager_init(struct manager *m)
 {
 	struct options_error text;
@@ -204,6 +218,8 @@ static int manager_init(struct manager *m)
 		return manager_fail(m, MANAGER_EXIT_USAGE);
 	}
 	log_info("%s", text.text);
+	if (manager_choose_user(m) < 0)
+		return manager_fail(m, MANAGER_EXIT_USAGE);
 	r = listener_open(&m->listener, &m->store, m->options->socket, m->options->socket_mode,
 			  error, sizeof(error));
 	if (r < 0) {
@@ -223,6 +239,7 @@ static int manager_init(struct manager *m)
 	r = poolproc_init(&m->pool, &m->hangups, &m->store, m->options, &manager_pool_events);
 	if (r < 0)
 		return manager_system(m, "start the pool", r);
+	m->pool.runas = &m->runas;
 	pulse_watch(&m->pool.pulse, m->fronts.arena, n_workers);
 	m->sessions = (struct session_table){
 		.loop = &m->loop,

@@ -18,6 +18,7 @@
 #include "daemon/poolproc.h"
 #include "daemon/postmortem.h"
 #include "daemon/quarantine.h"
+#include "daemon/runas.h"
 #include "daemon/session.h"
 #include "daemon/store.h"
 #include "daemon/trial.h"
@@ -57,6 +58,7 @@ struct manager {
 	struct options configured; /* as they were when forkd was started, nothing settled */
 	struct loop loop;
 	struct hangups hangups;
+	struct runas runas;
 	struct poolproc pool;
 	struct session_table sessions;
 	struct notify notify;

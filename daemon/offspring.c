@@ -46,9 +46,10 @@ static const char *offspring_file(void)
 	return "/proc/self/exe";
 }
 
-void offspring_exec(char *const *argv, pid_t manager, int fd, int oom)
+void offspring_exec(char *const *argv, pid_t manager, int fd, int oom, const struct runas *runas)
 {
 	sigset_t none;
+	int r;
 
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
@@ -67,6 +68,9 @@ void offspring_exec(char *const *argv, pid_t manager, int fd, int oom)
 	/* confine_hide() has given the files of /proc/self to root. */
 	(void)prctl(PR_SET_DUMPABLE, 1UL);
 	(void)offspring_offer(oom);
+	r = runas && runas->drops ? runas_become(runas) : 0;
+	if (r < 0)
+		_exit(is_shortage(r) ? SPAWN_SHORT : SPAWN_NO_USER);
 	/* The link works after an update has replaced the file, too: the manager and its children
 	 * are always of one version. */
 	(void)execv(offspring_file(), argv);

@@ -5,7 +5,10 @@
 
 #include <sys/types.h>
 
+#include "daemon/runas.h"
+
 #define SPAWN_FD      3
+#define SPAWN_NO_USER 125 /* status of a child that could not become another user */
 #define SPAWN_SHORT   126 /* status of a child for which the kernel was short of something */
 #define SPAWN_NO_EXEC 127 /* of one that was not executed for another reason; the loader's */
 
@@ -18,8 +21,9 @@
  * In a child that the manager (a pid) has forked: becomes this program with these arguments. It has
  * descriptors 0, 1, 2 and fd as SPAWN_FD, and nothing else; no signal is blocked; it is killed with
  * the manager, and before it where memory is short (oom); its environment has nothing that belongs
- * to the service manager.
+ * to the service manager. runas: the user that it becomes, NULL to stay the manager's.
  */
-_Noreturn void offspring_exec(char *const *argv, pid_t manager, int fd, int oom);
+_Noreturn void offspring_exec(char *const *argv, pid_t manager, int fd, int oom,
+			      const struct runas *runas);
 
 #endif

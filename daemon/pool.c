@@ -351,6 +351,7 @@ static int pool_prepare(struct pool *pool, const int *fds)
 		return pool_fail(pool, error, r);
 	}
 	urgent_begin(false); /* allowed to root, so far */
+	urgent_settle();
 	/* pthread_exit() loads it when it is called first, which a task cannot: the C library would
 	 * abort. */
 	(void)dlopen("libgcc_s.so.1", RTLD_NOW);

@@ -307,7 +307,7 @@ int poolproc_start(struct poolproc *pool, int board_fd, int arena_fd)
 	proto_take_no_descriptors(pool->channel);
 	pool->pid = fork();
 	if (pool->pid == 0)
-		offspring_exec(pool->argv, manager, theirs, SPAWN_OOM_POOL);
+		offspring_exec(pool->argv, manager, theirs, SPAWN_OOM_POOL, pool->runas);
 	if (pool->pid < 0) {
 		r = -errno;
 		goto fail;
@@ -578,6 +578,9 @@ static void poolproc_guess(struct poolproc_end *end)
 	} else if (!end->signo && end->status == SPAWN_SHORT) {
 		end->failed = -EAGAIN;
 		why = "there is too little memory to execute it";
+	} else if (!end->signo && end->status == SPAWN_NO_USER) {
+		end->failed = -EPERM;
+		why = "it cannot become the user that tasks run as";
 	} else if (!end->signo && end->status == SPAWN_NO_EXEC) {
 		end->failed = -ENOEXEC;
 		why = "it, or a library that it needs, cannot be loaded: was the system updated? "

@@ -14,6 +14,7 @@
 #include "daemon/hangup.h"
 #include "daemon/loop.h"
 #include "daemon/pulse.h"
+#include "daemon/runas.h"
 #include "daemon/store.h"
 #include "shm/proto.h"
 
@@ -66,6 +67,7 @@ struct poolproc {
 	struct store *store;
 	const struct poolproc_events *events;
 	char **argv;
+	const struct runas *runas; /* the user that each process becomes; NULL: the manager's */
 	enum poolproc_state state;
 	pid_t pid;
 	int pidfd;     /* or, where there are none, the channel again */

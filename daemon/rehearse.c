@@ -35,6 +35,7 @@
 #include "daemon/manager.h"
 #include "daemon/module.h"
 #include "daemon/rights.h"
+#include "daemon/runas.h"
 
 static int rehearse_modules(const struct options *options, struct modules *modules)
 {
@@ -50,6 +51,23 @@ static int rehearse_modules(const struct options *options, struct modules *modul
 			  options->module_dir, strerror(-r));
 	else
 		rights_look(options, board);
+	return r;
+}
+
+/* The pool cannot read more than this user can. */
+static int rehearse_as_user(const struct options *options)
+{
+	struct options_error text;
+	struct runas runas;
+	int r = runas_choose(options, &runas, &text);
+
+	if (r < 0) {
+		log_error("%s", text.text);
+		return r;
+	}
+	r = runas.drops ? runas_become(&runas) : 0;
+	if (r < 0)
+		log_error("user: cannot become uid %u: %s", runas.uid, strerror(-r));
 	return r;
 }
 
@@ -77,7 +95,7 @@ int rehearse_run(struct options *options, int fd)
 		log_error("%s", text.text);
 		return MANAGER_EXIT_USAGE;
 	}
-	if (rehearse_modules(options, &modules) < 0)
+	if (rehearse_as_user(options) < 0 || rehearse_modules(options, &modules) < 0)
 		return MANAGER_EXIT_USAGE;
 	(void)fprintf(out, "# %016" PRIx64 " %" PRIu32 "\n", modules.version, modules.n_left_out);
 	return fflush(out) == 0 ? MANAGER_EXIT_OK : MANAGER_EXIT_SYSTEM;

@@ -244,12 +244,17 @@ END_TEST
 
 /* ------------------------------------------------------------------------ urgent */
 
-static bool may_be_urgent(void)
+/* as: the user that the process becomes before. */
+static bool may_be_urgent(uid_t as)
 {
+	const struct rlimit limit = { 35, 35 };
 	pid_t pid = fork();
 
-	if (pid == 0)
+	if (pid == 0) {
+		if (as != geteuid() && (setrlimit(RLIMIT_NICE, &limit) < 0 || setuid(as) < 0))
+			_exit(0);
 		_exit(setpriority(PRIO_PROCESS, 0, -15) == 0);
+	}
 	ck_assert_int_gt(pid, 0);
 	return daemon_reap(pid);
 }
@@ -283,16 +288,21 @@ static bool has_nice(pid_t pid, const char *thread, int wanted)
 START_TEST(who_hands_jobs_on_is_urgent_and_workers_are_not)
 {
 	int usual = getpriority(PRIO_PROCESS, 0);
-	int urgent = usual > -15 && may_be_urgent() ? -15 : usual;
+	int urgent = usual > -15 && may_be_urgent(geteuid()) ? -15 : usual;
+	int urgent_pool;
 	pid_t before;
 
-	printf("urgent is a nice value of %d, usual one of %d\n", urgent, usual);
 	start(2);
+	before = daemon_pool(&d);
+	daemon_call_fib(&d);
+	urgent_pool = may_be_urgent((uid_t)daemon_proc_status(before, "Uid")) ? urgent : usual;
+	printf("urgent is a nice value of %d, in the pool of %d, usual one of %d\n", urgent,
+	       urgent_pool, usual);
 	for (int i = 0; i < 2; i++) {
 		DAEMON_AWAIT(has_nice(d.manager, "forkd", urgent));
 		before = daemon_pool(&d);
-		DAEMON_AWAIT(has_nice(before, "forkd-pool", urgent));
-		DAEMON_AWAIT(has_nice(before, "forkd-dispatch", urgent));
+		DAEMON_AWAIT(has_nice(before, "forkd-pool", urgent_pool));
+		DAEMON_AWAIT(has_nice(before, "forkd-dispatch", urgent_pool));
 		DAEMON_AWAIT(has_nice(before, "forkd-worker", usual));
 		/* Its successor is born by an urgent thread. */
 		ck_assert_int_eq(kill(before, SIGKILL), 0);

@@ -112,7 +112,8 @@ static bool is_ready(pid_t pool)
 	return daemon_proc_status(pool, "Threads") == WORKERS + 4 && daemon_proc_state(pool) == 'S';
 }
 
-/* No more addresses than so many for the pool; 0: as many as it likes. */
+/* No more addresses than so many for the pool; 0: as many as it likes. Of another user's pool it
+ * takes CAP_SYS_RESOURCE, which root may lack: so tasks run as root. */
 static void limit_pool(uint64_t more)
 {
 	struct rlimit limit = { .rlim_cur = RLIM_INFINITY, .rlim_max = RLIM_INFINITY };
@@ -157,7 +158,7 @@ START_TEST(a_client_whose_rings_cannot_be_mapped_is_told_and_the_next_one_has_th
 	(void)snprintf(workers, sizeof(workers), "--workers=%u", WORKERS);
 	daemon_prepare(&d);
 	step = daemon_share(sizeof(*step));
-	daemon_start(&d, workers, "--socket-mode=0666", NULL);
+	daemon_start(&d, workers, "--socket-mode=0666", "--user=root", NULL);
 	limit_pool(tenant_segment_size(WORKERS) / 2);
 	pid = daemon_client(newcomer, OTHER_UID);
 	DAEMON_AWAIT(atomic_load(step) == 1 || daemon_proc_state(pid) == 'Z');
@@ -212,7 +213,7 @@ START_TEST(after_a_restart_what_was_accepted_runs_and_who_has_no_rings_is_told)
 
 	(void)snprintf(workers, sizeof(workers), "--workers=%u", WORKERS);
 	daemon_prepare(&d);
-	daemon_start(&d, workers, NULL);
+	daemon_start(&d, workers, "--user=root", NULL);
 	c = daemon_open(&d);
 	running = stop_before_the_next_is_told();
 	limit_pool(c->segment_size + d.watcher->segment_size + tenant_segment_size(WORKERS) / 2);

@@ -218,6 +218,8 @@ static void die_before_the_pool(bool late)
 	pool = daemon_pool(&d);
 	(void)snprintf(marks, sizeof(marks), "%s/marks", d.folder);
 	(void)close(open(marks, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+	/* The pool's user writes to it. */
+	ck_assert_int_eq(chmod(marks, 0666), 0);
 	submitted = daemon_share(sizeof(*submitted));
 	pid = daemon_client(victim, DAEMON_UID);
 	DAEMON_AWAIT(atomic_load(submitted));

@@ -96,6 +96,7 @@ static void daemon_add_all(struct daemon *d, const char *folder)
 void daemon_prepare_bare(struct daemon *d)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	char mine[96];
 
 	memset(d, 0, sizeof(*d));
 	ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
@@ -107,6 +108,10 @@ void daemon_prepare_bare(struct daemon *d)
 	(void)snprintf(d->modules, sizeof(d->modules), "%s/modules", d->folder);
 	(void)snprintf(d->log, sizeof(d->log), "%s/log", d->folder);
 	ck_assert_int_eq(mkdir(d->modules, 0755), 0);
+	/* A pool that runs as another user takes the token of a crash site. */
+	(void)snprintf(mine, sizeof(mine), "%s/mine", d->folder);
+	ck_assert_int_eq(mkdir(mine, 0755), 0);
+	ck_assert_int_eq(chmod(mine, 0777), 0);
 
 	(void)snprintf(address.sun_path, sizeof(address.sun_path), "%s/notify", d->folder);
 	d->notify_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -125,7 +130,7 @@ void daemon_prepare(struct daemon *d)
 
 static void daemon_token(struct daemon *d, char *path, size_t size)
 {
-	(void)snprintf(path, size, "%s/token", d->folder);
+	(void)snprintf(path, size, "%s/mine/token", d->folder);
 }
 
 void daemon_mine(struct daemon *d, const char *site, uint32_t after)
@@ -160,8 +165,9 @@ bool daemon_is_mined(struct daemon *d)
 
 _Noreturn void daemon_exec(struct daemon *d, const char *const *options)
 {
-	char forkd[4096], notify[128], socket[128], modules[128];
-	const char *argv[DAEMON_OPTIONS + 7];
+	char forkd[4096], notify[128], socket[128], modules[128], user[128];
+	const char *argv[DAEMON_OPTIONS + 8];
+	const char *tasks_user = getenv("FORKD_TEST_USER");
 	uint32_t n = 0;
 	int fd = open(d->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 
@@ -170,6 +176,7 @@ _Noreturn void daemon_exec(struct daemon *d, const char *const *options)
 	(void)snprintf(notify, sizeof(notify), "%s/notify", d->folder);
 	(void)snprintf(socket, sizeof(socket), "--socket=%s", d->socket);
 	(void)snprintf(modules, sizeof(modules), "--module-dir=%s", d->modules);
+	(void)snprintf(user, sizeof(user), "--user=%s", tasks_user ? tasks_user : "");
 	argv[n++] = forkd;
 	argv[n++] = socket;
 	argv[n++] = modules;
@@ -178,7 +185,10 @@ _Noreturn void daemon_exec(struct daemon *d, const char *const *options)
 	/* Tests look into its processes. It hides from its own user then, but not from root. */
 	if (geteuid() != 0)
 		argv[n++] = "--confine=off";
-	while (*options && n < DAEMON_OPTIONS + 6)
+	/* The whole suite can be run with it, by root. */
+	if (tasks_user)
+		argv[n++] = user;
+	while (*options && n < DAEMON_OPTIONS + 7)
 		argv[n++] = *options++;
 	argv[n] = NULL;
 	/* But of a stand-in for systemd, which has said so (tests/kept.c). */

@@ -182,6 +182,7 @@ SCENARIOS = \
 	tests/check_renew \
 	tests/check_restart \
 	tests/check_rights \
+	tests/check_runas \
 	tests/check_scenario \
 	tests/check_service \
 	tests/check_session \
