@@ -12,7 +12,8 @@
  *   - wakes a sleeping worker if jobs wait or the starved one has something public: jobs of its
  *     root deque, continuations of its deque, fibers of its inbox;
  *   - loosens the pin (park_loosen()): the kernel may run the starved worker on each CPU of its
- *     group. It is pinned again at the next look of park.c, within PARK_TICK.
+ *     group. It is pinned again at the next look of park.c: within PARK_TICK, or, if all workers
+ *     sleep by then, when one of them wakes up.
  *   A worker that was not starved loses nothing but the time of a move to another CPU.
  *
  * A JOB THAT IS TO END
