@@ -11,7 +11,8 @@
  *   - Notifications are read before the end of their sender is looked at.
  *   - Whoever ends but by exit status 0 is started again at once, with the unit's socket and the
  *     store behind descriptor 2, and the names in one string; the newest of the store comes first.
- *   - Whoever has given no sign of life for the time of the watchdog is killed.
+ *   - A service that is stopped and has given no sign of life for the time of the watchdog is
+ *     killed. One that is not stopped may only wait for a CPU, so it is left alone.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   fdstore_*: the test. Everything else: the one thread of a process that it forks, parent of the
@@ -39,6 +40,9 @@
 
 #include "common/clock.h"
 #include "common/util.h"
+#include "tests/daemon.h"
+
+#define WARDEN_AGAIN_MS 10 /* between two looks whether the service is stopped */
 
 /* The stand-in's own. */
 struct warden {
@@ -314,7 +318,8 @@ static void warden_reap(struct warden *w)
 	}
 }
 
-/* Kills who gives no sign of life. Returns how many ms it may take until the next, -1: for ever. */
+/* Kills a stopped service that gives no sign of life. Returns after how many ms to look again, -1
+ * for never. */
 static int warden_watch(struct warden *w)
 {
 	uint64_t limit = w->unit->watchdog_us * NSEC_PER_USEC, age = clock_ns() - w->sign_ns;
@@ -323,6 +328,8 @@ static int warden_watch(struct warden *w)
 		return -1;
 	if (age < limit)
 		return (int)((limit - age) / NSEC_PER_MSEC) + 1;
+	if (!daemon_is_all(w->store->service, 'T'))
+		return WARDEN_AGAIN_MS;
 	w->store->bites++;
 	w->sign_ns = clock_ns();
 	(void)kill(w->store->service, SIGKILL);
