@@ -40,6 +40,23 @@ static void __attribute__((constructor)) be_the_trial(int argc, char **argv)
 		(void)pause();
 }
 
+static bool is_held; /* the trial, by a tracer */
+
+int __real_kill(pid_t pid, int signo);
+int __wrap_kill(pid_t pid, int signo);
+
+/* A process that is not held has ended when the manager's kill(2) returns: its end comes before the
+ * limit for it, whenever these processes have a CPU. */
+int __wrap_kill(pid_t pid, int signo)
+{
+	int r = __real_kill(pid, signo);
+	siginfo_t info;
+
+	if (signo == SIGKILL && !is_held)
+		(void)waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT);
+	return r;
+}
+
 static void on_done(struct trial *t, struct trial_found *found, const char *why)
 {
 	(void)t;
@@ -91,6 +108,7 @@ static pid_t hold(pid_t pid, int *ret_go)
 	ck_assert_msg(read(ready[0], &byte, 1) == 1, "a child cannot be traced here");
 	(void)close(ready[0]);
 	(void)close(go[0]);
+	is_held = true;
 	*ret_go = go[1];
 	return tracer;
 }
@@ -99,6 +117,7 @@ static void let_go(pid_t tracer, int go)
 {
 	(void)close(go);
 	ck_assert_int_eq(waitpid(tracer, NULL, 0), tracer);
+	is_held = false;
 }
 
 static void on_look(struct loop_source *source, int result)

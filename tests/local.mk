@@ -598,6 +598,8 @@ tests_check_store_LDFLAGS = \
 	-Wl,--wrap=loop_timer \
 	-Wl,--wrap=nanosleep \
 	-Wl,--wrap=sendmsg
+# A trial that is killed has ended then.
+tests_check_trial_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=kill
 
 # It says that a worker cannot be pinned.
 tests_check_park_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=pthread_setaffinity_np
