@@ -320,7 +320,7 @@ static void besiege(enum attack kind, pid_t other)
 START_TEST(garbage_in_every_segment_of_one_uid_does_nothing_to_another)
 {
 	pid_t manager, pool, evil, other = 0;
-	uint64_t seen, spent = UINT64_MAX, stop_ns;
+	uint64_t seen, spent, stop_ns;
 	siginfo_t info;
 	bool root = hostile_setup(&d);
 	int status;
@@ -358,11 +358,9 @@ START_TEST(garbage_in_every_segment_of_one_uid_does_nothing_to_another)
 	atomic_store(&honest->stop, 1);
 	if (root)
 		ck_assert_int_eq(daemon_reap(other), 0);
-	for (int i = 0; i < 20 && spent > SETTLE_NS / 20; i++)
-		spent = pool_time(SETTLE_NS);
+	DAEMON_AWAIT((spent = pool_time(SETTLE_NS)) <= SETTLE_NS / 20);
 	printf("then the pool took %" PRIu64 " us of %" PRIu64 " ms\n", spent / 1000,
 	       SETTLE_NS / NSEC_PER_MSEC);
-	ck_assert_uint_le(spent, SETTLE_NS / 20);
 
 	/* New clients of other uids work, while it is there and when it has been killed. */
 	if (root) {
