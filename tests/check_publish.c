@@ -117,7 +117,7 @@ static void *sleep_on_word(void *argument)
 	struct sleeper *s = argument;
 
 	atomic_store(&s->tid, (uint32_t)gettid());
-	s->result = futex_wait(s->word, atomic_load(s->word), clock_ns() + 5 * NSEC_PER_SEC);
+	s->result = futex_wait(s->word, atomic_load(s->word), clock_ns() + 60 * NSEC_PER_SEC);
 	return NULL;
 }
 
