@@ -24,6 +24,9 @@
  *   I4. A pool that root has started has no capability any more, and can get none; only threads of
  *       a module's constructor keep theirs. If its uid is still root's (runas.h), it can write to
  *       most files all the same.
+ *   I5. With normal, new executable memory is the manager's decision (gate.h): the pool maps the
+ *       code of modules that come while it runs. With strict, and where the kernel or another
+ *       filter does not allow a second process to decide, it is denied.
  *
  * COSTS
  *   Calls that are allowed whatever their arguments are cost nothing: the kernel keeps a bitmap of
@@ -52,6 +55,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -124,6 +128,7 @@ struct confine_row {
 };
 
 #define ALLOW  SECCOMP_RET_ALLOW
+#define GATE   SECCOMP_RET_USER_NOTIF /* DENY where there is no gate: I5 */
 #define DENY   (SECCOMP_RET_ERRNO | EPERM)
 #define ABSENT (SECCOMP_RET_ERRNO | ENOSYS)
 
@@ -144,7 +149,7 @@ struct confine_row {
 
 static const struct confine_row confine_rows[] = {
 	/* Memory. What shall be executable is mapped before. */
-	{ SYS_mmap, DENY, IF_ANY_BIT(2, PROT_EXEC) },
+	{ SYS_mmap, GATE, IF_ANY_BIT(2, PROT_EXEC) },
 	{ SYS_mmap, ALLOW },
 	{ SYS_mprotect, DENY, IF_ANY_BIT(2, PROT_EXEC) },
 	{ SYS_mprotect, ALLOW },
@@ -412,26 +417,29 @@ static void confine_return(struct confine_program *p, uint32_t verdict)
 }
 
 /* Before and after it the number of the call is what was loaded last. */
-static void confine_add(struct confine_program *p, const struct confine_row *row)
+static void confine_add(struct confine_program *p, const struct confine_row *row, bool has_gate)
 {
 	const uint32_t lower = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? 4 : 0;
+	uint32_t verdict = row->verdict == GATE && !has_gate ? DENY : row->verdict;
 
 	if (row->call == CONFINE_NO_CALL)
 		return;
 	if (row->condition == CONFINE_ALWAYS) {
 		confine_unless(p, BPF_JEQ, row->call, 1);
-		confine_return(p, row->verdict);
+		confine_return(p, verdict);
 		return;
 	}
 	confine_unless(p, BPF_JEQ, row->call, 4);
 	confine_load(p, (uint32_t)offsetof(struct seccomp_data, args) + row->argument * 8 + lower);
 	confine_unless_fits(p, row);
-	confine_return(p, row->verdict);
+	confine_return(p, verdict);
 	confine_load(p, offsetof(struct seccomp_data, nr));
 }
 
-static int confine_calls(bool strict)
+/* Returns 0, the gate's descriptor (which is more), or a negative errno. */
+static int confine_calls(bool strict, bool has_gate)
 {
+	unsigned int flags = SECCOMP_FILTER_FLAG_TSYNC | SECCOMP_FILTER_FLAG_SPEC_ALLOW;
 	struct confine_program p = { .n = 0 };
 	struct sock_fprog program;
 	long r;
@@ -447,12 +455,15 @@ static int confine_calls(bool strict)
 	confine_return(&p, DENY);
 #endif
 	for (uint32_t i = 0; i < ARRAY_SIZE(confine_rows); i++)
-		confine_add(&p, &confine_rows[i]);
+		confine_add(&p, &confine_rows[i], has_gate);
 	confine_return(&p, strict ? DENY : ALLOW);
 	program = (struct sock_fprog){ .len = p.n, .filter = p.code };
+	if (has_gate)
+		flags |= SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_TSYNC_ESRCH;
 	/* All tasks are in one address space: slow loads would keep no tenant from another. */
-	r = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
-		    SECCOMP_FILTER_FLAG_TSYNC | SECCOMP_FILTER_FLAG_SPEC_ALLOW, &program);
+	r = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program);
+	if (has_gate)
+		return r < 0 ? -errno : (int)r;
 	if (r > 0)
 		return -EBUSY; /* a thread that has a filter of its own */
 	return r < 0 ? -errno : 0;
@@ -460,9 +471,10 @@ static int confine_calls(bool strict)
 
 #else
 
-static int confine_calls(bool strict)
+static int confine_calls(bool strict, bool has_gate)
 {
 	(void)strict;
+	(void)has_gate;
 	return -ENOSYS;
 }
 
@@ -513,10 +525,13 @@ int confine_thread(uint32_t mode)
 	return mode == OPTIONS_CONFINE_OFF ? 0 : confine_capabilities();
 }
 
-int confine_pool(uint32_t mode)
+int confine_pool(uint32_t mode, int *ret_gate)
 {
+	bool strict = mode == OPTIONS_CONFINE_STRICT;
 	int r;
 
+	if (ret_gate)
+		*ret_gate = -1;
 	if (mode == OPTIONS_CONFINE_OFF)
 		return 0;
 #ifdef FK_SANITIZE
@@ -533,5 +548,15 @@ int confine_pool(uint32_t mode)
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1UL, 0UL, 0UL, 0UL) < 0)
 		return -errno;
 	(void)prctl(PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN, 0UL, 0UL, 0UL);
-	return confine_calls(mode == OPTIONS_CONFINE_STRICT);
+	if (ret_gate && !strict) {
+		r = confine_calls(false, true);
+		if (r >= 0) {
+			*ret_gate = r;
+			return 0;
+		}
+		log_notice("no module can be loaded while jobs run: the kernel has no "
+			   "SECCOMP_RET_USER_NOTIF for the pool: %s",
+			   strerror(-r));
+	}
+	return confine_calls(strict, false);
 }

@@ -25,9 +25,11 @@ int confine_bound(void);
  * Takes from this process, all of its threads and all that it starts what no task needs:
  * capabilities, new executable memory, and the system calls of the table in confine.c. There is no
  * way back. mode: OPTIONS_CONFINE_*; OFF does nothing.
+ * ret_gate: NULL, or where the descriptor goes by which another process decides about new
+ * executable memory (gate.h), -1 if it is always denied.
  * Returns 0 or a negative errno: the kernel cannot do it, and some of it may be done.
  */
-int confine_pool(uint32_t mode);
+int confine_pool(uint32_t mode, int *ret_gate);
 
 /* The calling thread, which is made before that, is to have no capability either. Returns 0 or a
  * negative errno. */

@@ -15,6 +15,8 @@ libmanager_la_SOURCES = \
 	daemon/cgroup.h \
 	daemon/fronts.c \
 	daemon/fronts.h \
+	daemon/gate.c \
+	daemon/gate.h \
 	daemon/greet.c \
 	daemon/greet.h \
 	daemon/hangup.c \

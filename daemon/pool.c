@@ -310,7 +310,9 @@ static int pool_fail(struct pool *pool, const char *what, int r)
  * after saying why. */
 static int pool_prepare(struct pool *pool, const int *fds)
 {
+	const struct proto_pool sends_gate = { .head = { PROTO_MAGIC, PROTO_POOL_GATE } };
 	const struct options *options = pool->options;
+	_cleanup_close_ int gate = -1;
 	struct topology *topology;
 	char error[256] = "";
 	int r = layout_map(pool, fds[0], fds[1]);
@@ -355,10 +357,17 @@ static int pool_prepare(struct pool *pool, const int *fds)
 	/* pthread_exit() loads it when it is called first, which a task cannot: the C library would
 	 * abort. */
 	(void)dlopen("libgcc_s.so.1", RTLD_NOW);
-	r = confine_pool(options->confine);
+	r = confine_pool(options->confine, &gate);
 	if (r < 0)
 		return pool_fail(pool, "tasks cannot be confined here (confine = off runs without)",
 				 r);
+	/* The channel is empty, so it has room. */
+	if (gate >= 0)
+		r = proto_send(pool->channel.fd, &sends_gate, sizeof(sends_gate), &gate, 1);
+	if (r < 0)
+		log_warning("no module can be loaded while jobs run: the manager cannot get the "
+			    "gate: %s",
+			    strerror(-r));
 	return 0;
 }
 

@@ -14,7 +14,8 @@
  *       without what belongs to the service manager.
  *   I2. Messages arrive in the order of poolproc_send(), or the pool dies. None blocks the manager:
  *       what the pool does not read waits here. Nor does closing the channel: of what a task has
- *       put into it by itself no descriptor is received (proto.c, I3), or closed (hangup.c).
+ *       put into it by itself no descriptor is received (proto.c, I3), or closed (hangup.c). Only
+ *       before PROTO_POOL_READY, when no task has run, one descriptor is received: the gate.
  *   I3. died() is called once for each start that worked, after everything that the pool had sent
  *       was read and its process was reaped. The process of an abandoned pool is reaped later (I7).
  *       If there is no memory to read with, the rest is dropped POOLPROC_DEATH_NS after the kill.
@@ -148,6 +149,7 @@ int poolproc_init(struct poolproc *pool, struct hangups *hangups, struct store *
 		.store = store,
 		.events = events,
 		.pidfd = -1,
+		.gate = { .fd = -1 },
 		.channel = -1,
 		.spares = { -1, -1, -1 },
 		.process = { .call = poolproc_on_process },
@@ -199,6 +201,7 @@ static void poolproc_close(struct poolproc *pool, bool abandons)
 	if (!abandons)
 		store_remove(pool->store, STORE_POOL);
 	pulse_end(&pool->pulse);
+	gate_end(&pool->gate);
 	pool->channel = hangup(pool->hangups, pool->channel);
 	pool->pidfd = safe_close(pool->pidfd);
 	poolproc_hold_spares(pool, ARRAY_SIZE(pool->spares));
@@ -304,7 +307,6 @@ int poolproc_start(struct poolproc *pool, int board_fd, int arena_fd)
 	}
 	pool->channel = pair[0];
 	theirs = pair[1];
-	proto_take_no_descriptors(pool->channel);
 	pool->pid = fork();
 	if (pool->pid == 0)
 		offspring_exec(pool->argv, manager, theirs, SPAWN_OOM_POOL, pool->runas);
@@ -480,6 +482,7 @@ static bool poolproc_take(struct poolproc *pool, struct proto_pool *message)
 		/* The limit is the time until its end now. */
 		if (pool->killed)
 			return true;
+		proto_take_no_descriptors(pool->channel);
 		pool->state = POOLPROC_READY;
 		pool->modules = message->task_hash;
 		pool->n_left_out = message->n_jobs;
@@ -491,6 +494,8 @@ static bool poolproc_take(struct poolproc *pool, struct proto_pool *message)
 		pool->events->attached(pool, message->client, message->client_generation,
 				       message->text);
 		return true;
+	case PROTO_POOL_GATE:
+		return pool->state == POOLPROC_STARTING;
 	case PROTO_POOL_RELEASED:
 		pool->events->released(pool, message->client, message->client_generation);
 		return true;
@@ -518,13 +523,30 @@ static bool poolproc_take(struct poolproc *pool, struct proto_pool *message)
 	}
 }
 
+/* As proto_recv_plain(). A pool that is not ready has run no task of anybody: its gate is received
+ * (gate.h, I2). */
+static int poolproc_recv(struct poolproc *pool, union proto_message *message)
+{
+	int fds[PROTO_MAX_FDS], r;
+	uint32_t n = 0;
+
+	if (pool->state != POOLPROC_STARTING)
+		return proto_recv_plain(pool->channel, message, MSG_DONTWAIT);
+	r = proto_recv_short(pool->channel, message, fds, &n, MSG_DONTWAIT);
+	if (r > 0 && message->head.type == PROTO_POOL_GATE && n == 1 && pool->gate.fd < 0)
+		gate_begin(&pool->gate, pool->loop, fds[--n], pool->pid);
+	while (n)
+		(void)close(fds[--n]);
+	return r;
+}
+
 /* Reads what is there, max messages at most. Returns 0 if there may be more, or what
  * proto_is_later() knows; -EPIPE if the channel has ended, or has what may not come. */
 static int poolproc_read(struct poolproc *pool, uint32_t max)
 {
 	while (max--) {
 		union proto_message message;
-		int r = proto_recv_plain(pool->channel, &message, MSG_DONTWAIT);
+		int r = poolproc_recv(pool, &message);
 
 		if (proto_is_later(r))
 			return r;

@@ -11,6 +11,7 @@
 
 #include "common/log.h"
 #include "common/options.h"
+#include "daemon/gate.h"
 #include "daemon/hangup.h"
 #include "daemon/loop.h"
 #include "daemon/pulse.h"
@@ -94,6 +95,7 @@ struct poolproc {
 	struct loop_source outgoing;
 	struct loop_source limit;
 	struct store_put stored;
+	struct gate gate;
 	struct pulse pulse;
 	struct poolproc_message *first; /* waiting to be sent */
 	struct poolproc_message **last;

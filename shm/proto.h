@@ -76,6 +76,7 @@
 #define PROTO_POOL_PONG		   38u /* the same number: all before that PING is in force */
 #define PROTO_POOL_ASK_CPUS	   39u /* PROTO_POOL_CPUS is the answer; once a second at most */
 #define PROTO_POOL_TRACED	   40u /* workers write what they do, or text says why not */
+#define PROTO_POOL_GATE		   45u /* with it: daemon/gate.h; before PROTO_POOL_READY */
 
 struct proto_head {
 	uint32_t magic;

@@ -319,7 +319,8 @@ static void log_by(const int fds[2])
 
 	ck_assert_int_ge(pid, 0);
 	if (pid == 0) {
-		if (dup2(fds[1], STDERR_FILENO) < 0 || confine_pool(OPTIONS_CONFINE_STRICT) < 0)
+		if (dup2(fds[1], STDERR_FILENO) < 0 ||
+		    confine_pool(OPTIONS_CONFINE_STRICT, NULL) < 0)
 			_exit(1);
 		log_warning("a line of %d", 4711);
 		_exit(0);

@@ -541,7 +541,8 @@ START_TEST(a_kernel_that_is_short_of_something_is_asked_now_and_then)
 }
 END_TEST
 
-/* In the place of proto_recv_plain(): there is no memory to receive anything with, so often. */
+/* In the place of proto_recv_plain() and proto_recv_short(): no memory to receive anything with, as
+ * many times. */
 static uint32_t deaf, naps, looks;
 
 int __real_proto_recv_plain(int fd, union proto_message *ret_message, int flags);
@@ -550,6 +551,18 @@ int __wrap_proto_recv_plain(int fd, union proto_message *ret_message, int flags)
 int __wrap_proto_recv_plain(int fd, union proto_message *ret_message, int flags)
 {
 	return deaf && deaf-- ? -ENOMEM : __real_proto_recv_plain(fd, ret_message, flags);
+}
+
+int __real_proto_recv_short(int fd, union proto_message *ret_message, int *ret_fds,
+			    uint32_t *ret_n_fds, int flags);
+int __wrap_proto_recv_short(int fd, union proto_message *ret_message, int *ret_fds,
+			    uint32_t *ret_n_fds, int flags);
+
+int __wrap_proto_recv_short(int fd, union proto_message *ret_message, int *ret_fds,
+			    uint32_t *ret_n_fds, int flags)
+{
+	return deaf && deaf-- ? -ENOMEM
+			      : __real_proto_recv_short(fd, ret_message, ret_fds, ret_n_fds, flags);
 }
 
 int __real_nanosleep(const struct timespec *request, struct timespec *remaining);

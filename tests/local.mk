@@ -586,6 +586,7 @@ tests_check_poolproc_LDFLAGS = \
 	-Wl,--wrap=nanosleep \
 	-Wl,--wrap=open_memstream \
 	-Wl,--wrap=proto_recv_plain \
+	-Wl,--wrap=proto_recv_short \
 	-Wl,--wrap=proto_send \
 	-Wl,--wrap=waitid
 tests_check_session_line_LDFLAGS = \
