@@ -33,9 +33,12 @@ int submit_check_task(const struct fk_client *client, const fk_task *task)
 {
 	const struct board_task *entry = &client->board->tasks[task->index];
 
-	/* Relaxed: it may go at any time after this; the pool looks at the hash again. */
+	/* ORDER board/tasks [B1]: acquire, what is not gone is callable. Pairs with
+	 * module_write_entry(). It may go at any time after this; the pool looks at the hash. */
+	uint32_t flags = atomic_load_explicit(&entry->flags, memory_order_acquire);
+
 	if (atomic_load_explicit(&entry->hash, memory_order_relaxed) != task->hash ||
-	    atomic_load_explicit(&entry->flags, memory_order_relaxed) & TASK_GONE)
+	    flags & TASK_GONE)
 		return -ENOENT;
 	return 0;
 }

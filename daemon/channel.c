@@ -12,6 +12,7 @@
 #include "common/cleanup.h"
 #include "common/crash.h"
 #include "common/log.h"
+#include "daemon/fault.h"
 #include "daemon/pool.h"
 #include "daemon/root.h"
 #include "daemon/trace.h"
@@ -223,6 +224,18 @@ static void channel_on_rule(struct pool *pool, struct proto_pool *m)
 		log_error("rule %u of tasks, \"%.100s\", is none", m->n_jobs, m->text);
 }
 
+/* The files are there, and nobody can call their tasks before PROTO_POOL_ENTER (module.c, J2). */
+static void channel_on_load(struct pool *pool, const struct proto_pool *m)
+{
+	struct proto_pool answer = { .head = { PROTO_MAGIC, PROTO_POOL_LOADED } };
+
+	answer.error = modules_join(&pool->modules, pool->board, pool->options->module_dir,
+				    m->task_hash, answer.text, sizeof(answer.text));
+	if (answer.error == 0)
+		fault_know_objects(pool);
+	channel_tell(pool, &answer);
+}
+
 static void channel_on_trace(struct pool *pool, int fd)
 {
 	int r = trace_begin(pool, fd);
@@ -292,6 +305,13 @@ static void channel_dispatch(struct pool *pool, struct proto_pool *m, int *fd)
 		break;
 	case PROTO_POOL_TENANT_GONE:
 		vacate_tenant(pool, m->tenant);
+		break;
+	case PROTO_POOL_LOAD:
+		channel_on_load(pool, m);
+		break;
+	case PROTO_POOL_ENTER:
+		FK_CRASH(module_joined);
+		modules_enter(&pool->modules, pool->board);
 		break;
 	case PROTO_POOL_TRACE:
 		channel_on_trace(pool, *fd);

@@ -40,7 +40,7 @@ struct fault_piece {
 
 /* Of forkd, the C library, the loader, the vDSO and modules: they stay mapped. */
 static struct fault_piece fault_pieces[FAULT_PIECES];
-static uint32_t fault_n_pieces;
+static _Atomic uint32_t fault_n_pieces;
 static uintptr_t fault_page; /* bytes */
 
 /* A thread of the pool. */
@@ -229,8 +229,12 @@ static bool fault_is_whole(const struct pool *pool)
 	bool whole = fault_is_mapped(pool, sizeof(*pool)) &&
 		     fault_is_mapped(pool->arena, pool->arena_size) &&
 		     fault_is_mapped(pool->board, pool->board_size);
+	uint32_t n;
 
-	for (uint32_t i = 0; i < fault_n_pieces && whole; i++)
+	/* ORDER fault/pieces [F1]: acquire, the pieces are complete. Pairs with
+	 * fault_add_piece(). */
+	n = atomic_load_explicit(&fault_n_pieces, memory_order_acquire);
+	for (uint32_t i = 0; i < n && whole; i++)
 		whole = fault_is_mapped(fault_pieces[i].base, fault_pieces[i].size);
 	/* One that is being unmapped for its client's end is not there any more (registry.c). */
 	for (uint32_t i = 0; i < pool->max_clients && whole; i++) {
@@ -279,6 +283,23 @@ static const void *fault_start_of(const struct dl_phdr_info *info)
 	return NULL;
 }
 
+/* Handlers read the pieces while a module is loaded (module.c, JOINING). */
+static void fault_add_piece(const void *base, size_t size)
+{
+	/* Relaxed: one thread adds. */
+	uint32_t n = atomic_load_explicit(&fault_n_pieces, memory_order_relaxed);
+
+	for (uint32_t i = 0; i < n; i++)
+		if (fault_pieces[i].base == base)
+			return;
+	if (n == FAULT_PIECES)
+		return;
+	fault_pieces[n] = (struct fault_piece){ base, size };
+	/* ORDER fault/pieces [F1]: release, the piece is complete before it is counted. Pairs with
+	 * fault_is_whole(). */
+	atomic_store_explicit(&fault_n_pieces, n + 1, memory_order_release);
+}
+
 static int fault_add_object(struct dl_phdr_info *info, size_t size, void *modules)
 {
 	const char *slash = strrchr(info->dlpi_name, '/');
@@ -288,13 +309,12 @@ static int fault_add_object(struct dl_phdr_info *info, size_t size, void *module
 	symbols_add(fault_start_of(info), *name ? name : SYMBOLS_OWN, -1);
 	if (!fault_stays(info, modules))
 		return 0;
-	for (uint32_t i = 0; i < info->dlpi_phnum && fault_n_pieces < FAULT_PIECES; i++) {
+	for (uint32_t i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *part = &info->dlpi_phdr[i];
 
 		if (part->p_type == PT_LOAD)
-			fault_pieces[fault_n_pieces++] = (struct fault_piece){
-				(const void *)(info->dlpi_addr + part->p_vaddr), part->p_memsz
-			};
+			fault_add_piece((const void *)(info->dlpi_addr + part->p_vaddr),
+					part->p_memsz);
 	}
 	return 0;
 }
@@ -620,11 +640,16 @@ static int fault_begin_watch(struct pool *pool)
 	return r;
 }
 
+void fault_know_objects(struct pool *pool)
+{
+	(void)dl_iterate_phdr(fault_add_object, &pool->modules);
+}
+
 int fault_begin(struct pool *pool)
 {
 	fault_pool = pool;
 	fault_page = (uintptr_t)sysconf(_SC_PAGESIZE);
-	(void)dl_iterate_phdr(fault_add_object, &pool->modules);
+	fault_know_objects(pool);
 	fault_catch_signals();
 	on_exit(fault_on_exit, NULL);
 	at_quick_exit(fault_on_quick_exit);

@@ -52,6 +52,9 @@ struct worker;
  * manager's process gets as well: on this thread and those that it starts. Returns 0, or a negative
  * errno: there is no thread for it. */
 int fault_begin(struct pool *pool);
+
+/* The pool has loaded more modules: handlers know them from now on. The channel's thread. */
+void fault_know_objects(struct pool *pool);
 /* Whatever comes now is nobody's. */
 void fault_end(void);
 

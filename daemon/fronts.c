@@ -88,7 +88,23 @@ static void fronts_write_fixed(struct fronts *f)
 	atomic_store_explicit(&f->board->n_tasks, f->n_tasks, memory_order_relaxed);
 }
 
-/* Relaxed: as above. */
+/* Relaxed, all: as above. */
+static bool fronts_tasks_are_spoilt(const struct fronts *f)
+{
+	uint32_t n = atomic_load_explicit(&f->board->n_tasks, memory_order_relaxed);
+
+	if (f->tasks && !f->expects)
+		return n != f->n_tasks ||
+		       memcmp(f->board->tasks, f->tasks, n * sizeof(*f->tasks)) != 0;
+	if (f->tasks && (n < f->n_tasks || n > LIMIT_TASKS))
+		return true;
+	for (uint32_t i = 0; f->tasks && i < f->n_tasks; i++)
+		if (!(atomic_load_explicit(&f->tasks[i].flags, memory_order_relaxed) & TASK_GONE) &&
+		    memcmp(&f->board->tasks[i], &f->tasks[i], sizeof(f->tasks[i])) != 0)
+			return true;
+	return false;
+}
+
 static bool fronts_is_spoilt(const struct fronts *f)
 {
 	const struct board_manager *b = &f->board->manager;
@@ -97,10 +113,7 @@ static bool fronts_is_spoilt(const struct fronts *f)
 	       atomic_load_explicit(&b->state, memory_order_relaxed) != f->state ||
 	       b->pid != (uint32_t)getpid() || b->n_workers != f->n_workers ||
 	       b->max_jobs != f->options->max_jobs || b->max_clients != f->options->max_clients ||
-	       b->heap_max != f->options->heap_max ||
-	       (f->tasks &&
-		(atomic_load_explicit(&f->board->n_tasks, memory_order_relaxed) != f->n_tasks ||
-		 memcmp(f->board->tasks, f->tasks, f->n_tasks * sizeof(*f->tasks)) != 0));
+	       b->heap_max != f->options->heap_max || fronts_tasks_are_spoilt(f);
 }
 
 bool fronts_restore(struct fronts *f)
@@ -112,13 +125,19 @@ bool fronts_restore(struct fronts *f)
 	return spoilt;
 }
 
+void fronts_expect_tasks(struct fronts *f)
+{
+	f->expects = true;
+}
+
 void fronts_keep_tasks(struct fronts *f)
 {
-	/* Relaxed: the pool has said READY after it. */
+	/* Relaxed: the pool has sent READY after it, or the answer to what followed ENTER. */
 	uint32_t n =
 		min(atomic_load_explicit(&f->board->n_tasks, memory_order_relaxed), LIMIT_TASKS);
 
 	free(f->tasks);
+	f->expects = false;
 	f->n_tasks = n;
 	f->tasks = malloc(max(n, 1u) * sizeof(*f->tasks));
 	if (f->tasks)

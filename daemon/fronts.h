@@ -26,6 +26,7 @@ struct fronts {
 	struct segment arena_head;
 	/* the task table as it was when the last pool was ready; NULL before the first */
 	struct board_task *tasks;
+	bool expects; /* the pool may enter more of them */
 	uint32_t n_tasks;
 	/* what the board says of the manager and its pool */
 	uint64_t started_ns;
@@ -60,8 +61,12 @@ void fronts_fini(struct fronts *fronts);
 /* Writes all of it anew, but for what session_show_counts() shows. No pool may be alive. */
 void fronts_write(struct fronts *fronts);
 
-/* A pool is ready: its task table is kept. */
+/* A pool is ready, or has entered all tasks that were expected: its task table is kept. */
 void fronts_keep_tasks(struct fronts *fronts);
+
+/* The pool is about to enter more tasks: until fronts_keep_tasks() entries of tasks that are gone
+ * may change, and others may follow. */
+void fronts_expect_tasks(struct fronts *fronts);
 
 /* Compares what clients that connect rely on with what is kept here, while a pool is alive. Returns
  * true if a task has written over it: it is restored then. */

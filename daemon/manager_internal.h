@@ -26,6 +26,7 @@
 enum reload_state {
 	RELOAD_IDLE,
 	RELOAD_TRYING,	 /* a trial runs */
+	RELOAD_LOADING,	 /* the pool loads new modules while it runs */
 	RELOAD_RENEWING, /* the pool is to end for the next one */
 	RELOAD_TELLING,	 /* the pool has not heard all of it yet */
 };
@@ -122,6 +123,8 @@ void manager_reload_ready(struct manager *m);
 void manager_reload_heard(struct manager *m);
 /* The pool has ended, and nobody was told yet. */
 void manager_reload_died(struct manager *m);
+/* The pool has loaded what it was to load, or error and text say why not. */
+void manager_reload_loaded(struct manager *m, int error, const char *text);
 /* A connection that waited for a reload has ended. */
 void manager_reload_left(struct manager *m);
 /* RENEWING: the time for running jobs is over. */

@@ -215,6 +215,11 @@ static void manager_on_traced(struct poolproc *pool, const char *text)
 			    "the pool says that it traces, which it was not asked for");
 }
 
+static void manager_on_loaded(struct poolproc *pool, int error, const char *text)
+{
+	manager_reload_loaded(container_of(pool, struct manager, pool), error, text);
+}
+
 static void manager_pool_failed(struct manager *m, const struct poolproc_end *end)
 {
 	if (end->failed_text[0])
@@ -329,5 +334,6 @@ const struct poolproc_events manager_pool_events = {
 	.asks_cpus = manager_on_asks_cpus,
 	.heard = manager_on_heard,
 	.traced = manager_on_traced,
+	.loaded = manager_on_loaded,
 	.died = manager_on_died,
 };

@@ -4,13 +4,15 @@
  *
  * WHAT IT IS
  *   SIGHUP, or forkctl reload. First all of it is tried by a process of its own (trial.c). Then
- *   options that can change at run time do, in the manager and in the pool that runs. Modules
- *   cannot: the pool has given up opening files and mapping code (confine.c), frames and stacks
- *   refer to code that would be unmapped, and a module's mistake at its start would be that of the
- *   running pool. So if modules have changed there is another pool, by the rules of a planned end
- *   (halt.h): jobs that run end first, queued jobs wait, and no client loses its connection. If
- *   jobs still run after the time that was asked for, the old pool resumes, and nothing has
- *   changed; only if the reload was asked for with force are they ended.
+ *   options that can change at run time do, in the manager and in the pool that runs. If files of
+ *   modules have come and none has changed or gone, the pool that runs loads them (module.c,
+ *   JOINING): no job ends or waits for that. There is no way to do so if a module has changed or is
+ *   gone, because frames and stacks refer to its code; if a new one has constructors or brings a
+ *   library, because they may need what the pool has given up (confine.c); with confine = strict,
+ *   because the pool opens no files; or if the pool says so. Then there is another pool, by the
+ *   rules of a planned end (halt.h): jobs that run end first, queued jobs wait, and no client loses
+ *   its connection. If jobs still run after the time that was asked for, the old pool resumes, and
+ *   nothing has changed; only if the reload was asked for with force are they ended.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   manager_end.c and session.c, which are asked for it, manager_pool.c, and the trial; on the
@@ -18,12 +20,14 @@
  *
  *	        asked, and the pool is ready                  other modules
  *	IDLE ------------------------------> TRYING ------------------------------> RENEWING
- *	 ^ ^                                   |  |                                  |    |
- *	 | +--- wrong: nothing changes --------+  +-- the same modules               |    |
- *	 |                                        v                                  |    |
- *	 +-- the pool has heard, or has ended -- TELLING <-- the next pool is ready -+    |
- *	                                          ^                                       |
- *	                                          +--- jobs still run: the pool resumes --+
+ *	 ^ ^                                   |  |                                 ^ |    |
+ *	 | +--- wrong: nothing changes --------+  +--- more modules --> LOADING ----+ |    |
+ *	 |                                        |                      |  it cannot |    |
+ *	 |                                        +-- the same modules   | loaded     |    |
+ *	 |                                        v                      |            |    |
+ *	 +-- the pool has heard, or has ended -- TELLING <---------------+            |    |
+ *	                                          ^ ^------ the next pool is ready ---+    |
+ *	                                          +--- jobs still run: the pool resumes ---+
  *
  * INVARIANTS
  *   I1. A reload takes everything or nothing. Nothing changes unless files and command line are
@@ -52,6 +56,11 @@
  *       new ones, or has ended, and the next one is told before it has any job.
  *   I6. The pool ends or resumes, and not both (halt.h, I3): if it has ended before it read
  *       PROTO_POOL_RESUME, the reload has succeeded.
+ *   I7. A task of a module that the pool has loaded while it runs cannot be called before rules,
+ *       quarantines and limits hold for it: they are sent after PROTO_POOL_LOADED and before
+ *       PROTO_POOL_ENTER, and the pool acts on messages in their order (module.c, J2). If the pool
+ *       dies before it has sent PROTO_POOL_LOADED, the reload begins again with the next one (I3);
+ *       if it dies later, the next one has loaded the same files.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   The trial: nothing changes. The pool: while it is to end, it has crashed as at any other time,
@@ -138,12 +147,14 @@ void manager_reload_heard(struct manager *m)
 
 	if (r->state != RELOAD_TELLING || r->heard > m->pool.heard)
 		return;
+	if (m->fronts.expects)
+		fronts_keep_tasks(&m->fronts);
 	r->resuming = false;
 	reload_over(m, r->code, r->text);
 }
 
-/* The pool makes room for one with other modules. */
-static void reload_renew(struct manager *m)
+/* The pool makes room for one with other modules. why: it cannot load them. */
+static void reload_renew(struct manager *m, const char *why)
 {
 	const struct proto_pool halt = { .head = { PROTO_MAGIC, PROTO_POOL_HALT } };
 	struct reload *r = &m->reload;
@@ -159,8 +170,9 @@ static void reload_renew(struct manager *m)
 		reload_over(m, err, strerror(-err));
 		return;
 	}
-	log_notice("reload: other modules: there is to be another pool, running jobs have %.6g s",
-		   (double)r->terms.limit_ns / (double)NSEC_PER_SEC);
+	log_notice("reload: other modules: there is to be another pool, running jobs have %.6g s, "
+		   "because %s",
+		   (double)r->terms.limit_ns / (double)NSEC_PER_SEC, why);
 	r->state = RELOAD_RENEWING;
 	r->killed = r->late = false;
 	r->n_ended = 0;
@@ -248,8 +260,35 @@ static bool reload_is_other(const struct manager *m, const struct trial_found *f
 	return found->modules != m->pool.modules || found->n_left_out < m->pool.n_left_out;
 }
 
-/* Takes the options that the trial has found. Returns 0 or -ENOMEM, and no option has changed. */
-static int reload_apply(struct manager *m, bool others)
+/* Why the pool that runs cannot load what the trial has found; NULL if nothing is known. */
+static const char *reload_obstacle(const struct manager *m, const struct trial_found *found)
+{
+	if (m->options->confine == OPTIONS_CONFINE_STRICT)
+		return "with confine = strict it opens no files";
+	if (found->n_left_out < m->pool.n_left_out)
+		return "a module that was left out can be loaded now";
+	if (found->modules - m->pool.modules != found->joinable - m->pool.joinable)
+		return "a module has changed or is gone, or a new one has constructors or brings a "
+		       "library";
+	return NULL;
+}
+
+/* The pool loads the new modules while jobs run. */
+static void reload_load(struct manager *m, uint64_t version)
+{
+	const struct proto_pool load = {
+		.head = { PROTO_MAGIC, PROTO_POOL_LOAD },
+		.task_hash = version,
+	};
+
+	m->reload.state = RELOAD_LOADING;
+	gate_set_open(&m->pool.gate, true);
+	poolproc_send(&m->pool, &load, -1);
+}
+
+/* Takes the options that the trial has found. modules: what has become of these, for r->text.
+ * Returns 0 or -ENOMEM, and no option has changed. */
+static int reload_apply(struct manager *m, const char *modules)
 {
 	struct settings_names changed, restart;
 	struct reload *r = &m->reload;
@@ -268,8 +307,7 @@ static int reload_apply(struct manager *m, bool others)
 		(void)snprintf(ended, sizeof(ended), "%" PRIu32 " running jobs were ended; ",
 			       r->n_ended);
 	/* Names last: if there is no room for all, it is names that are cut. */
-	(void)snprintf(r->text, sizeof(r->text), "%s%s%s%s%s",
-		       others ? "another pool has other modules; " : "", ended,
+	(void)snprintf(r->text, sizeof(r->text), "%s%s%s%s%s", modules, ended,
 		       restart.text[0] && err == 0 ? "some options need a restart; " : "",
 		       err < 0		 ? "no option has changed: out of memory"
 		       : changed.text[0] ? "changed: "
@@ -278,6 +316,15 @@ static int reload_apply(struct manager *m, bool others)
 	if (err == 0 && changed.text[0])
 		reload_take(m);
 	return err;
+}
+
+/* There is no pool that could take what was found: when there is one, all begins again (I3). */
+static void reload_again(struct reload *r)
+{
+	reload_forget(r);
+	r->state = RELOAD_IDLE;
+	r->begun--;
+	r->unasked_next |= r->unasked;
 }
 
 static void reload_on_trial(struct trial *trial, struct trial_found *found, const char *why)
@@ -292,34 +339,63 @@ static void reload_on_trial(struct trial *trial, struct trial_found *found, cons
 	r->found = *found;
 	r->is_found = true;
 	r->n_ended = 0;
-	if (m->pool.state != POOLPROC_READY) { /* I3 */
-		reload_forget(r);
-		r->state = RELOAD_IDLE;
-		r->begun--;
-		r->unasked_next |= r->unasked;
+	if (m->pool.state != POOLPROC_READY) {
+		reload_again(r);
 	} else if (found->modules != m->pool.modules && found->n_left_out) {
 		reload_over(m, -ENOEXEC,
 			    "not all modules can be loaded: forkd's log has which, and why");
 	} else if (reload_is_other(m, found)) {
-		reload_renew(m);
-	} else if (reload_apply(m, false) < 0) {
+		const char *obstacle = reload_obstacle(m, found);
+
+		if (obstacle)
+			reload_renew(m, obstacle);
+		else
+			reload_load(m, found->modules);
+	} else if (reload_apply(m, "") < 0) {
 		reload_over(m, -ENOMEM, "out of memory");
 	} else {
 		reload_tell(m, 0);
 	}
 }
 
+void manager_reload_loaded(struct manager *m, int error, const char *text)
+{
+	const struct proto_pool enter = { .head = { PROTO_MAGIC, PROTO_POOL_ENTER } };
+	struct reload *r = &m->reload;
+	int code;
+
+	/* A task may have said it. */
+	if (r->state != RELOAD_LOADING)
+		return;
+	gate_set_open(&m->pool.gate, false);
+	if (error) {
+		reload_renew(m, text);
+		return;
+	}
+	m->pool.modules = r->found.modules;
+	m->pool.joinable = r->found.joinable;
+	code = reload_apply(m, "modules were loaded into the running pool; ");
+	/* I7. */
+	session_judge_all(&m->sessions);
+	quarantine_tell_pool(&m->quarantine);
+	fronts_expect_tasks(&m->fronts);
+	poolproc_send(&m->pool, &enter, -1);
+	reload_tell(m, code);
+}
+
 void manager_reload_died(struct manager *m)
 {
 	struct reload *r = &m->reload;
 
+	if (r->state == RELOAD_LOADING)
+		reload_again(r);
 	if (r->state == RELOAD_TELLING && r->resuming) /* I6 */
 		r->state = RELOAD_RENEWING;
 	r->resuming = false;
 	if (r->state != RELOAD_RENEWING || !r->is_found)
 		return;
 	r->n_left_out = r->found.n_left_out;
-	r->code = reload_apply(m, true);
+	r->code = reload_apply(m, "another pool has other modules; ");
 	reload_forget(r);
 }
 

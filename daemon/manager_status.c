@@ -74,7 +74,7 @@ void manager_status(struct notify *notify)
 		status_add(&t, "Reloading: waiting for running jobs, for other modules");
 	else if (m->pool.state != POOLPROC_READY)
 		status_add(&t, "Starting the pool");
-	else if (m->reload.state == RELOAD_TRYING)
+	else if (m->reload.state == RELOAD_TRYING || m->reload.state == RELOAD_LOADING)
 		status_add(&t, "Reloading: reading forkd.conf and modules");
 	else
 		status_running(m, &t);

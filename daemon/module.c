@@ -31,6 +31,25 @@
  *   had, or else that of one that is gone, at best for long. The board is only asked which of the
  *   free places is best: whatever a task of the last pool may have written there, each task gets
  *   one of its own.
+ *
+ * JOINING
+ *   modules_join() loads files that came into the folder while the pool runs. It loads no file that
+ *   brings another library, or that has constructors: confine.c would refuse what they need. The
+ *   process that tries a reload finds out which files these are (modules.joinable).
+ *   J1. Workers read an entry of modules.tasks only after they have read MODULE_CALLABLE in its
+ *       state. The channel's thread writes the other members before it stores MODULE_CALLABLE, and
+ *       never after that. So a worker finds no task, or all of it. Neither the state nor the entry
+ *       changes again in this process.
+ *   J2. Between modules_join() and modules_enter() the manager sends what the new tasks may not be
+ *       called by (permit.h): the entries have their names and hashes, and no worker starts them.
+ *       The same thread stores these bits before MODULE_CALLABLE, so a worker that may start the
+ *       task sees them.
+ *   J3. A task is on the board after it is callable: a client that finds it there submits, by way
+ *       of a ring, to a worker that reads MODULE_CALLABLE. The new task has a place that no task
+ *       ever had, or the one that a task of its name had on the board; no entry of another task
+ *       changes.
+ *   J4. If a file cannot be loaded, no entry of modules.tasks is kept and nothing is on the board.
+ *       What the loader has mapped by then stays mapped, and nothing refers to it.
  */
 #include "daemon/module.h"
 
@@ -40,6 +59,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -411,7 +431,10 @@ static uint32_t modules_rate(const struct modules *modules, const struct board *
 	return atomic_load_explicit(&entry->flags, memory_order_relaxed) & TASK_GONE ? 2 : 1;
 }
 
-#define MODULES_KNOWN 4u /* from this rate on the place is the task's own */
+/* Rates: any place will do; no other task ever had it; it is the task's own. */
+#define MODULES_ANY   1u
+#define MODULES_NEW   3u
+#define MODULES_KNOWN 4u
 
 /* The best place for a task, of equal ones the first, and its rate. There is one. */
 static uint32_t modules_place(const struct modules *modules, const struct board *board,
@@ -431,8 +454,8 @@ static uint32_t modules_place(const struct modules *modules, const struct board 
 	return place;
 }
 
-/* Writes a task's entry, if it is not there as it is. */
-static void module_enter(struct board *board, uint32_t place, const struct module_task *task)
+/* Writes a task's entry on the board, if it is not there as it is. */
+static void module_write_entry(struct board *board, uint32_t place, const struct module_task *task)
 {
 	struct board_task *entry = &board->tasks[place];
 	const struct fk_export *export = task->export;
@@ -442,7 +465,7 @@ static void module_enter(struct board *board, uint32_t place, const struct modul
 	strcpy(new.name, task->name);
 	memcpy(new.signature, task->text, sizeof(new.signature));
 	snprintf(new.help, sizeof(new.help), "%s", export->help);
-	/* Relaxed throughout: a new one is counted below; who copies one that changes compares the
+	/* Relaxed: a new one is counted below; a client that copies one that changes compares the
 	 * hash with what it has copied (client.c, I4). */
 	if (memcmp(entry, &new, offsetof(struct board_task, hash)) != 0 ||
 	    atomic_load_explicit(&entry->hash, memory_order_relaxed) != task->hash) {
@@ -451,7 +474,9 @@ static void module_enter(struct board *board, uint32_t place, const struct modul
 		memcpy(entry, &new, offsetof(struct board_task, hash));
 		atomic_store_explicit(&entry->hash, task->hash, memory_order_relaxed);
 	}
-	atomic_store_explicit(&entry->flags, flags, memory_order_relaxed);
+	/* ORDER board/tasks [B1]: release, the task is callable before a client can see that it is
+	 * not gone. Pairs with board_find_task() and submit_check_task(). */
+	atomic_store_explicit(&entry->flags, flags, memory_order_release);
 	/* After a restart of the pool the entries are there already, and clients go on using them.
 	 * ORDER board/tasks [B1]: release, the entry is whole before it is counted. Pairs with
 	 * board_find_task(). */
@@ -459,25 +484,47 @@ static void module_enter(struct board *board, uint32_t place, const struct modul
 		atomic_store_explicit(&board->n_tasks, place + 1, memory_order_release);
 }
 
+/* No task is at this place. Relaxed: nobody reads the entry by it. */
+static void module_clear(struct module_task *task)
+{
+	memset(task, 0, offsetof(struct module_task, state));
+	atomic_store_explicit(&task->state, MODULE_GONE, memory_order_relaxed);
+}
+
 /* So many places are known, and no task is in those that come. */
 static void modules_reach(struct modules *modules, uint32_t n)
 {
 	while (modules->n_tasks < n)
-		modules->tasks[modules->n_tasks++] = (struct module_task){ .export = NULL };
+		module_clear(&modules->tasks[modules->n_tasks++]);
 }
 
-/* Gives a task its place, here and on the board, if that is as good as this. */
-static bool modules_enter(struct modules *modules, struct board *board,
-			  const struct module_task *task, uint32_t least)
+/* Gives a task its place in the table, if there is one as good as this. */
+static bool modules_put(struct modules *modules, const struct board *board,
+			const struct module_task *task, uint32_t least)
 {
 	uint32_t rate, place = modules_place(modules, board, task, &rate);
 
 	if (rate < least)
 		return false;
 	modules_reach(modules, place + 1);
-	modules->tasks[place] = *task;
-	module_enter(board, place, task);
+	memcpy(&modules->tasks[place], task, offsetof(struct module_task, state));
 	return true;
+}
+
+void modules_enter(struct modules *modules, struct board *board)
+{
+	for (uint32_t i = 0; i < modules->n_tasks; i++) {
+		struct module_task *task = &modules->tasks[i];
+
+		/* Relaxed: this thread stores it. */
+		if (!task->export ||
+		    atomic_load_explicit(&task->state, memory_order_relaxed) == MODULE_CALLABLE)
+			continue;
+		/* ORDER module/callable [M1]: release, the entry is complete, and so is what says
+		 * who may not call it (J1, J2). Pairs with record_check(). */
+		atomic_store_explicit(&task->state, MODULE_CALLABLE, memory_order_release);
+		module_write_entry(board, i, task);
+	}
 }
 
 /* What stands on the board and was not entered is gone. */
@@ -505,11 +552,12 @@ int modules_settle(struct modules *modules, struct board *board)
 	memcpy(added, modules->tasks, n * sizeof(*added));
 	modules->n_tasks = 0;
 	for (uint32_t i = 0; i < n; i++)
-		if (added[i].export && modules_enter(modules, board, &added[i], MODULES_KNOWN))
+		if (added[i].export && modules_put(modules, board, &added[i], MODULES_KNOWN))
 			added[i].export = NULL;
 	for (uint32_t i = 0; i < n; i++)
 		if (added[i].export)
-			(void)modules_enter(modules, board, &added[i], 1);
+			(void)modules_put(modules, board, &added[i], MODULES_ANY);
+	modules_enter(modules, board);
 	modules_mark_gone(modules, board);
 	return 0;
 }
@@ -686,10 +734,9 @@ static uint64_t module_hash(const char *path)
 	return hash;
 }
 
-/* Counts a file in: which one it is, and what is in it. Not st_ctim: a rename changes it, there and
- * back, as forkctl does with a module that is refused. */
-static void modules_count(struct modules *modules, const char *path, const char *name,
-			  const struct stat *st)
+/* Which file it is, and what is in it. Not st_ctim: a rename changes it, there and back, as forkctl
+ * does with a module that is refused. */
+static uint64_t module_file(const char *path, const char *name, const struct stat *st)
 {
 	const uint64_t numbers[] = {
 		st->st_dev,
@@ -701,13 +748,52 @@ static void modules_count(struct modules *modules, const char *path, const char 
 		st->st_uid,
 		S_ISREG(st->st_mode) ? module_hash(path) : 0,
 	};
-	char text[ARRAY_SIZE(numbers) * 17 + 17] = "";
+	char text[ARRAY_SIZE(numbers) * 17 + 1] = "";
 	size_t n = 0;
 
 	for (uint32_t i = 0; i < ARRAY_SIZE(numbers); i++)
 		n += (size_t)snprintf(text + n, sizeof(text) - n, "%" PRIx64 ",", numbers[i]);
-	(void)snprintf(text + n, sizeof(text) - n, "%" PRIx64, modules->version);
-	modules->version = signature_hash(name, text);
+	return signature_hash(name, text);
+}
+
+/* Counts a file in. The sum is the same in any order: what came later is the difference. */
+static void modules_count(struct modules *modules, uint64_t file, bool joinable)
+{
+	modules->version += file;
+	modules->joinable += joinable ? file : 0;
+	if (modules->n_files < LIMIT_TASKS)
+		modules->files[modules->n_files] = file;
+	modules->n_files++;
+}
+
+static int module_count_objects(struct dl_phdr_info *info, size_t size, void *context)
+{
+	(void)size;
+	*(uint64_t *)context = info->dlpi_adds;
+	return 1;
+}
+
+/* How many objects this process has loaded so far. */
+static uint64_t module_n_objects(void)
+{
+	uint64_t n = 0;
+
+	(void)dl_iterate_phdr(module_count_objects, &n);
+	return n;
+}
+
+/* True if the object of a module has constructors, besides the one that compilers add to all. */
+static bool module_has_constructors(const struct fk_module *module)
+{
+	const struct link_map *map = NULL;
+	Dl_info info;
+
+	if (!dladdr1(module, &info, (void **)(uintptr_t)&map, RTLD_DL_LINKMAP) || !map)
+		return true;
+	for (const ElfW(Dyn) *d = map->l_ld; d->d_tag != DT_NULL; d++)
+		if (d->d_tag == DT_INIT_ARRAYSZ && d->d_un.d_val > sizeof(void (*)(void)))
+			return true;
+	return false;
 }
 
 /* Where a build-id is written, as text. */
@@ -797,15 +883,17 @@ static bool modules_load_one(struct modules *modules, struct board *board, const
 			     const char *name)
 {
 	uint32_t before = modules->n_tasks;
+	uint64_t objects = module_n_objects();
 	const struct fk_module *module;
 	char path[4096], where[8192 + 16], error[512];
 	struct stat st = { 0 };
-	bool loaded;
+	bool loaded, alone;
 	int r;
 
 	snprintf(path, sizeof(path), "%s/%s", folder, name);
 	r = module_open_patiently(path, &module, &st, error, sizeof(error));
 	loaded = r == 0;
+	alone = loaded && module_n_objects() == objects + 1 && !module_has_constructors(module);
 	if (!loaded) {
 		module_describe(path, where, sizeof(where));
 		log_error("module %s is left out: %s", where, error);
@@ -821,25 +909,35 @@ static bool modules_load_one(struct modules *modules, struct board *board, const
 			module_show(board, module, name, modules->n_tasks - before);
 	}
 	modules->n_left_out += r < 0;
-	modules_count(modules, path, name, &st);
+	modules_count(modules, module_file(path, name, &st), alone);
 	return loaded;
+}
+
+/* The names of all modules of a folder, each of which is the caller's, and so is the list. Returns
+ * their number, or a negative errno. */
+static int modules_list(const char *folder, struct dirent ***ret_names)
+{
+	struct stat st;
+	int n;
+
+	if (stat(folder, &st) < 0)
+		return -errno;
+	if (module_unsafe(&st))
+		return -EPERM;
+	n = scandir(folder, ret_names, module_filter, alphasort);
+	return n < 0 ? -errno : n;
 }
 
 int modules_load(struct modules *modules, struct board *board, const char *folder)
 {
 	struct dirent **names = NULL;
-	struct stat st;
 	int n, r, loaded = 0;
 
-	modules->n_tasks = modules->n_left_out = 0;
-	modules->version = 0;
-	if (stat(folder, &st) < 0)
-		return -errno;
-	if (module_unsafe(&st))
-		return -EPERM;
-	n = scandir(folder, &names, module_filter, alphasort);
+	modules->n_tasks = modules->n_left_out = modules->n_files = 0;
+	modules->version = modules->joinable = 0;
+	n = modules_list(folder, &names);
 	if (n < 0)
-		return -errno;
+		return n;
 	atomic_store_explicit(&board->n_modules, 0, memory_order_relaxed);
 	for (int i = 0; i < n; i++) {
 		loaded += modules_load_one(modules, board, folder, names[i]->d_name);
@@ -850,4 +948,140 @@ int modules_load(struct modules *modules, struct board *board, const char *folde
 		log_warning("no module in %s: there is nothing to call", folder);
 	r = modules_settle(modules, board);
 	return r < 0 ? r : loaded;
+}
+
+/* ------------------------------------------------------------------------ JOINING */
+
+/* A file that is loaded while workers run. */
+struct module_newcomer {
+	char name[NAME_MAX + 1];
+	uint64_t file;
+	const struct fk_module *module;
+	uint32_t n_tasks;
+};
+
+struct modules_newcomers {
+	struct modules added; /* their tasks, which have no places yet */
+	uint32_t n;
+	struct module_newcomer files[LIMIT_TASKS];
+};
+
+static bool modules_have_file(const struct modules *modules, uint64_t file)
+{
+	for (uint32_t i = 0; i < min(modules->n_files, LIMIT_TASKS); i++)
+		if (modules->files[i] == file)
+			return true;
+	return false;
+}
+
+/* Finds what is new among the files of the folder. Returns 0 or a negative errno, with one line in
+ * ret_error. */
+static int modules_find_new(const struct modules *modules, struct modules_newcomers *new,
+			    const char *folder, uint64_t version, char *ret_error, uint64_t size)
+{
+	struct dirent **names = NULL;
+	uint64_t sum = 0;
+	uint32_t known = 0;
+	int n = modules_list(folder, &names);
+
+	for (int i = 0; i < n; i++) {
+		char path[4096];
+		struct stat st = { 0 };
+		uint64_t file;
+
+		(void)snprintf(path, sizeof(path), "%s/%s", folder, names[i]->d_name);
+		(void)stat(path, &st);
+		file = module_file(path, names[i]->d_name, &st);
+		sum += file;
+		if (modules_have_file(modules, file)) {
+			known++;
+		} else if (new->n < LIMIT_TASKS) {
+			strcpy(new->files[new->n].name, names[i]->d_name);
+			new->files[new->n++].file = file;
+		}
+		free(names[i]);
+	}
+	free(names);
+	if (n < 0)
+		snprintf(ret_error, size, "the pool cannot read module-dir: %s", strerror(-n));
+	else if (known != modules->n_files)
+		snprintf(ret_error, size,
+			 "a module that is loaded is another file now, or is gone");
+	else if (sum != version)
+		snprintf(ret_error, size, "files in module-dir have changed since they were tried");
+	return n < 0 ? n : known != modules->n_files || sum != version ? -ESTALE : 0;
+}
+
+/* Loads one file. Returns 0 or a negative errno, with one line in ret_error. */
+static int module_join(struct modules_newcomers *new, struct module_newcomer *file,
+		       const char *folder, char *ret_error, uint64_t size)
+{
+	uint32_t before = new->added.n_tasks;
+	char path[4096], error[512];
+	struct stat st;
+	int r;
+
+	(void)snprintf(path, sizeof(path), "%s/%s", folder, file->name);
+	r = module_open_patiently(path, &file->module, &st, error, sizeof(error));
+	if (r == 0)
+		r = modules_add(&new->added, file->module, error, sizeof(error));
+	if (r == 0 && module_file(path, file->name, &st) != file->file) {
+		snprintf(error, sizeof(error), "it was replaced");
+		r = -EAGAIN;
+	}
+	if (r < 0)
+		snprintf(ret_error, size, "module %.60s: %s", file->name, error);
+	file->n_tasks = new->added.n_tasks - before;
+	return r;
+}
+
+/* Gives all new tasks their places, or none of them (J3, J4). */
+static int modules_place_new(struct modules *modules, const struct board *board,
+			     const struct modules *added, char *ret_error, uint64_t size)
+{
+	for (uint32_t i = 0; i < added->n_tasks; i++) {
+		const char *name = added->tasks[i].name;
+		bool twice = false;
+
+		for (uint32_t k = 0; k < modules->n_tasks; k++)
+			twice |= modules_have(modules, k) && !strcmp(modules->tasks[k].name, name);
+		if (!twice && modules_put(modules, board, &added->tasks[i], MODULES_NEW))
+			continue;
+		snprintf(ret_error, size,
+			 twice ? "task %s is there already"
+			       : "task %s needs a place of a task that is gone",
+			 name);
+		for (uint32_t k = 0; k < modules->n_tasks; k++)
+			/* Relaxed: this thread stores it. */
+			if (atomic_load_explicit(&modules->tasks[k].state, memory_order_relaxed) !=
+			    MODULE_CALLABLE)
+				module_clear(&modules->tasks[k]);
+		return twice ? -EEXIST : -ENOSPC;
+	}
+	return 0;
+}
+
+int modules_join(struct modules *modules, struct board *board, const char *folder, uint64_t version,
+		 char *ret_error, uint64_t size)
+{
+	_cleanup_free_ struct modules_newcomers *new = calloc(1, sizeof(*new));
+	int r;
+
+	if (!new) {
+		snprintf(ret_error, size, "there is no memory for its table of tasks");
+		return -ENOMEM;
+	}
+	r = modules_find_new(modules, new, folder, version, ret_error, size);
+	for (uint32_t i = 0; i < new->n &&r == 0; i++)
+		r = module_join(new, &new->files[i], folder, ret_error, size);
+	if (r == 0)
+		r = modules_place_new(modules, board, &new->added, ret_error, size);
+	for (uint32_t i = 0; i < new->n &&r == 0; i++) {
+		const struct module_newcomer *file = &new->files[i];
+
+		module_show(board, file->module, file->name, file->n_tasks);
+		modules_count(modules, file->file, true);
+		log_notice("module %s is loaded into the running pool", file->name);
+	}
+	return r;
 }

@@ -3,11 +3,13 @@
  * daemon/module.h - modules: shared objects with tasks in them
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   modules_load(): the pool's main thread, before workers start. The rest: any.
+ *   modules_load(): the pool's main thread, before workers start. modules_join(), modules_enter():
+ *   the same thread, which is the channel's, while workers run. Workers read tasks. The rest: any.
  */
 #ifndef DAEMON_MODULE_H
 #define DAEMON_MODULE_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 #include <sys/stat.h>
 
@@ -16,6 +18,11 @@
 #include "shm/board.h"
 #include "shm/signature.h"
 
+/* What is at a place of the table. */
+#define MODULE_NONE	0u
+#define MODULE_GONE	1u /* a task of an earlier pool, or one that nobody may call yet */
+#define MODULE_CALLABLE 2u
+
 struct module_task {
 	const struct fk_export *export;
 	struct signature signature;
@@ -23,12 +30,16 @@ struct module_task {
 	/* MODULE:TASK and the signature, as on the board, where tasks can write. */
 	char name[sizeof(((struct board_task *)NULL)->name)];
 	char text[sizeof(((struct board_task *)NULL)->signature)];
+	_Atomic uint32_t state; /* MODULE_*; the last member: module.c, J1 */
 };
 
 struct modules {
 	uint32_t n_tasks;    /* places up to the last task; one without export has none */
 	uint32_t n_left_out; /* modules that were, or of which a task was */
 	uint64_t version;    /* of all files: another, if any of them is */
+	uint64_t joinable;   /* the same of those files alone that modules_join() may load */
+	uint32_t n_files;    /* that were there; of those that fit in files the hash */
+	uint64_t files[LIMIT_TASKS];
 	struct module_task tasks[LIMIT_TASKS]; /* in the places that they have on the board */
 };
 
@@ -52,6 +63,18 @@ int modules_add(struct modules *modules, const struct fk_module *module, char *r
  * gone. Returns 0 or -ENOMEM, and nothing has changed.
  */
 int modules_settle(struct modules *modules, struct board *board);
+
+/*
+ * Loads the files of a folder that are not loaded yet, while workers run: module.c, JOINING. Their
+ * tasks have places afterwards, and modules_enter() makes them callable. version: what all files
+ * of the folder have together; no file that was loaded may have changed. Returns 0 or a negative
+ * errno with one line in ret_error; then no task has changed.
+ */
+int modules_join(struct modules *modules, struct board *board, const char *folder, uint64_t version,
+		 char *ret_error, uint64_t size);
+
+/* Makes the tasks that modules_join() has added callable, and enters them on the board. */
+void modules_enter(struct modules *modules, struct board *board);
 
 /*
  * Opens and loads one file, for good, by a name that debuggers can open. Sets *ret_module and

@@ -32,8 +32,10 @@ void permit_deny(const struct permit *permit, const struct modules *modules, con
 	memset(ret_denied, 0, PERMIT_WORDS * sizeof(*ret_denied));
 	for (uint32_t i = 0; i < PROTO_RULES; i++)
 		any |= rules[i];
-	for (uint32_t i = 0; any && i < modules->n_tasks; i++)
-		if (!permit_is_allowed(permit, modules->tasks[i].name, rules))
+	/* Where no task is, one may come: it is denied until this is called again. */
+	for (uint32_t i = 0; any && i < LIMIT_TASKS; i++)
+		if (i >= modules->n_tasks ||
+		    !permit_is_allowed(permit, modules->tasks[i].name, rules))
 			ret_denied[i / 64] |= UINT64_C(1) << i % 64;
 }
 

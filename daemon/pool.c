@@ -430,6 +430,7 @@ int pool_run(const struct options *options, int channel)
 				   .head = { PROTO_MAGIC, PROTO_POOL_READY },
 				   .task_hash = pool->modules.version,
 				   .n_jobs = pool->modules.n_left_out,
+				   .joinable = pool->modules.joinable,
 			   });
 	if (!channel_serve(pool))
 		_exit(EXIT_FAILURE); /* nobody is left to give outcomes to */

@@ -485,6 +485,7 @@ static bool poolproc_take(struct poolproc *pool, struct proto_pool *message)
 		proto_take_no_descriptors(pool->channel);
 		pool->state = POOLPROC_READY;
 		pool->modules = message->task_hash;
+		pool->joinable = message->joinable;
 		pool->n_left_out = message->n_jobs;
 		pool->ready_ns = clock_ns();
 		loop_forget(pool->loop, &pool->limit);
@@ -510,6 +511,9 @@ static bool poolproc_take(struct poolproc *pool, struct proto_pool *message)
 		return true;
 	case PROTO_POOL_TRACED:
 		pool->events->traced(pool, message->text);
+		return true;
+	case PROTO_POOL_LOADED:
+		pool->events->loaded(pool, message->error, message->text);
 		return true;
 	case PROTO_POOL_STOPPED:
 		pool->stopped = true;

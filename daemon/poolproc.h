@@ -57,6 +57,8 @@ struct poolproc_events {
 	void (*heard)(struct poolproc *pool);
 	/* text: empty, or why it does not trace */
 	void (*traced)(struct poolproc *pool, const char *text);
+	/* error: 0, or a negative errno and a line that says why it has loaded no module */
+	void (*loaded)(struct poolproc *pool, int error, const char *text);
 	void (*died)(struct poolproc *pool, const struct poolproc_end *end);
 };
 
@@ -85,6 +87,7 @@ struct poolproc {
 	struct log_limit waits; /* a line: there are POOLPROC_ABANDONED */
 	uint64_t ready_ns;
 	uint64_t modules;    /* which files it has loaded: struct modules, version */
+	uint64_t joinable;   /* those of them that can join a pool that runs */
 	uint32_t n_left_out; /* of them, that could not be loaded whole */
 	uint64_t asked;	     /* PINGs so far, of all pools */
 	uint64_t heard;	     /* up to which it has answered, or has died, which is as good */

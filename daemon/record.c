@@ -66,13 +66,19 @@ static int record_check(struct record *record, const struct modules *modules,
 	uint32_t index = atomic_load_explicit(&job->task, memory_order_relaxed);
 	uint32_t args_size = atomic_load_explicit(&job->args_size, memory_order_relaxed);
 	uint64_t hash = atomic_load_explicit(&job->task_hash, memory_order_relaxed);
+	uint32_t state;
 	int r;
 
-	if (index >= modules->n_tasks)
+	if (index >= LIMIT_TASKS)
 		return -ENOENT;
 	record->index = index;
 	record->task = &modules->tasks[index];
-	if (!record->task->export || record->task->hash != hash)
+	/* ORDER module/callable [M1]: acquire, the entry is complete, and so is what says who may
+	 * not call it. Pairs with modules_enter(). */
+	state = atomic_load_explicit(&record->task->state, memory_order_acquire);
+	if (state == MODULE_NONE)
+		return -ENOENT;
+	if (state != MODULE_CALLABLE || record->task->hash != hash)
 		return -ESTALE;
 	r = permit_check(permit, client->denied, client->tenant, index);
 	if (r < 0)

@@ -10,7 +10,8 @@
  *
  *	[forkd]
  *	name = value		as options_print() has them, users and groups as numbers
- *	# 0123456789abcdef 0	the version of the modules (module.h), and how many were left out
+ *	# VERSION N JOINABLE	of the modules (module.h): version and joinable in hexadecimal, and
+ *				how many were left out
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   main(), the only one.
@@ -97,6 +98,7 @@ int rehearse_run(struct options *options, int fd)
 	}
 	if (rehearse_as_user(options) < 0 || rehearse_modules(options, &modules) < 0)
 		return MANAGER_EXIT_USAGE;
-	(void)fprintf(out, "# %016" PRIx64 " %" PRIu32 "\n", modules.version, modules.n_left_out);
+	(void)fprintf(out, "# %016" PRIx64 " %" PRIu32 " %016" PRIx64 "\n", modules.version,
+		      modules.n_left_out, modules.joinable);
 	return fflush(out) == 0 ? MANAGER_EXIT_OK : MANAGER_EXIT_SYSTEM;
 }

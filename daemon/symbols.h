@@ -8,7 +8,8 @@
  *   a module is mapped when the module is loaded, and its .symtab is read in the handler.
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   symbols_add(): the pool's main thread. The rest: any thread, signal handlers too.
+ *   symbols_add(): the pool's main thread, which is the channel's. The rest: any thread, signal
+ *   handlers too.
  */
 #ifndef DAEMON_SYMBOLS_H
 #define DAEMON_SYMBOLS_H

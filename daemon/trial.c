@@ -57,8 +57,8 @@ static int trial_take_line(struct trial_found *found, char *line, bool *complete
 	struct options_error error;
 
 	if (line[0] == '#') {
-		*complete = sscanf(line, "# %" SCNx64 " %" SCNu32, &found->modules,
-				   &found->n_left_out) == 2;
+		*complete = sscanf(line, "# %" SCNx64 " %" SCNu32 " %" SCNx64, &found->modules,
+				   &found->n_left_out, &found->joinable) == 3;
 		return 0;
 	}
 	if (!equals)

@@ -14,6 +14,7 @@ struct trial_found {
 	struct options options; /* as files and command line have them: nothing is settled */
 	uint64_t modules;	/* which files there are: struct modules, version */
 	uint32_t n_left_out;	/* of them, that cannot be loaded whole */
+	uint64_t joinable;	/* those that can join a pool that runs: struct modules */
 };
 
 enum trial_state {

@@ -179,8 +179,9 @@ int board_find_task(const struct board *board, const char *name)
 
 		if (strncmp(task->name, name, sizeof(task->name)) != 0)
 			continue;
-		/* Relaxed: a task may go at any time after this anyway; the pool looks again. */
-		if (atomic_load_explicit(&task->flags, memory_order_relaxed) & TASK_GONE)
+		/* ORDER board/tasks [B1]: acquire, what is not gone is callable. Pairs with
+		 * module_write_entry(). It may go at any time after this; the pool looks again. */
+		if (atomic_load_explicit(&task->flags, memory_order_acquire) & TASK_GONE)
 			continue;
 		return (int)i;
 	}

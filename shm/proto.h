@@ -64,10 +64,12 @@
 #define PROTO_POOL_TRACE       30u /* with one: shm/trace.h; PROTO_POOL_TRACED is the answer */
 #define PROTO_POOL_TRACE_END   31u /* nobody traces any more */
 #define PROTO_POOL_RESUME      41u /* a PROTO_POOL_HALT is taken back, if the pool has not ended */
+#define PROTO_POOL_LOAD	       42u /* new files; task_hash: of all; PROTO_POOL_LOADED answers */
+#define PROTO_POOL_ENTER       43u /* the tasks of these files may be called */
 /* What the manager makes a thread of the pool run with: nothing else comes of it. */
 #define PROTO_POOL_SIGNAL SIGURG
 /* Pool to manager. */
-#define PROTO_POOL_READY	   32u /* task_hash: of the modules' files; n_jobs: left out */
+#define PROTO_POOL_READY	   32u /* task_hash, joinable: of modules; n_jobs: left out */
 #define PROTO_POOL_RELEASED	   33u /* the client's jobs have ended, its segment is unmapped */
 #define PROTO_POOL_STOPPED	   34u
 #define PROTO_POOL_FAILED	   35u /* could not start; text says why, error too */
@@ -76,6 +78,7 @@
 #define PROTO_POOL_PONG		   38u /* the same number: all before that PING is in force */
 #define PROTO_POOL_ASK_CPUS	   39u /* PROTO_POOL_CPUS is the answer; once a second at most */
 #define PROTO_POOL_TRACED	   40u /* workers write what they do, or text says why not */
+#define PROTO_POOL_LOADED	   44u /* they wait for ENTER, or error and text say why not */
 #define PROTO_POOL_GATE		   45u /* with it: daemon/gate.h; before PROTO_POOL_READY */
 
 struct proto_head {
@@ -162,11 +165,12 @@ struct proto_pool {
 	uint32_t n_jobs;	 /* records in the client's table */
 	uint32_t job;		 /* PROTO_POOL_CANCEL: index in that table, below n_jobs */
 	uint32_t job_generation; /* PROTO_POOL_CANCEL */
-	int32_t error;		 /* PROTO_POOL_FAILED: a negative errno */
+	int32_t error;		 /* PROTO_POOL_FAILED, PROTO_POOL_LOADED: a negative errno */
 	uint32_t refused;	 /* PROTO_POOL_TASKS: 1: its jobs fail; 0: no more */
-	/* PROTO_POOL_TASKS; PROTO_POOL_READY: of the modules' files; PROTO_POOL_PING and PONG: a
-	 * number */
+	/* PROTO_POOL_TASKS; PROTO_POOL_READY, PROTO_POOL_LOAD: of the modules' files;
+	 * PROTO_POOL_PING and PONG: a number */
 	uint64_t task_hash;
+	uint64_t joinable; /* PROTO_POOL_READY: of those files that can join a pool that runs */
 	/* PROTO_POOL_CLIENT, PROTO_POOL_RIGHTS: the entries of the option tasks that say what it
 	 * may call, a bit for each; none: it may call all; PROTO_RULES_NONE alone: nothing */
 	uint64_t rules[PROTO_RULES];

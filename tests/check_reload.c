@@ -146,6 +146,7 @@ START_TEST(what_does_not_end_in_time_continues_and_nothing_changes)
 	pool = daemon_pool(&d);
 	held = jobs_hold(c, 0, &gate);
 	DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 1);
+	put(OURS("null"));
 	put(SHIPPED("sort"));
 	configure("workers = 1\nstop-timeout = 50ms\nspin = 20us\n");
 	for (uint32_t i = 0; i < RELOADS; i++) {
@@ -177,6 +178,7 @@ START_TEST(a_reload_that_is_interrupted_holds_no_job_back)
 	prepare();
 	held = start_held(&gate);
 	pool = daemon_pool(&d);
+	put(OURS("null"));
 	put(SHIPPED("sort"));
 	waits = reload_waits();
 	queued = jobs_submit(c, "null:add", 0, 1, 2);
@@ -390,6 +392,7 @@ START_TEST(where_there_is_no_room_for_all_it_is_names_that_are_cut)
 {
 	prepare();
 	start("workers = 2\n");
+	put(OURS("null"));
 	put(SHIPPED("sort"));
 	configure("workers = 3\nscheduler = busy\nspin = 20us\nweight = 7\nweights = *:7\n"
 		  "deny = 4294967294\ntasks = *:*:*\nstack-max = 1G\nlimit-clients = 100\n"
@@ -419,6 +422,7 @@ START_TEST(a_stop_does_not_wait_for_a_reload)
 
 	prepare();
 	held = start_held(&gate);
+	put(OURS("null"));
 	put(SHIPPED("sort"));
 	waits = reload_waits();
 	ck_assert_int_eq(kill(d.manager, SIGTERM), 0);
@@ -480,6 +484,7 @@ START_TEST(the_service_manager_is_told_when_it_begins_and_when_it_is_over)
 	told("RELOADING=1\nMONOTONIC_USEC=");
 	told("READY=1");
 	told("STATUS=Running: 2 workers, 2 clients of 1 users; reload: no option has changed");
+	put(OURS("null"));
 	put(SHIPPED("sort"));
 	reload(0, "");
 	/* Before forkctl, which is ExecReload=. */

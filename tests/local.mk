@@ -178,6 +178,7 @@ SCENARIOS = \
 	tests/check_promises \
 	tests/check_quarantine \
 	tests/check_reload \
+	tests/check_reload_join \
 	tests/check_reload_modules \
 	tests/check_renew \
 	tests/check_restart \

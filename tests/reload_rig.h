@@ -8,7 +8,9 @@
 
 #include "tests/jobs.h"
 #include "tests/kept.h"
+#ifndef CHECK_TIMEOUT
 #define CHECK_TIMEOUT 120
+#endif
 #include "tests/check_unit.h"
 
 #define SHIPPED(name) "daemon/modules/.libs/" name ".so", name ".so"

@@ -69,6 +69,7 @@ static void set_up(void)
 		task->export = &exports[i];
 		FUZZ_ASSERT(signature_parse(text, &task->signature, NULL) == 0);
 		task->hash = signature_hash("fuzz:task", text);
+		task->state = MODULE_CALLABLE;
 	}
 	modules.n_tasks = TASKS;
 }

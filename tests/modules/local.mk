@@ -27,6 +27,7 @@ check_LTLIBRARIES += \
 	tests/modules/hog.la \
 	tests/modules/hang.la \
 	tests/modules/later/forks.la \
+	tests/modules/later/join000.la \
 	tests/modules/later/needed.la \
 	tests/modules/later/needs.la \
 	tests/modules/later/null.la \
@@ -57,6 +58,7 @@ tests_modules_flat_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_hog_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_hang_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_later_forks_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+tests_modules_later_join000_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_later_needed_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_later_needs_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_later_null_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
