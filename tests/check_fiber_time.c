@@ -60,11 +60,12 @@ FK_EXPORT(earlier, 0, "Sleeps a moment beside those that sleep long, and fails")
 
 static void naps_a_little(void *arg)
 {
-	/* Neighbours in the order in which they are spawned are not in that of their times. */
-	uint64_t until = clock_ns() + 20 * NSEC_PER_MSEC;
+	/* Neighbours in the order in which they are spawned are not in that of their times. From
+	 * now on: a time that has come when it is slept until would need no timer. */
+	uint64_t from = clock_ns(), ns = 20 * NSEC_PER_MSEC;
 
-	until += (uint64_t)(uintptr_t)&until * 2654435761 % (20 * NSEC_PER_MSEC);
-	if (fk_fiber_sleep_until(until) == 0 && clock_ns() >= until)
+	ns += (uint64_t)(uintptr_t)&ns * 2654435761 % (20 * NSEC_PER_MSEC);
+	if (fk_fiber_sleep(ns) == 0 && clock_ns() >= from + ns)
 		atomic_fetch_add((_Atomic int64_t *)arg, 1);
 }
 
@@ -90,12 +91,15 @@ FK_FIBER_TASK(int64_t, timed, (int64_t, n))
 	FAILS(fk_counter_wait_until(&numbers, 1, 0), -ETIMEDOUT);
 	FAILS(fk_counter_wait_until(&none, 0, 0), -EINVAL);
 	FAILS(fk_counter_wait_until(&none, 0, clock_ns() + HOUR), -EINVAL);
-	/* After a while, and nothing is left of it. */
-	for (int64_t i = 0; i < n; i++) {
-		uint64_t until = clock_ns() + NSEC_PER_MSEC;
+	/* After a while, and nothing is left of it. If the time has come before the wait begins,
+	 * there is none. */
+	for (int64_t waits = 0; waits < n;) {
+		uint64_t until = clock_ns() + NSEC_PER_MSEC,
+			 before = rig_counter(&rig, fiber_parks);
 
 		FAILS(fk_counter_wait_until(&numbers, 1, until), -ETIMEDOUT);
 		FAILS(clock_ns() >= until, true);
+		waits += rig_counter(&rig, fiber_parks) != before;
 	}
 	FAILS(fk_counter_add(&numbers, -1), 0);
 	FAILS(fk_counter_wait_until(&numbers, 1, clock_ns() + HOUR), 0);
