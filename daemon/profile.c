@@ -41,6 +41,11 @@
  *   fork costs that nobody steals, about a call. The number of intervals on a path goes with it,
  *   so that readers can say the error: reads * costs.read_error.
  *
+ *   The processor's clock goes on while other programs have the CPU. So of an interval of
+ *   PROFILE_LONG or more the time is subtracted in which the thread had none, by the CPU clock of
+ *   the thread. That is read then, and at the beginning of an interval if it was not read for half
+ *   of that time: mark_ticks and mark_cpu.
+ *
  *   A longest path is drawn to whatever disturbs an interval: an interrupt, another process, a page
  *   that is touched for the first time. So the same job is run several times (costs.repeat), and
  *   each of its intervals counts with the least time that it has had so far. That takes a job that
@@ -62,6 +67,7 @@
 #include "shm/fence.h"
 
 #define PROFILE_LEAST (UINT64_C(1) << 25) /* intervals that are remembered, at most */
+#define PROFILE_LONG  100000.0		  /* ns of an interval in which others may have run */
 
 #if defined(__x86_64__)
 #include <x86intrin.h>
@@ -89,6 +95,10 @@ struct profile {
 	double read_cost;
 	double fork_cost;
 	double burden;
+	uint64_t longer; /* PROFILE_LONG; none, if there is no CPU clock */
+	/* when the CPU clock was read, and what it said */
+	uint64_t mark_ticks;
+	uint64_t mark_cpu; /* ns */
 	struct profile_record *records;
 	uint64_t n;
 	uint64_t max;
@@ -122,6 +132,7 @@ struct profile *profile_new(struct profile_clock clock, struct profile_costs cos
 	p->read_cost = costs.read / clock.ns_per_tick;
 	p->fork_cost = costs.fork / clock.ns_per_tick;
 	p->burden = costs.burden / clock.ns_per_tick;
+	p->longer = clock.cpu ? (uint64_t)(PROFILE_LONG / clock.ns_per_tick) : UINT64_MAX;
 	p->broken = true;
 	return p;
 }
@@ -189,6 +200,19 @@ static uint64_t profile_least(struct profile *p, uint64_t ticks)
 	return ticks;
 }
 
+/* Ticks of the interval that has ended, without those in which the thread had no CPU. */
+static uint64_t profile_own(const struct profile *p)
+{
+	uint64_t ticks = p->ended - p->since;
+	double lost = 0;
+
+	/* Preempted before one of the two clocks is read, this subtracts too little. */
+	if (ticks >= p->longer)
+		lost = (double)(p->ended - p->mark_ticks) -
+		       (double)(p->clock.cpu() - p->mark_cpu) / p->clock.ns_per_tick;
+	return ticks - (uint64_t)min(max(lost, 0.0), (double)ticks);
+}
+
 void profile_stop(struct profile *p)
 {
 	struct profile_record *top;
@@ -201,7 +225,7 @@ void profile_stop(struct profile *p)
 	p->running = false;
 	if (p->broken)
 		return;
-	ticks = p->ended - p->since;
+	ticks = profile_own(p);
 	if (p->costs.repeat)
 		ticks = profile_least(p, ticks);
 	d = (double)ticks - p->read_cost;
@@ -222,6 +246,10 @@ void profile_go(struct profile *p, const struct fk_frame *frame)
 		p->waiting = false;
 		p->waited += (double)(p->since - p->ended) - p->read_cost;
 		p->waits++;
+	}
+	if (p->since - p->mark_ticks >= p->longer / 2) {
+		p->mark_cpu = p->clock.cpu();
+		p->mark_ticks = p->since = p->clock.read();
 	}
 }
 
@@ -372,6 +400,14 @@ void profile_end(struct profile *p, const struct fk_frame *root, bool done,
 #define PROFILE_STEAL_NS (100 * NSEC_PER_MSEC) /* for all of them, at most */
 #define PROFILE_NO_PEER	 1000.0		       /* ns: with one CPU nobody can answer */
 
+static uint64_t profile_cpu(void)
+{
+	struct timespec used = { 0 };
+
+	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+	return clock_of_timespec(&used);
+}
+
 #if defined(__x86_64__)
 static uint64_t profile_ticks(void)
 {
@@ -390,9 +426,10 @@ struct profile_clock profile_processor_clock(void)
 	while (passed < 5 * NSEC_PER_MSEC);
 	ticks = profile_ticks() - ticks;
 	if (ticks)
-		return (struct profile_clock){ profile_ticks, (double)passed / (double)ticks };
+		return (struct profile_clock){ profile_ticks, (double)passed / (double)ticks,
+					       profile_cpu };
 #endif
-	return (struct profile_clock){ clock_ns, 1 };
+	return (struct profile_clock){ clock_ns, 1, profile_cpu };
 }
 
 static int profile_compare(const void *a, const void *b)

@@ -20,6 +20,8 @@
 struct profile_clock {
 	uint64_t (*read)(void);
 	double ns_per_tick;
+	/* ns that the calling thread has had a CPU: a system call; NULL: that is not known */
+	uint64_t (*cpu)(void);
 };
 
 /* What the measurement itself costs, and what is charged for forks and steals: all in ns. */

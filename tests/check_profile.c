@@ -17,10 +17,16 @@
 
 static struct rig rig;
 static uint64_t now;
+static uint64_t off; /* of that the worker had no CPU */
 
 static uint64_t read_now(void)
 {
 	return now;
+}
+
+static uint64_t read_cpu(void)
+{
+	return now - off;
 }
 
 static void tick(uint64_t ns)
@@ -238,7 +244,7 @@ FK_MODULE(profile, "")
 
 static void prepare(struct pool *pool)
 {
-	struct profile_clock clock = { read_now, 1 };
+	struct profile_clock clock = { read_now, 1, NULL };
 	struct profile_costs costs = { .fork = FORK, .burden = BURDEN };
 
 	pool->profile = profile_new(clock, costs);
@@ -491,9 +497,52 @@ FK_END(noisy)
 
 FK_EXPORT(noisy, 0, "")
 
+/* A leaf of n ns during which other programs have the CPU. */
+FK_TASK(int64_t, preempted, (int64_t, n))
+{
+	tick((uint64_t)n + 1000000);
+	off += 1000000;
+	FK_LEAF(n);
+}
+FK_NO_BODY(preempted)
+FK_END(preempted)
+
+FK_TASK(int64_t, preempted_twice, (int64_t, n), int64_t x;)
+FK_NO_LEAF(preempted_twice)
+{
+	tick(7);
+	FK_FORK(x, preempted, self->n);
+	FK_FORK(x, preempted, self->n);
+	FK_JOIN();
+	FK_RETURN(self->n);
+}
+FK_END(preempted_twice)
+
+FK_EXPORT(preempted_twice, 0, "")
+
+static void prepare_preempted(struct pool *pool)
+{
+	struct profile_clock clock = { read_now, 1, read_cpu };
+	struct profile_costs costs = { .fork = FORK, .burden = BURDEN };
+
+	pool->profile = profile_new(clock, costs);
+	ck_assert_ptr_nonnull(pool->profile);
+}
+
+START_TEST(time_without_a_cpu_is_no_part_of_an_interval)
+{
+	rig_prepare = prepare_preempted;
+	rig_start(&rig, 1, &fk_module, true);
+	for (uint64_t n = 0; n <= 1000000; n += 1000000 / 4)
+		CHECK_PROFILE("preempted_twice", (int64_t)n, 7 + 2 * (n + FORK), 7 + n + 2 * FORK,
+			      7 + n + 2 * (FORK + BURDEN), 2);
+	stop();
+}
+END_TEST
+
 static void prepare_repeated(struct pool *pool)
 {
-	struct profile_clock clock = { read_now, 1 };
+	struct profile_clock clock = { read_now, 1, NULL };
 	struct profile_costs costs = { .fork = FORK, .burden = BURDEN, .repeat = true };
 
 	pool->profile = profile_new(clock, costs);
@@ -556,4 +605,5 @@ CHECK_MAIN("profile", a_lone_leaf_is_its_own_span, a_chain_of_calls_has_no_paral
 	   a_failed_job_has_no_profile_and_leaves_the_next_one_alone,
 	   random_trees_cost_what_their_steps_say,
 	   each_interval_of_a_repeated_job_counts_with_its_least_time,
+	   time_without_a_cpu_is_no_part_of_an_interval,
 	   a_job_that_does_not_repeat_itself_stands_for_itself, costs_of_the_machine_are_measured)
