@@ -345,10 +345,13 @@ void root_run(struct worker *w, uint32_t row)
 	root->fk.parent = NULL;
 	root->fk.top = (char *)(root + 1);
 	atomic_store_explicit(&root->fk.joins, 0, memory_order_relaxed);
-	intake_account(w, row, false, root->started_ns);
-	board_show_task(pool->board, row, UINT32_MAX);
-	worker_set_job(w, row);
 	root_set_row(pool, row, LEDGER_RUNNING, 0, w->index);
+	/* The board comes after the ledger. If the pool dies, the manager finds RUNNING what a
+	 * client has seen run. */
+	board_show_task(pool->board, row, UINT32_MAX);
+	intake_account(w, row, false, root->started_ns);
+	COUNT(w, roots);
+	worker_set_job(w, row);
 	trace_root(w, row, root->drained_ns);
 	FK_CRASH(root_running);
 

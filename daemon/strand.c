@@ -286,7 +286,6 @@ void strand_loop(struct worker *worker)
 				w->moved = w->fk.bottom;
 				aside_start(w);
 				COUNT(w, strands);
-				COUNT(w, roots);
 				strand_shake(w);
 				root_run(w, row);
 				trace_strand_end(w);

@@ -122,7 +122,7 @@ END_TEST
 
 START_TEST(a_group_counts_each_job_once_whatever_becomes_of_it)
 {
-	static const int64_t long_ms = 60000, short_ms = 500;
+	union fk_value gates[2] = { { .buf = { NULL, 1 } }, { .buf = { NULL, 1 } } };
 	fk_group group, other;
 
 	daemon_start(&d, "--workers=3", NULL);
@@ -133,18 +133,25 @@ START_TEST(a_group_counts_each_job_once_whatever_becomes_of_it)
 		requests[i].group = group;
 		if (i > 2)
 			continue;
-		requests[i].task = jobs_task(c, i == 2 ? "crash:segv" : "crash:hang");
-		requests[i].args = i ? &short_ms : &long_ms;
-		requests[i].size = fk_task_args_size(requests[i].task);
+		requests[i].task = jobs_task(c, i == 2 ? "crash:segv" : "crash:hold");
+		requests[i].size = 0;
 		requests[i].flags = i == 1 ? FK_IDEMPOTENT : 0;
+		if (i == 2)
+			continue;
+		ck_assert_int_eq(fk_alloc(c, 1, &gates[i].buf.data), 0);
+		*(uint8_t *)gates[i].buf.data = 0;
+		requests[i].values = &gates[i];
+		requests[i].size = 1;
 	}
 	ck_assert_int_eq(fk_submit_batch(c, &requests[0], 1, 0, &jobs[0]), 0);
-	DAEMON_AWAIT(daemon_counter(&d, "roots") == 1);
+	DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 1);
 	ck_assert_int_eq(fk_submit_batch(c, &requests[1], 1, 0, &jobs[1]), 0);
-	DAEMON_AWAIT(daemon_counter(&d, "roots") == 2);
+	DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 2);
 	ck_assert_int_eq(fk_submit_batch(c, &requests[2], 38, 0, &jobs[2]), 0);
-	ck_assert_int_eq(fk_group_wait(c, group, FK_FOREVER), 0);
 	ck_assert_int_eq(jobs_outcome(c, jobs[0], NULL), FK_LOST);
+	/* Until here both kept their workers: nothing else but the bad one had started. */
+	*(uint8_t *)gates[1].buf.data = 1;
+	ck_assert_int_eq(fk_group_wait(c, group, FK_FOREVER), 0);
 	ck_assert_int_eq(jobs_outcome(c, jobs[1], NULL), FK_DONE);
 	ck_assert_int_eq(jobs_outcome(c, jobs[2], NULL), FK_CRASHED);
 	for (uint32_t i = 3; i < 40; i++)
