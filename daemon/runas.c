@@ -28,7 +28,7 @@ int runas_become(const struct runas *runas)
 	    setresuid(runas->uid, runas->uid, runas->uid) < 0)
 		return -errno;
 	/* With a capability left there would be a way back. */
-	if (setuid(0) == 0 || setgid(0) == 0)
+	if (setuid(0) == 0 || (runas->gid != 0 && setgid(0) == 0))
 		return -EPERM;
 	/* The kernel resets both when the user changes. */
 	if (dumpable == 1)

@@ -3,6 +3,7 @@
  * scenario: root starts forkd, and tasks run as another user
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <linux/capability.h>
 #include <pwd.h>
 #include <sched.h>
@@ -25,7 +26,7 @@
 #include "tests/jobs.h"
 
 #define USER  "nobody"
-#define FORKD 61777u /* the uid and the gid of a user forkd that only a test has */
+#define FORKD 61777u /* the uid of a user forkd that only a test has */
 
 static struct daemon d;
 static uid_t user_uid;
@@ -182,9 +183,9 @@ START_TEST(a_reload_reads_what_root_can_read_and_loads_modules_as_that_user)
 }
 END_TEST
 
-/* Processes of this test see the users of this machine and a user forkd, or no user forkd. False if
- * this root must not mount. */
-static bool have_forkd(bool there)
+/* Processes of this test see the users of this machine and a user forkd with this group, or no user
+ * forkd if gid is negative. False if this root must not mount. */
+static bool have_forkd(int64_t gid)
 {
 	_cleanup_fclose_ FILE *from = NULL, *to = NULL;
 	_cleanup_free_ char *line = NULL;
@@ -197,14 +198,14 @@ static bool have_forkd(bool there)
 	from = fopen("/etc/passwd", "re");
 	to = fopen(path, "we");
 	ck_assert(from && to);
-	if (there)
-		(void)fprintf(to, "forkd:x:%u:%u::/:/bin/false\n", FORKD, FORKD);
+	if (gid >= 0)
+		(void)fprintf(to, "forkd:x:%u:%" PRId64 "::/:/bin/false\n", FORKD, gid);
 	while (getline(&line, &size, from) >= 0)
 		if (strncmp(line, "forkd:", strlen("forkd:")) != 0)
 			(void)fputs(line, to);
 	ck_assert_int_eq(fflush(to), 0);
 	ck_assert_int_eq(fchmod(fileno(to), 0644), 0);
-	return mount(path, "/etc/passwd", NULL, MS_BIND, NULL) == 0 && !getpwnam("forkd") == !there;
+	return mount(path, "/etc/passwd", NULL, MS_BIND, NULL) == 0 && !getpwnam("forkd") == (gid < 0);
 }
 
 /* What a container without this capability has. */
@@ -227,7 +228,7 @@ static void lose_kill(void)
 START_TEST(without_the_option_tasks_run_as_forkd_if_there_is_such_a_user)
 {
 	daemon_prepare(&d);
-	if (!have_forkd(true)) {
+	if (!have_forkd(FORKD)) {
 		check_unit_not_run(without_the_option_tasks_run_as_forkd_if_there_is_such_a_user,
 				   "this root cannot mount");
 		return;
@@ -247,10 +248,25 @@ START_TEST(without_the_option_tasks_run_as_forkd_if_there_is_such_a_user)
 }
 END_TEST
 
+START_TEST(the_group_of_that_user_may_be_the_group_of_root)
+{
+	daemon_prepare(&d);
+	if (!have_forkd(0)) {
+		check_unit_not_run(the_group_of_that_user_may_be_the_group_of_root,
+				   "this root cannot mount");
+		return;
+	}
+	daemon_start(&d, "--workers=2", "--user=forkd", NULL);
+	see_ids(running_pool(), "Uid:", FORKD);
+	see_ids(running_pool(), "Gid:", 0);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+END_TEST
+
 START_TEST(without_that_user_tasks_run_as_root_and_the_log_has_a_warning)
 {
 	daemon_prepare(&d);
-	if (!have_forkd(false)) {
+	if (!have_forkd(-1)) {
 		check_unit_not_run(without_that_user_tasks_run_as_root_and_the_log_has_a_warning,
 				   "this root cannot mount");
 		return;
@@ -336,6 +352,7 @@ int main(void)
 		the_next_pool_runs_as_that_user_and_a_pool_dies_with_its_manager,
 		a_reload_reads_what_root_can_read_and_loads_modules_as_that_user,
 		without_the_option_tasks_run_as_forkd_if_there_is_such_a_user,
+		the_group_of_that_user_may_be_the_group_of_root,
 		without_that_user_tasks_run_as_root_and_the_log_has_a_warning,
 		a_forkd_that_another_user_starts_keeps_that_user,
 		what_is_no_user_or_cannot_be_had_is_refused,
