@@ -3,8 +3,9 @@
  * daemon/confine.h - what forkd's processes give up, by the option confine
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   main() calls confine_hide() in manager and pool; the pool's main thread confine_pool(), once
- *   its modules are loaded and before there are workers.
+ *   main() calls confine_hide() in manager, pool and trial, and runas_become() after it has changed
+ *   the user; the pool's main thread confine_pool(), once its modules are loaded and before there
+ *   are workers.
  */
 #ifndef DAEMON_CONFINE_H
 #define DAEMON_CONFINE_H

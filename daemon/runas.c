@@ -18,7 +18,7 @@
 
 int runas_become(const struct runas *runas)
 {
-	int dumpable = prctl(PR_GET_DUMPABLE), parent_signal = 0;
+	int parent_signal = 0;
 	pid_t parent = getppid();
 
 	(void)prctl(PR_GET_PDEATHSIG, &parent_signal);
@@ -30,9 +30,9 @@ int runas_become(const struct runas *runas)
 	/* With a capability left there would be a way back. */
 	if (setuid(0) == 0 || (runas->gid != 0 && setgid(0) == 0))
 		return -EPERM;
-	/* The kernel resets both when the user changes. */
-	if (dumpable == 1)
-		(void)prctl(PR_SET_DUMPABLE, 1UL);
+	/* Its memory and descriptors were root's. */
+	confine_hide(OPTIONS_CONFINE_NORMAL);
+	/* The kernel resets it when the user changes. */
 	if (parent_signal)
 		(void)prctl(PR_SET_PDEATHSIG, parent_signal);
 	return getppid() == parent ? 0 : -ESRCH;

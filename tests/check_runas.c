@@ -3,6 +3,7 @@
  * scenario: root starts forkd, and tasks run as another user
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <linux/capability.h>
 #include <pwd.h>
@@ -183,6 +184,60 @@ START_TEST(a_reload_reads_what_root_can_read_and_loads_modules_as_that_user)
 }
 END_TEST
 
+/* True if that process has loaded slow.so, whose constructor waits. Only then has the trial changed
+ * its user. */
+static bool is_in_constructor(pid_t pid)
+{
+	char path[64], line[1024];
+	_cleanup_fclose_ FILE *f = NULL;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f))
+		if (strstr(line, "/slow.so"))
+			return true;
+	return false;
+}
+
+/* The process that tries a reload when it is there, or 0. */
+static pid_t trial_of(pid_t manager, pid_t pool)
+{
+	char path[64];
+	_cleanup_fclose_ FILE *f = NULL;
+	int pid;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)manager, (int)manager);
+	f = fopen(path, "re");
+	ck_assert_ptr_nonnull(f);
+	while (fscanf(f, "%d", &pid) == 1)
+		if (pid != pool && is_in_constructor(pid))
+			return pid;
+	return 0;
+}
+
+START_TEST(other_processes_of_that_user_cannot_look_into_a_trial)
+{
+	char file[128];
+	pid_t pool, trial;
+
+	daemon_prepare(&d);
+	daemon_add_module(&d, "tests/modules/later/.libs/slow.so", "slow.so");
+	(void)snprintf(file, sizeof(file), "%s/slow", d.folder);
+	ck_assert_int_eq(close(creat(file, 0644)), 0);
+	ck_assert_int_eq(setenv("SLOW_TRIAL", file, 1), 0);
+	daemon_start(&d, "--workers=2", "--user=" USER, "--confine=off", NULL);
+	pool = running_pool();
+	ck_assert(is_dumpable(pool));
+	ck_assert_int_eq(kill(d.manager, SIGHUP), 0);
+	DAEMON_AWAIT((trial = trial_of(d.manager, pool)) > 0);
+	see_ids(trial, "Uid:", user_uid);
+	ck_assert(!is_dumpable(trial));
+	ck_assert_int_eq(unlink(file), 0);
+	DAEMON_AWAIT(daemon_logged(&d, "no option has changed", ""));
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+END_TEST
+
 /* Processes of this test see the users of this machine and a user forkd with this group, or no user
  * forkd if gid is negative. False if this root must not mount. */
 static bool have_forkd(int64_t gid)
@@ -205,7 +260,8 @@ static bool have_forkd(int64_t gid)
 			(void)fputs(line, to);
 	ck_assert_int_eq(fflush(to), 0);
 	ck_assert_int_eq(fchmod(fileno(to), 0644), 0);
-	return mount(path, "/etc/passwd", NULL, MS_BIND, NULL) == 0 && !getpwnam("forkd") == (gid < 0);
+	return mount(path, "/etc/passwd", NULL, MS_BIND, NULL) == 0 &&
+	       !getpwnam("forkd") == (gid < 0);
 }
 
 /* What a container without this capability has. */
@@ -351,6 +407,7 @@ int main(void)
 		tasks_run_as_the_user_of_the_option_and_have_no_way_back,
 		the_next_pool_runs_as_that_user_and_a_pool_dies_with_its_manager,
 		a_reload_reads_what_root_can_read_and_loads_modules_as_that_user,
+		other_processes_of_that_user_cannot_look_into_a_trial,
 		without_the_option_tasks_run_as_forkd_if_there_is_such_a_user,
 		the_group_of_that_user_may_be_the_group_of_root,
 		without_that_user_tasks_run_as_root_and_the_log_has_a_warning,
