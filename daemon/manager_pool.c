@@ -222,8 +222,11 @@ static void manager_on_loaded(struct poolproc *pool, int error, const char *text
 
 static void manager_pool_failed(struct manager *m, const struct poolproc_end *end)
 {
+	bool unread = end->failed == -EACCES || end->failed == -ENOEXEC;
+
 	if (end->failed_text[0])
-		log_error("the pool cannot start: %s", end->failed_text);
+		log_error("the pool cannot start: %s%s", end->failed_text,
+			  unread ? m->runas.hint : "");
 	else if (end->signo)
 		log_error("the pool died at its start, of signal %u (%s)", end->signo,
 			  strsignal((int)end->signo));

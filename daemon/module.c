@@ -278,7 +278,7 @@ int module_open(const char *path, const struct fk_module **ret_module, struct st
 	int r;
 
 	if (fd < 0) {
-		snprintf(ret_error, size, "cannot open it: %s", strerror(errno));
+		snprintf(ret_error, size, "uid %u cannot open it: %s", geteuid(), strerror(errno));
 		return -errno;
 	}
 	if (fstat(fd, &st) < 0) {

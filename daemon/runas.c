@@ -5,6 +5,7 @@
 #include <grp.h>
 #include <linux/capability.h>
 #include <pwd.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -75,6 +76,9 @@ static int runas_fill(const struct passwd *entry, struct runas *ret, struct opti
 	ret->n_groups = RUNAS_GROUPS;
 	if (getgrouplist(entry->pw_name, entry->pw_gid, ret->groups, &ret->n_groups) < 0)
 		return -E2BIG;
+	(void)snprintf(ret->hint, sizeof(ret->hint),
+		       "; tasks run as user %.32s, which must be able to read it (option user)",
+		       entry->pw_name);
 	options_error_set(ret_text, "tasks run as user %s (uid %u)", entry->pw_name, ret->uid);
 	return runas_try(ret);
 }
@@ -120,7 +124,7 @@ static int runas_choose_default(struct runas *ret, struct options_error *ret_tex
 	r = entry->pw_uid == 0 ? 0 : runas_fill(entry, ret, ret_text);
 	/* Not allowed, or not in this user namespace: it stays so. */
 	if (r == -EPERM || r == -EINVAL) {
-		ret->drops = false;
+		*ret = (struct runas){ .drops = false };
 		options_error_set(ret_text,
 				  "tasks run as root, and can write to each file: cannot become "
 				  "user %s (uid %u): %s",

@@ -28,6 +28,7 @@ struct runas {
 	gid_t gid;
 	int n_groups;
 	gid_t groups[RUNAS_GROUPS];
+	char hint[112]; /* for errors about a file that this user may not read; or empty */
 };
 
 /*

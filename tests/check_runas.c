@@ -152,7 +152,7 @@ END_TEST
 
 START_TEST(a_reload_reads_what_root_can_read_and_loads_modules_as_that_user)
 {
-	char path[128], option[160], output[4096];
+	char path[128], option[160], text[64], output[4096];
 	_cleanup_fclose_ FILE *f = NULL;
 	pid_t pool;
 
@@ -175,7 +175,8 @@ START_TEST(a_reload_reads_what_root_can_read_and_loads_modules_as_that_user)
 	(void)snprintf(path, sizeof(path), "%s/fib.so", d.modules);
 	ck_assert_int_eq(chmod(path, 0600), 0);
 	ck_assert_int_ne(daemon_ctl(&d, output, sizeof(output), "reload", NULL), 0);
-	ck_assert(daemon_logged(&d, "fib.so", "Permission denied"));
+	(void)snprintf(text, sizeof(text), "uid %u cannot open it: Permission denied", user_uid);
+	ck_assert(daemon_logged(&d, "fib.so", text));
 	ck_assert_int_eq(running_pool(), pool);
 	ck_assert_int_eq(chmod(path, 0644), 0);
 	ck_assert_int_eq(daemon_ctl(&d, output, sizeof(output), "reload", NULL), 0);
@@ -384,6 +385,19 @@ START_TEST(what_is_no_user_or_cannot_be_had_is_refused)
 }
 END_TEST
 
+START_TEST(what_that_user_cannot_read_is_reported_with_its_name)
+{
+	const char *const options[] = { "--workers=2", "--user=" USER, NULL };
+
+	daemon_prepare(&d);
+	ck_assert_int_eq(chmod(d.modules, 0700), 0);
+	ck_assert_int_eq(daemon_try(&d, options), 4);
+	ck_assert(daemon_logged(&d, "error: the pool cannot start: module-dir",
+				"tasks run as user " USER ", which must be able to read it"));
+	daemon_discard(&d);
+}
+END_TEST
+
 /* True if the modules are where that user can read them. */
 static bool user_can_read(void)
 {
@@ -413,6 +427,7 @@ int main(void)
 		without_that_user_tasks_run_as_root_and_the_log_has_a_warning,
 		a_forkd_that_another_user_starts_keeps_that_user,
 		what_is_no_user_or_cannot_be_had_is_refused,
+		what_that_user_cannot_read_is_reported_with_its_name,
 	};
 	const struct passwd *user = getpwnam(USER);
 
