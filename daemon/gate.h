@@ -13,9 +13,10 @@
  * INVARIANTS
  *   I1. The kernel continues a call only while the gate is open, if the pool's main thread, which
  *       is the one that loads modules, has made it, and if it maps a private file that cannot be
- *       written there. The manager reads arguments of registers alone, which no other thread can
- *       change between the decision and the call. Which file a descriptor is of, it does not see: a
- *       task that has taken over the pool can exchange it while the gate is open.
+ *       written there. A task's code can run on that thread, too: as the handler of a signal. The
+ *       manager reads arguments of registers alone, which no other thread can change between the
+ *       decision and the call. Which file a descriptor is of, it does not see: a task that has
+ *       taken over the pool can exchange it while the gate is open.
  *   I2. The pool sends the gate before it has workers, and closes its own descriptor: no task can
  *       answer, and the manager receives no descriptor of a pool that has run a task.
  *   I3. One question is answered, then it is the turn of whatever else is ready: tasks that ask

@@ -364,10 +364,10 @@ void manager_reload_loaded(struct manager *m, int error, const char *text)
 	struct reload *r = &m->reload;
 	int code;
 
-	/* A task may have said it. */
+	gate_set_open(&m->pool.gate, false);
+	/* The load took too long, or forkd stops. */
 	if (r->state != RELOAD_LOADING)
 		return;
-	gate_set_open(&m->pool.gate, false);
 	if (error) {
 		reload_renew(m, text);
 		return;
@@ -461,6 +461,7 @@ void manager_reload_ready(struct manager *m)
 void manager_reload_end(struct manager *m, const char *why)
 {
 	trial_end(&m->reload.trial);
+	gate_set_open(&m->pool.gate, false);
 	reload_forget(&m->reload);
 	m->reload.state = RELOAD_IDLE;
 	session_reloaded(&m->sessions, m->reload.asked, -ESHUTDOWN, why);
