@@ -60,7 +60,9 @@
  *       quarantines and limits hold for it: they are sent after PROTO_POOL_LOADED and before
  *       PROTO_POOL_ENTER, and the pool acts on messages in their order (module.c, J2). If the pool
  *       dies before it has sent PROTO_POOL_LOADED, the reload begins again with the next one (I3);
- *       if it dies later, the next one has loaded the same files.
+ *       if it dies later, the next one has loaded the same files. If a task has said
+ *       PROTO_POOL_LOADED in its place, the pool's own answer is one too many, the pool is killed,
+ *       and the next one has loaded the same files.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   The trial: nothing changes. The pool: while it is to end, it has crashed as at any other time,
@@ -276,14 +278,9 @@ static const char *reload_obstacle(const struct manager *m, const struct trial_f
 /* The pool loads the new modules while jobs run. */
 static void reload_load(struct manager *m, uint64_t version)
 {
-	const struct proto_pool load = {
-		.head = { PROTO_MAGIC, PROTO_POOL_LOAD },
-		.task_hash = version,
-	};
-
+	log_notice("reload: more modules: the running pool is to load them");
 	m->reload.state = RELOAD_LOADING;
-	gate_set_open(&m->pool.gate, true);
-	poolproc_send(&m->pool, &load, -1);
+	poolproc_load(&m->pool, version);
 }
 
 /* Takes the options that the trial has found. modules: what has become of these, for r->text.
@@ -364,7 +361,6 @@ void manager_reload_loaded(struct manager *m, int error, const char *text)
 	struct reload *r = &m->reload;
 	int code;
 
-	gate_set_open(&m->pool.gate, false);
 	/* The load took too long, or forkd stops. */
 	if (r->state != RELOAD_LOADING)
 		return;

@@ -316,6 +316,7 @@ int poolproc_start(struct poolproc *pool, int board_fd, int arena_fd)
 	}
 	pool->state = POOLPROC_STARTING;
 	pool->stopped = pool->hung = pool->continued = pool->killed = false;
+	pool->n_loads = 0;
 	pool->failed = 0;
 	pool->failed_text[0] = '\0';
 	pool->fds[0] = board_fd;
@@ -441,6 +442,18 @@ uint64_t poolproc_ask(struct poolproc *pool)
 	return pool->asked;
 }
 
+void poolproc_load(struct poolproc *pool, uint64_t version)
+{
+	const struct proto_pool load = {
+		.head = { PROTO_MAGIC, PROTO_POOL_LOAD },
+		.task_hash = version,
+	};
+
+	pool->n_loads++;
+	gate_set_open(&pool->gate, true);
+	poolproc_send(pool, &load, -1);
+}
+
 static void poolproc_on_outgoing(struct loop_source *source, int result)
 {
 	struct poolproc *pool = container_of(source, struct poolproc, outgoing);
@@ -470,6 +483,18 @@ static void poolproc_take_pong(struct poolproc *pool, uint64_t number)
 	pool->heard = number;
 	pulse_answered(&pool->pulse, number);
 	pool->events->heard(pool);
+}
+
+/* False: the pool has answered each load already. So a task has sent one of the answers. */
+static bool poolproc_take_loaded(struct poolproc *pool, const struct proto_pool *message)
+{
+	if (!pool->n_loads)
+		return false;
+	if (--pool->n_loads)
+		return true; /* to one that the manager does not wait for any more */
+	gate_set_open(&pool->gate, false);
+	pool->events->loaded(pool, message->error, message->text);
+	return true;
 }
 
 static bool poolproc_take(struct poolproc *pool, struct proto_pool *message)
@@ -513,8 +538,7 @@ static bool poolproc_take(struct poolproc *pool, struct proto_pool *message)
 		pool->events->traced(pool, message->text);
 		return true;
 	case PROTO_POOL_LOADED:
-		pool->events->loaded(pool, message->error, message->text);
-		return true;
+		return poolproc_take_loaded(pool, message);
 	case PROTO_POOL_STOPPED:
 		pool->stopped = true;
 		return true;

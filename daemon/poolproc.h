@@ -57,7 +57,8 @@ struct poolproc_events {
 	void (*heard)(struct poolproc *pool);
 	/* text: empty, or why it does not trace */
 	void (*traced)(struct poolproc *pool, const char *text);
-	/* error: 0, or a negative errno and a line that says why it has loaded no module */
+	/* Its answer to the last poolproc_load(). error: 0, or a negative errno and a line that
+	 * says why it has loaded no module */
 	void (*loaded)(struct poolproc *pool, int error, const char *text);
 	void (*died)(struct poolproc *pool, const struct poolproc_end *end);
 };
@@ -89,6 +90,7 @@ struct poolproc {
 	uint64_t modules;    /* which files it has loaded: struct modules, version */
 	uint64_t joinable;   /* those of them that can join a pool that runs */
 	uint32_t n_left_out; /* of them, that could not be loaded whole */
+	uint32_t n_loads;    /* poolproc_load(): that it has not answered */
 	uint64_t asked;	     /* PINGs so far, of all pools */
 	uint64_t heard;	     /* up to which it has answered, or has died, which is as good */
 	int failed;
@@ -126,6 +128,10 @@ int poolproc_start(struct poolproc *pool, int board_fd, int arena_fd);
  * last about it.
  */
 void poolproc_send(struct poolproc *pool, const struct proto_pool *message, int fd);
+
+/* It is to load the files that have come; version: of all files. The gate is open until it has
+ * answered, or the caller closes it. */
+void poolproc_load(struct poolproc *pool, uint64_t version);
 
 /*
  * Asks whether all that was sent so far is in force. Returns a number: as soon as pool->heard is

@@ -16,6 +16,7 @@
 #include "client/client.h"
 #include "common/cleanup.h"
 #include "common/util.h"
+#include "shm/proto.h"
 #define CHECK_TIMEOUT 600
 #include "tests/reload_rig.h"
 
@@ -278,6 +279,55 @@ START_TEST(the_gate_is_closed_to_tasks_while_modules_join)
 }
 END_TEST
 
+/* A job that keeps the lock of the loader: no module can be loaded until **ret_gate is 1. */
+static fk_job keep_loader(volatile uint8_t **ret_gate)
+{
+	struct fk_buffer buffer = { NULL, 1 };
+	fk_job job = 0;
+
+	ck_assert_int_eq(fk_alloc(c, buffer.size, &buffer.data), 0);
+	*ret_gate = buffer.data;
+	**ret_gate = 0;
+	ck_assert_int_eq(fk_submitv(c, jobs_task(c, "ask:loader"), 0, &job, buffer), 0);
+	DAEMON_AWAIT(jobs_running(&d, "ask:loader") == 1);
+	return job;
+}
+
+/* A task says that the pool has loaded what it was to load, and the pool is killed for it. */
+START_TEST(an_answer_that_a_task_has_given_ends_the_pool)
+{
+	const struct proto_pool loaded = { .head = { PROTO_MAGIC, PROTO_POOL_LOADED } };
+	struct fk_buffer bytes = { NULL, sizeof(loaded) };
+	const char *args[] = { "forkctl", "modules", "load", NULL, NULL };
+	volatile uint8_t *gate;
+	fk_job keeps, says;
+	pid_t pool, load;
+	int64_t n = 0;
+
+	if (daemon_sanitized())
+		return;
+	prepare();
+	put(OURS("ask"));
+	start("workers = 2\nhang-limit = 0\n");
+	pool = daemon_pool(&d);
+	args[3] = copy(1);
+	keeps = keep_loader(&gate);
+	ck_assert_int_eq(fk_alloc(c, bytes.size, &bytes.data), 0);
+	memcpy(bytes.data, &loaded, sizeof(loaded));
+	load = daemon_spawn(&d, "load", args);
+	DAEMON_AWAIT(daemon_logged(&d, "the running pool is to load them", ""));
+	ck_assert_int_eq(fk_submitv(c, jobs_task(c, "ask:write"), 0, &says, INT64_C(3), bytes), 0);
+	jobs_see(c, says, (int64_t)sizeof(loaded));
+	*gate = 1;
+	ck_assert_int_eq(fk_wait(c, keeps, FK_FOREVER), 0);
+	(void)jobs_pool_after(&d, pool);
+	ck_assert_int_eq(daemon_reap(load), 0);
+	ck_assert(daemon_logged(&d, "it said what it may not", ""));
+	DAEMON_AWAIT(fk_call(c, "join001:next", &n, INT64_C(1)) == 0);
+	jobs_end(&d, c);
+}
+END_TEST
+
 /* The pool dies when it has loaded a module whose tasks nobody can call yet. */
 START_TEST(a_pool_that_dies_before_a_task_is_callable_is_followed_by_one_that_has_it)
 {
@@ -304,4 +354,5 @@ CHECK_MAIN("reload_join", modules_join_100_times_beside_long_jobs_of_three_users
 	   rules_hold_for_tasks_that_join, a_quarantine_holds_for_a_task_that_comes_back,
 	   what_cannot_join_is_loaded_by_another_pool,
 	   the_gate_is_closed_to_tasks_while_modules_join,
+	   an_answer_that_a_task_has_given_ends_the_pool,
 	   a_pool_that_dies_before_a_task_is_callable_is_followed_by_one_that_has_it)

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* tests/modules/ask.c - tasks that ask the kernel for what tasks should not */
 #include <errno.h>
+#include <link.h>
 #include <pthread.h>
+#include <stdint.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -16,6 +18,33 @@ FK_NO_LEAF(call)
 	FK_RETURN(self->result < 0 ? -errno : self->result);
 }
 FK_END(call)
+
+/* Writes into any descriptor; the number of bytes, or a negative errno. */
+FK_TASK(int64_t, write, (int64_t, fd, struct fk_buf, bytes))
+{
+	ssize_t n = write((int)fd, bytes.data, bytes.size);
+
+	FK_LEAF(n < 0 ? -errno : n);
+}
+FK_NO_BODY(write)
+FK_END(write)
+
+static int wait_for_byte(struct dl_phdr_info *info, size_t size, void *byte)
+{
+	(void)info;
+	(void)size;
+	while (!*(const volatile unsigned char *)byte)
+		continue;
+	return 1;
+}
+
+/* Keeps the lock of the loader until the first byte is not 0. */
+FK_TASK(int64_t, loader, (struct fk_buf, gate))
+{
+	FK_LEAF(dl_iterate_phdr(wait_for_byte, (void *)(uintptr_t)gate.data));
+}
+FK_NO_BODY(loader)
+FK_END(loader)
 
 /* The same by the way of 32-bit programs, whose numbers are others; 1 where there is none. */
 FK_TASK(int64_t, foreign, (int64_t, nr))
@@ -74,5 +103,7 @@ FK_END(descriptors)
 FK_EXPORT(call, 0, "A system call; what it returns, or a negative errno")
 FK_EXPORT(foreign, 0, "A system call of 32-bit programs, without arguments")
 FK_EXPORT(descriptors, 0, "Bounds the descriptors of the process")
+FK_EXPORT(loader, FK_EXPORT_CHANGING_BUFFERS, "Keeps the lock of the loader until a byte is set")
+FK_EXPORT(write, 0, "Writes into a descriptor; the number of bytes, or a negative errno")
 FK_EXPORT(thread, 0, "Gives n back, by way of a thread")
 FK_MODULE(ask, "Tasks that ask the kernel for things")
