@@ -125,7 +125,7 @@ void manager_on_stop_timeout(struct loop_source *source, int result)
 	struct manager *m = container_of(source, struct manager, stop_source);
 
 	(void)result;
-	if (m->reload.state == RELOAD_RENEWING) {
+	if (m->reload.state == RELOAD_RENEWING || m->reload.state == RELOAD_LOADING) {
 		manager_reload_late(m);
 		return;
 	}

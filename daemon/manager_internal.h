@@ -127,7 +127,7 @@ void manager_reload_died(struct manager *m);
 void manager_reload_loaded(struct manager *m, int error, const char *text);
 /* A connection that waited for a reload has ended. */
 void manager_reload_left(struct manager *m);
-/* RENEWING: the time for running jobs is over. */
+/* RENEWING, LOADING: the time is over. */
 void manager_reload_late(struct manager *m);
 /* None goes on: forkd ends. Whoever waits is told why. */
 void manager_reload_end(struct manager *m, const char *why);

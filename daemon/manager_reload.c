@@ -63,6 +63,9 @@
  *       if it dies later, the next one has loaded the same files. If a task has said
  *       PROTO_POOL_LOADED in its place, the pool's own answer is one too many, the pool is killed,
  *       and the next one has loaded the same files.
+ *   I8. A load has the time of the terms, and RELOAD_LAST_NS at least. After that the gate is
+ *       closed, and nothing has changed: no task that the pool loads later is callable before the
+ *       next load (module.c, J5). With force the pool is killed instead.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   The trial: nothing changes. The pool: while it is to end, it has crashed as at any other time,
@@ -82,7 +85,7 @@
 
 #define RELOAD_TRIAL_NS (30 * NSEC_PER_SEC)
 #define RELOAD_LEFT	"forkctl has ended before running jobs had"
-/* From the end of the last job to that of the pool, at least. */
+/* From the end of the last job to that of the pool, and for a load, at least. */
 #define RELOAD_LAST_NS (10 * NSEC_PER_SEC)
 
 /* What the trial has found is not needed any more. */
@@ -198,8 +201,21 @@ void manager_reload_late(struct manager *m)
 {
 	struct reload *r = &m->reload;
 	uint64_t last = max(m->options->hang_limit, RELOAD_LAST_NS);
+	bool loading = r->state == RELOAD_LOADING;
 	uint32_t n_jobs, n_users;
 
+	gate_set_open(&m->pool.gate, false);
+	if (loading && (!reload_agree(m) || !r->terms.force)) {
+		reload_over(m, -EBUSY,
+			    "the pool has not loaded the modules in time: perhaps a task keeps the "
+			    "lock of the loader, see forkd-modules(7): try again, or --force ends "
+			    "running jobs");
+		return;
+	}
+	if (loading) {
+		r->late = true;
+		r->state = RELOAD_RENEWING;
+	}
 	session_count_running(&m->sessions, &n_jobs, &n_users);
 	/* Then the pool is about to end, or it hangs. */
 	if (!n_jobs && !r->late && loop_timer(&m->loop, &m->stop_source, last) == 0) {
@@ -224,7 +240,8 @@ void manager_reload_late(struct manager *m)
 		return;
 	}
 	if (!n_jobs)
-		log_notice("reload: no job runs, but the pool has not ended: it is killed");
+		log_notice("reload: no job runs, but the pool has not %s: it is killed",
+			   loading ? "loaded the modules" : "ended");
 	else
 		log_notice(
 			"reload: %" PRIu32 " jobs of %" PRIu32
@@ -278,6 +295,13 @@ static const char *reload_obstacle(const struct manager *m, const struct trial_f
 /* The pool loads the new modules while jobs run. */
 static void reload_load(struct manager *m, uint64_t version)
 {
+	uint64_t limit = max(m->reload.terms.limit_ns, RELOAD_LAST_NS);
+	int err = loop_timer(&m->loop, &m->stop_source, limit);
+
+	if (err < 0) {
+		reload_over(m, err, strerror(-err));
+		return;
+	}
 	log_notice("reload: more modules: the running pool is to load them");
 	m->reload.state = RELOAD_LOADING;
 	poolproc_load(&m->pool, version);
@@ -364,6 +388,7 @@ void manager_reload_loaded(struct manager *m, int error, const char *text)
 	/* The load took too long, or forkd stops. */
 	if (r->state != RELOAD_LOADING)
 		return;
+	loop_forget(&m->loop, &m->stop_source);
 	if (error) {
 		reload_renew(m, text);
 		return;

@@ -50,6 +50,9 @@
  *       changes.
  *   J4. If a file cannot be loaded, no entry of modules.tasks is kept and nothing is on the board.
  *       What the loader has mapped by then stays mapped, and nothing refers to it.
+ *   J5. The manager may stop waiting for modules_join(). Then the files are known here, their tasks
+ *       have places, and none is callable. The next modules_join() need not load these files, and
+ *       modules_enter() makes their tasks callable, too, if no file is gone or has changed.
  */
 #include "daemon/module.h"
 
@@ -1051,11 +1054,11 @@ static int modules_place_new(struct modules *modules, const struct board *board,
 			 twice ? "task %s is there already"
 			       : "task %s needs a place of a task that is gone",
 			 name);
+		/* Not those that wait for modules_enter() since an earlier call (J5). */
 		for (uint32_t k = 0; k < modules->n_tasks; k++)
-			/* Relaxed: this thread stores it. */
-			if (atomic_load_explicit(&modules->tasks[k].state, memory_order_relaxed) !=
-			    MODULE_CALLABLE)
-				module_clear(&modules->tasks[k]);
+			for (uint32_t j = 0; j < i; j++)
+				if (modules->tasks[k].export == added->tasks[j].export)
+					module_clear(&modules->tasks[k]);
 		return twice ? -EEXIST : -ENOSPC;
 	}
 	return 0;

@@ -293,6 +293,43 @@ static fk_job keep_loader(volatile uint8_t **ret_gate)
 	return job;
 }
 
+/* While a task keeps the lock of the loader the pool can load nothing: the reload ends all the
+ * same. What the pool loads later is callable after the next reload. */
+START_TEST(a_load_that_does_not_end_changes_nothing_or_ends_the_pool_by_force)
+{
+	volatile uint8_t *gate;
+	char output[2048];
+	fk_job keeps;
+	pid_t pool;
+
+	if (daemon_sanitized())
+		return;
+	prepare();
+	put(OURS("ask"));
+	start("workers = 2\nhang-limit = 0\n");
+	pool = daemon_pool(&d);
+	put(ORIGIN, "join000.so");
+	keeps = keep_loader(&gate);
+	ck_assert_int_eq(daemon_ctl(&d, output, sizeof(output), "reload", "--timeout=0s", NULL), 1);
+	ck_assert_msg(strstr(output, "lock of the loader"), "%s", output);
+	*gate = 1;
+	jobs_see(c, keeps, 1);
+	ck_assert_int_eq(call_next("join000:next"), -ENOENT);
+	reload(0, JOINED);
+	ck_assert_int_eq(call_next("join000:next"), 0);
+	ck_assert_int_eq(daemon_pool(&d), pool);
+	keeps = keep_loader(&gate);
+	ck_assert_int_eq(daemon_ctl(&d, output, sizeof(output), "modules", "load", "--timeout=0s",
+				    "--force", copy(2), NULL),
+			 0);
+	ck_assert_msg(strstr(output, DRAINED "; 1 running jobs were ended"), "%s", output);
+	ck_assert_int_ne(daemon_pool(&d), pool);
+	jobs_see_end(c, keeps, "LOST");
+	ck_assert_int_eq(call_next("join002:next"), 0);
+	jobs_end(&d, c);
+}
+END_TEST
+
 /* A task says that the pool has loaded what it was to load, and the pool is killed for it. */
 START_TEST(an_answer_that_a_task_has_given_ends_the_pool)
 {
@@ -354,5 +391,6 @@ CHECK_MAIN("reload_join", modules_join_100_times_beside_long_jobs_of_three_users
 	   rules_hold_for_tasks_that_join, a_quarantine_holds_for_a_task_that_comes_back,
 	   what_cannot_join_is_loaded_by_another_pool,
 	   the_gate_is_closed_to_tasks_while_modules_join,
+	   a_load_that_does_not_end_changes_nothing_or_ends_the_pool_by_force,
 	   an_answer_that_a_task_has_given_ends_the_pool,
 	   a_pool_that_dies_before_a_task_is_callable_is_followed_by_one_that_has_it)
