@@ -33,10 +33,12 @@
 #include "common/clock.h"
 #include "common/util.h"
 
-/* Exit codes of the program; the first two are those of forkd/races_main.h. */
-#define RACES_NO_FORK  3
-#define RACES_FAILED   4
-#define RACES_REPORTED 66
+/* Exit codes of the program: those of forkd/races_main.h, and ThreadSanitizer's. */
+#define RACES_NONE     80
+#define RACES_NO_FORK  81
+#define RACES_FAILED   82
+#define RACES_REPORTED 83
+#define RACES_TSAN     84
 
 /* Of the script that compiles. */
 #define COMPILE_NO_CC	  11
@@ -84,7 +86,7 @@ static void exec_program(const struct races *races, char *argv[], int in, int ou
 		_exit(FORKCTL_FAILED);
 	(void)snprintf(options, sizeof(options),
 		       "history_size=4:allow_addr2line=1:%s:exitcode=%d:atexit_sleep_ms=0",
-		       own ? own : "", RACES_REPORTED);
+		       own ? own : "", RACES_TSAN);
 	(void)setenv("TSAN_OPTIONS", options, 1);
 	/* Older runtimes of ThreadSanitizer do not start if vm.mmap_rnd_bits is above 28. */
 	(void)personality(ADDR_NO_RANDOMIZE);
@@ -105,16 +107,18 @@ static int read_signals(const struct races *races)
 
 /*
  * Runs a program to its end, with these descriptors as its input and output, if they are not -1.
- * deadline: until when, UINT64_MAX: without one. Returns its exit code, 128 and a signal, or
- * -ETIMEDOUT; it has ended in any case.
+ * deadline: until when, UINT64_MAX: without one. Returns its exit code, 128 and a signal,
+ * RACES_FAILED if it cannot be started, or -ETIMEDOUT; it has ended in any case.
  */
 static int run_program(const struct races *races, char *argv[], int in, int out, uint64_t deadline)
 {
 	pid_t parent = getpid(), pid = fork();
 	int err = 0, status;
 
-	if (pid < 0)
-		return forkctl_fail(FORKCTL_FAILED, "cannot fork: %s", strerrordesc_np(errno));
+	if (pid < 0) {
+		(void)forkctl_fail(0, "cannot fork: %s", strerrordesc_np(errno));
+		return RACES_FAILED;
+	}
 	if (!pid)
 		exec_program(races, argv, in, out, parent);
 	(void)setpgid(pid, pid);
@@ -134,6 +138,33 @@ static int run_program(const struct races *races, char *argv[], int in, int out,
 		break;
 	}
 	return err ? err : forkctl_exit_status(status);
+}
+
+/* Says how a program has not ended well: RACES_..., or what run_program() returns. */
+static int program_failed(int status, const char *what)
+{
+	const char *cause = status > 128 ? sigdescr_np(status - 128) : NULL;
+
+	if (cause)
+		return forkctl_fail(status, "%s was ended by a signal: %s", what, cause);
+	switch (status) {
+	case RACES_FAILED:
+		return FORKCTL_FAILED;
+	case RACES_REPORTED:
+		return forkctl_fail(FORKCTL_FAILED,
+				    "%s is wrong: see above what ThreadSanitizer has found", what);
+	case RACES_TSAN:
+		return forkctl_fail(FORKCTL_FAILED,
+				    "%s was ended by ThreadSanitizer itself: see above why", what);
+	case -ETIMEDOUT:
+		return forkctl_fail(FORKCTL_FAILED,
+				    "%s takes too long: give it smaller arguments, or more time by "
+				    "--timeout",
+				    what);
+	default:
+		return forkctl_fail(FORKCTL_FAILED, "%s has ended the program with exit code %d",
+				    what, status);
+	}
 }
 
 static int compile_module(struct races *races, int n, char *files[])
@@ -175,7 +206,7 @@ static int compile_module(struct races *races, int n, char *files[])
 				    "CFLAGS, LDFLAGS, LDLIBS)",
 				    races->file, cc);
 	default:
-		return status;
+		return program_failed(status, cc);
 	}
 }
 
@@ -206,8 +237,8 @@ static int find_task(struct races *races, const char *name)
 	if (!list)
 		return FORKCTL_FAILED;
 	status = run_program(races, argv, -1, fileno(list), UINT64_MAX);
-	if (status)
-		return status == RACES_FAILED || status == RACES_REPORTED ? FORKCTL_FAILED : status;
+	if (status != RACES_NONE)
+		return program_failed(status, races->file);
 	rewind(list);
 	while (name && getline(&line, &room, list) > 0) {
 		char *signature = strchr(line, ' ');
@@ -272,40 +303,24 @@ static int write_values(const struct races *races, FILE *to)
 static int run_task(struct races *races)
 {
 	char *argv[] = { races->program, races->task.name, NULL };
-	const char *name = races->task.name;
 	_cleanup_fclose_ FILE *values = memory_file();
-	char args[256];
+	char args[256], what[sizeof(races->task.name) + sizeof(args) + 2];
 	int status;
 
 	if (!values || write_values(races, values))
 		return FORKCTL_FAILED;
 	status = run_program(races, argv, fileno(values), -1, clock_ns() + races->time_ns);
 	case_describe(&races->given, &races->call, args, sizeof(args));
-	switch (status) {
-	case 0:
-		printf("no race in %s(%s): what it does with other arguments was not looked at\n",
-		       name, args);
-		return FORKCTL_OK;
-	case RACES_NO_FORK:
+	(void)snprintf(what, sizeof(what), "%s(%s)", races->task.name, args);
+	if (status == RACES_NO_FORK)
 		return forkctl_fail(FORKCTL_FAILED,
-				    "%s(%s) forks nothing, so there was nothing to look at: give "
-				    "it arguments with which it forks",
-				    name, args);
-	case RACES_FAILED:
-		return FORKCTL_FAILED;
-	case RACES_REPORTED:
-		return forkctl_fail(FORKCTL_FAILED,
-				    "%s(%s) is wrong: see above what ThreadSanitizer has found",
-				    name, args);
-	case -ETIMEDOUT:
-		return forkctl_fail(FORKCTL_FAILED,
-				    "%s(%s) takes too long: give it smaller arguments, or more "
-				    "time by --timeout",
-				    name, args);
-	default:
-		return forkctl_fail(status > 128 ? status : FORKCTL_FAILED,
-				    "%s(%s) has ended with code %d", name, args, status);
-	}
+				    "%s forks nothing, so there was nothing to look at: give it "
+				    "arguments with which it forks",
+				    what);
+	if (status != RACES_NONE)
+		return program_failed(status, what);
+	printf("no race in %s: what it does with other arguments was not looked at\n", what);
+	return FORKCTL_OK;
 }
 
 /* ------------------------------------------------------------------------ the command */

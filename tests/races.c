@@ -6,7 +6,9 @@
  */
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/personality.h>
 
@@ -265,6 +267,15 @@ FK_TASK(int64_t, crash, (int64_t, n))
 FK_NO_BODY(crash)
 FK_END(crash)
 
+FK_TASK(int64_t, stop, (int64_t, n))
+{
+	if (n < 0)
+		(void)raise((int)-n);
+	exit((int)n);
+}
+FK_NO_BODY(stop)
+FK_END(stop)
+
 FK_TASK(fk_void, endless, (int64_t, n))
 {
 	for (volatile int64_t i = n;; i++)
@@ -299,6 +310,7 @@ FK_EXPORT(unjoined, 0, "Ends without a join")
 FK_EXPORT(calls, 0, "n calls, one in the other")
 FK_EXPORT(chain, 0, "n forks, one in the other")
 FK_EXPORT(crash, 0, "Writes to NULL")
+FK_EXPORT(stop, 0, "Exits with code n, or ends by signal -n")
 FK_EXPORT(endless, 0, "Does not end")
 FK_EXPORT(fixed, 0, "Fails if memory is placed at random")
 FK_MODULE(races, "Tasks with and without races")

@@ -9,7 +9,8 @@
  *	PROGRAM NAME <ARGS	runs one. ARGS: for each argument 8 bytes, its value; or, of a
  *				text or a buffer, its size, and then its bytes
  *
- *   Its exit codes are RACES_..., or what TSAN_OPTIONS says if there was a race.
+ *   Its exit codes are RACES_..., or what TSAN_OPTIONS says if ThreadSanitizer ends it without a
+ *   report. The code of a task that calls exit() is most likely none of these.
  *
  * INVARIANTS
  *   I1. ThreadSanitizer sees these orders and no others: what a parent did before a fork is before
@@ -27,6 +28,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <sanitizer/common_interface_defs.h>
 #include <sanitizer/tsan_interface.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -34,11 +36,15 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <ucontext.h>
+#include <unistd.h>
 
 #include <forkd/task.h>
 
-#define RACES_NO_FORK 3 /* exit code: the task has ended, and has forked nothing */
-#define RACES_FAILED  4 /* it did not end well, or was not run: stderr has why */
+/* Exit codes. */
+#define RACES_NONE     80
+#define RACES_NO_FORK  81 /* the task has ended, and has forked nothing */
+#define RACES_FAILED   82 /* it did not end well, or was not run: stderr has why */
+#define RACES_REPORTED 83 /* ThreadSanitizer has found something */
 
 /* The memory of a strand, in bytes: a guard, the stack, struct races_strand. */
 #define RACES_MEMORY  ((size_t)1 << 20)
@@ -69,6 +75,7 @@ struct races_block {
 };
 
 static struct races_shared {
+	bool reported;	/* by ThreadSanitizer */
 	uint32_t alive; /* strands that run */
 	uint64_t ended;
 	void *retired[RACES_RETIRED]; /* fibers of those that have ended, in a ring */
@@ -236,6 +243,23 @@ struct fk_frame *fk_rt_finish(struct fk_worker *w, struct fk_frame *frame)
 	abort();
 }
 
+/* ------------------------------------------------------------------------ ThreadSanitizer */
+
+/* The runtime, which may be a library, calls it after each report. */
+__attribute__((visibility("default"))) void __tsan_on_report(void *report);
+__attribute__((no_sanitize("thread"))) void __tsan_on_report(void *report)
+{
+	(void)report;
+	races.reported = true;
+}
+
+/* The runtime ends the program: after its last report, or by an error of its own. */
+RACES_SHARED void races_die(void)
+{
+	if (races.reported)
+		_exit(RACES_REPORTED);
+}
+
 /* ------------------------------------------------------------------------ main() */
 
 extern const struct fk_module fk_module __attribute__((weak));
@@ -283,6 +307,7 @@ static const struct fk_export *races_find(const char *name)
 
 int main(int argc, char *argv[])
 {
+	__sanitizer_set_death_callback(races_die);
 	if (!&fk_module)
 		races_end("there is no FK_MODULE");
 	if (argc == 2) {
@@ -294,7 +319,7 @@ int main(int argc, char *argv[])
 		races_read_args(e->args, args);
 		fk_races_fork(&root, e->task, e->enter, result, args, e->args_size);
 		fk_races_join(&root);
-		return races_has_forked() ? 0 : RACES_NO_FORK;
+		return races_has_forked() ? RACES_NONE : RACES_NO_FORK;
 	}
 	for (const struct fk_export *e = fk_module.exports; e < fk_module.exports_end; e++) {
 		printf("%s ", e->name);
@@ -303,7 +328,7 @@ int main(int argc, char *argv[])
 		races_print_items(e->results);
 		printf("\n");
 	}
-	return 0;
+	return RACES_NONE;
 }
 
 #endif
