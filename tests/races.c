@@ -197,6 +197,35 @@ FK_BODY(halves)
 }
 FK_END(halves)
 
+/* Variables of the thread, in leaves. */
+FK_TASK(int64_t, digits, (int64_t, n))
+{
+	static _Thread_local char text[24];
+	char *end = text;
+	int64_t value;
+
+	errno = 0;
+	for (int64_t i = 0; i < n; i++)
+		*end++ = '7';
+	*end = '\0';
+	value = strtol(text, &end, 10);
+	FK_LEAF(errno || *end ? -1 : value);
+}
+FK_NO_BODY(digits)
+FK_END(digits)
+
+FK_TASK(int64_t, own, (int64_t, n), int64_t x; int64_t y;)
+FK_NO_LEAF(own)
+{
+	FK_FORK(x, digits, self->n);
+	FK_CALL(y, digits, self->n + 1);
+	FK_JOIN();
+	if (self->x != 77 || self->y != 777)
+		FK_FAIL(-EBADMSG);
+	FK_RETURN(0);
+}
+FK_END(own)
+
 /* Arguments of each type, whose values are those that tests/check-races gives. */
 FK_TASK(int64_t, types,
 	(int64_t, n, double, x, struct fk_str, text, struct fk_buf, in, struct fk_iobuf, out),
@@ -304,6 +333,7 @@ FK_EXPORT(loop, 0, "All steps of a loop write the same element")
 FK_EXPORT(atomic, 0, "n children add to an atomic variable")
 FK_EXPORT(locked, 0, "n children add to a variable under a lock")
 FK_EXPORT(rounds, 0, "n rounds of children write the same elements")
+FK_EXPORT(own, 0, "Two children use errno and a variable of the thread")
 FK_EXPORT(types, 0, "Arguments of each type, and halves of an array")
 FK_EXPORT(fail, 0, "Fails with EDOM")
 FK_EXPORT(unjoined, 0, "Ends without a join")

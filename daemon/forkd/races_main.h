@@ -22,12 +22,19 @@
  *   I3. ThreadSanitizer takes two strands with the same number for one, and gives the number of a
  *       fiber that was destroyed to another. So the fibers of the last RACES_RETIRED strands that
  *       have ended are kept.
+ *   I4. Strands share the variables of the one thread, as those of a worker do: errno and
+ *       _Thread_local variables. ThreadSanitizer reports no accesses to them.
  */
 #ifndef FORKD_RACES_MAIN_H
 #define FORKD_RACES_MAIN_H
 
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* dl_iterate_phdr() */
+#endif
+
 #include <errno.h>
 #include <inttypes.h>
+#include <link.h>
 #include <sanitizer/common_interface_defs.h>
 #include <sanitizer/tsan_interface.h>
 #include <stdarg.h>
@@ -245,6 +252,21 @@ struct fk_frame *fk_rt_finish(struct fk_worker *w, struct fk_frame *frame)
 
 /* ------------------------------------------------------------------------ ThreadSanitizer */
 
+/* Of its runtime, which has no header for it. */
+void AnnotateBenignRaceSized(const char *file, int line, const void *memory, size_t size,
+			     const char *why);
+
+RACES_SHARED int races_ignore_tls(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	(void)size;
+	(void)arg;
+	for (int i = 0; info->dlpi_tls_data && i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_TLS)
+			AnnotateBenignRaceSized(__FILE__, __LINE__, info->dlpi_tls_data,
+						info->dlpi_phdr[i].p_memsz, "");
+	return 0;
+}
+
 /* The runtime, which may be a library, calls it after each report. */
 __attribute__((visibility("default"))) void __tsan_on_report(void *report);
 __attribute__((no_sanitize("thread"))) void __tsan_on_report(void *report)
@@ -307,6 +329,7 @@ static const struct fk_export *races_find(const char *name)
 
 int main(int argc, char *argv[])
 {
+	(void)dl_iterate_phdr(races_ignore_tls, NULL);
 	__sanitizer_set_death_callback(races_die);
 	if (!&fk_module)
 		races_end("there is no FK_MODULE");
