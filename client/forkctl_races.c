@@ -13,6 +13,7 @@
 #include "client/forkctl_races.h"
 
 #include <errno.h>
+#include <ftw.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
@@ -49,6 +50,7 @@
 /* $1: the program; then the sources. The variables may be several words, as in make. */
 static const char compile[] =
 	"program=$1; shift\n"
+	"export TMPDIR=\"${program%/*}\"\n"
 	"cc=${CC:-cc}\n"
 	"command -v ${cc%% *} >/dev/null || exit 11\n"
 	"flags=$(pkg-config --cflags forkd-module) || exit 12\n"
@@ -108,7 +110,8 @@ static int read_signals(const struct races *races)
 /*
  * Runs a program to its end, with these descriptors as its input and output, if they are not -1.
  * deadline: until when, UINT64_MAX: without one. Returns its exit code, 128 and a signal,
- * RACES_FAILED if it cannot be started, or -ETIMEDOUT; it has ended in any case.
+ * RACES_FAILED if it cannot be started, or -ETIMEDOUT; it has ended in any case. If it was killed,
+ * its process group has ended, too.
  */
 static int run_program(const struct races *races, char *argv[], int in, int out, uint64_t deadline)
 {
@@ -134,7 +137,8 @@ static int run_program(const struct races *races, char *argv[], int in, int out,
 			continue;
 		err = signo ? 128 + signo : -ETIMEDOUT;
 		(void)kill(-pid, SIGKILL);
-		(void)waitpid(pid, &status, 0);
+		while (waitpid(-pid, &status, 0) > 0)
+			;
 		break;
 	}
 	return err ? err : forkctl_exit_status(status);
@@ -332,6 +336,16 @@ int races_is_source(const char *word)
 	return n > 2 && streq(word + n - 2, ".c");
 }
 
+static int remove_file(const char *path, const struct stat *status, int type, struct FTW *at)
+{
+	(void)status;
+	(void)type;
+	(void)at;
+	if (remove(path) < 0)
+		(void)forkctl_fail(0, "cannot remove %s: %s", path, strerrordesc_np(errno));
+	return 0;
+}
+
 /* argv: words behind the options; of these the first n_files are sources. */
 static int check_files(struct races *races, int n_files, int argc, char *argv[])
 {
@@ -352,8 +366,8 @@ static int check_files(struct races *races, int n_files, int argc, char *argv[])
 		status = forkctl_values(&races->given.args, NULL, &races->task, races->call.values);
 	if (!status)
 		status = run_task(races);
-	(void)unlink(races->program);
-	(void)rmdir(races->folder);
+	/* Compilers that are killed leave files there. */
+	(void)nftw(races->folder, remove_file, 16, FTW_DEPTH | FTW_PHYS);
 	return status;
 }
 
@@ -375,6 +389,8 @@ int races_check(uint64_t time_ns, int argc, char *argv[])
 	if (races.signal_fd < 0)
 		return forkctl_fail(FORKCTL_FAILED, "cannot read signals: %s",
 				    strerrordesc_np(errno));
+	/* For run_program(): the orphans of a killed shell become children of this process. */
+	(void)prctl(PR_SET_CHILD_SUBREAPER, 1);
 	status = check_files(&races, n_files, argc, argv);
 	forkctl_args_fini(&races.given.args);
 	(void)safe_close(races.signal_fd);
