@@ -47,10 +47,18 @@
 #define COMPILE_NO_TSAN	  13
 #define COMPILE_NO_MODULE 14
 
-/* $1: the program; then the sources. The variables may be several words, as in make. */
+/*
+ * $1: the program; then the sources. The variables may be several words, as in make. To a compiler
+ * a name that begins with - or @ is no source.
+ */
 static const char compile[] =
 	"program=$1; shift\n"
 	"export TMPDIR=\"${program%/*}\"\n"
+	"for file; do\n"
+	"	shift\n"
+	"	case $file in [-@]*) file=./$file ;; esac\n"
+	"	set -- \"$@\" \"$file\"\n"
+	"done\n"
 	"cc=${CC:-cc}\n"
 	"command -v ${cc%% *} >/dev/null || exit 11\n"
 	"flags=$(pkg-config --cflags forkd-module) || exit 12\n"
