@@ -321,7 +321,8 @@ static int run_task(struct races *races)
 
 	if (!values || write_values(races, values))
 		return FORKCTL_FAILED;
-	status = run_program(races, argv, fileno(values), -1, clock_ns() + races->time_ns);
+	status = run_program(races, argv, fileno(values), -1,
+			     client_deadline(clock_ns(), races->time_ns));
 	case_describe(&races->given, &races->call, args, sizeof(args));
 	(void)snprintf(what, sizeof(what), "%s(%s)", races->task.name, args);
 	if (status == RACES_NO_FORK)
