@@ -273,6 +273,15 @@ FK_BODY(calls)
 }
 FK_END(calls)
 
+/* A frame that is larger than a stack. */
+FK_TASK(int64_t, large, (int64_t, n), char data[3 << 20];)
+FK_NO_LEAF(large)
+{
+	self->data[0] = 0;
+	FK_RETURN(self->n);
+}
+FK_END(large)
+
 FK_TASK(int64_t, chain, (int64_t, n), int64_t x;)
 {
 	if (!n)
@@ -338,6 +347,7 @@ FK_EXPORT(types, 0, "Arguments of each type, and halves of an array")
 FK_EXPORT(fail, 0, "Fails with EDOM")
 FK_EXPORT(unjoined, 0, "Ends without a join")
 FK_EXPORT(calls, 0, "n calls, one in the other")
+FK_EXPORT(large, 0, "Has a frame of 3 MiB")
 FK_EXPORT(chain, 0, "n forks, one in the other")
 FK_EXPORT(crash, 0, "Writes to NULL")
 FK_EXPORT(stop, 0, "Exits with code n, or ends by signal -n")

@@ -178,6 +178,10 @@ void fk_races_join(struct fk_frame *parent)
 void fk_races_call(struct fk_worker *w, const struct fk_task *task, fk_races_enter *enter,
 		   void *result, const void *args)
 {
+	/* A frame may be larger than the guard. */
+	if ((uintptr_t)__builtin_frame_address(0) < w->cstack_limit + task->frame_size)
+		(void)fk_rt_place(w, NULL, task->frame_size);
+
 	uint64_t memory[task->frame_size / sizeof(uint64_t)];
 	struct fk_frame *frame = (struct fk_frame *)(void *)memory;
 
