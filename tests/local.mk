@@ -331,6 +331,7 @@ LONG_TESTS = \
 	tests/check-guides \
 	tests/check-numa \
 	tests/check-python \
+	tests/check-races \
 	tests/check_hanging \
 	tests/check_inject \
 	tests/check_parking \
