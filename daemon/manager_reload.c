@@ -9,10 +9,11 @@
  *   JOINING): no job ends or waits for that. There is no way to do so if a module has changed or is
  *   gone, because frames and stacks refer to its code; if a new one has constructors or brings a
  *   library, because they may need what the pool has given up (confine.c); with confine = strict,
- *   because the pool opens no files; or if the pool says so. Then there is another pool, by the
- *   rules of a planned end (halt.h): jobs that run end first, queued jobs wait, and no client loses
- *   its connection. If jobs still run after the time that was asked for, the old pool resumes, and
- *   nothing has changed; only if the reload was asked for with force are they ended.
+ *   because the pool opens no files; without a gate (gate.h); or if the pool says so. Then there is
+ *   another pool, by the rules of a planned end (halt.h): jobs that run end first, queued jobs
+ *   wait, and no client loses its connection. If jobs still run after the time that was asked for,
+ *   the old pool resumes, and nothing has changed; only if the reload was asked for with force are
+ *   they ended.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   manager_end.c and session.c, which are asked for it, manager_pool.c, and the trial; on the
@@ -289,6 +290,8 @@ static const char *reload_obstacle(const struct manager *m, const struct trial_f
 	if (found->modules - m->pool.modules != found->joinable - m->pool.joinable)
 		return "a module has changed or is gone, or a new one has constructors or brings a "
 		       "library";
+	if (m->options->confine == OPTIONS_CONFINE_NORMAL && m->pool.gate.fd < 0)
+		return "forkd cannot let it map their code: the log of its start says why";
 	return NULL;
 }
 

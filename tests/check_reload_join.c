@@ -5,11 +5,15 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -104,6 +108,17 @@ static int user_run(_Atomic uint32_t *end)
 	return 0;
 }
 
+/* After start(): true if modules can join here. */
+static bool joins(const TTest *test)
+{
+	if (can_join())
+		return true;
+	daemon_unmine(&d);
+	jobs_end(&d, c);
+	check_unit_not_run(test, "no module can be loaded into a running pool here");
+	return false;
+}
+
 START_TEST(modules_join_100_times_beside_long_jobs_of_three_users)
 {
 	_Atomic uint32_t *end = daemon_share(sizeof(*end));
@@ -111,10 +126,10 @@ START_TEST(modules_join_100_times_beside_long_jobs_of_three_users)
 	char twice[128];
 	int64_t n;
 
-	if (daemon_sanitized())
-		return; /* its modules have constructors */
 	prepare();
 	start("workers = 4\n");
+	if (!joins(modules_join_100_times_beside_long_jobs_of_three_users))
+		return;
 	pool = daemon_pool(&d);
 	for (uint32_t i = 0; i < USERS; i++) {
 		pids[i] = daemon_fork(65533u - i);
@@ -163,12 +178,12 @@ START_TEST(rules_hold_for_tasks_that_join)
 	char conf[256];
 	pid_t pool;
 
-	if (daemon_sanitized())
-		return;
 	prepare();
 	(void)snprintf(conf, sizeof(conf), "tasks = %u:fib:*\ntasks = %u:join002:*\n",
 		       (uint32_t)geteuid(), (uint32_t)geteuid());
 	start(conf);
+	if (!joins(rules_hold_for_tasks_that_join))
+		return;
 	pool = daemon_pool(&d);
 	load(0, JOINED, copy(1));
 	ck_assert_int_eq(call_next("join001:next"), -EACCES);
@@ -192,11 +207,11 @@ START_TEST(a_quarantine_holds_for_a_task_that_comes_back)
 	pid_t pool;
 	int64_t n;
 
-	if (daemon_sanitized())
-		return;
 	prepare();
 	daemon_start(&d, kept_configure(&d, ""), "--quarantine-crashes=1", NULL);
 	c = daemon_open(&d);
+	if (!joins(a_quarantine_holds_for_a_task_that_comes_back))
+		return;
 	pool = daemon_pool(&d);
 	ck_assert_int_eq(fk_call(c, "crash:maybe", &n, INT64_C(1)), -ENOTRECOVERABLE);
 	pool = jobs_pool_after(&d, pool);
@@ -263,11 +278,11 @@ START_TEST(the_gate_is_closed_to_tasks_while_modules_join)
 	_Atomic uint32_t *end = daemon_share(sizeof(*end));
 	pid_t pid;
 
-	if (daemon_sanitized())
-		return;
 	prepare();
 	put(OURS("ask"));
 	start("workers = 2\n");
+	if (!joins(the_gate_is_closed_to_tasks_while_modules_join))
+		return;
 	pid = daemon_fork(65533u);
 	if (pid == 0)
 		_exit(map_code(end));
@@ -302,11 +317,11 @@ START_TEST(a_load_that_does_not_end_changes_nothing_or_ends_the_pool_by_force)
 	fk_job keeps;
 	pid_t pool;
 
-	if (daemon_sanitized())
-		return;
 	prepare();
 	put(OURS("ask"));
 	start("workers = 2\nhang-limit = 0\n");
+	if (!joins(a_load_that_does_not_end_changes_nothing_or_ends_the_pool_by_force))
+		return;
 	pool = daemon_pool(&d);
 	put(ORIGIN, "join000.so");
 	keeps = keep_loader(&gate);
@@ -341,11 +356,11 @@ START_TEST(an_answer_that_a_task_has_given_ends_the_pool)
 	pid_t pool, load;
 	int64_t n = 0;
 
-	if (daemon_sanitized())
-		return;
 	prepare();
 	put(OURS("ask"));
 	start("workers = 2\nhang-limit = 0\n");
+	if (!joins(an_answer_that_a_task_has_given_ends_the_pool))
+		return;
 	pool = daemon_pool(&d);
 	args[3] = copy(1);
 	keeps = keep_loader(&gate);
@@ -365,16 +380,48 @@ START_TEST(an_answer_that_a_task_has_given_ends_the_pool)
 }
 END_TEST
 
+/* In forkd's process: there is a filter already that decides about system calls, as a container may
+ * have one. The kernel allows one only. */
+static void deny_listener(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_seccomp, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
+		BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, SECCOMP_FILTER_FLAG_NEW_LISTENER, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EBUSY),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog filter = { .len = ARRAY_SIZE(code), .filter = code };
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1UL, 0UL, 0UL, 0UL) < 0 ||
+	    syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0U, &filter) < 0)
+		_exit(90);
+}
+
+START_TEST(without_a_gate_another_pool_has_the_module)
+{
+	prepare();
+	d.entering = deny_listener;
+	start("workers = 2\n");
+	see_drained(ORIGIN, "join000.so",
+		    daemon_sanitized() ? "has constructors" : "cannot let it map their code");
+	ck_assert_int_eq(call_next("join000:next"), 0);
+	ck_assert(daemon_sanitized() || !can_join());
+	jobs_end(&d, c);
+}
+END_TEST
+
 /* The pool dies when it has loaded a module whose tasks nobody can call yet. */
 START_TEST(a_pool_that_dies_before_a_task_is_callable_is_followed_by_one_that_has_it)
 {
 	int64_t n = 0;
 
-	if (daemon_sanitized())
-		return;
 	prepare();
 	daemon_mine(&d, "module_joined", 0);
 	start("workers = 2\n");
+	if (!joins(a_pool_that_dies_before_a_task_is_callable_is_followed_by_one_that_has_it))
+		return;
 	load(0, JOINED, copy(1));
 #ifdef FK_CRASH_SITES
 	DAEMON_AWAIT(atomic_load(&d.board->manager.crashes) == 1);
@@ -392,5 +439,6 @@ CHECK_MAIN("reload_join", modules_join_100_times_beside_long_jobs_of_three_users
 	   what_cannot_join_is_loaded_by_another_pool,
 	   the_gate_is_closed_to_tasks_while_modules_join,
 	   a_load_that_does_not_end_changes_nothing_or_ends_the_pool_by_force,
+	   without_a_gate_another_pool_has_the_module,
 	   an_answer_that_a_task_has_given_ends_the_pool,
 	   a_pool_that_dies_before_a_task_is_callable_is_followed_by_one_that_has_it)

@@ -58,6 +58,14 @@ static inline fk_job start_held(volatile uint8_t **ret_gate)
 	return held;
 }
 
+/* After start(): can modules be loaded into the running pool? Those of a sanitizer have
+ * constructors. A container may let nobody decide about executable memory by a filter. */
+static inline bool can_join(void)
+{
+	return !daemon_sanitized() &&
+	       !daemon_logged(&d, "no module can be loaded while jobs run", "");
+}
+
 static inline void configure(const char *conf)
 {
 	(void)kept_configure(&d, conf);
