@@ -254,7 +254,9 @@ static void manager_on_heard(struct poolproc *pool)
 
 	manager_check_board(m);
 	session_heard(&m->sessions);
-	manager_reload_heard(m);
+	/* The board may have lost tasks that the pool has added: its death answers. */
+	if (pool->state != POOLPROC_READY || !pool->killed)
+		manager_reload_heard(m);
 }
 
 void manager_replace_arena(struct manager *m)
