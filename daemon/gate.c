@@ -12,8 +12,11 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/log.h"
 #include "common/util.h"
+
+#define GATE_PAUSE_NS NSEC_PER_MSEC
 
 /* I1. The filter hands on nothing but mmap(2). */
 static bool gate_passes(const struct gate *gate, const struct seccomp_notif *question)
@@ -24,9 +27,13 @@ static bool gate_passes(const struct gate *gate, const struct seccomp_notif *que
 	       (args[3] & MAP_TYPE) == MAP_PRIVATE && !(args[3] & MAP_ANONYMOUS);
 }
 
-static void gate_listen(struct gate *gate)
+/* Waits for the next question, with a pause before that (I3) or not. */
+static void gate_listen(struct gate *gate, bool pauses)
 {
-	if (loop_poll(gate->loop, &gate->source, gate->fd, POLLIN) == 0)
+	int r = pauses ? loop_timer(gate->loop, &gate->source, GATE_PAUSE_NS)
+		       : loop_poll(gate->loop, &gate->source, gate->fd, POLLIN);
+
+	if (r == 0)
 		return;
 	log_error("out of memory: no module can be loaded while jobs run");
 	gate_end(gate);
@@ -38,8 +45,12 @@ static void gate_on_question(struct loop_source *source, int result)
 	struct seccomp_notif question = { 0 };
 	struct seccomp_notif_resp answer = { 0 };
 
+	if (result == 0) {
+		gate_listen(gate, false); /* the pause is over */
+		return;
+	}
 	/* Its last thread has ended. */
-	if (!(result & POLLIN)) {
+	if (result < 0 || !(result & POLLIN)) {
 		gate_end(gate);
 		return;
 	}
@@ -52,7 +63,7 @@ static void gate_on_question(struct loop_source *source, int result)
 			answer.error = -EPERM;
 		(void)ioctl(gate->fd, SECCOMP_IOCTL_NOTIF_SEND, &answer);
 	}
-	gate_listen(gate);
+	gate_listen(gate, !gate->open);
 }
 
 void gate_begin(struct gate *gate, struct loop *loop, int fd, pid_t pid)
@@ -72,7 +83,7 @@ void gate_begin(struct gate *gate, struct loop *loop, int fd, pid_t pid)
 		gate_end(gate);
 		return;
 	}
-	gate_listen(gate);
+	gate_listen(gate, false);
 }
 
 void gate_set_open(struct gate *gate, bool open)

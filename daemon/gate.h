@@ -20,7 +20,8 @@
  *   I2. The pool sends the gate before it has workers, and closes its own descriptor: no task can
  *       answer, and the manager receives no descriptor of a pool that has run a task.
  *   I3. One question is answered, then it is the turn of whatever else is ready: tasks that ask
- *       without end keep the manager from nothing.
+ *       without end keep the manager from nothing. While the gate is closed they do not wake it
+ *       more often than once in a millisecond either.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   The pool: gate_end(). The manager: the kernel answers ENOSYS, and kills the pool soon.

@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -253,49 +252,8 @@ START_TEST(what_cannot_join_is_loaded_by_another_pool)
 }
 END_TEST
 
-/* A user whose tasks want executable memory all the time. A call that the kernel continues fails
- * with EBADF. Returns an exit status. */
-static int map_code(_Atomic uint32_t *end)
-{
-	fk_client *client;
-	int64_t r = -1;
-
-	if (fk_open(d.socket, NULL, &client) < 0)
-		return 2;
-	do
-		if (fk_call(client, "ask:call", &r, (int64_t)SYS_mmap, INT64_C(0), INT64_C(4096),
-			    (int64_t)(PROT_READ | PROT_EXEC), (int64_t)MAP_PRIVATE,
-			    INT64_C(-1)) < 0 ||
-		    r != -EPERM)
-			return 3;
-	while (!atomic_load(end));
-	(void)fk_close(client);
-	return 0;
-}
-
-START_TEST(the_gate_is_closed_to_tasks_while_modules_join)
-{
-	_Atomic uint32_t *end = daemon_share(sizeof(*end));
-	pid_t pid;
-
-	prepare();
-	put(OURS("ask"));
-	start("workers = 2\n");
-	if (!joins(the_gate_is_closed_to_tasks_while_modules_join))
-		return;
-	pid = daemon_fork(65533u);
-	if (pid == 0)
-		_exit(map_code(end));
-	for (uint32_t i = 1; i <= USERS; i++)
-		join(i);
-	atomic_store(end, 1);
-	ck_assert_int_eq(daemon_reap(pid), 0);
-	jobs_end(&d, c);
-}
-END_TEST
-
-/* A job that keeps the lock of the loader: no module can be loaded until **ret_gate is 1. */
-static fk_job keep_loader(volatile uint8_t **ret_gate)
+/* A job of this task, which has to end when **ret_gate is 1. */
+static fk_job ask_until(const char *task, volatile uint8_t **ret_gate)
 {
 	struct fk_buffer buffer = { NULL, 1 };
 	fk_job job = 0;
@@ -303,7 +261,40 @@ static fk_job keep_loader(volatile uint8_t **ret_gate)
 	ck_assert_int_eq(fk_alloc(c, buffer.size, &buffer.data), 0);
 	*ret_gate = buffer.data;
 	**ret_gate = 0;
-	ck_assert_int_eq(fk_submitv(c, jobs_task(c, "ask:loader"), 0, &job, buffer), 0);
+	ck_assert_int_eq(fk_submitv(c, jobs_task(c, task), 0, &job, buffer), 0);
+	return job;
+}
+
+START_TEST(the_gate_is_closed_to_tasks_while_modules_join)
+{
+	volatile uint8_t *gates[2];
+	fk_job asks[2];
+
+	prepare();
+	put(OURS("ask"));
+	start("workers = 3\n");
+	if (!joins(the_gate_is_closed_to_tasks_while_modules_join))
+		return;
+	for (uint32_t i = 0; i < ARRAY_SIZE(asks); i++)
+		asks[i] = ask_until("ask:map", &gates[i]);
+	DAEMON_AWAIT(jobs_running(&d, "ask:map") == ARRAY_SIZE(asks));
+	for (uint32_t i = 1; i <= USERS; i++)
+		join(i);
+	/* The manager has time for others, too. */
+	daemon_call_fib(&d);
+	for (uint32_t i = 0; i < ARRAY_SIZE(asks); i++) {
+		*gates[i] = 1;
+		jobs_see(c, asks[i], 0);
+	}
+	jobs_end(&d, c);
+}
+END_TEST
+
+/* A job that keeps the lock of the loader: no module can be loaded until **ret_gate is 1. */
+static fk_job keep_loader(volatile uint8_t **ret_gate)
+{
+	fk_job job = ask_until("ask:loader", ret_gate);
+
 	DAEMON_AWAIT(jobs_running(&d, "ask:loader") == 1);
 	return job;
 }

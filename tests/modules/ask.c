@@ -4,6 +4,7 @@
 #include <link.h>
 #include <pthread.h>
 #include <stdint.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -28,6 +29,23 @@ FK_TASK(int64_t, write, (int64_t, fd, struct fk_buf, bytes))
 }
 FK_NO_BODY(write)
 FK_END(write)
+
+/* Asks for executable memory until the first byte is not 0. A call that the kernel does not refuse
+ * fails with EBADF; how many there were. */
+FK_TASK(int64_t, map, (struct fk_buf, gate))
+{
+	const volatile unsigned char *byte = gate.data;
+	int64_t passed = 0;
+
+	do
+		passed +=
+			mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, -1, 0) != MAP_FAILED ||
+			errno != EPERM;
+	while (!*byte);
+	FK_LEAF(passed);
+}
+FK_NO_BODY(map)
+FK_END(map)
 
 static int wait_for_byte(struct dl_phdr_info *info, size_t size, void *byte)
 {
@@ -104,6 +122,7 @@ FK_EXPORT(call, 0, "A system call; what it returns, or a negative errno")
 FK_EXPORT(foreign, 0, "A system call of 32-bit programs, without arguments")
 FK_EXPORT(descriptors, 0, "Bounds the descriptors of the process")
 FK_EXPORT(loader, FK_EXPORT_CHANGING_BUFFERS, "Keeps the lock of the loader until a byte is set")
+FK_EXPORT(map, FK_EXPORT_CHANGING_BUFFERS, "Asks for executable memory until a byte is set")
 FK_EXPORT(write, 0, "Writes into a descriptor; the number of bytes, or a negative errno")
 FK_EXPORT(thread, 0, "Gives n back, by way of a thread")
 FK_MODULE(ask, "Tasks that ask the kernel for things")
