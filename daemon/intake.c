@@ -579,8 +579,9 @@ void intake_account(struct worker *w, uint32_t row, bool last, uint64_t now)
 		fair_charge(&w->pool->intake.fair, left, ns, last);
 	w->job_since = now;
 	stopwatch_set(&running->busy, row != ACCOUNT_NOBODY, now);
-	/* Relaxed: for display. A client that has heard of its job's end sees none here. */
-	atomic_store_explicit(&running->job, row, memory_order_relaxed);
+	/* ORDER account/shown [P1]: release, what was charged for the job before. A client that has
+	 * heard of its job's end sees that of the worker that has ended it. */
+	atomic_store_explicit(&running->job, row, memory_order_release);
 	if (row == ACCOUNT_NOBODY) {
 		w->account.closed_at = now;
 		return;

@@ -174,6 +174,8 @@ libpool_la_SOURCES = \
 	daemon/requeue.h \
 	daemon/root.c \
 	daemon/root.h \
+	daemon/sample.c \
+	daemon/sample.h \
 	daemon/shake.c \
 	daemon/shake.h \
 	daemon/spin.h \

@@ -140,6 +140,13 @@ static _Unwind_Reason_Code locate_step(struct _Unwind_Context *context, void *ar
 	return locate_add(walk->trace, &place) ? _URC_NO_REASON : _URC_END_OF_STACK;
 }
 
+bool locate_is_own(const ucontext_t *context)
+{
+	struct backtrace_place place;
+
+	return locate_find(locate_pc(context), &place) && !strcmp(place.object, SYMBOLS_OWN);
+}
+
 void locate_code(struct backtrace *trace, ucontext_t *context)
 {
 	struct locate_walk walk = { .trace = trace };

@@ -3,7 +3,8 @@
  * daemon/locate.h - where a thread was when its task ended the pool: code, and the newest task
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   fault.c, on the thread that ends the pool, in a handler for a signal or in exit().
+ *   fault.c, on the thread that ends the pool, in a handler for a signal or in exit(). sample.c, on
+ *   a worker, in the handler of SAMPLE_SIGNAL.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   The task may have damaged what is read here, so a second fault is possible. It ends the process
@@ -12,12 +13,16 @@
 #ifndef DAEMON_LOCATE_H
 #define DAEMON_LOCATE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <ucontext.h>
 
 #include "shm/backtrace.h"
 
 struct worker;
+
+/* True if forkd's own code was interrupted by the handler's signal. */
+bool locate_is_own(const ucontext_t *context);
 
 /*
  * Stores the place of the calling thread, and those of its callers. context: of the signal handler

@@ -35,6 +35,7 @@
 #include "daemon/mark.h"
 #include "daemon/policy.h"
 #include "daemon/pool.h"
+#include "daemon/sample.h"
 #include "daemon/strand.h"
 #include "daemon/trace.h"
 #include "daemon/trim.h"
@@ -593,6 +594,7 @@ void worker_catch_signal(void)
 		.sa_flags = SA_RESTART | SA_SIGINFO | SA_ONSTACK,
 	};
 
+	sigaddset(&action.sa_mask, SAMPLE_SIGNAL);
 	sigaction(WORKER_SIGNAL, &action, NULL);
 }
 
@@ -608,6 +610,7 @@ void *worker_main(void *arg)
 	w->fk.cstack_limit = (uintptr_t)&here - WORKER_STACK_NEST;
 	trim_init(w);
 	alarm_begin(w);
+	sample_begin(w);
 	switch_adopt(&w->loop);
 	strand_loop(w);
 	switch_destroy(&w->loop);

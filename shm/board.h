@@ -271,6 +271,24 @@ struct board_profile {
 
 _Static_assert(sizeof(struct board_profile) == 128, "two lines");
 
+#define BOARD_SAMPLES 64u /* tasks that are sampled */
+
+enum board_sample_state {
+	BOARD_SAMPLE_FREE,
+	BOARD_SAMPLE_NAMING,
+	BOARD_SAMPLE_NAMED,
+};
+
+/* How often a task was found running, by timers of CPU time: daemon/sample.c. */
+struct board_sample {
+	_Atomic uint32_t state; /* enum board_sample_state */
+	uint32_t reserved;
+	_Atomic uint64_t n;
+	char task[48]; /* its name, without the module's */
+};
+
+_Static_assert(sizeof(struct board_sample) == 64, "a line");
+
 struct board {
 	struct segment head;
 	/* the manager writes */
@@ -296,6 +314,8 @@ struct board {
 	struct board_quarantine quarantine[LIMIT_QUARANTINE];
 	/* the pool's only worker writes, before the job's outcome */
 	struct board_profile profile;
+	/* each worker writes: I1 of daemon/sample.c */
+	struct board_sample samples[BOARD_SAMPLES];
 	/* the pool writes, before it has workers; those beyond LIMIT_MODULES are not shown */
 	_Alignas(64) _Atomic uint32_t n_modules;
 	_Alignas(64) struct board_module modules[LIMIT_MODULES];

@@ -234,6 +234,7 @@ START_TEST(hidden_options_are_of_the_command_line_and_go_to_the_pool)
 	ck_assert_int_eq(PARSE(&action, no_file, mode, burden), 0);
 	ck_assert_uint_eq(o.fork_mode, OPTIONS_FORK_LATE);
 	ck_assert_uint_eq(o.fork_burden, 2000);
+	ck_assert_uint_eq(o.sample, 0);
 	text = printed();
 	ck_assert_ptr_nonnull(strstr(text, "fork-mode = late\n"));
 	ck_assert_ptr_nonnull(strstr(text, "fork-burden = 2us\n"));

@@ -37,6 +37,7 @@ check_LTLIBRARIES += \
 	tests/modules/spin.la \
 	tests/modules/stall.la \
 	tests/modules/wild.la \
+	tests/modules/wrong/slow.la \
 	tests/modules/wrong/time.la \
 	tests/modules/wrong/wrong.la
 endif
@@ -68,5 +69,6 @@ tests_modules_null_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_spin_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_stall_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_wild_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
+tests_modules_wrong_slow_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_wrong_time_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 tests_modules_wrong_wrong_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
