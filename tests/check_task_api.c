@@ -199,7 +199,7 @@ START_TEST(the_first_block_of_an_ordinary_task_is_a_function_that_is_not_cold)
 		for (int level = 2; cc && level <= 3; level++) {
 			(void)snprintf(command, sizeof(command),
 				       "top='%s' && o=$(mktemp) && trap 'rm -f $o' EXIT &&"
-				       "%s -std=gnu11 -O%d -fPIC -I$top/daemon -c -o $o "
+				       "%s -std=gnu11 -O%d -fPIC -I$top -I$top/daemon -c -o $o "
 				       "$top/tests/bench/forkpath_leaf.c &&"
 				       "objdump -t $o | grep -q ' F \\.text\t.* block__leaf'",
 				       top ? top : ".", cc, level);
