@@ -318,9 +318,10 @@ static void assert_share(pid_t a, pid_t b, double share)
 
 	for (uint32_t i = 0; i < 2; i++) {
 		ck_assert_ptr_nonnull(used.rows[i]);
+		/* Both are 0 before they are shown for the first time. */
+		DAEMON_AWAIT(atomic_load(&used.rows[i]->vtime_ns) &&
+			     atomic_load(&used.rows[i]->weight));
 		ck_assert_uint_eq(atomic_load(&used.rows[i]->weight), FAIR_WEIGHT);
-		/* It is 0 before it is shown for the first time. */
-		DAEMON_AWAIT(atomic_load(&used.rows[i]->vtime_ns));
 	}
 	look_at_both(&used, used.from);
 	DAEMON_AWAIT((first = is = look(&used, &sum), sum >= SHARE_TIME));
