@@ -107,16 +107,7 @@ static inline int passed_send_lingering(int fd, const void *message, size_t size
 /* From now on this process and its children have a kernel without SO_PASSRIGHTS. */
 static inline void passed_old_kernel(void)
 {
-	struct sock_filter filter[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_setsockopt, 0, 3),
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PASSED_RIGHTS, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOPROTOOPT),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-
-	passed_must(refuse_by(filter, ARRAY_SIZE(filter)));
+	passed_must(refuse_call_if(SYS_setsockopt, 2, BPF_JEQ, PASSED_RIGHTS, ENOPROTOOPT));
 }
 
 #endif

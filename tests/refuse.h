@@ -39,4 +39,21 @@ static inline bool refuse_call(long nr, int err)
 	return refuse_by(filter, sizeof(filter) / sizeof(filter[0]));
 }
 
+/* The same if argument i of the call, its lower half, passes a test against value: BPF_JEQ, or
+ * BPF_JSET for any common bit. */
+static inline bool refuse_call_if(long nr, uint32_t i, uint16_t test, uint32_t value, int err)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)nr, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+			 (uint32_t)(offsetof(struct seccomp_data, args) + i * sizeof(uint64_t))),
+		BPF_JUMP(BPF_JMP | test | BPF_K, value, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (uint32_t)err),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+
+	return refuse_by(filter, sizeof(filter) / sizeof(filter[0]));
+}
+
 #endif
