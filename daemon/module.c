@@ -523,8 +523,8 @@ void modules_enter(struct modules *modules, struct board *board)
 		if (!task->export ||
 		    atomic_load_explicit(&task->state, memory_order_relaxed) == MODULE_CALLABLE)
 			continue;
-		/* ORDER module/callable [M1]: release, the entry is complete, and so is what says
-		 * who may not call it (J1, J2). Pairs with record_check(). */
+		/* ORDER module/callable [M1]: release, the entry is complete, and so are
+		 * the rules for its callers (J1, J2). Pairs with record_check(). */
 		atomic_store_explicit(&task->state, MODULE_CALLABLE, memory_order_release);
 		module_write_entry(board, i, task);
 	}

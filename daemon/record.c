@@ -73,8 +73,8 @@ static int record_check(struct record *record, const struct modules *modules,
 		return -ENOENT;
 	record->index = index;
 	record->task = &modules->tasks[index];
-	/* ORDER module/callable [M1]: acquire, the entry is complete, and so is what says who may
-	 * not call it. Pairs with modules_enter(). */
+	/* ORDER module/callable [M1]: acquire, the entry is complete, and so are the rules
+	 * for its callers. Pairs with modules_enter(). */
 	state = atomic_load_explicit(&record->task->state, memory_order_acquire);
 	if (state == MODULE_NONE)
 		return -ENOENT;

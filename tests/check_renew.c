@@ -112,8 +112,8 @@ static bool is_ready(pid_t pool)
 	return daemon_proc_status(pool, "Threads") == WORKERS + 4 && daemon_proc_state(pool) == 'S';
 }
 
-/* No more addresses than so many for the pool; 0: as many as it likes. Of another user's pool it
- * takes CAP_SYS_RESOURCE, which root may lack: so tasks run as root. */
+/* The pool gets at most this many bytes of addresses more; 0: no limit. For the pool of another
+ * user this needs CAP_SYS_RESOURCE, which root may lack. So tasks run as root. */
 static void limit_pool(uint64_t more)
 {
 	struct rlimit limit = { .rlim_cur = RLIM_INFINITY, .rlim_max = RLIM_INFINITY };

@@ -7,8 +7,8 @@
  *   ThreadSanitizer. Each forked child runs at once, and to ThreadSanitizer it is a thread of its
  *   own, which begins at its FK_FORK and ends at its parent's FK_JOIN. So two accesses that no fork
  *   and no join orders are a race, whichever of them comes first on a real machine.
- *   forkd/task.h includes this file at its end. It replaces the macros whose code depends on who
- *   runs a continuation; all others stay. The functions are in forkd/races_main.h.
+ *   forkd/task.h includes this file at its end. It replaces the macros whose code depends on
+ *   the worker that runs a continuation; all others stay. The functions are in forkd/races_main.h.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   The one thread of that program.
