@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * daemon/main.c - forkd: the manager, or with --pool the pool that the manager starts
+ * main.c - forkd: the manager, or with --pool the pool that the manager starts
  *
  * Exit codes, as --help prints them:
  *	0  stopped as asked; --help, --version, --check-config
@@ -22,12 +22,12 @@
 #include "common/log.h"
 #include "common/options_args.h"
 #include "common/options_print.h"
-#include "daemon/budget.h"
-#include "daemon/confine.h"
-#include "daemon/manager.h"
-#include "daemon/offspring.h"
-#include "daemon/pool.h"
-#include "daemon/rehearse.h"
+#include "daemon/manager/budget.h"
+#include "daemon/host/confine.h"
+#include "daemon/manager/manager.h"
+#include "daemon/manager/offspring.h"
+#include "daemon/pool/pool.h"
+#include "daemon/manager/rehearse.h"
 
 /* Without all three, the first descriptors that are opened would take their places. */
 static int main_std_streams(void)

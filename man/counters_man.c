@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Built and run by make, never installed: prints the items of forkd-counters(7) from the table, or with an
- * argument those of its times.
+ * Built and run by make, never installed: prints the items of forkd-counters(7) from the table, or
+ * with an argument those of its times.
  */
 #include <stdint.h>
 #include <stdio.h>

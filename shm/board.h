@@ -20,7 +20,7 @@
  *       written here, and writes head and manager anew when that pool has died.
  *   I5. A job that a worker has started, and that the pool gave its outcome, is counted once in
  *       each of its tenant's times, before its client sees the outcome; one that the manager gave
- *       it once in ended (daemon/times.h). These go on from pool to pool, as what is said of
+ *       it once in ended (daemon/host/times.h). These go on from pool to pool, as what is said of
  *       clients does, for as long as the uid has the slot.
  *   I6. Memory has been taken for everything but times: of these for the workers that there are,
  *       while a tenant is there. Who reads others takes memory.
@@ -187,7 +187,7 @@ enum board_time {
 	N_TIMES,
 };
 
-/* A worker's part of it for one tenant, plain stores by that worker: daemon/times.h. */
+/* A worker's part of it for one tenant, plain stores by that worker: daemon/host/times.h. */
 struct board_times {
 	_Alignas(64) _Atomic uint64_t last; /* job that was counted: times_id() */
 	_Atomic uint64_t sum_ns[N_TIMES];
@@ -227,7 +227,7 @@ struct board_crash {
 
 _Static_assert(sizeof(struct board_crash) == 1344, "21 lines a crash");
 
-/* A task that is refused to a user: daemon/quarantine.h. */
+/* A task that is refused to a user: daemon/manager/quarantine.h. */
 struct board_quarantine {
 	_Atomic uint64_t until_ns; /* CLOCK_MONOTONIC; 0: none is here */
 	_Atomic uint32_t uid;
@@ -250,7 +250,8 @@ struct board_counters {
 #undef COUNTER
 } __attribute__((aligned(64)));
 
-/* Work and span of the last job of a pool that profiles: daemon/profile.c. Times in picoseconds. */
+/* Work and span of the last job of a pool that profiles: daemon/core/profile.c. Times in
+ * picoseconds. */
 struct board_profile {
 	_Atomic uint64_t jobs; /* profiled so far */
 	_Atomic uint64_t work_ps;
@@ -279,7 +280,7 @@ enum board_sample_state {
 	BOARD_SAMPLE_NAMED,
 };
 
-/* How often a task was found running, by timers of CPU time: daemon/sample.c. */
+/* How often a task was found running, by timers of CPU time: daemon/core/sample.c. */
 struct board_sample {
 	_Atomic uint32_t state; /* enum board_sample_state */
 	uint32_t reserved;
@@ -314,7 +315,7 @@ struct board {
 	struct board_quarantine quarantine[LIMIT_QUARANTINE];
 	/* the pool's only worker writes, before the job's outcome */
 	struct board_profile profile;
-	/* each worker writes: I1 of daemon/sample.c */
+	/* each worker writes: I1 of daemon/core/sample.c */
 	struct board_sample samples[BOARD_SAMPLES];
 	/* the pool writes, before it has workers; those beyond LIMIT_MODULES are not shown */
 	_Alignas(64) _Atomic uint32_t n_modules;

@@ -79,7 +79,7 @@
 #define PROTO_POOL_ASK_CPUS	   39u /* PROTO_POOL_CPUS is the answer; once a second at most */
 #define PROTO_POOL_TRACED	   40u /* workers write what they do, or text says why not */
 #define PROTO_POOL_LOADED	   44u /* they wait for ENTER, or error and text say why not */
-#define PROTO_POOL_GATE		   45u /* with it: daemon/gate.h; before PROTO_POOL_READY */
+#define PROTO_POOL_GATE		   45u /* with it: daemon/manager/gate.h; before PROTO_POOL_READY */
 
 struct proto_head {
 	uint32_t magic;

@@ -27,8 +27,8 @@
  *	BUSY      runs a strand; looks at no ring until it comes to a fork with attention raised
  *	LOOKING   a thief: will look at every ring before it sleeps
  *	SLEEPING  waits on the word; whoever wakes it changes nothing, the worker does
- *	PARKED    a worker that is not to run now (daemon/park.h): it waits on the word, too, and a
- *		  publisher leaves it alone, as if it were BUSY for ever
+ *	PARKED    a worker that is not to run now (daemon/sched/park.h): it waits on the word, too,
+ *		  and a publisher leaves it alone, as if it were BUSY for ever
  *	DOZING    the dispatcher sleeps, and a busy worker's alarm is set, at which that looks at
  *		  the rings: a publisher whose job can wait so long leaves it alone; others wake it
  *
@@ -52,7 +52,7 @@
  *	rings that follows the worker's fence sees P. It takes P, or, having become BUSY with
  *	something else, passes the duty on.
  *	A worker that leaves while others of its cell look for work leaves that look to them: the
- *	last one that leaves looks for all (daemon/lazy.h, L6).
+ *	last one that leaves looks for all (daemon/core/lazy.h, L6).
  *   W3. It reads BUSY from all. The dispatcher is woken and raises attention until the rings are
  *	empty; a worker serves it at its next fork, or on ending its strand becomes LOOKING.
  *   W4. Passing on ends: each pass is made by a worker that turned BUSY, and there are finitely
@@ -65,48 +65,48 @@
  *   W7. What W1 leaves open: anybody who maps the board can wait on its words, and a client's
  *	FUTEX_WAKE that reports one woken may have woken such a one while the worker was still on
  *	its way into the futex. So all are woken at once, and a client that waits, polls or finds no
- *	room does the publisher's part again, once in a tick (client/client.c, I5), and sooner: W11.
- *   W8. The dispatcher sleeps in the same way, on its own word. While jobs wait it comes by itself,
- *	at each of its ticks, and the word says LOOKING, in the futex too; who reads that leaves it
- *	alone, so that a flood of jobs makes no wake for each. It sleeps with jobs queued if workers
- *	come for these by themselves (daemon/intake_turn.c). That is true for W2: the look comes
- *	without being asked for, and a look that finds nothing ends the ticks only after the steps
- *	of a worker that goes to sleep: store SLEEPING; full fence; look at all rings.
- *   W9. A publisher reads DOZING from it and leaves P to the alarms. The dispatcher has done:
- *		store DOZING;  full fence;  look at all rings;  look at the alarms: one is set,
- *	or it comes at once, and looks again. A worker whose alarm is over:
+ *	room does the publisher's part again, once in a tick (client/lib/client.c, I5), and sooner:
+ *   W11. W8. The dispatcher sleeps in the same way, on its own word. While jobs wait it comes by
+ *	itself, at each of its ticks, and the word says LOOKING, in the futex too; who reads that
+ *	leaves it alone, so that a flood of jobs makes no wake for each. It sleeps with jobs queued
+ *	if workers come for these by themselves (daemon/jobs/intake_turn.c). That is true for W2:
+ *	the look comes without being asked for, and a look that finds nothing ends the ticks only
+ *	after the steps of a worker that goes to sleep: store SLEEPING; full fence; look at all
+ *   rings. W9. A publisher reads DOZING from it and leaves P to the alarms. The dispatcher has
+ *		done: store DOZING;  full fence;  look at all rings;  look at the alarms: one is
+ *	set, or it comes at once, and looks again. A worker whose alarm is over:
  *		store so;  full fence;  if no alarm is set, and the dispatcher dozes: wake it.
  *	If of the fences of the publisher and the dispatcher the publisher's comes first, the
  *	dispatcher sees P. Else an alarm was set after the dispatcher's fence. As long as there is
  *	one, it rings within FAIR_TURN_LONG (20 ms), and its worker takes P off the ring at its next
  *	fork, or the next after its mail; if it comes to none for 2 ms the dispatcher is woken
- *	(daemon/alarm.c). And the one whose fence is the last of those that end finds none set, and
- *	the word DOZING, if its fence comes after the dispatcher's; if it comes before, the
+ *	(daemon/sched/alarm.c). And the one whose fence is the last of those that end finds none
+ *	set, and the word DOZING, if its fence comes after the dispatcher's; if it comes before, the
  *	dispatcher finds none. So the dispatcher is awake after the publisher's read, and looks at
  *	all rings before it rests (W8). Whoever else turns from BUSY looks by itself, and so does
  *	each worker at each end.
  *   W10. A client can move each sleeper of the board's words to a word of its own, where it stays
  *	after the client's end. So the pool's threads sleep on two words: the board's and a bell,
- *	which no client maps (daemon/bell.h). The pool and the manager wake by the bell alone: full
- *	fence; change the bell; FUTEX_WAKE. A thread that was moved is woken by that. A sleeper that
- *	has read the new bell looks at the rings after that, and sees P by the two fences. One that
- *	has read the old bell finds it changed when it enters the kernel, or is there.
+ *	which no client maps (daemon/core/bell.h). The pool and the manager wake by the bell alone:
+ *	full fence; change the bell; FUTEX_WAKE. A thread that was moved is woken by that. A sleeper
+ *	that has read the new bell looks at the rings after that, and sees P by the two fences. One
+ *	that has read the old bell finds it changed when it enters the kernel, or is there.
  *   W11. A client can wake by the board's word alone, and others can take that wake. It finds out
  *	if FUTEX_WAKE finds no sleeper for some tries, or if the word of a sleeper that it woke is
  *	still the same at a look PUBLISH_DOUBT later, or more: a thread that sleeps looks first
- *	after PUBLISH_NAP (client/publish.h). Then it rings: PROTO_RING to the manager, which rings
- *	the dispatcher's bell (W10). The dispatcher looks at all rings, and
+ *	after PUBLISH_NAP (client/lib/publish.h). Then it rings: PROTO_RING to the manager, which
+ *	rings the dispatcher's bell (W10). The dispatcher looks at all rings, and
  *	wakes workers by their bells. A client that waits on a word with FUTEX_WAIT_REQUEUE_PI makes
  *	FUTEX_WAKE and FUTEX_REQUEUE on that word fail with EINVAL while it waits, and the threads
  *	behind it in the kernel's queue sleep on: a publisher rings at once if FUTEX_WAKE fails.
  *	Bells are not reached by that. A ring that is unread in the socket serves each job that was
  *	published before it is read: full fence; the look whether one is unread; and in the manager
  *	the read; full fence; the bell. The second case is found out by a client that waits, polls,
- *	finds no room or submits again, and by sleepers that report watched jobs (client/events.c,
- *	I6). A thread that waited for another job of the client already when this one was submitted
- *	finds it out at its next look, after CLIENT_TICK_NS (500 ms) at most. The job of a client
- *	that does none of these waits until it does, if another client takes its wakes and all of
- *	the pool sleeps.
+ *	finds no room or submits again, and by sleepers that report watched jobs
+ *	(client/lib/events.c, I6). A thread that waited for another job of the client already when
+ *	this one was submitted finds it out at its next look, after CLIENT_TICK_NS (500 ms) at most.
+ *	The job of a client that does none of these waits until it does, if another client takes its
+ *	wakes and all of the pool sleeps.
  *   W12. A task that writes where it must not can leave any value in the words on the board, while
  *	all threads sleep. Then no wake is sent, so after a tick a client whose job is still in a
  *	ring rings, whatever the words say, and the dispatcher wakes each worker that runs no job by

@@ -16,7 +16,7 @@
  *
  * INVARIANTS (of an honest client; a hostile one breaks its own waits and nothing else)
  *   I1. Whose mark is in the word before the outcome is seen by who exchanges the outcome in; a
- *       mark that comes later fails, and the client sees the outcome (I1 of client/wait.c).
+ *       mark that comes later fails, and the client sees the outcome (I1 of client/lib/wait.c).
  *   I2. Nobody sleeps through an end. Of the fences of watch_begin() and watch_end() one is first.
  *       The sleeper's: then the other side reads its count of sleepers behind that, and wakes. The
  *       sleeper is asleep by then, or comes to the kernel with a value that is older than the count
@@ -27,7 +27,7 @@
  *   I3. An end wakes every sleeper, whatever it waits for, because nobody but the sleeper knows. So
  *       each looks again, and sleeps on a new value.
  *   I4. A pool that dies between an outcome and the wake leaves sleepers asleep. So nobody sleeps
- *       for longer than a tick without a look of its own (client/client.c, I5).
+ *       for longer than a tick without a look of its own (client/lib/client.c, I5).
  *   2^32 ends between reading the value and sleeping on it would go unseen until then, too.
  *
  * WHAT HAPPENS IF A PEER DIES HERE

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * contrib/demo/demo.h - what the demonstration programs share
+ * demo.h - what the demonstration programs share
  *
  * Each of them submits its jobs, checks the answers by itself, and prints one line of three
  * columns, separated by tabs: what was computed, the answer, the known right one. With --hold it

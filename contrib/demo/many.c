@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * contrib/demo/many.c - many small jobs, hundreds of them in flight
+ * many.c - many small jobs, hundreds of them in flight
  *
  * Job i is fib:fib of i mod 16, some microseconds at most. As many as the job table holds are under
  * way; the oldest is waited for, its answer added to the sum, and its place taken by a new one.

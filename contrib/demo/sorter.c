@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * contrib/demo/sorter.c - sorts millions of numbers where they lie
+ * sorter.c - sorts millions of numbers where they lie
  *
  * The numbers are written into the connection's shared heap, and sort:i64 sorts them there: nothing
  * is copied between the two processes. Order and sum are checked here afterwards.

@@ -5,7 +5,7 @@ The library is used in cffi's ABI mode: nothing is compiled, so one package
 serves each Python and needs neither a compiler nor Python's headers. What this
 mode has against it is a second copy of the declarations which may differ from
 the library; there is none here, the header itself is read. That the library
-goes by that header is its ABI, which tests/check-abi keeps.
+goes by that header is its ABI, which tests/source/check-abi keeps.
 
 setup.py has this done by cffi; `build_native.py FILE` writes FILE.
 """

@@ -107,7 +107,7 @@ enum fk_io {
 	FK_IO_POLL,
 };
 
-/* The runtime, in the pool (daemon/fiber.h). Not for authors. */
+/* The runtime, in the pool (daemon/fiber/fiber.h). Not for authors. */
 FK_COLD int fk_rt_fiber_spawn(void (*fn)(void *arg), void *arg, struct fk_counter *counter,
 			      uint32_t kind, size_t stack, const char *name);
 FK_COLD int fk_rt_fiber_yield(void);

@@ -57,7 +57,7 @@
  *   that names the macro. What follows the author's code, where a block must not end, is a call of
  *   a function that does not exist (FK_MISTAKE): the compiler removes it where control cannot reach
  *   it, and refuses the module otherwise. Each macro uses a constant that only its block declares.
- *   tests/mistakes.def lists the mistakes, contrib/guide/module.md the messages.
+ *   tests/support/mistakes.def lists the mistakes, contrib/guide/module.md the messages.
  *
  * HOW A TASK IS COMPILED
  *   One body, several clones (Cilk-5 has two: Frigo, Leiserson, Randall, PLDI 1998).

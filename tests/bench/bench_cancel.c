@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/bench/bench_cancel.c - how long it takes until a cancelled job has ended
+ * bench_cancel.c - how long it takes until a cancelled job has ended
  *
  * WHAT IT IS
  *   Starts a private forkd and cancels jobs that are in full swing:
@@ -53,7 +53,7 @@
 #include <sys/socket.h>
 #include <time.h>
 
-#include "client/client.h"
+#include "client/lib/client.h"
 #include "common/clock.h"
 #include "shm/futex.h"
 #include "shm/limits.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/bench/bench_compose.c - what processes with parallel work cost each other
+ * bench_compose.c - what processes with parallel work cost each other
  *
  * WHAT IT IS
  *   Starts K processes (members), which run parallel jobs over and over at the same time, each on

@@ -16,8 +16,8 @@
 /*
  * What it is
  *   The workloads of Kataru, Davarnia and Jannesari, "A lock-free work-stealing algorithm for bulk
- *   operations", over daemon/deque.h itself, beside the deque of Chase and Lev that does the same
- *   one by one, and beside the copy of as many bytes.
+ *   operations", over daemon/core/deque.h itself, beside the deque of Chase and Lev that does the
+ *   same one by one, and beside the copy of as many bytes.
  *
  *	bench_deque ops [REPEAT]             push, pop and steal
  *	bench_deque dag NODES THREADS        exploration of a graph

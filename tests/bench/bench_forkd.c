@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/bench/bench_forkd.c - forkd's side of `make bench`
+ * bench_forkd.c - forkd's side of `make bench`
  *
  * WHAT IT IS
  *   A client program over libforkclient. It starts a private forkd of this build tree, whose
@@ -43,7 +43,7 @@
 #include <unistd.h>
 
 #include "tests/bench/bench_pool.h"
-#include "client/client.h"
+#include "client/lib/client.h"
 #include "common/clock.h"
 #include "tests/bench/figures.h"
 #include "tests/bench/peer.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/bench/bench_hidden.c - how long work stays behind a long leaf
+ * bench_hidden.c - how long work stays behind a long leaf
  *
  * WHAT IT IS
  *   Starts a private forkd and runs jobs that fork and then sit in a leaf until thieves have taken

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/bench/bench_jobs.c - many jobs, each put on one worker: with stealing, and without
+ * bench_jobs.c - many jobs, each put on one worker: with stealing, and without
  *
  * WHAT IT IS
  *   Starts a private forkd and submits batches of jobs, a leaf each, the first half of the batch

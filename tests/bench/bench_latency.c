@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/bench/bench_latency.c - what a small job waits while somebody else floods the pool
+ * bench_latency.c - what a small job waits while somebody else floods the pool
  *
  * WHAT IT IS
  *   Starts a private forkd and measures one job of 100 us, submitted at random moments, from before

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/bench/bench_pool.c - a private forkd of this build tree for one benchmark program
+ * bench_pool.c - a private forkd of this build tree for one benchmark program
  *
  * WHAT IT IS
  *   Starts forkd with fork and exec, its socket in a temporary directory, and waits for READY=1 on
@@ -33,7 +33,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "client/client.h"
+#include "client/lib/client.h"
 #include "shm/board.h"
 
 #define READY_TIMEOUT_MS 10000

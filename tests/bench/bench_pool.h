@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/bench/bench_pool.h - a private forkd of this build tree for one benchmark program */
+/* bench_pool.h - a private forkd of this build tree for one benchmark program */
 #pragma once
 
 #include <stdint.h>

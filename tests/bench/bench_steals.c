@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/bench/bench_steals.c - the pool's memory over very many steals
+ * bench_steals.c - the pool's memory over very many steals
  *
  * WHAT IT IS
  *   Starts a private forkd and runs jobs in it until there were so many steals:

@@ -3,10 +3,10 @@
  * bench_switch - from one stack to another and back: ours, jump_fcontext, swapcontext, two threads
  *
  * WHAT IT IS
- *   Two sides go to and fro, as plainly as each way can: by daemon/switch.h; by boost.context's
- *   jump_fcontext (HAVE_FCONTEXT: the library was there when this was built; linked statically, so
- *   that no call goes through a PLT); by the C library's swapcontext(); and as two threads that
- *   hand over by futexes or by a condition variable, pinned to one CPU or to two.
+ *   Two sides go to and fro, as plainly as each way can: by daemon/core/switch.h; by
+ *   boost.context's jump_fcontext (HAVE_FCONTEXT: the library was there when this was built; linked
+ *   statically, so that no call goes through a PLT); by the C library's swapcontext(); and as two
+ *   threads that hand over by futexes or by a condition variable, pinned to one CPU or to two.
  *
  *   What switches stacks has two shapes. "loop": both sides switch in a loop and never return, as
  *   such benchmarks do. "calls": each side comes to its switch by two calls, and returns from them,
@@ -34,7 +34,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "daemon/switch.h"
+#include "daemon/core/switch.h"
 #include "tests/bench/figures.h"
 
 #define STACK 65536u
@@ -87,7 +87,7 @@ static void die(const char *what)
 
 static bool has_calls; /* the shape that is being measured */
 
-/* ------------------------------------------------------------------------ daemon/switch.h */
+/* ------------------------------------------------------------------------ daemon/core/switch.h */
 
 static struct switch_context contexts[2];
 

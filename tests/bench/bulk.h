@@ -8,8 +8,8 @@
 
 /*
  * What it is
- *   The owner's side of daemon/deque.h as bench_deque uses it: the private part of the array, and
- *   batches. Everything that depends on how deque.h is called stands here.
+ *   The owner's side of daemon/core/deque.h as bench_deque uses it: the private part of the array,
+ *   and batches. Everything that depends on how deque.h is called stands here.
  *
  * Who calls it, on which thread
  *   bulk_steal(): anybody. All others: the owner.

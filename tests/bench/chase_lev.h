@@ -7,9 +7,9 @@
 
 /*
  * What it is
- *   The deque of Chase and Lev (SPAA 2005), plain: what bench_deque compares daemon/deque.h with.
- *   The orders are those that Lê, Pop, Cohen and Zappa Nardelli proved (PPoPP 2013). The ring does
- *   not grow: a push into a full one is refused.
+ *   The deque of Chase and Lev (SPAA 2005), plain: what bench_deque compares daemon/core/deque.h
+ *   with. The orders are those that Lê, Pop, Cohen and Zappa Nardelli proved (PPoPP 2013). The ring
+ *   does not grow: a push into a full one is refused.
  *
  * Who calls it, on which thread
  *   chase_lev_push() and chase_lev_pop(): the owner. chase_lev_steal(): anybody.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/bench/compose_member.c - one of the processes of bench_compose
+ * compose_member.c - one of the processes of bench_compose
  *
  * WHAT IT IS
  *   compose_SIDE FD MEMBER [SOCKET] runs what the shared memory says, job after job on one thread,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/bench/fiber_forkd.h - fibers of forkd for fiber_work.h */
+/* fiber_forkd.h - fibers of forkd for fiber_work.h */
 #pragma once
 
 #include <forkd/fiber.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/bench/figures.c - numbers that benchmark programs read and print
+ * figures.c - numbers that benchmark programs read and print
  *
  * WHAT IT IS
  *   Numbers and options of the command line, quantiles of what was measured, as members of a JSON

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/bench/figures.h - numbers that benchmark programs read and print */
+/* figures.h - numbers that benchmark programs read and print */
 #pragma once
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/bench/forkpath_leaf.c - a loop nest in a first block, forked in a nest of loops
+ * forkpath_leaf.c - a loop nest in a first block, forked in a nest of loops
  *
  * WHAT IT IS
  *   The computation of blocks.h: a coarse task whose first block calls a static function of loops,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/bench/forkpath_rig.c - a task on one worker, in a process that can be run under callgrind
+ * forkpath_rig.c - a task on one worker, in a process that can be run under callgrind
  *
  * WHAT IT IS
  *	forkpath_rig MODULE.so MODULE:TASK N [REPEAT]
@@ -11,7 +11,7 @@
  *   a module can come from another compiler than this program.
  *
  * ON WHICH THREAD
- *   The main thread submits; the worker is a thread of its own. See tests/rig.h.
+ *   The main thread submits; the worker is a thread of its own. See tests/support/rig.h.
  */
 #include <check.h>
 #include <dlfcn.h>
@@ -20,7 +20,7 @@
 #include <stdlib.h>
 
 #include "common/clock.h"
-#include "tests/rig.h"
+#include "tests/support/rig.h"
 
 static const struct fk_module *module;
 static const char *task;

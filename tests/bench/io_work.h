@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/bench/io_work.h - who writes to many pipes, and who reads from them in an epoll loop
+ * io_work.h - who writes to many pipes, and who reads from them in an epoll loop
  *
  * WHAT IT IS
  *   The writer is a thread beside those who read, the same code for each way to read: it writes

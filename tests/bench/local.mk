@@ -35,7 +35,7 @@ COMPOSE_COMMON = \
 	tests/bench/compose_member.o
 
 BENCH_DEQUE_H = \
-	daemon/deque.h \
+	daemon/core/deque.h \
 	tests/bench/bulk.h \
 	tests/bench/chase_lev.h
 
@@ -151,7 +151,7 @@ forkpath: all
 		--text forkpath.txt
 .PHONY: forkpath
 
-# Modules of the benchmarks: a folder of their own, as tests/modules has some that are broken on
+# Modules of the benchmarks: a folder of their own, as tests/support/modules has some that are broken on
 # purpose.
 BENCH_MODULES = \
 	tests/bench/modules/busy.la \
@@ -174,7 +174,7 @@ tests/bench/modules/%.la: AM_CFLAGS = $(MODULE_CFLAGS)
 
 tests_bench_modules_busy_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 
-tests_bench_modules_deep_la_SOURCES = tests/modules/deep.c
+tests_bench_modules_deep_la_SOURCES = tests/support/modules/deep.c
 tests_bench_modules_deep_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 
 tests_bench_modules_fibers_la_SOURCES = tests/bench/modules/fibers.c tests/bench/kernel.c tests/bench/kernel.h \
@@ -182,7 +182,7 @@ tests_bench_modules_fibers_la_SOURCES = tests/bench/modules/fibers.c tests/bench
 tests_bench_modules_fibers_la_CFLAGS = $(MODULE_CFLAGS)
 tests_bench_modules_fibers_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 
-tests_bench_modules_flat_la_SOURCES = tests/modules/flat.c
+tests_bench_modules_flat_la_SOURCES = tests/support/modules/flat.c
 tests_bench_modules_flat_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 
 tests_bench_modules_hidden_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
@@ -207,7 +207,7 @@ tests_bench_modules_matmul_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 
 tests_bench_modules_msort_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 
-tests_bench_modules_null_la_SOURCES = tests/modules/null.c
+tests_bench_modules_null_la_SOURCES = tests/support/modules/null.c
 tests_bench_modules_null_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 
 tests_bench_modules_steps_la_SOURCES = tests/bench/modules/steps.c tests/bench/kernel.c tests/bench/kernel.h \
@@ -219,7 +219,7 @@ tests_bench_modules_counted_fib_la_SOURCES = daemon/modules/fib.c
 tests_bench_modules_counted_fib_la_CPPFLAGS = $(AM_CPPFLAGS) -DFK_COUNT_FORKS
 tests_bench_modules_counted_fib_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 
-tests_bench_modules_counted_flat_la_SOURCES = tests/modules/flat.c
+tests_bench_modules_counted_flat_la_SOURCES = tests/support/modules/flat.c
 tests_bench_modules_counted_flat_la_CPPFLAGS = $(AM_CPPFLAGS) -DFK_COUNT_FORKS
 tests_bench_modules_counted_flat_la_LDFLAGS = $(TEST_MODULE_LDFLAGS)
 
@@ -304,8 +304,8 @@ tests/bench/bench_deque: tests/bench/bench_deque.c $(BENCH_DEQUE_H)
 
 # As configure took it, which stands in config.h.
 BENCH_SWITCH = \
-	daemon/switch.c \
-	daemon/switch.h \
+	daemon/core/switch.c \
+	daemon/core/switch.h \
 	daemon/$(SWITCH_IMPLEMENTATION)
 BENCH_SWITCH_CPPFLAGS = -include config.h
 BENCH_SWITCH_LIBS =
@@ -316,7 +316,7 @@ endif
 tests/bench/bench_switch: tests/bench/bench_switch.c $(BENCH_SWITCH) tests/bench/figures.h
 	$(BENCH_DIR)
 	$(AM_V_CCLD)$(BENCH_CC) $(BENCH_SWITCH_CPPFLAGS) -o $@ \
-		$(top_srcdir)/tests/bench/bench_switch.c $(top_srcdir)/daemon/switch.c \
+		$(top_srcdir)/tests/bench/bench_switch.c $(top_srcdir)/daemon/core/switch.c \
 		$(top_srcdir)/daemon/$(SWITCH_IMPLEMENTATION) $(BENCH_SWITCH_LIBS)
 
 tests/bench/control_pingpong: tests/bench/control_pingpong.c tests/bench/figures.h

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/bench/usage.c - what processes have used so far, all of their threads together
+ * usage.c - what processes have used so far, all of their threads together
  *
  * WHAT IT IS
  *   Sums of what /proc says. Threads that have ended are not there any more: it is for pools, whose

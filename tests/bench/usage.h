@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/bench/usage.h - what processes have used so far, all of their threads together */
+/* usage.h - what processes have used so far, all of their threads together */
 #pragma once
 
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/cpp/client.cc - forkd/client.hpp against a forkd of its own: run by tests/check-cpp, in a
+ * client.cc - forkd/client.hpp against a forkd of its own: run by tests/cli/check-cpp, in a
  * session. Says what does not hold, and returns 1 then.
  */
 #include <forkd/client.hpp>

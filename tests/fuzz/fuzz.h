@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/fuzz/fuzz.h - what the fuzz targets share
+ * fuzz.h - what the fuzz targets share
  *
  * WHAT IT IS
  *   A target, fuzz_NAME.c, gives bytes to code that reads what somebody else wrote, and asserts

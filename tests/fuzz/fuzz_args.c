@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/fuzz/fuzz_args.c - bytes as forkd's command line and the forkd.conf that it reads
+ * fuzz_args.c - bytes as forkd's command line and the forkd.conf that it reads
  *
  * WHAT IT IS
  *   One word a line, up to an empty line; what follows is the file, whatever its name.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/fuzz/fuzz_conf.c - bytes as a forkd.conf
+ * fuzz_conf.c - bytes as a forkd.conf
  *
  * WHAT MUST BE TRUE
  *   A file is read whole, and options_print() writes the same options; or the error is one line

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/fuzz/fuzz_forkctl.c - bytes as the arguments of forkctl's commands that call tasks
+ * fuzz_forkctl.c - bytes as the arguments of forkctl's commands that call tasks
  *
  * WHAT IT IS
  *   The first line names the command and is followed by its words, one a line, up to an empty line;
@@ -20,8 +20,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "client/forkctl.h"
-#include "client/forkctl_value.h"
+#include "client/forkctl/forkctl.h"
+#include "client/forkctl/forkctl_value.h"
 #include "common/util.h"
 #include "tests/fuzz/fuzz.h"
 

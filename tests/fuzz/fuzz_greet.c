@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/fuzz/fuzz_greet.c - bytes as the first message of a connection
+ * fuzz_greet.c - bytes as the first message of a connection
  *
  * WHAT IT IS
  *   What forkd is and has comes first, then the message, in a block of exactly its size.
@@ -13,7 +13,7 @@
 #include <stdbool.h>
 
 #include "common/util.h"
-#include "daemon/greet.h"
+#include "daemon/manager/greet.h"
 #include "shm/job.h"
 #include "shm/layout.h"
 #include "tests/fuzz/fuzz.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/fuzz/fuzz_module.c - bytes as the table of a module
+ * fuzz_module.c - bytes as the table of a module
  *
  * WHAT IT IS
  *   The module, its table, its tasks and their texts stand in one block of memory, as in a file
@@ -17,8 +17,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/module.h"
-#include "tests/entries.h"
+#include "daemon/host/module.h"
+#include "tests/support/entries.h"
 #include "tests/fuzz/fuzz.h"
 
 #define EXPORTS 10

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/fuzz/fuzz_options.h - what must be true of forkd's options, whatever they were read from */
+/* fuzz_options.h - what must be true of forkd's options, whatever they were read from */
 #ifndef TESTS_FUZZ_FUZZ_OPTIONS_H
 #define TESTS_FUZZ_FUZZ_OPTIONS_H
 

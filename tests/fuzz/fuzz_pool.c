@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/fuzz/fuzz_pool.c - bytes as what clients do to their rings and records, and what the pool
+ * fuzz_pool.c - bytes as what clients do to their rings and records, and what the pool
  * and the manager make of it
  *
  * WHAT IT IS
@@ -22,8 +22,8 @@
  *   left, every honest job has its outcome unless its word was written over by its own uid, clients
  *   that go are released.
  */
-#include "daemon/root.h"
-#include "daemon/verdict.h"
+#include "daemon/jobs/root.h"
+#include "daemon/core/verdict.h"
 #include "tests/fuzz/pool_rig.h"
 #include "tests/fuzz/pool_true.h"
 

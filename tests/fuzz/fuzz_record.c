@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/fuzz/fuzz_record.c - bytes as a job's record and the heap that it refers to
+ * fuzz_record.c - bytes as a job's record and the heap that it refers to
  *
  * WHAT MUST BE TRUE
  *   A record is loaded exactly if its task is there, its arguments have the size of the task's and
@@ -12,8 +12,8 @@
 #include <stdbool.h>
 
 #include "common/util.h"
-#include "daemon/permit.h"
-#include "daemon/record.h"
+#include "daemon/core/permit.h"
+#include "daemon/jobs/record.h"
 #include "tests/fuzz/fuzz.h"
 
 #define HEAP 3000u /* bytes at most: more than RECORD_ROOM holds */

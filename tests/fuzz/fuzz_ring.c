@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/fuzz/fuzz_ring.c - bytes as what producers, good and bad, and the consumer do to a ring
+ * fuzz_ring.c - bytes as what producers, good and bad, and the consumer do to a ring
  *
  * WHAT IT IS
  *   shm/ring.h itself on a ring of eight slots in a block of its own. Each byte is a step; between
@@ -218,7 +218,7 @@ static void found(uint32_t payload)
 	last[word->producer] = word->order;
 }
 
-/* As drain_ring() (daemon/drain.c) goes on by one. False: it leaves the ring. */
+/* As drain_ring() (daemon/jobs/drain.c) goes on by one. False: it leaves the ring. */
 static bool consume(uint8_t how)
 {
 	uint32_t payload = 0;

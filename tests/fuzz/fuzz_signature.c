@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/fuzz/fuzz_signature.c - bytes as the signature of a task
+ * fuzz_signature.c - bytes as the signature of a task
  *
  * WHAT MUST BE TRUE
  *   A signature is refused and the place of the error lies in the text; or all of it fits where

@@ -63,10 +63,10 @@ tests_fuzz_replay_module_LDADD = $(REPLAY_LIBS)
 # The rings of pool are full soon, and soon looked through; these sources know how long they are.
 FUZZ_RINGS = -DRING_SLOTS=16u
 tests_fuzz_replay_pool_SOURCES = \
-	daemon/drain.c \
-	daemon/intake.c \
-	daemon/registry.c \
-	daemon/requeue.c \
+	daemon/jobs/drain.c \
+	daemon/jobs/intake.c \
+	daemon/core/registry.c \
+	daemon/jobs/requeue.c \
 	tests/fuzz/fuzz_pool.c \
 	tests/fuzz/pool_rig.h \
 	tests/fuzz/pool_true.h
@@ -105,11 +105,11 @@ tests_fuzz_libfuzzed_la_SOURCES = \
 	$(forkctl_SOURCES) \
 	$(libpool_la_SOURCES) \
 	$(libshm_la_SOURCES) \
-	$(libtopology_la_SOURCES) \
-	daemon/greet.c \
-	daemon/greet.h \
-	daemon/recover.c \
-	daemon/recover.h
+	$(libhost_la_SOURCES) \
+	daemon/manager/greet.c \
+	daemon/manager/greet.h \
+	daemon/manager/recover.c \
+	daemon/manager/recover.h
 tests_fuzz_libfuzzed_la_CPPFLAGS = $(FUZZ_CPP)
 tests_fuzz_libfuzzed_la_CFLAGS = $(FUZZ_CC) -DFK_SBINDIR='"$(sbindir)"' $(FUZZ_MAIN)
 

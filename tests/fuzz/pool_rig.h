@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/fuzz/pool_rig.h - the pool of fuzz_pool.c: without threads, and another one when it dies
+ * pool_rig.h - the pool of fuzz_pool.c: without threads, and another one when it dies
  *
  * Board, arena and segments are made once, by set_up(), and mapped once for the pools: all the rest
  * begins anew with each input, in pool_begin(). What a pool has unmapped, or not mapped yet, nobody
@@ -23,10 +23,10 @@
 
 #include "common/crash.h"
 #include "common/log.h"
-#include "daemon/layout.h"
-#include "daemon/pool.h"
-#include "daemon/recover.h"
-#include "daemon/topology.h"
+#include "daemon/pool/layout.h"
+#include "daemon/pool/pool.h"
+#include "daemon/manager/recover.h"
+#include "daemon/host/topology.h"
 #include "shm/segment.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/fuzz/pool_true.h - what must be true after each step of fuzz_pool.c: its essay */
+/* pool_true.h - what must be true after each step of fuzz_pool.c: its essay */
 #ifndef TESTS_FUZZ_POOL_TRUE_H
 #define TESTS_FUZZ_POOL_TRUE_H
 

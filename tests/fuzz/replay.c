@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/fuzz/replay.c - runs a fuzz target without libFuzzer
+ * replay.c - runs a fuzz target without libFuzzer
  *
  * WHAT IT IS
  *   The main program of the test tests/fuzz/replay_NAME: gives every input that is kept in

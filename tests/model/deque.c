@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/model/deque.c - every item is had exactly once (daemon/deque.h)
+ * deque.c - every item is had exactly once (daemon/core/deque.h)
  *
  * THE PROGRAM
  *   The owner pushes two items, makes them public one after the other, pops what it can get, and
@@ -75,7 +75,7 @@
 #endif
 
 #define DEQUE_WORD_BY_WORD
-#include "daemon/deque.h"
+#include "daemon/core/deque.h"
 
 #undef memory_order_acquire
 /* run.h's own steps are whole. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/model/drop.h - shm/fence.h, where MUTANT_DROP=FUNCTION takes the full fence from a function
+ * drop.h - shm/fence.h, where MUTANT_DROP=FUNCTION takes the full fence from a function
  *
  * The function is known by the length of its name: a mutant drops the fences of all functions with
  * names of that length. To be included before the header whose functions are meant, with

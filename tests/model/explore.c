@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/model/explore.c - runs a model under a weak memory model, by chance but reproducibly
+ * explore.c - runs a model under a weak memory model, by chance but reproducibly
  *
  * WHAT IT IS
  *   A model (tests/model/model.h) is compiled with -fsanitize=thread and linked with this file

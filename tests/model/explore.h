@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/model/explore.h - what a model and tests/model/explore.c have of each other */
+/* explore.h - what a model and tests/model/explore.c have of each other */
 #pragma once
 
 #include <stddef.h>

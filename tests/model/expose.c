@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/model/expose.c - a signal at any moment loses no entry and runs none twice
- * (fk_push(), fk_pop(), fk_enter() of forkd/task.h, daemon/deque.h, policy_publish() of policy.h)
+ * expose.c - a signal at any moment loses no entry and runs none twice
+ * (fk_push(), fk_pop(), fk_enter() of forkd/task.h, daemon/core/deque.h, policy_publish() of
+ * policy.h)
  *
  * THE PROGRAM
  *   The owner resumes a frame: it pushes its entry, runs a child, and pops. The child is fresh, and
@@ -60,8 +61,8 @@ static void model_signal(void);
 #include <forkd/task.h>
 
 #define DEQUE_WORD_BY_WORD
-#include "daemon/deque.h"
-#include "daemon/policy.h"
+#include "daemon/core/deque.h"
+#include "daemon/core/policy.h"
 
 /* run.h's own steps are whole. */
 #undef atomic_fetch_add_explicit

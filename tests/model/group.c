@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/model/group.c - a count of 0 says that all have ended, and nobody sleeps through it
+ * group.c - a count of 0 says that all have ended, and nobody sleeps through it
  * (shm/group.h, I1 and I2)
  *
  * THE PROGRAM

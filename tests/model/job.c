@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/model/job.c - one outcome, complete, and no waiter left asleep (shm/job.h, I1)
+ * job.c - one outcome, complete, and no waiter left asleep (shm/job.h, I1)
  *
  * THE PROGRAM
  *   A worker stores a result and finishes the job. Two threads of the client wait for it: they

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/model/lazy.c - while somebody is active, each cell has a thief (daemon/lazy.h, L1 to L5,
+ * lazy.c - while somebody is active, each cell has a thief (daemon/core/lazy.h, L1 to L5,
  * L7)
  *
  * THE PROGRAM
@@ -47,7 +47,7 @@
 	} while (0)
 #endif
 
-#include "daemon/lazy.h"
+#include "daemon/core/lazy.h"
 
 #undef fence_full
 #pragma pop_macro("atomic_load_explicit")

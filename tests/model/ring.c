@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/model/ring.c - each job that was submitted comes out once, whole and in order, whatever
+ * ring.c - each job that was submitted comes out once, whole and in order, whatever
  * others have left in the ring (shm/ring.h, shm/tenant.h, shm/ledger.h)
  *
  * THE PROGRAM
@@ -367,7 +367,7 @@ static int drain(struct model *m, uint32_t worker)
 			accept(m, payload);
 		if (dies(m))
 			return 0;
-		/* [L1] of daemon/drain.c */
+		/* [L1] of daemon/jobs/drain.c */
 		atomic_store_explicit(&m->side.head, ++head, memory_order_release);
 		if (dies(m))
 			return 0;

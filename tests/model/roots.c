@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/model/roots.c - a root deque that has jobs has its bit set (daemon/mark.h, daemon/deque.h)
+ * roots.c - a root deque that has jobs has its bit set (daemon/core/mark.h, daemon/core/deque.h)
  *
  * THE PROGRAM
  *   The owner pushes a job to its deque and sets its bit, twice. Two thieves that find the bit
@@ -22,7 +22,7 @@
 #include "tests/model/model.h"
 
 #define DEQUE_WORD_BY_WORD
-#include "daemon/deque.h"
+#include "daemon/core/deque.h"
 
 #pragma push_macro("atomic_fetch_or_explicit")
 #if defined(MUTANT_RELEASE)
@@ -39,7 +39,7 @@
 	})
 #endif
 
-#include "daemon/mark.h"
+#include "daemon/core/mark.h"
 
 #undef memory_order_release
 #undef memory_order_acquire

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/model/run.h - the main() of a model: see tests/model/model.h */
+/* run.h - the main() of a model: see tests/model/model.h */
 #pragma once
 
 #include <time.h>

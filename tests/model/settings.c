@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/model/settings.c - no worker sleeps through a change of the settings, and none starts a job
- * once it was seen to have stopped (daemon/pool.c [P1], daemon/halt.h [Q1], shm/wake.h)
+ * settings.c - no worker sleeps through a change of the settings, and none starts a job
+ * once it was seen to have stopped (daemon/pool/pool.c [P1], daemon/core/halt.h [Q1], shm/wake.h)
  *
  * THE PROGRAM
  *   The dispatcher changes a setting and wakes the worker if it sleeps, as pool_wake_all() does. It
@@ -29,7 +29,7 @@
 
 #undef fence_full
 
-#include "daemon/halt.h"
+#include "daemon/core/halt.h"
 
 #define MODEL_THREADS 3
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/model/slots.c - a slot belongs to one job, and a thread that waits for slots gets them
- * (client/slot_stack.h, client/slots.c)
+ * slots.c - a slot belongs to one job, and a thread that waits for slots gets them
+ * (client/lib/slot_stack.h, client/lib/slots.c)
  *
  * THE PROGRAM
  *   Three threads take slots, write their plain fields and give them back, ROUNDS times each. If
@@ -38,7 +38,7 @@
 	__atomic_compare_exchange_n((uint64_t *)(object), old, (uint32_t)(value), 1, order, failed)
 #endif
 
-#include "client/slot_stack.h"
+#include "client/lib/slot_stack.h"
 
 #undef memory_order_release
 #undef memory_order_acquire

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/model/summary.c - a ring that is not empty has its summary bit set (shm/tenant.h, S1)
+ * summary.c - a ring that is not empty has its summary bit set (shm/tenant.h, S1)
  *
  * THE PROGRAM
  *   Two producers push and mark; a consumer that finds the bit clears it and empties the ring.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/model/trace.c - what a reader has of a ring of events is whole, what it lacks is counted
+ * trace.c - what a reader has of a ring of events is whole, what it lacks is counted
  * (shm/trace.h, I1 and I2)
  *
  * THE PROGRAM

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/model/verdict.c - a job that is cancelled ends as that, wherever it is
- * (daemon/verdict_word.h, daemon/verdict.c, daemon/root.c [V1] to [V3], shm/job.h [V5])
+ * verdict.c - a job that is cancelled ends as that, wherever it is
+ * (daemon/core/verdict_word.h, daemon/core/verdict.c, daemon/jobs/root.c [V1] to [V3], shm/job.h
+ * [V5])
  *
  * THE PROGRAM, one of four in turn
  *	STARTS   a worker starts the job: it begins the verdict and looks for the mark; meanwhile
@@ -75,7 +76,7 @@
 #define memory_order_acquire memory_order_relaxed
 #endif
 
-#include "daemon/verdict_word.h"
+#include "daemon/core/verdict_word.h"
 
 #undef memory_order_release
 #undef memory_order_acquire

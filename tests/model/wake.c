@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/model/wake.c - no published job is forgotten (shm/wake.h, W1 to W3, W8 to W11)
+ * wake.c - no published job is forgotten (shm/wake.h, W1 to W3, W8 to W11)
  *
  * THE PROGRAM
  *   One client publishes one job and does what a publisher does. Worker A looks for work and goes

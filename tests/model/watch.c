@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/model/watch.c - nobody who waits for any of many jobs sleeps through an end (shm/watch.h,
+ * watch.c - nobody who waits for any of many jobs sleeps through an end (shm/watch.h,
  * I1 and I2)
  *
  * THE PROGRAM

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What the tests of the Python package share.
 
-tests/check-python runs them in a session, whose modules are those that ship
+tests/cli/check-python runs them in a session, whose modules are those that ship
 and those of the tests.
 """
 import ctypes

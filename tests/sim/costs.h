@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/sim/costs.h - the table of costs.def as a struct, in picoseconds
+ * costs.h - the table of costs.def as a struct, in picoseconds
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   Whoever runs a simulation; plain data, nothing is shared.

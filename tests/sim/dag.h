@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/sim/dag.h - the computations of the scale model: what a task does between its forks
+ * dag.h - the computations of the scale model: what a task does between its forks
  *
  * WHAT IT IS
  *   A task is a small value; dag->next() says, for each position of a task, how much it works

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# The scale model: see tests/sim/sim.h. A short form of it is tests/check_sim; `make sim` measures
+# The scale model: see tests/sim/sim.h. A short form of it is tests/sim/check_sim; `make sim` measures
 # costs on this machine, compares the model with real runs on it, and runs the model on machines
 # that are not here; tables and plots go to sim/ of the build tree. tests/sim/results has the
 # summary of a whole run.
@@ -28,11 +28,11 @@ tests_sim_libsim_la_SOURCES = \
 	tests/sim/tree.c \
 	tests/sim/tree.h
 tests_sim_libsim_la_CFLAGS = $(AM_CFLAGS) $(NETTLE_CFLAGS)
-SIM_LIBS = tests/sim/libsim.la libtopology.la $(HWLOC_LIBS) libcommon.la $(NETTLE_LIBS) -lm
+SIM_LIBS = tests/sim/libsim.la libhost.la $(HWLOC_LIBS) libcommon.la $(NETTLE_LIBS) -lm
 SIM_FLAGS =
 
-UNIT_TESTS += tests/check_sim
-tests_check_sim_LDADD = $(SIM_LIBS) $(CHECK_LIBS)
+UNIT_TESTS += tests/sim/check_sim
+tests_sim_check_sim_LDADD = $(SIM_LIBS) $(CHECK_LIBS)
 
 EXTRA_PROGRAMS += tests/sim/sim_costs tests/sim/sim_run
 tests_sim_sim_run_SOURCES = tests/sim/sim_run.c

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/sim/machine.h - the simulated machine: who is how far from whom, and lines of cache
+ * machine.h - the simulated machine: who is how far from whom, and lines of cache
  *
  * WHAT IT IS
- *   The topology and the tables of victims are forkd's own (daemon/topology.h,
- *   daemon/victims.h), on an hwloc description instead of this machine. A line knows who wrote
+ *   The topology and the tables of victims are forkd's own (daemon/host/topology.h,
+ *   daemon/host/victims.h), on an hwloc description instead of this machine. A line knows who wrote
  *   it last, who has read it since, and until when it is on its way to somebody: whoever comes
  *   in between waits, so that a word that many workers change costs them what it does on a real
  *   machine.
@@ -17,8 +17,8 @@
 
 #include <stdint.h>
 
-#include "daemon/topology.h"
-#include "daemon/victims.h"
+#include "daemon/host/topology.h"
+#include "daemon/host/victims.h"
 #include "tests/sim/costs.h"
 
 struct machine {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/sim/sim.h - a discrete-event simulation of forkd's pool running one job
+ * sim.h - a discrete-event simulation of forkd's pool running one job
  *
  * WHAT IT IS
  *   Workers with split deques of continuations on a simulated machine (machine.h) run a
  *   computation (dag.h). What decides is the scheduler's own code: tables of victims
- *   (daemon/victims.h), who looks, sleeps and is woken (daemon/lazy.h), how long a thief spins
- *   (daemon/spin.h), how often it asks and how much is made public (daemon/policy.h). Around
- *   it, strands.c is daemon/strand.c and thieves.c is daemon/worker.c, step by step, with a
- *   cost for each step.
+ *   (daemon/host/victims.h), who looks, sleeps and is woken (daemon/core/lazy.h), how long a thief
+ *   spins (daemon/core/spin.h), how often it asks and how much is made public
+ *   (daemon/core/policy.h). Around it, strands.c is daemon/engine/strand.c and thieves.c is
+ *   daemon/core/worker.c, step by step, with a cost for each step.
  *
  * TIME
  *   Integer picoseconds. A worker has one next event; the earliest is run next, and of those at one

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/sim/sim_costs.c - measures on this machine what costs.def wants to know
+ * sim_costs.c - measures on this machine what costs.def wants to know
  *
  * WHAT IT IS
  *   Prints lines of "name value # how", in nanoseconds, for costs_read(). Of each figure the
@@ -28,7 +28,7 @@
 #include "common/util.h"
 #include "shm/fence.h"
 #include "shm/futex.h"
-#include "tests/rig.h"
+#include "tests/support/rig.h"
 #include "tests/sim/costs.h"
 
 #define COSTS_ROUNDS  50 /* short ones: one of them is not disturbed */
@@ -271,7 +271,7 @@ static void slow_paths(const char *folder, double rmw_ns)
 		put(names[i], parts[at[i] / sizeof(uint64_t)] * scale, "a part of a stolen fork");
 }
 
-/* A test only because tests/rig.c, where the pool comes from, asserts as tests do. */
+/* A test only because tests/support/rig.c, where the pool comes from, asserts as tests do. */
 START_TEST(measure)
 {
 	double rmw_ns = least(rmw), line_ns = 0, call, run;

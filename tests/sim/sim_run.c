@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/sim/sim_run.c - runs simulations from the command line, one line of JSON each
+ * sim_run.c - runs simulations from the command line, one line of JSON each
  *
  *	sim_run [OPTION...] COMPUTATION
  *

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/sim/state.h - what a simulation consists of: for sim.c, strands.c and thieves.c only */
+/* state.h - what a simulation consists of: for sim.c, strands.c and thieves.c only */
 #ifndef TESTS_SIM_STATE_H
 #define TESTS_SIM_STATE_H
 
-#include "daemon/lazy.h"
-#include "daemon/spin.h"
+#include "daemon/core/lazy.h"
+#include "daemon/core/spin.h"
 #include "tests/sim/sim.h"
 
 enum sim_frame_state {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/sim/strands.c - daemon/strand.c in the model: forks, pops, joins, and what they cost
+ * strands.c - daemon/engine/strand.c in the model: forks, pops, joins, and what they cost
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   sim.c, for the event of a worker that runs a frame.
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 
 #include "common/util.h"
-#include "daemon/policy.h"
+#include "daemon/core/policy.h"
 #include "tests/sim/state.h"
 
 /* Moves the worker to the end of the work that precedes the frame's next act. */

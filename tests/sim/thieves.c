@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/sim/thieves.c - daemon/worker.c in the model: how a worker finds work, and how it sleeps
+ * thieves.c - daemon/core/worker.c in the model: how a worker finds work, and how it sleeps
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   sim.c, for the event of a worker that has no frame; strands.c, when a strand ends.
  *
  * WHAT IS THE POOL'S OWN CODE
- *   Every step between busy, looking and asleep, and whom to wake, is a call of daemon/lazy.h on a
- *   struct lazy; whom to look at comes from daemon/victims.h, when to ask from daemon/policy.h.
- *   Around each call stands what it costs: the lines of cache that it has changed.
+ *   Every step between busy, looking and asleep, and whom to wake, is a call of daemon/core/lazy.h
+ *   on a struct lazy; whom to look at comes from daemon/host/victims.h, when to ask from
+ *   daemon/core/policy.h. Around each call stands what it costs: the lines of cache that it has
+ *   changed.
  *
  * INVARIANTS
  *   T1. A look, of POLICY_TRIES victims at most, is one event: what a thief sees of the last of
@@ -18,7 +19,7 @@
 #include <stdlib.h>
 
 #include "common/util.h"
-#include "daemon/policy.h"
+#include "daemon/core/policy.h"
 #include "tests/sim/state.h"
 
 #define THIEVES_PS(ns) ((uint64_t)(ns)*COSTS_PS_PER_NS)

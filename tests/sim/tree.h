@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/sim/tree.h - an irregular computation, walked once and kept coarsely
+ * tree.h - an irregular computation, walked once and kept coarsely
  *
  * WHAT IT IS
  *   An array of records in the order of a serial execution. Whoever walks the real tree says

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/systemd/calls.c - a load on the forkd of a booted systemd, which is restarted under it
+ * calls.c - a load on the forkd of a booted systemd, which is restarted under it
  *
  *	calls kill N       N times the manager is killed
  *	calls restart N    N times systemctl restarts it: no job may be lost
  *	calls jobs N       the manager is killed until N jobs have ended
  *
- * Four clients of two users submit jobs that leave a trace each time they run (tests/oracle.h); one
- * more, of root's, connects once and asks for an answer after each restart. Prints the figures.
+ * Four clients of two users submit jobs that leave a trace each time they run
+ * (tests/support/oracle.h); one more, of root's, connects once and asks for an answer after each
+ * restart. Prints the figures.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -23,11 +24,11 @@
 #include <unistd.h>
 
 #define CHECK_TIMEOUT 3000
-#include "client/client.h"
+#include "client/lib/client.h"
 #include "common/clock.h"
 #include "common/util.h"
-#include "tests/check_unit.h"
-#include "tests/oracle.h"
+#include "tests/support/check_unit.h"
+#include "tests/support/oracle.h"
 
 #define SOCKET	"/run/forkd/forkd.sock"
 #define CLIENTS 4

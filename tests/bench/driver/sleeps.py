@@ -3,7 +3,7 @@
 
 from driver.table import Table, text
 
-# What grows with neither workers nor tenants, in time as well as in loads (tests/check_sleep.c).
+# What grows with neither workers nor tenants, in time as well as in loads (tests/unit/pool/check_sleep.c).
 STEADY = ("to sleep", "to wake", "to wake, any", "to turn busy")
 
 

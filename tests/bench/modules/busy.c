@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/bench/modules/busy.c - tasks of a known length
+ * busy.c - tasks of a known length
  *
  * WHAT IT IS
  *   spin is a leaf of so many rounds of arithmetic, each of them a few cycles; tree forks n such

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/bench/modules/fibers.c - workloads that are fibers alone; those in steps are in steps.c
+ * fibers.c - workloads that are fibers alone; those in steps are in steps.c
  */
 #include <errno.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/bench/modules/hidden.c - a long leaf with forked work behind it
+ * hidden.c - a long leaf with forked work behind it
  *
  * WHAT IT IS
  *   nest(depth) forks as often within each other, and comes to a leaf that lasts until a thief has

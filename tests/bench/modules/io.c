@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/bench/modules/io.c - a fiber for each of many pipes */
+/* io.c - a fiber for each of many pipes */
 #include <forkd/fiber.h>
 
 #include "tests/bench/io_work.h"

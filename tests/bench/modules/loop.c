@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/bench/modules/loop.c - forkd's side of bench_compose
+ * loop.c - forkd's side of bench_compose
  *
  * WHAT IT IS
  *   sum adds up the leaves of compose_leaf.c, each of them forked.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/bench/modules/matmul.c - matrix multiplication, divide and conquer
+ * matmul.c - matrix multiplication, divide and conquer
  *
  * WHAT IT IS
  *   matmul of tests/bench/kernel.c as tasks. It is a benchmark of fork and join, and no match for a

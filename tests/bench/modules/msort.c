@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/bench/modules/msort.c - the merge sort of tests/bench/work.h
+ * msort.c - the merge sort of tests/bench/work.h
  *
  * WHAT IT IS
  *   What every peer runs, step by step. (The module sort that ships has an algorithm of its own.)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/bench/modules/steps.c - loop, heat, bfs and mergesort of tests/bench/kernel.c
+ * steps.c - loop, heat, bfs and mergesort of tests/bench/kernel.c
  *
  * WHAT IT IS
  *   Computations in steps, each of them cut in parts by forks. parts says in how many; 0 leaves it

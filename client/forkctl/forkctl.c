@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * forkctl.c - forkctl: the common options and the table of commands
+ *
+ * WHAT IT IS
+ *   To see and use a running forkd. Each command stands in a file of its own.
+ */
+#include "client/forkctl/forkctl.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/forkctl/forkctl_data.h"
+#include "client/forkctl/forkctl_option.h"
+#include "common/cleanup.h"
+#include "common/util.h"
+
+struct command {
+	const char *name;
+	const char *arguments;
+	const char *help;
+	int (*run)(const char *socket, int argc, char *argv[]);
+	const struct forkctl_option *options; /* or NULL */
+};
+
+/* What options.def marks RUNTIME, by its field: tests/cli/check-manuals compares the names. */
+static const char set_help[] = "change a setting while forkd runs:"
+#define OPTION(...)
+#define FLAG(...)
+#define RUNTIME(field) " " #field
+#include "common/options.def"
+#undef OPTION
+#undef FLAG
+	;
+
+static const struct command commands[] = {
+	{ "status", "[--json]", "the daemon, its pool, its workers and who is connected",
+	  forkctl_status, forkctl_look_options },
+	{ "stat", "[OPTION...]", "counters, per worker and client", forkctl_stat,
+	  forkctl_stat_options },
+	{ "clients", "[--json]", "who is connected, and what each has used and may use",
+	  forkctl_clients, forkctl_look_options },
+	{ "jobs", "[--json]", "jobs that forkd has, and for how long", forkctl_jobs,
+	  forkctl_look_options },
+	{ "cancel", "CLIENT.JOB | CLIENT", "end a job, or all that a client has now",
+	  forkctl_cancel_jobs, NULL },
+	{ "tasks", "[--json]", "what can be called: names, arguments -> results, help",
+	  forkctl_tasks, forkctl_look_options },
+	{ "topo", "[--json]", "the machine as hwloc sees it, and where the workers are",
+	  forkctl_topo, forkctl_look_options },
+	{ "crashes", "[--json]",
+	  "how pools have died, which job is blamed, and what it cost the others", forkctl_crashes,
+	  forkctl_look_options },
+	{ "quarantine", "[--json | lift USER [MODULE:TASK]]",
+	  "tasks that are refused to a user because they crash; lift: no longer",
+	  forkctl_quarantine, forkctl_look_options },
+	{ "call", "[OPTION...] MODULE:TASK [ARG...]",
+	  "run a task and print its results; @FILE or @:SIZE for a buffer", forkctl_call,
+	  forkctl_call_options },
+	{ "config", "[--json]", "every option, as the running forkd uses it", forkctl_config,
+	  forkctl_look_options },
+	{ "top", "[OPTION...]",
+	  "what goes on, on the whole screen: workers, tenants, tasks, steals", forkctl_top,
+	  forkctl_top_options },
+	{ "set", "NAME VALUE", set_help, forkctl_set, NULL },
+	{ "modules", "[--json | check FILE.so... | [OPTION...] load FILE.so | unload NAME]",
+	  "what is loaded: modules, their tasks, build-ids and files; or other ones, while forkd "
+	  "runs",
+	  forkctl_modules, forkctl_modules_options },
+	{ "reload", "[OPTION...]", "read forkd.conf and the modules again; connections stay",
+	  forkctl_reload, forkctl_reload_options },
+	{ "check", "[OPTION...] MODULE | MODULE:TASK [ARG...] | FILE.so... | FILE.c TASK [ARG...]",
+	  "run tasks serially, with every fork stolen and at random, and compare", forkctl_check,
+	  forkctl_check_options },
+	{ "profile", "[OPTION...] MODULE:TASK [ARG...]",
+	  "work, span and parallelism of a job, and the speedups they bound", forkctl_profile,
+	  forkctl_profile_options },
+	{ "trace", "[OPTION...] [-- COMMAND [ARG...]]",
+	  "a timeline of what workers do, for Perfetto and chrome://tracing", forkctl_trace,
+	  forkctl_trace_options },
+	{ "session", "[FORKD-OPTION...] -- COMMAND [ARG...]",
+	  "run a command with a forkd of its own; `forkd --help` has its options", forkctl_session,
+	  NULL },
+};
+
+int forkctl_open(const char *socket, uint32_t n_jobs, uint64_t heap_size, fk_client **ret_client)
+{
+	struct fk_open_options options = { .n_jobs = n_jobs, .heap_size = heap_size };
+	int err = fk_open(socket, &options, ret_client);
+
+	/* Not everybody has a forkd.conf to write to. */
+	if (err == -E2BIG && heap_size > FORKCTL_HEAP_SMALL)
+		return forkctl_fail(FORKCTL_NO_DAEMON,
+				    "%s; or `forkctl session --heap-max=%" PRIu64
+				    "M -- forkctl ...`",
+				    fk_error_text(), align_up(heap_size, 1 << 20) >> 20);
+	if (err)
+		return forkctl_fail(FORKCTL_NO_DAEMON, "%s", fk_error_text());
+	return 0;
+}
+
+const struct forkctl_option forkctl_look_options[] = {
+	{ "", "--json", NULL, "print all of it as JSON", FORKCTL_FLAG, 0, 0, 0 },
+	{ 0 },
+};
+
+int forkctl_look(const char *socket, int argc, char *argv[], int *ret_json, fk_client **ret_client)
+{
+	int json = 0, err = forkctl_options(forkctl_look_options, &json, &argc, argv);
+
+	if (err)
+		return err;
+	if (argc > 1)
+		return forkctl_fail(FORKCTL_USAGE, "%s takes no arguments, not %s", argv[0],
+				    argv[1]);
+	*ret_json = json;
+	return forkctl_open(socket, 1, FORKCTL_HEAP_SMALL, ret_client);
+}
+
+int forkctl_write(int fd, const void *data, size_t size)
+{
+	const char *at = data;
+
+	while (size) {
+		ssize_t n = write(fd, at, size);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		at += n;
+		size -= (size_t)n;
+	}
+	return 0;
+}
+
+static void print_help(void)
+{
+	printf("Usage: forkctl [--socket PATH] COMMAND [ARG...]\n"
+	       "To see and use forkd, the machine's one pool of workers.\n\n"
+	       "Commands (`forkctl COMMAND --help` has the options of one):\n");
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		printf("  %s%s%s\n      %s\n", commands[i].name, *commands[i].arguments ? " " : "",
+		       commands[i].arguments, commands[i].help);
+	printf("\nOptions:\n"
+	       "  --socket PATH   where forkd listens; else $FORKD_SOCKET, else %s\n"
+	       "  --help          print this\n"
+	       "  --version       print the version\n\n"
+	       "Exit status: 0 fine, 1 a job failed, a check found something or a request was\n"
+	       "refused, 2 wrong usage, 3 no connection to forkd, 128 + n ended by signal n.\n",
+	       FK_SOCKET_PATH);
+}
+
+static void print_command_help(const struct command *command)
+{
+	printf("Usage: forkctl [--socket PATH] %s%s%s\n%s\n", command->name,
+	       *command->arguments ? " " : "", command->arguments, command->help);
+	if (command->options) {
+		printf("\nOptions:\n");
+		forkctl_print_options(command->options, stdout);
+	}
+}
+
+/* Before a --, where words belong to somebody else. */
+static int wants_help(int argc, char *argv[])
+{
+	for (int i = 1; i < argc && !streq(argv[i], "--"); i++)
+		if (streq(argv[i], "--help") || streq(argv[i], "-h"))
+			return 1;
+	return 0;
+}
+
+/* Of whoever has printed: its exit code, unless not all of that could be written. */
+static int flush(int status)
+{
+	if (fflush(stdout) != 0 || ferror(stdout))
+		return forkctl_fail(FORKCTL_FAILED, "cannot write to standard output");
+	return status;
+}
+
+static int run_command(const char *socket, int argc, char *argv[])
+{
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+		int status = FORKCTL_OK;
+
+		if (!streq(commands[i].name, argv[0]))
+			continue;
+		if (wants_help(argc, argv))
+			print_command_help(&commands[i]);
+		else
+			status = commands[i].run(socket, argc, argv);
+		return flush(status);
+	}
+	return forkctl_fail(FORKCTL_USAGE, "there is no command %s: `forkctl --help` lists them",
+			    argv[0]);
+}
+
+/* What getopt_long() has not understood: a letter, of which it may not be done with the word yet,
+ * or else this word. */
+static int refuse_option(const char *word)
+{
+	char letter[] = { '-', optopt < ' ' || optopt == 0x7f ? '?' : (char)optopt, '\0' };
+
+	if (optopt == 'h' || optopt == 'V')
+		return forkctl_fail(FORKCTL_USAGE, "%s: it takes no value", word);
+	return forkctl_fail(FORKCTL_USAGE, "there is no option %s: `forkctl --help` lists them",
+			    optopt ? letter : word);
+}
+
+int main(int argc, char *argv[])
+{
+	static const struct option options[] = {
+		{ "socket", required_argument, NULL, 's' },
+		{ "help", no_argument, NULL, 'h' },
+		{ "version", no_argument, NULL, 'V' },
+		{ NULL, 0, NULL, 0 },
+	};
+	const char *socket = NULL;
+	int c;
+
+	data_init();
+	opterr = 0;
+	/* The + ends it at the command, whose own options follow. */
+	while ((c = getopt_long(argc, argv, "+:hV", options, NULL)) != -1) {
+		switch (c) {
+		case 's':
+			socket = optarg;
+			break;
+		case 'h':
+			print_help();
+			return flush(FORKCTL_OK);
+		case 'V':
+			printf("forkctl %s\n", PACKAGE_VERSION);
+			return flush(FORKCTL_OK);
+		case ':':
+			return forkctl_fail(FORKCTL_USAGE, "%s lacks its value", argv[optind - 1]);
+		default:
+			return refuse_option(argv[optind - 1]);
+		}
+	}
+	if (optind == argc)
+		return forkctl_fail(FORKCTL_USAGE, "which command? `forkctl --help` lists them");
+	return run_command(socket, argc - optind, argv + optind);
+}

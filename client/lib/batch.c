@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * batch.c - many jobs at once, each with its options
+ *
+ * WHAT IT IS
+ *   n records are taken by one CAS, filled, linked by job->next, counted into their groups, and
+ *   published by one CAS of one ring's word, that of the first (shm/job.h, CHAINS).
+ *
+ *	check all -> take n -> fill, link, give out handles -> count into groups -> publish
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   Any number of threads on one client.
+ *
+ * INVARIANTS
+ *   I1. All or none: before the publication everything can be undone, and after it nothing fails.
+ *       Nobody else knows the records until then, whatever their states say.
+ *   I2. Groups are counted up before the publication (shm/group.h, I1), and down again if there is
+ *       none; who sleeps on the group is woken by that as by a job's end.
+ *   I3. The chain stands twice: in job->next for the pool, and in the slots, which no other process
+ *       writes. Only the latter is followed here, and only until the publication: from then on
+ *       any of the jobs may end and be spilled (spill.c), and its slot have another job. So the
+ *       handles are given out before.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   This client, before the word is in the ring: none of the jobs was submitted, and the table,
+ *   with what was counted into its groups, goes with the client. After it: all of them were.
+ */
+#include "client/lib/submit.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "common/crash.h"
+#include "common/util.h"
+
+static uint32_t batch_next(struct fk_client *client, uint32_t index)
+{
+	/* Relaxed: this thread's own, between taking and giving back. */
+	return atomic_load_explicit(&client->slots[index].next, memory_order_relaxed) - 1u;
+}
+
+int batch_has_node(const struct fk_client *client, uint32_t node)
+{
+	/* Relaxed: written once, before this client connected. */
+	for (uint32_t i = 0; i < client->n_workers; i++)
+		if (atomic_load_explicit(&client->board->workers[i].node, memory_order_relaxed) ==
+		    node)
+			return 1;
+	return 0;
+}
+
+static int batch_check_place(const struct fk_client *client, const struct fk_request *r)
+{
+	switch (r->place) {
+	case FK_PLACE_ANY:
+		return r->place_index || r->flags & FK_STRICT ? -EINVAL : 0;
+	case FK_PLACE_WORKER:
+		return r->place_index < client->n_workers ? 0 : -EINVAL;
+	case FK_PLACE_NODE:
+		return r->place_index <= JOB_PLACE_INDEX_MASK &&
+				       batch_has_node(client, r->place_index)
+			     ? 0
+			     : -EINVAL;
+	default:
+		return -EINVAL;
+	}
+}
+
+/* same: of a request before it, whose place is known to exist; or NULL. */
+static int batch_check(struct fk_client *client, const struct fk_request *r,
+		       const struct fk_request *same)
+{
+	const struct signature *signature;
+
+	if (!r->task || r->flags & ~(FK_IDEMPOTENT | FK_STRICT) || r->reserved[0] || r->reserved[1])
+		return -EINVAL;
+	signature = &r->task->signature;
+	if (r->size != (r->values ? signature->n_args : signature->args_size) ||
+	    (!r->values && !r->args && r->size))
+		return -EINVAL;
+	if ((!same || r->place != same->place || r->place_index != same->place_index ||
+	     r->flags != same->flags) &&
+	    batch_check_place(client, r))
+		return -EINVAL;
+	if (r->group && !group_number(client, r->group))
+		return -ESTALE;
+	return submit_check_task(client, r->task);
+}
+
+static uint32_t batch_place(const struct fk_request *r)
+{
+	return job_place(r->place, r->place_index, (r->flags & FK_STRICT) != 0);
+}
+
+/* One record, with next (index + 1) behind it in the chain. Returns 0 or pack_values()'s errors. */
+static int batch_fill(struct fk_client *client, const struct fk_request *r, uint32_t index,
+		      uint32_t next, uint64_t now, fk_job *ret_job)
+{
+	struct client_slot *slot = &client->slots[index];
+	struct job *job = &client->jobs[index];
+	uint32_t group = r->group ? group_number(client, r->group) : 0;
+	uint32_t place = batch_place(r);
+	uint64_t deadline = 0;
+	void *strings = NULL;
+
+	if (r->values) {
+		int err = pack_values(&client->heap, &r->task->signature, r->values, r->size,
+				      job->args, &strings);
+
+		if (err)
+			return err;
+	} else if (r->size) {
+		memcpy(job->args, r->args, r->size);
+	}
+	if (r->timeout_ns)
+		deadline = r->timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + r->timeout_ns;
+	*ret_job = submit_fill(client, index, r->task, r->flags, strings, now);
+	/* Those of a free record are 0 (submit.c, I2). */
+	if (next | deadline | r->weight | group | place) {
+		atomic_store_explicit(&job->next, next, memory_order_relaxed);
+		atomic_store_explicit(&job->deadline_ns, deadline, memory_order_relaxed);
+		atomic_store_explicit(&job->weight, r->weight, memory_order_relaxed);
+		atomic_store_explicit(&job->group, group, memory_order_relaxed);
+		atomic_store_explicit(&job->place, place, memory_order_relaxed);
+		atomic_store_explicit(&slot->options, CLIENT_OPTIONS | group, memory_order_relaxed);
+	}
+	return 0;
+}
+
+/* The first n records are what they were, and their strings free. */
+static void batch_undo(struct fk_client *client, uint32_t first, uint32_t n)
+{
+	uint32_t index = first;
+
+	for (uint32_t i = 0; i < n; i++) {
+		/* Relaxed: this thread's own. */
+		void *strings =
+			atomic_load_explicit(&client->slots[index].strings, memory_order_relaxed);
+
+		if (strings)
+			(void)heap_free(&client->heap, strings);
+		submit_undo(client, index);
+		index = batch_next(client, index);
+	}
+}
+
+/* Counts n records into their groups, or out again. Those that follow each other go in one step. */
+static void batch_count(struct fk_client *client, uint32_t first, uint32_t n, int up)
+{
+	uint32_t index = first;
+	uint32_t group = 0;
+	uint32_t run = 0;
+
+	for (uint32_t i = 0; i <= n; i++) {
+		uint32_t next = i < n ? atomic_load_explicit(&client->slots[index].options,
+							     memory_order_relaxed) &
+						CLIENT_GROUP
+				      : 0;
+
+		if (next != group) {
+			if (group && up) {
+				group_add(&client->groups[group - 1], run);
+				FK_CRASH(batch_counting);
+			} else if (group) {
+				group_take_back(client, group, run);
+			}
+			group = next;
+			run = 0;
+		}
+		run++;
+		if (i + 1 < n)
+			index = batch_next(client, index);
+	}
+}
+
+/* Fills, counts and publishes the chain that was taken. On failure nothing is left of it. */
+static int batch_submit(struct fk_client *client, const struct fk_request *requests, uint32_t n,
+			uint32_t first, unsigned int flags, fk_job *ret_jobs)
+{
+	uint64_t now = clock_ns();
+	uint32_t index = first;
+	int grouped = 0;
+	int err;
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t next = i + 1 < n ? batch_next(client, index) : index;
+
+		/* The lines that come next: a record is in another core's cache, who ran it. */
+		__builtin_prefetch(&client->jobs[next], 1);
+		__builtin_prefetch(&client->jobs[next].state, 1);
+		err = batch_fill(client, &requests[i], index, i + 1 < n ? next + 1 : 0, now,
+				 &ret_jobs[i]);
+		if (err) {
+			batch_undo(client, first, i);
+			return err;
+		}
+		FK_CRASH(batch_filled);
+		grouped |= requests[i].group != 0;
+		index = next;
+	}
+	if (grouped)
+		batch_count(client, first, n, 1);
+	FK_CRASH(batch_counted);
+	err = publish_record(client, first, batch_place(&requests[0]), flags & FK_WAIT_ROOM);
+	if (err) {
+		if (grouped)
+			batch_count(client, first, n, 0);
+		FK_CRASH(batch_uncounted);
+		batch_undo(client, first, n);
+	}
+	return err;
+}
+
+/* What of a chain is the last. */
+static uint32_t batch_last(struct fk_client *client, uint32_t first, uint32_t n)
+{
+	uint32_t index = first;
+
+	while (--n)
+		index = batch_next(client, index);
+	return index;
+}
+
+int fk_submit_batch(fk_client *client, const struct fk_request *requests, size_t n,
+		    unsigned int flags, fk_job *ret_jobs)
+{
+	int first;
+	int err = client_check(client);
+
+	if (err)
+		return err;
+	if (flags & ~FK_WAIT_ROOM)
+		return -EINVAL;
+	if (n > client->n_jobs)
+		return -E2BIG;
+	/* Relaxed: a daemon that goes right after this is found by who waits. */
+	if (atomic_load_explicit(&client->gone, memory_order_relaxed))
+		return -ECONNRESET;
+	for (size_t i = 0; i < n; i++) {
+		err = batch_check(client, &requests[i], i ? &requests[i - 1] : NULL);
+		if (err)
+			return err;
+	}
+	if (!n)
+		return 0;
+	first = slots_take_chain(client, (uint32_t)n);
+	if (unlikely(first < 0)) {
+		first = slots_take_slowly(client, (uint32_t)n, flags & FK_WAIT_ROOM);
+		if (first < 0)
+			return first;
+	}
+	err = batch_submit(client, requests, (uint32_t)n, (uint32_t)first, flags, ret_jobs);
+	if (err) {
+		slots_give_chain(client, (uint32_t)first,
+				 batch_last(client, (uint32_t)first, (uint32_t)n));
+		return err;
+	}
+	FK_CRASH(batch_published);
+	submit_published(client);
+	return 0;
+}
+
+int fk_release_batch(fk_client *client, const fk_job *jobs, size_t n)
+{
+	uint32_t first = 0; /* + 1 */
+	uint32_t last = 0;
+	int err = client_check(client);
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < n; i++)
+		if (client_outcome_in_table(client, jobs[i]) == JOB_PENDING && !client_gone(client))
+			return -EBUSY;
+	for (size_t i = 0; i < n; i++) {
+		struct client_slot *slot = client_slot(client, jobs[i]);
+
+		if (unlikely(!slot) || !submit_release(client, slot, jobs[i])) {
+			if (spill_release(client, jobs[i]))
+				err = -ESTALE;
+			continue;
+		}
+		/* Relaxed: slots_give_chain() publishes them. */
+		atomic_store_explicit(&slot->next, (uint16_t)first, memory_order_relaxed);
+		if (!first)
+			last = (uint32_t)(jobs[i] & 0xffffu);
+		first = (uint32_t)(jobs[i] & 0xffffu) + 1;
+	}
+	FK_CRASH(batch_linked);
+	if (first)
+		slots_give_chain(client, first - 1, last);
+	return err;
+}

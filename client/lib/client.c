@@ -1,0 +1,570 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * client.c - the connection: attach, look up tasks, detach
+ *
+ * WHAT IT IS
+ *   fk_open() says HELLO, gets WELCOME with three segments, maps and checks them. From then on
+ *   nothing but a dismissal comes over the socket, and nothing but cancels (cancel.c) and rings
+ *   (publish.c) goes; mainly it tells the two sides of each other's end.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   fk_open() and fk_close(): any thread, on different clients at the same time too. The rest: any
+ *   number of threads on one client.
+ *
+ * INVARIANTS
+ *   I1. What was read from a segment's head is checked against the segment's size once, here, and
+ *       kept in private memory.
+ *   I2. A task in the list never changes and stays until fk_close(); new ones are put in front.
+ *   I3. In a child after fork() the page `alive` reads 0 (MADV_WIPEONFORK), so every call sees that
+ *       it is not its client; the child's copy of the socket is closed, and fk_close() shuts it
+ *       down for all copies there may be, so that the daemon sees the parent's end.
+ *   I4. A task is known by the hash of its name and signature, its index on the board only says
+ *       where to look: a new pool may have loaded other modules, and have other tasks there. Every
+ *       submission compares the hashes here, and the pool compares them again.
+ *   I5. However a thread finds nothing, asleep or in a loop of calls, undisturbed or with signals
+ *       all the time: it is looked within CLIENT_TICK_NS of the last time, of the first call, or of
+ *       the beginning of its sleep (and a tick of the coarse clock, by which polls go). For no
+ *       sleep is longer than that, and one that was as long ends with a look; and where
+ *       client_look() is due the next call takes its turn, or the end of a sleep that was none of a
+ *       wake. One that is woken goes by what it was woken for, and takes no turn. So who waits for
+ *       jobs that end sooner never wakes up to look; of threads that sleep longer each one does.
+ *       While a worker that this client has woken leaves its word as it was, the time is shorter:
+ *       PUBLISH_NAP at first, PUBLISH_DOUBT within a second after a ring because of a doubt, and
+ *       then as long as that has lasted (wake.h, W11).
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   The daemon before its WELCOME: end of file, and another try, or the receive timeout. After it:
+ *   client_gone(), unless a service manager has its end of the connection for the next one.
+ */
+#include "client/lib/client.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "client/lib/connect.h"
+#include "client/lib/submit.h"
+#include "common/cleanup.h"
+#include "common/crash.h"
+#include "common/util.h"
+#include "shm/futex.h"
+#include "shm/layout.h"
+#include "shm/proto.h"
+#include "shm/wake.h"
+
+#define CLIENT_SPIN_NS	  20000u
+#define CLIENT_TRIES	  3u /* to be let in, by one forkd after the other */
+#define CLIENT_ALIVE_SIZE 4096
+#define CLIENT_READY	  32u /* records that most clients do not use all of */
+
+/* Newer than the oldest C library's headers that this compiles with. */
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+/* All clients of the process, for the child of a fork. */
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t list_once = PTHREAD_ONCE_INIT;
+static fk_client *list;
+
+static void fork_prepare(void)
+{
+	pthread_mutex_lock(&list_lock);
+}
+
+static void fork_parent(void)
+{
+	pthread_mutex_unlock(&list_lock);
+}
+
+static void fork_child(void)
+{
+	for (fk_client *c = list; c; c = c->list_next) {
+		c->fd = c->waker.fd = safe_close(c->fd);
+		events_forget(c);
+	}
+	list = NULL;
+	pthread_mutex_unlock(&list_lock);
+}
+
+static void list_init(void)
+{
+	(void)pthread_atfork(fork_prepare, fork_parent, fork_child);
+}
+
+static void list_add(fk_client *client)
+{
+	pthread_once(&list_once, list_init);
+	pthread_mutex_lock(&list_lock);
+	client->list_next = list;
+	list = client;
+	pthread_mutex_unlock(&list_lock);
+}
+
+static void list_remove(fk_client *client)
+{
+	pthread_mutex_lock(&list_lock);
+	for (fk_client **p = &list; *p; p = &(*p)->list_next) {
+		if (*p == client) {
+			*p = client->list_next;
+			break;
+		}
+	}
+	pthread_mutex_unlock(&list_lock);
+}
+
+/* Frees what a client has so far. */
+static fk_client *client_free(fk_client *client)
+{
+	struct fk_client_task *task;
+
+	if (!client)
+		return NULL;
+	events_fini(client);
+	spill_fini(client);
+	task = atomic_load_explicit(&client->tasks, memory_order_relaxed);
+	while (task) {
+		struct fk_client_task *next = task->next;
+
+		free(task);
+		task = next;
+	}
+	pthread_mutex_destroy(&client->tasks_lock);
+	pthread_mutex_destroy(&client->group_lock);
+	heap_fini(&client->heap);
+	segment_unmap((void *)(uintptr_t)client->board, client->board_size);
+	segment_unmap(client->tenant, client->tenant_size);
+	segment_unmap(client->segment, client->segment_size);
+	FK_CRASH(close_unmapped);
+	if (client->alive)
+		(void)munmap((void *)(uintptr_t)client->alive, CLIENT_ALIVE_SIZE);
+	free(client->slots);
+	/* Whoever has a copy of the descriptor, a child that was made without the handlers of
+	 * pthread_atfork() or before list_add(): the daemon sees the end (I3). */
+	if (client->fd >= 0)
+		(void)shutdown(client->fd, SHUT_RDWR);
+	FK_CRASH(close_shut);
+	(void)safe_close(client->fd);
+	free(client);
+	return NULL;
+}
+
+DEFINE_CLEANUP(fk_client *, client_free);
+
+/* HELLO and its answer. fds: three, the caller's then. */
+static int attach(int fd, const char *path, const struct fk_open_options *options,
+		  struct proto_welcome *ret_welcome, int *fds)
+{
+	struct proto_hello hello = {
+		.head = { PROTO_MAGIC, PROTO_HELLO },
+		.version = PROTO_VERSION,
+		.n_jobs = options->n_jobs,
+		.heap_size = options->heap_size,
+		.layout_hash = LAYOUT_HASH,
+	};
+	int received[PROTO_MAX_FDS];
+	union proto_message message;
+	uint32_t n_fds;
+	int size = connect_ask(fd, path, &hello, sizeof(hello), &message, received, &n_fds);
+
+	if (size >= (int)sizeof(message.welcome) && message.head.type == PROTO_WELCOME &&
+	    n_fds == 3) {
+		*ret_welcome = message.welcome;
+		memcpy(fds, received, 3 * sizeof(int));
+		return 0;
+	}
+	while (n_fds)
+		(void)close(received[--n_fds]);
+	return size < 0 ? size : connect_not_understood(path);
+}
+
+/* Connects and attaches. A forkd that ends in between, and says nothing, may be one of a service
+ * manager's, which has started the next on the same socket. */
+static int reach(const char *path, const struct fk_open_options *options,
+		 struct proto_welcome *ret_welcome, int *fds)
+{
+	int err = -ECONNRESET;
+
+	for (uint32_t tries = 0; tries < CLIENT_TRIES && err == -ECONNRESET; tries++) {
+		_cleanup_close_ int fd = -1;
+
+		err = connect_socket(path, &fd);
+		if (!err)
+			err = attach(fd, path, options, ret_welcome, fds);
+		if (!err)
+			return steal_fd(&fd);
+	}
+	return err;
+}
+
+/* I1. Returns 0 or -EBADMSG. */
+static int check_segments(fk_client *client)
+{
+	const struct client_segment *segment = client->segment;
+	const struct board *board = client->board;
+	uint64_t heap_offset, heap_size;
+
+	if (client->board_size < BOARD_LOADS || client->segment_size < sizeof(*segment) ||
+	    client->tenant_size < sizeof(*client->tenant))
+		return -EBADMSG;
+	heap_offset = segment->heap_offset;
+	heap_size = segment->heap_size;
+	client->n_workers = board->manager.n_workers;
+	client->n_jobs = segment->n_jobs;
+	client->id = segment->client;
+	client->generation = segment->generation;
+	if (!client->n_workers || client->n_workers > LIMIT_WORKERS ||
+	    client->board_size < board_size(client->n_workers) ||
+	    client->tenant->n_rings < client->n_workers ||
+	    client->tenant_size < tenant_segment_size(client->n_workers))
+		return -EBADMSG;
+	if (!client->n_jobs || client->n_jobs > LIMIT_JOBS || client->id >= LIMIT_CLIENTS ||
+	    segment->jobs_offset % CACHE_LINE || segment->jobs_offset > client->segment_size ||
+	    client->n_jobs * sizeof(struct job) + LIMIT_GROUPS * sizeof(struct group) +
+			    sizeof(struct watch) >
+		    client->segment_size - segment->jobs_offset)
+		return -EBADMSG;
+	if (heap_offset % HEAP_ALIGN || heap_offset > client->segment_size ||
+	    heap_size > client->segment_size - heap_offset)
+		return -EBADMSG;
+	client->jobs = (struct job *)((char *)client->segment + segment->jobs_offset);
+	client->groups = client_segment_groups(client->jobs, client->n_jobs);
+	return heap_init(&client->heap, (char *)client->segment + heap_offset, heap_size);
+}
+
+static int map_segments(fk_client *client, const struct proto_welcome *welcome, const int *fds)
+{
+	void *base;
+	int err;
+
+	err = segment_map(fds[0], SEGMENT_BOARD, 0, welcome->epoch, &base, &client->board_size);
+	if (err)
+		return err;
+	client->board = base;
+	err = segment_map(fds[1], SEGMENT_TENANT, 1, welcome->epoch, &base, &client->tenant_size);
+	if (err)
+		return err;
+	client->tenant = base;
+	err = segment_map(fds[2], SEGMENT_CLIENT, 1, welcome->epoch, &base, &client->segment_size);
+	if (err)
+		return err;
+	client->segment = base;
+	err = check_segments(client);
+	if (err)
+		return err;
+	/* What the hot path touches: its page faults are taken now. Only a matter of speed; and
+	 * records are taken from the first on, the one that was given back last going first. */
+	(void)madvise(client->segment,
+		      (size_t)((char *)&client->jobs[min(client->n_jobs, CLIENT_READY)] -
+			       (char *)client->segment),
+		      MADV_POPULATE_WRITE);
+	(void)madvise(client->tenant, client->tenant_size, MADV_POPULATE_WRITE);
+	return 0;
+}
+
+/* CPUs that this process may use. */
+static int cpus(void)
+{
+	cpu_set_t set;
+
+	if (sched_getaffinity(0, sizeof(set), &set) < 0)
+		return 2;
+	return CPU_COUNT(&set);
+}
+
+static int init_private(fk_client *client)
+{
+	_Atomic uint32_t *alive;
+
+	alive = mmap(NULL, CLIENT_ALIVE_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		     -1, 0);
+	if (alive == MAP_FAILED)
+		return -ENOMEM;
+	client->alive = alive;
+	if (madvise(alive, CLIENT_ALIVE_SIZE, MADV_WIPEONFORK) < 0)
+		return -errno;
+	atomic_store_explicit(alive, 1, memory_order_relaxed);
+
+	client->slots = calloc(client->n_jobs, sizeof(*client->slots));
+	if (!client->slots)
+		return -ENOMEM;
+	for (uint32_t i = client->n_jobs; i-- > 0;) {
+		atomic_init(&client->slots[i].generation, CLIENT_UNUSED);
+		slots_give(client, i);
+	}
+	atomic_init(&client->random, (uint32_t)clock_ns() ^ (uint32_t)getpid() << 12);
+	client->spin_max = cpus() > 1 ? CLIENT_SPIN_NS : 0;
+	atomic_init(&client->spin, client->spin_max);
+	return 0;
+}
+
+/* True if a field is set that means nothing yet. */
+static int options_reserved(const struct fk_open_options *options)
+{
+	uint64_t all = options->reserved0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(options->reserved); i++)
+		all |= options->reserved[i];
+	return all != 0;
+}
+
+int fk_open(const char *socket, const struct fk_open_options *options, fk_client **ret_client)
+{
+	static const struct fk_open_options defaults;
+	const char *path = connect_path(socket);
+	_cleanup_(client_freep) fk_client *client = NULL;
+	struct proto_welcome welcome = { 0 };
+	int fds[3] = { -1, -1, -1 };
+	int err;
+
+	if (!options)
+		options = &defaults;
+	if (options_reserved(options))
+		return error_say(-EINVAL, "what is reserved in struct fk_open_options is not 0: "
+					  "name the fields that you set, the others are 0 then");
+	client = aligned_alloc(CACHE_LINE, align_up(sizeof(*client), CACHE_LINE));
+	if (!client)
+		return error_say(-ENOMEM, "out of memory");
+	memset(client, 0, sizeof(*client));
+	client->fd = client->waker.fd = -1;
+	pthread_mutex_init(&client->tasks_lock, NULL);
+	pthread_mutex_init(&client->group_lock, NULL);
+	events_init(client);
+
+	err = reach(path, options, &welcome, fds);
+	if (err < 0)
+		return err;
+	client->fd = client->waker.fd = err;
+	FK_CRASH(open_welcome);
+	err = map_segments(client, &welcome, fds);
+	FK_CRASH(open_mapped);
+	for (int i = 0; i < 3; i++)
+		(void)safe_close(fds[i]);
+	if (err == -EPROTO || err == -EBADMSG || err == -ESTALE)
+		return error_say(-EPROTO,
+				 "forkd on %s and this library are of different versions: use the "
+				 "libforkclient that came with it",
+				 path);
+	if (!err)
+		err = init_private(client);
+	if (err)
+		return error_say(err, "cannot map what forkd on %s shares: %s", path,
+				 strerrordesc_np(-err));
+	FK_CRASH(open_ready);
+	list_add(client);
+	*ret_client = steal_ptr(client);
+	return 0;
+}
+
+int fk_close(fk_client *client)
+{
+	int err;
+
+	if (!client)
+		return 0;
+	err = client_check(client);
+	if (err)
+		return err;
+	list_remove(client);
+	FK_CRASH(close_unlisted);
+	client_free(client);
+	return 0;
+}
+
+int client_gone(struct fk_client *client)
+{
+	struct proto_head head;
+	ssize_t n;
+
+	/* Relaxed: never goes back. */
+	if (atomic_load_explicit(&client->gone, memory_order_relaxed))
+		return 1;
+	do {
+		n = recv(client->fd, &head, sizeof(head), MSG_PEEK | MSG_DONTWAIT);
+		/* Once more, of a forkd that does not know that the last one had said it. */
+		if (n == (ssize_t)sizeof(head) && head.type == PROTO_WELCOME)
+			n = recv(client->fd, &head, sizeof(head), MSG_DONTWAIT);
+	} while (n == (ssize_t)sizeof(head) ? head.type == PROTO_WELCOME : n < 0 && errno == EINTR);
+	/* Nothing else comes after WELCOME but a dismissal and the end: either is the end. */
+	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+		return 0;
+	atomic_store_explicit(&client->gone, 1, memory_order_relaxed);
+	return 1;
+}
+
+int client_due(_Atomic uint64_t *looked_ns, uint64_t now_ns, uint64_t tick_ns)
+{
+	/* Relaxed, and load and store apart: if two come at once, both look. */
+	if (now_ns < atomic_load_explicit(looked_ns, memory_order_relaxed) + tick_ns)
+		return 0;
+	atomic_store_explicit(looked_ns, now_ns, memory_order_relaxed);
+	return 1;
+}
+
+/* True if the daemon is gone. */
+static int client_look_now(struct fk_client *client)
+{
+	if (client_gone(client))
+		return 1;
+	/* A wake may have gone to somebody else who waits on a worker's word (wake.h, W7). With all
+	 * jobs taken off the rings there is nothing to wake anybody for. */
+	wake_published();
+	if (tenant_is_marked(client->tenant)) {
+		(void)publish_wake(client->board, client->n_workers,
+				   atomic_load_explicit(&client->last, memory_order_relaxed),
+				   &client->waker);
+		/* A task may have written over the words: after a tick the client rings anyway. */
+		(void)publish_ring(&client->waker);
+	}
+	return 0;
+}
+
+int client_look(struct fk_client *client, uint64_t now_ns)
+{
+	uint64_t unsure = publish_unsure(client->board, &client->waker, now_ns);
+	uint64_t tick = unsure < PUBLISH_DOUBT ? CLIENT_TICK_NS : min(unsure, CLIENT_TICK_NS);
+
+	/* Relaxed: never goes back. */
+	if (!client_due(&client->looked_ns, now_ns, tick))
+		return (int)atomic_load_explicit(&client->gone, memory_order_relaxed);
+	return client_look_now(client);
+}
+
+int client_sleep(struct fk_client *client, const _Atomic uint32_t *word, uint32_t value,
+		 uint64_t deadline_ns)
+{
+	uint64_t now = clock_ns();
+	uint64_t unsure = publish_unsure(client->board, &client->waker, now);
+	/* Relaxed: a time, and by itself. */
+	uint64_t rung = atomic_load_explicit(&client->waker.rung_ns, memory_order_relaxed);
+	uint64_t nap = now - rung < NSEC_PER_SEC ? PUBLISH_DOUBT : PUBLISH_NAP;
+	/* Half as often each time, if looks do not help. */
+	uint64_t due = now + min(max(unsure, nap), CLIENT_TICK_NS);
+	int r;
+
+	if (now >= deadline_ns)
+		return client_look(client, now) ? -ECONNRESET : -ETIMEDOUT;
+	r = futex_wait(word, value, min(due, deadline_ns));
+	if (!r || r == -EAGAIN)
+		return 0;
+	now = clock_ns();
+	if (now < due)
+		return client_look(client, now) ? -ECONNRESET : 0;
+	/* Whoever has looked meanwhile (I5). Relaxed: a time, and by itself. */
+	atomic_store_explicit(&client->looked_ns, now, memory_order_relaxed);
+	return client_look_now(client) ? -ECONNRESET : 0;
+}
+
+/* A task of the list that is still there, or NULL. */
+static const fk_task *known_task(fk_client *client, const char *name)
+{
+	/* ORDER tasks/add [C3]: acquire, so that the task is seen whole. Pairs with the release in
+	 * add_task(). */
+	const struct fk_client_task *task =
+		atomic_load_explicit(&client->tasks, memory_order_acquire);
+
+	for (; task; task = task->next)
+		if (!strcmp(task->name, name) && !submit_check_task(client, task))
+			return task;
+	return NULL;
+}
+
+static int add_task(fk_client *client, const char *name, const fk_task **ret_task)
+{
+	const struct board_task *entry;
+	_cleanup_free_ struct fk_client_task *task = NULL;
+	int index = board_find_task(client->board, name);
+	int err;
+
+	if (index < 0)
+		return index;
+	entry = &client->board->tasks[index];
+	task = calloc(1, sizeof(*task));
+	if (!task)
+		return -ENOMEM;
+	task->index = (uint32_t)index;
+	memcpy(task->name, entry->name, sizeof(entry->name));
+	memcpy(task->text, entry->signature, sizeof(entry->signature));
+	/* Of what was copied: a new pool with other modules may be writing the entry (I4). */
+	task->hash = signature_hash(task->name, task->text);
+	if (strcmp(task->name, name) != 0 || submit_check_task(client, task))
+		return -ENOENT;
+	err = signature_parse(task->text, &task->signature, NULL);
+	if (err)
+		return -EPROTO;
+	task->types = pack_types(&task->signature);
+	task->next = atomic_load_explicit(&client->tasks, memory_order_relaxed);
+	/* ORDER tasks/add [C3]: release, the task is whole. Pairs with known_task(). */
+	atomic_store_explicit(&client->tasks, task, memory_order_release);
+	*ret_task = steal_ptr(task);
+	return 0;
+}
+
+int fk_task_find(fk_client *client, const char *name, const fk_task **ret_task)
+{
+	const fk_task *task;
+	int err = client_check(client);
+
+	if (err)
+		return err;
+	task = known_task(client, name);
+	if (!task) {
+		pthread_mutex_lock(&client->tasks_lock);
+		/* Somebody else may have added it. */
+		task = known_task(client, name);
+		err = task ? 0 : add_task(client, name, &task);
+		pthread_mutex_unlock(&client->tasks_lock);
+	}
+	if (!err)
+		*ret_task = task;
+	return err;
+}
+
+const char *fk_task_name(const fk_task *task)
+{
+	return task->name;
+}
+
+const char *fk_task_signature(const fk_task *task)
+{
+	return task->text;
+}
+
+size_t fk_task_args_size(const fk_task *task)
+{
+	return task->signature.args_size;
+}
+
+size_t fk_task_result_size(const fk_task *task)
+{
+	return task->signature.results_size;
+}
+
+int fk_alloc(fk_client *client, size_t size, void **ret_data)
+{
+	int err = client_check(client);
+
+	return err ? err : heap_alloc(&client->heap, size, ret_data);
+}
+
+int fk_free(fk_client *client, void *data)
+{
+	int err = client_check(client);
+
+	if (err || !data)
+		return err;
+	return heap_free(&client->heap, data);
+}
+
+int fk_buffer_ref(fk_client *client, struct fk_buffer buffer, struct fk_ref *ret_ref)
+{
+	int err = client_check(client);
+
+	if (err)
+		return err;
+	return pack_buffer(&client->heap, buffer, ret_ref);
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * connect.c - a connection to forkd's socket, for the library and for forkctl
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   fk_open() and forkctl set, any thread.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   The daemon before it accepts: connect() fails, or its time is over. Before it answers: end of
+ *   file, or its time is over. After that: the caller's.
+ */
+#include "client/lib/connect.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "client/lib/client.h"
+#include "common/cleanup.h"
+#include "common/crash.h"
+
+/* The socket of the user's own instance, where its file is there; else NULL. */
+static const char *connect_own(void)
+{
+	static _Thread_local char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	const char *folder = secure_getenv("XDG_RUNTIME_DIR");
+	int n;
+
+	if (!folder || folder[0] != '/')
+		return NULL;
+	n = snprintf(path, sizeof(path), "%s/forkd/forkd.sock", folder);
+	return n < (int)sizeof(path) && access(path, F_OK) == 0 ? path : NULL;
+}
+
+const char *connect_path(const char *socket)
+{
+	if (socket)
+		return socket;
+	socket = secure_getenv("FORKD_SOCKET");
+	if (socket && *socket)
+		return socket;
+	/* One pool for the machine is better than one for each user. */
+	socket = access(FK_SOCKET_PATH, F_OK) < 0 ? connect_own() : NULL;
+	return socket ? socket : FK_SOCKET_PATH;
+}
+
+/* Why connect() has failed. */
+static int connect_error(const char *path, int err)
+{
+	switch (-err) {
+	case ENOENT:
+	case ECONNREFUSED:
+		return error_say(err,
+				 "no forkd listens on %s: start it with `systemctl start forkd`, "
+				 "or use `forkctl session -- COMMAND`",
+				 path);
+	case EACCES:
+	case EPERM:
+		return error_say(-EACCES,
+				 "not allowed to connect to %s: its permissions, or those of its "
+				 "folder, exclude this user (socket-mode in forkd.conf)",
+				 path);
+	case EPROTOTYPE:
+		return error_say(-EPROTO, "what listens on %s is not forkd", path);
+	case EAGAIN:
+		return error_say(-ETIMEDOUT, "forkd on %s accepts no connection in %d s", path,
+				 CONNECT_TIMEOUT_S);
+	default:
+		return error_say(err, "cannot connect to %s: %s", path, strerrordesc_np(-err));
+	}
+}
+
+int connect_socket(const char *path, int *ret_fd)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	struct timeval timeout = { .tv_sec = CONNECT_TIMEOUT_S };
+	_cleanup_close_ int fd = -1;
+	size_t length = strlen(path);
+	int err;
+
+	if (!length)
+		return error_say(-EINVAL, "the path of forkd's socket is empty");
+	if (length >= sizeof(address.sun_path))
+		return error_say(
+			-ENAMETOOLONG,
+			"the path of forkd's socket has %zu bytes, %zu are possible: %.60s...",
+			length, sizeof(address.sun_path) - 1, path);
+	memcpy(address.sun_path, path, length);
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (fd < 0) {
+		err = -errno;
+		return error_say(err, "no socket: %s", strerrordesc_np(-err));
+	}
+	/* For connect() as well, where the daemon does not accept. */
+	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
+	do {
+		err = connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ? -errno : 0;
+	} while (err == -EINTR); /* nothing has begun then: it is a local socket */
+	if (err)
+		return connect_error(path, err);
+	FK_CRASH(connect_open);
+	*ret_fd = steal_fd(&fd);
+	return 0;
+}
+
+int connect_ask(int fd, const char *path, const void *request, size_t request_size,
+		union proto_message *ret_answer, int *ret_fds, uint32_t *ret_n_fds)
+{
+	union proto_message message;
+	int err = proto_send(fd, request, request_size, NULL, 0);
+	int size;
+
+	*ret_n_fds = 0;
+	/* Whoever is refused at once may find the pipe broken and the reason in it. */
+	if (err && err != -EPIPE)
+		return error_say(err, "cannot write to %s: %s", path, strerrordesc_np(-err));
+	FK_CRASH(connect_asked);
+	size = proto_recv(fd, &message, ret_fds, ret_n_fds, 0);
+	if (size == -EAGAIN)
+		return error_say(-ETIMEDOUT, "forkd on %s does not answer", path);
+	if (size == -EBADMSG)
+		return error_say(-EBADMSG,
+				 "what listens on %s is not forkd, or this process has no "
+				 "descriptors left for what it sends",
+				 path);
+	if (size < 0)
+		return error_say(size, "cannot read from %s: %s", path, strerrordesc_np(-size));
+	if (size == 0)
+		return error_say(-ECONNRESET, "forkd on %s closed the connection at once", path);
+	*ret_answer = message;
+	if (message.head.type == PROTO_ERROR && size >= (int)sizeof(message.error)) {
+		message.error.text[sizeof(message.error.text) - 1] = '\0';
+		err = message.error.code < 0 && message.error.code >= -4095 ? message.error.code
+									    : -EACCES;
+		return error_say(err, "%s", message.error.text);
+	}
+	return size;
+}
+
+int connect_not_understood(const char *path)
+{
+	return error_say(-EPROTO, "what listens on %s answers in a way that is not forkd's", path);
+}

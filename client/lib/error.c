@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * error.c - texts of errors and outcomes, and that of a thread's last failure
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   Any; the text of fk_error_text() is the thread's own.
+ */
+#include "client/lib/client.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/util.h"
+
+#define ERROR_NAME 64 /* bytes of a task's name */
+
+static _Thread_local struct {
+	int err;
+	char name[ERROR_NAME + 1];
+	char text[512]; /* or empty: it is that of err, after the name */
+} last = { .text = "no error" };
+
+int error_say(int err, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	(void)vsnprintf(last.text, sizeof(last.text), format, args);
+	va_end(args);
+	return err;
+}
+
+int error_of_task(int err, const char *name)
+{
+	last.err = err;
+	last.text[0] = '\0';
+	last.name[0] = '\0';
+	(void)strncat(last.name, name, ERROR_NAME);
+	return err;
+}
+
+int error_name(int err, const char *name)
+{
+	char text[sizeof(last.text)];
+
+	(void)strcpy(text, fk_error_text());
+	return error_say(err, "%s: %s", name, text);
+}
+
+const char *fk_error_text(void)
+{
+	if (!last.text[0])
+		(void)error_say(last.err, "%s%s%s", last.name, last.name[0] ? ": " : "",
+				fk_strerror(last.err));
+	return last.text;
+}
+
+/* Where the C library's text says too little about what it means here. */
+static const struct {
+	int err;
+	const char *text;
+} error_texts[] = {
+	{ 0, "success" },
+	{ EPERM, "this client belongs to the parent process: open another after fork()" },
+	{ ENOENT, "no such task here (any more), no watch of this job, or no forkd listens there" },
+	{ EAGAIN,
+	  "no room now (all records have jobs in flight, rings, groups, requests or threads): wait "
+	  "for a job, and try again" },
+	{ E2BIG, "more jobs than the job table has records, or more than forkd gives to a client" },
+	{ EBUSY, "the job, or one of them, has not ended yet" },
+	{ EINPROGRESS, "the job has not ended yet" },
+	{ EALREADY, "the job is watched already, and was not fetched or called back yet" },
+	{ EINVAL, "an argument does not fit the task's signature or the call" },
+	{ EFAULT,
+	  "a buffer lies outside the client's heap, or not at a multiple of 8 bytes in it" },
+	{ ENOMEM,
+	  "out of memory, or the client's heap is full, or the job's stack limit was reached" },
+	{ ESTALE, "no such job or group: it was released already; or the task is another by now" },
+	{ ETIMEDOUT, "the time is over and the job has not ended" },
+	{ ECONNRESET, "the connection to forkd is lost: open a new one" },
+	{ ECONNREFUSED, "no forkd listens there" },
+	{ EACCES,
+	  "this user may not use this forkd, or not this task (option tasks of forkd.conf)" },
+	{ ENAMETOOLONG, "the path of forkd's socket is too long" },
+	{ EPROTO, "forkd, or a task's signature, is of another version than this library" },
+	{ EBADMSG, "what answers there is not forkd, or no descriptor is left to hear it" },
+	{ ESHUTDOWN, "forkd is stopping: try again when it runs" },
+	{ EIO, "forkd's pool cannot serve this connection: connect again" },
+	{ EMFILE, "this process has as many descriptors as it may have" },
+	{ ENFILE, "the system has as many open files as it can have" },
+	{ ECANCELED, "the job was cancelled" },
+	{ ETIME, "the job was not done at its deadline" },
+	{ ENOTRECOVERABLE, "the task crashed" },
+	{ EKEYREVOKED,
+	  "this task crashed too often for this user and is refused for now: `forkctl quarantine` "
+	  "says how long" },
+	{ EOWNERDEAD, "the job was lost when another task crashed the pool" },
+	{ EREMOTEIO, "the task failed with a code of its own" },
+	{ EUSERS, "forkd has as many clients as it may have" },
+	{ EDQUOT, "this user has as much of forkd as it may have" },
+};
+
+const char *fk_strerror(int err)
+{
+	const char *text;
+
+	/* INT_MIN has no positive counterpart. */
+	if (err < 0 && err >= -4095)
+		err = -err;
+	for (size_t i = 0; i < ARRAY_SIZE(error_texts); i++) {
+		if (error_texts[i].err == err)
+			return error_texts[i].text;
+	}
+	text = strerrordesc_np(err);
+	return text ? text : "unknown error";
+}
+
+const char *fk_outcome_name(int outcome)
+{
+	static const char *const names[] = {
+		[JOB_IDLE] = "?",	   [JOB_PENDING] = "PENDING",	  [JOB_DONE] = "DONE",
+		[JOB_FAILED] = "FAILED",   [JOB_CANCELLED] = "CANCELLED", [JOB_EXPIRED] = "EXPIRED",
+		[JOB_CRASHED] = "CRASHED", [JOB_LOST] = "LOST",
+	};
+
+	return outcome >= 0 && (size_t)outcome < ARRAY_SIZE(names) ? names[outcome] : "?";
+}
+
+/* Why the pool has not begun a task. */
+static const char *refusal_text(int code)
+{
+	switch (-code) {
+	case ENOENT:
+	case ESTALE:
+		return "the task was replaced, or its module is gone, since it was found";
+	case EACCES:
+		return "the option tasks of forkd.conf denies it to this user: see `forkctl tasks`";
+	case EFAULT:
+		return "a reference among the arguments is not within the client's heap";
+	case EINVAL:
+		return "there is no such worker or NUMA node any more";
+	case ENOMEM:
+		return "no memory for its arguments (stack-max and arena-max of forkd.conf)";
+	default:
+		return fk_strerror(code);
+	}
+}
+
+const char *error_outcome(char *text, size_t size, int outcome, int code, int signo, int begun)
+{
+	const char *name = fk_outcome_name(outcome), *signal = sigabbrev_np(signo);
+	const char *error = code < 0 && code >= -4095 ? strerrordesc_np(-code) : NULL;
+
+	if (outcome == FK_FAILED && !begun)
+		(void)snprintf(text, size, "%s: not begun: %s", name, refusal_text(code));
+	else if (outcome == FK_FAILED && code < 0)
+		(void)snprintf(text, size, "%s: %s", name, error ? error : "?");
+	else if (outcome == FK_FAILED)
+		(void)snprintf(text, size, "%s with code %d of its own", name, code);
+	else if (outcome == FK_CRASHED && signo)
+		(void)snprintf(text, size, "%s by signal %d (%s)", name, signo,
+			       signal ? signal : "?");
+	else if (outcome == FK_CRASHED)
+		(void)snprintf(text, size, "%s: it ended the process", name);
+	else
+		(void)snprintf(text, size, "%s", name);
+	return text;
+}
+
+int error_of_outcome(uint32_t outcome, int32_t code)
+{
+	switch (outcome) {
+	case JOB_DONE:
+		return 0;
+	case JOB_FAILED:
+		return code < 0 && code >= -4095 ? code : -EREMOTEIO;
+	case JOB_CANCELLED:
+		return -ECANCELED;
+	case JOB_EXPIRED:
+		return -ETIME;
+	case JOB_CRASHED:
+		return -ENOTRECOVERABLE;
+	case JOB_LOST:
+		return -EOWNERDEAD;
+	case JOB_IDLE:
+		return -ECONNRESET; /* wait.c: forkd has taken the segment back */
+	default:
+		return -EINPROGRESS;
+	}
+}

@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * events.c - watched jobs, reported when they have ended, and an eventfd that says so
+ *
+ * WHAT IT IS
+ *   fk_watch() marks a job (shm/watch.h) and puts its entry into a list. Whoever comes by moves the
+ *   entries of those that have ended to one of two other lists, from which fk_next_ended() and
+ *   fk_dispatch() take them.
+ *
+ *	watched --ended--> fetch --> fk_next_ended()
+ *			\-> call --> fk_dispatch() --> the callback
+ *
+ *   No worker writes to a descriptor of a client's: a full pipe would hold it up. So from the first
+ *   fk_event_fd() on a thread of the library sleeps on the count of ends, moves entries, and has an
+ *   eventfd say so.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   Any number of threads on one client. Callbacks run on the thread that calls fk_dispatch(), and
+ *   no lock is held meanwhile. The library's thread runs none of the user's code, and no signal
+ *   handler: all signals are blocked there.
+ *
+ * INVARIANTS
+ *   I1. An entry is in one list or in none, under the lock. It belongs to the job whose handle it
+ *       has; one whose job was released meanwhile is dropped by who finds it, or taken by the next
+ *       job of the record.
+ *   I2. No end is missed: a job is marked and its entry linked in one hold of the lock, and between
+ *       the value that somebody sleeps on and the sleep lies a look at all entries
+ *       (events_collect() after watch_begin(); shm/watch.h, I2). If the mark came too late the
+ *       entry is linked as ended, and the end counted here.
+ *   I3. Whoever gives the lock back leaves the eventfd readable if and only if an entry is to be
+ *       taken, or the daemon is known to be gone (events_level()). So it can be used
+ *       level-triggered, by loops that take one entry a turn, too.
+ *   I4. The thread looks once in CLIENT_TICK_NS, as every wait does (client.c, I5), while jobs are
+ *       watched. When in a tick nothing has happened and nothing is watched it sleeps until
+ *       fk_watch() or events_fini() count an end: `idle` was set under the lock, and its value read
+ *       before, so that the kernel sees any count after that.
+ *   I5. Once the daemon is known to be gone every watched job counts as ended: what there is of
+ *       outcomes is there, and fk_result() says -ECONNRESET of the others.
+ *   I6. A sleeper finds out that the wake of a job which was submitted after the sleep had begun
+ *       went elsewhere (wake.h, W11). fk_watch() sends all sleepers to look again if the last wake
+ *       is in doubt, once in PUBLISH_DOUBT, and for EVENTS_FRESH after that each sleep ends after
+ *       PUBLISH_DOUBT. So a stream of jobs makes no system call for each: at the end of a sleep
+ *       that began before a job was submitted, either that job is in doubt or all is well.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   Pool: as in shm/watch.h, I4. Daemon: I5; the thread ends, the eventfd stays readable. A child
+ *   of fork() has no such thread, and its copy of the eventfd is closed.
+ */
+#include "client/lib/events.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+
+#include "client/lib/client.h"
+#include "common/cleanup.h"
+#include "common/crash.h"
+#include "common/util.h"
+#include "shm/futex.h"
+
+#define EVENTS_STACK	   (64u << 10)
+#define EVENTS_STACK_LARGE (1u << 20)
+#define EVENTS_FRESH	   (2 * PUBLISH_DOUBT)
+
+static int events_gone(struct fk_client *client)
+{
+	/* Relaxed: never goes back. */
+	return atomic_load_explicit(&client->gone, memory_order_relaxed) != 0;
+}
+
+void events_kick(struct fk_client *client)
+{
+	struct watch *watch = watch_of(client->groups);
+
+	if (watch_end(watch))
+		(void)futex_wake(&watch->ended, INT32_MAX);
+}
+
+/* The next ones: with the lock held. */
+
+static void events_unlink(struct events *events, struct events_entry *entry)
+{
+	if (entry->list == EVENTS_NONE)
+		return;
+	TAILQ_REMOVE(&events->lists[entry->list], entry, link);
+	events->n[entry->list]--;
+	entry->list = EVENTS_NONE;
+}
+
+static void events_link(struct events *events, struct events_entry *entry, enum events_list list)
+{
+	events_unlink(events, entry);
+	TAILQ_INSERT_TAIL(&events->lists[list], entry, link);
+	events->n[list]++;
+	entry->list = list;
+}
+
+static enum events_list events_list_of(const struct events_entry *entry)
+{
+	return entry->ended ? EVENTS_CALL : EVENTS_FETCH;
+}
+
+/* Moves what has ended; what was released is dropped. */
+static void events_collect(struct fk_client *client)
+{
+	struct events *events = &client->events;
+	int gone = events_gone(client);
+	struct events_entry *next;
+
+	for (struct events_entry *e = TAILQ_FIRST(&events->lists[EVENTS_WATCHED]); e; e = next) {
+		next = TAILQ_NEXT(e, link);
+		if (unlikely(!client_slot(client, e->job)))
+			events_unlink(events, e);
+		else if (gone || client_outcome_in_table(client, e->job) != JOB_PENDING)
+			events_link(events, e, events_list_of(e));
+	}
+}
+
+/* Finds the entry of a job. Returns 0, -ESTALE (no such job), -ENOMEM. */
+static int events_find(struct fk_client *client, fk_job job, struct events_entry **ret_entry)
+{
+	struct events *events = &client->events;
+	struct events_entry *spilled = spill_entry(client, job);
+
+	if (!spilled && !client_slot(client, job))
+		return -ESTALE;
+	if (!events->entries)
+		events->entries = calloc(client->n_jobs, sizeof(*events->entries));
+	if (!events->entries)
+		return -ENOMEM;
+	*ret_entry = spilled ? spilled : &events->entries[job & 0xffffu];
+	return 0;
+}
+
+/* I3. */
+static void events_level(struct fk_client *client)
+{
+	struct events *events = &client->events;
+	int raised = events->n[EVENTS_FETCH] || events->n[EVENTS_CALL] || events_gone(client);
+	eventfd_t value;
+
+	if (events->fd < 0 || raised == events->raised)
+		return;
+	if (raised)
+		(void)eventfd_write(events->fd, 1);
+	else
+		(void)eventfd_read(events->fd, &value);
+	events->raised = raised;
+}
+
+void events_drop(struct fk_client *client, struct events_entry *entry)
+{
+	if (entry->list == EVENTS_NONE)
+		return;
+	events_unlink(&client->events, entry);
+	events_level(client);
+}
+
+void events_move(struct fk_client *client, fk_job job, struct events_entry *to)
+{
+	struct events *events = &client->events;
+	struct events_entry *from = events->entries ? &events->entries[job & 0xffffu] : NULL;
+
+	if (!from || from->list == EVENTS_NONE || from->job != job)
+		return;
+	*to = *from;
+	TAILQ_INSERT_BEFORE(from, to, link);
+	TAILQ_REMOVE(&events->lists[from->list], from, link);
+	from->list = EVENTS_NONE;
+	/* Its end is found here. One whose end was found before keeps its turn. */
+	if (to->list == EVENTS_WATCHED) {
+		events_link(events, to, events_list_of(to));
+		events_level(client);
+	}
+}
+
+/* True if there was one in this list; *ret_entry is a copy. collect: looks for those that have
+ * ended, if there is none. */
+static int events_take(struct fk_client *client, enum events_list list, int collect,
+		       struct events_entry *ret_entry)
+{
+	struct events *events = &client->events;
+	struct events_entry *entry;
+	int found = 0;
+
+	pthread_mutex_lock(&events->lock);
+	if (collect && !events->n[list])
+		events_collect(client);
+	while (!found && (entry = TAILQ_FIRST(&events->lists[list]))) {
+		events_unlink(events, entry);
+		found = client_slot(client, entry->job) || spill_entry(client, entry->job);
+		*ret_entry = *entry;
+	}
+	events_level(client);
+	pthread_mutex_unlock(&events->lock);
+	return found;
+}
+
+/* Sleeps as client_sleep() does, I6. After a look with the lock held. */
+static int events_sleep(struct fk_client *client, uint32_t value, uint64_t deadline_ns)
+{
+	struct watch *watch = watch_of(client->groups);
+	uint64_t now = clock_ns();
+	uint64_t end = deadline_ns;
+	int err;
+
+	/* Relaxed: it was written with the lock held, before the count of ends that tells of it. */
+	if (now <
+	    atomic_load_explicit(&client->events.kicked_ns, memory_order_relaxed) + EVENTS_FRESH)
+		end = min(end, now + PUBLISH_DOUBT);
+	err = client_sleep(client, &watch->ended, value, end);
+	return err == -ETIMEDOUT && end < deadline_ns ? 0 : err;
+}
+
+/* The same as events_take(), and waits for one. Returns 0, -ETIMEDOUT, -ECONNRESET. */
+static int events_await(struct fk_client *client, enum events_list list, uint64_t timeout_ns,
+			struct events_entry *ret_entry)
+{
+	uint64_t deadline = timeout_ns ? client_deadline(clock_ns(), timeout_ns) : 0;
+	struct watch *watch = watch_of(client->groups);
+	int found, err = 0;
+
+	do {
+		uint32_t value = watch_begin(watch);
+
+		found = events_take(client, list, 1, ret_entry);
+		if (!found && events_gone(client))
+			err = -ECONNRESET;
+		else if (!found && timeout_ns)
+			err = events_sleep(client, value, deadline);
+		else if (!found)
+			err = client_look(client, clock_coarse_ns()) ? -ECONNRESET : -ETIMEDOUT;
+		watch_leave(watch);
+	} while (!found && !err);
+	/* Its time is over, or the daemon gone, of which all that is watched is to be told (I5). */
+	if (!found)
+		found = events_take(client, list, 1, ret_entry);
+	return found ? 0 : err;
+}
+
+/* True if the last wake is in doubt, and no sleeper was sent to look for PUBLISH_DOUBT. */
+static int events_doubt(struct fk_client *client)
+{
+	return publish_unsure(client->board, &client->waker, 0) != PUBLISH_SURE &&
+	       client_due(&client->events.kicked_ns, clock_ns(), PUBLISH_DOUBT);
+}
+
+/* True if sleepers are to have another look. */
+static int events_add(struct fk_client *client, struct events_entry *entry)
+{
+	struct events *events = &client->events;
+	int idle = events->idle;
+	int pending;
+
+	events->idle = 0;
+	/* The mark first: where the job has ended already there is none to come (I2). A spilled
+	 * one has. */
+	pending = client_slot(client, entry->job) && job_watch(client_job(client, entry->job)) &&
+		  !events_gone(client);
+	FK_CRASH(events_watched);
+	events_link(events, entry, pending ? EVENTS_WATCHED : events_list_of(entry));
+	events_level(client);
+	return !pending || idle || events_doubt(client);
+}
+
+int fk_watch(fk_client *client, fk_job job,
+	     void (*ended)(fk_client *client, fk_job job, void *data), void *data)
+{
+	struct events *events = &client->events;
+	struct events_entry *entry;
+	int kick = 0;
+	int err = client_check(client);
+
+	if (err)
+		return err;
+	pthread_mutex_lock(&events->lock);
+	err = events_find(client, job, &entry);
+	if (!err) {
+		if (entry->list != EVENTS_NONE && entry->job == job) {
+			err = -EALREADY;
+		} else {
+			events_unlink(events, entry);
+			entry->job = job;
+			entry->ended = ended;
+			entry->data = data;
+			kick = events_add(client, entry);
+		}
+	}
+	pthread_mutex_unlock(&events->lock);
+	if (kick)
+		events_kick(client);
+	return err;
+}
+
+int fk_unwatch(fk_client *client, fk_job job)
+{
+	struct events *events = &client->events;
+	struct events_entry *entry;
+	int err = client_check(client);
+
+	if (err)
+		return err;
+	/* The mark stays in the job: its end is counted, and nobody finds an entry. */
+	pthread_mutex_lock(&events->lock);
+	err = events_find(client, job, &entry);
+	if (!err && (entry->list == EVENTS_NONE || entry->job != job))
+		err = -ENOENT;
+	if (!err)
+		events_drop(client, entry);
+	pthread_mutex_unlock(&events->lock);
+	return err;
+}
+
+int fk_next_ended(fk_client *client, uint64_t timeout_ns, fk_job *ret_job, void **ret_data)
+{
+	struct events_entry entry;
+	int err = client_check(client);
+
+	if (!err)
+		err = events_await(client, EVENTS_FETCH, timeout_ns, &entry);
+	if (err)
+		return err;
+	*ret_job = entry.job;
+	if (ret_data)
+		*ret_data = entry.data;
+	return 0;
+}
+
+int fk_dispatch(fk_client *client, uint64_t timeout_ns)
+{
+	struct events *events = &client->events;
+	struct events_entry entry;
+	uint32_t left;
+	int n = 0;
+	int err = client_check(client);
+
+	if (err)
+		return err;
+	err = events_await(client, EVENTS_CALL, timeout_ns, &entry);
+	if (err)
+		return err == -ETIMEDOUT ? 0 : err;
+	/* No more than there are now: those that callbacks add are of the next turn. */
+	pthread_mutex_lock(&events->lock);
+	left = events->n[EVENTS_CALL];
+	pthread_mutex_unlock(&events->lock);
+	do {
+		entry.ended(client, entry.job, entry.data);
+		n++;
+	} while (left-- && events_take(client, EVENTS_CALL, 0, &entry));
+	return n;
+}
+
+static void *events_run(void *argument)
+{
+	struct fk_client *client = argument;
+	struct events *events = &client->events;
+	struct watch *watch = watch_of(client->groups);
+	uint32_t last = 0;
+
+	pthread_mutex_lock(&events->lock);
+	while (!events->stop && !events_gone(client)) {
+		uint32_t value = watch_begin(watch);
+
+		events_collect(client);
+		events_level(client);
+		events->idle = !events->n[EVENTS_WATCHED] && value == last;
+		last = value;
+		if (events->idle) {
+			pthread_mutex_unlock(&events->lock);
+			(void)futex_wait(&watch->ended, value, 0);
+		} else {
+			pthread_mutex_unlock(&events->lock);
+			(void)events_sleep(client, value, UINT64_MAX);
+		}
+		watch_leave(watch);
+		pthread_mutex_lock(&events->lock);
+	}
+	events->idle = 0;
+	events_collect(client);
+	events_level(client);
+	pthread_mutex_unlock(&events->lock);
+	return NULL;
+}
+
+/* Returns 0, or what pthread_create() says: -EAGAIN, or -EINVAL for too small a stack. */
+static int events_thread(struct fk_client *client, size_t stack)
+{
+	pthread_attr_t attr;
+	sigset_t all;
+	int err = -pthread_attr_init(&attr);
+
+	if (err)
+		return err;
+	sigfillset(&all);
+	err = -pthread_attr_setsigmask_np(&attr, &all);
+	if (!err)
+		err = -pthread_attr_setstacksize(&attr, stack);
+	if (!err)
+		err = -pthread_create(&client->events.thread, &attr, events_run, client);
+	(void)pthread_attr_destroy(&attr);
+	return err;
+}
+
+/* With the lock held. */
+static int events_start(struct fk_client *client)
+{
+	struct events *events = &client->events;
+	_cleanup_close_ int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	int err;
+
+	if (fd < 0)
+		return -errno;
+	err = events_thread(client, EVENTS_STACK);
+	/* The thread-local variables of a program come out of it as well. */
+	if (err == -EINVAL)
+		err = events_thread(client, EVENTS_STACK_LARGE);
+	if (err)
+		return err;
+	(void)pthread_setname_np(events->thread, "forkd-events");
+	events->fd = steal_fd(&fd);
+	return 0;
+}
+
+int fk_event_fd(fk_client *client, int *ret_fd)
+{
+	struct events *events = &client->events;
+	int err = client_check(client);
+
+	if (err)
+		return err;
+	pthread_mutex_lock(&events->lock);
+	if (events->fd < 0)
+		err = events_start(client);
+	if (!err) {
+		events_level(client);
+		*ret_fd = events->fd;
+	}
+	pthread_mutex_unlock(&events->lock);
+	return err;
+}
+
+void events_init(struct fk_client *client)
+{
+	struct events *events = &client->events;
+
+	pthread_mutex_init(&events->lock, NULL);
+	for (int i = 0; i < EVENTS_LISTS; i++)
+		TAILQ_INIT(&events->lists[i]);
+	events->fd = -1;
+}
+
+void events_fini(struct fk_client *client)
+{
+	struct events *events = &client->events;
+
+	if (events->fd >= 0) {
+		pthread_mutex_lock(&events->lock);
+		events->stop = 1;
+		pthread_mutex_unlock(&events->lock);
+		events_kick(client);
+		(void)pthread_join(events->thread, NULL);
+		events->fd = safe_close(events->fd);
+	}
+	free(events->entries);
+	pthread_mutex_destroy(&events->lock);
+}
+
+void events_forget(struct fk_client *client)
+{
+	client->events.fd = safe_close(client->events.fd);
+}

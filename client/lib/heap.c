@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * heap.c - the allocator of the shared heap
+ *
+ * WHAT IT IS
+ *   Blocks of whole granules (64 bytes; more in a heap beyond 64 GiB) with boundary tags (Knuth,
+ *   The Art of Computer Programming 1, 2.5), free ones in lists by the power of two of their size.
+ *   All of it stands in private memory: what a task writes into the heap can break the data of its
+ *   own client and nothing else.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   fk_alloc(), fk_free() and the packing of strings, any thread; one lock.
+ *
+ * INVARIANTS
+ *   I1. The blocks cover the granules without a gap. The first and the last granule of each carry
+ *       its tag: { granules:30, start:1, used:1 }; start is set in the first only, so that the end
+ *       of a block is never taken for a block's start. All other granules' tags are 0.
+ *   I2. No two free blocks are neighbours.
+ *   I3. A free block of s granules is in the list of class floor(log2 s) and in no other; the bit
+ *       of a class is set if its list is not empty.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   Nothing: no other process knows of the allocator.
+ */
+#include "client/lib/heap.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "common/crash.h"
+#include "common/util.h"
+
+#define HEAP_USED  1u
+#define HEAP_START 2u
+#define HEAP_SHIFT 2
+
+static uint32_t class_of(uint32_t granules)
+{
+	return 31u - (uint32_t)__builtin_clz(granules);
+}
+
+/* I1 for a block; the first granule of a block of one is its last as well. */
+static void tag(struct heap *heap, uint32_t start, uint32_t granules, uint32_t used)
+{
+	heap->tags[start + granules - 1] = granules << HEAP_SHIFT | used;
+	heap->tags[start] = granules << HEAP_SHIFT | HEAP_START | used;
+}
+
+static void insert(struct heap *heap, uint32_t start, uint32_t granules)
+{
+	uint32_t class = class_of(granules);
+	uint32_t first = heap->first[class];
+
+	tag(heap, start, granules, 0);
+	heap->prev[start] = heap->n;
+	heap->next[start] = first;
+	if (first != heap->n)
+		heap->prev[first] = start;
+	heap->first[class] = start;
+	heap->classes |= 1u << class;
+}
+
+static void take_out(struct heap *heap, uint32_t start, uint32_t granules)
+{
+	uint32_t class = class_of(granules);
+	uint32_t next = heap->next[start];
+	uint32_t prev = heap->prev[start];
+
+	if (next != heap->n)
+		heap->prev[next] = prev;
+	if (prev != heap->n)
+		heap->next[prev] = next;
+	else
+		heap->first[class] = next;
+	if (heap->first[class] == heap->n)
+		heap->classes &= ~(1u << class);
+	heap->tags[start] = 0;
+	heap->tags[start + granules - 1] = 0;
+}
+
+int heap_init(struct heap *heap, void *base, uint64_t size)
+{
+	uint32_t shift = 6;
+	size_t map_size;
+	void *map;
+
+	while (size >> shift >= UINT64_C(1) << 30)
+		shift++;
+	*heap = (struct heap){
+		.base = base,
+		.size = size,
+		.shift = shift,
+		.n = (uint32_t)(size >> shift),
+	};
+	map_size = max((size_t)heap->n * 3 * sizeof(uint32_t), sizeof(uint32_t));
+	/* Only the ends of blocks are ever touched. */
+	map = mmap(NULL, map_size, PROT_READ | PROT_WRITE,
+		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (map == MAP_FAILED)
+		return -ENOMEM;
+	heap->map_size = map_size;
+	heap->tags = map;
+	heap->next = heap->tags + heap->n;
+	heap->prev = heap->next + heap->n;
+	for (uint32_t i = 0; i < HEAP_CLASSES; i++)
+		heap->first[i] = heap->n;
+	pthread_mutex_init(&heap->lock, NULL);
+	if (heap->n)
+		insert(heap, 0, heap->n);
+	return 0;
+}
+
+void heap_fini(struct heap *heap)
+{
+	if (!heap->tags)
+		return;
+	pthread_mutex_destroy(&heap->lock);
+	munmap(heap->tags, heap->map_size);
+	heap->tags = NULL;
+}
+
+/*
+ * A free block of so many granules or more, or n. The list of the same power of two may hold
+ * smaller ones, any of a higher class fits.
+ */
+static uint32_t find(const struct heap *heap, uint32_t granules)
+{
+	uint32_t class = class_of(granules);
+	uint32_t higher = class + 1 < HEAP_CLASSES ? heap->classes & ~0u << (class + 1) : 0;
+
+	for (uint32_t i = heap->first[class]; i != heap->n; i = heap->next[i]) {
+		if (heap->tags[i] >> HEAP_SHIFT >= granules)
+			return i;
+	}
+	return higher ? heap->first[__builtin_ctz(higher)] : heap->n;
+}
+
+int heap_alloc(struct heap *heap, size_t size, void **ret_data)
+{
+	uint32_t granules;
+	uint32_t start;
+
+	if (size > heap->size)
+		return -ENOMEM;
+	granules = (uint32_t)(((uint64_t)size + (UINT64_C(1) << heap->shift) - 1) >> heap->shift);
+	granules = max(granules, 1u);
+
+	pthread_mutex_lock(&heap->lock);
+	start = find(heap, granules);
+	if (start != heap->n) {
+		uint32_t all = heap->tags[start] >> HEAP_SHIFT;
+
+		take_out(heap, start, all);
+		FK_CRASH(heap_taken);
+		if (all > granules)
+			insert(heap, start + granules, all - granules);
+		tag(heap, start, granules, HEAP_USED);
+		heap->used += (uint64_t)granules << heap->shift;
+	}
+	pthread_mutex_unlock(&heap->lock);
+
+	if (start == heap->n)
+		return -ENOMEM;
+	*ret_data = heap->base + ((uint64_t)start << heap->shift);
+	return 0;
+}
+
+/* Under the lock. The granules of the used block that starts there, or 0 if none does. */
+static uint32_t used_block(const struct heap *heap, uint64_t offset)
+{
+	uint64_t start = offset >> heap->shift;
+
+	if (offset & ((UINT64_C(1) << heap->shift) - 1) || start >= heap->n)
+		return 0;
+	if ((heap->tags[start] & (HEAP_START | HEAP_USED)) != (HEAP_START | HEAP_USED))
+		return 0;
+	return heap->tags[start] >> HEAP_SHIFT;
+}
+
+int heap_free(struct heap *heap, void *data)
+{
+	uint64_t offset = (uint64_t)((char *)data - heap->base);
+	uint32_t start = (uint32_t)(offset >> heap->shift);
+	uint32_t granules;
+
+	pthread_mutex_lock(&heap->lock);
+	granules = used_block(heap, offset);
+	if (granules) {
+		uint32_t after = start + granules;
+
+		heap->used -= (uint64_t)granules << heap->shift;
+		heap->tags[start] = 0;
+		heap->tags[after - 1] = 0;
+		FK_CRASH(heap_merging);
+		if (after < heap->n && !(heap->tags[after] & HEAP_USED)) {
+			uint32_t more = heap->tags[after] >> HEAP_SHIFT;
+
+			take_out(heap, after, more);
+			granules += more;
+		}
+		if (start > 0 && !(heap->tags[start - 1] & HEAP_USED)) {
+			uint32_t more = heap->tags[start - 1] >> HEAP_SHIFT;
+
+			start -= more;
+			take_out(heap, start, more);
+			granules += more;
+		}
+		insert(heap, start, granules);
+	}
+	pthread_mutex_unlock(&heap->lock);
+	return granules ? 0 : -EINVAL;
+}
+
+int heap_contains(const struct heap *heap, const void *data, size_t size)
+{
+	uintptr_t offset = (uintptr_t)data - (uintptr_t)heap->base;
+
+	return size <= heap->size && offset <= heap->size - size;
+}
+
+uint64_t heap_used(struct heap *heap)
+{
+	uint64_t used;
+
+	pthread_mutex_lock(&heap->lock);
+	used = heap->used;
+	pthread_mutex_unlock(&heap->lock);
+	return used;
+}

@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * publish.c - which ring, into it, and who is woken
+ *
+ * WHAT IT IS
+ *   The last steps of a submission: no lock, no allocation, no system call where a worker is awake.
+ *
+ *	pick a ring -> ring_push -> tenant_mark -> fence -> wake
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   Any number of threads on one client.
+ *
+ * INVARIANTS
+ *   I1. Between the publication and the reading of any worker's word stands wake_published().
+ *       Words that were read before it, for the choice, are not used after it.
+ *   I2. publish_wake() returns only after it saw a word that is LOOKING, woke a sleeper, saw the
+ *       word of a sleeper change, knew this sleep to be woken already or rang for it, or has done
+ *       the same with the dispatcher: W1 to W3 and W11 of wake.h. publish_record() leaves a
+ *       dispatcher that dozes alone if the job can wait for an alarm: W9.
+ *   I3. One word in one ring is one publication and one wake, however long the chain behind it: who
+ *       takes the chain finds more than one job, and shares.
+ *
+ *   I4. A client has one ring in its socket, and as many more as threads sent one at the same
+ *       time: publish_ring() sends none while one is unread there. A client that has cancelled a
+ *       job cannot tell what is unread, and sends each ring. It never blocks.
+ *
+ * A WAKE THAT FINDS NO SLEEPER
+ *   FUTEX_WAKE finds no sleeper if the worker has stored SLEEPING and does not sleep yet, if it has
+ *   died with its pool or was stopped, or if another client has requeued it (wake.h, W10). It is
+ *   tried again for some microseconds, then the client rings: the dispatcher looks at all rings.
+ *   If FUTEX_WAKE fails, which another client can bring about, it rings at once (W11).
+ *   If it cannot send the ring it tries on. After thousands of tries the word is treated as BUSY:
+ *   the next worker or the dispatcher gets the duty, and after the pool's death the next pool looks
+ *   at all rings when it starts.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   This client, anywhere: see shm/ring.h, shm/tenant.h, shm/wake.h. Another thread cannot die
+ *   alone. The pool: the words stay as they are, see above.
+ */
+#include "client/lib/publish.h"
+
+#include <errno.h>
+#include <linux/sockios.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <time.h>
+
+#include "client/lib/client.h"
+#include "client/lib/lasting.h"
+#include "common/crash.h"
+#include "common/util.h"
+#include "shm/futex.h"
+#include "shm/proto.h"
+#include "shm/wake.h"
+
+#define PUBLISH_PROBES	   8u	  /* words looked at for the choice of a ring */
+#define PUBLISH_WAKES	   4096u  /* tries to wake a worker that is about to sleep */
+#define PUBLISH_BUSY_WAKES 64u	  /* of these without giving up the CPU, before it rings */
+#define PUBLISH_WAIT_NS	   20000u /* before a full ring is tried again, at first */
+
+uint64_t publish_length(struct ring *ring)
+{
+	uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
+	uint64_t length = 0;
+
+	/* What is full stands in one piece before the tail. Relaxed: an estimate. */
+	for (uint64_t d = 1; d <= RING_SLOTS && d <= tail; d *= 2) {
+		uint64_t p = tail - d;
+		uint64_t word =
+			atomic_load_explicit(&ring->slots[p % RING_SLOTS], memory_order_relaxed);
+
+		if (word >> 32 != ((p / RING_SLOTS) & UINT32_MAX) || !(word & RING_FULL_BIT))
+			break;
+		length = d;
+	}
+	return length;
+}
+
+/* Of two rings the shorter one. */
+static uint32_t publish_shorter(struct tenant_segment *tenant, uint32_t n_workers, uint32_t random)
+{
+	uint32_t a = (random & 0xffff) % n_workers;
+	uint32_t b = (random >> 16) % n_workers;
+
+	return publish_length(&tenant->rings[b]) < publish_length(&tenant->rings[a]) ? b : a;
+}
+
+uint32_t publish_pick(const struct board *board, struct tenant_segment *tenant, uint32_t n_workers,
+		      uint32_t last, uint32_t random)
+{
+	uint32_t sleeper = n_workers;
+	uint32_t w = last < n_workers ? last : 0;
+
+	for (uint32_t i = 0; i < min(n_workers, PUBLISH_PROBES); i++) {
+		uint32_t state = wake_state(wake_load(&board->workers[w].wake));
+
+		if (state == WAKE_LOOKING)
+			return w;
+		if (state == WAKE_SLEEPING && sleeper == n_workers)
+			sleeper = w;
+		if (++w == n_workers)
+			w = 0;
+	}
+	return sleeper < n_workers ? sleeper : publish_shorter(tenant, n_workers, random);
+}
+
+uint32_t publish_pick_node(const struct board *board, struct tenant_segment *tenant,
+			   uint32_t n_workers, uint32_t node, uint32_t random)
+{
+	uint32_t busy[2] = { n_workers, n_workers };
+	uint32_t sleeper = n_workers;
+	uint32_t w = random % n_workers;
+
+	/* All workers: their nodes stand nowhere else. The first two busy ones from a random place
+	 * on are as good as any two. */
+	for (uint32_t i = 0; i < n_workers; i++) {
+		const struct board_worker *worker = &board->workers[w];
+
+		/* Relaxed: written once, before the client connected. */
+		if (atomic_load_explicit(&worker->node, memory_order_relaxed) == node) {
+			uint32_t state = wake_state(wake_load(&worker->wake));
+
+			if (state == WAKE_LOOKING)
+				return w;
+			if (state == WAKE_SLEEPING && sleeper == n_workers)
+				sleeper = w;
+			if (state != WAKE_SLEEPING && busy[1] == n_workers)
+				busy[busy[0] < n_workers] = w;
+		}
+		if (++w == n_workers)
+			w = 0;
+	}
+	if (sleeper < n_workers || busy[1] == n_workers)
+		return sleeper < n_workers ? sleeper : busy[0];
+	return publish_length(&tenant->rings[busy[1]]) < publish_length(&tenant->rings[busy[0]])
+		     ? busy[1]
+		     : busy[0];
+}
+
+/* Has the manager wake the dispatcher (W11). False: there is no socket, or it takes nothing now. */
+int publish_ring(const struct publish_waker *waker)
+{
+	struct proto_head ring = { PROTO_MAGIC, PROTO_RING };
+	int unread = 0;
+
+	if (waker->fd < 0)
+		return 0;
+	/* The manager has not read the last ring: it will look after that (I4). Relaxed: a cancel
+	 * of another thread that is in the socket alone costs this job a tick at most. */
+	if (!atomic_load_explicit(&waker->cancels, memory_order_relaxed) &&
+	    ioctl(waker->fd, SIOCOUTQ, &unread) == 0 && unread)
+		return 1;
+	return proto_send(waker->fd, &ring, sizeof(ring), NULL, 0) == 0;
+}
+
+/* The word at this place of woken[]. */
+static const _Atomic uint32_t *publish_word(const struct board *board, uint32_t at)
+{
+	return at < LIMIT_WORKERS ? &board->workers[at].wake : &board->dispatcher;
+}
+
+uint64_t publish_unsure(const struct board *board, const struct publish_waker *waker,
+			uint64_t now_ns)
+{
+	/* Relaxed throughout: hints of when to look again. */
+	uint32_t at = atomic_load_explicit(&waker->last, memory_order_relaxed);
+	uint32_t value = wake_load(publish_word(board, at));
+	uint64_t since;
+
+	if (!wake_rests(value) ||
+	    (uint32_t)atomic_load_explicit(&waker->woken[at], memory_order_relaxed) != value)
+		return PUBLISH_SURE;
+	since = atomic_load_explicit(&waker->since_ns, memory_order_relaxed);
+	return now_ns > since ? now_ns - since : 0;
+}
+
+/* Remembers that this sleep was woken, or rung for. */
+static void publish_note(struct publish_waker *waker, uint32_t at, uint64_t sleep)
+{
+	if (!waker)
+		return;
+	/* Relaxed: as above. */
+	atomic_store_explicit(&waker->woken[at], sleep, memory_order_relaxed);
+	atomic_store_explicit(&waker->last, at, memory_order_relaxed);
+	atomic_store_explicit(&waker->since_ns, clock_ns(), memory_order_relaxed);
+}
+
+/*
+ * Wakes the thread that sleeps with this value of the word at this place. A worker that was woken
+ * from this very sleep and has not come to change its word yet is as good as one that looks: the
+ * change comes after the read of the word, and a look at all rings after the change (W2). So a
+ * burst of jobs makes one system call, not one each until the worker runs. If the word does not
+ * change for PUBLISH_DOUBT the wake may have gone elsewhere (W7): it is made again, and the client
+ * rings. True if a sleeper was woken, was rung for, or its word is not the value any more.
+ */
+static int wake_word(const struct board *board, uint32_t at, uint32_t value,
+		     struct publish_waker *waker)
+{
+	const _Atomic uint32_t *word = publish_word(board, at);
+	/* Relaxed: a sleep is known by its number, and a new pool may count from the start. */
+	uint64_t sleep =
+		(uint64_t)atomic_load_explicit(&board->manager.pool_generation, memory_order_relaxed)
+			<< 32 |
+		value;
+
+	if (waker && atomic_load_explicit(&waker->woken[at], memory_order_relaxed) == sleep) {
+		uint64_t now = clock_ns();
+		uint64_t unsure;
+
+		/* It was woken before the last one was: since_ns is late enough for it. */
+		atomic_store_explicit(&waker->last, at, memory_order_relaxed);
+		unsure = publish_unsure(board, waker, now);
+		/* Once in PUBLISH_DOUBT: a thread that gets no CPU time cannot change its word. */
+		if (unsure >= PUBLISH_DOUBT && unsure != PUBLISH_SURE &&
+		    client_due(&waker->rung_ns, now, PUBLISH_DOUBT)) {
+			(void)futex_wake(word, INT32_MAX);
+			(void)publish_ring(waker);
+		}
+		return 1;
+	}
+	FK_CRASH(publish_waking);
+	for (uint32_t i = 0; i < PUBLISH_WAKES; i++) {
+		int n = futex_wake(word, INT32_MAX);
+
+		if (n > 0) {
+			FK_CRASH(publish_woken);
+			publish_note(waker, at, sleep);
+			return 1;
+		}
+		if (wake_load(word) != value)
+			return 1;
+		/* An error: another client keeps the kernel from waking anything here (W11). */
+		if ((i == PUBLISH_BUSY_WAKES || (n < 0 && i < PUBLISH_BUSY_WAKES)) && waker &&
+		    publish_ring(waker)) {
+			publish_note(waker, at, sleep);
+			return 1;
+		}
+		if (i < PUBLISH_BUSY_WAKES)
+			fence_pause();
+		else
+			sched_yield();
+	}
+	return 0;
+}
+
+/* A worker that was found awake or was woken; n_workers: all are BUSY or PARKED. */
+static uint32_t publish_wake_worker(const struct board *board, uint32_t n_workers, uint32_t ring,
+				    struct publish_waker *waker)
+{
+	uint32_t sleeper = n_workers;
+	uint32_t value = 0;
+	uint32_t w = ring;
+
+	/* The ring's own worker: LOOKING or SLEEPING ends it here. */
+	value = wake_load(&board->workers[w].wake);
+	if (wake_state(value) == WAKE_LOOKING)
+		return w;
+	if (wake_state(value) == WAKE_SLEEPING && wake_word(board, w, value, waker))
+		return w;
+
+	/* It is BUSY, or PARKED: somebody else who will look, or who can be woken. */
+	for (uint32_t i = 1; i < n_workers; i++) {
+		uint32_t other;
+
+		if (++w == n_workers)
+			w = 0;
+		other = wake_load(&board->workers[w].wake);
+		if (wake_state(other) == WAKE_LOOKING)
+			return w;
+		if (wake_state(other) == WAKE_SLEEPING && sleeper == n_workers) {
+			sleeper = w;
+			value = other;
+		}
+	}
+	if (sleeper < n_workers && wake_word(board, sleeper, value, waker))
+		return sleeper;
+	return n_workers;
+}
+
+/* A dispatcher that is awake looks once more before it rests. */
+static void publish_wake_dispatcher(const struct board *board, struct publish_waker *waker)
+{
+	uint32_t value = wake_load(&board->dispatcher);
+
+	FK_CRASH(publish_dispatcher);
+	if (wake_rests(value))
+		(void)wake_word(board, LIMIT_WORKERS, value, waker);
+}
+
+uint32_t publish_wake(const struct board *board, uint32_t n_workers, uint32_t ring,
+		      struct publish_waker *waker)
+{
+	uint32_t w = publish_wake_worker(board, n_workers, ring, waker);
+
+	if (w == n_workers)
+		publish_wake_dispatcher(board, waker);
+	return w;
+}
+
+/* Into this ring and no other. False if it is full. */
+static inline __attribute__((always_inline)) int publish_put(struct tenant_segment *tenant,
+							     uint32_t ring, uint32_t payload)
+{
+	uint64_t position;
+
+	if (ring_push(&tenant->rings[ring], payload, &position) != RING_OK)
+		return 0;
+	tenant_mark(tenant, ring);
+	FK_CRASH(publish_marked);
+	wake_published();
+	return 1;
+}
+
+static int publish_push(const struct board *board, struct tenant_segment *tenant,
+			uint32_t n_workers, uint32_t ring, uint32_t payload,
+			struct publish_waker *waker)
+{
+	if (!publish_put(tenant, ring, payload))
+		return 0;
+	(void)publish_wake(board, n_workers, ring, waker);
+	return 1;
+}
+
+int publish(const struct board *board, struct tenant_segment *tenant, uint32_t n_workers,
+	    uint32_t last, uint32_t random, uint32_t payload, struct publish_waker *waker)
+{
+	uint32_t ring = publish_pick(board, tenant, n_workers, last, random);
+
+	for (uint32_t i = 0; i < n_workers; i++) {
+		if (publish_push(board, tenant, n_workers, ring, payload, waker))
+			return (int)ring;
+		if (++ring == n_workers)
+			ring = 0;
+	}
+	return -EAGAIN;
+}
+
+int publish_placed(const struct board *board, struct tenant_segment *tenant, uint32_t n_workers,
+		   uint32_t place, uint32_t random, uint32_t payload, struct publish_waker *waker)
+{
+	uint32_t node = job_place_index(place);
+	uint32_t ring = node;
+
+	if (job_place_kind(place) == JOB_PLACE_NODE)
+		ring = publish_pick_node(board, tenant, n_workers, node, random);
+	if (unlikely(ring >= n_workers))
+		return -EAGAIN; /* the board of a pool that is not there yet */
+	if (publish_push(board, tenant, n_workers, ring, payload, waker))
+		return (int)ring;
+	if (!job_place_strict(place))
+		return publish(board, tenant, n_workers, ring, random, payload, waker);
+	if (job_place_kind(place) != JOB_PLACE_NODE)
+		return -EAGAIN;
+	for (uint32_t w = 0; w < n_workers; w++)
+		if (atomic_load_explicit(&board->workers[w].node, memory_order_relaxed) == node &&
+		    publish_push(board, tenant, n_workers, w, payload, waker))
+			return (int)w;
+	return -EAGAIN;
+}
+
+/* Nobody tells when a ring has room: waits a little longer each time, 1 ms at most. */
+static void publish_wait(uint32_t *wait_ns)
+{
+	struct timespec ts = { .tv_nsec = *wait_ns };
+
+	(void)nanosleep(&ts, NULL);
+	*wait_ns = min(*wait_ns * 2, 1000000u);
+}
+
+/* Numbers for the choice of a ring. */
+static inline uint32_t publish_random(struct fk_client *client)
+{
+	/* Relaxed, and load and store apart: any numbers will do. */
+	uint32_t random = atomic_load_explicit(&client->random, memory_order_relaxed);
+
+	random = random * 1664525u + 1013904223u;
+	atomic_store_explicit(&client->random, random, memory_order_relaxed);
+	return random ^ random >> 15;
+}
+
+/* What goes to a place, or did not find room where it should have gone. */
+static __attribute__((noinline)) int publish_slowly(struct fk_client *client, uint32_t payload,
+						    uint32_t place, int wait)
+{
+	uint32_t wait_ns = PUBLISH_WAIT_NS;
+
+	for (;;) {
+		uint32_t last = atomic_load_explicit(&client->last, memory_order_relaxed);
+		uint32_t random = publish_random(client);
+		int ring;
+
+		if (place)
+			ring = publish_placed(client->board, client->tenant, client->n_workers,
+					      place, random, payload, &client->waker);
+		else
+			ring = publish(client->board, client->tenant, client->n_workers, last,
+				       random, payload, &client->waker);
+		if (ring >= 0) {
+			atomic_store_explicit(&client->last, (uint32_t)ring, memory_order_relaxed);
+			return 0;
+		}
+		if (client_look(client, clock_coarse_ns()))
+			return -ECONNRESET;
+		if (!wait)
+			return -EAGAIN;
+		FK_CRASH(publish_full);
+		publish_wait(&wait_ns);
+	}
+}
+
+/* The line is written next. Older CPUs do nothing here. */
+static inline void publish_fetch(const void *line)
+{
+#if defined(__x86_64__)
+	/* What __builtin_prefetch() makes without -mprfchw fetches it for reading only. */
+	__asm__ volatile("prefetchw %0" : : "m"(*(const char *)line));
+#else
+	__builtin_prefetch(line, 1);
+#endif
+}
+
+void publish_prepare(struct fk_client *client)
+{
+	/* Relaxed: hints, both. */
+	uint32_t last = atomic_load_explicit(&client->last, memory_order_relaxed);
+	struct ring *ring = &client->tenant->rings[last];
+	uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
+
+	publish_fetch(&ring->slots[tail % RING_SLOTS]);
+	publish_fetch(&client->tenant->summary[last / 64]);
+	publish_fetch(&ring->tail);
+}
+
+/* All workers are busy. */
+static void publish_hand_over(struct fk_client *client, uint32_t index)
+{
+	const struct job *job = &client->jobs[index];
+
+	/* Relaxed, and a hint: once its job has ended the record may have a later one. Then
+	 * a worker has seen the word, and no wake is owed for it. The dispatcher has to know of
+	 * a deadline. */
+	if (wake_state(wake_load(&client->board->dispatcher)) == WAKE_DOZING &&
+	    !atomic_load_explicit(&job->next, memory_order_relaxed) &&
+	    !atomic_load_explicit(&job->deadline_ns, memory_order_relaxed) &&
+	    lasting_spends(&client->lasting, job))
+		return;
+	publish_wake_dispatcher(client->board, &client->waker);
+}
+
+int publish_record(struct fk_client *client, uint32_t index, uint32_t place, int wait)
+{
+	uint32_t payload = ring_payload(client->id, client->generation, index);
+	uint32_t last, ring;
+
+	if (unlikely(place))
+		return publish_slowly(client, payload, place, wait);
+	/* Relaxed: a hint. */
+	last = atomic_load_explicit(&client->last, memory_order_relaxed);
+	ring = publish_pick(client->board, client->tenant, client->n_workers, last,
+			    publish_random(client));
+	if (unlikely(!publish_put(client->tenant, ring, payload)))
+		return publish_slowly(client, payload, 0, wait);
+	if (publish_wake_worker(client->board, client->n_workers, ring, &client->waker) ==
+	    client->n_workers)
+		publish_hand_over(client, index);
+	if (ring != last)
+		atomic_store_explicit(&client->last, ring, memory_order_relaxed);
+	return 0;
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * slot_stack.h - the stack of client/lib/slots.c: its head and its links
+ *
+ * WHAT IT IS
+ *   The head is { tag:32, index + 1:32 }. The tag goes up with each change (client/lib/slots.c, I1
+ *   and I2).
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   Any number of threads of one process.
+ *
+ * Compiles with C11 alone: tests/model/slots.c runs this file.
+ */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+struct client_slot {
+	_Atomic uint16_t next;	      /* the free list's next slot + 1 */
+	_Atomic uint16_t result_size; /* bytes */
+	_Atomic uint32_t options;     /* CLIENT_OPTIONS | number, or 0 */
+	_Atomic uint64_t generation;  /* of the job that has it, or will have it next, 48 bits;
+				       * CLIENT_UNUSED before the first: submit_first() */
+	_Atomic(void *) strings;      /* block of the heap, or NULL */
+	_Atomic uint64_t submitted_ns;
+};
+
+_Static_assert(sizeof(struct client_slot) == 32, "two slots share a cache line");
+
+/*
+ * Takes n slots, which are linked by next. Returns the first one's index, or -1 if there are
+ * fewer. Inline: one slot is on the hot path of a submission.
+ */
+static inline __attribute__((always_inline)) int
+slot_stack_pop(_Atomic uint64_t *stack, struct client_slot *slots, uint32_t n)
+{
+	/* ORDER slots/give [C1]: acquire, so that next and what the last owner left are seen. Pairs
+	 * with the release in slot_stack_push(). The head was last changed by a chain of
+	 * read-modify-writes, so it passes on what every slot_stack_push() released. */
+	uint64_t head = atomic_load_explicit(stack, memory_order_acquire);
+
+	for (;;) {
+		uint32_t at = (uint32_t)head; /* + 1 */
+		uint32_t taken = 0;
+		uint64_t now;
+
+		/* Relaxed: may be stale, then the tag has changed (I2). */
+		for (; taken < n && at; taken++)
+			at = atomic_load_explicit(&slots[at - 1].next, memory_order_relaxed);
+		if (taken == n) {
+			/* ORDER slots/give [C1]: acquire, as above, for the retry. */
+			if (atomic_compare_exchange_weak_explicit(
+				    stack, &head, ((head >> 32) + 1) << 32 | at,
+				    memory_order_acquire, memory_order_acquire))
+				return (int)((uint32_t)head - 1);
+			continue;
+		}
+		/* Too few, if this was the stack and not the trace of one that has changed.
+		 * ORDER slots/give [C1]: acquire, as above, for the retry. */
+		now = atomic_load_explicit(stack, memory_order_acquire);
+		if (now == head)
+			return -1;
+		head = now;
+	}
+}
+
+/* Gives a chain back, from first to last. */
+static inline void slot_stack_push(_Atomic uint64_t *stack, struct client_slot *slots,
+				   uint32_t first, uint32_t last)
+{
+	uint64_t head = atomic_load_explicit(stack, memory_order_relaxed);
+	uint64_t next;
+
+	do {
+		atomic_store_explicit(&slots[last].next, (uint16_t)head, memory_order_relaxed);
+		next = ((head >> 32) + 1) << 32 | (first + 1);
+		/* ORDER slots/give [C1]: release, next and the slots' fields come before. Pairs
+		 * with the acquires in slot_stack_pop(). */
+	} while (!atomic_compare_exchange_weak_explicit(stack, &head, next, memory_order_release,
+							memory_order_relaxed));
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * spill.c - jobs that have ended, moved out of the job table into private memory
+ *
+ * WHAT IT IS
+ *   A record of the job table is held by a job until its owner releases it. A thread that needs a
+ *   record and finds none free moves all jobs that have ended into a tree in private memory, and
+ *   frees their records. So the table limits the jobs in flight, and a thread that holds every
+ *   handle does not wait for itself.
+ *
+ *	record --client_end_in_table()--> struct spilled --fk_release()--> freed
+ *	      \-submit_release(), slots_give_chain(): the next job's
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   Any number of threads on one client. A call that finds its job in the table never comes here.
+ *
+ * INVARIANTS
+ *   I1. A handle is valid from its submission to fk_release(), in one place at a time: its slot has
+ *       its generation, or it is in the tree. Both change in one hold of the lock of events. A
+ *       generation is 48 bits long and never used twice, so a handle names one job for ever.
+ *   I2. Two threads may release a job: its owner, and a thread that spills it. The exchange of the
+ *       slot's generation decides (submit_release()). A copy that was made by the loser is dropped.
+ *   I3. A reader copies from the record first and then checks the generations of state word and
+ *       slot. If one has changed the copy may be of a later job: it is read again from the tree.
+ *       The client, the pool and the manager have a release fence before they write what a reader
+ *       copies (J2).
+ *   I4. A job is spilled only if its state word has an outcome of the slot's generation. Free
+ *       records, and those being filled, never have: the former have an older generation there, the
+ *       latter no outcome.
+ *   I5. What a spilled job was watched with moves along (events.c). Jobs of a group have ended, so
+ *       the group does not need them.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   Nobody else sees the tree. Daemon: spilled results stay readable.
+ */
+#include "client/lib/spill.h"
+
+#include <errno.h>
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/lib/client.h"
+#include "client/lib/submit.h"
+#include "common/util.h"
+
+struct spilled {
+	fk_job job;
+	struct client_end end;
+	struct events_entry entry;
+	uint8_t result[LIMIT_RESULT];
+};
+
+static int spill_compare(const void *a, const void *b)
+{
+	fk_job x = ((const struct spilled *)a)->job;
+	fk_job y = ((const struct spilled *)b)->job;
+
+	return x < y ? -1 : x > y;
+}
+
+/* The next ones: with the lock held. */
+
+static struct spilled *spill_find(struct fk_client *client, fk_job job)
+{
+	struct spilled key = { .job = job };
+	struct spilled *const *found = tfind(&key, &client->spilled, spill_compare);
+
+	return found ? *found : NULL;
+}
+
+struct events_entry *spill_entry(struct fk_client *client, fk_job job)
+{
+	struct spilled *spilled = spill_find(client, job);
+
+	return spilled ? &spilled->entry : NULL;
+}
+
+/* Moves the job of a record if it has ended. Returns 1, 0, or -ENOMEM. */
+static int spill_record(struct fk_client *client, uint32_t index, int watch)
+{
+	struct client_slot *slot = &client->slots[index];
+	/* Relaxed: submit_release() decides (I2). */
+	uint64_t generation = atomic_load_explicit(&slot->generation, memory_order_relaxed);
+	struct spilled *spilled;
+	struct client_end end;
+	uint8_t result[LIMIT_RESULT];
+	fk_job job = generation << 16 | index;
+
+	/* Memory that was never touched stays so. */
+	if (generation == CLIENT_UNUSED || (watch && job_watch(&client->jobs[index])) ||
+	    client_end_in_table(client, job, &end, result))
+		return 0;
+	spilled = calloc(1, sizeof(*spilled));
+	if (!spilled)
+		return -ENOMEM;
+	spilled->job = job;
+	spilled->end = end;
+	memcpy(spilled->result, result, end.result_size);
+	if (!tsearch(spilled, &client->spilled, spill_compare)) {
+		free(spilled);
+		return -ENOMEM;
+	}
+	if (!submit_release(client, slot, job)) {
+		(void)tdelete(spilled, &client->spilled, spill_compare);
+		free(spilled);
+		return 0;
+	}
+	events_move(client, job, &spilled->entry);
+	return 1;
+}
+
+/* The next ones: without it. */
+
+int spill_ended(struct fk_client *client, int watch)
+{
+	uint32_t first = 0; /* + 1 */
+	uint32_t last = 0;
+	int n = 0;
+	int err = 0;
+
+	pthread_mutex_lock(&client->events.lock);
+	for (uint32_t i = 0; i < client->n_jobs && err >= 0; i++) {
+		err = spill_record(client, i, watch);
+		if (err <= 0)
+			continue;
+		/* Relaxed: slots_give_chain() publishes them. */
+		atomic_store_explicit(&client->slots[i].next, (uint16_t)first,
+				      memory_order_relaxed);
+		if (!first)
+			last = i;
+		first = i + 1;
+		n++;
+	}
+	/* Before fk_release() of one of them returns. */
+	if (first)
+		slots_give_chain(client, first - 1, last);
+	pthread_mutex_unlock(&client->events.lock);
+	return n || err >= 0 ? n : err;
+}
+
+int spill_read(struct fk_client *client, fk_job job, struct client_end *ret_end, void *result)
+{
+	struct spilled *spilled;
+	int err = 0;
+
+	pthread_mutex_lock(&client->events.lock);
+	spilled = spill_find(client, job);
+	if (spilled) {
+		*ret_end = spilled->end;
+		if (result)
+			memcpy(result, spilled->result, spilled->end.result_size);
+	} else {
+		/* In the table, with an empty record: wait.c. Relaxed: nothing else is read. */
+		err = client_slot(client, job) &&
+				      !atomic_load_explicit(&client_job(client, job)->state,
+							    memory_order_relaxed)
+			    ? -ECONNRESET
+			    : -ESTALE;
+	}
+	pthread_mutex_unlock(&client->events.lock);
+	return err;
+}
+
+int spill_outcome(struct fk_client *client, fk_job job)
+{
+	struct client_end end;
+	int err = spill_read(client, job, &end, NULL);
+
+	return err ? err : (int)end.outcome;
+}
+
+int spill_release(struct fk_client *client, fk_job job)
+{
+	struct spilled *spilled;
+
+	pthread_mutex_lock(&client->events.lock);
+	spilled = spill_find(client, job);
+	if (spilled) {
+		events_drop(client, &spilled->entry);
+		(void)tdelete(spilled, &client->spilled, spill_compare);
+	}
+	pthread_mutex_unlock(&client->events.lock);
+	if (!spilled)
+		return -ESTALE;
+	free(spilled);
+	return 0;
+}
+
+void spill_fini(struct fk_client *client)
+{
+	tdestroy(client->spilled, free);
+}

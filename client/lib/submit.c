@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * submit.c - one job: taking a record, filling it, publishing it, giving it back
+ *
+ * WHAT IT IS
+ *   The hot path of a client: no lock, no allocation (but for strings), no system call where a
+ *   worker is awake.
+ *
+ *	take a record (slots.c) -> fill it -> publish it (publish.c)
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   Any number of threads on one client.
+ *
+ * INVARIANTS
+ *   I1. A slot is in the free list or belongs to one job; its generation changes only when the job
+ *       is released or spilled (spill.c), by the CAS that decides which thread does it.
+ *   I2. The records of the free list have 0 in next, deadline, weight, group and place. Who sets
+ *       one marks the slot (CLIENT_OPTIONS), and who releases a marked one clears them, and cancel
+ *       too (cancel.c, I4).
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   This client, before the word is in the ring: nothing was submitted. After it: publish.c.
+ */
+#include "client/lib/submit.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "common/crash.h"
+#include "common/util.h"
+
+int submit_check_task(const struct fk_client *client, const fk_task *task)
+{
+	const struct board_task *entry = &client->board->tasks[task->index];
+
+	/* ORDER board/tasks [B1]: acquire, what is not gone is callable. Pairs with
+	 * module_write_entry(). It may go at any time after this; the pool looks at the hash. */
+	uint32_t flags = atomic_load_explicit(&entry->flags, memory_order_acquire);
+
+	if (atomic_load_explicit(&entry->hash, memory_order_relaxed) != task->hash ||
+	    flags & TASK_GONE)
+		return -ENOENT;
+	return 0;
+}
+
+uint64_t submit_first(struct fk_client *client, uint32_t index)
+{
+	/* The ledger remembers the generations of the client that had this place before; the
+	 * manager left the last of each in the record. Not before it is needed: a record that is
+	 * looked at is memory. A read-modify-write, because reading it might map the pages around
+	 * it, too. Relaxed: the slot is this thread's. */
+	uint32_t last =
+		atomic_fetch_or_explicit(&client->jobs[index].state, 0, memory_order_relaxed) >>
+		JOB_GEN_SHIFT;
+	uint64_t next = submit_next(last);
+
+	atomic_store_explicit(&client->slots[index].generation, next, memory_order_relaxed);
+	return next;
+}
+
+void submit_undo(struct fk_client *client, uint32_t index)
+{
+	struct client_slot *slot = &client->slots[index];
+	struct job *job = &client->jobs[index];
+
+	/* Relaxed: nobody else has seen it. */
+	atomic_store_explicit(
+		&job->state,
+		job_state((uint32_t)atomic_load_explicit(&slot->generation, memory_order_relaxed),
+			  JOB_IDLE),
+		memory_order_relaxed);
+	if (atomic_load_explicit(&slot->options, memory_order_relaxed))
+		submit_clear_options(slot, job);
+	atomic_store_explicit(&slot->strings, NULL, memory_order_relaxed);
+}
+
+/* strings: freed with the job; on failure they stay the caller's. */
+static int submit(struct fk_client *client, const fk_task *task, const void *args, size_t size,
+		  void *strings, unsigned int flags, fk_job *ret_job)
+{
+	fk_job handle;
+	int index;
+	int err;
+
+	if (size != task->signature.args_size || flags & ~(FK_IDEMPOTENT | FK_WAIT_ROOM))
+		return -EINVAL;
+	/* Relaxed: a daemon that goes right after this is found by who waits. */
+	if (unlikely(atomic_load_explicit(&client->gone, memory_order_relaxed)))
+		return -ECONNRESET;
+	err = submit_check_task(client, task);
+	if (err)
+		return err;
+	index = slots_take(client);
+	if (unlikely(index < 0)) {
+		index = slots_take_slowly(client, 1, flags & FK_WAIT_ROOM);
+		if (index < 0)
+			return index;
+	}
+	publish_prepare(client);
+	if (size)
+		memcpy(client->jobs[index].args, args, size);
+	FK_CRASH(submit_args);
+	handle = submit_fill(client, (uint32_t)index, task, flags, strings, clock_ns());
+	FK_CRASH(submit_filled);
+	err = publish_record(client, (uint32_t)index, 0, flags & FK_WAIT_ROOM);
+	if (unlikely(err)) {
+		submit_undo(client, (uint32_t)index);
+		FK_CRASH(submit_undone);
+		slots_give(client, (uint32_t)index);
+		return err;
+	}
+	FK_CRASH(submit_published);
+	submit_published(client);
+	*ret_job = handle;
+	return 0;
+}
+
+int fk_submit(fk_client *client, const fk_task *task, const void *args, size_t size,
+	      unsigned int flags, fk_job *ret_job)
+{
+	int err = client_check(client);
+
+	if (err)
+		return err;
+	return submit(client, task, args, size, NULL, flags, ret_job);
+}
+
+int fk_submit_values(fk_client *client, const fk_task *task, const union fk_value *values, size_t n,
+		     unsigned int flags, fk_job *ret_job)
+{
+	uint8_t args[LIMIT_ARGS];
+	void *strings;
+	int err = client_check(client);
+
+	if (err)
+		return err;
+	err = pack_values(&client->heap, &task->signature, values, n, args, &strings);
+	if (err)
+		return err;
+	err = submit(client, task, args, task->signature.args_size, strings, flags, ret_job);
+	if (err && strings)
+		(void)heap_free(&client->heap, strings);
+	return err;
+}
+
+int fk_submit_typed(fk_client *client, const fk_task *task, unsigned int flags, fk_job *ret_job,
+		    uint64_t types, const union fk_value *values)
+{
+	int err = pack_check(task, types, 0, 0);
+
+	if (err)
+		return err;
+	err = fk_submit_values(client, task, values, task->signature.n_args, flags, ret_job);
+	return err ? error_of_task(err, task->name) : 0;
+}
+
+int fk_release(fk_client *client, fk_job job)
+{
+	struct client_slot *slot;
+	int err = client_check(client);
+
+	if (err)
+		return err;
+	if (client_outcome_in_table(client, job) == JOB_PENDING && !client_gone(client))
+		return -EBUSY;
+	slot = client_slot(client, job);
+	if (unlikely(!slot) || !submit_release(client, slot, job))
+		return spill_release(client, job);
+	slots_give(client, (uint32_t)(job & 0xffffu));
+	return 0;
+}
+
+int fk_call_typed(fk_client *client, const char *name, uint64_t types, const union fk_value *values,
+		  void *result, size_t size)
+{
+	const fk_task *task;
+	fk_job job;
+	int err;
+
+	err = fk_task_find(client, name, &task);
+	if (err)
+		return error_of_task(err, name);
+	err = pack_check(task, types, result != NULL, size);
+	if (err)
+		return err;
+	err = fk_submit_values(client, task, values, task->signature.n_args, FK_WAIT_ROOM, &job);
+	if (err)
+		return error_of_task(err, name);
+	err = fk_wait(client, job, FK_FOREVER);
+	if (err) {
+		(void)error_of_task(err, name);
+	} else {
+		uint8_t copy[LIMIT_RESULT];
+
+		err = fk_result(client, job, copy, sizeof(copy));
+		if (err)
+			(void)error_name(err, name);
+		else if (result)
+			memcpy(result, copy, task->signature.results_size);
+	}
+	(void)fk_release(client, job);
+	return err;
+}

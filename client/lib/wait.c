@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * wait.c - waiting for a job, and what became of it
+ *
+ * WHAT IT IS
+ *   A wait looks, spins for up to 20 us (less while that was in vain lately, not at all with one
+ *   CPU), then announces itself in the state word and sleeps on it.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   Any number of threads, on one job too.
+ *
+ * INVARIANTS
+ *   I1. The waiter bit is set by a CAS that fails once there is an outcome, and the outcome is
+ *       exchanged in, so one of the two sees the other (J1 in shm/job.h).
+ *   I2. Polls look at the socket once in CLIENT_TICK_NS, all threads of the client together
+ *       (client.c, I5): a call in a loop makes no system call for it each time. A sleep looks when
+ *       it has lasted that long.
+ *   I3. Spinning learns: a wait that slept although its job ended within the longest spin sets the
+ *       spin to its longest, one that spun in vain halves it.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   Pool: the manager gives every job its outcome and wakes. Daemon: the tick finds the socket
+ *   closed; the outcome is looked at once more, because it may have been the daemon's last act.
+ */
+#include "client/lib/client.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "client/lib/lasting.h"
+#include "common/crash.h"
+#include "common/util.h"
+#include "shm/fence.h"
+
+#define WAIT_SPIN_MIN 500u /* ns: a spin never gets shorter, or it would never learn */
+
+/* A job in the table. Not of a later job of its record. */
+static int is_pending(struct fk_client *client, fk_job handle)
+{
+	/* ORDER job/outcome [J1]: acquire, pairs with the exchange in job_finish(). */
+	uint32_t state =
+		atomic_load_explicit(&client_job(client, handle)->state, memory_order_acquire);
+
+	return (state & ~(JOB_WAITER | JOB_WATCHED)) ==
+	       job_state(client_generation(handle), JOB_PENDING);
+}
+
+/* It is not pending: 0, -ESTALE, or -ECONNRESET if no outcome is there either. That was submitted:
+ * forkd has taken the segment back, because this process has closed the socket by itself. */
+static int wait_ended(struct fk_client *client, fk_job handle)
+{
+	int outcome = client_outcome(client, handle);
+
+	return outcome < 0 ? outcome : 0;
+}
+
+/* What is said of a job without an outcome. */
+static int wait_pending(struct fk_client *client)
+{
+	/* Relaxed: never goes back. */
+	return atomic_load_explicit(&client->gone, memory_order_relaxed) ? -ECONNRESET
+									 : -EINPROGRESS;
+}
+
+/* True if the job ended while spinning. */
+static int wait_spin(struct fk_client *client, fk_job handle, uint64_t end_ns)
+{
+	uint32_t steps = 0;
+
+	do {
+		if (!is_pending(client, handle))
+			return 1;
+	} while (client_spin(&steps, end_ns));
+	return 0;
+}
+
+/* 1 if the job has ended, 0 if not, -ESTALE, -ECONNRESET. */
+static int wait_poll(struct fk_client *client, fk_job handle)
+{
+	int gone, err;
+
+	if (unlikely(!client_slot(client, handle))) {
+		err = wait_ended(client, handle);
+		return err ? err : 1;
+	}
+	gone = is_pending(client, handle) && client_look(client, clock_coarse_ns());
+	if (is_pending(client, handle))
+		return gone ? -ECONNRESET : 0;
+	err = wait_ended(client, handle);
+	return err ? err : 1;
+}
+
+/* With the checks done. */
+static int wait_job(struct fk_client *client, fk_job handle, uint64_t timeout_ns)
+{
+	struct job *job = client_job(client, handle);
+	uint64_t start;
+	uint64_t deadline;
+	uint32_t spin;
+	int err = 0;
+
+	if (unlikely(!client_slot(client, handle)) || !is_pending(client, handle))
+		return wait_ended(client, handle);
+	if (!timeout_ns) {
+		err = wait_poll(client, handle);
+		return err > 0 ? 0 : err ? err : -ETIMEDOUT;
+	}
+	start = clock_ns();
+	deadline = client_deadline(start, timeout_ns);
+
+	/* Relaxed: a hint. */
+	spin = atomic_load_explicit(&client->spin, memory_order_relaxed);
+	if (spin) {
+		if (wait_spin(client, handle, min(start + spin, deadline)))
+			return wait_ended(client, handle);
+		/* In vain so far (I3). */
+		atomic_store_explicit(&client->spin, max(spin / 2, WAIT_SPIN_MIN),
+				      memory_order_relaxed);
+	}
+	for (;;) {
+		uint32_t value = job_announce_waiter(job);
+
+		/* Of a later job of the record: this one was released, or spilled. */
+		if (!value || value >> JOB_GEN_SHIFT != client_generation(handle))
+			break;
+		FK_CRASH(wait_announced);
+		err = client_sleep(client, &job->state, value, deadline);
+		FK_CRASH(wait_woken);
+		if (err)
+			break;
+	}
+	/* The acquire of the outcome, also where it changed in job_announce_waiter(). */
+	if (!is_pending(client, handle)) {
+		err = wait_ended(client, handle);
+		/* The record of a spilled job has a later one. */
+		if (likely(client_slot(client, handle)))
+			lasting_learn(&client->lasting, job);
+	}
+	if (!err && spin && clock_ns() - start < client->spin_max)
+		atomic_store_explicit(&client->spin, client->spin_max, memory_order_relaxed);
+	return err;
+}
+
+int fk_wait(fk_client *client, fk_job job, uint64_t timeout_ns)
+{
+	int err = client_check(client);
+
+	return err ? err : wait_job(client, job, timeout_ns);
+}
+
+int fk_poll(fk_client *client, fk_job job)
+{
+	int err = client_check(client);
+
+	return err ? err : wait_poll(client, job);
+}
+
+/*
+ * Copies a result, which another job of the record may be writing: then the copy is dropped. Words,
+ * as results are made of, and unknown to ThreadSanitizer. size: bytes.
+ */
+static __attribute__((no_sanitize("thread"))) void wait_copy(uint8_t *to, struct job *job,
+							     uint32_t size)
+{
+	_Atomic uint64_t *words = (_Atomic uint64_t *)(void *)job->result;
+
+	for (uint32_t i = 0; i < size / sizeof(*words); i++) {
+		/* Relaxed: client_end_in_table() has acquired the outcome. */
+		uint64_t word = atomic_load_explicit(&words[i], memory_order_relaxed);
+
+		memcpy(to + i * sizeof(word), &word, sizeof(word));
+	}
+}
+
+int client_end_in_table(struct fk_client *client, fk_job handle, struct client_end *ret_end,
+			void *result)
+{
+	struct client_slot *slot = client_slot(client, handle);
+	struct job *job = client_job(client, handle);
+	int outcome = client_outcome_in_table(client, handle);
+	uint64_t submitted, started, ended;
+
+	if (outcome < 0)
+		return outcome;
+	if (outcome == JOB_PENDING || outcome == JOB_IDLE)
+		return -EINPROGRESS;
+	/* Relaxed, all of them: written before the outcome. */
+	submitted = atomic_load_explicit(&slot->submitted_ns, memory_order_relaxed);
+	started = atomic_load_explicit(&job->started_ns, memory_order_relaxed);
+	ended = atomic_load_explicit(&job->ended_ns, memory_order_relaxed);
+	*ret_end = (struct client_end){
+		.outcome = (uint32_t)outcome,
+		.code = outcome == JOB_FAILED
+			      ? atomic_load_explicit(&job->code, memory_order_relaxed)
+			      : 0,
+		.signo = outcome == JOB_CRASHED
+			       ? atomic_load_explicit(&job->signo, memory_order_relaxed)
+			       : 0,
+		.result_size = atomic_load_explicit(&slot->result_size, memory_order_relaxed),
+		/* One that never started has neither: error_outcome(). */
+		.wait_ns = started > submitted ? started - submitted : 0,
+		.run_ns = started >= submitted && ended > started ? ended - started : 0,
+	};
+	if (result)
+		wait_copy(result, job, ret_end->result_size);
+	/* ORDER job/reuse [J2]: acquire, the copy comes before the check of the generations. If it
+	 * has anything of a later job, the check sees that this one's handle has ended (spill.c,
+	 * I3). Pairs with submit_fill(), root_done(), root_finish() and recover_finish(). */
+	fence_acquire();
+	return client_outcome_in_table(client, handle) == outcome ? 0 : -ESTALE;
+}
+
+/* How a job has ended. Returns 0, -EPERM, -EINPROGRESS, -ESTALE, -ECONNRESET. */
+static int wait_read(struct fk_client *client, fk_job job, struct client_end *ret_end, void *result)
+{
+	int err = client_check(client);
+
+	if (!err)
+		err = client_end_in_table(client, job, ret_end, result);
+	if (err == -ESTALE)
+		err = spill_read(client, job, ret_end, result);
+	return err == -EINPROGRESS ? wait_pending(client) : err;
+}
+
+int fk_outcome(fk_client *client, fk_job job, int *ret_code, int *ret_signo)
+{
+	struct client_end end = { .outcome = JOB_PENDING };
+	int err = wait_read(client, job, &end, NULL);
+
+	if (err && err != -EINPROGRESS)
+		return err;
+	if (ret_code)
+		*ret_code = end.code;
+	if (ret_signo)
+		*ret_signo = (int)end.signo;
+	return (int)end.outcome;
+}
+
+int fk_result(fk_client *client, fk_job job, void *result, size_t size)
+{
+	uint8_t copy[LIMIT_RESULT];
+	struct client_end end;
+	char text[256];
+	int err = wait_read(client, job, &end, copy);
+
+	if (err)
+		return error_of_task(err, "");
+	err = error_of_outcome(end.outcome, end.code);
+	if (err)
+		return error_say(err, "%s",
+				 error_outcome(text, sizeof(text), (int)end.outcome, end.code,
+					       (int)end.signo, end.run_ns != 0));
+	if (size < end.result_size)
+		return error_say(-EINVAL, "the result has %u bytes, there is room for %zu",
+				 end.result_size, size);
+	if (end.result_size)
+		memcpy(result, copy, end.result_size);
+	return 0;
+}
+
+int fk_timings(fk_client *client, fk_job job, struct fk_timings *ret_timings)
+{
+	struct client_end end;
+	int err = wait_read(client, job, &end, NULL);
+
+	if (!err)
+		*ret_timings = (struct fk_timings){ end.wait_ns, end.run_ns };
+	return err;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/core/bell.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "common/util.h"
+#include "shm/futex.h"
+
+/* Constant while the pool has other threads. */
+static bool bell_is_alone;
+
+void bell_begin(void)
+{
+	int r = futex_can_wait_two();
+
+	bell_is_alone = r < 0;
+	if (r < 0)
+		log_warning("futex_waitv: %s: idle workers wake up, and I/O of fibers is looked "
+			    "after, every %u ms: Linux 5.16 and a "
+			    "seccomp filter that allows this call avoid it",
+			    strerror(-r), (unsigned int)(BELL_NAP / NSEC_PER_MSEC));
+}
+
+void bell_wait(const _Atomic uint32_t *word, uint32_t value, const _Atomic uint32_t *bell,
+	       uint32_t heard, uint64_t deadline_ns)
+{
+	int r = -ENOSYS;
+
+	if (!bell_is_alone)
+		r = futex_wait_two(bell, heard, word, value, deadline_ns);
+	/* Otherwise, as with ENOMEM, it has not slept, and must not come again at once. */
+	if (r && r != -EAGAIN && r != -EINTR && r != -ETIMEDOUT) {
+		uint64_t nap = clock_ns() + BELL_NAP;
+
+		(void)futex_wait(word, value, deadline_ns ? min(deadline_ns, nap) : nap);
+	}
+}
+
+void bell_ring(const _Atomic uint32_t *word, _Atomic uint32_t *bell)
+{
+	/* Relaxed: behind the caller's fence. The kernel compares it for the sleeper. */
+	(void)atomic_fetch_add_explicit(bell, 1, memory_order_relaxed);
+	(void)futex_wake(bell, INT32_MAX);
+	if (bell_is_alone)
+		(void)futex_wake(word, INT32_MAX);
+}

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * deque.h - split work-stealing deque: continuations of a worker, and its queued root jobs
+ *
+ * WHAT IT IS
+ *   Chase-Lev's deque (SPAA 2005) with a split, as in Acar, Charguéraud and Rainey's private deques
+ *   (PPoPP 2013) and van Dijk and van de Pol's Lace (2014), and with bulk operations: a batch is
+ *   pushed by one publication, and any share of what is public is stolen by one CAS, by any number
+ *   of thieves (Kataru, Davarnia and Jannesari have the operations for one thief at a time).
+ *   Entries [0, floor) of the array that are not stolen yet are public, [floor, bottom) belong to
+ *   the owner alone, who pushes and pops there with plain stores; both live with the owner, this
+ *   file holds the public part. The array is a range of addresses that gets memory where it was
+ *   used, so it grows without a copy.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   deque_publish(), deque_push_all(), deque_reclaim(), deque_reset(): the owner. deque_steal(),
+ *   deque_steal_share(), deque_size(): any thread of the pool.
+ *
+ * THE WORD
+ *   One 64-bit word { top:40, n:24 }: the index of the oldest public entry, and how many are
+ *   public. Thieves take k of them by a CAS to { top + k, n - k }, the owner publishes k by adding
+ *   k, and takes all that are left back by exchanging { top + n, 0 } in. (With a top of its own, as
+ *   in Chase-Lev, a CAS from t to t + k can take an entry that the owner has popped in between.)
+ *   An index i stands at array position i - shift. shift changes only while n is 0.
+ *
+ *	array    0        stolen        |   public   |    private    |
+ *	         ^ deque_reset()        top-shift    floor           bottom
+ *	                                             = top+n-shift
+ *
+ * INVARIANTS
+ *   I1. split = top + n is changed by the owner alone, who keeps a copy; floor = split - shift.
+ *   I2. Neither top nor split ever goes down, and while top stays, n only grows. So the word never
+ *       has the same value twice (before 2^40 entries were published): a CAS that succeeds proves
+ *       that nothing was stolen or taken back since the word was read.
+ *   I3. A position below floor is not written. With I2: the entries that a thief read between its
+ *       load of the word and its successful CAS are the ones that were published.
+ *   I4. shift is stored while n is 0, before the publication that makes n positive; so who reads
+ *       n > 0 (acquire) reads the shift that belongs to it, or a later one, and then its CAS fails:
+ *       a later one is stored only after the owner has seen n at 0, or made it 0 by an exchange;
+ *       either way the word has changed since it had that n.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   A worker dies with the whole pool; nobody reads a deque after that.
+ *
+ * Compiles with C11 alone: tests/model/deque.c runs this file.
+ */
+#ifndef DAEMON_CORE_DEQUE_H
+#define DAEMON_CORE_DEQUE_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include <forkd/task.h>
+
+#define DEQUE_N_BITS 24
+#define DEQUE_N_MASK ((UINT64_C(1) << DEQUE_N_BITS) - 1)
+
+struct deque {
+	/* owner and thieves write */
+	_Alignas(64) _Atomic uint64_t word;
+	/* the owner writes, thieves read */
+	_Alignas(64) _Atomic uint64_t shift;
+	struct fk_entry *entries;
+	uint64_t capacity; /* entries; constant */
+	/* the owner's copy of top + n */
+	uint64_t split;
+};
+
+/* Owner, before any thief knows of it. entries: room for capacity entries, below 2^24. */
+static inline void deque_init(struct deque *deque, struct fk_entry *entries, uint64_t capacity)
+{
+	atomic_store_explicit(&deque->word, 0, memory_order_relaxed);
+	atomic_store_explicit(&deque->shift, 0, memory_order_relaxed);
+	deque->entries = entries;
+	deque->capacity = capacity;
+	deque->split = 0;
+}
+
+/* Entries that are public right now: a hint for everybody but the owner. */
+static inline uint64_t deque_size(struct deque *deque)
+{
+	return atomic_load_explicit(&deque->word, memory_order_relaxed) & DEQUE_N_MASK;
+}
+
+/* Owner: makes the k oldest private entries public; the caller's floor goes up by k. */
+static inline void deque_publish(struct deque *deque, uint64_t k)
+{
+	deque->split += k;
+	/* ORDER publish/steal [D1]: release, so that a thief that sees n sees the entries, the
+	 * frames behind them, and shift. Pairs with the load in
+	 * deque_steal_share(). Proof: I3, I4. */
+	atomic_fetch_add_explicit(&deque->word, k, memory_order_release);
+}
+
+/*
+ * Owner: takes back all public entries that were not stolen.
+ * Returns how many; the caller's floor goes down by it.
+ */
+static inline uint64_t deque_reclaim(struct deque *deque)
+{
+	/* ORDER steal/reclaim [D2]: acquire, so that thieves have read the entries they took before
+	 * the owner overwrites them: all that changed the word since the last exchange are
+	 * read-modify-writes, of which the thieves' release. Pairs with the CAS in
+	 * deque_steal_share(). */
+	uint64_t old = atomic_load_explicit(&deque->word, memory_order_acquire);
+	uint64_t n = old & DEQUE_N_MASK;
+
+	/* Only the owner makes it more. */
+	if (!n)
+		return 0;
+	/* ORDER steal/reclaim [D2]: acquire, as above, for what was taken in between. Not release:
+	 * a thief acquires only from a word with n above 0, and that is a publication, or a thief's
+	 * CAS that continues its release sequence. The publication itself releases shift. */
+	old = atomic_exchange_explicit(&deque->word, deque->split << DEQUE_N_BITS,
+				       memory_order_acquire);
+	n = old & DEQUE_N_MASK;
+	if (n) {
+		uint64_t shift = atomic_load_explicit(&deque->shift, memory_order_relaxed);
+
+		atomic_store_explicit(&deque->shift, shift + n, memory_order_relaxed);
+	}
+	return n;
+}
+
+/* Owner: with the public part empty (deque_reclaim() said so), starts again at position 0. */
+static inline void deque_reset(struct deque *deque)
+{
+	atomic_store_explicit(&deque->shift, deque->split, memory_order_relaxed);
+}
+
+enum deque_status {
+	DEQUE_STOLEN,
+	DEQUE_EMPTY,
+	DEQUE_RACE, /* somebody else was faster */
+};
+
+/*
+ * Copies n words into entries that no thief can take, or out of entries that one wants to take. The
+ * owner may be overwriting what a thief reads here, if the thief's word is an old one; then its CAS
+ * fails, and what it read is thrown away (I3). So it does not matter in which pieces the words are
+ * copied, and memcpy() may do it many times faster than word by word; as C calls that a race, race
+ * detectors and models get the atomic accesses.
+ */
+#if defined(__SANITIZE_THREAD__) || defined(DEQUE_WORD_BY_WORD)
+#define DEQUE_MEMCPY 0
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define DEQUE_MEMCPY 0
+#else
+#define DEQUE_MEMCPY 1
+#endif
+#else
+#define DEQUE_MEMCPY 1
+#endif
+#define DEQUE_FEW 8 /* words that are copied one by one */
+
+static inline void deque_copy_in(struct fk_entry *entries, const uint64_t *words, uint64_t n)
+{
+	if (DEQUE_MEMCPY && n > DEQUE_FEW) {
+		__builtin_memcpy((void *)entries, words, n * sizeof(*words));
+		return;
+	}
+	for (uint64_t i = 0; i < n; i++)
+		atomic_store_explicit(&entries[i].word, words[i], memory_order_relaxed);
+}
+
+static inline void deque_copy_out(uint64_t *words, struct fk_entry *entries, uint64_t n)
+{
+	if (DEQUE_MEMCPY && n > DEQUE_FEW) {
+		__builtin_memcpy(words, (const void *)entries, n * sizeof(*words));
+		/* ORDER steal/reclaim [D2]: the compiler's alone, the copy is not atomic: not past
+		 * the CAS that follows. */
+		atomic_signal_fence(memory_order_seq_cst);
+		return;
+	}
+	for (uint64_t i = 0; i < n; i++)
+		words[i] = atomic_load_explicit(&entries[i].word, memory_order_relaxed);
+}
+
+/* Owner: puts n words behind floor, which is bottom as well, and makes them public at once. The
+ * caller's floor and bottom go up by n. There is room. */
+static inline void deque_push_all(struct deque *deque, struct fk_entry *floor,
+				  const uint64_t *words, uint64_t n)
+{
+	deque_copy_in(floor, words, n);
+	deque_publish(deque, n);
+}
+
+/* Shares of what is public, in 256ths, for deque_steal_share(). */
+#define DEQUE_ONE  0u
+#define DEQUE_HALF 128u
+#define DEQUE_ALL  256u
+
+/*
+ * Anybody: takes the oldest entries with one CAS: this share of what is public, rounded up, at
+ * least one and at most max. Sets ret_words[0 .. *ret_n) in the order they were pushed.
+ */
+static inline enum deque_status deque_steal_share(struct deque *deque, uint32_t share,
+						  uint64_t *ret_words, uint64_t max,
+						  uint64_t *ret_n)
+{
+	/* ORDER publish/steal [D1]: acquire, pairs with deque_publish(). */
+	uint64_t word = atomic_load_explicit(&deque->word, memory_order_acquire);
+	uint64_t n = word & DEQUE_N_MASK;
+	uint64_t top = word >> DEQUE_N_BITS;
+	uint64_t k = (n * share + 255) / 256;
+
+	if (!n)
+		return DEQUE_EMPTY;
+	k = k ? k : 1;
+	k = k < max ? k : max;
+	/* top has 40 bits of what shift has 64 of. */
+	uint64_t position = (top - atomic_load_explicit(&deque->shift, memory_order_relaxed)) &
+			    (UINT64_MAX >> DEQUE_N_BITS);
+
+	/* A shift of another time (I4): the CAS would fail. */
+	if (position >= deque->capacity || k > deque->capacity - position)
+		return DEQUE_RACE;
+	deque_copy_out(ret_words, &deque->entries[position], k);
+	uint64_t left = ((top + k) << DEQUE_N_BITS) | (n - k);
+
+	/* ORDER steal/reclaim [D2]: release, the reads above come before; pairs with
+	 * deque_reclaim(). Acquire is with the load already. */
+	if (!atomic_compare_exchange_strong_explicit(&deque->word, &word, left,
+						     memory_order_release, memory_order_relaxed))
+		return DEQUE_RACE;
+	*ret_n = k;
+	return DEQUE_STOLEN;
+}
+
+/* The same with half of what is public. */
+static inline enum deque_status deque_steal(struct deque *deque, uint64_t *ret_words, uint64_t max,
+					    uint64_t *ret_n)
+{
+	return deque_steal_share(deque, DEQUE_HALF, ret_words, max, ret_n);
+}
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/core/verdict.h"
+
+#include "common/crash.h"
+#include "daemon/pool/pool.h"
+#include "daemon/core/verdict_word.h"
+#include "shm/fence.h"
+#include "shm/job.h"
+
+void verdict_begin(struct pool *pool, uint32_t row, uint32_t generation)
+{
+	verdict_word_begin(&pool->verdicts[row], generation);
+}
+
+/* Puts an outcome into a word that has none. False: it has one, or is of another job. */
+static bool verdict_put(struct pool *pool, uint32_t row, uint64_t word, int32_t code,
+			uint32_t outcome)
+{
+	if (!verdict_word_put(&pool->verdicts[row], word, code, outcome))
+		return false;
+	FK_CRASH(verdict_put);
+	/* ORDER verdict/runs [V3]: full, the verdict comes before the look at who runs the job.
+	 * Pairs with worker_set_job(). The others are left alone. */
+	fence_full();
+	for (uint32_t i = 0; i < pool->n_workers; i++) {
+		struct worker *w = &pool->workers[i];
+
+		/* Or it may have set the job aside: aside_claims(). */
+		if (atomic_load_explicit(&w->ledger->job, memory_order_acquire) == row ||
+		    aside_any(&w->asides))
+			worker_ask(w);
+	}
+	fibers_cancel(pool, row);
+	return true;
+}
+
+void verdict_fail(struct pool *pool, uint32_t row, int32_t code)
+{
+	(void)verdict_put(pool, row,
+			  atomic_load_explicit(&pool->verdicts[row], memory_order_relaxed), code,
+			  JOB_FAILED);
+}
+
+bool verdict_set(struct pool *pool, uint32_t row, uint32_t generation, uint32_t outcome)
+{
+	uint64_t word = verdict_word_look(&pool->verdicts[row]);
+
+	if (verdict_generation(word) != generation)
+		return false;
+	/* A client may say so again and again. */
+	if (verdict_put(pool, row, word, 0, outcome))
+		starved_expect(pool);
+	/* In any case: nobody waited for a job that had failed, until now. */
+	hang_expect(pool);
+	return true;
+}
+
+struct verdict verdict_get(struct pool *pool, uint32_t row)
+{
+	/* Relaxed: worker_ask() and worker_take_request() order it; a strand that begins with an
+	 * older word is asked afterwards. */
+	uint64_t word = row == WORKER_NO_JOB
+			      ? 0
+			      : atomic_load_explicit(&pool->verdicts[row], memory_order_relaxed);
+
+	return (struct verdict){ .outcome = verdict_outcome(word), .code = (int32_t)(word >> 32) };
+}

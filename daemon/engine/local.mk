@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: MIT
+# Fork, join and steal.
+
+libpool_la_SOURCES += \
+	daemon/engine/alloc.c \
+	daemon/engine/alloc.h \
+	daemon/engine/strand.c \
+	daemon/engine/strand.h \
+	daemon/engine/strand_attend.c \
+	daemon/engine/strand_hold.c \
+	daemon/engine/strand_internal.h \
+	daemon/engine/strand_kept.c \
+	daemon/engine/strand_part.c \
+	daemon/engine/strand_unwind.c
+if SWITCH_X86_64
+libpool_la_SOURCES += daemon/engine/switch_x86_64.S
+endif
+if SWITCH_AARCH64
+libpool_la_SOURCES += daemon/engine/switch_aarch64.S
+endif

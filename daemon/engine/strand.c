@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * strand.c - what happens when the fast path of a task ends
+ *
+ * WHAT IT IS
+ *   The worker loop, and the fk_rt_* functions that the macros of forkd/task.h call at a fork, a
+ *   join and the end of a task. A strand begins when the loop resumes a frame or starts a root, and
+ *   ends when it jumps or returns here. strand_internal.h says which file has the rest of it, and
+ *   who owns what (O1 to O4).
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   Workers only.
+ *
+ * ALL THE CASES, when a child C of P has ended on worker W (E = W's deque has entries)
+ *
+ *	C ran as         C was    E / reclaim    what happens
+ *	---------------- -------- -------------- -------------------------------------------------
+ *	1 nested, fresh P forked  not parted     P goes on in the same C activation
+ *	2 nested, fresh P called  not looked at  P goes on in the same C activation
+ *	3 nested, fresh P forked  parted         fk_rt_returned(): as 7, 8 or 9
+ *	4 nested, P resumed  forked  private     P goes on in the same C activation
+ *	5 nested, P resumed  forked  taken back  the same, after fk_rt_pop()
+ *	6 nested, P resumed  forked  lost        fk_rt_pop(): P's stack goes to P if W stands on it;
+ *	                                         joins - 1; the last child takes P over, else none
+ *	7 resumed        forked   private        fk_rt_finish(): P is popped and resumed
+ *	8 resumed        forked   taken back     the same
+ *	9 resumed        forked   lost           as 6
+ *	10 resumed or nested called   -          P is resumed, or goes on in the same C activation
+ *	11 resumed       of root  -              the root frame is resumed: the job ends
+ *	and when P comes to its join
+ *	12 fresh         -        -              nothing to do, nothing is compiled
+ *	13 resumed       steals 0 -              one branch
+ *	14 resumed       steals>0 all have ended fk_rt_join(): takes P's stack over, goes on
+ *	15 resumed       steals>0 some have not  fk_rt_join(): the last child resumes P (6 or 9)
+ *	and when the job of P has failed
+ *	16 P would be resumed, or forks          strand_unwind(): waits for stolen children as 14
+ *	                                         and 15 do, gives back what P holds, and ends P as
+ *	                                         7 to 11
+ *	17 P has private ancestors of the job    the same with the oldest of them at once
+ *
+ *   Each row has a counter or a pair of them (lost, taken_back, joins_last, joins_waited, unnested,
+ *   exposed, moved, unwound), and tests/unit/engine/check_strand.c drives each.
+ */
+#include "daemon/engine/strand.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "common/crash.h"
+#include "daemon/engine/alloc.h"
+#include "daemon/core/join.h"
+#include "daemon/jobs/root.h"
+#include "daemon/engine/strand_internal.h"
+#include "daemon/core/trace.h"
+#include "daemon/core/verdict.h"
+
+#define STRAND_VAIN                                                                                \
+	8u /* frames in a row for which a request stands that finds nothing to publish */
+
+#ifdef WORKER_LIBC_JUMP
+#define STRAND_SET(worker)  _setjmp((worker)->jump)
+#define STRAND_JUMP(worker) longjmp((worker)->jump, 1)
+#else
+#define STRAND_SET(worker)  __builtin_setjmp((worker)->jump)
+#define STRAND_JUMP(worker) __builtin_longjmp((worker)->jump, 1)
+#endif
+
+/* A child of parent has ended, and the paths have parted. Returns parent if this was the last
+ * child. */
+static struct fk_frame *strand_child_ended(struct worker *w, struct fk_frame *parent)
+{
+	COUNT(w, lost);
+	if (w->fk.sp == parent->top)
+		strand_give_stack(w, parent);
+	else
+		stack_trim(&w->cache, w->top);
+	FK_CRASH(join_child);
+	if (!join_child(&parent->joins))
+		return NULL;
+	FK_CRASH(join_last);
+	COUNT(w, joins_last);
+	parent->steals = 0;
+	strand_take_stack(w, parent);
+	return parent;
+}
+
+/*
+ * A forked child of parent has ended in the loop, or left its C activation. Its entry is the
+ * newest, or the paths have parted: it was stolen, or the child has gone to another worker. Returns
+ * what to run next.
+ */
+static struct fk_frame *strand_pop_parent(struct worker *w, struct fk_frame *parent)
+{
+	struct fk_frame *newest = strand_newest(w);
+
+	/* Not that of an older child, which has come back from another worker: that one stood on
+	 * parent's stack, or finds parent set aside. */
+	if (newest == parent && !(fk_site(parent) & FK_MOVED) &&
+	    !(parent->steals && w->fk.sp == parent->top)) {
+		w->fk.bottom--;
+		return parent;
+	}
+	if (!newest)
+		strand_reset_deque(w);
+	return strand_child_ended(w, parent);
+}
+
+void fk_rt_unnest(struct fk_worker *fk, struct fk_frame *frame, char *sp, uint32_t site)
+{
+	struct worker *w = strand_enter(fk);
+
+	STRAND_PROFILE(w, enter, frame);
+	(void)strand_part_chain(w, frame, sp, true);
+	fk_set_site(frame, site);
+	strand_part(w, frame);
+	w->fk.sp = frame->top;
+	w->next = frame;
+	COUNT(w, unnested);
+	if (w->pool->late_children && strand_delay(w, frame))
+		w->next = NULL;
+	/* It may come to no fork. */
+	if (!w->pool->force_steals && worker_is_asked(w)) {
+		if (!strand_attend(w, frame, true))
+			w->next = NULL;
+		strand_publish(w);
+		/* What is forked first is to be public; but where nothing forks, the request is
+		 * over after some frames. */
+		if (!deque_size(&w->frames) && w->vain++ < STRAND_VAIN)
+			worker_ask(w);
+		else
+			w->vain = 0;
+	}
+	STRAND_JUMP(w);
+}
+
+void *fk_rt_place(struct fk_worker *fk, char *sp, size_t size)
+{
+	struct worker *w = strand_enter(fk);
+	struct fk_frame *parent;
+
+	STRAND_PROFILE(w, stop);
+	if (fk_reach(sp, size) <= w->stack_limit)
+		return sp;
+	if (strand_push_stacklet(w, sp, size))
+		return stack_first(w->top);
+	/* It is as if the child had ended; its parent ends where it would go on. */
+	(void)strand_part_chain(w, &w->nobody, sp, true);
+	parent = w->nobody.parent;
+	w->fk.sp = sp;
+	w->next = w->nobody.slot & FK_CALLED ? parent : strand_pop_parent(w, parent);
+	STRAND_JUMP(w);
+}
+
+void fk_rt_returned(struct fk_worker *fk, struct fk_frame *frame)
+{
+	struct worker *w = strand_enter(fk);
+
+	w->fk.sp = frame->top;
+	w->next = strand_pop_parent(w, frame);
+	STRAND_JUMP(w);
+}
+
+bool fk_rt_pop(struct fk_worker *fk, struct fk_frame *frame, struct fk_frame **ret_next)
+{
+	uintptr_t current = fk->current;
+	struct worker *w = strand_enter(fk);
+
+	STRAND_PROFILE(w, stop);
+	STRAND_PROFILE(w, leaf_done);
+	assert(w->fk.floor == w->fk.bottom + 1);
+	if (strand_reclaim(w)) {
+		fk_enter(fk, current);
+		return true;
+	}
+	strand_reset_deque(w);
+	*ret_next = strand_child_ended(w, frame);
+	return false;
+}
+
+bool fk_rt_join(struct fk_worker *fk, struct fk_frame *frame)
+{
+	struct worker *w = strand_enter(fk);
+
+	STRAND_PROFILE(w, stop);
+	assert(w->fk.sp != frame->top); /* O3 */
+	stack_trim(&w->cache, w->top);
+	if (!join_parent(&frame->joins, frame->steals)) {
+		/* The frame may run elsewhere by now. */
+		COUNT(w, joins_waited);
+		FK_CRASH(join_waiting);
+		return false;
+	}
+	frame->steals = 0;
+	strand_take_stack(w, frame);
+	STRAND_PROFILE(w, join, frame);
+	STRAND_PROFILE(w, go, frame);
+	return true;
+}
+
+/* Takes a frame that has ended off the worker's stack, whose top it is. */
+static void strand_drop(struct worker *w, struct fk_frame *frame)
+{
+	assert(w->fk.sp == frame->top);
+	alloc_end(w, frame);
+	w->fk.sp = (char *)frame;
+	if (w->fk.sp == stack_first(w->top) && w->top->prev)
+		w->fk.sp = strand_pop_stacklet(w);
+}
+
+struct fk_frame *fk_rt_finish(struct fk_worker *fk, struct fk_frame *frame)
+{
+	struct worker *w = strand_enter(fk);
+	bool called = frame->slot & FK_CALLED;
+	struct fk_frame *parent = frame->parent;
+
+	STRAND_PROFILE(w, stop);
+	STRAND_PROFILE(w, done, frame);
+	if (frame->steals) {
+		strand_misused(w, frame->task, "it returned with forks that it has not joined");
+		/* It ends when they have, and holds nothing: its body is over. */
+		fk_set_site(frame, FK_PARTED);
+		w->unwind = frame;
+		return NULL;
+	}
+	strand_drop(w, frame);
+	return called ? parent : strand_pop_parent(w, parent);
+}
+
+void fk_rt_count_fork(struct fk_worker *fk)
+{
+	struct worker *w = worker_of(fk);
+
+	w->forks++;
+}
+
+/* Overwrites the C stack below the loop, where dropped activations were. */
+static __attribute__((noinline)) void strand_scribble(void)
+{
+	unsigned char dead[16 << 10];
+
+	memset(dead, 0xa5, sizeof(dead));
+	__asm__ volatile("" : : "r"(dead) : "memory");
+}
+
+/* Publishes what the owner keeps in plain fields. */
+static void strand_counters(struct worker *w)
+{
+	atomic_store_explicit(&w->counters->forks, w->forks, memory_order_relaxed);
+	atomic_store_explicit(&w->counters->stacklets, w->cache.allocated, memory_order_relaxed);
+	atomic_store_explicit(&w->counters->stack_bytes, (uint64_t)w->cache.bytes,
+			      memory_order_relaxed);
+}
+
+/* In a pool that is shaken each strand has a limit of its own. */
+static void strand_shake(struct worker *w)
+{
+	if (w->pool->shaken && w->top)
+		strand_set_limit(w, w->top);
+}
+
+void strand_loop(struct worker *worker)
+{
+	bool jumped = STRAND_SET(worker);
+	struct worker *w = worker_self(); /* registers are gone after a jump */
+
+	if (jumped)
+		trace_strand_end(w);
+	for (;;) {
+		struct fk_frame *frame = w->unwind ? w->unwind : w->next;
+		uint32_t row;
+
+		if (!frame) {
+			strand_counters(w);
+			if (stack_dirtied(&w->cache))
+				pool_wake_dispatcher(w->pool);
+			switch (worker_find(w, &row)) {
+			case WORKER_STOP:
+				return;
+			case WORKER_ROOT:
+				if (halt_declines(&w->pool->halt) && intake_decline(w, row)) {
+					w->next_ns = 0;
+					continue;
+				}
+				/* What is in the deque waits for a child that has left, or was set
+				 * aside: no ancestor of this one. */
+				w->moved = w->fk.bottom;
+				aside_start(w);
+				COUNT(w, strands);
+				strand_shake(w);
+				root_run(w, row);
+				trace_strand_end(w);
+				continue;
+			case WORKER_FRAME:
+				w->moved = w->fk.bottom;
+				frame = w->next;
+				break;
+			}
+		}
+		COUNT(w, strands);
+		trace_strand(w);
+		w->next = w->unwind = NULL;
+		if (pool_scribbles(w->pool))
+			strand_scribble();
+		if (frame->parent && verdict_get(w->pool, w->job).outcome) {
+			w->next = strand_unwind(w, frame);
+			trace_strand_end(w);
+			continue;
+		}
+		w->base = frame;
+		strand_shake(w);
+		STRAND_PROFILE(w, go, frame);
+		w->next = frame->task->resume(&w->fk, frame);
+		trace_strand_end(w);
+	}
+}

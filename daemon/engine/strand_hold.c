@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * strand_hold.c - frames, entries and stacks change hands
+ *
+ * WHAT IT IS
+ *   The steps by which a worker gets a stack to run on, hands it to a frame and takes it over, sets
+ *   the running frame aside, takes one up that was stolen or set aside, sends one to another
+ *   worker, and gets its own entries back. strand_internal.h has the invariants, O1 to O4.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   The worker that owns the deque, and the stack if it has one: from the other parts of strand
+ *   and from alloc.c; between two strands from worker.c and aside.c; strand_push() from its signal
+ *   handler, too.
+ */
+#include "daemon/engine/strand_internal.h"
+
+#include <assert.h>
+#include <errno.h>
+
+#include "common/crash.h"
+#include "daemon/core/verdict.h"
+#include "shm/fence.h"
+
+void strand_set_limit(struct worker *w, struct fk_stack *stacklet)
+{
+	w->stack_limit = (uintptr_t)stacklet->end - FK_SLACK;
+	attend_set(&w->fk.limit, worker_limit(w));
+}
+
+bool strand_own_stack(struct worker *w)
+{
+	if (!w->stack) {
+		w->stack = stack_new(&w->cache);
+		if (!w->stack)
+			return false;
+	} else if (w->top == w->stack && w->fk.sp == stack_first(w->stack)) {
+		return true;
+	}
+	w->top = w->stack;
+	w->fk.sp = stack_first(w->stack);
+	strand_set_limit(w, w->stack);
+	return true;
+}
+
+bool strand_push_stacklet(struct worker *w, char *sp, size_t size)
+{
+	struct fk_stack *next = stack_push(&w->cache, w->top, sp, size + FK_SLACK);
+
+	if (!next) {
+		verdict_fail(w->pool, w->job, -ENOMEM);
+		return false;
+	}
+	w->top = next;
+	strand_set_limit(w, next);
+	return true;
+}
+
+char *strand_pop_stacklet(struct worker *w)
+{
+	char *below = w->top->below;
+
+	w->top = stack_pop(&w->cache, w->top);
+	strand_set_limit(w, w->top);
+	return below;
+}
+
+void strand_give_stack(struct worker *w, struct fk_frame *frame)
+{
+	if (!stack_give(&w->cache, w->top))
+		verdict_fail(w->pool, w->job, -ENOMEM);
+	w->stack->top = w->top;
+	frame->stack = w->stack;
+	w->stack = NULL;
+	w->top = NULL;
+	w->fk.sp = NULL;
+}
+
+void strand_take_stack(struct worker *w, struct fk_frame *frame)
+{
+	assert(!w->stack || (w->top == w->stack && w->fk.sp == stack_first(w->stack)));
+	stack_free(&w->cache, w->stack);
+	stack_take(&w->cache);
+	w->stack = frame->stack;
+	w->top = w->stack->top;
+	frame->stack = NULL;
+	w->fk.sp = frame->top;
+	strand_set_limit(w, w->top);
+}
+
+void strand_set_aside(struct worker *w, struct fk_frame *frame)
+{
+	COUNT(w, moved);
+	fk_set_site(frame, fk_site(frame) | FK_MOVED);
+	if (w->fk.sp == frame->top) {
+		fk_set_site(frame, fk_site(frame) | FK_STACKED);
+		strand_give_stack(w, frame);
+	} else {
+		stack_trim(&w->cache, w->top);
+	}
+}
+
+void strand_adopt(struct worker *w, struct fk_frame *frame)
+{
+	uint32_t flags = fk_site(frame) & (FK_MOVED | FK_STACKED);
+
+	if (w->job != frame->job) {
+		worker_set_job(w, frame->job);
+		/* ORDER verdict/runs [V3]: full, before the loop looks at the job's verdict. Pairs
+		 * with verdict_put(). */
+		fence_full();
+	}
+	fk_set_site(frame, fk_site(frame) & ~flags);
+	if (flags & FK_STACKED) {
+		strand_take_stack(w, frame);
+		return;
+	}
+	if (!(flags & FK_MOVED))
+		frame->steals++;
+	/* Its children have no place; what it still waits for has one, and needs none here. */
+	if (!strand_own_stack(w))
+		verdict_fail(w->pool, w->job, -ENOMEM);
+}
+
+bool fk_rt_move(struct fk_worker *fk, struct fk_frame *frame, uint32_t site, enum fk_goal goal,
+		uint32_t index)
+{
+	uintptr_t current = fk->current;
+	struct worker *w = strand_enter(fk);
+	struct worker *to = goal == FK_TO_WORKER ? pool_worker_at(w->pool, index)
+						 : pool_worker_on(w->pool, w, index);
+
+	if (!to)
+		verdict_fail(w->pool, w->job, -EINVAL);
+	if (!to || to == w) {
+		fk_enter(fk, current);
+		return true;
+	}
+	fk_set_site(frame, site | FK_PARTED);
+	strand_set_aside(w, frame);
+	if (worker_send(w, to, frame) == 0)
+		return false;
+	verdict_fail(w->pool, w->job, -ENOMEM);
+	strand_adopt(w, frame);
+	fk_enter(fk, current);
+	return true;
+}
+
+bool strand_push(struct worker *w, struct fk_frame *frame)
+{
+	struct fk_entry *b = w->fk.bottom;
+
+	if (b == w->fk.end)
+		return false;
+	/* Relaxed: published later, by a release in deque_publish(). */
+	atomic_store_explicit(&b->word, (uintptr_t)frame, memory_order_relaxed);
+	w->fk.bottom = b + 1;
+	return true;
+}
+
+bool strand_reclaim(struct worker *w)
+{
+	uint64_t n = deque_reclaim(&w->frames);
+
+	w->fk.floor -= n;
+	COUNT_ADD(w, taken_back, n);
+	return n > 0;
+}
+
+struct fk_frame *strand_pop_own(struct worker *w)
+{
+	struct fk_frame *newest = strand_newest(w);
+
+	if (!newest) {
+		strand_reset_deque(w);
+		return NULL;
+	}
+	/* One that was set aside; or, after its child has gone to another worker, stolen by
+	 * oneself. */
+	w->moved = --w->fk.bottom;
+	FK_CRASH(aside_taken);
+	aside_end(w, newest->job);
+	return newest;
+}

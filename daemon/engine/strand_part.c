@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * strand_part.c - fresh frames become frames that others can go on with
+ *
+ * WHAT IT IS
+ *   Of a fresh frame nothing is in memory but its site (forkd/task.h, THE FAST PATH). When the
+ *   paths are to part, the chain of them is walked from the base (O4) up: each header is filled in
+ *   from what NAME__describe tells of the child, and who has forked gets its entry in the deque,
+ *   still private.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   A worker whose C activations end here: a frame does not fit where it should stand, or goes on
+ *   in the loop (strand.c). Its signal handler, while they live on (strand_attend.c); so the same
+ *   frames may be walked once more, which FK_PARTED tells.
+ */
+#include "daemon/engine/strand_internal.h"
+
+#include <assert.h>
+
+void strand_part(struct worker *w, struct fk_frame *frame)
+{
+	frame->steals = 0;
+	frame->stack = NULL;
+	frame->top = (char *)frame + frame->task->frame_size;
+	frame->job = w->job;
+	atomic_store_explicit(&frame->joins, 0, memory_order_relaxed);
+	fk_set_site(frame, (fk_site(frame) & ~FK_DST) | FK_PARTED);
+}
+
+bool strand_part_parent(struct worker *w, struct fk_frame *frame, struct fk_frame *child, bool must)
+{
+	struct fk_child info;
+	bool pushed;
+
+	frame->task->describe(frame, &info);
+	if (info.forked && !must && w->fk.bottom == w->fk.end)
+		return false;
+	if (fk_site(frame) & FK_DST)
+		info.dst = frame->stack;
+	assert(info.task && info.dst);
+	strand_part(w, frame);
+	/* With the deque full it is as if the child had been called. */
+	pushed = info.forked && strand_push(w, frame);
+	child->task = info.task;
+	child->slot = (uintptr_t)info.dst | (pushed ? 0 : FK_CALLED);
+	child->parent = frame;
+	if (pushed) {
+		/* Its activation only ends in the loop, and a thief may have it soon. */
+		w->base = frame;
+		w->fk.sp = frame->top;
+		w->fk.child = child->task;
+		w->fk.slot = child->slot;
+	}
+	return true;
+}
+
+bool strand_part_chain(struct worker *w, struct fk_frame *last, char *sp, bool must)
+{
+	struct fk_frame *frame = w->base;
+	struct fk_frame *at = (struct fk_frame *)(void *)w->fk.sp;
+
+	while (frame != last) {
+		struct fk_frame *child = (char *)at == sp ? last : at;
+
+		if (frame == w->base) {
+			child->task = w->fk.child;
+			child->slot = w->fk.slot;
+			child->parent = frame;
+		} else if (!(fk_site(frame) & FK_PARTED)) {
+			if (!strand_part_parent(w, frame, child, must))
+				return false;
+		} else if (child != at) {
+			/* Parted by strand_expose() before the child had its place. */
+			child->task = at->task;
+			child->slot = at->slot;
+			child->parent = at->parent;
+		}
+		frame = child;
+		at = (struct fk_frame *)(void *)((char *)child + child->task->frame_size);
+	}
+	return true;
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * strand_unwind.c - jobs that fail, and how they wind down (rows 16 and 17 of strand.c)
+ *
+ * WHAT IT IS
+ *   Once a job has a verdict (verdict.h) the loop resumes none of its frames. A frame that would go
+ *   on ends here, as if its body had: after its stolen children, and when it has given back what it
+ *   holds (FK_UNWIND). While the worker runs no task that has such a block, all private ancestors
+ *   of the frame go at once.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   Workers: tasks that fail, and the loop, in place of resuming a frame.
+ */
+#include "daemon/engine/strand_internal.h"
+
+#include <errno.h>
+
+#include "common/crash.h"
+#include "common/log.h"
+#include "common/util.h"
+#include "daemon/core/verdict.h"
+
+void fk_rt_fail(struct fk_worker *fk, int code)
+{
+	struct worker *w = worker_of(fk);
+
+	verdict_fail(w->pool, w->job, code);
+}
+
+void strand_misused(struct worker *w, const struct fk_task *task, const char *how)
+{
+	/* As often as somebody calls it. That two tasks share a limit is rare. */
+	static struct log_limit limits[16] = { [0 ... 15] = LOG_LIMIT_INIT };
+	size_t i = ((uintptr_t)task >> 6) % ARRAY_SIZE(limits);
+
+	log_limited(&limits[i], LOG_LEVEL_ERROR, "task %s: %s; its job fails", task->name, how);
+	verdict_fail(w->pool, w->job, -EPROTO);
+}
+
+/*
+ * The job of frame, on top of the worker's stack, has failed, and nothing on the way needs to be
+ * told: everything down to the oldest private ancestor goes at once. Returns that one, which is in
+ * the deque no more.
+ */
+static struct fk_frame *strand_drop_chain(struct worker *w, struct fk_frame *frame)
+{
+	struct fk_entry *oldest = max(w->fk.floor, w->moved);
+	struct fk_stack *stacklet = w->top;
+	struct fk_frame *parent;
+
+	if (w->fk.unwinds || frame->steals || w->fk.sp != frame->top || oldest >= w->fk.bottom)
+		return frame;
+	parent = (struct fk_frame *)(uintptr_t)atomic_load_explicit(&oldest->word,
+								    memory_order_relaxed);
+	COUNT_ADD(w, unwound, w->fk.bottom - oldest);
+	w->fk.bottom = oldest;
+	/* The parent stands on this stack, or, if it was stolen, on none that is the worker's. */
+	while (stacklet && !(parent->top > (char *)stacklet && parent->top <= stacklet->end))
+		stacklet = stacklet->prev;
+	while (w->top != (stacklet ? stacklet : w->stack))
+		strand_pop_stacklet(w);
+	w->fk.sp = stacklet ? parent->top : stack_first(w->stack);
+	return parent;
+}
+
+struct fk_frame *strand_unwind(struct worker *w, struct fk_frame *frame)
+{
+	frame = strand_drop_chain(w, frame);
+	FK_CRASH(unwind_dropped);
+	if (!frame->parent)
+		return frame; /* the root gives the job its outcome */
+	if (frame->steals && !fk_rt_join(&w->fk, frame))
+		return NULL; /* the last child comes here again */
+	COUNT(w, unwound);
+	/* Before its body has begun it holds nothing, and its locals are not set. */
+	if (frame->task->unwind && fk_site(frame) & FK_SITE_MASK) {
+		hang_expect(w->pool);
+		frame->task->unwind(frame);
+	}
+	return fk_rt_finish(&w->fk, frame);
+}

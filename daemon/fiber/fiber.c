@@ -1,0 +1,552 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * fiber.c - a fiber's life: spawned, switched to, leaves its stack, ends
+ *
+ * WHAT IT IS
+ *   A fiber stands in deques, chains and inboxes as a frame, its face: of a task whose resume
+ *   function switches to the fiber's stack, with FK_MOVED in its site, as a frame that was set
+ *   aside and has no stack of frames. So it is stolen, sent, set aside, charged and counted by the
+ *   code that does so with frames. It has no parent: the loop does not unwind it.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   Workers: fiber_resume() from the loop, fk_rt_*() from fibers.
+ *
+ * WHERE A FIBER RUNS
+ *   On top of the worker's loop, which it comes back to whatever it does: it says what is to be
+ *   done with it, and switches to the loop's context, within fiber_resume(), where that is done.
+ *   The worker's own stack of frames is empty while a fiber runs. `current` is the face while the
+ *   fiber's own code runs, and 0 while the runtime's does and while contexts are switched: so a
+ *   signal makes what the fiber has spawned public (strand_expose() finds no frame above the base).
+ *   Else that is public once somebody asks, as with frames: fiber_resume() looks each time, and so
+ *   does a fiber that spawns.
+ *
+ *   In a section that may block (fiber_block.c) it runs on a thread that is no worker.
+ *
+ *	loop --> fiber_resume() --switch--> fiber's code ... fiber_leave()
+ *	 ^              |  <-------------switch-----------------'
+ *	 |              v
+ *	 '-- next -- fiber_left(): again | put | parked | called | aside | gone
+ *
+ * INVARIANTS
+ *   I1. Nobody sees a fiber as one that can go on before it has left its stack. It is put into a
+ *       deque or an inbox by who has made it, before it ran; by fiber_left(), when fiber_resume()
+ *       is back on the loop's stack, and all that the fiber needs is in its context; or by who has
+ *       woken it and was told to (fiber_park.h, I3): that one has found that fiber_left() had said
+ *       so. Who finds it in the deque has acquired what was stored before it was put there.
+ *   I2. Its stack is given back by fiber_left() alone, for the same reason.
+ *   I3. What is asked of the worker that a fiber is on (worker_self(), fiber->worker) is asked anew
+ *       after each fiber_leave(), by a function that is not inlined: no thread-local address is
+ *       kept across it.
+ *   I4. Entries of fibers are nobody's ancestors: worker->moved stands above each of them.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   A worker dies with the whole pool.
+ */
+#include "daemon/fiber/fiber.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/core/fault.h"
+#include "daemon/pool/pool.h"
+#include "daemon/engine/strand_internal.h"
+#include "daemon/host/topology.h"
+#include "daemon/core/verdict.h"
+
+/* Bytes of address space for stacks, if there are: 1,671,168 of the smallest with guards. */
+#define FIBER_SPACE	   (UINT64_C(32) << 30)
+#define FIBER_SPACE_LEAST  (UINT64_C(64) << 20)
+#define FIBER_MEMORY_SPACE (UINT64_C(32) << 30) /* the same, for records and copies */
+#define FIBER_MEASURE	   64u
+#define FIBER_KEEP	   (UINT64_C(16) << 20) /* of free ones, on each node */
+
+_Static_assert(FK_STACK_GUARDED == FIBER_STACK_GUARDED && FK_STACK_SLAB == FIBER_STACK_SLAB,
+	       "kinds");
+
+static struct fk_frame *fiber_resume(struct fk_worker *fk, struct fk_frame *face);
+
+static const struct fk_task fiber_task = { "(fiber)", fiber_resume, NULL, NULL,
+					   sizeof(struct fk_frame) };
+
+/* Memory for stacks, records and copies, and what workers have for fibers that share stacks. */
+static int fibers_reserve(struct pool *pool)
+{
+	struct fiber_stacks_options options = { .space = FIBER_SPACE, .keep = FIBER_KEEP };
+	int r = fiber_memory_init(&pool->fibers.blocks, FIBER_MEMORY_SPACE);
+
+	if (r < 0)
+		return r;
+	pool->fibers.berths.berths =
+		aligned_alloc(CACHE_LINE, pool->n_workers * sizeof(struct fiber_berth));
+	if (!pool->fibers.berths.berths)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < pool->n_workers; i++)
+		pool->fibers.berths.berths[i] = (struct fiber_berth){ .holder = i, .home = i };
+	do {
+		r = fiber_stacks_init(&pool->fibers.stacks, pool->n_groups, &options);
+		options.space /= 2;
+	} while (r == -ENOMEM && options.space >= FIBER_SPACE_LEAST);
+	/* Where it cannot be bound its first user decides: layout.c has said so in the log. */
+	for (uint32_t g = 0; r == 0 && g < pool->n_groups; g++) {
+		size_t size;
+		void *part = fiber_stacks_part(&pool->fibers.stacks, g, &size);
+
+		(void)topology_bind_group_memory(pool->topology, g, part, size);
+	}
+	return r;
+}
+
+int fibers_init(struct pool *pool)
+{
+	for (uint32_t i = 0; i < FIBER_BUCKETS; i++) {
+		pthread_mutex_init(&pool->fibers.buckets[i].lock, NULL);
+		pthread_cond_init(&pool->fibers.buckets[i].told, NULL);
+	}
+	fiber_times_init(&pool->fibers);
+	fiber_sides_init(pool);
+	pthread_mutex_init(&pool->fibers.berths.lock, NULL);
+	pool->fibers.error = fibers_reserve(pool);
+	pool->fibers.poller_error = fiber_io_init(pool);
+	return pool->fibers.error;
+}
+
+void fibers_fini(struct pool *pool)
+{
+	fiber_io_fini(pool);
+	fiber_sides_fini(pool);
+	fiber_stacks_fini(&pool->fibers.stacks);
+	fiber_memory_fini(&pool->fibers.blocks);
+	free(pool->fibers.berths.berths);
+	pthread_mutex_destroy(&pool->fibers.berths.lock);
+	fiber_times_fini(&pool->fibers);
+	for (uint32_t i = 0; i < FIBER_BUCKETS; i++) {
+		pthread_mutex_destroy(&pool->fibers.buckets[i].lock);
+		pthread_cond_destroy(&pool->fibers.buckets[i].told);
+	}
+}
+
+struct fiber *fiber_self(void)
+{
+	struct worker *w = worker_self();
+
+	return w ? w->fiber : NULL;
+}
+
+bool fiber_is_over(const struct fiber *f)
+{
+	return verdict_get(f->worker->pool, f->face.job).outcome;
+}
+
+/* ------------------------------------------------------------------------ begin and end */
+
+/* A section that the fiber has left open ends. */
+static void fiber_close(struct fiber *f)
+{
+	if (f->side)
+		(void)fk_rt_fiber_block_end();
+}
+
+/* The fiber's own code, on its stack, from its first instruction to its last. */
+static void fiber_main(void *arg)
+{
+	struct fiber *f = arg;
+
+	if (!fiber_is_over(f))
+		f->fn(f->arg);
+	fiber_close(f);
+	fiber_locals_end(f);
+	fiber_close(f);
+	fk_enter(&f->worker->fk, 0);
+	f->after = FIBER_ENDS;
+	switch_leave(&f->context, &f->worker->loop);
+}
+
+bool fiber_charge(struct worker *w, uint64_t bytes)
+{
+	_Atomic uint64_t *held = &w->pool->stack_bytes[w->job];
+
+	/* Relaxed: a sum, as in stack.c. */
+	if (atomic_fetch_add_explicit(held, bytes, memory_order_relaxed) + bytes <= w->cache.max) {
+		COUNT_ADD(w, fiber_bytes, bytes);
+		return true;
+	}
+	atomic_fetch_sub_explicit(held, bytes, memory_order_relaxed);
+	return false;
+}
+
+void fiber_refund(struct worker *w, uint32_t job, uint64_t bytes)
+{
+	atomic_fetch_sub_explicit(&w->pool->stack_bytes[job], bytes, memory_order_relaxed);
+	COUNT_ADD(w, fiber_bytes, -bytes);
+}
+
+void fiber_begin_on(struct fiber *f, struct fiber_stack *stack, size_t size)
+{
+	f->stack = stack;
+	stack->fiber = f;
+	switch_make(&f->context, stack->low, size, fiber_main, f);
+}
+
+/* A stack of its own, at the high end of which the fiber stands. */
+static int fiber_new_own(struct worker *w, const struct fiber_plan *plan, struct fiber **ret_fiber)
+{
+	struct fiber_stack *stack;
+	struct fiber *f;
+	int r = fiber_stack_get(&w->pool->fibers.stacks, w->group, plan->stack,
+				(enum fiber_stack_kind)plan->kind, &stack);
+
+	if (r < 0)
+		return r;
+	if (!fiber_charge(w, stack->size)) {
+		fiber_stack_put(&w->pool->fibers.stacks, stack);
+		return -ENOMEM;
+	}
+	f = (struct fiber *)(((uintptr_t)stack->low + stack->size - sizeof(*f)) & ~(uintptr_t)63);
+	memset(f, 0, sizeof(*f));
+	fiber_begin_on(f, stack, (size_t)((char *)f - plan->room - stack->low));
+	*ret_fiber = f;
+	return 0;
+}
+
+/* A record alone: it has a stack once it begins. */
+static int fiber_new_shared(struct worker *w, const struct fiber_plan *plan,
+			    struct fiber **ret_fiber)
+{
+	size_t size = fiber_memory_size(sizeof(struct fiber));
+	struct fiber *f;
+	int r;
+
+	if (plan->stack > FIBER_BERTH)
+		return -EINVAL;
+	r = fiber_berths_ready(w);
+	if (r < 0)
+		return r;
+	if (!fiber_charge(w, size))
+		return -ENOMEM;
+	f = fiber_memory_get(&w->pool->fibers.blocks, w->index, size);
+	if (!f) {
+		fiber_refund(w, w->job, size);
+		return -ENOMEM;
+	}
+	memset(f, 0, sizeof(*f));
+	f->shared = true;
+	*ret_fiber = f;
+	return 0;
+}
+
+int fiber_new(struct worker *w, struct fiber_family *family, const struct fiber_plan *plan,
+	      struct fiber **ret_fiber)
+{
+	struct fiber *f = NULL;
+	int r = w->pool->fibers.error;
+
+	if (r == 0)
+		r = plan->kind == FK_STACK_SHARED ? fiber_new_shared(w, plan, &f)
+						  : fiber_new_own(w, plan, &f);
+	if (r < 0) {
+		COUNT_ADD(w, fibers_refused, r != -EINVAL);
+		return r;
+	}
+	f->face.task = &fiber_task;
+	f->face.job = w->job;
+	f->face.top = (char *)&f->face; /* never a worker's sp */
+	f->family = family;
+	f->worker = w;
+	f->fn = plan->fn;
+	f->arg = plan->arg;
+	f->name = plan->name;
+	fk_set_site(&f->face, FK_PARTED);
+	fiber_park_init(&f->park);
+	COUNT(w, fibers);
+	*ret_fiber = f;
+	return 0;
+}
+
+/* How much of its stack was in use: of one in FIBER_MEASURE, for that takes a system call. */
+static void fiber_measure(struct worker *w, const struct fiber_stack *stack)
+{
+	_Atomic uint64_t *high = &w->pool->board->counters[BOARD_POOL].fiber_stack_high_bytes;
+	/* Relaxed: a statistic. */
+	uint64_t before = atomic_load_explicit(high, memory_order_relaxed), used;
+
+	if (w->fibers_ended++ % FIBER_MEASURE)
+		return;
+	used = fiber_stack_high_water(stack);
+	while (used > before &&
+	       !atomic_compare_exchange_weak_explicit(high, &before, used, memory_order_relaxed,
+						      memory_order_relaxed))
+		;
+}
+
+void fiber_free(struct worker *w, struct fiber *f)
+{
+	struct fiber_stack *stack = f->stack;
+
+	if (stack)
+		switch_destroy(&f->context);
+	if (f->shared) {
+		fiber_berth_leave(w, f);
+		fiber_refund(w, f->face.job, fiber_memory_size(sizeof(*f)));
+		fiber_memory_put(&w->pool->fibers.blocks, f);
+		return;
+	}
+	fiber_refund(w, f->face.job, stack->size);
+	fiber_measure(w, stack);
+	fiber_stack_put(&w->pool->fibers.stacks, stack);
+}
+
+/* ------------------------------------------------------------------------ it runs */
+
+/* Not inlined: each time that a function leaves by it, there is as much on the stack. */
+__attribute__((noinline)) bool fiber_leave(struct fiber *f, enum fiber_after after)
+{
+	struct worker *w = f->worker;
+
+	fk_enter(&w->fk, 0);
+	f->after = (uint8_t)after;
+	f->refused = false;
+	switch_to(&f->context, &w->loop);
+	/* Here the fiber is back, maybe on another worker: f->worker. */
+	fk_enter(&f->worker->fk, (uintptr_t)&f->face);
+	return !f->refused;
+}
+
+bool fiber_rest(struct fiber *f)
+{
+	do {
+		if (fiber_leave(f, FIBER_PARKS))
+			return true;
+		/* If not, a waker is about to deliver. */
+	} while (!fiber_park_stay(&f->park));
+	return fiber_park_reason(&f->park) != FIBER_STAYED;
+}
+
+void fiber_put(struct worker *w, struct fiber *f)
+{
+	fk_set_site(&f->face, FK_PARTED | FK_MOVED);
+	if (!strand_push(w, &f->face)) {
+		fiber_send(w, f);
+		worker_ask(w);
+		return;
+	}
+	w->moved = w->fk.bottom;
+}
+
+/*
+ * In the loop: the fiber goes to the newest end, and what is oldest goes on, as if the worker had
+ * stolen it from itself: so all that it has comes in turn. Returns what that is. What shares its
+ * stack stands in the inbox, where its turn is each second time.
+ */
+static struct fk_frame *fiber_yield(struct worker *w, struct fiber *f)
+{
+	enum deque_status status;
+	struct fk_frame *oldest;
+	uint64_t word, n;
+	bool shared;
+
+	COUNT(w, fiber_yields);
+	if (w->fk.bottom == w->fk.floor && !deque_size(&w->frames) && !strand_reclaim(w)) {
+		/* Who only yields moves through the deque, to its end. */
+		strand_reset_deque(w);
+		if (!w->root_first && !w->n_forced && !inbox_any(&w->inbox))
+			return &f->face;
+		oldest = w->root_first ? NULL : strand_pop_forced(w);
+		fiber_ready(w, f);
+		if (oldest)
+			strand_adopt(w, oldest);
+		/* Else the loop takes what goes first, or the mail. */
+		return oldest;
+	}
+	/* It may be gone then. */
+	shared = f->shared;
+	fiber_ready(w, f);
+	if (w->root_first || (!shared && inbox_any(&w->inbox) && (w->fiber_turn ^= 1)))
+		return NULL;
+	if (!deque_size(&w->frames))
+		strand_publish(w);
+	do
+		status = deque_steal_share(&w->frames, DEQUE_ONE, &word, 1, &n);
+	while (status == DEQUE_RACE);
+	/* Others have taken them; what there is else the loop finds. */
+	if (status == DEQUE_EMPTY)
+		return NULL;
+	oldest = (struct fk_frame *)(uintptr_t)word;
+	if (oldest->job != w->job) {
+		aside_start(w);
+		aside_end(w, oldest->job);
+	}
+	strand_adopt(w, oldest);
+	return oldest;
+}
+
+/* In the loop: the fiber has ended. */
+static struct fk_frame *fiber_end(struct worker *w, struct fiber *f)
+{
+	struct fiber_family *family = f->family;
+	struct fk_counter *counter = f->counter;
+
+	/* The root's stack is the family's, too. */
+	if (f != family->root)
+		fiber_free(w, f);
+	if (counter)
+		fiber_counter_end(w, counter);
+	return fiber_family_leave(w, family);
+}
+
+/* The fiber has left its stack. Returns what to run next. */
+static struct fk_frame *fiber_left(struct worker *w, struct fiber *f)
+{
+	if (unlikely(!fiber_stack_intact(f->stack)))
+		fault_overflow(w, f);
+	if (f->shared && f->after != FIBER_ENDS && unlikely(!fiber_berth_keep(w, f))) {
+		f->refused = true;
+		return &f->face;
+	}
+	switch ((enum fiber_after)f->after) {
+	case FIBER_AGAIN:
+		return &f->face;
+	case FIBER_YIELDS:
+		return fiber_yield(w, f);
+	case FIBER_PARKS:
+		COUNT(w, fiber_parks);
+		/* If not it may run elsewhere by now. */
+		return fiber_park_left(&f->park) ? &f->face : NULL;
+	case FIBER_CALLS:
+		return fiber_call(w, f);
+	case FIBER_BLOCKS:
+		return fiber_block(w, f);
+	case FIBER_ENDS:
+		return fiber_end(w, f);
+	}
+	__builtin_unreachable();
+}
+
+/* Others may have asked the worker for something since it has run a fiber or frame last. False: the
+ * fiber makes way for another job, and stands in the deque. */
+static bool fiber_attend(struct worker *w, struct fiber *f, bool sent)
+{
+	if (!worker_is_asked(w))
+		return true;
+	if (fiber_is_over(f)) {
+		worker_take_request(w);
+		if (w->duty) {
+			w->duty = false;
+			worker_wake_one(w->pool, w);
+		}
+		strand_publish(w);
+		return true;
+	}
+	/* One that was sent here itself has waited for its turn among what was. */
+	if (!strand_attend(w, &f->face, !sent))
+		return false;
+	strand_publish(w);
+	w->vain = 0;
+	return true;
+}
+
+static struct fk_frame *fiber_resume(struct fk_worker *fk, struct fk_frame *face)
+{
+	struct worker *w = worker_of(fk);
+	struct fiber *f = fiber_of(face);
+	bool sent = w->mail == face;
+	struct fk_frame *next;
+
+	w->mail = NULL;
+	/* One that could not leave goes straight back. */
+	if (!f->refused && ((f->shared && !fiber_berth_take(w, f)) || !fiber_attend(w, f, sent)))
+		return NULL;
+	if (f->shared)
+		fiber_berth_enter(w, f);
+	if (f->worker != w) {
+		COUNT(w, fiber_moves);
+		f->worker = w;
+	}
+	COUNT(w, fiber_switches);
+	w->fiber = f;
+	/* fiber_main() begins with it; others do it themselves. */
+	fk_enter(fk, (uintptr_t)face);
+	switch_to(&w->loop, &f->context);
+	w->fiber = NULL;
+	next = fiber_left(w, f);
+	if (next && next->task != &fiber_task)
+		fiber_berths_wait(w);
+	return next;
+}
+
+/* ------------------------------------------------------------------------ what fibers call */
+
+int fk_rt_fiber_spawn(void (*fn)(void *), void *arg, struct fk_counter *counter, uint32_t kind,
+		      size_t stack, const char *name)
+{
+	struct fiber_plan plan = {
+		.fn = fn, .arg = arg, .name = name, .kind = kind, .stack = stack
+	};
+	struct fiber *self = fiber_self(), *f;
+	struct worker *w;
+	bool asked;
+	int r;
+
+	if (!self)
+		return -EPERM;
+	if (fiber_on_shared_stack(self, arg, 1) ||
+	    (counter && fiber_on_shared_stack(self, counter, sizeof(*counter))))
+		return -EINVAL;
+	w = strand_enter(&self->worker->fk);
+	r = fiber_is_over(self) ? -ECANCELED : 0;
+	if (r == 0)
+		r = fiber_new(w, self->family, &plan, &f);
+	if (r == 0 && counter) {
+		f->counter = counter;
+		r = fiber_counter_begin(counter);
+		if (r < 0)
+			fiber_free(w, f);
+	}
+	if (r < 0) {
+		fk_enter(&w->fk, (uintptr_t)&self->face);
+		return r;
+	}
+	f->depth = self->depth + 1;
+	/* Relaxed: the caller is one of them. */
+	atomic_fetch_add_explicit(&self->family->live, 1, memory_order_relaxed);
+	fiber_put(w, f);
+	asked = !atomic_load_explicit(&w->fk.limit, memory_order_relaxed);
+	fk_enter(&w->fk, (uintptr_t)&self->face);
+	if (asked)
+		(void)fiber_leave(self, FIBER_AGAIN);
+	return 0;
+}
+
+int fk_rt_fiber_yield(void)
+{
+	struct fiber *f = fiber_self();
+	bool left;
+
+	if (!f)
+		return -EPERM;
+	/* Also if the job is over: another fiber may have to end what this one waits for. */
+	left = fiber_leave(f, FIBER_YIELDS);
+	if (fiber_is_over(f))
+		return -ECANCELED;
+	return left ? 0 : -ENOMEM;
+}
+
+bool fk_rt_fiber_is_over(void)
+{
+	struct fiber *f = fiber_self();
+
+	if (!f)
+		f = fiber_on_side();
+	return f && fiber_is_over(f);
+}
+
+int fk_rt_fiber_fail(int code)
+{
+	struct fiber *f = fiber_self();
+
+	if (!f)
+		return -EPERM;
+	fk_rt_fail(&f->worker->fk, code);
+	return 0;
+}

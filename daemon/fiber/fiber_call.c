@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * fiber_call.c - frames run fibers, and fibers run frames
+ *
+ * WHAT IT IS
+ *   A frame that runs a fiber (FK_FIBER_TASK) is set aside as one that goes to another worker; it
+ *   goes on where the last fiber of the family has ended.
+ *   A fiber that calls a task of frames leaves its stack; the task runs from the loop, as a job's
+ *   first one does, with a frame of the fiber's record as its parent: the bridge. When the task has
+ *   ended, by a C return or because the loop resumes the bridge, on whatever worker, the
+ *   fiber goes on there.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   Workers: fk_rt_fiber_run() from a frame, fk_rt_fiber_call() from a fiber, the rest the loop.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   A worker dies with the whole pool.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "daemon/fiber/fiber.h"
+#include "daemon/pool/pool.h"
+#include "daemon/engine/strand_internal.h"
+#include "daemon/core/verdict.h"
+
+struct fk_frame *fk_rt_fiber_run(struct fk_worker *fk, struct fk_frame *frame, uint32_t site,
+				 void (*fn)(void *), size_t stack, const char *name)
+{
+	uintptr_t current = fk->current;
+	struct worker *w = strand_enter(fk);
+	struct fiber_family *family;
+	int r = fiber_family_new(w, frame, fn, stack, name, &family);
+
+	STRAND_PROFILE(w, stop);
+	if (r < 0) {
+		verdict_fail(w->pool, w->job, r);
+		fk_enter(fk, current);
+		return NULL;
+	}
+	fk_set_site(frame, site | FK_PARTED);
+	strand_set_aside(w, frame);
+	if (!strand_own_stack(w))
+		verdict_fail(w->pool, w->job, -ENOMEM);
+	/* The front's ancestors are none of what its fibers call. */
+	w->moved = w->fk.bottom;
+	return &family->root->face;
+}
+
+static struct fk_frame *fiber_bridge_resume(struct fk_worker *fk, struct fk_frame *bridge)
+{
+	struct worker *w = worker_of(fk);
+	struct fiber *f = container_of(bridge, struct fiber, calls.bridge);
+
+	stack_trim(&w->cache, w->top);
+	return &f->face;
+}
+
+static const struct fk_task fiber_bridge = { "(fiber's call)", fiber_bridge_resume, NULL, NULL,
+					     sizeof(struct fk_frame) };
+
+struct fk_frame *fiber_call(struct worker *w, struct fiber *f)
+{
+	struct fiber_calls *calls = &f->calls;
+	struct fk_frame *bridge = &calls->bridge;
+
+	/* Without memory for its frames, the job has failed (strand_adopt()). */
+	if (!strand_own_stack(w)) {
+		verdict_fail(w->pool, w->job, -ENOMEM);
+		return &f->face;
+	}
+	fiber_berths_wait(w);
+	*bridge = (struct fk_frame){ .task = &fiber_bridge, .job = f->face.job };
+	bridge->top = w->fk.sp;
+	fk_set_site(bridge, FK_PARTED);
+	w->base = bridge;
+	w->fk.slot = (uintptr_t)calls->result | FK_CALLED;
+	w->fk.child = calls->task;
+	fk_enter(&w->fk, (uintptr_t)bridge);
+	calls->enter(&w->fk, w->fk.sp, calls->result, calls->args);
+	/* Here the strand was never left: the same worker, the same stack. */
+	fk_enter(&w->fk, 0);
+	return fiber_bridge_resume(&w->fk, bridge);
+}
+
+int fk_rt_fiber_call(void (*enter)(struct fk_worker *w, char *sp, void *result, const void *args),
+		     const struct fk_task *task, void *result, size_t size, const void *args)
+{
+	struct fiber *f = fiber_self();
+	void *place = result;
+	int r = 0;
+
+	if (!f)
+		return -EPERM;
+	if (fiber_is_over(f))
+		return -ECANCELED;
+	/* Who ends the task writes there while others are on this stack. The arguments are taken
+	 * off it before anything else is run. */
+	if (fiber_on_shared_stack(f, result, size)) {
+		place = fiber_memory_get(&f->worker->pool->fibers.blocks, f->worker->index, size);
+		if (!place)
+			return -ENOMEM;
+		memcpy(place, result, size);
+	}
+	f->calls.enter = enter;
+	f->calls.task = task;
+	f->calls.result = place;
+	f->calls.args = args;
+	if (!fiber_leave(f, FIBER_CALLS))
+		r = -ENOMEM;
+	else if (fiber_is_over(f))
+		r = -ECANCELED;
+	if (place != result) {
+		memcpy(result, place, size);
+		fiber_memory_put(&f->worker->pool->fibers.blocks, place);
+	}
+	return r;
+}

@@ -1,0 +1,565 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * confine.c - what the pool may ask of the kernel while it runs tasks
+ *
+ * WHAT IT IS
+ *   Modules are trusted, but they have bugs, and their input is anybody's. Who takes over a task
+ *   has the pool, and with it what all of its tenants put there; this file is about all the rest:
+ *   the manager, other processes, the kernel.
+ *
+ *	confine =   off		nothing is taken away: for debuggers, profilers and core files
+ *		    normal	what the table denies; files can be opened as forkd's user may
+ *		    strict	only what the table allows: no files at all
+ *
+ * INVARIANTS
+ *   I1. The filter is there before the first worker is made, and in all threads: those that a
+ *       module's constructor has started get it too (TSYNC). What runs earlier is forkd's own code
+ *       and the constructors of modules; they may open, start and connect what tasks need.
+ *       The poller's ring is there as well (poller.c): what fibers read, write and accept by it
+ *       passes no filter, so it does that and no more. Who accepts needs a socket that listens,
+ *       which a task cannot make.
+ *   I2. The first row of the table that fits decides; then normal allows, strict denies.
+ *   I3. A call that is denied fails with EPERM, and the job goes on: what comes of it is the
+ *       task's. ENOSYS where libc has another way and shall take it.
+ *   I4. A pool that root has started has no capability any more, and can get none; only threads of
+ *       a module's constructor keep theirs. If its uid is still root's (runas.h), it can write to
+ *       most files all the same.
+ *   I5. With normal, new executable memory is the manager's decision (gate.h): the pool maps the
+ *       code of modules that come while it runs. With strict, and where the kernel or another
+ *       filter does not allow a second process to decide, it is denied.
+ *
+ * COSTS
+ *   Calls that are allowed whatever their arguments are cost nothing: the kernel keeps a bitmap of
+ *   them and does not run the filter. That is futex(2), and all else that workers call often.
+ *
+ * WHAT IT CANNOT DO
+ *   A filter sees numbers, not paths: normal lets a task open /proc/self/mem, by which it can write
+ *   to memory that is not writable. By their numbers it cannot tell the pool's threads, which its
+ *   dispatcher binds when CPUs come and go (park.c), from other processes: what has the same uid
+ *   can be bound to another CPU, the manager excepted. With a sanitizer or on valgrind nothing is
+ *   done: its runtime opens files, forks to look for leaks, and has pages that can be written and
+ *   executed.
+ */
+#include "daemon/host/confine.h"
+
+#include <asm/ioctls.h>
+#include <asm/sockios.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/ioprio.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/shm.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "common/options.h"
+#include "common/util.h"
+#include "common/valgrind.h"
+
+/* Newer than the headers of Debian 12; a kernel before 6.3 answers EINVAL. */
+#ifndef PR_SET_MDWE
+#define PR_SET_MDWE		 65
+#define PR_MDWE_REFUSE_EXEC_GAIN 1UL
+#endif
+#ifndef PR_SET_VMA
+#define PR_SET_VMA 0x53564d41
+#endif
+
+#if defined(__x86_64__)
+#define CONFINE_ARCH AUDIT_ARCH_X86_64
+#elif defined(__aarch64__)
+#define CONFINE_ARCH AUDIT_ARCH_AARCH64
+#endif
+
+#ifdef CONFINE_ARCH
+
+/* Those that not every architecture has. */
+#define CONFINE_NO_CALL UINT32_MAX
+#ifndef SYS_fork
+#define SYS_fork CONFINE_NO_CALL
+#endif
+#ifndef SYS_ioperm
+#define SYS_ioperm CONFINE_NO_CALL
+#endif
+#ifndef SYS_iopl
+#define SYS_iopl CONFINE_NO_CALL
+#endif
+#ifndef SYS_modify_ldt
+#define SYS_modify_ldt CONFINE_NO_CALL
+#endif
+#ifndef SYS_poll
+#define SYS_poll CONFINE_NO_CALL
+#endif
+#ifndef SYS_time
+#define SYS_time CONFINE_NO_CALL
+#endif
+#ifndef SYS_vfork
+#define SYS_vfork CONFINE_NO_CALL
+#endif
+
+/* When a row fits. Arguments are compared as the kernel takes these: their lower 32 bits. */
+enum confine_condition {
+	CONFINE_ALWAYS,
+	CONFINE_EQUAL,
+	CONFINE_OTHER,
+	CONFINE_ANY_BIT,
+	CONFINE_OWN_PID, /* equal; the value is this process's pid */
+	CONFINE_MANAGER, /* equal; the manager's */
+};
+
+struct confine_row {
+	uint32_t call;
+	uint32_t verdict;
+	enum confine_condition condition;
+	uint32_t argument;
+	uint32_t value;
+};
+
+#define ALLOW  SECCOMP_RET_ALLOW
+#define GATE   SECCOMP_RET_USER_NOTIF /* DENY where there is no gate: I5 */
+#define DENY   (SECCOMP_RET_ERRNO | EPERM)
+#define ABSENT (SECCOMP_RET_ERRNO | ENOSYS)
+
+#define IF_EQUAL(argument, value)   CONFINE_EQUAL, argument, value
+#define IF_OTHER(argument, value)   CONFINE_OTHER, argument, value
+#define IF_ANY_BIT(argument, value) CONFINE_ANY_BIT, argument, value
+#define IF_OWN_PID(argument)	    CONFINE_OWN_PID, argument, 0
+#define IF_MANAGER(argument)	    CONFINE_MANAGER, argument, 0
+
+/* argument: the signal. SIGCONT makes a task that hangs look as if it had been stopped: hang.c. */
+#define DENY_STOPS(call, argument)                                                                 \
+	{ call, DENY, IF_EQUAL(argument, SIGSTOP) }, { call, DENY, IF_EQUAL(argument, SIGTSTP) },  \
+		{ call, DENY, IF_EQUAL(argument, SIGTTIN) },                                       \
+		{ call, DENY, IF_EQUAL(argument, SIGTTOU) },                                       \
+	{                                                                                          \
+		call, DENY, IF_EQUAL(argument, SIGCONT)                                            \
+	}
+
+static const struct confine_row confine_rows[] = {
+	/* Memory. What shall be executable is mapped before. */
+	{ SYS_mmap, GATE, IF_ANY_BIT(2, PROT_EXEC) },
+	{ SYS_mmap, ALLOW },
+	{ SYS_mprotect, DENY, IF_ANY_BIT(2, PROT_EXEC) },
+	{ SYS_mprotect, ALLOW },
+	{ SYS_pkey_mprotect, DENY, IF_ANY_BIT(2, PROT_EXEC) },
+	{ SYS_shmat, DENY, IF_ANY_BIT(2, SHM_EXEC) },
+	{ SYS_personality, DENY }, /* with one of them, readable is executable */
+	{ SYS_userfaultfd, DENY },
+	{ SYS_brk, ALLOW },
+	{ SYS_get_mempolicy, ALLOW },
+	{ SYS_madvise, ALLOW },
+	{ SYS_mbind, ALLOW },
+	{ SYS_membarrier, ALLOW },
+	{ SYS_mincore, ALLOW },
+	{ SYS_mlock, ALLOW },
+	{ SYS_mremap, ALLOW },
+	{ SYS_msync, ALLOW },
+	{ SYS_munlock, ALLOW },
+	{ SYS_munmap, ALLOW },
+	{ SYS_set_mempolicy, ALLOW },
+
+	/* Processes: threads only. */
+	{ SYS_clone, ALLOW, IF_ANY_BIT(0, CLONE_THREAD) },
+	{ SYS_clone, DENY },
+	{ SYS_clone3, ABSENT }, /* its flags cannot be seen; libc takes clone then */
+	{ SYS_fork, DENY },
+	{ SYS_vfork, DENY },
+	{ SYS_execve, DENY },
+	{ SYS_execveat, DENY },
+	{ SYS_setns, DENY },
+	{ SYS_unshare, DENY },
+	{ SYS_exit, ALLOW },
+	{ SYS_exit_group, ALLOW },
+	{ SYS_rseq, ALLOW },
+	{ SYS_set_robust_list, ALLOW },
+	{ SYS_set_tid_address, ALLOW },
+
+	/* Nothing that stops the pool. A timer of a task's can still do so (daemon/manager/pulse.h,
+	 * I4). */
+	DENY_STOPS(SYS_kill, 1),
+	DENY_STOPS(SYS_tgkill, 2),
+	DENY_STOPS(SYS_rt_sigqueueinfo, 1),
+	DENY_STOPS(SYS_rt_tgsigqueueinfo, 2),
+	/* Others, the manager among them, which has the same uid. */
+	{ SYS_kill, ALLOW, IF_OWN_PID(0) },
+	{ SYS_kill, DENY },
+	{ SYS_tgkill, ALLOW, IF_OWN_PID(0) },
+	{ SYS_tgkill, DENY },
+	{ SYS_rt_sigqueueinfo, ALLOW, IF_OWN_PID(0) },
+	{ SYS_rt_sigqueueinfo, DENY },
+	{ SYS_rt_tgsigqueueinfo, ALLOW, IF_OWN_PID(0) },
+	{ SYS_rt_tgsigqueueinfo, DENY },
+	{ SYS_prlimit64, ALLOW, IF_EQUAL(0, 0) },
+	{ SYS_prlimit64, ALLOW, IF_OWN_PID(0) },
+	{ SYS_prlimit64, DENY },
+	{ SYS_sched_setaffinity, DENY, IF_MANAGER(0) },
+	{ SYS_sched_setattr, DENY, IF_OTHER(0, 0) },
+	{ SYS_sched_setparam, DENY, IF_OTHER(0, 0) },
+	{ SYS_sched_setscheduler, DENY, IF_OTHER(0, 0) },
+	/* Neither a group of processes nor a user. */
+	{ SYS_setpriority, DENY, IF_EQUAL(0, PRIO_PGRP) },
+	{ SYS_setpriority, DENY, IF_EQUAL(0, PRIO_USER) },
+	{ SYS_setpriority, DENY, IF_OTHER(1, 0) },
+	{ SYS_ioprio_set, DENY, IF_EQUAL(0, IOPRIO_WHO_PGRP) },
+	{ SYS_ioprio_set, DENY, IF_EQUAL(0, IOPRIO_WHO_USER) },
+	{ SYS_ioprio_set, DENY, IF_OTHER(1, 0) },
+	/* Whoever has a socket's other end sends the signal, with what it writes there. */
+	{ SYS_fcntl, DENY, IF_EQUAL(1, F_SETOWN) },
+	{ SYS_fcntl, DENY, IF_EQUAL(1, F_SETOWN_EX) },
+	{ SYS_fcntl, DENY, IF_EQUAL(1, F_SETSIG) },
+	{ SYS_ioctl, DENY, IF_EQUAL(1, FIOSETOWN) },
+	{ SYS_ioctl, DENY, IF_EQUAL(1, SIOCSPGRP) },
+	{ SYS_tkill, DENY },
+	{ SYS_pidfd_send_signal, DENY },
+	{ SYS_pidfd_getfd, DENY },
+	{ SYS_kcmp, DENY },
+	{ SYS_migrate_pages, DENY },
+	{ SYS_move_pages, DENY },
+	{ SYS_process_madvise, DENY },
+	{ SYS_process_vm_readv, DENY },
+	{ SYS_process_vm_writev, DENY },
+	{ SYS_ptrace, DENY },
+
+	/* What this process is to the kernel: PR_SET_PDEATHSIG, PR_SET_DUMPABLE and the like stay
+	 * as they are, and no task walls its worker in. */
+	{ SYS_prctl, ALLOW, IF_EQUAL(0, PR_SET_NAME) },
+	{ SYS_prctl, ALLOW, IF_EQUAL(0, PR_GET_NAME) },
+	{ SYS_prctl, ALLOW, IF_EQUAL(0, PR_SET_TIMERSLACK) },
+	{ SYS_prctl, ALLOW, IF_EQUAL(0, PR_GET_TIMERSLACK) },
+	{ SYS_prctl, ALLOW, IF_EQUAL(0, PR_GET_DUMPABLE) },
+	{ SYS_prctl, ALLOW, IF_EQUAL(0, PR_GET_TID_ADDRESS) }, /* daemon/core/fault.c */
+	{ SYS_prctl, ALLOW, IF_EQUAL(0, PR_SET_VMA) },
+	{ SYS_prctl, DENY },
+	{ SYS_seccomp, DENY },
+	{ SYS_landlock_restrict_self, DENY },
+
+	/* Connections, and whatever else leads out; the channel is there. */
+	{ SYS_accept, DENY },
+	{ SYS_accept4, DENY },
+	{ SYS_bind, DENY },
+	{ SYS_connect, DENY },
+	{ SYS_listen, DENY },
+	{ SYS_socket, DENY },
+	{ SYS_socketpair, DENY },
+	{ SYS_io_uring_setup, DENY },
+	{ SYS_ioctl, DENY, IF_EQUAL(1, TIOCSTI) }, /* types on forkd's terminal */
+	{ SYS_ioctl, DENY, IF_EQUAL(1, TIOCLINUX) },
+	{ SYS_recvmsg, ALLOW },
+	{ SYS_sendmsg, ALLOW },
+	{ SYS_sendto, ALLOW }, /* the log's socket */
+	{ SYS_shutdown, ALLOW },
+
+	/* The system; most of it wants capabilities, too. */
+	{ SYS_acct, DENY },
+	{ SYS_add_key, DENY },
+	{ SYS_adjtimex, DENY },
+	{ SYS_bpf, DENY },
+	{ SYS_chroot, DENY },
+	{ SYS_clock_adjtime, DENY },
+	{ SYS_clock_settime, DENY },
+	{ SYS_delete_module, DENY },
+	{ SYS_fanotify_init, DENY },
+	{ SYS_finit_module, DENY },
+	{ SYS_fsconfig, DENY },
+	{ SYS_fsmount, DENY },
+	{ SYS_fsopen, DENY },
+	{ SYS_fspick, DENY },
+	{ SYS_init_module, DENY },
+	{ SYS_ioperm, DENY },
+	{ SYS_iopl, DENY },
+	{ SYS_kexec_file_load, DENY },
+	{ SYS_kexec_load, DENY },
+	{ SYS_keyctl, DENY },
+	{ SYS_modify_ldt, DENY },
+	{ SYS_mount, DENY },
+	{ SYS_mount_setattr, DENY },
+	{ SYS_move_mount, DENY },
+	{ SYS_open_by_handle_at, DENY },
+	{ SYS_open_tree, DENY },
+	{ SYS_perf_event_open, DENY },
+	{ SYS_pivot_root, DENY },
+	{ SYS_quotactl, DENY },
+	{ SYS_reboot, DENY },
+	{ SYS_request_key, DENY },
+	{ SYS_setdomainname, DENY },
+	{ SYS_sethostname, DENY },
+	{ SYS_settimeofday, DENY },
+	{ SYS_swapoff, DENY },
+	{ SYS_swapon, DENY },
+	{ SYS_syslog, DENY },
+	{ SYS_umount2, DENY },
+	{ SYS_vhangup, DENY },
+
+	/* What is open: stdio and the channel, and for a moment a segment that is being mapped. */
+	{ SYS_close, ALLOW },
+	{ SYS_fcntl, ALLOW },
+	{ SYS_fstat, ALLOW },
+	{ SYS_newfstatat, ALLOW, IF_ANY_BIT(3, AT_EMPTY_PATH) }, /* libc's fstat() */
+	{ SYS_lseek, ALLOW },
+	{ SYS_poll, ALLOW },
+	{ SYS_ppoll, ALLOW },
+	{ SYS_pread64, ALLOW },
+	{ SYS_preadv2, ALLOW },
+	{ SYS_pwrite64, ALLOW },
+	{ SYS_pwritev2, ALLOW }, /* the log's pipe */
+	{ SYS_read, ALLOW },
+	{ SYS_readv, ALLOW },
+	{ SYS_write, ALLOW },
+	{ SYS_writev, ALLOW },
+
+	/* Waiting, signals, time, and what the thread itself is. */
+	{ SYS_clock_getres, ALLOW },
+	{ SYS_clock_gettime, ALLOW },
+	{ SYS_clock_nanosleep, ALLOW },
+	{ SYS_futex, ALLOW },
+	{ SYS_futex_waitv, ALLOW },
+	{ SYS_io_uring_enter, ALLOW }, /* the poller's */
+	{ SYS_getcpu, ALLOW },
+	{ SYS_getegid, ALLOW },
+	{ SYS_geteuid, ALLOW },
+	{ SYS_getgid, ALLOW },
+	{ SYS_getpid, ALLOW },
+	{ SYS_getppid, ALLOW },
+	{ SYS_getrandom, ALLOW },
+	{ SYS_getrlimit, ALLOW },
+	{ SYS_getrusage, ALLOW },
+	{ SYS_gettid, ALLOW },
+	{ SYS_gettimeofday, ALLOW },
+	{ SYS_getuid, ALLOW },
+	{ SYS_nanosleep, ALLOW },
+	{ SYS_restart_syscall, ALLOW },
+	{ SYS_rt_sigaction, ALLOW },
+	{ SYS_rt_sigpending, ALLOW },
+	{ SYS_rt_sigprocmask, ALLOW },
+	{ SYS_rt_sigreturn, ALLOW },
+	{ SYS_rt_sigsuspend, ALLOW },
+	{ SYS_rt_sigtimedwait, ALLOW },
+	{ SYS_sched_getaffinity, ALLOW },
+	{ SYS_sched_getattr, ALLOW },
+	{ SYS_sched_getparam, ALLOW },
+	{ SYS_sched_getscheduler, ALLOW },
+	{ SYS_sched_setaffinity, ALLOW },
+	{ SYS_sched_setattr, ALLOW },
+	{ SYS_sched_yield, ALLOW },
+	{ SYS_sigaltstack, ALLOW },
+	{ SYS_sysinfo, ALLOW },
+	{ SYS_time, ALLOW },
+	{ SYS_timer_create, ALLOW }, /* daemon/sched/alarm.h */
+	{ SYS_timer_delete, ALLOW },
+	{ SYS_timer_settime, ALLOW },
+	{ SYS_times, ALLOW },
+	{ SYS_uname, ALLOW },
+};
+
+#define CONFINE_ROW_MAX 5 /* instructions of a row */
+#define CONFINE_EXTRA	8 /* before the first and behind the last one */
+
+struct confine_program {
+	struct sock_filter code[ARRAY_SIZE(confine_rows) * CONFINE_ROW_MAX + CONFINE_EXTRA];
+	uint16_t n;
+};
+
+static void confine_emit(struct confine_program *p, struct sock_filter instruction)
+{
+	p->code[p->n++] = instruction;
+}
+
+static void confine_load(struct confine_program *p, uint32_t offset)
+{
+	confine_emit(p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offset));
+}
+
+/* Goes over the next n instructions if the comparison with what was loaded fails. */
+static void confine_unless(struct confine_program *p, uint16_t comparison, uint32_t value,
+			   uint8_t n)
+{
+	confine_emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | comparison | BPF_K, value, 0, n));
+}
+
+/* Goes over the next one if the condition does not hold for the argument, which was loaded. */
+static void confine_unless_fits(struct confine_program *p, const struct confine_row *row)
+{
+	switch (row->condition) {
+	case CONFINE_OTHER:
+		confine_emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, row->value,
+							     1, 0));
+		break;
+	case CONFINE_ANY_BIT:
+		confine_unless(p, BPF_JSET, row->value, 1);
+		break;
+	case CONFINE_OWN_PID:
+		confine_unless(p, BPF_JEQ, (uint32_t)getpid(), 1);
+		break;
+	case CONFINE_MANAGER:
+		confine_unless(p, BPF_JEQ, (uint32_t)getppid(), 1);
+		break;
+	case CONFINE_ALWAYS:
+	case CONFINE_EQUAL:
+		confine_unless(p, BPF_JEQ, row->value, 1);
+		break;
+	}
+}
+
+static void confine_return(struct confine_program *p, uint32_t verdict)
+{
+	confine_emit(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, verdict));
+}
+
+/* Before and after it the number of the call is what was loaded last. */
+static void confine_add(struct confine_program *p, const struct confine_row *row, bool has_gate)
+{
+	const uint32_t lower = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? 4 : 0;
+	uint32_t verdict = row->verdict == GATE && !has_gate ? DENY : row->verdict;
+
+	if (row->call == CONFINE_NO_CALL)
+		return;
+	if (row->condition == CONFINE_ALWAYS) {
+		confine_unless(p, BPF_JEQ, row->call, 1);
+		confine_return(p, verdict);
+		return;
+	}
+	confine_unless(p, BPF_JEQ, row->call, 4);
+	confine_load(p, (uint32_t)offsetof(struct seccomp_data, args) + row->argument * 8 + lower);
+	confine_unless_fits(p, row);
+	confine_return(p, verdict);
+	confine_load(p, offsetof(struct seccomp_data, nr));
+}
+
+/* Returns 0, the gate's descriptor (which is more), or a negative errno. */
+static int confine_calls(bool strict, bool has_gate)
+{
+	unsigned int flags = SECCOMP_FILTER_FLAG_TSYNC | SECCOMP_FILTER_FLAG_SPEC_ALLOW;
+	struct confine_program p = { .n = 0 };
+	struct sock_fprog program;
+	long r;
+
+	/* Other architectures' numbers mean other calls. */
+	confine_load(&p, offsetof(struct seccomp_data, arch));
+	confine_emit(&p,
+		     (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, CONFINE_ARCH, 1, 0));
+	confine_return(&p, DENY);
+	confine_load(&p, offsetof(struct seccomp_data, nr));
+#ifdef __x86_64__
+	confine_unless(&p, BPF_JGE, 0x40000000, 1); /* those of x32 */
+	confine_return(&p, DENY);
+#endif
+	for (uint32_t i = 0; i < ARRAY_SIZE(confine_rows); i++)
+		confine_add(&p, &confine_rows[i], has_gate);
+	confine_return(&p, strict ? DENY : ALLOW);
+	program = (struct sock_fprog){ .len = p.n, .filter = p.code };
+	if (has_gate)
+		flags |= SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_TSYNC_ESRCH;
+	/* All tasks are in one address space: slow loads would keep no tenant from another. */
+	r = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program);
+	if (has_gate)
+		return r < 0 ? -errno : (int)r;
+	if (r > 0)
+		return -EBUSY; /* a thread that has a filter of its own */
+	return r < 0 ? -errno : 0;
+}
+
+#else
+
+static int confine_calls(bool strict, bool has_gate)
+{
+	(void)strict;
+	(void)has_gate;
+	return -ENOSYS;
+}
+
+#endif
+
+int confine_bound(void)
+{
+	for (unsigned long i = 0; prctl(PR_CAPBSET_READ, i) >= 0; i++)
+		if (prctl(PR_CAPBSET_DROP, i) < 0 && errno != EPERM)
+			return -errno;
+	return 0;
+}
+
+/* I4. Of this thread, and of those that it makes from now on. */
+static int confine_capabilities(void)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3];
+	uint32_t any = 0;
+
+	if (confine_bound() < 0 ||
+	    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0UL, 0UL, 0UL) < 0 ||
+	    syscall(SYS_capget, &header, sets) < 0)
+		return -errno;
+	for (uint32_t i = 0; i < ARRAY_SIZE(sets); i++) {
+		any |= sets[i].effective | sets[i].permitted | sets[i].inheritable;
+		sets[i] = (struct __user_cap_data_struct){ 0 };
+	}
+	/* Who has none may not be allowed to say so: the filter of the unit. */
+	return any && syscall(SYS_capset, &header, sets) < 0 ? -errno : 0;
+}
+
+void confine_hide(uint32_t mode)
+{
+#ifndef FK_SANITIZE
+	if (mode != OPTIONS_CONFINE_OFF)
+		(void)prctl(PR_SET_DUMPABLE, 0UL);
+#else
+	(void)mode;
+	/* One that looks for leaks traces its own process, also after a change of user. */
+	(void)prctl(PR_SET_DUMPABLE, 1UL);
+#endif
+}
+
+int confine_thread(uint32_t mode)
+{
+#ifdef FK_SANITIZE
+	mode = OPTIONS_CONFINE_OFF;
+#endif
+	return mode == OPTIONS_CONFINE_OFF ? 0 : confine_capabilities();
+}
+
+int confine_pool(uint32_t mode, int *ret_gate)
+{
+	bool strict = mode == OPTIONS_CONFINE_STRICT;
+	int r;
+
+	if (ret_gate)
+		*ret_gate = -1;
+	if (mode == OPTIONS_CONFINE_OFF)
+		return 0;
+#ifdef FK_SANITIZE
+	log_notice("built with a sanitizer: tasks are not confined");
+	return 0;
+#endif
+	if (on_valgrind()) {
+		log_notice("on valgrind: tasks are not confined");
+		return 0;
+	}
+	r = confine_capabilities();
+	if (r < 0)
+		return r;
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1UL, 0UL, 0UL, 0UL) < 0)
+		return -errno;
+	(void)prctl(PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN, 0UL, 0UL, 0UL);
+	if (ret_gate && !strict) {
+		r = confine_calls(false, true);
+		if (r >= 0) {
+			*ret_gate = r;
+			return 0;
+		}
+		log_notice("no module can be loaded while jobs run: the kernel has no "
+			   "SECCOMP_RET_USER_NOTIF for the pool: %s",
+			   strerror(-r));
+	}
+	return confine_calls(strict, false);
+}

@@ -1,0 +1,1090 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * module.c - loading modules
+ *
+ * A module's code runs with forkd's rights, so forkd loads only files that nobody except root or
+ * forkd's own user can change: the file and its folder belong to one of them and are not writable
+ * by others.
+ *
+ * NAMES
+ *   A debugger, a profiler and a sanitizer open a module by the name that dlopen() got. So this is
+ *   the real path of the file, under two conditions:
+ *	- Only root and forkd's user can change what the path names (module_is_settled()). If one of
+ *	  them replaces the file between the check and the load, forkd refuses the module: after the
+ *	  load it compares the file's device, inode, size and time of change, and the notes of what
+ *	  was loaded, one of which is the build-id.
+ *	- No object was loaded by this path before: dlopen() would return that one.
+ *   Otherwise the name is /proc/PID/fd/FD, where FD is the checked file itself and stays open for
+ *   good: dlopen() takes a name that it has seen before for the same object. A debugger can open
+ *   this name as long as the process runs; in /proc/self/fd/FD it would find a file of its own.
+ *
+ * FK_MODULE and FK_EXPORT make a table that is right. One that was written by hand, or by another
+ * compiler of another language, may be wrong in each field; whatever of it is used later is looked
+ * at here, once, and a task that cannot be right is left out. What no loader can see is whether a
+ * pointer that is not NULL leads to what it should.
+ *
+ * PLACES
+ *   Clients, and the records of jobs that wait, know a task by its place on the board and its hash.
+ *   So that both stay good when there is another pool, with other modules perhaps, each task goes
+ *   where the board has it already (shm/board.h, I2): by name and hash, or by name if its signature
+ *   is another now. When all of these have their places, each new one takes one that no task ever
+ *   had, or else that of one that is gone, at best for long. The board is only asked which of the
+ *   free places is best: whatever a task of the last pool may have written there, each task gets
+ *   one of its own.
+ *
+ * JOINING
+ *   modules_join() loads files that came into the folder while the pool runs. It loads no file that
+ *   brings another library, or that has constructors: confine.c would refuse what they need. The
+ *   process that tries a reload finds out which files these are (modules.joinable).
+ *   J1. Workers read an entry of modules.tasks only after they have read MODULE_CALLABLE in its
+ *       state. The channel's thread writes the other members before it stores MODULE_CALLABLE, and
+ *       never after that. So a worker finds no task, or all of it. Neither the state nor the entry
+ *       changes again in this process.
+ *   J2. Between modules_join() and modules_enter() the manager sends what the new tasks may not be
+ *       called by (permit.h): the entries have their names and hashes, and no worker starts them.
+ *       The same thread stores these bits before MODULE_CALLABLE, so a worker that may start the
+ *       task sees them.
+ *   J3. A task is on the board after it is callable: a client that finds it there submits, by way
+ *       of a ring, to a worker that reads MODULE_CALLABLE. The new task has a place that no task
+ *       ever had, or the one that a task of its name had on the board; no entry of another task
+ *       changes.
+ *   J4. If a file cannot be loaded, no entry of modules.tasks is kept and nothing is on the board.
+ *       What the loader has mapped by then stays mapped, and nothing refers to it.
+ *   J5. The manager may stop waiting for modules_join(). Then the files are known here, their tasks
+ *       have places, and none is callable. The next modules_join() need not load these files, and
+ *       modules_enter() makes their tasks callable, too, if no file is gone or has changed.
+ */
+#include "daemon/host/module.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/text.h"
+#include "common/util.h"
+#include "daemon/host/symbols.h"
+#include "shm/signature.h"
+
+#define MODULE_HASHED 16384u /* blocks of 4 KiB */
+#define MODULE_TRIES  3u     /* more, where something is short */
+static const struct timespec module_pause = { .tv_nsec = 20 * NSEC_PER_MSEC };
+
+/* Why others could change it, or NULL. */
+static const char *module_unsafe(const struct stat *st)
+{
+	if (st->st_uid != 0 && st->st_uid != geteuid())
+		return "belongs to neither root nor forkd's user: chown it";
+	if (st->st_mode & (S_IWGRP | S_IWOTH))
+		return "is writable by its group or by all: chmod go-w it";
+	return NULL;
+}
+
+/* The loader's errno is its own: there are only its words. Pages, memory, descriptors, or a signal
+ * while a file system was waited for that lets one in. */
+static bool module_ran_short(const char *why)
+{
+	static const char *const words[] = {
+		"map segment",	 "cannot map",		"allocate",
+		"cannot create", "Too many open files", "Interrupted system call"
+	};
+
+	if (strstr(why, "undefined symbol"))
+		return false; /* whatever its name is */
+	for (uint32_t i = 0; i < ARRAY_SIZE(words); i++)
+		if (strstr(why, words[i]))
+			return true;
+	return false;
+}
+
+/* Bytes that a loaded object has given to what stands at address; 0 if it is no symbol. */
+static uint64_t module_symbol_size(const void *address)
+{
+	const ElfW(Sym) *symbol = NULL;
+	Dl_info info;
+
+	if (!dladdr1(address, &info, (void **)&symbol, RTLD_DL_SYMENT) || !symbol)
+		return 0;
+	return symbol->st_size;
+}
+
+/* True if only root and forkd's user can change what this path names. It has no links. */
+static bool module_is_settled(const char *path)
+{
+	for (const char *end = path; (end = strchr(end, '/')); end++) {
+		_cleanup_free_ char *folder = strndup(path, (size_t)max(end - path, 1));
+		struct stat st;
+
+		/* In a sticky folder only the owner of a file can rename it. */
+		if (!folder || lstat(folder, &st) < 0 ||
+		    (st.st_uid != 0 && st.st_uid != geteuid()) ||
+		    (st.st_mode & (S_IWGRP | S_IWOTH) && !(st.st_mode & S_ISVTX)))
+			return false;
+	}
+	return true;
+}
+
+/* True if a path names this file, and nothing has changed it since. */
+static bool module_is_at(const char *path, const struct stat *st)
+{
+	struct stat now;
+
+	return stat(path, &now) == 0 && now.st_dev == st->st_dev && now.st_ino == st->st_ino &&
+	       now.st_size == st->st_size && now.st_ctim.tv_sec == st->st_ctim.tv_sec &&
+	       now.st_ctim.tv_nsec == st->st_ctim.tv_nsec;
+}
+
+/* True if an object was loaded by this name, or from the file that it names. */
+static bool module_is_loaded(const char *name)
+{
+	void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+
+	if (handle)
+		dlclose(handle);
+	return handle;
+}
+
+/* What dl_iterate_phdr() is asked for: the object that has this address. */
+struct module_object {
+	uintptr_t address;
+	struct dl_phdr_info info;
+};
+
+static int module_match_object(struct dl_phdr_info *info, size_t size, void *context)
+{
+	struct module_object *object = context;
+
+	(void)size;
+	for (uint32_t i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+
+		if (p->p_type != PT_LOAD ||
+		    object->address - info->dlpi_addr - p->p_vaddr >= p->p_memsz)
+			continue;
+		object->info = *info;
+		return true;
+	}
+	return false;
+}
+
+static bool module_is_note(const ElfW(Phdr) * p)
+{
+	return p->p_type == PT_NOTE && p->p_filesz == p->p_memsz;
+}
+
+/* True if an object has the notes of a file, one of which is the build-id. */
+static bool module_is_of(void *handle, int fd)
+{
+	struct module_object object;
+	struct link_map *map;
+	char text[4096];
+
+	if (dlinfo(handle, RTLD_DI_LINKMAP, &map) < 0)
+		return false;
+	object.address = (uintptr_t)map->l_ld;
+	if (!dl_iterate_phdr(module_match_object, &object))
+		return false;
+	for (uint32_t i = 0; i < object.info.dlpi_phnum; i++) {
+		const ElfW(Phdr) *p = &object.info.dlpi_phdr[i];
+		const char *notes = (const char *)object.info.dlpi_addr + p->p_vaddr;
+		size_t n = min(p->p_filesz, sizeof(text));
+
+		if (module_is_note(p) && (pread(fd, text, n, (off_t)p->p_offset) != (ssize_t)n ||
+					  memcmp(text, notes, n) != 0))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Loads the file of *fd, whose status *st is, by a name as NAMES says. *fd is taken if it has to
+ * stay open. Returns 0 and the handle, or a negative errno with one line in ret_error.
+ */
+static int module_load(const char *path, int *fd, const struct stat *st, void **ret_handle,
+		       char *ret_error, uint64_t size)
+{
+	_cleanup_free_ char *real = realpath(path, NULL);
+	bool by_path = real && module_is_settled(real) && module_is_at(real, st) &&
+		       !module_is_loaded(real);
+	char self[16] = "", link[64];
+	const int file = *fd; /* open also if the loader has taken it */
+	void *handle;
+
+	/* The number that this process has there, which getpid() need not return. */
+	if (readlink("/proc/self", self, sizeof(self) - 1) < 0)
+		strcpy(self, "self");
+	snprintf(link, sizeof(link), "/proc/%s/fd/%d", self, *fd);
+	handle = dlopen(by_path ? real : link, RTLD_NOW | RTLD_LOCAL);
+	if (!handle) {
+		const char *why = dlerror();
+
+		snprintf(ret_error, size, "it cannot be loaded: %s; was it built for this forkd?",
+			 why);
+		return module_ran_short(why) ? -ENOMEM : -ENOEXEC;
+	}
+	/* Also if the module is refused: dlclose() need not unload it (DF_1_NODELETE). */
+	if (!by_path)
+		(void)steal_fd(fd);
+	if (!module_is_of(handle, file) || (by_path && !module_is_at(real, st))) {
+		snprintf(ret_error, size, "it was replaced while it was loaded: try again");
+		dlclose(handle);
+		return -EAGAIN;
+	}
+	*ret_handle = handle;
+	return 0;
+}
+
+/* Returns 0 and the module that was loaded, or a negative errno with one line in ret_error. */
+static int module_look(void *handle, const struct fk_module **ret_module, char *ret_error,
+		       uint64_t size)
+{
+	const struct fk_module *module = dlsym(handle, "fk_module");
+
+	if (!module || module_symbol_size(module) < sizeof(*module)) {
+		snprintf(ret_error, size, "it has no fk_module: put FK_MODULE(name, help) into it");
+		return -ENOEXEC;
+	}
+	if (module->abi_version != FK_ABI_VERSION ||
+	    module->frame_header_size != sizeof(struct fk_frame)) {
+		snprintf(ret_error, size,
+			 "it was built for task ABI %u and frames of %u bytes, this forkd has %u "
+			 "and %zu: build it again with this forkd's headers",
+			 module->abi_version, module->frame_header_size, FK_ABI_VERSION,
+			 sizeof(struct fk_frame));
+		return -EPROTO;
+	}
+	*ret_module = module;
+	return 0;
+}
+
+int module_open(const char *path, const struct fk_module **ret_module, struct stat *ret_status,
+		char *ret_error, uint64_t size)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	const int file = fd; /* open also if the loader has taken it */
+	const char *unsafe;
+	struct stat st;
+	void *handle;
+	int r;
+
+	if (fd < 0) {
+		snprintf(ret_error, size, "uid %u cannot open it: %s", geteuid(), strerror(errno));
+		return -errno;
+	}
+	if (fstat(fd, &st) < 0) {
+		snprintf(ret_error, size, "cannot look at it: %s", strerror(errno));
+		return -errno;
+	}
+	if (!S_ISREG(st.st_mode)) {
+		snprintf(ret_error, size, "it is not a file");
+		return -EINVAL;
+	}
+	unsafe = module_unsafe(&st);
+	if (unsafe) {
+		snprintf(ret_error, size, "it %s", unsafe);
+		return -EPERM;
+	}
+	r = module_load(path, &fd, &st, &handle, ret_error, size);
+	if (r < 0)
+		return r;
+	r = module_look(handle, ret_module, ret_error, size);
+	if (r < 0) {
+		dlclose(handle);
+		return r;
+	}
+	/* The handle stays: frames refer to the module's code. */
+	symbols_add(*ret_module, basename(path), file);
+	*ret_status = st;
+	return 0;
+}
+
+/* A name as C has them, so that MODULE:TASK can be taken apart, and printed. */
+static bool module_is_name(const char *name)
+{
+	static const char word[] = "0123456789_abcdefghijklmnopqrstuvwxyz"
+				   "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
+	return name && strcspn(name, "0123456789") > 0 && !name[strspn(name, word)];
+}
+
+/* What is wrong with an entry of the table, and what to do; NULL if nothing. Its name is one. */
+static const char *module_wrong(const struct fk_export *export)
+{
+	const struct fk_task *task = export->task;
+
+	if (!export->args || !export->results)
+		return "has no list of arguments or of results: export it with FK_EXPORT()";
+	if (!export->help || !text_is_line(export->help))
+		return "has no help of one line: give it one";
+	if (!export->enter || !task || !task->name || !task->resume || !task->describe)
+		return "has no code: export it with FK_EXPORT()";
+	if (task->frame_size < sizeof(struct fk_frame) || task->frame_size % 8 ||
+	    task->frame_size != export->frame_size)
+		return "has a frame of an impossible size: export it with FK_EXPORT()";
+	if (export->flags & ~FK_EXPORT_CHANGING_BUFFERS)
+		return "has flags that this forkd does not know: build it with this forkd's "
+		       "headers";
+	return NULL;
+}
+
+_Static_assert(FK_NAME_LETTERS + sizeof(":") + FK_NAME_LETTERS ==
+			       sizeof(((struct module_task *)NULL)->name) &&
+		       FK_SIGNATURE_LETTERS + 1 == sizeof(((struct module_task *)NULL)->text) &&
+		       FK_ITEM_LETTERS + 1 == SIGNATURE_NAME,
+	       "task.h refuses what the board has no room for");
+
+/* Appends arguments or results to a signature. False: there is no room. */
+static bool module_append(char *text, size_t size, const struct fk_item *item)
+{
+	for (const char *comma = ""; item->type; item++, comma = ", ") {
+		size_t n = strlen(text);
+
+		if (snprintf(text + n, size - n, "%s%s%s%s", comma, item->name ? item->name : "",
+			     item->name ? ":" : "", item->type) >= (int)(size - n))
+			return false;
+	}
+	return true;
+}
+
+static uint32_t module_count_items(const struct fk_item *list)
+{
+	uint32_t n = 0;
+
+	while (list[n].type)
+		n++;
+	return n;
+}
+
+/* Writes a task's signature as clients see it, and parses it. Returns 0 or a negative errno, with
+ * one line in ret_error. */
+static int module_sign(struct module_task *task, char *ret_error, uint64_t size)
+{
+	const struct fk_export *export = task->export;
+	const char *arrow = export->args->type ? " -> " : "-> ", *at;
+	const size_t room = sizeof(task->text);
+	char *text = task->text;
+	int r;
+
+	if (!module_append(text, room, export->args) || strlen(text) + strlen(arrow) >= room ||
+	    !module_append(strcat(text, arrow), room, export->results)) {
+		snprintf(ret_error, size,
+			 "task %s: its signature has more than %zu letters: make the names of "
+			 "arguments and results shorter",
+			 export->name, room - 1);
+		return -ENAMETOOLONG;
+	}
+	if (!text_is_line(text)) {
+		snprintf(ret_error, size,
+			 "task %s: its signature is not one line of text: export it with "
+			 "FK_EXPORT()",
+			 export->name);
+		return -EINVAL;
+	}
+	r = signature_parse(text, &task->signature, &at);
+	if (r < 0) {
+		snprintf(ret_error, size, "task %s: its signature \"%s\" is wrong at \"%s\"%s",
+			 export->name, text, at, r == -E2BIG ? ": too many, or too large" : "");
+		return r;
+	}
+	/* Not so where an entry is empty, or two in one. */
+	if (module_count_items(export->args) == task->signature.n_args &&
+	    module_count_items(export->results) == task->signature.n_results)
+		return 0;
+	snprintf(ret_error, size,
+		 "task %s: its signature \"%s\" has other numbers of arguments and results than "
+		 "its lists: export it with FK_EXPORT()",
+		 export->name, text);
+	return -EINVAL;
+}
+
+/* ------------------------------------------------------------------------ places on the board */
+
+static bool modules_have(const struct modules *modules, uint32_t place)
+{
+	return place < modules->n_tasks && modules->tasks[place].export;
+}
+
+/* How well a place suits a task; 0: it is taken. */
+static uint32_t modules_rate(const struct modules *modules, const struct board *board,
+			     uint32_t place, const struct module_task *task)
+{
+	const struct board_task *entry = &board->tasks[place];
+
+	if (modules_have(modules, place))
+		return 0;
+	/* Relaxed: the pool that wrote it is dead, or it is this one. */
+	if (place >= atomic_load_explicit(&board->n_tasks, memory_order_relaxed))
+		return 3;
+	if (!strncmp(entry->name, task->name, sizeof(entry->name)))
+		return atomic_load_explicit(&entry->hash, memory_order_relaxed) == task->hash ? 5
+											      : 4;
+	return atomic_load_explicit(&entry->flags, memory_order_relaxed) & TASK_GONE ? 2 : 1;
+}
+
+/* Rates: any place will do; no other task ever had it; it is the task's own. */
+#define MODULES_ANY   1u
+#define MODULES_NEW   3u
+#define MODULES_KNOWN 4u
+
+/* The best place for a task, of equal ones the first, and its rate. There is one. */
+static uint32_t modules_place(const struct modules *modules, const struct board *board,
+			      const struct module_task *task, uint32_t *ret_rate)
+{
+	uint32_t best = 0, place = 0;
+
+	for (uint32_t i = 0; i < LIMIT_TASKS; i++) {
+		uint32_t rate = modules_rate(modules, board, i, task);
+
+		if (rate > best) {
+			best = rate;
+			place = i;
+		}
+	}
+	*ret_rate = best;
+	return place;
+}
+
+/* Writes a task's entry on the board, if it is not there as it is. */
+static void module_write_entry(struct board *board, uint32_t place, const struct module_task *task)
+{
+	struct board_task *entry = &board->tasks[place];
+	const struct fk_export *export = task->export;
+	struct board_task new = { .help = "" };
+	uint32_t flags = export->flags & FK_EXPORT_CHANGING_BUFFERS ? TASK_CHANGING_BUFFERS : 0;
+
+	strcpy(new.name, task->name);
+	memcpy(new.signature, task->text, sizeof(new.signature));
+	snprintf(new.help, sizeof(new.help), "%s", export->help);
+	/* Relaxed: a new one is counted below; a client that copies one that changes compares the
+	 * hash with what it has copied (client.c, I4). */
+	if (memcmp(entry, &new, offsetof(struct board_task, hash)) != 0 ||
+	    atomic_load_explicit(&entry->hash, memory_order_relaxed) != task->hash) {
+		atomic_store_explicit(&entry->flags, TASK_GONE, memory_order_relaxed);
+		atomic_store_explicit(&entry->hash, 0, memory_order_relaxed);
+		memcpy(entry, &new, offsetof(struct board_task, hash));
+		atomic_store_explicit(&entry->hash, task->hash, memory_order_relaxed);
+	}
+	/* ORDER board/tasks [B1]: release, the task is callable before a client can see that it is
+	 * not gone. Pairs with board_find_task() and submit_check_task(). */
+	atomic_store_explicit(&entry->flags, flags, memory_order_release);
+	/* After a restart of the pool the entries are there already, and clients go on using them.
+	 * ORDER board/tasks [B1]: release, the entry is whole before it is counted. Pairs with
+	 * board_find_task(). */
+	if (atomic_load_explicit(&board->n_tasks, memory_order_relaxed) <= place)
+		atomic_store_explicit(&board->n_tasks, place + 1, memory_order_release);
+}
+
+/* No task is at this place. Relaxed: nobody reads the entry by it. */
+static void module_clear(struct module_task *task)
+{
+	memset(task, 0, offsetof(struct module_task, state));
+	atomic_store_explicit(&task->state, MODULE_GONE, memory_order_relaxed);
+}
+
+/* So many places are known, and no task is in those that come. */
+static void modules_reach(struct modules *modules, uint32_t n)
+{
+	while (modules->n_tasks < n)
+		module_clear(&modules->tasks[modules->n_tasks++]);
+}
+
+/* Gives a task its place in the table, if there is one as good as this. */
+static bool modules_put(struct modules *modules, const struct board *board,
+			const struct module_task *task, uint32_t least)
+{
+	uint32_t rate, place = modules_place(modules, board, task, &rate);
+
+	if (rate < least)
+		return false;
+	modules_reach(modules, place + 1);
+	memcpy(&modules->tasks[place], task, offsetof(struct module_task, state));
+	return true;
+}
+
+void modules_enter(struct modules *modules, struct board *board)
+{
+	for (uint32_t i = 0; i < modules->n_tasks; i++) {
+		struct module_task *task = &modules->tasks[i];
+
+		/* Relaxed: this thread stores it. */
+		if (!task->export ||
+		    atomic_load_explicit(&task->state, memory_order_relaxed) == MODULE_CALLABLE)
+			continue;
+		/* ORDER module/callable [M1]: release, the entry is complete, and so are
+		 * the rules for its callers (J1, J2). Pairs with record_check(). */
+		atomic_store_explicit(&task->state, MODULE_CALLABLE, memory_order_release);
+		module_write_entry(board, i, task);
+	}
+}
+
+/* What stands on the board and was not entered is gone. */
+static void modules_mark_gone(struct modules *modules, struct board *board)
+{
+	/* Relaxed: the only writer. */
+	uint32_t n = min(atomic_load_explicit(&board->n_tasks, memory_order_relaxed), LIMIT_TASKS);
+
+	modules_reach(modules, n);
+	for (uint32_t i = 0; i < n; i++)
+		if (!modules_have(modules, i))
+			atomic_store_explicit(&board->tasks[i].flags, TASK_GONE,
+					      memory_order_relaxed);
+	/* ORDER board/tasks [B1]: release, as above; a task may have written more there. */
+	atomic_store_explicit(&board->n_tasks, n, memory_order_release);
+}
+
+int modules_settle(struct modules *modules, struct board *board)
+{
+	_cleanup_free_ struct module_task *added = calloc(LIMIT_TASKS, sizeof(*added));
+	uint32_t n = modules->n_tasks;
+
+	if (!added)
+		return -ENOMEM;
+	memcpy(added, modules->tasks, n * sizeof(*added));
+	modules->n_tasks = 0;
+	for (uint32_t i = 0; i < n; i++)
+		if (added[i].export && modules_put(modules, board, &added[i], MODULES_KNOWN))
+			added[i].export = NULL;
+	for (uint32_t i = 0; i < n; i++)
+		if (added[i].export)
+			(void)modules_put(modules, board, &added[i], MODULES_ANY);
+	modules_enter(modules, board);
+	modules_mark_gone(modules, board);
+	return 0;
+}
+
+/* Adds one task. Returns 0 or a negative errno, with one line in ret_error. */
+static int module_add(struct modules *modules, const struct fk_module *module,
+		      const struct fk_export *export, char *ret_error, uint64_t size)
+{
+	struct module_task task = { .export = export };
+	const char *wrong = module_wrong(export);
+	int r;
+
+	if (wrong) {
+		snprintf(ret_error, size, "task %s %s", export->name, wrong);
+		return -EINVAL;
+	}
+	r = module_sign(&task, ret_error, size);
+	if (r < 0)
+		return r;
+	if (task.signature.args_size != export->args_size ||
+	    task.signature.results_size != export->result_size) {
+		snprintf(ret_error, size,
+			 "task %s: its signature \"%s\" means %u bytes of arguments and %u of "
+			 "results, its C type has %u and %u: export it with FK_EXPORT()",
+			 export->name, task.text, task.signature.args_size,
+			 task.signature.results_size, export->args_size, export->result_size);
+		return -EINVAL;
+	}
+	if (snprintf(task.name, sizeof(task.name), "%s:%s", module->name, export->name) >=
+	    (int)sizeof(task.name)) {
+		snprintf(ret_error, size,
+			 "task %s: its name and the module's have more than %zu letters: make them "
+			 "shorter",
+			 export->name, sizeof(task.name) - 2);
+		return -ENAMETOOLONG;
+	}
+	for (uint32_t i = 0; i < modules->n_tasks; i++)
+		if (!strcmp(modules->tasks[i].name, task.name)) {
+			snprintf(ret_error, size,
+				 "task %s is there already, from this file or another: give one of "
+				 "them another name",
+				 task.name);
+			return -EEXIST;
+		}
+	if (modules->n_tasks == LIMIT_TASKS) {
+		snprintf(ret_error, size,
+			 "task %s is one too many: there are %u already; take modules out of the "
+			 "folder",
+			 export->name, LIMIT_TASKS);
+		return -ENOSPC;
+	}
+	task.hash = signature_hash(task.name, task.text);
+	modules->tasks[modules->n_tasks++] = task;
+	return 0;
+}
+
+/* ------------------------------------------------------------------------ a module's table */
+
+static int module_by_name(const void *a, const void *b)
+{
+	const struct fk_export *const *x = a, *const *y = b;
+
+	return strcmp((*x)->name, (*y)->name);
+}
+
+/* How many tasks the table has. Returns 0 or a negative errno, with one line in ret_error. */
+static int module_count(const struct fk_module *module, size_t *ret_n, char *ret_error,
+			uint64_t size)
+{
+	uintptr_t begin = (uintptr_t)module->exports, end = (uintptr_t)module->exports_end;
+	size_t n = (end - begin) / sizeof(*module->exports);
+
+	if (!module_is_name(module->name) || !module->help || !text_is_line(module->help)) {
+		snprintf(ret_error, size,
+			 "it has no name, or no help of one line: put FK_MODULE(name, help) into "
+			 "it");
+		return -EINVAL;
+	}
+	if (!begin || end < begin || begin % _Alignof(struct fk_export) ||
+	    (end - begin) % sizeof(*module->exports)) {
+		snprintf(ret_error, size,
+			 "its table of tasks is broken: put FK_MODULE(name, help) into it and "
+			 "build it with this forkd's headers");
+		return -EINVAL;
+	}
+	if (n == 0 || n > LIMIT_TASKS) {
+		snprintf(ret_error, size, "it has %zu tasks: export 1 to %u with FK_EXPORT()", n,
+			 LIMIT_TASKS);
+		return -ENOSPC;
+	}
+	*ret_n = n;
+	return 0;
+}
+
+int modules_add(struct modules *modules, const struct fk_module *module, char *ret_error,
+		uint64_t size)
+{
+	_cleanup_free_ const struct fk_export **exports = NULL;
+	size_t n, named = 0, left_out = 0;
+	char error[512];
+	int r = module_count(module, &n, ret_error, size);
+
+	if (r < 0)
+		return r;
+	exports = calloc(n, sizeof(*exports));
+	if (!exports) {
+		snprintf(ret_error, size, "there is no memory for its %zu tasks", n);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (module_is_name(module->exports[i].name)) {
+			exports[named++] = module->exports + i;
+			continue;
+		}
+		if (left_out++)
+			continue;
+		snprintf(ret_error, size,
+			 "entry %zu of its table of tasks has no name of letters, digits and _: "
+			 "export it with FK_EXPORT()",
+			 i);
+		r = -EINVAL;
+	}
+	/* Compilers leave them in an order of their own. */
+	qsort(exports, named, sizeof(*exports), module_by_name);
+	for (size_t i = 0; i < named; i++) {
+		int this = module_add(modules, module, exports[i], error, sizeof(error));
+
+		if (this >= 0 || left_out++)
+			continue;
+		snprintf(ret_error, size, "%s", error);
+		r = this;
+	}
+	if (left_out > 1)
+		snprintf(ret_error + strlen(ret_error), size - strlen(ret_error),
+			 " (and %zu more are left out)", left_out - 1);
+	return r;
+}
+
+static int module_filter(const struct dirent *entry)
+{
+	size_t n = strlen(entry->d_name);
+
+	return entry->d_name[0] != '.' && n > 3 && !strcmp(entry->d_name + n - 3, ".so");
+}
+
+/* Tries again while something is short: without the module its tasks fail until the next pool. But
+ * not for ever, for one may want more than there will ever be. */
+static int module_open_patiently(const char *path, const struct fk_module **ret_module,
+				 struct stat *ret_status, char *ret_error, uint64_t size)
+{
+	int r = module_open(path, ret_module, ret_status, ret_error, size);
+
+	for (uint32_t i = 0; i < MODULE_TRIES && is_shortage(r); i++) {
+		(void)nanosleep(&module_pause, NULL);
+		r = module_open(path, ret_module, ret_status, ret_error, size);
+	}
+	return r;
+}
+
+/* A hash of what a file contains: of its first MODULE_HASHED blocks. */
+static uint64_t module_hash(const char *path)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	uint64_t block[512] = { 0 }, hash = 0;
+	ssize_t n;
+
+	for (uint32_t i = 0; fd >= 0 && i < MODULE_HASHED; i++) {
+		n = read(fd, block, sizeof(block));
+		for (ssize_t at = 0; at < n; at += 8)
+			hash = (hash ^ block[at / 8]) * UINT64_C(0x100000001b3) + (hash >> 29);
+		if (n <= 0)
+			break;
+	}
+	return hash;
+}
+
+/* Which file it is, and what is in it. Not st_ctim: a rename changes it, there and back, as forkctl
+ * does with a module that is refused. */
+static uint64_t module_file(const char *path, const char *name, const struct stat *st)
+{
+	const uint64_t numbers[] = {
+		st->st_dev,
+		st->st_ino,
+		(uint64_t)st->st_size,
+		(uint64_t)st->st_mtim.tv_sec,
+		(uint64_t)st->st_mtim.tv_nsec,
+		st->st_mode,
+		st->st_uid,
+		S_ISREG(st->st_mode) ? module_hash(path) : 0,
+	};
+	char text[ARRAY_SIZE(numbers) * 17 + 1] = "";
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < ARRAY_SIZE(numbers); i++)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "%" PRIx64 ",", numbers[i]);
+	return signature_hash(name, text);
+}
+
+/* Counts a file in. The sum is the same in any order: what came later is the difference. */
+static void modules_count(struct modules *modules, uint64_t file, bool joinable)
+{
+	modules->version += file;
+	modules->joinable += joinable ? file : 0;
+	if (modules->n_files < LIMIT_TASKS)
+		modules->files[modules->n_files] = file;
+	modules->n_files++;
+}
+
+static int module_count_objects(struct dl_phdr_info *info, size_t size, void *context)
+{
+	(void)size;
+	*(uint64_t *)context = info->dlpi_adds;
+	return 1;
+}
+
+/* How many objects this process has loaded so far. */
+static uint64_t module_n_objects(void)
+{
+	uint64_t n = 0;
+
+	(void)dl_iterate_phdr(module_count_objects, &n);
+	return n;
+}
+
+/* True if the object of a module has constructors, besides the one that compilers add to all. */
+static bool module_has_constructors(const struct fk_module *module)
+{
+	const struct link_map *map = NULL;
+	Dl_info info;
+
+	if (!dladdr1(module, &info, (void **)(uintptr_t)&map, RTLD_DL_LINKMAP) || !map)
+		return true;
+	for (const ElfW(Dyn) *d = map->l_ld; d->d_tag != DT_NULL; d++)
+		if (d->d_tag == DT_INIT_ARRAYSZ && d->d_un.d_val > sizeof(void (*)(void)))
+			return true;
+	return false;
+}
+
+/* Where a build-id is written, as text. */
+struct module_id {
+	char *text;
+	size_t size;
+};
+
+static void module_print_id(const struct module_id *id, const uint8_t *bytes, size_t n)
+{
+	for (size_t i = 0; i < n && 2 * i + 3 <= id->size; i++)
+		(void)snprintf(id->text + 2 * i, 3, "%02x", bytes[i]);
+}
+
+static void module_find_note(const struct module_id *id, const char *at, size_t size)
+{
+	while (size >= sizeof(ElfW(Nhdr))) {
+		const ElfW(Nhdr) *note = (const void *)at;
+		size_t name = align_up(note->n_namesz, 4), value = align_up(note->n_descsz, 4);
+
+		if (name + value > size - sizeof(*note))
+			return;
+		at += sizeof(*note);
+		if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == sizeof("GNU") &&
+		    !memcmp(at, "GNU", sizeof("GNU"))) {
+			module_print_id(id, (const uint8_t *)at + name, note->n_descsz);
+			return;
+		}
+		at += name + value;
+		size -= sizeof(*note) + name + value;
+	}
+}
+
+static void module_show_id(const struct fk_module *module, char *text, size_t size)
+{
+	struct module_object object = { .address = (uintptr_t)module };
+	struct module_id id = { text, size };
+
+	if (!dl_iterate_phdr(module_match_object, &object))
+		return;
+	for (uint32_t i = 0; i < object.info.dlpi_phnum; i++) {
+		const ElfW(Phdr) *p = &object.info.dlpi_phdr[i];
+
+		if (module_is_note(p))
+			module_find_note(&id, (const char *)object.info.dlpi_addr + p->p_vaddr,
+					 p->p_memsz);
+	}
+}
+
+/* Shows a module on the board, of which so many tasks were entered. */
+static void module_show(struct board *board, const struct fk_module *module, const char *file,
+			uint32_t n_tasks)
+{
+	/* Relaxed: the pool's own, before anybody else can count. */
+	uint32_t n = atomic_load_explicit(&board->n_modules, memory_order_relaxed);
+	struct board_module *m = &board->modules[min(n, LIMIT_MODULES - 1)];
+	struct timespec now;
+
+	if (n >= LIMIT_MODULES)
+		return;
+	*m = (struct board_module){ .n_tasks = n_tasks };
+	snprintf(m->name, sizeof(m->name), "%s", module->name);
+	snprintf(m->file, sizeof(m->file), "%s", file);
+	snprintf(m->help, sizeof(m->help), "%s", module->help);
+	module_show_id(module, m->build_id, sizeof(m->build_id));
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	m->loaded_ns = (uint64_t)now.tv_sec * NSEC_PER_SEC + (uint64_t)now.tv_nsec;
+	/* ORDER board/modules [B3]: release, the entry is whole before it is counted. Pairs with
+	 * whoever lists them. */
+	atomic_store_explicit(&board->n_modules, n + 1, memory_order_release);
+}
+
+/* For the log: a path, and what it is a link to; forkctl check makes such ones. */
+static void module_describe(const char *path, char *text, size_t size)
+{
+	_cleanup_free_ char *file = NULL;
+	struct stat st;
+
+	if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode))
+		file = realpath(path, NULL);
+	(void)snprintf(text, size, "%s%s%s%s", path, file ? " (a link to " : "", file ? file : "",
+		       file ? ")" : "");
+}
+
+/* One file of the folder. Returns false if it is left out. */
+static bool modules_load_one(struct modules *modules, struct board *board, const char *folder,
+			     const char *name)
+{
+	uint32_t before = modules->n_tasks;
+	uint64_t objects = module_n_objects();
+	const struct fk_module *module;
+	char path[4096], where[8192 + 16], error[512];
+	struct stat st = { 0 };
+	bool loaded, alone;
+	int r;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	r = module_open_patiently(path, &module, &st, error, sizeof(error));
+	loaded = r == 0;
+	alone = loaded && module_n_objects() == objects + 1 && !module_has_constructors(module);
+	if (!loaded) {
+		module_describe(path, where, sizeof(where));
+		log_error("module %s is left out: %s", where, error);
+		(void)stat(path, &st);
+	} else {
+		r = modules_add(modules, module, error, sizeof(error));
+		if (r < 0) {
+			module_describe(path, where, sizeof(where));
+			log_error("module %s: %s", where, error);
+		}
+		/* A table that is broken has no name. */
+		if (r == 0 || modules->n_tasks > before)
+			module_show(board, module, name, modules->n_tasks - before);
+	}
+	modules->n_left_out += r < 0;
+	modules_count(modules, module_file(path, name, &st), alone);
+	return loaded;
+}
+
+/* The names of all modules of a folder, each of which is the caller's, and so is the list. Returns
+ * their number, or a negative errno. */
+static int modules_list(const char *folder, struct dirent ***ret_names)
+{
+	struct stat st;
+	int n;
+
+	if (stat(folder, &st) < 0)
+		return -errno;
+	if (module_unsafe(&st))
+		return -EPERM;
+	n = scandir(folder, ret_names, module_filter, alphasort);
+	return n < 0 ? -errno : n;
+}
+
+int modules_load(struct modules *modules, struct board *board, const char *folder)
+{
+	struct dirent **names = NULL;
+	int n, r, loaded = 0;
+
+	modules->n_tasks = modules->n_left_out = modules->n_files = 0;
+	modules->version = modules->joinable = 0;
+	n = modules_list(folder, &names);
+	if (n < 0)
+		return n;
+	atomic_store_explicit(&board->n_modules, 0, memory_order_relaxed);
+	for (int i = 0; i < n; i++) {
+		loaded += modules_load_one(modules, board, folder, names[i]->d_name);
+		free(names[i]);
+	}
+	free(names);
+	if (!loaded)
+		log_warning("no module in %s: there is nothing to call", folder);
+	r = modules_settle(modules, board);
+	return r < 0 ? r : loaded;
+}
+
+/* ------------------------------------------------------------------------ JOINING */
+
+/* A file that is loaded while workers run. */
+struct module_newcomer {
+	char name[NAME_MAX + 1];
+	uint64_t file;
+	const struct fk_module *module;
+	uint32_t n_tasks;
+};
+
+struct modules_newcomers {
+	struct modules added; /* their tasks, which have no places yet */
+	uint32_t n;
+	struct module_newcomer files[LIMIT_TASKS];
+};
+
+static bool modules_have_file(const struct modules *modules, uint64_t file)
+{
+	for (uint32_t i = 0; i < min(modules->n_files, LIMIT_TASKS); i++)
+		if (modules->files[i] == file)
+			return true;
+	return false;
+}
+
+/* Finds what is new among the files of the folder. Returns 0 or a negative errno, with one line in
+ * ret_error. */
+static int modules_find_new(const struct modules *modules, struct modules_newcomers *new,
+			    const char *folder, uint64_t version, char *ret_error, uint64_t size)
+{
+	struct dirent **names = NULL;
+	uint64_t sum = 0;
+	uint32_t known = 0;
+	int n = modules_list(folder, &names);
+
+	for (int i = 0; i < n; i++) {
+		char path[4096];
+		struct stat st = { 0 };
+		uint64_t file;
+
+		(void)snprintf(path, sizeof(path), "%s/%s", folder, names[i]->d_name);
+		(void)stat(path, &st);
+		file = module_file(path, names[i]->d_name, &st);
+		sum += file;
+		if (modules_have_file(modules, file)) {
+			known++;
+		} else if (new->n < LIMIT_TASKS) {
+			strcpy(new->files[new->n].name, names[i]->d_name);
+			new->files[new->n++].file = file;
+		}
+		free(names[i]);
+	}
+	free(names);
+	if (n < 0)
+		snprintf(ret_error, size, "the pool cannot read module-dir: %s", strerror(-n));
+	else if (known != modules->n_files)
+		snprintf(ret_error, size,
+			 "a module that is loaded is another file now, or is gone");
+	else if (sum != version)
+		snprintf(ret_error, size, "files in module-dir have changed since they were tried");
+	return n < 0 ? n : known != modules->n_files || sum != version ? -ESTALE : 0;
+}
+
+/* Loads one file. Returns 0 or a negative errno, with one line in ret_error. */
+static int module_join(struct modules_newcomers *new, struct module_newcomer *file,
+		       const char *folder, char *ret_error, uint64_t size)
+{
+	uint32_t before = new->added.n_tasks;
+	char path[4096], error[512];
+	struct stat st;
+	int r;
+
+	(void)snprintf(path, sizeof(path), "%s/%s", folder, file->name);
+	r = module_open_patiently(path, &file->module, &st, error, sizeof(error));
+	if (r == 0)
+		r = modules_add(&new->added, file->module, error, sizeof(error));
+	if (r == 0 && module_file(path, file->name, &st) != file->file) {
+		snprintf(error, sizeof(error), "it was replaced");
+		r = -EAGAIN;
+	}
+	if (r < 0)
+		snprintf(ret_error, size, "module %.60s: %s", file->name, error);
+	file->n_tasks = new->added.n_tasks - before;
+	return r;
+}
+
+/* Gives all new tasks their places, or none of them (J3, J4). */
+static int modules_place_new(struct modules *modules, const struct board *board,
+			     const struct modules *added, char *ret_error, uint64_t size)
+{
+	for (uint32_t i = 0; i < added->n_tasks; i++) {
+		const char *name = added->tasks[i].name;
+		bool twice = false;
+
+		for (uint32_t k = 0; k < modules->n_tasks; k++)
+			twice |= modules_have(modules, k) && !strcmp(modules->tasks[k].name, name);
+		if (!twice && modules_put(modules, board, &added->tasks[i], MODULES_NEW))
+			continue;
+		snprintf(ret_error, size,
+			 twice ? "task %s is there already"
+			       : "task %s needs a place of a task that is gone",
+			 name);
+		/* Not those that wait for modules_enter() since an earlier call (J5). */
+		for (uint32_t k = 0; k < modules->n_tasks; k++)
+			for (uint32_t j = 0; j < i; j++)
+				if (modules->tasks[k].export == added->tasks[j].export)
+					module_clear(&modules->tasks[k]);
+		return twice ? -EEXIST : -ENOSPC;
+	}
+	return 0;
+}
+
+int modules_join(struct modules *modules, struct board *board, const char *folder, uint64_t version,
+		 char *ret_error, uint64_t size)
+{
+	_cleanup_free_ struct modules_newcomers *new = calloc(1, sizeof(*new));
+	int r;
+
+	if (!new) {
+		snprintf(ret_error, size, "there is no memory for its table of tasks");
+		return -ENOMEM;
+	}
+	r = modules_find_new(modules, new, folder, version, ret_error, size);
+	for (uint32_t i = 0; i < new->n &&r == 0; i++)
+		r = module_join(new, &new->files[i], folder, ret_error, size);
+	if (r == 0)
+		r = modules_place_new(modules, board, &new->added, ret_error, size);
+	for (uint32_t i = 0; i < new->n &&r == 0; i++) {
+		const struct module_newcomer *file = &new->files[i];
+
+		module_show(board, file->module, file->name, file->n_tasks);
+		modules_count(modules, file->file, true);
+		log_notice("module %s is loaded into the running pool", file->name);
+	}
+	return r;
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/jobs/deadline.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/clock.h"
+#include "daemon/pool/pool.h"
+#include "daemon/jobs/root.h"
+
+#define DEADLINE_TURNS 4u		     /* so often at most in a call */
+#define DEADLINE_SOME  64u		     /* jobs that are looked at between two locks */
+#define DEADLINE_AGAIN (200 * NSEC_PER_USEC) /* until one that is in hand is looked at again */
+
+int deadlines_init(struct deadlines *all, uint64_t rows)
+{
+	*all = (struct deadlines){ .n = 0 };
+	pthread_mutex_init(&all->lock, NULL);
+	/* Pages that no job needs are never touched. */
+	all->heap = calloc(rows, sizeof(*all->heap));
+	all->where = calloc(rows, sizeof(*all->where));
+	return all->heap && all->where ? 0 : -ENOMEM;
+}
+
+void deadlines_fini(struct deadlines *all)
+{
+	free(all->heap);
+	free(all->where);
+	pthread_mutex_destroy(&all->lock);
+}
+
+/* Relaxed: changed with the lock held. Without it a row's own holder looks, and who adds it for
+ * somebody else (deadline_watch()) has it removed by the dispatcher, should it stay. */
+static uint32_t deadline_where(struct deadlines *all, uint32_t row)
+{
+	return atomic_load_explicit(&all->where[row], memory_order_relaxed);
+}
+
+static void deadline_put(struct deadlines *all, uint32_t at, struct deadline job)
+{
+	all->heap[at] = job;
+	atomic_store_explicit(&all->where[job.row], at + 1, memory_order_relaxed);
+}
+
+/* Lock held: puts a job where it belongs, from a place that is free. */
+static void deadline_sift(struct deadlines *all, uint32_t at, struct deadline job)
+{
+	for (; at && job.look_ns < all->heap[(at - 1) / 2].look_ns; at = (at - 1) / 2)
+		deadline_put(all, at, all->heap[(at - 1) / 2]);
+	for (;;) {
+		uint32_t child = 2 * at + 1;
+
+		if (child + 1 < all->n && all->heap[child + 1].look_ns < all->heap[child].look_ns)
+			child++;
+		if (child >= all->n || all->heap[child].look_ns >= job.look_ns)
+			break;
+		deadline_put(all, at, all->heap[child]);
+		at = child;
+	}
+	deadline_put(all, at, job);
+}
+
+/* Lock held. */
+static void deadline_drop(struct deadlines *all, uint32_t row)
+{
+	uint32_t at = deadline_where(all, row) - 1;
+	struct deadline last = all->heap[--all->n];
+
+	/* ORDER deadline/forgotten [D9]: release, the verdict for which it is not needed any more
+	 * comes before. Pairs with deadline_is_over(). */
+	atomic_store_explicit(&all->where[row], 0, memory_order_release);
+	if (at != all->n)
+		deadline_sift(all, at, last);
+}
+
+/* Lock held. True if it is the earliest. */
+static bool deadline_set(struct deadlines *all, struct deadline job)
+{
+	uint32_t where = deadline_where(all, job.row);
+
+	deadline_sift(all, where ? where - 1 : all->n++, job);
+	return all->heap[0].row == job.row;
+}
+
+bool deadline_add(struct pool *pool, uint32_t row, uint32_t generation, uint64_t at_ns)
+{
+	struct deadlines *all = &pool->deadlines;
+	bool first;
+
+	pthread_mutex_lock(&all->lock);
+	first = deadline_set(all, (struct deadline){ at_ns, at_ns, row, generation });
+	pthread_mutex_unlock(&all->lock);
+	return first;
+}
+
+void deadline_watch(struct pool *pool, uint32_t row, uint32_t generation)
+{
+	struct deadlines *all = &pool->deadlines;
+	struct deadline job = { UINT64_MAX, 0, row, generation };
+	uint32_t where;
+	bool later;
+
+	pthread_mutex_lock(&all->lock);
+	where = deadline_where(all, row);
+	if (where && all->heap[where - 1].generation == generation)
+		job.at_ns = all->heap[where - 1].at_ns;
+	/* It may have ended meanwhile, and another one have its row. */
+	later = where && job_is_later(all->heap[where - 1].generation, generation);
+	if (!later)
+		(void)deadline_set(all, job);
+	pthread_mutex_unlock(&all->lock);
+	if (!later)
+		pool_wake_dispatcher(pool);
+}
+
+void deadline_remove(struct pool *pool, uint32_t row)
+{
+	struct deadlines *all = &pool->deadlines;
+
+	if (!deadline_where(all, row))
+		return;
+	pthread_mutex_lock(&all->lock);
+	if (deadline_where(all, row))
+		deadline_drop(all, row);
+	pthread_mutex_unlock(&all->lock);
+}
+
+bool deadline_is_over(struct pool *pool, uint32_t row, uint32_t generation, uint64_t now)
+{
+	struct deadlines *all = &pool->deadlines;
+	uint32_t where;
+	bool over;
+
+	/* ORDER deadline/forgotten [D9]: acquire, so that who finds none sees the verdict by which
+	 * it has gone. Pairs with deadline_drop(). */
+	if (!atomic_load_explicit(&all->where[row], memory_order_acquire))
+		return false;
+	pthread_mutex_lock(&all->lock);
+	where = deadline_where(all, row);
+	over = where && all->heap[where - 1].generation == generation &&
+	       all->heap[where - 1].at_ns <= now;
+	pthread_mutex_unlock(&all->lock);
+	return over;
+}
+
+/* Takes some jobs that are due, and puts them back for the next look. */
+static uint32_t deadlines_due(struct deadlines *all, uint64_t now, struct deadline *ret_jobs)
+{
+	uint32_t n = 0;
+
+	pthread_mutex_lock(&all->lock);
+	for (; n < DEADLINE_SOME && all->n && all->heap[0].look_ns <= now; n++) {
+		ret_jobs[n] = all->heap[0];
+		all->heap[0].look_ns = now + DEADLINE_AGAIN;
+		deadline_sift(all, 0, all->heap[0]);
+	}
+	pthread_mutex_unlock(&all->lock);
+	return n;
+}
+
+/* The job needs no more looks, unless another one has its row by now. */
+static void deadline_forget(struct deadlines *all, const struct deadline *job)
+{
+	uint32_t where;
+
+	pthread_mutex_lock(&all->lock);
+	where = deadline_where(all, job->row);
+	if (where && all->heap[where - 1].generation == job->generation)
+		deadline_drop(all, job->row);
+	pthread_mutex_unlock(&all->lock);
+}
+
+uint64_t deadlines_check(struct pool *pool)
+{
+	struct deadlines *all = &pool->deadlines;
+	struct deadline jobs[DEADLINE_SOME];
+	uint64_t now = clock_ns(), next;
+	uint32_t n = DEADLINE_SOME;
+
+	/* What is due after that waits for the next call, at once: others keep coming in. */
+	for (uint32_t i = 0; i < DEADLINE_TURNS && n == DEADLINE_SOME; i++) {
+		n = deadlines_due(all, now, jobs);
+		for (uint32_t k = 0; k < n; k++)
+			if (root_is_over(pool, jobs[k].row, jobs[k].generation))
+				deadline_forget(all, &jobs[k]);
+	}
+	pthread_mutex_lock(&all->lock);
+	next = all->n ? max(all->heap[0].look_ns, UINT64_C(1)) : 0;
+	pthread_mutex_unlock(&all->lock);
+	return next;
+}

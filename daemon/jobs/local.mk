@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: MIT
+# A job's way: ring, queue, run, outcome.
+
+libpool_la_SOURCES += \
+	daemon/jobs/deadline.c \
+	daemon/jobs/deadline.h \
+	daemon/jobs/drain.c \
+	daemon/jobs/drain.h \
+	daemon/jobs/hang.c \
+	daemon/jobs/hang.h \
+	daemon/jobs/intake.c \
+	daemon/jobs/intake.h \
+	daemon/jobs/intake_turn.c \
+	daemon/jobs/record.c \
+	daemon/jobs/record.h \
+	daemon/jobs/requeue.c \
+	daemon/jobs/requeue.h \
+	daemon/jobs/root.c \
+	daemon/jobs/root.h \
+	daemon/jobs/vacate.c \
+	daemon/jobs/vacate.h

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * listener.c - the socket that clients connect to
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   The manager, at its start and its end; single-threaded (umask).
+ *
+ * INVARIANTS
+ *   I1. A socket file is replaced only if nobody answers on it. Who looks holds a lock on the
+ *       folder until it listens itself, so that of two that start together one finds the other.
+ *   I2. What is unlinked at the end is the file that was made at the start, by device and inode:
+ *       never the socket of a forkd that came after.
+ *   I3. The file has its permissions from the moment it exists.
+ *   I4. Connections are accepted by this thread, and none by io_uring. A forkd that is killed may
+ *       leave its socket to the next, and its io_uring outlives it for some milliseconds: with an
+ *       accept in it, it would take a connection and drop it; or be woken for one alone, for such
+ *       an accept waits exclusively, and that one would wait until another comes.
+ *   I5. Accepting and closing costs more than connecting, and the manager has the higher priority.
+ *       So while a uid connects far too often (session_line.c) at most LISTENER_FEW connections
+ *       are accepted in LISTENER_PACE_NS, and the socket's queue is so short that connect() blocks
+ *       those that loop. The kernel serves those in connect() in the order in which they came.
+ *       Others wait for LISTENER_FLOOD / LISTENER_FEW paces in the queue, and for one more for
+ *       each LISTENER_FEW threads that are in connect() already.
+ */
+#include "daemon/manager/listener.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <systemd/sd-daemon.h>
+
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/util.h"
+#include "shm/proto.h"
+
+#define LISTENER_PROBES                                                                            \
+	10u /* connections that may be cut before we believe that somebody is there */
+#define LISTENER_PROBE_MS 100
+#define LISTENER_LOOKS	  3u   /* at a file, where there is no memory for it */
+#define LISTENER_TURN	  16u  /* connections that are accepted before all others have their turn */
+#define LISTENER_FLOOD	  16   /* connections in the socket's queue, in a flood */
+#define LISTENER_FEW	  16u  /* of these are accepted in a turn */
+#define LISTENER_CALM	  100u /* turns without another one too many that end it */
+#define LISTENER_PACE_NS  NSEC_PER_MSEC
+#define LISTENER_AGAIN_NS (100 * NSEC_PER_MSEC) /* after accept failed */
+
+static int listener_fail(char *error, size_t size, int r, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+
+static int listener_fail(char *error, size_t size, int r, const char *format, ...)
+{
+	va_list ap;
+
+	va_start(ap, format);
+	(void)vsnprintf(error, size, format, ap);
+	va_end(ap);
+	return r;
+}
+
+/* One socket from systemd: 1, none: 0. What forkd itself has left in the service manager's store is
+ * passed in the same way, and is not looked at. */
+static int listener_inherit(struct listener *l, struct store *store, char *error, size_t size)
+{
+	_cleanup_close_ int fd = -1;
+	uint32_t n;
+
+	fd = store_take_socket(store, &n);
+	if (n == 0)
+		return 0;
+	if (n > 1)
+		return listener_fail(error, size, -EINVAL,
+				     "systemd passed %u sockets: forkd.socket must have one, "
+				     "ListenSequentialPacket=",
+				     n);
+	if (sd_is_socket_unix(fd, SOCK_SEQPACKET, 1, NULL, 0) <= 0)
+		return listener_fail(
+			error, size, -EINVAL,
+			"what systemd passed is no listening socket of the right type: "
+			"forkd.socket must say ListenSequentialPacket=");
+	if (fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
+		return -errno;
+	l->fd = steal_fd(&fd);
+	l->inherited = true;
+	return 1;
+}
+
+/* The folder of the socket, made if it is missing, and locked (I1). */
+static int listener_folder(const char *path, char *error, size_t size)
+{
+	_cleanup_close_ int fd = -1;
+	char folder[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	char *slash;
+
+	(void)snprintf(folder, sizeof(folder), "%s", path);
+	slash = strrchr(folder, '/');
+	if (!slash)
+		(void)snprintf(folder, sizeof(folder), ".");
+	else if (slash == folder)
+		slash[1] = '\0';
+	else
+		*slash = '\0';
+	if (mkdir(folder, 0755) < 0 && errno != EEXIST && errno != EROFS) {
+		int r = -errno;
+
+		return listener_fail(error, size, r,
+				     "cannot make the folder %s for the socket: %s: make it, or "
+				     "choose another place with --socket",
+				     folder, strerror(-r));
+	}
+	fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 || flock(fd, LOCK_EX) < 0) {
+		int r = -errno;
+
+		return listener_fail(error, size, r,
+				     "cannot open the folder %s of the socket: %s: choose another "
+				     "place with --socket",
+				     folder, strerror(-r));
+	}
+	return steal_fd(&fd);
+}
+
+/* One connection: 1 if it stands and stays so for a while, 0 if nobody listens, -EAGAIN if it was
+ * cut, or a negative errno. */
+static int listener_probe(const struct sockaddr_un *address)
+{
+	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	struct ucred peer;
+	socklen_t size = sizeof(peer);
+
+	if (fd < 0)
+		return -errno;
+	if (connect(fd, (const struct sockaddr *)address, sizeof(*address)) < 0) {
+		if (errno == ECONNREFUSED || errno == ENOENT)
+			return 0;
+		return errno == EAGAIN ? 1 : -errno; /* EAGAIN: its queue is full */
+	}
+	/* The io_uring of a forkd that was killed holds on to the socket for some milliseconds
+	 * more: whoever called listen() is dead, or the connection is cut soon. */
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid > 0 &&
+	    kill(peer.pid, 0) < 0 && errno == ESRCH)
+		return 0;
+	return poll(&p, 1, LISTENER_PROBE_MS) > 0 && p.revents & POLLHUP ? -EAGAIN : 1;
+}
+
+/* Does somebody listen there? 1 yes, 0 no, or a negative errno. */
+static int listener_answers(const struct sockaddr_un *address)
+{
+	int r = -EAGAIN;
+
+	for (uint32_t i = 0; i < LISTENER_PROBES && r == -EAGAIN; i++)
+		r = listener_probe(address);
+	return r == -EAGAIN ? 1 : r;
+}
+
+/* The path is taken: make room, if what is there is a socket on which nobody answers. */
+static int listener_replace(const struct sockaddr_un *address, char *error, size_t size)
+{
+	const char *path = address->sun_path;
+	struct stat st;
+	int r;
+
+	if (lstat(path, &st) < 0)
+		return errno == ENOENT ? 0 : -errno;
+	if (!S_ISSOCK(st.st_mode))
+		return listener_fail(error, size, -EEXIST,
+				     "%s is there and is no socket: remove it, or choose another "
+				     "place with --socket",
+				     path);
+	r = listener_answers(address);
+	if (r > 0)
+		return listener_fail(
+			error, size, -EADDRINUSE,
+			"another forkd listens on %s: stop it, or choose another place "
+			"with --socket",
+			path);
+	if (r == -EPROTOTYPE)
+		return listener_fail(error, size, -EADDRINUSE,
+				     "another program listens on %s: choose another place with "
+				     "--socket",
+				     path);
+	if (r < 0 || (unlink(path) < 0 && errno != ENOENT)) {
+		r = r < 0 ? r : -errno;
+		return listener_fail(error, size, r,
+				     "cannot replace the old socket %s: %s: remove it, or choose "
+				     "another place with --socket",
+				     path, strerror(-r));
+	}
+	return 0;
+}
+
+static int listener_bind(int fd, const struct sockaddr_un *address, uint32_t mode)
+{
+	mode_t old = umask(~mode & 0777);
+	int r = bind(fd, (const struct sockaddr *)address, sizeof(*address)) < 0 ? -errno : 0;
+
+	(void)umask(old);
+	return r;
+}
+
+int listener_open(struct listener *ret_listener, struct store *store, const char *path,
+		  uint32_t mode, char *error, size_t error_size)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	struct listener l = LISTENER_INIT;
+	_cleanup_close_ int folder = -1;
+	_cleanup_close_ int fd = -1;
+	struct stat st;
+	int r;
+
+	r = listener_inherit(&l, store, error, error_size);
+	if (r < 0)
+		return r;
+	if (r > 0) {
+		proto_take_no_descriptors(l.fd);
+		*ret_listener = l;
+		return 0;
+	}
+	if (strlen(path) >= sizeof(address.sun_path))
+		return listener_fail(error, error_size, -ENAMETOOLONG,
+				     "the path of the socket is %zu bytes long, %zu are possible: "
+				     "choose a shorter one with --socket",
+				     strlen(path), sizeof(address.sun_path) - 1);
+	(void)strcpy(address.sun_path, path);
+	folder = listener_folder(path, error, error_size);
+	if (folder < 0)
+		return folder;
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return listener_fail(error, error_size, -errno, "cannot make a socket: %s",
+				     strerror(errno));
+	/* Before anybody can connect. */
+	proto_take_no_descriptors(fd);
+	r = listener_bind(fd, &address, mode);
+	if (r == -EADDRINUSE) {
+		r = listener_replace(&address, error, error_size);
+		if (r < 0)
+			return r;
+		r = listener_bind(fd, &address, mode);
+	}
+	if (r < 0)
+		return listener_fail(
+			error, error_size, r,
+			"cannot listen on %s: %s: run forkd as a user who may write to "
+			"that folder, or choose another place with --socket",
+			path, strerror(-r));
+	if (listen(fd, SOMAXCONN) < 0 || lstat(path, &st) < 0) {
+		r = -errno;
+		(void)unlink(path);
+		return listener_fail(error, error_size, r, "cannot listen on %s: %s", path,
+				     strerror(-r));
+	}
+	l.fd = steal_fd(&fd);
+	l.path = path;
+	l.dev = st.st_dev;
+	l.ino = st.st_ino;
+	*ret_listener = l;
+	return 0;
+}
+
+/* Waits for the next connection, or for ns nanoseconds. */
+static void listener_wait(struct listener *l, uint64_t pause_ns)
+{
+	if (!pause_ns && loop_poll(l->loop, &l->source, l->fd, POLLIN) == 0)
+		return;
+	if (loop_timer(l->loop, &l->source, pause_ns ? pause_ns : LISTENER_AGAIN_NS) < 0)
+		log_error("out of memory: no connections are accepted any more: restart forkd");
+}
+
+/* A turn has ended, with one too many of a uid, or without (I5). */
+static void listener_pace(struct listener *l, bool too_many)
+{
+	if (too_many && !l->flood)
+		(void)listen(l->fd, LISTENER_FLOOD);
+	if (too_many)
+		l->flood = LISTENER_CALM;
+	else if (l->flood && --l->flood == 0)
+		(void)listen(l->fd, SOMAXCONN);
+}
+
+static void listener_on_connection(struct loop_source *source, int result)
+{
+	struct listener *l = container_of(source, struct listener, source);
+	bool too_many = false;
+	int fd = 0, error;
+
+	(void)result;
+	for (uint32_t i = 0; i < (l->flood ? LISTENER_FEW : LISTENER_TURN) && l->loop; i++) {
+		fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		if (fd < 0)
+			break;
+		l->failed = false;
+		too_many |= !l->accepted(l, fd);
+	}
+	if (!l->loop)
+		return; /* that was the last one */
+	error = fd < 0 ? errno : EAGAIN;
+	listener_pace(l, too_many);
+	if (error == EAGAIN || error == ECONNABORTED || error == EINTR) {
+		listener_wait(l, l->flood ? LISTENER_PACE_NS : 0);
+		return;
+	}
+	if (!l->failed)
+		log_warning("cannot accept a connection: %s; trying again", strerror(error));
+	l->failed = true;
+	listener_wait(l, LISTENER_AGAIN_NS);
+}
+
+void listener_begin(struct listener *l, struct loop *loop,
+		    bool (*accepted)(struct listener *listener, int fd))
+{
+	l->loop = loop;
+	l->accepted = accepted;
+	l->source.call = listener_on_connection;
+	/* A former forkd may have left it in a flood. */
+	(void)listen(l->fd, SOMAXCONN);
+	listener_wait(l, 0);
+}
+
+void listener_end(struct listener *l)
+{
+	if (!l->loop)
+		return;
+	loop_forget(l->loop, &l->source);
+	l->loop = NULL;
+	/* Those that come while nobody accepts wait in it. */
+	if (l->flood)
+		(void)listen(l->fd, SOMAXCONN);
+	l->flood = 0;
+}
+
+/* I2. */
+static bool listener_is_there(const struct listener *l)
+{
+	struct stat st;
+	uint32_t tries = LISTENER_LOOKS;
+	int r;
+
+	do {
+		r = lstat(l->path, &st);
+	} while (r < 0 && errno == ENOMEM && --tries);
+	return r == 0 && st.st_dev == l->dev && st.st_ino == l->ino;
+}
+
+int listener_leave(struct listener *listener)
+{
+	listener_end(listener);
+	if (listener->fd >= 0 && listener->path && listener_is_there(listener))
+		(void)unlink(listener->path);
+	return steal_fd(&listener->fd);
+}

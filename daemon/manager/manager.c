@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * manager.c - the process that clients connect to; it keeps the pool running
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   main(), or a test. One thread, one loop; everything here and in the other parts is called from
+ *   it: manager_pool.c has the pool, manager_reload.c what is read again, manager_status.c the line
+ *   for the service manager, manager_end.c the end.
+ *
+ *	segments, socket --> pool starts --READY--> accepts clients --SIGTERM--> stops
+ *	                        ^                        |                         |
+ *	                        +--- post-mortem <-- pool dies              pool ends, or is killed
+ *
+ * INVARIANTS
+ *   I1. Nothing is accepted before the first pool is ready; READY=1 says both. Connections made
+ *       earlier wait in the socket's queue.
+ *   I2. Once it is ready the manager waits for nothing but its loop; it runs no task, takes no
+ *       lock, and uses what others write in shared memory only as text or numbers to show, or
+ *       through recover.c.
+ *   I3. Every job that was pending when the manager ends by itself has an outcome then, unless the
+ *       next manager goes on with it (adopt.c): who is to be started again, could not begin, or has
+ *       no loop any more, leaves all that is in the store as it is.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   A client: session.c. The pool: postmortem.c. If there are no descriptors, no process, no thread
+ *   or no memory for the next one, here or in its own process, that is tried again until there are:
+ *   jobs wait for it.
+ */
+#include "daemon/manager/manager_internal.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+
+#include "common/urgent.h"
+#include "common/util.h"
+#include "daemon/manager/budget.h"
+#include "daemon/manager/settings.h"
+#include "daemon/host/topology.h"
+#include "daemon/manager/userns.h"
+
+static int manager_fail(struct manager *m, int exit_code)
+{
+	m->exit_code = exit_code;
+	return -ECANCELED;
+}
+
+/* ------------------------------------------------------------------------ what is asked for */
+
+static void manager_on_changed(struct session_table *table)
+{
+	notify_changed(&container_of(table, struct manager, sessions)->notify);
+}
+
+static int manager_on_set(struct session_table *table, const char *name, const char *value,
+			  char *ret_old, size_t old_size, char *ret_error, size_t error_size)
+{
+	struct manager *m = container_of(table, struct manager, sessions);
+
+	return settings_change(m->options, &m->fronts, &m->pool, name, value, ret_old, old_size,
+			       ret_error, error_size);
+}
+
+static int manager_on_lift(struct session_table *table, const char *task, const char *uid,
+			   char *ret_n, size_t n_size, char *ret_error, size_t error_size)
+{
+	struct manager *m = container_of(table, struct manager, sessions);
+
+	return quarantine_lift(&m->quarantine, uid, task, ret_n, n_size, ret_error, error_size);
+}
+
+static void manager_on_reload(struct session_table *table, uint32_t pid, uint32_t uid,
+			      uint64_t *ret_number)
+{
+	char why[64];
+
+	(void)snprintf(why, sizeof(why), "reload by pid %u, uid %u", pid, uid);
+	manager_reload(container_of(table, struct manager, sessions), why, false, ret_number);
+}
+
+static void manager_on_reload_left(struct session_table *table)
+{
+	manager_reload_left(container_of(table, struct manager, sessions));
+}
+
+/* A uid that comes back has another tenant. */
+static void manager_on_tenant(struct tenants *tenants, uint32_t index)
+{
+	struct manager *m = container_of(tenants, struct manager, sessions.tenants);
+
+	quarantine_tell_tenant(&m->quarantine, index);
+}
+
+/* ------------------------------------------------------------------------ the start */
+
+static int manager_system(struct manager *m, const char *what, int r)
+{
+	log_error("cannot %s: %s", what, strerror(-r));
+	return manager_fail(m, MANAGER_EXIT_SYSTEM);
+}
+
+static int manager_count_workers(struct manager *m, uint32_t *ret_n)
+{
+	struct options *o = m->options;
+	struct topology *topology;
+	char error[256] = "";
+	int r;
+
+	/* Those that were there once may be missing: their workers park. */
+	if (adopt_had_cpus(&m->adopt, o->cpus))
+		r = topology_again(o->workers, o->cpus, error, sizeof(error), &topology);
+	else
+		r = topology_new(NULL, o->workers, o->cpus, error, sizeof(error), &topology);
+	if (r < 0) {
+		log_error("%s", error);
+		return manager_fail(m, r == -EINVAL ? MANAGER_EXIT_USAGE : MANAGER_EXIT_SYSTEM);
+	}
+	*ret_n = topology_n_workers(topology);
+	/* For every pool the same, whatever becomes of CPUs meanwhile. */
+	if (!o->cpus)
+		o->cpus = topology_cpus(topology);
+	topology_free(topology);
+	return o->cpus ? 0 : manager_system(m, "list the workers' CPUs", -ENOMEM);
+}
+
+/* Three descriptors a client, and some of our own. Without the right to more, accept fails later
+ * and says so. */
+static void manager_raise_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur == limit.rlim_max)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	(void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static int manager_signals(struct manager *m)
+{
+	sigset_t set;
+	int r;
+
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGTERM);
+	(void)sigaddset(&set, SIGINT);
+	(void)sigaddset(&set, SIGHUP);
+	(void)sigaddset(&set, SIGUSR2);
+	(void)sigaddset(&set, SIGCHLD);
+	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+		return manager_system(m, "block signals", -errno);
+	m->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (m->signal_fd < 0)
+		return manager_system(m, "make a signalfd", -errno);
+	r = loop_poll(&m->loop, &m->signal_source, m->signal_fd, POLLIN);
+	return r < 0 ? manager_system(m, "wait for signals", r) : 0;
+}
+
+/* Board, arena and roster: new ones, or those of the last forkd. */
+static int manager_share(struct manager *m, uint32_t n_workers)
+{
+	const struct roster_geometry geometry = fronts_geometry(m->options, n_workers);
+	const char *what = "make the roster";
+	int r;
+
+	m->hangups.loop = &m->loop;
+	r = adopt_begin(&m->adopt, &m->store, &m->hangups, &geometry, m->options->cpus);
+	if (r == 0)
+		r = fronts_init(&m->fronts, m->options, n_workers,
+				&(struct fronts_inherited){
+					.roster = m->adopt.roster,
+					.board_fd = m->adopt.board_fd,
+					.arena_fd = m->adopt.arena_fd,
+				},
+				&what);
+	if (r < 0)
+		return manager_system(m, what, r);
+	if (m->adopt.inherited && m->adopt.abandoned)
+		manager_replace_arena(m);
+	adopt_share(&m->adopt, &m->store, &m->fronts);
+	return 0;
+}
+
+static int manager_choose_user(struct manager *m)
+{
+	struct options_error text;
+	int r = runas_choose(m->options, &m->runas, &text);
+
+	if (r < 0)
+		log_error("%s", text.text);
+	else if (m->runas.drops)
+		log_notice("%s", text.text);
+	else if (text.text[0])
+		log_warning("%s", text.text);
+	return r;
+}
+
+static int manager_init(struct manager *m)
+{
+	struct options_error text;
+	char error[512];
+	uint64_t epoch;
+	uint32_t n_workers;
+	int r;
+
+	r = store_init(&m->store, &m->loop);
+	if (r < 0)
+		return manager_system(m, "take what systemd passes", r);
+	r = options_copy(m->options, &m->configured);
+	if (r < 0)
+		return manager_system(m, "keep the options as they are", r);
+	adopt_look(&m->adopt, &m->store);
+	if (budget_settle(m->options, adopt_inherit(&m->adopt, m->options), &text) < 0) {
+		log_error("%s", text.text);
+		return manager_fail(m, MANAGER_EXIT_USAGE);
+	}
+	log_info("%s", text.text);
+	if (manager_choose_user(m) < 0)
+		return manager_fail(m, MANAGER_EXIT_USAGE);
+	r = listener_open(&m->listener, &m->store, m->options->socket, m->options->socket_mode,
+			  error, sizeof(error));
+	if (r < 0) {
+		log_error("%s", error);
+		return manager_fail(m, MANAGER_EXIT_LISTEN);
+	}
+	manager_raise_limit();
+	r = manager_count_workers(m, &n_workers);
+	if (r == 0)
+		r = manager_signals(m);
+	if (r < 0)
+		return r;
+	r = manager_share(m, n_workers);
+	if (r < 0)
+		return r;
+	epoch = m->adopt.roster->head.epoch;
+	r = poolproc_init(&m->pool, &m->hangups, &m->store, m->options, &manager_pool_events);
+	if (r < 0)
+		return manager_system(m, "start the pool", r);
+	m->pool.runas = &m->runas;
+	pulse_watch(&m->pool.pulse, m->fronts.arena, n_workers);
+	m->sessions = (struct session_table){
+		.loop = &m->loop,
+		.options = m->options,
+		.pool = &m->pool,
+		.board = m->fronts.board,
+		.board_fd = m->fronts.board_readonly_fd,
+		.tenants = {
+			.loop = &m->loop,
+			.pool = &m->pool,
+			.roster = m->adopt.roster,
+			.store = &m->store,
+			.board = m->fronts.board,
+			.board_fd = m->fronts.board_fd,
+			.arena = m->fronts.arena,
+			.epoch = epoch,
+			.n_workers = n_workers,
+			.made = manager_on_tenant,
+		},
+		.segments = {
+			.loop = &m->loop,
+			.options = m->options,
+			.arena = m->fronts.arena,
+			.epoch = epoch,
+		},
+		.trace = { .fd = -1 },
+		.stranger = userns_stranger(),
+		.strange_group = userns_strange_group(),
+		.hangups = &m->hangups,
+		.roster = m->adopt.roster,
+		.store = &m->store,
+		.set = manager_on_set,
+		.lift = manager_on_lift,
+		.reload = manager_on_reload,
+		.reload_left = manager_on_reload_left,
+		.changed = manager_on_changed,
+		.refusals = LOG_LIMIT_INIT,
+		.offences = LOG_LIMIT_INIT,
+		.misfits = LOG_LIMIT_INIT,
+	};
+	quarantine_init(&m->quarantine, m->options, &m->loop, &m->pool, &m->sessions.tenants,
+			m->fronts.board, &m->adopt.roster->quarantine);
+	m->postmortem = (struct postmortem){
+		.fronts = &m->fronts,
+		.sessions = &m->sessions,
+		.quarantine = &m->quarantine,
+	};
+	fronts_write(&m->fronts);
+	quarantine_show(&m->quarantine);
+	r = adopt_clients(&m->adopt, &m->sessions);
+	if (r < 0)
+		return manager_system(m, "go on with the clients of the last forkd", r);
+	if (m->adopt.inherited)
+		postmortem_inherit(&m->postmortem, m->adopt.n_clients, m->adopt.abandoned);
+	return 0;
+}
+
+int manager_run(struct options *options, char *const *args)
+{
+	/* Some tens of KiB of slots: not on the stack. One manager a process. */
+	static struct manager m;
+	bool begun, ran = false;
+	int r;
+
+	m = (struct manager){
+		.options = options,
+		.args = args,
+		.reload.trial = TRIAL_INIT,
+		.notify = { .loop = &m.loop, .status = manager_status, .alive = manager_alive },
+		.store = STORE_INIT,
+		.adopt = ADOPT_INIT,
+		.listener = LISTENER_INIT,
+		.fronts = FRONTS_INIT,
+		.signal_fd = -1,
+		.shortages = LOG_LIMIT_INIT,
+		.strays = LOG_LIMIT_INIT,
+		.signal_source = { .call = manager_on_signal, .repeats = true },
+		.restart_source = { .call = manager_on_restart },
+		.stop_source = { .call = manager_on_stop_timeout },
+		.announce_source = { .call = manager_on_announce },
+		.lived_source = { .call = manager_on_lived },
+	};
+	r = loop_init(&m.loop);
+	if (r < 0) {
+		log_error(
+			"cannot use io_uring: %s%s", strerror(-r),
+			r == -EPERM || r == -ENOSYS
+				? ": the sysctl kernel.io_uring_disabled must be 0, and no seccomp "
+				  "filter may deny it"
+				: "");
+		return MANAGER_EXIT_SYSTEM;
+	}
+	begun = manager_init(&m) == 0;
+	if (begun) {
+		urgent_begin(true);
+		notify_begin(&m.notify);
+		manager_start_pool(&m);
+		ran = loop_run(&m.loop) == 0;
+	}
+	if (begun && !ran) {
+		log_error("io_uring failed");
+		m.exit_code = MANAGER_EXIT_BUG;
+	}
+	/* What this one cannot go on with may do for the next. */
+	m.halting |= !ran && !m.stopping && store_is_there(&m.store);
+	if (m.halting && m.adopt.roster)
+		roster_acquit(m.adopt.roster);
+	if (begun && !ran && !m.halting) {
+		poolproc_fini(&m.pool);
+		manager_end(&m, m.stopping ? JOB_CANCELLED : JOB_LOST);
+	}
+	if (m.halting)
+		manager_part(&m);
+	else
+		manager_fini(&m);
+	return m.exit_code;
+}

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * manager_pool.c - the manager and its pool: started, ready, dead, and what it asks for
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   poolproc.c, by manager_pool_events, and manager.c; on the manager's only thread.
+ *
+ *	      +---- later <---- something is short, and it is wanted
+ *	      v                    ^                ^
+ *	    start --> STARTING ----+--- READY ---> died --> post-mortem --> start, now or later
+ *	                  |                          |           |
+ *	                  +-- not wanted: the end    |           +-- again and again: LOST, the end
+ *	                                             +-- for other modules: start
+ *	                                             +-- stopping, halting: manager_end.c
+ *
+ * INVARIANTS
+ *   I1. Jobs wait for a pool as long as one may come: that descriptors, memory or threads are short
+ *       ends nothing once somebody has been served, or was by the last manager
+ *       (manager_is_wanted()). One is tried again, at longer intervals. Without anybody who waits
+ *       forkd ends with what was wrong, which an operator sees at once.
+ *   I2. When a pool has died the fronts of board and arena are written anew before anything else: a
+ *       task can write there (fronts.c, I1). What a pool says, which a task can do for it, is
+ *       believed where the manager knows that it may be so.
+ *   I3. A pool that is ready is told of settings, CPUs and quarantines before it has tenants, and
+ *       of all clients before anybody connects.
+ */
+#include "daemon/manager/manager_internal.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/util.h"
+#include "daemon/manager/cgroup.h"
+#include "daemon/host/probe.h"
+#include "daemon/manager/rights.h"
+#include "daemon/manager/settings.h"
+
+#define MANAGER_BACKOFF_NS (50 * NSEC_PER_MSEC)
+#define MANAGER_CPUS_NS	   (500 * NSEC_PER_MSEC) /* between two looks at cpu.max, at least */
+#define MANAGER_LIVED_NS   NSEC_PER_SEC /* so long after READY it is nobody's fault that it ends */
+
+/* Somebody waits for the pool: it is not the first one, or not his. */
+static bool manager_is_wanted(const struct manager *m)
+{
+	return m->ready || m->adopt.n_clients;
+}
+
+/* Starts the pool later, for the n-th time, from 0 on. False if that cannot be arranged. */
+static bool manager_restart_later(struct manager *m, uint32_t n)
+{
+	return loop_timer(&m->loop, &m->restart_source, MANAGER_BACKOFF_NS << min(n, 4u)) == 0;
+}
+
+/* Until it has heard that, a service manager waits, and then ends forkd. */
+void manager_announce(struct manager *m)
+{
+	int r = notify_ready();
+
+	loop_forget(&m->loop, &m->announce_source);
+	if (is_shortage(r) || r == -EINTR)
+		r = loop_timer(&m->loop, &m->announce_source, MANAGER_BACKOFF_NS);
+	if (r < 0)
+		log_error("cannot tell the service manager that forkd is ready: %s", strerror(-r));
+}
+
+void manager_on_announce(struct loop_source *source, int result)
+{
+	(void)result;
+	manager_announce(container_of(source, struct manager, announce_source));
+}
+
+/* The pool was not to be had. True if it is started later: something was short. Nobody waits for
+ * the first one. */
+static bool manager_try_again(struct manager *m, int r, const char *why)
+{
+	if (!manager_is_wanted(m) || !is_shortage(r) || !manager_restart_later(m, m->n_shortages))
+		return false;
+	m->n_shortages++;
+	log_limited(&m->shortages, LOG_LEVEL_WARNING, "cannot start the pool: %s; trying again",
+		    why);
+	return true;
+}
+
+void manager_start_pool(struct manager *m)
+{
+	int r = poolproc_start(&m->pool, m->fronts.board_fd, m->fronts.arena_fd);
+
+	if (manager_try_again(m, r, strerror(-r)))
+		return;
+	if (r < 0) {
+		log_error("cannot start the pool: %s", strerror(-r));
+		m->exit_code = MANAGER_EXIT_SYSTEM;
+		manager_end(m, JOB_LOST);
+		return;
+	}
+	fronts_set_pool(&m->fronts, (uint32_t)m->pool.pid);
+}
+
+void manager_on_restart(struct loop_source *source, int result)
+{
+	(void)result;
+	manager_start_pool(container_of(source, struct manager, restart_source));
+}
+
+static bool manager_on_accept(struct listener *listener, int fd)
+{
+	return session_accept(&container_of(listener, struct manager, listener)->sessions, fd);
+}
+
+/* It asks once a second, while it works (park.h); a task could say so at any time. */
+static void manager_on_asks_cpus(struct poolproc *pool)
+{
+	struct manager *m = container_of(pool, struct manager, pool);
+	struct proto_pool cpus = { .head = { PROTO_MAGIC, PROTO_POOL_CPUS } };
+	uint64_t now = clock_ns();
+
+	if (now - m->cpus_ns >= MANAGER_CPUS_NS) {
+		m->cpus = cgroup_cpus("");
+		m->cpus_ns = now;
+	}
+	cpus.n_jobs = m->cpus;
+	poolproc_send(pool, &cpus, -1);
+}
+
+static void manager_on_ready(struct poolproc *pool)
+{
+	struct manager *m = container_of(pool, struct manager, pool);
+
+	PROBE(pool_start, pool->pid);
+	m->n_shortages = 0;
+	fronts_keep_tasks(&m->fronts);
+	settings_tell_pool(m->options, pool);
+	manager_on_asks_cpus(pool); /* what it asked before is not answered */
+	quarantine_tell_pool(&m->quarantine);
+	postmortem_cancel_gone(&m->postmortem);
+	session_tell_pool(&m->sessions);
+	if (m->stopping || m->halting)
+		return;
+	if (m->ready) {
+		log_notice("pool %u runs (pid %d)", roster_pool_generation(m->adopt.roster),
+			   (int)pool->pid);
+		notify_changed(&m->notify);
+		manager_reload_ready(m);
+		return;
+	}
+	m->ready = true;
+	rights_look(m->options, m->fronts.board);
+	roster_ready(m->adopt.roster, fronts_jobs_ended(&m->fronts));
+	if (loop_timer(&m->loop, &m->lived_source, MANAGER_LIVED_NS) < 0)
+		roster_acquit(m->adopt.roster);
+	fronts_set_state(&m->fronts, BOARD_RUNNING);
+	listener_begin(&m->listener, &m->loop, manager_on_accept);
+	manager_announce(m);
+	manager_status(&m->notify);
+	log_notice("%u workers, listening on %s", m->fronts.n_workers,
+		   m->listener.path ? m->listener.path : "the socket from systemd");
+	manager_reload_ready(m);
+}
+
+void manager_on_lived(struct loop_source *source, int result)
+{
+	(void)result;
+	roster_acquit(container_of(source, struct manager, lived_source)->adopt.roster);
+}
+
+/* A task may have written over the front of the board: the next pool's clients are not to find
+ * that, nor those that connect now. No job can be blamed. */
+static void manager_check_board(struct manager *m)
+{
+	struct poolproc *pool = &m->pool;
+
+	if (pool->state != POOLPROC_READY || !fronts_restore(&m->fronts))
+		return;
+	(void)snprintf(pool->failed_text, sizeof(pool->failed_text),
+		       "a task has written over the front of the board");
+	poolproc_kill(pool);
+}
+
+static void manager_on_attached(struct poolproc *pool, uint32_t client, uint32_t generation,
+				const char *text)
+{
+	manager_check_board(container_of(pool, struct manager, pool));
+	session_attached(&container_of(pool, struct manager, pool)->sessions, client, generation,
+			 text);
+}
+
+static void manager_on_released(struct poolproc *pool, uint32_t client, uint32_t generation)
+{
+	struct manager *m = container_of(pool, struct manager, pool);
+
+	if (!session_released(&m->sessions, client, generation))
+		log_limited(&m->strays, LOG_LEVEL_WARNING,
+			    "the pool released client %u, generation %u, which is not gone", client,
+			    generation);
+}
+
+static void manager_on_tenant_released(struct poolproc *pool, uint32_t tenant)
+{
+	struct manager *m = container_of(pool, struct manager, pool);
+
+	if (!tenants_released(&m->sessions.tenants, tenant))
+		log_limited(&m->strays, LOG_LEVEL_WARNING,
+			    "the pool released tenant %u, which has not left", tenant);
+}
+
+static void manager_on_traced(struct poolproc *pool, const char *text)
+{
+	struct manager *m = container_of(pool, struct manager, pool);
+
+	if (!session_traced(&m->sessions, text))
+		log_limited(&m->strays, LOG_LEVEL_WARNING,
+			    "the pool says that it traces, which it was not asked for");
+}
+
+static void manager_on_loaded(struct poolproc *pool, int error, const char *text)
+{
+	manager_reload_loaded(container_of(pool, struct manager, pool), error, text);
+}
+
+static void manager_pool_failed(struct manager *m, const struct poolproc_end *end)
+{
+	bool unread = end->failed == -EACCES || end->failed == -ENOEXEC;
+
+	if (end->failed_text[0])
+		log_error("the pool cannot start: %s%s", end->failed_text,
+			  unread ? m->runas.hint : "");
+	else if (end->signo)
+		log_error("the pool died at its start, of signal %u (%s)", end->signo,
+			  strsignal((int)end->signo));
+	else
+		log_error("the pool ended at its start, with status %d", end->status);
+	m->exit_code = MANAGER_EXIT_POOL;
+	manager_end(m, JOB_LOST);
+}
+
+/* It has made room for one with other modules, or its time for that was over. That is the end of
+ * the one that was told, and of none after it. */
+static bool manager_was_to_end(struct manager *m, const struct poolproc_end *end)
+{
+	bool killed = m->reload.killed;
+
+	m->reload.killed = false;
+	return m->reload.state == RELOAD_RENEWING && end->was_ready &&
+	       (end->stopped || (killed && end->signo == SIGKILL));
+}
+
+/* What was said to the pool is in force; or the next one begins with it. */
+static void manager_on_heard(struct poolproc *pool)
+{
+	struct manager *m = container_of(pool, struct manager, pool);
+
+	manager_check_board(m);
+	session_heard(&m->sessions);
+	/* The board may have lost tasks that the pool has added: its death answers. */
+	if (pool->state != POOLPROC_READY || !pool->killed)
+		manager_reload_heard(m);
+}
+
+void manager_replace_arena(struct manager *m)
+{
+	int r = fronts_replace_arena(&m->fronts);
+
+	if (r == 0)
+		adopt_share_arena(&m->adopt, &m->store, &m->fronts);
+	else
+		log_error("no memory can be had for another arena: %s: the next pool shares it "
+			  "with one that has not ended",
+			  strerror(-r));
+}
+
+static void manager_on_died(struct poolproc *pool, const struct poolproc_end *end)
+{
+	struct manager *m = container_of(pool, struct manager, pool);
+	enum postmortem_next next;
+
+	PROBE(pool_end, end->pid, end->signo, end->status);
+	if (end->abandoned)
+		manager_replace_arena(m);
+	fronts_write(&m->fronts);
+	session_trace_lost(&m->sessions, end->stopped);
+	session_show_counts(&m->sessions);
+	quarantine_show(&m->quarantine);
+	loop_forget(&m->loop, &m->stop_source);
+	manager_reload_died(m);
+	manager_on_heard(pool);
+	if (m->halting) {
+		/* One that crashed has somebody to blame. */
+		if (!end->stopped && end->signo != SIGKILL)
+			(void)postmortem_run(&m->postmortem, end);
+		manager_leave(m);
+		return;
+	}
+	/* Killed at stop-timeout: what ran was cancelled, not lost. */
+	if (m->stopping && (end->stopped || end->signo == SIGKILL)) {
+		manager_end(m, JOB_CANCELLED);
+		return;
+	}
+	if (!manager_is_wanted(m) && !m->stopping) {
+		manager_pool_failed(m, end);
+		return;
+	}
+	/* No job was its own yet. */
+	if (!m->stopping && !end->was_ready &&
+	    manager_try_again(m, end->failed, end->failed_text)) {
+		fronts_clear_workers(&m->fronts);
+		return;
+	}
+	if (manager_was_to_end(m, end)) {
+		postmortem_renewed(&m->postmortem, end);
+		fronts_next_pool(&m->fronts);
+		notify_changed(&m->notify);
+		manager_start_pool(m);
+		return;
+	}
+	next = postmortem_run(&m->postmortem, end);
+	if (m->stopping) {
+		manager_end(m, JOB_CANCELLED);
+		return;
+	}
+	fronts_next_pool(&m->fronts);
+	notify_changed(&m->notify);
+	if (next == POSTMORTEM_GIVE_UP) {
+		m->exit_code = MANAGER_EXIT_POOL;
+		manager_end(m, JOB_LOST);
+	} else if (next == POSTMORTEM_RESTART ||
+		   !manager_restart_later(m, m->postmortem.n_deaths - 1)) {
+		manager_start_pool(m);
+	}
+}
+
+const struct poolproc_events manager_pool_events = {
+	.ready = manager_on_ready,
+	.attached = manager_on_attached,
+	.released = manager_on_released,
+	.tenant_released = manager_on_tenant_released,
+	.asks_cpus = manager_on_asks_cpus,
+	.heard = manager_on_heard,
+	.traced = manager_on_traced,
+	.loaded = manager_on_loaded,
+	.died = manager_on_died,
+};

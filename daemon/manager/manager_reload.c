@@ -1,0 +1,492 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * manager_reload.c - forkd.conf and the modules are read again while forkd runs
+ *
+ * WHAT IT IS
+ *   SIGHUP, or forkctl reload. First all of it is tried by a process of its own (trial.c). Then
+ *   options that can change at run time do, in the manager and in the pool that runs. If files of
+ *   modules have come and none has changed or gone, the pool that runs loads them (module.c,
+ *   JOINING): no job ends or waits for that. There is no way to do so if a module has changed or is
+ *   gone, because frames and stacks refer to its code; if a new one has constructors or brings a
+ *   library, because they may need what the pool has given up (confine.c); with confine = strict,
+ *   because the pool opens no files; without a gate (gate.h); or if the pool says so. Then there is
+ *   another pool, by the rules of a planned end (halt.h): jobs that run end first, queued jobs
+ *   wait, and no client loses its connection. If jobs still run after the time that was asked for,
+ *   the old pool resumes, and nothing has changed; only if the reload was asked for with force are
+ *   they ended.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   manager_end.c and session.c, which are asked for it, manager_pool.c, and the trial; on the
+ *   manager's only thread.
+ *
+ *	        asked, and the pool is ready                  other modules
+ *	IDLE ------------------------------> TRYING ------------------------------> RENEWING
+ *	 ^ ^                                   |  |                                 ^ |    |
+ *	 | +--- wrong: nothing changes --------+  +--- more modules --> LOADING ----+ |    |
+ *	 |                                        |                      |  it cannot |    |
+ *	 |                                        +-- the same modules   | loaded     |    |
+ *	 |                                        v                      |            |    |
+ *	 +-- the pool has heard, or has ended -- TELLING <---------------+            |    |
+ *	                                          ^ ^------ the next pool is ready ---+    |
+ *	                                          +--- jobs still run: the pool resumes ---+
+ *
+ * INVARIANTS
+ *   I1. A reload takes everything or nothing. Nothing changes unless files and command line are
+ *       right as a start would have them, and either no file of the modules differs from those
+ *       that the pool has, or each of them can be loaded whole. If there has to be another pool,
+ *       nothing changes before the old one has ended. The only failure after that is a lack of
+ *       memory for the options, which is reported.
+ *   I2. A reload that was asked for begins after that: what it reads was there by then. One for
+ *       several is enough as long as it has not begun; it waits as long as the most patient of
+ *       them, and ends jobs if one of them says so. Of a request whose forkctl has ended nothing
+ *       counts any more, whatever the reload does then; if there is no other request, the reload
+ *       does not begin, and ends no pool.
+ *   I3. The pool that runs when a reload has succeeded has loaded the files that were in the folder
+ *       after it was asked for: the trial reports which files there are, and the pool which it has.
+ *       If the pool died in the meantime all of it begins again when there is one. The next pool
+ *       may find newer files than the trial, which is as well, as long as it has left out no more
+ *       of them.
+ *   I4. Jobs: queued jobs stay queued. Running jobs have the time of the terms to end. If some
+ *       still run then, either all of them continue, and so do the queued ones, in the same pool;
+ *       or, with force, they are LOST, or run again if they are idempotent, and none is blamed.
+ *       They continue as well when no forkctl waits for the reload any more, unless a signal
+ *       asked for it: an interrupted command holds no job back. A
+ *       task keeps its place on the board as long as its name and signature are the same
+ *       (module.c), so queued jobs and clients that know the task continue with the new one.
+ *   I5. When a reload is reported as over no job begins by the old settings: the pool has heard the
+ *       new ones, or has ended, and the next one is told before it has any job.
+ *   I6. The pool ends or resumes, and not both (halt.h, I3): if it has ended before it read
+ *       PROTO_POOL_RESUME, the reload has succeeded.
+ *   I7. A task of a module that the pool has loaded while it runs cannot be called before rules,
+ *       quarantines and limits hold for it: they are sent after PROTO_POOL_LOADED and before
+ *       PROTO_POOL_ENTER, and the pool acts on messages in their order (module.c, J2). If the pool
+ *       dies before it has sent PROTO_POOL_LOADED, the reload begins again with the next one (I3);
+ *       if it dies later, the next one has loaded the same files. If a task has said
+ *       PROTO_POOL_LOADED in its place, the pool's own answer is one too many, the pool is killed,
+ *       and the next one has loaded the same files.
+ *   I8. A load has the time of the terms, and RELOAD_LAST_NS at least. After that the gate is
+ *       closed, and nothing has changed: no task that the pool loads later is callable before the
+ *       next load (module.c, J5). With force the pool is killed instead.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   The trial: nothing changes. The pool: while it is to end, it has crashed as at any other time,
+ *   and the next one is that which was wanted. The client that waits for the answer: session.c. The
+ *   manager: the next one reads all of it at its start.
+ */
+#include "daemon/manager/manager_internal.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/util.h"
+#include "daemon/manager/settings.h"
+
+#define RELOAD_TRIAL_NS (30 * NSEC_PER_SEC)
+#define RELOAD_LEFT	"forkctl has ended before running jobs had"
+/* From the end of the last job to that of the pool, and for a load, at least. */
+#define RELOAD_LAST_NS (10 * NSEC_PER_SEC)
+
+/* What the trial has found is not needed any more. */
+static void reload_forget(struct reload *r)
+{
+	if (r->is_found)
+		options_fini(&r->found.options);
+	r->is_found = false;
+}
+
+/* The requests that wait are answered, and the service manager. code: 0, or a negative errno; then
+ * nothing has changed, unless text is r->text. */
+static void reload_over(struct manager *m, int code, const char *text)
+{
+	struct reload *r = &m->reload;
+	const char *nothing = text != r->text ? "nothing changes: " : "";
+
+	log_msg(code ? LOG_LEVEL_ERROR : LOG_LEVEL_NOTICE, "reload: %s%s", nothing, text);
+	r->state = RELOAD_IDLE;
+	reload_forget(r);
+	if (text != r->text)
+		(void)snprintf(r->text, sizeof(r->text), "%s%s", nothing, text);
+	/* First: ExecReload= ends with the answer, and the service manager is to know by then. */
+	manager_announce(m);
+	manager_status(&m->notify);
+	session_reloaded(&m->sessions, r->begun, code, text);
+	manager_reload_go(m);
+}
+
+/* The terms of the reload that runs are those of all that want it now (I2). False: nobody does any
+ * more. */
+static bool reload_agree(struct manager *m)
+{
+	struct reload *r = &m->reload;
+
+	r->terms = (struct reload_terms){ .limit_ns = 0 };
+	if (r->unasked)
+		r->terms.limit_ns = m->options->stop_timeout;
+	return session_join_reload(&m->sessions, r->begun, &r->terms) || r->unasked;
+}
+
+/* What has changed is in force from here on. */
+static void reload_take(struct manager *m)
+{
+	log_set_level((enum log_level)options_log_level(m->options));
+	pulse_set_limit(&m->pool.pulse, m->options->hang_limit);
+	fronts_show_scheduler(&m->fronts);
+	settings_tell_pool(m->options, &m->pool);
+	session_judge_all(&m->sessions);
+}
+
+/* All is done, with this code and r->text, but that the pool has to hear of it. */
+static void reload_tell(struct manager *m, int code)
+{
+	m->reload.state = RELOAD_TELLING;
+	m->reload.code = code;
+	m->reload.heard = poolproc_ask(&m->pool);
+	manager_reload_heard(m);
+}
+
+void manager_reload_heard(struct manager *m)
+{
+	struct reload *r = &m->reload;
+
+	if (r->state != RELOAD_TELLING || r->heard > m->pool.heard)
+		return;
+	if (m->fronts.expects)
+		fronts_keep_tasks(&m->fronts);
+	r->resuming = false;
+	reload_over(m, r->code, r->text);
+}
+
+/* The pool makes room for one with other modules. why: it cannot load them. */
+static void reload_renew(struct manager *m, const char *why)
+{
+	const struct proto_pool halt = { .head = { PROTO_MAGIC, PROTO_POOL_HALT } };
+	struct reload *r = &m->reload;
+	int err;
+
+	if (!reload_agree(m)) {
+		reload_over(m, -ECANCELED, RELOAD_LEFT);
+		return;
+	}
+	r->renewing_ns = clock_ns();
+	err = loop_timer(&m->loop, &m->stop_source, max(r->terms.limit_ns, UINT64_C(1)));
+	if (err < 0) {
+		reload_over(m, err, strerror(-err));
+		return;
+	}
+	log_notice("reload: other modules: there is to be another pool, running jobs have %.6g s, "
+		   "because %s",
+		   (double)r->terms.limit_ns / (double)NSEC_PER_SEC, why);
+	r->state = RELOAD_RENEWING;
+	r->killed = r->late = false;
+	r->n_ended = 0;
+	notify_changed(&m->notify);
+	poolproc_send(&m->pool, &halt, -1);
+}
+
+/* Jobs run for longer than the reload waits: all of them continue (I4, I6). r->text says why. */
+static void reload_resume(struct manager *m)
+{
+	const struct proto_pool resume = { .head = { PROTO_MAGIC, PROTO_POOL_RESUME } };
+	struct reload *r = &m->reload;
+
+	loop_forget(&m->loop, &m->stop_source);
+	poolproc_send(&m->pool, &resume, -1);
+	r->resuming = true;
+	reload_tell(m, -EBUSY);
+}
+
+void manager_reload_late(struct manager *m)
+{
+	struct reload *r = &m->reload;
+	uint64_t last = max(m->options->hang_limit, RELOAD_LAST_NS);
+	bool loading = r->state == RELOAD_LOADING;
+	uint32_t n_jobs, n_users;
+
+	gate_set_open(&m->pool.gate, false);
+	if (loading && (!reload_agree(m) || !r->terms.force)) {
+		reload_over(m, -EBUSY,
+			    "the pool has not loaded the modules in time: perhaps a task keeps the "
+			    "lock of the loader, see forkd-modules(7): try again, or --force ends "
+			    "running jobs");
+		return;
+	}
+	if (loading) {
+		r->late = true;
+		r->state = RELOAD_RENEWING;
+	}
+	session_count_running(&m->sessions, &n_jobs, &n_users);
+	/* Then the pool is about to end, or it hangs. */
+	if (!n_jobs && !r->late && loop_timer(&m->loop, &m->stop_source, last) == 0) {
+		r->late = true;
+		return;
+	}
+	if (!n_jobs && !r->terms.force) {
+		(void)snprintf(r->text, sizeof(r->text),
+			       "nothing changes: no job runs, but after %.6g s the pool has not "
+			       "ended: forkctl reload tries again",
+			       (double)last / (double)NSEC_PER_SEC);
+		reload_resume(m);
+		return;
+	}
+	if (!r->terms.force) {
+		(void)snprintf(r->text, sizeof(r->text),
+			       "nothing changes: after %.6g s %" PRIu32 " jobs of %" PRIu32
+			       " users still run: forkctl's --timeout waits longer for them, "
+			       "--force ends them",
+			       (double)r->terms.limit_ns / (double)NSEC_PER_SEC, n_jobs, n_users);
+		reload_resume(m);
+		return;
+	}
+	if (!n_jobs)
+		log_notice("reload: no job runs, but the pool has not %s: it is killed",
+			   loading ? "loaded the modules" : "ended");
+	else
+		log_notice(
+			"reload: %" PRIu32 " jobs of %" PRIu32
+			" users still run and are ended: LOST, or run again if they are idempotent",
+			n_jobs, n_users);
+	r->n_ended = n_jobs;
+	r->killed = true;
+	poolproc_kill(&m->pool);
+}
+
+void manager_reload_left(struct manager *m)
+{
+	struct reload *r = &m->reload;
+	uint64_t end, now;
+
+	/* While its pool starts there is nothing to resume. */
+	if (r->state != RELOAD_RENEWING || m->pool.state != POOLPROC_READY || r->killed)
+		return;
+	if (!reload_agree(m)) {
+		(void)snprintf(r->text, sizeof(r->text), "nothing changes: %s", RELOAD_LEFT);
+		reload_resume(m);
+		return;
+	}
+	/* Those that still wait may be less patient. */
+	end = r->renewing_ns + r->terms.limit_ns;
+	now = clock_ns();
+	if (!r->late)
+		(void)loop_timer(&m->loop, &m->stop_source, end > now ? end - now : 1);
+}
+
+/* Is another pool to have what the trial has found? What this one has left out may be whole now
+ * though its file is the same: a library that it needs is there, or memory. */
+static bool reload_is_other(const struct manager *m, const struct trial_found *found)
+{
+	return found->modules != m->pool.modules || found->n_left_out < m->pool.n_left_out;
+}
+
+/* Why the pool that runs cannot load what the trial has found; NULL if nothing is known. */
+static const char *reload_obstacle(const struct manager *m, const struct trial_found *found)
+{
+	if (m->options->confine == OPTIONS_CONFINE_STRICT)
+		return "with confine = strict it opens no files";
+	if (found->n_left_out < m->pool.n_left_out)
+		return "a module that was left out can be loaded now";
+	if (found->modules - m->pool.modules != found->joinable - m->pool.joinable)
+		return "a module has changed or is gone, or a new one has constructors or brings a "
+		       "library";
+	if (m->options->confine == OPTIONS_CONFINE_NORMAL && m->pool.gate.fd < 0)
+		return "forkd cannot let it map their code: the log of its start says why";
+	return NULL;
+}
+
+/* The pool loads the new modules while jobs run. */
+static void reload_load(struct manager *m, uint64_t version)
+{
+	uint64_t limit = max(m->reload.terms.limit_ns, RELOAD_LAST_NS);
+	int err = loop_timer(&m->loop, &m->stop_source, limit);
+
+	if (err < 0) {
+		reload_over(m, err, strerror(-err));
+		return;
+	}
+	log_notice("reload: more modules: the running pool is to load them");
+	m->reload.state = RELOAD_LOADING;
+	poolproc_load(&m->pool, version);
+}
+
+/* Takes the options that the trial has found. modules: what has become of these, for r->text.
+ * Returns 0 or -ENOMEM, and no option has changed. */
+static int reload_apply(struct manager *m, const char *modules)
+{
+	struct settings_names changed, restart;
+	struct reload *r = &m->reload;
+	struct options *options = &r->found.options;
+	char ended[48] = "";
+	int err;
+
+	settings_compare(&m->configured, options, &restart);
+	settings_exchange(m->options, options, &changed);
+	err = poolproc_set_options(&m->pool, m->options);
+	if (err < 0)
+		settings_exchange(m->options, options, &changed);
+	else if (restart.text[0])
+		log_warning("reload: these need a restart, and stay as they are: %s", restart.text);
+	if (r->n_ended)
+		(void)snprintf(ended, sizeof(ended), "%" PRIu32 " running jobs were ended; ",
+			       r->n_ended);
+	/* Names last: if there is no room for all, it is names that are cut. */
+	(void)snprintf(r->text, sizeof(r->text), "%s%s%s%s%s", modules, ended,
+		       restart.text[0] && err == 0 ? "some options need a restart; " : "",
+		       err < 0		 ? "no option has changed: out of memory"
+		       : changed.text[0] ? "changed: "
+					 : "no option has changed",
+		       err < 0 ? "" : changed.text);
+	if (err == 0 && changed.text[0])
+		reload_take(m);
+	return err;
+}
+
+/* There is no pool that could take what was found: when there is one, all begins again (I3). */
+static void reload_again(struct reload *r)
+{
+	reload_forget(r);
+	r->state = RELOAD_IDLE;
+	r->begun--;
+	r->unasked_next |= r->unasked;
+}
+
+static void reload_on_trial(struct trial *trial, struct trial_found *found, const char *why)
+{
+	struct manager *m = container_of(trial, struct manager, reload.trial);
+	struct reload *r = &m->reload;
+
+	if (!found) {
+		reload_over(m, -EINVAL, why);
+		return;
+	}
+	r->found = *found;
+	r->is_found = true;
+	r->n_ended = 0;
+	if (m->pool.state != POOLPROC_READY) {
+		reload_again(r);
+	} else if (found->modules != m->pool.modules && found->n_left_out) {
+		reload_over(m, -ENOEXEC,
+			    "not all modules can be loaded: forkd's log has which, and why");
+	} else if (reload_is_other(m, found)) {
+		const char *obstacle = reload_obstacle(m, found);
+
+		if (obstacle)
+			reload_renew(m, obstacle);
+		else
+			reload_load(m, found->modules);
+	} else if (reload_apply(m, "") < 0) {
+		reload_over(m, -ENOMEM, "out of memory");
+	} else {
+		reload_tell(m, 0);
+	}
+}
+
+void manager_reload_loaded(struct manager *m, int error, const char *text)
+{
+	const struct proto_pool enter = { .head = { PROTO_MAGIC, PROTO_POOL_ENTER } };
+	struct reload *r = &m->reload;
+	int code;
+
+	/* The load took too long, or forkd stops. */
+	if (r->state != RELOAD_LOADING)
+		return;
+	loop_forget(&m->loop, &m->stop_source);
+	if (error) {
+		reload_renew(m, text);
+		return;
+	}
+	m->pool.modules = r->found.modules;
+	m->pool.joinable = r->found.joinable;
+	code = reload_apply(m, "modules were loaded into the running pool; ");
+	/* I7. */
+	session_judge_all(&m->sessions);
+	quarantine_tell_pool(&m->quarantine);
+	fronts_expect_tasks(&m->fronts);
+	poolproc_send(&m->pool, &enter, -1);
+	reload_tell(m, code);
+}
+
+void manager_reload_died(struct manager *m)
+{
+	struct reload *r = &m->reload;
+
+	if (r->state == RELOAD_LOADING)
+		reload_again(r);
+	if (r->state == RELOAD_TELLING && r->resuming) /* I6 */
+		r->state = RELOAD_RENEWING;
+	r->resuming = false;
+	if (r->state != RELOAD_RENEWING || !r->is_found)
+		return;
+	r->n_left_out = r->found.n_left_out;
+	r->code = reload_apply(m, "another pool has other modules; ");
+	reload_forget(r);
+}
+
+void manager_reload_go(struct manager *m)
+{
+	struct reload *r = &m->reload;
+	int err;
+
+	if (r->state != RELOAD_IDLE || r->begun == r->asked || m->pool.state != POOLPROC_READY ||
+	    m->stopping || m->halting)
+		return;
+	r->begun = r->asked;
+	r->unasked = r->unasked_next;
+	r->unasked_next = false;
+	if (!reload_agree(m)) {
+		reload_over(m, -ECANCELED, RELOAD_LEFT);
+		return;
+	}
+	r->state = RELOAD_TRYING;
+	notify_reloading();
+	manager_status(&m->notify);
+	r->trial.loop = &m->loop;
+	r->trial.limit_ns = RELOAD_TRIAL_NS;
+	r->trial.done = reload_on_trial;
+	err = m->args ? trial_start(&r->trial, m->args) : -ENOSYS;
+	if (err < 0)
+		reload_over(m, err,
+			    err == -EBUSY ? "the process that tried the last one is stuck still"
+					  : strerror(-err));
+}
+
+void manager_reload(struct manager *m, const char *why, bool unasked, uint64_t *ret_number)
+{
+	*ret_number = ++m->reload.asked;
+	m->reload.unasked_next |= unasked;
+	if (m->stopping || m->halting) {
+		log_notice("%s: forkd stops, nothing is read again", why);
+		session_reloaded(&m->sessions, *ret_number, -ESHUTDOWN,
+				 "forkd is stopping: nothing is read again");
+		return;
+	}
+	log_notice("%s: forkd.conf and modules are read again%s", why,
+		   m->reload.state != RELOAD_IDLE || m->pool.state != POOLPROC_READY ? ", later"
+										     : "");
+	manager_reload_go(m);
+}
+
+void manager_reload_ready(struct manager *m)
+{
+	struct reload *r = &m->reload;
+
+	if (r->state == RELOAD_RENEWING && m->pool.n_left_out > r->n_left_out) {
+		(void)snprintf(r->text, sizeof(r->text),
+			       "another pool has other modules, but not all of them as when they "
+			       "were tried: forkd's log has which, and why");
+		reload_tell(m, -ENOEXEC);
+	} else if (r->state == RELOAD_RENEWING) {
+		reload_tell(m, r->code);
+	}
+	manager_reload_go(m);
+}
+
+void manager_reload_end(struct manager *m, const char *why)
+{
+	trial_end(&m->reload.trial);
+	gate_set_open(&m->pool.gate, false);
+	reload_forget(&m->reload);
+	m->reload.state = RELOAD_IDLE;
+	session_reloaded(&m->sessions, m->reload.asked, -ESHUTDOWN, why);
+}

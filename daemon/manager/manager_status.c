@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * manager_status.c - what systemctl status shows of forkd: one line
+ *
+ * WHAT IT IS
+ *	Running: 8 workers, 3 clients of 2 users, 1234 jobs/s, 1 crashes, 2 in quarantine; reload:
+ *	changed: spin
+ *
+ *   What there is none of is left out.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   notify.c, when something of it has changed, and with each sign of life that the service manager
+ *   wants: the manager is awake then, and by those the number of jobs is of the time between two of
+ *   them. Nothing wakes it for this line alone.
+ */
+#include "daemon/manager/manager_internal.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/util.h"
+
+struct status_text {
+	char text[512];
+	size_t n;
+};
+
+static void status_add(struct status_text *t, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static void status_add(struct status_text *t, const char *format, ...)
+{
+	va_list ap;
+	int n;
+
+	va_start(ap, format);
+	n = vsnprintf(t->text + t->n, sizeof(t->text) - t->n, format, ap);
+	va_end(ap);
+	if (n > 0)
+		t->n = min(t->n + (size_t)n, sizeof(t->text) - 1);
+}
+
+static void status_running(struct manager *m, struct status_text *t)
+{
+	uint32_t used, idle, refused = quarantine_count_all(&m->quarantine);
+	uint64_t crashes = roster_crashes(m->adopt.roster);
+
+	tenants_count(&m->sessions.tenants, &used, &idle);
+	status_add(t, "Running: %u workers, %u clients of %u users", m->fronts.n_workers,
+		   session_n_open(&m->sessions), used - idle);
+	if (m->pace.known)
+		status_add(t, ", %" PRIu64 " jobs/s", m->pace.per_second);
+	if (crashes)
+		status_add(t, ", %" PRIu64 " crashes", crashes);
+	if (refused)
+		status_add(t, ", %" PRIu32 " in quarantine", refused);
+	if (m->reload.text[0])
+		status_add(t, "; reload: %s", m->reload.text);
+}
+
+void manager_status(struct notify *notify)
+{
+	struct manager *m = container_of(notify, struct manager, notify);
+	struct status_text t = { .n = 0 };
+
+	if (m->stopping)
+		status_add(&t, "Stopping: waiting for running jobs");
+	else if (m->halting)
+		status_add(&t, "To be started again: waiting for running jobs");
+	else if (m->reload.state == RELOAD_RENEWING && m->pool.state == POOLPROC_READY)
+		status_add(&t, "Reloading: waiting for running jobs, for other modules");
+	else if (m->pool.state != POOLPROC_READY)
+		status_add(&t, "Starting the pool");
+	else if (m->reload.state == RELOAD_TRYING || m->reload.state == RELOAD_LOADING)
+		status_add(&t, "Reloading: reading forkd.conf and modules");
+	else
+		status_running(m, &t);
+	notify_status(notify, "%s", t.text);
+}
+
+/* How many jobs have ended since the last time. A pool begins to count anew. */
+static void status_pace(struct manager *m)
+{
+	uint64_t now = clock_ns(), ended = fronts_jobs_ended(&m->fronts);
+	uint32_t pool = roster_pool_generation(m->adopt.roster);
+	uint64_t ns = now - m->pace.ns;
+	bool same = m->pace.pool == pool && ended >= m->pace.ended;
+
+	m->pace.known = same && ns >= NSEC_PER_SEC;
+	if (m->pace.known)
+		m->pace.per_second = (uint64_t)((double)(ended - m->pace.ended) * 1e9 / (double)ns);
+	m->pace.ns = now;
+	m->pace.ended = ended;
+	m->pace.pool = pool;
+}
+
+void manager_alive(struct notify *notify)
+{
+	struct manager *m = container_of(notify, struct manager, notify);
+
+	pulse_glance(&m->pool.pulse);
+	status_pace(m);
+	if (m->ready)
+		notify_changed(notify);
+}

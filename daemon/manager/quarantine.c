@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * quarantine.c - tasks that are refused to a user, because they crash for him
+ *
+ * WHAT IT IS
+ *   A crash of a pool that a job is blamed for counts against its user and task, and against the
+ *   user. So many of a task (quarantine-crashes) within quarantine-window, and the task is refused
+ *   to this user; so many of the user's (quarantine-budget), and all tasks are. Until somebody
+ *   lifts it, or quarantine-time is over.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   The manager's only thread.
+ *
+ * INVARIANTS
+ *   I1. What one user's jobs do is counted for that user alone: others call the same tasks. The uid
+ *       is the manager's own, by the slot of the blamed row.
+ *   I2. Who cannot be blamed is not counted: signals from outside, a kill, what is no task's code.
+ *   I3. A crash leads to one entry for a task at most: with it the count begins anew. It stays
+ *       counted against the user.
+ *   I4. Where there is no room for one more, the entry that ends first ends now; it may be another
+ *       user's, who loses nothing by it.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   The pool: the next one is told of all entries before it has any job. The manager: crashes and
+ *   entries stand in the roster, each whole or not there (roster.c, I1), and the next manager goes
+ *   on with them.
+ */
+#include "daemon/manager/quarantine.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/number.h"
+#include "common/util.h"
+#include "shm/proto.h"
+
+static void quarantine_on_timer(struct loop_source *source, int result);
+static void quarantine_wait(struct quarantine *q);
+
+void quarantine_init(struct quarantine *q, const struct options *options, struct loop *loop,
+		     struct poolproc *pool, const struct tenants *tenants, struct board *board,
+		     struct roster_quarantine *memory)
+{
+	*q = (struct quarantine){
+		.options = options,
+		.loop = loop,
+		.pool = pool,
+		.tenants = tenants,
+		.board = board,
+		.timer = { .call = quarantine_on_timer },
+		.memory = memory,
+	};
+	quarantine_wait(q);
+}
+
+/* ------------------------------------------------------------------------ entries */
+
+/* 0: it is free. */
+static uint64_t quarantine_until(const struct roster_refusal *e)
+{
+	return roster_load(&e->until_ns);
+}
+
+/* Of the board. */
+static struct board_quarantine *quarantine_row(struct quarantine *q, const struct roster_refusal *e)
+{
+	return &q->board->quarantine[e - q->memory->refusals];
+}
+
+/* Relaxed throughout: for display. until_ns first if the row becomes free, else last. */
+static void quarantine_show_entry(struct quarantine *q, const struct roster_refusal *e)
+{
+	struct board_quarantine *b = quarantine_row(q, e);
+
+	atomic_store_explicit(&b->until_ns, 0, memory_order_relaxed);
+	memcpy(b->task, e->name, sizeof(b->task));
+	atomic_store_explicit(&b->uid, e->uid, memory_order_relaxed);
+	atomic_store_explicit(&b->crashes, e->crashes, memory_order_relaxed);
+	atomic_store_explicit(&b->until_ns, quarantine_until(e), memory_order_relaxed);
+}
+
+uint32_t quarantine_count_all(const struct quarantine *q)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < LIMIT_QUARANTINE; i++)
+		n += quarantine_until(&q->memory->refusals[i]) != 0;
+	return n;
+}
+
+void quarantine_show(struct quarantine *q)
+{
+	for (uint32_t i = 0; i < LIMIT_QUARANTINE; i++)
+		quarantine_show_entry(q, &q->memory->refusals[i]);
+}
+
+static void quarantine_tell_one(struct quarantine *q, const struct roster_refusal *e,
+				uint32_t tenant, bool refused)
+{
+	const struct tenants_slot *slot = &q->tenants->slots[tenant];
+	struct proto_pool m = {
+		.head = { PROTO_MAGIC, PROTO_POOL_TASKS },
+		.tenant = tenant,
+		.task_hash = e->task,
+		.refused = refused,
+	};
+
+	/* What is refused to one that leaves, the pool forgets with it. */
+	if (slot->state == TENANTS_USED && slot->uid == e->uid)
+		poolproc_send(q->pool, &m, -1);
+}
+
+static void quarantine_tell(struct quarantine *q, const struct roster_refusal *e, bool refused)
+{
+	for (uint32_t i = 0; i < q->tenants->n; i++)
+		quarantine_tell_one(q, e, i, refused);
+}
+
+void quarantine_tell_tenant(struct quarantine *q, uint32_t tenant)
+{
+	for (uint32_t i = 0; i < LIMIT_QUARANTINE; i++)
+		if (quarantine_until(&q->memory->refusals[i]))
+			quarantine_tell_one(q, &q->memory->refusals[i], tenant, true);
+}
+
+void quarantine_tell_pool(struct quarantine *q)
+{
+	for (uint32_t i = 0; i < LIMIT_QUARANTINE; i++)
+		if (quarantine_until(&q->memory->refusals[i]))
+			quarantine_tell(q, &q->memory->refusals[i], true);
+}
+
+/* "task x", or all of them. */
+static const char *quarantine_what(const struct roster_refusal *e, char text[80])
+{
+	(void)snprintf(text, 80, "%s%s", e->name[0] ? "task " : "every task", e->name);
+	return text;
+}
+
+static struct log_about quarantine_about(const struct roster_refusal *e)
+{
+	return (struct log_about){
+		.has = LOG_UID,
+		.uid = e->uid,
+		.task = e->name,
+		.message_id = LOG_ID_QUARANTINE,
+	};
+}
+
+/* The board and the pool first: a client that reads the line finds no row. The roster last: a
+ * manager that dies before leaves the entry to the next one, which ends it. */
+static void quarantine_end(struct quarantine *q, struct roster_refusal *e, const char *why)
+{
+	const struct log_about about = quarantine_about(e);
+	char what[80];
+
+	/* Relaxed: for display. */
+	atomic_store_explicit(&quarantine_row(q, e)->until_ns, 0, memory_order_relaxed);
+	quarantine_tell(q, e, false);
+	log_about(LOG_LEVEL_NOTICE, &about, "%s of uid %u is no longer in quarantine: %s",
+		  quarantine_what(e, what), e->uid, why);
+	roster_store(&e->until_ns, 0);
+}
+
+/* The one that ends first; NULL if there is none. */
+static struct roster_refusal *quarantine_first(struct quarantine *q)
+{
+	struct roster_refusal *first = NULL;
+
+	for (uint32_t i = 0; i < LIMIT_QUARANTINE; i++) {
+		struct roster_refusal *e = &q->memory->refusals[i];
+
+		if (quarantine_until(e) &&
+		    (!first || quarantine_until(e) < quarantine_until(first)))
+			first = e;
+	}
+	return first;
+}
+
+/* Ends what is over, and waits for the next. */
+static void quarantine_wait(struct quarantine *q)
+{
+	uint64_t now = clock_ns();
+	struct roster_refusal *e;
+
+	while ((e = quarantine_first(q)) && quarantine_until(e) <= now)
+		quarantine_end(q, e, "its time is over");
+	loop_forget(q->loop, &q->timer);
+	if (e && loop_timer(q->loop, &q->timer, quarantine_until(e) - now) < 0)
+		log_warning("out of memory: who is in quarantine stays there until the next crash");
+}
+
+static void quarantine_on_timer(struct loop_source *source, int result)
+{
+	(void)result;
+	quarantine_wait(container_of(source, struct quarantine, timer));
+}
+
+/* The user's entry for this task, or else a free one (I4). */
+static struct roster_refusal *quarantine_find(struct quarantine *q, uint32_t uid, uint64_t task)
+{
+	struct roster_refusal *free = NULL;
+
+	for (uint32_t i = 0; i < LIMIT_QUARANTINE; i++) {
+		struct roster_refusal *e = &q->memory->refusals[i];
+
+		if (quarantine_until(e) && e->uid == uid && e->task == task)
+			return e;
+		if (!quarantine_until(e) && !free)
+			free = e;
+	}
+	if (!free) {
+		free = quarantine_first(q);
+		quarantine_end(q, free, "there is no room for more");
+	}
+	return free;
+}
+
+static void quarantine_begin(struct quarantine *q, uint32_t uid, uint64_t task, const char *name,
+			     uint32_t crashes)
+{
+	struct roster_refusal *e = quarantine_find(q, uid, task);
+	struct log_about about;
+	char what[80];
+
+	roster_store(&e->until_ns, 0);
+	e->task = task;
+	e->uid = uid;
+	e->crashes = crashes;
+	(void)snprintf(e->name, sizeof(e->name), "%s", name);
+	roster_store(&e->until_ns, clock_ns() + q->options->quarantine_time);
+	about = quarantine_about(e);
+	log_about(LOG_LEVEL_WARNING, &about,
+		  "%s is refused to uid %u for %.6g s, after %u crashes: `forkctl quarantine "
+		  "lift %u%s%s` ends that",
+		  quarantine_what(e, what), uid,
+		  (double)q->options->quarantine_time / (double)NSEC_PER_SEC, crashes, uid,
+		  *name ? " " : "", name);
+	quarantine_show_entry(q, e);
+	quarantine_wait(q);
+}
+
+/* ------------------------------------------------------------------------ crashes */
+
+/* A task of the user's; 0: any. How many within the window. */
+static uint32_t quarantine_count(const struct quarantine *q, uint32_t uid, uint64_t task,
+				 uint64_t now)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < ROSTER_CRASHES; i++) {
+		const struct roster_crash *c = &q->memory->crashes[i];
+		uint64_t time_ns = roster_load(&c->time_ns);
+
+		n += time_ns && roster_load(&c->uid) == uid &&
+		     (!task || roster_load(&c->task) == task) &&
+		     now - time_ns <= q->options->quarantine_window;
+	}
+	return n;
+}
+
+/* They count for the task no more; 0: whatever it is, and for the user neither. */
+static void quarantine_forget(struct quarantine *q, uint32_t uid, uint64_t task)
+{
+	for (uint32_t i = 0; i < ROSTER_CRASHES; i++) {
+		struct roster_crash *c = &q->memory->crashes[i];
+
+		if (roster_load(&c->uid) != uid || (task && roster_load(&c->task) != task))
+			continue;
+		roster_store(task ? &c->task : &c->time_ns, 0);
+	}
+}
+
+void quarantine_crashed(struct quarantine *q, uint32_t uid, uint64_t task, const char *name)
+{
+	const struct options *o = q->options;
+	uint64_t now = clock_ns();
+	uint64_t at = roster_load(&q->memory->n_crashes);
+	struct roster_crash *c = &q->memory->crashes[at % ROSTER_CRASHES];
+	uint32_t n;
+
+	roster_store(&q->memory->n_crashes, at + 1);
+	roster_store(&c->time_ns, 0);
+	roster_store(&c->task, task);
+	roster_store(&c->uid, uid);
+	roster_store(&c->time_ns, now);
+	n = task ? quarantine_count(q, uid, task, now) : 0;
+	if (o->quarantine_crashes && n >= o->quarantine_crashes) {
+		quarantine_begin(q, uid, task, name, n);
+		quarantine_forget(q, uid, task);
+	}
+	n = quarantine_count(q, uid, 0, now);
+	if (o->quarantine_budget && n >= o->quarantine_budget) {
+		quarantine_begin(q, uid, 0, "", n);
+		quarantine_forget(q, uid, 0);
+	}
+}
+
+int quarantine_lift(struct quarantine *q, const char *uid_text, const char *name, char *ret_n,
+		    size_t n_size, char *ret_error, size_t error_size)
+{
+	const char *rest;
+	uint64_t uid;
+	uint32_t n = 0;
+
+	if (number_parse(uid_text, 10, &uid, &rest) < 0 || *rest || uid >= UINT32_MAX) {
+		(void)snprintf(ret_error, error_size, "\"%.40s\" is no uid", uid_text);
+		return -EINVAL;
+	}
+	for (uint32_t i = 0; i < LIMIT_QUARANTINE; i++) {
+		struct roster_refusal *e = &q->memory->refusals[i];
+
+		if (!quarantine_until(e) || e->uid != uid || (*name && strcmp(e->name, name) != 0))
+			continue;
+		quarantine_end(q, e, "it was lifted");
+		n++;
+	}
+	if (!n) {
+		(void)snprintf(ret_error, error_size,
+			       "no task%s%.64s of uid %" PRIu64 " is in quarantine: `forkctl "
+			       "quarantine` lists what is",
+			       *name ? " " : "", name, uid);
+		return -ENOENT;
+	}
+	if (!*name)
+		quarantine_forget(q, (uint32_t)uid, 0);
+	quarantine_wait(q);
+	(void)snprintf(ret_n, n_size, "%u", n);
+	return 0;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/* quarantine.h - tasks that are refused to a user, because they crash for him */
+#ifndef DAEMON_MANAGER_QUARANTINE_H
+#define DAEMON_MANAGER_QUARANTINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/options.h"
+#include "daemon/manager/loop.h"
+#include "daemon/manager/poolproc.h"
+#include "daemon/manager/roster.h"
+#include "daemon/manager/tenants.h"
+#include "shm/board.h"
+
+struct quarantine {
+	const struct options *options;
+	struct loop *loop;
+	struct poolproc *pool;
+	const struct tenants *tenants;
+	struct board *board;
+	struct loop_source timer;
+	struct roster_quarantine *memory; /* in the roster: the next manager goes on with it */
+};
+
+/* All of these stay the caller's, and have to stay. Goes on with what the memory has. */
+void quarantine_init(struct quarantine *quarantine, const struct options *options,
+		     struct loop *loop, struct poolproc *pool, const struct tenants *tenants,
+		     struct board *board, struct roster_quarantine *memory);
+
+/* A job of the user's has crashed a pool, which is dead. task: its hash on the board, and its name;
+ * 0 and "" if it is not known. */
+void quarantine_crashed(struct quarantine *quarantine, uint32_t uid, uint64_t task,
+			const char *name);
+
+/* How many entries there are. */
+uint32_t quarantine_count_all(const struct quarantine *quarantine);
+
+/* Writes the board's rows anew. No pool may be alive. */
+void quarantine_show(struct quarantine *quarantine);
+
+/* Tells the pool what is refused to a tenant that was just made, before it is told of it. */
+void quarantine_tell_tenant(struct quarantine *quarantine, uint32_t tenant);
+
+/* Tells the pool, which has just become ready; before it is told of tenants and clients. */
+void quarantine_tell_pool(struct quarantine *quarantine);
+
+/*
+ * Ends the quarantine of a user's task, of this name; "": of all, and what has crashed so far
+ * counts no more. uid: a number. Returns 0 with a text that says how many, or a negative errno with
+ * a line that says why.
+ */
+int quarantine_lift(struct quarantine *quarantine, const char *uid, const char *name, char *ret_n,
+		    size_t n_size, char *ret_error, size_t error_size);
+
+#endif

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * quota.c - what each uid may hold of what all share
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   session.c, on the manager's only thread.
+ *
+ * WHAT IT IS
+ *   forkd has places for so many connections, so many bytes, and so many that have not said HELLO.
+ *   Who fills them shuts all others out: so what each uid has of them is counted, and is limited to
+ *   less than there is; where forkd.conf does not say to what, an eighth is left to the others, and
+ *   who is alone hardly feels it. Counted is what is not there for others: a client that is gone
+ *   until the pool has released it, and one that forkd has ended until it lets go.
+ *   What a group may hold (limit-clients and the like) is what each uid may hold that connects with
+ *   it: all connections of a uid are counted together, and who wants one more is measured by what
+ *   it may have itself. So a uid never has more than the best of its connections may, and one that
+ *   may have less is refused what the others have taken: that is among processes of one user.
+ *   Those that have not said HELLO are there for a moment, and many may come at once, when forkd
+ *   was restarted. So a uid may have all the places, and makes room when others come: where none is
+ *   left the uid that has most of them loses its newest. So everybody has as many as anybody else,
+ *   or as it wants.
+ *   The manager's own CPU time is limited as well, because it runs at a high priority: each
+ *   connection and each request is charged to its uid, which may be QUOTA_BURST_NS ahead of the
+ *   clock (the generic cell rate algorithm, ITU-T I.371). So a uid has 500 connections a second,
+ *   or 10,000 requests, and 768 connections at once; root and forkd's own uid have 16 times as
+ *   many. Beyond that connections wait (session_line.c), and requests stay in their sockets.
+ *
+ * INVARIANTS
+ *   I1. What a uid holds is counted whenever it is asked for, over its sessions (session_table.c):
+ *       there is no second account that could say something else. It is asked for once a HELLO, and
+ *       there are no more sessions than slots.
+ *   I2. A uid that is not in the table has charged nothing. The table forgets the uid that is ahead
+ *       the least, which is none as long as at most QUOTA_PACED uids are ahead of the clock.
+ *   I3. A request is charged when it is read, and waits until its time (quota_reserve()), with one
+ *       timer. A connection makes no other request meanwhile (session_internal.h, I6). So the
+ *       requests of all connections bring a uid at most LIMIT_CLIENTS * QUOTA_REQUEST_NS beyond
+ *       QUOTA_REQUEST_BURST_NS. That leaves time for another connection, even if each connection
+ *       makes requests in a loop. Connections delay a request by 110 ms at most.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   A client: its session goes, and what it held with it.
+ */
+#include "daemon/manager/quota.h"
+
+#include "common/option_list.h"
+#include "common/util.h"
+
+/* All but an eighth, as long as that is one. */
+static uint64_t quota_most(uint64_t all)
+{
+	return all - all / 8;
+}
+
+struct quota_sums quota_for(const struct options *options, const struct options_peer *peer)
+{
+	const struct options *o = options;
+
+	return (struct quota_sums){
+		.clients = (uint32_t)option_list_number(o->limit_clients, peer,
+							quota_most(o->max_clients)),
+		.jobs = option_list_number(o->limit_jobs, peer, UINT64_MAX),
+		.bytes = option_list_number(o->limit_bytes, peer, quota_most(o->memory_max)),
+	};
+}
+
+uint32_t quota_hog(const uint32_t *uids, uint32_t n)
+{
+	uint32_t hog = uids[0], most = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t times = 0;
+
+		for (uint32_t j = 0; j < n; j++)
+			times += uids[j] == uids[i];
+		if (times >= most) {
+			hog = uids[i];
+			most = times;
+		}
+	}
+	return hog;
+}
+
+/* The uid's place in the table, with a time that is not over. */
+static struct quota_paced *quota_user(struct quota_pace *pace, uint32_t uid, uint64_t now)
+{
+	struct quota_paced *user = &pace->users[0];
+
+	for (uint32_t i = 0; i < QUOTA_PACED && user->uid != uid; i++)
+		if (pace->users[i].uid == uid || pace->users[i].until_ns < user->until_ns)
+			user = &pace->users[i];
+	if (user->uid != uid)
+		*user = (struct quota_paced){ .uid = uid };
+	user->until_ns = max(user->until_ns, now);
+	return user;
+}
+
+uint64_t quota_charge(struct quota_pace *pace, uint32_t uid, uint64_t ns, uint64_t now)
+{
+	struct quota_paced *user = quota_user(pace, uid, now);
+
+	if (user->until_ns - now + ns > QUOTA_BURST_NS)
+		return user->until_ns - now + ns - QUOTA_BURST_NS;
+	user->until_ns += ns;
+	return 0;
+}
+
+uint64_t quota_reserve(struct quota_pace *pace, uint32_t uid, uint64_t ns, uint64_t now)
+{
+	struct quota_paced *user = quota_user(pace, uid, now);
+
+	user->until_ns += ns;
+	if (user->until_ns - now <= QUOTA_REQUEST_BURST_NS)
+		return 0;
+	return user->until_ns - now - QUOTA_REQUEST_BURST_NS;
+}

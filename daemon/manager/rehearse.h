@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/* rehearse.h - what a reload would come to, found out by a process that nobody depends on */
+#ifndef DAEMON_MANAGER_REHEARSE_H
+#define DAEMON_MANAGER_REHEARSE_H
+
+#include "common/options.h"
+
+/*
+ * Checks the options as a start would, loads all modules as a pool would, and says at fd what there
+ * is, for trial.c. options: as files and command line have them; what is auto is settled here.
+ * Returns the exit status of the process; what is wrong has been logged.
+ */
+int rehearse_run(struct options *options, int fd);
+
+#endif

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * session_internal.h - what a connection is; what the parts of session share
+ *
+ * THE PARTS
+ *   session.c        the life of one connection
+ *   session_end.c    its end
+ *   session_line.c   connections that come too fast, and requests
+ *   session_ask.c    what those ask who want no connection
+ *   session_trace.c  who traces what workers do
+ *   session_adopt.c  its life goes on, after that of the manager it had
+ *   session_peer.c   who is at its other end
+ *   session_table.c  all of them: slots, and what the pool, the board and the manager are told
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   These files, on the manager's only thread. What others call is in session.h and
+ *   session_table.h.
+ *
+ * INVARIANTS
+ *   I1. A slot belongs to one session from MAKING to the end of EMPTYING; its next client has the
+ *       next generation. So the pool, which knows it from OPEN until it has released it, never sees
+ *       two clients in one slot, and whoever is refused for want of slots or bytes is refused for
+ *       what is there.
+ *   I2. The pool is told of a tenant before each of its clients, of a client before it has the
+ *       rings to write to and before its end; for one that is still MAKING it is told nothing. So
+ *       what waits for a pool that does not read is bounded by the slots, and by the jobs whose end
+ *       was asked for before it was there. When it is not READY it is told nothing;
+ *       session_tell_pool() makes up for that, with the clients first: the rings may have words of
+ *       theirs.
+ *   I3. Who a client is comes from SO_PEERCRED and SO_PEERGROUPS: what it was when it connected.
+ *       What it asks for is checked (greet.c) before anything is made for it, and everything that
+ *       is made is counted against memory-max, and among what its uid may have (quota.c).
+ *       Afterwards it can only cancel jobs of its own and ring (wake.h, W11); any other message
+ *       ends the connection.
+ *   I4. A segment is taken back (segments.c) once the pool has released the client, which is when
+ *       it has unmapped it; or at once where no pool has heard of the client (MAKING). Where a
+ *       connection ends and its client lives, because forkd cannot go on with it or it has said
+ *       what it may not, the results that it has not read stay until it lets go of the socket or
+ *       ends, and each of its jobs gets an outcome: what the pool has not taken when it releases
+ *       the client is CANCELLED. Its slot stays taken as long, of what its uid may have. Who has
+ *       closed the socket by itself, or sent descriptors, finds zeros, which libforkclient knows
+ *       for an end (client/lib/wait.c). At forkd's end nothing is taken back: clients still read
+ *       their outcomes.
+ *   I5. A connection belongs to the process that made it: it ends with that process, even if a
+ *       child holds on to the socket. Whose end would not be seen is refused. The one exception: of
+ *       a process in a pid namespace that cannot be seen from here a kernel before 6.5 has no
+ *       descriptor; then the socket's end is all.
+ *   I6. Of a connection one message is read at a turn of the loop, and none while a cancel of it
+ *       waits for the pool to read, or to be there: a flood of them fills the client's own socket.
+ *       None is read either while a cancel or a ring waits for time of its uid (I8).
+ *   I7. No call in this thread waits for what a client chose: its pages are made and given back by
+ *       others (segments.c), descriptors that it sends along are not received, and whoever sends
+ *       some is out (hangup.c).
+ *   I8. What a uid makes this thread do for connections, cancels and rings is charged to it
+ *       (quota.c).
+ */
+#ifndef DAEMON_MANAGER_SESSION_INTERNAL_H
+#define DAEMON_MANAGER_SESSION_INTERNAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/manager/greet.h"
+#include "daemon/manager/loop.h"
+#include "daemon/manager/segments.h"
+#include "daemon/manager/session_table.h"
+#include "shm/proto.h"
+
+#define SESSION_SLOT_NONE UINT32_MAX
+
+enum session_state {
+	SESSION_GREETING,
+	SESSION_MAKING, /* has a slot from here on */
+	SESSION_OPEN,
+	SESSION_GONE,
+	SESSION_EMPTYING,
+};
+
+struct session {
+	struct session_table *table;
+	enum session_state state;
+	int fd;
+	int pidfd;     /* -1 where there is none */
+	int unwatched; /* why there is none: a negative errno; 0: there cannot be one (I5) */
+	uint32_t pid;
+	uint32_t uid;
+	struct loop_source socket_source;
+	struct loop_source pidfd_source;
+	struct loop_source timer_source;
+	/* GREETING */
+	struct session *next;
+	struct session **link;
+	uint64_t reload;	   /* the number of the reload that it waits for, 0: of none */
+	struct reload_terms terms; /* of that reload */
+	uint64_t heard; /* what the pool is to have heard before it is answered so, 0: nothing */
+	struct proto_set answer;
+	bool traces; /* session_trace.c, T3 */
+	/* from MAKING on */
+	uint32_t slot;
+	uint32_t generation;
+	uint32_t tenant;
+	bool welcomed;
+	bool inherited;		    /* a former manager may have welcomed it */
+	bool held;		    /* GONE: the client has not let go of it (I4) */
+	bool released;		    /* GONE: by the pool */
+	bool charged;		    /* for a request that was not served yet */
+	struct proto_cancel cancel; /* to be passed on; generation 0: none */
+	struct segments_client segment;
+	struct greet_rights rights; /* greet.c, I3 */
+	uint32_t *unwanted;	    /* session_ask.c, I1; NULL: nobody has asked */
+	struct store_put put;	    /* MAKING: its descriptors go into the store */
+};
+
+/* ------------------------------------------------------------------------ session.c */
+
+/* Somebody with this socket, who is nowhere yet; NULL if there is no memory. */
+struct session *session_new(struct session_table *table, int fd);
+
+/* Greets a connection that was accepted; fd is the table's now. */
+void session_take(struct session_table *table, int fd);
+
+/* ------------------------------------------------------------------------ session_line.c */
+
+/* Charges for a client's request. Returns how many ns later it is to be served. */
+uint64_t session_charge(struct session *s);
+
+/* Refuses the connections that wait for their turn, or closes them if verdict is NULL. */
+void session_line_end(struct session_table *table, const struct greet_verdict *verdict);
+
+/* ------------------------------------------------------------------------ session_end.c */
+
+/* GREETING: it is none of those that have not said HELLO any more. */
+void session_leave_greeting(struct session *s);
+
+/* Of nobody's slot, or a free one: closes what it has. */
+void session_free(struct session *s);
+
+/* The number of connections has changed. */
+void session_count(struct session_table *table);
+
+/* Nobody goes on with it: the slot is free first (roster.c, I2). */
+void session_forget(struct session_table *table, uint32_t slot);
+
+/* Nobody needs the client's segment any more: its pages go, as far as they are there. */
+void session_retire(struct session *s);
+
+/* Ends one that is not open yet. */
+void session_drop(struct session *s);
+
+/* Tells it why, as well as can be. */
+void session_say(struct session *s, const struct greet_verdict *verdict);
+
+/* Answers with an error, and ends the session, which is not open yet. */
+void session_refuse(struct session *s, const struct greet_verdict *verdict);
+
+/* It is not open any more, and the board says so; session_count() is to follow. */
+void session_close(struct session *s);
+
+/* An open session has ended, and nobody has its segment mapped, or is to go on with it. */
+void session_gone(struct session *s);
+
+/* An open session has ended, and its client may live (I4). */
+void session_evict(struct session *s);
+
+/* A client whose session had ended before has let go of it, or has died. */
+void session_let_go(struct session *s);
+
+/* ------------------------------------------------------------------------ session_ask.c */
+
+/* Answers forkctl cancel, config or jobs: no slot is needed, and the connection ends with it; or
+ * begins a trace. */
+void session_ask(struct session *s, const struct proto_ask *ask);
+
+/* Tells a pool that has just been told of the client which of its jobs are to end. */
+void session_tell_unwanted(struct session *s);
+
+/* ------------------------------------------------------------------------ session_trace.c */
+
+/* It may trace: it is told when that begins, and that it ends. */
+void session_trace(struct session *s);
+
+/* One that has traced has left, and is in no list. */
+void session_trace_left(struct session_table *table);
+
+/* ------------------------------------------------------------------------ session_peer.c */
+
+/* Finds out who is behind s->fd, which was just accepted: uid, pid and what tells of its end.
+ * Returns 0 or a negative errno. */
+int session_identify(struct session *s);
+
+/* The same as greet.c asks for it, without its groups. */
+struct greet_peer session_peer(const struct session *s);
+
+/* Whom a line of the log is about. */
+struct log_about session_about(const struct session *s);
+
+/* Adds these, if an option asks for them. Returns what is to be freed after the peer's last use. */
+uint32_t *session_groups(const struct session *s, struct greet_peer *peer);
+
+/* What the options say now of who made the connection, by greet_again() or greet_change(). From now
+ * on its rights are those. */
+void session_judge(struct session *s,
+		   void (*greet)(const struct options *options, const struct greet_peer *peer,
+				 struct greet_verdict *ret),
+		   struct greet_verdict *ret_verdict);
+
+/* The name of its program; empty if that cannot be had. */
+void session_comm(const struct session *s, char *ret_comm, size_t size);
+
+/* Waits for one of these of its socket, and for the end of its process. 0 or a negative errno. */
+int session_await(struct session *s, uint32_t events);
+
+/* Nothing is waited for any more; the connection has ended. */
+void session_disconnect(struct session *s);
+
+/* ------------------------------------------------------------------------ session_table.c */
+
+/* Sends a PROTO_POOL_* about a client. */
+void session_tell_client(struct session *s, uint32_t type);
+
+/* What there is for somebody, and what of it is taken. */
+struct greet_room session_room(const struct session_table *table, const struct options_peer *who);
+
+/* Those of a tenant that are OPEN have changed: so may its weight. */
+void session_weigh(struct session_table *table, uint32_t tenant);
+
+/* The slot that has been free the longest: what the board tells of those that left stays there. */
+uint32_t session_free_slot(const struct session_table *table);
+
+/* Writes the client's row on the board. */
+void session_show(const struct session *s);
+
+/* Gives a client's pending jobs this outcome. Returns how many. */
+uint32_t session_finish_one(struct session *s, uint32_t outcome);
+
+#endif

@@ -1,0 +1,525 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tenants.c - the uids that forkd serves, and the segment with rings that each of them has
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   session*.c, adopt.c, and manager_pool.c when the pool has let go of one; on the manager's only
+ *   thread.
+ *
+ *	FREE --> USED, with sessions <--> idle --trim()--> LEAVING --released()--> EMPTYING --> FREE
+ *
+ * INVARIANTS
+ *   I1. One uid, one tenant in use, one segment, from the uid's first client until no session of it
+ *       has been there for so long that others came: the one that has been idle the longest goes
+ *       first. Some are kept, for those who come and go. A uid that comes back before the pool has
+ *       let go of its last tenant has a new one.
+ *   I2. Nothing about a tenant is read from its segment, which all clients of the uid can write:
+ *       uid, size and head stand here.
+ *   I3. A client that attaches finds the head as it was made, whatever others of its uid have done
+ *       to it: it is written again each time. Those that have attached before do not read it.
+ *   I4. Rings are never cleared: what is in them belongs to clients that may be alive. What one
+ *       client of the uid spoils there lasts until it ends: then tenants_mark() has the pool put
+ *       them in order (ring.h).
+ *   I5. A slot is free when no pool has its rings, and its pages are gone. The rings' heads in the
+ *       arena are put back to where those of a new segment are. Whoever has been a client may have
+ *       the old segment mapped: its pages are punched out of it, before its bytes stop being
+ *       counted.
+ *   I6. The board shows a tenant from its beginning until it is to leave: never two of one uid.
+ *       The memory of its times is there before a pool or a client hears of it, is 0 then, and
+ *       goes when no pool counts there any more, with the rings.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   A client between a ring's slot and its summary bit, or a consumer between clearing the bit and
+ *   its last look: tenants_mark() makes up for both. The pool: tenants_tell_pool() when the next
+ *   one is ready; it never hears of those that the last one was to let go of.
+ *   The manager: the next one has them from the store, as the roster says (roster.c, I3); of their
+ *   segments none is asked. One that was to leave is taken back when its pool is ready.
+ */
+#include "daemon/manager/tenants.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/util.h"
+#include "shm/futex.h"
+#include "shm/proto.h"
+#include "shm/wake.h"
+
+#define TENANTS_IDLE  16u /* that are kept */
+#define TENANTS_SPARE 16u /* slots that idle ones leave free, for uids that come all at once */
+
+/* ------------------------------------------------------------------------ what the board shows */
+
+/* Relaxed throughout: for display. */
+static void tenants_hide(struct tenants *tenants, uint32_t index)
+{
+	atomic_store_explicit(&tenants->board->tenants[index].since_ns, 0, memory_order_relaxed);
+}
+
+static void tenants_show(struct tenants *tenants, uint32_t index)
+{
+	struct board_tenant *b = &tenants->board->tenants[index];
+	const struct tenants_slot *t = &tenants->slots[index];
+
+	tenants_hide(tenants, index);
+	atomic_store_explicit(&b->uid, t->uid, memory_order_relaxed);
+	atomic_store_explicit(&b->ended, t->ended, memory_order_relaxed);
+	atomic_store_explicit(&b->since_ns, t->since_ns, memory_order_relaxed);
+}
+
+/* What a former manager has shown, as far as it stands there. */
+static void tenants_show_again(struct tenants *tenants, uint32_t index)
+{
+	const struct board_tenant *b = &tenants->board->tenants[index];
+	struct tenants_slot *t = &tenants->slots[index];
+
+	t->ended = atomic_load_explicit(&b->ended, memory_order_relaxed);
+	t->since_ns = atomic_load_explicit(&b->since_ns, memory_order_relaxed);
+	if (!t->since_ns)
+		t->since_ns = clock_ns();
+	tenants_show(tenants, index);
+}
+
+void tenants_ended(struct tenants *tenants, uint32_t index, uint32_t n)
+{
+	struct tenants_slot *t = &tenants->slots[index];
+
+	t->ended += n;
+	/* Nothing is read back: a task may have written there. */
+	atomic_store_explicit(&tenants->board->tenants[index].ended, t->ended,
+			      memory_order_relaxed);
+}
+
+static uint64_t tenants_times(uint32_t index)
+{
+	return offsetof(struct board, times) + index * sizeof(((struct board *)NULL)->times[0]);
+}
+
+/* Of a tenant that is gone, or is to come: 0s, and no memory. */
+static int tenants_clear_times(struct tenants *tenants, uint32_t index)
+{
+	atomic_store_explicit(&tenants->board->tenants[index].dropped, 0, memory_order_relaxed);
+	return segment_clear(tenants->board_fd, tenants_times(index),
+			     board_times_size(tenants->n_workers));
+}
+
+static int tenants_make_times(struct tenants *tenants, uint32_t index)
+{
+	int r = tenants_clear_times(tenants, index);
+
+	return r < 0 ? r
+		     : segment_allocate(tenants->board_fd, tenants_times(index),
+					board_times_size(tenants->n_workers));
+}
+
+/* Bytes that a tenant takes. */
+static uint64_t tenants_size(const struct tenants *tenants)
+{
+	return tenant_segment_size(tenants->n_workers) + board_times_size(tenants->n_workers);
+}
+
+/* ------------------------------------------------------------------------ what the pool is told */
+
+void tenants_tell(struct tenants *tenants, uint32_t index)
+{
+	struct proto_pool m = {
+		.head = { PROTO_MAGIC, PROTO_POOL_TENANT },
+		.tenant = index,
+		.weight = tenants->slots[index].weight,
+	};
+
+	poolproc_send(tenants->pool, &m, tenants->slots[index].fd);
+}
+
+void tenants_weigh(struct tenants *tenants, uint32_t index, uint32_t weight)
+{
+	if (tenants->slots[index].weight == weight)
+		return;
+	tenants->slots[index].weight = weight;
+	tenants_tell(tenants, index);
+}
+
+/* Nobody goes on with it: the slot is free first (roster.c, I2). */
+static void tenants_forget(struct tenants *tenants, uint32_t index)
+{
+	char name[STORE_NAME];
+
+	roster_tenant_is(tenants->roster, index, ROSTER_FREE);
+	store_forget(&tenants->slots[index].put);
+	store_name(name, STORE_TENANT, index);
+	store_remove(tenants->store, name);
+}
+
+static void tenants_on_emptied(struct pages *pages, int result)
+{
+	struct tenants_slot *t = container_of(pages, struct tenants_slot, pages);
+
+	if (result < 0)
+		log_error("cannot take back the %" PRIu64 " bytes of the rings of uid %u: %s: they "
+			  "stay counted against memory-max",
+			  t->size, t->uid, strerror(-result));
+	else
+		t->all->memory -= tenants_size(t->all);
+	t->fd = safe_close(t->fd);
+	t->state = TENANTS_FREE;
+	tenants_forget(t->all, (uint32_t)(t - t->all->slots));
+}
+
+/* No pool has it, or will hear of it (I5). */
+static void tenants_empty(struct tenants *tenants, uint32_t index)
+{
+	struct tenants_slot *t = &tenants->slots[index];
+	int r;
+
+	segment_unmap(t->segment, t->size);
+	t->segment = NULL;
+	/* Relaxed: the next pool that looks, or this one, is told of the slot's next tenant after
+	 * it. */
+	for (uint32_t i = 0; i < tenants->n_workers; i++)
+		atomic_store_explicit(&tenants->arena->rings[index][i].head, 0,
+				      memory_order_relaxed);
+	t->state = TENANTS_EMPTYING;
+	/* If it fails, it is tried again before the slot is another's. */
+	(void)tenants_clear_times(tenants, index);
+	t->pages = (struct pages){ .loop = tenants->loop, .call = tenants_on_emptied };
+	r = pages_drop(&t->pages, t->fd, t->size);
+	if (r < 0)
+		tenants_on_emptied(&t->pages, r);
+}
+
+void tenants_tell_pool(struct tenants *tenants)
+{
+	for (uint32_t i = 0; i < tenants->n; i++)
+		if (tenants->slots[i].state == TENANTS_USED) {
+			tenants_tell(tenants, i);
+			/* The last one may have written there. */
+			tenants_show(tenants, i);
+		} else if (tenants->slots[i].state == TENANTS_LEAVING) {
+			tenants_empty(tenants, i);
+		}
+}
+
+void tenants_mark(struct tenants *tenants, uint32_t index)
+{
+	struct tenant_segment *segment = tenants->slots[index].segment;
+
+	for (uint32_t ring = 0; ring < tenants->n_workers; ring++) {
+		ring_set_astray(&segment->rings[ring]);
+		tenant_mark(segment, ring);
+	}
+	tenants_ring(tenants);
+}
+
+void tenants_ring(struct tenants *tenants)
+{
+	wake_published();
+	/* Relaxed: the fence is above. A dispatcher that is about to sleep finds that the bell has
+	 * changed. Without futex_waitv(2) it looks within BELL_NAP. */
+	(void)atomic_fetch_add_explicit(&tenants->arena->bell, 1, memory_order_relaxed);
+	(void)futex_wake(&tenants->arena->bell, INT32_MAX);
+}
+
+void tenants_mark_all(struct tenants *tenants)
+{
+	for (uint32_t i = 0; i < tenants->n; i++)
+		if (tenants->slots[i].state == TENANTS_USED)
+			tenants_mark(tenants, i);
+}
+
+/* Writes what clients read once when they attach. */
+static void tenants_head(struct tenants *tenants, uint32_t index)
+{
+	struct tenants_slot *t = &tenants->slots[index];
+
+	t->segment->head = t->head;
+	t->segment->tenant = index;
+	t->segment->uid = t->uid;
+	t->segment->n_rings = tenants->n_workers;
+}
+
+/* The uid's tenant; LIMIT_TENANTS if there is none. */
+static uint32_t tenants_find(const struct tenants *tenants, uint32_t uid)
+{
+	for (uint32_t i = 0; i < tenants->n; i++)
+		if (tenants->slots[i].state == TENANTS_USED && tenants->slots[i].uid == uid)
+			return i;
+	return LIMIT_TENANTS;
+}
+
+/* A slot for one; LIMIT_TENANTS if there is none. */
+static uint32_t tenants_find_free(const struct tenants *tenants)
+{
+	uint32_t i = 0;
+
+	while (i < tenants->n && tenants->slots[i].state != TENANTS_FREE)
+		i++;
+	return i;
+}
+
+uint64_t tenants_needs(const struct tenants *tenants, uint32_t uid)
+{
+	return tenants_find(tenants, uid) < LIMIT_TENANTS ? 0 : tenants_size(tenants);
+}
+
+bool tenants_are_full(const struct tenants *tenants, uint32_t uid)
+{
+	return tenants_find(tenants, uid) == LIMIT_TENANTS &&
+	       tenants_find_free(tenants) == LIMIT_TENANTS;
+}
+
+/* What the store has under the slot's name is this tenant's: the next manager may believe it. */
+static void tenants_enter(struct tenants *tenants, uint32_t index)
+{
+	roster_enter_tenant(tenants->roster, index, tenants->slots[index].uid);
+	if (tenants->slots[index].state != TENANTS_USED)
+		roster_tenant_is(tenants->roster, index, ROSTER_GONE);
+}
+
+static void tenants_on_stored(struct store_put *put, int result)
+{
+	struct tenants_slot *t = container_of(put, struct tenants_slot, put);
+
+	if (result == 0)
+		tenants_enter(t->all, (uint32_t)(t - t->all->slots));
+	else
+		/* Its clients are not there either then: they come after it. */
+		log_warning("the rings of uid %u are not in the store: %s", t->uid,
+			    strerror(-result));
+}
+
+/* The slot has this segment now. */
+static void tenants_place(struct tenants *tenants, uint32_t index, uint32_t uid, int fd, void *base,
+			  uint64_t size)
+{
+	struct tenants_slot *t = &tenants->slots[index];
+
+	*t = (struct tenants_slot){
+		.all = tenants,
+		.state = TENANTS_USED,
+		.uid = uid,
+		.weight = OPTIONS_WEIGHT,
+		.fd = fd,
+		.segment = base,
+		.size = size,
+		.head = segment_head(SEGMENT_TENANT, size, tenants->epoch),
+		.put = t->put, /* which may wait */
+	};
+	tenants->memory += tenants_size(tenants);
+	tenants->n = max(tenants->n, index + 1);
+}
+
+/* Makes one in a free slot. Returns 0 or a negative errno. */
+static int tenants_make(struct tenants *tenants, uint32_t index, uint32_t uid)
+{
+	struct tenants_slot *t = &tenants->slots[index];
+	uint64_t size = tenant_segment_size(tenants->n_workers);
+	char name[STORE_NAME];
+	void *base;
+	int fd, r;
+
+	fd = segment_create("forkd-tenant", SEGMENT_TENANT, size, tenants->epoch, 1, 0600);
+	if (fd < 0)
+		return fd;
+	r = segment_map(fd, SEGMENT_TENANT, 1, tenants->epoch, &base, NULL);
+	if (r < 0) {
+		(void)safe_close(fd);
+		return r;
+	}
+	t->put = (struct store_put){ .call = tenants_on_stored };
+	store_name(name, STORE_TENANT, index);
+	r = store_put(tenants->store, &t->put, name, &fd, 1);
+	if (r < 0) {
+		segment_unmap(base, size);
+		(void)safe_close(fd);
+		return r;
+	}
+	tenants_place(tenants, index, uid, fd, base, size);
+	tenants->slots[index].since_ns = clock_ns();
+	tenants_show(tenants, index);
+	if (r == 0)
+		tenants_enter(tenants, index);
+	return 0;
+}
+
+int tenants_attach(struct tenants *tenants, uint32_t uid)
+{
+	uint32_t index = tenants_find(tenants, uid);
+	bool new = index == LIMIT_TENANTS;
+	int r = 0;
+
+	if (new) {
+		index = tenants_find_free(tenants);
+		assert(index < LIMIT_TENANTS);
+		r = tenants_make_times(tenants, index);
+		if (r == 0)
+			r = tenants_make(tenants, index, uid);
+		if (r < 0)
+			(void)tenants_clear_times(tenants, index);
+	}
+	if (r < 0)
+		return r;
+	tenants_head(tenants, index);
+	if (new)
+		tenants->made(tenants, index);
+	tenants->slots[index].n_sessions++;
+	tenants_trim(tenants, TENANTS_IDLE);
+	return (int)index;
+}
+
+void tenants_detach(struct tenants *tenants, uint32_t index)
+{
+	struct tenants_slot *t = &tenants->slots[index];
+
+	assert(t->state == TENANTS_USED && t->n_sessions);
+	if (--t->n_sessions)
+		return;
+	t->idle_since = ++tenants->n_idled;
+	tenants_trim(tenants, TENANTS_IDLE);
+}
+
+/* The one that has been idle the longest goes. */
+static void tenants_release_one(struct tenants *tenants)
+{
+	struct proto_pool m = { .head = { PROTO_MAGIC, PROTO_POOL_TENANT_GONE } };
+	struct tenants_slot *oldest = NULL;
+
+	for (uint32_t i = 0; i < tenants->n; i++) {
+		struct tenants_slot *t = &tenants->slots[i];
+
+		if (t->state == TENANTS_USED && !t->n_sessions &&
+		    (!oldest || t->idle_since < oldest->idle_since))
+			oldest = t;
+	}
+	assert(oldest);
+	m.tenant = (uint32_t)(oldest - tenants->slots);
+	tenants_hide(tenants, m.tenant);
+	/* Not if it waits for the store. */
+	if (roster_tenant(tenants->roster, m.tenant, NULL) != ROSTER_FREE)
+		roster_tenant_is(tenants->roster, m.tenant, ROSTER_GONE);
+	if (tenants->pool->state == POOLPROC_READY) {
+		oldest->state = TENANTS_LEAVING;
+		poolproc_send(tenants->pool, &m, -1);
+	} else {
+		tenants_empty(tenants, m.tenant);
+	}
+}
+
+void tenants_count(const struct tenants *tenants, uint32_t *ret_used, uint32_t *ret_idle)
+{
+	uint32_t used = 0, idle = 0;
+
+	for (uint32_t i = 0; i < tenants->n; i++) {
+		const struct tenants_slot *t = &tenants->slots[i];
+
+		used += t->state == TENANTS_USED;
+		idle += t->state == TENANTS_USED && !t->n_sessions;
+	}
+	*ret_used = used;
+	*ret_idle = idle;
+}
+
+void tenants_trim(struct tenants *tenants, uint32_t n_idle)
+{
+	uint32_t used, idle;
+
+	tenants_count(tenants, &used, &idle);
+	for (; idle > n_idle || (idle && used > LIMIT_TENANTS - TENANTS_SPARE); used--, idle--)
+		tenants_release_one(tenants);
+}
+
+bool tenants_released(struct tenants *tenants, uint32_t index)
+{
+	if (index >= tenants->n || tenants->slots[index].state != TENANTS_LEAVING)
+		return false;
+	tenants_empty(tenants, index);
+	return true;
+}
+
+int tenants_fd(const struct tenants *tenants, uint32_t index)
+{
+	return tenants->slots[index].fd;
+}
+
+/* One that a former manager had. Returns 0 or a negative errno. */
+static int tenants_adopt_one(struct tenants *tenants, uint32_t index, uint32_t uid)
+{
+	uint64_t size = tenant_segment_size(tenants->n_workers);
+	char name[STORE_NAME];
+	void *base;
+	int fd, r;
+
+	store_name(name, STORE_TENANT, index);
+	fd = store_take(tenants->store, name, STORE_MEMFD);
+	if (fd < 0)
+		return -ENOENT;
+	r = segment_map_sized(fd, size, &base);
+	if (r < 0) {
+		(void)safe_close(fd);
+		return r;
+	}
+	tenants_place(tenants, index, uid, fd, base, size);
+	/* As if a pool had been told: the next one is not. */
+	if (roster_tenant(tenants->roster, index, NULL) != ROSTER_HERE)
+		tenants->slots[index].state = TENANTS_LEAVING;
+	else
+		tenants_show_again(tenants, index);
+	return 0;
+}
+
+int tenants_adopt(struct tenants *tenants)
+{
+	for (uint32_t i = 0; i < LIMIT_TENANTS; i++) {
+		uint32_t uid;
+		int r;
+
+		if (roster_tenant(tenants->roster, i, &uid) == ROSTER_FREE)
+			continue;
+		r = tenants_adopt_one(tenants, i, uid);
+		if (r == 0)
+			continue;
+		if (is_shortage(r))
+			return r;
+		log_warning("cannot go on with the rings of uid %u: %s", uid, strerror(-r));
+		tenants_hide(tenants, i);
+		tenants_forget(tenants, i);
+	}
+	return 0;
+}
+
+bool tenants_join(struct tenants *tenants, uint32_t index, uint32_t uid)
+{
+	struct tenants_slot *t = &tenants->slots[index % LIMIT_TENANTS];
+
+	if (index >= tenants->n || t->state != TENANTS_USED || t->uid != uid)
+		return false;
+	t->n_sessions++;
+	return true;
+}
+
+void tenants_settle(struct tenants *tenants)
+{
+	for (uint32_t i = 0; i < tenants->n; i++)
+		if (!tenants->slots[i].n_sessions)
+			tenants->slots[i].idle_since = ++tenants->n_idled;
+}
+
+void tenants_fini(struct tenants *tenants)
+{
+	for (uint32_t i = 0; i < tenants->n; i++) {
+		struct tenants_slot *t = &tenants->slots[i];
+
+		if (t->state == TENANTS_FREE)
+			continue;
+		store_forget(&t->put);
+		if (t->state == TENANTS_EMPTYING)
+			pages_stop(&t->pages);
+		segment_unmap(t->segment, t->size);
+		(void)safe_close(t->fd);
+	}
+	tenants->n = 0;
+}

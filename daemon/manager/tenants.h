@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+/* tenants.h - the uids that forkd serves, and the segment with rings that each of
+ * them has */
+#ifndef DAEMON_MANAGER_TENANTS_H
+#define DAEMON_MANAGER_TENANTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/manager/pages.h"
+#include "daemon/manager/poolproc.h"
+#include "daemon/manager/roster.h"
+#include "daemon/manager/store.h"
+#include "shm/board.h"
+#include "shm/ledger.h"
+#include "shm/limits.h"
+#include "shm/tenant.h"
+
+enum tenants_state {
+	TENANTS_FREE,
+	TENANTS_USED,
+	TENANTS_LEAVING,  /* the pool is to let go of it */
+	TENANTS_EMPTYING, /* its pages are taken back */
+};
+
+struct tenants;
+
+struct tenants_slot {
+	struct tenants *all;
+	enum tenants_state state;
+	uint32_t uid;
+	uint32_t weight;     /* among the users; the pool is told */
+	uint32_t n_sessions; /* connections, and those that are gone and not released */
+	uint64_t idle_since; /* without sessions: when the last of them was released, by n_idled */
+	/* as the board has it: since when, CLOCK_MONOTONIC, and jobs that the manager gave their
+	 * outcome */
+	uint64_t since_ns;
+	uint64_t ended;
+	int fd;
+	struct segment head; /* of the segment, as it was made */
+	struct tenant_segment *segment;
+	uint64_t size;
+	struct pages pages;
+	struct store_put put;
+};
+
+struct tenants {
+	/* the caller sets these; the rest starts as zero */
+	struct loop *loop;
+	struct poolproc *pool;
+	struct roster *roster;
+	struct store *store;
+	struct board *board;
+	int board_fd; /* borrowed */
+	struct arena *arena;
+	uint64_t epoch;
+	uint32_t n_workers;
+	/* what the pool is to know of a new one, before the tenant itself */
+	void (*made)(struct tenants *tenants, uint32_t index);
+
+	uint32_t n; /* slots that were ever used, from 0 on */
+	uint64_t n_idled;
+	uint64_t memory; /* bytes of the segments whose pages are not gone, and of their times */
+	struct tenants_slot slots[LIMIT_TENANTS];
+};
+
+/* Bytes that tenants_attach() would make for the uid; 0 if its tenant is there. */
+uint64_t tenants_needs(const struct tenants *tenants, uint32_t uid);
+
+/* True if the uid has no tenant, and there is no slot for one. */
+bool tenants_are_full(const struct tenants *tenants, uint32_t uid);
+
+/* A session of this uid begins: index of its tenant, with its head as the manager wrote it; made if
+ * there is none; then they must not be full. Or a negative errno: what the system said. */
+int tenants_attach(struct tenants *tenants, uint32_t uid);
+/* Tells the pool of it: before each of its clients. Also if it knows it: a pool that could not map
+ * it tries again. */
+void tenants_tell(struct tenants *tenants, uint32_t index);
+/* Changes its weight among the users, and tells the pool. */
+void tenants_weigh(struct tenants *tenants, uint32_t index, uint32_t weight);
+/* One has ended, and the pool has released it. */
+void tenants_detach(struct tenants *tenants, uint32_t index);
+
+/* The manager gave so many of its jobs their outcome, which no pool has counted. */
+void tenants_ended(struct tenants *tenants, uint32_t index, uint32_t n);
+
+/* How many are in use, and how many of these have no sessions. */
+void tenants_count(const struct tenants *tenants, uint32_t *ret_used, uint32_t *ret_idle);
+/* Releases tenants without sessions, until so many are left. Their slots and bytes are free when
+ * the pool has let go of them and their pages are gone. */
+void tenants_trim(struct tenants *tenants, uint32_t n_idle);
+/* The pool has let go of one: its pages go, then its slot is free. False if it may not say that. */
+bool tenants_released(struct tenants *tenants, uint32_t index);
+
+/* The tenant's segment, to be handed to a client of its uid; borrowed. */
+int tenants_fd(const struct tenants *tenants, uint32_t index);
+
+/* Tells the pool, which has just become ready, of all tenants; those that the last one was to let
+ * go of are taken back. */
+void tenants_tell_pool(struct tenants *tenants);
+
+/* As if every ring of the tenant had just been written to, by whoever: consumers look at all of
+ * them, and at all that is in them. */
+void tenants_mark(struct tenants *tenants, uint32_t index);
+void tenants_mark_all(struct tenants *tenants);
+
+/* Wakes the pool's dispatcher, which looks at all rings, whatever clients do to the words on the
+ * board (wake.h, W10). */
+void tenants_ring(struct tenants *tenants);
+
+/* Takes over what a former manager had, as the roster has it; no pool is alive. Before any
+ * session. Returns 0, or what was short: nobody is given up then. */
+int tenants_adopt(struct tenants *tenants);
+/* A session that a former manager had is there. False if its tenant is not, or is another uid's. */
+bool tenants_join(struct tenants *tenants, uint32_t index, uint32_t uid);
+/* When all of these are: the others are idle. */
+void tenants_settle(struct tenants *tenants);
+
+/* Unmaps and closes all of them. */
+void tenants_fini(struct tenants *tenants);
+
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * userns.c - the user namespace that forkd runs in: which uids and gids it can tell apart
+ *
+ * WHAT IT IS
+ *   In a user namespace that has some uids only, as PrivateUsers=yes of systemd makes it, peers of
+ *   all other uids look the same (SO_PEERCRED): /proc/sys/kernel/overflowuid. They would be one
+ *   tenant, with rings that all of them can write. The same is so for groups: there one that is
+ *   many must not be taken for the one that forkd.conf may name.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   The manager, when it starts.
+ */
+#include "daemon/manager/userns.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+
+#define USERNS_OVERFLOW 65534u /* where the system does not say */
+
+bool userns_is_whole(const char *map)
+{
+	uint64_t sum = 0, n;
+	int size;
+
+	/* Lines of "inside outside count", none over another. -1 is nobody's. */
+	for (; sscanf(map, "%*u %*u %" SCNu64 "%n", &n, &size) == 1; map += size)
+		sum += n;
+	return sum == UINT32_MAX;
+}
+
+/* What stands for the ids that a map leaves out. */
+static uint32_t userns_overflow(const char *map_path, const char *overflow_path)
+{
+	_cleanup_fclose_ FILE *map = fopen(map_path, "re");
+	_cleanup_fclose_ FILE *overflow = fopen(overflow_path, "re");
+	_cleanup_free_ char *text = NULL;
+	uint32_t id = USERNS_OVERFLOW;
+	size_t size = 0;
+
+	/* Not there: the kernel has no such namespaces. */
+	if (!map)
+		return USERNS_NO_STRANGERS;
+	if (getdelim(&text, &size, '\0', map) > 0 && userns_is_whole(text))
+		return USERNS_NO_STRANGERS;
+	if (overflow && fscanf(overflow, "%" SCNu32, &id) != 1)
+		id = USERNS_OVERFLOW;
+	return id;
+}
+
+uint32_t userns_stranger(void)
+{
+	return userns_overflow("/proc/self/uid_map", "/proc/sys/kernel/overflowuid");
+}
+
+uint32_t userns_strange_group(void)
+{
+	return userns_overflow("/proc/self/gid_map", "/proc/sys/kernel/overflowgid");
+}

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/pool/dispatcher.h"
+
+#include <pthread.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#include "common/clock.h"
+#include "daemon/sched/alarm.h"
+#include "daemon/core/bell.h"
+#include "daemon/jobs/drain.h"
+#include "daemon/core/fault.h"
+#include "daemon/pool/pool.h"
+#include "shm/wake.h"
+
+#define DISPATCHER_TICK	    (200 * NSEC_PER_USEC)
+#define DISPATCHER_ROUNDS   16u /* within a tick */
+#define DISPATCHER_CLEAN    (10 * NSEC_PER_MSEC)
+#define DISPATCHER_SUMMONS  2u	/* at a time: one of two is not in a long leaf, or off its CPU */
+#define DISPATCHER_PATIENCE 2u	/* ticks that a job waits for those who look */
+#define DISPATCHER_DOUBT    50u /* ticks without a start after which no word is believed */
+
+/* What workers have done since the last look with jobs waiting. */
+struct dispatcher_view {
+	bool drained;			    /* one has taken jobs off the rings */
+	uint64_t moved[LIMIT_WORKERS / 64]; /* a bit for each that has started a job */
+};
+
+void dispatcher_summon(struct worker *w)
+{
+	/* ORDER summons [M1]: release, pairs with dispatcher_take_summons(). */
+	atomic_store_explicit(&w->summoned, 1, memory_order_release);
+	worker_ask(w);
+}
+
+bool dispatcher_has_summoned(struct worker *w)
+{
+	/* Relaxed: nothing is read that was written before it. */
+	return atomic_load_explicit(&w->summoned, memory_order_relaxed);
+}
+
+bool dispatcher_take_summons(struct worker *w)
+{
+	/* ORDER summons [M1]: acquire, pairs with dispatcher_summon(). */
+	return atomic_exchange_explicit(&w->summoned, 0, memory_order_acquire);
+}
+
+static void dispatcher_look(struct pool *pool, uint64_t now, struct dispatcher_view *ret_view)
+{
+	struct dispatcher *d = &pool->dispatcher;
+	uint64_t drained = 0;
+	bool started = false;
+
+	d->looked_ns = now;
+	*ret_view = (struct dispatcher_view){ .drained = false };
+	/* Relaxed: statistics. */
+	for (uint32_t i = 0; i < pool->n_workers; i++) {
+		struct board_counters *c = pool->workers[i].counters;
+		uint64_t roots = atomic_load_explicit(&c->roots, memory_order_relaxed);
+		bool moved = roots != d->roots[i];
+
+		drained += atomic_load_explicit(&c->drained, memory_order_relaxed);
+		ret_view->moved[i / 64] |= (uint64_t)moved << i % 64;
+		started |= moved;
+		d->roots[i] = roots;
+	}
+	ret_view->drained = drained != d->drained;
+	d->drained = drained;
+	d->waited = started ? 1 : d->waited + 1;
+}
+
+/* Summons the next of those that run a job which a queued one goes before; or whoever is next, if a
+ * ring has to be looked at. One that is not busy takes no harm. */
+static void dispatcher_summon_some(struct pool *pool)
+{
+	struct fair *fair = &pool->intake.fair;
+	uint32_t next = pool->dispatcher.next_worker, summoned = 0;
+	bool rings = drain_rings_pending(pool);
+
+	if (!rings && !fair_queued(fair) && !fair_placed(fair))
+		return;
+	fair_lock(fair);
+	for (uint32_t i = 0; i < pool->n_workers && summoned < DISPATCHER_SUMMONS; i++) {
+		uint32_t at = (next + i) % pool->n_workers;
+		uint32_t row = account_row(&pool->workers[at].account);
+
+		if (!rings && (row == ACCOUNT_NOBODY || !fair_claims(fair, at, row, FAIR_QUANTUM)))
+			continue;
+		if (row == ACCOUNT_NOBODY && worker_is_parked(&pool->workers[at]))
+			continue;
+		dispatcher_summon(&pool->workers[at]);
+		pool->dispatcher.next_worker = at + 1;
+		summoned++;
+	}
+	fair_unlock(fair);
+}
+
+/* Wakes all that run no job, whatever their words and the census say: a task may have written over
+ * them. */
+static void dispatcher_rouse(struct pool *pool)
+{
+	for (uint32_t i = 0; i < pool->n_workers; i++) {
+		struct worker *w = &pool->workers[i];
+
+		if (account_row(&w->account) == ACCOUNT_NOBODY && !worker_is_parked(w))
+			bell_ring(&w->board->wake, &w->bell);
+	}
+}
+
+/* Jobs wait, but workers will look by themselves when one of them is to go first; those for which
+ * that is now are summoned. */
+static bool dispatcher_may_rest(struct pool *pool, enum intake_left left)
+{
+	if (left != INTAKE_NONE || atomic_load_explicit(&pool->stop, memory_order_relaxed) ||
+	    !intake_is_watched(pool, NULL, ACCOUNT_NOBODY))
+		return false;
+	dispatcher_summon_some(pool);
+	return true;
+}
+
+/* Sees to it that waiting jobs are started. Returns after how many ns it has to look again. */
+static uint64_t dispatcher_dispatch(struct pool *pool)
+{
+	struct dispatcher *d = &pool->dispatcher;
+	struct fair *fair = &pool->intake.fair;
+	bool waiting = worker_jobs_pending(pool), placed = fair_placed(fair);
+	enum intake_left left = intake_release(pool);
+	uint64_t again = left == INTAKE_MORE ? 0 : DISPATCHER_TICK;
+	uint64_t now = clock_ns();
+	struct dispatcher_view view;
+	bool fresh;
+
+	/* Whether a running job's turn comes first is as old as the last settlement; and what runs
+	 * for hours is charged (account.h). */
+	fair_lock(fair);
+	fair_settle_sometimes(fair, now);
+	fair_unlock(fair);
+	if (!waiting && !placed)
+		return left || atomic_load_explicit(&pool->stop, memory_order_relaxed)
+			     ? again
+			     : ACCOUNT_TIDE;
+	if (placed)
+		intake_wake_places(pool, NULL);
+	if (dispatcher_may_rest(pool, left))
+		return ACCOUNT_TIDE;
+	/* What workers do is judged by the tick; in between jobs of the dead are ended. */
+	if (!again && now < d->looked_ns + DISPATCHER_TICK)
+		return again;
+	fresh = now >= d->looked_ns + 2 * DISPATCHER_TICK;
+	dispatcher_look(pool, now, &view);
+	if (waiting && d->waited % DISPATCHER_DOUBT == 0)
+		dispatcher_rouse(pool);
+	/* Somebody who looks may find strands of a running job to steal, again and again. */
+	if (waiting && worker_wake_one(pool, NULL) && d->waited <= DISPATCHER_PATIENCE && !placed)
+		return again;
+	/* Those that look have started nothing: they may get no CPU (starved.h). */
+	if (waiting && d->waited > DISPATCHER_PATIENCE)
+		(void)worker_wake_more(pool);
+	/* All are busy, or about to look. One that comes after a rest need not come again if what
+	 * there is can wait. */
+	if ((fresh || !view.drained) && drain_rings_pending(pool)) {
+		intake_collect(pool, d->collected++);
+		if (dispatcher_may_rest(pool, left))
+			return ACCOUNT_TIDE;
+	}
+	for (uint32_t i = 0; i < pool->n_workers; i++)
+		if (!(view.moved[i / 64] >> i % 64 & 1))
+			intake_recall(pool, &pool->workers[i]);
+	dispatcher_summon_some(pool);
+	return again;
+}
+
+/* The earlier of two times, where 0 is never. */
+static uint64_t dispatcher_earlier(uint64_t a, uint64_t b)
+{
+	return !a || !b ? a | b : min(a, b);
+}
+
+/*
+ * Sees to it that freed memory is given back: workers do it before they sleep (trim.h). If none has
+ * since the last time, it wakes one, and does a piece itself, not so often that those who have work
+ * would feel it.
+ */
+static void dispatcher_clean(struct pool *pool)
+{
+	struct dispatcher *d = &pool->dispatcher;
+	uint64_t now = clock_ns();
+
+	if (!stack_arena_dirty(pool->stacks)) {
+		d->clean_at = 0;
+		return;
+	}
+	if (d->clean_at && now < d->clean_at)
+		return;
+	if (d->clean_at && d->cleaned == stack_arena_cleaned(pool->stacks)) {
+		worker_wake_one(pool, NULL);
+		stack_arena_clean(pool->stacks);
+	}
+	d->cleaned = stack_arena_cleaned(pool->stacks);
+	d->clean_at = now + DISPATCHER_CLEAN;
+}
+
+/* The manager wants to know whether the channel's thread and this one do what they are for, and
+ * whether what it has said is in force. */
+static void dispatcher_answer(struct pool *pool)
+{
+	struct proto_pool pong = { .head = { PROTO_MAGIC, PROTO_POOL_PONG } };
+
+	/* Relaxed: who sets it wakes the dispatcher after it. */
+	if (!atomic_load_explicit(&pool->pinged, memory_order_relaxed))
+		return;
+	/* ORDER pool/pinged [Q4]: acquire, who hears of the answer finds what the channel's thread
+	 * has done by then. Pairs with channel_dispatch(). */
+	pong.task_hash = atomic_exchange_explicit(&pool->pinged, 0, memory_order_acquire);
+	channel_tell(pool, &pong);
+}
+
+/* Ends jobs that are late, has fibers go on whose time has come, summons workers that have no
+ * timer, looks at those that may hang, sees to freed memory and to the CPUs that there are, and
+ * says when it has to come back, within so many ns. */
+static uint64_t dispatcher_next(struct pool *pool, uint64_t again)
+{
+	uint64_t next = dispatcher_earlier(deadlines_check(pool), alarms_check(pool));
+
+	next = dispatcher_earlier(next, fibers_check(pool));
+	next = dispatcher_earlier(next, fibers_look(pool));
+	next = dispatcher_earlier(next, hangs_check(pool));
+	dispatcher_clean(pool);
+	dispatcher_answer(pool);
+	next = dispatcher_earlier(next, pool->dispatcher.clean_at);
+	next = dispatcher_earlier(next, park_look(pool, clock_ns()));
+	return dispatcher_earlier(next, clock_ns() + again);
+}
+
+/* Each client can wake it, again and again for nothing: it is urgent, and workers would have to
+ * make way each time. */
+static void dispatcher_slow_down(struct dispatcher *d)
+{
+	struct timespec rest = { .tv_nsec = DISPATCHER_TICK };
+	uint64_t now = clock_ns();
+
+	if (now - d->rounds_since < DISPATCHER_TICK) {
+		if (++d->rounds < DISPATCHER_ROUNDS)
+			return;
+		(void)nanosleep(&rest, NULL);
+		now = clock_ns();
+	}
+	d->rounds_since = now;
+	d->rounds = 0;
+}
+
+void dispatcher_attend(struct pool *pool)
+{
+	_Atomic uint32_t *word = &pool->board->dispatcher;
+	_Atomic uint64_t *rounds = &pool->board->counters[BOARD_POOL].rounds;
+	_Atomic uint32_t *bell = &pool->arena->bell;
+	uint32_t heard = bell_heard(bell), value = wake_load(word);
+	uint64_t again = dispatcher_dispatch(pool);
+
+	/* Relaxed: its own. */
+	atomic_store_explicit(rounds, atomic_load_explicit(rounds, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+
+	if (again == ACCOUNT_TIDE) {
+		bool dozes = alarms_set(pool);
+
+		value = dozes ? wake_dozing(word) : wake_prepare(word);
+		again = dispatcher_dispatch(pool);
+		/* Nobody looks at what clients leave to the alarms: wake.h, W9. */
+		if (dozes && !alarms_set(pool))
+			again = 0;
+	}
+	/* It comes by itself: nobody needs to wake it. */
+	if (again < ACCOUNT_TIDE) {
+		wake_store(word, WAKE_LOOKING);
+		value = wake_load(word);
+	}
+	bell_wait(word, value, bell, heard, dispatcher_next(pool, again));
+	wake_store(word, WAKE_LOOKING);
+	if (again)
+		dispatcher_slow_down(&pool->dispatcher);
+}
+
+/* Of a pool that drains: nobody has any work left, or any that is to be done. */
+static bool dispatcher_is_done(struct pool *pool)
+{
+	return halt_declines(&pool->halt) ? halt_is_over(pool) : intake_is_empty(pool);
+}
+
+/* True if the pool drains and is done: it ends then, and cannot resume any more (halt.h, I3). */
+static bool dispatcher_ends(struct pool *pool)
+{
+	/* ORDER pool/stop [Q2]: acquire, whether it halts is known then. Pairs with
+	 * channel_drain(). */
+	uint32_t stop = atomic_load_explicit(&pool->stop, memory_order_acquire);
+
+	/* Relaxed: pool_stop_workers() has the fence. */
+	return stop >= POOL_DRAINING && dispatcher_is_done(pool) &&
+	       atomic_compare_exchange_strong_explicit(&pool->stop, &stop, POOL_ENDING,
+						       memory_order_relaxed, memory_order_relaxed);
+}
+
+void *dispatcher_main(void *arg)
+{
+	struct fault_thread *fault = fault_begin_thread(NULL, NULL);
+	struct pool *pool = arg;
+
+	pthread_setname_np(pthread_self(), "forkd-dispatch");
+	prctl(PR_SET_TIMERSLACK, 1000UL);
+	/* As long as it drains, the word says LOOKING: who finds SLEEPING wakes until somebody
+	 * woke, and in the end nobody would. */
+	while (!dispatcher_ends(pool))
+		dispatcher_attend(pool);
+	pool_stop_workers(pool);
+	channel_shut(pool);
+	fault_end_thread(fault);
+	return NULL;
+}

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: MIT
+# The pool's threads: main, workers, dispatcher.
+
+libpool_la_SOURCES += \
+	daemon/pool/allowance.c \
+	daemon/pool/allowance.h \
+	daemon/pool/dispatcher.c \
+	daemon/pool/dispatcher.h \
+	daemon/pool/layout.c \
+	daemon/pool/layout.h \
+	daemon/pool/pool.c \
+	daemon/pool/pool.h \
+	daemon/pool/shake.c \
+	daemon/pool/shake.h \
+	daemon/pool/trim.c \
+	daemon/pool/trim.h \
+	daemon/pool/worker_internal.h \
+	daemon/pool/worker_wake.c

@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * pool.c - the pool process
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   pool_run() is the process's main thread: it reads the channel and maps segments. The
+ *   dispatcher (dispatcher.h) is a thread of its own, because a futex and a socket cannot be waited
+ *   for together on kernel 6.1. Workers are threads, pinned.
+ *
+ * DESCRIPTORS
+ *   While tasks run the process has 0 to 2 and the channel: what it got over that, and modules'
+ *   files, are mapped by then and closed. Others that come over it are open while they are mapped.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   The manager: the channel ends, and the process exits. The pool: fault.h.
+ */
+#include "daemon/pool/pool.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/log.h"
+#include "common/option_table.h"
+#include "common/urgent.h"
+#include "daemon/pool/allowance.h"
+#include "daemon/core/bell.h"
+#include "daemon/host/confine.h"
+#include "daemon/core/fault.h"
+#include "daemon/pool/layout.h"
+#include "daemon/core/profile.h"
+#include "daemon/pool/shake.h"
+#include "daemon/host/topology.h"
+#include "daemon/core/trace.h"
+#include "shm/proto.h"
+#include "shm/wake.h"
+
+/* Below a worker's C stack: a module may be compiled without stack probes, and the frame that
+ * overflows is larger than a page then. Who steps over it is in another worker's stack. */
+#define POOL_GUARD (1u << 20)
+
+struct pool_thread {
+	struct pool *pool;
+	uint32_t worker;
+};
+
+bool pool_wake_word(_Atomic uint32_t *word, _Atomic uint32_t *bell, uint32_t value)
+{
+	uint32_t looking = (value & ~WAKE_STATE) | WAKE_LOOKING;
+
+	/* The sleeper's own change, made for it (W5): if it is on its way into the futex it does
+	 * not go in, and nobody wakes it twice because it has not come to run yet. */
+	if (!atomic_compare_exchange_strong_explicit(word, &value, looking, memory_order_relaxed,
+						     memory_order_relaxed))
+		return false;
+	bell_ring(word, bell);
+	return true;
+}
+
+void pool_wake_dispatcher(struct pool *pool)
+{
+	uint32_t value;
+
+	wake_published();
+	value = wake_load(&pool->board->dispatcher);
+	if (wake_rests(value))
+		pool_wake_word(&pool->board->dispatcher, &pool->arena->bell, value);
+}
+
+/* Something has changed that every worker has to see. */
+static void pool_wake_all(struct pool *pool)
+{
+	/* ORDER pool/settings [P1]: full, the change comes before the look at the words. Pairs with
+	 * worker_rest(). */
+	wake_published();
+	for (uint32_t i = 0; i < pool->n_workers; i++) {
+		struct worker *w = &pool->workers[i];
+		uint32_t value = wake_load(&w->board->wake);
+
+		if (wake_rests(value))
+			pool_wake_word(&w->board->wake, &w->bell, value);
+	}
+}
+
+void pool_stop_workers(struct pool *pool)
+{
+	/* Relaxed: pool_wake_all(). */
+	atomic_store_explicit(&pool->stop, POOL_ENDING, memory_order_relaxed);
+	pool_wake_all(pool);
+}
+
+/* Relaxed throughout: workers that rest are woken after it, others come by. */
+static void pool_take_settings(struct pool *pool, const struct options *o)
+{
+	atomic_store_explicit(&pool->scheduler, o->scheduler, memory_order_relaxed);
+	atomic_store_explicit(&pool->spin, o->spin, memory_order_relaxed);
+	atomic_store_explicit(&pool->weight, o->weight, memory_order_relaxed);
+	atomic_store_explicit(&pool->stack_max, o->stack_max, memory_order_relaxed);
+	atomic_store_explicit(&pool->hang_limit, o->hang_limit, memory_order_relaxed);
+}
+
+void pool_init_settings(struct pool *pool)
+{
+	pool_take_settings(pool, pool->options);
+}
+
+/* Those alone: the others would have to be allocated, and a task may have all memory. Relaxed: this
+ * thread sets them. */
+static struct options pool_settings(struct pool *pool)
+{
+	return (struct options){
+		.scheduler = atomic_load_explicit(&pool->scheduler, memory_order_relaxed),
+		.spin = atomic_load_explicit(&pool->spin, memory_order_relaxed),
+		.weight = atomic_load_explicit(&pool->weight, memory_order_relaxed),
+		.stack_max = atomic_load_explicit(&pool->stack_max, memory_order_relaxed),
+		.hang_limit = atomic_load_explicit(&pool->hang_limit, memory_order_relaxed),
+		.log_level = (unsigned int)log_get_level() - LOG_LEVEL_ERROR,
+	};
+}
+
+int pool_set(struct pool *pool, const char *name, const char *value)
+{
+	const struct option_row *row = option_find(name);
+	struct options changed = pool_settings(pool);
+	struct options_error error;
+	int r;
+
+	if (row && !(option_is_reloadable(row) && option_is_plain(row)))
+		return -EPERM;
+	r = options_set(&changed, name, value, "set", &error);
+	if (r < 0)
+		return r;
+	pool_take_settings(pool, &changed);
+	/* While there was no limit nobody has left word of what hangs. */
+	if (streq(name, "hang-limit"))
+		hang_expect(pool);
+	log_set_level((enum log_level)options_log_level(&changed));
+	/* Whoever rests does so by these two. */
+	if (streq(name, "scheduler") || streq(name, "spin"))
+		pool_wake_all(pool);
+	return 0;
+}
+
+struct worker *pool_worker_at(struct pool *pool, uint32_t index)
+{
+	return index < pool->n_workers ? &pool->workers[index] : NULL;
+}
+
+uint32_t pool_group_on(struct pool *pool, uint32_t node)
+{
+	uint32_t n;
+
+	for (uint32_t g = 0; g < pool->n_groups; g++) {
+		uint32_t first = topology_members(pool->topology, g, &n)[0];
+
+		if (topology_place(pool->topology, first)->node == node)
+			return g;
+	}
+	return pool->n_groups;
+}
+
+struct worker *pool_worker_on(struct pool *pool, struct worker *near, uint32_t node)
+{
+	uint32_t group = pool_group_on(pool, node), n;
+	const uint32_t *members;
+	struct worker *w = NULL;
+
+	if (group == pool->n_groups)
+		return NULL;
+	if (group == near->group)
+		return near;
+	/* One that is not busy; if all are, the last that is not parked, if there is one. */
+	members = topology_members(pool->topology, group, &n);
+	for (uint32_t i = 0; i < n; i++) {
+		struct worker *other = &pool->workers[members[(near->index + i) % n]];
+
+		if (w && worker_is_parked(other))
+			continue;
+		w = other;
+		if (!worker_is_parked(w) && wake_state(wake_load(&w->board->wake)) != WAKE_BUSY)
+			break;
+	}
+	return w;
+}
+
+static void *pool_worker_thread(void *arg)
+{
+	struct pool_thread *thread = arg;
+	struct worker *w = &thread->pool->workers[thread->worker];
+	int r = topology_bind(thread->pool->topology, thread->worker);
+	struct fault_thread *fault;
+
+	urgent_end();
+	if (r < 0)
+		log_warning("worker %u cannot be pinned: %s", thread->worker, strerror(-r));
+	fault = fault_begin_thread(w, &w->fiber);
+	worker_main(w);
+	fault_end_thread(fault);
+	return NULL;
+}
+
+int pool_make_rows(struct pool *pool)
+{
+	uint64_t rows = (uint64_t)pool->max_clients * pool->max_jobs;
+
+	pool->verdicts = calloc(rows, sizeof(*pool->verdicts));
+	pool->cancels = calloc(rows, sizeof(*pool->cancels));
+	pool->stack_bytes = calloc(rows, sizeof(*pool->stack_bytes));
+	if (deadlines_init(&pool->deadlines, rows) < 0)
+		return -ENOMEM;
+	return pool->verdicts && pool->cancels && pool->stack_bytes ? 0 : -ENOMEM;
+}
+
+void pool_free_rows(struct pool *pool)
+{
+	free(pool->verdicts);
+	free(pool->cancels);
+	free(pool->stack_bytes);
+	deadlines_fini(&pool->deadlines);
+}
+
+int pool_set_fork_mode(struct pool *pool)
+{
+	const struct options *options = pool->options;
+	uint32_t mode = options->fork_mode;
+	struct profile_clock clock;
+
+	pool->late_children = mode == OPTIONS_FORK_LATE;
+	pool->force_steals =
+		mode == OPTIONS_FORK_STOLEN || pool->late_children || mode == OPTIONS_FORK_PROFILE;
+	pool->kept = mode == OPTIONS_FORK_KEPT;
+	pool->shaken = mode == OPTIONS_FORK_RANDOM ? max(options->fork_seed, 1u) : 0;
+	if (mode != OPTIONS_FORK_PROFILE)
+		return 0;
+	if (pool->n_workers != 1)
+		return -EINVAL;
+	clock = profile_processor_clock();
+	pool->profile = profile_new(clock, profile_measure(clock, options->fork_burden));
+	return pool->profile ? 0 : -ENOMEM;
+}
+
+static int pool_start_threads(struct pool *pool, struct pool_thread *threads,
+			      pthread_t *ret_dispatcher)
+{
+	pthread_attr_t attr;
+	int r;
+
+	pthread_attr_init(&attr);
+	r = -pthread_attr_setstacksize(&attr, pool->options->worker_stack);
+	if (r == 0)
+		r = -pthread_attr_setguardsize(&attr, POOL_GUARD);
+	/* Relaxed: nobody has begun yet who could wait for it; and what is only shown. */
+	atomic_store_explicit(&pool->board->dispatcher, WAKE_LOOKING, memory_order_relaxed);
+	for (uint32_t i = 0; i < pool->n_workers && r == 0; i++) {
+		const struct topology_place *place = topology_place(pool->topology, i);
+
+		atomic_store_explicit(&pool->board->workers[i].cpu, place->cpu,
+				      memory_order_relaxed);
+		atomic_store_explicit(&pool->board->workers[i].node, place->node,
+				      memory_order_relaxed);
+		threads[i] = (struct pool_thread){ .pool = pool, .worker = i };
+		r = -pthread_create(&pool->workers[i].thread, &attr, pool_worker_thread,
+				    &threads[i]);
+	}
+	if (r == 0)
+		r = -pthread_create(ret_dispatcher, NULL, dispatcher_main, pool);
+	pthread_attr_destroy(&attr);
+	return r;
+}
+
+/* After all threads have ended. Modules stay loaded. */
+static void pool_free(struct pool *pool)
+{
+	fault_end();
+	fibers_fini(pool); /* its thread counts on the board */
+	intake_fini(pool);
+	for (uint32_t i = 0; pool->workers && i < pool->n_workers; i++)
+		worker_fini(&pool->workers[i]);
+	trace_fini(pool);
+	layout_unplace(pool);
+	layout_unmap(pool);
+	pool_free_rows(pool);
+	profile_free(pool->profile);
+	channel_fini(&pool->channel);
+	munmap(pool, sizeof(*pool));
+}
+
+static int pool_fail_on(int channel, const char *what, int r)
+{
+	struct proto_pool failed = { .head = { PROTO_MAGIC, PROTO_POOL_FAILED }, .error = r };
+
+	snprintf(failed.text, sizeof(failed.text), "%.120s: %.60s", what, strerror(-r));
+	/* The manager logs it, or tries again later. The channel is empty, so it has room. */
+	(void)proto_send(channel, &failed, sizeof(failed), NULL, 0);
+	return EXIT_FAILURE;
+}
+
+static int pool_fail(struct pool *pool, const char *what, int r)
+{
+	return pool_fail_on(pool->channel.fd, what, r);
+}
+
+/* All that can fail before there are threads. fds: board and arena. Returns 0, or an exit status
+ * after saying why. */
+static int pool_prepare(struct pool *pool, const int *fds)
+{
+	const struct proto_pool sends_gate = { .head = { PROTO_MAGIC, PROTO_POOL_GATE } };
+	const struct options *options = pool->options;
+	_cleanup_close_ int gate = -1;
+	struct topology *topology;
+	char error[256] = "";
+	int r = layout_map(pool, fds[0], fds[1]);
+
+	if (r == 0)
+		r = pool_make_rows(pool);
+	if (r < 0)
+		return pool_fail(pool, "cannot map the arena", r);
+	r = topology_again(pool->n_workers, options->cpus, error, sizeof(error), &topology);
+	if (r < 0)
+		return pool_fail(pool, error, r);
+	r = layout_place(pool, topology);
+	if (r < 0)
+		return pool_fail(pool, "no memory for the table of victims", r);
+	r = pool_set_fork_mode(pool);
+	if (r < 0)
+		return pool_fail(pool, "fork-mode=profile is for one worker", r);
+	r = layout_make(pool, fds[1]);
+	if (r < 0)
+		return pool_fail(pool, "arena-max is too small for so many workers", r);
+	r = fibers_init(pool);
+	if (r < 0)
+		log_warning("tasks that are fibers will fail, there are no stacks for them: %s",
+			    r == -ENOTSUP ? "pages are not of 4 KiB" : strerror(-r));
+	if (pool->fibers.poller_error)
+		log_warning("fibers cannot wait for input and output: io_uring: %s",
+			    strerror(-pool->fibers.poller_error));
+	r = intake_init(pool);
+	if (r < 0)
+		return pool_fail(pool, "no memory for the queues", r);
+	/* Threads that modules have are not urgent, nor are workers. */
+	urgent_end();
+	r = modules_load(&pool->modules, pool->board, options->module_dir);
+	if (r < 0) {
+		snprintf(error, sizeof(error),
+			 "module-dir %.60s (to be root's or forkd's own, and go-w)",
+			 options->module_dir);
+		return pool_fail(pool, error, r);
+	}
+	urgent_begin(false); /* allowed to root, so far */
+	urgent_settle();
+	/* pthread_exit() loads it when it is called first, which a task cannot: the C library would
+	 * abort. */
+	(void)dlopen("libgcc_s.so.1", RTLD_NOW);
+	r = confine_pool(options->confine, &gate);
+	if (r < 0)
+		return pool_fail(pool, "tasks cannot be confined here (confine = off runs without)",
+				 r);
+	/* The channel is empty, so it has room. */
+	if (gate >= 0)
+		r = proto_send(pool->channel.fd, &sends_gate, sizeof(sends_gate), &gate, 1);
+	if (r < 0)
+		log_warning("no module can be loaded while jobs run: the manager cannot get the "
+			    "gate: %s",
+			    strerror(-r));
+	return 0;
+}
+
+int pool_run(const struct options *options, int channel)
+{
+	struct pool *pool = NULL;
+	struct pool_thread *threads = NULL;
+	struct shake *shake = NULL;
+	_cleanup_close_ int memory = -1;
+	pthread_t dispatcher;
+	union proto_message m;
+	int fds[PROTO_MAX_FDS], r;
+	uint32_t n_fds = 0;
+
+	log_set_name("forkd-pool");
+	urgent_take_over();
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	r = proto_recv(channel, &m, fds, &n_fds, 0);
+	if (r <= 0 || m.head.type != PROTO_POOL_START || n_fds != 2) {
+		log_error("--pool is for forkd itself; start forkd without it");
+		return EXIT_FAILURE;
+	}
+	/* Sparse: most of its tables are for more workers than there are. */
+	pool = mmap(NULL, sizeof(*pool), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		    0);
+	if (pool == MAP_FAILED)
+		return pool_fail_on(channel, "no memory for its tables", -errno);
+	pool->options = options;
+	pool->pid = getpid();
+	channel_init(&pool->channel, channel);
+	hangs_begin();
+	memory = allowance_prepare(options->module_memory);
+	if (memory < 0)
+		r = pool_fail(pool, "cannot open /proc/self/statm", memory);
+	else
+		r = pool_prepare(pool, fds);
+	/* No task is to find one: the board can be written. */
+	close(fds[0]);
+	close(fds[1]);
+	if (r) {
+		pool_free(pool);
+		return r;
+	}
+	r = fault_begin(pool);
+	worker_catch_signal();
+	bell_begin();
+	park_begin(pool);
+	threads = calloc(pool->n_workers, sizeof(*threads));
+	if (r == 0)
+		r = threads ? pool_start_threads(pool, threads, &dispatcher) : -ENOMEM;
+	if (r == 0 && pool->shaken && !(shake = shake_start(pool, pool->shaken)))
+		r = -ENOMEM;
+	if (r < 0)
+		_exit(pool_fail(pool, "cannot start a thread", r)); /* some run already */
+	r = allowance_begin(memory, options->module_memory, pool->n_workers + 1);
+	if (r < 0)
+		_exit(pool_fail(pool, "cannot limit the memory of tasks", r));
+	memory = safe_close(memory);
+	channel_tell(pool, &(struct proto_pool){
+				   .head = { PROTO_MAGIC, PROTO_POOL_READY },
+				   .task_hash = pool->modules.version,
+				   .n_jobs = pool->modules.n_left_out,
+				   .joinable = pool->modules.joinable,
+			   });
+	if (!channel_serve(pool))
+		_exit(EXIT_FAILURE); /* nobody is left to give outcomes to */
+	pthread_join(dispatcher, NULL);
+	for (uint32_t i = 0; i < pool->n_workers; i++)
+		pthread_join(pool->workers[i].thread, NULL);
+	shake_stop(shake);
+	channel_send(pool, PROTO_POOL_STOPPED, 0, 0, "");
+	channel_flush(pool);
+	free(threads);
+	pool_free(pool);
+	return EXIT_SUCCESS;
+}

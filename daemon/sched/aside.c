@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * aside.c - jobs that wait below another one in a deque take turns with it
+ *
+ * WHAT IT IS
+ *   A worker whose job makes way for a better claim sets the running frame aside: it becomes the
+ *   newest entry of the deque, and what runs first runs above it. A job whose child went to another
+ *   worker waits so, too. If what runs does not end, the job below would wait for ever, on a
+ *   machine with no idle thief. So the worker has an alarm (alarm.h): it is summoned, and at the
+ *   next fork it asks who is further behind (fair.c), and when that may change. If it is one that
+ *   waits, the running frame is set aside, and the other one's entries are moved to the newest end:
+ *
+ *	oldest [ A a A' ] [ B b B' ]  bottom     A', B': set aside; the loop would go on with B'
+ *	oldest [ B b B' ] [ A a A' ]  bottom     after aside_bring_up(A)
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   The worker whose deque it is, between two strands. verdict.c and alarm.c read asides.n.
+ *
+ * INVARIANTS
+ *   I1. Only private entries are moved: all that is public is taken back first, and published again
+ *       afterwards. A thief that read an entry while it moved loses its CAS (deque.h, I3).
+ *   I2. Entries of one job keep their order, so thieves go on taking a job's oldest first.
+ *   I3. Nothing runs, so no C activation is alive that an entry belongs to (strand_internal.h, O4):
+ *       every entry is a frame that anybody may resume, and no order between jobs has to be kept. A
+ *       child that ends and does not find its parent as the newest entry leaves it there, as if it
+ *       had been stolen; who pops it afterwards counts that as a steal.
+ *   I4. Moving costs a time that grows with the deque. The next move is not made before
+ *       ASIDE_SHARE times of what the last one took has passed, so it stays a small share. A job
+ *       that has failed does not wait for that, and all that have failed come up in one move.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   Nothing of it is shared but with the pool's own threads.
+ */
+#include "daemon/sched/aside.h"
+
+#include <stdlib.h>
+
+#include "common/clock.h"
+#include "common/crash.h"
+#include "daemon/sched/alarm.h"
+#include "daemon/pool/pool.h"
+#include "daemon/engine/strand.h"
+#include "daemon/core/verdict.h"
+
+#define ASIDE_SHARE 16u
+
+static uint32_t aside_count(const struct asides *asides)
+{
+	return atomic_load_explicit(&asides->n, memory_order_relaxed);
+}
+
+/* Relaxed: who reads it looks again. */
+static void aside_set_count(struct asides *asides, uint32_t n)
+{
+	atomic_store_explicit(&asides->n, n, memory_order_relaxed);
+}
+
+/* Adds a row to n of them; returns how many there are then. */
+static uint32_t aside_add(struct asides *asides, uint32_t n, uint32_t row)
+{
+	if (n == ASIDE_MAX)
+		return n;
+	asides->rows[n] = row;
+	return n + 1;
+}
+
+/* Another job runs here now: at the first look it shows for how long it may. */
+static void aside_set_alarm(struct worker *w)
+{
+	uint64_t now = clock_ns();
+
+	alarm_by(w, now + FAIR_TURN, now);
+}
+
+void aside_start(struct worker *w)
+{
+	/* What ran last left the newest entries, if there are any. */
+	if (w->job == WORKER_NO_JOB || (w->fk.bottom == w->frames.entries && !w->n_forced))
+		return;
+	aside_set_count(&w->asides, aside_add(&w->asides, aside_count(&w->asides), w->job));
+	aside_set_alarm(w);
+}
+
+void aside_end(struct worker *w, uint32_t row)
+{
+	struct asides *asides = &w->asides;
+	uint32_t n = aside_count(asides);
+
+	for (uint32_t i = n; i--;) {
+		if (asides->rows[i] != row)
+			continue;
+		for (; i + 1 < n; i++)
+			asides->rows[i] = asides->rows[i + 1];
+		aside_set_count(asides, n - 1);
+		return;
+	}
+}
+
+/* Forgets jobs that were stolen altogether and have ended. Relaxed: what waits here is RUNNING, and
+ * who brought it here has seen so; of any other the row may be a new job's, or nobody's. */
+static uint32_t aside_forget(struct worker *w)
+{
+	const _Atomic uint64_t *rows = arena_rows(w->pool->arena);
+	struct asides *asides = &w->asides;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < aside_count(asides); i++) {
+		uint32_t row = asides->rows[i];
+		uint64_t word = atomic_load_explicit(&rows[row], memory_order_relaxed);
+
+		if (ledger_unpack(word).state == LEDGER_RUNNING)
+			asides->rows[n++] = row;
+	}
+	if (n != aside_count(asides))
+		aside_set_count(asides, n);
+	return n;
+}
+
+bool aside_claims(struct worker *w, bool asked, uint32_t *ret_row)
+{
+	struct asides *asides = &w->asides;
+	uint32_t n = aside_forget(w);
+	uint32_t row;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (verdict_get(w->pool, asides->rows[i]).outcome) {
+			*ret_row = asides->rows[i];
+			return true;
+		}
+	}
+	if (!asked)
+		return false;
+	row = intake_turn(w, asides->rows, n, asides->not_before);
+	if (row == w->job)
+		return false;
+	*ret_row = row;
+	return true;
+}
+
+/* Relaxed: no thief may take any of these. */
+static uint64_t aside_word(struct fk_entry *entry)
+{
+	return atomic_load_explicit(&entry->word, memory_order_relaxed);
+}
+
+static struct fk_frame *aside_frame(uint64_t word)
+{
+	return (struct fk_frame *)(uintptr_t)(word & ~STRAND_LATE);
+}
+
+/* Moves those of the job, and of all that have failed, behind the others, and finds out what waits:
+ * whatever has another job's above it, or goes on next. */
+static void aside_sort(struct worker *w, struct fk_entry *entries, uint64_t n, uint32_t row)
+{
+	struct asides *asides = &w->asides;
+	uint64_t *words = malloc(n * sizeof(*words)), n_words = 0;
+	struct fk_entry *to = entries;
+	uint32_t last = WORKER_NO_JOB, n_rows = 0;
+	bool goes = false;
+
+	/* Without memory it goes on at its next turn, or after what is above it. */
+	for (uint64_t i = 0; words && i < n; i++) {
+		uint64_t word = aside_word(&entries[i]);
+		uint32_t job = aside_frame(word)->job;
+
+		if (job != last)
+			goes = job == row || verdict_get(w->pool, job).outcome;
+		last = job;
+		if (goes)
+			words[n_words++] = word;
+		else
+			atomic_store_explicit(&(to++)->word, word, memory_order_relaxed);
+	}
+	if (words)
+		deque_copy_in(to, words, n_words);
+	free(words);
+	last = WORKER_NO_JOB;
+	for (uint64_t i = 0; i < n; i++) {
+		uint32_t job = aside_frame(aside_word(&entries[i]))->job;
+
+		if (job != last)
+			n_rows = aside_add(asides, n_rows, job);
+		last = job;
+	}
+	/* At once: who looks in between sees that there is something. */
+	aside_set_count(asides, n_rows);
+}
+
+void aside_bring_up(struct worker *w, uint32_t row)
+{
+	uint64_t began = clock_ns();
+
+	(void)strand_reclaim(w);
+	if (w->n_forced) {
+		/* They take their turns where the worker, its own thief, keeps what it stole. */
+		strand_keep_all_back(w);
+		aside_sort(w, w->forced, w->n_forced, row);
+	} else {
+		aside_sort(w, w->fk.floor, (uint64_t)(w->fk.bottom - w->fk.floor), row);
+	}
+	FK_CRASH(aside_moved);
+	COUNT(w, turns);
+	w->asides.not_before = clock_ns() + ASIDE_SHARE * (clock_ns() - began);
+	aside_set_alarm(w);
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * aside.h - jobs that wait in a worker's deque below another, and how they take turns
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   strand*.c and worker.c, on the worker whose deque it is; aside_any() any thread. aside.c says
+ *   how.
+ */
+#ifndef DAEMON_SCHED_ASIDE_H
+#define DAEMON_SCHED_ASIDE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define ASIDE_MAX 64u /* jobs that are remembered; others go on after those above them */
+
+struct pool;
+struct worker;
+
+struct asides {
+	/* the owner's: the row of each job that something else was started above, oldest first; one
+	 * that was stolen altogether stays until it has ended, or aside_bring_up() looks */
+	uint32_t rows[ASIDE_MAX];
+	uint64_t not_before; /* CLOCK_MONOTONIC, ns: when the next of them may be brought up */
+	/* the owner writes, others read (verdict.c) */
+	_Atomic uint32_t n;
+};
+
+/* Owner: something is started that is no part of what its deque holds. */
+void aside_start(struct worker *worker);
+
+/* Owner: an entry of this job goes on. */
+void aside_end(struct worker *worker, uint32_t row);
+
+/* Owner: nothing is left in the deque. */
+static inline void aside_clear(struct asides *asides)
+{
+	/* Relaxed: who reads it looks again. */
+	if (atomic_load_explicit(&asides->n, memory_order_relaxed))
+		atomic_store_explicit(&asides->n, 0, memory_order_relaxed);
+}
+
+/*
+ * Owner, at attention: is there a job that has to go on in place of the one that runs? It has if it
+ * has failed, and is to wind down; or, if the worker was asked to look, if it is behind by a turn.
+ * Sets *ret_row to it.
+ */
+bool aside_claims(struct worker *worker, bool asked, uint32_t *ret_row);
+
+/* Owner, while it runs nothing: moves what its deque has of this job, and of all that have failed,
+ * to the newest end. */
+void aside_bring_up(struct worker *worker, uint32_t row);
+
+/* Does something wait here? A hint for other threads. */
+static inline bool aside_any(struct asides *asides)
+{
+	return atomic_load_explicit(&asides->n, memory_order_relaxed);
+}
+
+#endif

@@ -1,6 +1,0 @@
-/* SPDX-License-Identifier: MIT */
-#include "tests/check_layout.h"
-
-#include "shm/layout.h"
-
-const uint64_t layout_hash_same = LAYOUT_HASH;

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * adopt: the manager is killed, and the next one goes on with its clients, who notice nothing
+ *
+ * The stand-in for systemd (tests/support/fdstore.h) has forkd's descriptors meanwhile. Nobody
+ * connects twice: each client is one connection, of the first manager's.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "client/lib/client.h"
+#include "common/util.h"
+#include "daemon/manager/adopt.h"
+#include "tests/support/adopt_rig.h"
+#include "tests/support/oracle.h"
+#define CHECK_TIMEOUT 120
+#include "tests/support/check_unit.h"
+
+#define CLIENTS	  4u /* that stay */
+#define GUESTS	  2u /* that come and go all the time */
+#define KILLS	  20u
+#define OTHER_UID 65531u
+
+static _Atomic uint64_t *ended; /* jobs of each client, those that stay first */
+
+static void begin(void)
+{
+	memset(&d, 0, sizeof(d));
+	ended = daemon_share((CLIENTS + GUESTS) * sizeof(*ended));
+}
+
+/* ------------------------------------------------------------------------ the fence */
+
+static bool is_dead(int pidfd)
+{
+	struct pollfd p = { .fd = pidfd, .events = POLLIN };
+
+	return poll(&p, 1, 0) == 1;
+}
+
+START_TEST(nothing_goes_on_before_each_pool_of_the_store_is_dead)
+{
+	struct store_inherited *inherited = calloc(2, sizeof(*inherited));
+	struct adopt adopt = ADOPT_INIT;
+	struct store s = STORE_INIT;
+	int fds[2];
+
+	for (uint32_t i = 0; i < 2; i++) {
+		pid_t pid = daemon_fork(DAEMON_UID);
+
+		while (pid == 0)
+			(void)pause();
+		fds[i] = (int)syscall(SYS_pidfd_open, pid, 0);
+		ck_assert_int_ge(fds[i], 0);
+		inherited[i] = (struct store_inherited){
+			.name = "pool",
+			.kind = STORE_PIDFD,
+			.fd = dup(fds[i]),
+		};
+	}
+	s.fd = open("/dev/null",
+		    O_WRONLY | O_CLOEXEC); /* there is a store, to which nothing is said */
+	s.inherited = inherited;
+	s.n_inherited = 2;
+	s.max = 16;
+	ck_assert(!is_dead(fds[0]) && !is_dead(fds[1]));
+	adopt_look(&adopt, &s);
+	ck_assert(is_dead(fds[0]) && is_dead(fds[1]));
+	ck_assert_ptr_null(adopt.roster);
+	ck_assert(!adopt.inherited);
+	adopt_fini(&adopt);
+	(void)close(s.fd);
+	free(inherited);
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ without loss */
+
+/* Whoever is connecting when a manager dies is let in by the next. Returns an exit status. */
+static int visit(const _Atomic uint32_t *stop, _Atomic uint64_t *calls)
+{
+	while (!atomic_load(stop)) {
+		fk_client *c = NULL;
+		int64_t sum = 0;
+
+		if (fk_open(d.socket, NULL, &c) < 0) {
+			(void)fprintf(stderr, "guest %d: %s\n", (int)getpid(), fk_error_text());
+			return 94;
+		}
+		/* LOST, if it ran. */
+		if (fk_call(c, "null:add", &sum, (int64_t)40, (int64_t)2) == 0 && sum != 42)
+			return 95;
+		atomic_fetch_add(calls, 1);
+		if (fk_close(c) < 0)
+			return 96;
+	}
+	return 0;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+START_TEST(twenty_managers_are_killed_under_load_and_no_client_notices)
+{
+	struct oracle_verdict v;
+	pid_t pids[CLIENTS + GUESTS];
+	uint64_t ns[KILLS];
+	struct oracle o;
+
+	store = kept_start(&d, "--workers=2", NULL);
+	oracle_init(&o, d.folder);
+	for (uint32_t i = 0; i < ARRAY_SIZE(pids); i++) {
+		pids[i] = daemon_fork(i % 2 ? OTHER_UID : DAEMON_UID);
+		if (pids[i] == 0)
+			_exit(i < CLIENTS ? oracle_serve(&o, d.socket, &ended[i])
+					  : visit(&o.shared->stop, &ended[i]));
+	}
+	oracle_await_each(ended, CLIENTS + GUESTS);
+	for (uint32_t i = 0; i < KILLS; i++) {
+		ns[i] = clock_ns();
+		kept_kill(&d, store);
+		serves(d.watcher);
+		ns[i] = clock_ns() - ns[i];
+		kept_ready(&d, store);
+		oracle_await_each(ended, CLIENTS + GUESTS);
+	}
+	serves(d.watcher);
+	atomic_store(&o.shared->stop, 1);
+	for (uint32_t i = 0; i < ARRAY_SIZE(pids); i++)
+		ck_assert_int_eq(daemon_reap(pids[i]), 0);
+	ck_assert_uint_eq(store->starts, KILLS + 1);
+	ck_assert_msg(oracle_judge(&o, &v), "%s; the log is %s", v.wrong, d.log);
+	ck_assert_uint_eq(v.outcomes[FK_CANCELLED] + v.refused + v.orphans, 0);
+	ck_assert_uint_eq(v.lost_idempotent, 0);
+	qsort(ns, KILLS, sizeof(*ns), compare);
+	printf("from a kill to the next job done: %.1f ms (median), %.1f (max)\n",
+	       (double)ns[KILLS / 2] / 1e6, (double)ns[KILLS - 1] / 1e6);
+	printf("%" PRIu64 " jobs done, %" PRIu64 " lost, %" PRIu64 " runs again\n",
+	       v.outcomes[FK_DONE], v.outcomes[FK_LOST], v.again);
+	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 0);
+	/* No two pools are one to those who wake workers. */
+	ck_assert_uint_eq(atomic_load(&d.board->manager.pool_generation), KILLS + 1);
+	/* What the roster says of clients, the store had. */
+	ck_assert(!daemon_logged(&d, "of the last forkd is disconnected", ""));
+	/* The watcher's socket, pidfd and segment are left. */
+	DAEMON_AWAIT(n_kept("c*") == 3);
+	oracle_fini(&o);
+	kept_stop(&d, store);
+}
+END_TEST
+
+START_TEST(what_ran_is_LOST_or_runs_again_as_often_as_it_takes)
+{
+	volatile uint8_t *gates[2];
+	fk_job jobs[2];
+	fk_client *c;
+
+	store = kept_start(&d, "--workers=2", NULL);
+	c = daemon_open(&d);
+	jobs[0] = jobs_hold(c, 0, &gates[0]);
+	jobs[1] = jobs_hold(c, FK_IDEMPOTENT, &gates[1]);
+	DAEMON_AWAIT(jobs_running(&d, NULL) == 2);
+	/* Nobody suspects it of these deaths. */
+	for (uint32_t i = 0; i < 4; i++) {
+		kept_kill(&d, store);
+		kept_ready(&d, store);
+		jobs_see_end(c, jobs[0], "LOST");
+		DAEMON_AWAIT(jobs_running(&d, NULL) == 1);
+	}
+	*gates[1] = 1;
+	jobs_see_end(c, jobs[1], "DONE");
+	ck_assert_int_eq(fk_close(c), 0);
+	kept_stop(&d, store);
+}
+END_TEST
+
+START_TEST(what_is_submitted_while_nobody_is_there_is_done)
+{
+	fk_client *c;
+	fk_job job;
+
+	store = kept_start(&d, "--workers=2", NULL);
+	c = daemon_open(&d);
+	kept_kill_and_hold(&d, store);
+	job = jobs_submit(c, "null:add", FK_IDEMPOTENT, 40, 2);
+	kept_go_on(store);
+	jobs_see_end(c, job, "DONE");
+	ck_assert_int_eq(fk_close(c), 0);
+	kept_ready(&d, store);
+	kept_stop(&d, store);
+}
+END_TEST
+
+START_TEST(a_cancel_while_nobody_is_there_holds)
+{
+	volatile uint8_t *gate;
+	fk_client *c;
+	fk_job job;
+
+	store = kept_start(&d, "--workers=2", NULL);
+	c = daemon_open(&d);
+	job = jobs_hold(c, FK_IDEMPOTENT, &gate);
+	DAEMON_AWAIT(jobs_running(&d, NULL) == 1);
+	kept_kill_and_hold(&d, store);
+	ck_assert_int_eq(fk_cancel(c, job), 0);
+	kept_go_on(store);
+	jobs_see_end(c, job, "CANCELLED");
+	serves(c);
+	ck_assert_int_eq(fk_close(c), 0);
+	kept_ready(&d, store);
+	kept_stop(&d, store);
+}
+END_TEST
+
+static void be_held(void)
+{
+	fk_client *c = daemon_open(&d);
+	volatile uint8_t *gate;
+
+	(void)jobs_hold(c, FK_IDEMPOTENT, &gate);
+	for (;;)
+		(void)pause();
+}
+
+START_TEST(a_client_that_dies_while_nobody_is_there_leaves_nothing)
+{
+	pid_t pid;
+
+	store = kept_start(&d, "--workers=2", NULL);
+	pid = daemon_client(be_held, DAEMON_UID);
+	DAEMON_AWAIT(jobs_running(&d, NULL) == 1);
+	DAEMON_AWAIT(n_kept("c0") && n_kept("c1"));
+	kept_kill_and_hold(&d, store);
+	ck_assert_int_eq(kill(pid, SIGKILL), 0);
+	ck_assert_int_eq(daemon_reap(pid), 256 + SIGKILL);
+	kept_go_on(store);
+	kept_ready(&d, store);
+	/* Its job does not run again. */
+	ck_assert(daemon_logged(&d, "going on with 2 clients", "1 cancelled, 0 run again"));
+	DAEMON_AWAIT(!n_kept("c1"));
+	ck_assert(n_kept("c0"));
+	serves(d.watcher);
+	kept_stop(&d, store);
+}
+END_TEST
+
+static int maybe(fk_client *c, int64_t bad)
+{
+	int64_t n = 0;
+
+	return fk_call(c, "crash:maybe", &n, bad);
+}
+
+START_TEST(crashes_count_and_quarantine_lasts_over_the_death_of_a_manager)
+{
+	fk_client *c;
+
+	store = kept_start(&d, "--workers=2", "--quarantine-crashes=2", NULL);
+	c = daemon_open(&d);
+	ck_assert_int_eq(maybe(c, 1), -ENOTRECOVERABLE);
+	/* The outcome is given before the crash is counted, and that before the next pool. */
+	serves(c);
+	kept_kill(&d, store);
+	kept_ready(&d, store);
+	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 1);
+	ck_assert_int_eq(maybe(c, 1), -ENOTRECOVERABLE);
+	ck_assert_int_eq(maybe(c, 0), -EKEYREVOKED);
+	kept_kill(&d, store);
+	kept_ready(&d, store);
+	ck_assert_int_eq(maybe(c, 0), -EKEYREVOKED);
+	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 2);
+	serves(c);
+	ck_assert_int_eq(fk_close(c), 0);
+	kept_stop(&d, store);
+}
+END_TEST
+
+int main(void)
+{
+	const TTest *const tests[] = {
+		nothing_goes_on_before_each_pool_of_the_store_is_dead,
+		twenty_managers_are_killed_under_load_and_no_client_notices,
+		what_ran_is_LOST_or_runs_again_as_often_as_it_takes,
+		what_is_submitted_while_nobody_is_there_is_done,
+		a_cancel_while_nobody_is_there_holds,
+		a_client_that_dies_while_nobody_is_there_leaves_nothing,
+		crashes_count_and_quarantine_lasts_over_the_death_of_a_manager,
+	};
+
+	return check_unit_run("adopt", tests, ARRAY_SIZE(tests), begin, NULL, CHECK_TIMEOUT);
+}

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * adopt_drain: when a manager goes on with the clients of another, and when it gives them up; as
+ * the sizes are, and as often as it was tried
+ */
+#include <fcntl.h>
+#include <signal.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <hwloc.h>
+
+#include "client/lib/client.h"
+#include "common/util.h"
+#include "daemon/manager/adopt.h"
+#include "tests/support/adopt_rig.h"
+#define CHECK_TIMEOUT 120
+#include "tests/support/check_unit.h"
+
+static void begin(void)
+{
+	memset(&d, 0, sizeof(d));
+}
+
+/* A roster as a forkd of version 1 has left it: its CPUs are missing. It knows one client. */
+static int old_roster(uint32_t slot, const struct roster_entry *entry)
+{
+	const size_t size = offsetof(struct roster, cpus_at);
+	const struct roster_geometry geometry = { .n_workers = 1 };
+	struct roster *old, *new;
+	void *base;
+	int fd;
+
+	ck_assert_int_ge(roster_new(&geometry, 77, &new), 0);
+	roster_enter_client(new, slot, entry);
+	fd = segment_create("forkd-roster", SEGMENT_ROSTER, size, 77, 1, 0600);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(segment_map_sized(fd, size, &base), 0);
+	old = base;
+	memcpy(&old->version, &new->version, size - offsetof(struct roster, version));
+	old->version = 1;
+	roster_unmap(old);
+	roster_unmap(new);
+	return fd;
+}
+
+START_TEST(what_a_forkd_of_an_older_version_has_left_is_LOST_and_the_log_says_why)
+{
+	const struct roster_geometry geometry = { .n_workers = 1 };
+	struct store_inherited *inherited = calloc(2, sizeof(*inherited));
+	struct roster_entry entry = {
+		.state = ROSTER_HERE,
+		.n_jobs = 4,
+		.size = client_segment_heap_offset(4),
+	};
+	int log = memfd_create("log", MFD_CLOEXEC), saved = dup(STDERR_FILENO), segment;
+	hwloc_bitmap_t cpus = hwloc_bitmap_alloc();
+	struct adopt adopt = ADOPT_INIT;
+	struct hangups hangups = { 0 };
+	struct store s = STORE_INIT;
+	struct options o;
+	struct job *jobs;
+	char text[1024];
+	ssize_t n;
+	void *base;
+
+	segment = segment_create("c", SEGMENT_CLIENT, entry.size, 77, 1, 0600);
+	ck_assert_int_eq(segment_map_sized(segment, entry.size, &base), 0);
+	jobs = (struct job *)(void *)((char *)base + sizeof(struct client_segment));
+	for (uint32_t i = 0; i < 4; i++)
+		atomic_store(&jobs[i].state, (i + 1) << JOB_GEN_SHIFT | JOB_DONE);
+	atomic_store(&jobs[2].state, 3 << JOB_GEN_SHIFT | JOB_PENDING);
+	inherited[0] = (struct store_inherited){
+		.name = "c9",
+		.kind = STORE_MEMFD,
+		.fd = segment,
+	};
+	inherited[1] = (struct store_inherited){
+		.name = "roster",
+		.kind = STORE_MEMFD,
+		.fd = old_roster(9, &entry),
+	};
+	s.fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	s.inherited = inherited;
+	s.n_inherited = 2;
+	s.max = 16;
+	(void)dup2(log, STDERR_FILENO);
+	adopt_look(&adopt, &s);
+	/* Nothing of it is taken for granted. */
+	ck_assert_int_eq(options_init(&o), 0);
+	ck_assert_uint_eq(adopt_inherit(&adopt, &o), 0);
+	ck_assert(!o.workers && !o.cpus);
+	hwloc_bitmap_zero(cpus);
+	ck_assert(!adopt_had_cpus(&adopt, cpus));
+	ck_assert_int_eq(adopt_begin(&adopt, &s, &hangups, &geometry, cpus), 0);
+	(void)dup2(saved, STDERR_FILENO);
+	ck_assert(!adopt.inherited);
+	ck_assert_uint_eq(adopt.roster->version, ROSTER_VERSION);
+	for (uint32_t i = 0; i < 4; i++)
+		ck_assert_uint_eq(atomic_load(&jobs[i].state),
+				  (i + 1) << JOB_GEN_SHIFT | (i == 2 ? JOB_LOST : JOB_DONE));
+	n = pread(log, text, sizeof(text) - 1, 0);
+	text[n > 0 ? n : 0] = '\0';
+	ck_assert_msg(strstr(text, "forkd has another version now: 1 clients of the last forkd are "
+				   "disconnected, 1 of their jobs are lost"),
+		      "%s", text);
+	hwloc_bitmap_free(cpus);
+	options_fini(&o);
+	adopt_fini(&adopt);
+}
+END_TEST
+START_TEST(with_another_layout_each_job_is_LOST_and_all_is_new)
+{
+	volatile uint8_t *gates[3];
+	struct roster *roster;
+	fk_job jobs[3];
+	fk_client *c;
+
+	store = kept_start(&d, "--workers=2", NULL);
+	c = daemon_open(&d);
+	for (uint32_t i = 0; i < 3; i++)
+		jobs[i] = jobs_hold(c, FK_IDEMPOTENT, &gates[i]);
+	DAEMON_AWAIT(jobs_running(&d, NULL) == 2);
+	roster = fdstore_roster(store);
+	roster->head.layout_hash ^= 1;
+	roster_unmap(roster);
+	kept_kill(&d, store);
+	DAEMON_AWAIT(daemon_logged(&d, "forkd has another version now: ", "disconnected"));
+	see_all_lost(c, jobs, 3);
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ tries */
+
+START_TEST(a_manager_that_has_lived_for_a_while_is_no_try)
+{
+	struct roster *roster;
+
+	store = kept_start(&d, "--workers=2", NULL);
+	kept_kill(&d, store);
+	kept_ready(&d, store);
+	roster = fdstore_roster(store);
+	DAEMON_AWAIT(atomic_load(&roster->tries) == 0);
+	roster_unmap(roster);
+	kept_stop(&d, store);
+}
+END_TEST
+#define FAILURES 7u
+
+static _Atomic uint32_t *failing; /* managers that are to come, which have so little: */
+static rlim_t little;		  /* bytes of addresses */
+
+static void be_short(void)
+{
+	struct rlimit limit = { .rlim_cur = little, .rlim_max = little };
+
+	if (atomic_load(failing)) {
+		atomic_fetch_sub(failing, 1);
+		ck_assert_int_eq(setrlimit(RLIMIT_AS, &limit), 0);
+	}
+}
+
+/* Managers that have so little come to this, and nobody is given up. */
+static void start_short(rlim_t bytes, const char *line)
+{
+	const struct fk_open_options large = { .heap_size = UINT64_C(512) << 20 };
+	volatile uint8_t *gate;
+	fk_client *c;
+	fk_job job;
+
+	little = bytes;
+	failing = daemon_share(sizeof(*failing));
+	daemon_prepare(&d);
+	d.entering = be_short;
+	store = kept_start(&d, "--workers=2", "--arena-max=256M", "--heap-max=512M",
+			   "--memory-max=1G", NULL);
+	ck_assert_int_eq(fk_open(d.socket, &large, &c), 0);
+	job = jobs_hold(c, FK_IDEMPOTENT, &gate);
+	DAEMON_AWAIT(jobs_running(&d, NULL) == 1);
+	atomic_store(failing, FAILURES);
+	kept_kill(&d, store);
+	kept_ready(&d, store);
+	ck_assert_uint_eq(store->starts, 1 + FAILURES + 1);
+	ck_assert(daemon_logged(&d, line, ""));
+	*gate = 1;
+	jobs_see_end(c, job, "DONE");
+	ck_assert(!daemon_logged(&d, "disconnected", ""));
+	ck_assert_int_eq(fk_close(c), 0);
+	kept_stop(&d, store);
+}
+
+START_TEST(a_shortage_at_its_start_is_no_reason_to_give_clients_up)
+{
+	if (daemon_sanitized())
+		check_unit_not_run(a_shortage_at_its_start_is_no_reason_to_give_clients_up,
+				   "sanitizers need address space");
+	else
+		start_short(200 << 20, "cannot map the arena");
+}
+END_TEST
+
+START_TEST(nor_is_a_shortage_while_they_are_taken_over)
+{
+	if (daemon_sanitized())
+		check_unit_not_run(nor_is_a_shortage_while_they_are_taken_over,
+				   "sanitizers need address space");
+	else
+		start_short(600 << 20, "cannot go on with the clients of the last forkd");
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ sizes */
+
+static uint64_t arena_max(void)
+{
+	struct roster *roster = fdstore_roster(store);
+	uint64_t size = roster_arena_max(roster);
+
+	roster_unmap(roster);
+	return size;
+}
+
+START_TEST(what_is_auto_stays_as_it_is_for_those_who_are_there)
+{
+	static const char *const later[] = {
+		"memory-total = 550M\n",
+		"memory-total = 2G\nheap-max = 1M\n",
+		"memory-total = 600M\nworkers = 2\nlimit-clients = 3\n",
+	};
+	volatile uint8_t *gate;
+	uint64_t before;
+	fk_client *c;
+	fk_job job;
+
+	store = kept_start(&d, kept_configure(&d, "memory-total = 600M\nworkers = 2\n"), NULL);
+	before = arena_max();
+	c = daemon_open(&d);
+	job = jobs_hold(c, FK_IDEMPOTENT, &gate);
+	for (uint32_t i = 0; i < ARRAY_SIZE(later); i++) {
+		DAEMON_AWAIT(jobs_running(&d, NULL) == 1);
+		(void)kept_configure(&d, later[i]);
+		kept_kill(&d, store);
+		kept_ready(&d, store);
+		ck_assert_uint_eq(arena_max(), before);
+		ck_assert_uint_eq(d.board->manager.n_workers, 2);
+	}
+	*gate = 1;
+	jobs_see_end(c, job, "DONE");
+	ck_assert(!daemon_logged(&d, "disconnected", ""));
+	ck_assert_int_eq(fk_close(c), 0);
+	kept_stop(&d, store);
+}
+END_TEST
+
+/* The next one has this forkd.conf, and says that. */
+static void change(const char *conf, const char *says)
+{
+	volatile uint8_t *gate;
+	fk_client *c;
+	fk_job job;
+
+	begin();
+	store = kept_start(&d, kept_configure(&d, "memory-total = 600M\nworkers = 2\n"), NULL);
+	c = daemon_open(&d);
+	job = jobs_hold(c, FK_IDEMPOTENT, &gate);
+	DAEMON_AWAIT(jobs_running(&d, NULL) == 1);
+	(void)kept_configure(&d, conf);
+	kept_kill(&d, store);
+	DAEMON_AWAIT(daemon_logged(&d, "clients of the last forkd are disconnected", says));
+	see_all_lost(c, &job, 1);
+}
+
+START_TEST(what_is_set_otherwise_is_named_and_all_is_new)
+{
+	change("memory-total = 600M\nworkers = 3\nmax-jobs = 2000\n",
+	       "forkd has other sizes now: workers was 2 and is 3, max-jobs was 1024 and is 2000");
+	change("memory-total = 600M\nworkers = 2\narena-max = 100M\n",
+	       "sizes now: arena-max was 244M and is 100M: ");
+	/* It does not fit any more. */
+	change("memory-total = 200M\nworkers = 2\n", "sizes now: arena-max was 244M and is ");
+}
+END_TEST
+
+int main(void)
+{
+	const TTest *const tests[] = {
+		what_a_forkd_of_an_older_version_has_left_is_LOST_and_the_log_says_why,
+		with_another_layout_each_job_is_LOST_and_all_is_new,
+		a_manager_that_has_lived_for_a_while_is_no_try,
+		a_shortage_at_its_start_is_no_reason_to_give_clients_up,
+		nor_is_a_shortage_while_they_are_taken_over,
+		what_is_auto_stays_as_it_is_for_those_who_are_there,
+		what_is_set_otherwise_is_named_and_all_is_new,
+	};
+
+	return check_unit_run("adopt_drain", tests, ARRAY_SIZE(tests), begin, NULL, CHECK_TIMEOUT);
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT */
+/* adopt_sites: a manager dies, or fails, at any place of a takeover */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "client/lib/client.h"
+#include "common/util.h"
+#include "daemon/manager/adopt.h"
+#include "daemon/manager/loop_fault.h"
+#include "daemon/manager/manager.h"
+#include "tests/support/adopt_rig.h"
+#include "tests/support/sites.h"
+#define CHECK_TIMEOUT 120
+#include "tests/support/check_unit.h"
+
+#ifdef FK_CRASH_SITES
+
+static void begin(void)
+{
+	memset(&d, 0, sizeof(d));
+}
+
+START_TEST(a_manager_whose_loop_fails_is_gone_on_from)
+{
+	struct loop_fault *fault = MAP_FAILED;
+	volatile uint8_t *gate;
+	char path[96];
+	fk_client *c;
+	fk_job job;
+	int fd;
+
+	daemon_prepare(&d);
+	(void)snprintf(path, sizeof(path), "%s/loop", d.folder);
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	ck_assert_int_eq(ftruncate(fd, sizeof(*fault)), 0);
+	fault = mmap(NULL, sizeof(*fault), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	ck_assert_ptr_ne(fault, MAP_FAILED);
+	ck_assert_int_eq(setenv("FORKD_LOOP_FAULT", path, 1), 0);
+	store = kept_start(&d, "--workers=2", NULL);
+	c = daemon_open(&d);
+	job = jobs_hold(c, FK_IDEMPOTENT, &gate);
+	DAEMON_AWAIT(jobs_running(&d, NULL) == 1);
+	atomic_store(&fault->kinds[LOOP_FAULT_ENTER].error, -ENOMEM);
+	atomic_store(&fault->kinds[LOOP_FAULT_ENTER].times, 1);
+	atomic_store(&fault->kinds[LOOP_FAULT_ENTER].nth, 1);
+	/* Something for it to do. */
+	ck_assert_int_eq(kill(d.manager, SIGHUP), 0);
+	kept_ready(&d, store);
+	ck_assert(daemon_logged(&d, "io_uring failed", ""));
+	ck_assert_int_eq(WEXITSTATUS(store->status), MANAGER_EXIT_BUG);
+	*gate = 1;
+	jobs_see_end(c, job, "DONE");
+	ck_assert(!daemon_logged(&d, "disconnected", ""));
+	ck_assert_int_eq(fk_close(c), 0);
+	kept_stop(&d, store);
+}
+END_TEST
+
+START_TEST(a_state_that_kills_each_manager_is_given_up)
+{
+	volatile uint8_t *gate;
+	fk_client *c;
+	fk_job job;
+
+	daemon_prepare(&d);
+	ck_assert_int_eq(setenv("FORKD_CRASH_SITE", "adopt_client", 1), 0);
+	ck_assert_int_eq(unsetenv("FORKD_CRASH_TOKEN"), 0);
+	store = kept_start(&d, "--workers=2", NULL);
+	c = daemon_open(&d);
+	job = jobs_hold(c, FK_IDEMPOTENT, &gate);
+	DAEMON_AWAIT(jobs_running(&d, NULL) == 1);
+	kept_kill(&d, store);
+	jobs_see_end(c, job, "LOST");
+	ck_assert_uint_eq(store->starts, 1 + 5 + 1);
+	see_all_lost(c, &job, 1);
+}
+END_TEST
+
+/* A manager dies at the site while it takes over from one that was killed: the next takes over. */
+static void die_taking_over(const char *site)
+{
+	volatile uint8_t *gates[2];
+	fk_job jobs[2];
+	fk_client *c;
+
+	begin();
+	daemon_prepare(&d);
+	daemon_mine(&d, site, 0);
+	daemon_unmine(&d);
+	store = kept_start(&d, "--workers=2", NULL);
+	c = daemon_open(&d);
+	jobs[0] = jobs_hold(c, 0, &gates[0]);
+	jobs[1] = jobs_hold(c, FK_IDEMPOTENT, &gates[1]);
+	DAEMON_AWAIT(jobs_running(&d, NULL) == 2);
+	/* It must not come to the site itself: it stores a word when it has lived for a second. */
+	daemon_suspend(d.manager);
+	daemon_mine(&d, site, 0);
+	kept_kill(&d, store);
+	DAEMON_AWAIT(!daemon_is_mined(&d));
+	DAEMON_AWAIT(store->starts >= 3);
+	jobs_see_end(c, jobs[0], "LOST");
+	*gates[1] = 1;
+	jobs_see_end(c, jobs[1], "DONE");
+	kept_ready(&d, store);
+	daemon_call_fib(&d);
+	ck_assert_int_eq(fk_close(c), 0);
+	kept_stop(&d, store);
+}
+
+/* While it takes over, while it takes a client in, while it gives up. */
+static const char *const sites_over[] = { "adopt_fenced", "adopt_client", "recover_given",
+					  "pool_forked",  "pool_stored",  "roster_store" };
+static const char *const sites_in[] = { "session_stored", "roster_store", "session_welcoming" };
+static const char *const sites_up[] = { "adopt_lost" };
+
+START_TEST(a_manager_that_dies_while_it_takes_over_is_taken_over_from)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(sites_over); i++)
+		die_taking_over(sites_over[i]);
+}
+END_TEST
+
+/* A manager dies at the site while it takes a client in. twice: who is told so again, by the next
+ * one, does not care. */
+static void die_taking_in(const char *site, bool twice)
+{
+	struct roster *roster;
+	fk_client *old, *c;
+	fk_job job;
+
+	begin();
+	daemon_prepare(&d);
+	daemon_mine(&d, site, 0);
+	daemon_unmine(&d);
+	store = kept_start(&d, "--workers=2", NULL);
+	old = daemon_open(&d);
+	daemon_mine(&d, site, 0);
+	c = daemon_open(&d);
+	/* The next manager may hear this before it has said WELCOME itself. */
+	job = jobs_submit(c, "null:add", FK_IDEMPOTENT, 40, 2);
+	ck_assert_int_eq(fk_cancel(c, job), 0);
+	DAEMON_AWAIT(!daemon_is_mined(&d));
+	kept_ready(&d, store);
+	if (twice) {
+		roster = fdstore_roster(store);
+		DAEMON_AWAIT(roster_client(roster, c->id).welcomed);
+		roster_unmap(roster);
+		ck_assert(!client_gone(c));
+	}
+	(void)jobs_outcome(c, job, NULL);
+	serves(c);
+	ck_assert_int_eq(fk_close(c), 0);
+	serves(old);
+	daemon_call_fib(&d);
+	ck_assert_int_eq(fk_close(old), 0);
+	DAEMON_AWAIT(!n_kept("c1") && !n_kept("c2") && !n_kept("c3"));
+	kept_stop(&d, store);
+}
+
+START_TEST(a_client_that_a_manager_takes_in_while_it_dies_is_in)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(sites_in); i++)
+		die_taking_in(sites_in[i], streq(sites_in[i], "session_welcoming"));
+}
+END_TEST
+
+START_TEST(one_that_dies_while_it_gives_jobs_up_has_the_next_do_it)
+{
+	volatile uint8_t *gates[2];
+	struct roster *roster;
+	fk_job jobs[2];
+	fk_client *c;
+
+	daemon_prepare(&d);
+	daemon_mine(&d, sites_up[0], 0);
+	store = kept_start(&d, "--workers=2", NULL);
+	c = daemon_open(&d);
+	for (uint32_t i = 0; i < 2; i++)
+		jobs[i] = jobs_hold(c, FK_IDEMPOTENT, &gates[i]);
+	DAEMON_AWAIT(jobs_running(&d, NULL) == 2);
+	roster = fdstore_roster(store);
+	roster->geometry.max_jobs++;
+	roster_unmap(roster);
+	kept_kill(&d, store);
+	DAEMON_AWAIT(!daemon_is_mined(&d));
+	see_all_lost(c, jobs, 2);
+}
+END_TEST
+
+static bool is_in(const char *site, const char *const *sites, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (streq(sites[i], site))
+			return true;
+	return false;
+}
+
+static bool is_tried(enum crash_site site)
+{
+	const char *name = crash_rows[site].name;
+
+	return is_in(name, sites_over, ARRAY_SIZE(sites_over)) ||
+	       is_in(name, sites_in, ARRAY_SIZE(sites_in)) ||
+	       is_in(name, sites_up, ARRAY_SIZE(sites_up));
+}
+
+START_TEST(every_site_of_the_manager_is_tried)
+{
+	sites_check(CRASH_MANAGER, is_tried);
+}
+END_TEST
+
+int main(void)
+{
+	const TTest *const tests[] = {
+		a_manager_whose_loop_fails_is_gone_on_from,
+		a_state_that_kills_each_manager_is_given_up,
+		a_manager_that_dies_while_it_takes_over_is_taken_over_from,
+		a_client_that_a_manager_takes_in_while_it_dies_is_in,
+		one_that_dies_while_it_gives_jobs_up_has_the_next_do_it,
+		every_site_of_the_manager_is_tried,
+	};
+
+	return check_unit_run("adopt_sites", tests, ARRAY_SIZE(tests), begin, NULL, CHECK_TIMEOUT);
+}
+
+#else
+
+int main(void)
+{
+	puts("needs --enable-crash-sites");
+	return 77;
+}
+
+#endif

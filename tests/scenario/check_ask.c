@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * scenario: what others than the client ask about jobs (daemon/manager/session_ask.c): that they
+ * end, and which there are; and who may
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "client/lib/client.h"
+#include "common/cleanup.h"
+#include "common/util.h"
+#include "shm/proto.h"
+#define CHECK_TIMEOUT 120
+#include "tests/support/check_unit.h"
+#include "tests/support/jobs.h"
+
+#define ONE	8u
+#define OWNER	65531u
+#define ANOTHER 65532u
+
+static struct daemon d;
+static volatile uint8_t *gate_open;
+
+/* Asks this, of so many bytes; *ret_fd: what came with the answer, or NULL. Returns the code of the
+ * error, 0 for an answer, 1 for the end of the connection. No assertion of libcheck's: it also runs
+ * in children. */
+static int ask(const struct proto_ask *question, uint32_t size, int *ret_fd)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	int fds[PROTO_MAX_FDS], r;
+	union proto_message answer;
+	uint32_t n_fds = 0;
+
+	(void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", d.socket);
+	DAEMON_MUST(connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0);
+	DAEMON_MUST(proto_send(fd, question, size, NULL, 0) == 0);
+	r = proto_recv(fd, &answer, fds, &n_fds, 0);
+	if (r <= 0)
+		return 1;
+	if (answer.head.type == PROTO_ERROR)
+		return answer.error.code;
+	DAEMON_MUST(answer.head.type == PROTO_TOLD && n_fds == (ret_fd != NULL));
+	if (ret_fd)
+		*ret_fd = fds[0];
+	return 0;
+}
+
+static struct proto_ask cancel_of(const fk_client *c, uint32_t job, uint32_t generation)
+{
+	return (struct proto_ask){
+		.head = { PROTO_MAGIC, PROTO_CANCEL_FOR },
+		.client = c->id,
+		.client_generation = c->generation,
+		.job = job,
+		.generation = generation,
+	};
+}
+
+/* Until the pool takes it. */
+static int cancel(const fk_client *c, uint32_t job, uint32_t generation)
+{
+	struct proto_ask question = cancel_of(c, job, generation);
+	int r;
+
+	while ((r = ask(&question, sizeof(question), NULL)) == -EAGAIN)
+		(void)poll(NULL, 0, 1);
+	return r;
+}
+
+static int cancel_job(const fk_client *c, fk_job job)
+{
+	return cancel(c, (uint32_t)(job & 0xffff), (uint32_t)(job >> 16));
+}
+
+/* The jobs that this process is told of. */
+static uint32_t list(struct proto_job *ret_jobs, uint32_t most)
+{
+	struct proto_ask question = { .head = { PROTO_MAGIC, PROTO_JOBS } };
+	_cleanup_fclose_ FILE *file = NULL;
+	int fd = -1;
+
+	DAEMON_MUST(ask(&question, sizeof(question), &fd) == 0);
+	DAEMON_MUST(lseek(fd, 0, SEEK_SET) == 0);
+	file = fdopen(fd, "r");
+	DAEMON_MUST(file);
+	return (uint32_t)fread(ret_jobs, sizeof(*ret_jobs), most, file);
+}
+
+/* A job that keeps the only worker, and ONE more behind it. */
+static fk_job fill(fk_client *c, fk_job *ret_jobs)
+{
+	fk_job gate = jobs_hold(c, 0, &gate_open);
+
+	DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 1);
+	for (uint32_t i = 0; i < ONE; i++)
+		ret_jobs[i] = jobs_submit(c, "fib:fib", 0, 10, 0);
+	return gate;
+}
+
+START_TEST(all_jobs_of_a_client_end_and_nobody_elses)
+{
+	fk_job gate, jobs[ONE], other;
+	fk_client *a, *b;
+
+	daemon_start(&d, "--workers=1", NULL);
+	a = daemon_open(&d);
+	b = daemon_open(&d);
+	/* Not of one generation all. */
+	for (uint32_t i = 0; i < 3; i++)
+		jobs_see(a, jobs_submit(a, "fib:fib", 0, 10, 0), 55);
+	gate = fill(a, jobs);
+	other = jobs_submit(b, "fib:fib", 0, 10, 0);
+	ck_assert_int_eq(cancel(a, PROTO_EVERY_JOB, 0), 0);
+	/* They have not waited for the gate. */
+	for (uint32_t i = 0; i < ONE; i++)
+		ck_assert_int_eq(jobs_outcome(a, jobs[i], NULL), FK_CANCELLED);
+	*gate_open = 1;
+	ck_assert_int_eq(jobs_outcome(a, gate, NULL), FK_CANCELLED);
+	jobs_see(b, other, 55);
+	/* Those that come after it, in the same records. */
+	for (uint32_t i = 0; i < ONE; i++)
+		ck_assert_int_eq(fk_release(a, jobs[i]), 0);
+	for (uint32_t i = 0; i < ONE; i++)
+		jobs_see(a, jobs_submit(a, "fib:fib", 0, 10, 0), 55);
+	(void)fk_close(b);
+	jobs_end(&d, a);
+}
+END_TEST
+
+START_TEST(one_job_ends_and_the_next_of_its_record_does_not)
+{
+	fk_job gate, jobs[ONE], next;
+	fk_client *c;
+
+	daemon_start(&d, "--workers=1", NULL);
+	c = daemon_open(&d);
+	gate = fill(c, jobs);
+	ck_assert_int_eq(cancel_job(c, jobs[3]), 0);
+	ck_assert_int_eq(jobs_outcome(c, jobs[3], NULL), FK_CANCELLED);
+	ck_assert_int_eq(fk_release(c, jobs[3]), 0);
+	next = jobs_submit(c, "fib:fib", 0, 10, 0);
+	ck_assert_uint_eq(next & 0xffff, jobs[3] & 0xffff);
+	ck_assert_int_eq(cancel_job(c, jobs[3]), 0);
+	/* What the pool was told before has come to it when this has. */
+	ck_assert_int_eq(cancel_job(c, jobs[4]), 0);
+	ck_assert_int_eq(jobs_outcome(c, jobs[4], NULL), FK_CANCELLED);
+	*gate_open = 1;
+	ck_assert_int_eq(jobs_outcome(c, gate, NULL), FK_DONE);
+	jobs_see(c, next, 55);
+	jobs_end(&d, c);
+}
+END_TEST
+
+START_TEST(what_is_nobodys_is_refused)
+{
+	struct proto_ask question;
+	fk_client *c, *left;
+
+	daemon_start(&d, "--workers=1", NULL);
+	c = daemon_open(&d);
+	left = daemon_open(&d);
+	question = cancel_of(left, PROTO_EVERY_JOB, 0);
+	ck_assert_int_eq(cancel(left, PROTO_EVERY_JOB, 0), 0);
+	(void)fk_close(left);
+	DAEMON_AWAIT(atomic_load(&d.board->manager.clients) == 2);
+	ck_assert_int_eq(ask(&question, sizeof(question), NULL), -ENOENT);
+	ck_assert_int_eq(cancel(c, c->n_jobs, 1), -ENOENT);
+	ck_assert_int_eq(cancel(c, 0, 0), -ENOENT);
+	ck_assert_int_eq(cancel(c, 0, JOB_GEN_MASK + 1), -ENOENT);
+	question = cancel_of(c, PROTO_EVERY_JOB, 0);
+	question.client_generation++;
+	ck_assert_int_eq(ask(&question, sizeof(question), NULL), -ENOENT);
+	question = cancel_of(c, PROTO_EVERY_JOB, 0);
+	question.client = UINT32_MAX;
+	ck_assert_int_eq(ask(&question, sizeof(question), NULL), -ENOENT);
+	ck_assert_int_eq(ask(&question, sizeof(question) - 1, NULL), -EBADMSG);
+	jobs_end(&d, c);
+}
+END_TEST
+
+/* It may run again, and does, but for the cancel: whether the pool had heard of that or not. */
+START_TEST(a_cancel_outlives_the_pool)
+{
+	fk_job gate, jobs[ONE], one;
+	fk_client *c;
+	pid_t pool;
+
+	daemon_start(&d, "--workers=1", NULL);
+	c = daemon_open(&d);
+	for (uint32_t heard = 0; heard < 2; heard++) {
+		pool = daemon_pool(&d);
+		one = jobs_hold(c, FK_IDEMPOTENT, &gate_open);
+		DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 1);
+		if (!heard)
+			daemon_suspend(pool);
+		ck_assert_int_eq(cancel_job(c, one), 0);
+		ck_assert_int_eq(kill(pool, SIGKILL), 0);
+		(void)jobs_pool_after(&d, pool);
+		*gate_open = 1;
+		ck_assert_int_eq(jobs_outcome(c, one, NULL), FK_CANCELLED);
+		ck_assert_int_eq(fk_release(c, one), 0);
+	}
+	/* All, and no job that comes after that. */
+	pool = daemon_pool(&d);
+	gate = fill(c, jobs);
+	daemon_suspend(pool);
+	ck_assert_int_eq(cancel(c, PROTO_EVERY_JOB, 0), 0);
+	one = jobs_submit(c, "fib:fib", 0, 10, 0);
+	ck_assert_int_eq(kill(pool, SIGKILL), 0);
+	for (uint32_t i = 0; i < ONE; i++)
+		ck_assert_int_eq(jobs_outcome(c, jobs[i], NULL), FK_CANCELLED);
+	ck_assert_int_eq(jobs_outcome(c, gate, NULL), FK_LOST);
+	jobs_see(c, one, 55);
+	jobs_end(&d, c);
+}
+END_TEST
+
+START_TEST(what_runs_and_what_waits_is_told)
+{
+	struct proto_job told[2 * ONE];
+	fk_job gate, jobs[ONE];
+	fk_client *c;
+
+	daemon_start(&d, "--workers=1", NULL);
+	c = daemon_open(&d);
+	gate = fill(c, jobs);
+	/* The worker is held: who comes by now and then is the dispatcher. */
+	DAEMON_AWAIT(list(told, 2 * ONE) == 1 + ONE);
+	ck_assert_uint_eq((uint64_t)told[0].generation << 16 | told[0].job, gate);
+	ck_assert_uint_eq(told[0].worker, 0);
+	ck_assert_uint_eq(told[0].drained_ns, atomic_load(&client_job(c, gate)->drained_ns));
+	ck_assert_str_eq(d.board->tasks[told[0].task].name, "crash:hold");
+	for (uint32_t i = 1; i <= ONE; i++) {
+		ck_assert_uint_eq(told[i].client, c->id);
+		ck_assert_uint_eq(told[i].worker, UINT32_MAX);
+		/* In the order of the records, which is that of the jobs. */
+		ck_assert_uint_eq((uint64_t)told[i].generation << 16 | told[i].job, jobs[i - 1]);
+	}
+	*gate_open = 1;
+	ck_assert_int_eq(jobs_outcome(c, gate, NULL), FK_DONE);
+	for (uint32_t i = 0; i < ONE; i++)
+		jobs_see(c, jobs[i], 55);
+	ck_assert_uint_eq(list(told, 2 * ONE), 0);
+	jobs_end(&d, c);
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ who may */
+
+/* What the owner's process and the test tell each other. */
+static struct {
+	struct proto_ask question; /* its job's; client_generation UINT32_MAX: not there yet */
+	_Atomic uint32_t ready;
+} * shared;
+
+/* Has a job that runs for ever, and ends well if somebody cancels it. */
+static void own(void)
+{
+	fk_client *c = NULL;
+	const fk_task *task;
+	union fk_value days = { .i64 = INT64_C(86400000) };
+	fk_job job = 0;
+
+	DAEMON_MUST(fk_open(d.socket, NULL, &c) == 0);
+	DAEMON_MUST(fk_task_find(c, "crash:spin", &task) == 0);
+	DAEMON_MUST(fk_submit_values(c, task, &days, 1, 0, &job) == 0);
+	shared->question = cancel_of(c, (uint32_t)(job & 0xffff), (uint32_t)(job >> 16));
+	atomic_store(&shared->ready, 1);
+	DAEMON_MUST(fk_wait(c, job, FK_FOREVER) == 0);
+	DAEMON_MUST(fk_outcome(c, job, NULL, NULL) == FK_CANCELLED);
+	(void)fk_close(c);
+}
+
+static pid_t begin_own(void)
+{
+	pid_t pid;
+
+	atomic_store(&shared->ready, 0);
+	pid = daemon_client(own, OWNER);
+	DAEMON_AWAIT(atomic_load(&shared->ready));
+	return pid;
+}
+
+/* Another user: may do nothing, and knows of nothing. */
+static void fail_to_end_it(void)
+{
+	struct proto_ask all = shared->question;
+	struct proto_ask config = { .head = { PROTO_MAGIC, PROTO_CONFIG } };
+	struct proto_ask trace = { .head = { PROTO_MAGIC, PROTO_TRACE } };
+	struct proto_job told;
+
+	all.job = PROTO_EVERY_JOB;
+	DAEMON_MUST(ask(&shared->question, sizeof(all), NULL) == -EPERM);
+	DAEMON_MUST(ask(&all, sizeof(all), NULL) == -EPERM);
+	DAEMON_MUST(ask(&config, sizeof(config), NULL) == -EPERM);
+	DAEMON_MUST(ask(&trace, sizeof(trace), NULL) == -EPERM);
+	DAEMON_MUST(list(&told, 1) == 0);
+}
+
+static void end_it(void)
+{
+	struct proto_job told;
+	int r;
+
+	DAEMON_MUST(list(&told, 1) == 1);
+	while ((r = ask(&shared->question, sizeof(shared->question), NULL)) == -EAGAIN)
+		(void)poll(NULL, 0, 1);
+	DAEMON_MUST(r == 0);
+}
+
+START_TEST(its_user_and_root_may_and_nobody_else)
+{
+	struct proto_job told;
+	pid_t owner;
+
+	if (geteuid() != 0) {
+		check_unit_not_run(its_user_and_root_may_and_nobody_else,
+				   "only root can take other uids");
+		return;
+	}
+	shared = daemon_share(sizeof(*shared));
+	daemon_start(&d, "--workers=1", NULL);
+	owner = begin_own();
+	DAEMON_AWAIT(list(&told, 1) == 1);
+	ck_assert_int_eq(daemon_reap(daemon_client(fail_to_end_it, ANOTHER)), 0);
+	ck_assert(!daemon_has_ended(owner));
+	ck_assert_int_eq(daemon_reap(daemon_client(end_it, OWNER)), 0);
+	ck_assert_int_eq(daemon_reap(owner), 0);
+	ck_assert(!daemon_logged(&d, "cancelled by pid", "uid"));
+	/* Root. */
+	owner = begin_own();
+	DAEMON_AWAIT(list(&told, 1) == 1);
+	end_it();
+	ck_assert_int_eq(daemon_reap(owner), 0);
+	ck_assert(daemon_logged(&d, "cancelled by pid", "uid 0"));
+	daemon_call_fib(&d);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+END_TEST
+
+CHECK_MAIN("ask", all_jobs_of_a_client_end_and_nobody_elses,
+	   one_job_ends_and_the_next_of_its_record_does_not, what_is_nobodys_is_refused,
+	   a_cancel_outlives_the_pool, what_runs_and_what_waits_is_told,
+	   its_user_and_root_may_and_nobody_else)

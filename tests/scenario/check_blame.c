@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * blame: whichever way a task ends the pool, its own job is CRASHED and all is said of it; and what
+ * is not a task's doing is no task's fault
+ */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define CHECK_TIMEOUT 120
+#include "tests/support/check_unit.h"
+#include "tests/support/jobs.h"
+
+#define QUEUED 40
+
+static struct daemon d;
+static fk_client *c;
+
+/*
+ * A task that ends the pool while another runs. argument: of the task, if it takes one. signo: that
+ * the crash has; how: what the log says of it. n: how many there have been, this one included.
+ */
+static void blame(const char *task, int64_t argument, int signo, const char *how, uint64_t n)
+{
+	pid_t pool = daemon_pool(&d);
+	fk_job other = jobs_submit(c, "crash:hang", 0, 60000, 0), bad;
+	const struct board_crash *crash;
+	char text[64];
+	int got = -1;
+
+	DAEMON_AWAIT(jobs_running(&d, "crash:hang") == 1);
+	bad = jobs_submit(c, task, FK_IDEMPOTENT, argument, 0);
+	ck_assert_msg(jobs_outcome(c, bad, &got) == FK_CRASHED, "%s %d is %s", task, (int)argument,
+		      fk_outcome_name(jobs_outcome(c, bad, NULL)));
+	ck_assert_int_eq(got, signo);
+	ck_assert_int_eq(jobs_outcome(c, other, NULL), FK_LOST);
+	crash = jobs_crash(&d, n);
+	ck_assert_uint_eq(crash->pid, (uint32_t)pool);
+	ck_assert_uint_eq(crash->signo, (uint32_t)signo);
+	ck_assert_uint_eq(crash->job, (uint32_t)(bad & 0xffff));
+	ck_assert_str_eq(crash->task, task);
+	ck_assert_uint_eq(crash->client_pid, (uint32_t)getpid());
+	ck_assert_uint_eq(crash->uid, (uint32_t)getuid());
+	ck_assert_uint_lt(crash->worker, 2);
+	ck_assert_uint_eq(crash->lost, 1);
+	ck_assert_uint_eq(crash->requeued, 0);
+	(void)snprintf(text, sizeof(text), "task %s,", task);
+	/* It comes after the crash stands on the board. */
+	DAEMON_AWAIT(daemon_logged(&d, how, text));
+	ck_assert_int_eq(fk_release(c, bad), 0);
+	ck_assert_int_eq(fk_release(c, other), 0);
+	(void)jobs_pool_after(&d, pool);
+	jobs_see(c, jobs_submit(c, "null:add", 0, 20, 22), 42);
+}
+
+static void begin_with(const char *option)
+{
+	daemon_prepare(&d);
+	daemon_start(&d, "--workers=2", option, NULL);
+	c = daemon_open(&d);
+}
+
+static void begin(void)
+{
+	begin_with(NULL);
+}
+
+static void end(void)
+{
+	ck_assert_int_eq(fk_close(c), 0);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+
+START_TEST(a_task_that_ends_the_process_in_any_way_of_libc_is_blamed)
+{
+	begin();
+	blame("crash:exit", 0, 0, "exited with status 3", 1);
+	blame("crash:exit_c99", 0, 0, "exited with status 4", 2);
+	blame("crash:exit_hooks", 0, 0, "exited with status 5", 3);
+	blame("crash:exit_quick", 0, 0, "exited with status 1", 4);
+	end();
+}
+END_TEST
+
+START_TEST(a_task_that_ends_its_thread_takes_no_worker_away_and_is_blamed)
+{
+	begin();
+	blame("crash:exit_thread", 0, 0, "exited with status 1", 1);
+	end();
+}
+END_TEST
+
+/* How long the last of jobs that are queued behind such a task waits, in us. */
+static uint64_t wait_behind(const char *task, int64_t argument, int outcome)
+{
+	volatile uint8_t *gate;
+	fk_job held = jobs_hold(c, FK_IDEMPOTENT, &gate), bad, queued[QUEUED];
+	uint64_t since;
+
+	DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 1);
+	since = clock_ns();
+	bad = jobs_submit(c, task, 0, argument, 0);
+	for (int i = 0; i < QUEUED; i++)
+		queued[i] = jobs_submit(c, "null:add", 0, i, 1000);
+	ck_assert_int_eq(jobs_outcome(c, bad, NULL), outcome);
+	for (int i = 0; i < QUEUED; i++)
+		jobs_see(c, queued[i], i + 1000);
+	since = clock_ns() - since;
+	ck_assert_int_eq(fk_release(c, bad), 0);
+	*gate = 1;
+	ck_assert_int_eq(jobs_outcome(c, held, NULL), FK_DONE);
+	ck_assert_int_eq(fk_release(c, held), 0);
+	return since / NSEC_PER_USEC;
+}
+
+START_TEST(a_task_that_ends_its_thread_past_libc_is_blamed_however_tasks_are_confined)
+{
+	static const char *const confine[] = { "--confine=off", "--confine=normal",
+					       "--confine=strict" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(confine); i++) {
+		uint64_t control;
+
+		begin_with(confine[i]);
+		blame("crash:vanish", 0, 0, "exited with status 1", 1);
+		control = wait_behind("crash:hang", 0, FK_DONE);
+		printf("%s: %d queued jobs wait for %" PRIu64 " us, control %" PRIu64 " us\n",
+		       confine[i], QUEUED, wait_behind("crash:vanish", 0, FK_CRASHED), control);
+		(void)jobs_crash(&d, 2);
+		end();
+	}
+}
+END_TEST
+
+START_TEST(a_task_that_uses_up_its_C_stack_is_blamed)
+{
+	begin();
+	blame("crash:recurse", 0, SIGSEGV, "died of signal 11", 1);
+	end();
+}
+END_TEST
+
+START_TEST(a_task_is_blamed_for_a_signal_of_its_own_whichever_it_is)
+{
+	/* All that end a process, but those that the manager's process gets as well. */
+	const int signals[] = { SIGABRT, SIGALRM, SIGBUS,  SIGFPE,    SIGILL,	SIGIO,
+				SIGPROF, SIGPWR,  SIGQUIT, SIGSEGV,   SIGSYS,	SIGTRAP,
+				SIGUSR1, SIGUSR2, SIGXCPU, SIGVTALRM, SIGRTMIN, SIGRTMAX };
+	char text[32];
+
+	begin();
+	for (uint32_t i = 0; i < ARRAY_SIZE(signals); i++) {
+		(void)snprintf(text, sizeof(text), "died of signal %d ", signals[i]);
+		blame("crash:raise", signals[i], signals[i], text, i + 1);
+	}
+	end();
+}
+END_TEST
+
+START_TEST(signals_that_are_not_the_pools_to_die_of_end_nothing)
+{
+	const int signals[] = { SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGXFSZ, SIGWINCH, SIGURG };
+	pid_t pool;
+
+	begin();
+	pool = daemon_pool(&d);
+	for (uint32_t i = 0; i < ARRAY_SIZE(signals); i++) {
+		fk_job job = jobs_submit(c, "crash:raise", 0, signals[i], 0);
+
+		ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_DONE);
+		ck_assert_int_eq(fk_release(c, job), 0);
+	}
+	ck_assert_int_eq(daemon_pool(&d), pool);
+	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 0);
+	end();
+}
+END_TEST
+
+START_TEST(a_child_by_vfork_that_ends_ends_no_pool_and_blames_nobody)
+{
+	fk_job jobs[2];
+	int64_t n = 0;
+	pid_t pool;
+
+	begin_with("--confine=off"); /* else there is none */
+	pool = daemon_pool(&d);
+	ck_assert_int_eq(fk_call(c, "crash:fork_shared", &n, INT64_C(17)), 0);
+	ck_assert_int_eq(n, 17);
+	/* If it had left a word in the arena, one of these would be to blame. */
+	jobs[0] = jobs_submit(c, "crash:hang", 0, 60000, 0);
+	jobs[1] = jobs_submit(c, "crash:hang", 0, 60000, 0);
+	DAEMON_AWAIT(jobs_running(&d, "crash:hang") == 2);
+	ck_assert_int_eq(daemon_pool(&d), pool);
+	ck_assert_int_eq(kill(pool, SIGKILL), 0);
+	ck_assert_int_eq(jobs_outcome(c, jobs[0], NULL), FK_LOST);
+	ck_assert_int_eq(jobs_outcome(c, jobs[1], NULL), FK_LOST);
+	ck_assert_uint_eq(jobs_crash(&d, 1)->signo, SIGKILL);
+	DAEMON_AWAIT(daemon_logged(&d, "died of signal 9", "no job can be blamed"));
+	(void)jobs_pool_after(&d, pool);
+	end();
+}
+END_TEST
+
+/* The worker reads where a client has made a hole that the kernel has no page for: not by a real
+ * one, for which the whole machine would have to be short of memory. */
+START_TEST(a_hole_in_the_segment_of_another_client_is_no_fault_of_the_job)
+{
+	fk_client *other;
+	fk_job job;
+	pid_t pool;
+
+	begin();
+	other = daemon_open(&d);
+	pool = daemon_pool(&d);
+	job = jobs_submit(c, "crash:hole", 0, other->segment->client, 0);
+	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_LOST);
+	ck_assert_uint_eq(jobs_crash(&d, 1)->signo, SIGBUS);
+	DAEMON_AWAIT(daemon_logged(&d, "died of signal 7", "no job can be blamed"));
+	ck_assert_int_eq(fk_release(c, job), 0);
+	(void)jobs_pool_after(&d, pool);
+	ck_assert_int_eq(fk_close(other), 0);
+	jobs_see(c, jobs_submit(c, "null:add", 0, 20, 22), 42);
+	/* In its own client's. */
+	blame("crash:hole", c->segment->client, SIGBUS, "died of signal 7", 2);
+	end();
+}
+END_TEST
+
+/* A worker that runs another job may miss it first. */
+START_TEST(memory_that_a_task_takes_away_is_no_fault_of_another_job)
+{
+	volatile uint8_t *gate;
+
+	begin();
+	for (uint64_t how = 0; how < 4; how++) {
+		pid_t pool = daemon_pool(&d);
+		fk_job victim = jobs_hold(c, 0, &gate), bad, queued[QUEUED];
+
+		DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 1);
+		bad = jobs_submit(c, "wild:unmap", 0, (int64_t)how, 0);
+		for (int i = 0; i < QUEUED; i++)
+			queued[i] = jobs_submit(c, "null:add", 0, i, 1000);
+		ck_assert_msg(jobs_outcome(c, victim, NULL) == FK_LOST, "%d: %s", (int)how,
+			      fk_outcome_name(jobs_outcome(c, victim, NULL)));
+		(void)jobs_outcome(c, bad, NULL);
+		for (int i = 0; i < QUEUED; i++)
+			jobs_see(c, queued[i], i + 1000);
+		ck_assert_str_eq(jobs_crash(&d, how + 1)->task, "");
+		ck_assert_uint_eq(jobs_crash(&d, how + 1)->client_pid, 0);
+		ck_assert_int_eq(fk_release(c, victim), 0);
+		ck_assert_int_eq(fk_release(c, bad), 0);
+		(void)jobs_pool_after(&d, pool);
+	}
+	end();
+}
+END_TEST
+
+START_TEST(a_library_that_a_task_unloads_is_not_missed)
+{
+	fk_job job;
+
+	begin();
+	jobs_see(c, jobs_submit(c, "wild:unload", 0, 0, 0), 1);
+	job = jobs_submit(c, "crash:segv", 0, 0, 0);
+	jobs_see_end(c, job, "CRASHED");
+	ck_assert_int_eq(fk_release(c, job), 0);
+	end();
+}
+END_TEST
+
+CHECK_MAIN("blame", a_task_that_ends_the_process_in_any_way_of_libc_is_blamed,
+	   a_task_that_ends_its_thread_takes_no_worker_away_and_is_blamed,
+	   a_task_that_ends_its_thread_past_libc_is_blamed_however_tasks_are_confined,
+	   a_task_that_uses_up_its_C_stack_is_blamed,
+	   a_task_is_blamed_for_a_signal_of_its_own_whichever_it_is,
+	   signals_that_are_not_the_pools_to_die_of_end_nothing,
+	   a_child_by_vfork_that_ends_ends_no_pool_and_blames_nobody,
+	   a_hole_in_the_segment_of_another_client_is_no_fault_of_the_job,
+	   memory_that_a_task_takes_away_is_no_fault_of_another_job,
+	   a_library_that_a_task_unloads_is_not_missed)

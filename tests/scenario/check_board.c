@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * scenario: what the board says of workers, clients and tasks while jobs run: what forkctl top and
+ * others make of it is right without asking anybody
+ */
+#include <unistd.h>
+
+#include "common/util.h"
+#include "daemon/core/account.h"
+#define CHECK_TIMEOUT 120
+#include "tests/support/check_unit.h"
+#include "tests/support/jobs.h"
+
+#define JOBS 5u
+
+static struct daemon d;
+static volatile uint8_t *gate_open;
+
+static uint64_t cpu(const fk_client *c)
+{
+	return board_client_cpu(d.board, c->id, clock_ns());
+}
+
+static uint64_t busy(uint32_t worker)
+{
+	return stopwatch_read(&d.board->running[worker].busy, clock_ns());
+}
+
+static uint64_t rested(uint32_t worker)
+{
+	return stopwatch_read(&d.board->running[worker].rested, clock_ns());
+}
+
+static uint64_t loads(const char *task, uint64_t *ret_run_ns)
+{
+	int index = board_find_task(d.board, task);
+	uint64_t jobs;
+
+	ck_assert_int_ge(index, 0);
+	board_task_load(d.board, (uint32_t)index, &jobs, ret_run_ns);
+	return jobs;
+}
+
+/* A job keeps the only worker, and JOBS more wait, which the board knows. */
+static fk_job fill(fk_client *c, fk_job *ret_jobs)
+{
+	fk_job gate = jobs_hold(c, 0, &gate_open);
+
+	DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 1);
+	for (uint32_t i = 0; i < JOBS; i++)
+		ret_jobs[i] = jobs_submit(c, "fib:fib", 0, 10, 0);
+	/* The dispatcher takes up what no worker does. */
+	DAEMON_AWAIT(board_client_pending(d.board, c->id) == 1 + JOBS);
+	return gate;
+}
+
+/* If no job waits, the dispatcher settles the accounts every STARVED_TICK while a worker is awake:
+ * the board shows what a running job uses, and no more than its worker has worked. */
+START_TEST(a_job_that_runs_is_its_clients_time_and_its_workers)
+{
+	fk_client *c;
+	fk_job gate;
+	uint64_t before;
+
+	daemon_start(&d, "--workers=1", NULL);
+	c = daemon_open(&d);
+	ck_assert_uint_eq(cpu(c), 0);
+	gate = jobs_hold(c, 0, &gate_open);
+	for (uint32_t i = 0; i < 5; i++) {
+		before = atomic_load(&d.board->clients[c->id].cpu_ns);
+		DAEMON_AWAIT(atomic_load(&d.board->clients[c->id].cpu_ns) > before);
+		ck_assert_uint_ge(cpu(c), before);
+	}
+	*gate_open = 1;
+	jobs_see_end(c, gate, "DONE");
+	/* Charged by now, and no more of it. */
+	DAEMON_AWAIT(atomic_load(&d.board->running[0].job) == UINT32_MAX);
+	before = busy(0);
+	ck_assert_uint_gt(before, 3 * NSEC_PER_MSEC);
+	ck_assert_uint_eq(cpu(c), atomic_load(&d.board->clients[c->id].cpu_ns));
+	ck_assert_uint_le(cpu(c), before + ACCOUNT_STALE);
+	ck_assert_uint_eq(busy(0), before);
+	jobs_end(&d, c);
+}
+END_TEST
+
+/* The sleep ends with the wake for a job, and another one begins after it. */
+START_TEST(a_worker_that_sleeps_rests_and_one_with_a_job_does_not)
+{
+	fk_client *c;
+	fk_job gate;
+	uint64_t before;
+
+	daemon_start(&d, "--workers=1", NULL);
+	c = daemon_open(&d);
+	DAEMON_AWAIT(rested(0) > NSEC_PER_MSEC);
+	gate = jobs_hold(c, 0, &gate_open);
+	DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 1);
+	before = rested(0);
+	DAEMON_AWAIT(busy(0) > NSEC_PER_MSEC);
+	ck_assert_uint_eq(rested(0), before);
+	*gate_open = 1;
+	jobs_see_end(c, gate, "DONE");
+	DAEMON_AWAIT(rested(0) > before);
+	jobs_end(&d, c);
+}
+END_TEST
+
+START_TEST(jobs_are_pending_until_they_end_and_count_for_their_task)
+{
+	fk_job gate, jobs[JOBS];
+	uint64_t run_ns = 0;
+	fk_client *c;
+
+	daemon_start(&d, "--workers=1", NULL);
+	c = daemon_open(&d);
+	gate = fill(c, jobs);
+	ck_assert_uint_eq(loads("fib:fib", &run_ns), 0);
+	*gate_open = 1;
+	for (uint32_t i = 0; i < JOBS; i++)
+		jobs_see(c, jobs[i], 55);
+	jobs_see_end(c, gate, "DONE");
+	ck_assert_uint_eq(board_client_pending(d.board, c->id), 0);
+	ck_assert_uint_eq(loads("fib:fib", &run_ns), JOBS);
+	ck_assert_uint_gt(run_ns, 0);
+	ck_assert_uint_eq(loads("crash:hold", &run_ns), 1);
+	ck_assert_uint_gt(run_ns, 0);
+	jobs_end(&d, c);
+}
+END_TEST
+
+/* What ran is lost, and counts among the ended ones nowhere. */
+START_TEST(the_next_pool_has_pending_what_was_queued)
+{
+	fk_job gate, jobs[JOBS];
+	fk_client *c;
+	pid_t pool;
+
+	daemon_start(&d, "--workers=1", NULL);
+	c = daemon_open(&d);
+	gate = fill(c, jobs);
+	pool = daemon_pool(&d);
+	ck_assert_int_eq(kill(pool, SIGKILL), 0);
+	(void)jobs_pool_after(&d, pool);
+	jobs_see_end(c, gate, "LOST");
+	for (uint32_t i = 0; i < JOBS; i++)
+		jobs_see(c, jobs[i], 55);
+	ck_assert_uint_eq(board_client_pending(d.board, c->id), 0);
+	jobs_end(&d, c);
+}
+END_TEST
+
+START_TEST(a_connection_shows_what_its_user_weighs)
+{
+	char option[64];
+	fk_client *c;
+
+	(void)snprintf(option, sizeof(option), "--weights=%u:350", geteuid());
+	daemon_start(&d, "--workers=1", option, NULL);
+	c = daemon_open(&d);
+	ck_assert_uint_eq(atomic_load(&d.board->clients[c->id].user_weight), 350);
+	jobs_end(&d, c);
+}
+END_TEST
+
+CHECK_MAIN("board", a_job_that_runs_is_its_clients_time_and_its_workers,
+	   a_worker_that_sleeps_rests_and_one_with_a_job_does_not,
+	   jobs_are_pending_until_they_end_and_count_for_their_task,
+	   the_next_pool_has_pending_what_was_queued, a_connection_shows_what_its_user_weighs)

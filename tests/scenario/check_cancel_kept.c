@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cancel_kept: a cancel that a pool takes with it when it dies is found again in the job's record
+ * (shm/job.h, I5)
+ *
+ * The pool is stopped with SIGSTOP before anybody asks, and killed when the manager has passed the
+ * message on: so no pool ever acts on it. A group of all jobs counts each outcome once.
+ */
+#include <errno.h>
+#include <linux/sockios.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+#include "client/lib/client.h"
+#include "common/util.h"
+#define CHECK_TIMEOUT 120
+#include "tests/support/check_unit.h"
+#include "tests/support/jobs.h"
+
+#define N	8u
+#define FOREVER INT64_C(100000000) /* ms */
+
+static struct daemon d;
+static fk_client *c;
+static fk_group group;
+static volatile uint8_t *gate; /* in the client's heap: 0 while hold() is to hold its worker */
+
+static void begin(const char *workers)
+{
+	daemon_start(&d, workers, NULL);
+	c = daemon_open(&d);
+	ck_assert_int_eq(fk_group_new(c, &group), 0);
+}
+
+/* An outcome comes first, and is counted after that; twice, and the count is below 0 for ever. */
+static bool all_counted(void)
+{
+	return group_count(group_load(&c->groups[group & 0xffffu])) == 0;
+}
+
+static void end(void)
+{
+	ck_assert_int_eq(fk_group_wait(c, group, DAEMON_PATIENCE * NSEC_PER_SEC), 0);
+	DAEMON_AWAIT(all_counted());
+	fk_close(c);
+	(void)daemon_stop(&d);
+}
+
+static fk_job submit_to(fk_client *client, const char *name, const void *args, uint32_t size)
+{
+	struct fk_request request = {
+		.args = args,
+		.size = size,
+		.group = client == c ? group : 0,
+		.flags = FK_IDEMPOTENT,
+	};
+	fk_job job;
+
+	ck_assert_int_eq(fk_task_find(client, name, &request.task), 0);
+	ck_assert_int_eq(fk_submit_batch(client, &request, 1, FK_WAIT_ROOM, &job), 0);
+	return job;
+}
+
+static fk_job submit(const char *name, int64_t argument)
+{
+	return submit_to(c, name, &argument, sizeof(argument));
+}
+
+static int outcome(fk_client *client, fk_job job)
+{
+	ck_assert_msg(fk_wait(client, job, DAEMON_PATIENCE * NSEC_PER_SEC) == 0,
+		      "job %u of generation %u has no outcome", (uint32_t)job & 0xffffu,
+		      (uint32_t)(job >> 16));
+	return fk_outcome(client, job, NULL, NULL);
+}
+
+/* A job that never comes to a fork and ends when *gate is 1. */
+static fk_job hold(void)
+{
+	return jobs_hold(c, FK_IDEMPOTENT, &gate);
+}
+
+/* A worker runs it. */
+static bool runs(fk_job job)
+{
+	/* Its own taking off the ring, not that of the record's last job. */
+	if (atomic_load(&client_job(c, job)->drained_ns) < client_slot(c, job)->submitted_ns)
+		return false;
+	for (uint32_t i = 0; i < LIMIT_WORKERS; i++) {
+		uint32_t row = atomic_load(&d.board->running[i].job);
+
+		if (row != UINT32_MAX && row % d.board->manager.max_jobs == (job & 0xffffu))
+			return true;
+	}
+	return false;
+}
+
+static pid_t stop_pool(void)
+{
+	pid_t pool = daemon_pool(&d);
+
+	daemon_suspend(pool);
+	return pool;
+}
+
+/* The manager has read all that the client sent; what it reads it passes on at once. */
+static bool is_passed_on(void)
+{
+	int bytes = -1;
+
+	ck_assert_int_eq(ioctl(c->fd, SIOCOUTQ, &bytes), 0);
+	return bytes == 0;
+}
+
+static void kill_pool(pid_t pool)
+{
+	DAEMON_AWAIT(is_passed_on());
+	ck_assert_int_eq(kill(pool, SIGKILL), 0);
+}
+
+START_TEST(what_ran_for_ever_ends_as_cancelled_in_the_next_pool)
+{
+	fk_job endless, twin, others[N];
+	pid_t pool;
+
+	begin("--workers=2");
+	twin = hold();
+	DAEMON_AWAIT(runs(twin));
+	endless = submit("crash:spin", FOREVER);
+	DAEMON_AWAIT(runs(endless));
+	for (uint32_t i = 0; i < N; i++)
+		others[i] = submit("fib:fib", 10);
+	pool = stop_pool();
+	ck_assert_int_eq(fk_cancel(c, endless), 0);
+	kill_pool(pool);
+	ck_assert_int_eq(outcome(c, endless), FK_CANCELLED);
+	ck_assert_int_eq(fk_result(c, endless, NULL, 0), -ECANCELED);
+	/* It was the same with the others, but for the cancel. */
+	for (uint32_t i = 0; i < N; i++)
+		ck_assert_int_eq(outcome(c, others[i]), FK_DONE);
+	*gate = 1;
+	ck_assert_int_eq(outcome(c, twin), FK_DONE);
+	daemon_call_fib(&d);
+	end();
+}
+END_TEST
+
+/* In the ledger, and in a ring: a stopped pool takes nothing off it. What is cancelled does not
+ * wait for the worker. */
+START_TEST(what_waited_never_starts)
+{
+	fk_job first, waits[N], in_ring[N];
+	pid_t pool;
+
+	begin("--workers=1");
+	first = hold();
+	DAEMON_AWAIT(runs(first));
+	for (uint32_t i = 0; i < N; i++)
+		waits[i] = submit(i % 2 ? "fib:fib" : "crash:spin", i % 2 ? 10 : FOREVER);
+	DAEMON_AWAIT(daemon_counter(&d, "drained") == 1 + N);
+	pool = stop_pool();
+	for (uint32_t i = 0; i < N; i++)
+		in_ring[i] = submit(i % 2 ? "fib:fib" : "crash:spin", i % 2 ? 10 : FOREVER);
+	for (uint32_t i = 0; i < N; i += 2) {
+		ck_assert_int_eq(fk_cancel(c, waits[i]), 0);
+		ck_assert_int_eq(fk_cancel(c, in_ring[i]), 0);
+		DAEMON_AWAIT(is_passed_on());
+	}
+	kill_pool(pool);
+	for (uint32_t i = 0; i < N; i += 2) {
+		ck_assert_int_eq(outcome(c, waits[i]), FK_CANCELLED);
+		ck_assert_int_eq(outcome(c, in_ring[i]), FK_CANCELLED);
+	}
+	*gate = 1;
+	ck_assert_int_eq(outcome(c, first), FK_DONE);
+	for (uint32_t i = 1; i < N; i += 2) {
+		ck_assert_int_eq(outcome(c, waits[i]), FK_DONE);
+		ck_assert_int_eq(outcome(c, in_ring[i]), FK_DONE);
+	}
+	end();
+}
+END_TEST
+
+/* The message was never sent: the word alone ends the job, when it is taken off its ring, or when
+ * its turn comes. */
+START_TEST(the_word_needs_no_message)
+{
+	fk_job job, first;
+	pid_t pool;
+
+	begin("--workers=1");
+	pool = stop_pool();
+	job = submit("crash:spin", FOREVER);
+	ck_assert_int_eq(job_want_end(client_job(c, job), (uint32_t)(job >> 16)), 1);
+	ck_assert_int_eq(kill(pool, SIGCONT), 0);
+	ck_assert_int_eq(outcome(c, job), FK_CANCELLED);
+	first = hold();
+	DAEMON_AWAIT(runs(first));
+	job = submit("crash:spin", FOREVER);
+	DAEMON_AWAIT(daemon_counter(&d, "drained") == 3);
+	ck_assert_int_eq(job_want_end(client_job(c, job), (uint32_t)(job >> 16)), 1);
+	*gate = 1;
+	ck_assert_int_eq(outcome(c, first), FK_DONE);
+	ck_assert_int_eq(outcome(c, job), FK_CANCELLED);
+	end();
+}
+END_TEST
+
+/* Generations come round after 16 million uses of a record; here the client says that they have. */
+START_TEST(no_later_job_of_the_record_is_cancelled)
+{
+	uint32_t generation;
+	fk_job job, next;
+	pid_t pool;
+
+	begin("--workers=1");
+	for (int round = 0; round < 3; round++) {
+		job = submit("crash:spin", FOREVER);
+		DAEMON_AWAIT(runs(job));
+		pool = stop_pool();
+		ck_assert_int_eq(fk_cancel(c, job), 0);
+		kill_pool(pool);
+		ck_assert_int_eq(outcome(c, job), FK_CANCELLED);
+		ck_assert_int_eq(fk_release(c, job), 0);
+		DAEMON_AWAIT(all_counted());
+		generation = (uint32_t)(job >> 16);
+		for (int i = 0; i < 3; i++) {
+			next = submit("fib:fib", 10);
+			ck_assert_uint_eq(next & 0xffffu, job & 0xffffu);
+			ck_assert_int_eq(outcome(c, next), FK_DONE);
+			ck_assert_int_eq(fk_release(c, next), 0);
+			if (i == 1)
+				atomic_store(&c->slots[next & 0xffffu].generation, generation);
+		}
+		/* The next pool to be killed must not be at that still (shm/group.h, I4): the
+		 * dispatcher may take a job off its ring while the worker ends the one before. */
+		DAEMON_AWAIT(all_counted());
+		ck_assert_uint_eq(next >> 16, generation);
+	}
+	end();
+}
+END_TEST
+
+/* All that a client can do with the word is to cancel its own jobs. */
+START_TEST(garbage_cancels_nothing_of_anothers)
+{
+	static const uint32_t words[] = { 0, UINT32_MAX, JOB_GEN_MASK, 1u << 31, 1, 2, 3 };
+	fk_client *other;
+	uint32_t cancelled = 0;
+
+	begin("--workers=2");
+	other = daemon_open(&d);
+	for (uint32_t round = 0; round < 10 * ARRAY_SIZE(words); round++) {
+		fk_job mine[N], theirs[N];
+
+		for (uint32_t i = 0; i < c->n_jobs; i++)
+			atomic_store(&c->jobs[i].cancel, words[(round + i) % ARRAY_SIZE(words)]);
+		for (uint32_t i = 0; i < N; i++) {
+			int64_t n = 10;
+
+			mine[i] = submit("fib:fib", n);
+			theirs[i] = submit_to(other, "fib:fib", &n, sizeof(n));
+			atomic_store(&client_job(c, mine[i])->cancel,
+				     (uint32_t)(mine[i] >> 16) + (round + i) % 3 * (1u << 24));
+		}
+		for (uint32_t i = 0; i < N; i++) {
+			int is = outcome(c, mine[i]);
+
+			ck_assert(is == FK_DONE || is == FK_CANCELLED);
+			cancelled += is == FK_CANCELLED;
+			ck_assert_int_eq(outcome(other, theirs[i]), FK_DONE);
+		}
+		ck_assert_int_eq(fk_release_batch(c, mine, N), 0);
+		ck_assert_int_eq(fk_release_batch(other, theirs, N), 0);
+	}
+	ck_assert_uint_le(cancelled, 10 * ARRAY_SIZE(words) * N);
+	fk_close(other);
+	end();
+}
+END_TEST
+
+CHECK_MAIN("cancel_kept", what_ran_for_ever_ends_as_cancelled_in_the_next_pool,
+	   what_waited_never_starts, the_word_needs_no_message,
+	   no_later_job_of_the_record_is_cancelled, garbage_cancels_nothing_of_anothers)

@@ -1,0 +1,599 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * confine: what a task of a real pool is denied by the kernel, and what it is not
+ *
+ * Every call is made such that without a filter it fails for another reason, or does nothing: that
+ * is looked at, too, as root, who may do everything.
+ */
+#include <asm/ioctls.h>
+#include <asm/sockios.h>
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/ioprio.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/shm.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/log.h"
+#include "common/options.h"
+#include "common/util.h"
+#include "daemon/host/confine.h"
+#include "tests/support/daemon.h"
+#define CHECK_TIMEOUT 120
+#include "tests/support/check_unit.h"
+
+#define NOBODY 65533u
+
+static struct daemon d;
+static fk_client *c;
+
+/* Stand for pids in the tables. */
+#define MANAGER INT64_C(-1001)
+#define POOL	INT64_C(-1002)
+
+struct attempt {
+	const char *name;
+	int64_t nr;
+	int64_t arguments[5];
+};
+
+#define CALL(name) #name, SYS_##name
+
+/* Denied by normal and by strict. */
+static const struct attempt denied[] = {
+	{ CALL(mmap), { 0, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1 } },
+	{ CALL(mmap),
+	  { 0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1 } },
+	{ CALL(mprotect), { 0, 0, PROT_READ | PROT_EXEC } },
+	{ CALL(pkey_mprotect), { 0, 0, PROT_EXEC, -1 } },
+	{ CALL(shmat), { -1, 0, SHM_EXEC } },
+	{ CALL(personality), { 0xffffffff } },
+	{ CALL(userfaultfd), { -1 } },
+	{ CALL(clone), { CLONE_SIGHAND | SIGCHLD } },
+	{ CALL(execve), { 0 } },
+	{ CALL(execveat), { -1, 0 } },
+	{ CALL(setns), { -1, 0 } },
+	{ CALL(unshare), { 0 } },
+	{ CALL(kill), { MANAGER, 0 } },
+	{ CALL(kill), { 0, 0 } },
+	{ CALL(tkill), { MANAGER, 0 } },
+	{ CALL(tgkill), { MANAGER, MANAGER, 0 } },
+	{ CALL(rt_sigqueueinfo), { MANAGER, 0, 0 } },
+	{ CALL(rt_tgsigqueueinfo), { MANAGER, MANAGER, 0, 0 } },
+	{ CALL(fcntl), { -1, F_SETOWN, MANAGER } },
+	{ CALL(fcntl), { -1, F_SETOWN_EX, 0 } },
+	{ CALL(fcntl), { -1, F_SETSIG, SIGKILL } },
+	{ CALL(ioctl), { -1, FIOSETOWN, 0 } },
+	{ CALL(ioctl), { -1, SIOCSPGRP, 0 } },
+	{ CALL(pidfd_send_signal), { -1, 0, 0 } },
+	{ CALL(prlimit64), { MANAGER, 7, 0, 0 } },
+	{ CALL(sched_setaffinity), { MANAGER, 0, 0 } },
+	{ CALL(sched_setattr), { MANAGER, 0, 0 } },
+	{ CALL(sched_setattr), { POOL, 0, 0 } },
+	{ CALL(sched_setparam), { MANAGER, 0 } },
+	{ CALL(sched_setscheduler), { MANAGER, 0, 0 } },
+	{ CALL(ioprio_set), { IOPRIO_WHO_PROCESS, MANAGER, -1 } },
+	{ CALL(ioprio_set), { IOPRIO_WHO_PGRP, 0, -1 } },
+	{ CALL(ioprio_set), { IOPRIO_WHO_USER, NOBODY, -1 } },
+	{ CALL(pidfd_getfd), { -1, 0 } },
+	{ CALL(kcmp), { MANAGER, MANAGER, 1 } },
+	{ CALL(migrate_pages), { MANAGER, 0, 0, 0 } },
+	{ CALL(move_pages), { MANAGER, 0, 0, 0 } },
+	{ CALL(process_madvise), { -1, 0 } },
+	{ CALL(process_vm_readv), { MANAGER, 0, 0, 0 } },
+	{ CALL(process_vm_writev), { MANAGER, 0, 0, 0 } },
+	{ CALL(ptrace), { 7, MANAGER } },
+	{ CALL(prctl), { PR_SET_PDEATHSIG, SIGKILL } },
+	{ CALL(prctl), { PR_SET_DUMPABLE, 99 } },
+	{ CALL(prctl), { PR_SET_NO_NEW_PRIVS, 99 } },
+	{ CALL(seccomp), { 99 } },
+	{ CALL(landlock_restrict_self), { -1, 1 } },
+	{ CALL(accept), { -1 } },
+	{ CALL(accept4), { -1 } },
+	{ CALL(bind), { -1 } },
+	{ CALL(connect), { -1 } },
+	{ CALL(listen), { -1 } },
+	{ CALL(socket), { -1 } },
+	{ CALL(socketpair), { -1 } },
+	{ CALL(io_uring_setup), { 0, 0 } },
+	{ CALL(ioctl), { -1, TIOCSTI } },
+	{ CALL(ioctl), { -1, TIOCLINUX } },
+	{ CALL(acct), { 1 } },
+	{ CALL(add_key), { 0 } },
+	{ CALL(adjtimex), { 0 } },
+	{ CALL(bpf), { -1 } },
+	{ CALL(chroot), { 0 } },
+	{ CALL(clock_adjtime), { 0, 0 } },
+	{ CALL(clock_settime), { 99, 0 } },
+	{ CALL(delete_module), { 0 } },
+	{ CALL(fanotify_init), { -1 } },
+	{ CALL(finit_module), { -1 } },
+	{ CALL(fsconfig), { -1 } },
+	{ CALL(fsmount), { -1 } },
+	{ CALL(fsopen), { 0 } },
+	{ CALL(fspick), { -1 } },
+	{ CALL(init_module), { 0 } },
+	{ CALL(kexec_load), { 0, 99 } },
+	{ CALL(keyctl), { 9999 } },
+	{ CALL(mount), { 0 } },
+	{ CALL(mount_setattr), { -1 } },
+	{ CALL(move_mount), { -1 } },
+	{ CALL(open_by_handle_at), { -1 } },
+	{ CALL(open_tree), { -1 } },
+	{ CALL(perf_event_open), { 0 } },
+	{ CALL(pivot_root), { 0 } },
+	{ CALL(quotactl), { -1 } },
+	{ CALL(reboot), { 0 } },
+	{ CALL(request_key), { 0 } },
+	{ CALL(setdomainname), { 0, -1 } },
+	{ CALL(sethostname), { 0, -1 } },
+	{ CALL(settimeofday), { 1 } },
+	{ CALL(swapoff), { 0 } },
+	{ CALL(swapon), { 0 } },
+	{ CALL(syslog), { -1 } },
+	{ CALL(umount2), { 0, -1 } },
+#ifdef __x86_64__
+	{ CALL(ioperm), { -1 } },
+	{ CALL(iopl), { -1 } },
+	{ CALL(modify_ldt), { 99 } },
+#endif
+};
+
+/* The same, where the kernel itself is no obstacle: for a forkd that has no capabilities either. */
+static const struct attempt denied_to_equals[] = {
+	{ CALL(sched_setaffinity), { MANAGER, 0, 0 } },
+	{ CALL(sched_setattr), { MANAGER, 0, 0 } },
+	{ CALL(sched_setparam), { MANAGER, 0 } },
+	{ CALL(sched_setscheduler), { MANAGER, -1, 0 } },
+	{ CALL(setpriority), { PRIO_PROCESS, MANAGER, 19 } },
+	{ CALL(ioprio_set), { IOPRIO_WHO_PROCESS, MANAGER, -1 } },
+};
+
+/* These would do something, or are denied to root as well on some machines: without a filter they
+ * are not tried. */
+static const struct attempt denied_unseen[] = {
+	{ CALL(kill), { POOL, SIGSTOP } },
+	{ CALL(kill), { POOL, SIGTSTP } },
+	{ CALL(kill), { POOL, SIGTTIN } },
+	{ CALL(kill), { POOL, SIGTTOU } },
+	{ CALL(kill), { POOL, SIGCONT } },
+	{ CALL(tgkill), { POOL, POOL, SIGSTOP } },
+	{ CALL(tgkill), { POOL, POOL, SIGTTOU } },
+	{ CALL(rt_sigqueueinfo), { POOL, SIGSTOP, 0 } },
+	{ CALL(rt_tgsigqueueinfo), { POOL, POOL, SIGSTOP, 0 } },
+	{ CALL(setpriority), { PRIO_PROCESS, MANAGER, 0 } },
+	{ CALL(setpriority), { PRIO_PGRP, 0, 0 } },
+	{ CALL(setpriority), { PRIO_USER, 0, 0 } },
+	{ CALL(vhangup), { 0 } },
+	{ CALL(kexec_load), { 0 } },
+#ifdef __x86_64__
+	{ CALL(fork), { 0 } },
+	{ CALL(vfork), { 0 } },
+#endif
+};
+
+/* Allowed by normal, whatever comes of them; strict knows nothing of them. */
+static const struct attempt normal_only[] = {
+	{ CALL(openat), { AT_FDCWD, 0, O_RDONLY } },
+	{ CALL(openat), { AT_FDCWD, 0, O_WRONLY } },
+	{ CALL(openat2), { AT_FDCWD, 0 } },
+	{ CALL(faccessat), { AT_FDCWD, 0 } },
+	{ CALL(getdents64), { -1 } },
+	{ CALL(readlinkat), { AT_FDCWD, 0 } },
+	{ CALL(unlinkat), { AT_FDCWD, 0 } },
+	{ CALL(memfd_create), { 0 } },
+	{ CALL(pipe2), { 0 } },
+	{ CALL(dup), { -1 } },
+	{ CALL(setuid), { -1 } },
+	{ CALL(setpriority), { 99 } },
+	{ CALL(ioprio_set), { 99 } },
+	{ CALL(sched_setscheduler), { 0, -1 } },
+	{ CALL(ioctl), { -1, TIOCGWINSZ } },
+};
+
+/* Allowed by both. */
+static const struct attempt allowed[] = {
+	{ CALL(mmap), { 0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1 } },
+	{ CALL(mprotect), { 0, 0, PROT_READ | PROT_WRITE } },
+	{ CALL(madvise), { 0, 0, MADV_DONTNEED } },
+	{ CALL(kill), { POOL, 0 } },
+	{ CALL(tgkill), { POOL, POOL, 0 } },
+	{ CALL(tgkill), { POOL, POOL, SIGURG } },
+	{ CALL(prlimit64), { 0, 7, 0, 0 } },
+	{ CALL(prlimit64), { POOL, 7, 0, 0 } },
+	{ CALL(prctl), { PR_SET_TIMERSLACK, 1000 } },
+	{ CALL(fcntl), { 0, F_GETFD } },
+	{ CALL(getpid), { 0 } },
+	{ CALL(sched_setaffinity), { 0, 0, 0 } },
+	{ CALL(sched_setaffinity), { POOL, 0, 0 } },
+	{ CALL(sched_setattr), { 0, 0, 0 } },
+	{ CALL(sched_yield), { 0 } },
+	{ CALL(sendto), { -1 } },
+	{ CALL(pwritev2), { -1 } },
+};
+
+static void setup(const char *confine)
+{
+	const char *user = streq(confine, "--confine=off") ? "--user=root" : NULL;
+
+	memset(&d, 0, sizeof(d));
+	daemon_start(&d, "--workers=2", confine, user, NULL);
+	c = daemon_open(&d);
+}
+
+static void teardown(void)
+{
+	int64_t n = 0;
+
+	ck_assert_int_eq(fk_call(c, "fib:fib", &n, INT64_C(20)), 0);
+	ck_assert_int_eq(n, 6765);
+	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 0);
+	ck_assert_int_eq(fk_close(c), 0);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+
+static int64_t ask(const struct attempt *a)
+{
+	int64_t result = 0, v[ARRAY_SIZE(a->arguments)];
+
+	for (size_t i = 0; i < ARRAY_SIZE(v); i++) {
+		v[i] = a->arguments[i];
+		if (v[i] == MANAGER)
+			v[i] = d.manager;
+		else if (v[i] == POOL)
+			v[i] = daemon_pool(&d);
+	}
+	ck_assert_int_eq(fk_call(c, "ask:call", &result, a->nr, v[0], v[1], v[2], v[3], v[4]), 0);
+	return result;
+}
+
+/* Every attempt of the list ends with this error, or none does. */
+static void each(const struct attempt *list, size_t n, int64_t error, bool all)
+{
+	for (size_t i = 0; i < n; i++) {
+		int64_t result = ask(&list[i]);
+
+		ck_assert_msg((result == error) == all, "%s (%zu): %" PRId64, list[i].name, i,
+			      result);
+	}
+}
+
+/* What is the same in both modes. */
+static void see_denied(void)
+{
+	int64_t n = 0;
+
+	each(denied, ARRAY_SIZE(denied), -EPERM, true);
+	each(denied_unseen, ARRAY_SIZE(denied_unseen), -EPERM, true);
+	each(allowed, ARRAY_SIZE(allowed), -EPERM, false);
+	ck_assert_int_eq(ask(&(struct attempt){ CALL(clone3), { 0 } }), -ENOSYS);
+	/* By the other ways into the kernel. */
+	ck_assert_int_eq(fk_call(c, "ask:foreign", &n, INT64_C(20)), 0);
+#ifdef __x86_64__
+	ck_assert_int_eq(n, -EPERM);
+	ck_assert_int_eq(ask(&(struct attempt){ "x32", SYS_getpid | 0x40000000, { 0 } }), -EPERM);
+#endif
+	/* By libc: no child, but threads. */
+	ck_assert_int_eq(fk_call(c, "crash:fork", &n, INT64_C(0)), 0);
+	ck_assert_int_eq(n, 0);
+	ck_assert_int_eq(fk_call(c, "ask:thread", &n, INT64_C(4711)), 0);
+	ck_assert_int_eq(n, 4711);
+}
+
+START_TEST(by_normal_a_task_is_denied_what_it_does_not_need_and_its_job_goes_on)
+{
+	setup("--confine=normal");
+	see_denied();
+	each(normal_only, ARRAY_SIZE(normal_only), -EPERM, false);
+	teardown();
+}
+END_TEST
+
+START_TEST(by_strict_a_task_is_denied_what_nobody_allows)
+{
+	setup("--confine=strict");
+	see_denied();
+	each(normal_only, ARRAY_SIZE(normal_only), -EPERM, true);
+	teardown();
+}
+END_TEST
+
+/* One process writes its line, confined, to the other's descriptor. */
+static void log_by(const int fds[2])
+{
+	char line[128] = "";
+	pid_t pid = fork();
+
+	ck_assert_int_ge(pid, 0);
+	if (pid == 0) {
+		if (dup2(fds[1], STDERR_FILENO) < 0 ||
+		    confine_pool(OPTIONS_CONFINE_STRICT, NULL) < 0)
+			_exit(1);
+		log_warning("a line of %d", 4711);
+		_exit(0);
+	}
+	(void)close(fds[1]);
+	ck_assert_int_eq(daemon_reap(pid), 0);
+	ck_assert_int_gt(read(fds[0], line, sizeof(line) - 1), 0);
+	(void)close(fds[0]);
+	ck_assert_ptr_nonnull(strstr(line, "a line of 4711\n"));
+}
+
+START_TEST(by_strict_the_pool_logs_whatever_its_stderr_is)
+{
+	int fds[2];
+
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+	log_by(fds);
+	ck_assert_int_eq(pipe2(fds, O_CLOEXEC), 0);
+	log_by(fds);
+}
+END_TEST
+
+START_TEST(without_confinement_the_same_calls_fail_for_other_reasons)
+{
+	setup("--confine=off");
+	each(denied, ARRAY_SIZE(denied), -EPERM, false);
+	each(allowed, ARRAY_SIZE(allowed), -EPERM, false);
+	teardown();
+}
+END_TEST
+
+/* The channel is the manager's socket, too: by its next message the manager would signal itself. */
+static void signal_manager(const char *confine)
+{
+	const struct attempt calls[] = {
+		{ CALL(fcntl), { 3, F_SETOWN, MANAGER } },
+		{ CALL(fcntl), { 3, F_SETSIG, SIGKILL } },
+		{ CALL(fcntl), { 3, F_SETFL, O_ASYNC | O_NONBLOCK } },
+	};
+
+	int64_t results[ARRAY_SIZE(calls)];
+
+	setup(confine);
+	for (size_t i = 0; i < ARRAY_SIZE(calls); i++)
+		results[i] = ask(&calls[i]);
+	/* It tells the pool of a client. */
+	daemon_call_fib(&d);
+	ck_assert_int_eq(results[0], -EPERM);
+	ck_assert_int_eq(results[1], -EPERM);
+	ck_assert_int_eq(results[2], 0);
+	teardown();
+}
+
+START_TEST(no_task_makes_the_manager_kill_itself_by_what_it_says)
+{
+	signal_manager("--confine=normal");
+	signal_manager("--confine=strict");
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ seen from outside */
+
+/* The value of a line of a thread's status. */
+static void thread_status(pid_t pid, const char *tid, const char *name, char *ret, size_t size)
+{
+	_cleanup_fclose_ FILE *f = NULL;
+	char path[96], line[256];
+	size_t n = strlen(name);
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/task/%s/status", (int)pid, tid);
+	f = fopen(path, "re");
+	ck_assert_ptr_nonnull(f);
+	while (fgets(line, sizeof(line), f)) {
+		if (strncmp(line, name, n) || line[n] != ':')
+			continue;
+		line[strcspn(line, "\n")] = '\0';
+		(void)snprintf(ret, size, "%s", line + n + 1 + strspn(line + n + 1, "\t "));
+		return;
+	}
+	ck_abort_msg("no %s in %s", name, path);
+}
+
+START_TEST(every_thread_of_the_pool_is_filtered_and_has_no_capability)
+{
+	static const char *const sets[] = { "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb" };
+	_cleanup_closedir_ DIR *dir = NULL;
+	char path[64], text[64];
+	uint32_t n_threads = 0;
+	struct dirent *e;
+	int64_t n = 0;
+
+	setup("--confine=normal");
+	ck_assert_int_eq(fk_call(c, "fib:fib", &n, INT64_C(25)), 0);
+	(void)snprintf(path, sizeof(path), "/proc/%d/task", (int)daemon_pool(&d));
+	dir = opendir(path);
+	ck_assert_ptr_nonnull(dir);
+	while ((e = readdir(dir))) {
+		if (!isdigit((unsigned char)e->d_name[0]))
+			continue;
+		n_threads++;
+		thread_status(daemon_pool(&d), e->d_name, "Seccomp", text, sizeof(text));
+		ck_assert_str_eq(text, "2");
+		thread_status(daemon_pool(&d), e->d_name, "NoNewPrivs", text, sizeof(text));
+		ck_assert_str_eq(text, "1");
+		for (size_t i = 0; i < ARRAY_SIZE(sets); i++) {
+			thread_status(daemon_pool(&d), e->d_name, sets[i], text, sizeof(text));
+			if (geteuid() == 0 || i != 3)
+				ck_assert_msg(strtoull(text, NULL, 16) == 0, "%s of %s: %s",
+					      sets[i], e->d_name, text);
+		}
+	}
+	/* The channel's, the dispatcher's, two workers'. */
+	ck_assert_uint_ge(n_threads, 4);
+	teardown();
+}
+END_TEST
+
+START_TEST(no_memory_of_manager_and_pool_can_be_written_and_executed)
+{
+	char path[64], line[4400];
+	int64_t n = 0;
+
+	setup("--confine=normal");
+	ck_assert_int_eq(fk_call(c, "fib:fib", &n, INT64_C(25)), 0);
+	for (int i = 0; i < 2; i++) {
+		_cleanup_fclose_ FILE *f = NULL;
+		int executable = 0;
+
+		(void)snprintf(path, sizeof(path), "/proc/%d/maps",
+			       (int)(i ? daemon_pool(&d) : d.manager));
+		f = fopen(path, "re");
+		ck_assert_ptr_nonnull(f);
+		while (fgets(line, sizeof(line), f)) {
+			const char *rights = strchr(line, ' ');
+
+			ck_assert_ptr_nonnull(rights);
+			ck_assert_msg(!(rights[2] == 'w' && rights[3] == 'x'), "%s", line);
+			executable += rights[3] == 'x';
+		}
+		ck_assert_int_gt(executable, 1);
+	}
+	teardown();
+}
+END_TEST
+
+/* forkd and all that follows are this user's. False if forkd is in a folder of root's own. */
+static bool become_nobody(void)
+{
+	const char *folder = getenv("top_builddir");
+	char path[4096];
+
+	ck_assert_int_eq(syscall(SYS_setgroups, 0, NULL), 0);
+	ck_assert_int_eq(setgid(NOBODY), 0);
+	ck_assert_int_eq(setuid(NOBODY), 0);
+	(void)snprintf(path, sizeof(path), "%s/forkd", folder ? folder : ".");
+	return access(path, X_OK) == 0;
+}
+
+/* How many of these files of a process the test may read. */
+static int readable(pid_t pid)
+{
+	static const char *const files[] = { "auxv", "environ", "maps", "mem", "smaps_rollup" };
+	int n = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+		_cleanup_close_ int fd = -1;
+		char path[64];
+
+		(void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, files[i]);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		n += fd >= 0;
+	}
+	return n;
+}
+
+START_TEST(a_process_of_forkds_own_uid_cannot_look_into_it)
+{
+	if (!become_nobody()) {
+		check_unit_not_run(a_process_of_forkds_own_uid_cannot_look_into_it,
+				   "another user cannot come to the build tree");
+		return;
+	}
+	setup("--confine=off");
+	ck_assert_int_eq(readable(d.manager), 5);
+	ck_assert_int_eq(readable(daemon_pool(&d)), 5);
+	teardown();
+	setup("--confine=normal");
+	ck_assert_int_eq(readable(d.manager), 0);
+	ck_assert_int_eq(readable(daemon_pool(&d)), 0);
+	/* It could itself, before: the pool goes first where memory is short. */
+	ck_assert_int_gt(daemon_oom_score(daemon_pool(&d)), daemon_oom_score(d.manager));
+	teardown();
+}
+END_TEST
+
+START_TEST(no_task_takes_the_CPUs_from_a_manager_of_the_same_user)
+{
+	static const char *const modes[] = { "--confine=off", "--confine=normal",
+					     "--confine=strict" };
+
+	if (!become_nobody()) {
+		check_unit_not_run(no_task_takes_the_CPUs_from_a_manager_of_the_same_user,
+				   "another user cannot come to the build tree");
+		return;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(modes); i++) {
+		setup(modes[i]);
+		each(denied_to_equals, ARRAY_SIZE(denied_to_equals), -EPERM, i > 0);
+		teardown();
+	}
+}
+END_TEST
+
+START_TEST(every_shipped_module_works_without_files)
+{
+	static const struct {
+		const char *task, *argument, *output;
+	} calls[] = {
+		{ "fib:fib", "25", "75025\n" },
+		{ "nqueens:nqueens", "8", "92\n" },
+		{ "uts:uts", "T1", "nodes=4130071\ndepth=10\nleaves=3305118\n" },
+	};
+	struct fk_buffer buffer = { .size = 1000 * sizeof(int64_t) };
+	int64_t *numbers, sum = 0;
+	double area = 0;
+	char text[512];
+
+	setup("--confine=strict");
+	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
+		ck_assert_int_eq(daemon_ctl(&d, text, sizeof(text), "call", calls[i].task,
+					    calls[i].argument, NULL),
+				 0);
+		ck_assert_str_eq(text, calls[i].output);
+	}
+	ck_assert_int_eq(fk_call(c, "integrate:integrate", &area, 10.0, 1e-6), 0);
+	ck_assert_double_eq_tol(area, 2550.0, 1e-3);
+	ck_assert_int_eq(fk_alloc(c, buffer.size, &buffer.data), 0);
+	numbers = buffer.data;
+	for (int64_t i = 0; i < 1000; i++)
+		numbers[i] = i * 7919 % 1000;
+	ck_assert_int_eq(fk_call(c, "sort:i64", NULL, buffer), 0);
+	for (int64_t i = 0; i < 1000; i++)
+		ck_assert_int_eq(numbers[i], i);
+	ck_assert_int_eq(fk_call(c, "array:sum_i64", &sum, buffer), 0);
+	ck_assert_int_eq(sum, 499500);
+	teardown();
+}
+END_TEST
+
+int main(void)
+{
+	const TTest *const tests[] = {
+		no_memory_of_manager_and_pool_can_be_written_and_executed,
+		every_shipped_module_works_without_files,
+		by_normal_a_task_is_denied_what_it_does_not_need_and_its_job_goes_on,
+		by_strict_a_task_is_denied_what_nobody_allows,
+		by_strict_the_pool_logs_whatever_its_stderr_is,
+		no_task_makes_the_manager_kill_itself_by_what_it_says,
+		every_thread_of_the_pool_is_filtered_and_has_no_capability,
+		/* of who may become another user, and of who may do everything */
+		a_process_of_forkds_own_uid_cannot_look_into_it,
+		no_task_takes_the_CPUs_from_a_manager_of_the_same_user,
+		without_confinement_the_same_calls_fail_for_other_reasons,
+	};
+	size_t n = ARRAY_SIZE(tests);
+
+	if (daemon_sanitized()) {
+		puts("built with a sanitizer: tasks are not confined");
+		return 77;
+	}
+	if (geteuid() != 0)
+		n = check_unit_leave_out(tests, n, 3, "only root can be another user");
+	else if (!daemon_may_all())
+		n = check_unit_leave_out(tests, n, 1, "this root may not do everything");
+	return check_unit_main("confine", tests, n);
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * copies: of the arguments of jobs, in a real forkd: they are part of what a job may have, and a
+ * pool that dies while it writes them back leaves no job that runs on what it has half changed
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/util.h"
+#include "tests/support/jobs.h"
+#define CHECK_TIMEOUT 120
+#include "tests/support/check_unit.h"
+
+#define JOBS 64u
+
+static struct daemon d;
+
+/* A client all of whose heap is one buffer of this size. */
+static fk_client *open_with_buffer(size_t size, struct fk_buffer *ret_buffer)
+{
+	/* What the allocator of the heap needs, beside it. */
+	const struct fk_open_options options = { .heap_size = size + 65536 };
+	fk_client *c = NULL;
+
+	ck_assert_msg(fk_open(d.socket, &options, &c) == 0, "%s", fk_error_text());
+	ck_assert_int_eq(fk_alloc(c, size, &ret_buffer->data), 0);
+	ret_buffer->size = size;
+	memset(ret_buffer->data, 1, size);
+	return c;
+}
+
+static int outcome(fk_client *c, fk_job job, int *ret_code)
+{
+	ck_assert_int_eq(fk_wait(c, job, DAEMON_PATIENCE * NSEC_PER_SEC), 0);
+	return fk_outcome(c, job, ret_code, NULL);
+}
+
+/* Eight copies of the buffer for each of JOBS jobs at once. */
+static void submit_all(fk_client *c, struct fk_buffer b, fk_job jobs[JOBS])
+{
+	const fk_task *eight = jobs_task(c, "bytes:eight");
+
+	for (uint32_t i = 0; i < JOBS; i++)
+		ck_assert_int_eq(fk_submitv(c, eight, 0, &jobs[i], b, b, b, b, b, b, b, b), 0);
+}
+
+static void use_as_ever(fk_client *c, struct fk_buffer b)
+{
+	int64_t n = 0;
+
+	ck_assert_int_eq(fk_call(c, "fib:fib", &n, INT64_C(15)), 0);
+	ck_assert_int_eq(n, 610);
+	ck_assert_int_eq(fk_call(c, "bytes:text", &n, "ab", INT64_C(1000)), 0);
+	ck_assert_int_eq(n, ('a' + 'b') * 1000);
+	ck_assert_int_eq(fk_call(c, "bytes:sum", &n, b), 0);
+	ck_assert_int_eq(n, (int64_t)b.size);
+}
+
+START_TEST(copies_of_a_whole_heap_again_and_again_fail_their_jobs_alone)
+{
+	const size_t heap = 16u << 20, arena = 64u << 20;
+	struct fk_buffer whole, small;
+	fk_client *greedy, *modest;
+	fk_job jobs[JOBS];
+	int64_t peak;
+	pid_t pool;
+
+	daemon_start(&d, "--workers=2", "--arena-max=64M", NULL);
+	pool = daemon_pool(&d);
+	greedy = open_with_buffer(heap, &whole);
+	modest = open_with_buffer(100000, &small);
+	for (int round = 0; round < 3; round++) {
+		submit_all(greedy, whole, jobs);
+		for (int i = 0; i < 20; i++)
+			use_as_ever(modest, small);
+		for (uint32_t i = 0; i < JOBS; i++) {
+			int code = 0;
+
+			ck_assert_int_eq(outcome(greedy, jobs[i], &code), FK_FAILED);
+			ck_assert_int_eq(code, -ENOMEM);
+			ck_assert_int_eq(fk_release(greedy, jobs[i]), 0);
+		}
+	}
+	peak = daemon_proc_status(pool, "VmHWM") * 1024;
+	printf("the pool had %" PRId64 " bytes at most\n", peak);
+	/* The arena, both heaps, and what forkd is itself; eight copies are twice that. */
+	if (!daemon_sanitized())
+		ck_assert_int_le(peak, (int64_t)(arena + heap + (32u << 20)));
+	ck_assert_uint_eq(daemon_counter(&d, "refused"), 0);
+	ck_assert_int_eq(daemon_pool(&d), pool);
+	ck_assert_int_eq(fk_close(greedy), 0);
+	ck_assert_int_eq(fk_close(modest), 0);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+END_TEST
+
+START_TEST(copies_that_fit_come_and_go_without_end)
+{
+	const size_t heap = 1u << 20;
+	struct fk_buffer whole;
+	fk_job jobs[JOBS];
+	fk_client *c;
+
+	daemon_start(&d, "--workers=2", "--arena-max=64M", NULL);
+	c = open_with_buffer(heap, &whole);
+	for (int round = 0; round < 2; round++) {
+		submit_all(c, whole, jobs);
+		for (uint32_t i = 0; i < JOBS; i++) {
+			int64_t n = 0;
+
+			ck_assert_int_eq(outcome(c, jobs[i], NULL), FK_DONE);
+			ck_assert_int_eq(fk_result(c, jobs[i], &n, sizeof(n)), 0);
+			ck_assert_int_eq(n, 8 * (int64_t)heap);
+			ck_assert_int_eq(fk_release(c, jobs[i]), 0);
+		}
+	}
+	/* Each worker keeps two stacklets, and knows so when it has nothing to do. */
+	DAEMON_AWAIT(daemon_counter(&d, "stack_bytes") <= UINT64_C(2) * 3 * 4096);
+	ck_assert_int_eq(fk_close(c), 0);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+END_TEST
+
+START_TEST(copies_count_for_stack_max)
+{
+	struct fk_buffer whole, part;
+	fk_client *c;
+	int64_t n = 0;
+
+	daemon_start(&d, "--workers=2", "--stack-max=1M", NULL);
+	c = open_with_buffer(2u << 20, &whole);
+	part = (struct fk_buffer){ whole.data, 512u << 10 };
+	for (int i = 0; i < 10; i++) {
+		ck_assert_int_eq(fk_call(c, "bytes:sum", &n, whole), -ENOMEM);
+		ck_assert_int_eq(fk_call(c, "bytes:sum", &n, part), 0);
+		ck_assert_int_eq(n, (int64_t)part.size);
+		/* One that works on the client's own memory needs none. */
+		ck_assert_int_eq(fk_call(c, "array:sum_i64", &n, whole), 0);
+	}
+	ck_assert_int_eq(fk_close(c), 0);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+END_TEST
+
+#ifdef FK_CRASH_SITES
+/* Two buffers that are inverted; the pool dies when it has written back so many of them. */
+static void die_while_copying(uint32_t after, unsigned int flags)
+{
+	const size_t size = 100000;
+	struct fk_buffer both, a, b;
+	unsigned char *bytes;
+	fk_client *c;
+	fk_job job;
+
+	memset(&d, 0, sizeof(d));
+	daemon_prepare(&d);
+	daemon_mine(&d, "record_copying", after);
+	daemon_start(&d, "--workers=2", NULL);
+	c = open_with_buffer(2 * size, &both);
+	bytes = both.data;
+	a = (struct fk_buffer){ bytes, size };
+	b = (struct fk_buffer){ bytes + size, size };
+	ck_assert_int_eq(fk_submitv(c, jobs_task(c, "bytes:invert_both"), flags, &job, a, b), 0);
+	/* Inverted once more it would be what it was: DONE, and wrong. */
+	ck_assert_int_eq(outcome(c, job, NULL), FK_LOST);
+	ck_assert(!daemon_is_mined(&d));
+	ck_assert_uint_eq(bytes[0], after > 0 ? 0xfe : 1);
+	ck_assert_uint_eq(bytes[size], 1);
+	DAEMON_AWAIT(atomic_load(&d.board->manager.crashes) == 1);
+	ck_assert_uint_eq(d.board->crashes[0].requeued, 0);
+	ck_assert_uint_eq(d.board->crashes[0].lost, 1);
+	/* The record and the buffers are as good as ever. */
+	ck_assert_int_eq(fk_release(c, job), 0);
+	memset(bytes, 1, 2 * size);
+	ck_assert_int_eq(fk_submitv(c, jobs_task(c, "bytes:invert_both"), flags, &job, a, b), 0);
+	ck_assert_int_eq(outcome(c, job, NULL), FK_DONE);
+	ck_assert_uint_eq(bytes[0], 0xfe);
+	ck_assert_uint_eq(bytes[2 * size - 1], 0xfe);
+	ck_assert_int_eq(fk_close(c), 0);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+
+START_TEST(a_job_whose_buffers_were_written_in_part_is_LOST_and_never_run_again)
+{
+	for (uint32_t after = 0; after < 2; after++) {
+		die_while_copying(after, FK_IDEMPOTENT);
+		die_while_copying(after, 0);
+	}
+}
+END_TEST
+#endif
+
+CHECK_MAIN("copies", copies_of_a_whole_heap_again_and_again_fail_their_jobs_alone,
+#ifdef FK_CRASH_SITES
+	   a_job_whose_buffers_were_written_in_part_is_LOST_and_never_run_again,
+#endif
+	   copies_that_fit_come_and_go_without_end, copies_count_for_stack_max)

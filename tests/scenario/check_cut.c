@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cut: connections that end while their client lives: it finds outcomes or errors, and never that
+ * something has ended well which has not
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "client/lib/client.h"
+#include "tests/support/check_unit.h"
+#include "tests/support/counts.h"
+
+static struct daemon d;
+
+/* A client with a job that is done, a group that is, and a job that runs. */
+static struct cut {
+	fk_client *c;
+	fk_group group;
+	fk_job done;
+	fk_job busy;
+} cut;
+
+static fk_job submit(const char *name, int64_t n, fk_group group)
+{
+	const union fk_value value = { .i64 = n };
+	struct fk_request request = { .values = &value, .size = 1, .group = group };
+	fk_job job;
+
+	ck_assert_int_eq(fk_task_find(cut.c, name, &request.task), 0);
+	ck_assert_int_eq(fk_submit_batch(cut.c, &request, 1, 0, &job), 0);
+	return job;
+}
+
+/* Of three clients one is the test's own (tests/support/daemon.h), and one may come. */
+static void begin(void)
+{
+	daemon_start(&d, "--workers=2", "--arena-max=64M", "--max-clients=3", NULL);
+	cut.c = daemon_open(&d);
+	ck_assert_int_eq(fk_group_new(cut.c, &cut.group), 0);
+	cut.done = submit("fib:fib", 15, cut.group);
+	ck_assert_int_eq(fk_group_wait(cut.c, cut.group, FK_FOREVER), 0);
+	cut.busy = submit("crash:spin", 2 * DAEMON_PATIENCE * 1000, 0);
+}
+
+static void end(void)
+{
+	ck_assert_int_eq(fk_close(cut.c), 0);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+
+/* What a wait for it has said: that it was cancelled, or that nobody will ever know. */
+static void busy_is_over(int err)
+{
+	int outcome = fk_outcome(cut.c, cut.busy, NULL, NULL);
+
+	if (err == 0)
+		ck_assert(outcome == FK_CANCELLED || outcome == -ECONNRESET);
+	else
+		ck_assert_int_eq(err, -ECONNRESET);
+}
+
+START_TEST(who_breaks_the_protocol_keeps_its_results_and_its_slot_until_it_lets_go)
+{
+	fk_client *other, *next;
+	int64_t n = 0;
+	int err;
+
+	begin();
+	ck_assert_int_eq(send(cut.c->fd, "garbage", 7, 0), 7);
+	busy_is_over(fk_wait(cut.c, cut.busy, FK_FOREVER));
+	DAEMON_AWAIT(counts_mapped(daemon_pool(&d), "forkd-client", NULL) == 1);
+	/* Its WELCOME comes after the word that the pool has released the first; and if that one's
+	 * pages go, after that: they are of one user. */
+	other = daemon_open(&d);
+	ck_assert_int_eq(fk_wait(cut.c, cut.done, 0), 0);
+	ck_assert_int_eq(fk_result(cut.c, cut.done, &n, sizeof(n)), 0);
+	ck_assert_int_eq(n, 610);
+	ck_assert_int_eq(fk_group_wait(cut.c, cut.group, 0), 0);
+	ck_assert_int_eq(fk_outcome(cut.c, cut.busy, NULL, NULL), FK_CANCELLED);
+	ck_assert_int_eq(fk_open(d.socket, NULL, &next), -EUSERS);
+	ck_assert_int_eq(fk_close(cut.c), 0);
+	DAEMON_AWAIT((err = fk_open(d.socket, NULL, &cut.c)) != -EUSERS);
+	ck_assert_int_eq(err, 0);
+	ck_assert_int_eq(fk_close(other), 0);
+	end();
+}
+END_TEST
+
+static void *wait_for_busy(void *arg)
+{
+	busy_is_over(fk_wait(cut.c, cut.busy, FK_FOREVER));
+	return arg;
+}
+
+/* forkd takes the segment back: how could it know that the process lives. */
+static void everything_is_gone(void (*close_it)(void))
+{
+	pthread_t waiter;
+	int64_t n = 0;
+
+	begin();
+	ck_assert_int_eq(pthread_create(&waiter, NULL, wait_for_busy, NULL), 0);
+	close_it();
+	DAEMON_AWAIT(cut.c->segment->head.magic == 0);
+	ck_assert_int_eq(pthread_join(waiter, NULL), 0);
+	for (uint32_t i = 0; i < 2; i++) {
+		fk_job job = i ? cut.done : cut.busy;
+		struct fk_timings timings;
+
+		ck_assert_int_eq(fk_wait(cut.c, job, 0), -ECONNRESET);
+		ck_assert_int_eq(fk_wait(cut.c, job, FK_FOREVER), -ECONNRESET);
+		ck_assert_int_eq(fk_poll(cut.c, job), -ECONNRESET);
+		ck_assert_int_eq(fk_outcome(cut.c, job, NULL, NULL), -ECONNRESET);
+		ck_assert_int_eq(fk_result(cut.c, job, &n, sizeof(n)), -ECONNRESET);
+		ck_assert_int_eq(fk_timings(cut.c, job, &timings), -ECONNRESET);
+	}
+	ck_assert_int_eq(fk_group_wait(cut.c, cut.group, 0), -ECONNRESET);
+	ck_assert_int_eq(fk_group_wait(cut.c, cut.group, FK_FOREVER), -ECONNRESET);
+	ck_assert_int_eq(fk_call(cut.c, "fib:fib", &n, INT64_C(15)), -ECONNRESET);
+	end();
+}
+
+/* As a program does that becomes a daemon, and has something else there soon. */
+static void replace(void)
+{
+	int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(dup2(fd, cut.c->fd), cut.c->fd);
+	(void)close(fd);
+}
+
+START_TEST(who_closes_the_socket_by_itself_is_told_that_everything_is_gone)
+{
+	everything_is_gone(replace);
+}
+END_TEST
+
+static void say_no_more(void)
+{
+	ck_assert_int_eq(shutdown(cut.c->fd, SHUT_WR), 0);
+}
+
+START_TEST(and_so_is_who_shuts_it_down)
+{
+	everything_is_gone(say_no_more);
+}
+END_TEST
+
+CHECK_MAIN("cut", who_breaks_the_protocol_keeps_its_results_and_its_slot_until_it_lets_go,
+	   who_closes_the_socket_by_itself_is_told_that_everything_is_gone,
+	   and_so_is_who_shuts_it_down)

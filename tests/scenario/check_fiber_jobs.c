@@ -1,0 +1,485 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Fibers in a real forkd: jobs of tests/support/modules/fiber.c have their results, end early, and
+ * end the pool with the fiber named.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "client/lib/client.h"
+#include "common/util.h"
+#define CHECK_TIMEOUT 120
+#include "tests/support/check_unit.h"
+#include "tests/support/jobs.h"
+
+#define QUEUED 40
+
+static struct daemon d;
+static fk_client *c;
+
+/* option, other: two more of them, or NULL. */
+static void start_with(const char *workers, const char *option, const char *other)
+{
+	memset(&d, 0, sizeof(d));
+	daemon_start(&d, workers, option, other, NULL);
+	c = daemon_open(&d);
+}
+
+static void start(const char *workers)
+{
+	start_with(workers, NULL, NULL);
+}
+
+static fk_job submit(const char *name, int64_t n)
+{
+	return jobs_submit(c, name, 0, n, 0);
+}
+
+/* So many fibers have begun to wait. */
+static void await_waiting(uint64_t n)
+{
+	DAEMON_AWAIT(daemon_counter(&d, "fiber_parks") >= n);
+}
+
+/* So many fibers wait for input. */
+static void await_reading(uint64_t n)
+{
+	DAEMON_AWAIT(daemon_counter(&d, "fiber_io_waiting") == n);
+}
+
+static void see_cancelled(fk_job job)
+{
+	ck_assert_int_eq(fk_cancel(c, job), 0);
+	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_CANCELLED);
+}
+
+/* The next job is as good as the first, and then forkd ends. */
+static void see_tree_and_end(void)
+{
+	jobs_see(c, submit("fiber:tree", 10), 55);
+	jobs_end(&d, c);
+}
+
+/* The same, where fibers have waited for input: none does any more. */
+static void see_talk_and_end(void)
+{
+	await_reading(0);
+	jobs_see(c, submit("fiber:talk", 10), 16 * 55);
+	jobs_end(&d, c);
+}
+
+START_TEST(jobs_that_are_fibers_have_their_results)
+{
+	static const char *const workers[] = { "--workers=1", "--workers=2" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(workers); i++) {
+		start(workers[i]);
+		jobs_see(c, submit("fiber:tree", 15), 610);
+		jobs_see(c, submit("fiber:calls", 15), 6100);
+		jobs_see(c, submit("fiber:both", 15), 6710);
+		ck_assert_uint_eq(daemon_counter(&d, "fibers"), 2 * 1973 + 2);
+		jobs_end(&d, c);
+	}
+}
+END_TEST
+
+START_TEST(a_client_cancels_fibers_that_wait)
+{
+	fk_job job;
+
+	start("--workers=2");
+	job = submit("fiber:forever", 1000);
+	await_waiting(1001);
+	see_cancelled(job);
+	see_tree_and_end();
+}
+END_TEST
+
+START_TEST(fibers_that_wait_end_with_their_client)
+{
+	fk_client *gone;
+
+	start("--workers=2");
+	gone = daemon_open(&d);
+	(void)jobs_submit(gone, "fiber:forever", 0, 100, 0);
+	await_waiting(101);
+	(void)fk_close(gone);
+	DAEMON_AWAIT(daemon_counter(&d, "jobs_failed") == 1);
+	see_tree_and_end();
+}
+END_TEST
+
+static void see_expired(const char *name)
+{
+	const union fk_value n = { .i64 = 100 };
+	struct fk_request request = { .timeout_ns = 50 * NSEC_PER_MSEC };
+	fk_job job;
+
+	request.task = jobs_task(c, name);
+	request.values = &n;
+	request.size = 1;
+	ck_assert_int_eq(fk_submit_batch(c, &request, 1, 0, &job), 0);
+	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_EXPIRED);
+}
+
+START_TEST(fibers_that_wait_end_at_the_deadline)
+{
+	start("--workers=2");
+	see_expired("fiber:forever");
+	jobs_end(&d, c);
+}
+END_TEST
+
+/* The fibers of one job wait for each other's end in n pairs of circles of five fibers each. */
+static fk_job circle(fk_client *client, int64_t n)
+{
+	uint64_t parks = daemon_counter(&d, "fiber_parks");
+	fk_job job = jobs_submit(client, "fiber:circle", 0, n, 0);
+
+	await_waiting(parks + 4 * (uint64_t)n + 1);
+	return job;
+}
+
+START_TEST(fibers_that_wait_for_each_other_end_with_their_job)
+{
+	fk_client *gone;
+	uint64_t failed;
+
+	for (int workers = 1; workers <= 2; workers++) {
+		start_with(workers == 1 ? "--workers=1" : "--workers=2", "--hang-limit=0", NULL);
+		/* Those that wait for what does end are not told of. */
+		see_cancelled(submit("fiber:forever", 100));
+		ck_assert(!daemon_logged(&d, "each other's end", ""));
+		see_cancelled(circle(c, 1));
+		ck_assert(daemon_logged(&d, "is over: 5 fibers wait for each other's end", ""));
+		see_cancelled(circle(c, 100));
+		see_expired("fiber:circle");
+		failed = daemon_counter(&d, "jobs_failed");
+		gone = daemon_open(&d);
+		(void)circle(gone, 3);
+		(void)fk_close(gone);
+		DAEMON_AWAIT(daemon_counter(&d, "jobs_failed") == failed + 1);
+		see_tree_and_end();
+	}
+}
+END_TEST
+
+START_TEST(a_fiber_that_waits_again_after_each_end_of_its_wait_is_ended)
+{
+	fk_job job;
+
+	start_with("--workers=2", "--hang-limit=1s", NULL);
+	job = submit("fiber:stubborn", 1);
+	await_waiting(2);
+	ck_assert_int_eq(fk_cancel(c, job), 0);
+	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_CRASHED);
+	see_tree_and_end();
+}
+END_TEST
+
+START_TEST(a_fiber_that_fails_says_with_what)
+{
+	fk_job job;
+	int code = 0;
+
+	start("--workers=2");
+	job = submit("fiber:ends", 4);
+	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_FAILED);
+	(void)fk_outcome(c, job, &code, NULL);
+	ck_assert_int_eq(code, -EDOM);
+	jobs_end(&d, c);
+}
+END_TEST
+
+START_TEST(fibers_talk_through_pipes_however_tasks_are_confined)
+{
+	static const char *const confined[] = { "--confine=off", "--confine=normal" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(confined); i++) {
+		start_with("--workers=2", confined[i], NULL);
+		jobs_see(c, submit("fiber:talk", 2000), 16 * 2000 * 2001 / 2);
+		ck_assert_uint_gt(daemon_counter(&d, "fiber_ios"), 0);
+		ck_assert_uint_eq(daemon_counter(&d, "fiber_io_waiting"), 0);
+		jobs_end(&d, c);
+	}
+}
+END_TEST
+
+START_TEST(a_cancel_ends_fibers_that_read)
+{
+	fk_job job;
+
+	start("--workers=2");
+	job = submit("fiber:reading", 1000);
+	await_reading(1000);
+	see_cancelled(job);
+	see_talk_and_end();
+}
+END_TEST
+
+/* Its client is killed while they wait. */
+static void submits_and_stays(void)
+{
+	c = daemon_open(&d);
+	(void)submit("fiber:reading", 1000);
+	for (;;)
+		(void)pause();
+}
+
+START_TEST(fibers_that_read_end_with_a_client_that_is_killed)
+{
+	pid_t pid;
+
+	start("--workers=2");
+	pid = daemon_client(submits_and_stays, 0);
+	await_reading(1000);
+	daemon_kill_client(pid);
+	see_talk_and_end();
+}
+END_TEST
+
+/* Whatever the pool waits for, and however it ends: nothing of it is left. */
+START_TEST(a_pool_that_is_killed_leaves_nothing_of_fibers_that_read)
+{
+	fk_job job;
+	pid_t pool;
+
+	start("--workers=2");
+	job = submit("fiber:reading", 1000);
+	await_reading(1000);
+	pool = daemon_pool(&d);
+	ck_assert_int_eq(kill(pool, SIGKILL), 0);
+	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_LOST);
+	(void)jobs_pool_after(&d, pool);
+	see_talk_and_end();
+}
+END_TEST
+
+/*
+ * Fibers wait for input, another one begins to, and other jobs are queued. Returns how long the
+ * queued ones waited, in us. how: of wild:rings; < 0: nothing is written over.
+ */
+static uint64_t write_over_rings(int64_t how)
+{
+	uint64_t crashes = atomic_load(&d.board->manager.crashes), since;
+	fk_job reading = submit("fiber:reading", 10), other, bad, queued[QUEUED];
+	pid_t pool = daemon_pool(&d);
+
+	/* The ring's memory is as it was at first until something has completed. */
+	await_reading(10);
+	see_cancelled(reading);
+	ck_assert_int_eq(fk_release(c, reading), 0);
+	reading = submit("fiber:reading", 100);
+	await_reading(100);
+	since = clock_ns();
+	bad = how < 0 ? submit("fiber:naps", 0) : submit("wild:rings", how);
+	ck_assert_int_ne(jobs_outcome(c, bad, NULL), FK_CRASHED);
+	other = submit("fiber:reading", 1);
+	for (int i = 0; i < QUEUED; i++)
+		queued[i] = jobs_submit(c, "null:add", FK_IDEMPOTENT, i, 1000);
+	for (int i = 0; i < QUEUED; i++)
+		jobs_see(c, queued[i], i + 1000);
+	since = clock_ns() - since;
+	ck_assert_int_eq(fk_release(c, bad), 0);
+	if (how < 0) {
+		see_cancelled(reading);
+		see_cancelled(other);
+		ck_assert_int_eq(daemon_pool(&d), pool);
+	} else {
+		ck_assert_int_eq(jobs_outcome(c, reading, NULL), FK_LOST);
+		/* The pool may have ended before it began. */
+		(void)fk_cancel(c, other);
+		ck_assert_int_ne(jobs_outcome(c, other, NULL), FK_CRASHED);
+		ck_assert_str_eq(jobs_crash(&d, crashes + 1)->task, "");
+		ck_assert_int_ne(jobs_pool_after(&d, pool), pool);
+	}
+	ck_assert_int_eq(fk_release(c, reading), 0);
+	ck_assert_int_eq(fk_release(c, other), 0);
+	return since / NSEC_PER_USEC;
+}
+
+/* The kernel would look for completions for ever if a thread waited for them in the ring. */
+START_TEST(a_task_that_writes_over_the_memory_of_io_uring_ends_the_pool_and_blames_no_job)
+{
+	uint64_t control, longest = 0;
+
+	start_with("--workers=2", "--hang-limit=1s", NULL);
+	control = write_over_rings(-1);
+	for (int64_t how = 0; how < 4; how++)
+		longest = max(longest, write_over_rings(how));
+	printf("%d queued jobs wait for %" PRIu64 " us, control %" PRIu64 " us\n", QUEUED, longest,
+	       control);
+	see_talk_and_end();
+}
+END_TEST
+
+/* Ends the pool in one of its ways; the fiber is named, and the next pool runs fibers. */
+static void see_bad_end(int64_t how, int signo, uint32_t reason, const char *fiber,
+			const char *said)
+{
+	const struct board_crash *crash;
+	int got = -1;
+	pid_t pool;
+
+	start("--workers=2");
+	pool = daemon_pool(&d);
+	ck_assert_int_eq(jobs_outcome(c, submit("fiber:ends", how), &got), FK_CRASHED);
+	ck_assert_int_eq(got, signo);
+	crash = jobs_crash(&d, 1);
+	ck_assert_uint_eq(crash->pid, (uint32_t)pool);
+	ck_assert_uint_eq(crash->reason, reason);
+	ck_assert_str_eq(crash->task, "fiber:ends");
+	ck_assert_str_eq(crash->fiber, fiber);
+	DAEMON_AWAIT(daemon_logged(&d, "task fiber:ends", said));
+	(void)jobs_pool_after(&d, pool);
+	see_tree_and_end();
+}
+
+START_TEST(an_overflow_is_a_crash_and_names_the_fiber)
+{
+	see_bad_end(0, SIGSEGV, CRASH_STACK, "overflow", "beyond the stack of fiber overflow");
+}
+END_TEST
+
+START_TEST(an_overflow_of_a_shared_stack_names_who_was_on_it)
+{
+	see_bad_end(5, SIGSEGV, CRASH_STACK, "overflow", "beyond the stack of fiber overflow");
+}
+END_TEST
+
+START_TEST(exit_in_a_fiber_is_its_jobs)
+{
+	see_bad_end(1, 0, CRASH_EXIT, "leaves", "in fiber leaves");
+}
+END_TEST
+
+START_TEST(pthread_exit_in_a_fiber_is_its_jobs)
+{
+	see_bad_end(2, 0, CRASH_EXIT, "thread_ends", "in fiber thread_ends");
+}
+END_TEST
+
+START_TEST(a_fiber_that_ends_its_thread_past_libc_is_its_jobs)
+{
+	see_bad_end(6, 0, CRASH_EXIT, "thread_vanishes", "in fiber thread_vanishes");
+}
+END_TEST
+
+START_TEST(abort_in_a_fiber_is_its_jobs)
+{
+	see_bad_end(3, SIGABRT, CRASH_FAULT, "aborts", "in fiber aborts");
+}
+END_TEST
+
+START_TEST(a_signal_that_a_module_handles_goes_by)
+{
+	start("--workers=1");
+	jobs_see(c, submit("fiber:signals", 8), 1 | 8);
+	see_tree_and_end();
+}
+END_TEST
+
+/* In a section that may block: on no worker, which runs another job that is not to blame. */
+static void see_bad_end_aside(int64_t how, bool late, int signo, uint32_t reason)
+{
+	const struct board_crash *crash;
+	fk_job job, other = 0;
+	int got = -1;
+	pid_t pool;
+
+	start("--workers=1");
+	pool = daemon_pool(&d);
+	job = jobs_submit(c, "fiber:ends_aside", 0, how, late);
+	/* The section has its thread, or will have it; the worker is free. */
+	if (late) {
+		DAEMON_AWAIT(daemon_counter(&d, "fiber_blocks") == 1);
+		other = jobs_submit(c, "fiber:spin", 0, 1, 0);
+	}
+	ck_assert_int_eq(jobs_outcome(c, job, &got), FK_CRASHED);
+	ck_assert_int_eq(got, signo);
+	if (late)
+		ck_assert_int_eq(jobs_outcome(c, other, NULL), FK_LOST);
+	crash = jobs_crash(&d, 1);
+	ck_assert_uint_eq(crash->reason, reason);
+	ck_assert_str_eq(crash->task, "fiber:ends_aside");
+	ck_assert_str_eq(crash->fiber, "ends_in_section");
+	(void)jobs_pool_after(&d, pool);
+	jobs_see(c, submit("fiber:naps", 1), 0);
+	jobs_end(&d, c);
+}
+
+START_TEST(a_fiber_that_ends_badly_in_a_section_is_its_jobs)
+{
+	see_bad_end_aside(0, false, SIGSEGV, CRASH_STACK);
+	see_bad_end_aside(1, false, 0, CRASH_EXIT);
+	see_bad_end_aside(2, false, 0, CRASH_EXIT);
+	see_bad_end_aside(3, false, SIGABRT, CRASH_FAULT);
+	see_bad_end_aside(4, false, 0, CRASH_EXIT);
+}
+END_TEST
+
+START_TEST(the_job_of_the_worker_is_not_to_blame_for_a_section)
+{
+	see_bad_end_aside(0, true, SIGSEGV, CRASH_STACK);
+	see_bad_end_aside(1, true, 0, CRASH_EXIT);
+	see_bad_end_aside(3, true, SIGABRT, CRASH_FAULT);
+	see_bad_end_aside(4, true, 0, CRASH_EXIT);
+}
+END_TEST
+
+START_TEST(sections_are_there_however_tasks_are_confined)
+{
+	static const char *const confine[] = { "--confine=off", "--confine=normal",
+					       "--confine=strict" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(confine); i++) {
+		start_with("--workers=1", confine[i], "--blocking-max=2");
+		for (int k = 0; k < 5; k++)
+			jobs_see(c, submit("fiber:naps", 1), 0);
+		ck_assert_uint_eq(daemon_counter(&d, "fiber_blocks"), 5);
+		ck_assert_uint_ge(daemon_counter(&d, "fiber_block_threads"), 1);
+		jobs_end(&d, c);
+	}
+}
+END_TEST
+
+/* A stop waits for a section as it waits for a task, and for no longer. */
+START_TEST(a_stop_waits_for_a_section_and_not_for_ever)
+{
+	fk_job job;
+
+	start("--workers=1");
+	job = submit("fiber:naps", 200);
+	DAEMON_AWAIT(daemon_counter(&d, "fiber_blocks") == 1);
+	ck_assert_int_eq(kill(d.manager, SIGTERM), 0);
+	jobs_see(c, job, 0);
+	(void)fk_close(c);
+	ck_assert_int_eq(daemon_wait(&d), 0);
+
+	start_with("--workers=1", "--stop-timeout=100ms", NULL);
+	(void)submit("fiber:naps", 3600 * 1000);
+	DAEMON_AWAIT(daemon_counter(&d, "fiber_blocks") == 1);
+	ck_assert_int_eq(kill(d.manager, SIGTERM), 0);
+	(void)fk_close(c);
+	ck_assert_int_eq(daemon_wait(&d), 0);
+}
+END_TEST
+
+CHECK_MAIN("fiber_jobs", jobs_that_are_fibers_have_their_results, a_client_cancels_fibers_that_wait,
+	   fibers_that_wait_end_with_their_client, fibers_that_wait_end_at_the_deadline,
+	   fibers_that_wait_for_each_other_end_with_their_job,
+	   a_fiber_that_waits_again_after_each_end_of_its_wait_is_ended,
+	   a_fiber_that_fails_says_with_what, an_overflow_is_a_crash_and_names_the_fiber,
+	   an_overflow_of_a_shared_stack_names_who_was_on_it, exit_in_a_fiber_is_its_jobs,
+	   pthread_exit_in_a_fiber_is_its_jobs, a_fiber_that_ends_its_thread_past_libc_is_its_jobs,
+	   abort_in_a_fiber_is_its_jobs, fibers_talk_through_pipes_however_tasks_are_confined,
+	   a_cancel_ends_fibers_that_read, fibers_that_read_end_with_a_client_that_is_killed,
+	   a_pool_that_is_killed_leaves_nothing_of_fibers_that_read,
+	   a_task_that_writes_over_the_memory_of_io_uring_ends_the_pool_and_blames_no_job,
+	   a_signal_that_a_module_handles_goes_by, a_fiber_that_ends_badly_in_a_section_is_its_jobs,
+	   the_job_of_the_worker_is_not_to_blame_for_a_section,
+	   sections_are_there_however_tasks_are_confined,
+	   a_stop_waits_for_a_section_and_not_for_ever)

@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * keeping - how forkd comes back by what the service manager has kept, and the one pool that it is
+ * told of before that has anything. tests/scenario/check_keeping_roster.c has what is kept of
+ * clients.
+ */
+#define CHECK_TIMEOUT 60
+
+#include "daemon/manager/manager.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/crash.h"
+#include "common/util.h"
+#include "daemon/manager/listener.h"
+#include "daemon/manager/poolproc.h"
+#include "tests/support/keeping.h"
+
+/* Beside board, arena, roster, and what clients have. */
+static bool keeps_one_pool(struct fdstore *store)
+{
+	char found[512], *save = NULL;
+	uint32_t n = 0;
+
+	fdstore_names(store, found, sizeof(found));
+	for (char *name = strtok_r(found, " ", &save); name; name = strtok_r(NULL, " ", &save))
+		n += streq(name, "pool");
+	return n == 1;
+}
+
+START_TEST(the_pool_that_runs_is_kept_and_no_other)
+{
+	struct fdstore *store = SERVICE_KEEP("", 32, 0);
+	struct service_client c;
+	pid_t pool, next;
+
+	service_expect("READY=1");
+	c = service_attach();
+	pool = kept_pool(store, 0);
+	ck_assert_uint_eq(c.board->manager.pool_pid, (uint32_t)pool);
+	ck_assert(keeps_one_pool(store));
+	for (uint32_t i = 0; i < 3; i++) {
+		ck_assert_int_eq(kill(pool, SIGKILL), 0);
+		next = kept_pool(store, pool);
+		AWAIT(c.board->manager.pool_pid == (uint32_t)next);
+		ck_assert(keeps_one_pool(store));
+		pool = next;
+	}
+	serves();
+	ck_assert_uint_eq(store->strangers, 0);
+	ck_assert_uint_eq(store->refused, 0);
+	service_end(store);
+}
+END_TEST
+
+START_TEST(a_manager_that_is_killed_comes_back_on_the_same_socket)
+{
+	struct fdstore *store = SERVICE_KEEP("", 32, 0);
+	pid_t pool = 0;
+
+	for (uint32_t i = 1; i <= 3; i++) {
+		service_expect("READY=1");
+		serves();
+		pool = kept_pool(store, pool);
+		ck_assert_int_eq(kill(store->service, SIGKILL), 0);
+		AWAIT(store->starts == i + 1);
+		ck_assert_int_eq(store->status, SIGKILL);
+	}
+	service_expect("READY=1");
+	serves();
+	pool = kept_pool(store, pool);
+	ck_assert(keeps_one_pool(store));
+	service_end(store);
+}
+END_TEST
+
+START_TEST(the_next_manager_weighs_whom_it_goes_on_with)
+{
+	struct fdstore *store = SERVICE_KEEP("", 32, 0, "--weights=*:300");
+	struct service_client c;
+	uint64_t told;
+
+	service_expect("READY=1");
+	c = service_attach();
+	AWAIT(STUB_WEIGHT(c.board) == 300);
+	told = STUB_TOLD(c.board);
+	ck_assert_int_eq(kill(store->service, SIGKILL), 0);
+	/* The next pool hears of the client first. */
+	AWAIT(STUB_TOLD(c.board) > told);
+	ck_assert_uint_eq(STUB_WEIGHT(c.board), 300);
+	(void)close(c.fd);
+	service_end(store);
+}
+END_TEST
+
+START_TEST(a_manager_that_is_stopped_is_bitten_and_comes_back)
+{
+	struct fdstore *store = SERVICE_KEEP("", 32, 500000);
+
+	service_expect("READY=1");
+	serves();
+	/* It gives signs of life as long as it lives. */
+	AWAIT(store->signs >= 4);
+	daemon_suspend(store->service);
+	AWAIT(store->starts == 2);
+	ck_assert_uint_eq(store->bites, 1);
+	service_expect("READY=1");
+	serves();
+	service_end(store);
+}
+END_TEST
+
+START_TEST(told_to_stop_it_leaves_nothing_behind)
+{
+	struct fdstore *store = SERVICE_KEEP("", 32, 0);
+
+	service_expect("READY=1");
+	serves();
+	(void)kept_pool(store, 0);
+	ck_assert_int_eq(kill(store->service, SIGTERM), 0);
+	AWAIT(store->service == 0);
+	ck_assert_int_eq(store->status, 0);
+	ck_assert(holds(store, ""));
+	ck_assert_uint_eq(store->starts, 1);
+	service_end(store);
+}
+END_TEST
+
+/* Where the next manager finds no memory, once. */
+static enum { NOWHERE, EARLY, LATE } * fails; /* before it knows of the last one, and after */
+
+int __real_listener_open(struct listener *listener, struct store *store, const char *path,
+			 uint32_t mode, char *error, size_t error_size);
+int __wrap_listener_open(struct listener *listener, struct store *store, const char *path,
+			 uint32_t mode, char *error, size_t error_size);
+int __real_poolproc_init(struct poolproc *pool, struct hangups *hangups, struct store *store,
+			 const struct options *options, const struct poolproc_events *events);
+int __wrap_poolproc_init(struct poolproc *pool, struct hangups *hangups, struct store *store,
+			 const struct options *options, const struct poolproc_events *events);
+
+static bool fails_now(int where)
+{
+	if (!fails || (int)*fails != where)
+		return false;
+	*fails = NOWHERE;
+	return true;
+}
+
+int __wrap_listener_open(struct listener *listener, struct store *store, const char *path,
+			 uint32_t mode, char *error, size_t error_size)
+{
+	(void)snprintf(error, error_size, "no memory");
+	return fails_now(EARLY)
+		     ? -ENOMEM
+		     : __real_listener_open(listener, store, path, mode, error, error_size);
+}
+
+int __wrap_poolproc_init(struct poolproc *pool, struct hangups *hangups, struct store *store,
+			 const struct options *options, const struct poolproc_events *events)
+{
+	return fails_now(LATE) ? -ENOMEM
+			       : __real_poolproc_init(pool, hangups, store, options, events);
+}
+
+START_TEST(what_a_manager_cannot_begin_with_is_left_to_the_next)
+{
+	struct fdstore *store;
+	struct service_client c;
+
+	fails = mmap(NULL, sizeof(*fails), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		     0);
+	ck_assert_ptr_ne(fails, MAP_FAILED);
+	store = SERVICE_KEEP("", 32, 0);
+	service_expect("READY=1");
+	c = service_attach();
+	for (uint32_t i = 0; i < 2; i++) {
+		*fails = i ? LATE : EARLY;
+		ck_assert_int_eq(kill(store->service, SIGKILL), 0);
+		service_expect("READY=1");
+		ck_assert_int_eq(*fails, NOWHERE);
+		ck_assert_uint_eq(store->starts, 1 + 2 * (i + 1));
+		service_do(&c, 0);
+		AWAIT(holds(store, "arena board c0 c0 c0 pool roster t0"));
+	}
+	service_end(store);
+}
+END_TEST
+
+START_TEST(a_forkd_that_gives_up_leaves_nothing_behind)
+{
+	struct fdstore *store = SERVICE_KEEP("once", 32, 0);
+
+	service_expect("READY=1");
+	ck_assert_int_eq(kill(kept_pool(store, 0), SIGKILL), 0);
+	AWAIT(store->starts == 2);
+	ck_assert_int_eq(WEXITSTATUS(store->status), MANAGER_EXIT_POOL);
+	/* Its first pool is not its second. */
+	service_expect("READY=1");
+	serves();
+	ck_assert(keeps_one_pool(store));
+	service_end(store);
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ the fence */
+
+static bool maps(pid_t pid, const char *name)
+{
+	char path[64], line[512];
+	bool found = false;
+	FILE *f;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f))
+		found |= strstr(line, name) != NULL;
+	if (f)
+		(void)fclose(f);
+	return found;
+}
+
+/* How many processes have this parent and, unless it is 0, are in this state; one of them. */
+static uint32_t children_of(pid_t parent, char state, pid_t *ret_child)
+{
+	DIR *dir = opendir("/proc");
+	struct dirent *e;
+	uint32_t n = 0;
+
+	while (dir && (e = readdir(dir))) {
+		char path[300], its_state = 0;
+		int its_parent = 0;
+		FILE *f;
+
+		(void)snprintf(path, sizeof(path), "/proc/%.200s/stat", e->d_name);
+		f = atoi(e->d_name) > 0 ? fopen(path, "re") : NULL;
+		if (f && fscanf(f, "%*d (%*[^)]) %c %d", &its_state, &its_parent) == 2 &&
+		    its_parent == parent && (!state || its_state == state)) {
+			*ret_child = atoi(e->d_name);
+			n++;
+		}
+		if (f)
+			(void)fclose(f);
+	}
+	if (dir)
+		(void)closedir(dir);
+	return n;
+}
+
+/* The child has become the pool's program. */
+static bool is_pool(pid_t pid)
+{
+	char path[64], command[64] = "";
+	FILE *f;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)pid);
+	f = fopen(path, "re");
+	if (!f)
+		return false;
+	(void)!fread(command, 1, sizeof(command) - 1, f);
+	(void)fclose(f);
+	return memmem(command, sizeof(command), "--pool", 6) != NULL;
+}
+
+START_TEST(a_pool_that_is_not_kept_yet_has_nothing_mapped)
+{
+	struct fdstore *store = SERVICE_KEEP("", 32, 0);
+	struct service_client c;
+	pid_t manager, pool, next = 0;
+
+	service_expect("READY=1");
+	c = service_attach();
+	pool = kept_pool(store, 0);
+	ck_assert(maps(pool, "forkd-arena"));
+	manager = store->service;
+	deafen(store);
+	ck_assert_int_eq(kill(pool, SIGKILL), 0);
+	AWAIT(children_of(manager, 'S', &next) == 1 && next != pool && is_pool(next));
+	ck_assert(!maps(next, "forkd-arena"));
+	ck_assert(!maps(next, "forkd-board"));
+	service_submit(&c, 0, STUB_DONE, 0);
+	ck_assert_int_eq(kill(store->pid, SIGCONT), 0);
+	ck_assert_uint_eq(service_outcome(&c, 0), JOB_DONE);
+	ck_assert_int_eq(kept_pool(store, pool), next);
+	ck_assert(maps(next, "forkd-arena"));
+	ck_assert_uint_gt(store->strangers, 0);
+	ck_assert(keeps_one_pool(store));
+	service_end(store);
+}
+END_TEST
+
+#ifdef FK_CRASH_SITES
+static _Atomic int *mined; /* the site at which a manager dies, once */
+
+static void die_once(void)
+{
+	int site = atomic_load(&crash_armed);
+
+	if (atomic_compare_exchange_strong(mined, &site, CRASH_NONE))
+		(void)kill(getpid(), SIGKILL);
+}
+
+static void mine(enum crash_site site)
+{
+	mined = mmap(NULL, sizeof(*mined), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		     0);
+	ck_assert_ptr_ne(mined, MAP_FAILED);
+	crash_die = die_once;
+	crash_arm(site, 0);
+	*mined = site;
+}
+
+static void dies_at(enum crash_site site)
+{
+	struct fdstore *store;
+	pid_t pool;
+
+	/* At its start, and with a pool that has ended. */
+	mine(site);
+	store = SERVICE_KEEP("", 32, 0);
+	service_expect("READY=1");
+	ck_assert_uint_eq(store->starts, 2);
+	serves();
+	pool = kept_pool(store, 0);
+	*mined = site;
+	ck_assert_int_eq(kill(pool, SIGKILL), 0);
+	service_expect("READY=1");
+	ck_assert_uint_eq(store->starts, 3);
+	serves();
+	pool = kept_pool(store, pool);
+	ck_assert(keeps_one_pool(store));
+	/* The pools of those that died have ended. */
+	AWAIT(children_of(store->pid, 0, &pool) == 1);
+	ck_assert_int_eq(pool, store->service);
+	service_end(store);
+}
+
+START_TEST(it_may_die_before_the_pool_is_kept)
+{
+	dies_at(CRASH_AT_pool_forked);
+}
+END_TEST
+
+START_TEST(it_may_die_before_the_pool_is_told_to_start)
+{
+	dies_at(CRASH_AT_pool_stored);
+}
+END_TEST
+
+/* The manager dies when it has welcomed the client and has not noted that; the next one's pool
+ * cannot map it. */
+START_TEST(who_may_have_been_welcomed_has_an_outcome_for_each_job)
+{
+	union proto_message m;
+	int fds[PROTO_MAX_FDS];
+	struct service_client c;
+	struct fdstore *store;
+	uint32_t n;
+	pid_t pid;
+
+	mine(CRASH_AT_session_welcoming);
+	store = SERVICE_KEEP("forget", 32, 0);
+	service_expect("READY=1");
+	(void)kept_pool(store, 0);
+	daemon_suspend(store->pid);
+	ck_assert_int_eq(waitpid(store->pid, NULL, WUNTRACED), store->pid);
+	c = service_attach();
+	/* Nor does the last one's pool see the job. */
+	AWAIT(children_of(store->pid, 'Z', &pid) == 2);
+	service_submit(&c, 0, STUB_DONE, 0);
+	ck_assert_int_eq(kill(store->pid, SIGCONT), 0);
+	ck_assert_uint_eq(service_outcome(&c, 0), JOB_LOST);
+	ck_assert_int_gt(proto_recv(c.fd, &m, fds, &n, 0), 0);
+	ck_assert_uint_eq(m.head.type, PROTO_ERROR);
+	(void)close(c.fd);
+	service_expect("READY=1");
+	AWAIT(holds(store, "arena board pool roster t0"));
+	service_end(store);
+}
+END_TEST
+
+#define AT_SITES                                                                                   \
+	, it_may_die_before_the_pool_is_kept, it_may_die_before_the_pool_is_told_to_start,         \
+		who_may_have_been_welcomed_has_an_outcome_for_each_job
+#else
+#define AT_SITES
+#endif
+
+SERVICE_MAIN("keeping", the_pool_that_runs_is_kept_and_no_other,
+	     a_manager_that_is_killed_comes_back_on_the_same_socket,
+	     the_next_manager_weighs_whom_it_goes_on_with,
+	     a_manager_that_is_stopped_is_bitten_and_comes_back,
+	     what_a_manager_cannot_begin_with_is_left_to_the_next,
+	     told_to_stop_it_leaves_nothing_behind, a_forkd_that_gives_up_leaves_nothing_behind,
+	     a_pool_that_is_not_kept_yet_has_nothing_mapped AT_SITES)

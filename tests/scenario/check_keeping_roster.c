@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * keeping_roster - what the service manager has at any time is what the roster names: clients,
+ * their rings, and those for whom it has no room or no time
+ */
+#define CHECK_TIMEOUT 60
+
+#include "daemon/manager/manager.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/util.h"
+#include "daemon/manager/roster.h"
+#include "daemon/manager/store.h"
+#include "tests/support/keeping.h"
+
+static int compare(const void *a, const void *b)
+{
+	return strcmp(a, b);
+}
+
+/* What is to be in the store, as fdstore_names() says it. */
+static void say_roster(const struct roster *roster, char *ret_names, size_t size)
+{
+	char names[FDSTORE_MAX][STORE_NAME] = { "arena", "board", "pool", "roster" };
+	uint32_t n = 4;
+
+	for (uint32_t slot = 0; slot < LIMIT_TENANTS && n < FDSTORE_MAX; slot++)
+		if (roster->tenants[slot].state != ROSTER_FREE)
+			store_name(names[n++], STORE_TENANT, slot);
+	/* Socket, segment, pidfd. */
+	for (uint32_t slot = 0; slot < LIMIT_CLIENTS && n + 3 <= FDSTORE_MAX; slot++)
+		for (uint32_t i = 0; i < 3 && roster->clients[slot].state != ROSTER_FREE; i++)
+			store_name(names[n++], STORE_CLIENT, slot);
+	qsort(names, n, sizeof(names[0]), compare);
+	ret_names[0] = '\0';
+	for (uint32_t i = 0; i < n; i++) {
+		size_t at = strlen(ret_names);
+
+		(void)snprintf(ret_names + at, size - at, "%s%s", i ? " " : "", names[i]);
+	}
+}
+
+static bool as_the_roster_says(struct fdstore *store, const struct roster *roster)
+{
+	char names[1024];
+
+	say_roster(roster, names, sizeof(names));
+	return holds(store, names);
+}
+
+/* Also that. */
+#define AWAIT_STORE(...)                                                                           \
+	AWAIT(holds(store, "arena board " __VA_ARGS__) && as_the_roster_says(store, roster))
+
+START_TEST(what_is_kept_is_what_the_roster_names)
+{
+	struct fdstore *store = SERVICE_KEEP("", 32, 0);
+	struct service_client a, b;
+	struct roster *roster;
+	pid_t pool;
+
+	service_expect("READY=1");
+	AWAIT(holds(store, "arena board pool roster"));
+	roster = fdstore_roster(store);
+	AWAIT_STORE("pool roster");
+	a = service_attach();
+	AWAIT_STORE("c0 c0 c0 pool roster t0");
+	b = service_attach();
+	AWAIT_STORE("c0 c0 c0 c1 c1 c1 pool roster t0");
+	pool = kept_pool(store, 0);
+	ck_assert_int_eq(kill(pool, SIGKILL), 0);
+	pool = kept_pool(store, pool);
+	AWAIT_STORE("c0 c0 c0 c1 c1 c1 pool roster t0");
+	/* Killed, and again. */
+	for (uint32_t i = 0; i < 2; i++) {
+		ck_assert_int_eq(kill(store->service, SIGKILL), 0);
+		service_expect("READY=1");
+		pool = kept_pool(store, pool);
+		AWAIT_STORE("c0 c0 c0 c1 c1 c1 pool roster t0");
+	}
+	/* One says what it may not, and lets go of what it has at last; and one leaves. */
+	ck_assert_int_eq(send(a.fd, "nonsense", 8, 0), 8);
+	AWAIT(roster->clients[0].state == ROSTER_GONE);
+	AWAIT_STORE("c0 c0 c0 c1 c1 c1 pool roster t0");
+	(void)close(a.fd);
+	AWAIT_STORE("c1 c1 c1 pool roster t0");
+	(void)close(b.fd);
+	AWAIT_STORE("pool roster t0");
+	b = service_attach();
+	AWAIT_STORE("c2 c2 c2 pool roster t0");
+	ck_assert_int_eq(kill(store->service, SIGUSR2), 0);
+	service_expect("READY=1");
+	ck_assert_int_eq(WEXITSTATUS(store->status), MANAGER_EXIT_RESTART);
+	AWAIT_STORE("c2 c2 c2 pool roster t0");
+	service_do(&b, 0);
+	roster_unmap(roster);
+	service_end(store);
+}
+END_TEST
+
+/* Only root has several users. Any of them may connect; the roster that is kept. */
+static struct roster *keep_for_all(struct fdstore *store)
+{
+	service_expect("READY=1");
+	ck_assert_int_eq(chmod(service_folder, 0711), 0);
+	ck_assert_int_eq(chmod(service_socket, 0666), 0);
+	AWAIT(holds(store, "arena board pool roster"));
+	return fdstore_roster(store);
+}
+
+/* Of that many users a segment with rings is kept. */
+#define IDLE  16u
+#define USERS (IDLE + 3)
+
+START_TEST(tenants_that_are_released_leave_the_store)
+{
+	struct fdstore *store = SERVICE_KEEP("", FDSTORE_MAX, 0);
+	struct roster *roster;
+	uint32_t n = 0;
+
+	roster = keep_for_all(store);
+	for (uint32_t i = 0; i < USERS; i++) {
+		pid_t pid = fork();
+		int status;
+
+		if (pid == 0)
+			_exit(setgid(65000 + i) < 0 || setuid(65000 + i) < 0 ||
+			      service_answer(service_hello(), NULL) < 0);
+		ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+		ck_assert_int_eq(status, 0);
+	}
+	AWAIT(as_the_roster_says(store, roster) && store->n == 4 + IDLE);
+	for (uint32_t slot = 0; slot < LIMIT_TENANTS; slot++)
+		n += roster->tenants[slot].state != ROSTER_FREE;
+	ck_assert_uint_eq(n, IDLE);
+	ck_assert_uint_eq(store->refused, 0);
+	roster_unmap(roster);
+	service_end(store);
+}
+END_TEST
+
+START_TEST(a_client_for_whom_the_store_has_no_room_is_refused)
+{
+	/* Three of the manager's, the pool, one client and its rings. */
+	struct fdstore *store = SERVICE_KEEP("", 4 + 4, 0);
+	struct service_client a;
+	pid_t pool;
+
+	service_expect("READY=1");
+	a = service_attach();
+	service_refused_hello(service_hello(), -ENOSPC, "");
+	/* Nothing that was promised was for nothing. */
+	ck_assert_uint_eq(store->refused, 0);
+	pool = kept_pool(store, 0);
+	ck_assert_int_eq(kill(store->service, SIGKILL), 0);
+	service_expect("READY=1");
+	(void)kept_pool(store, pool);
+	service_do(&a, 0);
+	(void)close(a.fd);
+	AWAIT(holds(store, "arena board pool roster t0"));
+	serves();
+	service_end(store);
+}
+END_TEST
+
+/* Of some clients: whose connection has ended. Returns how many, and one that has not. */
+static uint32_t count_ended(const struct service_client *clients, uint32_t n, uint32_t *ret_here)
+{
+	uint32_t ended = 0;
+	char byte;
+
+	for (uint32_t i = 0; i < n; i++) {
+		ssize_t size;
+
+		/* Whom a forkd has taken over it may have said WELCOME to once more. */
+		while ((size = recv(clients[i].fd, &byte, 1, MSG_DONTWAIT)) > 0)
+			;
+		if (size == 0)
+			ended++;
+		else
+			*ret_here = i;
+	}
+	return ended;
+}
+
+START_TEST(a_store_that_is_smaller_than_it_was_keeps_whom_it_can_and_forkd_runs)
+{
+	struct fdstore *store = SERVICE_KEEP("", 32, 0);
+	struct service_client c[3];
+	uint32_t here = 0;
+
+	service_expect("READY=1");
+	for (uint32_t i = 0; i < 3; i++)
+		c[i] = service_attach();
+	store->says = 4 + 1 + 3;
+	ck_assert_int_eq(kill(store->service, SIGKILL), 0);
+	service_expect("READY=1");
+	AWAIT(count_ended(c, 3, &here) == 2);
+	service_do(&c[here], 0);
+	service_refused_hello(service_hello(), -ENOSPC, "");
+	/* Not even one of them. */
+	store->says = 4;
+	ck_assert_int_eq(kill(store->service, SIGKILL), 0);
+	service_expect("READY=1");
+	AWAIT(count_ended(c, 3, &here) == 3);
+	AWAIT(holds(store, ""));
+	serves();
+	ck_assert_uint_eq(store->starts, 3);
+	ck_assert_uint_eq(store->refused, 0);
+	for (uint32_t i = 0; i < 3; i++)
+		(void)close(c[i].fd);
+	service_end(store);
+}
+END_TEST
+
+/* How many segments of this name the manager has, and what waits of them. */
+static uint32_t segments(pid_t manager, const char *name)
+{
+	char path[64], target[64];
+	uint32_t n = 0;
+
+	for (int fd = 0; fd < 256; fd++) {
+		ssize_t size;
+
+		(void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)manager, fd);
+		size = readlink(path, target, sizeof(target) - 1);
+		target[max(size, (ssize_t)0)] = '\0';
+		n += strstr(target, name) != NULL;
+	}
+	return n;
+}
+
+START_TEST(a_client_waits_while_the_service_manager_does_not_read)
+{
+	struct fdstore *store = SERVICE_KEEP("", 32, 0);
+	struct proto_hello h = service_hello();
+	union proto_message m;
+	int fd, fds[PROTO_MAX_FDS];
+	struct pollfd p = { .events = POLLIN };
+	uint32_t n;
+
+	service_expect("READY=1");
+	serves();
+	deafen(store);
+	p.fd = fd = service_dial();
+	ck_assert_int_eq(proto_send(fd, &h, sizeof(h), NULL, 0), 0);
+	/* Its segment, and what waits of it. */
+	AWAIT(segments(store->service, "forkd-client") == 2);
+	/* Others are served meanwhile: it is refused at once, so the loop turns. */
+	service_refused("nonsense", 8, -EBADMSG, "");
+	ck_assert_int_eq(poll(&p, 1, 0), 0);
+	ck_assert_int_eq(kill(store->pid, SIGCONT), 0);
+	ck_assert_int_gt(proto_recv(fd, &m, fds, &n, 0), 0);
+	ck_assert_uint_eq(m.head.type, PROTO_WELCOME);
+	AWAIT(holds(store, "arena board c1 c1 c1 pool roster t0"));
+	service_end(store);
+}
+END_TEST
+
+/* A client of this user, that leaves when it has an answer or its connection has ended. */
+static pid_t dial_as(uint32_t uid)
+{
+	const struct proto_hello h = service_hello();
+	union proto_message m;
+	int fd, fds[PROTO_MAX_FDS];
+	uint32_t n;
+	pid_t pid = fork();
+
+	ck_assert_int_ge(pid, 0);
+	if (pid)
+		return pid;
+	if (setgid(uid) < 0 || setuid(uid) < 0)
+		_exit(1);
+	fd = service_dial();
+	(void)proto_send(fd, &h, sizeof(h), NULL, 0);
+	_exit(proto_recv(fd, &m, fds, &n, 0) <= 0 || m.head.type != PROTO_WELCOME);
+}
+
+START_TEST(a_slot_of_rings_whose_last_users_are_still_kept_is_nobodys)
+{
+	struct fdstore *store = SERVICE_KEEP("", 32, 0, "--memory-max=64M", "--heap-max=64M");
+	struct proto_hello large = service_hello();
+	struct roster *roster;
+	int status;
+	pid_t pid;
+
+	roster = keep_for_all(store);
+	pid = dial_as(65001);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+	AWAIT(roster->clients[0].state == ROSTER_FREE);
+	AWAIT(holds(store, "arena board pool roster t0"));
+	ck_assert_uint_eq(roster->tenants[0].uid, 65001);
+	/* It is released, and the service manager does not hear of it; nor of the next one. */
+	deafen(store);
+	large.heap_size = 64 << 20;
+	service_refused_hello(large, -ENOMEM, "");
+	AWAIT(roster->tenants[0].state == ROSTER_FREE &&
+	      segments(store->service, "forkd-tenant") == 0);
+	pid = dial_as(65002);
+	/* The segment, and what waits of it. */
+	AWAIT(segments(store->service, "forkd-tenant") == 2);
+	ck_assert_uint_eq(roster->tenants[0].state, ROSTER_FREE);
+	ck_assert_int_eq(kill(store->service, SIGKILL), 0);
+	ck_assert_int_eq(kill(store->pid, SIGCONT), 0);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	service_expect("READY=1");
+	/* What stands there under the slot's name is the first one's. */
+	AWAIT(holds(store, "arena board pool roster"));
+	ck_assert_uint_eq(roster->tenants[0].state, ROSTER_FREE);
+	/* And one that is put is taken. */
+	deafen(store);
+	pid = dial_as(65002);
+	AWAIT(segments(store->service, "forkd-tenant") == 2);
+	ck_assert_int_eq(kill(store->pid, SIGCONT), 0);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+	AWAIT(as_the_roster_says(store, roster));
+	ck_assert_uint_eq(roster->tenants[0].state, ROSTER_HERE);
+	ck_assert_uint_eq(roster->tenants[0].uid, 65002);
+	roster_unmap(roster);
+	service_end(store);
+}
+END_TEST
+
+int main(int argc, char *argv[])
+{
+	const TTest *const tests[] = {
+		what_is_kept_is_what_the_roster_names,
+		a_client_for_whom_the_store_has_no_room_is_refused,
+		a_store_that_is_smaller_than_it_was_keeps_whom_it_can_and_forkd_runs,
+		a_client_waits_while_the_service_manager_does_not_read,
+		/* Of several users: */
+		tenants_that_are_released_leave_the_store,
+		a_slot_of_rings_whose_last_users_are_still_kept_is_nobodys,
+	};
+	size_t n = ARRAY_SIZE(tests);
+
+	if (argc > 1 && streq(argv[1], "--pool"))
+		return stub_run();
+	if (geteuid() != 0)
+		n = check_unit_leave_out(tests, n, 2, "only root can be several users");
+	return check_unit_main("keeping_roster", tests, n);
+}

@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * scenario: a small job beside a process that floods the pool, and who gets how much
+ *
+ * Real processes, of one uid and of two. What is asserted is the order in which jobs were started,
+ * and the virtual time of each connection, never how long anything took.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "client/lib/client.h"
+#include "common/util.h"
+#include "daemon/sched/fair.h"
+#include "tests/support/daemon.h"
+#define CHECK_TIMEOUT 120
+#include "tests/support/check_unit.h"
+
+#define FLOOD	   4096	      /* jobs that wait at a time */
+#define FLOOD_MAX  (1u << 20) /* in all */
+#define FLOOD_US   200
+#define SMALL	   20
+#define SMALL_US   100
+#define NOBODY	   65531u
+#define KEPT	   8000
+#define KEPT_US	   300
+#define GIANT	   INT64_C(100000000)	 /* leaves: nobody waits for them */
+#define SHARE_TIME (800 * NSEC_PER_MSEC) /* virtual time of two, until one looks */
+#define SHARE_MOST (10 * SHARE_TIME)	 /* and until the share has to be right */
+#define SHARE_NEAR 1.15			 /* times too much or too little */
+
+/* Between the test and its clients. */
+struct shared {
+	_Atomic uint32_t go;
+	_Atomic uint32_t ready;
+	_Atomic uint32_t stop;
+	uint32_t n_started;
+	uint64_t started_ns[FLOOD_MAX];
+};
+
+static struct shared *shared;
+static struct daemon d;
+
+static void start(const char *workers, const char *weights)
+{
+	memset(&d, 0, sizeof(d));
+	shared = daemon_share(sizeof(*shared));
+	daemon_start(&d, workers, "--max-jobs=16384", weights, NULL);
+	/* For clients of other users. */
+	ck_assert_int_eq(chmod(d.folder, 0755), 0);
+}
+
+static fk_client *open_client(const char *task, const fk_task **ret_task)
+{
+	struct fk_open_options options = { .n_jobs = 16384 };
+	fk_client *c = NULL;
+
+	DAEMON_MUST(fk_open(d.socket, &options, &c) == 0);
+	DAEMON_MUST(fk_task_find(c, task, ret_task) == 0);
+	return c;
+}
+
+/* ------------------------------------------------------------------------ kinds of clients */
+
+/* Thousands of jobs at once, until it is told to end; leaves when each was started. */
+static void flood(void)
+{
+	static fk_job jobs[FLOOD];
+	int64_t us = FLOOD_US;
+	const fk_task *task;
+	fk_client *c = open_client("spin:us", &task);
+
+	for (uint32_t i = 0; i < FLOOD; i++)
+		DAEMON_MUST(fk_submit(c, task, &us, sizeof(us), FK_WAIT_ROOM, &jobs[i]) == 0);
+	atomic_store(&shared->ready, 1);
+	for (uint32_t i = 0, left = FLOOD; left; i = (i + 1) % FLOOD) {
+		while (!fk_poll(c, jobs[i]))
+			(void)poll(NULL, 0, 1);
+		DAEMON_MUST(fk_outcome(c, jobs[i], NULL, NULL) == FK_DONE);
+		DAEMON_MUST(shared->n_started < FLOOD_MAX);
+		shared->started_ns[shared->n_started++] =
+			atomic_load(&client_job(c, jobs[i])->started_ns);
+		DAEMON_MUST(fk_release(c, jobs[i]) == 0);
+		if (atomic_load(&shared->stop))
+			left--;
+		else
+			DAEMON_MUST(fk_submit(c, task, &us, sizeof(us), FK_WAIT_ROOM, &jobs[i]) ==
+				    0);
+	}
+	DAEMON_MUST(fk_close(c) == 0);
+}
+
+/* One fork-join job that is not done before it is told to leave. */
+static void giant(void)
+{
+	int64_t args[2] = { GIANT, 20 };
+	const fk_task *task;
+	fk_client *c = open_client("spin:tree", &task);
+	fk_job job;
+
+	DAEMON_MUST(fk_submit(c, task, args, sizeof(args), 0, &job) == 0);
+	while (!atomic_load(&shared->stop))
+		(void)poll(NULL, 0, 1);
+	DAEMON_MUST(fk_outcome(c, job, NULL, NULL) == FK_PENDING);
+	/* It is cancelled. */
+	DAEMON_MUST(fk_close(c) == 0);
+}
+
+/* Has more small jobs in its queue all the time than are run meanwhile, and leaves when it is told
+ * to. */
+static void keep(void)
+{
+	static fk_job jobs[KEPT];
+	int64_t us = KEPT_US;
+	const fk_task *task;
+	fk_client *c = open_client("spin:us", &task);
+
+	while (!atomic_load(&shared->go))
+		(void)poll(NULL, 0, 1);
+	for (uint32_t i = 0; i < KEPT; i++)
+		DAEMON_MUST(fk_submit(c, task, &us, sizeof(us), FK_WAIT_ROOM, &jobs[i]) == 0);
+	atomic_fetch_add(&shared->ready, 1);
+	for (uint32_t i = 0; !atomic_load(&shared->stop);) {
+		if (!fk_poll(c, jobs[i])) {
+			(void)poll(NULL, 0, 1);
+			continue;
+		}
+		DAEMON_MUST(fk_release(c, jobs[i]) == 0);
+		DAEMON_MUST(fk_submit(c, task, &us, sizeof(us), FK_WAIT_ROOM, &jobs[i]) == 0);
+		i = (i + 1) % KEPT;
+	}
+	/* What is left is cancelled. */
+	DAEMON_MUST(fk_close(c) == 0);
+}
+
+/* ------------------------------------------------------------------------ small jobs */
+
+struct times {
+	uint64_t drained_ns;
+	uint64_t started_ns;
+};
+
+static struct times run_small(fk_client *c, const fk_task *task)
+{
+	int64_t us = SMALL_US;
+	struct times times;
+	fk_job job;
+
+	/* A flood of the same uid has its rings full where no worker gets to run for a while. */
+	ck_assert_int_eq(fk_submit(c, task, &us, sizeof(us), FK_WAIT_ROOM, &job), 0);
+	ck_assert_int_eq(fk_wait(c, job, DAEMON_PATIENCE * NSEC_PER_SEC), 0);
+	ck_assert_int_eq(fk_outcome(c, job, NULL, NULL), FK_DONE);
+	times.drained_ns = atomic_load(&client_job(c, job)->drained_ns);
+	times.started_ns = atomic_load(&client_job(c, job)->started_ns);
+	ck_assert_int_eq(fk_release(c, job), 0);
+	return times;
+}
+
+static int by_number(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/*
+ * No small job waits for the flood: those that went before it, after it was taken off the ring, are
+ * the batches that the workers had. A worker that the kernel stops in the middle of choosing lets
+ * the other run on, so a single one may see more of them, but far from all.
+ */
+static void small_beside_flood(uint32_t uid)
+{
+	struct times small[SMALL];
+	uint32_t before[SMALL] = { 0 };
+	const fk_task *task;
+	fk_client *c;
+	pid_t pid;
+
+	start("--workers=2", NULL);
+	c = daemon_open(&d);
+	ck_assert_int_eq(fk_task_find(c, "spin:us", &task), 0);
+	pid = daemon_client(flood, uid);
+	DAEMON_AWAIT_BUSY(atomic_load(&shared->ready));
+	for (uint32_t i = 0; i < SMALL; i++)
+		small[i] = run_small(c, task);
+	atomic_store(&shared->stop, 1);
+	ck_assert_int_eq(daemon_reap(pid), 0);
+	for (uint32_t k = 0; k < shared->n_started; k++)
+		for (uint32_t i = 0; i < SMALL; i++)
+			before[i] += shared->started_ns[k] > small[i].drained_ns &&
+				     shared->started_ns[k] < small[i].started_ns;
+	qsort(before, SMALL, sizeof(before[0]), by_number);
+	printf("of %d jobs that wait, %u went before the median small job, %u before the worst\n",
+	       FLOOD, before[SMALL / 2], before[SMALL - 1]);
+	ck_assert_uint_le(before[SMALL / 2], 2 * FAIR_BATCH_JOBS);
+	ck_assert_uint_le(before[SMALL - 1], FLOOD / 4);
+	ck_assert_int_eq(fk_close(c), 0);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+
+START_TEST(a_small_job_waits_for_a_batch_of_another_connections_flood)
+{
+	small_beside_flood(getuid());
+}
+END_TEST
+
+START_TEST(a_small_job_waits_for_a_batch_of_another_users_flood)
+{
+	small_beside_flood(NOBODY);
+}
+END_TEST
+
+static void small_beside_giant(const char *workers, uint32_t uid)
+{
+	const fk_task *task;
+	bool only = streq(workers, "--workers=1");
+	uint32_t row = UINT32_MAX;
+	uint64_t moved;
+	fk_client *c;
+	pid_t pid;
+
+	start(workers, NULL);
+	c = daemon_open(&d);
+	ck_assert_int_eq(fk_task_find(c, "spin:us", &task), 0);
+	pid = daemon_client(giant, uid);
+	DAEMON_AWAIT_BUSY(daemon_counter(&d, "roots") == 1);
+	if (only)
+		DAEMON_AWAIT_BUSY((row = atomic_load(&c->board->running[0].job)) != UINT32_MAX);
+	for (uint32_t i = 0; i < SMALL; i++) {
+		/* A job that is there when the one before it ends would go on from there. */
+		if (only)
+			DAEMON_AWAIT_BUSY(atomic_load(&c->board->running[0].job) == row);
+		(void)run_small(c, task);
+	}
+	moved = daemon_counter(&d, "moved");
+	/* With one worker there is no other way. */
+	if (only)
+		ck_assert_uint_ge(moved, SMALL);
+	/* It has not ended. */
+	atomic_store(&shared->stop, 1);
+	ck_assert_int_eq(daemon_reap(pid), 0);
+	printf("%s: set aside %" PRIu64 " times for %d small jobs\n", workers, moved, SMALL);
+	ck_assert_int_eq(fk_close(c), 0);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+
+START_TEST(a_small_job_goes_before_a_giant_one_on_the_only_worker)
+{
+	small_beside_giant("--workers=1", getuid());
+}
+END_TEST
+
+START_TEST(a_small_job_goes_before_a_giant_one_on_two_workers)
+{
+	small_beside_giant("--workers=2", getuid());
+}
+END_TEST
+
+START_TEST(a_small_job_goes_before_a_giant_one_of_another_user)
+{
+	small_beside_giant("--workers=2", NOBODY);
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ shares */
+
+static const struct board_client *board_row(pid_t pid)
+{
+	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++)
+		if (atomic_load(&d.board->clients[i].pid) == (uint32_t)pid)
+			return &d.board->clients[i];
+	return NULL;
+}
+
+/* Virtual time that two have used since one began to look. */
+struct used {
+	const struct board_client *rows[2];
+	uint64_t from[2];
+	uint64_t ns[2];
+};
+
+/* The virtual times of both at one moment: that of the first did not change meanwhile. */
+static void look_at_both(const struct used *used, uint64_t v[2])
+{
+	do {
+		v[0] = atomic_load(&used->rows[0]->vtime_ns);
+		v[1] = atomic_load(&used->rows[1]->vtime_ns);
+	} while (atomic_load(&used->rows[0]->vtime_ns) != v[0]);
+}
+
+/* How many times as much the first has as the second, and all of it. */
+static double look(struct used *used, uint64_t *ret_sum)
+{
+	uint64_t v[2];
+
+	look_at_both(used, v);
+	for (uint32_t i = 0; i < 2; i++)
+		used->ns[i] = v[i] - used->from[i];
+	*ret_sum = used->ns[0] + used->ns[1];
+	return (double)used->ns[0] / (double)max(used->ns[1], UINT64_C(1));
+}
+
+/*
+ * Virtual time of a against that of b, while both have more to do than they can get done meanwhile.
+ * A job whose worker has no CPU falls behind until other workers steal from it, and is given more
+ * then: so on a busy machine it may be off by any amount at one look, but it comes close. CPU time
+ * need not: virtual time has the time that a worker slept as well. What it slept is an estimate
+ * where other programs take CPUs away (intake.c), and may be half a second of one of the two.
+ */
+static void assert_share(pid_t a, pid_t b, double share)
+{
+	struct used used = { .rows = { board_row(a), board_row(b) } };
+	uint64_t sum;
+	double first, is;
+
+	for (uint32_t i = 0; i < 2; i++) {
+		ck_assert_ptr_nonnull(used.rows[i]);
+		/* Both are 0 before they are shown for the first time. */
+		DAEMON_AWAIT(atomic_load(&used.rows[i]->vtime_ns) &&
+			     atomic_load(&used.rows[i]->weight));
+		ck_assert_uint_eq(atomic_load(&used.rows[i]->weight), FAIR_WEIGHT);
+	}
+	look_at_both(&used, used.from);
+	DAEMON_AWAIT((first = is = look(&used, &sum), sum >= SHARE_TIME));
+	DAEMON_AWAIT((is = look(&used, &sum), sum >= SHARE_MOST) ||
+		     (is >= share / SHARE_NEAR && is <= share * SHARE_NEAR));
+	printf("virtual time %" PRIu64 " us and %" PRIu64 " us: %.2f, at first %.2f; CPU time "
+	       "%" PRIu64 " and %" PRIu64 " us\n",
+	       used.ns[0] / NSEC_PER_USEC, used.ns[1] / NSEC_PER_USEC, is, first,
+	       atomic_load(&used.rows[0]->cpu_ns) / NSEC_PER_USEC,
+	       atomic_load(&used.rows[1]->cpu_ns) / NSEC_PER_USEC);
+	ck_assert_msg(is >= share / SHARE_NEAR && is <= share * SHARE_NEAR,
+		      "%.2f times as much, not %.2f", is, share);
+}
+
+static void giant_beside_flood(const char *workers)
+{
+	pid_t big, small;
+
+	start(workers, NULL);
+	atomic_store(&shared->go, 1);
+	small = daemon_client(keep, getuid());
+	DAEMON_AWAIT(atomic_load(&shared->ready) == 1);
+	big = daemon_client(giant, getuid());
+	DAEMON_AWAIT(board_row(big));
+	assert_share(big, small, 1);
+	atomic_store(&shared->stop, 1);
+	ck_assert_int_eq(daemon_reap(small), 0);
+	ck_assert_int_eq(daemon_reap(big), 0);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+
+START_TEST(a_giant_job_and_a_flood_get_a_fair_share_of_a_worker)
+{
+	giant_beside_flood("--workers=1");
+}
+END_TEST
+
+/* The giant runs on one worker; the others come to steal from it while it is behind. */
+START_TEST(a_giant_job_and_a_flood_get_a_fair_share_of_four_workers)
+{
+	giant_beside_flood("--workers=4");
+}
+END_TEST
+
+START_TEST(users_get_what_their_weights_say)
+{
+	pid_t heavy, light;
+
+	start("--workers=2", "--weights=*:9,root:800,@65531:200");
+	heavy = daemon_client(keep, 0);
+	light = daemon_client(keep, NOBODY);
+	atomic_store(&shared->go, 1);
+	DAEMON_AWAIT(atomic_load(&shared->ready) == 2);
+	assert_share(heavy, light, 4);
+	atomic_store(&shared->stop, 1);
+	ck_assert_int_eq(daemon_reap(heavy), 0);
+	ck_assert_int_eq(daemon_reap(light), 0);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+END_TEST
+
+/* One connection of one uid against two of another: as much as both together. */
+START_TEST(two_connections_of_a_user_get_no_more_than_one_of_another)
+{
+	pid_t one, two[2];
+
+	start("--workers=2", NULL);
+	one = daemon_client(keep, 0);
+	two[0] = daemon_client(keep, NOBODY);
+	two[1] = daemon_client(keep, NOBODY);
+	atomic_store(&shared->go, 1);
+	DAEMON_AWAIT(atomic_load(&shared->ready) == 3);
+	assert_share(one, two[0], 2);
+	assert_share(two[0], two[1], 1);
+	atomic_store(&shared->stop, 1);
+	ck_assert_int_eq(daemon_reap(one), 0);
+	ck_assert_int_eq(daemon_reap(two[0]), 0);
+	ck_assert_int_eq(daemon_reap(two[1]), 0);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+END_TEST
+
+int main(void)
+{
+	const TTest *const tests[] = {
+		a_small_job_waits_for_a_batch_of_another_connections_flood,
+		a_small_job_goes_before_a_giant_one_on_the_only_worker,
+		a_small_job_goes_before_a_giant_one_on_two_workers,
+		a_giant_job_and_a_flood_get_a_fair_share_of_a_worker,
+		a_giant_job_and_a_flood_get_a_fair_share_of_four_workers,
+		/* Of two users: */
+		a_small_job_waits_for_a_batch_of_another_users_flood,
+		a_small_job_goes_before_a_giant_one_of_another_user,
+		users_get_what_their_weights_say,
+		two_connections_of_a_user_get_no_more_than_one_of_another,
+	};
+	size_t n = ARRAY_SIZE(tests);
+
+	if (geteuid() != 0)
+		n = check_unit_leave_out(tests, n, 4, "only root can be two users");
+	return check_unit_main("latency", tests, n);
+}

@@ -1,0 +1,604 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * reload - forkd.conf and the modules are read again while forkd runs: what can change does, what
+ * is wrong changes nothing, and who is connected notices a pause at most; check_reload_modules.c
+ * has what becomes of tasks
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "client/lib/client.h"
+#include "common/util.h"
+#include "tests/support/oracle.h"
+#include "tests/support/reload_rig.h"
+
+#define CLIENTS 3u
+#define RELOADS 3u
+
+/* The outcome of a job of a task by this name, and its error. */
+static int code_of(const char *name)
+{
+	fk_job job = jobs_submit(c, name, 0, 1, 2);
+	int code = 0;
+
+	(void)jobs_outcome(c, job, NULL);
+	if (fk_outcome(c, job, &code, NULL) == FK_DONE)
+		code = 0;
+	ck_assert_int_eq(fk_release(c, job), 0);
+	return code;
+}
+
+START_TEST(what_can_change_does_and_the_rest_is_named)
+{
+	char text[512];
+	pid_t pool;
+
+	prepare();
+	start("workers = 2\nspin = 10us\nmax-jobs = 100\n");
+	pool = daemon_pool(&d);
+	reload(0, "no option has changed");
+	configure("workers = 3\nspin = 20us\nscheduler = busy\nmax-jobs = 10\nweights = *:7\n");
+	reload(0, "some options need a restart; changed: scheduler, weights, spin");
+	ck_assert(daemon_logged(&d, "stay as they are: workers, max-jobs", "restart"));
+	ck_assert_uint_eq(atomic_load(&d.board->manager.scheduler), 1);
+	ck_assert_int_eq(daemon_ctl(&d, text, sizeof(text), "set", "spin", "30us", NULL), 0);
+	ck_assert_str_eq(text, "spin = 30us (was 20us)\n");
+	/* What was set is as the file says again. */
+	reload(0, "some options need a restart; changed: spin");
+	configure("workers = 2\nmax-jobs = 100\n");
+	ck_assert_int_eq(kill(d.manager, SIGHUP), 0);
+	/* It begins after that one is over. */
+	reload(0, "no option has changed");
+	ck_assert_uint_eq(atomic_load(&d.board->manager.scheduler), 0);
+	ck_assert_int_eq(daemon_pool(&d), pool);
+	jobs_end(&d, c);
+}
+END_TEST
+
+START_TEST(who_is_in_stays_and_may_call_what_the_new_list_says)
+{
+	char conf[256], text[512];
+	uint32_t uid = (uint32_t)geteuid();
+	pid_t pool;
+
+	prepare();
+	start("");
+	pool = daemon_pool(&d);
+	(void)snprintf(conf, sizeof(conf), "tasks = %u:fib:*\ndeny = %u\n", uid, uid);
+	configure(conf);
+	reload(0, "changed: deny, tasks");
+	ck_assert_int_eq(code_of("fib:fib"), 0);
+	ck_assert_int_eq(code_of("null:add"), -EACCES);
+	ck_assert_int_eq(daemon_ctl(&d, text, sizeof(text), "call", "fib:fib", "20", NULL), 3);
+	ck_assert_msg(strstr(text, "deny"), "%s", text);
+	/* By their places in the list the old rules would let it call the other one. */
+	(void)snprintf(conf, sizeof(conf), "tasks = 4294967294:x:y\ntasks = %u:null:*\n", uid);
+	configure(conf);
+	reload(0, "changed: deny, tasks");
+	ck_assert_int_eq(code_of("fib:fib"), -EACCES);
+	ck_assert_int_eq(code_of("null:add"), 0);
+	ck_assert(daemon_logged(&d, "forkd.conf:1: tasks: \"x:y\" fits no task", ""));
+	/* The next pool is told of the list that holds, not of that which it was started with. */
+	ck_assert_int_eq(kill(pool, SIGKILL), 0);
+	pool = jobs_pool_after(&d, pool);
+	ck_assert_int_eq(code_of("fib:fib"), -EACCES);
+	ck_assert_int_eq(code_of("null:add"), 0);
+	configure("");
+	reload(0, "changed: tasks");
+	ck_assert_int_eq(code_of("null:add"), 0);
+	ck_assert_int_eq(daemon_pool(&d), pool);
+	jobs_end(&d, c);
+}
+END_TEST
+
+START_TEST(what_is_wrong_is_said_and_nothing_changes)
+{
+	char text[512];
+	pid_t pool;
+
+	prepare();
+	start("spin = 10us\n");
+	pool = daemon_pool(&d);
+	configure("spin = 20us\nwokers = 3\n");
+	reload(1, "log");
+	ck_assert(daemon_logged(&d, "forkd.conf:2: unknown option \"wokers\"", "workers"));
+	ck_assert_int_eq(kill(d.manager, SIGHUP), 0);
+	reload(1, "log");
+	configure("spin = 20us\nmemory-total = 16M\n");
+	reload(1, "log");
+	ck_assert(daemon_logged(&d, "memory-total is 16M", "forkd-reload"));
+	configure("spin = 20us\nallow = nobody-has-this-name\n");
+	reload(1, "log");
+	(void)snprintf(text, sizeof(text), "%s/forkd.conf", d.folder);
+	ck_assert_int_eq(unlink(text), 0);
+	ck_assert_int_eq(mkfifo(text, 0600), 0);
+	reload(1, "log");
+	ck_assert(daemon_logged(&d, "forkd.conf: not a regular file", "--config"));
+	ck_assert_int_eq(unlink(text), 0);
+	configure("spin = 20us\n");
+	ck_assert_int_eq(chmod(d.modules, 0777), 0);
+	reload(1, "log");
+	ck_assert(daemon_logged(&d, "module-dir", "go-w"));
+	ck_assert_int_eq(chmod(d.modules, 0755), 0);
+	ck_assert_int_eq(daemon_ctl(&d, text, sizeof(text), "set", "spin", "10us", NULL), 0);
+	ck_assert_str_eq(text, "spin = 10us (was 10us)\n");
+	ck_assert_int_eq(daemon_pool(&d), pool);
+	jobs_end(&d, c);
+}
+END_TEST
+
+START_TEST(what_does_not_end_in_time_continues_and_nothing_changes)
+{
+	fk_job held, queued[RELOADS];
+	const fk_task *task;
+	volatile uint8_t *gate;
+	char text[512];
+	pid_t pool;
+
+	prepare();
+	start("workers = 1\nstop-timeout = 50ms\nspin = 10us\n");
+	pool = daemon_pool(&d);
+	held = jobs_hold(c, 0, &gate);
+	DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 1);
+	put(OURS("null"));
+	put(SHIPPED("sort"));
+	configure("workers = 1\nstop-timeout = 50ms\nspin = 20us\n");
+	for (uint32_t i = 0; i < RELOADS; i++) {
+		queued[i] = jobs_submit(c, "null:add", 0, i, 1);
+		reload(1, "nothing changes: after 0.05 s 1 jobs of 1 users still run");
+	}
+	ck_assert_int_eq(daemon_ctl(&d, text, sizeof(text), "set", "spin", "10us", NULL), 0);
+	ck_assert_str_eq(text, "spin = 10us (was 10us)\n");
+	ck_assert_int_eq(fk_task_find(c, "sort:i64", &task), -ENOENT);
+	*gate = 1;
+	ck_assert_int_eq(jobs_outcome(c, held, NULL), FK_DONE);
+	for (uint32_t i = 0; i < RELOADS; i++)
+		jobs_see(c, queued[i], i + 1);
+	ck_assert_int_eq(daemon_pool(&d), pool);
+	/* No job runs, and so there is nothing to wait for. */
+	ck_assert_int_eq(daemon_ctl(&d, text, sizeof(text), "reload", "--timeout=0s", NULL), 0);
+	ck_assert_msg(strstr(text, "another pool has other modules; changed: spin"), "%s", text);
+	ck_assert_int_eq(fk_task_find(c, "sort:i64", &task), 0);
+	jobs_end(&d, c);
+}
+END_TEST
+
+START_TEST(a_reload_that_is_interrupted_holds_no_job_back)
+{
+	fk_job held, queued;
+	volatile uint8_t *gate;
+	pid_t pool, waits;
+
+	prepare();
+	held = start_held(&gate);
+	pool = daemon_pool(&d);
+	put(OURS("null"));
+	put(SHIPPED("sort"));
+	waits = reload_waits();
+	queued = jobs_submit(c, "null:add", 0, 1, 2);
+	daemon_kill_client(waits);
+	DAEMON_AWAIT(daemon_logged(&d, "nothing changes: forkctl has ended", "reload"));
+	*gate = 1;
+	ck_assert_int_eq(jobs_outcome(c, held, NULL), FK_DONE);
+	jobs_see(c, queued, 3);
+	ck_assert_int_eq(daemon_pool(&d), pool);
+	reload(0, "another pool has other modules");
+	jobs_end(&d, c);
+}
+END_TEST
+
+/* forkctl reload with this option, or NULL: returns its pid when forkd has n requests so far. */
+static pid_t reload_asks(const char *timeout, const char *force, uint32_t n)
+{
+	pid_t pid = daemon_spawn(&d, "reload",
+				 (const char *[]){ "forkctl", "reload", timeout, force, NULL });
+
+	DAEMON_AWAIT(daemon_count_lines(&d, "forkd.conf and modules are read again", "") == n);
+	return pid;
+}
+
+/* A job is held, and forkctl reload, whose pid is *ret_tries, waits for a trial. The trial takes as
+ * long as there is this file. Returns the job. */
+static fk_job hold_and_try(volatile uint8_t **ret_gate, pid_t *ret_tries, char *ret_file,
+			   size_t size)
+{
+	fk_job held;
+
+	prepare();
+	(void)snprintf(ret_file, size, "%s/slow", d.folder);
+	ck_assert_int_eq(close(creat(ret_file, 0644)), 0);
+	ck_assert_int_eq(setenv("SLOW_TRIAL", ret_file, 1), 0);
+	held = start_held(ret_gate);
+	put("tests/support/modules/later/.libs/slow.so", "slow.so");
+	*ret_tries = reload_asks("--timeout=1000s", NULL, 1);
+	return held;
+}
+
+/* What forkd did by then is done when it answers. */
+static void see_turn(void)
+{
+	char text[16384];
+
+	ck_assert_int_eq(daemon_ctl(&d, text, sizeof(text), "config", NULL), 0);
+}
+
+START_TEST(a_reload_that_is_interrupted_before_it_replaces_the_pool_ends_no_job)
+{
+	volatile uint8_t *gate;
+	char file[128];
+	pid_t pool, tries, forced;
+	fk_job held;
+
+	held = hold_and_try(&gate, &tries, file, sizeof(file));
+	pool = daemon_pool(&d);
+	forced = reload_asks("--timeout=0s", "--force", 2);
+	daemon_kill_client(tries);
+	daemon_kill_client(forced);
+	see_turn();
+	ck_assert_int_eq(unlink(file), 0);
+	/* The one that was tried, and the one that waited for it. */
+	DAEMON_AWAIT(daemon_count_lines(&d, "nothing changes: forkctl has ended", "reload") == 2);
+	*gate = 1;
+	ck_assert_int_eq(jobs_outcome(c, held, NULL), FK_DONE);
+	ck_assert(!daemon_logged(&d, "no job is started any more", ""));
+	ck_assert_int_eq(daemon_pool(&d), pool);
+	reload(0, "another pool has other modules");
+	jobs_end(&d, c);
+}
+END_TEST
+
+START_TEST(the_terms_of_a_request_whose_forkctl_has_ended_do_not_count)
+{
+	volatile uint8_t *gate;
+	pid_t pool, tries, forced, polite;
+	char file[128];
+	fk_job held;
+
+	held = hold_and_try(&gate, &tries, file, sizeof(file));
+	pool = daemon_pool(&d);
+	/* One reload for both. */
+	forced = reload_asks("--timeout=1000s", "--force", 2);
+	polite = reload_asks("--timeout=10ms", NULL, 3);
+	daemon_kill_client(tries);
+	daemon_kill_client(forced);
+	ck_assert_int_eq(unlink(file), 0);
+	ck_assert_int_eq(daemon_reap(polite), 1);
+	ck_assert(daemon_logged(&d, "nothing changes: after 0.01 s 1 jobs", "reload"));
+	*gate = 1;
+	ck_assert_int_eq(jobs_outcome(c, held, NULL), FK_DONE);
+	ck_assert_int_eq(daemon_pool(&d), pool);
+	jobs_end(&d, c);
+}
+END_TEST
+
+START_TEST(with_force_what_does_not_end_in_time_is_LOST_or_runs_again_and_nobody_is_blamed)
+{
+	volatile uint8_t *gates[2];
+	char text[512], ended[64];
+	fk_job jobs[2];
+
+	prepare();
+	start("workers = 2\n");
+	jobs[0] = jobs_hold(c, 0, &gates[0]);
+	jobs[1] = jobs_hold(c, FK_IDEMPOTENT, &gates[1]);
+	DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 2);
+	/* Again and again: it is suspected of nothing. */
+	for (uint32_t i = 0; i < 3; i++) {
+		put(OURS("null"));
+		ck_assert_int_eq(daemon_ctl(&d, text, sizeof(text), "reload", "--timeout=50ms",
+					    "--force", NULL),
+				 0);
+		(void)snprintf(ended, sizeof(ended),
+			       "another pool has other modules; %d running jobs were ended",
+			       i ? 1 : 2);
+		ck_assert_msg(strstr(text, ended), "%s", text);
+		DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 1);
+	}
+	ck_assert_int_eq(jobs_outcome(c, jobs[0], NULL), FK_LOST);
+	*gates[1] = 1;
+	ck_assert_int_eq(jobs_outcome(c, jobs[1], NULL), FK_DONE);
+	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 0);
+	jobs_end(&d, c);
+}
+END_TEST
+
+START_TEST(what_hangs_already_is_seen_by_a_limit_that_comes)
+{
+	fk_job job;
+
+	prepare();
+	put(OURS("hang"));
+	start("workers = 2\nhang-limit = 0\n");
+	job = jobs_submit(c, "hang:spin", 0, 0, 0);
+	DAEMON_AWAIT(jobs_running(&d, "hang:spin") == 1);
+	ck_assert_int_eq(fk_cancel(c, job), 0);
+	ck_assert_int_eq(code_of("null:add"), 0);
+	configure("workers = 2\nhang-limit = 100ms\n");
+	reload(0, "changed: hang-limit");
+	jobs_see_end(c, job, "CRASHED");
+	jobs_end(&d, c);
+}
+END_TEST
+
+/* forkctl reload has begun, and forkd goes by this scheduler; it has not said that yet. */
+static pid_t reload_begins(uint32_t scheduler, const char *said)
+{
+	pid_t pid = daemon_spawn(&d, "reload", (const char *[]){ "forkctl", "reload", NULL });
+	char text[16384];
+
+	DAEMON_AWAIT(atomic_load(&d.board->manager.scheduler) == scheduler);
+	/* What it did in that turn is done when it answers another. */
+	ck_assert_int_eq(daemon_ctl(&d, text, sizeof(text), "config", NULL), 0);
+	ck_assert(!daemon_logged(&d, "reload: changed:", said));
+	return pid;
+}
+
+START_TEST(it_is_over_when_the_pool_has_heard_or_has_ended)
+{
+	pid_t pool, waits;
+
+	prepare();
+	start("workers = 2\n");
+	pool = daemon_pool(&d);
+	daemon_suspend(pool);
+	configure("workers = 2\nscheduler = busy\n");
+	waits = reload_begins(1, "scheduler");
+	ck_assert_int_eq(kill(pool, SIGKILL), 0);
+	ck_assert_int_eq(daemon_reap(waits), 0);
+	ck_assert(daemon_logged(&d, "reload: changed:", "scheduler"));
+	DAEMON_AWAIT(daemon_logged(&d, "pool 2 runs", ""));
+	pool = daemon_pool(&d);
+	daemon_suspend(pool);
+	configure("workers = 2\nspin = 20us\n");
+	waits = reload_begins(0, "spin");
+	ck_assert_int_eq(kill(pool, SIGCONT), 0);
+	ck_assert_int_eq(daemon_reap(waits), 0);
+	ck_assert(daemon_logged(&d, "reload: changed:", "spin"));
+	ck_assert_int_eq(daemon_pool(&d), pool);
+	jobs_end(&d, c);
+}
+END_TEST
+
+/* The pool has not let go of it yet, and nobody can ask for its groups any more. */
+START_TEST(who_is_gone_is_not_judged)
+{
+	fk_client *late;
+	pid_t pool, waits;
+
+	prepare();
+	start("workers = 2\n");
+	late = daemon_open(&d);
+	pool = daemon_pool(&d);
+	daemon_suspend(pool);
+	ck_assert_int_eq(fk_close(late), 0);
+	DAEMON_AWAIT(atomic_load(&d.board->manager.clients) == 2);
+	configure("workers = 2\nscheduler = busy\ntasks = @4294967294:x:*,*:*:*\n");
+	waits = reload_begins(1, "tasks");
+	ck_assert_int_eq(kill(pool, SIGCONT), 0);
+	ck_assert_int_eq(daemon_reap(waits), 0);
+	ck_assert(daemon_logged(&d, "reload: changed:", "tasks"));
+	ck_assert(!daemon_logged(&d, "may call nothing any more", ""));
+	jobs_end(&d, c);
+}
+END_TEST
+
+START_TEST(where_there_is_no_room_for_all_it_is_names_that_are_cut)
+{
+	prepare();
+	start("workers = 2\n");
+	put(OURS("null"));
+	put(SHIPPED("sort"));
+	configure("workers = 3\nscheduler = busy\nspin = 20us\nweight = 7\nweights = *:7\n"
+		  "deny = 4294967294\ntasks = *:*:*\nstack-max = 1G\nlimit-clients = 100\n"
+		  "limit-jobs = 1000\nlimit-bytes = 1G\nquarantine-crashes = 4\n"
+		  "quarantine-budget = 100\nquarantine-window = 1min\nquarantine-time = 1min\n");
+	reload(0, "another pool has other modules; some options need a restart; changed: ");
+	reload(0, "some options need a restart; no option has changed");
+	jobs_end(&d, c);
+}
+END_TEST
+
+START_TEST(a_constructor_that_forks_and_exits_writes_nothing_twice)
+{
+	prepare();
+	put("tests/support/modules/later/.libs/forks.so", "forks.so");
+	start("workers = 2\nweights = *:7\nlimit-clients = 100\n");
+	reload(0, "no option has changed");
+	jobs_end(&d, c);
+}
+END_TEST
+
+START_TEST(a_stop_does_not_wait_for_a_reload)
+{
+	volatile uint8_t *gate;
+	pid_t waits;
+	fk_job held;
+
+	prepare();
+	held = start_held(&gate);
+	put(OURS("null"));
+	put(SHIPPED("sort"));
+	waits = reload_waits();
+	ck_assert_int_eq(kill(d.manager, SIGTERM), 0);
+	ck_assert_int_eq(daemon_reap(waits), 1);
+	*gate = 1;
+	ck_assert_int_eq(jobs_outcome(c, held, NULL), FK_DONE);
+	ck_assert_int_eq(fk_close(c), 0);
+	ck_assert_int_eq(daemon_wait(&d), 0);
+}
+END_TEST
+
+START_TEST(nor_does_a_planned_restart_and_who_waits_is_told)
+{
+	const char *conf = kept_configure(&d, "workers = 1\nstop-timeout = 1000s\n");
+	volatile uint8_t *gate;
+	struct fdstore *store;
+	pid_t waits;
+	fk_job held;
+
+	store = kept_start(&d, conf, NULL);
+	c = daemon_open(&d);
+	held = jobs_hold(c, 0, &gate);
+	DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 1);
+	put(SHIPPED("fib"));
+	waits = reload_waits();
+	ck_assert_int_eq(kill(d.manager, SIGUSR2), 0);
+	ck_assert_int_eq(daemon_reap(waits), 1);
+	*gate = 1;
+	ck_assert_int_eq(jobs_outcome(c, held, NULL), FK_DONE);
+	kept_ready(&d, store);
+	ck_assert_int_eq(fk_close(c), 0);
+	kept_stop(&d, store);
+}
+END_TEST
+
+/* The next message to the service manager that begins so; flags: MSG_DONTWAIT if it is there. */
+static void told_so(const char *text, int flags)
+{
+	char message[512];
+
+	do {
+		ssize_t n = recv(d.notify_fd, message, sizeof(message) - 1, flags);
+
+		ck_assert_msg(n > 0, "it was not told %s", text);
+		message[n] = '\0';
+	} while (strncmp(message, text, strlen(text)) != 0);
+}
+
+static void told(const char *text)
+{
+	told_so(text, 0);
+}
+
+START_TEST(the_service_manager_is_told_when_it_begins_and_when_it_is_over)
+{
+	prepare();
+	start("workers = 2\n");
+	ck_assert_int_eq(kill(d.manager, SIGHUP), 0);
+	told("RELOADING=1\nMONOTONIC_USEC=");
+	told("READY=1");
+	told("STATUS=Running: 2 workers, 2 clients of 1 users; reload: no option has changed");
+	put(OURS("null"));
+	put(SHIPPED("sort"));
+	reload(0, "");
+	/* Before forkctl, which is ExecReload=. */
+	told_so("RELOADING=1\nMONOTONIC_USEC=", MSG_DONTWAIT);
+	told_so("READY=1", MSG_DONTWAIT);
+	told("STATUS=Running: 2 workers, 2 clients of 1 users; reload: another pool has other "
+	     "modules; no option has changed");
+	ck_assert_int_eq(kill(daemon_pool(&d), SIGKILL), 0);
+	told("STATUS=Running: 2 workers, 2 clients of 1 users, 1 crashes; reload:");
+	jobs_end(&d, c);
+}
+END_TEST
+
+/* The old one has ended, and the new one takes its time. */
+START_TEST(the_service_manager_is_told_that_another_pool_starts)
+{
+	volatile uint8_t *gate;
+	char file[128];
+	pid_t waits;
+	fk_job held;
+
+	prepare();
+	(void)snprintf(file, sizeof(file), "%s/slow", d.folder);
+	ck_assert_int_eq(close(creat(file, 0644)), 0);
+	ck_assert_int_eq(setenv("SLOW_START", file, 1), 0);
+	start("workers = 2\nstop-timeout = 1000s\n");
+	held = jobs_hold(c, 0, &gate);
+	DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 1);
+	put("tests/support/modules/later/.libs/slow.so", "slow.so");
+	waits = reload_waits();
+	told("STATUS=Reloading: waiting for running jobs");
+	*gate = 1;
+	ck_assert_int_eq(jobs_outcome(c, held, NULL), FK_DONE);
+	told("STATUS=Starting the pool");
+	ck_assert_int_eq(unlink(file), 0);
+	ck_assert_int_eq(daemon_reap(waits), 0);
+	jobs_see(c, jobs_submit(c, "slow:next", 0, 41, 0), 42);
+	jobs_end(&d, c);
+}
+END_TEST
+
+/* Reloads n times while clients have jobs of all kinds; may_fail: with so little time that jobs may
+ * still run, and then nothing changes. Returns how many have succeeded. */
+static uint32_t reloads_under_load(uint32_t n, const char *timeout, bool may_fail)
+{
+	_Atomic uint64_t *ended = daemon_share(CLIENTS * sizeof(*ended));
+	uint32_t succeeded = 0;
+	struct oracle_verdict v;
+	pid_t pids[CLIENTS];
+	struct oracle o;
+	char text[512];
+
+	prepare();
+	put(OURS("count"));
+	start("workers = 2\n");
+	oracle_init(&o, d.folder);
+	for (uint32_t i = 0; i < CLIENTS; i++) {
+		pids[i] = daemon_fork(DAEMON_UID);
+		if (pids[i] == 0)
+			_exit(oracle_serve(&o, d.socket, &ended[i]));
+	}
+	for (uint32_t i = 0; i <= n; i++) {
+		for (uint32_t j = 0; j < CLIENTS; j++) {
+			uint64_t seen = atomic_load(&ended[j]);
+
+			DAEMON_AWAIT(atomic_load(&ended[j]) > seen + 1);
+		}
+		if (i == n)
+			break;
+		put(OURS("count"));
+		if (daemon_ctl(&d, text, sizeof(text), "reload", timeout, NULL) == 0) {
+			ck_assert_msg(strstr(text, "another pool has other modules"), "%s", text);
+			succeeded++;
+		} else {
+			ck_assert_msg(may_fail && strstr(text, "still run"), "%s", text);
+		}
+	}
+	atomic_store(&o.shared->stop, 1);
+	for (uint32_t i = 0; i < CLIENTS; i++)
+		ck_assert_int_eq(daemon_reap(pids[i]), 0);
+	ck_assert_msg(oracle_judge(&o, &v), "%s; the log is %s", v.wrong, d.log);
+	ck_assert_uint_eq(v.outcomes[FK_DONE], v.submitted);
+	ck_assert_uint_eq(v.again, 0);
+	ck_assert_uint_eq(atomic_load(&d.board->manager.pool_generation), succeeded + 1);
+	oracle_fini(&o);
+	jobs_end(&d, c);
+	return succeeded;
+}
+
+START_TEST(reloads_under_load_lose_nothing)
+{
+	ck_assert_uint_eq(reloads_under_load(RELOADS, "--timeout=1000s", false), RELOADS);
+}
+END_TEST
+
+START_TEST(reloads_that_do_not_wait_lose_nothing)
+{
+	(void)reloads_under_load(10 * RELOADS, "--timeout=0s", true);
+}
+END_TEST
+
+CHECK_MAIN("reload", what_can_change_does_and_the_rest_is_named,
+	   who_is_in_stays_and_may_call_what_the_new_list_says,
+	   what_is_wrong_is_said_and_nothing_changes,
+	   what_does_not_end_in_time_continues_and_nothing_changes,
+	   a_reload_that_is_interrupted_holds_no_job_back,
+	   a_reload_that_is_interrupted_before_it_replaces_the_pool_ends_no_job,
+	   the_terms_of_a_request_whose_forkctl_has_ended_do_not_count,
+	   with_force_what_does_not_end_in_time_is_LOST_or_runs_again_and_nobody_is_blamed,
+	   what_hangs_already_is_seen_by_a_limit_that_comes,
+	   it_is_over_when_the_pool_has_heard_or_has_ended, who_is_gone_is_not_judged,
+	   where_there_is_no_room_for_all_it_is_names_that_are_cut,
+	   a_constructor_that_forks_and_exits_writes_nothing_twice,
+	   a_stop_does_not_wait_for_a_reload, nor_does_a_planned_restart_and_who_waits_is_told,
+	   the_service_manager_is_told_when_it_begins_and_when_it_is_over,
+	   the_service_manager_is_told_that_another_pool_starts, reloads_under_load_lose_nothing,
+	   reloads_that_do_not_wait_lose_nothing)

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * restart: a pool that is killed when it is hardest to replace, and what its jobs become
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "client/lib/client.h"
+#include "common/util.h"
+#include "shm/wake.h"
+#define CHECK_TIMEOUT 120
+#include "tests/support/check_unit.h"
+#include "tests/support/jobs.h"
+
+#define QUEUED 40
+
+static struct daemon d;
+static fk_client *c;
+
+static fk_job submit(const char *name, unsigned int flags, int64_t a, int64_t b)
+{
+	return jobs_submit(c, name, flags, a, b);
+}
+
+static int outcome(fk_job job)
+{
+	return jobs_outcome(c, job, NULL);
+}
+
+/*
+ * The manager's limit of this resource is lowered, its pool inherits that and cannot start; this
+ * many tries see it. Then it is put back.
+ */
+static void short_of(int resource, rlim_t limit, const char *why, uint32_t tries)
+{
+	struct rlimit usual, none;
+	fk_job running, queued[QUEUED];
+
+	memset(&d, 0, sizeof(d));
+	daemon_start(&d, "--workers=1", NULL);
+	c = daemon_open(&d);
+	running = submit("crash:hang", 0, 60000, 0);
+	DAEMON_AWAIT(daemon_counter(&d, "roots") == 1);
+	for (int i = 0; i < QUEUED; i++)
+		queued[i] = submit("null:add", 0, i, 1000);
+
+	ck_assert_int_eq(prlimit(d.manager, resource, NULL, &usual), 0);
+	none = (struct rlimit){ .rlim_cur = limit, .rlim_max = usual.rlim_max };
+	ck_assert_int_eq(prlimit(d.manager, resource, &none, NULL), 0);
+	ck_assert_int_eq(kill(daemon_pool(&d), SIGKILL), 0);
+	DAEMON_AWAIT(daemon_logged(&d, "cannot start the pool", why));
+	ck_assert(daemon_logged(&d, why, "trying again"));
+	ck_assert_int_eq(outcome(running), FK_LOST);
+	/* Each has another pid. */
+	DAEMON_AWAIT(!tries || (daemon_pool(&d) && d.n_pools >= 1 + tries));
+	for (int i = 0; i < QUEUED; i++)
+		ck_assert_int_eq(fk_wait(c, queued[i], 0), -ETIMEDOUT);
+
+	ck_assert_int_eq(prlimit(d.manager, resource, &usual, NULL), 0);
+	for (int i = 0; i < QUEUED; i++)
+		jobs_see(c, queued[i], i + 1000);
+	ck_assert_int_eq(fk_release(c, running), 0);
+	/* Those that could not start are none. */
+	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 1);
+	ck_assert_uint_eq(atomic_load(&d.board->manager.pool_generation), 2);
+	ck_assert_int_eq(fk_close(c), 0);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+
+START_TEST(a_pool_that_cannot_be_started_is_tried_until_it_can_and_no_queued_job_is_lost)
+{
+	short_of(RLIMIT_NOFILE, 3, "Too many open files", 0);
+}
+END_TEST
+
+/* More of them than deaths in a row that end forkd. */
+START_TEST(a_pool_that_has_no_memory_is_tried_until_it_has)
+{
+	/* A sanitizer's own memory is more than any limit. */
+	if (daemon_sanitized())
+		check_unit_not_run(a_pool_that_has_no_memory_is_tried_until_it_has,
+				   "built with a sanitizer");
+	else
+		short_of(RLIMIT_AS, 512 << 20, "cannot map the arena", 7);
+}
+END_TEST
+
+START_TEST(a_pool_that_cannot_make_its_threads_is_tried_until_it_can)
+{
+	/* Threads get so much stack if they do not ask for less; the dispatcher does not. */
+	short_of(RLIMIT_STACK, UINT64_C(100) << 40, "cannot start a thread", 7);
+}
+END_TEST
+
+START_TEST(it_stops_while_its_pool_cannot_be_started)
+{
+	struct rlimit none = { .rlim_cur = 3 }, usual;
+	fk_job job;
+
+	memset(&d, 0, sizeof(d));
+	/* LeakSanitizer opens files at the end, and this one has no descriptor for it. */
+	ck_assert_int_eq(setenv("LSAN_OPTIONS", "detect_leaks=0", 1), 0);
+	daemon_start(&d, "--workers=1", NULL);
+	c = daemon_open(&d);
+	ck_assert_int_eq(prlimit(d.manager, RLIMIT_NOFILE, NULL, &usual), 0);
+	none.rlim_max = usual.rlim_max;
+	ck_assert_int_eq(prlimit(d.manager, RLIMIT_NOFILE, &none, NULL), 0);
+	ck_assert_int_eq(kill(daemon_pool(&d), SIGKILL), 0);
+	DAEMON_AWAIT(daemon_logged(&d, "cannot start the pool", "trying again"));
+	job = submit("null:add", 0, 1, 2);
+	ck_assert_int_eq(kill(d.manager, SIGTERM), 0);
+	ck_assert_int_eq(outcome(job), FK_CANCELLED);
+	(void)fk_close(c);
+	ck_assert_int_eq(daemon_wait(&d), 0);
+}
+END_TEST
+
+START_TEST(a_hangup_of_the_terminal_changes_nothing)
+{
+	fk_job running, queued;
+	pid_t pool;
+
+	memset(&d, 0, sizeof(d));
+	daemon_start(&d, "--workers=1", NULL);
+	c = daemon_open(&d);
+	pool = daemon_pool(&d);
+	running = submit("crash:hang", 0, 500, 0);
+	queued = submit("null:add", 0, 1, 2);
+	DAEMON_AWAIT(daemon_counter(&d, "roots") >= 1); /* the other one is behind it */
+	/* A terminal that goes tells both. */
+	ck_assert_int_eq(kill(d.manager, SIGHUP), 0);
+	ck_assert_int_eq(kill(pool, SIGHUP), 0);
+	DAEMON_AWAIT(daemon_logged(&d, "SIGHUP", "read again"));
+	DAEMON_AWAIT(daemon_logged(&d, "reload: no option has changed", ""));
+	ck_assert_int_eq(outcome(running), FK_DONE);
+	ck_assert_int_eq(outcome(queued), FK_DONE);
+	ck_assert_int_eq(daemon_pool(&d), pool);
+	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 0);
+	ck_assert_uint_eq(atomic_load(&d.board->manager.state), BOARD_RUNNING);
+	ck_assert(!daemon_logged(&d, "stopping", ""));
+	ck_assert_int_eq(fk_close(c), 0);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+END_TEST
+
+START_TEST(where_memory_is_short_each_pool_goes_before_the_manager)
+{
+	int64_t usual = daemon_oom_score(getpid());
+
+	memset(&d, 0, sizeof(d));
+	daemon_start(&d, "--workers=1", NULL);
+	for (int i = 0; i < 3; i++) {
+		pid_t pool = daemon_pool(&d);
+
+		ck_assert_int_eq(daemon_oom_score(d.manager), usual);
+		/* Above the manager, and none above the last one. */
+		ck_assert_int_eq(daemon_oom_score(pool), min(usual + 100, INT64_C(1000)));
+		/* As the kernel does it then. */
+		ck_assert_int_eq(kill(pool, SIGKILL), 0);
+		(void)jobs_pool_after(&d, pool);
+		daemon_call_fib(&d);
+	}
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+END_TEST
+
+/* A client with jobs that mark each run in a file: of two, which never end, and of more behind. */
+static char marks[128];
+static _Atomic uint32_t *submitted;
+
+static int64_t marks_left(void)
+{
+	struct stat st;
+
+	ck_assert_int_eq(stat(marks, &st), 0);
+	return st.st_size;
+}
+
+static void victim(void)
+{
+	const fk_task *leave;
+	fk_client *mine = NULL;
+	fk_job job;
+
+	if (fk_open(d.socket, NULL, &mine) < 0 || fk_task_find(mine, "mark:leave", &leave) < 0)
+		_exit(2);
+	for (int64_t i = 0; i < QUEUED; i++) {
+		/* Each worker has one that never ends before the others come. */
+		while (i == 2 && marks_left() < 2)
+			(void)poll(NULL, 0, 1);
+		if (fk_submitv(mine, leave, FK_IDEMPOTENT, &job, marks, (int64_t)(i < 2)) < 0)
+			_exit(3);
+	}
+	atomic_store(submitted, 1);
+	for (;;)
+		(void)pause();
+}
+
+/* late: it dies when its pool is dead, and the next one cannot be started yet. */
+static void die_before_the_pool(bool late)
+{
+	struct rlimit usual, none;
+	fk_client *next = NULL;
+	pid_t pid, pool;
+	int64_t n = 0;
+
+	memset(&d, 0, sizeof(d));
+	daemon_start(&d, "--workers=2", "--max-clients=3", NULL);
+	c = daemon_open(&d);
+	pool = daemon_pool(&d);
+	(void)snprintf(marks, sizeof(marks), "%s/marks", d.folder);
+	(void)close(open(marks, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+	/* The pool's user writes to it. */
+	ck_assert_int_eq(chmod(marks, 0666), 0);
+	submitted = daemon_share(sizeof(*submitted));
+	pid = daemon_client(victim, DAEMON_UID);
+	DAEMON_AWAIT(atomic_load(submitted));
+	ck_assert_int_eq(marks_left(), 2);
+	ck_assert_uint_eq(atomic_load(&d.board->manager.clients), 3);
+	if (late) {
+		ck_assert_int_eq(prlimit(d.manager, RLIMIT_NOFILE, NULL, &usual), 0);
+		none = (struct rlimit){ .rlim_cur = 3, .rlim_max = usual.rlim_max };
+		ck_assert_int_eq(prlimit(d.manager, RLIMIT_NOFILE, &none, NULL), 0);
+		ck_assert_int_eq(kill(pool, SIGKILL), 0);
+		DAEMON_AWAIT(daemon_logged(&d, "cannot start the pool", "trying again"));
+	}
+	ck_assert_int_eq(kill(pid, SIGKILL), 0);
+	ck_assert_int_eq(daemon_reap(pid), 256 + SIGKILL);
+	DAEMON_AWAIT(atomic_load(&d.board->manager.clients) == 2);
+	if (late)
+		ck_assert_int_eq(prlimit(d.manager, RLIMIT_NOFILE, &usual, NULL), 0);
+	else
+		ck_assert_int_eq(kill(pool, SIGKILL), 0);
+
+	/* Its slot comes back: nothing of it is left then that could still run. */
+	DAEMON_AWAIT(fk_open(d.socket, NULL, &next) == 0);
+	ck_assert_int_eq(fk_call(next, "null:add", &n, INT64_C(20), INT64_C(22)), 0);
+	ck_assert_int_eq(n, 42);
+	ck_assert_int_eq(marks_left(), 2);
+	ck_assert_uint_eq(d.board->crashes[0].requeued, late ? 2 : 0);
+	/* No pool had to find out: that would be a matter of who is first. */
+	if (late)
+		ck_assert_uint_eq(atomic_load(&d.board->manager.manager_fails), QUEUED);
+	ck_assert_uint_eq(d.board->crashes[0].lost, 0);
+	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 1);
+	ck_assert_int_eq(fk_call(c, "null:add", &n, INT64_C(1), INT64_C(2)), 0);
+	ck_assert_int_eq(fk_close(next), 0);
+	ck_assert_int_eq(fk_close(c), 0);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+
+START_TEST(jobs_of_a_client_that_has_died_do_not_run_again)
+{
+	die_before_the_pool(false);
+}
+END_TEST
+
+START_TEST(nor_do_those_of_one_that_dies_while_there_is_no_pool)
+{
+	die_before_the_pool(true);
+}
+END_TEST
+
+/* Each pool has nothing in hand when it is killed, and is young. */
+START_TEST(pools_that_are_killed_after_they_have_served_somebody_are_replaced_for_ever)
+{
+	int64_t n = 0;
+
+	memset(&d, 0, sizeof(d));
+	daemon_start(&d, "--workers=1", NULL);
+	c = daemon_open(&d);
+	for (int64_t i = 0; i < 8; i++) {
+		pid_t pool;
+
+		ck_assert_int_eq(fk_call(c, "null:add", &n, i, INT64_C(1000)), 0);
+		ck_assert_int_eq(n, i + 1000);
+		DAEMON_AWAIT((atomic_load(&d.board->workers[0].wake) & WAKE_STATE) ==
+			     WAKE_SLEEPING);
+		pool = daemon_pool(&d);
+		ck_assert_int_eq(kill(pool, SIGKILL), 0);
+		(void)jobs_pool_after(&d, pool);
+	}
+	ck_assert_int_eq(fk_call(c, "null:add", &n, INT64_C(1), INT64_C(2)), 0);
+	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 8);
+	ck_assert_int_eq(fk_close(c), 0);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+END_TEST
+
+CHECK_MAIN("restart", a_pool_that_cannot_be_started_is_tried_until_it_can_and_no_queued_job_is_lost,
+	   a_pool_that_has_no_memory_is_tried_until_it_has,
+	   a_pool_that_cannot_make_its_threads_is_tried_until_it_can,
+	   it_stops_while_its_pool_cannot_be_started, a_hangup_of_the_terminal_changes_nothing,
+	   where_memory_is_short_each_pool_goes_before_the_manager,
+	   jobs_of_a_client_that_has_died_do_not_run_again,
+	   nor_do_those_of_one_that_dies_while_there_is_no_pool,
+	   pools_that_are_killed_after_they_have_served_somebody_are_replaced_for_ever)

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+/* service - the manager as a service: its socket, what it tells the service manager, how it ends */
+#define CHECK_TIMEOUT 60
+
+#include "daemon/manager/manager.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/util.h"
+#include "tests/support/check_unit.h"
+#include "tests/support/service.h"
+
+START_TEST(it_is_ready_when_its_pool_is_and_stops_when_told)
+{
+	struct service_client c;
+	struct stat st;
+	pid_t pid;
+
+	pid = SERVICE_READY("", "--socket-mode=0620");
+	service_expect("STATUS=Running: 2 workers");
+	ck_assert_int_eq(lstat(service_socket, &st), 0);
+	ck_assert_uint_eq(st.st_mode & 07777, 0620);
+	c = service_attach();
+	ck_assert_uint_eq(c.board->manager.pid, (uint32_t)pid);
+	ck_assert_uint_eq(c.board->manager.state, BOARD_RUNNING);
+	ck_assert_uint_eq(c.board->manager.clients, 1);
+	ck_assert_uint_eq(c.board->clients[c.segment->client].pid, (uint32_t)getpid());
+	ck_assert_uint_eq(c.tenant->uid, getuid());
+	ck_assert_uint_eq(c.segment->n_jobs, 256);
+	ck_assert_uint_eq(c.segment->heap_size, 1 << 20);
+	service_do(&c, 0);
+	service_stop(pid);
+	ck_assert_uint_eq(c.board->manager.state, BOARD_STOPPED);
+	ck_assert_int_eq(lstat(service_socket, &st), -1);
+}
+END_TEST
+
+START_TEST(a_socket_from_the_service_manager_is_used_and_left_there)
+{
+	struct service_client c;
+	struct stat st;
+	pid_t pid;
+	int fd;
+
+	service_setup("");
+	fd = service_listen();
+	pid = service_start(fd, NULL);
+	service_expect("READY=1");
+	c = service_attach();
+	service_do(&c, 0);
+	ck_assert_int_eq(kill(pid, SIGTERM), 0);
+	ck_assert_int_eq(service_ends(pid), MANAGER_EXIT_OK);
+	ck_assert_int_eq(lstat(service_socket, &st), 0);
+	service_teardown();
+}
+END_TEST
+
+START_TEST(who_is_not_heard_serves_and_says_again_that_it_is_ready)
+{
+	struct service_client c;
+	pid_t pid;
+
+	service_setup("");
+	service_deafen();
+	pid = service_start(service_listen(), NULL);
+	c = service_attach();
+	service_do(&c, 0);
+	service_expect("READY=1");
+	service_stop(pid);
+}
+END_TEST
+
+START_TEST(a_socket_of_the_wrong_type_is_refused)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	service_setup("");
+	ck_assert_int_eq(service_ends(service_start(fd, NULL)), MANAGER_EXIT_LISTEN);
+	service_teardown();
+}
+END_TEST
+
+START_TEST(only_one_listens_and_a_dead_ones_socket_is_replaced)
+{
+	struct stat st;
+	pid_t pid;
+	int fd;
+
+	pid = SERVICE_READY("");
+	ck_assert_int_eq(service_ends(SERVICE_START()), MANAGER_EXIT_LISTEN);
+	ck_assert_int_eq(lstat(service_socket, &st), 0);
+	ck_assert_int_eq(kill(pid, SIGKILL), 0);
+	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+	ck_assert_int_eq(lstat(service_socket, &st), 0);
+	pid = SERVICE_START();
+	service_expect("READY=1");
+	(void)service_attach();
+	ck_assert_int_eq(kill(pid, SIGTERM), 0);
+	ck_assert_int_eq(service_ends(pid), MANAGER_EXIT_OK);
+
+	/* What is no socket stays. */
+	fd = open(service_socket, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(service_ends(SERVICE_START()), MANAGER_EXIT_LISTEN);
+	ck_assert_int_eq(lstat(service_socket, &st), 0);
+	ck_assert(S_ISREG(st.st_mode));
+	service_teardown();
+}
+END_TEST
+
+START_TEST(what_does_not_end_in_time_is_cancelled)
+{
+	struct service_client c;
+	pid_t pid;
+
+	pid = SERVICE_READY("stuck", "--stop-timeout=50ms");
+	c = service_attach();
+	service_submit(&c, 0, STUB_HANG, 0);
+	service_submit(&c, 1, STUB_QUEUE, 0);
+	service_do(&c, 2);
+	service_stop(pid);
+	ck_assert_uint_eq(service_outcome(&c, 0), JOB_CANCELLED);
+	ck_assert_uint_eq(service_outcome(&c, 1), JOB_CANCELLED);
+}
+END_TEST
+
+START_TEST(a_second_signal_does_not_wait_for_the_timeout)
+{
+	struct service_client c;
+	pid_t pid;
+
+	pid = SERVICE_READY("stuck", "--stop-timeout=3000s");
+	c = service_attach();
+	service_submit(&c, 0, STUB_HANG, 0);
+	ck_assert_int_eq(kill(pid, SIGTERM), 0);
+	service_expect("STOPPING=1");
+	ck_assert_int_eq(kill(pid, SIGINT), 0);
+	ck_assert_int_eq(service_ends(pid), MANAGER_EXIT_OK);
+	ck_assert_uint_eq(service_outcome(&c, 0), JOB_CANCELLED);
+	service_teardown();
+}
+END_TEST
+
+SERVICE_MAIN("service", it_is_ready_when_its_pool_is_and_stops_when_told,
+	     a_socket_from_the_service_manager_is_used_and_left_there,
+	     who_is_not_heard_serves_and_says_again_that_it_is_ready,
+	     a_socket_of_the_wrong_type_is_refused,
+	     only_one_listens_and_a_dead_ones_socket_is_replaced,
+	     what_does_not_end_in_time_is_cancelled, a_second_signal_does_not_wait_for_the_timeout)

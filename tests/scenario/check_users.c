@@ -1,0 +1,486 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * scenario: users that take all they can get, and others who come all the same
+ *
+ * Each user is a process with a uid of its own, which only root can start.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "client/lib/client.h"
+#include "common/cleanup.h"
+#include "common/util.h"
+#include "daemon/manager/quota.h"
+#include "tests/support/daemon.h"
+#include "tests/support/service.h"
+#define CHECK_TIMEOUT 240
+#include "tests/support/check_unit.h"
+
+#define HOG_UID	  65533u
+#define OTHER_UID 65531u
+#define FIRST_UID 200000u /* of many */
+
+struct shared {
+	_Atomic uint32_t ready; /* the hog has what it can get */
+	_Atomic uint32_t again; /* it is to give one back and take one */
+	_Atomic uint32_t n;	/* connections that it got */
+	int err;		/* why not more, and the words for it */
+	char text[256];
+	/* of a user in a hurry, and of another one */
+	_Atomic uint32_t phase;
+	_Atomic uint64_t n_dials;
+	_Atomic uint64_t worst_ns;
+};
+
+static struct shared *shared;
+static struct daemon d;
+
+static void begin(void)
+{
+	shared = daemon_share(sizeof(*shared));
+}
+
+/* A user who opens, calls, and closes. The exit status says what went wrong. */
+static void visit(void)
+{
+	struct fk_open_options options = { .heap_size = 0 };
+	fk_client *c = NULL;
+	int64_t n = 0;
+
+	if (fk_open(d.socket, &options, &c) < 0) {
+		(void)fprintf(stderr, "uid %u: %s\n", (unsigned int)getuid(), fk_error_text());
+		_exit(2);
+	}
+	if (fk_call(c, "fib:fib", &n, (int64_t)10) < 0 || n != 55)
+		_exit(3);
+	_exit(fk_close(c) < 0 ? 4 : 0);
+}
+
+static void visited(uint32_t uid)
+{
+	ck_assert_int_eq(daemon_reap(daemon_client(visit, uid)), 0);
+}
+
+/* ------------------------------------------------------------------------ half a handshake */
+
+#define HALF_OPEN 300u
+
+static int dial(void)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	(void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", d.socket);
+	if (fd < 0 || connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
+		_exit(10);
+	return fd;
+}
+
+/* Connects as often as it can, says nothing, and comes again when it is sent away. */
+static void half_open(void)
+{
+	struct pollfd p[HALF_OPEN];
+	uint32_t away = 0;
+
+	for (uint32_t i = 0; i < HALF_OPEN; i++)
+		p[i] = (struct pollfd){ .fd = dial(), .events = POLLIN };
+	for (;;) {
+		if (poll(p, HALF_OPEN, -1) < 0)
+			_exit(11);
+		for (uint32_t i = 0; i < HALF_OPEN; i++) {
+			if (!p[i].revents)
+				continue;
+			(void)close(p[i].fd);
+			p[i].fd = dial();
+			/* So many that all places were taken. */
+			if (++away == HALF_OPEN - QUOTA_GREETINGS)
+				atomic_store(&shared->ready, 1);
+		}
+	}
+}
+
+START_TEST(who_connects_and_says_nothing_keeps_nobody_out)
+{
+	pid_t hog;
+
+	begin();
+	daemon_start(&d, "--workers=1", NULL);
+	hog = daemon_client(half_open, HOG_UID);
+	DAEMON_AWAIT(atomic_load(&shared->ready));
+	for (uint32_t i = 0; i < 20; i++)
+		visited(OTHER_UID);
+	/* A uid's own are in the same boat; but who is quick gets through. */
+	daemon_kill_client(hog);
+	visited(HOG_UID);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ too often */
+
+enum { HURRY_HOLD, HURRY_CLOSE, HURRY_HELLO };
+
+#define HURRY_HELD (QUOTA_BURST_NS / QUOTA_CONNECT_NS + 2 * QUOTA_WAITING_1)
+#define HURRY_TIME (2 * NSEC_PER_SEC)
+#define VISITS	   50u
+
+/* Was the connection refused because its uid connects too often? */
+static bool hurry_is_told(int fd)
+{
+	union proto_message m;
+
+	return recv(fd, &m, sizeof(m), MSG_DONTWAIT) == (ssize_t)sizeof(m.error) &&
+	       m.error.code == -EAGAIN && strstr(m.error.text, "connects too often");
+}
+
+/* Connects in a loop: and keeps some until one is refused; and closes; and says HELLO, hears the
+ * answer and closes. */
+static void hurry(void)
+{
+	const struct proto_hello hello = service_hello();
+	int fds[HURRY_HELD] = { 0 };
+	union proto_message m;
+
+	for (uint64_t n = 0;; n++) {
+		uint32_t phase = atomic_load(&shared->phase);
+		/* Low priority only after the first refusal, because at nice 19 it may get no
+		 * CPU. */
+		int nice = phase == HURRY_HOLD ? 0 : 19;
+		int *fd = &fds[phase == HURRY_HOLD ? n % HURRY_HELD : 0];
+
+		if (n % 64 == 0)
+			(void)setpriority(PRIO_PROCESS, 0, nice);
+		if (*fd > 0 && hurry_is_told(*fd))
+			atomic_store(&shared->ready, 1);
+		if (*fd > 0)
+			(void)close(*fd);
+		*fd = dial();
+		if (phase == HURRY_HELLO && send(*fd, &hello, sizeof(hello), MSG_NOSIGNAL) > 0)
+			(void)recv(*fd, &m, sizeof(m), 0);
+		atomic_fetch_add(&shared->n_dials, 1);
+	}
+}
+
+/* Opens, calls and closes more seldom than the limit allows. */
+static void visit_often(void)
+{
+	for (uint32_t i = 0; i < VISITS; i++) {
+		uint64_t began = clock_ns(), took;
+		fk_client *c = NULL;
+		int64_t n = 0;
+
+		if (fk_open(d.socket, NULL, &c) < 0) {
+			(void)fprintf(stderr, "visit %u: %s\n", i, fk_error_text());
+			_exit(2);
+		}
+		if (fk_call(c, "fib:fib", &n, (int64_t)10) < 0 || n != 55)
+			_exit(3);
+		took = clock_ns() - began;
+		if (took > atomic_load(&shared->worst_ns))
+			atomic_store(&shared->worst_ns, took);
+		if (fk_close(c) < 0)
+			_exit(4);
+	}
+	_exit(0);
+}
+
+/* Others come all the same, until HURRY_TIME has passed. Returns how often. */
+static uint64_t visited_for_a_while(const char *meanwhile)
+{
+	uint64_t began = clock_ns(), cpu = daemon_cpu_ns(d.manager);
+	uint64_t dials = atomic_load(&shared->n_dials), visits = 0, took;
+	double seconds;
+
+	atomic_store(&shared->worst_ns, 0);
+	do {
+		ck_assert_int_eq(
+			daemon_reap(daemon_client(visit_often, OTHER_UID - (uint32_t)visits)), 0);
+		visits += VISITS;
+		took = clock_ns() - began;
+	} while (took < HURRY_TIME);
+	seconds = (double)took / (double)NSEC_PER_SEC;
+	(void)printf("%s: %.0f connections a second, %.0f others served a second, the slowest in "
+		     "%.2f ms; the manager used %.1f %% of a CPU\n",
+		     meanwhile, (double)(atomic_load(&shared->n_dials) - dials) / seconds,
+		     (double)visits / seconds,
+		     (double)atomic_load(&shared->worst_ns) / (double)NSEC_PER_MSEC,
+		     100 * (double)(daemon_cpu_ns(d.manager) - cpu) / (double)took);
+	return visits;
+}
+
+START_TEST(a_user_that_connects_in_a_loop_waits_and_others_do_not)
+{
+	uint64_t accepted, began, visits, most;
+	pid_t pid;
+
+	begin();
+	daemon_start(&d, "--workers=1", NULL);
+	(void)visited_for_a_while("without a loop");
+	pid = daemon_client(hurry, HOG_UID);
+	DAEMON_AWAIT(atomic_load(&shared->ready));
+	ck_assert_uint_gt(atomic_load(&d.board->manager.refused), 0);
+	atomic_store(&shared->phase, HURRY_CLOSE);
+	(void)visited_for_a_while("connect, close");
+	began = clock_ns();
+	accepted = atomic_load(&d.board->manager.accepted);
+	atomic_store(&shared->phase, HURRY_HELLO);
+	visits = visited_for_a_while("connect, HELLO, close");
+	accepted = atomic_load(&d.board->manager.accepted) - accepted - visits;
+	most = (clock_ns() - began + QUOTA_BURST_NS) / QUOTA_CONNECT_NS + 1;
+	ck_assert_msg(accepted <= most, "%" PRIu64 " connections, at most %" PRIu64, accepted,
+		      most);
+	daemon_kill_client(pid);
+	visited(HOG_UID);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ all it can get */
+
+static struct fk_open_options wanted;
+
+static fk_client *take_all(fk_client *last)
+{
+	fk_client *c;
+
+	while ((shared->err = fk_open(d.socket, &wanted, &c)) == 0) {
+		last = c;
+		atomic_fetch_add(&shared->n, 1);
+	}
+	(void)snprintf(shared->text, sizeof(shared->text), "%s", fk_error_text());
+	return last;
+}
+
+static void hog(void)
+{
+	fk_client *last = take_all(NULL);
+
+	atomic_store(&shared->ready, 1);
+	for (;;) {
+		if (!atomic_load(&shared->again)) {
+			(void)poll(NULL, 0, 1);
+			continue;
+		}
+		(void)fk_close(last);
+		/* Until the pool has released it. */
+		while (fk_open(d.socket, &wanted, &last) < 0)
+			;
+		atomic_store(&shared->again, 0);
+	}
+}
+
+/* One uid gets so many, and is refused the next in these words; another one comes and goes. */
+static void takes_all(uint32_t n, const char *text)
+{
+	pid_t pid = daemon_client(hog, HOG_UID);
+
+	DAEMON_AWAIT(atomic_load(&shared->ready));
+	ck_assert_uint_eq(atomic_load(&shared->n), n);
+	ck_assert_int_eq(shared->err, -EDQUOT);
+	ck_assert_msg(strstr(shared->text, "uid 65533") && strstr(shared->text, text), "%s",
+		      shared->text);
+	/* Each by another: what the last one had may not be back yet. */
+	for (uint32_t i = 0; i < 3; i++)
+		visited(OTHER_UID - i);
+	/* What it gives back it can have again. */
+	atomic_store(&shared->again, 1);
+	DAEMON_AWAIT(!atomic_load(&shared->again));
+	visited(OTHER_UID - 3);
+	daemon_kill_client(pid);
+	/* In the end: the pool is to release what it had, and that is to be taken back. */
+	DAEMON_AWAIT(daemon_reap(daemon_client(visit, HOG_UID)) == 0);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+
+START_TEST(who_has_all_its_connections_leaves_room_for_others)
+{
+	begin();
+	daemon_start(&d, "--workers=1", "--max-clients=20", "--limit-clients=7", NULL);
+	takes_all(7, "limit-clients (7)");
+}
+END_TEST
+
+START_TEST(who_has_all_its_jobs_leaves_room_for_others)
+{
+	begin();
+	daemon_start(&d, "--workers=1", "--limit-jobs=600", NULL);
+	takes_all(2, "limit-jobs (600)");
+}
+END_TEST
+
+START_TEST(who_has_all_its_bytes_leaves_room_for_others)
+{
+	begin();
+	wanted.heap_size = 8 << 20;
+	daemon_start(&d, "--workers=1", "--memory-max=40M", "--heap-max=8M", "--limit-bytes=20M",
+		     NULL);
+	takes_all(2, "limit-bytes (20971520)");
+}
+END_TEST
+
+START_TEST(without_a_word_in_forkd_conf_there_is_room_for_others)
+{
+	begin();
+	daemon_start(&d, "--workers=1", "--max-clients=64", NULL);
+	takes_all(56, "limit-clients (56)");
+	memset(&d, 0, sizeof(d));
+	begin();
+	wanted.heap_size = 8 << 20;
+	daemon_start(&d, "--workers=1", "--memory-max=96M", "--heap-max=8M", NULL);
+	takes_all(10, "limit-bytes (88080384)");
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ more than there is */
+
+#define USERS (2 * LIMIT_TENANTS + 44)
+
+/* Segments with rings that the manager has. */
+static uint32_t tenants(void)
+{
+	_cleanup_closedir_ DIR *dir = NULL;
+	char path[64], target[256];
+	struct dirent *e;
+	uint32_t n = 0;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/fd", (int)d.manager);
+	dir = opendir(path);
+	ck_assert_ptr_nonnull(dir);
+	while ((e = readdir(dir))) {
+		ssize_t size = readlinkat(dirfd(dir), e->d_name, target, sizeof(target) - 1);
+
+		target[size > 0 ? size : 0] = '\0';
+		n += strncmp(target, "/memfd:forkd-tenant", 19) == 0;
+	}
+	return n;
+}
+
+START_TEST(more_users_come_one_after_the_other_than_there_are_places)
+{
+	fk_client *steady;
+	int64_t n = 0;
+
+	begin();
+	daemon_start(&d, "--workers=2", NULL);
+	steady = daemon_open(&d);
+	for (uint32_t i = 0; i < USERS; i++) {
+		visited(FIRST_UID + i);
+		/* The next pool hears only of those that are there. */
+		if (i % 100 == 99) {
+			pid_t pool = daemon_pool(&d);
+
+			ck_assert_int_eq(kill(pool, SIGKILL), 0);
+			DAEMON_AWAIT((pid_t)atomic_load(&d.board->manager.pool_pid) != pool);
+			(void)daemon_pool(&d);
+		}
+	}
+	/* The user of this process, and those that are kept a while. */
+	DAEMON_AWAIT(tenants() <= 20);
+	DAEMON_AWAIT(atomic_load(&d.board->manager.tenants) == 1);
+	ck_assert_int_eq(fk_call(steady, "fib:fib", &n, (int64_t)15), 0);
+	ck_assert_int_eq(n, 610);
+	ck_assert_int_eq(fk_close(steady), 0);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+END_TEST
+
+START_TEST(users_come_and_go_side_by_side)
+{
+	enum { TOGETHER = 24, ROUNDS = 8 };
+	pid_t pids[TOGETHER];
+
+	begin();
+	daemon_start(&d, "--workers=2", NULL);
+	for (uint32_t round = 0; round < ROUNDS; round++) {
+		for (uint32_t i = 0; i < TOGETHER; i++)
+			pids[i] = daemon_client(visit, FIRST_UID + round * TOGETHER + i);
+		for (uint32_t i = 0; i < TOGETHER; i++)
+			ck_assert_int_eq(daemon_reap(pids[i]), 0);
+	}
+	DAEMON_AWAIT(tenants() <= 20 + TOGETHER);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ slots that come back */
+
+/* Says that its rings are full up to the end of time, and keeps them so as far as it gets the CPU.
+ * check_registry.c has one that always does. */
+static void fill_rings(void)
+{
+	fk_client *c = NULL;
+
+	if (fk_open(d.socket, NULL, &c) < 0)
+		_exit(2);
+	for (;;) {
+		for (uint32_t i = 0; i < c->n_workers; i++) {
+			struct ring *ring = &c->tenant->rings[i];
+
+			atomic_store(&ring->tail, UINT64_C(1) << 63);
+			/* What is free says for which lap. */
+			for (uint32_t k = 0; k < RING_SLOTS; k++)
+				atomic_fetch_or(&ring->slots[k], RING_FULL_BIT | RING_PAYLOAD);
+			tenant_mark(c->tenant, i);
+		}
+		atomic_store(&shared->ready, 1);
+	}
+}
+
+/* Attaches, in the end, and dies. */
+static void die(void)
+{
+	fk_client *c = NULL;
+
+	while (fk_open(d.socket, NULL, &c) < 0)
+		(void)poll(NULL, 0, 1);
+	(void)raise(SIGKILL);
+}
+
+START_TEST(slots_of_the_dead_come_back_though_their_rings_are_kept_full)
+{
+	pid_t pid;
+
+	begin();
+	daemon_start(&d, "--workers=1", "--max-clients=12", "--limit-clients=3", NULL);
+	pid = daemon_client(fill_rings, HOG_UID);
+	DAEMON_AWAIT(atomic_load(&shared->ready));
+	for (uint32_t i = 0; i < 8; i++)
+		ck_assert_int_eq(daemon_reap(daemon_client(die, HOG_UID)), 256 + SIGKILL);
+	visited(OTHER_UID);
+	daemon_kill_client(pid);
+	/* In the end: the pool is to release what it had, and that is to be taken back. */
+	DAEMON_AWAIT(daemon_reap(daemon_client(visit, HOG_UID)) == 0);
+	ck_assert_int_eq(daemon_stop(&d), 0);
+}
+END_TEST
+
+int main(void)
+{
+	const TTest *const tests[] = {
+		who_connects_and_says_nothing_keeps_nobody_out,
+		a_user_that_connects_in_a_loop_waits_and_others_do_not,
+		who_has_all_its_connections_leaves_room_for_others,
+		who_has_all_its_jobs_leaves_room_for_others,
+		who_has_all_its_bytes_leaves_room_for_others,
+		without_a_word_in_forkd_conf_there_is_room_for_others,
+		more_users_come_one_after_the_other_than_there_are_places,
+		users_come_and_go_side_by_side,
+		slots_of_the_dead_come_back_though_their_rings_are_kept_full,
+	};
+
+	if (geteuid() != 0) {
+		(void)printf("only root can be several users\n");
+		return 77;
+	}
+	return check_unit_main("users", tests, ARRAY_SIZE(tests));
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/* adopt_rig.h - a forkd whose manager is killed, and what its clients see of that */
+#pragma once
+
+#include <fnmatch.h>
+#include <string.h>
+
+#include "common/util.h"
+#include "tests/support/jobs.h"
+#include "tests/support/kept.h"
+
+static struct daemon d;
+static struct fdstore *store;
+
+/* A job of an old connection. */
+static inline void serves(fk_client *c)
+{
+	jobs_see(c, jobs_submit(c, "null:add", FK_IDEMPOTENT, 40, 2), 42);
+}
+
+/* How many descriptors the stand-in has by such names: "c1", "c*". */
+static inline uint32_t n_kept(const char *pattern)
+{
+	char names[4096], *save = NULL;
+	uint32_t n = 0;
+
+	fdstore_names(store, names, sizeof(names));
+	for (char *name = strtok_r(names, " ", &save); name; name = strtok_r(NULL, " ", &save))
+		n += fnmatch(pattern, name, 0) == 0;
+	return n;
+}
+
+/* They are, as the next forkd says, which is another one. */
+static inline void see_all_lost(fk_client *c, const fk_job *jobs, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		jobs_see_end(c, jobs[i], "LOST");
+	kept_ready(&d, store);
+	ck_assert(daemon_logged(&d, "clients of the last forkd are disconnected", ""));
+	/* Its connection has ended, and the next is another forkd's. */
+	ck_assert_int_eq(fk_close(c), 0);
+	daemon_call_fib(&d);
+	ck_assert_int_eq(fk_close(d.watcher), 0);
+	d.watcher = daemon_open(&d);
+	kept_stop(&d, store);
+}

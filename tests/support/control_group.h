@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * control_group.h - control groups, where they can be made
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   Scenarios with a limit or a quota, their only thread.
+ */
+#ifndef TESTS_CONTROL_GROUP_H
+#define TESTS_CONTROL_GROUP_H
+
+#include <check.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+
+#define CONTROL_GROUP_V2                                                                           \
+	"/sys/fs/cgroup" /* where version 2 is mounted; of version 1, controllers in it */
+
+struct control_group {
+	char folder[400];
+	bool made;
+};
+
+/* False if there is no such file, or it does not take the text. */
+static inline bool control_group_put(const struct control_group *group, const char *name,
+				     const char *text)
+{
+	_cleanup_close_ int fd = -1;
+	char path[512];
+
+	(void)snprintf(path, sizeof(path), "%s/%s", group->folder, name);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	return fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+}
+
+static inline void control_group_end(struct control_group *group)
+{
+	if (group->made)
+		ck_assert_int_eq(rmdir(group->folder), 0);
+	group->made = false;
+}
+
+/* Makes one below what is mounted there, with this text in this file. False: that cannot be. */
+static inline bool control_group_make(struct control_group *group, const char *mount,
+				      const char *name, const char *text)
+{
+	(void)snprintf(group->folder, sizeof(group->folder), "%s/forkd-check-%d", mount,
+		       (int)getpid());
+	group->made = mkdir(group->folder, 0755) == 0;
+	if (group->made && control_group_put(group, name, text))
+		return true;
+	control_group_end(group);
+	return false;
+}
+
+static inline bool control_group_enter(const struct control_group *group, pid_t pid)
+{
+	char text[16];
+
+	(void)snprintf(text, sizeof(text), "%d", (int)pid);
+	return control_group_put(group, "cgroup.procs", text);
+}
+
+#endif

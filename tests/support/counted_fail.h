@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * counted_fail.h - jobs that fail while they hold the memory that tests/support/counted.h counts
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   The tests of those algorithms that take memory (tests/support/algorithm.h), for a task of which
+ *   each call of the user's function passes counted_fail_here(), on whichever worker that is.
+ */
+#pragma once
+
+#include <errno.h>
+
+#include "tests/support/algorithm.h"
+#include "tests/support/counted.h"
+
+#define COUNTED_FAIL_ROUNDS 200
+
+static _Atomic int counted_fail_left; /* calls until the job fails; below 0: it does not */
+
+/* The job fails in the middle, as if it had been cancelled. */
+static inline void counted_fail_here(void)
+{
+	if (atomic_fetch_sub_explicit(&counted_fail_left, 1, memory_order_relaxed) == 0)
+		fk_rt_fail(&worker_self()->fk, -EDOM);
+}
+
+/* refill: what the task works on, once a pool; NULL for nothing to do. */
+static inline void counted_fail_start(size_t mode, void (*refill)(void))
+{
+	start(mode);
+	ask.n = 4999;
+	ask.grain = 16;
+	if (refill)
+		refill();
+}
+
+/* Its memory comes back wherever the task fails; and then works() still does. */
+static inline void counted_fail_in_the_middle(const char *task, void (*refill)(void),
+					      void (*works)(void))
+{
+	for (size_t m = 0; m < N_MODES; m++) {
+		counted_fail_start(m, refill);
+		for (int i = 0; i < COUNTED_FAIL_ROUNDS; i++) {
+			atomic_store(&counted_fail_left, 20 * i);
+			fails(task, -EDOM);
+			ck_assert_int_eq(counted_blocks, 0);
+		}
+		if (modes[m].forced)
+			ck_assert_uint_gt(rig_counter(&rig, unwound), COUNTED_FAIL_ROUNDS / 2);
+		works();
+		rig_stop(&rig);
+	}
+}
+
+/* The same if it fails as it takes the memory. */
+static inline void counted_fail_as_it_is_taken(const char *task, void (*refill)(void))
+{
+	for (size_t m = 0; m < N_MODES; m++) {
+		counted_fail_start(m, refill);
+		atomic_store(&counted_fail_left, -1);
+		atomic_store(&counted_code, -EDOM);
+		fails(task, -EDOM);
+		ck_assert_int_eq(counted_blocks, 0);
+		atomic_store(&counted_code, 0);
+		rig_call(&rig, task, 0);
+		ck_assert_int_eq(counted_blocks, 0);
+		rig_stop(&rig);
+	}
+}

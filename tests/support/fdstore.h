@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * fdstore.h - a stand-in for systemd: it starts a service, keeps its descriptors, and starts
+ * it again with them
+ *
+ * A process of its own: SIGSTOP makes it a service manager that reads nothing, SIGCONT one that
+ * has caught up. It takes notifications of the service's main process alone.
+ */
+#ifndef TESTS_FDSTORE_H
+#define TESTS_FDSTORE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+#include "daemon/manager/roster.h"
+
+#define FDSTORE_MAX 512u
+#define FDSTORE_FDS 16u /* in a message */
+
+/* What a service manager is told. */
+struct fdstore_message {
+	char text[512];
+	struct ucred from; /* zeros, if the socket does not say */
+	uint32_t n;
+	int fds[FDSTORE_FDS]; /* whoever hears it closes them */
+};
+
+/* The next message of a notification socket. False if there is none: all of it is empty then. */
+bool fdstore_hear(int socket, struct fdstore_message *ret);
+
+struct fdstore_unit {
+	void (*run)(void *context); /* the service; in a child, returns never */
+	void *context;
+	const char *notify; /* path of its notification socket */
+	int socket;	    /* forkd.socket's, or -1 */
+	uint32_t max;	    /* FileDescriptorStoreMax= */
+	uint64_t watchdog_us;
+};
+
+struct fdstore_entry {
+	char name[32];
+	bool polled; /* no FDPOLL=0: it goes when it hangs up */
+	int fd;
+	pid_t pid; /* of a pidfd's process; else 0 */
+};
+
+/* What both see. */
+struct fdstore {
+	pid_t pid;    /* of the stand-in */
+	int messages; /* the test's to close: whatever else the service says, a message each */
+
+	pthread_mutex_t lock; /* of the entries */
+	uint32_t n;
+	struct fdstore_entry entries[FDSTORE_MAX];
+
+	/* Relaxed: each has one writer, and nothing else goes by them. */
+	_Atomic pid_t service; /* its main process, 0: it does not run */
+	_Atomic uint32_t starts;
+	_Atomic uint32_t refused;   /* descriptors for which the store was full */
+	_Atomic uint32_t strangers; /* messages of others than the main process */
+	_Atomic uint32_t readies;   /* READY=1 */
+	_Atomic uint32_t signs;	    /* WATCHDOG=1 */
+	_Atomic uint32_t bites;	    /* kills for want of them */
+	_Atomic uint32_t barriers;
+	_Atomic int status;    /* of the last main process, as waitpid() has it */
+	_Atomic uint32_t says; /* what the next one hears of max, if it is not so */
+	_Atomic bool restart;  /* also after it has exited with 0: "systemctl restart" */
+};
+
+/* Starts the stand-in, which starts the service. It ends with the test, and so does all it has. */
+struct fdstore *fdstore_start(const struct fdstore_unit *unit);
+
+/* Ends it, and the service. */
+void fdstore_end(struct fdstore *store);
+
+/* The names of all that is in it, in their order, a blank between two: "board c1 c1 pool". */
+void fdstore_names(struct fdstore *store, char *ret_names, size_t size);
+
+/* The process of the first pidfd of this name, 0: there is none. */
+pid_t fdstore_process(struct fdstore *store, const char *name);
+
+/* The roster that is kept; roster_unmap() it. */
+struct roster *fdstore_roster(struct fdstore *store);
+
+#endif

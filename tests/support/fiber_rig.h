@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * fiber_rig.h - a pool in this process that runs jobs of fibers
+ *
+ * WHAT IT IS
+ *   A rig that begins, and ends with nothing left of any fiber; jobs of its module that take one
+ *   number, each seen to end as it should, and cancelled wherever it is; and what the tasks of such
+ *   jobs share: what they note, and how they say what is not as it should be. The tasks of
+ *   tests/support/tasks.h are in the module.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   Tests of fibers (tests/support/rig.h), which have an FK_MODULE, between start() and stop().
+ *   What is in tasks: fibers, on any worker.
+ */
+#ifndef TESTS_FIBER_RIG_H
+#define TESTS_FIBER_RIG_H
+
+#include <check.h>
+#include <errno.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <forkd/fiber.h>
+
+#include "common/clock.h"
+#include "daemon/fiber/fiber.h"
+#include "daemon/jobs/root.h"
+#include "shm/job.h"
+#include "tests/support/quiet.h"
+#include "tests/support/rig.h"
+#include "tests/support/tasks.h"
+
+extern const struct fk_module fk_module;
+
+static struct rig rig;
+static _Atomic uint32_t ended; /* what fibers note at their end */
+static _Atomic uint32_t cut;   /* waits and sections that ended with -ECANCELED */
+
+/* ------------------------------------------------------------------------ in tasks */
+
+/* Returns the line at which this stands, if it is not that. */
+#define FAILS(what, error)                                                                         \
+	do {                                                                                       \
+		if ((what) != (error))                                                             \
+			return __LINE__;                                                           \
+	} while (0)
+
+static inline void nothing(void *arg)
+{
+	(void)arg;
+}
+
+/* Waits, and notes if the job was over first. */
+static inline int wait_noted(struct fk_counter *counter, uint32_t value)
+{
+	int r = fk_counter_wait(counter, value);
+
+	if (r == -ECANCELED)
+		atomic_fetch_add(&cut, 1);
+	return r;
+}
+
+/* ------------------------------------------------------------------------ the pool */
+
+/* forced: each fork is treated as stolen. */
+static inline void start(uint32_t workers, bool forced)
+{
+	atomic_store(&tasks_reached, 0);
+	atomic_store(&tasks_opened, 0);
+	atomic_store(&ended, 0);
+	atomic_store(&cut, 0);
+	rig_start(&rig, workers, &fk_module, forced);
+}
+
+/* For rig_prepare. */
+static inline void shake(struct pool *pool)
+{
+	pool->shaken = 7;
+}
+
+/* Workers that keep a stack for those that share it; nobody is on it. */
+static inline uint32_t berths_with_stacks(void)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < rig.pool->n_workers; i++) {
+		const struct fiber_berth *berth = &rig.pool->fibers.berths.berths[i];
+
+		n += berth->stack != NULL;
+		ck_assert_ptr_null(berth->resident);
+	}
+	return n;
+}
+
+static inline uint64_t blocks_used(void)
+{
+	const struct fiber_memory *blocks = &rig.pool->fibers.blocks;
+	uint64_t n = 0;
+
+	for (uint64_t i = 0; i < blocks->next; i++)
+		n += blocks->slabs[i].used;
+	return n;
+}
+
+/* Nothing is left of what ran but the stacks that are shared, and threads for sections. */
+static inline void stop(void)
+{
+	struct fibers *fibers = &rig.pool->fibers;
+	const struct fiber_sides *sides = &fibers->sides;
+	struct fiber_stacks_count count;
+
+	quiet(&rig);
+	fiber_stacks_count(&fibers->stacks, &count);
+	ck_assert_uint_eq(count.n_used, berths_with_stacks());
+	ck_assert_uint_eq(blocks_used(), 0);
+	ck_assert_uint_eq(rig_counter(&rig, fiber_bytes), 0);
+	ck_assert_uint_eq(rig_counter(&rig, fiber_io_waiting), 0);
+	for (uint32_t i = 0; i < FIBER_BUCKETS; i++)
+		ck_assert_ptr_null(fibers->buckets[i].first);
+	for (uint32_t i = 0; i < FIBER_SHARDS; i++) {
+		ck_assert_uint_eq(fibers->times[i].heap.n, 0);
+		ck_assert_uint_eq(atomic_load(&fibers->times[i].first_ns), 0);
+	}
+	ck_assert_uint_eq(sides->n_queued, 0);
+	ck_assert_uint_le(sides->n, sides->max);
+	ck_assert_uint_eq(rig_counter(&rig, fiber_block_threads), sides->n);
+	rig_stop(&rig);
+}
+
+/* ------------------------------------------------------------------------ its jobs */
+
+static inline void submit(uint32_t job, const char *task, int64_t n)
+{
+	rig_submit(&rig, job, task, &n, sizeof(n));
+}
+
+/* So many waits of fibers have begun. */
+static inline void await_waiting(uint64_t n)
+{
+	while (rig_counter(&rig, fiber_parks) < n)
+		sched_yield();
+}
+
+/* Some task of tests/support/tasks.h, or of those that count with them, has come to where it
+ * stays. */
+static inline void await_reached(void)
+{
+	while (!atomic_load(&tasks_reached))
+		sched_yield();
+}
+
+static inline void cancel(uint32_t job)
+{
+	root_cancel(rig.pool, job, rig.generation[job]);
+}
+
+/* Waits for a job that is done. Returns its result. */
+static inline int64_t result(uint32_t job)
+{
+	ck_assert_uint_eq(rig_wait(&rig, job), JOB_DONE);
+	return *(int64_t *)(void *)rig.jobs[job].result;
+}
+
+/* Cancels a job, which ends by that. */
+static inline void see_cancelled(uint32_t job)
+{
+	cancel(job);
+	ck_assert_uint_eq(rig_wait(&rig, job), JOB_CANCELLED);
+}
+
+/* Submits a job, which fails, with this code. */
+static inline void see_failed(const char *task, int64_t n, int32_t code)
+{
+	submit(1, task, n);
+	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_FAILED);
+	ck_assert_int_eq((int32_t)atomic_load(&rig.jobs[1].code), code);
+}
+
+/* Submits a job that does not end within 10 ms, and has no longer. */
+static inline void see_expired(const char *task, int64_t n)
+{
+	atomic_store(&rig.jobs[1].deadline_ns, clock_ns() + 10 * NSEC_PER_MSEC);
+	submit(1, task, n);
+	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_EXPIRED);
+	atomic_store(&rig.jobs[1].deadline_ns, 0);
+}
+
+/* Submits a job and cancels it after so many turns of an empty loop, whatever it is at then. It may
+ * have ended before. Returns its outcome. */
+static inline uint32_t cancel_after(uint32_t turns, const char *task, int64_t n)
+{
+	uint32_t outcome;
+
+	submit(1, task, n);
+	for (uint32_t i = 0; i < turns; i++)
+		__asm__ volatile("");
+	cancel(1);
+	outcome = rig_wait(&rig, 1);
+	ck_assert(outcome == JOB_CANCELLED || outcome == JOB_DONE);
+	return outcome;
+}
+
+#endif

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * intake_rig.h - a rig whose client fills its records and its rings step by step
+ *
+ * WHAT IT IS
+ *   Where rig_submit() submits one job, these make chains of any shape, with places, deadlines and
+ *   weights, and words that stand for what they like. The tasks: each counts itself in `ran`, or
+ *   goes by `flag`.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   Tests of the way from the rings to the workers (tests/support/rig.h). start() comes first.
+ */
+#ifndef TESTS_INTAKE_RIG_H
+#define TESTS_INTAKE_RIG_H
+
+#include <sched.h>
+
+#include <forkd/task.h>
+
+#include "shm/futex.h"
+#include "shm/wake.h"
+#define CHECK_TIMEOUT 60
+#include "tests/support/check_unit.h"
+#include "tests/support/rig.h"
+
+#define LAST UINT32_MAX
+
+#define STRICT(index) job_place(JOB_PLACE_WORKER, index, 1)
+
+static struct rig rig;
+static _Atomic uint64_t ran;
+static _Atomic uint32_t flag;
+
+FK_TASK(fk_void, count, (), )
+{
+	atomic_fetch_add(&ran, 1);
+	FK_LEAF();
+}
+FK_NO_BODY(count)
+FK_END(count)
+
+FK_TASK(fk_void, set, (), )
+{
+	atomic_fetch_add(&ran, 1);
+	atomic_store(&flag, 1);
+	FK_LEAF();
+}
+FK_NO_BODY(set)
+FK_END(set)
+
+/* Forks until a queued job has set the flag. */
+FK_TASK(fk_void, await, (), )
+FK_NO_LEAF(await)
+{
+	while (!atomic_load(&flag)) {
+		FK_FORK_VOID(count);
+		FK_JOIN();
+	}
+	FK_RETURN();
+}
+FK_END(await)
+
+/* Keeps its worker, and looks at nothing, until the flag is set. */
+FK_TASK(fk_void, hold, (), )
+{
+	while (!atomic_load(&flag))
+		;
+	FK_LEAF();
+}
+FK_NO_BODY(hold)
+FK_END(hold)
+
+FK_EXPORT(count, 0, "Counts that it ran")
+FK_EXPORT(set, 0, "Sets the flag")
+FK_EXPORT(await, 0, "Forks until the flag is set")
+FK_EXPORT(hold, 0, "Waits for the flag")
+FK_MODULE(intake, "What the tests of the intake run")
+
+static inline void start(uint32_t workers)
+{
+	atomic_store(&ran, 0);
+	atomic_store(&flag, 0);
+	rig_start(&rig, workers, &fk_module, false);
+}
+
+/* Fills a record; next: the chain's next one, or LAST. */
+static inline struct job *fill(uint32_t index, const char *task, uint32_t next)
+{
+	struct job *job = &rig.jobs[index];
+	int t = board_find_task(rig.pool->board, task);
+
+	ck_assert_int_ge(t, 0);
+	rig.generation[index]++;
+	atomic_store(&job->task, (uint32_t)t);
+	atomic_store(&job->task_hash, rig.pool->board->tasks[t].hash);
+	atomic_store(&job->generation, rig.generation[index]);
+	atomic_store(&job->args_size, 0);
+	atomic_store(&job->deadline_ns, 0);
+	atomic_store(&job->weight, 0);
+	atomic_store(&job->place, 0);
+	atomic_store(&job->next, next == LAST ? 0 : next + 1);
+	atomic_store(&job->state, job_state(rig.generation[index], JOB_PENDING));
+	return job;
+}
+
+/* One word for a ring. */
+static inline void publish(uint32_t index, uint32_t ring)
+{
+	uint64_t position;
+
+	while (ring_push(&rig.tenant->rings[ring], ring_payload(0, 1, index), &position) != RING_OK)
+		sched_yield();
+	tenant_mark(rig.tenant, ring);
+	wake_published();
+	if (!worker_wake_one(rig.pool, NULL))
+		pool_wake_dispatcher(rig.pool);
+}
+
+/* A word for a ring, and nobody is told. */
+static inline void leave(uint32_t index, uint32_t ring)
+{
+	uint64_t position;
+
+	ck_assert_int_eq(ring_push(&rig.tenant->rings[ring], ring_payload(0, 1, index), &position),
+			 RING_OK);
+	tenant_mark(rig.tenant, ring);
+}
+
+/* Records first to last, a word each, as worker 0's next jobs. */
+static inline void words(uint32_t first, uint32_t last)
+{
+	for (uint32_t i = first; i <= last; i++) {
+		fill(i, "intake:count", LAST);
+		leave(i, 0);
+	}
+}
+
+/* What the test does before there are workers, who find nothing to run then. */
+static inline void by_hand(uint32_t workers, void (*act)(struct pool *pool))
+{
+	rig_prepare = act;
+	start(workers);
+	ck_assert_uint_eq(atomic_load(&ran), 0);
+	rig_stop(&rig);
+}
+
+/* The dispatcher sleeps; true if it was woken since. */
+static inline void let_dispatcher_sleep(struct pool *pool)
+{
+	(void)wake_prepare(&pool->board->dispatcher);
+}
+
+static inline bool dispatcher_was_woken(struct pool *pool)
+{
+	return !wake_rests(wake_load(&pool->board->dispatcher));
+}
+
+/* A second client, of another uid or of the same one. */
+struct other {
+	int tenant_fd, client_fd;
+	struct tenant_segment *tenant;
+	struct job *jobs;
+	uint32_t slot;
+};
+
+static inline struct other other_client(bool same_uid)
+{
+	struct other o = { .slot = 1 };
+	uint64_t size = client_segment_heap_offset(RIG_JOBS) + 4096;
+	uint32_t tenant = same_uid ? 0 : 1;
+	const struct intake_newcomer client = {
+		.slot = o.slot,
+		.generation = 1,
+		.tenant = tenant,
+		.weight = FAIR_WEIGHT,
+		.n_jobs = RIG_JOBS,
+	};
+
+	o.tenant_fd = segment_create("tenant", SEGMENT_TENANT,
+				     tenant_segment_size(rig.pool->n_workers), 1, 0, 0600);
+	o.client_fd = segment_create("client", SEGMENT_CLIENT, size, 1, 0, 0600);
+	ck_assert_int_ge(o.tenant_fd, 0);
+	ck_assert_int_ge(o.client_fd, 0);
+	if (tenant)
+		ck_assert_int_eq(intake_add_tenant(rig.pool, tenant, FAIR_WEIGHT, o.tenant_fd), 0);
+	ck_assert_int_eq(intake_add_client(rig.pool, &client, o.client_fd), 0);
+	o.tenant = rig.pool->registry.tenants[tenant].segment;
+	o.jobs = rig.pool->registry.clients[o.slot].jobs;
+	return o;
+}
+
+static inline void other_submit(struct other *o, uint32_t index, const char *task, uint32_t place)
+{
+	int t = board_find_task(rig.pool->board, task);
+	struct job *job = &o->jobs[index];
+	uint64_t position;
+
+	ck_assert_int_ge(t, 0);
+	atomic_store(&job->task, (uint32_t)t);
+	atomic_store(&job->task_hash, rig.pool->board->tasks[t].hash);
+	atomic_store(&job->generation, atomic_load(&job->generation) + 1);
+	atomic_store(&job->place, place);
+	atomic_store(&job->state, job_state(atomic_load(&job->generation), JOB_PENDING));
+	ck_assert_int_eq(ring_push(&o->tenant->rings[0], ring_payload(o->slot, 1, index),
+				   &position),
+			 RING_OK);
+	tenant_mark(o->tenant, 0);
+	wake_published();
+	if (!worker_wake_one(rig.pool, NULL))
+		pool_wake_dispatcher(rig.pool);
+}
+
+static inline void other_wait(struct other *o, uint32_t index, uint32_t outcome)
+{
+	struct job *job = &o->jobs[index];
+	uint32_t value;
+
+	while ((value = job_announce_waiter(job)))
+		futex_wait(&job->state, value, 0);
+	ck_assert_uint_eq(job_outcome(job), outcome);
+}
+
+static inline void other_end(struct other *o)
+{
+	close(o->tenant_fd);
+	close(o->client_fd);
+}
+
+#endif

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * isolation.h - the ways that check_isolation.c tries to get at another uid's client
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   The process of who tries. Each way is an attempt(), which the test looks at in the end; what
+ *   cannot be tried at all ends the process.
+ */
+#ifndef TESTS_ISOLATION_H
+#define TESTS_ISOLATION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <sys/types.h>
+
+#include "client/lib/client.h"
+#include "common/util.h"
+#include "shm/proto.h"
+#include "tests/support/daemon.h"
+
+#define ALICE	 65533u
+#define MALLORY	 65531u
+#define SECRET	 (64u << 10) /* bytes; the first is the gate of the job that runs on them */
+#define MAPPINGS 64u
+#define LAST	 63u /* of alice's 64 records, the one that is never submitted */
+
+enum { CLIENT, POOL, MANAGER, THIEF, PROCESSES };
+
+struct process {
+	const char *name;
+	pid_t pid;
+	uint64_t address; /* of alice's memory in it */
+	uint32_t n_mappings;
+	struct {
+		uint64_t from, to, file;
+		char name[32];
+	} mappings[MAPPINGS]; /* of forkd's segments */
+};
+
+struct shared {
+	_Atomic uint32_t ready; /* alice is; mallory is connected */
+	_Atomic uint32_t connected;
+	_Atomic uint32_t noted; /* what stands below */
+	_Atomic uint32_t done;	/* mallory is */
+	uint32_t client;	/* alice's slot on the board */
+	uint32_t generation;
+	uint32_t job; /* that runs */
+	uint32_t job_generation;
+	uint64_t secret; /* where it is in her process, and in her segment */
+	uint64_t offset;
+	struct process processes[PROCESSES];
+	uint32_t tried;
+	uint32_t got_in;
+	char first[200]; /* that got in, or did not */
+};
+
+extern struct shared *shared;
+extern struct daemon d;
+
+/* One attempt more. */
+void attempt(bool got_in, bool wanted, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* At what /proc has of a process, whatever numbers its descriptors have, its memory, itself.
+ * wanted: whether who tries may. */
+void try_files(const struct process *p, bool wanted);
+void try_descriptors(const struct process *p);
+void try_memory(const struct process *p, bool wanted);
+void try_control(const struct process *p, bool wanted);
+
+/* With a descriptor that forkd has given to everybody, or to this client. */
+void try_descriptor(int fd, const char *name, bool writable);
+/* By messages to forkd, and by cancels on a connection of its own. */
+void try_messages(void);
+void try_cancels(fk_client *c);
+/* By words in its own rings, and by records in its own table. */
+void try_words(fk_client *c);
+void try_references(fk_client *c);
+
+/* A connection of its own, with what forkd gives to everybody; the code of a refusal, or 0. */
+int dial(const void *message, size_t size, int *ret_fd, int *ret_fds, uint32_t *ret_n_fds);
+struct proto_hello hello(void);
+
+/* A record that is ready to be submitted. */
+void fill_record(fk_client *c, uint32_t index, const fk_task *task, struct job_ref ref);
+
+#endif

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * jobs.h - jobs by the name of their task, and what has become of them and of their pool
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   Scenarios with a real forkd (tests/support/daemon.h). Each function fails the test if it cannot
+ *   do what it says.
+ */
+#ifndef TESTS_JOBS_H
+#define TESTS_JOBS_H
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdint.h>
+
+#include "client/lib/client.h"
+#include "common/util.h"
+#include "tests/support/daemon.h"
+
+static inline const fk_task *jobs_task(fk_client *c, const char *name)
+{
+	const fk_task *task = NULL;
+
+	ck_assert_int_eq(fk_task_find(c, name, &task), 0);
+	return task;
+}
+
+/* Submits a job whose task takes up to two numbers. */
+static inline fk_job jobs_submit(fk_client *c, const char *name, unsigned int flags, int64_t a,
+				 int64_t b)
+{
+	const union fk_value values[2] = { { .i64 = a }, { .i64 = b } };
+	const fk_task *task = jobs_task(c, name);
+	fk_job job = 0;
+
+	ck_assert_int_eq(
+		fk_submit_values(c, task, values, fk_task_args_size(task) / 8, flags, &job), 0);
+	return job;
+}
+
+/* Submits a job that keeps its worker until *ret_gate, which is on the client's heap, is 1:
+ * whatever happens meanwhile, and however long that takes. */
+static inline fk_job jobs_hold(fk_client *c, unsigned int flags, volatile uint8_t **ret_gate)
+{
+	struct fk_buffer buffer = { NULL, 1 };
+	fk_job job = 0;
+
+	ck_assert_int_eq(fk_alloc(c, buffer.size, &buffer.data), 0);
+	*ret_gate = buffer.data;
+	**ret_gate = 0;
+	ck_assert_int_eq(fk_submitv(c, jobs_task(c, "crash:hold"), flags, &job, buffer), 0);
+	return job;
+}
+
+/* Waits for a job. Returns its outcome, FK_*; ret_signo: NULL, or set to its signal. */
+static inline int jobs_outcome(fk_client *c, fk_job job, int *ret_signo)
+{
+	ck_assert_int_eq(fk_wait(c, job, DAEMON_PATIENCE * NSEC_PER_SEC), 0);
+	return fk_outcome(c, job, NULL, ret_signo);
+}
+
+/* Waits for a job that has this outcome, by its name. */
+static inline void jobs_see_end(fk_client *c, fk_job job, const char *name)
+{
+	ck_assert_str_eq(fk_outcome_name(jobs_outcome(c, job, NULL)), name);
+}
+
+/* Waits for a job that is done and says this. Releases it. */
+static inline void jobs_see(fk_client *c, fk_job job, int64_t result)
+{
+	int64_t n = 0;
+
+	jobs_see_end(c, job, "DONE");
+	ck_assert_int_eq(fk_result(c, job, &n, sizeof(n)), 0);
+	ck_assert_int_eq(n, result);
+	ck_assert_int_eq(fk_release(c, job), 0);
+}
+
+/* The row on the board of a crash, from 1 on, the newest, once it is there. */
+static inline const struct board_crash *jobs_crash(struct daemon *d, uint64_t number)
+{
+	DAEMON_AWAIT(atomic_load(&d->board->manager.crashes) >= number);
+	ck_assert_uint_eq(atomic_load(&d->board->manager.crashes), number);
+	return &d->board->crashes[(number - 1) % LIMIT_CRASHES];
+}
+
+/* Workers that run such a job; name: NULL, or of its task. */
+static inline uint32_t jobs_running(struct daemon *d, const char *name)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < d->board->manager.n_workers; i++) {
+		uint32_t job = atomic_load(&d->board->running[i].job);
+		uint32_t task = board_job_task(d->board, job);
+
+		n += job != UINT32_MAX &&
+		     (!name || (task < LIMIT_TASKS && streq(d->board->tasks[task].name, name)));
+	}
+	return n;
+}
+
+/* Waits for the pool after this one. */
+static inline pid_t jobs_pool_after(struct daemon *d, pid_t old)
+{
+	DAEMON_AWAIT((pid_t)atomic_load(&d->board->manager.pool_pid) != old && daemon_pool(d));
+	return daemon_pool(d);
+}
+
+/* Whatever has happened, the handle is as good as ever: calls, closes it, and stops the daemon. */
+static inline void jobs_end(struct daemon *d, fk_client *c)
+{
+	int64_t n = 0;
+
+	ck_assert_int_eq(fk_call(c, "fib:fib", &n, INT64_C(20)), 0);
+	ck_assert_int_eq(n, 6765);
+	ck_assert_int_eq(fk_close(c), 0);
+	ck_assert_int_eq(daemon_stop(d), 0);
+}
+
+#endif

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * keeping.h - a manager with a stub for a pool, whose descriptors a stand-in for systemd
+ * keeps: what it has of them, and whether it goes on
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   Tests of what is kept (tests/support/service.h, tests/support/fdstore.h), their only thread.
+ */
+#ifndef TESTS_KEEPING_H
+#define TESTS_KEEPING_H
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/util.h"
+#include "tests/support/check_unit.h"
+#include "tests/support/daemon.h"
+#include "tests/support/service.h"
+
+#define KEEPING_NS (30 * NSEC_PER_SEC)
+
+/* Looks until the condition holds. */
+#define AWAIT(condition)                                                                           \
+	do {                                                                                       \
+		uint64_t await_end = clock_ns() + KEEPING_NS;                                      \
+                                                                                                   \
+		while (!(condition)) {                                                             \
+			ck_assert_msg(clock_ns() < await_end, "in vain: %s", #condition);          \
+			(void)usleep(1000);                                                        \
+		}                                                                                  \
+	} while (0)
+
+static inline bool holds(struct fdstore *store, const char *names)
+{
+	char found[512];
+
+	fdstore_names(store, found, sizeof(found));
+	return streq(found, names);
+}
+
+/* Waits for a pool that is not the one of this pid, and is kept. */
+static inline pid_t kept_pool(struct fdstore *store, pid_t last)
+{
+	pid_t pid;
+
+	AWAIT((pid = fdstore_process(store, "pool")) > 0 && pid != last);
+	return pid;
+}
+
+static inline void serves(void)
+{
+	struct service_client c = service_attach();
+
+	service_do(&c, 0);
+	(void)close(c.fd);
+}
+
+/* It does not read, and its notification socket is full. */
+static inline void deafen(struct fdstore *store)
+{
+	daemon_suspend(store->pid);
+	ck_assert_int_eq(waitpid(store->pid, NULL, WUNTRACED), store->pid);
+	service_deafen();
+}
+
+#endif

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * kept.c - a real forkd that a stand-in for systemd keeps
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   A test program, in the process of one test.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   The manager: that is what it is for. The stand-in ends with the test, and takes forkd along.
+ */
+#include "tests/support/kept.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "client/lib/client.h"
+#include "common/util.h"
+
+#define KEPT_OPTIONS 16u
+
+static struct kept {
+	struct daemon *d;
+	const char *options[KEPT_OPTIONS];
+	char notify[96];
+	uint32_t readies; /* that kept_ready() has seen */
+} kept;
+
+static void kept_run(void *context)
+{
+	struct kept *k = context;
+
+	daemon_exec(k->d, k->options);
+}
+
+static int kept_listen(const char *path)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	(void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+	ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	ck_assert_int_eq(chmod(path, 0666), 0);
+	ck_assert_int_eq(listen(fd, 64), 0);
+	return fd;
+}
+
+struct fdstore *kept_start(struct daemon *d, ...)
+{
+	struct fdstore_unit unit = { .run = kept_run, .context = &kept, .max = FDSTORE_MAX };
+	struct fdstore *store;
+	uint32_t n = 0;
+	va_list ap;
+
+	if (!d->folder[0])
+		daemon_prepare(d);
+	va_start(ap, d);
+	do {
+		ck_assert_uint_lt(n, KEPT_OPTIONS);
+		kept.options[n] = va_arg(ap, const char *);
+	} while (kept.options[n++]);
+	va_end(ap);
+	kept.d = d;
+	kept.readies = 0;
+	(void)snprintf(kept.notify, sizeof(kept.notify), "%s/notify", d->folder);
+	(void)close(d->notify_fd);
+	unit.notify = kept.notify;
+	unit.socket = kept_listen(d->socket);
+	store = fdstore_start(&unit);
+	(void)close(unit.socket);
+	d->notify_fd = store->messages;
+	kept_ready(d, store);
+	d->watcher = daemon_open(d);
+	d->board = d->watcher->board;
+	return store;
+}
+
+const char *kept_configure(struct daemon *d, const char *text)
+{
+	static char option[96];
+	const char *path = option + strlen("--config=");
+	FILE *f;
+
+	if (!d->folder[0])
+		daemon_prepare(d);
+	(void)snprintf(option, sizeof(option), "--config=%s/forkd.conf", d->folder);
+	f = fopen(path, "we");
+	ck_assert_ptr_nonnull(f);
+	ck_assert_int_ge(fputs(text, f), 0);
+	ck_assert_int_eq(fclose(f), 0);
+	return option;
+}
+
+void kept_ready(struct daemon *d, struct fdstore *store)
+{
+	DAEMON_AWAIT(store->readies > kept.readies);
+	kept.readies = store->readies;
+	d->manager = store->service;
+}
+
+void kept_kill(struct daemon *d, struct fdstore *store)
+{
+	uint32_t starts = store->starts;
+
+	ck_assert_int_eq(kill(d->manager, SIGKILL), 0);
+	DAEMON_AWAIT(store->starts > starts);
+}
+
+void kept_kill_and_hold(struct daemon *d, struct fdstore *store)
+{
+	pid_t pool = (pid_t)atomic_load(&d->board->manager.pool_pid);
+
+	daemon_suspend(store->pid);
+	ck_assert_int_eq(waitpid(store->pid, NULL, WUNTRACED), store->pid);
+	ck_assert_int_eq(kill(d->manager, SIGKILL), 0);
+	/* Nobody reaps it: a zombie has no memory any more. */
+	DAEMON_AWAIT(daemon_proc_status(pool, "VmSize") < 0);
+	DAEMON_AWAIT(daemon_proc_status(d->manager, "VmSize") < 0);
+}
+
+void kept_go_on(struct fdstore *store)
+{
+	ck_assert_int_eq(kill(store->pid, SIGCONT), 0);
+}
+
+void kept_stop(struct daemon *d, struct fdstore *store)
+{
+	ck_assert_int_eq(kill(store->service, SIGTERM), 0);
+	kept_ended(d, store);
+}
+
+void kept_ended(struct daemon *d, struct fdstore *store)
+{
+	ck_assert_int_eq(fk_close(d->watcher), 0);
+	d->watcher = NULL;
+	DAEMON_AWAIT(store->service == 0);
+	ck_assert_int_eq(store->status, 0);
+	ck_assert_uint_eq(store->strangers, 0);
+	ck_assert_uint_eq(store->refused, 0);
+	fdstore_end(store);
+	ck_assert_msg(!daemon_logged(d, "Sanitizer", "") && !daemon_logged(d, "runtime error", ""),
+		      "a sanitizer has found something: %s", d->log);
+	daemon_discard(d);
+}

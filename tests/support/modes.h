@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * modes.h - how each test of a task runs: on one, two and eight workers, and with every fork
+ * treated as stolen
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tests/support/rig.h"
+
+static struct rig rig;
+
+static const struct {
+	uint32_t workers;
+	bool forced;
+} modes[] = {
+	{ 2, false }, { 8, false }, { 3, true },
+#ifndef FK_SANITIZE_THREAD /* alone, a worker races with nobody */
+	{ 1, false }, { 1, true },
+#endif
+};
+
+#define N_MODES (sizeof(modes) / sizeof(modes[0]))

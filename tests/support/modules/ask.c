@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+/* ask.c - tasks that ask the kernel for what tasks should not */
+#include <errno.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <forkd/task.h>
+
+/* Any system call; its result, or a negative errno. */
+FK_TASK(int64_t, call, (int64_t, nr, int64_t, a, int64_t, b, int64_t, c, int64_t, d, int64_t, e),
+	int64_t result;)
+FK_NO_LEAF(call)
+{
+	self->result = syscall(self->nr, self->a, self->b, self->c, self->d, self->e, 0L);
+	FK_RETURN(self->result < 0 ? -errno : self->result);
+}
+FK_END(call)
+
+/* Writes into any descriptor; the number of bytes, or a negative errno. */
+FK_TASK(int64_t, write, (int64_t, fd, struct fk_buf, bytes))
+{
+	ssize_t n = write((int)fd, bytes.data, bytes.size);
+
+	FK_LEAF(n < 0 ? -errno : n);
+}
+FK_NO_BODY(write)
+FK_END(write)
+
+/* Asks for executable memory until the first byte is not 0. A call that the kernel does not refuse
+ * fails with EBADF; how many there were. */
+FK_TASK(int64_t, map, (struct fk_buf, gate))
+{
+	const volatile unsigned char *byte = gate.data;
+	int64_t passed = 0;
+
+	do
+		passed +=
+			mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, -1, 0) != MAP_FAILED ||
+			errno != EPERM;
+	while (!*byte);
+	FK_LEAF(passed);
+}
+FK_NO_BODY(map)
+FK_END(map)
+
+static int wait_for_byte(struct dl_phdr_info *info, size_t size, void *byte)
+{
+	(void)info;
+	(void)size;
+	while (!*(const volatile unsigned char *)byte)
+		continue;
+	return 1;
+}
+
+/* Keeps the lock of the loader until the first byte is not 0. */
+FK_TASK(int64_t, loader, (struct fk_buf, gate))
+{
+	FK_LEAF(dl_iterate_phdr(wait_for_byte, (void *)(uintptr_t)gate.data));
+}
+FK_NO_BODY(loader)
+FK_END(loader)
+
+/* The same by the way of 32-bit programs, whose numbers are others; 1 where there is none. */
+FK_TASK(int64_t, foreign, (int64_t, nr))
+{
+	int64_t result = 1;
+
+#ifdef __x86_64__
+	__asm__ volatile("int $0x80" : "=a"(result) : "a"(nr) : "memory", "r8", "r9", "r10", "r11");
+	result = (int32_t)result;
+#else
+	(void)nr;
+#endif
+	FK_LEAF(result);
+}
+FK_NO_BODY(foreign)
+FK_END(foreign)
+
+static void *same(void *argument)
+{
+	return argument;
+}
+
+/* A thread of the task's own, which gives n back; or a negative errno. */
+FK_TASK(int64_t, thread, (int64_t, n))
+{
+	void *result = NULL;
+	pthread_t thread;
+	int r = pthread_create(&thread, NULL, same, (void *)(intptr_t)n);
+
+	if (r == 0)
+		r = pthread_join(thread, &result);
+	FK_LEAF(r ? -r : (int64_t)(intptr_t)result);
+}
+FK_NO_BODY(thread)
+FK_END(thread)
+
+/* Bounds the process to this many descriptors, 0: to as many as before. Returns the error of the
+ * next one, or 0. Those that are open stay: one that another thread closes is no room. */
+FK_TASK(int64_t, descriptors, (int64_t, most))
+{
+	static rlim_t before;
+	struct rlimit limit;
+	int fd;
+
+	(void)getrlimit(RLIMIT_NOFILE, &limit);
+	if (!before)
+		before = limit.rlim_cur;
+	limit.rlim_cur = most ? (rlim_t)most : before;
+	(void)setrlimit(RLIMIT_NOFILE, &limit);
+	fd = dup(STDERR_FILENO);
+	FK_LEAF(fd < 0 ? -errno : close(fd));
+}
+FK_NO_BODY(descriptors)
+FK_END(descriptors)
+
+FK_EXPORT(call, 0, "A system call; what it returns, or a negative errno")
+FK_EXPORT(foreign, 0, "A system call of 32-bit programs, without arguments")
+FK_EXPORT(descriptors, 0, "Bounds the descriptors of the process")
+FK_EXPORT(loader, FK_EXPORT_CHANGING_BUFFERS, "Keeps the lock of the loader until a byte is set")
+FK_EXPORT(map, FK_EXPORT_CHANGING_BUFFERS, "Asks for executable memory until a byte is set")
+FK_EXPORT(write, 0, "Writes into a descriptor; the number of bytes, or a negative errno")
+FK_EXPORT(thread, 0, "Gives n back, by way of a thread")
+FK_MODULE(ask, "Tasks that ask the kernel for things")

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/* broken_signature.c - a table of tasks by hand: there is no type i65 */
+#include <forkd/task.h>
+
+FK_TASK(int64_t, same, (int64_t, n), )
+{
+	FK_LEAF(n);
+}
+FK_BODY(same)
+{
+	FK_RETURN(0);
+}
+FK_END(same)
+
+static const struct fk_item args[] = { { "n", "i65" }, { NULL, NULL } };
+static const struct fk_item results[] = { { NULL, "i64" }, { NULL, NULL } };
+static const struct fk_export same__export
+	__attribute__((used, section("fk_exports"), aligned(8))) = {
+		.name = "same",
+		.args = args,
+		.results = results,
+		.help = "The same number",
+		.enter = same__enter,
+		.task = &same__task,
+		.args_size = 8,
+		.result_size = 8,
+		.frame_size = sizeof(struct same__frame),
+	};
+FK_MODULE(broken_signature, "A signature that is none")

@@ -1,0 +1,554 @@
+/* SPDX-License-Identifier: MIT */
+/* crash.c - tasks that misbehave, each in its own way */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <forkd/task.h>
+
+#include "shm/job.h"
+#include "tests/support/faults.h"
+
+static int64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+/* Where nothing is; volatile, so that the compiler does not know. */
+static volatile uintptr_t nowhere = 8;
+
+FK_TASK(fk_void, segv, (), )
+FK_NO_LEAF(segv)
+{
+	*(volatile int *)nowhere = 1;
+	FK_RETURN();
+}
+FK_END(segv)
+
+FK_TASK(int64_t, maybe, (int64_t, bad), )
+{
+	if (bad)
+		*(volatile int *)nowhere = 1;
+	FK_LEAF(bad);
+}
+FK_BODY(maybe)
+{
+	FK_RETURN(0);
+}
+FK_END(maybe)
+
+FK_TASK(int64_t, forever, (int64_t, ignored), )
+{
+	(void)ignored;
+	for (;;)
+		sched_yield();
+}
+FK_BODY(forever)
+{
+	FK_RETURN(0);
+}
+FK_END(forever)
+
+/* What crashes is the continuation: its worker is in the child, so a thief has it. */
+FK_TASK(fk_void, stolen_segv, (), int64_t x;)
+FK_NO_LEAF(stolen_segv)
+{
+	FK_FORK(x, forever, 0);
+	*(volatile int *)nowhere = 1;
+	FK_JOIN();
+	FK_RETURN();
+}
+FK_END(stolen_segv)
+
+/* Writes where a frame of 256 KiB has its end that begins at the end of the C stack. */
+FK_TASK(fk_void, step_over, (), )
+{
+	pthread_attr_t attr;
+	size_t size;
+	void *end;
+
+	if (pthread_getattr_np(pthread_self(), &attr) == 0 &&
+	    pthread_attr_getstack(&attr, &end, &size) == 0)
+		*((volatile char *)end - 256 * 1024) = 1;
+	FK_LEAF();
+}
+FK_BODY(step_over)
+{
+	FK_RETURN();
+}
+FK_END(step_over)
+
+FK_TASK(fk_void, abort, (), )
+{
+	abort();
+}
+FK_BODY(abort)
+{
+	FK_RETURN();
+}
+FK_END(abort)
+
+/* So many calls within each other, on frames, and then that. */
+FK_TASK(int64_t, deep, (int64_t, n), int64_t below;)
+{
+	if (n <= 0)
+		abort();
+}
+FK_BODY(deep)
+{
+	FK_CALL(below, deep, self->n - 1);
+	FK_RETURN(self->below + 1);
+}
+FK_END(deep)
+
+FK_TASK(fk_void, exit, (), )
+{
+	_exit(3);
+}
+FK_BODY(exit)
+{
+	FK_RETURN();
+}
+FK_END(exit)
+
+/* The other ways to end a process, or a thread of it. */
+FK_TASK(fk_void, exit_c99, (), )
+{
+	_Exit(4);
+}
+FK_BODY(exit_c99)
+{
+	FK_RETURN();
+}
+FK_END(exit_c99)
+
+FK_TASK(fk_void, exit_hooks, (), )
+{
+	exit(5);
+}
+FK_BODY(exit_hooks)
+{
+	FK_RETURN();
+}
+FK_END(exit_hooks)
+
+FK_TASK(fk_void, exit_quick, (), )
+{
+	quick_exit(6);
+}
+FK_BODY(exit_quick)
+{
+	FK_RETURN();
+}
+FK_END(exit_quick)
+
+FK_TASK(fk_void, exit_thread, (), )
+{
+	pthread_exit(NULL);
+}
+FK_BODY(exit_thread)
+{
+	FK_RETURN();
+}
+FK_END(exit_thread)
+
+/* Past the C library. */
+FK_TASK(fk_void, vanish, (), )
+{
+	syscall(SYS_exit, 0);
+}
+FK_BODY(vanish)
+{
+	FK_RETURN();
+}
+FK_END(vanish)
+
+FK_TASK(fk_void, raise, (int64_t, signo), )
+{
+	raise((int)signo);
+	FK_LEAF();
+}
+FK_BODY(raise)
+{
+	FK_RETURN();
+}
+FK_END(raise)
+
+/* What is never reached; volatile, so that the compiler does not know. */
+static volatile int64_t bottom = -1;
+
+static __attribute__((noinline)) int64_t descend(int64_t depth)
+{
+	volatile char frame[256];
+
+	frame[depth & 255] = (char)depth;
+	return depth == bottom ? 0 : descend(depth + 1) + frame[depth & 255];
+}
+
+FK_TASK(int64_t, recurse, (int64_t, depth), )
+{
+	FK_LEAF(descend(depth));
+}
+FK_BODY(recurse)
+{
+	FK_RETURN(0);
+}
+FK_END(recurse)
+
+/* Busy without ever coming to a fork. */
+FK_TASK(int64_t, hang, (int64_t, ms), )
+{
+	int64_t end = now_ns() + ms * 1000000;
+	int64_t looks = 0;
+
+	while (now_ns() < end)
+		looks++;
+	FK_LEAF(looks);
+}
+FK_BODY(hang)
+{
+	FK_RETURN(0);
+}
+FK_END(hang)
+
+/* Busy in one leaf for as long as its client wants. */
+FK_TASK(int64_t, hold, (struct fk_buf, gate), )
+{
+	const volatile unsigned char *gate_byte = gate.data;
+	int64_t looks = 0;
+
+	do
+		looks++;
+	while (!*gate_byte);
+	FK_LEAF(looks);
+}
+FK_BODY(hold)
+{
+	FK_RETURN(0);
+}
+FK_END(hold)
+
+FK_TASK(int64_t, tick, (int64_t, i), )
+{
+	FK_LEAF(i & 1);
+}
+FK_BODY(tick)
+{
+	FK_RETURN(0);
+}
+FK_END(tick)
+
+#define SPIN_BATCH 64
+
+/* Busy, and at a fork all the time. */
+FK_TASK(int64_t, spin, (int64_t, ms), int64_t end; int64_t forks; int64_t part[SPIN_BATCH];
+	int32_t i;)
+FK_NO_LEAF(spin)
+{
+	self->end = now_ns() + self->ms * 1000000;
+	self->forks = 0;
+	while (now_ns() < self->end) {
+		for (self->i = 0; self->i < SPIN_BATCH; self->i++)
+			FK_FORK(part[self->i], tick, self->i);
+		FK_JOIN();
+		self->forks += SPIN_BATCH;
+	}
+	FK_RETURN(self->forks);
+}
+FK_END(spin)
+
+/* Waits for a child. Its signal; 0 if it has ended in another way. */
+static int64_t signal_of(pid_t child)
+{
+	int status = 0;
+
+	while (waitpid(child, &status, 0) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+/* A child that comes back into the worker as if it were the pool. */
+FK_TASK(int64_t, fork, (int64_t, ignored), )
+{
+	pid_t child = fork();
+
+	(void)ignored;
+	FK_LEAF(child > 0 ? signal_of(child) : 0);
+}
+FK_BODY(fork)
+{
+	FK_RETURN(0);
+}
+FK_END(fork)
+
+/* A child that writes into its frame, which lies in the pool's arena. */
+FK_TASK(int64_t, fork_frame, (int64_t, signo), int32_t child;)
+FK_NO_LEAF(fork_frame)
+{
+	self->child = fork();
+	if (self->child == 0) {
+		self->signo = 0;
+		_exit(0);
+	}
+	FK_RETURN(signal_of(self->child));
+}
+FK_END(fork_frame)
+
+/* A child on this very memory, that ends. */
+static __attribute__((noinline)) pid_t fork_and_set(int64_t *word, int64_t n)
+{
+	pid_t child = vfork();
+
+	if (child == 0) {
+		*word = n;
+		_exit(0);
+	}
+	return child;
+}
+
+FK_TASK(int64_t, fork_shared, (int64_t, n), int64_t left;)
+FK_NO_LEAF(fork_shared)
+{
+	(void)signal_of(fork_and_set(&self->left, self->n));
+	FK_RETURN(self->left);
+}
+FK_END(fork_shared)
+
+/* A child that outlives the job. Its pid. */
+FK_TASK(int64_t, fork_stray, (int64_t, ignored), )
+{
+	pid_t child = fork();
+
+	(void)ignored;
+	while (child == 0)
+		pause();
+	FK_LEAF(child);
+}
+FK_BODY(fork_stray)
+{
+	FK_RETURN(0);
+}
+FK_END(fork_stray)
+
+/* Where a client's segment is mapped; NULL if it is not. */
+static struct client_segment *segment_of(int64_t client)
+{
+	FILE *f = fopen("/proc/self/maps", "re");
+	struct client_segment *segment = NULL;
+	char line[4400];
+	uint64_t base;
+
+	while (f && !segment && fgets(line, sizeof(line), f)) {
+		if (!strstr(line, "memfd:forkd-client") || sscanf(line, "%" SCNx64, &base) != 1)
+			continue;
+		segment = (struct client_segment *)(uintptr_t)base;
+		if (segment->client != (uint64_t)client)
+			segment = NULL;
+	}
+	if (f)
+		(void)fclose(f);
+	return segment;
+}
+
+FK_TASK(int64_t, hole, (int64_t, client), struct client_segment *segment; int file;)
+FK_NO_LEAF(hole)
+{
+	self->segment = segment_of(self->client);
+	self->file = memfd_create("hole", MFD_CLOEXEC);
+	if (!self->segment || self->file < 0 ||
+	    mmap(self->segment, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, self->file,
+		 0) == MAP_FAILED)
+		FK_RETURN(-1);
+	FK_RETURN(*(volatile uint32_t *)&self->segment->client);
+}
+FK_END(hole)
+
+static void (*volatile no_function)(void);
+
+typedef int64_t spoil_function(int64_t how);
+
+/* This function in a copy of the module, which is loaded now; NULL: that is not possible. */
+static spoil_function *load_copy(spoil_function *function)
+{
+	Dl_info own, copy;
+	char path[64];
+	void *handle;
+	int from, to;
+
+	if (!dladdr((void *)(uintptr_t)function, &own))
+		return NULL;
+	from = open(own.dli_fname, O_RDONLY | O_CLOEXEC);
+	to = memfd_create("copy", MFD_CLOEXEC);
+	while (sendfile(to, from, NULL, 1 << 20) > 0)
+		;
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", to);
+	handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!handle || !dladdr(dlsym(handle, "fk_module"), &copy))
+		return NULL;
+	return (spoil_function *)((uintptr_t)function - (uintptr_t)own.dli_fbase +
+				  (uintptr_t)copy.dli_fbase);
+}
+
+/* Static, and no macro of forkd's has made it. */
+static __attribute__((noinline)) int64_t spoil(int64_t how)
+{
+	char bytes[64] = "";
+
+	switch (how) {
+	case FAULT_FUNCTION:
+		*(volatile int *)nowhere = 1;
+		break;
+	case FAULT_CALL:
+		no_function();
+		break;
+	case FAULT_COPY:
+		memcpy((void *)nowhere, bytes, nowhere * 8);
+		break;
+	case FAULT_STACK:
+		return descend(how);
+	case FAULT_LOADED:
+		how += load_copy(spoil)(FAULT_FUNCTION);
+		break;
+	default:
+		exit(7);
+	}
+	return how;
+}
+
+FK_TASK(int64_t, row, (int64_t, how), int64_t left;)
+{
+	if (how == FAULT_FIRST_BLOCK)
+		*(volatile int *)nowhere = 1;
+}
+FK_BODY(row)
+{
+	FK_CALL(left, tick, 0);
+	FK_RETURN(spoil(self->how) + self->left);
+}
+FK_END(row)
+
+/* Its children's children fault. */
+FK_TASK(int64_t, rows, (int64_t, how, int64_t, n), int64_t first; int64_t rest;)
+FK_NO_LEAF(rows)
+{
+	if (self->n == 0) {
+		FK_CALL(first, row, self->how);
+		FK_RETURN(self->first);
+	}
+	FK_FORK(first, tick, self->n);
+	FK_CALL(rest, rows, self->how, self->n - 1);
+	FK_JOIN();
+	FK_RETURN(self->first + self->rest);
+}
+FK_END(rows)
+
+FK_TASK(int64_t, picture, (int64_t, how), int64_t left;)
+FK_NO_LEAF(picture)
+{
+	FK_CALL(left, rows, self->how, 3);
+	FK_RETURN(self->left);
+}
+FK_END(picture)
+
+FK_FINE_TASK(int64_t, pixel, (int64_t, n), int64_t left; int64_t right;)
+{
+	if (n > 100)
+		FK_LEAF(n);
+}
+FK_BODY(pixel)
+{
+	if (self->n == 0)
+		FK_RETURN(spoil(FAULT_FUNCTION));
+	FK_FORK(left, pixel, self->n - 1);
+	FK_CALL(right, pixel, 101);
+	FK_JOIN();
+	FK_RETURN(self->left + self->right);
+}
+FK_END(pixel)
+
+FK_TASK(int64_t, pixels, (int64_t, n), int64_t left;)
+FK_NO_LEAF(pixels)
+{
+	FK_CALL(left, pixel, self->n);
+	FK_RETURN(self->left);
+}
+FK_END(pixels)
+
+/* A worker that is no longer what it was: nobody finds the newest frame by it. */
+FK_TASK(int64_t, blind, (int64_t, word), int64_t left;)
+FK_NO_LEAF(blind)
+{
+	FK_CALL(left, tick, 1);
+	fk_w->current = (uintptr_t)self->word;
+	fk_w->sp = (char *)(uintptr_t)self->word;
+	fk_w->child = (const struct fk_task *)(uintptr_t)self->word;
+	FK_RETURN(spoil(FAULT_FUNCTION) + self->left);
+}
+FK_END(blind)
+
+/* Fills the C stack from here on with a word: not as far as libc's own at its end. */
+static __attribute__((noinline, no_sanitize("address"))) void smash(uintptr_t word)
+{
+	volatile uintptr_t *here = __builtin_frame_address(0);
+
+	for (int i = 0; i < 32; i++)
+		here[i] = word;
+	*(volatile int *)nowhere = 1;
+}
+
+FK_TASK(fk_void, smash_stack, (int64_t, word), )
+{
+	smash((uintptr_t)word);
+	FK_LEAF();
+}
+FK_BODY(smash_stack)
+{
+	FK_RETURN();
+}
+FK_END(smash_stack)
+
+FK_EXPORT(blind, 0, "Writes a word over what its worker knows, and faults")
+FK_EXPORT(smash_stack, 0, "Writes a word all over its C stack, and faults")
+FK_EXPORT(picture, 0, "Has a child whose child faults, in a way of six")
+FK_EXPORT(pixels, 0, "Has a fine-grained descendant that faults, n levels deep")
+FK_EXPORT(segv, 0, "Writes where nothing is")
+FK_EXPORT(maybe, 0, "Writes where nothing is, unless bad is 0")
+FK_EXPORT(stolen_segv, 0, "Writes where nothing is, once a thief has it; of 2 workers")
+FK_EXPORT(step_over, 0, "Writes 256 KiB below its C stack")
+FK_EXPORT(abort, 0, "Calls abort()")
+FK_EXPORT(deep, 0, "Calls abort() at the given depth")
+FK_EXPORT(exit, 0, "Ends the process with status 3")
+FK_EXPORT(exit_c99, 0, "Ends the process with status 4, by _Exit()")
+FK_EXPORT(exit_hooks, 0, "Ends the process with status 5, by exit()")
+FK_EXPORT(exit_quick, 0, "Ends the process, by quick_exit()")
+FK_EXPORT(exit_thread, 0, "Ends its thread")
+FK_EXPORT(vanish, 0, "Ends its thread by a system call")
+FK_EXPORT(raise, 0, "Raises a signal for its thread")
+FK_EXPORT(recurse, 0, "Calls itself without end, on the C stack")
+FK_EXPORT(hole, 0, "Reads a client's segment where it has no pages")
+FK_EXPORT(fork, 0, "Forks a child that goes on; the signal that ends it")
+FK_EXPORT(fork_frame, 0, "Forks a child that writes into its frame; the signal that ends it")
+FK_EXPORT(fork_shared, 0, "A child by vfork() that sets what this returns")
+FK_EXPORT(fork_stray, 0, "Forks a child that stays; its pid")
+FK_EXPORT(hang, 0, "Busy for so long in one leaf; how often it looked at the clock")
+FK_EXPORT(hold, FK_EXPORT_CHANGING_BUFFERS,
+	  "Busy in one leaf until the first byte is not 0; how often it looked there")
+FK_EXPORT(spin, 0, "Busy for so long with forks; how many there were")
+FK_MODULE(crash, "Tasks that misbehave")

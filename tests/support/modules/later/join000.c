@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* join000.c - a module that a test copies under other names of as many letters,
+ * which it writes over this one in the copies */
+#include <forkd/task.h>
+
+FK_TASK(int64_t, next, (int64_t, n))
+{
+	FK_LEAF(n + 1);
+}
+FK_NO_BODY(next)
+FK_END(next)
+
+FK_EXPORT(next, 0, "The next number")
+FK_MODULE(join000, "A task of a module that joins a pool that runs")

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/* needs.c - calls what is in a library that is not there yet: needed.c */
+#include <forkd/task.h>
+
+extern int64_t needed(int64_t n);
+
+FK_TASK(int64_t, next, (int64_t, n))
+{
+	FK_LEAF(needed(n));
+}
+FK_NO_BODY(next)
+FK_END(next)
+
+FK_EXPORT(next, 0, "The next number")
+FK_MODULE(needs, "A task that needs a library")

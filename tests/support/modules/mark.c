@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* mark.c - a task that leaves a mark for each time it is run */
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <forkd/task.h>
+
+/* A string ends with a NUL behind its last byte. */
+static int64_t mark(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+	int64_t n = fd < 0 ? 0 : write(fd, "x", 1);
+
+	if (fd >= 0)
+		close(fd);
+	return n;
+}
+
+/* Marks, and then runs until the pool ends if it is to. */
+FK_TASK(int64_t, leave, (struct fk_str, path, int64_t, stay), )
+{
+	volatile int64_t left = stay;
+	int64_t n = mark(path.data);
+
+	while (left)
+		(void)pause();
+	FK_LEAF(n);
+}
+FK_BODY(leave)
+{
+	FK_RETURN(0);
+}
+FK_END(leave)
+
+FK_EXPORT(leave, 0,
+	  "Appends a byte to a file, and does not end if stay is not 0; how many bytes that were")
+FK_MODULE(mark, "A mark for each run")

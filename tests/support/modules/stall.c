@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+/* stall.c - tasks that keep the pool as a whole from running */
+#include <dirent.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <forkd/task.h>
+
+#include "tests/support/modules/maps.h"
+
+/* What stays 1; volatile, so that the compiler does not know. */
+static volatile int64_t on = 1;
+
+/* Returns what it got; -1 if the pool may not do that. */
+FK_TASK(int64_t, stop, (int64_t, n), )
+{
+	for (int64_t i = 0; on && i < n; i++)
+		if (kill(getpid(), SIGSTOP) < 0)
+			FK_LEAF(-1);
+	FK_LEAF(n);
+}
+FK_BODY(stop)
+{
+	FK_RETURN(0);
+}
+FK_END(stop)
+
+/* Returns what it got; -1 if there is no such timer. */
+FK_TASK(int64_t, stop_later, (int64_t, ms), )
+{
+	struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGSTOP };
+	const struct itimerspec once = { .it_value = { .tv_nsec = ms * 1000000 } };
+	timer_t timer;
+
+	if (timer_create(CLOCK_MONOTONIC, &event, &timer) < 0 ||
+	    timer_settime(timer, 0, &once, NULL) < 0)
+		FK_LEAF(-1);
+	FK_LEAF(ms);
+}
+FK_BODY(stop_later)
+{
+	FK_RETURN(0);
+}
+FK_END(stop_later)
+
+static void stay(int signo)
+{
+	(void)signo;
+	for (;;)
+		(void)poll(NULL, 0, -1);
+}
+
+/* All threads of the pool sleep for ever, this one in the task, and none is woken by the signal
+ * that its manager sends. */
+FK_TASK(int64_t, doze, (int64_t, ignored), )
+{
+	struct sigaction action = { .sa_handler = stay };
+	DIR *dir = opendir("/proc/self/task");
+	struct dirent *e;
+
+	(void)ignored;
+	if (!dir || sigaction(SIGUSR2, &action, NULL) < 0 || signal(SIGURG, SIG_IGN) == SIG_ERR)
+		FK_LEAF(-1);
+	while ((e = readdir(dir)))
+		if (atoi(e->d_name) > 0 && atoi(e->d_name) != gettid())
+			(void)syscall(SYS_tgkill, getpid(), atoi(e->d_name), SIGUSR2);
+	(void)closedir(dir);
+	stay(0);
+	FK_LEAF(0);
+}
+FK_BODY(doze)
+{
+	FK_RETURN(0);
+}
+FK_END(doze)
+
+FK_EXPORT(doze, 0, "All threads of the pool sleep for ever, and SIGURG wakes none")
+
+/* Clears words of the board 300 ms later, when all threads sleep (0 is BUSY). words: the first;
+ * stride: bytes to the next; n: their number. */
+struct hush {
+	_Atomic uint32_t *words;
+	int64_t stride, n;
+};
+
+static void *hush_later(void *arg)
+{
+	struct hush *hush = arg;
+
+	(void)poll(NULL, 0, 300);
+	for (int64_t i = 0; i < hush->n; i++)
+		hush->words[i * hush->stride / 4] = 0;
+	free(hush);
+	return NULL;
+}
+
+FK_TASK(int64_t, hush, (int64_t, from, int64_t, stride, int64_t, n), )
+{
+	struct hush *hush = calloc(1, sizeof(*hush));
+	struct maps_range board;
+	pthread_t thread;
+
+	if (!hush || !maps_find("forkd-board", &board, 1))
+		FK_LEAF(-1);
+	*hush = (struct hush){ (void *)(board.from + (uintptr_t)from), stride, n };
+	FK_LEAF(-pthread_create(&thread, NULL, hush_later, hush));
+}
+FK_BODY(hush)
+{
+	FK_RETURN(0);
+}
+FK_END(hush)
+
+FK_EXPORT(hush, 0, "Clears words of the board at a distance in bytes, after 300 ms; 0")
+FK_EXPORT(stop_later, 0, "A timer stops the pool by SIGSTOP, once; ms")
+FK_EXPORT(stop, 0, "Stops the pool by SIGSTOP n times; n")
+FK_MODULE(stall, "Tasks that keep the pool from running")

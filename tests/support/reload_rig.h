@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/* reload_rig.h - a forkd that reloads, with a module folder of its own */
+#ifndef TESTS_RELOAD_RIG_H
+#define TESTS_RELOAD_RIG_H
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/support/jobs.h"
+#include "tests/support/kept.h"
+#ifndef CHECK_TIMEOUT
+#define CHECK_TIMEOUT 120
+#endif
+#include "tests/support/check_unit.h"
+
+#define SHIPPED(name) "daemon/modules/.libs/" name ".so", name ".so"
+#define OURS(name)    "tests/support/modules/.libs/" name ".so", name ".so"
+
+static struct daemon d;
+static fk_client *c;
+
+/* A file of the build tree is in the module folder under this name from now on: another file than
+ * before, whole at any time. */
+static inline void put(const char *path, const char *name)
+{
+	char from[128], to[128];
+
+	daemon_add_module(&d, path, "next");
+	(void)snprintf(from, sizeof(from), "%s/next", d.modules);
+	(void)snprintf(to, sizeof(to), "%s/%s", d.modules, name);
+	ck_assert_int_eq(rename(from, to), 0);
+}
+
+static inline void prepare(void)
+{
+	memset(&d, 0, sizeof(d));
+	daemon_prepare_bare(&d);
+	put(SHIPPED("fib"));
+	put(OURS("null"));
+	put(OURS("crash"));
+}
+
+static inline void start(const char *conf)
+{
+	daemon_start(&d, kept_configure(&d, conf), NULL);
+	c = daemon_open(&d);
+}
+
+/* forkd has one worker, which a job keeps until **ret_gate is 1: whoever waits for it, waits.
+ * Returns the job. */
+static inline fk_job start_held(volatile uint8_t **ret_gate)
+{
+	fk_job held;
+
+	start("workers = 1\nstop-timeout = 1000s\n");
+	held = jobs_hold(c, 0, ret_gate);
+	DAEMON_AWAIT(jobs_running(&d, "crash:hold") == 1);
+	return held;
+}
+
+/* After start(): can modules be loaded into the running pool? Those of a sanitizer have
+ * constructors. A container may let nobody decide about executable memory by a filter. */
+static inline bool can_join(void)
+{
+	return !daemon_sanitized() &&
+	       !daemon_logged(&d, "no module can be loaded while jobs run", "");
+}
+
+static inline void configure(const char *conf)
+{
+	(void)kept_configure(&d, conf);
+}
+
+/* forkctl reload ends with this status, and what it prints has this text. */
+static inline void reload(int status, const char *text)
+{
+	char output[1024];
+
+	ck_assert_int_eq(daemon_ctl(&d, output, sizeof(output), "reload", NULL), status);
+	ck_assert_msg(strstr(output, text), "\"%s\" is not in: %s", text, output);
+}
+
+/* It waits for jobs, and forkctl with it: returns its pid when the pool was told to end. */
+static inline pid_t reload_waits(void)
+{
+	pid_t pid = daemon_spawn(&d, "reload", (const char *[]){ "forkctl", "reload", NULL });
+
+	DAEMON_AWAIT(daemon_logged(&d, "there is to be another pool", ""));
+	/* It has heard of that. */
+	DAEMON_AWAIT(daemon_logged(&d, "no job is started any more", ""));
+	return pid;
+}
+
+#endif

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * requests.h - a client with a request for each of its records, and a look at all of them
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   Tests against tests/support/fake.h that submit by fk_submit_batch(), between start() and
+ *   stop(). Each request is of test:add, i + 1000, until the test changes it.
+ */
+#ifndef TESTS_REQUESTS_H
+#define TESTS_REQUESTS_H
+
+#include <errno.h>
+
+#include "tests/support/check_unit.h"
+#include "tests/support/fake.h"
+
+#define JOBS 64u /* of fake_start() */
+
+static fk_client *client;
+static struct fk_request requests[JOBS + 1];
+static int64_t numbers[JOBS][2];
+static fk_job jobs[JOBS];
+
+static inline void start(uint32_t n_workers, uint32_t n_running)
+{
+	fake_start(n_workers, n_running);
+	client = must_open();
+	for (uint32_t i = 0; i < JOBS; i++) {
+		numbers[i][0] = i;
+		numbers[i][1] = 1000;
+		requests[i] = (struct fk_request){
+			.task = must_find(client, "test:add"),
+			.args = numbers[i],
+			.size = 16,
+		};
+	}
+}
+
+/* All records are free, and as fk_submit() wants them. */
+static inline void must_be_clean(void)
+{
+	for (uint32_t i = 0; i < JOBS; i++) {
+		struct job *job = &client->jobs[i];
+
+		ck_assert_int_ge(slots_take(client), 0);
+		ck_assert_uint_eq(job->next, 0);
+		ck_assert_uint_eq(job->deadline_ns, 0);
+		ck_assert_uint_eq(job->weight, 0);
+		ck_assert_uint_eq(job->group, 0);
+		ck_assert_uint_eq(job->place, 0);
+		ck_assert_uint_eq(client->slots[i].options, 0);
+		ck_assert_uint_ne(job_outcome(job), JOB_PENDING);
+	}
+	ck_assert_int_eq(slots_take(client), -EAGAIN);
+	for (uint32_t i = 0; i < JOBS; i++)
+		slots_give(client, i);
+	ck_assert_uint_eq(heap_used(&client->heap), 0);
+}
+
+static inline void stop(void)
+{
+	must_be_clean();
+	fk_close(client);
+	fake_stop();
+}
+
+/* Words in all rings. */
+static inline uint64_t words(void)
+{
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < fake.n_workers; i++)
+		n += atomic_load(&fake.tenant->rings[i].tail) - fake.heads[i];
+	return n;
+}
+
+static inline void run_all(void)
+{
+	uint32_t payload;
+
+	while (fake_take(&payload) >= 0)
+		fake_run(payload);
+}
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * rig.h - a whole pool inside the test's own process
+ *
+ * The production workers, intake and scheduler run as threads here, on real segments; the test is
+ * the client, through the same rings. So ThreadSanitizer sees both sides, and a test can look at
+ * counters and raise attention where it likes.
+ */
+#ifndef TESTS_RIG_H
+#define TESTS_RIG_H
+
+#include <stdint.h>
+
+#include "daemon/pool/pool.h"
+
+#define RIG_JOBS 1024u
+
+struct rig {
+	struct options options;
+	struct pool *pool;
+	int board_fd, arena_fd, tenant_fd, client_fd;
+	struct tenant_segment *tenant;
+	struct client_segment *client;
+	struct job *jobs;
+	char *heap;
+	pthread_t dispatcher;
+	uint32_t generation[RIG_JOBS];
+};
+
+/* If set: called by the next rig_start(), before there are threads, and no more. */
+extern void (*rig_prepare)(struct pool *pool);
+
+/* Starts a pool of n workers that knows this module. Ends the test on failure. force_steals: every
+ * fork is treated as stolen. */
+void rig_start(struct rig *rig, uint32_t workers, const struct fk_module *module,
+	       bool force_steals);
+/* The same on another machine, as topology_new() takes it: its groups, victims and arenas. */
+void rig_start_on(struct rig *rig, const char *machine, uint32_t workers,
+		  const struct fk_module *module, bool force_steals);
+/* Stops the workers and frees everything. */
+void rig_stop(struct rig *rig);
+
+/* Submits record number job: a task of the module by its full name. */
+void rig_submit(struct rig *rig, uint32_t job, const char *task, const void *args, uint32_t size);
+/* Waits for it; returns its outcome. */
+uint32_t rig_wait(struct rig *rig, uint32_t job);
+/* Both, with one i64 argument and an i64 result; fails the test if the outcome is not DONE. */
+int64_t rig_call(struct rig *rig, const char *task, int64_t arg);
+
+/* What the manager hears next, at its end of the pool's channel: of this client. text: NULL for any
+ * or none. */
+void rig_hear(int manager, uint32_t type, uint32_t client, uint32_t generation, const char *text);
+
+/* The sum of a counter over all workers and the pool's other threads. */
+#define rig_counter(rig, name)                                                                     \
+	({                                                                                         \
+		uint64_t rig_sum = atomic_load(&(rig)->pool->board->counters[BOARD_POOL].name);    \
+		for (uint32_t rig_i = 0; rig_i < (rig)->pool->n_workers; rig_i++)                  \
+			rig_sum += atomic_load(&(rig)->pool->board->counters[rig_i].name);         \
+		rig_sum;                                                                           \
+	})
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * short_of_memory.h - a realloc() that has no memory when the test says so
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   One file of a test that is linked with --wrap=realloc (tests/local.mk); all threads have it.
+ */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+static _Atomic bool short_of_memory;
+
+void *__real_realloc(void *p, size_t size);
+void *__wrap_realloc(void *p, size_t size);
+
+void *__wrap_realloc(void *p, size_t size)
+{
+	return atomic_load(&short_of_memory) ? NULL : __real_realloc(p, size);
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sleep_steps.h - what a pool's workers do before and after their sleep, step by step
+ *
+ * WHAT IT IS
+ *   The pool of a test's rig, before it has threads, with tenants added: the program makes the
+ *   steps of its workers itself, with worker.c, worker_wake.c, intake.c, drain.c and registry.c of
+ *   daemon/ compiled into it. So what is seen is the work that is done around a futex, and the
+ *   futex's own call for a wake, and no CPU's way out of its idle state.
+ *
+ *	to sleep         a worker that leaves a cell in which another one looks, and its way back
+ *	to sleep, last   the last one that looks, in an idle pool
+ *	to nap           the last one, while another worker is busy
+ *	to wake          a busy worker wakes the only one in its cell
+ *	to wake, any     the dispatcher, with everybody asleep
+ *	to turn busy     with another one that looks, and back
+ *	one look         of a search, for a job, in vain
+ *
+ * WHO INCLUDES IT
+ *   tests/bench/bench_sleep.c, which times the steps, and tests/unit/pool/check_sleep.c, which
+ *   counts their loads. Each defines sleep_measure(), and names sleep_all_steps() as what to call
+ *   before a rig has threads. Nothing else of a program may come before it but what is to change in
+ *   the pool's code.
+ */
+#ifndef TESTS_SLEEP_STEPS_H
+#define TESTS_SLEEP_STEPS_H
+
+#include "daemon/core/worker.c"
+#include "daemon/pool/worker_wake.c"
+
+#include "daemon/jobs/drain.c"
+#include "daemon/jobs/intake.c"
+#include "daemon/core/registry.c"
+
+#include <check.h>
+
+#include "tests/support/rig.h"
+
+enum sleep_operation {
+	SLEEP_BESIDE,
+	SLEEP_LAST,
+	SLEEP_NAP,
+	SLEEP_WAKE,
+	SLEEP_WAKE_ANY,
+	SLEEP_TURN,
+	SLEEP_LOOK,
+	SLEEP_OPERATIONS
+};
+
+static const char *const sleep_names[SLEEP_OPERATIONS] = {
+	[SLEEP_BESIDE] = "to sleep",
+	[SLEEP_LAST] = "to sleep, last",
+	[SLEEP_NAP] = "to nap",
+	[SLEEP_WAKE] = "to wake",
+	[SLEEP_WAKE_ANY] = "to wake, any",
+	[SLEEP_TURN] = "to turn busy",
+	[SLEEP_LOOK] = "one look",
+};
+
+static uint32_t sleep_n_tenants;
+static bool sleep_wrong; /* libcheck's assertions make system calls, also where they hold */
+
+/* Makes a step again and again. prepare() and undo() belong to none; NULL if there is nothing to do
+ * between two. */
+static void sleep_measure(enum sleep_operation operation, struct pool *pool,
+			  void (*prepare)(struct pool *pool), void (*run)(struct pool *pool),
+			  void (*undo)(struct pool *pool));
+
+static void sleep_add_tenants(struct pool *pool)
+{
+	for (uint32_t i = 1; i < sleep_n_tenants; i++) {
+		int fd = segment_create("tenant", SEGMENT_TENANT,
+					tenant_segment_size(pool->n_workers), 0, 0, 0600);
+
+		ck_assert_int_ge(fd, 0);
+		ck_assert_int_eq(intake_add_tenant(pool, i, FAIR_WEIGHT, fd), 0);
+		(void)close(fd);
+		/* As if it had clients: nothing is read of those that have none. */
+		atomic_fetch_or(&pool->registry.peopled[i / 64], UINT64_C(1) << i % 64);
+	}
+}
+
+/* As after a worker's futex, without it. */
+static void sleep_asleep(struct worker *w)
+{
+	(void)wake_prepare(&w->board->wake);
+	ck_assert_int_eq(lazy_sleep(&w->pool->lazy, w->index), LAZY_SLEEPS);
+}
+
+static void sleep_awake(struct worker *w)
+{
+	wake_store(&w->board->wake, WAKE_LOOKING);
+	(void)lazy_rise(&w->pool->lazy, w->index, LAZY_ROUSED);
+}
+
+/* Worker 0 rests; the pool is about to end, so that it does not enter the futex. */
+static void sleep_rest(struct pool *pool)
+{
+	(void)worker_rest(&pool->workers[0]);
+}
+
+static void sleep_wake_one(struct pool *pool)
+{
+	sleep_wrong |= !worker_wake_one(pool, &pool->workers[0]);
+}
+
+static void sleep_wake_any(struct pool *pool)
+{
+	sleep_wrong |= !worker_wake_one(pool, NULL);
+}
+
+/* Whoever was woken sleeps again. */
+static void sleep_all_asleep(struct pool *pool)
+{
+	for (uint32_t i = 0; i < pool->n_workers; i++) {
+		struct worker *w = &pool->workers[i];
+
+		if (wake_state(wake_load(&w->board->wake)) == WAKE_LOOKING)
+			sleep_asleep(w);
+	}
+}
+
+/* Worker 0 is busy, and nobody looks in its cell: what lazy_sleep() would refuse to the
+ * last one. */
+static void sleep_lay_down(struct pool *pool)
+{
+	struct lazy_cell *own = worker_cell(&pool->workers[0]);
+
+	for (uint32_t i = 1; i < pool->n_workers; i++) {
+		_Atomic uint32_t *word = &pool->workers[i].board->wake;
+
+		if (lazy_cell_of(&pool->lazy, i) != own ||
+		    wake_state(wake_load(word)) != WAKE_LOOKING)
+			continue;
+		(void)wake_prepare(word);
+		atomic_fetch_or(&own->census, lazy_bit(&pool->lazy, i));
+		lazy_note(&pool->lazy, own);
+	}
+}
+
+static void sleep_turn(struct pool *pool)
+{
+	worker_turn_busy(&pool->workers[0], WORKER_NO_JOB);
+	worker_turn_looking(&pool->workers[0]);
+}
+
+static void sleep_look(struct pool *pool)
+{
+	uint32_t row;
+
+	sleep_wrong |= worker_look_for_job(&pool->workers[0], &row);
+}
+
+static void sleep_all_steps(struct pool *pool)
+{
+	struct worker *w = pool->workers;
+	uint32_t n = pool->n_workers;
+
+	sleep_add_tenants(pool);
+	for (uint32_t i = 0; i < n; i++)
+		worker_turn_looking(&w[i]);
+	atomic_store(&pool->stop, POOL_ENDING);
+	for (uint32_t i = 2; i < n; i++)
+		sleep_asleep(&w[i]);
+
+	sleep_measure(SLEEP_BESIDE, pool, NULL, sleep_rest, NULL);
+	sleep_measure(SLEEP_TURN, pool, NULL, sleep_turn, NULL);
+	sleep_measure(SLEEP_LOOK, pool, NULL, sleep_look, NULL);
+	sleep_asleep(&w[1]);
+	sleep_measure(SLEEP_LAST, pool, NULL, sleep_rest, NULL);
+	sleep_asleep(&w[0]);
+	sleep_measure(SLEEP_WAKE_ANY, pool, NULL, sleep_wake_any, sleep_all_asleep);
+	/* Another one is busy, far away where there is a far away. */
+	sleep_awake(&w[n - 1]);
+	worker_turn_busy(&w[n - 1], WORKER_NO_JOB);
+	sleep_awake(&w[0]);
+	sleep_measure(SLEEP_NAP, pool, NULL, sleep_rest, NULL);
+	worker_turn_busy(&w[0], WORKER_NO_JOB);
+	for (uint32_t thief; (thief = lazy_pick(&pool->lazy, 0)) != LAZY_NOBODY;)
+		wake_store(&w[thief].board->wake, WAKE_LOOKING);
+	sleep_measure(SLEEP_WAKE, pool, sleep_lay_down, sleep_wake_one, NULL);
+
+	ck_assert(!sleep_wrong);
+
+	/* As lazy_init() leaves it. */
+	atomic_store(&pool->stop, POOL_RUNNING);
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t state = wake_state(wake_load(&w[i].board->wake));
+
+		if (state == WAKE_SLEEPING)
+			sleep_awake(&w[i]);
+		if (state != WAKE_BUSY)
+			lazy_turn_busy(&pool->lazy, i);
+		wake_store(&w[i].board->wake, WAKE_BUSY);
+		w[i].duty = false;
+		worker_take_request(&w[i]);
+	}
+}
+
+FK_TASK(int64_t, nothing, (int64_t, n))
+{
+	FK_LEAF(n);
+}
+FK_NO_BODY(nothing)
+FK_END(nothing)
+
+FK_EXPORT(nothing, 0, "nothing")
+FK_MODULE(sleep, "of sleep_steps.h")
+
+/* All steps in a pool of so many workers, four at least, in two groups, and tenants; a job runs in
+ * it afterwards. */
+static void sleep_run(const char *machine, uint32_t workers, uint32_t tenants)
+{
+	static struct rig rig;
+
+	sleep_n_tenants = tenants;
+	rig_prepare = sleep_all_steps;
+	rig_start_on(&rig, machine, workers, &fk_module, false);
+	ck_assert_int_eq(rig_call(&rig, "sleep:nothing", 7), 7);
+	rig_stop(&rig);
+}
+
+#endif

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * store_rig.h - a store, and the ear of a service manager that hears what it says
+ *
+ * WHAT IT IS
+ *   A store on a loop, and the notification socket that it sends to, in a folder of its own. What
+ *   was sent stays there until the test reads it.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   Tests of daemon/manager/store.c, their only thread, or a child that hears in its place. begin()
+ *   comes first.
+ */
+#ifndef TESTS_STORE_RIG_H
+#define TESTS_STORE_RIG_H
+
+#include "daemon/manager/store.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/util.h"
+#include "tests/support/check_unit.h"
+#include "tests/support/fdstore.h"
+
+static struct loop loop;
+static struct hangups hangups = { .loop = &loop };
+static struct store store;
+static int ear; /* the service manager's */
+static char folder[32], path[64];
+/* What was put, or could not be, after it had to wait. */
+static uint32_t answers, wanted;
+static int result_of[8];
+
+static inline void listen_as_manager(void)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+
+	(void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+	ear = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	ck_assert_int_eq(bind(ear, (struct sockaddr *)&address, sizeof(address)), 0);
+}
+
+/* max: FileDescriptorStoreMax=, or NULL: nothing is said of it. */
+static inline void begin(const char *max)
+{
+	ck_assert_int_eq(loop_init(&loop), 0);
+	ck_assert_ptr_nonnull(mkdtemp(strcpy(folder, "/tmp/check_store.XXXXXX")));
+	(void)snprintf(path, sizeof(path), "%s/notify", folder);
+	listen_as_manager();
+	ck_assert_int_eq(setenv("NOTIFY_SOCKET", path, 1), 0);
+	if (max)
+		ck_assert_int_eq(setenv("FDSTORE", max, 1), 0);
+	ck_assert_int_eq(store_init(&store, &loop), 0);
+}
+
+static inline void end(void)
+{
+	store_fini(&store);
+	hangup_fini(&hangups);
+	loop_fini(&loop);
+	(void)close(ear);
+	(void)unlink(path);
+	(void)rmdir(folder);
+}
+
+/* The next message, as a line of words; "" for none. */
+static inline struct fdstore_message hear(void)
+{
+	struct fdstore_message m;
+
+	(void)fdstore_hear(ear, &m);
+	for (char *at = m.text; (at = strchr(at, '\n'));)
+		*at = ' ';
+	return m;
+}
+
+static inline void hear_that(const char *text, uint32_t n)
+{
+	struct fdstore_message m = hear();
+
+	ck_assert_str_eq(m.text, text);
+	ck_assert_uint_eq(m.n, n);
+	while (m.n)
+		(void)close(m.fds[--m.n]);
+}
+
+static inline void hear_nothing(void)
+{
+	hear_that("", 0);
+}
+
+static inline void hear_put(const char *name, uint32_t n)
+{
+	char text[64];
+
+	(void)snprintf(text, sizeof(text), "FDSTORE=1 FDPOLL=0 FDNAME=%s", name);
+	hear_that(text, n);
+}
+
+static inline void hear_remove(const char *name)
+{
+	char text[64];
+
+	(void)snprintf(text, sizeof(text), "FDSTOREREMOVE=1 FDNAME=%s", name);
+	hear_that(text, 0);
+}
+
+/* The end of a child of the test, in which nothing was wrong. */
+static inline void ends_well(pid_t pid)
+{
+	int status;
+
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+}
+
+static inline void on_put(struct store_put *put, int result)
+{
+	(void)put;
+	result_of[answers++] = result;
+	if (answers == wanted)
+		loop_stop(&loop);
+}
+
+/* Until so many of those that wait have an answer. */
+static inline void turn_until(uint32_t n)
+{
+	wanted = n;
+	loop.stopped = false;
+	ck_assert_int_eq(loop_run(&loop), 0);
+}
+
+static inline int put_one(struct store_put *put, const char *name)
+{
+	const int fd = STDERR_FILENO;
+
+	*put = (struct store_put){ .call = on_put };
+	return store_put(&store, put, name, &fd, 1);
+}
+
+#endif

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * batch: many jobs by one word of a ring, each with its options. Against tests/support/fake.h.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "client/lib/client.h"
+#include "common/clock.h"
+#include "common/util.h"
+#include "shm/wake.h"
+#include "tests/support/requests.h"
+
+START_TEST(a_batch_is_one_word_and_a_chain_in_its_order)
+{
+	uint32_t payload;
+	uint32_t index;
+
+	start(1, 0);
+	ck_assert_int_eq(fk_submit_batch(client, requests, 40, 0, jobs), 0);
+	ck_assert_uint_eq(words(), 1);
+	ck_assert_int_eq(ring_peek(&fake.tenant->rings[0], 0, &payload), RING_OK);
+	index = ring_payload_job(payload);
+	for (uint32_t i = 0; i < 40; i++) {
+		struct job *job = &client->jobs[index];
+
+		ck_assert_uint_eq(jobs[i] & 0xffff, index);
+		ck_assert_uint_eq(jobs[i] >> 16, job->generation);
+		ck_assert_uint_eq(job->state, job_state(job->generation, JOB_PENDING));
+		ck_assert_mem_eq(job->args, numbers[i], 16);
+		ck_assert_uint_eq(job->next == 0, i == 39);
+		index = job->next - 1;
+	}
+	run_all();
+	for (uint32_t i = 0; i < 40; i++) {
+		int64_t sum;
+
+		ck_assert_int_eq(fk_wait(client, jobs[i], 0), 0);
+		ck_assert_int_eq(fk_result(client, jobs[i], &sum, sizeof(sum)), 0);
+		ck_assert_int_eq(sum, i + 1000);
+	}
+	ck_assert_int_eq(fk_release_batch(client, jobs, 40), 0);
+	ck_assert_int_eq(fk_release_batch(client, jobs, 40), -ESTALE);
+	stop();
+}
+END_TEST
+
+START_TEST(one_and_none_are_batches_too)
+{
+	fk_job job = 7;
+
+	start(1, 0);
+	ck_assert_int_eq(fk_submit_batch(client, requests, 0, 0, &job), 0);
+	ck_assert_uint_eq(words(), 0);
+	ck_assert_uint_eq(job, 7);
+	ck_assert_int_eq(fk_submit_batch(client, requests, 1, 0, &job), 0);
+	ck_assert_uint_eq(client_job(client, job)->next, 0);
+	ck_assert_uint_eq(client->slots[job & 0xffff].options, 0);
+	run_all();
+	ck_assert_int_eq(fk_wait(client, job, 0), 0);
+	ck_assert_int_eq(fk_release_batch(client, &job, 1), 0);
+	ck_assert_int_eq(fk_release_batch(client, NULL, 0), 0);
+	stop();
+}
+END_TEST
+
+START_TEST(with_too_few_records_nothing_is_submitted)
+{
+	fk_job more[JOBS];
+
+	start(1, 0);
+	memset(more, 0x55, sizeof(more));
+	ck_assert_int_eq(fk_submit_batch(client, requests, JOBS + 1, 0, more), -E2BIG);
+	ck_assert_int_eq(fk_submit_batch(client, requests, JOBS - 10, 0, jobs), 0);
+	ck_assert_int_eq(fk_submit_batch(client, requests, 11, 0, more), -EAGAIN);
+	ck_assert_uint_eq(words(), 1);
+	for (uint32_t i = 0; i < 11; i++)
+		ck_assert_uint_eq(more[i], UINT64_C(0x5555555555555555));
+	/* What there is was not touched. */
+	ck_assert_int_eq(fk_submit_batch(client, requests, 10, 0, more), 0);
+	ck_assert_int_eq(fk_release_batch(client, jobs, JOBS - 10), -EBUSY);
+	run_all();
+	ck_assert_int_eq(fk_release_batch(client, jobs, JOBS - 10), 0);
+	ck_assert_int_eq(fk_release_batch(client, more, 10), 0);
+	stop();
+}
+END_TEST
+
+START_TEST(with_all_rings_full_nothing_is_submitted)
+{
+	fk_group group;
+	uint64_t position;
+
+	start(2, 0);
+	ck_assert_int_eq(fk_group_new(client, &group), 0);
+	for (uint32_t ring = 0; ring < 2; ring++)
+		while (ring_push(&fake.tenant->rings[ring], 0, &position) == RING_OK)
+			;
+	for (uint32_t i = 0; i < 20; i++)
+		requests[i].group = i % 3 ? group : 0;
+	ck_assert_int_eq(fk_submit_batch(client, requests, 20, 0, jobs), -EAGAIN);
+	ck_assert_uint_eq(words(), 2 * RING_SLOTS);
+	ck_assert_int_eq(fk_group_wait(client, group, 0), 0);
+	ck_assert_int_eq(fk_group_free(client, group), 0);
+	stop();
+}
+END_TEST
+
+START_TEST(one_bad_request_is_the_end_of_the_batch)
+{
+	static const struct {
+		struct fk_request change; /* what is not 0 in it is put into a good one */
+		int err;
+	} bad[] = {
+		{ { .size = 8 }, -EINVAL },
+		{ { .flags = FK_WAIT_ROOM }, -EINVAL },
+		{ { .flags = 8 }, -EINVAL },
+		{ { .flags = FK_STRICT }, -EINVAL },
+		{ { .place_index = 1 }, -EINVAL },
+		{ { .place = FK_PLACE_WORKER, .place_index = 2 }, -EINVAL },
+		{ { .place = FK_PLACE_NODE, .place_index = 77 }, -EINVAL },
+		{ { .place = 3 }, -EINVAL },
+		{ { .reserved = { 1 } }, -EINVAL },
+		{ { .reserved = { 0, 1 } }, -EINVAL },
+		{ { .group = 1 }, -ESTALE },
+		{ { .group = 1 << 16 | 5 }, -ESTALE }, /* of the right form, and nobody has it */
+		{ { .group = UINT64_MAX }, -ESTALE },
+	};
+	union fk_value text = { .str = "four" };
+	union fk_value none = { .str = NULL };
+	char local[4];
+	union fk_value outside = { .buf = { local, 4 } };
+	fk_group group;
+
+	start(2, 0);
+	ck_assert_int_eq(fk_group_new(client, &group), 0);
+	for (uint32_t i = 0; i < 9; i++) {
+		requests[i].group = group;
+		requests[i].task = must_find(client, "test:len");
+		requests[i].values = &text;
+		requests[i].size = 1;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		const struct fk_request *b = &bad[i].change;
+		struct fk_request saved = requests[6];
+
+		requests[6].size = b->size ? b->size : saved.size;
+		requests[6].flags = b->flags;
+		requests[6].place = b->place;
+		requests[6].place_index = b->place_index;
+		requests[6].group = b->group ? b->group : saved.group;
+		memcpy(requests[6].reserved, b->reserved, sizeof(b->reserved));
+		ck_assert_int_eq(fk_submit_batch(client, requests, 9, 0, jobs), bad[i].err);
+		requests[6] = saved;
+	}
+	ck_assert_int_eq(fk_submit_batch(client, requests, 9, FK_IDEMPOTENT, jobs), -EINVAL);
+	/* What shows only when it is packed, when others have been. */
+	requests[6].values = &none;
+	ck_assert_int_eq(fk_submit_batch(client, requests, 9, 0, jobs), -EINVAL);
+	requests[6].task = must_find(client, "test:inc");
+	requests[6].values = &outside;
+	ck_assert_int_eq(fk_submit_batch(client, requests, 9, 0, jobs), -EFAULT);
+	requests[6].task = NULL;
+	ck_assert_int_eq(fk_submit_batch(client, requests, 9, 0, jobs), -EINVAL);
+	requests[6] = requests[5];
+	atomic_store(&fake.board->tasks[1].flags, TASK_GONE);
+	ck_assert_int_eq(fk_submit_batch(client, requests, 9, 0, jobs), -ENOENT);
+	atomic_store(&fake.board->tasks[1].flags, 0);
+	ck_assert_uint_eq(words(), 0);
+	ck_assert_int_eq(fk_group_wait(client, group, 0), 0);
+	must_be_clean();
+	/* And the good ones are. */
+	ck_assert_int_eq(fk_submit_batch(client, requests, 9, 0, jobs), 0);
+	ck_assert_int_eq(fk_group_wait(client, group, 0), -ETIMEDOUT);
+	run_all();
+	ck_assert_int_eq(fk_group_wait(client, group, 0), 0);
+	ck_assert_int_eq(fk_release_batch(client, jobs, 9), 0);
+	stop();
+}
+END_TEST
+
+START_TEST(options_stand_in_the_record_and_go_with_the_job)
+{
+	uint64_t before = clock_ns();
+	struct job *job;
+	fk_group group;
+
+	start(2, 0);
+	atomic_store(&fake.board->workers[1].node, 3);
+	ck_assert_int_eq(fk_group_new(client, &group), 0);
+	requests[0].timeout_ns = 5 * NSEC_PER_SEC;
+	requests[0].weight = 7;
+	requests[0].group = group;
+	requests[0].flags = FK_STRICT | FK_IDEMPOTENT;
+	requests[0].place = FK_PLACE_NODE;
+	requests[0].place_index = 3;
+	ck_assert_int_eq(fk_submit_batch(client, requests, 1, 0, jobs), 0);
+	job = client_job(client, jobs[0]);
+	ck_assert_uint_ge(job->deadline_ns, before + 5 * NSEC_PER_SEC);
+	ck_assert_uint_le(job->deadline_ns, clock_ns() + 5 * NSEC_PER_SEC);
+	ck_assert_uint_eq(job->weight, 7);
+	ck_assert_uint_eq(job->group, (group & 0xffff) + 1);
+	ck_assert_uint_eq(job->flags, JOB_IDEMPOTENT);
+	ck_assert_uint_eq(job->place, job_place(JOB_PLACE_NODE, 3, 1));
+	ck_assert_uint_eq(job_place_kind(job->place), JOB_PLACE_NODE);
+	ck_assert_uint_eq(job_place_index(job->place), 3);
+	ck_assert_int_ne(job_place_strict(job->place), 0);
+	run_all();
+	ck_assert_int_eq(fk_release(client, jobs[0]), 0);
+	/* For ever. */
+	requests[1].timeout_ns = UINT64_MAX;
+	ck_assert_int_eq(fk_submit_batch(client, &requests[1], 1, 0, jobs), 0);
+	ck_assert_uint_eq(client_job(client, jobs[0])->deadline_ns, UINT64_MAX);
+	run_all();
+	ck_assert_int_eq(fk_release(client, jobs[0]), 0);
+	/* The same record without any. */
+	ck_assert_int_eq(fk_submit(client, requests[0].task, numbers, 16, 0, jobs), 0);
+	ck_assert_ptr_eq(client_job(client, jobs[0]), job);
+	ck_assert_uint_eq(job->deadline_ns | job->weight | job->group | job->place, 0);
+	run_all();
+	ck_assert_int_eq(fk_release(client, jobs[0]), 0);
+	stop();
+}
+END_TEST
+
+/* The ring that one more of requests[0] goes to, or a negative errno. */
+static int ring_of_next(void)
+{
+	uint64_t tails[FAKE_WORKERS];
+	int err;
+
+	for (uint32_t i = 0; i < fake.n_workers; i++)
+		tails[i] = atomic_load(&fake.tenant->rings[i].tail);
+	err = fk_submit_batch(client, requests, 1, 0, jobs);
+	if (err)
+		return err;
+	/* The pool's end of it. */
+	fake_run((uint32_t)(jobs[0] & 0xffff) | ring_payload(client->id, 0, 0));
+	ck_assert_int_eq(fk_release_batch(client, jobs, 1), 0);
+	for (uint32_t i = 0; i < fake.n_workers; i++)
+		if (atomic_load(&fake.tenant->rings[i].tail) != tails[i])
+			return (int)i;
+	return -ENOENT;
+}
+
+static void fill(uint32_t ring)
+{
+	uint64_t position;
+
+	while (ring_push(&fake.tenant->rings[ring], 0, &position) == RING_OK)
+		;
+}
+
+START_TEST(a_place_is_a_ring)
+{
+	uint32_t seen = 0;
+
+	start(4, 0);
+	for (uint32_t i = 0; i < 4; i++) {
+		atomic_store(&fake.board->workers[i].node, i / 2 + 5);
+		atomic_store(&fake.board->workers[i].wake, WAKE_BUSY);
+	}
+	/* Without a place whoever looks is better. */
+	atomic_store(&fake.board->workers[0].wake, WAKE_LOOKING);
+	ck_assert_int_eq(ring_of_next(), 0);
+	requests[0].place = FK_PLACE_WORKER;
+	for (uint32_t i = 0; i < 4; i++) {
+		requests[0].place_index = i;
+		ck_assert_int_eq(ring_of_next(), (int)i);
+	}
+	requests[0].place = FK_PLACE_NODE;
+	requests[0].place_index = 6;
+	for (int i = 0; i < 100; i++)
+		seen |= 1u << ring_of_next();
+	ck_assert_uint_eq(seen, 0xc);
+	/* Of a node too: who looks, then who sleeps. */
+	atomic_store(&fake.board->workers[3].wake, WAKE_SLEEPING);
+	for (int i = 0; i < 10; i++)
+		ck_assert_int_eq(ring_of_next(), 3);
+	atomic_store(&fake.board->workers[2].wake, WAKE_LOOKING);
+	for (int i = 0; i < 10; i++)
+		ck_assert_int_eq(ring_of_next(), 2);
+	/* What is full gives way within the place if it is strict, else anywhere. */
+	requests[0].flags = FK_STRICT;
+	fill(2);
+	ck_assert_int_eq(ring_of_next(), 3);
+	fill(3);
+	ck_assert_int_eq(ring_of_next(), -EAGAIN);
+	requests[0].place = FK_PLACE_WORKER;
+	requests[0].place_index = 3;
+	ck_assert_int_eq(ring_of_next(), -EAGAIN);
+	requests[0].flags = 0;
+	ck_assert_int_le(ring_of_next(), 1);
+	stop();
+}
+END_TEST
+
+START_TEST(a_record_of_a_chain_is_used_again_while_the_rest_waits)
+{
+	uint32_t payload;
+	int64_t sum;
+	fk_job again;
+
+	start(1, 0);
+	ck_assert_int_eq(fk_submit_batch(client, requests, JOBS, 0, jobs), 0);
+	for (uint32_t i = 0; i < 3; i++) {
+		uint32_t k;
+
+		ck_assert_int_eq(fake_take(&payload), 0);
+		fake_run(payload);
+		for (k = 0; (jobs[k] & 0xffff) != ring_payload_job(payload); k++)
+			;
+		ck_assert_int_eq(fk_poll(client, jobs[k]), 1);
+		ck_assert_int_eq(fk_release(client, jobs[k]), 0);
+		ck_assert_int_eq(fk_submit(client, requests[k].task, numbers[k], 16, 0, &again), 0);
+		ck_assert_uint_eq(again & 0xffff, jobs[k] & 0xffff);
+		ck_assert_uint_eq(again >> 16, (jobs[k] >> 16) + 1);
+		jobs[k] = again;
+	}
+	ck_assert_uint_eq(words(), 3);
+	run_all();
+	for (uint32_t i = 0; i < JOBS; i++) {
+		ck_assert_int_eq(fk_result(client, jobs[i], &sum, sizeof(sum)), 0);
+		ck_assert_int_eq(sum, i + 1000);
+	}
+	ck_assert_int_eq(fk_release_batch(client, jobs, JOBS), 0);
+	stop();
+}
+END_TEST
+
+CHECK_MAIN("batch", a_batch_is_one_word_and_a_chain_in_its_order, one_and_none_are_batches_too,
+	   with_too_few_records_nothing_is_submitted, with_all_rings_full_nothing_is_submitted,
+	   one_bad_request_is_the_end_of_the_batch, options_stand_in_the_record_and_go_with_the_job,
+	   a_place_is_a_ring, a_record_of_a_chain_is_used_again_while_the_rest_waits)

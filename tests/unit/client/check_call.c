@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * call: fk_call() and fk_submitv() tell the types of their arguments and compare them with the
+ * signature. Against tests/support/fake.h.
+ */
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "client/lib/client.h"
+#include "tests/support/check_unit.h"
+#include "tests/support/compile.h"
+#include "tests/support/fake.h"
+
+static fk_client *client;
+
+static void start(uint32_t n_workers, uint32_t n_threads)
+{
+	fake_start(n_workers, n_threads);
+	client = must_open();
+}
+
+static void stop(void)
+{
+	ck_assert_int_eq(fk_close(client), 0);
+	fake_stop();
+}
+
+/* A task of the board has this signature from now on: another module has been loaded. */
+static void set_signature(const char *name, const char *text)
+{
+	struct board_task *task = fake.board->tasks;
+
+	while (strcmp(task->name, name) != 0)
+		task++;
+	(void)strcpy(task->signature, text);
+	atomic_store(&task->hash, signature_hash(task->name, task->signature));
+}
+
+#define REFUSED(call, text)                                                                        \
+	do {                                                                                       \
+		ck_assert_int_eq(call, -EINVAL);                                                   \
+		ck_assert_str_eq(fk_error_text(), text);                                           \
+	} while (0)
+
+#define ADD "test:add is (a:i64, b:i64 -> i64), called as "
+
+START_TEST(arguments_of_other_types_are_refused_with_both_signatures)
+{
+	const fk_task *task;
+	int64_t n = 5;
+	fk_job job = 7;
+
+	start(1, 1);
+	task = must_find(client, "test:add");
+	REFUSED(fk_call(client, "test:add", &n, 1, 2.0), ADD "(i64, f64) -> i64");
+	REFUSED(fk_call(client, "test:add", &n, 1), ADD "(i64) -> i64");
+	REFUSED(fk_call(client, "test:add", &n), ADD "() -> i64");
+	REFUSED(fk_call(client, "test:add", NULL, 1, 2, 3), ADD "(i64, i64, i64)");
+	REFUSED(fk_call(client, "test:add", &n, "1", FK_BUFFER(&n, 8)), ADD "(str, buf) -> i64");
+	REFUSED(fk_submitv(client, task, 0, &job, 1, 2.0f), ADD "(i64, f64)");
+	REFUSED(fk_submitv(client, task, 0, &job), ADD "()");
+	REFUSED(fk_call(client, "test:crash", NULL, 1), "test:crash is (->), called as (i64)");
+	ck_assert_int_eq(n, 5);
+	ck_assert_uint_eq(job, 7);
+	stop();
+}
+END_TEST
+
+START_TEST(a_result_of_another_size_or_type_is_refused_and_left_alone)
+{
+	int64_t three[3] = { 7, 8, 9 };
+	double x = 0.5;
+	void *any = three, *untouched = NULL;
+	int64_t *one = three;
+	const char *text = "text";
+	double *y = &x;
+	int small = 6;
+
+	start(1, 1);
+	REFUSED(fk_call(client, "test:add", &three, 1, 2), ADD "(i64, i64) -> 24 bytes");
+	REFUSED(fk_call(client, "test:add", &x, 1, 2), ADD "(i64, i64) -> f64");
+	REFUSED(fk_call(client, "test:add", any, 1, 2), ADD "(i64, i64) -> void *");
+	REFUSED(fk_call(client, "test:add", &one, 1, 2), ADD "(i64, i64) -> pointer");
+	REFUSED(fk_call(client, "test:add", &y, 1, 2), ADD "(i64, i64) -> pointer");
+	REFUSED(fk_call(client, "test:add", &text, 1, 2), ADD "(i64, i64) -> pointer");
+	REFUSED(fk_call(client, "test:add", &untouched, 1, 2), ADD "(i64, i64) -> pointer");
+	REFUSED(fk_call(client, "test:add", &small, 1, 2), ADD "(i64, i64) -> 4 bytes");
+	REFUSED(fk_call(client, "test:len", three, "two results"),
+		"test:len is (t:str -> i64, f64), called as (str) -> i64");
+	REFUSED(fk_call(client, "test:crash", &three),
+		"test:crash is (->), called as () -> 24 bytes");
+	ck_assert_int_eq(three[0] + three[1] + three[2], 24);
+	ck_assert_double_eq(x, 0.5);
+	ck_assert(one == three && y == &x && !untouched);
+	ck_assert_int_eq(small, 6);
+	stop();
+}
+END_TEST
+
+START_TEST(a_caller_that_is_older_than_the_module_is_refused)
+{
+	int64_t n = 5;
+
+	start(1, 1);
+	ck_assert_int_eq(fk_call(client, "test:add", &n, 1, 2), 0);
+	ck_assert_int_eq(n, 3);
+	set_signature("test:add", "a:i64, b:i64, text:str -> i64, i64, i64");
+	REFUSED(fk_call(client, "test:add", &n, 1, 2),
+		"test:add is (a:i64, b:i64, text:str -> i64, i64, i64), called as (i64, i64) -> "
+		"i64");
+	ck_assert_int_eq(n, 3);
+	stop();
+}
+END_TEST
+
+START_TEST(each_integer_type_of_c_is_an_i64)
+{
+	enum { NEGATIVE = -3 } constant = NEGATIVE;
+	const volatile short qualified = -300;
+	unsigned long long huge = UINT64_MAX;
+	unsigned long sum = 0;
+	bool yes = true;
+	int64_t n = 0;
+
+	start(1, 1);
+#define SUM(a, b, wanted)                                                                          \
+	do {                                                                                       \
+		ck_assert_int_eq(fk_call(client, "test:add", &n, a, b), 0);                        \
+		ck_assert_int_eq(n, wanted);                                                       \
+	} while (0)
+	SUM(-40, 'a', 'a' - 40);
+	SUM(qualified, constant, -303);
+	SUM((signed char)-1, (unsigned char)255, 254);
+	SUM((char)7, yes, 8);
+	SUM((unsigned short)65535, 1u << 31, INT64_C(65535) + (INT64_C(1) << 31));
+	SUM(-1L, 5LL, 4);
+	SUM(huge, (uint64_t)1, 0);
+	SUM(INT64_MIN, (size_t)0, INT64_MIN);
+#undef SUM
+	ck_assert_int_eq(fk_call(client, "test:add", &sum, 1, 2), 0);
+	ck_assert_uint_eq(sum, 3);
+	stop();
+}
+END_TEST
+
+/* Nobody runs the job: its arguments are seen in the record. */
+START_TEST(each_type_of_a_signature_is_packed)
+{
+	char text[] = "an array", *pointer = text;
+	int calls = 0;
+	const fk_task *task;
+	struct job *record;
+	struct fk_ref ref;
+	void *memory;
+	double x[3];
+	fk_job job;
+
+	start(1, 0);
+	set_signature("test:add", "x:f64, y:f64, z:f64, a:str, b:str, c:str, d:buf, io:iobuf ->");
+	task = must_find(client, "test:add");
+	ck_assert_int_eq(fk_alloc(client, 64, &memory), 0);
+	/* An argument is evaluated once. */
+	ck_assert_int_eq(fk_submitv(client, task, 0, &job, 0.5, 2.5f, (double)++calls, "literal",
+				    text, pointer, FK_BUFFER(memory, 16),
+				    FK_BUFFER((char *)memory + 16, 8)),
+			 0);
+	ck_assert_int_eq(calls, 1);
+	record = client_job(client, job);
+	memcpy(x, record->args, sizeof(x));
+	ck_assert(x[0] == 0.5 && x[1] == 2.5 && x[2] == 1.0);
+	for (int i = 0; i < 3; i++) {
+		memcpy(&ref, record->args + 24 + 16 * i, sizeof(ref));
+		ck_assert_str_eq(client->heap.base + ref.offset, i ? text : "literal");
+	}
+	memcpy(&ref, record->args + 24 + 4 * 16, sizeof(ref));
+	ck_assert_ptr_eq(client->heap.base + ref.offset, (char *)memory + 16);
+	ck_assert_uint_eq(ref.size, 8);
+	stop();
+}
+END_TEST
+
+START_TEST(twelve_arguments_are_in_order)
+{
+	const fk_task *task;
+	int64_t packed[12];
+	fk_job job;
+
+	start(1, 0);
+	set_signature("test:add", "i64, i64, i64, i64, i64, i64, i64, i64, i64, i64, i64, i64 ->");
+	task = must_find(client, "test:add");
+	ck_assert_int_eq(fk_submitv(client, task, 0, &job, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11),
+			 0);
+	memcpy(packed, client_job(client, job)->args, sizeof(packed));
+	for (int i = 0; i < 12; i++)
+		ck_assert_int_eq(packed[i], i);
+	stop();
+}
+END_TEST
+
+START_TEST(each_failure_of_a_call_has_a_text)
+{
+	char elsewhere[8];
+	int64_t n;
+	fk_job job;
+
+	start(1, 1);
+	ck_assert_int_eq(fk_call(client, "test:none", &n, 1), -ENOENT);
+	ck_assert_ptr_nonnull(strstr(fk_error_text(), "test:none: no such task"));
+	ck_assert_int_eq(fk_call(client, "test:inc", NULL, FK_BUFFER(elsewhere, 8)), -EFAULT);
+	ck_assert_ptr_nonnull(strstr(fk_error_text(), "test:inc: a buffer lies outside"));
+	ck_assert_int_eq(fk_submitv(client, must_find(client, "test:crash"), 64, &job), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(fk_error_text(), "test:crash: an argument does not fit"));
+	stop();
+}
+END_TEST
+
+#define TYPES "fk_call_takes_integers_double_char_pointers_and_struct_fk_buffer"
+
+#define BIT_FIELD "((struct { unsigned int a : 3; }){ 1 }).a"
+
+/* What compilers refuse, and a part of their messages, as contrib/guide/client.md lists them. */
+static const struct {
+	const char *args;
+	const char *gcc;
+	const char *clang;
+} mistakes[] = {
+	{ "any", "called object '" TYPES "'", "called object type 'struct " TYPES "'" },
+	{ "&n", "called object '" TYPES "'", "called object type 'struct " TYPES "'" },
+	{ "NULL", "called object '" TYPES "'", "called object type 'struct " TYPES "'" },
+	{ "1.0L", "called object '" TYPES "'", "called object type 'struct " TYPES "'" },
+	/* clang takes it. */
+	{ BIT_FIELD, "called object '" TYPES "'", NULL },
+	{ "1) + !(fk_call", "'fk_call' undeclared", "undeclared identifier 'fk_call'" },
+	{ "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13",
+	  "\"fk_call(), fk_submitv(): a task has at most 12 arguments\"",
+	  "\"fk_call(), fk_submitv(): a task has at most 12 arguments\"" },
+};
+
+static int compile_call(const char *cc, const char *flags, const char *args)
+{
+	char text[1024];
+
+	(void)snprintf(text, sizeof(text),
+		       "#include <forkd/client.h>\n"
+		       "int f(fk_client *client, void *any);\n"
+		       "int f(fk_client *client, void *any)\n"
+		       "{ int64_t n = any != NULL; return fk_call(client, \"a:b\", &n, %s); }\n",
+		       args);
+	return compile_text(cc, flags, "client", text);
+}
+
+START_TEST(a_mistake_is_an_error_of_the_compiler)
+{
+	for (int clang = 0; clang < 2; clang++) {
+		const char *cc = compile_family(clang);
+
+		for (size_t i = 0; cc && i < sizeof(mistakes) / sizeof(mistakes[0]); i++) {
+			const char *message = clang ? mistakes[i].clang : mistakes[i].gcc;
+
+			if (!message)
+				continue;
+			ck_assert_int_ne(compile_call(cc, "-Wall -I", mistakes[i].args), 0);
+			ck_assert_msg(strstr(compile_message, message), "%s: \"%s\" is not in: %s",
+				      cc, message, compile_message);
+		}
+	}
+}
+END_TEST
+
+START_TEST(a_call_that_is_right_compiles_without_a_message)
+{
+	static const char args[] =
+		"1, 2.5f, \"text\", FK_BUFFER(any, 8), UINT64_MAX, 'c', 7, 8, 9, 10, "
+		"+" BIT_FIELD ", (int64_t)" BIT_FIELD;
+	static const char *const flags[] = {
+		"-O2 -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wcast-qual "
+		"-Wdouble-promotion -I",
+		"-std=c11 -O0 -Wall -Wextra -Wpedantic -I",
+	};
+
+	for (size_t i = 0; i < 2 * sizeof(flags) / sizeof(flags[0]); i++) {
+		const char *cc = compile_family(i % 2);
+
+		if (cc)
+			ck_assert_msg(compile_call(cc, flags[i / 2], args) == 0 &&
+					      !compile_message[0],
+				      "%s", compile_message);
+	}
+}
+END_TEST
+
+CHECK_MAIN("call", arguments_of_other_types_are_refused_with_both_signatures,
+	   a_result_of_another_size_or_type_is_refused_and_left_alone,
+	   a_caller_that_is_older_than_the_module_is_refused, each_integer_type_of_c_is_an_i64,
+	   each_type_of_a_signature_is_packed, twelve_arguments_are_in_order,
+	   each_failure_of_a_call_has_a_text, a_mistake_is_an_error_of_the_compiler,
+	   a_call_that_is_right_compiles_without_a_message)

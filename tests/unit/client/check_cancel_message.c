@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cancel_message: what fk_cancel() sends over the client's socket, and that it never blocks.
+ * Against tests/support/fake.h; check_cancel.c has what becomes of the jobs.
+ */
+#include <errno.h>
+#include <sys/socket.h>
+
+#include "client/lib/client.h"
+#include "shm/proto.h"
+#include "tests/support/check_unit.h"
+#include "tests/support/fake.h"
+
+START_TEST(a_cancel_names_the_job_and_its_generation)
+{
+	union proto_message message;
+	struct job *record;
+	fk_client *client;
+	fk_job jobs[2] = { must_drop(&client) };
+
+	ck_assert_int_eq(fk_submitv(client, must_find(client, "test:drop"), 0, &jobs[1]), 0);
+	ck_assert_int_eq(fk_cancel(client, jobs[1]), 0);
+	ck_assert_int_eq(fake_recv(0, &message, 0), sizeof(message.cancel));
+	ck_assert_uint_eq(message.head.type, PROTO_CANCEL);
+	ck_assert_uint_eq(message.cancel.job, jobs[1] & 0xffff);
+	ck_assert_uint_eq(message.cancel.generation, jobs[1] >> 16);
+	/* The record says it too, as long as it is this job's. */
+	record = client_job(client, jobs[1]);
+	ck_assert_uint_eq(atomic_load(&record->cancel), jobs[1] >> 16);
+	ck_assert_uint_eq(atomic_load(&client_job(client, jobs[0])->cancel), 0);
+	/* Not what has ended, nor what is nobody's any more. */
+	(void)job_finish(client_job(client, jobs[1]), (uint32_t)(jobs[1] >> 16), JOB_CANCELLED);
+	ck_assert_int_eq(fk_cancel(client, jobs[1]), 0);
+	ck_assert_int_eq(fake_recv(0, &message, MSG_DONTWAIT), -EAGAIN);
+	ck_assert_int_eq(fk_result(client, jobs[1], NULL, 0), -ECANCELED);
+	ck_assert_int_eq(fk_release(client, jobs[1]), 0);
+	ck_assert_uint_eq(atomic_load(&record->cancel), 0);
+	ck_assert_int_eq(fk_cancel(client, jobs[1]), -ESTALE);
+	ck_assert_int_eq(fk_cancel(client, 0), -ESTALE);
+	fake_hang_up();
+	ck_assert_int_eq(fk_cancel(client, jobs[0]), -ECONNRESET);
+	fk_close(client);
+	fake_stop();
+}
+END_TEST
+
+START_TEST(a_cancel_never_blocks)
+{
+	union proto_message message;
+	fk_client *client;
+	fk_job job = must_drop(&client);
+	uint64_t sent = 0;
+	int err;
+
+	/* Nobody reads them. */
+	while (!(err = fk_cancel(client, job)))
+		sent++;
+	ck_assert_int_eq(err, -EAGAIN);
+	ck_assert_uint_gt(sent, 0);
+	for (uint64_t i = 0; i < sent; i++)
+		ck_assert_int_eq(fake_recv(0, &message, MSG_DONTWAIT), sizeof(message.cancel));
+	ck_assert_int_eq(fk_cancel(client, job), 0);
+	fk_close(client);
+	fake_stop();
+}
+END_TEST
+
+CHECK_MAIN("cancel_message", a_cancel_names_the_job_and_its_generation, a_cancel_never_blocks)

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * connect: opening a client, who may use it, and closing it. Against tests/support/fake.h.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "client/lib/client.h"
+#include "client/lib/connect.h"
+#include "shm/proto.h"
+#include "tests/support/check_unit.h"
+#include "tests/support/fake.h"
+
+static void must_fail(const char *path, int err, const char *text)
+{
+	fk_client *client = NULL;
+	int r = fk_open(path, NULL, &client);
+
+	ck_assert_msg(r == err, "%s: %d, not %d: %s", path, r, err, fk_error_text());
+	ck_assert_msg(strstr(fk_error_text(), text) != NULL, "%s", fk_error_text());
+	ck_assert_ptr_null(client);
+}
+
+START_TEST(who_cannot_connect_is_told_what_to_do)
+{
+	char path[200];
+
+	fake_start(1, 1);
+	(void)snprintf(path, sizeof(path), "%s/none", fake.folder);
+	must_fail(path, -ENOENT, "forkctl session -- COMMAND");
+	must_fail(path, -ENOENT, path);
+	must_fail("", -EINVAL, "empty");
+	memset(path, 'x', sizeof(path) - 1);
+	path[sizeof(path) - 1] = '\0';
+	must_fail(path, -ENAMETOOLONG, "199 bytes");
+	fake.refuse = "forkd has 256 clients and takes no more (max-clients in forkd.conf)";
+	must_fail(fake.path, -EUSERS, "max-clients in forkd.conf");
+	fake.refuse = NULL;
+	ck_assert_int_eq(setenv("FORKD_SOCKET", fake.path, 1), 0);
+	fake.fds[0] = fake.fds[1];
+	must_fail(NULL, -EPROTO, "different versions");
+	fake_stop();
+	/* The socket's file without anybody behind it. */
+	fake_listen();
+	close(fake.listen_fd);
+	must_fail(fake.path, -ECONNREFUSED, "systemctl start forkd");
+	unlink(fake.path);
+	rmdir(fake.folder);
+}
+END_TEST
+
+START_TEST(permissions_are_named_when_they_are_what_is_wrong)
+{
+	fake_listen();
+	ck_assert_int_eq(chmod(fake.path, 0), 0);
+	if (geteuid() == 0) {
+		ck_assert_int_eq(chmod(fake.folder, 0755), 0);
+		ck_assert_int_eq(seteuid(65534), 0);
+	}
+	must_fail(fake.path, -EACCES, "socket-mode");
+	if (getuid() == 0)
+		ck_assert_int_eq(seteuid(0), 0);
+	unlink(fake.path);
+	rmdir(fake.folder);
+}
+END_TEST
+
+START_TEST(what_is_reserved_has_to_be_0)
+{
+	fk_client *client = NULL;
+
+	fake_start(1, 1);
+	for (size_t i = 0; i < 7; i++) {
+		struct fk_open_options options = { .n_jobs = 64 };
+
+		if (i == 6)
+			options.reserved0 = 1;
+		else
+			options.reserved[i] = UINT64_C(1) << 40;
+		ck_assert_int_eq(fk_open(fake.path, &options, &client), -EINVAL);
+		ck_assert_msg(strstr(fk_error_text(), "reserved") != NULL, "%s", fk_error_text());
+		ck_assert_ptr_null(client);
+	}
+	ck_assert_uint_eq(atomic_load(&fake.n_connections), 0);
+	fake_stop();
+}
+END_TEST
+
+START_TEST(two_clients_of_a_process_do_not_disturb_each_other)
+{
+	fk_client *a;
+	fk_client *b;
+	int64_t sum;
+
+	fake_start(2, 2);
+	a = must_open();
+	b = must_open();
+	ck_assert_int_eq(fk_call(a, "test:add", &sum, (int64_t)1, (int64_t)1), 0);
+	ck_assert_int_eq(fk_call(b, "test:add", &sum, (int64_t)2, (int64_t)2), 0);
+	ck_assert_int_eq(fk_close(a), 0);
+	ck_assert_int_eq(fk_call(b, "test:add", &sum, (int64_t)3, (int64_t)3), 0);
+	ck_assert_int_eq(sum, 6);
+	ck_assert_int_eq(fk_close(b), 0);
+	ck_assert_int_eq(fk_close(NULL), 0);
+	fake_stop();
+}
+END_TEST
+
+START_TEST(a_child_of_fork_may_not_use_the_parents_client)
+{
+	union proto_message message;
+	const fk_task *task;
+	fk_client *client;
+	int64_t sum;
+	int block[2];
+	fk_job job;
+	int status;
+	pid_t pid;
+	char byte;
+
+	fake_start(1, 1);
+	client = must_open();
+	ck_assert_int_eq(fk_call(client, "test:add", &sum, (int64_t)1, (int64_t)2), 0);
+	task = must_find(client, "test:crash");
+	ck_assert_int_eq(fk_submitv(client, task, 0, &job), 0);
+	ck_assert_int_eq(pipe(block), 0);
+	pid = fork();
+	if (!pid) {
+		struct fk_ref ref;
+		fk_group group;
+		void *data;
+		int bad = 0;
+
+		bad |= fk_submitv(client, task, 0, &job) != -EPERM;
+		bad |= fk_call(client, "test:add", &sum, (int64_t)1, (int64_t)2) != -EPERM;
+		bad |= fk_wait(client, job, FK_FOREVER) != -EPERM;
+		bad |= fk_poll(client, job) != -EPERM;
+		bad |= fk_release(client, job) != -EPERM;
+		bad |= fk_alloc(client, 1, &data) != -EPERM;
+		bad |= fk_buffer_ref(client, (struct fk_buffer){ NULL, 0 }, &ref) != -EPERM;
+		bad |= fk_submit_batch(client, NULL, 0, 0, NULL) != -EPERM;
+		bad |= fk_release_batch(client, NULL, 0) != -EPERM;
+		bad |= fk_cancel(client, job) != -EPERM;
+		bad |= fk_group_new(client, &group) != -EPERM;
+		bad |= fk_group_wait(client, 1, 0) != -EPERM;
+		bad |= fk_group_free(client, 1) != -EPERM;
+		bad |= fk_close(client) != -EPERM;
+		bad |= client->fd != -1;
+		close(block[1]);
+		/* Lives until the parent is done: the daemon must see the end all the same. */
+		(void)!read(block[0], &byte, 1);
+		_exit(bad);
+	}
+	ck_assert_int_eq(fk_wait(client, job, FK_FOREVER), 0);
+	ck_assert_int_eq(fk_close(client), 0);
+	ck_assert_int_eq(fake_recv(0, &message, 0), 0);
+	close(block[1]);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+	fake_stop();
+}
+END_TEST
+
+/* One that was made by vfork() or clone(), or while fk_open() was at work in another thread. */
+START_TEST(a_closed_client_is_gone_whoever_has_a_copy_of_its_socket)
+{
+	union proto_message message;
+	fk_client *client;
+	int copy;
+
+	fake_start(1, 1);
+	client = must_open();
+	copy = dup(client->fd);
+	ck_assert_int_eq(fk_close(client), 0);
+	ck_assert_int_eq(fake_recv(0, &message, MSG_DONTWAIT), 0);
+	close(copy);
+	fake_stop();
+}
+END_TEST
+
+START_TEST(where_the_machine_has_none_the_users_own_is_taken)
+{
+	char own[128], path[160];
+	const char *machine = connect_path("/named");
+	bool there;
+
+	ck_assert_str_eq(machine, "/named");
+	ck_assert_int_eq(unsetenv("FORKD_SOCKET"), 0);
+	ck_assert_int_eq(unsetenv("XDG_RUNTIME_DIR"), 0);
+	machine = connect_path(NULL);
+	there = access(machine, F_OK) == 0;
+	fake_start(1, 1);
+	ck_assert_int_eq(setenv("XDG_RUNTIME_DIR", fake.folder, 1), 0);
+	/* Its file is not there. */
+	ck_assert_str_eq(connect_path(NULL), machine);
+	(void)snprintf(own, sizeof(own), "%s/forkd", fake.folder);
+	ck_assert_int_eq(mkdir(own, 0700), 0);
+	(void)snprintf(path, sizeof(path), "%s/forkd.sock", own);
+	ck_assert_int_eq(symlink(fake.path, path), 0);
+	ck_assert_str_eq(connect_path(NULL), there ? machine : path);
+	if (!there) {
+		fk_client *client;
+
+		ck_assert_int_eq(fk_open(NULL, NULL, &client), 0);
+		ck_assert_int_eq(fk_close(client), 0);
+	}
+	ck_assert_int_eq(setenv("XDG_RUNTIME_DIR", "relative", 1), 0);
+	ck_assert_str_eq(connect_path(NULL), machine);
+	ck_assert_int_eq(unlink(path), 0);
+	ck_assert_int_eq(rmdir(own), 0);
+	fake_stop();
+}
+END_TEST
+
+CHECK_MAIN("connect", who_cannot_connect_is_told_what_to_do,
+	   permissions_are_named_when_they_are_what_is_wrong, what_is_reserved_has_to_be_0,
+	   two_clients_of_a_process_do_not_disturb_each_other,
+	   a_child_of_fork_may_not_use_the_parents_client,
+	   a_closed_client_is_gone_whoever_has_a_copy_of_its_socket,
+	   where_the_machine_has_none_the_users_own_is_taken)

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * error: each outcome has its errno and its name, each errno its text. Against
+ * tests/support/fake.h.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+#include "client/lib/client.h"
+#include "common/util.h"
+#include "tests/support/check_unit.h"
+#include "tests/support/fake.h"
+
+START_TEST(every_outcome_has_its_error)
+{
+	const fk_task *task;
+	fk_client *client;
+	int64_t result = 5;
+	int code = 1;
+	int signo = 1;
+	fk_job job;
+
+	fake_start(2, 2);
+	client = must_open();
+	ck_assert_int_eq(fk_call(client, "test:fail", &result, (int64_t)-ERANGE), -ERANGE);
+	ck_assert_int_eq(fk_call(client, "test:fail", &result, (int64_t)42), -EREMOTEIO);
+	ck_assert_int_eq(result, 5);
+	ck_assert_int_eq(fk_call(client, "test:crash", NULL), -ENOTRECOVERABLE);
+	task = must_find(client, "test:crash");
+	ck_assert_int_eq(fk_submitv(client, task, 0, &job), 0);
+	ck_assert_int_eq(fk_wait(client, job, FK_FOREVER), 0);
+	ck_assert_int_eq(fk_outcome(client, job, &code, &signo), FK_CRASHED);
+	ck_assert_int_eq(code, 0);
+	ck_assert_int_eq(signo, SIGSEGV);
+	ck_assert_int_eq(error_of_outcome(JOB_LOST, 0), -EOWNERDEAD);
+	ck_assert_int_eq(error_of_outcome(JOB_CANCELLED, 0), -ECANCELED);
+	ck_assert_int_eq(error_of_outcome(JOB_EXPIRED, 0), -ETIME);
+	for (int outcome = FK_PENDING; outcome <= FK_LOST; outcome++)
+		ck_assert_str_ne(fk_outcome_name(outcome), "?");
+	ck_assert_str_eq(fk_outcome_name(FK_LOST + 1), "?");
+	ck_assert_str_eq(fk_outcome_name(-1), "?");
+	ck_assert_str_eq(fk_strerror(-ESTALE), fk_strerror(ESTALE));
+	ck_assert_ptr_nonnull(fk_strerror(INT32_MIN));
+	fk_close(client);
+	fake_stop();
+}
+END_TEST
+
+/* Calls test:fail, which fails with this code. */
+static void fails(fk_client *client, int64_t code, int err, const char *text)
+{
+	int64_t result;
+
+	ck_assert_int_eq(fk_call(client, "test:fail", &result, code), err);
+	ck_assert_str_eq(fk_error_text(), text);
+}
+
+START_TEST(a_code_of_a_task_is_shown_as_the_tasks)
+{
+	fk_client *client;
+
+	fake_start(2, 2);
+	client = must_open();
+	fails(client, -ENOENT, -ENOENT, "test:fail: FAILED: No such file or directory");
+	fails(client, -EACCES, -EACCES, "test:fail: FAILED: Permission denied");
+	fails(client, -3000, -3000, "test:fail: FAILED: ?");
+	fails(client, 42, -EREMOTEIO, "test:fail: FAILED with code 42 of its own");
+	fails(client, -5000, -EREMOTEIO, "test:fail: FAILED: ?");
+	ck_assert_int_eq(fk_call(client, "test:crash", NULL), -ENOTRECOVERABLE);
+	ck_assert_str_eq(fk_error_text(), "test:crash: CRASHED by signal 11 (SEGV)");
+	fk_close(client);
+	fake_stop();
+}
+END_TEST
+
+START_TEST(a_code_of_the_pool_says_that_the_task_was_not_begun)
+{
+	struct fk_timings timings;
+	fk_client *client;
+	int64_t result;
+	fk_job job;
+
+	fake_start(2, 2);
+	client = must_open();
+	ck_assert_int_eq(fk_submitv(client, must_find(client, "test:fail"), 0, &job, -ENOENT), 0);
+	ck_assert_int_eq(fk_result(client, 77, &result, 8), -ESTALE);
+	ck_assert_str_eq(fk_error_text(), fk_strerror(ESTALE));
+	ck_assert_int_eq(fk_wait(client, job, FK_FOREVER), 0);
+	ck_assert_int_eq(fk_result(client, job, &result, 8), -ENOENT);
+	ck_assert_str_eq(fk_error_text(), "FAILED: No such file or directory");
+	/* As the pool leaves the record of a task that it does not begin. */
+	atomic_store(&client_job(client, job)->started_ns,
+		     atomic_load(&client_job(client, job)->ended_ns));
+	ck_assert_int_eq(fk_result(client, job, &result, 8), -ENOENT);
+	ck_assert_str_eq(fk_error_text(), "FAILED: not begun: the task was replaced, or its module "
+					  "is gone, since it was found");
+	ck_assert_int_eq(fk_timings(client, job, &timings), 0);
+	ck_assert_uint_eq(timings.run_ns, 0);
+	fk_close(client);
+	fake_stop();
+}
+END_TEST
+
+/* Of all those that stand in client.h. */
+START_TEST(every_error_has_a_text_that_says_what_it_means_here)
+{
+	static const int errors[] = {
+		EPERM,	    ENOENT,	     EIO,	   E2BIG,  EAGAIN,	ENOMEM,
+		EACCES,	    EFAULT,	     EBUSY,	   EINVAL, ENFILE,	EMFILE,
+		ETIME,	    EPROTO,	     EBADMSG,	   EUSERS, ECONNRESET,	ESHUTDOWN,
+		ETIMEDOUT,  ECONNREFUSED,    EINPROGRESS,  ESTALE, EREMOTEIO,	ECANCELED,
+		EOWNERDEAD, ENOTRECOVERABLE, ENAMETOOLONG, EDQUOT, EKEYREVOKED,
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(errors); i++) {
+		ck_assert_str_ne(fk_strerror(errors[i]), strerrordesc_np(errors[i]));
+		ck_assert_str_eq(fk_strerror(errors[i]), fk_strerror(-errors[i]));
+	}
+}
+END_TEST
+
+CHECK_MAIN("error", every_outcome_has_its_error, a_code_of_a_task_is_shown_as_the_tasks,
+	   a_code_of_the_pool_says_that_the_task_was_not_begun,
+	   every_error_has_a_text_that_says_what_it_means_here)

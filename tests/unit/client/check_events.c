@@ -1,0 +1,600 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * events: watched jobs are reported once each, to who fetches them and by callbacks, and a
+ * descriptor says when there are any. Against tests/support/fake.h.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "client/lib/client.h"
+#include "shm/futex.h"
+#include "tests/support/requests.h"
+
+static int fd;
+
+static int must_event_fd(void)
+{
+	int event = -1;
+
+	ck_assert_int_eq(fk_event_fd(client, &event), 0);
+	ck_assert_int_ge(event, 0);
+	return event;
+}
+
+static bool is_readable(void)
+{
+	struct pollfd look = { .fd = fd, .events = POLLIN };
+
+	return poll(&look, 1, 0) == 1;
+}
+
+static void await_readable(void)
+{
+	struct pollfd look = { .fd = fd, .events = POLLIN };
+
+	ck_assert_int_eq(poll(&look, 1, -1), 1);
+}
+
+/* Both sides of the descriptor's promise: nothing is left. */
+static void must_be_quiet(void)
+{
+	fk_job job;
+
+	ck_assert_int_eq(fk_next_ended(client, 0, &job, NULL), -ETIMEDOUT);
+	ck_assert_int_eq(fk_dispatch(client, 0), 0);
+	ck_assert(!is_readable());
+}
+
+static void submit(uint32_t n)
+{
+	ck_assert_int_eq(fk_submit_batch(client, requests, n, 0, jobs), 0);
+}
+
+static void watch(uint32_t i)
+{
+	ck_assert_int_eq(fk_watch(client, jobs[i], NULL, &numbers[i]), 0);
+}
+
+/* Where a job of a batch stands. */
+static uint32_t index_of(fk_job job)
+{
+	uint32_t i = 0;
+
+	while (i < JOBS && jobs[i] != job)
+		i++;
+	ck_assert_uint_lt(i, JOBS);
+	return i;
+}
+
+static void run_one(void)
+{
+	uint32_t payload;
+
+	ck_assert_int_ge(fake_take(&payload), 0);
+	fake_run(payload);
+}
+
+START_TEST(a_watched_job_is_reported_once)
+{
+	fk_job job = 0;
+	void *data;
+
+	start(1, 0);
+	submit(3);
+	for (uint32_t i = 0; i < 3; i++)
+		watch(i);
+	ck_assert_int_eq(fk_watch(client, jobs[1], NULL, NULL), -EALREADY);
+	ck_assert_int_eq(fk_next_ended(client, 0, &job, &data), -ETIMEDOUT);
+	ck_assert_int_eq(fk_next_ended(client, 1000, &job, &data), -ETIMEDOUT);
+	ck_assert_uint_eq(job, 0);
+	for (uint32_t i = 0; i < 3; i++) {
+		run_one();
+		ck_assert_int_eq(fk_next_ended(client, i ? FK_FOREVER : 0, &job, &data), 0);
+		ck_assert_int_eq(fk_poll(client, job), 1);
+		ck_assert_ptr_eq(data, &numbers[index_of(job)]);
+		ck_assert_int_eq(fk_release(client, job), 0);
+		ck_assert_int_eq(fk_next_ended(client, 0, &job, &data), -ETIMEDOUT);
+		ck_assert_int_eq(fk_watch(client, job, NULL, NULL), -ESTALE);
+	}
+	/* None of this needs a thread. */
+	ck_assert_int_eq(client->events.fd, -1);
+	stop();
+}
+END_TEST
+
+START_TEST(one_that_had_ended_before_is_reported_too)
+{
+	fk_job job;
+
+	start(1, 0);
+	fd = must_event_fd();
+	submit(1);
+	run_all();
+	watch(0);
+	ck_assert(is_readable());
+	ck_assert_int_eq(fk_next_ended(client, 0, &job, NULL), 0);
+	must_be_quiet();
+	/* And once more, if it is asked for. */
+	watch(0);
+	ck_assert_int_eq(fk_next_ended(client, FK_FOREVER, &job, NULL), 0);
+	ck_assert_uint_eq(job, jobs[0]);
+	must_be_quiet();
+	ck_assert_int_eq(fk_release(client, job), 0);
+	stop();
+}
+END_TEST
+
+START_TEST(a_job_that_was_released_is_not_reported)
+{
+	fk_job job;
+
+	start(1, 0);
+	submit(4);
+	for (uint32_t i = 0; i < 4; i++)
+		watch(i);
+	run_all();
+	/* One before its end was found. The first fetch finds all, in the order of the watches. */
+	ck_assert_int_eq(fk_release(client, jobs[0]), 0);
+	ck_assert_int_eq(fk_next_ended(client, 0, &job, NULL), 0);
+	ck_assert_uint_eq(job, jobs[1]);
+	fd = must_event_fd();
+	/* One after that; and of one the record has been taken by another job, which is watched. */
+	ck_assert_int_eq(fk_release(client, jobs[2]), 0);
+	ck_assert_int_eq(fk_release(client, jobs[3]), 0);
+	ck_assert_int_eq(fk_release(client, jobs[1]), 0);
+	submit(1);
+	ck_assert_uint_eq(jobs[0] & 0xffff, jobs[1] & 0xffff);
+	watch(0);
+	await_readable();
+	while (is_readable())
+		ck_assert_int_eq(fk_next_ended(client, 0, &job, NULL), -ETIMEDOUT);
+	run_all();
+	ck_assert_int_eq(fk_next_ended(client, FK_FOREVER, &job, NULL), 0);
+	ck_assert_uint_eq(job, jobs[0]);
+	must_be_quiet();
+	ck_assert_int_eq(fk_release(client, job), 0);
+	stop();
+}
+END_TEST
+
+static void never(fk_client *of, fk_job job, void *data)
+{
+	(void)of;
+	(void)data;
+	ck_abort_msg("job %llx was called back", (unsigned long long)job);
+}
+
+START_TEST(a_watch_that_is_taken_back_is_not_reported)
+{
+	fk_job job;
+
+	start(1, 0);
+	submit(4);
+	ck_assert_int_eq(fk_unwatch(client, jobs[0]), -ENOENT);
+	fd = must_event_fd();
+	watch(0);
+	watch(1);
+	ck_assert_int_eq(fk_watch(client, jobs[2], never, NULL), 0);
+	ck_assert_int_eq(fk_unwatch(client, jobs[3]), -ENOENT);
+	/* One before its job has ended. */
+	ck_assert_int_eq(fk_unwatch(client, jobs[1]), 0);
+	ck_assert_int_eq(fk_unwatch(client, jobs[1]), -ENOENT);
+	run_all();
+	ck_assert_int_eq(fk_next_ended(client, FK_FOREVER, &job, NULL), 0);
+	ck_assert_uint_eq(job, jobs[0]);
+	ck_assert_int_eq(fk_unwatch(client, jobs[0]), -ENOENT);
+	/* And one whose end was found: the descriptor says that nothing else is left. */
+	ck_assert(is_readable());
+	ck_assert_int_eq(fk_unwatch(client, jobs[2]), 0);
+	ck_assert(!is_readable());
+	must_be_quiet();
+	/* It can be watched again. */
+	watch(1);
+	ck_assert_int_eq(fk_next_ended(client, 0, &job, NULL), 0);
+	ck_assert_uint_eq(job, jobs[1]);
+	must_be_quiet();
+	/* The next job of the record is another one. */
+	watch(3);
+	ck_assert_int_eq(fk_release(client, jobs[0]), 0);
+	ck_assert_int_eq(fk_release(client, jobs[3]), 0);
+	ck_assert_int_eq(fk_unwatch(client, jobs[3]), -ESTALE);
+	submit(1);
+	ck_assert_uint_eq(jobs[0] & 0xffff, jobs[3] & 0xffff);
+	ck_assert_int_eq(fk_unwatch(client, jobs[0]), -ENOENT);
+	run_all();
+	must_be_quiet();
+	for (uint32_t i = 0; i < 3; i++)
+		ck_assert_int_eq(fk_release(client, jobs[i]), 0);
+	stop();
+}
+END_TEST
+
+/* By a loop that takes one a turn as well. */
+START_TEST(the_descriptor_is_readable_as_long_as_there_is_something_to_report)
+{
+	fk_job job;
+
+	start(1, 0);
+	fd = must_event_fd();
+	ck_assert_int_eq(must_event_fd(), fd);
+	must_be_quiet();
+	submit(JOBS);
+	for (uint32_t i = 0; i < JOBS; i++)
+		watch(i);
+	must_be_quiet();
+	run_one();
+	await_readable();
+	run_all();
+	for (uint32_t i = 0; i < JOBS; i++) {
+		await_readable();
+		ck_assert_int_eq(fk_next_ended(client, 0, &job, NULL), 0);
+		ck_assert_int_eq(fk_release(client, job), 0);
+	}
+	must_be_quiet();
+	stop();
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ an event loop */
+
+static pthread_t loop_thread;
+static uint32_t calls[JOBS];
+static uint32_t n_calls;
+static uint32_t n_more; /* jobs that callbacks are to submit */
+
+static void count_call(fk_client *of, fk_job job, void *data)
+{
+	uint32_t i = (uint32_t)((int64_t(*)[2])data - numbers);
+	int64_t sum = 0;
+
+	ck_assert_ptr_eq(of, client);
+	ck_assert(pthread_equal(pthread_self(), loop_thread));
+	ck_assert_int_eq(fk_result(client, job, &sum, sizeof(sum)), 0);
+	ck_assert_int_eq(sum, i + 1000);
+	ck_assert_int_eq(fk_release(client, job), 0);
+	calls[i]++;
+	n_calls++;
+	if (n_more) {
+		n_more--;
+		ck_assert_int_eq(fk_submit_batch(client, &requests[i], 1, FK_WAIT_ROOM, &jobs[i]),
+				 0);
+		if (!fake.n_running)
+			run_all();
+		ck_assert_int_eq(fk_watch(client, jobs[i], count_call, data), 0);
+	}
+}
+
+START_TEST(callbacks_run_on_the_thread_that_dispatches_once_for_each_job)
+{
+	loop_thread = pthread_self();
+	start(3, 3);
+	fd = must_event_fd();
+	for (uint32_t round = 0; round < 50; round++) {
+		n_calls = 0;
+		n_more = JOBS;
+		memset(calls, 0, sizeof(calls));
+		submit(JOBS);
+		for (uint32_t i = 0; i < JOBS; i++)
+			ck_assert_int_eq(fk_watch(client, jobs[i], count_call, &numbers[i]), 0);
+		while (n_calls < 2 * JOBS) {
+			await_readable();
+			ck_assert_int_ge(fk_dispatch(client, 0), 0);
+		}
+		must_be_quiet();
+		ck_assert_uint_eq(n_calls, 2 * JOBS);
+		for (uint32_t i = 0; i < JOBS; i++)
+			ck_assert_uint_ge(calls[i], 1);
+	}
+	stop();
+}
+END_TEST
+
+/* What a callback watches has ended by then: the call comes back all the same. */
+START_TEST(a_dispatch_calls_no_more_than_there_were)
+{
+	loop_thread = pthread_self();
+	start(1, 0);
+	fd = must_event_fd();
+	submit(2);
+	run_all();
+	for (uint32_t i = 0; i < 2; i++)
+		ck_assert_int_eq(fk_watch(client, jobs[i], count_call, &numbers[i]), 0);
+	n_more = 1;
+	ck_assert_int_eq(fk_dispatch(client, FK_FOREVER), 2);
+	ck_assert(is_readable());
+	ck_assert_int_eq(fk_dispatch(client, FK_FOREVER), 1);
+	must_be_quiet();
+	stop();
+}
+END_TEST
+
+START_TEST(who_fetches_and_who_dispatches_get_their_own)
+{
+	fk_job job;
+
+	loop_thread = pthread_self();
+	start(1, 0);
+	fd = must_event_fd();
+	submit(2);
+	watch(0);
+	ck_assert_int_eq(fk_watch(client, jobs[1], count_call, &numbers[1]), 0);
+	run_all();
+	ck_assert_int_eq(fk_next_ended(client, FK_FOREVER, &job, NULL), 0);
+	ck_assert_uint_eq(job, jobs[0]);
+	ck_assert_int_eq(fk_next_ended(client, 0, &job, NULL), -ETIMEDOUT);
+	ck_assert(is_readable());
+	ck_assert_int_eq(fk_dispatch(client, 0), 1);
+	must_be_quiet();
+	ck_assert_int_eq(fk_release(client, jobs[0]), 0);
+	stop();
+}
+END_TEST
+
+/* Two threads fetch what a third one submits, as from a queue of completions. */
+static _Atomic uint32_t n_fetched;
+
+static void *fetch(void *unused)
+{
+	(void)unused;
+	while (atomic_fetch_add(&n_fetched, 1) < 20 * JOBS) {
+		void *data = NULL;
+		int64_t sum = 0;
+		fk_job job;
+
+		if (fk_next_ended(client, FK_FOREVER, &job, &data) ||
+		    fk_result(client, job, &sum, sizeof(sum)) ||
+		    sum != ((int64_t(*)[2])data - numbers) + 1000 || fk_release(client, job))
+			return (void *)1;
+	}
+	return NULL;
+}
+
+START_TEST(threads_fetch_what_others_watch)
+{
+	pthread_t threads[2];
+
+	start(2, 2);
+	for (int i = 0; i < 2; i++)
+		pthread_create(&threads[i], NULL, fetch, NULL);
+	for (uint32_t i = 0; i < 20 * JOBS; i++) {
+		fk_job job;
+
+		ck_assert_int_eq(
+			fk_submit_batch(client, &requests[i % JOBS], 1, FK_WAIT_ROOM, &job), 0);
+		ck_assert_int_eq(fk_watch(client, job, NULL, &numbers[i % JOBS]), 0);
+	}
+	for (int i = 0; i < 2; i++) {
+		void *bad;
+
+		pthread_join(threads[i], &bad);
+		ck_assert_ptr_null(bad);
+	}
+	stop();
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ the thread */
+
+static bool is_idle(void)
+{
+	bool idle;
+
+	pthread_mutex_lock(&client->events.lock);
+	idle = client->events.idle;
+	pthread_mutex_unlock(&client->events.lock);
+	return idle;
+}
+
+START_TEST(with_nothing_to_watch_the_thread_sleeps_until_there_is_something)
+{
+	fk_job job;
+
+	start(1, 0);
+	fd = must_event_fd();
+	for (int i = 0; i < 3; i++) {
+		while (!is_idle())
+			sched_yield();
+		submit(1);
+		watch(0);
+		ck_assert(!is_idle());
+		/* It looks now and then again: nobody wakes it for this one. */
+		(void)job_finish(client_job(client, jobs[0]), (uint32_t)(jobs[0] >> 16), JOB_DONE);
+		await_readable();
+		ck_assert_int_eq(fk_next_ended(client, 0, &job, NULL), 0);
+		ck_assert_int_eq(fk_release(client, job), 0);
+	}
+	fk_close(client);
+	fake_stop();
+}
+END_TEST
+
+START_TEST(an_end_that_was_not_counted_is_reported_all_the_same)
+{
+	start(1, 0);
+	fd = must_event_fd();
+	submit(1);
+	watch(0);
+	run_all();
+	await_readable();
+	ck_assert_int_eq(fk_next_ended(client, 0, &jobs[0], NULL), 0);
+	ck_assert_int_eq(fk_release(client, jobs[0]), 0);
+	submit(1);
+	watch(0);
+	/* The pool dies before it comes to that. */
+	ck_assert_uint_eq(job_finish(client_job(client, jobs[0]), (uint32_t)(jobs[0] >> 16),
+				     JOB_CRASHED),
+			  JOB_WATCHED);
+	await_readable();
+	ck_assert_int_eq(fk_next_ended(client, 0, &jobs[0], NULL), 0);
+	ck_assert_int_eq(fk_release(client, jobs[0]), 0);
+	fk_close(client);
+	fake_stop();
+}
+END_TEST
+
+/* Of the thread that is called so, the line of its status; false: there is no such thread. */
+static bool find_thread(const char *line, char *text, size_t size)
+{
+	DIR *folder = opendir("/proc/self/task");
+	struct dirent *entry;
+	bool found = false;
+
+	ck_assert_ptr_nonnull(folder);
+	while (!found && (entry = readdir(folder))) {
+		char path[300], content[4096] = "";
+		const char *at;
+		FILE *f;
+
+		(void)snprintf(path, sizeof(path), "/proc/self/task/%s/status", entry->d_name);
+		f = fopen(path, "re");
+		if (!f)
+			continue;
+		content[fread(content, 1, sizeof(content) - 1, f)] = '\0';
+		(void)fclose(f);
+		found = !strncmp(content, "Name:\tforkd-events\n", 19);
+		at = strstr(content, line);
+		if (found && at)
+			(void)snprintf(text, size, "%.*s", (int)strcspn(at, "\n"), at);
+	}
+	(void)closedir(folder);
+	return found;
+}
+
+START_TEST(the_thread_takes_no_signals_and_is_there_for_who_asked_for_it)
+{
+	char text[64] = "";
+
+	start(1, 0);
+	submit(1);
+	watch(0);
+	ck_assert(!find_thread("Sig", text, sizeof(text)));
+	fd = must_event_fd();
+	/* It runs: until then the C library has blocked those as well that it keeps for itself. */
+	while (!atomic_load(&watch_of(client->groups)->sleepers))
+		sched_yield();
+	ck_assert(find_thread("SigBlk:", text, sizeof(text)));
+	/* But SIGKILL, SIGSTOP, and the two that the C library keeps for itself: with those of
+	 * setuid() blocked that would never come back. */
+	ck_assert_str_eq(text, "SigBlk:\tfffffffe7ffbfeff");
+	run_all();
+	await_readable();
+	ck_assert_int_eq(fk_next_ended(client, 0, &jobs[0], NULL), 0);
+	ck_assert_int_eq(fk_release(client, jobs[0]), 0);
+	stop();
+	ck_assert(!find_thread("Sig", text, sizeof(text)));
+	ck_assert_int_eq(fcntl(fd, F_GETFD), -1);
+}
+END_TEST
+
+START_TEST(a_child_has_neither_and_its_parent_goes_on)
+{
+	int status;
+	pid_t pid;
+
+	start(1, 0);
+	fd = must_event_fd();
+	submit(1);
+	watch(0);
+	pid = fork();
+	if (pid == 0) {
+		bool bad = fcntl(fd, F_GETFD) != -1 || errno != EBADF;
+		fk_job job;
+
+		bad |= fk_watch(client, jobs[0], NULL, NULL) != -EPERM;
+		bad |= fk_unwatch(client, jobs[0]) != -EPERM;
+		bad |= fk_next_ended(client, 0, &job, NULL) != -EPERM;
+		bad |= fk_dispatch(client, 0) != -EPERM;
+		bad |= fk_event_fd(client, &fd) != -EPERM;
+		bad |= fk_wait_any(client, jobs, 1, 0, &(size_t){ 0 }) != -EPERM;
+		bad |= fk_wait_all(client, jobs, 1, 0) != -EPERM;
+		bad |= fk_close(client) != -EPERM;
+		_exit(bad);
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+	run_all();
+	await_readable();
+	ck_assert_int_eq(fk_next_ended(client, 0, &jobs[0], NULL), 0);
+	must_be_quiet();
+	ck_assert_int_eq(fk_release(client, jobs[0]), 0);
+	stop();
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ the daemon's end */
+
+static uint32_t n_told;
+
+static void tell(fk_client *of, fk_job job, void *data)
+{
+	(void)data;
+	n_told += fk_outcome(of, job, NULL, NULL) == -ECONNRESET;
+}
+
+START_TEST(when_the_daemon_is_gone_every_watched_job_is_reported)
+{
+	fk_job job;
+
+	start(1, 0);
+	fd = must_event_fd();
+	submit(3);
+	watch(0);
+	watch(1);
+	ck_assert_int_eq(fk_watch(client, jobs[2], tell, NULL), 0);
+	(void)job_finish(client_job(client, jobs[1]), (uint32_t)(jobs[1] >> 16), JOB_DONE);
+	fake_hang_up();
+	await_readable();
+	/* The last act of the daemon was found by then, or is found now. */
+	for (uint32_t i = 0; i < 2; i++) {
+		ck_assert_int_eq(fk_next_ended(client, FK_FOREVER, &job, NULL), 0);
+		ck_assert_int_eq(fk_outcome(client, job, NULL, NULL),
+				 job == jobs[1] ? FK_DONE : -ECONNRESET);
+	}
+	ck_assert_int_eq(fk_next_ended(client, FK_FOREVER, &job, NULL), -ECONNRESET);
+	ck_assert_int_eq(fk_next_ended(client, 0, &job, NULL), -ECONNRESET);
+	ck_assert_int_eq(fk_dispatch(client, 0), 1);
+	ck_assert_uint_eq(n_told, 1);
+	ck_assert_int_eq(fk_dispatch(client, FK_FOREVER), -ECONNRESET);
+	ck_assert_int_eq(fk_dispatch(client, 0), -ECONNRESET);
+	/* As of a socket whose other end is closed. */
+	ck_assert(is_readable());
+	watch(0);
+	ck_assert_int_eq(fk_next_ended(client, 0, &job, NULL), 0);
+	fk_close(client);
+	fake_stop();
+}
+END_TEST
+
+/* A sleep that was to have no end. */
+START_TEST(who_waits_for_the_next_end_finds_out_that_the_daemon_is_gone)
+{
+	fk_job job;
+
+	start(1, 0);
+	fake_hang_up();
+	ck_assert_int_eq(fk_next_ended(client, FK_FOREVER, &job, NULL), -ECONNRESET);
+	fk_close(client);
+	fake_stop();
+}
+END_TEST
+
+CHECK_MAIN("events", a_watched_job_is_reported_once, one_that_had_ended_before_is_reported_too,
+	   a_job_that_was_released_is_not_reported, a_watch_that_is_taken_back_is_not_reported,
+	   the_descriptor_is_readable_as_long_as_there_is_something_to_report,
+	   callbacks_run_on_the_thread_that_dispatches_once_for_each_job,
+	   a_dispatch_calls_no_more_than_there_were, who_fetches_and_who_dispatches_get_their_own,
+	   threads_fetch_what_others_watch,
+	   with_nothing_to_watch_the_thread_sleeps_until_there_is_something,
+	   an_end_that_was_not_counted_is_reported_all_the_same,
+	   the_thread_takes_no_signals_and_is_there_for_who_asked_for_it,
+	   a_child_has_neither_and_its_parent_goes_on,
+	   when_the_daemon_is_gone_every_watched_job_is_reported,
+	   who_waits_for_the_next_end_finds_out_that_the_daemon_is_gone)

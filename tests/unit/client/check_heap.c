@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT */
+/* check_heap.c - the allocator of the shared heap, against a plain model of it */
+#include "client/lib/heap.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/util.h"
+#include "tests/support/check_unit.h"
+
+#define SIZE (1u << 20)
+
+/* With room on both sides that is not the heap's. */
+static _Alignas(64) char space[64 + SIZE + 64];
+static char *const memory = space + 64;
+
+START_TEST(blocks_are_aligned_apart_and_inside)
+{
+	struct heap heap;
+	char *blocks[64];
+
+	ck_assert_int_eq(heap_init(&heap, memory, SIZE), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(blocks); i++) {
+		void *data;
+
+		ck_assert_int_eq(heap_alloc(&heap, i * 37, &data), 0);
+		ck_assert_uint_eq((uintptr_t)data % HEAP_ALIGN, 0);
+		ck_assert(heap_contains(&heap, data, i * 37));
+		blocks[i] = data;
+		memset(blocks[i], (int)i, i * 37);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(blocks); i++) {
+		for (size_t j = 0; j < i * 37; j++)
+			ck_assert_int_eq(blocks[i][j], (char)i);
+	}
+	heap_fini(&heap);
+}
+END_TEST
+
+START_TEST(everything_is_one_block_again_after_all_is_freed)
+{
+	struct heap heap;
+	void *blocks[256];
+	void *all;
+
+	ck_assert_int_eq(heap_init(&heap, memory, SIZE), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(blocks); i++)
+		ck_assert_int_eq(heap_alloc(&heap, SIZE / 256, &blocks[i]), 0);
+	ck_assert_int_eq(heap_alloc(&heap, 1, &all), -ENOMEM);
+	/* Every order of merging: none, with the one before, the one behind, both. */
+	for (size_t i = 0; i < ARRAY_SIZE(blocks); i += 2)
+		ck_assert_int_eq(heap_free(&heap, blocks[i]), 0);
+	for (size_t i = 1; i < ARRAY_SIZE(blocks); i += 2)
+		ck_assert_int_eq(heap_free(&heap, blocks[i]), 0);
+	ck_assert_uint_eq(heap_used(&heap), 0);
+	ck_assert_int_eq(heap_alloc(&heap, SIZE, &all), 0);
+	ck_assert_ptr_eq(all, memory);
+	heap_fini(&heap);
+}
+END_TEST
+
+START_TEST(what_is_not_a_block_in_use_cannot_be_freed)
+{
+	struct heap heap;
+	void *a;
+	void *b;
+	void *c;
+
+	ck_assert_int_eq(heap_init(&heap, memory, SIZE), 0);
+	/* The granule behind a's last one is a single block, so that sizes alone would fit. */
+	ck_assert_int_eq(heap_alloc(&heap, 3 * 64, &a), 0);
+	ck_assert_int_eq(heap_alloc(&heap, 64, &b), 0);
+	ck_assert_int_eq(heap_alloc(&heap, 3 * 64, &c), 0);
+	for (int i = 1; i < 3 * 64; i++)
+		ck_assert_int_eq(heap_free(&heap, (char *)a + i), -EINVAL);
+	ck_assert_int_eq(heap_free(&heap, memory - 64), -EINVAL);
+	ck_assert_int_eq(heap_free(&heap, memory + SIZE), -EINVAL);
+	ck_assert_int_eq(heap_free(&heap, &heap), -EINVAL);
+	ck_assert_int_eq(heap_free(&heap, b), 0);
+	ck_assert_int_eq(heap_free(&heap, b), -EINVAL);
+	ck_assert_int_eq(heap_free(&heap, a), 0);
+	ck_assert_int_eq(heap_free(&heap, b), -EINVAL);
+	ck_assert_int_eq(heap_free(&heap, a), -EINVAL);
+	ck_assert_int_eq(heap_free(&heap, c), 0);
+	heap_fini(&heap);
+}
+END_TEST
+
+START_TEST(sizes_that_cannot_be_fail_alone)
+{
+	struct heap heap;
+	void *data = &heap;
+
+	ck_assert_int_eq(heap_init(&heap, memory, SIZE), 0);
+	ck_assert_int_eq(heap_alloc(&heap, SIZE + 1, &data), -ENOMEM);
+	ck_assert_int_eq(heap_alloc(&heap, SIZE_MAX, &data), -ENOMEM);
+	ck_assert_ptr_eq(data, &heap);
+	ck_assert_int_eq(heap_alloc(&heap, SIZE, &data), 0);
+	heap_fini(&heap);
+
+	/* Less than a granule: an empty heap. */
+	ck_assert_int_eq(heap_init(&heap, memory, 63), 0);
+	ck_assert_int_eq(heap_alloc(&heap, 1, &data), -ENOMEM);
+	ck_assert_int_eq(heap_free(&heap, memory), -EINVAL);
+	heap_fini(&heap);
+}
+END_TEST
+
+START_TEST(contains_does_not_overflow)
+{
+	struct heap heap;
+
+	ck_assert_int_eq(heap_init(&heap, memory, SIZE), 0);
+	ck_assert(heap_contains(&heap, memory, SIZE));
+	ck_assert(heap_contains(&heap, memory + SIZE, 0));
+	ck_assert(!heap_contains(&heap, memory + SIZE, 1));
+	ck_assert(!heap_contains(&heap, memory + 1, SIZE));
+	ck_assert(!heap_contains(&heap, memory + 64, SIZE_MAX - 32));
+	ck_assert(!heap_contains(&heap, memory - 1, 1));
+	ck_assert(!heap_contains(&heap, NULL, 1));
+	heap_fini(&heap);
+}
+END_TEST
+
+/* Random traffic beside a map of who owns which byte. */
+START_TEST(a_long_random_run_keeps_blocks_apart)
+{
+	static unsigned char owner[SIZE / 64];
+	struct {
+		char *data;
+		size_t granules;
+	} held[200] = { { 0 } };
+	struct heap heap;
+	uint32_t random = 12345;
+	uint64_t used = 0;
+
+	ck_assert_int_eq(heap_init(&heap, memory, SIZE), 0);
+	for (int step = 0; step < 50000; step++) {
+		size_t i;
+
+		random = random * 1664525u + 1013904223u;
+		i = (random >> 8) % ARRAY_SIZE(held);
+		if (held[i].data) {
+			size_t at = (size_t)(held[i].data - memory) / 64;
+
+			memset(owner + at, 0, held[i].granules);
+			if (heap_free(&heap, held[i].data))
+				ck_abort_msg("not freed");
+			used -= held[i].granules * 64;
+			held[i].data = NULL;
+		} else {
+			size_t size = (random >> 16) % 20000 + 1;
+			void *data;
+
+			if (heap_alloc(&heap, size, &data))
+				continue;
+			held[i].data = data;
+			held[i].granules = (size + 63) / 64;
+			used += held[i].granules * 64;
+			for (size_t g = 0; g < held[i].granules; g++) {
+				size_t at = (size_t)(held[i].data - memory) / 64 + g;
+
+				if (at >= SIZE / 64 || owner[at]++)
+					ck_abort_msg("granule %zu was not free", at);
+			}
+		}
+		if (heap_used(&heap) != used)
+			ck_abort_msg("%zu in use", (size_t)heap_used(&heap));
+	}
+	heap_fini(&heap);
+}
+END_TEST
+
+static void *alloc_and_free(void *argument)
+{
+	struct heap *heap = argument;
+
+	for (int i = 0; i < 20000; i++) {
+		size_t size = (size_t)(i % 97) * 64 + 8;
+		uint64_t mine = (uintptr_t)&size ^ (uint64_t)i;
+		void *data;
+
+		if (heap_alloc(heap, size, &data))
+			return argument;
+		memcpy(data, &mine, sizeof(mine));
+		memcpy((char *)data + size - 8, &mine, sizeof(mine));
+		if (memcmp(data, &mine, sizeof(mine)) || heap_free(heap, data))
+			return argument;
+	}
+	return NULL;
+}
+
+START_TEST(threads_may_share_a_heap)
+{
+	pthread_t threads[4];
+	struct heap heap;
+
+	ck_assert_int_eq(heap_init(&heap, memory, SIZE), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(threads); i++)
+		ck_assert_int_eq(pthread_create(&threads[i], NULL, alloc_and_free, &heap), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(threads); i++) {
+		void *failed;
+
+		pthread_join(threads[i], &failed);
+		ck_assert_ptr_null(failed);
+	}
+	ck_assert_uint_eq(heap_used(&heap), 0);
+	heap_fini(&heap);
+}
+END_TEST
+
+CHECK_MAIN("heap", blocks_are_aligned_apart_and_inside,
+	   everything_is_one_block_again_after_all_is_freed,
+	   what_is_not_a_block_in_use_cannot_be_freed, sizes_that_cannot_be_fail_alone,
+	   contains_does_not_overflow, a_long_random_run_keeps_blocks_apart,
+	   threads_may_share_a_heap)

@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * publish: which ring a job goes to, and who is woken for it.
+ */
+#include "client/lib/publish.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "client/lib/lasting.h"
+#include "common/clock.h"
+#include "common/util.h"
+#include "shm/futex.h"
+#include "shm/proto.h"
+#include "shm/wake.h"
+#include "tests/support/check_unit.h"
+#include "tests/support/fake.h"
+#include "tests/support/refuse.h"
+
+static void set_words(const uint32_t *states, uint32_t n)
+{
+	fake_segments(n);
+	for (uint32_t i = 0; i < n; i++)
+		atomic_store(&fake.board->workers[i].wake, WAKE_SEQ * 5 | states[i]);
+}
+
+START_TEST(the_last_worker_is_chosen_while_it_looks)
+{
+	set_words((uint32_t[]){ WAKE_LOOKING, WAKE_SLEEPING, WAKE_LOOKING, WAKE_BUSY }, 4);
+	ck_assert_uint_eq(publish_pick(fake.board, fake.tenant, 4, 2, 0), 2);
+	ck_assert_uint_eq(publish_pick(fake.board, fake.tenant, 4, 0, 0), 0);
+	/* Not looking: whoever else looks goes before a sleeper. */
+	ck_assert_uint_eq(publish_pick(fake.board, fake.tenant, 4, 1, 0), 2);
+	ck_assert_uint_eq(publish_pick(fake.board, fake.tenant, 4, 3, 0), 0);
+	/* A hint that is no worker. */
+	ck_assert_uint_eq(publish_pick(fake.board, fake.tenant, 4, 99, 0), 0);
+}
+END_TEST
+
+START_TEST(a_sleeper_is_chosen_before_the_busy)
+{
+	set_words((uint32_t[]){ WAKE_BUSY, WAKE_BUSY, WAKE_SLEEPING, WAKE_BUSY }, 4);
+	for (uint32_t last = 0; last < 4; last++)
+		ck_assert_uint_eq(publish_pick(fake.board, fake.tenant, 4, last, 0), 2);
+}
+END_TEST
+
+START_TEST(a_parked_worker_is_left_alone)
+{
+	set_words((uint32_t[]){ WAKE_PARKED, WAKE_PARKED, WAKE_LOOKING, WAKE_PARKED }, 4);
+	ck_assert_uint_eq(publish_pick(fake.board, fake.tenant, 4, 0, 0), 2);
+	ck_assert_uint_eq(publish_wake(fake.board, 4, 0, NULL), 2);
+	/* Nobody who could be woken: the dispatcher sees to it, which is awake here. */
+	set_words((uint32_t[]){ WAKE_PARKED, WAKE_BUSY, WAKE_PARKED }, 3);
+	atomic_store(&fake.board->dispatcher, WAKE_LOOKING);
+	ck_assert_uint_eq(publish_wake(fake.board, 3, 0, NULL), 3);
+	/* Of a node whose workers are all parked any ring will do. */
+	for (uint32_t i = 0; i < 3; i++)
+		atomic_store(&fake.board->workers[i].node, i / 2);
+	ck_assert_uint_eq(publish_pick_node(fake.board, fake.tenant, 3, 1, 0), 2);
+	ck_assert_uint_eq(publish_pick_node(fake.board, fake.tenant, 3, 5, 0), 3);
+}
+END_TEST
+
+START_TEST(of_two_busy_ones_the_shorter_ring_is_chosen)
+{
+	uint64_t position;
+
+	set_words((uint32_t[]){ WAKE_BUSY, WAKE_BUSY, WAKE_BUSY, WAKE_BUSY }, 4);
+	for (int i = 0; i < 10; i++)
+		ck_assert_int_eq(ring_push(&fake.tenant->rings[1], 1, &position), RING_OK);
+	ck_assert_int_eq(ring_push(&fake.tenant->rings[3], 1, &position), RING_OK);
+	ck_assert_uint_eq(publish_pick(fake.board, fake.tenant, 4, 0, 1 | 3 << 16), 3);
+	ck_assert_uint_eq(publish_pick(fake.board, fake.tenant, 4, 0, 3 | 1 << 16), 3);
+	ck_assert_uint_eq(publish_pick(fake.board, fake.tenant, 4, 0, 3 | 2 << 16), 2);
+}
+END_TEST
+
+START_TEST(the_length_of_a_ring_is_seen_within_a_factor_of_two)
+{
+	struct ring *ring;
+	uint64_t head = 0;
+	uint64_t position;
+
+	set_words((uint32_t[]){ WAKE_BUSY }, 1);
+	ring = &fake.tenant->rings[0];
+	/* Through several laps. */
+	for (uint64_t step = 0; step < 5000; step++) {
+		uint64_t length = step * 7919 % (RING_SLOTS + 1);
+		uint64_t tail = atomic_load(&ring->tail);
+
+		while (tail - head < length) {
+			ck_assert_int_eq(ring_push(ring, 1, &position), RING_OK);
+			tail++;
+		}
+		while (tail - head > length)
+			ring_consume(ring, head++);
+		ck_assert_uint_le(publish_length(ring), length);
+		ck_assert_uint_ge(publish_length(ring) * 2, length);
+	}
+}
+END_TEST
+
+struct sleeper {
+	pthread_t thread;
+	_Atomic uint32_t tid;
+	_Atomic uint32_t *word;
+	int result;
+};
+
+static void *sleep_on_word(void *argument)
+{
+	struct sleeper *s = argument;
+
+	atomic_store(&s->tid, (uint32_t)gettid());
+	s->result = futex_wait(s->word, atomic_load(s->word), clock_ns() + 60 * NSEC_PER_SEC);
+	return NULL;
+}
+
+START_TEST(a_busy_workers_job_wakes_a_sleeper_and_nobody_else)
+{
+	struct sleeper s = { .result = 1 };
+
+	set_words((uint32_t[]){ WAKE_BUSY, WAKE_BUSY, WAKE_SLEEPING }, 3);
+	s.word = &fake.board->workers[2].wake;
+	/* Not asleep yet or already: publish_wake() has to find it in either case. */
+	pthread_create(&s.thread, NULL, sleep_on_word, &s);
+	while (publish_wake(fake.board, 3, 0, NULL) == 3)
+		;
+	pthread_join(s.thread, NULL);
+	ck_assert_int_eq(s.result, 0);
+}
+END_TEST
+
+START_TEST(a_job_in_a_sleepers_ring_wakes_it)
+{
+	struct sleeper s = { .result = 1 };
+
+	set_words((uint32_t[]){ WAKE_LOOKING, WAKE_SLEEPING }, 2);
+	s.word = &fake.board->workers[1].wake;
+	pthread_create(&s.thread, NULL, sleep_on_word, &s);
+	/* If it cannot be woken after thousands of tries, the one that looks has the duty. */
+	while (publish_wake(fake.board, 2, 1, NULL) != 1)
+		;
+	pthread_join(s.thread, NULL);
+	ck_assert_int_eq(s.result, 0);
+}
+END_TEST
+
+START_TEST(with_all_busy_the_dispatcher_is_woken)
+{
+	struct sleeper s = { .result = 1 };
+	uint64_t tries = 0;
+
+	set_words((uint32_t[]){ WAKE_BUSY, WAKE_BUSY, WAKE_BUSY }, 3);
+	atomic_store(&fake.board->dispatcher, WAKE_SLEEPING | WAKE_SEQ);
+	s.word = &fake.board->dispatcher;
+	pthread_create(&s.thread, NULL, sleep_on_word, &s);
+	do {
+		ck_assert_uint_eq(publish_wake(fake.board, 3, 1, NULL), 3);
+		tries++;
+	} while (pthread_tryjoin_np(s.thread, NULL) != 0);
+	ck_assert_int_eq(s.result, 0);
+	ck_assert_uint_ge(tries, 1);
+}
+END_TEST
+
+/* How many rings are in the socket; takes them off. */
+static uint32_t rings(int fd)
+{
+	union proto_message message;
+	uint32_t n = 0;
+	int r;
+
+	while ((r = proto_recv_plain(fd, &message, MSG_DONTWAIT)) > 0) {
+		ck_assert_int_eq(r, sizeof(message.head));
+		ck_assert_uint_eq(message.head.type, PROTO_RING);
+		n++;
+	}
+	ck_assert_int_eq(r, -EAGAIN);
+	return n;
+}
+
+/* Returns when s sleeps on the dispatcher's word. */
+static void sleep_as_dispatcher(struct sleeper *s)
+{
+	*s = (struct sleeper){ .word = &fake.board->dispatcher, .result = 1 };
+	pthread_create(&s->thread, NULL, sleep_on_word, s);
+	fake_await_sleep(&s->tid);
+}
+
+/* The same with the word DOZING. */
+static void doze(struct sleeper *s)
+{
+	(void)wake_dozing(&fake.board->dispatcher);
+	sleep_as_dispatcher(s);
+}
+
+/* As if the client had slept until two of its jobs of 100 ms ended. */
+static void have_waited(fk_client *client, uint32_t task)
+{
+	struct job job = { .task = task, .started_ns = 1, .ended_ns = 1 + LASTING_NS };
+
+	lasting_learn(&client->lasting, &job);
+	lasting_learn(&client->lasting, &job);
+}
+
+static void submit_some(fk_client *client, const struct fk_request *request, uint32_t n)
+{
+	const struct fk_request requests[2] = { *request, *request };
+	fk_job jobs[2];
+
+	ck_assert_int_eq(fk_submit_batch(client, requests, n, 0, jobs), 0);
+}
+
+/* Submits, and the sleeper is woken, not rung for. waited: after the client has waited. */
+static void must_wake(struct sleeper *s, fk_client *client, const struct fk_request *request,
+		      uint32_t n, bool waited)
+{
+	if (waited)
+		have_waited(client, request->task->index);
+	submit_some(client, request, n);
+	ck_assert_uint_eq(rings(fake.connections[0]), 0);
+	pthread_join(s->thread, NULL);
+	ck_assert_int_eq(s->result, 0);
+}
+
+START_TEST(a_job_that_can_wait_leaves_a_dispatcher_that_dozes_alone)
+{
+	struct fk_request request = { 0 }, late;
+	struct sleeper s;
+	fk_client *client;
+
+	fake_start(1, 0);
+	client = must_open();
+	request.task = must_find(client, "test:drop");
+	atomic_store(&fake.board->workers[0].wake, WAKE_BUSY);
+	/* Nobody knows how long it will take. */
+	doze(&s);
+	must_wake(&s, client, &request, 1, false);
+
+	doze(&s);
+	have_waited(client, request.task->index);
+	submit_some(client, &request, 1);
+	/* It sleeps still. */
+	ck_assert_int_eq(futex_wake(s.word, 1), 1);
+	pthread_join(s.thread, NULL);
+
+	/* Not the second one, nor a chain, nor a job with a deadline; */
+	doze(&s);
+	must_wake(&s, client, &request, 1, false);
+	doze(&s);
+	must_wake(&s, client, &request, 2, true);
+	late = request;
+	late.timeout_ns = 3600 * NSEC_PER_SEC;
+	doze(&s);
+	must_wake(&s, client, &late, 1, true);
+	/* nor while it sleeps, and no alarm is set. */
+	atomic_store(s.word, WAKE_SLEEPING);
+	sleep_as_dispatcher(&s);
+	must_wake(&s, client, &request, 1, true);
+	fk_close(client);
+	fake_stop();
+}
+END_TEST
+
+START_TEST(who_looks_needs_no_wake)
+{
+	set_words((uint32_t[]){ WAKE_BUSY, WAKE_SLEEPING, WAKE_LOOKING }, 3);
+	/* Nobody sleeps on the word of worker 1, so a wake of it would not come back quickly. */
+	ck_assert_uint_eq(publish_wake(fake.board, 3, 0, NULL), 2);
+	ck_assert_uint_eq(publish_wake(fake.board, 3, 2, NULL), 2);
+	atomic_store(&fake.board->dispatcher, WAKE_LOOKING);
+	atomic_store(&fake.board->workers[1].wake, WAKE_BUSY);
+	atomic_store(&fake.board->workers[2].wake, WAKE_BUSY);
+	ck_assert_uint_eq(publish_wake(fake.board, 3, 0, NULL), 3);
+}
+END_TEST
+
+START_TEST(a_sleeper_that_never_sleeps_passes_the_duty_on)
+{
+	/* A pool that died: its words say SLEEPING for ever, and nobody is there to be woken. */
+	set_words((uint32_t[]){ WAKE_SLEEPING, WAKE_SLEEPING }, 2);
+	atomic_store(&fake.board->dispatcher, WAKE_SLEEPING);
+	ck_assert_uint_eq(publish_wake(fake.board, 2, 0, NULL), 2);
+}
+END_TEST
+
+START_TEST(a_sleep_is_woken_once_and_the_next_pools_again)
+{
+	struct publish_waker waker = { .fd = -1 };
+	struct sleeper s = { .result = 1 };
+
+	set_words((uint32_t[]){ WAKE_SLEEPING }, 1);
+	atomic_store(&fake.board->dispatcher, WAKE_LOOKING);
+	s.word = &fake.board->workers[0].wake;
+	pthread_create(&s.thread, NULL, sleep_on_word, &s);
+	while (publish_wake(fake.board, 1, 0, &waker) != 0)
+		;
+	pthread_join(s.thread, NULL);
+	ck_assert_int_eq(s.result, 0);
+	/* The word still says SLEEPING, as if the worker had not run yet: on its way. */
+	ck_assert_uint_eq(publish_wake(fake.board, 1, 0, &waker), 0);
+	/* The same number in another pool is another sleep, which nobody woke. */
+	atomic_store(&fake.board->manager.pool_generation, 1);
+	ck_assert_uint_eq(publish_wake(fake.board, 1, 0, &waker), 1);
+	/* And so is the next number. */
+	atomic_store(&fake.board->manager.pool_generation, 0);
+	atomic_fetch_add(s.word, WAKE_SEQ);
+	ck_assert_uint_eq(publish_wake(fake.board, 1, 0, &waker), 1);
+}
+END_TEST
+
+/* Gives a client that has woken no thread a socket; the manager's end is ends[1]. */
+static void waker_begin(struct publish_waker *waker, int ends[2])
+{
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+	*waker = (struct publish_waker){ .fd = ends[0] };
+}
+
+START_TEST(a_client_that_finds_no_sleeper_rings_once)
+{
+	struct publish_waker waker;
+	int ends[2];
+
+	waker_begin(&waker, ends);
+	set_words((uint32_t[]){ WAKE_SLEEPING, WAKE_BUSY }, 2);
+	ck_assert_uint_eq(publish_wake(fake.board, 2, 0, &waker), 0);
+	ck_assert_uint_eq(rings(ends[1]), 1);
+	/* The same sleep: in doubt only after a time. */
+	ck_assert_uint_eq(publish_wake(fake.board, 2, 0, &waker), 0);
+	atomic_fetch_sub(&waker.since_ns, PUBLISH_DOUBT);
+	ck_assert_uint_ge(publish_unsure(fake.board, &waker, clock_ns()), PUBLISH_DOUBT);
+	ck_assert_uint_eq(publish_wake(fake.board, 2, 0, &waker), 0);
+	/* One that is unread is enough, of another sleep, too. */
+	atomic_fetch_add(&fake.board->workers[0].wake, WAKE_SEQ);
+	ck_assert_uint_eq(publish_unsure(fake.board, &waker, clock_ns()), PUBLISH_SURE);
+	ck_assert_uint_eq(publish_wake(fake.board, 2, 0, &waker), 0);
+	ck_assert_uint_eq(rings(ends[1]), 1);
+	/* A cancel that is unread is none. */
+	atomic_store(&waker.cancels, 1);
+	for (int i = 0; i < 2; i++) {
+		atomic_fetch_add(&fake.board->workers[0].wake, WAKE_SEQ);
+		ck_assert_uint_eq(publish_wake(fake.board, 2, 0, &waker), 0);
+	}
+	ck_assert_uint_eq(rings(ends[1]), 2);
+	/* The dispatcher's sleep. */
+	atomic_store(&fake.board->workers[0].wake, WAKE_BUSY);
+	atomic_store(&fake.board->dispatcher, WAKE_SLEEPING);
+	ck_assert_uint_eq(publish_wake(fake.board, 2, 0, &waker), 2);
+	ck_assert_uint_eq(rings(ends[1]), 1);
+	/* With no manager the word counts as BUSY. */
+	(void)close(ends[1]);
+	atomic_store(&fake.board->workers[0].wake, 7 * WAKE_SEQ | WAKE_SLEEPING);
+	ck_assert_uint_eq(publish_wake(fake.board, 2, 0, &waker), 2);
+	(void)close(ends[0]);
+}
+END_TEST
+
+START_TEST(a_sleeper_in_doubt_is_rung_for_once_in_a_while)
+{
+	struct publish_waker waker;
+	int ends[2];
+
+	waker_begin(&waker, ends);
+	set_words((uint32_t[]){ WAKE_SLEEPING }, 1);
+	ck_assert_uint_eq(publish_wake(fake.board, 1, 0, &waker), 0);
+	ck_assert_uint_eq(rings(ends[1]), 1);
+	atomic_store(&waker.since_ns, 0);
+	ck_assert_uint_eq(publish_wake(fake.board, 1, 0, &waker), 0);
+	ck_assert_uint_eq(rings(ends[1]), 1);
+	/* As if that were the same moment still. */
+	atomic_store(&waker.rung_ns, clock_ns() + 3600 * NSEC_PER_SEC);
+	ck_assert_uint_eq(publish_wake(fake.board, 1, 0, &waker), 0);
+	ck_assert_uint_eq(rings(ends[1]), 0);
+	atomic_store(&waker.rung_ns, 0);
+	ck_assert_uint_eq(publish_wake(fake.board, 1, 0, &waker), 0);
+	ck_assert_uint_eq(rings(ends[1]), 1);
+	(void)close(ends[1]);
+	(void)close(ends[0]);
+}
+END_TEST
+
+START_TEST(a_full_ring_gives_way_to_the_next_until_all_are_full)
+{
+	set_words((uint32_t[]){ WAKE_LOOKING, WAKE_LOOKING }, 2);
+	for (uint32_t i = 0; i < RING_SLOTS; i++)
+		ck_assert_int_eq(publish(fake.board, fake.tenant, 2, 0, 0, i, NULL), 0);
+	for (uint32_t i = 0; i < RING_SLOTS; i++)
+		ck_assert_int_eq(publish(fake.board, fake.tenant, 2, 0, 0, i, NULL), 1);
+	ck_assert_int_eq(publish(fake.board, fake.tenant, 2, 0, 0, 0, NULL), -EAGAIN);
+	ck_assert_uint_eq(atomic_load(&fake.tenant->summary[0]), 3);
+}
+END_TEST
+
+static _Atomic uint32_t submitted;
+
+/* From now on every system call of this thread but exit is its end. (The strict mode of seccomp
+ * would forbid the time stamp counter as well.) */
+static bool forbid_system_calls(void)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_THREAD),
+	};
+
+	return refuse_by(filter, ARRAY_SIZE(filter));
+}
+
+static void *submit_without_system_calls(void *argument)
+{
+	fk_client *client = argument;
+	const fk_task *task = must_find(client, "test:add");
+	fk_job job;
+
+	/* What a sanitizer's runtime calls is not ours. */
+#ifndef FK_SANITIZE
+	if (!forbid_system_calls())
+		return argument;
+#else
+	(void)forbid_system_calls;
+#endif
+	for (int i = 0; i < 50; i++) {
+		if (!fk_submitv(client, task, 0, &job, (int64_t)i, (int64_t)1))
+			atomic_fetch_add(&submitted, 1);
+	}
+#ifndef FK_SANITIZE
+	syscall(SYS_exit, 0);
+#endif
+	return NULL;
+}
+
+START_TEST(submitting_makes_no_system_call_where_a_worker_is_awake)
+{
+	fk_client *client;
+	pthread_t thread;
+
+	fake_start(2, 0);
+	atomic_store(&fake.board->workers[1].wake, WAKE_LOOKING);
+	client = must_open();
+	ck_assert_int_eq(pthread_create(&thread, NULL, submit_without_system_calls, client), 0);
+	pthread_join(thread, NULL);
+	ck_assert_uint_eq(atomic_load(&submitted), 50);
+	fake_stop();
+}
+END_TEST
+
+CHECK_MAIN("publish", the_last_worker_is_chosen_while_it_looks, a_sleeper_is_chosen_before_the_busy,
+	   a_parked_worker_is_left_alone, of_two_busy_ones_the_shorter_ring_is_chosen,
+	   the_length_of_a_ring_is_seen_within_a_factor_of_two,
+	   a_busy_workers_job_wakes_a_sleeper_and_nobody_else, a_job_in_a_sleepers_ring_wakes_it,
+	   with_all_busy_the_dispatcher_is_woken,
+	   a_job_that_can_wait_leaves_a_dispatcher_that_dozes_alone, who_looks_needs_no_wake,
+	   a_sleeper_that_never_sleeps_passes_the_duty_on,
+	   a_sleep_is_woken_once_and_the_next_pools_again,
+	   a_client_that_finds_no_sleeper_rings_once,
+	   a_sleeper_in_doubt_is_rung_for_once_in_a_while,
+	   a_full_ring_gives_way_to_the_next_until_all_are_full,
+	   submitting_makes_no_system_call_where_a_worker_is_awake)

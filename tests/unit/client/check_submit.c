@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * submit: jobs one by one, from their submission to their release. Against tests/support/fake.h;
+ * check_batch.c has many at once.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "client/lib/client.h"
+#include "common/clock.h"
+#include "tests/support/check_unit.h"
+#include "tests/support/fake.h"
+
+START_TEST(a_call_gives_the_result)
+{
+	struct {
+		int64_t length;
+		double half;
+	} two;
+	fk_client *client;
+	int64_t sum = 0;
+	char *data;
+	void *memory;
+
+	fake_start(2, 2);
+	client = must_open();
+	ck_assert_int_eq(fk_call(client, "test:add", &sum, (int64_t)40, (int64_t)-2), 0);
+	ck_assert_int_eq(sum, 38);
+	ck_assert_int_eq(fk_call(client, "test:len", &two, "seven_7"), 0);
+	ck_assert_int_eq(two.length, 7);
+	ck_assert_double_eq(two.half, 3.5);
+	ck_assert_int_eq(fk_alloc(client, 3, &memory), 0);
+	data = memory;
+	memcpy(data, "abc", 3);
+	ck_assert_int_eq(fk_call(client, "test:inc", NULL, FK_BUFFER(data, 3)), 0);
+	ck_assert_int_eq(memcmp(data, "bcd", 3), 0);
+	ck_assert_int_eq(fk_free(client, data), 0);
+	ck_assert_int_eq(fk_free(client, data), -EINVAL);
+	ck_assert_uint_eq(heap_used(&client->heap), 0);
+	ck_assert_int_eq(fk_close(client), 0);
+	fake_stop();
+}
+END_TEST
+
+START_TEST(what_does_not_fit_the_signature_is_refused)
+{
+	union fk_value values[3] = { { .i64 = 1 }, { .i64 = 2 } };
+	int64_t packed[3] = { 1, 2, 3 };
+	const fk_task *task;
+	fk_client *client;
+	char local[4];
+	int64_t sum;
+	fk_job job = 7;
+
+	fake_start(1, 1);
+	client = must_open();
+	ck_assert_int_eq(fk_task_find(client, "test:none", &task), -ENOENT);
+	ck_assert_int_eq(fk_task_find(client, "test:odd", &task), -EPROTO);
+	task = must_find(client, "test:add");
+	ck_assert_str_eq(fk_task_name(task), "test:add");
+	ck_assert_str_eq(fk_task_signature(task), "a:i64, b:i64 -> i64");
+	ck_assert_ptr_eq(task, must_find(client, "test:add"));
+	ck_assert_int_eq(fk_submit(client, task, packed, 24, 0, &job), -EINVAL);
+	ck_assert_int_eq(fk_submit(client, task, packed, 8, 0, &job), -EINVAL);
+	ck_assert_int_eq(fk_submit(client, task, packed, 16, 4, &job), -EINVAL);
+	ck_assert_int_eq(fk_submit_values(client, task, values, 3, 0, &job), -EINVAL);
+	ck_assert_int_eq(fk_call(client, "test:inc", NULL, FK_BUFFER(local, 4)), -EFAULT);
+	ck_assert_uint_eq(job, 7);
+	ck_assert_int_eq(fk_submit(client, task, packed, 16, FK_IDEMPOTENT, &job), 0);
+	ck_assert_int_eq(fk_wait(client, job, FK_FOREVER), 0);
+	ck_assert_uint_eq(client_job(client, job)->flags, JOB_IDEMPOTENT);
+	ck_assert_int_eq(fk_result(client, job, &sum, 4), -EINVAL);
+	ck_assert_int_eq(fk_result(client, job, &sum, 8), 0);
+	ck_assert_int_eq(sum, 3);
+	atomic_store(&fake.board->tasks[0].flags, TASK_GONE);
+	ck_assert_int_eq(fk_submit(client, task, packed, 16, 0, &job), -ENOENT);
+	ck_assert_int_eq(fk_call(client, "test:add", &sum, (int64_t)1, (int64_t)2), -ENOENT);
+	fk_close(client);
+	fake_stop();
+}
+END_TEST
+
+/* A new pool has other modules: the same index is another task, or an older one of the name. */
+START_TEST(an_index_that_has_become_another_task_calls_nothing)
+{
+	struct board_task *board;
+	struct board_task add;
+	const fk_task *task, *moved, *newer;
+	int64_t packed[2] = { 1, 2 }, sum;
+	struct fk_request request;
+	fk_client *client;
+	fk_job job;
+
+	/* Nobody runs what the words say: the hashes are all that is to be seen here. */
+	fake_start(1, 0);
+	client = must_open();
+	board = fake.board->tasks;
+	task = must_find(client, "test:add");
+	request = (struct fk_request){ .task = task, .args = packed, .size = 16 };
+	add = board[0];
+	board[0] = board[2];
+	ck_assert_int_eq(fk_submit(client, task, packed, 16, 0, &job), -ENOENT);
+	ck_assert_int_eq(fk_submit_batch(client, &request, 1, 0, &job), -ENOENT);
+	ck_assert_int_eq(fk_call(client, "test:add", &sum, (int64_t)1, (int64_t)2), -ENOENT);
+	/* Found again where it is now. */
+	board[3] = add;
+	moved = must_find(client, "test:add");
+	ck_assert_ptr_ne(moved, task);
+	ck_assert_int_eq(fk_submit(client, moved, packed, 16, 0, &job), 0);
+	ck_assert_uint_eq(client_job(client, job)->task, 3);
+	ck_assert_int_eq(fk_submit(client, task, packed, 16, 0, &job), -ENOENT);
+	/* The same name with another signature is another task. */
+	(void)strcpy(board[3].signature, "a:f64, b:i64 -> i64");
+	atomic_store(&board[3].hash, signature_hash(board[3].name, board[3].signature));
+	ck_assert_int_eq(fk_submit(client, moved, packed, 16, 0, &job), -ENOENT);
+	newer = must_find(client, "test:add");
+	ck_assert_ptr_ne(newer, moved);
+	ck_assert_str_eq(fk_task_signature(newer), "a:f64, b:i64 -> i64");
+	/* One that is being written is none. */
+	board[3].signature[0] = 'x';
+	atomic_store(&board[3].hash, 1);
+	ck_assert_int_eq(fk_task_find(client, "test:add", &task), -ENOENT);
+	fk_close(client);
+	fake_stop();
+}
+END_TEST
+
+/* A daemon of n workers, one of which a job keeps until it is let go. */
+static fk_job keep_one(uint32_t n, fk_client **ret_client)
+{
+	fk_job job;
+
+	fake_start(n, n);
+	*ret_client = must_open();
+	atomic_store(&fake.hold, 1);
+	ck_assert_int_eq(fk_submitv(*ret_client, must_find(*ret_client, "test:hold"), 0, &job), 0);
+	fake_await_held(1);
+	return job;
+}
+
+START_TEST(a_handle_ends_with_its_release)
+{
+	struct fk_timings timings;
+	fk_client *client;
+	fk_job job = keep_one(1, &client);
+	fk_job next;
+
+	ck_assert_int_eq(fk_release(client, job), -EBUSY);
+	ck_assert_int_eq(fk_poll(client, job), 0);
+	ck_assert_int_eq(fk_outcome(client, job, NULL, NULL), FK_PENDING);
+	ck_assert_int_eq(fk_result(client, job, NULL, 0), -EINPROGRESS);
+	ck_assert_int_eq(fk_timings(client, job, &timings), -EINPROGRESS);
+	ck_assert_int_eq(fk_wait(client, job, 0), -ETIMEDOUT);
+	ck_assert_int_eq(fk_wait(client, job, 2 * NSEC_PER_MSEC), -ETIMEDOUT);
+	fake_let_go();
+	ck_assert_int_eq(fk_wait(client, job, FK_FOREVER), 0);
+	ck_assert_int_eq(fk_poll(client, job), 1);
+	ck_assert_int_eq(fk_timings(client, job, &timings), 0);
+	ck_assert_uint_ge(timings.run_ns, NSEC_PER_MSEC);
+	ck_assert_int_eq(fk_release(client, job), 0);
+	ck_assert_int_eq(fk_release(client, job), -ESTALE);
+	ck_assert_int_eq(fk_wait(client, job, 0), -ESTALE);
+	ck_assert_int_eq(fk_outcome(client, job, NULL, NULL), -ESTALE);
+	ck_assert_int_eq(fk_submitv(client, must_find(client, "test:crash"), 0, &next), 0);
+	ck_assert_uint_eq(next & 0xffff, job & 0xffff);
+	ck_assert_uint_ne(next, job);
+	ck_assert_int_eq(fk_poll(client, job), -ESTALE);
+	ck_assert_int_eq(fk_poll(client, 0), -ESTALE);
+	ck_assert_int_eq(fk_poll(client, UINT64_MAX), -ESTALE);
+	fk_close(client);
+	fake_stop();
+}
+END_TEST
+
+START_TEST(before_the_first_job_no_handle_is_good)
+{
+	fk_client *client;
+	int64_t sum;
+
+	fake_start(1, 1);
+	client = must_open();
+	for (fk_job job = 0; job < client->n_jobs; job += client->n_jobs - 1) {
+		ck_assert_int_eq(fk_poll(client, job), -ESTALE);
+		ck_assert_int_eq(fk_wait(client, job, 0), -ESTALE);
+		ck_assert_int_eq(fk_cancel(client, job), -ESTALE);
+		ck_assert_int_eq(fk_outcome(client, job, NULL, NULL), -ESTALE);
+		ck_assert_int_eq(fk_release(client, job), -ESTALE);
+	}
+	ck_assert_int_eq(fk_call(client, "test:add", &sum, (int64_t)1, (int64_t)2), 0);
+	ck_assert_int_eq(sum, 3);
+	fk_close(client);
+	fake_stop();
+}
+END_TEST
+
+/* KiB of this process in the mapping that an address is in. */
+static unsigned long resident_kib(const void *address)
+{
+	FILE *file = fopen("/proc/self/smaps", "re");
+	unsigned long from, to, kib;
+	char line[512];
+	int found = 0;
+
+	ck_assert_ptr_nonnull(file);
+	while (fgets(line, sizeof(line), file)) {
+		if (sscanf(line, "%lx-%lx ", &from, &to) == 2)
+			found = (uintptr_t)address >= from && (uintptr_t)address < to;
+		if (found && sscanf(line, "Rss: %lu", &kib) == 1) {
+			fclose(file);
+			return kib;
+		}
+	}
+	ck_abort_msg("it is not mapped");
+}
+
+START_TEST(records_are_memory_when_they_are_used)
+{
+	fk_client *client;
+	fk_job job;
+
+	fake_start(1, 1);
+	fake.n_jobs = 4096;
+	client = must_open();
+	ck_assert_uint_eq(client->n_jobs, 4096);
+	ck_assert_int_eq(fk_submitv(client, must_find(client, "test:crash"), 0, &job), 0);
+	ck_assert_int_eq(fk_wait(client, job, FK_FOREVER), 0);
+	/* All of them are more than a mebibyte; the kernel may map 64 KiB around what is used. */
+	ck_assert_uint_le(resident_kib(client->jobs), 256);
+	fk_close(client);
+	fake_stop();
+}
+END_TEST
+
+START_TEST(generations_go_round_without_zero)
+{
+	const fk_task *task;
+	fk_client *client;
+	fk_job job;
+
+	fake_start(1, 1);
+	fake.n_jobs = 1;
+	client = must_open();
+	task = must_find(client, "test:crash");
+	atomic_store(&client->slots[0].generation, JOB_GEN_MASK);
+	ck_assert_int_eq(fk_submitv(client, task, 0, &job), 0);
+	ck_assert_int_eq(fk_wait(client, job, FK_FOREVER), 0);
+	ck_assert_int_eq(fk_release(client, job), 0);
+	ck_assert_int_eq(fk_submitv(client, task, 0, &job), 0);
+	/* The record has 24 bits of it. */
+	ck_assert_uint_eq(job >> 16, JOB_GEN_MASK + UINT64_C(2));
+	ck_assert_uint_eq(client_job(client, job)->generation, 1);
+	ck_assert_int_eq(fk_wait(client, job, FK_FOREVER), 0);
+	fk_close(client);
+	fake_stop();
+}
+END_TEST
+
+#define THREADS 4
+#define CALLS	2000
+
+static void *call_often(void *argument)
+{
+	fk_client *client = argument;
+
+	for (int64_t i = 0; i < CALLS; i++) {
+		int64_t sum;
+
+		if (fk_call(client, "test:add", &sum, i, i) || sum != 2 * i)
+			return argument;
+	}
+	return NULL;
+}
+
+START_TEST(threads_may_share_a_client)
+{
+	pthread_t threads[THREADS];
+	fk_client *client;
+
+	fake_start(3, 3);
+	client = must_open();
+	for (int i = 0; i < THREADS; i++)
+		pthread_create(&threads[i], NULL, call_often, client);
+	for (int i = 0; i < THREADS; i++) {
+		void *failed;
+
+		pthread_join(threads[i], &failed);
+		ck_assert_ptr_null(failed);
+	}
+	/* Every slot is back, each once. */
+	for (uint32_t i = 0; i < client->n_jobs; i++)
+		ck_assert_int_ge(slots_take(client), 0);
+	ck_assert_int_eq(slots_take(client), -EAGAIN);
+	fk_close(client);
+	fake_stop();
+}
+END_TEST
+
+START_TEST(a_job_behind_a_busy_worker_is_run_by_another)
+{
+	fk_client *client;
+	fk_job job = keep_one(2, &client);
+	int64_t sum;
+
+	for (int64_t i = 0; i < 100; i++)
+		ck_assert_int_eq(fk_call(client, "test:add", &sum, i, i), 0);
+	fake_let_go();
+	ck_assert_int_eq(fk_wait(client, job, FK_FOREVER), 0);
+	fk_close(client);
+	fake_stop();
+}
+END_TEST
+
+CHECK_MAIN("submit", a_call_gives_the_result, what_does_not_fit_the_signature_is_refused,
+	   an_index_that_has_become_another_task_calls_nothing,
+	   before_the_first_job_no_handle_is_good, a_handle_ends_with_its_release,
+	   generations_go_round_without_zero, records_are_memory_when_they_are_used,
+	   threads_may_share_a_client, a_job_behind_a_busy_worker_is_run_by_another)

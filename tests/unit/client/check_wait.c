@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * wait: who waits or polls, for whatever it is, finds out that the daemon is gone, and wakes who
+ * ought to be awake. Against tests/support/fake.h.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/time.h>
+
+#include "client/lib/client.h"
+#include "client/lib/lasting.h"
+#include "common/clock.h"
+#include "shm/futex.h"
+#include "shm/proto.h"
+#include "shm/wake.h"
+#include "tests/support/check_unit.h"
+#include "tests/support/fake.h"
+
+static void await_waiter(struct job *job)
+{
+	while (!(atomic_load(&job->state) & JOB_WAITER))
+		sched_yield();
+}
+
+static void *hang_up_when_waited_for(void *job)
+{
+	await_waiter(job);
+	fake_hang_up();
+	return NULL;
+}
+
+/* A wait for a job that never ends, which this thread ends. */
+static fk_job wait_in_vain(fk_client **ret_client, void *(*end)(void *job))
+{
+	fk_job job = must_drop(ret_client);
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, end, client_job(*ret_client, job));
+	ck_assert_int_eq(fk_wait(*ret_client, job, FK_FOREVER), -ECONNRESET);
+	pthread_join(thread, NULL);
+	return job;
+}
+
+START_TEST(a_waiter_finds_out_that_the_daemon_is_gone)
+{
+	fk_client *client;
+	fk_job job = wait_in_vain(&client, hang_up_when_waited_for);
+
+	ck_assert_int_eq(fk_poll(client, job), -ECONNRESET);
+	ck_assert_int_eq(fk_wait(client, job, 0), -ECONNRESET);
+	ck_assert_int_eq(fk_release(client, job), 0);
+	ck_assert_int_eq(fk_submitv(client, must_find(client, "test:drop"), FK_WAIT_ROOM, &job),
+			 -ECONNRESET);
+	ck_assert_int_eq(fk_close(client), 0);
+	fake_stop();
+}
+END_TEST
+
+static void *dismiss_when_waited_for(void *job)
+{
+	struct proto_error error = { .head = { PROTO_MAGIC, PROTO_ERROR }, .code = -EIO };
+
+	await_waiter(job);
+	/* And then the end, behind it. */
+	ck_assert_int_eq(proto_send(fake.connections[0], &error, sizeof(error), NULL, 0), 0);
+	return NULL;
+}
+
+START_TEST(a_waiter_finds_out_that_the_daemon_has_dismissed_it)
+{
+	fk_client *client;
+	fk_job job = wait_in_vain(&client, dismiss_when_waited_for);
+
+	ck_assert_int_eq(fk_submitv(client, must_find(client, "test:drop"), 0, &job), -ECONNRESET);
+	fk_close(client);
+	fake_stop();
+}
+END_TEST
+
+/*
+ * As if the worker had woken up for the job. A client whose wake is in doubt looks after
+ * PUBLISH_DOUBT already, and a thread of the fake pool may get no CPU time for that long.
+ */
+static void no_doubt(fk_client *client)
+{
+	atomic_store(&client->waker.woken[atomic_load(&client->waker.last)], 0);
+	ck_assert_uint_eq(publish_unsure(client->board, &client->waker, clock_ns()), PUBLISH_SURE);
+}
+
+/* Any look at the socket would find this out at once: it is nobody's. */
+static int lose_socket(fk_client *client)
+{
+	int fd = client->fd;
+
+	client->fd = -1;
+	return fd;
+}
+
+START_TEST(polls_and_short_waits_look_at_the_socket_by_time)
+{
+	const fk_task *task;
+	fk_client *client;
+	fk_group group;
+	struct fk_request request;
+	_Atomic uint64_t *looked_at_group;
+	uint64_t later;
+	fk_job job;
+	int fd;
+
+	fake_start(1, 1);
+	client = must_open();
+	task = must_find(client, "test:drop");
+	ck_assert_int_eq(fk_group_new(client, &group), 0);
+	request = (struct fk_request){ .task = task, .group = group };
+	ck_assert_int_eq(fk_submit_batch(client, &request, 1, 0, &job), 0);
+	no_doubt(client);
+	looked_at_group = &client->group[group & 0xffff].looked_ns;
+	fd = lose_socket(client);
+	/* Somebody has looked in an hour: no time has passed since. */
+	later = clock_ns() + 3600 * NSEC_PER_SEC;
+	atomic_store(&client->looked_ns, later);
+	atomic_store(looked_at_group, later);
+	for (int i = 0; i < 5000; i++) {
+		ck_assert_int_eq(fk_poll(client, job), 0);
+		ck_assert_int_eq(fk_wait(client, job, 0), -ETIMEDOUT);
+		ck_assert_int_eq(fk_group_wait(client, group, 0), -ETIMEDOUT);
+	}
+	for (int i = 0; i < 20; i++) {
+		ck_assert_int_eq(fk_wait(client, job, 100 * NSEC_PER_USEC), -ETIMEDOUT);
+		ck_assert_int_eq(fk_group_wait(client, group, 100 * NSEC_PER_USEC), -ETIMEDOUT);
+	}
+	ck_assert_uint_eq(atomic_load(&client->looked_ns), later);
+	ck_assert_uint_eq(atomic_load(&client->gone), 0);
+	/* A long time has. */
+	atomic_store(&client->looked_ns, 0);
+	ck_assert_int_eq(fk_wait(client, job, 100 * NSEC_PER_USEC), -ECONNRESET);
+	ck_assert_uint_gt(atomic_load(&client->looked_ns), 0);
+	/* The last two are over before they would sleep. */
+	for (int i = 0; i < 5; i++) {
+		atomic_store(&client->gone, 0);
+		atomic_store(&client->looked_ns, 0);
+		ck_assert_int_eq(i == 0	  ? fk_poll(client, job)
+				 : i == 1 ? fk_wait(client, job, 0)
+				 : i == 2 ? fk_group_wait(client, group, 0)
+				 : i == 3 ? fk_wait(client, job, 1)
+					  : fk_group_wait(client, group, 1),
+				 -ECONNRESET);
+	}
+	client->fd = fd;
+	fk_close(client);
+	fake_stop();
+}
+END_TEST
+
+START_TEST(who_polls_or_waits_for_room_finds_it_out_too)
+{
+	const fk_task *task;
+	fk_client *client;
+	fk_job job;
+	int r = 0;
+
+	fake_start(1, 1);
+	fake.n_jobs = 1;
+	client = must_open();
+	task = must_find(client, "test:drop");
+	ck_assert_int_eq(fk_submitv(client, task, 0, &job), 0);
+	fake_hang_up();
+	ck_assert_int_eq(fk_submitv(client, task, FK_WAIT_ROOM, &job), -ECONNRESET);
+	atomic_store(&client->gone, 0);
+	while (!r)
+		r = fk_poll(client, job);
+	ck_assert_int_eq(r, -ECONNRESET);
+	fk_close(client);
+	fake_stop();
+}
+END_TEST
+
+static _Atomic uint32_t interruptions;
+
+static void interrupt(int signo)
+{
+	(void)signo;
+	atomic_fetch_add(&interruptions, 1);
+}
+
+/* A signal comes far more often than the client looks at its socket. */
+START_TEST(a_sleep_that_signals_interrupt_finds_it_out_too)
+{
+	struct itimerval often = { { .tv_usec = 20000 }, { .tv_usec = 20000 } };
+	struct sigaction action = { .sa_handler = interrupt, .sa_flags = SA_RESTART };
+	struct fk_request request;
+	fk_client *client;
+	fk_group group;
+	sigset_t set;
+	fk_job jobs[2];
+
+	/* The threads of the fake daemon leave them to this one. */
+	sigemptyset(&set);
+	sigaddset(&set, SIGALRM);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	fake_start(1, 1);
+	fake.n_jobs = 1;
+	client = must_open();
+	ck_assert_int_eq(fk_group_new(client, &group), 0);
+	request = (struct fk_request){ .task = must_find(client, "test:drop"), .group = group };
+	ck_assert_int_eq(fk_submit_batch(client, &request, 1, 0, jobs), 0);
+	no_doubt(client);
+	fake_hang_up();
+	sigaction(SIGALRM, &action, NULL);
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+	ck_assert_int_eq(setitimer(ITIMER_REAL, &often, NULL), 0);
+	for (int i = 0; i < 3; i++) {
+		uint32_t before = atomic_load(&interruptions);
+
+		/* Somebody has looked, just before that. */
+		atomic_store(&client->gone, 0);
+		atomic_store(&client->looked_ns, clock_ns());
+		ck_assert_int_eq(i == 0	  ? fk_wait(client, jobs[0], FK_FOREVER)
+				 : i == 1 ? fk_group_wait(client, group, FK_FOREVER)
+					  : fk_submit_batch(client, &request, 1, FK_WAIT_ROOM,
+							    &jobs[1]),
+				 -ECONNRESET);
+		ck_assert_uint_gt(atomic_load(&interruptions), before);
+	}
+	fk_close(client);
+	fake_stop();
+}
+END_TEST
+
+struct late_worker {
+	uint32_t value;
+	_Atomic uint32_t woken;
+	_Atomic uint32_t tid;
+};
+
+static void *sleep_late(void *argument)
+{
+	struct late_worker *worker = argument;
+
+	atomic_store(&worker->tid, (uint32_t)gettid());
+	while (futex_wait(&fake.board->workers[0].wake, worker->value, 0))
+		continue;
+	atomic_store(&worker->woken, 1);
+	return NULL;
+}
+
+/* A stranger on the worker's word took the wake, and the client knows this sleep for woken. */
+START_TEST(who_polls_wakes_again_whom_a_stranger_kept_from_being_woken)
+{
+	_Atomic uint32_t *word;
+	struct fk_request request;
+	fk_client *client;
+	fk_group group;
+	fk_job job;
+
+	fake_start(1, 0);
+	word = &fake.board->workers[0].wake;
+	client = must_open();
+	ck_assert_int_eq(fk_group_new(client, &group), 0);
+	request = (struct fk_request){ .task = must_find(client, "test:drop"), .group = group };
+	for (int i = 0; i < 3; i++) {
+		struct late_worker worker = { .value = wake_prepare(word) };
+		pthread_t thread;
+
+		atomic_store(&client->waker.woken[0], worker.value);
+		pthread_create(&thread, NULL, sleep_late, &worker);
+		ck_assert_int_eq(fk_submit_batch(client, &request, 1, 0, &job), 0);
+		while (!atomic_load(&worker.woken))
+			ck_assert_int_eq(i == 0	  ? fk_poll(client, job)
+					 : i == 1 ? fk_wait(client, job, 0)
+						  : fk_group_wait(client, group, 0),
+					 i == 0 ? 0 : -ETIMEDOUT);
+		pthread_join(thread, NULL);
+	}
+	fk_close(client);
+	fake_stop();
+}
+END_TEST
+
+START_TEST(who_waits_for_jobs_that_were_taken_off_the_rings_wakes_nobody)
+{
+	struct late_worker worker = { 0 };
+	_Atomic uint32_t *word;
+	fk_client *client;
+	pthread_t thread;
+	fk_job job;
+
+	fake_start(1, 0);
+	word = &fake.board->workers[0].wake;
+	wake_store(word, WAKE_LOOKING);
+	client = must_open();
+	ck_assert_int_eq(fk_submitv(client, must_find(client, "test:drop"), 0, &job), 0);
+	tenant_clear(fake.tenant, 0);
+	worker.value = wake_prepare(word);
+	pthread_create(&thread, NULL, sleep_late, &worker);
+	fake_await_sleep(&worker.tid);
+	atomic_store(&client->looked_ns, 0);
+	ck_assert_int_eq(fk_poll(client, job), 0);
+	ck_assert_uint_gt(atomic_load(&client->looked_ns), 0);
+	/* It sleeps still. */
+	ck_assert_int_eq(futex_wake(word, 1), 1);
+	pthread_join(thread, NULL);
+	fk_close(client);
+	fake_stop();
+}
+END_TEST
+
+/* A job of 100 ms, whoever looks at the clock. */
+static void *end_a_long_job(void *argument)
+{
+	struct job *job = argument;
+
+	await_waiter(job);
+	/* The fake has taken it. */
+	while (!atomic_load(&job->started_ns))
+		sched_yield();
+	atomic_store(&job->started_ns, 1);
+	atomic_store(&job->ended_ns, 1 + LASTING_NS);
+	(void)job_finish(job, atomic_load(&job->generation), JOB_DONE);
+	return NULL;
+}
+
+START_TEST(who_slept_until_long_jobs_ended_knows_that_the_next_one_can_wait)
+{
+	const fk_task *task;
+	fk_client *client;
+
+	fake_start(1, 1);
+	client = must_open();
+	task = must_find(client, "test:drop");
+	for (int i = 0; i < 2; i++) {
+		pthread_t thread;
+		fk_job job;
+
+		ck_assert_int_eq(fk_submitv(client, task, 0, &job), 0);
+		ck_assert(!lasting_spends(&client->lasting, client_job(client, job)));
+		pthread_create(&thread, NULL, end_a_long_job, client_job(client, job));
+		ck_assert_int_eq(fk_wait(client, job, FK_FOREVER), 0);
+		pthread_join(thread, NULL);
+		if (i)
+			ck_assert(lasting_spends(&client->lasting, client_job(client, job)));
+	}
+	fk_close(client);
+	fake_stop();
+}
+END_TEST
+
+/* Somebody's look is long ago, or was just now: who falls asleep now is not woken for the next. */
+START_TEST(a_sleep_looks_when_it_has_lasted_a_tick_and_not_sooner)
+{
+	fk_client *client;
+	uint64_t end;
+	fk_job job;
+
+	job = must_drop(&client);
+	no_doubt(client);
+	end = clock_ns() + CLIENT_TICK_NS / 5;
+	atomic_store(&client->looked_ns, clock_ns() - CLIENT_TICK_NS * 9 / 10);
+	ck_assert_int_eq(fk_wait(client, job, CLIENT_TICK_NS / 5), -ETIMEDOUT);
+	/* At the end of the wait, and not in the middle of the sleep. */
+	ck_assert_uint_ge(atomic_load(&client->looked_ns), end);
+	fake_hang_up();
+	/* For an hour nobody else would. */
+	atomic_store(&client->looked_ns, clock_ns() + 3600 * NSEC_PER_SEC);
+	ck_assert_int_eq(fk_wait(client, job, FK_FOREVER), -ECONNRESET);
+	fk_close(client);
+	fake_stop();
+}
+END_TEST
+
+START_TEST(an_outcome_that_was_the_daemons_last_act_counts)
+{
+	fk_client *client;
+	fk_job job = must_drop(&client);
+
+	(void)job_finish(client_job(client, job), (uint32_t)(job >> 16), JOB_CANCELLED);
+	fake_hang_up();
+	ck_assert_int_eq(fk_wait(client, job, FK_FOREVER), 0);
+	ck_assert_int_eq(fk_outcome(client, job, NULL, NULL), FK_CANCELLED);
+	fk_close(client);
+	fake_stop();
+}
+END_TEST
+
+CHECK_MAIN("wait", a_waiter_finds_out_that_the_daemon_is_gone,
+	   a_waiter_finds_out_that_the_daemon_has_dismissed_it,
+	   polls_and_short_waits_look_at_the_socket_by_time,
+	   who_polls_or_waits_for_room_finds_it_out_too,
+	   a_sleep_that_signals_interrupt_finds_it_out_too,
+	   who_polls_wakes_again_whom_a_stranger_kept_from_being_woken,
+	   who_waits_for_jobs_that_were_taken_off_the_rings_wakes_nobody,
+	   who_slept_until_long_jobs_ended_knows_that_the_next_one_can_wait,
+	   a_sleep_looks_when_it_has_lasted_a_tick_and_not_sooner,
+	   an_outcome_that_was_the_daemons_last_act_counts)

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * number: what is a number, what a unit, and that what is printed is read to the same.
+ */
+#include "common/number.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/util.h"
+#include "tests/support/check_unit.h"
+
+START_TEST(digits_and_nothing_else_begin_a_number)
+{
+	static const char *const bad[] = { "", " 1", "+1", "-1", "x", "9" };
+	const char *rest = NULL;
+	uint64_t n = 7;
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		ck_assert_int_eq(number_parse(bad[i], 8, &n, &rest), -EINVAL);
+	ck_assert_int_eq(number_parse("18446744073709551616", 10, &n, &rest), -ERANGE);
+	ck_assert_uint_eq(n, 7);
+	ck_assert_ptr_null(rest);
+	ck_assert_int_eq(number_parse("18446744073709551615,x", 10, &n, &rest), 0);
+	ck_assert_uint_eq(n, UINT64_MAX);
+	ck_assert_str_eq(rest, ",x");
+	ck_assert_int_eq(number_parse("0644", 8, &n, &rest), 0);
+	ck_assert_uint_eq(n, 0644);
+}
+END_TEST
+
+START_TEST(a_unit_may_be_missing_where_one_is_given)
+{
+	uint64_t n = 7;
+
+	ck_assert_int_eq(number_parse_unit("5", &number_durations, NULL, &n), -EINVAL);
+	ck_assert_uint_eq(n, 7);
+	ck_assert_int_eq(number_parse_unit("5", &number_durations, "ms", &n), 0);
+	ck_assert_uint_eq(n, 5000000);
+	ck_assert_int_eq(number_parse_unit("5us", &number_durations, "ms", &n), 0);
+	ck_assert_uint_eq(n, 5000);
+	ck_assert_int_eq(number_parse_unit("5", &number_sizes, "", &n), 0);
+	ck_assert_uint_eq(n, 5);
+	ck_assert_int_eq(number_parse_unit("5 K", &number_sizes, "", &n), 0);
+	ck_assert_uint_eq(n, 5 << 10);
+	ck_assert_int_eq(number_parse_unit("5k", &number_sizes, "", &n), -EINVAL);
+	ck_assert_int_eq(number_parse_unit("5K ", &number_sizes, "", &n), -EINVAL);
+}
+END_TEST
+
+START_TEST(a_product_that_does_not_fit_is_refused)
+{
+	uint64_t n = 7;
+
+	ck_assert_int_eq(number_parse_unit("16777216T", &number_sizes, "", &n), -ERANGE);
+	ck_assert_uint_eq(n, 7);
+	ck_assert_int_eq(number_parse_unit("16777215T", &number_sizes, "", &n), 0);
+	ck_assert_int_eq(number_parse_unit("307445735min", &number_durations, NULL, &n), -ERANGE);
+	ck_assert_int_eq(number_parse_unit("307445734min", &number_durations, NULL, &n), 0);
+	ck_assert_uint_eq(n, UINT64_C(307445734) * 60000000000);
+}
+END_TEST
+
+static void reads_back(uint64_t value, const struct number_units *units, const char *want)
+{
+	char text[64] = "";
+	FILE *f = fmemopen(text, sizeof(text), "w");
+	uint64_t n = ~value;
+
+	ck_assert_ptr_nonnull(f);
+	number_print_unit(value, units, f);
+	ck_assert_int_eq(fclose(f), 0);
+	ck_assert_str_eq(text, want);
+	/* The least unit of a duration is one. */
+	ck_assert_int_eq(number_parse_unit(text, units, "", &n), 0);
+	ck_assert_uint_eq(n, value);
+}
+
+START_TEST(what_is_printed_is_read_to_the_same)
+{
+	reads_back(0, &number_sizes, "0");
+	reads_back(1023, &number_sizes, "1023");
+	reads_back(1 << 20, &number_sizes, "1M");
+	reads_back((1 << 20) + 1024, &number_sizes, "1025K");
+	reads_back(UINT64_MAX, &number_sizes, "18446744073709551615");
+	reads_back(0, &number_durations, "0");
+	reads_back(1, &number_durations, "1ns");
+	reads_back(UINT64_C(90000000000), &number_durations, "90s");
+	reads_back(UINT64_C(120000000000), &number_durations, "2min");
+}
+END_TEST
+
+CHECK_MAIN("number", digits_and_nothing_else_begin_a_number,
+	   a_unit_may_be_missing_where_one_is_given, a_product_that_does_not_fit_is_refused,
+	   what_is_printed_is_read_to_the_same)

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * option_list: lists of users and groups: what they are read from, whom they know, and what they
+ * say of somebody: a table of uids, groups and lists
+ */
+#include "common/option_list.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/util.h"
+#include "tests/support/check_unit.h"
+#include "tests/support/options.h"
+
+#define UNSET 7u
+
+static const uint32_t gids[] = { 50, 100, 27 };
+static const struct options_peer alice = { .uid = 1000, .n_gids = ARRAY_SIZE(gids), .gids = gids };
+
+static void is_read_as(const char *name, const char *value, const char *text)
+{
+	_cleanup_free_ char *all = NULL;
+
+	init();
+	ck_assert_msg(set(name, value) == 0, "%s", error.text);
+	all = printed();
+	ck_assert_msg(strstr(all, text) != NULL, "no \"%s\" in:\n%s", text, all);
+	options_fini(&o);
+}
+
+START_TEST(an_entry_is_for_a_user_a_group_or_everybody)
+{
+	is_read_as("allow", "1000,@50,*", "\nallow = 1000\nallow = @50\nallow = *\n");
+	is_read_as("deny", "root,@root, @4294967294",
+		   "\ndeny = 0\ndeny = @0\ndeny = @4294967294\n");
+	is_read_as("weights", "root:50,@root:7,*:10000",
+		   "\nweights = 0:50\nweights = @0:7\nweights = *:10000\n");
+	is_read_as("limit-clients", "@50:0,1:9", "\nlimit-clients = @50:0\nlimit-clients = 1:9\n");
+	is_read_as("limit-bytes", "1000:64M,*:1", "\nlimit-bytes = 1000:64M\nlimit-bytes = *:1\n");
+	is_read_as("tasks", "1:fib:*,1:sort:[a-z]?4,*:*",
+		   "\ntasks = 1:fib:*\ntasks = 1:sort:[a-z]?4\ntasks = *:*\n");
+}
+END_TEST
+
+START_TEST(a_number_alone_is_everybodys_limit)
+{
+	is_read_as("limit-clients", "5", "\nlimit-clients = *:5\n");
+	is_read_as("limit-jobs", "1000000", "\nlimit-jobs = *:1000000\n");
+	is_read_as("limit-bytes", "1G", "\nlimit-bytes = *:1G\n");
+	is_read_as("limit-clients", "0,@50:3", "\nlimit-clients = *:0\nlimit-clients = @50:3\n");
+}
+END_TEST
+
+START_TEST(a_list_gets_longer_until_it_is_emptied)
+{
+	char many[OPTION_LIST_MAX * 4];
+	size_t n = 0;
+
+	init();
+	ck_assert_int_eq(set("weights", "1000:200"), 0);
+	ck_assert_int_eq(set("weights", "@50:3,*:4"), 0);
+	ck_assert_uint_eq(o.weights->n, 3);
+	/* Each once, also where one is in another line. */
+	ck_assert_int_eq(set("weights", "1001:1,1000:1"), -EINVAL);
+	ck_assert_str_eq(error.text,
+			 "here: weights: bad value \"1000:1\" in \"1001:1,1000:1\": it is in the "
+			 "list already, by name or by number");
+	ck_assert_uint_eq(o.weights->n, 3);
+	ck_assert_int_eq(set("weights", ""), 0);
+	ck_assert_ptr_null(o.weights);
+	/* A user may have several patterns, and none twice. */
+	ck_assert_int_eq(set("tasks", "1:fib:*,1:sort:*,2:fib:*"), 0);
+	ck_assert_int_eq(set("tasks", "1:sort:*"), -EINVAL);
+	ck_assert_uint_eq(o.tasks->n, 3);
+
+	for (uint32_t i = 0; i < OPTION_LIST_MAX; i++)
+		n += (size_t)snprintf(many + n, sizeof(many) - n, "%s%u", i ? "," : "", i);
+	ck_assert_int_eq(set("allow", many), 0);
+	ck_assert_uint_eq(o.allow->n, OPTION_LIST_MAX);
+	ck_assert_int_eq(set("allow", "999"), -ERANGE);
+	ck_assert_str_eq(error.text, "here: allow: bad value \"999\": a list has at most 255 "
+				     "entries, in all of its lines");
+	ck_assert_uint_eq(o.allow->n, OPTION_LIST_MAX);
+	options_fini(&o);
+}
+END_TEST
+
+START_TEST(what_is_wrong_is_shown_and_what_to_do)
+{
+	init();
+	ck_assert_int_eq(set("allow", "root,no-such-user,@root"), -ENOENT);
+	ck_assert_str_eq(error.text, "here: allow: bad value \"no-such-user\" in "
+				     "\"root,no-such-user,@root\": there is no user "
+				     "\"no-such-user\": add it to the system, or write a uid");
+	ck_assert_int_eq(set("limit-jobs", "@no-such-group:5"), -ENOENT);
+	ck_assert_str_eq(error.text, "here: limit-jobs: bad value \"@no-such-group:5\": there is "
+				     "no group \"no-such-group\": add it to the system, or write "
+				     "@ and a gid");
+	ck_assert_int_eq(set("tasks", "root:fib"), -EINVAL);
+	ck_assert_error("tasks: bad value \"root:fib\": must be a list such as "
+			"alice:sort:*,*:fib:fib, of users (uid, name, @group, @gid or *) and "
+			"MODULE:TASK, which may have wildcards");
+	ck_assert_int_eq(set("limit-bytes", "@50:1M,5:17T"), -ERANGE);
+	ck_assert_error("bad value \"5:17T\" in \"@50:1M,5:17T\": must be a size from 0 to 16T, or "
+			"a list such as alice:64M,*:16M");
+	ck_assert_ptr_null(o.allow);
+	ck_assert_ptr_null(o.tasks);
+	options_fini(&o);
+}
+END_TEST
+
+/* Alice is uid 1000, of the groups 50, 100 and 27. */
+static const struct {
+	const char *list; /* of limit-jobs */
+	enum options_who known;
+	uint64_t number;
+} rows[] = {
+	{ "", OPTIONS_NOBODY, UNSET },
+	{ "1001:5", OPTIONS_NOBODY, UNSET },
+	{ "@51:5,@1000:6", OPTIONS_NOBODY, UNSET },
+	{ "50:5", OPTIONS_NOBODY, UNSET },
+	{ "1000:5", OPTIONS_USER, 5 },
+	{ "@100:5", OPTIONS_GROUP, 5 },
+	{ "*:5", OPTIONS_ANYBODY, 5 },
+	{ "5", OPTIONS_ANYBODY, 5 },
+	/* A user before his groups, be it more or less, and they before everybody. */
+	{ "@50:500,1000:5,*:5000", OPTIONS_USER, 5 },
+	{ "*:5000,1000:50000,@50:500", OPTIONS_USER, 50000 },
+	{ "*:5000,@27:5", OPTIONS_GROUP, 5 },
+	/* Of several groups the best; those that she is not of do not count. */
+	{ "@50:5,@27:9,@100:6,@101:900", OPTIONS_GROUP, 9 },
+	{ "@27:9,@50:5", OPTIONS_GROUP, 9 },
+	/* 0 is as if nothing were said. */
+	{ "1000:0,@50:500,*:5", OPTIONS_USER, UNSET },
+	{ "@50:0,@27:5", OPTIONS_GROUP, UNSET },
+	{ "@50:0,@27:8", OPTIONS_GROUP, 8 },
+	{ "*:0", OPTIONS_ANYBODY, UNSET },
+};
+
+START_TEST(a_user_goes_before_groups_and_they_before_everybody)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		uint64_t number;
+
+		init();
+		ck_assert_int_eq(set("limit-jobs", rows[i].list), 0);
+		number = option_list_number(o.limit_jobs, &alice, UNSET);
+		ck_assert_msg(number == rows[i].number, "\"%s\" says %u", rows[i].list,
+			      (unsigned int)number);
+		ck_assert_uint_eq(option_list_knows(o.limit_jobs, &alice), rows[i].known);
+		options_fini(&o);
+	}
+}
+END_TEST
+
+START_TEST(groups_are_asked_for_only_where_a_list_has_some)
+{
+	static const struct {
+		const char *name, *none, *some;
+	} lists[] = {
+		{ "allow", "1000,*", "@50" },	      { "deny", "50", "*,@50" },
+		{ "tasks", "50:a:b,*:*", "@50:a:b" }, { "weights", "50:5", "@50:5" },
+		{ "limit-clients", "5", "@50:5" },    { "limit-jobs", "5", "5,@50:5" },
+		{ "limit-bytes", "50:5", "@50:5" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
+		init();
+		ck_assert_int_eq(set(lists[i].name, lists[i].none), 0);
+		ck_assert(!options_have_groups(&o));
+		ck_assert_int_eq(set(lists[i].name, ""), 0);
+		ck_assert_int_eq(set(lists[i].name, lists[i].some), 0);
+		ck_assert(options_have_groups(&o));
+		options_fini(&o);
+	}
+}
+END_TEST
+
+CHECK_MAIN("option_list", an_entry_is_for_a_user_a_group_or_everybody,
+	   a_number_alone_is_everybodys_limit, a_list_gets_longer_until_it_is_emptied,
+	   what_is_wrong_is_shown_and_what_to_do,
+	   a_user_goes_before_groups_and_they_before_everybody,
+	   groups_are_asked_for_only_where_a_list_has_some)

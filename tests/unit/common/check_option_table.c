@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * option_table: that the rows of options.def make sense, and what can be asked of them by name.
+ */
+#include "common/option_table.h"
+
+#include <string.h>
+
+#include "common/option_value.h"
+#include "tests/support/check_unit.h"
+
+START_TEST(no_name_stands_for_two)
+{
+	for (size_t i = 0; i < OPTION_ROWS; i++) {
+		ck_assert_ptr_eq(option_find(option_rows[i].name), &option_rows[i]);
+		for (size_t j = 0; j < OPTION_FLAGS; j++)
+			ck_assert_str_ne(option_rows[i].name, option_flags[j].name);
+	}
+	ck_assert_ptr_null(option_find(""));
+	ck_assert_ptr_null(option_find("config"));
+	ck_assert_ptr_null(option_find("Workers"));
+}
+END_TEST
+
+START_TEST(every_default_is_a_value)
+{
+	for (size_t i = 0; i < OPTION_ROWS; i++) {
+		const struct option_row *row = &option_rows[i];
+		struct option_fault fault;
+		uint64_t field = 0;
+
+		ck_assert_msg(option_value_set(row, &field, row->def, &fault) == 0, "%s = %s",
+			      row->name, row->def);
+		option_value_fini(row, &field);
+		ck_assert_uint_le(row->min, row->max);
+	}
+}
+END_TEST
+
+START_TEST(help_is_a_sentence)
+{
+	for (size_t i = 0; i < OPTION_ROWS; i++) {
+		const char *help = option_rows[i].help;
+
+		if (help)
+			ck_assert_msg(help[0] >= 'A' && help[0] <= 'Z' &&
+					      help[strlen(help) - 1] == '.',
+				      "%s: %s", option_rows[i].name, help);
+	}
+}
+END_TEST
+
+START_TEST(the_nearest_name_is_found_among_those_that_are_shown)
+{
+	ck_assert_str_eq(option_nearest("wrokers", false), "workers");
+	ck_assert_str_eq(option_nearest("max_jobs", false), "max-jobs");
+	ck_assert_str_eq(option_nearest("hepl", true), "help");
+	ck_assert_str_eq(option_nearest("sto", false), "stop-timeout");
+	ck_assert_str_ne(option_nearest("hepl", false), "help");
+	ck_assert_str_ne(option_nearest("fork-mode", true), "fork-mode");
+	ck_assert_str_ne(option_nearest("pool", true), "pool");
+	/* Too long for a name: none is near, and nothing is out of bounds. */
+	ck_assert_ptr_nonnull(option_nearest("a-name-that-is-longer-than-any-option-has", true));
+}
+END_TEST
+
+START_TEST(some_can_be_changed_while_forkd_runs)
+{
+	ck_assert(option_is_runtime(option_find("scheduler")));
+	ck_assert(option_is_runtime(option_find("spin")));
+	ck_assert(!option_is_runtime(option_find("workers")));
+	ck_assert(option_is_reloadable(option_find("spin")));
+	ck_assert(option_is_reloadable(option_find("tasks")));
+	ck_assert(option_is_reloadable(option_find("module-dir")));
+	ck_assert(!option_is_runtime(option_find("tasks")));
+	ck_assert(!option_is_reloadable(option_find("workers")));
+	ck_assert(!option_is_reloadable(option_find("socket")));
+	ck_assert(!option_is_reloadable(option_find("confine")));
+	ck_assert(!option_is_reloadable(option_find("fork-mode")));
+	ck_assert(!option_is_runtime(option_find("fork-mode")));
+}
+END_TEST
+
+CHECK_MAIN("option_table", no_name_stands_for_two, every_default_is_a_value, help_is_a_sentence,
+	   the_nearest_name_is_found_among_those_that_are_shown,
+	   some_can_be_changed_while_forkd_runs)

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * options: defaults, setting by name, changes while forkd runs, weights of users.
+ */
+#include "common/options.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/log.h"
+#include "tests/support/check_unit.h"
+#include "tests/support/options.h"
+
+#define MS UINT64_C(1000000)
+
+static void note_setting(void *context, const char *name, const char *value)
+{
+	(void)fprintf(context, "%s=%s\n", name, value);
+}
+
+START_TEST(defaults_are_those_of_the_table)
+{
+	init();
+	ck_assert_str_eq(o.socket, FK_SOCKET_PATH);
+	ck_assert_str_eq(o.module_dir, FK_MODULE_DIR);
+	ck_assert_uint_eq(o.socket_mode, 0666);
+	ck_assert_uint_eq(o.workers, 0);
+	ck_assert_ptr_null(o.cpus);
+	ck_assert_uint_eq(o.scheduler, OPTIONS_SCHEDULER_LAZY);
+	ck_assert_uint_eq(o.confine, OPTIONS_CONFINE_NORMAL);
+	ck_assert_uint_eq(o.weight, 100);
+	ck_assert_ptr_null(o.weights);
+	ck_assert_uint_eq(o.max_clients, 256);
+	ck_assert_uint_eq(o.max_jobs, 1024);
+	ck_assert_uint_eq(o.heap_max, 0); /* auto */
+	ck_assert_uint_eq(o.memory_total, 0);
+	ck_assert_uint_eq(o.memory_max, 0);
+	ck_assert_ptr_null(o.allow);
+	ck_assert_ptr_null(o.deny);
+	ck_assert_ptr_null(o.tasks);
+	ck_assert_ptr_null(o.limit_clients);
+	ck_assert_ptr_null(o.limit_jobs);
+	ck_assert_ptr_null(o.limit_bytes);
+	ck_assert_uint_eq(o.arena_max, 0);
+	ck_assert_uint_eq(o.stack_max, UINT64_C(2) << 30);
+	ck_assert_uint_eq(o.worker_stack, UINT64_C(2) << 20);
+	ck_assert_uint_eq(o.module_memory, 0);
+	ck_assert_uint_eq(o.quarantine_crashes, 3);
+	ck_assert_uint_eq(o.quarantine_budget, 10);
+	ck_assert_uint_eq(o.quarantine_window, 60000 * MS);
+	ck_assert_uint_eq(o.quarantine_time, 600000 * MS);
+	ck_assert_uint_eq(o.hang_limit, 10000 * MS);
+	ck_assert_uint_eq(o.stop_timeout, 5000 * MS);
+	ck_assert_uint_eq(o.spin, 50000);
+	ck_assert_uint_eq(o.blocking_max, 64);
+	ck_assert_int_eq(options_log_level(&o), LOG_LEVEL_NOTICE);
+	ck_assert_int_eq(options_check(&o, &error), 0);
+	options_fini(&o);
+}
+END_TEST
+
+static uint32_t weight(uint32_t uid)
+{
+	const struct options_peer peer = { .uid = uid };
+
+	return options_weight(&o, &peer);
+}
+
+START_TEST(weights_are_looked_up_by_user)
+{
+	init();
+	ck_assert_uint_eq(weight(1000), 100);
+	ck_assert_int_eq(set("weights", "1000:200,root:50,4294967294:10000"), 0);
+	ck_assert_uint_eq(weight(0), 50);
+	ck_assert_uint_eq(weight(1000), 200);
+	ck_assert_uint_eq(weight(UINT32_MAX - 1), 10000);
+	ck_assert_uint_eq(weight(1001), 100);
+	ck_assert_int_eq(set("weights", "1001:1"), 0);
+	ck_assert_uint_eq(weight(1000), 200);
+	ck_assert_uint_eq(weight(1001), 1);
+	ck_assert_int_eq(set("weights", "1002:0"), -ERANGE);
+	ck_assert_error(
+		"weights: bad value \"1002:0\": must be a list such as 1000:200,@staff:150");
+	ck_assert_int_eq(set("weights", ""), 0);
+	ck_assert_uint_eq(weight(1000), 100);
+	options_fini(&o);
+}
+END_TEST
+
+START_TEST(an_error_is_one_line_whatever_the_value)
+{
+	init();
+	ck_assert_int_eq(set("workers", "1\n<3>forged\033[2J"), -EINVAL);
+	ck_assert_ptr_null(strpbrk(error.text, "\n\033"));
+	options_fini(&o);
+}
+END_TEST
+
+START_TEST(an_unknown_name_suggests_the_nearest)
+{
+	init();
+	ck_assert_int_eq(set("wrokers", "1"), -ENOENT);
+	ck_assert_str_eq(error.text, "here: unknown option \"wrokers\", did you mean \"workers\"?");
+	ck_assert_int_eq(set("max_jobs", "1"), -ENOENT);
+	ck_assert_error("\"max-jobs\"");
+	ck_assert_int_eq(set("", "1"), -ENOENT);
+	ck_assert_int_eq(set("config", "/x"), -ENOENT);
+	options_fini(&o);
+}
+END_TEST
+
+START_TEST(only_some_options_change_at_run_time)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t size;
+	FILE *f;
+
+	ck_assert_int_eq(options_init(&o), 0);
+	ck_assert_int_eq(options_change(&o, "scheduler", "busy", &error), 0);
+	ck_assert_uint_eq(o.scheduler, OPTIONS_SCHEDULER_BUSY);
+	ck_assert_int_eq(options_change(&o, "spin", "7us", &error), 0);
+	ck_assert_uint_eq(o.spin, 7000);
+	ck_assert_int_eq(options_change(&o, "spin", "2s", &error), -ERANGE);
+	ck_assert_error("set: spin");
+	ck_assert_int_eq(options_change(&o, "workers", "3", &error), -EPERM);
+	ck_assert_error("workers needs a restart");
+	ck_assert_error("scheduler, spin");
+	ck_assert_int_eq(options_change(&o, "spim", "3", &error), -ENOENT);
+	ck_assert_error("did you mean \"spin\"?");
+	ck_assert_uint_eq(o.workers, 0);
+	f = open_memstream(&text, &size);
+	ck_assert_ptr_nonnull(f);
+	ck_assert_int_eq(options_each_setting(&o, note_setting, f), 0);
+	(void)fclose(f);
+	/* Those that a reload alone can change, too, as far as they are one word. */
+	ck_assert_str_eq(text, "scheduler=busy\nweight=100\nstack-max=2G\nquarantine-crashes=3\n"
+			       "quarantine-budget=10\nquarantine-window=1min\n"
+			       "quarantine-time=10min\nhang-limit=10s\nstop-timeout=5s\n"
+			       "spin=7us\nlog-level=notice\n");
+	options_fini(&o);
+}
+END_TEST
+
+CHECK_MAIN("options", defaults_are_those_of_the_table, weights_are_looked_up_by_user,
+	   an_error_is_one_line_whatever_the_value, an_unknown_name_suggests_the_nearest,
+	   only_some_options_change_at_run_time)

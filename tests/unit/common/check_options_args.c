@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * options_args: what wins over what, flags, bad command lines, options of the command line alone.
+ */
+#include "common/options_args.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/options_file.h"
+#include "common/util.h"
+#include "tests/support/check_unit.h"
+#include "tests/support/options.h"
+
+#define PARSE(action, ...)                                                                         \
+	({                                                                                         \
+		char *parse_argv[] = { (char *)"forkd", __VA_ARGS__, NULL };                       \
+		error.text[0] = '\0';                                                              \
+		options_args_parse(&o, (int)ARRAY_SIZE(parse_argv) - 1, parse_argv, action,        \
+				   &error);                                                        \
+	})
+
+static char config[64]; /* the option that names the file of write_config() */
+
+static void write_config(const char *text)
+{
+	char path[] = "check_options.XXXXXX";
+	int fd = mkstemp(path);
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+	(void)close(fd);
+	(void)snprintf(config, sizeof(config), "--config=%s", path);
+}
+
+static void remove_config(void)
+{
+	ck_assert_int_eq(unlink(strchr(config, '=') + 1), 0);
+}
+
+START_TEST(the_command_line_wins_over_the_file_and_the_file_over_defaults)
+{
+	enum options_action action;
+
+	write_config("workers = 3\nmax-jobs = 7\n");
+	/* --config comes after the option that it must not overrule */
+	ck_assert_int_eq(PARSE(&action, (char *)"--workers=5", config), 0);
+	ck_assert_int_eq(action, OPTIONS_RUN);
+	ck_assert_uint_eq(o.workers, 5);
+	ck_assert_uint_eq(o.max_jobs, 7);
+	ck_assert_uint_eq(o.max_clients, 256);
+	options_fini(&o);
+	remove_config();
+}
+END_TEST
+
+START_TEST(a_list_on_the_command_line_replaces_that_of_the_file)
+{
+	enum options_action action;
+
+	write_config("allow = 1\nallow = 2\ndeny = 3\n");
+	ck_assert_int_eq(PARSE(&action, (char *)"--allow=4,5", (char *)"--allow=6", config), 0);
+	ck_assert_uint_eq(o.allow->n, 3);
+	ck_assert_uint_eq(o.allow->entries[0].id, 4);
+	ck_assert_uint_eq(o.allow->entries[2].id, 6);
+	ck_assert_uint_eq(o.deny->n, 1);
+	options_fini(&o);
+	ck_assert_int_eq(PARSE(&action, config, (char *)"--allow="), 0);
+	ck_assert_ptr_null(o.allow);
+	options_fini(&o);
+	ck_assert_int_eq(PARSE(&action, config, (char *)"--allow=4", (char *)"--allow=4"), -EINVAL);
+	ck_assert_error("command line: allow: bad value \"4\"");
+	remove_config();
+}
+END_TEST
+
+START_TEST(a_named_file_must_be_there)
+{
+	enum options_action action;
+
+	ck_assert_int_eq(PARSE(&action, (char *)"--config", (char *)"/nonexistent/forkd.conf"),
+			 -ENOENT);
+	ck_assert_error("/nonexistent/forkd.conf: cannot be opened: No such file");
+}
+END_TEST
+
+START_TEST(a_file_that_is_not_regular_is_refused_without_waiting)
+{
+	char folder[] = "check_options.XXXXXX";
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	enum options_action action;
+	char path[64], option[96];
+	int s;
+
+	ck_assert_ptr_nonnull(mkdtemp(folder));
+	(void)snprintf(path, sizeof(path), "%s/fifo", folder);
+	(void)snprintf(option, sizeof(option), "--config=%s", path);
+	ck_assert_int_eq(mkfifo(path, 0600), 0);
+	/* With no writer, and with one that writes nothing. */
+	ck_assert_int_eq(PARSE(&action, option), -EINVAL);
+	ck_assert_error("/fifo: not a regular file: name one with --config");
+	s = open(path, O_RDWR | O_CLOEXEC);
+	ck_assert_int_ge(s, 0);
+	ck_assert_int_eq(PARSE(&action, (char *)"--check-config", option), -EINVAL);
+	ck_assert_error("/fifo: not a regular file");
+	(void)close(s);
+	ck_assert_int_eq(unlink(path), 0);
+	s = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	(void)strcpy(address.sun_path, path);
+	ck_assert_int_eq(bind(s, (struct sockaddr *)&address, sizeof(address)), 0);
+	ck_assert_int_eq(PARSE(&action, option), -EINVAL);
+	ck_assert_error("/fifo: not a regular file");
+	(void)close(s);
+	ck_assert_int_eq(unlink(path), 0);
+	(void)snprintf(option, sizeof(option), "--config=%s", folder);
+	ck_assert_int_eq(PARSE(&action, option), -EINVAL);
+	ck_assert_error("not a regular file");
+	ck_assert_int_eq(rmdir(folder), 0);
+	ck_assert_int_eq(PARSE(&action, (char *)"--config=/dev/zero"), -EINVAL);
+	ck_assert_error("/dev/zero: not a regular file");
+	ck_assert_int_eq(PARSE(&action, (char *)"--config=/dev/null"), 0);
+	options_fini(&o);
+}
+END_TEST
+
+START_TEST(flags_are_actions)
+{
+	enum options_action action;
+
+	ck_assert_int_eq(PARSE(&action, (char *)"--help"), 0);
+	ck_assert_int_eq(action, OPTIONS_HELP);
+	options_fini(&o);
+	ck_assert_int_eq(PARSE(&action, (char *)"--version"), 0);
+	ck_assert_int_eq(action, OPTIONS_VERSION);
+	options_fini(&o);
+	ck_assert_int_eq(PARSE(&action, (char *)"--pool", (char *)"--workers", (char *)"2"), 0);
+	ck_assert_int_eq(action, OPTIONS_POOL);
+	ck_assert_uint_eq(o.workers, 2);
+	options_fini(&o);
+	ck_assert_int_eq(PARSE(&action, (char *)"--check-config", (char *)"--config=/dev/null"), 0);
+	ck_assert_int_eq(action, OPTIONS_CHECK);
+	options_fini(&o);
+}
+END_TEST
+
+START_TEST(a_bad_command_line_is_refused)
+{
+	enum options_action action = OPTIONS_RUN;
+
+	ck_assert_int_eq(PARSE(&action, (char *)"--config=/dev/null", (char *)"--workers=x"),
+			 -EINVAL);
+	ck_assert_error("command line: workers: bad value \"x\"");
+	ck_assert_int_eq(PARSE(&action, (char *)"--wrokers=1"), -ENOENT);
+	ck_assert_error("unknown option \"--wrokers\", did you mean \"--workers\"?");
+	ck_assert_int_eq(PARSE(&action, (char *)"--hepl"), -ENOENT);
+	ck_assert_error("\"--help\"");
+	ck_assert_int_eq(PARSE(&action, (char *)"--workers"), -EINVAL);
+	ck_assert_error("--workers: a value is missing");
+	ck_assert_int_eq(PARSE(&action, (char *)"--help=me"), -EINVAL);
+	ck_assert_error("--help: takes no value");
+	ck_assert_int_eq(PARSE(&action, (char *)"-x"), -ENOENT);
+	ck_assert_error("unknown option \"-x\"");
+	ck_assert_int_eq(PARSE(&action, (char *)"-xy"), -ENOENT);
+	ck_assert_error("unknown option \"-x\"");
+	ck_assert_int_eq(PARSE(&action, (char *)"--workers=2", (char *)"-xy"), -ENOENT);
+	ck_assert_error("unknown option \"-x\"");
+	ck_assert_int_eq(PARSE(&action, (char *)"-\303\244"), -ENOENT);
+	ck_assert_error("unknown option \"-?\"");
+	ck_assert_int_eq(PARSE(&action, (char *)"start"), -EINVAL);
+	ck_assert_error("\"start\": forkd takes options only");
+	ck_assert_int_eq(PARSE(&action, (char *)"--config="), -EINVAL);
+	ck_assert_error("--config: the name of a file is missing");
+	ck_assert_int_eq(action, OPTIONS_RUN);
+}
+END_TEST
+
+/* --w for workers, weight and weights; --m for options of several types. */
+START_TEST(what_may_mean_several_options_sets_none)
+{
+	enum options_action action;
+
+	ck_assert_int_eq(PARSE(&action, (char *)"--config=/dev/null", (char *)"--w=3"), -ENOENT);
+	ck_assert_error("unknown option \"--w\", did you mean \"--workers\"?");
+	ck_assert_int_eq(PARSE(&action, (char *)"--config=/dev/null", (char *)"--m=/x"), -ENOENT);
+	ck_assert_int_eq(PARSE(&action, (char *)"--config=/dev/null", (char *)"--max=7"), -ENOENT);
+}
+END_TEST
+
+START_TEST(options_that_contradict_each_other_are_refused)
+{
+	enum options_action action;
+
+	ck_assert_int_eq(PARSE(&action, (char *)"--config=/dev/null", (char *)"--memory-max=1M",
+			       (char *)"--heap-max=64M"),
+			 -EINVAL);
+	ck_assert_error("heap-max");
+	ck_assert_error("memory-max");
+	ck_assert_int_eq(PARSE(&action, (char *)"--config=/dev/null", (char *)"--cpus=0-2000"),
+			 -EINVAL);
+	ck_assert_error("cpus");
+	ck_assert_int_eq(PARSE(&action, (char *)"--config=/dev/null", (char *)"--cpus=0-2000",
+			       (char *)"--workers=1"),
+			 0);
+	options_fini(&o);
+}
+END_TEST
+
+START_TEST(hidden_options_are_of_the_command_line_and_go_to_the_pool)
+{
+	static char no_file[] = "--config=/dev/null", mode[] = "--fork-mode=late";
+	static char last[] = "--fork-mode=kept";
+	static char burden[] = "--fork-burden=2us";
+	char file[] = "fork-mode = late\n";
+	_cleanup_free_ char *text = NULL;
+	enum options_action action;
+	FILE *f;
+
+	ck_assert_int_eq(PARSE(&action, no_file), 0);
+	ck_assert_uint_eq(o.fork_mode, OPTIONS_FORK_NORMAL);
+	ck_assert_uint_eq(o.fork_seed, 1);
+	text = printed();
+	ck_assert_ptr_null(strstr(text, "fork-"));
+	free(text);
+	options_fini(&o);
+
+	ck_assert_int_eq(PARSE(&action, no_file, mode, burden), 0);
+	ck_assert_uint_eq(o.fork_mode, OPTIONS_FORK_LATE);
+	ck_assert_uint_eq(o.fork_burden, 2000);
+	ck_assert_uint_eq(o.sample, 0);
+	text = printed();
+	ck_assert_ptr_nonnull(strstr(text, "fork-mode = late\n"));
+	ck_assert_ptr_nonnull(strstr(text, "fork-burden = 2us\n"));
+	ck_assert_ptr_null(strstr(text, "fork-seed"));
+
+	f = fmemopen(file, strlen(file), "r");
+	ck_assert_ptr_nonnull(f);
+	ck_assert_int_eq(options_file_read(&o, f, "here", &error), -EPERM);
+	(void)fclose(f);
+	ck_assert_error("here:1: fork-mode");
+	options_fini(&o);
+
+	ck_assert_int_eq(PARSE(&action, no_file, last), 0);
+	ck_assert_uint_eq(o.fork_mode, OPTIONS_FORK_KEPT);
+	options_fini(&o);
+}
+END_TEST
+
+CHECK_MAIN("options_args", the_command_line_wins_over_the_file_and_the_file_over_defaults,
+	   a_list_on_the_command_line_replaces_that_of_the_file, a_named_file_must_be_there,
+	   a_file_that_is_not_regular_is_refused_without_waiting, flags_are_actions,
+	   a_bad_command_line_is_refused, what_may_mean_several_options_sets_none,
+	   options_that_contradict_each_other_are_refused,
+	   hidden_options_are_of_the_command_line_and_go_to_the_pool)

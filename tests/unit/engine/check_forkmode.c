@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The modes of forkctl check: what follows a fork runs before the child, and workers are asked for
+ * attention at random. And that of benchmarks in which nobody steals. Tasks without a mistake give
+ * what they always give, and the counters say that the modes do what they are for.
+ */
+#include <check.h>
+#include <string.h>
+
+#include "daemon/pool/shake.h"
+#include "tests/support/check_unit.h"
+#include "tests/support/rig.h"
+#include "tests/support/tasks.h"
+
+static struct rig rig;
+
+/* Notes when it runs. */
+static _Atomic int64_t turn;
+
+FK_TASK(int64_t, child, (int64_t, n))
+FK_NO_LEAF(child)
+{
+	(void)self->n;
+	FK_RETURN(atomic_fetch_add(&turn, 1));
+}
+FK_END(child)
+
+/* The sum of when its children ran, and 1000 times when it came to its join. */
+FK_TASK(int64_t, order, (int64_t, n), int64_t x[8]; int64_t i; int64_t mine;)
+FK_NO_LEAF(order)
+{
+	for (self->i = 0; self->i < self->n; self->i++)
+		FK_FORK(x[self->i], child, self->i);
+	self->mine = atomic_load(&turn);
+	FK_JOIN();
+	for (self->i = 0; self->i < self->n; self->i++)
+		self->mine = 10 * self->mine + self->x[self->i];
+	FK_RETURN(self->mine);
+}
+FK_END(order)
+
+FK_TASK(int64_t, many, (int64_t, n), int64_t x; int64_t i;)
+FK_NO_LEAF(many)
+{
+	for (self->i = 0; self->i < self->n; self->i++)
+		FK_FORK(x, child, self->i);
+	FK_JOIN();
+	FK_RETURN(self->i);
+}
+FK_END(many)
+
+FK_EXPORT(order, 0, "")
+FK_EXPORT(many, 0, "")
+FK_MODULE(mode, "")
+
+static void kept(struct pool *pool)
+{
+	pool->kept = true;
+}
+
+static void late(struct pool *pool)
+{
+	pool->late_children = true;
+}
+
+static void shaken(struct pool *pool)
+{
+	pool->shaken = 1;
+}
+
+static void start(void (*prepare)(struct pool *pool), uint32_t workers)
+{
+	rig_prepare = prepare;
+	rig_start(&rig, workers, &fk_module, prepare == late);
+}
+
+START_TEST(late_children_run_behind_what_follows_their_fork)
+{
+	start(late, 1);
+	atomic_store(&turn, 0);
+	/* None has run at the join; then the newest runs first. */
+	ck_assert_int_eq(rig_call(&rig, "mode:order", 4), 3210);
+	ck_assert_uint_eq(rig_counter(&rig, moved), 4);
+	rig_stop(&rig);
+	rig_start(&rig, 1, &fk_module, true);
+	atomic_store(&turn, 0);
+	ck_assert_int_eq(rig_call(&rig, "mode:order", 4), 40123);
+	ck_assert_uint_eq(rig_counter(&rig, moved), 0);
+	rig_stop(&rig);
+}
+END_TEST
+
+START_TEST(results_are_right_with_late_children)
+{
+	for (uint32_t workers = 1; workers <= 5; workers += 2) {
+		start(late, workers);
+		for (int i = 0; i < 3; i++)
+			ck_assert_int_eq(rig_call(&rig, "mode:fib", 16), 987);
+		ck_assert_uint_gt(rig_counter(&rig, moved), 0);
+		/* Each inner node of fib forks once, and all were stolen, by oneself or by another
+		 * who takes its own child back as well. */
+		ck_assert_uint_ge(rig_counter(&rig, steals), 3 * 1596);
+		rig_stop(&rig);
+	}
+}
+END_TEST
+
+START_TEST(no_more_children_wait_than_there_is_room_for)
+{
+	start(late, 1);
+	ck_assert_int_eq(rig_call(&rig, "mode:many", 5 * WORKER_LATE), 5 * WORKER_LATE);
+	ck_assert_uint_eq(rig_counter(&rig, moved), WORKER_LATE);
+	/* And the room is there again. */
+	ck_assert_int_eq(rig_call(&rig, "mode:many", 10), 10);
+	ck_assert_uint_eq(rig_counter(&rig, moved), WORKER_LATE + 10);
+	ck_assert_uint_eq(rig.pool->workers[0].n_late, 0);
+	ck_assert_uint_eq(rig.pool->workers[0].n_forced, 0);
+	rig_stop(&rig);
+}
+END_TEST
+
+START_TEST(failed_jobs_end_with_late_children)
+{
+	int64_t n = 12;
+
+	for (uint32_t workers = 1; workers <= 3; workers += 2) {
+		start(late, workers);
+		for (int i = 0; i < 10; i++) {
+			rig_submit(&rig, 0, "mode:failing", &n, sizeof(n));
+			ck_assert_uint_eq(rig_wait(&rig, 0), JOB_FAILED);
+			ck_assert_int_eq(atomic_load(&rig.jobs[0].code), 77);
+			ck_assert_int_eq(rig_call(&rig, "mode:fib", 10), 55);
+		}
+		rig_stop(&rig);
+	}
+}
+END_TEST
+
+START_TEST(results_are_right_in_a_pool_that_is_shaken)
+{
+	for (uint32_t workers = 1; workers <= 5; workers += 4) {
+		struct shake *shake;
+
+		start(shaken, workers);
+		shake = shake_start(rig.pool, 7);
+		ck_assert_ptr_nonnull(shake);
+		for (int i = 0; i < 10; i++)
+			ck_assert_int_eq(rig_call(&rig, "mode:fib", 18), 2584);
+		/* By chance, but not to be missed in 40,000 forks. */
+		ck_assert_uint_gt(rig_counter(&rig, unnested), 100);
+		ck_assert_uint_gt(rig_counter(&rig, attentions), 100);
+		ck_assert_uint_gt(rig_counter(&rig, steals), 100);
+		/* And not all of them. */
+		ck_assert_uint_lt(rig_counter(&rig, steals), 10 * 4180);
+		shake_stop(shake);
+		rig_stop(&rig);
+	}
+}
+END_TEST
+
+START_TEST(nobody_steals_where_forks_are_kept)
+{
+	start(kept, 4);
+	for (int i = 0; i < 20; i++)
+		ck_assert_int_eq(rig_call(&rig, "mode:fib", 18), 2584);
+	/* Not even a look. */
+	ck_assert_uint_eq(rig_counter(&rig, steals), 0);
+	ck_assert_uint_eq(rig_counter(&rig, steal_attempts), 0);
+	rig_stop(&rig);
+}
+END_TEST
+
+CHECK_MAIN("forkmode", late_children_run_behind_what_follows_their_fork,
+	   results_are_right_with_late_children, no_more_children_wait_than_there_is_room_for,
+	   failed_jobs_end_with_late_children, results_are_right_in_a_pool_that_is_shaken,
+	   nobody_steals_where_forks_are_kept)

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * task_api: what task.h promises that the compiler catches is caught by gcc and by clang, and the
+ * message names what is wrong. tests/support/mistakes.def has the mistakes, one test each.
+ */
+#include <stdbool.h>
+#include <string.h>
+
+#include "tests/support/check_unit.h"
+#include "tests/support/compile.h"
+
+#define LEAF	 "{ if (n < 2) FK_LEAF(n); }\n"
+#define FIB	 "FK_TASK(int64_t, fib, (int64_t, n), int64_t x; int64_t y;)\n" LEAF "FK_BODY(fib) {"
+#define END	 "} FK_END(fib) FK_EXPORT(fib, 0, \"A task\")"
+#define FIB_DONE FIB "FK_FORK(x, fib, self->n - 1); FK_JOIN(); FK_RETURN(self->x);" END
+#define FIBER	 "FK_FIBER_TASK(int64_t, calls, (int64_t, n)) {"
+
+/* A task that ends in its first block, and is exported. */
+#define LEAVES(result, params, block)                                                              \
+	"FK_TASK(" result ", t, (" params "))\n{ " block " }\nFK_NO_BODY(t)\nFK_END(t)\n"
+#define EXPORTED(result, params, block) LEAVES(result, params, block) "FK_EXPORT(t, 0, \"A task\")"
+#define TWO				"struct two { int64_t n; double x; };\n"
+#define RESULTS(type, value, results)                                                              \
+	LEAVES(type, "int64_t, n", "FK_LEAF(" value ");")                                          \
+	"FK_EXPORT_RESULTS(t, (" results "), 0, \"A task\")"
+
+#define EIGHT                                                                                      \
+	"int64_t, a, int64_t, b, int64_t, c, int64_t, d, int64_t, e, int64_t, f, int64_t, g, "     \
+	"int64_t, h"
+#define USE_EIGHT "(void)a; (void)b; (void)c; (void)d; (void)e; (void)f; (void)g; (void)h; "
+/* A task of this name, and one whose signature has 84 letters and those of a name. */
+#define NAMED(name)                                                                                \
+	"FK_TASK(int64_t, " name ", (int64_t, n))\n{ FK_LEAF(n); }\nFK_NO_BODY(" name ")\n"        \
+	"FK_END(" name ")\nFK_EXPORT(" name ", 0, \"A task\")"
+#define SIGNED(name)                                                                               \
+	LEAVES("int64_t",                                                                          \
+	       "int64_t, twenty_letters_in_it, int64_t, twenty_letters_in_me, int64_t, " name,     \
+	       "FK_LEAF(twenty_letters_in_it + twenty_letters_in_me + " name ");")                 \
+	"FK_EXPORT_RESULTS(t, (int64_t, twenty_letters_in_us), 0, \"A task\")"
+
+/* gcc and clang show a message of task.h as it is. */
+#define BOTH(message) message, message
+#define NO_ARGUMENT                                                                                \
+	BOTH("FK_EXPORT(t): an argument is no int64_t, double, struct fk_str, fk_buf or "          \
+	     "fk_iobuf: give it one of these types")
+#define NO_RESULT                                                                                  \
+	BOTH("FK_EXPORT(t): its result is no int64_t, double or fk_void: export a struct of "      \
+	     "int64_t and double by FK_EXPORT_RESULTS(t, (type, member, ...), flags, help), or "   \
+	     "change the type")
+#define TOO_MANY                                                                                   \
+	BOTH("FK_TASK, FK_EXPORT_RESULTS: a list (type, name, ...) has 8 pairs at most: pass the " \
+	     "rest in a struct or a buffer")
+
+/* For a task that the text neither exports nor forks. */
+#define UNUSED(task) "\nextern const void *use; const void *use = &" #task "__task;"
+
+/* As in the guide, and as quietly as it can be: without optimization or warnings, with headers of
+ * the system. */
+static const char *const flags[] = { "-O2 -Wall -Wextra -I", "-O0 -isystem" };
+
+static void check_mistake(const char *header, const char *wrong, const char *right, const char *gcc,
+			  const char *clang)
+{
+	for (int family = 0; family < 2; family++) {
+		const char *cc = compile_family(family), *message = family ? clang : gcc;
+
+		for (size_t i = 0; cc && i < sizeof(flags) / sizeof(flags[0]); i++) {
+			compile_refused(cc, flags[i], header, wrong, message);
+			compile_taken(cc, flags[i], header, right);
+		}
+		if (cc)
+			compile_taken(cc, "-Og -Wall -Wextra -I", header, right);
+	}
+}
+
+#define MISTAKE(name, ...)                                                                         \
+	START_TEST(name)                                                                           \
+	{                                                                                          \
+		check_mistake(__VA_ARGS__);                                                        \
+	}                                                                                          \
+	END_TEST
+#include "tests/support/mistakes.def"
+#undef MISTAKE
+
+START_TEST(the_guide_shows_the_messages_of_each_mistake)
+{
+	static const char *const messages[] = {
+#define MISTAKE(name, header, wrong, right, ...) __VA_ARGS__,
+#include "tests/support/mistakes.def"
+#undef MISTAKE
+	};
+	const char *top = getenv("top_srcdir"), *table;
+	static char guide[1 << 20];
+	char path[4096];
+	FILE *f;
+
+	(void)snprintf(path, sizeof(path), "%s/contrib/guide/module.md", top ? top : ".");
+	f = fopen(path, "r");
+	ck_assert_ptr_nonnull(f);
+	guide[fread(guide, 1, sizeof(guide) - 1, f)] = '\0';
+	ck_assert_int_eq(fclose(f), 0);
+	table = strstr(guide, "| mistake | message | remedy |");
+	ck_assert_ptr_nonnull(table);
+	for (size_t i = 0; i < sizeof(messages) / sizeof(messages[0]); i++)
+		ck_assert_msg(strstr(table, messages[i]), "%s does not show: %s", path,
+			      messages[i]);
+}
+END_TEST
+
+static void check_taken(const char *header, const char *text)
+{
+	check_mistake(header, "#error nothing", text, "nothing", "nothing");
+}
+
+START_TEST(a_task_that_is_right_compiles_without_a_word)
+{
+	check_taken("task.h", FIB "FK_FORK(x, fib, self->n - 1);"
+				  "FK_CALL(y, fib, self->n - 2);"
+				  "FK_JOIN(); FK_RETURN(self->x + self->y);" END);
+}
+END_TEST
+
+START_TEST(loops_and_conditions_around_forks_are_fine)
+{
+	check_taken("task.h", FIB "for (self->y = 0; self->y < 3; self->y++) {"
+				  "if (self->n & 1) FK_FORK(x, fib, self->n - 1);"
+				  "else FK_CALL(x, fib, self->n - 1); FK_JOIN(); }"
+				  "FK_RETURN(self->x);" END);
+}
+END_TEST
+
+START_TEST(a_fiber_that_is_right_compiles_without_a_word)
+{
+	check_taken("fiber.h", FIB_DONE
+		    "static void part(void *arg) { (void)arg; }" FIBER
+		    "struct fk_counter all = FK_COUNTER; int64_t x = 0;"
+		    "if (fk_fiber_spawn(part, NULL, &all) < 0 || fk_counter_wait(&all, 0) < 0)"
+		    "return 0;"
+		    "switch (n) { case 1: return FK_FIBER_CALL(&x, fib, n); } return x; }"
+		    "FK_FIBER_TASK(fk_void, none, ()) { return (fk_void){}; }"
+		    "FK_EXPORT(calls, 0, \"A task\")"
+		    "FK_EXPORT(none, 0, \"A task\")");
+}
+END_TEST
+
+/* Of locals whose address is not taken. As the guides compile, with each level of optimization that
+ * gcc needs for it; clang needs none. */
+START_TEST(a_local_that_is_used_across_a_fork_is_warned_of)
+{
+	static const char *const of_gcc[] = { "-O3 -Wall -I", "-O1 -Wall -isystem" };
+	static const char *const of_clang[] = { "-O3 -Wall -I", "-O0 -isystem" };
+	static const struct {
+		const char *body, *gcc, *clang;
+	} rows[] = {
+		{ FIB "int64_t m = self->n - 1; FK_FORK(x, fib, m); FK_CALL(y, fib, m - 1);"
+		      "FK_JOIN(); FK_RETURN(self->x);" END,
+		  "'m' may be used uninitialized", "variable 'm' may be uninitialized" },
+		{ FIB "for (int i = 0; i < 4; i++) FK_FORK(x, fib, self->n - i);"
+		      "FK_JOIN(); FK_RETURN(self->x);" END,
+		  "'i' may be used uninitialized", "variable 'i' may be uninitialized" },
+		{ FIB "double half = (double)self->n / 2; FK_FORK(x, fib, self->n - 1); FK_JOIN();"
+		      "FK_RETURN((int64_t)half + self->x);" END,
+		  "'half' may be used uninitialized", "variable 'half' may be uninitialized" },
+	};
+
+	ck_assert_int_eq(system("grep -q '^Cflags:.* -Wall' \"${top_builddir:-.}\""
+				"/daemon/forkd-module.pc"),
+			 0);
+	for (int family = 0; family < 2; family++) {
+		const char *cc = compile_family(family);
+
+		for (size_t i = 0; cc && i < sizeof(rows) / sizeof(rows[0]); i++) {
+			const char *message = family ? rows[i].clang : rows[i].gcc;
+
+			for (size_t k = 0; k < 2; k++) {
+				ck_assert_int_eq(compile(cc, family ? of_clang[k] : of_gcc[k],
+							 "task.h", rows[i].body),
+						 0);
+				ck_assert_msg(strstr(compile_message, message),
+					      "%s: \"%s\" is not in: %s", cc, message,
+					      compile_message);
+			}
+		}
+		if (cc)
+			compile_taken(cc, family ? of_clang[0] : of_gcc[0], "task.h", FIB_DONE);
+	}
+}
+END_TEST
+
+/* Where a compiler inlines it into a body, it guesses that loops there hardly ever run. */
+START_TEST(the_first_block_of_an_ordinary_task_is_a_function_that_is_not_cold)
+{
+	const char *top = getenv("top_srcdir");
+	char command[8192];
+
+	for (int family = 0; family < 2; family++) {
+		const char *cc = compile_family(family);
+
+		for (int level = 2; cc && level <= 3; level++) {
+			(void)snprintf(command, sizeof(command),
+				       "top='%s' && o=$(mktemp) && trap 'rm -f $o' EXIT &&"
+				       "%s -std=gnu11 -O%d -fPIC -I$top -I$top/daemon -c -o $o "
+				       "$top/tests/bench/forkpath_leaf.c &&"
+				       "objdump -t $o | grep -q ' F \\.text\t.* block__leaf'",
+				       top ? top : ".", cc, level);
+			ck_assert_msg(system(command) == 0, "%s", command);
+		}
+	}
+}
+END_TEST
+
+int main(void)
+{
+	const TTest *const tests[] = {
+		a_task_that_is_right_compiles_without_a_word,
+		loops_and_conditions_around_forks_are_fine,
+		a_fiber_that_is_right_compiles_without_a_word,
+		a_local_that_is_used_across_a_fork_is_warned_of,
+		the_guide_shows_the_messages_of_each_mistake,
+		the_first_block_of_an_ordinary_task_is_a_function_that_is_not_cold,
+#define MISTAKE(name, ...) name,
+#include "tests/support/mistakes.def"
+	};
+
+	return check_unit_main("task_api", tests, sizeof(tests) / sizeof(tests[0]));
+}

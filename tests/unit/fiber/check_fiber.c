@@ -1,0 +1,644 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Fibers on the workers of a pool in this process: what authors call does what forkd/fiber.h says,
+ * on one worker and on several, told by results and counters.
+ */
+#define CHECK_TIMEOUT 120
+
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <forkd/fiber.h>
+
+#include "daemon/engine/strand.h"
+#include "daemon/core/verdict.h"
+#include "shm/wake.h"
+#include "tests/support/check_unit.h"
+#include "tests/support/fiber_rig.h"
+#include "tests/support/fiber_tasks_ends.h"
+#include "tests/support/fiber_tasks_errors.h"
+#include "tests/support/fiber_tasks_own.h"
+#include "tests/support/fiber_tasks_steals.h"
+#include "tests/support/fiber_tasks_trees.h"
+#include "tests/support/fiber_tasks_waits.h"
+
+#ifdef FK_SANITIZE_THREAD
+#define TIMES 2u /* for each fiber its runtime maps memory */
+#else
+#define TIMES 10u
+#endif
+
+FK_MODULE(t, "What check_fiber runs")
+
+/* ------------------------------------------------------------------------ trees and steals */
+
+START_TEST(a_tree_of_fibers_has_its_result)
+{
+	for (uint32_t workers = 1; workers <= 4; workers *= 2) {
+		start(workers, false);
+		for (uint32_t i = 0; i < TIMES; i++)
+			ck_assert_int_eq(rig_call(&rig, "t:tree", 12), 144);
+		/* Each of 465 calls is a fiber: the first one is the root. */
+		ck_assert_uint_eq(rig_counter(&rig, fibers), TIMES * 465);
+		ck_assert_uint_ge(rig_counter(&rig, fiber_switches), TIMES * 465);
+		stop();
+	}
+}
+END_TEST
+
+START_TEST(a_tree_is_right_where_every_fork_is_stolen)
+{
+	for (uint32_t workers = 1; workers <= 2; workers++) {
+		start(workers, true);
+		ck_assert_int_eq(rig_call(&rig, "t:tree", 10), 55);
+		ck_assert_int_eq(rig_call(&rig, "t:mixed", 10), 11 * 55);
+		stop();
+	}
+}
+END_TEST
+
+START_TEST(a_tree_is_right_in_a_pool_that_is_shaken)
+{
+	for (uint32_t workers = 1; workers <= 2; workers++) {
+		rig_prepare = shake;
+		start(workers, false);
+		for (int i = 0; i < 5; i++)
+			ck_assert_int_eq(rig_call(&rig, "t:mixed", 10), 11 * 55);
+		stop();
+	}
+}
+END_TEST
+
+static void make_late(struct pool *pool)
+{
+	pool->late_children = true;
+}
+
+START_TEST(results_are_right_with_late_children)
+{
+	for (uint32_t workers = 1; workers <= 4; workers *= 2) {
+		rig_prepare = make_late;
+		start(workers, true);
+		for (int i = 0; i < 3; i++) {
+			ck_assert_int_eq(rig_call(&rig, "t:tree", 10), 55);
+			ck_assert_int_eq(rig_call(&rig, "t:mixed", 10), 11 * 55);
+			ck_assert_int_eq(rig_call(&rig, "t:yielding", 10), 55);
+			ck_assert_int_eq(rig_call(&rig, "t:nested", 20), 20);
+			ck_assert_int_eq(rig_call(&rig, "t:told", 10), 10);
+		}
+		/* Frames that had begun, kept back behind what follows their fork. */
+		ck_assert_uint_gt(rig_counter(&rig, moved), 0);
+		stop();
+	}
+}
+END_TEST
+
+START_TEST(on_one_worker_all_wait_and_none_moves)
+{
+	start(1, false);
+	ck_assert_int_eq(rig_call(&rig, "t:tree", 10), 55);
+	/* 88 inner ones wait for their two, which run then; a leaf waits for nothing. */
+	ck_assert_uint_eq(rig_counter(&rig, fiber_parks), 88);
+	ck_assert_uint_eq(rig_counter(&rig, fiber_switches), 177 + 88);
+	ck_assert_uint_eq(rig_counter(&rig, fiber_moves), 0);
+	ck_assert_uint_eq(rig_counter(&rig, steals), 0);
+	stop();
+}
+END_TEST
+
+/* The fiber that opens the gate was spawned by one that waits for it in a loop: it has to be
+ * stolen, from the deque of a worker that comes to nothing. */
+START_TEST(fibers_behind_a_long_one_are_stolen)
+{
+	for (uint32_t workers = 2; workers <= 4; workers += 2) {
+		start(workers, false);
+		for (int i = 0; i < 20; i++) {
+			atomic_store(&tasks_opened, 0);
+			ck_assert_int_eq(rig_call(&rig, "t:opened", 20), 20);
+			atomic_store(&tasks_opened, 0);
+			ck_assert_int_eq(rig_call(&rig, "t:opened_below", 2), 2);
+		}
+		ck_assert_uint_ge(rig_counter(&rig, steals), 20);
+		stop();
+	}
+}
+END_TEST
+
+START_TEST(a_stolen_fiber_moves_and_goes_on)
+{
+	start(2, false);
+	/* Until two have been in one place at the same time. */
+	for (int i = 0; i < 5; i++)
+		ck_assert_int_eq(rig_call(&rig, "t:meet", 8), 8);
+	ck_assert_uint_gt(rig_counter(&rig, fiber_moves), 0);
+	stop();
+}
+END_TEST
+
+START_TEST(many_fibers_wait_at_once)
+{
+	start(2, false);
+	ck_assert_int_eq(rig_call(&rig, "t:many", 3000), 3000);
+	ck_assert_uint_eq(rig_counter(&rig, fibers), 3001);
+	ck_assert_uint_ge(rig_counter(&rig, fiber_parks), 2000);
+	stop();
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ yields, counters */
+
+START_TEST(who_yields_comes_after_all_others)
+{
+	start(1, false);
+	/* Each of 5 fibers notes its turn 4 times: 5 different ones in each round. */
+	ck_assert_int_eq(rig_call(&rig, "t:rounds", 5), 0);
+	ck_assert_uint_ge(rig_counter(&rig, fiber_yields), 15);
+	stop();
+}
+END_TEST
+
+START_TEST(a_waiting_job_goes_before_fibers_that_only_yield)
+{
+	start(1, false);
+	submit(1, "t:yields", 0);
+	await_reached();
+	ck_assert_int_eq(rig_call(&rig, "t:fib", 10), 55);
+	atomic_store(&tasks_opened, 1);
+	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_DONE);
+	ck_assert_uint_gt(rig_counter(&rig, moved), 0);
+	stop();
+}
+END_TEST
+
+START_TEST(waits_end_at_the_value_that_they_are_for)
+{
+	for (uint32_t workers = 1; workers <= 2; workers++) {
+		start(workers, false);
+		for (int i = 0; i < 50; i++)
+			ck_assert_int_eq(rig_call(&rig, "t:levels", 20), 0);
+		stop();
+	}
+}
+END_TEST
+
+START_TEST(who_is_about_to_wait_is_woken_as_well)
+{
+	for (uint32_t workers = 1; workers <= 4; workers *= 2) {
+		start(workers, false);
+		for (int i = 0; i < 5; i++)
+			ck_assert_int_eq(rig_call(&rig, "t:barriers", 2000), 8000);
+		stop();
+	}
+}
+END_TEST
+
+START_TEST(frames_count_for_fibers_that_wait)
+{
+	for (uint32_t i = 0; i < 4; i++) {
+		start(1 + i / 2, i % 2);
+		for (int j = 0; j < 50; j++)
+			ck_assert_int_eq(rig_call(&rig, "t:told", 10), 10);
+		stop();
+	}
+}
+END_TEST
+
+START_TEST(errors_are_told_and_nothing_happens)
+{
+	start(1, false);
+	ck_assert_int_eq(rig_call(&rig, "t:errors", 0), 0);
+	/* The task itself is no fiber. */
+	ck_assert_int_eq(rig_call(&rig, "t:no_fiber", 0), 0);
+	stop();
+}
+END_TEST
+
+START_TEST(each_fiber_has_its_own_data_which_ends_with_it)
+{
+	start(2, false);
+	atomic_store(&ended, 0);
+	ck_assert_int_eq(rig_call(&rig, "t:own", 100), 0);
+	ck_assert_uint_eq(atomic_load(&ended), 100);
+	stop();
+}
+END_TEST
+
+START_TEST(data_that_is_set_at_the_end_ends_as_well)
+{
+	start(1, false);
+	ck_assert_int_eq(rig_call(&rig, "t:chained_ends", 1), 1);
+	ck_assert_int_eq(rig_call(&rig, "t:chained_ends", 3), 3);
+	/* One that always sets itself anew. */
+	ck_assert_int_eq(rig_call(&rig, "t:chained_ends", 9), FK_LOCAL_PASSES);
+	stop();
+}
+END_TEST
+
+START_TEST(who_goes_on_is_in_no_list)
+{
+	for (uint32_t workers = 1; workers <= 2; workers++) {
+		start(workers, false);
+		ck_assert_int_eq(rig_call(&rig, "t:unlisted", 20), 0);
+		stop();
+	}
+}
+END_TEST
+
+START_TEST(a_fiber_of_its_own_size_uses_it)
+{
+	start(1, false);
+	for (int i = 0; i < 70; i++)
+		ck_assert_int_eq(rig_call(&rig, "t:large", 500000), 500000);
+	/* One of them was measured. */
+	ck_assert_uint_ge(rig_counter(&rig, fiber_stack_high_bytes), 500000);
+	ck_assert_uint_le(rig_counter(&rig, fiber_stack_high_bytes), FIBER_STACK_MAX);
+	stop();
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ both worlds */
+
+START_TEST(frames_run_fibers_and_fibers_run_frames)
+{
+	for (uint32_t workers = 1; workers <= 4; workers *= 2) {
+		start(workers, false);
+		for (uint32_t i = 0; i < 2 * TIMES; i++)
+			ck_assert_int_eq(rig_call(&rig, "t:mixed", 12), 11 * 144);
+		stop();
+	}
+}
+END_TEST
+
+START_TEST(continuations_of_frames_come_in_turn_where_fibers_yield)
+{
+	for (uint32_t i = 0; i < 6; i++) {
+		bool forced = i % 2;
+
+		start(1u << i / 2, forced);
+		for (uint32_t j = 0; j < max(TIMES / 2, 1u); j++)
+			ck_assert_int_eq(rig_call(&rig, "t:yielding", 10), 55);
+		stop();
+	}
+}
+END_TEST
+
+START_TEST(signals_and_requests_at_any_moment_do_no_harm)
+{
+	static const char *const tasks[] = { "t:tree", "t:mixed", "t:yielding" };
+	static const int64_t results[] = { 21, 11 * 21, 21 };
+	pthread_t storm;
+
+	for (uint32_t workers = 1; workers <= 2; workers++) {
+		start(workers, false);
+		storm = quiet_storm_begin(&rig);
+		do {
+			for (int i = 0; i < 3; i++)
+				ck_assert_int_eq(rig_call(&rig, tasks[i], 8), results[i]);
+		} while (rig_counter(&rig, exposed) < 10);
+		quiet_storm_end(storm);
+		stop();
+	}
+}
+END_TEST
+
+START_TEST(fibers_and_frames_are_nested_as_deep_as_one_likes)
+{
+	for (uint32_t workers = 1; workers <= 2; workers++) {
+		start(workers, false);
+		ck_assert_int_eq(rig_call(&rig, "t:nested", 200), 200);
+		stop();
+	}
+}
+END_TEST
+
+/* As where each guard costs the system a mapping, and there are too many. */
+static void without_guards(struct pool *pool)
+{
+	struct fiber_stacks_options options = {
+		.space = 64 << 20, .keep = 1 << 20, .guards = 1, .protect = true
+	};
+
+	fiber_stacks_fini(&pool->fibers.stacks);
+	ck_assert_int_eq(fiber_stacks_init(&pool->fibers.stacks, pool->n_groups, &options), 0);
+}
+
+START_TEST(guards_that_run_out_are_told_and_slabs_are_to_be_had)
+{
+	rig_prepare = without_guards;
+	start(2, false);
+	for (int i = 0; i < 5; i++)
+		ck_assert_int_eq(rig_call(&rig, "t:on_slab", 1), 1);
+	ck_assert_uint_eq(rig_counter(&rig, fibers_refused), 5);
+	stop();
+}
+END_TEST
+
+START_TEST(a_fiber_that_writes_below_a_slab_ends_the_pool)
+{
+	char path[64];
+	int ready[2], go[2], fd, status;
+	const struct arena *arena;
+	pid_t child;
+
+	ck_assert_int_eq(pipe(ready), 0);
+	ck_assert_int_eq(pipe(go), 0);
+	child = fork();
+	if (child == 0) {
+		int64_t n = 0;
+
+		rig_prepare = without_guards;
+		start(1, false);
+		rig.pool->pid = getpid();
+		if (write(ready[1], &rig.arena_fd, sizeof(int)) != sizeof(int) ||
+		    read(go[0], &fd, 1) != 1)
+			_exit(1);
+		rig_submit(&rig, 0, "t:beyond", &n, sizeof(n));
+		(void)rig_wait(&rig, 0);
+		_exit(2);
+	}
+	ck_assert_int_eq(read(ready[0], &fd, sizeof(fd)), sizeof(fd));
+	(void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)child, fd);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	ck_assert_int_ge(fd, 0);
+	arena = mmap(NULL, sizeof(*arena), PROT_READ, MAP_SHARED, fd, 0);
+	ck_assert_ptr_ne(arena, MAP_FAILED);
+	ck_assert_int_eq(write(go[1], "", 1), 1);
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert_msg(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "status %x", status);
+	ck_assert_uint_eq(arena->fault.reason, LEDGER_FAULT_STACK);
+	ck_assert_uint_eq(arena->fault.worker, 1);
+	ck_assert_str_eq(arena->fault.fiber, "writes_below");
+}
+END_TEST
+
+static void without_stacks(struct pool *pool)
+{
+	fiber_stacks_fini(&pool->fibers.stacks);
+	pool->fibers.error = -ENOTSUP;
+}
+
+START_TEST(where_no_fibers_can_be_their_tasks_fail_and_others_do_not)
+{
+	rig_prepare = without_stacks;
+	start(1, false);
+	see_failed("t:tree", 3, -ENOTSUP);
+	see_failed("t:mixed", 3, -ENOTSUP);
+	ck_assert_int_eq(rig_call(&rig, "t:fib", 10), 55);
+	stop();
+}
+END_TEST
+
+START_TEST(what_a_task_has_spawned_ends_before_the_task)
+{
+	start(2, false);
+	for (int i = 0; i < 20; i++) {
+		atomic_store(&ended, 0);
+		ck_assert_int_eq(rig_call(&rig, "t:orphans", 30), 30);
+	}
+	stop();
+}
+END_TEST
+
+START_TEST(many_jobs_at_once_have_their_results)
+{
+	start(2, false);
+	for (uint32_t job = 0; job < 20 * TIMES; job++)
+		submit(job, job % 2 ? "t:mixed" : "t:tree", 8);
+	for (uint32_t job = 0; job < 20 * TIMES; job++) {
+		ck_assert_int_eq(result(job), job % 2 ? 11 * 21 : 21);
+	}
+	stop();
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ ends before the end */
+
+START_TEST(a_cancel_reaches_fibers_that_wait)
+{
+	for (uint32_t workers = 1; workers <= 2; workers++) {
+		for (int i = 0; i < 10; i++) {
+			start(workers, false);
+			submit(1, "t:forever", 50);
+			await_waiting(51);
+			see_cancelled(1);
+			/* All have been told, and have come to their end. */
+			ck_assert_uint_eq(atomic_load(&cut), 51);
+			stop();
+		}
+	}
+}
+END_TEST
+
+/* While they are spawned, begin, wait, wake each other: it takes a millisecond or so. */
+START_TEST(a_cancel_at_any_moment_ends_the_job)
+{
+	for (uint32_t workers = 1; workers <= 2; workers++) {
+		start(workers, false);
+		for (uint32_t i = 0; i < 300; i++) {
+			(void)cancel_after(i % 100 * 10000, "t:busy", 40);
+		}
+		stop();
+	}
+}
+END_TEST
+
+START_TEST(a_deadline_reaches_fibers_that_wait)
+{
+	start(2, false);
+	see_expired("t:forever", 50);
+	stop();
+}
+END_TEST
+
+START_TEST(one_fails_and_the_others_are_told)
+{
+	for (uint32_t workers = 1; workers <= 2; workers++) {
+		start(workers, false);
+		see_failed("t:one_fails", 30, -EDOM);
+		ck_assert_uint_eq(atomic_load(&cut), 31);
+		stop();
+	}
+}
+END_TEST
+
+START_TEST(frames_that_fail_end_the_fiber_that_called_them)
+{
+	for (uint32_t workers = 1; workers <= 2; workers++) {
+		start(workers, false);
+		see_failed("t:calls_failing", 8, 77);
+		ck_assert_uint_eq(atomic_load(&cut), 1);
+		for (int64_t n = 0; n < 20; n++) {
+			see_failed("t:forks_failing", n, 77);
+		}
+		stop();
+	}
+}
+END_TEST
+
+START_TEST(fibers_that_have_not_begun_do_not_begin)
+{
+	start(1, false);
+	see_failed("t:fails_first", 20, -EDOM);
+	ck_assert_uint_eq(atomic_load(&tasks_reached), 0);
+	ck_assert_uint_eq(atomic_load(&cut), 2);
+	stop();
+}
+END_TEST
+
+START_TEST(frames_and_families_wind_down_together)
+{
+	for (uint32_t i = 0; i < 6; i++) {
+		start(1u << i / 2, i % 2);
+		for (int64_t n = 1; n < 2 * TIMES; n++) {
+			see_failed("t:families", n, -EDOM);
+		}
+		stop();
+	}
+}
+END_TEST
+
+START_TEST(a_frame_that_winds_down_leaves_fibers_of_others_alone)
+{
+	for (uint32_t workers = 1; workers <= 2; workers++) {
+		start(workers, false);
+		for (int i = 0; i < 20; i++) {
+			see_failed("t:shared", 1, -EDOM);
+		}
+		stop();
+	}
+}
+END_TEST
+
+START_TEST(a_wait_that_begins_after_the_end_is_none)
+{
+	start(1, false);
+	submit(1, "t:waits_when_opened", 1);
+	await_reached();
+	cancel(1);
+	atomic_store(&tasks_opened, 1);
+	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_CANCELLED);
+	ck_assert_uint_eq(atomic_load(&cut), 1);
+	stop();
+}
+END_TEST
+
+/* A wait that is cut short is not over before those have ended that have pointers to the stack of
+ * who waits. */
+START_TEST(a_cut_wait_outlasts_the_fibers_of_its_counter)
+{
+	start(2, false);
+	submit(1, "t:outlasts", 1);
+	await_reached();
+	await_waiting(1);
+	cancel(1);
+	while (!verdict_get(rig.pool, 1).outcome)
+		sched_yield();
+	/* It was told, and waits again. The child does not, but runs until this. */
+	await_waiting(2);
+	ck_assert_uint_eq(atomic_load(&cut), 0);
+	atomic_store(&tasks_opened, 1);
+	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_CANCELLED);
+	ck_assert_uint_eq(atomic_load(&cut), 1);
+	stop();
+}
+END_TEST
+
+START_TEST(stacks_count_for_what_a_job_may_hold)
+{
+	start(1, false);
+	atomic_store(&rig.pool->stack_max, 4 << 20);
+	/* So many fibers of 64 KiB, and no more: it is told so, and goes on without. */
+	ck_assert_int_eq(rig_call(&rig, "t:greedy", 100), 62);
+	atomic_store(&rig.pool->stack_max, 16 << 10);
+	see_failed("t:tree", 3, -ENOMEM);
+	stop();
+}
+END_TEST
+
+START_TEST(fibers_that_wait_for_some_of_others_are_no_circle_when_the_job_ends)
+{
+	for (uint32_t workers = 1; workers <= 2; workers++) {
+		start(workers, false);
+		submit(1, "t:circle", 1);
+		await_waiting(4);
+		see_cancelled(1);
+		stop();
+	}
+}
+END_TEST
+
+/* As by a thread that has put the verdict of the row's former job, and was stopped then. */
+START_TEST(a_cancel_that_comes_late_is_not_the_next_jobs)
+{
+	start(2, false);
+	submit(1, "t:gated", 5);
+	await_waiting(1);
+	fibers_cancel(rig.pool, 1);
+	atomic_store(&tasks_opened, 1);
+	ck_assert_int_eq(result(1), 5);
+	stop();
+}
+END_TEST
+
+static void make_deques_short(struct pool *pool)
+{
+	for (uint32_t i = 0; i < pool->n_workers; i++)
+		pool->workers[i].fk.end = pool->workers[i].fk.bottom + 1000;
+}
+
+START_TEST(who_only_yields_goes_on_at_the_end_of_the_deque)
+{
+	rig_prepare = make_deques_short;
+	for (uint32_t workers = 1; workers <= 2; workers++) {
+		start(workers, false);
+		ck_assert_int_eq(rig_call(&rig, "t:duet", 10000), 10000);
+		stop();
+	}
+}
+END_TEST
+
+START_TEST(who_yields_finds_what_forced_steals_have_taken)
+{
+	for (uint32_t workers = 1; workers <= 2; workers++) {
+		start(workers, true);
+		ck_assert_int_eq(rig_call(&rig, "t:behind", 10), 55);
+		stop();
+	}
+}
+END_TEST
+
+CHECK_MAIN("fiber", a_tree_of_fibers_has_its_result, a_tree_is_right_where_every_fork_is_stolen,
+	   a_tree_is_right_in_a_pool_that_is_shaken, on_one_worker_all_wait_and_none_moves,
+	   fibers_behind_a_long_one_are_stolen, a_stolen_fiber_moves_and_goes_on,
+	   many_fibers_wait_at_once, who_yields_comes_after_all_others,
+	   a_waiting_job_goes_before_fibers_that_only_yield,
+	   waits_end_at_the_value_that_they_are_for, who_is_about_to_wait_is_woken_as_well,
+	   frames_count_for_fibers_that_wait, errors_are_told_and_nothing_happens,
+	   each_fiber_has_its_own_data_which_ends_with_it, data_that_is_set_at_the_end_ends_as_well,
+	   who_goes_on_is_in_no_list, results_are_right_with_late_children,
+	   a_fiber_of_its_own_size_uses_it, frames_run_fibers_and_fibers_run_frames,
+	   continuations_of_frames_come_in_turn_where_fibers_yield,
+	   signals_and_requests_at_any_moment_do_no_harm,
+	   fibers_and_frames_are_nested_as_deep_as_one_likes,
+	   guards_that_run_out_are_told_and_slabs_are_to_be_had,
+	   a_fiber_that_writes_below_a_slab_ends_the_pool,
+	   where_no_fibers_can_be_their_tasks_fail_and_others_do_not,
+	   what_a_task_has_spawned_ends_before_the_task, many_jobs_at_once_have_their_results,
+	   a_cancel_reaches_fibers_that_wait, a_cancel_at_any_moment_ends_the_job,
+	   a_deadline_reaches_fibers_that_wait, one_fails_and_the_others_are_told,
+	   fibers_that_have_not_begun_do_not_begin, frames_and_families_wind_down_together,
+	   a_frame_that_winds_down_leaves_fibers_of_others_alone,
+	   frames_that_fail_end_the_fiber_that_called_them,
+	   a_wait_that_begins_after_the_end_is_none, a_cut_wait_outlasts_the_fibers_of_its_counter,
+	   fibers_that_wait_for_some_of_others_are_no_circle_when_the_job_ends,
+	   a_cancel_that_comes_late_is_not_the_next_jobs,
+	   who_only_yields_goes_on_at_the_end_of_the_deque,
+	   who_yields_finds_what_forced_steals_have_taken, stacks_count_for_what_a_job_may_hold)

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What forkctl trace makes of events: each that is to be there, and a trace whatever they say. The
+ * file is looked at by tests/support/trace.py.
+ */
+#include "client/forkctl/trace/forkctl_timeline.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "client/forkctl/forkctl_data.h"
+#include "client/forkctl/forkctl.h"
+#include "common/cleanup.h"
+#include "common/util.h"
+#include "shm/job.h"
+#include "shm/wake.h"
+#include "tests/support/check_unit.h"
+
+#define MAX_JOBS 100u
+#define ROW	 (7 * MAX_JOBS + 3) /* of client 7 */
+
+static struct board *board;
+static struct timeline *t;
+static uint64_t now;
+static uint32_t generation;
+static char text[1 << 16];
+
+static void make(uint32_t n_workers)
+{
+	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		     0);
+	ck_assert_ptr_ne(board, MAP_FAILED);
+	data_init();
+	board->manager.max_jobs = MAX_JOBS;
+	board->manager.n_workers = n_workers;
+	atomic_store(&board->manager.pool_pid, 4000);
+	for (uint32_t i = 0; i < n_workers; i++) {
+		atomic_store(&board->workers[i].tid, 4001 + i);
+		atomic_store(&board->workers[i].cpu, i);
+		atomic_store(&board->workers[i].wake, WAKE_LOOKING);
+		atomic_store(&board->running[i].job, UINT32_MAX);
+	}
+	atomic_store(&board->n_tasks, 2);
+	strcpy(board->tasks[0].name, "a:zero");
+	strcpy(board->tasks[1].name, "a:\"one\"\377");
+	atomic_store(&board->clients[7].pid, 123);
+	strcpy(board->clients[7].comm, "prog");
+	t = timeline_new(board, n_workers);
+	now = clock_ns();
+	generation = 5;
+}
+
+static void tell(uint32_t worker, uint32_t kind, uint32_t peer, uint64_t value, uint64_t lost)
+{
+	struct trace_event e = {
+		.time_ns = now += 1000,
+		.row = ROW,
+		.generation = generation,
+		.task = 1,
+		.kind = (uint16_t)kind,
+		.peer = (uint16_t)peer,
+		.value = value,
+	};
+
+	timeline_add(t, worker, &e, 1, lost);
+}
+
+/* Writes it, has trace.py look at it, and keeps the text. */
+static void see_that_it_is_one(void)
+{
+	char path[] = "/tmp/check-timeline-XXXXXX", command[4096];
+	int fd = mkstemp(path);
+	FILE *file = fdopen(fd, "w+");
+	size_t n;
+
+	ck_assert_ptr_nonnull(file);
+	ck_assert_int_eq(timeline_write(t, now + 1000, "a test", file), 0);
+	rewind(file);
+	n = fread(text, 1, sizeof(text) - 1, file);
+	text[n] = '\0';
+	(void)snprintf(command, sizeof(command), "python3 '%s/tests/support/trace.py' %s >%s.said",
+		       getenv("top_srcdir"), path, path);
+	ck_assert_int_eq(system(command), 0);
+	(void)fclose(file);
+	(void)unlink(path);
+	(void)snprintf(command, sizeof(command), "%s.said", path);
+	(void)unlink(command);
+	t = timeline_free(t);
+}
+
+static uint32_t times(const char *what)
+{
+	uint32_t n = 0;
+
+	for (const char *at = text; (at = strstr(at, what)); at++)
+		n++;
+	return n;
+}
+
+START_TEST(a_job_is_queued_and_runs_and_is_stolen_from)
+{
+	make(2);
+	tell(0, TRACE_ROOT, 0, now - 100, 0);
+	tell(0, TRACE_TASK, 0, 0, 0);
+	tell(1, TRACE_STEAL, 0, 0, 0);
+	tell(1, TRACE_STRAND, 0, 0, 0);
+	tell(0, TRACE_STRAND_END, 0, 0, 0);
+	tell(0, TRACE_REST, 0, TRACE_NAP, 0);
+	tell(1, TRACE_JOB_END, 0, trace_outcome(JOB_FAILED, -22), 0);
+	tell(1, TRACE_STRAND_END, 0, 0, 0);
+	tell(1, TRACE_WAKE, 0, 0, 0);
+	tell(0, TRACE_AWAKE, 0, TRACE_NAP, 0);
+	see_that_it_is_one();
+	ck_assert_uint_eq(times("\"ph\":\"B\""), 3);
+	ck_assert_uint_eq(times("\"ph\":\"s\",\"pid\":4000,\"tid\":4001"), 1);
+	ck_assert_uint_eq(times("\"ph\":\"f\",\"pid\":4000,\"tid\":4002"), 1);
+	ck_assert_uint_eq(times("\"name\":\"a:\\\"one\\\"?\",\"cat\":\"strand\""), 2);
+	ck_assert_uint_eq(times("\"id\":\"7.327683\",\"pid\":123"), 6);
+	ck_assert_uint_eq(times("{\"outcome\":\"FAILED\",\"code\":-22}"), 1);
+	ck_assert_uint_eq(times("\"args\":{\"name\":\"prog\"}"), 1);
+	ck_assert_uint_eq(times("\"name\":\"nap\""), 1);
+	ck_assert_uint_eq(times("\"name\":\"wake\""), 1);
+}
+END_TEST
+
+/* Viewers say that an arrow from between two slices is none. */
+START_TEST(a_steal_from_whose_strand_has_ended_is_seen_without_an_arrow)
+{
+	make(2);
+	tell(0, TRACE_STRAND, 0, 0, 0);
+	tell(0, TRACE_STRAND_END, 0, 0, 0);
+	tell(1, TRACE_STEAL, 0, 0, 0);
+	tell(1, TRACE_STRAND, 0, 0, 0);
+	tell(0, TRACE_REST, 0, TRACE_NAP, 0);
+	tell(1, TRACE_STEAL, 0, 0, 0);
+	tell(1, TRACE_STRAND, 0, 0, 0);
+	see_that_it_is_one();
+	ck_assert_uint_eq(times("\"name\":\"steal\",\"s\":\"t\""), 2);
+	ck_assert_uint_eq(times("\"ph\":\"s\""), 0);
+	ck_assert_uint_eq(times("\"ph\":\"f\""), 0);
+}
+END_TEST
+
+START_TEST(jobs_of_who_has_left_are_not_those_of_the_next_one_in_his_place)
+{
+	make(1);
+	for (uint32_t i = 0; i < 2; i++) {
+		tell(0, TRACE_ROOT, 0, now, 0);
+		tell(0, TRACE_TASK, 0, 0, 0);
+		tell(0, TRACE_JOB_END, 0, trace_outcome(JOB_DONE, 0), 0);
+		tell(0, TRACE_STRAND_END, 0, 0, 0);
+		/* Somebody else gets the place. */
+		if (i == 0)
+			atomic_store(&board->clients[7].connected_ns, now + 1);
+		generation++;
+	}
+	see_that_it_is_one();
+	ck_assert_uint_eq(times("\"id\":\"7.327683\",\"pid\":1073741824"), 6);
+	ck_assert_uint_eq(times("\"id\":\"7.393219\",\"pid\":123"), 6);
+	ck_assert_uint_eq(times("\"args\":{\"name\":\"clients that have left\"}"), 1);
+	ck_assert_uint_eq(times("\"args\":{\"name\":\"prog\"}"), 1);
+	ck_assert_uint_eq(times("\"args\":{\"job\":\"7.327683\"}"), 1);
+	ck_assert_uint_eq(times("\"args\":{\"pid\":123,\"job\":\"7.393219\"}"), 1);
+}
+END_TEST
+
+START_TEST(what_had_begun_before_the_trace_begins_with_it)
+{
+	make(6);
+	/* By what comes. */
+	tell(0, TRACE_JOB_END, 0, trace_outcome(JOB_DONE, 0), 0);
+	tell(0, TRACE_STRAND_END, 0, 0, 0);
+	tell(1, TRACE_AWAKE, 0, TRACE_PARK, 0);
+	tell(2, TRACE_WAKE, 1, 0, 0);
+	tell(2, TRACE_REST, 0, TRACE_SLEEP, 0);
+	/* By what the board says, of those of whom nothing comes. */
+	t = timeline_free(t);
+	atomic_store(&board->workers[3].wake, WAKE_SLEEPING);
+	atomic_store(&board->workers[4].wake, WAKE_BUSY);
+	atomic_store(&board->running[4].job, ROW);
+	board_show_task(board, ROW, 0);
+	t = timeline_new(board, 6);
+	now = clock_ns();
+	tell(0, TRACE_JOB_END, 0, trace_outcome(JOB_DONE, 0), 0);
+	tell(0, TRACE_STRAND_END, 0, 0, 0);
+	tell(1, TRACE_AWAKE, 0, TRACE_PARK, 0);
+	tell(2, TRACE_REST, 0, TRACE_SLEEP, 0);
+	see_that_it_is_one();
+	ck_assert_uint_eq(times("\"ph\":\"B\""), 5);
+	ck_assert_uint_eq(times("\"tid\":4001,\"ts\":0.0,\"name\":\"a:\\\"one\\\"?\""), 1);
+	ck_assert_uint_eq(times("\"tid\":4002,\"ts\":0.0,\"name\":\"parked\""), 1);
+	ck_assert_uint_eq(times("\"tid\":4003,\"ts\":0.0"), 0);
+	ck_assert_uint_eq(times("\"tid\":4004,\"ts\":0.0,\"name\":\"sleep\""), 1);
+	ck_assert_uint_eq(times("\"tid\":4005,\"ts\":0.0,\"name\":\"a:zero\""), 1);
+	ck_assert_uint_eq(times("\"tid\":4006,\"ts\""), 0);
+	ck_assert_uint_eq(times("{\"outcome\":\"DONE\""), 1);
+}
+END_TEST
+
+START_TEST(what_is_lost_is_shown_where_it_was)
+{
+	make(1);
+	tell(0, TRACE_STRAND, 0, 0, 0);
+	tell(0, TRACE_STRAND_END, 0, 0, 7);
+	tell(0, TRACE_REST, 0, TRACE_SLEEP, 0);
+	tell(0, TRACE_STRAND, 0, 0, 100);
+	/* A steal of whose strand nothing is known has no arrow. */
+	tell(0, TRACE_STRAND_END, 0, 0, 0);
+	tell(0, TRACE_STEAL, 0, 0, 0);
+	tell(0, TRACE_STRAND, 0, 0, 1);
+	timeline_add(t, 0, NULL, 0, 3);
+	ck_assert_uint_eq(timeline_lost(t), 111);
+	see_that_it_is_one();
+	ck_assert_uint_eq(times("\"name\":\"events lost\""), 4);
+	/* What ended behind a gap had begun in it. */
+	ck_assert_uint_eq(times("\"ph\":\"B\""), 5);
+	ck_assert_uint_eq(times("\"ph\":\"s\""), 0);
+	ck_assert_uint_eq(times("\"lost\":111"), 1);
+}
+END_TEST
+
+/* As a task's stray writes might leave them. */
+/* Traced from before the workers had begun, or until after they were gone. */
+START_TEST(workers_whose_threads_are_not_known_are_not_one)
+{
+	make(3);
+	t = timeline_free(t);
+	for (uint32_t i = 0; i < 3; i++)
+		atomic_store(&board->workers[i].tid, 0);
+	t = timeline_new(board, 3);
+	atomic_store(&board->workers[1].tid, 4002);
+	for (uint32_t i = 0; i < 3; i++)
+		tell(i, TRACE_STRAND, 0, 0, 0);
+	see_that_it_is_one();
+	ck_assert_uint_eq(times("\"ph\":\"B\",\"pid\":4000,\"tid\":1,"), 1);
+	ck_assert_uint_eq(times("\"ph\":\"B\",\"pid\":4000,\"tid\":4002,"), 1);
+	ck_assert_uint_eq(times("\"ph\":\"B\",\"pid\":4000,\"tid\":3,"), 1);
+}
+END_TEST
+
+START_TEST(whatever_the_events_say_it_is_a_trace)
+{
+	uint64_t random = 88172645463325252;
+
+	make(3);
+	for (uint32_t i = 0; i < 20000; i++) {
+		struct trace_event e;
+		uint64_t x = xorshift64(&random);
+
+		for (size_t k = 0; k < sizeof(e) / 8; k++) {
+			uint64_t word = xorshift64(&random);
+
+			memcpy((char *)&e + 8 * k, &word, 8);
+		}
+		/* Most of them are as if they were some. */
+		if (x % 8) {
+			e.time_ns = now += x >> 8 & 0xfff;
+			e.kind %= 12;
+			e.peer %= 4;
+			e.row = ROW + e.row % 8;
+			e.generation %= 4;
+			e.task %= 3;
+			e.value %= 5;
+		} else {
+			e.time_ns %= now + 1;
+		}
+		timeline_add(t, (uint32_t)(x >> 32) % 3, &e, 1, x % 97 ? 0 : x >> 40);
+	}
+	see_that_it_is_one();
+}
+END_TEST
+
+START_TEST(nothing_at_all_is_a_trace)
+{
+	make(2);
+	see_that_it_is_one();
+	ck_assert_uint_eq(times("\"ph\":\"M\""), 6);
+	ck_assert_uint_eq(times("\"ended\":\"a test\""), 1);
+}
+END_TEST
+
+int main(void)
+{
+	const TTest *const tests[] = {
+		a_job_is_queued_and_runs_and_is_stolen_from,
+		a_steal_from_whose_strand_has_ended_is_seen_without_an_arrow,
+		jobs_of_who_has_left_are_not_those_of_the_next_one_in_his_place,
+		what_had_begun_before_the_trace_begins_with_it,
+		what_is_lost_is_shown_where_it_was,
+		workers_whose_threads_are_not_known_are_not_one,
+		whatever_the_events_say_it_is_a_trace,
+		nothing_at_all_is_a_trace
+	};
+
+	if (system("python3 -c 'import json' 2>/dev/null") != 0) {
+		printf("not installed: python3\n");
+		return 77;
+	}
+	return check_unit_main("timeline", tests, ARRAY_SIZE(tests));
+}

@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * deadline - jobs that end when their time is over, and not before
+ *
+ * WHAT IT IS
+ *   The heap of jobs with a deadline, driven alone; and jobs whose deadline is over before
+ *   they start, over while they run, and far away, one by one and by the thousand. Nothing here
+ *   measures time: a job that never ends by itself ends as EXPIRED, or the test hangs.
+ */
+#define CHECK_TIMEOUT 120
+
+#include <check.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "daemon/jobs/root.h"
+#include "daemon/core/verdict.h"
+#include "tests/support/check_unit.h"
+#include "tests/support/quiet.h"
+#include "tests/support/rig.h"
+#include "tests/support/tasks.h"
+
+#define FAR (3600 * NSEC_PER_SEC)
+
+static struct rig rig;
+
+FK_MODULE(t, "test tasks")
+
+static void start(uint32_t workers, bool forced)
+{
+	atomic_store(&tasks_reached, 0);
+	atomic_store(&tasks_opened, 0);
+	rig_start(&rig, workers, &fk_module, forced);
+}
+
+static uint32_t listed(void)
+{
+	struct deadlines *all = &rig.pool->deadlines;
+	uint32_t n;
+
+	pthread_mutex_lock(&all->lock);
+	n = all->n;
+	pthread_mutex_unlock(&all->lock);
+	return n;
+}
+
+/* No job is left in the list. */
+static void stop(void)
+{
+	quiet(&rig);
+	ck_assert_uint_eq(listed(), 0);
+	rig_stop(&rig);
+}
+
+static void submit(uint32_t job, const char *task, int64_t n, uint64_t deadline)
+{
+	atomic_store(&rig.jobs[job].deadline_ns, deadline);
+	rig_submit(&rig, job, task, &n, sizeof(n));
+}
+
+/* Rows of jobs that there are not: the dispatcher forgets them when it looks. All are far away. */
+static void add(uint32_t row, uint64_t at)
+{
+	(void)deadline_add(rig.pool, row, 1, at);
+}
+
+START_TEST(heap_knows_where_each_job_is)
+{
+	struct deadlines *all;
+	uint64_t at = clock_ns() + FAR;
+	uint32_t n = 0, random = 1;
+
+	start(1, false);
+	all = &rig.pool->deadlines;
+	for (uint32_t i = 0; i < 20000; i++) {
+		uint32_t row = (random = random * 1664525u + 1013904223u) >> 8 & (RIG_JOBS - 1);
+
+		if (!atomic_load(&all->where[row])) {
+			add(row, at + (random >> 10) % 1000);
+			n++;
+		} else if (i % 3) {
+			deadline_remove(rig.pool, row);
+			deadline_remove(rig.pool, row);
+			n--;
+		} else {
+			add(row, at + (random >> 10) % 1000); /* in its own place */
+		}
+		ck_assert_uint_eq(listed(), n);
+		if (i % 500)
+			continue;
+		for (uint32_t k = 0; k < n; k++) {
+			ck_assert_uint_eq(atomic_load(&all->where[all->heap[k].row]), k + 1);
+			ck_assert(!k || all->heap[(k - 1) / 2].look_ns <= all->heap[k].look_ns);
+		}
+	}
+	for (uint32_t row = 0; row < RIG_JOBS; row++)
+		deadline_remove(rig.pool, row);
+	stop();
+}
+END_TEST
+
+START_TEST(heap_says_when_the_next_one_is)
+{
+	uint64_t at = clock_ns() + FAR;
+
+	start(1, false);
+	ck_assert_uint_eq(deadlines_check(rig.pool), 0);
+	/* Who is the earliest has the dispatcher woken, and no other. */
+	ck_assert(deadline_add(rig.pool, 5, 1, at + 20));
+	ck_assert(deadline_add(rig.pool, 6, 1, at + 10));
+	ck_assert(!deadline_add(rig.pool, 7, 1, at + 30));
+	ck_assert_uint_eq(deadlines_check(rig.pool), at + 10);
+	ck_assert(!deadline_is_over(rig.pool, 6, 1, at + 9));
+	ck_assert(deadline_is_over(rig.pool, 6, 1, at + 10));
+	ck_assert(!deadline_is_over(rig.pool, 6, 2, at + 10)); /* that one has none */
+	ck_assert(!deadline_is_over(rig.pool, 8, 1, at + 10));
+	deadline_remove(rig.pool, 6);
+	ck_assert_uint_eq(deadlines_check(rig.pool), at + 20);
+	deadline_remove(rig.pool, 5);
+	ck_assert_uint_eq(deadlines_check(rig.pool), at + 30);
+	deadline_remove(rig.pool, 7);
+	ck_assert_uint_eq(deadlines_check(rig.pool), 0);
+	stop();
+}
+END_TEST
+
+/* One that is not there, or is another generation, is looked at once. */
+START_TEST(heap_forgets_what_has_ended)
+{
+	start(1, false);
+	deadline_watch(rig.pool, 9, 5);
+	while (listed())
+		sched_yield();
+	stop();
+}
+END_TEST
+
+/* It ended in the meantime, and the record is another job by now. */
+START_TEST(heap_keeps_a_later_jobs_deadline)
+{
+	uint64_t at = clock_ns() + FAR;
+
+	start(1, false);
+	ck_assert(deadline_add(rig.pool, 5, 3, at));
+	deadline_watch(rig.pool, 5, 2);
+	ck_assert(deadline_is_over(rig.pool, 5, 3, at));
+	/* They wrap. */
+	deadline_remove(rig.pool, 5);
+	ck_assert(deadline_add(rig.pool, 5, 1, at));
+	deadline_watch(rig.pool, 5, JOB_GEN_MASK);
+	ck_assert(deadline_is_over(rig.pool, 5, 1, at));
+	deadline_remove(rig.pool, 5);
+	stop();
+}
+END_TEST
+
+static void many_at_once(struct pool *pool)
+{
+	uint64_t next;
+
+	for (uint32_t row = 0; row < RIG_JOBS; row++)
+		(void)deadline_add(pool, row, 1, 1);
+	next = deadlines_check(pool);
+	ck_assert_uint_ge(pool->deadlines.n, RIG_JOBS / 2);
+	ck_assert_uint_lt(pool->deadlines.n, RIG_JOBS);
+	ck_assert_uint_eq(next, 1);
+}
+
+/* However many are due, a look at them has an end, and the next one follows at once. */
+START_TEST(heap_is_looked_at_some_at_a_time)
+{
+	rig_prepare = many_at_once;
+	start(1, false);
+	while (listed())
+		sched_yield();
+	stop();
+}
+END_TEST
+
+/* The only worker is in a leaf, and looks at nothing; nor has it taken them off the ring. */
+START_TEST(waiting_job_ends_when_its_time_is_over_and_not_at_its_turn)
+{
+	start(1, false);
+	for (uint32_t round = 0; round < 5; round++) {
+		atomic_store(&tasks_reached, 0);
+		atomic_store(&tasks_opened, 0);
+		submit(1, "t:held", 7, 0);
+		while (!atomic_load(&tasks_reached))
+			sched_yield();
+		for (uint32_t i = 2; i < 300; i++)
+			submit(i, "t:flat", 0,
+			       i == 2  ? 1
+			       : i % 2 ? 0
+				       : clock_ns() + (i % 8) * NSEC_PER_MSEC);
+		/* The worker holds still. */
+		for (uint32_t i = 2; i < 300; i += 2)
+			ck_assert_uint_eq(rig_wait(&rig, i), JOB_EXPIRED);
+		for (uint32_t i = 3; i < 300; i += 2) {
+			ck_assert_uint_eq(job_outcome(&rig.jobs[i]), JOB_PENDING);
+			root_cancel(rig.pool, i, rig.generation[i]);
+		}
+		for (uint32_t i = 3; i < 300; i += 2)
+			ck_assert_uint_eq(rig_wait(&rig, i), JOB_CANCELLED);
+		ck_assert_uint_eq(job_outcome(&rig.jobs[1]), JOB_PENDING);
+		atomic_store(&tasks_opened, 1);
+		ck_assert_uint_eq(rig_wait(&rig, 1), JOB_DONE);
+		ck_assert_uint_eq(atomic_load(&tasks_reached), 1);
+	}
+	ck_assert_uint_eq(rig_counter(&rig, dropped), 5 * 298);
+	stop();
+}
+END_TEST
+
+/* The same, of a client that is gone. */
+START_TEST(waiting_jobs_of_a_dead_client_end_at_once)
+{
+	start(1, false);
+	submit(1, "t:held", 7, 0);
+	while (!atomic_load(&tasks_reached))
+		sched_yield();
+	for (uint32_t i = 2; i < RIG_JOBS; i++)
+		submit(i, "t:flat", 0, 0);
+	while (!fair_queued(&rig.pool->intake.fair))
+		sched_yield();
+	registry_gone(rig.pool, 0, 1);
+	while (!rig_counter(&rig, dropped) || fair_queued(&rig.pool->intake.fair))
+		sched_yield();
+	ck_assert_uint_eq(rig_counter(&rig, roots), 1);
+	atomic_store(&tasks_opened, 1);
+	while (atomic_load(&rig.pool->registry.clients[0].state) != CLIENT_NONE)
+		sched_yield();
+	rig_stop(&rig);
+}
+END_TEST
+
+static void expect_cancelled(struct pool *pool, uint32_t job)
+{
+	ck_assert_uint_eq(job_outcome(&rig.jobs[job]), JOB_PENDING);
+	(void)deadlines_check(pool);
+	ck_assert_uint_eq(job_outcome(&rig.jobs[job]), JOB_CANCELLED);
+}
+
+/* Before there are workers: this thread is the channel's, the dispatcher and a worker in turn. */
+static void cancel_by_hand(struct pool *pool)
+{
+	struct fair *fair = &pool->intake.fair;
+	uint32_t rows[FAIR_BATCH_JOBS];
+
+	/* On its way in: the mark is there before the job is taken off its ring. */
+	submit(1, "t:flat", 0, 0);
+	root_cancel(pool, 1, rig.generation[1]);
+	intake_collect(pool, 0);
+	expect_cancelled(pool, 1);
+	/* In a worker's hand, which does not start it, and gives it back. */
+	submit(2, "t:flat", 0, 0);
+	intake_collect(pool, 0);
+	fair_lock(fair);
+	ck_assert_uint_eq(fair_pick(fair, 0, rows, FAIR_BATCH_JOBS, clock_ns()), 1);
+	fair_unlock(fair);
+	root_cancel(pool, 2, rig.generation[2]);
+	(void)deadlines_check(pool);
+	fair_lock(fair);
+	fair_return(fair, rows, 1, clock_ns());
+	fair_unlock(fair);
+	for (uint64_t from = clock_ns(); clock_ns() < from + NSEC_PER_MSEC;)
+		; /* the next look is not due at once */
+	expect_cancelled(pool, 2);
+	/* In a queue: at once. */
+	submit(3, "t:flat", 0, 0);
+	intake_collect(pool, 0);
+	root_cancel(pool, 3, rig.generation[3]);
+	ck_assert_uint_eq(job_outcome(&rig.jobs[3]), JOB_CANCELLED);
+	ck_assert_uint_eq(fair_queued(fair), 0);
+}
+
+START_TEST(cancel_finds_a_job_on_its_way_in_hand_and_in_a_queue)
+{
+	rig_prepare = cancel_by_hand;
+	start(1, false);
+	ck_assert_uint_eq(rig_counter(&rig, dropped), 3);
+	ck_assert_int_eq(rig_call(&rig, "t:fib", 10), 55);
+	stop();
+}
+END_TEST
+
+/* Wherever a job is: on its way, queued, picked, running, or done. */
+START_TEST(cancel_that_comes_at_any_moment_is_not_lost)
+{
+	uint32_t random = 1;
+
+	start(2, false);
+	for (uint32_t round = 0; round < 3000; round++) {
+		uint32_t wait = (random = random * 1664525u + 1013904223u) >> 20;
+
+		submit(1, "t:flat", 0, 0);
+		submit(2, "t:fib", 5, 0);
+		for (volatile uint32_t i = 0; i < wait; i++)
+			;
+		root_cancel(rig.pool, 1, rig.generation[1]);
+		ck_assert_uint_eq(rig_wait(&rig, 1), JOB_CANCELLED);
+		ck_assert_uint_eq(rig_wait(&rig, 2), JOB_DONE);
+	}
+	stop();
+}
+END_TEST
+
+START_TEST(job_that_runs_beyond_its_deadline_expires)
+{
+	static const char *const tasks[] = { "t:flat", "t:wide" };
+
+	for (uint32_t workers = 1; workers <= 4; workers *= 2)
+		for (int forced = 0; forced < 2; forced++) {
+			start(workers, forced);
+			for (uint32_t i = 0; i < 6; i++) {
+				submit(1, tasks[i % 2], 60, clock_ns() + 5 * NSEC_PER_MSEC);
+				ck_assert_uint_eq(rig_wait(&rig, 1), JOB_EXPIRED);
+			}
+			stop();
+		}
+}
+END_TEST
+
+START_TEST(running_job_with_a_far_deadline_is_done)
+{
+	for (uint32_t workers = 1; workers <= 4; workers *= 2) {
+		start(workers, false);
+		for (int i = 0; i < 50; i++) {
+			submit(1, "t:fib", 15, clock_ns() + FAR);
+			submit(2, "t:fib", 15, UINT64_MAX);
+			submit(3, "t:fib", 15, 0);
+			for (uint32_t job = 1; job <= 3; job++) {
+				ck_assert_uint_eq(rig_wait(&rig, job), JOB_DONE);
+				ck_assert_int_eq(*(int64_t *)rig.jobs[job].result, 610);
+			}
+		}
+		stop();
+	}
+}
+END_TEST
+
+/* Fewer jobs than workers: one that was set aside waits until a worker is free. */
+START_TEST(only_who_is_late_expires)
+{
+	start(4, false);
+	for (uint32_t i = 0; i < 20; i++) {
+		submit(1, "t:flat", 0, clock_ns() + FAR);
+		submit(2, "t:flat", 0, clock_ns() + 3 * NSEC_PER_MSEC);
+		submit(3, "t:flat", 0, 0);
+		ck_assert_uint_eq(rig_wait(&rig, 2), JOB_EXPIRED);
+		for (uint32_t job = 1; job <= 3; job += 2) {
+			ck_assert_uint_eq(job_outcome(&rig.jobs[job]), JOB_PENDING);
+			root_cancel(rig.pool, job, rig.generation[job]);
+			ck_assert_uint_eq(rig_wait(&rig, job), JOB_CANCELLED);
+		}
+	}
+	stop();
+}
+END_TEST
+
+START_TEST(late_in_the_queue_expires_and_never_runs)
+{
+	start(1, false);
+	submit(1, "t:held", 7, 0);
+	while (!atomic_load(&tasks_reached))
+		sched_yield();
+	submit(2, "t:flat", 0, clock_ns());
+	atomic_store(&tasks_opened, 1);
+	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_DONE);
+	ck_assert_uint_eq(rig_wait(&rig, 2), JOB_EXPIRED);
+	ck_assert_uint_eq(atomic_load(&tasks_reached), 1);
+	stop();
+}
+END_TEST
+
+/* The leaf does not see it; the job has its outcome when the leaf has ended. */
+START_TEST(result_after_the_deadline_is_none)
+{
+	start(2, false);
+	for (uint32_t i = 0; i < 10; i++) {
+		uint32_t before = atomic_load(&tasks_reached);
+
+		atomic_store(&tasks_opened, 0);
+		submit(1, "t:held", 7, clock_ns() + 2 * NSEC_PER_MSEC);
+		/* Or it was late before it began. */
+		while (job_outcome(&rig.jobs[1]) == JOB_PENDING &&
+		       !(atomic_load(&tasks_reached) > before && verdict_get(rig.pool, 1).outcome))
+			sched_yield();
+		atomic_store(&tasks_opened, 1);
+		ck_assert_uint_eq(rig_wait(&rig, 1), JOB_EXPIRED);
+	}
+	stop();
+}
+END_TEST
+
+START_TEST(thousands_of_short_jobs_with_deadlines)
+{
+	uint64_t done = 0, expired = 0;
+
+	start(4, false);
+	for (uint32_t round = 0; round < 6; round++) {
+		for (uint32_t i = 0; i < RIG_JOBS; i++)
+			submit(i, "t:fib", 8,
+			       clock_ns() + (i % 4 ? FAR : (i % 64) * 20 * NSEC_PER_USEC));
+		for (uint32_t i = 0; i < RIG_JOBS; i++) {
+			uint32_t outcome = rig_wait(&rig, i);
+
+			if (i % 4)
+				ck_assert_uint_eq(outcome, JOB_DONE);
+			else
+				ck_assert(outcome == JOB_DONE || outcome == JOB_EXPIRED);
+			/* Never a half-written result. */
+			if (outcome == JOB_DONE)
+				ck_assert_int_eq(*(int64_t *)rig.jobs[i].result, 21);
+			done += outcome == JOB_DONE;
+			expired += outcome == JOB_EXPIRED;
+		}
+	}
+	/* i = 0 is late at once. */
+	ck_assert_uint_ge(expired, 6);
+	ck_assert_uint_eq(done + expired, 6 * RIG_JOBS);
+	ck_assert_uint_eq(rig_counter(&rig, jobs_done), done);
+	ck_assert_uint_eq(rig_counter(&rig, jobs_failed) + rig_counter(&rig, dropped), expired);
+	stop();
+}
+END_TEST
+
+CHECK_MAIN("deadline", heap_knows_where_each_job_is, heap_says_when_the_next_one_is,
+	   heap_forgets_what_has_ended, heap_keeps_a_later_jobs_deadline,
+	   heap_is_looked_at_some_at_a_time,
+	   waiting_job_ends_when_its_time_is_over_and_not_at_its_turn,
+	   waiting_jobs_of_a_dead_client_end_at_once, cancel_that_comes_at_any_moment_is_not_lost,
+	   cancel_finds_a_job_on_its_way_in_hand_and_in_a_queue,
+	   job_that_runs_beyond_its_deadline_expires, running_job_with_a_far_deadline_is_done,
+	   only_who_is_late_expires, late_in_the_queue_expires_and_never_runs,
+	   result_after_the_deadline_is_none, thousands_of_short_jobs_with_deadlines)

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * strict: jobs that only one worker may start, or only those of one node, in a whole pool. Where
+ * they run, and who goes before whom; check_fair_queue.c has the choice alone.
+ */
+#include <errno.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "daemon/sched/vtime.h"
+#include "shm/futex.h"
+#include "tests/support/intake_rig.h"
+
+/* Where a strict job runs, and how many of the flood had run when the other client's job began. */
+static _Atomic uint32_t on_worker, on_group;
+static _Atomic uint64_t before_other;
+
+FK_TASK(fk_void, strict, (), )
+{
+	if (worker_self()->index == atomic_load(&on_worker))
+		atomic_fetch_add(&ran, 1);
+	FK_LEAF();
+}
+FK_NO_BODY(strict)
+FK_END(strict)
+
+FK_TASK(fk_void, near, (), )
+{
+	if (worker_self()->group == atomic_load(&on_group))
+		atomic_fetch_add(&ran, 1);
+	FK_LEAF();
+}
+FK_NO_BODY(near)
+FK_END(near)
+
+FK_TASK(fk_void, other, (), )
+{
+	atomic_store(&before_other, atomic_load(&ran));
+	FK_LEAF();
+}
+FK_NO_BODY(other)
+FK_END(other)
+
+FK_EXPORT(strict, 0, "Counts where it ran")
+FK_EXPORT(near, 0, "Counts in which group it ran")
+FK_EXPORT(other, 0, "Notes how many have run")
+
+/* Each on its worker, whoever takes them off the rings; sleepers are woken. */
+START_TEST(strict_jobs_run_where_they_are_to)
+{
+	start(4);
+	for (uint32_t round = 0; round < 40; round++) {
+		atomic_store(&ran, 0);
+		atomic_store(&on_worker, round % 4);
+		for (uint32_t i = 0; i < 100; i++)
+			atomic_store(&fill(i, "intake:strict", i < 99 ? i + 1 : LAST)->place,
+				     STRICT(round % 4));
+		publish(0, round * 7 % 4);
+		for (uint32_t i = 0; i < 100; i++)
+			ck_assert_uint_eq(rig_wait(&rig, i), JOB_DONE);
+		ck_assert_uint_eq(atomic_load(&ran), 100);
+	}
+	/* Nowhere. */
+	atomic_store(&fill(0, "intake:strict", LAST)->place, STRICT(4));
+	publish(0, 0);
+	ck_assert_uint_eq(rig_wait(&rig, 0), JOB_FAILED);
+	ck_assert_int_eq(atomic_load(&rig.jobs[0].code), -EINVAL);
+	ck_assert_uint_eq(fair_placed(&rig.pool->intake.fair), 0);
+	rig_stop(&rig);
+}
+END_TEST
+
+/* In any worker of the group that its node is, whoever takes them off the rings. */
+START_TEST(strict_jobs_of_a_node_run_on_its_workers)
+{
+	atomic_store(&ran, 0);
+	atomic_store(&flag, 0);
+	rig_start_on(&rig, "numa:2 core:2 pu:1", 4, &fk_module, false);
+	for (uint32_t round = 0; round < 20; round++) {
+		atomic_store(&ran, 0);
+		atomic_store(&on_group, round % 2);
+		for (uint32_t i = 0; i < 100; i++)
+			atomic_store(&fill(i, "intake:near", i < 99 ? i + 1 : LAST)->place,
+				     job_place(JOB_PLACE_NODE, round % 2, 1));
+		publish(0, round % 4);
+		for (uint32_t i = 0; i < 100; i++)
+			ck_assert_uint_eq(rig_wait(&rig, i), JOB_DONE);
+		ck_assert_uint_eq(atomic_load(&ran), 100);
+	}
+	/* A node that is not there. */
+	atomic_store(&fill(0, "intake:near", LAST)->place, job_place(JOB_PLACE_NODE, 2, 1));
+	publish(0, 0);
+	ck_assert_uint_eq(rig_wait(&rig, 0), JOB_FAILED);
+	ck_assert_int_eq(atomic_load(&rig.jobs[0].code), -EINVAL);
+	rig_stop(&rig);
+}
+END_TEST
+
+/* True once the first client has been charged for more than what is taken back at a job's end. It
+ * stays that far ahead then: all that the worker does is the first client's. */
+static bool is_ahead_of(const struct other *o)
+{
+	struct fair *fair = &rig.pool->intake.fair;
+	const struct vheap_node *first, *second;
+	bool ahead;
+
+	fair_lock(fair);
+	fair_settle(fair, clock_ns());
+	ck_assert(vtime_part(&fair->clients[0], &fair->clients[o->slot], &first, &second));
+	ahead = vtime_ahead(first->v, second->v) > (int64_t)vtime_of(2 * FAIR_BATCH, FAIR_WEIGHT);
+	fair_unlock(fair);
+	return ahead;
+}
+
+/* One worker in a leaf while a flood for it comes, and then another client's job. That one starts
+ * where the leaf's client is by then, and goes first as soon as the leaf has used more. */
+START_TEST(a_flood_of_strict_jobs_lets_other_clients_pass)
+{
+	for (int same_uid = 0; same_uid < 2; same_uid++)
+		for (int strict = 0; strict < 2; strict++) {
+			struct other o;
+
+			start(1);
+			o = other_client(same_uid);
+			atomic_store(&on_worker, 0);
+			fill(0, "intake:hold", LAST);
+			publish(0, 0);
+			while (!rig_counter(&rig, roots))
+				sched_yield();
+			for (uint32_t i = 1; i < 900; i++)
+				atomic_store(
+					&fill(i, "intake:strict", i < 899 ? i + 1 : LAST)->place,
+					STRICT(0));
+			publish(1, 0);
+			/* By the dispatcher: the worker does not come to it. */
+			while (fair_placed(&rig.pool->intake.fair) < 899)
+				sched_yield();
+			other_submit(&o, 0, "intake:other", strict ? STRICT(0) : 0);
+			while (fair_placed(&rig.pool->intake.fair) +
+				       fair_queued(&rig.pool->intake.fair) <
+			       900)
+				sched_yield();
+			while (!is_ahead_of(&o))
+				sched_yield();
+			atomic_store(&flag, 1);
+			other_wait(&o, 0, JOB_DONE);
+			for (uint32_t i = 0; i < 900; i++)
+				ck_assert_uint_eq(rig_wait(&rig, i), JOB_DONE);
+			ck_assert_uint_eq(atomic_load(&ran), 899);
+			ck_assert_uint_eq(atomic_load(&before_other), 0);
+			rig_stop(&rig);
+			other_end(&o);
+		}
+}
+END_TEST
+
+/* It runs without end, and has had more than the other client: it makes way at a fork. */
+START_TEST(a_strict_job_goes_before_a_giant_on_its_worker)
+{
+	struct other o;
+
+	start(2);
+	o = other_client(false);
+	/* Nobody steals it. */
+	atomic_store(&fill(1, "intake:hold", LAST)->place, STRICT(0));
+	publish(1, 0);
+	while (!rig_counter(&rig, roots))
+		sched_yield();
+	atomic_store(&fill(0, "intake:await", LAST)->place, STRICT(1));
+	publish(0, 0);
+	while (rig_counter(&rig, roots) < 2)
+		sched_yield();
+	other_submit(&o, 0, "intake:set", STRICT(1));
+	other_wait(&o, 0, JOB_DONE);
+	ck_assert_uint_eq(rig_wait(&rig, 0), JOB_DONE);
+	ck_assert_uint_eq(rig_wait(&rig, 1), JOB_DONE);
+	ck_assert_uint_ge(rig_counter(&rig, moved), 1);
+	rig_stop(&rig);
+	other_end(&o);
+}
+END_TEST
+
+CHECK_MAIN("strict", strict_jobs_run_where_they_are_to, strict_jobs_of_a_node_run_on_its_workers,
+	   a_flood_of_strict_jobs_lets_other_clients_pass,
+	   a_strict_job_goes_before_a_giant_on_its_worker)

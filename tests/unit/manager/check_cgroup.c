@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/* cgroup: which control groups a process is in, and for how many CPUs their quotas are enough */
+#define CHECK_SETUP    begin
+#define CHECK_TEARDOWN end
+#include "daemon/manager/cgroup.h"
+
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/util.h"
+#include "tests/support/check_unit.h"
+
+static char root[] = "/tmp/forkd-cgroup-XXXXXX";
+
+/* A file below the root, and the folders that it is in. */
+static void put(const char *path, const char *text)
+{
+	char full[PATH_MAX];
+	FILE *file;
+
+	(void)snprintf(full, sizeof(full), "%s%s", root, path);
+	for (char *slash = full + strlen(root) + 1; (slash = strchr(slash, '/')); slash++) {
+		*slash = '\0';
+		(void)mkdir(full, 0755);
+		*slash = '/';
+	}
+	file = fopen(full, "w");
+	ck_assert_ptr_nonnull(file);
+	ck_assert_int_ge(fputs(text, file), 0);
+	ck_assert_int_eq(fclose(file), 0);
+}
+
+static void begin(void)
+{
+	(void)strcpy(root + strlen(root) - 6, "XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(root));
+}
+
+static void end(void)
+{
+	char command[128];
+
+	(void)snprintf(command, sizeof(command), "rm -rf %s", root);
+	ck_assert_int_eq(system(command), 0);
+}
+
+START_TEST(a_machine_without_groups_has_no_quota)
+{
+	ck_assert_uint_eq(cgroup_cpus(root), 0);
+	put("/proc/self/cgroup", "");
+	ck_assert_uint_eq(cgroup_cpus(root), 0);
+	put("/proc/self/cgroup", "0::/\n");
+	ck_assert_uint_eq(cgroup_cpus(root), 0);
+}
+END_TEST
+
+START_TEST(a_quota_is_rounded_up_to_whole_cpus)
+{
+	static const struct {
+		const char *text;
+		uint32_t cpus;
+	} cases[] = {
+		{ "max 100000\n", 0 },	  { "100000 100000\n", 1 },
+		{ "100001 100000\n", 2 }, { "150000 100000\n", 2 },
+		{ "1000 100000\n", 1 },	  { "6400000 100000\n", 64 },
+		{ "0 100000\n", 1 },	  { "100000 0\n", 0 },
+		{ "100000\n", 0 },	  { "\n", 0 },
+		{ "many\n", 0 },	  { "18446744073709551615 1\n", 0 },
+	};
+
+	put("/proc/self/cgroup", "0::/system.slice/forkd.service\n");
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		put("/sys/fs/cgroup/system.slice/forkd.service/cpu.max", cases[i].text);
+		ck_assert_msg(cgroup_cpus(root) == cases[i].cpus, "%s", cases[i].text);
+	}
+}
+END_TEST
+
+START_TEST(the_least_quota_of_all_levels_counts)
+{
+	put("/proc/self/cgroup", "0::/a/b:c/d\n");
+	put("/sys/fs/cgroup/a/b:c/d/cpu.max", "400000 100000\n");
+	ck_assert_uint_eq(cgroup_cpus(root), 4);
+	put("/sys/fs/cgroup/a/cpu.max", "300000 100000\n");
+	ck_assert_uint_eq(cgroup_cpus(root), 3);
+	put("/sys/fs/cgroup/a/b:c/cpu.max", "max 100000\n");
+	ck_assert_uint_eq(cgroup_cpus(root), 3);
+	/* The root of a container is a group of the machine. */
+	put("/sys/fs/cgroup/cpu.max", "200000 100000\n");
+	ck_assert_uint_eq(cgroup_cpus(root), 2);
+	put("/sys/fs/cgroup/a/b:c/d/cpu.max", "100000 100000\n");
+	ck_assert_uint_eq(cgroup_cpus(root), 1);
+	/* Outside of what is seen. */
+	put("/proc/self/cgroup", "0::/../other\n");
+	put("/sys/fs/other/cpu.max", "100000 100000\n");
+	ck_assert_uint_eq(cgroup_cpus(root), 2);
+}
+END_TEST
+
+START_TEST(of_version_1_the_hierarchy_of_the_cpus_counts)
+{
+	put("/proc/self/cgroup", "9:name=systemd:/x\n4:memory:/x\n3:cpuset:/x\n2:cpu,cpuacct:/x\n"
+				 "1:cpuacct:/y\n0::/x\n");
+	put("/sys/fs/cgroup/cpu,cpuacct/x/cpu.cfs_quota_us", "-1\n");
+	put("/sys/fs/cgroup/cpu,cpuacct/x/cpu.cfs_period_us", "50000\n");
+	put("/sys/fs/cgroup/memory/x/cpu.max", "100000 100000\n");
+	put("/sys/fs/cgroup/cpuset/x/cpu.max", "100000 100000\n");
+	put("/sys/fs/cgroup/cpuacct/y/cpu.max", "100000 100000\n");
+	ck_assert_uint_eq(cgroup_cpus(root), 0);
+	put("/sys/fs/cgroup/cpu,cpuacct/x/cpu.cfs_quota_us", "120000\n");
+	ck_assert_uint_eq(cgroup_cpus(root), 3);
+}
+END_TEST
+
+CHECK_MAIN("cgroup", a_machine_without_groups_has_no_quota, a_quota_is_rounded_up_to_whole_cpus,
+	   the_least_quota_of_all_levels_counts, of_version_1_the_hierarchy_of_the_cpus_counts)

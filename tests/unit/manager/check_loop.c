@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * loop: what the kernel has no memory for is waited for all the same, and nobody spins meanwhile
+ *
+ * The pauses are counted, and take no time: nanosleep(2) is the test's.
+ */
+#include "daemon/manager/loop.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/util.h"
+#include "daemon/manager/loop_fault.h"
+#include "tests/support/check_unit.h"
+
+#define REFUSALS 20u
+#define MANY	 10u /* that wait */
+
+static uint32_t naps;
+
+int __wrap_nanosleep(const struct timespec *request, struct timespec *remaining);
+
+int __wrap_nanosleep(const struct timespec *request, struct timespec *remaining)
+{
+	(void)request;
+	(void)remaining;
+	naps++;
+	return 0;
+}
+
+/* In the place of liburing's: the kernel has no memory for what is submitted. */
+static uint32_t short_of;
+
+int __real_io_uring_submit_and_wait(struct io_uring *ring, unsigned int n);
+int __wrap_io_uring_submit_and_wait(struct io_uring *ring, unsigned int n);
+
+int __wrap_io_uring_submit_and_wait(struct io_uring *ring, unsigned int n)
+{
+	if (short_of && short_of--)
+		return -EAGAIN;
+	return __real_io_uring_submit_and_wait(ring, n);
+}
+
+static struct loop loop;
+static struct loop_fault *faults;
+static int ready; /* a descriptor that can be read */
+static uint32_t calls, wanted;
+static int last;
+
+static void on_event(struct loop_source *source, int result)
+{
+	(void)source;
+	last = result;
+	if (++calls == wanted)
+		loop_stop(&loop);
+}
+
+static struct loop_source sources[MANY];
+
+static void begin(uint32_t n)
+{
+	char path[] = "/tmp/check_loop.XXXXXX";
+	_cleanup_close_ int fd = mkstemp(path);
+	int ends[2];
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(ftruncate(fd, sizeof(*faults)), 0);
+	faults = mmap(NULL, sizeof(*faults), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	ck_assert_ptr_ne(faults, MAP_FAILED);
+	ck_assert_int_eq(setenv("FORKD_LOOP_FAULT", path, 1), 0);
+	ck_assert_int_eq(loop_init(&loop), 0);
+	ck_assert_int_eq(unlink(path), 0);
+	ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
+	ck_assert_int_eq(write(ends[1], "", 1), 1);
+	ready = ends[0];
+	for (uint32_t i = 0; i < MANY; i++)
+		sources[i].call = on_event;
+	wanted = n;
+}
+
+/* Until all have been called, each once, and nothing is left of them. */
+static void run(void)
+{
+	ck_assert_int_eq(loop_run(&loop), 0);
+	ck_assert_uint_eq(calls, wanted);
+	ck_assert_ptr_null(loop.ops);
+	loop_fini(&loop);
+}
+
+START_TEST(a_kernel_that_cannot_wait_is_asked_again_after_a_pause)
+{
+	begin(1);
+	loop_fault_arm(faults, LOOP_FAULT_POLL, -ENOMEM, 1, REFUSALS);
+	ck_assert_int_eq(loop_poll(&loop, &sources[0], ready, POLLIN), 0);
+	run();
+	ck_assert_int_eq(last, POLLIN);
+	ck_assert_uint_eq(atomic_load(&faults->kinds[LOOP_FAULT_POLL].seen), REFUSALS + 1);
+	ck_assert_uint_eq(naps, REFUSALS);
+}
+END_TEST
+
+START_TEST(a_poll_that_repeats_needs_no_memory_to_begin_again)
+{
+	begin(REFUSALS);
+	sources[0].repeats = true;
+	ck_assert_int_eq(loop_poll(&loop, &sources[0], ready, POLLIN), 0);
+	loop_fault_arm(faults, LOOP_FAULT_ARM, -ENOMEM, 1, UINT32_MAX);
+	ck_assert_int_eq(loop_run(&loop), 0);
+	ck_assert_uint_eq(calls, REFUSALS);
+	ck_assert_uint_eq(atomic_load(&faults->kinds[LOOP_FAULT_ARM].seen), 0);
+	loop_fini(&loop);
+}
+END_TEST
+
+START_TEST(a_time_that_could_not_be_waited_for_is_none_that_is_over)
+{
+	begin(1);
+	loop_fault_arm(faults, LOOP_FAULT_TIMER, -EAGAIN, 1, REFUSALS);
+	ck_assert_int_eq(loop_timer(&loop, &sources[0], 1), 0);
+	run();
+	ck_assert_int_eq(last, 0);
+	ck_assert_uint_eq(naps, REFUSALS);
+}
+END_TEST
+
+START_TEST(many_who_cannot_wait_share_their_pauses)
+{
+	begin(MANY);
+	loop_fault_arm(faults, LOOP_FAULT_POLL, -ENOMEM, 1, MANY * REFUSALS);
+	for (uint32_t i = 0; i < MANY; i++)
+		ck_assert_int_eq(loop_poll(&loop, &sources[i], ready, POLLIN), 0);
+	run();
+	ck_assert_uint_ge(naps, REFUSALS);
+	ck_assert_uint_le(naps, 2 * REFUSALS);
+}
+END_TEST
+
+START_TEST(who_was_interrupted_makes_no_pause)
+{
+	begin(1);
+	loop_fault_arm(faults, LOOP_FAULT_POLL, -EINTR, 1, REFUSALS);
+	ck_assert_int_eq(loop_poll(&loop, &sources[0], ready, POLLIN), 0);
+	run();
+	ck_assert_int_eq(last, POLLIN);
+	ck_assert_uint_eq(naps, 0);
+}
+END_TEST
+
+/* Whoever waits for a process would else take it for dead. */
+START_TEST(nor_is_anybody_called_because_there_is_no_entry_to_ask_with)
+{
+	begin(1);
+	loop_fault_arm(faults, LOOP_FAULT_POLL, -ENOMEM, 1, 1);
+	loop_fault_arm(faults, LOOP_FAULT_ENTRY, -ENOMEM, 2, REFUSALS);
+	ck_assert_int_eq(loop_poll(&loop, &sources[0], ready, POLLIN), 0);
+	run();
+	ck_assert_int_eq(last, POLLIN);
+	ck_assert_uint_eq(naps, 1 + REFUSALS);
+}
+END_TEST
+
+START_TEST(what_cannot_be_submitted_is_after_a_pause)
+{
+	begin(1);
+	short_of = REFUSALS;
+	ck_assert_int_eq(loop_poll(&loop, &sources[0], ready, POLLIN), 0);
+	run();
+	ck_assert_int_eq(last, POLLIN);
+	ck_assert_uint_eq(naps, REFUSALS);
+}
+END_TEST
+
+START_TEST(who_found_no_memory_is_called_later_or_not_at_all_once_forgotten)
+{
+	begin(2);
+	/* What the first one waits for comes, the others' never. */
+	for (uint32_t i = 0; i < 3; i++)
+		ck_assert_int_eq(loop_poll_later(&loop, &sources[i], ready, i ? POLLPRI : POLLIN),
+				 0);
+	ck_assert_int_eq(loop_poll_later(&loop, &sources[0], ready, POLLIN), -EBUSY);
+	loop_forget(&loop, &sources[1]);
+	loop_forget(&loop, &sources[2]);
+	ck_assert_int_eq(loop_poll(&loop, &sources[2], ready, POLLIN), 0);
+	run();
+	ck_assert_int_eq(last, POLLIN);
+	ck_assert_uint_eq(naps, 1);
+}
+END_TEST
+
+START_TEST(who_still_waits_for_memory_at_the_end_is_forgotten)
+{
+	begin(0);
+	ck_assert_int_eq(loop_poll_later(&loop, &sources[0], ready, POLLIN), 0);
+	ck_assert_int_eq(loop_poll_later(&loop, &sources[1], ready, POLLIN), 0);
+	loop_forget(&loop, &sources[1]);
+	loop_fini(&loop);
+	ck_assert_ptr_null(sources[0].op);
+	ck_assert_uint_eq(calls, 0);
+}
+END_TEST
+
+#ifdef FK_CRASH_SITES
+#define NO_SITES 0
+#else
+#define NO_SITES 6 /* the last tests */
+#endif
+
+int main(void)
+{
+	const TTest *const tests[] = {
+		what_cannot_be_submitted_is_after_a_pause,
+		who_found_no_memory_is_called_later_or_not_at_all_once_forgotten,
+		who_still_waits_for_memory_at_the_end_is_forgotten,
+		a_kernel_that_cannot_wait_is_asked_again_after_a_pause,
+		a_poll_that_repeats_needs_no_memory_to_begin_again,
+		a_time_that_could_not_be_waited_for_is_none_that_is_over,
+		many_who_cannot_wait_share_their_pauses,
+		who_was_interrupted_makes_no_pause,
+		nor_is_anybody_called_because_there_is_no_entry_to_ask_with,
+	};
+	size_t n = check_unit_leave_out(tests, ARRAY_SIZE(tests), NO_SITES,
+					"needs --enable-crash-sites");
+
+	return check_unit_run("loop", tests, n, NULL, NULL, CHECK_TIMEOUT);
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+/* quota - what each uid may hold, and whose newest connection makes room */
+#include "daemon/manager/quota.h"
+
+#include "common/util.h"
+#include "tests/support/check_unit.h"
+#include "tests/support/options.h"
+
+#define HOG(...)                                                                                   \
+	quota_hog((const uint32_t[]){ __VA_ARGS__ },                                               \
+		  ARRAY_SIZE(((const uint32_t[]){ __VA_ARGS__ })))
+
+static const struct options_peer alice = { .uid = 1000 };
+
+/* The newest stands first. */
+START_TEST(who_has_most_makes_room_and_among_equals_not_who_came_last)
+{
+	ck_assert_uint_eq(HOG(2), 2);
+	ck_assert_uint_eq(HOG(3, 2, 3, 2, 3), 3);
+	ck_assert_uint_eq(HOG(4, 4, 3, 3, 1), 3);
+	ck_assert_uint_eq(HOG(4, 3, 4, 3, 1), 3);
+	ck_assert_uint_eq(HOG(4, 4, 4, 3, 3), 4);
+	ck_assert_uint_eq(HOG(1, 2, 3, 0), 0);
+}
+END_TEST
+
+START_TEST(one_among_as_many_as_there_can_be_is_found)
+{
+	uint32_t uids[QUOTA_GREETINGS + 1];
+
+	for (uint32_t i = 0; i < ARRAY_SIZE(uids); i++)
+		uids[i] = i;
+	uids[100] = 7;
+	ck_assert_uint_eq(quota_hog(uids, ARRAY_SIZE(uids)), 7);
+}
+END_TEST
+
+START_TEST(by_default_an_eighth_is_left_to_the_others)
+{
+	struct quota_sums most;
+
+	init();
+	o.memory_max = 1 << 30; /* which budget.c does */
+	most = quota_for(&o, &alice);
+	ck_assert_uint_eq(most.clients, 224);
+	ck_assert_uint_eq(most.jobs, UINT64_MAX);
+	ck_assert_uint_eq(most.bytes, UINT64_C(896) << 20);
+	o.max_clients = 7;
+	ck_assert_uint_eq(quota_for(&o, &alice).clients, 7);
+	o.max_clients = 8;
+	ck_assert_uint_eq(quota_for(&o, &alice).clients, 7);
+	options_fini(&o);
+}
+END_TEST
+
+START_TEST(a_uid_that_asks_too_often_waits_and_others_do_not)
+{
+	static struct quota_pace pace;
+	const uint64_t now = 7 * NSEC_PER_SEC, cost = QUOTA_CONNECT_NS;
+	const uint64_t burst = QUOTA_BURST_NS / cost, later = now + 2 * QUOTA_BURST_NS;
+
+	for (uint64_t i = 0; i < burst; i++)
+		ck_assert_uint_eq(quota_charge(&pace, 1, cost, now), 0);
+	ck_assert_uint_eq(quota_charge(&pace, 1, cost, now), cost);
+	ck_assert_uint_eq(quota_charge(&pace, 0, cost, now), 0);
+	ck_assert_uint_eq(quota_charge(&pace, 2, cost, now), 0);
+	/* Waiting costs nothing; one more as its time comes. */
+	ck_assert_uint_eq(quota_charge(&pace, 1, cost, now + cost - 1), 1);
+	ck_assert_uint_eq(quota_charge(&pace, 1, cost, now + cost), 0);
+	ck_assert_uint_eq(quota_charge(&pace, 1, cost, now + cost), cost);
+	/* All of it again after a while, and not more. */
+	for (uint64_t i = 0; i < burst; i++)
+		ck_assert_uint_eq(quota_charge(&pace, 1, cost, later), 0);
+	ck_assert_uint_gt(quota_charge(&pace, 1, cost, later), 0);
+}
+END_TEST
+
+START_TEST(requests_of_a_uid_wait_one_after_the_other)
+{
+	static struct quota_pace pace;
+	const uint64_t now = 7 * NSEC_PER_SEC, cost = QUOTA_REQUEST_NS;
+	const uint64_t burst = QUOTA_REQUEST_BURST_NS / cost;
+
+	for (uint64_t i = 0; i < burst; i++)
+		ck_assert_uint_eq(quota_reserve(&pace, 1, cost, now), 0);
+	for (uint64_t i = 1; i <= LIMIT_CLIENTS; i++)
+		ck_assert_uint_eq(quota_reserve(&pace, 1, cost, now), i * cost);
+	/* Each waits by itself, and there is time for a connection. */
+	ck_assert_uint_eq(quota_charge(&pace, 1, QUOTA_CONNECT_NS, now), 0);
+	ck_assert_uint_eq(quota_reserve(&pace, 2, cost, now), 0);
+}
+END_TEST
+
+#define STEP (100 * NSEC_PER_USEC)
+
+/* As many as there can be, each of which makes the next request when the last one is served. */
+START_TEST(a_uid_whose_connections_ask_in_loops_gets_another_connection)
+{
+	static struct quota_pace pace;
+	static uint64_t due[LIMIT_CLIENTS];
+	const uint64_t began = 7 * NSEC_PER_SEC, end = began + 4 * NSEC_PER_SEC;
+	uint64_t served = 0, connected = 0, longest = 0;
+
+	while (!quota_charge(&pace, 1, QUOTA_CONNECT_NS, began))
+		;
+	for (uint64_t now = began; now < end; now += STEP) {
+		for (uint32_t i = 0; i < LIMIT_CLIENTS; i++) {
+			uint64_t wait;
+
+			if (due[i] > now)
+				continue;
+			wait = quota_reserve(&pace, 1, QUOTA_REQUEST_NS, now);
+			due[i] = now + wait;
+			served++;
+			longest = max(longest, wait);
+		}
+		if ((now - began) % QUOTA_CONNECT_NS == 0)
+			connected += !quota_charge(&pace, 1, QUOTA_CONNECT_NS, now);
+	}
+	ck_assert_uint_ge(connected, 10);
+	ck_assert_uint_le(longest, QUOTA_BURST_NS - QUOTA_REQUEST_BURST_NS +
+					   LIMIT_CLIENTS * QUOTA_REQUEST_NS);
+	ck_assert_uint_le(served * QUOTA_REQUEST_NS + connected * QUOTA_CONNECT_NS,
+			  end - began + QUOTA_BURST_NS);
+}
+END_TEST
+
+START_TEST(a_uid_that_is_ahead_is_not_forgotten_for_many_that_are_not)
+{
+	static struct quota_pace pace;
+	const uint64_t now = 7 * NSEC_PER_SEC;
+
+	while (!quota_charge(&pace, 1, QUOTA_CONNECT_NS, now))
+		;
+	for (uint32_t uid = 2; uid < 10 * QUOTA_PACED; uid++)
+		ck_assert_uint_eq(quota_charge(&pace, uid, QUOTA_CONNECT_NS, now), 0);
+	ck_assert_uint_gt(quota_charge(&pace, 1, QUOTA_CONNECT_NS, now), 0);
+}
+END_TEST
+
+START_TEST(options_say_what_users_and_groups_may_hold)
+{
+	static const uint32_t gids[] = { 50, 60 };
+	const struct options_peer bob = { .uid = 1001, .n_gids = 1, .gids = gids };
+	const struct options_peer carol = { .uid = 1002, .n_gids = 2, .gids = gids };
+	struct quota_sums most;
+
+	init();
+	ck_assert_int_eq(set("limit-clients", "3,@50:5,@60:0,1000:2"), 0);
+	ck_assert_int_eq(set("limit-jobs", "@50:1000"), 0);
+	ck_assert_int_eq(set("limit-bytes", "65536,@60:1M,@50:2M"), 0);
+	most = quota_for(&o, &alice);
+	ck_assert_uint_eq(most.clients, 2);
+	ck_assert_uint_eq(most.jobs, UINT64_MAX);
+	ck_assert_uint_eq(most.bytes, 65536);
+	most = quota_for(&o, &bob);
+	ck_assert_uint_eq(most.clients, 5);
+	ck_assert_uint_eq(most.jobs, 1000);
+	ck_assert_uint_eq(most.bytes, 2 << 20);
+	most = quota_for(&o, &carol);
+	ck_assert_uint_eq(most.clients, 224);
+	ck_assert_uint_eq(most.bytes, 2 << 20);
+	options_fini(&o);
+}
+END_TEST
+
+CHECK_MAIN("quota", who_has_most_makes_room_and_among_equals_not_who_came_last,
+	   one_among_as_many_as_there_can_be_is_found, by_default_an_eighth_is_left_to_the_others,
+	   a_uid_that_asks_too_often_waits_and_others_do_not,
+	   requests_of_a_uid_wait_one_after_the_other,
+	   a_uid_whose_connections_ask_in_loops_gets_another_connection,
+	   a_uid_that_is_ahead_is_not_forgotten_for_many_that_are_not,
+	   options_say_what_users_and_groups_may_hold)

@@ -1,0 +1,523 @@
+/* SPDX-License-Identifier: MIT */
+/* check_fair.c - unit: who gets how much, and who is there. */
+#include "tests/support/fair_clock.h"
+
+START_TEST(uids_share_by_their_weights_whatever_their_jobs_lengths)
+{
+	const uint64_t lengths[CLIENTS] = { 3 * US, 170 * US };
+
+	tenant(0, 100);
+	tenant(1, 300);
+	client(0, 0, 100);
+	client(1, 1, 100);
+	keep_busy(3, 400 * MS, lengths);
+	assert_ratio(cpu(1), cpu(0), 2.9, 3.1);
+}
+END_TEST
+
+START_TEST(connections_of_a_uid_share_by_their_weights)
+{
+	const uint64_t lengths[CLIENTS] = { 20 * US, 5 * US, 40 * US };
+
+	one_uid(1);
+	client(1, 0, 200);
+	client(2, 0, 400);
+	keep_busy(7, 700 * MS, lengths);
+	assert_ratio(cpu(1), cpu(0), 1.95, 2.05);
+	assert_ratio(cpu(2), cpu(0), 3.9, 4.1);
+}
+END_TEST
+
+START_TEST(many_connections_of_one_uid_get_no_more_than_one_of_another)
+{
+	const uint64_t lengths[CLIENTS] = { 10 * US, 10 * US, 10 * US, 10 * US };
+
+	tenant(0, 100);
+	tenant(1, 100);
+	for (uint32_t i = 0; i < 3; i++)
+		client(i, 0, 100);
+	client(3, 1, 100);
+	keep_busy(15, 600 * MS, lengths);
+	assert_ratio(cpu(3), cpu(0) + cpu(1) + cpu(2), 0.97, 1.03);
+	assert_ratio(cpu(0), cpu(1), 0.97, 1.03);
+	assert_ratio(cpu(2), cpu(1), 0.97, 1.03);
+}
+END_TEST
+
+START_TEST(a_uid_of_weight_1_is_not_shut_out_by_one_of_10000)
+{
+	const uint64_t lengths[CLIENTS] = { 10 * US, 10 * US };
+
+	tenant(0, 1);
+	tenant(1, UINT32_MAX); /* clamped */
+	client(0, 0, 0);       /* so is this */
+	client(1, 1, 100);
+	ck_assert_uint_eq(fair.tenants[1].node.weight, FAIR_WEIGHT_MAX);
+	ck_assert_uint_eq(fair.clients[0].node.weight, 1);
+	keep_busy(3, 3 * NSEC_PER_SEC, lengths);
+	/* 300 us are its share; it runs whole jobs. */
+	assert_ratio(cpu(0), 300 * US, 0.5, 2.0);
+}
+END_TEST
+
+START_TEST(who_used_the_pool_alone_does_not_pay_for_it)
+{
+	const uint64_t lengths[CLIENTS] = { 10 * US, 10 * US };
+	uint64_t before;
+
+	one_uid(2);
+	keep_busy(1, NSEC_PER_SEC, lengths);
+	before = cpu(0);
+	keep_busy(3, 20 * MS, lengths);
+	assert_ratio(cpu(0) - before, cpu(1), 0.9, 1.1);
+}
+END_TEST
+
+START_TEST(who_was_alone_past_the_queues_does_not_pay_for_it_either)
+{
+	const uint64_t lengths[CLIENTS] = { 10 * US, 10 * US };
+	uint32_t rows[FAIR_BATCH_JOBS];
+	uint64_t before;
+
+	two_uids();
+	submit(0, 1, 0);
+	ck_assert_uint_eq(pick(rows, 1), 1);
+	run(rows[0], 10 * US);
+	for (uint32_t i = 1; i < 1000; i++) {
+		fair_prepare(&fair, row_of(0, i), 0, FAIR_ANYWHERE);
+		ck_assert(fair_direct(&fair, 0, 1));
+		run(row_of(0, i), MS);
+	}
+	/* The other comes in a moment when it has nothing. */
+	submit(1, 1, 0);
+	before = cpu(0);
+	keep_busy(3, 20 * MS, lengths);
+	assert_ratio(cpu(0) - before, cpu(1), 0.9, 1.1);
+}
+END_TEST
+
+START_TEST(sleeping_gives_no_credit)
+{
+	const uint64_t lengths[CLIENTS] = { 10 * US, 10 * US, 10 * US };
+	uint32_t rows[FAIR_BATCH_JOBS], n;
+	uint64_t before[3];
+
+	tenant(0, 100);
+	tenant(1, 100);
+	client(0, 0, 100);
+	client(1, 0, 100); /* of the same uid */
+	client(2, 1, 100);
+	keep_busy(7, 10 * MS, lengths);
+	/* 1 and 2 have nothing for a second. */
+	while (fair_queued(&fair)) {
+		n = pick(rows, FAIR_BATCH_JOBS);
+		for (uint32_t i = 0; i < n; i++)
+			run(rows[i], 10 * US);
+	}
+	keep_busy(1, NSEC_PER_SEC, lengths);
+	for (uint32_t i = 0; i < 3; i++)
+		before[i] = cpu(i);
+	keep_busy(7, 20 * MS, lengths);
+	assert_ratio(cpu(2) - before[2], cpu(0) - before[0] + cpu(1) - before[1], 0.9, 1.1);
+	assert_ratio(cpu(1) - before[1], cpu(0) - before[0], 0.9, 1.1);
+}
+END_TEST
+
+START_TEST(two_that_are_always_busy_are_never_further_apart_than_a_batch)
+{
+	uint32_t rows[FAIR_BATCH_JOBS];
+
+	one_uid(2);
+	for (uint32_t i = 0; i < 3000; i++) {
+		uint32_t n;
+
+		for (uint32_t slot = 0; slot < 2; slot++)
+			if (fair.clients[slot].queued < 100)
+				submit(slot, 100, 0);
+		n = pick(rows, FAIR_BATCH_JOBS);
+		for (uint32_t k = 0; k < n; k++)
+			run(rows[k], rows[k] / JOBS ? 7 * US : 31 * US);
+		if (i < 100)
+			continue; /* lengths are not known yet */
+		ck_assert_uint_le(cpu(0), cpu(1) + FAIR_BATCH + 31 * US);
+		ck_assert_uint_le(cpu(1), cpu(0) + FAIR_BATCH + 31 * US);
+	}
+}
+END_TEST
+
+/* One connection stays, two of the same uid are new ones for each of their jobs. */
+START_TEST(connections_that_come_and_go_take_nothing_from_one_that_stays)
+{
+	uint64_t ran[3] = { 0 };
+	bool queued[3] = { false };
+
+	one_uid(3);
+	submit(0, 2000, 0);
+	for (uint32_t i = 0; i < 3000; i++) {
+		uint32_t row, slot;
+
+		for (slot = 1; slot < 3; slot++) {
+			if (queued[slot])
+				continue;
+			atomic_store(&board[slot].jobs, 0);
+			atomic_store(&board[slot].cpu_ns, 0);
+			client(slot, 0, 100);
+			submit(slot, 1, 0);
+			queued[slot] = true;
+		}
+		ck_assert_uint_eq(pick(&row, 1), 1);
+		slot = row / JOBS;
+		run(row, 10 * MS);
+		ran[slot]++;
+		queued[slot] = false;
+		if (slot)
+			fair_remove_client(&fair, slot);
+	}
+	assert_ratio(ran[0], ran[1], 0.9, 1.1);
+	assert_ratio(ran[0], ran[2], 0.9, 1.1);
+}
+END_TEST
+
+/* Who has read the clock before another settled does not settle again. */
+START_TEST(an_older_clock_settles_nothing)
+{
+	settle();
+	fair_lock(&fair);
+	fair_settle_sometimes(&fair, now - 1);
+	fair_unlock(&fair);
+	ck_assert_uint_eq(fair.settled_at, now);
+}
+END_TEST
+
+START_TEST(a_jobs_weight_takes_nothing_from_other_connections)
+{
+	uint32_t rows[FAIR_BATCH_JOBS];
+
+	one_uid(2);
+	for (uint32_t i = 0; i < 4000; i++) {
+		if (!fair.clients[0].queued)
+			submit(0, 10, UINT32_MAX);
+		if (!fair.clients[1].queued)
+			submit(1, 10, 1);
+		ck_assert_uint_eq(pick(rows, 1), 1);
+		run(rows[0], 10 * US);
+	}
+	assert_ratio(cpu(0), cpu(1), 0.97, 1.03);
+}
+END_TEST
+
+/* As after years of CPU time: more than half of all numbers on. */
+START_TEST(who_comes_late_or_was_away_for_ever_is_not_shut_out)
+{
+	const uint64_t lengths[CLIENTS] = { 10 * US, 10 * US, 10 * US, 10 * US };
+	const uint64_t far = UINT64_C(1) << 59;
+	uint32_t rows[FAIR_BATCH_JOBS];
+	uint64_t before[4];
+
+	tenant(0, 100);
+	tenant(1, 100);
+	client(0, 0, 100);
+	client(1, 0, 100);
+	client(2, 1, 100);
+	/* 1 and 2 are there, and leave; 0 goes on alone. */
+	keep_busy(7, MS, lengths);
+	while (fair_queued(&fair)) {
+		uint32_t n = pick(rows, FAIR_BATCH_JOBS);
+
+		for (uint32_t i = 0; i < n; i++)
+			run(rows[i], 10 * US);
+	}
+	for (uint32_t i = 0; i < 24; i++) {
+		keep_busy(1, MS, lengths);
+		fair.clients[0].node.v += far;
+		fair.tenants[0].node.v += far;
+		settle();
+	}
+	keep_busy(1, MS, lengths);
+	/* A third uid is new. */
+	tenant(2, 100);
+	client(3, 2, 100);
+	for (uint32_t i = 0; i < 4; i++)
+		before[i] = cpu(i);
+	keep_busy(15, 40 * MS, lengths);
+	assert_ratio(cpu(2) - before[2], cpu(3) - before[3], 0.9, 1.1);
+	assert_ratio(cpu(0) - before[0], cpu(1) - before[1], 0.9, 1.1);
+	assert_ratio(cpu(0) - before[0] + cpu(1) - before[1], cpu(3) - before[3], 0.9, 1.1);
+}
+END_TEST
+
+/* As long as one with a large weight, client 1, has a strand that runs and nothing else, the floor
+ * goes as slowly as its v. Those of small weights come far beyond it, but not around. */
+static void strand_beside_floods(void)
+{
+	const uint64_t lengths[CLIENTS] = { MS, 0, 250 * US };
+	const uint64_t far = UINT64_C(1) << 45;
+	uint32_t rows[FAIR_BATCH_JOBS], strand;
+	uint64_t before[3];
+
+	strand = submit(1, 1, 0);
+	ck_assert_uint_eq(pick(rows, 1), 1);
+	ck_assert_uint_eq(rows[0], strand);
+	/* They always have one queued. */
+	submit(0, 1, 0);
+	submit(2, 1, 0);
+	for (uint32_t i = 0; i < 100; i++) {
+		/* On many workers: twice as much for twice the weight. */
+		submit(0, 1, 0);
+		submit(2, 1, 0);
+		for (uint32_t k = 0; k < 2; k++) {
+			ck_assert_uint_eq(pick(rows, 1), 1);
+			run(rows[0], rows[0] / JOBS ? 2 * far : far);
+		}
+		fair_charge(&fair, strand, US, false);
+		settle();
+		submit(1, 1, 0);
+		ck_assert_uint_eq(pick(rows, 1), 1);
+		ck_assert_uint_eq(rows[0] / JOBS, 1);
+		run(rows[0], 10 * US);
+	}
+	/* Until they are level. */
+	keep_busy(5, 4 * WORKERS * FAIR_CREDIT, lengths);
+	for (uint32_t i = 0; i < 3; i++)
+		before[i] = cpu(i);
+	keep_busy(5, 2 * NSEC_PER_SEC, lengths);
+	assert_ratio(cpu(2) - before[2], cpu(0) - before[0], 1.9, 2.1);
+	/* All at one look. */
+	fair_charge(&fair, row_of(0, 0), UINT64_C(1) << 50, false);
+	settle();
+	submit(1, 1, 0);
+	ck_assert_uint_eq(pick(rows, 1), 1);
+	ck_assert_uint_eq(rows[0] / JOBS, 1);
+}
+
+START_TEST(who_runs_a_strand_for_days_still_goes_before_floods)
+{
+	static const uint32_t weights[] = { 1, FAIR_WEIGHT_MAX, 2 };
+
+	for (uint32_t i = 0; i < 3; i++) {
+		tenant(i, weights[i]);
+		client(i, i, 100);
+	}
+	strand_beside_floods();
+	again();
+	tenant(0, 100);
+	for (uint32_t i = 0; i < 3; i++)
+		client(i, 0, weights[i]);
+	strand_beside_floods();
+}
+END_TEST
+
+/* The other one had all workers but one for an hour. What the first missed is made good for a
+ * while, and not for an hour. */
+static void credit_of_a_strand(void)
+{
+	const uint64_t lengths[CLIENTS] = { 20 * MS, 20 * MS };
+	const uint64_t credit = WORKERS * FAIR_CREDIT;
+	uint32_t rows[FAIR_BATCH_JOBS], strand = submit(1, 1, 0);
+	uint64_t before[2];
+
+	ck_assert_uint_eq(pick(rows, 1), 1);
+	ck_assert_uint_eq(rows[0], strand);
+	for (uint32_t i = 0; i < 3600; i++) {
+		submit(0, 1, 0);
+		ck_assert_uint_eq(pick(rows, 1), 1);
+		fair_charge(&fair, strand, NSEC_PER_SEC / 63, false);
+		run(rows[0], NSEC_PER_SEC);
+		settle();
+	}
+	for (uint32_t i = 0; i < 2; i++)
+		before[i] = cpu(i);
+	keep_busy(3, 3 * credit, lengths);
+	assert_ratio(cpu(0) - before[0], credit, 0.95, 1.05);
+	assert_ratio(cpu(1) - before[1], 2 * credit, 0.95, 1.05);
+}
+
+/* Leaves of a second, on all of 16 workers, beside small jobs: whatever the two weights are. */
+START_TEST(long_leaves_are_paid_for)
+{
+	static const uint32_t weights[] = { 1, 100, FAIR_WEIGHT_MAX };
+	const uint64_t lengths[CLIENTS] = { 16 * NSEC_PER_SEC, 10 * MS };
+	uint64_t before[2];
+
+	for (uint32_t i = 0; i < 6; i++) {
+		if (i)
+			again();
+		tenant(0, i < 3 ? weights[i] : 100);
+		tenant(1, i < 3 ? weights[i] : 100);
+		client(0, 0, i < 3 ? 100 : weights[i - 3]);
+		client(1, i < 3, i < 3 ? 100 : weights[i - 3]);
+		keep_busy(3, 100 * NSEC_PER_SEC, lengths);
+		for (uint32_t k = 0; k < 2; k++)
+			before[k] = cpu(k);
+		keep_busy(3, 640 * NSEC_PER_SEC, lengths);
+		assert_ratio(cpu(0) - before[0], cpu(1) - before[1], 0.9, 1.15);
+	}
+}
+END_TEST
+
+START_TEST(who_could_not_use_its_share_does_not_have_all_for_as_long)
+{
+	two_uids();
+	credit_of_a_strand();
+	again();
+	one_uid(2);
+	credit_of_a_strand();
+}
+END_TEST
+
+/* Each time they have ended before anybody looks. */
+START_TEST(who_is_away_is_not_shut_out_by_jobs_that_nobody_saw_running)
+{
+	const uint64_t lengths[CLIENTS] = { 10 * US, 10 * US };
+	const uint64_t far = UINT64_C(1) << 48;
+	uint32_t rows[FAIR_BATCH_JOBS];
+	uint64_t before[2];
+
+	tenant(0, 1);
+	tenant(1, 1);
+	for (uint32_t others = 0; others < 2; others++) {
+		client(0, 0, 1);
+		client(1, others, 1);
+		for (uint32_t times = 1; times < 8; times++) {
+			for (uint32_t i = 0; i < times; i++) {
+				submit(0, 1, 0);
+				ck_assert_uint_eq(pick(rows, FAIR_BATCH_JOBS), 1);
+				run(rows[0], far);
+				settle();
+				ck_assert_uint_eq(fair.n_active, 0);
+			}
+			for (uint32_t i = 0; i < 2; i++)
+				before[i] = cpu(i);
+			keep_busy(3, 4 * MS, lengths);
+			assert_ratio(cpu(0) - before[0], cpu(1) - before[1], 0.8, 1.2);
+			while (fair_queued(&fair)) {
+				uint32_t n = pick(rows, FAIR_BATCH_JOBS);
+
+				for (uint32_t i = 0; i < n; i++)
+					run(rows[i], 10 * US);
+			}
+			settle();
+		}
+	}
+}
+END_TEST
+
+START_TEST(what_was_no_job_is_charged_to_its_uid)
+{
+	const uint64_t lengths[CLIENTS] = { 10 * US, 10 * US };
+
+	two_uids();
+	keep_busy(3, 10 * MS, lengths);
+	uint64_t before[2] = { cpu(0), cpu(1) };
+
+	fair_waste(&fair, 0, 5 * MS);
+	keep_busy(3, 20 * MS, lengths);
+	assert_ratio(cpu(1) - before[1] - 5 * MS, cpu(0) - before[0], 0.9, 1.1);
+}
+END_TEST
+
+START_TEST(a_slot_is_used_again_while_its_end_was_not_seen)
+{
+	uint32_t rows[FAIR_BATCH_JOBS];
+
+	one_uid(2);
+	submit(0, 1, 0);
+	submit(1, 1, 0);
+	ck_assert_uint_eq(pick(rows, FAIR_BATCH_JOBS), 2);
+	run(rows[0], US);
+	run(rows[1], US);
+	fair_remove_client(&fair, 0);
+	fair_remove_client(&fair, 1);
+	ck_assert_uint_eq(fair.n_active, 0);
+	ck_assert_uint_ge(fair.tenants[0].node.v, 2 * US * FAIR_ONE / 100);
+	client(0, 0, 100);
+	client(1, 0, 100);
+	submit(0, 1, 0);
+	ck_assert_uint_eq(pick(rows, FAIR_BATCH_JOBS), 1);
+}
+END_TEST
+
+/* The slot is taken again while it stands among the active ones. */
+START_TEST(a_new_client_in_an_active_slot_leaves_no_ghost)
+{
+	uint32_t rows[2];
+
+	one_uid(2);
+	submit(0, 1, 0);
+	submit(1, 1, 0);
+	ck_assert_uint_eq(pick(rows, 2), 2);
+	run(rows[0], 10 * US);
+	client(0, 0, 100);
+	ck_assert_uint_eq(fair.n_active, 1);
+	run(rows[1], 10 * US);
+	settle();
+	ck_assert_uint_eq(fair.n_active, 0);
+	ck_assert_uint_eq(fair.level.n_active, 0);
+	ck_assert_uint_eq(fair.tenants[0].weights, 0);
+}
+END_TEST
+
+/* A uid that makes itself heavy while jobs are given, and light when they end, goes on as it would
+ * have; and the other way round. */
+START_TEST(a_weight_that_changes_gives_nothing_back_that_was_not_charged)
+{
+	static const uint32_t weights[2][2] = { { FAIR_WEIGHT_MAX, 1 }, { 1, FAIR_WEIGHT_MAX } };
+
+	for (uint32_t i = 0; i < 2; i++) {
+		uint32_t rows[8], n;
+		uint64_t v;
+
+		again();
+		tenant(0, weights[i][0]);
+		tenant(1, 100);
+		client(0, 0, 100);
+		client(1, 1, 100);
+		submit(0, 8, 0);
+		v = fair.tenants[0].node.v;
+		n = pick(rows, 8);
+		ck_assert_uint_gt(n, 1);
+		ck_assert_uint_gt(fair.tenants[0].node.v, v);
+		tenant(0, weights[i][1]);
+		ck_assert_uint_eq(fair.tenants[0].node.weight, weights[i][1]);
+		/* Nothing was used. */
+		for (uint32_t k = 0; k < n; k++)
+			run(rows[k], 0);
+		settle();
+		ck_assert_uint_eq(fair.tenants[0].node.v, v);
+	}
+}
+END_TEST
+
+/* From then on, also for what waits in a queue. */
+START_TEST(a_weight_that_changes_counts_from_then_on)
+{
+	const uint64_t lengths[CLIENTS] = { 10 * US, 10 * US };
+	uint64_t before;
+
+	two_uids();
+	keep_busy(3, 100 * MS, lengths);
+	assert_ratio(cpu(1), cpu(0), 0.97, 1.03);
+	before = cpu(1);
+	tenant(1, 300);
+	keep_busy(3, 400 * MS, lengths);
+	assert_ratio(cpu(1) - before, 300 * MS, 0.95, 1.05);
+}
+END_TEST
+
+CHECK_MAIN("fair", uids_share_by_their_weights_whatever_their_jobs_lengths,
+	   connections_of_a_uid_share_by_their_weights,
+	   many_connections_of_one_uid_get_no_more_than_one_of_another,
+	   a_uid_of_weight_1_is_not_shut_out_by_one_of_10000,
+	   who_used_the_pool_alone_does_not_pay_for_it,
+	   who_was_alone_past_the_queues_does_not_pay_for_it_either, sleeping_gives_no_credit,
+	   two_that_are_always_busy_are_never_further_apart_than_a_batch,
+	   connections_that_come_and_go_take_nothing_from_one_that_stays,
+	   an_older_clock_settles_nothing, a_jobs_weight_takes_nothing_from_other_connections,
+	   who_comes_late_or_was_away_for_ever_is_not_shut_out,
+	   what_was_no_job_is_charged_to_its_uid, a_slot_is_used_again_while_its_end_was_not_seen,
+	   a_new_client_in_an_active_slot_leaves_no_ghost,
+	   who_runs_a_strand_for_days_still_goes_before_floods, long_leaves_are_paid_for,
+	   who_could_not_use_its_share_does_not_have_all_for_as_long,
+	   who_is_away_is_not_shut_out_by_jobs_that_nobody_saw_running,
+	   a_weight_that_changes_gives_nothing_back_that_was_not_charged,
+	   a_weight_that_changes_counts_from_then_on)
