@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "deque.h"
+#include "daemon/core/deque.h"
 
 /*
  * What it is
