@@ -16,6 +16,7 @@ libcommon_la_SOURCES = \
 	common/log_journal.h \
 	common/number.c \
 	common/number.h \
+	common/relaxed.h \
 	common/text.h \
 	common/urgent.c \
 	common/urgent.h \

@@ -6,6 +6,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "common/relaxed.h"
+
 #define BACKTRACE_PLACES 8u
 
 /* A place in the code of a loaded object, or an address that is in none. */
@@ -32,7 +34,7 @@ _Static_assert(sizeof(struct backtrace) == 1088, "17 lines");
  * asks, or the writer's process has ended. */
 static inline uint32_t backtrace_count(const struct backtrace *trace)
 {
-	uint32_t n = atomic_load_explicit(&trace->n, memory_order_relaxed);
+	uint32_t n = load_relaxed(&trace->n);
 
 	return n < BACKTRACE_PLACES ? n : BACKTRACE_PLACES;
 }

@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "common/relaxed.h"
 #include "common/util.h"
 
 const struct counter_row board_counter_rows[] = {
@@ -33,8 +34,7 @@ uint64_t board_counter(const struct board *board, uint32_t worker, const struct 
 	const char *base = (const char *)&board->counters[worker];
 
 	/* Relaxed: a statistic. */
-	return atomic_load_explicit((const _Atomic uint64_t *)(const void *)(base + row->offset),
-				    memory_order_relaxed);
+	return load_relaxed((const _Atomic uint64_t *)(const void *)(base + row->offset));
 }
 
 uint64_t board_counter_sum(const struct board *board, const struct counter_row *row)
@@ -60,17 +60,15 @@ bool board_read_time(const struct board *board, uint32_t tenant, enum board_time
 	struct histogram_sum h = { 0 };
 
 	/* Relaxed: for display. */
-	if (!atomic_load_explicit(&board->tenants[tenant].since_ns, memory_order_relaxed))
+	if (!load_relaxed(&board->tenants[tenant].since_ns))
 		return false;
 	for (uint32_t w = 0; w < n; w++) {
 		const struct board_times *t = &board->times[tenant][w];
 
-		h.sum_ns += atomic_load_explicit(&t->sum_ns[which], memory_order_relaxed);
-		h.max_ns = max(h.max_ns,
-			       atomic_load_explicit(&t->max_ns[which], memory_order_relaxed));
+		h.sum_ns += load_relaxed(&t->sum_ns[which]);
+		h.max_ns = max(h.max_ns, load_relaxed(&t->max_ns[which]));
 		for (uint32_t i = 0; i < HISTOGRAM_BUCKETS; i++)
-			h.counts[i] +=
-				atomic_load_explicit(&t->counts[which][i], memory_order_relaxed);
+			h.counts[i] += load_relaxed(&t->counts[which][i]);
 	}
 	for (uint32_t i = 0; i < HISTOGRAM_BUCKETS; i++)
 		h.n += h.counts[i];
@@ -86,11 +84,10 @@ uint64_t board_jobs_ended(const struct board *board, uint32_t n_workers)
 	for (uint32_t i = 0; i < n_workers; i++) {
 		const struct board_counters *c = &board->counters[i];
 
-		sum += atomic_load_explicit(&c->jobs_done, memory_order_relaxed);
-		sum += atomic_load_explicit(&c->jobs_failed, memory_order_relaxed);
+		sum += load_relaxed(&c->jobs_done);
+		sum += load_relaxed(&c->jobs_failed);
 	}
-	return sum +
-	       atomic_load_explicit(&board->counters[BOARD_POOL].dropped, memory_order_relaxed);
+	return sum + load_relaxed(&board->counters[BOARD_POOL].dropped);
 }
 
 /* What a worker has not been charged with yet for this client's job, if it runs one. */
@@ -98,8 +95,8 @@ static uint64_t board_uncharged(const struct board *board, uint32_t worker, uint
 				uint64_t settled_ns, uint64_t now_ns)
 {
 	const struct board_running *running = &board->running[worker];
-	uint32_t job = atomic_load_explicit(&running->job, memory_order_relaxed);
-	uint64_t since = atomic_load_explicit(&running->since_ns, memory_order_relaxed);
+	uint32_t job = load_relaxed(&running->job);
+	uint64_t since = load_relaxed(&running->since_ns);
 
 	if (job == UINT32_MAX || job / max(board->manager.max_jobs, 1u) != client)
 		return 0;
@@ -112,10 +109,10 @@ uint64_t board_client_cpu(const struct board *board, uint32_t client, uint64_t n
 	const struct board_client *c = &board->clients[client];
 	/* Relaxed: statistics. The sum comes first: what is charged in between is missed until the
 	 * next look, and not counted twice. */
-	uint64_t sum = atomic_load_explicit(&c->cpu_ns, memory_order_relaxed);
-	uint64_t settled = atomic_load_explicit(&board->settled_ns, memory_order_relaxed);
+	uint64_t sum = load_relaxed(&c->cpu_ns);
+	uint64_t settled = load_relaxed(&board->settled_ns);
 
-	if (atomic_load_explicit(&c->left_ns, memory_order_relaxed))
+	if (load_relaxed(&c->left_ns))
 		return sum;
 	for (uint32_t i = 0; i < min(board->manager.n_workers, LIMIT_WORKERS); i++)
 		sum += board_uncharged(board, i, client, settled, now_ns);
@@ -126,9 +123,9 @@ uint32_t board_client_pending(const struct board *board, uint32_t client)
 {
 	const struct board_client *c = &board->clients[client];
 	/* Relaxed: statistics. What has ended is read first, so that it is not more. */
-	uint32_t ended = (uint32_t)atomic_load_explicit(&c->jobs, memory_order_relaxed);
+	uint32_t ended = (uint32_t)load_relaxed(&c->jobs);
 
-	return atomic_load_explicit(&c->accepted, memory_order_relaxed) - ended;
+	return load_relaxed(&c->accepted) - ended;
 }
 
 /* A client's records are neighbours, and begun by different workers: their places are not. */
@@ -140,14 +137,12 @@ static uint32_t board_place(uint32_t job)
 void board_show_task(struct board *board, uint32_t job, uint32_t task)
 {
 	/* Relaxed: for display, and one word. */
-	atomic_store_explicit(&board->started[board_place(job)].word,
-			      (uint64_t)(task + 1) << 32 | job, memory_order_relaxed);
+	store_relaxed(&board->started[board_place(job)].word, (uint64_t)(task + 1) << 32 | job);
 }
 
 uint32_t board_job_task(const struct board *board, uint32_t job)
 {
-	uint64_t word =
-		atomic_load_explicit(&board->started[board_place(job)].word, memory_order_relaxed);
+	uint64_t word = load_relaxed(&board->started[board_place(job)].word);
 
 	return (uint32_t)word == job ? (uint32_t)(word >> 32) - 1 : UINT32_MAX;
 }
@@ -161,8 +156,8 @@ void board_task_load(const struct board *board, uint32_t task, uint64_t *ret_job
 	for (uint32_t i = 0; i < min(board->manager.n_workers, LIMIT_WORKERS); i++) {
 		const struct board_load *load = &board->loads[i][task];
 
-		jobs += atomic_load_explicit(&load->jobs, memory_order_relaxed);
-		run_ns += atomic_load_explicit(&load->run_ns, memory_order_relaxed);
+		jobs += load_relaxed(&load->jobs);
+		run_ns += load_relaxed(&load->run_ns);
 	}
 	*ret_jobs = jobs;
 	*ret_run_ns = run_ns;

@@ -53,6 +53,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "common/relaxed.h"
 #include "shm/limits.h"
 
 #define GROUP_COUNT	0x7fffu
@@ -89,7 +90,7 @@ static inline uint32_t group_load(struct group *group)
 /* Client, before n jobs of the group are published. n: not 0; the count stays below 2^15. */
 static inline void group_add(struct group *group, uint32_t n)
 {
-	uint32_t word = atomic_load_explicit(&group->word, memory_order_relaxed);
+	uint32_t word = load_relaxed(&group->word);
 	uint32_t next;
 
 	do {

@@ -61,6 +61,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "common/relaxed.h"
 #include "shm/fence.h"
 #include "shm/group.h"
 #include "shm/limits.h"
@@ -235,7 +236,7 @@ static inline uint32_t job_outcome(struct job *job)
  */
 static inline int job_want_end(struct job *job, uint32_t generation)
 {
-	uint32_t wanted = atomic_load_explicit(&job->cancel, memory_order_relaxed);
+	uint32_t wanted = load_relaxed(&job->cancel);
 
 	do {
 		if (wanted && job_is_later(wanted, generation))
@@ -268,13 +269,13 @@ static inline int job_is_unwanted(struct job *job, uint32_t generation)
 	/* ORDER cancel/word [V4]: relaxed, pairs with fk_cancel(). A message that got to this
 	 * process needs no word; and if one that died had it, this one was started after that: the
 	 * kernel orders both (I5). */
-	return atomic_load_explicit(&job->cancel, memory_order_relaxed) == generation;
+	return load_relaxed(&job->cancel) == generation;
 }
 
 /* Puts a bit into the state of a pending job. Returns the state, or 0 if it is not pending. */
 static inline uint32_t job_announce(struct job *job, uint32_t bit)
 {
-	uint32_t state = atomic_load_explicit(&job->state, memory_order_relaxed);
+	uint32_t state = load_relaxed(&job->state);
 
 	while ((state & JOB_OUTCOME_MASK) == JOB_PENDING) {
 		if (state & bit)

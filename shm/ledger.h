@@ -41,6 +41,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "common/relaxed.h"
 #include "shm/backtrace.h"
 #include "shm/limits.h"
 #include "shm/segment.h"
@@ -187,7 +188,7 @@ static inline _Atomic uint64_t *arena_rows(struct arena *arena)
  * load. */
 static inline struct ledger_row ledger_row(struct arena *arena, uint64_t at)
 {
-	return ledger_unpack(atomic_load_explicit(&arena_rows(arena)[at], memory_order_relaxed));
+	return ledger_unpack(load_relaxed(&arena_rows(arena)[at]));
 }
 
 #endif

@@ -52,6 +52,7 @@
 #ifdef RING_CRASH
 #elif defined(FK_CRASH_SITES)
 #include "common/crash.h"
+#include "common/relaxed.h"
 #define RING_CRASH(site) FK_CRASH(site)
 #else
 #define RING_CRASH(site) ((void)0)
@@ -149,12 +150,12 @@ static inline void ring_move_tail(struct ring *ring, uint64_t p)
 static inline enum ring_status ring_push(struct ring *ring, uint32_t payload,
 					 uint64_t *ret_position)
 {
-	uint64_t p = atomic_load_explicit(&ring->tail, memory_order_relaxed);
+	uint64_t p = load_relaxed(&ring->tail);
 
 	for (uint32_t tries = 0; tries < 4 * RING_SLOTS; tries++) {
 		_Atomic uint64_t *slot = &ring->slots[p % RING_SLOTS];
 		uint64_t lap = (p / RING_SLOTS) & UINT32_MAX;
-		uint64_t word = atomic_load_explicit(slot, memory_order_relaxed);
+		uint64_t word = load_relaxed(slot);
 		uint64_t word_lap = word >> 32;
 
 		if (word_lap == lap && !(word & RING_FULL_BIT)) {
@@ -238,7 +239,7 @@ static inline uint64_t ring_mend(struct ring *ring, uint64_t head)
 	for (uint64_t n = 1; n < RING_SLOTS; n++) {
 		_Atomic uint64_t *slot = &ring->slots[(head + n) % RING_SLOTS];
 		uint64_t right = (((head + n) / RING_SLOTS) & UINT32_MAX) << 32;
-		uint64_t word = atomic_load_explicit(slot, memory_order_relaxed);
+		uint64_t word = load_relaxed(slot);
 
 		/* If the CAS fails, word is what a producer has made of it. */
 		if (!(word & RING_FULL_BIT) && word != right)
@@ -261,7 +262,7 @@ static inline int ring_must_mend(uint64_t tail, uint64_t head)
 /* True if ring_skip() is going to look at all slots. A hint, to count the steps. */
 static inline int ring_is_astray(struct ring *ring, uint64_t head)
 {
-	return ring_must_mend(atomic_load_explicit(&ring->tail, memory_order_relaxed), head);
+	return ring_must_mend(load_relaxed(&ring->tail), head);
 }
 
 /*
@@ -279,7 +280,7 @@ static inline int ring_is_astray(struct ring *ring, uint64_t head)
  */
 static inline enum ring_status ring_skip(struct ring *ring, uint64_t head)
 {
-	uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
+	uint64_t tail = load_relaxed(&ring->tail);
 	uint64_t word = ((head / RING_SLOTS) & UINT32_MAX) << 32;
 	uint64_t next = ((head / RING_SLOTS + 1) & UINT32_MAX) << 32;
 	uint64_t ahead = ring_ahead(tail, head);
@@ -318,11 +319,11 @@ static inline void ring_take_over(struct ring *ring, uint64_t head)
 {
 	_Atomic uint64_t *slot = &ring->slots[(head - 1) % RING_SLOTS];
 	uint64_t lap = ((head - 1) / RING_SLOTS) & UINT32_MAX;
-	uint64_t word = atomic_load_explicit(slot, memory_order_relaxed);
+	uint64_t word = load_relaxed(slot);
 
 	if (head && word >> 32 == lap && word & RING_FULL_BIT)
 		/* Relaxed: as in ring_consume(). */
-		atomic_store_explicit(slot, ((lap + 1) & UINT32_MAX) << 32, memory_order_relaxed);
+		store_relaxed(slot, ((lap + 1) & UINT32_MAX) << 32);
 }
 
 /*
@@ -335,9 +336,8 @@ static inline void ring_repoint(struct ring *ring, uint64_t head, uint32_t paylo
 
 	/* Relaxed: producers look at nothing but lap and full bit, which stay. Whoever starts the
 	 * part's jobs gets them by a release of this thread's, so this comes before their ends. */
-	atomic_store_explicit(&ring->slots[head % RING_SLOTS],
-			      lap << 32 | RING_FULL_BIT | (payload & RING_PAYLOAD),
-			      memory_order_relaxed);
+	store_relaxed(&ring->slots[head % RING_SLOTS],
+		      lap << 32 | RING_FULL_BIT | (payload & RING_PAYLOAD));
 }
 
 /* Frees the slot of position head for the next lap, after what it held is in the ledger. */
@@ -348,7 +348,7 @@ static inline void ring_consume(struct ring *ring, uint64_t head)
 	/* Relaxed: a producer that finds the slot free writes the slot alone, and accesses to one
 	 * slot keep their order. The job's record is written again only after the job's outcome
 	 * (shm/job.h). The next consumer is ordered by the consumer role [R3]. */
-	atomic_store_explicit(&ring->slots[head % RING_SLOTS], next << 32, memory_order_relaxed);
+	store_relaxed(&ring->slots[head % RING_SLOTS], next << 32);
 }
 
 #endif

@@ -22,6 +22,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/relaxed.h"
+
 #define STOPWATCH_RUNS UINT64_C(1)
 
 struct stopwatch {
@@ -42,26 +44,26 @@ static inline uint64_t stopwatch_ns(uint64_t word, uint64_t now_ns)
 /* Anybody: up to now. Relaxed: a statistic, of one word. */
 static inline uint64_t stopwatch_read(const struct stopwatch *watch, uint64_t now_ns)
 {
-	return stopwatch_ns(atomic_load_explicit(&watch->word, memory_order_relaxed), now_ns);
+	return stopwatch_ns(load_relaxed(&watch->word), now_ns);
 }
 
 /* Owner: it runs, or stands, from now on; nothing if it does already. Relaxed: see above. */
 static inline void stopwatch_set(struct stopwatch *watch, bool runs, uint64_t now_ns)
 {
-	uint64_t word = atomic_load_explicit(&watch->word, memory_order_relaxed);
+	uint64_t word = load_relaxed(&watch->word);
 	uint64_t sum;
 
 	if ((word & STOPWATCH_RUNS) == runs)
 		return;
 	sum = stopwatch_ns(word, now_ns);
 	word = runs ? (sum - now_ns) << 1 | STOPWATCH_RUNS : sum << 1;
-	atomic_store_explicit(&watch->word, word, memory_order_relaxed);
+	store_relaxed(&watch->word, word);
 }
 
 /* Owner, or who clears up after it. */
 static inline void stopwatch_clear(struct stopwatch *watch)
 {
-	atomic_store_explicit(&watch->word, 0, memory_order_relaxed);
+	store_relaxed(&watch->word, 0);
 }
 
 #endif

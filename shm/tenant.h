@@ -21,6 +21,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "common/relaxed.h"
 #include "shm/limits.h"
 #include "shm/ring.h"
 #include "shm/segment.h"
@@ -79,7 +80,7 @@ static inline int tenant_is_marked(const struct tenant_segment *tenant)
 	uint64_t any = 0;
 
 	for (uint32_t i = 0; i < TENANT_SUMMARY_WORDS; i++)
-		any |= atomic_load_explicit(&tenant->summary[i], memory_order_relaxed);
+		any |= load_relaxed(&tenant->summary[i]);
 	return any != 0;
 }
 

@@ -39,6 +39,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "common/relaxed.h"
 #include "shm/fence.h"
 #include "shm/segment.h"
 
@@ -104,7 +105,7 @@ static inline uint64_t trace_outcome(uint32_t outcome, int32_t code)
 static inline void trace_put(struct trace_ring *ring, const struct trace_event *event)
 {
 	/* Relaxed: its own. */
-	uint64_t k = atomic_load_explicit(&ring->head, memory_order_relaxed);
+	uint64_t k = load_relaxed(&ring->head);
 	_Atomic uint64_t *slot = ring->slots[k % TRACE_EVENTS];
 	uint64_t words[TRACE_WORDS];
 
@@ -113,7 +114,7 @@ static inline void trace_put(struct trace_ring *ring, const struct trace_event *
 	 * trace_take(). */
 	fence_release();
 	for (uint32_t i = 0; i < TRACE_WORDS; i++)
-		atomic_store_explicit(&slot[i], words[i], memory_order_relaxed);
+		store_relaxed(&slot[i], words[i]);
 	/* ORDER trace/event [T1]: release, the slot before the head (I1). Pairs with trace_take().
 	 */
 	atomic_store_explicit(&ring->head, k + 1, memory_order_release);
@@ -122,7 +123,7 @@ static inline void trace_put(struct trace_ring *ring, const struct trace_event *
 /* Where a reader begins: what is written from now on. */
 static inline uint64_t trace_head(const struct trace_ring *ring)
 {
-	return atomic_load_explicit(&ring->head, memory_order_relaxed);
+	return load_relaxed(&ring->head);
 }
 
 /*
@@ -148,12 +149,12 @@ static inline uint32_t trace_take(const struct trace_ring *ring, uint64_t *at,
 		uint64_t words[TRACE_WORDS];
 
 		for (uint32_t i = 0; i < TRACE_WORDS; i++)
-			words[i] = atomic_load_explicit(&slot[i], memory_order_relaxed);
+			words[i] = load_relaxed(&slot[i]);
 		memcpy(&ret_events[k], words, sizeof(words));
 	}
 	/* ORDER trace/overrun [T2]: acquire, the slots before head. Pairs with trace_put(). */
 	fence_acquire();
-	head = atomic_load_explicit(&ring->head, memory_order_relaxed);
+	head = load_relaxed(&ring->head);
 	/* Event head may be half written: in the slot of head - TRACE_EVENTS. */
 	gone = head - first >= TRACE_EVENTS ? head - first - TRACE_EVENTS + 1 : 0;
 	if (gone > n)

@@ -125,6 +125,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "common/relaxed.h"
 #include "shm/fence.h"
 
 #define WAKE_BUSY     0u
@@ -138,19 +139,19 @@
 /* The owner's own state changes. Owner only; relaxed, the fences below order them. */
 static inline void wake_store(_Atomic uint32_t *word, uint32_t state)
 {
-	uint32_t old = atomic_load_explicit(word, memory_order_relaxed);
+	uint32_t old = load_relaxed(word);
 
-	atomic_store_explicit(word, (old & ~WAKE_STATE) | state, memory_order_relaxed);
+	store_relaxed(word, (old & ~WAKE_STATE) | state);
 }
 
 /* Owner: the word of the next rest, SLEEPING, PARKED or DOZING. Relaxed, the callers have the
  * fences. */
 static inline uint32_t wake_next(_Atomic uint32_t *word, uint32_t state)
 {
-	uint32_t old = atomic_load_explicit(word, memory_order_relaxed);
+	uint32_t old = load_relaxed(word);
 	uint32_t value = ((old & ~WAKE_STATE) + WAKE_SEQ) | state;
 
-	atomic_store_explicit(word, value, memory_order_relaxed);
+	store_relaxed(word, value);
 	return value;
 }
 
@@ -223,7 +224,7 @@ static inline void wake_published(void)
 
 static inline uint32_t wake_load(const _Atomic uint32_t *word)
 {
-	return atomic_load_explicit(word, memory_order_relaxed);
+	return load_relaxed(word);
 }
 
 static inline uint32_t wake_state(uint32_t value)

@@ -42,6 +42,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "common/relaxed.h"
 #include "shm/fence.h"
 #include "shm/group.h"
 
@@ -75,7 +76,7 @@ static inline int watch_end(struct watch *watch)
 	/* ORDER watch/sleepers [W9]: full, between the count of ends and the look for sleepers.
 	 * Pairs with watch_begin(). */
 	fence_full();
-	return atomic_load_explicit(&watch->sleepers, memory_order_relaxed) != 0;
+	return load_relaxed(&watch->sleepers) != 0;
 }
 
 /*
@@ -85,7 +86,7 @@ static inline int watch_end(struct watch *watch)
 static inline uint32_t watch_begin(struct watch *watch)
 {
 	/* Relaxed: the fence orders it. */
-	atomic_fetch_add_explicit(&watch->sleepers, 1, memory_order_relaxed);
+	add_relaxed(&watch->sleepers, 1);
 	/* ORDER watch/sleepers [W9]: full, between the announcement and the look at the jobs.
 	 * Pairs with watch_end(). */
 	fence_full();
@@ -97,7 +98,7 @@ static inline uint32_t watch_begin(struct watch *watch)
 static inline void watch_leave(struct watch *watch)
 {
 	/* Relaxed: one too many costs a wake. */
-	atomic_fetch_sub_explicit(&watch->sleepers, 1, memory_order_relaxed);
+	sub_relaxed(&watch->sleepers, 1);
 }
 
 #endif

@@ -48,6 +48,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/relaxed.h"
+
 #define ACCOUNT_TIME_BITS 39
 #define ACCOUNT_TIME_MASK ((UINT64_C(1) << ACCOUNT_TIME_BITS) - 1)
 #define ACCOUNT_UNIT	  5 /* log2 of ns */
@@ -96,7 +98,7 @@ static inline uint64_t account_elapsed(uint64_t word, uint64_t cpu)
 /* The owner's CPU clock at a time of CLOCK_MONOTONIC. Relaxed: a time, and nothing behind it. */
 static inline uint64_t account_cpu(const struct account *account, uint64_t now)
 {
-	return now - atomic_load_explicit(&account->off, memory_order_relaxed);
+	return now - load_relaxed(&account->off);
 }
 
 /* Owner: true if its CPU clock is to be read. A time from before the last reading is not late. */
@@ -109,10 +111,10 @@ static inline bool account_is_stale(const struct account *account, uint64_t now)
  * CPU since the last reading, ns. */
 static inline uint64_t account_set_cpu(struct account *account, uint64_t cpu, uint64_t now)
 {
-	uint64_t off = atomic_load_explicit(&account->off, memory_order_relaxed);
+	uint64_t off = load_relaxed(&account->off);
 
 	/* Relaxed, as above. */
-	atomic_store_explicit(&account->off, now - cpu, memory_order_relaxed);
+	store_relaxed(&account->off, now - cpu);
 	account->read_at = now;
 	return (int64_t)(now - cpu - off) > 0 ? now - cpu - off : 0;
 }
@@ -120,14 +122,13 @@ static inline uint64_t account_set_cpu(struct account *account, uint64_t cpu, ui
 /* The job that the worker runs, or ACCOUNT_NOBODY. */
 static inline uint32_t account_row(struct account *account)
 {
-	return account_unpack_row(atomic_load_explicit(&account->word, memory_order_relaxed));
+	return account_unpack_row(load_relaxed(&account->word));
 }
 
 /* Owner, with a closed account. A plain store: nobody else changes a closed one. */
 static inline void account_open(struct account *account, uint32_t row, uint64_t cpu)
 {
-	atomic_store_explicit(&account->word, account_pack(row, cpu + account->ahead),
-			      memory_order_relaxed);
+	store_relaxed(&account->word, account_pack(row, cpu + account->ahead));
 }
 
 /*
@@ -137,7 +138,7 @@ static inline void account_open(struct account *account, uint32_t row, uint64_t 
  */
 static inline uint64_t account_close(struct account *account, uint64_t cpu, uint32_t *ret_row)
 {
-	uint64_t word = atomic_load_explicit(&account->word, memory_order_relaxed);
+	uint64_t word = load_relaxed(&account->word);
 	int64_t units;
 
 	/* A closed one is nobody else's to change. */
@@ -154,7 +155,7 @@ static inline uint64_t account_close(struct account *account, uint64_t cpu, uint
 /* Anybody: the same, with the account left open from now on. */
 static inline uint64_t account_settle(struct account *account, uint64_t cpu, uint32_t *ret_row)
 {
-	uint64_t word = atomic_load_explicit(&account->word, memory_order_relaxed);
+	uint64_t word = load_relaxed(&account->word);
 	uint64_t ns = word ? account_elapsed(word, cpu) : 0;
 	uint64_t next = account_pack(account_unpack_row(word), cpu);
 

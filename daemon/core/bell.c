@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/log.h"
+#include "common/relaxed.h"
 #include "common/util.h"
 #include "shm/futex.h"
 
@@ -42,7 +43,7 @@ void bell_wait(const _Atomic uint32_t *word, uint32_t value, const _Atomic uint3
 void bell_ring(const _Atomic uint32_t *word, _Atomic uint32_t *bell)
 {
 	/* Relaxed: behind the caller's fence. The kernel compares it for the sleeper. */
-	(void)atomic_fetch_add_explicit(bell, 1, memory_order_relaxed);
+	(void)add_relaxed(bell, 1);
 	(void)futex_wake(bell, INT32_MAX);
 	if (bell_is_alone)
 		(void)futex_wake(word, INT32_MAX);

@@ -24,6 +24,7 @@
 #include <stdint.h>
 
 #include "common/clock.h"
+#include "common/relaxed.h"
 
 #define BELL_NAP (10 * NSEC_PER_MSEC)
 
@@ -34,7 +35,7 @@ void bell_begin(void);
  * before the last look for work. Relaxed: the full fence of the announcement follows. */
 static inline uint32_t bell_heard(const _Atomic uint32_t *bell)
 {
-	return atomic_load_explicit(bell, memory_order_relaxed);
+	return load_relaxed(bell);
 }
 
 /*

@@ -12,6 +12,7 @@
 #include "common/cleanup.h"
 #include "common/crash.h"
 #include "common/log.h"
+#include "common/relaxed.h"
 #include "daemon/core/fault.h"
 #include "daemon/pool/pool.h"
 #include "daemon/jobs/root.h"
@@ -138,8 +139,8 @@ static void channel_forget_cancels(struct pool *pool, uint32_t client, uint32_t 
 		return;
 	/* Relaxed: no job of the new client is known yet. Pages without any are not touched. */
 	for (uint32_t i = 0; i < min(n_jobs, pool->max_jobs); i++)
-		if (atomic_load_explicit(&pool->cancels[first + i], memory_order_relaxed))
-			atomic_store_explicit(&pool->cancels[first + i], 0, memory_order_relaxed);
+		if (load_relaxed(&pool->cancels[first + i]))
+			store_relaxed(&pool->cancels[first + i], 0);
 }
 
 /* Takes *fd. The answer comes last: a client that has it may count what the pool has open. */
@@ -175,7 +176,7 @@ static void channel_cancel_all(struct pool *pool, struct registry_client *client
 {
 	for (uint32_t i = 0; i < client->n_jobs; i++) {
 		/* Relaxed: a job that is submitted right now may be seen or not. */
-		uint32_t state = atomic_load_explicit(&client->jobs[i].state, memory_order_relaxed);
+		uint32_t state = load_relaxed(&client->jobs[i].state);
 
 		if ((state & JOB_OUTCOME_MASK) == JOB_PENDING && state >> JOB_GEN_SHIFT)
 			root_cancel(pool, first + i, state >> JOB_GEN_SHIFT);
@@ -192,7 +193,7 @@ static void channel_on_cancel(struct pool *pool, const struct proto_pool *m)
 	if (m->client >= pool->max_clients)
 		return;
 	client = &pool->registry.clients[m->client];
-	if (atomic_load_explicit(&client->state, memory_order_relaxed) != CLIENT_LIVE ||
+	if (load_relaxed(&client->state) != CLIENT_LIVE ||
 	    client->generation != m->client_generation)
 		return;
 	if (m->job == PROTO_EVERY_JOB)
@@ -260,7 +261,7 @@ static void channel_drain(struct pool *pool)
 static void channel_resume(struct pool *pool)
 {
 	/* Relaxed, both: this thread has set it, or the dispatcher has for good. */
-	uint32_t stop = atomic_load_explicit(&pool->stop, memory_order_relaxed);
+	uint32_t stop = load_relaxed(&pool->stop);
 
 	if (stop < POOL_DRAINING || !halt_declines(&pool->halt) ||
 	    !atomic_compare_exchange_strong_explicit(&pool->stop, &stop, POOL_RUNNING,

@@ -52,6 +52,8 @@
 
 #include <forkd/task.h>
 
+#include "common/relaxed.h"
+
 #define DEQUE_N_BITS 24
 #define DEQUE_N_MASK ((UINT64_C(1) << DEQUE_N_BITS) - 1)
 
@@ -69,8 +71,8 @@ struct deque {
 /* Owner, before any thief knows of it. entries: room for capacity entries, below 2^24. */
 static inline void deque_init(struct deque *deque, struct fk_entry *entries, uint64_t capacity)
 {
-	atomic_store_explicit(&deque->word, 0, memory_order_relaxed);
-	atomic_store_explicit(&deque->shift, 0, memory_order_relaxed);
+	store_relaxed(&deque->word, 0);
+	store_relaxed(&deque->shift, 0);
 	deque->entries = entries;
 	deque->capacity = capacity;
 	deque->split = 0;
@@ -79,7 +81,7 @@ static inline void deque_init(struct deque *deque, struct fk_entry *entries, uin
 /* Entries that are public right now: a hint for everybody but the owner. */
 static inline uint64_t deque_size(struct deque *deque)
 {
-	return atomic_load_explicit(&deque->word, memory_order_relaxed) & DEQUE_N_MASK;
+	return load_relaxed(&deque->word) & DEQUE_N_MASK;
 }
 
 /* Owner: makes the k oldest private entries public; the caller's floor goes up by k. */
@@ -115,9 +117,9 @@ static inline uint64_t deque_reclaim(struct deque *deque)
 				       memory_order_acquire);
 	n = old & DEQUE_N_MASK;
 	if (n) {
-		uint64_t shift = atomic_load_explicit(&deque->shift, memory_order_relaxed);
+		uint64_t shift = load_relaxed(&deque->shift);
 
-		atomic_store_explicit(&deque->shift, shift + n, memory_order_relaxed);
+		store_relaxed(&deque->shift, shift + n);
 	}
 	return n;
 }
@@ -125,7 +127,7 @@ static inline uint64_t deque_reclaim(struct deque *deque)
 /* Owner: with the public part empty (deque_reclaim() said so), starts again at position 0. */
 static inline void deque_reset(struct deque *deque)
 {
-	atomic_store_explicit(&deque->shift, deque->split, memory_order_relaxed);
+	store_relaxed(&deque->shift, deque->split);
 }
 
 enum deque_status {
@@ -161,7 +163,7 @@ static inline void deque_copy_in(struct fk_entry *entries, const uint64_t *words
 		return;
 	}
 	for (uint64_t i = 0; i < n; i++)
-		atomic_store_explicit(&entries[i].word, words[i], memory_order_relaxed);
+		store_relaxed(&entries[i].word, words[i]);
 }
 
 static inline void deque_copy_out(uint64_t *words, struct fk_entry *entries, uint64_t n)
@@ -174,7 +176,7 @@ static inline void deque_copy_out(uint64_t *words, struct fk_entry *entries, uin
 		return;
 	}
 	for (uint64_t i = 0; i < n; i++)
-		words[i] = atomic_load_explicit(&entries[i].word, memory_order_relaxed);
+		words[i] = load_relaxed(&entries[i].word);
 }
 
 /* Owner: puts n words behind floor, which is bottom as well, and makes them public at once. The
@@ -210,8 +212,7 @@ static inline enum deque_status deque_steal_share(struct deque *deque, uint32_t 
 	k = k ? k : 1;
 	k = k < max ? k : max;
 	/* top has 40 bits of what shift has 64 of. */
-	uint64_t position = (top - atomic_load_explicit(&deque->shift, memory_order_relaxed)) &
-			    (UINT64_MAX >> DEQUE_N_BITS);
+	uint64_t position = (top - load_relaxed(&deque->shift)) & (UINT64_MAX >> DEQUE_N_BITS);
 
 	/* A shift of another time (I4): the CAS would fail. */
 	if (position >= deque->capacity || k > deque->capacity - position)

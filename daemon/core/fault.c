@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/relaxed.h"
 #include "common/util.h"
 #include "daemon/core/locate.h"
 #include "daemon/pool/pool.h"
@@ -90,8 +91,7 @@ static uint32_t fault_row(struct fault_who who)
 	if (who.fiber && who.fiber->side)
 		return who.fiber->face.job;
 	/* Relaxed: this worker's own. */
-	return atomic_load_explicit(&fault_pool->arena->workers[who.worker->index].job,
-				    memory_order_relaxed);
+	return load_relaxed(&fault_pool->arena->workers[who.worker->index].job);
 }
 
 /* True if the address is in a mapping of length size that begins at base. */
@@ -132,7 +132,7 @@ static bool fault_claim(struct ledger_fault *fault, uint32_t worker)
 						       memory_order_relaxed, memory_order_relaxed);
 }
 
-#define fault_store(p, v) atomic_store_explicit((p), (v), memory_order_relaxed)
+#define fault_store(p, v) store_relaxed((p), (v))
 
 /* The same for who runs a task. In a section the worker runs another one: the job is said, before
  * that worker is. */
@@ -287,7 +287,7 @@ static const void *fault_start_of(const struct dl_phdr_info *info)
 static void fault_add_piece(const void *base, size_t size)
 {
 	/* Relaxed: one thread adds. */
-	uint32_t n = atomic_load_explicit(&fault_n_pieces, memory_order_relaxed);
+	uint32_t n = load_relaxed(&fault_n_pieces);
 
 	for (uint32_t i = 0; i < n; i++)
 		if (fault_pieces[i].base == base)
@@ -550,9 +550,9 @@ static void *fault_watch(void *arg)
 {
 	pthread_setname_np(pthread_self(), "forkd-watch");
 	/* Relaxed: the kernel's word, and nothing behind it; fault_end() wakes after its own. */
-	while (atomic_load_explicit(&fault_alive, memory_order_relaxed))
+	while (load_relaxed(&fault_alive))
 		(void)futex_wait(&fault_alive, 1, 0);
-	if (atomic_load_explicit(&fault_watches, memory_order_relaxed))
+	if (load_relaxed(&fault_watches))
 		fault_lose(arg);
 	return NULL;
 }
@@ -594,8 +594,7 @@ struct fault_thread *fault_begin_thread(const struct worker *worker, struct fibe
 	fault_threads = thread;
 	pthread_mutex_unlock(&fault_lock);
 	/* Relaxed: it was so before there were threads. */
-	if (atomic_load_explicit(&fault_watches, memory_order_relaxed) &&
-	    prctl(PR_GET_TID_ADDRESS, &thread->tid_address) == 0)
+	if (load_relaxed(&fault_watches) && prctl(PR_GET_TID_ADDRESS, &thread->tid_address) == 0)
 		(void)syscall(SYS_set_tid_address, &fault_alive);
 	return thread;
 }
@@ -628,15 +627,15 @@ static int fault_begin_watch(struct pool *pool)
 	sigset_t all, before;
 	int r;
 
-	atomic_store_explicit(&fault_alive, 1, memory_order_relaxed);
-	atomic_store_explicit(&fault_watches, true, memory_order_relaxed);
+	store_relaxed(&fault_alive, 1);
+	store_relaxed(&fault_watches, true);
 	/* What comes to the process is not this thread's. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	r = -pthread_create(&fault_watch_thread, NULL, fault_watch, pool);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (r < 0)
-		atomic_store_explicit(&fault_watches, false, memory_order_relaxed);
+		store_relaxed(&fault_watches, false);
 	return r;
 }
 
@@ -664,7 +663,7 @@ void fault_end(void)
 	/* Relaxed: fault_watch(). */
 	if (!atomic_exchange_explicit(&fault_watches, false, memory_order_relaxed))
 		return;
-	atomic_store_explicit(&fault_alive, 0, memory_order_relaxed);
+	store_relaxed(&fault_alive, 0);
 	(void)futex_wake(&fault_alive, 1);
 	pthread_join(fault_watch_thread, NULL);
 }

@@ -71,6 +71,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/relaxed.h"
 
 #ifdef FK_SANITIZE_ADDRESS
 #include <sanitizer/asan_interface.h>
@@ -174,14 +175,13 @@ struct fiber_stack *fiber_stack_at(const struct fiber_stacks *stacks, const void
 		return NULL;
 	chunk = &stacks->chunks[at / FIBER_STACK_CHUNK];
 	/* Relaxed, both: who has a stack has seen it being made, by the lock. */
-	shape = atomic_load_explicit(&chunk->shape, memory_order_relaxed);
+	shape = load_relaxed(&chunk->shape);
 	if (!shape--)
 		return NULL;
 	edge = fiber_stack_edge(shape);
 	/* From the edge of the lowest one on; what is below that becomes a large number. */
 	at = at % FIBER_STACK_CHUNK - (FIBER_STACK_PAGE - edge);
-	if (at / fiber_stack_stride(shape) >=
-	    atomic_load_explicit(&chunk->made, memory_order_relaxed))
+	if (at / fiber_stack_stride(shape) >= load_relaxed(&chunk->made))
 		return NULL;
 	*ret_guard = at % fiber_stack_stride(shape) < edge;
 	return fiber_stack_first(stacks, chunk) + at / fiber_stack_stride(shape);
@@ -205,12 +205,11 @@ static int fiber_stack_guard(struct fiber_stacks *stacks, struct fiber_stack *st
 	if (!stacks->protect)
 		return madvise(guard, FIBER_STACK_PAGE, MADV_GUARD_INSTALL) < 0 ? -errno : 0;
 	/* Relaxed: a sum. */
-	if (atomic_fetch_add_explicit(&stacks->guards, 1, memory_order_relaxed) <
-		    stacks->max_guards &&
+	if (add_relaxed(&stacks->guards, 1) < stacks->max_guards &&
 	    mprotect(guard, FIBER_STACK_PAGE, PROT_NONE) == 0)
 		return 0;
 	/* The kernel says ENOMEM where there are too many mappings. */
-	atomic_fetch_sub_explicit(&stacks->guards, 1, memory_order_relaxed);
+	sub_relaxed(&stacks->guards, 1);
 	return -EMFILE;
 }
 
@@ -219,11 +218,11 @@ static int fiber_stack_guard(struct fiber_stacks *stacks, struct fiber_stack *st
 static bool fiber_stack_unguard(struct fiber_stacks *stacks, struct fiber_stack_chunk *chunk)
 {
 	char *base = fiber_stack_chunk_base(stacks, chunk);
-	uint32_t n = chunk->guards, made = atomic_load_explicit(&chunk->made, memory_order_relaxed);
+	uint32_t n = chunk->guards, made = load_relaxed(&chunk->made);
 	struct fiber_stack *first = fiber_stack_first(stacks, chunk);
 
 	chunk->guards = 0;
-	atomic_fetch_sub_explicit(&stacks->guards, n, memory_order_relaxed);
+	sub_relaxed(&stacks->guards, n);
 	for (struct fiber_stack *stack = first; stack < first + made; stack++)
 		stack->guarded = false;
 	if (!stacks->protect)
@@ -339,8 +338,8 @@ static struct fiber_stack_chunk *fiber_stack_open_chunk(struct fiber_stacks_node
 	else
 		return NULL;
 	/* Relaxed, as all of these: for fiber_stack_at(), which says why; else under the lock. */
-	atomic_store_explicit(&chunk->made, 0, memory_order_relaxed);
-	atomic_store_explicit(&chunk->shape, shape + 1, memory_order_relaxed);
+	store_relaxed(&chunk->made, 0);
+	store_relaxed(&chunk->shape, shape + 1);
 	node->count.mapped += FIBER_STACK_CHUNK;
 	return chunk;
 }
@@ -358,7 +357,7 @@ static struct fiber_stack *fiber_stack_cut(struct fiber_stacks *stacks,
 		chunk = fiber_stack_open_chunk(node, shape);
 	if (!chunk)
 		return NULL;
-	i = atomic_load_explicit(&chunk->made, memory_order_relaxed);
+	i = load_relaxed(&chunk->made);
 	stack = fiber_stack_first(stacks, chunk) + i;
 	*stack = (struct fiber_stack){
 		.low = fiber_stack_chunk_base(stacks, chunk) + FIBER_STACK_PAGE +
@@ -371,7 +370,7 @@ static struct fiber_stack *fiber_stack_cut(struct fiber_stacks *stacks,
 		.state = FIBER_STACK_USED,
 		.fresh = true,
 	};
-	atomic_store_explicit(&chunk->made, i + 1, memory_order_relaxed);
+	store_relaxed(&chunk->made, i + 1);
 	shelf->open = i + 1 < fiber_stack_per_chunk(shape) ? chunk : NULL;
 	node->count.made++;
 	return stack;
@@ -411,7 +410,7 @@ static struct fiber_stack *fiber_stack_leave(struct fiber_stacks *stacks,
 static struct fiber_stack *fiber_stack_leave_all(struct fiber_stacks *stacks,
 						 struct fiber_stack_chunk *chunk, bool whole)
 {
-	uint32_t n = atomic_load_explicit(&chunk->made, memory_order_relaxed);
+	uint32_t n = load_relaxed(&chunk->made);
 	struct fiber_stack *leaving = NULL;
 	uint64_t near[FIBER_STACK_PER_CHUNK / 64 + 2] = { 0 }; /* bits, and a word at each end */
 
@@ -472,7 +471,7 @@ static bool fiber_stack_give_back_chunk(struct fiber_stacks *stacks,
 /* It is nobody's any more. */
 static void fiber_stack_close_chunk(struct fiber_stacks_node *node, struct fiber_stack_chunk *chunk)
 {
-	atomic_store_explicit(&chunk->shape, 0, memory_order_relaxed);
+	store_relaxed(&chunk->shape, 0);
 	chunk->leaving = 0;
 	chunk->next = node->free;
 	node->free = chunk;
@@ -497,7 +496,7 @@ static void fiber_stack_bare(struct fiber_stacks *stacks, struct fiber_stack_chu
 static bool fiber_stack_clean_chunk(struct fiber_stacks *stacks, struct fiber_stacks_node *node,
 				    struct fiber_stack_chunk *chunk)
 {
-	uint32_t shape = atomic_load_explicit(&chunk->shape, memory_order_relaxed) - 1;
+	uint32_t shape = load_relaxed(&chunk->shape) - 1;
 	bool whole = !chunk->used && !chunk->leaving, gone = false;
 	struct fiber_stack *leaving = fiber_stack_leave_all(stacks, chunk, whole);
 	const struct fiber_stack *end =

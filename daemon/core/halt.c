@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/relaxed.h"
 #include "daemon/pool/pool.h"
 #include "shm/ledger.h"
 #include "shm/wake.h"
@@ -15,7 +16,7 @@ void halt_begin(struct pool *pool)
 	fair_lock(fair);
 	/* ORDER pool/stop [Q2]: relaxed, the release comes with pool->stop (channel.c), and the
 	 * dispatcher looks at this word behind its acquire. */
-	atomic_store_explicit(&pool->halt.on, ++pool->halt.n, memory_order_relaxed);
+	store_relaxed(&pool->halt.on, ++pool->halt.n);
 	fair_hold(fair, true);
 	fair_unlock(fair);
 }
@@ -25,7 +26,7 @@ void halt_end(struct pool *pool)
 	struct fair *fair = &pool->intake.fair;
 
 	fair_lock(fair);
-	atomic_store_explicit(&pool->halt.on, 0, memory_order_relaxed);
+	store_relaxed(&pool->halt.on, 0);
 	fair_hold(fair, false);
 	fair_unlock(fair);
 	intake_wake_places(pool, NULL);
@@ -35,7 +36,7 @@ void halt_end(struct pool *pool)
 static void halt_look_at(struct halt *halt)
 {
 	/* Relaxed: this thread has seen pool->stop, which is set after it. */
-	uint32_t on = atomic_load_explicit(&halt->on, memory_order_relaxed);
+	uint32_t on = load_relaxed(&halt->on);
 
 	if (halt->of == on)
 		return;

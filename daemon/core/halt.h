@@ -36,6 +36,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/relaxed.h"
 #include "shm/limits.h"
 
 struct pool;
@@ -61,7 +62,7 @@ static inline bool halt_declines(const struct halt *halt)
 {
 	/* ORDER halt/busy [Q1]: relaxed, the full fence is that of wake_busy(). Pairs with
 	 * halt_is_seen(). */
-	return atomic_load_explicit(&halt->on, memory_order_relaxed);
+	return load_relaxed(&halt->on);
 }
 
 /* True if all that ran has ended. After halt_begin(). */

@@ -6,6 +6,7 @@
 
 #include <forkd/frame.h>
 
+#include "common/relaxed.h"
 #include "common/util.h"
 
 /* Lines of a fiber that goes on, from the begin of its record. */
@@ -45,9 +46,9 @@ static int inbox_grow(struct inbox *inbox)
 /* Locked. */
 static void inbox_count(struct inbox *inbox, int32_t more)
 {
-	uint32_t n = atomic_load_explicit(&inbox->n, memory_order_relaxed);
+	uint32_t n = load_relaxed(&inbox->n);
 
-	atomic_store_explicit(&inbox->n, n + (uint32_t)more, memory_order_relaxed);
+	store_relaxed(&inbox->n, n + (uint32_t)more);
 }
 
 int inbox_push(struct inbox *inbox, struct fk_frame *frame)

@@ -27,6 +27,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/relaxed.h"
+
 struct fk_frame;
 
 struct inbox {
@@ -58,7 +60,7 @@ struct fk_frame *inbox_steal(struct inbox *inbox, bool (*may)(const struct fk_fr
 
 static inline bool inbox_any(struct inbox *inbox)
 {
-	return atomic_load_explicit(&inbox->n, memory_order_relaxed) > 0;
+	return load_relaxed(&inbox->n) > 0;
 }
 
 #endif

@@ -104,6 +104,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/relaxed.h"
 #include "shm/fence.h"
 
 #define LAZY_CELL    56u /* workers in a cell at most */
@@ -294,10 +295,9 @@ static inline void lazy_init(struct lazy *l, struct lazy_seat *seats, uint32_t n
 	for (uint32_t c = 0; c < l->n_cells; c++) {
 		for (uint32_t i = 0; i + 1 < l->n_cells; i++)
 			l->cells[c].near[i] = (uint8_t)((c + 1 + i) % l->n_cells);
-		atomic_store_explicit(&l->cells[c].census, l->cells[c].n * LAZY_BUSY,
-				      memory_order_relaxed);
+		store_relaxed(&l->cells[c].census, l->cells[c].n * LAZY_BUSY);
 	}
-	atomic_store_explicit(&l->active, l->n_cells, memory_order_relaxed);
+	store_relaxed(&l->active, l->n_cells);
 }
 
 /* ------------------------------------------------------------------------ steps */
@@ -319,9 +319,7 @@ static inline void lazy_mark(struct lazy *l, enum lazy_step step, uint32_t worke
 {
 	if (__builtin_expect(l->trace != NULL, 0)) {
 		lazy_begin(l);
-		lazy_end(l, step, worker,
-			 atomic_load_explicit(&lazy_cell_of(l, worker)->census,
-					      memory_order_relaxed));
+		lazy_end(l, step, worker, load_relaxed(&lazy_cell_of(l, worker)->census));
 	}
 }
 
@@ -363,7 +361,7 @@ static inline void lazy_turn_busy(struct lazy *l, uint32_t worker)
 	bool counted = false;
 
 	lazy_begin(l);
-	census = atomic_load_explicit(&cell->census, memory_order_relaxed);
+	census = load_relaxed(&cell->census);
 	do {
 		if (!lazy_busy(census) && !counted) {
 			/* ORDER lazy/active [L4]: acq_rel, counted before the step (L2). Pairs with
@@ -389,10 +387,9 @@ static inline void lazy_turn_busy(struct lazy *l, uint32_t worker)
 static inline enum lazy_charge lazy_charge(struct lazy *l, uint32_t worker)
 {
 	/* Relaxed: the fence stands before it (L4). */
-	if (!atomic_load_explicit(&l->lonely, memory_order_relaxed))
+	if (!load_relaxed(&l->lonely))
 		return LAZY_FREE;
-	if (lazy_busy(lazy_load(lazy_cell_of(l, worker))) > 1 ||
-	    atomic_load_explicit(&l->active, memory_order_relaxed) > 1)
+	if (lazy_busy(lazy_load(lazy_cell_of(l, worker))) > 1 || load_relaxed(&l->active) > 1)
 		return LAZY_NOW;
 	return LAZY_AT_FORK;
 }
@@ -445,11 +442,10 @@ static inline enum lazy_rest lazy_sleep(struct lazy *l, uint32_t worker)
 	uint64_t bit = lazy_bit(l, worker), census;
 
 	lazy_begin(l);
-	census = atomic_load_explicit(&cell->census, memory_order_relaxed);
+	census = load_relaxed(&cell->census);
 	do {
 		/* Relaxed: what is missed is seen by the second look. */
-		if (!lazy_may_sleep(cell, census,
-				    atomic_load_explicit(&l->active, memory_order_relaxed))) {
+		if (!lazy_may_sleep(cell, census, load_relaxed(&l->active))) {
 			lazy_end(l, LAZY_NOTHING, worker, census);
 			return LAZY_NAPS;
 		}
@@ -464,7 +460,7 @@ static inline enum lazy_rest lazy_sleep(struct lazy *l, uint32_t worker)
 	/* ORDER lazy/active [L4]: full, between the bit, or lonely, and the looks that follow: at
 	 * active, and at the jobs (L6). Pairs with the fence after lazy_turn_busy(). */
 	fence_full();
-	if (lazy_in_need(cell, census) && atomic_load_explicit(&l->active, memory_order_relaxed))
+	if (lazy_in_need(cell, census) && load_relaxed(&l->active))
 		return lazy_rise(l, worker, LAZY_ROUSED) ? LAZY_NAPS : LAZY_NAPS_CHARGED;
 	lazy_mark(l, LAZY_ASLEEP, worker);
 	return LAZY_SLEEPS;
@@ -579,7 +575,7 @@ static inline uint32_t lazy_wake(struct lazy *l, struct lazy_cell *cell, uint32_
 static inline uint32_t lazy_napper(struct lazy *l, const struct lazy_cell *cell, uint32_t place)
 {
 	/* Relaxed: who is not there any more looks. */
-	uint64_t naps = atomic_load_explicit(&cell->naps, memory_order_relaxed);
+	uint64_t naps = load_relaxed(&cell->naps);
 
 	return naps ? lazy_member(l, cell, lazy_nearest(naps, place)) : LAZY_NOBODY;
 }
@@ -592,7 +588,7 @@ static inline uint32_t lazy_pick(struct lazy *l, uint32_t worker)
 {
 	uint32_t own = l->seats[worker].cell;
 	/* Relaxed: the charge came with an acquire, or a fence. */
-	uint64_t lonely = atomic_load_explicit(&l->lonely, memory_order_relaxed);
+	uint64_t lonely = load_relaxed(&l->lonely);
 
 	for (uint32_t i = 0; lonely && i < l->n_cells; i++) {
 		uint32_t c = i ? l->cells[own].near[i - 1] : own;
@@ -612,8 +608,7 @@ static inline uint32_t lazy_pick(struct lazy *l, uint32_t worker)
 static inline uint32_t lazy_pass(struct lazy *l, uint32_t worker)
 {
 	/* Relaxed: who turns busy later sees for itself who is lonely. */
-	return atomic_load_explicit(&l->active, memory_order_relaxed) ? lazy_pick(l, worker)
-								      : LAZY_NOBODY;
+	return load_relaxed(&l->active) ? lazy_pick(l, worker) : LAZY_NOBODY;
 }
 
 #endif

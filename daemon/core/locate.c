@@ -25,6 +25,7 @@
 #include <string.h>
 #include <unwind.h>
 
+#include "common/relaxed.h"
 #include "common/util.h"
 #include "daemon/pool/pool.h"
 #include "daemon/host/symbols.h"
@@ -113,7 +114,7 @@ static bool locate_add(struct backtrace *trace, const struct backtrace_place *pl
 		return false;
 	trace->places[n] = *place;
 	/* Relaxed: the manager reads it when this process has ended. */
-	atomic_store_explicit(&trace->n, n + 1, memory_order_relaxed);
+	store_relaxed(&trace->n, n + 1);
 	return n + 1 < BACKTRACE_PLACES;
 }
 

@@ -5,6 +5,7 @@
 #include <fnmatch.h>
 #include <string.h>
 
+#include "common/relaxed.h"
 #include "daemon/host/module.h"
 
 int permit_rule(struct permit *permit, uint32_t place, const char *pattern)
@@ -43,8 +44,7 @@ void permit_deny(const struct permit *permit, const struct modules *modules, con
 static void permit_show(struct permit_tenant *t)
 {
 	for (uint32_t i = 0; i < PERMIT_WORDS; i++)
-		atomic_store_explicit(&t->refused[i], t->all ? UINT64_MAX : t->tasks[i],
-				      memory_order_relaxed);
+		store_relaxed(&t->refused[i], t->all ? UINT64_MAX : t->tasks[i]);
 }
 
 int permit_set(struct permit *permit, const struct modules *modules, uint32_t tenant, uint64_t task,

@@ -31,6 +31,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/relaxed.h"
 #include "common/util.h"
 #include "shm/limits.h"
 #include "shm/proto.h"
@@ -83,9 +84,8 @@ static inline int permit_check(const struct permit *permit,
 			       uint32_t task)
 {
 	/* Relaxed: a job that is started while it is told may be on either side of it. */
-	uint64_t refused = atomic_load_explicit(&permit->tenants[tenant].refused[task / 64],
-						memory_order_relaxed);
-	uint64_t never = atomic_load_explicit(&denied[task / 64], memory_order_relaxed);
+	uint64_t refused = load_relaxed(&permit->tenants[tenant].refused[task / 64]);
+	uint64_t never = load_relaxed(&denied[task / 64]);
 
 	if (likely(!((never | refused) >> task % 64 & 1)))
 		return 0;

@@ -62,6 +62,7 @@
 #include <stdlib.h>
 
 #include "common/clock.h"
+#include "common/relaxed.h"
 #include "common/util.h"
 #include "daemon/core/deque.h"
 #include "shm/fence.h"
@@ -361,7 +362,7 @@ static void profile_publish(struct profile *p, struct board_profile *board)
 {
 	const struct profile_record *root = &p->records[0];
 
-#define STORE(field, value) atomic_store_explicit(&board->field, value, memory_order_relaxed)
+#define STORE(field, value) store_relaxed(&board->field, value)
 	STORE(work_ps, profile_ps(p, p->work.ticks));
 	STORE(span_ps, profile_ps(p, root->now.ticks));
 	STORE(burdened_ps, profile_ps(p, root->burdened_now));
@@ -375,7 +376,7 @@ static void profile_publish(struct profile *p, struct board_profile *board)
 	STORE(read_error_ps, (uint64_t)(p->costs.read_error * 1000));
 	STORE(fork_ps, (uint64_t)(p->costs.fork * 1000));
 	STORE(burden_ps, profile_ps(p, p->burden));
-	STORE(jobs, atomic_load_explicit(&board->jobs, memory_order_relaxed) + 1);
+	STORE(jobs, load_relaxed(&board->jobs) + 1);
 #undef STORE
 }
 
@@ -509,9 +510,9 @@ static void *profile_thief(void *arg)
 	struct profile_steal *s = arg;
 	uint64_t word, n;
 
-	while (!atomic_load_explicit(&s->stop, memory_order_relaxed)) {
+	while (!load_relaxed(&s->stop)) {
 		if (deque_steal(&s->deque, &word, 1, &n) == DEQUE_STOLEN)
-			atomic_store_explicit(&s->answer, word, memory_order_relaxed);
+			store_relaxed(&s->answer, word);
 		fence_pause();
 	}
 	return NULL;
@@ -524,9 +525,9 @@ static double profile_steals(struct profile_steal *s, uint64_t *word, uint64_t u
 
 	for (int i = 0; i < PROFILE_STEALS; i++) {
 		deque_reset(&s->deque);
-		atomic_store_explicit(&s->entries[0].word, ++*word, memory_order_relaxed);
+		store_relaxed(&s->entries[0].word, ++*word);
 		deque_publish(&s->deque, 1);
-		while (atomic_load_explicit(&s->answer, memory_order_relaxed) != *word)
+		while (load_relaxed(&s->answer) != *word)
 			if (clock_ns() >= until)
 				return 0;
 	}
@@ -559,7 +560,7 @@ static void profile_measure_burden(struct profile_costs *costs)
 				break;
 			best = best ? min(best, ns) : ns;
 		}
-		atomic_store_explicit(&s->stop, true, memory_order_relaxed);
+		store_relaxed(&s->stop, true);
 		pthread_join(thread, NULL);
 		if (best)
 			costs->burden = best;

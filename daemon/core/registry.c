@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/crash.h"
+#include "common/relaxed.h"
 #include "daemon/pool/layout.h"
 #include "daemon/pool/pool.h"
 #include "daemon/jobs/vacate.h"
@@ -218,12 +219,12 @@ void registry_strand(struct pool *pool, uint32_t slot, int error)
 	struct registry_client *client = &pool->registry.clients[slot];
 
 	/* Relaxed: it is this thread that makes it LIVE and DYING. */
-	if (atomic_load_explicit(&client->state, memory_order_relaxed) != CLIENT_LIVE)
+	if (load_relaxed(&client->state) != CLIENT_LIVE)
 		return;
 	/* ORDER client/active [K2]: seq_cst, as in registry_gone(). The number is relaxed: the
 	 * dispatcher is woken below. */
 	if (!atomic_exchange_explicit(&client->stranded, error, memory_order_seq_cst))
-		atomic_fetch_add_explicit(&pool->registry.n_leaving, 1, memory_order_relaxed);
+		add_relaxed(&pool->registry.n_leaving, 1);
 	pool_wake_dispatcher(pool);
 }
 
@@ -242,7 +243,7 @@ void registry_tell_stranded(struct pool *pool, struct registry_client *client)
 	error = atomic_exchange_explicit(&client->stranded, 0, memory_order_relaxed);
 	if (!error) /* it is gone meanwhile */
 		return;
-	atomic_fetch_sub_explicit(&pool->registry.n_leaving, 1, memory_order_relaxed);
+	sub_relaxed(&pool->registry.n_leaving, 1);
 	(void)snprintf(text, sizeof(text), "its rings cannot be mapped: %s", strerror(-error));
 	channel_send(pool, PROTO_POOL_ATTACHED, slot, client->generation, text);
 }
@@ -252,8 +253,8 @@ void registry_tell_stranded(struct pool *pool, struct registry_client *client)
 static uint64_t registry_reach(struct ledger_ring *side, struct ring *ring)
 {
 	/* Relaxed: who has died has published before. */
-	uint64_t head = atomic_load_explicit(&side->head, memory_order_relaxed);
-	uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
+	uint64_t head = load_relaxed(&side->head);
+	uint64_t tail = load_relaxed(&ring->tail);
 
 	return head + min(ring_ahead(tail, head), (uint64_t)RING_SLOTS);
 }
@@ -266,7 +267,7 @@ void registry_gone(struct pool *pool, uint32_t slot, uint32_t generation)
 	if (slot >= pool->max_clients)
 		return;
 	client = &pool->registry.clients[slot];
-	uint32_t state = atomic_load_explicit(&client->state, memory_order_relaxed);
+	uint32_t state = load_relaxed(&client->state);
 
 	if (state == CLIENT_NONE) /* it could not be mapped */
 		channel_send(pool, PROTO_POOL_RELEASED, slot, generation, "");
@@ -281,7 +282,7 @@ void registry_gone(struct pool *pool, uint32_t slot, uint32_t generation)
 	FK_CRASH(client_dying);
 	/* Relaxed: the dispatcher is woken below. */
 	if (!atomic_exchange_explicit(&client->stranded, 0, memory_order_relaxed))
-		atomic_fetch_add_explicit(&pool->registry.n_leaving, 1, memory_order_relaxed);
+		add_relaxed(&pool->registry.n_leaving, 1);
 	/* What runs winds down. A row that starts after this sees the state. */
 	for (uint32_t i = 0; i < client->n_jobs; i++) {
 		uint32_t at = slot * pool->max_jobs + i;
@@ -306,8 +307,7 @@ static bool registry_passed(struct pool *pool, struct registry_client *client)
 		 * below the head has been counted in active. */
 		uint64_t head = atomic_load_explicit(&ring->head, memory_order_acquire);
 		/* Relaxed: only whether there is a word, which nobody reads here. */
-		uint64_t slot = atomic_load_explicit(&tenant->rings[i].slots[head % RING_SLOTS],
-						     memory_order_relaxed);
+		uint64_t slot = load_relaxed(&tenant->rings[i].slots[head % RING_SLOTS]);
 
 		/* An empty slot at the head ends the matter. */
 		if (head < client->tails[i] && slot & RING_FULL_BIT)
@@ -330,7 +330,7 @@ void registry_release(struct pool *pool, struct registry_client *client)
 
 	registry_unmap_client(pool, slot);
 	FK_CRASH(client_unmapped);
-	atomic_fetch_sub_explicit(&pool->registry.n_leaving, 1, memory_order_relaxed);
+	sub_relaxed(&pool->registry.n_leaving, 1);
 	registry_count_client(pool, client->tenant, -1);
 	/* ORDER client/live [K1]: release, nobody uses the fields any more. Pairs with
 	 * intake_add_client(). */

@@ -28,6 +28,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/relaxed.h"
 #include "daemon/core/locate.h"
 #include "daemon/pool/pool.h"
 #include "daemon/core/worker.h"
@@ -72,7 +73,7 @@ static void sample_take(int signo, siginfo_t *info, void *context)
 		if (!sample_is(row, task))
 			continue;
 		/* Relaxed: a number. */
-		atomic_fetch_add_explicit(&row->n, 1, memory_order_relaxed);
+		add_relaxed(&row->n, 1);
 		break;
 	}
 	errno = saved;

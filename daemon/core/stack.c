@@ -60,6 +60,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "common/relaxed.h"
 #include "common/util.h"
 
 _Static_assert(sizeof(struct fk_stack) % 8 == 0, "the first frame is aligned");
@@ -163,9 +164,9 @@ static uint64_t stack_offset(struct stack_arena *arena, struct stack_block *bloc
 /* Counts bytes in or out (P2). Relaxed: written under the lock, elsewhere a hint. */
 static void stack_count_dirty(struct stack_arena *arena, int64_t bytes)
 {
-	uint64_t dirty = atomic_load_explicit(&arena->dirty, memory_order_relaxed);
+	uint64_t dirty = load_relaxed(&arena->dirty);
 
-	atomic_store_explicit(&arena->dirty, dirty + (uint64_t)bytes, memory_order_relaxed);
+	store_relaxed(&arena->dirty, dirty + (uint64_t)bytes);
 }
 
 /* The bytes of a block that the cleaner has to see to. */
@@ -292,15 +293,15 @@ static struct fk_stack *stack_arena_take(struct stack_cache *own, struct stack_a
 	char *at = NULL;
 
 	pthread_mutex_lock(&arena->lock);
-	left = atomic_load_explicit(&arena->left, memory_order_relaxed);
+	left = load_relaxed(&arena->left);
 	if (left >= bytes && left - bytes >= keep) {
 		at = stack_split(arena, order);
 		if (!at)
 			at = stack_extend(arena, order);
 		/* What was left over may have joined pages that are to be given back. */
-		own->dirtied |= atomic_load_explicit(&arena->dirty, memory_order_relaxed);
+		own->dirtied |= load_relaxed(&arena->dirty);
 		if (at)
-			atomic_store_explicit(&arena->left, left - bytes, memory_order_relaxed);
+			store_relaxed(&arena->left, left - bytes);
 	}
 	pthread_mutex_unlock(&arena->lock);
 	return (struct fk_stack *)(void *)at;
@@ -313,10 +314,10 @@ static bool stack_arena_put(struct stack_arena *arena, struct fk_stack *stacklet
 	uint64_t left, dirty;
 
 	pthread_mutex_lock(&arena->lock);
-	left = atomic_load_explicit(&arena->left, memory_order_relaxed);
-	atomic_store_explicit(&arena->left, left + stack_bytes(order), memory_order_relaxed);
+	left = load_relaxed(&arena->left);
+	store_relaxed(&arena->left, left + stack_bytes(order));
 	stack_merge(arena, (uint64_t)((char *)stacklet - arena->begin), order, 0);
-	dirty = atomic_load_explicit(&arena->dirty, memory_order_relaxed);
+	dirty = load_relaxed(&arena->dirty);
 	pthread_mutex_unlock(&arena->lock);
 	return dirty;
 }
@@ -362,7 +363,7 @@ static struct stack_arena *stack_dirty_one(struct stack_arena *arena)
 	struct stack_arena *first = arena;
 
 	/* Relaxed: a hint; who frees sees to it that somebody comes. */
-	while (!atomic_load_explicit(&arena->dirty, memory_order_relaxed)) {
+	while (!load_relaxed(&arena->dirty)) {
 		arena = arena->sibling;
 		if (arena == first)
 			return NULL;
@@ -382,7 +383,7 @@ uint64_t stack_arena_cleaned(const struct stack_arena *arena)
 
 	/* Relaxed: a hint. */
 	do {
-		sum += atomic_load_explicit(&arena->cleaned, memory_order_relaxed);
+		sum += load_relaxed(&arena->cleaned);
 		arena = arena->sibling;
 	} while (arena != first);
 	return sum;
@@ -394,7 +395,7 @@ bool stack_arena_clean(struct stack_arena *arena)
 	if (!arena || pthread_mutex_trylock(&arena->cleaner))
 		return false;
 	stack_clean_piece(arena);
-	atomic_fetch_add_explicit(&arena->cleaned, 1, memory_order_relaxed);
+	add_relaxed(&arena->cleaned, 1);
 	pthread_mutex_unlock(&arena->cleaner);
 	return true;
 }
@@ -404,7 +405,7 @@ bool stack_arena_clean(struct stack_arena *arena)
 static struct fk_stack *stack_cache_take_first(struct stack_cache *cache)
 {
 	/* Relaxed: only saves the exchange. */
-	if (!atomic_load_explicit(&cache->first, memory_order_relaxed))
+	if (!load_relaxed(&cache->first))
 		return NULL;
 	/* ORDER stack/first [F1]: acquire, who takes it sees what its owner left in it. Pairs with
 	 * stack_cache_put(). */
@@ -436,7 +437,7 @@ static bool stack_cache_put(struct stack_cache *cache, struct fk_stack *stacklet
 	if (stack_bytes(order) > STACK_KEEP)
 		return false;
 	/* Relaxed: nobody else puts one there. */
-	if (!order && !atomic_load_explicit(&cache->first, memory_order_relaxed)) {
+	if (!order && !load_relaxed(&cache->first)) {
 		/* ORDER stack/first [F1]: release, pairs with stack_cache_take_first(). */
 		atomic_store_explicit(&cache->first, stacklet, memory_order_release);
 		return true;
@@ -518,7 +519,7 @@ static void stack_refund(struct stack_cache *cache, uint64_t bytes)
 	/* Relaxed, here and below: a sum. That it is complete when the job ends is the join
 	 * counters' doing (I3). */
 	if (cache->account)
-		atomic_fetch_sub_explicit(cache->account, bytes, memory_order_relaxed);
+		sub_relaxed(cache->account, bytes);
 }
 
 static enum stack_for stack_for(uint64_t held)
@@ -537,7 +538,7 @@ static bool stack_charge(struct stack_cache *cache, uint64_t bytes, enum stack_f
 	*ret_who = STACK_FOR_WORKER;
 	if (!cache->account)
 		return true;
-	held = atomic_load_explicit(cache->account, memory_order_relaxed);
+	held = load_relaxed(cache->account);
 	do {
 		if (held > cache->max || bytes > cache->max - held)
 			return false;
@@ -649,8 +650,7 @@ static bool stack_can_spare(struct stack_cache *cache, uint64_t held)
 
 	do {
 		/* Relaxed: a sum. */
-		if (atomic_load_explicit(&arena->left, memory_order_relaxed) >=
-		    stack_reserve(arena, stack_for(held)) + STACK_MIN)
+		if (load_relaxed(&arena->left) >= stack_reserve(arena, stack_for(held)) + STACK_MIN)
 			return true;
 		arena = arena->sibling;
 	} while (arena != cache->arena);
@@ -664,8 +664,7 @@ bool stack_give(struct stack_cache *cache, struct fk_stack *top)
 	stack_trim(cache, top);
 	if (!cache->account)
 		return true;
-	held = atomic_fetch_add_explicit(cache->account, STACK_MIN, memory_order_relaxed) +
-	       STACK_MIN;
+	held = add_relaxed(cache->account, STACK_MIN) + STACK_MIN;
 	if (held > cache->max)
 		return false;
 	if (stack_can_spare(cache, held))

@@ -5,13 +5,14 @@
 #include <sys/mman.h>
 
 #include "common/clock.h"
+#include "common/relaxed.h"
 #include "daemon/pool/layout.h"
 #include "daemon/host/topology.h"
 
 void trace_write(struct worker *w, uint32_t kind, uint32_t row, uint32_t peer, uint64_t value)
 {
 	/* Once: it may be NULL by now. */
-	struct trace_ring *ring = atomic_load_explicit(&w->trace, memory_order_relaxed);
+	struct trace_ring *ring = load_relaxed(&w->trace);
 	struct trace_event event = {
 		.time_ns = clock_ns(),
 		.row = row,
@@ -36,8 +37,7 @@ void trace_write(struct worker *w, uint32_t kind, uint32_t row, uint32_t peer, u
 static void trace_tell(struct pool *pool, struct trace *trace)
 {
 	for (uint32_t i = 0; i < pool->n_workers; i++)
-		atomic_store_explicit(&pool->workers[i].trace, trace ? &trace->rings[i] : NULL,
-				      memory_order_relaxed);
+		store_relaxed(&pool->workers[i].trace, trace ? &trace->rings[i] : NULL);
 }
 
 /* I1: what is mapped at from gets its place. Returns 0 or a negative errno. */

@@ -29,6 +29,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "common/relaxed.h"
 #include "common/util.h"
 #include "daemon/pool/pool.h"
 #include "daemon/host/probe.h"
@@ -41,7 +42,7 @@ void trace_write(struct worker *worker, uint32_t kind, uint32_t row, uint32_t pe
 /* Relaxed: see I1. */
 static inline bool trace_is_on(const struct worker *w)
 {
-	return unlikely(atomic_load_explicit(&w->trace, memory_order_relaxed) != NULL);
+	return unlikely(load_relaxed(&w->trace) != NULL);
 }
 
 /* The name of a row's task, empty if that is not known: for probes. */

@@ -2,6 +2,7 @@
 #include "daemon/core/verdict.h"
 
 #include "common/crash.h"
+#include "common/relaxed.h"
 #include "daemon/pool/pool.h"
 #include "daemon/core/verdict_word.h"
 #include "shm/fence.h"
@@ -36,9 +37,7 @@ static bool verdict_put(struct pool *pool, uint32_t row, uint64_t word, int32_t 
 
 void verdict_fail(struct pool *pool, uint32_t row, int32_t code)
 {
-	(void)verdict_put(pool, row,
-			  atomic_load_explicit(&pool->verdicts[row], memory_order_relaxed), code,
-			  JOB_FAILED);
+	(void)verdict_put(pool, row, load_relaxed(&pool->verdicts[row]), code, JOB_FAILED);
 }
 
 bool verdict_set(struct pool *pool, uint32_t row, uint32_t generation, uint32_t outcome)
@@ -59,9 +58,7 @@ struct verdict verdict_get(struct pool *pool, uint32_t row)
 {
 	/* Relaxed: worker_ask() and worker_take_request() order it; a strand that begins with an
 	 * older word is asked afterwards. */
-	uint64_t word = row == WORKER_NO_JOB
-			      ? 0
-			      : atomic_load_explicit(&pool->verdicts[row], memory_order_relaxed);
+	uint64_t word = row == WORKER_NO_JOB ? 0 : load_relaxed(&pool->verdicts[row]);
 
 	return (struct verdict){ .outcome = verdict_outcome(word), .code = (int32_t)(word >> 32) };
 }

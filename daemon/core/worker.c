@@ -30,6 +30,7 @@
 
 #include "common/clock.h"
 #include "common/crash.h"
+#include "common/relaxed.h"
 #include "daemon/sched/alarm.h"
 #include "daemon/jobs/hang.h"
 #include "daemon/core/mark.h"
@@ -70,14 +71,14 @@ void worker_init(struct worker *w, struct pool *pool, uint32_t index,
 	inbox_init(&w->inbox);
 	alarm_init(w);
 	w->fk.end = frame_entries + n_frame_entries;
-	atomic_store_explicit(&w->press_wait, POLICY_PRESS_MIN, memory_order_relaxed);
+	store_relaxed(&w->press_wait, POLICY_PRESS_MIN);
 	w->stack_limit = 1; /* nobody asks, and no frame fits: there is no stack yet */
-	atomic_store_explicit(&w->fk.limit, worker_limit(w), memory_order_relaxed);
+	store_relaxed(&w->fk.limit, worker_limit(w));
 	worker_set_job(w, WORKER_NO_JOB);
 	spin_init(&w->spin);
 	/* A worker starts busy, with nothing, as in lazy_init(): its first look makes
 	 * it looking. */
-	atomic_store_explicit(&w->board->wake, WAKE_BUSY, memory_order_relaxed);
+	store_relaxed(&w->board->wake, WAKE_BUSY);
 }
 
 void worker_fini(struct worker *w)
@@ -116,7 +117,7 @@ static void worker_set_job_from(struct worker *w, uint32_t job, uint64_t now)
 	w->job = job;
 	/* Relaxed: a number. */
 	stack_bill(&w->cache, job == WORKER_NO_JOB ? NULL : &w->pool->stack_bytes[job],
-		   atomic_load_explicit(&w->pool->stack_max, memory_order_relaxed));
+		   load_relaxed(&w->pool->stack_max));
 	/* ORDER verdict/runs [V3]: release, what waits below is counted before. Pairs with
 	 * verdict_put(). */
 	atomic_store_explicit(&w->ledger->job, job, memory_order_release);
@@ -148,7 +149,7 @@ bool worker_roots_pending(struct pool *pool)
 
 	/* Relaxed: the caller's fence. */
 	for (uint32_t i = 0; i * 64 < pool->n_workers; i++)
-		any |= atomic_load_explicit(&pool->root_words[i], memory_order_relaxed);
+		any |= load_relaxed(&pool->root_words[i]);
 	return any;
 }
 
@@ -247,9 +248,7 @@ static bool worker_request(struct worker *victim, uint64_t now)
 	/* Relaxed, all of these: hints; a signal too many or too late does no harm. */
 	if (worker_is_asked(victim))
 		return false;
-	atomic_store_explicit(&victim->press_at,
-			      now + atomic_load_explicit(&victim->press_wait, memory_order_relaxed),
-			      memory_order_relaxed);
+	store_relaxed(&victim->press_at, now + load_relaxed(&victim->press_wait));
 	worker_ask(victim);
 	return true;
 }
@@ -283,7 +282,7 @@ static struct fk_frame *worker_steal_mail(struct worker *w, struct worker *victi
 	if (!inbox_any(&victim->inbox) || wake_state(wake_load(&victim->board->wake)) != WAKE_BUSY)
 		return NULL;
 	/* Relaxed: a hint. */
-	switches = atomic_load_explicit(&victim->counters->fiber_switches, memory_order_relaxed);
+	switches = load_relaxed(&victim->counters->fiber_switches);
 	if (watch->victim == victim && watch->switches != switches)
 		watch->victim = NULL;
 	/* One at a time, until it comes to something else, or that was long ago. */
@@ -328,15 +327,14 @@ static void worker_ask_victim(struct worker *w, struct worker *victim, uint64_t 
 		return;
 	}
 	/* Relaxed, as in worker_request(). */
-	wait = atomic_load_explicit(&victim->press_wait, memory_order_relaxed);
-	at = atomic_load_explicit(&victim->press_at, memory_order_relaxed);
-	tid = atomic_load_explicit(&victim->board->tid, memory_order_relaxed);
+	wait = load_relaxed(&victim->press_wait);
+	at = load_relaxed(&victim->press_at);
+	tid = load_relaxed(&victim->board->tid);
 	if (now < at || !tid ||
 	    !atomic_compare_exchange_strong_explicit(&victim->press_at, &at, now + 2 * wait,
 						     memory_order_relaxed, memory_order_relaxed))
 		return;
-	atomic_store_explicit(&victim->press_wait, min(2 * wait, POLICY_PRESS_MAX),
-			      memory_order_relaxed);
+	store_relaxed(&victim->press_wait, min(2 * wait, POLICY_PRESS_MAX));
 	COUNT(w, presses);
 	tgkill(getpid(), (pid_t)tid, WORKER_SIGNAL);
 }
@@ -352,7 +350,7 @@ static bool worker_look_for_job(struct worker *w, uint32_t *ret_row)
 		return true;
 	for (uint32_t i = 0; i * 64 < pool->n_workers; i++) {
 		/* Relaxed: a hint; deque_steal() acquires. */
-		uint64_t bits = atomic_load_explicit(&pool->root_words[i], memory_order_relaxed);
+		uint64_t bits = load_relaxed(&pool->root_words[i]);
 
 		for (; bits; bits &= bits - 1) {
 			uint32_t from = 64 * i + (uint32_t)__builtin_ctzll(bits);
@@ -606,7 +604,7 @@ void *worker_main(void *arg)
 	self = w;
 	pthread_setname_np(pthread_self(), "forkd-worker");
 	prctl(PR_SET_TIMERSLACK, 1000UL);
-	atomic_store_explicit(&w->board->tid, (uint32_t)syscall(SYS_gettid), memory_order_relaxed);
+	store_relaxed(&w->board->tid, (uint32_t)syscall(SYS_gettid));
 	w->fk.cstack_limit = (uintptr_t)&here - WORKER_STACK_NEST;
 	trim_init(w);
 	alarm_begin(w);

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/relaxed.h"
 #include "common/util.h"
 #include "daemon/core/account.h"
 #include "daemon/sched/alarm.h"
@@ -144,16 +145,14 @@ static inline struct worker *worker_of(struct fk_worker *w)
 
 /* A counter of one's own, where ->counters says: a plain store to one's own cache line. */
 #define COUNT_ADD(worker, name, x)                                                                 \
-	atomic_store_explicit(                                                                     \
-		&(worker)->counters->name,                                                         \
-		atomic_load_explicit(&(worker)->counters->name, memory_order_relaxed) + (x),       \
-		memory_order_relaxed)
+	atomic_store_explicit(&(worker)->counters->name,                                           \
+			      load_relaxed(&(worker)->counters->name) + (x), memory_order_relaxed)
 #define COUNT(worker, name) COUNT_ADD(worker, name, 1)
 
 /* Relaxed: who changes it wakes the worker if it rests, after a full fence (pool/settings). */
 static inline bool worker_is_parked(struct worker *worker)
 {
-	return atomic_load_explicit(&worker->parked, memory_order_relaxed);
+	return load_relaxed(&worker->parked);
 }
 
 /* The limit that asks for nothing: the end of the stacklet; 0 while every fork is to be stolen, and
@@ -169,7 +168,7 @@ static inline void worker_ask(struct worker *worker)
 /* It has a request to take. Relaxed: a hint. */
 static inline bool worker_is_asked(struct worker *worker)
 {
-	return !atomic_load_explicit(&worker->fk.limit, memory_order_relaxed);
+	return !load_relaxed(&worker->fk.limit);
 }
 
 /* Owner: takes the request, before it acts on it, so that a later one is not lost. */
@@ -177,7 +176,7 @@ static inline void worker_take_request(struct worker *worker)
 {
 	attend_take(&worker->fk.limit, worker_limit(worker));
 	/* Relaxed: a hint for thieves. */
-	atomic_store_explicit(&worker->press_wait, POLICY_PRESS_MIN, memory_order_relaxed);
+	store_relaxed(&worker->press_wait, POLICY_PRESS_MIN);
 }
 
 /* A number of its own: xorshift64. Owner. */

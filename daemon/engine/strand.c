@@ -47,6 +47,7 @@
 #include <string.h>
 
 #include "common/crash.h"
+#include "common/relaxed.h"
 #include "daemon/engine/alloc.h"
 #include "daemon/core/join.h"
 #include "daemon/jobs/root.h"
@@ -245,10 +246,9 @@ static __attribute__((noinline)) void strand_scribble(void)
 /* Publishes what the owner keeps in plain fields. */
 static void strand_counters(struct worker *w)
 {
-	atomic_store_explicit(&w->counters->forks, w->forks, memory_order_relaxed);
-	atomic_store_explicit(&w->counters->stacklets, w->cache.allocated, memory_order_relaxed);
-	atomic_store_explicit(&w->counters->stack_bytes, (uint64_t)w->cache.bytes,
-			      memory_order_relaxed);
+	store_relaxed(&w->counters->forks, w->forks);
+	store_relaxed(&w->counters->stacklets, w->cache.allocated);
+	store_relaxed(&w->counters->stack_bytes, (uint64_t)w->cache.bytes);
 }
 
 /* In a pool that is shaken each strand has a limit of its own. */

@@ -18,6 +18,7 @@
 #include <errno.h>
 
 #include "common/crash.h"
+#include "common/relaxed.h"
 #include "daemon/core/verdict.h"
 #include "shm/fence.h"
 
@@ -152,7 +153,7 @@ bool strand_push(struct worker *w, struct fk_frame *frame)
 	if (b == w->fk.end)
 		return false;
 	/* Relaxed: published later, by a release in deque_publish(). */
-	atomic_store_explicit(&b->word, (uintptr_t)frame, memory_order_relaxed);
+	store_relaxed(&b->word, (uintptr_t)frame);
 	w->fk.bottom = b + 1;
 	return true;
 }

@@ -37,6 +37,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/relaxed.h"
 #include "daemon/pool/pool.h"
 #include "daemon/core/profile.h"
 #include "daemon/engine/strand.h"
@@ -92,8 +93,7 @@ static inline struct fk_frame *strand_newest(struct worker *w)
 {
 	if (w->fk.bottom <= w->fk.floor && !strand_reclaim(w))
 		return NULL;
-	return (struct fk_frame *)(uintptr_t)atomic_load_explicit(&w->fk.bottom[-1].word,
-								  memory_order_relaxed);
+	return (struct fk_frame *)(uintptr_t)load_relaxed(&w->fk.bottom[-1].word);
 }
 
 /* The deque is empty, its public part too: starts again at its beginning. */

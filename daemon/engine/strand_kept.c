@@ -27,6 +27,8 @@
 
 #include <stdlib.h>
 
+#include "common/relaxed.h"
+
 /* What the worker keeps back of its own, to go on with later: a frame, and STRAND_LATE. */
 static void strand_keep_back(struct worker *w, uint64_t word)
 {
@@ -36,12 +38,12 @@ static void strand_keep_back(struct worker *w, uint64_t word)
 		if (!w->forced)
 			abort();
 	}
-	atomic_store_explicit(&w->forced[w->n_forced++].word, word, memory_order_relaxed);
+	store_relaxed(&w->forced[w->n_forced++].word, word);
 }
 
 static uint64_t strand_kept_last(const struct worker *w)
 {
-	return atomic_load_explicit(&w->forced[w->n_forced - 1].word, memory_order_relaxed);
+	return load_relaxed(&w->forced[w->n_forced - 1].word);
 }
 
 void strand_force(struct worker *w)
@@ -57,7 +59,7 @@ void strand_force(struct worker *w)
 void strand_keep_all_back(struct worker *w)
 {
 	for (struct fk_entry *e = w->fk.floor; e < w->fk.bottom; e++) {
-		strand_keep_back(w, atomic_load_explicit(&e->word, memory_order_relaxed));
+		strand_keep_back(w, load_relaxed(&e->word));
 		COUNT(w, steals);
 	}
 	strand_reset_deque(w);

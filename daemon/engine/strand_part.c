@@ -17,13 +17,15 @@
 
 #include <assert.h>
 
+#include "common/relaxed.h"
+
 void strand_part(struct worker *w, struct fk_frame *frame)
 {
 	frame->steals = 0;
 	frame->stack = NULL;
 	frame->top = (char *)frame + frame->task->frame_size;
 	frame->job = w->job;
-	atomic_store_explicit(&frame->joins, 0, memory_order_relaxed);
+	store_relaxed(&frame->joins, 0);
 	fk_set_site(frame, (fk_site(frame) & ~FK_DST) | FK_PARTED);
 }
 

@@ -17,6 +17,7 @@
 
 #include "common/crash.h"
 #include "common/log.h"
+#include "common/relaxed.h"
 #include "common/util.h"
 #include "daemon/core/verdict.h"
 
@@ -50,8 +51,7 @@ static struct fk_frame *strand_drop_chain(struct worker *w, struct fk_frame *fra
 
 	if (w->fk.unwinds || frame->steals || w->fk.sp != frame->top || oldest >= w->fk.bottom)
 		return frame;
-	parent = (struct fk_frame *)(uintptr_t)atomic_load_explicit(&oldest->word,
-								    memory_order_relaxed);
+	parent = (struct fk_frame *)(uintptr_t)load_relaxed(&oldest->word);
 	COUNT_ADD(w, unwound, w->fk.bottom - oldest);
 	w->fk.bottom = oldest;
 	/* The parent stands on this stack, or, if it was stolen, on none that is the worker's. */

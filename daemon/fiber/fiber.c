@@ -49,6 +49,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/relaxed.h"
 #include "daemon/core/fault.h"
 #include "daemon/pool/pool.h"
 #include "daemon/engine/strand_internal.h"
@@ -168,17 +169,17 @@ bool fiber_charge(struct worker *w, uint64_t bytes)
 	_Atomic uint64_t *held = &w->pool->stack_bytes[w->job];
 
 	/* Relaxed: a sum, as in stack.c. */
-	if (atomic_fetch_add_explicit(held, bytes, memory_order_relaxed) + bytes <= w->cache.max) {
+	if (add_relaxed(held, bytes) + bytes <= w->cache.max) {
 		COUNT_ADD(w, fiber_bytes, bytes);
 		return true;
 	}
-	atomic_fetch_sub_explicit(held, bytes, memory_order_relaxed);
+	sub_relaxed(held, bytes);
 	return false;
 }
 
 void fiber_refund(struct worker *w, uint32_t job, uint64_t bytes)
 {
-	atomic_fetch_sub_explicit(&w->pool->stack_bytes[job], bytes, memory_order_relaxed);
+	sub_relaxed(&w->pool->stack_bytes[job], bytes);
 	COUNT_ADD(w, fiber_bytes, -bytes);
 }
 
@@ -269,7 +270,7 @@ static void fiber_measure(struct worker *w, const struct fiber_stack *stack)
 {
 	_Atomic uint64_t *high = &w->pool->board->counters[BOARD_POOL].fiber_stack_high_bytes;
 	/* Relaxed: a statistic. */
-	uint64_t before = atomic_load_explicit(high, memory_order_relaxed), used;
+	uint64_t before = load_relaxed(high), used;
 
 	if (w->fibers_ended++ % FIBER_MEASURE)
 		return;
@@ -509,9 +510,9 @@ int fk_rt_fiber_spawn(void (*fn)(void *), void *arg, struct fk_counter *counter,
 	}
 	f->depth = self->depth + 1;
 	/* Relaxed: the caller is one of them. */
-	atomic_fetch_add_explicit(&self->family->live, 1, memory_order_relaxed);
+	add_relaxed(&self->family->live, 1);
 	fiber_put(w, f);
-	asked = !atomic_load_explicit(&w->fk.limit, memory_order_relaxed);
+	asked = !load_relaxed(&w->fk.limit);
 	fk_enter(&w->fk, (uintptr_t)&self->face);
 	if (asked)
 		(void)fiber_leave(self, FIBER_AGAIN);

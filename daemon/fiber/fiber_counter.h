@@ -87,6 +87,7 @@
 #include <stdint.h>
 #include <threads.h>
 
+#include "common/relaxed.h"
 #include "daemon/fiber/fiber_park.h"
 #include "shm/fence.h"
 
@@ -220,7 +221,7 @@ fiber_counter_take(struct fiber_counter *counter, uint32_t value, enum fiber_cou
 			node->next = woken;
 			woken = node;
 			/* Relaxed: its waiter does not run before it is delivered. */
-			atomic_store_explicit(&node->hooked, 0, memory_order_relaxed);
+			store_relaxed(&node->hooked, 0);
 		} else {
 			/* ORDER counter/off [F5]: release, the last touch of the node. Pairs with
 			 * fiber_counter_unhook(). Proof: I4. */
@@ -238,8 +239,7 @@ static inline struct fiber_counter_ref fiber_counter_init(struct fiber_counter *
 {
 	counter->first = NULL;
 	/* Relaxed: whoever is told the generation is told so by something that releases. */
-	atomic_store_explicit(&counter->word, fiber_counter_word(1, 0, value),
-			      memory_order_relaxed);
+	store_relaxed(&counter->word, fiber_counter_word(1, 0, value));
 	return (struct fiber_counter_ref){ counter, 1 };
 }
 
@@ -251,7 +251,7 @@ static inline struct fiber_counter_ref fiber_counter_renew(struct fiber_counter 
 
 	for (;;) {
 		/* Relaxed: the CAS orders. */
-		uint64_t word = atomic_load_explicit(&counter->word, memory_order_relaxed);
+		uint64_t word = load_relaxed(&counter->word);
 		uint32_t generation =
 			fiber_counter_generation(word + (UINT64_C(1) << FIBER_COUNTER_GENERATION));
 
@@ -385,7 +385,7 @@ fiber_counter_hook(struct fiber_counter_ref ref, uint32_t value, struct fiber_co
 	struct fiber_counter_node **link = &counter->first;
 
 	/* Relaxed: its own, if it is not hooked. */
-	if (atomic_load_explicit(&node->hooked, memory_order_relaxed))
+	if (load_relaxed(&node->hooked))
 		return FIBER_COUNTER_TWICE;
 	for (;;) {
 		uint64_t word = fiber_counter_settled(counter, ref.generation);
@@ -408,7 +408,7 @@ fiber_counter_hook(struct fiber_counter_ref ref, uint32_t value, struct fiber_co
 			node->next->link = &node->next;
 		*link = node;
 		/* Relaxed: its waiter reads it, or who holds the lock. */
-		atomic_store_explicit(&node->hooked, 1, memory_order_relaxed);
+		store_relaxed(&node->hooked, 1);
 		fiber_counter_unlock(counter, ref.generation, fiber_counter_value(word));
 		return FIBER_COUNTER_OK;
 	}
@@ -427,18 +427,18 @@ static inline void fiber_counter_unhook(struct fiber_counter_node *node)
 	 * fiber_counter_take(). */
 	while (atomic_load_explicit(&node->hooked, memory_order_acquire)) {
 		/* Relaxed: the CAS orders. */
-		uint64_t word = atomic_load_explicit(&counter->word, memory_order_relaxed);
+		uint64_t word = load_relaxed(&counter->word);
 
 		if (word & FIBER_COUNTER_LOCK || !fiber_counter_try(counter, word)) {
 			fiber_counter_pause(&spins);
 			continue;
 		}
 		/* Relaxed: the lock orders. */
-		if (atomic_load_explicit(&node->hooked, memory_order_relaxed)) {
+		if (load_relaxed(&node->hooked)) {
 			*node->link = node->next;
 			if (node->next)
 				node->next->link = node->link;
-			atomic_store_explicit(&node->hooked, 0, memory_order_relaxed);
+			store_relaxed(&node->hooked, 0);
 		}
 		fiber_counter_unlock(counter, fiber_counter_generation(word),
 				     fiber_counter_value(word));

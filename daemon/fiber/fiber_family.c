@@ -55,6 +55,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/relaxed.h"
 #include "daemon/core/fault.h"
 #include "daemon/fiber/fiber.h"
 #include "daemon/pool/pool.h"
@@ -234,8 +235,8 @@ void fibers_cancel(struct pool *pool, uint32_t row)
 /* Relaxed throughout: the dispatcher looks more than once. */
 static void fiber_held_count(struct fiber_family *family, uint64_t n)
 {
-	atomic_fetch_add_explicit(&family->held, n, memory_order_relaxed);
-	atomic_store_explicit(&family->stuck_ns, 0, memory_order_relaxed);
+	add_relaxed(&family->held, n);
+	store_relaxed(&family->stuck_ns, 0);
 }
 
 void fiber_held_begin(struct fiber *f)
@@ -244,9 +245,9 @@ void fiber_held_begin(struct fiber *f)
 
 	fiber_enlist(f, true);
 	fiber_held_count(f->family, 1);
-	if (atomic_load_explicit(&pool->fibers.look_ns, memory_order_relaxed))
+	if (load_relaxed(&pool->fibers.look_ns))
 		return;
-	atomic_store_explicit(&pool->fibers.look_ns, clock_ns() + FIBER_LOOK, memory_order_relaxed);
+	store_relaxed(&pool->fibers.look_ns, clock_ns() + FIBER_LOOK);
 	pool_wake_dispatcher(pool);
 }
 
@@ -349,21 +350,21 @@ static bool fiber_family_look(struct pool *pool, const struct fiber_bucket *buck
 	static struct log_limit limit = LOG_LIMIT_INIT;
 	uint32_t row = family->front->job;
 	uint64_t depth;
-	uint64_t held = atomic_load_explicit(&family->held, memory_order_relaxed);
-	uint64_t since = atomic_load_explicit(&family->stuck_ns, memory_order_relaxed);
+	uint64_t held = load_relaxed(&family->held);
+	uint64_t since = load_relaxed(&family->stuck_ns);
 
-	if (held < atomic_load_explicit(&family->live, memory_order_relaxed) || !held) {
-		atomic_store_explicit(&family->stuck_ns, 0, memory_order_relaxed);
+	if (held < load_relaxed(&family->live) || !held) {
+		store_relaxed(&family->stuck_ns, 0);
 		return held;
 	}
 	if (!since) {
-		atomic_store_explicit(&family->stuck_ns, now, memory_order_relaxed);
+		store_relaxed(&family->stuck_ns, now);
 		return true;
 	}
 	/* One that runs has begun or ended such a wait, or is about to. */
 	if (now - since < fiber_family_patience(pool, bucket, family) ||
 	    fiber_family_survey(family, &depth) != held || !depth ||
-	    atomic_load_explicit(&family->stuck_ns, memory_order_relaxed) != since)
+	    load_relaxed(&family->stuck_ns) != since)
 		return true;
 	if (fiber_family_hangs(pool, family, depth, now))
 		fault_hang(pool, ledger_row(pool->arena, row).worker % pool->n_workers, row,
@@ -379,13 +380,13 @@ static bool fiber_family_look(struct pool *pool, const struct fiber_bucket *buck
 uint64_t fibers_look(struct pool *pool)
 {
 	_Atomic uint64_t *look_ns = &pool->fibers.look_ns;
-	uint64_t at = atomic_load_explicit(look_ns, memory_order_relaxed), now;
+	uint64_t at = load_relaxed(look_ns), now;
 	bool again = false;
 
 	if (!at || (now = clock_ns()) < at)
 		return at;
 	/* Before the look: who begins a wait behind it finds 0. */
-	atomic_store_explicit(look_ns, 0, memory_order_relaxed);
+	store_relaxed(look_ns, 0);
 	for (uint32_t i = 0; i < FIBER_BUCKETS; i++) {
 		struct fiber_bucket *bucket = &pool->fibers.buckets[i];
 
@@ -395,9 +396,9 @@ uint64_t fibers_look(struct pool *pool)
 		pthread_mutex_unlock(&bucket->lock);
 	}
 	if (!again)
-		return atomic_load_explicit(look_ns, memory_order_relaxed);
+		return load_relaxed(look_ns);
 	/* Many families take long, and this thread has more to do. */
 	at = now + max(FIBER_LOOK, FIBER_REST * (clock_ns() - now));
-	atomic_store_explicit(look_ns, at, memory_order_relaxed);
+	store_relaxed(look_ns, at);
 	return at;
 }

@@ -14,6 +14,7 @@
  */
 #include <string.h>
 
+#include "common/relaxed.h"
 #include "daemon/fiber/fiber.h"
 #include "daemon/pool/pool.h"
 
@@ -27,10 +28,10 @@ static uint32_t fiber_key_new(_Atomic uint32_t *key, void (*end)(void *value))
 	uint32_t index;
 
 	pthread_mutex_lock(&fiber_keys_lock);
-	index = atomic_load_explicit(key, memory_order_relaxed);
+	index = load_relaxed(key);
 	if (!index && fiber_n_keys < FK_LOCALS) {
 		/* Relaxed: a fiber that has a value of it has seen the key, or has the lock. */
-		atomic_store_explicit(&fiber_ends[fiber_n_keys], end, memory_order_relaxed);
+		store_relaxed(&fiber_ends[fiber_n_keys], end);
 		index = ++fiber_n_keys;
 		/* ORDER fiber/key [B6]: release, who sees the key sees what ends it. Pairs with
 		 * fk_rt_fiber_local(). */
@@ -72,7 +73,7 @@ static bool fiber_locals_pass(struct fiber *f)
 		if (!value)
 			continue;
 		f->locals[i] = NULL;
-		end = atomic_load_explicit(&fiber_ends[i], memory_order_relaxed);
+		end = load_relaxed(&fiber_ends[i]);
 		if (end) {
 			end(value);
 			any = true;

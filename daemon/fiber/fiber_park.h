@@ -89,6 +89,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/relaxed.h"
+
 #define FIBER_PARK_LEFT	      0x01u
 #define FIBER_PARK_DONE	      0x02u
 #define FIBER_PARK_CLAIMED    0x04u
@@ -121,15 +123,14 @@ struct fiber_park {
 /* Before anybody knows of it: it is OUT. Once for the memory. */
 static inline void fiber_park_init(struct fiber_park *park)
 {
-	atomic_store_explicit(&park->word, FIBER_PARK_OUT, memory_order_relaxed);
+	store_relaxed(&park->word, FIBER_PARK_OUT);
 }
 
 /* Neither going nor parked: it runs, or is to run. For assertions where it is resumed. */
 static inline bool fiber_park_is_out(struct fiber_park *park)
 {
 	/* Relaxed: who resumes it has it from a queue. */
-	return (atomic_load_explicit(&park->word, memory_order_relaxed) & FIBER_PARK_OUT) ==
-	       FIBER_PARK_OUT;
+	return (load_relaxed(&park->word) & FIBER_PARK_OUT) == FIBER_PARK_OUT;
 }
 
 /* Fiber: it was cancelled. */
@@ -173,7 +174,7 @@ static inline uint64_t fiber_park_begin(struct fiber_park *park, bool held)
 static inline bool fiber_park_stay(struct fiber_park *park)
 {
 	/* Relaxed: the CAS orders. */
-	uint64_t word = atomic_load_explicit(&park->word, memory_order_relaxed);
+	uint64_t word = load_relaxed(&park->word);
 
 	do {
 		if ((word & FIBER_PARK_OUT) == FIBER_PARK_CLAIMED)
@@ -202,7 +203,7 @@ static inline bool fiber_park_left(struct fiber_park *park)
 static inline uint64_t fiber_park_take(struct fiber_park *park, uint64_t generation, uint64_t bits)
 {
 	/* Relaxed: what is seen too early fails, and who lost reads nothing. */
-	uint64_t word = atomic_load_explicit(&park->word, memory_order_relaxed);
+	uint64_t word = load_relaxed(&park->word);
 
 	do {
 		if (word >> FIBER_PARK_GENERATION != generation || word & FIBER_PARK_CLAIMED)
@@ -255,7 +256,7 @@ static inline enum fiber_wake fiber_park_wake(struct fiber_park *park, uint64_t 
 static inline enum fiber_wake fiber_park_cancel(struct fiber_park *park)
 {
 	/* Relaxed: the CAS orders. */
-	uint64_t word = atomic_load_explicit(&park->word, memory_order_relaxed);
+	uint64_t word = load_relaxed(&park->word);
 	uint64_t bits;
 
 	do {
@@ -288,9 +289,7 @@ static inline uint64_t fiber_park_holds(struct fiber_park *park)
 static inline enum fiber_reason fiber_park_reason(struct fiber_park *park)
 {
 	/* Relaxed: it is OUT, and nobody changes the reason (I6). */
-	return (enum fiber_reason)(atomic_load_explicit(&park->word, memory_order_relaxed) >>
-					   FIBER_PARK_REASON &
-				   0xffu);
+	return (enum fiber_reason)(load_relaxed(&park->word) >> FIBER_PARK_REASON & 0xffu);
 }
 
 #endif

@@ -36,6 +36,7 @@
 #include <stdlib.h>
 
 #include "common/clock.h"
+#include "common/relaxed.h"
 #include "daemon/fiber/fiber.h"
 #include "daemon/pool/pool.h"
 
@@ -61,9 +62,8 @@ void fiber_times_fini(struct fibers *all)
 static void fiber_times_tell(struct fiber_times *times)
 {
 	/* Relaxed: I2. */
-	atomic_store_explicit(&times->first_ns,
-			      times->heap.n ? max(times->heap.nodes[0]->v, UINT64_C(1)) : 0,
-			      memory_order_relaxed);
+	store_relaxed(&times->first_ns,
+		      times->heap.n ? max(times->heap.nodes[0]->v, UINT64_C(1)) : 0);
 }
 
 /* Lock held: sees to it that there is room for one more. */
@@ -162,7 +162,7 @@ uint64_t fibers_check(struct pool *pool)
 		uint64_t first;
 
 		/* Relaxed: I2. What comes in meanwhile is not due: now stays what it was. */
-		while ((first = atomic_load_explicit(&times->first_ns, memory_order_relaxed))) {
+		while ((first = load_relaxed(&times->first_ns))) {
 			struct fiber_timer *timer;
 
 			now = now ? now : clock_ns();

@@ -79,6 +79,7 @@
 
 #include "common/cleanup.h"
 #include "common/log.h"
+#include "common/relaxed.h"
 #include "common/urgent.h"
 #include "common/util.h"
 #include "daemon/core/bell.h"
@@ -130,7 +131,7 @@ static void poller_wake(struct poller *p)
 static void poller_push(struct poller *p, uintptr_t note)
 {
 	/* Relaxed: the CAS orders. */
-	uintptr_t newest = atomic_load_explicit(&p->notes, memory_order_relaxed);
+	uintptr_t newest = load_relaxed(&p->notes);
 
 	do {
 		*poller_next(note) = newest;
@@ -144,14 +145,14 @@ static void poller_push(struct poller *p, uintptr_t note)
 void poller_begin(struct poller *p, struct poller_op *op)
 {
 	/* Relaxed: nobody knows of it yet. */
-	atomic_store_explicit(&op->state, 1, memory_order_relaxed);
+	store_relaxed(&op->state, 1);
 	poller_push(p, (uintptr_t)op);
 }
 
 void poller_end(struct poller *p, struct poller_op *op, int error)
 {
 	/* Relaxed throughout: the word has all there is to know, and the list orders the rest. */
-	uint32_t state = atomic_load_explicit(&op->state, memory_order_relaxed), next;
+	uint32_t state = load_relaxed(&op->state), next;
 
 	do {
 		if (!(state & POLLER_NOTES) || state & POLLER_ASKED)
@@ -168,7 +169,7 @@ static uintptr_t poller_take(struct poller *p)
 	uintptr_t note, older, list = 0;
 
 	/* Relaxed: a hint; poller_turn() looks again. */
-	if (!atomic_load_explicit(&p->notes, memory_order_relaxed))
+	if (!load_relaxed(&p->notes))
 		return 0;
 	/* ORDER poller/note [N1]: acquire, what the notes say. Pairs with poller_push(). */
 	note = atomic_exchange_explicit(&p->notes, 0, memory_order_acquire);
@@ -263,7 +264,7 @@ static bool poller_count(struct poller_op *op, bool ends, int32_t result)
 	if (!ends)
 		op->result = result;
 	/* Relaxed: I2. */
-	state = atomic_fetch_sub_explicit(&op->state, 1, memory_order_relaxed);
+	state = sub_relaxed(&op->state, 1);
 	assert(state & POLLER_NOTES);
 	if ((state & POLLER_NOTES) != 1)
 		return false;
@@ -276,7 +277,7 @@ static bool poller_count(struct poller_op *op, bool ends, int32_t result)
 static bool poller_is_out(struct poller_op *op)
 {
 	/* Relaxed: the thread alone counts down. */
-	return (atomic_load_explicit(&op->state, memory_order_relaxed) & POLLER_NOTES) > 1;
+	return (load_relaxed(&op->state) & POLLER_NOTES) > 1;
 }
 
 /* How many have completed that were not taken yet. */
@@ -359,7 +360,7 @@ static uint32_t poller_reap(struct poller *p)
 static bool poller_stops(struct poller *p)
 {
 	/* Relaxed: who sets it wakes the thread after it. */
-	return atomic_load_explicit(&p->stop, memory_order_relaxed);
+	return load_relaxed(&p->stop);
 }
 
 /* Until there is a note, or something has completed. Returns 0 or a negative errno. */
@@ -372,7 +373,7 @@ static int poller_sleep(struct poller *p)
 		{ 0, (uintptr_t)p->ring.sq.kflags, FUTEX_32 | FUTEX_PRIVATE_FLAG, 0 },
 	};
 	/* Relaxed: after the fence of wake_prepare(), I3. */
-	bool rests = !atomic_load_explicit(&p->notes, memory_order_relaxed) && !poller_stops(p);
+	bool rests = !load_relaxed(&p->notes) && !poller_stops(p);
 	int r = 0;
 
 	if (rests && !p->naps &&
@@ -407,8 +408,7 @@ static void poller_turn(struct poller *p)
 		abort();
 	}
 	/* Relaxed: its own. */
-	atomic_store_explicit(turns, atomic_load_explicit(turns, memory_order_relaxed) + 1,
-			      memory_order_relaxed);
+	store_relaxed(turns, load_relaxed(turns) + 1);
 	/* The kernel has no memory for it now, or too much has completed: it comes again. */
 	if (!poller_reap(p) && (r < 0 || !all))
 		(void)nanosleep(&rest, NULL);
@@ -555,7 +555,7 @@ void poller_stop(struct poller *p)
 	if (!p->started)
 		return;
 	/* Relaxed: poller_wake(). */
-	atomic_store_explicit(&p->stop, true, memory_order_relaxed);
+	store_relaxed(&p->stop, true);
 	poller_wake(p);
 	poller_join(p);
 }

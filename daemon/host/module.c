@@ -74,6 +74,7 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/relaxed.h"
 #include "common/text.h"
 #include "common/util.h"
 #include "daemon/host/symbols.h"
@@ -426,12 +427,11 @@ static uint32_t modules_rate(const struct modules *modules, const struct board *
 	if (modules_have(modules, place))
 		return 0;
 	/* Relaxed: the pool that wrote it is dead, or it is this one. */
-	if (place >= atomic_load_explicit(&board->n_tasks, memory_order_relaxed))
+	if (place >= load_relaxed(&board->n_tasks))
 		return 3;
 	if (!strncmp(entry->name, task->name, sizeof(entry->name)))
-		return atomic_load_explicit(&entry->hash, memory_order_relaxed) == task->hash ? 5
-											      : 4;
-	return atomic_load_explicit(&entry->flags, memory_order_relaxed) & TASK_GONE ? 2 : 1;
+		return load_relaxed(&entry->hash) == task->hash ? 5 : 4;
+	return load_relaxed(&entry->flags) & TASK_GONE ? 2 : 1;
 }
 
 /* Rates: any place will do; no other task ever had it; it is the task's own. */
@@ -471,11 +471,11 @@ static void module_write_entry(struct board *board, uint32_t place, const struct
 	/* Relaxed: a new one is counted below; a client that copies one that changes compares the
 	 * hash with what it has copied (client.c, I4). */
 	if (memcmp(entry, &new, offsetof(struct board_task, hash)) != 0 ||
-	    atomic_load_explicit(&entry->hash, memory_order_relaxed) != task->hash) {
-		atomic_store_explicit(&entry->flags, TASK_GONE, memory_order_relaxed);
-		atomic_store_explicit(&entry->hash, 0, memory_order_relaxed);
+	    load_relaxed(&entry->hash) != task->hash) {
+		store_relaxed(&entry->flags, TASK_GONE);
+		store_relaxed(&entry->hash, 0);
 		memcpy(entry, &new, offsetof(struct board_task, hash));
-		atomic_store_explicit(&entry->hash, task->hash, memory_order_relaxed);
+		store_relaxed(&entry->hash, task->hash);
 	}
 	/* ORDER board/tasks [B1]: release, the task is callable before a client can see that it is
 	 * not gone. Pairs with board_find_task() and submit_check_task(). */
@@ -483,7 +483,7 @@ static void module_write_entry(struct board *board, uint32_t place, const struct
 	/* After a restart of the pool the entries are there already, and clients go on using them.
 	 * ORDER board/tasks [B1]: release, the entry is whole before it is counted. Pairs with
 	 * board_find_task(). */
-	if (atomic_load_explicit(&board->n_tasks, memory_order_relaxed) <= place)
+	if (load_relaxed(&board->n_tasks) <= place)
 		atomic_store_explicit(&board->n_tasks, place + 1, memory_order_release);
 }
 
@@ -491,7 +491,7 @@ static void module_write_entry(struct board *board, uint32_t place, const struct
 static void module_clear(struct module_task *task)
 {
 	memset(task, 0, offsetof(struct module_task, state));
-	atomic_store_explicit(&task->state, MODULE_GONE, memory_order_relaxed);
+	store_relaxed(&task->state, MODULE_GONE);
 }
 
 /* So many places are known, and no task is in those that come. */
@@ -520,8 +520,7 @@ void modules_enter(struct modules *modules, struct board *board)
 		struct module_task *task = &modules->tasks[i];
 
 		/* Relaxed: this thread stores it. */
-		if (!task->export ||
-		    atomic_load_explicit(&task->state, memory_order_relaxed) == MODULE_CALLABLE)
+		if (!task->export || load_relaxed(&task->state) == MODULE_CALLABLE)
 			continue;
 		/* ORDER module/callable [M1]: release, the entry is complete, and so are
 		 * the rules for its callers (J1, J2). Pairs with record_check(). */
@@ -534,13 +533,12 @@ void modules_enter(struct modules *modules, struct board *board)
 static void modules_mark_gone(struct modules *modules, struct board *board)
 {
 	/* Relaxed: the only writer. */
-	uint32_t n = min(atomic_load_explicit(&board->n_tasks, memory_order_relaxed), LIMIT_TASKS);
+	uint32_t n = min(load_relaxed(&board->n_tasks), LIMIT_TASKS);
 
 	modules_reach(modules, n);
 	for (uint32_t i = 0; i < n; i++)
 		if (!modules_have(modules, i))
-			atomic_store_explicit(&board->tasks[i].flags, TASK_GONE,
-					      memory_order_relaxed);
+			store_relaxed(&board->tasks[i].flags, TASK_GONE);
 	/* ORDER board/tasks [B1]: release, as above; a task may have written more there. */
 	atomic_store_explicit(&board->n_tasks, n, memory_order_release);
 }
@@ -851,7 +849,7 @@ static void module_show(struct board *board, const struct fk_module *module, con
 			uint32_t n_tasks)
 {
 	/* Relaxed: the pool's own, before anybody else can count. */
-	uint32_t n = atomic_load_explicit(&board->n_modules, memory_order_relaxed);
+	uint32_t n = load_relaxed(&board->n_modules);
 	struct board_module *m = &board->modules[min(n, LIMIT_MODULES - 1)];
 	struct timespec now;
 
@@ -941,7 +939,7 @@ int modules_load(struct modules *modules, struct board *board, const char *folde
 	n = modules_list(folder, &names);
 	if (n < 0)
 		return n;
-	atomic_store_explicit(&board->n_modules, 0, memory_order_relaxed);
+	store_relaxed(&board->n_modules, 0);
 	for (int i = 0; i < n; i++) {
 		loaded += modules_load_one(modules, board, folder, names[i]->d_name);
 		free(names[i]);

@@ -29,6 +29,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/relaxed.h"
 #include "shm/board.h"
 #include "shm/fence.h"
 
@@ -41,16 +42,15 @@ static inline uint64_t times_id(uint32_t row, uint32_t generation)
 /* Relaxed: the worker's own words, a statistic for others. */
 static inline void times_add(_Atomic uint64_t *word, uint64_t n)
 {
-	atomic_store_explicit(word, atomic_load_explicit(word, memory_order_relaxed) + n,
-			      memory_order_relaxed);
+	store_relaxed(word, load_relaxed(word) + n);
 }
 
 static inline void times_add_to(struct board_times *t, enum board_time which, uint64_t ns)
 {
 	times_add(&t->counts[which][histogram_bucket(ns)], 1);
 	times_add(&t->sum_ns[which], ns);
-	if (ns > atomic_load_explicit(&t->max_ns[which], memory_order_relaxed))
-		atomic_store_explicit(&t->max_ns[which], ns, memory_order_relaxed);
+	if (ns > load_relaxed(&t->max_ns[which]))
+		store_relaxed(&t->max_ns[which], ns);
 }
 
 /* A job of this row has ended on the worker whose times these are; its row is FINISHING. */
@@ -61,14 +61,14 @@ static inline void times_count(struct board_times *t, uint64_t wait_ns, uint64_t
 	times_add_to(t, TIMES_WAIT, wait_ns);
 	times_add_to(t, TIMES_RUN, run_ns);
 	fence_signal();
-	atomic_store_explicit(&t->last, id, memory_order_relaxed);
+	store_relaxed(&t->last, id);
 	fence_signal();
 }
 
 /* Is this job the last one that was counted there? */
 static inline bool times_has(const struct board_times *t, uint64_t id)
 {
-	return atomic_load_explicit(&t->last, memory_order_relaxed) == id;
+	return load_relaxed(&t->last) == id;
 }
 
 #endif

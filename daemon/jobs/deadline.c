@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "common/clock.h"
+#include "common/relaxed.h"
 #include "daemon/pool/pool.h"
 #include "daemon/jobs/root.h"
 
@@ -33,13 +34,13 @@ void deadlines_fini(struct deadlines *all)
  * somebody else (deadline_watch()) has it removed by the dispatcher, should it stay. */
 static uint32_t deadline_where(struct deadlines *all, uint32_t row)
 {
-	return atomic_load_explicit(&all->where[row], memory_order_relaxed);
+	return load_relaxed(&all->where[row]);
 }
 
 static void deadline_put(struct deadlines *all, uint32_t at, struct deadline job)
 {
 	all->heap[at] = job;
-	atomic_store_explicit(&all->where[job.row], at + 1, memory_order_relaxed);
+	store_relaxed(&all->where[job.row], at + 1);
 }
 
 /* Lock held: puts a job where it belongs, from a place that is free. */

@@ -3,6 +3,7 @@
 
 #include "common/clock.h"
 #include "common/crash.h"
+#include "common/relaxed.h"
 #include "daemon/pool/pool.h"
 #include "daemon/jobs/root.h"
 #include "daemon/core/worker.h"
@@ -12,8 +13,7 @@ static uint64_t drain_summary(struct pool *pool, struct tenant_segment *tenant, 
 {
 	uint32_t rings = min(pool->n_workers - 64 * word, 64u);
 
-	return atomic_load_explicit(&tenant->summary[word], memory_order_relaxed) &
-	       UINT64_MAX >> (64 - rings);
+	return load_relaxed(&tenant->summary[word]) & UINT64_MAX >> (64 - rings);
 }
 
 static uint32_t drain_summary_words(struct pool *pool)
@@ -146,19 +146,18 @@ static uint32_t drain_place(struct pool *pool, uint32_t place)
 void drain_admit(struct drain *drain, struct job *job, uint32_t row, uint32_t generation)
 {
 	struct pool *pool = drain->pool;
-	uint64_t deadline = atomic_load_explicit(&job->deadline_ns, memory_order_relaxed);
-	uint32_t place = atomic_load_explicit(&job->place, memory_order_relaxed);
+	uint64_t deadline = load_relaxed(&job->deadline_ns);
+	uint32_t place = load_relaxed(&job->place);
 
 	if (deadline)
 		drain->earlier |= deadline_add(pool, row, generation, deadline);
 	/* The pool that had the message may have died with it. Relaxed: the row is in hand, and
 	 * deadline_watch() has a lock. */
 	if (unlikely(job_is_unwanted(job, generation)))
-		atomic_store_explicit(&pool->cancels[row], generation, memory_order_relaxed);
+		store_relaxed(&pool->cancels[row], generation);
 	if (root_is_cancelled(pool, row, generation))
 		deadline_watch(pool, row, generation);
-	drain_link(drain, row, atomic_load_explicit(&job->weight, memory_order_relaxed),
-		   drain_place(pool, place));
+	drain_link(drain, row, load_relaxed(&job->weight), drain_place(pool, place));
 }
 
 /* Takes a job off a ring: its row is QUEUED after it, or it is refused. The walk holds a use of the
@@ -171,10 +170,9 @@ static bool drain_accept(struct drain *drain, struct registry_client *client, ui
 	uint32_t slot = registry_slot(&pool->registry, client);
 	uint32_t row = slot * pool->max_jobs + index;
 	_Atomic uint64_t *word = &arena_rows(pool->arena)[row];
-	uint64_t expected = atomic_load_explicit(word, memory_order_relaxed);
-	uint32_t generation =
-		atomic_load_explicit(&job->generation, memory_order_relaxed) & JOB_GEN_MASK;
-	uint32_t flags = atomic_load_explicit(&job->flags, memory_order_relaxed);
+	uint64_t expected = load_relaxed(word);
+	uint32_t generation = load_relaxed(&job->generation) & JOB_GEN_MASK;
+	uint32_t flags = load_relaxed(&job->flags);
 	struct ledger_row row_new = {
 		.generation = generation,
 		.state = LEDGER_QUEUED,
@@ -191,8 +189,7 @@ static bool drain_accept(struct drain *drain, struct registry_client *client, ui
 
 		if (!free || old.generation == generation) {
 			/* Submitted twice (ledger.h, I3). */
-			atomic_fetch_add_explicit(&pool->board->clients[slot].refused, 1,
-						  memory_order_relaxed);
+			add_relaxed(&pool->board->clients[slot].refused, 1);
 			COUNT(drain, refused);
 			return false;
 		}
@@ -200,7 +197,7 @@ static bool drain_accept(struct drain *drain, struct registry_client *client, ui
 		 * drain_admit(). Pairs with root_cancel(). */
 	} while (!atomic_compare_exchange_weak_explicit(
 		word, &expected, ledger_pack(row_new), memory_order_seq_cst, memory_order_relaxed));
-	atomic_store_explicit(&job->drained_ns, now, memory_order_relaxed);
+	store_relaxed(&job->drained_ns, now);
 	drain_admit(drain, job, row, generation);
 	return true;
 }
@@ -234,7 +231,7 @@ static bool drain_walk(struct drain *drain, uint32_t tenant, struct registry_cha
 			break;
 		}
 		/* Before the job can end, and its record be filled anew (job.h, I2). */
-		chain->next = atomic_load_explicit(&client->jobs[index].next, memory_order_relaxed);
+		chain->next = load_relaxed(&client->jobs[index].next);
 		chain->left--;
 		drain_step(drain, 1);
 		FK_CRASH(intake_step);
@@ -245,11 +242,10 @@ static bool drain_walk(struct drain *drain, uint32_t tenant, struct registry_cha
 	*accepted += n;
 	/* Relaxed: for display. None of them has ended yet. */
 	if (n)
-		atomic_fetch_add_explicit(&drain->pool->board->clients[slot].accepted, n,
-					  memory_order_relaxed);
+		add_relaxed(&drain->pool->board->clients[slot].accepted, n);
 	/* One row takes the walk's own use over. */
 	if (n > 1)
-		atomic_fetch_add_explicit(&client->active, n - 1, memory_order_relaxed);
+		add_relaxed(&client->active, n - 1);
 	else if (client && !n)
 		registry_put(drain->pool, client);
 	return !chain->next;
@@ -269,7 +265,7 @@ static void drain_ring(struct drain *drain, uint32_t tenant_slot, struct tenant_
 	if (!ledger_ring_hold(side, drain->consumer))
 		return;
 	tenant_clear(tenant, index);
-	head = atomic_load_explicit(&side->head, memory_order_relaxed);
+	head = load_relaxed(&side->head);
 	/* Whatever is found counts: somebody may write words faster than they are read. */
 	while (!drain_spent(drain)) {
 		enum ring_status status = ring_peek(ring, head, &payload);

@@ -13,6 +13,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/relaxed.h"
 #include "common/valgrind.h"
 #include "daemon/core/fault.h"
 #include "daemon/fiber/fiber.h"
@@ -71,7 +72,7 @@ static void hang_continued(int signo)
 {
 	(void)signo;
 	/* Relaxed: a count. */
-	atomic_fetch_add_explicit(&hang_stops, 1, memory_order_relaxed);
+	add_relaxed(&hang_stops, 1);
 }
 
 void hangs_begin(void)
@@ -132,11 +133,9 @@ void hang_answer(struct worker *w)
 	struct rusage usage;
 
 	/* Relaxed: a time, and nothing behind it. */
-	if (!atomic_load_explicit(&w->hang_asked, memory_order_relaxed) ||
-	    getrusage(RUSAGE_THREAD, &usage) < 0)
+	if (!load_relaxed(&w->hang_asked) || getrusage(RUSAGE_THREAD, &usage) < 0)
 		return;
-	atomic_store_explicit(&w->hang_answer.slept, (uint64_t)usage.ru_nvcsw,
-			      memory_order_relaxed);
+	store_relaxed(&w->hang_answer.slept, (uint64_t)usage.ru_nvcsw);
 	/* ORDER hang/answer [H2]: release, who sees the time sees the number. Pairs with
 	 * hang_see(). */
 	atomic_store_explicit(&w->hang_answer.at, clock_ns(), memory_order_release);
@@ -149,8 +148,7 @@ static bool hang_is_wanted(struct pool *pool, uint32_t row, uint32_t generation,
 		return outcome;
 	/* Relaxed: whoever changes it is followed by a look. */
 	return root_is_cancelled(pool, row, generation) ||
-	       atomic_load_explicit(&registry_of(pool, row)->state, memory_order_relaxed) !=
-		       CLIENT_LIVE;
+	       load_relaxed(&registry_of(pool, row)->state) != CLIENT_LIVE;
 }
 
 /* The job of this row, if it runs and is to end; 0 if it is not. */
@@ -167,7 +165,7 @@ static uint64_t hang_doomed_row(struct pool *pool, uint32_t row)
 uint64_t hang_doomed(struct pool *pool, const struct worker *w)
 {
 	/* Relaxed: it is looked at again, and has to be the same each time. */
-	uint32_t row = atomic_load_explicit(&w->ledger->job, memory_order_relaxed);
+	uint32_t row = load_relaxed(&w->ledger->job);
 
 	/* The number stands where a wild task can write. */
 	return row / pool->max_jobs < pool->max_clients ? hang_doomed_row(pool, row) : 0;
@@ -176,8 +174,7 @@ uint64_t hang_doomed(struct pool *pool, const struct worker *w)
 static uint64_t hang_beat(const struct worker *w)
 {
 	/* Relaxed: statistics. */
-	return atomic_load_explicit(&w->counters->strands, memory_order_relaxed) +
-	       atomic_load_explicit(&w->counters->attentions, memory_order_relaxed);
+	return load_relaxed(&w->counters->strands) + load_relaxed(&w->counters->attentions);
 }
 
 uint64_t hang_cpu(const struct worker *w)
@@ -199,18 +196,18 @@ static struct hang_look hang_see(struct pool *pool, struct worker *w, uint64_t n
 	look.beat = hang_beat(w);
 	look.cpu = hang_cpu(w);
 	/* Relaxed: the dispatcher's own, and a count. */
-	look.asked = atomic_load_explicit(&w->hang_asked, memory_order_relaxed);
-	look.stops = atomic_load_explicit(&hang_stops, memory_order_relaxed);
+	look.asked = load_relaxed(&w->hang_asked);
+	look.stops = load_relaxed(&hang_stops);
 	/* ORDER hang/answer [H2]: acquire, pairs with hang_answer(). */
 	look.answered = atomic_load_explicit(&w->hang_answer.at, memory_order_acquire);
-	look.slept = atomic_load_explicit(&w->hang_answer.slept, memory_order_relaxed);
+	look.slept = load_relaxed(&w->hang_answer.slept);
 	return look;
 }
 
 static void hang_ask(struct worker *w)
 {
 	/* Relaxed: as in hang_answer(). */
-	atomic_store_explicit(&w->hang_asked, clock_ns(), memory_order_relaxed);
+	store_relaxed(&w->hang_asked, clock_ns());
 	(void)pthread_kill(w->thread, WORKER_SIGNAL);
 }
 
@@ -231,7 +228,7 @@ static bool hang_look_at(struct pool *pool, uint32_t index, uint64_t now, uint64
 		hang_ask(w);
 	/* Relaxed: what it has answered for another job does not count. */
 	if (!again)
-		atomic_store_explicit(&w->hang_asked, 0, memory_order_relaxed);
+		store_relaxed(&w->hang_asked, 0);
 	return look.doomed;
 }
 
@@ -248,10 +245,8 @@ static uint64_t hang_rests(struct pool *pool)
 
 		if (!wake_rests(wake_load(&w->board->wake)))
 			return 0;
-		n += hang_beat(w) +
-		     atomic_load_explicit(&w->counters->sleeps, memory_order_relaxed) +
-		     atomic_load_explicit(&w->counters->naps, memory_order_relaxed) +
-		     atomic_load_explicit(&w->counters->parks, memory_order_relaxed);
+		n += hang_beat(w) + load_relaxed(&w->counters->sleeps) +
+		     load_relaxed(&w->counters->naps) + load_relaxed(&w->counters->parks);
 	}
 	return n;
 }
@@ -269,7 +264,7 @@ static uint64_t hang_find(struct pool *pool)
 		/* ORDER client/live [K1]: acquire, before its number of jobs. Pairs with
 		 * registry_show_client(). */
 		if (atomic_load_explicit(&client->state, memory_order_acquire) != CLIENT_NONE &&
-		    atomic_load_explicit(&client->active, memory_order_relaxed))
+		    load_relaxed(&client->active))
 			n = min(client->n_jobs, pool->max_jobs);
 		for (uint32_t j = 0; j < n && !doomed; j++)
 			doomed = hang_doomed_row(pool, i * pool->max_jobs + j);
@@ -288,7 +283,7 @@ static bool hang_look_for_orphan(struct pool *pool, uint64_t now, uint64_t inter
 		.now = now,
 		.rests = hang_rests(pool),
 		/* Relaxed: a count. */
-		.stops = atomic_load_explicit(&hang_stops, memory_order_relaxed),
+		.stops = load_relaxed(&hang_stops),
 	};
 	if (!last.doomed || orphan->doomed != last.doomed)
 		return orphan->doomed || last.doomed;
@@ -306,7 +301,7 @@ static bool hang_look_for_orphan(struct pool *pool, uint64_t now, uint64_t inter
 void hang_expect(struct pool *pool)
 {
 	/* Relaxed: who has set it sees to the rest. */
-	if (!pool_hang_limit(pool) || atomic_load_explicit(&pool->hangs.news, memory_order_relaxed))
+	if (!pool_hang_limit(pool) || load_relaxed(&pool->hangs.news))
 		return;
 	/* ORDER hang/news [H1]: seq_cst, before the look at watching. Pairs with hangs_rest(). */
 	atomic_store_explicit(&pool->hangs.news, true, memory_order_seq_cst);
@@ -321,7 +316,7 @@ static bool hangs_rest(struct hangs *h)
 	atomic_store_explicit(&h->watching, false, memory_order_seq_cst);
 	if (!atomic_load_explicit(&h->news, memory_order_seq_cst))
 		return true;
-	atomic_store_explicit(&h->watching, true, memory_order_relaxed);
+	store_relaxed(&h->watching, true);
 	return false;
 }
 
@@ -331,7 +326,7 @@ static bool hangs_look(struct pool *pool, uint64_t now, uint64_t interval)
 	struct hangs *h = &pool->hangs;
 
 	/* Relaxed: hangs_rest() has the order. */
-	atomic_store_explicit(&h->watching, true, memory_order_relaxed);
+	store_relaxed(&h->watching, true);
 	/* ORDER hang/news [H1]: acquire, what the news are of was written before. Pairs with
 	 * hang_expect(). Who finds news there adds none: that is seen at one of the next looks. */
 	if (atomic_exchange_explicit(&h->news, false, memory_order_acquire))
@@ -352,7 +347,7 @@ uint64_t hangs_check(struct pool *pool)
 	uint64_t interval = min(max(limit / HANG_LOOKS, HANG_OFTEN), HANG_SELDOM);
 
 	/* Relaxed: the dispatcher sleeps after a full fence, and who sets it wakes it after one. */
-	if (!h->looks && !atomic_load_explicit(&h->news, memory_order_relaxed))
+	if (!h->looks && !load_relaxed(&h->news))
 		return 0;
 	now = clock_ns();
 	if (h->looks && now < h->next)

@@ -6,6 +6,7 @@
 
 #include "common/clock.h"
 #include "common/crash.h"
+#include "common/relaxed.h"
 #include "daemon/jobs/drain.h"
 #include "daemon/jobs/hang.h"
 #include "daemon/pool/pool.h"
@@ -100,8 +101,7 @@ static int intake_map_tenant(struct pool *pool, uint32_t slot, int fd)
 	for (uint32_t i = 0; i < pool->n_workers; i++) {
 		struct ledger_ring *side = &pool->arena->rings[slot][i];
 
-		ring_take_over(&segment->rings[i],
-			       atomic_load_explicit(&side->head, memory_order_relaxed));
+		ring_take_over(&segment->rings[i], load_relaxed(&side->head));
 		requeue_settle_ring(pool, slot, &segment->rings[i], side);
 	}
 	registry_show_tenant(pool, slot, segment);
@@ -142,8 +142,8 @@ static void intake_deny(struct pool *pool, struct registry_client *client, const
 	/* Relaxed: of one that comes the manager hears after that, and then the client; of others
 	 * see permit_check(). */
 	for (uint32_t i = 0; i < PERMIT_WORDS; i++) {
-		atomic_store_explicit(&client->denied[i], denied[i], memory_order_relaxed);
-		atomic_store_explicit(&client->segment->denied[i], denied[i], memory_order_relaxed);
+		store_relaxed(&client->denied[i], denied[i]);
+		store_relaxed(&client->segment->denied[i], denied[i]);
 	}
 }
 
@@ -155,8 +155,7 @@ void intake_set_rules(struct pool *pool, uint32_t slot, uint32_t generation, con
 		return;
 	client = &pool->registry.clients[slot];
 	/* Relaxed: this thread makes clients live, and ends them. */
-	if (atomic_load_explicit(&client->state, memory_order_relaxed) == CLIENT_LIVE &&
-	    client->generation == generation)
+	if (load_relaxed(&client->state) == CLIENT_LIVE && client->generation == generation)
 		intake_deny(pool, client, rules);
 }
 
@@ -181,8 +180,7 @@ int intake_add_client(struct pool *pool, const struct intake_newcomer *newcomer,
 		return r;
 	intake_deny(pool, &pool->registry.clients[slot], newcomer->rules);
 	/* Relaxed: this thread sets it. */
-	fair_add_client(&pool->intake.fair, slot, tenant,
-			atomic_load_explicit(&pool->weight, memory_order_relaxed));
+	fair_add_client(&pool->intake.fair, slot, tenant, load_relaxed(&pool->weight));
 	/* While none of its words can be accepted: what is QUEUED now was so before this pool. */
 	requeue_find(pool, slot);
 	if (t->error && !pool->registry.clients[slot].n_requeued) {
@@ -220,7 +218,7 @@ enum intake_left intake_release(struct pool *pool)
 {
 	enum intake_left left = INTAKE_NONE;
 
-	if (!atomic_load_explicit(&pool->registry.n_leaving, memory_order_relaxed))
+	if (!load_relaxed(&pool->registry.n_leaving))
 		return left;
 	for (uint32_t i = 0; i < pool->max_clients; i++) {
 		struct registry_client *client = &pool->registry.clients[i];
@@ -268,7 +266,7 @@ bool intake_is_empty(struct pool *pool)
 	if (!drain_is_empty(pool))
 		return false;
 	for (uint32_t i = 0; i < pool->max_clients; i++)
-		if (atomic_load_explicit(&pool->registry.clients[i].active, memory_order_relaxed))
+		if (load_relaxed(&pool->registry.clients[i].active))
 			return false;
 	/* Who has let go of a ring since has set its bit before, if it left something. */
 	return !drain_rings_pending(pool);
@@ -586,6 +584,6 @@ void intake_account(struct worker *w, uint32_t row, bool last, uint64_t now)
 		w->account.closed_at = now;
 		return;
 	}
-	atomic_store_explicit(&running->since_ns, now, memory_order_relaxed);
+	store_relaxed(&running->since_ns, now);
 	account_open(&w->account, row, cpu);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/crash.h"
+#include "common/relaxed.h"
 #include "common/util.h"
 #include "shm/ref.h"
 
@@ -63,9 +64,9 @@ static int record_check(struct record *record, const struct modules *modules,
 			const struct permit *permit, const struct registry_client *client,
 			struct job *job)
 {
-	uint32_t index = atomic_load_explicit(&job->task, memory_order_relaxed);
-	uint32_t args_size = atomic_load_explicit(&job->args_size, memory_order_relaxed);
-	uint64_t hash = atomic_load_explicit(&job->task_hash, memory_order_relaxed);
+	uint32_t index = load_relaxed(&job->task);
+	uint32_t args_size = load_relaxed(&job->args_size);
+	uint64_t hash = load_relaxed(&job->task_hash);
 	uint32_t state;
 	int r;
 

@@ -3,6 +3,7 @@
 
 #include "common/clock.h"
 #include "common/crash.h"
+#include "common/relaxed.h"
 #include "daemon/jobs/drain.h"
 #include "daemon/pool/pool.h"
 
@@ -18,14 +19,11 @@ void requeue_find(struct pool *pool, uint32_t slot)
 
 		if (row.state != LEDGER_QUEUED)
 			continue;
-		atomic_fetch_add_explicit(&c->active, 1, memory_order_relaxed);
+		add_relaxed(&c->active, 1);
 		drain_admit(&drain, &c->jobs[i], first + i, row.generation);
 	}
 	/* Those that ran are the last pool's. Relaxed: for display, and nobody has them yet. */
-	atomic_store_explicit(&board->accepted,
-			      (uint32_t)atomic_load_explicit(&board->jobs, memory_order_relaxed) +
-				      drain.n,
-			      memory_order_relaxed);
+	store_relaxed(&board->accepted, (uint32_t)load_relaxed(&board->jobs) + drain.n);
 	c->requeued = drain.first;
 	c->n_requeued = c->to_settle = drain.n;
 }
@@ -33,7 +31,7 @@ void requeue_find(struct pool *pool, uint32_t slot)
 void requeue_settle_ring(struct pool *pool, uint32_t tenant, struct ring *ring,
 			 struct ledger_ring *side)
 {
-	uint64_t head = atomic_load_explicit(&side->head, memory_order_relaxed);
+	uint64_t head = load_relaxed(&side->head);
 	struct registry_client *client;
 	uint32_t payload, slot, first, next;
 
@@ -49,11 +47,11 @@ void requeue_settle_ring(struct pool *pool, uint32_t tenant, struct ring *ring,
 		struct job *job = &client->jobs[next - 1];
 		uint32_t at = slot * pool->max_jobs + next - 1;
 		struct ledger_row row = ledger_row(pool->arena, at);
-		uint32_t generation = atomic_load_explicit(&job->generation, memory_order_relaxed);
+		uint32_t generation = load_relaxed(&job->generation);
 
 		if (row.state != LEDGER_QUEUED || row.generation != (generation & JOB_GEN_MASK))
 			break;
-		next = atomic_load_explicit(&job->next, memory_order_relaxed);
+		next = load_relaxed(&job->next);
 	}
 	if (next == first)
 		return;

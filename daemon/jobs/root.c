@@ -37,6 +37,7 @@
 
 #include "common/clock.h"
 #include "common/crash.h"
+#include "common/relaxed.h"
 #include "daemon/jobs/deadline.h"
 #include "daemon/pool/pool.h"
 #include "daemon/core/profile.h"
@@ -105,7 +106,7 @@ static void root_name_task(struct pool *pool, uint32_t at, uint32_t task)
 
 	row.task = task + 1;
 	/* Relaxed: the state is as it was. */
-	atomic_store_explicit(&arena_rows(pool->arena)[at], ledger_pack(row), memory_order_relaxed);
+	store_relaxed(&arena_rows(pool->arena)[at], ledger_pack(row));
 }
 
 /* FINISHING -> FREE, unless the client has seen the outcome, submitted the record again, and that
@@ -113,7 +114,7 @@ static void root_name_task(struct pool *pool, uint32_t at, uint32_t task)
 static void root_free_row(struct pool *pool, uint32_t at, uint32_t generation)
 {
 	_Atomic uint64_t *word = &arena_rows(pool->arena)[at];
-	uint64_t finishing = atomic_load_explicit(word, memory_order_relaxed);
+	uint64_t finishing = load_relaxed(word);
 	struct ledger_row row = ledger_unpack(finishing);
 
 	if (row.generation != generation || row.state != LEDGER_FINISHING)
@@ -133,8 +134,7 @@ static void root_count_time(struct pool *pool, uint32_t tenant, const struct roo
 {
 	if (end->worker == UINT32_MAX)
 		/* Relaxed: a statistic. */
-		atomic_fetch_add_explicit(&pool->board->tenants[tenant].dropped, 1,
-					  memory_order_relaxed);
+		add_relaxed(&pool->board->tenants[tenant].dropped, 1);
 	else
 		times_count(&pool->board->times[tenant][end->worker],
 			    end->started_ns - end->drained_ns, end->ended_ns - end->started_ns,
@@ -154,28 +154,26 @@ static bool root_finish(struct pool *pool, const struct root_end *end)
 
 	/* ORDER job/reuse [J2]: release, as in root_done(). */
 	fence_release();
-	atomic_store_explicit(&job->code, end->code, memory_order_relaxed);
-	atomic_store_explicit(&job->signo, 0, memory_order_relaxed);
-	atomic_store_explicit(&job->worker, end->worker, memory_order_relaxed);
-	atomic_store_explicit(&job->started_ns, end->started_ns, memory_order_relaxed);
-	atomic_store_explicit(&job->ended_ns, end->ended_ns, memory_order_relaxed);
+	store_relaxed(&job->code, end->code);
+	store_relaxed(&job->signo, 0);
+	store_relaxed(&job->worker, end->worker);
+	store_relaxed(&job->started_ns, end->started_ns);
+	store_relaxed(&job->ended_ns, end->ended_ns);
 	root_set_row(pool, end->row, LEDGER_FINISHING, end->outcome, end->worker);
 	FK_CRASH(root_finishing);
 	root_count_time(pool, client->tenant, end);
 	FK_CRASH(root_timed);
 	deadline_remove(pool, end->row);
 
-	atomic_fetch_add_explicit(&board->jobs, 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&board->run_ns, end->ended_ns - end->started_ns,
-				  memory_order_relaxed);
+	add_relaxed(&board->jobs, 1);
+	add_relaxed(&board->run_ns, end->ended_ns - end->started_ns);
 	if (end->started_ns > end->drained_ns)
-		atomic_fetch_add_explicit(&board->wait_ns, end->started_ns - end->drained_ns,
-					  memory_order_relaxed);
+		add_relaxed(&board->wait_ns, end->started_ns - end->drained_ns);
 	if (end->outcome != JOB_DONE)
-		atomic_fetch_add_explicit(&board->failed, 1, memory_order_relaxed);
-	group = group_of(client->groups, atomic_load_explicit(&job->group, memory_order_relaxed));
+		add_relaxed(&board->failed, 1);
+	group = group_of(client->groups, load_relaxed(&job->group));
 	if (root_is_cancelled(pool, end->row, end->generation))
-		atomic_store_explicit(&pool->cancels[end->row], 0, memory_order_relaxed);
+		store_relaxed(&pool->cancels[end->row], 0);
 	told = job_finish(job, end->generation, end->outcome);
 	if (told) {
 		FK_CRASH(root_ended);
@@ -255,15 +253,14 @@ void root_drop(struct pool *pool, uint32_t row, uint32_t outcome, int32_t code)
 		.outcome = outcome,
 		.code = code,
 		.worker = UINT32_MAX,
-		.drained_ns = atomic_load_explicit(&job->drained_ns, memory_order_relaxed),
+		.drained_ns = load_relaxed(&job->drained_ns),
 		.started_ns = now,
 		.ended_ns = now,
 	};
 
 	FK_CRASH(root_dropping);
 	/* Relaxed: a statistic. */
-	atomic_fetch_add_explicit(&pool->board->counters[BOARD_POOL].dropped, 1,
-				  memory_order_relaxed);
+	add_relaxed(&pool->board->counters[BOARD_POOL].dropped, 1);
 	(void)root_finish(pool, &end);
 }
 
@@ -330,7 +327,7 @@ void root_run(struct worker *w, uint32_t row)
 	root->job = &client->jobs[row % pool->max_jobs];
 	root->row = row;
 	root->generation = ledger_row(pool->arena, row).generation;
-	root->drained_ns = atomic_load_explicit(&root->job->drained_ns, memory_order_relaxed);
+	root->drained_ns = load_relaxed(&root->job->drained_ns);
 	/* Right after another one: when that had ended, and who waited for it was woken. */
 	root->started_ns = w->next_ns ? w->next_ns : clock_ns();
 	w->next_ns = 0;
@@ -344,7 +341,7 @@ void root_run(struct worker *w, uint32_t row)
 	root->fk.stack = NULL;
 	root->fk.parent = NULL;
 	root->fk.top = (char *)(root + 1);
-	atomic_store_explicit(&root->fk.joins, 0, memory_order_relaxed);
+	store_relaxed(&root->fk.joins, 0);
 	root_set_row(pool, row, LEDGER_RUNNING, 0, w->index);
 	/* The board comes after the ledger. If the pool dies, the manager finds RUNNING what a
 	 * client has seen run. */
@@ -379,8 +376,7 @@ void root_run(struct worker *w, uint32_t row)
 				&w->cache, &root->fk.top);
 	/* That there is no memory for it now is not the record's fault. */
 	if (r < 0 && r != -ENOMEM) {
-		atomic_fetch_add_explicit(&pool->board->clients[root_slot(root)].refused, 1,
-					  memory_order_relaxed);
+		add_relaxed(&pool->board->clients[root_slot(root)].refused, 1);
 		COUNT(w, refused);
 	}
 	if (r < 0) {

@@ -8,6 +8,7 @@
 
 #include "common/crash.h"
 #include "common/log.h"
+#include "common/relaxed.h"
 #include "daemon/core/channel.h"
 #include "daemon/pool/pool.h"
 #include "shm/proto.h"
@@ -67,7 +68,7 @@ void vacate_tenant(struct pool *pool, uint32_t slot)
 	tenant = &pool->registry.tenants[slot];
 	if (registry_segment(pool, slot)) {
 		/* Relaxed: who still has the address finds what is told above. */
-		atomic_store_explicit(&tenant->segment, NULL, memory_order_relaxed);
+		store_relaxed(&tenant->segment, NULL);
 		vacate_close(pool, slot);
 		FK_CRASH(tenant_closed);
 		r = vacate_blank_patiently(tenant);

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "common/clock.h"
+#include "common/relaxed.h"
 #include "daemon/sched/alarm.h"
 #include "daemon/core/bell.h"
 #include "daemon/jobs/drain.h"
@@ -36,7 +37,7 @@ void dispatcher_summon(struct worker *w)
 bool dispatcher_has_summoned(struct worker *w)
 {
 	/* Relaxed: nothing is read that was written before it. */
-	return atomic_load_explicit(&w->summoned, memory_order_relaxed);
+	return load_relaxed(&w->summoned);
 }
 
 bool dispatcher_take_summons(struct worker *w)
@@ -56,10 +57,10 @@ static void dispatcher_look(struct pool *pool, uint64_t now, struct dispatcher_v
 	/* Relaxed: statistics. */
 	for (uint32_t i = 0; i < pool->n_workers; i++) {
 		struct board_counters *c = pool->workers[i].counters;
-		uint64_t roots = atomic_load_explicit(&c->roots, memory_order_relaxed);
+		uint64_t roots = load_relaxed(&c->roots);
 		bool moved = roots != d->roots[i];
 
-		drained += atomic_load_explicit(&c->drained, memory_order_relaxed);
+		drained += load_relaxed(&c->drained);
 		ret_view->moved[i / 64] |= (uint64_t)moved << i % 64;
 		started |= moved;
 		d->roots[i] = roots;
@@ -111,7 +112,7 @@ static void dispatcher_rouse(struct pool *pool)
  * that is now are summoned. */
 static bool dispatcher_may_rest(struct pool *pool, enum intake_left left)
 {
-	if (left != INTAKE_NONE || atomic_load_explicit(&pool->stop, memory_order_relaxed) ||
+	if (left != INTAKE_NONE || load_relaxed(&pool->stop) ||
 	    !intake_is_watched(pool, NULL, ACCOUNT_NOBODY))
 		return false;
 	dispatcher_summon_some(pool);
@@ -136,9 +137,7 @@ static uint64_t dispatcher_dispatch(struct pool *pool)
 	fair_settle_sometimes(fair, now);
 	fair_unlock(fair);
 	if (!waiting && !placed)
-		return left || atomic_load_explicit(&pool->stop, memory_order_relaxed)
-			     ? again
-			     : ACCOUNT_TIDE;
+		return left || load_relaxed(&pool->stop) ? again : ACCOUNT_TIDE;
 	if (placed)
 		intake_wake_places(pool, NULL);
 	if (dispatcher_may_rest(pool, left))
@@ -207,7 +206,7 @@ static void dispatcher_answer(struct pool *pool)
 	struct proto_pool pong = { .head = { PROTO_MAGIC, PROTO_POOL_PONG } };
 
 	/* Relaxed: who sets it wakes the dispatcher after it. */
-	if (!atomic_load_explicit(&pool->pinged, memory_order_relaxed))
+	if (!load_relaxed(&pool->pinged))
 		return;
 	/* ORDER pool/pinged [Q4]: acquire, who hears of the answer finds what the channel's thread
 	 * has done by then. Pairs with channel_dispatch(). */
@@ -258,8 +257,7 @@ void dispatcher_attend(struct pool *pool)
 	uint64_t again = dispatcher_dispatch(pool);
 
 	/* Relaxed: its own. */
-	atomic_store_explicit(rounds, atomic_load_explicit(rounds, memory_order_relaxed) + 1,
-			      memory_order_relaxed);
+	store_relaxed(rounds, load_relaxed(rounds) + 1);
 
 	if (again == ACCOUNT_TIDE) {
 		bool dozes = alarms_set(pool);

@@ -28,6 +28,7 @@
 #include "common/cleanup.h"
 #include "common/log.h"
 #include "common/option_table.h"
+#include "common/relaxed.h"
 #include "common/urgent.h"
 #include "daemon/pool/allowance.h"
 #include "daemon/core/bell.h"
@@ -91,18 +92,18 @@ static void pool_wake_all(struct pool *pool)
 void pool_stop_workers(struct pool *pool)
 {
 	/* Relaxed: pool_wake_all(). */
-	atomic_store_explicit(&pool->stop, POOL_ENDING, memory_order_relaxed);
+	store_relaxed(&pool->stop, POOL_ENDING);
 	pool_wake_all(pool);
 }
 
 /* Relaxed throughout: workers that rest are woken after it, others come by. */
 static void pool_take_settings(struct pool *pool, const struct options *o)
 {
-	atomic_store_explicit(&pool->scheduler, o->scheduler, memory_order_relaxed);
-	atomic_store_explicit(&pool->spin, o->spin, memory_order_relaxed);
-	atomic_store_explicit(&pool->weight, o->weight, memory_order_relaxed);
-	atomic_store_explicit(&pool->stack_max, o->stack_max, memory_order_relaxed);
-	atomic_store_explicit(&pool->hang_limit, o->hang_limit, memory_order_relaxed);
+	store_relaxed(&pool->scheduler, o->scheduler);
+	store_relaxed(&pool->spin, o->spin);
+	store_relaxed(&pool->weight, o->weight);
+	store_relaxed(&pool->stack_max, o->stack_max);
+	store_relaxed(&pool->hang_limit, o->hang_limit);
 }
 
 void pool_init_settings(struct pool *pool)
@@ -115,11 +116,11 @@ void pool_init_settings(struct pool *pool)
 static struct options pool_settings(struct pool *pool)
 {
 	return (struct options){
-		.scheduler = atomic_load_explicit(&pool->scheduler, memory_order_relaxed),
-		.spin = atomic_load_explicit(&pool->spin, memory_order_relaxed),
-		.weight = atomic_load_explicit(&pool->weight, memory_order_relaxed),
-		.stack_max = atomic_load_explicit(&pool->stack_max, memory_order_relaxed),
-		.hang_limit = atomic_load_explicit(&pool->hang_limit, memory_order_relaxed),
+		.scheduler = load_relaxed(&pool->scheduler),
+		.spin = load_relaxed(&pool->spin),
+		.weight = load_relaxed(&pool->weight),
+		.stack_max = load_relaxed(&pool->stack_max),
+		.hang_limit = load_relaxed(&pool->hang_limit),
 		.log_level = (unsigned int)log_get_level() - LOG_LEVEL_ERROR,
 	};
 }
@@ -256,14 +257,12 @@ static int pool_start_threads(struct pool *pool, struct pool_thread *threads,
 	if (r == 0)
 		r = -pthread_attr_setguardsize(&attr, POOL_GUARD);
 	/* Relaxed: nobody has begun yet who could wait for it; and what is only shown. */
-	atomic_store_explicit(&pool->board->dispatcher, WAKE_LOOKING, memory_order_relaxed);
+	store_relaxed(&pool->board->dispatcher, WAKE_LOOKING);
 	for (uint32_t i = 0; i < pool->n_workers && r == 0; i++) {
 		const struct topology_place *place = topology_place(pool->topology, i);
 
-		atomic_store_explicit(&pool->board->workers[i].cpu, place->cpu,
-				      memory_order_relaxed);
-		atomic_store_explicit(&pool->board->workers[i].node, place->node,
-				      memory_order_relaxed);
+		store_relaxed(&pool->board->workers[i].cpu, place->cpu);
+		store_relaxed(&pool->board->workers[i].node, place->node);
 		threads[i] = (struct pool_thread){ .pool = pool, .worker = i };
 		r = -pthread_create(&pool->workers[i].thread, &attr, pool_worker_thread,
 				    &threads[i]);

@@ -15,6 +15,7 @@
 #include <sys/types.h>
 
 #include "common/options.h"
+#include "common/relaxed.h"
 #include "daemon/core/channel.h"
 #include "daemon/jobs/deadline.h"
 #include "daemon/pool/dispatcher.h"
@@ -120,25 +121,24 @@ void pool_stop_workers(struct pool *pool);
  * channel's thread, whose channel is shut. */
 static inline bool pool_ends(struct pool *pool)
 {
-	return atomic_load_explicit(&pool->stop, memory_order_relaxed) == POOL_ENDING;
+	return load_relaxed(&pool->stop) == POOL_ENDING;
 }
 
 /* Relaxed, both: a worker that sleeps on the old value is woken by pool_set(). */
 static inline bool pool_is_lazy(struct pool *pool)
 {
-	return atomic_load_explicit(&pool->scheduler, memory_order_relaxed) ==
-	       OPTIONS_SCHEDULER_LAZY;
+	return load_relaxed(&pool->scheduler) == OPTIONS_SCHEDULER_LAZY;
 }
 
 static inline uint64_t pool_spin(struct pool *pool)
 {
-	return atomic_load_explicit(&pool->spin, memory_order_relaxed);
+	return load_relaxed(&pool->spin);
 }
 
 /* ns, 0: any time. Relaxed: it is looked at again and again. */
 static inline uint64_t pool_hang_limit(struct pool *pool)
 {
-	return atomic_load_explicit(&pool->hang_limit, memory_order_relaxed);
+	return load_relaxed(&pool->hang_limit);
 }
 
 /* Settings as the options have them, before workers run. */

@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/relaxed.h"
 #include "common/urgent.h"
 #include "common/util.h"
 #include "daemon/pool/pool.h"
@@ -50,7 +51,7 @@ static void shake_one(struct shake *shake)
 {
 	struct worker *w = &shake->pool->workers[shake_random(shake, shake->pool->n_workers)];
 	uint32_t what = shake_random(shake, 3);
-	uint32_t tid = atomic_load_explicit(&w->board->tid, memory_order_relaxed);
+	uint32_t tid = load_relaxed(&w->board->tid);
 
 	if (what != 0)
 		worker_ask(w);
@@ -65,11 +66,11 @@ static void *shake_main(void *arg)
 	pthread_setname_np(pthread_self(), "forkd-shake");
 	urgent_end();
 	/* Relaxed: a hint, and nothing goes with it. */
-	while (!atomic_load_explicit(&shake->stop, memory_order_relaxed)) {
+	while (!load_relaxed(&shake->stop)) {
 		uint32_t burst = 1 + shake_random(shake, SHAKE_BURST);
 		uint32_t pause = shake_random(shake, SHAKE_PAUSE);
 
-		if (!atomic_load_explicit(&shake->pool->lazy.active, memory_order_relaxed)) {
+		if (!load_relaxed(&shake->pool->lazy.active)) {
 			usleep(SHAKE_IDLE);
 			continue;
 		}
@@ -102,7 +103,7 @@ void shake_stop(struct shake *shake)
 {
 	if (!shake)
 		return;
-	atomic_store_explicit(&shake->stop, true, memory_order_relaxed);
+	store_relaxed(&shake->stop, true);
 	pthread_join(shake->thread, NULL);
 	free(shake);
 }

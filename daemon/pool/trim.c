@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <sys/mman.h>
 
+#include "common/relaxed.h"
 #include "daemon/core/worker.h"
 
 #define TRIM_PAGE    ((uintptr_t)4096)
@@ -58,13 +59,13 @@ static bool trim_deque(struct worker *w, struct fk_entry **next)
 	struct fk_entry *kept = w->frames.entries + TRIM_KEPT, *from = *next;
 
 	/* Relaxed, here and below: the owner's. */
-	if (from >= w->fk.end || !atomic_load_explicit(&kept[-1].word, memory_order_relaxed))
+	if (from >= w->fk.end || !load_relaxed(&kept[-1].word))
 		return false;
 	*next = w->fk.end - from > TRIM_ENTRIES ? from + TRIM_ENTRIES : w->fk.end;
 	/* If it cannot be done, they stay. A thief that reads there loses its CAS (deque.h, I3). */
 	(void)madvise(from, (size_t)((char *)*next - (char *)from), MADV_REMOVE);
 	if (*next == w->fk.end)
-		atomic_store_explicit(&kept[-1].word, 0, memory_order_relaxed);
+		store_relaxed(&kept[-1].word, 0);
 	return true;
 }
 

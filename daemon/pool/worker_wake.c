@@ -32,6 +32,7 @@
 #include "daemon/core/worker.h"
 
 #include "common/clock.h"
+#include "common/relaxed.h"
 #include "daemon/core/bell.h"
 #include "daemon/core/policy.h"
 #include "daemon/pool/pool.h"
@@ -96,7 +97,7 @@ static bool worker_wake_any(struct pool *pool)
 {
 	struct lazy *l = &pool->lazy;
 	/* Relaxed: only spreads them. */
-	uint32_t turn = atomic_fetch_add_explicit(&pool->wake_turn, 1, memory_order_relaxed);
+	uint32_t turn = add_relaxed(&pool->wake_turn, 1);
 
 	for (uint32_t c = 0; c < l->n_cells; c++)
 		if (lazy_spins(&l->cells[c]))
@@ -157,7 +158,7 @@ static void worker_call(struct pool *pool)
 	/* ORDER park/wants [I2]: full, between the step out of its sleep and the look at what is
 	 * wanted. Pairs with park_may_rest(). */
 	fence_full();
-	if (atomic_load_explicit(&pool->park.wants, memory_order_relaxed) == PARK_CALL)
+	if (load_relaxed(&pool->park.wants) == PARK_CALL)
 		park_call(pool);
 }
 

@@ -35,6 +35,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/relaxed.h"
 #include "daemon/pool/dispatcher.h"
 #include "daemon/pool/pool.h"
 #include "daemon/core/worker.h"
@@ -64,8 +65,7 @@ bool alarms_set(struct pool *pool)
 		const struct alarm *a = &pool->workers[i].alarm;
 
 		/* Relaxed: the callers have the fences. */
-		if (atomic_load_explicit(&a->at, memory_order_relaxed) &&
-		    atomic_load_explicit(&a->timed, memory_order_relaxed))
+		if (load_relaxed(&a->at) && load_relaxed(&a->timed))
 			return true;
 	}
 	return false;
@@ -93,7 +93,7 @@ void alarm_begin(struct worker *w)
 	 * again. */
 	pthread_mutex_lock(&a->lock);
 	a->made = timed;
-	atomic_store_explicit(&a->timed, timed, memory_order_relaxed);
+	store_relaxed(&a->timed, timed);
 	pthread_mutex_unlock(&a->lock);
 }
 
@@ -105,8 +105,8 @@ void alarm_end(struct worker *w)
 	if (a->made)
 		(void)timer_delete(a->timer);
 	a->made = false;
-	atomic_store_explicit(&a->timed, false, memory_order_relaxed);
-	atomic_store_explicit(&a->at, 0, memory_order_relaxed);
+	store_relaxed(&a->timed, false);
+	store_relaxed(&a->at, 0);
 	pthread_mutex_unlock(&a->lock);
 }
 
@@ -114,10 +114,10 @@ static void alarm_stop(struct alarm *a)
 {
 	static const struct itimerspec never;
 
-	if (atomic_load_explicit(&a->timed, memory_order_relaxed))
+	if (load_relaxed(&a->timed))
 		(void)timer_settime(a->timer, 0, &never, NULL);
 	/* Relaxed, here and below: I2 and I3. */
-	atomic_store_explicit(&a->at, 0, memory_order_relaxed);
+	store_relaxed(&a->at, 0);
 }
 
 static void alarm_set(struct worker *w, uint64_t at)
@@ -125,18 +125,17 @@ static void alarm_set(struct worker *w, uint64_t at)
 	struct alarm *a = &w->alarm;
 	struct itimerspec time = { .it_value = clock_to_timespec(at) };
 
-	atomic_store_explicit(&a->at, at, memory_order_relaxed);
-	if (atomic_load_explicit(&a->timed, memory_order_relaxed) &&
-	    timer_settime(a->timer, TIMER_ABSTIME, &time, NULL) == 0)
+	store_relaxed(&a->at, at);
+	if (load_relaxed(&a->timed) && timer_settime(a->timer, TIMER_ABSTIME, &time, NULL) == 0)
 		return;
 	/* One that cannot be set is none from now on: the dispatcher sees that. */
-	atomic_store_explicit(&a->timed, false, memory_order_relaxed);
+	store_relaxed(&a->timed, false);
 	pool_wake_dispatcher(w->pool);
 }
 
 void alarm_by(struct worker *w, uint64_t at, uint64_t now)
 {
-	uint64_t old = atomic_load_explicit(&w->alarm.at, memory_order_relaxed);
+	uint64_t old = load_relaxed(&w->alarm.at);
 
 	if (old > now && old <= at)
 		return;
@@ -147,7 +146,7 @@ void alarm_by(struct worker *w, uint64_t at, uint64_t now)
 
 void alarm_at(struct worker *w, uint64_t at)
 {
-	if (atomic_load_explicit(&w->alarm.at, memory_order_relaxed) == at)
+	if (load_relaxed(&w->alarm.at) == at)
 		return;
 	pthread_mutex_lock(&w->alarm.lock);
 	if (at)
@@ -187,7 +186,7 @@ static uint64_t alarm_summon(struct worker *w, uint64_t now)
 
 bool alarm_is_due(struct worker *w)
 {
-	uint64_t at = atomic_load_explicit(&w->alarm.at, memory_order_relaxed);
+	uint64_t at = load_relaxed(&w->alarm.at);
 
 	return at && at <= clock_ns();
 }
@@ -197,7 +196,7 @@ void alarm_ring(struct worker *w)
 	uint64_t again;
 
 	COUNT(w, alarms);
-	atomic_store_explicit(&w->alarm.at, 0, memory_order_relaxed);
+	store_relaxed(&w->alarm.at, 0);
 	again = alarm_summon(w, clock_ns());
 	/* Without the lock, which this thread may have. */
 	if (again)
@@ -213,15 +212,15 @@ uint64_t alarms_check(struct pool *pool)
 	for (uint32_t i = 0; i < pool->n_workers; i++) {
 		struct worker *w = &pool->workers[i];
 		struct alarm *a = &w->alarm;
-		uint64_t at = atomic_load_explicit(&a->at, memory_order_relaxed);
+		uint64_t at = load_relaxed(&a->at);
 
-		if (atomic_load_explicit(&a->timed, memory_order_relaxed) || !at)
+		if (load_relaxed(&a->timed) || !at)
 			continue;
 		pthread_mutex_lock(&a->lock);
-		at = atomic_load_explicit(&a->at, memory_order_relaxed);
+		at = load_relaxed(&a->at);
 		if (at && at <= now) {
 			at = alarm_summon(w, now);
-			atomic_store_explicit(&a->at, at, memory_order_relaxed);
+			store_relaxed(&a->at, at);
 		}
 		pthread_mutex_unlock(&a->lock);
 		next = at && (!next || at < next) ? at : next;

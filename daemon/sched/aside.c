@@ -37,6 +37,7 @@
 
 #include "common/clock.h"
 #include "common/crash.h"
+#include "common/relaxed.h"
 #include "daemon/sched/alarm.h"
 #include "daemon/pool/pool.h"
 #include "daemon/engine/strand.h"
@@ -46,13 +47,13 @@
 
 static uint32_t aside_count(const struct asides *asides)
 {
-	return atomic_load_explicit(&asides->n, memory_order_relaxed);
+	return load_relaxed(&asides->n);
 }
 
 /* Relaxed: who reads it looks again. */
 static void aside_set_count(struct asides *asides, uint32_t n)
 {
-	atomic_store_explicit(&asides->n, n, memory_order_relaxed);
+	store_relaxed(&asides->n, n);
 }
 
 /* Adds a row to n of them; returns how many there are then. */
@@ -106,7 +107,7 @@ static uint32_t aside_forget(struct worker *w)
 
 	for (uint32_t i = 0; i < aside_count(asides); i++) {
 		uint32_t row = asides->rows[i];
-		uint64_t word = atomic_load_explicit(&rows[row], memory_order_relaxed);
+		uint64_t word = load_relaxed(&rows[row]);
 
 		if (ledger_unpack(word).state == LEDGER_RUNNING)
 			asides->rows[n++] = row;
@@ -140,7 +141,7 @@ bool aside_claims(struct worker *w, bool asked, uint32_t *ret_row)
 /* Relaxed: no thief may take any of these. */
 static uint64_t aside_word(struct fk_entry *entry)
 {
-	return atomic_load_explicit(&entry->word, memory_order_relaxed);
+	return load_relaxed(&entry->word);
 }
 
 static struct fk_frame *aside_frame(uint64_t word)
@@ -169,7 +170,7 @@ static void aside_sort(struct worker *w, struct fk_entry *entries, uint64_t n, u
 		if (goes)
 			words[n_words++] = word;
 		else
-			atomic_store_explicit(&(to++)->word, word, memory_order_relaxed);
+			store_relaxed(&(to++)->word, word);
 	}
 	if (words)
 		deque_copy_in(to, words, n_words);

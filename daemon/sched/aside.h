@@ -13,6 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/relaxed.h"
+
 #define ASIDE_MAX 64u /* jobs that are remembered; others go on after those above them */
 
 struct pool;
@@ -37,8 +39,8 @@ void aside_end(struct worker *worker, uint32_t row);
 static inline void aside_clear(struct asides *asides)
 {
 	/* Relaxed: who reads it looks again. */
-	if (atomic_load_explicit(&asides->n, memory_order_relaxed))
-		atomic_store_explicit(&asides->n, 0, memory_order_relaxed);
+	if (load_relaxed(&asides->n))
+		store_relaxed(&asides->n, 0);
 }
 
 /*
@@ -55,7 +57,7 @@ void aside_bring_up(struct worker *worker, uint32_t row);
 /* Does something wait here? A hint for other threads. */
 static inline bool aside_any(struct asides *asides)
 {
-	return atomic_load_explicit(&asides->n, memory_order_relaxed);
+	return load_relaxed(&asides->n);
 }
 
 #endif

@@ -42,6 +42,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/relaxed.h"
 #include "common/util.h"
 #include "daemon/sched/fairq.h"
 #include "daemon/sched/vtime.h"
@@ -119,13 +120,13 @@ static void fair_set_direct(struct fair *fair)
 	bool alone = fair->n_active == 1 && !fair_is_held(fair) && !fair_queued(fair) &&
 		     !fair_placed(fair);
 
-	atomic_store_explicit(&fair->direct, alone ? fair->active[0] + 1 : 0, memory_order_relaxed);
+	store_relaxed(&fair->direct, alone ? fair->active[0] + 1 : 0);
 }
 
 void fair_hold(struct fair *fair, bool held)
 {
 	/* Relaxed: a look without the lock is a hint (fair.h). */
-	atomic_store_explicit(&fair->held, held, memory_order_relaxed);
+	store_relaxed(&fair->held, held);
 	fair_set_direct(fair);
 }
 
@@ -167,7 +168,7 @@ void fair_add_client(struct fair *fair, uint32_t slot, uint32_t tenant, uint32_t
 	client->board = board;
 	client->tenant = &fair->tenants[tenant];
 	client->node.weight = vtime_clamp(weight);
-	atomic_store_explicit(&board->weight, client->node.weight, memory_order_relaxed);
+	store_relaxed(&board->weight, client->node.weight);
 	vtime_add_client(client);
 	fair_set_direct(fair);
 	fair_unlock(fair);
@@ -186,22 +187,21 @@ void fair_charge(struct fair *fair, uint32_t row, uint64_t ns, bool last)
 	struct board_client *board = &fair->board[row / fair->max_jobs];
 
 	/* Relaxed: sums, of which only the growth counts. */
-	atomic_fetch_add_explicit(&board->cpu_ns, ns, memory_order_relaxed);
+	add_relaxed(&board->cpu_ns, ns);
 	if (!last)
-		atomic_fetch_add_explicit(&fair->rows[row].used, ns, memory_order_relaxed);
+		add_relaxed(&fair->rows[row].used, ns);
 }
 
 void fair_charge_sleep(struct fair *fair, uint32_t row, uint64_t ns)
 {
 	/* Relaxed, as above. */
-	atomic_fetch_add_explicit(&fair->clients[row / fair->max_jobs].slept, ns,
-				  memory_order_relaxed);
-	atomic_fetch_add_explicit(&fair->rows[row].used, ns, memory_order_relaxed);
+	add_relaxed(&fair->clients[row / fair->max_jobs].slept, ns);
+	add_relaxed(&fair->rows[row].used, ns);
 }
 
 void fair_waste(struct fair *fair, uint32_t tenant, uint64_t ns)
 {
-	atomic_fetch_add_explicit(&fair->tenants[tenant].wasted, ns, memory_order_relaxed);
+	add_relaxed(&fair->tenants[tenant].wasted, ns);
 }
 
 /* What can be stolen of this client goes before the first of the queued ones: it is further behind
@@ -255,11 +255,11 @@ void fair_settle(struct fair *fair, uint64_t now)
 	}
 	/* Relaxed: for display, as what was charged. */
 	if (fair->settled_shown)
-		atomic_store_explicit(fair->settled_shown, now, memory_order_relaxed);
+		store_relaxed(fair->settled_shown, now);
 	vtime_settle(fair);
 	for (uint32_t i = 0; fair->heap.n && i < fair->n_active; i++)
 		behind |= fair_goes_before(fair, &fair->clients[fair->active[i]]);
-	atomic_store_explicit(&fair->behind, behind, memory_order_relaxed);
+	store_relaxed(&fair->behind, behind);
 	fair_set_direct(fair);
 }
 
@@ -294,10 +294,9 @@ void fair_prepare(struct fair *fair, uint32_t index, uint32_t weight, uint32_t p
 
 	row->next = 0;
 	row->place = (uint16_t)place;
-	atomic_store_explicit(&row->weight, (uint16_t)fairq_weight(weight), memory_order_relaxed);
-	atomic_store_explicit(&row->start, atomic_load_explicit(&client->now, memory_order_relaxed),
-			      memory_order_relaxed);
-	atomic_store_explicit(&row->used, 0, memory_order_relaxed);
+	store_relaxed(&row->weight, (uint16_t)fairq_weight(weight));
+	store_relaxed(&row->start, load_relaxed(&client->now));
+	store_relaxed(&row->used, 0);
 }
 
 bool fair_direct(struct fair *fair, uint32_t slot, uint32_t n)
@@ -305,10 +304,10 @@ bool fair_direct(struct fair *fair, uint32_t slot, uint32_t n)
 	struct fair_client *client = &fair->clients[slot];
 
 	/* All relaxed: if another client comes at this moment, one more batch goes before it. */
-	if (atomic_load_explicit(&fair->direct, memory_order_relaxed) != slot + 1 ||
-	    fair_queued(fair) || n > atomic_load_explicit(&client->batch, memory_order_relaxed))
+	if (load_relaxed(&fair->direct) != slot + 1 || fair_queued(fair) ||
+	    n > load_relaxed(&client->batch))
 		return false;
-	atomic_fetch_add_explicit(&client->direct, n, memory_order_relaxed);
+	add_relaxed(&client->direct, n);
 	return true;
 }
 
@@ -322,9 +321,7 @@ void fair_push(struct fair *fair, uint32_t row, uint32_t n, uint64_t now)
 
 		if (!client->active)
 			vtime_activate(fair, client);
-		atomic_store_explicit(&entry->start,
-				      atomic_load_explicit(&client->now, memory_order_relaxed),
-				      memory_order_relaxed);
+		store_relaxed(&entry->start, load_relaxed(&client->now));
 		fair_link(fair, row, false);
 		row = next;
 	}

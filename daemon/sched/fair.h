@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "common/clock.h"
+#include "common/relaxed.h"
 #include "daemon/core/account.h"
 #include "daemon/core/vheap.h"
 #include "shm/board.h"
@@ -208,13 +209,13 @@ void fair_hold(struct fair *fair, bool held);
 /* A hint without the lock. */
 static inline bool fair_is_held(struct fair *fair)
 {
-	return atomic_load_explicit(&fair->held, memory_order_relaxed);
+	return load_relaxed(&fair->held);
 }
 
 /* Rows that wait and that anybody may start; 0 while they are held. A hint without the lock. */
 static inline uint32_t fair_queued(struct fair *fair)
 {
-	return fair_is_held(fair) ? 0 : atomic_load_explicit(&fair->queued, memory_order_relaxed);
+	return fair_is_held(fair) ? 0 : load_relaxed(&fair->queued);
 }
 
 /* The place of a job that was admitted and has not ended. */
@@ -226,21 +227,20 @@ static inline uint32_t fair_place(const struct fair *fair, uint32_t row)
 /* Rows that wait for a place; 0 while they are held. A hint without the lock. */
 static inline uint32_t fair_placed(struct fair *fair)
 {
-	return fair_is_held(fair) ? 0 : atomic_load_explicit(&fair->n_placed, memory_order_relaxed);
+	return fair_is_held(fair) ? 0 : load_relaxed(&fair->n_placed);
 }
 
 /* The same, of this one. */
 static inline uint32_t fair_waits(struct fair *fair, uint32_t place)
 {
-	return fair_is_held(fair) ? 0
-				  : atomic_load_explicit(&fair->waits[place], memory_order_relaxed);
+	return fair_is_held(fair) ? 0 : load_relaxed(&fair->waits[place]);
 }
 
 /* True if a running client with nothing queued is further behind than all that is queued: what can
  * be stolen goes before queued jobs. A hint. */
 static inline bool fair_behind(struct fair *fair)
 {
-	return atomic_load_explicit(&fair->behind, memory_order_relaxed);
+	return load_relaxed(&fair->behind);
 }
 
 /* A row that came off a ring; who made it QUEUED calls it before anything else. weight: the

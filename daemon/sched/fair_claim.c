@@ -30,6 +30,7 @@
  */
 #include "daemon/sched/fair.h"
 
+#include "common/relaxed.h"
 #include "common/util.h"
 #include "daemon/sched/fairq.h"
 #include "daemon/sched/vtime.h"
@@ -37,7 +38,7 @@
 /* How far a job is in virtual time: a queued one has used nothing. */
 static uint64_t fair_row_v(struct fair *fair, uint32_t row)
 {
-	uint64_t used = atomic_load_explicit(&fair->rows[row].used, memory_order_relaxed);
+	uint64_t used = load_relaxed(&fair->rows[row].used);
 
 	return fairq_row_start(fair, row) + vtime_of(used, fairq_row_weight(fair, row));
 }
@@ -45,8 +46,7 @@ static uint64_t fair_row_v(struct fair *fair, uint32_t row)
 /* What a job has used, or its connection's jobs use on average. */
 static uint64_t fair_size(struct fair *fair, uint32_t row)
 {
-	return max(atomic_load_explicit(&fair->rows[row].used, memory_order_relaxed),
-		   fair->clients[row / fair->max_jobs].mean);
+	return max(load_relaxed(&fair->rows[row].used), fair->clients[row / fair->max_jobs].mean);
 }
 
 static bool fair_is_short(struct fair *fair, uint32_t row)
@@ -173,7 +173,7 @@ static uint64_t fair_gets_ahead_in(struct fair *fair, uint32_t row, uint32_t oth
 	const struct fair_client *waits = &fair->clients[other / fair->max_jobs];
 	const struct fair_runs *own = &fair->rows[row].runs, *runs = own;
 	const struct vheap_node *node = NULL, *q;
-	uint64_t used = atomic_load_explicit(&fair->rows[row].used, memory_order_relaxed);
+	uint64_t used = load_relaxed(&fair->rows[row].used);
 	uint64_t weight = fairq_row_weight(fair, row), in;
 
 	if (v <= 0)

@@ -25,6 +25,7 @@
  * WHAT HAPPENS IF A PEER DIES HERE
  *   See fair.c.
  */
+#include "common/relaxed.h"
 #include "daemon/sched/fairq.h"
 
 static uint32_t fairq_class(struct fair *fair, uint32_t row)
@@ -44,8 +45,7 @@ static struct fair_queue *fairq_of(struct fair *fair, uint32_t row)
 /* Relaxed, all three: hints, and changed with the lock held. */
 static void fairq_add(_Atomic uint32_t *counter, uint32_t n)
 {
-	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
-			      memory_order_relaxed);
+	store_relaxed(counter, load_relaxed(counter) + n);
 }
 
 bool fairq_link(struct fair *fair, uint32_t row, bool front)

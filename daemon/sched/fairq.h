@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/relaxed.h"
 #include "daemon/sched/fair.h"
 #include "daemon/sched/vtime.h"
 
@@ -25,12 +26,12 @@ static inline uint32_t fairq_weight(uint32_t weight)
  * just ended, and takes what it finds. */
 static inline uint32_t fairq_row_weight(struct fair *fair, uint32_t row)
 {
-	return fairq_weight(atomic_load_explicit(&fair->rows[row].weight, memory_order_relaxed));
+	return fairq_weight(load_relaxed(&fair->rows[row].weight));
 }
 
 static inline uint64_t fairq_row_start(struct fair *fair, uint32_t row)
 {
-	return atomic_load_explicit(&fair->rows[row].start, memory_order_relaxed);
+	return load_relaxed(&fair->rows[row].start);
 }
 
 /* Puts a row into its queue, at the end or at the front. Returns true if its client had none that

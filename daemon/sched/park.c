@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/log.h"
+#include "common/relaxed.h"
 #include "common/util.h"
 #include "daemon/pool/pool.h"
 #include "daemon/host/topology.h"
@@ -75,8 +76,7 @@ static bool park_has_room(struct pool *pool, const struct worker *w, uint32_t cp
 
 	for (uint32_t i = 0; i < n; i++) {
 		/* Relaxed: a hint. */
-		if (atomic_load_explicit(&pool->workers[members[i]].away, memory_order_relaxed) ==
-		    cpu + 1)
+		if (load_relaxed(&pool->workers[members[i]].away) == cpu + 1)
 			return false;
 		ours |= park_cpu(pool, members[i]) == cpu;
 	}
@@ -91,7 +91,7 @@ bool park_may_fetch(struct pool *pool, uint32_t worker, uint32_t cpu)
 		return false;
 	/* Relaxed: a hint. On its own CPU it goes on when the calling thread sleeps. */
 	if (park_cpu(pool, worker) == cpu)
-		return atomic_load_explicit(&w->away, memory_order_relaxed);
+		return load_relaxed(&w->away);
 	return park_has_room(pool, w, cpu);
 }
 
@@ -105,15 +105,15 @@ void park_fetch(struct pool *pool, uint32_t worker, uint32_t cpu)
 	park_add(&set, cpu);
 	park_allow(w, &set);
 	/* Relaxed: it goes back at the end of its job, or park_look() pins it. */
-	atomic_store_explicit(&w->away, home ? 0 : cpu + 1, memory_order_relaxed);
+	store_relaxed(&w->away, home ? 0 : cpu + 1);
 }
 
 void park_return(struct worker *w)
 {
 	/* Relaxed: before it sleeps the worker looks behind a full fence (starved/away [A2]). */
-	if (likely(!atomic_load_explicit(&w->away, memory_order_relaxed)))
+	if (likely(!load_relaxed(&w->away)))
 		return;
-	atomic_store_explicit(&w->away, 0, memory_order_relaxed);
+	store_relaxed(&w->away, 0);
 	(void)park_pin(w, park_cpu(w->pool, w->index));
 }
 
@@ -182,7 +182,7 @@ static void park_tell(struct pool *pool, uint32_t worker, bool parked)
 	if (parked)
 		fair_park(&pool->intake.fair, worker, true);
 	/* Relaxed: worker_wake() has the fence. */
-	atomic_store_explicit(&w->parked, parked, memory_order_relaxed);
+	store_relaxed(&w->parked, parked);
 	if (!parked)
 		fair_park(&pool->intake.fair, worker, false);
 	worker_wake(pool, worker, NULL);
@@ -229,7 +229,7 @@ void park_set_most(struct pool *pool, uint32_t most)
 	/* Relaxed, both: the dispatcher's word has the fences. */
 	uint32_t before = atomic_exchange_explicit(&pool->park.most, most, memory_order_relaxed);
 
-	atomic_store_explicit(&pool->park.asked, 0, memory_order_relaxed);
+	store_relaxed(&pool->park.asked, 0);
 	if (most != before)
 		pool_wake_dispatcher(pool);
 }
@@ -258,12 +258,12 @@ static bool park_all_asleep(struct pool *pool)
 static bool park_may_rest(struct pool *pool)
 {
 	/* Relaxed: only the dispatcher changes what is not PARK_CALL. */
-	uint32_t wants = atomic_load_explicit(&pool->park.wants, memory_order_relaxed);
+	uint32_t wants = load_relaxed(&pool->park.wants);
 
 	if (wants == PARK_CALLED)
 		return false;
 	if (wants == PARK_NOTHING)
-		atomic_store_explicit(&pool->park.wants, PARK_CALL, memory_order_relaxed);
+		store_relaxed(&pool->park.wants, PARK_CALL);
 	/* ORDER park/wants [I2]: full, between what the dispatcher wants and the look at the
 	 * censuses. Pairs with worker_call(). */
 	fence_full();
@@ -273,7 +273,7 @@ static bool park_may_rest(struct pool *pool)
 uint64_t park_look(struct pool *pool, uint64_t now)
 {
 	struct park *park = &pool->park;
-	uint32_t most = atomic_load_explicit(&park->most, memory_order_relaxed);
+	uint32_t most = load_relaxed(&park->most);
 	uint64_t usable[LIMIT_WORKERS / 64] = { 0 };
 	struct park_set allowed;
 
@@ -285,7 +285,7 @@ uint64_t park_look(struct pool *pool, uint64_t now)
 		if (park_may_rest(pool))
 			return 0;
 	}
-	atomic_store_explicit(&park->wants, PARK_NOTHING, memory_order_relaxed);
+	store_relaxed(&park->wants, PARK_NOTHING);
 	park->look_at = now + PARK_TICK;
 	park->most_seen = most;
 	if (!atomic_exchange_explicit(&park->asked, 1, memory_order_relaxed))
@@ -298,7 +298,7 @@ uint64_t park_look(struct pool *pool, uint64_t now)
 		if (!park_in(&allowed, cpu) || !park_pin(&pool->workers[i], cpu))
 			continue;
 		usable[i / 64] |= UINT64_C(1) << i % 64;
-		atomic_store_explicit(&pool->workers[i].away, 0, memory_order_relaxed);
+		store_relaxed(&pool->workers[i].away, 0);
 	}
 	park_choose(pool, usable, park_count(&allowed), most);
 	return min(park->look_at, starved_check(pool, now));

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/relaxed.h"
 #include "common/util.h"
 #include "daemon/jobs/hang.h"
 #include "daemon/core/inbox.h"
@@ -35,7 +36,7 @@ static bool starved_rests(const struct worker *w)
 static bool starved_is_runnable(const struct worker *w)
 {
 	/* Relaxed: written before the worker's first look. */
-	uint32_t tid = atomic_load_explicit(&w->board->tid, memory_order_relaxed);
+	uint32_t tid = load_relaxed(&w->board->tid);
 	_cleanup_close_ int fd = -1;
 	char path[48], text[64];
 	const char *state;
@@ -71,8 +72,7 @@ static bool starved_look(struct pool *pool)
 		    !starved_is_runnable(w))
 			continue;
 		/* Relaxed: a statistic, and this thread's own. */
-		atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + 1,
-				      memory_order_relaxed);
+		store_relaxed(count, load_relaxed(count) + 1);
 		if (starved_has_more(pool, w))
 			(void)worker_wake_more(pool);
 		park_loosen(pool, i);
@@ -112,8 +112,7 @@ static void starved_hurry(struct pool *pool)
 		if (!hang_doomed(pool, w))
 			park_return(w);
 		/* Relaxed: a statistic. */
-		atomic_fetch_add_explicit(&pool->board->counters[BOARD_POOL].hurried, 1,
-					  memory_order_relaxed);
+		add_relaxed(&pool->board->counters[BOARD_POOL].hurried, 1);
 		return;
 	}
 }
@@ -135,8 +134,8 @@ static uint64_t starved_hurry_again(struct pool *pool, uint64_t now)
 	uint64_t at;
 
 	/* Relaxed: the dispatcher sleeps after a full fence. */
-	if (atomic_load_explicit(&s->news, memory_order_relaxed)) {
-		atomic_store_explicit(&s->news, false, memory_order_relaxed);
+	if (load_relaxed(&s->news)) {
+		store_relaxed(&s->news, false);
 		s->since = now;
 	}
 	if (now - s->since > STARVED_HURRY)

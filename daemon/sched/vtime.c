@@ -60,6 +60,8 @@
 
 #include <stdatomic.h>
 
+#include "common/relaxed.h"
+
 /* How far a floor goes, until those that are not active follow it; and how far a v goes beyond the
  * floor: see I4. */
 #define VTIME_LIFT (INT64_C(1) << 60)
@@ -104,14 +106,13 @@ static void vtime_expect(struct fair_client *client)
 	client->step = vtime_of(client->estimate, client->node.weight);
 	client->tenant_step = vtime_of(client->estimate, client->tenant->node.weight);
 	n = FAIR_BATCH / client->estimate;
-	atomic_store_explicit(&client->batch, (uint32_t)min(max(n, UINT64_C(1)), FAIR_BATCH_JOBS),
-			      memory_order_relaxed);
+	store_relaxed(&client->batch, (uint32_t)min(max(n, UINT64_C(1)), FAIR_BATCH_JOBS));
 }
 
 /* Jobs given to workers and not ended, as far as it was seen. */
 static uint32_t vtime_given(struct fair_client *client)
 {
-	uint32_t direct = atomic_load_explicit(&client->direct, memory_order_relaxed);
+	uint32_t direct = load_relaxed(&client->direct);
 	int32_t n = (int32_t)(client->picked + direct - client->ended);
 
 	/* Ends may be seen before direct is. */
@@ -121,7 +122,7 @@ static uint32_t vtime_given(struct fair_client *client)
 /* What grew since it was seen last; the manager clears it for a new client. */
 static uint64_t vtime_grown(_Atomic uint64_t *counter, uint64_t *seen)
 {
-	uint64_t value = atomic_load_explicit(counter, memory_order_relaxed);
+	uint64_t value = load_relaxed(counter);
 	uint64_t grown = value >= *seen ? value - *seen : 0;
 
 	*seen = value;
@@ -132,9 +133,7 @@ static uint64_t vtime_grown(_Atomic uint64_t *counter, uint64_t *seen)
 static uint64_t vtime_take(_Atomic uint64_t *sum)
 {
 	/* Relaxed: a sum. Most of the time there is none. */
-	return atomic_load_explicit(sum, memory_order_relaxed)
-		     ? atomic_exchange_explicit(sum, 0, memory_order_relaxed)
-		     : 0;
+	return load_relaxed(sum) ? atomic_exchange_explicit(sum, 0, memory_order_relaxed) : 0;
 }
 
 /* The given part of a whole that n shares make up. */
@@ -186,7 +185,7 @@ static void vtime_settle_client(struct fair *fair, struct fair_client *client)
 	uint64_t jobs = vtime_grown(&client->board->jobs, &client->jobs);
 	uint64_t ns =
 		vtime_grown(&client->board->cpu_ns, &client->cpu_ns) + vtime_take(&client->slept);
-	uint64_t now = atomic_load_explicit(&client->now, memory_order_relaxed);
+	uint64_t now = load_relaxed(&client->now);
 	/* Those that went past the queues have weights too; none is known, and the usual one is
 	 * taken. */
 	uint64_t weights = client->weights +
@@ -196,7 +195,7 @@ static void vtime_settle_client(struct fair *fair, struct fair_client *client)
 	if (!jobs && !ns)
 		return;
 	now += vtime_of(ns, weights ? weights : FAIR_WEIGHT);
-	atomic_store_explicit(&client->now, now, memory_order_relaxed);
+	store_relaxed(&client->now, now);
 	vtime_unahead(client, jobs);
 	client->ended += (uint32_t)jobs;
 	vtime_charge(&tenant->level, &client->node.v, vtime_of(ns, client->node.weight));
@@ -207,8 +206,7 @@ static void vtime_settle_client(struct fair *fair, struct fair_client *client)
 	client->cut -= cut;
 	vtime_learn(client, ns, jobs - cut);
 	vtime_sift(fair, client);
-	atomic_store_explicit(&client->board->vtime_ns, client->node.v / (FAIR_ONE / FAIR_WEIGHT),
-			      memory_order_relaxed);
+	store_relaxed(&client->board->vtime_ns, client->node.v / (FAIR_ONE / FAIR_WEIGHT));
 }
 
 /* One that is not active: it cannot fall so far behind that it would seem to be ahead (I4). */
@@ -344,8 +342,8 @@ void vtime_weigh(struct fair *fair, struct fair_tenant *tenant, uint32_t weight)
 void vtime_add_client(struct fair_client *client)
 {
 	client->node.v = vtime_later(client->tenant->level.floor, client->tenant->clock);
-	client->jobs = atomic_load_explicit(&client->board->jobs, memory_order_relaxed);
-	client->cpu_ns = atomic_load_explicit(&client->board->cpu_ns, memory_order_relaxed);
+	client->jobs = load_relaxed(&client->board->jobs);
+	client->cpu_ns = load_relaxed(&client->board->cpu_ns);
 	vtime_expect(client);
 }
 
