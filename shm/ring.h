@@ -48,11 +48,12 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "common/relaxed.h"
+
 /* Where a test can kill a producer; in no other build. tests/model/ring.c defines its own. */
 #ifdef RING_CRASH
 #elif defined(FK_CRASH_SITES)
 #include "common/crash.h"
-#include "common/relaxed.h"
 #define RING_CRASH(site) FK_CRASH(site)
 #else
 #define RING_CRASH(site) ((void)0)
