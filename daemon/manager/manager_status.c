@@ -101,7 +101,7 @@ void manager_alive(struct notify *notify)
 {
 	struct manager *m = container_of(notify, struct manager, notify);
 
-	pulse_glance(&m->pool.pulse);
+	poolproc_glance(&m->pool);
 	status_pace(m);
 	if (m->ready)
 		notify_changed(notify);

@@ -91,6 +91,14 @@ static void poolproc_on_outgoing(struct loop_source *source, int result);
 static void poolproc_on_limit(struct loop_source *source, int result);
 static void poolproc_on_stored(struct store_put *put, int result);
 
+static uint64_t poolproc_on_pulse_asks(struct pulse *pulse);
+static void poolproc_on_pulse_kills(struct pulse *pulse, const char *why);
+
+static const struct pulse_calls poolproc_pulse_calls = {
+	.ask = poolproc_on_pulse_asks,
+	.kill = poolproc_on_pulse_kills,
+};
+
 static void poolproc_free_argv(char **argv)
 {
 	for (char **a = argv; a && *a; a++)
@@ -160,7 +168,7 @@ int poolproc_init(struct poolproc *pool, struct hangups *hangups, struct store *
 		.waits = LOG_LIMIT_INIT,
 	};
 	pool->last = &pool->first;
-	pulse_init(&pool->pulse, pool, options->hang_limit);
+	pulse_init(&pool->pulse, pool->loop, &poolproc_pulse_calls, options->hang_limit);
 	pool->argv = poolproc_argv(options);
 	return pool->argv ? 0 : -ENOMEM;
 }
@@ -315,7 +323,7 @@ int poolproc_start(struct poolproc *pool, int board_fd, int arena_fd)
 		goto fail;
 	}
 	pool->state = POOLPROC_STARTING;
-	pool->stopped = pool->hung = pool->continued = pool->killed = false;
+	pool->stopped = pool->hung = pool->killed = false;
 	pool->n_loads = 0;
 	pool->failed = 0;
 	pool->failed_text[0] = '\0';
@@ -359,13 +367,23 @@ void poolproc_kill(struct poolproc *pool)
 	poolproc_limit_death(pool);
 }
 
-bool poolproc_is_stopped(const struct poolproc *pool)
+static void poolproc_on_pulse_kills(struct pulse *pulse, const char *why)
 {
-	siginfo_t info = { 0 };
+	struct poolproc *pool = container_of(pulse, struct poolproc, pulse);
 
-	return pool->state != POOLPROC_DOWN &&
-	       waitid(P_PID, (id_t)pool->pid, &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
-	       info.si_pid;
+	if (why) {
+		pool->hung = true;
+		(void)snprintf(pool->failed_text, sizeof(pool->failed_text), "%s", why);
+	}
+	poolproc_kill(pool);
+}
+
+void poolproc_glance(struct poolproc *pool)
+{
+	/* There may have been no memory for the limit of its end. */
+	if (pool->killed)
+		poolproc_kill(pool);
+	pulse_glance(&pool->pulse);
 }
 
 void poolproc_on_child(struct poolproc *pool, pid_t stopped)
@@ -380,7 +398,7 @@ void poolproc_on_child(struct poolproc *pool, pid_t stopped)
 			   (int)pool->abandoned[i]);
 		pool->abandoned[i] = pool->abandoned[--pool->n_abandoned];
 	}
-	if (poolproc_is_stopped(pool))
+	if (pool->state != POOLPROC_DOWN && thread_states_stopped(pool->pid))
 		pulse_stopped(&pool->pulse, stopped == pool->pid);
 }
 
@@ -440,6 +458,11 @@ uint64_t poolproc_ask(struct poolproc *pool)
 	ping.task_hash = ++pool->asked;
 	poolproc_send(pool, &ping, -1);
 	return pool->asked;
+}
+
+static uint64_t poolproc_on_pulse_asks(struct pulse *pulse)
+{
+	return poolproc_ask(container_of(pulse, struct poolproc, pulse));
 }
 
 void poolproc_load(struct poolproc *pool, uint64_t version)
@@ -514,6 +537,7 @@ static bool poolproc_take(struct poolproc *pool, struct proto_pool *message)
 		pool->n_left_out = message->n_jobs;
 		pool->ready_ns = clock_ns();
 		loop_forget(pool->loop, &pool->limit);
+		pulse_begin(&pool->pulse, pool->pid);
 		pool->events->ready(pool);
 		return true;
 	case PROTO_POOL_ATTACHED:
@@ -541,6 +565,7 @@ static bool poolproc_take(struct poolproc *pool, struct proto_pool *message)
 		return poolproc_take_loaded(pool, message);
 	case PROTO_POOL_STOPPED:
 		pool->stopped = true;
+		pulse_leaves(&pool->pulse);
 		return true;
 	case PROTO_POOL_FAILED:
 		pool->failed = message->error;

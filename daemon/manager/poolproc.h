@@ -81,8 +81,7 @@ struct poolproc {
 	int spares[3]; /* for the next start; one while there is a process */
 	bool stopped;
 	bool hung;
-	bool continued; /* by the pulse, after a stop */
-	bool killed;	/* by poolproc_kill(): limit is the time until its end */
+	bool killed; /* by poolproc_kill(): limit is the time until its end */
 	pid_t abandoned[POOLPROC_ABANDONED];
 	uint32_t n_abandoned;
 	struct log_limit waits; /* a line: there are POOLPROC_ABANDONED */
@@ -149,8 +148,8 @@ static inline bool poolproc_is_free(const struct poolproc *pool)
 /* If there was no memory for the timer of its end, another call tries to set it again. */
 void poolproc_kill(struct poolproc *pool);
 
-/* True if all threads of the process are stopped by a signal (job control, not a debugger). */
-bool poolproc_is_stopped(const struct poolproc *pool);
+/* The manager is awake anyway. */
+void poolproc_glance(struct poolproc *pool);
 
 /* The manager got SIGCHLD: the pool may have been stopped, or an abandoned pool has ended. stopped:
  * the process that was stopped, as the signal says, or 0. */

@@ -9,7 +9,6 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/util.h"
-#include "daemon/manager/poolproc.h"
 #include "daemon/manager/thread_states.h"
 #include "shm/ledger.h"
 #include "shm/proto.h"
@@ -46,9 +45,9 @@ static uint64_t pulse_interval(const struct pulse *p)
 
 static void pulse_timer(struct pulse *p, enum pulse_state state, uint64_t ns)
 {
-	loop_forget(p->pool->loop, &p->timer);
+	loop_forget(p->loop, &p->timer);
 	p->due = clock_ns() + ns;
-	p->state = loop_timer(p->pool->loop, &p->timer, ns) == 0 ? state : PULSE_QUIET;
+	p->state = loop_timer(p->loop, &p->timer, ns) == 0 ? state : PULSE_QUIET;
 }
 
 /* Does a worker run a job? What stands there may be garbage of a task. */
@@ -65,10 +64,10 @@ static bool pulse_works(const struct pulse *p)
 /* The pool is READY: no PING goes to another one, and no PONG would come. */
 static void pulse_ask(struct pulse *p)
 {
-	assert(p->pool->state == POOLPROC_READY);
+	assert(p->pid);
 	p->watch = (struct pulse_watch){ .held = 0 };
 	pulse_timer(p, PULSE_ASKED, pulse_interval(p));
-	p->number = poolproc_ask(p->pool);
+	p->number = p->calls->ask(p);
 	p->said = false;
 }
 
@@ -77,34 +76,33 @@ static uint64_t pulse_cpu(const struct pulse *p)
 	struct timespec used = { 0 };
 	clockid_t clock;
 
-	if (clock_getcpuclockid(p->pool->pid, &clock) == 0)
+	if (clock_getcpuclockid(p->pid, &clock) == 0)
 		(void)clock_gettime(clock, &used);
 	return (uint64_t)used.tv_sec * NSEC_PER_SEC + (uint64_t)used.tv_nsec;
 }
 
-/* Ends the pool; no job is blamed. */
 static void pulse_kill(struct pulse *p, const char *why, uint64_t ns)
 {
-	p->pool->hung = true;
-	(void)snprintf(p->pool->failed_text, sizeof(p->pool->failed_text), "%s for %.3g s", why,
-		       (double)ns / (double)NSEC_PER_SEC);
-	poolproc_kill(p->pool);
+	char text[128];
+
+	(void)snprintf(text, sizeof(text), "%s for %.3g s", why, (double)ns / (double)NSEC_PER_SEC);
+	p->calls->kill(p, text);
 }
 
 /* I4. True if it was ended. */
 static bool pulse_revive(struct pulse *p)
 {
-	if (p->pool->continued) {
+	if (p->continued) {
 		pulse_kill(p, "it was stopped by a signal again, after it had been continued",
 			   p->watch.stopped);
 		return true;
 	}
 	log_warning("pool (pid %d) was stopped by a signal for %.3g s: it is continued",
-		    (int)p->pool->pid, (double)p->watch.stopped / (double)NSEC_PER_SEC);
-	p->pool->continued = true;
+		    (int)p->pid, (double)p->watch.stopped / (double)NSEC_PER_SEC);
+	p->continued = true;
 	p->reviving = true;
 	p->watch.stopped = 0;
-	(void)kill(p->pool->pid, SIGCONT);
+	(void)kill(p->pid, SIGCONT);
 	return false;
 }
 
@@ -114,7 +112,7 @@ static void pulse_look(struct pulse *p)
 		.now = clock_ns(),
 		.due = p->due,
 		.cpu = pulse_cpu(p),
-		.stopped = poolproc_is_stopped(p->pool),
+		.stopped = thread_states_stopped(p->pid),
 	};
 	uint64_t interval = pulse_interval(p);
 	bool killed = p->watch.last.killed;
@@ -122,7 +120,7 @@ static void pulse_look(struct pulse *p)
 
 	/* After now was taken: with many threads it takes longer than a look may be late. */
 	if (look.cpu == p->watch.last.cpu || p->watch.held + interval >= p->limit) {
-		struct thread_states threads = thread_states_look(p->pool->pid);
+		struct thread_states threads = thread_states_look(p->pid);
 
 		look.dying = threads.dumps;
 		look.killed = threads.killed;
@@ -132,8 +130,8 @@ static void pulse_look(struct pulse *p)
 	held = pulse_judge(&p->watch, &look, interval);
 	/* At two looks: a core file may have been begun while the first one was taken. */
 	if (killed && look.killed)
-		poolproc_kill(p->pool);
-	if (p->pool->stopped) {
+		p->calls->kill(p, NULL);
+	if (p->leaves) {
 		p->state = PULSE_QUIET; /* it only has to go */
 		return;
 	}
@@ -144,7 +142,7 @@ static void pulse_look(struct pulse *p)
 	if (look.stopped && !look.traced && (p->reviving || p->watch.stopped >= p->limit) &&
 	    pulse_revive(p))
 		return;
-	(void)kill(p->pool->pid, PROTO_POOL_SIGNAL);
+	(void)kill(p->pid, PROTO_POOL_SIGNAL);
 	pulse_timer(p, PULSE_ASKED, interval);
 }
 
@@ -165,11 +163,7 @@ static void pulse_on_timer(struct loop_source *source, int result)
 
 void pulse_glance(struct pulse *p)
 {
-	/* There may have been no memory for the limit of its end. */
-	if (p->pool->killed)
-		poolproc_kill(p->pool);
-	if (p->limit && p->pool->state == POOLPROC_READY && p->state != PULSE_ASKED &&
-	    pulse_works(p))
+	if (p->limit && p->pid && p->state != PULSE_ASKED && pulse_works(p))
 		pulse_ask(p);
 }
 
@@ -179,17 +173,26 @@ void pulse_stopped(struct pulse *p, bool begins)
 		p->watch.stopped = 0;
 		p->watch.last.stopped = false;
 	}
-	if (p->limit && p->pool->state == POOLPROC_READY && p->state != PULSE_ASKED)
+	if (p->limit && p->pid && p->state != PULSE_ASKED)
 		pulse_ask(p);
 }
 
-void pulse_init(struct pulse *p, struct poolproc *pool, uint64_t limit)
+void pulse_init(struct pulse *p, struct loop *loop, const struct pulse_calls *calls, uint64_t limit)
 {
 	*p = (struct pulse){
-		.pool = pool,
+		.loop = loop,
+		.calls = calls,
 		.limit = limit ? max(limit, PULSE_LEAST) : 0,
 		.timer = { .call = pulse_on_timer },
 	};
+}
+
+/* Nothing is asked until something is said. */
+static void pulse_rest(struct pulse *p)
+{
+	loop_forget(p->loop, &p->timer);
+	p->state = PULSE_QUIET;
+	p->said = p->reviving = false;
 }
 
 void pulse_set_limit(struct pulse *p, uint64_t limit)
@@ -197,7 +200,7 @@ void pulse_set_limit(struct pulse *p, uint64_t limit)
 	limit = limit ? max(limit, PULSE_LEAST) : 0;
 	if (limit == p->limit)
 		return;
-	pulse_end(p);
+	pulse_rest(p);
 	p->limit = limit;
 }
 
@@ -209,7 +212,7 @@ void pulse_watch(struct pulse *p, const struct arena *arena, uint32_t n_workers)
 
 void pulse_said(struct pulse *p)
 {
-	if (p->pool->state != POOLPROC_READY)
+	if (!p->pid)
 		return;
 	p->said = true;
 	if (p->limit && p->state == PULSE_QUIET)
@@ -232,12 +235,22 @@ void pulse_answered(struct pulse *p, uint64_t number)
 	else if (pulse_works(p))
 		pulse_timer(p, PULSE_SOON, p->limit);
 	else
-		loop_forget(p->pool->loop, &p->timer);
+		loop_forget(p->loop, &p->timer);
+}
+
+void pulse_begin(struct pulse *p, pid_t pid)
+{
+	p->pid = pid;
+	p->continued = p->leaves = false;
+}
+
+void pulse_leaves(struct pulse *p)
+{
+	p->leaves = true;
 }
 
 void pulse_end(struct pulse *p)
 {
-	loop_forget(p->pool->loop, &p->timer);
-	p->state = PULSE_QUIET;
-	p->said = p->reviving = false;
+	pulse_rest(p);
+	p->pid = 0;
 }

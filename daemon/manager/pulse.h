@@ -9,10 +9,6 @@
  *   PROTO_POOL_PING, the dispatcher answers PROTO_POOL_PONG. A pool that does not for hang-limit,
  *   or a second if that is less, is killed; it is nobody's fault.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   poolproc.c, which has one; the manager's only thread. pulse_judge() is a function of its
- *   arguments alone.
- *
  *	QUIET --something was said to the pool--> SOON --a moment later, PING--> ASKED
  *	  ^                                         ^                              |
  *	  +--- nothing was said, no worker has a job, <--------PONG----------------+
@@ -51,10 +47,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <sys/types.h>
+
 #include "daemon/manager/loop.h"
 
 struct arena;
-struct poolproc;
+struct pulse;
 
 /* What a look has found, while the pool owes an answer. */
 struct pulse_look {
@@ -75,7 +73,7 @@ struct pulse_watch {
 };
 
 /* Takes a look into account; interval: ns between two. Returns how long the pool owes the answer,
- * ns. */
+ * ns. It is a function of its arguments alone. */
 uint64_t pulse_judge(struct pulse_watch *watch, const struct pulse_look *look, uint64_t interval);
 
 enum pulse_state {
@@ -84,26 +82,42 @@ enum pulse_state {
 	PULSE_ASKED, /* for the next look */
 };
 
+/* What the owner of a struct pulse does for it. */
+struct pulse_calls {
+	/* Asks the pool whether all that it was told is in force. Returns the question's number. */
+	uint64_t (*ask)(struct pulse *pulse);
+	/* Ends the pool; no job is blamed. why: a line, or NULL if another process has killed it. */
+	void (*kill)(struct pulse *pulse, const char *why);
+};
+
 struct pulse {
-	struct poolproc *pool;
+	struct loop *loop;
+	const struct pulse_calls *calls;
+	pid_t pid;		   /* 0: no pool is READY */
 	uint64_t limit;		   /* ns; 0: nobody asks */
 	const struct arena *arena; /* NULL: nobody knows whether workers run jobs */
 	uint32_t n_workers;
 	enum pulse_state state;
 	bool said;	 /* something was, since the last question */
-	bool reviving;	 /* it got SIGCONT (I4) and has not answered since */
-	uint64_t number; /* of that: poolproc_ask() */
+	bool continued;	 /* it got SIGCONT (I4) */
+	bool reviving;	 /* the same, and it has not answered since */
+	bool leaves;	 /* it has said that it ends */
+	uint64_t number; /* of the question */
 	uint64_t due;
 	struct pulse_watch watch;
 	struct loop_source timer;
 };
 
-/* limit: ns, 0: it is never asked. arena: of so many workers, read only; NULL for none. */
-void pulse_init(struct pulse *pulse, struct poolproc *pool, uint64_t limit);
+/* limit: ns, 0: it is never asked. */
+void pulse_init(struct pulse *pulse, struct loop *loop, const struct pulse_calls *calls,
+		uint64_t limit);
 /* Another limit: what was asked is forgotten, the next question is when something is said. */
 void pulse_set_limit(struct pulse *pulse, uint64_t limit);
+/* arena: of n_workers, read only; NULL: none. */
 void pulse_watch(struct pulse *pulse, const struct arena *arena, uint32_t n_workers);
 
+/* A pool is READY. */
+void pulse_begin(struct pulse *pulse, pid_t pid);
 /* Something was said to the pool. Does nothing unless the pool is READY. */
 void pulse_said(struct pulse *pulse);
 /* Somebody is awake anyway: it is asked if a worker runs a job. */
@@ -115,6 +129,8 @@ void pulse_stopped(struct pulse *pulse, bool begins);
 void pulse_moved(struct pulse *pulse);
 /* It has answered all questions up to this number. */
 void pulse_answered(struct pulse *pulse, uint64_t number);
+/* It has said that it ends: it owes no answer. */
+void pulse_leaves(struct pulse *pulse);
 /* There is no pool. */
 void pulse_end(struct pulse *pulse);
 

@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/wait.h>
 
 #include "common/cleanup.h"
 #include "common/valgrind.h"
@@ -59,4 +60,11 @@ struct thread_states thread_states_look(pid_t pid)
 	threads.asleep &= any;
 	threads.killed &= !threads.dumps;
 	return threads;
+}
+
+bool thread_states_stopped(pid_t pid)
+{
+	siginfo_t info = { 0 };
+
+	return waitid(P_PID, (id_t)pid, &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 && info.si_pid;
 }

@@ -16,4 +16,7 @@ struct thread_states {
 /* As of now. All is false if the kernel does not show it. */
 struct thread_states thread_states_look(pid_t pid);
 
+/* True if a signal has stopped the whole process, a child of ours (job control, not a debugger). */
+bool thread_states_stopped(pid_t pid);
+
 #endif

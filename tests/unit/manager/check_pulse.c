@@ -6,10 +6,11 @@
 #include "daemon/manager/pulse.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "common/clock.h"
 #include "common/util.h"
-#include "daemon/manager/poolproc.h"
+#include "daemon/manager/loop.h"
 #define CHECK_SETUP    setup
 #define CHECK_TEARDOWN NULL
 #include "tests/support/check_unit.h"
@@ -20,8 +21,28 @@
 static struct pulse_watch watch;
 static struct pulse_look look;
 
+static uint64_t asked;
+static bool killed;
+
+static uint64_t ask(struct pulse *pulse)
+{
+	pulse_said(pulse);
+	return ++asked;
+}
+
+static void end(struct pulse *pulse, const char *why)
+{
+	(void)pulse;
+	(void)why;
+	killed = true;
+}
+
+static const struct pulse_calls calls = { .ask = ask, .kill = end };
+
 static void setup(void)
 {
+	asked = 0;
+	killed = false;
 	memset(&watch, 0, sizeof(watch));
 	look = (struct pulse_look){ .now = 5000 * MS, .due = 5000 * MS, .cpu = 70 };
 	ck_assert_uint_eq(pulse_judge(&watch, &look, INTERVAL), 0);
@@ -87,10 +108,10 @@ END_TEST
 
 START_TEST(stops_are_not_added_up_and_other_children_change_nothing)
 {
-	struct poolproc pool = { .state = POOLPROC_READY };
-	struct pulse *p = &pool.pulse;
+	struct pulse pulse, *p = &pulse;
 
-	pulse_init(p, &pool, 10 * NSEC_PER_SEC);
+	pulse_init(p, NULL, &calls, 10 * NSEC_PER_SEC);
+	pulse_begin(p, getpid());
 	p->state = PULSE_ASKED;
 	p->watch = (struct pulse_watch){ .last = look, .stopped = 9 * NSEC_PER_SEC };
 	p->watch.last.stopped = look.stopped = true;
@@ -147,11 +168,11 @@ START_TEST(it_has_a_second_at_least_unless_it_is_never_asked)
 {
 	struct pulse p;
 
-	pulse_init(&p, NULL, 100 * MS);
+	pulse_init(&p, NULL, &calls, 100 * MS);
 	ck_assert_uint_eq(p.limit, NSEC_PER_SEC);
-	pulse_init(&p, NULL, 10 * NSEC_PER_SEC);
+	pulse_init(&p, NULL, &calls, 10 * NSEC_PER_SEC);
 	ck_assert_uint_eq(p.limit, 10 * NSEC_PER_SEC);
-	pulse_init(&p, NULL, 0);
+	pulse_init(&p, NULL, &calls, 0);
 	ck_assert_uint_eq(p.limit, 0);
 }
 END_TEST
@@ -164,11 +185,10 @@ START_TEST(a_limit_that_goes_takes_the_question_with_it_and_another_begins_anew)
 
 	ck_assert_int_eq(loop_init(&loop), 0);
 	for (uint32_t i = 0; i < ARRAY_SIZE(states); i++) {
-		/* Nothing is sent, or killed. */
-		struct poolproc pool = { .loop = &loop, .state = POOLPROC_READY, .channel = -1 };
-		struct pulse *p = &pool.pulse;
+		struct pulse pulse, *p = &pulse;
 
-		pulse_init(p, &pool, 10 * NSEC_PER_SEC);
+		pulse_init(p, &loop, &calls, 10 * NSEC_PER_SEC);
+		pulse_begin(p, getpid());
 		pulse_said(p);
 		if (states[i] == PULSE_ASKED)
 			p->timer.call(&p->timer, 0);
@@ -176,7 +196,7 @@ START_TEST(a_limit_that_goes_takes_the_question_with_it_and_another_begins_anew)
 		pulse_set_limit(p, 0);
 		for (uint32_t n = 0; n < 3; n++)
 			p->timer.call(&p->timer, 0);
-		ck_assert(!pool.hung);
+		ck_assert(!killed);
 		ck_assert_int_eq(p->state, PULSE_QUIET);
 		ck_assert_ptr_null(p->timer.op);
 		pulse_said(p);
@@ -198,20 +218,18 @@ END_TEST
 /* A client rings, and the manager asks whether the dispatcher looks at all rings. */
 START_TEST(a_ring_while_there_is_no_pool_leaves_the_next_one_alone)
 {
-	static const enum poolproc_state states[] = { POOLPROC_DOWN, POOLPROC_STARTING };
+	struct pulse pulse, *p = &pulse;
 	struct loop loop;
 
 	ck_assert_int_eq(loop_init(&loop), 0);
-	for (uint32_t i = 0; i < ARRAY_SIZE(states); i++) {
-		struct poolproc pool = { .loop = &loop, .state = states[i], .channel = -1 };
-		struct pulse *p = &pool.pulse;
-
-		pulse_init(p, &pool, 10 * NSEC_PER_SEC);
+	pulse_init(p, &loop, &calls, 10 * NSEC_PER_SEC);
+	/* No pool yet, and none any more. */
+	for (uint64_t i = 0; i < 2; i++) {
 		pulse_said(p);
 		/* The question would be due before the pool is READY. */
 		if (p->timer.op)
 			p->timer.call(&p->timer, 0);
-		pool.state = POOLPROC_READY;
+		pulse_begin(p, getpid());
 		ck_assert_int_eq(p->state, PULSE_QUIET);
 		ck_assert_ptr_null(p->timer.op);
 		/* And it is asked like any other. */
@@ -219,8 +237,8 @@ START_TEST(a_ring_while_there_is_no_pool_leaves_the_next_one_alone)
 		ck_assert_int_eq(p->state, PULSE_SOON);
 		p->timer.call(&p->timer, 0);
 		ck_assert_int_eq(p->state, PULSE_ASKED);
-		ck_assert_uint_eq(pool.asked, 1);
-		pulse_answered(p, pool.asked);
+		ck_assert_uint_eq(asked, i + 1);
+		pulse_answered(p, asked);
 		ck_assert_int_eq(p->state, PULSE_QUIET);
 		pulse_end(p);
 	}
