@@ -63,9 +63,17 @@
 #include "common/clock.h"
 #include "common/crash.h"
 #include "common/log.h"
+#include "common/options.h"
 #include "common/util.h"
+#include "daemon/manager/connection_state.h"
+#include "daemon/manager/fronts.h"
+#include "daemon/manager/roster.h"
 #include "daemon/manager/session.h"
+#include "daemon/manager/tenants.h"
+#include "shm/board.h"
 #include "shm/futex.h"
+#include "shm/limits.h"
+#include "shm/segment.h"
 
 #define ADOPT_PATIENCE_MS 5000 /* until a pool is abandoned (poolproc.c, I7) */
 

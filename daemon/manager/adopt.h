@@ -6,12 +6,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/options.h"
-#include "daemon/manager/fronts.h"
-#include "daemon/manager/hangup.h"
-#include "daemon/manager/roster.h"
-#include "daemon/manager/session_table.h"
 #include "daemon/manager/store.h"
+
+struct fronts;
+struct hangups;
+struct hwloc_bitmap_s;
+struct options;
+struct roster;
+struct roster_geometry;
+struct session_table;
 
 /* What a former manager has left, or what this one has made instead. */
 struct adopt {

@@ -9,7 +9,9 @@
 #include <hwloc.h>
 
 #include "common/option_table.h"
+#include "common/options.h"
 #include "common/util.h"
+#include "daemon/manager/ceiling.h"
 #include "shm/job.h"
 #include "shm/limits.h"
 

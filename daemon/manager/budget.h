@@ -29,8 +29,9 @@
 
 #include <stdint.h>
 
-#include "common/options.h"
-#include "daemon/manager/ceiling.h"
+struct ceiling;
+struct options;
+struct options_error;
 
 /* Bytes at most: of manager and pool; of each worker, besides its C stack (worker-stack); of each
  * job record, in the tables of both. */

@@ -25,8 +25,13 @@
 
 #include "common/cleanup.h"
 #include "common/clock.h"
+#include "common/options.h"
 #include "common/util.h"
+#include "shm/board.h"
+#include "shm/ledger.h"
+#include "shm/limits.h"
 #include "shm/segment.h"
+#include "shm/stopwatch.h"
 #include "shm/wake.h"
 
 void fronts_set_state(struct fronts *f, uint32_t state)

@@ -6,10 +6,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/options.h"
 #include "daemon/manager/roster.h"
-#include "shm/board.h"
-#include "shm/ledger.h"
+#include "shm/segment.h"
+
+struct arena;
+struct board;
+struct board_crash;
+struct board_task;
+struct options;
 
 struct fronts {
 	const struct options *options;

@@ -34,6 +34,7 @@
 #include "common/util.h"
 #include "daemon/manager/segments.h"
 #include "shm/layout.h"
+#include "shm/limits.h"
 
 #define GREET_DEFAULT_JOBS 256u
 #define GREET_DEFAULT_HEAP (UINT64_C(1) << 20)

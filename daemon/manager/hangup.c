@@ -35,6 +35,7 @@
 
 #include "common/cleanup.h"
 #include "common/util.h"
+#include "daemon/manager/loop.h"
 #include "shm/proto.h"
 
 #define HANGUP_TURN 64u /* messages that are looked at here */

@@ -3,9 +3,8 @@
 #ifndef DAEMON_MANAGER_HANGUP_H
 #define DAEMON_MANAGER_HANGUP_H
 
-#include "daemon/manager/loop.h"
-
 struct hangup;
+struct loop;
 
 /* All that take long. Zeroed, with loop set. */
 struct hangups {

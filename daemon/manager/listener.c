@@ -43,6 +43,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/util.h"
+#include "daemon/manager/store.h"
 #include "shm/proto.h"
 
 #define LISTENER_PROBES                                                                            \

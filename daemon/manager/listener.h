@@ -10,7 +10,8 @@
 #include <sys/types.h>
 
 #include "daemon/manager/loop.h"
-#include "daemon/manager/store.h"
+
+struct store;
 
 struct listener {
 	int fd;

@@ -10,6 +10,7 @@ libmanager_la_SOURCES = \
 	daemon/manager/ceiling.h \
 	daemon/manager/cgroup.c \
 	daemon/manager/cgroup.h \
+	daemon/manager/connection_state.h \
 	daemon/manager/fronts.c \
 	daemon/manager/fronts.h \
 	daemon/manager/gate.c \
@@ -30,6 +31,7 @@ libmanager_la_SOURCES = \
 	daemon/manager/manager_internal.h \
 	daemon/manager/manager_pool.c \
 	daemon/manager/manager_reload.c \
+	daemon/manager/manager_state.h \
 	daemon/manager/manager_status.c \
 	daemon/manager/notify.c \
 	daemon/manager/notify.h \

@@ -45,7 +45,6 @@
 
 #include "common/cleanup.h"
 #include "common/clock.h"
-#include "common/util.h"
 #include "daemon/manager/loop_fault.h"
 
 #define LOOP_ENTRIES	128

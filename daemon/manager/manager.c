@@ -36,12 +36,31 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 
+#include "common/log.h"
+#include "common/options.h"
 #include "common/urgent.h"
 #include "common/util.h"
-#include "daemon/manager/budget.h"
-#include "daemon/manager/settings.h"
 #include "daemon/host/topology.h"
+#include "daemon/manager/adopt.h"
+#include "daemon/manager/budget.h"
+#include "daemon/manager/connection_state.h"
+#include "daemon/manager/fronts.h"
+#include "daemon/manager/listener.h"
+#include "daemon/manager/loop.h"
+#include "daemon/manager/manager.h"
+#include "daemon/manager/manager_state.h"
+#include "daemon/manager/notify.h"
+#include "daemon/manager/poolproc.h"
+#include "daemon/manager/postmortem.h"
+#include "daemon/manager/pulse.h"
+#include "daemon/manager/quarantine.h"
+#include "daemon/manager/roster.h"
+#include "daemon/manager/runas.h"
+#include "daemon/manager/settings.h"
+#include "daemon/manager/store.h"
+#include "daemon/manager/trial.h"
 #include "daemon/manager/userns.h"
+#include "shm/job.h"
 
 static int manager_fail(struct manager *m, int exit_code)
 {

@@ -3,7 +3,7 @@
 #ifndef DAEMON_MANAGER_MANAGER_H
 #define DAEMON_MANAGER_MANAGER_H
 
-#include "common/options.h"
+struct options;
 
 /* Exit codes of forkd; --help prints them. */
 #define MANAGER_EXIT_OK	     0

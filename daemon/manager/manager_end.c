@@ -27,7 +27,26 @@
 
 #include "common/cleanup.h"
 #include "common/clock.h"
+#include "common/log.h"
+#include "common/options.h"
 #include "common/util.h"
+#include "daemon/manager/adopt.h"
+#include "daemon/manager/fronts.h"
+#include "daemon/manager/hangup.h"
+#include "daemon/manager/listener.h"
+#include "daemon/manager/loop.h"
+#include "daemon/manager/manager.h"
+#include "daemon/manager/manager_state.h"
+#include "daemon/manager/notify.h"
+#include "daemon/manager/poolproc.h"
+#include "daemon/manager/roster.h"
+#include "daemon/manager/session.h"
+#include "daemon/manager/session_table.h"
+#include "daemon/manager/store.h"
+#include "daemon/manager/trial.h"
+#include "shm/board.h"
+#include "shm/job.h"
+#include "shm/proto.h"
 
 /* Nothing runs any more, or ever will. */
 void manager_end(struct manager *m, uint32_t outcome)
@@ -80,6 +99,7 @@ static void manager_stop(struct manager *m, const char *why)
 	loop_forget(&m->loop, &m->restart_source);
 	manager_reload_end(m, "forkd is stopping: nothing is read again");
 	(void)loop_close(&m->loop, listener_leave(&m->listener));
+	session_line_stop(&m->sessions);
 	session_stop(&m->sessions);
 	if (m->pool.state == POOLPROC_DOWN)
 		manager_end(m, JOB_CANCELLED);
@@ -164,6 +184,7 @@ void manager_part(struct manager *m)
 
 void manager_fini(struct manager *m)
 {
+	session_line_fini(&m->sessions);
 	session_fini(&m->sessions);
 	trial_end(&m->reload.trial);
 	options_fini(&m->configured);

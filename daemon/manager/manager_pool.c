@@ -32,11 +32,29 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/log.h"
 #include "common/util.h"
-#include "daemon/manager/cgroup.h"
 #include "daemon/host/probe.h"
+#include "daemon/manager/adopt.h"
+#include "daemon/manager/cgroup.h"
+#include "daemon/manager/fronts.h"
+#include "daemon/manager/listener.h"
+#include "daemon/manager/loop.h"
+#include "daemon/manager/manager.h"
+#include "daemon/manager/manager_state.h"
+#include "daemon/manager/notify.h"
+#include "daemon/manager/poolproc.h"
+#include "daemon/manager/postmortem.h"
+#include "daemon/manager/quarantine.h"
 #include "daemon/manager/rights.h"
+#include "daemon/manager/roster.h"
+#include "daemon/manager/session.h"
+#include "daemon/manager/session_table.h"
 #include "daemon/manager/settings.h"
+#include "daemon/manager/tenants.h"
+#include "shm/board.h"
+#include "shm/job.h"
+#include "shm/proto.h"
 
 #define MANAGER_BACKOFF_NS (50 * NSEC_PER_MSEC)
 #define MANAGER_CPUS_NS	   (500 * NSEC_PER_MSEC) /* between two looks at cpu.max, at least */
@@ -52,24 +70,6 @@ static bool manager_is_wanted(const struct manager *m)
 static bool manager_restart_later(struct manager *m, uint32_t n)
 {
 	return loop_timer(&m->loop, &m->restart_source, MANAGER_BACKOFF_NS << min(n, 4u)) == 0;
-}
-
-/* Until it has heard that, a service manager waits, and then ends forkd. */
-void manager_announce(struct manager *m)
-{
-	int r = notify_ready();
-
-	loop_forget(&m->loop, &m->announce_source);
-	if (is_shortage(r) || r == -EINTR)
-		r = loop_timer(&m->loop, &m->announce_source, MANAGER_BACKOFF_NS);
-	if (r < 0)
-		log_error("cannot tell the service manager that forkd is ready: %s", strerror(-r));
-}
-
-void manager_on_announce(struct loop_source *source, int result)
-{
-	(void)result;
-	manager_announce(container_of(source, struct manager, announce_source));
 }
 
 /* The pool was not to be had. True if it is started later: something was short. Nobody waits for

@@ -81,8 +81,23 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/log.h"
+#include "common/options.h"
 #include "common/util.h"
+#include "daemon/manager/connection_state.h"
+#include "daemon/manager/fronts.h"
+#include "daemon/manager/gate.h"
+#include "daemon/manager/loop.h"
+#include "daemon/manager/manager_state.h"
+#include "daemon/manager/notify.h"
+#include "daemon/manager/poolproc.h"
+#include "daemon/manager/pulse.h"
+#include "daemon/manager/quarantine.h"
+#include "daemon/manager/session.h"
+#include "daemon/manager/session_table.h"
 #include "daemon/manager/settings.h"
+#include "daemon/manager/trial.h"
+#include "shm/proto.h"
 
 #define RELOAD_TRIAL_NS (30 * NSEC_PER_SEC)
 #define RELOAD_LEFT	"forkctl has ended before running jobs had"

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * manager_status.c - what systemctl status shows of forkd: one line
+ * manager_status.c - what the service manager is told: that forkd is ready, and one line, which
+ * systemctl status shows
  *
- * WHAT IT IS
  *	Running: 8 workers, 3 clients of 2 users, 1234 jobs/s, 1 crashes, 2 in quarantine; reload:
  *	changed: spin
  *
  *   What there is none of is left out.
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   notify.c, when something of it has changed, and with each sign of life that the service manager
- *   wants: the manager is awake then, and by those the number of jobs is of the time between two of
- *   them. Nothing wakes it for this line alone.
+ *   notify.c calls it when something of it has changed, and with each sign of life that the service
+ *   manager wants: the manager is awake then, and the number of jobs is that of the time between
+ *   two of them. Nothing wakes it for this line alone.
  */
 #include "daemon/manager/manager_internal.h"
 
@@ -21,7 +20,19 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/log.h"
 #include "common/util.h"
+#include "daemon/manager/fronts.h"
+#include "daemon/manager/loop.h"
+#include "daemon/manager/manager_state.h"
+#include "daemon/manager/notify.h"
+#include "daemon/manager/poolproc.h"
+#include "daemon/manager/quarantine.h"
+#include "daemon/manager/roster.h"
+#include "daemon/manager/session_table.h"
+#include "daemon/manager/tenants.h"
+
+#define STATUS_AGAIN_NS (50 * NSEC_PER_MSEC)
 
 struct status_text {
 	char text[512];
@@ -105,4 +116,22 @@ void manager_alive(struct notify *notify)
 	status_pace(m);
 	if (m->ready)
 		notify_changed(notify);
+}
+
+/* Until it has heard that, a service manager waits, and then ends forkd. */
+void manager_announce(struct manager *m)
+{
+	int r = notify_ready();
+
+	loop_forget(&m->loop, &m->announce_source);
+	if (is_shortage(r) || r == -EINTR)
+		r = loop_timer(&m->loop, &m->announce_source, STATUS_AGAIN_NS);
+	if (r < 0)
+		log_error("cannot tell the service manager that forkd is ready: %s", strerror(-r));
+}
+
+void manager_on_announce(struct loop_source *source, int result)
+{
+	(void)result;
+	manager_announce(container_of(source, struct manager, announce_source));
 }

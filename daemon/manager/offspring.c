@@ -21,6 +21,7 @@
 #include "common/urgent.h"
 #include "common/util.h"
 #include "common/valgrind.h"
+#include "daemon/manager/runas.h"
 
 /* Where memory is short the child goes, which can be started again, and not the manager. Anybody
  * may raise it. */

@@ -5,7 +5,7 @@
 
 #include <sys/types.h>
 
-#include "daemon/manager/runas.h"
+struct runas;
 
 #define SPAWN_FD      3
 #define SPAWN_NO_USER 125 /* status of a child that could not become another user */

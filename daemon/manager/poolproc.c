@@ -70,8 +70,10 @@
 #include "common/log.h"
 #include "common/options_print.h"
 #include "common/util.h"
+#include "daemon/manager/hangup.h"
 #include "daemon/manager/offspring.h"
 #include "daemon/manager/thread_states.h"
+#include "shm/proto.h"
 
 #define POOLPROC_START_NS (30 * NSEC_PER_SEC) /* from start to READY, at most */
 #define POOLPROC_DEATH_NS (2 * NSEC_PER_SEC)  /* from SIGKILL to the end, at most */

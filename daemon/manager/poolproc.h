@@ -10,14 +10,17 @@
 #include <sys/types.h>
 
 #include "common/log.h"
-#include "common/options.h"
 #include "daemon/manager/gate.h"
-#include "daemon/manager/hangup.h"
 #include "daemon/manager/loop.h"
 #include "daemon/manager/pulse.h"
-#include "daemon/manager/runas.h"
 #include "daemon/manager/store.h"
-#include "shm/proto.h"
+
+struct hangups;
+struct options;
+struct poolproc;
+struct poolproc_message;
+struct proto_pool;
+struct runas;
 
 #define POOLPROC_ABANDONED 8u /* pools that do not end although they were killed, at most */
 
@@ -42,8 +45,6 @@ struct poolproc_end {
 	char failed_text[224];
 };
 
-struct poolproc;
-
 /* What the manager is told. None is called from within a poolproc function of the manager's. */
 struct poolproc_events {
 	void (*ready)(struct poolproc *pool);
@@ -62,8 +63,6 @@ struct poolproc_events {
 	void (*loaded)(struct poolproc *pool, int error, const char *text);
 	void (*died)(struct poolproc *pool, const struct poolproc_end *end);
 };
-
-struct poolproc_message;
 
 struct poolproc {
 	struct loop *loop;

@@ -21,7 +21,16 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/options.h"
+#include "daemon/manager/connection_state.h"
+#include "daemon/manager/fronts.h"
+#include "daemon/manager/poolproc.h"
+#include "daemon/manager/quarantine.h"
 #include "daemon/manager/recover.h"
+#include "daemon/manager/session_table.h"
+#include "shm/backtrace.h"
+#include "shm/board.h"
+#include "shm/limits.h"
 
 #define POSTMORTEM_WITHIN_NS (10 * NSEC_PER_SEC)
 #define POSTMORTEM_YOUNG_NS  NSEC_PER_SEC /* a pool that lived for less died at its start */

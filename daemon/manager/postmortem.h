@@ -3,12 +3,13 @@
 #ifndef DAEMON_MANAGER_POSTMORTEM_H
 #define DAEMON_MANAGER_POSTMORTEM_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/manager/fronts.h"
-#include "daemon/manager/poolproc.h"
-#include "daemon/manager/quarantine.h"
-#include "daemon/manager/session_table.h"
+struct fronts;
+struct poolproc_end;
+struct quarantine;
+struct session_table;
 
 #define POSTMORTEM_DEATHS 5u /* so many at their start, and forkd gives up */
 

@@ -84,9 +84,9 @@ enum pulse_state {
 
 /* What the owner of a struct pulse does for it. */
 struct pulse_calls {
-	/* Asks the pool whether all that it was told is in force. Returns the question's number. */
+	/* Asks the pool whether all that it was told is in force. Returns the number of that. */
 	uint64_t (*ask)(struct pulse *pulse);
-	/* Ends the pool; no job is blamed. why: a line, or NULL if another process has killed it. */
+	/* Ends the pool; no job is blamed. why: a line; NULL: another process has killed it. */
 	void (*kill)(struct pulse *pulse, const char *why);
 };
 

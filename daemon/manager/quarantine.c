@@ -36,7 +36,13 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/number.h"
+#include "common/options.h"
 #include "common/util.h"
+#include "daemon/manager/poolproc.h"
+#include "daemon/manager/roster.h"
+#include "daemon/manager/tenants.h"
+#include "shm/board.h"
+#include "shm/limits.h"
 #include "shm/proto.h"
 
 static void quarantine_on_timer(struct loop_source *source, int result);

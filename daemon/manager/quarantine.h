@@ -6,12 +6,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/options.h"
 #include "daemon/manager/loop.h"
-#include "daemon/manager/poolproc.h"
-#include "daemon/manager/roster.h"
-#include "daemon/manager/tenants.h"
-#include "shm/board.h"
+
+struct board;
+struct options;
+struct poolproc;
+struct roster_quarantine;
+struct tenants;
 
 struct quarantine {
 	const struct options *options;

@@ -6,8 +6,10 @@
 #include <stdint.h>
 
 #include "common/clock.h"
-#include "common/options.h"
 #include "shm/limits.h"
+
+struct options;
+struct options_peer;
 
 #define QUOTA_GREETINGS 256u /* connections without a HELLO, of all together */
 #define QUOTA_WAITING	256u /* connections that come too fast and wait for their turn, of all */

@@ -63,6 +63,10 @@
 #include "common/util.h"
 #include "shm/fence.h"
 #include "shm/futex.h"
+#include "shm/group.h"
+#include "shm/job.h"
+#include "shm/ledger.h"
+#include "shm/watch.h"
 
 /* Relaxed throughout: the pool is dead, and its end has been waited for, which orders its stores
  * before these loads; the next pool is started after these stores. */

@@ -6,8 +6,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "shm/job.h"
-#include "shm/ledger.h"
+#include "shm/backtrace.h"
+
+struct arena;
+struct group;
+struct job;
+struct ledger_row;
 
 /* The manager's own numbers; nothing in the arena is asked for a bound. */
 struct recover_limits {

@@ -30,13 +30,15 @@
 
 #include "common/cleanup.h"
 #include "common/log.h"
+#include "common/options.h"
 #include "common/options_print.h"
 #include "common/urgent.h"
+#include "daemon/host/module.h"
 #include "daemon/manager/budget.h"
 #include "daemon/manager/manager.h"
-#include "daemon/host/module.h"
 #include "daemon/manager/rights.h"
 #include "daemon/manager/runas.h"
+#include "shm/board.h"
 
 static int rehearse_modules(const struct options *options, struct modules *modules)
 {

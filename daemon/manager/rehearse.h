@@ -3,7 +3,7 @@
 #ifndef DAEMON_MANAGER_REHEARSE_H
 #define DAEMON_MANAGER_REHEARSE_H
 
-#include "common/options.h"
+struct options;
 
 /*
  * Checks the options as a start would, loads all modules as a pool would, and says at fd what there

@@ -16,7 +16,10 @@
 #include <string.h>
 
 #include "common/log.h"
+#include "common/options.h"
 #include "common/util.h"
+#include "shm/board.h"
+#include "shm/limits.h"
 
 static bool rights_fit(const char *pattern, const struct board *board, uint32_t n)
 {

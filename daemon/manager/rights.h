@@ -3,8 +3,8 @@
 #ifndef DAEMON_MANAGER_RIGHTS_H
 #define DAEMON_MANAGER_RIGHTS_H
 
-#include "common/options.h"
-#include "shm/board.h"
+struct board;
+struct options;
 
 /* Warns of each pattern that fits no task of any module, and says where it stands. The manager's
  * thread; when the pool is ready. */

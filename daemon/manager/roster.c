@@ -51,11 +51,12 @@
 
 #include "common/cleanup.h"
 #include "common/crash.h"
-#include "common/util.h"
+#include "shm/board.h"
 #include "shm/fence.h"
 #include "shm/job.h"
 #include "shm/layout.h"
 #include "shm/ledger.h"
+#include "shm/proto.h"
 
 #define ROSTER_TRIES 5u
 #define ROSTER_MIB   (UINT64_C(1) << 20)

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/options.h"
 #include "common/urgent.h"
 #include "daemon/host/confine.h"
 

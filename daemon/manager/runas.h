@@ -18,7 +18,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "common/options.h"
+struct options;
+struct options_error;
 
 #define RUNAS_GROUPS 1024
 

@@ -25,8 +25,11 @@
 
 #include <errno.h>
 
-#include "common/cleanup.h"
+#include "common/options.h"
 #include "common/util.h"
+#include "daemon/manager/loop.h"
+#include "shm/ledger.h"
+#include "shm/segment.h"
 
 struct job *segments_jobs(const struct segments_client *client)
 {

@@ -6,11 +6,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/options.h"
 #include "daemon/manager/pages.h"
 #include "shm/job.h"
-#include "shm/ledger.h"
 
+struct arena;
+struct loop;
+struct options;
 struct segments_client;
 
 /* All of them. */

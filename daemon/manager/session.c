@@ -39,8 +39,23 @@
 #include "common/number.h"
 #include "common/util.h"
 #include "daemon/host/probe.h"
+#include "daemon/manager/connection_state.h"
+#include "daemon/manager/greet.h"
+#include "daemon/manager/hangup.h"
+#include "daemon/manager/loop.h"
+#include "daemon/manager/poolproc.h"
+#include "daemon/manager/pulse.h"
+#include "daemon/manager/quota.h"
+#include "daemon/manager/roster.h"
+#include "daemon/manager/segments.h"
 #include "daemon/manager/session_internal.h"
+#include "daemon/manager/session_table.h"
+#include "daemon/manager/store.h"
+#include "daemon/manager/tenants.h"
+#include "shm/job.h"
+#include "shm/limits.h"
 #include "shm/proto.h"
+#include "shm/ring.h"
 
 #define SESSION_GREETING_NS (5 * NSEC_PER_SEC)	/* from connecting to HELLO, at most */
 #define SESSION_HEARD_NS    (5 * NSEC_PER_SEC)	/* from a change to the pool's answer, at most */
@@ -65,6 +80,23 @@ static void session_welcome(struct session *s)
 	roster_welcome(table->roster, s->slot);
 	if (r < 0)
 		session_gone(s);
+}
+
+void session_tell_pool(struct session_table *table)
+{
+	/* Clients first: a ring that the pool knows is drained, and a word of a client that it does
+	 * not know is garbage. Of one that was released no ring has a word. */
+	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++)
+		if (session_is_the_pools(table->slots[i])) {
+			session_tell_client(table->slots[i], PROTO_POOL_CLIENT);
+			session_tell_unwanted(table->slots[i]);
+		}
+	tenants_tell_pool(&table->tenants);
+	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++)
+		if (session_is_the_pools(table->slots[i]) && table->slots[i]->state == SESSION_GONE)
+			session_tell_client(table->slots[i], PROTO_POOL_GONE);
+	/* A consumer may have died between clearing a bit and its last look. */
+	tenants_mark_all(&table->tenants);
 }
 
 void session_attached(struct session_table *table, uint32_t client, uint32_t generation,
@@ -398,6 +430,13 @@ static void session_fail(struct session *s)
 		session_drop(s);
 }
 
+/* Charges for a client's request. Returns how many ns later it is to be served. */
+static uint64_t session_charge(struct session *s)
+{
+	return quota_reserve(&s->table->pace, s->uid,
+			     session_cost(s->table, s->uid, QUOTA_REQUEST_NS), clock_ns());
+}
+
 /* Does what the client has asked for, a cancel or a ring, or tries again later; its next message is
  * read after that. */
 static void session_serve(struct session *s)
@@ -625,7 +664,6 @@ void session_stop(struct session_table *table)
 
 	table->stopping = true;
 	greet_stopping(&verdict);
-	session_line_end(table, &verdict);
 	while (table->greeting)
 		session_refuse(table->greeting, &verdict);
 	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++)
@@ -635,7 +673,6 @@ void session_stop(struct session_table *table)
 
 void session_fini(struct session_table *table)
 {
-	session_line_end(table, NULL);
 	while (table->greeting)
 		session_free(table->greeting);
 	table->trace.fd = safe_close(table->trace.fd);

@@ -6,10 +6,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/manager/session_table.h"
+struct reload_terms;
+struct roster_entry;
+struct session_table;
 
 /* Takes over a connection that was just accepted. False: it was one too many of its uid. */
 bool session_accept(struct session_table *table, int fd);
+
+/* Tells the pool, which has just become ready, of all tenants and clients. */
+void session_tell_pool(struct session_table *table);
 
 /* The pool has mapped a client's segment; or text says why it cannot, which ends the client. */
 void session_attached(struct session_table *table, uint32_t client, uint32_t generation,
@@ -54,7 +59,13 @@ void session_heard(struct session_table *table);
 /* Refuses those that are not in yet; new ones are refused as long as table->stopping. */
 void session_stop(struct session_table *table);
 
-/* Closes everything. */
+/* The same for the connections that wait for their turn (session_line.c). */
+void session_line_stop(struct session_table *table);
+
+/* Closes those. */
+void session_line_fini(struct session_table *table);
+
+/* Closes everything else. */
 void session_fini(struct session_table *table);
 
 #endif

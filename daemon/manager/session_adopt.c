@@ -16,8 +16,13 @@
 #include "common/cleanup.h"
 #include "common/log.h"
 #include "common/util.h"
+#include "daemon/manager/connection_state.h"
+#include "daemon/manager/greet.h"
+#include "daemon/manager/roster.h"
+#include "daemon/manager/segments.h"
 #include "daemon/manager/session.h"
 #include "daemon/manager/session_internal.h"
+#include "daemon/manager/tenants.h"
 
 /* Has it ended meanwhile, as far as can be told? */
 static bool session_has_ended(const struct session *s)

@@ -34,10 +34,19 @@
 
 #include "common/cleanup.h"
 #include "common/log.h"
+#include "common/options.h"
 #include "common/options_print.h"
 #include "common/util.h"
+#include "daemon/manager/connection_state.h"
+#include "daemon/manager/greet.h"
+#include "daemon/manager/poolproc.h"
+#include "daemon/manager/segments.h"
 #include "daemon/manager/session_internal.h"
+#include "daemon/manager/session_table.h"
+#include "shm/job.h"
 #include "shm/ledger.h"
+#include "shm/limits.h"
+#include "shm/proto.h"
 #include "shm/segment.h"
 
 #define ASK_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL)

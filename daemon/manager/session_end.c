@@ -21,8 +21,18 @@
 #include "common/log.h"
 #include "common/util.h"
 #include "daemon/host/probe.h"
+#include "daemon/manager/connection_state.h"
+#include "daemon/manager/loop.h"
+#include "daemon/manager/roster.h"
+#include "daemon/manager/segments.h"
 #include "daemon/manager/session.h"
 #include "daemon/manager/session_internal.h"
+#include "daemon/manager/session_table.h"
+#include "daemon/manager/store.h"
+#include "daemon/manager/tenants.h"
+#include "shm/board.h"
+#include "shm/job.h"
+#include "shm/limits.h"
 #include "shm/proto.h"
 
 void session_leave_greeting(struct session *s)

@@ -2,19 +2,17 @@
 /*
  * session_internal.h - what a connection is; what the parts of session share
  *
- * THE PARTS
- *   session.c        the life of one connection
- *   session_end.c    its end
- *   session_line.c   connections that come too fast, and requests
- *   session_ask.c    what those ask who want no connection
- *   session_trace.c  who traces what workers do
- *   session_adopt.c  its life goes on, after that of the manager it had
- *   session_peer.c   who is at its other end
  *   session_table.c  all of them: slots, and what the pool, the board and the manager are told
+ *   session_peer.c   which process is at the other end of one
+ *   session_end.c    the end of one
+ *   session_trace.c  those that trace workers
+ *   session_ask.c    answers requests that need no connection
+ *   session.c        the life of one
+ *   session_line.c   connections that come too fast
+ *   session_adopt.c  the life of one of a former manager
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   These files, on the manager's only thread. What others call is in session.h and
- *   session_table.h.
+ *   Each uses those above it only. All run on the manager's only thread. What others call is in
+ *   session.h and session_table.h.
  *
  * INVARIANTS
  *   I1. A slot belongs to one session from MAKING to the end of EMPTYING; its next client has the
@@ -58,58 +56,18 @@
 #define DAEMON_MANAGER_SESSION_INTERNAL_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-#include "daemon/manager/greet.h"
-#include "daemon/manager/loop.h"
-#include "daemon/manager/segments.h"
-#include "daemon/manager/session_table.h"
-#include "shm/proto.h"
-
-#define SESSION_SLOT_NONE UINT32_MAX
-
-enum session_state {
-	SESSION_GREETING,
-	SESSION_MAKING, /* has a slot from here on */
-	SESSION_OPEN,
-	SESSION_GONE,
-	SESSION_EMPTYING,
-};
-
-struct session {
-	struct session_table *table;
-	enum session_state state;
-	int fd;
-	int pidfd;     /* -1 where there is none */
-	int unwatched; /* why there is none: a negative errno; 0: there cannot be one (I5) */
-	uint32_t pid;
-	uint32_t uid;
-	struct loop_source socket_source;
-	struct loop_source pidfd_source;
-	struct loop_source timer_source;
-	/* GREETING */
-	struct session *next;
-	struct session **link;
-	uint64_t reload;	   /* the number of the reload that it waits for, 0: of none */
-	struct reload_terms terms; /* of that reload */
-	uint64_t heard; /* what the pool is to have heard before it is answered so, 0: nothing */
-	struct proto_set answer;
-	bool traces; /* session_trace.c, T3 */
-	/* from MAKING on */
-	uint32_t slot;
-	uint32_t generation;
-	uint32_t tenant;
-	bool welcomed;
-	bool inherited;		    /* a former manager may have welcomed it */
-	bool held;		    /* GONE: the client has not let go of it (I4) */
-	bool released;		    /* GONE: by the pool */
-	bool charged;		    /* for a request that was not served yet */
-	struct proto_cancel cancel; /* to be passed on; generation 0: none */
-	struct segments_client segment;
-	struct greet_rights rights; /* greet.c, I3 */
-	uint32_t *unwanted;	    /* session_ask.c, I1; NULL: nobody has asked */
-	struct store_put put;	    /* MAKING: its descriptors go into the store */
-};
+struct greet_peer;
+struct greet_room;
+struct greet_verdict;
+struct log_about;
+struct options;
+struct options_peer;
+struct proto_ask;
+struct session;
+struct session_table;
 
 /* ------------------------------------------------------------------------ session.c */
 
@@ -118,14 +76,6 @@ struct session *session_new(struct session_table *table, int fd);
 
 /* Greets a connection that was accepted; fd is the table's now. */
 void session_take(struct session_table *table, int fd);
-
-/* ------------------------------------------------------------------------ session_line.c */
-
-/* Charges for a client's request. Returns how many ns later it is to be served. */
-uint64_t session_charge(struct session *s);
-
-/* Refuses the connections that wait for their turn, or closes them if verdict is NULL. */
-void session_line_end(struct session_table *table, const struct greet_verdict *verdict);
 
 /* ------------------------------------------------------------------------ session_end.c */
 
@@ -179,9 +129,6 @@ void session_tell_unwanted(struct session *s);
 /* It may trace: it is told when that begins, and that it ends. */
 void session_trace(struct session *s);
 
-/* One that has traced has left, and is in no list. */
-void session_trace_left(struct session_table *table);
-
 /* ------------------------------------------------------------------------ session_peer.c */
 
 /* Finds out who is behind s->fd, which was just accepted: uid, pid and what tells of its end.
@@ -203,6 +150,9 @@ void session_judge(struct session *s,
 		   void (*greet)(const struct options *options, const struct greet_peer *peer,
 				 struct greet_verdict *ret),
 		   struct greet_verdict *ret_verdict);
+
+/* What a uid is charged for something that takes ns: an operator's less than others. */
+uint64_t session_cost(const struct session_table *table, uint32_t uid, uint64_t ns);
 
 /* The name of its program; empty if that cannot be had. */
 void session_comm(const struct session *s, char *ret_comm, size_t size);
@@ -226,6 +176,18 @@ void session_weigh(struct session_table *table, uint32_t tenant);
 
 /* The slot that has been free the longest: what the board tells of those that left stays there. */
 uint32_t session_free_slot(const struct session_table *table);
+
+/* The next of those that trace, the first one after s; NULL for s: of all. NULL: there is none. */
+struct session *session_trace_next(const struct session_table *table, const struct session *s);
+
+/* There is no trace any more: closes its segment. */
+void session_trace_forget(struct session_table *table);
+
+/* One that has traced has left, and is in no list. */
+void session_trace_left(struct session_table *table);
+
+/* True if a pool has to do with it: it has its segment, or will have. */
+bool session_is_the_pools(const struct session *s);
 
 /* Writes the client's row on the board. */
 void session_show(const struct session *s);

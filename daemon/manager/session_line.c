@@ -27,27 +27,19 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/util.h"
+#include "daemon/manager/connection_state.h"
+#include "daemon/manager/greet.h"
+#include "daemon/manager/hangup.h"
+#include "daemon/manager/loop.h"
+#include "daemon/manager/quota.h"
 #include "daemon/manager/session.h"
 #include "daemon/manager/session_internal.h"
-
-/* Returns what a uid is charged, ns: less than others if it is an operator's. */
-static uint64_t line_cost(const struct session_table *table, uint32_t uid, uint64_t ns)
-{
-	const struct greet_peer peer = { .who.uid = uid, .stranger = uid == table->stranger };
-
-	return greet_is_operator(&peer, geteuid()) ? ns / QUOTA_OPERATOR : ns;
-}
+#include "shm/board.h"
 
 /* As quota_charge(). */
 static uint64_t line_charge(struct session_table *table, uint32_t uid, uint64_t now)
 {
-	return quota_charge(&table->pace, uid, line_cost(table, uid, QUOTA_CONNECT_NS), now);
-}
-
-uint64_t session_charge(struct session *s)
-{
-	return quota_reserve(&s->table->pace, s->uid, line_cost(s->table, s->uid, QUOTA_REQUEST_NS),
-			     clock_ns());
+	return quota_charge(&table->pace, uid, session_cost(table, uid, QUOTA_CONNECT_NS), now);
 }
 
 /* Refuses one that is no session. */
@@ -65,6 +57,19 @@ static void line_refuse(struct session_table *table, int fd, uint32_t uid,
 	(void)hangup(table->hangups, fd);
 }
 
+/* Refuses all, or closes them if verdict is NULL. */
+static void line_end(struct session_table *table, const struct greet_verdict *verdict)
+{
+	loop_forget(table->loop, &table->line.source);
+	for (uint32_t i = 0; i < table->line.n; i++)
+		if (verdict)
+			line_refuse(table, table->line.first[i].fd, table->line.first[i].uid,
+				    verdict);
+		else
+			(void)hangup(table->hangups, table->line.first[i].fd);
+	table->line.n = 0;
+}
+
 static void line_on_timer(struct loop_source *source, int result);
 
 static void line_wait(struct session_table *table)
@@ -75,7 +80,7 @@ static void line_wait(struct session_table *table)
 	r = loop_timer(table->loop, &table->line.source, QUOTA_CONNECT_NS);
 	/* Without a timer they would not be greeted. -EBUSY: it runs already. */
 	if (r < 0 && r != -EBUSY)
-		session_line_end(table, NULL);
+		line_end(table, NULL);
 }
 
 static void line_on_timer(struct loop_source *source, int result)
@@ -124,14 +129,15 @@ bool session_accept(struct session_table *table, int fd)
 	return true;
 }
 
-void session_line_end(struct session_table *table, const struct greet_verdict *verdict)
+void session_line_stop(struct session_table *table)
 {
-	loop_forget(table->loop, &table->line.source);
-	for (uint32_t i = 0; i < table->line.n; i++)
-		if (verdict)
-			line_refuse(table, table->line.first[i].fd, table->line.first[i].uid,
-				    verdict);
-		else
-			(void)hangup(table->hangups, table->line.first[i].fd);
-	table->line.n = 0;
+	struct greet_verdict verdict;
+
+	greet_stopping(&verdict);
+	line_end(table, &verdict);
+}
+
+void session_line_fini(struct session_table *table)
+{
+	line_end(table, NULL);
 }

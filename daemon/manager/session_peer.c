@@ -20,6 +20,13 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/log.h"
+#include "common/options.h"
+#include "daemon/manager/connection_state.h"
+#include "daemon/manager/greet.h"
+#include "daemon/manager/hangup.h"
+#include "daemon/manager/loop.h"
+#include "daemon/manager/quota.h"
 #include "daemon/manager/session_internal.h"
 
 /* Newer than the headers of Debian 12; a kernel before 6.5 answers ENOPROTOOPT. */
@@ -168,4 +175,11 @@ void session_judge(struct session *s,
 	(void)gids; /* peer has them */
 	greet(s->table->options, &peer, ret_verdict);
 	s->rights = ret_verdict->rights;
+}
+
+uint64_t session_cost(const struct session_table *table, uint32_t uid, uint64_t ns)
+{
+	const struct greet_peer peer = { .who.uid = uid, .stranger = uid == table->stranger };
+
+	return greet_is_operator(&peer, geteuid()) ? ns / QUOTA_OPERATOR : ns;
 }

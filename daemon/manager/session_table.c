@@ -2,10 +2,6 @@
 /*
  * session_table.c - all connections: slots, and what the pool, the board and the manager are
  * told of them
- *
- * WHO CALLS IT, ON WHICH THREAD
- *   session*.c, manager*.c and postmortem.c, on the manager's only thread. The invariants stand in
- *   session_internal.h.
  */
 #include "daemon/manager/session_table.h"
 
@@ -13,10 +9,21 @@
 
 #include "common/cleanup.h"
 #include "common/clock.h"
+#include "common/log.h"
 #include "common/util.h"
-#include "daemon/manager/recover.h"
-#include "daemon/manager/session_internal.h"
 #include "daemon/host/times.h"
+#include "daemon/manager/connection_state.h"
+#include "daemon/manager/greet.h"
+#include "daemon/manager/poolproc.h"
+#include "daemon/manager/quota.h"
+#include "daemon/manager/recover.h"
+#include "daemon/manager/segments.h"
+#include "daemon/manager/session_internal.h"
+#include "daemon/manager/tenants.h"
+#include "shm/job.h"
+#include "shm/ledger.h"
+#include "shm/limits.h"
+#include "shm/proto.h"
 
 /* ------------------------------------------------------------------------ what the pool is told */
 
@@ -60,27 +67,9 @@ void session_weigh(struct session_table *table, uint32_t tenant)
 	}
 }
 
-/* True if a pool has to do with it: it has its segment, or will have. */
-static bool session_is_the_pools(const struct session *s)
+bool session_is_the_pools(const struct session *s)
 {
 	return s && (s->state == SESSION_OPEN || (s->state == SESSION_GONE && !s->released));
-}
-
-void session_tell_pool(struct session_table *table)
-{
-	/* Clients first: a ring that the pool knows is drained, and a word of a client that it does
-	 * not know is garbage. Of one that was released no ring has a word. */
-	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++)
-		if (session_is_the_pools(table->slots[i])) {
-			session_tell_client(table->slots[i], PROTO_POOL_CLIENT);
-			session_tell_unwanted(table->slots[i]);
-		}
-	tenants_tell_pool(&table->tenants);
-	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++)
-		if (session_is_the_pools(table->slots[i]) && table->slots[i]->state == SESSION_GONE)
-			session_tell_client(table->slots[i], PROTO_POOL_GONE);
-	/* A consumer may have died between clearing a bit and its last look. */
-	tenants_mark_all(&table->tenants);
 }
 
 static void session_change(struct session *s)
@@ -277,4 +266,36 @@ uint64_t session_finish_all(struct session_table *table, uint32_t outcome)
 		if (table->slots[client])
 			n += session_finish_one(table->slots[client], outcome);
 	return n;
+}
+
+/* ------------------------------------------------------------------------ those that trace */
+
+struct session *session_trace_next(const struct session_table *table, const struct session *s)
+{
+	struct session *next = s ? s->next : table->greeting;
+
+	while (next && !next->traces)
+		next = next->next;
+	return next;
+}
+
+void session_trace_forget(struct session_table *table)
+{
+	table->trace.fd = safe_close(table->trace.fd);
+	table->trace.on = false;
+}
+
+/* Nobody traces any more, and the pool has answered (session_trace.c, T2). */
+static void trace_stop(struct session_table *table)
+{
+	const struct proto_pool m = { .head = { PROTO_MAGIC, PROTO_POOL_TRACE_END } };
+
+	poolproc_send(table->pool, &m, -1);
+	session_trace_forget(table);
+}
+
+void session_trace_left(struct session_table *table)
+{
+	if (table->trace.on && !session_trace_next(table, NULL))
+		trace_stop(table);
 }

@@ -32,44 +32,23 @@
 
 #include "common/cleanup.h"
 #include "common/log.h"
-#include "common/util.h"
+#include "daemon/manager/connection_state.h"
+#include "daemon/manager/greet.h"
+#include "daemon/manager/loop.h"
+#include "daemon/manager/poolproc.h"
 #include "daemon/manager/session.h"
 #include "daemon/manager/session_internal.h"
+#include "shm/proto.h"
 #include "shm/segment.h"
 #include "shm/trace.h"
-
-/* The next one behind s of those who trace, NULL: the first. NULL if there is none. */
-static struct session *trace_next(const struct session_table *table, const struct session *s)
-{
-	struct session *next = s ? s->next : table->greeting;
-
-	while (next && !next->traces)
-		next = next->next;
-	return next;
-}
-
-static void trace_forget(struct session_table *table)
-{
-	table->trace.fd = safe_close(table->trace.fd);
-	table->trace.on = false;
-}
-
-/* Nobody traces any more, and the pool has answered (T2). */
-static void trace_stop(struct session_table *table)
-{
-	const struct proto_pool m = { .head = { PROTO_MAGIC, PROTO_POOL_TRACE_END } };
-
-	poolproc_send(table->pool, &m, -1);
-	trace_forget(table);
-}
 
 /* All who trace leave, and are told why. */
 static void trace_dismiss(struct session_table *table, const struct greet_verdict *why)
 {
 	struct session *s;
 
-	trace_forget(table);
-	while ((s = trace_next(table, NULL))) {
+	session_trace_forget(table);
+	while ((s = session_trace_next(table, NULL))) {
 		session_say(s, why);
 		session_free(s);
 	}
@@ -144,19 +123,13 @@ bool session_traced(struct session_table *table, const char *text)
 		return true;
 	}
 	table->trace.on = true;
-	for (struct session *s = trace_next(table, NULL); s; s = next) {
-		next = trace_next(table, s);
+	for (struct session *s = session_trace_next(table, NULL); s; s = next) {
+		next = session_trace_next(table, s);
 		trace_tell(s);
 	}
 	/* Perhaps nobody has waited so long. */
 	session_trace_left(table);
 	return true;
-}
-
-void session_trace_left(struct session_table *table)
-{
-	if (table->trace.on && !trace_next(table, NULL))
-		trace_stop(table);
 }
 
 void session_trace_lost(struct session_table *table, bool planned)

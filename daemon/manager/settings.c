@@ -16,7 +16,10 @@
 #include "common/log.h"
 #include "common/option_table.h"
 #include "common/option_value.h"
+#include "common/options.h"
 #include "common/util.h"
+#include "daemon/manager/fronts.h"
+#include "daemon/manager/poolproc.h"
 #include "shm/proto.h"
 
 static void settings_tell(void *context, const char *name, const char *value)

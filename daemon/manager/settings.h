@@ -5,9 +5,9 @@
 
 #include <stddef.h>
 
-#include "common/options.h"
-#include "daemon/manager/fronts.h"
-#include "daemon/manager/poolproc.h"
+struct fronts;
+struct options;
+struct poolproc;
 
 /*
  * Sets an option of the fronts', for this pool and all later ones.

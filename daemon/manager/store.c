@@ -62,6 +62,7 @@
 #include "common/log.h"
 #include "common/number.h"
 #include "common/util.h"
+#include "daemon/manager/hangup.h"
 #include "daemon/manager/notify.h"
 
 #define STORE_AGAIN_NS (2 * NSEC_PER_MSEC) /* between two tries where the kernel is short */

@@ -6,9 +6,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/manager/hangup.h"
 #include "daemon/manager/loop.h"
 #include "shm/limits.h"
+
+struct hangups;
+struct store_item;
 
 #define STORE_NAME     8u /* bytes of a name with its end: "c1023" */
 #define STORE_PER_NAME 3u /* descriptors that go under one name, at most */
@@ -48,8 +50,6 @@ struct store_inherited {
 	bool gone; /* its client was let go of: nobody takes it */
 	int fd;	   /* -1: it was taken */
 };
-
-struct store_item;
 
 /* What store_put() may have to wait for; it lives inside its owner, zeroed with call set. */
 struct store_put {

@@ -45,9 +45,16 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/options.h"
 #include "common/util.h"
+#include "daemon/manager/poolproc.h"
+#include "daemon/manager/roster.h"
+#include "shm/board.h"
 #include "shm/futex.h"
+#include "shm/ledger.h"
 #include "shm/proto.h"
+#include "shm/ring.h"
+#include "shm/tenant.h"
 #include "shm/wake.h"
 
 #define TENANTS_IDLE  16u /* that are kept */

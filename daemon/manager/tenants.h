@@ -8,13 +8,17 @@
 #include <stdint.h>
 
 #include "daemon/manager/pages.h"
-#include "daemon/manager/poolproc.h"
-#include "daemon/manager/roster.h"
 #include "daemon/manager/store.h"
-#include "shm/board.h"
-#include "shm/ledger.h"
 #include "shm/limits.h"
-#include "shm/tenant.h"
+#include "shm/segment.h"
+
+struct arena;
+struct board;
+struct loop;
+struct poolproc;
+struct roster;
+struct tenant_segment;
+struct tenants;
 
 enum tenants_state {
 	TENANTS_FREE,
@@ -22,8 +26,6 @@ enum tenants_state {
 	TENANTS_LEAVING,  /* the pool is to let go of it */
 	TENANTS_EMPTYING, /* its pages are taken back */
 };
-
-struct tenants;
 
 struct tenants_slot {
 	struct tenants *all;

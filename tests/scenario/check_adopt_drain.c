@@ -14,8 +14,10 @@
 #include <hwloc.h>
 
 #include "client/lib/client.h"
+#include "common/options.h"
 #include "common/util.h"
 #include "daemon/manager/adopt.h"
+#include "daemon/manager/hangup.h"
 #include "tests/support/adopt_rig.h"
 #define CHECK_TIMEOUT 120
 #include "tests/support/check_unit.h"

@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "common/util.h"
+#include "daemon/manager/hangup.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/fdstore.h"
 

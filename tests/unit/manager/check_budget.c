@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "common/util.h"
+#include "daemon/manager/ceiling.h"
 #include "daemon/pool/pool.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/options.h"

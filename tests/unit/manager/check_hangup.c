@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 
 #include "common/clock.h"
+#include "daemon/manager/loop.h"
 #include "shm/proto.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/passed.h"

@@ -24,7 +24,9 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/options.h"
 #include "common/util.h"
+#include "daemon/manager/hangup.h"
 #include "daemon/manager/settings.h"
 #include "shm/proto.h"
 #include "tests/support/check_unit.h"

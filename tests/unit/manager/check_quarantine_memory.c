@@ -12,7 +12,12 @@
 #include "common/clock.h"
 #include "common/crash.h"
 #include "common/log.h"
+#include "common/options.h"
 #include "common/util.h"
+#include "daemon/manager/roster.h"
+#include "daemon/manager/tenants.h"
+#include "shm/board.h"
+#include "shm/limits.h"
 #include "tests/support/check_unit.h"
 
 #ifdef FK_CRASH_SITES

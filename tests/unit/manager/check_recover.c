@@ -11,6 +11,10 @@
 #include <string.h>
 
 #include "common/util.h"
+#include "shm/group.h"
+#include "shm/job.h"
+#include "shm/ledger.h"
+#include "shm/limits.h"
 #include "tests/support/check_unit.h"
 
 #define CLIENTS 3u

@@ -5,6 +5,10 @@
 #include <unistd.h>
 
 #include "common/util.h"
+#include "daemon/manager/connection_state.h"
+#include "daemon/manager/hangup.h"
+#include "daemon/manager/loop.h"
+#include "daemon/manager/quota.h"
 #include "daemon/manager/session.h"
 #include "daemon/manager/session_internal.h"
 #include "tests/support/check_unit.h"
@@ -75,7 +79,7 @@ START_TEST(connections_of_a_uid_are_greeted_in_their_order)
 	ck_assert_int_eq(greeted[0], pairs[1][0]);
 	ck_assert_int_eq(greeted[1], pairs[2][0]);
 	ck_assert_uint_eq(table.line.n, 2);
-	session_line_end(&table, NULL);
+	session_line_fini(&table);
 	hangup_fini(&hangups);
 	loop_fini(&loop);
 }

@@ -9,6 +9,7 @@
 #include <sys/pidfd.h>
 
 #include "daemon/manager/adopt.h"
+#include "daemon/manager/fronts.h"
 #include "tests/support/store_rig.h"
 
 static int sockets[2], listener;
