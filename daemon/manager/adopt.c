@@ -45,7 +45,6 @@
  */
 #include "daemon/manager/adopt.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
@@ -426,7 +425,7 @@ int adopt_clients(struct adopt *adopt, struct session_table *table)
 	if (!adopt->inherited)
 		return 0;
 	r = tenants_adopt(&table->tenants);
-	for (uint32_t slot = 0; slot < LIMIT_CLIENTS && !is_shortage(r); slot++) {
+	for (uint32_t slot = 0; slot < LIMIT_CLIENTS && r >= 0; slot++) {
 		const struct roster_entry entry = roster_client(adopt->roster, slot);
 		struct session_inherited fds;
 
@@ -437,13 +436,13 @@ int adopt_clients(struct adopt *adopt, struct session_table *table)
 		r = session_adopt(table, slot, &entry, &fds);
 		if (r == 0)
 			adopt->n_clients++;
-		else if (!is_shortage(r))
+		else if (r == SESSION_LOST)
 			log_warning("client %u (pid %u, uid %u) of the last forkd is disconnected: "
 				    "its segment or its rings are missing",
 				    slot, entry.pid, entry.uid);
 		FK_CRASH(adopt_client);
 	}
-	if (is_shortage(r))
+	if (r < 0)
 		return r;
 	tenants_settle(&table->tenants);
 	store_drop_rest(table->store, table->hangups);

@@ -72,11 +72,12 @@ static bool manager_restart_later(struct manager *m, uint32_t n)
 	return loop_timer(&m->loop, &m->restart_source, MANAGER_BACKOFF_NS << min(n, 4u)) == 0;
 }
 
-/* The pool was not to be had. True if it is started later: something was short. Nobody waits for
- * the first one. */
-static bool manager_try_again(struct manager *m, int r, const char *why)
+/* The pool was not to be had. failure: POOLPROC_LATER, or a negative errno. True if it is started
+ * later. Nobody waits for the first one. */
+static bool manager_try_again(struct manager *m, int failure, const char *why)
 {
-	if (!manager_is_wanted(m) || !is_shortage(r) || !manager_restart_later(m, m->n_shortages))
+	if (!manager_is_wanted(m) || failure != POOLPROC_LATER ||
+	    !manager_restart_later(m, m->n_shortages))
 		return false;
 	m->n_shortages++;
 	log_limited(&m->shortages, LOG_LEVEL_WARNING, "cannot start the pool: %s; trying again",
@@ -88,10 +89,10 @@ void manager_start_pool(struct manager *m)
 {
 	int r = poolproc_start(&m->pool, m->fronts.board_fd, m->fronts.arena_fd);
 
-	if (manager_try_again(m, r, strerror(-r)))
+	if (manager_try_again(m, r, m->pool.failed_text))
 		return;
-	if (r < 0) {
-		log_error("cannot start the pool: %s", strerror(-r));
+	if (r != 0) {
+		log_error("cannot start the pool: %s", m->pool.failed_text);
 		m->exit_code = MANAGER_EXIT_SYSTEM;
 		manager_end(m, JOB_LOST);
 		return;

@@ -124,7 +124,7 @@ void manager_announce(struct manager *m)
 	int r = notify_ready();
 
 	loop_forget(&m->loop, &m->announce_source);
-	if (is_shortage(r) || r == -EINTR)
+	if (r == NOTIFY_LATER)
 		r = loop_timer(&m->loop, &m->announce_source, STATUS_AGAIN_NS);
 	if (r < 0)
 		log_error("cannot tell the service manager that forkd is ready: %s", strerror(-r));

@@ -68,7 +68,17 @@ int notify_ready(void)
 {
 	int r = notify_send("READY=1");
 
-	return getenv("NOTIFY_SOCKET") ? r : 0;
+	switch (r) {
+	case -EAGAIN:
+	case -EINTR:
+	case -EMFILE:
+	case -ENFILE:
+	case -ENOBUFS:
+	case -ENOMEM:
+		return NOTIFY_LATER;
+	default:
+		return getenv("NOTIFY_SOCKET") ? r : 0;
+	}
 }
 
 void notify_stopping(void)

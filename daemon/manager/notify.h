@@ -27,7 +27,10 @@ int notify_connect(void);
 void notify_begin(struct notify *notify);
 void notify_end(struct notify *notify);
 
-/* Returns 0, or a negative errno: then the service manager does not know it. */
+/* Something was short, or the service manager has not read: a later try may work. */
+#define NOTIFY_LATER 1
+
+/* Returns 0; or NOTIFY_LATER or a negative errno: then the service manager does not know it. */
 int notify_ready(void);
 void notify_stopping(void);
 /* A reload begins; its end is notify_ready(). */

@@ -71,7 +71,7 @@ void offspring_exec(char *const *argv, pid_t manager, int fd, int oom, const str
 	(void)offspring_offer(oom);
 	r = runas && runas->drops ? runas_become(runas) : 0;
 	if (r < 0)
-		_exit(is_shortage(r) ? SPAWN_SHORT : SPAWN_NO_USER);
+		_exit(r == -EAGAIN || r == -ENOMEM ? SPAWN_SHORT : SPAWN_NO_USER);
 	/* The link works after an update has replaced the file, too: the manager and its children
 	 * are always of one version. */
 	(void)execv(offspring_file(), argv);

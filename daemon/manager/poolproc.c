@@ -101,6 +101,22 @@ static const struct pulse_calls poolproc_pulse_calls = {
 	.kill = poolproc_on_pulse_kills,
 };
 
+/* What a failure to start is to the manager: POOLPROC_LATER, or the negative errno that it is. */
+static int poolproc_failure(int r)
+{
+	switch (r) {
+	case -EAGAIN:
+	case -EMFILE:
+	case -ENFILE:
+	case -ENOBUFS:
+	case -ENOMEM:
+	case -ETOOMANYREFS:
+		return POOLPROC_LATER;
+	default:
+		return r;
+	}
+}
+
 static void poolproc_free_argv(char **argv)
 {
 	for (char **a = argv; a && *a; a++)
@@ -278,7 +294,7 @@ static void poolproc_on_stored(struct store_put *put, int result)
 
 	if (r == 0)
 		return;
-	pool->failed = r;
+	pool->failed = poolproc_failure(r);
 	(void)snprintf(pool->failed_text, sizeof(pool->failed_text), "it cannot be told to: %s",
 		       strerror(-r));
 	poolproc_kill(pool);
@@ -348,7 +364,8 @@ int poolproc_start(struct poolproc *pool, int board_fd, int arena_fd)
 		;
 fail:
 	poolproc_close(pool, false);
-	return r;
+	(void)snprintf(pool->failed_text, sizeof(pool->failed_text), "%s", strerror(-r));
+	return poolproc_failure(r);
 }
 
 /* It was killed: looks after it in POOLPROC_DEATH_NS. */
@@ -404,18 +421,35 @@ void poolproc_on_child(struct poolproc *pool, pid_t stopped)
 		pulse_stopped(&pool->pulse, stopped == pool->pid);
 }
 
-static int poolproc_push(struct poolproc *pool, const struct proto_pool *message, int fd)
+/* What has become of a message to the pool. */
+enum poolproc_push {
+	PUSH_DONE,  /* it was sent; or the pool is dying, which the pidfd tells */
+	PUSH_FULL,  /* there is no room before the pool reads */
+	PUSH_SHORT, /* the kernel is short of something; the channel may have room */
+};
+
+static enum poolproc_push poolproc_push(struct poolproc *pool, const struct proto_pool *message,
+					int fd)
 {
-	return proto_send(pool->channel, message, sizeof(*message), &fd, fd >= 0);
+	switch (proto_send(pool->channel, message, sizeof(*message), &fd, fd >= 0)) {
+	case -EAGAIN:
+		return PUSH_FULL;
+	case -ENOBUFS:
+	case -ENOMEM:
+	case -ETOOMANYREFS:
+		return PUSH_SHORT;
+	default:
+		return PUSH_DONE;
+	}
 }
 
-/* r: of poolproc_push(). What the kernel is short of has nothing to do with the room in the
- * channel, which may be there all the time. */
-static void poolproc_wait_outgoing(struct poolproc *pool, int r)
+static void poolproc_wait_outgoing(struct poolproc *pool, enum poolproc_push why)
 {
+	int r;
+
 	if (pool->outgoing.op)
 		return;
-	if (r == -EAGAIN)
+	if (why == PUSH_FULL)
 		r = loop_poll(pool->loop, &pool->outgoing, pool->channel, POLLOUT);
 	else
 		r = loop_timer(pool->loop, &pool->outgoing, POOLPROC_AGAIN_NS);
@@ -425,8 +459,8 @@ static void poolproc_wait_outgoing(struct poolproc *pool, int r)
 
 void poolproc_send(struct poolproc *pool, const struct proto_pool *message, int fd)
 {
+	enum poolproc_push pushed = PUSH_FULL;
 	struct poolproc_message *m;
-	int r = -EAGAIN;
 
 	if (pool->state != POOLPROC_READY)
 		return;
@@ -434,9 +468,8 @@ void poolproc_send(struct poolproc *pool, const struct proto_pool *message, int 
 	if (message->head.type != PROTO_POOL_CPUS)
 		pulse_said(&pool->pulse);
 	if (!pool->first)
-		r = poolproc_push(pool, message, fd);
-	/* Else it was sent; or the pool is dying, which the pidfd tells. */
-	if (!is_shortage(r))
+		pushed = poolproc_push(pool, message, fd);
+	if (pushed == PUSH_DONE)
 		return;
 	m = malloc(sizeof(*m));
 	if (!m) {
@@ -448,7 +481,7 @@ void poolproc_send(struct poolproc *pool, const struct proto_pool *message, int 
 	*m = (struct poolproc_message){ .message = *message, .fd = fd };
 	*pool->last = m;
 	pool->last = &m->next;
-	poolproc_wait_outgoing(pool, r);
+	poolproc_wait_outgoing(pool, pushed);
 }
 
 uint64_t poolproc_ask(struct poolproc *pool)
@@ -486,10 +519,10 @@ static void poolproc_on_outgoing(struct loop_source *source, int result)
 	(void)result;
 	while (pool->first) {
 		struct poolproc_message *m = pool->first;
-		int r = poolproc_push(pool, &m->message, m->fd);
+		enum poolproc_push pushed = poolproc_push(pool, &m->message, m->fd);
 
-		if (is_shortage(r)) {
-			poolproc_wait_outgoing(pool, r);
+		if (pushed != PUSH_DONE) {
+			poolproc_wait_outgoing(pool, pushed);
 			return;
 		}
 		pulse_moved(&pool->pulse);
@@ -570,7 +603,7 @@ static bool poolproc_take(struct poolproc *pool, struct proto_pool *message)
 		pulse_leaves(&pool->pulse);
 		return true;
 	case PROTO_POOL_FAILED:
-		pool->failed = message->error;
+		pool->failed = poolproc_failure(message->error);
 		memcpy(pool->failed_text, message->text, sizeof(pool->failed_text));
 		return true;
 	default:
@@ -650,10 +683,10 @@ static void poolproc_guess(struct poolproc_end *end)
 	if (end->was_ready || end->failed_text[0])
 		return;
 	if (end->signo == SIGKILL) {
-		end->failed = -EAGAIN;
+		end->failed = POOLPROC_LATER;
 		why = "it was killed at its start";
 	} else if (!end->signo && end->status == SPAWN_SHORT) {
-		end->failed = -EAGAIN;
+		end->failed = POOLPROC_LATER;
 		why = "there is too little memory to execute it";
 	} else if (!end->signo && end->status == SPAWN_NO_USER) {
 		end->failed = -EPERM;

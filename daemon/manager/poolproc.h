@@ -30,6 +30,9 @@ enum poolproc_state {
 	POOLPROC_READY,
 };
 
+/* Something was short: a later try to start a pool may work. */
+#define POOLPROC_LATER 1
+
 /* How a pool ended. */
 struct poolproc_end {
 	pid_t pid;
@@ -41,7 +44,7 @@ struct poolproc_end {
 	bool abandoned;	   /* it was killed and has not ended: poolproc.c, I7 */
 	uint64_t lived_ns; /* since it was ready */
 	/* of PROTO_POOL_FAILED, or what is known of one that had no say; else 0 and empty */
-	int failed; /* a negative errno: as poolproc_start() has them */
+	int failed; /* POOLPROC_LATER or a negative errno */
 	char failed_text[224];
 };
 
@@ -115,8 +118,8 @@ void poolproc_fini(struct poolproc *pool);
 
 /*
  * Starts the process and sends it PROTO_POOL_START; it must be DOWN.
- * board_fd, arena_fd: borrowed until it has died. Returns 0 or a negative errno; after -EAGAIN,
- * -EMFILE, -ENFILE, -ENOBUFS, -ENOMEM or -ETOOMANYREFS a later try may work.
+ * board_fd, arena_fd: borrowed until it has died. Returns 0; or, with a line in failed_text,
+ * POOLPROC_LATER or a negative errno.
  */
 int poolproc_start(struct poolproc *pool, int board_fd, int arena_fd);
 

@@ -213,6 +213,14 @@ int segments_open(struct segments *all, struct segments_client *client,
 	return 0;
 }
 
+int segments_map(int fd, uint64_t size, void **ret_base)
+{
+	int r = segment_map_sized(fd, size, ret_base);
+
+	/* What mmap(2) may be short of. */
+	return r == 0 || r == -EAGAIN || r == -ENFILE || r == -ENOMEM ? r : SEGMENTS_FOREIGN;
+}
+
 int segments_adopt(struct segments *all, struct segments_client *client, uint32_t uid, int fd,
 		   uint32_t n_jobs, uint64_t size)
 {
@@ -220,9 +228,9 @@ int segments_adopt(struct segments *all, struct segments_client *client, uint32_
 	int r;
 
 	if (size < client_segment_heap_offset(n_jobs))
-		return -EBADMSG;
-	r = segment_map_sized(fd, size, &base);
-	if (r < 0)
+		return SEGMENTS_FOREIGN;
+	r = segments_map(fd, size, &base);
+	if (r != 0)
 		return r;
 	segments_own(all, client, uid, fd, n_jobs, size);
 	client->base = base;

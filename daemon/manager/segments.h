@@ -79,8 +79,14 @@ int segments_make(struct segments *all, struct segments_client *client, uint32_t
 int segments_open(struct segments *all, struct segments_client *client,
 		  const struct segments_owner *owner);
 
-/* Takes over one that a former manager has made, of this size: its owner has it mapped. Returns 0,
- * or a negative errno: then fd is the caller's still. */
+/* The descriptor is of no segment of that size. */
+#define SEGMENTS_FOREIGN 1
+
+/* Maps what a former manager has left. Returns 0, SEGMENTS_FOREIGN, or a negative errno. */
+int segments_map(int fd, uint64_t size, void **ret_base);
+
+/* Takes over one that a former manager has made, of this size: its owner has it mapped. Returns as
+ * segments_map(); unless that is 0, fd is the caller's still. */
 int segments_adopt(struct segments *all, struct segments_client *client, uint32_t uid, int fd,
 		   uint32_t n_jobs, uint64_t size);
 

@@ -31,9 +31,12 @@ struct session_inherited {
 	int segment;
 };
 
+/* The client's segment or its rings are missing: it is disconnected. */
+#define SESSION_LOST 1
+
 /* Goes on with a client of a former manager, as the roster has it; its tenant is there, no pool is
- * alive. The descriptors are taken. Returns 0; what was short, and it stays as it is for the next
- * manager; or -EBADMSG, -ENOENT: it is disconnected. */
+ * alive. The descriptors are taken. Returns 0; SESSION_LOST; or a negative errno, and it stays as
+ * it is for the next manager. */
 int session_adopt(struct session_table *table, uint32_t slot, const struct roster_entry *entry,
 		  const struct session_inherited *fds);
 

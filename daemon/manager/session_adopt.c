@@ -100,16 +100,14 @@ int session_adopt(struct session_table *table, uint32_t slot, const struct roste
 	s->inherited = true;
 	r = segments_adopt(&table->segments, &s->segment, s->uid, fds->segment, entry->n_jobs,
 			   entry->size);
-	if (is_shortage(r))
-		return r;
 	if (r < 0)
+		return r;
+	if (r == SEGMENTS_FOREIGN)
 		(void)safe_close(fds->segment);
-	else if (!tenants_join(&table->tenants, entry->tenant, entry->uid))
-		r = -ENOENT;
-	if (r < 0) {
+	if (r == SEGMENTS_FOREIGN || !tenants_join(&table->tenants, entry->tenant, entry->uid)) {
 		session_free(s);
 		session_forget(table, slot);
-		return r;
+		return SESSION_LOST;
 	}
 	s->slot = slot;
 	table->slots[slot] = s;

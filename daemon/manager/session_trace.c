@@ -26,7 +26,6 @@
  *   the next pool knows nothing of it. The manager: the pool dies with it, and who traces sees the
  *   end of its connection.
  */
-#include <errno.h>
 #include <poll.h>
 #include <string.h>
 

@@ -84,7 +84,13 @@ struct store_item {
 
 /* ------------------------------------------------------------------------ messages */
 
-/* Returns 0 or a negative errno. */
+/* Why a message cannot be sent now. */
+enum store_unsent {
+	STORE_FULL = 1, /* there is no room before the service manager reads */
+	STORE_SHORT,	/* the kernel is short of memory, or of descriptors under way */
+};
+
+/* Returns 0, an enum store_unsent, or a negative errno. */
 static int store_send(int fd, const char *text, const int *fds, uint32_t n)
 {
 	union {
@@ -102,9 +108,20 @@ static int store_send(int fd, const char *text, const int *fds, uint32_t n)
 		header.msg_control = &control;
 		header.msg_controllen = CMSG_SPACE(n * sizeof(int));
 	}
-	while (sendmsg(fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
-		if (errno != EINTR)
+	while (sendmsg(fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
+		switch (errno) {
+		case EINTR:
+			break;
+		case EAGAIN:
+			return STORE_FULL;
+		case ENOBUFS:
+		case ENOMEM:
+		case ETOOMANYREFS:
+			return STORE_SHORT;
+		default:
 			return -errno;
+		}
+	}
 	return 0;
 }
 
@@ -143,12 +160,12 @@ static void store_item_free(struct store *store, struct store_item *item)
 	free(item);
 }
 
-/* r: why it must wait. Returns 0: store_on_outgoing() follows; or a negative errno. */
-static int store_wait(struct store *store, int r)
+/* Returns 0: store_on_outgoing() follows; or a negative errno. */
+static int store_wait(struct store *store, enum store_unsent why)
 {
 	if (store->outgoing.op)
 		return 0;
-	if (r == -EAGAIN && loop_poll(store->loop, &store->outgoing, store->fd, POLLOUT) == 0)
+	if (why == STORE_FULL && loop_poll(store->loop, &store->outgoing, store->fd, POLLOUT) == 0)
 		return 0;
 	return loop_timer(store->loop, &store->outgoing, STORE_AGAIN_NS);
 }
@@ -190,14 +207,14 @@ static void store_done(struct store *store, struct store_item *item, int r)
 	}
 }
 
-/* Sends the first of the queue. Returns 0: it is done with; or what is_shortage() knows. */
+/* Sends the first of the queue. Returns 0: it is done with; or an enum store_unsent. */
 static int store_push(struct store *store)
 {
 	struct store_item *item = store->first;
 	int r = item->leaves ? store_send_remove(store, item->name)
 			     : store_send_put(store, item->name, item->fds, item->n);
 
-	if (is_shortage(r))
+	if (r > 0)
 		return r;
 	store_done(store, item, r);
 	return 0;
@@ -228,7 +245,7 @@ static void store_on_outgoing(struct loop_source *source, int result)
 
 		if (r == 0)
 			continue;
-		r = store_wait(store, r);
+		r = store_wait(store, (enum store_unsent)r);
 		if (r < 0)
 			store_give_up(store, r);
 		return;
@@ -316,7 +333,7 @@ int store_put(struct store *store, struct store_put *put, const char *name, cons
 	      uint32_t n)
 {
 	struct store_item *item;
-	int r = -EAGAIN;
+	int r = STORE_FULL;
 
 	assert(n <= STORE_PER_NAME);
 	if (!store_is_there(store))
@@ -328,8 +345,8 @@ int store_put(struct store *store, struct store_put *put, const char *name, cons
 		return -ENOMEM;
 	if (!store->first)
 		r = store_send_put(store, name, fds, n);
-	if (is_shortage(r)) {
-		r = store_wait(store, r);
+	if (r > 0) {
+		r = store_wait(store, (enum store_unsent)r);
 		if (r == 0)
 			r = store_put_later(store, item, put, fds);
 	}
@@ -349,7 +366,7 @@ void store_forget(struct store_put *put)
 
 static void store_remove_item(struct store *store, struct store_item *item)
 {
-	int r = -EAGAIN;
+	int r = STORE_FULL;
 
 	store->n -= item->n;
 	if (item->puts) {
@@ -363,12 +380,12 @@ static void store_remove_item(struct store *store, struct store_item *item)
 	item->leaves = true;
 	if (!store->first)
 		r = store_send_remove(store, item->name);
-	if (!is_shortage(r)) {
+	if (r <= 0) {
 		store_item_free(store, item);
 		return;
 	}
 	store_queue(store, item);
-	(void)store_wait(store, r);
+	(void)store_wait(store, (enum store_unsent)r);
 }
 
 void store_remove(struct store *store, const char *name)
@@ -641,7 +658,7 @@ static bool store_wait_to_send(const struct store *store, int r, uint64_t end)
 {
 	static const struct timespec pause = { .tv_nsec = STORE_AGAIN_NS };
 
-	if (r == -EAGAIN)
+	if (r == STORE_FULL)
 		return store_wait_until(store->fd, POLLOUT, end);
 	(void)nanosleep(&pause, NULL);
 	return clock_ns() < end;
@@ -660,7 +677,7 @@ static void store_barrier(struct store *store, uint64_t end)
 	theirs = pair[1];
 	do {
 		r = store_send(store->fd, "BARRIER=1", &theirs, 1);
-	} while (is_shortage(r) && store_wait_to_send(store, r, end));
+	} while (r > 0 && store_wait_to_send(store, r, end));
 	theirs = safe_close(theirs);
 	if (r == 0)
 		(void)store_wait_until(ours, 0, end);

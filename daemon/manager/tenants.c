@@ -38,7 +38,6 @@
 #include "daemon/manager/tenants.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -49,6 +48,7 @@
 #include "common/util.h"
 #include "daemon/manager/poolproc.h"
 #include "daemon/manager/roster.h"
+#include "daemon/manager/segments.h"
 #include "shm/board.h"
 #include "shm/futex.h"
 #include "shm/ledger.h"
@@ -452,7 +452,7 @@ int tenants_fd(const struct tenants *tenants, uint32_t index)
 	return tenants->slots[index].fd;
 }
 
-/* One that a former manager had. Returns 0 or a negative errno. */
+/* One that a former manager had. Returns as segments_map(). */
 static int tenants_adopt_one(struct tenants *tenants, uint32_t index, uint32_t uid)
 {
 	uint64_t size = tenant_segment_size(tenants->n_workers);
@@ -463,9 +463,9 @@ static int tenants_adopt_one(struct tenants *tenants, uint32_t index, uint32_t u
 	store_name(name, STORE_TENANT, index);
 	fd = store_take(tenants->store, name, STORE_MEMFD);
 	if (fd < 0)
-		return -ENOENT;
-	r = segment_map_sized(fd, size, &base);
-	if (r < 0) {
+		return SEGMENTS_FOREIGN;
+	r = segments_map(fd, size, &base);
+	if (r != 0) {
 		(void)safe_close(fd);
 		return r;
 	}
@@ -489,9 +489,12 @@ int tenants_adopt(struct tenants *tenants)
 		r = tenants_adopt_one(tenants, i, uid);
 		if (r == 0)
 			continue;
-		if (is_shortage(r))
+		if (r < 0)
 			return r;
-		log_warning("cannot go on with the rings of uid %u: %s", uid, strerror(-r));
+		log_warning(
+			"cannot go on with the rings of uid %u: they are missing, or are not as "
+			"forkd makes them",
+			uid);
 		tenants_hide(tenants, i);
 		tenants_forget(tenants, i);
 	}
