@@ -54,14 +54,6 @@ static inline uint64_t xorshift64(uint64_t *state)
 	return *state;
 }
 
-/* A negative errno that says that something is used up, or full, that others may give back:
- * descriptors, those that nobody has received among them, memory, room. */
-static inline int is_shortage(int r)
-{
-	return r == -EAGAIN || r == -EMFILE || r == -ENFILE || r == -ENOBUFS || r == -ENOMEM ||
-	       r == -ETOOMANYREFS;
-}
-
 static inline int streq(const char *a, const char *b)
 {
 	return strcmp(a, b) == 0;

@@ -212,7 +212,8 @@ static bool module_is_of(void *handle, int fd)
 
 /*
  * Loads the file of *fd, whose status *st is, by a name as NAMES says. *fd is taken if it has to
- * stay open. Returns 0 and the handle, or a negative errno with one line in ret_error.
+ * stay open. Returns 0 and the handle; or MODULE_LATER or a negative errno, with one line in
+ * ret_error.
  */
 static int module_load(const char *path, int *fd, const struct stat *st, void **ret_handle,
 		       char *ret_error, uint64_t size)
@@ -234,7 +235,7 @@ static int module_load(const char *path, int *fd, const struct stat *st, void **
 
 		snprintf(ret_error, size, "it cannot be loaded: %s; was it built for this forkd?",
 			 why);
-		return module_ran_short(why) ? -ENOMEM : -ENOEXEC;
+		return module_ran_short(why) ? MODULE_LATER : -ENOEXEC;
 	}
 	/* Also if the module is refused: dlclose() need not unload it (DF_1_NODELETE). */
 	if (!by_path)
@@ -242,7 +243,7 @@ static int module_load(const char *path, int *fd, const struct stat *st, void **
 	if (!module_is_of(handle, file) || (by_path && !module_is_at(real, st))) {
 		snprintf(ret_error, size, "it was replaced while it was loaded: try again");
 		dlclose(handle);
-		return -EAGAIN;
+		return MODULE_LATER;
 	}
 	*ret_handle = handle;
 	return 0;
@@ -283,7 +284,8 @@ int module_open(const char *path, const struct fk_module **ret_module, struct st
 
 	if (fd < 0) {
 		snprintf(ret_error, size, "uid %u cannot open it: %s", geteuid(), strerror(errno));
-		return -errno;
+		return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? MODULE_LATER
+									     : -errno;
 	}
 	if (fstat(fd, &st) < 0) {
 		snprintf(ret_error, size, "cannot look at it: %s", strerror(errno));
@@ -299,7 +301,7 @@ int module_open(const char *path, const struct fk_module **ret_module, struct st
 		return -EPERM;
 	}
 	r = module_load(path, &fd, &st, &handle, ret_error, size);
-	if (r < 0)
+	if (r != 0)
 		return r;
 	r = module_look(handle, ret_module, ret_error, size);
 	if (r < 0) {
@@ -705,17 +707,17 @@ static int module_filter(const struct dirent *entry)
 }
 
 /* Tries again while something is short: without the module its tasks fail until the next pool. But
- * not for ever, for one may want more than there will ever be. */
+ * not for ever, for one may want more than there will ever be: -EAGAIN then. */
 static int module_open_patiently(const char *path, const struct fk_module **ret_module,
 				 struct stat *ret_status, char *ret_error, uint64_t size)
 {
 	int r = module_open(path, ret_module, ret_status, ret_error, size);
 
-	for (uint32_t i = 0; i < MODULE_TRIES && is_shortage(r); i++) {
+	for (uint32_t i = 0; i < MODULE_TRIES && r == MODULE_LATER; i++) {
 		(void)nanosleep(&module_pause, NULL);
 		r = module_open(path, ret_module, ret_status, ret_error, size);
 	}
-	return r;
+	return r == MODULE_LATER ? -EAGAIN : r;
 }
 
 /* A hash of what a file contains: of its first MODULE_HASHED blocks. */

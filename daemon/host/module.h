@@ -80,8 +80,11 @@ void modules_enter(struct modules *modules, struct board *board);
  * Opens and loads one file, for good, by a name that debuggers can open. Sets *ret_module and
  * *ret_status, which is that of the loaded file, or ret_error (of size bytes) to one line. A new
  * version of a file that this process has loaded must be another file: it was renamed, not written
- * over the old one. Returns 0 or a negative errno; -EAGAIN: the file was replaced meanwhile.
+ * over the old one. Returns 0; MODULE_LATER: something was short, or the file was replaced in the
+ * meantime; or a negative errno.
  */
+#define MODULE_LATER 1
+
 int module_open(const char *path, const struct fk_module **ret_module, struct stat *ret_status,
 		char *ret_error, uint64_t size);
 

@@ -255,7 +255,7 @@ static void slow_paths(const char *folder, double rmw_ns)
 	struct stat st;
 
 	snprintf(path, sizeof(path), "%s/fib.so", folder);
-	if (module_open(path, &module, &st, error, sizeof(error)) < 0) {
+	if (module_open(path, &module, &st, error, sizeof(error)) != 0) {
 		fprintf(stderr, "sim_costs: %s: %s\n", path, error);
 		exit(1);
 	}
