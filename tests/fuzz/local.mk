@@ -35,7 +35,7 @@ endif
 tests_fuzz_libreplay_la_SOURCES = tests/fuzz/fuzz.h tests/fuzz/replay.c
 REPLAY_LIBS = tests/fuzz/libreplay.la $(LDADD)
 
-REPLAYS = \
+PROGRAM_TESTS += \
 	tests/fuzz/replay_args \
 	tests/fuzz/replay_conf \
 	tests/fuzz/replay_forkctl \
@@ -45,7 +45,6 @@ REPLAYS = \
 	tests/fuzz/replay_record \
 	tests/fuzz/replay_ring \
 	tests/fuzz/replay_signature
-UNIT_TESTS += $(REPLAYS)
 
 tests_fuzz_replay_args_SOURCES = tests/fuzz/fuzz_args.c tests/fuzz/fuzz_options.h
 tests_fuzz_replay_args_LDADD = $(REPLAY_LIBS)

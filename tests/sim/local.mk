@@ -31,7 +31,7 @@ tests_sim_libsim_la_CFLAGS = $(AM_CFLAGS) $(NETTLE_CFLAGS)
 SIM_LIBS = tests/sim/libsim.la libhost.la $(HWLOC_LIBS) libcommon.la $(NETTLE_LIBS) -lm
 SIM_FLAGS =
 
-UNIT_TESTS += tests/sim/check_sim
+PROGRAM_TESTS += tests/sim/check_sim
 tests_sim_check_sim_LDADD = $(SIM_LIBS) $(CHECK_LIBS)
 
 EXTRA_PROGRAMS += tests/sim/sim_costs tests/sim/sim_run

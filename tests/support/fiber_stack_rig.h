@@ -8,7 +8,7 @@
  *   kernel is asked for memory, guards and pages fail when the test says so.
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   Tests of daemon/core/fiber_stack.h, linked with FIBER_STACK_LDFLAGS (tests/local.mk). begin(),
+ *   Tests of daemon/core/fiber_stack.h, linked with FIBER_STACK_WRAPS (local.mk). begin(),
  *   end() and what fails are the main thread's; all threads may get and put.
  */
 #ifndef TESTS_FIBER_STACK_RIG_H

@@ -19,7 +19,7 @@
 
 static fk_job later[JOBS];
 
-/* How many more calls of calloc() and tsearch() have memory (tests/local.mk). */
+/* How many more calls of calloc() and tsearch() have memory (local.mk). */
 static _Atomic int callocs = INT_MAX, searches = INT_MAX;
 
 void *__real_calloc(size_t n, size_t size);

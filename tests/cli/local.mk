@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: MIT
+# Scripts that compare what programs print.
+
+SCRIPT_TESTS += \
+	tests/cli/check-backtrace \
+	tests/cli/check-badinput \
+	tests/cli/check-bench \
+	tests/cli/check-call \
+	tests/cli/check-commands \
+	tests/cli/check-cpp \
+	tests/cli/check-forkctl-check \
+	tests/cli/check-forkctl-json \
+	tests/cli/check-guides \
+	tests/cli/check-manuals \
+	tests/cli/check-metrics \
+	tests/cli/check-numa \
+	tests/cli/check-python \
+	tests/cli/check-races \
+	tests/cli/check-readme \
+	tests/cli/check-shipped \
+	tests/cli/check-top \
+	tests/cli/check-valgrind
+
+# What tests/cli/check-cpp compiles, and tests/cli/check-python runs.
+EXTRA_DIST += \
+	tests/cpp/client.cc \
+	tests/python/rig.py \
+	tests/python/test_calls.py \
+	tests/python/test_memory.py

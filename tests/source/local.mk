@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: MIT
+# Scripts that read the sources.
+
+SCRIPT_TESTS += \
+	tests/source/check-abi \
+	tests/source/check-completion \
+	tests/source/check-debian \
+	tests/source/check-docs \
+	tests/source/check-documented \
+	tests/source/check-orders \
+	tests/source/check-probes \
+	tests/source/check-sites \
+	tests/source/check-style \
+	tests/source/check-unit

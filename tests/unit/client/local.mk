@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: MIT
+# Tests of the units in client/lib.
+
+PROGRAM_TESTS += \
+	tests/unit/client/check_batch \
+	tests/unit/client/check_call \
+	tests/unit/client/check_cancel_message \
+	tests/unit/client/check_connect \
+	tests/unit/client/check_error \
+	tests/unit/client/check_events \
+	tests/unit/client/check_group \
+	tests/unit/client/check_heap \
+	tests/unit/client/check_lasting \
+	tests/unit/client/check_many \
+	tests/unit/client/check_pack \
+	tests/unit/client/check_publish \
+	tests/unit/client/check_slots \
+	tests/unit/client/check_spill \
+	tests/unit/client/check_submit \
+	tests/unit/client/check_wait
+
+# There is no memory for a job that is spilled.
+tests_unit_client_check_spill_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=calloc -Wl,--wrap=tsearch

@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: MIT
+# Tests of the units in daemon/engine.
+
+PROGRAM_TESTS += \
+	tests/unit/engine/check_alloc \
+	tests/unit/engine/check_forkmode \
+	tests/unit/engine/check_place \
+	tests/unit/engine/check_strand \
+	tests/unit/engine/check_strand_full \
+	tests/unit/engine/check_task_api \
+	tests/unit/engine/check_unwind

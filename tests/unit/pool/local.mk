@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: MIT
+# Tests of the units in daemon/pool.
+
+PROGRAM_TESTS += \
+	tests/unit/pool/check_pool \
+	tests/unit/pool/check_sleep
+
+tests_unit_pool_check_sleep_CFLAGS = $(libpool_la_CFLAGS)
