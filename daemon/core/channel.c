@@ -139,8 +139,8 @@ static void channel_forget_cancels(struct pool *pool, uint32_t client, uint32_t 
 		return;
 	/* Relaxed: no job of the new client is known yet. Pages without any are not touched. */
 	for (uint32_t i = 0; i < min(n_jobs, pool->max_jobs); i++)
-		if (load_relaxed(&pool->cancels[first + i]))
-			store_relaxed(&pool->cancels[first + i], 0);
+		if (load_relaxed(&pool->rows.cancels[first + i]))
+			store_relaxed(&pool->rows.cancels[first + i], 0);
 }
 
 /* Takes *fd. The answer comes last: a client that has it may count what the pool has open. */

@@ -22,6 +22,7 @@
 #include "daemon/pool/pool.h"
 #include "daemon/host/symbols.h"
 #include "shm/futex.h"
+#include "shm/ledger.h"
 
 #define FAULT_STACK    65536u
 #define FAULT_NOT_SAID (LIMIT_WORKERS + 1) /* no worker's index: nobody is blamed */
@@ -79,7 +80,7 @@ static struct fault_who fault_who(void)
 	if (!fault_pool || getpid() != fault_pool->pid)
 		return who;
 	who.worker = worker_self();
-	who.fiber = who.worker ? who.worker->fiber : fiber_on_side();
+	who.fiber = who.worker ? who.worker->fiber.self : fiber_on_side();
 	if (!who.worker && who.fiber)
 		who.worker = who.fiber->worker;
 	return who;
@@ -183,7 +184,7 @@ static void fault_look_at_stack(const struct fiber *fiber, struct ledger_fault *
 	if (thread && thread->own.base &&
 	    fault_is_in(address, (const char *)thread->own.base - thread->guard, thread->guard))
 		fault_overflows(fault, thread->own.size);
-	stack = fiber_stack_at(&fault_pool->fibers.stacks, (void *)(uintptr_t)address, &guard);
+	stack = fiber_stack_at(&fault_pool->fibers->stacks, (void *)(uintptr_t)address, &guard);
 	if (fiber && stack && guard && stack->fiber == fiber)
 		fault_overflows(fault, stack->size);
 	if (fiber)

@@ -11,7 +11,7 @@
 
 void halt_begin(struct pool *pool)
 {
-	struct fair *fair = &pool->intake.fair;
+	struct fair *fair = pool->fair;
 
 	fair_lock(fair);
 	/* ORDER pool/stop [Q2]: relaxed, the release comes with pool->stop (channel.c), and the
@@ -23,7 +23,7 @@ void halt_begin(struct pool *pool)
 
 void halt_end(struct pool *pool)
 {
-	struct fair *fair = &pool->intake.fair;
+	struct fair *fair = pool->fair;
 
 	fair_lock(fair);
 	store_relaxed(&pool->halt.on, 0);

@@ -25,6 +25,7 @@ libpool_la_SOURCES += \
 	daemon/core/permit.c \
 	daemon/core/permit.h \
 	daemon/core/policy.h \
+	daemon/core/pool_state.h \
 	daemon/core/profile.c \
 	daemon/core/profile.h \
 	daemon/core/registry.c \
@@ -43,7 +44,8 @@ libpool_la_SOURCES += \
 	daemon/core/verdict_word.h \
 	daemon/core/vheap.h \
 	daemon/core/worker.c \
-	daemon/core/worker.h
+	daemon/core/worker.h \
+	daemon/core/worker_state.h
 if SWITCH_UCONTEXT
 libpool_la_SOURCES += daemon/core/switch_ucontext.c
 endif

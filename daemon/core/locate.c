@@ -211,8 +211,8 @@ static bool locate_ascend(const struct worker *w, struct locate_frame *f)
 {
 	struct fk_child child = { NULL, NULL, false };
 
-	if (f->frame == w->base) {
-		child.task = w->fk.child;
+	if (f->frame == w->engine.base) {
+		child.task = w->engine.fk.child;
 	} else if (!f->task || !locate_is_frame(w, f->frame)) {
 		return false;
 	} else if (fk_site(f->frame) & FK_PARTED) {
@@ -236,10 +236,11 @@ struct locate_newest {
 
 static struct locate_newest locate_find_newest(const struct worker *w, const char *function)
 {
-	uintptr_t current = w->fk.current;
+	uintptr_t current = w->engine.fk.current;
 	const struct fk_frame *last = (const struct fk_frame *)(current & ~FK_IN_CHILD);
 	struct locate_newest newest = { NULL, current & FK_IN_CHILD, false };
-	struct locate_frame f = { w->base, NULL, (struct fk_frame *)(void *)w->fk.sp };
+	struct locate_frame f = { w->engine.base, NULL,
+				  (struct fk_frame *)(void *)w->engine.fk.sp };
 
 	if (last && locate_is_frame(w, f.frame) && locate_is_task(f.frame->task))
 		f.task = f.frame->task;

@@ -12,6 +12,7 @@
 #include "daemon/pool/pool.h"
 #include "daemon/jobs/vacate.h"
 #include "daemon/core/verdict.h"
+#include "shm/ledger.h"
 #include "shm/proto.h"
 
 int registry_init(struct pool *pool)

@@ -34,6 +34,7 @@
 #include "daemon/pool/pool.h"
 #include "daemon/host/probe.h"
 #include "daemon/core/worker.h"
+#include "shm/ledger.h"
 #include "shm/trace.h"
 
 /* Writes an event of now, about a job or WORKER_NO_JOB. In no hot place. */
@@ -86,7 +87,7 @@ static inline void trace_job_end(struct worker *w, uint32_t client, uint32_t row
 /* Goes on with a frame of the worker's job. */
 static inline void trace_strand(struct worker *w)
 {
-	trace_strand_begin(w, TRACE_STRAND, w->job, 0);
+	trace_strand_begin(w, TRACE_STRAND, w->job.row, 0);
 }
 
 static inline void trace_strand_end(struct worker *w)
@@ -99,9 +100,9 @@ static inline void trace_strand_end(struct worker *w)
 /* Has taken a continuation, which is the worker's job now. */
 static inline void trace_steal(struct worker *w, const struct worker *victim)
 {
-	PROBE(steal, w->index, victim->index, w->job);
+	PROBE(steal, w->index, victim->index, w->job.row);
 	if (trace_is_on(w))
-		trace_write(w, TRACE_STEAL, w->job, victim->index, 0);
+		trace_write(w, TRACE_STEAL, w->job.row, victim->index, 0);
 }
 
 /* Sleeps now, in this way: TRACE_SLEEP, TRACE_NAP, TRACE_PARK. */

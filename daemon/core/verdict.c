@@ -5,19 +5,21 @@
 #include "common/relaxed.h"
 #include "daemon/pool/pool.h"
 #include "daemon/core/verdict_word.h"
+#include "daemon/sched/aside.h"
 #include "shm/fence.h"
 #include "shm/job.h"
+#include "shm/ledger.h"
 
 void verdict_begin(struct pool *pool, uint32_t row, uint32_t generation)
 {
-	verdict_word_begin(&pool->verdicts[row], generation);
+	verdict_word_begin(&pool->rows.verdicts[row], generation);
 }
 
 /* Puts an outcome into a word that has none. False: it has one, or is of another job. */
 static bool verdict_put(struct pool *pool, uint32_t row, uint64_t word, int32_t code,
 			uint32_t outcome)
 {
-	if (!verdict_word_put(&pool->verdicts[row], word, code, outcome))
+	if (!verdict_word_put(&pool->rows.verdicts[row], word, code, outcome))
 		return false;
 	FK_CRASH(verdict_put);
 	/* ORDER verdict/runs [V3]: full, the verdict comes before the look at who runs the job.
@@ -27,8 +29,8 @@ static bool verdict_put(struct pool *pool, uint32_t row, uint64_t word, int32_t 
 		struct worker *w = &pool->workers[i];
 
 		/* Or it may have set the job aside: aside_claims(). */
-		if (atomic_load_explicit(&w->ledger->job, memory_order_acquire) == row ||
-		    aside_any(&w->asides))
+		if (atomic_load_explicit(&w->job.ledger->job, memory_order_acquire) == row ||
+		    aside_any(&w->roots.asides))
 			worker_ask(w);
 	}
 	fibers_cancel(pool, row);
@@ -37,12 +39,12 @@ static bool verdict_put(struct pool *pool, uint32_t row, uint64_t word, int32_t 
 
 void verdict_fail(struct pool *pool, uint32_t row, int32_t code)
 {
-	(void)verdict_put(pool, row, load_relaxed(&pool->verdicts[row]), code, JOB_FAILED);
+	(void)verdict_put(pool, row, load_relaxed(&pool->rows.verdicts[row]), code, JOB_FAILED);
 }
 
 bool verdict_set(struct pool *pool, uint32_t row, uint32_t generation, uint32_t outcome)
 {
-	uint64_t word = verdict_word_look(&pool->verdicts[row]);
+	uint64_t word = verdict_word_look(&pool->rows.verdicts[row]);
 
 	if (verdict_generation(word) != generation)
 		return false;
@@ -58,7 +60,7 @@ struct verdict verdict_get(struct pool *pool, uint32_t row)
 {
 	/* Relaxed: worker_ask() and worker_take_request() order it; a strand that begins with an
 	 * older word is asked afterwards. */
-	uint64_t word = row == WORKER_NO_JOB ? 0 : load_relaxed(&pool->verdicts[row]);
+	uint64_t word = row == WORKER_NO_JOB ? 0 : load_relaxed(&pool->rows.verdicts[row]);
 
 	return (struct verdict){ .outcome = verdict_outcome(word), .code = (int32_t)(word >> 32) };
 }

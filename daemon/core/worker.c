@@ -42,6 +42,8 @@
 #include "daemon/pool/trim.h"
 #include "daemon/host/victims.h"
 #include "daemon/pool/worker_internal.h"
+#include "daemon/sched/aside.h"
+#include "shm/ledger.h"
 #include "shm/wake.h"
 
 static __thread struct worker *self;
@@ -57,25 +59,26 @@ void worker_init(struct worker *w, struct pool *pool, uint32_t index,
 		 struct fk_entry *root_entries)
 {
 	memset(w, 0, sizeof(*w));
-	deque_init(&w->frames, frame_entries, n_frame_entries);
-	deque_init(&w->roots, root_entries, WORKER_ROOTS);
+	deque_init(&w->engine.frames, frame_entries, n_frame_entries);
+	deque_init(&w->roots.deque, root_entries, WORKER_ROOTS);
 	w->pool = pool;
 	w->index = index;
-	w->job = w->preempted = WORKER_NO_JOB;
-	w->random = UINT64_C(0x9e3779b97f4a7c15) * (index + 1 + (uint64_t)pool->shaken * 256);
+	w->job.row = w->roots.preempted = WORKER_NO_JOB;
+	w->thief.random =
+		UINT64_C(0x9e3779b97f4a7c15) * (index + 1 + (uint64_t)pool->mode.shaken * 256);
 	w->board = &pool->board->workers[index];
 	w->counters = &pool->board->counters[index];
-	w->ledger = &pool->arena->workers[index];
-	w->fk.bottom = w->fk.floor = frame_entries;
-	w->moved = frame_entries;
+	w->job.ledger = &pool->arena->workers[index];
+	w->engine.fk.bottom = w->engine.fk.floor = frame_entries;
+	w->engine.moved = frame_entries;
 	inbox_init(&w->inbox);
 	alarm_init(w);
-	w->fk.end = frame_entries + n_frame_entries;
-	store_relaxed(&w->press_wait, POLICY_PRESS_MIN);
-	w->stack_limit = 1; /* nobody asks, and no frame fits: there is no stack yet */
-	store_relaxed(&w->fk.limit, worker_limit(w));
+	w->engine.fk.end = frame_entries + n_frame_entries;
+	store_relaxed(&w->requests.press_wait, POLICY_PRESS_MIN);
+	w->engine.stack_limit = 1; /* nobody asks, and no frame fits: there is no stack yet */
+	store_relaxed(&w->engine.fk.limit, worker_limit(w));
 	worker_set_job(w, WORKER_NO_JOB);
-	spin_init(&w->spin);
+	spin_init(&w->thief.spin);
 	/* A worker starts busy, with nothing, as in lazy_init(): its first look makes
 	 * it looking. */
 	store_relaxed(&w->board->wake, WAKE_BUSY);
@@ -83,28 +86,29 @@ void worker_init(struct worker *w, struct pool *pool, uint32_t index,
 
 void worker_fini(struct worker *w)
 {
-	free(w->forced);
+	free(w->engine.forced);
 	inbox_fini(&w->inbox);
 	alarm_fini(w);
-	stack_cache_fini(&w->cache);
+	stack_cache_fini(&w->engine.cache);
 }
 
 uint64_t worker_random(struct worker *w)
 {
-	return xorshift64(&w->random);
+	return xorshift64(&w->thief.random);
 }
 
 uintptr_t worker_limit(struct worker *w)
 {
 	uint64_t random;
 
-	if (w->pool->force_steals)
+	if (w->pool->mode.force_steals)
 		return 0;
-	if (!w->pool->shaken)
-		return w->stack_limit;
+	if (!w->pool->mode.shaken)
+		return w->engine.stack_limit;
 	/* The next frame that gets so far leaves the fast path, or the next fork does. */
 	random = worker_random(w) >> 32;
-	return random % 4 ? min(w->stack_limit, (uintptr_t)w->fk.sp + random / 4 % WORKER_SHAKE)
+	return random % 4 ? min(w->engine.stack_limit,
+				(uintptr_t)w->engine.fk.sp + random / 4 % WORKER_SHAKE)
 			  : 0;
 }
 
@@ -112,15 +116,15 @@ uintptr_t worker_limit(struct worker *w)
 static void worker_set_job_from(struct worker *w, uint32_t job, uint64_t now)
 {
 	/* A job that has ended closed the account itself (root.c). */
-	if (account_row(&w->account) != job)
+	if (account_row(&w->job.account) != job)
 		intake_account(w, job, false, now ? now : clock_ns());
-	w->job = job;
+	w->job.row = job;
 	/* Relaxed: a number. */
-	stack_bill(&w->cache, job == WORKER_NO_JOB ? NULL : &w->pool->stack_bytes[job],
-		   load_relaxed(&w->pool->stack_max));
+	stack_bill(&w->engine.cache, job == WORKER_NO_JOB ? NULL : &w->pool->rows.stack_bytes[job],
+		   load_relaxed(&w->pool->settings.stack_max));
 	/* ORDER verdict/runs [V3]: release, what waits below is counted before. Pairs with
 	 * verdict_put(). */
-	atomic_store_explicit(&w->ledger->job, job, memory_order_release);
+	atomic_store_explicit(&w->job.ledger->job, job, memory_order_release);
 }
 
 void worker_set_job(struct worker *w, uint32_t job)
@@ -132,14 +136,14 @@ void worker_set_job(struct worker *w, uint32_t job)
 
 void worker_mark_roots(struct worker *w)
 {
-	mark_set(w->pool->root_words, w->index);
+	mark_set(w->pool->idle.root_words, w->index);
 }
 
 /* A root deque looked empty: first the bit, then once more, as in tenant.h. */
 void worker_clear_roots(struct worker *from)
 {
-	mark_clear(from->pool->root_words, from->index);
-	if (deque_size(&from->roots))
+	mark_clear(from->pool->idle.root_words, from->index);
+	if (deque_size(&from->roots.deque))
 		worker_mark_roots(from);
 }
 
@@ -149,7 +153,7 @@ bool worker_roots_pending(struct pool *pool)
 
 	/* Relaxed: the caller's fence. */
 	for (uint32_t i = 0; i * 64 < pool->n_workers; i++)
-		any |= load_relaxed(&pool->root_words[i]);
+		any |= load_relaxed(&pool->idle.root_words[i]);
 	return any;
 }
 
@@ -163,7 +167,7 @@ bool worker_jobs_pending(struct pool *pool)
 /* The charge of who turned busy, or went on to another job. */
 static void worker_charge(struct worker *w)
 {
-	struct lazy *l = &w->pool->lazy;
+	struct lazy *l = &w->pool->idle.lazy;
 
 	switch (lazy_charge(l, w->index)) {
 	case LAZY_FREE:
@@ -173,7 +177,7 @@ static void worker_charge(struct worker *w)
 		worker_serve(w);
 		return;
 	case LAZY_AT_FORK:
-		w->duty = true;
+		w->thief.duty = true;
 		lazy_mark(l, LAZY_DEFERRED, w->index);
 		worker_ask(w);
 		return;
@@ -185,7 +189,7 @@ static void worker_turn_busy(struct worker *w, uint32_t row)
 {
 	struct pool *pool = w->pool;
 
-	lazy_turn_busy(&pool->lazy, w->index);
+	lazy_turn_busy(&pool->idle.lazy, w->index);
 	/* ORDER lazy/active [L4]: the fence in it, between the step and the looks at what the
 	 * others did: pairs with lazy_sleep().
 	 * ORDER verdict/runs [V3]: the same fence, of who has stolen, between worker_set_job() and
@@ -201,12 +205,12 @@ static void worker_turn_busy(struct worker *w, uint32_t row)
 static void worker_turn_looking(struct worker *w)
 {
 	wake_store(&w->board->wake, WAKE_LOOKING);
-	if (w->duty) {
-		w->duty = false;
+	if (w->thief.duty) {
+		w->thief.duty = false;
 		worker_take_request(w);
 	}
-	w->left = 0;
-	lazy_turn_looking(&w->pool->lazy, w->index);
+	w->thief.left = 0;
+	lazy_turn_looking(&w->pool->idle.lazy, w->index);
 }
 
 /* ------------------------------------------------------------------------ finding work */
@@ -218,26 +222,26 @@ static bool worker_take_root(struct worker *w, struct worker *from, uint32_t *re
 	enum deque_status status;
 	uint64_t row, n;
 
-	if (from == w && w->own) {
-		*ret_row = w->own - 1;
-		w->own = 0;
+	if (from == w && w->roots.own) {
+		*ret_row = w->roots.own - 1;
+		w->roots.own = 0;
 		return true;
 	}
-	if (!deque_size(&from->roots))
+	if (!deque_size(&from->roots.deque))
 		return false;
 	if (from != w) {
 		if (!intake_steal(w, from, ret_row))
 			return false;
 	} else {
 		do
-			status = deque_steal(&w->roots, &row, 1, &n);
+			status = deque_steal(&w->roots.deque, &row, 1, &n);
 		while (status == DEQUE_RACE);
 		if (status == DEQUE_EMPTY)
 			return false;
 		*ret_row = (uint32_t)row;
 	}
 	FK_CRASH(roots_taken);
-	if (!deque_size(&from->roots))
+	if (!deque_size(&from->roots.deque))
 		worker_clear_roots(from);
 	return true;
 }
@@ -248,7 +252,7 @@ static bool worker_request(struct worker *victim, uint64_t now)
 	/* Relaxed, all of these: hints; a signal too many or too late does no harm. */
 	if (worker_is_asked(victim))
 		return false;
-	store_relaxed(&victim->press_at, now + load_relaxed(&victim->press_wait));
+	store_relaxed(&victim->requests.press_at, now + load_relaxed(&victim->requests.press_wait));
 	worker_ask(victim);
 	return true;
 }
@@ -259,15 +263,15 @@ static struct fk_frame *worker_steal_oldest(struct worker *w, struct worker *vic
 {
 	uint64_t word, n;
 
-	if (!deque_size(&victim->frames) ||
-	    deque_steal(&victim->frames, &word, 1, &n) != DEQUE_STOLEN)
+	if (!deque_size(&victim->engine.frames) ||
+	    deque_steal(&victim->engine.frames, &word, 1, &n) != DEQUE_STOLEN)
 		return NULL;
 	FK_CRASH(steal_taken);
 	COUNT(w, steals);
 	COUNT_ADD(w, steals_far, level == 1);
 	COUNT_ADD(w, steals_farther, level == 2);
-	w->left = deque_size(&victim->frames);
-	if (policy_ask_more(w->left, POLICY_PUBLIC))
+	w->thief.left = deque_size(&victim->engine.frames);
+	if (policy_ask_more(w->thief.left, POLICY_PUBLIC))
 		worker_request(victim, now);
 	return (struct fk_frame *)(uintptr_t)word;
 }
@@ -276,7 +280,7 @@ static struct fk_frame *worker_steal_oldest(struct worker *w, struct worker *vic
  * that are short have run there sooner than others had moved them. */
 static struct fk_frame *worker_steal_mail(struct worker *w, struct worker *victim, uint64_t now)
 {
-	struct worker_watch *watch = &w->watch;
+	struct worker_watch *watch = &w->thief.watch;
 	uint64_t switches;
 
 	if (!inbox_any(&victim->inbox) || wake_state(wake_load(&victim->board->wake)) != WAKE_BUSY)
@@ -291,8 +295,8 @@ static struct fk_frame *worker_steal_mail(struct worker *w, struct worker *victi
 	if (watch->victim != victim || now - watch->since < POLICY_MAIL)
 		return NULL;
 	/* It has waited for its turn, as if it had been sent to this one. */
-	w->mail = inbox_steal(&victim->inbox, fiber_goes_anywhere);
-	return w->mail;
+	w->roots.mail = inbox_steal(&victim->inbox, fiber_goes_anywhere);
+	return w->roots.mail;
 }
 
 static bool worker_steal(struct worker *w, struct worker *victim, uint64_t now)
@@ -302,15 +306,15 @@ static bool worker_steal(struct worker *w, struct worker *victim, uint64_t now)
 	COUNT(w, steal_attempts);
 	COUNT_ADD(w, attempts_far, level == 1);
 	COUNT_ADD(w, attempts_farther, level == 2);
-	w->next = worker_steal_oldest(w, victim, level, now);
-	if (!w->next)
-		w->next = worker_steal_mail(w, victim, now);
-	if (!w->next)
+	w->engine.next = worker_steal_oldest(w, victim, level, now);
+	if (!w->engine.next)
+		w->engine.next = worker_steal_mail(w, victim, now);
+	if (!w->engine.next)
 		return false;
 	/* Not left to strand_adopt(): the time is known, and worker_turn_busy() has the fence. */
-	worker_set_job_from(w, w->next->job, now);
+	worker_set_job_from(w, w->engine.next->job, now);
 	trace_steal(w, victim);
-	strand_adopt(w, w->next);
+	strand_adopt(w, w->engine.next);
 	FK_CRASH(steal_adopted);
 	return true;
 }
@@ -327,14 +331,15 @@ static void worker_ask_victim(struct worker *w, struct worker *victim, uint64_t 
 		return;
 	}
 	/* Relaxed, as in worker_request(). */
-	wait = load_relaxed(&victim->press_wait);
-	at = load_relaxed(&victim->press_at);
+	wait = load_relaxed(&victim->requests.press_wait);
+	at = load_relaxed(&victim->requests.press_at);
 	tid = load_relaxed(&victim->board->tid);
 	if (now < at || !tid ||
-	    !atomic_compare_exchange_strong_explicit(&victim->press_at, &at, now + 2 * wait,
-						     memory_order_relaxed, memory_order_relaxed))
+	    !atomic_compare_exchange_strong_explicit(&victim->requests.press_at, &at,
+						     now + 2 * wait, memory_order_relaxed,
+						     memory_order_relaxed))
 		return;
-	store_relaxed(&victim->press_wait, min(2 * wait, POLICY_PRESS_MAX));
+	store_relaxed(&victim->requests.press_wait, min(2 * wait, POLICY_PRESS_MAX));
 	COUNT(w, presses);
 	tgkill(getpid(), (pid_t)tid, WORKER_SIGNAL);
 }
@@ -350,7 +355,7 @@ static bool worker_look_for_job(struct worker *w, uint32_t *ret_row)
 		return true;
 	for (uint32_t i = 0; i * 64 < pool->n_workers; i++) {
 		/* Relaxed: a hint; deque_steal() acquires. */
-		uint64_t bits = load_relaxed(&pool->root_words[i]);
+		uint64_t bits = load_relaxed(&pool->idle.root_words[i]);
 
 		for (; bits; bits &= bits - 1) {
 			uint32_t from = 64 * i + (uint32_t)__builtin_ctzll(bits);
@@ -383,12 +388,12 @@ static bool worker_take_mail(struct worker *w, enum worker_found *ret_found)
 	if (!frame)
 		return false;
 	FK_CRASH(mail_taken);
-	if (frame->job != w->job)
+	if (frame->job != w->job.row)
 		aside_start(w);
 	*ret_found = WORKER_FRAME;
-	w->next = frame;
-	w->mail = frame;
-	w->mail_last = true;
+	w->engine.next = frame;
+	w->roots.mail = frame;
+	w->roots.mail_last = true;
 	strand_adopt(w, frame);
 	return true;
 }
@@ -398,14 +403,14 @@ static bool worker_look(struct worker *w, uint64_t now, enum worker_found *ret_f
 			uint32_t *ret_row)
 {
 	struct pool *pool = w->pool;
-	bool ask = now - w->asked >= w->ask_wait;
-	uint32_t tries = pool->kept ? 0 : min(pool->n_workers - 1, POLICY_TRIES);
+	bool ask = now - w->thief.asked >= w->thief.ask_wait;
+	uint32_t tries = pool->mode.kept ? 0 : min(pool->n_workers - 1, POLICY_TRIES);
 	struct worker *victims[POLICY_TRIES];
 
 	if (worker_take_mail(w, ret_found))
 		return true;
 	/* A running job's turn, if there is something of it to take (fair.c). */
-	bool behind = fair_behind(&pool->intake.fair);
+	bool behind = fair_behind(pool->fair);
 
 	*ret_found = WORKER_ROOT;
 	if (!behind && worker_look_for_job(w, ret_row))
@@ -421,7 +426,7 @@ static bool worker_look(struct worker *w, uint64_t now, enum worker_found *ret_f
 	for (uint32_t i = 0; ask && i < tries; i++)
 		worker_ask_victim(w, victims[i], now);
 	if (ask)
-		w->asked = now;
+		w->thief.asked = now;
 	*ret_found = WORKER_ROOT;
 	return behind && worker_look_for_job(w, ret_row);
 }
@@ -432,7 +437,7 @@ static bool worker_look_parked(struct worker *w, enum worker_found *ret_found, u
 	if (worker_take_mail(w, ret_found))
 		return true;
 	*ret_found = WORKER_ROOT;
-	return (w->own && worker_take_root(w, w, ret_row)) || intake_take_mine(w, ret_row);
+	return (w->roots.own && worker_take_root(w, w, ret_row)) || intake_take_mine(w, ret_row);
 }
 
 /* The next queued job, for a worker that stays busy. */
@@ -440,28 +445,28 @@ static bool worker_next_root(struct worker *w, uint32_t *ret_row)
 {
 	/* Of the batch, at once: no clock needs to be read again. */
 	if (worker_take_root(w, w, ret_row))
-		w->next_ns = w->job_since;
+		w->roots.next_ns = w->job.since;
 	else if (worker_is_parked(w) ? !intake_take_mine(w, ret_row)
 				     : !intake_glance(w) || !intake_drain(w, ret_row))
 		return false;
 	worker_charge(w);
-	w->stolen_at = 0;
+	w->thief.stolen_at = 0;
 	return true;
 }
 
 /* Learns from how long the strand before this look was. */
 static void worker_learn(struct worker *w, uint64_t now)
 {
-	if (!w->stolen_at)
+	if (!w->thief.stolen_at)
 		return;
-	w->ask_wait = policy_ask_wait(w->ask_wait, now - w->stolen_at);
-	w->stolen_at = 0;
+	w->thief.ask_wait = policy_ask_wait(w->thief.ask_wait, now - w->thief.stolen_at);
+	w->thief.stolen_at = 0;
 }
 
 /* A search has ended, before the worker slept or napped, or after it. */
 static void worker_learn_spin(struct worker *w, bool rested, uint64_t searched)
 {
-	spin_learn(&w->spin, searched, pool_spin(w->pool));
+	spin_learn(&w->thief.spin, searched, pool_spin(w->pool));
 	if (rested)
 		COUNT(w, spins_missed);
 	else
@@ -473,34 +478,34 @@ static bool worker_go_on(struct worker *w, enum worker_found *ret_found, uint32_
 {
 	/* Where a root goes first they take turns: those that share a stack are sent here each time
 	 * that they yield. */
-	bool late = w->root_first && w->mail_last;
+	bool late = w->roots.root_first && w->roots.mail_last;
 
 	if (!late && worker_take_mail(w, ret_found))
 		return true;
 	/* All of the batch that a frame was set aside for, and more until it is that one's turn. */
-	if (w->root_first) {
+	if (w->roots.root_first) {
 		*ret_found = WORKER_ROOT;
-		w->mail_last = false;
+		w->roots.mail_last = false;
 		if (strand_own_stack(w) &&
 		    (worker_take_root(w, w, ret_row) || intake_again(w, ret_row)))
 			return true;
-		w->root_first = false;
+		w->roots.root_first = false;
 	}
 	if (late && worker_take_mail(w, ret_found))
 		return true;
 	*ret_found = WORKER_ROOT;
-	w->next = strand_pop_own(w);
-	if (!w->next)
-		w->next = strand_pop_forced(w);
-	if (w->next) {
+	w->engine.next = strand_pop_own(w);
+	if (!w->engine.next)
+		w->engine.next = strand_pop_forced(w);
+	if (w->engine.next) {
 		*ret_found = WORKER_FRAME;
-		strand_adopt(w, w->next);
+		strand_adopt(w, w->engine.next);
 		return true;
 	}
-	if (w->job != WORKER_NO_JOB)
+	if (w->job.row != WORKER_NO_JOB)
 		worker_set_job(w, WORKER_NO_JOB);
 	park_return(w);
-	return (!fair_behind(&w->pool->intake.fair) || deque_size(&w->roots)) &&
+	return (!fair_behind(w->pool->fair) || deque_size(&w->roots.deque)) &&
 	       strand_own_stack(w) && worker_next_root(w, ret_row);
 }
 
@@ -509,7 +514,7 @@ static enum worker_found worker_search(struct worker *w, uint32_t *ret_row)
 {
 	struct pool *pool = w->pool;
 	uint64_t now = clock_ns(), began = now, since = now;
-	uint64_t limit = spin_limit(&w->spin, pool_spin(pool));
+	uint64_t limit = spin_limit(&w->thief.spin, pool_spin(pool));
 	struct fk_entry *untrimmed = NULL;
 	enum worker_found found;
 	uint32_t looks = 0;
@@ -523,11 +528,11 @@ static enum worker_found worker_search(struct worker *w, uint32_t *ret_row)
 		if (strand_own_stack(w) &&
 		    (unlikely(parked) ? worker_look_parked(w, &found, ret_row)
 				      : worker_look(w, now, &found, ret_row))) {
-			worker_turn_busy(w, found == WORKER_ROOT ? *ret_row : w->job);
+			worker_turn_busy(w, found == WORKER_ROOT ? *ret_row : w->job.row);
 			if (rested)
 				worker_spread(w);
 			worker_learn_spin(w, rested, now - began);
-			w->stolen_at = found == WORKER_FRAME ? now : 0;
+			w->thief.stolen_at = found == WORKER_FRAME ? now : 0;
 			return found;
 		}
 		if (pool_ends(pool))
@@ -544,7 +549,7 @@ static enum worker_found worker_search(struct worker *w, uint32_t *ret_row)
 		if (now - since > limit && pool_is_lazy(pool)) {
 			rested = true;
 			/* A nap is no reason to spin again for long. */
-			limit = worker_rest(w) ? spin_limit(&w->spin, pool_spin(pool))
+			limit = worker_rest(w) ? spin_limit(&w->thief.spin, pool_spin(pool))
 					       : spin_least(pool_spin(pool));
 			since = now = clock_ns();
 			continue;
@@ -605,13 +610,13 @@ void *worker_main(void *arg)
 	pthread_setname_np(pthread_self(), "forkd-worker");
 	prctl(PR_SET_TIMERSLACK, 1000UL);
 	store_relaxed(&w->board->tid, (uint32_t)syscall(SYS_gettid));
-	w->fk.cstack_limit = (uintptr_t)&here - WORKER_STACK_NEST;
+	w->engine.fk.cstack_limit = (uintptr_t)&here - WORKER_STACK_NEST;
 	trim_init(w);
 	alarm_begin(w);
 	sample_begin(w);
-	switch_adopt(&w->loop);
+	switch_adopt(&w->engine.loop);
 	strand_loop(w);
-	switch_destroy(&w->loop);
+	switch_destroy(&w->engine.loop);
 	alarm_end(w);
 	return NULL;
 }

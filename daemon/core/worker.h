@@ -8,140 +8,23 @@
 #ifndef DAEMON_CORE_WORKER_H
 #define DAEMON_CORE_WORKER_H
 
-#include <pthread.h>
-#include <setjmp.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "common/relaxed.h"
-#include "common/util.h"
-#include "daemon/core/account.h"
-#include "daemon/sched/alarm.h"
-#include "daemon/sched/aside.h"
 #include "daemon/core/attend.h"
-#include "daemon/core/deque.h"
-#include "daemon/jobs/hang.h"
-#include "daemon/core/inbox.h"
 #include "daemon/core/policy.h"
-#include "daemon/core/spin.h"
-#include "daemon/core/stack.h"
-#include "daemon/core/switch.h"
+#include "daemon/core/worker_state.h"
 #include "shm/board.h"
-#include "shm/ledger.h"
 #include "shm/proto.h"
 
 struct pool;
-struct trace_ring;
 
 #define WORKER_ROOTS	  64u		    /* queued jobs that a worker holds at most */
 #define WORKER_SIGNAL	  PROTO_POOL_SIGNAL /* see worker_pressed() */
-#define WORKER_NO_JOB	  UINT32_MAX
 #define WORKER_LATE	  1024u /* children that are kept back at most, each with a stack */
 #define WORKER_SHAKE	  1024u /* bytes of frames in a pool that is shaken, until the next look */
 #define WORKER_STACK_NEST (1u << 20) /* bytes of its C stack for nested activations */
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define WORKER_LIBC_JUMP 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define WORKER_LIBC_JUMP 1
-#endif
-#endif
-#if !defined(__x86_64__)
-#define WORKER_LIBC_JUMP 1
-#endif
-
-struct worker {
-	/* the owner writes; limit is lowered by anybody; a page of its own, on its NUMA node */
-	_Alignas(4096) struct fk_worker fk;
-	/* see deque.h */
-	struct deque frames;
-	struct deque roots;
-	/* anybody writes: a job waits, set the current one aside; goes with fk.limit */
-	_Alignas(64) _Atomic uint32_t summoned;
-	/* anybody writes: when it gets the next signal, CLOCK_MONOTONIC, and how long after that
-	 * the one that follows, ns; see worker.c, ASKING */
-	_Atomic uint64_t press_at;
-	_Atomic uint64_t press_wait;
-	struct account account; /* the job that is charged for its time: account.h */
-	/* anybody writes, rarely */
-	_Alignas(64) struct alarm alarm; /* see alarm.h */
-	/* the dispatcher writes: it runs only what no other may, see park.h; and hang.h; rarely */
-	_Alignas(64) _Atomic uint32_t parked;
-	_Atomic uint32_t away; /* from its CPU, 1 + which: park_fetch() */
-	_Atomic uint64_t hang_asked;
-	_Atomic uint32_t bell; /* any thread rings it: bell.h */
-	/* the owner's */
-	_Alignas(64) struct pool *pool;
-	struct fk_stack *stack;	 /* the one it runs on, NULL after it gave it to a frame */
-	struct fk_stack *top;	 /* that one's top stacklet */
-	struct fk_frame *next;	 /* to be run next by the loop */
-	struct fk_frame *unwind; /* the same, of a job that has failed */
-	struct fk_frame *mail;	 /* what was taken last of what was sent to this worker; stale */
-	struct fk_frame *base;	 /* see strand_internal.h, O4 */
-	struct fk_entry *moved; /* entries below are others' jobs: of frames set aside, and older */
-	struct trace_ring *_Atomic trace; /* the channel's thread writes, rarely: trace.h */
-	struct fk_frame nobody;		  /* of a child that got no frame */
-	struct switch_context loop;	  /* where fibers come back to: fiber.c */
-	struct fiber *fiber;		  /* that runs, or NULL */
-	bool fiber_turn;		  /* of those in the inbox, when a fiber yields next */
-	uint32_t fibers_ended;		  /* on stacks of their own */
-	/* anybody puts, thieves take */
-	_Alignas(64) struct inbox inbox;
-	/* the owner's */
-	_Alignas(64) uintptr_t stack_limit; /* of frames on the top stacklet */
-	uint64_t forks;			    /* of modules compiled with FK_COUNT_FORKS */
-	struct stack_cache cache;
-	struct fk_entry *forced; /* force_steals: taken off the own deque; and STRAND_LATE */
-	uint64_t n_forced;
-	uint64_t max_forced;
-	uint32_t n_late; /* children among them: pool->late_children */
-	uint32_t index;
-	uint32_t group;	    /* its NUMA node, as topology.h counts them */
-	uint32_t drains;    /* of the rings, so far */
-	uint32_t glance;    /* the tenant that a search looks at next */
-	uint32_t job;	    /* row of the job it runs, WORKER_NO_JOB for none */
-	uint64_t job_since; /* ns, CLOCK_MONOTONIC */
-	uint64_t slept;	    /* times that its thread gave its CPU away, and lost it to others: */
-	uint64_t lost_cpu;  /* getrusage(2), when its CPU clock was read last */
-	uint64_t next_ns;   /* when a job that was found right after another begins; else 0 */
-	uint32_t preempted; /* the job that made way for others, while they run; WORKER_NO_JOB */
-	struct asides asides;
-	uint32_t own;	 /* a job that another makes way for, and no other may start: row + 1 */
-	bool root_first; /* a frame was set aside for a root */
-	bool mail_last;	 /* what was taken last, of mail and such roots */
-	bool publish;	 /* make what is pushed next public, if that fork was asked */
-	uint8_t vain;	 /* frames that have found nothing for who asked */
-	bool duty;	 /* worker_wake_one() at the next fork: lazy.h, L1 */
-	struct spin spin;
-	uint64_t random;   /* xorshift64 */
-	uint64_t ask_wait; /* ns to wait between requests to victims */
-	uint64_t asked;	   /* when it has made the last ones, CLOCK_MONOTONIC */
-	uint64_t stolen_at;
-	uint64_t left; /* entries that were public yet where it stole last */
-	/* Of one that has mail: whether it comes to it. */
-	struct worker_watch {
-		const struct worker *victim;
-		uint64_t switches; /* of fibers, so far */
-		uint64_t since;	   /* ns, CLOCK_MONOTONIC */
-	} watch;
-	char *cstack; /* its lowest address; NULL if that is not known */
-	struct board_worker *board;
-	struct board_counters *counters;
-	struct ledger_worker *ledger;
-	struct hang_answer hang_answer;
-	pthread_t thread;
-#ifdef WORKER_LIBC_JUMP
-	jmp_buf jump;
-#else
-	void *jump[5];
-#endif
-};
-
-static inline struct worker *worker_of(struct fk_worker *w)
-{
-	return container_of(w, struct worker, fk);
-}
 
 /* A counter of one's own, where ->counters says: a plain store to one's own cache line. */
 #define COUNT_ADD(worker, name, x)                                                                 \
@@ -152,7 +35,7 @@ static inline struct worker *worker_of(struct fk_worker *w)
 /* Relaxed: who changes it wakes the worker if it rests, after a full fence (pool/settings). */
 static inline bool worker_is_parked(struct worker *worker)
 {
-	return load_relaxed(&worker->parked);
+	return load_relaxed(&worker->requests.parked);
 }
 
 /* The limit that asks for nothing: the end of the stacklet; 0 while every fork is to be stolen, and
@@ -162,21 +45,21 @@ uintptr_t worker_limit(struct worker *worker);
 /* Raises a worker's attention: it comes to fk_rt_attend() at its next fork. Any thread. */
 static inline void worker_ask(struct worker *worker)
 {
-	attend_ask(&worker->fk.limit);
+	attend_ask(&worker->engine.fk.limit);
 }
 
 /* It has a request to take. Relaxed: a hint. */
 static inline bool worker_is_asked(struct worker *worker)
 {
-	return !load_relaxed(&worker->fk.limit);
+	return !load_relaxed(&worker->engine.fk.limit);
 }
 
 /* Owner: takes the request, before it acts on it, so that a later one is not lost. */
 static inline void worker_take_request(struct worker *worker)
 {
-	attend_take(&worker->fk.limit, worker_limit(worker));
+	attend_take(&worker->engine.fk.limit, worker_limit(worker));
 	/* Relaxed: a hint for thieves. */
-	store_relaxed(&worker->press_wait, POLICY_PRESS_MIN);
+	store_relaxed(&worker->requests.press_wait, POLICY_PRESS_MIN);
 }
 
 /* A number of its own: xorshift64. Owner. */

@@ -42,10 +42,10 @@ static void alloc_free_newest(struct worker *w, struct fk_frame *frame)
 	char *start = block->start;
 
 	frame->top = block->top;
-	w->fk.sp = frame->top;
-	if (start == (char *)align_up((uintptr_t)stack_first(w->top), 16) && w->top->prev &&
-	    w->top->below == frame->top)
-		w->fk.sp = strand_pop_stacklet(w);
+	w->engine.fk.sp = frame->top;
+	if (start == (char *)align_up((uintptr_t)stack_first(w->engine.top), 16) &&
+	    w->engine.top->prev && w->engine.top->below == frame->top)
+		w->engine.fk.sp = strand_pop_stacklet(w);
 }
 
 void *fk_rt_alloc(struct fk_worker *fk, struct fk_frame *frame, size_t size)
@@ -54,27 +54,27 @@ void *fk_rt_alloc(struct fk_worker *fk, struct fk_frame *frame, size_t size)
 	struct worker *w = strand_enter(fk);
 	char *start, *end;
 
-	if (w->fk.sp != frame->top || frame->steals) {
+	if (w->engine.fk.sp != frame->top || frame->steals) {
 		strand_misused(w, frame->task,
 			       "FK_ALLOC where a fork is outstanding; join it first");
 		fk_enter(fk, current);
 		return NULL;
 	}
 	size = min(size, (size_t)1 << 42); /* there is never so much, and no sum overflows */
-	start = (char *)align_up((uintptr_t)w->fk.sp, 16);
+	start = (char *)align_up((uintptr_t)w->engine.fk.sp, 16);
 	end = start + align_up(size, 16) + sizeof(struct alloc_block);
-	if (end > w->top->end - FK_SLACK) {
-		if (!strand_push_stacklet(w, w->fk.sp,
+	if (end > w->engine.top->end - FK_SLACK) {
+		if (!strand_push_stacklet(w, w->engine.fk.sp,
 					  align_up(size, 16) + sizeof(struct alloc_block) + 16)) {
 			fk_enter(fk, current);
 			return NULL;
 		}
-		start = (char *)align_up((uintptr_t)stack_first(w->top), 16);
+		start = (char *)align_up((uintptr_t)stack_first(w->engine.top), 16);
 		end = start + align_up(size, 16) + sizeof(struct alloc_block);
 	}
 	((struct alloc_block *)(void *)end)[-1] = (struct alloc_block){ frame->top, start };
 	frame->top = end;
-	w->fk.sp = end;
+	w->engine.fk.sp = end;
 	fk_enter(fk, current);
 	return start;
 }
@@ -89,8 +89,8 @@ void fk_rt_free(struct fk_worker *fk, struct fk_frame *frame, void *memory)
 		return;
 	w = strand_enter(fk);
 	/* What is not freed here is freed at the end of the task. */
-	if (w->fk.sp != frame->top || frame->steals || frame->top == alloc_frame_end(frame) ||
-	    block->start != memory)
+	if (w->engine.fk.sp != frame->top || frame->steals ||
+	    frame->top == alloc_frame_end(frame) || block->start != memory)
 		strand_misused(w, frame->task,
 			       "FK_FREE of what is not its newest FK_ALLOC, or where a "
 			       "fork is outstanding");

@@ -54,16 +54,17 @@
 #include "daemon/engine/strand_internal.h"
 #include "daemon/core/trace.h"
 #include "daemon/core/verdict.h"
+#include "daemon/sched/aside.h"
 
 #define STRAND_VAIN                                                                                \
 	8u /* frames in a row for which a request stands that finds nothing to publish */
 
 #ifdef WORKER_LIBC_JUMP
-#define STRAND_SET(worker)  _setjmp((worker)->jump)
-#define STRAND_JUMP(worker) longjmp((worker)->jump, 1)
+#define STRAND_SET(worker)  _setjmp((worker)->engine.jump)
+#define STRAND_JUMP(worker) longjmp((worker)->engine.jump, 1)
 #else
-#define STRAND_SET(worker)  __builtin_setjmp((worker)->jump)
-#define STRAND_JUMP(worker) __builtin_longjmp((worker)->jump, 1)
+#define STRAND_SET(worker)  __builtin_setjmp((worker)->engine.jump)
+#define STRAND_JUMP(worker) __builtin_longjmp((worker)->engine.jump, 1)
 #endif
 
 /* A child of parent has ended, and the paths have parted. Returns parent if this was the last
@@ -71,10 +72,10 @@
 static struct fk_frame *strand_child_ended(struct worker *w, struct fk_frame *parent)
 {
 	COUNT(w, lost);
-	if (w->fk.sp == parent->top)
+	if (w->engine.fk.sp == parent->top)
 		strand_give_stack(w, parent);
 	else
-		stack_trim(&w->cache, w->top);
+		stack_trim(&w->engine.cache, w->engine.top);
 	FK_CRASH(join_child);
 	if (!join_child(&parent->joins))
 		return NULL;
@@ -97,8 +98,8 @@ static struct fk_frame *strand_pop_parent(struct worker *w, struct fk_frame *par
 	/* Not that of an older child, which has come back from another worker: that one stood on
 	 * parent's stack, or finds parent set aside. */
 	if (newest == parent && !(fk_site(parent) & FK_MOVED) &&
-	    !(parent->steals && w->fk.sp == parent->top)) {
-		w->fk.bottom--;
+	    !(parent->steals && w->engine.fk.sp == parent->top)) {
+		w->engine.fk.bottom--;
 		return parent;
 	}
 	if (!newest)
@@ -114,22 +115,22 @@ void fk_rt_unnest(struct fk_worker *fk, struct fk_frame *frame, char *sp, uint32
 	(void)strand_part_chain(w, frame, sp, true);
 	fk_set_site(frame, site);
 	strand_part(w, frame);
-	w->fk.sp = frame->top;
-	w->next = frame;
+	w->engine.fk.sp = frame->top;
+	w->engine.next = frame;
 	COUNT(w, unnested);
-	if (w->pool->late_children && strand_delay(w, frame))
-		w->next = NULL;
+	if (w->pool->mode.late_children && strand_delay(w, frame))
+		w->engine.next = NULL;
 	/* It may come to no fork. */
-	if (!w->pool->force_steals && worker_is_asked(w)) {
+	if (!w->pool->mode.force_steals && worker_is_asked(w)) {
 		if (!strand_attend(w, frame, true))
-			w->next = NULL;
+			w->engine.next = NULL;
 		strand_publish(w);
 		/* What is forked first is to be public; but where nothing forks, the request is
 		 * over after some frames. */
-		if (!deque_size(&w->frames) && w->vain++ < STRAND_VAIN)
+		if (!deque_size(&w->engine.frames) && w->engine.vain++ < STRAND_VAIN)
 			worker_ask(w);
 		else
-			w->vain = 0;
+			w->engine.vain = 0;
 	}
 	STRAND_JUMP(w);
 }
@@ -140,15 +141,15 @@ void *fk_rt_place(struct fk_worker *fk, char *sp, size_t size)
 	struct fk_frame *parent;
 
 	STRAND_PROFILE(w, stop);
-	if (fk_reach(sp, size) <= w->stack_limit)
+	if (fk_reach(sp, size) <= w->engine.stack_limit)
 		return sp;
 	if (strand_push_stacklet(w, sp, size))
-		return stack_first(w->top);
+		return stack_first(w->engine.top);
 	/* It is as if the child had ended; its parent ends where it would go on. */
-	(void)strand_part_chain(w, &w->nobody, sp, true);
-	parent = w->nobody.parent;
-	w->fk.sp = sp;
-	w->next = w->nobody.slot & FK_CALLED ? parent : strand_pop_parent(w, parent);
+	(void)strand_part_chain(w, &w->engine.nobody, sp, true);
+	parent = w->engine.nobody.parent;
+	w->engine.fk.sp = sp;
+	w->engine.next = w->engine.nobody.slot & FK_CALLED ? parent : strand_pop_parent(w, parent);
 	STRAND_JUMP(w);
 }
 
@@ -156,8 +157,8 @@ void fk_rt_returned(struct fk_worker *fk, struct fk_frame *frame)
 {
 	struct worker *w = strand_enter(fk);
 
-	w->fk.sp = frame->top;
-	w->next = strand_pop_parent(w, frame);
+	w->engine.fk.sp = frame->top;
+	w->engine.next = strand_pop_parent(w, frame);
 	STRAND_JUMP(w);
 }
 
@@ -168,7 +169,7 @@ bool fk_rt_pop(struct fk_worker *fk, struct fk_frame *frame, struct fk_frame **r
 
 	STRAND_PROFILE(w, stop);
 	STRAND_PROFILE(w, leaf_done);
-	assert(w->fk.floor == w->fk.bottom + 1);
+	assert(w->engine.fk.floor == w->engine.fk.bottom + 1);
 	if (strand_reclaim(w)) {
 		fk_enter(fk, current);
 		return true;
@@ -183,8 +184,8 @@ bool fk_rt_join(struct fk_worker *fk, struct fk_frame *frame)
 	struct worker *w = strand_enter(fk);
 
 	STRAND_PROFILE(w, stop);
-	assert(w->fk.sp != frame->top); /* O3 */
-	stack_trim(&w->cache, w->top);
+	assert(w->engine.fk.sp != frame->top); /* O3 */
+	stack_trim(&w->engine.cache, w->engine.top);
 	if (!join_parent(&frame->joins, frame->steals)) {
 		/* The frame may run elsewhere by now. */
 		COUNT(w, joins_waited);
@@ -201,11 +202,11 @@ bool fk_rt_join(struct fk_worker *fk, struct fk_frame *frame)
 /* Takes a frame that has ended off the worker's stack, whose top it is. */
 static void strand_drop(struct worker *w, struct fk_frame *frame)
 {
-	assert(w->fk.sp == frame->top);
+	assert(w->engine.fk.sp == frame->top);
 	alloc_end(w, frame);
-	w->fk.sp = (char *)frame;
-	if (w->fk.sp == stack_first(w->top) && w->top->prev)
-		w->fk.sp = strand_pop_stacklet(w);
+	w->engine.fk.sp = (char *)frame;
+	if (w->engine.fk.sp == stack_first(w->engine.top) && w->engine.top->prev)
+		w->engine.fk.sp = strand_pop_stacklet(w);
 }
 
 struct fk_frame *fk_rt_finish(struct fk_worker *fk, struct fk_frame *frame)
@@ -220,7 +221,7 @@ struct fk_frame *fk_rt_finish(struct fk_worker *fk, struct fk_frame *frame)
 		strand_misused(w, frame->task, "it returned with forks that it has not joined");
 		/* It ends when they have, and holds nothing: its body is over. */
 		fk_set_site(frame, FK_PARTED);
-		w->unwind = frame;
+		w->engine.unwind = frame;
 		return NULL;
 	}
 	strand_drop(w, frame);
@@ -231,7 +232,7 @@ void fk_rt_count_fork(struct fk_worker *fk)
 {
 	struct worker *w = worker_of(fk);
 
-	w->forks++;
+	w->engine.forks++;
 }
 
 /* Overwrites the C stack below the loop, where dropped activations were. */
@@ -246,16 +247,16 @@ static __attribute__((noinline)) void strand_scribble(void)
 /* Publishes what the owner keeps in plain fields. */
 static void strand_counters(struct worker *w)
 {
-	store_relaxed(&w->counters->forks, w->forks);
-	store_relaxed(&w->counters->stacklets, w->cache.allocated);
-	store_relaxed(&w->counters->stack_bytes, (uint64_t)w->cache.bytes);
+	store_relaxed(&w->counters->forks, w->engine.forks);
+	store_relaxed(&w->counters->stacklets, w->engine.cache.allocated);
+	store_relaxed(&w->counters->stack_bytes, (uint64_t)w->engine.cache.bytes);
 }
 
 /* In a pool that is shaken each strand has a limit of its own. */
 static void strand_shake(struct worker *w)
 {
-	if (w->pool->shaken && w->top)
-		strand_set_limit(w, w->top);
+	if (w->pool->mode.shaken && w->engine.top)
+		strand_set_limit(w, w->engine.top);
 }
 
 void strand_loop(struct worker *worker)
@@ -266,24 +267,24 @@ void strand_loop(struct worker *worker)
 	if (jumped)
 		trace_strand_end(w);
 	for (;;) {
-		struct fk_frame *frame = w->unwind ? w->unwind : w->next;
+		struct fk_frame *frame = w->engine.unwind ? w->engine.unwind : w->engine.next;
 		uint32_t row;
 
 		if (!frame) {
 			strand_counters(w);
-			if (stack_dirtied(&w->cache))
+			if (stack_dirtied(&w->engine.cache))
 				pool_wake_dispatcher(w->pool);
 			switch (worker_find(w, &row)) {
 			case WORKER_STOP:
 				return;
 			case WORKER_ROOT:
 				if (halt_declines(&w->pool->halt) && intake_decline(w, row)) {
-					w->next_ns = 0;
+					w->roots.next_ns = 0;
 					continue;
 				}
 				/* What is in the deque waits for a child that has left, or was set
 				 * aside: no ancestor of this one. */
-				w->moved = w->fk.bottom;
+				w->engine.moved = w->engine.fk.bottom;
 				aside_start(w);
 				COUNT(w, strands);
 				strand_shake(w);
@@ -291,25 +292,25 @@ void strand_loop(struct worker *worker)
 				trace_strand_end(w);
 				continue;
 			case WORKER_FRAME:
-				w->moved = w->fk.bottom;
-				frame = w->next;
+				w->engine.moved = w->engine.fk.bottom;
+				frame = w->engine.next;
 				break;
 			}
 		}
 		COUNT(w, strands);
 		trace_strand(w);
-		w->next = w->unwind = NULL;
+		w->engine.next = w->engine.unwind = NULL;
 		if (pool_scribbles(w->pool))
 			strand_scribble();
-		if (frame->parent && verdict_get(w->pool, w->job).outcome) {
-			w->next = strand_unwind(w, frame);
+		if (frame->parent && verdict_get(w->pool, w->job.row).outcome) {
+			w->engine.next = strand_unwind(w, frame);
 			trace_strand_end(w);
 			continue;
 		}
-		w->base = frame;
+		w->engine.base = frame;
 		strand_shake(w);
 		STRAND_PROFILE(w, go, frame);
-		w->next = frame->task->resume(&w->fk, frame);
+		w->engine.next = frame->task->resume(&w->engine.fk, frame);
 		trace_strand_end(w);
 	}
 }

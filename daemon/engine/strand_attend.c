@@ -26,12 +26,15 @@
 #include "common/crash.h"
 #include "daemon/core/policy.h"
 #include "daemon/core/verdict.h"
+#include "daemon/sched/aside.h"
 
 void strand_publish(struct worker *w)
 {
 	/* Under a signal, within fk_pop(), floor may be above bottom: on its way to fk_rt_pop(). */
-	uint64_t private = w->fk.bottom > w->fk.floor ? (uint64_t)(w->fk.bottom - w->fk.floor) : 0;
-	uint64_t public = deque_size(&w->frames);
+	uint64_t private = w->engine.fk.bottom > w->engine.fk.floor
+				 ? (uint64_t)(w->engine.fk.bottom - w->engine.fk.floor)
+				 : 0;
+	uint64_t public = deque_size(&w->engine.frames);
 	uint64_t n = strand_steals_itself(w)
 			   ? min(private, POLICY_PUBLIC - min(public, POLICY_PUBLIC))
 			   : policy_publish(public, private, POLICY_PUBLIC);
@@ -39,10 +42,10 @@ void strand_publish(struct worker *w)
 	/* A signal between fk_rt_attend() and the push that follows has nothing to publish yet. */
 	if (!n)
 		return;
-	w->publish = false;
-	w->fk.floor += n;
+	w->engine.publish = false;
+	w->engine.fk.floor += n;
 	FK_CRASH(strand_publishing);
-	deque_publish(&w->frames, n);
+	deque_publish(&w->engine.frames, n);
 	FK_CRASH(strand_published);
 	COUNT_ADD(w, published, n);
 }
@@ -52,13 +55,13 @@ void fk_rt_publish(struct fk_worker *fk)
 	uintptr_t current = fk->current;
 	struct worker *w = strand_enter(fk);
 
-	if (w->pool->profile) {
-		profile_stop(w->pool->profile);
-		profile_fork(w->pool->profile, strand_newest(w));
+	if (w->pool->mode.profile) {
+		profile_stop(w->pool->mode.profile);
+		profile_fork(w->pool->mode.profile, strand_newest(w));
 	}
-	if (w->publish)
+	if (w->engine.publish)
 		strand_publish(w);
-	if (w->pool->force_steals || (w->pool->shaken && worker_random(w) >> 63))
+	if (w->pool->mode.force_steals || (w->pool->mode.shaken && worker_random(w) >> 63))
 		strand_force(w);
 	STRAND_PROFILE(w, go, NULL);
 	fk_enter(fk, current);
@@ -71,19 +74,19 @@ bool strand_attend(struct worker *w, struct fk_frame *frame, bool mail)
 
 	worker_take_request(w);
 	COUNT(w, attentions);
-	if (w->duty) {
-		w->duty = false;
+	if (w->thief.duty) {
+		w->thief.duty = false;
 		worker_wake_one(w->pool, w);
 	}
-	if (verdict_get(w->pool, w->job).outcome) {
-		w->unwind = frame;
+	if (verdict_get(w->pool, w->job.row).outcome) {
+		w->engine.unwind = frame;
 		return false;
 	}
 	/* A profile is of one job at a time. */
-	if (w->pool->profile)
+	if (w->pool->mode.profile)
 		return true;
 	/* What goes first needs a place above the frame that is set aside. */
-	if (w->fk.bottom == w->fk.end) {
+	if (w->engine.fk.bottom == w->engine.fk.end) {
 		if (inbox_any(&w->inbox))
 			worker_ask(w); /* its alarm rings for all else */
 		return true;
@@ -101,11 +104,11 @@ bool strand_attend(struct worker *w, struct fk_frame *frame, bool mail)
 	FK_CRASH(aside_put);
 	if (turn != WORKER_NO_JOB)
 		aside_bring_up(w, turn);
-	w->moved = w->fk.bottom;
+	w->engine.moved = w->engine.fk.bottom;
 	strand_publish(w);
 	/* What is on the root deque goes before this frame if that was judged now, or before, for a
 	 * frame below. */
-	w->root_first = preempted || (mail && w->root_first);
+	w->roots.root_first = preempted || (mail && w->roots.root_first);
 	return false;
 }
 
@@ -119,9 +122,9 @@ bool fk_rt_attend(struct fk_worker *fk, struct fk_frame *frame, uint32_t site)
 	if (!strand_attend(w, frame, true))
 		return false;
 	strand_publish(w);
-	w->vain = 0;
+	w->engine.vain = 0;
 	/* There is nothing else than what is pushed next, if this is a fork. */
-	w->publish = strand_steals_itself(w) || !deque_size(&w->frames);
+	w->engine.publish = strand_steals_itself(w) || !deque_size(&w->engine.frames);
 	STRAND_PROFILE(w, go, frame);
 	fk_enter(fk, current);
 	return true;
@@ -129,7 +132,7 @@ bool fk_rt_attend(struct fk_worker *fk, struct fk_frame *frame, uint32_t site)
 
 void strand_expose(struct worker *w)
 {
-	uintptr_t current = w->fk.current;
+	uintptr_t current = w->engine.fk.current;
 	struct fk_frame *frame = (struct fk_frame *)(current & ~FK_IN_CHILD);
 
 	if (!current)
@@ -137,8 +140,8 @@ void strand_expose(struct worker *w)
 	/* The C activations live on: with the deque full, a frame that has forked stays fresh. The
 	 * newest one's child may be on its way to a frame of its own, which is there then; if there
 	 * is none, the place is free all the same (FK_SLACK). */
-	if (strand_part_chain(w, frame, NULL, false) && current & FK_IN_CHILD && frame != w->base &&
-	    !(fk_site(frame) & FK_PARTED))
+	if (strand_part_chain(w, frame, NULL, false) && current & FK_IN_CHILD &&
+	    frame != w->engine.base && !(fk_site(frame) & FK_PARTED))
 		strand_part_parent(
 			w, frame,
 			(struct fk_frame *)(void *)((char *)frame + frame->task->frame_size),

@@ -20,83 +20,86 @@
 #include "common/crash.h"
 #include "common/relaxed.h"
 #include "daemon/core/verdict.h"
+#include "daemon/sched/aside.h"
 #include "shm/fence.h"
 
 void strand_set_limit(struct worker *w, struct fk_stack *stacklet)
 {
-	w->stack_limit = (uintptr_t)stacklet->end - FK_SLACK;
-	attend_set(&w->fk.limit, worker_limit(w));
+	w->engine.stack_limit = (uintptr_t)stacklet->end - FK_SLACK;
+	attend_set(&w->engine.fk.limit, worker_limit(w));
 }
 
 bool strand_own_stack(struct worker *w)
 {
-	if (!w->stack) {
-		w->stack = stack_new(&w->cache);
-		if (!w->stack)
+	if (!w->engine.stack) {
+		w->engine.stack = stack_new(&w->engine.cache);
+		if (!w->engine.stack)
 			return false;
-	} else if (w->top == w->stack && w->fk.sp == stack_first(w->stack)) {
+	} else if (w->engine.top == w->engine.stack &&
+		   w->engine.fk.sp == stack_first(w->engine.stack)) {
 		return true;
 	}
-	w->top = w->stack;
-	w->fk.sp = stack_first(w->stack);
-	strand_set_limit(w, w->stack);
+	w->engine.top = w->engine.stack;
+	w->engine.fk.sp = stack_first(w->engine.stack);
+	strand_set_limit(w, w->engine.stack);
 	return true;
 }
 
 bool strand_push_stacklet(struct worker *w, char *sp, size_t size)
 {
-	struct fk_stack *next = stack_push(&w->cache, w->top, sp, size + FK_SLACK);
+	struct fk_stack *next = stack_push(&w->engine.cache, w->engine.top, sp, size + FK_SLACK);
 
 	if (!next) {
-		verdict_fail(w->pool, w->job, -ENOMEM);
+		verdict_fail(w->pool, w->job.row, -ENOMEM);
 		return false;
 	}
-	w->top = next;
+	w->engine.top = next;
 	strand_set_limit(w, next);
 	return true;
 }
 
 char *strand_pop_stacklet(struct worker *w)
 {
-	char *below = w->top->below;
+	char *below = w->engine.top->below;
 
-	w->top = stack_pop(&w->cache, w->top);
-	strand_set_limit(w, w->top);
+	w->engine.top = stack_pop(&w->engine.cache, w->engine.top);
+	strand_set_limit(w, w->engine.top);
 	return below;
 }
 
 void strand_give_stack(struct worker *w, struct fk_frame *frame)
 {
-	if (!stack_give(&w->cache, w->top))
-		verdict_fail(w->pool, w->job, -ENOMEM);
-	w->stack->top = w->top;
-	frame->stack = w->stack;
-	w->stack = NULL;
-	w->top = NULL;
-	w->fk.sp = NULL;
+	if (!stack_give(&w->engine.cache, w->engine.top))
+		verdict_fail(w->pool, w->job.row, -ENOMEM);
+	w->engine.stack->top = w->engine.top;
+	frame->stack = w->engine.stack;
+	w->engine.stack = NULL;
+	w->engine.top = NULL;
+	w->engine.fk.sp = NULL;
 }
 
 void strand_take_stack(struct worker *w, struct fk_frame *frame)
 {
-	assert(!w->stack || (w->top == w->stack && w->fk.sp == stack_first(w->stack)));
-	stack_free(&w->cache, w->stack);
-	stack_take(&w->cache);
-	w->stack = frame->stack;
-	w->top = w->stack->top;
+	assert(!w->engine.stack || (w->engine.top == w->engine.stack &&
+				    w->engine.fk.sp == stack_first(w->engine.stack)));
+	stack_free(&w->engine.cache, w->engine.stack);
+	stack_take(&w->engine.cache);
+	w->engine.stack = frame->stack;
+	w->engine.top = w->engine.stack->top;
 	frame->stack = NULL;
-	w->fk.sp = frame->top;
-	strand_set_limit(w, w->top);
+	w->engine.fk.sp = frame->top;
+	strand_set_limit(w, w->engine.top);
 }
 
 void strand_set_aside(struct worker *w, struct fk_frame *frame)
 {
 	COUNT(w, moved);
 	fk_set_site(frame, fk_site(frame) | FK_MOVED);
-	if (w->fk.sp == frame->top) {
+	if (w->engine.fk.sp == frame->top) {
 		fk_set_site(frame, fk_site(frame) | FK_STACKED);
 		strand_give_stack(w, frame);
 	} else {
-		stack_trim(&w->cache, w->top);
+		stack_trim(&w->engine.cache, w->engine.top);
 	}
 }
 
@@ -104,7 +107,7 @@ void strand_adopt(struct worker *w, struct fk_frame *frame)
 {
 	uint32_t flags = fk_site(frame) & (FK_MOVED | FK_STACKED);
 
-	if (w->job != frame->job) {
+	if (w->job.row != frame->job) {
 		worker_set_job(w, frame->job);
 		/* ORDER verdict/runs [V3]: full, before the loop looks at the job's verdict. Pairs
 		 * with verdict_put(). */
@@ -119,7 +122,7 @@ void strand_adopt(struct worker *w, struct fk_frame *frame)
 		frame->steals++;
 	/* Its children have no place; what it still waits for has one, and needs none here. */
 	if (!strand_own_stack(w))
-		verdict_fail(w->pool, w->job, -ENOMEM);
+		verdict_fail(w->pool, w->job.row, -ENOMEM);
 }
 
 bool fk_rt_move(struct fk_worker *fk, struct fk_frame *frame, uint32_t site, enum fk_goal goal,
@@ -131,7 +134,7 @@ bool fk_rt_move(struct fk_worker *fk, struct fk_frame *frame, uint32_t site, enu
 						 : pool_worker_on(w->pool, w, index);
 
 	if (!to)
-		verdict_fail(w->pool, w->job, -EINVAL);
+		verdict_fail(w->pool, w->job.row, -EINVAL);
 	if (!to || to == w) {
 		fk_enter(fk, current);
 		return true;
@@ -140,7 +143,7 @@ bool fk_rt_move(struct fk_worker *fk, struct fk_frame *frame, uint32_t site, enu
 	strand_set_aside(w, frame);
 	if (worker_send(w, to, frame) == 0)
 		return false;
-	verdict_fail(w->pool, w->job, -ENOMEM);
+	verdict_fail(w->pool, w->job.row, -ENOMEM);
 	strand_adopt(w, frame);
 	fk_enter(fk, current);
 	return true;
@@ -148,21 +151,21 @@ bool fk_rt_move(struct fk_worker *fk, struct fk_frame *frame, uint32_t site, enu
 
 bool strand_push(struct worker *w, struct fk_frame *frame)
 {
-	struct fk_entry *b = w->fk.bottom;
+	struct fk_entry *b = w->engine.fk.bottom;
 
-	if (b == w->fk.end)
+	if (b == w->engine.fk.end)
 		return false;
 	/* Relaxed: published later, by a release in deque_publish(). */
 	store_relaxed(&b->word, (uintptr_t)frame);
-	w->fk.bottom = b + 1;
+	w->engine.fk.bottom = b + 1;
 	return true;
 }
 
 bool strand_reclaim(struct worker *w)
 {
-	uint64_t n = deque_reclaim(&w->frames);
+	uint64_t n = deque_reclaim(&w->engine.frames);
 
-	w->fk.floor -= n;
+	w->engine.fk.floor -= n;
 	COUNT_ADD(w, taken_back, n);
 	return n > 0;
 }
@@ -177,7 +180,7 @@ struct fk_frame *strand_pop_own(struct worker *w)
 	}
 	/* One that was set aside; or, after its child has gone to another worker, stolen by
 	 * oneself. */
-	w->moved = --w->fk.bottom;
+	w->engine.moved = --w->engine.fk.bottom;
 	FK_CRASH(aside_taken);
 	aside_end(w, newest->job);
 	return newest;

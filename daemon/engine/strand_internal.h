@@ -41,11 +41,12 @@
 #include "daemon/pool/pool.h"
 #include "daemon/core/profile.h"
 #include "daemon/engine/strand.h"
+#include "daemon/sched/aside.h"
 
 /* A hook of the profiler (profile.h): a branch, in slow paths only. */
 #define STRAND_PROFILE(worker, hook, ...)                                                          \
 	do {                                                                                       \
-		struct profile *profile_ = (worker)->pool->profile;                                \
+		struct profile *profile_ = (worker)->pool->mode.profile;                           \
 		if (fk_unlikely(profile_))                                                         \
 			profile_##hook(profile_ __VA_OPT__(, ) __VA_ARGS__);                       \
 	} while (0)
@@ -91,18 +92,18 @@ bool strand_push(struct worker *worker, struct fk_frame *frame);
 /* The newest entry of the deque, private or taken back; NULL if there is none. */
 static inline struct fk_frame *strand_newest(struct worker *w)
 {
-	if (w->fk.bottom <= w->fk.floor && !strand_reclaim(w))
+	if (w->engine.fk.bottom <= w->engine.fk.floor && !strand_reclaim(w))
 		return NULL;
-	return (struct fk_frame *)(uintptr_t)load_relaxed(&w->fk.bottom[-1].word);
+	return (struct fk_frame *)(uintptr_t)load_relaxed(&w->engine.fk.bottom[-1].word);
 }
 
 /* The deque is empty, its public part too: starts again at its beginning. */
 static inline void strand_reset_deque(struct worker *w)
 {
-	w->fk.bottom = w->fk.floor = w->moved = w->frames.entries;
-	deque_reset(&w->frames);
-	if (!w->n_forced)
-		aside_clear(&w->asides);
+	w->engine.fk.bottom = w->engine.fk.floor = w->engine.moved = w->engine.frames.entries;
+	deque_reset(&w->engine.frames);
+	if (!w->engine.n_forced)
+		aside_clear(&w->roots.asides);
 }
 
 /* strand_attend.c */
@@ -129,7 +130,7 @@ struct fk_frame *strand_unwind(struct worker *worker, struct fk_frame *frame);
 /* force_steals, and in a pool that is shaken: what it publishes it may take as a thief would. */
 static inline bool strand_steals_itself(const struct worker *w)
 {
-	return w->pool->force_steals || w->pool->shaken;
+	return w->pool->mode.force_steals || w->pool->mode.shaken;
 }
 
 /* force_steals, and in a pool that is shaken: the worker is its own thief. What it published is

@@ -28,29 +28,31 @@
 #include <stdlib.h>
 
 #include "common/relaxed.h"
+#include "daemon/sched/aside.h"
 
 /* What the worker keeps back of its own, to go on with later: a frame, and STRAND_LATE. */
 static void strand_keep_back(struct worker *w, uint64_t word)
 {
-	if (w->n_forced == w->max_forced) {
-		w->max_forced = w->max_forced ? 2 * w->max_forced : 1024;
-		w->forced = reallocarray(w->forced, w->max_forced, sizeof(*w->forced));
-		if (!w->forced)
+	if (w->engine.n_forced == w->engine.max_forced) {
+		w->engine.max_forced = w->engine.max_forced ? 2 * w->engine.max_forced : 1024;
+		w->engine.forced = reallocarray(w->engine.forced, w->engine.max_forced,
+						sizeof(*w->engine.forced));
+		if (!w->engine.forced)
 			abort();
 	}
-	store_relaxed(&w->forced[w->n_forced++].word, word);
+	store_relaxed(&w->engine.forced[w->engine.n_forced++].word, word);
 }
 
 static uint64_t strand_kept_last(const struct worker *w)
 {
-	return load_relaxed(&w->forced[w->n_forced - 1].word);
+	return load_relaxed(&w->engine.forced[w->engine.n_forced - 1].word);
 }
 
 void strand_force(struct worker *w)
 {
 	uint64_t word, n;
 
-	while (deque_steal(&w->frames, &word, 1, &n) == DEQUE_STOLEN) {
+	while (deque_steal(&w->engine.frames, &word, 1, &n) == DEQUE_STOLEN) {
 		strand_keep_back(w, word);
 		COUNT(w, steals);
 	}
@@ -58,7 +60,7 @@ void strand_force(struct worker *w)
 
 void strand_keep_all_back(struct worker *w)
 {
-	for (struct fk_entry *e = w->fk.floor; e < w->fk.bottom; e++) {
+	for (struct fk_entry *e = w->engine.fk.floor; e < w->engine.fk.bottom; e++) {
 		strand_keep_back(w, load_relaxed(&e->word));
 		COUNT(w, steals);
 	}
@@ -67,12 +69,12 @@ void strand_keep_all_back(struct worker *w)
 
 bool strand_delay(struct worker *w, struct fk_frame *child)
 {
-	if (child->slot & FK_CALLED || !w->n_forced || w->n_late >= WORKER_LATE ||
+	if (child->slot & FK_CALLED || !w->engine.n_forced || w->engine.n_late >= WORKER_LATE ||
 	    strand_kept_last(w) != (uintptr_t)child->parent)
 		return false;
-	w->n_late++;
+	w->engine.n_late++;
 	strand_set_aside(w, child);
-	w->n_forced--;
+	w->engine.n_forced--;
 	strand_keep_back(w, (uintptr_t)child | STRAND_LATE);
 	strand_keep_back(w, (uintptr_t)child->parent);
 	return true;
@@ -83,12 +85,12 @@ struct fk_frame *strand_pop_forced(struct worker *w)
 	struct fk_frame *frame;
 	uint64_t word;
 
-	if (!w->n_forced)
+	if (!w->engine.n_forced)
 		return NULL;
 	word = strand_kept_last(w);
 	frame = (struct fk_frame *)(uintptr_t)(word & ~STRAND_LATE);
-	w->n_forced--;
-	w->n_late -= word & STRAND_LATE;
+	w->engine.n_forced--;
+	w->engine.n_late -= word & STRAND_LATE;
 	aside_end(w, frame->job);
 	return frame;
 }

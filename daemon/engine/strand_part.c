@@ -24,7 +24,7 @@ void strand_part(struct worker *w, struct fk_frame *frame)
 	frame->steals = 0;
 	frame->stack = NULL;
 	frame->top = (char *)frame + frame->task->frame_size;
-	frame->job = w->job;
+	frame->job = w->job.row;
 	store_relaxed(&frame->joins, 0);
 	fk_set_site(frame, (fk_site(frame) & ~FK_DST) | FK_PARTED);
 }
@@ -35,7 +35,7 @@ bool strand_part_parent(struct worker *w, struct fk_frame *frame, struct fk_fram
 	bool pushed;
 
 	frame->task->describe(frame, &info);
-	if (info.forked && !must && w->fk.bottom == w->fk.end)
+	if (info.forked && !must && w->engine.fk.bottom == w->engine.fk.end)
 		return false;
 	if (fk_site(frame) & FK_DST)
 		info.dst = frame->stack;
@@ -48,25 +48,25 @@ bool strand_part_parent(struct worker *w, struct fk_frame *frame, struct fk_fram
 	child->parent = frame;
 	if (pushed) {
 		/* Its activation only ends in the loop, and a thief may have it soon. */
-		w->base = frame;
-		w->fk.sp = frame->top;
-		w->fk.child = child->task;
-		w->fk.slot = child->slot;
+		w->engine.base = frame;
+		w->engine.fk.sp = frame->top;
+		w->engine.fk.child = child->task;
+		w->engine.fk.slot = child->slot;
 	}
 	return true;
 }
 
 bool strand_part_chain(struct worker *w, struct fk_frame *last, char *sp, bool must)
 {
-	struct fk_frame *frame = w->base;
-	struct fk_frame *at = (struct fk_frame *)(void *)w->fk.sp;
+	struct fk_frame *frame = w->engine.base;
+	struct fk_frame *at = (struct fk_frame *)(void *)w->engine.fk.sp;
 
 	while (frame != last) {
 		struct fk_frame *child = (char *)at == sp ? last : at;
 
-		if (frame == w->base) {
-			child->task = w->fk.child;
-			child->slot = w->fk.slot;
+		if (frame == w->engine.base) {
+			child->task = w->engine.fk.child;
+			child->slot = w->engine.fk.slot;
 			child->parent = frame;
 		} else if (!(fk_site(frame) & FK_PARTED)) {
 			if (!strand_part_parent(w, frame, child, must))

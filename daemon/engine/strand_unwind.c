@@ -25,7 +25,7 @@ void fk_rt_fail(struct fk_worker *fk, int code)
 {
 	struct worker *w = worker_of(fk);
 
-	verdict_fail(w->pool, w->job, code);
+	verdict_fail(w->pool, w->job.row, code);
 }
 
 void strand_misused(struct worker *w, const struct fk_task *task, const char *how)
@@ -35,7 +35,7 @@ void strand_misused(struct worker *w, const struct fk_task *task, const char *ho
 	size_t i = ((uintptr_t)task >> 6) % ARRAY_SIZE(limits);
 
 	log_limited(&limits[i], LOG_LEVEL_ERROR, "task %s: %s; its job fails", task->name, how);
-	verdict_fail(w->pool, w->job, -EPROTO);
+	verdict_fail(w->pool, w->job.row, -EPROTO);
 }
 
 /*
@@ -45,21 +45,22 @@ void strand_misused(struct worker *w, const struct fk_task *task, const char *ho
  */
 static struct fk_frame *strand_drop_chain(struct worker *w, struct fk_frame *frame)
 {
-	struct fk_entry *oldest = max(w->fk.floor, w->moved);
-	struct fk_stack *stacklet = w->top;
+	struct fk_entry *oldest = max(w->engine.fk.floor, w->engine.moved);
+	struct fk_stack *stacklet = w->engine.top;
 	struct fk_frame *parent;
 
-	if (w->fk.unwinds || frame->steals || w->fk.sp != frame->top || oldest >= w->fk.bottom)
+	if (w->engine.fk.unwinds || frame->steals || w->engine.fk.sp != frame->top ||
+	    oldest >= w->engine.fk.bottom)
 		return frame;
 	parent = (struct fk_frame *)(uintptr_t)load_relaxed(&oldest->word);
-	COUNT_ADD(w, unwound, w->fk.bottom - oldest);
-	w->fk.bottom = oldest;
+	COUNT_ADD(w, unwound, w->engine.fk.bottom - oldest);
+	w->engine.fk.bottom = oldest;
 	/* The parent stands on this stack, or, if it was stolen, on none that is the worker's. */
 	while (stacklet && !(parent->top > (char *)stacklet && parent->top <= stacklet->end))
 		stacklet = stacklet->prev;
-	while (w->top != (stacklet ? stacklet : w->stack))
+	while (w->engine.top != (stacklet ? stacklet : w->engine.stack))
 		strand_pop_stacklet(w);
-	w->fk.sp = stacklet ? parent->top : stack_first(w->stack);
+	w->engine.fk.sp = stacklet ? parent->top : stack_first(w->engine.stack);
 	return parent;
 }
 
@@ -69,7 +70,7 @@ struct fk_frame *strand_unwind(struct worker *w, struct fk_frame *frame)
 	FK_CRASH(unwind_dropped);
 	if (!frame->parent)
 		return frame; /* the root gives the job its outcome */
-	if (frame->steals && !fk_rt_join(&w->fk, frame))
+	if (frame->steals && !fk_rt_join(&w->engine.fk, frame))
 		return NULL; /* the last child comes here again */
 	COUNT(w, unwound);
 	/* Before its body has begun it holds nothing, and its locals are not set. */
@@ -77,5 +78,5 @@ struct fk_frame *strand_unwind(struct worker *w, struct fk_frame *frame)
 		hang_expect(w->pool);
 		frame->task->unwind(frame);
 	}
-	return fk_rt_finish(&w->fk, frame);
+	return fk_rt_finish(&w->engine.fk, frame);
 }

@@ -55,6 +55,7 @@
 #include "daemon/engine/strand_internal.h"
 #include "daemon/host/topology.h"
 #include "daemon/core/verdict.h"
+#include "daemon/sched/aside.h"
 
 /* Bytes of address space for stacks, if there are: 1,671,168 of the smallest with guards. */
 #define FIBER_SPACE	   (UINT64_C(32) << 30)
@@ -75,24 +76,24 @@ static const struct fk_task fiber_task = { "(fiber)", fiber_resume, NULL, NULL,
 static int fibers_reserve(struct pool *pool)
 {
 	struct fiber_stacks_options options = { .space = FIBER_SPACE, .keep = FIBER_KEEP };
-	int r = fiber_memory_init(&pool->fibers.blocks, FIBER_MEMORY_SPACE);
+	int r = fiber_memory_init(&pool->fibers->blocks, FIBER_MEMORY_SPACE);
 
 	if (r < 0)
 		return r;
-	pool->fibers.berths.berths =
+	pool->fibers->berths.berths =
 		aligned_alloc(CACHE_LINE, pool->n_workers * sizeof(struct fiber_berth));
-	if (!pool->fibers.berths.berths)
+	if (!pool->fibers->berths.berths)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < pool->n_workers; i++)
-		pool->fibers.berths.berths[i] = (struct fiber_berth){ .holder = i, .home = i };
+		pool->fibers->berths.berths[i] = (struct fiber_berth){ .holder = i, .home = i };
 	do {
-		r = fiber_stacks_init(&pool->fibers.stacks, pool->n_groups, &options);
+		r = fiber_stacks_init(&pool->fibers->stacks, pool->n_groups, &options);
 		options.space /= 2;
 	} while (r == -ENOMEM && options.space >= FIBER_SPACE_LEAST);
 	/* Where it cannot be bound its first user decides: layout.c has said so in the log. */
 	for (uint32_t g = 0; r == 0 && g < pool->n_groups; g++) {
 		size_t size;
-		void *part = fiber_stacks_part(&pool->fibers.stacks, g, &size);
+		void *part = fiber_stacks_part(&pool->fibers->stacks, g, &size);
 
 		(void)topology_bind_group_memory(pool->topology, g, part, size);
 	}
@@ -102,29 +103,29 @@ static int fibers_reserve(struct pool *pool)
 int fibers_init(struct pool *pool)
 {
 	for (uint32_t i = 0; i < FIBER_BUCKETS; i++) {
-		pthread_mutex_init(&pool->fibers.buckets[i].lock, NULL);
-		pthread_cond_init(&pool->fibers.buckets[i].told, NULL);
+		pthread_mutex_init(&pool->fibers->buckets[i].lock, NULL);
+		pthread_cond_init(&pool->fibers->buckets[i].told, NULL);
 	}
-	fiber_times_init(&pool->fibers);
+	fiber_times_init(pool->fibers);
 	fiber_sides_init(pool);
-	pthread_mutex_init(&pool->fibers.berths.lock, NULL);
-	pool->fibers.error = fibers_reserve(pool);
-	pool->fibers.poller_error = fiber_io_init(pool);
-	return pool->fibers.error;
+	pthread_mutex_init(&pool->fibers->berths.lock, NULL);
+	pool->fibers->error = fibers_reserve(pool);
+	pool->fibers->poller_error = fiber_io_init(pool);
+	return pool->fibers->error;
 }
 
 void fibers_fini(struct pool *pool)
 {
 	fiber_io_fini(pool);
 	fiber_sides_fini(pool);
-	fiber_stacks_fini(&pool->fibers.stacks);
-	fiber_memory_fini(&pool->fibers.blocks);
-	free(pool->fibers.berths.berths);
-	pthread_mutex_destroy(&pool->fibers.berths.lock);
-	fiber_times_fini(&pool->fibers);
+	fiber_stacks_fini(&pool->fibers->stacks);
+	fiber_memory_fini(&pool->fibers->blocks);
+	free(pool->fibers->berths.berths);
+	pthread_mutex_destroy(&pool->fibers->berths.lock);
+	fiber_times_fini(pool->fibers);
 	for (uint32_t i = 0; i < FIBER_BUCKETS; i++) {
-		pthread_mutex_destroy(&pool->fibers.buckets[i].lock);
-		pthread_cond_destroy(&pool->fibers.buckets[i].told);
+		pthread_mutex_destroy(&pool->fibers->buckets[i].lock);
+		pthread_cond_destroy(&pool->fibers->buckets[i].told);
 	}
 }
 
@@ -132,7 +133,7 @@ struct fiber *fiber_self(void)
 {
 	struct worker *w = worker_self();
 
-	return w ? w->fiber : NULL;
+	return w ? w->fiber.self : NULL;
 }
 
 bool fiber_is_over(const struct fiber *f)
@@ -159,17 +160,17 @@ static void fiber_main(void *arg)
 	fiber_close(f);
 	fiber_locals_end(f);
 	fiber_close(f);
-	fk_enter(&f->worker->fk, 0);
+	fk_enter(&f->worker->engine.fk, 0);
 	f->after = FIBER_ENDS;
-	switch_leave(&f->context, &f->worker->loop);
+	switch_leave(&f->context, &f->worker->engine.loop);
 }
 
 bool fiber_charge(struct worker *w, uint64_t bytes)
 {
-	_Atomic uint64_t *held = &w->pool->stack_bytes[w->job];
+	_Atomic uint64_t *held = &w->pool->rows.stack_bytes[w->job.row];
 
 	/* Relaxed: a sum, as in stack.c. */
-	if (add_relaxed(held, bytes) + bytes <= w->cache.max) {
+	if (add_relaxed(held, bytes) + bytes <= w->engine.cache.max) {
 		COUNT_ADD(w, fiber_bytes, bytes);
 		return true;
 	}
@@ -179,7 +180,7 @@ bool fiber_charge(struct worker *w, uint64_t bytes)
 
 void fiber_refund(struct worker *w, uint32_t job, uint64_t bytes)
 {
-	sub_relaxed(&w->pool->stack_bytes[job], bytes);
+	sub_relaxed(&w->pool->rows.stack_bytes[job], bytes);
 	COUNT_ADD(w, fiber_bytes, -bytes);
 }
 
@@ -195,13 +196,13 @@ static int fiber_new_own(struct worker *w, const struct fiber_plan *plan, struct
 {
 	struct fiber_stack *stack;
 	struct fiber *f;
-	int r = fiber_stack_get(&w->pool->fibers.stacks, w->group, plan->stack,
+	int r = fiber_stack_get(&w->pool->fibers->stacks, w->group, plan->stack,
 				(enum fiber_stack_kind)plan->kind, &stack);
 
 	if (r < 0)
 		return r;
 	if (!fiber_charge(w, stack->size)) {
-		fiber_stack_put(&w->pool->fibers.stacks, stack);
+		fiber_stack_put(&w->pool->fibers->stacks, stack);
 		return -ENOMEM;
 	}
 	f = (struct fiber *)(((uintptr_t)stack->low + stack->size - sizeof(*f)) & ~(uintptr_t)63);
@@ -226,9 +227,9 @@ static int fiber_new_shared(struct worker *w, const struct fiber_plan *plan,
 		return r;
 	if (!fiber_charge(w, size))
 		return -ENOMEM;
-	f = fiber_memory_get(&w->pool->fibers.blocks, w->index, size);
+	f = fiber_memory_get(&w->pool->fibers->blocks, w->index, size);
 	if (!f) {
-		fiber_refund(w, w->job, size);
+		fiber_refund(w, w->job.row, size);
 		return -ENOMEM;
 	}
 	memset(f, 0, sizeof(*f));
@@ -241,7 +242,7 @@ int fiber_new(struct worker *w, struct fiber_family *family, const struct fiber_
 	      struct fiber **ret_fiber)
 {
 	struct fiber *f = NULL;
-	int r = w->pool->fibers.error;
+	int r = w->pool->fibers->error;
 
 	if (r == 0)
 		r = plan->kind == FK_STACK_SHARED ? fiber_new_shared(w, plan, &f)
@@ -251,7 +252,7 @@ int fiber_new(struct worker *w, struct fiber_family *family, const struct fiber_
 		return r;
 	}
 	f->face.task = &fiber_task;
-	f->face.job = w->job;
+	f->face.job = w->job.row;
 	f->face.top = (char *)&f->face; /* never a worker's sp */
 	f->family = family;
 	f->worker = w;
@@ -272,7 +273,7 @@ static void fiber_measure(struct worker *w, const struct fiber_stack *stack)
 	/* Relaxed: a statistic. */
 	uint64_t before = load_relaxed(high), used;
 
-	if (w->fibers_ended++ % FIBER_MEASURE)
+	if (w->fiber.ended++ % FIBER_MEASURE)
 		return;
 	used = fiber_stack_high_water(stack);
 	while (used > before &&
@@ -290,12 +291,12 @@ void fiber_free(struct worker *w, struct fiber *f)
 	if (f->shared) {
 		fiber_berth_leave(w, f);
 		fiber_refund(w, f->face.job, fiber_memory_size(sizeof(*f)));
-		fiber_memory_put(&w->pool->fibers.blocks, f);
+		fiber_memory_put(&w->pool->fibers->blocks, f);
 		return;
 	}
 	fiber_refund(w, f->face.job, stack->size);
 	fiber_measure(w, stack);
-	fiber_stack_put(&w->pool->fibers.stacks, stack);
+	fiber_stack_put(&w->pool->fibers->stacks, stack);
 }
 
 /* ------------------------------------------------------------------------ it runs */
@@ -305,12 +306,12 @@ __attribute__((noinline)) bool fiber_leave(struct fiber *f, enum fiber_after aft
 {
 	struct worker *w = f->worker;
 
-	fk_enter(&w->fk, 0);
+	fk_enter(&w->engine.fk, 0);
 	f->after = (uint8_t)after;
 	f->refused = false;
-	switch_to(&f->context, &w->loop);
+	switch_to(&f->context, &w->engine.loop);
 	/* Here the fiber is back, maybe on another worker: f->worker. */
-	fk_enter(&f->worker->fk, (uintptr_t)&f->face);
+	fk_enter(&f->worker->engine.fk, (uintptr_t)&f->face);
 	return !f->refused;
 }
 
@@ -332,7 +333,7 @@ void fiber_put(struct worker *w, struct fiber *f)
 		worker_ask(w);
 		return;
 	}
-	w->moved = w->fk.bottom;
+	w->engine.moved = w->engine.fk.bottom;
 }
 
 /*
@@ -348,12 +349,13 @@ static struct fk_frame *fiber_yield(struct worker *w, struct fiber *f)
 	bool shared;
 
 	COUNT(w, fiber_yields);
-	if (w->fk.bottom == w->fk.floor && !deque_size(&w->frames) && !strand_reclaim(w)) {
+	if (w->engine.fk.bottom == w->engine.fk.floor && !deque_size(&w->engine.frames) &&
+	    !strand_reclaim(w)) {
 		/* Who only yields moves through the deque, to its end. */
 		strand_reset_deque(w);
-		if (!w->root_first && !w->n_forced && !inbox_any(&w->inbox))
+		if (!w->roots.root_first && !w->engine.n_forced && !inbox_any(&w->inbox))
 			return &f->face;
-		oldest = w->root_first ? NULL : strand_pop_forced(w);
+		oldest = w->roots.root_first ? NULL : strand_pop_forced(w);
 		fiber_ready(w, f);
 		if (oldest)
 			strand_adopt(w, oldest);
@@ -363,18 +365,18 @@ static struct fk_frame *fiber_yield(struct worker *w, struct fiber *f)
 	/* It may be gone then. */
 	shared = f->shared;
 	fiber_ready(w, f);
-	if (w->root_first || (!shared && inbox_any(&w->inbox) && (w->fiber_turn ^= 1)))
+	if (w->roots.root_first || (!shared && inbox_any(&w->inbox) && (w->fiber.turn ^= 1)))
 		return NULL;
-	if (!deque_size(&w->frames))
+	if (!deque_size(&w->engine.frames))
 		strand_publish(w);
 	do
-		status = deque_steal_share(&w->frames, DEQUE_ONE, &word, 1, &n);
+		status = deque_steal_share(&w->engine.frames, DEQUE_ONE, &word, 1, &n);
 	while (status == DEQUE_RACE);
 	/* Others have taken them; what there is else the loop finds. */
 	if (status == DEQUE_EMPTY)
 		return NULL;
 	oldest = (struct fk_frame *)(uintptr_t)word;
-	if (oldest->job != w->job) {
+	if (oldest->job != w->job.row) {
 		aside_start(w);
 		aside_end(w, oldest->job);
 	}
@@ -432,8 +434,8 @@ static bool fiber_attend(struct worker *w, struct fiber *f, bool sent)
 		return true;
 	if (fiber_is_over(f)) {
 		worker_take_request(w);
-		if (w->duty) {
-			w->duty = false;
+		if (w->thief.duty) {
+			w->thief.duty = false;
 			worker_wake_one(w->pool, w);
 		}
 		strand_publish(w);
@@ -443,7 +445,7 @@ static bool fiber_attend(struct worker *w, struct fiber *f, bool sent)
 	if (!strand_attend(w, &f->face, !sent))
 		return false;
 	strand_publish(w);
-	w->vain = 0;
+	w->engine.vain = 0;
 	return true;
 }
 
@@ -451,10 +453,10 @@ static struct fk_frame *fiber_resume(struct fk_worker *fk, struct fk_frame *face
 {
 	struct worker *w = worker_of(fk);
 	struct fiber *f = fiber_of(face);
-	bool sent = w->mail == face;
+	bool sent = w->roots.mail == face;
 	struct fk_frame *next;
 
-	w->mail = NULL;
+	w->roots.mail = NULL;
 	/* One that could not leave goes straight back. */
 	if (!f->refused && ((f->shared && !fiber_berth_take(w, f)) || !fiber_attend(w, f, sent)))
 		return NULL;
@@ -465,11 +467,11 @@ static struct fk_frame *fiber_resume(struct fk_worker *fk, struct fk_frame *face
 		f->worker = w;
 	}
 	COUNT(w, fiber_switches);
-	w->fiber = f;
+	w->fiber.self = f;
 	/* fiber_main() begins with it; others do it themselves. */
 	fk_enter(fk, (uintptr_t)face);
-	switch_to(&w->loop, &f->context);
-	w->fiber = NULL;
+	switch_to(&w->engine.loop, &f->context);
+	w->fiber.self = NULL;
 	next = fiber_left(w, f);
 	if (next && next->task != &fiber_task)
 		fiber_berths_wait(w);
@@ -494,7 +496,7 @@ int fk_rt_fiber_spawn(void (*fn)(void *), void *arg, struct fk_counter *counter,
 	if (fiber_on_shared_stack(self, arg, 1) ||
 	    (counter && fiber_on_shared_stack(self, counter, sizeof(*counter))))
 		return -EINVAL;
-	w = strand_enter(&self->worker->fk);
+	w = strand_enter(&self->worker->engine.fk);
 	r = fiber_is_over(self) ? -ECANCELED : 0;
 	if (r == 0)
 		r = fiber_new(w, self->family, &plan, &f);
@@ -505,15 +507,15 @@ int fk_rt_fiber_spawn(void (*fn)(void *), void *arg, struct fk_counter *counter,
 			fiber_free(w, f);
 	}
 	if (r < 0) {
-		fk_enter(&w->fk, (uintptr_t)&self->face);
+		fk_enter(&w->engine.fk, (uintptr_t)&self->face);
 		return r;
 	}
 	f->depth = self->depth + 1;
 	/* Relaxed: the caller is one of them. */
 	add_relaxed(&self->family->live, 1);
 	fiber_put(w, f);
-	asked = !load_relaxed(&w->fk.limit);
-	fk_enter(&w->fk, (uintptr_t)&self->face);
+	asked = !load_relaxed(&w->engine.fk.limit);
+	fk_enter(&w->engine.fk, (uintptr_t)&self->face);
 	if (asked)
 		(void)fiber_leave(self, FIBER_AGAIN);
 	return 0;
@@ -548,6 +550,6 @@ int fk_rt_fiber_fail(int code)
 
 	if (!f)
 		return -EPERM;
-	fk_rt_fail(&f->worker->fk, code);
+	fk_rt_fail(&f->worker->engine.fk, code);
 	return 0;
 }

@@ -54,7 +54,7 @@ struct worker *fiber_berth_holder(const struct worker *w, const struct fiber_ber
 
 int fiber_berths_ready(struct worker *w)
 {
-	struct fiber_berths *all = &w->pool->fibers.berths;
+	struct fiber_berths *all = &w->pool->fibers->berths;
 	int r = 0;
 
 	/* ORDER berth/ready [B8]: acquire, the stacks. Pairs with the release below. */
@@ -63,7 +63,7 @@ int fiber_berths_ready(struct worker *w)
 	pthread_mutex_lock(&all->lock);
 	for (uint32_t i = 0; r == 0 && i < w->pool->n_workers; i++)
 		if (!all->berths[i].stack)
-			r = fiber_stack_get(&w->pool->fibers.stacks, w->pool->workers[i].group,
+			r = fiber_stack_get(&w->pool->fibers->stacks, w->pool->workers[i].group,
 					    FIBER_BERTH, FIBER_STACK_GUARDED,
 					    &all->berths[i].stack);
 	/* ORDER berth/ready [B8]: release, pairs with the acquire above. */
@@ -93,7 +93,7 @@ bool fiber_berth_take(struct worker *w, struct fiber *f)
 	struct worker *holder, *to;
 
 	if (!berth)
-		berth = &w->pool->fibers.berths.berths[w->index];
+		berth = &w->pool->fibers->berths.berths[w->index];
 	holder = fiber_berth_holder(w, berth);
 	to = holder == w ? fiber_berth_host(w, berth) : holder;
 	if (to == w)
@@ -159,7 +159,7 @@ void fiber_berth_enter(struct worker *w, struct fiber *f)
 	struct fiber_berth *berth;
 
 	if (!f->copy.berth)
-		f->copy.berth = &w->pool->fibers.berths.berths[w->index];
+		f->copy.berth = &w->pool->fibers->berths.berths[w->index];
 	berth = f->copy.berth;
 	if (berth->resident == f)
 		return;
@@ -181,7 +181,7 @@ static void fiber_berth_drop(struct worker *w, struct fiber *f)
 	if (!f->copy.room)
 		return;
 	fiber_refund(w, f->face.job, f->copy.room);
-	fiber_memory_put(&w->pool->fibers.blocks, f->copy.bytes);
+	fiber_memory_put(&w->pool->fibers->blocks, f->copy.bytes);
 	f->copy.room = 0;
 }
 
@@ -199,7 +199,7 @@ bool fiber_berth_keep(struct worker *w, struct fiber *f)
 	/* Without memory for less than it has, it has enough all the same. */
 	if (!fiber_charge(w, room))
 		return used <= copy->room;
-	bytes = fiber_memory_get(&w->pool->fibers.blocks, w->index, room);
+	bytes = fiber_memory_get(&w->pool->fibers->blocks, w->index, room);
 	if (!bytes) {
 		fiber_refund(w, f->face.job, room);
 		return used <= copy->room;

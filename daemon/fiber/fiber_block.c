@@ -142,10 +142,10 @@ static void fiber_side_run(struct fiber_side *side, struct fiber *f)
 		fault_overflow(f->worker, f);
 	side->fiber = NULL;
 	f->side = NULL;
-	fair_charge(&pool->intake.fair, f->face.job, fiber_side_cpu() - began, false);
-	pthread_mutex_lock(&pool->fibers.sides.lock);
-	pool->fibers.sides.n_idle++;
-	pthread_mutex_unlock(&pool->fibers.sides.lock);
+	fair_charge(pool->fair, f->face.job, fiber_side_cpu() - began, false);
+	pthread_mutex_lock(&pool->fibers->sides.lock);
+	pool->fibers->sides.n_idle++;
+	pthread_mutex_unlock(&pool->fibers->sides.lock);
 	fiber_ready(NULL, f);
 }
 
@@ -159,7 +159,7 @@ static void *fiber_side_main(void *arg)
 	fault = fault_begin_thread(NULL, &side->fiber);
 	*fiber_side_here() = side;
 	switch_adopt(&side->loop);
-	while ((f = fiber_side_take(&side->pool->fibers.sides)))
+	while ((f = fiber_side_take(&side->pool->fibers->sides)))
 		fiber_side_run(side, f);
 	switch_destroy(&side->loop);
 	*fiber_side_here() = NULL;
@@ -170,7 +170,7 @@ static void *fiber_side_main(void *arg)
 /* Lock held: one more. Returns 0, or -EAGAIN: there are no means for it. */
 static int fiber_side_new(struct pool *pool)
 {
-	struct fiber_sides *sides = &pool->fibers.sides;
+	struct fiber_sides *sides = &pool->fibers->sides;
 	struct fiber_side *side = calloc(1, sizeof(*side));
 	pthread_attr_t attr;
 	int r;
@@ -196,7 +196,7 @@ static int fiber_side_new(struct pool *pool)
 
 void fiber_sides_init(struct pool *pool)
 {
-	struct fiber_sides *sides = &pool->fibers.sides;
+	struct fiber_sides *sides = &pool->fibers->sides;
 
 	pthread_mutex_init(&sides->lock, NULL);
 	pthread_cond_init(&sides->some, NULL);
@@ -206,7 +206,7 @@ void fiber_sides_init(struct pool *pool)
 
 void fiber_sides_fini(struct pool *pool)
 {
-	struct fiber_sides *sides = &pool->fibers.sides;
+	struct fiber_sides *sides = &pool->fibers->sides;
 	struct fiber_side *side;
 
 	pthread_mutex_lock(&sides->lock);
@@ -228,7 +228,7 @@ void fiber_sides_fini(struct pool *pool)
 /* Lock held: sees to it that a thread comes to one fiber more (I3). */
 static int fiber_sides_need(struct worker *w)
 {
-	struct fiber_sides *sides = &w->pool->fibers.sides;
+	struct fiber_sides *sides = &w->pool->fibers->sides;
 	int r = 0;
 
 	if (sides->n_idle <= sides->n_queued && sides->n < sides->max) {
@@ -241,7 +241,7 @@ static int fiber_sides_need(struct worker *w)
 
 struct fk_frame *fiber_block(struct worker *w, struct fiber *f)
 {
-	struct fiber_sides *sides = &w->pool->fibers.sides;
+	struct fiber_sides *sides = &w->pool->fibers->sides;
 	int r;
 
 	pthread_mutex_lock(&sides->lock);
@@ -265,7 +265,7 @@ struct fk_frame *fiber_block(struct worker *w, struct fiber *f)
 
 void fiber_blocks_cancel(struct pool *pool, uint32_t row)
 {
-	struct fiber_sides *sides = &pool->fibers.sides;
+	struct fiber_sides *sides = &pool->fibers->sides;
 	struct fiber_link over, *at, *next;
 
 	fiber_list_init(&over);
@@ -303,13 +303,13 @@ int fk_rt_fiber_block_begin(void)
 	/* Its stack is its worker's. */
 	if (f->shared)
 		return -ENOTSUP;
-	fk_enter(&f->worker->fk, 0);
+	fk_enter(&f->worker->engine.fk, 0);
 	f->after = FIBER_BLOCKS;
-	switch_to(&f->context, &f->worker->loop);
+	switch_to(&f->context, &f->worker->engine.loop);
 	/* Here it is on a side thread, and the worker runs something else; or it was refused. */
 	if (f->side)
 		return 0;
-	fk_enter(&f->worker->fk, (uintptr_t)&f->face);
+	fk_enter(&f->worker->engine.fk, (uintptr_t)&f->face);
 	return f->no_section;
 }
 
@@ -323,6 +323,6 @@ int fk_rt_fiber_block_end(void)
 	f = side->fiber;
 	switch_to(&f->context, &side->loop);
 	/* On a worker again: f->worker. */
-	fk_enter(&f->worker->fk, (uintptr_t)&f->face);
+	fk_enter(&f->worker->engine.fk, (uintptr_t)&f->face);
 	return fiber_is_over(f) ? -ECANCELED : 0;
 }

@@ -34,16 +34,16 @@ struct fk_frame *fk_rt_fiber_run(struct fk_worker *fk, struct fk_frame *frame, u
 
 	STRAND_PROFILE(w, stop);
 	if (r < 0) {
-		verdict_fail(w->pool, w->job, r);
+		verdict_fail(w->pool, w->job.row, r);
 		fk_enter(fk, current);
 		return NULL;
 	}
 	fk_set_site(frame, site | FK_PARTED);
 	strand_set_aside(w, frame);
 	if (!strand_own_stack(w))
-		verdict_fail(w->pool, w->job, -ENOMEM);
+		verdict_fail(w->pool, w->job.row, -ENOMEM);
 	/* The front's ancestors are none of what its fibers call. */
-	w->moved = w->fk.bottom;
+	w->engine.moved = w->engine.fk.bottom;
 	return &family->root->face;
 }
 
@@ -52,7 +52,7 @@ static struct fk_frame *fiber_bridge_resume(struct fk_worker *fk, struct fk_fram
 	struct worker *w = worker_of(fk);
 	struct fiber *f = container_of(bridge, struct fiber, calls.bridge);
 
-	stack_trim(&w->cache, w->top);
+	stack_trim(&w->engine.cache, w->engine.top);
 	return &f->face;
 }
 
@@ -66,21 +66,21 @@ struct fk_frame *fiber_call(struct worker *w, struct fiber *f)
 
 	/* Without memory for its frames, the job has failed (strand_adopt()). */
 	if (!strand_own_stack(w)) {
-		verdict_fail(w->pool, w->job, -ENOMEM);
+		verdict_fail(w->pool, w->job.row, -ENOMEM);
 		return &f->face;
 	}
 	fiber_berths_wait(w);
 	*bridge = (struct fk_frame){ .task = &fiber_bridge, .job = f->face.job };
-	bridge->top = w->fk.sp;
+	bridge->top = w->engine.fk.sp;
 	fk_set_site(bridge, FK_PARTED);
-	w->base = bridge;
-	w->fk.slot = (uintptr_t)calls->result | FK_CALLED;
-	w->fk.child = calls->task;
-	fk_enter(&w->fk, (uintptr_t)bridge);
-	calls->enter(&w->fk, w->fk.sp, calls->result, calls->args);
+	w->engine.base = bridge;
+	w->engine.fk.slot = (uintptr_t)calls->result | FK_CALLED;
+	w->engine.fk.child = calls->task;
+	fk_enter(&w->engine.fk, (uintptr_t)bridge);
+	calls->enter(&w->engine.fk, w->engine.fk.sp, calls->result, calls->args);
 	/* Here the strand was never left: the same worker, the same stack. */
-	fk_enter(&w->fk, 0);
-	return fiber_bridge_resume(&w->fk, bridge);
+	fk_enter(&w->engine.fk, 0);
+	return fiber_bridge_resume(&w->engine.fk, bridge);
 }
 
 int fk_rt_fiber_call(void (*enter)(struct fk_worker *w, char *sp, void *result, const void *args),
@@ -97,7 +97,7 @@ int fk_rt_fiber_call(void (*enter)(struct fk_worker *w, char *sp, void *result, 
 	/* Who ends the task writes there while others are on this stack. The arguments are taken
 	 * off it before anything else is run. */
 	if (fiber_on_shared_stack(f, result, size)) {
-		place = fiber_memory_get(&f->worker->pool->fibers.blocks, f->worker->index, size);
+		place = fiber_memory_get(&f->worker->pool->fibers->blocks, f->worker->index, size);
 		if (!place)
 			return -ENOMEM;
 		memcpy(place, result, size);
@@ -112,7 +112,7 @@ int fk_rt_fiber_call(void (*enter)(struct fk_worker *w, char *sp, void *result, 
 		r = -ECANCELED;
 	if (place != result) {
 		memcpy(result, place, size);
-		fiber_memory_put(&f->worker->pool->fibers.blocks, place);
+		fiber_memory_put(&f->worker->pool->fibers->blocks, place);
 	}
 	return r;
 }

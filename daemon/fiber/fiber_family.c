@@ -61,6 +61,7 @@
 #include "daemon/pool/pool.h"
 #include "daemon/engine/strand_internal.h"
 #include "daemon/core/verdict.h"
+#include "shm/ledger.h"
 
 #define FIBER_TELL  64u			 /* that are cancelled with the lock held */
 #define FIBER_STUCK (10 * NSEC_PER_SEC)	 /* as hang-limit, if there is none */
@@ -69,7 +70,7 @@
 
 static struct fiber_bucket *fiber_bucket(struct pool *pool, uint32_t row)
 {
-	return &pool->fibers.buckets[row % FIBER_BUCKETS];
+	return &pool->fibers->buckets[row % FIBER_BUCKETS];
 }
 
 int fiber_family_new(struct worker *w, struct fk_frame *front, void (*fn)(void *), size_t stack,
@@ -245,9 +246,9 @@ void fiber_held_begin(struct fiber *f)
 
 	fiber_enlist(f, true);
 	fiber_held_count(f->family, 1);
-	if (load_relaxed(&pool->fibers.look_ns))
+	if (load_relaxed(&pool->fibers->look_ns))
 		return;
-	store_relaxed(&pool->fibers.look_ns, clock_ns() + FIBER_LOOK);
+	store_relaxed(&pool->fibers->look_ns, clock_ns() + FIBER_LOOK);
 	pool_wake_dispatcher(pool);
 }
 
@@ -379,7 +380,7 @@ static bool fiber_family_look(struct pool *pool, const struct fiber_bucket *buck
 
 uint64_t fibers_look(struct pool *pool)
 {
-	_Atomic uint64_t *look_ns = &pool->fibers.look_ns;
+	_Atomic uint64_t *look_ns = &pool->fibers->look_ns;
 	uint64_t at = load_relaxed(look_ns), now;
 	bool again = false;
 
@@ -388,7 +389,7 @@ uint64_t fibers_look(struct pool *pool)
 	/* Before the look: who begins a wait behind it finds 0. */
 	store_relaxed(look_ns, 0);
 	for (uint32_t i = 0; i < FIBER_BUCKETS; i++) {
-		struct fiber_bucket *bucket = &pool->fibers.buckets[i];
+		struct fiber_bucket *bucket = &pool->fibers->buckets[i];
 
 		pthread_mutex_lock(&bucket->lock);
 		for (struct fiber_family *family = bucket->first; family; family = family->next)

@@ -131,7 +131,7 @@ static void fiber_io_done(void *arg, struct poller_op *first)
 
 void fiber_io_end(struct pool *pool, struct fiber *f, int error)
 {
-	poller_end(&pool->fibers.poller, &f->waits.io.op, error);
+	poller_end(&pool->fibers->poller, &f->waits.io.op, error);
 }
 
 /* Leaves it to the poller, and parks. Returns the result. */
@@ -139,7 +139,7 @@ static int64_t fiber_io_wait(struct fiber *f, enum poller_what what, int fd, voi
 			     uint32_t size, uint64_t until_ns)
 {
 	struct pool *pool = f->worker->pool;
-	struct poller *poller = &pool->fibers.poller;
+	struct poller *poller = &pool->fibers->poller;
 	struct fiber_io *io = &f->waits.io;
 	bool timed = until_ns != FK_NEVER;
 	bool left;
@@ -206,7 +206,7 @@ static int64_t fiber_io(struct fiber *f, enum fk_io what, int fd, void *data, si
 			}
 			if (r == -EAGAIN && fiber_io_is_late(until_ns))
 				return -ETIMEDOUT;
-			if (f->worker->pool->fibers.poller_error)
+			if (f->worker->pool->fibers->poller_error)
 				return -ENOSYS;
 			if (r == -EAGAIN)
 				fiber_io_learn(tries);
@@ -252,10 +252,10 @@ int fiber_io_init(struct pool *pool)
 		.confine = pool->options->confine,
 	};
 
-	return poller_start(&pool->fibers.poller, &way);
+	return poller_start(&pool->fibers->poller, &way);
 }
 
 void fiber_io_fini(struct pool *pool)
 {
-	poller_stop(&pool->fibers.poller);
+	poller_stop(&pool->fibers->poller);
 }

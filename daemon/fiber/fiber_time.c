@@ -85,7 +85,7 @@ static int fiber_times_grow(struct fiber_times *times)
 int fiber_timer_set(struct fiber *f, uint64_t generation, uint64_t at_ns)
 {
 	struct pool *pool = f->worker->pool;
-	struct fiber_times *times = &pool->fibers.times[f->worker->index % FIBER_SHARDS];
+	struct fiber_times *times = &pool->fibers->times[f->worker->index % FIBER_SHARDS];
 	struct fiber_timer *timer = &f->waits.timer;
 	bool first = false;
 	int r;
@@ -158,7 +158,7 @@ uint64_t fibers_check(struct pool *pool)
 	uint64_t now = 0, next = 0;
 
 	for (uint32_t i = 0; i < FIBER_SHARDS; i++) {
-		struct fiber_times *times = &pool->fibers.times[i];
+		struct fiber_times *times = &pool->fibers->times[i];
 		uint64_t first;
 
 		/* Relaxed: I2. What comes in meanwhile is not due: now stays what it was. */

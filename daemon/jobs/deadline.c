@@ -85,7 +85,7 @@ static bool deadline_set(struct deadlines *all, struct deadline job)
 
 bool deadline_add(struct pool *pool, uint32_t row, uint32_t generation, uint64_t at_ns)
 {
-	struct deadlines *all = &pool->deadlines;
+	struct deadlines *all = pool->deadlines;
 	bool first;
 
 	pthread_mutex_lock(&all->lock);
@@ -96,7 +96,7 @@ bool deadline_add(struct pool *pool, uint32_t row, uint32_t generation, uint64_t
 
 void deadline_watch(struct pool *pool, uint32_t row, uint32_t generation)
 {
-	struct deadlines *all = &pool->deadlines;
+	struct deadlines *all = pool->deadlines;
 	struct deadline job = { UINT64_MAX, 0, row, generation };
 	uint32_t where;
 	bool later;
@@ -116,7 +116,7 @@ void deadline_watch(struct pool *pool, uint32_t row, uint32_t generation)
 
 void deadline_remove(struct pool *pool, uint32_t row)
 {
-	struct deadlines *all = &pool->deadlines;
+	struct deadlines *all = pool->deadlines;
 
 	if (!deadline_where(all, row))
 		return;
@@ -128,7 +128,7 @@ void deadline_remove(struct pool *pool, uint32_t row)
 
 bool deadline_is_over(struct pool *pool, uint32_t row, uint32_t generation, uint64_t now)
 {
-	struct deadlines *all = &pool->deadlines;
+	struct deadlines *all = pool->deadlines;
 	uint32_t where;
 	bool over;
 
@@ -173,7 +173,7 @@ static void deadline_forget(struct deadlines *all, const struct deadline *job)
 
 uint64_t deadlines_check(struct pool *pool)
 {
-	struct deadlines *all = &pool->deadlines;
+	struct deadlines *all = pool->deadlines;
 	struct deadline jobs[DEADLINE_SOME];
 	uint64_t now = clock_ns(), next;
 	uint32_t n = DEADLINE_SOME;

@@ -7,6 +7,7 @@
 #include "daemon/pool/pool.h"
 #include "daemon/jobs/root.h"
 #include "daemon/core/worker.h"
+#include "shm/ledger.h"
 
 /* The words of a tenant's summary that stand for rings: clients can set others. */
 static uint64_t drain_summary(struct pool *pool, struct tenant_segment *tenant, uint32_t word)
@@ -71,11 +72,11 @@ bool drain_glance(struct worker *w)
 
 	drain_all_tenants(w->pool, bits);
 	for (uint32_t i = 0; i < DRAIN_GLANCE; i++) {
-		uint32_t slot = drain_next_tenant(bits, w->glance);
+		uint32_t slot = drain_next_tenant(bits, w->roots.glance);
 
 		if (slot == LIMIT_TENANTS)
 			return false;
-		w->glance = slot;
+		w->roots.glance = slot;
 		if (drain_tenant_pending(w->pool, slot))
 			return true;
 	}
@@ -109,7 +110,7 @@ static void drain_step(struct drain *drain, uint32_t n)
 
 static void drain_link(struct drain *drain, uint32_t row, uint32_t weight, uint32_t place)
 {
-	struct fair *fair = &drain->pool->intake.fair;
+	struct fair *fair = drain->pool->fair;
 	uint32_t client = row / drain->pool->max_jobs;
 
 	fair_prepare(fair, row, weight, place);
@@ -154,7 +155,7 @@ void drain_admit(struct drain *drain, struct job *job, uint32_t row, uint32_t ge
 	/* The pool that had the message may have died with it. Relaxed: the row is in hand, and
 	 * deadline_watch() has a lock. */
 	if (unlikely(job_is_unwanted(job, generation)))
-		store_relaxed(&pool->cancels[row], generation);
+		store_relaxed(&pool->rows.cancels[row], generation);
 	if (root_is_cancelled(pool, row, generation))
 		deadline_watch(pool, row, generation);
 	drain_link(drain, row, load_relaxed(&job->weight), drain_place(pool, place));
@@ -317,7 +318,7 @@ static void drain_ring(struct drain *drain, uint32_t tenant_slot, struct tenant_
 	if (accepted && index + 1 != drain->consumer)
 		COUNT_ADD(drain, takeovers, accepted);
 	if (drain->steps - before > accepted)
-		fair_waste(&pool->intake.fair, tenant_slot,
+		fair_waste(pool->fair, tenant_slot,
 			   (drain->steps - before - accepted) * DRAIN_STEP_NS);
 	ledger_ring_leave(side);
 }
@@ -367,6 +368,6 @@ struct drain drain_of(struct worker *w)
 		.counters = w->counters,
 		.consumer = w->index + 1,
 		.home = w->index,
-		.round = w->index + w->drains++,
+		.round = w->index + w->roots.drains++,
 	};
 }

@@ -21,6 +21,7 @@
 #include "daemon/jobs/root.h"
 #include "daemon/core/verdict.h"
 #include "shm/job.h"
+#include "shm/ledger.h"
 #include "shm/wake.h"
 
 #define HANG_LOOKS    256u /* in hang-limit */
@@ -133,7 +134,7 @@ void hang_answer(struct worker *w)
 	struct rusage usage;
 
 	/* Relaxed: a time, and nothing behind it. */
-	if (!load_relaxed(&w->hang_asked) || getrusage(RUSAGE_THREAD, &usage) < 0)
+	if (!load_relaxed(&w->requests.hang_asked) || getrusage(RUSAGE_THREAD, &usage) < 0)
 		return;
 	store_relaxed(&w->hang_answer.slept, (uint64_t)usage.ru_nvcsw);
 	/* ORDER hang/answer [H2]: release, who sees the time sees the number. Pairs with
@@ -165,7 +166,7 @@ static uint64_t hang_doomed_row(struct pool *pool, uint32_t row)
 uint64_t hang_doomed(struct pool *pool, const struct worker *w)
 {
 	/* Relaxed: it is looked at again, and has to be the same each time. */
-	uint32_t row = load_relaxed(&w->ledger->job);
+	uint32_t row = load_relaxed(&w->job.ledger->job);
 
 	/* The number stands where a wild task can write. */
 	return row / pool->max_jobs < pool->max_clients ? hang_doomed_row(pool, row) : 0;
@@ -196,7 +197,7 @@ static struct hang_look hang_see(struct pool *pool, struct worker *w, uint64_t n
 	look.beat = hang_beat(w);
 	look.cpu = hang_cpu(w);
 	/* Relaxed: the dispatcher's own, and a count. */
-	look.asked = load_relaxed(&w->hang_asked);
+	look.asked = load_relaxed(&w->requests.hang_asked);
 	look.stops = load_relaxed(&hang_stops);
 	/* ORDER hang/answer [H2]: acquire, pairs with hang_answer(). */
 	look.answered = atomic_load_explicit(&w->hang_answer.at, memory_order_acquire);
@@ -207,14 +208,14 @@ static struct hang_look hang_see(struct pool *pool, struct worker *w, uint64_t n
 static void hang_ask(struct worker *w)
 {
 	/* Relaxed: as in hang_answer(). */
-	store_relaxed(&w->hang_asked, clock_ns());
+	store_relaxed(&w->requests.hang_asked, clock_ns());
 	(void)pthread_kill(w->thread, WORKER_SIGNAL);
 }
 
 /* True if the worker runs a job that is to end. */
 static bool hang_look_at(struct pool *pool, uint32_t index, uint64_t now, uint64_t interval)
 {
-	struct hang_watch *watch = &pool->hangs.watches[index];
+	struct hang_watch *watch = &pool->hangs->watches[index];
 	struct worker *w = &pool->workers[index];
 	struct hang_look look = hang_see(pool, w, now), last = watch->last;
 	uint64_t held = hang_judge(watch, &look, interval);
@@ -228,7 +229,7 @@ static bool hang_look_at(struct pool *pool, uint32_t index, uint64_t now, uint64
 		hang_ask(w);
 	/* Relaxed: what it has answered for another job does not count. */
 	if (!again)
-		store_relaxed(&w->hang_asked, 0);
+		store_relaxed(&w->requests.hang_asked, 0);
 	return look.doomed;
 }
 
@@ -275,7 +276,7 @@ static uint64_t hang_find(struct pool *pool)
 /* True if there is a job that runs and is to end. */
 static bool hang_look_for_orphan(struct pool *pool, uint64_t now, uint64_t interval)
 {
-	struct hang_orphan *orphan = &pool->hangs.orphan, last = *orphan;
+	struct hang_orphan *orphan = &pool->hangs->orphan, last = *orphan;
 	uint32_t row = (uint32_t)(last.doomed >> 32) - 1;
 
 	*orphan = (struct hang_orphan){
@@ -301,11 +302,11 @@ static bool hang_look_for_orphan(struct pool *pool, uint64_t now, uint64_t inter
 void hang_expect(struct pool *pool)
 {
 	/* Relaxed: who has set it sees to the rest. */
-	if (!pool_hang_limit(pool) || load_relaxed(&pool->hangs.news))
+	if (!pool_hang_limit(pool) || load_relaxed(&pool->hangs->news))
 		return;
 	/* ORDER hang/news [H1]: seq_cst, before the look at watching. Pairs with hangs_rest(). */
-	atomic_store_explicit(&pool->hangs.news, true, memory_order_seq_cst);
-	if (!atomic_load_explicit(&pool->hangs.watching, memory_order_seq_cst))
+	atomic_store_explicit(&pool->hangs->news, true, memory_order_seq_cst);
+	if (!atomic_load_explicit(&pool->hangs->watching, memory_order_seq_cst))
 		pool_wake_dispatcher(pool);
 }
 
@@ -323,7 +324,7 @@ static bool hangs_rest(struct hangs *h)
 /* One look at all workers. Returns whether it is to look again. */
 static bool hangs_look(struct pool *pool, uint64_t now, uint64_t interval)
 {
-	struct hangs *h = &pool->hangs;
+	struct hangs *h = pool->hangs;
 
 	/* Relaxed: hangs_rest() has the order. */
 	store_relaxed(&h->watching, true);
@@ -342,7 +343,7 @@ static bool hangs_look(struct pool *pool, uint64_t now, uint64_t interval)
 
 uint64_t hangs_check(struct pool *pool)
 {
-	struct hangs *h = &pool->hangs;
+	struct hangs *h = pool->hangs;
 	uint64_t limit = pool_hang_limit(pool), now;
 	uint64_t interval = min(max(limit / HANG_LOOKS, HANG_OFTEN), HANG_SELDOM);
 

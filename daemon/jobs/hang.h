@@ -63,12 +63,6 @@
 struct pool;
 struct worker;
 
-/* A worker's to its hang_asked: when the dispatcher asked, 0 for never; all CLOCK_MONOTONIC, ns. */
-struct hang_answer {
-	_Atomic uint64_t at;	/* when it came to answer */
-	_Atomic uint64_t slept; /* how often its thread had by then */
-};
-
 /* What a look has found. */
 struct hang_look {
 	uint64_t now;	 /* ns, CLOCK_MONOTONIC */

@@ -30,7 +30,7 @@ static uint64_t intake_cpu(void *context, uint32_t worker)
 
 int intake_init(struct pool *pool)
 {
-	struct fair *fair = &pool->intake.fair;
+	struct fair *fair = pool->fair;
 	int r = fair_init(fair, pool->board->clients, pool->max_clients, pool->max_jobs,
 			  LIMIT_TENANTS, pool->n_workers);
 
@@ -40,14 +40,14 @@ int intake_init(struct pool *pool)
 	if (r == 0)
 		r = registry_init(pool);
 	for (uint32_t i = 0; r == 0 && i < pool->n_workers; i++)
-		fair_add_account(fair, i, pool->workers[i].group, &pool->workers[i].account);
+		fair_add_account(fair, i, pool->workers[i].group, &pool->workers[i].job.account);
 	return r;
 }
 
 void intake_fini(struct pool *pool)
 {
 	registry_fini(pool);
-	fair_fini(&pool->intake.fair);
+	fair_fini(pool->fair);
 }
 
 /* Somebody of its group is to come for a job; if all are busy, the dispatcher sees to it. Where all
@@ -77,7 +77,7 @@ static void intake_wake_group(struct pool *pool, uint32_t group, struct worker *
 
 void intake_wake_places(struct pool *pool, struct worker *waker)
 {
-	struct fair *fair = &pool->intake.fair;
+	struct fair *fair = pool->fair;
 
 	if (!fair_placed(fair))
 		return;
@@ -115,7 +115,7 @@ int intake_add_tenant(struct pool *pool, uint32_t slot, uint32_t weight, int fd)
 	if (slot >= LIMIT_TENANTS)
 		return -EINVAL;
 	tenant = &pool->registry.tenants[slot];
-	fair_add_tenant(&pool->intake.fair, slot, weight);
+	fair_add_tenant(pool->fair, slot, weight);
 	/* The manager says it before each client. Not again as long as there is one that was told
 	 * the contrary, or will be (registry.h, I4). */
 	if (tenant->told && (!tenant->error || registry_is_peopled(pool, slot)))
@@ -174,17 +174,17 @@ int intake_add_client(struct pool *pool, const struct intake_newcomer *newcomer,
 	    CLIENT_NONE)
 		return -EBUSY;
 	/* A new pool may hear of the client first, and of its tenant after. */
-	fair_add_tenant(&pool->intake.fair, tenant, newcomer->weight);
+	fair_add_tenant(pool->fair, tenant, newcomer->weight);
 	r = registry_map_client(pool, slot, newcomer->generation, tenant, newcomer->n_jobs, fd);
 	if (r < 0)
 		return r;
 	intake_deny(pool, &pool->registry.clients[slot], newcomer->rules);
 	/* Relaxed: this thread sets it. */
-	fair_add_client(&pool->intake.fair, slot, tenant, load_relaxed(&pool->weight));
+	fair_add_client(pool->fair, slot, tenant, load_relaxed(&pool->settings.weight));
 	/* While none of its words can be accepted: what is QUEUED now was so before this pool. */
 	requeue_find(pool, slot);
 	if (t->error && !pool->registry.clients[slot].n_requeued) {
-		fair_remove_client(&pool->intake.fair, slot);
+		fair_remove_client(pool->fair, slot);
 		registry_unmap_client(pool, slot);
 		return t->error;
 	}
@@ -203,7 +203,7 @@ int intake_add_client(struct pool *pool, const struct intake_newcomer *newcomer,
 /* Some of what a dead client has in the queues ends. Returns how many jobs. */
 static uint32_t intake_cut(struct pool *pool, uint32_t client)
 {
-	struct fair *fair = &pool->intake.fair;
+	struct fair *fair = pool->fair;
 	uint32_t rows[INTAKE_CUT], n;
 
 	fair_lock(fair);
@@ -233,7 +233,7 @@ enum intake_left intake_release(struct pool *pool)
 		if (intake_cut(pool, i) == INTAKE_CUT)
 			left = INTAKE_MORE;
 		if (registry_is_over(pool, client)) {
-			fair_remove_client(&pool->intake.fair, i);
+			fair_remove_client(pool->fair, i);
 			registry_release(pool, client);
 		} else if (left == INTAKE_NONE) {
 			left = INTAKE_SOME;
@@ -246,19 +246,19 @@ enum intake_left intake_release(struct pool *pool)
 
 bool intake_pending(struct pool *pool)
 {
-	return fair_queued(&pool->intake.fair) || drain_rings_pending(pool);
+	return fair_queued(pool->fair) || drain_rings_pending(pool);
 }
 
 bool intake_mine(struct worker *w)
 {
-	struct fair *fair = &w->pool->intake.fair;
+	struct fair *fair = w->pool->fair;
 
 	return fair_waits(fair, FAIR_WORKER(w->index)) || fair_waits(fair, FAIR_GROUP(w->group));
 }
 
 bool intake_glance(struct worker *w)
 {
-	return fair_queued(&w->pool->intake.fair) || intake_mine(w) || drain_glance(w);
+	return fair_queued(w->pool->fair) || intake_mine(w) || drain_glance(w);
 }
 
 bool intake_is_empty(struct pool *pool)
@@ -278,7 +278,7 @@ bool intake_is_empty(struct pool *pool)
 static void intake_queue(struct drain *drain, uint64_t now)
 {
 	if (drain->n) {
-		fair_push(&drain->pool->intake.fair, drain->first, drain->n, now);
+		fair_push(drain->pool->fair, drain->first, drain->n, now);
 		FK_CRASH(queue_linked);
 	}
 }
@@ -289,9 +289,9 @@ static void intake_publish(struct worker *w, const uint64_t *rows, uint64_t n)
 	if (!n)
 		return;
 	/* Entries are written from position 0 on: nothing public is left there. */
-	deque_reclaim(&w->roots);
-	deque_reset(&w->roots);
-	deque_push_all(&w->roots, w->roots.entries, rows, n);
+	deque_reclaim(&w->roots.deque);
+	deque_reset(&w->roots.deque);
+	deque_push_all(&w->roots.deque, w->roots.deque.entries, rows, n);
 	FK_CRASH(roots_published);
 	worker_mark_roots(w);
 }
@@ -300,7 +300,7 @@ static void intake_publish(struct worker *w, const uint64_t *rows, uint64_t n)
 static uint32_t intake_pick(struct worker *w, uint64_t *ret_rows, uint64_t now)
 {
 	uint32_t rows[WORKER_ROOTS];
-	uint32_t n = fair_pick(&w->pool->intake.fair, w->index, rows, WORKER_ROOTS, now);
+	uint32_t n = fair_pick(w->pool->fair, w->index, rows, WORKER_ROOTS, now);
 
 	_Static_assert(FAIR_BATCH_JOBS <= WORKER_ROOTS, "a batch fits on a root deque");
 	for (uint32_t i = 0; i < n; i++)
@@ -318,10 +318,10 @@ static void intake_pass_on(struct worker *w, bool left, uint32_t row)
 	struct pool *pool = w->pool;
 	bool busy = wake_state(wake_load(&w->board->wake)) == WAKE_BUSY, alone;
 
-	left |= fair_queued(&pool->intake.fair);
+	left |= fair_queued(pool->fair);
 	alone = left && busy && !worker_wake_one(pool, w);
 	/* Whom to summon for a place, it knows. */
-	if (alone || fair_placed(&pool->intake.fair))
+	if (alone || fair_placed(pool->fair))
 		intake_tell(w, row);
 }
 
@@ -338,7 +338,7 @@ static void intake_pass_on_drain(struct worker *w, const struct drain *drain, bo
 
 bool intake_take_mine(struct worker *w, uint32_t *ret_row)
 {
-	struct fair *fair = &w->pool->intake.fair;
+	struct fair *fair = w->pool->fair;
 	uint32_t n;
 
 	if (!intake_mine(w))
@@ -351,7 +351,7 @@ bool intake_take_mine(struct worker *w, uint32_t *ret_row)
 
 bool intake_drain(struct worker *w, uint32_t *ret_row)
 {
-	struct fair *fair = &w->pool->intake.fair;
+	struct fair *fair = w->pool->fair;
 	struct drain drain = drain_of(w);
 	uint64_t rows[WORKER_ROOTS];
 	uint32_t n = 0;
@@ -374,13 +374,13 @@ bool intake_drain(struct worker *w, uint32_t *ret_row)
 		*ret_row = (uint32_t)rows[0];
 		intake_publish(w, rows + 1, n - 1);
 	}
-	intake_pass_on_drain(w, &drain, n > 1, n ? *ret_row : w->job);
+	intake_pass_on_drain(w, &drain, n > 1, n ? *ret_row : w->job.row);
 	return n;
 }
 
 void intake_collect(struct pool *pool, uint32_t round)
 {
-	struct fair *fair = &pool->intake.fair;
+	struct fair *fair = pool->fair;
 	struct drain drain = {
 		.pool = pool,
 		.counters = &pool->board->counters[BOARD_POOL],
@@ -404,7 +404,7 @@ static uint32_t intake_take_back(struct worker *from, uint32_t *ret_rows)
 	enum deque_status status;
 
 	do
-		status = deque_steal_share(&from->roots, DEQUE_ALL, rows, WORKER_ROOTS, &n);
+		status = deque_steal_share(&from->roots.deque, DEQUE_ALL, rows, WORKER_ROOTS, &n);
 	while (status == DEQUE_RACE);
 	if (status == DEQUE_EMPTY)
 		return 0;
@@ -416,42 +416,42 @@ static uint32_t intake_take_back(struct worker *from, uint32_t *ret_rows)
 
 bool intake_preempt(struct worker *w)
 {
-	struct fair *fair = &w->pool->intake.fair;
+	struct fair *fair = w->pool->fair;
 	struct drain drain = drain_of(w);
 	uint32_t back[WORKER_ROOTS + 1];
 	uint64_t rows[WORKER_ROOTS];
 	uint32_t n = 0, n_back = intake_take_back(w, back);
 	uint64_t now;
 
-	if (w->own)
-		back[n_back++] = w->own - 1;
-	w->own = 0;
+	if (w->roots.own)
+		back[n_back++] = w->roots.own - 1;
+	w->roots.own = 0;
 	drain_rings(&drain);
 	now = clock_ns();
 	fair_lock(fair);
 	fair_return(fair, back, n_back, now);
 	intake_queue(&drain, now);
 	fair_settle_sometimes(fair, now);
-	if (fair_claims(fair, w->index, w->job, now - w->job_since))
+	if (fair_claims(fair, w->index, w->job.row, now - w->job.since))
 		n = intake_pick(w, rows, now);
 	fair_unlock(fair);
 	if (n)
-		w->preempted = w->job;
+		w->roots.preempted = w->job.row;
 	/* One with a place is alone, and not for the deque, where others would take it. Nobody has
 	 * to see to one that this worker starts next: it goes there when the others were told. */
 	if (n && fair_place(fair, (uint32_t)rows[0]) > FAIR_NOWHERE)
-		w->own = (uint32_t)rows[0] + 1;
+		w->roots.own = (uint32_t)rows[0] + 1;
 	else if (n > 1)
 		intake_publish(w, rows, n);
-	intake_pass_on_drain(w, &drain, n > 1, n ? (uint32_t)rows[0] : w->job);
-	if (n == 1 && !w->own)
+	intake_pass_on_drain(w, &drain, n > 1, n ? (uint32_t)rows[0] : w->job.row);
+	if (n == 1 && !w->roots.own)
 		intake_publish(w, rows, n);
 	return n;
 }
 
 bool intake_decline(struct worker *w, uint32_t row)
 {
-	struct fair *fair = &w->pool->intake.fair;
+	struct fair *fair = w->pool->fair;
 	uint32_t rows[WORKER_ROOTS + 1] = { row };
 	bool declines;
 
@@ -465,20 +465,20 @@ bool intake_decline(struct worker *w, uint32_t row)
 
 bool intake_again(struct worker *w, uint32_t *ret_row)
 {
-	struct fair *fair = &w->pool->intake.fair;
+	struct fair *fair = w->pool->fair;
 	uint64_t rows[WORKER_ROOTS], now;
 	uint32_t n = 0;
 
-	if (w->preempted != WORKER_NO_JOB && (fair_queued(fair) || intake_mine(w))) {
+	if (w->roots.preempted != WORKER_NO_JOB && (fair_queued(fair) || intake_mine(w))) {
 		now = clock_ns();
 		fair_lock(fair);
 		fair_settle_sometimes(fair, now);
-		if (fair_claims(fair, w->index, w->preempted, FAIR_QUANTUM))
+		if (fair_claims(fair, w->index, w->roots.preempted, FAIR_QUANTUM))
 			n = intake_pick(w, rows, now);
 		fair_unlock(fair);
 	}
 	if (!n) {
-		w->preempted = WORKER_NO_JOB;
+		w->roots.preempted = WORKER_NO_JOB;
 		return false;
 	}
 	*ret_row = (uint32_t)rows[0];
@@ -493,7 +493,7 @@ bool intake_steal(struct worker *w, struct worker *victim, uint32_t *ret_row)
 	enum deque_status status;
 
 	do
-		status = deque_steal(&victim->roots, rows, WORKER_ROOTS, &n);
+		status = deque_steal(&victim->roots.deque, rows, WORKER_ROOTS, &n);
 	while (status == DEQUE_RACE);
 	if (status == DEQUE_EMPTY)
 		return false;
@@ -506,10 +506,10 @@ bool intake_steal(struct worker *w, struct worker *victim, uint32_t *ret_row)
 
 void intake_recall(struct pool *pool, struct worker *from)
 {
-	struct fair *fair = &pool->intake.fair;
+	struct fair *fair = pool->fair;
 	uint32_t rows[WORKER_ROOTS], n;
 
-	if (!deque_size(&from->roots))
+	if (!deque_size(&from->roots.deque))
 		return;
 	n = intake_take_back(from, rows);
 	FK_CRASH(roots_recalled);
@@ -529,10 +529,10 @@ static uint64_t intake_slept(struct worker *w, uint64_t off)
 
 	if (getrusage(RUSAGE_THREAD, &usage) < 0)
 		return 0;
-	slept = (uint64_t)usage.ru_nvcsw - w->slept;
-	lost = (uint64_t)usage.ru_nivcsw - w->lost_cpu;
-	w->slept += slept;
-	w->lost_cpu += lost;
+	slept = (uint64_t)usage.ru_nvcsw - w->job.slept;
+	lost = (uint64_t)usage.ru_nivcsw - w->job.lost_cpu;
+	w->job.slept += slept;
+	w->job.lost_cpu += lost;
 	return slept ? off / (slept + lost) * slept : 0;
 }
 
@@ -540,25 +540,25 @@ static uint64_t intake_slept(struct worker *w, uint64_t off)
  * be taken off the time of its next job. */
 static bool intake_was_away(struct worker *w, uint64_t now)
 {
-	return account_row(&w->account) == ACCOUNT_NOBODY &&
-	       (int64_t)(now - w->account.closed_at) >= INTAKE_AWAY;
+	return account_row(&w->job.account) == ACCOUNT_NOBODY &&
+	       (int64_t)(now - w->job.account.closed_at) >= INTAKE_AWAY;
 }
 
 /* Reads the CPU clock of the worker's thread, and returns it. Not inlined: few jobs come here. */
 __attribute__((noinline)) static uint64_t intake_read_cpu(struct worker *w)
 {
-	uint32_t row = account_row(&w->account);
+	uint32_t row = account_row(&w->job.account);
 	struct timespec used = { 0 };
 	uint64_t cpu, off, slept;
 
 	/* The clock that stands still without a CPU first: what comes in between does not count. */
 	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
 	cpu = clock_of_timespec(&used);
-	off = account_set_cpu(&w->account, cpu, clock_ns());
+	off = account_set_cpu(&w->job.account, cpu, clock_ns());
 	slept = intake_slept(w, off);
 	/* What is shorter than the time between two readings may have been another job's. */
 	if (row != ACCOUNT_NOBODY && slept >= ACCOUNT_STALE)
-		fair_charge_sleep(&w->pool->intake.fair, row, slept);
+		fair_charge_sleep(w->pool->fair, row, slept);
 	return cpu;
 }
 
@@ -568,22 +568,22 @@ void intake_account(struct worker *w, uint32_t row, bool last, uint64_t now)
 	uint64_t cpu, ns;
 	uint32_t left;
 
-	if (unlikely(account_is_stale(&w->account, now) || intake_was_away(w, now)))
+	if (unlikely(account_is_stale(&w->job.account, now) || intake_was_away(w, now)))
 		cpu = intake_read_cpu(w);
 	else
-		cpu = account_cpu(&w->account, now);
-	ns = account_close(&w->account, cpu, &left);
+		cpu = account_cpu(&w->job.account, now);
+	ns = account_close(&w->job.account, cpu, &left);
 	if (left != ACCOUNT_NOBODY)
-		fair_charge(&w->pool->intake.fair, left, ns, last);
-	w->job_since = now;
+		fair_charge(w->pool->fair, left, ns, last);
+	w->job.since = now;
 	stopwatch_set(&running->busy, row != ACCOUNT_NOBODY, now);
 	/* ORDER account/shown [P1]: release, what was charged for the job before. A client that has
 	 * heard of its job's end sees that of the worker that has ended it. */
 	atomic_store_explicit(&running->job, row, memory_order_release);
 	if (row == ACCOUNT_NOBODY) {
-		w->account.closed_at = now;
+		w->job.account.closed_at = now;
 		return;
 	}
 	store_relaxed(&running->since_ns, now);
-	account_open(&w->account, row, cpu);
+	account_open(&w->job.account, row, cpu);
 }

@@ -43,10 +43,6 @@ struct worker;
 
 #define INTAKE_CUT 64u /* jobs of a dead client that are ended at a time */
 
-struct intake {
-	struct fair fair;
-};
-
 /* What is left of clients that are gone. */
 enum intake_left {
 	INTAKE_NONE,

@@ -47,7 +47,7 @@
  * has to see to it now. */
 static bool intake_looks_in(struct worker *w, uint32_t runs, bool self, uint64_t *ret_in)
 {
-	struct fair *fair = &w->pool->intake.fair;
+	struct fair *fair = w->pool->fair;
 	uint64_t in = fair_claims_in(fair, w->index, runs);
 
 	if (runs == ACCOUNT_NOBODY || (in < INTAKE_SOON && !fair_first_is_long(fair, w->index)))
@@ -61,7 +61,7 @@ static bool intake_looks_in(struct worker *w, uint32_t runs, bool self, uint64_t
 
 bool intake_is_watched(struct pool *pool, const struct worker *self, uint32_t row)
 {
-	struct fair *fair = &pool->intake.fair;
+	struct fair *fair = pool->fair;
 	uint64_t first = FAIR_NEVER, now = clock_ns();
 	struct worker *next = NULL;
 	bool watched;
@@ -74,7 +74,7 @@ bool intake_is_watched(struct pool *pool, const struct worker *self, uint32_t ro
 	watched = fair->heap.n;
 	for (uint32_t i = 0; i < pool->n_workers && watched; i++) {
 		struct worker *w = &pool->workers[i];
-		uint32_t runs = w == self ? row : account_row(&w->account);
+		uint32_t runs = w == self ? row : account_row(&w->job.account);
 		uint64_t in;
 
 		if (worker_is_parked(w))
@@ -107,12 +107,12 @@ void intake_tell(struct worker *w, uint32_t row)
 static uint64_t intake_look_at(struct worker *w, const uint32_t *rows, uint32_t n,
 			       uint64_t not_before, uint64_t now)
 {
-	struct fair *fair = &w->pool->intake.fair;
+	struct fair *fair = w->pool->fair;
 	uint64_t turn, claim, in;
 
 	fair_count(fair);
-	turn = max(fair_turn_in(fair, w->job, rows, n), FAIR_TURN / 4);
-	claim = max(fair_claims_in(fair, w->index, w->job), FAIR_QUANTUM);
+	turn = max(fair_turn_in(fair, w->job.row, rows, n), FAIR_TURN / 4);
+	claim = max(fair_claims_in(fair, w->index, w->job.row), FAIR_QUANTUM);
 	if (n && not_before > now)
 		turn = max(turn, not_before - now);
 	in = min(turn, claim);
@@ -121,15 +121,15 @@ static uint64_t intake_look_at(struct worker *w, const uint32_t *rows, uint32_t 
 
 uint32_t intake_turn(struct worker *w, const uint32_t *rows, uint32_t n, uint64_t not_before)
 {
-	struct fair *fair = &w->pool->intake.fair;
+	struct fair *fair = w->pool->fair;
 	uint64_t now = clock_ns();
-	uint32_t row = w->job;
+	uint32_t row = w->job.row;
 
 	fair_lock(fair);
 	fair_settle_sometimes(fair, now);
 	if (now >= not_before)
-		row = fair_turn(fair, w->job, rows, n);
-	if (row == w->job)
+		row = fair_turn(fair, w->job.row, rows, n);
+	if (row == w->job.row)
 		alarm_at(w, intake_look_at(w, rows, n, not_before, now));
 	fair_unlock(fair);
 	return row;

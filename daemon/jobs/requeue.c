@@ -71,9 +71,9 @@ void requeue_push(struct pool *pool, uint32_t slot)
 	if (!client->n_requeued)
 		return;
 	FK_CRASH(requeue_found);
-	fair_lock(&pool->intake.fair);
-	fair_push(&pool->intake.fair, client->requeued, client->n_requeued, clock_ns());
-	fair_unlock(&pool->intake.fair);
+	fair_lock(pool->fair);
+	fair_push(pool->fair, client->requeued, client->n_requeued, clock_ns());
+	fair_unlock(pool->fair);
 	FK_CRASH(requeue_pushed);
 	client->n_requeued = client->to_settle = 0;
 }

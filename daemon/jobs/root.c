@@ -49,6 +49,7 @@
 #include "daemon/core/verdict_word.h"
 #include "shm/fence.h"
 #include "shm/futex.h"
+#include "shm/ledger.h"
 
 struct root {
 	struct fk_frame fk;
@@ -126,7 +127,7 @@ static void root_free_row(struct pool *pool, uint32_t at, uint32_t generation)
 
 bool root_is_cancelled(struct pool *pool, uint32_t row, uint32_t generation)
 {
-	return cancel_is_marked(&pool->cancels[row], generation);
+	return cancel_is_marked(&pool->rows.cancels[row], generation);
 }
 
 /* What its tenant is told of a job that ends; its row is FINISHING. */
@@ -173,7 +174,7 @@ static bool root_finish(struct pool *pool, const struct root_end *end)
 		add_relaxed(&board->failed, 1);
 	group = group_of(client->groups, load_relaxed(&job->group));
 	if (root_is_cancelled(pool, end->row, end->generation))
-		store_relaxed(&pool->cancels[end->row], 0);
+		store_relaxed(&pool->rows.cancels[end->row], 0);
 	told = job_finish(job, end->generation, end->outcome);
 	if (told) {
 		FK_CRASH(root_ended);
@@ -239,7 +240,7 @@ static void root_end(struct worker *w, struct root *root, uint32_t outcome, int3
 		COUNT(w, jobs_failed);
 	/* A wake takes as long as there are waiters: that is not the next job's time. */
 	if (root_finish(root->pool, &end))
-		w->job_since = clock_ns();
+		w->job.since = clock_ns();
 	worker_set_job(w, WORKER_NO_JOB);
 }
 
@@ -280,10 +281,10 @@ static void root_done(struct worker *w, struct root *root)
 {
 	struct verdict verdict = verdict_get(root->pool, root->row);
 
-	if (root->pool->profile)
-		profile_end(root->pool->profile, &root->fk, !verdict.outcome,
+	if (root->pool->mode.profile)
+		profile_end(root->pool->mode.profile, &root->fk, !verdict.outcome,
 			    &root->pool->board->profile);
-	stack_trim(&w->cache, w->top);
+	stack_trim(&w->engine.cache, w->engine.top);
 	if (!verdict.outcome) {
 		if (record_has_changes(&root->record))
 			root_write_back(w, root);
@@ -293,7 +294,7 @@ static void root_done(struct worker *w, struct root *root)
 		memcpy(root->job->result, root->record.result,
 		       root->record.task->signature.results_size);
 	}
-	record_unload(&root->record, &w->cache);
+	record_unload(&root->record, &w->engine.cache);
 	root_end(w, root, verdict.outcome ? verdict.outcome : JOB_DONE, verdict.code);
 }
 
@@ -311,7 +312,7 @@ void root_run(struct worker *w, uint32_t row)
 {
 	struct pool *pool = w->pool;
 	struct registry_client *client = registry_of(pool, row);
-	struct root *root = (struct root *)w->fk.sp;
+	struct root *root = (struct root *)w->engine.fk.sp;
 	const struct fk_export *export;
 	struct verdict verdict;
 	bool over;
@@ -329,8 +330,8 @@ void root_run(struct worker *w, uint32_t row)
 	root->generation = ledger_row(pool->arena, row).generation;
 	root->drained_ns = load_relaxed(&root->job->drained_ns);
 	/* Right after another one: when that had ended, and who waited for it was woken. */
-	root->started_ns = w->next_ns ? w->next_ns : clock_ns();
-	w->next_ns = 0;
+	root->started_ns = w->roots.next_ns ? w->roots.next_ns : clock_ns();
+	w->roots.next_ns = 0;
 	if (root->drained_ns > root->started_ns)
 		root->drained_ns = root->started_ns;
 	root->fk.task = &root_task;
@@ -370,10 +371,10 @@ void root_run(struct worker *w, uint32_t row)
 		root_end(w, root, verdict.outcome ? verdict.outcome : JOB_EXPIRED, verdict.code);
 		return;
 	}
-	r = fair_place(&pool->intake.fair, row) == FAIR_NOWHERE
+	r = fair_place(pool->fair, row) == FAIR_NOWHERE
 		  ? -EINVAL
 		  : record_load(&root->record, &pool->modules, &pool->permit, client, root->job,
-				&w->cache, &root->fk.top);
+				&w->engine.cache, &root->fk.top);
 	/* That there is no memory for it now is not the record's fault. */
 	if (r < 0 && r != -ENOMEM) {
 		add_relaxed(&pool->board->clients[root_slot(root)].refused, 1);
@@ -389,19 +390,19 @@ void root_run(struct worker *w, uint32_t row)
 	board_show_task(pool->board, row, root->record.index);
 	trace_task(w, root_slot(root), row, root->started_ns - root->drained_ns);
 	/* With nothing below there is no frame that would want to be told. */
-	if (w->fk.bottom == w->frames.entries)
-		w->fk.unwinds = 0;
-	w->base = &root->fk;
-	w->fk.sp = root->fk.top;
-	w->fk.slot = (uintptr_t)root->record.result | FK_CALLED;
-	w->fk.child = export->task;
-	if (pool->profile)
-		profile_begin(pool->profile, &root->fk);
+	if (w->engine.fk.bottom == w->engine.frames.entries)
+		w->engine.fk.unwinds = 0;
+	w->engine.base = &root->fk;
+	w->engine.fk.sp = root->fk.top;
+	w->engine.fk.slot = (uintptr_t)root->record.result | FK_CALLED;
+	w->engine.fk.child = export->task;
+	if (pool->mode.profile)
+		profile_begin(pool->mode.profile, &root->fk);
 	/* In a long leaf of its own, what waits below is to be had by others: strand_expose(). */
-	fk_enter(&w->fk, (uintptr_t)&root->fk);
-	export->enter(&w->fk, w->fk.sp, root->record.result, root->record.args);
-	fk_enter(&w->fk, 0);
-	w->fk.sp = (char *)root;
+	fk_enter(&w->engine.fk, (uintptr_t)&root->fk);
+	export->enter(&w->engine.fk, w->engine.fk.sp, root->record.result, root->record.args);
+	fk_enter(&w->engine.fk, 0);
+	w->engine.fk.sp = (char *)root;
 	/* Here the strand was never left: the same worker, the same stack. */
 	root_done(w, root);
 }
@@ -409,7 +410,7 @@ void root_run(struct worker *w, uint32_t row)
 /* Ends a job that waits in a queue. False: it is in hand. */
 static bool root_forgo(struct pool *pool, uint32_t row, uint32_t generation, uint32_t outcome)
 {
-	struct fair *fair = &pool->intake.fair;
+	struct fair *fair = pool->fair;
 	struct ledger_row now;
 	bool cut;
 
@@ -445,7 +446,7 @@ void root_cancel(struct pool *pool, uint32_t row, uint32_t generation)
 
 	if (!later && !(queued && generation == now.generation))
 		return;
-	cancel_mark(&pool->cancels[row], generation);
+	cancel_mark(&pool->rows.cancels[row], generation);
 	FK_CRASH(root_cancelling);
 	(void)verdict_set(pool, row, generation, JOB_CANCELLED);
 	/* ORDER cancel/accept [V2]: seq_cst, after the mark. Pairs with drain_accept(), which
@@ -462,6 +463,6 @@ void root_cancel(struct pool *pool, uint32_t row, uint32_t generation)
 	}
 	/* It ended before the mark was there: no later job of this row is to find it. */
 	if (over)
-		atomic_compare_exchange_strong_explicit(&pool->cancels[row], &generation, 0,
+		atomic_compare_exchange_strong_explicit(&pool->rows.cancels[row], &generation, 0,
 							memory_order_relaxed, memory_order_relaxed);
 }

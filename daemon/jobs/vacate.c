@@ -11,6 +11,7 @@
 #include "common/relaxed.h"
 #include "daemon/core/channel.h"
 #include "daemon/pool/pool.h"
+#include "shm/ledger.h"
 #include "shm/proto.h"
 
 #define VACATE_TRIES 20u
@@ -77,7 +78,7 @@ void vacate_tenant(struct pool *pool, uint32_t slot)
 			 * punched reads as zeros, too. */
 			log_warning("tenant %u has left and stays mapped: %s", slot, strerror(-r));
 	}
-	fair_remove_tenant(&pool->intake.fair, slot);
+	fair_remove_tenant(pool->fair, slot);
 	permit_clear(&pool->permit, slot);
 	tenant->told = false;
 	tenant->error = 0;

@@ -12,6 +12,7 @@
 #include "daemon/jobs/drain.h"
 #include "daemon/core/fault.h"
 #include "daemon/pool/pool.h"
+#include "shm/ledger.h"
 #include "shm/wake.h"
 
 #define DISPATCHER_TICK	    (200 * NSEC_PER_USEC)
@@ -30,25 +31,25 @@ struct dispatcher_view {
 void dispatcher_summon(struct worker *w)
 {
 	/* ORDER summons [M1]: release, pairs with dispatcher_take_summons(). */
-	atomic_store_explicit(&w->summoned, 1, memory_order_release);
+	atomic_store_explicit(&w->requests.summoned, 1, memory_order_release);
 	worker_ask(w);
 }
 
 bool dispatcher_has_summoned(struct worker *w)
 {
 	/* Relaxed: nothing is read that was written before it. */
-	return load_relaxed(&w->summoned);
+	return load_relaxed(&w->requests.summoned);
 }
 
 bool dispatcher_take_summons(struct worker *w)
 {
 	/* ORDER summons [M1]: acquire, pairs with dispatcher_summon(). */
-	return atomic_exchange_explicit(&w->summoned, 0, memory_order_acquire);
+	return atomic_exchange_explicit(&w->requests.summoned, 0, memory_order_acquire);
 }
 
 static void dispatcher_look(struct pool *pool, uint64_t now, struct dispatcher_view *ret_view)
 {
-	struct dispatcher *d = &pool->dispatcher;
+	struct dispatcher *d = pool->dispatcher;
 	uint64_t drained = 0;
 	bool started = false;
 
@@ -74,8 +75,8 @@ static void dispatcher_look(struct pool *pool, uint64_t now, struct dispatcher_v
  * ring has to be looked at. One that is not busy takes no harm. */
 static void dispatcher_summon_some(struct pool *pool)
 {
-	struct fair *fair = &pool->intake.fair;
-	uint32_t next = pool->dispatcher.next_worker, summoned = 0;
+	struct fair *fair = pool->fair;
+	uint32_t next = pool->dispatcher->next_worker, summoned = 0;
 	bool rings = drain_rings_pending(pool);
 
 	if (!rings && !fair_queued(fair) && !fair_placed(fair))
@@ -83,14 +84,14 @@ static void dispatcher_summon_some(struct pool *pool)
 	fair_lock(fair);
 	for (uint32_t i = 0; i < pool->n_workers && summoned < DISPATCHER_SUMMONS; i++) {
 		uint32_t at = (next + i) % pool->n_workers;
-		uint32_t row = account_row(&pool->workers[at].account);
+		uint32_t row = account_row(&pool->workers[at].job.account);
 
 		if (!rings && (row == ACCOUNT_NOBODY || !fair_claims(fair, at, row, FAIR_QUANTUM)))
 			continue;
 		if (row == ACCOUNT_NOBODY && worker_is_parked(&pool->workers[at]))
 			continue;
 		dispatcher_summon(&pool->workers[at]);
-		pool->dispatcher.next_worker = at + 1;
+		pool->dispatcher->next_worker = at + 1;
 		summoned++;
 	}
 	fair_unlock(fair);
@@ -103,8 +104,8 @@ static void dispatcher_rouse(struct pool *pool)
 	for (uint32_t i = 0; i < pool->n_workers; i++) {
 		struct worker *w = &pool->workers[i];
 
-		if (account_row(&w->account) == ACCOUNT_NOBODY && !worker_is_parked(w))
-			bell_ring(&w->board->wake, &w->bell);
+		if (account_row(&w->job.account) == ACCOUNT_NOBODY && !worker_is_parked(w))
+			bell_ring(&w->board->wake, &w->requests.bell);
 	}
 }
 
@@ -122,8 +123,8 @@ static bool dispatcher_may_rest(struct pool *pool, enum intake_left left)
 /* Sees to it that waiting jobs are started. Returns after how many ns it has to look again. */
 static uint64_t dispatcher_dispatch(struct pool *pool)
 {
-	struct dispatcher *d = &pool->dispatcher;
-	struct fair *fair = &pool->intake.fair;
+	struct dispatcher *d = pool->dispatcher;
+	struct fair *fair = pool->fair;
 	bool waiting = worker_jobs_pending(pool), placed = fair_placed(fair);
 	enum intake_left left = intake_release(pool);
 	uint64_t again = left == INTAKE_MORE ? 0 : DISPATCHER_TICK;
@@ -182,7 +183,7 @@ static uint64_t dispatcher_earlier(uint64_t a, uint64_t b)
  */
 static void dispatcher_clean(struct pool *pool)
 {
-	struct dispatcher *d = &pool->dispatcher;
+	struct dispatcher *d = pool->dispatcher;
 	uint64_t now = clock_ns();
 
 	if (!stack_arena_dirty(pool->stacks)) {
@@ -226,7 +227,7 @@ static uint64_t dispatcher_next(struct pool *pool, uint64_t again)
 	next = dispatcher_earlier(next, hangs_check(pool));
 	dispatcher_clean(pool);
 	dispatcher_answer(pool);
-	next = dispatcher_earlier(next, pool->dispatcher.clean_at);
+	next = dispatcher_earlier(next, pool->dispatcher->clean_at);
 	next = dispatcher_earlier(next, park_look(pool, clock_ns()));
 	return dispatcher_earlier(next, clock_ns() + again);
 }
@@ -276,7 +277,7 @@ void dispatcher_attend(struct pool *pool)
 	bell_wait(word, value, bell, heard, dispatcher_next(pool, again));
 	wake_store(word, WAKE_LOOKING);
 	if (again)
-		dispatcher_slow_down(&pool->dispatcher);
+		dispatcher_slow_down(pool->dispatcher);
 }
 
 /* Of a pool that drains: nobody has any work left, or any that is to be done. */

@@ -11,6 +11,7 @@
 #include "daemon/pool/pool.h"
 #include "daemon/host/topology.h"
 #include "daemon/host/victims.h"
+#include "shm/ledger.h"
 #include "shm/segment.h"
 
 #define LAYOUT_DEQUE_MAX (UINT64_C(1) << 22) /* entries */
@@ -127,7 +128,8 @@ static int layout_stacks(struct pool *pool, int arena_fd, char *at, int *ret_bou
 	}
 	stack_arena_link(pool->stacks, pool->n_groups);
 	for (uint32_t i = 0; i < pool->n_workers; i++)
-		stack_cache_init(&pool->workers[i].cache, &pool->stacks[pool->workers[i].group]);
+		stack_cache_init(&pool->workers[i].engine.cache,
+				 &pool->stacks[pool->workers[i].group]);
 	return 0;
 }
 
@@ -135,11 +137,11 @@ static int layout_stacks(struct pool *pool, int arena_fd, char *at, int *ret_bou
 static void layout_census(struct pool *pool)
 {
 	uint32_t groups[LIMIT_WORKERS];
-	struct lazy *l = &pool->lazy;
+	struct lazy *l = &pool->idle.lazy;
 
 	for (uint32_t i = 0; i < pool->n_workers; i++)
 		groups[i] = topology_place(pool->topology, i)->group;
-	lazy_init(l, pool->seats, pool->n_workers, groups, pool->n_groups);
+	lazy_init(l, pool->idle.seats, pool->n_workers, groups, pool->n_groups);
 	for (uint32_t c = 0; c < l->n_cells; c++) {
 		uint32_t from = lazy_member(l, &l->cells[c], 0);
 

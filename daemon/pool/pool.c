@@ -39,6 +39,7 @@
 #include "daemon/pool/shake.h"
 #include "daemon/host/topology.h"
 #include "daemon/core/trace.h"
+#include "shm/ledger.h"
 #include "shm/proto.h"
 #include "shm/wake.h"
 
@@ -85,7 +86,7 @@ static void pool_wake_all(struct pool *pool)
 		uint32_t value = wake_load(&w->board->wake);
 
 		if (wake_rests(value))
-			pool_wake_word(&w->board->wake, &w->bell, value);
+			pool_wake_word(&w->board->wake, &w->requests.bell, value);
 	}
 }
 
@@ -99,11 +100,11 @@ void pool_stop_workers(struct pool *pool)
 /* Relaxed throughout: workers that rest are woken after it, others come by. */
 static void pool_take_settings(struct pool *pool, const struct options *o)
 {
-	store_relaxed(&pool->scheduler, o->scheduler);
-	store_relaxed(&pool->spin, o->spin);
-	store_relaxed(&pool->weight, o->weight);
-	store_relaxed(&pool->stack_max, o->stack_max);
-	store_relaxed(&pool->hang_limit, o->hang_limit);
+	store_relaxed(&pool->settings.scheduler, o->scheduler);
+	store_relaxed(&pool->settings.spin, o->spin);
+	store_relaxed(&pool->settings.weight, o->weight);
+	store_relaxed(&pool->settings.stack_max, o->stack_max);
+	store_relaxed(&pool->settings.hang_limit, o->hang_limit);
 }
 
 void pool_init_settings(struct pool *pool)
@@ -116,11 +117,11 @@ void pool_init_settings(struct pool *pool)
 static struct options pool_settings(struct pool *pool)
 {
 	return (struct options){
-		.scheduler = load_relaxed(&pool->scheduler),
-		.spin = load_relaxed(&pool->spin),
-		.weight = load_relaxed(&pool->weight),
-		.stack_max = load_relaxed(&pool->stack_max),
-		.hang_limit = load_relaxed(&pool->hang_limit),
+		.scheduler = load_relaxed(&pool->settings.scheduler),
+		.spin = load_relaxed(&pool->settings.spin),
+		.weight = load_relaxed(&pool->settings.weight),
+		.stack_max = load_relaxed(&pool->settings.stack_max),
+		.hang_limit = load_relaxed(&pool->settings.hang_limit),
 		.log_level = (unsigned int)log_get_level() - LOG_LEVEL_ERROR,
 	};
 }
@@ -200,7 +201,7 @@ static void *pool_worker_thread(void *arg)
 	urgent_end();
 	if (r < 0)
 		log_warning("worker %u cannot be pinned: %s", thread->worker, strerror(-r));
-	fault = fault_begin_thread(w, &w->fiber);
+	fault = fault_begin_thread(w, &w->fiber.self);
 	worker_main(w);
 	fault_end_thread(fault);
 	return NULL;
@@ -210,20 +211,20 @@ int pool_make_rows(struct pool *pool)
 {
 	uint64_t rows = (uint64_t)pool->max_clients * pool->max_jobs;
 
-	pool->verdicts = calloc(rows, sizeof(*pool->verdicts));
-	pool->cancels = calloc(rows, sizeof(*pool->cancels));
-	pool->stack_bytes = calloc(rows, sizeof(*pool->stack_bytes));
-	if (deadlines_init(&pool->deadlines, rows) < 0)
+	pool->rows.verdicts = calloc(rows, sizeof(*pool->rows.verdicts));
+	pool->rows.cancels = calloc(rows, sizeof(*pool->rows.cancels));
+	pool->rows.stack_bytes = calloc(rows, sizeof(*pool->rows.stack_bytes));
+	if (deadlines_init(pool->deadlines, rows) < 0)
 		return -ENOMEM;
-	return pool->verdicts && pool->cancels && pool->stack_bytes ? 0 : -ENOMEM;
+	return pool->rows.verdicts && pool->rows.cancels && pool->rows.stack_bytes ? 0 : -ENOMEM;
 }
 
 void pool_free_rows(struct pool *pool)
 {
-	free(pool->verdicts);
-	free(pool->cancels);
-	free(pool->stack_bytes);
-	deadlines_fini(&pool->deadlines);
+	free(pool->rows.verdicts);
+	free(pool->rows.cancels);
+	free(pool->rows.stack_bytes);
+	deadlines_fini(pool->deadlines);
 }
 
 int pool_set_fork_mode(struct pool *pool)
@@ -232,18 +233,18 @@ int pool_set_fork_mode(struct pool *pool)
 	uint32_t mode = options->fork_mode;
 	struct profile_clock clock;
 
-	pool->late_children = mode == OPTIONS_FORK_LATE;
-	pool->force_steals =
-		mode == OPTIONS_FORK_STOLEN || pool->late_children || mode == OPTIONS_FORK_PROFILE;
-	pool->kept = mode == OPTIONS_FORK_KEPT;
-	pool->shaken = mode == OPTIONS_FORK_RANDOM ? max(options->fork_seed, 1u) : 0;
+	pool->mode.late_children = mode == OPTIONS_FORK_LATE;
+	pool->mode.force_steals = mode == OPTIONS_FORK_STOLEN || pool->mode.late_children ||
+				  mode == OPTIONS_FORK_PROFILE;
+	pool->mode.kept = mode == OPTIONS_FORK_KEPT;
+	pool->mode.shaken = mode == OPTIONS_FORK_RANDOM ? max(options->fork_seed, 1u) : 0;
 	if (mode != OPTIONS_FORK_PROFILE)
 		return 0;
 	if (pool->n_workers != 1)
 		return -EINVAL;
 	clock = profile_processor_clock();
-	pool->profile = profile_new(clock, profile_measure(clock, options->fork_burden));
-	return pool->profile ? 0 : -ENOMEM;
+	pool->mode.profile = profile_new(clock, profile_measure(clock, options->fork_burden));
+	return pool->mode.profile ? 0 : -ENOMEM;
 }
 
 static int pool_start_threads(struct pool *pool, struct pool_thread *threads,
@@ -273,6 +274,29 @@ static int pool_start_threads(struct pool *pool, struct pool_thread *threads,
 	return r;
 }
 
+struct pool *pool_new(void)
+{
+	/* Sparse: most of its tables are for more workers than there are. */
+	struct pool_whole *whole = mmap(NULL, sizeof(*whole), PROT_READ | PROT_WRITE,
+					MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (whole == MAP_FAILED)
+		return NULL;
+	whole->pool.fair = &whole->fair;
+	whole->pool.fibers = &whole->fibers;
+	whole->pool.park = &whole->park;
+	whole->pool.starved = &whole->starved;
+	whole->pool.deadlines = &whole->deadlines;
+	whole->pool.hangs = &whole->hangs;
+	whole->pool.dispatcher = &whole->dispatcher;
+	return &whole->pool;
+}
+
+void pool_delete(struct pool *pool)
+{
+	munmap(container_of(pool, struct pool_whole, pool), sizeof(struct pool_whole));
+}
+
 /* After all threads have ended. Modules stay loaded. */
 static void pool_free(struct pool *pool)
 {
@@ -285,9 +309,9 @@ static void pool_free(struct pool *pool)
 	layout_unplace(pool);
 	layout_unmap(pool);
 	pool_free_rows(pool);
-	profile_free(pool->profile);
+	profile_free(pool->mode.profile);
 	channel_fini(&pool->channel);
-	munmap(pool, sizeof(*pool));
+	pool_delete(pool);
 }
 
 static int pool_fail_on(int channel, const char *what, int r)
@@ -336,9 +360,9 @@ static int pool_prepare(struct pool *pool, const int *fds)
 	if (r < 0)
 		log_warning("tasks that are fibers will fail, there are no stacks for them: %s",
 			    r == -ENOTSUP ? "pages are not of 4 KiB" : strerror(-r));
-	if (pool->fibers.poller_error)
+	if (pool->fibers->poller_error)
 		log_warning("fibers cannot wait for input and output: io_uring: %s",
-			    strerror(-pool->fibers.poller_error));
+			    strerror(-pool->fibers->poller_error));
 	r = intake_init(pool);
 	if (r < 0)
 		return pool_fail(pool, "no memory for the queues", r);
@@ -389,10 +413,8 @@ int pool_run(const struct options *options, int channel)
 		log_error("--pool is for forkd itself; start forkd without it");
 		return EXIT_FAILURE;
 	}
-	/* Sparse: most of its tables are for more workers than there are. */
-	pool = mmap(NULL, sizeof(*pool), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-		    0);
-	if (pool == MAP_FAILED)
+	pool = pool_new();
+	if (!pool)
 		return pool_fail_on(channel, "no memory for its tables", -errno);
 	pool->options = options;
 	pool->pid = getpid();
@@ -417,7 +439,7 @@ int pool_run(const struct options *options, int channel)
 	threads = calloc(pool->n_workers, sizeof(*threads));
 	if (r == 0)
 		r = threads ? pool_start_threads(pool, threads, &dispatcher) : -ENOMEM;
-	if (r == 0 && pool->shaken && !(shake = shake_start(pool, pool->shaken)))
+	if (r == 0 && pool->mode.shaken && !(shake = shake_start(pool, pool->mode.shaken)))
 		r = -ENOMEM;
 	if (r < 0)
 		_exit(pool_fail(pool, "cannot start a thread", r)); /* some run already */

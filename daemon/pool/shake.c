@@ -70,7 +70,7 @@ static void *shake_main(void *arg)
 		uint32_t burst = 1 + shake_random(shake, SHAKE_BURST);
 		uint32_t pause = shake_random(shake, SHAKE_PAUSE);
 
-		if (!load_relaxed(&shake->pool->lazy.active)) {
+		if (!load_relaxed(&shake->pool->idle.lazy.active)) {
 			usleep(SHAKE_IDLE);
 			continue;
 		}

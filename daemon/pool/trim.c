@@ -22,11 +22,11 @@ void trim_init(struct worker *w)
 	void *lowest;
 	size_t size;
 
-	w->cstack = NULL;
+	w->engine.cstack = NULL;
 	if (pthread_getattr_np(pthread_self(), &attr))
 		return;
 	if (!pthread_attr_getstack(&attr, &lowest, &size))
-		w->cstack = lowest;
+		w->engine.cstack = lowest;
 	pthread_attr_destroy(&attr);
 }
 
@@ -48,23 +48,23 @@ static void trim_cstack(struct worker *w)
 	char *here = __builtin_frame_address(0);
 	char *end = here - TRIM_CSTACK - (uintptr_t)here % TRIM_PAGE;
 
-	if (w->cstack && end - TRIM_PROBE >= w->cstack &&
+	if (w->engine.cstack && end - TRIM_PROBE >= w->engine.cstack &&
 	    trim_is_used(end - TRIM_PROBE, TRIM_PROBE))
-		(void)madvise(w->cstack, (size_t)(end - w->cstack), MADV_DONTNEED);
+		(void)madvise(w->engine.cstack, (size_t)(end - w->engine.cstack), MADV_DONTNEED);
 }
 
 /* Those of the deque, from *next on. */
 static bool trim_deque(struct worker *w, struct fk_entry **next)
 {
-	struct fk_entry *kept = w->frames.entries + TRIM_KEPT, *from = *next;
+	struct fk_entry *kept = w->engine.frames.entries + TRIM_KEPT, *from = *next;
 
 	/* Relaxed, here and below: the owner's. */
-	if (from >= w->fk.end || !load_relaxed(&kept[-1].word))
+	if (from >= w->engine.fk.end || !load_relaxed(&kept[-1].word))
 		return false;
-	*next = w->fk.end - from > TRIM_ENTRIES ? from + TRIM_ENTRIES : w->fk.end;
+	*next = w->engine.fk.end - from > TRIM_ENTRIES ? from + TRIM_ENTRIES : w->engine.fk.end;
 	/* If it cannot be done, they stay. A thief that reads there loses its CAS (deque.h, I3). */
 	(void)madvise(from, (size_t)((char *)*next - (char *)from), MADV_REMOVE);
-	if (*next == w->fk.end)
+	if (*next == w->engine.fk.end)
 		store_relaxed(&kept[-1].word, 0);
 	return true;
 }
@@ -72,10 +72,10 @@ static bool trim_deque(struct worker *w, struct fk_entry **next)
 bool trim_some(struct worker *w, struct fk_entry **next)
 {
 	if (!*next) {
-		*next = w->frames.entries + TRIM_KEPT;
+		*next = w->engine.frames.entries + TRIM_KEPT;
 		trim_cstack(w);
 	}
-	if (!trim_deque(w, next) && !stack_arena_clean(w->cache.arena))
+	if (!trim_deque(w, next) && !stack_arena_clean(w->engine.cache.arena))
 		return false;
 	sched_yield();
 	return true;

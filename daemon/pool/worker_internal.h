@@ -10,7 +10,7 @@
 
 static inline struct lazy_cell *worker_cell(struct worker *worker)
 {
-	return lazy_cell_of(&worker->pool->lazy, worker->index);
+	return lazy_cell_of(&worker->pool->idle.lazy, worker->index);
 }
 
 /* Wakes a thief where a cell needs one, the own cell first. */

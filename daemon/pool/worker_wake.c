@@ -49,7 +49,8 @@ static void worker_rouse(struct pool *pool, uint32_t index, struct worker *waker
 	struct worker *w = &pool->workers[index];
 	uint32_t value = wake_load(&w->board->wake);
 
-	if (!wake_rests(value) || !pool_wake_word(&w->board->wake, &w->bell, value) || !waker)
+	if (!wake_rests(value) || !pool_wake_word(&w->board->wake, &w->requests.bell, value) ||
+	    !waker)
 		return;
 	COUNT(waker, wakes);
 	trace_wake(waker, index);
@@ -62,18 +63,18 @@ static void worker_settle(struct worker *w, uint32_t thief)
 {
 	if (thief != LAZY_NOBODY)
 		worker_rouse(w->pool, thief, w);
-	lazy_mark(&w->pool->lazy, LAZY_SETTLED, w->index);
+	lazy_mark(&w->pool->idle.lazy, LAZY_SETTLED, w->index);
 }
 
 void worker_serve(struct worker *w)
 {
-	worker_settle(w, lazy_pick(&w->pool->lazy, w->index));
+	worker_settle(w, lazy_pick(&w->pool->idle.lazy, w->index));
 }
 
 /* Was woken, and passes on what it may have been woken for. */
 static void worker_pass(struct worker *w)
 {
-	worker_settle(w, lazy_pass(&w->pool->lazy, w->index));
+	worker_settle(w, lazy_pass(&w->pool->idle.lazy, w->index));
 }
 
 /* Sees to it that somebody in this cell looks. False: all are busy. After a full fence. */
@@ -84,9 +85,9 @@ static bool worker_wake_in(struct pool *pool, struct lazy_cell *cell, uint32_t p
 
 	if (lazy_spins(cell))
 		return true;
-	thief = lazy_napper(&pool->lazy, cell, place);
+	thief = lazy_napper(&pool->idle.lazy, cell, place);
 	if (thief == LAZY_NOBODY)
-		thief = lazy_wake(&pool->lazy, cell, place);
+		thief = lazy_wake(&pool->idle.lazy, cell, place);
 	if (thief == LAZY_NOBODY)
 		return false;
 	worker_rouse(pool, thief, waker);
@@ -95,9 +96,9 @@ static bool worker_wake_in(struct pool *pool, struct lazy_cell *cell, uint32_t p
 
 static bool worker_wake_any(struct pool *pool)
 {
-	struct lazy *l = &pool->lazy;
+	struct lazy *l = &pool->idle.lazy;
 	/* Relaxed: only spreads them. */
-	uint32_t turn = add_relaxed(&pool->wake_turn, 1);
+	uint32_t turn = add_relaxed(&pool->idle.turn, 1);
 
 	for (uint32_t c = 0; c < l->n_cells; c++)
 		if (lazy_spins(&l->cells[c]))
@@ -110,7 +111,7 @@ static bool worker_wake_any(struct pool *pool)
 
 bool worker_wake_one(struct pool *pool, struct worker *waker)
 {
-	struct lazy *l = &pool->lazy;
+	struct lazy *l = &pool->idle.lazy;
 	struct lazy_cell *own;
 	bool found;
 
@@ -129,7 +130,7 @@ bool worker_wake_one(struct pool *pool, struct worker *waker)
 
 bool worker_wake_more(struct pool *pool)
 {
-	struct lazy *l = &pool->lazy;
+	struct lazy *l = &pool->idle.lazy;
 	uint32_t thief = LAZY_NOBODY;
 
 	for (uint32_t c = 0; c < l->n_cells && thief == LAZY_NOBODY; c++)
@@ -146,7 +147,7 @@ void worker_wake(struct pool *pool, uint32_t index, struct worker *waker)
 	wake_published();
 	if (!wake_rests(wake_load(&pool->workers[index].board->wake)))
 		return;
-	(void)lazy_rise(&pool->lazy, index, LAZY_WOKEN);
+	(void)lazy_rise(&pool->idle.lazy, index, LAZY_WOKEN);
 	worker_rouse(pool, index, waker);
 }
 
@@ -158,15 +159,15 @@ static void worker_call(struct pool *pool)
 	/* ORDER park/wants [I2]: full, between the step out of its sleep and the look at what is
 	 * wanted. Pairs with park_may_rest(). */
 	fence_full();
-	if (load_relaxed(&pool->park.wants) == PARK_CALL)
+	if (load_relaxed(&pool->park->wants) == PARK_CALL)
 		park_call(pool);
 }
 
 void worker_spread(struct worker *w)
 {
-	struct lazy *l = &w->pool->lazy;
+	struct lazy *l = &w->pool->idle.lazy;
 
-	for (uint32_t n = policy_spread(w->left, POLICY_SPREAD); n; n--) {
+	for (uint32_t n = policy_spread(w->thief.left, POLICY_SPREAD); n; n--) {
 		uint32_t thief = lazy_wake(l, worker_cell(w), l->seats[w->index].bit);
 
 		if (thief == LAZY_NOBODY)
@@ -187,7 +188,7 @@ static void worker_wait(struct worker *w, uint32_t how, uint32_t value, uint32_t
 	/* ORDER starved/away [A2]: the full fence of wake_prepare() or wake_parked() stands between
 	 * the end of its job and the look whether it is away. Pairs with starved_hurry(). */
 	park_return(w);
-	bell_wait(&w->board->wake, value, &w->bell, heard, ns ? now + ns : 0);
+	bell_wait(&w->board->wake, value, &w->requests.bell, heard, ns ? now + ns : 0);
 	trace_awake(w, how);
 	stopwatch_set(rested, false, clock_ns());
 }
@@ -196,8 +197,8 @@ static void worker_wait(struct worker *w, uint32_t how, uint32_t value, uint32_t
 bool worker_rest(struct worker *w)
 {
 	struct pool *pool = w->pool;
-	struct lazy *l = &pool->lazy;
-	uint32_t heard = bell_heard(&w->bell);
+	struct lazy *l = &pool->idle.lazy;
+	uint32_t heard = bell_heard(&w->requests.bell);
 	uint32_t value = wake_prepare(&w->board->wake);
 	enum lazy_rest rest = lazy_sleep(l, w->index);
 	bool sleeps = rest == LAZY_SLEEPS;
@@ -207,12 +208,13 @@ bool worker_rest(struct worker *w)
 		worker_pass(w);
 	if (!sleeps)
 		lazy_nap(l, w->index);
-	jobs = w->own || deque_size(&w->roots) || inbox_any(&w->inbox) || intake_mine(w) ||
+	jobs = w->roots.own || deque_size(&w->roots.deque) || inbox_any(&w->inbox) ||
+	       intake_mine(w) ||
 	       ((!sleeps || !lazy_spins(worker_cell(w))) && worker_jobs_pending(pool));
 	/* ORDER pool/settings [P1]: both after the full fence of wake_prepare(): who changes them
 	 * wakes all that sleep after a full fence. Pairs with pool_wake_all(). */
 	/* The stack for what it looked for may have come from what all workers keep. */
-	if (stack_dirtied(&w->cache))
+	if (stack_dirtied(&w->engine.cache))
 		pool_wake_dispatcher(pool);
 	if (!jobs && pool_is_lazy(pool) && !pool_ends(pool) && !worker_is_parked(w)) {
 		if (sleeps)
@@ -236,13 +238,13 @@ bool worker_rest(struct worker *w)
 void worker_park(struct worker *w)
 {
 	struct pool *pool = w->pool;
-	struct lazy *l = &pool->lazy;
+	struct lazy *l = &pool->idle.lazy;
 	uint32_t heard, value;
 	bool mine;
 
 	/* What is left of a batch. */
 	intake_recall(pool, w);
-	heard = bell_heard(&w->bell);
+	heard = bell_heard(&w->requests.bell);
 	value = wake_parked(&w->board->wake);
 	lazy_park(l, w->index);
 	/* What others left to this one while it looked, or woke it for (lazy.h, L6, L7). */
@@ -250,11 +252,11 @@ void worker_park(struct worker *w)
 		worker_pass(w);
 	else if (!worker_wake_one(pool, w))
 		pool_wake_dispatcher(pool);
-	if (stack_dirtied(&w->cache))
+	if (stack_dirtied(&w->engine.cache))
 		pool_wake_dispatcher(pool);
-	mine = w->own || inbox_any(&w->inbox) || intake_mine(w);
+	mine = w->roots.own || inbox_any(&w->inbox) || intake_mine(w);
 	/* ORDER pool/settings [P1]: after the full fence of wake_parked(), as in worker_rest(). */
-	if (worker_is_parked(w) && !pool_ends(pool) && (!mine || !w->stack)) {
+	if (worker_is_parked(w) && !pool_ends(pool) && (!mine || !w->engine.stack)) {
 		COUNT(w, parks);
 		/* Without memory for a stack it comes again. */
 		worker_wait(w, TRACE_PARK, value, heard, mine ? POLICY_NAP : 0);

@@ -39,6 +39,7 @@
 #include "daemon/pool/dispatcher.h"
 #include "daemon/pool/pool.h"
 #include "daemon/core/worker.h"
+#include "daemon/sched/aside.h"
 #include "shm/fence.h"
 #include "shm/wake.h"
 
@@ -161,7 +162,7 @@ void alarm_at(struct worker *w, uint64_t at)
 /* The worker is to look; one that is not busy does. Returns when to look after it again. */
 static uint64_t alarm_summon(struct worker *w, uint64_t now)
 {
-	struct fair *fair = &w->pool->intake.fair;
+	struct fair *fair = w->pool->fair;
 	/* A press that comes at the same time rings, too. */
 	bool still = dispatcher_has_summoned(w) && now - w->alarm.asked >= ALARM_AGAIN / 2;
 
@@ -179,7 +180,7 @@ static uint64_t alarm_summon(struct worker *w, uint64_t now)
 	fence_full();
 	if (worker_jobs_pending(w->pool))
 		pool_wake_dispatcher(w->pool);
-	return fair_queued(fair) || fair_placed(fair) || aside_any(&w->asides)
+	return fair_queued(fair) || fair_placed(fair) || aside_any(&w->roots.asides)
 		     ? now + FAIR_TURN_LONG
 		     : 0;
 }

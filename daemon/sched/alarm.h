@@ -28,15 +28,6 @@
 struct pool;
 struct worker;
 
-struct alarm {
-	pthread_mutex_t lock; /* of those that set it */
-	timer_t timer;
-	bool made;	     /* there is one */
-	_Atomic bool timed;  /* and it could be set whenever it was to be */
-	_Atomic uint64_t at; /* CLOCK_MONOTONIC, ns: when it rings; 0: not at all */
-	uint64_t asked;	     /* who rings: when it has summoned the worker last */
-};
-
 void alarm_init(struct worker *worker);
 void alarm_fini(struct worker *worker);
 

@@ -42,6 +42,7 @@
 #include "daemon/pool/pool.h"
 #include "daemon/engine/strand.h"
 #include "daemon/core/verdict.h"
+#include "shm/ledger.h"
 
 #define ASIDE_SHARE 16u
 
@@ -76,15 +77,17 @@ static void aside_set_alarm(struct worker *w)
 void aside_start(struct worker *w)
 {
 	/* What ran last left the newest entries, if there are any. */
-	if (w->job == WORKER_NO_JOB || (w->fk.bottom == w->frames.entries && !w->n_forced))
+	if (w->job.row == WORKER_NO_JOB ||
+	    (w->engine.fk.bottom == w->engine.frames.entries && !w->engine.n_forced))
 		return;
-	aside_set_count(&w->asides, aside_add(&w->asides, aside_count(&w->asides), w->job));
+	aside_set_count(&w->roots.asides,
+			aside_add(&w->roots.asides, aside_count(&w->roots.asides), w->job.row));
 	aside_set_alarm(w);
 }
 
 void aside_end(struct worker *w, uint32_t row)
 {
-	struct asides *asides = &w->asides;
+	struct asides *asides = &w->roots.asides;
 	uint32_t n = aside_count(asides);
 
 	for (uint32_t i = n; i--;) {
@@ -102,7 +105,7 @@ void aside_end(struct worker *w, uint32_t row)
 static uint32_t aside_forget(struct worker *w)
 {
 	const _Atomic uint64_t *rows = arena_rows(w->pool->arena);
-	struct asides *asides = &w->asides;
+	struct asides *asides = &w->roots.asides;
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < aside_count(asides); i++) {
@@ -119,7 +122,7 @@ static uint32_t aside_forget(struct worker *w)
 
 bool aside_claims(struct worker *w, bool asked, uint32_t *ret_row)
 {
-	struct asides *asides = &w->asides;
+	struct asides *asides = &w->roots.asides;
 	uint32_t n = aside_forget(w);
 	uint32_t row;
 
@@ -132,7 +135,7 @@ bool aside_claims(struct worker *w, bool asked, uint32_t *ret_row)
 	if (!asked)
 		return false;
 	row = intake_turn(w, asides->rows, n, asides->not_before);
-	if (row == w->job)
+	if (row == w->job.row)
 		return false;
 	*ret_row = row;
 	return true;
@@ -153,7 +156,7 @@ static struct fk_frame *aside_frame(uint64_t word)
  * whatever has another job's above it, or goes on next. */
 static void aside_sort(struct worker *w, struct fk_entry *entries, uint64_t n, uint32_t row)
 {
-	struct asides *asides = &w->asides;
+	struct asides *asides = &w->roots.asides;
 	uint64_t *words = malloc(n * sizeof(*words)), n_words = 0;
 	struct fk_entry *to = entries;
 	uint32_t last = WORKER_NO_JOB, n_rows = 0;
@@ -192,15 +195,16 @@ void aside_bring_up(struct worker *w, uint32_t row)
 	uint64_t began = clock_ns();
 
 	(void)strand_reclaim(w);
-	if (w->n_forced) {
+	if (w->engine.n_forced) {
 		/* They take their turns where the worker, its own thief, keeps what it stole. */
 		strand_keep_all_back(w);
-		aside_sort(w, w->forced, w->n_forced, row);
+		aside_sort(w, w->engine.forced, w->engine.n_forced, row);
 	} else {
-		aside_sort(w, w->fk.floor, (uint64_t)(w->fk.bottom - w->fk.floor), row);
+		aside_sort(w, w->engine.fk.floor,
+			   (uint64_t)(w->engine.fk.bottom - w->engine.fk.floor), row);
 	}
 	FK_CRASH(aside_moved);
 	COUNT(w, turns);
-	w->asides.not_before = clock_ns() + ASIDE_SHARE * (clock_ns() - began);
+	w->roots.asides.not_before = clock_ns() + ASIDE_SHARE * (clock_ns() - began);
 	aside_set_alarm(w);
 }

@@ -13,21 +13,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/relaxed.h"
+#include "daemon/core/worker_state.h"
 
-#define ASIDE_MAX 64u /* jobs that are remembered; others go on after those above them */
+#include "common/relaxed.h"
 
 struct pool;
 struct worker;
-
-struct asides {
-	/* the owner's: the row of each job that something else was started above, oldest first; one
-	 * that was stolen altogether stays until it has ended, or aside_bring_up() looks */
-	uint32_t rows[ASIDE_MAX];
-	uint64_t not_before; /* CLOCK_MONOTONIC, ns: when the next of them may be brought up */
-	/* the owner writes, others read (verdict.c) */
-	_Atomic uint32_t n;
-};
 
 /* Owner: something is started that is no part of what its deque holds. */
 void aside_start(struct worker *worker);

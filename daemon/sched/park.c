@@ -76,7 +76,7 @@ static bool park_has_room(struct pool *pool, const struct worker *w, uint32_t cp
 
 	for (uint32_t i = 0; i < n; i++) {
 		/* Relaxed: a hint. */
-		if (load_relaxed(&pool->workers[members[i]].away) == cpu + 1)
+		if (load_relaxed(&pool->workers[members[i]].requests.away) == cpu + 1)
 			return false;
 		ours |= park_cpu(pool, members[i]) == cpu;
 	}
@@ -87,11 +87,11 @@ bool park_may_fetch(struct pool *pool, uint32_t worker, uint32_t cpu)
 {
 	struct worker *w = &pool->workers[worker];
 
-	if (!pool->park.works || worker_is_parked(w))
+	if (!pool->park->works || worker_is_parked(w))
 		return false;
 	/* Relaxed: a hint. On its own CPU it goes on when the calling thread sleeps. */
 	if (park_cpu(pool, worker) == cpu)
-		return load_relaxed(&w->away);
+		return load_relaxed(&w->requests.away);
 	return park_has_room(pool, w, cpu);
 }
 
@@ -105,15 +105,15 @@ void park_fetch(struct pool *pool, uint32_t worker, uint32_t cpu)
 	park_add(&set, cpu);
 	park_allow(w, &set);
 	/* Relaxed: it goes back at the end of its job, or park_look() pins it. */
-	store_relaxed(&w->away, home ? 0 : cpu + 1);
+	store_relaxed(&w->requests.away, home ? 0 : cpu + 1);
 }
 
 void park_return(struct worker *w)
 {
 	/* Relaxed: before it sleeps the worker looks behind a full fence (starved/away [A2]). */
-	if (likely(!load_relaxed(&w->away)))
+	if (likely(!load_relaxed(&w->requests.away)))
 		return;
-	store_relaxed(&w->away, 0);
+	store_relaxed(&w->requests.away, 0);
 	(void)park_pin(w, park_cpu(w->pool, w->index));
 }
 
@@ -180,11 +180,11 @@ static void park_tell(struct pool *pool, uint32_t worker, bool parked)
 
 	/* fair.c knows it as long as the worker does, and longer. */
 	if (parked)
-		fair_park(&pool->intake.fair, worker, true);
+		fair_park(pool->fair, worker, true);
 	/* Relaxed: worker_wake() has the fence. */
-	store_relaxed(&w->parked, parked);
+	store_relaxed(&w->requests.parked, parked);
 	if (!parked)
-		fair_park(&pool->intake.fair, worker, false);
+		fair_park(pool->fair, worker, false);
 	worker_wake(pool, worker, NULL);
 }
 
@@ -205,9 +205,9 @@ void park_choose(struct pool *pool, const uint64_t usable[LIMIT_WORKERS / 64], u
 				park_tell(pool, i, parks);
 		}
 	}
-	if (n == pool->park.n)
+	if (n == pool->park->n)
 		return;
-	pool->park.n = n;
+	pool->park->n = n;
 	if (!n)
 		log_notice("no worker of %u is parked any more", pool->n_workers);
 	else if (most)
@@ -221,15 +221,15 @@ void park_choose(struct pool *pool, const uint64_t usable[LIMIT_WORKERS / 64], u
 
 void park_begin(struct pool *pool)
 {
-	pool->park.works = true;
+	pool->park->works = true;
 }
 
 void park_set_most(struct pool *pool, uint32_t most)
 {
 	/* Relaxed, both: the dispatcher's word has the fences. */
-	uint32_t before = atomic_exchange_explicit(&pool->park.most, most, memory_order_relaxed);
+	uint32_t before = atomic_exchange_explicit(&pool->park->most, most, memory_order_relaxed);
 
-	store_relaxed(&pool->park.asked, 0);
+	store_relaxed(&pool->park->asked, 0);
 	if (most != before)
 		pool_wake_dispatcher(pool);
 }
@@ -239,14 +239,14 @@ void park_call(struct pool *pool)
 	uint32_t wanted = PARK_CALL;
 
 	/* Relaxed: who wakes the dispatcher has a fence. */
-	if (atomic_compare_exchange_strong_explicit(&pool->park.wants, &wanted, PARK_CALLED,
+	if (atomic_compare_exchange_strong_explicit(&pool->park->wants, &wanted, PARK_CALLED,
 						    memory_order_relaxed, memory_order_relaxed))
 		pool_wake_dispatcher(pool);
 }
 
 static bool park_all_asleep(struct pool *pool)
 {
-	const struct lazy *l = &pool->lazy;
+	const struct lazy *l = &pool->idle.lazy;
 
 	for (uint32_t c = 0; c < l->n_cells; c++)
 		if (lazy_asleep(lazy_load(&l->cells[c])) < l->cells[c].n)
@@ -258,12 +258,12 @@ static bool park_all_asleep(struct pool *pool)
 static bool park_may_rest(struct pool *pool)
 {
 	/* Relaxed: only the dispatcher changes what is not PARK_CALL. */
-	uint32_t wants = load_relaxed(&pool->park.wants);
+	uint32_t wants = load_relaxed(&pool->park->wants);
 
 	if (wants == PARK_CALLED)
 		return false;
 	if (wants == PARK_NOTHING)
-		store_relaxed(&pool->park.wants, PARK_CALL);
+		store_relaxed(&pool->park->wants, PARK_CALL);
 	/* ORDER park/wants [I2]: full, between what the dispatcher wants and the look at the
 	 * censuses. Pairs with worker_call(). */
 	fence_full();
@@ -272,7 +272,7 @@ static bool park_may_rest(struct pool *pool)
 
 uint64_t park_look(struct pool *pool, uint64_t now)
 {
-	struct park *park = &pool->park;
+	struct park *park = pool->park;
 	uint32_t most = load_relaxed(&park->most);
 	uint64_t usable[LIMIT_WORKERS / 64] = { 0 };
 	struct park_set allowed;
@@ -298,7 +298,7 @@ uint64_t park_look(struct pool *pool, uint64_t now)
 		if (!park_in(&allowed, cpu) || !park_pin(&pool->workers[i], cpu))
 			continue;
 		usable[i / 64] |= UINT64_C(1) << i % 64;
-		store_relaxed(&pool->workers[i].away, 0);
+		store_relaxed(&pool->workers[i].requests.away, 0);
 	}
 	park_choose(pool, usable, park_count(&allowed), most);
 	return min(park->look_at, starved_check(pool, now));

@@ -54,7 +54,7 @@ static bool starved_is_runnable(const struct worker *w)
 /* True if jobs wait, or a thief may take something from this worker. A hint. */
 static bool starved_has_more(struct pool *pool, struct worker *w)
 {
-	return worker_jobs_pending(pool) || deque_size(&w->frames) || inbox_any(&w->inbox);
+	return worker_jobs_pending(pool) || deque_size(&w->engine.frames) || inbox_any(&w->inbox);
 }
 
 /* One look at all workers. Returns whether one of them is awake. */
@@ -68,7 +68,7 @@ static bool starved_look(struct pool *pool)
 		bool rests = starved_rests(w);
 
 		awake |= !rests;
-		if (!starved_judge(&pool->starved.cpu[i], rests ? STARVED_UNKNOWN : hang_cpu(w)) ||
+		if (!starved_judge(&pool->starved->cpu[i], rests ? STARVED_UNKNOWN : hang_cpu(w)) ||
 		    !starved_is_runnable(w))
 			continue;
 		/* Relaxed: a statistic, and this thread's own. */
@@ -121,7 +121,7 @@ void starved_expect(struct pool *pool)
 {
 	/* Relaxed: pool_wake_dispatcher() has a full fence. A client that ends with thousands of
 	 * jobs is news once. */
-	if (atomic_exchange_explicit(&pool->starved.news, true, memory_order_relaxed))
+	if (atomic_exchange_explicit(&pool->starved->news, true, memory_order_relaxed))
 		return;
 	pool_wake_dispatcher(pool);
 	starved_hurry(pool);
@@ -130,7 +130,7 @@ void starved_expect(struct pool *pool)
 /* Hurries, if it is time to. Returns when to come back; UINT64_MAX: not for this. */
 static uint64_t starved_hurry_again(struct pool *pool, uint64_t now)
 {
-	struct starved *s = &pool->starved;
+	struct starved *s = pool->starved;
 	uint64_t at;
 
 	/* Relaxed: the dispatcher sleeps after a full fence. */
@@ -150,7 +150,7 @@ static uint64_t starved_hurry_again(struct pool *pool, uint64_t now)
 
 uint64_t starved_check(struct pool *pool, uint64_t now)
 {
-	struct starved *s = &pool->starved;
+	struct starved *s = pool->starved;
 	uint64_t hurry = starved_hurry_again(pool, now), interval;
 
 	if (now >= s->next) {

@@ -246,7 +246,7 @@ static void worker_drain(struct worker *w)
 	uint32_t row;
 
 	/* As worker_find(): its own deque comes first. */
-	if (!deque_size(&w->roots) && intake_drain(w, &row))
+	if (!deque_size(&w->roots.deque) && intake_drain(w, &row))
 		take(row);
 }
 
@@ -257,10 +257,11 @@ static void worker_take(struct worker *w, bool steal)
 	uint64_t row, n;
 	uint32_t first;
 
-	if (steal && !deque_size(&w->roots)) {
+	if (steal && !deque_size(&w->roots.deque)) {
 		if (intake_steal(w, victim, &first))
 			take(first);
-	} else if (deque_steal_share(&victim->roots, DEQUE_ONE, &row, 1, &n) == DEQUE_STOLEN) {
+	} else if (deque_steal_share(&victim->roots.deque, DEQUE_ONE, &row, 1, &n) ==
+		   DEQUE_STOLEN) {
 		take((uint32_t)row);
 	}
 }
@@ -386,7 +387,7 @@ static void look_at_everything(void)
 		(void)deadlines_check(pool);
 		for (uint32_t i = 0; i < WORKERS; i++) {
 			worker_drain(&pool->workers[i]);
-			while (deque_size(&pool->workers[i].roots))
+			while (deque_size(&pool->workers[i].roots.deque))
 				worker_take(&pool->workers[i], false);
 		}
 		while ((row = take_hand(0)) < ROWS)

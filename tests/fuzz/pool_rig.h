@@ -262,8 +262,9 @@ static void pool_begin(void)
 	for (uint32_t i = 0; i < WORKERS; i++) {
 		struct worker *w = &pool->workers[i];
 
-		worker_init(w, pool, i, w->frames.entries,
-			    (uint64_t)(w->fk.end - w->frames.entries), w->roots.entries);
+		worker_init(w, pool, i, w->engine.frames.entries,
+			    (uint64_t)(w->engine.fk.end - w->engine.frames.entries),
+			    w->roots.deque.entries);
 		w->group = topology_place(pool->topology, i)->group;
 	}
 	FUZZ_ASSERT(intake_init(pool) == 0);
@@ -337,9 +338,8 @@ static void set_up(void)
 
 	log_set_level(LOG_LEVEL_ERROR);
 	FUZZ_ASSERT(options_init(&options) == 0);
-	pool = aligned_alloc(64, (sizeof(*pool) + 63) / 64 * 64);
+	pool = pool_new();
 	FUZZ_ASSERT(pool);
-	memset(pool, 0, sizeof(*pool));
 	pool->options = &options;
 	channel_init(&pool->channel, -1);
 	pool->n_workers = WORKERS;

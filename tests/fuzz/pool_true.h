@@ -22,10 +22,11 @@ static uint64_t drained(const struct board_counters *counters)
 /* Marks the rows of a worker's deque. */
 static void mark_roots(struct worker *w, uint32_t *places)
 {
-	uint64_t n = deque_size(&w->roots), first = w->roots.split - n - w->roots.shift;
+	uint64_t n = deque_size(&w->roots.deque),
+		 first = w->roots.deque.split - n - w->roots.deque.shift;
 
 	for (uint64_t i = 0; i < n; i++) {
-		uint64_t row = w->roots.entries[first + i].word;
+		uint64_t row = w->roots.deque.entries[first + i].word;
 
 		FUZZ_ASSERT(row < ROWS);
 		places[row]++;
@@ -36,7 +37,7 @@ static void check_rows(void)
 {
 	uint32_t places[ROWS] = { 0 }, active[SLOTS] = { 0 }, queued = 0;
 	uint64_t left = 0, ended = 0;
-	struct fair *fair = &pool->intake.fair;
+	struct fair *fair = pool->fair;
 
 	for (uint32_t i = 0; i < WORKERS; i++)
 		mark_roots(&pool->workers[i], places);

@@ -53,8 +53,8 @@ START_TEST(each_workers_pages_are_on_its_node)
 
 		ck_assert_uint_ge(check_range("struct of worker", i, w, w + 1, node), 1);
 		/* Not every one has run something. */
-		entries += check_range("deque of worker", i, w->frames.entries,
-				       w->frames.entries + w->frames.capacity, node);
+		entries += check_range("deque of worker", i, w->engine.frames.entries,
+				       w->engine.frames.entries + w->engine.frames.capacity, node);
 	}
 	ck_assert_uint_ge(entries, 1);
 	for (uint32_t g = 0; g < rig.pool->n_groups; g++) {

@@ -23,7 +23,7 @@ static inline void *counted(void *memory)
 	if (memory)
 		atomic_fetch_add(&counted_blocks, 1);
 	if (code)
-		fk_rt_fail(&worker_self()->fk, code);
+		fk_rt_fail(&worker_self()->engine.fk, code);
 	return memory;
 }
 

@@ -21,7 +21,7 @@ static _Atomic int counted_fail_left; /* calls until the job fails; below 0: it 
 static inline void counted_fail_here(void)
 {
 	if (atomic_fetch_sub_explicit(&counted_fail_left, 1, memory_order_relaxed) == 0)
-		fk_rt_fail(&worker_self()->fk, -EDOM);
+		fk_rt_fail(&worker_self()->engine.fk, -EDOM);
 }
 
 /* refill: what the task works on, once a pool; NULL for nothing to do. */

@@ -77,7 +77,7 @@ static inline void start(uint32_t workers, bool forced)
 /* For rig_prepare. */
 static inline void shake(struct pool *pool)
 {
-	pool->shaken = 7;
+	pool->mode.shaken = 7;
 }
 
 /* Workers that keep a stack for those that share it; nobody is on it. */
@@ -86,7 +86,7 @@ static inline uint32_t berths_with_stacks(void)
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < rig.pool->n_workers; i++) {
-		const struct fiber_berth *berth = &rig.pool->fibers.berths.berths[i];
+		const struct fiber_berth *berth = &rig.pool->fibers->berths.berths[i];
 
 		n += berth->stack != NULL;
 		ck_assert_ptr_null(berth->resident);
@@ -96,7 +96,7 @@ static inline uint32_t berths_with_stacks(void)
 
 static inline uint64_t blocks_used(void)
 {
-	const struct fiber_memory *blocks = &rig.pool->fibers.blocks;
+	const struct fiber_memory *blocks = &rig.pool->fibers->blocks;
 	uint64_t n = 0;
 
 	for (uint64_t i = 0; i < blocks->next; i++)
@@ -107,7 +107,7 @@ static inline uint64_t blocks_used(void)
 /* Nothing is left of what ran but the stacks that are shared, and threads for sections. */
 static inline void stop(void)
 {
-	struct fibers *fibers = &rig.pool->fibers;
+	struct fibers *fibers = rig.pool->fibers;
 	const struct fiber_sides *sides = &fibers->sides;
 	struct fiber_stacks_count count;
 

@@ -128,7 +128,7 @@ FK_EXPORT(greedy, 0, "How many fibers it could have at once")
 /* On a slab it may read below its stack. */
 static void reads_below(void *arg)
 {
-	const struct fiber *f = worker_self()->fiber;
+	const struct fiber *f = worker_self()->fiber.self;
 
 	*(int64_t *)arg = f->stack->kind == FIBER_STACK_SLAB && fiber_stack_intact(f->stack);
 }
@@ -149,7 +149,7 @@ FK_EXPORT(on_slab, 0, "1 if a fiber is on a slab, and there is no guard for anot
 
 static __attribute__((no_sanitize("address"))) void writes_below(void *arg)
 {
-	volatile char *below = worker_self()->fiber->stack->low - 8;
+	volatile char *below = worker_self()->fiber.self->stack->low - 8;
 
 	(void)arg;
 	*below = (char)~*below;

@@ -25,12 +25,12 @@ static inline void quiet(struct rig *rig)
 {
 	struct pool *pool = rig->pool;
 
-	while (atomic_load(&pool->lazy.active))
+	while (atomic_load(&pool->idle.lazy.active))
 		sched_yield();
 	for (uint32_t row = 0; row < RIG_JOBS; row++)
-		ck_assert_msg(atomic_load(&pool->stack_bytes[row]) == 0,
+		ck_assert_msg(atomic_load(&pool->rows.stack_bytes[row]) == 0,
 			      "the job of row %u holds %llu bytes of stack", row,
-			      (unsigned long long)atomic_load(&pool->stack_bytes[row]));
+			      (unsigned long long)atomic_load(&pool->rows.stack_bytes[row]));
 	ck_assert_int_le((int64_t)rig_counter(rig, stack_bytes),
 			 (int64_t)pool->n_workers * QUIET_STACK);
 	ck_assert_uint_eq(rig_counter(rig, roots),

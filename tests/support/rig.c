@@ -10,6 +10,7 @@
 #include "daemon/pool/layout.h"
 #include "daemon/host/topology.h"
 #include "shm/futex.h"
+#include "shm/ledger.h"
 #include "shm/proto.h"
 #include "shm/segment.h"
 #include "shm/wake.h"
@@ -60,19 +61,18 @@ void rig_start_on(struct rig *rig, const char *machine, uint32_t workers,
 {
 	uint64_t heap_offset = client_segment_heap_offset(RIG_JOBS);
 	struct topology *topology = NULL;
-	struct pool *pool;
+	struct pool *pool = pool_new();
 	char error[256] = "";
 	pthread_attr_t attr;
 
 	memset(rig, 0, sizeof(*rig));
 	ck_assert_int_eq(options_init(&rig->options), 0);
-	ck_assert_int_eq(posix_memalign((void **)&pool, 64, sizeof(*pool)), 0);
-	memset(pool, 0, sizeof(*pool));
+	ck_assert(pool);
 	rig->pool = pool;
 	pool->options = &rig->options;
 	channel_init(&pool->channel, -1);
 	pool->n_workers = workers;
-	pool->force_steals = force_steals;
+	pool->mode.force_steals = force_steals;
 
 	rig->board_fd =
 		segment_create("board", SEGMENT_BOARD, sizeof(struct board), RIG_EPOCH, 0, 0600);
@@ -127,7 +127,7 @@ void rig_start_on(struct rig *rig, const char *machine, uint32_t workers,
 	ck_assert_int_eq(pthread_create(&rig->dispatcher, NULL, rig_dispatcher, pool), 0);
 	pthread_attr_destroy(&attr);
 	/* All have looked around once, and none is busy. */
-	while (atomic_load(&pool->lazy.active))
+	while (atomic_load(&pool->idle.lazy.active))
 		sched_yield();
 }
 
@@ -152,7 +152,7 @@ void rig_stop(struct rig *rig)
 	close(rig->client_fd);
 	pool_free_rows(pool);
 	layout_unplace(pool);
-	free(pool);
+	pool_delete(pool);
 	options_fini(&rig->options);
 }
 

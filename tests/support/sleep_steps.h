@@ -84,13 +84,13 @@ static void sleep_add_tenants(struct pool *pool)
 static void sleep_asleep(struct worker *w)
 {
 	(void)wake_prepare(&w->board->wake);
-	ck_assert_int_eq(lazy_sleep(&w->pool->lazy, w->index), LAZY_SLEEPS);
+	ck_assert_int_eq(lazy_sleep(&w->pool->idle.lazy, w->index), LAZY_SLEEPS);
 }
 
 static void sleep_awake(struct worker *w)
 {
 	wake_store(&w->board->wake, WAKE_LOOKING);
-	(void)lazy_rise(&w->pool->lazy, w->index, LAZY_ROUSED);
+	(void)lazy_rise(&w->pool->idle.lazy, w->index, LAZY_ROUSED);
 }
 
 /* Worker 0 rests; the pool is about to end, so that it does not enter the futex. */
@@ -129,12 +129,12 @@ static void sleep_lay_down(struct pool *pool)
 	for (uint32_t i = 1; i < pool->n_workers; i++) {
 		_Atomic uint32_t *word = &pool->workers[i].board->wake;
 
-		if (lazy_cell_of(&pool->lazy, i) != own ||
+		if (lazy_cell_of(&pool->idle.lazy, i) != own ||
 		    wake_state(wake_load(word)) != WAKE_LOOKING)
 			continue;
 		(void)wake_prepare(word);
-		atomic_fetch_or(&own->census, lazy_bit(&pool->lazy, i));
-		lazy_note(&pool->lazy, own);
+		atomic_fetch_or(&own->census, lazy_bit(&pool->idle.lazy, i));
+		lazy_note(&pool->idle.lazy, own);
 	}
 }
 
@@ -176,7 +176,7 @@ static void sleep_all_steps(struct pool *pool)
 	sleep_awake(&w[0]);
 	sleep_measure(SLEEP_NAP, pool, NULL, sleep_rest, NULL);
 	worker_turn_busy(&w[0], WORKER_NO_JOB);
-	for (uint32_t thief; (thief = lazy_pick(&pool->lazy, 0)) != LAZY_NOBODY;)
+	for (uint32_t thief; (thief = lazy_pick(&pool->idle.lazy, 0)) != LAZY_NOBODY;)
 		wake_store(&w[thief].board->wake, WAKE_LOOKING);
 	sleep_measure(SLEEP_WAKE, pool, sleep_lay_down, sleep_wake_one, NULL);
 
@@ -190,9 +190,9 @@ static void sleep_all_steps(struct pool *pool)
 		if (state == WAKE_SLEEPING)
 			sleep_awake(&w[i]);
 		if (state != WAKE_BUSY)
-			lazy_turn_busy(&pool->lazy, i);
+			lazy_turn_busy(&pool->idle.lazy, i);
 		wake_store(&w[i].board->wake, WAKE_BUSY);
-		w[i].duty = false;
+		w[i].thief.duty = false;
 		worker_take_request(&w[i]);
 	}
 }

@@ -45,7 +45,7 @@ FK_TASK(int64_t, looking, (int64_t, n))
 {
 	if (n == 0)
 		worker_ask(worker_self());
-	else if (n > 1 && !deque_size(&worker_self()->frames))
+	else if (n > 1 && !deque_size(&worker_self()->engine.frames))
 		atomic_fetch_add(&hidden, 1);
 	atomic_fetch_add(&looks, 1);
 	FK_LEAF(n);

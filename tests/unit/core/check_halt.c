@@ -8,6 +8,7 @@
 #include <sched.h>
 
 #include "daemon/jobs/drain.h"
+#include "shm/ledger.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/rig.h"
 #include "tests/support/tasks.h"
@@ -82,7 +83,7 @@ END_TEST
 /* As long as the dispatcher comes, somebody looks at all rings. */
 static void wait_until_idle(void)
 {
-	while (atomic_load(&rig.pool->lazy.active) || drain_rings_pending(rig.pool))
+	while (atomic_load(&rig.pool->idle.lazy.active) || drain_rings_pending(rig.pool))
 		sched_yield();
 }
 

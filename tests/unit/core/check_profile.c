@@ -247,8 +247,8 @@ static void prepare(struct pool *pool)
 	struct profile_clock clock = { read_now, 1, NULL };
 	struct profile_costs costs = { .fork = FORK, .burden = BURDEN };
 
-	pool->profile = profile_new(clock, costs);
-	ck_assert_ptr_nonnull(pool->profile);
+	pool->mode.profile = profile_new(clock, costs);
+	ck_assert_ptr_nonnull(pool->mode.profile);
 }
 
 static void start(void)
@@ -259,7 +259,7 @@ static void start(void)
 
 static void stop(void)
 {
-	struct profile *profile = rig.pool->profile;
+	struct profile *profile = rig.pool->mode.profile;
 
 	rig_stop(&rig);
 	profile_free(profile);
@@ -525,8 +525,8 @@ static void prepare_preempted(struct pool *pool)
 	struct profile_clock clock = { read_now, 1, read_cpu };
 	struct profile_costs costs = { .fork = FORK, .burden = BURDEN };
 
-	pool->profile = profile_new(clock, costs);
-	ck_assert_ptr_nonnull(pool->profile);
+	pool->mode.profile = profile_new(clock, costs);
+	ck_assert_ptr_nonnull(pool->mode.profile);
 }
 
 START_TEST(time_without_a_cpu_is_no_part_of_an_interval)
@@ -545,8 +545,8 @@ static void prepare_repeated(struct pool *pool)
 	struct profile_clock clock = { read_now, 1, NULL };
 	struct profile_costs costs = { .fork = FORK, .burden = BURDEN, .repeat = true };
 
-	pool->profile = profile_new(clock, costs);
-	ck_assert_ptr_nonnull(pool->profile);
+	pool->mode.profile = profile_new(clock, costs);
+	ck_assert_ptr_nonnull(pool->mode.profile);
 }
 
 START_TEST(each_interval_of_a_repeated_job_counts_with_its_least_time)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* registry - clients that are gone, and when the pool lets go of them */
 #include "daemon/core/registry.h"
+#include "shm/ledger.h"
 
 #include "tests/support/intake_rig.h"
 

@@ -216,7 +216,7 @@ static struct rig rig;
 
 static void late(struct pool *pool)
 {
-	pool->late_children = true;
+	pool->mode.late_children = true;
 }
 
 /* Each child waits on a stack of its own, of one small stacklet, until its parent is at
@@ -229,14 +229,14 @@ START_TEST(job_of_many_small_stacks_has_what_it_may_and_no_more)
 		rig_prepare = late;
 		rig_start(&rig, workers, &fk_module, true);
 		for (int i = 0; i < 3; i++) {
-			atomic_store(&rig.pool->stack_max, (uint64_t)n * STACK_MIN / 4);
+			atomic_store(&rig.pool->settings.stack_max, (uint64_t)n * STACK_MIN / 4);
 			ck_assert_int_eq(rig_call(&rig, "t:wide", n / 8), n / 8);
 			quiet(&rig);
 			rig_submit(&rig, 1, "t:wide", &n, sizeof(n));
 			ck_assert_uint_eq(rig_wait(&rig, 1), JOB_FAILED);
 			ck_assert_int_eq(atomic_load(&rig.jobs[1].code), -ENOMEM);
 			quiet(&rig);
-			atomic_store(&rig.pool->stack_max, (uint64_t)n * STACK_MIN * 2);
+			atomic_store(&rig.pool->settings.stack_max, (uint64_t)n * STACK_MIN * 2);
 			ck_assert_int_eq(rig_call(&rig, "t:wide", n), n);
 			quiet(&rig);
 		}
@@ -254,7 +254,7 @@ START_TEST(account_is_closed_before_the_job_has_its_outcome)
 		for (int forced = 0; forced < 2; forced++) {
 			rig_start(&rig, workers, &fk_module, forced);
 			/* Room for one block with its stacklet, and not for another. */
-			atomic_store(&rig.pool->stack_max, 2 * half + 65536);
+			atomic_store(&rig.pool->settings.stack_max, 2 * half + 65536);
 			for (int i = 0; i < 500; i++)
 				ck_assert_int_eq(rig_call(&rig, "t:blocks", half), half);
 			/* All is cleaned by the dispatcher. */

@@ -317,10 +317,10 @@ static void submit_two(uint32_t job, const char *task, int64_t n, int64_t seed)
  * the next job takes. Nothing else. */
 static void stop(void)
 {
-	while (atomic_load(&rig.pool->lazy.active))
+	while (atomic_load(&rig.pool->idle.lazy.active))
 		sched_yield();
 	for (uint32_t row = 0; row < RIG_JOBS; row++)
-		ck_assert_uint_eq(atomic_load(&rig.pool->stack_bytes[row]), 0);
+		ck_assert_uint_eq(atomic_load(&rig.pool->rows.stack_bytes[row]), 0);
 	ck_assert_int_le((int64_t)rig_counter(&rig, stack_bytes),
 			 (int64_t)rig.pool->n_workers * (STACK_MIN + 2 * 65536 + 65536));
 	ck_assert_uint_eq(atomic_load(&bad), 0);
@@ -397,9 +397,9 @@ START_TEST(too_large_a_block_fails_the_job)
 		ck_assert_int_eq(atomic_load(&rig.jobs[1].code), -ENOMEM);
 		ck_assert_int_eq(rig_call(&rig, "t:pile", 10), 10);
 	}
-	while (atomic_load(&rig.pool->lazy.active))
+	while (atomic_load(&rig.pool->idle.lazy.active))
 		sched_yield();
-	ck_assert_uint_eq(atomic_load(&rig.pool->stack_bytes[1]), 0);
+	ck_assert_uint_eq(atomic_load(&rig.pool->rows.stack_bytes[1]), 0);
 	rig_stop(&rig);
 }
 END_TEST
@@ -421,13 +421,13 @@ START_TEST(hoarder_fails_or_is_cancelled_and_gives_all_back)
 			int64_t n = 0;
 
 			start(workers, forced);
-			atomic_store(&rig.pool->stack_max, 16 << 20);
+			atomic_store(&rig.pool->settings.stack_max, 16 << 20);
 			for (int i = 0; i < 5; i++) {
 				rig_submit(&rig, 1, "t:hoards", &n, sizeof(n));
 				ck_assert_uint_eq(rig_wait(&rig, 1), JOB_FAILED);
 				ck_assert_int_eq(atomic_load(&rig.jobs[1].code), -ENOMEM);
 				rig_submit(&rig, 2, "t:hoards", &n, sizeof(n));
-				while (!atomic_load(&rig.pool->stack_bytes[2]) &&
+				while (!atomic_load(&rig.pool->rows.stack_bytes[2]) &&
 				       job_outcome(&rig.jobs[2]) == JOB_PENDING)
 					sched_yield();
 				root_cancel(rig.pool, 2, rig.generation[2]);
@@ -436,10 +436,10 @@ START_TEST(hoarder_fails_or_is_cancelled_and_gives_all_back)
 				submit_two(3, "t:tree", 6, i);
 				ck_assert_uint_eq(rig_wait(&rig, 3), JOB_DONE);
 			}
-			while (atomic_load(&rig.pool->lazy.active))
+			while (atomic_load(&rig.pool->idle.lazy.active))
 				sched_yield();
 			for (uint32_t row = 0; row < RIG_JOBS; row++)
-				ck_assert_uint_eq(atomic_load(&rig.pool->stack_bytes[row]), 0);
+				ck_assert_uint_eq(atomic_load(&rig.pool->rows.stack_bytes[row]), 0);
 			ck_assert_uint_eq(atomic_load(&bad), 0);
 			rig_stop(&rig);
 		}
@@ -457,9 +457,9 @@ static void misuse(const char *task, bool forced)
 	ck_assert_int_eq(rig.jobs[1].code, -EPROTO);
 	ck_assert_int_eq(atomic_load(&unwound), 0);
 	ck_assert_int_eq(rig_call(&rig, "t:fib", 10), 55);
-	while (atomic_load(&rig.pool->lazy.active))
+	while (atomic_load(&rig.pool->idle.lazy.active))
 		sched_yield();
-	ck_assert_uint_eq(atomic_load(&rig.pool->stack_bytes[1]), 0);
+	ck_assert_uint_eq(atomic_load(&rig.pool->rows.stack_bytes[1]), 0);
 	rig_stop(&rig);
 }
 

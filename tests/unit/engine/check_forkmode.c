@@ -55,17 +55,17 @@ FK_MODULE(mode, "")
 
 static void kept(struct pool *pool)
 {
-	pool->kept = true;
+	pool->mode.kept = true;
 }
 
 static void late(struct pool *pool)
 {
-	pool->late_children = true;
+	pool->mode.late_children = true;
 }
 
 static void shaken(struct pool *pool)
 {
-	pool->shaken = 1;
+	pool->mode.shaken = 1;
 }
 
 static void start(void (*prepare)(struct pool *pool), uint32_t workers)
@@ -113,8 +113,8 @@ START_TEST(no_more_children_wait_than_there_is_room_for)
 	/* And the room is there again. */
 	ck_assert_int_eq(rig_call(&rig, "mode:many", 10), 10);
 	ck_assert_uint_eq(rig_counter(&rig, moved), WORKER_LATE + 10);
-	ck_assert_uint_eq(rig.pool->workers[0].n_late, 0);
-	ck_assert_uint_eq(rig.pool->workers[0].n_forced, 0);
+	ck_assert_uint_eq(rig.pool->workers[0].engine.n_late, 0);
+	ck_assert_uint_eq(rig.pool->workers[0].engine.n_forced, 0);
 	rig_stop(&rig);
 }
 END_TEST

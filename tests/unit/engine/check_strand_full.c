@@ -72,9 +72,9 @@ static void small_deque(struct pool *pool)
 
 	for (uint32_t i = 0; i < PLACES + GUARDS; i++)
 		atomic_store(&entries[i].word, i < PLACES ? 0 : GUARDED);
-	deque_init(&w->frames, entries, PLACES);
-	w->fk.bottom = w->fk.floor = w->moved = entries;
-	w->fk.end = entries + PLACES;
+	deque_init(&w->engine.frames, entries, PLACES);
+	w->engine.fk.bottom = w->engine.fk.floor = w->engine.moved = entries;
+	w->engine.fk.end = entries + PLACES;
 }
 
 static void start(bool force_steals)

@@ -370,7 +370,7 @@ START_TEST(job_beyond_its_stack_fails_alone)
 	for (uint32_t workers = 1; workers <= 4; workers *= 2)
 		for (int forced = 0; forced < 2; forced++) {
 			start(workers, forced);
-			atomic_store(&rig.pool->stack_max, 1 << 20);
+			atomic_store(&rig.pool->settings.stack_max, 1 << 20);
 			/* Until the others have ended. */
 			submit(9, "t:until", 11);
 			wait_reached(1);

@@ -20,6 +20,7 @@
 
 #include "daemon/engine/strand.h"
 #include "daemon/core/verdict.h"
+#include "shm/ledger.h"
 #include "shm/wake.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/fiber_rig.h"
@@ -79,7 +80,7 @@ END_TEST
 
 static void make_late(struct pool *pool)
 {
-	pool->late_children = true;
+	pool->mode.late_children = true;
 }
 
 START_TEST(results_are_right_with_late_children)
@@ -326,8 +327,8 @@ static void without_guards(struct pool *pool)
 		.space = 64 << 20, .keep = 1 << 20, .guards = 1, .protect = true
 	};
 
-	fiber_stacks_fini(&pool->fibers.stacks);
-	ck_assert_int_eq(fiber_stacks_init(&pool->fibers.stacks, pool->n_groups, &options), 0);
+	fiber_stacks_fini(&pool->fibers->stacks);
+	ck_assert_int_eq(fiber_stacks_init(&pool->fibers->stacks, pool->n_groups, &options), 0);
 }
 
 START_TEST(guards_that_run_out_are_told_and_slabs_are_to_be_had)
@@ -381,8 +382,8 @@ END_TEST
 
 static void without_stacks(struct pool *pool)
 {
-	fiber_stacks_fini(&pool->fibers.stacks);
-	pool->fibers.error = -ENOTSUP;
+	fiber_stacks_fini(&pool->fibers->stacks);
+	pool->fibers->error = -ENOTSUP;
 }
 
 START_TEST(where_no_fibers_can_be_their_tasks_fail_and_others_do_not)
@@ -554,10 +555,10 @@ END_TEST
 START_TEST(stacks_count_for_what_a_job_may_hold)
 {
 	start(1, false);
-	atomic_store(&rig.pool->stack_max, 4 << 20);
+	atomic_store(&rig.pool->settings.stack_max, 4 << 20);
 	/* So many fibers of 64 KiB, and no more: it is told so, and goes on without. */
 	ck_assert_int_eq(rig_call(&rig, "t:greedy", 100), 62);
-	atomic_store(&rig.pool->stack_max, 16 << 10);
+	atomic_store(&rig.pool->settings.stack_max, 16 << 10);
 	see_failed("t:tree", 3, -ENOMEM);
 	stop();
 }
@@ -591,7 +592,7 @@ END_TEST
 static void make_deques_short(struct pool *pool)
 {
 	for (uint32_t i = 0; i < pool->n_workers; i++)
-		pool->workers[i].fk.end = pool->workers[i].fk.bottom + 1000;
+		pool->workers[i].engine.fk.end = pool->workers[i].engine.fk.bottom + 1000;
 }
 
 START_TEST(who_only_yields_goes_on_at_the_end_of_the_deque)

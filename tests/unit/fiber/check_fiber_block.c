@@ -358,7 +358,7 @@ static uint32_t limit; /* of threads, if it is not 0 */
 static void prepare(struct pool *pool)
 {
 	if (limit)
-		pool->fibers.sides.max = limit;
+		pool->fibers->sides.max = limit;
 }
 
 /* threads: at most; 0: as many as there are. */
@@ -450,7 +450,7 @@ END_TEST
 
 static uint32_t queued(void)
 {
-	struct fiber_sides *sides = &rig.pool->fibers.sides;
+	struct fiber_sides *sides = &rig.pool->fibers->sides;
 	uint32_t n;
 
 	pthread_mutex_lock(&sides->lock);

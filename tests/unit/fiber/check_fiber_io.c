@@ -477,7 +477,7 @@ static void ignore_sigpipe(void)
 /* So many fibers wait, and nobody runs. */
 static void await_io(uint64_t n)
 {
-	while (rig_counter(&rig, fiber_io_waiting) != n || atomic_load(&rig.pool->lazy.active))
+	while (rig_counter(&rig, fiber_io_waiting) != n || atomic_load(&rig.pool->idle.lazy.active))
 		sched_yield();
 }
 
@@ -544,7 +544,7 @@ static void comes(int n, uint32_t noted)
 {
 	const char bytes[32] = { 0 };
 
-	while (!rig_counter(&rig, fiber_io_waiting) || atomic_load(&rig.pool->lazy.active))
+	while (!rig_counter(&rig, fiber_io_waiting) || atomic_load(&rig.pool->idle.lazy.active))
 		sched_yield();
 	ck_assert_int_eq(write(a[1], bytes, (size_t)n), n);
 	while (atomic_load(&ended) != noted)
@@ -935,7 +935,7 @@ END_TEST
 
 static void take_ring(struct pool *pool)
 {
-	pool->fibers.poller_error = -EPERM;
+	pool->fibers->poller_error = -EPERM;
 }
 
 START_TEST(without_a_ring_what_is_there_can_be_had)

@@ -84,7 +84,7 @@ static void park_all(uint32_t of, int64_t n)
 	atomic_store(&all_wait, false);
 	gate = FK_COUNTER_OF(1);
 	start(2, false);
-	atomic_store(&rig.pool->stack_max, UINT64_C(64) << 30);
+	atomic_store(&rig.pool->settings.stack_max, UINT64_C(64) << 30);
 	submit(1, "m:crowd", n);
 	while (!atomic_load(&all_wait))
 		sched_yield();

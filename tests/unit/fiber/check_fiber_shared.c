@@ -112,7 +112,7 @@ END_TEST
 static void make_deques_short(struct pool *pool)
 {
 	for (uint32_t i = 0; i < pool->n_workers; i++)
-		pool->workers[i].fk.end = pool->workers[i].fk.bottom + 10;
+		pool->workers[i].engine.fk.end = pool->workers[i].engine.fk.bottom + 10;
 }
 
 START_TEST(fibers_do_the_same_where_deques_are_full)
@@ -460,7 +460,7 @@ static void open_gate(void)
 
 static uint32_t holder_of(uint32_t berth)
 {
-	return atomic_load(&rig.pool->fibers.berths.berths[berth].holder);
+	return atomic_load(&rig.pool->fibers->berths.berths[berth].holder);
 }
 
 START_TEST(those_of_a_parked_worker_go_on_elsewhere_and_come_back)
@@ -627,7 +627,7 @@ START_TEST(who_has_no_memory_to_wait_with_is_told)
 	start_on(FK_STACK_SHARED, 1, false);
 	atomic_store(&no_memory, 0);
 	/* Enough for all records, and the stacks of some. */
-	atomic_store(&rig.pool->stack_max, 64 * 1024 + 512 * 200);
+	atomic_store(&rig.pool->settings.stack_max, 64 * 1024 + 512 * 200);
 	ck_assert_int_eq(rig_call(&rig, "t:short_and_deep", 180), 180);
 	ck_assert_uint_ge(atomic_load(&no_memory), 180 - 40);
 	ck_assert_uint_lt(atomic_load(&no_memory), 3 * 180);
@@ -687,7 +687,7 @@ START_TEST(who_has_less_on_its_stack_than_before_needs_no_memory)
 {
 	start_on(FK_STACK_SHARED, 1, false);
 	atomic_store(&shrunk, 1);
-	atomic_store(&rig.pool->stack_max, 256 * 1024);
+	atomic_store(&rig.pool->settings.stack_max, 256 * 1024);
 	ck_assert_int_gt(rig_call(&rig, "t:shrinks", 0), 0);
 	ck_assert_int_eq(atomic_load(&shrunk), 0);
 	stop();
@@ -721,7 +721,7 @@ START_TEST(who_has_no_memory_is_told_that_its_job_is_over)
 	start_on(FK_STACK_SHARED, 1, false);
 	atomic_store(&last_yield, 1);
 	/* The task's own stack, what its frame has, and a record, but no copy. */
-	atomic_store(&rig.pool->stack_max, FK_FIBER_STACK + 20 * 1024);
+	atomic_store(&rig.pool->settings.stack_max, FK_FIBER_STACK + 20 * 1024);
 	submit(1, "t:yields_in_vain", 0);
 	await_reached();
 	see_cancelled(1);
@@ -738,7 +738,7 @@ START_TEST(who_cannot_leave_a_shared_stack_makes_way_for_nobody)
 	for (uint32_t workers = 1; workers <= 2; workers++) {
 		start_on(FK_STACK_SHARED, workers, false);
 		atomic_store(&no_memory, 0);
-		atomic_store(&rig.pool->stack_max, 64 * 1024 + 512 * 200);
+		atomic_store(&rig.pool->settings.stack_max, 64 * 1024 + 512 * 200);
 		storm = quiet_storm_begin(&rig);
 		for (int i = 0; i < 20; i++)
 			ck_assert_int_gt(rig_call(&rig, "t:short_of_memory", 180), 100);

@@ -37,7 +37,7 @@ static void start(uint32_t workers, bool forced)
 
 static uint32_t listed(void)
 {
-	struct deadlines *all = &rig.pool->deadlines;
+	struct deadlines *all = rig.pool->deadlines;
 	uint32_t n;
 
 	pthread_mutex_lock(&all->lock);
@@ -73,7 +73,7 @@ START_TEST(heap_knows_where_each_job_is)
 	uint32_t n = 0, random = 1;
 
 	start(1, false);
-	all = &rig.pool->deadlines;
+	all = rig.pool->deadlines;
 	for (uint32_t i = 0; i < 20000; i++) {
 		uint32_t row = (random = random * 1664525u + 1013904223u) >> 8 & (RIG_JOBS - 1);
 
@@ -163,8 +163,8 @@ static void many_at_once(struct pool *pool)
 	for (uint32_t row = 0; row < RIG_JOBS; row++)
 		(void)deadline_add(pool, row, 1, 1);
 	next = deadlines_check(pool);
-	ck_assert_uint_ge(pool->deadlines.n, RIG_JOBS / 2);
-	ck_assert_uint_lt(pool->deadlines.n, RIG_JOBS);
+	ck_assert_uint_ge(pool->deadlines->n, RIG_JOBS / 2);
+	ck_assert_uint_lt(pool->deadlines->n, RIG_JOBS);
 	ck_assert_uint_eq(next, 1);
 }
 
@@ -222,10 +222,10 @@ START_TEST(waiting_jobs_of_a_dead_client_end_at_once)
 		sched_yield();
 	for (uint32_t i = 2; i < RIG_JOBS; i++)
 		submit(i, "t:flat", 0, 0);
-	while (!fair_queued(&rig.pool->intake.fair))
+	while (!fair_queued(rig.pool->fair))
 		sched_yield();
 	registry_gone(rig.pool, 0, 1);
-	while (!rig_counter(&rig, dropped) || fair_queued(&rig.pool->intake.fair))
+	while (!rig_counter(&rig, dropped) || fair_queued(rig.pool->fair))
 		sched_yield();
 	ck_assert_uint_eq(rig_counter(&rig, roots), 1);
 	atomic_store(&tasks_opened, 1);
@@ -245,7 +245,7 @@ static void expect_cancelled(struct pool *pool, uint32_t job)
 /* Before there are workers: this thread is the channel's, the dispatcher and a worker in turn. */
 static void cancel_by_hand(struct pool *pool)
 {
-	struct fair *fair = &pool->intake.fair;
+	struct fair *fair = pool->fair;
 	uint32_t rows[FAIR_BATCH_JOBS];
 
 	/* On its way in: the mark is there before the job is taken off its ring. */

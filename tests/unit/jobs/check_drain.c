@@ -4,6 +4,7 @@
  */
 #include "common/util.h"
 #include "daemon/jobs/drain.h"
+#include "shm/ledger.h"
 #include "tests/support/intake_rig.h"
 
 static uint64_t refused(void)
@@ -150,14 +151,14 @@ static void drain_by_hand(struct pool *pool)
 		ck_assert_uint_le(passed(sides[0]) + passed(sides[1]) - before, DRAIN_SHARE);
 		ck_assert_uint_lt(drains, 20);
 	}
-	wasted = atomic_load(&pool->intake.fair.tenants[0].wasted);
+	wasted = atomic_load(&pool->fair->tenants[0].wasted);
 	ck_assert_uint_ge(wasted, 2 * (RING_SLOTS - 1) * DRAIN_STEP_NS);
 
 	/* Looking at all slots counts, too. */
 	ring_set_astray(&tenant->rings[0]);
 	tenant_mark(tenant, 0);
 	intake_collect(pool, drains);
-	ck_assert_uint_ge(atomic_load(&pool->intake.fair.tenants[0].wasted),
+	ck_assert_uint_ge(atomic_load(&pool->fair->tenants[0].wasted),
 			  wasted + DRAIN_MEND * DRAIN_STEP_NS);
 	ck_assert(!drain_rings_pending(pool));
 }
@@ -190,7 +191,7 @@ static void drain_chain_by_hand(struct pool *pool)
 	tenant_mark(tenant, 0);
 	intake_collect(pool, 0);
 	ck_assert_uint_eq(passed(&pool->arena->rings[0][0]), 2);
-	ck_assert_uint_eq(fair_queued(&pool->intake.fair), 3 * DRAIN_SHARE + 1);
+	ck_assert_uint_eq(fair_queued(pool->fair), 3 * DRAIN_SHARE + 1);
 	ck_assert(!drain_rings_pending(pool));
 }
 

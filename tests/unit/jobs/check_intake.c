@@ -76,8 +76,8 @@ START_TEST(what_a_job_used_is_charged_to_its_client)
 	before = atomic_load(&board->cpu_ns);
 	fill(0, "intake:await", LAST);
 	publish(0, 0);
-	while (account_row(&rig.pool->workers[0].account) == ACCOUNT_NOBODY &&
-	       account_row(&rig.pool->workers[1].account) == ACCOUNT_NOBODY)
+	while (account_row(&rig.pool->workers[0].job.account) == ACCOUNT_NOBODY &&
+	       account_row(&rig.pool->workers[1].job.account) == ACCOUNT_NOBODY)
 		sched_yield();
 	/* One of them searches in between, and sleeps. */
 	had = both_had();
@@ -103,8 +103,8 @@ static void take_by_hand(struct pool *pool)
 	let_dispatcher_sleep(pool);
 	ck_assert(intake_drain(w, &row));
 	ck_assert_uint_eq(row, 0);
-	ck_assert_uint_eq(w->roots.split, 0);
-	ck_assert_uint_eq(pool->root_words[0], 0);
+	ck_assert_uint_eq(w->roots.deque.split, 0);
+	ck_assert_uint_eq(pool->idle.root_words[0], 0);
 	ck_assert(!dispatcher_was_woken(pool));
 	root_drop(pool, row, JOB_CANCELLED, 0);
 
@@ -113,22 +113,22 @@ static void take_by_hand(struct pool *pool)
 	let_dispatcher_sleep(pool);
 	ck_assert(intake_drain(w, &row));
 	ck_assert_uint_eq(row, 1);
-	ck_assert_uint_eq(deque_size(&w->roots), 2);
+	ck_assert_uint_eq(deque_size(&w->roots.deque), 2);
 	ck_assert(dispatcher_was_woken(pool));
 
 	/* The worker runs that one: those behind it are taken back, and go before it. */
 	let_dispatcher_sleep(pool);
-	w->job = row;
+	w->job.row = row;
 	ck_assert(intake_preempt(w));
-	ck_assert_uint_eq(w->preempted, row);
-	ck_assert_uint_eq(deque_size(&w->roots), 2);
+	ck_assert_uint_eq(w->roots.preempted, row);
+	ck_assert_uint_eq(deque_size(&w->roots.deque), 2);
 	ck_assert(dispatcher_was_woken(pool));
 
 	/* More of them, for which it makes way. */
 	for (uint32_t i = 0; i < 2; i++) {
 		uint64_t taken, n;
 
-		ck_assert_int_eq(deque_steal(&w->roots, &taken, 1, &n), DEQUE_STOLEN);
+		ck_assert_int_eq(deque_steal(&w->roots.deque, &taken, 1, &n), DEQUE_STOLEN);
 		root_drop(pool, (uint32_t)taken, JOB_CANCELLED, 0);
 	}
 	words(4, 6);
@@ -136,11 +136,11 @@ static void take_by_hand(struct pool *pool)
 	let_dispatcher_sleep(pool);
 	ck_assert(intake_again(w, &row));
 	ck_assert_uint_eq(row, 4);
-	ck_assert_uint_eq(deque_size(&w->roots), 2);
+	ck_assert_uint_eq(deque_size(&w->roots.deque), 2);
 	ck_assert(dispatcher_was_woken(pool));
 	root_drop(pool, 1, JOB_CANCELLED, 0);
 	root_drop(pool, row, JOB_CANCELLED, 0);
-	w->job = WORKER_NO_JOB;
+	w->job.row = WORKER_NO_JOB;
 	/* Each counts where it alone stores. */
 	ck_assert_uint_eq(w->counters->drained, 4);
 	ck_assert_uint_eq(w->counters->dropped, 0);
@@ -169,20 +169,20 @@ static void search_by_hand(struct pool *pool)
 	uint32_t row = LAST;
 
 	for (uint32_t i = 0; i < ARRAY_SIZE(waits); i++) {
-		thief->ask_wait = waits[i];
+		thief->thief.ask_wait = waits[i];
 		words(i, i);
-		atomic_store(&pool->intake.fair.behind, 1);
+		atomic_store(&pool->fair->behind, 1);
 		ck_assert_int_eq(worker_find(thief, &row), WORKER_ROOT);
 		ck_assert_uint_eq(row, i);
 		root_drop(pool, row, JOB_CANCELLED, 0);
 		/* Once in its time, and not once in each search. */
 		ck_assert_uint_eq(thief->counters->asks, 1 + i / 2);
-		ck_assert_int_eq(!atomic_load(&victim->fk.limit), i != 1);
+		ck_assert_int_eq(!atomic_load(&victim->engine.fk.limit), i != 1);
 		worker_take_request(victim);
 		for (from = clock_ns(); clock_ns() < from + POLICY_ASK_MAX;)
 			;
 	}
-	atomic_store(&pool->intake.fair.behind, 0);
+	atomic_store(&pool->fair->behind, 0);
 }
 
 START_TEST(who_finds_a_queued_job_in_each_search_asks_for_the_work_that_goes_before_it)
@@ -196,11 +196,11 @@ static void leave_by_hand(struct pool *pool)
 {
 	words(0, 2 * INTAKE_CUT);
 	intake_collect(pool, 0);
-	ck_assert_uint_eq(fair_queued(&pool->intake.fair), 2 * INTAKE_CUT + 1);
+	ck_assert_uint_eq(fair_queued(pool->fair), 2 * INTAKE_CUT + 1);
 	registry_gone(pool, 0, 1);
 	/* Some at a time, and at once again as long as there may be more. */
 	ck_assert_int_eq(intake_release(pool), INTAKE_MORE);
-	ck_assert_uint_eq(fair_queued(&pool->intake.fair), INTAKE_CUT + 1);
+	ck_assert_uint_eq(fair_queued(pool->fair), INTAKE_CUT + 1);
 	ck_assert_int_eq(intake_release(pool), INTAKE_MORE);
 	ck_assert_uint_eq(pool->registry.clients[0].state, CLIENT_DYING);
 	ck_assert_int_eq(intake_release(pool), INTAKE_NONE);

@@ -7,6 +7,7 @@
 #include "common/util.h"
 #include "daemon/pool/dispatcher.h"
 #include "daemon/jobs/root.h"
+#include "daemon/sched/alarm.h"
 #include "tests/support/intake_rig.h"
 
 #define LONG_JOB (100 * NSEC_PER_MSEC)
@@ -20,11 +21,11 @@ static struct worker *run_by_hand(struct pool *pool)
 	uint32_t row = LAST;
 
 	alarm_begin(w); /* this thread's: it takes the signal for nothing */
-	pool->intake.fair.clients[0].mean = LONG_JOB;
+	pool->fair->clients[0].mean = LONG_JOB;
 	words(0, 0);
 	ck_assert(intake_drain(w, &row));
 	ck_assert_uint_eq(row, 0);
-	w->job = row;
+	w->job.row = row;
 	intake_account(w, row, false, clock_ns());
 	return w;
 }
@@ -34,7 +35,7 @@ static void end_by_hand(struct worker *w)
 	struct pool *pool = w->pool;
 
 	intake_account(w, WORKER_NO_JOB, false, clock_ns());
-	w->job = WORKER_NO_JOB;
+	w->job.row = WORKER_NO_JOB;
 	root_drop(pool, 0, JOB_CANCELLED, 0);
 	(void)dispatcher_take_summons(w);
 	alarm_end(w);
@@ -76,7 +77,7 @@ END_TEST
 static void claim_by_hand(struct pool *pool)
 {
 	struct worker *w = run_by_hand(pool);
-	struct fair *fair = &pool->intake.fair;
+	struct fair *fair = pool->fair;
 	uint64_t now;
 
 	words(1, 1);
@@ -129,14 +130,14 @@ static void make_way_by_hand(struct pool *pool)
 
 	words(1, 2);
 	let_dispatcher_sleep(pool);
-	pool->intake.fair.clients[0].estimate = FAIR_BATCH; /* of which one is a batch */
-	atomic_store(&pool->intake.fair.rows[0].used, LATER);
+	pool->fair->clients[0].estimate = FAIR_BATCH; /* of which one is a batch */
+	atomic_store(&pool->fair->rows[0].used, LATER);
 	ck_assert(intake_preempt(w));
 	ck_assert(worker_roots_pending(pool));
-	ck_assert_uint_eq(fair_queued(&pool->intake.fair), 1);
+	ck_assert_uint_eq(fair_queued(pool->fair), 1);
 	ck_assert(!dispatcher_was_woken(pool));
 	ck_assert_uint_ne(atomic_load(&w->alarm.at), 0);
-	w->preempted = WORKER_NO_JOB;
+	w->roots.preempted = WORKER_NO_JOB;
 	end_by_hand(w);
 }
 

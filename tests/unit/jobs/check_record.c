@@ -59,7 +59,7 @@ FK_TASK(int64_t, looks,
 	int64_t x;)
 FK_NO_LEAF(looks)
 {
-	self->held = (int64_t)atomic_load(&rig.pool->stack_bytes[0]);
+	self->held = (int64_t)atomic_load(&rig.pool->rows.stack_bytes[0]);
 	look_at(FK_BUF(self->text), 0);
 	look_at(self->data, 1);
 	look_at(FK_BUF(self->more), 2);
@@ -213,7 +213,7 @@ END_TEST
 START_TEST(copies_that_a_job_may_not_have_fail_it_alone)
 {
 	rig_start(&rig, 2, &fk_module, false);
-	atomic_store(&rig.pool->stack_max, 128 << 10);
+	atomic_store(&rig.pool->settings.stack_max, 128 << 10);
 	fill_heap();
 	for (int i = 0; i < 20; i++) {
 		refer(100000);

@@ -15,6 +15,7 @@
 
 #include <forkd/task.h>
 
+#include "shm/ledger.h"
 #include "shm/proto.h"
 #include "shm/wake.h"
 #define CHECK_TIMEOUT 60

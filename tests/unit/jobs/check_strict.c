@@ -65,7 +65,7 @@ START_TEST(strict_jobs_run_where_they_are_to)
 	publish(0, 0);
 	ck_assert_uint_eq(rig_wait(&rig, 0), JOB_FAILED);
 	ck_assert_int_eq(atomic_load(&rig.jobs[0].code), -EINVAL);
-	ck_assert_uint_eq(fair_placed(&rig.pool->intake.fair), 0);
+	ck_assert_uint_eq(fair_placed(rig.pool->fair), 0);
 	rig_stop(&rig);
 }
 END_TEST
@@ -100,7 +100,7 @@ END_TEST
  * stays that far ahead then: all that the worker does is the first client's. */
 static bool is_ahead_of(const struct other *o)
 {
-	struct fair *fair = &rig.pool->intake.fair;
+	struct fair *fair = rig.pool->fair;
 	const struct vheap_node *first, *second;
 	bool ahead;
 
@@ -133,12 +133,10 @@ START_TEST(a_flood_of_strict_jobs_lets_other_clients_pass)
 					STRICT(0));
 			publish(1, 0);
 			/* By the dispatcher: the worker does not come to it. */
-			while (fair_placed(&rig.pool->intake.fair) < 899)
+			while (fair_placed(rig.pool->fair) < 899)
 				sched_yield();
 			other_submit(&o, 0, "intake:other", strict ? STRICT(0) : 0);
-			while (fair_placed(&rig.pool->intake.fair) +
-				       fair_queued(&rig.pool->intake.fair) <
-			       900)
+			while (fair_placed(rig.pool->fair) + fair_queued(rig.pool->fair) < 900)
 				sched_yield();
 			while (!is_ahead_of(&o))
 				sched_yield();

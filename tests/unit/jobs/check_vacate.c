@@ -5,6 +5,7 @@
  * This thread is the channel's, and does the manager's part of it.
  */
 #include "daemon/jobs/vacate.h"
+#include "shm/ledger.h"
 
 #include <errno.h>
 #include <pthread.h>

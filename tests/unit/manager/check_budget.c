@@ -15,6 +15,7 @@
 #include "common/util.h"
 #include "daemon/manager/ceiling.h"
 #include "daemon/pool/pool.h"
+#include "shm/ledger.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/options.h"
 
@@ -306,15 +307,15 @@ START_TEST(the_tables_of_a_record_and_of_a_worker_are_counted)
 	struct pool *pool = NULL;
 	struct fair *fair = NULL;
 	struct deadlines *deadlines = NULL;
-	uint64_t record = sizeof(*pool->verdicts) + sizeof(*pool->cancels) +
-			  sizeof(*pool->stack_bytes) + sizeof(*deadlines->heap) +
+	uint64_t record = sizeof(*pool->rows.verdicts) + sizeof(*pool->rows.cancels) +
+			  sizeof(*pool->rows.stack_bytes) + sizeof(*deadlines->heap) +
 			  sizeof(*deadlines->where) + sizeof(*fair->rows) +
 			  sizeof(*arena_rows((struct arena *)NULL));
 
 	ck_assert_uint_le(record, BUDGET_RECORD);
 	ck_assert_uint_le(sizeof(*pool->workers), BUDGET_WORKER);
 	/* Of both processes, with as many tenants and clients as there can be. */
-	ck_assert_uint_le(sizeof(struct pool) + sizeof(struct arena) + BOARD_FRONT +
+	ck_assert_uint_le(sizeof(struct pool_whole) + sizeof(struct arena) + BOARD_FRONT +
 				  LIMIT_TENANTS * LIMIT_CLIENTS * sizeof(void *),
 			  BUDGET_PROCESSES);
 }

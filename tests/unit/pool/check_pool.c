@@ -29,7 +29,7 @@ START_TEST(workers_know_their_group_and_have_pages_of_their_own)
 		struct worker *w = &rig.pool->workers[i];
 
 		ck_assert_uint_eq(w->group, i % 4 / 2);
-		ck_assert_ptr_eq(w->cache.arena, &rig.pool->stacks[w->group]);
+		ck_assert_ptr_eq(w->engine.cache.arena, &rig.pool->stacks[w->group]);
 		ck_assert_uint_eq((uintptr_t)w % PAGE, 0);
 		ck_assert_uint_eq(sizeof(*w) % PAGE, 0);
 	}
@@ -104,11 +104,11 @@ static void lay_out_again(struct pool *pool)
 	last = pool->stacks[2].end - PAGE;
 	*first = *last = 1;
 	/* Neither of these is to be seen by a worker. */
-	pool->workers[0].job = 77;
-	pool->workers[0].frames.entries[5000].word = 99;
+	pool->workers[0].job.row = 77;
+	pool->workers[0].engine.frames.entries[5000].word = 99;
 	before = arena_bytes();
 	layout_unplace(pool);
-	memset(&pool->lazy, 0, sizeof(pool->lazy));
+	memset(&pool->idle.lazy, 0, sizeof(pool->idle.lazy));
 	ck_assert_int_eq(
 		topology_new("numa:3 core:2 pu:1", 6, NULL, error, sizeof(error), &topology), 0);
 	ck_assert_int_eq(layout_place(pool, topology), 0);
@@ -118,8 +118,8 @@ static void lay_out_again(struct pool *pool)
 	ck_assert_ptr_eq(pool->stacks[2].next, last + PAGE);
 	ck_assert(stack_arena_dirty(pool->stacks));
 	ck_assert_int_eq(first[0] + last[0], 2);
-	ck_assert_uint_eq(pool->workers[0].job, WORKER_NO_JOB);
-	ck_assert_uint_eq(pool->workers[0].frames.entries[5000].word, 0);
+	ck_assert_uint_eq(pool->workers[0].job.row, WORKER_NO_JOB);
+	ck_assert_uint_eq(pool->workers[0].engine.frames.entries[5000].word, 0);
 	/* The page of the deque is gone, and no other has come. */
 	ck_assert_uint_le(arena_bytes(), before);
 }

@@ -136,7 +136,7 @@ static void leave_by_hand(struct pool *pool)
 	alarm_begin(w);
 	words(0, 0);
 	/* So the alarm goes on. */
-	atomic_store(&w->asides.n, 1);
+	atomic_store(&w->roots.asides.n, 1);
 	let_dispatcher_doze(pool);
 	alarm_ring(w);
 	ck_assert(!dispatcher_was_woken(pool));
@@ -145,7 +145,7 @@ static void leave_by_hand(struct pool *pool)
 	ck_assert(dispatcher_was_woken(pool));
 	ck_assert_uint_ne(rings_at(w), 0);
 	ck_assert(dispatcher_take_summons(w));
-	atomic_store(&w->asides.n, 0);
+	atomic_store(&w->roots.asides.n, 0);
 	ck_assert(intake_drain(w, &row));
 	root_drop(pool, row, JOB_CANCELLED, 0);
 	alarm_end(w);

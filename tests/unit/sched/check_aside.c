@@ -108,7 +108,7 @@ FK_NO_LEAF(above)
 		sched_yield();
 	took = intake_drain(w, &row);
 	if (took)
-		w->own = row + 1;
+		w->roots.own = row + 1;
 	(void)dispatcher_take_summons(w);
 	FK_FORK(x, leaf, self->n);
 	FK_JOIN();
@@ -309,7 +309,7 @@ START_TEST(any_of_them_is_cancelled_first)
 			ck_assert_uint_eq(rig_wait(&rig, job), JOB_CANCELLED);
 		}
 		quiet(&rig);
-		ck_assert(!aside_any(&rig.pool->workers[0].asides));
+		ck_assert(!aside_any(&rig.pool->workers[0].roots.asides));
 		rig_stop(&rig);
 	}
 }
@@ -365,7 +365,9 @@ static void bring_up_with(const char *failed, const char *before, uint32_t publi
 	static _Atomic uint64_t verdicts[256];
 	static struct options options; /* without a limit of hangs */
 	static struct board board;
-	static struct pool pool = { .options = &options, .verdicts = verdicts, .board = &board };
+	static struct pool pool = { .options = &options,
+				    .rows.verdicts = verdicts,
+				    .board = &board };
 	size_t n = strlen(before);
 	struct fk_entry *entries = calloc(n + 1, sizeof(*entries));
 	struct fk_frame *frames = calloc(n + 1, sizeof(*frames));
@@ -380,9 +382,9 @@ static void bring_up_with(const char *failed, const char *before, uint32_t publi
 		verdict_begin(&pool, i, 1);
 	for (; *failed; failed++)
 		ck_assert(verdict_set(&pool, (uint32_t)*failed, 1, JOB_CANCELLED));
-	deque_init(&w.frames, entries, n);
-	w.fk.floor = entries + public;
-	w.fk.bottom = entries + n;
+	deque_init(&w.engine.frames, entries, n);
+	w.engine.fk.floor = entries + public;
+	w.engine.fk.bottom = entries + n;
 	for (uint32_t i = 0; i < n; i++) {
 		frames[i].job = (uint32_t)(before[i] | 0x20);
 		/* Where it stood, to see the order by. */
@@ -390,17 +392,17 @@ static void bring_up_with(const char *failed, const char *before, uint32_t publi
 		fk_set_site(&frames[i], FK_PARTED | (before[i] & 0x20 ? 0 : FK_MOVED));
 		atomic_store(&entries[i].word, (uintptr_t)&frames[i]);
 	}
-	deque_publish(&w.frames, public);
+	deque_publish(&w.engine.frames, public);
 	for (uint32_t i = 0; i < stolen; i++) {
 		uint64_t word, some;
 
-		ck_assert_int_eq(deque_steal(&w.frames, &word, 1, &some), DEQUE_STOLEN);
+		ck_assert_int_eq(deque_steal(&w.engine.frames, &word, 1, &some), DEQUE_STOLEN);
 		ck_assert_ptr_eq((void *)(uintptr_t)word, &frames[i]);
 	}
 	aside_bring_up(&w, (uint32_t)job);
-	ck_assert_ptr_eq(w.fk.bottom, entries + n);
-	ck_assert_ptr_eq(w.fk.floor, entries + stolen);
-	ck_assert_uint_eq(deque_size(&w.frames), 0);
+	ck_assert_ptr_eq(w.engine.fk.bottom, entries + n);
+	ck_assert_ptr_eq(w.engine.fk.floor, entries + stolen);
+	ck_assert_uint_eq(deque_size(&w.engine.frames), 0);
 	for (uint32_t i = stolen; i < n; i++) {
 		struct fk_frame *frame =
 			(struct fk_frame *)(uintptr_t)atomic_load(&entries[i].word);
@@ -413,8 +415,8 @@ static void bring_up_with(const char *failed, const char *before, uint32_t publi
 			ck_assert(last->job != frame->job || last->top < frame->top);
 		}
 	}
-	for (uint32_t i = 0; i < atomic_load(&w.asides.n); i++)
-		rows[i] = (char)w.asides.rows[i];
+	for (uint32_t i = 0; i < atomic_load(&w.roots.asides.n); i++)
+		rows[i] = (char)w.roots.asides.rows[i];
 	ck_assert_str_eq(now, after);
 	ck_assert_str_eq(rows, asides);
 	free(entries);
@@ -456,12 +458,12 @@ static void forget_by_hand(struct pool *pool)
 	struct worker *w = &pool->workers[0];
 	uint32_t row;
 
-	w->job = 1;
-	w->asides.rows[0] = 0;
-	atomic_store(&w->asides.n, 1);
+	w->job.row = 1;
+	w->roots.asides.rows[0] = 0;
+	atomic_store(&w->roots.asides.n, 1);
 	ck_assert(!aside_claims(w, true, &row));
-	ck_assert(!aside_any(&w->asides));
-	w->job = WORKER_NO_JOB;
+	ck_assert(!aside_any(&w->roots.asides));
+	w->job.row = WORKER_NO_JOB;
 }
 
 START_TEST(a_job_that_has_ended_elsewhere_is_forgotten)

@@ -70,8 +70,8 @@ static void record_prepare(struct pool *pool)
 	record.events = malloc(EVENTS * sizeof(*record.events));
 	ck_assert_ptr_nonnull(record.events);
 	record.n = 0;
-	record.n_cells = pool->lazy.n_cells;
-	pool->lazy.trace = &record.trace;
+	record.n_cells = pool->idle.lazy.n_cells;
+	pool->idle.lazy.trace = &record.trace;
 }
 
 enum role { BUSY, LOOKS, SLEEPS, PARKED };
@@ -186,7 +186,7 @@ static void replay_start(struct replay *ret)
 	memset(ret, 0, sizeof(*ret));
 	ret->n = rig.pool->n_workers;
 	for (uint32_t w = 0; w < ret->n; w++)
-		ret->cell[w] = rig.pool->lazy.seats[w].cell;
+		ret->cell[w] = rig.pool->idle.lazy.seats[w].cell;
 }
 
 /* A job that never forks. */
@@ -234,8 +234,8 @@ static uint32_t sleepers(void)
 {
 	uint32_t n = 0;
 
-	for (uint32_t c = 0; c < rig.pool->lazy.n_cells; c++)
-		n += lazy_asleep(lazy_load(&rig.pool->lazy.cells[c]));
+	for (uint32_t c = 0; c < rig.pool->idle.lazy.n_cells; c++)
+		n += lazy_asleep(lazy_load(&rig.pool->idle.lazy.cells[c]));
 	return n;
 }
 
@@ -297,7 +297,7 @@ static void traced_with(const char *machine, uint32_t workers, uint32_t n_cells,
 
 	rig_prepare = record_prepare;
 	rig_start_on(&rig, machine, workers, &fk_module, false);
-	ck_assert_uint_eq(rig.pool->lazy.n_cells, n_cells);
+	ck_assert_uint_eq(rig.pool->idle.lazy.n_cells, n_cells);
 	ck_assert_int_eq(pool_set(rig.pool, "scheduler",
 				  scheduler == OPTIONS_SCHEDULER_BUSY ? "busy" : "lazy"),
 			 0);
@@ -443,8 +443,8 @@ START_TEST(an_idle_pool_sleeps_and_no_job_is_forgotten)
 				 i % 2 ? serial_fib(i % 16) : i % 16);
 	}
 	until_all_sleep();
-	ck_assert_uint_eq(atomic_load(&rig.pool->lazy.active), 0);
-	ck_assert_uint_eq(atomic_load(&rig.pool->lazy.lonely), 3);
+	ck_assert_uint_eq(atomic_load(&rig.pool->idle.lazy.active), 0);
+	ck_assert_uint_eq(atomic_load(&rig.pool->idle.lazy.lonely), 3);
 	ck_assert_uint_gt(rig_counter(&rig, sleeps), 4);
 	rig_stop(&rig);
 }
@@ -464,7 +464,7 @@ START_TEST(while_one_worker_forks_each_group_keeps_a_thief)
 		sched_yield();
 		thieves = 0;
 		for (uint32_t c = 0; c < 4; c++) {
-			struct lazy_cell *cell = &rig.pool->lazy.cells[c];
+			struct lazy_cell *cell = &rig.pool->idle.lazy.cells[c];
 			uint64_t value = lazy_load(cell);
 
 			thieves += lazy_looking(cell, value) + lazy_busy(value) >= 1;

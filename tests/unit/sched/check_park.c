@@ -156,14 +156,14 @@ START_TEST(only_what_no_other_may_do_runs_on_a_parked_worker)
 		/* Many that anybody may start, and nobody comes for. */
 		for (uint32_t i = 1; i <= 50; i++)
 			submit_to(i, "intake:count", 0);
-		while (fair_queued(&rig.pool->intake.fair) < 50)
+		while (fair_queued(rig.pool->fair) < 50)
 			sched_yield();
 		for (uint32_t i = 51; i <= 60; i++)
 			submit_to(i, "intake:placed", STRICT(1));
 		for (uint32_t i = 51; i <= 60; i++)
 			ck_assert_uint_eq(rig_wait(&rig, i), JOB_DONE);
 		ck_assert_uint_eq(atomic_load(&here), 10);
-		ck_assert_uint_eq(fair_queued(&rig.pool->intake.fair), 50);
+		ck_assert_uint_eq(fair_queued(rig.pool->fair), 50);
 		until_parked(1);
 		atomic_store(&flag, 1);
 		for (uint32_t i = 0; i <= 50; i++)
@@ -290,7 +290,8 @@ static void on_begin(struct lazy_trace *t)
 	    atomic_load(&published) == atomic_load(&wanted))
 		return;
 	/* The other one sleeps. */
-	if ((lazy_load(&rig.pool->lazy.cells[0]) & LAZY_SLEEPER) != lazy_bit(&rig.pool->lazy, 0))
+	if ((lazy_load(&rig.pool->idle.lazy.cells[0]) & LAZY_SLEEPER) !=
+	    lazy_bit(&rig.pool->idle.lazy, 0))
 		return;
 	inside = true;
 	submit_to(atomic_load(&published), "intake:count", 0);
@@ -311,12 +312,12 @@ static void on_end(struct lazy_trace *t, enum lazy_step step, uint32_t worker, u
 static void watch(struct pool *pool)
 {
 	trace = (struct lazy_trace){ .begin = on_begin, .end = on_end };
-	pool->lazy.trace = &trace;
+	pool->idle.lazy.trace = &trace;
 }
 
 static bool all_sleep(void)
 {
-	uint64_t census = lazy_load(&rig.pool->lazy.cells[0]);
+	uint64_t census = lazy_load(&rig.pool->idle.lazy.cells[0]);
 
 	return lazy_asleep(census) == rig.pool->n_workers;
 }

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * pool_state.h - what a pool has: its parts, and what all its directories share
+ *
+ * The parts that are declared only belong to one directory each; pool_new() brings them.
+ */
+#ifndef DAEMON_CORE_POOL_STATE_H
+#define DAEMON_CORE_POOL_STATE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "daemon/core/channel.h"
+#include "daemon/core/halt.h"
+#include "daemon/core/lazy.h"
+#include "daemon/core/permit.h"
+#include "daemon/core/registry.h"
+#include "daemon/host/module.h"
+#include "shm/limits.h"
+
+struct arena;
+struct board;
+struct deadlines;
+struct dispatcher;
+struct fair;
+struct fibers;
+struct hangs;
+struct options;
+struct park;
+struct profile;
+struct stack_arena;
+struct starved;
+struct topology;
+struct trace;
+struct victims;
+struct worker;
+
+#define POOL_RUNNING  0u
+#define POOL_ENDING   1u /* workers leave as soon as they find nothing */
+#define POOL_DRAINING 2u /* and above, each time another: runs what is queued, or halts (halt.h) */
+
+/* What is kept for each row of the ledger. */
+struct pool_rows {
+	_Atomic uint64_t *stack_bytes; /* that each row's job holds: stack.h, I3 */
+	_Atomic uint64_t *verdicts;    /* of each row, see verdict.h */
+	_Atomic uint32_t *cancels;     /* each row's generation that is cancelled, 0 for none */
+};
+
+/* Which workers are busy, look for work or sleep. */
+struct pool_idle {
+	struct lazy lazy;
+	struct lazy_seat seats[LIMIT_WORKERS];
+	/* a bit for each root deque that may hold jobs: worker_mark_roots() */
+	_Alignas(64) _Atomic uint64_t root_words[LIMIT_WORKERS / 64];
+	_Atomic uint32_t turn; /* the cell to be asked first for a sleeper */
+};
+
+/* Options that change while workers run: pool_set(). The channel's thread writes, rarely. */
+struct pool_settings {
+	_Atomic uint32_t scheduler;  /* OPTIONS_SCHEDULER_* */
+	_Atomic uint32_t weight;     /* of connections that come */
+	_Atomic uint64_t spin;	     /* ns */
+	_Atomic uint64_t stack_max;  /* bytes, of a job that begins */
+	_Atomic uint64_t hang_limit; /* ns, 0: any time */
+};
+
+/* How forks are treated for forkctl check and profile, and for benchmarks; constant once workers
+ * run: pool_set_fork_mode(). */
+struct pool_fork_mode {
+	bool force_steals;	 /* treat every fork as stolen, and scribble over the C stack */
+	bool late_children;	 /* with it: what follows a fork runs before the child */
+	bool kept;		 /* what a worker has forked or spawned nobody steals */
+	uint32_t shaken;	 /* a seed: forks are published and stolen at random; 0: not */
+	struct profile *profile; /* NULL: none is made */
+};
+
+struct pool {
+	const struct options *options;
+	struct board *board;
+	uint64_t board_size;
+	struct arena *arena;
+	uint64_t arena_size;
+	uint32_t n_workers;
+	/* of the manager, once: a task can write over those in the arena */
+	uint32_t max_clients;
+	uint32_t max_jobs;
+	struct worker *workers; /* in the arena */
+	struct topology *topology;
+	struct victims *victims;
+	uint32_t n_groups;	    /* NUMA nodes with a worker; worker->group is one */
+	struct stack_arena *stacks; /* one for each group, on its node */
+	pid_t pid;
+	struct trace *trace;	 /* NULL until somebody has traced: trace.h, I1 */
+	uint32_t n_drains;	 /* so far; the channel's thread */
+	_Atomic uint64_t pinged; /* number of the PROTO_POOL_PONG that is owed, 0: none is */
+	_Atomic uint32_t stop;	 /* POOL_*; the dispatcher says ENDING, and that it stays */
+	struct pool_fork_mode mode;
+	struct pool_rows rows;
+	struct modules modules;
+	struct permit permit;
+	struct registry registry;
+	struct channel channel;
+	struct halt halt;
+	_Alignas(64) struct pool_settings settings;
+	_Alignas(64) struct pool_idle idle;
+	/* of other directories */
+	struct fair *fair;
+	struct fibers *fibers;
+	struct park *park;
+	struct starved *starved;
+	struct deadlines *deadlines;
+	struct hangs *hangs;
+	struct dispatcher *dispatcher;
+};
+
+#endif
