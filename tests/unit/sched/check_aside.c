@@ -365,9 +365,7 @@ static void bring_up_with(const char *failed, const char *before, uint32_t publi
 	static _Atomic uint64_t verdicts[256];
 	static struct options options; /* without a limit of hangs */
 	static struct board board;
-	static struct pool pool = { .options = &options,
-				    .rows.verdicts = verdicts,
-				    .board = &board };
+	struct pool *pool = pool_new();
 	size_t n = strlen(before);
 	struct fk_entry *entries = calloc(n + 1, sizeof(*entries));
 	struct fk_frame *frames = calloc(n + 1, sizeof(*frames));
@@ -375,13 +373,17 @@ static void bring_up_with(const char *failed, const char *before, uint32_t publi
 	static struct worker w;
 	char now[64] = "", rows[64] = "";
 
+	ck_assert(pool);
+	pool->options = &options;
+	pool->rows.verdicts = verdicts;
+	pool->board = &board;
 	memset(&w, 0, sizeof(w));
 	w.counters = &counters;
-	w.pool = &pool;
+	w.pool = pool;
 	for (uint32_t i = 0; i < ARRAY_SIZE(verdicts); i++)
-		verdict_begin(&pool, i, 1);
+		verdict_begin(pool, i, 1);
 	for (; *failed; failed++)
-		ck_assert(verdict_set(&pool, (uint32_t)*failed, 1, JOB_CANCELLED));
+		ck_assert(verdict_set(pool, (uint32_t)*failed, 1, JOB_CANCELLED));
 	deque_init(&w.engine.frames, entries, n);
 	w.engine.fk.floor = entries + public;
 	w.engine.fk.bottom = entries + n;
@@ -421,6 +423,7 @@ static void bring_up_with(const char *failed, const char *before, uint32_t publi
 	ck_assert_str_eq(rows, asides);
 	free(entries);
 	free(frames);
+	pool_delete(pool);
 }
 
 static void bring_up(const char *before, uint32_t public, uint32_t stolen, char job,
