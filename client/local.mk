@@ -10,7 +10,7 @@ CLIENT_LIBS = libclientcore.la libshm.la
 lib_LTLIBRARIES += libforkclient.la
 libforkclient_la_SOURCES =
 if CRASH_SITES
-libforkclient_la_SOURCES += common/crash.c
+libforkclient_la_SOURCES += common/crash_site.c
 endif
 libforkclient_la_LIBADD = $(CLIENT_LIBS)
 # libforkclient.so.1: the first number that programs rely on. It changes (N:0:0) when a function or

@@ -7,19 +7,19 @@ noinst_LTLIBRARIES += libcommon.la liboptions.la
 libcommon_la_SOURCES = \
 	common/cleanup.h \
 	common/clock.h \
-	common/crash.c \
-	common/crash.def \
-	common/crash.h \
+	common/crash_site.c \
+	common/crash_site.def \
+	common/crash_site.h \
 	common/log.c \
 	common/log.h \
 	common/log_journal.c \
 	common/log_journal.h \
+	common/low_latency.c \
+	common/low_latency.h \
 	common/number.c \
 	common/number.h \
 	common/relaxed.h \
 	common/text.h \
-	common/urgent.c \
-	common/urgent.h \
 	common/util.h \
 	common/valgrind.c \
 	common/valgrind.h

@@ -22,12 +22,12 @@
 #include "common/log.h"
 #include "common/options_args.h"
 #include "common/options_print.h"
-#include "daemon/manager/budget.h"
+#include "daemon/manager/memory_budget.h"
 #include "daemon/host/confine.h"
 #include "daemon/manager/manager.h"
-#include "daemon/manager/offspring.h"
+#include "daemon/manager/spawn.h"
 #include "daemon/pool/pool.h"
-#include "daemon/manager/rehearse.h"
+#include "daemon/manager/reload_trial_main.h"
 
 /* Without all three, the first descriptors that are opened would take their places. */
 static int main_std_streams(void)

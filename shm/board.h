@@ -20,8 +20,8 @@
  *       written here, and writes head and manager anew when that pool has died.
  *   I5. A job that a worker has started, and that the pool gave its outcome, is counted once in
  *       each of its tenant's times, before its client sees the outcome; one that the manager gave
- *       it once in ended (daemon/host/times.h). These go on from pool to pool, as what is said of
- *       clients does, for as long as the uid has the slot.
+ *       it once in ended (daemon/host/job_times.h). These go on from pool to pool, as what is said
+ *       of clients does, for as long as the uid has the slot.
  *   I6. Memory has been taken for everything but times: of these for the workers that there are,
  *       while a tenant is there. Who reads others takes memory.
  */
@@ -187,7 +187,7 @@ enum board_time {
 	N_TIMES,
 };
 
-/* A worker's part of it for one tenant, plain stores by that worker: daemon/host/times.h. */
+/* A worker's part of it for one tenant, plain stores by that worker: daemon/host/job_times.h. */
 struct board_times {
 	_Alignas(64) _Atomic uint64_t last; /* job that was counted: times_id() */
 	_Atomic uint64_t sum_ns[N_TIMES];

@@ -6,7 +6,7 @@
  *   The pool writes, the manager reads after the pool's death and then writes until it starts the
  *   next one. While a pool is alive the manager writes what that pool has let go of: the rows of a
  *   slot without client, the heads of a tenant that left; and looks whether workers run jobs, as a
- *   hint (daemon/manager/pulse.h). No client ever maps it.
+ *   hint (daemon/manager/pool_watchdog.h). No client ever maps it.
  *
  * THE ROWS
  *   One row per job record of each client slot, at client * max_jobs + job. A row is one word
@@ -30,7 +30,7 @@
  *       the slots below it were consumed.
  *   I5. Where the rows are is a constant, and how many there are stands in the memory of whoever
  *       asks: a task's stray write can reach every byte here. What it does to the manager's numbers
- *       lasts until that pool is dead (daemon/manager/fronts.c).
+ *       lasts until that pool is dead (daemon/manager/pool_segments.c).
  *   I6. A job that may run again finds its buffers as its client left them: where they are copied
  *       (shm/job.h), none is written to before the row is COPYING, from where no job goes back into
  *       the queue. One that runs on the client's own memory is idempotent on its client's word.

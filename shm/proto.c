@@ -15,7 +15,7 @@
  *       says, one of a file on a hung server may wait for the server.
  *
  * WHAT THE KERNEL DOES WITH DESCRIPTORS THAT ARE PASSED (seen on 6.18;
- * tests/unit/manager/check_hangup.c and check_passed.c fail where it is not so)
+ * tests/unit/manager/check_socket_close.c and check_passed.c fail where it is not so)
  *   - A message that nobody has received holds on to them. Who closes its socket last, or receives
  *     it without room for them, closes them when it returns from that call, and waits there. The
  *     same holds for a listening socket and what was said to it before anybody accepted.

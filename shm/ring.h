@@ -53,7 +53,7 @@
 /* Where a test can kill a producer; in no other build. tests/model/ring.c defines its own. */
 #ifdef RING_CRASH
 #elif defined(FK_CRASH_SITES)
-#include "common/crash.h"
+#include "common/crash_site.h"
 #define RING_CRASH(site) FK_CRASH(site)
 #else
 #define RING_CRASH(site) ((void)0)

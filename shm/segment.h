@@ -61,7 +61,7 @@ int segment_memfd(const char *name);
 /*
  * Creates a sealed memfd of size bytes with its head filled in.
  * name: for /proc. kind: SEGMENT_*. preallocate: allocate all pages now, which is for sizes that no
- * client chooses (daemon/manager/pages.c for the others).
+ * client chooses (daemon/manager/page_populate.c for the others).
  * mode: the file's mode, 0600 or 0400; what a descriptor opened through /proc may do.
  * Returns the descriptor, or a negative errno (ENOMEM, ENOSPC, EMFILE, EINVAL).
  */

@@ -4,9 +4,9 @@
  *
  * WHO WRITES, WHO READS
  *   A segment of its own, that the manager makes when somebody begins to trace and nobody else
- *   does: daemon/manager/session_trace.c. It has a ring for each worker, which that worker alone
- *   writes, as long as it is traced (daemon/core/trace.h). Whoever traces maps it read-only; he is
- *   root or forkd's own user. Nobody waits for a reader, and there may be any number of them.
+ *   does: daemon/manager/trace_subscribers.c. It has a ring for each worker, which that worker
+ *   alone writes, as long as it is traced (daemon/core/trace.h). Whoever traces maps it read-only;
+ *   he is root or forkd's own user. Nobody waits for a reader, and there may be any number of them.
  *
  * THE RING
  *   head counts the events so far. Event k stands in slot k % TRACE_EVENTS until event

@@ -30,7 +30,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "common/crash.h"
+#include "common/crash_site.h"
 #include "common/util.h"
 
 static uint32_t batch_next(struct fk_client *client, uint32_t index)

@@ -28,7 +28,7 @@
 
 #include <errno.h>
 
-#include "common/crash.h"
+#include "common/crash_site.h"
 #include "shm/proto.h"
 
 /* The record's word. False: the record is another job's by now. */

@@ -49,7 +49,7 @@
 #include "client/lib/connect.h"
 #include "client/lib/submit.h"
 #include "common/cleanup.h"
-#include "common/crash.h"
+#include "common/crash_site.h"
 #include "common/util.h"
 #include "shm/futex.h"
 #include "shm/layout.h"

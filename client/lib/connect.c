@@ -22,7 +22,7 @@
 
 #include "client/lib/client.h"
 #include "common/cleanup.h"
-#include "common/crash.h"
+#include "common/crash_site.h"
 
 /* The socket of the user's own instance, where its file is there; else NULL. */
 static const char *connect_own(void)

@@ -56,7 +56,7 @@
 
 #include "client/lib/client.h"
 #include "common/cleanup.h"
-#include "common/crash.h"
+#include "common/crash_site.h"
 #include "common/util.h"
 #include "shm/futex.h"
 

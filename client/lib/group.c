@@ -22,7 +22,7 @@
 
 #include <errno.h>
 
-#include "common/crash.h"
+#include "common/crash_site.h"
 #include "common/util.h"
 #include "shm/futex.h"
 

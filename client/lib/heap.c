@@ -27,7 +27,7 @@
 #include <errno.h>
 #include <sys/mman.h>
 
-#include "common/crash.h"
+#include "common/crash_site.h"
 #include "common/util.h"
 
 #define HEAP_USED  1u

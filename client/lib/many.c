@@ -30,7 +30,7 @@
 
 #include <errno.h>
 
-#include "common/crash.h"
+#include "common/crash_site.h"
 #include "common/util.h"
 
 /* 0, or -EPERM in a child, or -ESTALE: one of them is not there. */

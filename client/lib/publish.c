@@ -47,7 +47,7 @@
 
 #include "client/lib/client.h"
 #include "client/lib/lasting.h"
-#include "common/crash.h"
+#include "common/crash_site.h"
 #include "common/util.h"
 #include "shm/futex.h"
 #include "shm/proto.h"

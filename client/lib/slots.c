@@ -39,7 +39,7 @@
 #include <errno.h>
 
 #include "client/lib/client.h"
-#include "common/crash.h"
+#include "common/crash_site.h"
 #include "common/util.h"
 #include "shm/fence.h"
 #include "shm/futex.h"

@@ -26,7 +26,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "common/crash.h"
+#include "common/crash_site.h"
 #include "common/util.h"
 
 int submit_check_task(const struct fk_client *client, const fk_task *task)

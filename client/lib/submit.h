@@ -11,7 +11,7 @@
 #define CLIENT_LIB_SUBMIT_H
 
 #include "client/lib/client.h"
-#include "common/crash.h"
+#include "common/crash_site.h"
 #include "common/util.h"
 #include "shm/fence.h"
 

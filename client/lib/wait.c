@@ -28,7 +28,7 @@
 #include <string.h>
 
 #include "client/lib/lasting.h"
-#include "common/crash.h"
+#include "common/crash_site.h"
 #include "common/util.h"
 #include "shm/fence.h"
 

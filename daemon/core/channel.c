@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
-#include "common/crash.h"
+#include "common/crash_site.h"
 #include "common/log.h"
 #include "common/relaxed.h"
 #include "daemon/core/fault.h"

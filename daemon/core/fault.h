@@ -8,7 +8,7 @@
  *   hanging (hang.h). For a signal that was sent to the process nobody is: it comes to any thread.
  *   Nor for a system call that ends the process by itself, nor for what a thread does that is no
  *   worker: each job that runs then may be to blame, and where a module has threads of its own none
- *   need be, also if only one runs. So recover.c suspects them all, and blames none. Nor for a
+ *   need be, also if only one runs. So job_recovery.c suspects them all, and blames none. Nor for a
  *   SIGBUS in the segment of a client or tenant that is not its job's. Nor for anything once memory
  *   is gone that the pool cannot be without: a task has unmapped it, and any thread may be the
  *   first to miss it. That is: forkd, the C library, modules, arena, board, segments of clients,
@@ -35,8 +35,8 @@
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   A fiber in a section (fiber_block.c) runs on no worker's thread: the job is left as well then.
- *   This is where the pool dies: worker, signal and address are left in the arena, for recover.c;
- *   signal 0 if there is none. The first one to come is blamed.
+ *   This is where the pool dies: worker, signal and address are left in the arena, for
+ *   job_recovery.c; signal 0 if there is none. The first one to come is blamed.
  */
 #ifndef DAEMON_CORE_FAULT_H
 #define DAEMON_CORE_FAULT_H

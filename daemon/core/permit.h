@@ -21,7 +21,7 @@
  *       it has no client.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
- *   The pool: I2. What the manager keeps, and for how long: quarantine.c, session.c.
+ *   The pool: I2. What the manager keeps, and for how long: quarantine.c, connection.c.
  */
 #ifndef DAEMON_CORE_PERMIT_H
 #define DAEMON_CORE_PERMIT_H

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/crash.h"
+#include "common/crash_site.h"
 #include "common/relaxed.h"
 #include "daemon/pool/layout.h"
 #include "daemon/pool/pool.h"

@@ -21,7 +21,7 @@
  *       made again.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
- *   Who traces: the manager says TRACE_END. The pool: daemon/manager/session_trace.c.
+ *   Who traces: the manager says TRACE_END. The pool: daemon/manager/trace_subscribers.c.
  */
 #ifndef DAEMON_CORE_TRACE_H
 #define DAEMON_CORE_TRACE_H

@@ -29,7 +29,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "common/crash.h"
+#include "common/crash_site.h"
 #include "common/relaxed.h"
 #include "daemon/sched/alarm.h"
 #include "daemon/jobs/hang.h"

@@ -46,7 +46,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "common/crash.h"
+#include "common/crash_site.h"
 #include "common/relaxed.h"
 #include "daemon/engine/alloc.h"
 #include "daemon/core/join.h"

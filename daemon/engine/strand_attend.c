@@ -23,7 +23,7 @@
  */
 #include "daemon/engine/strand_internal.h"
 
-#include "common/crash.h"
+#include "common/crash_site.h"
 #include "daemon/core/policy.h"
 #include "daemon/core/verdict.h"
 #include "daemon/sched/aside.h"

@@ -17,7 +17,7 @@
 #include <assert.h>
 #include <errno.h>
 
-#include "common/crash.h"
+#include "common/crash_site.h"
 #include "common/relaxed.h"
 #include "daemon/core/verdict.h"
 #include "daemon/sched/aside.h"

@@ -15,7 +15,7 @@
 
 #include <errno.h>
 
-#include "common/crash.h"
+#include "common/crash_site.h"
 #include "common/log.h"
 #include "common/relaxed.h"
 #include "common/util.h"

@@ -79,8 +79,8 @@
 
 #include "common/cleanup.h"
 #include "common/log.h"
+#include "common/low_latency.h"
 #include "common/relaxed.h"
-#include "common/urgent.h"
 #include "common/util.h"
 #include "daemon/core/bell.h"
 #include "daemon/host/confine.h"

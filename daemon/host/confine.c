@@ -186,8 +186,8 @@ static const struct confine_row confine_rows[] = {
 	{ SYS_set_robust_list, ALLOW },
 	{ SYS_set_tid_address, ALLOW },
 
-	/* Nothing that stops the pool. A timer of a task's can still do so (daemon/manager/pulse.h,
-	 * I4). */
+	/* Nothing that stops the pool. A timer of a task's can still do so
+	 * (daemon/manager/pool_watchdog.h, I4). */
 	DENY_STOPS(SYS_kill, 1),
 	DENY_STOPS(SYS_tgkill, 2),
 	DENY_STOPS(SYS_rt_sigqueueinfo, 1),

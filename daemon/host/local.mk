@@ -4,12 +4,12 @@
 libhost_la_SOURCES = \
 	daemon/host/confine.c \
 	daemon/host/confine.h \
+	daemon/host/job_times.h \
 	daemon/host/module.c \
 	daemon/host/module.h \
 	daemon/host/probe.h \
 	daemon/host/symbols.c \
 	daemon/host/symbols.h \
-	daemon/host/times.h \
 	daemon/host/topology.c \
 	daemon/host/topology.h \
 	daemon/host/victims.c \

@@ -6,7 +6,7 @@
  *   A job that was cancelled, is late, or whose client is gone winds down at its next fork, call or
  *   join. One that comes to none keeps its worker, and its client's memory, for ever. So the
  *   dispatcher looks at workers that run such a job, and once one has held out for hang-limit it
- *   ends the pool, with this job to blame: recover.c and postmortem.c do the rest. A job that
+ *   ends the pool, with this job to blame: job_recovery.c and pool_death.c do the rest. A job that
  *   nobody wants to end may run as long as it likes.
  *
  * HOW LONG A WORKER HAS HELD OUT

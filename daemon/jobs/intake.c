@@ -5,7 +5,7 @@
 #include <sys/resource.h>
 
 #include "common/clock.h"
-#include "common/crash.h"
+#include "common/crash_site.h"
 #include "common/relaxed.h"
 #include "daemon/jobs/drain.h"
 #include "daemon/jobs/hang.h"

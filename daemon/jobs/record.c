@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "common/crash.h"
+#include "common/crash_site.h"
 #include "common/relaxed.h"
 #include "common/util.h"
 #include "shm/ref.h"

@@ -2,7 +2,7 @@
 #include "daemon/jobs/requeue.h"
 
 #include "common/clock.h"
-#include "common/crash.h"
+#include "common/crash_site.h"
 #include "common/relaxed.h"
 #include "daemon/jobs/drain.h"
 #include "daemon/pool/pool.h"

@@ -36,14 +36,14 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "common/crash.h"
+#include "common/crash_site.h"
 #include "common/relaxed.h"
 #include "daemon/jobs/deadline.h"
 #include "daemon/pool/pool.h"
 #include "daemon/core/profile.h"
 #include "daemon/jobs/record.h"
 #include "daemon/engine/strand.h"
-#include "daemon/host/times.h"
+#include "daemon/host/job_times.h"
 #include "daemon/core/trace.h"
 #include "daemon/core/verdict.h"
 #include "daemon/core/verdict_word.h"

@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "common/crash.h"
+#include "common/crash_site.h"
 #include "common/log.h"
 #include "common/relaxed.h"
 #include "daemon/core/channel.h"

@@ -22,7 +22,7 @@
  *   I3. All clients of a tenant that leaves were released; the manager tells of no more.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
- *   The pool: the next one is not told of the tenant, and has all roles free (recover.c).
+ *   The pool: the next one is not told of the tenant, and has all roles free (job_recovery.c).
  */
 #ifndef DAEMON_JOBS_VACATE_H
 #define DAEMON_JOBS_VACATE_H

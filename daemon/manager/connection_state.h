@@ -8,11 +8,11 @@
 #include <stdint.h>
 
 #include "common/log.h"
-#include "daemon/manager/greet.h"
+#include "daemon/manager/admission.h"
+#include "daemon/manager/client_segments.h"
+#include "daemon/manager/fdstore.h"
 #include "daemon/manager/loop.h"
 #include "daemon/manager/quota.h"
-#include "daemon/manager/segments.h"
-#include "daemon/manager/store.h"
 #include "daemon/manager/tenants.h"
 #include "shm/limits.h"
 #include "shm/proto.h"
@@ -59,7 +59,7 @@ struct session {
 	struct reload_terms terms; /* of that reload */
 	uint64_t heard; /* what the pool is to have heard before it is answered so, 0: nothing */
 	struct proto_set answer;
-	bool traces; /* session_trace.c, T3 */
+	bool traces; /* trace_subscribers.c, T3 */
 	/* from MAKING on */
 	uint32_t slot;
 	uint32_t generation;
@@ -71,8 +71,8 @@ struct session {
 	bool charged;		    /* for a request that was not served yet */
 	struct proto_cancel cancel; /* to be passed on; generation 0: none */
 	struct segments_client segment;
-	struct greet_rights rights; /* greet.c, I3 */
-	uint32_t *unwanted;	    /* session_ask.c, I1; NULL: nobody has asked */
+	struct greet_rights rights; /* admission.c, I3 */
+	uint32_t *unwanted;	    /* control_request.c, I1; NULL: nobody has asked */
 	struct store_put put;	    /* MAKING: its descriptors go into the store */
 };
 
@@ -110,7 +110,7 @@ struct session_table {
 	/* called when the number of connections has changed */
 	void (*changed)(struct session_table *table);
 
-	/* session_line.c */
+	/* connection_line.c */
 	struct quota_pace pace;
 	struct {
 		struct session_waiting {
@@ -121,7 +121,7 @@ struct session_table {
 		struct loop_source source;
 	} line;
 	struct session *greeting; /* list of those that have not said HELLO yet, the newest first */
-	/* session_trace.c */
+	/* trace_subscribers.c */
 	struct {
 		int fd;	 /* the segment, -1: nobody traces */
 		bool on; /* the pool has said so */

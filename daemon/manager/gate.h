@@ -8,7 +8,7 @@
  *   the answer is EPERM, except while the pool loads modules on the manager's behalf.
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   poolproc.c, which has one, and manager_reload.c; the manager's only thread.
+ *   pool_process.c, which has one, and manager_reload.c; the manager's only thread.
  *
  * INVARIANTS
  *   I1. The kernel continues a call only while the gate is open, if the pool's main thread, which

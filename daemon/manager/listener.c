@@ -16,7 +16,7 @@
  *       accept in it, it would take a connection and drop it; or be woken for one alone, for such
  *       an accept waits exclusively, and that one would wait until another comes.
  *   I5. Accepting and closing costs more than connecting, and the manager has the higher priority.
- *       So while a uid connects far too often (session_line.c) at most LISTENER_FEW connections
+ *       So while a uid connects far too often (connection_line.c) at most LISTENER_FEW connections
  *       are accepted in LISTENER_PACE_NS, and the socket's queue is so short that connect() blocks
  *       those that loop. The kernel serves those in connect() in the order in which they came.
  *       Others wait for LISTENER_FLOOD / LISTENER_FEW paces in the queue, and for one more for
@@ -43,7 +43,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/util.h"
-#include "daemon/manager/store.h"
+#include "daemon/manager/fdstore.h"
 #include "shm/proto.h"
 
 #define LISTENER_PROBES                                                                            \

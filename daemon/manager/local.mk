@@ -2,85 +2,85 @@
 # The process that clients connect to.
 
 libmanager_la_SOURCES = \
-	daemon/manager/adopt.c \
-	daemon/manager/adopt.h \
-	daemon/manager/budget.c \
-	daemon/manager/budget.h \
-	daemon/manager/ceiling.c \
-	daemon/manager/ceiling.h \
+	daemon/manager/admission.c \
+	daemon/manager/admission.h \
 	daemon/manager/cgroup.c \
 	daemon/manager/cgroup.h \
+	daemon/manager/client_segments.c \
+	daemon/manager/client_segments.h \
+	daemon/manager/connection.c \
+	daemon/manager/connection.h \
+	daemon/manager/connection_close.c \
+	daemon/manager/connection_internal.h \
+	daemon/manager/connection_line.c \
 	daemon/manager/connection_state.h \
-	daemon/manager/fronts.c \
-	daemon/manager/fronts.h \
+	daemon/manager/connection_takeover.c \
+	daemon/manager/connections.c \
+	daemon/manager/connections.h \
+	daemon/manager/control_request.c \
+	daemon/manager/fdstore.c \
+	daemon/manager/fdstore.h \
 	daemon/manager/gate.c \
 	daemon/manager/gate.h \
-	daemon/manager/greet.c \
-	daemon/manager/greet.h \
-	daemon/manager/hangup.c \
-	daemon/manager/hangup.h \
+	daemon/manager/job_recovery.c \
+	daemon/manager/job_recovery.h \
 	daemon/manager/listener.c \
 	daemon/manager/listener.h \
 	daemon/manager/loop.c \
 	daemon/manager/loop.h \
-	daemon/manager/loop_fault.c \
-	daemon/manager/loop_fault.h \
+	daemon/manager/loop_inject.c \
+	daemon/manager/loop_inject.h \
 	daemon/manager/manager.c \
 	daemon/manager/manager.h \
-	daemon/manager/manager_end.c \
 	daemon/manager/manager_internal.h \
 	daemon/manager/manager_pool.c \
 	daemon/manager/manager_reload.c \
 	daemon/manager/manager_state.h \
 	daemon/manager/manager_status.c \
-	daemon/manager/notify.c \
-	daemon/manager/notify.h \
-	daemon/manager/offspring.c \
-	daemon/manager/offspring.h \
-	daemon/manager/pages.c \
-	daemon/manager/pages.h \
-	daemon/manager/poolproc.c \
-	daemon/manager/poolproc.h \
-	daemon/manager/postmortem.c \
-	daemon/manager/postmortem.h \
-	daemon/manager/pulse.c \
-	daemon/manager/pulse.h \
+	daemon/manager/manager_stop.c \
+	daemon/manager/memory_budget.c \
+	daemon/manager/memory_budget.h \
+	daemon/manager/memory_limit.c \
+	daemon/manager/memory_limit.h \
+	daemon/manager/page_populate.c \
+	daemon/manager/page_populate.h \
+	daemon/manager/peer_credentials.c \
+	daemon/manager/pool_death.c \
+	daemon/manager/pool_death.h \
+	daemon/manager/pool_process.c \
+	daemon/manager/pool_process.h \
+	daemon/manager/pool_segments.c \
+	daemon/manager/pool_segments.h \
+	daemon/manager/pool_watchdog.c \
+	daemon/manager/pool_watchdog.h \
 	daemon/manager/quarantine.c \
 	daemon/manager/quarantine.h \
 	daemon/manager/quota.c \
 	daemon/manager/quota.h \
-	daemon/manager/recover.c \
-	daemon/manager/recover.h \
-	daemon/manager/rehearse.c \
-	daemon/manager/rehearse.h \
-	daemon/manager/rights.c \
-	daemon/manager/rights.h \
-	daemon/manager/roster.c \
-	daemon/manager/roster.h \
+	daemon/manager/reload_trial.c \
+	daemon/manager/reload_trial.h \
+	daemon/manager/reload_trial_main.c \
+	daemon/manager/reload_trial_main.h \
 	daemon/manager/runas.c \
 	daemon/manager/runas.h \
-	daemon/manager/segments.c \
-	daemon/manager/segments.h \
-	daemon/manager/session.c \
-	daemon/manager/session.h \
-	daemon/manager/session_adopt.c \
-	daemon/manager/session_ask.c \
-	daemon/manager/session_end.c \
-	daemon/manager/session_internal.h \
-	daemon/manager/session_line.c \
-	daemon/manager/session_peer.c \
-	daemon/manager/session_table.c \
-	daemon/manager/session_table.h \
-	daemon/manager/session_trace.c \
+	daemon/manager/saved_state.c \
+	daemon/manager/saved_state.h \
+	daemon/manager/sd_notify.c \
+	daemon/manager/sd_notify.h \
 	daemon/manager/settings.c \
 	daemon/manager/settings.h \
-	daemon/manager/store.c \
-	daemon/manager/store.h \
+	daemon/manager/socket_close.c \
+	daemon/manager/socket_close.h \
+	daemon/manager/spawn.c \
+	daemon/manager/spawn.h \
+	daemon/manager/takeover.c \
+	daemon/manager/takeover.h \
+	daemon/manager/task_rules.c \
+	daemon/manager/task_rules.h \
 	daemon/manager/tenants.c \
 	daemon/manager/tenants.h \
 	daemon/manager/thread_states.c \
 	daemon/manager/thread_states.h \
-	daemon/manager/trial.c \
-	daemon/manager/trial.h \
+	daemon/manager/trace_subscribers.c \
 	daemon/manager/userns.c \
 	daemon/manager/userns.h

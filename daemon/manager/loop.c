@@ -45,7 +45,7 @@
 
 #include "common/cleanup.h"
 #include "common/clock.h"
-#include "daemon/manager/loop_fault.h"
+#include "daemon/manager/loop_inject.h"
 
 #define LOOP_ENTRIES	128
 #define LOOP_WORKERS	8u

@@ -61,7 +61,7 @@ int loop_discard(struct loop *loop, struct loop_source *source, int fd);
  * Closes fd, soon, where the loop does not wait for it (I5): a segment, however large a client
  * wanted it. It holds up one of the workers that make everybody's pages until it is through: no
  * socket that others may have filled, or only at the end of the loop, when nothing follows
- * (hangup.h). Nothing may wait for it any more. Returns -1, to be assigned; below 0 it does
+ * (socket_close.h). Nothing may wait for it any more. Returns -1, to be assigned; below 0 it does
  * nothing.
  */
 int loop_close(struct loop *loop, int fd);

@@ -5,7 +5,7 @@
  * WHO CALLS IT, ON WHICH THREAD
  *   main(), or a test. One thread, one loop; everything here and in the other parts is called from
  *   it: manager_pool.c has the pool, manager_reload.c what is read again, manager_status.c the line
- *   for the service manager, manager_end.c the end.
+ *   for the service manager, manager_stop.c the end.
  *
  *	segments, socket --> pool starts --READY--> accepts clients --SIGTERM--> stops
  *	                        ^                        |                         |
@@ -16,15 +16,15 @@
  *       earlier wait in the socket's queue.
  *   I2. Once it is ready the manager waits for nothing but its loop; it runs no task, takes no
  *       lock, and uses what others write in shared memory only as text or numbers to show, or
- *       through recover.c.
+ *       through job_recovery.c.
  *   I3. Every job that was pending when the manager ends by itself has an outcome then, unless the
- *       next manager goes on with it (adopt.c): who is to be started again, could not begin, or has
- *       no loop any more, leaves all that is in the store as it is.
+ *       next manager goes on with it (takeover.c): who is to be started again, could not begin, or
+ *       has no loop any more, leaves all that is in the store as it is.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
- *   A client: session.c. The pool: postmortem.c. If there are no descriptors, no process, no thread
- *   or no memory for the next one, here or in its own process, that is tried again until there are:
- *   jobs wait for it.
+ *   A client: connection.c. The pool: pool_death.c. If there are no descriptors, no process, no
+ *   thread or no memory for the next one, here or in its own process, that is tried again until
+ *   there are: jobs wait for it.
  */
 #include "daemon/manager/manager_internal.h"
 
@@ -37,28 +37,28 @@
 #include <sys/signalfd.h>
 
 #include "common/log.h"
+#include "common/low_latency.h"
 #include "common/options.h"
-#include "common/urgent.h"
 #include "common/util.h"
 #include "daemon/host/topology.h"
-#include "daemon/manager/adopt.h"
-#include "daemon/manager/budget.h"
 #include "daemon/manager/connection_state.h"
-#include "daemon/manager/fronts.h"
+#include "daemon/manager/fdstore.h"
 #include "daemon/manager/listener.h"
 #include "daemon/manager/loop.h"
 #include "daemon/manager/manager.h"
 #include "daemon/manager/manager_state.h"
-#include "daemon/manager/notify.h"
-#include "daemon/manager/poolproc.h"
-#include "daemon/manager/postmortem.h"
-#include "daemon/manager/pulse.h"
+#include "daemon/manager/memory_budget.h"
+#include "daemon/manager/pool_death.h"
+#include "daemon/manager/pool_process.h"
+#include "daemon/manager/pool_segments.h"
+#include "daemon/manager/pool_watchdog.h"
 #include "daemon/manager/quarantine.h"
-#include "daemon/manager/roster.h"
+#include "daemon/manager/reload_trial.h"
 #include "daemon/manager/runas.h"
+#include "daemon/manager/saved_state.h"
+#include "daemon/manager/sd_notify.h"
 #include "daemon/manager/settings.h"
-#include "daemon/manager/store.h"
-#include "daemon/manager/trial.h"
+#include "daemon/manager/takeover.h"
 #include "daemon/manager/userns.h"
 #include "shm/job.h"
 

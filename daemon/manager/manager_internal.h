@@ -24,7 +24,7 @@ void manager_on_restart(struct loop_source *source, int result);
 void manager_on_lived(struct loop_source *source, int result);
 extern const struct poolproc_events manager_pool_events;
 
-/* A pool was abandoned (poolproc.c, I7): the next one gets an arena that it has not mapped. */
+/* A pool was abandoned (pool_process.c, I7): the next one gets an arena that it has not mapped. */
 void manager_replace_arena(struct manager *m);
 
 /* manager_reload.c: a reload is asked for; why: for the log. unasked: by a signal, so it goes on
@@ -48,7 +48,7 @@ void manager_reload_late(struct manager *m);
 /* None goes on: forkd ends. Whoever waits is told why. */
 void manager_reload_end(struct manager *m, const char *why);
 
-/* manager_end.c: nothing runs any more, or ever will; outcome is that of all jobs without one. */
+/* manager_stop.c: nothing runs any more, or ever will; outcome is that of all jobs without one. */
 void manager_end(struct manager *m, uint32_t outcome);
 /* What the service manager keeps is the next forkd's: nothing is closed, no job gets an outcome. */
 void manager_leave(struct manager *m);

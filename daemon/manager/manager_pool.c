@@ -3,7 +3,7 @@
  * manager_pool.c - the manager and its pool: started, ready, dead, and what it asks for
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   poolproc.c, by manager_pool_events, and manager.c; on the manager's only thread.
+ *   pool_process.c, by manager_pool_events, and manager.c; on the manager's only thread.
  *
  *	      +---- later <---- something is short, and it is wanted
  *	      v                    ^                ^
@@ -11,7 +11,7 @@
  *	                  |                          |           |
  *	                  +-- not wanted: the end    |           +-- again and again: LOST, the end
  *	                                             +-- for other modules: start
- *	                                             +-- stopping, halting: manager_end.c
+ *	                                             +-- stopping, halting: manager_stop.c
  *
  * INVARIANTS
  *   I1. Jobs wait for a pool as long as one may come: that descriptors, memory or threads are short
@@ -19,8 +19,8 @@
  *       (manager_is_wanted()). One is tried again, at longer intervals. Without anybody who waits
  *       forkd ends with what was wrong, which an operator sees at once.
  *   I2. When a pool has died the fronts of board and arena are written anew before anything else: a
- *       task can write there (fronts.c, I1). What a pool says, which a task can do for it, is
- *       believed where the manager knows that it may be so.
+ *       task can write there (pool_segments.c, I1). What a pool says, which a task can do for it,
+ *       is believed where the manager knows that it may be so.
  *   I3. A pool that is ready is told of settings, CPUs and quarantines before it has tenants, and
  *       of all clients before anybody connects.
  */
@@ -35,22 +35,22 @@
 #include "common/log.h"
 #include "common/util.h"
 #include "daemon/host/probe.h"
-#include "daemon/manager/adopt.h"
 #include "daemon/manager/cgroup.h"
-#include "daemon/manager/fronts.h"
+#include "daemon/manager/connection.h"
+#include "daemon/manager/connections.h"
 #include "daemon/manager/listener.h"
 #include "daemon/manager/loop.h"
 #include "daemon/manager/manager.h"
 #include "daemon/manager/manager_state.h"
-#include "daemon/manager/notify.h"
-#include "daemon/manager/poolproc.h"
-#include "daemon/manager/postmortem.h"
+#include "daemon/manager/pool_death.h"
+#include "daemon/manager/pool_process.h"
+#include "daemon/manager/pool_segments.h"
 #include "daemon/manager/quarantine.h"
-#include "daemon/manager/rights.h"
-#include "daemon/manager/roster.h"
-#include "daemon/manager/session.h"
-#include "daemon/manager/session_table.h"
+#include "daemon/manager/saved_state.h"
+#include "daemon/manager/sd_notify.h"
 #include "daemon/manager/settings.h"
+#include "daemon/manager/takeover.h"
+#include "daemon/manager/task_rules.h"
 #include "daemon/manager/tenants.h"
 #include "shm/board.h"
 #include "shm/job.h"

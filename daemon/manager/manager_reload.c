@@ -3,9 +3,9 @@
  * manager_reload.c - forkd.conf and the modules are read again while forkd runs
  *
  * WHAT IT IS
- *   SIGHUP, or forkctl reload. First all of it is tried by a process of its own (trial.c). Then
- *   options that can change at run time do, in the manager and in the pool that runs. If files of
- *   modules have come and none has changed or gone, the pool that runs loads them (module.c,
+ *   SIGHUP, or forkctl reload. First all of it is tried by a process of its own (reload_trial.c).
+ *   Then options that can change at run time do, in the manager and in the pool that runs. If files
+ *   of modules have come and none has changed or gone, the pool that runs loads them (module.c,
  *   JOINING): no job ends or waits for that. There is no way to do so if a module has changed or is
  *   gone, because frames and stacks refer to its code; if a new one has constructors or brings a
  *   library, because they may need what the pool has given up (confine.c); with confine = strict,
@@ -16,7 +16,7 @@
  *   they ended.
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   manager_end.c and session.c, which are asked for it, manager_pool.c, and the trial; on the
+ *   manager_stop.c and connection.c, which are asked for it, manager_pool.c, and the trial; on the
  *   manager's only thread.
  *
  *	        asked, and the pool is ready                  other modules
@@ -70,8 +70,8 @@
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   The trial: nothing changes. The pool: while it is to end, it has crashed as at any other time,
- *   and the next one is that which was wanted. The client that waits for the answer: session.c. The
- *   manager: the next one reads all of it at its start.
+ *   and the next one is that which was wanted. The client that waits for the answer: connection.c.
+ *   The manager: the next one reads all of it at its start.
  */
 #include "daemon/manager/manager_internal.h"
 
@@ -84,19 +84,19 @@
 #include "common/log.h"
 #include "common/options.h"
 #include "common/util.h"
+#include "daemon/manager/connection.h"
 #include "daemon/manager/connection_state.h"
-#include "daemon/manager/fronts.h"
+#include "daemon/manager/connections.h"
 #include "daemon/manager/gate.h"
 #include "daemon/manager/loop.h"
 #include "daemon/manager/manager_state.h"
-#include "daemon/manager/notify.h"
-#include "daemon/manager/poolproc.h"
-#include "daemon/manager/pulse.h"
+#include "daemon/manager/pool_process.h"
+#include "daemon/manager/pool_segments.h"
+#include "daemon/manager/pool_watchdog.h"
 #include "daemon/manager/quarantine.h"
-#include "daemon/manager/session.h"
-#include "daemon/manager/session_table.h"
+#include "daemon/manager/reload_trial.h"
+#include "daemon/manager/sd_notify.h"
 #include "daemon/manager/settings.h"
-#include "daemon/manager/trial.h"
 #include "shm/proto.h"
 
 #define RELOAD_TRIAL_NS (30 * NSEC_PER_SEC)

@@ -8,19 +8,19 @@
 
 #include "common/log.h"
 #include "common/options.h"
-#include "daemon/manager/adopt.h"
 #include "daemon/manager/connection_state.h"
-#include "daemon/manager/fronts.h"
-#include "daemon/manager/hangup.h"
+#include "daemon/manager/fdstore.h"
 #include "daemon/manager/listener.h"
 #include "daemon/manager/loop.h"
-#include "daemon/manager/notify.h"
-#include "daemon/manager/poolproc.h"
-#include "daemon/manager/postmortem.h"
+#include "daemon/manager/pool_death.h"
+#include "daemon/manager/pool_process.h"
+#include "daemon/manager/pool_segments.h"
 #include "daemon/manager/quarantine.h"
+#include "daemon/manager/reload_trial.h"
 #include "daemon/manager/runas.h"
-#include "daemon/manager/store.h"
-#include "daemon/manager/trial.h"
+#include "daemon/manager/sd_notify.h"
+#include "daemon/manager/socket_close.h"
+#include "daemon/manager/takeover.h"
 
 enum reload_state {
 	RELOAD_IDLE,

@@ -8,9 +8,9 @@
  *
  *   What there is none of is left out.
  *
- *   notify.c calls it when something of it has changed, and with each sign of life that the service
- *   manager wants: the manager is awake then, and the number of jobs is that of the time between
- *   two of them. Nothing wakes it for this line alone.
+ *   sd_notify.c calls it when something of it has changed, and with each sign of life that the
+ *   service manager wants: the manager is awake then, and the number of jobs is that of the time
+ *   between two of them. Nothing wakes it for this line alone.
  */
 #include "daemon/manager/manager_internal.h"
 
@@ -22,14 +22,14 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/util.h"
-#include "daemon/manager/fronts.h"
+#include "daemon/manager/connections.h"
 #include "daemon/manager/loop.h"
 #include "daemon/manager/manager_state.h"
-#include "daemon/manager/notify.h"
-#include "daemon/manager/poolproc.h"
+#include "daemon/manager/pool_process.h"
+#include "daemon/manager/pool_segments.h"
 #include "daemon/manager/quarantine.h"
-#include "daemon/manager/roster.h"
-#include "daemon/manager/session_table.h"
+#include "daemon/manager/saved_state.h"
+#include "daemon/manager/sd_notify.h"
 #include "daemon/manager/tenants.h"
 
 #define STATUS_AGAIN_NS (50 * NSEC_PER_MSEC)

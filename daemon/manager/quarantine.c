@@ -22,8 +22,8 @@
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   The pool: the next one is told of all entries before it has any job. The manager: crashes and
- *   entries stand in the roster, each whole or not there (roster.c, I1), and the next manager goes
- *   on with them.
+ *   entries stand in the roster, each whole or not there (saved_state.c, I1), and the next manager
+ *   goes on with them.
  */
 #include "daemon/manager/quarantine.h"
 
@@ -38,8 +38,8 @@
 #include "common/number.h"
 #include "common/options.h"
 #include "common/util.h"
-#include "daemon/manager/poolproc.h"
-#include "daemon/manager/roster.h"
+#include "daemon/manager/pool_process.h"
+#include "daemon/manager/saved_state.h"
 #include "daemon/manager/tenants.h"
 #include "shm/board.h"
 #include "shm/limits.h"

@@ -3,7 +3,7 @@
  * quota.c - what each uid may hold of what all share
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   session.c, on the manager's only thread.
+ *   connection.c, on the manager's only thread.
  *
  * WHAT IT IS
  *   forkd has places for so many connections, so many bytes, and so many that have not said HELLO.
@@ -23,16 +23,16 @@
  *   connection and each request is charged to its uid, which may be QUOTA_BURST_NS ahead of the
  *   clock (the generic cell rate algorithm, ITU-T I.371). So a uid has 500 connections a second,
  *   or 10,000 requests, and 768 connections at once; root and forkd's own uid have 16 times as
- *   many. Beyond that connections wait (session_line.c), and requests stay in their sockets.
+ *   many. Beyond that connections wait (connection_line.c), and requests stay in their sockets.
  *
  * INVARIANTS
- *   I1. What a uid holds is counted whenever it is asked for, over its sessions (session_table.c):
+ *   I1. What a uid holds is counted whenever it is asked for, over its sessions (connections.c):
  *       there is no second account that could say something else. It is asked for once a HELLO, and
  *       there are no more sessions than slots.
  *   I2. A uid that is not in the table has charged nothing. The table forgets the uid that is ahead
  *       the least, which is none as long as at most QUOTA_PACED uids are ahead of the clock.
  *   I3. A request is charged when it is read, and waits until its time (quota_reserve()), with one
- *       timer. A connection makes no other request meanwhile (session_internal.h, I6). So the
+ *       timer. A connection makes no other request meanwhile (connection_internal.h, I6). So the
  *       requests of all connections bring a uid at most LIMIT_CLIENTS * QUOTA_REQUEST_NS beyond
  *       QUOTA_REQUEST_BURST_NS. That leaves time for another connection, even if each connection
  *       makes requests in a loop. Connections delay a request by 110 ms at most.

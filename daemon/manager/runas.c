@@ -12,8 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/low_latency.h"
 #include "common/options.h"
-#include "common/urgent.h"
 #include "daemon/host/confine.h"
 
 #define RUNAS_DEFAULT "forkd"

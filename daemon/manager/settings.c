@@ -3,7 +3,8 @@
  * settings.c - options that change while forkd runs, as the manager handles them
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   The manager's only thread. Who may ask is seen to by session.c; the pool's side is pool_set().
+ *   The manager's only thread. Who may ask is seen to by connection.c; the pool's side is
+ *   pool_set().
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   The pool: the next one is started with the options as they are, and told once more when it is
@@ -18,8 +19,8 @@
 #include "common/option_value.h"
 #include "common/options.h"
 #include "common/util.h"
-#include "daemon/manager/fronts.h"
-#include "daemon/manager/poolproc.h"
+#include "daemon/manager/pool_process.h"
+#include "daemon/manager/pool_segments.h"
 #include "shm/proto.h"
 
 static void settings_tell(void *context, const char *name, const char *value)

@@ -3,8 +3,8 @@
  * tenants.c - the uids that forkd serves, and the segment with rings that each of them has
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   session*.c, adopt.c, and manager_pool.c when the pool has let go of one; on the manager's only
- *   thread.
+ *   session*.c, takeover.c, and manager_pool.c when the pool has let go of one; on the manager's
+ *   only thread.
  *
  *	FREE --> USED, with sessions <--> idle --trim()--> LEAVING --released()--> EMPTYING --> FREE
  *
@@ -32,8 +32,8 @@
  *   A client between a ring's slot and its summary bit, or a consumer between clearing the bit and
  *   its last look: tenants_mark() makes up for both. The pool: tenants_tell_pool() when the next
  *   one is ready; it never hears of those that the last one was to let go of.
- *   The manager: the next one has them from the store, as the roster says (roster.c, I3); of their
- *   segments none is asked. One that was to leave is taken back when its pool is ready.
+ *   The manager: the next one has them from the store, as the roster says (saved_state.c, I3); of
+ *   their segments none is asked. One that was to leave is taken back when its pool is ready.
  */
 #include "daemon/manager/tenants.h"
 
@@ -46,9 +46,9 @@
 #include "common/log.h"
 #include "common/options.h"
 #include "common/util.h"
-#include "daemon/manager/poolproc.h"
-#include "daemon/manager/roster.h"
-#include "daemon/manager/segments.h"
+#include "daemon/manager/client_segments.h"
+#include "daemon/manager/pool_process.h"
+#include "daemon/manager/saved_state.h"
 #include "shm/board.h"
 #include "shm/futex.h"
 #include "shm/ledger.h"
@@ -151,7 +151,7 @@ void tenants_weigh(struct tenants *tenants, uint32_t index, uint32_t weight)
 	tenants_tell(tenants, index);
 }
 
-/* Nobody goes on with it: the slot is free first (roster.c, I2). */
+/* Nobody goes on with it: the slot is free first (saved_state.c, I2). */
 static void tenants_forget(struct tenants *tenants, uint32_t index)
 {
 	char name[STORE_NAME];

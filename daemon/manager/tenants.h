@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/manager/pages.h"
-#include "daemon/manager/store.h"
+#include "daemon/manager/fdstore.h"
+#include "daemon/manager/page_populate.h"
 #include "shm/limits.h"
 #include "shm/segment.h"
 

@@ -26,8 +26,8 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/low_latency.h"
 #include "common/relaxed.h"
-#include "common/urgent.h"
 #include "common/util.h"
 #include "daemon/pool/pool.h"
 

@@ -36,7 +36,7 @@
 #include <stdlib.h>
 
 #include "common/clock.h"
-#include "common/crash.h"
+#include "common/crash_site.h"
 #include "common/relaxed.h"
 #include "daemon/sched/alarm.h"
 #include "daemon/pool/pool.h"

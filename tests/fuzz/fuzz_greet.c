@@ -13,7 +13,7 @@
 #include <stdbool.h>
 
 #include "common/util.h"
-#include "daemon/manager/greet.h"
+#include "daemon/manager/admission.h"
 #include "shm/job.h"
 #include "shm/layout.h"
 #include "tests/fuzz/fuzz.h"

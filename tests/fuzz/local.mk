@@ -105,10 +105,10 @@ tests_fuzz_libfuzzed_la_SOURCES = \
 	$(libpool_la_SOURCES) \
 	$(libshm_la_SOURCES) \
 	$(libhost_la_SOURCES) \
-	daemon/manager/greet.c \
-	daemon/manager/greet.h \
-	daemon/manager/recover.c \
-	daemon/manager/recover.h
+	daemon/manager/admission.c \
+	daemon/manager/admission.h \
+	daemon/manager/job_recovery.c \
+	daemon/manager/job_recovery.h
 tests_fuzz_libfuzzed_la_CPPFLAGS = $(FUZZ_CPP)
 tests_fuzz_libfuzzed_la_CFLAGS = $(FUZZ_CC) -DFK_SBINDIR='"$(sbindir)"' $(FUZZ_MAIN)
 

@@ -21,12 +21,13 @@
 #define ASAN_UNPOISON_MEMORY_REGION(base, size) ((void)(base), (void)(size))
 #endif
 
-#include "common/crash.h"
+#include "common/crash_site.h"
 #include "common/log.h"
 #include "daemon/pool/layout.h"
 #include "daemon/pool/pool.h"
-#include "daemon/manager/recover.h"
+#include "daemon/manager/job_recovery.h"
 #include "daemon/host/topology.h"
+#include "shm/ledger.h"
 #include "shm/segment.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -16,7 +16,7 @@
 
 #include "client/lib/client.h"
 #include "common/util.h"
-#include "daemon/manager/adopt.h"
+#include "daemon/manager/takeover.h"
 #include "tests/support/adopt_rig.h"
 #include "tests/support/oracle.h"
 #define CHECK_TIMEOUT 120

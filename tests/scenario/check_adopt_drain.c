@@ -16,8 +16,8 @@
 #include "client/lib/client.h"
 #include "common/options.h"
 #include "common/util.h"
-#include "daemon/manager/adopt.h"
-#include "daemon/manager/hangup.h"
+#include "daemon/manager/takeover.h"
+#include "daemon/manager/socket_close.h"
 #include "tests/support/adopt_rig.h"
 #define CHECK_TIMEOUT 120
 #include "tests/support/check_unit.h"

@@ -10,8 +10,8 @@
 
 #include "client/lib/client.h"
 #include "common/util.h"
-#include "daemon/manager/adopt.h"
-#include "daemon/manager/loop_fault.h"
+#include "daemon/manager/takeover.h"
+#include "daemon/manager/loop_inject.h"
 #include "daemon/manager/manager.h"
 #include "tests/support/adopt_rig.h"
 #include "tests/support/sites.h"

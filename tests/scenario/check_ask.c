@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * scenario: what others than the client ask about jobs (daemon/manager/session_ask.c): that they
- * end, and which there are; and who may
+ * scenario: what others than the client ask about jobs (daemon/manager/control_request.c): that
+ * they end, and which there are; and who may
  */
 #include <errno.h>
 #include <stdio.h>

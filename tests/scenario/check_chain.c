@@ -4,7 +4,7 @@
  * job ends once, and each group counts it once
  *
  * The places where a pool is killed are compiled in with --enable-crash-sites only
- * (common/crash.h); without them the other tests are what there is.
+ * (common/crash_site.h); without them the other tests are what there is.
  */
 #include <errno.h>
 #include <stdio.h>

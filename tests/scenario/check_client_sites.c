@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * client_sites: a client that dies at each site of common/crash.def, with one job under way, with a
- * chain of them, and with jobs in groups; and two others, one of its own uid, that go on
+ * client_sites: a client that dies at each site of common/crash_site.def, with one job under way,
+ * with a chain of them, and with jobs in groups; and two others, one of its own uid, that go on
  *
  * Everything that a victim had comes back: its slot, its descriptors and segments in manager and
  * pool, its words in the rings. tests/support/oracle.h looks after the jobs. Built with
@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "client/lib/client.h"
-#include "common/crash.h"
+#include "common/crash_site.h"
 #include "common/util.h"
 #include "tests/support/counts.h"
 #include "tests/support/daemon.h"

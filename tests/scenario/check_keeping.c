@@ -17,10 +17,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/crash.h"
+#include "common/crash_site.h"
 #include "common/util.h"
 #include "daemon/manager/listener.h"
-#include "daemon/manager/poolproc.h"
+#include "daemon/manager/pool_process.h"
 #include "tests/support/keeping.h"
 
 /* Beside board, arena, roster, and what clients have. */

@@ -19,8 +19,8 @@
 #include <unistd.h>
 
 #include "common/util.h"
-#include "daemon/manager/roster.h"
-#include "daemon/manager/store.h"
+#include "daemon/manager/saved_state.h"
+#include "daemon/manager/fdstore.h"
 #include "tests/support/keeping.h"
 
 static int compare(const void *a, const void *b)

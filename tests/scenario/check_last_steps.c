@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "client/lib/client.h"
-#include "common/crash.h"
+#include "common/crash_site.h"
 #include "common/util.h"
 #include "tests/support/jobs.h"
 #include "tests/support/oracle.h"

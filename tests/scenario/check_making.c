@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "common/util.h"
-#include "daemon/manager/segments.h"
+#include "daemon/manager/client_segments.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/service.h"
 

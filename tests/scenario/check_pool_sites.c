@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pool_sites: a pool that dies at each of its sites of common/crash.def, with two clients of
+ * pool_sites: a pool that dies at each of its sites of common/crash_site.def, with two clients of
  * different uids that have jobs of all kinds under way, and a third one that does what leads there
  *
  * tests/support/oracle.h says whether each job ended once, and in the right way; what is idempotent
@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "client/lib/client.h"
-#include "common/crash.h"
+#include "common/crash_site.h"
 #include "common/util.h"
 #include "tests/support/daemon.h"
 #include "tests/support/oracle.h"

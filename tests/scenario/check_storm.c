@@ -20,7 +20,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "common/crash.h"
+#include "common/crash_site.h"
 #include "common/util.h"
 #include "tests/support/daemon.h"
 #include "tests/support/oracle.h"

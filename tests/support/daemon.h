@@ -89,9 +89,9 @@ void daemon_add_module(struct daemon *d, const char *path, const char *name);
 
 /*
  * After daemon_prepare(): of all processes that are started from now on the first one dies that has
- * passed this crash site (common/crash.h) so often and comes to it again. Nothing happens without
- * --enable-crash-sites. daemon_is_mined(): until then; daemon_unmine(): nobody dies there. While
- * the daemon runs it can be done again for the same site: its next pass kills.
+ * passed this crash site (common/crash_site.h) so often and comes to it again. Nothing happens
+ * without --enable-crash-sites. daemon_is_mined(): until then; daemon_unmine(): nobody dies there.
+ * While the daemon runs it can be done again for the same site: its next pass kills.
  */
 void daemon_mine(struct daemon *d, const char *site, uint32_t after);
 bool daemon_is_mined(struct daemon *d);

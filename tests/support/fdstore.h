@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
-#include "daemon/manager/roster.h"
+#include "daemon/manager/saved_state.h"
 
 #define FDSTORE_MAX 512u
 #define FDSTORE_FDS 16u /* in a message */

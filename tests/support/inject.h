@@ -8,7 +8,7 @@
  *   the one that the test has armed. Unlike strace it can tell a futex that waits from one that
  *   wakes, and one process from the next; leaves the process free for who wants to trace it (a
  *   sanitizer that looks for leaks); and needs no right to trace. What io_uring does in the kernel
- *   is no call, and is not seen: daemon/manager/loop_fault.h.
+ *   is no call, and is not seen: daemon/manager/loop_inject.h.
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   inject_enter(): the process that is to be watched, before it has threads. The rest: the test,

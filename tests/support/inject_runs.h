@@ -26,7 +26,7 @@
 #include <sys/syscall.h>
 
 #include "common/util.h"
-#include "daemon/manager/loop_fault.h"
+#include "daemon/manager/loop_inject.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/inject.h"
 #include "tests/support/visitor.h"

@@ -6,12 +6,12 @@
 #include <check.h>
 #include <stdbool.h>
 
-#include "common/crash.h"
+#include "common/crash_site.h"
 
 #ifdef FK_CRASH_SITES
 
-/* Fails the test if somebody of this kind does not die at one of its sites of common/crash.def.
- * is_tried: of a site, whether somebody does. */
+/* Fails the test if somebody of this kind does not die at one of its sites of
+ * common/crash_site.def. is_tried: of a site, whether somebody does. */
 static inline void sites_check(enum crash_process process, bool (*is_tried)(enum crash_site site))
 {
 	for (int site = CRASH_NONE + 1; site < CRASH_SITES; site++)

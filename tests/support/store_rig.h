@@ -7,13 +7,13 @@
  *   was sent stays there until the test reads it.
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   Tests of daemon/manager/store.c, their only thread, or a child that hears in its place. begin()
- *   comes first.
+ *   Tests of daemon/manager/fdstore.c, their only thread, or a child that hears in its place.
+ *   begin() comes first.
  */
 #ifndef TESTS_STORE_RIG_H
 #define TESTS_STORE_RIG_H
 
-#include "daemon/manager/store.h"
+#include "daemon/manager/fdstore.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 #include "common/util.h"
-#include "daemon/manager/hangup.h"
+#include "daemon/manager/socket_close.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/fdstore.h"
 
@@ -50,7 +50,7 @@ static inline void listen_as_manager(void)
 static inline void begin(const char *max)
 {
 	ck_assert_int_eq(loop_init(&loop), 0);
-	ck_assert_ptr_nonnull(mkdtemp(strcpy(folder, "/tmp/check_store.XXXXXX")));
+	ck_assert_ptr_nonnull(mkdtemp(strcpy(folder, "/tmp/check_fdstore.XXXXXX")));
 	(void)snprintf(path, sizeof(path), "%s/notify", folder);
 	listen_as_manager();
 	ck_assert_int_eq(setenv("NOTIFY_SOCKET", path, 1), 0);

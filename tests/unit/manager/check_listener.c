@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "common/util.h"
-#include "daemon/manager/store.h"
+#include "daemon/manager/fdstore.h"
 #include "tests/support/check_unit.h"
 
 #define MANY 64u /* more than the queue holds in a flood */

@@ -16,7 +16,7 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/util.h"
-#include "daemon/manager/loop_fault.h"
+#include "daemon/manager/loop_inject.h"
 #include "tests/support/check_unit.h"
 
 #define REFUSALS 20u

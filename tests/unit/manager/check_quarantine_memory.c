@@ -10,11 +10,11 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "common/crash.h"
+#include "common/crash_site.h"
 #include "common/log.h"
 #include "common/options.h"
 #include "common/util.h"
-#include "daemon/manager/roster.h"
+#include "daemon/manager/saved_state.h"
 #include "daemon/manager/tenants.h"
 #include "shm/board.h"
 #include "shm/limits.h"

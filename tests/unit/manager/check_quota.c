@@ -40,7 +40,7 @@ START_TEST(by_default_an_eighth_is_left_to_the_others)
 	struct quota_sums most;
 
 	init();
-	o.memory_max = 1 << 30; /* which budget.c does */
+	o.memory_max = 1 << 30; /* which memory_budget.c does */
 	most = quota_for(&o, &alice);
 	ck_assert_uint_eq(most.clients, 224);
 	ck_assert_uint_eq(most.jobs, UINT64_MAX);

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * common/crash_site.c - named places where a test can kill a process
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   Whoever passes a site, any thread. The environment is read once, before main().
+ *
+ * In a build without crash sites there is nothing in this file.
+ */
+#include "common/crash_site.h"
+
+#ifdef FK_CRASH_SITES
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const struct crash_row crash_rows[CRASH_SITES] = {
+	[CRASH_NONE] = { "none", "nowhere", CRASH_CLIENT },
+#define CRASH_SITE(site, process, between) [CRASH_AT_##site] = { #site, between, CRASH_##process },
+#include "common/crash_site.def"
+#undef CRASH_SITE
+};
+
+_Atomic int crash_armed;
+
+static void crash_kill(void)
+{
+	(void)kill(getpid(), SIGKILL);
+}
+
+void (*crash_die)(void) = crash_kill;
+
+static _Atomic unsigned long passes; /* that are left before the one that kills */
+static const char *token;
+
+void crash_arm(enum crash_site site, unsigned long after)
+{
+	atomic_store_explicit(&passes, after, memory_order_relaxed);
+	atomic_store_explicit(&crash_armed, (int)site, memory_order_relaxed);
+}
+
+__attribute__((constructor)) static void crash_read_environment(void)
+{
+	const char *site = getenv("FORKD_CRASH_SITE");
+	const char *after = getenv("FORKD_CRASH_AFTER");
+
+	if (!site)
+		return;
+	token = getenv("FORKD_CRASH_TOKEN");
+	for (int i = CRASH_NONE + 1; i < CRASH_SITES; i++) {
+		if (strcmp(crash_rows[i].name, site) != 0)
+			continue;
+		crash_arm((enum crash_site)i, after ? strtoul(after, NULL, 10) : 0);
+		return;
+	}
+	(void)fprintf(stderr, "FORKD_CRASH_SITE: there is no site %s in common/crash_site.def\n",
+		      site);
+	abort();
+}
+
+void crash_here(void)
+{
+	/* Relaxed: it only counts. Whoever comes after the one that kills finds no token; or is in
+	 * a process that is being killed. */
+	unsigned long left = atomic_load_explicit(&passes, memory_order_relaxed);
+
+	while (left)
+		if (atomic_compare_exchange_weak_explicit(
+			    &passes, &left, left - 1, memory_order_relaxed, memory_order_relaxed))
+			return;
+	if (!token || unlink(token) == 0)
+		crash_die();
+}
+
+#endif

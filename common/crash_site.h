@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * common/crash_site.h - named places where a test can kill a process
+ *
+ * Random kills seldom hit a window of a few instructions. With --enable-crash-sites a process kills
+ * itself by SIGKILL at the site that it was told; otherwise a site is nothing at all. The sites
+ * stand in common/crash_site.def; FK_CRASH() of any other does not compile.
+ *
+ * A program that is started goes by its environment, a test's own process by crash_arm():
+ *
+ *	FORKD_CRASH_SITE   name of the site
+ *	FORKD_CRASH_AFTER  how many times this process passes it before that; 0 if it is not set
+ *	FORKD_CRASH_TOKEN  a file: whoever removes it dies there, so of all pools only one does
+ */
+#ifndef COMMON_CRASH_SITE_H
+#define COMMON_CRASH_SITE_H
+
+enum crash_process {
+	CRASH_CLIENT,
+	CRASH_POOL,
+	CRASH_MANAGER,
+};
+
+enum crash_site {
+	CRASH_NONE,
+#define CRASH_SITE(site, process, between) CRASH_AT_##site,
+#include "common/crash_site.def"
+#undef CRASH_SITE
+	CRASH_SITES,
+};
+
+#ifdef FK_CRASH_SITES
+
+#include <stdatomic.h>
+
+/* The site at which this process dies. */
+extern _Atomic int crash_armed;
+
+/* The process has come there. */
+void crash_here(void);
+
+/* How it dies: by SIGKILL, but in a test that goes on as the one that finds it dead. */
+extern void (*crash_die)(void);
+
+/* Relaxed: it is set before the threads are there that pass the site. */
+#define FK_CRASH(site)                                                                             \
+	do {                                                                                       \
+		if (atomic_load_explicit(&crash_armed, memory_order_relaxed) == CRASH_AT_##site)   \
+			crash_here();                                                              \
+	} while (0)
+
+/* For tests: this process dies at the site, once it has passed it so often. CRASH_NONE: nowhere. */
+void crash_arm(enum crash_site site, unsigned long after);
+
+/* For tests: a row of crash_site.def, by its site. */
+struct crash_row {
+	const char *name;
+	const char *between;
+	enum crash_process process;
+};
+
+extern const struct crash_row crash_rows[CRASH_SITES];
+
+#else
+#define FK_CRASH(site) ((void)CRASH_AT_##site)
+#endif
+
+#endif

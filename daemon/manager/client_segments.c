@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * client_segments.c - clients' segments: made, counted, taken back
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   connection.c, on the manager's only thread.
+ *
+ * INVARIANTS
+ *   I1. Numbers about a client's segment are kept here; the segment is never asked.
+ *   I2. A segment's bytes are counted until its pages are gone. Whoever keeps a mapping or a
+ *       descriptor would keep them, so they are punched out of it once no pool has it. What a
+ *       client touches later is its own expense.
+ *   I3. How large a segment is, and how many come and go, is for clients to choose. So the manager
+ *       only begins to make one or to take one back (page_populate.c); of one uid it is one at a
+ *       time, and the others of that uid wait for their turn, so that nobody's waits for more of
+ *       them than there are uids.
+ *   I4. A slot's rows in the ledger are FREE when its next client attaches, and that one's
+ *       generations go on where the last one's ended: the ledger takes none twice.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   A client while its segment is being made: what there is of it is taken back. Or a child of it
+ *   that has the mapping or the descriptor: I2.
+ */
+#include "daemon/manager/client_segments.h"
+
+#include <errno.h>
+
+#include "common/options.h"
+#include "common/util.h"
+#include "daemon/manager/loop.h"
+#include "shm/ledger.h"
+#include "shm/segment.h"
+
+struct job *segments_jobs(const struct segments_client *client)
+{
+	if (!client->base)
+		return NULL;
+	return (struct job *)(void *)((char *)client->base + sizeof(struct client_segment));
+}
+
+/* ------------------------------------------------------------------------ one at a time (I3) */
+
+static void segments_unlink(struct segments_client *client)
+{
+	struct segments *all = client->all;
+
+	if (!client->link)
+		return;
+	*client->link = client->next;
+	if (client->next)
+		client->next->link = client->link;
+	else
+		all->last = client->link;
+	client->link = NULL;
+}
+
+/* The next one of a uid. */
+static struct segments_client *segments_next(const struct segments *all, uint32_t uid)
+{
+	struct segments_client *client = all->first;
+
+	while (client && client->uid != uid)
+		client = client->next;
+	return client;
+}
+
+static int segments_begin(struct segments_client *client)
+{
+	client->begun = true;
+	return client->taking ? pages_drop(&client->pages, client->fd, client->size)
+			      : pages_make(&client->pages, client->fd, client->size);
+}
+
+/* It was taken back as far as that went. */
+static void segments_taken(struct segments_client *client, int r)
+{
+	if (r < 0)
+		client->all->memory += client->size; /* which segments_close() takes off */
+	segments_close(client->all, client);
+}
+
+/* It has come to its end, and is the owner's again. */
+static void segments_end(struct segments_client *client, int r)
+{
+	segments_unlink(client);
+	if (client->taking)
+		segments_taken(client, r);
+	client->call(client, r);
+}
+
+/* One of this uid has left the queue: the next begins. Who cannot is through as well. */
+static void segments_turn(struct segments *all, uint32_t uid)
+{
+	struct segments_client *client;
+	int r;
+
+	while ((client = segments_next(all, uid)) && !client->begun) {
+		r = segments_begin(client);
+		if (r < 0)
+			segments_end(client, r);
+	}
+}
+
+static void segments_on_pages(struct pages *pages, int result)
+{
+	struct segments_client *client = container_of(pages, struct segments_client, pages);
+	struct segments *all = client->all;
+	uint32_t uid = client->uid;
+
+	segments_end(client, result);
+	segments_turn(all, uid);
+}
+
+/* Begins with it, or puts it behind the others of its uid. */
+static int segments_enter(struct segments_client *client)
+{
+	struct segments *all = client->all;
+	int r = 0;
+
+	if (!all->last)
+		all->last = &all->first;
+	client->next = NULL;
+	client->link = all->last;
+	client->begun = false;
+	*all->last = client;
+	all->last = &client->next;
+	if (segments_next(all, client->uid) == client)
+		r = segments_begin(client);
+	if (r < 0)
+		segments_unlink(client);
+	return r;
+}
+
+/* ------------------------------------------------------------------------ one */
+
+/* I4. Relaxed: the pool has released the slot, and its client does not have the segment yet. */
+static void segments_reset_rows(const struct segments *all, uint32_t slot,
+				const struct segments_client *client)
+{
+	uint32_t max_jobs = all->options->max_jobs;
+	_Atomic uint64_t *rows = arena_rows(all->arena) + (size_t)slot * max_jobs;
+	struct job *jobs = segments_jobs(client);
+
+	/* Whatever an attach that failed has left there is void. */
+	for (uint32_t i = 0; i < max_jobs; i++) {
+		struct ledger_row row =
+			ledger_unpack(atomic_load_explicit(&rows[i], memory_order_relaxed));
+
+		if (row.state != LEDGER_FREE)
+			atomic_store_explicit(
+				&rows[i],
+				ledger_pack((struct ledger_row){ .generation = row.generation }),
+				memory_order_relaxed);
+		if (i >= client->n_jobs || !row.generation)
+			continue;
+		atomic_store_explicit(&jobs[i].generation, row.generation, memory_order_relaxed);
+		atomic_store_explicit(&jobs[i].state, job_state(row.generation, JOB_IDLE),
+				      memory_order_relaxed);
+	}
+}
+
+/* It has the descriptor now. */
+static void segments_own(struct segments *all, struct segments_client *client, uint32_t uid, int fd,
+			 uint32_t n_jobs, uint64_t size)
+{
+	*client = (struct segments_client){
+		.fd = fd,
+		.n_jobs = n_jobs,
+		.size = size,
+		.all = all,
+		.pages = { .loop = all->loop, .call = segments_on_pages },
+		.uid = uid,
+	};
+	all->memory += size;
+}
+
+int segments_make(struct segments *all, struct segments_client *client, uint32_t uid,
+		  uint32_t n_jobs, uint64_t heap_size,
+		  void (*call)(struct segments_client *client, int result))
+{
+	uint64_t size = segments_size(n_jobs, heap_size);
+	int fd = segment_create("forkd-client", SEGMENT_CLIENT, size, all->epoch, 0, 0600);
+	int r;
+
+	if (fd < 0)
+		return fd;
+	segments_own(all, client, uid, fd, n_jobs, size);
+	client->call = call;
+	r = segments_enter(client);
+	if (r < 0)
+		segments_close(all, client);
+	return r;
+}
+
+int segments_open(struct segments *all, struct segments_client *client,
+		  const struct segments_owner *owner)
+{
+	void *base;
+	int r;
+
+	r = segment_map(client->fd, SEGMENT_CLIENT, 1, all->epoch, &base, NULL);
+	if (r < 0)
+		return r;
+	client->base = base;
+	client->base->client = owner->slot;
+	client->base->generation = owner->generation;
+	client->base->tenant = owner->tenant;
+	client->base->n_jobs = client->n_jobs;
+	client->base->jobs_offset = sizeof(struct client_segment);
+	client->base->heap_offset = client_segment_heap_offset(client->n_jobs);
+	client->base->heap_size = client->size - client->base->heap_offset;
+	segments_reset_rows(all, owner->slot, client);
+	return 0;
+}
+
+int segments_map(int fd, uint64_t size, void **ret_base)
+{
+	int r = segment_map_sized(fd, size, ret_base);
+
+	/* What mmap(2) may be short of. */
+	return r == 0 || r == -EAGAIN || r == -ENFILE || r == -ENOMEM ? r : SEGMENTS_FOREIGN;
+}
+
+int segments_adopt(struct segments *all, struct segments_client *client, uint32_t uid, int fd,
+		   uint32_t n_jobs, uint64_t size)
+{
+	void *base;
+	int r;
+
+	if (size < client_segment_heap_offset(n_jobs))
+		return SEGMENTS_FOREIGN;
+	r = segments_map(fd, size, &base);
+	if (r != 0)
+		return r;
+	segments_own(all, client, uid, fd, n_jobs, size);
+	client->base = base;
+	return 0;
+}
+
+int segments_take_back(struct segments_client *client,
+		       void (*call)(struct segments_client *client, int result))
+{
+	int r = 0;
+
+	segment_unmap(client->base, client->size);
+	client->base = NULL;
+	client->call = call;
+	client->taking = true;
+	if (!client->link)
+		r = segments_enter(client);
+	else if (client->begun)
+		r = pages_drop(&client->pages, client->fd, client->size);
+	if (r < 0)
+		segments_taken(client, r);
+	return r;
+}
+
+void segments_close(struct segments *all, struct segments_client *client)
+{
+	if (client->fd < 0)
+		return;
+	segments_unlink(client);
+	pages_stop(&client->pages);
+	segment_unmap(client->base, client->size);
+	all->memory -= client->size;
+	client->fd = loop_close(all->loop, client->fd);
+	client->base = NULL;
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * connection_line.c - connections that come too fast
+ *
+ * WHAT IT IS
+ *   The manager runs at a high priority, and a client at any. So what a uid makes it do is charged
+ *   to that uid (quota.c). A connection that its uid has no time for is accepted, because others
+ *   may be behind it in the listening socket, and waits here: nothing is read from it. The rest is
+ *   refused, which takes six system calls and no memory.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   manager_pool.c and connection.c, on the manager's only thread. The invariants are in
+ *   connection_internal.h.
+ *
+ * INVARIANTS
+ *   L1. Connections of one uid are greeted in the order in which they came.
+ *   L2. A timer runs while any waits. So each uid's next one is greeted QUOTA_CONNECT_NS after the
+ *       uid has time for it, at the latest. Requests leave the uid that time (quota.c, I3).
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   A client that waits: that is found out when it is its turn. The manager: the connection ends.
+ */
+#include <errno.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/util.h"
+#include "daemon/manager/admission.h"
+#include "daemon/manager/connection.h"
+#include "daemon/manager/connection_internal.h"
+#include "daemon/manager/connection_state.h"
+#include "daemon/manager/loop.h"
+#include "daemon/manager/quota.h"
+#include "daemon/manager/socket_close.h"
+#include "shm/board.h"
+
+/* As quota_charge(). */
+static uint64_t line_charge(struct session_table *table, uint32_t uid, uint64_t now)
+{
+	return quota_charge(&table->pace, uid, session_cost(table, uid, QUOTA_CONNECT_NS), now);
+}
+
+/* Refuses one that is no session. */
+static void line_refuse(struct session_table *table, int fd, uint32_t uid,
+			const struct greet_verdict *verdict)
+{
+	struct session s = { .table = table, .fd = fd };
+
+	log_limited(&table->refusals, LOG_LEVEL_INFO, "a connection of uid %u refused: %s", uid,
+		    verdict->text);
+	table->refused++;
+	/* Relaxed: for display. */
+	atomic_store_explicit(&table->board->manager.refused, table->refused, memory_order_relaxed);
+	session_say(&s, verdict);
+	(void)hangup(table->hangups, fd);
+}
+
+/* Refuses all, or closes them if verdict is NULL. */
+static void line_end(struct session_table *table, const struct greet_verdict *verdict)
+{
+	loop_forget(table->loop, &table->line.source);
+	for (uint32_t i = 0; i < table->line.n; i++)
+		if (verdict)
+			line_refuse(table, table->line.first[i].fd, table->line.first[i].uid,
+				    verdict);
+		else
+			(void)hangup(table->hangups, table->line.first[i].fd);
+	table->line.n = 0;
+}
+
+static void line_on_timer(struct loop_source *source, int result);
+
+static void line_wait(struct session_table *table)
+{
+	int r;
+
+	table->line.source.call = line_on_timer;
+	r = loop_timer(table->loop, &table->line.source, QUOTA_CONNECT_NS);
+	/* Without a timer they would not be greeted. -EBUSY: it runs already. */
+	if (r < 0 && r != -EBUSY)
+		line_end(table, NULL);
+}
+
+static void line_on_timer(struct loop_source *source, int result)
+{
+	struct session_table *table = container_of(source, struct session_table, line.source);
+	struct session_waiting *waiting = table->line.first;
+	uint32_t n = table->line.n;
+	/* L1: one time for all, so that a uid has no time for a later one alone. */
+	uint64_t now = clock_ns();
+
+	(void)result;
+	table->line.n = 0;
+	for (uint32_t i = 0; i < n; i++)
+		if (line_charge(table, waiting[i].uid, now))
+			waiting[table->line.n++] = waiting[i];
+		else
+			session_take(table, waiting[i].fd);
+	if (table->line.n)
+		line_wait(table);
+}
+
+bool session_accept(struct session_table *table, int fd)
+{
+	struct ucred peer;
+	socklen_t size = sizeof(peer);
+	struct greet_verdict verdict;
+	uint32_t own = 0;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0) {
+		(void)hangup(table->hangups, fd);
+		return true;
+	}
+	for (uint32_t i = 0; i < table->line.n; i++)
+		own += table->line.first[i].uid == peer.uid;
+	if (!own && !line_charge(table, peer.uid, clock_ns())) {
+		session_take(table, fd);
+		return true;
+	}
+	if (own == QUOTA_WAITING_1 || table->line.n == QUOTA_WAITING) {
+		greet_hasty(peer.uid, &verdict);
+		line_refuse(table, fd, peer.uid, &verdict);
+		return false;
+	}
+	table->line.first[table->line.n++] = (struct session_waiting){ fd, peer.uid };
+	line_wait(table);
+	return true;
+}
+
+void session_line_stop(struct session_table *table)
+{
+	struct greet_verdict verdict;
+
+	greet_stopping(&verdict);
+	line_end(table, &verdict);
+}
+
+void session_line_fini(struct session_table *table)
+{
+	line_end(table, NULL);
+}

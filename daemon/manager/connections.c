@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * connections.c - all connections: slots, and what the pool, the board and the manager are
+ * told of them
+ */
+#include "daemon/manager/connections.h"
+
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/util.h"
+#include "daemon/host/job_times.h"
+#include "daemon/manager/admission.h"
+#include "daemon/manager/client_segments.h"
+#include "daemon/manager/connection_internal.h"
+#include "daemon/manager/connection_state.h"
+#include "daemon/manager/job_recovery.h"
+#include "daemon/manager/pool_process.h"
+#include "daemon/manager/quota.h"
+#include "daemon/manager/tenants.h"
+#include "shm/job.h"
+#include "shm/ledger.h"
+#include "shm/limits.h"
+#include "shm/proto.h"
+
+/* ------------------------------------------------------------------------ what the pool is told */
+
+void session_tell_client(struct session *s, uint32_t type)
+{
+	struct proto_pool m = {
+		.head = { PROTO_MAGIC, type },
+		.tenant = s->tenant,
+		.client = s->slot,
+		.client_generation = s->generation,
+		.pid = s->pid,
+		.n_jobs = s->segment.n_jobs,
+		.weight = s->table->tenants.slots[s->tenant].weight,
+	};
+
+	memcpy(m.rules, s->rights.rules, sizeof(m.rules));
+	poolproc_send(s->table->pool, &m, type == PROTO_POOL_CLIENT ? s->segment.fd : -1);
+}
+
+void session_weigh(struct session_table *table, uint32_t tenant)
+{
+	uint32_t weight = 0;
+
+	for (uint32_t i = 0; i < table->options->max_clients; i++) {
+		const struct session *s = table->slots[i];
+
+		if (s && s->state == SESSION_OPEN && s->tenant == tenant)
+			weight = max(weight, s->rights.weight);
+	}
+	/* Without any it has nothing to weigh. */
+	if (!weight)
+		return;
+	tenants_weigh(&table->tenants, tenant, weight);
+	for (uint32_t i = 0; i < table->options->max_clients; i++) {
+		const struct session *s = table->slots[i];
+
+		/* Relaxed: for display. */
+		if (s && s->state == SESSION_OPEN && s->tenant == tenant)
+			atomic_store_explicit(&table->board->clients[i].user_weight, weight,
+					      memory_order_relaxed);
+	}
+}
+
+bool session_is_the_pools(const struct session *s)
+{
+	return s && (s->state == SESSION_OPEN || (s->state == SESSION_GONE && !s->released));
+}
+
+static void session_change(struct session *s)
+{
+	const struct log_about about = session_about(s);
+	struct greet_verdict verdict;
+
+	session_judge(s, greet_change, &verdict);
+	if (verdict.code)
+		log_limited_about(&s->table->misfits, LOG_LEVEL_WARNING, &about,
+				  "client %u (pid %u) may call nothing any more: %s", s->slot,
+				  s->pid, verdict.text);
+	if (session_is_the_pools(s))
+		session_tell_client(s, PROTO_POOL_RIGHTS);
+}
+
+void session_judge_all(struct session_table *table)
+{
+	/* Those that are MAKING, too: the pool is told of them by the rules that there are now. Of
+	 * whoever is gone there is no socket to ask for its groups, and nothing more to come. */
+	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++) {
+		struct session *s = table->slots[i];
+
+		if (s && (s->state == SESSION_OPEN || s->state == SESSION_MAKING))
+			session_change(s);
+	}
+	for (uint32_t i = 0; i < table->tenants.n; i++)
+		session_weigh(table, i);
+}
+
+/* ------------------------------------------------------------------------ what the board shows */
+
+uint32_t session_n_open(const struct session_table *table)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++)
+		n += table->slots[i] && table->slots[i]->state == SESSION_OPEN;
+	return n;
+}
+
+void session_show_counts(struct session_table *table)
+{
+	struct board_manager *m = &table->board->manager;
+	uint32_t used, idle;
+
+	tenants_count(&table->tenants, &used, &idle);
+	/* Relaxed: for display. Nothing is read back: a task may have written there. */
+	atomic_store_explicit(&m->clients, session_n_open(table), memory_order_relaxed);
+	atomic_store_explicit(&m->tenants, used - idle, memory_order_relaxed);
+	atomic_store_explicit(&m->accepted, table->accepted, memory_order_relaxed);
+	atomic_store_explicit(&m->refused, table->refused, memory_order_relaxed);
+	atomic_store_explicit(&m->manager_fails, table->manager_fails, memory_order_relaxed);
+}
+
+void session_count_fails(struct session_table *table, uint64_t n)
+{
+	table->manager_fails += n;
+	session_show_counts(table);
+}
+
+/* pid last. Relaxed: for display. */
+void session_show(const struct session *s)
+{
+	struct board_client *c = &s->table->board->clients[s->slot];
+	char comm[sizeof(c->comm)] = "";
+
+	session_comm(s, comm, sizeof(comm));
+	memcpy(c->comm, comm, sizeof(c->comm));
+	atomic_store_explicit(&c->jobs, 0, memory_order_relaxed);
+	atomic_store_explicit(&c->failed, 0, memory_order_relaxed);
+	atomic_store_explicit(&c->run_ns, 0, memory_order_relaxed);
+	atomic_store_explicit(&c->wait_ns, 0, memory_order_relaxed);
+	atomic_store_explicit(&c->refused, 0, memory_order_relaxed);
+	atomic_store_explicit(&c->cpu_ns, 0, memory_order_relaxed);
+	atomic_store_explicit(&c->vtime_ns, 0, memory_order_relaxed);
+	atomic_store_explicit(&c->accepted, 0, memory_order_relaxed);
+	atomic_store_explicit(&c->uid, s->uid, memory_order_relaxed);
+	atomic_store_explicit(&c->generation, s->generation, memory_order_relaxed);
+	atomic_store_explicit(&c->tenant, s->tenant, memory_order_relaxed);
+	atomic_store_explicit(&c->connected_ns, clock_ns(), memory_order_relaxed);
+	atomic_store_explicit(&c->left_ns, 0, memory_order_relaxed);
+	atomic_store_explicit(&c->memory, s->segment.size, memory_order_relaxed);
+	atomic_store_explicit(&c->pid, s->pid, memory_order_relaxed);
+}
+
+/* ------------------------------------------------------------------------ room */
+
+/* What a session has of what quota.h counts. */
+static void session_add(struct quota_sums *sum, const struct session *s)
+{
+	sum->clients++;
+	sum->jobs += s->segment.n_jobs;
+	sum->bytes += s->segment.size;
+}
+
+struct greet_room session_room(const struct session_table *table, const struct options_peer *who)
+{
+	const struct tenants *tenants = &table->tenants;
+	struct quota_sums all = { .clients = 0 }, held = { .clients = 0 };
+	/* More than there may be: of a forkd that had more. */
+	uint64_t memory = min(table->segments.memory + tenants->memory, table->options->memory_max);
+
+	for (uint32_t i = 0; i < table->options->max_clients; i++) {
+		if (!table->slots[i])
+			continue;
+		session_add(&all, table->slots[i]);
+		if (table->slots[i]->uid == who->uid)
+			session_add(&held, table->slots[i]);
+	}
+	return (struct greet_room){
+		.stopping = table->stopping,
+		.tenants_full = tenants_are_full(tenants, who->uid),
+		.clients = all.clients,
+		.tenant_size = tenants_needs(tenants, who->uid),
+		.memory = table->options->memory_max - memory,
+		.held = held,
+		.most = quota_for(table->options, who),
+	};
+}
+
+uint32_t session_free_slot(const struct session_table *table)
+{
+	uint32_t slot = SESSION_SLOT_NONE;
+
+	for (uint32_t i = 0; i < table->options->max_clients; i++)
+		if (!table->slots[i] &&
+		    (slot == SESSION_SLOT_NONE || table->freed[i] < table->freed[slot]))
+			slot = i;
+	return slot;
+}
+
+/* ------------------------------------------------------------------------ their jobs */
+
+struct job *session_records(void *context, uint32_t client, uint32_t *ret_n)
+{
+	const struct session_table *table = context;
+	const struct session *s = client < LIMIT_CLIENTS ? table->slots[client] : NULL;
+
+	if (!s)
+		return NULL; /* as for one that has no segment at the moment */
+	*ret_n = s->segment.n_jobs;
+	return segments_jobs(&s->segment);
+}
+
+bool session_is_gone(void *context, uint32_t client)
+{
+	const struct session_table *table = context;
+	const struct session *s = client < LIMIT_CLIENTS ? table->slots[client] : NULL;
+
+	return s && s->state == SESSION_GONE;
+}
+
+bool session_identity(const struct session_table *table, uint32_t client, uint32_t *ret_pid,
+		      uint32_t *ret_uid)
+{
+	const struct session *s = client < LIMIT_CLIENTS ? table->slots[client] : NULL;
+
+	if (!s)
+		return false;
+	*ret_pid = s->pid;
+	*ret_uid = s->uid;
+	return true;
+}
+
+void session_on_ended(void *context, uint32_t client, uint32_t at, const struct ledger_row *row)
+{
+	struct session_table *table = context;
+	uint32_t tenant = table->slots[client]->tenant;
+
+	/* The board is asked for nothing but whether that number stands there. */
+	if (row->state != LEDGER_FINISHING || row->worker >= table->tenants.n_workers ||
+	    !times_has(&table->board->times[tenant][row->worker], times_id(at, row->generation)))
+		tenants_ended(&table->tenants, tenant, 1);
+}
+
+uint32_t session_finish_one(struct session *s, uint32_t outcome)
+{
+	uint32_t n_jobs, n = 0;
+	struct job *jobs = session_records(s->table, s->slot, &n_jobs);
+
+	for (uint32_t i = 0; jobs && i < n_jobs; i++)
+		n += recover_finish(&jobs[i], client_segment_groups(jobs, n_jobs), UINT32_MAX,
+				    outcome, 0, 0);
+	tenants_ended(&s->table->tenants, s->tenant, n);
+	return n;
+}
+
+uint64_t session_finish_all(struct session_table *table, uint32_t outcome)
+{
+	uint64_t n = 0;
+
+	for (uint32_t client = 0; client < LIMIT_CLIENTS; client++)
+		if (table->slots[client])
+			n += session_finish_one(table->slots[client], outcome);
+	return n;
+}
+
+/* ------------------------------------------------------------------------ those that trace */
+
+struct session *session_trace_next(const struct session_table *table, const struct session *s)
+{
+	struct session *next = s ? s->next : table->greeting;
+
+	while (next && !next->traces)
+		next = next->next;
+	return next;
+}
+
+void session_trace_forget(struct session_table *table)
+{
+	table->trace.fd = safe_close(table->trace.fd);
+	table->trace.on = false;
+}
+
+/* Nobody traces any more, and the pool has answered (trace_subscribers.c, T2). */
+static void trace_stop(struct session_table *table)
+{
+	const struct proto_pool m = { .head = { PROTO_MAGIC, PROTO_POOL_TRACE_END } };
+
+	poolproc_send(table->pool, &m, -1);
+	session_trace_forget(table);
+}
+
+void session_trace_left(struct session_table *table)
+{
+	if (table->trace.on && !session_trace_next(table, NULL))
+		trace_stop(table);
+}

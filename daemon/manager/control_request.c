@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * control_request.c - what those ask who want no connection: to end others' jobs, which jobs
+ * there are, how forkd is configured
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   connection.c, on the manager's only thread. The invariants stand in connection_internal.h.
+ *
+ *	forkctl --PROTO_CANCEL_FOR--> manager --PROTO_POOL_CANCEL--> pool
+ *	        --PROTO_JOBS, PROTO_CONFIG-->
+ *	        <--PROTO_TOLD, a sealed file-- and the connection ends
+ *
+ *   Who asks is known by the kernel's word. The operator may ask everything; other users may end
+ *   the jobs of their own clients and see those. PROTO_TRACE goes on in trace_subscribers.c.
+ *
+ *   What is looked at for an answer is what the clients that are concerned have: their own users
+ *   bound it by their quotas (quota.c). The file has PROTO_MAX_TOLD jobs at most.
+ *
+ * INVARIANTS
+ *   I1. Whose end was asked for does not run again. The client's own wish stands in its record
+ *       (shm/job.h, I5), to which nobody else writes; that of others stands here, by the job's
+ *       generation, before the pool is told. Each pool is told of those that have no outcome yet,
+ *       after it was told of the client and before that one's jobs can start.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   Who asks: the answer goes nowhere. The pool: I1. The manager: the next one does not know of it,
+ *   and a job that runs again has to be cancelled again; forkctl(1) says so.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/log.h"
+#include "common/options.h"
+#include "common/options_print.h"
+#include "common/util.h"
+#include "daemon/manager/admission.h"
+#include "daemon/manager/client_segments.h"
+#include "daemon/manager/connection_internal.h"
+#include "daemon/manager/connection_state.h"
+#include "daemon/manager/connections.h"
+#include "daemon/manager/pool_process.h"
+#include "shm/job.h"
+#include "shm/ledger.h"
+#include "shm/limits.h"
+#include "shm/proto.h"
+#include "shm/segment.h"
+
+#define ASK_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL)
+
+static void ask_tell(struct session *s, uint64_t n, int fd)
+{
+	struct proto_told told = { .head = { PROTO_MAGIC, PROTO_TOLD }, .n = n };
+
+	(void)proto_send(s->fd, &told, sizeof(told), &fd, fd < 0 ? 0 : 1);
+	session_free(s);
+}
+
+/* Prints into a sealed file. Returns it, or a negative errno. */
+static int ask_file(void (*print)(struct session *s, FILE *file, uint64_t *ret_n),
+		    struct session *s, uint64_t *ret_n)
+{
+	_cleanup_close_ int fd = segment_memfd("forkd-answer");
+	_cleanup_fclose_ FILE *file = NULL;
+	int copy;
+
+	if (fd < 0)
+		return steal_fd(&fd);
+	copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	file = copy < 0 ? NULL : fdopen(copy, "w");
+	if (!file) {
+		int err = -errno;
+
+		(void)safe_close(copy);
+		return err;
+	}
+	print(s, file, ret_n);
+	if (fflush(file) != 0 || ferror(file))
+		return -ENOMEM;
+	if (fcntl(fd, F_ADD_SEALS, ASK_SEALS) < 0)
+		return -errno;
+	return steal_fd(&fd);
+}
+
+/* Answers with what is printed. */
+static void ask_print(struct session *s,
+		      void (*print)(struct session *s, FILE *file, uint64_t *ret_n))
+{
+	uint64_t n = 0;
+	_cleanup_close_ int fd = ask_file(print, s, &n);
+	struct greet_verdict verdict;
+
+	if (fd >= 0) {
+		ask_tell(s, n, fd);
+		return;
+	}
+	greet_failed(fd, &verdict);
+	session_refuse(s, &verdict);
+}
+
+/* ------------------------------------------------------------------------ options */
+
+static void ask_print_options(struct session *s, FILE *file, uint64_t *ret_n)
+{
+	struct options shown = *s->table->options;
+
+	(void)ret_n;
+	/* Where forkd.conf says 0, as many as there are. */
+	shown.workers = s->table->tenants.n_workers;
+	options_print(&shown, file);
+}
+
+/* ------------------------------------------------------------------------ jobs */
+
+/* The client of a job that is FINISHING may have its outcome by now. */
+static bool ask_runs(struct ledger_row row)
+{
+	return row.state == LEDGER_RUNNING || row.state == LEDGER_COPYING;
+}
+
+/* The jobs of a client that are in this state, as far as there is room. */
+static void ask_print_client(const struct session *of, uint32_t state, FILE *file, uint64_t *n)
+{
+	const struct session_table *table = of->table;
+	uint64_t first = (uint64_t)of->slot * table->options->max_jobs;
+	const struct job *jobs = segments_jobs(&of->segment);
+
+	for (uint32_t i = 0; jobs && i < of->segment.n_jobs; i++) {
+		struct ledger_row row = ledger_row(table->segments.arena, first + i);
+		bool runs = ask_runs(row);
+		struct proto_job job = {
+			.client = of->slot,
+			.client_generation = of->generation,
+			.job = i,
+			.generation = row.generation,
+			.worker = runs ? row.worker : UINT32_MAX,
+			.task = row.task - 1,
+		};
+
+		if (state != (runs ? LEDGER_RUNNING : row.state) || (*n)++ >= PROTO_MAX_TOLD)
+			continue;
+		/* Relaxed: for display. */
+		job.drained_ns = atomic_load_explicit(&jobs[i].drained_ns, memory_order_relaxed);
+		(void)fwrite(&job, sizeof(job), 1, file);
+	}
+}
+
+/* Those of one client. Relaxed reads of the ledger, which a task can write to: for display. */
+static uint32_t ask_count_running(const struct session *of)
+{
+	const struct session_table *table = of->table;
+	uint64_t first = (uint64_t)of->slot * table->options->max_jobs;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < of->segment.n_jobs; i++)
+		n += ask_runs(ledger_row(table->segments.arena, first + i));
+	return n;
+}
+
+void session_count_running(const struct session_table *table, uint32_t *ret_n_jobs,
+			   uint32_t *ret_n_users)
+{
+	uint32_t uids[LIMIT_CLIENTS], n_users = 0, n_jobs = 0;
+
+	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++) {
+		const struct session *of = table->slots[i];
+		uint32_t n = of ? ask_count_running(of) : 0, at = 0;
+
+		n_jobs += n;
+		while (n && at < n_users && uids[at] != of->uid)
+			at++;
+		if (n && at == n_users)
+			uids[n_users++] = of->uid;
+	}
+	*ret_n_jobs = n_jobs;
+	*ret_n_users = n_users;
+}
+
+static void ask_print_jobs(struct session *s, FILE *file, uint64_t *ret_n)
+{
+	static const uint32_t states[] = { LEDGER_RUNNING, LEDGER_QUEUED };
+	const struct session_table *table = s->table;
+	const struct greet_peer peer = session_peer(s);
+	bool all = greet_is_operator(&peer, geteuid());
+
+	for (size_t k = 0; k < ARRAY_SIZE(states); k++)
+		for (uint32_t i = 0; i < LIMIT_CLIENTS; i++) {
+			const struct session *of = table->slots[i];
+
+			if (of && of->state == SESSION_OPEN && (all || of->uid == s->uid))
+				ask_print_client(of, states[k], file, ret_n);
+		}
+}
+
+/* ------------------------------------------------------------------------ cancel */
+
+/* The one that is meant, or NULL: it has left. */
+static struct session *ask_client(const struct session_table *table, const struct proto_ask *ask)
+{
+	struct session *of = ask->client < LIMIT_CLIENTS ? table->slots[ask->client] : NULL;
+
+	return of && of->state == SESSION_OPEN && of->generation == ask->client_generation ? of
+											   : NULL;
+}
+
+/* The generation that a record has and that has no outcome yet, 0: none. It is the client's word,
+ * which gets at its own jobs alone. */
+static uint32_t ask_pending(const struct job *job)
+{
+	/* Relaxed: a job that is submitted right now may be seen or not. */
+	uint32_t state = atomic_load_explicit(&job->state, memory_order_relaxed);
+
+	return (state & JOB_OUTCOME_MASK) == JOB_PENDING ? state >> JOB_GEN_SHIFT : 0;
+}
+
+/* Keeps in mind what is to end (I1). Returns 0 or -ENOMEM. */
+static int ask_note(struct session *of, const struct proto_ask *ask)
+{
+	const struct job *jobs = segments_jobs(&of->segment);
+
+	if (!of->unwanted)
+		of->unwanted = calloc(of->segment.n_jobs, sizeof(*of->unwanted));
+	if (!of->unwanted)
+		return -ENOMEM;
+	if (ask->job != PROTO_EVERY_JOB)
+		of->unwanted[ask->job] = ask->generation;
+	for (uint32_t i = 0; jobs && ask->job == PROTO_EVERY_JOB && i < of->segment.n_jobs; i++)
+		of->unwanted[i] = ask_pending(&jobs[i]);
+	return 0;
+}
+
+void session_tell_unwanted(struct session *s)
+{
+	const struct job *jobs = segments_jobs(&s->segment);
+	struct proto_pool m = {
+		.head = { PROTO_MAGIC, PROTO_POOL_CANCEL },
+		.client = s->slot,
+		.client_generation = s->generation,
+	};
+
+	for (m.job = 0; s->unwanted && jobs && m.job < s->segment.n_jobs; m.job++) {
+		m.job_generation = s->unwanted[m.job];
+		if (m.job_generation && m.job_generation == ask_pending(&jobs[m.job]))
+			poolproc_send(s->table->pool, &m, -1);
+		else
+			s->unwanted[m.job] = 0;
+	}
+}
+
+static void ask_cancel(struct session *s, struct session *of, const struct proto_ask *ask)
+{
+	struct poolproc *pool = s->table->pool;
+	struct proto_pool m = {
+		.head = { PROTO_MAGIC, PROTO_POOL_CANCEL },
+		.client = of->slot,
+		.client_generation = of->generation,
+		.job = ask->job,
+		.job_generation = ask->generation,
+	};
+	struct greet_verdict verdict = { .code = 0 };
+
+	/* Nothing waits for the pool but what is bounded (connection_internal.h, I2 and I6). */
+	if (!poolproc_is_free(pool))
+		greet_pool_busy("cancel", &verdict);
+	else if (ask_note(of, ask) < 0)
+		greet_failed(-ENOMEM, &verdict);
+	if (verdict.code) {
+		session_refuse(s, &verdict);
+		return;
+	}
+	poolproc_send(pool, &m, -1);
+	if (s->uid != of->uid)
+		log_notice("jobs of client %u (pid %u, uid %u) cancelled by pid %u, uid %u",
+			   of->slot, of->pid, of->uid, s->pid, s->uid);
+	ask_tell(s, 0, -1);
+}
+
+void session_ask(struct session *s, const struct proto_ask *ask)
+{
+	const struct greet_peer peer = session_peer(s);
+	struct greet_verdict verdict;
+	struct session *of = NULL;
+
+	if (ask->head.type == PROTO_CANCEL_FOR) {
+		of = ask_client(s->table, ask);
+		if (!of || (ask->job != PROTO_EVERY_JOB &&
+			    (ask->job >= of->segment.n_jobs || !ask->generation ||
+			     ask->generation > JOB_GEN_MASK))) {
+			greet_no_client(ask->client, &verdict);
+			session_refuse(s, &verdict);
+			return;
+		}
+	}
+	greet_ask(&peer, geteuid(), ask->head.type, of ? of->uid : 0, &verdict);
+	if (verdict.code)
+		session_refuse(s, &verdict);
+	else if (of)
+		ask_cancel(s, of, ask);
+	else if (ask->head.type == PROTO_TRACE)
+		session_trace(s);
+	else
+		ask_print(s, ask->head.type == PROTO_CONFIG ? ask_print_options : ask_print_jobs);
+}

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * job_recovery.c - what becomes of the jobs of a pool that has died
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   The manager, after it has reaped the pool, or has waited for the death of one that was the last
+ *   manager's (takeover.c), and before it starts the next. recover_cancel(): when the next one is
+ *   ready and before it is told of the client; then nobody else writes its rows.
+ *
+ * THE TABLE
+ *	row		blamed		idempotent	not idempotent
+ *	FREE		-		-		-
+ *	QUEUED		-		stays		stays
+ *	RUNNING		CRASHED		QUEUED *	LOST
+ *	COPYING		CRASHED		LOST		LOST
+ *	FINISHING	the row's own outcome, in each case
+ *
+ *   Of a client that is gone whatever is not blamed and has no outcome yet is CANCELLED; also what
+ *   has not been taken off its rings: its row takes the generation, which no pool accepts twice
+ *   (shm/ledger.h, I3). Some clients die when their pool is dead, so this is done once more when
+ *   the next one is ready.
+ *
+ *   A QUEUED job may be of a chain whose word is still in its ring: the next pool sees to that word
+ *   before it runs any (daemon/jobs/requeue.h, I1).
+ *
+ *   * Where nobody can be blamed (kill -9, out of memory) a job that was put back once before for
+ *     the same reason is LOST: it may be the culprit, and would take down every pool to come. A
+ *     pool that died with its manager, by the kernel's or the next manager's hand, is suspected of
+ *     nothing.
+ *
+ * JOBS OF A POOL THAT HAS NOT ENDED
+ *   A read that is under way in an abandoned pool (pool_process.c, I7) can still write into the
+ *   buffers of the job that began it. So none of its jobs is run again: an idempotent one is LOST
+ *   as well.
+ *
+ * WHO IS BLAMED
+ *   The pool's fault handler leaves its worker's number; what that worker was running stands in its
+ *   ledger_worker. If that row has not started, or has ended, nobody is: it was no task's code
+ *   then, or something has written over the arena. Without a word (SIGKILL by somebody else)
+ *   neither. Of a fiber in a section that may block, which is on no worker, the handler leaves the
+ *   job as well. Of one that hangs the dispatcher does: until the kernel has stopped its worker it
+ *   may end at last, and the next one that runs there has done nothing. Nobody is blamed then, and
+ *   as what has killed the pool is known nobody is suspected.
+ *
+ * INVARIANTS
+ *   I1. Each generation gets one outcome: a record is written only while it is pending and of the
+ *       row's generation, by a compare-and-swap, and a row is FREE only after that.
+ *   I2. No index and no count is taken from shared memory: the arena is written by a process that
+ *       may have gone wild before it died, records by clients. Garbage costs the jobs concerned.
+ *       Who is blamed, and whether the pool got anywhere, is said by rows alone: a client writes
+ *       what it likes into its records.
+ *   I3. A job's group is counted down only with an outcome that is given here. One that was in the
+ *       record already may have been counted by the pool, or not: the client finds that out by
+ *       itself (shm/group.h, I4).
+ *   I4. It can be run again from the start, if the manager itself dies in it.
+ */
+#include "daemon/manager/job_recovery.h"
+
+#include <ctype.h>
+#include <limits.h>
+#include <signal.h>
+
+#include "common/crash_site.h"
+#include "common/util.h"
+#include "shm/fence.h"
+#include "shm/futex.h"
+#include "shm/group.h"
+#include "shm/job.h"
+#include "shm/ledger.h"
+#include "shm/watch.h"
+
+/* Relaxed throughout: the pool is dead, and its end has been waited for, which orders its stores
+ * before these loads; the next pool is started after these stores. */
+/* ORDER ledger/row [L2]: relaxed: the pool is dead, and waitpid(), or poll() of its pidfd, has
+ * ordered all of its stores before this. Pairs with root_set_row(). */
+#define recover_load(p)	    atomic_load_explicit((p), memory_order_relaxed)
+#define RECOVER_TRIES	    10000u
+#define recover_store(p, v) atomic_store_explicit((p), (v), memory_order_relaxed)
+
+bool recover_finish(struct job *job, struct group *groups, uint32_t generation, uint32_t outcome,
+		    int32_t code, uint32_t signo)
+{
+	/* Before the outcome: after it the client may use the record again. */
+	struct group *group = group_of(groups, recover_load(&job->group));
+	struct watch *watch = watch_of(groups);
+	uint32_t state = recover_load(&job->state);
+
+	/* ORDER job/reuse [J2]: release, as in root_done(). */
+	fence_release();
+	/* A client that hammers the word can make the step fail, but not hold the manager up. */
+	for (uint32_t tries = 0;; tries++) {
+		uint32_t old = state >> JOB_GEN_SHIFT & JOB_GEN_MASK;
+
+		if ((state & JOB_OUTCOME_MASK) != JOB_PENDING || tries == RECOVER_TRIES)
+			return false;
+		if (generation != UINT32_MAX && old != (generation & JOB_GEN_MASK))
+			return false;
+		recover_store(&job->code, code);
+		recover_store(&job->signo, signo);
+		/* ORDER job/outcome [J1]: release, so that who sees the outcome sees code and
+		 * signo. Pairs with the acquire in job_outcome(). A compare-and-swap, where the
+		 * pool exchanges: the record may be of a later generation by now. */
+		if (atomic_compare_exchange_weak_explicit(
+			    &job->state, &state, job_state(old, outcome), memory_order_release,
+			    memory_order_relaxed))
+			break;
+	}
+	if (state & JOB_WAITER)
+		(void)futex_wake(&job->state, INT_MAX);
+	if (watch && state & JOB_WATCHED && watch_end(watch))
+		(void)futex_wake(&watch->ended, INT_MAX);
+	if (group && group_done(group, 1))
+		(void)futex_wake(&group->word, INT_MAX);
+	return true;
+}
+
+struct recover_blame {
+	uint32_t worker; /* that has left a word, UINT32_MAX: none has */
+	bool hung;	 /* the word is that its job hangs */
+	bool told;	 /* and it says which job that is */
+	uint32_t row;	 /* of that job, or that it was running; UINT32_MAX: nobody is blamed */
+};
+
+static bool recover_is_started(uint32_t state)
+{
+	return state == LEDGER_RUNNING || state == LEDGER_COPYING;
+}
+
+static struct recover_blame recover_whom(struct arena *arena, const struct recover_limits *limits,
+					 recover_records *records, void *context)
+{
+	struct recover_blame blame = { .worker = UINT32_MAX, .row = UINT32_MAX };
+	uint32_t worker = recover_load(&arena->fault.worker);
+	struct ledger_row now;
+	uint32_t row, n;
+
+	if (worker == 0 || worker > limits->n_workers)
+		return blame;
+	blame.worker = worker - 1;
+	blame.hung = recover_load(&arena->fault.reason) == LEDGER_FAULT_HANG;
+	blame.told = blame.hung || recover_load(&arena->fault.row);
+	row = blame.told ? recover_load(&arena->fault.row) - 1
+			 : recover_load(&arena->workers[blame.worker].job);
+	if (row / limits->max_jobs >= limits->max_clients)
+		return blame;
+	if (!records(context, row / limits->max_jobs, &n) || row % limits->max_jobs >= n)
+		return blame;
+	now = ledger_unpack(recover_load(&arena_rows(arena)[row]));
+	if (blame.told ? now.state == LEDGER_RUNNING &&
+				 now.generation == recover_load(&arena->fault.generation)
+		       : recover_is_started(now.state))
+		blame.row = row;
+	return blame;
+}
+
+/* A job that was running, or garbage. What it ends with; or JOB_PENDING: it is to run again.
+ * known: why the pool has died. abandoned: the pool has not ended. */
+static uint32_t recover_judge(const struct ledger_row *row, bool blamed, bool known, bool gone,
+			      bool abandoned)
+{
+	if (!recover_is_started(row->state))
+		return JOB_LOST;
+	if (blamed)
+		return JOB_CRASHED;
+	if (gone)
+		return JOB_CANCELLED;
+	if (row->state == LEDGER_RUNNING && row->flags & LEDGER_FLAG_IDEMPOTENT && !abandoned &&
+	    (known || !(row->flags & LEDGER_FLAG_REQUEUED)))
+		return JOB_PENDING;
+	return JOB_LOST;
+}
+
+static uint32_t *recover_counter(struct recover_report *report, uint32_t outcome)
+{
+	if (outcome == JOB_CRASHED)
+		return &report->crashed;
+	return outcome == JOB_CANCELLED ? &report->cancelled : &report->lost;
+}
+
+/* The record gets its outcome, unless it has one. Returns how many did: 1 or 0. */
+static uint32_t recover_give(const struct recover_limits *limits, void *context, uint32_t at,
+			     const struct ledger_row *row, struct job *job, struct group *groups,
+			     uint32_t outcome, int32_t code, uint32_t signo)
+{
+	if (!recover_finish(job, groups, row->generation, outcome, code, signo))
+		return 0;
+	if (limits->ended)
+		limits->ended(context, at / limits->max_jobs, at, row);
+	return 1;
+}
+
+static void recover_row(struct arena *arena, const struct recover_limits *limits,
+			const struct recover_blame *blame, uint32_t client, uint32_t index,
+			bool gone, struct job *job, struct group *groups, void *context,
+			struct recover_report *report)
+{
+	uint32_t at = client * limits->max_jobs + index;
+	_Atomic uint64_t *word = &arena_rows(arena)[at];
+	bool known = limits->killed || blame->hung || blame->row != UINT32_MAX;
+	struct ledger_row row = ledger_unpack(recover_load(word));
+	uint32_t *counter = &report->finished;
+	uint32_t outcome = JOB_LOST, signo = 0;
+	int32_t code = 0;
+
+	switch (row.state) {
+	case LEDGER_FREE:
+		return;
+	case LEDGER_QUEUED:
+		if (!gone) {
+			report->queued++;
+			return;
+		}
+		outcome = JOB_CANCELLED;
+		counter = &report->cancelled;
+		break;
+	case LEDGER_FINISHING:
+		report->begun++;
+		if (row.outcome >= JOB_DONE && row.outcome <= JOB_LOST)
+			outcome = row.outcome;
+		/* They stand in the record already. */
+		code = recover_load(&job->code);
+		signo = recover_load(&job->signo);
+		break;
+	default:
+		report->begun++;
+		outcome = recover_judge(&row, blame->row == at, known, gone, limits->abandoned);
+		counter = recover_counter(report, outcome);
+	}
+	if (outcome == JOB_PENDING) {
+		if (!known)
+			row.flags |= LEDGER_FLAG_REQUEUED;
+		row.state = LEDGER_QUEUED;
+		row.task = 0;
+		recover_store(word, ledger_pack(row));
+		report->requeued++;
+		return;
+	}
+	if (blame->row == at) {
+		signo = report->signo;
+		report->blamed = true;
+		report->client = client;
+		report->job = index;
+		report->task = row.task ? row.task - 1 : UINT32_MAX;
+	}
+	*counter += recover_give(limits, context, at, &row, job, groups, outcome, code, signo);
+	FK_CRASH(recover_given);
+	recover_store(word, ledger_pack((struct ledger_row){ .generation = row.generation }));
+}
+
+/* A name that the pool has left, of size bytes at most: a wild task may have written there. */
+static void recover_name(const char *left, char *ret_name, size_t size)
+{
+	size_t n = 0;
+
+	for (; n + 1 < size && left[n]; n++)
+		ret_name[n] = isgraph((unsigned char)left[n]) ? left[n] : '?';
+	ret_name[n] = '\0';
+}
+
+/* The same of where the worker was. */
+static void recover_trace(const struct backtrace *left, struct backtrace *ret_trace)
+{
+	uint32_t n = backtrace_count(left);
+
+	*ret_trace = (struct backtrace){ .n = n };
+	for (uint32_t i = 0; i < n; i++) {
+		const struct backtrace_place *place = &left->places[i];
+		struct backtrace_place *ret = &ret_trace->places[i];
+
+		ret->offset = place->offset;
+		recover_name(place->object, ret->object, sizeof(ret->object));
+		recover_name(place->function, ret->function, sizeof(ret->function));
+	}
+}
+
+void recover_run(struct arena *arena, const struct recover_limits *limits, uint32_t signo,
+		 recover_records *records, void *context, struct recover_report *ret_report)
+{
+	struct recover_blame blame = recover_whom(arena, limits, records, context);
+	struct recover_report report = { .worker = blame.worker,
+					 .signo = signo,
+					 .task = UINT32_MAX };
+
+	if (blame.worker != UINT32_MAX) {
+		uint32_t said = recover_load(&arena->fault.signo);
+
+		if (said > 0 && said < (uint32_t)NSIG)
+			report.signo = said;
+		report.address = recover_load(&arena->fault.address);
+		report.overflowed = recover_load(&arena->fault.reason) == LEDGER_FAULT_STACK;
+		report.stack_size = recover_load(&arena->fault.stack_size);
+		recover_name(arena->fault.fiber, report.fiber, sizeof(report.fiber));
+		recover_name(arena->fault.inner, report.inner, sizeof(report.inner));
+		recover_trace(&arena->fault.trace, &report.trace);
+		report.hung = blame.hung;
+		report.held_ns = recover_load(&arena->fault.held_ns);
+	}
+	for (uint32_t client = 0; client < limits->max_clients; client++) {
+		uint32_t n;
+		struct job *jobs = records(context, client, &n);
+		bool gone;
+
+		if (!jobs)
+			continue;
+		gone = limits->is_gone && limits->is_gone(context, client);
+		for (uint32_t i = 0; i < min(n, limits->max_jobs); i++)
+			recover_row(arena, limits, &blame, client, i, gone, &jobs[i],
+				    client_segment_groups(jobs, n), context, &report);
+	}
+	for (uint32_t worker = 0; worker < limits->n_workers; worker++) {
+		recover_store(&arena->workers[worker].job, UINT32_MAX);
+		for (uint32_t tenant = 0; tenant < limits->n_tenants; tenant++)
+			recover_store(&arena->rings[tenant][worker].consumer, 0);
+	}
+	recover_store(&arena->fault.worker, 0);
+	recover_store(&arena->fault.signo, 0);
+	recover_store(&arena->fault.address, 0);
+	recover_store(&arena->fault.reason, LEDGER_FAULT_CRASH);
+	recover_store(&arena->fault.row, 0);
+	recover_store(&arena->fault.generation, 0);
+	recover_store(&arena->fault.held_ns, 0);
+	recover_store(&arena->fault.stack_size, 0);
+	recover_store(&arena->fault.trace.n, 0);
+	arena->fault.fiber[0] = arena->fault.inner[0] = '\0';
+	*ret_report = report;
+}
+
+uint32_t recover_cancel(struct arena *arena, const struct recover_limits *limits, uint32_t client,
+			recover_records *records, void *context)
+{
+	_Atomic uint64_t *rows = arena_rows(arena) + (size_t)client * limits->max_jobs;
+	uint32_t n_jobs = 0, n = 0;
+	struct job *jobs = records(context, client, &n_jobs);
+	struct group *groups = jobs ? client_segment_groups(jobs, n_jobs) : NULL;
+
+	for (uint32_t i = 0; jobs && i < min(n_jobs, limits->max_jobs); i++) {
+		struct ledger_row row = ledger_unpack(recover_load(&rows[i]));
+
+		/* What is in a ring has no row yet. */
+		if (row.state == LEDGER_FREE)
+			row.generation = recover_load(&jobs[i].generation) & JOB_GEN_MASK;
+		n += recover_give(limits, context, client * limits->max_jobs + i, &row, &jobs[i],
+				  groups, JOB_CANCELLED, 0, 0);
+		recover_store(&rows[i], ledger_pack((struct ledger_row){
+						.generation = row.generation,
+						.state = LEDGER_FREE,
+					}));
+	}
+	return n;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * loop_inject.c - what the loop asks of the kernel fails because a test says so
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   loop.c, on the manager's only thread.
+ *
+ * In a build without crash sites there is nothing in this file.
+ */
+#include "daemon/manager/loop_inject.h"
+
+#ifdef FK_CRASH_SITES
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "common/cleanup.h"
+
+static struct loop_fault none;
+static struct loop_fault *fault = &none;
+
+void loop_fault_init(void)
+{
+	const char *path = getenv("FORKD_LOOP_FAULT");
+	_cleanup_close_ int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
+	void *map = MAP_FAILED;
+
+	if (fd >= 0)
+		map = mmap(NULL, sizeof(*fault), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (map != MAP_FAILED)
+		fault = map;
+}
+
+int loop_fault(enum loop_fault_kind kind)
+{
+	uint32_t nth, seen;
+
+	/* ORDER loop/fault [Q3]: acquire, what it shall say was written before. Pairs with
+	 * loop_fault_arm(). */
+	nth = atomic_load_explicit(&fault->kinds[kind].nth, memory_order_acquire);
+	if (!nth)
+		return 0;
+	/* Relaxed: a count; and the rest stands there by now. */
+	seen = atomic_fetch_add_explicit(&fault->kinds[kind].seen, 1, memory_order_relaxed) + 1;
+	/* Below it: more than can be. */
+	if (seen - nth >= atomic_load_explicit(&fault->kinds[kind].times, memory_order_relaxed))
+		return 0;
+	return atomic_load_explicit(&fault->kinds[kind].error, memory_order_relaxed);
+}
+
+#endif

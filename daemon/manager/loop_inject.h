@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * loop_inject.h - what the loop asks of the kernel fails because a test says so
+ *
+ * io_uring works without system calls that a tracer could see. With --enable-crash-sites a manager
+ * maps the file that $FORKD_LOOP_FAULT names, where a test says what fails, and when; otherwise
+ * there is nothing here. tests/scenario/check_inject.c.
+ */
+#ifndef DAEMON_MANAGER_LOOP_INJECT_H
+#define DAEMON_MANAGER_LOOP_INJECT_H
+
+enum loop_fault_kind {
+	LOOP_FAULT_ARM,	  /* there is no memory to wait for something, whatever it is */
+	LOOP_FAULT_ENTRY, /* there is no submission entry */
+	LOOP_FAULT_ENTER, /* there is no loop any more */
+	LOOP_FAULT_POLL,  /* from here on: the operation has failed, and was not begun */
+	LOOP_FAULT_TIMER,
+	LOOP_FAULT_FALLOCATE,
+	LOOP_FAULTS,
+};
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+/* The file, of each kind: the test writes, and the loop counts. */
+struct loop_fault {
+	struct {
+		_Atomic uint32_t nth;	/* which one fails, from 1 on; 0: none */
+		_Atomic uint32_t times; /* so many in a row */
+		_Atomic uint32_t seen;	/* so many were there since */
+		_Atomic int32_t error;	/* a negative errno */
+	} kinds[LOOP_FAULTS];
+};
+
+/* The test's: so many of a kind, from the nth on from now, fail; error: a negative errno. */
+static inline void loop_fault_arm(struct loop_fault *fault, enum loop_fault_kind kind, int error,
+				  uint32_t nth, uint32_t times)
+{
+	/* Relaxed: nth hands them over. */
+	atomic_store_explicit(&fault->kinds[kind].seen, 0, memory_order_relaxed);
+	atomic_store_explicit(&fault->kinds[kind].times, times, memory_order_relaxed);
+	atomic_store_explicit(&fault->kinds[kind].error, error, memory_order_relaxed);
+	/* ORDER loop/fault [Q3]: release, pairs with loop_fault(). */
+	atomic_store_explicit(&fault->kinds[kind].nth, nth, memory_order_release);
+}
+
+#ifdef FK_CRASH_SITES
+
+/* Maps the file, if there is one. */
+void loop_fault_init(void);
+
+/* One of this kind is to be done now: 0, or the negative errno that it fails with. */
+int loop_fault(enum loop_fault_kind kind);
+
+#else
+
+static inline void loop_fault_init(void)
+{
+}
+
+static inline int loop_fault(enum loop_fault_kind kind)
+{
+	(void)kind;
+	return 0;
+}
+
+#endif
+
+#endif

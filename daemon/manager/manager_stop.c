@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * manager_stop.c - how the manager ends
+ *
+ * WHAT IT IS
+ *				jobs that run	jobs that wait	the store	roster
+ *	stop, SIGTERM		stop-timeout	run, till then	is emptied	ended
+ *	halt, SIGUSR2		stop-timeout	stay queued	stays		acquitted
+ *	gives up by itself	LOST		LOST		is emptied	ended
+ *	not begun, loop fails	the next one's	stay queued	stays		acquitted
+ *	killed			the next one's	stay queued	stays		as it is
+ *
+ *   A reload ends the pool alone: manager_reload.c. A pool that was told of that starts nothing
+ *   more: if forkd is stopped meanwhile, the jobs that wait are CANCELLED when the running ones
+ *   have ended.
+ *
+ *   A halt is for the next forkd that the service manager starts: if not all that it needs is in
+ *   the store it is a stop.
+ */
+#include "daemon/manager/manager_internal.h"
+
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/options.h"
+#include "common/util.h"
+#include "daemon/manager/connection.h"
+#include "daemon/manager/connections.h"
+#include "daemon/manager/fdstore.h"
+#include "daemon/manager/listener.h"
+#include "daemon/manager/loop.h"
+#include "daemon/manager/manager.h"
+#include "daemon/manager/manager_state.h"
+#include "daemon/manager/pool_process.h"
+#include "daemon/manager/pool_segments.h"
+#include "daemon/manager/reload_trial.h"
+#include "daemon/manager/saved_state.h"
+#include "daemon/manager/sd_notify.h"
+#include "daemon/manager/socket_close.h"
+#include "daemon/manager/takeover.h"
+#include "shm/board.h"
+#include "shm/job.h"
+#include "shm/proto.h"
+
+/* Nothing runs any more, or ever will. */
+void manager_end(struct manager *m, uint32_t outcome)
+{
+	uint64_t ended = fronts_jobs_ended(&m->fronts);
+	uint64_t n;
+
+	manager_reload_end(m, "forkd ends: its log has why");
+	ended = ended > m->ended_before ? ended - m->ended_before : 0;
+	roster_end(m->adopt.roster);
+	fronts_set_state(&m->fronts, BOARD_STOPPED);
+	n = session_finish_all(&m->sessions, outcome);
+	session_count_fails(&m->sessions, n);
+	if (m->stopping)
+		log_notice("stopped: %" PRIu64 " jobs ended during the stop, %" PRIu64
+			   " were cancelled",
+			   ended, n);
+	else if (n)
+		log_notice("%" PRIu64 " jobs are lost", n);
+	loop_stop(&m->loop);
+}
+
+void manager_end_pool(struct manager *m, uint32_t message)
+{
+	struct proto_pool stop = { .head = { PROTO_MAGIC, message } };
+
+	poolproc_send(&m->pool, &stop, -1);
+	loop_forget(&m->loop, &m->stop_source);
+	if (m->pool.state != POOLPROC_READY || !m->options->stop_timeout ||
+	    loop_timer(&m->loop, &m->stop_source, m->options->stop_timeout) < 0)
+		poolproc_kill(&m->pool);
+}
+
+static void manager_stop(struct manager *m, const char *why)
+{
+	if (m->stopping) {
+		log_notice("%s again: running jobs are cancelled now", why);
+		poolproc_kill(&m->pool);
+		return;
+	}
+	log_notice("%s: stopping, running jobs have %.6g s", why,
+		   (double)m->options->stop_timeout / (double)NSEC_PER_SEC);
+	m->stopping = true;
+	m->halting = false;
+	m->exit_code = MANAGER_EXIT_OK; /* also where a halt was over already */
+	m->ended_before = fronts_jobs_ended(&m->fronts);
+	fronts_set_state(&m->fronts, BOARD_STOPPING);
+	notify_stopping();
+	manager_status(&m->notify);
+	loop_forget(&m->loop, &m->restart_source);
+	manager_reload_end(m, "forkd is stopping: nothing is read again");
+	(void)loop_close(&m->loop, listener_leave(&m->listener));
+	session_line_stop(&m->sessions);
+	session_stop(&m->sessions);
+	if (m->pool.state == POOLPROC_DOWN)
+		manager_end(m, JOB_CANCELLED);
+	else
+		manager_end_pool(m, PROTO_POOL_STOP);
+}
+
+/* What the service manager keeps is the next forkd's: nothing is closed, no job gets an outcome. */
+void manager_leave(struct manager *m)
+{
+	m->exit_code = MANAGER_EXIT_RESTART;
+	loop_stop(&m->loop);
+}
+
+/* To be started again: jobs that run may end, those that are queued wait for the next pool. */
+static void manager_halt(struct manager *m, const char *why)
+{
+	if (m->stopping || !adopt_is_shared(&m->adopt, &m->store)) {
+		manager_stop(m, why);
+		return;
+	}
+	if (m->halting) {
+		log_notice("%s again: running jobs are left to the next forkd now", why);
+		poolproc_kill(&m->pool);
+		return;
+	}
+	log_notice("%s: to be started again, running jobs have %.6g s", why,
+		   (double)m->options->stop_timeout / (double)NSEC_PER_SEC);
+	m->halting = true;
+	manager_status(&m->notify);
+	loop_forget(&m->loop, &m->restart_source);
+	manager_reload_end(m, "forkd is to be started again, and reads all of it then");
+	/* Who connects now waits for the next forkd. */
+	listener_end(&m->listener);
+	if (m->pool.state == POOLPROC_DOWN)
+		manager_leave(m);
+	else
+		manager_end_pool(m, PROTO_POOL_HALT);
+}
+
+void manager_on_stop_timeout(struct loop_source *source, int result)
+{
+	struct manager *m = container_of(source, struct manager, stop_source);
+
+	(void)result;
+	if (m->reload.state == RELOAD_RENEWING || m->reload.state == RELOAD_LOADING) {
+		manager_reload_late(m);
+		return;
+	}
+	log_notice("stop-timeout: running jobs are %s",
+		   m->halting ? "left to the next forkd" : "cancelled");
+	poolproc_kill(&m->pool);
+}
+
+void manager_on_signal(struct loop_source *source, int result)
+{
+	struct manager *m = container_of(source, struct manager, signal_source);
+	struct signalfd_siginfo info;
+	uint64_t number;
+
+	(void)result;
+	while (read(m->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+		if (info.ssi_signo == SIGCHLD)
+			poolproc_on_child(&m->pool,
+					  info.ssi_code == CLD_STOPPED ? (pid_t)info.ssi_pid : 0);
+		else if (info.ssi_signo == SIGHUP)
+			manager_reload(m, "SIGHUP", true, &number);
+		else if (info.ssi_signo == SIGUSR2)
+			manager_halt(m, "SIGUSR2");
+		else
+			manager_stop(m, info.ssi_signo == SIGTERM ? "SIGTERM" : "SIGINT");
+	}
+}
+
+/* Halted, or never begun: the end of the process closes what it has, and nothing is said in the
+ * sockets. */
+void manager_part(struct manager *m)
+{
+	store_fini(&m->store);
+	loop_fini(&m->loop);
+}
+
+void manager_fini(struct manager *m)
+{
+	session_line_fini(&m->sessions);
+	session_fini(&m->sessions);
+	trial_end(&m->reload.trial);
+	options_fini(&m->configured);
+	if (m->pool.loop)
+		poolproc_fini(&m->pool);
+	adopt_fini(&m->adopt);
+	store_empty(&m->store);
+	store_fini(&m->store);
+	hangup_fini(&m->hangups);
+	notify_end(&m->notify);
+	(void)loop_close(&m->loop, listener_leave(&m->listener));
+	fronts_fini(&m->fronts);
+	(void)safe_close(m->signal_fd);
+	loop_fini(&m->loop);
+}

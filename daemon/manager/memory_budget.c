@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/manager/memory_budget.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <stdio.h>
+
+#include <hwloc.h>
+
+#include "common/option_table.h"
+#include "common/options.h"
+#include "common/util.h"
+#include "daemon/manager/memory_limit.h"
+#include "shm/job.h"
+#include "shm/limits.h"
+
+#define BUDGET_MIB	  (UINT64_C(1) << 20)
+#define BUDGET_MEMORY_MAX (UINT64_C(1) << 30) /* what is auto has no more, for it may not use it */
+#define BUDGET_ARENA_MAX  (UINT64_C(4) << 30)
+#define BUDGET_HEAP_MAX	  (UINT64_C(64) << 20)
+#define BUDGET_KERNEL	  64	/* one of so many bytes is the kernel's, for two tables of pages */
+#define BUDGET_CPUS	  8192u /* numbers below it: as the option cpus */
+
+/* How total is divided. */
+struct budget {
+	uint64_t heap; /* of the largest connection: a part of memory */
+	uint64_t memory;
+	uint64_t arena;
+	uint64_t module;
+	uint64_t own;
+};
+
+/* Whole MiB, so that it can be read. */
+static uint64_t budget_down(uint64_t bytes)
+{
+	return bytes & ~(BUDGET_MIB - 1);
+}
+
+static uint64_t budget_up(uint64_t bytes)
+{
+	return align_up(bytes, BUDGET_MIB);
+}
+
+/* Forkd's own, of so much in all and for so much shared memory. Tables are as sparse as records
+ * are few, and those are in shared memory. */
+static uint64_t budget_own(const struct options *o, uint32_t n_workers, uint64_t total,
+			   uint64_t memory)
+{
+	uint64_t records = min((uint64_t)o->max_clients * o->max_jobs, memory / sizeof(struct job));
+
+	return budget_up(BUDGET_PROCESSES + n_workers * (BUDGET_WORKER + o->worker_stack) +
+			 records * BUDGET_RECORD + total / BUDGET_KERNEL);
+}
+
+static uint64_t budget_rest(uint64_t total, uint64_t taken)
+{
+	return total > taken ? total - taken : 0;
+}
+
+static uint64_t budget_sum(const struct budget *b)
+{
+	return b->memory + b->arena + b->module + b->own;
+}
+
+static uint64_t budget_least(const char *option)
+{
+	return option_find(option)->min;
+}
+
+/* What comes of it if those that are auto have so much each. */
+static struct budget budget_with(const struct options *o, uint32_t n_workers, uint64_t total,
+				 uint64_t arena, uint64_t part)
+{
+	uint64_t heap = o->memory_max ? o->memory_max / 5 * 4 : part;
+	struct budget b = {
+		.heap = o->heap_max,
+		.memory = o->memory_max,
+		.arena = arena,
+		.module = o->module_memory,
+	};
+
+	if (!b.heap)
+		b.heap = max(min(heap, BUDGET_HEAP_MAX), budget_least("heap-max"));
+	if (!b.memory)
+		/* Room for one of the largest, of which nobody gets all: quota.c. */
+		b.memory = max(min(part, BUDGET_MEMORY_MAX), budget_up(b.heap / 4 * 5));
+	if (!b.module)
+		b.module = max(part, budget_least("module-memory"));
+	b.own = budget_own(o, n_workers, total, b.memory);
+	return b;
+}
+
+/* As much as there can be for the others beside such an arena, and a quarter each at most. */
+static struct budget budget_beside(const struct options *o, uint32_t n_workers, uint64_t total,
+				   uint64_t arena)
+{
+	uint64_t part = 0, most = total / 4 / BUDGET_MIB;
+	struct budget b;
+
+	while (part < most) {
+		uint64_t half = (part + most + 1) / 2;
+
+		b = budget_with(o, n_workers, total, arena, half * BUDGET_MIB);
+		if (budget_sum(&b) <= total)
+			part = half;
+		else
+			most = half - 1;
+	}
+	return budget_with(o, n_workers, total, arena, part * BUDGET_MIB);
+}
+
+/* The arena has what the others leave, and an eighth of all before they have a quarter. */
+static struct budget budget_anew(const struct options *o, uint32_t n_workers, uint64_t total)
+{
+	uint64_t least = budget_least("arena-max");
+	uint64_t arena = max(min(budget_down(total / 8), BUDGET_ARENA_MAX), least);
+	struct budget b;
+
+	if (o->arena_max)
+		return budget_beside(o, n_workers, total, o->arena_max);
+	b = budget_beside(o, n_workers, total, arena);
+	b.arena = 0;
+	b.arena =
+		max(min(budget_down(budget_rest(total, budget_sum(&b))), BUDGET_ARENA_MAX), least);
+	return b;
+}
+
+/* With the arena as it was, if that leaves the others half of what they would have. */
+static struct budget budget_as_before(const struct options *o, uint32_t n_workers, uint64_t total,
+				      uint64_t before)
+{
+	struct budget new = budget_anew(o, n_workers, total);
+	struct budget b;
+
+	if (!before || o->arena_max)
+		return new;
+	b = budget_beside(o, n_workers, total, before);
+	if (budget_sum(&b) > total || b.memory < new.memory / 2 || b.module < new.module / 2)
+		return new;
+	return b;
+}
+
+/* What the arena could have if it were auto, as a hint; or nothing. */
+static void budget_hint(const struct options *o, uint32_t n_workers, uint64_t total, char hint[64])
+{
+	struct options others = *o;
+	struct budget b;
+
+	hint[0] = '\0';
+	others.arena_max = 0;
+	b = budget_anew(&others, n_workers, total);
+	if (o->arena_max && budget_sum(&b) <= total)
+		(void)snprintf(hint, 64, "; arena-max=auto would be %" PRIu64 "M",
+			       b.arena / BUDGET_MIB);
+}
+
+uint64_t budget_divide(struct options *o, uint32_t n_workers, uint64_t before,
+		       const struct ceiling *ceiling, struct options_error *ret_error)
+{
+	uint64_t total = o->memory_total ? o->memory_total : budget_down(ceiling->bytes);
+	struct budget b = budget_as_before(o, n_workers, total, before);
+	char hint[64];
+
+	if (budget_sum(&b) <= total) {
+		o->memory_total = total;
+		o->memory_max = b.memory;
+		o->heap_max = b.heap;
+		o->arena_max = b.arena;
+		o->module_memory = b.module;
+		return b.own;
+	}
+	budget_hint(o, n_workers, total, hint);
+	options_error_set(ret_error,
+			  "options: memory-total is %" PRIu64 "M (%s), and memory-max %" PRIu64
+			  "M, arena-max %" PRIu64 "M, module-memory %" PRIu64 "M and %" PRIu64
+			  "M for forkd itself with %u workers are more: set one of them lower, or "
+			  "heap-max or workers, or memory-total higher%s",
+			  total / BUDGET_MIB, o->memory_total ? "as it was set" : ceiling->where,
+			  budget_up(b.memory) / BUDGET_MIB, budget_up(b.arena) / BUDGET_MIB,
+			  budget_up(b.module) / BUDGET_MIB, b.own / BUDGET_MIB, n_workers, hint);
+	return 0;
+}
+
+/* At most: there may be fewer cores than CPUs, and fewer that are allowed. */
+static uint32_t budget_workers(const struct options *o)
+{
+	union {
+		unsigned long bits[BUDGET_CPUS / (8 * sizeof(unsigned long))];
+		cpu_set_t set;
+	} cpus = { 0 };
+
+	if (o->workers)
+		return o->workers;
+	if (o->cpus)
+		return (uint32_t)hwloc_bitmap_weight(o->cpus);
+	if (sched_getaffinity(0, sizeof(cpus), &cpus.set) < 0)
+		return LIMIT_WORKERS;
+	return (uint32_t)CPU_COUNT_S(sizeof(cpus), &cpus.set);
+}
+
+int budget_settle(struct options *options, uint64_t before, struct options_error *ret_text)
+{
+	const char *where = "as it was set";
+	struct ceiling ceiling;
+	uint64_t own;
+
+	ceiling_find("", ceiling_machine(), &ceiling);
+	if (!options->memory_total)
+		where = ceiling.where;
+	own = budget_divide(options, min(budget_workers(options), LIMIT_WORKERS), before, &ceiling,
+			    ret_text);
+	if (!own)
+		return -ENOSPC;
+	options_error_set(ret_text,
+			  "memory-total is %" PRIu64 "M (%s), and %" PRIu64
+			  "M of it are for forkd itself",
+			  options->memory_total / BUDGET_MIB, where, own / BUDGET_MIB);
+	return 0;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * memory_budget.h - how forkd's memory is divided
+ *
+ * WHAT IT IS
+ *   The kernel kills who has more than there is. So whatever can grow by what clients and tasks do
+ *   has a limit, and the sum of these is no more than there is:
+ *
+ *	memory-total	all there is: told, or memory_limit.h
+ *	  memory-max	what clients share with forkd: preallocated for each (client_segments.c)
+ *	  arena-max	what jobs are run with: committed as it is used (stack.h)
+ *	  module-memory	what tasks allocate themselves (allowance.h)
+ *	  the rest	forkd's own: two processes, stacks and tables, and what the kernel has for
+ *			them in its tables of pages
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   The manager's only thread when it starts, and main() for --check-config.
+ *
+ *   If all is auto, memory-max and module-memory have a quarter each, and the arena what is left;
+ *   or less, both alike, where that is too little: in a small container on a machine of many CPUs,
+ *   or for an arena that is there already. heap-max is as much as memory-max has room for.
+ *
+ * INVARIANTS
+ *   I1. After budget_divide() the parts fit; or nothing is changed.
+ *   I2. Divided once more, what was divided is the same.
+ */
+#ifndef DAEMON_MANAGER_MEMORY_BUDGET_H
+#define DAEMON_MANAGER_MEMORY_BUDGET_H
+
+#include <stdint.h>
+
+struct ceiling;
+struct options;
+struct options_error;
+
+/* Bytes at most: of manager and pool; of each worker, besides its C stack (worker-stack); of each
+ * job record, in the tables of both. */
+#define BUDGET_PROCESSES (UINT64_C(16) << 20)
+#define BUDGET_WORKER	 (UINT64_C(1) << 20)
+#define BUDGET_RECORD	 UINT64_C(96)
+
+/*
+ * Puts numbers in for those of memory_total, memory_max, heap_max, arena_max and module_memory that
+ * are auto.
+ * options: with those that were given. n_workers: at most. before: what arena-max was for clients
+ * that are still there, which it is again if that can be; 0 for none. ceiling: what there is if
+ * memory_total is auto.
+ * Returns the bytes that forkd itself has; or 0 and a line that says what does not fit.
+ */
+uint64_t budget_divide(struct options *options, uint32_t n_workers, uint64_t before,
+		       const struct ceiling *ceiling, struct options_error *ret_error);
+
+/*
+ * The same on this machine.
+ * Returns 0 and a line that says what comes of it, or -ENOSPC and one that says what does not fit.
+ */
+int budget_settle(struct options *options, uint64_t before, struct options_error *ret_text);
+
+#endif

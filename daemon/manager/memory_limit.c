@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * memory_limit.c - how much memory there is for forkd, by the kernel's word
+ *
+ * WHAT IT IS
+ *   A control group has a limit (MemoryMax= of systemd), and so may each that it is in (cgroup.h):
+ *   who is over the least of them is killed. What cannot be read limits nothing.
+ *   The machine's memory is asked by sysinfo(2): the unit of systemd hides /proc/meminfo.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   memory_budget.c, when forkd starts, for the manager and for --check-config. A limit that is
+ *   changed later counts from the next start on.
+ */
+#include "daemon/manager/memory_limit.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/sysinfo.h>
+
+#include "common/util.h"
+#include "daemon/manager/cgroup.h"
+
+/* The limit of a level, if it is the least so far. */
+static void ceiling_take(void *context, const char *folder)
+{
+	static const char *const files[] = { "memory.max", "memory.limit_in_bytes" };
+	struct ceiling *ceiling = context;
+	uint64_t bytes;
+
+	for (uint32_t i = 0; i < ARRAY_SIZE(files); i++) {
+		if (!cgroup_read(folder, files[i], &bytes, 1) || bytes >= ceiling->bytes)
+			continue;
+		ceiling->bytes = bytes;
+		(void)snprintf(ceiling->where, sizeof(ceiling->where), "%.*s/%s",
+			       (int)(sizeof(ceiling->where) - strlen(files[i]) - 2), folder,
+			       files[i]);
+	}
+}
+
+void ceiling_find(const char *root, uint64_t machine, struct ceiling *ret)
+{
+	*ret = (struct ceiling){ .bytes = machine, .where = "the machine's memory" };
+	cgroup_each(root, "memory", ceiling_take, ret);
+}
+
+uint64_t ceiling_machine(void)
+{
+	struct sysinfo info;
+
+	/* It fails for a bad address only. */
+	if (sysinfo(&info) < 0)
+		return UINT64_MAX;
+	return (uint64_t)info.totalram * info.mem_unit;
+}

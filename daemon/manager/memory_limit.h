@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* memory_limit.h - how much memory there is for forkd, by the kernel's word */
+#ifndef DAEMON_MANAGER_MEMORY_LIMIT_H
+#define DAEMON_MANAGER_MEMORY_LIMIT_H
+
+#include <stdint.h>
+
+struct ceiling {
+	uint64_t bytes;
+	char where[256]; /* the file of the limit, or words, for a message */
+};
+
+/*
+ * The least of what the machine has and what the control groups of this process may have, up to
+ * their root.
+ * root: a folder with proc and sys; "" for the system's. machine: bytes that the machine has.
+ */
+void ceiling_find(const char *root, uint64_t machine, struct ceiling *ret);
+
+/* Bytes of memory that the machine has. */
+uint64_t ceiling_machine(void);
+
+#endif

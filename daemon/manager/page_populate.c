@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * page_populate.c - the pages of a shared segment, made and given back piece by piece
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   client_segments.c and tenants.c, on the manager's only thread. The pages themselves are
+ *   io_uring's workers' work (loop.c, I5): how many there are is for the client to choose.
+ *
+ *	pages_make() --> piece, piece, ... --> call(0 or errno)
+ *	                   |
+ *	              pages_drop() --> the piece's end --> piece, piece, ... --> call()
+ *
+ * INVARIANTS
+ *   I1. One piece of a segment is under way at a time, and its end is waited for before anything
+ *       else is done with the segment. So after call() of pages_drop() no page is there that forkd
+ *       has made.
+ *   I2. A piece bounds what others wait for: who maps or unmaps the segment, or forks with it
+ *       mapped, waits for no more than one piece's zapping.
+ *   I3. A piece that was interrupted is begun again.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   A client whose segment is being made: whoever waits for it turns to pages_drop().
+ */
+#include "daemon/manager/page_populate.h"
+
+#include <errno.h>
+#include <fcntl.h>
+
+#include "common/util.h"
+
+static uint64_t pages_piece(const struct pages *pages)
+{
+	return min(PAGES_PIECE, pages->size - pages->done);
+}
+
+static int pages_next(struct pages *pages)
+{
+	return loop_fallocate(pages->loop, &pages->source, pages->fd, pages->mode, pages->done,
+			      pages_piece(pages));
+}
+
+static void pages_on_piece(struct loop_source *source, int result)
+{
+	struct pages *pages = container_of(source, struct pages, source);
+
+	if (pages->turned)
+		pages->turned = false;
+	else if (result == 0)
+		pages->done += pages_piece(pages);
+	else if (result != -EINTR)
+		goto end;
+	result = 0;
+	if (pages->done < pages->size)
+		result = pages_next(pages);
+	if (pages->source.op)
+		return;
+end:
+	pages->call(pages, result);
+}
+
+static int pages_begin(struct pages *pages, int fd, uint64_t size, int mode)
+{
+	pages->source.call = pages_on_piece;
+	pages->fd = fd;
+	pages->size = size;
+	pages->mode = mode;
+	pages->done = 0;
+	pages->turned = pages->source.op != NULL;
+	return pages->turned ? 0 : pages_next(pages);
+}
+
+int pages_make(struct pages *pages, int fd, uint64_t size)
+{
+	return pages_begin(pages, fd, size, 0);
+}
+
+int pages_drop(struct pages *pages, int fd, uint64_t size)
+{
+	return pages_begin(pages, fd, size, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE);
+}
+
+void pages_stop(struct pages *pages)
+{
+	loop_forget(pages->loop, &pages->source);
+}

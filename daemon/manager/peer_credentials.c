@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * peer_credentials.c - who is at the other end of a connection
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   connection.c, on the manager's only thread. The invariants stand in connection_internal.h.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   A client before its pidfd is had: it is refused, in words, when it has said HELLO, or somebody
+ *   has who holds its socket.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/log.h"
+#include "common/options.h"
+#include "daemon/manager/admission.h"
+#include "daemon/manager/connection_internal.h"
+#include "daemon/manager/connection_state.h"
+#include "daemon/manager/loop.h"
+#include "daemon/manager/quota.h"
+#include "daemon/manager/socket_close.h"
+
+/* Newer than the headers of Debian 12; a kernel before 6.5 answers ENOPROTOOPT. */
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
+
+/* The process behind a connection: sets s->pidfd, or s->unwatched. Before SO_PEERPIDFD the number
+ * could in theory be another's by now; then the right one is dead, and the wrong one's end ends a
+ * connection that is over. */
+static void session_watch(struct session *s, int32_t pid)
+{
+	socklen_t size = sizeof(s->pidfd);
+
+	if (getsockopt(s->fd, SOL_SOCKET, SO_PEERPIDFD, &s->pidfd, &size) == 0)
+		return;
+	s->pidfd = -1;
+	if (errno == ENOPROTOOPT && pid <= 0)
+		return;
+	if (errno == ENOPROTOOPT)
+		s->pidfd = pidfd_open(pid, 0);
+	/* On valgrind the end of its connection has to do. */
+	s->unwatched = s->pidfd < 0 && errno != ENOSYS ? -errno : 0;
+}
+
+int session_identify(struct session *s)
+{
+	struct ucred peer;
+	socklen_t size = sizeof(peer);
+
+	if (getsockopt(s->fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
+		return -errno;
+	s->uid = peer.uid;
+	/* 0: of a pid namespace that cannot be seen from here; on the board 0 marks a free slot. */
+	s->pid = peer.pid > 0 ? (uint32_t)peer.pid : UINT32_MAX;
+	/* Who cannot be watched is told so when it has said HELLO: what comes into a socket that is
+	 * closed already takes the words away. */
+	session_watch(s, peer.pid);
+	return 0;
+}
+
+/* The groups of the process that made the connection, the one that it ran with among them; without
+ * those that cannot be told apart. */
+static int session_gids(const struct session *s, uint32_t **ret_gids, uint32_t *ret_n)
+{
+	_cleanup_free_ uint32_t *gids = NULL;
+	struct ucred peer;
+	socklen_t size = 0, size_peer = sizeof(peer);
+	uint32_t all;
+
+	/* Says how many there are; there may be none. */
+	if (getsockopt(s->fd, SOL_SOCKET, SO_PEERGROUPS, NULL, &size) < 0 && errno != ERANGE)
+		return -errno;
+	gids = malloc(size + sizeof(*gids));
+	if (!gids)
+		return -ENOMEM;
+	if (getsockopt(s->fd, SOL_SOCKET, SO_PEERGROUPS, gids, &size) < 0 ||
+	    getsockopt(s->fd, SOL_SOCKET, SO_PEERCRED, &peer, &size_peer) < 0)
+		return -errno;
+	all = size / sizeof(*gids);
+	gids[all++] = peer.gid;
+	*ret_n = 0;
+	for (uint32_t i = 0; i < all; i++)
+		if (gids[i] != s->table->strange_group)
+			gids[(*ret_n)++] = gids[i];
+	*ret_gids = gids;
+	gids = NULL;
+	return 0;
+}
+
+struct greet_peer session_peer(const struct session *s)
+{
+	struct pollfd p = { .fd = s->pidfd, .events = POLLIN };
+	bool ended = s->pidfd >= 0 && poll(&p, 1, 0) > 0;
+
+	return (struct greet_peer){
+		.who.uid = s->uid,
+		.pid = s->pid,
+		.stranger = s->uid == s->table->stranger,
+		.unwatched = ended ? -ESRCH : s->unwatched,
+	};
+}
+
+struct log_about session_about(const struct session *s)
+{
+	return (struct log_about){
+		.has = LOG_PID | LOG_UID | (s->slot == SESSION_SLOT_NONE ? 0 : LOG_CLIENT),
+		.client = s->slot,
+		.pid = s->pid,
+		.uid = s->uid,
+	};
+}
+
+uint32_t *session_groups(const struct session *s, struct greet_peer *peer)
+{
+	uint32_t *gids = NULL;
+
+	if (options_have_groups(s->table->options))
+		peer->groupless = session_gids(s, &gids, &peer->who.n_gids);
+	peer->who.gids = gids;
+	return gids;
+}
+
+void session_comm(const struct session *s, char *ret_comm, size_t size)
+{
+	char path[sizeof("/proc/4294967295/comm")];
+	_cleanup_close_ int fd = -1;
+	ssize_t n = 0;
+
+	(void)snprintf(path, sizeof(path), "/proc/%u/comm", s->pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0)
+		n = read(fd, ret_comm, size - 1);
+	ret_comm[n > 0 ? n : 0] = '\0';
+	ret_comm[strcspn(ret_comm, "\n")] = '\0';
+}
+
+int session_await(struct session *s, uint32_t events)
+{
+	int r = loop_poll(s->table->loop, &s->socket_source, s->fd, events);
+
+	if (r == 0 && s->pidfd >= 0)
+		r = loop_poll(s->table->loop, &s->pidfd_source, s->pidfd, POLLIN);
+	return r;
+}
+
+void session_disconnect(struct session *s)
+{
+	struct loop *loop = s->table->loop;
+
+	loop_forget(loop, &s->socket_source);
+	loop_forget(loop, &s->pidfd_source);
+	loop_forget(loop, &s->timer_source);
+	s->fd = hangup(s->table->hangups, s->fd);
+	s->pidfd = safe_close(s->pidfd);
+}
+
+void session_judge(struct session *s,
+		   void (*greet)(const struct options *options, const struct greet_peer *peer,
+				 struct greet_verdict *ret),
+		   struct greet_verdict *ret_verdict)
+{
+	struct greet_peer peer = session_peer(s);
+	_cleanup_free_ uint32_t *gids = session_groups(s, &peer);
+
+	(void)gids; /* peer has them */
+	greet(s->table->options, &peer, ret_verdict);
+	s->rights = ret_verdict->rights;
+}
+
+uint64_t session_cost(const struct session_table *table, uint32_t uid, uint64_t ns)
+{
+	const struct greet_peer peer = { .who.uid = uid, .stranger = uid == table->stranger };
+
+	return greet_is_operator(&peer, geteuid()) ? ns / QUOTA_OPERATOR : ns;
+}

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * pool_death.c - what the manager makes of a pool that has died
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   The manager's only thread, when the pool is reaped, or a manager goes on from another
+ *   (postmortem_inherit()), and before the next one is started.
+ *
+ * WHEN FORKD GIVES UP
+ *   A pool that began no job and died young died at its start. POSTMORTEM_DEATHS of those within
+ *   POSTMORTEM_WITHIN_NS, and no other in between: forkd ends, so that a service manager sees it.
+ *   The tries are further and further apart until then.
+ */
+#include "daemon/manager/pool_death.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/options.h"
+#include "daemon/manager/connection_state.h"
+#include "daemon/manager/connections.h"
+#include "daemon/manager/job_recovery.h"
+#include "daemon/manager/pool_process.h"
+#include "daemon/manager/pool_segments.h"
+#include "daemon/manager/quarantine.h"
+#include "shm/backtrace.h"
+#include "shm/board.h"
+#include "shm/limits.h"
+
+#define POSTMORTEM_WITHIN_NS (10 * NSEC_PER_SEC)
+#define POSTMORTEM_YOUNG_NS  NSEC_PER_SEC /* a pool that lived for less died at its start */
+
+static struct recover_limits postmortem_limits(const struct postmortem *p)
+{
+	return (struct recover_limits){
+		.n_workers = p->fronts->n_workers,
+		.max_clients = p->fronts->options->max_clients,
+		.max_jobs = p->fronts->options->max_jobs,
+		.n_tenants = p->sessions->tenants.n,
+		.is_gone = session_is_gone,
+		.ended = session_on_ended,
+	};
+}
+
+void postmortem_cancel_gone(struct postmortem *p)
+{
+	const struct recover_limits limits = postmortem_limits(p);
+	uint64_t n = 0;
+
+	for (uint32_t client = 0; client < limits.max_clients; client++)
+		if (session_is_gone(p->sessions, client))
+			n += recover_cancel(p->fronts->arena, &limits, client, session_records,
+					    p->sessions);
+	session_count_fails(p->sessions, n);
+}
+
+/* One that was dying of something else, and slowly, did not answer either. */
+static bool postmortem_hung(const struct poolproc_end *end, const struct recover_report *r)
+{
+	return r->hung || (end->hung && r->worker == UINT32_MAX);
+}
+
+static uint32_t postmortem_reason(const struct poolproc_end *end, const struct recover_report *r)
+{
+	if (postmortem_hung(end, r))
+		return CRASH_HANG;
+	if (r->overflowed)
+		return CRASH_STACK;
+	if (r->worker != UINT32_MAX)
+		return end->signo ? CRASH_FAULT : CRASH_EXIT;
+	return end->signo ? CRASH_SIGNAL : CRASH_ENDED;
+}
+
+/* The board's entry, which is of the manager's own. */
+static struct board_crash postmortem_crash(const struct postmortem *p,
+					   const struct poolproc_end *end,
+					   const struct recover_report *r)
+{
+	struct board_crash c = {
+		.address = r->address,
+		.pid = (uint32_t)end->pid,
+		.signo = r->signo,
+		.job = r->job,
+		.worker = r->worker,
+		.lost = r->lost,
+		.requeued = r->requeued,
+		.reason = postmortem_reason(end, r),
+		.status = end->status,
+		.stack_size = r->stack_size,
+		.trace = r->trace,
+	};
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	c.time_ns = (uint64_t)now.tv_sec * NSEC_PER_SEC + (uint64_t)now.tv_nsec;
+	if (r->blamed)
+		(void)session_identity(p->sessions, r->client, &c.client_pid, &c.uid);
+	if (r->blamed && r->task < LIMIT_TASKS)
+		memcpy(c.task, p->fronts->board->tasks[r->task].name, sizeof(c.task));
+	c.task[sizeof(c.task) - 1] = '\0';
+	memcpy(c.fiber, r->fiber, sizeof(c.fiber));
+	memcpy(c.inner, r->inner, sizeof(c.inner));
+	return c;
+}
+
+/* What the blamed job did, for the log: ", in child row, beyond the C stack of ...". */
+static void postmortem_describe(const struct recover_report *r, const struct board_crash *c,
+				char *text, size_t size)
+{
+	const struct backtrace_place *best = backtrace_best(&r->trace);
+	const char *colon = strchr(c->task, ':');
+	char place[BACKTRACE_TEXT];
+	FILE *f = fmemopen(text, size, "w");
+
+	text[0] = '\0';
+	if (!f)
+		return;
+	if (r->hung)
+		(void)fprintf(f, "which was to end and came to no fork for %.3g s of worker %u",
+			      (double)r->held_ns / (double)NSEC_PER_SEC, r->worker);
+	else
+		(void)fprintf(f, "at address 0x%" PRIx64 " on worker %u", r->address, r->worker);
+	if (r->inner[0] && !(colon && !strcmp(colon + 1, r->inner)))
+		(void)fprintf(f, ", in child %s", r->inner);
+	if (r->overflowed && !r->fiber[0])
+		(void)fprintf(f,
+			      ", beyond the worker's C stack of %" PRIu64 " bytes (worker-stack)",
+			      r->stack_size);
+	else if (r->fiber[0])
+		(void)fprintf(f, "%s %s",
+			      r->overflowed ? ", beyond the stack of fiber" : ", in fiber",
+			      r->fiber);
+	if (best) {
+		backtrace_print(best, place, sizeof(place));
+		(void)fprintf(f, ", in %s", place);
+	}
+	(void)fclose(f);
+}
+
+/* All places, the newest first. */
+static void postmortem_log_trace(const struct poolproc_end *end, const struct backtrace *trace)
+{
+	char text[BACKTRACE_PLACES * (BACKTRACE_TEXT + 4)] = "", place[BACKTRACE_TEXT];
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < backtrace_count(trace); i++) {
+		backtrace_print(&trace->places[i], place, sizeof(place));
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s", i ? " < " : "", place);
+	}
+	if (n)
+		log_warning("pool (pid %d) backtrace: %s", (int)end->pid, text);
+}
+
+/* The lines about a pool's death: one, and one of places in the code where they are known. */
+static void postmortem_log(const struct poolproc_end *end, const struct recover_report *r,
+			   const struct board_crash *c)
+{
+	const struct log_about about = {
+		.has = r->blamed ? LOG_JOB | LOG_CLIENT | LOG_PID | LOG_UID : 0,
+		.job = r->job,
+		.client = r->client,
+		.pid = c->client_pid,
+		.uid = c->uid,
+		.task = c->task,
+		.message_id = postmortem_hung(end, r) ? LOG_ID_HANG : LOG_ID_CRASH,
+	};
+	char how[64], what[480], who[640] = "no job can be blamed";
+
+	if (postmortem_hung(end, r))
+		(void)snprintf(how, sizeof(how), "was ended by hang-limit");
+	else if (end->signo)
+		(void)snprintf(how, sizeof(how), "died of signal %u (%s)", r->signo,
+			       strsignal((int)r->signo));
+	else
+		(void)snprintf(how, sizeof(how), "exited with status %d", end->status);
+	postmortem_describe(r, c, what, sizeof(what));
+	if (r->blamed)
+		(void)snprintf(who, sizeof(who),
+			       "job %u of client %u (pid %u, uid %u), task %s, %s", r->job,
+			       r->client, c->client_pid, c->uid, c->task[0] ? c->task : "not known",
+			       what);
+	log_about(LOG_LEVEL_WARNING, &about,
+		  "pool (pid %d) %s: %s; %u crashed, %u lost, %u cancelled, %u run again, %u stay "
+		  "queued%s%s",
+		  (int)end->pid, how, who, r->crashed, r->lost, r->cancelled, r->requeued,
+		  r->queued, end->failed_text[0] ? ": " : "", end->failed_text);
+	postmortem_log_trace(end, &r->trace);
+}
+
+/* Counts a death at the start. True if there were too many. */
+static bool postmortem_too_many(struct postmortem *p)
+{
+	uint64_t now = clock_ns();
+	uint64_t *oldest = &p->deaths[p->n_deaths % POSTMORTEM_DEATHS];
+	bool full = p->n_deaths + 1 >= POSTMORTEM_DEATHS;
+
+	*oldest = now;
+	p->n_deaths++;
+	return full && now - p->deaths[p->n_deaths % POSTMORTEM_DEATHS] < POSTMORTEM_WITHIN_NS;
+}
+
+static void postmortem_accuse(struct postmortem *p, const struct recover_report *r,
+			      const struct board_crash *c)
+{
+	/* Relaxed: the pool is dead. A wild task may have written there: it is a number. */
+	uint64_t task = r->task < LIMIT_TASKS
+			      ? atomic_load_explicit(&p->fronts->board->tasks[r->task].hash,
+						     memory_order_relaxed)
+			      : 0;
+
+	quarantine_crashed(p->quarantine, c->uid, task, c->task);
+}
+
+void postmortem_inherit(struct postmortem *p, uint32_t n_clients, bool abandoned)
+{
+	const struct poolproc_end end = { .was_ready = true, .signo = SIGKILL };
+	struct recover_limits limits = postmortem_limits(p);
+	struct recover_report report;
+	struct board_crash crash;
+
+	limits.killed = true;
+	limits.abandoned = abandoned;
+	recover_run(p->fronts->arena, &limits, end.signo, session_records, p->sessions, &report);
+	session_count_fails(p->sessions,
+			    report.crashed + report.lost + report.finished + report.cancelled);
+	fronts_clear_workers(p->fronts);
+	log_notice("going on with %u clients of a forkd that has ended: %u jobs lost, %u "
+		   "cancelled, %u run again, %u stay queued",
+		   n_clients, report.lost, report.cancelled, report.requeued, report.queued);
+	if (!report.blamed)
+		return;
+	crash = postmortem_crash(p, &end, &report);
+	fronts_crashed(p->fronts, &crash);
+	postmortem_log(&end, &report, &crash);
+	postmortem_accuse(p, &report, &crash);
+}
+
+void postmortem_renewed(struct postmortem *p, const struct poolproc_end *end)
+{
+	struct recover_limits limits = postmortem_limits(p);
+	struct recover_report report;
+
+	limits.killed = true;
+	limits.abandoned = end->abandoned;
+	recover_run(p->fronts->arena, &limits, end->signo, session_records, p->sessions, &report);
+	session_count_fails(p->sessions,
+			    report.crashed + report.lost + report.finished + report.cancelled);
+	fronts_clear_workers(p->fronts);
+	p->n_deaths = 0;
+	log_notice("pool (pid %d) has ended for the next one: %u jobs lost, %u cancelled, %u run "
+		   "again, %u stay queued",
+		   (int)end->pid, report.lost, report.cancelled, report.requeued, report.queued);
+}
+
+enum postmortem_next postmortem_run(struct postmortem *p, const struct poolproc_end *end)
+{
+	struct recover_limits limits = postmortem_limits(p);
+	struct recover_report report;
+	struct board_crash crash;
+	/* Before it was ready it has not begun to count anew. */
+	bool served = end->was_ready && fronts_jobs_ended(p->fronts);
+
+	limits.abandoned = end->abandoned;
+	recover_run(p->fronts->arena, &limits, end->signo, session_records, p->sessions, &report);
+	session_count_fails(p->sessions,
+			    report.crashed + report.lost + report.finished + report.cancelled);
+	fronts_clear_workers(p->fronts);
+	crash = postmortem_crash(p, end, &report);
+	fronts_crashed(p->fronts, &crash);
+	postmortem_log(end, &report, &crash);
+	if (report.blamed)
+		postmortem_accuse(p, &report, &crash);
+	if (report.begun || end->lived_ns >= POSTMORTEM_YOUNG_NS || served) {
+		p->n_deaths = 0;
+		return POSTMORTEM_RESTART;
+	}
+	if (p->sessions->stopping || !postmortem_too_many(p))
+		return POSTMORTEM_LATER;
+	log_error("the pool died %u times within %llu s of its start: forkd gives up; the lines "
+		  "above say why",
+		  POSTMORTEM_DEATHS, (unsigned long long)(POSTMORTEM_WITHIN_NS / NSEC_PER_SEC));
+	return POSTMORTEM_GIVE_UP;
+}

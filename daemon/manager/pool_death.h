@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/* pool_death.h - what the manager makes of a pool that has died */
+#ifndef DAEMON_MANAGER_POOL_DEATH_H
+#define DAEMON_MANAGER_POOL_DEATH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct fronts;
+struct poolproc_end;
+struct quarantine;
+struct session_table;
+
+#define POSTMORTEM_DEATHS 5u /* so many at their start, and forkd gives up */
+
+struct postmortem {
+	/* the caller sets these; the rest starts as zero */
+	struct fronts *fronts;
+	struct session_table *sessions;
+	struct quarantine *quarantine;
+
+	uint64_t deaths[POSTMORTEM_DEATHS]; /* when: the last ones that died at their start */
+	uint32_t n_deaths;		    /* one after the other */
+};
+
+enum postmortem_next {
+	POSTMORTEM_RESTART,
+	POSTMORTEM_LATER,   /* it died at its start, as n_deaths have */
+	POSTMORTEM_GIVE_UP, /* too many have; that has been logged */
+};
+
+/*
+ * Gives each job of the dead pool what it deserves (job_recovery.h), shows the crash on the board,
+ * logs one line about it, and counts it against whoever is blamed. The pool's fronts are in order
+ * again. Returns what to do next, unless forkd is stopping.
+ */
+enum postmortem_next postmortem_run(struct postmortem *postmortem, const struct poolproc_end *end);
+
+/* The same for the pool of a manager that has ended, whose clients this one goes on with. Nobody
+ * has asked how that pool ended: of those whose end its own handler has not explained none is
+ * blamed or suspected. abandoned: that pool has not ended. */
+void postmortem_inherit(struct postmortem *postmortem, uint32_t n_clients, bool abandoned);
+
+/* The same for a pool that was to end so that there is another one, by itself or when its time was
+ * over: nobody is blamed or suspected, and it is no crash. */
+void postmortem_renewed(struct postmortem *postmortem, const struct poolproc_end *end);
+
+/* Ends the jobs of clients that have gone since then; the next pool, which has just become ready,
+ * is told of them after it. */
+void postmortem_cancel_gone(struct postmortem *postmortem);
+
+#endif

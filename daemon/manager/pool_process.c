@@ -1,0 +1,784 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * pool_process.c - the pool's process as the manager sees it
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   The manager's only thread.
+ *
+ *	DOWN --start()--> STARTING --PROTO_POOL_READY--> READY
+ *	  ^                     |                          |
+ *	  +-- reaped, abandoned +--------------------------+
+ *
+ * INVARIANTS
+ *   I1. The pool gets descriptors 0, 1, 2 and, as 3, its channel; nothing else, and an environment
+ *       without what belongs to the service manager.
+ *   I2. Messages arrive in the order of poolproc_send(), or the pool dies. None blocks the manager:
+ *       what the pool does not read waits here. Nor does closing the channel: of what a task has
+ *       put into it by itself no descriptor is received (proto.c, I3), or closed (socket_close.c).
+ *       Only before PROTO_POOL_READY, when no task has run, one descriptor is received: the gate.
+ *   I3. died() is called once for each start that worked, after everything that the pool had sent
+ *       was read and its process was reaped. The process of an abandoned pool is reaped later (I7).
+ *       If there is no memory to read with, the rest is dropped POOLPROC_DEATH_NS after the kill.
+ *   I4. A pool that sends without end keeps the manager from nothing: POOLPROC_TURN messages, then
+ *       it is the turn of whatever else is ready.
+ *   I5. A start needs three descriptors of the manager's: channel, pidfd, and what waits for the
+ *       store. The third is held as a spare while the pool runs, and when it has ended those that
+ *       it leaves, until the next start: connections cannot take them meanwhile. What a failed
+ *       start could not get back is gathered by the next tries.
+ *   I6. PROTO_POOL_START, with board and arena, is sent when the pool's pidfd is in the service
+ *       manager's store, and without it the pool maps nothing and ends with its channel. So the
+ *       next manager knows each pool that has the arena mapped: it kills the pool and waits for its
+ *       end before it reads the ledger. An abandoned pool has another arena mapped, if there was
+ *       memory for the next one (I7).
+ *   I7. A pool that was killed and has not ended after POOLPROC_DEATH_NS is abandoned: died() is
+ *       called, and the process is reaped when it ends (poolproc_on_child()). A thread with a
+ *       pending SIGKILL executes no instruction of its own any more, so nothing but the kernel can
+ *       still write for it: a read(2) that is under way, or one of its io_uring. So the next pool
+ *       gets another arena (fronts_replace_arena()): no frame of it is in memory that the abandoned
+ *       pool has mapped. Board, tenants' segments and clients' segments stay shared with it. A read
+ *       that is under way can write into the buffer that it was made for, which is in the segment
+ *       of the job's client, or wherever a task has pointed it. So the jobs that were running there
+ *       end as LOST, idempotent ones as well (job_recovery.c): none runs again in these buffers.
+ *       The pidfd stays in the store until the next pool is started: then the next arena is in the
+ *       store and those jobs have their outcomes. If the manager dies before, the next manager
+ *       finds the pidfd, waits, and abandons the pool once more (takeover.c, I1).
+ *       POOLPROC_ABANDONED of them are the limit: the manager waits for the end of the next one,
+ *       or of one of them.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   The pool: see died(). A pool that closes its channel, sends what it may not, or is stuck
+ *   (pool_watchdog.h), is killed. The manager: the kernel kills the pool (PR_SET_PDEATHSIG), soon;
+ *   and see I6.
+ */
+#include "daemon/manager/pool_process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/pidfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/crash_site.h"
+#include "common/log.h"
+#include "common/options_print.h"
+#include "common/util.h"
+#include "daemon/manager/socket_close.h"
+#include "daemon/manager/spawn.h"
+#include "daemon/manager/thread_states.h"
+#include "shm/proto.h"
+
+#define POOLPROC_START_NS (30 * NSEC_PER_SEC) /* from start to READY, at most */
+#define POOLPROC_DEATH_NS (2 * NSEC_PER_SEC)  /* from SIGKILL to the end, at most */
+#define POOLPROC_AGAIN_NS (2 * NSEC_PER_MSEC) /* between two tries where the kernel is short */
+#define POOLPROC_TURN	  64u	/* messages that are read before all others have their turn */
+#define POOLPROC_REST	  4096u /* more than a socket holds: those of a pool that has ended */
+
+struct poolproc_message {
+	struct poolproc_message *next;
+	struct proto_pool message;
+	int fd;
+};
+
+static void poolproc_on_process(struct loop_source *source, int result);
+static void poolproc_on_incoming(struct loop_source *source, int result);
+static void poolproc_on_outgoing(struct loop_source *source, int result);
+static void poolproc_on_limit(struct loop_source *source, int result);
+static void poolproc_on_stored(struct store_put *put, int result);
+
+static uint64_t poolproc_on_pulse_asks(struct pulse *pulse);
+static void poolproc_on_pulse_kills(struct pulse *pulse, const char *why);
+
+static const struct pulse_calls poolproc_pulse_calls = {
+	.ask = poolproc_on_pulse_asks,
+	.kill = poolproc_on_pulse_kills,
+};
+
+/* What a failure to start is to the manager: POOLPROC_LATER, or the negative errno that it is. */
+static int poolproc_failure(int r)
+{
+	switch (r) {
+	case -EAGAIN:
+	case -EMFILE:
+	case -ENFILE:
+	case -ENOBUFS:
+	case -ENOMEM:
+	case -ETOOMANYREFS:
+		return POOLPROC_LATER;
+	default:
+		return r;
+	}
+}
+
+static void poolproc_free_argv(char **argv)
+{
+	for (char **a = argv; a && *a; a++)
+		free(*a);
+	free(argv);
+}
+
+/* The options as arguments: "name = value" becomes "--name=value". */
+static char **poolproc_argv(const struct options *options)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t size = 0, lines = 0, n = 0;
+	char *save = NULL;
+	char **argv;
+	FILE *f = open_memstream(&text, &size);
+
+	if (!f)
+		return NULL;
+	options_print(options, f);
+	if (fclose(f) != 0)
+		return NULL;
+	for (size_t i = 0; i < size; i++)
+		lines += text[i] == '\n';
+	argv = calloc(lines + 3, sizeof(*argv));
+	if (!argv)
+		return NULL;
+	argv[n++] = strdup("forkd");
+	argv[n++] = strdup("--pool");
+	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		char *equals = strstr(line, " =");
+
+		if (!equals)
+			continue; /* the section's title */
+		*equals = '\0';
+		equals += 2;
+		if (asprintf(&argv[n], "--%s=%s", line, equals + strspn(equals, " ")) < 0)
+			argv[n] = NULL;
+		if (!argv[n++])
+			break;
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (!argv[i]) {
+			poolproc_free_argv(argv);
+			return NULL;
+		}
+	}
+	return argv;
+}
+
+int poolproc_init(struct poolproc *pool, struct hangups *hangups, struct store *store,
+		  const struct options *options, const struct poolproc_events *events)
+{
+	*pool = (struct poolproc){
+		.loop = hangups->loop,
+		.hangups = hangups,
+		.store = store,
+		.events = events,
+		.pidfd = -1,
+		.gate = { .fd = -1 },
+		.channel = -1,
+		.spares = { -1, -1, -1 },
+		.process = { .call = poolproc_on_process },
+		.incoming = { .call = poolproc_on_incoming },
+		.outgoing = { .call = poolproc_on_outgoing },
+		.limit = { .call = poolproc_on_limit },
+		.stored = { .call = poolproc_on_stored },
+		.waits = LOG_LIMIT_INIT,
+	};
+	pool->last = &pool->first;
+	pulse_init(&pool->pulse, pool->loop, &poolproc_pulse_calls, options->hang_limit);
+	pool->argv = poolproc_argv(options);
+	return pool->argv ? 0 : -ENOMEM;
+}
+
+int poolproc_set_options(struct poolproc *pool, const struct options *options)
+{
+	char **argv = poolproc_argv(options);
+
+	if (!argv)
+		return -ENOMEM;
+	poolproc_free_argv(pool->argv);
+	pool->argv = argv;
+	return 0;
+}
+
+/* I5. Each is a file of its own, so that room in the system's table of them is held as well. */
+static void poolproc_hold_spares(struct poolproc *pool, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (pool->spares[i] < 0)
+			pool->spares[i] = eventfd(0, EFD_CLOEXEC);
+}
+
+static void poolproc_free_spares(struct poolproc *pool)
+{
+	for (uint32_t i = 0; i < ARRAY_SIZE(pool->spares); i++)
+		pool->spares[i] = safe_close(pool->spares[i]);
+}
+
+/* Everything but the process itself. abandons: it has not ended, and the store keeps its pidfd. */
+static void poolproc_close(struct poolproc *pool, bool abandons)
+{
+	loop_forget(pool->loop, &pool->process);
+	loop_forget(pool->loop, &pool->incoming);
+	loop_forget(pool->loop, &pool->outgoing);
+	loop_forget(pool->loop, &pool->limit);
+	store_forget(&pool->stored);
+	if (!abandons)
+		store_remove(pool->store, STORE_POOL);
+	pulse_end(&pool->pulse);
+	gate_end(&pool->gate);
+	pool->channel = hangup(pool->hangups, pool->channel);
+	pool->pidfd = safe_close(pool->pidfd);
+	poolproc_hold_spares(pool, ARRAY_SIZE(pool->spares));
+	while (pool->first) {
+		struct poolproc_message *m = pool->first;
+
+		pool->first = m->next;
+		free(m);
+	}
+	pool->last = &pool->first;
+	pool->heard = pool->asked;
+	pool->state = POOLPROC_DOWN;
+}
+
+/* Waits for the end of the process, ms at most, and reaps it. */
+static void poolproc_await(const struct poolproc *pool, int ms)
+{
+	struct pollfd p = { .fd = pool->pidfd, .events = (short)pool->ends };
+	siginfo_t info;
+
+	while (poll(&p, 1, ms) < 0 && errno == EINTR)
+		;
+	while (waitid(P_PID, (id_t)pool->pid, &info, WEXITED | WNOHANG) < 0 && errno == EINTR)
+		;
+}
+
+void poolproc_fini(struct poolproc *pool)
+{
+	if (pool->state != POOLPROC_DOWN) {
+		poolproc_kill(pool);
+		poolproc_await(pool, (int)(POOLPROC_DEATH_NS / NSEC_PER_MSEC));
+	}
+	poolproc_close(pool, false);
+	poolproc_free_spares(pool);
+	poolproc_free_argv(pool->argv);
+	pool->argv = NULL;
+}
+
+static int poolproc_limit_start(struct poolproc *pool)
+{
+	return loop_timer(pool->loop, &pool->limit, POOLPROC_START_NS);
+}
+
+/* I6. Returns 0 or a negative errno. */
+static int poolproc_begin(struct poolproc *pool)
+{
+	struct proto_pool start = { .head = { PROTO_MAGIC, PROTO_POOL_START } };
+	int r;
+
+	FK_CRASH(pool_stored);
+	/* The third one's: nothing waits for the store now. */
+	poolproc_hold_spares(pool, 1);
+	r = proto_send(pool->channel, &start, sizeof(start), pool->fds, 2);
+	/* It has ended already, or is about to: the pidfd tells. */
+	if (r == -EPIPE || pool->killed)
+		return 0;
+	return r < 0 ? r : poolproc_limit_start(pool);
+}
+
+static void poolproc_on_stored(struct store_put *put, int result)
+{
+	struct poolproc *pool = container_of(put, struct poolproc, stored);
+	int r = result < 0 ? result : poolproc_begin(pool);
+
+	if (r == 0)
+		return;
+	pool->failed = poolproc_failure(r);
+	(void)snprintf(pool->failed_text, sizeof(pool->failed_text), "it cannot be told to: %s",
+		       strerror(-r));
+	poolproc_kill(pool);
+}
+
+/* Waits for the end of the process. Without pidfds, as in valgrind, the end of the channel is what
+ * shows it: the process has it as long as it lives. */
+static int poolproc_watch(struct poolproc *pool)
+{
+	pool->pidfd = pidfd_open(pool->pid, 0);
+	pool->ends = POLLIN;
+	if (pool->pidfd < 0 && errno == ENOSYS) {
+		log_notice("pidfd_open: %s: the end of the pool's channel shows its end",
+			   strerror(errno));
+		pool->pidfd = fcntl(pool->channel, F_DUPFD_CLOEXEC, 0);
+		pool->ends = 0; /* POLLHUP */
+	}
+	if (pool->pidfd < 0)
+		return -errno;
+	return loop_poll(pool->loop, &pool->process, pool->pidfd, pool->ends);
+}
+
+int poolproc_start(struct poolproc *pool, int board_fd, int arena_fd)
+{
+	const pid_t manager = getpid();
+	_cleanup_close_ int theirs = -1;
+	int pair[2];
+	int r;
+
+	poolproc_free_spares(pool);
+	/* Of an abandoned one, this manager's or the last one's. */
+	store_remove(pool->store, STORE_POOL);
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
+		r = -errno;
+		goto fail;
+	}
+	pool->channel = pair[0];
+	theirs = pair[1];
+	pool->pid = fork();
+	if (pool->pid == 0)
+		offspring_exec(pool->argv, manager, theirs, SPAWN_OOM_POOL, pool->runas);
+	if (pool->pid < 0) {
+		r = -errno;
+		goto fail;
+	}
+	pool->state = POOLPROC_STARTING;
+	pool->stopped = pool->hung = pool->killed = false;
+	pool->n_loads = 0;
+	pool->failed = 0;
+	pool->failed_text[0] = '\0';
+	pool->fds[0] = board_fd;
+	pool->fds[1] = arena_fd;
+	/* Its place is the pidfd's (I5). */
+	theirs = safe_close(theirs);
+	FK_CRASH(pool_forked);
+	r = poolproc_watch(pool);
+	if (r == 0)
+		r = loop_poll(pool->loop, &pool->incoming, pool->channel, POLLIN);
+	if (r == 0)
+		r = store_put(pool->store, &pool->stored, STORE_POOL, &pool->pidfd, 1);
+	if (r == 0)
+		r = poolproc_begin(pool);
+	if (r >= 0)
+		return 0;
+	poolproc_kill(pool);
+	while (waitpid(pool->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+fail:
+	poolproc_close(pool, false);
+	(void)snprintf(pool->failed_text, sizeof(pool->failed_text), "%s", strerror(-r));
+	return poolproc_failure(r);
+}
+
+/* It was killed: looks after it in POOLPROC_DEATH_NS. */
+static void poolproc_limit_death(struct poolproc *pool)
+{
+	if (!pool->limit.op && loop_timer(pool->loop, &pool->limit, POOLPROC_DEATH_NS) < 0)
+		log_error("out of memory: the end of the pool is waited for without a limit");
+}
+
+void poolproc_kill(struct poolproc *pool)
+{
+	if (pool->state == POOLPROC_DOWN)
+		return;
+	(void)kill(pool->pid, SIGKILL); /* not reaped yet, so the pid is its own */
+	if (!pool->killed)
+		loop_forget(pool->loop, &pool->limit);
+	pool->killed = true;
+	poolproc_limit_death(pool);
+}
+
+static void poolproc_on_pulse_kills(struct pulse *pulse, const char *why)
+{
+	struct poolproc *pool = container_of(pulse, struct poolproc, pulse);
+
+	if (why) {
+		pool->hung = true;
+		(void)snprintf(pool->failed_text, sizeof(pool->failed_text), "%s", why);
+	}
+	poolproc_kill(pool);
+}
+
+void poolproc_glance(struct poolproc *pool)
+{
+	/* There may have been no memory for the limit of its end. */
+	if (pool->killed)
+		poolproc_kill(pool);
+	pulse_glance(&pool->pulse);
+}
+
+void poolproc_on_child(struct poolproc *pool, pid_t stopped)
+{
+	for (uint32_t i = pool->n_abandoned; i-- > 0;) {
+		siginfo_t info = { 0 };
+
+		if (waitid(P_PID, (id_t)pool->abandoned[i], &info, WEXITED | WNOHANG) < 0 ||
+		    !info.si_pid)
+			continue;
+		log_notice("pool (pid %d), which was abandoned, has ended",
+			   (int)pool->abandoned[i]);
+		pool->abandoned[i] = pool->abandoned[--pool->n_abandoned];
+	}
+	if (pool->state != POOLPROC_DOWN && thread_states_stopped(pool->pid))
+		pulse_stopped(&pool->pulse, stopped == pool->pid);
+}
+
+/* What has become of a message to the pool. */
+enum poolproc_push {
+	PUSH_DONE,  /* it was sent; or the pool is dying, which the pidfd tells */
+	PUSH_FULL,  /* there is no room before the pool reads */
+	PUSH_SHORT, /* the kernel is short of something; the channel may have room */
+};
+
+static enum poolproc_push poolproc_push(struct poolproc *pool, const struct proto_pool *message,
+					int fd)
+{
+	switch (proto_send(pool->channel, message, sizeof(*message), &fd, fd >= 0)) {
+	case -EAGAIN:
+		return PUSH_FULL;
+	case -ENOBUFS:
+	case -ENOMEM:
+	case -ETOOMANYREFS:
+		return PUSH_SHORT;
+	default:
+		return PUSH_DONE;
+	}
+}
+
+static void poolproc_wait_outgoing(struct poolproc *pool, enum poolproc_push why)
+{
+	int r;
+
+	if (pool->outgoing.op)
+		return;
+	if (why == PUSH_FULL)
+		r = loop_poll(pool->loop, &pool->outgoing, pool->channel, POLLOUT);
+	else
+		r = loop_timer(pool->loop, &pool->outgoing, POOLPROC_AGAIN_NS);
+	if (r < 0)
+		poolproc_kill(pool);
+}
+
+void poolproc_send(struct poolproc *pool, const struct proto_pool *message, int fd)
+{
+	enum poolproc_push pushed = PUSH_FULL;
+	struct poolproc_message *m;
+
+	if (pool->state != POOLPROC_READY)
+		return;
+	/* Whoever has asked for its CPUs is well, and does so while it works only. */
+	if (message->head.type != PROTO_POOL_CPUS)
+		pulse_said(&pool->pulse);
+	if (!pool->first)
+		pushed = poolproc_push(pool, message, fd);
+	if (pushed == PUSH_DONE)
+		return;
+	m = malloc(sizeof(*m));
+	if (!m) {
+		/* A pool that missed a message is of no use; the next is told everything. */
+		log_error("out of memory for a message to the pool: it is restarted");
+		poolproc_kill(pool);
+		return;
+	}
+	*m = (struct poolproc_message){ .message = *message, .fd = fd };
+	*pool->last = m;
+	pool->last = &m->next;
+	poolproc_wait_outgoing(pool, pushed);
+}
+
+uint64_t poolproc_ask(struct poolproc *pool)
+{
+	struct proto_pool ping = { .head = { PROTO_MAGIC, PROTO_POOL_PING } };
+
+	if (pool->state != POOLPROC_READY)
+		return pool->heard;
+	ping.task_hash = ++pool->asked;
+	poolproc_send(pool, &ping, -1);
+	return pool->asked;
+}
+
+static uint64_t poolproc_on_pulse_asks(struct pulse *pulse)
+{
+	return poolproc_ask(container_of(pulse, struct poolproc, pulse));
+}
+
+void poolproc_load(struct poolproc *pool, uint64_t version)
+{
+	const struct proto_pool load = {
+		.head = { PROTO_MAGIC, PROTO_POOL_LOAD },
+		.task_hash = version,
+	};
+
+	pool->n_loads++;
+	gate_set_open(&pool->gate, true);
+	poolproc_send(pool, &load, -1);
+}
+
+static void poolproc_on_outgoing(struct loop_source *source, int result)
+{
+	struct poolproc *pool = container_of(source, struct poolproc, outgoing);
+
+	(void)result;
+	while (pool->first) {
+		struct poolproc_message *m = pool->first;
+		enum poolproc_push pushed = poolproc_push(pool, &m->message, m->fd);
+
+		if (pushed != PUSH_DONE) {
+			poolproc_wait_outgoing(pool, pushed);
+			return;
+		}
+		pulse_moved(&pool->pulse);
+		pool->first = m->next;
+		if (!pool->first)
+			pool->last = &pool->first;
+		free(m);
+	}
+}
+
+/* A task may have said it: then somebody is answered too soon, and no more. */
+static void poolproc_take_pong(struct poolproc *pool, uint64_t number)
+{
+	if (number <= pool->heard || number > pool->asked)
+		return;
+	pool->heard = number;
+	pulse_answered(&pool->pulse, number);
+	pool->events->heard(pool);
+}
+
+/* False: the pool has answered each load already. So a task has sent one of the answers. */
+static bool poolproc_take_loaded(struct poolproc *pool, const struct proto_pool *message)
+{
+	if (!pool->n_loads)
+		return false;
+	if (--pool->n_loads)
+		return true; /* to one that the manager does not wait for any more */
+	gate_set_open(&pool->gate, false);
+	pool->events->loaded(pool, message->error, message->text);
+	return true;
+}
+
+static bool poolproc_take(struct poolproc *pool, struct proto_pool *message)
+{
+	message->text[sizeof(message->text) - 1] = '\0';
+	switch (message->head.type) {
+	case PROTO_POOL_READY:
+		if (pool->state != POOLPROC_STARTING)
+			return false;
+		/* The limit is the time until its end now. */
+		if (pool->killed)
+			return true;
+		proto_take_no_descriptors(pool->channel);
+		pool->state = POOLPROC_READY;
+		pool->modules = message->task_hash;
+		pool->joinable = message->joinable;
+		pool->n_left_out = message->n_jobs;
+		pool->ready_ns = clock_ns();
+		loop_forget(pool->loop, &pool->limit);
+		pulse_begin(&pool->pulse, pool->pid);
+		pool->events->ready(pool);
+		return true;
+	case PROTO_POOL_ATTACHED:
+		pool->events->attached(pool, message->client, message->client_generation,
+				       message->text);
+		return true;
+	case PROTO_POOL_GATE:
+		return pool->state == POOLPROC_STARTING;
+	case PROTO_POOL_RELEASED:
+		pool->events->released(pool, message->client, message->client_generation);
+		return true;
+	case PROTO_POOL_TENANT_RELEASED:
+		pool->events->tenant_released(pool, message->tenant);
+		return true;
+	case PROTO_POOL_PONG:
+		poolproc_take_pong(pool, message->task_hash);
+		return true;
+	case PROTO_POOL_ASK_CPUS:
+		pool->events->asks_cpus(pool);
+		return true;
+	case PROTO_POOL_TRACED:
+		pool->events->traced(pool, message->text);
+		return true;
+	case PROTO_POOL_LOADED:
+		return poolproc_take_loaded(pool, message);
+	case PROTO_POOL_STOPPED:
+		pool->stopped = true;
+		pulse_leaves(&pool->pulse);
+		return true;
+	case PROTO_POOL_FAILED:
+		pool->failed = poolproc_failure(message->error);
+		memcpy(pool->failed_text, message->text, sizeof(pool->failed_text));
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* As proto_recv_plain(). A pool that is not ready has run no task of anybody: its gate is received
+ * (gate.h, I2). */
+static int poolproc_recv(struct poolproc *pool, union proto_message *message)
+{
+	int fds[PROTO_MAX_FDS], r;
+	uint32_t n = 0;
+
+	if (pool->state != POOLPROC_STARTING)
+		return proto_recv_plain(pool->channel, message, MSG_DONTWAIT);
+	r = proto_recv_short(pool->channel, message, fds, &n, MSG_DONTWAIT);
+	if (r > 0 && message->head.type == PROTO_POOL_GATE && n == 1 && pool->gate.fd < 0)
+		gate_begin(&pool->gate, pool->loop, fds[--n], pool->pid);
+	while (n)
+		(void)close(fds[--n]);
+	return r;
+}
+
+/* Reads what is there, max messages at most. Returns 0 if there may be more, or what
+ * proto_is_later() knows; -EPIPE if the channel has ended, or has what may not come. */
+static int poolproc_read(struct poolproc *pool, uint32_t max)
+{
+	while (max--) {
+		union proto_message message;
+		int r = poolproc_recv(pool, &message);
+
+		if (proto_is_later(r))
+			return r;
+		if (r == -ECONNRESET)
+			continue; /* once, of a pool that ended without reading everything */
+		if (r <= 0 && r != -EBADMSG && r != -EPERM)
+			return -EPIPE;
+		if (r != (int)sizeof(message.pool) || !poolproc_take(pool, &message.pool)) {
+			poolproc_kill(pool);
+			(void)snprintf(pool->failed_text, sizeof(pool->failed_text),
+				       "it said what it may not");
+			return -EPIPE;
+		}
+	}
+	return 0;
+}
+
+/* r: of poolproc_read(). Waits for more; false if there is none, or no way to. */
+static bool poolproc_listen(struct poolproc *pool, int r)
+{
+	if (proto_is_short(r))
+		return loop_poll_later(pool->loop, &pool->incoming, pool->channel, POLLIN) == 0;
+	return r != -EPIPE && loop_poll(pool->loop, &pool->incoming, pool->channel, POLLIN) == 0;
+}
+
+static void poolproc_on_incoming(struct loop_source *source, int result)
+{
+	struct poolproc *pool = container_of(source, struct poolproc, incoming);
+
+	(void)result;
+	/* Whatever else is wrong with the channel: without it the pool is of no use. A pool that
+	 * has said why it ends, or that it is done, is left to exit by itself. */
+	if (poolproc_listen(pool, poolproc_read(pool, POOLPROC_TURN)))
+		return;
+	if (!pool->stopped && !pool->failed_text[0])
+		poolproc_kill(pool);
+}
+
+/* A pool that had no say: there was no memory to execute it, or it was killed at its start, as the
+ * kernel does when there is none. Or it will never be executed: an update of the system may have
+ * taken a library away that this forkd needs. */
+static void poolproc_guess(struct poolproc_end *end)
+{
+	const char *why = "";
+
+	if (end->was_ready || end->failed_text[0])
+		return;
+	if (end->signo == SIGKILL) {
+		end->failed = POOLPROC_LATER;
+		why = "it was killed at its start";
+	} else if (!end->signo && end->status == SPAWN_SHORT) {
+		end->failed = POOLPROC_LATER;
+		why = "there is too little memory to execute it";
+	} else if (!end->signo && end->status == SPAWN_NO_USER) {
+		end->failed = -EPERM;
+		why = "it cannot become the user that tasks run as";
+	} else if (!end->signo && end->status == SPAWN_NO_EXEC) {
+		end->failed = -ENOEXEC;
+		why = "it, or a library that it needs, cannot be loaded: was the system updated? "
+		      "restart forkd";
+	}
+	(void)snprintf(end->failed_text, sizeof(end->failed_text), "%s", why);
+}
+
+/* It is no more: everything but its process is closed, and died() is called. */
+static void poolproc_die(struct poolproc *pool, struct poolproc_end *end)
+{
+	end->was_ready = pool->state == POOLPROC_READY;
+	end->stopped = pool->stopped;
+	end->hung = pool->hung;
+	end->lived_ns = end->was_ready ? clock_ns() - pool->ready_ns : 0;
+	end->failed = pool->failed;
+	memcpy(end->failed_text, pool->failed_text, sizeof(end->failed_text));
+	poolproc_guess(end);
+	poolproc_close(pool, end->abandoned);
+	pool->events->died(pool, end);
+}
+
+/* Reads what the pool has left, and reaps it. False if it cannot be reaped now. last: what there is
+ * no memory to read is left unread. */
+static bool poolproc_reap(struct poolproc *pool, bool last)
+{
+	struct poolproc_end end = { .pid = pool->pid };
+	siginfo_t info = { 0 };
+
+	if (!proto_is_short(poolproc_read(pool, POOLPROC_REST)) || last)
+		while (waitid(P_PID, (id_t)pool->pid, &info, WEXITED | WNOHANG) < 0 &&
+		       errno == EINTR)
+			;
+	if (!info.si_pid)
+		return false;
+	if (info.si_code == CLD_EXITED)
+		end.status = info.si_status;
+	else
+		end.signo = (uint32_t)info.si_status;
+	poolproc_die(pool, &end);
+	return true;
+}
+
+static void poolproc_on_process(struct loop_source *source, int result)
+{
+	struct poolproc *pool = container_of(source, struct poolproc, process);
+
+	(void)result;
+	/* The end of one that lives has not come: I8 of loop.c does not let that be. */
+	if (!poolproc_reap(pool, false) &&
+	    loop_poll_later(pool->loop, &pool->process, pool->pidfd, pool->ends) < 0)
+		log_error("out of memory: the end of the pool will not be seen");
+}
+
+/* I7. */
+static void poolproc_abandon(struct poolproc *pool)
+{
+	struct poolproc_end end = { .pid = pool->pid, .signo = SIGKILL, .abandoned = true };
+
+	if (pool->n_abandoned == POOLPROC_ABANDONED) {
+		log_limited(&pool->waits, LOG_LEVEL_ERROR,
+			    "pool (pid %d) was killed and does not end, as %u before it: waiting "
+			    "for the end of one",
+			    (int)pool->pid, pool->n_abandoned);
+		poolproc_limit_death(pool);
+		return;
+	}
+	log_error("pool (pid %d) was killed and has not ended after %llu s: the next one is "
+		  "started without waiting for its end",
+		  (int)pool->pid, (unsigned long long)(POOLPROC_DEATH_NS / NSEC_PER_SEC));
+	pool->abandoned[pool->n_abandoned++] = pool->pid;
+	poolproc_die(pool, &end);
+}
+
+static void poolproc_on_limit(struct loop_source *source, int result)
+{
+	struct poolproc *pool = container_of(source, struct poolproc, limit);
+
+	(void)result;
+	if (pool->killed) {
+		if (!poolproc_reap(pool, true))
+			poolproc_abandon(pool);
+		return;
+	}
+	if (thread_states_look(pool->pid).traced && poolproc_limit_start(pool) == 0)
+		return;
+	(void)snprintf(pool->failed_text, sizeof(pool->failed_text),
+		       "it was not ready after %llu s",
+		       (unsigned long long)(POOLPROC_START_NS / NSEC_PER_SEC));
+	poolproc_kill(pool);
+}

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * pool_segments.c - board and arena as the manager makes them, and what it says of itself there
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   The manager's only thread.
+ *
+ * INVARIANTS
+ *   I1. Whatever of the manager's stands at the front of board and arena, a task can write over,
+ *       and the next pool and clients believe it. So it is kept here, and written anew when a pool
+ *       has died, before anything else: fronts_write(). While the pool lives what clients need to
+ *       connect and to submit (head, geometry, task table) is compared with what is kept at each
+ *       client that the pool takes on and at each answer of the pool: fronts_restore().
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   The pool: I1, fronts_clear_workers().
+ */
+#include "daemon/manager/pool_segments.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/options.h"
+#include "common/util.h"
+#include "shm/board.h"
+#include "shm/ledger.h"
+#include "shm/limits.h"
+#include "shm/segment.h"
+#include "shm/stopwatch.h"
+#include "shm/wake.h"
+
+void fronts_set_state(struct fronts *f, uint32_t state)
+{
+	f->state = state;
+	/* Relaxed: it is for those who wait for long. A client that sees STOPPED late finds its
+	 * socket closed; after a restart it is STARTING for a moment. */
+	atomic_store_explicit(&f->board->manager.state, state, memory_order_relaxed);
+}
+
+void fronts_set_pool(struct fronts *f, uint32_t pid)
+{
+	/* Relaxed: for display. */
+	atomic_store_explicit(&f->board->manager.pool_pid, pid, memory_order_relaxed);
+}
+
+void fronts_next_pool(struct fronts *f)
+{
+	/* Relaxed: for display, and for who counts sleeps (client/lib/publish.c). */
+	atomic_store_explicit(&f->board->manager.pool_generation, roster_next_pool(f->roster),
+			      memory_order_relaxed);
+}
+
+void fronts_crashed(struct fronts *f, const struct board_crash *crash)
+{
+	f->board->crashes[roster_crashes(f->roster) % LIMIT_CRASHES] = *crash;
+	/* ORDER board/crashes [B2]: release, so that who sees the number sees the entry. Pairs with
+	 * the acquire of whoever shows it. */
+	atomic_store_explicit(&f->board->manager.crashes, roster_crashed(f->roster),
+			      memory_order_release);
+}
+
+void fronts_show_scheduler(struct fronts *f)
+{
+	/* Relaxed: for display. */
+	atomic_store_explicit(&f->board->manager.scheduler, f->options->scheduler,
+			      memory_order_relaxed);
+}
+
+/* What the manager shows there and never changes. */
+static void fronts_write_fixed(struct fronts *f)
+{
+	char version[sizeof(f->board->manager.version)] = PACKAGE_VERSION;
+	struct board_manager *b = &f->board->manager;
+
+	f->board->head = f->board_head;
+	b->pid = (uint32_t)getpid();
+	b->n_workers = f->n_workers;
+	b->max_jobs = f->options->max_jobs;
+	b->max_clients = f->options->max_clients;
+	b->heap_max = f->options->heap_max;
+	b->started_ns = f->started_ns;
+	memcpy(b->version, version, sizeof(b->version));
+	fronts_set_state(f, f->state);
+	if (!f->tasks)
+		return;
+	memcpy(f->board->tasks, f->tasks, f->n_tasks * sizeof(*f->tasks));
+	/* Relaxed: a client that reads n_tasks now could also have read a task's write there. */
+	atomic_store_explicit(&f->board->n_tasks, f->n_tasks, memory_order_relaxed);
+}
+
+/* Relaxed, all: as above. */
+static bool fronts_tasks_are_spoilt(const struct fronts *f)
+{
+	uint32_t n = atomic_load_explicit(&f->board->n_tasks, memory_order_relaxed);
+
+	if (f->tasks && !f->expects)
+		return n != f->n_tasks ||
+		       memcmp(f->board->tasks, f->tasks, n * sizeof(*f->tasks)) != 0;
+	if (f->tasks && (n < f->n_tasks || n > LIMIT_TASKS))
+		return true;
+	for (uint32_t i = 0; f->tasks && i < f->n_tasks; i++)
+		if (!(atomic_load_explicit(&f->tasks[i].flags, memory_order_relaxed) & TASK_GONE) &&
+		    memcmp(&f->board->tasks[i], &f->tasks[i], sizeof(f->tasks[i])) != 0)
+			return true;
+	return false;
+}
+
+static bool fronts_is_spoilt(const struct fronts *f)
+{
+	const struct board_manager *b = &f->board->manager;
+
+	return memcmp(&f->board->head, &f->board_head, sizeof(f->board_head)) != 0 ||
+	       atomic_load_explicit(&b->state, memory_order_relaxed) != f->state ||
+	       b->pid != (uint32_t)getpid() || b->n_workers != f->n_workers ||
+	       b->max_jobs != f->options->max_jobs || b->max_clients != f->options->max_clients ||
+	       b->heap_max != f->options->heap_max || fronts_tasks_are_spoilt(f);
+}
+
+bool fronts_restore(struct fronts *f)
+{
+	bool spoilt = fronts_is_spoilt(f);
+
+	if (spoilt)
+		fronts_write_fixed(f);
+	return spoilt;
+}
+
+void fronts_expect_tasks(struct fronts *f)
+{
+	f->expects = true;
+}
+
+void fronts_keep_tasks(struct fronts *f)
+{
+	/* Relaxed: the pool has sent READY after it, or the answer to what followed ENTER. */
+	uint32_t n =
+		min(atomic_load_explicit(&f->board->n_tasks, memory_order_relaxed), LIMIT_TASKS);
+
+	free(f->tasks);
+	f->expects = false;
+	f->n_tasks = n;
+	f->tasks = malloc(max(n, 1u) * sizeof(*f->tasks));
+	if (f->tasks)
+		memcpy(f->tasks, f->board->tasks, n * sizeof(*f->tasks));
+}
+
+void fronts_write(struct fronts *f)
+{
+	struct board_manager *b = &f->board->manager;
+	struct arena *a = f->arena;
+
+	fronts_write_fixed(f);
+	fronts_set_pool(f, 0);
+	fronts_show_scheduler(f);
+	/* Relaxed: for display. */
+	atomic_store_explicit(&b->pool_generation, roster_pool_generation(f->roster),
+			      memory_order_relaxed);
+	atomic_store_explicit(&b->crashes, roster_crashes(f->roster), memory_order_relaxed);
+
+	a->head = f->arena_head;
+	a->n_workers = f->n_workers;
+	a->max_clients = f->options->max_clients;
+	a->max_jobs = f->options->max_jobs;
+	memset(a->reserved, 0, sizeof(a->reserved));
+}
+
+void fronts_clear_workers(struct fronts *f)
+{
+	/* Relaxed: nobody of the pool lives. Clients see a value that is not SLEEPING, and go to
+	 * the dispatcher, where the same holds; the next pool looks at all rings when it starts. */
+	for (uint32_t i = 0; i <= f->n_workers; i++) {
+		struct board_worker *w = &f->board->workers[i];
+		_Atomic uint32_t *word = i < f->n_workers ? &w->wake : &f->board->dispatcher;
+		uint32_t old = atomic_load_explicit(word, memory_order_relaxed);
+
+		atomic_store_explicit(word, ((old & ~WAKE_STATE) + WAKE_SEQ) | WAKE_BUSY,
+				      memory_order_relaxed);
+		if (i == f->n_workers)
+			break;
+		atomic_store_explicit(&w->tid, 0, memory_order_relaxed);
+		atomic_store_explicit(&f->board->running[i].job, UINT32_MAX, memory_order_relaxed);
+		stopwatch_clear(&f->board->running[i].busy);
+		stopwatch_clear(&f->board->running[i].rested);
+	}
+}
+
+uint64_t fronts_jobs_ended(const struct fronts *f)
+{
+	return board_jobs_ended(f->board, f->n_workers);
+}
+
+static uint64_t fronts_arena_size(const struct options *o)
+{
+	return arena_workers_offset(o->max_clients, o->max_jobs) + o->arena_max;
+}
+
+struct roster_geometry fronts_geometry(const struct options *options, uint32_t n_workers)
+{
+	return (struct roster_geometry){
+		.n_workers = n_workers,
+		.max_clients = options->max_clients,
+		.max_jobs = options->max_jobs,
+		.board_size = board_size(n_workers),
+		.arena_size = fronts_arena_size(options),
+	};
+}
+
+/* All but the times: board.h, I6. */
+static int fronts_allocate_board(const struct fronts *f)
+{
+	int r = segment_allocate(f->board_fd, 0, BOARD_FRONT);
+
+	return r < 0 ? r : segment_allocate(f->board_fd, BOARD_LOADS, f->board_size - BOARD_LOADS);
+}
+
+static int fronts_make_board(struct fronts *f, uint64_t epoch, const char **ret_what)
+{
+	bool new = f->board_fd < 0;
+	void *base;
+	int r;
+
+	f->board_size = board_size(f->n_workers);
+	*ret_what = "make the board";
+	if (new)
+		f->board_fd =
+			segment_create("forkd-board", SEGMENT_BOARD, f->board_size, epoch, 0, 0400);
+	if (f->board_fd < 0)
+		return f->board_fd;
+	r = new ? fronts_allocate_board(f) : 0;
+	if (r < 0)
+		return r;
+	*ret_what = "open the board again (is /proc mounted?)";
+	f->board_readonly_fd = segment_reopen_readonly(f->board_fd);
+	if (f->board_readonly_fd < 0)
+		return f->board_readonly_fd;
+	*ret_what = "map the board";
+	r = segment_map_sized(f->board_fd, f->board_size, &base);
+	if (r < 0)
+		return r;
+	f->board = base;
+	f->board_head = segment_head(SEGMENT_BOARD, f->board_size, epoch);
+	if (!new)
+		return 0;
+	for (uint32_t i = 0; i < f->n_workers; i++) {
+		atomic_store_explicit(&f->board->workers[i].cpu, UINT32_MAX, memory_order_relaxed);
+		atomic_store_explicit(&f->board->workers[i].node, UINT32_MAX, memory_order_relaxed);
+	}
+	fronts_clear_workers(f);
+	return 0;
+}
+
+static int fronts_make_arena(struct fronts *f, uint64_t epoch, const char **ret_what)
+{
+	bool new = f->arena_fd < 0;
+	void *base;
+	int r;
+
+	f->arena_size = fronts_arena_size(f->options);
+	*ret_what = "make the arena";
+	if (new)
+		f->arena_fd =
+			segment_create("forkd-arena", SEGMENT_ARENA, f->arena_size, epoch, 0, 0600);
+	if (f->arena_fd < 0)
+		return f->arena_fd;
+	*ret_what = "map the arena";
+	r = segment_map_sized(f->arena_fd, f->arena_size, &base);
+	if (r < 0)
+		return r;
+	f->arena = base;
+	f->arena_head = segment_head(SEGMENT_ARENA, f->arena_size, epoch);
+	if (!new)
+		return 0;
+	for (uint32_t i = 0; i < f->n_workers; i++)
+		atomic_store_explicit(&f->arena->workers[i].job, UINT32_MAX, memory_order_relaxed);
+	return 0;
+}
+
+/* Writes the pages that there are of the arena's first bytes into another file. */
+static int fronts_copy(const struct fronts *f, int fd, uint64_t size)
+{
+	off_t from, to = 0;
+
+	while ((from = lseek(f->arena_fd, to, SEEK_DATA)) >= 0 && (uint64_t)from < size) {
+		to = lseek(f->arena_fd, from, SEEK_HOLE);
+		if (to < 0)
+			return -errno;
+		to = (off_t)min((uint64_t)to, size);
+		while (from < to) {
+			ssize_t n = pwrite(fd, (const char *)f->arena + from, (size_t)(to - from),
+					   from);
+
+			if (n <= 0)
+				return n < 0 ? -errno : -ENOSPC;
+			from += n;
+		}
+	}
+	return from >= 0 || errno == ENXIO ? 0 : -errno;
+}
+
+int fronts_replace_arena(struct fronts *f)
+{
+	uint64_t size = arena_workers_offset(f->options->max_clients, f->options->max_jobs);
+	_cleanup_close_ int fd = segment_create("forkd-arena", SEGMENT_ARENA, f->arena_size,
+						f->arena_head.epoch, 0, 0600);
+	int r = fd < 0 ? fd : fronts_copy(f, fd, size);
+
+	if (r < 0)
+		return r;
+	/* At the same address, which others have. */
+	if (mmap(f->arena, f->arena_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) ==
+	    MAP_FAILED)
+		return -errno;
+	(void)close(f->arena_fd);
+	f->arena_fd = steal_fd(&fd);
+	return 0;
+}
+
+int fronts_init(struct fronts *f, const struct options *options, uint32_t n_workers,
+		const struct fronts_inherited *inherited, const char **ret_what)
+{
+	uint64_t epoch = inherited->roster->head.epoch;
+	int r;
+
+	*f = (struct fronts)FRONTS_INIT;
+	f->options = options;
+	f->n_workers = n_workers;
+	f->started_ns = clock_ns();
+	f->roster = inherited->roster;
+	f->board_fd = inherited->board_fd;
+	f->arena_fd = inherited->arena_fd;
+	/* The next manager's first pool has another: clients tell the sleeps of one pool from those
+	 * of another by it (client/lib/publish.c). */
+	(void)roster_next_pool(f->roster);
+	r = fronts_make_board(f, epoch, ret_what);
+	return r < 0 ? r : fronts_make_arena(f, epoch, ret_what);
+}
+
+void fronts_fini(struct fronts *f)
+{
+	free(f->tasks);
+	segment_unmap(f->board, f->board_size);
+	segment_unmap(f->arena, f->arena_size);
+	(void)safe_close(f->board_fd);
+	(void)safe_close(f->board_readonly_fd);
+	(void)safe_close(f->arena_fd);
+}

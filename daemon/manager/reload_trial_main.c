@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * reload_trial_main.c - what a reload would come to, found out by a process that nobody depends on
+ *
+ * WHAT IT IS
+ *   forkd --rehearse, which the manager starts (reload_trial.c). It reads what a start would read,
+ *   by the same command line, and may wait for it: for disks, and for whoever knows the names of
+ *   users. It loads every module, whose constructors may do whatever they like. Then it writes down
+ *   what it found, and ends:
+ *
+ *	[forkd]
+ *	name = value		as options_print() has them, users and groups as numbers
+ *	# VERSION N JOINABLE	of the modules (module.h): version and joinable in hexadecimal, and
+ *				how many were left out
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   main(), the only one.
+ *
+ * WHAT HAPPENS IF A PEER DIES HERE
+ *   The manager: the kernel kills this process. This process: nothing changes.
+ */
+#include "daemon/manager/reload_trial_main.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "common/cleanup.h"
+#include "common/log.h"
+#include "common/low_latency.h"
+#include "common/options.h"
+#include "common/options_print.h"
+#include "daemon/host/module.h"
+#include "daemon/manager/manager.h"
+#include "daemon/manager/memory_budget.h"
+#include "daemon/manager/runas.h"
+#include "daemon/manager/task_rules.h"
+#include "shm/board.h"
+
+static int rehearse_modules(const struct options *options, struct modules *modules)
+{
+	_cleanup_free_ struct board *board = aligned_alloc(_Alignof(struct board), BOARD_FRONT);
+	int r = -ENOMEM;
+
+	if (board) {
+		memset(board, 0, BOARD_FRONT);
+		r = modules_load(modules, board, options->module_dir);
+	}
+	if (r < 0)
+		log_error("module-dir %s (to be root's or forkd's own, and go-w): %s",
+			  options->module_dir, strerror(-r));
+	else
+		rights_look(options, board);
+	return r;
+}
+
+/* The pool cannot read more than this user can. */
+static int rehearse_as_user(const struct options *options)
+{
+	struct options_error text;
+	struct runas runas;
+	int r = runas_choose(options, &runas, &text);
+
+	if (r < 0) {
+		log_error("%s", text.text);
+		return r;
+	}
+	r = runas.drops ? runas_become(&runas) : 0;
+	if (r < 0)
+		log_error("user: cannot become uid %u: %s", runas.uid, strerror(-r));
+	return r;
+}
+
+int rehearse_run(struct options *options, int fd)
+{
+	_cleanup_fclose_ FILE *out = fdopen(fd, "w");
+	static struct modules modules;
+	struct options_error text;
+
+	urgent_take_over();
+	urgent_end();
+	(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+	(void)prctl(PR_SET_NAME, "forkd-reload");
+	if (!out) {
+		log_error(
+			"--rehearse is for forkd itself: forkd --check-config looks at forkd.conf");
+		return MANAGER_EXIT_USAGE;
+	}
+	/* Before what is auto is settled: that is not what was said. */
+	options_print(options, out);
+	/* A constructor that forks and exits would write what stands in the buffer once more. */
+	if (fflush(out) != 0)
+		return MANAGER_EXIT_SYSTEM;
+	if (budget_settle(options, 0, &text) < 0) {
+		log_error("%s", text.text);
+		return MANAGER_EXIT_USAGE;
+	}
+	if (rehearse_as_user(options) < 0 || rehearse_modules(options, &modules) < 0)
+		return MANAGER_EXIT_USAGE;
+	(void)fprintf(out, "# %016" PRIx64 " %" PRIu32 " %016" PRIx64 "\n", modules.version,
+		      modules.n_left_out, modules.joinable);
+	return fflush(out) == 0 ? MANAGER_EXIT_OK : MANAGER_EXIT_SYSTEM;
+}

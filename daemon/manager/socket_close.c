@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * socket_close.c - closing sockets of clients and tasks, whatever they have put into them
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   connection.c, connection_takeover.c, pool_process.c and fdstore.c, on the manager's only
+ *   thread.
+ *
+ * WHAT IT IS
+ *   A message that nobody has received holds on to its descriptors, and who closes the socket
+ *   closes them: that may take as long as the sender wants (proto.c, I3). So a socket is closed
+ *   here when it is known to have none in it:
+ *
+ *	shut down --> look at the next message --> none: close
+ *	                 ^      |          |
+ *	                 |      | plain    | with descriptors
+ *	                 +------+          v
+ *	                 +--- thrown away by one of io_uring's workers, which waits in our place
+ *
+ * INVARIANTS
+ *   I1. After shutdown() nobody can send any more, so the queue only gets shorter.
+ *   I2. A worker gets exactly one message that has descriptors, and from then on nobody but its
+ *       thread has to do with them. Those workers do nothing else (loop.c, I7): whose closing never
+ *       ends holds up others of this kind, each of which costs a descriptor, and nobody else.
+ *   I3. At the end of the process nothing is waited for: the kernel lets no exiting process linger.
+ *
+ * From Linux 6.16 on there are such messages only of those who had connected before forkd had the
+ * listening socket.
+ */
+#include "daemon/manager/socket_close.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "common/cleanup.h"
+#include "common/util.h"
+#include "daemon/manager/loop.h"
+#include "shm/proto.h"
+
+#define HANGUP_TURN 64u /* messages that are looked at here */
+
+struct hangup {
+	struct hangups *all;
+	struct hangup *next;
+	struct hangup **link;
+	struct loop_source source;
+	int fd;
+};
+
+/* True for the end, false for an empty message. No call says which it is; but who asks for
+ * credentials and has no room for them is told so with each message, and not at the end. */
+static bool hangup_is_end(int fd)
+{
+	struct msghdr header = { 0 };
+	int value = 1;
+
+	(void)setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &value, sizeof(value));
+	(void)recvmsg(fd, &header, MSG_PEEK | MSG_DONTWAIT);
+	value = 0;
+	(void)setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &value, sizeof(value));
+	return !(header.msg_flags & MSG_CTRUNC);
+}
+
+/* True if nothing is left in it. False: the next message is for a worker. */
+static bool hangup_look(int fd)
+{
+	union proto_message message;
+
+	for (uint32_t i = 0; i < HANGUP_TURN; i++) {
+		int r = proto_recv_plain(fd, &message, MSG_DONTWAIT);
+
+		if (r == -EAGAIN || (r == 0 && hangup_is_end(fd)))
+			return true;
+		if (r == -EPERM)
+			return false;
+		if (r == 0)
+			(void)recv(fd, NULL, 0, MSG_DONTWAIT);
+	}
+	return false;
+}
+
+static void hangup_free(struct hangup *h)
+{
+	*h->link = h->next;
+	if (h->next)
+		h->next->link = h->link;
+	free(h);
+}
+
+static void hangup_on_discarded(struct loop_source *source, int result)
+{
+	struct hangup *h = container_of(source, struct hangup, source);
+
+	(void)result;
+	if (hangup_look(h->fd)) {
+		h->fd = safe_close(h->fd);
+		hangup_free(h);
+	} else if (loop_discard(h->all->loop, &h->source, h->fd) < 0) {
+		hangup_free(h); /* I3 */
+	}
+}
+
+int hangup(struct hangups *all, int fd)
+{
+	struct hangup *h;
+
+	if (fd < 0)
+		return -1;
+	(void)shutdown(fd, SHUT_RDWR);
+	if (hangup_look(fd))
+		return safe_close(fd);
+	h = calloc(1, sizeof(*h));
+	if (!h)
+		return -1; /* I3 */
+	*h = (struct hangup){
+		.all = all,
+		.next = all->first,
+		.link = &all->first,
+		.source = { .call = hangup_on_discarded },
+		.fd = fd,
+	};
+	if (h->next)
+		h->next->link = &h->next;
+	all->first = h;
+	if (loop_discard(all->loop, &h->source, fd) < 0)
+		hangup_free(h); /* I3 */
+	return -1;
+}
+
+void hangup_fini(struct hangups *all)
+{
+	while (all->first) {
+		loop_forget(all->loop, &all->first->source);
+		hangup_free(all->first);
+	}
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* socket_close.h - closing sockets of clients and tasks, whatever they have put into them */
+#ifndef DAEMON_MANAGER_SOCKET_CLOSE_H
+#define DAEMON_MANAGER_SOCKET_CLOSE_H
+
+struct hangup;
+struct loop;
+
+/* All that take long. Zeroed, with loop set. */
+struct hangups {
+	struct loop *loop;
+	struct hangup *first;
+};
+
+/*
+ * Ends a connection: the peer sees it at once. fd: a socket that was given to
+ * proto_take_no_descriptors(); nothing may wait for it any more. Returns -1, to be assigned; below
+ * 0 it does nothing.
+ */
+int hangup(struct hangups *all, int fd);
+
+/* What is not closed yet is left to the end of the process. */
+void hangup_fini(struct hangups *all);
+
+#endif

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * task_rules.c - what the option tasks says, beside the tasks that there are
+ *
+ * WHAT IT IS
+ *   A pattern that fits nothing is most likely a slip of the pen: whoever it is for may call less
+ *   than was meant. It cannot be an error, for modules come and go without forkd.conf; and where
+ *   there are none at all the pool has said so already.
+ *
+ * WHO CALLS IT, ON WHICH THREAD
+ *   The manager's only thread.
+ */
+#include "daemon/manager/task_rules.h"
+
+#include <fnmatch.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "common/options.h"
+#include "common/util.h"
+#include "shm/board.h"
+#include "shm/limits.h"
+
+static bool rights_fit(const char *pattern, const struct board *board, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		char name[sizeof(board->tasks[i].name)];
+
+		/* Relaxed: the pool has loaded its modules. */
+		if (atomic_load_explicit(&board->tasks[i].flags, memory_order_relaxed) & TASK_GONE)
+			continue;
+		/* The pool writes there, and so may its tasks. */
+		memcpy(name, board->tasks[i].name, sizeof(name));
+		name[sizeof(name) - 1] = '\0';
+		if (!fnmatch(pattern, name, 0))
+			return true;
+	}
+	return false;
+}
+
+void rights_look(const struct options *options, const struct board *board)
+{
+	const struct options_list *tasks = options->tasks;
+	/* ORDER board/tasks [B1]: acquire, so that the entries are complete (board.h, I2). */
+	uint32_t n = min(atomic_load_explicit(&board->n_tasks, memory_order_acquire), LIMIT_TASKS);
+
+	for (uint32_t i = 0; n && tasks && i < tasks->n; i++)
+		if (!rights_fit(tasks->entries[i].task, board, n))
+			log_warning("%s: tasks: \"%s\" fits no task of any module: `forkctl "
+				    "tasks` shows what they are called",
+				    tasks->entries[i].where, tasks->entries[i].task);
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/* task_rules.h - what the option tasks says, beside the tasks that there are */
+#ifndef DAEMON_MANAGER_TASK_RULES_H
+#define DAEMON_MANAGER_TASK_RULES_H
+
+struct board;
+struct options;
+
+/* Warns of each pattern that fits no task of any module, and says where it stands. The manager's
+ * thread; when the pool is ready. */
+void rights_look(const struct options *options, const struct board *board);
+
+#endif

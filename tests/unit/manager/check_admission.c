@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: MIT */
+/* greet - who is let in and who is refused, by what is asked for, the options, and what there is */
+#define CHECK_SETUP    begin
+#define CHECK_TEARDOWN end
+
+#include "daemon/manager/admission.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/option_list.h"
+#include "common/util.h"
+#include "shm/job.h"
+#include "shm/layout.h"
+#include "tests/support/check_unit.h"
+
+static struct options options;
+static struct proto_hello hello;
+static struct greet_peer peer;
+static struct greet_room room;
+static struct greet_verdict verdict;
+
+/* Everything is there for an ordinary client. */
+static void begin(void)
+{
+	ck_assert_int_eq(options_init(&options), 0);
+	options.max_clients = 4;
+	options.max_jobs = 512;
+	options.heap_max = 2 << 20;
+	options.memory_max = 8 << 20;
+	hello = (struct proto_hello){
+		.head = { PROTO_MAGIC, PROTO_HELLO },
+		.version = PROTO_VERSION,
+		.layout_hash = LAYOUT_HASH,
+	};
+	peer = (struct greet_peer){ .who.uid = 1000, .pid = 77 };
+	room = (struct greet_room){
+		.memory = options.memory_max,
+		.most = { .clients = 4, .jobs = UINT64_MAX, .bytes = UINT64_MAX },
+	};
+	/* Whatever is not written would be sent. */
+	memset(&verdict, 'x', sizeof(verdict));
+}
+
+static void end(void)
+{
+	options_fini(&options);
+}
+
+static void greet(void)
+{
+	greet_hello(&hello, &options, &peer, &room, &verdict);
+}
+
+static void said(int code, const char *text)
+{
+	size_t n = strlen(verdict.text);
+
+	ck_assert_msg(strstr(verdict.text, text) != NULL, "\"%s\" says nothing of \"%s\"",
+		      verdict.text, text);
+	ck_assert_int_eq(verdict.code, code);
+	for (size_t i = n; i < sizeof(verdict.text); i++)
+		ck_assert_int_eq(verdict.text[i], 0);
+}
+
+static void refused(int code, const char *text)
+{
+	greet();
+	said(code, text);
+}
+
+START_TEST(who_asks_for_nothing_gets_the_defaults)
+{
+	greet();
+	ck_assert_int_eq(verdict.code, 0);
+	ck_assert_uint_eq(verdict.n_jobs, 256);
+	ck_assert_uint_eq(verdict.heap_size, 1 << 20);
+	options.max_jobs = 100;
+	options.heap_max = 64 << 10;
+	greet();
+	ck_assert_int_eq(verdict.code, 0);
+	ck_assert_uint_eq(verdict.n_jobs, 100);
+	ck_assert_uint_eq(verdict.heap_size, 64 << 10);
+}
+END_TEST
+
+START_TEST(one_gets_as_much_as_it_asks_for_and_the_limits_allow)
+{
+	hello.n_jobs = 512;
+	hello.heap_size = (2 << 20) - 1;
+	greet();
+	ck_assert_int_eq(verdict.code, 0);
+	ck_assert_uint_eq(verdict.n_jobs, 512);
+	ck_assert_uint_eq(verdict.heap_size, 2 << 20);
+	hello.n_jobs = 513;
+	refused(-E2BIG, "at most max-jobs (512)");
+	hello.n_jobs = UINT32_MAX;
+	refused(-E2BIG, "4294967295 jobs");
+	hello.n_jobs = 1;
+	hello.heap_size = (2 << 20) + 1;
+	refused(-E2BIG, "at most heap-max (2097152)");
+	hello.heap_size = UINT64_MAX;
+	refused(-E2BIG, "18446744073709551615 bytes");
+}
+END_TEST
+
+START_TEST(another_release_is_told_so_before_anything_else_it_says_is_looked_at)
+{
+	hello.n_jobs = UINT32_MAX;
+	room.clients = 4;
+	hello.layout_hash++;
+	refused(-EPROTO, "another release");
+	hello.version = 77;
+	refused(-EPROTO, "version 77");
+	room.stopping = true;
+	refused(-ESHUTDOWN, "forkd is stopping");
+}
+END_TEST
+
+START_TEST(whose_end_would_not_be_seen_is_refused)
+{
+	static const int shortages[] = { -EMFILE, -ENFILE, -ENOMEM };
+
+	for (uint32_t i = 0; i < ARRAY_SIZE(shortages); i++) {
+		peer.unwatched = shortages[i];
+		refused(shortages[i], "LimitNOFILE");
+	}
+	peer.unwatched = -ESRCH;
+	refused(-ESRCH, "pid 77) has ended");
+	peer.unwatched = -EINVAL;
+	refused(-ESRCH, "pid 77) has ended");
+}
+END_TEST
+
+START_TEST(the_last_slot_is_given_and_no_more)
+{
+	room.clients = 3;
+	greet();
+	ck_assert_int_eq(verdict.code, 0);
+	room.clients = 4;
+	refused(-EUSERS, "max-clients (4)");
+}
+END_TEST
+
+START_TEST(the_last_byte_is_given_and_no_more)
+{
+	uint64_t size = client_segment_heap_offset(256) + (1 << 20);
+
+	room.memory = size;
+	greet();
+	ck_assert_int_eq(verdict.code, 0);
+	room.tenant_size = 4096;
+	refused(-ENOMEM, "memory-max (8388608 bytes)");
+	room.memory += 4096;
+	greet();
+	ck_assert_int_eq(verdict.code, 0);
+	room.memory--;
+	refused(-ENOMEM, "memory-max");
+}
+END_TEST
+
+START_TEST(there_is_no_room_for_one_user_more)
+{
+	room.tenants_full = true;
+	refused(-EUSERS, "128 users");
+}
+END_TEST
+
+START_TEST(who_has_what_its_uid_may_have_is_told_whose_limit_it_is)
+{
+	uint64_t size = client_segment_heap_offset(256) + (1 << 20);
+
+	room.most = (struct quota_sums){ .clients = 3, .jobs = 600, .bytes = 3 * size };
+	room.held = (struct quota_sums){ .clients = 2, .jobs = 344, .bytes = 2 * size };
+	greet();
+	ck_assert_int_eq(verdict.code, 0);
+	room.held.bytes++;
+	refused(-EDQUOT, "over limit-bytes");
+	ck_assert_ptr_nonnull(strstr(verdict.text, "uid 1000 has"));
+	room.held.jobs++;
+	refused(-EDQUOT, "256 more are over limit-jobs (600)");
+	room.held.clients++;
+	refused(-EDQUOT, "uid 1000 has 3 connections, and may have limit-clients (3)");
+	/* What all share comes first: it may be the same number. */
+	room.clients = 4;
+	refused(-EUSERS, "max-clients (4)");
+}
+END_TEST
+
+START_TEST(who_cannot_be_told_from_others_is_nobody)
+{
+	peer.stranger = true;
+	peer.who.uid = 65534;
+	refused(-EACCES, "PrivateUsers");
+	ck_assert_ptr_nonnull(strstr(verdict.text, "map the user"));
+	greet_set(&peer, 65534, PROTO_SET, &verdict);
+	said(-EACCES, "user namespace");
+}
+END_TEST
+
+static void option(const char *name, const char *value)
+{
+	struct options_error error;
+
+	ck_assert_msg(options_set(&options, name, value, "here", &error) == 0, "%s", error.text);
+}
+
+/* Alice is uid 1000, of the groups 50 and 60; bob is 1001, of none. */
+static const uint32_t alices_gids[] = { 60, 50 };
+static const struct options_peer alice = { .uid = 1000, .n_gids = 2, .gids = alices_gids };
+static const struct options_peer bob = { .uid = 1001 };
+
+static const struct {
+	const char *allow, *deny;
+	const char *alice; /* what she is told; NULL: she is in */
+	const char *bob;
+} lists[] = {
+	{ "", "", NULL, NULL },
+	{ "1000", "", NULL, "uid 1001 may not use this forkd: allow" },
+	{ "@50", "", NULL, "neither it nor a group of it" },
+	{ "@51,1001", "", "uid 1000 may not use this forkd: allow", NULL },
+	{ "*", "", NULL, NULL },
+	{ "", "1000", "deny in forkd.conf has it,", NULL },
+	{ "", "@60", "deny in forkd.conf has a group of it,", NULL },
+	{ "", "*", "deny in forkd.conf has everybody,", "deny in forkd.conf has everybody," },
+	/* The more precise one counts, and of two that are as precise the refusal. */
+	{ "1000", "*", NULL, "deny in forkd.conf has everybody," },
+	{ "@50", "*", NULL, "deny in forkd.conf has everybody," },
+	{ "1000", "@50", NULL, "neither it nor a group of it" },
+	{ "@50", "1000", "deny in forkd.conf has it,", "neither it nor a group of it" },
+	{ "@50", "@60", "deny in forkd.conf has a group of it,", "neither it nor a group of it" },
+	{ "@50,*", "@60", "deny in forkd.conf has a group of it,", NULL },
+	{ "1000,1001", "1000", "deny in forkd.conf has it,", NULL },
+	{ "*", "*", "deny in forkd.conf has everybody,", "deny in forkd.conf has everybody," },
+};
+
+static void meets(const struct options_peer *who, const char *text)
+{
+	peer.who = *who;
+	if (text) {
+		refused(-EACCES, text);
+	} else {
+		greet();
+		ck_assert_msg(verdict.code == 0, "%s", verdict.text);
+	}
+}
+
+START_TEST(who_may_connect_is_what_allow_and_deny_say)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
+		option("allow", "");
+		option("allow", lists[i].allow);
+		option("deny", "");
+		option("deny", lists[i].deny);
+		meets(&alice, lists[i].alice);
+		meets(&bob, lists[i].bob);
+	}
+}
+END_TEST
+
+START_TEST(who_may_not_connect_hears_nothing_of_what_there_is)
+{
+	option("deny", "*");
+	room.clients = 4;
+	hello.n_jobs = UINT32_MAX;
+	peer.unwatched = -EMFILE;
+	meets(&alice, "deny in forkd.conf");
+	peer.stranger = true;
+	refused(-EACCES, "PrivateUsers");
+	/* Settings are root's and forkd's own user's, whatever the lists say. */
+	peer.stranger = false;
+	greet_set(&peer, 1000, PROTO_SET, &verdict);
+	ck_assert_int_eq(verdict.code, 0);
+}
+END_TEST
+
+START_TEST(whose_groups_are_not_known_is_refused)
+{
+	peer.groupless = -ENOMEM;
+	refused(-ENOMEM, "which groups you are of: Cannot allocate memory");
+}
+END_TEST
+
+static const struct {
+	const char *tasks;
+	uint64_t alice, bob; /* bits of the entries that count */
+} task_lists[] = {
+	{ "", 0, 0 },
+	{ "1000:a:*", 1, 0 },
+	{ "*:a:*", 1, 1 },
+	{ "1000:a:*,*:b:*,1000:c:*", 1 | 4, 2 },
+	{ "@50:a:*,*:b:*", 1, 2 },
+	{ "*:a:*,@50:b:*,@51:c:*,@60:d:*,@60:e:*", 2 | 8 | 16, 1 },
+	{ "@50:a:*,1000:b:*,@60:c:*", 2, 0 },
+	{ "*:a:*,*:b:*,1001:c:*", 1 | 2, 4 },
+};
+
+START_TEST(tasks_are_those_of_the_most_precise_entries)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(task_lists); i++) {
+		option("tasks", "");
+		option("tasks", task_lists[i].tasks);
+		meets(&alice, NULL);
+		ck_assert_uint_eq(verdict.rights.rules[0], task_lists[i].alice);
+		meets(&bob, NULL);
+		ck_assert_uint_eq(verdict.rights.rules[0], task_lists[i].bob);
+		for (uint32_t k = 1; k < PROTO_RULES; k++)
+			ck_assert_uint_eq(verdict.rights.rules[k], 0);
+	}
+}
+END_TEST
+
+START_TEST(there_is_a_bit_for_the_last_entry)
+{
+	char text[32];
+
+	for (uint32_t i = 0; i < OPTION_LIST_MAX - 1; i++) {
+		(void)snprintf(text, sizeof(text), "%u:a:*", 2000 + i);
+		option("tasks", text);
+	}
+	option("tasks", "1000:a:*");
+	meets(&alice, NULL);
+	ck_assert_uint_eq(verdict.rights.rules[3], UINT64_C(1) << 62);
+	ck_assert_uint_eq(
+		verdict.rights.rules[0] | verdict.rights.rules[1] | verdict.rights.rules[2], 0);
+}
+END_TEST
+
+START_TEST(who_is_in_already_is_judged_by_lists_and_not_by_what_there_is)
+{
+	option("tasks", "1000:a:*,@50:b:*");
+	option("deny", "1001");
+	room.clients = 4;
+	peer.unwatched = -ESRCH;
+	peer.who = alice;
+	greet_again(&options, &peer, &verdict);
+	ck_assert_int_eq(verdict.code, 0);
+	ck_assert_uint_eq(verdict.rights.rules[0], 1);
+	ck_assert_uint_eq(verdict.rights.weight, 100);
+	/* Nothing is not all. */
+	peer.who = bob;
+	greet_again(&options, &peer, &verdict);
+	said(-EACCES, "deny in forkd.conf has it,");
+	ck_assert_uint_eq(verdict.rights.rules[PROTO_RULES - 1], PROTO_RULES_NONE);
+	peer.who = alice;
+	peer.groupless = -ENOMEM;
+	greet_again(&options, &peer, &verdict);
+	said(-ENOMEM, "which groups you are of");
+	ck_assert_uint_eq(verdict.rights.rules[PROTO_RULES - 1], PROTO_RULES_NONE);
+}
+END_TEST
+
+START_TEST(the_weight_is_the_best_of_ones_groups)
+{
+	meets(&alice, NULL);
+	ck_assert_uint_eq(verdict.rights.weight, 100);
+	option("weights", "@50:300,@60:200,*:50");
+	meets(&alice, NULL);
+	ck_assert_uint_eq(verdict.rights.weight, 300);
+	meets(&bob, NULL);
+	ck_assert_uint_eq(verdict.rights.weight, 50);
+	option("weights", "1000:10");
+	meets(&alice, NULL);
+	ck_assert_uint_eq(verdict.rights.weight, 10);
+}
+END_TEST
+
+START_TEST(a_message_is_what_its_type_and_its_size_say)
+{
+	union proto_message m = { .hello = hello };
+
+	ck_assert_uint_eq(greet_wish(&m, sizeof(m.hello)), GREET_ATTACH);
+	ck_assert_uint_eq(greet_wish(&m, sizeof(m.hello) - 1), GREET_NONE);
+	ck_assert_uint_eq(greet_wish(&m, sizeof(m.hello) + 1), GREET_NONE);
+	ck_assert_uint_eq(greet_wish(&m, -EBADMSG), GREET_NONE);
+	m.head.type = PROTO_SET;
+	ck_assert_uint_eq(greet_wish(&m, sizeof(m.hello)), GREET_NONE);
+	ck_assert_uint_eq(greet_wish(&m, sizeof(m.set)), GREET_SET);
+	m.head.type = PROTO_LIFT;
+	ck_assert_uint_eq(greet_wish(&m, sizeof(m.set)), GREET_SET);
+	m.head.type = PROTO_CANCEL;
+	ck_assert_uint_eq(greet_wish(&m, sizeof(m.cancel)), GREET_NONE);
+	greet_none(&verdict);
+	said(-EBADMSG, "no HELLO");
+}
+END_TEST
+
+START_TEST(only_root_and_the_owner_may_change_settings)
+{
+	peer.who.uid = 0;
+	greet_set(&peer, 1000, PROTO_SET, &verdict);
+	ck_assert_int_eq(verdict.code, 0);
+	peer.who.uid = 1000;
+	greet_set(&peer, 1000, PROTO_SET, &verdict);
+	ck_assert_int_eq(verdict.code, 0);
+	peer.who.uid = 1001;
+	greet_set(&peer, 1000, PROTO_SET, &verdict);
+	said(-EPERM, "this is uid 1001");
+	ck_assert_ptr_nonnull(strstr(verdict.text, "set: only root"));
+	greet_set(&peer, 1000, PROTO_LIFT, &verdict);
+	said(-EPERM, "may lift one");
+	/* Several commands ask for this. */
+	greet_ask(&peer, 1000, PROTO_CONFIG, 0, &verdict);
+	said(-EPERM, "only root and the user that forkd runs as (uid 1000)");
+	ck_assert_ptr_null(strstr(verdict.text, "config:"));
+}
+END_TEST
+
+START_TEST(what_happens_without_a_message_has_words_too)
+{
+	greet_late(5 * UINT64_C(1000000000), &verdict);
+	said(-ETIMEDOUT, "no HELLO within 5 s");
+	greet_stopping(&verdict);
+	said(-ESHUTDOWN, "forkd is stopping");
+	greet_failed(-ENOSPC, &verdict);
+	said(-ENOSPC, "No space left on device");
+	greet_crowded(1000, &verdict);
+	said(-EUSERS, "most of them of uid 1000");
+}
+END_TEST
+
+CHECK_MAIN("admission", who_asks_for_nothing_gets_the_defaults,
+	   one_gets_as_much_as_it_asks_for_and_the_limits_allow,
+	   another_release_is_told_so_before_anything_else_it_says_is_looked_at,
+	   whose_end_would_not_be_seen_is_refused, the_last_slot_is_given_and_no_more,
+	   the_last_byte_is_given_and_no_more, there_is_no_room_for_one_user_more,
+	   who_has_what_its_uid_may_have_is_told_whose_limit_it_is,
+	   who_cannot_be_told_from_others_is_nobody, who_may_connect_is_what_allow_and_deny_say,
+	   who_may_not_connect_hears_nothing_of_what_there_is,
+	   whose_groups_are_not_known_is_refused, tasks_are_those_of_the_most_precise_entries,
+	   there_is_a_bit_for_the_last_entry,
+	   who_is_in_already_is_judged_by_lists_and_not_by_what_there_is,
+	   the_weight_is_the_best_of_ones_groups, a_message_is_what_its_type_and_its_size_say,
+	   only_root_and_the_owner_may_change_settings,
+	   what_happens_without_a_message_has_words_too)

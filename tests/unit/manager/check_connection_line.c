@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/* session_line - the order in which connections that come too fast are greeted */
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/util.h"
+#include "daemon/manager/connection.h"
+#include "daemon/manager/connection_internal.h"
+#include "daemon/manager/connection_state.h"
+#include "daemon/manager/loop.h"
+#include "daemon/manager/quota.h"
+#include "daemon/manager/socket_close.h"
+#include "tests/support/check_unit.h"
+
+#define UID    12345u
+#define NOW    (7 * NSEC_PER_SEC)
+#define WAITS  4u
+#define MISSES 1300u /* ns that its uid has too little for the first of them: more than one look */
+
+/* Instead of the clock: each look takes a microsecond. 0: the real one. */
+static uint64_t now;
+
+int __real_clock_gettime(clockid_t clock, struct timespec *ret_time);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ret_time);
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ret_time)
+{
+	if (!now || clock != CLOCK_MONOTONIC)
+		return __real_clock_gettime(clock, ret_time);
+	*ret_time = clock_to_timespec(now);
+	now += NSEC_PER_USEC;
+	return 0;
+}
+
+/* Instead of connection.c: the connections that are greeted. */
+static int greeted[WAITS];
+static uint32_t n_greeted;
+
+void __wrap_session_take(struct session_table *table, int fd);
+
+void __wrap_session_take(struct session_table *table, int fd)
+{
+	(void)table;
+	ck_assert_uint_lt(n_greeted, WAITS);
+	greeted[n_greeted++] = fd;
+}
+
+START_TEST(connections_of_a_uid_are_greeted_in_their_order)
+{
+	static struct session_table table;
+	static struct loop loop;
+	static struct hangups hangups = { .loop = &loop };
+	int pairs[WAITS][2];
+
+	ck_assert_int_eq(loop_init(&loop), 0);
+	table.loop = &loop;
+	table.hangups = &hangups;
+	table.stranger = UINT32_MAX;
+	for (uint32_t i = 0; i < WAITS; i++)
+		ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pairs[i]), 0);
+	/* This one is of this process, whose uid has no time at all. */
+	table.pace.users[0] = (struct quota_paced){ geteuid(), UINT64_MAX / 2 };
+	ck_assert(session_accept(&table, pairs[0][0]));
+	ck_assert_uint_eq(table.line.n, 1);
+	for (uint32_t i = 1; i < WAITS; i++)
+		table.line.first[i] = (struct session_waiting){ pairs[i][0], UID };
+	table.line.n = WAITS;
+	now = NOW;
+	table.pace.users[1] =
+		(struct quota_paced){ UID, NOW + QUOTA_BURST_NS - QUOTA_CONNECT_NS + MISSES };
+	table.line.source.call(&table.line.source, 0);
+	now = NOW + QUOTA_CONNECT_NS;
+	table.line.source.call(&table.line.source, 0);
+	now = NOW + 2 * QUOTA_CONNECT_NS;
+	table.line.source.call(&table.line.source, 0);
+	now = 0;
+	ck_assert_uint_eq(n_greeted, 2);
+	ck_assert_int_eq(greeted[0], pairs[1][0]);
+	ck_assert_int_eq(greeted[1], pairs[2][0]);
+	ck_assert_uint_eq(table.line.n, 2);
+	session_line_fini(&table);
+	hangup_fini(&hangups);
+	loop_fini(&loop);
+}
+END_TEST
+
+CHECK_MAIN("connection_line", connections_of_a_uid_are_greeted_in_their_order)

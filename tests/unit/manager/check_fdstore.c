@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * store: what the service manager is told to keep, in its order and up to its limit, also while it
+ * does not read. tests/unit/manager/check_fdstore_inherit.c has what it gives back.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/mman.h>
+
+#include "tests/support/daemon.h"
+#include "tests/support/store_rig.h"
+
+#define MANY 4096u /* more messages than a socket holds */
+
+static _Atomic bool *ended; /* nothing more is waited for */
+
+/* ------------------------------------------------------------------------ while it reads */
+
+START_TEST(what_is_put_goes_under_its_name_and_leaves_by_it)
+{
+	const int fds[] = { STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO };
+	struct store_put put = { .call = on_put };
+	char name[STORE_NAME];
+
+	begin("8");
+	ck_assert(store_is_there(&store));
+	store_name(name, STORE_CLIENT, 1023);
+	ck_assert_str_eq(name, "c1023");
+	ck_assert_int_eq(store_put(&store, &put, name, fds, 3), 0);
+	hear_put("c1023", 3);
+	ck_assert_int_eq(put_one(&put, "pool"), 0);
+	hear_put("pool", 1);
+	store_remove(&store, "board"); /* is not there */
+	store_remove(&store, "c1023");
+	hear_remove("c1023");
+	store_remove(&store, "c1023");
+	hear_nothing();
+	ck_assert_uint_eq(answers, 0);
+	end();
+}
+END_TEST
+
+START_TEST(a_full_store_refuses_and_says_nothing)
+{
+	const int fds[] = { STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO };
+	struct store_put put = { .call = on_put };
+
+	begin("8");
+	ck_assert_int_eq(store_put(&store, &put, "c1", fds, 3), 0);
+	ck_assert_int_eq(store_put(&store, &put, "c2", fds, 2), -ENOSPC);
+	ck_assert_int_eq(put_one(&put, "t1"), 0);
+	ck_assert_int_eq(put_one(&put, "t2"), -ENOSPC);
+	hear_put("c1", 3);
+	hear_put("t1", 1);
+	hear_nothing();
+	store_remove(&store, "c1");
+	ck_assert_int_eq(store_put(&store, &put, "c2", fds, 3), 0);
+	hear_remove("c1");
+	hear_put("c2", 3);
+	end();
+}
+END_TEST
+
+START_TEST(forkds_own_have_their_places_whoever_came_first)
+{
+	static const char *const own[] = { "board", "arena", "roster", "pool" };
+	const int fds[] = { STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO };
+	struct store_put put = { .call = on_put };
+
+	begin("9");
+	ck_assert_int_eq(store_put(&store, &put, "c1", fds, 3), 0);
+	ck_assert_int_eq(put_one(&put, "t1"), 0);
+	ck_assert_int_eq(store_put(&store, &put, "c2", fds, 2), -ENOSPC);
+	for (uint32_t i = 0; i < ARRAY_SIZE(own); i++)
+		ck_assert_int_eq(put_one(&put, own[i]), 0);
+	/* While there is no pool. */
+	store_remove(&store, "pool");
+	ck_assert_int_eq(put_one(&put, "t2"), 0);
+	ck_assert_int_eq(put_one(&put, "t3"), -ENOSPC);
+	ck_assert_int_eq(put_one(&put, "pool"), 0);
+	ck_assert_int_eq(put_one(&put, "t3"), -ENOSPC);
+	ck_assert_uint_eq(store.n, 9);
+	end();
+}
+END_TEST
+
+START_TEST(a_store_that_is_too_small_for_a_client_is_none)
+{
+	struct store_put put;
+
+	begin("7");
+	ck_assert(!store_is_there(&store));
+	ck_assert_int_eq(put_one(&put, "pool"), 0);
+	hear_nothing();
+	store_fini(&store);
+	ck_assert_int_eq(setenv("FDSTORE", "8", 1), 0);
+	ck_assert_int_eq(store_init(&store, &loop), 0);
+	ck_assert(store_is_there(&store));
+	end();
+}
+END_TEST
+
+START_TEST(without_a_store_nothing_is_said_and_nothing_fails)
+{
+	struct store_put put;
+
+	begin(NULL);
+	ck_assert(!store_is_there(&store));
+	ck_assert_int_eq(put_one(&put, "pool"), 0);
+	store_remove(&store, "pool");
+	store_empty(&store);
+	store_fini(&store);
+	hear_nothing();
+	ck_assert_int_eq(setenv("FDSTORE", "0", 1), 0);
+	ck_assert_int_eq(store_init(&store, &loop), 0);
+	ck_assert(!store_is_there(&store));
+	ck_assert_int_eq(setenv("FDSTORE", "9", 1), 0);
+	ck_assert_int_eq(unsetenv("NOTIFY_SOCKET"), 0);
+	ck_assert_int_eq(store_init(&store, &loop), 0);
+	ck_assert(!store_is_there(&store));
+	ck_assert_int_eq(put_one(&put, "pool"), 0);
+	end();
+}
+END_TEST
+
+/* ------------------------------------------------------------------------ while it does not */
+
+/* Puts until one has to wait. Returns how many did not. */
+static uint32_t fill(struct store_put *ret_waits, char *ret_name)
+{
+	for (uint32_t i = 0; i < MANY; i++) {
+		int r;
+
+		store_name(ret_name, STORE_CLIENT, i);
+		r = put_one(ret_waits, ret_name);
+		if (r == 1)
+			return i;
+		ck_assert_int_eq(r, 0);
+	}
+	ck_abort_msg("the socket is never full");
+}
+
+/* What fill() has put, from one to before another. */
+static void hear_all(uint32_t from, uint32_t to)
+{
+	for (uint32_t i = from; i < to; i++) {
+		char name[STORE_NAME];
+
+		store_name(name, STORE_CLIENT, i);
+		hear_put(name, 1);
+	}
+}
+
+/* Reads the rest, as a service manager that has caught up. */
+static pid_t hear_later(uint32_t n_puts, const char *const *removed)
+{
+	struct pollfd p = { .fd = ear, .events = POLLIN };
+	struct fdstore_message m;
+	pid_t pid;
+
+	ended = mmap(NULL, sizeof(*ended), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		     0);
+	ck_assert_ptr_ne(ended, MAP_FAILED);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (pid)
+		return pid;
+	for (uint32_t i = 0; i < n_puts; i++) {
+		char name[STORE_NAME];
+
+		ck_assert_int_eq(poll(&p, 1, 10000), 1);
+		store_name(name, STORE_CLIENT, i);
+		hear_put(name, 1);
+	}
+	for (; *removed; removed++) {
+		ck_assert_int_eq(poll(&p, 1, 10000), 1);
+		hear_remove(*removed);
+		if (removed[1])
+			continue;
+		ck_assert_int_eq(poll(&p, 1, 10000), 1);
+		m = hear();
+		ck_assert_str_eq(m.text, "BARRIER=1");
+		ck_assert_uint_eq(m.n, 1);
+		/* All that it has is closed then; and until then it is waited for. */
+		while (daemon_proc_state(getppid()) != 'S')
+			sched_yield();
+		ck_assert(!*ended);
+		(void)close(m.fds[0]);
+	}
+	_exit(0);
+}
+
+START_TEST(who_does_not_read_is_waited_for_and_nothing_is_lost_or_overtaken)
+{
+	struct store_put waits, more, gone;
+	char name[STORE_NAME], next[STORE_NAME], last[STORE_NAME];
+	uint32_t n;
+	pid_t pid;
+
+	begin("100000");
+	n = fill(&waits, name);
+	ck_assert_uint_gt(n, 3);
+	/* There is room again, but nothing goes before the one that waits. */
+	hear_all(0, 3);
+	store_name(next, STORE_CLIENT, n + 1);
+	store_name(last, STORE_CLIENT, n + 2);
+	ck_assert_int_eq(put_one(&more, next), 1);
+	ck_assert_int_eq(put_one(&gone, last), 1);
+	/* Behind the messages that wait. */
+	store_remove(&store, "c0");
+	store_remove(&store, next);
+	store_forget(&gone);
+	ck_assert_uint_eq(answers, 0);
+	/* next is never put. */
+	pid = fork();
+	if (pid == 0) {
+		struct pollfd p = { .fd = ear, .events = POLLIN };
+
+		hear_all(3, n);
+		for (uint32_t i = 0; i < 3; i++) {
+			ck_assert_int_eq(poll(&p, 1, 10000), 1);
+			if (i == 0)
+				hear_put(name, 1);
+			else if (i == 1)
+				hear_put(last, 1);
+			else
+				hear_remove("c0");
+		}
+		_exit(0);
+	}
+	turn_until(1);
+	while (store.first) {
+		struct pollfd p = { .fd = store.fd, .events = POLLOUT };
+
+		(void)poll(&p, 1, 10000);
+		store.outgoing.call(&store.outgoing, 0);
+	}
+	ends_well(pid);
+	ck_assert_uint_eq(answers, 1);
+	ck_assert_int_eq(result_of[0], 0);
+	ck_assert_uint_eq(store.n, n + 1);
+	end();
+}
+END_TEST
+
+START_TEST(what_waits_has_descriptors_of_its_own)
+{
+	struct store_put put = { .call = on_put }, waits;
+	int fd = memfd_create("check", MFD_CLOEXEC);
+	const char *const none[] = { NULL };
+	char name[STORE_NAME], bytes[5] = "";
+	struct fdstore_message m;
+	uint32_t n;
+
+	begin("100000");
+	n = fill(&waits, name);
+	ck_assert_int_eq(write(fd, "mine", 4), 4);
+	ck_assert_int_eq(store_put(&store, &put, "board", &fd, 1), 1);
+	(void)close(fd);
+	ends_well(hear_later(n, none));
+	turn_until(2);
+	hear_put(name, 1);
+	m = hear();
+	ck_assert_str_eq(m.text, "FDSTORE=1 FDPOLL=0 FDNAME=board");
+	ck_assert_uint_eq(m.n, 1);
+	ck_assert_int_eq(pread(m.fds[0], bytes, 4, 0), 4);
+	ck_assert_str_eq(bytes, "mine");
+	end();
+}
+END_TEST
+
+/* As one more would have. */
+static int lowest_free(void)
+{
+	int fd = dup(STDERR_FILENO);
+
+	ck_assert_int_ge(fd, 0);
+	(void)close(fd);
+	return fd;
+}
+
+START_TEST(who_leaves_before_it_was_sent_leaves_nothing_behind)
+{
+	const int fds[] = { STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO };
+	const char *const none[] = { NULL };
+	struct store_put waits, put = { .call = on_put }, last;
+	char name[STORE_NAME];
+	uint32_t n, held;
+	int lowest;
+	pid_t pid;
+
+	begin("100000");
+	n = fill(&waits, name);
+	held = store.n;
+	lowest = lowest_free();
+	for (uint32_t i = 0; i < MANY; i++) {
+		ck_assert_int_eq(store_put(&store, &put, "c99999", fds, 3), 1);
+		ck_assert_uint_eq(store.n, held + 3);
+		/* Sooner or later: who waits has not forgotten it. */
+		if (i % 2)
+			store_forget(&put);
+		store_remove(&store, "c99999");
+		ck_assert_ptr_null(put.item);
+		ck_assert_uint_eq(store.n, held);
+		ck_assert_int_eq(lowest_free(), lowest);
+	}
+	ck_assert_int_eq(put_one(&last, "c99998"), 1);
+	pid = hear_later(n, none);
+	turn_until(2);
+	ends_well(pid);
+	hear_put(name, 1);
+	hear_put("c99998", 1);
+	hear_nothing();
+	end();
+}
+END_TEST
+
+/* There is no memory to wait with, so many times. */
+static uint32_t no_memory;
+
+int __real_loop_poll(struct loop *l, struct loop_source *source, int fd, uint32_t events);
+int __wrap_loop_poll(struct loop *l, struct loop_source *source, int fd, uint32_t events);
+int __real_loop_timer(struct loop *l, struct loop_source *source, uint64_t ns);
+int __wrap_loop_timer(struct loop *l, struct loop_source *source, uint64_t ns);
+
+int __wrap_loop_poll(struct loop *l, struct loop_source *source, int fd, uint32_t events)
+{
+	return no_memory && no_memory-- ? -ENOMEM : __real_loop_poll(l, source, fd, events);
+}
+
+int __wrap_loop_timer(struct loop *l, struct loop_source *source, uint64_t ns)
+{
+	return no_memory && no_memory-- ? -ENOMEM : __real_loop_timer(l, source, ns);
+}
+
+START_TEST(nobody_waits_for_what_would_not_call)
+{
+	const char *const none[] = { NULL };
+	struct store_put first, waits;
+	char name[STORE_NAME];
+	uint32_t n = 0;
+	int r, lowest;
+	pid_t pid;
+
+	begin("100000");
+	lowest = lowest_free();
+	no_memory = 0;
+	do {
+		/* The first to wait finds memory for neither. */
+		store_name(name, STORE_CLIENT, n);
+		no_memory = 2;
+		r = put_one(&first, name);
+	} while (r == 0 && n++ < MANY);
+	ck_assert_int_eq(r, -ENOMEM);
+	ck_assert_uint_eq(no_memory, 0);
+	ck_assert_uint_eq(store.n, n);
+	ck_assert_ptr_null(first.item);
+	ck_assert_int_eq(lowest_free(), lowest);
+	/* The next for one of them. */
+	no_memory = 1;
+	ck_assert_int_eq(put_one(&waits, name), 1);
+	ck_assert_uint_eq(no_memory, 0);
+	/* And when it is called and must wait on, for none. */
+	loop_forget(&loop, &store.outgoing);
+	no_memory = 2;
+	store.outgoing.call(&store.outgoing, 0);
+	ck_assert_uint_eq(answers, 1);
+	ck_assert_int_eq(result_of[0], -ENOMEM);
+	ck_assert_uint_eq(store.n, n);
+	ck_assert_int_eq(put_one(&waits, name), 1);
+	pid = hear_later(n, none);
+	turn_until(2);
+	ends_well(pid);
+	ck_assert_int_eq(result_of[1], 0);
+	hear_put(name, 1);
+	end();
+}
+END_TEST
+
+/* The kernel is short of something, so many times; and so often somebody has waited for that. */
+static uint32_t short_of, pauses;
+
+ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
+int __real_nanosleep(const struct timespec *wanted, struct timespec *left);
+int __wrap_nanosleep(const struct timespec *wanted, struct timespec *left);
+
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
+{
+	if (!short_of)
+		return __real_sendmsg(fd, message, flags);
+	short_of--;
+	errno = ENOBUFS;
+	return -1;
+}
+
+int __wrap_nanosleep(const struct timespec *wanted, struct timespec *left)
+{
+	pauses++;
+	return __real_nanosleep(wanted, left);
+}
+
+START_TEST(at_the_end_it_waits_for_what_the_kernel_is_short_of)
+{
+	struct store_put put;
+
+	begin("100000");
+	short_of = 20;
+	ck_assert_int_eq(put_one(&put, "board"), 1);
+	store_fini(&store);
+	ck_assert_uint_eq(pauses, 19);
+	hear_put("board", 1);
+	hear_nothing();
+	end();
+}
+END_TEST
+
+START_TEST(at_the_end_what_waits_is_sent_and_it_waits_until_all_is_closed)
+{
+	const char *removed[MANY] = { NULL };
+	static char names[MANY][STORE_NAME];
+	struct store_put waits;
+	char name[STORE_NAME];
+	uint32_t n;
+	pid_t pid;
+
+	begin("100000");
+	n = fill(&waits, name);
+	ck_assert_uint_lt(n, MANY);
+	/* The newest first, and nothing of the one that was never put. */
+	for (uint32_t i = 0; i < n; i++) {
+		store_name(names[i], STORE_CLIENT, n - 1 - i);
+		removed[i] = names[i];
+	}
+	store_empty(&store);
+	pid = hear_later(n, removed);
+	store_fini(&store);
+	*ended = true;
+	ends_well(pid);
+	end();
+}
+END_TEST
+
+START_TEST(a_service_manager_that_is_gone_is_an_error)
+{
+	struct store_put put, waits;
+	char name[STORE_NAME];
+
+	begin("100000");
+	(void)fill(&waits, name);
+	(void)close(ear);
+	turn_until(1);
+	ck_assert_int_lt(result_of[0], 0);
+	ck_assert_int_lt(put_one(&put, "pool"), 0);
+	store_remove(&store, "c0");
+	end();
+}
+END_TEST
+
+CHECK_MAIN("fdstore", what_is_put_goes_under_its_name_and_leaves_by_it,
+	   a_full_store_refuses_and_says_nothing, forkds_own_have_their_places_whoever_came_first,
+	   a_store_that_is_too_small_for_a_client_is_none,
+	   without_a_store_nothing_is_said_and_nothing_fails,
+	   who_does_not_read_is_waited_for_and_nothing_is_lost_or_overtaken,
+	   what_waits_has_descriptors_of_its_own,
+	   who_leaves_before_it_was_sent_leaves_nothing_behind,
+	   nobody_waits_for_what_would_not_call,
+	   at_the_end_it_waits_for_what_the_kernel_is_short_of,
+	   at_the_end_what_waits_is_sent_and_it_waits_until_all_is_closed,
+	   a_service_manager_that_is_gone_is_an_error)

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * store_inherit: what the service manager gives back to the next forkd.
+ * tests/unit/manager/check_fdstore.c has what it is told to keep.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/pidfd.h>
+
+#include "daemon/manager/pool_segments.h"
+#include "daemon/manager/takeover.h"
+#include "tests/support/store_rig.h"
+
+static int sockets[2], listener;
+static pid_t child;
+
+/* What libcheck has open may have these numbers: each of these tests has a process of its own. */
+static void alone(void (*run)(void))
+{
+	pid_t pid = fork();
+
+	ck_assert_int_ge(pid, 0);
+	if (pid == 0) {
+		run();
+		_exit(0);
+	}
+	ends_well(pid);
+}
+
+/* Takes 3 and the numbers behind it for: two of "c1", "board", "pool", a socket of the unit's. */
+static void inherit(const char *names)
+{
+	int fds[5], pair[2];
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	char number[16];
+
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets), 0);
+	listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	(void)snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "check_fdstore.%d",
+		       (int)getpid());
+	ck_assert_int_eq(bind(listener, (struct sockaddr *)&address, sizeof(address)), 0);
+	ck_assert_int_eq(listen(listener, 1), 0);
+	ck_assert_int_eq(pipe2(pair, O_CLOEXEC), 0);
+	child = fork();
+	if (child == 0) {
+		(void)close(pair[1]);
+		(void)!read(pair[0], number, 1); /* the end of the test */
+		_exit(0);
+	}
+	fds[0] = sockets[0];
+	fds[1] = memfd_create("c1", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	fds[2] = memfd_create("board", MFD_CLOEXEC);
+	fds[3] = pidfd_open(child, 0);
+	fds[4] = listener;
+	for (int i = 0; i < 5; i++)
+		fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 20);
+	sockets[1] = fcntl(sockets[1], F_DUPFD_CLOEXEC, 20);
+	for (int i = 0; i < 5; i++)
+		ck_assert_int_eq(dup2(fds[i], 3 + i), 3 + i);
+	(void)snprintf(number, sizeof(number), "%d", (int)getpid());
+	ck_assert_int_eq(setenv("LISTEN_PID", number, 1), 0);
+	ck_assert_int_eq(setenv("LISTEN_FDS", "5", 1), 0);
+	ck_assert_int_eq(setenv("LISTEN_FDNAMES", names, 1), 0);
+}
+
+static void come_back(void)
+{
+	uint32_t n;
+
+	inherit("c1:c1:board:pool:forkd.socket");
+	begin("9");
+	ck_assert_ptr_null(getenv("LISTEN_FDS"));
+	ck_assert_int_eq(fcntl(3, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+	ck_assert_uint_eq(store.n, 4);
+	ck_assert_int_eq(store_take(&store, "c1", STORE_PIDFD), -1);
+	ck_assert_int_eq(store_take(&store, "c2", STORE_MEMFD), -1);
+	ck_assert_int_eq(store_take(&store, "c1", STORE_MEMFD), 4);
+	ck_assert_int_eq(store_take(&store, "c1", STORE_MEMFD), -1);
+	ck_assert_int_eq(store_take(&store, "c1", STORE_SOCKET), 3);
+	ck_assert_int_eq(store_take(&store, "board", STORE_MEMFD), 5);
+	ck_assert_int_eq(store_take(&store, "pool", STORE_PIDFD), 6);
+	ck_assert_int_eq(store_take_socket(&store, &n), 7);
+	ck_assert_uint_eq(n, 1);
+	store_drop_rest(&store, &hangups);
+	ck_assert_int_ge(fcntl(4, F_GETFD), 0);
+	hear_nothing();
+	/* They are in the store, and leave it as any other. */
+	store_remove(&store, "c1");
+	hear_remove("c1");
+	ck_assert_uint_eq(store.n, 2);
+	end();
+}
+
+START_TEST(what_comes_back_is_known_by_name_and_kind)
+{
+	alone(come_back);
+}
+END_TEST
+
+static void come_in_disorder(void)
+{
+	inherit("t9:t1:t1:c2:forkd.socket");
+	begin("9");
+	ck_assert_uint_eq(store.n, 4);
+	/* Of several the oldest. */
+	ck_assert_int_eq(store_take(&store, "t1", STORE_MEMFD), 4);
+	ck_assert_int_eq(store_take(&store, "t1", STORE_MEMFD), 5);
+	ck_assert_int_eq(store_take(&store, "t1", STORE_MEMFD), -1);
+	ck_assert_int_eq(store_take(&store, "t", STORE_MEMFD), -1);
+	ck_assert_int_eq(store_take(&store, "t91", STORE_SOCKET), -1);
+	ck_assert_int_eq(store_take(&store, "t9", STORE_SOCKET), 3);
+	ck_assert_int_eq(store_take(&store, "c2", STORE_PIDFD), 6);
+	store_drop_rest(&store, &hangups);
+	hear_nothing();
+	end();
+}
+
+/* The last manager died when it had put the next arena and not removed the last one. */
+static void replace_arena(void)
+{
+	struct adopt adopt = ADOPT_INIT;
+	struct fronts fronts = { .arena_fd = STDERR_FILENO };
+
+	inherit("t1:arena:arenab:t2:forkd.socket");
+	ck_assert_int_eq(dup2(4, 5), 5); /* one that can be sealed */
+	begin("9");
+	adopt_look(&adopt, &store);
+	ck_assert_int_eq(adopt.arena_fd, 4);
+	hear_remove("arenab");
+	adopt_share_arena(&adopt, &store, &fronts);
+	hear_put("arenab", 1);
+	hear_remove("arena");
+	store_drop_rest(&store, &hangups);
+	hear_remove("t1");
+	hear_remove("t2");
+	hear_nothing();
+	adopt_share_arena(&adopt, &store, &fronts);
+	hear_put("arena", 1);
+	hear_remove("arenab");
+	/* Without room for both the last one leaves first. */
+	store.max = store.n;
+	adopt_share_arena(&adopt, &store, &fronts);
+	hear_remove("arena");
+	hear_put("arenab", 1);
+	hear_nothing();
+	adopt_fini(&adopt);
+	end();
+}
+
+START_TEST(the_next_arena_is_put_before_the_last_one_is_removed)
+{
+	alone(replace_arena);
+}
+END_TEST
+
+START_TEST(names_may_come_in_any_order)
+{
+	alone(come_in_disorder);
+}
+END_TEST
+
+static void be_too_many(void)
+{
+	struct store_put put;
+
+	inherit("c1:c1:board:pool:forkd.socket");
+	begin("3");
+	/* They can leave it. */
+	ck_assert(!store_is_there(&store));
+	ck_assert_int_eq(store_take(&store, "board", STORE_MEMFD), -1);
+	ck_assert_int_eq(put_one(&put, "pool"), 0);
+	store_drop_rest(&store, &hangups);
+	hear_remove("board");
+	hear_remove("c1");
+	hear_remove("pool");
+	hear_nothing();
+	ck_assert_int_eq(put_one(&put, "t1"), 0);
+	end();
+}
+
+START_TEST(what_is_in_a_store_that_is_too_small_now_leaves_it)
+{
+	alone(be_too_many);
+}
+END_TEST
+
+/* More than there may be: a removal was not heard, and the name was used again. */
+static void be_twice_there(void)
+{
+	inherit("c1:c1:c1:c1:forkd.socket");
+	begin("9");
+	ck_assert_uint_eq(store.n, 4);
+	end();
+	/* It has closed what it had, and nothing else. */
+	ck_assert_int_ge(fcntl(STDIN_FILENO, F_GETFD), 0);
+}
+
+START_TEST(a_name_that_has_too_many_closes_no_others)
+{
+	alone(be_twice_there);
+}
+END_TEST
+
+static void be_left(void)
+{
+	char bytes[256];
+	uint32_t n;
+	ssize_t r;
+
+	inherit("c1:c1:board:pool:forkd.socket");
+	begin("9");
+	ck_assert_int_eq(store_take_socket(&store, &n), 7);
+	ck_assert_int_eq(store_take(&store, "c1", STORE_MEMFD), 4);
+	store_drop_rest(&store, &hangups);
+	hear_remove("board");
+	hear_remove("pool");
+	hear_nothing();
+	/* Also what stands under a name with what was taken. */
+	ck_assert_int_lt(fcntl(3, F_GETFD), 0);
+	ck_assert_int_lt(fcntl(5, F_GETFD), 0);
+	ck_assert_int_lt(fcntl(6, F_GETFD), 0);
+	/* What libcheck has written in 3, and then its end. */
+	while ((r = recv(sockets[1], bytes, sizeof(bytes), MSG_DONTWAIT)) > 0)
+		;
+	ck_assert_int_eq(r, 0);
+	end();
+}
+
+START_TEST(what_nobody_takes_is_closed_and_leaves_the_store)
+{
+	alone(be_left);
+}
+END_TEST
+
+static void be_units(void)
+{
+	uint32_t n;
+
+	/* FileDescriptorName= may say what it likes. */
+	inherit("c1:unknown:board:pool:pool");
+	begin("9");
+	ck_assert_int_eq(store_take_socket(&store, &n), 4);
+	ck_assert_uint_eq(n, 2);
+	ck_assert_int_eq(store_take(&store, "pool", STORE_PIDFD), 6);
+	ck_assert_int_eq(store_take(&store, "pool", STORE_LISTENER), -1);
+	end();
+}
+
+START_TEST(a_units_socket_is_known_under_any_name)
+{
+	alone(be_units);
+}
+END_TEST
+
+static void be_without(void)
+{
+	uint32_t n;
+
+	inherit("c1:c1:board:pool:forkd.socket");
+	begin(NULL);
+	ck_assert_int_eq(store_take(&store, "board", STORE_MEMFD), -1);
+	ck_assert_int_eq(store_take_socket(&store, &n), 7);
+	store_drop_rest(&store, &hangups);
+	ck_assert_int_lt(fcntl(5, F_GETFD), 0);
+	hear_nothing();
+	end();
+}
+
+START_TEST(without_a_store_nothing_comes_back_but_the_socket)
+{
+	alone(be_without);
+}
+END_TEST
+
+CHECK_MAIN("fdstore_inherit", what_comes_back_is_known_by_name_and_kind,
+	   names_may_come_in_any_order, what_is_in_a_store_that_is_too_small_now_leaves_it,
+	   a_name_that_has_too_many_closes_no_others,
+	   the_next_arena_is_put_before_the_last_one_is_removed,
+	   what_nobody_takes_is_closed_and_leaves_the_store, a_units_socket_is_known_under_any_name,
+	   without_a_store_nothing_comes_back_but_the_socket)

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * budget: what is auto comes to, what fits and what does not, and what a refusal says; a table of
+ * sizes. And that forkd's own tables are no larger than it is said there.
+ */
+#include "daemon/manager/memory_budget.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/util.h"
+#include "daemon/manager/memory_limit.h"
+#include "daemon/pool/pool.h"
+#include "shm/ledger.h"
+#include "tests/support/check_unit.h"
+#include "tests/support/options.h"
+
+#define MIB	(UINT64_C(1) << 20)
+#define WORKERS 4u
+
+/* Of a text as the command line has it. */
+static void give(const char *given)
+{
+	char text[200], *save = NULL;
+
+	(void)snprintf(text, sizeof(text), "%s", given);
+	for (char *t = strtok_r(text, " ", &save); t; t = strtok_r(NULL, " ", &save)) {
+		char *value = strchr(t, '=');
+
+		*value++ = '\0';
+		ck_assert_msg(set(t, value) == 0, "%s", error.text);
+	}
+}
+
+static uint64_t divide_for(uint64_t mib, uint32_t n_workers, uint64_t before)
+{
+	const struct ceiling ceiling = { .bytes = mib * MIB, .where = "somewhere" };
+
+	error.text[0] = '\0';
+	return budget_divide(&o, n_workers, before * MIB, &ceiling, &error);
+}
+
+static uint64_t divide(uint64_t mib)
+{
+	return divide_for(mib, WORKERS, 0);
+}
+
+static uint64_t sum(void)
+{
+	return o.memory_max + o.arena_max + o.module_memory;
+}
+
+START_TEST(what_is_auto_fits_and_leaves_the_rest_to_the_arena)
+{
+	static const struct {
+		uint64_t total; /* all in MiB */
+		const char *given;
+		uint64_t memory, arena, module;
+	} rows[] = {
+		/* a large machine: no more than may be of use */
+		{ 1024 * 1024, "", 1024, 4096, 256 * 1024 },
+		{ 16384, "", 1024, 4096, 4096 },
+		/* a small one: the arena has what is left */
+		{ 4096, "", 1024, 1932, 1024 },
+		{ 1024, "", 256, 444, 256 },
+		{ 512, "", 128, 196, 128 },
+		/* as large as the largest heap wants */
+		{ 256, "", 80, 60, 64 },
+		/* what is given leaves the others less */
+		{ 4096, "arena-max=3G", 454, 3072, 454 },
+		{ 16384, "heap-max=4G", 5120, 4096, 4096 },
+		/* what is given stays */
+		{ 4096, "module-memory=64M", 1024, 2892, 64 },
+		{ 4096, "memory-max=2G module-memory=1M", 2048, 1931, 1 },
+		{ 4096, "arena-max=1G", 1024, 1024, 1024 },
+		{ 4096, "memory-total=1G", 256, 444, 256 },
+		{ 1024, "memory-total=16G", 1024, 4096, 4096 },
+		/* bytes that are no whole MiB */
+		{ 4096, "memory-max=70000001", 0, 2896, 1024 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		uint64_t own, again;
+
+		init();
+		give(rows[i].given);
+		own = divide(rows[i].total);
+		ck_assert_msg(own, "row %zu: %s", i, error.text);
+		if (rows[i].memory)
+			ck_assert_msg(o.memory_max == rows[i].memory * MIB,
+				      "row %zu: memory-max %ju", i,
+				      (uintmax_t)(o.memory_max / MIB));
+		ck_assert_msg(o.arena_max == rows[i].arena * MIB, "row %zu: arena-max %ju", i,
+			      (uintmax_t)(o.arena_max / MIB));
+		ck_assert_msg(o.module_memory == rows[i].module * MIB, "row %zu: module-memory %ju",
+			      i, (uintmax_t)(o.module_memory / MIB));
+		ck_assert_uint_le(sum() + own, o.memory_total);
+		/* I2, and what --check-config prints can be a forkd.conf. */
+		again = sum();
+		ck_assert_uint_eq(divide(rows[i].total), own);
+		ck_assert_uint_eq(sum(), again);
+		options_fini(&o);
+	}
+}
+END_TEST
+
+START_TEST(small_containers_on_large_machines_have_all_that_is_auto)
+{
+	static const struct {
+		uint64_t total; /* all in MiB */
+		uint32_t workers;
+		const char *given;
+		uint64_t heap, memory, arena, module;
+	} rows[] = {
+		{ 16384, 256, "", 64, 1024, 4096, 4096 },
+		{ 512, 64, "", 64, 104, 64, 104 },
+		{ 256, 32, "", 41, 52, 34, 41 },
+		{ 128, 2, "", 32, 40, 22, 32 },
+		{ 64, 4, "", 7, 9, 16, 7 },
+		/* a heap never is more than memory-max has */
+		{ 4096, 4, "memory-max=40M", 32, 40, 2930, 1024 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		uint64_t own;
+
+		init();
+		give(rows[i].given);
+		own = divide_for(rows[i].total, rows[i].workers, 0);
+		ck_assert_msg(own, "row %zu: %s", i, error.text);
+		ck_assert_msg(o.heap_max == rows[i].heap * MIB &&
+				      o.memory_max == rows[i].memory * MIB &&
+				      o.arena_max == rows[i].arena * MIB &&
+				      o.module_memory == rows[i].module * MIB,
+			      "row %zu: heap-max %ju, memory-max %ju, arena-max %ju, "
+			      "module-memory %ju",
+			      i, (uintmax_t)(o.heap_max / MIB), (uintmax_t)(o.memory_max / MIB),
+			      (uintmax_t)(o.arena_max / MIB), (uintmax_t)(o.module_memory / MIB));
+		ck_assert_uint_le(sum() + own, o.memory_total);
+		/* What comes of it can be given. */
+		ck_assert_int_eq(options_check(&o, &error), 0);
+		options_fini(&o);
+	}
+	/* From some size on, and for each that is larger. */
+	for (uint32_t workers = 1; workers <= 256; workers++) {
+		for (uint64_t total = 4 * workers + 50; total < 4 * workers + 2000; total += 13) {
+			init();
+			ck_assert_msg(divide_for(total, workers, 0), "%u workers: %s", workers,
+				      error.text);
+			options_fini(&o);
+		}
+	}
+}
+END_TEST
+
+START_TEST(the_arena_is_as_it_was_where_that_leaves_the_others_half)
+{
+	static const struct {
+		const char *given;
+		uint64_t total, before; /* all in MiB */
+		uint64_t memory, arena, module;
+	} rows[] = {
+		/* 4096 had come to 1932 */
+		{ "", 4096, 1932, 1024, 1932, 1024 },
+		{ "", 8192, 1932, 1024, 1932, 2048 },
+		{ "", 4095, 1932, 1023, 1932, 1023 },
+		{ "", 2900, 1932, 435, 1932, 435 },
+		{ "", 2700, 1932, 675, 1255, 675 },
+		{ "", 64, 1932, 9, 16, 7 },
+		/* what is given counts */
+		{ "arena-max=100M", 4096, 1932, 1024, 100, 1024 },
+		{ "memory-max=1G module-memory=1G", 4096, 1932, 1024, 1932, 1024 },
+		{ "memory-max=1G module-memory=1G", 4095, 1932, 1024, 1931, 1024 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		init();
+		give(rows[i].given);
+		ck_assert_msg(divide_for(rows[i].total, WORKERS, rows[i].before), "row %zu: %s", i,
+			      error.text);
+		ck_assert_msg(o.memory_max == rows[i].memory * MIB &&
+				      o.arena_max == rows[i].arena * MIB &&
+				      o.module_memory == rows[i].module * MIB,
+			      "row %zu: memory-max %ju, arena-max %ju, module-memory %ju", i,
+			      (uintmax_t)(o.memory_max / MIB), (uintmax_t)(o.arena_max / MIB),
+			      (uintmax_t)(o.module_memory / MIB));
+		options_fini(&o);
+	}
+}
+END_TEST
+
+START_TEST(what_does_not_fit_is_refused_with_all_numbers_and_changes_nothing)
+{
+	static const struct {
+		uint64_t total;
+		const char *given;
+		const char *says;
+	} rows[] = {
+		{ 2048, "arena-max=4G",
+		  "options: memory-total is 2048M (somewhere), and memory-max 1M, arena-max "
+		  "4096M, module-memory 1M and 61M for forkd itself with 4 workers are more" },
+		{ 2048, "arena-max=4G",
+		  "lower, or heap-max or workers, or memory-total higher; arena-max=auto would be "
+		  "9" },
+		{ 4096, "memory-max=4G", "memory-max 4096M, arena-max 16M, module-memory 1M" },
+		{ 4096, "module-memory=16T", "module-memory 16777216M" },
+		{ 4096, "memory-total=512M arena-max=512M",
+		  "memory-total is 512M (as it was set)" },
+		{ 32, "", "memory-max 1M, arena-max 16M, module-memory 1M and" },
+		{ 4096, "memory-max=16T arena-max=16T module-memory=16T", "memory-max 16777216M" },
+		{ 0, "", "memory-total is 0M" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		char *before, *after;
+
+		init();
+		give(rows[i].given);
+		before = printed();
+		ck_assert_msg(divide(rows[i].total) == 0, "row %zu", i);
+		ck_assert_error(rows[i].says);
+		after = printed();
+		ck_assert_str_eq(before, after);
+		free(before);
+		free(after);
+		options_fini(&o);
+	}
+	init();
+	give("memory-max=4G");
+	ck_assert_uint_eq(divide(4096), 0);
+	/* There is no such way out. */
+	ck_assert_ptr_null(strstr(error.text, "would be"));
+	options_fini(&o);
+}
+END_TEST
+
+/* Byte by byte about the edge: what fits is taken, a MiB more is not. */
+START_TEST(the_largest_arena_that_fits_is_the_one_that_is_left)
+{
+	for (uint64_t total = 300; total < 5000; total += 37) {
+		uint64_t arena;
+
+		init();
+		ck_assert_uint_ne(divide(total), 0);
+		arena = o.arena_max;
+		o.arena_max += MIB;
+		ck_assert_int_eq(divide(total) == 0, arena < 4096 * MIB);
+		options_fini(&o);
+	}
+}
+END_TEST
+
+/* A kernel with so many CPUs, of which a few can be used; 0: this one. */
+static uint32_t kernel_cpus;
+
+int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set)
+{
+	if (!kernel_cpus)
+		return syscall(SYS_sched_getaffinity, pid, size, set) < 0 ? -1 : 0;
+	if (size * 8 < kernel_cpus) {
+		errno = EINVAL;
+		return -1;
+	}
+	memset(set, 0, size);
+	for (uint32_t i = 1; i <= 3; i++)
+		CPU_SET_S(kernel_cpus - i, size, set);
+	return 0;
+}
+
+START_TEST(CPUs_with_large_numbers_are_counted)
+{
+	struct options_error expected;
+
+	init();
+	give("workers=3 memory-total=4G");
+	ck_assert_int_eq(budget_settle(&o, 0, &expected), 0);
+	options_fini(&o);
+	for (uint32_t n = 64; n <= 8192; n *= 2) {
+		kernel_cpus = n;
+		init();
+		give("memory-total=4G");
+		ck_assert_int_eq(budget_settle(&o, 0, &error), 0);
+		ck_assert_str_eq(error.text, expected.text);
+		options_fini(&o);
+	}
+}
+END_TEST
+
+START_TEST(this_machine_has_room_for_the_defaults_and_says_how_much)
+{
+	init();
+	ck_assert_msg(budget_settle(&o, 0, &error) == 0, "%s", error.text);
+	ck_assert_uint_gt(o.memory_total, sum());
+	ck_assert(o.memory_max && o.arena_max && o.module_memory);
+	ck_assert_error("memory-total is ");
+	ck_assert_error("M of it are for forkd itself");
+	options_fini(&o);
+}
+END_TEST
+
+START_TEST(the_tables_of_a_record_and_of_a_worker_are_counted)
+{
+	struct pool *pool = NULL;
+	struct fair *fair = NULL;
+	struct deadlines *deadlines = NULL;
+	uint64_t record = sizeof(*pool->rows.verdicts) + sizeof(*pool->rows.cancels) +
+			  sizeof(*pool->rows.stack_bytes) + sizeof(*deadlines->heap) +
+			  sizeof(*deadlines->where) + sizeof(*fair->rows) +
+			  sizeof(*arena_rows((struct arena *)NULL));
+
+	ck_assert_uint_le(record, BUDGET_RECORD);
+	ck_assert_uint_le(sizeof(*pool->workers), BUDGET_WORKER);
+	/* Of both processes, with as many tenants and clients as there can be. */
+	ck_assert_uint_le(sizeof(struct pool_whole) + sizeof(struct arena) + BOARD_FRONT +
+				  LIMIT_TENANTS * LIMIT_CLIENTS * sizeof(void *),
+			  BUDGET_PROCESSES);
+}
+END_TEST
+
+CHECK_MAIN("memory_budget", what_is_auto_fits_and_leaves_the_rest_to_the_arena,
+	   small_containers_on_large_machines_have_all_that_is_auto,
+	   the_arena_is_as_it_was_where_that_leaves_the_others_half,
+	   what_does_not_fit_is_refused_with_all_numbers_and_changes_nothing,
+	   CPUs_with_large_numbers_are_counted, the_largest_arena_that_fits_is_the_one_that_is_left,
+	   this_machine_has_room_for_the_defaults_and_says_how_much,
+	   the_tables_of_a_record_and_of_a_worker_are_counted)

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ceiling: the limits of control groups of both versions, in a folder that stands for the system's.
+ * check_memory has a real group, where one can be made.
+ */
+#define CHECK_SETUP    begin
+#define CHECK_TEARDOWN end
+
+#include "daemon/manager/memory_limit.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/util.h"
+#include "tests/support/check_unit.h"
+
+#define MACHINE UINT64_C(8000000000)
+
+static char root[64];
+
+static void begin(void)
+{
+	(void)snprintf(root, sizeof(root), "/tmp/forkd-ceiling-XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(root));
+}
+
+static void end(void)
+{
+	char command[96];
+
+	(void)snprintf(command, sizeof(command), "rm -rf %s", root);
+	ck_assert_int_eq(system(command), 0);
+}
+
+/* A file below the root, with all its folders. */
+static void put(const char *name, const char *text)
+{
+	char path[256];
+	FILE *f;
+
+	(void)snprintf(path, sizeof(path), "%s%s", root, name);
+	for (char *c = path + strlen(root) + 1; (c = strchr(c, '/')); c++) {
+		*c = '\0';
+		ck_assert(mkdir(path, 0700) == 0 || errno == EEXIST);
+		*c = '/';
+	}
+	f = fopen(path, "w");
+	ck_assert_ptr_nonnull(f);
+	(void)fputs(text, f);
+	ck_assert_int_eq(fclose(f), 0);
+}
+
+static void found(uint64_t bytes, const char *where)
+{
+	struct ceiling c;
+
+	ceiling_find(root, MACHINE, &c);
+	ck_assert_uint_eq(c.bytes, bytes);
+	ck_assert_str_eq(c.where + (c.where[0] == '/' ? strlen(root) : 0), where);
+}
+
+START_TEST(without_a_group_there_is_what_the_machine_has)
+{
+	found(MACHINE, "the machine's memory");
+	put("/proc/self/cgroup", "0::/system.slice/forkd.service\n");
+	found(MACHINE, "the machine's memory");
+	put("/sys/fs/cgroup/system.slice/forkd.service/memory.max", "max\n");
+	found(MACHINE, "the machine's memory");
+	put("/sys/fs/cgroup/system.slice/forkd.service/memory.max", "9000000000\n");
+	found(MACHINE, "the machine's memory");
+}
+END_TEST
+
+START_TEST(the_least_limit_of_all_that_a_group_is_in_counts)
+{
+	put("/proc/self/cgroup", "0::/system.slice/forkd.service\n");
+	put("/sys/fs/cgroup/system.slice/forkd.service/memory.max", "2000000000\n");
+	found(2000000000, "/sys/fs/cgroup/system.slice/forkd.service/memory.max");
+	put("/sys/fs/cgroup/system.slice/memory.max", "1000000000\n");
+	found(1000000000, "/sys/fs/cgroup/system.slice/memory.max");
+	put("/sys/fs/cgroup/memory.max", "500000000\n");
+	found(500000000, "/sys/fs/cgroup/memory.max");
+}
+END_TEST
+
+START_TEST(inside_a_container_the_root_is_the_group)
+{
+	put("/proc/self/cgroup", "0::/\n");
+	put("/sys/fs/cgroup/memory.max", "700000000\n");
+	found(700000000, "/sys/fs/cgroup/memory.max");
+	put("/proc/self/cgroup", "0::/../../elsewhere\n");
+	put("/sys/fs/memory.max", "1\n");
+	put("/sys/fs/cgroup/elsewhere/memory.max", "1\n");
+	found(700000000, "/sys/fs/cgroup/memory.max");
+	/* A name that is not seen there. */
+	put("/proc/self/cgroup", "0::/docker/0123456789abcdef\n");
+	found(700000000, "/sys/fs/cgroup/memory.max");
+}
+END_TEST
+
+START_TEST(version_1_has_limits_too)
+{
+	put("/proc/self/cgroup", "9:name=systemd:/x\n8:pids:/x\n4:memory:/a/b\n0::/a\n");
+	put("/sys/fs/cgroup/memory/a/b/memory.limit_in_bytes", "9223372036854771712\n");
+	found(MACHINE, "the machine's memory");
+	put("/sys/fs/cgroup/memory/a/memory.limit_in_bytes", "300000000\n");
+	found(300000000, "/sys/fs/cgroup/memory/a/memory.limit_in_bytes");
+}
+END_TEST
+
+START_TEST(garbage_limits_nothing)
+{
+	put("/proc/self/cgroup", "\n:\n::\n0:::/a\n0::\n0::a\nmemory\n4:memory:\n0::/a:b/c\n0::/");
+	put("/sys/fs/cgroup/memory.max", "-1\n");
+	found(MACHINE, "the machine's memory");
+	put("/sys/fs/cgroup/a:b/memory.max", "99999999999999999999999999999999999999\n");
+	found(MACHINE, "the machine's memory");
+	put("/sys/fs/cgroup/a:b/memory.max", "4096\n");
+	found(4096, "/sys/fs/cgroup/a:b/memory.max");
+}
+END_TEST
+
+START_TEST(the_machine_has_some_memory)
+{
+	uint64_t bytes = ceiling_machine();
+
+	ck_assert_uint_gt(bytes, UINT64_C(64) << 20);
+	ck_assert_uint_lt(bytes, UINT64_C(1) << 50);
+}
+END_TEST
+
+CHECK_MAIN("memory_limit", without_a_group_there_is_what_the_machine_has,
+	   the_least_limit_of_all_that_a_group_is_in_counts,
+	   inside_a_container_the_root_is_the_group, version_1_has_limits_too,
+	   garbage_limits_nothing, the_machine_has_some_memory)

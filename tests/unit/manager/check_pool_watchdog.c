@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * pulse: how long a pool owes its manager an answer, by tables of what looks have found.
+ * tests/scenario/check_hanging.c does it with a real forkd.
+ */
+#include "daemon/manager/pool_watchdog.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/util.h"
+#include "daemon/manager/loop.h"
+#define CHECK_SETUP    setup
+#define CHECK_TEARDOWN NULL
+#include "tests/support/check_unit.h"
+
+#define MS	 NSEC_PER_MSEC
+#define INTERVAL (100 * MS)
+
+static struct pulse_watch watch;
+static struct pulse_look look;
+
+static uint64_t asked;
+static bool killed;
+
+static uint64_t ask(struct pulse *pulse)
+{
+	pulse_said(pulse);
+	return ++asked;
+}
+
+static void end(struct pulse *pulse, const char *why)
+{
+	(void)pulse;
+	(void)why;
+	killed = true;
+}
+
+static const struct pulse_calls calls = { .ask = ask, .kill = end };
+
+static void setup(void)
+{
+	asked = 0;
+	killed = false;
+	memset(&watch, 0, sizeof(watch));
+	look = (struct pulse_look){ .now = 5000 * MS, .due = 5000 * MS, .cpu = 70 };
+	ck_assert_uint_eq(pulse_judge(&watch, &look, INTERVAL), 0);
+}
+
+/* The next look: the manager has waited so long for a CPU, and the pool has used so much of one. */
+static uint64_t later(uint64_t late_ms, uint64_t cpu_ns)
+{
+	look.due = look.now + INTERVAL;
+	look.now = look.due + late_ms * MS;
+	look.cpu += cpu_ns;
+	return pulse_judge(&watch, &look, INTERVAL);
+}
+
+START_TEST(the_time_of_a_pool_that_has_a_CPU_counts)
+{
+	ck_assert_uint_eq(later(0, 1), 100 * MS);
+	ck_assert_uint_eq(later(50, 300 * MS), 200 * MS);
+}
+END_TEST
+
+START_TEST(a_pool_without_any_CPU_owes_nothing)
+{
+	for (int i = 0; i < 1000; i++)
+		ck_assert_uint_eq(later(0, 0), 0);
+}
+END_TEST
+
+/* No thread has taken the signal. */
+START_TEST(without_any_CPU_it_owes_an_answer_if_all_of_its_threads_sleep_at_both_looks)
+{
+	ck_assert_uint_eq(later(0, 0), 0);
+	look.asleep = true;
+	ck_assert_uint_eq(later(0, 0), 0);
+	ck_assert_uint_eq(later(0, 0), 100 * MS);
+	ck_assert_uint_eq(later(0, 1), 200 * MS);
+	/* One of them waits for a CPU. */
+	look.asleep = false;
+	ck_assert_uint_eq(later(0, 0), 200 * MS);
+	look.asleep = true;
+	ck_assert_uint_eq(later(0, 0), 200 * MS);
+	ck_assert_uint_eq(later(51, 0), 200 * MS);
+}
+END_TEST
+
+START_TEST(the_time_of_a_pool_that_is_stopped_at_each_look_counts_by_itself)
+{
+	look.stopped = true;
+	ck_assert_uint_eq(later(0, 0), 0);
+	ck_assert_uint_eq(watch.stopped, 0);
+	ck_assert_uint_eq(later(0, 0), 0);
+	ck_assert_uint_eq(watch.stopped, 100 * MS);
+	/* The manager may have been stopped as well. */
+	ck_assert_uint_eq(later(3600 * 1000, 0), 0);
+	ck_assert_uint_eq(watch.stopped, 100 * MS);
+	ck_assert_uint_eq(later(0, 0), 0);
+	ck_assert_uint_eq(watch.stopped, 200 * MS);
+	look.stopped = false;
+	ck_assert_uint_eq(later(0, 1), 100 * MS);
+	ck_assert_uint_eq(watch.stopped, 0);
+}
+END_TEST
+
+START_TEST(stops_are_not_added_up_and_other_children_change_nothing)
+{
+	struct pulse pulse, *p = &pulse;
+
+	pulse_init(p, NULL, &calls, 10 * NSEC_PER_SEC);
+	pulse_begin(p, getpid());
+	p->state = PULSE_ASKED;
+	p->watch = (struct pulse_watch){ .last = look, .stopped = 9 * NSEC_PER_SEC };
+	p->watch.last.stopped = look.stopped = true;
+	/* SIGCHLD, of another child. */
+	pulse_stopped(p, false);
+	watch = p->watch;
+	ck_assert_uint_eq(later(0, 0), 0);
+	ck_assert_uint_eq(watch.stopped, 9 * NSEC_PER_SEC + 100 * MS);
+	/* And of this one. */
+	p->watch = watch;
+	pulse_stopped(p, true);
+	watch = p->watch;
+	ck_assert_uint_eq(later(0, 0), 0);
+	ck_assert_uint_eq(watch.stopped, 0);
+	ck_assert_uint_eq(later(0, 0), 0);
+	ck_assert_uint_eq(watch.stopped, 100 * MS);
+}
+END_TEST
+
+START_TEST(nor_does_one_whose_manager_has_none)
+{
+	for (int i = 0; i < 1000; i++)
+		ck_assert_uint_eq(later(51, 1), 0);
+	ck_assert_uint_eq(later(3600 * 1000, 1), 0);
+	ck_assert_uint_eq(later(0, 1), 100 * MS);
+}
+END_TEST
+
+START_TEST(a_pool_that_writes_a_core_file_may_take_long_to_die)
+{
+	ck_assert_uint_eq(later(0, 1), 100 * MS);
+	look.dying = true;
+	for (int i = 0; i < 1000; i++)
+		ck_assert_uint_eq(later(0, 100 * MS), 0);
+}
+END_TEST
+
+/* Its debugger may hold the thread that answers, and a worker runs. */
+START_TEST(a_pool_that_is_traced_owes_nothing_until_it_is_not)
+{
+	ck_assert_uint_eq(later(0, 1), 100 * MS);
+	look.traced = look.stopped = true;
+	for (int i = 0; i < 1000; i++) {
+		ck_assert_uint_eq(later(0, 100 * MS), 0);
+		ck_assert_uint_eq(watch.stopped, 0);
+	}
+	look.traced = look.stopped = false;
+	ck_assert_uint_eq(later(0, 1), 100 * MS);
+}
+END_TEST
+
+/* A dispatcher that is late by the limit of a task, on a busy machine, is not stuck. */
+START_TEST(it_has_a_second_at_least_unless_it_is_never_asked)
+{
+	struct pulse p;
+
+	pulse_init(&p, NULL, &calls, 100 * MS);
+	ck_assert_uint_eq(p.limit, NSEC_PER_SEC);
+	pulse_init(&p, NULL, &calls, 10 * NSEC_PER_SEC);
+	ck_assert_uint_eq(p.limit, 10 * NSEC_PER_SEC);
+	pulse_init(&p, NULL, &calls, 0);
+	ck_assert_uint_eq(p.limit, 0);
+}
+END_TEST
+
+/* A reload changes the limit when a job runs, and the timer of the next question stands. */
+START_TEST(a_limit_that_goes_takes_the_question_with_it_and_another_begins_anew)
+{
+	static const enum pulse_state states[] = { PULSE_SOON, PULSE_ASKED };
+	struct loop loop;
+
+	ck_assert_int_eq(loop_init(&loop), 0);
+	for (uint32_t i = 0; i < ARRAY_SIZE(states); i++) {
+		struct pulse pulse, *p = &pulse;
+
+		pulse_init(p, &loop, &calls, 10 * NSEC_PER_SEC);
+		pulse_begin(p, getpid());
+		pulse_said(p);
+		if (states[i] == PULSE_ASKED)
+			p->timer.call(&p->timer, 0);
+		ck_assert_int_eq(p->state, states[i]);
+		pulse_set_limit(p, 0);
+		for (uint32_t n = 0; n < 3; n++)
+			p->timer.call(&p->timer, 0);
+		ck_assert(!killed);
+		ck_assert_int_eq(p->state, PULSE_QUIET);
+		ck_assert_ptr_null(p->timer.op);
+		pulse_said(p);
+		ck_assert_int_eq(p->state, PULSE_QUIET);
+		/* The same limit changes nothing, another one whose question is when it was. */
+		pulse_set_limit(p, 3600 * NSEC_PER_SEC);
+		pulse_said(p);
+		ck_assert_int_eq(p->state, PULSE_SOON);
+		pulse_set_limit(p, 3600 * NSEC_PER_SEC);
+		ck_assert_int_eq(p->state, PULSE_SOON);
+		pulse_set_limit(p, NSEC_PER_SEC);
+		ck_assert_int_eq(p->state, PULSE_QUIET);
+		pulse_end(p);
+	}
+	loop_fini(&loop);
+}
+END_TEST
+
+/* A client rings, and the manager asks whether the dispatcher looks at all rings. */
+START_TEST(a_ring_while_there_is_no_pool_leaves_the_next_one_alone)
+{
+	struct pulse pulse, *p = &pulse;
+	struct loop loop;
+
+	ck_assert_int_eq(loop_init(&loop), 0);
+	pulse_init(p, &loop, &calls, 10 * NSEC_PER_SEC);
+	/* No pool yet, and none any more. */
+	for (uint64_t i = 0; i < 2; i++) {
+		pulse_said(p);
+		/* The question would be due before the pool is READY. */
+		if (p->timer.op)
+			p->timer.call(&p->timer, 0);
+		pulse_begin(p, getpid());
+		ck_assert_int_eq(p->state, PULSE_QUIET);
+		ck_assert_ptr_null(p->timer.op);
+		/* And it is asked like any other. */
+		pulse_said(p);
+		ck_assert_int_eq(p->state, PULSE_SOON);
+		p->timer.call(&p->timer, 0);
+		ck_assert_int_eq(p->state, PULSE_ASKED);
+		ck_assert_uint_eq(asked, i + 1);
+		pulse_answered(p, asked);
+		ck_assert_int_eq(p->state, PULSE_QUIET);
+		pulse_end(p);
+	}
+	loop_fini(&loop);
+}
+END_TEST
+
+CHECK_MAIN("pool_watchdog", the_time_of_a_pool_that_has_a_CPU_counts,
+	   a_pool_without_any_CPU_owes_nothing,
+	   without_any_CPU_it_owes_an_answer_if_all_of_its_threads_sleep_at_both_looks,
+	   the_time_of_a_pool_that_is_stopped_at_each_look_counts_by_itself,
+	   stops_are_not_added_up_and_other_children_change_nothing,
+	   nor_does_one_whose_manager_has_none, a_pool_that_writes_a_core_file_may_take_long_to_die,
+	   a_pool_that_is_traced_owes_nothing_until_it_is_not,
+	   it_has_a_second_at_least_unless_it_is_never_asked,
+	   a_limit_that_goes_takes_the_question_with_it_and_another_begins_anew,
+	   a_ring_while_there_is_no_pool_leaves_the_next_one_alone)

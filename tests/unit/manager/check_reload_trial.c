@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * check_reload_trial.c - a trial that takes too long, and one that not even SIGKILL ends: the
+ * manager waits for neither
+ *
+ * The trial is this program itself, as reload_trial.c starts it: --rehearse. What keeps it from its
+ * end, as a disk that hangs would, is a tracer that is told of the end and says nothing.
+ */
+#include "daemon/manager/reload_trial.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/util.h"
+#include "tests/support/check_unit.h"
+#include "tests/support/daemon.h"
+
+#define FILE_FD 3
+
+static struct loop loop;
+static struct trial trial;
+static uint32_t over;
+static char why_not[160];
+
+/* The trial's side: it is there, and waits for ever. */
+static void __attribute__((constructor)) be_the_trial(int argc, char **argv)
+{
+	if (argc < 2 || strcmp(argv[1], "--rehearse") != 0)
+		return;
+	(void)prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+	(void)!write(FILE_FD, "x", 1);
+	for (;;)
+		(void)pause();
+}
+
+static bool is_held; /* the trial, by a tracer */
+
+int __real_kill(pid_t pid, int signo);
+int __wrap_kill(pid_t pid, int signo);
+
+/* A process that is not held has ended when the manager's kill(2) returns: its end comes before the
+ * limit for it, whenever these processes have a CPU. */
+int __wrap_kill(pid_t pid, int signo)
+{
+	int r = __real_kill(pid, signo);
+	siginfo_t info;
+
+	if (signo == SIGKILL && !is_held)
+		(void)waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT);
+	return r;
+}
+
+static void on_done(struct trial *t, struct trial_found *found, const char *why)
+{
+	(void)t;
+	ck_assert_ptr_null(found);
+	over++;
+	(void)snprintf(why_not, sizeof(why_not), "%s", why);
+	loop_stop(&loop);
+}
+
+static void begin(uint64_t limit_ns)
+{
+	trial = (struct trial)TRIAL_INIT;
+	trial.loop = &loop;
+	trial.limit_ns = limit_ns;
+	trial.done = on_done;
+	ck_assert_int_eq(loop_init(&loop), 0);
+}
+
+static void start(void)
+{
+	static char name[] = "forkd";
+	char *const args[] = { name, NULL };
+	char byte;
+
+	ck_assert_int_eq(trial_start(&trial, args), 0);
+	while (pread(trial.file, &byte, 1, 0) != 1)
+		(void)usleep(100);
+}
+
+/* Until *ret_go is closed it does not end, whatever it is told. Returns the tracer. */
+static pid_t hold(pid_t pid, int *ret_go)
+{
+	int go[2], ready[2];
+	pid_t tracer;
+	char byte;
+
+	ck_assert_int_eq(pipe(go), 0);
+	ck_assert_int_eq(pipe(ready), 0);
+	tracer = fork();
+	if (tracer == 0) {
+		(void)close(go[1]);
+		if (ptrace(PTRACE_SEIZE, pid, NULL, PTRACE_O_TRACEEXIT) < 0)
+			_exit(1);
+		(void)!write(ready[1], "x", 1);
+		(void)!read(go[0], &byte, 1);
+		_exit(0);
+	}
+	(void)close(ready[1]);
+	ck_assert_msg(read(ready[0], &byte, 1) == 1, "a child cannot be traced here");
+	(void)close(ready[0]);
+	(void)close(go[0]);
+	is_held = true;
+	*ret_go = go[1];
+	return tracer;
+}
+
+static void let_go(pid_t tracer, int go)
+{
+	(void)close(go);
+	ck_assert_int_eq(waitpid(tracer, NULL, 0), tracer);
+	is_held = false;
+}
+
+static void on_look(struct loop_source *source, int result)
+{
+	(void)result;
+	if (trial.pid)
+		ck_assert_int_eq(loop_timer(&loop, source, NSEC_PER_MSEC), 0);
+	else
+		loop_stop(&loop);
+}
+
+/* Until somebody stops it. */
+static void run(void)
+{
+	loop.stopped = false;
+	ck_assert_int_eq(loop_run(&loop), 0);
+}
+
+START_TEST(one_that_takes_too_long_is_killed)
+{
+	begin(1);
+	start();
+	run();
+	ck_assert_uint_eq(over, 1);
+	ck_assert_ptr_nonnull(strstr(why_not, "took more than"));
+	ck_assert_ptr_null(strstr(why_not, "stuck"));
+	ck_assert_int_eq(trial.pid, 0);
+	ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1);
+	loop_fini(&loop);
+}
+END_TEST
+
+START_TEST(one_that_does_not_end_then_is_told_of_and_reaped_when_it_does)
+{
+	struct loop_source look = { .call = on_look };
+	char *const none[] = { NULL };
+	pid_t tracer;
+	int go;
+
+	begin(1);
+	start();
+	tracer = hold(trial.pid, &go);
+	run();
+	ck_assert_uint_eq(over, 1);
+	ck_assert_ptr_nonnull(strstr(why_not, "stuck"));
+	ck_assert_int_ne(trial.pid, 0);
+	ck_assert_int_eq(trial_start(&trial, none), -EBUSY);
+	let_go(tracer, go);
+	ck_assert_int_eq(loop_timer(&loop, &look, NSEC_PER_MSEC), 0);
+	run();
+	ck_assert_uint_eq(over, 1);
+	ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1);
+	/* And there can be another. */
+	start();
+	run();
+	ck_assert_uint_eq(over, 2);
+	loop_fini(&loop);
+}
+END_TEST
+
+START_TEST(one_that_is_told_to_reload_itself_goes_on)
+{
+	begin(3600 * NSEC_PER_SEC);
+	start();
+	/* Delivered by the time that the next one is. */
+	ck_assert_int_eq(kill(trial.pid, SIGHUP), 0);
+	ck_assert_int_eq(kill(trial.pid, SIGTERM), 0);
+	run();
+	ck_assert_ptr_nonnull(strstr(why_not, "died of signal 15"));
+	loop_fini(&loop);
+}
+END_TEST
+
+/* There is a descriptor for its file, and none for its end. */
+START_TEST(one_whose_end_cannot_be_waited_for_is_not_left)
+{
+	struct loop_source look = { .call = on_look };
+	char *const none[] = { NULL };
+	struct rlimit limit;
+
+	begin(3600 * NSEC_PER_SEC);
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	limit.rlim_cur = (rlim_t)dup(0) + 1;
+	ck_assert_int_eq(close((int)limit.rlim_cur - 1), 0);
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	ck_assert_int_eq(trial_start(&trial, none), -EMFILE);
+	limit.rlim_cur = limit.rlim_max;
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	ck_assert_int_eq(loop_timer(&loop, &look, NSEC_PER_MSEC), 0);
+	run();
+	ck_assert_uint_eq(over, 0);
+	ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1);
+	loop_fini(&loop);
+}
+END_TEST
+
+START_TEST(where_memory_is_short_it_goes_before_the_pool)
+{
+	begin(1);
+	start();
+	ck_assert_int_eq(daemon_oom_score(trial.pid), 1000);
+	run();
+	loop_fini(&loop);
+}
+END_TEST
+
+START_TEST(nobody_who_stops_waits_for_it)
+{
+	pid_t tracer, pid;
+	int go;
+
+	begin(3600 * NSEC_PER_SEC);
+	start();
+	pid = trial.pid;
+	tracer = hold(pid, &go);
+	trial_end(&trial);
+	ck_assert_int_eq(trial.pid, 0);
+	ck_assert_int_eq(waitpid(pid, NULL, WNOHANG), 0);
+	ck_assert_uint_eq(over, 0);
+	let_go(tracer, go);
+	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+	loop_fini(&loop);
+}
+END_TEST
+
+CHECK_MAIN("reload_trial", one_that_takes_too_long_is_killed,
+	   one_that_does_not_end_then_is_told_of_and_reaped_when_it_does,
+	   one_that_is_told_to_reload_itself_goes_on,
+	   one_whose_end_cannot_be_waited_for_is_not_left,
+	   where_memory_is_short_it_goes_before_the_pool, nobody_who_stops_waits_for_it)
