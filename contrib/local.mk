@@ -105,6 +105,7 @@ dist_guide_DATA = \
 	contrib/guide/architecture.md \
 	contrib/guide/architecture.svg \
 	contrib/guide/client.md \
+	contrib/guide/contributing.md \
 	contrib/guide/debug.md \
 	contrib/guide/module.md \
 	contrib/guide/operator.md

@@ -67,7 +67,7 @@ check-sources:
 		$(foreach program,$(TIER_LACKS),$($(subst /,_,$(program))_OBJECTS))
 CHECK_ALSO =
 check-local: $(CHECK_ALSO)
-EXTRA_DIST += tests/tiers
+EXTRA_DIST += tests/README.md tests/tiers
 .PHONY: check-sources tier-programs tier-tests
 
 # No test hangs for ever: after TEST_TIME seconds it is killed and has failed. In a debugger:
