@@ -5,7 +5,12 @@
 
 #include "common/clock.h"
 #include "common/relaxed.h"
-#include "daemon/pool/pool.h"
+#include "daemon/core/pool_state.h"
+#include "daemon/core/registry.h"
+#include "daemon/core/worker_state.h"
+#include "daemon/jobs/intake.h"
+#include "daemon/sched/fair.h"
+#include "shm/board.h"
 #include "shm/ledger.h"
 #include "shm/wake.h"
 

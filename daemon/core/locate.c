@@ -27,7 +27,9 @@
 
 #include "common/relaxed.h"
 #include "common/util.h"
-#include "daemon/pool/pool.h"
+#include "daemon/core/pool_state.h"
+#include "daemon/core/worker_state.h"
+#include "shm/backtrace.h"
 #include "daemon/host/symbols.h"
 
 #define LOCATE_DEPTH 10000u /* frames of tasks that are walked at most */

@@ -28,9 +28,13 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/options.h"
 #include "common/relaxed.h"
 #include "daemon/core/locate.h"
-#include "daemon/pool/pool.h"
+#include "daemon/core/pool_state.h"
+#include "daemon/core/worker_state.h"
+#include "shm/backtrace.h"
+#include "shm/board.h"
 #include "daemon/core/worker.h"
 
 #ifndef sigev_notify_thread_id

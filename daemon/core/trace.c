@@ -6,8 +6,15 @@
 
 #include "common/clock.h"
 #include "common/relaxed.h"
+#include "daemon/core/mapping.h"
+#include "daemon/core/pool_state.h"
+#include "daemon/core/worker_state.h"
 #include "daemon/pool/layout.h"
 #include "daemon/host/topology.h"
+#include "shm/board.h"
+#include "shm/ledger.h"
+#include "shm/segment.h"
+#include "shm/trace.h"
 
 void trace_write(struct worker *w, uint32_t kind, uint32_t row, uint32_t peer, uint64_t value)
 {

@@ -31,7 +31,9 @@
 
 #include "common/relaxed.h"
 #include "common/util.h"
-#include "daemon/pool/pool.h"
+#include "daemon/core/pool_state.h"
+#include "daemon/core/worker_state.h"
+#include "shm/board.h"
 #include "daemon/host/probe.h"
 #include "daemon/core/worker.h"
 #include "shm/ledger.h"

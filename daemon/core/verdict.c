@@ -3,7 +3,12 @@
 
 #include "common/crash_site.h"
 #include "common/relaxed.h"
-#include "daemon/pool/pool.h"
+#include "daemon/core/pool_state.h"
+#include "daemon/core/worker.h"
+#include "daemon/core/worker_state.h"
+#include "daemon/fiber/fiber.h"
+#include "daemon/jobs/hang.h"
+#include "daemon/sched/starved.h"
 #include "daemon/core/verdict_word.h"
 #include "daemon/sched/aside.h"
 #include "shm/fence.h"

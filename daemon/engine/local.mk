@@ -12,9 +12,3 @@ libpool_la_SOURCES += \
 	daemon/engine/strand_kept.c \
 	daemon/engine/strand_part.c \
 	daemon/engine/strand_unwind.c
-if SWITCH_X86_64
-libpool_la_SOURCES += daemon/engine/switch_x86_64.S
-endif
-if SWITCH_AARCH64
-libpool_la_SOURCES += daemon/engine/switch_aarch64.S
-endif

@@ -48,13 +48,23 @@
 
 #include "common/crash_site.h"
 #include "common/relaxed.h"
+#include "daemon/core/deque.h"
+#include "daemon/core/fork_mode.h"
+#include "daemon/core/halt.h"
+#include "daemon/core/pool_state.h"
+#include "daemon/core/stack.h"
+#include "daemon/core/wakeup.h"
+#include "daemon/core/worker.h"
+#include "daemon/core/worker_state.h"
 #include "daemon/engine/alloc.h"
 #include "daemon/core/join.h"
+#include "daemon/jobs/intake.h"
 #include "daemon/jobs/root.h"
 #include "daemon/engine/strand_internal.h"
 #include "daemon/core/trace.h"
 #include "daemon/core/verdict.h"
 #include "daemon/sched/aside.h"
+#include "shm/board.h"
 
 #define STRAND_VAIN                                                                                \
 	8u /* frames in a row for which a request stands that finds nothing to publish */

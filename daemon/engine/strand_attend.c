@@ -24,8 +24,18 @@
 #include "daemon/engine/strand_internal.h"
 
 #include "common/crash_site.h"
+#include "common/util.h"
+#include "daemon/core/deque.h"
+#include "daemon/core/inbox.h"
 #include "daemon/core/policy.h"
+#include "daemon/core/pool_state.h"
+#include "daemon/core/profile.h"
+#include "daemon/core/summons.h"
 #include "daemon/core/verdict.h"
+#include "daemon/core/worker.h"
+#include "daemon/core/worker_state.h"
+#include "daemon/engine/strand.h"
+#include "daemon/jobs/intake.h"
 #include "daemon/sched/aside.h"
 
 void strand_publish(struct worker *w)

@@ -19,7 +19,14 @@
 
 #include "common/crash_site.h"
 #include "common/relaxed.h"
+#include "daemon/core/attend.h"
+#include "daemon/core/deque.h"
+#include "daemon/core/placement.h"
+#include "daemon/core/stack.h"
 #include "daemon/core/verdict.h"
+#include "daemon/core/worker.h"
+#include "daemon/core/worker_state.h"
+#include "daemon/engine/strand.h"
 #include "daemon/sched/aside.h"
 #include "shm/fence.h"
 

@@ -38,7 +38,9 @@
 #include <stdint.h>
 
 #include "common/relaxed.h"
-#include "daemon/pool/pool.h"
+#include "daemon/core/deque.h"
+#include "daemon/core/pool_state.h"
+#include "daemon/core/worker_state.h"
 #include "daemon/core/profile.h"
 #include "daemon/engine/strand.h"
 #include "daemon/sched/aside.h"

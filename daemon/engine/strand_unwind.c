@@ -19,7 +19,12 @@
 #include "common/log.h"
 #include "common/relaxed.h"
 #include "common/util.h"
+#include "daemon/core/stack.h"
 #include "daemon/core/verdict.h"
+#include "daemon/core/worker.h"
+#include "daemon/core/worker_state.h"
+#include "daemon/engine/strand.h"
+#include "daemon/jobs/hang.h"
 
 void fk_rt_fail(struct fk_worker *fk, int code)
 {

@@ -25,7 +25,15 @@
 #include "common/clock.h"
 #include "daemon/sched/alarm.h"
 #include "daemon/fiber/fiber.h"
-#include "daemon/pool/pool.h"
+#include "common/util.h"
+#include "daemon/core/fiber_stack.h"
+#include "daemon/core/inbox.h"
+#include "daemon/core/pool_state.h"
+#include "daemon/core/switch.h"
+#include "daemon/core/worker.h"
+#include "daemon/core/worker_state.h"
+#include "daemon/fiber/fiber_memory.h"
+#include "daemon/sched/fair.h"
 
 #ifdef FK_SANITIZE_ADDRESS
 #include <sanitizer/asan_interface.h>

@@ -50,9 +50,15 @@
 #include <time.h>
 
 #include "common/clock.h"
+#include "common/options.h"
 #include "daemon/core/fault.h"
 #include "daemon/fiber/fiber.h"
-#include "daemon/pool/pool.h"
+#include "common/util.h"
+#include "daemon/core/pool_state.h"
+#include "daemon/core/switch.h"
+#include "daemon/core/worker.h"
+#include "daemon/core/worker_state.h"
+#include "daemon/sched/fair.h"
 #include "daemon/engine/strand_internal.h"
 #include "daemon/host/topology.h"
 

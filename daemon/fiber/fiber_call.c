@@ -20,7 +20,13 @@
 #include <string.h>
 
 #include "daemon/fiber/fiber.h"
-#include "daemon/pool/pool.h"
+#include "common/util.h"
+#include "daemon/core/pool_state.h"
+#include "daemon/core/stack.h"
+#include "daemon/core/worker_state.h"
+#include "daemon/engine/strand.h"
+#include "daemon/fiber/fiber_berth.h"
+#include "daemon/fiber/fiber_memory.h"
 #include "daemon/engine/strand_internal.h"
 #include "daemon/core/verdict.h"
 

@@ -41,8 +41,15 @@
 #include <sys/uio.h>
 
 #include "common/clock.h"
+#include "common/options.h"
 #include "daemon/fiber/fiber.h"
-#include "daemon/pool/pool.h"
+#include "common/util.h"
+#include "daemon/core/pool_state.h"
+#include "daemon/core/worker.h"
+#include "daemon/core/worker_state.h"
+#include "daemon/fiber/fiber_park.h"
+#include "daemon/fiber/poller.h"
+#include "shm/board.h"
 
 #define FIBER_IO_MAX   ((size_t)INT32_MAX & ~(size_t)4095) /* bytes, as the kernel has it */
 #define FIBER_IO_BLIND 7u				   /* tries that are left out in a row */

@@ -16,7 +16,9 @@
 
 #include "common/relaxed.h"
 #include "daemon/fiber/fiber.h"
-#include "daemon/pool/pool.h"
+#include "daemon/core/pool_state.h"
+#include "daemon/core/worker_state.h"
+#include "daemon/fiber/fiber_memory.h"
 
 static pthread_mutex_t fiber_keys_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t fiber_n_keys;

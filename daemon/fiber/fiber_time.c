@@ -38,7 +38,13 @@
 #include "common/clock.h"
 #include "common/relaxed.h"
 #include "daemon/fiber/fiber.h"
-#include "daemon/pool/pool.h"
+#include "common/util.h"
+#include "daemon/core/pool_state.h"
+#include "daemon/core/vheap.h"
+#include "daemon/core/wakeup.h"
+#include "daemon/core/worker.h"
+#include "daemon/core/worker_state.h"
+#include "daemon/fiber/fiber_park.h"
 
 #define FIBER_TIMERS 64u		 /* room for so many to begin with */
 #define FIBER_DUE    64u		 /* that are taken between two locks */

@@ -27,7 +27,15 @@
 
 #include "common/clock.h"
 #include "daemon/fiber/fiber.h"
-#include "daemon/pool/pool.h"
+#include "common/util.h"
+#include "daemon/core/inbox.h"
+#include "daemon/core/pool_state.h"
+#include "daemon/core/worker.h"
+#include "daemon/core/worker_state.h"
+#include "daemon/fiber/fiber_berth.h"
+#include "daemon/fiber/fiber_counter.h"
+#include "daemon/fiber/fiber_park.h"
+#include "shm/board.h"
 #include "daemon/engine/strand_internal.h"
 #include "shm/wake.h"
 

@@ -6,7 +6,10 @@
 
 #include "common/clock.h"
 #include "common/relaxed.h"
-#include "daemon/pool/pool.h"
+#include "common/util.h"
+#include "daemon/core/pool_state.h"
+#include "daemon/core/wakeup.h"
+#include "shm/job.h"
 #include "daemon/jobs/root.h"
 
 #define DEADLINE_TURNS 4u		     /* so often at most in a call */

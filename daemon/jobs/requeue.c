@@ -5,7 +5,12 @@
 #include "common/crash_site.h"
 #include "common/relaxed.h"
 #include "daemon/jobs/drain.h"
-#include "daemon/pool/pool.h"
+#include "daemon/core/pool_state.h"
+#include "daemon/sched/fair.h"
+#include "shm/board.h"
+#include "shm/job.h"
+#include "shm/ledger.h"
+#include "shm/ring.h"
 
 void requeue_find(struct pool *pool, uint32_t slot)
 {

@@ -10,7 +10,11 @@
 #include "common/log.h"
 #include "common/relaxed.h"
 #include "daemon/core/channel.h"
-#include "daemon/pool/pool.h"
+#include "daemon/core/permit.h"
+#include "daemon/core/pool_state.h"
+#include "daemon/core/registry.h"
+#include "daemon/sched/fair.h"
+#include "shm/limits.h"
 #include "shm/ledger.h"
 #include "shm/proto.h"
 

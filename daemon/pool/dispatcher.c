@@ -7,6 +7,8 @@
 
 #include "common/clock.h"
 #include "common/relaxed.h"
+#include "daemon/core/stop.h"
+#include "daemon/core/summons.h"
 #include "daemon/sched/alarm.h"
 #include "daemon/core/bell.h"
 #include "daemon/jobs/drain.h"
@@ -27,25 +29,6 @@ struct dispatcher_view {
 	bool drained;			    /* one has taken jobs off the rings */
 	uint64_t moved[LIMIT_WORKERS / 64]; /* a bit for each that has started a job */
 };
-
-void dispatcher_summon(struct worker *w)
-{
-	/* ORDER summons [M1]: release, pairs with dispatcher_take_summons(). */
-	atomic_store_explicit(&w->requests.summoned, 1, memory_order_release);
-	worker_ask(w);
-}
-
-bool dispatcher_has_summoned(struct worker *w)
-{
-	/* Relaxed: nothing is read that was written before it. */
-	return load_relaxed(&w->requests.summoned);
-}
-
-bool dispatcher_take_summons(struct worker *w)
-{
-	/* ORDER summons [M1]: acquire, pairs with dispatcher_summon(). */
-	return atomic_exchange_explicit(&w->requests.summoned, 0, memory_order_acquire);
-}
 
 static void dispatcher_look(struct pool *pool, uint64_t now, struct dispatcher_view *ret_view)
 {

@@ -29,8 +29,7 @@
  *   waits for the next one.
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   pool.c starts its thread. Others wake it by pool_wake_dispatcher(). dispatcher_take_summons():
- *   workers.
+ *   pool.c starts its thread. Others wake it by pool_wake_dispatcher().
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   A worker dies with the whole pool.
@@ -44,7 +43,6 @@
 #include "shm/limits.h"
 
 struct pool;
-struct worker;
 
 /* Its own thread's. */
 struct dispatcher {
@@ -62,16 +60,6 @@ struct dispatcher {
 
 /* One round: looks, and sleeps until it has to look again, or is woken. */
 void dispatcher_attend(struct pool *pool);
-
-/* A worker is to look, at its next fork, whether another job goes first. Any thread, and the
- * handler of WORKER_SIGNAL. */
-void dispatcher_summon(struct worker *worker);
-
-/* It was, and has not looked. */
-bool dispatcher_has_summoned(struct worker *worker);
-
-/* Owner, at a fork: was it asked to look whether another job goes first? */
-bool dispatcher_take_summons(struct worker *worker);
 
 /* The thread: until the pool has drained after PROTO_POOL_STOP or _HALT, which it ends. */
 void *dispatcher_main(void *pool);

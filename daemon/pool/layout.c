@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "daemon/core/mapping.h"
+#include "daemon/core/pool_settings.h"
 #include "daemon/pool/pool.h"
 #include "daemon/host/topology.h"
 #include "daemon/host/victims.h"
@@ -16,14 +18,6 @@
 
 #define LAYOUT_DEQUE_MAX (UINT64_C(1) << 22) /* entries */
 #define LAYOUT_PAGE	 UINT64_C(4096)
-
-int layout_withhold(void *base, uint64_t size, bool secret)
-{
-	if (madvise(base, size, MADV_DONTFORK) < 0 ||
-	    (secret && madvise(base, size, MADV_DONTDUMP) < 0))
-		return -errno;
-	return 0;
-}
 
 int layout_map(struct pool *pool, int board_fd, int arena_fd)
 {

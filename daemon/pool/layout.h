@@ -8,8 +8,7 @@
  *   All of it on the NUMA node of whom it is for, so each begins at a page.
  *
  * WHO CALLS IT, ON WHICH THREAD
- *   The pool's main thread before there are others, and after they have ended;
- *   layout_withhold() the channel's thread.
+ *   The pool's main thread before there are others, and after they have ended.
  */
 #ifndef DAEMON_POOL_LAYOUT_H
 #define DAEMON_POOL_LAYOUT_H
@@ -40,12 +39,5 @@ void layout_unplace(struct pool *pool);
  * arena_fd: borrowed. Returns 0 or a negative errno.
  */
 int layout_make(struct pool *pool, int arena_fd);
-
-/*
- * Memory that others than the pool write in is nothing for the child of a task that forks, which
- * would go on as another pool; nor is that with users' data in it (secret) for a core file.
- * base: of whole pages. Returns 0 or a negative errno.
- */
-int layout_withhold(void *base, uint64_t size, bool secret);
 
 #endif

@@ -32,8 +32,11 @@
 #include "common/relaxed.h"
 #include "daemon/core/bell.h"
 #include "daemon/core/fault.h"
+#include "daemon/core/fork_mode.h"
+#include "daemon/core/pool_settings.h"
 #include "daemon/core/profile.h"
 #include "daemon/core/trace.h"
+#include "daemon/core/wakeup.h"
 #include "daemon/host/confine.h"
 #include "daemon/host/topology.h"
 #include "daemon/pool/allowance.h"
@@ -51,80 +54,6 @@ struct pool_thread {
 	struct pool *pool;
 	uint32_t worker;
 };
-
-bool pool_wake_word(_Atomic uint32_t *word, _Atomic uint32_t *bell, uint32_t value)
-{
-	uint32_t looking = (value & ~WAKE_STATE) | WAKE_LOOKING;
-
-	/* The sleeper's own change, made for it (W5): if it is on its way into the futex it does
-	 * not go in, and nobody wakes it twice because it has not come to run yet. */
-	if (!atomic_compare_exchange_strong_explicit(word, &value, looking, memory_order_relaxed,
-						     memory_order_relaxed))
-		return false;
-	bell_ring(word, bell);
-	return true;
-}
-
-void pool_wake_dispatcher(struct pool *pool)
-{
-	uint32_t value;
-
-	wake_published();
-	value = wake_load(&pool->board->dispatcher);
-	if (wake_rests(value))
-		pool_wake_word(&pool->board->dispatcher, &pool->arena->bell, value);
-}
-
-/* Something has changed that every worker has to see. */
-static void pool_wake_all(struct pool *pool)
-{
-	/* ORDER pool/settings [P1]: full, the change comes before the look at the words. Pairs with
-	 * worker_rest(). */
-	wake_published();
-	for (uint32_t i = 0; i < pool->n_workers; i++) {
-		struct worker *w = &pool->workers[i];
-		uint32_t value = wake_load(&w->board->wake);
-
-		if (wake_rests(value))
-			pool_wake_word(&w->board->wake, &w->requests.bell, value);
-	}
-}
-
-void pool_stop_workers(struct pool *pool)
-{
-	/* Relaxed: pool_wake_all(). */
-	store_relaxed(&pool->stop, POOL_ENDING);
-	pool_wake_all(pool);
-}
-
-/* Relaxed throughout: workers that rest are woken after it, others come by. */
-static void pool_take_settings(struct pool *pool, const struct options *o)
-{
-	store_relaxed(&pool->settings.scheduler, o->scheduler);
-	store_relaxed(&pool->settings.spin, o->spin);
-	store_relaxed(&pool->settings.weight, o->weight);
-	store_relaxed(&pool->settings.stack_max, o->stack_max);
-	store_relaxed(&pool->settings.hang_limit, o->hang_limit);
-}
-
-void pool_init_settings(struct pool *pool)
-{
-	pool_take_settings(pool, pool->options);
-}
-
-/* Those alone: the others would have to be allocated, and a task may have all memory. Relaxed: this
- * thread sets them. */
-static struct options pool_settings(struct pool *pool)
-{
-	return (struct options){
-		.scheduler = load_relaxed(&pool->settings.scheduler),
-		.spin = load_relaxed(&pool->settings.spin),
-		.weight = load_relaxed(&pool->settings.weight),
-		.stack_max = load_relaxed(&pool->settings.stack_max),
-		.hang_limit = load_relaxed(&pool->settings.hang_limit),
-		.log_level = (unsigned int)log_get_level() - LOG_LEVEL_ERROR,
-	};
-}
 
 int pool_set(struct pool *pool, const char *name, const char *value)
 {
@@ -147,48 +76,6 @@ int pool_set(struct pool *pool, const char *name, const char *value)
 	if (streq(name, "scheduler") || streq(name, "spin"))
 		pool_wake_all(pool);
 	return 0;
-}
-
-struct worker *pool_worker_at(struct pool *pool, uint32_t index)
-{
-	return index < pool->n_workers ? &pool->workers[index] : NULL;
-}
-
-uint32_t pool_group_on(struct pool *pool, uint32_t node)
-{
-	uint32_t n;
-
-	for (uint32_t g = 0; g < pool->n_groups; g++) {
-		uint32_t first = topology_members(pool->topology, g, &n)[0];
-
-		if (topology_place(pool->topology, first)->node == node)
-			return g;
-	}
-	return pool->n_groups;
-}
-
-struct worker *pool_worker_on(struct pool *pool, struct worker *near, uint32_t node)
-{
-	uint32_t group = pool_group_on(pool, node), n;
-	const uint32_t *members;
-	struct worker *w = NULL;
-
-	if (group == pool->n_groups)
-		return NULL;
-	if (group == near->group)
-		return near;
-	/* One that is not busy; if all are, the last that is not parked, if there is one. */
-	members = topology_members(pool->topology, group, &n);
-	for (uint32_t i = 0; i < n; i++) {
-		struct worker *other = &pool->workers[members[(near->index + i) % n]];
-
-		if (w && worker_is_parked(other))
-			continue;
-		w = other;
-		if (!worker_is_parked(w) && wake_state(wake_load(&w->board->wake)) != WAKE_BUSY)
-			break;
-	}
-	return w;
 }
 
 static void *pool_worker_thread(void *arg)
@@ -225,26 +112,6 @@ void pool_free_rows(struct pool *pool)
 	free(pool->rows.cancels);
 	free(pool->rows.stack_bytes);
 	deadlines_fini(pool->deadlines);
-}
-
-int pool_set_fork_mode(struct pool *pool)
-{
-	const struct options *options = pool->options;
-	uint32_t mode = options->fork_mode;
-	struct profile_clock clock;
-
-	pool->mode.late_children = mode == OPTIONS_FORK_LATE;
-	pool->mode.force_steals = mode == OPTIONS_FORK_STOLEN || pool->mode.late_children ||
-				  mode == OPTIONS_FORK_PROFILE;
-	pool->mode.kept = mode == OPTIONS_FORK_KEPT;
-	pool->mode.shaken = mode == OPTIONS_FORK_RANDOM ? max(options->fork_seed, 1u) : 0;
-	if (mode != OPTIONS_FORK_PROFILE)
-		return 0;
-	if (pool->n_workers != 1)
-		return -EINVAL;
-	clock = profile_processor_clock();
-	pool->mode.profile = profile_new(clock, profile_measure(clock, options->fork_burden));
-	return pool->mode.profile ? 0 : -ENOMEM;
 }
 
 static int pool_start_threads(struct pool *pool, struct pool_thread *threads,

@@ -24,6 +24,7 @@
  */
 #include "daemon/jobs/root.h"
 #include "daemon/core/verdict.h"
+#include "shm/ledger.h"
 #include "tests/fuzz/pool_rig.h"
 #include "tests/fuzz/pool_true.h"
 

@@ -3,6 +3,7 @@
 #ifndef TESTS_FUZZ_POOL_TRUE_H
 #define TESTS_FUZZ_POOL_TRUE_H
 
+#include "shm/ledger.h"
 #include "tests/fuzz/pool_rig.h"
 
 static uint64_t counted(uint64_t (*of)(const struct board_counters *counters))

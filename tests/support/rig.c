@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "daemon/core/stop.h"
+#include "daemon/core/wakeup.h"
 #include "daemon/pool/layout.h"
 #include "daemon/host/topology.h"
 #include "shm/futex.h"

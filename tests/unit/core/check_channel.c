@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #define CHECK_TIMEOUT 60
+#include "daemon/core/stop.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/rig.h"
 #include "tests/support/tasks.h"

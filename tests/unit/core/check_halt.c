@@ -7,6 +7,7 @@
 #include <check.h>
 #include <sched.h>
 
+#include "daemon/core/wakeup.h"
 #include "daemon/jobs/drain.h"
 #include "shm/ledger.h"
 #include "tests/support/check_unit.h"

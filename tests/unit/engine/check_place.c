@@ -15,6 +15,7 @@
 #include <sched.h>
 #include <string.h>
 
+#include "daemon/core/summons.h"
 #include "daemon/pool/dispatcher.h"
 #include "daemon/jobs/root.h"
 #include "tests/support/check_unit.h"

@@ -5,6 +5,8 @@
  */
 #include "common/clock.h"
 #include "common/util.h"
+#include "daemon/core/summons.h"
+#include "daemon/core/wakeup.h"
 #include "daemon/pool/dispatcher.h"
 #include "daemon/jobs/root.h"
 #include "daemon/sched/alarm.h"

@@ -19,6 +19,7 @@
 #include "shm/proto.h"
 #include "shm/wake.h"
 #define CHECK_TIMEOUT 60
+#include "daemon/core/wakeup.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/rig.h"
 

@@ -9,6 +9,7 @@
 #include <signal.h>
 
 #include "common/clock.h"
+#include "daemon/core/summons.h"
 #include "daemon/pool/dispatcher.h"
 #include "daemon/jobs/root.h"
 #include "tests/support/intake_rig.h"

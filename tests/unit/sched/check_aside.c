@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "daemon/core/summons.h"
 #include "daemon/sched/aside.h"
 #include "daemon/jobs/root.h"
 #include "daemon/engine/strand.h"

@@ -15,6 +15,7 @@
 
 #include "common/util.h"
 #include "daemon/core/lazy.h"
+#include "daemon/core/pool_settings.h"
 #include "daemon/engine/strand.h"
 #include "shm/wake.h"
 #include "tests/support/check_unit.h"

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/core/pool_settings.h"
+
+#include "common/log.h"
+#include "common/relaxed.h"
+
+/* Relaxed throughout: workers that rest are woken after it, others come by. */
+void pool_take_settings(struct pool *pool, const struct options *o)
+{
+	store_relaxed(&pool->settings.scheduler, o->scheduler);
+	store_relaxed(&pool->settings.spin, o->spin);
+	store_relaxed(&pool->settings.weight, o->weight);
+	store_relaxed(&pool->settings.stack_max, o->stack_max);
+	store_relaxed(&pool->settings.hang_limit, o->hang_limit);
+}
+
+void pool_init_settings(struct pool *pool)
+{
+	pool_take_settings(pool, pool->options);
+}
+
+/* Relaxed: this thread sets them. */
+struct options pool_settings(struct pool *pool)
+{
+	return (struct options){
+		.scheduler = load_relaxed(&pool->settings.scheduler),
+		.spin = load_relaxed(&pool->settings.spin),
+		.weight = load_relaxed(&pool->settings.weight),
+		.stack_max = load_relaxed(&pool->settings.stack_max),
+		.hang_limit = load_relaxed(&pool->settings.hang_limit),
+		.log_level = (unsigned int)log_get_level() - LOG_LEVEL_ERROR,
+	};
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/* wakeup.h - how a thread of the pool wakes another one */
+#ifndef DAEMON_CORE_WAKEUP_H
+#define DAEMON_CORE_WAKEUP_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct pool;
+
+/* Wakes the thread that rests with this wake word, which had this value, and this bell; false: the
+ * value has changed. */
+bool pool_wake_word(_Atomic uint32_t *word, _Atomic uint32_t *bell, uint32_t value);
+
+/* Wakes the dispatcher, if it sleeps. Any thread of the pool. */
+void pool_wake_dispatcher(struct pool *pool);
+
+/* Wakes all workers that rest: something has changed that every worker has to see. */
+void pool_wake_all(struct pool *pool);
+
+#endif
