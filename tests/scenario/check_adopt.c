@@ -159,7 +159,7 @@ START_TEST(twenty_managers_are_killed_under_load_and_no_client_notices)
 }
 END_TEST
 
-START_TEST(what_ran_is_LOST_or_runs_again_as_often_as_it_takes)
+START_TEST(running_jobs_are_LOST_or_rerun_until_they_end)
 {
 	volatile uint8_t *gates[2];
 	fk_job jobs[2];
@@ -184,7 +184,7 @@ START_TEST(what_ran_is_LOST_or_runs_again_as_often_as_it_takes)
 }
 END_TEST
 
-START_TEST(what_is_submitted_while_nobody_is_there_is_done)
+START_TEST(jobs_submitted_without_a_manager_are_run)
 {
 	fk_client *c;
 	fk_job job;
@@ -290,8 +290,8 @@ int main(void)
 	const TTest *const tests[] = {
 		nothing_goes_on_before_each_pool_of_the_store_is_dead,
 		twenty_managers_are_killed_under_load_and_no_client_notices,
-		what_ran_is_LOST_or_runs_again_as_often_as_it_takes,
-		what_is_submitted_while_nobody_is_there_is_done,
+		running_jobs_are_LOST_or_rerun_until_they_end,
+		jobs_submitted_without_a_manager_are_run,
 		a_cancel_while_nobody_is_there_holds,
 		a_client_that_dies_while_nobody_is_there_leaves_nothing,
 		crashes_count_and_quarantine_lasts_over_the_death_of_a_manager,

@@ -49,7 +49,7 @@ static int old_roster(uint32_t slot, const struct roster_entry *entry)
 	return fd;
 }
 
-START_TEST(what_a_forkd_of_an_older_version_has_left_is_LOST_and_the_log_says_why)
+START_TEST(jobs_of_an_older_forkd_are_LOST_and_the_log_says_why)
 {
 	const struct roster_geometry geometry = { .n_workers = 1 };
 	struct store_inherited *inherited = calloc(2, sizeof(*inherited));
@@ -225,7 +225,7 @@ static uint64_t arena_max(void)
 	return size;
 }
 
-START_TEST(what_is_auto_stays_as_it_is_for_those_who_are_there)
+START_TEST(automatic_sizes_stay_for_connected_clients)
 {
 	static const char *const later[] = {
 		"memory-total = 550M\n",
@@ -275,7 +275,7 @@ static void change(const char *conf, const char *says)
 	see_all_lost(c, &job, 1);
 }
 
-START_TEST(what_is_set_otherwise_is_named_and_all_is_new)
+START_TEST(changed_sizes_are_logged_and_nothing_is_taken_over)
 {
 	change("memory-total = 600M\nworkers = 3\nmax-jobs = 2000\n",
 	       "forkd has other sizes now: workers was 2 and is 3, max-jobs was 1024 and is 2000");
@@ -289,13 +289,13 @@ END_TEST
 int main(void)
 {
 	const TTest *const tests[] = {
-		what_a_forkd_of_an_older_version_has_left_is_LOST_and_the_log_says_why,
+		jobs_of_an_older_forkd_are_LOST_and_the_log_says_why,
 		with_another_layout_each_job_is_LOST_and_all_is_new,
 		a_manager_that_has_lived_for_a_while_is_no_try,
 		a_shortage_at_its_start_is_no_reason_to_give_clients_up,
 		nor_is_a_shortage_while_they_are_taken_over,
-		what_is_auto_stays_as_it_is_for_those_who_are_there,
-		what_is_set_otherwise_is_named_and_all_is_new,
+		automatic_sizes_stay_for_connected_clients,
+		changed_sizes_are_logged_and_nothing_is_taken_over,
 	};
 
 	return check_unit_run("adopt_drain", tests, ARRAY_SIZE(tests), begin, NULL, CHECK_TIMEOUT);

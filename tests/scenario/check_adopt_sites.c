@@ -169,7 +169,7 @@ START_TEST(a_client_that_a_manager_takes_in_while_it_dies_is_in)
 }
 END_TEST
 
-START_TEST(one_that_dies_while_it_gives_jobs_up_has_the_next_do_it)
+START_TEST(pool_that_dies_while_it_gives_jobs_up_leaves_that_to_the_next)
 {
 	volatile uint8_t *gates[2];
 	struct roster *roster;
@@ -222,7 +222,7 @@ int main(void)
 		a_state_that_kills_each_manager_is_given_up,
 		a_manager_that_dies_while_it_takes_over_is_taken_over_from,
 		a_client_that_a_manager_takes_in_while_it_dies_is_in,
-		one_that_dies_while_it_gives_jobs_up_has_the_next_do_it,
+		pool_that_dies_while_it_gives_jobs_up_leaves_that_to_the_next,
 		every_site_of_the_manager_is_tried,
 	};
 

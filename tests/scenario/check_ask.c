@@ -132,7 +132,7 @@ START_TEST(all_jobs_of_a_client_end_and_nobody_elses)
 }
 END_TEST
 
-START_TEST(one_job_ends_and_the_next_of_its_record_does_not)
+START_TEST(cancel_ends_one_job_and_not_the_next_of_its_record)
 {
 	fk_job gate, jobs[ONE], next;
 	fk_client *c;
@@ -156,7 +156,7 @@ START_TEST(one_job_ends_and_the_next_of_its_record_does_not)
 }
 END_TEST
 
-START_TEST(what_is_nobodys_is_refused)
+START_TEST(cancel_of_an_unknown_job_or_client_is_refused)
 {
 	struct proto_ask question;
 	fk_client *c, *left;
@@ -220,7 +220,7 @@ START_TEST(a_cancel_outlives_the_pool)
 }
 END_TEST
 
-START_TEST(what_runs_and_what_waits_is_told)
+START_TEST(running_and_queued_jobs_are_reported)
 {
 	struct proto_job told[2 * ONE];
 	fk_job gate, jobs[ONE];
@@ -344,6 +344,6 @@ START_TEST(its_user_and_root_may_and_nobody_else)
 END_TEST
 
 CHECK_MAIN("ask", all_jobs_of_a_client_end_and_nobody_elses,
-	   one_job_ends_and_the_next_of_its_record_does_not, what_is_nobodys_is_refused,
-	   a_cancel_outlives_the_pool, what_runs_and_what_waits_is_told,
-	   its_user_and_root_may_and_nobody_else)
+	   cancel_ends_one_job_and_not_the_next_of_its_record,
+	   cancel_of_an_unknown_job_or_client_is_refused, a_cancel_outlives_the_pool,
+	   running_and_queued_jobs_are_reported, its_user_and_root_may_and_nobody_else)

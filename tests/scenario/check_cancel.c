@@ -64,7 +64,7 @@ static void settle(fk_client *c)
 	ck_assert_int_eq(fk_release(c, job), 0);
 }
 
-START_TEST(what_has_not_started_never_does)
+START_TEST(cancel_before_start_prevents_the_start)
 {
 	fk_client *c;
 	fk_group group;
@@ -109,7 +109,7 @@ START_TEST(what_has_not_started_never_does)
 }
 END_TEST
 
-START_TEST(what_runs_ends_as_cancelled)
+START_TEST(cancel_of_a_running_job_ends_as_cancelled)
 {
 	fk_client *c;
 	fk_job job;
@@ -128,7 +128,7 @@ START_TEST(what_runs_ends_as_cancelled)
 }
 END_TEST
 
-START_TEST(nobody_cancels_what_is_anothers)
+START_TEST(cancel_of_the_job_of_another_client_is_refused)
 {
 	fk_client *a, *b;
 	fk_job gate, mine, theirs;
@@ -393,8 +393,10 @@ START_TEST(forkctl_cancels_when_it_is_interrupted)
 }
 END_TEST
 
-CHECK_MAIN("cancel", what_has_not_started_never_does, what_runs_ends_as_cancelled,
-	   nobody_cancels_what_is_anothers, a_message_that_is_no_cancel_ends_the_connection,
-	   a_flood_of_cancels_holds_nobody_up, a_pool_that_dies_leaves_no_group_behind,
-	   a_pool_that_dies_forgets_no_part_of_a_chain, a_pool_that_drains_still_hears_its_clients,
-	   forkctl_cancels_at_its_time_limit, forkctl_cancels_when_it_is_interrupted)
+CHECK_MAIN("cancel", cancel_before_start_prevents_the_start,
+	   cancel_of_a_running_job_ends_as_cancelled,
+	   cancel_of_the_job_of_another_client_is_refused,
+	   a_message_that_is_no_cancel_ends_the_connection, a_flood_of_cancels_holds_nobody_up,
+	   a_pool_that_dies_leaves_no_group_behind, a_pool_that_dies_forgets_no_part_of_a_chain,
+	   a_pool_that_drains_still_hears_its_clients, forkctl_cancels_at_its_time_limit,
+	   forkctl_cancels_when_it_is_interrupted)

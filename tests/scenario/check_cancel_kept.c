@@ -119,7 +119,7 @@ static void kill_pool(pid_t pool)
 	ck_assert_int_eq(kill(pool, SIGKILL), 0);
 }
 
-START_TEST(what_ran_for_ever_ends_as_cancelled_in_the_next_pool)
+START_TEST(cancelled_endless_job_ends_as_cancelled_in_the_next_pool)
 {
 	fk_job endless, twin, others[N];
 	pid_t pool;
@@ -148,7 +148,7 @@ END_TEST
 
 /* In the ledger, and in a ring: a stopped pool takes nothing off it. What is cancelled does not
  * wait for the worker. */
-START_TEST(what_waited_never_starts)
+START_TEST(cancelled_queued_job_never_starts)
 {
 	fk_job first, waits[N], in_ring[N];
 	pid_t pool;
@@ -280,6 +280,6 @@ START_TEST(garbage_cancels_nothing_of_anothers)
 }
 END_TEST
 
-CHECK_MAIN("cancel_kept", what_ran_for_ever_ends_as_cancelled_in_the_next_pool,
-	   what_waited_never_starts, the_word_needs_no_message,
+CHECK_MAIN("cancel_kept", cancelled_endless_job_ends_as_cancelled_in_the_next_pool,
+	   cancelled_queued_job_never_starts, the_word_needs_no_message,
 	   no_later_job_of_the_record_is_cancelled, garbage_cancels_nothing_of_anothers)

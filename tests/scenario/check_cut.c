@@ -62,7 +62,7 @@ static void busy_is_over(int err)
 		ck_assert_int_eq(err, -ECONNRESET);
 }
 
-START_TEST(who_breaks_the_protocol_keeps_its_results_and_its_slot_until_it_lets_go)
+START_TEST(client_that_breaks_the_protocol_keeps_results_and_slot_until_it_closes)
 {
 	fk_client *other, *next;
 	int64_t n = 0;
@@ -133,7 +133,7 @@ static void replace(void)
 	(void)close(fd);
 }
 
-START_TEST(who_closes_the_socket_by_itself_is_told_that_everything_is_gone)
+START_TEST(client_that_replaces_its_socket_loses_everything)
 {
 	everything_is_gone(replace);
 }
@@ -144,12 +144,12 @@ static void say_no_more(void)
 	ck_assert_int_eq(shutdown(cut.c->fd, SHUT_WR), 0);
 }
 
-START_TEST(and_so_is_who_shuts_it_down)
+START_TEST(client_that_shuts_its_socket_down_loses_everything)
 {
 	everything_is_gone(say_no_more);
 }
 END_TEST
 
-CHECK_MAIN("cut", who_breaks_the_protocol_keeps_its_results_and_its_slot_until_it_lets_go,
-	   who_closes_the_socket_by_itself_is_told_that_everything_is_gone,
-	   and_so_is_who_shuts_it_down)
+CHECK_MAIN("cut", client_that_breaks_the_protocol_keeps_results_and_slot_until_it_closes,
+	   client_that_replaces_its_socket_loses_everything,
+	   client_that_shuts_its_socket_down_loses_everything)

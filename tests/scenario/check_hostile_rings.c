@@ -165,7 +165,7 @@ static void wrecker(void)
 	(void)raise(SIGKILL);
 }
 
-START_TEST(what_a_client_leaves_in_its_uids_rings_does_not_stop_the_next_one)
+START_TEST(entries_left_in_the_rings_of_a_uid_do_not_block_the_next_client)
 {
 	uint64_t garbage;
 
@@ -190,4 +190,4 @@ START_TEST(what_a_client_leaves_in_its_uids_rings_does_not_stop_the_next_one)
 }
 END_TEST
 
-CHECK_MAIN("hostile_rings", what_a_client_leaves_in_its_uids_rings_does_not_stop_the_next_one)
+CHECK_MAIN("hostile_rings", entries_left_in_the_rings_of_a_uid_do_not_block_the_next_client)

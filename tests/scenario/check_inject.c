@@ -427,7 +427,7 @@ static void ring_end(void)
 	(void)unlink(getenv("FORKD_LOOP_FAULT"));
 }
 
-START_TEST(what_io_uring_does_fails_while_clients_come_and_go)
+START_TEST(io_uring_fails_while_clients_come_and_go)
 {
 	ring_begin();
 	while_it_runs(RING, USE);
@@ -435,7 +435,7 @@ START_TEST(what_io_uring_does_fails_while_clients_come_and_go)
 }
 END_TEST
 
-START_TEST(what_io_uring_does_fails_while_the_pool_is_started_again)
+START_TEST(io_uring_fails_while_the_pool_is_restarted)
 {
 	ring_begin();
 	while_it_runs(RING, RESTART);
@@ -451,7 +451,7 @@ START_TEST(the_kernel_has_no_memory_to_wait_with_for_long)
 }
 END_TEST
 
-START_TEST(what_io_uring_does_fails_in_its_life)
+START_TEST(io_uring_fails_in_the_life_of_the_manager)
 {
 	ring_begin();
 	in_its_life(RING);
@@ -481,9 +481,9 @@ int main(void)
 		a_call_of_a_client_fails,
 		a_call_of_the_manager_fails_in_its_life,
 		a_call_of_the_pool_fails_in_its_life,
-		what_io_uring_does_fails_while_clients_come_and_go,
-		what_io_uring_does_fails_while_the_pool_is_started_again,
-		what_io_uring_does_fails_in_its_life,
+		io_uring_fails_while_clients_come_and_go,
+		io_uring_fails_while_the_pool_is_restarted,
+		io_uring_fails_in_the_life_of_the_manager,
 		the_kernel_has_no_memory_to_wait_with_for_long,
 	};
 	const char *lacks = inject_lacks();

@@ -169,7 +169,7 @@ int __wrap_poolproc_init(struct poolproc *pool, struct hangups *hangups, struct 
 			       : __real_poolproc_init(pool, hangups, store, options, events);
 }
 
-START_TEST(what_a_manager_cannot_begin_with_is_left_to_the_next)
+START_TEST(state_that_a_manager_cannot_use_is_left_to_the_next)
 {
 	struct fdstore *store;
 	struct service_client c;
@@ -341,13 +341,13 @@ static void dies_at(enum crash_site site)
 	service_end(store);
 }
 
-START_TEST(it_may_die_before_the_pool_is_kept)
+START_TEST(manager_may_die_before_the_pool_is_kept)
 {
 	dies_at(CRASH_AT_pool_forked);
 }
 END_TEST
 
-START_TEST(it_may_die_before_the_pool_is_told_to_start)
+START_TEST(manager_may_die_before_the_pool_is_told_to_start)
 {
 	dies_at(CRASH_AT_pool_stored);
 }
@@ -355,7 +355,7 @@ END_TEST
 
 /* The manager dies when it has welcomed the client and has not noted that; the next one's pool
  * cannot map it. */
-START_TEST(who_may_have_been_welcomed_has_an_outcome_for_each_job)
+START_TEST(possibly_admitted_client_has_an_outcome_for_each_job)
 {
 	union proto_message m;
 	int fds[PROTO_MAX_FDS];
@@ -386,8 +386,9 @@ START_TEST(who_may_have_been_welcomed_has_an_outcome_for_each_job)
 END_TEST
 
 #define AT_SITES                                                                                   \
-	, it_may_die_before_the_pool_is_kept, it_may_die_before_the_pool_is_told_to_start,         \
-		who_may_have_been_welcomed_has_an_outcome_for_each_job
+	, manager_may_die_before_the_pool_is_kept,                                                 \
+		manager_may_die_before_the_pool_is_told_to_start,                                  \
+		possibly_admitted_client_has_an_outcome_for_each_job
 #else
 #define AT_SITES
 #endif
@@ -396,6 +397,6 @@ SERVICE_MAIN("keeping", the_pool_that_runs_is_kept_and_no_other,
 	     a_manager_that_is_killed_comes_back_on_the_same_socket,
 	     the_next_manager_weighs_whom_it_goes_on_with,
 	     a_manager_that_is_stopped_is_bitten_and_comes_back,
-	     what_a_manager_cannot_begin_with_is_left_to_the_next,
+	     state_that_a_manager_cannot_use_is_left_to_the_next,
 	     told_to_stop_it_leaves_nothing_behind, a_forkd_that_gives_up_leaves_nothing_behind,
 	     a_pool_that_is_not_kept_yet_has_nothing_mapped AT_SITES)

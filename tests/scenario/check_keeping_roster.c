@@ -62,7 +62,7 @@ static bool as_the_roster_says(struct fdstore *store, const struct roster *roste
 #define AWAIT_STORE(...)                                                                           \
 	AWAIT(holds(store, "arena board " __VA_ARGS__) && as_the_roster_says(store, roster))
 
-START_TEST(what_is_kept_is_what_the_roster_names)
+START_TEST(kept_descriptors_are_those_that_the_roster_names)
 {
 	struct fdstore *store = SERVICE_KEEP("", 32, 0);
 	struct service_client a, b;
@@ -336,7 +336,7 @@ END_TEST
 int main(int argc, char *argv[])
 {
 	const TTest *const tests[] = {
-		what_is_kept_is_what_the_roster_names,
+		kept_descriptors_are_those_that_the_roster_names,
 		a_client_for_whom_the_store_has_no_room_is_refused,
 		a_store_that_is_smaller_than_it_was_keeps_whom_it_can_and_forkd_runs,
 		a_client_waits_while_the_service_manager_does_not_read,

@@ -328,7 +328,7 @@ START_TEST(a_daemon_that_is_told_to_stop_lets_running_and_queued_jobs_finish)
 }
 END_TEST
 
-START_TEST(what_runs_past_the_deadline_of_a_stop_is_cancelled_and_its_client_returns)
+START_TEST(jobs_beyond_the_stop_deadline_are_cancelled_and_the_client_returns)
 {
 	pid_t a, b;
 
@@ -407,6 +407,6 @@ END_TEST
 
 CHECK_MAIN("kill", a_client_killed_while_it_submits_never_stops_another_one,
 	   a_daemon_that_is_told_to_stop_lets_running_and_queued_jobs_finish,
-	   what_runs_past_the_deadline_of_a_stop_is_cancelled_and_its_client_returns,
+	   jobs_beyond_the_stop_deadline_are_cancelled_and_the_client_returns,
 	   clients_that_wait_for_a_killed_daemon_return_with_an_error,
 	   a_client_of_a_killed_daemon_submits_in_vain_and_can_be_closed)

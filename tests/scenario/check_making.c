@@ -163,16 +163,15 @@ START_TEST(others_attach_and_call_while_the_largest_heap_is_made)
 }
 END_TEST
 
-START_TEST(who_comes_and_goes_with_the_largest_heap_leaves_others_their_calls)
+START_TEST(reconnects_with_the_largest_heap_do_not_delay_other_clients)
 {
 	_Atomic uint32_t *stop =
 		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	pid_t pid, child;
 
 	if (geteuid() != 0) {
-		check_unit_not_run(
-			who_comes_and_goes_with_the_largest_heap_leaves_others_their_calls,
-			"only root can be another user");
+		check_unit_not_run(reconnects_with_the_largest_heap_do_not_delay_other_clients,
+				   "only root can be another user");
 		return;
 	}
 	pid = start();
@@ -191,7 +190,7 @@ START_TEST(who_comes_and_goes_with_the_largest_heap_leaves_others_their_calls)
 }
 END_TEST
 
-START_TEST(who_is_killed_while_it_is_made_leaves_nothing)
+START_TEST(client_killed_while_its_memory_is_made_leaves_nothing)
 {
 	pid_t pid = start();
 
@@ -242,7 +241,7 @@ START_TEST(a_stop_is_said_to_whose_segment_is_being_made)
 }
 END_TEST
 
-START_TEST(it_gets_the_next_pool_if_one_dies_while_it_is_made)
+START_TEST(client_gets_the_next_pool_if_one_dies_while_its_memory_is_made)
 {
 	pid_t pid = start();
 	int fd = ask();
@@ -259,8 +258,8 @@ START_TEST(it_gets_the_next_pool_if_one_dies_while_it_is_made)
 END_TEST
 
 SERVICE_MAIN("making", others_attach_and_call_while_the_largest_heap_is_made,
-	     who_comes_and_goes_with_the_largest_heap_leaves_others_their_calls,
-	     who_is_killed_while_it_is_made_leaves_nothing,
+	     reconnects_with_the_largest_heap_do_not_delay_other_clients,
+	     client_killed_while_its_memory_is_made_leaves_nothing,
 	     of_one_user_one_is_made_at_a_time_in_their_order,
 	     a_stop_is_said_to_whose_segment_is_being_made,
-	     it_gets_the_next_pool_if_one_dies_while_it_is_made)
+	     client_gets_the_next_pool_if_one_dies_while_its_memory_is_made)

@@ -175,7 +175,7 @@ static void die_at(const struct row *row, bool after)
 	service_stop(pid);
 }
 
-START_TEST(who_is_killed_at_any_message_is_gone_for_all_and_leaves_nothing)
+START_TEST(manager_killed_at_any_message_is_gone_for_all_and_leaves_nothing)
 {
 	plan.test = getpid();
 	ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
@@ -185,4 +185,4 @@ START_TEST(who_is_killed_at_any_message_is_gone_for_all_and_leaves_nothing)
 }
 END_TEST
 
-SERVICE_MAIN("manager_killed", who_is_killed_at_any_message_is_gone_for_all_and_leaves_nothing)
+SERVICE_MAIN("manager_killed", manager_killed_at_any_message_is_gone_for_all_and_leaves_nothing)

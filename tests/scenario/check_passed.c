@@ -122,7 +122,7 @@ static void is_over(int fd)
 	ck_assert_msg(n == 0 || (n < 0 && errno == ECONNRESET), "it goes on");
 }
 
-START_TEST(who_greets_with_what_lingers_is_out_and_others_are_served)
+START_TEST(client_that_greets_with_lingering_sockets_is_disconnected_and_others_are_served)
 {
 	struct proto_hello h = service_hello();
 	pid_t pid = start(true);
@@ -143,7 +143,7 @@ START_TEST(who_greets_with_what_lingers_is_out_and_others_are_served)
 }
 END_TEST
 
-START_TEST(who_cancels_with_what_lingers_is_out_and_others_are_served)
+START_TEST(client_that_cancels_with_lingering_sockets_is_disconnected_and_others_are_served)
 {
 	pid_t pid = start(true);
 	struct service_client c = service_attach();
@@ -159,7 +159,7 @@ START_TEST(who_cancels_with_what_lingers_is_out_and_others_are_served)
 END_TEST
 
 /* Nobody looks at those: something else ends the connection, in its first message or by its end. */
-START_TEST(what_was_never_looked_at_holds_nobody_up_either)
+START_TEST(unread_descriptors_delay_no_other_client)
 {
 	struct proto_hello h = service_hello();
 	pid_t pid = start(true);
@@ -250,7 +250,7 @@ START_TEST(a_kernel_that_can_keep_them_out_does)
 END_TEST
 
 /* A service manager had the socket, and took connections, before forkd could say anything. */
-START_TEST(who_had_connected_before_forkd_ran_is_out_as_well)
+START_TEST(client_that_connected_before_forkd_ran_is_disconnected)
 {
 	struct proto_hello h = service_hello();
 	int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), on = 1;
@@ -278,9 +278,10 @@ START_TEST(who_had_connected_before_forkd_ran_is_out_as_well)
 }
 END_TEST
 
-SERVICE_MAIN("passed", who_greets_with_what_lingers_is_out_and_others_are_served,
-	     who_cancels_with_what_lingers_is_out_and_others_are_served,
-	     what_was_never_looked_at_holds_nobody_up_either,
+SERVICE_MAIN("passed",
+	     client_that_greets_with_lingering_sockets_is_disconnected_and_others_are_served,
+	     client_that_cancels_with_lingering_sockets_is_disconnected_and_others_are_served,
+	     unread_descriptors_delay_no_other_client,
 	     as_many_as_a_message_holds_are_all_closed_and_who_sent_them_is_out,
 	     a_kernel_that_can_keep_them_out_does,
-	     who_had_connected_before_forkd_ran_is_out_as_well)
+	     client_that_connected_before_forkd_ran_is_disconnected)

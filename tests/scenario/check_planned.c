@@ -50,7 +50,7 @@ static void settle(fk_client *c)
 	jobs_see_end(c, job, "CANCELLED");
 }
 
-START_TEST(what_runs_ends_and_what_is_queued_is_run_by_the_next)
+START_TEST(running_jobs_end_and_queued_jobs_run_in_the_next_pool)
 {
 	fk_job jobs[2], queued[2 * QUEUED];
 	volatile uint8_t *gates[2];
@@ -86,7 +86,7 @@ START_TEST(what_runs_ends_and_what_is_queued_is_run_by_the_next)
 }
 END_TEST
 
-START_TEST(what_does_not_end_in_time_is_LOST_or_runs_again)
+START_TEST(jobs_beyond_the_time_limit_are_LOST_or_rerun)
 {
 	volatile uint8_t *gates[2];
 	fk_job jobs[2];
@@ -208,7 +208,7 @@ START_TEST(twenty_restarts_under_load_lose_nothing)
 }
 END_TEST
 
-CHECK_MAIN("planned", what_runs_ends_and_what_is_queued_is_run_by_the_next,
-	   what_does_not_end_in_time_is_LOST_or_runs_again,
+CHECK_MAIN("planned", running_jobs_end_and_queued_jobs_run_in_the_next_pool,
+	   jobs_beyond_the_time_limit_are_LOST_or_rerun,
 	   a_second_signal_waits_for_nothing_and_a_stop_stops, with_other_memory_nothing_is_lost,
 	   twenty_restarts_under_load_lose_nothing)

@@ -288,7 +288,7 @@ static bool has_nice(pid_t pid, const char *thread, int wanted)
 	return found && all;
 }
 
-START_TEST(who_hands_jobs_on_is_urgent_and_workers_are_not)
+START_TEST(dispatcher_is_urgent_and_workers_are_not)
 {
 	int usual = getpriority(PRIO_PROCESS, 0);
 	int urgent = usual > -15 && may_be_urgent(geteuid()) ? -15 : usual;
@@ -509,7 +509,7 @@ int main(void)
 		small_jobs_end_while_three_of_four_workers_are_in_a_long_leaf,
 		small_jobs_end_while_one_worker_is_in_a_long_leaf_and_the_other_in_a_giant,
 		an_idle_pool_and_its_manager_do_not_wake_up,
-		who_hands_jobs_on_is_urgent_and_workers_are_not,
+		dispatcher_is_urgent_and_workers_are_not,
 		ten_million_calls_within_each_other_fit_into_two_gigabytes,
 		a_million_forks_within_each_other_fit_into_two_gigabytes,
 		memory_of_deep_calls_goes_back_and_the_pool_comes_to_rest,

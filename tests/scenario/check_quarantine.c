@@ -192,7 +192,7 @@ START_TEST(the_next_pool_knows_before_it_has_any_job)
 }
 END_TEST
 
-START_TEST(what_is_lifted_may_be_called_and_counts_anew)
+START_TEST(task_is_callable_after_lift_and_its_crashes_count_from_0)
 {
 	setup("--quarantine-crashes=2", NULL, NULL);
 	ctl_fails(1, "no task of uid", "lift", user, NULL);
@@ -300,7 +300,7 @@ START_TEST(another_user_may_not_lift_it)
 }
 END_TEST
 
-START_TEST(it_ends_by_itself)
+START_TEST(quarantine_ends_without_a_command)
 {
 	setup("--quarantine-crashes=2", NULL, "--quarantine-time=300ms");
 	crash("crash:maybe", 2);
@@ -379,7 +379,7 @@ START_TEST(a_signal_from_outside_counts_against_nobody)
 }
 END_TEST
 
-START_TEST(what_is_known_of_a_crash_is_shown)
+START_TEST(details_of_a_crash_are_shown)
 {
 	const uint32_t more = daemon_sanitized() ? 2 : LIMIT_CRASHES;
 	char output[16384], text[64];
@@ -415,8 +415,9 @@ START_TEST(what_is_known_of_a_crash_is_shown)
 END_TEST
 
 CHECK_MAIN("quarantine", a_task_that_crashes_is_refused_to_its_user_and_to_nobody_else,
-	   the_next_pool_knows_before_it_has_any_job, what_is_lifted_may_be_called_and_counts_anew,
+	   the_next_pool_knows_before_it_has_any_job,
+	   task_is_callable_after_lift_and_its_crashes_count_from_0,
 	   a_lift_is_answered_when_the_pool_has_heard_or_has_ended, another_user_may_not_lift_it,
-	   it_ends_by_itself, a_user_that_crashes_too_much_has_no_task_left,
+	   quarantine_ends_without_a_command, a_user_that_crashes_too_much_has_no_task_left,
 	   crashes_that_are_far_apart_do_not_count_together,
-	   a_signal_from_outside_counts_against_nobody, what_is_known_of_a_crash_is_shown)
+	   a_signal_from_outside_counts_against_nobody, details_of_a_crash_are_shown)

@@ -34,7 +34,7 @@ static int code_of(const char *name)
 	return code;
 }
 
-START_TEST(what_can_change_does_and_the_rest_is_named)
+START_TEST(reloadable_options_change_and_others_are_logged)
 {
 	char text[512];
 	pid_t pool;
@@ -61,7 +61,7 @@ START_TEST(what_can_change_does_and_the_rest_is_named)
 }
 END_TEST
 
-START_TEST(who_is_in_stays_and_may_call_what_the_new_list_says)
+START_TEST(connected_client_stays_and_may_call_the_tasks_of_the_new_list)
 {
 	char conf[256], text[512];
 	uint32_t uid = (uint32_t)geteuid();
@@ -97,7 +97,7 @@ START_TEST(who_is_in_stays_and_may_call_what_the_new_list_says)
 }
 END_TEST
 
-START_TEST(what_is_wrong_is_said_and_nothing_changes)
+START_TEST(invalid_config_is_reported_and_nothing_changes)
 {
 	char text[512];
 	pid_t pool;
@@ -133,7 +133,7 @@ START_TEST(what_is_wrong_is_said_and_nothing_changes)
 }
 END_TEST
 
-START_TEST(what_does_not_end_in_time_continues_and_nothing_changes)
+START_TEST(jobs_beyond_the_time_limit_continue_and_nothing_changes)
 {
 	fk_job held, queued[RELOADS];
 	const fk_task *task;
@@ -308,7 +308,7 @@ START_TEST(with_force_what_does_not_end_in_time_is_LOST_or_runs_again_and_nobody
 }
 END_TEST
 
-START_TEST(what_hangs_already_is_seen_by_a_limit_that_comes)
+START_TEST(hang_limit_set_later_finds_a_job_that_hangs_already)
 {
 	fk_job job;
 
@@ -339,7 +339,7 @@ static pid_t reload_begins(uint32_t scheduler, const char *said)
 	return pid;
 }
 
-START_TEST(it_is_over_when_the_pool_has_heard_or_has_ended)
+START_TEST(reload_ends_when_the_pool_has_applied_it_or_has_ended)
 {
 	pid_t pool, waits;
 
@@ -366,7 +366,7 @@ START_TEST(it_is_over_when_the_pool_has_heard_or_has_ended)
 END_TEST
 
 /* The pool has not let go of it yet, and nobody can ask for its groups any more. */
-START_TEST(who_is_gone_is_not_judged)
+START_TEST(disconnected_client_is_not_checked)
 {
 	fk_client *late;
 	pid_t pool, waits;
@@ -434,7 +434,7 @@ START_TEST(a_stop_does_not_wait_for_a_reload)
 }
 END_TEST
 
-START_TEST(nor_does_a_planned_restart_and_who_waits_is_told)
+START_TEST(planned_restart_crashes_no_job_and_waiting_clients_are_told)
 {
 	const char *conf = kept_configure(&d, "workers = 1\nstop-timeout = 1000s\n");
 	volatile uint8_t *gate;
@@ -586,19 +586,21 @@ START_TEST(reloads_that_do_not_wait_lose_nothing)
 }
 END_TEST
 
-CHECK_MAIN("reload", what_can_change_does_and_the_rest_is_named,
-	   who_is_in_stays_and_may_call_what_the_new_list_says,
-	   what_is_wrong_is_said_and_nothing_changes,
-	   what_does_not_end_in_time_continues_and_nothing_changes,
+CHECK_MAIN("reload", reloadable_options_change_and_others_are_logged,
+	   connected_client_stays_and_may_call_the_tasks_of_the_new_list,
+	   invalid_config_is_reported_and_nothing_changes,
+	   jobs_beyond_the_time_limit_continue_and_nothing_changes,
 	   a_reload_that_is_interrupted_holds_no_job_back,
 	   a_reload_that_is_interrupted_before_it_replaces_the_pool_ends_no_job,
 	   the_terms_of_a_request_whose_forkctl_has_ended_do_not_count,
 	   with_force_what_does_not_end_in_time_is_LOST_or_runs_again_and_nobody_is_blamed,
-	   what_hangs_already_is_seen_by_a_limit_that_comes,
-	   it_is_over_when_the_pool_has_heard_or_has_ended, who_is_gone_is_not_judged,
+	   hang_limit_set_later_finds_a_job_that_hangs_already,
+	   reload_ends_when_the_pool_has_applied_it_or_has_ended,
+	   disconnected_client_is_not_checked,
 	   where_there_is_no_room_for_all_it_is_names_that_are_cut,
 	   a_constructor_that_forks_and_exits_writes_nothing_twice,
-	   a_stop_does_not_wait_for_a_reload, nor_does_a_planned_restart_and_who_waits_is_told,
+	   a_stop_does_not_wait_for_a_reload,
+	   planned_restart_crashes_no_job_and_waiting_clients_are_told,
 	   the_service_manager_is_told_when_it_begins_and_when_it_is_over,
 	   the_service_manager_is_told_that_another_pool_starts, reloads_under_load_lose_nothing,
 	   reloads_that_do_not_wait_lose_nothing)

@@ -235,7 +235,7 @@ static void see_drained(const char *path, const char *name, const char *why)
 	ck_assert_msg(daemon_logged(&d, "there is to be another pool", why), "%s", why);
 }
 
-START_TEST(what_cannot_join_is_loaded_by_another_pool)
+START_TEST(module_that_cannot_join_is_loaded_by_another_pool)
 {
 	prepare();
 	start("workers = 2\n");
@@ -414,7 +414,7 @@ END_TEST
 
 CHECK_MAIN("reload_join", modules_join_100_times_beside_long_jobs_of_three_users,
 	   rules_hold_for_tasks_that_join, a_quarantine_holds_for_a_task_that_comes_back,
-	   what_cannot_join_is_loaded_by_another_pool,
+	   module_that_cannot_join_is_loaded_by_another_pool,
 	   the_gate_is_closed_to_tasks_while_modules_join,
 	   a_load_that_does_not_end_changes_nothing_or_ends_the_pool_by_force,
 	   without_a_gate_another_pool_has_the_module,

@@ -77,7 +77,7 @@ START_TEST(modules_come_when_what_runs_has_ended_and_what_is_queued_waits)
 }
 END_TEST
 
-START_TEST(what_waits_is_cancelled_and_late_and_left_while_running_jobs_end)
+START_TEST(queued_jobs_are_cancelled_expire_and_are_left_while_running_jobs_end)
 {
 	struct fk_request late = { .timeout_ns = 50 * NSEC_PER_MSEC };
 	volatile uint8_t *gate;
@@ -472,7 +472,7 @@ START_TEST(a_module_is_loaded_50_times_and_refused_50_times_beside_long_jobs_of_
 END_TEST
 
 CHECK_MAIN("reload_modules", modules_come_when_what_runs_has_ended_and_what_is_queued_waits,
-	   what_waits_is_cancelled_and_late_and_left_while_running_jobs_end,
+	   queued_jobs_are_cancelled_expire_and_are_left_while_running_jobs_end,
 	   a_task_that_is_another_now_has_to_be_asked_for_again,
 	   a_job_that_waits_for_a_task_that_is_another_now_fails,
 	   a_module_that_cannot_be_loaded_leaves_those_that_are,

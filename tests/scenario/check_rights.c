@@ -120,7 +120,7 @@ static void visits(const struct who *who, const char *text)
 	ck_assert_msg(!text || strstr(shared->text, text), "%s: %s", who->name, shared->text);
 }
 
-START_TEST(who_may_not_connect_hears_why_and_others_go_on)
+START_TEST(denied_user_is_told_why_and_others_continue)
 {
 	uint64_t refused;
 	int64_t n = 0;
@@ -263,7 +263,7 @@ START_TEST(jobs_and_bytes_have_limits_by_group_too)
 END_TEST
 
 /* All of a uid's connections count, whatever their groups are; the limit is that of who asks. */
-START_TEST(what_a_uid_holds_is_one_sum_and_each_connection_is_measured_by_its_own_limit)
+START_TEST(usage_is_summed_by_uid_and_compared_with_the_limit_of_each_connection)
 {
 	pid_t pids[4];
 
@@ -354,7 +354,7 @@ START_TEST(each_connection_calls_its_tasks_and_no_other_also_in_the_next_pool)
 }
 END_TEST
 
-START_TEST(who_is_not_named_calls_all_tasks)
+START_TEST(user_without_a_rule_calls_all_tasks)
 {
 	begin();
 	daemon_start(&d, "--workers=1", "--tasks=65502:sort:*", NULL);
@@ -547,13 +547,13 @@ int main(void)
 		a_pattern_that_fits_no_task_is_warned_of_where_it_stands,
 		forkctl_tasks_marks_what_the_caller_may_not_call,
 		/* of who may become another user */
-		who_may_not_connect_hears_why_and_others_go_on,
+		denied_user_is_told_why_and_others_continue,
 		groups_are_those_that_a_connection_was_made_with,
 		each_holds_what_is_said_of_him_of_his_groups_or_of_everybody,
 		jobs_and_bytes_have_limits_by_group_too,
-		what_a_uid_holds_is_one_sum_and_each_connection_is_measured_by_its_own_limit,
+		usage_is_summed_by_uid_and_compared_with_the_limit_of_each_connection,
 		each_connection_calls_its_tasks_and_no_other_also_in_the_next_pool,
-		who_is_not_named_calls_all_tasks,
+		user_without_a_rule_calls_all_tasks,
 		a_connection_that_the_next_manager_goes_on_with_calls_its_tasks_and_no_other,
 		the_next_manager_asks_its_own_forkd_conf,
 	};

@@ -379,7 +379,7 @@ static void refuse(const char *option, const char *text, void (*entering)(void))
 	daemon_discard(&d);
 }
 
-START_TEST(what_is_no_user_or_cannot_be_had_is_refused)
+START_TEST(unknown_or_unusable_user_is_refused)
 {
 	refuse("--user=@root", "the name or uid of one user", NULL);
 	refuse("--user=*", "the name or uid of one user", NULL);
@@ -391,7 +391,7 @@ START_TEST(what_is_no_user_or_cannot_be_had_is_refused)
 }
 END_TEST
 
-START_TEST(what_that_user_cannot_read_is_reported_with_its_name)
+START_TEST(module_that_the_user_cannot_read_is_reported_with_its_name)
 {
 	const char *const options[] = { "--workers=2", "--user=" USER, NULL };
 
@@ -433,8 +433,8 @@ int main(void)
 		the_group_of_that_user_may_be_the_group_of_root,
 		without_that_user_tasks_run_as_root_and_the_log_has_a_warning,
 		a_forkd_that_another_user_starts_keeps_that_user,
-		what_is_no_user_or_cannot_be_had_is_refused,
-		what_that_user_cannot_read_is_reported_with_its_name,
+		unknown_or_unusable_user_is_refused,
+		module_that_the_user_cannot_read_is_reported_with_its_name,
 	};
 	const struct passwd *user = getpwnam(USER);
 

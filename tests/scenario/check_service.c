@@ -16,7 +16,7 @@
 #include "tests/support/check_unit.h"
 #include "tests/support/service.h"
 
-START_TEST(it_is_ready_when_its_pool_is_and_stops_when_told)
+START_TEST(manager_is_ready_with_its_pool_and_stops_on_request)
 {
 	struct service_client c;
 	struct stat st;
@@ -61,7 +61,7 @@ START_TEST(a_socket_from_the_service_manager_is_used_and_left_there)
 }
 END_TEST
 
-START_TEST(who_is_not_heard_serves_and_says_again_that_it_is_ready)
+START_TEST(manager_whose_READY_is_lost_serves_and_sends_READY_again)
 {
 	struct service_client c;
 	pid_t pid;
@@ -114,7 +114,7 @@ START_TEST(only_one_listens_and_a_dead_ones_socket_is_replaced)
 }
 END_TEST
 
-START_TEST(what_does_not_end_in_time_is_cancelled)
+START_TEST(jobs_beyond_the_time_limit_are_cancelled)
 {
 	struct service_client c;
 	pid_t pid;
@@ -147,9 +147,10 @@ START_TEST(a_second_signal_does_not_wait_for_the_timeout)
 }
 END_TEST
 
-SERVICE_MAIN("service", it_is_ready_when_its_pool_is_and_stops_when_told,
+SERVICE_MAIN("service", manager_is_ready_with_its_pool_and_stops_on_request,
 	     a_socket_from_the_service_manager_is_used_and_left_there,
-	     who_is_not_heard_serves_and_says_again_that_it_is_ready,
+	     manager_whose_READY_is_lost_serves_and_sends_READY_again,
 	     a_socket_of_the_wrong_type_is_refused,
 	     only_one_listens_and_a_dead_ones_socket_is_replaced,
-	     what_does_not_end_in_time_is_cancelled, a_second_signal_does_not_wait_for_the_timeout)
+	     jobs_beyond_the_time_limit_are_cancelled,
+	     a_second_signal_does_not_wait_for_the_timeout)

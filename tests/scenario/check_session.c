@@ -20,7 +20,7 @@
 #include "tests/support/daemon.h"
 #include "tests/support/service.h"
 
-START_TEST(what_cannot_be_had_is_refused_with_what_to_do)
+START_TEST(impossible_sizes_are_refused_with_a_remedy)
 {
 	struct proto_hello h;
 	struct service_client c;
@@ -95,7 +95,7 @@ START_TEST(a_client_that_the_pool_cannot_map_is_not_shown_as_connected)
 }
 END_TEST
 
-START_TEST(who_connects_and_says_nothing_is_sent_away)
+START_TEST(silent_connection_is_closed)
 {
 	pid_t pid;
 
@@ -216,7 +216,7 @@ static int child_status(pid_t child)
 }
 
 /* With one slot, the next client's attach says that the last one's memory is back. */
-START_TEST(who_keeps_its_mapping_over_many_connects_keeps_no_memory)
+START_TEST(mapping_kept_over_many_connects_keeps_no_memory)
 {
 	enum { CONNECTS = 50 };
 	pid_t pid, child;
@@ -313,7 +313,7 @@ START_TEST(its_pages_stay_as_long_as_the_pool_may_write_there)
 }
 END_TEST
 
-START_TEST(who_is_gone_counts_for_its_user_until_the_pool_has_let_go)
+START_TEST(gone_client_counts_for_its_user_until_the_pool_has_released_it)
 {
 	struct keeper k, next;
 	struct service_client c;
@@ -338,7 +338,7 @@ START_TEST(who_is_gone_counts_for_its_user_until_the_pool_has_let_go)
 END_TEST
 
 /* The next pool cannot map it: what it has not read yet stays, until it lets go. */
-START_TEST(who_is_disconnected_by_forkd_can_still_read_its_results)
+START_TEST(client_disconnected_by_forkd_can_still_read_its_results)
 {
 	struct keeper k, other, next;
 	union proto_message m;
@@ -365,7 +365,7 @@ START_TEST(who_is_disconnected_by_forkd_can_still_read_its_results)
 }
 END_TEST
 
-START_TEST(who_goes_before_its_memory_is_made_is_nothing_to_the_pool)
+START_TEST(client_that_goes_before_its_memory_is_made_never_reaches_the_pool)
 {
 	struct proto_hello h = service_hello();
 	struct service_client first, last;
@@ -441,7 +441,7 @@ START_TEST(whose_process_cannot_be_watched_is_refused_and_others_are_served)
 }
 END_TEST
 
-START_TEST(who_goes_on_with_the_connection_of_a_dead_process_is_refused)
+START_TEST(use_of_the_connection_of_a_dead_process_is_refused)
 {
 	int pair[2], status;
 	union proto_message m;
@@ -523,18 +523,17 @@ START_TEST(a_uid_has_the_best_weight_of_its_connections_that_are_there)
 }
 END_TEST
 
-SERVICE_MAIN("session", what_cannot_be_had_is_refused_with_what_to_do,
+SERVICE_MAIN("session", impossible_sizes_are_refused_with_a_remedy,
 	     a_client_that_the_pool_cannot_map_is_told_so,
 	     a_client_that_the_pool_cannot_map_is_not_shown_as_connected,
-	     who_connects_and_says_nothing_is_sent_away,
-	     a_client_that_goes_on_talking_is_disconnected,
+	     silent_connection_is_closed, a_client_that_goes_on_talking_is_disconnected,
 	     a_slot_is_used_again_with_the_next_generation,
-	     who_keeps_its_mapping_over_many_connects_keeps_no_memory,
+	     mapping_kept_over_many_connects_keeps_no_memory,
 	     a_child_that_outlives_its_client_keeps_no_memory,
 	     its_pages_stay_as_long_as_the_pool_may_write_there,
-	     who_is_gone_counts_for_its_user_until_the_pool_has_let_go,
-	     who_is_disconnected_by_forkd_can_still_read_its_results,
-	     who_goes_before_its_memory_is_made_is_nothing_to_the_pool,
+	     gone_client_counts_for_its_user_until_the_pool_has_released_it,
+	     client_disconnected_by_forkd_can_still_read_its_results,
+	     client_that_goes_before_its_memory_is_made_never_reaches_the_pool,
 	     whose_process_cannot_be_watched_is_refused_and_others_are_served,
-	     who_goes_on_with_the_connection_of_a_dead_process_is_refused,
+	     use_of_the_connection_of_a_dead_process_is_refused,
 	     a_uid_has_the_best_weight_of_its_connections_that_are_there)

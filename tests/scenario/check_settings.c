@@ -101,7 +101,7 @@ static int ask_for_spin(const char *value)
 	return fd;
 }
 
-START_TEST(it_is_answered_when_the_pool_has_heard_or_has_ended)
+START_TEST(set_is_answered_when_the_pool_has_applied_it_or_has_ended)
 {
 	static const char *const values[] = { "20us", "30us" };
 	union proto_message answer;
@@ -165,7 +165,7 @@ static void refused(int status, const char *name, const char *value, const char 
 	ck_assert_msg(strstr(output, text), "\"%s\" is not in: %s", text, output);
 }
 
-START_TEST(what_cannot_be_set_is_said_and_nothing_changes)
+START_TEST(invalid_setting_is_reported_and_nothing_changes)
 {
 	char text[512];
 
@@ -262,7 +262,7 @@ START_TEST(a_message_that_is_no_text_is_refused)
 END_TEST
 
 CHECK_MAIN("settings", the_scheduler_is_switched_to_and_fro, the_next_pool_gets_what_was_set,
-	   it_is_answered_when_the_pool_has_heard_or_has_ended,
+	   set_is_answered_when_the_pool_has_applied_it_or_has_ended,
 	   a_change_that_the_pool_does_not_answer_is_said_to_be_sent,
-	   what_cannot_be_set_is_said_and_nothing_changes, another_user_may_not,
+	   invalid_setting_is_reported_and_nothing_changes, another_user_may_not,
 	   a_message_that_is_no_text_is_refused)

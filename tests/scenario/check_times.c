@@ -197,7 +197,7 @@ END_TEST
 
 /* ------------------------------------------------------------------------ those that never run */
 
-START_TEST(what_no_worker_takes_up_has_no_times)
+START_TEST(job_that_no_worker_starts_has_no_times)
 {
 	struct fk_request late = { .flags = 0, .timeout_ns = 1 };
 	volatile uint8_t *gate;
@@ -253,7 +253,7 @@ START_TEST(a_job_counts_once_though_its_pool_has_died)
 }
 END_TEST
 
-START_TEST(what_a_crash_costs_its_user_is_shown)
+START_TEST(cost_of_a_crash_is_shown_for_its_user)
 {
 	begin("--workers=2");
 	for (uint32_t i = 1; i <= 2; i++) {
@@ -360,9 +360,9 @@ int main(void)
 {
 	const TTest *const tests[] = {
 		counts_and_sums_are_those_of_the_jobs_themselves,
-		what_no_worker_takes_up_has_no_times,
+		job_that_no_worker_starts_has_no_times,
 		a_job_counts_once_though_its_pool_has_died,
-		what_a_crash_costs_its_user_is_shown,
+		cost_of_a_crash_is_shown_for_its_user,
 #ifdef FK_CRASH_SITES
 		a_pool_that_dies_while_a_job_ends_has_counted_it_or_not,
 #endif

@@ -158,7 +158,7 @@ START_TEST(numbers_of_events_are_those_of_the_counters)
 }
 END_TEST
 
-START_TEST(what_is_faster_than_its_reader_is_lost_and_counted)
+START_TEST(events_faster_than_the_reader_are_lost_and_counted)
 {
 	char text[4096] = "\n";
 	uint64_t strands;
@@ -237,7 +237,7 @@ static void run_jobs(fk_client *c)
 		jobs_see(c, jobs_submit(c, "fib:fib", 0, 12, 0), 144);
 }
 
-START_TEST(who_is_killed_traces_no_more_and_who_is_not_goes_on)
+START_TEST(killed_subscriber_traces_no_more_and_the_other_continues)
 {
 	/* A worker that writes late makes two pages again: of its head, and of an event. */
 	const int64_t late = 2 * 8;
@@ -319,9 +319,9 @@ int main(void)
 {
 	const TTest *const tests[] = {
 		numbers_of_events_are_those_of_the_counters,
-		what_is_faster_than_its_reader_is_lost_and_counted,
+		events_faster_than_the_reader_are_lost_and_counted,
 		a_pool_that_dies_ends_the_trace_and_the_next_one_can_be_traced,
-		who_is_killed_traces_no_more_and_who_is_not_goes_on,
+		killed_subscriber_traces_no_more_and_the_other_continues,
 		a_command_is_traced_until_it_ends_and_its_status_is_the_traces,
 		a_forkd_that_ends_ends_the_trace
 	};

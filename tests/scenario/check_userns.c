@@ -105,7 +105,7 @@ static pid_t stranger(int pipe_fd)
 	_exit(0);
 }
 
-START_TEST(who_is_in_the_namespace_is_served_and_who_is_not_is_told_why)
+START_TEST(client_in_the_namespace_is_served_and_one_outside_is_told_why)
 {
 	struct service_client c;
 	int fds[2], status;
@@ -167,7 +167,7 @@ int main(int argc, char *argv[])
 	const TTest *const tests[] = {
 		a_map_is_whole_if_its_parts_are_all_uids,
 		in_a_namespace_without_its_user_everybody_is_a_stranger,
-		who_is_in_the_namespace_is_served_and_who_is_not_is_told_why,
+		client_in_the_namespace_is_served_and_one_outside_is_told_why,
 		groups_that_cannot_be_told_apart_are_none,
 	};
 	size_t n = ARRAY_SIZE(tests);

@@ -109,7 +109,7 @@ static void half_open(void)
 	}
 }
 
-START_TEST(who_connects_and_says_nothing_keeps_nobody_out)
+START_TEST(silent_connections_keep_no_client_out)
 {
 	pid_t hog;
 
@@ -302,7 +302,7 @@ static void takes_all(uint32_t n, const char *text)
 	ck_assert_int_eq(daemon_stop(&d), 0);
 }
 
-START_TEST(who_has_all_its_connections_leaves_room_for_others)
+START_TEST(user_at_its_connection_limit_leaves_room_for_others)
 {
 	begin();
 	daemon_start(&d, "--workers=1", "--max-clients=20", "--limit-clients=7", NULL);
@@ -310,7 +310,7 @@ START_TEST(who_has_all_its_connections_leaves_room_for_others)
 }
 END_TEST
 
-START_TEST(who_has_all_its_jobs_leaves_room_for_others)
+START_TEST(user_at_its_job_limit_leaves_room_for_others)
 {
 	begin();
 	daemon_start(&d, "--workers=1", "--limit-jobs=600", NULL);
@@ -318,7 +318,7 @@ START_TEST(who_has_all_its_jobs_leaves_room_for_others)
 }
 END_TEST
 
-START_TEST(who_has_all_its_bytes_leaves_room_for_others)
+START_TEST(user_at_its_memory_limit_leaves_room_for_others)
 {
 	begin();
 	wanted.heap_size = 8 << 20;
@@ -467,11 +467,11 @@ END_TEST
 int main(void)
 {
 	const TTest *const tests[] = {
-		who_connects_and_says_nothing_keeps_nobody_out,
+		silent_connections_keep_no_client_out,
 		a_user_that_connects_in_a_loop_waits_and_others_do_not,
-		who_has_all_its_connections_leaves_room_for_others,
-		who_has_all_its_jobs_leaves_room_for_others,
-		who_has_all_its_bytes_leaves_room_for_others,
+		user_at_its_connection_limit_leaves_room_for_others,
+		user_at_its_job_limit_leaves_room_for_others,
+		user_at_its_memory_limit_leaves_room_for_others,
 		without_a_word_in_forkd_conf_there_is_room_for_others,
 		more_users_come_one_after_the_other_than_there_are_places,
 		users_come_and_go_side_by_side,

@@ -132,7 +132,7 @@ START_TEST(work_is_conserved_and_time_is_bounded)
 }
 END_TEST
 
-START_TEST(it_holds_on_other_machines_and_with_the_busy_scheduler)
+START_TEST(model_holds_on_other_machines_and_with_the_busy_scheduler)
 {
 	struct dag_measure m;
 	struct dag *dag = dag_of("uts T1", CUTOFF, &m);
@@ -371,7 +371,7 @@ START_TEST(a_line_that_two_workers_change_at_once_costs_both)
 }
 END_TEST
 
-START_TEST(what_cannot_be_read_is_named)
+START_TEST(unreadable_file_is_named)
 {
 	char path[] = "/tmp/check_sim_XXXXXX", error[512] = "";
 	int fd = mkstemp(path);
@@ -398,10 +398,10 @@ START_TEST(what_cannot_be_read_is_named)
 END_TEST
 
 CHECK_MAIN("sim", work_is_conserved_and_time_is_bounded,
-	   it_holds_on_other_machines_and_with_the_busy_scheduler, a_seed_determines_a_run,
+	   model_holds_on_other_machines_and_with_the_busy_scheduler, a_seed_determines_a_run,
 	   t_1_is_exact_whatever_the_cutoff_and_t_inf_within_a_leaf,
 	   the_computations_are_the_benchmarks, nqueens_costs_the_pairs_that_the_benchmark_compares,
 	   a_job_that_never_forks_wakes_nobody, work_behind_a_long_leaf_comes_out,
 	   sound_parallelism_is_used_near_linearly, a_machine_that_slept_is_awake_soon,
 	   a_broken_scheduler_is_noticed, a_line_that_two_workers_change_at_once_costs_both,
-	   what_cannot_be_read_is_named)
+	   unreadable_file_is_named)

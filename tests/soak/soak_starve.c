@@ -150,7 +150,7 @@ static void hangs_at_last(pid_t pool)
 	ck_assert_int_eq(fk_close(c), 0);
 }
 
-START_TEST(nobody_who_is_starved_is_taken_for_dead)
+START_TEST(starved_process_is_not_taken_for_dead)
 {
 	const char *said = getenv("SOAK_SECONDS");
 	uint64_t seconds = said ? strtoull(said, NULL, 10) : 3;
@@ -194,4 +194,4 @@ START_TEST(nobody_who_is_starved_is_taken_for_dead)
 }
 END_TEST
 
-CHECK_MAIN("soak_starve", nobody_who_is_starved_is_taken_for_dead)
+CHECK_MAIN("soak_starve", starved_process_is_not_taken_for_dead)

@@ -27,7 +27,7 @@ static void must_fail(const char *path, int err, const char *text)
 	ck_assert_ptr_null(client);
 }
 
-START_TEST(who_cannot_connect_is_told_what_to_do)
+START_TEST(failed_connect_reports_a_remedy)
 {
 	char path[200];
 
@@ -71,7 +71,7 @@ START_TEST(permissions_are_named_when_they_are_what_is_wrong)
 }
 END_TEST
 
-START_TEST(what_is_reserved_has_to_be_0)
+START_TEST(reserved_fields_other_than_0_are_refused)
 {
 	fk_client *client = NULL;
 
@@ -218,8 +218,9 @@ START_TEST(where_the_machine_has_none_the_users_own_is_taken)
 }
 END_TEST
 
-CHECK_MAIN("connect", who_cannot_connect_is_told_what_to_do,
-	   permissions_are_named_when_they_are_what_is_wrong, what_is_reserved_has_to_be_0,
+CHECK_MAIN("connect", failed_connect_reports_a_remedy,
+	   permissions_are_named_when_they_are_what_is_wrong,
+	   reserved_fields_other_than_0_are_refused,
 	   two_clients_of_a_process_do_not_disturb_each_other,
 	   a_child_of_fork_may_not_use_the_parents_client,
 	   a_closed_client_is_gone_whoever_has_a_copy_of_its_socket,

@@ -226,7 +226,7 @@ static void *hang_up_when_waited_for(void *unused)
 	return NULL;
 }
 
-START_TEST(who_waits_for_a_group_finds_out_that_the_daemon_is_gone)
+START_TEST(wait_for_a_group_ends_when_the_daemon_is_gone)
 {
 	pthread_t thread;
 
@@ -253,4 +253,4 @@ CHECK_MAIN("group", a_group_has_ended_when_all_its_jobs_have, there_are_so_many_
 	   waiters_of_a_group_are_woken_by_its_last_job, a_waiter_sleeps_until_then,
 	   a_job_that_was_not_counted_does_not_hold_a_wait_up,
 	   groups_that_are_polled_in_turn_are_each_looked_at,
-	   who_waits_for_a_group_finds_out_that_the_daemon_is_gone)
+	   wait_for_a_group_ends_when_the_daemon_is_gone)

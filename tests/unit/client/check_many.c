@@ -269,7 +269,7 @@ END_TEST
 
 /* ------------------------------------------------------------------------ the daemon's end */
 
-START_TEST(who_waits_for_any_or_all_finds_out_that_the_daemon_is_gone)
+START_TEST(wait_for_any_or_all_ends_when_the_daemon_is_gone)
 {
 	struct any any = { .n = MANY, .timeout_ns = FK_FOREVER };
 	pthread_t thread;
@@ -306,4 +306,4 @@ CHECK_MAIN("many", the_end_of_any_of_600_jobs_wakes_who_waits_for_all_of_them,
 	   the_first_of_those_that_have_ended_is_named,
 	   threads_that_wait_for_any_see_each_result_once,
 	   a_wait_for_all_is_over_when_the_last_has_ended, all_results_are_there_when_it_is_over,
-	   who_waits_for_any_or_all_finds_out_that_the_daemon_is_gone)
+	   wait_for_any_or_all_ends_when_the_daemon_is_gone)

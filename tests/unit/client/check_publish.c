@@ -268,7 +268,7 @@ START_TEST(a_job_that_can_wait_leaves_a_dispatcher_that_dozes_alone)
 }
 END_TEST
 
-START_TEST(who_looks_needs_no_wake)
+START_TEST(searching_worker_gets_no_wake)
 {
 	set_words((uint32_t[]){ WAKE_BUSY, WAKE_SLEEPING, WAKE_LOOKING }, 3);
 	/* Nobody sleeps on the word of worker 1, so a wake of it would not come back quickly. */
@@ -456,7 +456,7 @@ CHECK_MAIN("publish", the_last_worker_is_chosen_while_it_looks, a_sleeper_is_cho
 	   the_length_of_a_ring_is_seen_within_a_factor_of_two,
 	   a_busy_workers_job_wakes_a_sleeper_and_nobody_else, a_job_in_a_sleepers_ring_wakes_it,
 	   with_all_busy_the_dispatcher_is_woken,
-	   a_job_that_can_wait_leaves_a_dispatcher_that_dozes_alone, who_looks_needs_no_wake,
+	   a_job_that_can_wait_leaves_a_dispatcher_that_dozes_alone, searching_worker_gets_no_wake,
 	   a_sleeper_that_never_sleeps_passes_the_duty_on,
 	   a_sleep_is_woken_once_and_the_next_pools_again,
 	   a_client_that_finds_no_sleeper_rings_once,

@@ -230,7 +230,7 @@ START_TEST(a_batch_that_waits_for_room_holds_none)
 }
 END_TEST
 
-START_TEST(who_waits_for_records_finds_it_out_too)
+START_TEST(wait_for_records_ends_when_the_daemon_is_gone)
 {
 	fk_job more[2];
 
@@ -247,4 +247,4 @@ END_TEST
 CHECK_MAIN("slots", every_slot_has_one_owner,
 	   a_table_full_of_pending_jobs_is_an_error_or_waited_for,
 	   batches_that_wait_for_room_do_not_wait_for_each_other,
-	   a_batch_that_waits_for_room_holds_none, who_waits_for_records_finds_it_out_too)
+	   a_batch_that_waits_for_room_holds_none, wait_for_records_ends_when_the_daemon_is_gone)

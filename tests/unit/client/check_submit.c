@@ -43,7 +43,7 @@ START_TEST(a_call_gives_the_result)
 }
 END_TEST
 
-START_TEST(what_does_not_fit_the_signature_is_refused)
+START_TEST(arguments_that_do_not_fit_the_signature_are_refused)
 {
 	union fk_value values[3] = { { .i64 = 1 }, { .i64 = 2 } };
 	int64_t packed[3] = { 1, 2, 3 };
@@ -311,7 +311,7 @@ START_TEST(a_job_behind_a_busy_worker_is_run_by_another)
 }
 END_TEST
 
-CHECK_MAIN("submit", a_call_gives_the_result, what_does_not_fit_the_signature_is_refused,
+CHECK_MAIN("submit", a_call_gives_the_result, arguments_that_do_not_fit_the_signature_are_refused,
 	   an_index_that_has_become_another_task_calls_nothing,
 	   before_the_first_job_no_handle_is_good, a_handle_ends_with_its_release,
 	   generations_go_round_without_zero, records_are_memory_when_they_are_used,

@@ -154,7 +154,7 @@ START_TEST(polls_and_short_waits_look_at_the_socket_by_time)
 }
 END_TEST
 
-START_TEST(who_polls_or_waits_for_room_finds_it_out_too)
+START_TEST(poll_and_wait_for_room_end_when_the_daemon_is_gone)
 {
 	const fk_task *task;
 	fk_client *client;
@@ -247,7 +247,7 @@ static void *sleep_late(void *argument)
 }
 
 /* A stranger on the worker's word took the wake, and the client knows this sleep for woken. */
-START_TEST(who_polls_wakes_again_whom_a_stranger_kept_from_being_woken)
+START_TEST(poll_repeats_a_wake_that_a_stranger_prevented)
 {
 	_Atomic uint32_t *word;
 	struct fk_request request;
@@ -279,7 +279,7 @@ START_TEST(who_polls_wakes_again_whom_a_stranger_kept_from_being_woken)
 }
 END_TEST
 
-START_TEST(who_waits_for_jobs_that_were_taken_off_the_rings_wakes_nobody)
+START_TEST(wait_for_jobs_taken_off_the_rings_sends_no_wake)
 {
 	struct late_worker worker = { 0 };
 	_Atomic uint32_t *word;
@@ -322,7 +322,7 @@ static void *end_a_long_job(void *argument)
 	return NULL;
 }
 
-START_TEST(who_slept_until_long_jobs_ended_knows_that_the_next_one_can_wait)
+START_TEST(client_that_slept_for_long_jobs_marks_the_next_one_as_long)
 {
 	const fk_task *task;
 	fk_client *client;
@@ -387,10 +387,10 @@ END_TEST
 CHECK_MAIN("wait", a_waiter_finds_out_that_the_daemon_is_gone,
 	   a_waiter_finds_out_that_the_daemon_has_dismissed_it,
 	   polls_and_short_waits_look_at_the_socket_by_time,
-	   who_polls_or_waits_for_room_finds_it_out_too,
+	   poll_and_wait_for_room_end_when_the_daemon_is_gone,
 	   a_sleep_that_signals_interrupt_finds_it_out_too,
-	   who_polls_wakes_again_whom_a_stranger_kept_from_being_woken,
-	   who_waits_for_jobs_that_were_taken_off_the_rings_wakes_nobody,
-	   who_slept_until_long_jobs_ended_knows_that_the_next_one_can_wait,
+	   poll_repeats_a_wake_that_a_stranger_prevented,
+	   wait_for_jobs_taken_off_the_rings_sends_no_wake,
+	   client_that_slept_for_long_jobs_marks_the_next_one_as_long,
 	   a_sleep_looks_when_it_has_lasted_a_tick_and_not_sooner,
 	   an_outcome_that_was_the_daemons_last_act_counts)

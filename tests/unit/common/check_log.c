@@ -250,7 +250,7 @@ static void say_too_much(void)
 	log_limited(&limit, LOG_LEVEL_WARNING, "line %u", 6u);
 }
 
-START_TEST(what_comes_again_and_again_is_said_once_and_counted)
+START_TEST(repeated_messages_are_logged_once_and_counted)
 {
 	run(say_too_much, true);
 	ck_assert_str_eq(said, "<4>line 0\n<4>another\n<4>line 5\n"
@@ -402,7 +402,7 @@ CHECK_MAIN("log", messages_above_the_level_are_dropped, the_journal_gets_levels_
 	   a_message_cannot_forge_a_line_or_steer_a_terminal,
 	   a_long_message_is_cut_and_still_a_line, errno_is_printed_and_kept_even_if_nobody_listens,
 	   a_pipe_that_nobody_reads_stops_nobody, nor_does_one_of_an_older_kernel,
-	   nor_does_a_journal_that_stalls, what_comes_again_and_again_is_said_once_and_counted,
+	   nor_does_a_journal_that_stalls, repeated_messages_are_logged_once_and_counted,
 	   the_journal_gets_fields_and_nobody_can_forge_one,
 	   without_a_journal_a_line_with_fields_is_text,
 	   a_journal_that_does_not_read_stops_nobody_and_what_is_lost_is_counted,

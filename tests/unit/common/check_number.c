@@ -77,7 +77,7 @@ static void reads_back(uint64_t value, const struct number_units *units, const c
 	ck_assert_uint_eq(n, value);
 }
 
-START_TEST(what_is_printed_is_read_to_the_same)
+START_TEST(printed_number_reads_back_the_same)
 {
 	reads_back(0, &number_sizes, "0");
 	reads_back(1023, &number_sizes, "1023");
@@ -93,4 +93,4 @@ END_TEST
 
 CHECK_MAIN("number", digits_and_nothing_else_begin_a_number,
 	   a_unit_may_be_missing_where_one_is_given, a_product_that_does_not_fit_is_refused,
-	   what_is_printed_is_read_to_the_same)
+	   printed_number_reads_back_the_same)

@@ -87,7 +87,7 @@ START_TEST(a_list_gets_longer_until_it_is_emptied)
 }
 END_TEST
 
-START_TEST(what_is_wrong_is_shown_and_what_to_do)
+START_TEST(errors_are_shown_with_a_remedy)
 {
 	init();
 	ck_assert_int_eq(set("allow", "root,no-such-user,@root"), -ENOENT);
@@ -180,6 +180,5 @@ END_TEST
 
 CHECK_MAIN("option_list", an_entry_is_for_a_user_a_group_or_everybody,
 	   a_number_alone_is_everybodys_limit, a_list_gets_longer_until_it_is_emptied,
-	   what_is_wrong_is_shown_and_what_to_do,
-	   a_user_goes_before_groups_and_they_before_everybody,
+	   errors_are_shown_with_a_remedy, a_user_goes_before_groups_and_they_before_everybody,
 	   groups_are_asked_for_only_where_a_list_has_some)

@@ -183,7 +183,7 @@ START_TEST(a_bad_command_line_is_refused)
 END_TEST
 
 /* --w for workers, weight and weights; --m for options of several types. */
-START_TEST(what_may_mean_several_options_sets_none)
+START_TEST(ambiguous_prefix_sets_no_option)
 {
 	enum options_action action;
 
@@ -256,6 +256,6 @@ END_TEST
 CHECK_MAIN("options_args", the_command_line_wins_over_the_file_and_the_file_over_defaults,
 	   a_list_on_the_command_line_replaces_that_of_the_file, a_named_file_must_be_there,
 	   a_file_that_is_not_regular_is_refused_without_waiting, flags_are_actions,
-	   a_bad_command_line_is_refused, what_may_mean_several_options_sets_none,
+	   a_bad_command_line_is_refused, ambiguous_prefix_sets_no_option,
 	   options_that_contradict_each_other_are_refused,
 	   hidden_options_are_of_the_command_line_and_go_to_the_pool)

@@ -28,7 +28,7 @@ static int read_text(const char *text)
 	return options_file_read(&o, f, "forkd.conf", &error);
 }
 
-START_TEST(what_is_printed_reads_back_the_same)
+START_TEST(printed_options_read_back_the_same)
 {
 	_cleanup_free_ char *first = NULL, *second = NULL;
 
@@ -135,6 +135,6 @@ START_TEST(help_and_manual_have_every_option_and_hide_the_pool)
 }
 END_TEST
 
-CHECK_MAIN("options_print", what_is_printed_reads_back_the_same,
+CHECK_MAIN("options_print", printed_options_read_back_the_same,
 	   a_list_that_is_longer_than_a_line_reads_back_the_same,
 	   help_and_manual_have_every_option_and_hide_the_pool)

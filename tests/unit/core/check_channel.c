@@ -144,7 +144,7 @@ static void say(uint32_t type, uint32_t client, uint32_t generation)
 		sched_yield();
 }
 
-START_TEST(who_tells_a_manager_that_does_not_read_goes_on_and_all_arrives_in_order)
+START_TEST(messages_to_a_manager_that_does_not_read_arrive_later_in_order)
 {
 	begin();
 	for (uint32_t i = 0; i < MANY; i++)
@@ -182,7 +182,7 @@ START_TEST(the_dispatcher_serves_jobs_while_the_manager_does_not_read)
 }
 END_TEST
 
-START_TEST(what_the_kernel_has_no_memory_for_is_said_when_it_has)
+START_TEST(message_without_kernel_memory_is_sent_later)
 {
 	static const int reasons[] = { -ENOBUFS, -ENOMEM };
 	pthread_t last;
@@ -225,7 +225,7 @@ START_TEST(a_pool_that_ends_is_not_told_to_go_on_by_a_second_stop)
 }
 END_TEST
 
-START_TEST(who_has_no_memory_to_hear_the_manager_with_does_not_spin_and_hears_it_later)
+START_TEST(pool_without_memory_to_receive_sleeps_and_receives_later)
 {
 	static const int reasons[] = { -ENOBUFS, -ENOMEM };
 
@@ -244,7 +244,7 @@ START_TEST(who_has_no_memory_to_hear_the_manager_with_does_not_spin_and_hears_it
 END_TEST
 
 /* The tenant's descriptor found no room in this process, the client's did. */
-START_TEST(who_would_have_rings_that_nobody_reads_is_refused)
+START_TEST(client_without_a_reader_for_its_rings_is_refused)
 {
 	const uint64_t size = client_segment_heap_offset(RIG_JOBS) + 4096;
 	const struct proto_pool m = {
@@ -313,7 +313,7 @@ START_TEST(a_manager_that_talks_and_does_not_read_is_not_listened_to_any_more)
 }
 END_TEST
 
-START_TEST(what_was_said_last_arrives_before_the_process_ends)
+START_TEST(last_message_arrives_before_the_process_ends)
 {
 	begin();
 	channel_shut(rig.pool);
@@ -345,11 +345,11 @@ START_TEST(a_manager_that_dies_ends_all_waiting)
 }
 END_TEST
 
-CHECK_MAIN("channel", who_tells_a_manager_that_does_not_read_goes_on_and_all_arrives_in_order,
+CHECK_MAIN("channel", messages_to_a_manager_that_does_not_read_arrive_later_in_order,
 	   the_dispatcher_serves_jobs_while_the_manager_does_not_read,
-	   what_the_kernel_has_no_memory_for_is_said_when_it_has,
+	   message_without_kernel_memory_is_sent_later,
 	   a_pool_that_ends_is_not_told_to_go_on_by_a_second_stop,
-	   who_has_no_memory_to_hear_the_manager_with_does_not_spin_and_hears_it_later,
-	   who_would_have_rings_that_nobody_reads_is_refused,
+	   pool_without_memory_to_receive_sleeps_and_receives_later,
+	   client_without_a_reader_for_its_rings_is_refused,
 	   a_manager_that_talks_and_does_not_read_is_not_listened_to_any_more,
-	   what_was_said_last_arrives_before_the_process_ends, a_manager_that_dies_ends_all_waiting)
+	   last_message_arrives_before_the_process_ends, a_manager_that_dies_ends_all_waiting)

@@ -45,7 +45,7 @@ START_TEST(stack_is_of_the_smallest_class_that_has_the_size)
 }
 END_TEST
 
-START_TEST(what_does_not_exist_is_refused)
+START_TEST(invalid_size_worker_or_kind_is_refused)
 {
 	struct fiber_stack *none = (struct fiber_stack *)&stacks;
 	const size_t sizes[] = { FIBER_STACK_MAX + 1, (size_t)1 << 63, SIZE_MAX };
@@ -225,7 +225,7 @@ START_TEST(no_more_is_kept_than_shall_be)
 END_TEST
 
 /* Every second one, so that no chunk is free: their pages go all the same, and are zero then. */
-START_TEST(what_is_free_beside_others_is_given_back)
+START_TEST(free_pages_beside_used_stacks_are_given_back)
 {
 	static struct fiber_stack *all[MANY];
 
@@ -530,7 +530,7 @@ static void *taker(void *arg)
 }
 
 /* P2: there is one for each of three, as long as what is being given back counts as there. */
-START_TEST(nobody_is_refused_what_is_being_given_back)
+START_TEST(stack_being_given_back_is_not_refused)
 {
 	begin(1, 1, 0, 0, false);
 	atomic_store(&refusals, 0);
@@ -576,12 +576,12 @@ START_TEST(chunk_that_two_give_back_goes_as_a_whole)
 END_TEST
 
 CHECK_MAIN("fiber_stack", stack_is_of_the_smallest_class_that_has_the_size,
-	   what_does_not_exist_is_refused, stack_is_ones_own,
+	   invalid_size_worker_or_kind_is_refused, stack_is_ones_own,
 	   stack_that_parks_at_shallow_depth_costs_one_page, last_one_that_was_put_is_got_first,
 	   stack_goes_back_to_the_node_that_it_is_from, node_that_is_full_takes_from_the_next,
-	   no_more_is_kept_than_shall_be, what_is_free_beside_others_is_given_back,
+	   no_more_is_kept_than_shall_be, free_pages_beside_used_stacks_are_given_back,
 	   page_between_two_that_are_free_goes_with_the_second,
 	   chunk_that_is_free_is_cut_into_anything, high_water_is_what_was_written,
 	   pages_that_cannot_be_given_back_stay, beginning_that_fails_leaves_nothing,
-	   workers_share_the_stacks, nobody_is_refused_what_is_being_given_back,
+	   workers_share_the_stacks, stack_being_given_back_is_not_refused,
 	   chunk_that_two_give_back_goes_as_a_whole)

@@ -63,7 +63,7 @@ static void not_over(void)
 	}
 }
 
-START_TEST(what_runs_ends_and_what_is_queued_stays)
+START_TEST(running_jobs_end_and_queued_jobs_stay)
 {
 	start(2, 2, "t:held");
 	queue(2);
@@ -103,7 +103,7 @@ START_TEST(an_idle_pool_that_halts_starts_nothing)
 }
 END_TEST
 
-START_TEST(what_forks_goes_on_on_all_workers_to_its_end)
+START_TEST(forking_jobs_continue_on_all_workers_to_their_end)
 {
 	uint32_t done = 0, left = 0;
 
@@ -131,7 +131,7 @@ START_TEST(what_forks_goes_on_on_all_workers_to_its_end)
 }
 END_TEST
 
-START_TEST(what_was_declined_runs_when_the_halt_is_taken_back)
+START_TEST(declined_jobs_run_when_the_halt_is_revoked)
 {
 	int64_t arg = 1;
 
@@ -164,6 +164,6 @@ START_TEST(what_was_declined_runs_when_the_halt_is_taken_back)
 }
 END_TEST
 
-CHECK_MAIN("halt", what_runs_ends_and_what_is_queued_stays, an_idle_pool_that_halts_starts_nothing,
-	   what_forks_goes_on_on_all_workers_to_its_end,
-	   what_was_declined_runs_when_the_halt_is_taken_back)
+CHECK_MAIN("halt", running_jobs_end_and_queued_jobs_stay, an_idle_pool_that_halts_starts_nothing,
+	   forking_jobs_continue_on_all_workers_to_their_end,
+	   declined_jobs_run_when_the_halt_is_revoked)

@@ -40,7 +40,7 @@ START_TEST(each_kind_comes_out_in_order)
 }
 END_TEST
 
-START_TEST(who_sends_on_and_on_keeps_no_fiber_waiting)
+START_TEST(endless_sender_keeps_no_fiber_waiting)
 {
 	inbox_init(&inbox);
 	fill(50, 20);
@@ -89,5 +89,5 @@ START_TEST(the_first_fiber_is_stolen_if_it_may_be)
 }
 END_TEST
 
-CHECK_MAIN("inbox", each_kind_comes_out_in_order, who_sends_on_and_on_keeps_no_fiber_waiting,
+CHECK_MAIN("inbox", each_kind_comes_out_in_order, endless_sender_keeps_no_fiber_waiting,
 	   the_first_fiber_is_stolen_if_it_may_be)

@@ -97,7 +97,7 @@ START_TEST(the_last_looker_of_a_cell_stays_awake_while_anybody_is_busy)
 }
 END_TEST
 
-START_TEST(who_is_busy_alone_is_charged_for_its_first_fork_and_the_second_at_once)
+START_TEST(only_busy_worker_is_charged_for_its_first_fork_and_the_second_at_once)
 {
 	static const uint32_t groups[] = { 0, 0, 1, 1 };
 
@@ -284,7 +284,7 @@ END_TEST
 CHECK_MAIN("lazy", a_group_is_a_cell_and_a_large_one_is_split_evenly,
 	   with_more_groups_than_cells_groups_do_not_count,
 	   the_last_looker_of_a_cell_stays_awake_while_anybody_is_busy,
-	   who_is_busy_alone_is_charged_for_its_first_fork_and_the_second_at_once,
+	   only_busy_worker_is_charged_for_its_first_fork_and_the_second_at_once,
 	   a_charge_that_is_passed_on_wakes_one_in_each_cell,
 	   the_nearest_sleeper_and_the_nearest_cell_come_first, a_sleeper_is_had_once,
 	   a_nap_is_no_spin, a_parked_worker_is_woken_by_its_name_alone,

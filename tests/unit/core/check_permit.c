@@ -73,7 +73,7 @@ START_TEST(every_task_may_be_refused_at_once_and_single_ones_stay_what_they_were
 }
 END_TEST
 
-START_TEST(what_a_client_may_never_call_goes_before_quarantine_and_stays)
+START_TEST(permission_goes_before_quarantine_and_stays)
 {
 	const _Atomic uint64_t denied[PERMIT_WORDS] = { [1] = UINT64_C(1) << (70 - 64) };
 
@@ -167,7 +167,7 @@ START_TEST(a_client_may_call_what_any_of_its_rules_says_and_all_without_rules)
 }
 END_TEST
 
-START_TEST(what_is_not_there_changes_nothing)
+START_TEST(unknown_client_or_task_changes_nothing)
 {
 	setup(3);
 	ck_assert_int_eq(refuse(0, HASH(3), true), -ENOENT);
@@ -211,6 +211,6 @@ END_TEST
 
 CHECK_MAIN("permit", each_task_is_refused_to_each_tenant_by_itself,
 	   every_task_may_be_refused_at_once_and_single_ones_stay_what_they_were,
-	   what_a_client_may_never_call_goes_before_quarantine_and_stays,
+	   permission_goes_before_quarantine_and_stays,
 	   a_client_may_call_what_any_of_its_rules_says_and_all_without_rules,
-	   what_is_not_there_changes_nothing, workers_look_while_it_changes)
+	   unknown_client_or_task_changes_nothing, workers_look_while_it_changes)

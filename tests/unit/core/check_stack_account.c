@@ -86,7 +86,7 @@ START_TEST(account_is_what_the_stacks_of_a_job_are_of)
 }
 END_TEST
 
-START_TEST(what_a_job_may_not_have_is_never_taken)
+START_TEST(memory_beyond_the_limit_of_a_job_is_never_taken)
 {
 	struct fk_stack *stack;
 	uint64_t allocated;
@@ -265,7 +265,7 @@ START_TEST(account_is_closed_before_the_job_has_its_outcome)
 END_TEST
 
 CHECK_MAIN("stack_account", account_is_what_the_stacks_of_a_job_are_of,
-	   what_a_job_may_not_have_is_never_taken,
+	   memory_beyond_the_limit_of_a_job_is_never_taken,
 	   job_that_takes_all_leaves_some_for_small_ones_and_for_workers,
 	   job_of_many_small_stacks_has_what_it_may_and_no_more,
 	   account_is_closed_before_the_job_has_its_outcome)

@@ -423,7 +423,7 @@ static void *taker(void *arg)
 }
 
 /* P1: the only block that is large enough is always out to be cleaned, and always had. */
-START_TEST(nobody_is_refused_what_is_being_cleaned)
+START_TEST(block_being_cleaned_is_not_refused)
 {
 	int fd = room_begin_sparse(4u << 20);
 	pthread_t thread, dispatcher;
@@ -447,4 +447,4 @@ CHECK_MAIN("stack_arena", one_worker_frees_what_another_allocates_for_ever,
 	   pages_of_many_small_ones_go_back,
 	   small_ones_are_had_where_a_large_one_was_and_the_other_way_round,
 	   memory_that_was_used_is_taken_before_fresh_one, workers_and_cleaner_share_the_arena,
-	   nobody_is_refused_what_is_being_cleaned)
+	   block_being_cleaned_is_not_refused)

@@ -60,7 +60,7 @@ static void see(uint64_t from, uint32_t n)
 	}
 }
 
-START_TEST(what_was_put_is_taken_once_and_in_its_order)
+START_TEST(events_are_taken_once_and_in_order)
 {
 	uint64_t at = 0, lost = 0;
 
@@ -80,7 +80,7 @@ START_TEST(what_was_put_is_taken_once_and_in_its_order)
 }
 END_TEST
 
-START_TEST(who_comes_late_gets_the_newest_and_is_told_how_many_are_lost)
+START_TEST(late_reader_gets_the_newest_events_and_the_number_of_lost_ones)
 {
 	uint64_t at = 10, lost = 0;
 
@@ -98,7 +98,7 @@ START_TEST(who_comes_late_gets_the_newest_and_is_told_how_many_are_lost)
 }
 END_TEST
 
-START_TEST(one_that_may_be_half_written_is_lost)
+START_TEST(event_that_may_be_half_written_is_lost)
 {
 	uint64_t at = 0, lost = 0;
 
@@ -265,9 +265,9 @@ START_TEST(one_trace_after_another_begins_and_ends_under_workers_that_write)
 }
 END_TEST
 
-CHECK_MAIN("trace", what_was_put_is_taken_once_and_in_its_order,
-	   who_comes_late_gets_the_newest_and_is_told_how_many_are_lost,
-	   one_that_may_be_half_written_is_lost, a_head_that_no_worker_has_written_leads_nowhere,
+CHECK_MAIN("trace", events_are_taken_once_and_in_order,
+	   late_reader_gets_the_newest_events_and_the_number_of_lost_ones,
+	   event_that_may_be_half_written_is_lost, a_head_that_no_worker_has_written_leads_nowhere,
 	   a_reader_beside_a_writer_has_whole_events_and_counts_the_others,
 	   a_traced_pool_tells_of_its_jobs,
 	   a_segment_that_does_not_fit_is_refused_and_nobody_traces,

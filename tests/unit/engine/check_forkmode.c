@@ -158,7 +158,7 @@ START_TEST(results_are_right_in_a_pool_that_is_shaken)
 }
 END_TEST
 
-START_TEST(nobody_steals_where_forks_are_kept)
+START_TEST(kept_forks_are_not_stolen)
 {
 	start(kept, 4);
 	for (int i = 0; i < 20; i++)
@@ -173,4 +173,4 @@ END_TEST
 CHECK_MAIN("forkmode", late_children_run_behind_what_follows_their_fork,
 	   results_are_right_with_late_children, no_more_children_wait_than_there_is_room_for,
 	   failed_jobs_end_with_late_children, results_are_right_in_a_pool_that_is_shaken,
-	   nobody_steals_where_forks_are_kept)
+	   kept_forks_are_not_stolen)

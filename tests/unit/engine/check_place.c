@@ -289,7 +289,7 @@ START_TEST(task_is_where_it_asked_to_be)
 }
 END_TEST
 
-START_TEST(who_is_there_already_stays)
+START_TEST(job_on_the_right_worker_stays)
 {
 	start(2, false);
 	ck_assert_int_eq(rig_call(&rig, "t:stay", 1000), 1000);
@@ -334,7 +334,7 @@ START_TEST(busy_worker_takes_who_comes)
 END_TEST
 
 /* Whoever summoned the worker wants it to look whose turn it is, and who came does not. */
-START_TEST(who_comes_does_not_take_a_summons_away)
+START_TEST(worker_that_arrives_keeps_the_summons)
 {
 	start(2, false);
 	for (int i = 0; i < 20; i++) {
@@ -497,9 +497,9 @@ START_TEST(failure_takes_nobody_elses_frames)
 }
 END_TEST
 
-CHECK_MAIN("place", task_is_where_it_asked_to_be, who_is_there_already_stays,
+CHECK_MAIN("place", task_is_where_it_asked_to_be, job_on_the_right_worker_stays,
 	   place_that_is_none_fails_the_job, busy_worker_takes_who_comes,
-	   who_comes_does_not_take_a_summons_away, sleeper_is_woken,
+	   worker_that_arrives_keeps_the_summons, sleeper_is_woken,
 	   children_that_change_places_join, trees_travel, trees_travel_in_a_storm,
 	   thousands_travel_at_once, nodes_of_other_machines, travellers_are_cancelled,
 	   failure_takes_nobody_elses_frames)

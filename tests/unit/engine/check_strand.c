@@ -239,7 +239,7 @@ START_TEST(many_jobs_at_once_have_one_outcome_each)
 END_TEST
 
 /* A request is served once, also where nothing forks; all that follows is fast again. */
-START_TEST(who_only_calls_serves_a_request_once)
+START_TEST(worker_that_only_calls_serves_a_request_once)
 {
 	rig_start(&rig, 1, &fk_module, false);
 	for (uint64_t i = 1; i <= 10; i++) {
@@ -253,7 +253,7 @@ START_TEST(who_only_calls_serves_a_request_once)
 END_TEST
 
 /* What was made public stays so while the newest entry comes and goes. */
-START_TEST(what_is_public_stays_public)
+START_TEST(public_entries_stay_public)
 {
 	static const char *const tasks[] = { "t:above_forks", "t:above_calls" };
 
@@ -288,5 +288,5 @@ CHECK_MAIN("strand", nested_children_touch_nothing_but_the_fast_path,
 	   work_behind_a_long_leaf_is_taken, signals_at_any_moment_do_no_harm,
 	   first_error_code_is_the_jobs, results_are_right_on_more_workers_than_cores,
 	   stolen_everywhere_on_four_workers_is_right, many_jobs_at_once_have_one_outcome_each,
-	   who_only_calls_serves_a_request_once, what_is_public_stays_public,
+	   worker_that_only_calls_serves_a_request_once, public_entries_stay_public,
 	   a_request_stands_until_the_first_fork_after_some_calls)

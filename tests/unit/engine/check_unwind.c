@@ -202,7 +202,7 @@ START_TEST(job_that_was_set_aside_is_cancelled)
 }
 END_TEST
 
-START_TEST(who_set_another_aside_is_cancelled)
+START_TEST(job_that_preempted_another_is_cancelled)
 {
 	start(1, false);
 	for (uint32_t i = 0; i < 20; i++) {
@@ -273,7 +273,7 @@ static void cancel_owners(const char *task, uint64_t when)
 	ck_assert_uint_eq(atomic_load(&begun), atomic_load(&ended) + atomic_load(&given_back));
 }
 
-START_TEST(what_frames_hold_is_given_back_once)
+START_TEST(memory_of_frames_is_released_once)
 {
 	for (uint32_t workers = 1; workers <= 4; workers *= 2)
 		for (int forced = 0; forced < 2; forced++) {
@@ -292,7 +292,7 @@ START_TEST(what_frames_hold_is_given_back_once)
 }
 END_TEST
 
-START_TEST(what_frames_hold_is_given_back_once_in_a_storm)
+START_TEST(memory_of_frames_is_released_once_in_a_storm)
 {
 	for (uint32_t workers = 1; workers <= 4; workers *= 2) {
 		pthread_t storm;
@@ -399,8 +399,8 @@ END_TEST
 CHECK_MAIN("unwind", million_frames_are_cancelled, every_shape_is_cancelled,
 	   every_shape_is_cancelled_in_a_storm, many_jobs_are_cancelled_at_once,
 	   job_on_several_workers_is_cancelled, job_that_was_set_aside_is_cancelled,
-	   who_set_another_aside_is_cancelled, queued_job_is_cancelled_and_never_runs,
-	   cancel_of_another_generation_does_nothing, what_frames_hold_is_given_back_once,
-	   what_frames_hold_is_given_back_once_in_a_storm, frame_of_the_slow_path_gives_back,
+	   job_that_preempted_another_is_cancelled, queued_job_is_cancelled_and_never_runs,
+	   cancel_of_another_generation_does_nothing, memory_of_frames_is_released_once,
+	   memory_of_frames_is_released_once_in_a_storm, frame_of_the_slow_path_gives_back,
 	   frame_that_never_began_gives_nothing_back, first_code_wins,
 	   failure_ends_siblings_that_run, job_beyond_its_stack_fails_alone)

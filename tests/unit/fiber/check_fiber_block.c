@@ -459,7 +459,7 @@ static uint32_t queued(void)
 	return n;
 }
 
-START_TEST(who_has_been_in_a_section_is_refused_as_well)
+START_TEST(cancelled_fiber_that_was_in_a_section_is_refused)
 {
 	start_with(1, 1, false);
 	submit(1, "t:gated_again", 10);
@@ -520,7 +520,7 @@ START_TEST(errors_are_told_inside_and_outside)
 }
 END_TEST
 
-START_TEST(who_ends_in_a_section_goes_back_first)
+START_TEST(fiber_that_ends_in_a_section_returns_first)
 {
 	for (uint32_t workers = 1; workers <= 2; workers++) {
 		start_with(0, workers, false);
@@ -568,7 +568,7 @@ START_TEST(without_threads_it_is_told_so_and_one_is_enough)
 }
 END_TEST
 
-START_TEST(what_a_section_uses_is_charged_to_the_job)
+START_TEST(cpu_time_of_a_section_is_charged_to_the_job)
 {
 	_Atomic uint64_t *charged;
 	uint64_t before;
@@ -584,10 +584,10 @@ END_TEST
 
 CHECK_MAIN("fiber_block", the_worker_goes_on_with_fibers, the_worker_goes_on_with_other_jobs,
 	   beyond_the_limit_they_wait_for_a_thread, a_cancel_reaches_those_that_wait_for_a_thread,
-	   who_has_been_in_a_section_is_refused_as_well, a_section_sees_that_the_job_is_over,
+	   cancelled_fiber_that_was_in_a_section_is_refused, a_section_sees_that_the_job_is_over,
 	   a_deadline_is_noticed_at_the_end_of_a_section, a_cancel_at_any_moment_ends_the_job,
-	   errors_are_told_inside_and_outside, who_ends_in_a_section_goes_back_first,
+	   errors_are_told_inside_and_outside, fiber_that_ends_in_a_section_returns_first,
 	   fibers_go_back_and_forth_as_often_as_they_like,
 	   signals_and_requests_at_any_moment_do_no_harm,
 	   without_threads_it_is_told_so_and_one_is_enough,
-	   what_a_section_uses_is_charged_to_the_job)
+	   cpu_time_of_a_section_is_charged_to_the_job)

@@ -115,7 +115,7 @@ START_TEST(of_those_that_wait_for_one_value_the_first_is_woken_first)
 }
 END_TEST
 
-START_TEST(who_is_on_its_way_out_is_left_to_its_loop)
+START_TEST(fiber_about_to_leave_is_left_to_its_loop)
 {
 	struct fiber_counter_ref ref = make(1);
 	uint64_t generation = fiber_park_begin(&parks[0], false);
@@ -128,7 +128,7 @@ START_TEST(who_is_on_its_way_out_is_left_to_its_loop)
 }
 END_TEST
 
-START_TEST(nobody_is_runnable_and_the_counter_is_free_before_it_is_delivered)
+START_TEST(no_fiber_is_runnable_before_the_counter_is_delivered)
 {
 	struct fiber_counter_ref ref = make(1);
 	struct fiber_counter_node *woken;
@@ -143,7 +143,7 @@ START_TEST(nobody_is_runnable_and_the_counter_is_free_before_it_is_delivered)
 }
 END_TEST
 
-START_TEST(who_leaves_by_something_else_takes_its_node_off)
+START_TEST(fiber_woken_otherwise_removes_its_node)
 {
 	static const uint32_t orders[3][3] = { { 0, 1, 2 }, { 1, 2, 0 }, { 2, 0, 1 } };
 
@@ -165,7 +165,7 @@ START_TEST(who_leaves_by_something_else_takes_its_node_off)
 }
 END_TEST
 
-START_TEST(who_leaves_does_not_touch_those_that_were_woken_before)
+START_TEST(leaving_fiber_does_not_touch_fibers_woken_before)
 {
 	struct fiber_counter_ref ref = make(2);
 
@@ -269,7 +269,7 @@ START_TEST(generations_go_round_and_zero_is_none)
 }
 END_TEST
 
-START_TEST(those_that_wait_for_what_is_freed_are_woken_and_told)
+START_TEST(waiters_of_a_freed_counter_are_woken_with_an_error)
 {
 	struct fiber_counter_ref ref = make(3);
 	struct fiber_counter_node *woken;
@@ -568,15 +568,14 @@ END_TEST
 CHECK_MAIN("fiber_counter", a_counter_that_has_come_down_is_not_waited_for,
 	   each_is_woken_by_the_step_that_comes_down_to_its_value,
 	   of_those_that_wait_for_one_value_the_first_is_woken_first,
-	   who_is_on_its_way_out_is_left_to_its_loop,
-	   nobody_is_runnable_and_the_counter_is_free_before_it_is_delivered,
-	   who_leaves_by_something_else_takes_its_node_off,
-	   who_leaves_does_not_touch_those_that_were_woken_before,
+	   fiber_about_to_leave_is_left_to_its_loop,
+	   no_fiber_is_runnable_before_the_counter_is_delivered,
+	   fiber_woken_otherwise_removes_its_node, leaving_fiber_does_not_touch_fibers_woken_before,
 	   a_node_whose_waiter_was_lost_is_off_as_well,
 	   to_wait_once_more_after_it_was_reached_returns_at_once,
 	   a_node_that_is_hooked_waits_for_nothing_else, a_counter_that_was_freed_says_so,
 	   generations_go_round_and_zero_is_none,
-	   those_that_wait_for_what_is_freed_are_woken_and_told,
+	   waiters_of_a_freed_counter_are_woken_with_an_error,
 	   a_count_out_of_range_is_refused_and_nothing_changes,
 	   nothing_is_counted_while_somebody_has_the_lock,
 	   a_fiber_joins_its_children_and_its_stack_is_gone,

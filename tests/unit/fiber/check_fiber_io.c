@@ -498,7 +498,7 @@ static void drop(int pair[2])
 /* On one worker and on two. */
 #define EACH_WAY(workers) for (uint32_t way = 0, workers; workers = 1 + way, way < 2; way++)
 
-START_TEST(what_is_there_costs_no_wait)
+START_TEST(available_data_needs_no_wait)
 {
 	EACH_WAY(workers)
 	{
@@ -517,7 +517,7 @@ START_TEST(what_is_there_costs_no_wait)
 }
 END_TEST
 
-START_TEST(what_is_not_there_is_waited_for)
+START_TEST(missing_data_is_waited_for)
 {
 	EACH_WAY(workers)
 	{
@@ -552,7 +552,7 @@ static void comes(int n, uint32_t noted)
 }
 
 /* Reads that had to wait save later ones their try, 1, 3 and 7 of them; a write has its own. */
-START_TEST(who_waits_each_time_does_not_try_each_time)
+START_TEST(fiber_that_waits_each_time_does_not_try_each_time)
 {
 	EACH_WAY(workers)
 	{
@@ -596,7 +596,7 @@ START_TEST(a_poll_in_vain_says_nothing_of_the_read_after_it)
 END_TEST
 
 /* Both were sent to one worker, if that is where they were. */
-START_TEST(who_computes_keeps_no_other_from_its_data)
+START_TEST(computing_fiber_does_not_delay_the_data_of_others)
 {
 	make(a, false);
 	start(2, false);
@@ -613,7 +613,7 @@ START_TEST(who_computes_keeps_no_other_from_its_data)
 }
 END_TEST
 
-START_TEST(who_calls_makes_way_for_who_has_its_data)
+START_TEST(calling_fiber_yields_to_a_fiber_with_data)
 {
 	EACH_WAY(workers)
 	{
@@ -901,7 +901,7 @@ START_TEST(a_deadline_of_the_job_reaches_those_that_wait)
 }
 END_TEST
 
-START_TEST(who_closes_a_descriptor_does_not_end_the_wait)
+START_TEST(close_of_a_descriptor_does_not_end_the_wait)
 {
 	EACH_WAY(workers)
 	{
@@ -957,14 +957,14 @@ START_TEST(frames_do_not_wait_themselves)
 }
 END_TEST
 
-CHECK_MAIN("fiber_io", what_is_there_costs_no_wait, what_is_not_there_is_waited_for,
-	   who_waits_each_time_does_not_try_each_time,
+CHECK_MAIN("fiber_io", available_data_needs_no_wait, missing_data_is_waited_for,
+	   fiber_that_waits_each_time_does_not_try_each_time,
 	   a_poll_in_vain_says_nothing_of_the_read_after_it,
-	   who_computes_keeps_no_other_from_its_data, who_calls_makes_way_for_who_has_its_data,
-	   files_are_read_and_written_at_their_position, connections_are_accepted_and_served,
-	   ten_thousand_read_at_once_and_hold_no_worker, a_frame_waits_by_calling_a_fiber,
-	   many_read_from_the_same_pipes, a_wait_ends_at_its_time,
+	   computing_fiber_does_not_delay_the_data_of_others,
+	   calling_fiber_yields_to_a_fiber_with_data, files_are_read_and_written_at_their_position,
+	   connections_are_accepted_and_served, ten_thousand_read_at_once_and_hold_no_worker,
+	   a_frame_waits_by_calling_a_fiber, many_read_from_the_same_pipes, a_wait_ends_at_its_time,
 	   data_and_a_time_at_once_are_one_of_the_two, a_cancel_reaches_those_that_wait,
 	   a_cancel_at_any_moment_leaves_nothing, a_deadline_of_the_job_reaches_those_that_wait,
-	   who_closes_a_descriptor_does_not_end_the_wait, without_memory_it_is_told_so,
+	   close_of_a_descriptor_does_not_end_the_wait, without_memory_it_is_told_so,
 	   without_a_ring_what_is_there_can_be_had, frames_do_not_wait_themselves)

@@ -219,7 +219,7 @@ FK_FIBER_TASK(int64_t, keepers, (int64_t, rounds))
 }
 FK_EXPORT_RESULTS(keepers, (int64_t, wrong), 0, "Fibers that keep much on their stacks")
 
-START_TEST(what_is_on_a_shared_stack_is_there_after_each_wait)
+START_TEST(shared_stack_has_the_same_contents_after_each_wait)
 {
 	for (uint32_t workers = 1; workers <= 4; workers *= 2) {
 		start_on(FK_STACK_SHARED, workers, false);
@@ -253,7 +253,7 @@ FK_FIBER_TASK(int64_t, loner, (int64_t, n))
 }
 FK_EXPORT(loner, 0, "Yields with one other")
 
-START_TEST(one_that_is_alone_on_its_stack_is_never_copied)
+START_TEST(fiber_alone_on_its_stack_is_never_copied)
 {
 	start_on(FK_STACK_SHARED, 1, false);
 	ck_assert_int_eq(rig_call(&rig, "t:loner", 1), 1);
@@ -303,7 +303,7 @@ FK_FIBER_TASK(int64_t, misused, (int64_t, n))
 }
 FK_EXPORT(misused, 0, "Fibers that leave things on their stacks")
 
-START_TEST(what_cannot_stand_on_a_shared_stack_is_refused)
+START_TEST(calls_that_a_shared_stack_forbids_are_refused)
 {
 	for (uint32_t workers = 1; workers <= 2; workers++) {
 		start_on(FK_STACK_SHARED, workers, false);
@@ -319,7 +319,7 @@ END_TEST
 
 /* ------------------------------------------------------------------------ turns */
 
-START_TEST(who_yields_comes_after_all_others)
+START_TEST(yielding_fiber_runs_after_all_others)
 {
 	start_on(FK_STACK_SHARED, 1, false);
 	ck_assert_int_eq(rig_call(&rig, "t:rounds", 5), 0);
@@ -463,7 +463,7 @@ static uint32_t holder_of(uint32_t berth)
 	return atomic_load(&rig.pool->fibers->berths.berths[berth].holder);
 }
 
-START_TEST(those_of_a_parked_worker_go_on_elsewhere_and_come_back)
+START_TEST(fibers_of_a_parked_worker_migrate_and_return)
 {
 	uint32_t gone = 0, back = 0;
 
@@ -622,7 +622,7 @@ FK_FIBER_TASK(int64_t, short_and_deep, (int64_t, n))
 }
 FK_EXPORT(short_and_deep, 0, "Fibers of which most have no memory to wait with")
 
-START_TEST(who_has_no_memory_to_wait_with_is_told)
+START_TEST(wait_without_memory_returns_an_error)
 {
 	start_on(FK_STACK_SHARED, 1, false);
 	atomic_store(&no_memory, 0);
@@ -683,7 +683,7 @@ FK_FIBER_TASK(int64_t, shrinks, (int64_t, n))
 }
 FK_EXPORT(shrinks, 0, "A fiber that waits with less than before, without memory")
 
-START_TEST(who_has_less_on_its_stack_than_before_needs_no_memory)
+START_TEST(fiber_with_less_on_its_stack_needs_no_memory)
 {
 	start_on(FK_STACK_SHARED, 1, false);
 	atomic_store(&shrunk, 1);
@@ -716,7 +716,7 @@ FK_FIBER_TASK(int64_t, yields_in_vain, (int64_t, n))
 }
 FK_EXPORT(yields_in_vain, 0, "A fiber that yields, and has no memory for that")
 
-START_TEST(who_has_no_memory_is_told_that_its_job_is_over)
+START_TEST(fiber_without_memory_gets_the_cancellation_of_its_job)
 {
 	start_on(FK_STACK_SHARED, 1, false);
 	atomic_store(&last_yield, 1);
@@ -731,7 +731,7 @@ START_TEST(who_has_no_memory_is_told_that_its_job_is_over)
 END_TEST
 
 /* One that cannot leave its stack goes on, whoever asks its worker for something. */
-START_TEST(who_cannot_leave_a_shared_stack_makes_way_for_nobody)
+START_TEST(fiber_that_cannot_leave_a_shared_stack_does_not_yield)
 {
 	pthread_t storm;
 
@@ -753,13 +753,12 @@ CHECK_MAIN("fiber_shared", fibers_do_the_same_on_slabs, fibers_do_the_same_on_sh
 	   fibers_do_the_same_where_every_fork_is_stolen,
 	   fibers_do_the_same_in_a_pool_that_is_shaken, fibers_do_the_same_where_deques_are_full,
 	   signals_and_requests_at_any_moment_do_no_harm,
-	   what_is_on_a_shared_stack_is_there_after_each_wait,
-	   one_that_is_alone_on_its_stack_is_never_copied,
-	   what_cannot_stand_on_a_shared_stack_is_refused, who_yields_comes_after_all_others,
-	   both_kinds_take_turns, a_waiting_job_goes_before_fibers_that_only_yield,
-	   those_of_a_parked_worker_go_on_elsewhere_and_come_back, workers_are_parked_at_any_moment,
+	   shared_stack_has_the_same_contents_after_each_wait,
+	   fiber_alone_on_its_stack_is_never_copied, calls_that_a_shared_stack_forbids_are_refused,
+	   yielding_fiber_runs_after_all_others, both_kinds_take_turns,
+	   a_waiting_job_goes_before_fibers_that_only_yield,
+	   fibers_of_a_parked_worker_migrate_and_return, workers_are_parked_at_any_moment,
 	   a_cancel_reaches_fibers_that_wait, a_cancel_at_any_moment_ends_the_job,
-	   who_has_no_memory_to_wait_with_is_told,
-	   who_has_less_on_its_stack_than_before_needs_no_memory,
-	   who_has_no_memory_is_told_that_its_job_is_over,
-	   who_cannot_leave_a_shared_stack_makes_way_for_nobody)
+	   wait_without_memory_returns_an_error, fiber_with_less_on_its_stack_needs_no_memory,
+	   fiber_without_memory_gets_the_cancellation_of_its_job,
+	   fiber_that_cannot_leave_a_shared_stack_does_not_yield)

@@ -215,7 +215,7 @@ FK_MODULE(t, "What check_fiber_time runs")
 
 /* ------------------------------------------------------------------------ tests */
 
-START_TEST(who_sleeps_goes_on_and_not_too_early)
+START_TEST(sleeping_fiber_resumes_not_too_early)
 {
 	for (uint32_t workers = 1; workers <= 2; workers++) {
 		start(workers, false);
@@ -324,7 +324,7 @@ START_TEST(frames_do_not_sleep)
 }
 END_TEST
 
-CHECK_MAIN("fiber_time", who_sleeps_goes_on_and_not_too_early,
+CHECK_MAIN("fiber_time", sleeping_fiber_resumes_not_too_early,
 	   an_earlier_one_does_not_wait_for_later_ones, thousands_sleep_at_once_and_hold_no_worker,
 	   a_wait_for_a_counter_ends_at_its_time, a_counter_and_a_time_at_once_are_one_of_the_two,
 	   a_cancel_reaches_sleepers, a_cancel_at_any_moment_leaves_nothing,

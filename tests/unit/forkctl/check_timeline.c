@@ -166,7 +166,7 @@ START_TEST(jobs_of_who_has_left_are_not_those_of_the_next_one_in_his_place)
 }
 END_TEST
 
-START_TEST(what_had_begun_before_the_trace_begins_with_it)
+START_TEST(strands_begun_before_the_trace_begin_with_it)
 {
 	make(6);
 	/* By what comes. */
@@ -199,7 +199,7 @@ START_TEST(what_had_begun_before_the_trace_begins_with_it)
 }
 END_TEST
 
-START_TEST(what_is_lost_is_shown_where_it_was)
+START_TEST(lost_events_are_shown_at_their_place)
 {
 	make(1);
 	tell(0, TRACE_STRAND, 0, 0, 0);
@@ -287,8 +287,8 @@ int main(void)
 		a_job_is_queued_and_runs_and_is_stolen_from,
 		a_steal_from_whose_strand_has_ended_is_seen_without_an_arrow,
 		jobs_of_who_has_left_are_not_those_of_the_next_one_in_his_place,
-		what_had_begun_before_the_trace_begins_with_it,
-		what_is_lost_is_shown_where_it_was,
+		strands_begun_before_the_trace_begin_with_it,
+		lost_events_are_shown_at_their_place,
 		workers_whose_threads_are_not_known_are_not_one,
 		whatever_the_events_say_it_is_a_trace,
 		nothing_at_all_is_a_trace

@@ -396,7 +396,7 @@ START_TEST(the_nearest_node_of_several_is_the_one)
 }
 END_TEST
 
-START_TEST(what_a_cpuset_forbids_is_not_used)
+START_TEST(cpus_outside_the_cpuset_are_not_used)
 {
 	struct topology *t = whole(machines_xml("restricted"), 0, NULL);
 	const uint32_t cpus[] = { 1, 2, 4, 5 };
@@ -504,7 +504,7 @@ CHECK_MAIN("topology", one_worker_for_each_core_on_its_first_cpu,
 	   a_node_without_a_worker_is_no_group, unlike_packages_have_levels_of_their_own,
 	   the_machines_own_distances_order_the_nodes,
 	   cpus_without_memory_are_a_group_that_borrows_from_the_nearest,
-	   the_nearest_node_of_several_is_the_one, what_a_cpuset_forbids_is_not_used,
+	   the_nearest_node_of_several_is_the_one, cpus_outside_the_cpuset_are_not_used,
 	   cpus_without_any_node_are_one_group,
 	   a_file_that_is_not_there_or_no_machine_is_an_error_that_says_so,
 	   this_machine_is_whole_too, victims_follow_the_distances_and_the_groups,

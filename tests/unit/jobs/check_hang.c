@@ -61,7 +61,7 @@ static void take(const struct step *steps, size_t n)
 			      watch.held / MS);
 	}
 }
-START_TEST(what_a_thread_has_of_a_CPU_counts)
+START_TEST(cpu_time_of_a_thread_counts)
 {
 	ck_assert_uint_eq(later(10, 10), 10 * MS);
 	ck_assert_uint_eq(later(10, 9), 19 * MS);
@@ -92,7 +92,7 @@ START_TEST(sleep_counts_once_it_has_said_so_twice)
 }
 END_TEST
 
-START_TEST(who_answers_late_or_never_was_waiting_for_a_CPU)
+START_TEST(late_or_missing_answer_counts_as_waiting_for_a_CPU)
 {
 	static const struct step steps[] = {
 		{ .answered = 0, .slept = 1, .ms = 10, .held = 0 },
@@ -136,7 +136,7 @@ START_TEST(a_process_that_was_stopped_did_not_sleep)
 }
 END_TEST
 
-START_TEST(whoever_gets_on_starts_anew)
+START_TEST(progress_restarts_the_hang_limit)
 {
 	ck_assert_uint_eq(later(10, 10), 10 * MS);
 	look.beat++;
@@ -160,8 +160,9 @@ START_TEST(another_job_starts_anew)
 }
 END_TEST
 
-CHECK_MAIN("hang", what_a_thread_has_of_a_CPU_counts, without_a_CPU_nothing_counts,
-	   sleep_counts_once_it_has_said_so_twice, who_answers_late_or_never_was_waiting_for_a_CPU,
+CHECK_MAIN("hang", cpu_time_of_a_thread_counts, without_a_CPU_nothing_counts,
+	   sleep_counts_once_it_has_said_so_twice,
+	   late_or_missing_answer_counts_as_waiting_for_a_CPU,
 	   a_look_that_comes_late_counts_no_more_sleep_than_one_in_time,
-	   a_process_that_was_stopped_did_not_sleep, whoever_gets_on_starts_anew,
+	   a_process_that_was_stopped_did_not_sleep, progress_restarts_the_hang_limit,
 	   another_job_starts_anew)

@@ -66,7 +66,7 @@ static uint64_t both_had(void)
 	return hang_cpu(&rig.pool->workers[0]) + hang_cpu(&rig.pool->workers[1]);
 }
 
-START_TEST(what_a_job_used_is_charged_to_its_client)
+START_TEST(cpu_time_of_a_job_is_charged_to_its_client)
 {
 	struct board_client *board;
 	uint64_t before, had;
@@ -149,7 +149,7 @@ static void take_by_hand(struct pool *pool)
 	wake_store(&pool->board->dispatcher, WAKE_LOOKING);
 }
 
-START_TEST(who_takes_more_than_it_starts_tells_somebody)
+START_TEST(surplus_jobs_taken_by_a_worker_are_run)
 {
 	rig_prepare = take_by_hand;
 	start(1);
@@ -185,7 +185,7 @@ static void search_by_hand(struct pool *pool)
 	atomic_store(&pool->fair->behind, 0);
 }
 
-START_TEST(who_finds_a_queued_job_in_each_search_asks_for_the_work_that_goes_before_it)
+START_TEST(worker_with_a_queued_job_requests_the_work_that_goes_before_it)
 {
 	by_hand(2, search_by_hand);
 }
@@ -243,7 +243,7 @@ END_TEST
 CHECK_MAIN("intake", a_queued_job_past_its_deadline_expires_and_does_not_run,
 	   a_job_behind_another_of_its_batch_is_taken_back_and_goes_before_it,
 	   jobs_behind_one_that_keeps_its_worker_go_to_another,
-	   what_a_job_used_is_charged_to_its_client, who_takes_more_than_it_starts_tells_somebody,
-	   who_finds_a_queued_job_in_each_search_asks_for_the_work_that_goes_before_it,
+	   cpu_time_of_a_job_is_charged_to_its_client, surplus_jobs_taken_by_a_worker_are_run,
+	   worker_with_a_queued_job_requests_the_work_that_goes_before_it,
 	   jobs_of_a_client_that_left_end_some_at_a_time_without_a_pause,
 	   a_pool_that_drains_is_not_empty_before_the_last_job_has_ended)

@@ -65,7 +65,7 @@ static void leave_waiting_by_hand(struct pool *pool)
 	end_by_hand(w);
 }
 
-START_TEST(nobody_is_woken_for_a_job_that_can_wait)
+START_TEST(job_that_can_wait_wakes_no_worker)
 {
 	rig_prepare = leave_waiting_by_hand;
 	start(1);
@@ -143,7 +143,7 @@ static void make_way_by_hand(struct pool *pool)
 	end_by_hand(w);
 }
 
-START_TEST(nobody_is_woken_when_a_worker_makes_way_for_one_of_those_that_wait)
+START_TEST(yield_to_a_queued_job_wakes_no_worker)
 {
 	rig_prepare = make_way_by_hand;
 	start(1);
@@ -188,7 +188,6 @@ START_TEST(a_job_that_wakes_nobody_is_found_while_the_dispatcher_dozes)
 }
 END_TEST
 
-CHECK_MAIN("intake_turn", nobody_is_woken_for_a_job_that_can_wait,
-	   nobody_is_woken_when_a_worker_makes_way_for_one_of_those_that_wait,
+CHECK_MAIN("intake_turn", job_that_can_wait_wakes_no_worker, yield_to_a_queued_job_wakes_no_worker,
 	   a_worker_that_is_to_make_way_for_a_long_job_is_rung_for_now,
 	   a_job_that_wakes_nobody_is_found_while_the_dispatcher_dozes)

@@ -159,7 +159,7 @@ START_TEST(copies_of_every_size_are_right_and_on_the_account_while_they_are_ther
 }
 END_TEST
 
-START_TEST(what_a_task_that_fails_has_changed_stays_with_it)
+START_TEST(changes_of_a_failed_task_are_not_written_back)
 {
 	rig_start(&rig, 2, &fk_module, true);
 	fill_heap();
@@ -301,7 +301,7 @@ START_TEST(blocks_are_charged_as_what_they_take_and_become_one_again)
 END_TEST
 
 CHECK_MAIN("record", copies_of_every_size_are_right_and_on_the_account_while_they_are_there,
-	   what_a_task_that_fails_has_changed_stays_with_it,
+	   changes_of_a_failed_task_are_not_written_back,
 	   a_bad_reference_fails_the_job_before_anything_is_held,
 	   copies_that_a_job_may_not_have_fail_it_alone,
 	   blocks_are_charged_as_what_they_take_and_become_one_again)

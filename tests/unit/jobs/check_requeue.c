@@ -254,7 +254,7 @@ START_TEST(the_rest_of_a_chain_is_taken_before_its_part_can_be_another_chain)
 }
 END_TEST
 
-START_TEST(what_was_queued_runs_with_no_word_left_of_it)
+START_TEST(queued_jobs_run_without_ring_entries)
 {
 	start();
 	for (uint32_t i = 0; i < 3; i++) {
@@ -333,7 +333,7 @@ static void without_rings(bool client_first)
 	close(pair[1]);
 }
 
-START_TEST(what_was_queued_runs_if_the_rings_cannot_be_had_and_then_the_client_is_told)
+START_TEST(queued_jobs_run_without_their_rings_before_the_client_is_told)
 {
 	without_rings(true);
 }
@@ -372,7 +372,7 @@ START_TEST(a_chain_that_never_ends_is_passed_as_often_as_there_are_rows)
 END_TEST
 
 CHECK_MAIN("requeue", the_rest_of_a_chain_is_taken_before_its_part_can_be_another_chain,
-	   what_was_queued_runs_with_no_word_left_of_it,
-	   what_was_queued_runs_if_the_rings_cannot_be_had_and_then_the_client_is_told,
+	   queued_jobs_run_without_ring_entries,
+	   queued_jobs_run_without_their_rings_before_the_client_is_told,
 	   so_it_is_if_the_rings_could_not_be_had_before,
 	   a_chain_that_never_ends_is_passed_as_often_as_there_are_rows)

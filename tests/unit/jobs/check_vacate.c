@@ -91,7 +91,7 @@ START_TEST(one_tenant_after_another_has_the_slot_while_workers_look)
 }
 END_TEST
 
-START_TEST(who_has_the_old_address_finds_nothing_there_and_then_the_next_tenant)
+START_TEST(old_address_reads_zeros_and_then_the_next_tenant)
 {
 	struct tenant_segment *old;
 	struct other o;
@@ -112,7 +112,7 @@ START_TEST(who_has_the_old_address_finds_nothing_there_and_then_the_next_tenant)
 }
 END_TEST
 
-START_TEST(what_was_known_of_a_tenants_chains_is_forgotten)
+START_TEST(chains_of_an_unmapped_tenant_are_forgotten)
 {
 	struct other o;
 
@@ -161,7 +161,7 @@ void *__wrap_mremap(void *old, size_t old_size, size_t size, int flags, void *ne
 	return MAP_FAILED;
 }
 
-START_TEST(who_has_the_old_address_finds_zeros_too_where_the_next_tenant_cannot_be_mapped)
+START_TEST(old_address_reads_zeros_if_the_next_tenant_cannot_be_mapped)
 {
 	struct tenant_segment *old;
 	void *base, *before;
@@ -216,7 +216,7 @@ START_TEST(a_consumer_that_is_at_work_is_waited_for)
 END_TEST
 
 CHECK_MAIN("vacate", one_tenant_after_another_has_the_slot_while_workers_look,
-	   who_has_the_old_address_finds_nothing_there_and_then_the_next_tenant,
-	   what_was_known_of_a_tenants_chains_is_forgotten,
-	   who_has_the_old_address_finds_zeros_too_where_the_next_tenant_cannot_be_mapped,
+	   old_address_reads_zeros_and_then_the_next_tenant,
+	   chains_of_an_unmapped_tenant_are_forgotten,
+	   old_address_reads_zeros_if_the_next_tenant_cannot_be_mapped,
 	   a_consumer_that_is_at_work_is_waited_for)

@@ -70,7 +70,7 @@ static void refused(int code, const char *text)
 	said(code, text);
 }
 
-START_TEST(who_asks_for_nothing_gets_the_defaults)
+START_TEST(request_without_sizes_gets_the_defaults)
 {
 	greet();
 	ck_assert_int_eq(verdict.code, 0);
@@ -85,7 +85,7 @@ START_TEST(who_asks_for_nothing_gets_the_defaults)
 }
 END_TEST
 
-START_TEST(one_gets_as_much_as_it_asks_for_and_the_limits_allow)
+START_TEST(client_gets_the_requested_sizes_within_the_limits)
 {
 	hello.n_jobs = 512;
 	hello.heap_size = (2 << 20) - 1;
@@ -167,7 +167,7 @@ START_TEST(there_is_no_room_for_one_user_more)
 }
 END_TEST
 
-START_TEST(who_has_what_its_uid_may_have_is_told_whose_limit_it_is)
+START_TEST(uid_at_its_limit_is_told_whose_limit_it_is)
 {
 	uint64_t size = client_segment_heap_offset(256) + (1 << 20);
 
@@ -188,7 +188,7 @@ START_TEST(who_has_what_its_uid_may_have_is_told_whose_limit_it_is)
 }
 END_TEST
 
-START_TEST(who_cannot_be_told_from_others_is_nobody)
+START_TEST(indistinguishable_uid_is_treated_as_nobody)
 {
 	peer.stranger = true;
 	peer.who.uid = 65534;
@@ -246,7 +246,7 @@ static void meets(const struct options_peer *who, const char *text)
 	}
 }
 
-START_TEST(who_may_connect_is_what_allow_and_deny_say)
+START_TEST(allow_and_deny_decide_about_a_connection)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
 		option("allow", "");
@@ -259,7 +259,7 @@ START_TEST(who_may_connect_is_what_allow_and_deny_say)
 }
 END_TEST
 
-START_TEST(who_may_not_connect_hears_nothing_of_what_there_is)
+START_TEST(denied_user_learns_nothing_of_the_limits)
 {
 	option("deny", "*");
 	room.clients = 4;
@@ -327,7 +327,7 @@ START_TEST(there_is_a_bit_for_the_last_entry)
 }
 END_TEST
 
-START_TEST(who_is_in_already_is_judged_by_lists_and_not_by_what_there_is)
+START_TEST(connected_user_is_checked_against_lists_and_not_against_limits)
 {
 	option("tasks", "1000:a:*,@50:b:*");
 	option("deny", "1001");
@@ -407,7 +407,7 @@ START_TEST(only_root_and_the_owner_may_change_settings)
 }
 END_TEST
 
-START_TEST(what_happens_without_a_message_has_words_too)
+START_TEST(refusals_without_a_message_have_a_text)
 {
 	greet_late(5 * UINT64_C(1000000000), &verdict);
 	said(-ETIMEDOUT, "no HELLO within 5 s");
@@ -420,17 +420,15 @@ START_TEST(what_happens_without_a_message_has_words_too)
 }
 END_TEST
 
-CHECK_MAIN("admission", who_asks_for_nothing_gets_the_defaults,
-	   one_gets_as_much_as_it_asks_for_and_the_limits_allow,
+CHECK_MAIN("admission", request_without_sizes_gets_the_defaults,
+	   client_gets_the_requested_sizes_within_the_limits,
 	   another_release_is_told_so_before_anything_else_it_says_is_looked_at,
 	   whose_end_would_not_be_seen_is_refused, the_last_slot_is_given_and_no_more,
 	   the_last_byte_is_given_and_no_more, there_is_no_room_for_one_user_more,
-	   who_has_what_its_uid_may_have_is_told_whose_limit_it_is,
-	   who_cannot_be_told_from_others_is_nobody, who_may_connect_is_what_allow_and_deny_say,
-	   who_may_not_connect_hears_nothing_of_what_there_is,
+	   uid_at_its_limit_is_told_whose_limit_it_is, indistinguishable_uid_is_treated_as_nobody,
+	   allow_and_deny_decide_about_a_connection, denied_user_learns_nothing_of_the_limits,
 	   whose_groups_are_not_known_is_refused, tasks_are_those_of_the_most_precise_entries,
 	   there_is_a_bit_for_the_last_entry,
-	   who_is_in_already_is_judged_by_lists_and_not_by_what_there_is,
+	   connected_user_is_checked_against_lists_and_not_against_limits,
 	   the_weight_is_the_best_of_ones_groups, a_message_is_what_its_type_and_its_size_say,
-	   only_root_and_the_owner_may_change_settings,
-	   what_happens_without_a_message_has_words_too)
+	   only_root_and_the_owner_may_change_settings, refusals_without_a_message_have_a_text)

@@ -17,7 +17,7 @@ static _Atomic bool *ended; /* nothing more is waited for */
 
 /* ------------------------------------------------------------------------ while it reads */
 
-START_TEST(what_is_put_goes_under_its_name_and_leaves_by_it)
+START_TEST(stored_descriptor_is_sent_and_removed_by_its_name)
 {
 	const int fds[] = { STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO };
 	struct store_put put = { .call = on_put };
@@ -191,7 +191,7 @@ static pid_t hear_later(uint32_t n_puts, const char *const *removed)
 	_exit(0);
 }
 
-START_TEST(who_does_not_read_is_waited_for_and_nothing_is_lost_or_overtaken)
+START_TEST(unread_messages_are_kept_and_sent_in_order)
 {
 	struct store_put waits, more, gone;
 	char name[STORE_NAME], next[STORE_NAME], last[STORE_NAME];
@@ -244,7 +244,7 @@ START_TEST(who_does_not_read_is_waited_for_and_nothing_is_lost_or_overtaken)
 }
 END_TEST
 
-START_TEST(what_waits_has_descriptors_of_its_own)
+START_TEST(waiting_messages_have_their_own_descriptors)
 {
 	struct store_put put = { .call = on_put }, waits;
 	int fd = memfd_create("check", MFD_CLOEXEC);
@@ -280,7 +280,7 @@ static int lowest_free(void)
 	return fd;
 }
 
-START_TEST(who_leaves_before_it_was_sent_leaves_nothing_behind)
+START_TEST(entry_removed_before_it_was_sent_leaves_nothing)
 {
 	const int fds[] = { STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO };
 	const char *const none[] = { NULL };
@@ -334,7 +334,7 @@ int __wrap_loop_timer(struct loop *l, struct loop_source *source, uint64_t ns)
 	return no_memory && no_memory-- ? -ENOMEM : __real_loop_timer(l, source, ns);
 }
 
-START_TEST(nobody_waits_for_what_would_not_call)
+START_TEST(failed_put_leaves_no_waiting_entry)
 {
 	const char *const none[] = { NULL };
 	struct store_put first, waits;
@@ -458,14 +458,12 @@ START_TEST(a_service_manager_that_is_gone_is_an_error)
 }
 END_TEST
 
-CHECK_MAIN("fdstore", what_is_put_goes_under_its_name_and_leaves_by_it,
+CHECK_MAIN("fdstore", stored_descriptor_is_sent_and_removed_by_its_name,
 	   a_full_store_refuses_and_says_nothing, forkds_own_have_their_places_whoever_came_first,
 	   a_store_that_is_too_small_for_a_client_is_none,
 	   without_a_store_nothing_is_said_and_nothing_fails,
-	   who_does_not_read_is_waited_for_and_nothing_is_lost_or_overtaken,
-	   what_waits_has_descriptors_of_its_own,
-	   who_leaves_before_it_was_sent_leaves_nothing_behind,
-	   nobody_waits_for_what_would_not_call,
+	   unread_messages_are_kept_and_sent_in_order, waiting_messages_have_their_own_descriptors,
+	   entry_removed_before_it_was_sent_leaves_nothing, failed_put_leaves_no_waiting_entry,
 	   at_the_end_it_waits_for_what_the_kernel_is_short_of,
 	   at_the_end_what_waits_is_sent_and_it_waits_until_all_is_closed,
 	   a_service_manager_that_is_gone_is_an_error)

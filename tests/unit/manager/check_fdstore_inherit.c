@@ -92,7 +92,7 @@ static void come_back(void)
 	end();
 }
 
-START_TEST(what_comes_back_is_known_by_name_and_kind)
+START_TEST(returned_descriptors_are_known_by_name_and_kind)
 {
 	alone(come_back);
 }
@@ -179,7 +179,7 @@ static void be_too_many(void)
 	end();
 }
 
-START_TEST(what_is_in_a_store_that_is_too_small_now_leaves_it)
+START_TEST(descriptors_beyond_the_size_of_the_store_leave_it)
 {
 	alone(be_too_many);
 }
@@ -227,7 +227,7 @@ static void be_left(void)
 	end();
 }
 
-START_TEST(what_nobody_takes_is_closed_and_leaves_the_store)
+START_TEST(unclaimed_descriptors_are_closed_and_leave_the_store)
 {
 	alone(be_left);
 }
@@ -273,9 +273,10 @@ START_TEST(without_a_store_nothing_comes_back_but_the_socket)
 }
 END_TEST
 
-CHECK_MAIN("fdstore_inherit", what_comes_back_is_known_by_name_and_kind,
-	   names_may_come_in_any_order, what_is_in_a_store_that_is_too_small_now_leaves_it,
+CHECK_MAIN("fdstore_inherit", returned_descriptors_are_known_by_name_and_kind,
+	   names_may_come_in_any_order, descriptors_beyond_the_size_of_the_store_leave_it,
 	   a_name_that_has_too_many_closes_no_others,
 	   the_next_arena_is_put_before_the_last_one_is_removed,
-	   what_nobody_takes_is_closed_and_leaves_the_store, a_units_socket_is_known_under_any_name,
+	   unclaimed_descriptors_are_closed_and_leave_the_store,
+	   a_units_socket_is_known_under_any_name,
 	   without_a_store_nothing_comes_back_but_the_socket)

@@ -464,7 +464,7 @@ START_TEST(the_fault_of_a_worker_that_names_no_running_row_blames_nobody)
 END_TEST
 
 /* A client writes over its records while its job crashes the pool. */
-START_TEST(what_a_client_does_to_its_records_changes_neither_blame_nor_progress)
+START_TEST(client_writes_to_its_records_change_neither_blame_nor_progress)
 {
 	struct recover_report report;
 
@@ -525,7 +525,7 @@ START_TEST(garbage_in_the_arena_goes_nowhere)
 }
 END_TEST
 
-START_TEST(what_a_client_that_is_gone_has_left_is_cancelled)
+START_TEST(jobs_of_a_gone_client_are_cancelled)
 {
 	struct recover_report report;
 
@@ -558,7 +558,7 @@ START_TEST(what_a_client_that_is_gone_has_left_is_cancelled)
 END_TEST
 
 /* As if client 0 had gone since. */
-START_TEST(what_it_has_in_rings_is_not_accepted_by_the_next_pool)
+START_TEST(ring_entries_of_a_gone_client_are_not_accepted_by_the_next_pool)
 {
 	setup();
 	put(0, 0, LEDGER_QUEUED, LEDGER_FLAG_IDEMPOTENT, 0, 0);
@@ -588,7 +588,7 @@ CHECK_MAIN("job_recovery", each_cell_of_the_table, a_job_that_hangs_is_to_blame_
 	   an_idempotent_job_of_a_pool_that_has_not_ended_is_LOST,
 	   with_blame_for_another_it_runs_again_as_often_as_needed,
 	   the_fault_of_a_worker_that_names_no_running_row_blames_nobody,
-	   what_a_client_does_to_its_records_changes_neither_blame_nor_progress,
+	   client_writes_to_its_records_change_neither_blame_nor_progress,
 	   queued_jobs_of_a_client_that_is_gone_are_no_progress_of_the_pool,
-	   garbage_in_the_arena_goes_nowhere, what_a_client_that_is_gone_has_left_is_cancelled,
-	   what_it_has_in_rings_is_not_accepted_by_the_next_pool)
+	   garbage_in_the_arena_goes_nowhere, jobs_of_a_gone_client_are_cancelled,
+	   ring_entries_of_a_gone_client_are_not_accepted_by_the_next_pool)

@@ -141,7 +141,7 @@ START_TEST(many_who_cannot_wait_share_their_pauses)
 }
 END_TEST
 
-START_TEST(who_was_interrupted_makes_no_pause)
+START_TEST(interrupted_wait_makes_no_pause)
 {
 	begin(1);
 	loop_fault_arm(faults, LOOP_FAULT_POLL, -EINTR, 1, REFUSALS);
@@ -153,7 +153,7 @@ START_TEST(who_was_interrupted_makes_no_pause)
 END_TEST
 
 /* Whoever waits for a process would else take it for dead. */
-START_TEST(nor_is_anybody_called_because_there_is_no_entry_to_ask_with)
+START_TEST(missing_entry_causes_no_call)
 {
 	begin(1);
 	loop_fault_arm(faults, LOOP_FAULT_POLL, -ENOMEM, 1, 1);
@@ -165,7 +165,7 @@ START_TEST(nor_is_anybody_called_because_there_is_no_entry_to_ask_with)
 }
 END_TEST
 
-START_TEST(what_cannot_be_submitted_is_after_a_pause)
+START_TEST(failed_submission_is_repeated_after_a_pause)
 {
 	begin(1);
 	short_of = REFUSALS;
@@ -176,7 +176,7 @@ START_TEST(what_cannot_be_submitted_is_after_a_pause)
 }
 END_TEST
 
-START_TEST(who_found_no_memory_is_called_later_or_not_at_all_once_forgotten)
+START_TEST(entry_without_memory_is_called_later_unless_forgotten)
 {
 	begin(2);
 	/* What the first one waits for comes, the others' never. */
@@ -193,7 +193,7 @@ START_TEST(who_found_no_memory_is_called_later_or_not_at_all_once_forgotten)
 }
 END_TEST
 
-START_TEST(who_still_waits_for_memory_at_the_end_is_forgotten)
+START_TEST(entry_without_memory_is_forgotten_at_the_end)
 {
 	begin(0);
 	ck_assert_int_eq(loop_poll_later(&loop, &sources[0], ready, POLLIN), 0);
@@ -214,15 +214,15 @@ END_TEST
 int main(void)
 {
 	const TTest *const tests[] = {
-		what_cannot_be_submitted_is_after_a_pause,
-		who_found_no_memory_is_called_later_or_not_at_all_once_forgotten,
-		who_still_waits_for_memory_at_the_end_is_forgotten,
+		failed_submission_is_repeated_after_a_pause,
+		entry_without_memory_is_called_later_unless_forgotten,
+		entry_without_memory_is_forgotten_at_the_end,
 		a_kernel_that_cannot_wait_is_asked_again_after_a_pause,
 		a_poll_that_repeats_needs_no_memory_to_begin_again,
 		a_time_that_could_not_be_waited_for_is_none_that_is_over,
 		many_who_cannot_wait_share_their_pauses,
-		who_was_interrupted_makes_no_pause,
-		nor_is_anybody_called_because_there_is_no_entry_to_ask_with,
+		interrupted_wait_makes_no_pause,
+		missing_entry_causes_no_call,
 	};
 	size_t n = check_unit_leave_out(tests, ARRAY_SIZE(tests), NO_SITES,
 					"needs --enable-crash-sites");

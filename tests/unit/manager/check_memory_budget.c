@@ -54,7 +54,7 @@ static uint64_t sum(void)
 	return o.memory_max + o.arena_max + o.module_memory;
 }
 
-START_TEST(what_is_auto_fits_and_leaves_the_rest_to_the_arena)
+START_TEST(automatic_sizes_fit_and_leave_the_rest_to_the_arena)
 {
 	static const struct {
 		uint64_t total; /* all in MiB */
@@ -193,7 +193,7 @@ START_TEST(the_arena_is_as_it_was_where_that_leaves_the_others_half)
 }
 END_TEST
 
-START_TEST(what_does_not_fit_is_refused_with_all_numbers_and_changes_nothing)
+START_TEST(sizes_that_do_not_fit_are_refused_with_all_numbers)
 {
 	static const struct {
 		uint64_t total;
@@ -321,10 +321,10 @@ START_TEST(the_tables_of_a_record_and_of_a_worker_are_counted)
 }
 END_TEST
 
-CHECK_MAIN("memory_budget", what_is_auto_fits_and_leaves_the_rest_to_the_arena,
+CHECK_MAIN("memory_budget", automatic_sizes_fit_and_leave_the_rest_to_the_arena,
 	   small_containers_on_large_machines_have_all_that_is_auto,
 	   the_arena_is_as_it_was_where_that_leaves_the_others_half,
-	   what_does_not_fit_is_refused_with_all_numbers_and_changes_nothing,
-	   CPUs_with_large_numbers_are_counted, the_largest_arena_that_fits_is_the_one_that_is_left,
+	   sizes_that_do_not_fit_are_refused_with_all_numbers, CPUs_with_large_numbers_are_counted,
+	   the_largest_arena_that_fits_is_the_one_that_is_left,
 	   this_machine_has_room_for_the_defaults_and_says_how_much,
 	   the_tables_of_a_record_and_of_a_worker_are_counted)

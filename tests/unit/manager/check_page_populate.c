@@ -90,7 +90,7 @@ START_TEST(all_are_made_and_all_are_gone_whoever_has_them_mapped)
 }
 END_TEST
 
-START_TEST(what_is_given_back_while_it_is_made_is_gone_in_the_end)
+START_TEST(pages_given_back_while_populated_are_gone_in_the_end)
 {
 	int fd = segment();
 
@@ -106,7 +106,7 @@ START_TEST(what_is_given_back_while_it_is_made_is_gone_in_the_end)
 }
 END_TEST
 
-START_TEST(what_cannot_be_made_is_said)
+START_TEST(failed_population_is_reported)
 {
 	int fd = segment();
 
@@ -158,7 +158,7 @@ START_TEST(where_there_is_no_room_it_is_said_and_what_there_was_goes)
 }
 END_TEST
 
-START_TEST(what_is_stopped_calls_nobody)
+START_TEST(stopped_population_makes_no_call)
 {
 	int fd = segment();
 
@@ -224,7 +224,7 @@ static int least_nice(void)
 }
 
 /* The manager goes before its pool's workers; who works for a client does not. */
-START_TEST(who_makes_them_is_not_urgent_where_the_manager_is)
+START_TEST(populating_thread_is_not_urgent_if_the_manager_is)
 {
 	int fd = segment(), least;
 
@@ -241,7 +241,7 @@ START_TEST(who_makes_them_is_not_urgent_where_the_manager_is)
 END_TEST
 
 CHECK_MAIN("page_populate", all_are_made_and_all_are_gone_whoever_has_them_mapped,
-	   what_is_given_back_while_it_is_made_is_gone_in_the_end, what_cannot_be_made_is_said,
-	   where_there_is_no_room_it_is_said_and_what_there_was_goes, what_is_stopped_calls_nobody,
-	   others_have_their_turn_between_any_two_pieces,
-	   who_makes_them_is_not_urgent_where_the_manager_is)
+	   pages_given_back_while_populated_are_gone_in_the_end, failed_population_is_reported,
+	   where_there_is_no_room_it_is_said_and_what_there_was_goes,
+	   stopped_population_makes_no_call, others_have_their_turn_between_any_two_pieces,
+	   populating_thread_is_not_urgent_if_the_manager_is)

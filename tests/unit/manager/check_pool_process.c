@@ -602,7 +602,7 @@ static void on_ready_kill(struct poolproc *p)
 	poolproc_kill(p);
 }
 
-START_TEST(who_has_no_memory_to_hear_the_pool_with_does_not_spin_and_hears_it_later)
+START_TEST(manager_without_memory_to_receive_sleeps_and_receives_later)
 {
 	struct poolproc_events deaf_events = killed_events;
 
@@ -678,7 +678,7 @@ static void on_alarm(struct loop_source *source, int result)
 }
 
 /* As if its end had come. */
-START_TEST(who_looks_for_the_end_of_a_pool_that_lives_goes_on)
+START_TEST(check_for_the_end_of_a_live_pool_returns)
 {
 	struct loop_source alarm = { .call = on_alarm };
 
@@ -704,7 +704,7 @@ CHECK_MAIN("pool_process", a_flood_from_the_pool_leaves_others_their_turn_and_no
 	   nor_does_one_that_hides_them_behind_an_empty_message,
 	   only_what_is_short_may_be_there_later,
 	   a_kernel_that_is_short_of_something_is_asked_now_and_then,
-	   who_has_no_memory_to_hear_the_pool_with_does_not_spin_and_hears_it_later,
+	   manager_without_memory_to_receive_sleeps_and_receives_later,
 	   a_pool_is_looked_after_until_it_is_abandoned,
 	   a_pool_that_has_ended_is_not_abandoned_for_want_of_memory,
-	   who_looks_for_the_end_of_a_pool_that_lives_goes_on)
+	   check_for_the_end_of_a_live_pool_returns)

@@ -164,7 +164,7 @@ START_TEST(a_pool_that_is_traced_owes_nothing_until_it_is_not)
 END_TEST
 
 /* A dispatcher that is late by the limit of a task, on a busy machine, is not stuck. */
-START_TEST(it_has_a_second_at_least_unless_it_is_never_asked)
+START_TEST(pool_has_a_second_at_least_unless_it_is_never_asked)
 {
 	struct pulse p;
 
@@ -253,6 +253,6 @@ CHECK_MAIN("pool_watchdog", the_time_of_a_pool_that_has_a_CPU_counts,
 	   stops_are_not_added_up_and_other_children_change_nothing,
 	   nor_does_one_whose_manager_has_none, a_pool_that_writes_a_core_file_may_take_long_to_die,
 	   a_pool_that_is_traced_owes_nothing_until_it_is_not,
-	   it_has_a_second_at_least_unless_it_is_never_asked,
+	   pool_has_a_second_at_least_unless_it_is_never_asked,
 	   a_limit_that_goes_takes_the_question_with_it_and_another_begins_anew,
 	   a_ring_while_there_is_no_pool_leaves_the_next_one_alone)

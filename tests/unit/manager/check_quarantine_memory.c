@@ -132,7 +132,7 @@ static void assert_whole(const struct seen *now)
 	}
 }
 
-START_TEST(what_is_counted_is_whole_wherever_its_manager_is_killed)
+START_TEST(counts_are_consistent_wherever_the_manager_is_killed)
 {
 	struct seen steps[STEPS + 1], now;
 	uint32_t n_killed = 0;
@@ -174,13 +174,13 @@ END_TEST
 
 #else
 
-START_TEST(what_is_counted_is_whole_wherever_its_manager_is_killed)
+START_TEST(counts_are_consistent_wherever_the_manager_is_killed)
 {
-	check_unit_not_run(what_is_counted_is_whole_wherever_its_manager_is_killed,
+	check_unit_not_run(counts_are_consistent_wherever_the_manager_is_killed,
 			   "built without crash sites");
 }
 END_TEST
 
 #endif
 
-CHECK_MAIN("quarantine_memory", what_is_counted_is_whole_wherever_its_manager_is_killed)
+CHECK_MAIN("quarantine_memory", counts_are_consistent_wherever_the_manager_is_killed)

@@ -13,7 +13,7 @@
 static const struct options_peer alice = { .uid = 1000 };
 
 /* The newest stands first. */
-START_TEST(who_has_most_makes_room_and_among_equals_not_who_came_last)
+START_TEST(user_with_most_connections_makes_room_but_not_the_newest_of_equals)
 {
 	ck_assert_uint_eq(HOG(2), 2);
 	ck_assert_uint_eq(HOG(3, 2, 3, 2, 3), 3);
@@ -24,7 +24,7 @@ START_TEST(who_has_most_makes_room_and_among_equals_not_who_came_last)
 }
 END_TEST
 
-START_TEST(one_among_as_many_as_there_can_be_is_found)
+START_TEST(user_is_found_in_a_full_table)
 {
 	uint32_t uids[QUOTA_GREETINGS + 1];
 
@@ -164,8 +164,8 @@ START_TEST(options_say_what_users_and_groups_may_hold)
 }
 END_TEST
 
-CHECK_MAIN("quota", who_has_most_makes_room_and_among_equals_not_who_came_last,
-	   one_among_as_many_as_there_can_be_is_found, by_default_an_eighth_is_left_to_the_others,
+CHECK_MAIN("quota", user_with_most_connections_makes_room_but_not_the_newest_of_equals,
+	   user_is_found_in_a_full_table, by_default_an_eighth_is_left_to_the_others,
 	   a_uid_that_asks_too_often_waits_and_others_do_not,
 	   requests_of_a_uid_wait_one_after_the_other,
 	   a_uid_whose_connections_ask_in_loops_gets_another_connection,

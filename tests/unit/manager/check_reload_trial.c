@@ -136,7 +136,7 @@ static void run(void)
 	ck_assert_int_eq(loop_run(&loop), 0);
 }
 
-START_TEST(one_that_takes_too_long_is_killed)
+START_TEST(trial_that_takes_too_long_is_killed)
 {
 	begin(1);
 	start();
@@ -150,7 +150,7 @@ START_TEST(one_that_takes_too_long_is_killed)
 }
 END_TEST
 
-START_TEST(one_that_does_not_end_then_is_told_of_and_reaped_when_it_does)
+START_TEST(trial_that_survives_its_kill_is_reported_and_reaped_later)
 {
 	struct loop_source look = { .call = on_look };
 	char *const none[] = { NULL };
@@ -178,7 +178,7 @@ START_TEST(one_that_does_not_end_then_is_told_of_and_reaped_when_it_does)
 }
 END_TEST
 
-START_TEST(one_that_is_told_to_reload_itself_goes_on)
+START_TEST(trial_that_gets_SIGHUP_continues)
 {
 	begin(3600 * NSEC_PER_SEC);
 	start();
@@ -192,7 +192,7 @@ START_TEST(one_that_is_told_to_reload_itself_goes_on)
 END_TEST
 
 /* There is a descriptor for its file, and none for its end. */
-START_TEST(one_whose_end_cannot_be_waited_for_is_not_left)
+START_TEST(trial_whose_end_cannot_be_watched_is_not_left)
 {
 	struct loop_source look = { .call = on_look };
 	char *const none[] = { NULL };
@@ -224,7 +224,7 @@ START_TEST(where_memory_is_short_it_goes_before_the_pool)
 }
 END_TEST
 
-START_TEST(nobody_who_stops_waits_for_it)
+START_TEST(stop_does_not_wait_for_a_trial)
 {
 	pid_t tracer, pid;
 	int go;
@@ -243,8 +243,7 @@ START_TEST(nobody_who_stops_waits_for_it)
 }
 END_TEST
 
-CHECK_MAIN("reload_trial", one_that_takes_too_long_is_killed,
-	   one_that_does_not_end_then_is_told_of_and_reaped_when_it_does,
-	   one_that_is_told_to_reload_itself_goes_on,
-	   one_whose_end_cannot_be_waited_for_is_not_left,
-	   where_memory_is_short_it_goes_before_the_pool, nobody_who_stops_waits_for_it)
+CHECK_MAIN("reload_trial", trial_that_takes_too_long_is_killed,
+	   trial_that_survives_its_kill_is_reported_and_reaped_later,
+	   trial_that_gets_SIGHUP_continues, trial_whose_end_cannot_be_watched_is_not_left,
+	   where_memory_is_short_it_goes_before_the_pool, stop_does_not_wait_for_a_trial)

@@ -216,7 +216,7 @@ END_TEST
 
 #endif
 
-START_TEST(what_is_no_roster_is_refused)
+START_TEST(malformed_roster_is_refused)
 {
 	struct roster *roster, *next = NULL;
 	int fd, other;
@@ -255,7 +255,7 @@ static void is_unknown(int fd)
 	roster_unmap(next);
 }
 
-START_TEST(one_of_another_version_or_layout_still_says_who_is_there)
+START_TEST(roster_of_another_version_or_layout_still_names_the_clients)
 {
 	struct roster *roster, *old;
 	int fd, other;
@@ -430,7 +430,7 @@ END_TEST
 
 CHECK_MAIN("saved_state", the_next_one_reads_who_is_there_and_who_is_not,
 	   a_slot_is_as_before_or_as_after_wherever_its_manager_is_killed,
-	   what_is_no_roster_is_refused, one_of_another_version_or_layout_still_says_who_is_there,
+	   malformed_roster_is_refused, roster_of_another_version_or_layout_still_names_the_clients,
 	   each_number_that_differs_is_named_as_it_was_and_as_it_is,
 	   the_next_one_reads_on_which_CPUs_workers_were,
 	   AT_SITES five_managers_that_come_to_nothing_are_the_end)

@@ -122,7 +122,7 @@ START_TEST(a_plain_socket_is_closed_at_once_whatever_was_said)
 }
 END_TEST
 
-START_TEST(who_is_hung_up_on_sees_it_at_once_and_the_loop_goes_on)
+START_TEST(closed_peer_sees_it_at_once_and_the_loop_continues)
 {
 	int pair[2], peer, r;
 	char byte;
@@ -179,7 +179,7 @@ static void on_made(struct loop_source *source, int result)
 }
 
 /* Every worker that may wait for such descriptors does, and some sockets find none. */
-START_TEST(those_that_linger_hold_up_one_another_and_nobody_else)
+START_TEST(lingering_sockets_delay_only_each_other)
 {
 	struct loop_source source = { .call = on_made };
 	int peers[SOCKETS], fd, pair[2];
@@ -237,7 +237,6 @@ START_TEST(a_process_that_ends_waits_for_none_of_them)
 END_TEST
 
 CHECK_MAIN("socket_close", a_plain_socket_is_closed_at_once_whatever_was_said,
-	   who_is_hung_up_on_sees_it_at_once_and_the_loop_goes_on,
+	   closed_peer_sees_it_at_once_and_the_loop_continues,
 	   as_many_as_a_message_holds_and_more_messages_than_one_are_all_closed,
-	   those_that_linger_hold_up_one_another_and_nobody_else,
-	   a_process_that_ends_waits_for_none_of_them)
+	   lingering_sockets_delay_only_each_other, a_process_that_ends_waits_for_none_of_them)

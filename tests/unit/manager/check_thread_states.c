@@ -64,7 +64,7 @@ START_TEST(a_process_is_asleep_if_each_thread_sleeps)
 }
 END_TEST
 
-START_TEST(it_is_not_if_one_runs_or_waits_for_a_CPU)
+START_TEST(process_is_not_asleep_if_a_thread_runs_or_waits_for_a_CPU)
 {
 	pid_t pid = begin(spin);
 	uint32_t n = 0;
@@ -78,7 +78,7 @@ START_TEST(it_is_not_if_one_runs_or_waits_for_a_CPU)
 }
 END_TEST
 
-START_TEST(it_is_not_if_it_is_stopped)
+START_TEST(process_is_not_asleep_if_it_is_stopped)
 {
 	pid_t pid = begin(rest);
 	siginfo_t info;
@@ -92,7 +92,7 @@ START_TEST(it_is_not_if_it_is_stopped)
 }
 END_TEST
 
-START_TEST(it_is_traced_if_a_thread_is)
+START_TEST(process_is_traced_if_a_thread_is)
 {
 	pid_t pid = begin(rest);
 
@@ -106,5 +106,5 @@ START_TEST(it_is_traced_if_a_thread_is)
 END_TEST
 
 CHECK_MAIN("thread_states", a_process_is_asleep_if_each_thread_sleeps,
-	   it_is_not_if_one_runs_or_waits_for_a_CPU, it_is_not_if_it_is_stopped,
-	   it_is_traced_if_a_thread_is)
+	   process_is_not_asleep_if_a_thread_runs_or_waits_for_a_CPU,
+	   process_is_not_asleep_if_it_is_stopped, process_is_traced_if_a_thread_is)

@@ -115,7 +115,7 @@ static void taken(const char *text)
 	"(" __VA_ARGS__ "); FK_RETURN(0); } FK_END(use) "                                          \
 	"FK_EXPORT(use, 0, \"A task\")"
 
-START_TEST(what_is_right_compiles_without_a_word)
+START_TEST(correct_algorithm_compiles_without_a_message)
 {
 	taken(STEP
 	      "FK_FOLD(f, double, double, 0, step, fk_add_f64)\n" USE("FK_CALL", "d, f, 0, 0, 0"));
@@ -173,6 +173,6 @@ START_TEST(an_array_of_another_type_is_an_error)
 END_TEST
 
 CHECK_MAIN("algorithm", invoke_runs_every_task_and_waits_for_all,
-	   what_is_right_compiles_without_a_word,
+	   correct_algorithm_compiles_without_a_message,
 	   a_function_of_another_type_is_an_error_that_says_which_is_right,
 	   an_array_of_another_type_is_an_error)

@@ -99,7 +99,7 @@ static void there_and_back(uint32_t f, enum content content, uint32_t size, int6
 	nothing_is_left();
 }
 
-START_TEST(what_was_packed_comes_out_as_it_was_in_every_mode)
+START_TEST(compressed_data_round_trips_in_every_mode)
 {
 	static const uint32_t sizes[] = { 0, 1, 2, 1000, 0xff00, 0xff01, 261120, 261121 };
 
@@ -200,7 +200,7 @@ static void is_no_lie(uint32_t f, uint64_t size, const char *what, uint64_t wher
 	nothing_is_left();
 }
 
-START_TEST(what_is_damaged_is_an_error_and_never_other_data)
+START_TEST(damaged_data_is_an_error_and_never_other_data)
 {
 	start_mode(1);
 	for (uint32_t f = 0; f < ARRAY_SIZE(formats); f++) {
@@ -225,7 +225,7 @@ START_TEST(what_is_damaged_is_an_error_and_never_other_data)
 }
 END_TEST
 
-START_TEST(what_is_of_neither_format_is_an_error)
+START_TEST(unknown_format_is_an_error)
 {
 	static const char *const others[] = { "",
 					      "x",
@@ -340,10 +340,10 @@ START_TEST(memory_comes_back_when_the_job_fails_as_it_is_taken)
 }
 END_TEST
 
-CHECK_MAIN("compress", what_was_packed_comes_out_as_it_was_in_every_mode,
-	   every_level_can_be_unpacked, output_that_is_a_byte_too_small_is_an_error,
+CHECK_MAIN("compress", compressed_data_round_trips_in_every_mode, every_level_can_be_unpacked,
+	   output_that_is_a_byte_too_small_is_an_error,
 	   levels_and_sizes_that_there_are_not_are_an_error,
-	   what_is_damaged_is_an_error_and_never_other_data, what_is_of_neither_format_is_an_error,
+	   damaged_data_is_an_error_and_never_other_data, unknown_format_is_an_error,
 	   a_header_that_promises_much_costs_nothing,
 	   data_that_changes_as_it_is_unpacked_leads_nowhere_else,
 	   memory_comes_back_when_the_job_fails_as_it_is_taken)

@@ -482,7 +482,7 @@ START_TEST(a_name_of_any_length_is_no_tree)
 END_TEST
 
 /* The sorts have the same checks as the arrays, and none of their own to add. */
-START_TEST(what_is_no_array_is_not_sorted)
+START_TEST(malformed_array_is_not_sorted)
 {
 	static const struct job_ref refs[] = { { 0, 7 }, { 8, 1 }, { 8, 4097 } };
 
@@ -522,4 +522,4 @@ CHECK_MAIN("modules", fib_is_right_in_every_mode, nqueens_is_right_in_every_mode
 	   histogram_counts_each_number_once_in_every_mode, histograms_of_odd_shapes_stay_in_bounds,
 	   arrays_that_are_none_fail_the_job, reference_outside_the_heap_fails_the_job,
 	   numbers_that_make_no_sense_fail_the_job, an_integral_that_is_out_of_range_ends,
-	   a_name_of_any_length_is_no_tree, what_is_no_array_is_not_sorted)
+	   a_name_of_any_length_is_no_tree, malformed_array_is_not_sorted)

@@ -124,7 +124,7 @@ static void lay_out_again(struct pool *pool)
 	ck_assert_uint_le(arena_bytes(), before);
 }
 
-START_TEST(what_a_former_pool_used_is_found_and_goes_back_beside_the_work)
+START_TEST(memory_of_a_former_pool_is_found_and_given_back_during_work)
 {
 	uint64_t fresh;
 
@@ -153,5 +153,5 @@ END_TEST
 CHECK_MAIN("pool", workers_know_their_group_and_have_pages_of_their_own,
 	   groups_share_the_stacklets_memory_in_equal_parts, one_node_has_one_arena_that_is_all,
 	   victims_are_those_of_the_machine,
-	   what_a_former_pool_used_is_found_and_goes_back_beside_the_work,
+	   memory_of_a_former_pool_is_found_and_given_back_during_work,
 	   stacks_that_are_stolen_across_groups_give_right_results)

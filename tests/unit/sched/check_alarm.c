@@ -50,7 +50,7 @@ static void ring_by_hand(struct pool *pool)
 	alarm_end(w);
 }
 
-START_TEST(it_rings_again_for_who_does_not_look_as_long_as_something_waits)
+START_TEST(alarm_repeats_for_a_worker_that_does_not_look_while_a_job_waits)
 {
 	by_hand(1, ring_by_hand);
 }
@@ -122,7 +122,7 @@ static void cross_by_hand(struct pool *pool)
 	wake_store(&w->board->wake, WAKE_BUSY);
 }
 
-START_TEST(one_that_rings_while_it_is_set_is_none)
+START_TEST(alarm_that_rings_while_it_is_set_is_ignored)
 {
 	by_hand(1, cross_by_hand);
 }
@@ -229,9 +229,9 @@ START_TEST(the_dispatcher_looks_after_a_worker_whose_timer_cannot_be_set)
 }
 END_TEST
 
-CHECK_MAIN("alarm", it_rings_again_for_who_does_not_look_as_long_as_something_waits,
+CHECK_MAIN("alarm", alarm_repeats_for_a_worker_that_does_not_look_while_a_job_waits,
 	   others_bring_it_forward_and_the_owner_puts_it_off,
-	   one_that_rings_while_it_is_set_is_none,
+	   alarm_that_rings_while_it_is_set_is_ignored,
 	   the_dispatcher_is_woken_for_what_is_in_a_ring_if_its_worker_does_not_look,
 	   the_last_one_that_ends_wakes_a_dispatcher_that_dozes,
 	   the_dispatcher_looks_after_a_worker_whose_timer_cannot_be_set)

@@ -60,7 +60,7 @@ START_TEST(a_uid_of_weight_1_is_not_shut_out_by_one_of_10000)
 }
 END_TEST
 
-START_TEST(who_used_the_pool_alone_does_not_pay_for_it)
+START_TEST(client_that_used_the_pool_alone_is_not_penalized)
 {
 	const uint64_t lengths[CLIENTS] = { 10 * US, 10 * US };
 	uint64_t before;
@@ -73,7 +73,7 @@ START_TEST(who_used_the_pool_alone_does_not_pay_for_it)
 }
 END_TEST
 
-START_TEST(who_was_alone_past_the_queues_does_not_pay_for_it_either)
+START_TEST(client_alone_past_the_queues_is_not_penalized)
 {
 	const uint64_t lengths[CLIENTS] = { 10 * US, 10 * US };
 	uint32_t rows[FAIR_BATCH_JOBS];
@@ -207,7 +207,7 @@ START_TEST(a_jobs_weight_takes_nothing_from_other_connections)
 END_TEST
 
 /* As after years of CPU time: more than half of all numbers on. */
-START_TEST(who_comes_late_or_was_away_for_ever_is_not_shut_out)
+START_TEST(late_or_long_absent_client_is_not_shut_out)
 {
 	const uint64_t lengths[CLIENTS] = { 10 * US, 10 * US, 10 * US, 10 * US };
 	const uint64_t far = UINT64_C(1) << 59;
@@ -290,7 +290,7 @@ static void strand_beside_floods(void)
 	ck_assert_uint_eq(rows[0] / JOBS, 1);
 }
 
-START_TEST(who_runs_a_strand_for_days_still_goes_before_floods)
+START_TEST(client_with_a_strand_of_days_goes_before_floods)
 {
 	static const uint32_t weights[] = { 1, FAIR_WEIGHT_MAX, 2 };
 
@@ -355,7 +355,7 @@ START_TEST(long_leaves_are_paid_for)
 }
 END_TEST
 
-START_TEST(who_could_not_use_its_share_does_not_have_all_for_as_long)
+START_TEST(client_that_could_not_use_its_share_gets_limited_credit)
 {
 	two_uids();
 	credit_of_a_strand();
@@ -366,7 +366,7 @@ START_TEST(who_could_not_use_its_share_does_not_have_all_for_as_long)
 END_TEST
 
 /* Each time they have ended before anybody looks. */
-START_TEST(who_is_away_is_not_shut_out_by_jobs_that_nobody_saw_running)
+START_TEST(absent_client_is_not_shut_out_by_unobserved_jobs)
 {
 	const uint64_t lengths[CLIENTS] = { 10 * US, 10 * US };
 	const uint64_t far = UINT64_C(1) << 48;
@@ -402,7 +402,7 @@ START_TEST(who_is_away_is_not_shut_out_by_jobs_that_nobody_saw_running)
 }
 END_TEST
 
-START_TEST(what_was_no_job_is_charged_to_its_uid)
+START_TEST(work_outside_jobs_is_charged_to_its_uid)
 {
 	const uint64_t lengths[CLIENTS] = { 10 * US, 10 * US };
 
@@ -508,16 +508,16 @@ CHECK_MAIN("fair", uids_share_by_their_weights_whatever_their_jobs_lengths,
 	   connections_of_a_uid_share_by_their_weights,
 	   many_connections_of_one_uid_get_no_more_than_one_of_another,
 	   a_uid_of_weight_1_is_not_shut_out_by_one_of_10000,
-	   who_used_the_pool_alone_does_not_pay_for_it,
-	   who_was_alone_past_the_queues_does_not_pay_for_it_either, sleeping_gives_no_credit,
+	   client_that_used_the_pool_alone_is_not_penalized,
+	   client_alone_past_the_queues_is_not_penalized, sleeping_gives_no_credit,
 	   two_that_are_always_busy_are_never_further_apart_than_a_batch,
 	   connections_that_come_and_go_take_nothing_from_one_that_stays,
 	   an_older_clock_settles_nothing, a_jobs_weight_takes_nothing_from_other_connections,
-	   who_comes_late_or_was_away_for_ever_is_not_shut_out,
-	   what_was_no_job_is_charged_to_its_uid, a_slot_is_used_again_while_its_end_was_not_seen,
+	   late_or_long_absent_client_is_not_shut_out, work_outside_jobs_is_charged_to_its_uid,
+	   a_slot_is_used_again_while_its_end_was_not_seen,
 	   a_new_client_in_an_active_slot_leaves_no_ghost,
-	   who_runs_a_strand_for_days_still_goes_before_floods, long_leaves_are_paid_for,
-	   who_could_not_use_its_share_does_not_have_all_for_as_long,
-	   who_is_away_is_not_shut_out_by_jobs_that_nobody_saw_running,
+	   client_with_a_strand_of_days_goes_before_floods, long_leaves_are_paid_for,
+	   client_that_could_not_use_its_share_gets_limited_credit,
+	   absent_client_is_not_shut_out_by_unobserved_jobs,
 	   a_weight_that_changes_gives_nothing_back_that_was_not_charged,
 	   a_weight_that_changes_counts_from_then_on)

@@ -251,7 +251,7 @@ START_TEST(a_short_job_claims_the_worker_of_a_long_one_at_once)
 }
 END_TEST
 
-START_TEST(who_has_just_gone_on_is_not_set_aside_for_an_equal)
+START_TEST(resumed_job_is_not_preempted_by_an_equal)
 {
 	uint32_t runs, waits;
 
@@ -407,7 +407,6 @@ CHECK_MAIN("fair_claim", a_giant_job_and_a_flood_of_another_connection_share_the
 	   a_job_that_has_begun_has_a_turn_before_it_makes_way,
 	   a_long_job_claims_the_worker_of_another_when_that_had_its_turn,
 	   a_short_job_claims_the_worker_of_a_long_one_at_once,
-	   who_has_just_gone_on_is_not_set_aside_for_an_equal,
-	   a_short_job_waits_behind_no_long_ones,
+	   resumed_job_is_not_preempted_by_an_equal, a_short_job_waits_behind_no_long_ones,
 	   a_flood_of_short_jobs_gets_ahead_of_a_long_one_once, turns_of_long_jobs_are_long,
 	   a_dead_row_makes_nobody_active)

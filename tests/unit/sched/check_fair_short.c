@@ -171,7 +171,7 @@ END_TEST
 
 /* A long job that was cut into short ones gets what the others get, as far as they get the same:
  * what was set aside stays on its worker here, as nobody steals. */
-START_TEST(who_has_only_short_jobs_gets_no_more_for_it)
+START_TEST(client_with_only_short_jobs_gets_no_larger_share)
 {
 	uint64_t before[CLIENTS];
 
@@ -186,7 +186,7 @@ START_TEST(who_has_only_short_jobs_gets_no_more_for_it)
 }
 END_TEST
 
-START_TEST(one_that_waits_has_its_turn_beside_short_ones)
+START_TEST(waiting_job_has_its_turn_beside_short_ones)
 {
 	const uint64_t lengths[CLIENTS] = { [0 ... 6] = 50 * US, [7] = LONG };
 	uint32_t rows[1], waited = 0, most = 0;
@@ -208,5 +208,5 @@ START_TEST(one_that_waits_has_its_turn_beside_short_ones)
 END_TEST
 
 CHECK_MAIN("fair_short", a_short_job_now_and_then_waits_for_no_turn_of_long_ones,
-	   nor_does_it_beside_those_of_other_uids, who_has_only_short_jobs_gets_no_more_for_it,
-	   one_that_waits_has_its_turn_beside_short_ones)
+	   nor_does_it_beside_those_of_other_uids, client_with_only_short_jobs_gets_no_larger_share,
+	   waiting_job_has_its_turn_beside_short_ones)

@@ -481,7 +481,7 @@ END_TEST
 
 /* The first thief takes the root's continuation, and leaves those of the way down to the leaf in
  * which the owner waits: it had been asleep, so it wakes others for them. */
-START_TEST(who_was_woken_and_leaves_work_behind_wakes_others)
+START_TEST(woken_worker_that_leaves_work_wakes_others)
 {
 	rig_start_on(&rig, "core:8 pu:1", WORKERS, &fk_module, false);
 	to_arrive = WORKERS;
@@ -551,7 +551,7 @@ char *__wrap_strdup(const char *text)
 	return no_memory ? NULL : __real_strdup(text);
 }
 
-START_TEST(what_is_set_needs_no_memory)
+START_TEST(setting_an_option_needs_no_memory)
 {
 	rig_start_on(&rig, NULL, 2, &fk_module, false);
 	no_memory = true;
@@ -587,6 +587,6 @@ CHECK_MAIN("lazy_pool", the_invariant_holds_in_one_group, the_invariant_holds_in
 	   the_invariant_holds_while_workers_park_and_come_back, a_trace_that_is_wrong_is_found,
 	   an_idle_pool_sleeps_and_no_job_is_forgotten,
 	   while_one_worker_forks_each_group_keeps_a_thief,
-	   who_was_woken_and_leaves_work_behind_wakes_others, a_job_that_never_forks_wakes_nobody,
-	   the_scheduler_is_switched_while_it_runs, what_is_set_needs_no_memory,
+	   woken_worker_that_leaves_work_wakes_others, a_job_that_never_forks_wakes_nobody,
+	   the_scheduler_is_switched_while_it_runs, setting_an_option_needs_no_memory,
 	   only_what_is_marked_is_set_while_it_runs)

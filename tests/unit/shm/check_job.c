@@ -94,7 +94,7 @@ START_TEST(finishing_takes_the_watched_bit_away_and_says_so)
 }
 END_TEST
 
-START_TEST(nobody_waits_for_what_has_an_outcome)
+START_TEST(job_with_an_outcome_needs_no_wait)
 {
 	for (uint32_t outcome = JOB_DONE; outcome <= JOB_LOST; outcome++) {
 		submit(1);
@@ -296,7 +296,7 @@ END_TEST
 CHECK_MAIN("job", a_new_record_is_idle, the_word_holds_generation_waiter_and_outcome_apart,
 	   finishing_without_a_waiter_wakes_nobody, finishing_takes_the_waiter_bit_away_and_says_so,
 	   finishing_takes_the_watched_bit_away_and_says_so,
-	   a_second_waiter_sleeps_on_the_same_value, nobody_waits_for_what_has_an_outcome,
+	   a_second_waiter_sleeps_on_the_same_value, job_with_an_outcome_needs_no_wait,
 	   the_outcome_overwrites_whatever_the_client_wrote, a_wish_to_end_is_of_one_generation,
 	   a_value_to_sleep_on_is_never_the_one_that_says_there_is_none,
 	   every_record_and_the_heap_are_where_they_are_said_to_be,

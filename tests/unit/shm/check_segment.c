@@ -114,7 +114,7 @@ START_TEST(a_wrong_head_is_refused)
 }
 END_TEST
 
-START_TEST(what_is_no_segment_is_refused)
+START_TEST(malformed_segment_is_refused)
 {
 	int good = make(0, 0600);
 	int fd = memfd_create("check", MFD_ALLOW_SEALING);
@@ -216,6 +216,6 @@ START_TEST(counters_have_rows_in_order)
 END_TEST
 
 CHECK_MAIN("segment", a_segment_can_be_mapped_and_written, without_preallocation_it_is_sparse,
-	   its_size_is_sealed, a_wrong_head_is_refused, what_is_no_segment_is_refused,
+	   its_size_is_sealed, a_wrong_head_is_refused, malformed_segment_is_refused,
 	   another_user_cannot_write_the_board, a_task_is_found_by_its_name,
 	   counters_have_rows_in_order)

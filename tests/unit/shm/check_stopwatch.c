@@ -10,7 +10,7 @@ static void assert_read(uint64_t now, uint64_t ns)
 	ck_assert_uint_eq(stopwatch_read(&watch, now), ns);
 }
 
-START_TEST(it_shows_the_time_that_it_ran_and_goes_on_while_it_runs)
+START_TEST(stopwatch_shows_the_time_that_it_ran_and_advances_while_it_runs)
 {
 	assert_read(1000, 0);
 	stopwatch_set(&watch, true, 1000);
@@ -26,7 +26,7 @@ START_TEST(it_shows_the_time_that_it_ran_and_goes_on_while_it_runs)
 }
 END_TEST
 
-START_TEST(what_it_does_already_changes_nothing)
+START_TEST(start_and_stop_twice_change_nothing)
 {
 	stopwatch_set(&watch, false, 100);
 	stopwatch_set(&watch, true, 1000);
@@ -66,6 +66,6 @@ START_TEST(years_fit_in_its_word)
 }
 END_TEST
 
-CHECK_MAIN("stopwatch", it_shows_the_time_that_it_ran_and_goes_on_while_it_runs,
-	   what_it_does_already_changes_nothing, a_clock_from_before_the_start_is_no_time_at_all,
+CHECK_MAIN("stopwatch", stopwatch_shows_the_time_that_it_ran_and_advances_while_it_runs,
+	   start_and_stop_twice_change_nothing, a_clock_from_before_the_start_is_no_time_at_all,
 	   years_fit_in_its_word)
