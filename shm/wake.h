@@ -65,7 +65,7 @@
  *   W7. What W1 leaves open: anybody who maps the board can wait on its words, and a client's
  *	FUTEX_WAKE that reports one woken may have woken such a one while the worker was still on
  *	its way into the futex. So all are woken at once, and a client that waits, polls or finds no
- *	room does the publisher's part again, once in a tick (client/lib/client.c, I5), and sooner:
+ *	room does the publisher's part again, once in a tick (liveness.c, I1), and sooner:
  *   W11. W8. The dispatcher sleeps in the same way, on its own word. While jobs wait it comes by
  *	itself, at each of its ticks, and the word says LOOKING, in the futex too; who reads that
  *	leaves it alone, so that a flood of jobs makes no wake for each. It sleeps with jobs queued
@@ -94,8 +94,8 @@
  *   W11. A client can wake by the board's word alone, and others can take that wake. It finds out
  *	if FUTEX_WAKE finds no sleeper for some tries, or if the word of a sleeper that it woke is
  *	still the same at a look PUBLISH_DOUBT later, or more: a thread that sleeps looks first
- *	after PUBLISH_NAP (client/lib/publish.h). Then it rings: PROTO_RING to the manager, which
- *	rings the dispatcher's bell (W10). The dispatcher looks at all rings, and
+ *	after PUBLISH_NAP (client/lib/wake_worker.h). Then it rings: PROTO_RING to the manager,
+ *	which rings the dispatcher's bell (W10). The dispatcher looks at all rings, and
  *	wakes workers by their bells. A client that waits on a word with FUTEX_WAIT_REQUEUE_PI makes
  *	FUTEX_WAKE and FUTEX_REQUEUE on that word fail with EINVAL while it waits, and the threads
  *	behind it in the kernel's queue sleep on: a publisher rings at once if FUTEX_WAKE fails.

@@ -27,7 +27,7 @@
  *   I3. An end wakes every sleeper, whatever it waits for, because nobody but the sleeper knows. So
  *       each looks again, and sleeps on a new value.
  *   I4. A pool that dies between an outcome and the wake leaves sleepers asleep. So nobody sleeps
- *       for longer than a tick without a look of its own (client/lib/client.c, I5).
+ *       for longer than a tick without a look of its own (client/lib/liveness.c, I1).
  *   2^32 ends between reading the value and sleeping on it would go unseen until then, too.
  *
  * WHAT HAPPENS IF A PEER DIES HERE

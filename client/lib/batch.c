@@ -30,6 +30,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "client/lib/publish.h"
+#include "client/lib/slots.h"
 #include "common/crash_site.h"
 #include "common/util.h"
 
@@ -84,7 +86,7 @@ static int batch_check(struct fk_client *client, const struct fk_request *r,
 		return -EINVAL;
 	if (r->group && !group_number(client, r->group))
 		return -ESTALE;
-	return submit_check_task(client, r->task);
+	return task_check(client, r->task);
 }
 
 static uint32_t batch_place(const struct fk_request *r)
@@ -233,8 +235,8 @@ int fk_submit_batch(fk_client *client, const struct fk_request *requests, size_t
 		return -EINVAL;
 	if (n > client->n_jobs)
 		return -E2BIG;
-	/* Relaxed: a daemon that goes right after this is found by who waits. */
-	if (atomic_load_explicit(&client->gone, memory_order_relaxed))
+	/* A daemon that goes right after this is found by who waits. */
+	if (client_is_gone(client))
 		return -ECONNRESET;
 	for (size_t i = 0; i < n; i++) {
 		err = batch_check(client, &requests[i], i ? &requests[i - 1] : NULL);

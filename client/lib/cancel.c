@@ -66,8 +66,7 @@ int fk_cancel(fk_client *client, fk_job job)
 	/* Of a job that has ended nothing is left to cancel, whether it was spilled or not. */
 	if (client_outcome_in_table(client, job) != JOB_PENDING || !cancel_write(client, job))
 		return client_outcome(client, job) == -ESTALE ? -ESTALE : 0;
-	/* Relaxed: never goes back. */
-	if (atomic_load_explicit(&client->gone, memory_order_relaxed))
+	if (client_is_gone(client))
 		return -ECONNRESET;
 	/* Relaxed: publish_ring(). */
 	atomic_store_explicit(&client->waker.cancels, 1, memory_order_relaxed);

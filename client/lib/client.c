@@ -14,27 +14,9 @@
  * INVARIANTS
  *   I1. What was read from a segment's head is checked against the segment's size once, here, and
  *       kept in private memory.
- *   I2. A task in the list never changes and stays until fk_close(); new ones are put in front.
- *   I3. In a child after fork() the page `alive` reads 0 (MADV_WIPEONFORK), so every call sees that
+ *   I2. In a child after fork() the page `alive` reads 0 (MADV_WIPEONFORK), so every call sees that
  *       it is not its client; the child's copy of the socket is closed, and fk_close() shuts it
  *       down for all copies there may be, so that the daemon sees the parent's end.
- *   I4. A task is known by the hash of its name and signature, its index on the board only says
- *       where to look: a new pool may have loaded other modules, and have other tasks there. Every
- *       submission compares the hashes here, and the pool compares them again.
- *   I5. However a thread finds nothing, asleep or in a loop of calls, undisturbed or with signals
- *       all the time: it is looked within CLIENT_TICK_NS of the last time, of the first call, or of
- *       the beginning of its sleep (and a tick of the coarse clock, by which polls go). For no
- *       sleep is longer than that, and one that was as long ends with a look; and where
- *       client_look() is due the next call takes its turn, or the end of a sleep that was none of a
- *       wake. One that is woken goes by what it was woken for, and takes no turn. So who waits for
- *       jobs that end sooner never wakes up to look; of threads that sleep longer each one does.
- *       While a worker that this client has woken leaves its word as it was, the time is shorter:
- *       PUBLISH_NAP at first, PUBLISH_DOUBT within a second after a ring because of a doubt, and
- *       then as long as that has lasted (wake.h, W11).
- *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   The daemon before its WELCOME: end of file, and another try, or the receive timeout. After it:
- *   client_gone(), unless a service manager has its end of the connection for the next one.
  */
 #include "client/lib/client.h"
 
@@ -47,14 +29,14 @@
 #include <unistd.h>
 
 #include "client/lib/connect.h"
-#include "client/lib/submit.h"
+#include "client/lib/events.h"
+#include "client/lib/slots.h"
+#include "client/lib/spill.h"
 #include "common/cleanup.h"
 #include "common/crash_site.h"
 #include "common/util.h"
-#include "shm/futex.h"
 #include "shm/layout.h"
 #include "shm/proto.h"
-#include "shm/wake.h"
 
 #define CLIENT_SPIN_NS	  20000u
 #define CLIENT_TRIES	  3u /* to be let in, by one forkd after the other */
@@ -144,7 +126,7 @@ static fk_client *client_free(fk_client *client)
 		(void)munmap((void *)(uintptr_t)client->alive, CLIENT_ALIVE_SIZE);
 	free(client->slots);
 	/* Whoever has a copy of the descriptor, a child that was made without the handlers of
-	 * pthread_atfork() or before list_add(): the daemon sees the end (I3). */
+	 * pthread_atfork() or before list_add(): the daemon sees the end (I2). */
 	if (client->fd >= 0)
 		(void)shutdown(client->fd, SHUT_RDWR);
 	FK_CRASH(close_shut);
@@ -373,198 +355,4 @@ int fk_close(fk_client *client)
 	FK_CRASH(close_unlisted);
 	client_free(client);
 	return 0;
-}
-
-int client_gone(struct fk_client *client)
-{
-	struct proto_head head;
-	ssize_t n;
-
-	/* Relaxed: never goes back. */
-	if (atomic_load_explicit(&client->gone, memory_order_relaxed))
-		return 1;
-	do {
-		n = recv(client->fd, &head, sizeof(head), MSG_PEEK | MSG_DONTWAIT);
-		/* Once more, of a forkd that does not know that the last one had said it. */
-		if (n == (ssize_t)sizeof(head) && head.type == PROTO_WELCOME)
-			n = recv(client->fd, &head, sizeof(head), MSG_DONTWAIT);
-	} while (n == (ssize_t)sizeof(head) ? head.type == PROTO_WELCOME : n < 0 && errno == EINTR);
-	/* Nothing else comes after WELCOME but a dismissal and the end: either is the end. */
-	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-		return 0;
-	atomic_store_explicit(&client->gone, 1, memory_order_relaxed);
-	return 1;
-}
-
-int client_due(_Atomic uint64_t *looked_ns, uint64_t now_ns, uint64_t tick_ns)
-{
-	/* Relaxed, and load and store apart: if two come at once, both look. */
-	if (now_ns < atomic_load_explicit(looked_ns, memory_order_relaxed) + tick_ns)
-		return 0;
-	atomic_store_explicit(looked_ns, now_ns, memory_order_relaxed);
-	return 1;
-}
-
-/* True if the daemon is gone. */
-static int client_look_now(struct fk_client *client)
-{
-	if (client_gone(client))
-		return 1;
-	/* A wake may have gone to somebody else who waits on a worker's word (wake.h, W7). With all
-	 * jobs taken off the rings there is nothing to wake anybody for. */
-	wake_published();
-	if (tenant_is_marked(client->tenant)) {
-		(void)publish_wake(client->board, client->n_workers,
-				   atomic_load_explicit(&client->last, memory_order_relaxed),
-				   &client->waker);
-		/* A task may have written over the words: after a tick the client rings anyway. */
-		(void)publish_ring(&client->waker);
-	}
-	return 0;
-}
-
-int client_look(struct fk_client *client, uint64_t now_ns)
-{
-	uint64_t unsure = publish_unsure(client->board, &client->waker, now_ns);
-	uint64_t tick = unsure < PUBLISH_DOUBT ? CLIENT_TICK_NS : min(unsure, CLIENT_TICK_NS);
-
-	/* Relaxed: never goes back. */
-	if (!client_due(&client->looked_ns, now_ns, tick))
-		return (int)atomic_load_explicit(&client->gone, memory_order_relaxed);
-	return client_look_now(client);
-}
-
-int client_sleep(struct fk_client *client, const _Atomic uint32_t *word, uint32_t value,
-		 uint64_t deadline_ns)
-{
-	uint64_t now = clock_ns();
-	uint64_t unsure = publish_unsure(client->board, &client->waker, now);
-	/* Relaxed: a time, and by itself. */
-	uint64_t rung = atomic_load_explicit(&client->waker.rung_ns, memory_order_relaxed);
-	uint64_t nap = now - rung < NSEC_PER_SEC ? PUBLISH_DOUBT : PUBLISH_NAP;
-	/* Half as often each time, if looks do not help. */
-	uint64_t due = now + min(max(unsure, nap), CLIENT_TICK_NS);
-	int r;
-
-	if (now >= deadline_ns)
-		return client_look(client, now) ? -ECONNRESET : -ETIMEDOUT;
-	r = futex_wait(word, value, min(due, deadline_ns));
-	if (!r || r == -EAGAIN)
-		return 0;
-	now = clock_ns();
-	if (now < due)
-		return client_look(client, now) ? -ECONNRESET : 0;
-	/* Whoever has looked meanwhile (I5). Relaxed: a time, and by itself. */
-	atomic_store_explicit(&client->looked_ns, now, memory_order_relaxed);
-	return client_look_now(client) ? -ECONNRESET : 0;
-}
-
-/* A task of the list that is still there, or NULL. */
-static const fk_task *known_task(fk_client *client, const char *name)
-{
-	/* ORDER tasks/add [C3]: acquire, so that the task is seen whole. Pairs with the release in
-	 * add_task(). */
-	const struct fk_client_task *task =
-		atomic_load_explicit(&client->tasks, memory_order_acquire);
-
-	for (; task; task = task->next)
-		if (!strcmp(task->name, name) && !submit_check_task(client, task))
-			return task;
-	return NULL;
-}
-
-static int add_task(fk_client *client, const char *name, const fk_task **ret_task)
-{
-	const struct board_task *entry;
-	_cleanup_free_ struct fk_client_task *task = NULL;
-	int index = board_find_task(client->board, name);
-	int err;
-
-	if (index < 0)
-		return index;
-	entry = &client->board->tasks[index];
-	task = calloc(1, sizeof(*task));
-	if (!task)
-		return -ENOMEM;
-	task->index = (uint32_t)index;
-	memcpy(task->name, entry->name, sizeof(entry->name));
-	memcpy(task->text, entry->signature, sizeof(entry->signature));
-	/* Of what was copied: a new pool with other modules may be writing the entry (I4). */
-	task->hash = signature_hash(task->name, task->text);
-	if (strcmp(task->name, name) != 0 || submit_check_task(client, task))
-		return -ENOENT;
-	err = signature_parse(task->text, &task->signature, NULL);
-	if (err)
-		return -EPROTO;
-	task->types = pack_types(&task->signature);
-	task->next = atomic_load_explicit(&client->tasks, memory_order_relaxed);
-	/* ORDER tasks/add [C3]: release, the task is whole. Pairs with known_task(). */
-	atomic_store_explicit(&client->tasks, task, memory_order_release);
-	*ret_task = steal_ptr(task);
-	return 0;
-}
-
-int fk_task_find(fk_client *client, const char *name, const fk_task **ret_task)
-{
-	const fk_task *task;
-	int err = client_check(client);
-
-	if (err)
-		return err;
-	task = known_task(client, name);
-	if (!task) {
-		pthread_mutex_lock(&client->tasks_lock);
-		/* Somebody else may have added it. */
-		task = known_task(client, name);
-		err = task ? 0 : add_task(client, name, &task);
-		pthread_mutex_unlock(&client->tasks_lock);
-	}
-	if (!err)
-		*ret_task = task;
-	return err;
-}
-
-const char *fk_task_name(const fk_task *task)
-{
-	return task->name;
-}
-
-const char *fk_task_signature(const fk_task *task)
-{
-	return task->text;
-}
-
-size_t fk_task_args_size(const fk_task *task)
-{
-	return task->signature.args_size;
-}
-
-size_t fk_task_result_size(const fk_task *task)
-{
-	return task->signature.results_size;
-}
-
-int fk_alloc(fk_client *client, size_t size, void **ret_data)
-{
-	int err = client_check(client);
-
-	return err ? err : heap_alloc(&client->heap, size, ret_data);
-}
-
-int fk_free(fk_client *client, void *data)
-{
-	int err = client_check(client);
-
-	if (err || !data)
-		return err;
-	return heap_free(&client->heap, data);
-}
-
-int fk_buffer_ref(fk_client *client, struct fk_buffer buffer, struct fk_ref *ret_ref)
-{
-	int err = client_check(client);
-
-	if (err)
-		return err;
-	return pack_buffer(&client->heap, buffer, ret_ref);
 }

@@ -30,8 +30,8 @@
  *   I3. Whoever gives the lock back leaves the eventfd readable if and only if an entry is to be
  *       taken, or the daemon is known to be gone (events_level()). So it can be used
  *       level-triggered, by loops that take one entry a turn, too.
- *   I4. The thread looks once in CLIENT_TICK_NS, as every wait does (client.c, I5), while jobs are
- *       watched. When in a tick nothing has happened and nothing is watched it sleeps until
+ *   I4. The thread looks once in CLIENT_TICK_NS, as every wait does (liveness.c, I1), while jobs
+ *       are watched. When in a tick nothing has happened and nothing is watched it sleeps until
  *       fk_watch() or events_fini() count an end: `idle` was set under the lock, and its value read
  *       before, so that the kernel sees any count after that.
  *   I5. Once the daemon is known to be gone every watched job counts as ended: what there is of
@@ -55,6 +55,9 @@
 #include <sys/eventfd.h>
 
 #include "client/lib/client.h"
+#include "client/lib/events_list.h"
+#include "client/lib/spill.h"
+#include "client/lib/wake_worker.h"
 #include "common/cleanup.h"
 #include "common/crash_site.h"
 #include "common/util.h"
@@ -64,49 +67,13 @@
 #define EVENTS_STACK_LARGE (1u << 20)
 #define EVENTS_FRESH	   (2 * PUBLISH_DOUBT)
 
-static int events_gone(struct fk_client *client)
-{
-	/* Relaxed: never goes back. */
-	return atomic_load_explicit(&client->gone, memory_order_relaxed) != 0;
-}
-
-void events_kick(struct fk_client *client)
-{
-	struct watch *watch = watch_of(client->groups);
-
-	if (watch_end(watch))
-		(void)futex_wake(&watch->ended, INT32_MAX);
-}
-
 /* The next ones: with the lock held. */
-
-static void events_unlink(struct events *events, struct events_entry *entry)
-{
-	if (entry->list == EVENTS_NONE)
-		return;
-	TAILQ_REMOVE(&events->lists[entry->list], entry, link);
-	events->n[entry->list]--;
-	entry->list = EVENTS_NONE;
-}
-
-static void events_link(struct events *events, struct events_entry *entry, enum events_list list)
-{
-	events_unlink(events, entry);
-	TAILQ_INSERT_TAIL(&events->lists[list], entry, link);
-	events->n[list]++;
-	entry->list = list;
-}
-
-static enum events_list events_list_of(const struct events_entry *entry)
-{
-	return entry->ended ? EVENTS_CALL : EVENTS_FETCH;
-}
 
 /* Moves what has ended; what was released is dropped. */
 static void events_collect(struct fk_client *client)
 {
 	struct events *events = &client->events;
-	int gone = events_gone(client);
+	int gone = client_is_gone(client);
 	struct events_entry *next;
 
 	for (struct events_entry *e = TAILQ_FIRST(&events->lists[EVENTS_WATCHED]); e; e = next) {
@@ -132,48 +99,6 @@ static int events_find(struct fk_client *client, fk_job job, struct events_entry
 		return -ENOMEM;
 	*ret_entry = spilled ? spilled : &events->entries[job & 0xffffu];
 	return 0;
-}
-
-/* I3. */
-static void events_level(struct fk_client *client)
-{
-	struct events *events = &client->events;
-	int raised = events->n[EVENTS_FETCH] || events->n[EVENTS_CALL] || events_gone(client);
-	eventfd_t value;
-
-	if (events->fd < 0 || raised == events->raised)
-		return;
-	if (raised)
-		(void)eventfd_write(events->fd, 1);
-	else
-		(void)eventfd_read(events->fd, &value);
-	events->raised = raised;
-}
-
-void events_drop(struct fk_client *client, struct events_entry *entry)
-{
-	if (entry->list == EVENTS_NONE)
-		return;
-	events_unlink(&client->events, entry);
-	events_level(client);
-}
-
-void events_move(struct fk_client *client, fk_job job, struct events_entry *to)
-{
-	struct events *events = &client->events;
-	struct events_entry *from = events->entries ? &events->entries[job & 0xffffu] : NULL;
-
-	if (!from || from->list == EVENTS_NONE || from->job != job)
-		return;
-	*to = *from;
-	TAILQ_INSERT_BEFORE(from, to, link);
-	TAILQ_REMOVE(&events->lists[from->list], from, link);
-	from->list = EVENTS_NONE;
-	/* Its end is found here. One whose end was found before keeps its turn. */
-	if (to->list == EVENTS_WATCHED) {
-		events_link(events, to, events_list_of(to));
-		events_level(client);
-	}
 }
 
 /* True if there was one in this list; *ret_entry is a copy. collect: looks for those that have
@@ -226,7 +151,7 @@ static int events_await(struct fk_client *client, enum events_list list, uint64_
 		uint32_t value = watch_begin(watch);
 
 		found = events_take(client, list, 1, ret_entry);
-		if (!found && events_gone(client))
+		if (!found && client_is_gone(client))
 			err = -ECONNRESET;
 		else if (!found && timeout_ns)
 			err = events_sleep(client, value, deadline);
@@ -258,7 +183,7 @@ static int events_add(struct fk_client *client, struct events_entry *entry)
 	/* The mark first: where the job has ended already there is none to come (I2). A spilled
 	 * one has. */
 	pending = client_slot(client, entry->job) && job_watch(client_job(client, entry->job)) &&
-		  !events_gone(client);
+		  !client_is_gone(client);
 	FK_CRASH(events_watched);
 	events_link(events, entry, pending ? EVENTS_WATCHED : events_list_of(entry));
 	events_level(client);
@@ -290,7 +215,7 @@ int fk_watch(fk_client *client, fk_job job,
 	}
 	pthread_mutex_unlock(&events->lock);
 	if (kick)
-		events_kick(client);
+		client_kick(client);
 	return err;
 }
 
@@ -360,7 +285,7 @@ static void *events_run(void *argument)
 	uint32_t last = 0;
 
 	pthread_mutex_lock(&events->lock);
-	while (!events->stop && !events_gone(client)) {
+	while (!events->stop && !client_is_gone(client)) {
 		uint32_t value = watch_begin(watch);
 
 		events_collect(client);
@@ -459,7 +384,7 @@ void events_fini(struct fk_client *client)
 		pthread_mutex_lock(&events->lock);
 		events->stop = 1;
 		pthread_mutex_unlock(&events->lock);
-		events_kick(client);
+		client_kick(client);
 		(void)pthread_join(events->thread, NULL);
 		events->fd = safe_close(events->fd);
 	}

@@ -13,50 +13,24 @@
  * INVARIANTS
  *   I1. Between the publication and the reading of any worker's word stands wake_published().
  *       Words that were read before it, for the choice, are not used after it.
- *   I2. publish_wake() returns only after it saw a word that is LOOKING, woke a sleeper, saw the
- *       word of a sleeper change, knew this sleep to be woken already or rang for it, or has done
- *       the same with the dispatcher: W1 to W3 and W11 of wake.h. publish_record() leaves a
- *       dispatcher that dozes alone if the job can wait for an alarm: W9.
+ *   I2. The threads that are woken: wake_worker.c.
  *   I3. One word in one ring is one publication and one wake, however long the chain behind it: who
  *       takes the chain finds more than one job, and shares.
- *
- *   I4. A client has one ring in its socket, and as many more as threads sent one at the same
- *       time: publish_ring() sends none while one is unread there. A client that has cancelled a
- *       job cannot tell what is unread, and sends each ring. It never blocks.
- *
- * A WAKE THAT FINDS NO SLEEPER
- *   FUTEX_WAKE finds no sleeper if the worker has stored SLEEPING and does not sleep yet, if it has
- *   died with its pool or was stopped, or if another client has requeued it (wake.h, W10). It is
- *   tried again for some microseconds, then the client rings: the dispatcher looks at all rings.
- *   If FUTEX_WAKE fails, which another client can bring about, it rings at once (W11).
- *   If it cannot send the ring it tries on. After thousands of tries the word is treated as BUSY:
- *   the next worker or the dispatcher gets the duty, and after the pool's death the next pool looks
- *   at all rings when it starts.
- *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   This client, anywhere: see shm/ring.h, shm/tenant.h, shm/wake.h. Another thread cannot die
- *   alone. The pool: the words stay as they are, see above.
  */
 #include "client/lib/publish.h"
 
 #include <errno.h>
-#include <linux/sockios.h>
-#include <sched.h>
-#include <sys/ioctl.h>
 #include <time.h>
 
 #include "client/lib/client.h"
 #include "client/lib/lasting.h"
+#include "client/lib/wake_worker.h"
 #include "common/crash_site.h"
 #include "common/util.h"
-#include "shm/futex.h"
-#include "shm/proto.h"
 #include "shm/wake.h"
 
-#define PUBLISH_PROBES	   8u	  /* words looked at for the choice of a ring */
-#define PUBLISH_WAKES	   4096u  /* tries to wake a worker that is about to sleep */
-#define PUBLISH_BUSY_WAKES 64u	  /* of these without giving up the CPU, before it rings */
-#define PUBLISH_WAIT_NS	   20000u /* before a full ring is tried again, at first */
+#define PUBLISH_PROBES	8u     /* words looked at for the choice of a ring */
+#define PUBLISH_WAIT_NS 20000u /* before a full ring is tried again, at first */
 
 uint64_t publish_length(struct ring *ring)
 {
@@ -135,166 +109,6 @@ uint32_t publish_pick_node(const struct board *board, struct tenant_segment *ten
 	return publish_length(&tenant->rings[busy[1]]) < publish_length(&tenant->rings[busy[0]])
 		     ? busy[1]
 		     : busy[0];
-}
-
-/* Has the manager wake the dispatcher (W11). False: there is no socket, or it takes nothing now. */
-int publish_ring(const struct publish_waker *waker)
-{
-	struct proto_head ring = { PROTO_MAGIC, PROTO_RING };
-	int unread = 0;
-
-	if (waker->fd < 0)
-		return 0;
-	/* The manager has not read the last ring: it will look after that (I4). Relaxed: a cancel
-	 * of another thread that is in the socket alone costs this job a tick at most. */
-	if (!atomic_load_explicit(&waker->cancels, memory_order_relaxed) &&
-	    ioctl(waker->fd, SIOCOUTQ, &unread) == 0 && unread)
-		return 1;
-	return proto_send(waker->fd, &ring, sizeof(ring), NULL, 0) == 0;
-}
-
-/* The word at this place of woken[]. */
-static const _Atomic uint32_t *publish_word(const struct board *board, uint32_t at)
-{
-	return at < LIMIT_WORKERS ? &board->workers[at].wake : &board->dispatcher;
-}
-
-uint64_t publish_unsure(const struct board *board, const struct publish_waker *waker,
-			uint64_t now_ns)
-{
-	/* Relaxed throughout: hints of when to look again. */
-	uint32_t at = atomic_load_explicit(&waker->last, memory_order_relaxed);
-	uint32_t value = wake_load(publish_word(board, at));
-	uint64_t since;
-
-	if (!wake_rests(value) ||
-	    (uint32_t)atomic_load_explicit(&waker->woken[at], memory_order_relaxed) != value)
-		return PUBLISH_SURE;
-	since = atomic_load_explicit(&waker->since_ns, memory_order_relaxed);
-	return now_ns > since ? now_ns - since : 0;
-}
-
-/* Remembers that this sleep was woken, or rung for. */
-static void publish_note(struct publish_waker *waker, uint32_t at, uint64_t sleep)
-{
-	if (!waker)
-		return;
-	/* Relaxed: as above. */
-	atomic_store_explicit(&waker->woken[at], sleep, memory_order_relaxed);
-	atomic_store_explicit(&waker->last, at, memory_order_relaxed);
-	atomic_store_explicit(&waker->since_ns, clock_ns(), memory_order_relaxed);
-}
-
-/*
- * Wakes the thread that sleeps with this value of the word at this place. A worker that was woken
- * from this very sleep and has not come to change its word yet is as good as one that looks: the
- * change comes after the read of the word, and a look at all rings after the change (W2). So a
- * burst of jobs makes one system call, not one each until the worker runs. If the word does not
- * change for PUBLISH_DOUBT the wake may have gone elsewhere (W7): it is made again, and the client
- * rings. True if a sleeper was woken, was rung for, or its word is not the value any more.
- */
-static int wake_word(const struct board *board, uint32_t at, uint32_t value,
-		     struct publish_waker *waker)
-{
-	const _Atomic uint32_t *word = publish_word(board, at);
-	/* Relaxed: a sleep is known by its number, and a new pool may count from the start. */
-	uint64_t sleep =
-		(uint64_t)atomic_load_explicit(&board->manager.pool_generation, memory_order_relaxed)
-			<< 32 |
-		value;
-
-	if (waker && atomic_load_explicit(&waker->woken[at], memory_order_relaxed) == sleep) {
-		uint64_t now = clock_ns();
-		uint64_t unsure;
-
-		/* It was woken before the last one was: since_ns is late enough for it. */
-		atomic_store_explicit(&waker->last, at, memory_order_relaxed);
-		unsure = publish_unsure(board, waker, now);
-		/* Once in PUBLISH_DOUBT: a thread that gets no CPU time cannot change its word. */
-		if (unsure >= PUBLISH_DOUBT && unsure != PUBLISH_SURE &&
-		    client_due(&waker->rung_ns, now, PUBLISH_DOUBT)) {
-			(void)futex_wake(word, INT32_MAX);
-			(void)publish_ring(waker);
-		}
-		return 1;
-	}
-	FK_CRASH(publish_waking);
-	for (uint32_t i = 0; i < PUBLISH_WAKES; i++) {
-		int n = futex_wake(word, INT32_MAX);
-
-		if (n > 0) {
-			FK_CRASH(publish_woken);
-			publish_note(waker, at, sleep);
-			return 1;
-		}
-		if (wake_load(word) != value)
-			return 1;
-		/* An error: another client keeps the kernel from waking anything here (W11). */
-		if ((i == PUBLISH_BUSY_WAKES || (n < 0 && i < PUBLISH_BUSY_WAKES)) && waker &&
-		    publish_ring(waker)) {
-			publish_note(waker, at, sleep);
-			return 1;
-		}
-		if (i < PUBLISH_BUSY_WAKES)
-			fence_pause();
-		else
-			sched_yield();
-	}
-	return 0;
-}
-
-/* A worker that was found awake or was woken; n_workers: all are BUSY or PARKED. */
-static uint32_t publish_wake_worker(const struct board *board, uint32_t n_workers, uint32_t ring,
-				    struct publish_waker *waker)
-{
-	uint32_t sleeper = n_workers;
-	uint32_t value = 0;
-	uint32_t w = ring;
-
-	/* The ring's own worker: LOOKING or SLEEPING ends it here. */
-	value = wake_load(&board->workers[w].wake);
-	if (wake_state(value) == WAKE_LOOKING)
-		return w;
-	if (wake_state(value) == WAKE_SLEEPING && wake_word(board, w, value, waker))
-		return w;
-
-	/* It is BUSY, or PARKED: somebody else who will look, or who can be woken. */
-	for (uint32_t i = 1; i < n_workers; i++) {
-		uint32_t other;
-
-		if (++w == n_workers)
-			w = 0;
-		other = wake_load(&board->workers[w].wake);
-		if (wake_state(other) == WAKE_LOOKING)
-			return w;
-		if (wake_state(other) == WAKE_SLEEPING && sleeper == n_workers) {
-			sleeper = w;
-			value = other;
-		}
-	}
-	if (sleeper < n_workers && wake_word(board, sleeper, value, waker))
-		return sleeper;
-	return n_workers;
-}
-
-/* A dispatcher that is awake looks once more before it rests. */
-static void publish_wake_dispatcher(const struct board *board, struct publish_waker *waker)
-{
-	uint32_t value = wake_load(&board->dispatcher);
-
-	FK_CRASH(publish_dispatcher);
-	if (wake_rests(value))
-		(void)wake_word(board, LIMIT_WORKERS, value, waker);
-}
-
-uint32_t publish_wake(const struct board *board, uint32_t n_workers, uint32_t ring,
-		      struct publish_waker *waker)
-{
-	uint32_t w = publish_wake_worker(board, n_workers, ring, waker);
-
-	if (w == n_workers)
-		publish_wake_dispatcher(board, waker);
-	return w;
 }
 
 /* Into this ring and no other. False if it is full. */

@@ -41,6 +41,8 @@
 #include <string.h>
 
 #include "client/lib/client.h"
+#include "client/lib/events_list.h"
+#include "client/lib/slots.h"
 #include "client/lib/submit.h"
 #include "common/util.h"
 

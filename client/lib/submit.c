@@ -26,22 +26,11 @@
 #include <errno.h>
 #include <string.h>
 
+#include "client/lib/publish.h"
+#include "client/lib/slots.h"
+#include "client/lib/spill.h"
 #include "common/crash_site.h"
 #include "common/util.h"
-
-int submit_check_task(const struct fk_client *client, const fk_task *task)
-{
-	const struct board_task *entry = &client->board->tasks[task->index];
-
-	/* ORDER board/tasks [B1]: acquire, what is not gone is callable. Pairs with
-	 * module_write_entry(). It may go at any time after this; the pool looks at the hash. */
-	uint32_t flags = atomic_load_explicit(&entry->flags, memory_order_acquire);
-
-	if (atomic_load_explicit(&entry->hash, memory_order_relaxed) != task->hash ||
-	    flags & TASK_GONE)
-		return -ENOENT;
-	return 0;
-}
 
 uint64_t submit_first(struct fk_client *client, uint32_t index)
 {
@@ -84,10 +73,10 @@ static int submit(struct fk_client *client, const fk_task *task, const void *arg
 
 	if (size != task->signature.args_size || flags & ~(FK_IDEMPOTENT | FK_WAIT_ROOM))
 		return -EINVAL;
-	/* Relaxed: a daemon that goes right after this is found by who waits. */
-	if (unlikely(atomic_load_explicit(&client->gone, memory_order_relaxed)))
+	/* A daemon that goes right after this is found by who waits. */
+	if (unlikely(client_is_gone(client)))
 		return -ECONNRESET;
-	err = submit_check_task(client, task);
+	err = task_check(client, task);
 	if (err)
 		return err;
 	index = slots_take(client);

@@ -28,9 +28,6 @@ static inline void submit_clear_options(struct client_slot *slot, struct job *jo
 	atomic_store_explicit(&slot->options, 0, memory_order_relaxed);
 }
 
-/* 0, or -ENOENT if the task is gone from where it was found (client.c, I4). */
-int submit_check_task(const struct fk_client *client, const fk_task *task);
-
 /* The generation of the first job of a slot that was taken. */
 uint64_t submit_first(struct fk_client *client, uint32_t index);
 
@@ -99,13 +96,13 @@ static inline int submit_release(struct fk_client *client, struct client_slot *s
 }
 
 /* After a publication: the thread that looks for room on behalf of all that wait for it has to know
- * of the job (slots.c, I5). */
+ * of the job (record_wait.c, I3). */
 static inline void submit_published(struct fk_client *client)
 {
 	/* ORDER slots/ends [C5]: relaxed, behind the full fence of wake_published(). Pairs with
 	 * slots_look(). */
 	if (unlikely(atomic_load_explicit(&client->room_waiters, memory_order_relaxed)))
-		events_kick(client);
+		client_kick(client);
 }
 
 /*

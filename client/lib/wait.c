@@ -13,8 +13,8 @@
  *   I1. The waiter bit is set by a CAS that fails once there is an outcome, and the outcome is
  *       exchanged in, so one of the two sees the other (J1 in shm/job.h).
  *   I2. Polls look at the socket once in CLIENT_TICK_NS, all threads of the client together
- *       (client.c, I5): a call in a loop makes no system call for it each time. A sleep looks when
- *       it has lasted that long.
+ *       (liveness.c, I1): a call in a loop makes no system call for it each time. A sleep looks
+ *       when it has lasted that long.
  *   I3. Spinning learns: a wait that slept although its job ended within the longest spin sets the
  *       spin to its longest, one that spun in vain halves it.
  *
@@ -28,9 +28,9 @@
 #include <string.h>
 
 #include "client/lib/lasting.h"
+#include "client/lib/spill.h"
 #include "common/crash_site.h"
 #include "common/util.h"
-#include "shm/fence.h"
 
 #define WAIT_SPIN_MIN 500u /* ns: a spin never gets shorter, or it would never learn */
 
@@ -57,9 +57,7 @@ static int wait_ended(struct fk_client *client, fk_job handle)
 /* What is said of a job without an outcome. */
 static int wait_pending(struct fk_client *client)
 {
-	/* Relaxed: never goes back. */
-	return atomic_load_explicit(&client->gone, memory_order_relaxed) ? -ECONNRESET
-									 : -EINPROGRESS;
+	return client_is_gone(client) ? -ECONNRESET : -EINPROGRESS;
 }
 
 /* True if the job ended while spinning. */
@@ -153,61 +151,6 @@ int fk_poll(fk_client *client, fk_job job)
 	int err = client_check(client);
 
 	return err ? err : wait_poll(client, job);
-}
-
-/*
- * Copies a result, which another job of the record may be writing: then the copy is dropped. Words,
- * as results are made of, and unknown to ThreadSanitizer. size: bytes.
- */
-static __attribute__((no_sanitize("thread"))) void wait_copy(uint8_t *to, struct job *job,
-							     uint32_t size)
-{
-	_Atomic uint64_t *words = (_Atomic uint64_t *)(void *)job->result;
-
-	for (uint32_t i = 0; i < size / sizeof(*words); i++) {
-		/* Relaxed: client_end_in_table() has acquired the outcome. */
-		uint64_t word = atomic_load_explicit(&words[i], memory_order_relaxed);
-
-		memcpy(to + i * sizeof(word), &word, sizeof(word));
-	}
-}
-
-int client_end_in_table(struct fk_client *client, fk_job handle, struct client_end *ret_end,
-			void *result)
-{
-	struct client_slot *slot = client_slot(client, handle);
-	struct job *job = client_job(client, handle);
-	int outcome = client_outcome_in_table(client, handle);
-	uint64_t submitted, started, ended;
-
-	if (outcome < 0)
-		return outcome;
-	if (outcome == JOB_PENDING || outcome == JOB_IDLE)
-		return -EINPROGRESS;
-	/* Relaxed, all of them: written before the outcome. */
-	submitted = atomic_load_explicit(&slot->submitted_ns, memory_order_relaxed);
-	started = atomic_load_explicit(&job->started_ns, memory_order_relaxed);
-	ended = atomic_load_explicit(&job->ended_ns, memory_order_relaxed);
-	*ret_end = (struct client_end){
-		.outcome = (uint32_t)outcome,
-		.code = outcome == JOB_FAILED
-			      ? atomic_load_explicit(&job->code, memory_order_relaxed)
-			      : 0,
-		.signo = outcome == JOB_CRASHED
-			       ? atomic_load_explicit(&job->signo, memory_order_relaxed)
-			       : 0,
-		.result_size = atomic_load_explicit(&slot->result_size, memory_order_relaxed),
-		/* One that never started has neither: error_outcome(). */
-		.wait_ns = started > submitted ? started - submitted : 0,
-		.run_ns = started >= submitted && ended > started ? ended - started : 0,
-	};
-	if (result)
-		wait_copy(result, job, ret_end->result_size);
-	/* ORDER job/reuse [J2]: acquire, the copy comes before the check of the generations. If it
-	 * has anything of a later job, the check sees that this one's handle has ended (spill.c,
-	 * I3). Pairs with submit_fill(), root_done(), root_finish() and recover_finish(). */
-	fence_acquire();
-	return client_outcome_in_table(client, handle) == outcome ? 0 : -ESTALE;
 }
 
 /* How a job has ended. Returns 0, -EPERM, -EINPROGRESS, -ESTALE, -ECONNRESET. */

@@ -471,7 +471,7 @@ static void module_write_entry(struct board *board, uint32_t place, const struct
 	memcpy(new.signature, task->text, sizeof(new.signature));
 	snprintf(new.help, sizeof(new.help), "%s", export->help);
 	/* Relaxed: a new one is counted below; a client that copies one that changes compares the
-	 * hash with what it has copied (client.c, I4). */
+	 * hash with what it has copied (client/lib/task.c, I2). */
 	if (memcmp(entry, &new, offsetof(struct board_task, hash)) != 0 ||
 	    load_relaxed(&entry->hash) != task->hash) {
 		store_relaxed(&entry->flags, TASK_GONE);
@@ -480,7 +480,7 @@ static void module_write_entry(struct board *board, uint32_t place, const struct
 		store_relaxed(&entry->hash, task->hash);
 	}
 	/* ORDER board/tasks [B1]: release, the task is callable before a client can see that it is
-	 * not gone. Pairs with board_find_task() and submit_check_task(). */
+	 * not gone. Pairs with board_find_task() and task_check(). */
 	atomic_store_explicit(&entry->flags, flags, memory_order_release);
 	/* After a restart of the pool the entries are there already, and clients go on using them.
 	 * ORDER board/tasks [B1]: release, the entry is whole before it is counted. Pairs with

@@ -50,7 +50,7 @@ void fronts_set_pool(struct fronts *f, uint32_t pid)
 
 void fronts_next_pool(struct fronts *f)
 {
-	/* Relaxed: for display, and for who counts sleeps (client/lib/publish.c). */
+	/* Relaxed: for display, and for clients that count sleeps (client/lib/wake_worker.c). */
 	atomic_store_explicit(&f->board->manager.pool_generation, roster_next_pool(f->roster),
 			      memory_order_relaxed);
 }
@@ -334,7 +334,7 @@ int fronts_init(struct fronts *f, const struct options *options, uint32_t n_work
 	f->board_fd = inherited->board_fd;
 	f->arena_fd = inherited->arena_fd;
 	/* The next manager's first pool has another: clients tell the sleeps of one pool from those
-	 * of another by it (client/lib/publish.c). */
+	 * of another by it (client/lib/wake_worker.c). */
 	(void)roster_next_pool(f->roster);
 	r = fronts_make_board(f, epoch, ret_what);
 	return r < 0 ? r : fronts_make_arena(f, epoch, ret_what);

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "client/lib/wake_worker.h"
 #include "common/util.h"
 #include "shm/wake.h"
 #include "tests/support/hostile.h"

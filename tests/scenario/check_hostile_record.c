@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/lib/publish.h"
+#include "client/lib/wake_worker.h"
 #include "common/util.h"
 #include "shm/wake.h"
 #include "tests/support/hostile.h"

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "client/lib/connect.h"
+#include "client/lib/wake_worker.h"
 #include "common/cleanup.h"
 #include "shm/layout.h"
 #include "shm/wake.h"

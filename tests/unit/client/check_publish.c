@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "client/lib/lasting.h"
+#include "client/lib/wake_worker.h"
 #include "common/clock.h"
 #include "common/util.h"
 #include "shm/futex.h"

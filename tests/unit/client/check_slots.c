@@ -8,6 +8,7 @@
 #include <sched.h>
 
 #include "client/lib/client.h"
+#include "client/lib/slots.h"
 #include "common/util.h"
 #include "shm/futex.h"
 #include "tests/support/requests.h"

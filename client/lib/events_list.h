@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/* events_list.h - the lists of watched jobs */
+#ifndef CLIENT_LIB_EVENTS_LIST_H
+#define CLIENT_LIB_EVENTS_LIST_H
+
+#include <pthread.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include <forkd/client.h>
+
+/* Where an entry is. */
+enum events_list {
+	EVENTS_NONE,
+	EVENTS_WATCHED, /* has not ended */
+	EVENTS_FETCH,	/* has ended: for fk_next_ended() */
+	EVENTS_CALL,	/* has ended: for fk_dispatch() */
+	EVENTS_LISTS,
+};
+
+/* One for each record of the job table, and for each spilled job. */
+struct events_entry {
+	TAILQ_ENTRY(events_entry) link;
+	enum events_list list;
+	fk_job job;
+	void (*ended)(fk_client *client, fk_job job, void *data);
+	void *data;
+};
+
+TAILQ_HEAD(events_head, events_entry);
+
+struct events {
+	pthread_mutex_t lock;	      /* of all that follows, and of the spilled jobs */
+	struct events_entry *entries; /* NULL until the first use */
+	struct events_head lists[EVENTS_LISTS];
+	uint32_t n[EVENTS_LISTS];
+	int fd;	    /* -1 until fk_event_fd() */
+	int raised; /* fd is readable */
+	int idle;   /* the thread sleeps, and does not look now and then */
+	int stop;   /* it is to end */
+	pthread_t thread;
+	_Atomic uint64_t kicked_ns; /* when sleepers were last sent to look sooner, I6 */
+};
+
+/* All functions: with the lock held. */
+
+/* Moves an entry to the end of a list, or out of the list that it is in. */
+void events_link(struct events *events, struct events_entry *entry, enum events_list list);
+void events_unlink(struct events *events, struct events_entry *entry);
+
+/* The list of an entry whose job has ended. */
+enum events_list events_list_of(const struct events_entry *entry);
+
+/* Makes the eventfd readable or not (events.c, I3). */
+void events_level(struct fk_client *client);
+
+/*
+ * Moves what a job in the table is watched with to the entry of its spilled copy (spill.c); to free
+ * that, drops the entry from its list.
+ */
+void events_move(struct fk_client *client, fk_job job, struct events_entry *to);
+void events_drop(struct fk_client *client, struct events_entry *entry);
+
+#endif

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * liveness.c - is the daemon there? How threads of the client sleep, and look
+ *
+ * After WELCOME nothing comes over the socket except a dismissal. If a service manager has forkd's
+ * end of the connection for the next forkd, the client does not see the end of this one.
+ *
+ * INVARIANTS
+ *   I1. A thread that waits or polls in vain looks at the socket, or sees the look of another
+ *       thread, within CLIENT_TICK_NS (and a tick of the coarse clock, which polls use) of its
+ *       first call or the beginning of its sleep, even if signals interrupt it. No sleep is longer
+ *       than the tick, and a sleep of a full tick ends with a look. A call, or the end of a sleep
+ *       without a wake, looks if client_look() is due. A thread that was woken does not look.
+ *       While a worker that this client has woken leaves its word as it was, the time is shorter:
+ *       PUBLISH_NAP at first, PUBLISH_DOUBT within a second after a ring because of a doubt, and
+ *       then as long as that has lasted (wake.h, W11).
+ */
+#include "client/lib/client.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+
+#include "client/lib/wake_worker.h"
+#include "common/util.h"
+#include "shm/futex.h"
+#include "shm/proto.h"
+#include "shm/wake.h"
+
+int client_gone(struct fk_client *client)
+{
+	struct proto_head head;
+	ssize_t n;
+
+	if (client_is_gone(client))
+		return 1;
+	do {
+		n = recv(client->fd, &head, sizeof(head), MSG_PEEK | MSG_DONTWAIT);
+		/* Once more, of a forkd that does not know that the last one had said it. */
+		if (n == (ssize_t)sizeof(head) && head.type == PROTO_WELCOME)
+			n = recv(client->fd, &head, sizeof(head), MSG_DONTWAIT);
+	} while (n == (ssize_t)sizeof(head) ? head.type == PROTO_WELCOME : n < 0 && errno == EINTR);
+	/* Nothing else comes after WELCOME but a dismissal and the end: either is the end. */
+	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+		return 0;
+	atomic_store_explicit(&client->gone, 1, memory_order_relaxed);
+	return 1;
+}
+
+/* True if the daemon is gone. */
+static int client_look_now(struct fk_client *client)
+{
+	if (client_gone(client))
+		return 1;
+	/* A wake may have gone to another process that sleeps on a worker's word (wake.h, W7). With
+	 * all jobs taken off the rings no worker has to be woken. */
+	wake_published();
+	if (tenant_is_marked(client->tenant)) {
+		(void)publish_wake(client->board, client->n_workers,
+				   atomic_load_explicit(&client->last, memory_order_relaxed),
+				   &client->waker);
+		/* A task may have written over the words: after a tick the client rings anyway. */
+		(void)publish_ring(&client->waker);
+	}
+	return 0;
+}
+
+int client_look(struct fk_client *client, uint64_t now_ns)
+{
+	uint64_t unsure = publish_unsure(client->board, &client->waker, now_ns);
+	uint64_t tick = unsure < PUBLISH_DOUBT ? CLIENT_TICK_NS : min(unsure, CLIENT_TICK_NS);
+
+	if (!client_due(&client->looked_ns, now_ns, tick))
+		return client_is_gone(client);
+	return client_look_now(client);
+}
+
+int client_sleep(struct fk_client *client, const _Atomic uint32_t *word, uint32_t value,
+		 uint64_t deadline_ns)
+{
+	uint64_t now = clock_ns();
+	uint64_t unsure = publish_unsure(client->board, &client->waker, now);
+	/* Relaxed: a time, and by itself. */
+	uint64_t rung = atomic_load_explicit(&client->waker.rung_ns, memory_order_relaxed);
+	uint64_t nap = now - rung < NSEC_PER_SEC ? PUBLISH_DOUBT : PUBLISH_NAP;
+	/* Half as often each time, if looks do not help. */
+	uint64_t due = now + min(max(unsure, nap), CLIENT_TICK_NS);
+	int r;
+
+	if (now >= deadline_ns)
+		return client_look(client, now) ? -ECONNRESET : -ETIMEDOUT;
+	r = futex_wait(word, value, min(due, deadline_ns));
+	if (!r || r == -EAGAIN)
+		return 0;
+	now = clock_ns();
+	if (now < due)
+		return client_look(client, now) ? -ECONNRESET : 0;
+	/* Even if another thread has looked in the meantime (I1). Relaxed: a time, alone. */
+	atomic_store_explicit(&client->looked_ns, now, memory_order_relaxed);
+	return client_look_now(client) ? -ECONNRESET : 0;
+}
+
+void client_kick(struct fk_client *client)
+{
+	struct watch *watch = watch_of(client->groups);
+
+	if (watch_end(watch))
+		(void)futex_wake(&watch->ended, INT32_MAX);
+}

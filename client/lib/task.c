@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * task.c - tasks by their names
+ *
+ * INVARIANTS
+ *   I1. A task in the list never changes and stays until fk_close(); new ones are put in front.
+ *   I2. A task is known by the hash of its name and signature, its index on the board only says
+ *       where to look: a new pool may have loaded other modules, and have other tasks there. Every
+ *       submission compares the hashes here, and the pool compares them again.
+ */
+#include "client/lib/client.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+
+int task_check(const struct fk_client *client, const fk_task *task)
+{
+	const struct board_task *entry = &client->board->tasks[task->index];
+
+	/* ORDER board/tasks [B1]: acquire, what is not gone is callable. Pairs with
+	 * module_write_entry(). It may go at any time after this; the pool looks at the hash. */
+	uint32_t flags = atomic_load_explicit(&entry->flags, memory_order_acquire);
+
+	if (atomic_load_explicit(&entry->hash, memory_order_relaxed) != task->hash ||
+	    flags & TASK_GONE)
+		return -ENOENT;
+	return 0;
+}
+
+/* A task of the list that is still there, or NULL. */
+static const fk_task *known_task(fk_client *client, const char *name)
+{
+	/* ORDER tasks/add [C3]: acquire, so that the task is seen whole. Pairs with the release in
+	 * add_task(). */
+	const struct fk_client_task *task =
+		atomic_load_explicit(&client->tasks, memory_order_acquire);
+
+	for (; task; task = task->next)
+		if (!strcmp(task->name, name) && !task_check(client, task))
+			return task;
+	return NULL;
+}
+
+static int add_task(fk_client *client, const char *name, const fk_task **ret_task)
+{
+	const struct board_task *entry;
+	_cleanup_free_ struct fk_client_task *task = NULL;
+	int index = board_find_task(client->board, name);
+	int err;
+
+	if (index < 0)
+		return index;
+	entry = &client->board->tasks[index];
+	task = calloc(1, sizeof(*task));
+	if (!task)
+		return -ENOMEM;
+	task->index = (uint32_t)index;
+	memcpy(task->name, entry->name, sizeof(entry->name));
+	memcpy(task->text, entry->signature, sizeof(entry->signature));
+	/* Of what was copied: a new pool with other modules may be writing the entry (I2). */
+	task->hash = signature_hash(task->name, task->text);
+	if (strcmp(task->name, name) != 0 || task_check(client, task))
+		return -ENOENT;
+	err = signature_parse(task->text, &task->signature, NULL);
+	if (err)
+		return -EPROTO;
+	task->types = pack_types(&task->signature);
+	task->next = atomic_load_explicit(&client->tasks, memory_order_relaxed);
+	/* ORDER tasks/add [C3]: release, the task is whole. Pairs with known_task(). */
+	atomic_store_explicit(&client->tasks, task, memory_order_release);
+	*ret_task = steal_ptr(task);
+	return 0;
+}
+
+int fk_task_find(fk_client *client, const char *name, const fk_task **ret_task)
+{
+	const fk_task *task;
+	int err = client_check(client);
+
+	if (err)
+		return err;
+	task = known_task(client, name);
+	if (!task) {
+		pthread_mutex_lock(&client->tasks_lock);
+		/* Somebody else may have added it. */
+		task = known_task(client, name);
+		err = task ? 0 : add_task(client, name, &task);
+		pthread_mutex_unlock(&client->tasks_lock);
+	}
+	if (!err)
+		*ret_task = task;
+	return err;
+}
+
+const char *fk_task_name(const fk_task *task)
+{
+	return task->name;
+}
+
+const char *fk_task_signature(const fk_task *task)
+{
+	return task->text;
+}
+
+size_t fk_task_args_size(const fk_task *task)
+{
+	return task->signature.args_size;
+}
+
+size_t fk_task_result_size(const fk_task *task)
+{
+	return task->signature.results_size;
+}
