@@ -17,6 +17,7 @@ libpool_la_SOURCES += \
 	daemon/core/fork_mode.h \
 	daemon/core/halt.c \
 	daemon/core/halt.h \
+	daemon/core/hooks.h \
 	daemon/core/inbox.c \
 	daemon/core/inbox.h \
 	daemon/core/join.h \

@@ -29,6 +29,7 @@ struct fibers;
 struct hangs;
 struct options;
 struct park;
+struct pool_hooks;
 struct profile;
 struct stack_arena;
 struct starved;
@@ -96,6 +97,7 @@ struct pool {
 	uint32_t n_drains;	 /* so far; the channel's thread */
 	_Atomic uint64_t pinged; /* number of the PROTO_POOL_PONG that is owed, 0: none is */
 	_Atomic uint32_t stop;	 /* POOL_*; the dispatcher says ENDING, and that it stays */
+	const struct pool_hooks *hooks;
 	struct pool_fork_mode mode;
 	struct pool_rows rows;
 	struct modules modules;

@@ -385,18 +385,6 @@ static bool worker_look_for_job(struct worker *w, uint32_t *ret_row)
 	return false;
 }
 
-int worker_send(struct worker *w, struct worker *to, struct fk_frame *frame)
-{
-	int r = inbox_push(&to->inbox, frame);
-
-	if (r < 0)
-		return r;
-	FK_CRASH(mail_put);
-	worker_wake(to->pool, to->index, w);
-	worker_ask(to);
-	return 0;
-}
-
 /* Takes what was sent to this worker in particular. */
 static bool worker_take_mail(struct worker *w, enum worker_found *ret_found)
 {

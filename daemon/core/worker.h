@@ -101,9 +101,6 @@ bool worker_roots_pending(struct pool *pool);
 /* The same, in a ring or in a queue as well. */
 bool worker_jobs_pending(struct pool *pool);
 
-/* Hands a frame to another worker in particular, on a worker. Returns 0 or -ENOMEM. */
-int worker_send(struct worker *worker, struct worker *to, struct fk_frame *frame);
-
 /* Jobs were published on the worker's root deque; before worker_wake_one(). Owner. */
 void worker_mark_roots(struct worker *worker);
 

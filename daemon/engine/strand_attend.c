@@ -27,6 +27,7 @@
 #include "common/util.h"
 #include "daemon/core/deque.h"
 #include "daemon/core/inbox.h"
+#include "daemon/core/hooks.h"
 #include "daemon/core/policy.h"
 #include "daemon/core/pool_state.h"
 #include "daemon/core/profile.h"
@@ -86,7 +87,7 @@ bool strand_attend(struct worker *w, struct fk_frame *frame, bool mail)
 	COUNT(w, attentions);
 	if (w->thief.duty) {
 		w->thief.duty = false;
-		worker_wake_one(w->pool, w);
+		w->pool->hooks->wake_one(w->pool, w);
 	}
 	if (verdict_get(w->pool, w->job.row).outcome) {
 		w->engine.unwind = frame;
@@ -106,7 +107,7 @@ bool strand_attend(struct worker *w, struct fk_frame *frame, bool mail)
 	asked = !mail && dispatcher_take_summons(w);
 	if (mail && dispatcher_has_summoned(w))
 		worker_ask(w);
-	preempted = asked && intake_preempt(w);
+	preempted = asked && w->pool->hooks->preempt(w);
 	if (!mail && !preempted && !aside_claims(w, asked, &turn))
 		return true;
 	strand_set_aside(w, frame);

@@ -23,10 +23,10 @@
 #include "daemon/core/deque.h"
 #include "daemon/core/placement.h"
 #include "daemon/core/stack.h"
-#include "daemon/core/verdict.h"
 #include "daemon/core/worker.h"
 #include "daemon/core/worker_state.h"
 #include "daemon/engine/strand.h"
+#include "daemon/core/hooks.h"
 #include "daemon/sched/aside.h"
 #include "shm/fence.h"
 
@@ -57,7 +57,7 @@ bool strand_push_stacklet(struct worker *w, char *sp, size_t size)
 	struct fk_stack *next = stack_push(&w->engine.cache, w->engine.top, sp, size + FK_SLACK);
 
 	if (!next) {
-		verdict_fail(w->pool, w->job.row, -ENOMEM);
+		worker_fail(w, -ENOMEM);
 		return false;
 	}
 	w->engine.top = next;
@@ -77,7 +77,7 @@ char *strand_pop_stacklet(struct worker *w)
 void strand_give_stack(struct worker *w, struct fk_frame *frame)
 {
 	if (!stack_give(&w->engine.cache, w->engine.top))
-		verdict_fail(w->pool, w->job.row, -ENOMEM);
+		worker_fail(w, -ENOMEM);
 	w->engine.stack->top = w->engine.top;
 	frame->stack = w->engine.stack;
 	w->engine.stack = NULL;
@@ -115,7 +115,7 @@ void strand_adopt(struct worker *w, struct fk_frame *frame)
 	uint32_t flags = fk_site(frame) & (FK_MOVED | FK_STACKED);
 
 	if (w->job.row != frame->job) {
-		worker_set_job(w, frame->job);
+		w->pool->hooks->set_job(w, frame->job);
 		/* ORDER verdict/runs [V3]: full, before the loop looks at the job's verdict. Pairs
 		 * with verdict_put(). */
 		fence_full();
@@ -129,7 +129,20 @@ void strand_adopt(struct worker *w, struct fk_frame *frame)
 		frame->steals++;
 	/* Its children have no place; what it still waits for has one, and needs none here. */
 	if (!strand_own_stack(w))
-		verdict_fail(w->pool, w->job.row, -ENOMEM);
+		worker_fail(w, -ENOMEM);
+}
+
+/* Hands a frame to another worker in particular. Returns 0 or -ENOMEM. */
+static int strand_send(struct worker *w, struct worker *to, struct fk_frame *frame)
+{
+	int r = inbox_push(&to->inbox, frame);
+
+	if (r < 0)
+		return r;
+	FK_CRASH(mail_put);
+	w->pool->hooks->wake(to->pool, to->index, w);
+	worker_ask(to);
+	return 0;
 }
 
 bool fk_rt_move(struct fk_worker *fk, struct fk_frame *frame, uint32_t site, enum fk_goal goal,
@@ -141,16 +154,16 @@ bool fk_rt_move(struct fk_worker *fk, struct fk_frame *frame, uint32_t site, enu
 						 : pool_worker_on(w->pool, w, index);
 
 	if (!to)
-		verdict_fail(w->pool, w->job.row, -EINVAL);
+		worker_fail(w, -EINVAL);
 	if (!to || to == w) {
 		fk_enter(fk, current);
 		return true;
 	}
 	fk_set_site(frame, site | FK_PARTED);
 	strand_set_aside(w, frame);
-	if (worker_send(w, to, frame) == 0)
+	if (strand_send(w, to, frame) == 0)
 		return false;
-	verdict_fail(w->pool, w->job.row, -ENOMEM);
+	worker_fail(w, -ENOMEM);
 	strand_adopt(w, frame);
 	fk_enter(fk, current);
 	return true;

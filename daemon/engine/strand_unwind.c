@@ -20,17 +20,17 @@
 #include "common/relaxed.h"
 #include "common/util.h"
 #include "daemon/core/stack.h"
-#include "daemon/core/verdict.h"
 #include "daemon/core/worker.h"
 #include "daemon/core/worker_state.h"
 #include "daemon/engine/strand.h"
 #include "daemon/jobs/hang.h"
+#include "daemon/core/hooks.h"
 
 void fk_rt_fail(struct fk_worker *fk, int code)
 {
 	struct worker *w = worker_of(fk);
 
-	verdict_fail(w->pool, w->job.row, code);
+	worker_fail(w, code);
 }
 
 void strand_misused(struct worker *w, const struct fk_task *task, const char *how)
@@ -40,7 +40,7 @@ void strand_misused(struct worker *w, const struct fk_task *task, const char *ho
 	size_t i = ((uintptr_t)task >> 6) % ARRAY_SIZE(limits);
 
 	log_limited(&limits[i], LOG_LEVEL_ERROR, "task %s: %s; its job fails", task->name, how);
-	verdict_fail(w->pool, w->job.row, -EPROTO);
+	worker_fail(w, -EPROTO);
 }
 
 /*

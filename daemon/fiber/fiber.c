@@ -64,6 +64,7 @@
 #include "daemon/fiber/fiber_memory.h"
 #include "daemon/fiber/fiber_park.h"
 #include "shm/board.h"
+#include "daemon/core/hooks.h"
 #include "daemon/engine/strand_internal.h"
 #include "daemon/host/topology.h"
 #include "daemon/core/verdict.h"
@@ -448,7 +449,7 @@ static bool fiber_attend(struct worker *w, struct fiber *f, bool sent)
 		worker_take_request(w);
 		if (w->thief.duty) {
 			w->thief.duty = false;
-			worker_wake_one(w->pool, w);
+			w->pool->hooks->wake_one(w->pool, w);
 		}
 		strand_publish(w);
 		return true;

@@ -52,6 +52,7 @@
 #include "common/clock.h"
 #include "common/options.h"
 #include "daemon/core/fault.h"
+#include "daemon/core/hooks.h"
 #include "daemon/fiber/fiber.h"
 #include "common/util.h"
 #include "daemon/core/pool_state.h"
@@ -148,7 +149,7 @@ static void fiber_side_run(struct fiber_side *side, struct fiber *f)
 		fault_overflow(f->worker, f);
 	side->fiber = NULL;
 	f->side = NULL;
-	fair_charge(pool->fair, f->face.job, fiber_side_cpu() - began, false);
+	pool->hooks->charge(pool, f->face.job, fiber_side_cpu() - began);
 	pthread_mutex_lock(&pool->fibers->sides.lock);
 	pool->fibers->sides.n_idle++;
 	pthread_mutex_unlock(&pool->fibers->sides.lock);

@@ -28,7 +28,7 @@
 #include "daemon/fiber/fiber_berth.h"
 #include "daemon/fiber/fiber_memory.h"
 #include "daemon/engine/strand_internal.h"
-#include "daemon/core/verdict.h"
+#include "daemon/core/hooks.h"
 
 struct fk_frame *fk_rt_fiber_run(struct fk_worker *fk, struct fk_frame *frame, uint32_t site,
 				 void (*fn)(void *), size_t stack, const char *name)
@@ -40,14 +40,14 @@ struct fk_frame *fk_rt_fiber_run(struct fk_worker *fk, struct fk_frame *frame, u
 
 	STRAND_PROFILE(w, stop);
 	if (r < 0) {
-		verdict_fail(w->pool, w->job.row, r);
+		worker_fail(w, r);
 		fk_enter(fk, current);
 		return NULL;
 	}
 	fk_set_site(frame, site | FK_PARTED);
 	strand_set_aside(w, frame);
 	if (!strand_own_stack(w))
-		verdict_fail(w->pool, w->job.row, -ENOMEM);
+		worker_fail(w, -ENOMEM);
 	/* The front's ancestors are none of what its fibers call. */
 	w->engine.moved = w->engine.fk.bottom;
 	return &family->root->face;
@@ -72,7 +72,7 @@ struct fk_frame *fiber_call(struct worker *w, struct fiber *f)
 
 	/* Without memory for its frames, the job has failed (strand_adopt()). */
 	if (!strand_own_stack(w)) {
-		verdict_fail(w->pool, w->job.row, -ENOMEM);
+		worker_fail(w, -ENOMEM);
 		return &f->face;
 	}
 	fiber_berths_wait(w);

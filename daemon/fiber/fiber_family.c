@@ -57,6 +57,7 @@
 #include "common/log.h"
 #include "common/relaxed.h"
 #include "daemon/core/fault.h"
+#include "daemon/core/hooks.h"
 #include "daemon/fiber/fiber.h"
 #include "common/util.h"
 #include "daemon/core/pool_settings.h"
@@ -348,7 +349,7 @@ static bool fiber_family_hangs(struct pool *pool, struct fiber_family *family, u
 		family->vain_ns += min(now - family->parted_ns, 4 * FIBER_LOOK);
 	}
 	family->parted_ns = now;
-	return hang_is_reached(pool, &family->vain_ns);
+	return pool->hooks->hang_is_reached(pool, &family->vain_ns);
 }
 
 /* Bucket locked. Returns whether it is to be looked at again. */

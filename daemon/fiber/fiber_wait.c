@@ -26,6 +26,7 @@
 #include <errno.h>
 
 #include "common/clock.h"
+#include "daemon/core/hooks.h"
 #include "daemon/fiber/fiber.h"
 #include "common/util.h"
 #include "daemon/core/inbox.h"
@@ -106,7 +107,7 @@ void fiber_send(struct worker *to, struct fiber *f)
 
 void fiber_rouse(struct worker *to)
 {
-	worker_wake(to->pool, to->index, NULL);
+	to->pool->hooks->wake(to->pool, to->index, NULL);
 	worker_ask(to);
 }
 

@@ -37,6 +37,9 @@
 #include "daemon/core/profile.h"
 #include "daemon/core/trace.h"
 #include "daemon/core/wakeup.h"
+#include "daemon/core/hooks.h"
+#include "daemon/core/verdict.h"
+#include "daemon/core/worker.h"
 #include "daemon/host/confine.h"
 #include "daemon/host/topology.h"
 #include "daemon/pool/allowance.h"
@@ -141,6 +144,27 @@ static int pool_start_threads(struct pool *pool, struct pool_thread *threads,
 	return r;
 }
 
+static void pool_fail_job(struct worker *w, int code)
+{
+	verdict_fail(w->pool, w->job.row, code);
+}
+
+static void pool_charge(struct pool *pool, uint32_t row, uint64_t ns)
+{
+	fair_charge(pool->fair, row, ns, false);
+}
+
+static const struct pool_hooks pool_hooks = {
+	.wake_one = worker_wake_one,
+	.wake = worker_wake,
+	.set_job = worker_set_job,
+	.preempt = intake_preempt,
+	.turn = intake_turn,
+	.fail = pool_fail_job,
+	.charge = pool_charge,
+	.hang_is_reached = hang_is_reached,
+};
+
 struct pool *pool_new(void)
 {
 	/* Sparse: most of its tables are for more workers than there are. */
@@ -149,6 +173,7 @@ struct pool *pool_new(void)
 
 	if (whole == MAP_FAILED)
 		return NULL;
+	whole->pool.hooks = &pool_hooks;
 	whole->pool.fair = &whole->fair;
 	whole->pool.fibers = &whole->fibers;
 	whole->pool.park = &whole->park;

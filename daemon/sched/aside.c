@@ -38,6 +38,7 @@
 #include "common/clock.h"
 #include "common/crash_site.h"
 #include "common/relaxed.h"
+#include "daemon/core/hooks.h"
 #include "daemon/sched/alarm.h"
 #include "daemon/core/deque.h"
 #include "daemon/core/pool_state.h"
@@ -139,7 +140,7 @@ bool aside_claims(struct worker *w, bool asked, uint32_t *ret_row)
 	}
 	if (!asked)
 		return false;
-	row = intake_turn(w, asides->rows, n, asides->not_before);
+	row = w->pool->hooks->turn(w, asides->rows, n, asides->not_before);
 	if (row == w->job.row)
 		return false;
 	*ret_row = row;
