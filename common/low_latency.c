@@ -10,14 +10,14 @@
 
 #include "common/util.h"
 
-#define URGENT_SLICE  100000 /* ns, the shortest there is */
-#define URGENT_NICE   (-15)
-#define URGENT_RLIMIT 35	   /* RLIMIT_NICE that allows it: 20 - nice */
-#define URGENT_ALONE  1		   /* SCHED_FLAG_RESET_ON_FORK */
-#define URGENT_WORD   "FORKD_NICE" /* the nice value before */
+#define LOW_LATENCY_SLICE  100000 /* ns, the shortest there is */
+#define LOW_LATENCY_NICE   (-15)
+#define LOW_LATENCY_RLIMIT 35		/* RLIMIT_NICE that allows it: 20 - nice */
+#define LOW_LATENCY_ALONE  1		/* SCHED_FLAG_RESET_ON_FORK */
+#define LOW_LATENCY_WORD   "FORKD_NICE" /* the nice value before */
 
 /* As the kernel has it; its own header does not go together with libc's. */
-struct urgent_attr {
+struct low_latency_attr {
 	uint32_t size;
 	uint32_t policy;
 	uint64_t flags;
@@ -29,9 +29,9 @@ struct urgent_attr {
 };
 
 /* What the urgent thread had before; size 0: there is none. */
-static struct urgent_attr before;
+static struct low_latency_attr before;
 
-static void urgent_set(struct urgent_attr attr, int32_t nice, uint64_t slice)
+static void low_latency_set(struct low_latency_attr attr, int32_t nice, uint64_t slice)
 {
 	attr.runtime = slice;
 	(void)syscall(SYS_sched_setattr, 0, &attr, 0);
@@ -40,59 +40,59 @@ static void urgent_set(struct urgent_attr attr, int32_t nice, uint64_t slice)
 	(void)syscall(SYS_sched_setattr, 0, &attr, 0);
 }
 
-void urgent_begin(bool alone)
+void low_latency_begin(bool alone)
 {
-	struct urgent_attr attr = { .size = sizeof(attr) };
+	struct low_latency_attr attr = { .size = sizeof(attr) };
 
 	if (syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0) < 0 || attr.policy != 0)
 		return;
 	before = attr;
 	if (alone)
-		attr.flags |= URGENT_ALONE;
-	urgent_set(attr, min(attr.nice, URGENT_NICE), URGENT_SLICE);
+		attr.flags |= LOW_LATENCY_ALONE;
+	low_latency_set(attr, min(attr.nice, LOW_LATENCY_NICE), LOW_LATENCY_SLICE);
 }
 
-void urgent_end(void)
+void low_latency_end(void)
 {
 	/* A slice of 0 is the usual one. */
 	if (before.size)
-		urgent_set(before, before.nice, 0);
+		low_latency_set(before, before.nice, 0);
 }
 
-void urgent_hand_over(void)
+void low_latency_hand_over(void)
 {
 	char text[16];
 
-	(void)unsetenv(URGENT_WORD);
+	(void)unsetenv(LOW_LATENCY_WORD);
 	if (!before.size)
 		return;
 	(void)snprintf(text, sizeof(text), "%d", before.nice);
-	if (setenv(URGENT_WORD, text, 1) < 0)
-		urgent_end();
+	if (setenv(LOW_LATENCY_WORD, text, 1) < 0)
+		low_latency_end();
 	else
-		urgent_set(before, min(before.nice, URGENT_NICE), URGENT_SLICE);
+		low_latency_set(before, min(before.nice, LOW_LATENCY_NICE), LOW_LATENCY_SLICE);
 }
 
-void urgent_take_over(void)
+void low_latency_take_over(void)
 {
-	struct urgent_attr attr = { .size = sizeof(attr) };
-	const char *text = getenv(URGENT_WORD);
+	struct low_latency_attr attr = { .size = sizeof(attr) };
+	const char *text = getenv(LOW_LATENCY_WORD);
 
 	if (!text || syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0) < 0)
 		return;
 	attr.nice = atoi(text);
 	before = attr;
-	(void)unsetenv(URGENT_WORD);
+	(void)unsetenv(LOW_LATENCY_WORD);
 }
 
-void urgent_allow(void)
+void low_latency_allow(void)
 {
-	struct rlimit limit = { URGENT_RLIMIT, URGENT_RLIMIT };
+	struct rlimit limit = { LOW_LATENCY_RLIMIT, LOW_LATENCY_RLIMIT };
 
 	(void)setrlimit(RLIMIT_NICE, &limit);
 }
 
-void urgent_settle(void)
+void low_latency_settle(void)
 {
 	struct rlimit limit = { 0, 0 };
 

@@ -28,21 +28,21 @@
 
 /* Makes the calling thread urgent, if its policy is the usual one. alone: what it starts is not.
  * Of one thread of a process. */
-void urgent_begin(bool alone);
+void low_latency_begin(bool alone);
 
 /* The calling thread, that one or one that has inherited it, is as that one was before. In a child
  * that was forked, too. Async-signal-safe. */
-void urgent_end(void);
+void low_latency_end(void);
 
 /* In a child that an urgent thread has forked: the program that it is to become is urgent, and
- * calls urgent_take_over() on its first thread, for whose urgent_end() it leaves a word in the
- * environment. */
-void urgent_hand_over(void);
-void urgent_take_over(void);
+ * calls low_latency_take_over() on its first thread, for whose low_latency_end() it leaves a word
+ * in the environment. */
+void low_latency_hand_over(void);
+void low_latency_take_over(void);
 
 /* Before root becomes another user: the process may be urgent (RLIMIT_NICE), until
- * urgent_settle() says that no thread of it becomes so any more. Async-signal-safe. */
-void urgent_allow(void);
-void urgent_settle(void);
+ * low_latency_settle() says that no thread of it becomes so any more. Async-signal-safe. */
+void low_latency_allow(void);
+void low_latency_settle(void);
 
 #endif

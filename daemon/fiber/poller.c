@@ -491,7 +491,7 @@ static void *poller_main(void *arg)
 	int r;
 
 	pthread_setname_np(pthread_self(), "forkd-poller");
-	urgent_end();
+	low_latency_end();
 	r = poller_make(p);
 	if (r < 0) {
 		poller_say(p, r);

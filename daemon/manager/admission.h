@@ -12,15 +12,15 @@
 #include "shm/proto.h"
 
 /* What a first message asks for. */
-enum greet_wish {
-	GREET_ATTACH, /* PROTO_HELLO */
-	GREET_SET,    /* PROTO_SET, PROTO_LIFT, PROTO_RELOAD */
-	GREET_ASK,    /* PROTO_CANCEL_FOR, PROTO_CONFIG, PROTO_JOBS */
-	GREET_NONE,   /* nothing that forkd's protocol knows */
+enum admission_wish {
+	ADMISSION_ATTACH, /* PROTO_HELLO */
+	ADMISSION_SET,	  /* PROTO_SET, PROTO_LIFT, PROTO_RELOAD */
+	ADMISSION_ASK,	  /* PROTO_CANCEL_FOR, PROTO_CONFIG, PROTO_JOBS */
+	ADMISSION_NONE,	  /* nothing that forkd's protocol knows */
 };
 
 /* Who says it. */
-struct greet_peer {
+struct admission_peer {
 	struct options_peer who; /* its groups only if the options ask for them */
 	uint32_t pid;
 	bool stranger; /* its uid is that of many (daemon/manager/userns.h) */
@@ -29,7 +29,7 @@ struct greet_peer {
 };
 
 /* What there is, and what of it is taken. */
-struct greet_room {
+struct admission_room {
 	bool stopping;
 	bool tenants_full;    /* the uid has no tenant, and there can be no more */
 	uint32_t clients;     /* slots that are taken */
@@ -41,64 +41,65 @@ struct greet_room {
 };
 
 /* What the options say of somebody who is in. */
-struct greet_rights {
+struct admission_rights {
 	uint32_t weight; /* among the users */
 	/* entries of the option tasks that say what it may call: PROTO_POOL_CLIENT */
 	uint64_t rules[PROTO_RULES];
 };
 
-struct greet_verdict {
+struct admission_verdict {
 	int code; /* 0: it gets what follows; else a negative errno, for PROTO_ERROR */
-	struct greet_rights rights;
+	struct admission_rights rights;
 	uint32_t n_jobs;				    /* records */
 	uint64_t heap_size;				    /* bytes, whole pages */
 	char text[sizeof(((struct proto_error *)0)->text)]; /* why not, and what to do */
 };
 
 /* size: that the message came with. */
-enum greet_wish greet_wish(const union proto_message *message, int size);
+enum admission_wish admission_wish(const union proto_message *message, int size);
 
-/* The answers to what GREET_ATTACH, GREET_SET, GREET_ASK and GREET_NONE stand for. They depend on
- * nothing else and change nothing. owner: the uid that forkd runs as. type: the message's. */
-void greet_hello(const struct proto_hello *hello, const struct options *options,
-		 const struct greet_peer *peer, const struct greet_room *room,
-		 struct greet_verdict *ret);
-void greet_set(const struct greet_peer *peer, uint32_t owner, uint32_t type,
-	       struct greet_verdict *ret);
+/* The answers to what ADMISSION_ATTACH, ADMISSION_SET, ADMISSION_ASK and ADMISSION_NONE stand for.
+ * They depend on nothing else and change nothing. owner: the uid that forkd runs as. type: the
+ * message's. */
+void admission_hello(const struct proto_hello *hello, const struct options *options,
+		     const struct admission_peer *peer, const struct admission_room *room,
+		     struct admission_verdict *ret);
+void admission_set(const struct admission_peer *peer, uint32_t owner, uint32_t type,
+		   struct admission_verdict *ret);
 /* uid: of whose client a job is to end; of the other questions none. */
-void greet_ask(const struct greet_peer *peer, uint32_t owner, uint32_t type, uint32_t uid,
-	       struct greet_verdict *ret);
+void admission_ask(const struct admission_peer *peer, uint32_t owner, uint32_t type, uint32_t uid,
+		   struct admission_verdict *ret);
 /* The same in short: it is root or the user that forkd runs as. */
-bool greet_is_operator(const struct greet_peer *peer, uint32_t owner);
-void greet_none(struct greet_verdict *ret);
+bool admission_is_operator(const struct admission_peer *peer, uint32_t owner);
+void admission_none(struct admission_verdict *ret);
 
 /* Somebody is in, whom a former forkd let in, perhaps by other options: may he still be, and what
  * are his rights now. Who may not has the right to call nothing. */
-void greet_again(const struct options *options, const struct greet_peer *peer,
-		 struct greet_verdict *ret);
+void admission_again(const struct options *options, const struct admission_peer *peer,
+		     struct admission_verdict *ret);
 
 /* The options have changed, and somebody is in: what are his rights now, may he come or not. */
-void greet_change(const struct options *options, const struct greet_peer *peer,
-		  struct greet_verdict *ret);
+void admission_change(const struct options *options, const struct admission_peer *peer,
+		      struct admission_verdict *ret);
 
 /* That forkd is stopping; that no message came for so many ns; that what was granted cannot be
  * made, for this negative errno. */
-void greet_stopping(struct greet_verdict *ret);
-void greet_late(uint64_t ns, struct greet_verdict *ret);
-void greet_failed(int r, struct greet_verdict *ret);
+void admission_stopping(struct admission_verdict *ret);
+void admission_late(uint64_t ns, struct admission_verdict *ret);
+void admission_failed(int r, struct admission_verdict *ret);
 /* That the service manager does not keep it, for this negative errno. */
-void greet_not_kept(int r, struct greet_verdict *ret);
+void admission_not_kept(int r, struct admission_verdict *ret);
 /* That the client whose job is to end is not there; that the pool cannot be told now. */
-void greet_no_client(uint32_t client, struct greet_verdict *ret);
-void greet_pool_busy(const char *command, struct greet_verdict *ret);
+void admission_no_client(uint32_t client, struct admission_verdict *ret);
+void admission_pool_busy(const char *command, struct admission_verdict *ret);
 /* That the pool does not trace, and why; that it did, and has ended: for the next one, or not. */
-void greet_no_trace(const char *why, struct greet_verdict *ret);
-void greet_trace_lost(bool planned, struct greet_verdict *ret);
+void admission_no_trace(const char *why, struct admission_verdict *ret);
+void admission_trace_lost(bool planned, struct admission_verdict *ret);
 /* That the message had descriptors. */
-void greet_passed(struct greet_verdict *ret);
+void admission_passed(struct admission_verdict *ret);
 /* That too many have said nothing yet, most of them of its uid. */
-void greet_crowded(uint32_t uid, struct greet_verdict *ret);
+void admission_crowded(uint32_t uid, struct admission_verdict *ret);
 /* That its uid connects too often, and too many of its connections wait for their turn. */
-void greet_hasty(uint32_t uid, struct greet_verdict *ret);
+void admission_hasty(uint32_t uid, struct admission_verdict *ret);
 
 #endif

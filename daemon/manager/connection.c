@@ -57,17 +57,17 @@
 #include "shm/proto.h"
 #include "shm/ring.h"
 
-#define SESSION_GREETING_NS (5 * NSEC_PER_SEC)	/* from connecting to HELLO, at most */
-#define SESSION_HEARD_NS    (5 * NSEC_PER_SEC)	/* from a change to the pool's answer, at most */
-#define SESSION_CANCEL_NS   (2 * NSEC_PER_MSEC) /* between two tries to pass a cancel on */
+#define CONN_GREETING_NS (5 * NSEC_PER_SEC)  /* from connecting to HELLO, at most */
+#define CONN_HEARD_NS	 (5 * NSEC_PER_SEC)  /* from a change to the pool's answer, at most */
+#define CONN_CANCEL_NS	 (2 * NSEC_PER_MSEC) /* between two tries to pass a cancel on */
 
-static void session_fail(struct session *s);
+static void conn_fail(struct conn *s);
 
 /* ------------------------------------------------------------------------ attaching */
 
-static void session_welcome(struct session *s)
+static void conn_welcome(struct conn *s)
 {
-	struct session_table *table = s->table;
+	struct conn_table *table = s->table;
 	struct proto_welcome welcome = {
 		.head = { PROTO_MAGIC, PROTO_WELCOME },
 		.epoch = table->segments.epoch,
@@ -75,46 +75,45 @@ static void session_welcome(struct session *s)
 	int fds[3] = { table->board_fd, tenants_fd(&table->tenants, s->tenant), s->segment.fd };
 	int r = proto_send(s->fd, &welcome, sizeof(welcome), fds, 3);
 
-	FK_CRASH(session_welcoming);
+	FK_CRASH(conn_welcoming);
 	s->welcomed = true;
-	roster_welcome(table->roster, s->slot);
+	saved_welcome(table->saved, s->slot);
 	if (r < 0)
-		session_gone(s);
+		conn_gone(s);
 }
 
-void session_tell_pool(struct session_table *table)
+void conn_tell_pool(struct conn_table *table)
 {
 	/* Clients first: a ring that the pool knows is drained, and a word of a client that it does
 	 * not know is garbage. Of one that was released no ring has a word. */
 	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++)
-		if (session_is_the_pools(table->slots[i])) {
-			session_tell_client(table->slots[i], PROTO_POOL_CLIENT);
-			session_tell_unwanted(table->slots[i]);
+		if (conn_is_the_pools(table->slots[i])) {
+			conn_tell_client(table->slots[i], PROTO_POOL_CLIENT);
+			conn_tell_unwanted(table->slots[i]);
 		}
 	tenants_tell_pool(&table->tenants);
 	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++)
-		if (session_is_the_pools(table->slots[i]) && table->slots[i]->state == SESSION_GONE)
-			session_tell_client(table->slots[i], PROTO_POOL_GONE);
+		if (conn_is_the_pools(table->slots[i]) && table->slots[i]->state == CONN_GONE)
+			conn_tell_client(table->slots[i], PROTO_POOL_GONE);
 	/* A consumer may have died between clearing a bit and its last look. */
 	tenants_mark_all(&table->tenants);
 }
 
-void session_attached(struct session_table *table, uint32_t client, uint32_t generation,
-		      const char *text)
+void conn_attached(struct conn_table *table, uint32_t client, uint32_t generation, const char *text)
 {
-	struct session *s = client < LIMIT_CLIENTS ? table->slots[client] : NULL;
+	struct conn *s = client < LIMIT_CLIENTS ? table->slots[client] : NULL;
 	struct proto_error error = { .head = { PROTO_MAGIC, PROTO_ERROR }, .code = -EIO };
 	struct log_about about;
 	uint32_t n;
 
-	if (!s || s->state != SESSION_OPEN || s->generation != generation)
+	if (!s || s->state != CONN_OPEN || s->generation != generation)
 		return;
 	if (!*text) {
 		if (!s->welcomed)
-			session_welcome(s);
+			conn_welcome(s);
 		return;
 	}
-	about = session_about(s);
+	about = conn_about(s);
 	log_limited_about(
 		&table->misfits, LOG_LEVEL_WARNING, &about,
 		"client %u (pid %u, uid %u) is disconnected: the pool cannot serve it: %s", s->slot,
@@ -124,48 +123,48 @@ void session_attached(struct session_table *table, uint32_t client, uint32_t gen
 	(void)proto_send(s->fd, &error, sizeof(error), NULL, 0);
 	if (!s->welcomed && !s->inherited) {
 		/* Neither the pool nor the client ever had the segment: nothing to wait for. */
-		session_close(s);
+		conn_close(s);
 		table->refused++;
-		session_count(table);
-		(void)session_released(table, client, generation);
+		conn_count(table);
+		(void)conn_released(table, client, generation);
 		return;
 	}
 	/* First: the next manager gives no outcome to what has one. */
-	roster_client_is(table->roster, s->slot, ROSTER_GONE);
-	n = session_finish_one(s, JOB_LOST);
-	session_count_fails(table, n);
-	session_evict(s);
+	saved_client_is(table->saved, s->slot, SAVED_GONE);
+	n = conn_finish_one(s, JOB_LOST);
+	conn_count_fails(table, n);
+	conn_evict(s);
 }
 
 /* There is all that it needs. */
-static void session_open(struct session *s)
+static void conn_open(struct conn *s)
 {
-	const struct log_about about = session_about(s);
-	struct session_table *table = s->table;
+	const struct log_about about = conn_about(s);
+	struct conn_table *table = s->table;
 
-	s->state = SESSION_OPEN;
-	FK_CRASH(session_stored);
-	roster_enter_client(table->roster, s->slot,
-			    &(struct roster_entry){
-				    .generation = s->generation,
-				    .uid = s->uid,
-				    .pid = s->pid,
-				    .tenant = s->tenant,
-				    .n_jobs = s->segment.n_jobs,
-				    .size = s->segment.size,
-			    });
-	session_show(s);
+	s->state = CONN_OPEN;
+	FK_CRASH(conn_stored);
+	saved_enter_client(table->saved, s->slot,
+			   &(struct saved_entry){
+				   .generation = s->generation,
+				   .uid = s->uid,
+				   .pid = s->pid,
+				   .tenant = s->tenant,
+				   .n_jobs = s->segment.n_jobs,
+				   .size = s->segment.size,
+			   });
+	conn_show(s);
 	table->accepted++;
-	session_weigh(table, s->tenant);
+	conn_weigh(table, s->tenant);
 	tenants_tell(&table->tenants, s->tenant);
-	session_tell_client(s, PROTO_POOL_CLIENT);
+	conn_tell_client(s, PROTO_POOL_CLIENT);
 	PROBE(client_attach, s->slot, s->pid, s->uid);
 	log_about(LOG_LEVEL_DEBUG, &about, "client %u: pid %u, uid %u", s->slot, s->pid, s->uid);
-	session_count(table);
+	conn_count(table);
 }
 
 /* Puts what the next manager needs of it into the store, as store_put() does. */
-static int session_store(struct session *s)
+static int conn_store(struct conn *s)
 {
 	int fds[3] = { s->fd, s->segment.fd, s->pidfd };
 	char name[STORE_NAME];
@@ -174,34 +173,34 @@ static int session_store(struct session *s)
 	return store_put(s->table->store, &s->put, name, fds, s->pidfd < 0 ? 2 : 3);
 }
 
-static void session_fail_to_make(struct session *s, int r)
+static void conn_fail_to_make(struct conn *s, int r)
 {
-	struct greet_verdict failed;
+	struct admission_verdict failed;
 
-	greet_failed(r, &failed);
-	session_refuse(s, &failed);
+	admission_failed(r, &failed);
+	conn_refuse(s, &failed);
 }
 
-static void session_stored(struct session *s, int result)
+static void conn_stored(struct conn *s, int result)
 {
-	struct greet_verdict failed;
+	struct admission_verdict failed;
 
 	if (result == 0)
-		session_open(s);
+		conn_open(s);
 	if (result >= 0)
 		return; /* it waits */
-	greet_not_kept(result, &failed);
-	session_refuse(s, &failed);
+	admission_not_kept(result, &failed);
+	conn_refuse(s, &failed);
 }
 
-static void session_on_stored(struct store_put *put, int result)
+static void conn_on_stored(struct store_put *put, int result)
 {
-	session_stored(container_of(put, struct session, put), result);
+	conn_stored(container_of(put, struct conn, put), result);
 }
 
-static void session_on_made(struct segments_client *segment, int result)
+static void conn_on_made(struct segments_client *segment, int result)
 {
-	struct session *s = container_of(segment, struct session, segment);
+	struct conn *s = container_of(segment, struct conn, segment);
 	const struct segments_owner owner = {
 		.slot = s->slot,
 		.generation = s->generation,
@@ -211,93 +210,93 @@ static void session_on_made(struct segments_client *segment, int result)
 	if (result == 0)
 		result = segments_open(&s->table->segments, segment, &owner);
 	if (result == 0)
-		session_stored(s, session_store(s));
+		conn_stored(s, conn_store(s));
 	else
-		session_fail_to_make(s, result);
+		conn_fail_to_make(s, result);
 }
 
 /* Gives it a slot, and begins to make what it was granted. */
-static void session_attach(struct session *s, const struct greet_verdict *granted)
+static void conn_attach(struct conn *s, const struct admission_verdict *granted)
 {
-	struct session_table *table = s->table;
-	uint32_t slot = session_free_slot(table);
+	struct conn_table *table = s->table;
+	uint32_t slot = conn_free_slot(table);
 	int r = tenants_attach(&table->tenants, s->uid);
 
 	if (r >= 0) {
 		s->tenant = (uint32_t)r;
 		r = segments_make(&table->segments, &s->segment, s->uid, granted->n_jobs,
-				  granted->heap_size, session_on_made);
+				  granted->heap_size, conn_on_made);
 		if (r < 0)
 			tenants_detach(&table->tenants, s->tenant);
 	}
 	if (r < 0) {
-		session_fail_to_make(s, r);
+		conn_fail_to_make(s, r);
 		return;
 	}
-	session_leave_greeting(s);
-	s->state = SESSION_MAKING;
+	conn_leave_greeting(s);
+	s->state = CONN_MAKING;
 	s->slot = slot;
 	s->rights = granted->rights;
 	s->generation = table->generations[slot]++ & ((1u << RING_GEN_BITS) - 1);
 	table->slots[slot] = s;
 	loop_forget(table->loop, &s->timer_source);
 	/* It has nothing to say until it is told that it is in, but it may end. */
-	if (session_await(s, POLLIN) < 0)
-		session_retire(s);
+	if (conn_await(s, POLLIN) < 0)
+		conn_retire(s);
 }
 
-static void session_hello(struct session *s, const struct proto_hello *hello)
+static void conn_hello(struct conn *s, const struct proto_hello *hello)
 {
-	struct greet_peer peer = session_peer(s);
-	_cleanup_free_ uint32_t *gids = session_groups(s, &peer);
-	const struct greet_room room = session_room(s->table, &peer.who);
-	struct greet_verdict verdict;
+	struct admission_peer peer = conn_peer(s);
+	_cleanup_free_ uint32_t *gids = conn_groups(s, &peer);
+	const struct admission_room room = conn_room(s->table, &peer.who);
+	struct admission_verdict verdict;
 
 	(void)gids; /* peer has them */
-	greet_hello(hello, s->table->options, &peer, &room, &verdict);
+	admission_hello(hello, s->table->options, &peer, &room, &verdict);
 	/* Who comes again finds what those have left that are not here. */
 	if (verdict.code == -ENOMEM)
 		tenants_trim(&s->table->tenants, 0);
 	if (verdict.code)
-		session_refuse(s, &verdict);
+		conn_refuse(s, &verdict);
 	else
-		session_attach(s, &verdict);
+		conn_attach(s, &verdict);
 }
 
 /* It waits for the answer to what it asked for, for any time. False: it cannot. */
-static bool session_wait(struct session *s)
+static bool conn_wait(struct conn *s)
 {
 	loop_forget(s->table->loop, &s->timer_source);
 	if (loop_poll(s->table->loop, &s->socket_source, s->fd, POLLIN) == 0)
 		return true;
-	session_fail(s);
+	conn_fail(s);
 	return false;
 }
 
-static void session_answer(struct session *s)
+static void conn_answer(struct conn *s)
 {
 	(void)proto_send(s->fd, &s->answer, sizeof(s->answer), NULL, 0);
-	session_free(s);
+	conn_free(s);
 }
 
-void session_heard(struct session_table *table)
+void conn_heard(struct conn_table *table)
 {
-	struct session *next;
+	struct conn *next;
 
-	for (struct session *s = table->greeting; s; s = next) {
+	for (struct conn *s = table->greeting; s; s = next) {
 		next = s->next;
 		if (s->heard && s->heard <= table->pool->heard)
-			session_answer(s);
+			conn_answer(s);
 	}
 }
 
 /* forkctl set, and forkctl quarantine lift, of one who may: the connection ends with the answer. */
-static void session_set(struct session *s, struct proto_set *set)
+static void conn_set(struct conn *s, struct proto_set *set)
 {
-	const struct log_about about = session_about(s);
+	const struct log_about about = conn_about(s);
 	struct proto_set done = { .head = { PROTO_MAGIC, PROTO_SET_DONE } };
 	bool lift = set->head.type == PROTO_LIFT;
-	struct greet_verdict verdict;
+	struct admission_verdict verdict;
 
 	set->name[sizeof(set->name) - 1] = '\0';
 	set->value[sizeof(set->value) - 1] = '\0';
@@ -305,7 +304,7 @@ static void session_set(struct session *s, struct proto_set *set)
 							       done.value, sizeof(done.value),
 							       verdict.text, sizeof(verdict.text));
 	if (verdict.code) {
-		session_refuse(s, &verdict);
+		conn_refuse(s, &verdict);
 		return;
 	}
 	memcpy(done.name, set->name, sizeof(done.name));
@@ -318,14 +317,13 @@ static void session_set(struct session *s, struct proto_set *set)
 	s->answer = done;
 	s->heard = poolproc_ask(s->table->pool);
 	if (s->heard <= s->table->pool->heard)
-		session_answer(s);
-	else if (session_wait(s))
-		(void)loop_timer(s->table->loop, &s->timer_source, SESSION_HEARD_NS);
+		conn_answer(s);
+	else if (conn_wait(s))
+		(void)loop_timer(s->table->loop, &s->timer_source, CONN_HEARD_NS);
 }
 
 /* name: empty, or PROTO_RELOAD_FORCE; value: empty, or ns. False: they are neither. */
-static bool session_read_terms(struct session *s, struct proto_set *request,
-			       struct reload_terms *ret)
+static bool conn_read_terms(struct conn *s, struct proto_set *request, struct reload_terms *ret)
 {
 	const char *rest = "";
 
@@ -341,49 +339,48 @@ static bool session_read_terms(struct session *s, struct proto_set *request,
 }
 
 /* forkctl reload: it waits until the reload is over. */
-static void session_reload(struct session *s, struct proto_set *request)
+static void conn_reload(struct conn *s, struct proto_set *request)
 {
-	struct greet_verdict verdict = { .code = -EINVAL, .text = "reload: malformed request" };
+	struct admission_verdict verdict = { .code = -EINVAL, .text = "reload: malformed request" };
 
-	if (!session_read_terms(s, request, &s->terms))
-		session_refuse(s, &verdict);
-	else if (session_wait(s))
+	if (!conn_read_terms(s, request, &s->terms))
+		conn_refuse(s, &verdict);
+	else if (conn_wait(s))
 		s->table->reload(s->table, s->pid, s->uid, &s->reload);
 }
 
-static void session_answer_reload(struct session *s, int code, const char *text)
+static void conn_answer_reload(struct conn *s, int code, const char *text)
 {
 	struct proto_set *done = &s->answer;
-	struct greet_verdict verdict = { .code = code };
+	struct admission_verdict verdict = { .code = code };
 
 	if (code) {
 		(void)snprintf(verdict.text, sizeof(verdict.text), "%s", text);
-		session_refuse(s, &verdict);
+		conn_refuse(s, &verdict);
 		return;
 	}
 	*done = (struct proto_set){ .head = { PROTO_MAGIC, PROTO_SET_DONE }, .name = "reload" };
 	if (snprintf(done->value, sizeof(done->value), "%s", text) >= (int)sizeof(done->value))
 		strcpy(done->value + sizeof(done->value) - sizeof("..."), "...");
-	session_answer(s);
+	conn_answer(s);
 }
 
-void session_reloaded(struct session_table *table, uint64_t number, int code, const char *text)
+void conn_reloaded(struct conn_table *table, uint64_t number, int code, const char *text)
 {
-	struct session *next;
+	struct conn *next;
 
-	for (struct session *s = table->greeting; s; s = next) {
+	for (struct conn *s = table->greeting; s; s = next) {
 		next = s->next;
 		if (s->reload && s->reload <= number)
-			session_answer_reload(s, code, text);
+			conn_answer_reload(s, code, text);
 	}
 }
 
-bool session_join_reload(const struct session_table *table, uint64_t number,
-			 struct reload_terms *terms)
+bool conn_join_reload(const struct conn_table *table, uint64_t number, struct reload_terms *terms)
 {
 	bool any = false;
 
-	for (const struct session *s = table->greeting; s; s = s->next) {
+	for (const struct conn *s = table->greeting; s; s = s->next) {
 		if (!s->reload || s->reload > number)
 			continue;
 		any = true;
@@ -394,54 +391,54 @@ bool session_join_reload(const struct session_table *table, uint64_t number,
 }
 
 /* A request to the manager: no slot is needed. */
-static void session_control(struct session *s, struct proto_set *request)
+static void conn_control(struct conn *s, struct proto_set *request)
 {
-	const struct greet_peer peer = session_peer(s);
-	struct greet_verdict verdict;
+	const struct admission_peer peer = conn_peer(s);
+	struct admission_verdict verdict;
 
-	greet_set(&peer, geteuid(), request->head.type, &verdict);
+	admission_set(&peer, geteuid(), request->head.type, &verdict);
 	if (verdict.code)
-		session_refuse(s, &verdict);
+		conn_refuse(s, &verdict);
 	else if (request->head.type == PROTO_RELOAD)
-		session_reload(s, request);
+		conn_reload(s, request);
 	else
-		session_set(s, request);
+		conn_set(s, request);
 }
 
 /* ------------------------------------------------------------------------ events */
 
 /* Its process has ended, or nobody has the socket any more, or is to have it. */
-static void session_end(struct session *s)
+static void conn_end(struct conn *s)
 {
-	if (s->state == SESSION_OPEN)
-		session_gone(s);
-	else if (s->state == SESSION_GONE)
-		session_let_go(s);
+	if (s->state == CONN_OPEN)
+		conn_gone(s);
+	else if (s->state == CONN_GONE)
+		conn_let_go(s);
 	else
-		session_drop(s);
+		conn_drop(s);
 }
 
 /* It cannot go on, and its client may live (I4). */
-static void session_fail(struct session *s)
+static void conn_fail(struct conn *s)
 {
-	if (s->state == SESSION_OPEN)
-		session_evict(s);
+	if (s->state == CONN_OPEN)
+		conn_evict(s);
 	else
-		session_drop(s);
+		conn_drop(s);
 }
 
 /* Charges for a client's request. Returns how many ns later it is to be served. */
-static uint64_t session_charge(struct session *s)
+static uint64_t conn_charge(struct conn *s)
 {
-	return quota_reserve(&s->table->pace, s->uid,
-			     session_cost(s->table, s->uid, QUOTA_REQUEST_NS), clock_ns());
+	return quota_reserve(&s->table->pace, s->uid, conn_cost(s->table, s->uid, QUOTA_REQUEST_NS),
+			     clock_ns());
 }
 
 /* Does what the client has asked for, a cancel or a ring, or tries again later; its next message is
  * read after that. */
-static void session_serve(struct session *s)
+static void conn_serve(struct conn *s)
 {
-	struct session_table *table = s->table;
+	struct conn_table *table = s->table;
 	struct proto_pool m = {
 		.head = { PROTO_MAGIC, PROTO_POOL_CANCEL },
 		.client = s->slot,
@@ -449,7 +446,7 @@ static void session_serve(struct session *s)
 		.job = s->cancel.job,
 		.job_generation = s->cancel.generation,
 	};
-	uint64_t wait = s->charged ? 0 : session_charge(s);
+	uint64_t wait = s->charged ? 0 : conn_charge(s);
 	int r;
 
 	s->charged = true;
@@ -459,147 +456,147 @@ static void session_serve(struct session *s)
 		} else {
 			tenants_ring(&table->tenants);
 			/* And whether the dispatcher looks at all rings is asked. */
-			pulse_said(&table->pool->pulse);
+			watchdog_said(&table->pool->watchdog);
 		}
 		s->cancel.generation = 0;
 		s->charged = false;
 		r = loop_poll(table->loop, &s->socket_source, s->fd, POLLIN);
 	} else {
-		r = loop_timer(table->loop, &s->timer_source, wait ? wait : SESSION_CANCEL_NS);
+		r = loop_timer(table->loop, &s->timer_source, wait ? wait : CONN_CANCEL_NS);
 	}
 	if (r < 0)
-		session_fail(s);
+		conn_fail(s);
 }
 
 /* True if it is a cancel of a job that the client has. */
-static bool session_is_cancel(const struct session *s, const union proto_message *message, int size)
+static bool conn_is_cancel(const struct conn *s, const union proto_message *message, int size)
 {
-	return s->state == SESSION_OPEN && (s->welcomed || s->inherited) &&
+	return s->state == CONN_OPEN && (s->welcomed || s->inherited) &&
 	       size == (int)sizeof(message->cancel) && message->head.type == PROTO_CANCEL &&
 	       message->cancel.job < s->segment.n_jobs && message->cancel.generation &&
 	       message->cancel.generation <= JOB_GEN_MASK;
 }
 
 /* True if it says that no worker wakes up. */
-static bool session_is_ring(const struct session *s, const union proto_message *message, int size)
+static bool conn_is_ring(const struct conn *s, const union proto_message *message, int size)
 {
-	return s->state == SESSION_OPEN && (s->welcomed || s->inherited) &&
+	return s->state == CONN_OPEN && (s->welcomed || s->inherited) &&
 	       size == (int)sizeof(message->head) && message->head.type == PROTO_RING;
 }
 
 /* The first message that it says: r as proto_recv() returned it. */
-static void session_greet(struct session *s, union proto_message *message, int r)
+static void conn_greet(struct conn *s, union proto_message *message, int r)
 {
-	struct greet_verdict verdict;
+	struct admission_verdict verdict;
 
-	switch (greet_wish(message, r)) {
-	case GREET_ATTACH:
-		session_hello(s, &message->hello);
+	switch (admission_wish(message, r)) {
+	case ADMISSION_ATTACH:
+		conn_hello(s, &message->hello);
 		break;
-	case GREET_SET:
-		session_control(s, &message->set);
+	case ADMISSION_SET:
+		conn_control(s, &message->set);
 		break;
-	case GREET_ASK:
-		session_ask(s, &message->ask);
+	case ADMISSION_ASK:
+		conn_ask(s, &message->ask);
 		break;
-	case GREET_NONE:
-		greet_none(&verdict);
-		session_refuse(s, &verdict);
+	case ADMISSION_NONE:
+		admission_none(&verdict);
+		conn_refuse(s, &verdict);
 		break;
 	}
 }
 
 /* It has sent descriptors, which nobody has received: they go when the socket is closed, so that
  * is not held for it. */
-static void session_offence(struct session *s)
+static void conn_offence(struct conn *s)
 {
-	const struct log_about about = session_about(s);
-	struct greet_verdict verdict;
+	const struct log_about about = conn_about(s);
+	struct admission_verdict verdict;
 
 	log_limited_about(
 		&s->table->offences, LOG_LEVEL_WARNING, &about,
 		"pid %u, uid %u is disconnected: it sent descriptors along with a message", s->pid,
 		s->uid);
-	if (s->state == SESSION_OPEN) {
+	if (s->state == CONN_OPEN) {
 		s->table->refused++;
-		session_end(s);
+		conn_end(s);
 		return;
 	}
-	greet_passed(&verdict);
-	session_refuse(s, &verdict);
+	admission_passed(&verdict);
+	conn_refuse(s, &verdict);
 }
 
 /* It has said nothing, or there was no memory to receive it with: r, as proto_is_later() knows. */
-static void session_listen(struct session *s, int r)
+static void conn_listen(struct conn *s, int r)
 {
 	struct loop *loop = s->table->loop;
 
 	r = proto_is_short(r) ? loop_poll_later(loop, &s->socket_source, s->fd, POLLIN)
 			      : loop_poll(loop, &s->socket_source, s->fd, POLLIN);
 	if (r < 0)
-		session_fail(s);
+		conn_fail(s);
 }
 
-static void session_on_socket(struct loop_source *source, int result)
+static void conn_on_socket(struct loop_source *source, int result)
 {
-	struct session *s = container_of(source, struct session, socket_source);
+	struct conn *s = container_of(source, struct conn, socket_source);
 	union proto_message message;
 	int r;
 
-	if (s->state == SESSION_GONE) {
-		session_let_go(s);
+	if (s->state == CONN_GONE) {
+		conn_let_go(s);
 		return;
 	}
 	r = proto_recv_plain(s->fd, &message, MSG_DONTWAIT);
 	if (r == -EPERM)
-		session_offence(s);
+		conn_offence(s);
 	else if (proto_is_later(r))
-		session_listen(s, r);
-	else if (session_is_cancel(s, &message, r)) {
+		conn_listen(s, r);
+	else if (conn_is_cancel(s, &message, r)) {
 		s->cancel = message.cancel;
-		session_serve(s);
-	} else if (session_is_ring(s, &message, r)) {
-		session_serve(s);
-	} else if (s->state == SESSION_GREETING && !s->traces && (r > 0 || r == -EBADMSG)) {
-		session_greet(s, &message, r);
+		conn_serve(s);
+	} else if (conn_is_ring(s, &message, r)) {
+		conn_serve(s);
+	} else if (s->state == CONN_GREETING && !s->traces && (r > 0 || r == -EBADMSG)) {
+		conn_greet(s, &message, r);
 	} else if (result > 0 && result & POLLHUP) {
-		session_end(s);
+		conn_end(s);
 	} else {
-		session_fail(s);
+		conn_fail(s);
 	}
 }
 
-static void session_on_pidfd(struct loop_source *source, int result)
+static void conn_on_pidfd(struct loop_source *source, int result)
 {
 	(void)result;
-	session_end(container_of(source, struct session, pidfd_source));
+	conn_end(container_of(source, struct conn, pidfd_source));
 }
 
-static void session_on_timer(struct loop_source *source, int result)
+static void conn_on_timer(struct loop_source *source, int result)
 {
-	struct session *s = container_of(source, struct session, timer_source);
-	struct greet_verdict verdict;
+	struct conn *s = container_of(source, struct conn, timer_source);
+	struct admission_verdict verdict;
 
 	(void)result;
-	if (s->state == SESSION_OPEN) {
-		session_serve(s);
+	if (s->state == CONN_OPEN) {
+		conn_serve(s);
 		return;
 	}
 	if (s->heard) {
 		s->answer.head.type = PROTO_SET_SENT;
-		session_answer(s);
+		conn_answer(s);
 		return;
 	}
-	greet_late(SESSION_GREETING_NS, &verdict);
-	session_refuse(s, &verdict);
+	admission_late(CONN_GREETING_NS, &verdict);
+	conn_refuse(s, &verdict);
 }
 
 /* If too many have not said HELLO: of the uid that has most of them the newest goes (quota.c). */
-static void session_make_room(struct session_table *table)
+static void conn_make_room(struct conn_table *table)
 {
 	uint32_t uids[QUOTA_GREETINGS + 1];
-	struct session *s = table->greeting;
-	struct greet_verdict verdict;
+	struct conn *s = table->greeting;
+	struct admission_verdict verdict;
 	uint32_t n = 0, uid;
 
 	for (; s; s = s->next)
@@ -610,13 +607,13 @@ static void session_make_room(struct session_table *table)
 	s = table->greeting;
 	while (s->uid != uid)
 		s = s->next;
-	greet_crowded(uid, &verdict);
-	session_refuse(s, &verdict);
+	admission_crowded(uid, &verdict);
+	conn_refuse(s, &verdict);
 }
 
-struct session *session_new(struct session_table *table, int fd)
+struct conn *conn_new(struct conn_table *table, int fd)
 {
-	struct session *s = calloc(1, sizeof(*s));
+	struct conn *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return NULL;
@@ -624,61 +621,61 @@ struct session *session_new(struct session_table *table, int fd)
 	s->fd = fd;
 	s->pidfd = -1;
 	s->segment = SEGMENTS_NONE;
-	s->slot = SESSION_SLOT_NONE;
-	s->socket_source.call = session_on_socket;
-	s->pidfd_source.call = session_on_pidfd;
-	s->timer_source.call = session_on_timer;
-	s->put.call = session_on_stored;
+	s->slot = CONN_SLOT_NONE;
+	s->socket_source.call = conn_on_socket;
+	s->pidfd_source.call = conn_on_pidfd;
+	s->timer_source.call = conn_on_timer;
+	s->put.call = conn_on_stored;
 	return s;
 }
 
-void session_take(struct session_table *table, int fd)
+void conn_take(struct conn_table *table, int fd)
 {
-	struct session *s;
+	struct conn *s;
 
 	proto_take_no_descriptors(fd);
-	s = session_new(table, fd);
-	if (!s || session_identify(s) < 0) {
-		(void)hangup(table->hangups, fd);
+	s = conn_new(table, fd);
+	if (!s || conn_identify(s) < 0) {
+		(void)socket_close(table->closer, fd);
 		free(s);
 		return;
 	}
-	s->state = SESSION_GREETING;
+	s->state = CONN_GREETING;
 	s->next = table->greeting;
 	s->link = &table->greeting;
 	if (s->next)
 		s->next->link = &s->next;
 	table->greeting = s;
 	if (loop_poll(table->loop, &s->socket_source, fd, POLLIN) < 0 ||
-	    loop_timer(table->loop, &s->timer_source, SESSION_GREETING_NS) < 0)
-		session_free(s);
+	    loop_timer(table->loop, &s->timer_source, CONN_GREETING_NS) < 0)
+		conn_free(s);
 	else
-		session_make_room(table);
+		conn_make_room(table);
 }
 
 /* ------------------------------------------------------------------------ forkd's end */
 
-void session_stop(struct session_table *table)
+void conn_stop(struct conn_table *table)
 {
-	struct greet_verdict verdict;
+	struct admission_verdict verdict;
 
 	table->stopping = true;
-	greet_stopping(&verdict);
+	admission_stopping(&verdict);
 	while (table->greeting)
-		session_refuse(table->greeting, &verdict);
+		conn_refuse(table->greeting, &verdict);
 	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++)
-		if (table->slots[i] && table->slots[i]->state == SESSION_MAKING)
-			session_refuse(table->slots[i], &verdict);
+		if (table->slots[i] && table->slots[i]->state == CONN_MAKING)
+			conn_refuse(table->slots[i], &verdict);
 }
 
-void session_fini(struct session_table *table)
+void conn_fini(struct conn_table *table)
 {
 	while (table->greeting)
-		session_free(table->greeting);
+		conn_free(table->greeting);
 	table->trace.fd = safe_close(table->trace.fd);
 	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++) {
 		if (table->slots[i])
-			session_free(table->slots[i]);
+			conn_free(table->slots[i]);
 		table->slots[i] = NULL;
 	}
 	tenants_fini(&table->tenants);

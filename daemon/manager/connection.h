@@ -7,68 +7,67 @@
 #include <stdint.h>
 
 struct reload_terms;
-struct roster_entry;
-struct session_table;
+struct saved_entry;
+struct conn_table;
 
 /* Takes over a connection that was just accepted. False: it was one too many of its uid. */
-bool session_accept(struct session_table *table, int fd);
+bool conn_accept(struct conn_table *table, int fd);
 
 /* Tells the pool, which has just become ready, of all tenants and clients. */
-void session_tell_pool(struct session_table *table);
+void conn_tell_pool(struct conn_table *table);
 
 /* The pool has mapped a client's segment; or text says why it cannot, which ends the client. */
-void session_attached(struct session_table *table, uint32_t client, uint32_t generation,
-		      const char *text);
+void conn_attached(struct conn_table *table, uint32_t client, uint32_t generation,
+		   const char *text);
 
 /* The pool has let go of a client: its segment is taken back, and then its slot is free. False if
  * it may not say that. */
-bool session_released(struct session_table *table, uint32_t client, uint32_t generation);
+bool conn_released(struct conn_table *table, uint32_t client, uint32_t generation);
 
 /* What the store has of a client; -1: nothing. */
-struct session_inherited {
+struct conn_inherited {
 	int socket;
 	int pidfd;
 	int segment;
 };
 
 /* The client's segment or its rings are missing: it is disconnected. */
-#define SESSION_LOST 1
+#define CONN_LOST 1
 
 /* Goes on with a client of a former manager, as the roster has it; its tenant is there, no pool is
- * alive. The descriptors are taken. Returns 0; SESSION_LOST; or a negative errno, and it stays as
+ * alive. The descriptors are taken. Returns 0; CONN_LOST; or a negative errno, and it stays as
  * it is for the next manager. */
-int session_adopt(struct session_table *table, uint32_t slot, const struct roster_entry *entry,
-		  const struct session_inherited *fds);
+int conn_adopt(struct conn_table *table, uint32_t slot, const struct saved_entry *entry,
+	       const struct conn_inherited *fds);
 
 /* The pool has answered to PROTO_POOL_TRACE; text: empty, or why workers are not traced. False if
  * it was not asked. */
-bool session_traced(struct session_table *table, const char *text);
+bool conn_traced(struct conn_table *table, const char *text);
 
 /* The pool that was traced has ended; planned: for another one. */
-void session_trace_lost(struct session_table *table, bool planned);
+void conn_trace_lost(struct conn_table *table, bool planned);
 
 /* A reload is over, and with it all that were asked for up to this number: those who wait for one
  * are told. code: 0, or a negative errno; text: a line about it. */
-void session_reloaded(struct session_table *table, uint64_t number, int code, const char *text);
+void conn_reloaded(struct conn_table *table, uint64_t number, int code, const char *text);
 
 /* Joins the terms of all connections that wait for a reload up to this number with those in *terms:
  * the longest time, and force if one of them says so. False: no connection waits. */
-bool session_join_reload(const struct session_table *table, uint64_t number,
-			 struct reload_terms *terms);
+bool conn_join_reload(const struct conn_table *table, uint64_t number, struct reload_terms *terms);
 
 /* The pool has heard more, or has ended (poolproc_ask()): those who wait for that are told. */
-void session_heard(struct session_table *table);
+void conn_heard(struct conn_table *table);
 
 /* Refuses those that are not in yet; new ones are refused as long as table->stopping. */
-void session_stop(struct session_table *table);
+void conn_stop(struct conn_table *table);
 
 /* The same for the connections that wait for their turn (connection_line.c). */
-void session_line_stop(struct session_table *table);
+void conn_line_stop(struct conn_table *table);
 
 /* Closes those. */
-void session_line_fini(struct session_table *table);
+void conn_line_fini(struct conn_table *table);
 
 /* Closes everything else. */
-void session_fini(struct session_table *table);
+void conn_fini(struct conn_table *table);
 
 #endif

@@ -35,7 +35,7 @@
 #include "shm/limits.h"
 #include "shm/proto.h"
 
-void session_leave_greeting(struct session *s)
+void conn_leave_greeting(struct conn *s)
 {
 	if (!s->link)
 		return;
@@ -45,42 +45,42 @@ void session_leave_greeting(struct session *s)
 	s->link = NULL;
 }
 
-void session_free(struct session *s)
+void conn_free(struct conn *s)
 {
-	session_leave_greeting(s);
+	conn_leave_greeting(s);
 	if (s->traces)
-		session_trace_left(s->table);
+		conn_trace_left(s->table);
 	if (s->reload)
 		s->table->reload_left(s->table);
 	store_forget(&s->put);
-	if (s->slot != SESSION_SLOT_NONE)
+	if (s->slot != CONN_SLOT_NONE)
 		tenants_detach(&s->table->tenants, s->tenant);
-	session_disconnect(s);
+	conn_disconnect(s);
 	segments_close(&s->table->segments, &s->segment);
 	free(s->unwanted);
 	free(s);
 }
 
-void session_count(struct session_table *table)
+void conn_count(struct conn_table *table)
 {
-	session_show_counts(table);
+	conn_show_counts(table);
 	table->changed(table);
 }
 
-void session_forget(struct session_table *table, uint32_t slot)
+void conn_forget(struct conn_table *table, uint32_t slot)
 {
 	char name[STORE_NAME];
 
-	roster_client_is(table->roster, slot, ROSTER_FREE);
+	saved_client_is(table->saved, slot, SAVED_FREE);
 	store_name(name, STORE_CLIENT, slot);
 	store_remove(table->store, name);
 }
 
 /* Its segment is gone: the slot is free (I4). */
-static void session_on_emptied(struct segments_client *segment, int result)
+static void conn_on_emptied(struct segments_client *segment, int result)
 {
-	struct session *s = container_of(segment, struct session, segment);
-	struct session_table *table = s->table;
+	struct conn *s = container_of(segment, struct conn, segment);
+	struct conn_table *table = s->table;
 
 	if (result < 0)
 		log_error("cannot take back the %" PRIu64 " bytes of client %u (pid %u): %s: they "
@@ -88,35 +88,35 @@ static void session_on_emptied(struct segments_client *segment, int result)
 			  segment->size, s->slot, s->pid, strerror(-result));
 	table->slots[s->slot] = NULL;
 	table->freed[s->slot] = ++table->n_freed;
-	session_forget(table, s->slot);
-	session_free(s);
-	session_show_counts(table);
+	conn_forget(table, s->slot);
+	conn_free(s);
+	conn_show_counts(table);
 }
 
-void session_retire(struct session *s)
+void conn_retire(struct conn *s)
 {
 	int r;
 
-	session_disconnect(s);
+	conn_disconnect(s);
 	store_forget(&s->put);
 	/* A slot that nobody goes on with stays so. */
-	if (s->state == SESSION_GONE)
-		roster_client_is(s->table->roster, s->slot, ROSTER_EMPTYING);
-	s->state = SESSION_EMPTYING;
-	r = segments_take_back(&s->segment, session_on_emptied);
+	if (s->state == CONN_GONE)
+		saved_client_is(s->table->saved, s->slot, SAVED_EMPTYING);
+	s->state = CONN_EMPTYING;
+	r = segments_take_back(&s->segment, conn_on_emptied);
 	if (r < 0)
-		session_on_emptied(&s->segment, r);
+		conn_on_emptied(&s->segment, r);
 }
 
-void session_drop(struct session *s)
+void conn_drop(struct conn *s)
 {
-	if (s->state == SESSION_MAKING)
-		session_retire(s);
+	if (s->state == CONN_MAKING)
+		conn_retire(s);
 	else
-		session_free(s);
+		conn_free(s);
 }
 
-void session_say(struct session *s, const struct greet_verdict *verdict)
+void conn_say(struct conn *s, const struct admission_verdict *verdict)
 {
 	struct proto_error error = { .head = { PROTO_MAGIC, PROTO_ERROR }, .code = verdict->code };
 
@@ -124,48 +124,48 @@ void session_say(struct session *s, const struct greet_verdict *verdict)
 	(void)proto_send(s->fd, &error, sizeof(error), NULL, 0);
 }
 
-void session_refuse(struct session *s, const struct greet_verdict *verdict)
+void conn_refuse(struct conn *s, const struct admission_verdict *verdict)
 {
-	const struct log_about about = session_about(s);
+	const struct log_about about = conn_about(s);
 
 	log_limited_about(&s->table->refusals, LOG_LEVEL_INFO, &about,
 			  "client pid %u, uid %u refused: %s", s->pid, s->uid, verdict->text);
 	s->table->refused++;
-	session_show_counts(s->table);
-	session_say(s, verdict);
-	session_drop(s);
+	conn_show_counts(s->table);
+	conn_say(s, verdict);
+	conn_drop(s);
 }
 
-void session_close(struct session *s)
+void conn_close(struct conn *s)
 {
-	s->state = SESSION_GONE;
-	roster_client_is(s->table->roster, s->slot, ROSTER_GONE);
+	s->state = CONN_GONE;
+	saved_client_is(s->table->saved, s->slot, SAVED_GONE);
 	/* Relaxed: for display. */
 	atomic_store_explicit(&s->table->board->clients[s->slot].left_ns, clock_ns(),
 			      memory_order_relaxed);
-	session_weigh(s->table, s->tenant);
+	conn_weigh(s->table, s->tenant);
 }
 
 /* An open session is over: what is left of it waits for the pool. */
-static void session_leave(struct session *s)
+static void conn_leave(struct conn *s)
 {
-	const struct log_about about = session_about(s);
+	const struct log_about about = conn_about(s);
 
-	session_close(s);
+	conn_close(s);
 	tenants_mark(&s->table->tenants, s->tenant);
-	session_tell_client(s, PROTO_POOL_GONE);
+	conn_tell_client(s, PROTO_POOL_GONE);
 	PROBE(client_leave, s->slot, s->pid, s->uid);
 	log_about(LOG_LEVEL_DEBUG, &about, "client %u (pid %u) is gone", s->slot, s->pid);
-	session_count(s->table);
+	conn_count(s->table);
 }
 
-void session_gone(struct session *s)
+void conn_gone(struct conn *s)
 {
-	session_disconnect(s);
-	session_leave(s);
+	conn_disconnect(s);
+	conn_leave(s);
 }
 
-void session_evict(struct session *s)
+void conn_evict(struct conn *s)
 {
 	loop_forget(s->table->loop, &s->socket_source);
 	loop_forget(s->table->loop, &s->timer_source);
@@ -173,29 +173,29 @@ void session_evict(struct session *s)
 	(void)shutdown(s->fd, SHUT_WR);
 	s->held = loop_poll(s->table->loop, &s->socket_source, s->fd, POLLHUP) == 0;
 	if (!s->held)
-		session_disconnect(s);
-	session_leave(s);
+		conn_disconnect(s);
+	conn_leave(s);
 }
 
-bool session_released(struct session_table *table, uint32_t client, uint32_t generation)
+bool conn_released(struct conn_table *table, uint32_t client, uint32_t generation)
 {
-	struct session *s = client < LIMIT_CLIENTS ? table->slots[client] : NULL;
+	struct conn *s = client < LIMIT_CLIENTS ? table->slots[client] : NULL;
 
-	if (!s || s->state != SESSION_GONE || s->released || s->generation != generation)
+	if (!s || s->state != CONN_GONE || s->released || s->generation != generation)
 		return false;
 	s->released = true;
 	if (s->held)
 		/* What waited in the rings: the pool drops words of who is gone. */
-		session_count_fails(table, session_finish_one(s, JOB_CANCELLED));
+		conn_count_fails(table, conn_finish_one(s, JOB_CANCELLED));
 	else
-		session_retire(s);
+		conn_retire(s);
 	return true;
 }
 
-void session_let_go(struct session *s)
+void conn_let_go(struct conn *s)
 {
 	s->held = false;
-	session_disconnect(s);
+	conn_disconnect(s);
 	if (s->released)
-		session_retire(s);
+		conn_retire(s);
 }

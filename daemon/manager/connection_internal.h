@@ -23,7 +23,7 @@
  *       rings to write to and before its end; for one that is still MAKING it is told nothing. So
  *       what waits for a pool that does not read is bounded by the slots, and by the jobs whose end
  *       was asked for before it was there. When it is not READY it is told nothing;
- *       session_tell_pool() makes up for that, with the clients first: the rings may have words of
+ *       conn_tell_pool() makes up for that, with the clients first: the rings may have words of
  *       theirs.
  *   I3. Who a client is comes from SO_PEERCRED and SO_PEERGROUPS: what it was when it connected.
  *       What it asks for is checked (admission.c) before anything is made for it, and everything
@@ -59,140 +59,140 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct greet_peer;
-struct greet_room;
-struct greet_verdict;
+struct admission_peer;
+struct admission_room;
+struct admission_verdict;
 struct log_about;
 struct options;
 struct options_peer;
 struct proto_ask;
-struct session;
-struct session_table;
+struct conn;
+struct conn_table;
 
 /* ------------------------------------------------------------------------ connection.c */
 
 /* Somebody with this socket, who is nowhere yet; NULL if there is no memory. */
-struct session *session_new(struct session_table *table, int fd);
+struct conn *conn_new(struct conn_table *table, int fd);
 
 /* Greets a connection that was accepted; fd is the table's now. */
-void session_take(struct session_table *table, int fd);
+void conn_take(struct conn_table *table, int fd);
 
 /* ------------------------------------------------------------------------ connection_close.c */
 
 /* GREETING: it is none of those that have not said HELLO any more. */
-void session_leave_greeting(struct session *s);
+void conn_leave_greeting(struct conn *s);
 
 /* Of nobody's slot, or a free one: closes what it has. */
-void session_free(struct session *s);
+void conn_free(struct conn *s);
 
 /* The number of connections has changed. */
-void session_count(struct session_table *table);
+void conn_count(struct conn_table *table);
 
 /* Nobody goes on with it: the slot is free first (saved_state.c, I2). */
-void session_forget(struct session_table *table, uint32_t slot);
+void conn_forget(struct conn_table *table, uint32_t slot);
 
 /* Nobody needs the client's segment any more: its pages go, as far as they are there. */
-void session_retire(struct session *s);
+void conn_retire(struct conn *s);
 
 /* Ends one that is not open yet. */
-void session_drop(struct session *s);
+void conn_drop(struct conn *s);
 
 /* Tells it why, as well as can be. */
-void session_say(struct session *s, const struct greet_verdict *verdict);
+void conn_say(struct conn *s, const struct admission_verdict *verdict);
 
 /* Answers with an error, and ends the session, which is not open yet. */
-void session_refuse(struct session *s, const struct greet_verdict *verdict);
+void conn_refuse(struct conn *s, const struct admission_verdict *verdict);
 
-/* It is not open any more, and the board says so; session_count() is to follow. */
-void session_close(struct session *s);
+/* It is not open any more, and the board says so; conn_count() is to follow. */
+void conn_close(struct conn *s);
 
 /* An open session has ended, and nobody has its segment mapped, or is to go on with it. */
-void session_gone(struct session *s);
+void conn_gone(struct conn *s);
 
 /* An open session has ended, and its client may live (I4). */
-void session_evict(struct session *s);
+void conn_evict(struct conn *s);
 
 /* A client whose session had ended before has let go of it, or has died. */
-void session_let_go(struct session *s);
+void conn_let_go(struct conn *s);
 
 /* ------------------------------------------------------------------------ control_request.c */
 
 /* Answers forkctl cancel, config or jobs: no slot is needed, and the connection ends with it; or
  * begins a trace. */
-void session_ask(struct session *s, const struct proto_ask *ask);
+void conn_ask(struct conn *s, const struct proto_ask *ask);
 
 /* Tells a pool that has just been told of the client which of its jobs are to end. */
-void session_tell_unwanted(struct session *s);
+void conn_tell_unwanted(struct conn *s);
 
 /* ------------------------------------------------------------------------ trace_subscribers.c */
 
 /* It may trace: it is told when that begins, and that it ends. */
-void session_trace(struct session *s);
+void conn_trace(struct conn *s);
 
 /* ------------------------------------------------------------------------ peer_credentials.c */
 
 /* Finds out who is behind s->fd, which was just accepted: uid, pid and what tells of its end.
  * Returns 0 or a negative errno. */
-int session_identify(struct session *s);
+int conn_identify(struct conn *s);
 
 /* The same as admission.c asks for it, without its groups. */
-struct greet_peer session_peer(const struct session *s);
+struct admission_peer conn_peer(const struct conn *s);
 
 /* Whom a line of the log is about. */
-struct log_about session_about(const struct session *s);
+struct log_about conn_about(const struct conn *s);
 
 /* Adds these, if an option asks for them. Returns what is to be freed after the peer's last use. */
-uint32_t *session_groups(const struct session *s, struct greet_peer *peer);
+uint32_t *conn_groups(const struct conn *s, struct admission_peer *peer);
 
-/* What the options say now of who made the connection, by greet_again() or greet_change(). From now
- * on its rights are those. */
-void session_judge(struct session *s,
-		   void (*greet)(const struct options *options, const struct greet_peer *peer,
-				 struct greet_verdict *ret),
-		   struct greet_verdict *ret_verdict);
+/* What the options say now of who made the connection, by admission_again() or admission_change().
+ * From now on its rights are those. */
+void conn_judge(struct conn *s,
+		void (*greet)(const struct options *options, const struct admission_peer *peer,
+			      struct admission_verdict *ret),
+		struct admission_verdict *ret_verdict);
 
 /* What a uid is charged for something that takes ns: an operator's less than others. */
-uint64_t session_cost(const struct session_table *table, uint32_t uid, uint64_t ns);
+uint64_t conn_cost(const struct conn_table *table, uint32_t uid, uint64_t ns);
 
 /* The name of its program; empty if that cannot be had. */
-void session_comm(const struct session *s, char *ret_comm, size_t size);
+void conn_comm(const struct conn *s, char *ret_comm, size_t size);
 
 /* Waits for one of these of its socket, and for the end of its process. 0 or a negative errno. */
-int session_await(struct session *s, uint32_t events);
+int conn_await(struct conn *s, uint32_t events);
 
 /* Nothing is waited for any more; the connection has ended. */
-void session_disconnect(struct session *s);
+void conn_disconnect(struct conn *s);
 
 /* ------------------------------------------------------------------------ connections.c */
 
 /* Sends a PROTO_POOL_* about a client. */
-void session_tell_client(struct session *s, uint32_t type);
+void conn_tell_client(struct conn *s, uint32_t type);
 
 /* What there is for somebody, and what of it is taken. */
-struct greet_room session_room(const struct session_table *table, const struct options_peer *who);
+struct admission_room conn_room(const struct conn_table *table, const struct options_peer *who);
 
 /* Those of a tenant that are OPEN have changed: so may its weight. */
-void session_weigh(struct session_table *table, uint32_t tenant);
+void conn_weigh(struct conn_table *table, uint32_t tenant);
 
 /* The slot that has been free the longest: what the board tells of those that left stays there. */
-uint32_t session_free_slot(const struct session_table *table);
+uint32_t conn_free_slot(const struct conn_table *table);
 
 /* The next of those that trace, the first one after s; NULL for s: of all. NULL: there is none. */
-struct session *session_trace_next(const struct session_table *table, const struct session *s);
+struct conn *conn_trace_next(const struct conn_table *table, const struct conn *s);
 
 /* There is no trace any more: closes its segment. */
-void session_trace_forget(struct session_table *table);
+void conn_trace_forget(struct conn_table *table);
 
 /* One that has traced has left, and is in no list. */
-void session_trace_left(struct session_table *table);
+void conn_trace_left(struct conn_table *table);
 
 /* True if a pool has to do with it: it has its segment, or will have. */
-bool session_is_the_pools(const struct session *s);
+bool conn_is_the_pools(const struct conn *s);
 
 /* Writes the client's row on the board. */
-void session_show(const struct session *s);
+void conn_show(const struct conn *s);
 
 /* Gives a client's pending jobs this outcome. Returns how many. */
-uint32_t session_finish_one(struct session *s, uint32_t outcome);
+uint32_t conn_finish_one(struct conn *s, uint32_t outcome);
 
 #endif

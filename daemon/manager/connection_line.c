@@ -37,28 +37,28 @@
 #include "shm/board.h"
 
 /* As quota_charge(). */
-static uint64_t line_charge(struct session_table *table, uint32_t uid, uint64_t now)
+static uint64_t line_charge(struct conn_table *table, uint32_t uid, uint64_t now)
 {
-	return quota_charge(&table->pace, uid, session_cost(table, uid, QUOTA_CONNECT_NS), now);
+	return quota_charge(&table->pace, uid, conn_cost(table, uid, QUOTA_CONNECT_NS), now);
 }
 
 /* Refuses one that is no session. */
-static void line_refuse(struct session_table *table, int fd, uint32_t uid,
-			const struct greet_verdict *verdict)
+static void line_refuse(struct conn_table *table, int fd, uint32_t uid,
+			const struct admission_verdict *verdict)
 {
-	struct session s = { .table = table, .fd = fd };
+	struct conn s = { .table = table, .fd = fd };
 
 	log_limited(&table->refusals, LOG_LEVEL_INFO, "a connection of uid %u refused: %s", uid,
 		    verdict->text);
 	table->refused++;
 	/* Relaxed: for display. */
 	atomic_store_explicit(&table->board->manager.refused, table->refused, memory_order_relaxed);
-	session_say(&s, verdict);
-	(void)hangup(table->hangups, fd);
+	conn_say(&s, verdict);
+	(void)socket_close(table->closer, fd);
 }
 
 /* Refuses all, or closes them if verdict is NULL. */
-static void line_end(struct session_table *table, const struct greet_verdict *verdict)
+static void line_end(struct conn_table *table, const struct admission_verdict *verdict)
 {
 	loop_forget(table->loop, &table->line.source);
 	for (uint32_t i = 0; i < table->line.n; i++)
@@ -66,13 +66,13 @@ static void line_end(struct session_table *table, const struct greet_verdict *ve
 			line_refuse(table, table->line.first[i].fd, table->line.first[i].uid,
 				    verdict);
 		else
-			(void)hangup(table->hangups, table->line.first[i].fd);
+			(void)socket_close(table->closer, table->line.first[i].fd);
 	table->line.n = 0;
 }
 
 static void line_on_timer(struct loop_source *source, int result);
 
-static void line_wait(struct session_table *table)
+static void line_wait(struct conn_table *table)
 {
 	int r;
 
@@ -85,8 +85,8 @@ static void line_wait(struct session_table *table)
 
 static void line_on_timer(struct loop_source *source, int result)
 {
-	struct session_table *table = container_of(source, struct session_table, line.source);
-	struct session_waiting *waiting = table->line.first;
+	struct conn_table *table = container_of(source, struct conn_table, line.source);
+	struct conn_waiting *waiting = table->line.first;
 	uint32_t n = table->line.n;
 	/* L1: one time for all, so that a uid has no time for a later one alone. */
 	uint64_t now = clock_ns();
@@ -97,47 +97,47 @@ static void line_on_timer(struct loop_source *source, int result)
 		if (line_charge(table, waiting[i].uid, now))
 			waiting[table->line.n++] = waiting[i];
 		else
-			session_take(table, waiting[i].fd);
+			conn_take(table, waiting[i].fd);
 	if (table->line.n)
 		line_wait(table);
 }
 
-bool session_accept(struct session_table *table, int fd)
+bool conn_accept(struct conn_table *table, int fd)
 {
 	struct ucred peer;
 	socklen_t size = sizeof(peer);
-	struct greet_verdict verdict;
+	struct admission_verdict verdict;
 	uint32_t own = 0;
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0) {
-		(void)hangup(table->hangups, fd);
+		(void)socket_close(table->closer, fd);
 		return true;
 	}
 	for (uint32_t i = 0; i < table->line.n; i++)
 		own += table->line.first[i].uid == peer.uid;
 	if (!own && !line_charge(table, peer.uid, clock_ns())) {
-		session_take(table, fd);
+		conn_take(table, fd);
 		return true;
 	}
 	if (own == QUOTA_WAITING_1 || table->line.n == QUOTA_WAITING) {
-		greet_hasty(peer.uid, &verdict);
+		admission_hasty(peer.uid, &verdict);
 		line_refuse(table, fd, peer.uid, &verdict);
 		return false;
 	}
-	table->line.first[table->line.n++] = (struct session_waiting){ fd, peer.uid };
+	table->line.first[table->line.n++] = (struct conn_waiting){ fd, peer.uid };
 	line_wait(table);
 	return true;
 }
 
-void session_line_stop(struct session_table *table)
+void conn_line_stop(struct conn_table *table)
 {
-	struct greet_verdict verdict;
+	struct admission_verdict verdict;
 
-	greet_stopping(&verdict);
+	admission_stopping(&verdict);
 	line_end(table, &verdict);
 }
 
-void session_line_fini(struct session_table *table)
+void conn_line_fini(struct conn_table *table)
 {
 	line_end(table, NULL);
 }

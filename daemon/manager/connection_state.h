@@ -18,11 +18,11 @@
 #include "shm/proto.h"
 
 struct board;
-struct hangups;
+struct socket_closer;
 struct options;
 struct poolproc;
-struct roster;
-struct session_table;
+struct saved_state;
+struct conn_table;
 
 /* How long a reload waits for jobs that run, if the pool has to be replaced, and what it does then.
  * All zero: not at all, and nothing changes. */
@@ -31,19 +31,19 @@ struct reload_terms {
 	bool force; /* they are ended; otherwise nothing changes */
 };
 
-#define SESSION_SLOT_NONE UINT32_MAX
+#define CONN_SLOT_NONE UINT32_MAX
 
-enum session_state {
-	SESSION_GREETING,
-	SESSION_MAKING, /* has a slot from here on */
-	SESSION_OPEN,
-	SESSION_GONE,
-	SESSION_EMPTYING,
+enum conn_state {
+	CONN_GREETING,
+	CONN_MAKING, /* has a slot from here on */
+	CONN_OPEN,
+	CONN_GONE,
+	CONN_EMPTYING,
 };
 
-struct session {
-	struct session_table *table;
-	enum session_state state;
+struct conn {
+	struct conn_table *table;
+	enum conn_state state;
 	int fd;
 	int pidfd;     /* -1 where there is none */
 	int unwatched; /* why there is none: a negative errno; 0: there cannot be one (I5) */
@@ -53,8 +53,8 @@ struct session {
 	struct loop_source pidfd_source;
 	struct loop_source timer_source;
 	/* GREETING */
-	struct session *next;
-	struct session **link;
+	struct conn *next;
+	struct conn **link;
 	uint64_t reload;	   /* the number of the reload that it waits for, 0: of none */
 	struct reload_terms terms; /* of that reload */
 	uint64_t heard; /* what the pool is to have heard before it is answered so, 0: nothing */
@@ -71,12 +71,12 @@ struct session {
 	bool charged;		    /* for a request that was not served yet */
 	struct proto_cancel cancel; /* to be passed on; generation 0: none */
 	struct segments_client segment;
-	struct greet_rights rights; /* admission.c, I3 */
-	uint32_t *unwanted;	    /* control_request.c, I1; NULL: nobody has asked */
-	struct store_put put;	    /* MAKING: its descriptors go into the store */
+	struct admission_rights rights; /* admission.c, I3 */
+	uint32_t *unwanted;		/* control_request.c, I1; NULL: nobody has asked */
+	struct store_put put;		/* MAKING: its descriptors go into the store */
 };
 
-struct session_table {
+struct conn_table {
 	struct loop *loop;
 	const struct options *options;
 	struct poolproc *pool;
@@ -86,8 +86,8 @@ struct session_table {
 	struct segments segments;
 	uint32_t stranger;	/* userns_stranger() */
 	uint32_t strange_group; /* userns_strange_group() */
-	struct hangups *hangups;
-	struct roster *roster;
+	struct socket_closer *closer;
+	struct saved_state *saved;
 	struct store *store;
 	bool stopping;
 	/* lines that clients can provoke */
@@ -96,37 +96,36 @@ struct session_table {
 	struct log_limit misfits;
 	/* Somebody who may do that wants to change a setting. Returns 0 with the value it had, or a
 	 * negative errno with a line that says why. */
-	int (*set)(struct session_table *table, const char *name, const char *value, char *ret_old,
+	int (*set)(struct conn_table *table, const char *name, const char *value, char *ret_old,
 		   size_t old_size, char *ret_error, size_t error_size);
 	/* The same: somebody wants a quarantine to end; quarantine_lift(). */
-	int (*lift)(struct session_table *table, const char *task, const char *uid, char *ret_n,
+	int (*lift)(struct conn_table *table, const char *task, const char *uid, char *ret_n,
 		    size_t n_size, char *ret_error, size_t error_size);
-	/* The same: somebody wants forkd.conf to be read again. session_reloaded() tells of it by
+	/* The same: somebody wants forkd.conf to be read again. conn_reloaded() tells of it by
 	 * this number, or a later one; it may be called before this has returned. */
-	void (*reload)(struct session_table *table, uint32_t pid, uint32_t uid,
-		       uint64_t *ret_number);
+	void (*reload)(struct conn_table *table, uint32_t pid, uint32_t uid, uint64_t *ret_number);
 	/* called when a connection that waits for a reload has ended, answered or not */
-	void (*reload_left)(struct session_table *table);
+	void (*reload_left)(struct conn_table *table);
 	/* called when the number of connections has changed */
-	void (*changed)(struct session_table *table);
+	void (*changed)(struct conn_table *table);
 
 	/* connection_line.c */
 	struct quota_pace pace;
 	struct {
-		struct session_waiting {
+		struct conn_waiting {
 			int fd;
 			uint32_t uid;
 		} first[QUOTA_WAITING];
 		uint32_t n;
 		struct loop_source source;
 	} line;
-	struct session *greeting; /* list of those that have not said HELLO yet, the newest first */
+	struct conn *greeting; /* list of those that have not said HELLO yet, the newest first */
 	/* trace_subscribers.c */
 	struct {
 		int fd;	 /* the segment, -1: nobody traces */
 		bool on; /* the pool has said so */
 	} trace;
-	struct session *slots[LIMIT_CLIENTS];
+	struct conn *slots[LIMIT_CLIENTS];
 	uint32_t generations[LIMIT_CLIENTS]; /* of the slot's next client */
 	uint64_t freed[LIMIT_CLIENTS];	     /* when the slot became free, counted in n_freed */
 	uint64_t n_freed;

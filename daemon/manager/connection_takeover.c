@@ -25,7 +25,7 @@
 #include "daemon/manager/tenants.h"
 
 /* Has it ended meanwhile, as far as can be told? */
-static bool session_has_ended(const struct session *s)
+static bool conn_has_ended(const struct conn *s)
 {
 	struct pollfd p[2] = {
 		{ .fd = s->fd, .events = POLLRDHUP },
@@ -37,56 +37,56 @@ static bool session_has_ended(const struct session *s)
 
 /* Nobody has stored who made the connection: the kernel has not forgotten. False if it may not be
  * in any more; who is here is told so. */
-static bool session_admit(struct session *s, bool here)
+static bool conn_admit(struct conn *s, bool here)
 {
-	const struct log_about about = session_about(s);
-	struct greet_verdict verdict;
+	const struct log_about about = conn_about(s);
+	struct admission_verdict verdict;
 
-	session_judge(s, greet_again, &verdict);
+	conn_judge(s, admission_again, &verdict);
 	if (verdict.code && here) {
 		log_limited_about(&s->table->misfits, LOG_LEVEL_WARNING, &about,
 				  "client %u (pid %u) of the last forkd may not be in any more: %s",
 				  s->slot, s->pid, verdict.text);
-		session_say(s, &verdict);
+		conn_say(s, &verdict);
 	}
 	return verdict.code == 0;
 }
 
 /* Waits for what it says and for its end, from where the former manager was. */
-static int session_resume(struct session *s, enum roster_state state)
+static int conn_resume(struct conn *s, enum saved_stage state)
 {
 	bool admitted;
 	int r;
 
-	if (state == ROSTER_EMPTYING) {
-		s->state = SESSION_GONE;
-		session_retire(s);
+	if (state == SAVED_EMPTYING) {
+		s->state = CONN_GONE;
+		conn_retire(s);
 		return 0;
 	}
 	/* Those that are gone, too: the pool hears of them before it hears that. */
-	admitted = session_admit(s, state == ROSTER_HERE);
-	if (state == ROSTER_GONE) {
-		s->state = SESSION_GONE;
+	admitted = conn_admit(s, state == SAVED_HERE);
+	if (state == SAVED_GONE) {
+		s->state = CONN_GONE;
 		s->held = s->fd >= 0;
-		return s->held ? session_await(s, POLLHUP) : 0;
+		return s->held ? conn_await(s, POLLHUP) : 0;
 	}
-	s->state = SESSION_OPEN;
-	if (session_has_ended(s)) {
-		session_gone(s);
+	s->state = CONN_OPEN;
+	if (conn_has_ended(s)) {
+		conn_gone(s);
 		return 0;
 	}
-	session_weigh(s->table, s->tenant);
+	conn_weigh(s->table, s->tenant);
 	/* Also for who has to go: its process may end before a child of it that has the socket. */
-	r = session_await(s, POLLIN);
+	r = conn_await(s, POLLIN);
 	if (r == 0 && !admitted)
-		session_evict(s);
+		conn_evict(s);
 	return r;
 }
 
-int session_adopt(struct session_table *table, uint32_t slot, const struct roster_entry *entry,
-		  const struct session_inherited *fds)
+int conn_adopt(struct conn_table *table, uint32_t slot, const struct saved_entry *entry,
+	       const struct conn_inherited *fds)
 {
-	struct session *s = session_new(table, fds->socket);
+	struct conn *s = conn_new(table, fds->socket);
 	int r;
 
 	if (!s)
@@ -105,11 +105,11 @@ int session_adopt(struct session_table *table, uint32_t slot, const struct roste
 	if (r == SEGMENTS_FOREIGN)
 		(void)safe_close(fds->segment);
 	if (r == SEGMENTS_FOREIGN || !tenants_join(&table->tenants, entry->tenant, entry->uid)) {
-		session_free(s);
-		session_forget(table, slot);
-		return SESSION_LOST;
+		conn_free(s);
+		conn_forget(table, slot);
+		return CONN_LOST;
 	}
 	s->slot = slot;
 	table->slots[slot] = s;
-	return session_resume(s, entry->state);
+	return conn_resume(s, entry->state);
 }

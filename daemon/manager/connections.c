@@ -27,7 +27,7 @@
 
 /* ------------------------------------------------------------------------ what the pool is told */
 
-void session_tell_client(struct session *s, uint32_t type)
+void conn_tell_client(struct conn *s, uint32_t type)
 {
 	struct proto_pool m = {
 		.head = { PROTO_MAGIC, type },
@@ -43,14 +43,14 @@ void session_tell_client(struct session *s, uint32_t type)
 	poolproc_send(s->table->pool, &m, type == PROTO_POOL_CLIENT ? s->segment.fd : -1);
 }
 
-void session_weigh(struct session_table *table, uint32_t tenant)
+void conn_weigh(struct conn_table *table, uint32_t tenant)
 {
 	uint32_t weight = 0;
 
 	for (uint32_t i = 0; i < table->options->max_clients; i++) {
-		const struct session *s = table->slots[i];
+		const struct conn *s = table->slots[i];
 
-		if (s && s->state == SESSION_OPEN && s->tenant == tenant)
+		if (s && s->state == CONN_OPEN && s->tenant == tenant)
 			weight = max(weight, s->rights.weight);
 	}
 	/* Without any it has nothing to weigh. */
@@ -58,86 +58,86 @@ void session_weigh(struct session_table *table, uint32_t tenant)
 		return;
 	tenants_weigh(&table->tenants, tenant, weight);
 	for (uint32_t i = 0; i < table->options->max_clients; i++) {
-		const struct session *s = table->slots[i];
+		const struct conn *s = table->slots[i];
 
 		/* Relaxed: for display. */
-		if (s && s->state == SESSION_OPEN && s->tenant == tenant)
+		if (s && s->state == CONN_OPEN && s->tenant == tenant)
 			atomic_store_explicit(&table->board->clients[i].user_weight, weight,
 					      memory_order_relaxed);
 	}
 }
 
-bool session_is_the_pools(const struct session *s)
+bool conn_is_the_pools(const struct conn *s)
 {
-	return s && (s->state == SESSION_OPEN || (s->state == SESSION_GONE && !s->released));
+	return s && (s->state == CONN_OPEN || (s->state == CONN_GONE && !s->released));
 }
 
-static void session_change(struct session *s)
+static void conn_change(struct conn *s)
 {
-	const struct log_about about = session_about(s);
-	struct greet_verdict verdict;
+	const struct log_about about = conn_about(s);
+	struct admission_verdict verdict;
 
-	session_judge(s, greet_change, &verdict);
+	conn_judge(s, admission_change, &verdict);
 	if (verdict.code)
 		log_limited_about(&s->table->misfits, LOG_LEVEL_WARNING, &about,
 				  "client %u (pid %u) may call nothing any more: %s", s->slot,
 				  s->pid, verdict.text);
-	if (session_is_the_pools(s))
-		session_tell_client(s, PROTO_POOL_RIGHTS);
+	if (conn_is_the_pools(s))
+		conn_tell_client(s, PROTO_POOL_RIGHTS);
 }
 
-void session_judge_all(struct session_table *table)
+void conn_judge_all(struct conn_table *table)
 {
 	/* Those that are MAKING, too: the pool is told of them by the rules that there are now. Of
 	 * whoever is gone there is no socket to ask for its groups, and nothing more to come. */
 	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++) {
-		struct session *s = table->slots[i];
+		struct conn *s = table->slots[i];
 
-		if (s && (s->state == SESSION_OPEN || s->state == SESSION_MAKING))
-			session_change(s);
+		if (s && (s->state == CONN_OPEN || s->state == CONN_MAKING))
+			conn_change(s);
 	}
 	for (uint32_t i = 0; i < table->tenants.n; i++)
-		session_weigh(table, i);
+		conn_weigh(table, i);
 }
 
 /* ------------------------------------------------------------------------ what the board shows */
 
-uint32_t session_n_open(const struct session_table *table)
+uint32_t conn_n_open(const struct conn_table *table)
 {
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++)
-		n += table->slots[i] && table->slots[i]->state == SESSION_OPEN;
+		n += table->slots[i] && table->slots[i]->state == CONN_OPEN;
 	return n;
 }
 
-void session_show_counts(struct session_table *table)
+void conn_show_counts(struct conn_table *table)
 {
 	struct board_manager *m = &table->board->manager;
 	uint32_t used, idle;
 
 	tenants_count(&table->tenants, &used, &idle);
 	/* Relaxed: for display. Nothing is read back: a task may have written there. */
-	atomic_store_explicit(&m->clients, session_n_open(table), memory_order_relaxed);
+	atomic_store_explicit(&m->clients, conn_n_open(table), memory_order_relaxed);
 	atomic_store_explicit(&m->tenants, used - idle, memory_order_relaxed);
 	atomic_store_explicit(&m->accepted, table->accepted, memory_order_relaxed);
 	atomic_store_explicit(&m->refused, table->refused, memory_order_relaxed);
 	atomic_store_explicit(&m->manager_fails, table->manager_fails, memory_order_relaxed);
 }
 
-void session_count_fails(struct session_table *table, uint64_t n)
+void conn_count_fails(struct conn_table *table, uint64_t n)
 {
 	table->manager_fails += n;
-	session_show_counts(table);
+	conn_show_counts(table);
 }
 
 /* pid last. Relaxed: for display. */
-void session_show(const struct session *s)
+void conn_show(const struct conn *s)
 {
 	struct board_client *c = &s->table->board->clients[s->slot];
 	char comm[sizeof(c->comm)] = "";
 
-	session_comm(s, comm, sizeof(comm));
+	conn_comm(s, comm, sizeof(comm));
 	memcpy(c->comm, comm, sizeof(c->comm));
 	atomic_store_explicit(&c->jobs, 0, memory_order_relaxed);
 	atomic_store_explicit(&c->failed, 0, memory_order_relaxed);
@@ -159,14 +159,14 @@ void session_show(const struct session *s)
 /* ------------------------------------------------------------------------ room */
 
 /* What a session has of what quota.h counts. */
-static void session_add(struct quota_sums *sum, const struct session *s)
+static void conn_add(struct quota_sums *sum, const struct conn *s)
 {
 	sum->clients++;
 	sum->jobs += s->segment.n_jobs;
 	sum->bytes += s->segment.size;
 }
 
-struct greet_room session_room(const struct session_table *table, const struct options_peer *who)
+struct admission_room conn_room(const struct conn_table *table, const struct options_peer *who)
 {
 	const struct tenants *tenants = &table->tenants;
 	struct quota_sums all = { .clients = 0 }, held = { .clients = 0 };
@@ -176,11 +176,11 @@ struct greet_room session_room(const struct session_table *table, const struct o
 	for (uint32_t i = 0; i < table->options->max_clients; i++) {
 		if (!table->slots[i])
 			continue;
-		session_add(&all, table->slots[i]);
+		conn_add(&all, table->slots[i]);
 		if (table->slots[i]->uid == who->uid)
-			session_add(&held, table->slots[i]);
+			conn_add(&held, table->slots[i]);
 	}
-	return (struct greet_room){
+	return (struct admission_room){
 		.stopping = table->stopping,
 		.tenants_full = tenants_are_full(tenants, who->uid),
 		.clients = all.clients,
@@ -191,23 +191,23 @@ struct greet_room session_room(const struct session_table *table, const struct o
 	};
 }
 
-uint32_t session_free_slot(const struct session_table *table)
+uint32_t conn_free_slot(const struct conn_table *table)
 {
-	uint32_t slot = SESSION_SLOT_NONE;
+	uint32_t slot = CONN_SLOT_NONE;
 
 	for (uint32_t i = 0; i < table->options->max_clients; i++)
 		if (!table->slots[i] &&
-		    (slot == SESSION_SLOT_NONE || table->freed[i] < table->freed[slot]))
+		    (slot == CONN_SLOT_NONE || table->freed[i] < table->freed[slot]))
 			slot = i;
 	return slot;
 }
 
 /* ------------------------------------------------------------------------ their jobs */
 
-struct job *session_records(void *context, uint32_t client, uint32_t *ret_n)
+struct job *conn_records(void *context, uint32_t client, uint32_t *ret_n)
 {
-	const struct session_table *table = context;
-	const struct session *s = client < LIMIT_CLIENTS ? table->slots[client] : NULL;
+	const struct conn_table *table = context;
+	const struct conn *s = client < LIMIT_CLIENTS ? table->slots[client] : NULL;
 
 	if (!s)
 		return NULL; /* as for one that has no segment at the moment */
@@ -215,18 +215,18 @@ struct job *session_records(void *context, uint32_t client, uint32_t *ret_n)
 	return segments_jobs(&s->segment);
 }
 
-bool session_is_gone(void *context, uint32_t client)
+bool conn_is_gone(void *context, uint32_t client)
 {
-	const struct session_table *table = context;
-	const struct session *s = client < LIMIT_CLIENTS ? table->slots[client] : NULL;
+	const struct conn_table *table = context;
+	const struct conn *s = client < LIMIT_CLIENTS ? table->slots[client] : NULL;
 
-	return s && s->state == SESSION_GONE;
+	return s && s->state == CONN_GONE;
 }
 
-bool session_identity(const struct session_table *table, uint32_t client, uint32_t *ret_pid,
-		      uint32_t *ret_uid)
+bool conn_identity(const struct conn_table *table, uint32_t client, uint32_t *ret_pid,
+		   uint32_t *ret_uid)
 {
-	const struct session *s = client < LIMIT_CLIENTS ? table->slots[client] : NULL;
+	const struct conn *s = client < LIMIT_CLIENTS ? table->slots[client] : NULL;
 
 	if (!s)
 		return false;
@@ -235,9 +235,9 @@ bool session_identity(const struct session_table *table, uint32_t client, uint32
 	return true;
 }
 
-void session_on_ended(void *context, uint32_t client, uint32_t at, const struct ledger_row *row)
+void conn_on_ended(void *context, uint32_t client, uint32_t at, const struct ledger_row *row)
 {
-	struct session_table *table = context;
+	struct conn_table *table = context;
 	uint32_t tenant = table->slots[client]->tenant;
 
 	/* The board is asked for nothing but whether that number stands there. */
@@ -246,10 +246,10 @@ void session_on_ended(void *context, uint32_t client, uint32_t at, const struct 
 		tenants_ended(&table->tenants, tenant, 1);
 }
 
-uint32_t session_finish_one(struct session *s, uint32_t outcome)
+uint32_t conn_finish_one(struct conn *s, uint32_t outcome)
 {
 	uint32_t n_jobs, n = 0;
-	struct job *jobs = session_records(s->table, s->slot, &n_jobs);
+	struct job *jobs = conn_records(s->table, s->slot, &n_jobs);
 
 	for (uint32_t i = 0; jobs && i < n_jobs; i++)
 		n += recover_finish(&jobs[i], client_segment_groups(jobs, n_jobs), UINT32_MAX,
@@ -258,44 +258,44 @@ uint32_t session_finish_one(struct session *s, uint32_t outcome)
 	return n;
 }
 
-uint64_t session_finish_all(struct session_table *table, uint32_t outcome)
+uint64_t conn_finish_all(struct conn_table *table, uint32_t outcome)
 {
 	uint64_t n = 0;
 
 	for (uint32_t client = 0; client < LIMIT_CLIENTS; client++)
 		if (table->slots[client])
-			n += session_finish_one(table->slots[client], outcome);
+			n += conn_finish_one(table->slots[client], outcome);
 	return n;
 }
 
 /* ------------------------------------------------------------------------ those that trace */
 
-struct session *session_trace_next(const struct session_table *table, const struct session *s)
+struct conn *conn_trace_next(const struct conn_table *table, const struct conn *s)
 {
-	struct session *next = s ? s->next : table->greeting;
+	struct conn *next = s ? s->next : table->greeting;
 
 	while (next && !next->traces)
 		next = next->next;
 	return next;
 }
 
-void session_trace_forget(struct session_table *table)
+void conn_trace_forget(struct conn_table *table)
 {
 	table->trace.fd = safe_close(table->trace.fd);
 	table->trace.on = false;
 }
 
 /* Nobody traces any more, and the pool has answered (trace_subscribers.c, T2). */
-static void trace_stop(struct session_table *table)
+static void trace_stop(struct conn_table *table)
 {
 	const struct proto_pool m = { .head = { PROTO_MAGIC, PROTO_POOL_TRACE_END } };
 
 	poolproc_send(table->pool, &m, -1);
-	session_trace_forget(table);
+	conn_trace_forget(table);
 }
 
-void session_trace_left(struct session_table *table)
+void conn_trace_left(struct conn_table *table)
 {
-	if (table->trace.on && !session_trace_next(table, NULL))
+	if (table->trace.on && !conn_trace_next(table, NULL))
 		trace_stop(table);
 }

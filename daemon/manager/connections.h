@@ -8,40 +8,40 @@
 
 struct job;
 struct ledger_row;
-struct session_table;
+struct conn_table;
 
 /* How many have a slot and a connection. */
-uint32_t session_n_open(const struct session_table *table);
+uint32_t conn_n_open(const struct conn_table *table);
 
 /* Puts on the board how many there are and were; changed is not called. */
-void session_show_counts(struct session_table *table);
+void conn_show_counts(struct conn_table *table);
 
 /* The jobs that run, and the number of users that have some: as the ledger has them. */
-void session_count_running(const struct session_table *table, uint32_t *ret_n_jobs,
-			   uint32_t *ret_n_users);
+void conn_count_running(const struct conn_table *table, uint32_t *ret_n_jobs,
+			uint32_t *ret_n_users);
 
 /* Counts jobs that the manager gave their outcome. */
-void session_count_fails(struct session_table *table, uint64_t n);
+void conn_count_fails(struct conn_table *table, uint64_t n);
 
 /* The options have changed: what each may call, and how much each tenant weighs, is judged anew,
  * and the pool, which knows the rules, is told. */
-void session_judge_all(struct session_table *table);
+void conn_judge_all(struct conn_table *table);
 
 /* A slot's job records and how many, or NULL: a recover_records; context is the table. */
-struct job *session_records(void *context, uint32_t client, uint32_t *ret_n);
+struct job *conn_records(void *context, uint32_t client, uint32_t *ret_n);
 
 /* True if a slot's client is gone, or the pool has let go of it and it has not closed yet. */
-bool session_is_gone(void *context, uint32_t client);
+bool conn_is_gone(void *context, uint32_t client);
 
 /* Who has a slot: false if nobody. */
-bool session_identity(const struct session_table *table, uint32_t client, uint32_t *ret_pid,
-		      uint32_t *ret_uid);
+bool conn_identity(const struct conn_table *table, uint32_t client, uint32_t *ret_pid,
+		   uint32_t *ret_uid);
 
 /* A job of this row got its outcome from the manager: its tenant counts it, unless the pool had. A
  * recover_limits.ended; context is the table. */
-void session_on_ended(void *context, uint32_t client, uint32_t at, const struct ledger_row *row);
+void conn_on_ended(void *context, uint32_t client, uint32_t at, const struct ledger_row *row);
 
 /* Gives every job that is still pending this outcome. Returns how many. */
-uint64_t session_finish_all(struct session_table *table, uint32_t outcome);
+uint64_t conn_finish_all(struct conn_table *table, uint32_t outcome);
 
 #endif

@@ -51,17 +51,17 @@
 
 #define ASK_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL)
 
-static void ask_tell(struct session *s, uint64_t n, int fd)
+static void ask_tell(struct conn *s, uint64_t n, int fd)
 {
 	struct proto_told told = { .head = { PROTO_MAGIC, PROTO_TOLD }, .n = n };
 
 	(void)proto_send(s->fd, &told, sizeof(told), &fd, fd < 0 ? 0 : 1);
-	session_free(s);
+	conn_free(s);
 }
 
 /* Prints into a sealed file. Returns it, or a negative errno. */
-static int ask_file(void (*print)(struct session *s, FILE *file, uint64_t *ret_n),
-		    struct session *s, uint64_t *ret_n)
+static int ask_file(void (*print)(struct conn *s, FILE *file, uint64_t *ret_n), struct conn *s,
+		    uint64_t *ret_n)
 {
 	_cleanup_close_ int fd = segment_memfd("forkd-answer");
 	_cleanup_fclose_ FILE *file = NULL;
@@ -86,24 +86,23 @@ static int ask_file(void (*print)(struct session *s, FILE *file, uint64_t *ret_n
 }
 
 /* Answers with what is printed. */
-static void ask_print(struct session *s,
-		      void (*print)(struct session *s, FILE *file, uint64_t *ret_n))
+static void ask_print(struct conn *s, void (*print)(struct conn *s, FILE *file, uint64_t *ret_n))
 {
 	uint64_t n = 0;
 	_cleanup_close_ int fd = ask_file(print, s, &n);
-	struct greet_verdict verdict;
+	struct admission_verdict verdict;
 
 	if (fd >= 0) {
 		ask_tell(s, n, fd);
 		return;
 	}
-	greet_failed(fd, &verdict);
-	session_refuse(s, &verdict);
+	admission_failed(fd, &verdict);
+	conn_refuse(s, &verdict);
 }
 
 /* ------------------------------------------------------------------------ options */
 
-static void ask_print_options(struct session *s, FILE *file, uint64_t *ret_n)
+static void ask_print_options(struct conn *s, FILE *file, uint64_t *ret_n)
 {
 	struct options shown = *s->table->options;
 
@@ -122,9 +121,9 @@ static bool ask_runs(struct ledger_row row)
 }
 
 /* The jobs of a client that are in this state, as far as there is room. */
-static void ask_print_client(const struct session *of, uint32_t state, FILE *file, uint64_t *n)
+static void ask_print_client(const struct conn *of, uint32_t state, FILE *file, uint64_t *n)
 {
-	const struct session_table *table = of->table;
+	const struct conn_table *table = of->table;
 	uint64_t first = (uint64_t)of->slot * table->options->max_jobs;
 	const struct job *jobs = segments_jobs(&of->segment);
 
@@ -149,9 +148,9 @@ static void ask_print_client(const struct session *of, uint32_t state, FILE *fil
 }
 
 /* Those of one client. Relaxed reads of the ledger, which a task can write to: for display. */
-static uint32_t ask_count_running(const struct session *of)
+static uint32_t ask_count_running(const struct conn *of)
 {
-	const struct session_table *table = of->table;
+	const struct conn_table *table = of->table;
 	uint64_t first = (uint64_t)of->slot * table->options->max_jobs;
 	uint32_t n = 0;
 
@@ -160,13 +159,12 @@ static uint32_t ask_count_running(const struct session *of)
 	return n;
 }
 
-void session_count_running(const struct session_table *table, uint32_t *ret_n_jobs,
-			   uint32_t *ret_n_users)
+void conn_count_running(const struct conn_table *table, uint32_t *ret_n_jobs, uint32_t *ret_n_users)
 {
 	uint32_t uids[LIMIT_CLIENTS], n_users = 0, n_jobs = 0;
 
 	for (uint32_t i = 0; i < LIMIT_CLIENTS; i++) {
-		const struct session *of = table->slots[i];
+		const struct conn *of = table->slots[i];
 		uint32_t n = of ? ask_count_running(of) : 0, at = 0;
 
 		n_jobs += n;
@@ -179,18 +177,18 @@ void session_count_running(const struct session_table *table, uint32_t *ret_n_jo
 	*ret_n_users = n_users;
 }
 
-static void ask_print_jobs(struct session *s, FILE *file, uint64_t *ret_n)
+static void ask_print_jobs(struct conn *s, FILE *file, uint64_t *ret_n)
 {
 	static const uint32_t states[] = { LEDGER_RUNNING, LEDGER_QUEUED };
-	const struct session_table *table = s->table;
-	const struct greet_peer peer = session_peer(s);
-	bool all = greet_is_operator(&peer, geteuid());
+	const struct conn_table *table = s->table;
+	const struct admission_peer peer = conn_peer(s);
+	bool all = admission_is_operator(&peer, geteuid());
 
 	for (size_t k = 0; k < ARRAY_SIZE(states); k++)
 		for (uint32_t i = 0; i < LIMIT_CLIENTS; i++) {
-			const struct session *of = table->slots[i];
+			const struct conn *of = table->slots[i];
 
-			if (of && of->state == SESSION_OPEN && (all || of->uid == s->uid))
+			if (of && of->state == CONN_OPEN && (all || of->uid == s->uid))
 				ask_print_client(of, states[k], file, ret_n);
 		}
 }
@@ -198,12 +196,11 @@ static void ask_print_jobs(struct session *s, FILE *file, uint64_t *ret_n)
 /* ------------------------------------------------------------------------ cancel */
 
 /* The one that is meant, or NULL: it has left. */
-static struct session *ask_client(const struct session_table *table, const struct proto_ask *ask)
+static struct conn *ask_client(const struct conn_table *table, const struct proto_ask *ask)
 {
-	struct session *of = ask->client < LIMIT_CLIENTS ? table->slots[ask->client] : NULL;
+	struct conn *of = ask->client < LIMIT_CLIENTS ? table->slots[ask->client] : NULL;
 
-	return of && of->state == SESSION_OPEN && of->generation == ask->client_generation ? of
-											   : NULL;
+	return of && of->state == CONN_OPEN && of->generation == ask->client_generation ? of : NULL;
 }
 
 /* The generation that a record has and that has no outcome yet, 0: none. It is the client's word,
@@ -217,7 +214,7 @@ static uint32_t ask_pending(const struct job *job)
 }
 
 /* Keeps in mind what is to end (I1). Returns 0 or -ENOMEM. */
-static int ask_note(struct session *of, const struct proto_ask *ask)
+static int ask_note(struct conn *of, const struct proto_ask *ask)
 {
 	const struct job *jobs = segments_jobs(&of->segment);
 
@@ -232,7 +229,7 @@ static int ask_note(struct session *of, const struct proto_ask *ask)
 	return 0;
 }
 
-void session_tell_unwanted(struct session *s)
+void conn_tell_unwanted(struct conn *s)
 {
 	const struct job *jobs = segments_jobs(&s->segment);
 	struct proto_pool m = {
@@ -250,7 +247,7 @@ void session_tell_unwanted(struct session *s)
 	}
 }
 
-static void ask_cancel(struct session *s, struct session *of, const struct proto_ask *ask)
+static void ask_cancel(struct conn *s, struct conn *of, const struct proto_ask *ask)
 {
 	struct poolproc *pool = s->table->pool;
 	struct proto_pool m = {
@@ -260,15 +257,15 @@ static void ask_cancel(struct session *s, struct session *of, const struct proto
 		.job = ask->job,
 		.job_generation = ask->generation,
 	};
-	struct greet_verdict verdict = { .code = 0 };
+	struct admission_verdict verdict = { .code = 0 };
 
 	/* Nothing waits for the pool but what is bounded (connection_internal.h, I2 and I6). */
 	if (!poolproc_is_free(pool))
-		greet_pool_busy("cancel", &verdict);
+		admission_pool_busy("cancel", &verdict);
 	else if (ask_note(of, ask) < 0)
-		greet_failed(-ENOMEM, &verdict);
+		admission_failed(-ENOMEM, &verdict);
 	if (verdict.code) {
-		session_refuse(s, &verdict);
+		conn_refuse(s, &verdict);
 		return;
 	}
 	poolproc_send(pool, &m, -1);
@@ -278,29 +275,29 @@ static void ask_cancel(struct session *s, struct session *of, const struct proto
 	ask_tell(s, 0, -1);
 }
 
-void session_ask(struct session *s, const struct proto_ask *ask)
+void conn_ask(struct conn *s, const struct proto_ask *ask)
 {
-	const struct greet_peer peer = session_peer(s);
-	struct greet_verdict verdict;
-	struct session *of = NULL;
+	const struct admission_peer peer = conn_peer(s);
+	struct admission_verdict verdict;
+	struct conn *of = NULL;
 
 	if (ask->head.type == PROTO_CANCEL_FOR) {
 		of = ask_client(s->table, ask);
 		if (!of || (ask->job != PROTO_EVERY_JOB &&
 			    (ask->job >= of->segment.n_jobs || !ask->generation ||
 			     ask->generation > JOB_GEN_MASK))) {
-			greet_no_client(ask->client, &verdict);
-			session_refuse(s, &verdict);
+			admission_no_client(ask->client, &verdict);
+			conn_refuse(s, &verdict);
 			return;
 		}
 	}
-	greet_ask(&peer, geteuid(), ask->head.type, of ? of->uid : 0, &verdict);
+	admission_ask(&peer, geteuid(), ask->head.type, of ? of->uid : 0, &verdict);
 	if (verdict.code)
-		session_refuse(s, &verdict);
+		conn_refuse(s, &verdict);
 	else if (of)
 		ask_cancel(s, of, ask);
 	else if (ask->head.type == PROTO_TRACE)
-		session_trace(s);
+		conn_trace(s);
 	else
 		ask_print(s, ask->head.type == PROTO_CONFIG ? ask_print_options : ask_print_jobs);
 }

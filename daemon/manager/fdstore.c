@@ -562,7 +562,7 @@ static bool store_was_taken(const struct store *store, const char *name)
 	return false;
 }
 
-void store_drop_rest(struct store *store, struct hangups *hangups)
+void store_drop_rest(struct store *store, struct socket_closer *closer)
 {
 	for (uint32_t i = 0; i < store->n_inherited; i++)
 		if (store->inherited[i].name[0] &&
@@ -571,7 +571,8 @@ void store_drop_rest(struct store *store, struct hangups *hangups)
 	for (uint32_t i = 0; i < store->n_inherited; i++) {
 		struct store_inherited *in = &store->inherited[i];
 
-		in->fd = in->kind == STORE_SOCKET ? hangup(hangups, in->fd) : safe_close(in->fd);
+		in->fd = in->kind == STORE_SOCKET ? socket_close(closer, in->fd)
+						  : safe_close(in->fd);
 	}
 	free(store->inherited);
 	store->inherited = NULL;

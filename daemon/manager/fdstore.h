@@ -9,7 +9,7 @@
 #include "daemon/manager/loop.h"
 #include "shm/limits.h"
 
-struct hangups;
+struct socket_closer;
 struct store_item;
 
 #define STORE_NAME     8u /* bytes of a name with its end: "c1023" */
@@ -123,7 +123,7 @@ int store_take(struct store *store, const char *name, enum store_kind kind);
 /* The same, of a unit's sockets: whatever has none of our names. ret_n: how many there are. */
 int store_take_socket(struct store *store, uint32_t *ret_n);
 /* What nobody has taken is closed. A name of which nothing was taken leaves the store. */
-void store_drop_rest(struct store *store, struct hangups *hangups);
+void store_drop_rest(struct store *store, struct socket_closer *closer);
 
 /* Sends what waits, for some seconds at most, and lets go of everything; what is in the store stays
  * there. If it was emptied: returns when the service manager has closed it all. */

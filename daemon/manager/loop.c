@@ -78,7 +78,7 @@ int loop_init(struct loop *loop)
 	int r;
 
 	*loop = (struct loop){ 0 };
-	loop_fault_init();
+	loop_inject_init();
 	r = io_uring_queue_init(LOOP_ENTRIES, &loop->ring, 0);
 	if (r < 0)
 		return r;
@@ -116,7 +116,7 @@ static struct io_uring_sqe *loop_sqe(struct loop *loop)
 		(void)io_uring_submit(&loop->ring);
 		sqe = io_uring_get_sqe(&loop->ring);
 	}
-	if (sqe && loop_fault(LOOP_FAULT_ENTRY) < 0) {
+	if (sqe && loop_fault(LOOP_INJECT_ENTRY) < 0) {
 		io_uring_prep_nop(sqe);
 		io_uring_sqe_set_data(sqe, NULL);
 		return NULL;
@@ -131,7 +131,7 @@ static int loop_op_new(struct loop *loop, struct loop_source *source, enum loop_
 
 	if (source->op)
 		return -EBUSY;
-	op = loop_fault(LOOP_FAULT_ARM) < 0 ? NULL : calloc(1, sizeof(*op));
+	op = loop_fault(LOOP_INJECT_ARM) < 0 ? NULL : calloc(1, sizeof(*op));
 	if (!op)
 		return -ENOMEM;
 	op->kind = kind;
@@ -169,7 +169,7 @@ static int loop_arm(struct loop *loop, struct loop_source *source, enum loop_kin
 }
 
 /* The entry is filled in. A kernel that cannot begin with it says so in its completion. */
-static void loop_begin(struct io_uring_sqe *sqe, struct loop_op *op, enum loop_fault_kind kind)
+static void loop_begin(struct io_uring_sqe *sqe, struct loop_op *op, enum loop_inject_kind kind)
 {
 	op->fault = loop_fault(kind);
 	if (op->fault)
@@ -200,7 +200,7 @@ static void loop_wait(struct loop *loop, struct loop_op *op)
 		io_uring_prep_poll_add(sqe, op->fd, op->events);
 	else
 		io_uring_prep_timeout(sqe, &op->timeout, 0, 0);
-	loop_begin(sqe, op, op->kind == LOOP_POLL ? LOOP_FAULT_POLL : LOOP_FAULT_TIMER);
+	loop_begin(sqe, op, op->kind == LOOP_POLL ? LOOP_INJECT_POLL : LOOP_INJECT_TIMER);
 }
 
 /* Begins those that were put off. False if it could not, with all of them. */
@@ -296,7 +296,7 @@ int loop_fallocate(struct loop *loop, struct loop_source *source, int fd, int mo
 	if (r < 0)
 		return r;
 	io_uring_prep_fallocate(sqe, fd, mode, (off_t)offset, (off_t)size);
-	loop_begin(sqe, op, LOOP_FAULT_FALLOCATE);
+	loop_begin(sqe, op, LOOP_INJECT_FALLOCATE);
 	return 0;
 }
 
@@ -376,7 +376,7 @@ int loop_run(struct loop *loop)
 {
 	while (!loop->stopped) {
 		struct io_uring_cqe *cqe;
-		int r = loop_fault(LOOP_FAULT_ENTER);
+		int r = loop_fault(LOOP_INJECT_ENTER);
 
 		if (r == 0)
 			r = io_uring_submit_and_wait(&loop->ring, loop_catch_up(loop));

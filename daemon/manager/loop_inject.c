@@ -20,7 +20,7 @@
 static struct loop_fault none;
 static struct loop_fault *fault = &none;
 
-void loop_fault_init(void)
+void loop_inject_init(void)
 {
 	const char *path = getenv("FORKD_LOOP_FAULT");
 	_cleanup_close_ int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
@@ -32,12 +32,12 @@ void loop_fault_init(void)
 		fault = map;
 }
 
-int loop_fault(enum loop_fault_kind kind)
+int loop_fault(enum loop_inject_kind kind)
 {
 	uint32_t nth, seen;
 
 	/* ORDER loop/fault [Q3]: acquire, what it shall say was written before. Pairs with
-	 * loop_fault_arm(). */
+	 * loop_inject_arm(). */
 	nth = atomic_load_explicit(&fault->kinds[kind].nth, memory_order_acquire);
 	if (!nth)
 		return 0;

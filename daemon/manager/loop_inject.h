@@ -9,13 +9,13 @@
 #ifndef DAEMON_MANAGER_LOOP_INJECT_H
 #define DAEMON_MANAGER_LOOP_INJECT_H
 
-enum loop_fault_kind {
-	LOOP_FAULT_ARM,	  /* there is no memory to wait for something, whatever it is */
-	LOOP_FAULT_ENTRY, /* there is no submission entry */
-	LOOP_FAULT_ENTER, /* there is no loop any more */
-	LOOP_FAULT_POLL,  /* from here on: the operation has failed, and was not begun */
-	LOOP_FAULT_TIMER,
-	LOOP_FAULT_FALLOCATE,
+enum loop_inject_kind {
+	LOOP_INJECT_ARM,   /* there is no memory to wait for something, whatever it is */
+	LOOP_INJECT_ENTRY, /* there is no submission entry */
+	LOOP_INJECT_ENTER, /* there is no loop any more */
+	LOOP_INJECT_POLL,  /* from here on: the operation has failed, and was not begun */
+	LOOP_INJECT_TIMER,
+	LOOP_INJECT_FALLOCATE,
 	LOOP_FAULTS,
 };
 
@@ -33,8 +33,8 @@ struct loop_fault {
 };
 
 /* The test's: so many of a kind, from the nth on from now, fail; error: a negative errno. */
-static inline void loop_fault_arm(struct loop_fault *fault, enum loop_fault_kind kind, int error,
-				  uint32_t nth, uint32_t times)
+static inline void loop_inject_arm(struct loop_fault *fault, enum loop_inject_kind kind, int error,
+				   uint32_t nth, uint32_t times)
 {
 	/* Relaxed: nth hands them over. */
 	atomic_store_explicit(&fault->kinds[kind].seen, 0, memory_order_relaxed);
@@ -47,18 +47,18 @@ static inline void loop_fault_arm(struct loop_fault *fault, enum loop_fault_kind
 #ifdef FK_CRASH_SITES
 
 /* Maps the file, if there is one. */
-void loop_fault_init(void);
+void loop_inject_init(void);
 
 /* One of this kind is to be done now: 0, or the negative errno that it fails with. */
-int loop_fault(enum loop_fault_kind kind);
+int loop_fault(enum loop_inject_kind kind);
 
 #else
 
-static inline void loop_fault_init(void)
+static inline void loop_inject_init(void)
 {
 }
 
-static inline int loop_fault(enum loop_fault_kind kind)
+static inline int loop_fault(enum loop_inject_kind kind)
 {
 	(void)kind;
 	return 0;

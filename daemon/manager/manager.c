@@ -70,46 +70,46 @@ static int manager_fail(struct manager *m, int exit_code)
 
 /* ------------------------------------------------------------------------ what is asked for */
 
-static void manager_on_changed(struct session_table *table)
+static void manager_on_changed(struct conn_table *table)
 {
-	notify_changed(&container_of(table, struct manager, sessions)->notify);
+	notify_changed(&container_of(table, struct manager, conns)->notify);
 }
 
-static int manager_on_set(struct session_table *table, const char *name, const char *value,
+static int manager_on_set(struct conn_table *table, const char *name, const char *value,
 			  char *ret_old, size_t old_size, char *ret_error, size_t error_size)
 {
-	struct manager *m = container_of(table, struct manager, sessions);
+	struct manager *m = container_of(table, struct manager, conns);
 
-	return settings_change(m->options, &m->fronts, &m->pool, name, value, ret_old, old_size,
-			       ret_error, error_size);
+	return settings_change(m->options, &m->pool_segments, &m->pool, name, value, ret_old,
+			       old_size, ret_error, error_size);
 }
 
-static int manager_on_lift(struct session_table *table, const char *task, const char *uid,
-			   char *ret_n, size_t n_size, char *ret_error, size_t error_size)
+static int manager_on_lift(struct conn_table *table, const char *task, const char *uid, char *ret_n,
+			   size_t n_size, char *ret_error, size_t error_size)
 {
-	struct manager *m = container_of(table, struct manager, sessions);
+	struct manager *m = container_of(table, struct manager, conns);
 
 	return quarantine_lift(&m->quarantine, uid, task, ret_n, n_size, ret_error, error_size);
 }
 
-static void manager_on_reload(struct session_table *table, uint32_t pid, uint32_t uid,
+static void manager_on_reload(struct conn_table *table, uint32_t pid, uint32_t uid,
 			      uint64_t *ret_number)
 {
 	char why[64];
 
 	(void)snprintf(why, sizeof(why), "reload by pid %u, uid %u", pid, uid);
-	manager_reload(container_of(table, struct manager, sessions), why, false, ret_number);
+	manager_reload(container_of(table, struct manager, conns), why, false, ret_number);
 }
 
-static void manager_on_reload_left(struct session_table *table)
+static void manager_on_reload_left(struct conn_table *table)
 {
-	manager_reload_left(container_of(table, struct manager, sessions));
+	manager_reload_left(container_of(table, struct manager, conns));
 }
 
 /* A uid that comes back has another tenant. */
 static void manager_on_tenant(struct tenants *tenants, uint32_t index)
 {
-	struct manager *m = container_of(tenants, struct manager, sessions.tenants);
+	struct manager *m = container_of(tenants, struct manager, conns.tenants);
 
 	quarantine_tell_tenant(&m->quarantine, index);
 }
@@ -130,7 +130,7 @@ static int manager_count_workers(struct manager *m, uint32_t *ret_n)
 	int r;
 
 	/* Those that were there once may be missing: their workers park. */
-	if (adopt_had_cpus(&m->adopt, o->cpus))
+	if (takeover_had_cpus(&m->takeover, o->cpus))
 		r = topology_again(o->workers, o->cpus, error, sizeof(error), &topology);
 	else
 		r = topology_new(NULL, o->workers, o->cpus, error, sizeof(error), &topology);
@@ -181,25 +181,25 @@ static int manager_signals(struct manager *m)
 /* Board, arena and roster: new ones, or those of the last forkd. */
 static int manager_share(struct manager *m, uint32_t n_workers)
 {
-	const struct roster_geometry geometry = fronts_geometry(m->options, n_workers);
+	const struct saved_geometry geometry = pool_segments_geometry(m->options, n_workers);
 	const char *what = "make the roster";
 	int r;
 
-	m->hangups.loop = &m->loop;
-	r = adopt_begin(&m->adopt, &m->store, &m->hangups, &geometry, m->options->cpus);
+	m->closer.loop = &m->loop;
+	r = takeover_begin(&m->takeover, &m->store, &m->closer, &geometry, m->options->cpus);
 	if (r == 0)
-		r = fronts_init(&m->fronts, m->options, n_workers,
-				&(struct fronts_inherited){
-					.roster = m->adopt.roster,
-					.board_fd = m->adopt.board_fd,
-					.arena_fd = m->adopt.arena_fd,
-				},
-				&what);
+		r = pool_segments_init(&m->pool_segments, m->options, n_workers,
+				       &(struct pool_segments_inherited){
+					       .saved = m->takeover.saved,
+					       .board_fd = m->takeover.board_fd,
+					       .arena_fd = m->takeover.arena_fd,
+				       },
+				       &what);
 	if (r < 0)
 		return manager_system(m, what, r);
-	if (m->adopt.inherited && m->adopt.abandoned)
+	if (m->takeover.inherited && m->takeover.abandoned)
 		manager_replace_arena(m);
-	adopt_share(&m->adopt, &m->store, &m->fronts);
+	takeover_share(&m->takeover, &m->store, &m->pool_segments);
 	return 0;
 }
 
@@ -231,8 +231,8 @@ static int manager_init(struct manager *m)
 	r = options_copy(m->options, &m->configured);
 	if (r < 0)
 		return manager_system(m, "keep the options as they are", r);
-	adopt_look(&m->adopt, &m->store);
-	if (budget_settle(m->options, adopt_inherit(&m->adopt, m->options), &text) < 0) {
+	takeover_look(&m->takeover, &m->store);
+	if (budget_settle(m->options, takeover_inherit(&m->takeover, m->options), &text) < 0) {
 		log_error("%s", text.text);
 		return manager_fail(m, MANAGER_EXIT_USAGE);
 	}
@@ -254,26 +254,26 @@ static int manager_init(struct manager *m)
 	r = manager_share(m, n_workers);
 	if (r < 0)
 		return r;
-	epoch = m->adopt.roster->head.epoch;
-	r = poolproc_init(&m->pool, &m->hangups, &m->store, m->options, &manager_pool_events);
+	epoch = m->takeover.saved->head.epoch;
+	r = poolproc_init(&m->pool, &m->closer, &m->store, m->options, &manager_pool_events);
 	if (r < 0)
 		return manager_system(m, "start the pool", r);
 	m->pool.runas = &m->runas;
-	pulse_watch(&m->pool.pulse, m->fronts.arena, n_workers);
-	m->sessions = (struct session_table){
+	watchdog_watch(&m->pool.watchdog, m->pool_segments.arena, n_workers);
+	m->conns = (struct conn_table){
 		.loop = &m->loop,
 		.options = m->options,
 		.pool = &m->pool,
-		.board = m->fronts.board,
-		.board_fd = m->fronts.board_readonly_fd,
+		.board = m->pool_segments.board,
+		.board_fd = m->pool_segments.board_readonly_fd,
 		.tenants = {
 			.loop = &m->loop,
 			.pool = &m->pool,
-			.roster = m->adopt.roster,
+			.saved = m->takeover.saved,
 			.store = &m->store,
-			.board = m->fronts.board,
-			.board_fd = m->fronts.board_fd,
-			.arena = m->fronts.arena,
+			.board = m->pool_segments.board,
+			.board_fd = m->pool_segments.board_fd,
+			.arena = m->pool_segments.arena,
 			.epoch = epoch,
 			.n_workers = n_workers,
 			.made = manager_on_tenant,
@@ -281,14 +281,14 @@ static int manager_init(struct manager *m)
 		.segments = {
 			.loop = &m->loop,
 			.options = m->options,
-			.arena = m->fronts.arena,
+			.arena = m->pool_segments.arena,
 			.epoch = epoch,
 		},
 		.trace = { .fd = -1 },
 		.stranger = userns_stranger(),
 		.strange_group = userns_strange_group(),
-		.hangups = &m->hangups,
-		.roster = m->adopt.roster,
+		.closer = &m->closer,
+		.saved = m->takeover.saved,
 		.store = &m->store,
 		.set = manager_on_set,
 		.lift = manager_on_lift,
@@ -299,20 +299,20 @@ static int manager_init(struct manager *m)
 		.offences = LOG_LIMIT_INIT,
 		.misfits = LOG_LIMIT_INIT,
 	};
-	quarantine_init(&m->quarantine, m->options, &m->loop, &m->pool, &m->sessions.tenants,
-			m->fronts.board, &m->adopt.roster->quarantine);
+	quarantine_init(&m->quarantine, m->options, &m->loop, &m->pool, &m->conns.tenants,
+			m->pool_segments.board, &m->takeover.saved->quarantine);
 	m->postmortem = (struct postmortem){
-		.fronts = &m->fronts,
-		.sessions = &m->sessions,
+		.pool_segments = &m->pool_segments,
+		.conns = &m->conns,
 		.quarantine = &m->quarantine,
 	};
-	fronts_write(&m->fronts);
+	pool_segments_write(&m->pool_segments);
 	quarantine_show(&m->quarantine);
-	r = adopt_clients(&m->adopt, &m->sessions);
+	r = takeover_clients(&m->takeover, &m->conns);
 	if (r < 0)
 		return manager_system(m, "go on with the clients of the last forkd", r);
-	if (m->adopt.inherited)
-		postmortem_inherit(&m->postmortem, m->adopt.n_clients, m->adopt.abandoned);
+	if (m->takeover.inherited)
+		postmortem_inherit(&m->postmortem, m->takeover.n_clients, m->takeover.abandoned);
 	return 0;
 }
 
@@ -329,9 +329,9 @@ int manager_run(struct options *options, char *const *args)
 		.reload.trial = TRIAL_INIT,
 		.notify = { .loop = &m.loop, .status = manager_status, .alive = manager_alive },
 		.store = STORE_INIT,
-		.adopt = ADOPT_INIT,
+		.takeover = TAKEOVER_INIT,
 		.listener = LISTENER_INIT,
-		.fronts = FRONTS_INIT,
+		.pool_segments = POOL_SEGMENTS_INIT,
 		.signal_fd = -1,
 		.shortages = LOG_LIMIT_INIT,
 		.strays = LOG_LIMIT_INIT,
@@ -353,7 +353,7 @@ int manager_run(struct options *options, char *const *args)
 	}
 	begun = manager_init(&m) == 0;
 	if (begun) {
-		urgent_begin(true);
+		low_latency_begin(true);
 		notify_begin(&m.notify);
 		manager_start_pool(&m);
 		ran = loop_run(&m.loop) == 0;
@@ -364,8 +364,8 @@ int manager_run(struct options *options, char *const *args)
 	}
 	/* What this one cannot go on with may do for the next. */
 	m.halting |= !ran && !m.stopping && store_is_there(&m.store);
-	if (m.halting && m.adopt.roster)
-		roster_acquit(m.adopt.roster);
+	if (m.halting && m.takeover.saved)
+		saved_acquit(m.takeover.saved);
 	if (begun && !ran && !m.halting) {
 		poolproc_fini(&m.pool);
 		manager_end(&m, m.stopping ? JOB_CANCELLED : JOB_LOST);

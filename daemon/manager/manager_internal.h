@@ -28,7 +28,7 @@ extern const struct poolproc_events manager_pool_events;
 void manager_replace_arena(struct manager *m);
 
 /* manager_reload.c: a reload is asked for; why: for the log. unasked: by a signal, so it goes on
- * although no connection waits for it. *ret_number: session_reloaded() is
+ * although no connection waits for it. *ret_number: conn_reloaded() is
  * told this one, or a later one, when there was one; perhaps before this returns. */
 void manager_reload(struct manager *m, const char *why, bool unasked, uint64_t *ret_number);
 /* Begins one that was asked for, if it can. */

@@ -63,7 +63,7 @@
 /* Somebody waits for the pool: it is not the first one, or not his. */
 static bool manager_is_wanted(const struct manager *m)
 {
-	return m->ready || m->adopt.n_clients;
+	return m->ready || m->takeover.n_clients;
 }
 
 /* Starts the pool later, for the n-th time, from 0 on. False if that cannot be arranged. */
@@ -87,7 +87,7 @@ static bool manager_try_again(struct manager *m, int failure, const char *why)
 
 void manager_start_pool(struct manager *m)
 {
-	int r = poolproc_start(&m->pool, m->fronts.board_fd, m->fronts.arena_fd);
+	int r = poolproc_start(&m->pool, m->pool_segments.board_fd, m->pool_segments.arena_fd);
 
 	if (manager_try_again(m, r, m->pool.failed_text))
 		return;
@@ -97,7 +97,7 @@ void manager_start_pool(struct manager *m)
 		manager_end(m, JOB_LOST);
 		return;
 	}
-	fronts_set_pool(&m->fronts, (uint32_t)m->pool.pid);
+	pool_segments_set_pool(&m->pool_segments, (uint32_t)m->pool.pid);
 }
 
 void manager_on_restart(struct loop_source *source, int result)
@@ -108,7 +108,7 @@ void manager_on_restart(struct loop_source *source, int result)
 
 static bool manager_on_accept(struct listener *listener, int fd)
 {
-	return session_accept(&container_of(listener, struct manager, listener)->sessions, fd);
+	return conn_accept(&container_of(listener, struct manager, listener)->conns, fd);
 }
 
 /* It asks once a second, while it works (park.h); a task could say so at any time. */
@@ -132,31 +132,31 @@ static void manager_on_ready(struct poolproc *pool)
 
 	PROBE(pool_start, pool->pid);
 	m->n_shortages = 0;
-	fronts_keep_tasks(&m->fronts);
+	pool_segments_keep_tasks(&m->pool_segments);
 	settings_tell_pool(m->options, pool);
 	manager_on_asks_cpus(pool); /* what it asked before is not answered */
 	quarantine_tell_pool(&m->quarantine);
 	postmortem_cancel_gone(&m->postmortem);
-	session_tell_pool(&m->sessions);
+	conn_tell_pool(&m->conns);
 	if (m->stopping || m->halting)
 		return;
 	if (m->ready) {
-		log_notice("pool %u runs (pid %d)", roster_pool_generation(m->adopt.roster),
+		log_notice("pool %u runs (pid %d)", saved_pool_generation(m->takeover.saved),
 			   (int)pool->pid);
 		notify_changed(&m->notify);
 		manager_reload_ready(m);
 		return;
 	}
 	m->ready = true;
-	rights_look(m->options, m->fronts.board);
-	roster_ready(m->adopt.roster, fronts_jobs_ended(&m->fronts));
+	task_rules_look(m->options, m->pool_segments.board);
+	saved_ready(m->takeover.saved, pool_segments_jobs_ended(&m->pool_segments));
 	if (loop_timer(&m->loop, &m->lived_source, MANAGER_LIVED_NS) < 0)
-		roster_acquit(m->adopt.roster);
-	fronts_set_state(&m->fronts, BOARD_RUNNING);
+		saved_acquit(m->takeover.saved);
+	pool_segments_set_state(&m->pool_segments, BOARD_RUNNING);
 	listener_begin(&m->listener, &m->loop, manager_on_accept);
 	manager_announce(m);
 	manager_status(&m->notify);
-	log_notice("%u workers, listening on %s", m->fronts.n_workers,
+	log_notice("%u workers, listening on %s", m->pool_segments.n_workers,
 		   m->listener.path ? m->listener.path : "the socket from systemd");
 	manager_reload_ready(m);
 }
@@ -164,7 +164,7 @@ static void manager_on_ready(struct poolproc *pool)
 void manager_on_lived(struct loop_source *source, int result)
 {
 	(void)result;
-	roster_acquit(container_of(source, struct manager, lived_source)->adopt.roster);
+	saved_acquit(container_of(source, struct manager, lived_source)->takeover.saved);
 }
 
 /* A task may have written over the front of the board: the next pool's clients are not to find
@@ -173,7 +173,7 @@ static void manager_check_board(struct manager *m)
 {
 	struct poolproc *pool = &m->pool;
 
-	if (pool->state != POOLPROC_READY || !fronts_restore(&m->fronts))
+	if (pool->state != POOLPROC_READY || !pool_segments_restore(&m->pool_segments))
 		return;
 	(void)snprintf(pool->failed_text, sizeof(pool->failed_text),
 		       "a task has written over the front of the board");
@@ -184,15 +184,14 @@ static void manager_on_attached(struct poolproc *pool, uint32_t client, uint32_t
 				const char *text)
 {
 	manager_check_board(container_of(pool, struct manager, pool));
-	session_attached(&container_of(pool, struct manager, pool)->sessions, client, generation,
-			 text);
+	conn_attached(&container_of(pool, struct manager, pool)->conns, client, generation, text);
 }
 
 static void manager_on_released(struct poolproc *pool, uint32_t client, uint32_t generation)
 {
 	struct manager *m = container_of(pool, struct manager, pool);
 
-	if (!session_released(&m->sessions, client, generation))
+	if (!conn_released(&m->conns, client, generation))
 		log_limited(&m->strays, LOG_LEVEL_WARNING,
 			    "the pool released client %u, generation %u, which is not gone", client,
 			    generation);
@@ -202,7 +201,7 @@ static void manager_on_tenant_released(struct poolproc *pool, uint32_t tenant)
 {
 	struct manager *m = container_of(pool, struct manager, pool);
 
-	if (!tenants_released(&m->sessions.tenants, tenant))
+	if (!tenants_released(&m->conns.tenants, tenant))
 		log_limited(&m->strays, LOG_LEVEL_WARNING,
 			    "the pool released tenant %u, which has not left", tenant);
 }
@@ -211,7 +210,7 @@ static void manager_on_traced(struct poolproc *pool, const char *text)
 {
 	struct manager *m = container_of(pool, struct manager, pool);
 
-	if (!session_traced(&m->sessions, text))
+	if (!conn_traced(&m->conns, text))
 		log_limited(&m->strays, LOG_LEVEL_WARNING,
 			    "the pool says that it traces, which it was not asked for");
 }
@@ -254,7 +253,7 @@ static void manager_on_heard(struct poolproc *pool)
 	struct manager *m = container_of(pool, struct manager, pool);
 
 	manager_check_board(m);
-	session_heard(&m->sessions);
+	conn_heard(&m->conns);
 	/* The board may have lost tasks that the pool has added: its death answers. */
 	if (pool->state != POOLPROC_READY || !pool->killed)
 		manager_reload_heard(m);
@@ -262,10 +261,10 @@ static void manager_on_heard(struct poolproc *pool)
 
 void manager_replace_arena(struct manager *m)
 {
-	int r = fronts_replace_arena(&m->fronts);
+	int r = pool_segments_replace_arena(&m->pool_segments);
 
 	if (r == 0)
-		adopt_share_arena(&m->adopt, &m->store, &m->fronts);
+		takeover_share_arena(&m->takeover, &m->store, &m->pool_segments);
 	else
 		log_error("no memory can be had for another arena: %s: the next pool shares it "
 			  "with one that has not ended",
@@ -280,9 +279,9 @@ static void manager_on_died(struct poolproc *pool, const struct poolproc_end *en
 	PROBE(pool_end, end->pid, end->signo, end->status);
 	if (end->abandoned)
 		manager_replace_arena(m);
-	fronts_write(&m->fronts);
-	session_trace_lost(&m->sessions, end->stopped);
-	session_show_counts(&m->sessions);
+	pool_segments_write(&m->pool_segments);
+	conn_trace_lost(&m->conns, end->stopped);
+	conn_show_counts(&m->conns);
 	quarantine_show(&m->quarantine);
 	loop_forget(&m->loop, &m->stop_source);
 	manager_reload_died(m);
@@ -306,12 +305,12 @@ static void manager_on_died(struct poolproc *pool, const struct poolproc_end *en
 	/* No job was its own yet. */
 	if (!m->stopping && !end->was_ready &&
 	    manager_try_again(m, end->failed, end->failed_text)) {
-		fronts_clear_workers(&m->fronts);
+		pool_segments_clear_workers(&m->pool_segments);
 		return;
 	}
 	if (manager_was_to_end(m, end)) {
 		postmortem_renewed(&m->postmortem, end);
-		fronts_next_pool(&m->fronts);
+		pool_segments_next_pool(&m->pool_segments);
 		notify_changed(&m->notify);
 		manager_start_pool(m);
 		return;
@@ -321,7 +320,7 @@ static void manager_on_died(struct poolproc *pool, const struct poolproc_end *en
 		manager_end(m, JOB_CANCELLED);
 		return;
 	}
-	fronts_next_pool(&m->fronts);
+	pool_segments_next_pool(&m->pool_segments);
 	notify_changed(&m->notify);
 	if (next == POSTMORTEM_GIVE_UP) {
 		m->exit_code = MANAGER_EXIT_POOL;

@@ -127,7 +127,7 @@ static void reload_over(struct manager *m, int code, const char *text)
 	/* First: ExecReload= ends with the answer, and the service manager is to know by then. */
 	manager_announce(m);
 	manager_status(&m->notify);
-	session_reloaded(&m->sessions, r->begun, code, text);
+	conn_reloaded(&m->conns, r->begun, code, text);
 	manager_reload_go(m);
 }
 
@@ -140,17 +140,17 @@ static bool reload_agree(struct manager *m)
 	r->terms = (struct reload_terms){ .limit_ns = 0 };
 	if (r->unasked)
 		r->terms.limit_ns = m->options->stop_timeout;
-	return session_join_reload(&m->sessions, r->begun, &r->terms) || r->unasked;
+	return conn_join_reload(&m->conns, r->begun, &r->terms) || r->unasked;
 }
 
 /* What has changed is in force from here on. */
 static void reload_take(struct manager *m)
 {
 	log_set_level((enum log_level)options_log_level(m->options));
-	pulse_set_limit(&m->pool.pulse, m->options->hang_limit);
-	fronts_show_scheduler(&m->fronts);
+	watchdog_set_limit(&m->pool.watchdog, m->options->hang_limit);
+	pool_segments_show_scheduler(&m->pool_segments);
 	settings_tell_pool(m->options, &m->pool);
-	session_judge_all(&m->sessions);
+	conn_judge_all(&m->conns);
 }
 
 /* All is done, with this code and r->text, but that the pool has to hear of it. */
@@ -168,8 +168,8 @@ void manager_reload_heard(struct manager *m)
 
 	if (r->state != RELOAD_TELLING || r->heard > m->pool.heard)
 		return;
-	if (m->fronts.expects)
-		fronts_keep_tasks(&m->fronts);
+	if (m->pool_segments.expects)
+		pool_segments_keep_tasks(&m->pool_segments);
 	r->resuming = false;
 	reload_over(m, r->code, r->text);
 }
@@ -232,7 +232,7 @@ void manager_reload_late(struct manager *m)
 		r->late = true;
 		r->state = RELOAD_RENEWING;
 	}
-	session_count_running(&m->sessions, &n_jobs, &n_users);
+	conn_count_running(&m->conns, &n_jobs, &n_users);
 	/* Then the pool is about to end, or it hangs. */
 	if (!n_jobs && !r->late && loop_timer(&m->loop, &m->stop_source, last) == 0) {
 		r->late = true;
@@ -415,9 +415,9 @@ void manager_reload_loaded(struct manager *m, int error, const char *text)
 	m->pool.joinable = r->found.joinable;
 	code = reload_apply(m, "modules were loaded into the running pool; ");
 	/* I7. */
-	session_judge_all(&m->sessions);
+	conn_judge_all(&m->conns);
 	quarantine_tell_pool(&m->quarantine);
-	fronts_expect_tasks(&m->fronts);
+	pool_segments_expect_tasks(&m->pool_segments);
 	poolproc_send(&m->pool, &enter, -1);
 	reload_tell(m, code);
 }
@@ -472,8 +472,8 @@ void manager_reload(struct manager *m, const char *why, bool unasked, uint64_t *
 	m->reload.unasked_next |= unasked;
 	if (m->stopping || m->halting) {
 		log_notice("%s: forkd stops, nothing is read again", why);
-		session_reloaded(&m->sessions, *ret_number, -ESHUTDOWN,
-				 "forkd is stopping: nothing is read again");
+		conn_reloaded(&m->conns, *ret_number, -ESHUTDOWN,
+			      "forkd is stopping: nothing is read again");
 		return;
 	}
 	log_notice("%s: forkd.conf and modules are read again%s", why,
@@ -503,5 +503,5 @@ void manager_reload_end(struct manager *m, const char *why)
 	gate_set_open(&m->pool.gate, false);
 	reload_forget(&m->reload);
 	m->reload.state = RELOAD_IDLE;
-	session_reloaded(&m->sessions, m->reload.asked, -ESHUTDOWN, why);
+	conn_reloaded(&m->conns, m->reload.asked, -ESHUTDOWN, why);
 }

@@ -57,15 +57,15 @@ struct manager {
 	char *const *args;	   /* the command line that they are of, or NULL */
 	struct options configured; /* as they were when forkd was started, nothing settled */
 	struct loop loop;
-	struct hangups hangups;
+	struct socket_closer closer;
 	struct runas runas;
 	struct poolproc pool;
-	struct session_table sessions;
+	struct conn_table conns;
 	struct notify notify;
 	struct store store;
-	struct adopt adopt;
+	struct takeover takeover;
 	struct listener listener;
-	struct fronts fronts;
+	struct pool_segments pool_segments;
 	struct postmortem postmortem;
 	struct quarantine quarantine;
 	struct reload reload;

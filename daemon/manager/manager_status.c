@@ -57,11 +57,11 @@ static void status_add(struct status_text *t, const char *format, ...)
 static void status_running(struct manager *m, struct status_text *t)
 {
 	uint32_t used, idle, refused = quarantine_count_all(&m->quarantine);
-	uint64_t crashes = roster_crashes(m->adopt.roster);
+	uint64_t crashes = saved_crashes(m->takeover.saved);
 
-	tenants_count(&m->sessions.tenants, &used, &idle);
-	status_add(t, "Running: %u workers, %u clients of %u users", m->fronts.n_workers,
-		   session_n_open(&m->sessions), used - idle);
+	tenants_count(&m->conns.tenants, &used, &idle);
+	status_add(t, "Running: %u workers, %u clients of %u users", m->pool_segments.n_workers,
+		   conn_n_open(&m->conns), used - idle);
 	if (m->pace.known)
 		status_add(t, ", %" PRIu64 " jobs/s", m->pace.per_second);
 	if (crashes)
@@ -95,8 +95,8 @@ void manager_status(struct notify *notify)
 /* How many jobs have ended since the last time. A pool begins to count anew. */
 static void status_pace(struct manager *m)
 {
-	uint64_t now = clock_ns(), ended = fronts_jobs_ended(&m->fronts);
-	uint32_t pool = roster_pool_generation(m->adopt.roster);
+	uint64_t now = clock_ns(), ended = pool_segments_jobs_ended(&m->pool_segments);
+	uint32_t pool = saved_pool_generation(m->takeover.saved);
 	uint64_t ns = now - m->pace.ns;
 	bool same = m->pace.pool == pool && ended >= m->pace.ended;
 

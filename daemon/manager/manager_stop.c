@@ -51,15 +51,15 @@
 /* Nothing runs any more, or ever will. */
 void manager_end(struct manager *m, uint32_t outcome)
 {
-	uint64_t ended = fronts_jobs_ended(&m->fronts);
+	uint64_t ended = pool_segments_jobs_ended(&m->pool_segments);
 	uint64_t n;
 
 	manager_reload_end(m, "forkd ends: its log has why");
 	ended = ended > m->ended_before ? ended - m->ended_before : 0;
-	roster_end(m->adopt.roster);
-	fronts_set_state(&m->fronts, BOARD_STOPPED);
-	n = session_finish_all(&m->sessions, outcome);
-	session_count_fails(&m->sessions, n);
+	saved_end(m->takeover.saved);
+	pool_segments_set_state(&m->pool_segments, BOARD_STOPPED);
+	n = conn_finish_all(&m->conns, outcome);
+	conn_count_fails(&m->conns, n);
 	if (m->stopping)
 		log_notice("stopped: %" PRIu64 " jobs ended during the stop, %" PRIu64
 			   " were cancelled",
@@ -92,15 +92,15 @@ static void manager_stop(struct manager *m, const char *why)
 	m->stopping = true;
 	m->halting = false;
 	m->exit_code = MANAGER_EXIT_OK; /* also where a halt was over already */
-	m->ended_before = fronts_jobs_ended(&m->fronts);
-	fronts_set_state(&m->fronts, BOARD_STOPPING);
+	m->ended_before = pool_segments_jobs_ended(&m->pool_segments);
+	pool_segments_set_state(&m->pool_segments, BOARD_STOPPING);
 	notify_stopping();
 	manager_status(&m->notify);
 	loop_forget(&m->loop, &m->restart_source);
 	manager_reload_end(m, "forkd is stopping: nothing is read again");
 	(void)loop_close(&m->loop, listener_leave(&m->listener));
-	session_line_stop(&m->sessions);
-	session_stop(&m->sessions);
+	conn_line_stop(&m->conns);
+	conn_stop(&m->conns);
 	if (m->pool.state == POOLPROC_DOWN)
 		manager_end(m, JOB_CANCELLED);
 	else
@@ -117,7 +117,7 @@ void manager_leave(struct manager *m)
 /* To be started again: jobs that run may end, those that are queued wait for the next pool. */
 static void manager_halt(struct manager *m, const char *why)
 {
-	if (m->stopping || !adopt_is_shared(&m->adopt, &m->store)) {
+	if (m->stopping || !takeover_is_shared(&m->takeover, &m->store)) {
 		manager_stop(m, why);
 		return;
 	}
@@ -184,19 +184,19 @@ void manager_part(struct manager *m)
 
 void manager_fini(struct manager *m)
 {
-	session_line_fini(&m->sessions);
-	session_fini(&m->sessions);
+	conn_line_fini(&m->conns);
+	conn_fini(&m->conns);
 	trial_end(&m->reload.trial);
 	options_fini(&m->configured);
 	if (m->pool.loop)
 		poolproc_fini(&m->pool);
-	adopt_fini(&m->adopt);
+	takeover_fini(&m->takeover);
 	store_empty(&m->store);
 	store_fini(&m->store);
-	hangup_fini(&m->hangups);
+	socket_close_fini(&m->closer);
 	notify_end(&m->notify);
 	(void)loop_close(&m->loop, listener_leave(&m->listener));
-	fronts_fini(&m->fronts);
+	pool_segments_fini(&m->pool_segments);
 	(void)safe_close(m->signal_fd);
 	loop_fini(&m->loop);
 }

@@ -156,7 +156,7 @@ static void budget_hint(const struct options *o, uint32_t n_workers, uint64_t to
 }
 
 uint64_t budget_divide(struct options *o, uint32_t n_workers, uint64_t before,
-		       const struct ceiling *ceiling, struct options_error *ret_error)
+		       const struct memory_limit *ceiling, struct options_error *ret_error)
 {
 	uint64_t total = o->memory_total ? o->memory_total : budget_down(ceiling->bytes);
 	struct budget b = budget_as_before(o, n_workers, total, before);
@@ -202,10 +202,10 @@ static uint32_t budget_workers(const struct options *o)
 int budget_settle(struct options *options, uint64_t before, struct options_error *ret_text)
 {
 	const char *where = "as it was set";
-	struct ceiling ceiling;
+	struct memory_limit ceiling;
 	uint64_t own;
 
-	ceiling_find("", ceiling_machine(), &ceiling);
+	memory_limit_find("", memory_limit_machine(), &ceiling);
 	if (!options->memory_total)
 		where = ceiling.where;
 	own = budget_divide(options, min(budget_workers(options), LIMIT_WORKERS), before, &ceiling,

@@ -29,7 +29,7 @@
 
 #include <stdint.h>
 
-struct ceiling;
+struct memory_limit;
 struct options;
 struct options_error;
 
@@ -48,7 +48,7 @@ struct options_error;
  * Returns the bytes that forkd itself has; or 0 and a line that says what does not fit.
  */
 uint64_t budget_divide(struct options *options, uint32_t n_workers, uint64_t before,
-		       const struct ceiling *ceiling, struct options_error *ret_error);
+		       const struct memory_limit *ceiling, struct options_error *ret_error);
 
 /*
  * The same on this machine.

@@ -21,10 +21,10 @@
 #include "daemon/manager/cgroup.h"
 
 /* The limit of a level, if it is the least so far. */
-static void ceiling_take(void *context, const char *folder)
+static void memory_limit_take(void *context, const char *folder)
 {
 	static const char *const files[] = { "memory.max", "memory.limit_in_bytes" };
-	struct ceiling *ceiling = context;
+	struct memory_limit *ceiling = context;
 	uint64_t bytes;
 
 	for (uint32_t i = 0; i < ARRAY_SIZE(files); i++) {
@@ -37,13 +37,13 @@ static void ceiling_take(void *context, const char *folder)
 	}
 }
 
-void ceiling_find(const char *root, uint64_t machine, struct ceiling *ret)
+void memory_limit_find(const char *root, uint64_t machine, struct memory_limit *ret)
 {
-	*ret = (struct ceiling){ .bytes = machine, .where = "the machine's memory" };
-	cgroup_each(root, "memory", ceiling_take, ret);
+	*ret = (struct memory_limit){ .bytes = machine, .where = "the machine's memory" };
+	cgroup_each(root, "memory", memory_limit_take, ret);
 }
 
-uint64_t ceiling_machine(void)
+uint64_t memory_limit_machine(void)
 {
 	struct sysinfo info;
 

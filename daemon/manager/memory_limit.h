@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-struct ceiling {
+struct memory_limit {
 	uint64_t bytes;
 	char where[256]; /* the file of the limit, or words, for a message */
 };
@@ -15,9 +15,9 @@ struct ceiling {
  * their root.
  * root: a folder with proc and sys; "" for the system's. machine: bytes that the machine has.
  */
-void ceiling_find(const char *root, uint64_t machine, struct ceiling *ret);
+void memory_limit_find(const char *root, uint64_t machine, struct memory_limit *ret);
 
 /* Bytes of memory that the machine has. */
-uint64_t ceiling_machine(void);
+uint64_t memory_limit_machine(void);
 
 #endif

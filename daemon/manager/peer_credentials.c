@@ -37,7 +37,7 @@
 /* The process behind a connection: sets s->pidfd, or s->unwatched. Before SO_PEERPIDFD the number
  * could in theory be another's by now; then the right one is dead, and the wrong one's end ends a
  * connection that is over. */
-static void session_watch(struct session *s, int32_t pid)
+static void conn_watch(struct conn *s, int32_t pid)
 {
 	socklen_t size = sizeof(s->pidfd);
 
@@ -52,7 +52,7 @@ static void session_watch(struct session *s, int32_t pid)
 	s->unwatched = s->pidfd < 0 && errno != ENOSYS ? -errno : 0;
 }
 
-int session_identify(struct session *s)
+int conn_identify(struct conn *s)
 {
 	struct ucred peer;
 	socklen_t size = sizeof(peer);
@@ -64,13 +64,13 @@ int session_identify(struct session *s)
 	s->pid = peer.pid > 0 ? (uint32_t)peer.pid : UINT32_MAX;
 	/* Who cannot be watched is told so when it has said HELLO: what comes into a socket that is
 	 * closed already takes the words away. */
-	session_watch(s, peer.pid);
+	conn_watch(s, peer.pid);
 	return 0;
 }
 
 /* The groups of the process that made the connection, the one that it ran with among them; without
  * those that cannot be told apart. */
-static int session_gids(const struct session *s, uint32_t **ret_gids, uint32_t *ret_n)
+static int conn_gids(const struct conn *s, uint32_t **ret_gids, uint32_t *ret_n)
 {
 	_cleanup_free_ uint32_t *gids = NULL;
 	struct ucred peer;
@@ -97,12 +97,12 @@ static int session_gids(const struct session *s, uint32_t **ret_gids, uint32_t *
 	return 0;
 }
 
-struct greet_peer session_peer(const struct session *s)
+struct admission_peer conn_peer(const struct conn *s)
 {
 	struct pollfd p = { .fd = s->pidfd, .events = POLLIN };
 	bool ended = s->pidfd >= 0 && poll(&p, 1, 0) > 0;
 
-	return (struct greet_peer){
+	return (struct admission_peer){
 		.who.uid = s->uid,
 		.pid = s->pid,
 		.stranger = s->uid == s->table->stranger,
@@ -110,27 +110,27 @@ struct greet_peer session_peer(const struct session *s)
 	};
 }
 
-struct log_about session_about(const struct session *s)
+struct log_about conn_about(const struct conn *s)
 {
 	return (struct log_about){
-		.has = LOG_PID | LOG_UID | (s->slot == SESSION_SLOT_NONE ? 0 : LOG_CLIENT),
+		.has = LOG_PID | LOG_UID | (s->slot == CONN_SLOT_NONE ? 0 : LOG_CLIENT),
 		.client = s->slot,
 		.pid = s->pid,
 		.uid = s->uid,
 	};
 }
 
-uint32_t *session_groups(const struct session *s, struct greet_peer *peer)
+uint32_t *conn_groups(const struct conn *s, struct admission_peer *peer)
 {
 	uint32_t *gids = NULL;
 
 	if (options_have_groups(s->table->options))
-		peer->groupless = session_gids(s, &gids, &peer->who.n_gids);
+		peer->groupless = conn_gids(s, &gids, &peer->who.n_gids);
 	peer->who.gids = gids;
 	return gids;
 }
 
-void session_comm(const struct session *s, char *ret_comm, size_t size)
+void conn_comm(const struct conn *s, char *ret_comm, size_t size)
 {
 	char path[sizeof("/proc/4294967295/comm")];
 	_cleanup_close_ int fd = -1;
@@ -144,7 +144,7 @@ void session_comm(const struct session *s, char *ret_comm, size_t size)
 	ret_comm[strcspn(ret_comm, "\n")] = '\0';
 }
 
-int session_await(struct session *s, uint32_t events)
+int conn_await(struct conn *s, uint32_t events)
 {
 	int r = loop_poll(s->table->loop, &s->socket_source, s->fd, events);
 
@@ -153,33 +153,33 @@ int session_await(struct session *s, uint32_t events)
 	return r;
 }
 
-void session_disconnect(struct session *s)
+void conn_disconnect(struct conn *s)
 {
 	struct loop *loop = s->table->loop;
 
 	loop_forget(loop, &s->socket_source);
 	loop_forget(loop, &s->pidfd_source);
 	loop_forget(loop, &s->timer_source);
-	s->fd = hangup(s->table->hangups, s->fd);
+	s->fd = socket_close(s->table->closer, s->fd);
 	s->pidfd = safe_close(s->pidfd);
 }
 
-void session_judge(struct session *s,
-		   void (*greet)(const struct options *options, const struct greet_peer *peer,
-				 struct greet_verdict *ret),
-		   struct greet_verdict *ret_verdict)
+void conn_judge(struct conn *s,
+		void (*greet)(const struct options *options, const struct admission_peer *peer,
+			      struct admission_verdict *ret),
+		struct admission_verdict *ret_verdict)
 {
-	struct greet_peer peer = session_peer(s);
-	_cleanup_free_ uint32_t *gids = session_groups(s, &peer);
+	struct admission_peer peer = conn_peer(s);
+	_cleanup_free_ uint32_t *gids = conn_groups(s, &peer);
 
 	(void)gids; /* peer has them */
 	greet(s->table->options, &peer, ret_verdict);
 	s->rights = ret_verdict->rights;
 }
 
-uint64_t session_cost(const struct session_table *table, uint32_t uid, uint64_t ns)
+uint64_t conn_cost(const struct conn_table *table, uint32_t uid, uint64_t ns)
 {
-	const struct greet_peer peer = { .who.uid = uid, .stranger = uid == table->stranger };
+	const struct admission_peer peer = { .who.uid = uid, .stranger = uid == table->stranger };
 
-	return greet_is_operator(&peer, geteuid()) ? ns / QUOTA_OPERATOR : ns;
+	return admission_is_operator(&peer, geteuid()) ? ns / QUOTA_OPERATOR : ns;
 }

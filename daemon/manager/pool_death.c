@@ -38,12 +38,12 @@
 static struct recover_limits postmortem_limits(const struct postmortem *p)
 {
 	return (struct recover_limits){
-		.n_workers = p->fronts->n_workers,
-		.max_clients = p->fronts->options->max_clients,
-		.max_jobs = p->fronts->options->max_jobs,
-		.n_tenants = p->sessions->tenants.n,
-		.is_gone = session_is_gone,
-		.ended = session_on_ended,
+		.n_workers = p->pool_segments->n_workers,
+		.max_clients = p->pool_segments->options->max_clients,
+		.max_jobs = p->pool_segments->options->max_jobs,
+		.n_tenants = p->conns->tenants.n,
+		.is_gone = conn_is_gone,
+		.ended = conn_on_ended,
 	};
 }
 
@@ -53,10 +53,10 @@ void postmortem_cancel_gone(struct postmortem *p)
 	uint64_t n = 0;
 
 	for (uint32_t client = 0; client < limits.max_clients; client++)
-		if (session_is_gone(p->sessions, client))
-			n += recover_cancel(p->fronts->arena, &limits, client, session_records,
-					    p->sessions);
-	session_count_fails(p->sessions, n);
+		if (conn_is_gone(p->conns, client))
+			n += recover_cancel(p->pool_segments->arena, &limits, client, conn_records,
+					    p->conns);
+	conn_count_fails(p->conns, n);
 }
 
 /* One that was dying of something else, and slowly, did not answer either. */
@@ -99,9 +99,9 @@ static struct board_crash postmortem_crash(const struct postmortem *p,
 	(void)clock_gettime(CLOCK_REALTIME, &now);
 	c.time_ns = (uint64_t)now.tv_sec * NSEC_PER_SEC + (uint64_t)now.tv_nsec;
 	if (r->blamed)
-		(void)session_identity(p->sessions, r->client, &c.client_pid, &c.uid);
+		(void)conn_identity(p->conns, r->client, &c.client_pid, &c.uid);
 	if (r->blamed && r->task < LIMIT_TASKS)
-		memcpy(c.task, p->fronts->board->tasks[r->task].name, sizeof(c.task));
+		memcpy(c.task, p->pool_segments->board->tasks[r->task].name, sizeof(c.task));
 	c.task[sizeof(c.task) - 1] = '\0';
 	memcpy(c.fiber, r->fiber, sizeof(c.fiber));
 	memcpy(c.inner, r->inner, sizeof(c.inner));
@@ -209,7 +209,7 @@ static void postmortem_accuse(struct postmortem *p, const struct recover_report 
 {
 	/* Relaxed: the pool is dead. A wild task may have written there: it is a number. */
 	uint64_t task = r->task < LIMIT_TASKS
-			      ? atomic_load_explicit(&p->fronts->board->tasks[r->task].hash,
+			      ? atomic_load_explicit(&p->pool_segments->board->tasks[r->task].hash,
 						     memory_order_relaxed)
 			      : 0;
 
@@ -225,17 +225,17 @@ void postmortem_inherit(struct postmortem *p, uint32_t n_clients, bool abandoned
 
 	limits.killed = true;
 	limits.abandoned = abandoned;
-	recover_run(p->fronts->arena, &limits, end.signo, session_records, p->sessions, &report);
-	session_count_fails(p->sessions,
-			    report.crashed + report.lost + report.finished + report.cancelled);
-	fronts_clear_workers(p->fronts);
+	recover_run(p->pool_segments->arena, &limits, end.signo, conn_records, p->conns, &report);
+	conn_count_fails(p->conns,
+			 report.crashed + report.lost + report.finished + report.cancelled);
+	pool_segments_clear_workers(p->pool_segments);
 	log_notice("going on with %u clients of a forkd that has ended: %u jobs lost, %u "
 		   "cancelled, %u run again, %u stay queued",
 		   n_clients, report.lost, report.cancelled, report.requeued, report.queued);
 	if (!report.blamed)
 		return;
 	crash = postmortem_crash(p, &end, &report);
-	fronts_crashed(p->fronts, &crash);
+	pool_segments_crashed(p->pool_segments, &crash);
 	postmortem_log(&end, &report, &crash);
 	postmortem_accuse(p, &report, &crash);
 }
@@ -247,10 +247,10 @@ void postmortem_renewed(struct postmortem *p, const struct poolproc_end *end)
 
 	limits.killed = true;
 	limits.abandoned = end->abandoned;
-	recover_run(p->fronts->arena, &limits, end->signo, session_records, p->sessions, &report);
-	session_count_fails(p->sessions,
-			    report.crashed + report.lost + report.finished + report.cancelled);
-	fronts_clear_workers(p->fronts);
+	recover_run(p->pool_segments->arena, &limits, end->signo, conn_records, p->conns, &report);
+	conn_count_fails(p->conns,
+			 report.crashed + report.lost + report.finished + report.cancelled);
+	pool_segments_clear_workers(p->pool_segments);
 	p->n_deaths = 0;
 	log_notice("pool (pid %d) has ended for the next one: %u jobs lost, %u cancelled, %u run "
 		   "again, %u stay queued",
@@ -263,15 +263,15 @@ enum postmortem_next postmortem_run(struct postmortem *p, const struct poolproc_
 	struct recover_report report;
 	struct board_crash crash;
 	/* Before it was ready it has not begun to count anew. */
-	bool served = end->was_ready && fronts_jobs_ended(p->fronts);
+	bool served = end->was_ready && pool_segments_jobs_ended(p->pool_segments);
 
 	limits.abandoned = end->abandoned;
-	recover_run(p->fronts->arena, &limits, end->signo, session_records, p->sessions, &report);
-	session_count_fails(p->sessions,
-			    report.crashed + report.lost + report.finished + report.cancelled);
-	fronts_clear_workers(p->fronts);
+	recover_run(p->pool_segments->arena, &limits, end->signo, conn_records, p->conns, &report);
+	conn_count_fails(p->conns,
+			 report.crashed + report.lost + report.finished + report.cancelled);
+	pool_segments_clear_workers(p->pool_segments);
 	crash = postmortem_crash(p, end, &report);
-	fronts_crashed(p->fronts, &crash);
+	pool_segments_crashed(p->pool_segments, &crash);
 	postmortem_log(end, &report, &crash);
 	if (report.blamed)
 		postmortem_accuse(p, &report, &crash);
@@ -279,7 +279,7 @@ enum postmortem_next postmortem_run(struct postmortem *p, const struct poolproc_
 		p->n_deaths = 0;
 		return POSTMORTEM_RESTART;
 	}
-	if (p->sessions->stopping || !postmortem_too_many(p))
+	if (p->conns->stopping || !postmortem_too_many(p))
 		return POSTMORTEM_LATER;
 	log_error("the pool died %u times within %llu s of its start: forkd gives up; the lines "
 		  "above say why",

@@ -6,17 +6,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct fronts;
+struct pool_segments;
 struct poolproc_end;
 struct quarantine;
-struct session_table;
+struct conn_table;
 
 #define POSTMORTEM_DEATHS 5u /* so many at their start, and forkd gives up */
 
 struct postmortem {
 	/* the caller sets these; the rest starts as zero */
-	struct fronts *fronts;
-	struct session_table *sessions;
+	struct pool_segments *pool_segments;
+	struct conn_table *conns;
 	struct quarantine *quarantine;
 
 	uint64_t deaths[POSTMORTEM_DEATHS]; /* when: the last ones that died at their start */

@@ -34,16 +34,16 @@
  *       called, and the process is reaped when it ends (poolproc_on_child()). A thread with a
  *       pending SIGKILL executes no instruction of its own any more, so nothing but the kernel can
  *       still write for it: a read(2) that is under way, or one of its io_uring. So the next pool
- *       gets another arena (fronts_replace_arena()): no frame of it is in memory that the abandoned
- *       pool has mapped. Board, tenants' segments and clients' segments stay shared with it. A read
- *       that is under way can write into the buffer that it was made for, which is in the segment
- *       of the job's client, or wherever a task has pointed it. So the jobs that were running there
- *       end as LOST, idempotent ones as well (job_recovery.c): none runs again in these buffers.
- *       The pidfd stays in the store until the next pool is started: then the next arena is in the
- *       store and those jobs have their outcomes. If the manager dies before, the next manager
- *       finds the pidfd, waits, and abandons the pool once more (takeover.c, I1).
- *       POOLPROC_ABANDONED of them are the limit: the manager waits for the end of the next one,
- *       or of one of them.
+ *       gets another arena (pool_segments_replace_arena()): no frame of it is in memory that the
+ *       abandoned pool has mapped. Board, tenants' segments and clients' segments stay shared with
+ *       it. A read that is under way can write into the buffer that it was made for, which is in
+ *       the segment of the job's client, or wherever a task has pointed it. So the jobs that were
+ *       running there end as LOST, idempotent ones as well (job_recovery.c): none runs again in
+ *       these buffers. The pidfd stays in the store until the next pool is started: then the next
+ *       arena is in the store and those jobs have their outcomes. If the manager dies before, the
+ *       next manager finds the pidfd, waits, and abandons the pool once more (takeover.c, I1).
+ *       POOLPROC_ABANDONED of them are the limit: the manager waits for the end of the next one, or
+ *       of one of them.
  *
  * WHAT HAPPENS IF A PEER DIES HERE
  *   The pool: see died(). A pool that closes its channel, sends what it may not, or is stuck
@@ -93,10 +93,10 @@ static void poolproc_on_outgoing(struct loop_source *source, int result);
 static void poolproc_on_limit(struct loop_source *source, int result);
 static void poolproc_on_stored(struct store_put *put, int result);
 
-static uint64_t poolproc_on_pulse_asks(struct pulse *pulse);
-static void poolproc_on_pulse_kills(struct pulse *pulse, const char *why);
+static uint64_t poolproc_on_pulse_asks(struct watchdog *watchdog);
+static void poolproc_on_pulse_kills(struct watchdog *watchdog, const char *why);
 
-static const struct pulse_calls poolproc_pulse_calls = {
+static const struct watchdog_calls poolproc_pulse_calls = {
 	.ask = poolproc_on_pulse_asks,
 	.kill = poolproc_on_pulse_kills,
 };
@@ -166,12 +166,12 @@ static char **poolproc_argv(const struct options *options)
 	return argv;
 }
 
-int poolproc_init(struct poolproc *pool, struct hangups *hangups, struct store *store,
+int poolproc_init(struct poolproc *pool, struct socket_closer *closer, struct store *store,
 		  const struct options *options, const struct poolproc_events *events)
 {
 	*pool = (struct poolproc){
-		.loop = hangups->loop,
-		.hangups = hangups,
+		.loop = closer->loop,
+		.closer = closer,
 		.store = store,
 		.events = events,
 		.pidfd = -1,
@@ -186,7 +186,7 @@ int poolproc_init(struct poolproc *pool, struct hangups *hangups, struct store *
 		.waits = LOG_LIMIT_INIT,
 	};
 	pool->last = &pool->first;
-	pulse_init(&pool->pulse, pool->loop, &poolproc_pulse_calls, options->hang_limit);
+	watchdog_init(&pool->watchdog, pool->loop, &poolproc_pulse_calls, options->hang_limit);
 	pool->argv = poolproc_argv(options);
 	return pool->argv ? 0 : -ENOMEM;
 }
@@ -226,9 +226,9 @@ static void poolproc_close(struct poolproc *pool, bool abandons)
 	store_forget(&pool->stored);
 	if (!abandons)
 		store_remove(pool->store, STORE_POOL);
-	pulse_end(&pool->pulse);
+	watchdog_end(&pool->watchdog);
 	gate_end(&pool->gate);
-	pool->channel = hangup(pool->hangups, pool->channel);
+	pool->channel = socket_close(pool->closer, pool->channel);
 	pool->pidfd = safe_close(pool->pidfd);
 	poolproc_hold_spares(pool, ARRAY_SIZE(pool->spares));
 	while (pool->first) {
@@ -335,7 +335,7 @@ int poolproc_start(struct poolproc *pool, int board_fd, int arena_fd)
 	theirs = pair[1];
 	pool->pid = fork();
 	if (pool->pid == 0)
-		offspring_exec(pool->argv, manager, theirs, SPAWN_OOM_POOL, pool->runas);
+		spawn_exec(pool->argv, manager, theirs, SPAWN_OOM_POOL, pool->runas);
 	if (pool->pid < 0) {
 		r = -errno;
 		goto fail;
@@ -386,9 +386,9 @@ void poolproc_kill(struct poolproc *pool)
 	poolproc_limit_death(pool);
 }
 
-static void poolproc_on_pulse_kills(struct pulse *pulse, const char *why)
+static void poolproc_on_pulse_kills(struct watchdog *watchdog, const char *why)
 {
-	struct poolproc *pool = container_of(pulse, struct poolproc, pulse);
+	struct poolproc *pool = container_of(watchdog, struct poolproc, watchdog);
 
 	if (why) {
 		pool->hung = true;
@@ -402,7 +402,7 @@ void poolproc_glance(struct poolproc *pool)
 	/* There may have been no memory for the limit of its end. */
 	if (pool->killed)
 		poolproc_kill(pool);
-	pulse_glance(&pool->pulse);
+	watchdog_glance(&pool->watchdog);
 }
 
 void poolproc_on_child(struct poolproc *pool, pid_t stopped)
@@ -418,7 +418,7 @@ void poolproc_on_child(struct poolproc *pool, pid_t stopped)
 		pool->abandoned[i] = pool->abandoned[--pool->n_abandoned];
 	}
 	if (pool->state != POOLPROC_DOWN && thread_states_stopped(pool->pid))
-		pulse_stopped(&pool->pulse, stopped == pool->pid);
+		watchdog_stopped(&pool->watchdog, stopped == pool->pid);
 }
 
 /* What has become of a message to the pool. */
@@ -466,7 +466,7 @@ void poolproc_send(struct poolproc *pool, const struct proto_pool *message, int 
 		return;
 	/* Whoever has asked for its CPUs is well, and does so while it works only. */
 	if (message->head.type != PROTO_POOL_CPUS)
-		pulse_said(&pool->pulse);
+		watchdog_said(&pool->watchdog);
 	if (!pool->first)
 		pushed = poolproc_push(pool, message, fd);
 	if (pushed == PUSH_DONE)
@@ -495,9 +495,9 @@ uint64_t poolproc_ask(struct poolproc *pool)
 	return pool->asked;
 }
 
-static uint64_t poolproc_on_pulse_asks(struct pulse *pulse)
+static uint64_t poolproc_on_pulse_asks(struct watchdog *watchdog)
 {
-	return poolproc_ask(container_of(pulse, struct poolproc, pulse));
+	return poolproc_ask(container_of(watchdog, struct poolproc, watchdog));
 }
 
 void poolproc_load(struct poolproc *pool, uint64_t version)
@@ -525,7 +525,7 @@ static void poolproc_on_outgoing(struct loop_source *source, int result)
 			poolproc_wait_outgoing(pool, pushed);
 			return;
 		}
-		pulse_moved(&pool->pulse);
+		watchdog_moved(&pool->watchdog);
 		pool->first = m->next;
 		if (!pool->first)
 			pool->last = &pool->first;
@@ -539,7 +539,7 @@ static void poolproc_take_pong(struct poolproc *pool, uint64_t number)
 	if (number <= pool->heard || number > pool->asked)
 		return;
 	pool->heard = number;
-	pulse_answered(&pool->pulse, number);
+	watchdog_answered(&pool->watchdog, number);
 	pool->events->heard(pool);
 }
 
@@ -572,7 +572,7 @@ static bool poolproc_take(struct poolproc *pool, struct proto_pool *message)
 		pool->n_left_out = message->n_jobs;
 		pool->ready_ns = clock_ns();
 		loop_forget(pool->loop, &pool->limit);
-		pulse_begin(&pool->pulse, pool->pid);
+		watchdog_begin(&pool->watchdog, pool->pid);
 		pool->events->ready(pool);
 		return true;
 	case PROTO_POOL_ATTACHED:
@@ -600,7 +600,7 @@ static bool poolproc_take(struct poolproc *pool, struct proto_pool *message)
 		return poolproc_take_loaded(pool, message);
 	case PROTO_POOL_STOPPED:
 		pool->stopped = true;
-		pulse_leaves(&pool->pulse);
+		watchdog_leaves(&pool->watchdog);
 		return true;
 	case PROTO_POOL_FAILED:
 		pool->failed = poolproc_failure(message->error);

@@ -15,7 +15,7 @@
 #include "daemon/manager/loop.h"
 #include "daemon/manager/pool_watchdog.h"
 
-struct hangups;
+struct socket_closer;
 struct options;
 struct poolproc;
 struct poolproc_message;
@@ -69,7 +69,7 @@ struct poolproc_events {
 
 struct poolproc {
 	struct loop *loop;
-	struct hangups *hangups;
+	struct socket_closer *closer;
 	struct store *store;
 	const struct poolproc_events *events;
 	char **argv;
@@ -102,14 +102,14 @@ struct poolproc {
 	struct loop_source limit;
 	struct store_put stored;
 	struct gate gate;
-	struct pulse pulse;
+	struct watchdog watchdog;
 	struct poolproc_message *first; /* waiting to be sent */
 	struct poolproc_message **last;
 };
 
 /* hangups: they get the channel of each pool that has ended. store: it has the pidfd of each that
  * runs, as STORE_POOL. Returns 0 or -ENOMEM. After it, poolproc_fini() may be called. */
-int poolproc_init(struct poolproc *pool, struct hangups *hangups, struct store *store,
+int poolproc_init(struct poolproc *pool, struct socket_closer *closer, struct store *store,
 		  const struct options *options, const struct poolproc_events *events);
 /* A setting has changed: the next process gets these options. Returns 0 or -ENOMEM. */
 int poolproc_set_options(struct poolproc *pool, const struct options *options);

@@ -8,12 +8,12 @@
  * INVARIANTS
  *   I1. Whatever of the manager's stands at the front of board and arena, a task can write over,
  *       and the next pool and clients believe it. So it is kept here, and written anew when a pool
- *       has died, before anything else: fronts_write(). While the pool lives what clients need to
- *       connect and to submit (head, geometry, task table) is compared with what is kept at each
- *       client that the pool takes on and at each answer of the pool: fronts_restore().
+ *       has died, before anything else: pool_segments_write(). While the pool lives what clients
+ *       need to connect and to submit (head, geometry, task table) is compared with what is kept at
+ *       each client that the pool takes on and at each answer of the pool: pool_segments_restore().
  *
  * WHAT HAPPENS IF A PEER DIES HERE
- *   The pool: I1, fronts_clear_workers().
+ *   The pool: I1, pool_segments_clear_workers().
  */
 #include "daemon/manager/pool_segments.h"
 
@@ -34,7 +34,7 @@
 #include "shm/stopwatch.h"
 #include "shm/wake.h"
 
-void fronts_set_state(struct fronts *f, uint32_t state)
+void pool_segments_set_state(struct pool_segments *f, uint32_t state)
 {
 	f->state = state;
 	/* Relaxed: it is for those who wait for long. A client that sees STOPPED late finds its
@@ -42,29 +42,29 @@ void fronts_set_state(struct fronts *f, uint32_t state)
 	atomic_store_explicit(&f->board->manager.state, state, memory_order_relaxed);
 }
 
-void fronts_set_pool(struct fronts *f, uint32_t pid)
+void pool_segments_set_pool(struct pool_segments *f, uint32_t pid)
 {
 	/* Relaxed: for display. */
 	atomic_store_explicit(&f->board->manager.pool_pid, pid, memory_order_relaxed);
 }
 
-void fronts_next_pool(struct fronts *f)
+void pool_segments_next_pool(struct pool_segments *f)
 {
 	/* Relaxed: for display, and for clients that count sleeps (client/lib/wake_worker.c). */
-	atomic_store_explicit(&f->board->manager.pool_generation, roster_next_pool(f->roster),
+	atomic_store_explicit(&f->board->manager.pool_generation, saved_next_pool(f->saved),
 			      memory_order_relaxed);
 }
 
-void fronts_crashed(struct fronts *f, const struct board_crash *crash)
+void pool_segments_crashed(struct pool_segments *f, const struct board_crash *crash)
 {
-	f->board->crashes[roster_crashes(f->roster) % LIMIT_CRASHES] = *crash;
+	f->board->crashes[saved_crashes(f->saved) % LIMIT_CRASHES] = *crash;
 	/* ORDER board/crashes [B2]: release, so that who sees the number sees the entry. Pairs with
 	 * the acquire of whoever shows it. */
-	atomic_store_explicit(&f->board->manager.crashes, roster_crashed(f->roster),
+	atomic_store_explicit(&f->board->manager.crashes, saved_crashed(f->saved),
 			      memory_order_release);
 }
 
-void fronts_show_scheduler(struct fronts *f)
+void pool_segments_show_scheduler(struct pool_segments *f)
 {
 	/* Relaxed: for display. */
 	atomic_store_explicit(&f->board->manager.scheduler, f->options->scheduler,
@@ -72,7 +72,7 @@ void fronts_show_scheduler(struct fronts *f)
 }
 
 /* What the manager shows there and never changes. */
-static void fronts_write_fixed(struct fronts *f)
+static void pool_segments_write_fixed(struct pool_segments *f)
 {
 	char version[sizeof(f->board->manager.version)] = PACKAGE_VERSION;
 	struct board_manager *b = &f->board->manager;
@@ -85,7 +85,7 @@ static void fronts_write_fixed(struct fronts *f)
 	b->heap_max = f->options->heap_max;
 	b->started_ns = f->started_ns;
 	memcpy(b->version, version, sizeof(b->version));
-	fronts_set_state(f, f->state);
+	pool_segments_set_state(f, f->state);
 	if (!f->tasks)
 		return;
 	memcpy(f->board->tasks, f->tasks, f->n_tasks * sizeof(*f->tasks));
@@ -94,7 +94,7 @@ static void fronts_write_fixed(struct fronts *f)
 }
 
 /* Relaxed, all: as above. */
-static bool fronts_tasks_are_spoilt(const struct fronts *f)
+static bool pool_segments_tasks_are_spoilt(const struct pool_segments *f)
 {
 	uint32_t n = atomic_load_explicit(&f->board->n_tasks, memory_order_relaxed);
 
@@ -110,7 +110,7 @@ static bool fronts_tasks_are_spoilt(const struct fronts *f)
 	return false;
 }
 
-static bool fronts_is_spoilt(const struct fronts *f)
+static bool pool_segments_is_spoilt(const struct pool_segments *f)
 {
 	const struct board_manager *b = &f->board->manager;
 
@@ -118,24 +118,24 @@ static bool fronts_is_spoilt(const struct fronts *f)
 	       atomic_load_explicit(&b->state, memory_order_relaxed) != f->state ||
 	       b->pid != (uint32_t)getpid() || b->n_workers != f->n_workers ||
 	       b->max_jobs != f->options->max_jobs || b->max_clients != f->options->max_clients ||
-	       b->heap_max != f->options->heap_max || fronts_tasks_are_spoilt(f);
+	       b->heap_max != f->options->heap_max || pool_segments_tasks_are_spoilt(f);
 }
 
-bool fronts_restore(struct fronts *f)
+bool pool_segments_restore(struct pool_segments *f)
 {
-	bool spoilt = fronts_is_spoilt(f);
+	bool spoilt = pool_segments_is_spoilt(f);
 
 	if (spoilt)
-		fronts_write_fixed(f);
+		pool_segments_write_fixed(f);
 	return spoilt;
 }
 
-void fronts_expect_tasks(struct fronts *f)
+void pool_segments_expect_tasks(struct pool_segments *f)
 {
 	f->expects = true;
 }
 
-void fronts_keep_tasks(struct fronts *f)
+void pool_segments_keep_tasks(struct pool_segments *f)
 {
 	/* Relaxed: the pool has sent READY after it, or the answer to what followed ENTER. */
 	uint32_t n =
@@ -149,18 +149,18 @@ void fronts_keep_tasks(struct fronts *f)
 		memcpy(f->tasks, f->board->tasks, n * sizeof(*f->tasks));
 }
 
-void fronts_write(struct fronts *f)
+void pool_segments_write(struct pool_segments *f)
 {
 	struct board_manager *b = &f->board->manager;
 	struct arena *a = f->arena;
 
-	fronts_write_fixed(f);
-	fronts_set_pool(f, 0);
-	fronts_show_scheduler(f);
+	pool_segments_write_fixed(f);
+	pool_segments_set_pool(f, 0);
+	pool_segments_show_scheduler(f);
 	/* Relaxed: for display. */
-	atomic_store_explicit(&b->pool_generation, roster_pool_generation(f->roster),
+	atomic_store_explicit(&b->pool_generation, saved_pool_generation(f->saved),
 			      memory_order_relaxed);
-	atomic_store_explicit(&b->crashes, roster_crashes(f->roster), memory_order_relaxed);
+	atomic_store_explicit(&b->crashes, saved_crashes(f->saved), memory_order_relaxed);
 
 	a->head = f->arena_head;
 	a->n_workers = f->n_workers;
@@ -169,7 +169,7 @@ void fronts_write(struct fronts *f)
 	memset(a->reserved, 0, sizeof(a->reserved));
 }
 
-void fronts_clear_workers(struct fronts *f)
+void pool_segments_clear_workers(struct pool_segments *f)
 {
 	/* Relaxed: nobody of the pool lives. Clients see a value that is not SLEEPING, and go to
 	 * the dispatcher, where the same holds; the next pool looks at all rings when it starts. */
@@ -189,36 +189,36 @@ void fronts_clear_workers(struct fronts *f)
 	}
 }
 
-uint64_t fronts_jobs_ended(const struct fronts *f)
+uint64_t pool_segments_jobs_ended(const struct pool_segments *f)
 {
 	return board_jobs_ended(f->board, f->n_workers);
 }
 
-static uint64_t fronts_arena_size(const struct options *o)
+static uint64_t pool_segments_arena_size(const struct options *o)
 {
 	return arena_workers_offset(o->max_clients, o->max_jobs) + o->arena_max;
 }
 
-struct roster_geometry fronts_geometry(const struct options *options, uint32_t n_workers)
+struct saved_geometry pool_segments_geometry(const struct options *options, uint32_t n_workers)
 {
-	return (struct roster_geometry){
+	return (struct saved_geometry){
 		.n_workers = n_workers,
 		.max_clients = options->max_clients,
 		.max_jobs = options->max_jobs,
 		.board_size = board_size(n_workers),
-		.arena_size = fronts_arena_size(options),
+		.arena_size = pool_segments_arena_size(options),
 	};
 }
 
 /* All but the times: board.h, I6. */
-static int fronts_allocate_board(const struct fronts *f)
+static int pool_segments_allocate_board(const struct pool_segments *f)
 {
 	int r = segment_allocate(f->board_fd, 0, BOARD_FRONT);
 
 	return r < 0 ? r : segment_allocate(f->board_fd, BOARD_LOADS, f->board_size - BOARD_LOADS);
 }
 
-static int fronts_make_board(struct fronts *f, uint64_t epoch, const char **ret_what)
+static int pool_segments_make_board(struct pool_segments *f, uint64_t epoch, const char **ret_what)
 {
 	bool new = f->board_fd < 0;
 	void *base;
@@ -231,7 +231,7 @@ static int fronts_make_board(struct fronts *f, uint64_t epoch, const char **ret_
 			segment_create("forkd-board", SEGMENT_BOARD, f->board_size, epoch, 0, 0400);
 	if (f->board_fd < 0)
 		return f->board_fd;
-	r = new ? fronts_allocate_board(f) : 0;
+	r = new ? pool_segments_allocate_board(f) : 0;
 	if (r < 0)
 		return r;
 	*ret_what = "open the board again (is /proc mounted?)";
@@ -250,17 +250,17 @@ static int fronts_make_board(struct fronts *f, uint64_t epoch, const char **ret_
 		atomic_store_explicit(&f->board->workers[i].cpu, UINT32_MAX, memory_order_relaxed);
 		atomic_store_explicit(&f->board->workers[i].node, UINT32_MAX, memory_order_relaxed);
 	}
-	fronts_clear_workers(f);
+	pool_segments_clear_workers(f);
 	return 0;
 }
 
-static int fronts_make_arena(struct fronts *f, uint64_t epoch, const char **ret_what)
+static int pool_segments_make_arena(struct pool_segments *f, uint64_t epoch, const char **ret_what)
 {
 	bool new = f->arena_fd < 0;
 	void *base;
 	int r;
 
-	f->arena_size = fronts_arena_size(f->options);
+	f->arena_size = pool_segments_arena_size(f->options);
 	*ret_what = "make the arena";
 	if (new)
 		f->arena_fd =
@@ -281,7 +281,7 @@ static int fronts_make_arena(struct fronts *f, uint64_t epoch, const char **ret_
 }
 
 /* Writes the pages that there are of the arena's first bytes into another file. */
-static int fronts_copy(const struct fronts *f, int fd, uint64_t size)
+static int pool_segments_copy(const struct pool_segments *f, int fd, uint64_t size)
 {
 	off_t from, to = 0;
 
@@ -302,12 +302,12 @@ static int fronts_copy(const struct fronts *f, int fd, uint64_t size)
 	return from >= 0 || errno == ENXIO ? 0 : -errno;
 }
 
-int fronts_replace_arena(struct fronts *f)
+int pool_segments_replace_arena(struct pool_segments *f)
 {
 	uint64_t size = arena_workers_offset(f->options->max_clients, f->options->max_jobs);
 	_cleanup_close_ int fd = segment_create("forkd-arena", SEGMENT_ARENA, f->arena_size,
 						f->arena_head.epoch, 0, 0600);
-	int r = fd < 0 ? fd : fronts_copy(f, fd, size);
+	int r = fd < 0 ? fd : pool_segments_copy(f, fd, size);
 
 	if (r < 0)
 		return r;
@@ -320,27 +320,27 @@ int fronts_replace_arena(struct fronts *f)
 	return 0;
 }
 
-int fronts_init(struct fronts *f, const struct options *options, uint32_t n_workers,
-		const struct fronts_inherited *inherited, const char **ret_what)
+int pool_segments_init(struct pool_segments *f, const struct options *options, uint32_t n_workers,
+		       const struct pool_segments_inherited *inherited, const char **ret_what)
 {
-	uint64_t epoch = inherited->roster->head.epoch;
+	uint64_t epoch = inherited->saved->head.epoch;
 	int r;
 
-	*f = (struct fronts)FRONTS_INIT;
+	*f = (struct pool_segments)POOL_SEGMENTS_INIT;
 	f->options = options;
 	f->n_workers = n_workers;
 	f->started_ns = clock_ns();
-	f->roster = inherited->roster;
+	f->saved = inherited->saved;
 	f->board_fd = inherited->board_fd;
 	f->arena_fd = inherited->arena_fd;
 	/* The next manager's first pool has another: clients tell the sleeps of one pool from those
 	 * of another by it (client/lib/wake_worker.c). */
-	(void)roster_next_pool(f->roster);
-	r = fronts_make_board(f, epoch, ret_what);
-	return r < 0 ? r : fronts_make_arena(f, epoch, ret_what);
+	(void)saved_next_pool(f->saved);
+	r = pool_segments_make_board(f, epoch, ret_what);
+	return r < 0 ? r : pool_segments_make_arena(f, epoch, ret_what);
 }
 
-void fronts_fini(struct fronts *f)
+void pool_segments_fini(struct pool_segments *f)
 {
 	free(f->tasks);
 	segment_unmap(f->board, f->board_size);

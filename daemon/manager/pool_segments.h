@@ -15,9 +15,9 @@ struct board_crash;
 struct board_task;
 struct options;
 
-struct fronts {
+struct pool_segments {
 	const struct options *options;
-	struct roster *roster;
+	struct saved_state *saved;
 	struct board *board;
 	struct arena *arena;
 	uint64_t board_size;
@@ -38,62 +38,64 @@ struct fronts {
 	uint32_t state; /* BOARD_*; of its pools the roster knows */
 };
 
-#define FRONTS_INIT                                                                                \
+#define POOL_SEGMENTS_INIT                                                                         \
 	{                                                                                          \
 		.board_fd = -1, .board_readonly_fd = -1, .arena_fd = -1                            \
 	}
 
 /* What a former manager has left; or the descriptors are -1, and the roster is new. */
-struct fronts_inherited {
-	struct roster *roster;
+struct pool_segments_inherited {
+	struct saved_state *saved;
 	int board_fd;
 	int arena_fd;
 };
 
 /* How large everything is for so many workers. */
-struct roster_geometry fronts_geometry(const struct options *options, uint32_t n_workers);
+struct saved_geometry pool_segments_geometry(const struct options *options, uint32_t n_workers);
 
 /*
  * Makes both segments, for so many workers, or takes over what there is; options and roster stay
- * the caller's, and have to stay. What the board says stands there after the first fronts_write().
- * Returns 0, or a negative errno with what could not be done. The descriptors are the fronts' then.
+ * the caller's, and have to stay. What the board says stands there after the first
+ * pool_segments_write(). Returns 0, or a negative errno with what could not be done. The
+ * descriptors are the fronts' then.
  */
-int fronts_init(struct fronts *fronts, const struct options *options, uint32_t n_workers,
-		const struct fronts_inherited *inherited, const char **ret_what);
-void fronts_fini(struct fronts *fronts);
+int pool_segments_init(struct pool_segments *pool_segments, const struct options *options,
+		       uint32_t n_workers, const struct pool_segments_inherited *inherited,
+		       const char **ret_what);
+void pool_segments_fini(struct pool_segments *pool_segments);
 
-/* Writes all of it anew, but for what session_show_counts() shows. No pool may be alive. */
-void fronts_write(struct fronts *fronts);
+/* Writes all of it anew, but for what conn_show_counts() shows. No pool may be alive. */
+void pool_segments_write(struct pool_segments *pool_segments);
 
 /* A pool is ready, or has entered all tasks that were expected: its task table is kept. */
-void fronts_keep_tasks(struct fronts *fronts);
+void pool_segments_keep_tasks(struct pool_segments *pool_segments);
 
-/* The pool is about to enter more tasks: until fronts_keep_tasks() entries of tasks that are gone
- * may change, and others may follow. */
-void fronts_expect_tasks(struct fronts *fronts);
+/* The pool is about to enter more tasks: until pool_segments_keep_tasks() entries of tasks that are
+ * gone may change, and others may follow. */
+void pool_segments_expect_tasks(struct pool_segments *pool_segments);
 
 /* Compares what clients that connect rely on with what is kept here, while a pool is alive. Returns
  * true if a task has written over it: it is restored then. */
-bool fronts_restore(struct fronts *fronts);
+bool pool_segments_restore(struct pool_segments *pool_segments);
 
 /* Moves the manager's front of the arena and the rows, as they are, into another segment, mapped
  * where the last one was. No process may be about to write them. Returns 0 or a negative errno:
  * nothing has changed then. */
-int fronts_replace_arena(struct fronts *fronts);
+int pool_segments_replace_arena(struct pool_segments *pool_segments);
 
 /* Of a pool that has died: whoever wants to wake one of its workers shall not try for ever
  * (wake.h). */
-void fronts_clear_workers(struct fronts *fronts);
+void pool_segments_clear_workers(struct pool_segments *pool_segments);
 
-void fronts_set_state(struct fronts *fronts, uint32_t state);
+void pool_segments_set_state(struct pool_segments *pool_segments, uint32_t state);
 /* pid: 0 for none. */
-void fronts_set_pool(struct fronts *fronts, uint32_t pid);
-void fronts_next_pool(struct fronts *fronts);
+void pool_segments_set_pool(struct pool_segments *pool_segments, uint32_t pid);
+void pool_segments_next_pool(struct pool_segments *pool_segments);
 /* A pool has crashed. */
-void fronts_crashed(struct fronts *fronts, const struct board_crash *crash);
-void fronts_show_scheduler(struct fronts *fronts);
+void pool_segments_crashed(struct pool_segments *pool_segments, const struct board_crash *crash);
+void pool_segments_show_scheduler(struct pool_segments *pool_segments);
 
 /* Jobs that the pool gave their outcome, all together. */
-uint64_t fronts_jobs_ended(const struct fronts *fronts);
+uint64_t pool_segments_jobs_ended(const struct pool_segments *pool_segments);
 
 #endif

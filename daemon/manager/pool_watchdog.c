@@ -13,12 +13,13 @@
 #include "shm/ledger.h"
 #include "shm/proto.h"
 
-#define PULSE_LEAST   NSEC_PER_SEC /* the limit of the pool itself, if hang-limit is less */
-#define PULSE_LOOKS   32u	   /* in that */
-#define PULSE_SELDOM  (300 * NSEC_PER_MSEC)
-#define PULSE_SOON_NS (100 * NSEC_PER_MSEC) /* from what was said to the question */
+#define WATCHDOG_LEAST	 NSEC_PER_SEC /* the limit of the pool itself, if hang-limit is less */
+#define WATCHDOG_LOOKS	 32u	      /* in that */
+#define WATCHDOG_SELDOM	 (300 * NSEC_PER_MSEC)
+#define WATCHDOG_SOON_NS (100 * NSEC_PER_MSEC) /* from what was said to the question */
 
-uint64_t pulse_judge(struct pulse_watch *watch, const struct pulse_look *look, uint64_t interval)
+uint64_t watchdog_judge(struct watchdog_watch *watch, const struct watchdog_look *look,
+			uint64_t interval)
 {
 	bool first = !watch->last.now;
 	bool late = look->now > look->due + interval / 2;
@@ -38,20 +39,20 @@ uint64_t pulse_judge(struct pulse_watch *watch, const struct pulse_look *look, u
 	return watch->held;
 }
 
-static uint64_t pulse_interval(const struct pulse *p)
+static uint64_t watchdog_interval(const struct watchdog *p)
 {
-	return min(p->limit / PULSE_LOOKS, PULSE_SELDOM);
+	return min(p->limit / WATCHDOG_LOOKS, WATCHDOG_SELDOM);
 }
 
-static void pulse_timer(struct pulse *p, enum pulse_state state, uint64_t ns)
+static void watchdog_timer(struct watchdog *p, enum watchdog_state state, uint64_t ns)
 {
 	loop_forget(p->loop, &p->timer);
 	p->due = clock_ns() + ns;
-	p->state = loop_timer(p->loop, &p->timer, ns) == 0 ? state : PULSE_QUIET;
+	p->state = loop_timer(p->loop, &p->timer, ns) == 0 ? state : WATCHDOG_QUIET;
 }
 
 /* Does a worker run a job? What stands there may be garbage of a task. */
-static bool pulse_works(const struct pulse *p)
+static bool watchdog_works(const struct watchdog *p)
 {
 	/* Relaxed: it changes all the time. */
 	for (uint32_t i = 0; p->arena && i < p->n_workers; i++)
@@ -62,16 +63,16 @@ static bool pulse_works(const struct pulse *p)
 }
 
 /* The pool is READY: no PING goes to another one, and no PONG would come. */
-static void pulse_ask(struct pulse *p)
+static void watchdog_ask(struct watchdog *p)
 {
 	assert(p->pid);
-	p->watch = (struct pulse_watch){ .held = 0 };
-	pulse_timer(p, PULSE_ASKED, pulse_interval(p));
+	p->watch = (struct watchdog_watch){ .held = 0 };
+	watchdog_timer(p, WATCHDOG_ASKED, watchdog_interval(p));
 	p->number = p->calls->ask(p);
 	p->said = false;
 }
 
-static uint64_t pulse_cpu(const struct pulse *p)
+static uint64_t watchdog_cpu(const struct watchdog *p)
 {
 	struct timespec used = { 0 };
 	clockid_t clock;
@@ -81,7 +82,7 @@ static uint64_t pulse_cpu(const struct pulse *p)
 	return (uint64_t)used.tv_sec * NSEC_PER_SEC + (uint64_t)used.tv_nsec;
 }
 
-static void pulse_kill(struct pulse *p, const char *why, uint64_t ns)
+static void watchdog_kill(struct watchdog *p, const char *why, uint64_t ns)
 {
 	char text[128];
 
@@ -90,11 +91,11 @@ static void pulse_kill(struct pulse *p, const char *why, uint64_t ns)
 }
 
 /* I4. True if it was ended. */
-static bool pulse_revive(struct pulse *p)
+static bool watchdog_revive(struct watchdog *p)
 {
 	if (p->continued) {
-		pulse_kill(p, "it was stopped by a signal again, after it had been continued",
-			   p->watch.stopped);
+		watchdog_kill(p, "it was stopped by a signal again, after it had been continued",
+			      p->watch.stopped);
 		return true;
 	}
 	log_warning("pool (pid %d) was stopped by a signal for %.3g s: it is continued",
@@ -106,15 +107,15 @@ static bool pulse_revive(struct pulse *p)
 	return false;
 }
 
-static void pulse_look(struct pulse *p)
+static void watchdog_look(struct watchdog *p)
 {
-	struct pulse_look look = {
+	struct watchdog_look look = {
 		.now = clock_ns(),
 		.due = p->due,
-		.cpu = pulse_cpu(p),
+		.cpu = watchdog_cpu(p),
 		.stopped = thread_states_stopped(p->pid),
 	};
-	uint64_t interval = pulse_interval(p);
+	uint64_t interval = watchdog_interval(p);
 	bool killed = p->watch.last.killed;
 	uint64_t held;
 
@@ -127,130 +128,131 @@ static void pulse_look(struct pulse *p)
 		look.asleep = threads.asleep;
 		look.traced = threads.traced;
 	}
-	held = pulse_judge(&p->watch, &look, interval);
+	held = watchdog_judge(&p->watch, &look, interval);
 	/* At two looks: a core file may have been begun while the first one was taken. */
 	if (killed && look.killed)
 		p->calls->kill(p, NULL);
 	if (p->leaves) {
-		p->state = PULSE_QUIET; /* it only has to go */
+		p->state = WATCHDOG_QUIET; /* it only has to go */
 		return;
 	}
 	if (held >= p->limit) {
-		pulse_kill(p, "although it had CPU time or slept, it did not answer", held);
+		watchdog_kill(p, "although it had CPU time or slept, it did not answer", held);
 		return;
 	}
 	if (look.stopped && !look.traced && (p->reviving || p->watch.stopped >= p->limit) &&
-	    pulse_revive(p))
+	    watchdog_revive(p))
 		return;
 	(void)kill(p->pid, PROTO_POOL_SIGNAL);
-	pulse_timer(p, PULSE_ASKED, interval);
+	watchdog_timer(p, WATCHDOG_ASKED, interval);
 }
 
-static void pulse_on_timer(struct loop_source *source, int result)
+static void watchdog_on_timer(struct loop_source *source, int result)
 {
-	struct pulse *p = container_of(source, struct pulse, timer);
+	struct watchdog *p = container_of(source, struct watchdog, timer);
 
 	(void)result;
 	if (!p->limit)
-		p->state = PULSE_QUIET;
-	else if (p->state == PULSE_ASKED)
-		pulse_look(p);
-	else if (p->said || pulse_works(p))
-		pulse_ask(p);
+		p->state = WATCHDOG_QUIET;
+	else if (p->state == WATCHDOG_ASKED)
+		watchdog_look(p);
+	else if (p->said || watchdog_works(p))
+		watchdog_ask(p);
 	else
-		p->state = PULSE_QUIET;
+		p->state = WATCHDOG_QUIET;
 }
 
-void pulse_glance(struct pulse *p)
+void watchdog_glance(struct watchdog *p)
 {
-	if (p->limit && p->pid && p->state != PULSE_ASKED && pulse_works(p))
-		pulse_ask(p);
+	if (p->limit && p->pid && p->state != WATCHDOG_ASKED && watchdog_works(p))
+		watchdog_ask(p);
 }
 
-void pulse_stopped(struct pulse *p, bool begins)
+void watchdog_stopped(struct watchdog *p, bool begins)
 {
 	if (begins) {
 		p->watch.stopped = 0;
 		p->watch.last.stopped = false;
 	}
-	if (p->limit && p->pid && p->state != PULSE_ASKED)
-		pulse_ask(p);
+	if (p->limit && p->pid && p->state != WATCHDOG_ASKED)
+		watchdog_ask(p);
 }
 
-void pulse_init(struct pulse *p, struct loop *loop, const struct pulse_calls *calls, uint64_t limit)
+void watchdog_init(struct watchdog *p, struct loop *loop, const struct watchdog_calls *calls,
+		   uint64_t limit)
 {
-	*p = (struct pulse){
+	*p = (struct watchdog){
 		.loop = loop,
 		.calls = calls,
-		.limit = limit ? max(limit, PULSE_LEAST) : 0,
-		.timer = { .call = pulse_on_timer },
+		.limit = limit ? max(limit, WATCHDOG_LEAST) : 0,
+		.timer = { .call = watchdog_on_timer },
 	};
 }
 
 /* Nothing is asked until something is said. */
-static void pulse_rest(struct pulse *p)
+static void watchdog_rest(struct watchdog *p)
 {
 	loop_forget(p->loop, &p->timer);
-	p->state = PULSE_QUIET;
+	p->state = WATCHDOG_QUIET;
 	p->said = p->reviving = false;
 }
 
-void pulse_set_limit(struct pulse *p, uint64_t limit)
+void watchdog_set_limit(struct watchdog *p, uint64_t limit)
 {
-	limit = limit ? max(limit, PULSE_LEAST) : 0;
+	limit = limit ? max(limit, WATCHDOG_LEAST) : 0;
 	if (limit == p->limit)
 		return;
-	pulse_rest(p);
+	watchdog_rest(p);
 	p->limit = limit;
 }
 
-void pulse_watch(struct pulse *p, const struct arena *arena, uint32_t n_workers)
+void watchdog_watch(struct watchdog *p, const struct arena *arena, uint32_t n_workers)
 {
 	p->arena = arena;
 	p->n_workers = n_workers;
 }
 
-void pulse_said(struct pulse *p)
+void watchdog_said(struct watchdog *p)
 {
 	if (!p->pid)
 		return;
 	p->said = true;
-	if (p->limit && p->state == PULSE_QUIET)
-		pulse_timer(p, PULSE_SOON, PULSE_SOON_NS);
+	if (p->limit && p->state == WATCHDOG_QUIET)
+		watchdog_timer(p, WATCHDOG_SOON, WATCHDOG_SOON_NS);
 }
 
-void pulse_moved(struct pulse *p)
+void watchdog_moved(struct watchdog *p)
 {
 	p->watch.held = 0;
 }
 
-void pulse_answered(struct pulse *p, uint64_t number)
+void watchdog_answered(struct watchdog *p, uint64_t number)
 {
-	if (p->state != PULSE_ASKED || number < p->number)
+	if (p->state != WATCHDOG_ASKED || number < p->number)
 		return;
-	p->state = PULSE_QUIET;
+	p->state = WATCHDOG_QUIET;
 	p->reviving = false;
 	if (p->said)
-		pulse_timer(p, PULSE_SOON, PULSE_SOON_NS);
-	else if (pulse_works(p))
-		pulse_timer(p, PULSE_SOON, p->limit);
+		watchdog_timer(p, WATCHDOG_SOON, WATCHDOG_SOON_NS);
+	else if (watchdog_works(p))
+		watchdog_timer(p, WATCHDOG_SOON, p->limit);
 	else
 		loop_forget(p->loop, &p->timer);
 }
 
-void pulse_begin(struct pulse *p, pid_t pid)
+void watchdog_begin(struct watchdog *p, pid_t pid)
 {
 	p->pid = pid;
 	p->continued = p->leaves = false;
 }
 
-void pulse_leaves(struct pulse *p)
+void watchdog_leaves(struct watchdog *p)
 {
 	p->leaves = true;
 }
 
-void pulse_end(struct pulse *p)
+void watchdog_end(struct watchdog *p)
 {
-	pulse_rest(p);
+	watchdog_rest(p);
 	p->pid = 0;
 }

@@ -15,7 +15,7 @@
  *	       else again: soon, or while jobs run after hang-limit
  *
  *   QUIET has no timer. A job may begin then of which nobody has said anything; so whoever is awake
- *   anyway looks, which is the service manager's watchdog (pulse_glance()).
+ *   anyway looks, which is the service manager's watchdog (watchdog_glance()).
  *
  * INVARIANTS
  *   I1. Where nothing is said to the pool and no worker runs a job, nothing is asked, and nobody
@@ -53,10 +53,10 @@
 #include "daemon/manager/loop.h"
 
 struct arena;
-struct pulse;
+struct watchdog;
 
 /* What a look has found, while the pool owes an answer. */
-struct pulse_look {
+struct watchdog_look {
 	uint64_t now; /* ns, CLOCK_MONOTONIC */
 	uint64_t due; /* when the look was meant to be */
 	uint64_t cpu; /* ns that the process has used so far */
@@ -67,72 +67,73 @@ struct pulse_look {
 	bool traced;  /* a debugger has a thread of it */
 };
 
-struct pulse_watch {
-	struct pulse_look last; /* now: 0 before the first */
-	uint64_t held;		/* ns that count */
-	uint64_t stopped;	/* ns for which each look has found it stopped */
+struct watchdog_watch {
+	struct watchdog_look last; /* now: 0 before the first */
+	uint64_t held;		   /* ns that count */
+	uint64_t stopped;	   /* ns for which each look has found it stopped */
 };
 
 /* Takes a look into account; interval: ns between two. Returns how long the pool owes the answer,
  * ns. It is a function of its arguments alone. */
-uint64_t pulse_judge(struct pulse_watch *watch, const struct pulse_look *look, uint64_t interval);
+uint64_t watchdog_judge(struct watchdog_watch *watch, const struct watchdog_look *look,
+			uint64_t interval);
 
-enum pulse_state {
-	PULSE_QUIET,
-	PULSE_SOON,  /* the timer stands for the next question */
-	PULSE_ASKED, /* for the next look */
+enum watchdog_state {
+	WATCHDOG_QUIET,
+	WATCHDOG_SOON,	/* the timer stands for the next question */
+	WATCHDOG_ASKED, /* for the next look */
 };
 
-/* What the owner of a struct pulse does for it. */
-struct pulse_calls {
+/* What the owner of a struct watchdog does for it. */
+struct watchdog_calls {
 	/* Asks the pool whether all that it was told is in force. Returns the number of that. */
-	uint64_t (*ask)(struct pulse *pulse);
+	uint64_t (*ask)(struct watchdog *watchdog);
 	/* Ends the pool; no job is blamed. why: a line; NULL: another process has killed it. */
-	void (*kill)(struct pulse *pulse, const char *why);
+	void (*kill)(struct watchdog *watchdog, const char *why);
 };
 
-struct pulse {
+struct watchdog {
 	struct loop *loop;
-	const struct pulse_calls *calls;
+	const struct watchdog_calls *calls;
 	pid_t pid;		   /* 0: no pool is READY */
 	uint64_t limit;		   /* ns; 0: nobody asks */
 	const struct arena *arena; /* NULL: nobody knows whether workers run jobs */
 	uint32_t n_workers;
-	enum pulse_state state;
+	enum watchdog_state state;
 	bool said;	 /* something was, since the last question */
 	bool continued;	 /* it got SIGCONT (I4) */
 	bool reviving;	 /* the same, and it has not answered since */
 	bool leaves;	 /* it has said that it ends */
 	uint64_t number; /* of the question */
 	uint64_t due;
-	struct pulse_watch watch;
+	struct watchdog_watch watch;
 	struct loop_source timer;
 };
 
 /* limit: ns, 0: it is never asked. */
-void pulse_init(struct pulse *pulse, struct loop *loop, const struct pulse_calls *calls,
-		uint64_t limit);
+void watchdog_init(struct watchdog *watchdog, struct loop *loop, const struct watchdog_calls *calls,
+		   uint64_t limit);
 /* Another limit: what was asked is forgotten, the next question is when something is said. */
-void pulse_set_limit(struct pulse *pulse, uint64_t limit);
+void watchdog_set_limit(struct watchdog *watchdog, uint64_t limit);
 /* arena: of n_workers, read only; NULL: none. */
-void pulse_watch(struct pulse *pulse, const struct arena *arena, uint32_t n_workers);
+void watchdog_watch(struct watchdog *watchdog, const struct arena *arena, uint32_t n_workers);
 
 /* A pool is READY. */
-void pulse_begin(struct pulse *pulse, pid_t pid);
+void watchdog_begin(struct watchdog *watchdog, pid_t pid);
 /* Something was said to the pool. Does nothing unless the pool is READY. */
-void pulse_said(struct pulse *pulse);
+void watchdog_said(struct watchdog *watchdog);
 /* Somebody is awake anyway: it is asked if a worker runs a job. */
-void pulse_glance(struct pulse *pulse);
+void watchdog_glance(struct watchdog *watchdog);
 /* A signal has stopped it. begins: just now, so the time of this stop begins; else it is still
  * stopped, or the kernel has merged the signal that says so with another one. */
-void pulse_stopped(struct pulse *pulse, bool begins);
+void watchdog_stopped(struct watchdog *watchdog, bool begins);
 /* It has read something for which there was no room before. */
-void pulse_moved(struct pulse *pulse);
+void watchdog_moved(struct watchdog *watchdog);
 /* It has answered all questions up to this number. */
-void pulse_answered(struct pulse *pulse, uint64_t number);
+void watchdog_answered(struct watchdog *watchdog, uint64_t number);
 /* It has said that it ends: it owes no answer. */
-void pulse_leaves(struct pulse *pulse);
+void watchdog_leaves(struct watchdog *watchdog);
 /* There is no pool. */
-void pulse_end(struct pulse *pulse);
+void watchdog_end(struct watchdog *watchdog);
 
 #endif

@@ -50,7 +50,7 @@ static void quarantine_wait(struct quarantine *q);
 
 void quarantine_init(struct quarantine *q, const struct options *options, struct loop *loop,
 		     struct poolproc *pool, const struct tenants *tenants, struct board *board,
-		     struct roster_quarantine *memory)
+		     struct saved_quarantine *memory)
 {
 	*q = (struct quarantine){
 		.options = options,
@@ -67,19 +67,19 @@ void quarantine_init(struct quarantine *q, const struct options *options, struct
 /* ------------------------------------------------------------------------ entries */
 
 /* 0: it is free. */
-static uint64_t quarantine_until(const struct roster_refusal *e)
+static uint64_t quarantine_until(const struct saved_refusal *e)
 {
-	return roster_load(&e->until_ns);
+	return saved_load(&e->until_ns);
 }
 
 /* Of the board. */
-static struct board_quarantine *quarantine_row(struct quarantine *q, const struct roster_refusal *e)
+static struct board_quarantine *quarantine_row(struct quarantine *q, const struct saved_refusal *e)
 {
 	return &q->board->quarantine[e - q->memory->refusals];
 }
 
 /* Relaxed throughout: for display. until_ns first if the row becomes free, else last. */
-static void quarantine_show_entry(struct quarantine *q, const struct roster_refusal *e)
+static void quarantine_show_entry(struct quarantine *q, const struct saved_refusal *e)
 {
 	struct board_quarantine *b = quarantine_row(q, e);
 
@@ -105,7 +105,7 @@ void quarantine_show(struct quarantine *q)
 		quarantine_show_entry(q, &q->memory->refusals[i]);
 }
 
-static void quarantine_tell_one(struct quarantine *q, const struct roster_refusal *e,
+static void quarantine_tell_one(struct quarantine *q, const struct saved_refusal *e,
 				uint32_t tenant, bool refused)
 {
 	const struct tenants_slot *slot = &q->tenants->slots[tenant];
@@ -121,7 +121,7 @@ static void quarantine_tell_one(struct quarantine *q, const struct roster_refusa
 		poolproc_send(q->pool, &m, -1);
 }
 
-static void quarantine_tell(struct quarantine *q, const struct roster_refusal *e, bool refused)
+static void quarantine_tell(struct quarantine *q, const struct saved_refusal *e, bool refused)
 {
 	for (uint32_t i = 0; i < q->tenants->n; i++)
 		quarantine_tell_one(q, e, i, refused);
@@ -142,13 +142,13 @@ void quarantine_tell_pool(struct quarantine *q)
 }
 
 /* "task x", or all of them. */
-static const char *quarantine_what(const struct roster_refusal *e, char text[80])
+static const char *quarantine_what(const struct saved_refusal *e, char text[80])
 {
 	(void)snprintf(text, 80, "%s%s", e->name[0] ? "task " : "every task", e->name);
 	return text;
 }
 
-static struct log_about quarantine_about(const struct roster_refusal *e)
+static struct log_about quarantine_about(const struct saved_refusal *e)
 {
 	return (struct log_about){
 		.has = LOG_UID,
@@ -160,7 +160,7 @@ static struct log_about quarantine_about(const struct roster_refusal *e)
 
 /* The board and the pool first: a client that reads the line finds no row. The roster last: a
  * manager that dies before leaves the entry to the next one, which ends it. */
-static void quarantine_end(struct quarantine *q, struct roster_refusal *e, const char *why)
+static void quarantine_end(struct quarantine *q, struct saved_refusal *e, const char *why)
 {
 	const struct log_about about = quarantine_about(e);
 	char what[80];
@@ -170,16 +170,16 @@ static void quarantine_end(struct quarantine *q, struct roster_refusal *e, const
 	quarantine_tell(q, e, false);
 	log_about(LOG_LEVEL_NOTICE, &about, "%s of uid %u is no longer in quarantine: %s",
 		  quarantine_what(e, what), e->uid, why);
-	roster_store(&e->until_ns, 0);
+	saved_store(&e->until_ns, 0);
 }
 
 /* The one that ends first; NULL if there is none. */
-static struct roster_refusal *quarantine_first(struct quarantine *q)
+static struct saved_refusal *quarantine_first(struct quarantine *q)
 {
-	struct roster_refusal *first = NULL;
+	struct saved_refusal *first = NULL;
 
 	for (uint32_t i = 0; i < LIMIT_QUARANTINE; i++) {
-		struct roster_refusal *e = &q->memory->refusals[i];
+		struct saved_refusal *e = &q->memory->refusals[i];
 
 		if (quarantine_until(e) &&
 		    (!first || quarantine_until(e) < quarantine_until(first)))
@@ -192,7 +192,7 @@ static struct roster_refusal *quarantine_first(struct quarantine *q)
 static void quarantine_wait(struct quarantine *q)
 {
 	uint64_t now = clock_ns();
-	struct roster_refusal *e;
+	struct saved_refusal *e;
 
 	while ((e = quarantine_first(q)) && quarantine_until(e) <= now)
 		quarantine_end(q, e, "its time is over");
@@ -208,12 +208,12 @@ static void quarantine_on_timer(struct loop_source *source, int result)
 }
 
 /* The user's entry for this task, or else a free one (I4). */
-static struct roster_refusal *quarantine_find(struct quarantine *q, uint32_t uid, uint64_t task)
+static struct saved_refusal *quarantine_find(struct quarantine *q, uint32_t uid, uint64_t task)
 {
-	struct roster_refusal *free = NULL;
+	struct saved_refusal *free = NULL;
 
 	for (uint32_t i = 0; i < LIMIT_QUARANTINE; i++) {
-		struct roster_refusal *e = &q->memory->refusals[i];
+		struct saved_refusal *e = &q->memory->refusals[i];
 
 		if (quarantine_until(e) && e->uid == uid && e->task == task)
 			return e;
@@ -230,16 +230,16 @@ static struct roster_refusal *quarantine_find(struct quarantine *q, uint32_t uid
 static void quarantine_begin(struct quarantine *q, uint32_t uid, uint64_t task, const char *name,
 			     uint32_t crashes)
 {
-	struct roster_refusal *e = quarantine_find(q, uid, task);
+	struct saved_refusal *e = quarantine_find(q, uid, task);
 	struct log_about about;
 	char what[80];
 
-	roster_store(&e->until_ns, 0);
+	saved_store(&e->until_ns, 0);
 	e->task = task;
 	e->uid = uid;
 	e->crashes = crashes;
 	(void)snprintf(e->name, sizeof(e->name), "%s", name);
-	roster_store(&e->until_ns, clock_ns() + q->options->quarantine_time);
+	saved_store(&e->until_ns, clock_ns() + q->options->quarantine_time);
 	about = quarantine_about(e);
 	log_about(LOG_LEVEL_WARNING, &about,
 		  "%s is refused to uid %u for %.6g s, after %u crashes: `forkctl quarantine "
@@ -259,12 +259,12 @@ static uint32_t quarantine_count(const struct quarantine *q, uint32_t uid, uint6
 {
 	uint32_t n = 0;
 
-	for (uint32_t i = 0; i < ROSTER_CRASHES; i++) {
-		const struct roster_crash *c = &q->memory->crashes[i];
-		uint64_t time_ns = roster_load(&c->time_ns);
+	for (uint32_t i = 0; i < SAVED_CRASHES; i++) {
+		const struct saved_crash *c = &q->memory->crashes[i];
+		uint64_t time_ns = saved_load(&c->time_ns);
 
-		n += time_ns && roster_load(&c->uid) == uid &&
-		     (!task || roster_load(&c->task) == task) &&
+		n += time_ns && saved_load(&c->uid) == uid &&
+		     (!task || saved_load(&c->task) == task) &&
 		     now - time_ns <= q->options->quarantine_window;
 	}
 	return n;
@@ -273,12 +273,12 @@ static uint32_t quarantine_count(const struct quarantine *q, uint32_t uid, uint6
 /* They count for the task no more; 0: whatever it is, and for the user neither. */
 static void quarantine_forget(struct quarantine *q, uint32_t uid, uint64_t task)
 {
-	for (uint32_t i = 0; i < ROSTER_CRASHES; i++) {
-		struct roster_crash *c = &q->memory->crashes[i];
+	for (uint32_t i = 0; i < SAVED_CRASHES; i++) {
+		struct saved_crash *c = &q->memory->crashes[i];
 
-		if (roster_load(&c->uid) != uid || (task && roster_load(&c->task) != task))
+		if (saved_load(&c->uid) != uid || (task && saved_load(&c->task) != task))
 			continue;
-		roster_store(task ? &c->task : &c->time_ns, 0);
+		saved_store(task ? &c->task : &c->time_ns, 0);
 	}
 }
 
@@ -286,15 +286,15 @@ void quarantine_crashed(struct quarantine *q, uint32_t uid, uint64_t task, const
 {
 	const struct options *o = q->options;
 	uint64_t now = clock_ns();
-	uint64_t at = roster_load(&q->memory->n_crashes);
-	struct roster_crash *c = &q->memory->crashes[at % ROSTER_CRASHES];
+	uint64_t at = saved_load(&q->memory->n_crashes);
+	struct saved_crash *c = &q->memory->crashes[at % SAVED_CRASHES];
 	uint32_t n;
 
-	roster_store(&q->memory->n_crashes, at + 1);
-	roster_store(&c->time_ns, 0);
-	roster_store(&c->task, task);
-	roster_store(&c->uid, uid);
-	roster_store(&c->time_ns, now);
+	saved_store(&q->memory->n_crashes, at + 1);
+	saved_store(&c->time_ns, 0);
+	saved_store(&c->task, task);
+	saved_store(&c->uid, uid);
+	saved_store(&c->time_ns, now);
 	n = task ? quarantine_count(q, uid, task, now) : 0;
 	if (o->quarantine_crashes && n >= o->quarantine_crashes) {
 		quarantine_begin(q, uid, task, name, n);
@@ -319,7 +319,7 @@ int quarantine_lift(struct quarantine *q, const char *uid_text, const char *name
 		return -EINVAL;
 	}
 	for (uint32_t i = 0; i < LIMIT_QUARANTINE; i++) {
-		struct roster_refusal *e = &q->memory->refusals[i];
+		struct saved_refusal *e = &q->memory->refusals[i];
 
 		if (!quarantine_until(e) || e->uid != uid || (*name && strcmp(e->name, name) != 0))
 			continue;

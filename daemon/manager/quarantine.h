@@ -11,7 +11,7 @@
 struct board;
 struct options;
 struct poolproc;
-struct roster_quarantine;
+struct saved_quarantine;
 struct tenants;
 
 struct quarantine {
@@ -21,13 +21,13 @@ struct quarantine {
 	const struct tenants *tenants;
 	struct board *board;
 	struct loop_source timer;
-	struct roster_quarantine *memory; /* in the roster: the next manager goes on with it */
+	struct saved_quarantine *memory; /* in the roster: the next manager goes on with it */
 };
 
 /* All of these stay the caller's, and have to stay. Goes on with what the memory has. */
 void quarantine_init(struct quarantine *quarantine, const struct options *options,
 		     struct loop *loop, struct poolproc *pool, const struct tenants *tenants,
-		     struct board *board, struct roster_quarantine *memory);
+		     struct board *board, struct saved_quarantine *memory);
 
 /* A job of the user's has crashed a pool, which is dead. task: its hash on the board, and its name;
  * 0 and "" if it is not known. */

@@ -265,7 +265,7 @@ int trial_start(struct trial *t, char *const *args)
 		/* It may go to all processes of a service, and is the manager's alone. Ignored it
 		 * stays so for what is executed. */
 		(void)signal(SIGHUP, SIG_IGN);
-		offspring_exec(argv, manager, t->file, SPAWN_OOM_TRIAL, NULL);
+		spawn_exec(argv, manager, t->file, SPAWN_OOM_TRIAL, NULL);
 	}
 	r = t->pid < 0 ? -errno : 0;
 	if (r == 0) {

@@ -53,7 +53,7 @@ static int rehearse_modules(const struct options *options, struct modules *modul
 		log_error("module-dir %s (to be root's or forkd's own, and go-w): %s",
 			  options->module_dir, strerror(-r));
 	else
-		rights_look(options, board);
+		task_rules_look(options, board);
 	return r;
 }
 
@@ -80,8 +80,8 @@ int rehearse_run(struct options *options, int fd)
 	static struct modules modules;
 	struct options_error text;
 
-	urgent_take_over();
-	urgent_end();
+	low_latency_take_over();
+	low_latency_end();
 	(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
 	(void)prctl(PR_SET_NAME, "forkd-reload");
 	if (!out) {

@@ -24,7 +24,7 @@ int runas_become(const struct runas *runas)
 	pid_t parent = getppid();
 
 	(void)prctl(PR_GET_PDEATHSIG, &parent_signal);
-	urgent_allow();
+	low_latency_allow();
 	if (confine_bound() < 0 || setgroups((size_t)runas->n_groups, runas->groups) < 0 ||
 	    setresgid(runas->gid, runas->gid, runas->gid) < 0 ||
 	    setresuid(runas->uid, runas->uid, runas->uid) < 0)

@@ -42,10 +42,10 @@ int runas_choose(const struct options *options, struct runas *ret, struct option
 
 /*
  * The process becomes this user for good, with the user's groups and without capabilities. It may
- * make its threads urgent until it calls urgent_settle(). The signal at its parent's death stays as
- * it was. Other processes of the user cannot look into this one until it executes a program. It has
- * one thread. Async-signal-safe.
- * Returns 0 or a negative errno; then the process must end.
+ * make its threads urgent until it calls low_latency_settle(). The signal at its parent's death
+ * stays as it was. Other processes of the user cannot look into this one until it executes a
+ * program. It has one thread. Async-signal-safe. Returns 0 or a negative errno; then the process
+ * must end.
  */
 int runas_become(const struct runas *runas);
 

@@ -28,12 +28,12 @@
  *       descriptors in this order; and it is free after all of these.
  *   I4. Up to the clients it is the same in each version of forkd, and larger rosters are longer:
  *       so of one that this forkd does not know it can still end each job. The rest is believed if
- *       it is known, roster_is_known().
+ *       it is known, saved_is_known().
  *   I5. A state that kills each manager that takes it over is not taken over for ever: tries
- *       counts them, and ROSTER_TRIES is the end of it. The living says that it is no such manager
- *       (roster_acquit()); of the dead a job counts that has ended since it was ready.
+ *       counts them, and SAVED_TRIES is the end of it. The living says that it is no such manager
+ *       (saved_acquit()); of the dead a job counts that has ended since it was ready.
  *
- *   The proof of I1: the compiler keeps each store on its side of a roster_store(), and a process
+ *   The proof of I1: the compiler keeps each store on its side of a saved_store(), and a process
  *   that is killed has made those before some instruction and none after it, whatever the
  *   caches did: the next process reads after the death, which the kernel orders.
  *
@@ -59,37 +59,39 @@
 #include "shm/ledger.h"
 #include "shm/proto.h"
 
-#define ROSTER_TRIES 5u
-#define ROSTER_MIB   (UINT64_C(1) << 20)
+#define SAVED_TRIES 5u
+#define SAVED_MIB   (UINT64_C(1) << 20)
 
-_Static_assert(sizeof(struct roster_client) == 64, "a slot is a cache line");
-_Static_assert(offsetof(struct roster, records) == 112 && offsetof(struct roster, tenants) == 208 &&
-		       offsetof(struct roster, quarantine) == 67792,
+_Static_assert(sizeof(struct saved_client) == 64, "a slot is a cache line");
+_Static_assert(offsetof(struct saved_state, records) == 112 &&
+		       offsetof(struct saved_state, tenants) == 208 &&
+		       offsetof(struct saved_state, quarantine) == 67792,
 	       "what all versions have is where it was (I4)");
 
 /* Every word that changes is written here. */
-void roster_store(_Atomic uint64_t *word, uint64_t value)
+void saved_store(_Atomic uint64_t *word, uint64_t value)
 {
 	/* ORDER roster/state [X1]: release, so that no store to the rest of a slot comes after the
 	 * one to its state; and the compiler moves none that follows before it. Pairs with
-	 * roster_load(), in the next process (I1). */
+	 * saved_load(), in the next process (I1). */
 	atomic_store_explicit(word, value, memory_order_release);
 	fence_signal();
-	FK_CRASH(roster_store);
+	FK_CRASH(saved_store);
 }
 
-uint64_t roster_load(const _Atomic uint64_t *word)
+uint64_t saved_load(const _Atomic uint64_t *word)
 {
 	/* ORDER roster/state [X1]: relaxed, the writer is dead, or this process. Pairs with
-	 * roster_store(). */
+	 * saved_store(). */
 	return atomic_load_explicit(word, memory_order_relaxed);
 }
 
-int roster_new(const struct roster_geometry *geometry, uint64_t epoch, struct roster **ret_roster)
+int saved_new(const struct saved_geometry *geometry, uint64_t epoch,
+	      struct saved_state **ret_roster)
 {
 	_cleanup_close_ int fd = segment_create("forkd-roster", SEGMENT_ROSTER,
-						sizeof(struct roster), epoch, 1, 0600);
-	struct roster *roster;
+						sizeof(struct saved_state), epoch, 1, 0600);
+	struct saved_state *saved;
 	void *base;
 	int r;
 
@@ -98,10 +100,10 @@ int roster_new(const struct roster_geometry *geometry, uint64_t epoch, struct ro
 	r = segment_map(fd, SEGMENT_ROSTER, 1, epoch, &base, NULL);
 	if (r < 0)
 		return r;
-	roster = base;
-	roster->version = ROSTER_VERSION;
-	roster->geometry = *geometry;
-	roster->records = (struct roster_records){
+	saved = base;
+	saved->version = SAVED_VERSION;
+	saved->geometry = *geometry;
+	saved->records = (struct saved_records){
 		.offset = sizeof(struct client_segment),
 		.stride = sizeof(struct job),
 		.state_offset = offsetof(struct job, state),
@@ -110,13 +112,13 @@ int roster_new(const struct roster_geometry *geometry, uint64_t epoch, struct ro
 		.pending = JOB_PENDING,
 		.lost = JOB_LOST,
 	};
-	*ret_roster = roster;
+	*ret_roster = saved;
 	return steal_fd(&fd);
 }
 
-int roster_map(int fd, struct roster **ret_roster)
+int saved_map(int fd, struct saved_state **ret_roster)
 {
-	struct roster *roster;
+	struct saved_state *saved;
 	uint64_t size;
 	void *base;
 	int r;
@@ -125,230 +127,230 @@ int roster_map(int fd, struct roster **ret_roster)
 	r = segment_map(fd, SEGMENT_ANY, 1, 0, &base, &size);
 	if (r < 0)
 		return r;
-	roster = base;
-	if (size < offsetof(struct roster, quarantine) || roster->head.magic != SEGMENT_MAGIC ||
-	    roster->head.kind != SEGMENT_ROSTER || roster->head.size != size) {
+	saved = base;
+	if (size < offsetof(struct saved_state, quarantine) || saved->head.magic != SEGMENT_MAGIC ||
+	    saved->head.kind != SEGMENT_ROSTER || saved->head.size != size) {
 		segment_unmap(base, size);
 		return -EBADMSG;
 	}
-	*ret_roster = roster;
+	*ret_roster = saved;
 	return 0;
 }
 
-void roster_unmap(struct roster *roster)
+void saved_unmap(struct saved_state *saved)
 {
-	if (roster)
-		segment_unmap(roster, roster->head.size);
+	if (saved)
+		segment_unmap(saved, saved->head.size);
 }
 
-bool roster_is_known(const struct roster *roster)
+bool saved_is_known(const struct saved_state *saved)
 {
-	return roster->version == ROSTER_VERSION && roster->head.size == sizeof(*roster) &&
-	       roster->head.version == PROTO_VERSION && roster->head.layout_hash == LAYOUT_HASH;
+	return saved->version == SAVED_VERSION && saved->head.size == sizeof(*saved) &&
+	       saved->head.version == PROTO_VERSION && saved->head.layout_hash == LAYOUT_HASH;
 }
 
-static uint64_t roster_arena_of(const struct roster_geometry *g)
+static uint64_t saved_arena_of(const struct saved_geometry *g)
 {
 	return g->arena_size -
 	       arena_workers_offset((uint32_t)g->max_clients, (uint32_t)g->max_jobs);
 }
 
-uint64_t roster_arena_max(const struct roster *roster)
+uint64_t saved_arena_max(const struct saved_state *saved)
 {
-	return roster_arena_of(&roster->geometry);
+	return saved_arena_of(&saved->geometry);
 }
 
 /* One more number, if it is another one. */
-static void roster_say(char why[ROSTER_WHY], const char *option, uint64_t was, uint64_t is,
-		       const char *unit)
+static void saved_say(char why[SAVED_WHY], const char *option, uint64_t was, uint64_t is,
+		      const char *unit)
 {
 	size_t at = strlen(why);
 
 	if (was != is)
-		(void)snprintf(why + at, ROSTER_WHY - at,
+		(void)snprintf(why + at, SAVED_WHY - at,
 			       "%s%s was %" PRIu64 "%s and is %" PRIu64 "%s",
 			       at ? ", " : "forkd has other sizes now: ", option, was, unit, is,
 			       unit);
 }
 
-static bool roster_refuse(char ret_why[ROSTER_WHY])
+static bool saved_refuse(char ret_why[SAVED_WHY])
 {
-	(void)snprintf(ret_why, ROSTER_WHY, "forkd has another version now");
+	(void)snprintf(ret_why, SAVED_WHY, "forkd has another version now");
 	return false;
 }
 
-bool roster_fits(const struct roster *roster, const struct roster_geometry *geometry,
-		 char ret_why[ROSTER_WHY])
+bool saved_fits(const struct saved_state *saved, const struct saved_geometry *geometry,
+		char ret_why[SAVED_WHY])
 {
-	const struct roster_geometry *was = &roster->geometry, *is = geometry;
+	const struct saved_geometry *was = &saved->geometry, *is = geometry;
 	uint64_t unit = 1;
 
 	ret_why[0] = '\0';
-	if (!roster_is_known(roster))
-		return roster_refuse(ret_why);
-	roster_say(ret_why, "workers", was->n_workers, is->n_workers, "");
-	roster_say(ret_why, "max-clients", was->max_clients, is->max_clients, "");
-	roster_say(ret_why, "max-jobs", was->max_jobs, is->max_jobs, "");
-	if ((roster_arena_of(was) | roster_arena_of(is)) % ROSTER_MIB == 0)
-		unit = ROSTER_MIB;
-	roster_say(ret_why, "arena-max", roster_arena_of(was) / unit, roster_arena_of(is) / unit,
-		   unit == 1 ? "" : "M");
+	if (!saved_is_known(saved))
+		return saved_refuse(ret_why);
+	saved_say(ret_why, "workers", was->n_workers, is->n_workers, "");
+	saved_say(ret_why, "max-clients", was->max_clients, is->max_clients, "");
+	saved_say(ret_why, "max-jobs", was->max_jobs, is->max_jobs, "");
+	if ((saved_arena_of(was) | saved_arena_of(is)) % SAVED_MIB == 0)
+		unit = SAVED_MIB;
+	saved_say(ret_why, "arena-max", saved_arena_of(was) / unit, saved_arena_of(is) / unit,
+		  unit == 1 ? "" : "M");
 	if (ret_why[0])
 		return false;
 	/* It follows from the workers. */
-	return was->board_size == is->board_size || roster_refuse(ret_why);
+	return was->board_size == is->board_size || saved_refuse(ret_why);
 }
 
-static bool roster_has_cpu(const struct roster *roster, uint64_t at, uint32_t cpu)
+static bool saved_has_cpu(const struct saved_state *saved, uint64_t at, uint32_t cpu)
 {
-	return roster->cpus[at][cpu / 64] >> cpu % 64 & 1;
+	return saved->cpus[at][cpu / 64] >> cpu % 64 & 1;
 }
 
-void roster_set_cpus(struct roster *roster, const struct hwloc_bitmap_s *cpus)
+void saved_set_cpus(struct saved_state *saved, const struct hwloc_bitmap_s *cpus)
 {
-	uint64_t at = roster_load(&roster->cpus_at) ^ 1;
+	uint64_t at = saved_load(&saved->cpus_at) ^ 1;
 	bool changed = false;
 
-	memset(roster->cpus[at], 0, sizeof(roster->cpus[at]));
-	for (uint32_t cpu = 0; cpu < ROSTER_CPUS; cpu++) {
+	memset(saved->cpus[at], 0, sizeof(saved->cpus[at]));
+	for (uint32_t cpu = 0; cpu < SAVED_CPUS; cpu++) {
 		if (hwloc_bitmap_isset(cpus, cpu))
-			roster->cpus[at][cpu / 64] |= UINT64_C(1) << cpu % 64;
-		changed |= roster_has_cpu(roster, at, cpu) != roster_has_cpu(roster, at ^ 1, cpu);
+			saved->cpus[at][cpu / 64] |= UINT64_C(1) << cpu % 64;
+		changed |= saved_has_cpu(saved, at, cpu) != saved_has_cpu(saved, at ^ 1, cpu);
 	}
 	if (changed)
-		roster_store(&roster->cpus_at, at);
+		saved_store(&saved->cpus_at, at);
 }
 
-struct hwloc_bitmap_s *roster_cpus(const struct roster *roster)
+struct hwloc_bitmap_s *saved_cpus(const struct saved_state *saved)
 {
-	uint64_t at = roster_load(&roster->cpus_at);
+	uint64_t at = saved_load(&saved->cpus_at);
 	hwloc_bitmap_t cpus = hwloc_bitmap_alloc();
 
-	for (uint32_t cpu = 0; cpus && cpu < ROSTER_CPUS; cpu++)
-		if (roster_has_cpu(roster, at, cpu))
+	for (uint32_t cpu = 0; cpus && cpu < SAVED_CPUS; cpu++)
+		if (saved_has_cpu(saved, at, cpu))
 			(void)hwloc_bitmap_set(cpus, cpu);
 	return cpus;
 }
 
-void roster_enter_client(struct roster *roster, uint32_t slot, const struct roster_entry *entry)
+void saved_enter_client(struct saved_state *saved, uint32_t slot, const struct saved_entry *entry)
 {
-	struct roster_client *c = &roster->clients[slot];
+	struct saved_client *c = &saved->clients[slot];
 
-	roster_store(&c->generation, entry->generation);
-	roster_store(&c->uid, entry->uid);
-	roster_store(&c->pid, entry->pid);
-	roster_store(&c->tenant, entry->tenant);
-	roster_store(&c->n_jobs, entry->n_jobs);
-	roster_store(&c->size, entry->size);
-	roster_store(&c->welcomed, 0);
-	roster_store(&c->state, ROSTER_HERE);
+	saved_store(&c->generation, entry->generation);
+	saved_store(&c->uid, entry->uid);
+	saved_store(&c->pid, entry->pid);
+	saved_store(&c->tenant, entry->tenant);
+	saved_store(&c->n_jobs, entry->n_jobs);
+	saved_store(&c->size, entry->size);
+	saved_store(&c->welcomed, 0);
+	saved_store(&c->state, SAVED_HERE);
 }
 
-void roster_enter_tenant(struct roster *roster, uint32_t slot, uint32_t uid)
+void saved_enter_tenant(struct saved_state *saved, uint32_t slot, uint32_t uid)
 {
-	struct roster_tenant *t = &roster->tenants[slot];
+	struct saved_tenant *t = &saved->tenants[slot];
 
-	roster_store(&t->uid, uid);
-	roster_store(&t->state, ROSTER_HERE);
+	saved_store(&t->uid, uid);
+	saved_store(&t->state, SAVED_HERE);
 }
 
-void roster_client_is(struct roster *roster, uint32_t slot, enum roster_state state)
+void saved_client_is(struct saved_state *saved, uint32_t slot, enum saved_stage state)
 {
-	roster_store(&roster->clients[slot].state, state);
+	saved_store(&saved->clients[slot].state, state);
 }
 
-void roster_tenant_is(struct roster *roster, uint32_t slot, enum roster_state state)
+void saved_tenant_is(struct saved_state *saved, uint32_t slot, enum saved_stage state)
 {
-	roster_store(&roster->tenants[slot].state, state);
+	saved_store(&saved->tenants[slot].state, state);
 }
 
-void roster_welcome(struct roster *roster, uint32_t slot)
+void saved_welcome(struct saved_state *saved, uint32_t slot)
 {
-	roster_store(&roster->clients[slot].welcomed, 1);
+	saved_store(&saved->clients[slot].welcomed, 1);
 }
 
-struct roster_entry roster_client(const struct roster *roster, uint32_t slot)
+struct saved_entry saved_client(const struct saved_state *saved, uint32_t slot)
 {
-	const struct roster_client *c = &roster->clients[slot];
-	struct roster_entry entry = {
-		.state = (enum roster_state)roster_load(&c->state),
-		.generation = (uint32_t)roster_load(&c->generation),
+	const struct saved_client *c = &saved->clients[slot];
+	struct saved_entry entry = {
+		.state = (enum saved_stage)saved_load(&c->state),
+		.generation = (uint32_t)saved_load(&c->generation),
 	};
 
-	if (entry.state == ROSTER_FREE)
+	if (entry.state == SAVED_FREE)
 		return entry;
-	entry.uid = (uint32_t)roster_load(&c->uid);
-	entry.pid = (uint32_t)roster_load(&c->pid);
-	entry.tenant = (uint32_t)roster_load(&c->tenant);
-	entry.n_jobs = (uint32_t)roster_load(&c->n_jobs);
-	entry.size = roster_load(&c->size);
-	entry.welcomed = roster_load(&c->welcomed);
+	entry.uid = (uint32_t)saved_load(&c->uid);
+	entry.pid = (uint32_t)saved_load(&c->pid);
+	entry.tenant = (uint32_t)saved_load(&c->tenant);
+	entry.n_jobs = (uint32_t)saved_load(&c->n_jobs);
+	entry.size = saved_load(&c->size);
+	entry.welcomed = saved_load(&c->welcomed);
 	return entry;
 }
 
-enum roster_state roster_tenant(const struct roster *roster, uint32_t slot, uint32_t *ret_uid)
+enum saved_stage saved_tenant(const struct saved_state *saved, uint32_t slot, uint32_t *ret_uid)
 {
-	const struct roster_tenant *t = &roster->tenants[slot];
-	enum roster_state state = (enum roster_state)roster_load(&t->state);
+	const struct saved_tenant *t = &saved->tenants[slot];
+	enum saved_stage state = (enum saved_stage)saved_load(&t->state);
 
-	if (ret_uid && state != ROSTER_FREE)
-		*ret_uid = (uint32_t)roster_load(&t->uid);
+	if (ret_uid && state != SAVED_FREE)
+		*ret_uid = (uint32_t)saved_load(&t->uid);
 	return state;
 }
 
-bool roster_try(struct roster *roster, uint64_t n_ended)
+bool saved_try(struct saved_state *saved, uint64_t n_ended)
 {
-	uint64_t ready = roster_load(&roster->ready), tries = roster_load(&roster->tries) + 1;
+	uint64_t ready = saved_load(&saved->ready), tries = saved_load(&saved->tries) + 1;
 
 	if (ready && n_ended >= ready)
 		tries = 1;
-	roster_store(&roster->tries, tries);
-	roster_store(&roster->ready, 0);
-	return tries <= ROSTER_TRIES;
+	saved_store(&saved->tries, tries);
+	saved_store(&saved->ready, 0);
+	return tries <= SAVED_TRIES;
 }
 
-void roster_ready(struct roster *roster, uint64_t n_ended)
+void saved_ready(struct saved_state *saved, uint64_t n_ended)
 {
-	roster_store(&roster->ready, n_ended + 1);
+	saved_store(&saved->ready, n_ended + 1);
 }
 
-void roster_acquit(struct roster *roster)
+void saved_acquit(struct saved_state *saved)
 {
-	roster_store(&roster->tries, 0);
+	saved_store(&saved->tries, 0);
 }
 
-uint32_t roster_pool_generation(const struct roster *roster)
+uint32_t saved_pool_generation(const struct saved_state *saved)
 {
-	return (uint32_t)roster_load(&roster->pool_generation);
+	return (uint32_t)saved_load(&saved->pool_generation);
 }
 
-uint64_t roster_crashes(const struct roster *roster)
+uint64_t saved_crashes(const struct saved_state *saved)
 {
-	return roster_load(&roster->crashes);
+	return saved_load(&saved->crashes);
 }
 
-uint32_t roster_next_pool(struct roster *roster)
+uint32_t saved_next_pool(struct saved_state *saved)
 {
-	uint32_t generation = roster_pool_generation(roster) + 1;
+	uint32_t generation = saved_pool_generation(saved) + 1;
 
-	roster_store(&roster->pool_generation, generation);
+	saved_store(&saved->pool_generation, generation);
 	return generation;
 }
 
-uint64_t roster_crashed(struct roster *roster)
+uint64_t saved_crashed(struct saved_state *saved)
 {
-	uint64_t crashes = roster_crashes(roster) + 1;
+	uint64_t crashes = saved_crashes(saved) + 1;
 
-	roster_store(&roster->crashes, crashes);
+	saved_store(&saved->crashes, crashes);
 	return crashes;
 }
 
-void roster_end(struct roster *roster)
+void saved_end(struct saved_state *saved)
 {
-	roster_store(&roster->ended, 1);
+	saved_store(&saved->ended, 1);
 }
 
-bool roster_has_ended(const struct roster *roster)
+bool saved_has_ended(const struct saved_state *saved)
 {
-	return roster_load(&roster->ended);
+	return saved_load(&saved->ended);
 }

@@ -12,21 +12,21 @@
 
 struct hwloc_bitmap_s;
 
-#define ROSTER_VERSION 2u
-#define ROSTER_CPUS    8192u /* numbers below it: as the option cpus */
-#define ROSTER_WHY     256u  /* bytes of a text */
+#define SAVED_VERSION 2u
+#define SAVED_CPUS    8192u /* numbers below it: as the option cpus */
+#define SAVED_WHY     256u  /* bytes of a text */
 
 /* What a slot of the roster has. */
-enum roster_state {
-	ROSTER_FREE,
-	ROSTER_HERE,	 /* a client with its connection; a tenant that is served */
-	ROSTER_GONE,	 /* a client whose connection has ended; a tenant that is to leave */
-	ROSTER_EMPTYING, /* no pool knows it, its pages are taken back */
+enum saved_stage {
+	SAVED_FREE,
+	SAVED_HERE,	/* a client with its connection; a tenant that is served */
+	SAVED_GONE,	/* a client whose connection has ended; a tenant that is to leave */
+	SAVED_EMPTYING, /* no pool knows it, its pages are taken back */
 };
 
 /* A client's slot; a word each. */
-struct roster_client {
-	_Atomic uint64_t state; /* enum roster_state */
+struct saved_client {
+	_Atomic uint64_t state; /* enum saved_stage */
 	_Atomic uint64_t generation;
 	_Atomic uint64_t uid;
 	_Atomic uint64_t pid;
@@ -36,22 +36,22 @@ struct roster_client {
 	_Atomic uint64_t welcomed; /* it has been told so */
 };
 
-struct roster_tenant {
-	_Atomic uint64_t state; /* enum roster_state */
+struct saved_tenant {
+	_Atomic uint64_t state; /* enum saved_stage */
 	_Atomic uint64_t uid;
 };
 
-#define ROSTER_CRASHES 1024u /* that are remembered */
+#define SAVED_CRASHES 1024u /* that are remembered */
 
 /* What quarantine.c remembers, of a crash and of what is refused; the first word of each says that
  * the others stand there. */
-struct roster_crash {
+struct saved_crash {
 	_Atomic uint64_t time_ns; /* 0: none, or it counts no more */
 	_Atomic uint64_t task;	  /* its hash; 0: not known, or it counts for its user alone */
 	_Atomic uint64_t uid;
 };
 
-struct roster_refusal {
+struct saved_refusal {
 	_Atomic uint64_t until_ns; /* 0: free */
 	uint64_t task;		   /* its hash; 0: all of the user's */
 	uint32_t uid;
@@ -59,14 +59,14 @@ struct roster_refusal {
 	char name[64];	  /* of the task; empty: all */
 };
 
-struct roster_quarantine {
-	_Atomic uint64_t n_crashes; /* so far; the newest is at (n_crashes - 1) % ROSTER_CRASHES */
-	struct roster_crash crashes[ROSTER_CRASHES];
-	struct roster_refusal refusals[LIMIT_QUARANTINE];
+struct saved_quarantine {
+	_Atomic uint64_t n_crashes; /* so far; the newest is at (n_crashes - 1) % SAVED_CRASHES */
+	struct saved_crash crashes[SAVED_CRASHES];
+	struct saved_refusal refusals[LIMIT_QUARANTINE];
 };
 
 /* What all segments depend on; constant. */
-struct roster_geometry {
+struct saved_geometry {
 	uint64_t n_workers;
 	uint64_t max_clients;
 	uint64_t max_jobs;
@@ -76,7 +76,7 @@ struct roster_geometry {
 
 /* Where the job records of a client's segment are, for a forkd that has another layout; constant.
  * Offsets and sizes in bytes. */
-struct roster_records {
+struct saved_records {
 	uint64_t offset;       /* of the first, in the segment */
 	uint64_t stride;       /* from one to the next */
 	uint64_t state_offset; /* of the 32 bits of its state, in a record */
@@ -86,35 +86,35 @@ struct roster_records {
 	uint64_t lost;	       /* outcome */
 };
 
-struct roster {
+struct saved_state {
 	/* The same in all versions of this file: by it a forkd gives the jobs of another version
 	 * their outcome. */
 	struct segment head; /* its layout and epoch are those of all the segments */
-	uint64_t version;    /* ROSTER_VERSION */
-	struct roster_geometry geometry;
-	struct roster_records records;
+	uint64_t version;    /* SAVED_VERSION */
+	struct saved_geometry geometry;
+	struct saved_records records;
 	/* what changes */
 	_Atomic uint64_t ended; /* there is nobody any more whom a next forkd could serve */
 	_Atomic uint64_t ready; /* 1, and jobs that had ended then; 0: no pool of it was ready */
 	_Atomic uint64_t tries; /* managers that have come to nothing, one after the other */
 	_Atomic uint64_t pool_generation; /* as the board shows it */
 	_Atomic uint64_t crashes;	  /* as well */
-	struct roster_tenant tenants[LIMIT_TENANTS];
-	struct roster_client clients[LIMIT_CLIENTS];
+	struct saved_tenant tenants[LIMIT_TENANTS];
+	struct saved_client clients[LIMIT_CLIENTS];
 	/* of this version alone */
-	struct roster_quarantine quarantine;
-	_Atomic uint64_t cpus_at;	    /* which of the two holds */
-	uint64_t cpus[2][ROSTER_CPUS / 64]; /* a bit each */
+	struct saved_quarantine quarantine;
+	_Atomic uint64_t cpus_at;	   /* which of the two holds */
+	uint64_t cpus[2][SAVED_CPUS / 64]; /* a bit each */
 };
 
 /* A word that changes; whoever is killed after it has made all stores before it (saved_state.c,
  * I1). */
-void roster_store(_Atomic uint64_t *word, uint64_t value);
-uint64_t roster_load(const _Atomic uint64_t *word);
+void saved_store(_Atomic uint64_t *word, uint64_t value);
+uint64_t saved_load(const _Atomic uint64_t *word);
 
 /* A client's slot as it is. */
-struct roster_entry {
-	enum roster_state state;
+struct saved_entry {
+	enum saved_stage state;
 	uint32_t generation; /* of a free slot: of the last client, or of one that has never been */
 	uint32_t uid;
 	uint32_t pid;
@@ -125,67 +125,68 @@ struct roster_entry {
 };
 
 /* Makes one that has nobody. Returns its descriptor, or a negative errno; sets *ret_roster. */
-int roster_new(const struct roster_geometry *geometry, uint64_t epoch, struct roster **ret_roster);
+int saved_new(const struct saved_geometry *geometry, uint64_t epoch,
+	      struct saved_state **ret_roster);
 
 /* Maps one that was inherited; fd is borrowed. Returns 0, or a negative errno: -EBADMSG it is none,
  * or too short. It may be of another version of this file, and of another layout. */
-int roster_map(int fd, struct roster **ret_roster);
+int saved_map(int fd, struct saved_state **ret_roster);
 
 /* NULL is fine. */
-void roster_unmap(struct roster *roster);
+void saved_unmap(struct saved_state *saved);
 
 /* True if it is of this forkd's version and layout, and its numbers mean what they mean here. */
-bool roster_is_known(const struct roster *roster);
+bool saved_is_known(const struct saved_state *saved);
 
 /* True if what this forkd is to make has the same layout and geometry. Else ret_why says what is
  * not the same, and how it was and is. */
-bool roster_fits(const struct roster *roster, const struct roster_geometry *geometry,
-		 char ret_why[ROSTER_WHY]);
+bool saved_fits(const struct saved_state *saved, const struct saved_geometry *geometry,
+		char ret_why[SAVED_WHY]);
 
 /* What arena-max was, in bytes, of a roster that is known. */
-uint64_t roster_arena_max(const struct roster *roster);
+uint64_t saved_arena_max(const struct saved_state *saved);
 
 /* The CPUs that workers are pinned to, may they be there or not, of a roster that is known. To be
  * freed by hwloc_bitmap_free(); NULL for want of memory. */
-void roster_set_cpus(struct roster *roster, const struct hwloc_bitmap_s *cpus);
-struct hwloc_bitmap_s *roster_cpus(const struct roster *roster);
+void saved_set_cpus(struct saved_state *saved, const struct hwloc_bitmap_s *cpus);
+struct hwloc_bitmap_s *saved_cpus(const struct saved_state *saved);
 
 /* Somebody takes a free slot; state is not asked: he is there. */
-void roster_enter_client(struct roster *roster, uint32_t slot, const struct roster_entry *entry);
-void roster_enter_tenant(struct roster *roster, uint32_t slot, uint32_t uid);
+void saved_enter_client(struct saved_state *saved, uint32_t slot, const struct saved_entry *entry);
+void saved_enter_tenant(struct saved_state *saved, uint32_t slot, uint32_t uid);
 
 /* The slot is in another state now: a later one, or free. */
-void roster_client_is(struct roster *roster, uint32_t slot, enum roster_state state);
-void roster_tenant_is(struct roster *roster, uint32_t slot, enum roster_state state);
+void saved_client_is(struct saved_state *saved, uint32_t slot, enum saved_stage state);
+void saved_tenant_is(struct saved_state *saved, uint32_t slot, enum saved_stage state);
 
 /* WELCOME has been sent. */
-void roster_welcome(struct roster *roster, uint32_t slot);
+void saved_welcome(struct saved_state *saved, uint32_t slot);
 
-struct roster_entry roster_client(const struct roster *roster, uint32_t slot);
+struct saved_entry saved_client(const struct saved_state *saved, uint32_t slot);
 /* The state of a tenant's slot; *ret_uid is set unless it is free, or NULL. */
-enum roster_state roster_tenant(const struct roster *roster, uint32_t slot, uint32_t *ret_uid);
+enum saved_stage saved_tenant(const struct saved_state *saved, uint32_t slot, uint32_t *ret_uid);
 
 /*
  * A manager begins to go on from here. n_ended: jobs so far; the last manager has come to something
  * if one has ended since it was ready.
  * False if too many have not, one after the other: what stands here may be why.
  */
-bool roster_try(struct roster *roster, uint64_t n_ended);
-void roster_ready(struct roster *roster, uint64_t n_ended);
+bool saved_try(struct saved_state *saved, uint64_t n_ended);
+void saved_ready(struct saved_state *saved, uint64_t n_ended);
 
 /* Should the manager end now, what stands here is not why: it has lived for long enough, was told
  * to make room for the next, or something was short when it began. */
-void roster_acquit(struct roster *roster);
+void saved_acquit(struct saved_state *saved);
 
 /* What the board shows of pools; one more of them. Return how many there have been. */
-uint32_t roster_pool_generation(const struct roster *roster);
-uint64_t roster_crashes(const struct roster *roster);
-uint32_t roster_next_pool(struct roster *roster);
-uint64_t roster_crashed(struct roster *roster);
+uint32_t saved_pool_generation(const struct saved_state *saved);
+uint64_t saved_crashes(const struct saved_state *saved);
+uint32_t saved_next_pool(struct saved_state *saved);
+uint64_t saved_crashed(struct saved_state *saved);
 
 /* Nobody goes on from here: whoever is pending gets its outcome from this manager, or its
  * connection ends. */
-void roster_end(struct roster *roster);
-bool roster_has_ended(const struct roster *roster);
+void saved_end(struct saved_state *saved);
+bool saved_has_ended(const struct saved_state *saved);
 
 #endif

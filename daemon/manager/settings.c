@@ -68,9 +68,9 @@ static void settings_read(void *context, const char *name, const char *value)
 		(void)snprintf(wanted->text, wanted->size, "%s", value);
 }
 
-int settings_change(struct options *options, struct fronts *fronts, struct poolproc *pool,
-		    const char *name, const char *value, char *ret_old, size_t old_size,
-		    char *ret_error, size_t error_size)
+int settings_change(struct options *options, struct pool_segments *pool_segments,
+		    struct poolproc *pool, const char *name, const char *value, char *ret_old,
+		    size_t old_size, char *ret_error, size_t error_size)
 {
 	struct settings_value old = { .name = name, .text = ret_old, .size = old_size };
 	struct options_error error;
@@ -89,7 +89,7 @@ int settings_change(struct options *options, struct fronts *fronts, struct poolp
 	if (poolproc_set_options(pool, options) < 0)
 		log_warning("out of memory: the next pool starts with the old %s, until it is told",
 			    name);
-	fronts_show_scheduler(fronts);
+	pool_segments_show_scheduler(pool_segments);
 	settings_tell(pool, name, value);
 	return 0;
 }

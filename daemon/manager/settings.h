@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-struct fronts;
+struct pool_segments;
 struct options;
 struct poolproc;
 
@@ -13,9 +13,9 @@ struct poolproc;
  * Sets an option of the fronts', for this pool and all later ones.
  * Returns 0 with the value it had, or a negative errno with a line that says why.
  */
-int settings_change(struct options *options, struct fronts *fronts, struct poolproc *pool,
-		    const char *name, const char *value, char *ret_old, size_t old_size,
-		    char *ret_error, size_t error_size);
+int settings_change(struct options *options, struct pool_segments *pool_segments,
+		    struct poolproc *pool, const char *name, const char *value, char *ret_old,
+		    size_t old_size, char *ret_error, size_t error_size);
 
 /* Tells the pool, which has just become ready, or has not heard what has changed: all that can
  * change, and the rules of the option tasks. One that cannot be told is killed, and the next one

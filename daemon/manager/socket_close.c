@@ -39,19 +39,19 @@
 #include "daemon/manager/loop.h"
 #include "shm/proto.h"
 
-#define HANGUP_TURN 64u /* messages that are looked at here */
+#define SOCKET_CLOSE_TURN 64u /* messages that are looked at here */
 
-struct hangup {
-	struct hangups *all;
-	struct hangup *next;
-	struct hangup **link;
+struct socket_close {
+	struct socket_closer *all;
+	struct socket_close *next;
+	struct socket_close **link;
 	struct loop_source source;
 	int fd;
 };
 
 /* True for the end, false for an empty message. No call says which it is; but who asks for
  * credentials and has no room for them is told so with each message, and not at the end. */
-static bool hangup_is_end(int fd)
+static bool socket_close_is_end(int fd)
 {
 	struct msghdr header = { 0 };
 	int value = 1;
@@ -64,14 +64,14 @@ static bool hangup_is_end(int fd)
 }
 
 /* True if nothing is left in it. False: the next message is for a worker. */
-static bool hangup_look(int fd)
+static bool socket_close_look(int fd)
 {
 	union proto_message message;
 
-	for (uint32_t i = 0; i < HANGUP_TURN; i++) {
+	for (uint32_t i = 0; i < SOCKET_CLOSE_TURN; i++) {
 		int r = proto_recv_plain(fd, &message, MSG_DONTWAIT);
 
-		if (r == -EAGAIN || (r == 0 && hangup_is_end(fd)))
+		if (r == -EAGAIN || (r == 0 && socket_close_is_end(fd)))
 			return true;
 		if (r == -EPERM)
 			return false;
@@ -81,7 +81,7 @@ static bool hangup_look(int fd)
 	return false;
 }
 
-static void hangup_free(struct hangup *h)
+static void socket_close_free(struct socket_close *h)
 {
 	*h->link = h->next;
 	if (h->next)
@@ -89,50 +89,50 @@ static void hangup_free(struct hangup *h)
 	free(h);
 }
 
-static void hangup_on_discarded(struct loop_source *source, int result)
+static void socket_close_on_discarded(struct loop_source *source, int result)
 {
-	struct hangup *h = container_of(source, struct hangup, source);
+	struct socket_close *h = container_of(source, struct socket_close, source);
 
 	(void)result;
-	if (hangup_look(h->fd)) {
+	if (socket_close_look(h->fd)) {
 		h->fd = safe_close(h->fd);
-		hangup_free(h);
+		socket_close_free(h);
 	} else if (loop_discard(h->all->loop, &h->source, h->fd) < 0) {
-		hangup_free(h); /* I3 */
+		socket_close_free(h); /* I3 */
 	}
 }
 
-int hangup(struct hangups *all, int fd)
+int socket_close(struct socket_closer *all, int fd)
 {
-	struct hangup *h;
+	struct socket_close *h;
 
 	if (fd < 0)
 		return -1;
 	(void)shutdown(fd, SHUT_RDWR);
-	if (hangup_look(fd))
+	if (socket_close_look(fd))
 		return safe_close(fd);
 	h = calloc(1, sizeof(*h));
 	if (!h)
 		return -1; /* I3 */
-	*h = (struct hangup){
+	*h = (struct socket_close){
 		.all = all,
 		.next = all->first,
 		.link = &all->first,
-		.source = { .call = hangup_on_discarded },
+		.source = { .call = socket_close_on_discarded },
 		.fd = fd,
 	};
 	if (h->next)
 		h->next->link = &h->next;
 	all->first = h;
 	if (loop_discard(all->loop, &h->source, fd) < 0)
-		hangup_free(h); /* I3 */
+		socket_close_free(h); /* I3 */
 	return -1;
 }
 
-void hangup_fini(struct hangups *all)
+void socket_close_fini(struct socket_closer *all)
 {
 	while (all->first) {
 		loop_forget(all->loop, &all->first->source);
-		hangup_free(all->first);
+		socket_close_free(all->first);
 	}
 }

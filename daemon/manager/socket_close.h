@@ -3,13 +3,13 @@
 #ifndef DAEMON_MANAGER_SOCKET_CLOSE_H
 #define DAEMON_MANAGER_SOCKET_CLOSE_H
 
-struct hangup;
+struct socket_close;
 struct loop;
 
 /* All that take long. Zeroed, with loop set. */
-struct hangups {
+struct socket_closer {
 	struct loop *loop;
-	struct hangup *first;
+	struct socket_close *first;
 };
 
 /*
@@ -17,9 +17,9 @@ struct hangups {
  * proto_take_no_descriptors(); nothing may wait for it any more. Returns -1, to be assigned; below
  * 0 it does nothing.
  */
-int hangup(struct hangups *all, int fd);
+int socket_close(struct socket_closer *all, int fd);
 
 /* What is not closed yet is left to the end of the process. */
-void hangup_fini(struct hangups *all);
+void socket_close_fini(struct socket_closer *all);
 
 #endif

@@ -25,7 +25,7 @@
 
 /* Where memory is short the child goes, which can be started again, and not the manager. Anybody
  * may raise it. */
-static bool offspring_offer(int oom)
+static bool spawn_offer(int oom)
 {
 	_cleanup_close_ int fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
 	char text[16] = "";
@@ -38,7 +38,7 @@ static bool offspring_offer(int oom)
 }
 
 /* The program. On valgrind the kernel's link leads to valgrind, but valgrind reads it itself. */
-static const char *offspring_file(void)
+static const char *spawn_file(void)
 {
 	static char file[4096];
 
@@ -47,7 +47,7 @@ static const char *offspring_file(void)
 	return "/proc/self/exe";
 }
 
-void offspring_exec(char *const *argv, pid_t manager, int fd, int oom, const struct runas *runas)
+void spawn_exec(char *const *argv, pid_t manager, int fd, int oom, const struct runas *runas)
 {
 	sigset_t none;
 	int r;
@@ -57,7 +57,7 @@ void offspring_exec(char *const *argv, pid_t manager, int fd, int oom, const str
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != manager)
 		_exit(SPAWN_NO_EXEC); /* it died before that */
-	urgent_hand_over();
+	low_latency_hand_over();
 	(void)unsetenv("FDSTORE");
 	(void)unsetenv("NOTIFY_SOCKET");
 	(void)unsetenv("WATCHDOG_USEC");
@@ -68,12 +68,12 @@ void offspring_exec(char *const *argv, pid_t manager, int fd, int oom, const str
 		_exit(SPAWN_NO_EXEC);
 	/* confine_hide() has given the files of /proc/self to root. */
 	(void)prctl(PR_SET_DUMPABLE, 1UL);
-	(void)offspring_offer(oom);
+	(void)spawn_offer(oom);
 	r = runas && runas->drops ? runas_become(runas) : 0;
 	if (r < 0)
 		_exit(r == -EAGAIN || r == -ENOMEM ? SPAWN_SHORT : SPAWN_NO_USER);
 	/* The link works after an update has replaced the file, too: the manager and its children
 	 * are always of one version. */
-	(void)execv(offspring_file(), argv);
+	(void)execv(spawn_file(), argv);
 	_exit(errno == ENOMEM || errno == EAGAIN || errno == ENFILE ? SPAWN_SHORT : SPAWN_NO_EXEC);
 }

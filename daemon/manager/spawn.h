@@ -23,7 +23,7 @@ struct runas;
  * the manager, and before it where memory is short (oom); its environment has nothing that belongs
  * to the service manager. runas: the user that it becomes, NULL to stay the manager's.
  */
-_Noreturn void offspring_exec(char *const *argv, pid_t manager, int fd, int oom,
-			      const struct runas *runas);
+_Noreturn void spawn_exec(char *const *argv, pid_t manager, int fd, int oom,
+			  const struct runas *runas);
 
 #endif

@@ -34,7 +34,7 @@
  *       same: a slot that is free, an outcome more. So the next one does the same again, and
  *       job_recovery.c may (its I4). What was done cannot be undone by it: outcomes are given by
  *       compare-and-swap, pages that were punched are punched again.
- *   I4. It comes to an end: roster_try() counts the managers that came to nothing (saved_state.c,
+ *   I4. It comes to an end: saved_try() counts the managers that came to nothing (saved_state.c,
  *   I5). I5. A connection that was not told that it is in (GREETING, MAKING) is in no roster; its
  *   end is
  *       closed with the manager that had it, and its client reads that before WELCOME.
@@ -75,27 +75,28 @@
 #include "shm/limits.h"
 #include "shm/segment.h"
 
-#define ADOPT_PATIENCE_MS 5000 /* until a pool is abandoned (pool_process.c, I7) */
+#define TAKEOVER_PATIENCE_MS 5000 /* until a pool is abandoned (pool_process.c, I7) */
 
-#define ADOPT_ARENA 1u
+#define TAKEOVER_ARENA 1u
 
-static const char *const adopt_names[] = { STORE_BOARD, [ADOPT_ARENA] = STORE_ARENA, STORE_ROSTER };
+static const char *const takeover_names[] = { STORE_BOARD, [TAKEOVER_ARENA] = STORE_ARENA,
+					      STORE_ROSTER };
 
-static const char *adopt_name(const struct adopt *adopt, uint32_t i)
+static const char *takeover_name(const struct takeover *takeover, uint32_t i)
 {
-	return i == ADOPT_ARENA ? adopt->arena : adopt_names[i];
+	return i == TAKEOVER_ARENA ? takeover->arena : takeover_names[i];
 }
 
 /* The last manager may have died when it had put the next arena and not removed the last one. No
  * pool has used the next one then, and the last one is replaced again. */
-static int adopt_take_arena(struct adopt *adopt, struct store *store)
+static int takeover_take_arena(struct takeover *takeover, struct store *store)
 {
 	int fd = store_take(store, STORE_ARENA, STORE_MEMFD);
 	int next = store_take(store, STORE_ARENA_NEXT, STORE_MEMFD);
 
-	adopt->arena = STORE_ARENA;
+	takeover->arena = STORE_ARENA;
 	if (fd < 0 && next >= 0) {
-		adopt->arena = STORE_ARENA_NEXT;
+		takeover->arena = STORE_ARENA_NEXT;
 		return next;
 	}
 	if (next >= 0) {
@@ -106,40 +107,40 @@ static int adopt_take_arena(struct adopt *adopt, struct store *store)
 }
 
 /* False if it has not ended in time. */
-static bool adopt_kill(int pidfd)
+static bool takeover_kill(int pidfd)
 {
 	struct pollfd p = { .fd = pidfd, .events = POLLIN };
 	int n;
 
 	/* One that has ended says ESRCH, and is there at once. */
 	(void)pidfd_send_signal(pidfd, SIGKILL, NULL, 0);
-	while ((n = poll(&p, 1, ADOPT_PATIENCE_MS)) < 0)
+	while ((n = poll(&p, 1, TAKEOVER_PATIENCE_MS)) < 0)
 		;
 	return n > 0;
 }
 
 /* I1. */
-static void adopt_fence(struct adopt *adopt, struct store *store)
+static void takeover_fence(struct takeover *takeover, struct store *store)
 {
 	int pidfd;
 
 	while ((pidfd = store_take(store, STORE_POOL, STORE_PIDFD)) >= 0) {
-		if (!adopt_kill(pidfd)) {
+		if (!takeover_kill(pidfd)) {
 			log_error("the last forkd's pool was killed and has not ended after %u s: "
 				  "the next one is started without waiting for its end",
-				  ADOPT_PATIENCE_MS / 1000);
-			adopt->abandoned = true;
+				  TAKEOVER_PATIENCE_MS / 1000);
+			takeover->abandoned = true;
 		}
 		(void)close(pidfd);
-		FK_CRASH(adopt_fenced);
+		FK_CRASH(takeover_fenced);
 	}
 	/* Else before the next pool is started (pool_process.c, I7). */
-	if (!adopt->abandoned)
+	if (!takeover->abandoned)
 		store_remove(store, STORE_POOL);
 }
 
 /* One record of another layout's, or of this one's. */
-static bool adopt_lose_job(const struct roster_records *records, _Atomic uint32_t *word)
+static bool takeover_lose_job(const struct saved_records *records, _Atomic uint32_t *word)
 {
 	uint32_t mask = (uint32_t)records->outcome_mask, waiter = (uint32_t)records->waiter;
 	uint32_t state = atomic_load_explicit(word, memory_order_relaxed);
@@ -159,10 +160,10 @@ static bool adopt_lose_job(const struct roster_records *records, _Atomic uint32_
 }
 
 /* All of a client's, by the roster's numbers. Returns how many. */
-static uint32_t adopt_lose_client(const struct roster *roster, const struct roster_entry *entry,
-				  int fd)
+static uint32_t takeover_lose_client(const struct saved_state *saved,
+				     const struct saved_entry *entry, int fd)
 {
-	const struct roster_records *r = &roster->records;
+	const struct saved_records *r = &saved->records;
 	uint32_t n = 0;
 	void *base;
 
@@ -174,161 +175,161 @@ static uint32_t adopt_lose_client(const struct roster *roster, const struct rost
 	for (uint32_t i = 0; i < entry->n_jobs; i++) {
 		char *record = (char *)base + r->offset + i * r->stride;
 
-		n += adopt_lose_job(r, (_Atomic uint32_t *)(void *)(record + r->state_offset));
+		n += takeover_lose_job(r, (_Atomic uint32_t *)(void *)(record + r->state_offset));
 	}
 	segment_unmap(base, entry->size);
 	return n;
 }
 
 /* Nobody goes on from here. */
-static void adopt_drain(struct adopt *adopt, struct store *store, const char *why)
+static void takeover_drain(struct takeover *takeover, struct store *store, const char *why)
 {
 	uint64_t lost = 0;
 	uint32_t n = 0;
 
 	for (uint32_t slot = 0; slot < LIMIT_CLIENTS; slot++) {
-		const struct roster_entry entry = roster_client(adopt->roster, slot);
+		const struct saved_entry entry = saved_client(takeover->saved, slot);
 		_cleanup_close_ int fd = -1;
 		char name[STORE_NAME];
 
-		if (entry.state != ROSTER_HERE)
+		if (entry.state != SAVED_HERE)
 			continue;
 		store_name(name, STORE_CLIENT, slot);
 		fd = store_take(store, name, STORE_MEMFD);
 		if (fd < 0)
 			continue;
-		lost += adopt_lose_client(adopt->roster, &entry, fd);
+		lost += takeover_lose_client(takeover->saved, &entry, fd);
 		n++;
-		FK_CRASH(adopt_lost);
+		FK_CRASH(takeover_lost);
 	}
 	log_warning("%s: %u clients of the last forkd are disconnected, %" PRIu64
 		    " of their jobs are lost",
 		    why, n, lost);
-	roster_end(adopt->roster);
+	saved_end(takeover->saved);
 }
 
 /* True if it cannot go on from there: why. */
-static bool adopt_is_barred(struct adopt *adopt, const struct roster_geometry *geometry,
-			    char ret_why[ROSTER_WHY])
+static bool takeover_is_barred(struct takeover *takeover, const struct saved_geometry *geometry,
+			       char ret_why[SAVED_WHY])
 {
 	uint64_t n_ended = 0;
 	void *base;
 
-	if (!roster_fits(adopt->roster, geometry, ret_why))
+	if (!saved_fits(takeover->saved, geometry, ret_why))
 		return true;
-	if (adopt->board_fd < 0 || adopt->arena_fd < 0) {
-		(void)snprintf(ret_why, ROSTER_WHY, "board or arena is missing in the store");
+	if (takeover->board_fd < 0 || takeover->arena_fd < 0) {
+		(void)snprintf(ret_why, SAVED_WHY, "board or arena is missing in the store");
 		return true;
 	}
 	/* A number, whatever tasks have written there. */
-	if (segment_map_sized(adopt->board_fd, geometry->board_size, &base) == 0) {
+	if (segment_map_sized(takeover->board_fd, geometry->board_size, &base) == 0) {
 		n_ended = board_jobs_ended(base, (uint32_t)geometry->n_workers);
 		segment_unmap(base, geometry->board_size);
 	}
-	(void)snprintf(ret_why, ROSTER_WHY,
+	(void)snprintf(ret_why, SAVED_WHY,
 		       "forkd has ended again and again without getting anywhere");
-	return !roster_try(adopt->roster, n_ended);
+	return !saved_try(takeover->saved, n_ended);
 }
 
 /* From what it has. */
-static bool adopt_can(struct adopt *adopt, struct store *store,
-		      const struct roster_geometry *geometry)
+static bool takeover_can(struct takeover *takeover, struct store *store,
+			 const struct saved_geometry *geometry)
 {
-	char why[ROSTER_WHY];
+	char why[SAVED_WHY];
 
-	if (!adopt->roster)
+	if (!takeover->saved)
 		return false;
-	if (!adopt_is_barred(adopt, geometry, why))
+	if (!takeover_is_barred(takeover, geometry, why))
 		return true;
-	adopt_drain(adopt, store, why);
+	takeover_drain(takeover, store, why);
 	return false;
 }
 
-static int adopt_anew(struct adopt *adopt, const struct roster_geometry *geometry)
+static int takeover_anew(struct takeover *takeover, const struct saved_geometry *geometry)
 {
 	uint64_t epoch;
 
 	if (getrandom(&epoch, sizeof(epoch), 0) != (ssize_t)sizeof(epoch))
 		epoch = clock_ns();
 	epoch |= 1; /* 0 means any */
-	adopt->roster_fd = roster_new(geometry, epoch, &adopt->roster);
-	return adopt->roster_fd < 0 ? adopt->roster_fd : 0;
+	takeover->saved_fd = saved_new(geometry, epoch, &takeover->saved);
+	return takeover->saved_fd < 0 ? takeover->saved_fd : 0;
 }
 
 /* Nothing of it is of use. */
-static void adopt_forgo(struct adopt *adopt)
+static void takeover_forgo(struct takeover *takeover)
 {
-	adopt->board_fd = safe_close(adopt->board_fd);
-	adopt->arena_fd = safe_close(adopt->arena_fd);
-	adopt_fini(adopt);
+	takeover->board_fd = safe_close(takeover->board_fd);
+	takeover->arena_fd = safe_close(takeover->arena_fd);
+	takeover_fini(takeover);
 }
 
-void adopt_look(struct adopt *adopt, struct store *store)
+void takeover_look(struct takeover *takeover, struct store *store)
 {
 	int r;
 
-	*adopt = (struct adopt){
-		.roster_fd = store_take(store, STORE_ROSTER, STORE_MEMFD),
+	*takeover = (struct takeover){
+		.saved_fd = store_take(store, STORE_ROSTER, STORE_MEMFD),
 		.board_fd = store_take(store, STORE_BOARD, STORE_MEMFD),
 	};
-	adopt->arena_fd = adopt_take_arena(adopt, store);
-	adopt_fence(adopt, store);
-	if (adopt->roster_fd < 0)
+	takeover->arena_fd = takeover_take_arena(takeover, store);
+	takeover_fence(takeover, store);
+	if (takeover->saved_fd < 0)
 		return;
-	r = roster_map(adopt->roster_fd, &adopt->roster);
+	r = saved_map(takeover->saved_fd, &takeover->saved);
 	if (r < 0)
 		log_warning(
 			"the last forkd's clients are disconnected: its roster cannot be read: %s",
 			strerror(-r));
-	else if (roster_has_ended(adopt->roster))
-		adopt_forgo(adopt);
+	else if (saved_has_ended(takeover->saved))
+		takeover_forgo(takeover);
 }
 
-bool adopt_had_cpus(const struct adopt *adopt, const struct hwloc_bitmap_s *cpus)
+bool takeover_had_cpus(const struct takeover *takeover, const struct hwloc_bitmap_s *cpus)
 {
 	hwloc_bitmap_t had = NULL;
 	bool same;
 
-	if (!cpus || !adopt->roster || !roster_is_known(adopt->roster))
+	if (!cpus || !takeover->saved || !saved_is_known(takeover->saved))
 		return false;
-	had = roster_cpus(adopt->roster);
+	had = saved_cpus(takeover->saved);
 	same = had && hwloc_bitmap_isequal(had, cpus);
 	hwloc_bitmap_free(had);
 	return same;
 }
 
 /* How many workers the options want; 0: as many as there were. */
-static uint64_t adopt_workers(const struct adopt *adopt, const struct options *o)
+static uint64_t takeover_workers(const struct takeover *takeover, const struct options *o)
 {
-	if (o->workers || !o->cpus || adopt_had_cpus(adopt, o->cpus))
+	if (o->workers || !o->cpus || takeover_had_cpus(takeover, o->cpus))
 		return o->workers;
 	return (uint64_t)hwloc_bitmap_weight(o->cpus);
 }
 
-uint64_t adopt_inherit(const struct adopt *adopt, struct options *o)
+uint64_t takeover_inherit(const struct takeover *takeover, struct options *o)
 {
-	const struct roster *roster = adopt->roster;
-	const struct roster_geometry *g;
+	const struct saved_state *saved = takeover->saved;
+	const struct saved_geometry *g;
 	uint64_t workers, arena_max;
 
-	if (!roster || !roster_is_known(roster) || adopt->board_fd < 0 || adopt->arena_fd < 0)
+	if (!saved || !saved_is_known(saved) || takeover->board_fd < 0 || takeover->arena_fd < 0)
 		return 0;
-	g = &roster->geometry;
-	workers = adopt_workers(adopt, o);
-	arena_max = roster_arena_max(roster);
+	g = &saved->geometry;
+	workers = takeover_workers(takeover, o);
+	arena_max = saved_arena_max(saved);
 	/* If all is made anew, let it be as it is best now. */
 	if (g->max_clients != o->max_clients || g->max_jobs != o->max_jobs ||
 	    (workers && workers != g->n_workers) || (o->arena_max && o->arena_max != arena_max))
 		return 0;
 	if (!o->cpus)
-		o->cpus = roster_cpus(roster);
+		o->cpus = saved_cpus(saved);
 	if (!workers)
 		o->workers = (unsigned int)g->n_workers;
 	return arena_max;
 }
 
-int adopt_begin(struct adopt *adopt, struct store *store, struct hangups *hangups,
-		const struct roster_geometry *geometry, const struct hwloc_bitmap_s *cpus)
+int takeover_begin(struct takeover *takeover, struct store *store, struct socket_closer *closer,
+		   const struct saved_geometry *geometry, const struct hwloc_bitmap_s *cpus)
 {
 	uint32_t needs = STORE_NEEDS((uint32_t)geometry->max_clients);
 	int r = 0;
@@ -338,19 +339,19 @@ int adopt_begin(struct adopt *adopt, struct store *store, struct hangups *hangup
 			    "max-clients (%u) they should be %u, or clients are refused, and one "
 			    "user can keep all others out",
 			    store->max, (uint32_t)geometry->max_clients, needs);
-	adopt->inherited = adopt_can(adopt, store, geometry);
-	if (!adopt->inherited) {
-		adopt_forgo(adopt);
-		store_drop_rest(store, hangups);
+	takeover->inherited = takeover_can(takeover, store, geometry);
+	if (!takeover->inherited) {
+		takeover_forgo(takeover);
+		store_drop_rest(store, closer);
 		store_empty(store);
-		r = adopt_anew(adopt, geometry);
+		r = takeover_anew(takeover, geometry);
 	}
 	if (r == 0)
-		roster_set_cpus(adopt->roster, cpus);
+		saved_set_cpus(takeover->saved, cpus);
 	return r;
 }
 
-static void adopt_on_shared(struct store_put *put, int result)
+static void takeover_on_shared(struct store_put *put, int result)
 {
 	(void)put;
 	if (result < 0)
@@ -358,94 +359,96 @@ static void adopt_on_shared(struct store_put *put, int result)
 			    strerror(-result));
 }
 
-static void adopt_put(struct adopt *adopt, struct store *store, uint32_t i, int fd)
+static void takeover_put(struct takeover *takeover, struct store *store, uint32_t i, int fd)
 {
 	int r;
 
-	adopt->puts[i].call = adopt_on_shared;
-	r = store_put(store, &adopt->puts[i], adopt_name(adopt, i), &fd, 1);
+	takeover->puts[i].call = takeover_on_shared;
+	r = store_put(store, &takeover->puts[i], takeover_name(takeover, i), &fd, 1);
 	if (r < 0)
-		adopt_on_shared(&adopt->puts[i], r);
+		takeover_on_shared(&takeover->puts[i], r);
 }
 
-void adopt_share(struct adopt *adopt, struct store *store, const struct fronts *fronts)
+void takeover_share(struct takeover *takeover, struct store *store,
+		    const struct pool_segments *pool_segments)
 {
-	const int fds[] = { fronts->board_fd, fronts->arena_fd, adopt->roster_fd };
+	const int fds[] = { pool_segments->board_fd, pool_segments->arena_fd, takeover->saved_fd };
 
-	adopt->board_fd = adopt->arena_fd = -1;
-	for (uint32_t i = 0; i < ARRAY_SIZE(fds) && !adopt->inherited; i++)
-		adopt_put(adopt, store, i, fds[i]);
+	takeover->board_fd = takeover->arena_fd = -1;
+	for (uint32_t i = 0; i < ARRAY_SIZE(fds) && !takeover->inherited; i++)
+		takeover_put(takeover, store, i, fds[i]);
 }
 
-void adopt_share_arena(struct adopt *adopt, struct store *store, const struct fronts *fronts)
+void takeover_share_arena(struct takeover *takeover, struct store *store,
+			  const struct pool_segments *pool_segments)
 {
-	const char *last = adopt->arena;
+	const char *last = takeover->arena;
 
-	store_forget(&adopt->puts[ADOPT_ARENA]);
-	adopt->arena = streq(last, STORE_ARENA) ? STORE_ARENA_NEXT : STORE_ARENA;
+	store_forget(&takeover->puts[TAKEOVER_ARENA]);
+	takeover->arena = streq(last, STORE_ARENA) ? STORE_ARENA_NEXT : STORE_ARENA;
 	/* A store that is full has no room for both: the next manager finds one, or none. */
 	if (store->n >= store->max)
 		store_remove(store, last);
-	adopt_put(adopt, store, ADOPT_ARENA, fronts->arena_fd);
+	takeover_put(takeover, store, TAKEOVER_ARENA, pool_segments->arena_fd);
 	store_remove(store, last);
 }
 
-bool adopt_is_shared(const struct adopt *adopt, const struct store *store)
+bool takeover_is_shared(const struct takeover *takeover, const struct store *store)
 {
-	for (uint32_t i = 0; i < ARRAY_SIZE(adopt_names); i++)
-		if (adopt->puts[i].item || !store_has(store, adopt_name(adopt, i)))
+	for (uint32_t i = 0; i < ARRAY_SIZE(takeover_names); i++)
+		if (takeover->puts[i].item || !store_has(store, takeover_name(takeover, i)))
 			return false;
 	return true;
 }
 
-void adopt_fini(struct adopt *adopt)
+void takeover_fini(struct takeover *takeover)
 {
-	for (uint32_t i = 0; i < ARRAY_SIZE(adopt->puts); i++)
-		store_forget(&adopt->puts[i]);
-	roster_unmap(adopt->roster);
-	adopt->roster = NULL;
-	adopt->roster_fd = safe_close(adopt->roster_fd);
+	for (uint32_t i = 0; i < ARRAY_SIZE(takeover->puts); i++)
+		store_forget(&takeover->puts[i]);
+	saved_unmap(takeover->saved);
+	takeover->saved = NULL;
+	takeover->saved_fd = safe_close(takeover->saved_fd);
 }
 
-static struct session_inherited adopt_take(struct store *store, uint32_t slot)
+static struct conn_inherited takeover_take(struct store *store, uint32_t slot)
 {
 	char name[STORE_NAME];
 
 	store_name(name, STORE_CLIENT, slot);
-	return (struct session_inherited){
+	return (struct conn_inherited){
 		.socket = store_take(store, name, STORE_SOCKET),
 		.pidfd = store_take(store, name, STORE_PIDFD),
 		.segment = store_take(store, name, STORE_MEMFD),
 	};
 }
 
-int adopt_clients(struct adopt *adopt, struct session_table *table)
+int takeover_clients(struct takeover *takeover, struct conn_table *table)
 {
 	int r;
 
-	if (!adopt->inherited)
+	if (!takeover->inherited)
 		return 0;
 	r = tenants_adopt(&table->tenants);
 	for (uint32_t slot = 0; slot < LIMIT_CLIENTS && r >= 0; slot++) {
-		const struct roster_entry entry = roster_client(adopt->roster, slot);
-		struct session_inherited fds;
+		const struct saved_entry entry = saved_client(takeover->saved, slot);
+		struct conn_inherited fds;
 
 		table->generations[slot] = entry.generation + 1;
-		if (entry.state == ROSTER_FREE)
+		if (entry.state == SAVED_FREE)
 			continue;
-		fds = adopt_take(table->store, slot);
-		r = session_adopt(table, slot, &entry, &fds);
+		fds = takeover_take(table->store, slot);
+		r = conn_adopt(table, slot, &entry, &fds);
 		if (r == 0)
-			adopt->n_clients++;
-		else if (r == SESSION_LOST)
+			takeover->n_clients++;
+		else if (r == CONN_LOST)
 			log_warning("client %u (pid %u, uid %u) of the last forkd is disconnected: "
 				    "its segment or its rings are missing",
 				    slot, entry.pid, entry.uid);
-		FK_CRASH(adopt_client);
+		FK_CRASH(takeover_client);
 	}
 	if (r < 0)
 		return r;
 	tenants_settle(&table->tenants);
-	store_drop_rest(table->store, table->hangups);
+	store_drop_rest(table->store, table->closer);
 	return 0;
 }

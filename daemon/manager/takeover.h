@@ -8,20 +8,20 @@
 
 #include "daemon/manager/fdstore.h"
 
-struct fronts;
-struct hangups;
+struct pool_segments;
+struct socket_closer;
 struct hwloc_bitmap_s;
 struct options;
-struct roster;
-struct roster_geometry;
-struct session_table;
+struct saved_state;
+struct saved_geometry;
+struct conn_table;
 
 /* What a former manager has left, or what this one has made instead. */
-struct adopt {
-	struct roster *roster; /* NULL: there is none yet */
-	bool inherited;	       /* it is a former manager's, and this one goes on from there */
-	bool abandoned;	       /* a former pool was killed and has not ended */
-	int roster_fd;
+struct takeover {
+	struct saved_state *saved; /* NULL: there is none yet */
+	bool inherited;		   /* it is a former manager's, and this one goes on from there */
+	bool abandoned;		   /* a former pool was killed and has not ended */
+	int saved_fd;
 	int board_fd;	    /* -1: there is none */
 	int arena_fd;	    /* as well */
 	const char *arena;  /* its name in the store */
@@ -29,24 +29,24 @@ struct adopt {
 	struct store_put puts[3];
 };
 
-#define ADOPT_INIT                                                                                 \
+#define TAKEOVER_INIT                                                                              \
 	{                                                                                          \
-		.roster_fd = -1, .board_fd = -1, .arena_fd = -1, .arena = STORE_ARENA              \
+		.saved_fd = -1, .board_fd = -1, .arena_fd = -1, .arena = STORE_ARENA               \
 	}
 
 /* Waits until no former pool is alive, or abandons it, and looks at what the last manager has left
  * in the store. Before all that can fail: the next manager finds the rest, and no pool that works
  * on it. */
-void adopt_look(struct adopt *adopt, struct store *store);
+void takeover_look(struct takeover *takeover, struct store *store);
 
 /*
  * Puts in for what the options leave open (workers, cpus) what the former manager had, if this one
  * can go on from there. Returns arena-max as it was then, for budget_settle(); 0: as it may be.
  */
-uint64_t adopt_inherit(const struct adopt *adopt, struct options *options);
+uint64_t takeover_inherit(const struct takeover *takeover, struct options *options);
 
 /* True if workers of the former manager were pinned to these CPUs, whatever has become of them. */
-bool adopt_had_cpus(const struct adopt *adopt, const struct hwloc_bitmap_s *cpus);
+bool takeover_had_cpus(const struct takeover *takeover, const struct hwloc_bitmap_s *cpus);
 
 /*
  * If this forkd cannot go on from what was left, each job has its outcome, each connection its end,
@@ -54,24 +54,26 @@ bool adopt_had_cpus(const struct adopt *adopt, const struct hwloc_bitmap_s *cpus
  * geometry: of what this one is to make. cpus: of the workers.
  * Returns 0, or a negative errno: a new roster cannot be made.
  */
-int adopt_begin(struct adopt *adopt, struct store *store, struct hangups *hangups,
-		const struct roster_geometry *geometry, const struct hwloc_bitmap_s *cpus);
+int takeover_begin(struct takeover *takeover, struct store *store, struct socket_closer *closer,
+		   const struct saved_geometry *geometry, const struct hwloc_bitmap_s *cpus);
 
 /* Board and arena are there: what is new goes into the store. They are the fronts' from now on. */
-void adopt_share(struct adopt *adopt, struct store *store, const struct fronts *fronts);
+void takeover_share(struct takeover *takeover, struct store *store,
+		    const struct pool_segments *pool_segments);
 
 /* The arena was replaced: the new one takes its place in the store. It is put before the last one
  * is removed, if there is room for both. */
-void adopt_share_arena(struct adopt *adopt, struct store *store, const struct fronts *fronts);
+void takeover_share_arena(struct takeover *takeover, struct store *store,
+			  const struct pool_segments *pool_segments);
 
 /* True if the next forkd can go on from here. */
-bool adopt_is_shared(const struct adopt *adopt, const struct store *store);
+bool takeover_is_shared(const struct takeover *takeover, const struct store *store);
 
 /* Goes on with tenants and clients. The table is as for none; what it needs is set. Returns 0, or
  * what was short: all that is in the store stays for the next manager. */
-int adopt_clients(struct adopt *adopt, struct session_table *table);
+int takeover_clients(struct takeover *takeover, struct conn_table *table);
 
 /* What stands in the store stays there. */
-void adopt_fini(struct adopt *adopt);
+void takeover_fini(struct takeover *takeover);
 
 #endif

@@ -21,7 +21,7 @@
 #include "shm/board.h"
 #include "shm/limits.h"
 
-static bool rights_fit(const char *pattern, const struct board *board, uint32_t n)
+static bool task_rules_fit(const char *pattern, const struct board *board, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		char name[sizeof(board->tasks[i].name)];
@@ -38,14 +38,14 @@ static bool rights_fit(const char *pattern, const struct board *board, uint32_t 
 	return false;
 }
 
-void rights_look(const struct options *options, const struct board *board)
+void task_rules_look(const struct options *options, const struct board *board)
 {
 	const struct options_list *tasks = options->tasks;
 	/* ORDER board/tasks [B1]: acquire, so that the entries are complete (board.h, I2). */
 	uint32_t n = min(atomic_load_explicit(&board->n_tasks, memory_order_acquire), LIMIT_TASKS);
 
 	for (uint32_t i = 0; n && tasks && i < tasks->n; i++)
-		if (!rights_fit(tasks->entries[i].task, board, n))
+		if (!task_rules_fit(tasks->entries[i].task, board, n))
 			log_warning("%s: tasks: \"%s\" fits no task of any module: `forkctl "
 				    "tasks` shows what they are called",
 				    tasks->entries[i].where, tasks->entries[i].task);

@@ -8,6 +8,6 @@ struct options;
 
 /* Warns of each pattern that fits no task of any module, and says where it stands. The manager's
  * thread; when the pool is ready. */
-void rights_look(const struct options *options, const struct board *board);
+void task_rules_look(const struct options *options, const struct board *board);
 
 #endif

@@ -156,7 +156,7 @@ static void tenants_forget(struct tenants *tenants, uint32_t index)
 {
 	char name[STORE_NAME];
 
-	roster_tenant_is(tenants->roster, index, ROSTER_FREE);
+	saved_tenant_is(tenants->saved, index, SAVED_FREE);
 	store_forget(&tenants->slots[index].put);
 	store_name(name, STORE_TENANT, index);
 	store_remove(tenants->store, name);
@@ -282,9 +282,9 @@ bool tenants_are_full(const struct tenants *tenants, uint32_t uid)
 /* What the store has under the slot's name is this tenant's: the next manager may believe it. */
 static void tenants_enter(struct tenants *tenants, uint32_t index)
 {
-	roster_enter_tenant(tenants->roster, index, tenants->slots[index].uid);
+	saved_enter_tenant(tenants->saved, index, tenants->slots[index].uid);
 	if (tenants->slots[index].state != TENANTS_USED)
-		roster_tenant_is(tenants->roster, index, ROSTER_GONE);
+		saved_tenant_is(tenants->saved, index, SAVED_GONE);
 }
 
 static void tenants_on_stored(struct store_put *put, int result)
@@ -373,7 +373,7 @@ int tenants_attach(struct tenants *tenants, uint32_t uid)
 	tenants_head(tenants, index);
 	if (new)
 		tenants->made(tenants, index);
-	tenants->slots[index].n_sessions++;
+	tenants->slots[index].n_conns++;
 	tenants_trim(tenants, TENANTS_IDLE);
 	return (int)index;
 }
@@ -382,8 +382,8 @@ void tenants_detach(struct tenants *tenants, uint32_t index)
 {
 	struct tenants_slot *t = &tenants->slots[index];
 
-	assert(t->state == TENANTS_USED && t->n_sessions);
-	if (--t->n_sessions)
+	assert(t->state == TENANTS_USED && t->n_conns);
+	if (--t->n_conns)
 		return;
 	t->idle_since = ++tenants->n_idled;
 	tenants_trim(tenants, TENANTS_IDLE);
@@ -398,7 +398,7 @@ static void tenants_release_one(struct tenants *tenants)
 	for (uint32_t i = 0; i < tenants->n; i++) {
 		struct tenants_slot *t = &tenants->slots[i];
 
-		if (t->state == TENANTS_USED && !t->n_sessions &&
+		if (t->state == TENANTS_USED && !t->n_conns &&
 		    (!oldest || t->idle_since < oldest->idle_since))
 			oldest = t;
 	}
@@ -406,8 +406,8 @@ static void tenants_release_one(struct tenants *tenants)
 	m.tenant = (uint32_t)(oldest - tenants->slots);
 	tenants_hide(tenants, m.tenant);
 	/* Not if it waits for the store. */
-	if (roster_tenant(tenants->roster, m.tenant, NULL) != ROSTER_FREE)
-		roster_tenant_is(tenants->roster, m.tenant, ROSTER_GONE);
+	if (saved_tenant(tenants->saved, m.tenant, NULL) != SAVED_FREE)
+		saved_tenant_is(tenants->saved, m.tenant, SAVED_GONE);
 	if (tenants->pool->state == POOLPROC_READY) {
 		oldest->state = TENANTS_LEAVING;
 		poolproc_send(tenants->pool, &m, -1);
@@ -424,7 +424,7 @@ void tenants_count(const struct tenants *tenants, uint32_t *ret_used, uint32_t *
 		const struct tenants_slot *t = &tenants->slots[i];
 
 		used += t->state == TENANTS_USED;
-		idle += t->state == TENANTS_USED && !t->n_sessions;
+		idle += t->state == TENANTS_USED && !t->n_conns;
 	}
 	*ret_used = used;
 	*ret_idle = idle;
@@ -471,7 +471,7 @@ static int tenants_adopt_one(struct tenants *tenants, uint32_t index, uint32_t u
 	}
 	tenants_place(tenants, index, uid, fd, base, size);
 	/* As if a pool had been told: the next one is not. */
-	if (roster_tenant(tenants->roster, index, NULL) != ROSTER_HERE)
+	if (saved_tenant(tenants->saved, index, NULL) != SAVED_HERE)
 		tenants->slots[index].state = TENANTS_LEAVING;
 	else
 		tenants_show_again(tenants, index);
@@ -484,7 +484,7 @@ int tenants_adopt(struct tenants *tenants)
 		uint32_t uid;
 		int r;
 
-		if (roster_tenant(tenants->roster, i, &uid) == ROSTER_FREE)
+		if (saved_tenant(tenants->saved, i, &uid) == SAVED_FREE)
 			continue;
 		r = tenants_adopt_one(tenants, i, uid);
 		if (r == 0)
@@ -507,14 +507,14 @@ bool tenants_join(struct tenants *tenants, uint32_t index, uint32_t uid)
 
 	if (index >= tenants->n || t->state != TENANTS_USED || t->uid != uid)
 		return false;
-	t->n_sessions++;
+	t->n_conns++;
 	return true;
 }
 
 void tenants_settle(struct tenants *tenants)
 {
 	for (uint32_t i = 0; i < tenants->n; i++)
-		if (!tenants->slots[i].n_sessions)
+		if (!tenants->slots[i].n_conns)
 			tenants->slots[i].idle_since = ++tenants->n_idled;
 }
 

@@ -16,7 +16,7 @@ struct arena;
 struct board;
 struct loop;
 struct poolproc;
-struct roster;
+struct saved_state;
 struct tenant_segment;
 struct tenants;
 
@@ -32,7 +32,7 @@ struct tenants_slot {
 	enum tenants_state state;
 	uint32_t uid;
 	uint32_t weight;     /* among the users; the pool is told */
-	uint32_t n_sessions; /* connections, and those that are gone and not released */
+	uint32_t n_conns;    /* connections, and those that are gone and not released */
 	uint64_t idle_since; /* without sessions: when the last of them was released, by n_idled */
 	/* as the board has it: since when, CLOCK_MONOTONIC, and jobs that the manager gave their
 	 * outcome */
@@ -50,7 +50,7 @@ struct tenants {
 	/* the caller sets these; the rest starts as zero */
 	struct loop *loop;
 	struct poolproc *pool;
-	struct roster *roster;
+	struct saved_state *saved;
 	struct store *store;
 	struct board *board;
 	int board_fd; /* borrowed */

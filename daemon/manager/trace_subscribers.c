@@ -42,19 +42,19 @@
 #include "shm/trace.h"
 
 /* All who trace leave, and are told why. */
-static void trace_dismiss(struct session_table *table, const struct greet_verdict *why)
+static void trace_dismiss(struct conn_table *table, const struct admission_verdict *why)
 {
-	struct session *s;
+	struct conn *s;
 
-	session_trace_forget(table);
-	while ((s = session_trace_next(table, NULL))) {
-		session_say(s, why);
-		session_free(s);
+	conn_trace_forget(table);
+	while ((s = conn_trace_next(table, NULL))) {
+		conn_say(s, why);
+		conn_free(s);
 	}
 }
 
 /* Makes the segment, and tells the pool of it. Returns 0 or a negative errno. */
-static int trace_start(struct session_table *table)
+static int trace_start(struct conn_table *table)
 {
 	const struct proto_pool m = { .head = { PROTO_MAGIC, PROTO_POOL_TRACE } };
 	int fd = segment_create("forkd-trace", SEGMENT_TRACE, trace_size(table->tenants.n_workers),
@@ -68,31 +68,31 @@ static int trace_start(struct session_table *table)
 }
 
 /* The segment is there, and is written. */
-static void trace_tell(struct session *s)
+static void trace_tell(struct conn *s)
 {
-	const struct log_about about = session_about(s);
+	const struct log_about about = conn_about(s);
 	struct proto_told told = { .head = { PROTO_MAGIC, PROTO_TOLD } };
 	_cleanup_close_ int fd = segment_reopen_readonly(s->table->trace.fd);
-	struct greet_verdict verdict;
+	struct admission_verdict verdict;
 
 	if (fd < 0) {
-		greet_failed(fd, &verdict);
-		session_refuse(s, &verdict);
+		admission_failed(fd, &verdict);
+		conn_refuse(s, &verdict);
 		return;
 	}
 	log_about(LOG_LEVEL_INFO, &about, "workers are traced by pid %u, uid %u", s->pid, s->uid);
 	(void)proto_send(s->fd, &told, sizeof(told), &fd, 1);
 }
 
-void session_trace(struct session *s)
+void conn_trace(struct conn *s)
 {
-	struct session_table *table = s->table;
-	struct greet_verdict verdict;
+	struct conn_table *table = s->table;
+	struct admission_verdict verdict;
 	int r = 0;
 
 	if (table->trace.fd < 0 && !poolproc_is_free(table->pool)) {
-		greet_pool_busy("trace", &verdict);
-		session_refuse(s, &verdict);
+		admission_pool_busy("trace", &verdict);
+		conn_refuse(s, &verdict);
 		return;
 	}
 	if (table->trace.fd < 0)
@@ -102,39 +102,39 @@ void session_trace(struct session *s)
 	if (r == 0)
 		r = loop_poll(table->loop, &s->socket_source, s->fd, POLLIN);
 	if (r < 0) {
-		greet_failed(r, &verdict);
-		session_refuse(s, &verdict);
+		admission_failed(r, &verdict);
+		conn_refuse(s, &verdict);
 	} else if (table->trace.on) {
 		trace_tell(s);
 	}
 }
 
-bool session_traced(struct session_table *table, const char *text)
+bool conn_traced(struct conn_table *table, const char *text)
 {
-	struct session *next;
-	struct greet_verdict verdict;
+	struct conn *next;
+	struct admission_verdict verdict;
 
 	if (table->trace.fd < 0 || table->trace.on)
 		return false;
 	if (*text) {
-		greet_no_trace(text, &verdict);
+		admission_no_trace(text, &verdict);
 		trace_dismiss(table, &verdict);
 		return true;
 	}
 	table->trace.on = true;
-	for (struct session *s = session_trace_next(table, NULL); s; s = next) {
-		next = session_trace_next(table, s);
+	for (struct conn *s = conn_trace_next(table, NULL); s; s = next) {
+		next = conn_trace_next(table, s);
 		trace_tell(s);
 	}
 	/* Perhaps nobody has waited so long. */
-	session_trace_left(table);
+	conn_trace_left(table);
 	return true;
 }
 
-void session_trace_lost(struct session_table *table, bool planned)
+void conn_trace_lost(struct conn_table *table, bool planned)
 {
-	struct greet_verdict verdict;
+	struct admission_verdict verdict;
 
-	greet_trace_lost(planned, &verdict);
+	admission_trace_lost(planned, &verdict);
 	trace_dismiss(table, &verdict);
 }

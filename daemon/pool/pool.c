@@ -88,7 +88,7 @@ static void *pool_worker_thread(void *arg)
 	int r = topology_bind(thread->pool->topology, thread->worker);
 	struct fault_thread *fault;
 
-	urgent_end();
+	low_latency_end();
 	if (r < 0)
 		log_warning("worker %u cannot be pinned: %s", thread->worker, strerror(-r));
 	fault = fault_begin_thread(w, &w->fiber.self);
@@ -259,7 +259,7 @@ static int pool_prepare(struct pool *pool, const int *fds)
 	if (r < 0)
 		return pool_fail(pool, "no memory for the queues", r);
 	/* Threads that modules have are not urgent, nor are workers. */
-	urgent_end();
+	low_latency_end();
 	r = modules_load(&pool->modules, pool->board, options->module_dir);
 	if (r < 0) {
 		snprintf(error, sizeof(error),
@@ -267,8 +267,8 @@ static int pool_prepare(struct pool *pool, const int *fds)
 			 options->module_dir);
 		return pool_fail(pool, error, r);
 	}
-	urgent_begin(false); /* allowed to root, so far */
-	urgent_settle();
+	low_latency_begin(false); /* allowed to root, so far */
+	low_latency_settle();
 	/* pthread_exit() loads it when it is called first, which a task cannot: the C library would
 	 * abort. */
 	(void)dlopen("libgcc_s.so.1", RTLD_NOW);
@@ -298,7 +298,7 @@ int pool_run(const struct options *options, int channel)
 	uint32_t n_fds = 0;
 
 	log_set_name("forkd-pool");
-	urgent_take_over();
+	low_latency_take_over();
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	r = proto_recv(channel, &m, fds, &n_fds, 0);
 	if (r <= 0 || m.head.type != PROTO_POOL_START || n_fds != 2) {

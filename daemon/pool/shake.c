@@ -64,7 +64,7 @@ static void *shake_main(void *arg)
 	struct shake *shake = arg;
 
 	pthread_setname_np(pthread_self(), "forkd-shake");
-	urgent_end();
+	low_latency_end();
 	/* Relaxed: a hint, and nothing goes with it. */
 	while (!load_relaxed(&shake->stop)) {
 		uint32_t burst = 1 + shake_random(shake, SHAKE_BURST);

@@ -38,7 +38,7 @@ static void take_options(struct fuzz_input *input, struct options *o)
 	o->memory_max = take_bytes(input, max(o->heap_max, UINT64_C(1) << 20), UINT64_C(1) << 44);
 }
 
-static void take_peer(struct fuzz_input *input, struct greet_peer *peer)
+static void take_peer(struct fuzz_input *input, struct admission_peer *peer)
 {
 	static const int reasons[] = { 0, 0, 0, 0, -EMFILE, -ENOMEM, -ESRCH, -EPERM };
 	uint8_t how = fuzz_u8(input);
@@ -71,7 +71,7 @@ static enum options_who knows(size_t list, const struct options_peer *who)
 }
 
 /* The pid, which decides nothing, says which; mostly none. */
-static void take_lists(struct options *o, struct greet_peer *peer, size_t *ret_allow,
+static void take_lists(struct options *o, struct admission_peer *peer, size_t *ret_allow,
 		       size_t *ret_deny)
 {
 	bool any = (peer->pid & 7) == 7;
@@ -89,7 +89,8 @@ static void take_lists(struct options *o, struct greet_peer *peer, size_t *ret_a
 	FUZZ_ASSERT(options_set(o, "deny", lists[*ret_deny], "here", &error) == 0);
 }
 
-static void take_room(struct fuzz_input *input, const struct options *o, struct greet_room *room)
+static void take_room(struct fuzz_input *input, const struct options *o,
+		      struct admission_room *room)
 {
 	uint8_t how = fuzz_u8(input);
 
@@ -101,7 +102,7 @@ static void take_room(struct fuzz_input *input, const struct options *o, struct 
 }
 
 /* What its uid holds, and may: three times nothing, and as much as there is, if how is 0. */
-static void take_quota(uint8_t how, const struct options *o, struct greet_room *room)
+static void take_quota(uint8_t how, const struct options *o, struct admission_room *room)
 {
 	room->most.clients = o->max_clients;
 	room->most.jobs = how & 4 ? how >> 4 : UINT64_MAX / 2;
@@ -111,7 +112,7 @@ static void take_quota(uint8_t how, const struct options *o, struct greet_room *
 	room->held.bytes = how & 2 ? room->most.bytes / 2 : 0;
 }
 
-static void check_refused(const struct greet_verdict *v)
+static void check_refused(const struct admission_verdict *v)
 {
 	FUZZ_ASSERT(v->code < 0 && v->code > -4096);
 	FUZZ_ASSERT(memchr(v->text, '\0', sizeof(v->text)) && fuzz_is_line(v->text));
@@ -119,8 +120,8 @@ static void check_refused(const struct greet_verdict *v)
 }
 
 static void check_attached(const struct proto_hello *hello, const struct options *o,
-			   const struct greet_peer *peer, const struct greet_room *room,
-			   const struct greet_verdict *v)
+			   const struct admission_peer *peer, const struct admission_room *room,
+			   const struct admission_verdict *v)
 {
 	const struct quota_sums *held = &room->held, *most = &room->most;
 	uint64_t size = client_segment_heap_offset(v->n_jobs) + v->heap_size;
@@ -137,7 +138,7 @@ static void check_attached(const struct proto_hello *hello, const struct options
 	FUZZ_ASSERT(room->tenant_size + size <= room->memory);
 }
 
-/* What session_set() and the manager do with a message of one who may. */
+/* What conn_set() and the manager do with a message of one who may. */
 static void set(struct proto_set *message)
 {
 	struct options_error error = { "" };
@@ -157,9 +158,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct fuzz_input input = { data, data + size };
 	struct options options = { 0 };
-	struct greet_peer peer = { 0 };
-	struct greet_room room = { 0 };
-	struct greet_verdict v;
+	struct admission_peer peer = { 0 };
+	struct admission_room room = { 0 };
+	struct admission_verdict v;
 	union proto_message *message;
 	struct proto_hello *hello;
 	size_t left, allow, deny;
@@ -185,10 +186,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		hello->layout_hash = LAYOUT_HASH;
 	}
 	memset(&v, 0xa5, sizeof(v));
-	switch (greet_wish(message, (int)left)) {
-	case GREET_ATTACH:
+	switch (admission_wish(message, (int)left)) {
+	case ADMISSION_ATTACH:
 		FUZZ_ASSERT(left == sizeof(*hello) && hello->head.type == PROTO_HELLO);
-		greet_hello(hello, &options, &peer, &room, &v);
+		admission_hello(hello, &options, &peer, &room, &v);
 		if (!v.code) {
 			check_attached(hello, &options, &peer, &room, &v);
 			FUZZ_ASSERT(!knows(deny, &peer.who) ||
@@ -196,32 +197,32 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			FUZZ_ASSERT(!allow || knows(allow, &peer.who));
 		}
 		break;
-	case GREET_SET:
+	case ADMISSION_SET:
 		FUZZ_ASSERT(left == sizeof(message->set));
 		FUZZ_ASSERT(message->head.type == PROTO_SET || message->head.type == PROTO_LIFT ||
 			    message->head.type == PROTO_RELOAD);
-		greet_set(&peer, OWNER, message->head.type, &v);
+		admission_set(&peer, OWNER, message->head.type, &v);
 		FUZZ_ASSERT(!v.code ==
 			    (!peer.stranger && (peer.who.uid == 0 || peer.who.uid == OWNER)));
 		if (!v.code && message->head.type == PROTO_SET)
 			set(&message->set);
 		break;
-	case GREET_ASK:
+	case ADMISSION_ASK:
 		FUZZ_ASSERT(left == sizeof(message->ask));
 		/* Anybody may ask which jobs there are, and end those of his own. */
-		greet_ask(&peer, OWNER, message->head.type, peer.who.uid, &v);
+		admission_ask(&peer, OWNER, message->head.type, peer.who.uid, &v);
 		FUZZ_ASSERT(!v.code == (!peer.stranger && !peer.groupless &&
 					((message->head.type != PROTO_CONFIG &&
 					  message->head.type != PROTO_TRACE) ||
 					 peer.who.uid == 0 || peer.who.uid == OWNER)));
 		if (message->head.type != PROTO_CANCEL_FOR)
 			break;
-		greet_ask(&peer, OWNER, PROTO_CANCEL_FOR, peer.who.uid + 1, &v);
+		admission_ask(&peer, OWNER, PROTO_CANCEL_FOR, peer.who.uid + 1, &v);
 		FUZZ_ASSERT(!v.code == (!peer.stranger && !peer.groupless &&
 					(peer.who.uid == 0 || peer.who.uid == OWNER)));
 		break;
-	case GREET_NONE:
-		greet_none(&v);
+	case ADMISSION_NONE:
+		admission_none(&v);
 		break;
 	}
 	if (v.code)

@@ -198,7 +198,7 @@ static void write_record(void)
 	}
 }
 
-/* A connection ends; the manager has the rings of its uid looked at: session_gone(). */
+/* A connection ends; the manager has the rings of its uid looked at: conn_gone(). */
 static void leave(uint32_t client)
 {
 	if (!attached[client] || gone[client])

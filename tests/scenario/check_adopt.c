@@ -47,7 +47,7 @@ static bool is_dead(int pidfd)
 START_TEST(nothing_goes_on_before_each_pool_of_the_store_is_dead)
 {
 	struct store_inherited *inherited = calloc(2, sizeof(*inherited));
-	struct adopt adopt = ADOPT_INIT;
+	struct takeover takeover = TAKEOVER_INIT;
 	struct store s = STORE_INIT;
 	int fds[2];
 
@@ -70,11 +70,11 @@ START_TEST(nothing_goes_on_before_each_pool_of_the_store_is_dead)
 	s.n_inherited = 2;
 	s.max = 16;
 	ck_assert(!is_dead(fds[0]) && !is_dead(fds[1]));
-	adopt_look(&adopt, &s);
+	takeover_look(&takeover, &s);
 	ck_assert(is_dead(fds[0]) && is_dead(fds[1]));
-	ck_assert_ptr_null(adopt.roster);
-	ck_assert(!adopt.inherited);
-	adopt_fini(&adopt);
+	ck_assert_ptr_null(takeover.saved);
+	ck_assert(!takeover.inherited);
+	takeover_fini(&takeover);
 	(void)close(s.fd);
 	free(inherited);
 }

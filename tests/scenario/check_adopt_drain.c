@@ -28,40 +28,40 @@ static void begin(void)
 }
 
 /* A roster as a forkd of version 1 has left it: its CPUs are missing. It knows one client. */
-static int old_roster(uint32_t slot, const struct roster_entry *entry)
+static int old_roster(uint32_t slot, const struct saved_entry *entry)
 {
-	const size_t size = offsetof(struct roster, cpus_at);
-	const struct roster_geometry geometry = { .n_workers = 1 };
-	struct roster *old, *new;
+	const size_t size = offsetof(struct saved_state, cpus_at);
+	const struct saved_geometry geometry = { .n_workers = 1 };
+	struct saved_state *old, *new;
 	void *base;
 	int fd;
 
-	ck_assert_int_ge(roster_new(&geometry, 77, &new), 0);
-	roster_enter_client(new, slot, entry);
+	ck_assert_int_ge(saved_new(&geometry, 77, &new), 0);
+	saved_enter_client(new, slot, entry);
 	fd = segment_create("forkd-roster", SEGMENT_ROSTER, size, 77, 1, 0600);
 	ck_assert_int_ge(fd, 0);
 	ck_assert_int_eq(segment_map_sized(fd, size, &base), 0);
 	old = base;
-	memcpy(&old->version, &new->version, size - offsetof(struct roster, version));
+	memcpy(&old->version, &new->version, size - offsetof(struct saved_state, version));
 	old->version = 1;
-	roster_unmap(old);
-	roster_unmap(new);
+	saved_unmap(old);
+	saved_unmap(new);
 	return fd;
 }
 
 START_TEST(jobs_of_an_older_forkd_are_LOST_and_the_log_says_why)
 {
-	const struct roster_geometry geometry = { .n_workers = 1 };
+	const struct saved_geometry geometry = { .n_workers = 1 };
 	struct store_inherited *inherited = calloc(2, sizeof(*inherited));
-	struct roster_entry entry = {
-		.state = ROSTER_HERE,
+	struct saved_entry entry = {
+		.state = SAVED_HERE,
 		.n_jobs = 4,
 		.size = client_segment_heap_offset(4),
 	};
 	int log = memfd_create("log", MFD_CLOEXEC), saved = dup(STDERR_FILENO), segment;
 	hwloc_bitmap_t cpus = hwloc_bitmap_alloc();
-	struct adopt adopt = ADOPT_INIT;
-	struct hangups hangups = { 0 };
+	struct takeover takeover = TAKEOVER_INIT;
+	struct socket_closer closer = { 0 };
 	struct store s = STORE_INIT;
 	struct options o;
 	struct job *jobs;
@@ -90,17 +90,17 @@ START_TEST(jobs_of_an_older_forkd_are_LOST_and_the_log_says_why)
 	s.n_inherited = 2;
 	s.max = 16;
 	(void)dup2(log, STDERR_FILENO);
-	adopt_look(&adopt, &s);
+	takeover_look(&takeover, &s);
 	/* Nothing of it is taken for granted. */
 	ck_assert_int_eq(options_init(&o), 0);
-	ck_assert_uint_eq(adopt_inherit(&adopt, &o), 0);
+	ck_assert_uint_eq(takeover_inherit(&takeover, &o), 0);
 	ck_assert(!o.workers && !o.cpus);
 	hwloc_bitmap_zero(cpus);
-	ck_assert(!adopt_had_cpus(&adopt, cpus));
-	ck_assert_int_eq(adopt_begin(&adopt, &s, &hangups, &geometry, cpus), 0);
+	ck_assert(!takeover_had_cpus(&takeover, cpus));
+	ck_assert_int_eq(takeover_begin(&takeover, &s, &closer, &geometry, cpus), 0);
 	(void)dup2(saved, STDERR_FILENO);
-	ck_assert(!adopt.inherited);
-	ck_assert_uint_eq(adopt.roster->version, ROSTER_VERSION);
+	ck_assert(!takeover.inherited);
+	ck_assert_uint_eq(takeover.saved->version, SAVED_VERSION);
 	for (uint32_t i = 0; i < 4; i++)
 		ck_assert_uint_eq(atomic_load(&jobs[i].state),
 				  (i + 1) << JOB_GEN_SHIFT | (i == 2 ? JOB_LOST : JOB_DONE));
@@ -111,13 +111,13 @@ START_TEST(jobs_of_an_older_forkd_are_LOST_and_the_log_says_why)
 		      "%s", text);
 	hwloc_bitmap_free(cpus);
 	options_fini(&o);
-	adopt_fini(&adopt);
+	takeover_fini(&takeover);
 }
 END_TEST
 START_TEST(with_another_layout_each_job_is_LOST_and_all_is_new)
 {
 	volatile uint8_t *gates[3];
-	struct roster *roster;
+	struct saved_state *saved;
 	fk_job jobs[3];
 	fk_client *c;
 
@@ -126,9 +126,9 @@ START_TEST(with_another_layout_each_job_is_LOST_and_all_is_new)
 	for (uint32_t i = 0; i < 3; i++)
 		jobs[i] = jobs_hold(c, FK_IDEMPOTENT, &gates[i]);
 	DAEMON_AWAIT(jobs_running(&d, NULL) == 2);
-	roster = fdstore_roster(store);
-	roster->head.layout_hash ^= 1;
-	roster_unmap(roster);
+	saved = fdstore_roster(store);
+	saved->head.layout_hash ^= 1;
+	saved_unmap(saved);
 	kept_kill(&d, store);
 	DAEMON_AWAIT(daemon_logged(&d, "forkd has another version now: ", "disconnected"));
 	see_all_lost(c, jobs, 3);
@@ -139,14 +139,14 @@ END_TEST
 
 START_TEST(a_manager_that_has_lived_for_a_while_is_no_try)
 {
-	struct roster *roster;
+	struct saved_state *saved;
 
 	store = kept_start(&d, "--workers=2", NULL);
 	kept_kill(&d, store);
 	kept_ready(&d, store);
-	roster = fdstore_roster(store);
-	DAEMON_AWAIT(atomic_load(&roster->tries) == 0);
-	roster_unmap(roster);
+	saved = fdstore_roster(store);
+	DAEMON_AWAIT(atomic_load(&saved->tries) == 0);
+	saved_unmap(saved);
 	kept_stop(&d, store);
 }
 END_TEST
@@ -218,10 +218,10 @@ END_TEST
 
 static uint64_t arena_max(void)
 {
-	struct roster *roster = fdstore_roster(store);
-	uint64_t size = roster_arena_max(roster);
+	struct saved_state *saved = fdstore_roster(store);
+	uint64_t size = saved_arena_max(saved);
 
-	roster_unmap(roster);
+	saved_unmap(saved);
 	return size;
 }
 

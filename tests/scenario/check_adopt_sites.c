@@ -45,9 +45,9 @@ START_TEST(a_manager_whose_loop_fails_is_gone_on_from)
 	c = daemon_open(&d);
 	job = jobs_hold(c, FK_IDEMPOTENT, &gate);
 	DAEMON_AWAIT(jobs_running(&d, NULL) == 1);
-	atomic_store(&fault->kinds[LOOP_FAULT_ENTER].error, -ENOMEM);
-	atomic_store(&fault->kinds[LOOP_FAULT_ENTER].times, 1);
-	atomic_store(&fault->kinds[LOOP_FAULT_ENTER].nth, 1);
+	atomic_store(&fault->kinds[LOOP_INJECT_ENTER].error, -ENOMEM);
+	atomic_store(&fault->kinds[LOOP_INJECT_ENTER].times, 1);
+	atomic_store(&fault->kinds[LOOP_INJECT_ENTER].nth, 1);
 	/* Something for it to do. */
 	ck_assert_int_eq(kill(d.manager, SIGHUP), 0);
 	kept_ready(&d, store);
@@ -68,7 +68,7 @@ START_TEST(a_state_that_kills_each_manager_is_given_up)
 	fk_job job;
 
 	daemon_prepare(&d);
-	ck_assert_int_eq(setenv("FORKD_CRASH_SITE", "adopt_client", 1), 0);
+	ck_assert_int_eq(setenv("FORKD_CRASH_SITE", "takeover_client", 1), 0);
 	ck_assert_int_eq(unsetenv("FORKD_CRASH_TOKEN"), 0);
 	store = kept_start(&d, "--workers=2", NULL);
 	c = daemon_open(&d);
@@ -113,10 +113,10 @@ static void die_taking_over(const char *site)
 }
 
 /* While it takes over, while it takes a client in, while it gives up. */
-static const char *const sites_over[] = { "adopt_fenced", "adopt_client", "recover_given",
-					  "pool_forked",  "pool_stored",  "roster_store" };
-static const char *const sites_in[] = { "session_stored", "roster_store", "session_welcoming" };
-static const char *const sites_up[] = { "adopt_lost" };
+static const char *const sites_over[] = { "takeover_fenced", "takeover_client", "recover_given",
+					  "pool_forked",     "pool_stored",	"saved_store" };
+static const char *const sites_in[] = { "conn_stored", "saved_store", "conn_welcoming" };
+static const char *const sites_up[] = { "takeover_lost" };
 
 START_TEST(a_manager_that_dies_while_it_takes_over_is_taken_over_from)
 {
@@ -129,7 +129,7 @@ END_TEST
  * one, does not care. */
 static void die_taking_in(const char *site, bool twice)
 {
-	struct roster *roster;
+	struct saved_state *saved;
 	fk_client *old, *c;
 	fk_job job;
 
@@ -147,9 +147,9 @@ static void die_taking_in(const char *site, bool twice)
 	DAEMON_AWAIT(!daemon_is_mined(&d));
 	kept_ready(&d, store);
 	if (twice) {
-		roster = fdstore_roster(store);
-		DAEMON_AWAIT(roster_client(roster, c->id).welcomed);
-		roster_unmap(roster);
+		saved = fdstore_roster(store);
+		DAEMON_AWAIT(saved_client(saved, c->id).welcomed);
+		saved_unmap(saved);
 		ck_assert(!client_gone(c));
 	}
 	(void)jobs_outcome(c, job, NULL);
@@ -165,14 +165,14 @@ static void die_taking_in(const char *site, bool twice)
 START_TEST(a_client_that_a_manager_takes_in_while_it_dies_is_in)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(sites_in); i++)
-		die_taking_in(sites_in[i], streq(sites_in[i], "session_welcoming"));
+		die_taking_in(sites_in[i], streq(sites_in[i], "conn_welcoming"));
 }
 END_TEST
 
 START_TEST(pool_that_dies_while_it_gives_jobs_up_leaves_that_to_the_next)
 {
 	volatile uint8_t *gates[2];
-	struct roster *roster;
+	struct saved_state *saved;
 	fk_job jobs[2];
 	fk_client *c;
 
@@ -183,9 +183,9 @@ START_TEST(pool_that_dies_while_it_gives_jobs_up_leaves_that_to_the_next)
 	for (uint32_t i = 0; i < 2; i++)
 		jobs[i] = jobs_hold(c, FK_IDEMPOTENT, &gates[i]);
 	DAEMON_AWAIT(jobs_running(&d, NULL) == 2);
-	roster = fdstore_roster(store);
-	roster->geometry.max_jobs++;
-	roster_unmap(roster);
+	saved = fdstore_roster(store);
+	saved->geometry.max_jobs++;
+	saved_unmap(saved);
 	kept_kill(&d, store);
 	DAEMON_AWAIT(!daemon_is_mined(&d));
 	see_all_lost(c, jobs, 2);

@@ -446,7 +446,7 @@ END_TEST
 START_TEST(the_kernel_has_no_memory_to_wait_with_for_long)
 {
 	ring_begin();
-	for_long(RING, &(struct call){ "poll", LOOP_FAULT_POLL }, ENOMEM);
+	for_long(RING, &(struct call){ "poll", LOOP_INJECT_POLL }, ENOMEM);
 	ring_end();
 }
 END_TEST

@@ -140,9 +140,9 @@ int __real_listener_open(struct listener *listener, struct store *store, const c
 			 uint32_t mode, char *error, size_t error_size);
 int __wrap_listener_open(struct listener *listener, struct store *store, const char *path,
 			 uint32_t mode, char *error, size_t error_size);
-int __real_poolproc_init(struct poolproc *pool, struct hangups *hangups, struct store *store,
+int __real_poolproc_init(struct poolproc *pool, struct socket_closer *closer, struct store *store,
 			 const struct options *options, const struct poolproc_events *events);
-int __wrap_poolproc_init(struct poolproc *pool, struct hangups *hangups, struct store *store,
+int __wrap_poolproc_init(struct poolproc *pool, struct socket_closer *closer, struct store *store,
 			 const struct options *options, const struct poolproc_events *events);
 
 static bool fails_now(int where)
@@ -162,11 +162,11 @@ int __wrap_listener_open(struct listener *listener, struct store *store, const c
 		     : __real_listener_open(listener, store, path, mode, error, error_size);
 }
 
-int __wrap_poolproc_init(struct poolproc *pool, struct hangups *hangups, struct store *store,
+int __wrap_poolproc_init(struct poolproc *pool, struct socket_closer *closer, struct store *store,
 			 const struct options *options, const struct poolproc_events *events)
 {
 	return fails_now(LATE) ? -ENOMEM
-			       : __real_poolproc_init(pool, hangups, store, options, events);
+			       : __real_poolproc_init(pool, closer, store, options, events);
 }
 
 START_TEST(state_that_a_manager_cannot_use_is_left_to_the_next)
@@ -364,7 +364,7 @@ START_TEST(possibly_admitted_client_has_an_outcome_for_each_job)
 	uint32_t n;
 	pid_t pid;
 
-	mine(CRASH_AT_session_welcoming);
+	mine(CRASH_AT_conn_welcoming);
 	store = SERVICE_KEEP("forget", 32, 0);
 	service_expect("READY=1");
 	(void)kept_pool(store, 0);

@@ -29,17 +29,17 @@ static int compare(const void *a, const void *b)
 }
 
 /* What is to be in the store, as fdstore_names() says it. */
-static void say_roster(const struct roster *roster, char *ret_names, size_t size)
+static void say_roster(const struct saved_state *saved, char *ret_names, size_t size)
 {
 	char names[FDSTORE_MAX][STORE_NAME] = { "arena", "board", "pool", "roster" };
 	uint32_t n = 4;
 
 	for (uint32_t slot = 0; slot < LIMIT_TENANTS && n < FDSTORE_MAX; slot++)
-		if (roster->tenants[slot].state != ROSTER_FREE)
+		if (saved->tenants[slot].state != SAVED_FREE)
 			store_name(names[n++], STORE_TENANT, slot);
 	/* Socket, segment, pidfd. */
 	for (uint32_t slot = 0; slot < LIMIT_CLIENTS && n + 3 <= FDSTORE_MAX; slot++)
-		for (uint32_t i = 0; i < 3 && roster->clients[slot].state != ROSTER_FREE; i++)
+		for (uint32_t i = 0; i < 3 && saved->clients[slot].state != SAVED_FREE; i++)
 			store_name(names[n++], STORE_CLIENT, slot);
 	qsort(names, n, sizeof(names[0]), compare);
 	ret_names[0] = '\0';
@@ -50,28 +50,28 @@ static void say_roster(const struct roster *roster, char *ret_names, size_t size
 	}
 }
 
-static bool as_the_roster_says(struct fdstore *store, const struct roster *roster)
+static bool as_the_roster_says(struct fdstore *store, const struct saved_state *saved)
 {
 	char names[1024];
 
-	say_roster(roster, names, sizeof(names));
+	say_roster(saved, names, sizeof(names));
 	return holds(store, names);
 }
 
 /* Also that. */
 #define AWAIT_STORE(...)                                                                           \
-	AWAIT(holds(store, "arena board " __VA_ARGS__) && as_the_roster_says(store, roster))
+	AWAIT(holds(store, "arena board " __VA_ARGS__) && as_the_roster_says(store, saved))
 
 START_TEST(kept_descriptors_are_those_that_the_roster_names)
 {
 	struct fdstore *store = SERVICE_KEEP("", 32, 0);
 	struct service_client a, b;
-	struct roster *roster;
+	struct saved_state *saved;
 	pid_t pool;
 
 	service_expect("READY=1");
 	AWAIT(holds(store, "arena board pool roster"));
-	roster = fdstore_roster(store);
+	saved = fdstore_roster(store);
 	AWAIT_STORE("pool roster");
 	a = service_attach();
 	AWAIT_STORE("c0 c0 c0 pool roster t0");
@@ -90,7 +90,7 @@ START_TEST(kept_descriptors_are_those_that_the_roster_names)
 	}
 	/* One says what it may not, and lets go of what it has at last; and one leaves. */
 	ck_assert_int_eq(send(a.fd, "nonsense", 8, 0), 8);
-	AWAIT(roster->clients[0].state == ROSTER_GONE);
+	AWAIT(saved->clients[0].state == SAVED_GONE);
 	AWAIT_STORE("c0 c0 c0 c1 c1 c1 pool roster t0");
 	(void)close(a.fd);
 	AWAIT_STORE("c1 c1 c1 pool roster t0");
@@ -103,13 +103,13 @@ START_TEST(kept_descriptors_are_those_that_the_roster_names)
 	ck_assert_int_eq(WEXITSTATUS(store->status), MANAGER_EXIT_RESTART);
 	AWAIT_STORE("c2 c2 c2 pool roster t0");
 	service_do(&b, 0);
-	roster_unmap(roster);
+	saved_unmap(saved);
 	service_end(store);
 }
 END_TEST
 
 /* Only root has several users. Any of them may connect; the roster that is kept. */
-static struct roster *keep_for_all(struct fdstore *store)
+static struct saved_state *keep_for_all(struct fdstore *store)
 {
 	service_expect("READY=1");
 	ck_assert_int_eq(chmod(service_folder, 0711), 0);
@@ -125,10 +125,10 @@ static struct roster *keep_for_all(struct fdstore *store)
 START_TEST(tenants_that_are_released_leave_the_store)
 {
 	struct fdstore *store = SERVICE_KEEP("", FDSTORE_MAX, 0);
-	struct roster *roster;
+	struct saved_state *saved;
 	uint32_t n = 0;
 
-	roster = keep_for_all(store);
+	saved = keep_for_all(store);
 	for (uint32_t i = 0; i < USERS; i++) {
 		pid_t pid = fork();
 		int status;
@@ -139,12 +139,12 @@ START_TEST(tenants_that_are_released_leave_the_store)
 		ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 		ck_assert_int_eq(status, 0);
 	}
-	AWAIT(as_the_roster_says(store, roster) && store->n == 4 + IDLE);
+	AWAIT(as_the_roster_says(store, saved) && store->n == 4 + IDLE);
 	for (uint32_t slot = 0; slot < LIMIT_TENANTS; slot++)
-		n += roster->tenants[slot].state != ROSTER_FREE;
+		n += saved->tenants[slot].state != SAVED_FREE;
 	ck_assert_uint_eq(n, IDLE);
 	ck_assert_uint_eq(store->refused, 0);
-	roster_unmap(roster);
+	saved_unmap(saved);
 	service_end(store);
 }
 END_TEST
@@ -290,34 +290,34 @@ START_TEST(a_slot_of_rings_whose_last_users_are_still_kept_is_nobodys)
 {
 	struct fdstore *store = SERVICE_KEEP("", 32, 0, "--memory-max=64M", "--heap-max=64M");
 	struct proto_hello large = service_hello();
-	struct roster *roster;
+	struct saved_state *saved;
 	int status;
 	pid_t pid;
 
-	roster = keep_for_all(store);
+	saved = keep_for_all(store);
 	pid = dial_as(65001);
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 	ck_assert_int_eq(status, 0);
-	AWAIT(roster->clients[0].state == ROSTER_FREE);
+	AWAIT(saved->clients[0].state == SAVED_FREE);
 	AWAIT(holds(store, "arena board pool roster t0"));
-	ck_assert_uint_eq(roster->tenants[0].uid, 65001);
+	ck_assert_uint_eq(saved->tenants[0].uid, 65001);
 	/* It is released, and the service manager does not hear of it; nor of the next one. */
 	deafen(store);
 	large.heap_size = 64 << 20;
 	service_refused_hello(large, -ENOMEM, "");
-	AWAIT(roster->tenants[0].state == ROSTER_FREE &&
+	AWAIT(saved->tenants[0].state == SAVED_FREE &&
 	      segments(store->service, "forkd-tenant") == 0);
 	pid = dial_as(65002);
 	/* The segment, and what waits of it. */
 	AWAIT(segments(store->service, "forkd-tenant") == 2);
-	ck_assert_uint_eq(roster->tenants[0].state, ROSTER_FREE);
+	ck_assert_uint_eq(saved->tenants[0].state, SAVED_FREE);
 	ck_assert_int_eq(kill(store->service, SIGKILL), 0);
 	ck_assert_int_eq(kill(store->pid, SIGCONT), 0);
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 	service_expect("READY=1");
 	/* What stands there under the slot's name is the first one's. */
 	AWAIT(holds(store, "arena board pool roster"));
-	ck_assert_uint_eq(roster->tenants[0].state, ROSTER_FREE);
+	ck_assert_uint_eq(saved->tenants[0].state, SAVED_FREE);
 	/* And one that is put is taken. */
 	deafen(store);
 	pid = dial_as(65002);
@@ -325,10 +325,10 @@ START_TEST(a_slot_of_rings_whose_last_users_are_still_kept_is_nobodys)
 	ck_assert_int_eq(kill(store->pid, SIGCONT), 0);
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 	ck_assert_int_eq(status, 0);
-	AWAIT(as_the_roster_says(store, roster));
-	ck_assert_uint_eq(roster->tenants[0].state, ROSTER_HERE);
-	ck_assert_uint_eq(roster->tenants[0].uid, 65002);
-	roster_unmap(roster);
+	AWAIT(as_the_roster_says(store, saved));
+	ck_assert_uint_eq(saved->tenants[0].state, SAVED_HERE);
+	ck_assert_uint_eq(saved->tenants[0].uid, 65002);
+	saved_unmap(saved);
 	service_end(store);
 }
 END_TEST

@@ -467,9 +467,9 @@ pid_t fdstore_process(struct fdstore *store, const char *name)
 	return pid;
 }
 
-struct roster *fdstore_roster(struct fdstore *store)
+struct saved_state *fdstore_roster(struct fdstore *store)
 {
-	struct roster *roster = NULL;
+	struct saved_state *roster = NULL;
 	char path[64];
 	int fd = -1;
 
@@ -481,7 +481,7 @@ struct roster *fdstore_roster(struct fdstore *store)
 	(void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)store->pid, fd);
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	ck_assert_int_ge(fd, 0);
-	ck_assert_int_eq(roster_map(fd, &roster), 0);
+	ck_assert_int_eq(saved_map(fd, &roster), 0);
 	(void)close(fd);
 	return roster;
 }

@@ -83,7 +83,7 @@ void fdstore_names(struct fdstore *store, char *ret_names, size_t size);
 /* The process of the first pidfd of this name, 0: there is none. */
 pid_t fdstore_process(struct fdstore *store, const char *name);
 
-/* The roster that is kept; roster_unmap() it. */
-struct roster *fdstore_roster(struct fdstore *store);
+/* The roster that is kept; saved_unmap() it. */
+struct saved_state *fdstore_roster(struct fdstore *store);
 
 #endif

@@ -47,7 +47,7 @@ enum when {
 	LIFE,
 };
 
-/* What can fail: its name and number (RING: enum loop_fault_kind), whose it is, and errors that it
+/* What can fail: its name and number (RING: enum loop_inject_kind), whose it is, and errors that it
  * can have; more: for `make inject` alone. */
 static const struct call {
 	const char *name;
@@ -108,11 +108,11 @@ static const struct call {
 	{ "getrandom", SYS_getrandom, MANAGER, { EINTR, ENOSYS }, true },
 	{ "sched_setaffinity", SYS_sched_setaffinity, POOL, { EINVAL, EPERM }, true },
 	{ "waitid", SYS_waitid, MANAGER, { EINTR }, true },
-	{ "fallocate", LOOP_FAULT_FALLOCATE, RING, { ENOSPC, ENOMEM, EINTR } },
-	{ "poll", LOOP_FAULT_POLL, RING, { ENOMEM, EINTR } },
-	{ "timeout", LOOP_FAULT_TIMER, RING, { ENOMEM } },
-	{ "memory", LOOP_FAULT_ARM, RING, { ENOMEM } },
-	{ "entry", LOOP_FAULT_ENTRY, RING, { ENOMEM } },
+	{ "fallocate", LOOP_INJECT_FALLOCATE, RING, { ENOSPC, ENOMEM, EINTR } },
+	{ "poll", LOOP_INJECT_POLL, RING, { ENOMEM, EINTR } },
+	{ "timeout", LOOP_INJECT_TIMER, RING, { ENOMEM } },
+	{ "memory", LOOP_INJECT_ARM, RING, { ENOMEM } },
+	{ "entry", LOOP_INJECT_ENTRY, RING, { ENOMEM } },
 };
 
 static bool all; /* `make inject` */
@@ -155,8 +155,8 @@ static inline void arm(enum who who, const struct call *call, int err, uint64_t 
 	inject_arm(&inject, who == POOL ? INJECT_OTHERS : INJECT_FIRST, ring ? -1 : call->number,
 		   err, n, times);
 	if (ring)
-		loop_fault_arm(faults, (enum loop_fault_kind)call->number, -err, (uint32_t)n,
-			       (uint32_t)times);
+		loop_inject_arm(faults, (enum loop_inject_kind)call->number, -err, (uint32_t)n,
+				(uint32_t)times);
 }
 
 /* How many have failed. */

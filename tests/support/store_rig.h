@@ -29,7 +29,7 @@
 #include "tests/support/fdstore.h"
 
 static struct loop loop;
-static struct hangups hangups = { .loop = &loop };
+static struct socket_closer closer = { .loop = &loop };
 static struct store store;
 static int ear; /* the service manager's */
 static char folder[32], path[64];
@@ -62,7 +62,7 @@ static inline void begin(const char *max)
 static inline void end(void)
 {
 	store_fini(&store);
-	hangup_fini(&hangups);
+	socket_close_fini(&closer);
 	loop_fini(&loop);
 	(void)close(ear);
 	(void)unlink(path);

@@ -17,9 +17,9 @@
 
 static struct options options;
 static struct proto_hello hello;
-static struct greet_peer peer;
-static struct greet_room room;
-static struct greet_verdict verdict;
+static struct admission_peer peer;
+static struct admission_room room;
+static struct admission_verdict verdict;
 
 /* Everything is there for an ordinary client. */
 static void begin(void)
@@ -34,8 +34,8 @@ static void begin(void)
 		.version = PROTO_VERSION,
 		.layout_hash = LAYOUT_HASH,
 	};
-	peer = (struct greet_peer){ .who.uid = 1000, .pid = 77 };
-	room = (struct greet_room){
+	peer = (struct admission_peer){ .who.uid = 1000, .pid = 77 };
+	room = (struct admission_room){
 		.memory = options.memory_max,
 		.most = { .clients = 4, .jobs = UINT64_MAX, .bytes = UINT64_MAX },
 	};
@@ -50,7 +50,7 @@ static void end(void)
 
 static void greet(void)
 {
-	greet_hello(&hello, &options, &peer, &room, &verdict);
+	admission_hello(&hello, &options, &peer, &room, &verdict);
 }
 
 static void said(int code, const char *text)
@@ -194,7 +194,7 @@ START_TEST(indistinguishable_uid_is_treated_as_nobody)
 	peer.who.uid = 65534;
 	refused(-EACCES, "PrivateUsers");
 	ck_assert_ptr_nonnull(strstr(verdict.text, "map the user"));
-	greet_set(&peer, 65534, PROTO_SET, &verdict);
+	admission_set(&peer, 65534, PROTO_SET, &verdict);
 	said(-EACCES, "user namespace");
 }
 END_TEST
@@ -270,7 +270,7 @@ START_TEST(denied_user_learns_nothing_of_the_limits)
 	refused(-EACCES, "PrivateUsers");
 	/* Settings are root's and forkd's own user's, whatever the lists say. */
 	peer.stranger = false;
-	greet_set(&peer, 1000, PROTO_SET, &verdict);
+	admission_set(&peer, 1000, PROTO_SET, &verdict);
 	ck_assert_int_eq(verdict.code, 0);
 }
 END_TEST
@@ -334,18 +334,18 @@ START_TEST(connected_user_is_checked_against_lists_and_not_against_limits)
 	room.clients = 4;
 	peer.unwatched = -ESRCH;
 	peer.who = alice;
-	greet_again(&options, &peer, &verdict);
+	admission_again(&options, &peer, &verdict);
 	ck_assert_int_eq(verdict.code, 0);
 	ck_assert_uint_eq(verdict.rights.rules[0], 1);
 	ck_assert_uint_eq(verdict.rights.weight, 100);
 	/* Nothing is not all. */
 	peer.who = bob;
-	greet_again(&options, &peer, &verdict);
+	admission_again(&options, &peer, &verdict);
 	said(-EACCES, "deny in forkd.conf has it,");
 	ck_assert_uint_eq(verdict.rights.rules[PROTO_RULES - 1], PROTO_RULES_NONE);
 	peer.who = alice;
 	peer.groupless = -ENOMEM;
-	greet_again(&options, &peer, &verdict);
+	admission_again(&options, &peer, &verdict);
 	said(-ENOMEM, "which groups you are of");
 	ck_assert_uint_eq(verdict.rights.rules[PROTO_RULES - 1], PROTO_RULES_NONE);
 }
@@ -370,18 +370,18 @@ START_TEST(a_message_is_what_its_type_and_its_size_say)
 {
 	union proto_message m = { .hello = hello };
 
-	ck_assert_uint_eq(greet_wish(&m, sizeof(m.hello)), GREET_ATTACH);
-	ck_assert_uint_eq(greet_wish(&m, sizeof(m.hello) - 1), GREET_NONE);
-	ck_assert_uint_eq(greet_wish(&m, sizeof(m.hello) + 1), GREET_NONE);
-	ck_assert_uint_eq(greet_wish(&m, -EBADMSG), GREET_NONE);
+	ck_assert_uint_eq(admission_wish(&m, sizeof(m.hello)), ADMISSION_ATTACH);
+	ck_assert_uint_eq(admission_wish(&m, sizeof(m.hello) - 1), ADMISSION_NONE);
+	ck_assert_uint_eq(admission_wish(&m, sizeof(m.hello) + 1), ADMISSION_NONE);
+	ck_assert_uint_eq(admission_wish(&m, -EBADMSG), ADMISSION_NONE);
 	m.head.type = PROTO_SET;
-	ck_assert_uint_eq(greet_wish(&m, sizeof(m.hello)), GREET_NONE);
-	ck_assert_uint_eq(greet_wish(&m, sizeof(m.set)), GREET_SET);
+	ck_assert_uint_eq(admission_wish(&m, sizeof(m.hello)), ADMISSION_NONE);
+	ck_assert_uint_eq(admission_wish(&m, sizeof(m.set)), ADMISSION_SET);
 	m.head.type = PROTO_LIFT;
-	ck_assert_uint_eq(greet_wish(&m, sizeof(m.set)), GREET_SET);
+	ck_assert_uint_eq(admission_wish(&m, sizeof(m.set)), ADMISSION_SET);
 	m.head.type = PROTO_CANCEL;
-	ck_assert_uint_eq(greet_wish(&m, sizeof(m.cancel)), GREET_NONE);
-	greet_none(&verdict);
+	ck_assert_uint_eq(admission_wish(&m, sizeof(m.cancel)), ADMISSION_NONE);
+	admission_none(&verdict);
 	said(-EBADMSG, "no HELLO");
 }
 END_TEST
@@ -389,19 +389,19 @@ END_TEST
 START_TEST(only_root_and_the_owner_may_change_settings)
 {
 	peer.who.uid = 0;
-	greet_set(&peer, 1000, PROTO_SET, &verdict);
+	admission_set(&peer, 1000, PROTO_SET, &verdict);
 	ck_assert_int_eq(verdict.code, 0);
 	peer.who.uid = 1000;
-	greet_set(&peer, 1000, PROTO_SET, &verdict);
+	admission_set(&peer, 1000, PROTO_SET, &verdict);
 	ck_assert_int_eq(verdict.code, 0);
 	peer.who.uid = 1001;
-	greet_set(&peer, 1000, PROTO_SET, &verdict);
+	admission_set(&peer, 1000, PROTO_SET, &verdict);
 	said(-EPERM, "this is uid 1001");
 	ck_assert_ptr_nonnull(strstr(verdict.text, "set: only root"));
-	greet_set(&peer, 1000, PROTO_LIFT, &verdict);
+	admission_set(&peer, 1000, PROTO_LIFT, &verdict);
 	said(-EPERM, "may lift one");
 	/* Several commands ask for this. */
-	greet_ask(&peer, 1000, PROTO_CONFIG, 0, &verdict);
+	admission_ask(&peer, 1000, PROTO_CONFIG, 0, &verdict);
 	said(-EPERM, "only root and the user that forkd runs as (uid 1000)");
 	ck_assert_ptr_null(strstr(verdict.text, "config:"));
 }
@@ -409,13 +409,13 @@ END_TEST
 
 START_TEST(refusals_without_a_message_have_a_text)
 {
-	greet_late(5 * UINT64_C(1000000000), &verdict);
+	admission_late(5 * UINT64_C(1000000000), &verdict);
 	said(-ETIMEDOUT, "no HELLO within 5 s");
-	greet_stopping(&verdict);
+	admission_stopping(&verdict);
 	said(-ESHUTDOWN, "forkd is stopping");
-	greet_failed(-ENOSPC, &verdict);
+	admission_failed(-ENOSPC, &verdict);
 	said(-ENOSPC, "No space left on device");
-	greet_crowded(1000, &verdict);
+	admission_crowded(1000, &verdict);
 	said(-EUSERS, "most of them of uid 1000");
 }
 END_TEST

@@ -37,9 +37,9 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *ret_time)
 static int greeted[WAITS];
 static uint32_t n_greeted;
 
-void __wrap_session_take(struct session_table *table, int fd);
+void __wrap_conn_take(struct conn_table *table, int fd);
 
-void __wrap_session_take(struct session_table *table, int fd)
+void __wrap_conn_take(struct conn_table *table, int fd)
 {
 	(void)table;
 	ck_assert_uint_lt(n_greeted, WAITS);
@@ -48,23 +48,23 @@ void __wrap_session_take(struct session_table *table, int fd)
 
 START_TEST(connections_of_a_uid_are_greeted_in_their_order)
 {
-	static struct session_table table;
+	static struct conn_table table;
 	static struct loop loop;
-	static struct hangups hangups = { .loop = &loop };
+	static struct socket_closer closer = { .loop = &loop };
 	int pairs[WAITS][2];
 
 	ck_assert_int_eq(loop_init(&loop), 0);
 	table.loop = &loop;
-	table.hangups = &hangups;
+	table.closer = &closer;
 	table.stranger = UINT32_MAX;
 	for (uint32_t i = 0; i < WAITS; i++)
 		ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pairs[i]), 0);
 	/* This one is of this process, whose uid has no time at all. */
 	table.pace.users[0] = (struct quota_paced){ geteuid(), UINT64_MAX / 2 };
-	ck_assert(session_accept(&table, pairs[0][0]));
+	ck_assert(conn_accept(&table, pairs[0][0]));
 	ck_assert_uint_eq(table.line.n, 1);
 	for (uint32_t i = 1; i < WAITS; i++)
-		table.line.first[i] = (struct session_waiting){ pairs[i][0], UID };
+		table.line.first[i] = (struct conn_waiting){ pairs[i][0], UID };
 	table.line.n = WAITS;
 	now = NOW;
 	table.pace.users[1] =
@@ -79,8 +79,8 @@ START_TEST(connections_of_a_uid_are_greeted_in_their_order)
 	ck_assert_int_eq(greeted[0], pairs[1][0]);
 	ck_assert_int_eq(greeted[1], pairs[2][0]);
 	ck_assert_uint_eq(table.line.n, 2);
-	session_line_fini(&table);
-	hangup_fini(&hangups);
+	conn_line_fini(&table);
+	socket_close_fini(&closer);
 	loop_fini(&loop);
 }
 END_TEST

@@ -82,7 +82,7 @@ static void come_back(void)
 	ck_assert_int_eq(store_take(&store, "pool", STORE_PIDFD), 6);
 	ck_assert_int_eq(store_take_socket(&store, &n), 7);
 	ck_assert_uint_eq(n, 1);
-	store_drop_rest(&store, &hangups);
+	store_drop_rest(&store, &closer);
 	ck_assert_int_ge(fcntl(4, F_GETFD), 0);
 	hear_nothing();
 	/* They are in the store, and leave it as any other. */
@@ -111,7 +111,7 @@ static void come_in_disorder(void)
 	ck_assert_int_eq(store_take(&store, "t91", STORE_SOCKET), -1);
 	ck_assert_int_eq(store_take(&store, "t9", STORE_SOCKET), 3);
 	ck_assert_int_eq(store_take(&store, "c2", STORE_PIDFD), 6);
-	store_drop_rest(&store, &hangups);
+	store_drop_rest(&store, &closer);
 	hear_nothing();
 	end();
 }
@@ -119,32 +119,32 @@ static void come_in_disorder(void)
 /* The last manager died when it had put the next arena and not removed the last one. */
 static void replace_arena(void)
 {
-	struct adopt adopt = ADOPT_INIT;
-	struct fronts fronts = { .arena_fd = STDERR_FILENO };
+	struct takeover takeover = TAKEOVER_INIT;
+	struct pool_segments pool_segments = { .arena_fd = STDERR_FILENO };
 
 	inherit("t1:arena:arenab:t2:forkd.socket");
 	ck_assert_int_eq(dup2(4, 5), 5); /* one that can be sealed */
 	begin("9");
-	adopt_look(&adopt, &store);
-	ck_assert_int_eq(adopt.arena_fd, 4);
+	takeover_look(&takeover, &store);
+	ck_assert_int_eq(takeover.arena_fd, 4);
 	hear_remove("arenab");
-	adopt_share_arena(&adopt, &store, &fronts);
+	takeover_share_arena(&takeover, &store, &pool_segments);
 	hear_put("arenab", 1);
 	hear_remove("arena");
-	store_drop_rest(&store, &hangups);
+	store_drop_rest(&store, &closer);
 	hear_remove("t1");
 	hear_remove("t2");
 	hear_nothing();
-	adopt_share_arena(&adopt, &store, &fronts);
+	takeover_share_arena(&takeover, &store, &pool_segments);
 	hear_put("arena", 1);
 	hear_remove("arenab");
 	/* Without room for both the last one leaves first. */
 	store.max = store.n;
-	adopt_share_arena(&adopt, &store, &fronts);
+	takeover_share_arena(&takeover, &store, &pool_segments);
 	hear_remove("arena");
 	hear_put("arenab", 1);
 	hear_nothing();
-	adopt_fini(&adopt);
+	takeover_fini(&takeover);
 	end();
 }
 
@@ -170,7 +170,7 @@ static void be_too_many(void)
 	ck_assert(!store_is_there(&store));
 	ck_assert_int_eq(store_take(&store, "board", STORE_MEMFD), -1);
 	ck_assert_int_eq(put_one(&put, "pool"), 0);
-	store_drop_rest(&store, &hangups);
+	store_drop_rest(&store, &closer);
 	hear_remove("board");
 	hear_remove("c1");
 	hear_remove("pool");
@@ -212,7 +212,7 @@ static void be_left(void)
 	begin("9");
 	ck_assert_int_eq(store_take_socket(&store, &n), 7);
 	ck_assert_int_eq(store_take(&store, "c1", STORE_MEMFD), 4);
-	store_drop_rest(&store, &hangups);
+	store_drop_rest(&store, &closer);
 	hear_remove("board");
 	hear_remove("pool");
 	hear_nothing();
@@ -261,7 +261,7 @@ static void be_without(void)
 	begin(NULL);
 	ck_assert_int_eq(store_take(&store, "board", STORE_MEMFD), -1);
 	ck_assert_int_eq(store_take_socket(&store, &n), 7);
-	store_drop_rest(&store, &hangups);
+	store_drop_rest(&store, &closer);
 	ck_assert_int_lt(fcntl(5, F_GETFD), 0);
 	hear_nothing();
 	end();

@@ -96,11 +96,11 @@ static void run(void)
 START_TEST(a_kernel_that_cannot_wait_is_asked_again_after_a_pause)
 {
 	begin(1);
-	loop_fault_arm(faults, LOOP_FAULT_POLL, -ENOMEM, 1, REFUSALS);
+	loop_inject_arm(faults, LOOP_INJECT_POLL, -ENOMEM, 1, REFUSALS);
 	ck_assert_int_eq(loop_poll(&loop, &sources[0], ready, POLLIN), 0);
 	run();
 	ck_assert_int_eq(last, POLLIN);
-	ck_assert_uint_eq(atomic_load(&faults->kinds[LOOP_FAULT_POLL].seen), REFUSALS + 1);
+	ck_assert_uint_eq(atomic_load(&faults->kinds[LOOP_INJECT_POLL].seen), REFUSALS + 1);
 	ck_assert_uint_eq(naps, REFUSALS);
 }
 END_TEST
@@ -110,10 +110,10 @@ START_TEST(a_poll_that_repeats_needs_no_memory_to_begin_again)
 	begin(REFUSALS);
 	sources[0].repeats = true;
 	ck_assert_int_eq(loop_poll(&loop, &sources[0], ready, POLLIN), 0);
-	loop_fault_arm(faults, LOOP_FAULT_ARM, -ENOMEM, 1, UINT32_MAX);
+	loop_inject_arm(faults, LOOP_INJECT_ARM, -ENOMEM, 1, UINT32_MAX);
 	ck_assert_int_eq(loop_run(&loop), 0);
 	ck_assert_uint_eq(calls, REFUSALS);
-	ck_assert_uint_eq(atomic_load(&faults->kinds[LOOP_FAULT_ARM].seen), 0);
+	ck_assert_uint_eq(atomic_load(&faults->kinds[LOOP_INJECT_ARM].seen), 0);
 	loop_fini(&loop);
 }
 END_TEST
@@ -121,7 +121,7 @@ END_TEST
 START_TEST(a_time_that_could_not_be_waited_for_is_none_that_is_over)
 {
 	begin(1);
-	loop_fault_arm(faults, LOOP_FAULT_TIMER, -EAGAIN, 1, REFUSALS);
+	loop_inject_arm(faults, LOOP_INJECT_TIMER, -EAGAIN, 1, REFUSALS);
 	ck_assert_int_eq(loop_timer(&loop, &sources[0], 1), 0);
 	run();
 	ck_assert_int_eq(last, 0);
@@ -132,7 +132,7 @@ END_TEST
 START_TEST(many_who_cannot_wait_share_their_pauses)
 {
 	begin(MANY);
-	loop_fault_arm(faults, LOOP_FAULT_POLL, -ENOMEM, 1, MANY * REFUSALS);
+	loop_inject_arm(faults, LOOP_INJECT_POLL, -ENOMEM, 1, MANY * REFUSALS);
 	for (uint32_t i = 0; i < MANY; i++)
 		ck_assert_int_eq(loop_poll(&loop, &sources[i], ready, POLLIN), 0);
 	run();
@@ -144,7 +144,7 @@ END_TEST
 START_TEST(interrupted_wait_makes_no_pause)
 {
 	begin(1);
-	loop_fault_arm(faults, LOOP_FAULT_POLL, -EINTR, 1, REFUSALS);
+	loop_inject_arm(faults, LOOP_INJECT_POLL, -EINTR, 1, REFUSALS);
 	ck_assert_int_eq(loop_poll(&loop, &sources[0], ready, POLLIN), 0);
 	run();
 	ck_assert_int_eq(last, POLLIN);
@@ -156,8 +156,8 @@ END_TEST
 START_TEST(missing_entry_causes_no_call)
 {
 	begin(1);
-	loop_fault_arm(faults, LOOP_FAULT_POLL, -ENOMEM, 1, 1);
-	loop_fault_arm(faults, LOOP_FAULT_ENTRY, -ENOMEM, 2, REFUSALS);
+	loop_inject_arm(faults, LOOP_INJECT_POLL, -ENOMEM, 1, 1);
+	loop_inject_arm(faults, LOOP_INJECT_ENTRY, -ENOMEM, 2, REFUSALS);
 	ck_assert_int_eq(loop_poll(&loop, &sources[0], ready, POLLIN), 0);
 	run();
 	ck_assert_int_eq(last, POLLIN);

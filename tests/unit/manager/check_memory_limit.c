@@ -56,9 +56,9 @@ static void put(const char *name, const char *text)
 
 static void found(uint64_t bytes, const char *where)
 {
-	struct ceiling c;
+	struct memory_limit c;
 
-	ceiling_find(root, MACHINE, &c);
+	memory_limit_find(root, MACHINE, &c);
 	ck_assert_uint_eq(c.bytes, bytes);
 	ck_assert_str_eq(c.where + (c.where[0] == '/' ? strlen(root) : 0), where);
 }
@@ -126,7 +126,7 @@ END_TEST
 
 START_TEST(the_machine_has_some_memory)
 {
-	uint64_t bytes = ceiling_machine();
+	uint64_t bytes = memory_limit_machine();
 
 	ck_assert_uint_gt(bytes, UINT64_C(64) << 20);
 	ck_assert_uint_lt(bytes, UINT64_C(1) << 50);

@@ -229,7 +229,7 @@ START_TEST(populating_thread_is_not_urgent_if_the_manager_is)
 	int fd = segment(), least;
 
 	ck_assert_int_eq(loop_init(&loop), 0);
-	urgent_begin(true);
+	low_latency_begin(true);
 	ck_assert_int_eq(pages_make(&pages, fd, SIZE), 0);
 	ck_assert_int_eq(end(), 0);
 	least = least_nice();

@@ -38,7 +38,7 @@
 #define DIED_TEXT "it has said enough"
 
 static struct loop loop;
-static struct hangups hangups = { .loop = &loop };
+static struct socket_closer closer = { .loop = &loop };
 static struct options options;
 static struct store store = STORE_INIT;
 static struct poolproc pool;
@@ -110,7 +110,7 @@ static void begin(const struct poolproc_events *told)
 {
 	ck_assert_int_eq(options_init(&options), 0);
 	ck_assert_int_eq(loop_init(&loop), 0);
-	ck_assert_int_eq(poolproc_init(&pool, &hangups, &store, &options, told), 0);
+	ck_assert_int_eq(poolproc_init(&pool, &closer, &store, &options, told), 0);
 	file = open("/dev/null", O_RDWR | O_CLOEXEC);
 	ck_assert_int_ge(file, 0);
 }
@@ -118,7 +118,7 @@ static void begin(const struct poolproc_events *told)
 static void end(void)
 {
 	poolproc_fini(&pool);
-	hangup_fini(&hangups);
+	socket_close_fini(&closer);
 	loop_fini(&loop);
 	options_fini(&options);
 	close(file);

@@ -18,34 +18,34 @@
 #define MS	 NSEC_PER_MSEC
 #define INTERVAL (100 * MS)
 
-static struct pulse_watch watch;
-static struct pulse_look look;
+static struct watchdog_watch watch;
+static struct watchdog_look look;
 
 static uint64_t asked;
 static bool killed;
 
-static uint64_t ask(struct pulse *pulse)
+static uint64_t ask(struct watchdog *watchdog)
 {
-	pulse_said(pulse);
+	watchdog_said(watchdog);
 	return ++asked;
 }
 
-static void end(struct pulse *pulse, const char *why)
+static void end(struct watchdog *watchdog, const char *why)
 {
-	(void)pulse;
+	(void)watchdog;
 	(void)why;
 	killed = true;
 }
 
-static const struct pulse_calls calls = { .ask = ask, .kill = end };
+static const struct watchdog_calls calls = { .ask = ask, .kill = end };
 
 static void setup(void)
 {
 	asked = 0;
 	killed = false;
 	memset(&watch, 0, sizeof(watch));
-	look = (struct pulse_look){ .now = 5000 * MS, .due = 5000 * MS, .cpu = 70 };
-	ck_assert_uint_eq(pulse_judge(&watch, &look, INTERVAL), 0);
+	look = (struct watchdog_look){ .now = 5000 * MS, .due = 5000 * MS, .cpu = 70 };
+	ck_assert_uint_eq(watchdog_judge(&watch, &look, INTERVAL), 0);
 }
 
 /* The next look: the manager has waited so long for a CPU, and the pool has used so much of one. */
@@ -54,7 +54,7 @@ static uint64_t later(uint64_t late_ms, uint64_t cpu_ns)
 	look.due = look.now + INTERVAL;
 	look.now = look.due + late_ms * MS;
 	look.cpu += cpu_ns;
-	return pulse_judge(&watch, &look, INTERVAL);
+	return watchdog_judge(&watch, &look, INTERVAL);
 }
 
 START_TEST(the_time_of_a_pool_that_has_a_CPU_counts)
@@ -108,21 +108,21 @@ END_TEST
 
 START_TEST(stops_are_not_added_up_and_other_children_change_nothing)
 {
-	struct pulse pulse, *p = &pulse;
+	struct watchdog watchdog, *p = &watchdog;
 
-	pulse_init(p, NULL, &calls, 10 * NSEC_PER_SEC);
-	pulse_begin(p, getpid());
-	p->state = PULSE_ASKED;
-	p->watch = (struct pulse_watch){ .last = look, .stopped = 9 * NSEC_PER_SEC };
+	watchdog_init(p, NULL, &calls, 10 * NSEC_PER_SEC);
+	watchdog_begin(p, getpid());
+	p->state = WATCHDOG_ASKED;
+	p->watch = (struct watchdog_watch){ .last = look, .stopped = 9 * NSEC_PER_SEC };
 	p->watch.last.stopped = look.stopped = true;
 	/* SIGCHLD, of another child. */
-	pulse_stopped(p, false);
+	watchdog_stopped(p, false);
 	watch = p->watch;
 	ck_assert_uint_eq(later(0, 0), 0);
 	ck_assert_uint_eq(watch.stopped, 9 * NSEC_PER_SEC + 100 * MS);
 	/* And of this one. */
 	p->watch = watch;
-	pulse_stopped(p, true);
+	watchdog_stopped(p, true);
 	watch = p->watch;
 	ck_assert_uint_eq(later(0, 0), 0);
 	ck_assert_uint_eq(watch.stopped, 0);
@@ -166,13 +166,13 @@ END_TEST
 /* A dispatcher that is late by the limit of a task, on a busy machine, is not stuck. */
 START_TEST(pool_has_a_second_at_least_unless_it_is_never_asked)
 {
-	struct pulse p;
+	struct watchdog p;
 
-	pulse_init(&p, NULL, &calls, 100 * MS);
+	watchdog_init(&p, NULL, &calls, 100 * MS);
 	ck_assert_uint_eq(p.limit, NSEC_PER_SEC);
-	pulse_init(&p, NULL, &calls, 10 * NSEC_PER_SEC);
+	watchdog_init(&p, NULL, &calls, 10 * NSEC_PER_SEC);
 	ck_assert_uint_eq(p.limit, 10 * NSEC_PER_SEC);
-	pulse_init(&p, NULL, &calls, 0);
+	watchdog_init(&p, NULL, &calls, 0);
 	ck_assert_uint_eq(p.limit, 0);
 }
 END_TEST
@@ -180,36 +180,36 @@ END_TEST
 /* A reload changes the limit when a job runs, and the timer of the next question stands. */
 START_TEST(a_limit_that_goes_takes_the_question_with_it_and_another_begins_anew)
 {
-	static const enum pulse_state states[] = { PULSE_SOON, PULSE_ASKED };
+	static const enum watchdog_state states[] = { WATCHDOG_SOON, WATCHDOG_ASKED };
 	struct loop loop;
 
 	ck_assert_int_eq(loop_init(&loop), 0);
 	for (uint32_t i = 0; i < ARRAY_SIZE(states); i++) {
-		struct pulse pulse, *p = &pulse;
+		struct watchdog watchdog, *p = &watchdog;
 
-		pulse_init(p, &loop, &calls, 10 * NSEC_PER_SEC);
-		pulse_begin(p, getpid());
-		pulse_said(p);
-		if (states[i] == PULSE_ASKED)
+		watchdog_init(p, &loop, &calls, 10 * NSEC_PER_SEC);
+		watchdog_begin(p, getpid());
+		watchdog_said(p);
+		if (states[i] == WATCHDOG_ASKED)
 			p->timer.call(&p->timer, 0);
 		ck_assert_int_eq(p->state, states[i]);
-		pulse_set_limit(p, 0);
+		watchdog_set_limit(p, 0);
 		for (uint32_t n = 0; n < 3; n++)
 			p->timer.call(&p->timer, 0);
 		ck_assert(!killed);
-		ck_assert_int_eq(p->state, PULSE_QUIET);
+		ck_assert_int_eq(p->state, WATCHDOG_QUIET);
 		ck_assert_ptr_null(p->timer.op);
-		pulse_said(p);
-		ck_assert_int_eq(p->state, PULSE_QUIET);
+		watchdog_said(p);
+		ck_assert_int_eq(p->state, WATCHDOG_QUIET);
 		/* The same limit changes nothing, another one whose question is when it was. */
-		pulse_set_limit(p, 3600 * NSEC_PER_SEC);
-		pulse_said(p);
-		ck_assert_int_eq(p->state, PULSE_SOON);
-		pulse_set_limit(p, 3600 * NSEC_PER_SEC);
-		ck_assert_int_eq(p->state, PULSE_SOON);
-		pulse_set_limit(p, NSEC_PER_SEC);
-		ck_assert_int_eq(p->state, PULSE_QUIET);
-		pulse_end(p);
+		watchdog_set_limit(p, 3600 * NSEC_PER_SEC);
+		watchdog_said(p);
+		ck_assert_int_eq(p->state, WATCHDOG_SOON);
+		watchdog_set_limit(p, 3600 * NSEC_PER_SEC);
+		ck_assert_int_eq(p->state, WATCHDOG_SOON);
+		watchdog_set_limit(p, NSEC_PER_SEC);
+		ck_assert_int_eq(p->state, WATCHDOG_QUIET);
+		watchdog_end(p);
 	}
 	loop_fini(&loop);
 }
@@ -218,29 +218,29 @@ END_TEST
 /* A client rings, and the manager asks whether the dispatcher looks at all rings. */
 START_TEST(a_ring_while_there_is_no_pool_leaves_the_next_one_alone)
 {
-	struct pulse pulse, *p = &pulse;
+	struct watchdog watchdog, *p = &watchdog;
 	struct loop loop;
 
 	ck_assert_int_eq(loop_init(&loop), 0);
-	pulse_init(p, &loop, &calls, 10 * NSEC_PER_SEC);
+	watchdog_init(p, &loop, &calls, 10 * NSEC_PER_SEC);
 	/* No pool yet, and none any more. */
 	for (uint64_t i = 0; i < 2; i++) {
-		pulse_said(p);
+		watchdog_said(p);
 		/* The question would be due before the pool is READY. */
 		if (p->timer.op)
 			p->timer.call(&p->timer, 0);
-		pulse_begin(p, getpid());
-		ck_assert_int_eq(p->state, PULSE_QUIET);
+		watchdog_begin(p, getpid());
+		ck_assert_int_eq(p->state, WATCHDOG_QUIET);
 		ck_assert_ptr_null(p->timer.op);
 		/* And it is asked like any other. */
-		pulse_said(p);
-		ck_assert_int_eq(p->state, PULSE_SOON);
+		watchdog_said(p);
+		ck_assert_int_eq(p->state, WATCHDOG_SOON);
 		p->timer.call(&p->timer, 0);
-		ck_assert_int_eq(p->state, PULSE_ASKED);
+		ck_assert_int_eq(p->state, WATCHDOG_ASKED);
 		ck_assert_uint_eq(asked, i + 1);
-		pulse_answered(p, asked);
-		ck_assert_int_eq(p->state, PULSE_QUIET);
-		pulse_end(p);
+		watchdog_answered(p, asked);
+		ck_assert_int_eq(p->state, WATCHDOG_QUIET);
+		watchdog_end(p);
 	}
 	loop_fini(&loop);
 }

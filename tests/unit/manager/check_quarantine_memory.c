@@ -38,15 +38,15 @@ static const struct options options = {
 
 static struct tenants tenants;
 static struct board board;
-static struct roster_quarantine *memory;
+static struct saved_quarantine *memory;
 
 static void begin(void)
 {
 	memory = mmap(NULL, sizeof(*memory), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		      0);
 	ck_assert_ptr_ne(memory, MAP_FAILED);
-	memory->n_crashes = ROSTER_CRASHES + AT;
-	memory->crashes[AT] = (struct roster_crash){ clock_ns(), 77, 7 };
+	memory->n_crashes = SAVED_CRASHES + AT;
+	memory->crashes[AT] = (struct saved_crash){ clock_ns(), 77, 7 };
 }
 
 static void step(struct quarantine *q, uint32_t i)
@@ -94,18 +94,18 @@ static void look(struct seen *ret)
 	size_t at = 0;
 
 	ret->text[0] = '\0';
-	for (uint32_t i = 0; i < ROSTER_CRASHES; i++) {
-		const struct roster_crash *c = &memory->crashes[i];
+	for (uint32_t i = 0; i < SAVED_CRASHES; i++) {
+		const struct saved_crash *c = &memory->crashes[i];
 
-		if (roster_load(&c->time_ns))
+		if (saved_load(&c->time_ns))
 			at += (size_t)snprintf(ret->text + at, sizeof(ret->text) - at, "%u/%u ",
-					       (uint32_t)roster_load(&c->uid),
-					       (uint32_t)roster_load(&c->task));
+					       (uint32_t)saved_load(&c->uid),
+					       (uint32_t)saved_load(&c->task));
 	}
 	for (uint32_t i = 0; i < LIMIT_QUARANTINE; i++) {
-		const struct roster_refusal *e = &memory->refusals[i];
+		const struct saved_refusal *e = &memory->refusals[i];
 
-		if (roster_load(&e->until_ns))
+		if (saved_load(&e->until_ns))
 			at += (size_t)snprintf(ret->text + at, sizeof(ret->text) - at, "%u:%s/%u ",
 					       e->uid, e->name, e->crashes);
 	}
@@ -154,7 +154,7 @@ START_TEST(counts_are_consistent_wherever_the_manager_is_killed)
 		pid = fork();
 		ck_assert_int_ge(pid, 0);
 		if (pid == 0) {
-			crash_arm(CRASH_AT_roster_store, n_killed);
+			crash_arm(CRASH_AT_saved_store, n_killed);
 			go(NULL, NULL);
 			_exit(0);
 		}

@@ -19,7 +19,7 @@
 #define EPOCH UINT64_C(77)
 #define MIB   (UINT64_C(1) << 20)
 
-static const struct roster_geometry geometry = {
+static const struct saved_geometry geometry = {
 	.n_workers = 2,
 	.max_clients = 256,
 	.max_jobs = 1024,
@@ -27,8 +27,8 @@ static const struct roster_geometry geometry = {
 	.arena_size = 1 << 24,
 };
 
-static const struct roster_entry first = {
-	.state = ROSTER_HERE,
+static const struct saved_entry first = {
+	.state = SAVED_HERE,
 	.generation = 5,
 	.uid = 1000,
 	.pid = 4711,
@@ -37,20 +37,20 @@ static const struct roster_entry first = {
 	.size = 1 << 20,
 };
 
-static char why[ROSTER_WHY];
+static char why[SAVED_WHY];
 
-static struct roster *make(int *ret_fd)
+static struct saved_state *make(int *ret_fd)
 {
-	struct roster *roster;
-	int fd = roster_new(&geometry, EPOCH, &roster);
+	struct saved_state *saved;
+	int fd = saved_new(&geometry, EPOCH, &saved);
 
 	ck_assert_int_ge(fd, 0);
 	if (ret_fd)
 		*ret_fd = fd;
-	return roster;
+	return saved;
 }
 
-static bool same(const struct roster_entry *a, const struct roster_entry *b)
+static bool same(const struct saved_entry *a, const struct saved_entry *b)
 {
 	return a->state == b->state && a->generation == b->generation && a->uid == b->uid &&
 	       a->pid == b->pid && a->tenant == b->tenant && a->n_jobs == b->n_jobs &&
@@ -59,47 +59,47 @@ static bool same(const struct roster_entry *a, const struct roster_entry *b)
 
 START_TEST(the_next_one_reads_who_is_there_and_who_is_not)
 {
-	struct roster *roster, *next;
-	struct roster_entry entry;
+	struct saved_state *saved, *next;
+	struct saved_entry entry;
 	uint32_t uid = 0;
 	int fd;
 
-	roster = make(&fd);
-	roster_enter_client(roster, 7, &first);
-	roster_welcome(roster, 7);
-	roster_enter_tenant(roster, 3, 1000);
-	ck_assert_uint_eq(roster_next_pool(roster), 1);
-	ck_assert_uint_eq(roster_crashed(roster), 1);
-	ck_assert_uint_eq(roster_next_pool(roster), 2);
-	ck_assert_int_eq(roster_map(fd, &next), 0);
-	ck_assert(roster_fits(next, &geometry, why));
-	entry = roster_client(next, 7);
+	saved = make(&fd);
+	saved_enter_client(saved, 7, &first);
+	saved_welcome(saved, 7);
+	saved_enter_tenant(saved, 3, 1000);
+	ck_assert_uint_eq(saved_next_pool(saved), 1);
+	ck_assert_uint_eq(saved_crashed(saved), 1);
+	ck_assert_uint_eq(saved_next_pool(saved), 2);
+	ck_assert_int_eq(saved_map(fd, &next), 0);
+	ck_assert(saved_fits(next, &geometry, why));
+	entry = saved_client(next, 7);
 	ck_assert(entry.welcomed);
 	entry.welcomed = false;
 	ck_assert(same(&entry, &first));
-	ck_assert_uint_eq(roster_tenant(next, 3, &uid), ROSTER_HERE);
+	ck_assert_uint_eq(saved_tenant(next, 3, &uid), SAVED_HERE);
 	ck_assert_uint_eq(uid, 1000);
-	ck_assert_uint_eq(roster_client(next, 8).state, ROSTER_FREE);
-	ck_assert_uint_eq(roster_tenant(next, 4, NULL), ROSTER_FREE);
+	ck_assert_uint_eq(saved_client(next, 8).state, SAVED_FREE);
+	ck_assert_uint_eq(saved_tenant(next, 4, NULL), SAVED_FREE);
 	ck_assert_uint_eq(next->head.epoch, EPOCH);
-	ck_assert_uint_eq(roster_pool_generation(next), 2);
-	ck_assert_uint_eq(roster_crashes(next), 1);
-	ck_assert(!roster_has_ended(next));
-	roster_end(roster);
-	ck_assert(roster_has_ended(next));
-	roster_client_is(roster, 7, ROSTER_FREE);
-	ck_assert_uint_eq(roster_client(next, 7).state, ROSTER_FREE);
-	ck_assert_uint_eq(roster_client(next, 7).generation, first.generation);
-	roster_unmap(roster);
-	roster_unmap(next);
+	ck_assert_uint_eq(saved_pool_generation(next), 2);
+	ck_assert_uint_eq(saved_crashes(next), 1);
+	ck_assert(!saved_has_ended(next));
+	saved_end(saved);
+	ck_assert(saved_has_ended(next));
+	saved_client_is(saved, 7, SAVED_FREE);
+	ck_assert_uint_eq(saved_client(next, 7).state, SAVED_FREE);
+	ck_assert_uint_eq(saved_client(next, 7).generation, first.generation);
+	saved_unmap(saved);
+	saved_unmap(next);
 	(void)close(fd);
 }
 END_TEST
 
 #ifdef FK_CRASH_SITES
 
-static const struct roster_entry second = {
-	.state = ROSTER_HERE,
+static const struct saved_entry second = {
+	.state = SAVED_HERE,
 	.generation = 6,
 	.uid = 1001,
 	.pid = 4712,
@@ -111,51 +111,51 @@ static const struct roster_entry second = {
 #define STEPS 9u /* of step() */
 
 /* A slot's and a tenant's way, a step each. */
-static void step(struct roster *roster, uint32_t i)
+static void step(struct saved_state *saved, uint32_t i)
 {
 	switch (i) {
 	case 0:
-		roster_enter_tenant(roster, 1, 1000);
+		saved_enter_tenant(saved, 1, 1000);
 		break;
 	case 1:
-		roster_enter_client(roster, 9, &first);
+		saved_enter_client(saved, 9, &first);
 		break;
 	case 2:
-		roster_welcome(roster, 9);
+		saved_welcome(saved, 9);
 		break;
 	case 3:
-		roster_client_is(roster, 9, ROSTER_GONE);
+		saved_client_is(saved, 9, SAVED_GONE);
 		break;
 	case 4:
-		roster_client_is(roster, 9, ROSTER_EMPTYING);
+		saved_client_is(saved, 9, SAVED_EMPTYING);
 		break;
 	case 5:
-		roster_client_is(roster, 9, ROSTER_FREE);
+		saved_client_is(saved, 9, SAVED_FREE);
 		break;
 	case 6:
-		roster_tenant_is(roster, 1, ROSTER_FREE);
+		saved_tenant_is(saved, 1, SAVED_FREE);
 		break;
 	case 7:
-		roster_enter_tenant(roster, 1, 1001);
+		saved_enter_tenant(saved, 1, 1001);
 		break;
 	default:
-		roster_enter_client(roster, 9, &second);
+		saved_enter_client(saved, 9, &second);
 	}
 }
 
 /* What is read there is what stood there after some step, and that no earlier one than before. */
-static uint32_t assert_whole(const struct roster *roster, const struct roster_entry *entries,
+static uint32_t assert_whole(const struct saved_state *saved, const struct saved_entry *entries,
 			     const uint64_t *uids, uint32_t from)
 {
-	const struct roster_entry now = roster_client(roster, 9);
-	const struct roster_tenant *t = &roster->tenants[1];
-	uint64_t uid = t->state == ROSTER_FREE ? 0 : t->uid;
+	const struct saved_entry now = saved_client(saved, 9);
+	const struct saved_tenant *t = &saved->tenants[1];
+	uint64_t uid = t->state == SAVED_FREE ? 0 : t->uid;
 
 	for (uint32_t i = from; i <= STEPS; i++) {
-		struct roster_entry e = entries[i];
+		struct saved_entry e = entries[i];
 
 		/* Of a free slot that somebody is about to take: his generation. */
-		if (now.state == ROSTER_FREE && now.generation != e.generation)
+		if (now.state == SAVED_FREE && now.generation != e.generation)
 			e.generation = i < 2 ? first.generation : second.generation;
 		if (same(&now, &e) && uid == uids[i])
 			return i;
@@ -167,41 +167,41 @@ static uint32_t assert_whole(const struct roster *roster, const struct roster_en
 
 START_TEST(a_slot_is_as_before_or_as_after_wherever_its_manager_is_killed)
 {
-	struct roster_entry entries[STEPS + 1];
+	struct saved_entry entries[STEPS + 1];
 	uint64_t uids[STEPS + 1];
-	struct roster *model = make(NULL);
+	struct saved_state *model = make(NULL);
 	uint32_t n_killed = 0, at = 0;
 
 	for (uint32_t i = 0; i <= STEPS; i++) {
-		const struct roster_tenant *t = &model->tenants[1];
+		const struct saved_tenant *t = &model->tenants[1];
 
-		entries[i] = roster_client(model, 9);
-		uids[i] = t->state == ROSTER_FREE ? 0 : t->uid;
+		entries[i] = saved_client(model, 9);
+		uids[i] = t->state == SAVED_FREE ? 0 : t->uid;
 		if (i < STEPS)
 			step(model, i);
 	}
 	for (;; n_killed++) {
-		struct roster *roster = make(NULL);
+		struct saved_state *saved = make(NULL);
 		int status;
 		pid_t pid = fork();
 
 		ck_assert_int_ge(pid, 0);
 		if (pid == 0) {
-			crash_arm(CRASH_AT_roster_store, n_killed);
+			crash_arm(CRASH_AT_saved_store, n_killed);
 			for (uint32_t i = 0; i < STEPS; i++)
-				step(roster, i);
+				step(saved, i);
 			_exit(0);
 		}
 		ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-		at = assert_whole(roster, entries, uids, at);
-		roster_unmap(roster);
+		at = assert_whole(saved, entries, uids, at);
+		saved_unmap(saved);
 		if (WIFEXITED(status))
 			break;
 		ck_assert_int_eq(WTERMSIG(status), SIGKILL);
 	}
 	ck_assert_uint_eq(at, STEPS);
 	ck_assert_uint_eq(n_killed, 25); /* stores that the steps are made of */
-	roster_unmap(model);
+	saved_unmap(model);
 }
 END_TEST
 
@@ -218,74 +218,74 @@ END_TEST
 
 START_TEST(malformed_roster_is_refused)
 {
-	struct roster *roster, *next = NULL;
+	struct saved_state *saved, *next = NULL;
 	int fd, other;
 
-	roster = make(&fd);
-	roster->head.kind = SEGMENT_BOARD;
-	ck_assert_int_eq(roster_map(fd, &next), -EBADMSG);
-	roster->head.kind = SEGMENT_ROSTER;
-	roster->head.size++;
-	ck_assert_int_eq(roster_map(fd, &next), -EBADMSG);
-	roster->head.size--;
+	saved = make(&fd);
+	saved->head.kind = SEGMENT_BOARD;
+	ck_assert_int_eq(saved_map(fd, &next), -EBADMSG);
+	saved->head.kind = SEGMENT_ROSTER;
+	saved->head.size++;
+	ck_assert_int_eq(saved_map(fd, &next), -EBADMSG);
+	saved->head.size--;
 	/* One that has no place for all clients. */
-	other = segment_create("other", SEGMENT_ROSTER, offsetof(struct roster, quarantine) - 8,
-			       EPOCH, 1, 0600);
-	ck_assert_int_eq(roster_map(other, &next), -EBADMSG);
+	other = segment_create("other", SEGMENT_ROSTER,
+			       offsetof(struct saved_state, quarantine) - 8, EPOCH, 1, 0600);
+	ck_assert_int_eq(saved_map(other, &next), -EBADMSG);
 	(void)close(other);
-	ck_assert_int_eq(roster_map(STDIN_FILENO, &next), -EBADMSG);
+	ck_assert_int_eq(saved_map(STDIN_FILENO, &next), -EBADMSG);
 	ck_assert_ptr_null(next);
-	roster_unmap(roster);
+	saved_unmap(saved);
 	(void)close(fd);
 }
 END_TEST
 
 static void is_unknown(int fd)
 {
-	struct roster *next;
+	struct saved_state *next;
 
-	ck_assert_int_eq(roster_map(fd, &next), 0);
-	ck_assert(!roster_is_known(next));
-	ck_assert(!roster_fits(next, &geometry, why));
+	ck_assert_int_eq(saved_map(fd, &next), 0);
+	ck_assert(!saved_is_known(next));
+	ck_assert(!saved_fits(next, &geometry, why));
 	ck_assert_str_eq(why, "forkd has another version now");
 	/* What all versions have. */
-	ck_assert_uint_eq(roster_client(next, 7).state, ROSTER_HERE);
-	ck_assert_uint_eq(roster_client(next, 7).n_jobs, first.n_jobs);
+	ck_assert_uint_eq(saved_client(next, 7).state, SAVED_HERE);
+	ck_assert_uint_eq(saved_client(next, 7).n_jobs, first.n_jobs);
 	ck_assert_uint_eq(next->records.stride, 384);
-	roster_unmap(next);
+	saved_unmap(next);
 }
 
 START_TEST(roster_of_another_version_or_layout_still_names_the_clients)
 {
-	struct roster *roster, *old;
+	struct saved_state *saved, *old;
 	int fd, other;
 	void *base;
 
-	roster = make(&fd);
-	roster_enter_client(roster, 7, &first);
-	ck_assert(roster_is_known(roster));
-	roster->head.layout_hash++;
+	saved = make(&fd);
+	saved_enter_client(saved, 7, &first);
+	ck_assert(saved_is_known(saved));
+	saved->head.layout_hash++;
 	is_unknown(fd);
-	roster->head.layout_hash--;
-	roster->head.version++;
+	saved->head.layout_hash--;
+	saved->head.version++;
 	is_unknown(fd);
-	roster->head.version--;
-	roster->version++;
+	saved->head.version--;
+	saved->version++;
 	is_unknown(fd);
 	/* Version 1 ended before the CPUs. */
-	other = segment_create("old", SEGMENT_ROSTER, offsetof(struct roster, cpus_at), EPOCH, 1,
-			       0600);
-	ck_assert_int_eq(segment_map_sized(other, offsetof(struct roster, cpus_at), &base), 0);
+	other = segment_create("old", SEGMENT_ROSTER, offsetof(struct saved_state, cpus_at), EPOCH,
+			       1, 0600);
+	ck_assert_int_eq(segment_map_sized(other, offsetof(struct saved_state, cpus_at), &base), 0);
 	old = base;
-	memcpy(&old->version, &roster->version,
-	       offsetof(struct roster, quarantine) - offsetof(struct roster, version));
+	memcpy(&old->version, &saved->version,
+	       offsetof(struct saved_state, quarantine) - offsetof(struct saved_state, version));
 	old->version = 1;
 	is_unknown(other);
-	old->version = ROSTER_VERSION;
+	old->version = SAVED_VERSION;
 	is_unknown(other);
-	roster_unmap(old);
+	saved_unmap(old);
 	(void)close(other);
-	roster_unmap(roster);
+	saved_unmap(saved);
 	(void)close(fd);
 }
 END_TEST
@@ -297,47 +297,46 @@ START_TEST(each_number_that_differs_is_named_as_it_was_and_as_it_is)
 		uint64_t more;
 		const char *says;
 	} rows[] = {
-		{ offsetof(struct roster_geometry, n_workers), 1,
+		{ offsetof(struct saved_geometry, n_workers), 1,
 		  "forkd has other sizes now: workers was 2 and is 3" },
-		{ offsetof(struct roster_geometry, max_clients), 1,
+		{ offsetof(struct saved_geometry, max_clients), 1,
 		  "max-clients was 256 and is 257" },
-		{ offsetof(struct roster_geometry, max_jobs), 1, "max-jobs was 1024 and is 1025" },
-		{ offsetof(struct roster_geometry, arena_size), 36 * MIB,
+		{ offsetof(struct saved_geometry, max_jobs), 1, "max-jobs was 1024 and is 1025" },
+		{ offsetof(struct saved_geometry, arena_size), 36 * MIB,
 		  "forkd has other sizes now: arena-max was 64M and is 100M" },
-		{ offsetof(struct roster_geometry, arena_size), 1,
+		{ offsetof(struct saved_geometry, arena_size), 1,
 		  "arena-max was 67108864 and is 67108865" },
-		{ offsetof(struct roster_geometry, board_size), 1,
-		  "forkd has another version now" },
+		{ offsetof(struct saved_geometry, board_size), 1, "forkd has another version now" },
 	};
-	struct roster_geometry g = geometry;
-	struct roster *roster;
+	struct saved_geometry g = geometry;
+	struct saved_state *saved;
 	uint64_t *number;
 
 	g.arena_size = arena_workers_offset(256, 1024) + 64 * MIB;
-	ck_assert_int_ge(roster_new(&g, EPOCH, &roster), 0);
-	ck_assert_uint_eq(roster_arena_max(roster), 64 * MIB);
-	ck_assert(roster_fits(roster, &g, why));
+	ck_assert_int_ge(saved_new(&g, EPOCH, &saved), 0);
+	ck_assert_uint_eq(saved_arena_max(saved), 64 * MIB);
+	ck_assert(saved_fits(saved, &g, why));
 	ck_assert_str_eq(why, "");
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		number = (uint64_t *)(void *)((char *)&g + rows[i].number);
 		*number += rows[i].more;
-		ck_assert(!roster_fits(roster, &g, why));
+		ck_assert(!saved_fits(saved, &g, why));
 		ck_assert_msg(strstr(why, rows[i].says) != NULL, "row %zu: %s", i, why);
 		*number -= rows[i].more;
 	}
 	g.n_workers = 256;
 	g.max_jobs = 16384;
-	ck_assert(!roster_fits(roster, &g, why));
+	ck_assert(!saved_fits(saved, &g, why));
 	ck_assert_ptr_nonnull(
 		strstr(why, "workers was 2 and is 256, max-jobs was 1024 and is 16384"));
-	roster_unmap(roster);
+	saved_unmap(saved);
 }
 END_TEST
 
 /* As the option says it. */
-static bool has_cpus(const struct roster *roster, const char *list)
+static bool has_cpus(const struct saved_state *saved, const char *list)
 {
-	hwloc_bitmap_t cpus = roster_cpus(roster), expected = hwloc_bitmap_alloc();
+	hwloc_bitmap_t cpus = saved_cpus(saved), expected = hwloc_bitmap_alloc();
 	bool same;
 
 	ck_assert_int_eq(hwloc_bitmap_list_sscanf(expected, list), 0);
@@ -347,57 +346,57 @@ static bool has_cpus(const struct roster *roster, const char *list)
 	return same;
 }
 
-static void set_cpus(struct roster *roster, const char *list)
+static void set_cpus(struct saved_state *saved, const char *list)
 {
 	hwloc_bitmap_t cpus = hwloc_bitmap_alloc();
 
 	ck_assert_int_eq(hwloc_bitmap_list_sscanf(cpus, list), 0);
-	roster_set_cpus(roster, cpus);
+	saved_set_cpus(saved, cpus);
 	hwloc_bitmap_free(cpus);
 }
 
 START_TEST(the_next_one_reads_on_which_CPUs_workers_were)
 {
-	struct roster *roster = make(NULL);
+	struct saved_state *saved = make(NULL);
 	uint64_t at;
 
-	ck_assert(has_cpus(roster, ""));
-	set_cpus(roster, "0-3,70,8191");
-	ck_assert(has_cpus(roster, "0-3,70,8191"));
-	at = roster->cpus_at;
-	set_cpus(roster, "0-3,70,8191");
-	ck_assert_uint_eq(roster->cpus_at, at);
+	ck_assert(has_cpus(saved, ""));
+	set_cpus(saved, "0-3,70,8191");
+	ck_assert(has_cpus(saved, "0-3,70,8191"));
+	at = saved->cpus_at;
+	set_cpus(saved, "0-3,70,8191");
+	ck_assert_uint_eq(saved->cpus_at, at);
 	/* Nothing but these is left of others. */
-	set_cpus(roster, "2");
-	set_cpus(roster, "0,64-127");
-	ck_assert(has_cpus(roster, "0,64-127"));
-	roster_unmap(roster);
+	set_cpus(saved, "2");
+	set_cpus(saved, "0,64-127");
+	ck_assert(has_cpus(saved, "0,64-127"));
+	saved_unmap(saved);
 }
 END_TEST
 
 #ifdef FK_CRASH_SITES
 START_TEST(CPUs_are_those_before_or_those_after_wherever_their_manager_is_killed)
 {
-	struct roster *roster = make(NULL);
+	struct saved_state *saved = make(NULL);
 	int status;
 	pid_t pid;
 
-	set_cpus(roster, "0-3");
+	set_cpus(saved, "0-3");
 	pid = fork();
 	ck_assert_int_ge(pid, 0);
 	if (pid == 0) {
 		/* The word that says which hold is the last one. */
-		crash_arm(CRASH_AT_roster_store, 0);
-		set_cpus(roster, "2-9");
+		crash_arm(CRASH_AT_saved_store, 0);
+		set_cpus(saved, "2-9");
 		_exit(0);
 	}
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 	ck_assert(WIFSIGNALED(status));
-	ck_assert(has_cpus(roster, "2-9"));
+	ck_assert(has_cpus(saved, "2-9"));
 	/* One store less, and it is as before. */
-	roster->cpus_at ^= 1;
-	ck_assert(has_cpus(roster, "0-3"));
-	roster_unmap(roster);
+	saved->cpus_at ^= 1;
+	ck_assert(has_cpus(saved, "0-3"));
+	saved_unmap(saved);
 }
 END_TEST
 #define AT_SITES CPUs_are_those_before_or_those_after_wherever_their_manager_is_killed,
@@ -407,24 +406,24 @@ END_TEST
 
 START_TEST(five_managers_that_come_to_nothing_are_the_end)
 {
-	struct roster *roster = make(NULL);
+	struct saved_state *saved = make(NULL);
 
 	for (uint32_t i = 0; i < 5; i++)
-		ck_assert(roster_try(roster, 100));
-	ck_assert(!roster_try(roster, 100));
+		ck_assert(saved_try(saved, 100));
+	ck_assert(!saved_try(saved, 100));
 	/* One that was ready, and no job has ended since. */
-	roster_ready(roster, 100);
-	ck_assert(!roster_try(roster, 100));
+	saved_ready(saved, 100);
+	ck_assert(!saved_try(saved, 100));
 	/* With one it has come to something. */
-	roster_ready(roster, 100);
-	ck_assert(roster_try(roster, 101));
+	saved_ready(saved, 100);
+	ck_assert(saved_try(saved, 101));
 	for (uint32_t i = 0; i < 4; i++)
-		ck_assert(roster_try(roster, 102));
-	ck_assert_uint_eq(roster->ready, 0);
-	ck_assert(!roster_try(roster, 102));
-	roster_acquit(roster);
-	ck_assert(roster_try(roster, 102));
-	roster_unmap(roster);
+		ck_assert(saved_try(saved, 102));
+	ck_assert_uint_eq(saved->ready, 0);
+	ck_assert(!saved_try(saved, 102));
+	saved_acquit(saved);
+	ck_assert(saved_try(saved, 102));
+	saved_unmap(saved);
 }
 END_TEST
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hangup - sockets that are full of descriptors which nobody wants to close
+ * socket_close - sockets that are full of descriptors which nobody wants to close
  *
  * The sockets here take descriptors, as all do before Linux 6.16. A loop that closed one of those
  * would wait for longer than the test's time limit.
@@ -24,7 +24,7 @@
 #define SOCKETS (2 * DISCARDERS + 4)
 
 static struct loop loop;
-static struct hangups all = { .loop = &loop };
+static struct socket_closer all = { .loop = &loop };
 static uint32_t turns, wanted; /* until so many wait */
 
 /* Sockets that were hung up on; another file may have the number of one that is closed. */
@@ -42,7 +42,7 @@ static void hang_up(int fd)
 	ck_assert_uint_lt(n_hung, SOCKETS);
 	hung[n_hung].fd = fd;
 	hung[n_hung++].ino = st.st_ino;
-	ck_assert_int_eq(hangup(&all, fd), -1);
+	ck_assert_int_eq(socket_close(&all, fd), -1);
 }
 
 /* How many of them are not closed yet. */
@@ -117,7 +117,7 @@ START_TEST(a_plain_socket_is_closed_at_once_whatever_was_said)
 	ck_assert_uint_eq(waiting(), 0);
 	ck_assert_ptr_null(all.first);
 	ck_assert_int_eq(recv(pair[0], &byte, 1, 0), 0);
-	ck_assert_int_eq(hangup(&all, -1), -1);
+	ck_assert_int_eq(socket_close(&all, -1), -1);
 	loop_fini(&loop);
 }
 END_TEST
@@ -201,7 +201,7 @@ START_TEST(lingering_sockets_delay_only_each_other)
 	ck_assert_int_eq(fstat(fd, &st), 0);
 	ck_assert_int_eq(st.st_blocks, (1 << 20) / 512);
 	make_pair(pair);
-	(void)hangup(&all, pair[0]);
+	(void)socket_close(&all, pair[0]);
 	ck_assert(!is_open(pair[0]));
 	ck_assert_uint_ge(waiting(), SOCKETS - 2 * DISCARDERS);
 	/* As soon as somebody lets go, it goes on. */
@@ -226,8 +226,8 @@ START_TEST(a_process_that_ends_waits_for_none_of_them)
 			peer = poisoned(&fd[i]);
 		hang_up(fd[0]);
 		turn_until(0);
-		(void)hangup(&all, fd[1]);
-		hangup_fini(&all);
+		(void)socket_close(&all, fd[1]);
+		socket_close_fini(&all);
 		loop_fini(&loop);
 		_exit(!all.first && is_open(peer) && is_open(fd[2]) ? 0 : 2);
 	}

@@ -38,7 +38,7 @@ tests_unit_manager_check_pool_process_LDFLAGS = \
 tests_unit_manager_check_connection_line_LDFLAGS = \
 	$(AM_LDFLAGS) \
 	-Wl,--wrap=clock_gettime \
-	-Wl,--wrap=session_take
+	-Wl,--wrap=conn_take
 tests_unit_manager_check_fdstore_LDFLAGS = \
 	$(AM_LDFLAGS) \
 	-Wl,--wrap=loop_poll \
