@@ -1,20 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* forkctl.h - what the commands of forkctl share */
+/* forkctl.h - the commands of forkctl */
 #ifndef CLIENT_FORKCTL_FORKCTL_H
 #define CLIENT_FORKCTL_FORKCTL_H
 
-#include <stdint.h>
+#include <stddef.h>
 
-#include "client/lib/client.h"
 #include "client/forkctl/forkctl_option.h"
 #include "shm/proto.h"
-
-/* Exit codes. */
-#define FORKCTL_OK	   0
-#define FORKCTL_FAILED	   1 /* a job had another outcome than DONE, or a file cannot be used */
-#define FORKCTL_USAGE	   2
-#define FORKCTL_NO_DAEMON  3
-#define FORKCTL_HEAP_SMALL UINT64_C(65536) /* bytes: for commands that only look */
 
 /*
  * Each command gets its own arguments, argv[0] its name, and returns an exit code. socket: NULL for
@@ -69,8 +61,7 @@ int forkctl_topo(const char *socket, int argc, char *argv[]);
 int forkctl_top(const char *socket, int argc, char *argv[]);
 int forkctl_trace(const char *socket, int argc, char *argv[]);
 
-/* The options of those that have some: forkctl_option.h. Of those that only look it is --json. */
-extern const struct forkctl_option forkctl_look_options[];
+/* The options of the commands that have some: forkctl_option.h. */
 extern const struct forkctl_option forkctl_call_options[];
 extern const struct forkctl_option forkctl_check_options[];
 extern const struct forkctl_option forkctl_modules_options[];
@@ -79,46 +70,5 @@ extern const struct forkctl_option forkctl_reload_options[];
 extern const struct forkctl_option forkctl_stat_options[];
 extern const struct forkctl_option forkctl_top_options[];
 extern const struct forkctl_option forkctl_trace_options[];
-
-/*
- * Starts a private forkd with these options, and calls run() in a process of its own, with the
- * forkd's socket. Returns what that returns, or 3 if there was no forkd, or 128 and a signal.
- */
-int forkctl_with_forkd(int n_options, char *options[],
-		       int (*run)(const char *socket, void *context), void *context);
-
-/* One line to stderr, "forkctl: " in front. Returns code. */
-int forkctl_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-/* Connects; on failure says why. Returns 0 or an exit code. */
-int forkctl_open(const char *socket, uint32_t n_jobs, uint64_t heap_size, fk_client **ret_client);
-
-/* The same for commands that only look, and take no arguments and one option: --json. */
-int forkctl_look(const char *socket, int argc, char *argv[], int *ret_json, fk_client **ret_client);
-
-/* What an option is in the running forkd: *ret is the caller's. Returns 0 or an exit code. */
-int forkctl_option_value(const char *socket, const char *name, char **ret);
-
-/* Writes all of it. Returns 0 or a negative errno. */
-int forkctl_write(int fd, const void *data, size_t size);
-
-/* Asks forkd to end a job, until it has taken the request. */
-void forkctl_cancel(fk_client *client, fk_job job);
-
-/* From now on SIGINT and SIGTERM cancel the job that forkctl_interruptible() has named, or names
- * next (0: none), and a second one ends the program. Call it once. */
-void forkctl_catch_interrupts(fk_client *client);
-void forkctl_interruptible(fk_job job);
-
-/* One has come. */
-int forkctl_interrupted(void);
-
-/* Room for forkctl_time(), or for a line. */
-struct forkctl_text {
-	char text[192];
-};
-
-/* A time in the unit that suits it: "12.3 us". */
-const char *forkctl_time(struct forkctl_text *text, uint64_t ns);
 
 #endif

@@ -9,7 +9,9 @@
  *
  *	forkctl call [OPTION...] MODULE:TASK ARG...
  */
+#include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
+#include "client/lib/client.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* forkctl_clients.c - forkctl clients: who is connected, and what each has used */
+#include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
+#include "client/lib/client.h"
 
 #include "client/forkctl/forkctl_rows.h"
 #include "common/util.h"

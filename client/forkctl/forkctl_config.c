@@ -5,7 +5,9 @@
  * The manager prints them as a forkd.conf, for those who may see it; what there is to say of each
  * comes from common/options.def.
  */
+#include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
+#include "shm/proto.h"
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -23,7 +23,8 @@
 #include <unistd.h>
 
 #include "client/lib/connect.h"
-#include "client/forkctl/forkctl.h"
+#include "client/forkctl/common.h"
+#include "shm/proto.h"
 #include "common/cleanup.h"
 
 /* Room in a message. Returns 0 or an exit code. */

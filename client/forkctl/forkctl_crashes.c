@@ -4,7 +4,9 @@
  *
  * Everything comes from the board, the newest last. A crash meanwhile may spoil the oldest line.
  */
+#include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
+#include "client/lib/client.h"
 
 #include <stdio.h>
 #include <string.h>

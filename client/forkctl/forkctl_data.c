@@ -13,7 +13,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "client/forkctl/forkctl.h"
+#include "client/forkctl/common.h"
+#include "client/lib/client.h"
 #include "common/clock.h"
 #include "common/text.h"
 #include "common/util.h"

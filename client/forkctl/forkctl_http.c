@@ -25,7 +25,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "client/forkctl/forkctl.h"
+#include "client/forkctl/common.h"
+#include "client/lib/client.h"
 #include "client/forkctl/forkctl_stat.h"
 #include "common/clock.h"
 #include "common/util.h"

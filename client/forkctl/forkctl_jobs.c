@@ -9,7 +9,10 @@
  *   A job is CLIENT.JOB: the number of the connection, and the handle that its program has
  *   (fk_job). So who cancels one never hits the next job of the same record.
  */
+#include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
+#include "client/lib/client.h"
+#include "shm/proto.h"
 
 #include <inttypes.h>
 #include <stdio.h>

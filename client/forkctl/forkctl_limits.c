@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "client/forkctl/forkctl.h"
+#include "client/forkctl/common.h"
 
 static struct {
 	pthread_mutex_t lock;

@@ -19,7 +19,9 @@
  *   forkd: the file is taken back. This process, also by an interrupt: the folder has the new
  *   files, and perhaps a file whose name begins with a dot. forkctl(1) says so.
  */
+#include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
+#include "client/lib/client.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,9 @@
  *
  * From the board, where a task can write: numbers and text to show.
  */
+#include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
+#include "client/lib/client.h"
 
 #include "client/forkctl/forkctl_data.h"
 #include "common/util.h"

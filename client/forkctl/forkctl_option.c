@@ -15,7 +15,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "client/forkctl/forkctl.h"
+#include "client/forkctl/common.h"
 #include "common/number.h"
 #include "common/util.h"
 

@@ -25,6 +25,8 @@
 #include <sys/mman.h>
 
 #include "client/forkctl/check/forkctl_case.h"
+#include "client/forkctl/common.h"
+#include "client/forkctl/forkctl.h"
 #include "client/forkctl/forkctl_option.h"
 #include "common/clock.h"
 #include "common/util.h"

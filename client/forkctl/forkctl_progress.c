@@ -17,7 +17,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "client/forkctl/forkctl.h"
+#include "client/forkctl/common.h"
+#include "client/lib/client.h"
 #include "common/clock.h"
 #include "common/util.h"
 

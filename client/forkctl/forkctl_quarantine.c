@@ -5,7 +5,10 @@
  * WHAT IT IS
  *   The list comes from the board. Lifting one is a request to the manager.
  */
+#include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
+#include "client/lib/client.h"
+#include "shm/proto.h"
 
 #include <inttypes.h>
 #include <pwd.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* forkctl_reload.c - forkctl reload: forkd.conf and the modules are read again */
+#include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
+#include "shm/proto.h"
 
 #include <inttypes.h>
 #include <stdio.h>

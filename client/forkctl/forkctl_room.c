@@ -19,7 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/forkctl/forkctl.h"
+#include "client/forkctl/common.h"
 #include "client/forkctl/check/forkctl_case.h"
 #include "common/util.h"
 

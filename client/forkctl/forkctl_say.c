@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* forkctl_say.c - what forkctl says: why it fails, and for how long something takes */
-#include "client/forkctl/forkctl.h"
+#include "client/forkctl/common.h"
 
 #include <stdarg.h>
 #include <stdio.h>

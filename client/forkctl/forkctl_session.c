@@ -26,7 +26,9 @@
  *   command goes on and finds its connection closed. This process by SIGKILL: I2; only the folder
  *   stays.
  */
+#include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
+#include "client/lib/client.h"
 #include "client/forkctl/forkctl_command.h"
 
 #include <errno.h>

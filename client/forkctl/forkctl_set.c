@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* forkctl_set.c - forkctl set: changes a setting of a running forkd */
+#include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
+#include "shm/proto.h"
 
 #include <stdio.h>
 

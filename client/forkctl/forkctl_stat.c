@@ -14,7 +14,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
+#include "client/lib/client.h"
 #include "client/forkctl/forkctl_rows.h"
 #include "client/forkctl/forkctl_times.h"
 #include "common/util.h"

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* forkctl_status.c - forkctl status: the daemon, its last crash, its workers, its clients */
+#include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
+#include "client/lib/client.h"
 
 #include <inttypes.h>
 #include <stdio.h>

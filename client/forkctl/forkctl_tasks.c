@@ -6,7 +6,9 @@
  * Tasks and quarantine come from the board, what the option tasks says from the connection's own
  * segment.
  */
+#include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
+#include "client/lib/client.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,7 +3,8 @@
 
 #include <stdlib.h>
 
-#include "client/forkctl/forkctl.h"
+#include "client/forkctl/common.h"
+#include "client/lib/client.h"
 #include "client/forkctl/forkctl_rows.h"
 #include "common/clock.h"
 #include "common/util.h"

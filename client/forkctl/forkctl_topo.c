@@ -10,7 +10,9 @@
  * WHO CALLS IT, ON WHICH THREAD
  *   The one thread of forkctl.
  */
+#include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
+#include "client/lib/client.h"
 
 #include <hwloc.h>
 #include <inttypes.h>

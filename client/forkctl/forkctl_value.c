@@ -23,7 +23,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "client/forkctl/forkctl.h"
+#include "client/forkctl/common.h"
 #include "common/cleanup.h"
 #include "common/number.h"
 #include "common/util.h"

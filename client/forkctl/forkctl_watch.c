@@ -21,7 +21,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "client/forkctl/forkctl.h"
+#include "client/forkctl/common.h"
+#include "client/lib/client.h"
 #include "client/forkctl/forkctl_rows.h"
 #include "client/forkctl/forkctl_stat.h"
 #include "client/forkctl/forkctl_times.h"

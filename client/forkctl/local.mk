@@ -2,6 +2,8 @@
 # The command forkctl.
 
 libforkctl_la_SOURCES += \
+	client/forkctl/common.c \
+	client/forkctl/common.h \
 	client/forkctl/forkctl.h \
 	client/forkctl/forkctl_call.c \
 	client/forkctl/forkctl_clients.c \

@@ -20,7 +20,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
+#include "client/lib/client.h"
 #include "client/forkctl/forkctl_value.h"
 #include "common/util.h"
 #include "tests/fuzz/fuzz.h"

@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#include "client/forkctl/forkctl.h"
+#include "client/forkctl/common.h"
 #include "client/forkctl/forkctl_value.h"
 
 #define CASE_LEVELS 6u /* sets of generated arguments */

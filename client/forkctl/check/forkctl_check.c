@@ -27,6 +27,8 @@
 
 #include "client/forkctl/forkctl_command.h"
 #include "client/forkctl/check/forkctl_compare.h"
+#include "client/forkctl/common.h"
+#include "client/forkctl/forkctl.h"
 #include "client/forkctl/forkctl_option.h"
 #include "client/forkctl/check/forkctl_races.h"
 #include "client/forkctl/check/forkctl_run.h"

@@ -19,7 +19,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
+#include "client/lib/client.h"
 #include "client/forkctl/top/forkctl_top.h"
 #include "common/clock.h"
 #include "common/number.h"

@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/forkctl/forkctl.h"
+#include "client/forkctl/common.h"
 #include "client/forkctl/top/forkctl_top.h"
 #include "common/util.h"
 

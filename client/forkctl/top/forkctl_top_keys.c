@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/forkctl/forkctl.h"
+#include "client/forkctl/common.h"
 #include "common/clock.h"
 #include "common/util.h"
 

@@ -29,7 +29,8 @@
 #undef columns
 #undef lines
 
-#include "client/forkctl/forkctl.h"
+#include "client/forkctl/common.h"
+#include "client/lib/client.h"
 #include "common/clock.h"
 #include "common/util.h"
 

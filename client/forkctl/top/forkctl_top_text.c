@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/forkctl/forkctl.h"
+#include "client/forkctl/common.h"
 #include "client/forkctl/top/forkctl_top.h"
 
 #define TEXT_BYTES 8u /* of a character: with what stands above it */

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "client/forkctl/forkctl.h"
+#include "client/forkctl/common.h"
 #include "common/util.h"
 
 const struct top_table_info top_tables[TOP_TABLES] = {

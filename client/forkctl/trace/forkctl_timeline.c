@@ -13,7 +13,8 @@
 
 #include <stdlib.h>
 
-#include "client/forkctl/forkctl.h"
+#include "client/forkctl/common.h"
+#include "client/lib/client.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/util.h"

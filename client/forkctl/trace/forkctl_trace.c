@@ -21,7 +21,10 @@
  *   forkd or its pool: the connection ends, with a line that says why; what the pool wrote is here.
  *   This process: its connection ends, and with that the tracing.
  */
+#include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
+#include "client/lib/client.h"
+#include "shm/proto.h"
 
 #include <errno.h>
 #include <inttypes.h>

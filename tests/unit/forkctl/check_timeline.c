@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "client/forkctl/forkctl_data.h"
-#include "client/forkctl/forkctl.h"
+#include "client/lib/client.h"
 #include "common/cleanup.h"
 #include "common/util.h"
 #include "shm/job.h"
