@@ -147,7 +147,7 @@ START_TEST(twenty_managers_are_killed_under_load_and_no_client_notices)
 	       (double)ns[KILLS / 2] / 1e6, (double)ns[KILLS - 1] / 1e6);
 	printf("%" PRIu64 " jobs done, %" PRIu64 " lost, %" PRIu64 " runs again\n",
 	       v.outcomes[FK_DONE], v.outcomes[FK_LOST], v.again);
-	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 0);
+	ck_assert_uint_eq(daemon_crashes(&d), 0);
 	/* No two pools are one to those who wake workers. */
 	ck_assert_uint_eq(atomic_load(&d.board->manager.pool_generation), KILLS + 1);
 	/* What the roster says of clients, the store had. */
@@ -272,13 +272,13 @@ START_TEST(crashes_count_and_quarantine_lasts_over_the_death_of_a_manager)
 	serves(c);
 	kept_kill(&d, store);
 	kept_ready(&d, store);
-	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 1);
+	ck_assert_uint_eq(daemon_crashes(&d), 1);
 	ck_assert_int_eq(maybe(c, 1), -ENOTRECOVERABLE);
 	ck_assert_int_eq(maybe(c, 0), -EKEYREVOKED);
 	kept_kill(&d, store);
 	kept_ready(&d, store);
 	ck_assert_int_eq(maybe(c, 0), -EKEYREVOKED);
-	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 2);
+	ck_assert_uint_eq(daemon_crashes(&d), 2);
 	serves(c);
 	ck_assert_int_eq(fk_close(c), 0);
 	kept_stop(&d, store);

@@ -172,7 +172,7 @@ START_TEST(signals_that_are_not_the_pools_to_die_of_end_nothing)
 		ck_assert_int_eq(fk_release(c, job), 0);
 	}
 	ck_assert_int_eq(daemon_pool(&d), pool);
-	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 0);
+	ck_assert_uint_eq(daemon_crashes(&d), 0);
 	end();
 }
 END_TEST

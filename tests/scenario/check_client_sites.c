@@ -487,7 +487,7 @@ static void die_everywhere(enum mode by)
 	/* What was started has ended, each once. */
 	DAEMON_AWAIT(daemon_counter(&d, "roots") ==
 		     daemon_counter(&d, "jobs_done") + daemon_counter(&d, "jobs_failed"));
-	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 0);
+	ck_assert_uint_eq(daemon_crashes(&d), 0);
 	ck_assert_msg(oracle_judge(&o, &v), "%s", v.wrong);
 	/* Nothing of the survivors' was anything but done. */
 	ck_assert_uint_eq(v.outcomes[FK_LOST] + v.outcomes[FK_CANCELLED] + v.again, 0);

@@ -240,7 +240,7 @@ static void teardown(void)
 
 	ck_assert_int_eq(fk_call(c, "fib:fib", &n, INT64_C(20)), 0);
 	ck_assert_int_eq(n, 6765);
-	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 0);
+	ck_assert_uint_eq(daemon_crashes(&d), 0);
 	ck_assert_int_eq(fk_close(c), 0);
 	ck_assert_int_eq(daemon_stop(&d), 0);
 }

@@ -167,7 +167,7 @@ static void die_while_copying(uint32_t after, unsigned int flags)
 	ck_assert(!daemon_is_mined(&d));
 	ck_assert_uint_eq(bytes[0], after > 0 ? 0xfe : 1);
 	ck_assert_uint_eq(bytes[size], 1);
-	DAEMON_AWAIT(atomic_load(&d.board->manager.crashes) == 1);
+	DAEMON_AWAIT(daemon_crashes(&d) == 1);
 	ck_assert_uint_eq(d.board->crashes[0].requeued, 0);
 	ck_assert_uint_eq(d.board->crashes[0].lost, 1);
 	/* The record and the buffers are as good as ever. */

@@ -255,7 +255,7 @@ START_TEST(a_task_that_crashes_again_and_again_takes_nobody_with_it)
 		ck_assert_int_eq(fk_release(c, good), 0);
 		(void)jobs_pool_after(&d, pool);
 	}
-	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 12);
+	ck_assert_uint_eq(daemon_crashes(&d), 12);
 	teardown();
 }
 END_TEST
@@ -429,7 +429,7 @@ START_TEST(the_child_of_a_task_that_forks_is_no_pool)
 		ck_assert_uint_eq(daemon_counter(&d, "jobs_done"), done + 1);
 	}
 	ck_assert_int_eq(daemon_pool(&d), pool);
-	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 0);
+	ck_assert_uint_eq(daemon_crashes(&d), 0);
 	/* One that stays maps nothing of anybody, and goes with its pool. */
 	ck_assert_int_eq(fk_call(c, "crash:fork_stray", &n, INT64_C(0)), 0);
 	stray = (pid_t)n;

@@ -40,7 +40,7 @@ START_TEST(a_client_that_connects_while_no_descriptor_is_left_is_refused)
 	ck_assert_int_eq(descriptors(c, 0), 0);
 	daemon_call_fib(&d);
 	ck_assert_int_eq(daemon_pool(&d), pool);
-	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 0);
+	ck_assert_uint_eq(daemon_crashes(&d), 0);
 	ck_assert_int_eq(fk_close(c), 0);
 	ck_assert_int_eq(daemon_stop(&d), 0);
 }

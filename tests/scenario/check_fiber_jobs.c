@@ -264,7 +264,7 @@ END_TEST
  */
 static uint64_t write_over_rings(int64_t how)
 {
-	uint64_t crashes = atomic_load(&d.board->manager.crashes), since;
+	uint64_t crashes = daemon_crashes(&d), since;
 	fk_job reading = submit("fiber:reading", 10), other, bad, queued[QUEUED];
 	pid_t pool = daemon_pool(&d);
 

@@ -254,7 +254,7 @@ static void begin(void (*entering)(void))
 static void end(void)
 {
 	ck_assert_int_eq(daemon_pool(&d), pool);
-	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 0);
+	ck_assert_uint_eq(daemon_crashes(&d), 0);
 	DAEMON_AWAIT(daemon_counter(&d, "jobs_done") == atomic_load(&shared->jobs));
 	ck_assert_int_eq(daemon_stop(&d), 0);
 }

@@ -38,11 +38,6 @@ static void teardown(void)
 	jobs_end(&d, c);
 }
 
-static uint64_t crashes(void)
-{
-	return atomic_load(&d.board->manager.crashes);
-}
-
 /* The worker that runs a job of this task that has begun since then; -1 if none does. */
 static int64_t where(const char *name, uint64_t since_ns)
 {
@@ -102,7 +97,7 @@ static uint64_t pool_cpu(void)
 static void blamed(fk_job job, const char *name, pid_t pool)
 {
 	const struct board_crash *crash;
-	uint64_t before = crashes();
+	uint64_t before = daemon_crashes(&d);
 	int signo = 0;
 
 	ck_assert_int_eq(jobs_outcome(c, job, &signo), FK_CRASHED);
@@ -289,7 +284,7 @@ START_TEST(a_job_that_nobody_wants_to_end_takes_its_time)
 	/* One with a deadline as well, until that has passed. */
 	job = run("hang:work", 500, 0, DAEMON_PATIENCE * NSEC_PER_SEC);
 	jobs_see(c, job, 500);
-	ck_assert_uint_eq(crashes(), 0);
+	ck_assert_uint_eq(daemon_crashes(&d), 0);
 	teardown();
 }
 END_TEST
@@ -304,7 +299,7 @@ START_TEST(with_hang_limit_off_a_job_that_spins_stays)
 	ck_assert_int_eq(fk_cancel(c, job), 0);
 	before = pool_cpu();
 	DAEMON_AWAIT(pool_cpu() - before > 500 * NSEC_PER_MSEC);
-	ck_assert_uint_eq(crashes(), 0);
+	ck_assert_uint_eq(daemon_crashes(&d), 0);
 	ck_assert_int_eq(fk_outcome(c, job, NULL, NULL), FK_PENDING);
 	teardown();
 }
@@ -318,7 +313,7 @@ static void ends_in_time(const char *limit, const char *name, int64_t a, int64_t
 	job = run(name, a, b, 0);
 	ck_assert_int_eq(fk_cancel(c, job), 0);
 	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_CANCELLED);
-	ck_assert_uint_eq(crashes(), 0);
+	ck_assert_uint_eq(daemon_crashes(&d), 0);
 	teardown();
 }
 
@@ -376,7 +371,7 @@ START_TEST(a_starved_job_is_not_blamed)
 		ck_assert_int_eq(daemon_reap(spinners[i]), 256 + SIGKILL);
 	}
 	ck_assert_int_eq(fk_outcome(c, job, NULL, NULL), FK_CANCELLED);
-	ck_assert_uint_eq(crashes(), 0);
+	ck_assert_uint_eq(daemon_crashes(&d), 0);
 	teardown();
 }
 END_TEST
@@ -453,10 +448,10 @@ START_TEST(a_pool_that_is_stopped_owes_no_answer)
 	(void)poll(NULL, 0, 1000);
 	ck_assert_int_eq(kill(pool, SIGCONT), 0);
 	ck_assert_int_eq(daemon_reap(client), 0);
-	ck_assert_uint_eq(crashes(), 0);
+	ck_assert_uint_eq(daemon_crashes(&d), 0);
 	ck_assert_int_eq(fk_cancel(c, job), 0);
 	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_CANCELLED);
-	ck_assert_uint_eq(crashes(), 0);
+	ck_assert_uint_eq(daemon_crashes(&d), 0);
 	teardown();
 }
 END_TEST
@@ -499,7 +494,7 @@ static void left_alone(uint64_t ms)
 	uint64_t before = pool_cpu();
 
 	DAEMON_AWAIT(pool_cpu() - before > ms * NSEC_PER_MSEC);
-	ck_assert_uint_eq(crashes(), 0);
+	ck_assert_uint_eq(daemon_crashes(&d), 0);
 }
 
 START_TEST(a_job_that_hangs_in_a_debugger_is_blamed_when_the_debugger_is_gone)

@@ -337,12 +337,12 @@ START_TEST(garbage_in_every_segment_of_one_uid_does_nothing_to_another)
 	for (enum attack kind = ATTACK_SLOTS; kind < ATTACK_KINDS; kind++)
 		besiege(kind, other);
 	ck_assert_int_eq(daemon_pool(&d), pool);
-	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 0);
+	ck_assert_uint_eq(daemon_crashes(&d), 0);
 
 	/* A new pool maps what has been spoilt, and is shot at meanwhile. */
 	atomic_store(&honest->killing, 1);
 	ck_assert_int_eq(kill(pool, SIGKILL), 0);
-	DAEMON_AWAIT(atomic_load(&d.board->manager.crashes) == 1);
+	DAEMON_AWAIT(daemon_crashes(&d) == 1);
 	DAEMON_AWAIT(daemon_pool(&d) != pool);
 	pool = daemon_pool(&d);
 	seen = atomic_load(&honest->good);
@@ -380,7 +380,7 @@ START_TEST(garbage_in_every_segment_of_one_uid_does_nothing_to_another)
 	ck_assert_int_eq(daemon_reap(daemon_client(honest_late, HOSTILE_UID)), 0);
 
 	ck_assert_int_eq(daemon_pool(&d), pool);
-	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 1);
+	ck_assert_uint_eq(daemon_crashes(&d), 1);
 	look_after(0, manager);
 
 	/* And it stops in its time under fire: from a uid whose segments can still be mapped. */

@@ -173,7 +173,7 @@ START_TEST(a_record_with_one_wrong_field_gets_an_outcome_and_never_runs)
 	pool = daemon_pool(&d);
 	ck_assert_int_eq(daemon_reap(daemon_client(careful, HOSTILE_UID)), 0);
 	ck_assert_int_eq(daemon_pool(&d), pool);
-	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 0);
+	ck_assert_uint_eq(daemon_crashes(&d), 0);
 	ck_assert_int_eq(daemon_reap(daemon_client(honest_late, HOSTILE_UID)), 0);
 	ck_assert_int_eq(daemon_stop(&d), 0);
 }

@@ -185,7 +185,7 @@ START_TEST(entries_left_in_the_rings_of_a_uid_do_not_block_the_next_client)
 		printf("%s: %" PRIu64 " words thrown away\n", wreck->name,
 		       daemon_counter(&d, "garbage") - garbage);
 	}
-	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 0);
+	ck_assert_uint_eq(daemon_crashes(&d), 0);
 	ck_assert_int_eq(daemon_stop(&d), 0);
 }
 END_TEST

@@ -225,7 +225,7 @@ START_TEST(another_uid_gets_at_nothing_of_a_client_the_pool_and_the_manager)
 	atomic_store(&shared->done, 1);
 	ck_assert_int_eq(daemon_reap(client), 0);
 	ck_assert_int_eq(daemon_pool(&d), pool);
-	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 0);
+	ck_assert_uint_eq(daemon_crashes(&d), 0);
 	ck_assert_int_eq(daemon_stop(&d), 0);
 }
 END_TEST

@@ -263,7 +263,7 @@ START_TEST(a_client_killed_while_it_submits_never_stops_another_one)
 		ck_assert_int_lt(daemon_pss(d.manager), manager + 1024);
 		ck_assert_int_lt(daemon_pss(daemon_pool(&d)), pool + 512);
 	}
-	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 0);
+	ck_assert_uint_eq(daemon_crashes(&d), 0);
 	atomic_store(&shared->stop, 1);
 	ck_assert_int_eq(daemon_reap(other), 0);
 	/* Each job that came off a ring was started, or dropped; what was started has ended. */

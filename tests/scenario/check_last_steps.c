@@ -77,7 +77,7 @@ static void die_at(const struct step *step)
 	end_one(c, step, 0);
 	daemon_mine(&d, step->site, 0);
 	end_one(c, step, FK_IDEMPOTENT);
-	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 2);
+	ck_assert_uint_eq(daemon_crashes(&d), 2);
 	ck_assert_int_eq(fk_close(c), 0);
 	ck_assert_msg(oracle_judge(&o, &v), "%s: %s", step->site, v.wrong);
 	ck_assert_uint_eq(v.runs, step->runs + step->again);

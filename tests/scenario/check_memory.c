@@ -160,7 +160,7 @@ START_TEST(the_next_pool_has_the_limit_too)
 	daemon_start(&d, "--workers=2", "--module-memory=16M", NULL);
 	c = daemon_open(&d);
 	(void)kill(daemon_pool(&d), SIGKILL);
-	DAEMON_AWAIT(atomic_load(&d.board->manager.crashes) == 1);
+	DAEMON_AWAIT(daemon_crashes(&d) == 1);
 	some_is_there(c, 8 * MIB);
 	ck_assert_int_eq(fk_call(c, "hog:some", &n, 32 * MIB), -ENOMEM);
 	ck_assert_int_eq(fk_close(c), 0);

@@ -107,7 +107,7 @@ START_TEST(jobs_beyond_the_time_limit_are_LOST_or_rerun)
 	jobs_see_end(c, jobs[0], "LOST");
 	*gates[1] = 1;
 	jobs_see_end(c, jobs[1], "DONE");
-	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 0);
+	ck_assert_uint_eq(daemon_crashes(&d), 0);
 	ck_assert_int_eq(fk_close(c), 0);
 	kept_stop(&d, store);
 }

@@ -355,22 +355,17 @@ static void see_all_go_on(const pid_t pids[3])
 	DAEMON_AWAIT(atomic_load(&shared->rounds) > rounds + 1 || daemon_has_ended(pids[2]));
 }
 
-static uint64_t crashes(void)
-{
-	return atomic_load(&d.board->manager.crashes);
-}
-
 /* Until one has left enough behind that the next comes to the site. Returns how many. */
 static uint64_t kill_until_reached(const char *site, const pid_t pids[3])
 {
-	uint64_t before = crashes(), n = 0;
+	uint64_t before = daemon_crashes(&d), n = 0;
 
 	do {
 		see_all_go_on(pids);
 		daemon_mine(&d, site, 0);
 		ck_assert_int_eq(kill(daemon_pool(&d), SIGKILL), 0);
 		n++;
-		DAEMON_AWAIT(crashes() >= before + n);
+		DAEMON_AWAIT(daemon_crashes(&d) >= before + n);
 		see_all_go_on(pids);
 	} while (daemon_is_mined(&d));
 	return n;
@@ -401,12 +396,12 @@ static void die_there(const struct row *row)
 	if (row->killed)
 		deaths += kill_until_reached(site, pids);
 	DAEMON_AWAIT_AMID(!daemon_is_mined(&d), all_ended());
-	DAEMON_AWAIT(crashes() == deaths);
+	DAEMON_AWAIT(daemon_crashes(&d) == deaths);
 	see_all_go_on(pids);
 	atomic_store(&o.shared->stop, 1);
 	for (uint32_t i = 0; i < 3; i++)
 		ck_assert_msg(daemon_reap(pids[i]) == 0, "%s: client %u", site, i);
-	ck_assert_uint_eq(crashes(), deaths);
+	ck_assert_uint_eq(daemon_crashes(&d), deaths);
 	ck_assert_msg(oracle_judge(&o, &v), "%s: %s; the log is %s", site, v.wrong, d.log);
 	ck_assert_uint_eq(v.outcomes[FK_CANCELLED] + v.refused + v.orphans, 0);
 	/* One that two pools died under is as lost as any. */

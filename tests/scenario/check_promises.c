@@ -332,7 +332,7 @@ static void as_deep_as(const char *task, int64_t levels)
 	printf("%s %" PRId64 ": the pool had at most %" PRId64 " MB\n", task, levels, kb / 1024);
 	ck_assert_int_gt(kb, 0);
 	ck_assert_int_lt(kb, INT64_C(2) * 1024 * 1024);
-	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 0);
+	ck_assert_uint_eq(daemon_crashes(&d), 0);
 	ck_assert_int_eq(fk_close(c), 0);
 	ck_assert_int_eq(daemon_stop(&d), 0);
 }
@@ -440,7 +440,7 @@ START_TEST(small_jobs_end_beside_one_that_takes_the_whole_arena)
 	}
 	atomic_store(&shared->over, 1);
 	ck_assert_int_eq(daemon_reap(pid), 0);
-	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 0);
+	ck_assert_uint_eq(daemon_crashes(&d), 0);
 	ck_assert_int_eq(fk_close(c), 0);
 	ck_assert_int_eq(daemon_stop(&d), 0);
 }

@@ -64,13 +64,13 @@ static int fib(void)
 static void crash(const char *name, uint32_t n)
 {
 	while (n--) {
-		uint64_t before = atomic_load(&d.board->manager.crashes);
+		uint64_t before = daemon_crashes(&d);
 		pid_t pool = daemon_pool(&d);
 
 		ck_assert_int_eq(streq(name, "crash:maybe") ? maybe(1) : fk_call(c, name, NULL),
 				 -ENOTRECOVERABLE);
 		(void)jobs_pool_after(&d, pool);
-		ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), before + 1);
+		ck_assert_uint_eq(daemon_crashes(&d), before + 1);
 	}
 }
 
@@ -143,7 +143,7 @@ START_TEST(a_task_that_crashes_is_refused_to_its_user_and_to_nobody_else)
 	ck_assert_ptr_eq(strstr(fk_error_text(),
 				"crash:maybe: FAILED: not begun: this task crashed"),
 			 fk_error_text());
-	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 3);
+	ck_assert_uint_eq(daemon_crashes(&d), 3);
 	ck_assert_int_eq(fk_task_find(c, "crash:maybe", &task), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(queued); i++)
 		ck_assert_int_eq(fk_submitv(c, task, FK_IDEMPOTENT, &queued[i], INT64_C(1)), 0);
@@ -186,7 +186,7 @@ START_TEST(the_next_pool_knows_before_it_has_any_job)
 		ck_assert_int_eq(maybe(1), -EKEYREVOKED);
 		(void)jobs_pool_after(&d, pool);
 	}
-	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 1 + 4);
+	ck_assert_uint_eq(daemon_crashes(&d), 1 + 4);
 	ck_assert_uint_eq(n_rows(), 1);
 	teardown();
 }
@@ -369,7 +369,7 @@ START_TEST(a_signal_from_outside_counts_against_nobody)
 		ck_assert_int_eq(fk_release(c, job), 0);
 		(void)jobs_pool_after(&d, pool);
 	}
-	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), ARRAY_SIZE(signals));
+	ck_assert_uint_eq(daemon_crashes(&d), ARRAY_SIZE(signals));
 	ck_assert_uint_eq(n_rows(), 0);
 	ck_assert_int_eq(fib(), 0);
 	ck_assert_int_eq(daemon_ctl(&d, output, sizeof(output), "crashes", NULL), 0);

@@ -303,7 +303,7 @@ START_TEST(with_force_what_does_not_end_in_time_is_LOST_or_runs_again_and_nobody
 	ck_assert_int_eq(jobs_outcome(c, jobs[0], NULL), FK_LOST);
 	*gates[1] = 1;
 	ck_assert_int_eq(jobs_outcome(c, jobs[1], NULL), FK_DONE);
-	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 0);
+	ck_assert_uint_eq(daemon_crashes(&d), 0);
 	jobs_end(&d, c);
 }
 END_TEST

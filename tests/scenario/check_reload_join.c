@@ -402,7 +402,7 @@ START_TEST(a_pool_that_dies_before_a_task_is_callable_is_followed_by_one_that_ha
 		return;
 	load(0, JOINED, copy(1));
 #ifdef FK_CRASH_SITES
-	DAEMON_AWAIT(atomic_load(&d.board->manager.crashes) == 1);
+	DAEMON_AWAIT(daemon_crashes(&d) == 1);
 	ck_assert(!daemon_is_mined(&d));
 #endif
 	DAEMON_AWAIT(fk_call(c, "join001:next", &n, INT64_C(1)) == 0);

@@ -66,7 +66,7 @@ START_TEST(modules_come_when_what_runs_has_ended_and_what_is_queued_waits)
 	for (uint32_t i = 0; i < 2 * QUEUED; i++)
 		jobs_see(c, queued[i], i + 1);
 	ck_assert_int_ne(daemon_pool(&d), pool);
-	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 0);
+	ck_assert_uint_eq(daemon_crashes(&d), 0);
 	ck_assert_uint_eq(atomic_load(&d.board->manager.pool_generation), 2);
 	/* A handle of then is as good as ever, and of those that came there are some. */
 	ck_assert_int_eq(fk_submit(c, add, (const int64_t[]){ 40, 2 }, 16, 0, &held[0]), 0);
@@ -280,7 +280,7 @@ START_TEST(a_pool_that_dies_before_its_end_makes_room_too)
 	ck_assert_int_eq(daemon_reap(waits), 0);
 	ck_assert_int_eq(jobs_outcome(c, held, NULL), FK_LOST);
 	jobs_see(c, queued, 3);
-	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 1);
+	ck_assert_uint_eq(daemon_crashes(&d), 1);
 	ck_assert_int_eq(fk_task_find(c, "sort:i64", &task), 0);
 	jobs_end(&d, c);
 }
@@ -466,7 +466,7 @@ START_TEST(a_module_is_loaded_50_times_and_refused_50_times_beside_long_jobs_of_
 	for (uint32_t i = 0; i < USERS; i++)
 		ck_assert_int_eq(daemon_reap(pids[i]), 0);
 	ck_assert_uint_eq(atomic_load(&d.board->manager.pool_generation), 1 + LOADS);
-	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 0);
+	ck_assert_uint_eq(daemon_crashes(&d), 0);
 	jobs_end(&d, c);
 }
 END_TEST

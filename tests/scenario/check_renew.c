@@ -170,7 +170,7 @@ START_TEST(a_client_whose_rings_cannot_be_mapped_is_told_and_the_next_one_has_th
 	ck_assert_int_eq(n, 3);
 	atomic_store(step, 2);
 	ck_assert_int_eq(daemon_reap(pid), 0);
-	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 0);
+	ck_assert_uint_eq(daemon_crashes(&d), 0);
 	ck_assert_int_eq(daemon_stop(&d), 0);
 }
 END_TEST

@@ -69,7 +69,7 @@ static void short_of(int resource, rlim_t limit, const char *why, uint32_t tries
 		jobs_see(c, queued[i], i + 1000);
 	ck_assert_int_eq(fk_release(c, running), 0);
 	/* Those that could not start are none. */
-	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 1);
+	ck_assert_uint_eq(daemon_crashes(&d), 1);
 	ck_assert_uint_eq(atomic_load(&d.board->manager.pool_generation), 2);
 	ck_assert_int_eq(fk_close(c), 0);
 	ck_assert_int_eq(daemon_stop(&d), 0);
@@ -143,7 +143,7 @@ START_TEST(a_hangup_of_the_terminal_changes_nothing)
 	ck_assert_int_eq(outcome(running), FK_DONE);
 	ck_assert_int_eq(outcome(queued), FK_DONE);
 	ck_assert_int_eq(daemon_pool(&d), pool);
-	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 0);
+	ck_assert_uint_eq(daemon_crashes(&d), 0);
 	ck_assert_uint_eq(atomic_load(&d.board->manager.state), BOARD_RUNNING);
 	ck_assert(!daemon_logged(&d, "stopping", ""));
 	ck_assert_int_eq(fk_close(c), 0);
@@ -250,7 +250,7 @@ static void die_before_the_pool(bool late)
 	if (late)
 		ck_assert_uint_eq(atomic_load(&d.board->manager.manager_fails), QUEUED);
 	ck_assert_uint_eq(d.board->crashes[0].lost, 0);
-	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 1);
+	ck_assert_uint_eq(daemon_crashes(&d), 1);
 	ck_assert_int_eq(fk_call(c, "null:add", &n, INT64_C(1), INT64_C(2)), 0);
 	ck_assert_int_eq(fk_close(next), 0);
 	ck_assert_int_eq(fk_close(c), 0);
@@ -289,7 +289,7 @@ START_TEST(pools_that_are_killed_after_they_have_served_somebody_are_replaced_fo
 		(void)jobs_pool_after(&d, pool);
 	}
 	ck_assert_int_eq(fk_call(c, "null:add", &n, INT64_C(1), INT64_C(2)), 0);
-	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 8);
+	ck_assert_uint_eq(daemon_crashes(&d), 8);
 	ck_assert_int_eq(fk_close(c), 0);
 	ck_assert_int_eq(daemon_stop(&d), 0);
 }

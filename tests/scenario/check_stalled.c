@@ -35,11 +35,6 @@ static void setup(const char *confine)
 	c = daemon_open(&d);
 }
 
-static uint64_t crashes(void)
-{
-	return atomic_load(&d.board->manager.crashes);
-}
-
 static void queue(void)
 {
 	for (int i = 0; i < QUEUED; i++)
@@ -73,7 +68,7 @@ START_TEST(a_pool_that_is_stopped_from_outside_is_continued_once_and_ended_the_s
 	see_queued();
 	/* The thread that takes the signal may get its CPU after these jobs. */
 	DAEMON_AWAIT(daemon_logged(&d, "was stopped by a signal for 1", "it is continued"));
-	ck_assert_uint_eq(crashes(), 0);
+	ck_assert_uint_eq(daemon_crashes(&d), 0);
 	ck_assert_int_eq(daemon_pool(&d), pool);
 	other_user_end("SIGSTOP");
 
@@ -86,7 +81,7 @@ START_TEST(a_pool_that_is_stopped_from_outside_is_continued_once_and_ended_the_s
 	DAEMON_AWAIT(daemon_logged(&d, "no job can be blamed",
 				   "it was stopped by a signal again, after it had been"));
 	other_user_end("SIGSTOP for the second time");
-	ck_assert_uint_eq(crashes(), 1);
+	ck_assert_uint_eq(daemon_crashes(&d), 1);
 	jobs_end(&d, c);
 }
 END_TEST
@@ -106,7 +101,7 @@ static void see_continued(const char *confine, const char *task)
 	queue();
 	see_queued();
 	other_user_end(task);
-	ck_assert_uint_eq(crashes(), 0);
+	ck_assert_uint_eq(daemon_crashes(&d), 0);
 	ck_assert_int_eq(daemon_pool(&d), pool);
 	jobs_end(&d, c);
 }
@@ -131,14 +126,14 @@ START_TEST(a_task_that_stops_the_pool_again_and_again_is_LOST_with_it)
 	setup("--confine=off");
 	other_user_begin(&d);
 	job = jobs_submit(c, "stall:stop", 0, INT64_MAX, 0);
-	DAEMON_AWAIT(daemon_is_all(daemon_pool(&d), 'T') || crashes());
+	DAEMON_AWAIT(daemon_is_all(daemon_pool(&d), 'T') || daemon_crashes(&d));
 	queue();
 	see_queued();
 	ck_assert_int_eq(jobs_outcome(c, job, NULL), FK_LOST);
 	ck_assert_int_eq(fk_release(c, job), 0);
 	ck_assert_uint_eq(jobs_crash(&d, 1)->reason, CRASH_HANG);
 	other_user_end("a task that stops the pool again and again");
-	ck_assert_uint_eq(crashes(), 1);
+	ck_assert_uint_eq(daemon_crashes(&d), 1);
 	jobs_end(&d, c);
 }
 END_TEST
@@ -162,7 +157,8 @@ static void see_sleeper_ended(bool says)
 	if (says)
 		fill("forkd-arena", offsetof(struct arena, fault), sizeof(struct ledger_fault));
 	job = jobs_submit(c, "stall:doze", 0, 0, 0);
-	DAEMON_AWAIT((jobs_running(&d, "stall:doze") && daemon_is_all(pool, 'S')) || crashes());
+	DAEMON_AWAIT((jobs_running(&d, "stall:doze") && daemon_is_all(pool, 'S')) ||
+		     daemon_crashes(&d));
 	since = clock_ns();
 	visitor = daemon_client(connect_and_call, OTHER_USER_UID);
 	ck_assert_int_eq(daemon_reap(visitor), 0);
@@ -235,7 +231,7 @@ START_TEST(a_pool_whose_words_say_that_no_thread_sleeps_wakes_up)
 	jobs_see(c, job, 3);
 	printf("words that a task has cleared: a job took %.1f ms\n",
 	       (double)(clock_ns() - since) / (double)NSEC_PER_MSEC);
-	ck_assert_uint_eq(crashes(), 0);
+	ck_assert_uint_eq(daemon_crashes(&d), 0);
 	jobs_end(&d, c);
 }
 END_TEST
@@ -320,7 +316,7 @@ START_TEST(a_pool_that_does_not_end_is_abandoned_and_the_next_one_serves)
 	ck_assert_int_eq(jobs_outcome(c, idempotent, NULL), FK_LOST);
 	ck_assert_int_eq(fk_release(c, idempotent), 0);
 	other_user_end("a pool that does not end");
-	ck_assert_uint_eq(crashes(), 1);
+	ck_assert_uint_eq(daemon_crashes(&d), 1);
 	ck_assert_int_ne(daemon_pool(&d), pool);
 	(void)snprintf(text, sizeof(text), "pool (pid %d) was killed", (int)pool);
 	ck_assert(daemon_logged(&d, text, "has not ended"));
@@ -376,7 +372,7 @@ END_TEST
 /* Clients that connect are served, queued jobs are done, and there is another pool. */
 static void spoils(const char *what, size_t from, size_t bytes)
 {
-	uint64_t since, control, number = crashes() + 1;
+	uint64_t since, control, number = daemon_crashes(&d) + 1;
 	pid_t pool = daemon_pool(&d);
 
 	since = clock_ns();

@@ -236,7 +236,7 @@ static void rage(const char *site, uint32_t n)
 	atomic_store(&o.shared->stop, 1);
 	for (uint32_t i = 0; i < CLIENTS; i++)
 		ck_assert_int_eq(daemon_reap(pids[i]), 0);
-	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), n);
+	ck_assert_uint_eq(daemon_crashes(&d), n);
 	ck_assert_msg(oracle_judge(&o, &v), "%s; the log is %s", v.wrong, d.log);
 	ck_assert_uint_eq(v.outcomes[FK_CANCELLED] + v.refused + v.orphans, 0);
 	ck_assert_uint_ge(v.outcomes[FK_DONE] + v.outcomes[FK_LOST], 10 * n);

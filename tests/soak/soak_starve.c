@@ -177,7 +177,7 @@ START_TEST(starved_process_is_not_taken_for_dead)
 		starve_for_a_while();
 	for (int i = 0; i < CLIENTS; i++)
 		ck_assert_int_eq(daemon_reap(clients[i]), 0);
-	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 0);
+	ck_assert_uint_eq(daemon_crashes(&d), 0);
 	ck_assert_int_eq(daemon_pool(&d), pool);
 	if (seconds >= LONG_SOAK)
 		hangs_at_last(pool);

@@ -265,8 +265,7 @@ static void soak(const char *scheduler)
 	while (clock_ns() < end_ns) {
 		(void)poll(NULL, 0, SOAK_LOOK_MS);
 		look_after_all();
-		ck_assert_msg(!atomic_load(&d.board->manager.crashes), "the pool died, see %s",
-			      d.log);
+		ck_assert_msg(!daemon_crashes(&d), "the pool died, see %s", d.log);
 		if (clock_ns() > kill_ns) {
 			kill_one(&kills);
 			kill_ns += draw_ns(SOAK_KILL_MS);
@@ -304,7 +303,7 @@ static void soak(const char *scheduler)
 	ck_assert_uint_gt(right_results(), 0);
 	ck_assert_uint_gt(counts.pool_stops, 0);
 	ck_assert(counts.may_not_trace || counts.thread_stops > 0);
-	ck_assert_uint_eq(atomic_load(&d.board->manager.crashes), 0);
+	ck_assert_uint_eq(daemon_crashes(&d), 0);
 	ck_assert_int_eq(daemon_stop(&d), 0);
 }
 

@@ -11,6 +11,7 @@
 #include <check.h>
 #include <forkd/client.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -118,6 +119,11 @@ void daemon_discard(struct daemon *d);
 
 /* The running pool's pid; waits for one. */
 pid_t daemon_pool(struct daemon *d);
+/* Number of pools that have crashed. */
+static inline uint64_t daemon_crashes(const struct daemon *d)
+{
+	return atomic_load(&d->board->manager.crashes);
+}
 
 /* A new connection. */
 fk_client *daemon_open(struct daemon *d);

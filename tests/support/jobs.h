@@ -79,8 +79,8 @@ static inline void jobs_see(fk_client *c, fk_job job, int64_t result)
 /* The row on the board of a crash, from 1 on, the newest, once it is there. */
 static inline const struct board_crash *jobs_crash(struct daemon *d, uint64_t number)
 {
-	DAEMON_AWAIT(atomic_load(&d->board->manager.crashes) >= number);
-	ck_assert_uint_eq(atomic_load(&d->board->manager.crashes), number);
+	DAEMON_AWAIT(daemon_crashes(d) >= number);
+	ck_assert_uint_eq(daemon_crashes(d), number);
 	return &d->board->crashes[(number - 1) % LIMIT_CRASHES];
 }
 
