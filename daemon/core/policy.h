@@ -26,6 +26,8 @@
 #define POLICY_MAIL                                                                                \
 	50000u		 /* ns: who runs one thing for so long loses fibers that were sent to it */
 #define POLICY_SPREAD 2u /* sleepers that a thief wakes which slept or napped, at most */
+/* ns: the turn of a job that has begun, at least */
+#define POLICY_TURN UINT64_C(2000000)
 
 /*
  * How many of the private entries an owner makes public when it was asked. The newest stays private

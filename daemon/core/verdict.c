@@ -10,7 +10,7 @@
 #include "daemon/jobs/hang.h"
 #include "daemon/sched/starved.h"
 #include "daemon/core/verdict_word.h"
-#include "daemon/sched/aside.h"
+#include "daemon/engine/aside.h"
 #include "shm/fence.h"
 #include "shm/job.h"
 #include "shm/ledger.h"

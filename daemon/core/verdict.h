@@ -12,17 +12,18 @@
  *   verdict_set(): any thread; a generation that does not run any more is left alone.
  *   verdict_get(): workers, of the job that they run, at each frame that they resume and at
  *   attention; and of jobs that they have set aside. Such a one may have been stolen and be over
- *   by then; if so, nothing of it is left to be moved (aside.c).
+ *   by then; if so, nothing of it is left to be moved (preempt_switch.c).
  *
  * INVARIANTS
  *   I1. Between two verdict_begin() the outcome changes once, by a CAS from none.
  *   I2. Who changes it asks all workers that run the job for attention afterwards, and all that
  *       have set anything aside, so each strand of the job sees it at its next fork, or at that of
- *       what runs in its place (strand.c, rows 16 and 17; aside.c). A worker that goes on with
- *       a strand says which job it runs (worker_set_job()) before it reads the verdict, with a full
- *       fence in between; who changes the verdict does the two in the other order. So one sees the
- *       other: a strand that begins later reads the verdict first. A worker that starts a job says
- *       so before verdict_begin(), and nobody changes the verdict who has not seen that.
+ *       what runs in its place (rows 16 and 17 of strand.c; preempt_switch.c). A worker that
+ *       resumes a strand says which job it runs (worker_set_job()) before it reads the verdict,
+ *       with a full fence in between; who changes the verdict does the two in the other order. So
+ *       one sees the other: a strand that begins later reads the verdict first. A worker that
+ *       starts a job says so before verdict_begin(), and nobody changes the verdict who has not
+ *       seen that.
  */
 #ifndef DAEMON_CORE_VERDICT_H
 #define DAEMON_CORE_VERDICT_H

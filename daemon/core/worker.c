@@ -59,7 +59,7 @@
 #include "daemon/pool/trim.h"
 #include "daemon/host/victims.h"
 #include "daemon/pool/worker_internal.h"
-#include "daemon/sched/aside.h"
+#include "daemon/engine/aside.h"
 #include "shm/ledger.h"
 #include "shm/wake.h"
 

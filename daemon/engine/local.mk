@@ -4,6 +4,10 @@
 libpool_la_SOURCES += \
 	daemon/engine/alloc.c \
 	daemon/engine/alloc.h \
+	daemon/engine/aside.c \
+	daemon/engine/aside.h \
+	daemon/engine/preempt_switch.c \
+	daemon/engine/preempt_switch.h \
 	daemon/engine/strand.c \
 	daemon/engine/strand.h \
 	daemon/engine/strand_attend.c \

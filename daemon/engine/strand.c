@@ -63,7 +63,7 @@
 #include "daemon/engine/strand_internal.h"
 #include "daemon/core/trace.h"
 #include "daemon/core/verdict.h"
-#include "daemon/sched/aside.h"
+#include "daemon/engine/aside.h"
 #include "shm/board.h"
 
 #define STRAND_VAIN                                                                                \

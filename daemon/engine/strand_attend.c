@@ -36,8 +36,7 @@
 #include "daemon/core/worker.h"
 #include "daemon/core/worker_state.h"
 #include "daemon/engine/strand.h"
-#include "daemon/jobs/intake.h"
-#include "daemon/sched/aside.h"
+#include "daemon/engine/preempt_switch.h"
 
 void strand_publish(struct worker *w)
 {

@@ -9,8 +9,8 @@
  *
  * WHO CALLS IT, ON WHICH THREAD
  *   The worker that owns the deque, and the stack if it has one: from the other parts of strand
- *   and from alloc.c; between two strands from worker.c and aside.c; strand_push() from its signal
- *   handler, too.
+ *   and from alloc.c; between two strands from worker.c and preempt_switch.c. Its
+ *   signal handler calls strand_push(), too.
  */
 #include "daemon/engine/strand_internal.h"
 
@@ -27,7 +27,7 @@
 #include "daemon/core/worker_state.h"
 #include "daemon/engine/strand.h"
 #include "daemon/core/hooks.h"
-#include "daemon/sched/aside.h"
+#include "daemon/engine/aside.h"
 #include "shm/fence.h"
 
 void strand_set_limit(struct worker *w, struct fk_stack *stacklet)

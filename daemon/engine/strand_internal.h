@@ -43,7 +43,7 @@
 #include "daemon/core/worker_state.h"
 #include "daemon/core/profile.h"
 #include "daemon/engine/strand.h"
-#include "daemon/sched/aside.h"
+#include "daemon/engine/aside.h"
 
 /* A hook of the profiler (profile.h): a branch, in slow paths only. */
 #define STRAND_PROFILE(worker, hook, ...)                                                          \

@@ -28,7 +28,7 @@
 #include <stdlib.h>
 
 #include "common/relaxed.h"
-#include "daemon/sched/aside.h"
+#include "daemon/engine/aside.h"
 
 /* What the worker keeps back of its own, to go on with later: a frame, and STRAND_LATE. */
 static void strand_keep_back(struct worker *w, uint64_t word)

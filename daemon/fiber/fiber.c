@@ -68,7 +68,7 @@
 #include "daemon/engine/strand_internal.h"
 #include "daemon/host/topology.h"
 #include "daemon/core/verdict.h"
-#include "daemon/sched/aside.h"
+#include "daemon/engine/aside.h"
 
 /* Bytes of address space for stacks, if there are: 1,671,168 of the smallest with guards. */
 #define FIBER_SPACE	   (UINT64_C(32) << 30)

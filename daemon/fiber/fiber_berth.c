@@ -33,7 +33,7 @@
 #include "daemon/core/worker.h"
 #include "daemon/core/worker_state.h"
 #include "daemon/fiber/fiber_memory.h"
-#include "daemon/sched/fair.h"
+#include "daemon/core/policy.h"
 
 #ifdef FK_SANITIZE_ADDRESS
 #include <sanitizer/asan_interface.h>
@@ -125,7 +125,7 @@ void fiber_berths_wait(struct worker *w)
 	if (!inbox_any(&w->inbox))
 		return;
 	now = clock_ns();
-	alarm_by(w, now + FAIR_TURN, now);
+	alarm_by(w, now + POLICY_TURN, now);
 }
 
 /* ------------------------------------------------------------------------ whose bytes are there */

@@ -59,7 +59,6 @@
 #include "daemon/core/switch.h"
 #include "daemon/core/worker.h"
 #include "daemon/core/worker_state.h"
-#include "daemon/sched/fair.h"
 #include "daemon/engine/strand_internal.h"
 #include "daemon/host/topology.h"
 

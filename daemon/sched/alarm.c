@@ -44,7 +44,7 @@
 #include "daemon/sched/fair.h"
 #include "shm/board.h"
 #include "daemon/core/worker.h"
-#include "daemon/sched/aside.h"
+#include "daemon/engine/aside.h"
 #include "shm/fence.h"
 #include "shm/wake.h"
 

@@ -18,6 +18,7 @@
 
 #include "common/clock.h"
 #include "common/relaxed.h"
+#include "daemon/core/policy.h"
 #include "daemon/core/account.h"
 #include "daemon/core/vheap.h"
 #include "shm/board.h"
@@ -31,7 +32,7 @@
 #define FAIR_BATCH_JOBS 64u
 #define FAIR_GUESS	(25 * NSEC_PER_USEC)  /* a job's time, while there is no better one */
 #define FAIR_QUANTUM	(100 * NSEC_PER_USEC) /* what the one that is first may be behind */
-#define FAIR_TURN	(2 * NSEC_PER_MSEC)   /* a job that has begun has a turn of so much */
+#define FAIR_TURN	POLICY_TURN	      /* a job that has begun has a turn of so much */
 #define FAIR_TURN_LONG	(20 * NSEC_PER_MSEC)  /* or, if it and who waits are long, up to this */
 #define FAIR_SHORT	(8 * NSEC_PER_MSEC)   /* a job of less is a short one */
 #define FAIR_NEVER	UINT64_MAX

@@ -4,8 +4,6 @@
 libpool_la_SOURCES += \
 	daemon/sched/alarm.c \
 	daemon/sched/alarm.h \
-	daemon/sched/aside.c \
-	daemon/sched/aside.h \
 	daemon/sched/fair.c \
 	daemon/sched/fair.h \
 	daemon/sched/fair_claim.c \

@@ -3,6 +3,7 @@
 
 PROGRAM_TESTS += \
 	tests/unit/engine/check_alloc \
+	tests/unit/engine/check_aside \
 	tests/unit/engine/check_forkmode \
 	tests/unit/engine/check_place \
 	tests/unit/engine/check_strand \

@@ -3,7 +3,6 @@
 
 PROGRAM_TESTS += \
 	tests/unit/sched/check_alarm \
-	tests/unit/sched/check_aside \
 	tests/unit/sched/check_fair \
 	tests/unit/sched/check_fair_claim \
 	tests/unit/sched/check_fair_queue \

@@ -2,23 +2,40 @@
 /*
  * aside.h - jobs that wait in a worker's deque below another, and how they take turns
  *
- * WHO CALLS IT, ON WHICH THREAD
- *   strand*.c and worker.c, on the worker whose deque it is; aside_any() any thread. aside.c says
- *   how.
+ * aside_any() may be called by any thread; the others by the worker whose deque it is.
  */
-#ifndef DAEMON_SCHED_ASIDE_H
-#define DAEMON_SCHED_ASIDE_H
+#ifndef DAEMON_ENGINE_ASIDE_H
+#define DAEMON_ENGINE_ASIDE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/relaxed.h"
 #include "daemon/core/worker_state.h"
 
-#include "common/relaxed.h"
+static inline uint32_t aside_count(const struct asides *asides)
+{
+	return load_relaxed(&asides->n);
+}
 
-struct pool;
-struct worker;
+/* Relaxed: who reads it looks again. */
+static inline void aside_set_count(struct asides *asides, uint32_t n)
+{
+	store_relaxed(&asides->n, n);
+}
+
+/* Adds a row to n of them; returns how many there are then. */
+static inline uint32_t aside_add(struct asides *asides, uint32_t n, uint32_t row)
+{
+	if (n == ASIDE_MAX)
+		return n;
+	asides->rows[n] = row;
+	return n + 1;
+}
+
+/* Owner: another job runs here now. At its first look the alarm shows for how long it may. */
+void aside_set_alarm(struct worker *worker);
 
 /* Owner: something is started that is no part of what its deque holds. */
 void aside_start(struct worker *worker);
@@ -33,17 +50,6 @@ static inline void aside_clear(struct asides *asides)
 	if (load_relaxed(&asides->n))
 		store_relaxed(&asides->n, 0);
 }
-
-/*
- * Owner, at attention: is there a job that has to go on in place of the one that runs? It has if it
- * has failed, and is to wind down; or, if the worker was asked to look, if it is behind by a turn.
- * Sets *ret_row to it.
- */
-bool aside_claims(struct worker *worker, bool asked, uint32_t *ret_row);
-
-/* Owner, while it runs nothing: moves what its deque has of this job, and of all that have failed,
- * to the newest end. */
-void aside_bring_up(struct worker *worker, uint32_t row);
 
 /* Does something wait here? A hint for other threads. */
 static inline bool aside_any(struct asides *asides)

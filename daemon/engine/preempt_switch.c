@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * aside.c - jobs that wait below another one in a deque take turns with it
+ * preempt_switch.c - jobs that wait below another one in a deque take turns with it
  *
  * WHAT IT IS
  *   A worker whose job makes way for a better claim sets the running frame aside: it becomes the
@@ -27,84 +27,25 @@
  *   I4. Moving costs a time that grows with the deque. The next move is not made before
  *       ASIDE_SHARE times of what the last one took has passed, so it stays a small share. A job
  *       that has failed does not wait for that, and all that have failed come up in one move.
- *
- * WHAT HAPPENS IF A PEER DIES HERE
- *   Nothing of it is shared but with the pool's own threads.
  */
-#include "daemon/sched/aside.h"
+#include "daemon/engine/preempt_switch.h"
 
 #include <stdlib.h>
 
 #include "common/clock.h"
 #include "common/crash_site.h"
 #include "common/relaxed.h"
-#include "daemon/core/hooks.h"
-#include "daemon/sched/alarm.h"
 #include "daemon/core/deque.h"
+#include "daemon/core/hooks.h"
 #include "daemon/core/pool_state.h"
+#include "daemon/core/verdict.h"
 #include "daemon/core/worker.h"
 #include "daemon/core/worker_state.h"
-#include "daemon/jobs/intake.h"
-#include "daemon/sched/fair.h"
+#include "daemon/engine/aside.h"
 #include "daemon/engine/strand.h"
-#include "daemon/core/verdict.h"
 #include "shm/ledger.h"
 
 #define ASIDE_SHARE 16u
-
-static uint32_t aside_count(const struct asides *asides)
-{
-	return load_relaxed(&asides->n);
-}
-
-/* Relaxed: who reads it looks again. */
-static void aside_set_count(struct asides *asides, uint32_t n)
-{
-	store_relaxed(&asides->n, n);
-}
-
-/* Adds a row to n of them; returns how many there are then. */
-static uint32_t aside_add(struct asides *asides, uint32_t n, uint32_t row)
-{
-	if (n == ASIDE_MAX)
-		return n;
-	asides->rows[n] = row;
-	return n + 1;
-}
-
-/* Another job runs here now: at the first look it shows for how long it may. */
-static void aside_set_alarm(struct worker *w)
-{
-	uint64_t now = clock_ns();
-
-	alarm_by(w, now + FAIR_TURN, now);
-}
-
-void aside_start(struct worker *w)
-{
-	/* What ran last left the newest entries, if there are any. */
-	if (w->job.row == WORKER_NO_JOB ||
-	    (w->engine.fk.bottom == w->engine.frames.entries && !w->engine.n_forced))
-		return;
-	aside_set_count(&w->roots.asides,
-			aside_add(&w->roots.asides, aside_count(&w->roots.asides), w->job.row));
-	aside_set_alarm(w);
-}
-
-void aside_end(struct worker *w, uint32_t row)
-{
-	struct asides *asides = &w->roots.asides;
-	uint32_t n = aside_count(asides);
-
-	for (uint32_t i = n; i--;) {
-		if (asides->rows[i] != row)
-			continue;
-		for (; i + 1 < n; i++)
-			asides->rows[i] = asides->rows[i + 1];
-		aside_set_count(asides, n - 1);
-		return;
-	}
-}
 
 /* Forgets jobs that were stolen altogether and have ended. Relaxed: what waits here is RUNNING, and
  * who brought it here has seen so; of any other the row may be a new job's, or nobody's. */

@@ -11,7 +11,8 @@
 #include <sys/resource.h>
 
 #include "daemon/core/summons.h"
-#include "daemon/sched/aside.h"
+#include "daemon/engine/aside.h"
+#include "daemon/engine/preempt_switch.h"
 #include "daemon/jobs/root.h"
 #include "daemon/engine/strand.h"
 #include "daemon/core/verdict.h"
